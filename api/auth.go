@@ -36,7 +36,7 @@ func (s *Server) keyed(resource string, h handler) handler {
 		}
 		defer turn.Leave(false)
 		if resource != anyResource && !callerFrom(r.Context()).Key.Scopes.Allow(resource, write) {
-			return 0, nil, forbidden("The key's scopes do not allow this: it needs " + resource + ":" + string(kind) + ".")
+			return 0, nil, forbidden("The key lacks the scope for this request: it needs " + resource + ":" + string(kind) + ".")
 		}
 		if r.Method == http.MethodPost {
 			return s.once(r, turn, h)

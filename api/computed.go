@@ -56,8 +56,8 @@ func (v verification) explainComputed(sig webhook.Signature) computedVerdict {
 	}
 	return miscomputed(
 		computedUnknown,
-		"It matches nothing that is known of this delivery. The key must be the whole secret as text, with whsec_ in front; "+
-			"the text must be the timestamp t of the header, a dot and the raw body.",
+		"It matches no known signature of this delivery. The key must be the whole secret as text, including whsec_; "+
+			"the signed text must be the timestamp t of the header, a dot and the raw body.",
 	)
 }
 
@@ -68,7 +68,7 @@ func readComputed(text string) ([]byte, computedVerdict) {
 	for _, prefix := range []string{"v1=", "sha256="} {
 		if rest, ok := strings.CutPrefix(text, prefix); ok {
 			text, form = rest, miscomputed(
-				computedPrefixed, "It is right but for "+prefix+" in front; compare the digits only.",
+				computedPrefixed, "It is right except for the prefix "+prefix+"; compare the digits only.",
 			)
 		}
 	}
@@ -76,21 +76,21 @@ func readComputed(text string) ([]byte, computedVerdict) {
 	value, err := hex.DecodeString(text)
 	if err == nil && len(value) == sha256.Size {
 		if strings.ToLower(text) != text {
-			form = miscomputed(computedUpperCase, "It is right but in upper case; v1 is in lower case.")
+			form = miscomputed(computedUpperCase, "It is right but in upper case; v1 is lower case.")
 		}
 		return value, form
 	}
 	if err == nil && (len(value) == 16 || len(value) == 20 || len(value) == 64) {
 		return nil, miscomputed(
 			computedOtherHash,
-			fmt.Sprintf("It has %d hexadecimal digits; HMAC-SHA256 has 64. Is another hash used?", len(text)),
+			fmt.Sprintf("It has %d hexadecimal digits; HMAC-SHA256 has 64. Was another hash used?", len(text)),
 		)
 	}
 
 	unpadded := strings.TrimRight(text, "=")
 	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		if value, err := encoding.DecodeString(unpadded); err == nil && len(value) == sha256.Size {
-			return value, miscomputed(computedBase64, "It is right but in base64; v1 is in lower-case hexadecimal.")
+			return value, miscomputed(computedBase64, "It is right but in base64; v1 is lower-case hexadecimal.")
 		}
 	}
 	return nil, miscomputed(computedMalformed, "It must be 64 hexadecimal digits.")
@@ -118,13 +118,13 @@ func (v verification) signedTexts(sig webhook.Signature) []signedText {
 			signedText{
 				body,
 				computedNoTimestamp,
-				"The body alone was signed; it must be the timestamp t of the header, a dot and the raw body.",
+				"Only the body was signed; sign the timestamp t of the header, a dot and the raw body.",
 			},
 			signedText{t + body, computedNoDot, "The dot between the timestamp and the body is missing."},
 			signedText{
 				t + "000." + body,
 				computedMilliseconds,
-				"The timestamp was in milliseconds; it must be the t of the header as it is.",
+				"The timestamp was in milliseconds; use t of the header unchanged.",
 			},
 		)
 	}
@@ -152,7 +152,7 @@ func (v verification) mistake(sig webhook.Signature, value []byte) (computedVerd
 		}
 		sum := sha256.Sum256([]byte(text.text))
 		if hmac.Equal(value, hmacOf(nil, text.text)) || hmac.Equal(value, sum[:]) {
-			return miscomputed(computedNoKey, "The secret was empty or not used: is it loaded?"), true
+			return miscomputed(computedNoKey, "The secret was empty or unused: is it loaded?"), true
 		}
 	}
 	return computedVerdict{}, false
@@ -164,12 +164,12 @@ func (v verification) rightKey(s signer) computedVerdict {
 	case v.EndpointID != "" && s.EndpointID != v.EndpointID:
 		return miscomputed(
 			computedOtherSecret,
-			fmt.Sprintf("It was computed with %s, not with that of %s.", s, v.EndpointID),
+			fmt.Sprintf("It was computed with %s, not with the secret of %s.", s, v.EndpointID),
 		)
 	case s.state(v.Now) == secretExpired:
 		return miscomputed(
 			computedOldSecret,
-			fmt.Sprintf("It was computed with the previous secret of %s, which was rotated away.", s.name()),
+			fmt.Sprintf("It was computed with the previous secret of %s, which has expired.", s.name()),
 		)
 	}
 	return computedVerdict{

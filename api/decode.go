@@ -84,7 +84,7 @@ func readBody(r *http.Request) ([]byte, error) {
 		return nil, tooLarge()
 	}
 	if err != nil {
-		return nil, invalid("The body could not be read to its end.")
+		return nil, invalid("The body could not be read completely.")
 	}
 	return body, nil
 }
@@ -167,7 +167,7 @@ func syntaxRefusal(err error, offset int64) error {
 		for token := range syntax.JSONPointer.Tokens() {
 			path = append(path, shown(token))
 		}
-		f.add(strings.Join(path, "."), "is there twice")
+		f.add(strings.Join(path, "."), "appears twice")
 		return f.err()
 	}
 	return invalid(fmt.Sprintf("The body is not valid JSON at byte %d.", syntax.ByteOffset))

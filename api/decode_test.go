@@ -82,7 +82,7 @@ func TestDecodeObject_NamesTheDuplicateKey(t *testing.T) {
 	var e *refusal
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, "metadata.k", e.body.Param)
-	require.Equal(t, "metadata.k is there twice", e.body.Message)
+	require.Equal(t, "metadata.k appears twice", e.body.Message)
 }
 
 func TestDecodeObject_KeepsOrderAndTheBytesOfValues(t *testing.T) {

@@ -85,7 +85,7 @@ func invalid(message string) *refusal { return refuse(failure.Invalid, codeInval
 func methodNotAllowed(allow string) *refusal {
 	e := refuse(
 		failure.MethodNotAllowed, codeMethodNotAllowed,
-		"This address does not support the method; it supports "+allow+".",
+		"This address does not support the method. Allowed: "+allow+".",
 	)
 	e.header["Allow"] = allow
 	return e
@@ -111,9 +111,9 @@ func notPending(status checkout.Status) *refusal {
 // orderIDInUse names the session that uses the order id. It tells the merchant the next step when
 // the session is pending; a completed session leaves no step.
 func orderIDInUse(holder checkout.Session) *refusal {
-	message := "A pending session has this metadata.order_id already. Send the customer to its url, or expire it first."
+	message := "A pending session already has this metadata.order_id. Send the customer to its url, or expire it first."
 	if holder.Status == checkout.StatusCompleted {
-		message = "The order with this metadata.order_id is paid already: its session is completed."
+		message = "The order with this metadata.order_id is already paid: its session is completed."
 	}
 	e := refuse(failure.Conflict, codeOrderIDInUse, message)
 	e.body.Status, e.body.SessionID, e.body.URL = holder.Status, holder.ID, holder.URL
@@ -124,7 +124,7 @@ func orderIDInUse(holder checkout.Session) *refusal {
 func addressReverted(cause *checkout.AddressRevertedError) *refusal {
 	e := refuse(
 		failure.Conflict, codeAddressReverted,
-		"The network reverted a transfer of the payout to your present payout address. "+cause.Advice(),
+		"The network reverted a transfer of this payout to your current payout address. "+cause.Advice(),
 	)
 	if cause.ChangesAt != nil {
 		e.body.ChangesAt = checkout.FormatTime(*cause.ChangesAt)
@@ -148,12 +148,12 @@ type words struct {
 var wordsOfKind = map[failure.Kind]words{
 	failure.Internal: {
 		code:    codeInternal,
-		message: "Something went wrong on our side. Tell us the request id if it goes on.",
+		message: "Something went wrong on our side. If this keeps happening, contact us with the request id.",
 	},
-	failure.NotFound: {code: codeNotFound, message: "There is nothing at this address."},
+	failure.NotFound: {code: codeNotFound, message: "This resource does not exist."},
 	failure.RateLimited: {
 		code:    codeRateLimited,
-		message: "Too many requests. Wait as long as Retry-After says, and longer after each further 429.",
+		message: "Too many requests. Wait for the time in Retry-After, and back off further after each 429.",
 	},
 	failure.Unavailable: {
 		code:    codeUnavailable,
@@ -173,12 +173,12 @@ var wordsOfError = []struct {
 	}},
 	{
 		checkout.ErrWrongMode,
-		words{code: codeForbidden, message: "This belongs to your other mode; use a key of that mode."},
+		words{code: codeForbidden, message: "This belongs to your other mode; use a key for that mode."},
 	},
 	// Most payments are decided within seconds; one with 3-D Secure waits for the customer.
 	{checkout.ErrPaymentInFlight, words{
 		code:    codePayment,
-		message: "A payment of the session is being decided. Only when it fails can the session be expired; try again then.",
+		message: "A payment of the session is in progress. The session can be expired only if that payment fails; retry then.",
 		header:  map[string]string{"Retry-After": "5"}, status: checkout.StatusPending,
 	}},
 	{checkout.ErrNoRate, words{
@@ -194,28 +194,28 @@ var wordsOfError = []struct {
 	{checkout.ErrNotPending, words{code: codeNotPending, message: "The session is no longer pending."}},
 	{storage.ErrIdempotencyConflict, words{
 		code:    codeIdempotency,
-		message: "This Idempotency-Key came before with another body. Use another key for another request.",
+		message: "This Idempotency-Key was already used with a different body. Use a new key for a new request.",
 	}},
 	{storage.ErrRequestInProgress, words{
 		code:    codeIdempotency,
-		message: "The request with this Idempotency-Key is still being worked on. Repeat it in a moment.",
+		message: "A request with this Idempotency-Key is still in progress. Retry in a moment.",
 		header:  map[string]string{"Retry-After": "1"},
 	}},
 	{storage.ErrTooManyEndpoints, words{
-		code: codeInvalidRequest, message: "There are already 50 webhook registrations in this mode, which is the limit.",
+		code: codeInvalidRequest, message: "This mode already has 50 webhook registrations, the maximum.",
 	}},
 	{webhook.ErrDeliveryInProgress, words{
-		code: codeInProgress, message: "The delivery is in progress: an attempt is under way, or attempts are left.",
+		code: codeInProgress, message: "The delivery is still in progress: an attempt is running, or attempts remain.",
 	}},
 	{
 		webhook.ErrDeliveryNotPending,
-		words{code: codeDeliveryEnded, message: "The delivery has ended; only a replay starts it again."},
+		words{code: codeDeliveryEnded, message: "The delivery has ended; replay it to start it again."},
 	},
 	{webhook.ErrDeliveryHeld, words{
 		code: codeDeliveryHeld, message: "The delivery or its webhook registration is on hold; resume it first.",
 	}},
 	{webhook.ErrEndpointDeleted, words{
-		code: codeWebhookDeleted, message: "The delivery's webhook registration was deleted; nothing is sent to it any more.",
+		code: codeWebhookDeleted, message: "The delivery's webhook registration was deleted; nothing more is sent to it.",
 	}},
 	{checkout.ErrPayoutNotFailed, words{
 		code: codePayoutNotFailed, message: "The payout has not failed; only a failed payout can be retried.",
@@ -225,7 +225,7 @@ var wordsOfError = []struct {
 	}},
 	{checkout.ErrPaymentRefunded, words{
 		code:    codePaymentRefunded,
-		message: "The customer gets the money of this payment back, so its payout cannot be retried.",
+		message: "The payment is refunded to the customer, so its payout cannot be retried.",
 	}},
 	{webhook.ErrReplayRunning, words{
 		code:    codeReplayRunning,
@@ -233,7 +233,7 @@ var wordsOfError = []struct {
 	}},
 	{webhook.ErrReplayRate, words{
 		code: codeReplayRate,
-		message: "Your bulk replays that are running leave less than this rate: all of them together may start 100 deliveries a second. " +
+		message: "Your running bulk replays leave less than this rate: together they may start at most 100 deliveries a second. " +
 			"Wait until one ends, or choose a lower rate.",
 	}},
 }

@@ -63,8 +63,8 @@ func (s *Server) feedEvents(ctx context.Context, caller storage.Caller, q query)
 			}
 			got, err := s.Store.EventFeed(ctx, caller.Key.Owner, after, p.Limit)
 			if errors.Is(err, checkout.ErrNotFound) {
-				q.add(name, "must be an event of yours in this mode that is still there; events are removed some time "+
-					"after their last delivery. Begin without it, and drop each id that you have")
+				q.add(name, "must be one of your events in this mode that still exists; events are removed some time "+
+					"after their last delivery. Start without it, and skip the ids that you already have")
 				return nil, q.err()
 			}
 			return got, err

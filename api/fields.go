@@ -179,7 +179,7 @@ func hasControl(text string) bool { return strings.ContainsFunc(text, unicode.Is
 // hint suggests the known field that the merchant probably meant, else lists all known fields.
 func hint(name string, known []string) string {
 	if len(known) == 0 {
-		return "; there are none here"
+		return "; no fields are allowed here"
 	}
 	best, least := "", 4
 	for _, k := range known {

@@ -179,7 +179,7 @@ func TestFields_Metadata(t *testing.T) {
 // a list unreadable.
 func TestFields_MetadataHasNoNumberThatADoubleChanges(t *testing.T) {
 	t.Parallel()
-	const tooLarge = "metadata.a must not be larger than a 64-bit float holds (1.8e308); send it as a string"
+	const tooLarge = "metadata.a must fit into a 64-bit float (at most 1.8e308); send it as a string"
 	for number, want := range map[string]string{
 		"1e999999999":                    tooLarge,
 		"1E400":                          tooLarge,
@@ -187,13 +187,13 @@ func TestFields_MetadataHasNoNumberThatADoubleChanges(t *testing.T) {
 		"1e309":                          tooLarge,
 		"1e99999999999999999999":         tooLarge,
 		strings.Repeat("9", 500):         tooLarge,
-		"9007199254740993":               "metadata.a must be a number that a 64-bit float holds: readers would get 9007199254740992; send it as a string",
-		"-9007199254740993":              "metadata.a must be a number that a 64-bit float holds: readers would get -9007199254740992; send it as a string",
-		"1234567890123456789":            "metadata.a must be a number that a 64-bit float holds: readers would get 1234567890123456800; send it as a string",
-		"0.1000000000000000055511151231": "metadata.a must be a number that a 64-bit float holds: readers would get 0.1; send it as a string",
-		"1e-400":                         "metadata.a must be a number that a 64-bit float holds: readers would get 0; send it as a string",
-		"1e-999999999":                   "metadata.a must be a number that a 64-bit float holds: readers would get 0; send it as a string",
-		"1e-99999999999999999999":        "metadata.a must be a number that a 64-bit float holds: readers would get 0; send it as a string",
+		"9007199254740993":               "metadata.a must be exact as a 64-bit float: readers would get 9007199254740992; send it as a string",
+		"-9007199254740993":              "metadata.a must be exact as a 64-bit float: readers would get -9007199254740992; send it as a string",
+		"1234567890123456789":            "metadata.a must be exact as a 64-bit float: readers would get 1234567890123456800; send it as a string",
+		"0.1000000000000000055511151231": "metadata.a must be exact as a 64-bit float: readers would get 0.1; send it as a string",
+		"1e-400":                         "metadata.a must be exact as a 64-bit float: readers would get 0; send it as a string",
+		"1e-999999999":                   "metadata.a must be exact as a 64-bit float: readers would get 0; send it as a string",
+		"1e-99999999999999999999":        "metadata.a must be exact as a 64-bit float: readers would get 0; send it as a string",
 	} {
 		f, found := readFields(t, `{"metadata":{"a":`+number+`}}`, "metadata")
 		f.metadata()

@@ -150,7 +150,7 @@ func idempotencyKey(headers []string) (string, error) {
 	unprintable := func(r rune) bool { return r < ' ' || r > '~' }
 	if len(headers) > 1 || key == "" || len(key) > maxIdempotencyKey || strings.ContainsFunc(key, unprintable) {
 		var f faults
-		f.add(idempotencyHeader, "must be there once and have 1 to 255 printable ASCII characters")
+		f.add(idempotencyHeader, "must appear once and have 1 to 255 printable ASCII characters")
 		return "", f.err()
 	}
 	return key, nil

@@ -80,7 +80,7 @@ func readQuery(r *http.Request, filters ...string) query {
 		case !slices.Contains(known, name) && !(inMetadata && slices.Contains(known, metadataFilter)):
 			q.add(shown(name), "is not a known parameter"+hint(name, known))
 		case len(values) > 1:
-			q.add(name, "is there twice")
+			q.add(name, "appears twice")
 		default:
 			q.values[name] = values[0]
 		}

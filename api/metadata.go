@@ -98,11 +98,11 @@ func (f fields) double(param, token string) {
 	number, _ := checkout.ParseDecimal(token) // cannot fail after checkSyntax
 	switch next, same, fits := number.Double(); {
 	case !fits:
-		f.add(param, "must not be larger than a 64-bit float holds (1.8e308); send it as a string")
+		f.add(param, "must fit into a 64-bit float (at most 1.8e308); send it as a string")
 	case !same:
 		f.add(
 			param,
-			fmt.Sprintf("must be a number that a 64-bit float holds: readers would get %s; send it as a string", next),
+			fmt.Sprintf("must be exact as a 64-bit float: readers would get %s; send it as a string", next),
 		)
 	}
 }

@@ -32,7 +32,7 @@ func metadataKey(parameter string) (string, bool) {
 // metadata reads the pairs of metadata by which a list is filtered.
 func (q query) metadata() map[string]string {
 	if _, ok := q.values[metadataFilter]; ok {
-		q.add(metadataFilter, "must be written metadata[key]=value")
+		q.add(metadataFilter, "must have the form metadata[key]=value")
 	}
 	pairs := map[string]string{}
 	for name, value := range q.values {
@@ -64,7 +64,7 @@ func (q query) checkMetadataRange(f storage.SessionFilter, p storage.Page) error
 		until = time.Now()
 	}
 	if p.Since.IsZero() || until.Sub(p.Since) > maxMetadataRange+metadataSlack {
-		q.add("since", "must be given with metadata[key], and lie at most 31 days before until, or before now without until")
+		q.add("since", "is required with metadata[key], at most 31 days before until, or before now if until is missing")
 	}
 	return q.err()
 }

@@ -303,7 +303,7 @@ func TestReadyz_IsUnreadyAtOnceWhenToldToStop(t *testing.T) {
 	got = f.do("GET", "/readyz", "", "")
 	require.Equal(t, 503, got.status)
 	require.Equal(t, "unavailable", got.json["error"])
-	require.Equal(t, "The service is not ready: it was told to stop.", got.json["message"])
+	require.Equal(t, "The service is not ready: shutting down.", got.json["message"])
 	require.Equal(t, map[string]any{"postgresql": "ok", "temporal": "ok"}, got.json["checks"])
 	require.Equal(t, "1", got.header.Get("Retry-After"))
 	require.Equal(t, 200, f.do("GET", "/healthz", "", "").status, "it lives until it has ended")

@@ -153,7 +153,7 @@ func (s *Server) newSession(
 
 	var orderID *string
 	if fee := caller.Merchant.Fee(); n.Amount > 0 && fee.TakesAll(n.Amount) {
-		f.add("amount", fmt.Sprintf("must be more than the fee, which is %s of each payment", fee))
+		f.add("amount", fmt.Sprintf("must exceed the fee of %s per payment", fee))
 	}
 
 	n.Metadata, orderID = f.metadata()
@@ -269,7 +269,7 @@ func (p *Payouts) checkBounds(n checkout.Session, fee checkout.Fee) error {
 	least, ok := fee.LeastFor(bounds.Least)
 	switch most := fee.MostFor(bounds.Most); {
 	case !ok:
-		found.add("amount", fmt.Sprintf("cannot be paid out in %s currently: network fees are too high for any amount",
+		found.add("amount", fmt.Sprintf("cannot currently be paid out in %s: network fees are too high for any amount",
 			n.PayoutCurrency))
 	case n.Amount < least:
 		found.add("amount", fmt.Sprintf("must currently be at least %s %s for %s, because of the network fee",

@@ -226,7 +226,7 @@ func TestCreateSession_RefusesAnAmountThatTheFixedFeeWouldTake(t *testing.T) {
 		got := f.do("POST", "/v1/checkout", key, with("amount", `5.14`))
 		require.Equal(t, 400, got.status)
 		require.Equal(t, "amount", got.json["param"])
-		require.Contains(t, got.json["message"], "amount must be more than the fee, which is 2.90 % + 5.00 of each payment")
+		require.Contains(t, got.json["message"], "amount must exceed the fee of 2.90 % + 5.00 per payment")
 		require.Equal(t, 201, f.do("POST", "/v1/checkout", key, with("amount", `5.16`)).status)
 		require.Equal(t, []string{"amount"}, f.do("POST", "/v1/checkout", key, with("amount", `0.10`)).params(), "one fault")
 		f.exec(`UPDATE merchant SET fee_basis_points = 10000, fee_fixed = 0 WHERE id = $1`, f.merchant.ID)
@@ -340,7 +340,7 @@ func TestCreateSession_LiveNeedsAnAmountThatCanBePaidOut(t *testing.T) {
 	require.Equal(t, "unavailable", unknown.json["error"])
 	require.Equal(t, "5", unknown.header.Get("Retry-After"))
 	f.exec(`UPDATE merchant SET fee_basis_points = 10000 WHERE id = $1`, f.merchant.ID)
-	require.Contains(t, create(f.merchant.liveKey, "999999.99", "EUR").json["message"], "amount cannot be paid out in USDC currently: network fees are too high for any amount")
+	require.Contains(t, create(f.merchant.liveKey, "999999.99", "EUR").json["message"], "amount cannot currently be paid out in USDC: network fees are too high for any amount")
 	require.Equal(t, 3, f.count("checkout_session"))
 }
 
@@ -425,7 +425,7 @@ func TestCreateSession_OrderIDInUse(t *testing.T) {
 	require.Equal(t, first.json["id"], again.json["session_id"])
 	require.Equal(t, first.json["url"], again.json["url"])
 	require.Equal(t, "pending", again.json["status"])
-	require.Equal(t, "A pending session has this metadata.order_id already. Send the customer to its url, or expire it first.", again.json["message"])
+	require.Equal(t, "A pending session already has this metadata.order_id. Send the customer to its url, or expire it first.", again.json["message"])
 	require.Empty(t, again.header.Get("Location"))
 
 	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.liveKey, body).status, "the other mode")
@@ -453,7 +453,7 @@ func TestCreateSession_OrderIDThatIsPaidIsNotToldToExpire(t *testing.T) {
 	require.Equal(t, "order_id_in_use", again.json["error"])
 	require.Equal(t, paid, again.json["session_id"])
 	require.Equal(t, "completed", again.json["status"])
-	require.Equal(t, "The order with this metadata.order_id is paid already: its session is completed.", again.json["message"])
+	require.Equal(t, "The order with this metadata.order_id is already paid: its session is completed.", again.json["message"])
 }
 
 func TestCreateSession_OrderIDGuardCanBeOff(t *testing.T) {
@@ -646,7 +646,7 @@ func TestExpireSession_AnswersFromTheRowWhenTheWorkflowHasEnded(t *testing.T) {
 			require.Equal(t, "1", got.header.Get("Retry-After"), name)
 		}
 		if name == "payment in flight" {
-			require.Contains(t, got.json["message"], "being decided")
+			require.Contains(t, got.json["message"], "in progress")
 			require.Equal(t, "pending", got.json["status"])
 			require.Equal(t, "5", got.header.Get("Retry-After"))
 		}

@@ -169,7 +169,7 @@ func (v verification) signatureVerdict(sig webhook.Signature) verdict {
 	how := difference(v.Stored, v.Body)
 	if v.Stored != "" {
 		if s, ok := v.signer(sig, v.Stored); ok {
-			d := failed(how.problem, how.message+" The signature fits the body that we sent.")
+			d := failed(how.problem, how.message+" The signature matches the body that we sent.")
 			d.FirstDifference = how.at
 			return v.signedBy(s, d)
 		}
@@ -181,19 +181,19 @@ func (v verification) signatureVerdict(sig webhook.Signature) verdict {
 	case v.Stored == "":
 		return failed(
 			problemUnknown,
-			"Wrong secret or changed body: no secret of yours fits, and there is no event of yours with the body's id to compare it "+
-				"with. Is the key of the mode that the event is of?",
+			"Wrong secret or changed body: none of your secrets matches, and none of your events has the body's id, so the bodies "+
+				"cannot be compared. Does your API key have the event's mode?",
 		)
 	case how.problem == "":
 		return failed(
 			problemWrongSecret,
-			"The body is what we sent, but no secret of yours fits: the header was changed, or the secret is another merchant's.",
+			"The body is what we sent, but none of your secrets matches: the header was changed, or the secret is another merchant's.",
 		)
 	}
 
 	d := failed(
 		problemWrongSecret,
-		"No secret of yours fits, neither with this body nor with the one that we sent. Besides: "+how.message,
+		"None of your secrets matches this body or the one that we sent. Also: "+how.message,
 	)
 	d.FirstDifference = how.at
 	return d
@@ -217,7 +217,7 @@ func (v verification) judge(s signer, sig webhook.Signature) verdict {
 	case v.EndpointID != "" && s.EndpointID != v.EndpointID:
 		return failed(
 			problemOtherEndpoint,
-			fmt.Sprintf("The signature is right, but it was made with %s, not with that of %s.", s, v.EndpointID),
+			fmt.Sprintf("The signature is right, but it was made with %s, not with the secret of %s.", s, v.EndpointID),
 		)
 	case s.Deleted:
 		return failed(
@@ -228,7 +228,7 @@ func (v verification) judge(s signer, sig webhook.Signature) verdict {
 		return failed(
 			problemExpiredSecret,
 			fmt.Sprintf(
-				"The signature is right, but it was made with the previous secret of %s, which was rotated away.",
+				"The signature is right, but it was made with the previous secret of %s, which has expired.",
 				s.name(),
 			),
 		)
@@ -270,12 +270,12 @@ func difference(sent, got string) bodyDifference {
 	case got == "":
 		return bodyDifference{
 			problem: problemBodyEmpty,
-			message: "The body is empty: something else has read it before.",
+			message: "The body is empty: something else read it first.",
 		}
 	case strings.HasPrefix(got, "[object "):
 		return bodyDifference{
 			problem: problemBodyNotRaw,
-			message: "The body is a parsed object turned into text; sign the raw bytes of the request.",
+			message: "The body is a parsed object converted to text; sign the raw bytes of the request.",
 		}
 	case sent == "" || got == sent:
 		return bodyDifference{}
@@ -298,7 +298,7 @@ func change(sent, got string) bodyDifference {
 	case withoutCR != got && strings.TrimSuffix(withoutCR, "\n") == sent:
 		return bodyDifference{
 			problem: problemBodyCRLF,
-			message: "Line breaks in the body were turned into CRLF, or one was added.",
+			message: "Line breaks in the body were converted to CRLF, or one was added.",
 		}
 	case strings.TrimSuffix(got, "\n") == sent:
 		return bodyDifference{
@@ -326,7 +326,7 @@ func jsonChange(sent, got string) bodyDifference {
 		return bodyDifference{
 			problem: problemBodyUnreadable,
 			message: fmt.Sprintf(
-				"The body was changed from byte %d on and is not JSON any more.",
+				"The body was changed from byte %d on and is no longer JSON.",
 				firstDifference(sent, got),
 			),
 		}
@@ -339,14 +339,14 @@ func jsonChange(sent, got string) bodyDifference {
 	}
 	if json.Unmarshal([]byte(sent), &was) == nil && reflect.DeepEqual(was, is) {
 		return bodyDifference{problem: problemBodyReencoded, message: fmt.Sprintf(
-			"The body was parsed and encoded again: it says the same in other bytes, from byte %d on. Sign the raw bytes of the request.",
+			"The body was parsed and encoded again: it has the same content in different bytes, from byte %d on. Sign the raw bytes of the request.",
 			firstDifference(sent, got),
 		)}
 	}
 	return bodyDifference{
 		problem: problemBodyOtherwise,
 		message: fmt.Sprintf(
-			"The body was changed: it says something else, from byte %d on.",
+			"The body was changed: its content differs from byte %d on.",
 			firstDifference(sent, got),
 		),
 	}

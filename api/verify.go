@@ -35,7 +35,7 @@ func (s *Server) verifySignature(r *http.Request) (int, any, error) {
 	v := verification{Now: time.Now(), EndpointID: optionalID(f, "webhook", checkout.PrefixEndpoint)}
 	v.Header, _ = f.requiredText("header")
 	if v.Body, _ = f.requiredText("body"); len(v.Body) > maxVerifiedBody {
-		f.add("body", "must have at most 32768 bytes; no event has more")
+		f.add("body", "must have at most 32768 bytes; no event is larger")
 		v.Body = ""
 	}
 	v.Computed, _ = f.optionalText("computed")

@@ -255,7 +255,7 @@ func (f fields) events() []webhook.EventType {
 
 	if slices.Contains(types, allEvents) {
 		if len(types) > 1 {
-			f.add(name, `must not name other event types beside "*", which stands for all`)
+			f.add(name, `must not combine "*" (all events) with other event types`)
 		}
 		return slices.Clone(webhook.EventTypes)
 	}

@@ -42,7 +42,7 @@ func ParseKeyring(text string) (*Keyring, error) {
 		}
 
 		if k.aeads[id] != nil {
-			return nil, fmt.Errorf("key %q is there twice", id)
+			return nil, fmt.Errorf("key %q appears twice", id)
 		}
 
 		block, err := aes.NewCipher(raw)

@@ -30,7 +30,7 @@ func (s *server) retryPayout(v visit) (answer, error) {
 	case errors.Is(err, checkout.ErrTransferStands):
 		return s.sessionPage(v, "A signed transfer may still pay the payout, so it cannot be retried.")
 	case errors.Is(err, checkout.ErrPaymentRefunded):
-		return s.sessionPage(v, "The customer gets the money of this payment back, so its payout cannot be retried.")
+		return s.sessionPage(v, "The payment is refunded to the customer, so its payout cannot be retried.")
 	case err != nil:
 		return answer{}, err
 	}

@@ -377,7 +377,7 @@ func (r *relay) copy(to, from net.Conn) {
 
 // cut refuses every connection from now on, and ends those that are there.
 func (r *relay) cut() {
-	_ = r.listener.Close() // the second time it is closed already
+	_ = r.listener.Close() // the second time it is already closed
 	r.hangUp()
 }
 

@@ -95,7 +95,7 @@ func (s *State) Report(ctx context.Context) Report {
 	defer s.phase.Unlock()
 	switch {
 	case s.stops:
-		r.Fault = "it was told to stop"
+		r.Fault = "shutting down"
 	case s.waiting != "":
 		r.Fault = s.waiting
 	case r.PostgreSQL != nil:

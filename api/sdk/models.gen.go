@@ -1258,13 +1258,13 @@ type Attempt struct {
 	DurationMs *int `json:"duration_ms"`
 
 	// Error Why it failed, or null. `http` is a status that is not 2xx, or an answer that is not HTTP; `blocked_address` one that
-	// may not be reached; `internal` is our fault.
+	// may not be reached; `internal` is an error of ours.
 	Error *AttemptError `json:"error"`
 
 	// Number From 1 in each run.
 	Number int `json:"number"`
 
-	// ResponseBody The first 16 KiB of the answer, null when none came.
+	// ResponseBody The first 16 KiB of the answer; null if there was none.
 	ResponseBody *string `json:"response_body"`
 	Run          int     `json:"run"`
 
@@ -1278,7 +1278,7 @@ type Attempt struct {
 	// Examples: 2026-11-03T09:12:44.218Z
 	StartedAt Time `json:"started_at"`
 
-	// StatusCode Null when no answer came.
+	// StatusCode Null if there was no answer.
 	StatusCode *int `json:"status_code"`
 }
 
@@ -1419,20 +1419,20 @@ type CreatedSession struct {
 	// numbers or booleans; 16 KiB altogether. They come back in every event of the session. `order_id`, when there is one, names
 	// your order: at most one pending or completed session has it.
 	//
-	// A number must be one that a 64-bit float holds, because most readers take it for one: `9007199254740993` and `1e400` are
-	// refused. Send such a number as a string.
+	// A number must be exact as a 64-bit float, because most readers use one: `9007199254740993` and `1e400` are refused.
+	// Send such a number as a string.
 	//
 	//
 	// Examples: {"order_id":"A-1042"}
 	Metadata Metadata `json:"metadata"`
 
-	// PaymentInProgress A payment is being decided. The session is still pending and cannot be expired now.
+	// PaymentInProgress A payment is in progress. The session is still pending and cannot be expired now.
 	PaymentInProgress bool `json:"payment_in_progress"`
 
 	// Payout The payout of a completed session, or null.
 	Payout *Payout `json:"payout"`
 
-	// PayoutCurrency Crypto that you receive.
+	// PayoutCurrency The crypto that you receive.
 	PayoutCurrency PayoutCurrency `json:"payout_currency"`
 
 	// RedirectUrl As you sent it.
@@ -1521,14 +1521,14 @@ type Delivery struct {
 	// Url Where it is sent.
 	Url string `json:"url"`
 
-	// WebhookId Whose secret signs; of a session's `webhook_url`, whose signed last. That of a session's own secret is not in the list of
+	// WebhookId Whose secret signs; for a session's `webhook_url`, whose signed last. That of a session's own secret is not in the list of
 	// webhooks.
 	//
 	//
 	// Examples: wh_06gnk819br7xdwmx1pmsaft8y4
 	WebhookId WebhookId `json:"webhook_id"`
 
-	// WorkflowId What an operator of the service finds it by.
+	// WorkflowId Quote it to the service's operator.
 	WorkflowId WorkflowId `json:"workflow_id"`
 }
 
@@ -1639,14 +1639,14 @@ type DeliveryWithAttempts struct {
 	// Url Where it is sent.
 	Url string `json:"url"`
 
-	// WebhookId Whose secret signs; of a session's `webhook_url`, whose signed last. That of a session's own secret is not in the list of
+	// WebhookId Whose secret signs; for a session's `webhook_url`, whose signed last. That of a session's own secret is not in the list of
 	// webhooks.
 	//
 	//
 	// Examples: wh_06gnk819br7xdwmx1pmsaft8y4
 	WebhookId WebhookId `json:"webhook_id"`
 
-	// WorkflowId What an operator of the service finds it by.
+	// WorkflowId Quote it to the service's operator.
 	WorkflowId WorkflowId `json:"workflow_id"`
 }
 
@@ -1830,7 +1830,7 @@ type Livemode = bool
 // Locale A language of the hosted page.
 type Locale string
 
-// Merchant Your settings, and what of them changed.
+// Merchant Your settings, and which of them changed.
 type Merchant struct {
 	Changed []MerchantChanged `json:"changed"`
 
@@ -1843,7 +1843,7 @@ type Merchant struct {
 	PayoutAddresses []PayoutAddress `json:"payout_addresses"`
 	Plan            string          `json:"plan"`
 
-	// PreviousAttributes What was there before, of what changed.
+	// PreviousAttributes The old values of the changed fields.
 	PreviousAttributes struct {
 		Name            *string           `json:"name,omitempty"`
 		PayoutAddresses *[]PayoutAddress  `json:"payout_addresses,omitempty"`
@@ -1875,7 +1875,7 @@ type MerchantUpdated struct {
 	// Examples: 2026-11-03T09:12:44.218Z
 	CreatedAt Time `json:"created_at"`
 
-	// Data Your settings, and what of them changed.
+	// Data Your settings, and which of them changed.
 	Data Merchant `json:"data"`
 
 	// Id Examples: evt_06gt1bz8sw8y4trdajdpy0v7b8
@@ -1896,8 +1896,8 @@ type MerchantUpdatedType string
 // numbers or booleans; 16 KiB altogether. They come back in every event of the session. `order_id`, when there is one, names
 // your order: at most one pending or completed session has it.
 //
-// A number must be one that a 64-bit float holds, because most readers take it for one: `9007199254740993` and `1e400` are
-// refused. Send such a number as a string.
+// A number must be exact as a 64-bit float, because most readers use one: `9007199254740993` and `1e400` are refused.
+// Send such a number as a string.
 //
 // Examples: {"order_id":"A-1042"}
 type Metadata map[string]Metadata_AdditionalProperties
@@ -2027,14 +2027,14 @@ type OwnMerchant struct {
 	Livemode Livemode `json:"livemode"`
 	Name     string   `json:"name"`
 
-	// PayoutAddresses Where payouts are sent. The middle of each address is left out.
+	// PayoutAddresses Where payouts are sent. The middle of each address is omitted.
 	PayoutAddresses []PayoutAddress `json:"payout_addresses"`
 
 	// Plan The price of a payment.
 	Plan Plan `json:"plan"`
 }
 
-// Page What every list has beside its `data`.
+// Page The fields of every list besides `data`.
 type Page struct {
 	HasMore bool `json:"has_more"`
 
@@ -2076,7 +2076,7 @@ type PaymentInProgressError string
 // PaymentInProgressStatus Of the session.
 type PaymentInProgressStatus string
 
-// PaymentMethod What may be shown of the card.
+// PaymentMethod The card details that may be shown.
 type PaymentMethod struct {
 	// Brand Examples: visa, mastercard, amex
 	Brand string `json:"brand"`
@@ -2127,13 +2127,13 @@ type Payout struct {
 	// Examples: 2026-11-03T09:12:44.218Z
 	CreatedAt Time `json:"created_at"`
 
-	// Currency Crypto that you receive.
+	// Currency The crypto that you receive.
 	Currency PayoutCurrency `json:"currency"`
 
 	// Destination Your payout address.
 	Destination string `json:"destination"`
 
-	// ExchangeRate `currency` for one unit of `source_currency`. When a retried payout, or one whose charge was disputed, is signed after `exchange_rate_locked_until`, it falls to the rate of that time if that is lower. It never rises.
+	// ExchangeRate `currency` for one unit of `source_currency`. When a retried payout, or one whose charge was disputed, is signed after `exchange_rate_locked_until`, the current rate is used if it is lower. It never rises.
 	//
 	// Examples: 161.726300
 	ExchangeRate Decimal `json:"exchange_rate"`
@@ -2171,8 +2171,8 @@ type Payout struct {
 	// numbers or booleans; 16 KiB altogether. They come back in every event of the session. `order_id`, when there is one, names
 	// your order: at most one pending or completed session has it.
 	//
-	// A number must be one that a 64-bit float holds, because most readers take it for one: `9007199254740993` and `1e400` are
-	// refused. Send such a number as a string.
+	// A number must be exact as a 64-bit float, because most readers use one: `9007199254740993` and `1e400` are refused.
+	// Send such a number as a string.
 	//
 	//
 	// Examples: {"order_id":"A-1042"}
@@ -2209,7 +2209,7 @@ type Payout struct {
 type PayoutAddress struct {
 	Address string `json:"address"`
 
-	// Currency Crypto that you receive.
+	// Currency The crypto that you receive.
 	Currency PayoutCurrency `json:"currency"`
 
 	// Network The chain of a payout.
@@ -2218,7 +2218,7 @@ type PayoutAddress struct {
 
 // PayoutAddressReverted defines model for PayoutAddressReverted.
 type PayoutAddressReverted struct {
-	// AddressChangesAt When the change of the payout address that you announced holds; absent when you announced none.
+	// AddressChangesAt When your announced change of the payout address takes effect; absent if there is none.
 	//
 	// Examples: 2026-11-03T09:12:44.218Z
 	AddressChangesAt *Time                      `json:"address_changes_at,omitempty"`
@@ -2239,7 +2239,7 @@ type PayoutConflict struct {
 	union json.RawMessage
 }
 
-// PayoutCurrency Crypto that you receive.
+// PayoutCurrency The crypto that you receive.
 type PayoutCurrency string
 
 // PayoutFailed defines model for PayoutFailed.
@@ -2395,7 +2395,7 @@ type Replay struct {
 	// Skipped How many were in progress when their turn came.
 	Skipped int `json:"skipped"`
 
-	// Started How many it has started.
+	// Started How many have been started.
 	Started int          `json:"started"`
 	Status  ReplayStatus `json:"status"`
 
@@ -2410,7 +2410,7 @@ type Replay struct {
 	// WebhookId Examples: wh_06gnk819br7xdwmx1pmsaft8y4
 	WebhookId WebhookId `json:"webhook_id"`
 
-	// WorkflowId What an operator of the service finds it by.
+	// WorkflowId Quote it to the service's operator.
 	WorkflowId WorkflowId `json:"workflow_id"`
 }
 
@@ -2523,7 +2523,7 @@ type RetryNowConflict struct {
 
 // RotationRequest defines model for RotationRequest.
 type RotationRequest struct {
-	// OverlapHours For how many hours the previous secret signs beside the new one.
+	// OverlapHours For how many hours the previous secret signs along with the new one.
 	OverlapHours *int `json:"overlap_hours,omitempty"`
 }
 
@@ -2580,20 +2580,20 @@ type Session struct {
 	// numbers or booleans; 16 KiB altogether. They come back in every event of the session. `order_id`, when there is one, names
 	// your order: at most one pending or completed session has it.
 	//
-	// A number must be one that a 64-bit float holds, because most readers take it for one: `9007199254740993` and `1e400` are
-	// refused. Send such a number as a string.
+	// A number must be exact as a 64-bit float, because most readers use one: `9007199254740993` and `1e400` are refused.
+	// Send such a number as a string.
 	//
 	//
 	// Examples: {"order_id":"A-1042"}
 	Metadata Metadata `json:"metadata"`
 
-	// PaymentInProgress A payment is being decided. The session is still pending and cannot be expired now.
+	// PaymentInProgress A payment is in progress. The session is still pending and cannot be expired now.
 	PaymentInProgress bool `json:"payment_in_progress"`
 
 	// Payout The payout of a completed session, or null.
 	Payout *Payout `json:"payout"`
 
-	// PayoutCurrency Crypto that you receive.
+	// PayoutCurrency The crypto that you receive.
 	PayoutCurrency PayoutCurrency `json:"payout_currency"`
 
 	// RedirectUrl As you sent it.
@@ -2651,10 +2651,10 @@ type SessionNotPendingError string
 
 // SessionRequest defines model for SessionRequest.
 type SessionRequest struct {
-	// Amount Major units of the currency in digits, at most 2 decimals; no exponent, no quotes. More than your plan's fee, when the plan has a fixed part. In live mode also so much that the network's fee takes at most 5 % of the payout at present; the message of the 400 names the least amount.
+	// Amount Major units of the currency in digits, at most 2 decimals; no exponent, no quotes. If your plan's fee has a fixed part, the amount must exceed the fee. In live mode the network fee may take at most 5 % of the payout; the message of the 400 names the current minimum.
 	Amount float64 `json:"amount"`
 
-	// CancelUrl Where the page's link back to you leads before the payment, and after the session has failed or expired. `{CHECKOUT_SESSION_ID}` in it becomes the session's id. Without it the link leads to the origin of `redirect_url`; without both there is none. Live mode https only.
+	// CancelUrl Target of the page's link back to you, before the payment and after the session has failed or expired. `{CHECKOUT_SESSION_ID}` in it becomes the session's id. Without it the link leads to the origin of `redirect_url`; without both there is none. Live mode https only.
 	CancelUrl *string `json:"cancel_url,omitempty"`
 
 	// Currency Fiat currency of a charge, ISO 4217.
@@ -2669,14 +2669,14 @@ type SessionRequest struct {
 	// LineItems What the customer buys, beside the form. They must add up to `amount`, shipping and tax included.
 	LineItems *[]LineItemRequest `json:"line_items,omitempty"`
 
-	// Livemode If it is there, it must be the mode of the key; else 403.
+	// Livemode If given, it must match the mode of the key; otherwise 403.
 	Livemode *bool `json:"livemode,omitempty"`
 
-	// Locale The language of the page, unless the customer has chosen another. Without it the browser's counts.
+	// Locale The language of the page, unless the customer chooses another. The default is the browser's.
 	Locale   *Locale   `json:"locale,omitempty"`
 	Metadata *Metadata `json:"metadata,omitempty"`
 
-	// PayoutCurrency Crypto that you receive.
+	// PayoutCurrency The crypto that you receive.
 	PayoutCurrency PayoutCurrency `json:"payout_currency"`
 
 	// RedirectUrl Where the customer is sent after a successful payment. `{CHECKOUT_SESSION_ID}` in it becomes the session's id. Live mode https only.
@@ -2684,7 +2684,7 @@ type SessionRequest struct {
 
 	// WebhookUrl Gets every event of this session instead of your webhooks. The secret of a webhook with the same address signs, else that
 	// of your oldest enabled one, else a `webhook_secret` that only the answer shows. When you delete the webhook whose secret
-	// signs, the next one by the same rule signs the attempts to come. Live mode https only.
+	// signs, the next one by the same rule signs the remaining attempts. Live mode https only.
 	WebhookUrl *string `json:"webhook_url,omitempty"`
 }
 
@@ -2764,22 +2764,22 @@ type Transaction struct {
 	// numbers or booleans; 16 KiB altogether. They come back in every event of the session. `order_id`, when there is one, names
 	// your order: at most one pending or completed session has it.
 	//
-	// A number must be one that a 64-bit float holds, because most readers take it for one: `9007199254740993` and `1e400` are
-	// refused. Send such a number as a string.
+	// A number must be exact as a 64-bit float, because most readers use one: `9007199254740993` and `1e400` are refused.
+	// Send such a number as a string.
 	//
 	//
 	// Examples: {"order_id":"A-1042"}
 	Metadata Metadata `json:"metadata"`
 
-	// Net What is paid out, in `currency`.
+	// Net The amount paid out, in `currency`.
 	//
 	// Examples: 149.9
 	Net Amount `json:"net"`
 
-	// PaymentMethod What may be shown of the card.
+	// PaymentMethod The card details that may be shown.
 	PaymentMethod PaymentMethod `json:"payment_method"`
 
-	// PayoutCurrency Crypto that you receive.
+	// PayoutCurrency The crypto that you receive.
 	PayoutCurrency PayoutCurrency `json:"payout_currency"`
 
 	// SessionId Examples: cs_06gt1bnbq865s9n3mh86a4s71r
@@ -2858,7 +2858,7 @@ type UnsupportedMediaType struct {
 // UnsupportedMediaTypeError defines model for UnsupportedMediaType.Error.
 type UnsupportedMediaTypeError string
 
-// Verification What does not apply is null.
+// Verification Fields that do not apply are null.
 type Verification struct {
 	// AgeSeconds Of the timestamp; negative in the future.
 	AgeSeconds *int                  `json:"age_seconds"`
@@ -2871,7 +2871,7 @@ type Verification struct {
 	Message string               `json:"message"`
 	Problem *VerificationProblem `json:"problem"`
 
-	// Secret Which of its secrets; `previous` still signs, `expired` was rotated away.
+	// Secret Which of its secrets; `previous` still signs, `expired` no longer does.
 	Secret *VerificationSecret `json:"secret"`
 
 	// SecretExpiresAt RFC 3339 in UTC with milliseconds, or null.
@@ -2903,7 +2903,7 @@ type VerificationRequest struct {
 	// Header The value of X-Service-Signature.
 	Header string `json:"header"`
 
-	// Webhook Who should have signed; else any of yours will do.
+	// Webhook The webhook that should have signed; by default any of yours.
 	Webhook *WebhookId `json:"webhook,omitempty"`
 }
 
@@ -2916,8 +2916,8 @@ type Webhook struct {
 	Description *string     `json:"description"`
 	Events      []EventName `json:"events"`
 
-	// FailingSince Since when every first attempt of a delivery has failed; null unless that has lasted for an hour. After three
-	// days without an arrival the webhook is disabled: its events wait until you resume it.
+	// FailingSince Since when every first attempt of a delivery has failed; null during the first hour. After three days without a
+	// successful delivery the webhook is disabled: its events wait until you resume it.
 	//
 	//
 	// Examples: 2026-11-03T09:14:05.391Z
@@ -2929,7 +2929,7 @@ type Webhook struct {
 	// Livemode True in live mode, false in test mode.
 	Livemode Livemode `json:"livemode"`
 
-	// PreviousSecretExpiresAt Until when a rotated secret signs beside the new one; null when none does.
+	// PreviousSecretExpiresAt When the previous secret stops signing; null if there is none.
 	//
 	// Examples: 2026-11-03T09:14:05.391Z
 	PreviousSecretExpiresAt *OptionalTime `json:"previous_secret_expires_at"`
@@ -2941,7 +2941,7 @@ type Webhook struct {
 
 // WebhookChange defines model for WebhookChange.
 type WebhookChange struct {
-	// Description An empty text takes it away.
+	// Description An empty string removes it.
 	Description *string        `json:"description,omitempty"`
 	Events      *EventChoice   `json:"events,omitempty"`
 	Status      *WebhookStatus `json:"status,omitempty"`
@@ -2976,7 +2976,7 @@ type WebhookList struct {
 
 // WebhookRequest defines model for WebhookRequest.
 type WebhookRequest struct {
-	// Description What you know it by.
+	// Description Your name for it.
 	Description *string `json:"description,omitempty"`
 
 	// Events Event types, in any combination; `["*"]`, alone, is all of them.
@@ -2998,8 +2998,8 @@ type WebhookWithSecret struct {
 	Description *string     `json:"description"`
 	Events      []EventName `json:"events"`
 
-	// FailingSince Since when every first attempt of a delivery has failed; null unless that has lasted for an hour. After three
-	// days without an arrival the webhook is disabled: its events wait until you resume it.
+	// FailingSince Since when every first attempt of a delivery has failed; null during the first hour. After three days without a
+	// successful delivery the webhook is disabled: its events wait until you resume it.
 	//
 	//
 	// Examples: 2026-11-03T09:14:05.391Z
@@ -3011,7 +3011,7 @@ type WebhookWithSecret struct {
 	// Livemode True in live mode, false in test mode.
 	Livemode Livemode `json:"livemode"`
 
-	// PreviousSecretExpiresAt Until when a rotated secret signs beside the new one; null when none does.
+	// PreviousSecretExpiresAt When the previous secret stops signing; null if there is none.
 	//
 	// Examples: 2026-11-03T09:14:05.391Z
 	PreviousSecretExpiresAt *OptionalTime `json:"previous_secret_expires_at"`
@@ -3024,7 +3024,7 @@ type WebhookWithSecret struct {
 	Url    string        `json:"url"`
 }
 
-// WorkflowId What an operator of the service finds it by.
+// WorkflowId Quote it to the service's operator.
 type WorkflowId = string
 
 // Cursor defines model for Cursor.
@@ -3120,13 +3120,13 @@ type ListSessionsParams struct {
 
 // CreateSessionParams defines parameters for CreateSession.
 type CreateSessionParams struct {
-	// IdempotencyKey A name that you choose for this request, so that repeating it is safe.
+	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ExpireSessionParams defines parameters for ExpireSession.
 type ExpireSessionParams struct {
-	// IdempotencyKey A name that you choose for this request, so that repeating it is safe.
+	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -3159,37 +3159,37 @@ type ListDeliveriesParams struct {
 
 // HoldDeliveryParams defines parameters for HoldDelivery.
 type HoldDeliveryParams struct {
-	// IdempotencyKey A name that you choose for this request, so that repeating it is safe.
+	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ReplayDeliveryParams defines parameters for ReplayDelivery.
 type ReplayDeliveryParams struct {
-	// IdempotencyKey A name that you choose for this request, so that repeating it is safe.
+	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ResumeDeliveryParams defines parameters for ResumeDelivery.
 type ResumeDeliveryParams struct {
-	// IdempotencyKey A name that you choose for this request, so that repeating it is safe.
+	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // RetryDeliveryParams defines parameters for RetryDelivery.
 type RetryDeliveryParams struct {
-	// IdempotencyKey A name that you choose for this request, so that repeating it is safe.
+	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListEventsParams defines parameters for ListEvents.
 type ListEventsParams struct {
-	// Order `desc`: newest first. `asc`: the feed, oldest first, in an order of its own in which `created_at` can go back a
+	// Order `desc`: newest first. `asc`: the feed, oldest first, in a stable order in which `created_at` can go back a
 	// little. The feed takes `limit`, `after` and `cursor` only.
 	Order *ListEventsParamsOrder `form:"order,omitempty" json:"order,omitempty"`
 
-	// After Only what comes behind this event in the feed; needs `order=asc`. Without it the feed begins with the oldest
-	// event. It is a 400 when you have no such event in this mode, or no longer: events are removed some time after
-	// their last delivery. Begin without it then, and drop each `id` that you have.
+	// After Only events after this one in the feed; needs `order=asc`. Without it the feed starts with the oldest event.
+	// It is a 400 if the event does not exist in this mode, or no longer: events are removed some time after their
+	// last delivery. Then start without it, and skip the `id`s that you already have.
 	After *EventId `form:"after,omitempty" json:"after,omitempty"`
 
 	// Type Only events of this type.
@@ -3237,7 +3237,7 @@ type ListPayoutsParams struct {
 
 // RetryPayoutParams defines parameters for RetryPayout.
 type RetryPayoutParams struct {
-	// IdempotencyKey A name that you choose for this request, so that repeating it is safe.
+	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -3261,13 +3261,13 @@ type ListReplaysParams struct {
 
 // CancelReplayParams defines parameters for CancelReplay.
 type CancelReplayParams struct {
-	// IdempotencyKey A name that you choose for this request, so that repeating it is safe.
+	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // AdvanceSessionParams defines parameters for AdvanceSession.
 type AdvanceSessionParams struct {
-	// IdempotencyKey A name that you choose for this request, so that repeating it is safe.
+	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -3312,50 +3312,50 @@ type ListWebhooksParams struct {
 
 // CreateWebhookParams defines parameters for CreateWebhook.
 type CreateWebhookParams struct {
-	// IdempotencyKey A name that you choose for this request, so that repeating it is safe.
+	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // VerifySignatureParams defines parameters for VerifySignature.
 type VerifySignatureParams struct {
-	// IdempotencyKey A name that you choose for this request, so that repeating it is safe.
+	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // HoldWebhookParams defines parameters for HoldWebhook.
 type HoldWebhookParams struct {
-	// IdempotencyKey A name that you choose for this request, so that repeating it is safe.
+	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // CreateReplayParams defines parameters for CreateReplay.
 type CreateReplayParams struct {
-	// IdempotencyKey A name that you choose for this request, so that repeating it is safe.
+	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ResumeWebhookParams defines parameters for ResumeWebhook.
 type ResumeWebhookParams struct {
-	// IdempotencyKey A name that you choose for this request, so that repeating it is safe.
+	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // RotateSecretParams defines parameters for RotateSecret.
 type RotateSecretParams struct {
-	// IdempotencyKey A name that you choose for this request, so that repeating it is safe.
+	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SendTestEventParams defines parameters for SendTestEvent.
 type SendTestEventParams struct {
-	// IdempotencyKey A name that you choose for this request, so that repeating it is safe.
+	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // OnCheckoutCompletedParams defines parameters for OnCheckoutCompleted.
 type OnCheckoutCompletedParams struct {
 	// XServiceSignature `t`, Unix seconds of this attempt, and `v1`, the lower-case hex of HMAC-SHA256 of `<t>.<raw body>` keyed with the secret.
-	// There are two `v1` while a rotated secret lasts.
+	// There are two `v1` until a rotated secret expires.
 	XServiceSignature XServiceSignature `json:"X-Service-Signature"`
 
 	// XServiceEventId The `id` of the event. Drop an event that you have seen.
@@ -3380,7 +3380,7 @@ type OnCheckoutCompletedParams struct {
 // OnCheckoutFailedParams defines parameters for OnCheckoutFailed.
 type OnCheckoutFailedParams struct {
 	// XServiceSignature `t`, Unix seconds of this attempt, and `v1`, the lower-case hex of HMAC-SHA256 of `<t>.<raw body>` keyed with the secret.
-	// There are two `v1` while a rotated secret lasts.
+	// There are two `v1` until a rotated secret expires.
 	XServiceSignature XServiceSignature `json:"X-Service-Signature"`
 
 	// XServiceEventId The `id` of the event. Drop an event that you have seen.
@@ -3405,7 +3405,7 @@ type OnCheckoutFailedParams struct {
 // OnMerchantUpdatedParams defines parameters for OnMerchantUpdated.
 type OnMerchantUpdatedParams struct {
 	// XServiceSignature `t`, Unix seconds of this attempt, and `v1`, the lower-case hex of HMAC-SHA256 of `<t>.<raw body>` keyed with the secret.
-	// There are two `v1` while a rotated secret lasts.
+	// There are two `v1` until a rotated secret expires.
 	XServiceSignature XServiceSignature `json:"X-Service-Signature"`
 
 	// XServiceEventId The `id` of the event. Drop an event that you have seen.
@@ -3430,7 +3430,7 @@ type OnMerchantUpdatedParams struct {
 // OnPayoutFailedParams defines parameters for OnPayoutFailed.
 type OnPayoutFailedParams struct {
 	// XServiceSignature `t`, Unix seconds of this attempt, and `v1`, the lower-case hex of HMAC-SHA256 of `<t>.<raw body>` keyed with the secret.
-	// There are two `v1` while a rotated secret lasts.
+	// There are two `v1` until a rotated secret expires.
 	XServiceSignature XServiceSignature `json:"X-Service-Signature"`
 
 	// XServiceEventId The `id` of the event. Drop an event that you have seen.
@@ -3455,7 +3455,7 @@ type OnPayoutFailedParams struct {
 // OnPayoutSentParams defines parameters for OnPayoutSent.
 type OnPayoutSentParams struct {
 	// XServiceSignature `t`, Unix seconds of this attempt, and `v1`, the lower-case hex of HMAC-SHA256 of `<t>.<raw body>` keyed with the secret.
-	// There are two `v1` while a rotated secret lasts.
+	// There are two `v1` until a rotated secret expires.
 	XServiceSignature XServiceSignature `json:"X-Service-Signature"`
 
 	// XServiceEventId The `id` of the event. Drop an event that you have seen.

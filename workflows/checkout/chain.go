@@ -60,7 +60,7 @@ var (
 	// ErrFloatTooLow: the treasury's account has too little of the currency, or of what fees are paid in.
 	ErrFloatTooLow error = HeldError{HoldFloat, errors.New("the treasury's account has too little")}
 	// ErrNotTransferable: the currency cannot be sent in full at present, such as a token that is paused.
-	ErrNotTransferable error = HeldError{HoldChain, errors.New("the currency cannot be transferred at present")}
+	ErrNotTransferable error = HeldError{HoldChain, errors.New("the currency cannot be transferred now")}
 )
 
 // TreasuryAccount is an account from which payouts are sent.

@@ -23,7 +23,7 @@ var (
 	ErrChargeRefused = errors.New("the card network refuses the charge")
 	// ErrPaymentNotPossible: there is no exchange rate at present, or the amount could not be paid out. Nothing
 	// was charged.
-	ErrPaymentNotPossible = errors.New("no payment is possible at present")
+	ErrPaymentNotPossible = errors.New("no payment is possible now")
 	// ErrPaymentExists: a payment with this id exists already.
 	ErrPaymentExists = errors.New("payment exists")
 	// ErrOrderIDInUse: a pending or completed session has the same order id.
@@ -58,7 +58,7 @@ func (e *AddressRevertedError) Advice() string {
 	if e.ChangesAt != nil {
 		return "The payout address changes at " + FormatTime(*e.ChangesAt) + ". Retry the payout then."
 	}
-	return "Set another payout address in the settings of the dashboard. Retry the payout when it holds."
+	return "Set another payout address in the dashboard's settings. Retry the payout once the change takes effect."
 }
 
 // Unwrap returns ErrConflict.

@@ -33,7 +33,7 @@ const (
 var payoutFailureMessages = map[PayoutFailure]string{
 	PayoutNetworkError:          "The network did not accept the transfer.",
 	PayoutInvalidAddress:        "The payout address is not valid on this network.",
-	PayoutInsufficientLiquidity: "The payout is too large to be sent at present.",
+	PayoutInsufficientLiquidity: "The payout is currently too large to send.",
 }
 
 // Message is the human-readable text of the code.

@@ -148,7 +148,7 @@ func ParseSignature(header string) (Signature, error) {
 	case header == "":
 		return s, headerFault("It is empty.")
 	case strings.ContainsAny(header, " \t\r\n"):
-		return s, headerFault("There is a space or a line break in it.")
+		return s, headerFault("It contains a space or a line break.")
 	}
 
 	for part := range strings.SplitSeq(header, ",") {
@@ -157,7 +157,7 @@ func ParseSignature(header string) (Signature, error) {
 		case !ok:
 			return s, headerFault("It must be name=value pairs joined by commas.")
 		case name == "t" && seen:
-			return s, headerFault("There are two timestamps t in it; that is an attack, or two headers were joined.")
+			return s, headerFault("It has two timestamps t: this is an attack, or two headers were joined.")
 		case name == "t":
 			seen = true
 			if s.Timestamp, err = parseTimestamp(value); err != nil {
@@ -173,9 +173,9 @@ func ParseSignature(header string) (Signature, error) {
 	}
 	switch {
 	case !seen:
-		return s, headerFault("There is no timestamp t in it.")
+		return s, headerFault("It has no timestamp t.")
 	case len(s.Candidates) == 0:
-		return s, headerFault("There is no signature v1 in it.")
+		return s, headerFault("It has no signature v1.")
 	}
 	return s, nil
 }
@@ -183,7 +183,7 @@ func ParseSignature(header string) (Signature, error) {
 func parseTimestamp(value string) (int64, error) {
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || n < 0 || strconv.FormatInt(n, 10) != value {
-		return 0, headerFault("The timestamp t must be whole Unix seconds in digits.")
+		return 0, headerFault("The timestamp t must be Unix seconds, in digits only.")
 	}
 	return n, nil
 }

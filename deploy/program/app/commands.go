@@ -32,8 +32,8 @@ func (c *call) commands() *cobra.Command {
 	root := &cobra.Command{
 		Use:   program,
 		Short: "A hosted checkout with webhooks",
-		Long: `checkout is the service: its REST API, its hosted page, its dashboard and its worker. It is also
-what operators and merchants' developers use at a shell.
+		Long: `checkout runs the service: the REST API, the hosted page, the dashboard and the worker. It is also
+the command line for operators and merchants' developers.
 
 Settings come from the environment; the README.md of the release, "Configuration", lists them.`,
 		Version:       telemetry.Version(), // --version
@@ -122,7 +122,7 @@ func flagError(command *cobra.Command, err error) error {
 	}
 	name, _, _ := strings.Cut(unknown.GetSpecifiedShortnames(), "=")
 	if command.Flags().Lookup(name) != nil {
-		return fmt.Errorf("-%[1]s is written --%[1]s", name)
+		return fmt.Errorf("use --%[1]s instead of -%[1]s", name)
 	}
 	return errors.New("unknown flag; names of flags begin with --")
 }
@@ -132,7 +132,7 @@ func words(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch {
 		case len(args) > len(names):
-			return errors.New("too many words; quote what has spaces")
+			return errors.New("too many arguments; quote values with spaces")
 		case len(args) < len(names):
 			return fmt.Errorf("%s is missing", names[len(args)])
 		}
@@ -147,7 +147,7 @@ func idAnd(prefix, listed string, names ...string) cobra.PositionalArgs {
 		words(append([]string{prefix + "_…"}, names...)...),
 		func(_ *cobra.Command, args []string) error {
 			if !checkout.IsID(prefix, args[0]) {
-				return fmt.Errorf("that is no id: one is %s_ and 26 characters, as %s shows it", prefix, listed)
+				return fmt.Errorf("not a valid id: expected %s_ and 26 characters, as shown by %s", prefix, listed)
 			}
 			return nil
 		},

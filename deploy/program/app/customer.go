@@ -16,7 +16,7 @@ func (c *call) customerCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "customer",
 		Short: "Erase the data of a customer",
-		Long:  `Customers have no account here. Their data is in the sessions that they paid.`,
+		Long:  `Customers have no account. Their data is in the sessions that they paid.`,
 	}
 	command.AddCommand(c.customerEraseCommand())
 	return command
@@ -30,15 +30,15 @@ func (c *call) customerEraseCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "erase --email address",
 		Short: "Erase a customer's e-mail address, card and metadata",
-		Long: `Erases what tells who a customer is: the e-mail address, the card's last four digits and expiry, the
-merchant's metadata but for the order id, the same in events and stored answers, and what receivers
-answered. Amounts, ids, times and states stay: they are the books. An erased event that is replayed
-has no customer.
+		Long: `Erases a customer's personal data: the e-mail address, the card's last four digits and expiry, the
+merchant's metadata except the order id, the same in events and stored answers, and the receivers'
+answers. Amounts, ids, times and states stay: they are the books. A replay of an erased event has no
+customer.
 
-Without --apply it only says what it would change. A session that is not over, a payout on its way or
-a delivery that is not delivered is listed with the time when it can be erased; then run it again. A
-repeat changes nothing. Each erased session gets an entry in the audit log, without the address. What
-the card network stores about the customer must be erased there.`,
+Without --apply it is a dry run. Open sessions, pending payouts and undelivered events are listed with
+the time when they can be erased; run it again then. The command is idempotent. Each erased session
+gets an entry in the audit log, without the address. Erase the customer's data at the card network
+separately.`,
 		Example: `  checkout customer erase --email ann@example.com
   checkout customer erase --email ann@example.com --merchant mer_06gzx1s5q8v2m9kd3yet7b4wnc --apply`,
 		Args: words(),
@@ -47,7 +47,7 @@ the card network stores about the customer must be erased there.`,
 				return err
 			}
 			if command.Flags().Changed("merchant") && !checkout.IsID(checkout.PrefixMerchant, merchant) {
-				return fmt.Errorf("--merchant: that is no id: one is mer_ and 26 characters, as %s shows it", listsMerchants)
+				return fmt.Errorf("--merchant: not a valid id: expected mer_ and 26 characters, as shown by %s", listsMerchants)
 			}
 			return c.configured(ends, func([]string) serviceAction {
 				return c.withStore(func(ctx context.Context, store *storage.Store) error {
@@ -58,7 +58,7 @@ the card network stores about the customer must be erased there.`,
 	}
 	command.Flags().StringVar(&email, "email", "", "the customer's e-mail `address`")
 	command.Flags().StringVar(&merchant, "merchant", "", "only the sessions of this merchant: `mer_…` (default all)")
-	command.Flags().BoolVar(&apply, "apply", false, "erase; without it nothing changes")
+	command.Flags().BoolVar(&apply, "apply", false, "erase; without it this is a dry run")
 	return command
 }
 
@@ -101,14 +101,14 @@ func (c *call) showErasure(e storage.Erasure, apply bool) error {
 		}
 	}
 	for _, open := range e.Open {
-		when := "when it is over"
+		when := "when it has ended"
 		if open.Until != nil {
 			when = "from " + showTime(open.Until)
 		}
 		fmt.Fprintf(c.out, "not yet: %s %s, %s of %s: %s\n", open.ID, open.Why, open.Mode, open.MerchantID, when)
 	}
 	for _, id := range e.Members {
-		fmt.Fprintf(c.out, "%s is one of the merchant's people, no customer: the dashboard removes members\n", id)
+		fmt.Fprintf(c.out, "%s is a member of the merchant, not a customer: remove members in the dashboard\n", id)
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func TestCustomerErase_SaysWhatItWouldDoAndDoesItOnce(t *testing.T) {
 	_, err = erase()
 	require.ErrorContains(t, err, "--email is not a bare e-mail address")
 	_, err = erase("--email", email, "--merchant", "shop")
-	require.ErrorContains(t, err, "--merchant: that is no id")
+	require.ErrorContains(t, err, "--merchant: not a valid id")
 
 	for _, other := range [][]string{
 		{"--email", "ben@example.com"}, {"--email", email, "--merchant", o.merchant()},

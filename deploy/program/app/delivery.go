@@ -14,7 +14,7 @@ import (
 func (c *call) deliveryCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "delivery",
-		Short: "List the deliveries that are permanently failed now",
+		Short: "List permanently failed deliveries",
 		Long:  `Lists deliveries of all merchants. It needs DATABASE_URL and no other setting.`,
 	}
 	command.AddCommand(c.deliveryFailedCommand())
@@ -26,12 +26,12 @@ func (c *call) deliveryFailedCommand() *cobra.Command {
 	var asJSON bool
 	command := &cobra.Command{
 		Use:   "failed",
-		Short: "List what is permanently failed now, the last that ended first",
-		Long: `Lists the deliveries of all merchants that are permanently failed now, the last that ended first.
+		Short: "List permanently failed deliveries, most recent first",
+		Long: `Lists the permanently failed deliveries of all merchants, most recent first.
 
-A delivery that was replayed is in the list only if the replay failed too. Temporal's UI cannot tell:
-a run that failed stays Failed there, whatever a later run did. checkout replay whd_… starts one again.
-A URL is shown without its query, which often holds a secret.`,
+A replayed delivery is listed only if the replay failed too. Temporal's UI cannot show this: a failed
+run stays Failed there, even if a later run succeeded. checkout replay whd_… replays a delivery.
+URLs are shown without their query, which often holds a secret.`,
 		Example: "  checkout delivery failed --limit 10",
 		Args:    words(),
 		RunE: c.operator(func([]string) (accountAction, error) {

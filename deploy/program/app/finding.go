@@ -15,9 +15,9 @@ import (
 func (c *call) findingCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "finding",
-		Short: "Look at what differs from the card network, and close what is settled",
-		Long: `A finding is a difference between the books and the card network that a person should explain. Most close
-by themselves when the difference is gone. A lost dispute and a failed refund stay until an operator closes them.`,
+		Short: "Show discrepancies with the card network, and close settled ones",
+		Long: `A finding is a discrepancy between the books and the card network that a person should explain. Most close
+automatically when the discrepancy is gone. Lost disputes and failed refunds stay until an operator closes them.`,
 	}
 	command.AddCommand(c.findingListCommand(), c.findingCloseCommand())
 	return command
@@ -52,9 +52,9 @@ func (c *call) findingCloseCommand() *cobra.Command {
 	var why string
 	command := &cobra.Command{
 		Use:   "close fnd_…",
-		Short: "Close a finding that is settled",
-		Long: `Closes a finding that a person has settled, and keeps the reason with it. What still differs is found
-again within minutes. The audit log of the merchant whose charge it is about gets an entry, without the reason.`,
+		Short: "Close a settled finding",
+		Long: `Closes a settled finding and stores the reason with it. A remaining discrepancy is found again within
+minutes. The audit log of the charge's merchant gets an entry, without the reason.`,
 		Example: `  checkout finding close fnd_06gztkasqmwac4tmdh4b4ta89w --reason "the customer was paid by bank transfer"`,
 		Args:    idAnd(checkout.PrefixFinding, "checkout finding list"),
 		RunE: c.configured(ends, func(args []string) serviceAction {
@@ -63,7 +63,7 @@ again within minutes. The audit log of the merchant whose charge it is about get
 			})
 		}),
 	}
-	command.Flags().StringVar(&why, "reason", "", "how it was settled (needed)")
+	command.Flags().StringVar(&why, "reason", "", "how it was settled (required)")
 	return command
 }
 
@@ -76,7 +76,7 @@ func (c *call) closeFinding(ctx context.Context, store *storage.Store, id, why s
 	case errors.Is(err, checkout.ErrNotFound):
 		return fmt.Errorf("there is no finding %s; checkout finding list shows them", id)
 	case errors.Is(err, checkout.ErrConflict):
-		return fmt.Errorf("%s is closed already", id)
+		return fmt.Errorf("%s is already closed", id)
 	case err != nil:
 		return err
 	}

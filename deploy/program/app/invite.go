@@ -14,9 +14,9 @@ func (c *call) merchantInviteCommand() *cobra.Command {
 	var email, role string
 	command := &cobra.Command{
 		Use:   "invite mer_… --email ADDRESS",
-		Short: "Print a link with which somebody signs in to the dashboard",
-		Long: `Prints a link with which somebody chooses a password and signs in to the merchant's dashboard. It is
-good for 3 days and is not shown again. CHECKOUT_DASHBOARD_URL is where it leads.`,
+		Short: "Print an invitation link to the dashboard",
+		Long: `Prints an invitation link: the person chooses a password and signs in to the merchant's dashboard. The
+link is valid for 3 days and is not shown again. It points to CHECKOUT_DASHBOARD_URL.`,
 		Example: "  checkout merchant invite mer_06gzx1s5q8v2m9kd3yet7b4wnc --email ann@shop.example --role developer",
 		Args:    idAnd(checkout.PrefixMerchant, listsMerchants),
 		RunE: c.operator(func(args []string) (accountAction, error) {
@@ -52,11 +52,11 @@ func (c console) invite(ctx context.Context, m checkout.Member) error {
 	case errors.Is(err, checkout.ErrNotFound):
 		return fmt.Errorf("there is no such merchant; %s shows them", listsMerchants)
 	case errors.Is(err, checkout.ErrEmailInUse):
-		return errors.New("the merchant has somebody with that address already")
+		return errors.New("the merchant already has a member with that address")
 	case err != nil:
 		return err
 	}
-	fmt.Fprintf(c.notes, "The link is for %s, good for 3 days, and not shown again.\n", m.Email)
+	fmt.Fprintf(c.notes, "The link is for %s, valid for 3 days, and not shown again.\n", m.Email)
 	_, err = fmt.Fprintln(c.out, checkout.InvitationURL(c.dashboardURL, token))
 	return err
 }

@@ -18,8 +18,8 @@ func (c *call) keyCommand() *cobra.Command {
 		Short: "Create, list and revoke merchants' API keys",
 		Long: `Creates, lists and revokes merchants' API keys. It needs DATABASE_URL and no other setting.
 
-To replace a key, create one with the same label, deploy it, wait until list shows that it is used,
-then revoke the old one.`,
+To replace a key, create one with the same label, deploy it, wait until list shows its use, then revoke
+the old one.`,
 	}
 	command.AddCommand(c.keyCreateCommand(), c.keyListCommand(), c.keyRevokeCommand())
 	return command
@@ -29,8 +29,8 @@ func (c *call) keyCreateCommand() *cobra.Command {
 	var mode, label, scopes string
 	command := &cobra.Command{
 		Use:   "create mer_… --mode test|live --label TEXT",
-		Short: "Make a key and print it, this once",
-		Long: `Makes a key and prints it as the last line of standard output. It is not shown again.
+		Short: "Create a key and print it once",
+		Long: `Creates a key and prints it as the last line of standard output. It is not shown again.
 
 Scopes are separated by commas. full allows everything, read reads everything; the others are
   ` + strings.Join(checkout.AllScopes[2:6], ", ") + `,
@@ -46,7 +46,7 @@ of which write includes read.`,
 	}
 	flags := command.Flags()
 	flags.StringVar(&mode, "mode", "", "`mode` of the key: test or live")
-	flags.StringVar(&label, "label", "", "`text` by which people know the key")
+	flags.StringVar(&label, "label", "", "`text` that names the key")
 	flags.StringVar(&scopes, "scopes", checkout.ScopeFull, "what the key may do: `scopes` separated by commas")
 	completes(command, "mode", string(checkout.ModeTest), string(checkout.ModeLive))
 	completes(command, "scopes", checkout.AllScopes...)
@@ -84,7 +84,7 @@ func (c console) createKey(ctx context.Context, k checkout.APIKey) error {
 	}
 	fmt.Fprintf(
 		c.notes,
-		"%s of %s: %s mode, label %q, scopes %s.\nThis is the key. Keep it now: it is not shown again.\n",
+		"%s of %s: %s mode, label %q, scopes %s.\nThis is the key. Store it now: it is not shown again.\n",
 		k.ID, k.MerchantID, k.Mode, k.Label, strings.Join(k.Scopes, ","),
 	)
 	if _, err := fmt.Fprintln(c.out, secret); err != nil {
@@ -98,8 +98,8 @@ func (c *call) keyListCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "list mer_…",
 		Short: "List a merchant's keys, newest first",
-		Long: `Lists a merchant's keys, newest first, revoked ones included. A key that was not used lately has - as
-its last use.`,
+		Long: `Lists a merchant's keys, newest first, including revoked ones. A key without recent use shows - as its
+last use.`,
 		Args: idAnd(checkout.PrefixMerchant, listsMerchants),
 		RunE: c.operator(func(args []string) (accountAction, error) {
 			return func(ctx context.Context, c console) error { return c.listKeys(ctx, args[0], asJSON) }, nil
@@ -149,8 +149,8 @@ func (c console) listKeys(ctx context.Context, merchantID string, asJSON bool) e
 func (c *call) keyRevokeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "revoke key_…",
-		Short: "Make every later request with a key fail",
-		Long:  `Makes every later request with the key fail, at once and everywhere. Repeating it changes nothing.`,
+		Short: "Revoke a key",
+		Long:  `Revokes a key: every later request with it fails, immediately and everywhere. The command is idempotent.`,
 		Args:  idAnd(checkout.PrefixAPIKey, "checkout key list"),
 		RunE: c.operator(func(args []string) (accountAction, error) {
 			return func(ctx context.Context, c console) error { return c.revokeKey(ctx, args[0]) }, nil
@@ -177,7 +177,7 @@ func (c console) revokeKey(ctx context.Context, id string) error {
 		return err
 	}
 	if k.RevokedAt != nil {
-		_, err = fmt.Fprintf(c.out, "%s was revoked before, at %s\n", k.ID, k.RevokedAt.UTC().Format(time.RFC3339))
+		_, err = fmt.Fprintf(c.out, "%s was already revoked at %s\n", k.ID, k.RevokedAt.UTC().Format(time.RFC3339))
 		return err
 	}
 	_, err = fmt.Fprintf(

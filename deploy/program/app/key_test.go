@@ -104,7 +104,7 @@ func TestKeyRevoke_HoldsAtOnceAndIsSafeToRepeat(t *testing.T) {
 	require.NotNil(t, before.UsedAt)
 	require.NotNil(t, before.RevokedAt)
 
-	require.Regexp(t, regexp.QuoteMeta(id)+` was revoked before, at \d{4}-`, o.must("key", "revoke", id))
+	require.Regexp(t, regexp.QuoteMeta(id)+` was already revoked at \d{4}-`, o.must("key", "revoke", id))
 	require.Equal(t, before, decode[[]listedKey](t, o.must("key", "list", mer, "--json"))[0], "the first time stays")
 	unknown := checkout.NewID(checkout.PrefixAPIKey)
 	o.refused("there is no key "+unknown, "key", "revoke", unknown)

@@ -23,8 +23,8 @@ func (c *call) listenCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "listen --forward-to URL",
 		Short: "Forward a merchant's test-mode events to a local server",
-		Long: `Forwards the test-mode events of the key in CHECKOUT_API_KEY to a server on this computer, signed,
-and catches up on those that it missed while it did not run.`,
+		Long: `Forwards signed test-mode events of the key in CHECKOUT_API_KEY to a server on this computer, and
+catches up on events that it missed while stopped.`,
 		Example: `  export CHECKOUT_API_KEY=sk_test_…
   checkout listen --forward-to http://127.0.0.1:3000/webhook
   checkout listen --forward-to http://127.0.0.1:3000/webhook --events payout.sent,payout.failed --since 10m`,
@@ -50,12 +50,12 @@ and catches up on those that it missed while it did not run.`,
 	flags.StringVar(&o.APIURL, "api", settings.APIURL, "`URL` of the REST API; CHECKOUT_API_URL sets it too")
 	flags.StringVar(&events, "events", "", "event `types` to forward, separated by commas (default all)")
 	flags.StringVar(&since, "since", "",
-		"begin `then`: a duration such as 10m, or an RFC 3339 time (default where the last run ended)")
-	flags.StringVar(&o.StateFile, "state", "", "`file` that keeps the secret and how far listen has come "+
+		"start `then`: a duration such as 10m, or an RFC 3339 time (default where the last run ended)")
+	flags.StringVar(&o.StateFile, "state", "", "`file` for the secret and the position in the feed "+
 		"(default one for each key below your configuration directory)")
 	flags.BoolVar(&o.PlainHTTP, "plain-http", false,
 		"allow http:// to an API on another computer: the key travels unencrypted")
-	flags.BoolVar(&o.JSON, "json", false, "write a JSON object a line")
+	flags.BoolVar(&o.JSON, "json", false, "write one JSON object per line")
 	completes(command, "events", names(webhook.EventTypes)...)
 	return command
 }

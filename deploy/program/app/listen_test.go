@@ -35,7 +35,7 @@ func TestListen_SaysWhatIsWrongWithTheCall(t *testing.T) {
 		{testKey, []string{to, "--events", "payout.send"}, `--events has an unknown event type "payout.send"; did you mean payout.sent?`},
 		{testKey, []string{to, "--since", "monday"}, "--since must be a duration such as 10m"},
 		{testKey, []string{to, "--api-key=" + testKey}, "unknown flag: --api-key; checkout listen --help explains"},
-		{testKey, []string{to, testKey}, "too many words"},
+		{testKey, []string{to, testKey}, "too many arguments"},
 	} {
 		out, err := listen(t, c.key, c.args...)
 		require.ErrorContains(t, err, c.want)

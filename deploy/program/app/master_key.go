@@ -14,14 +14,14 @@ import (
 func (c *call) masterKeyCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "master-key",
-		Short: "Make a key for CHECKOUT_MASTER_KEYS",
+		Short: "Create a key for CHECKOUT_MASTER_KEYS",
 		Long:  `The first key of CHECKOUT_MASTER_KEYS seals the secrets in the database; all of them unseal.`,
 	}
 	command.AddCommand(&cobra.Command{
 		Use:   "new",
-		Short: "Print a fresh key",
-		Long: `Prints a fresh key as an entry for CHECKOUT_MASTER_KEYS. Its id is new, too. It needs no setting and
-stores nothing. checkout reseal --help says how to change from one key to another.`,
+		Short: "Print a new key",
+		Long: `Prints a new key with a new id, as an entry for CHECKOUT_MASTER_KEYS. It needs no setting and stores
+nothing. checkout reseal --help explains key rotation.`,
 		Example: "  checkout master-key new",
 		Args:    words(),
 		RunE: func(*cobra.Command, []string) error {
@@ -38,16 +38,16 @@ stores nothing. checkout reseal --help says how to change from one key to anothe
 func (c *call) resealCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "reseal",
-		Short: "Seal with the first master key what others sealed",
-		Long: `Seals again, with the first key of CHECKOUT_MASTER_KEYS, what other keys sealed. Nothing stops while it
-runs. It may be stopped and repeated, and several may run at once. At its end it says which keys nothing
-needs any more.
+		Short: "Re-encrypt secrets with the first master key",
+		Long: `Re-encrypts, with the first key of CHECKOUT_MASTER_KEYS, what other keys sealed. The service keeps
+running. You can stop and repeat the command, or run several at once. At the end it lists the keys that
+are no longer needed.
 
-To change a key:
-  1. append the new key to CHECKOUT_MASTER_KEYS of every process, and start all of them again
-  2. move it to the front, and start all of them again
+To rotate a key:
+  1. append the new key to CHECKOUT_MASTER_KEYS of every process, and restart all of them
+  2. move it to the front, and restart all of them
   3. run checkout reseal with the same keys
-  4. take the old key away, and start all of them again`,
+  4. remove the old key, and restart all of them`,
 		Args: words(),
 		RunE: c.configured(ends, func([]string) serviceAction { return c.withStore(c.reseal) }),
 	}
@@ -61,14 +61,14 @@ func (c *call) reseal(ctx context.Context, store *storage.Store) error {
 		return err
 	}
 	for _, id := range done.Retired {
-		fmt.Fprintf(c.out, "nothing needs key %s any more: take it out of CHECKOUT_MASTER_KEYS\n", id)
+		fmt.Fprintf(c.out, "key %s is no longer needed: remove it from CHECKOUT_MASTER_KEYS\n", id)
 	}
 	if len(done.Used) > 0 {
 		return fmt.Errorf("still in use: key %s. A process may have it as its first key. "+
-			"Start it again with %s in front, then run reseal again", strings.Join(done.Used, ", key "), done.Current)
+			"Restart it with %s in front, then run reseal again", strings.Join(done.Used, ", key "), done.Current)
 	}
 	if len(done.Retired) == 0 {
-		fmt.Fprintf(c.out, "everything is sealed with key %s, and there was no other\n", done.Current)
+		fmt.Fprintf(c.out, "everything is sealed with key %s; no other key is in use\n", done.Current)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func TestReseal_SaysWhichKeysMayLeave(t *testing.T) {
 
 	out, err := reseal(old)
 	require.NoError(t, err)
-	require.Contains(t, out, "everything is sealed with key "+oldID+", and there was no other")
+	require.Contains(t, out, "everything is sealed with key "+oldID+"; no other key is in use")
 
 	_, err = reseal(fresh)
 	require.ErrorIs(t, err, storage.ErrWrongMasterKey)
@@ -46,7 +46,7 @@ func TestReseal_SaysWhichKeysMayLeave(t *testing.T) {
 
 	out, err = reseal(fresh, old)
 	require.NoError(t, err)
-	require.Contains(t, out, "nothing needs key "+oldID+" any more: take it out of CHECKOUT_MASTER_KEYS")
+	require.Contains(t, out, "key "+oldID+" is no longer needed: remove it from CHECKOUT_MASTER_KEYS")
 
 	_, err = reseal(fresh)
 	require.NoError(t, err)

@@ -19,9 +19,9 @@ const listsMerchants = "checkout merchant list"
 func (c *call) merchantCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "merchant",
-		Short: "Create, list and change merchants and invite their people",
-		Long: `Creates, lists and changes merchants and invites their people. It needs DATABASE_URL, for links
-CHECKOUT_DASHBOARD_URL, and no other setting.`,
+		Short: "Create, list and change merchants and invite their members",
+		Long: `Creates, lists and changes merchants and invites their members. It needs DATABASE_URL, CHECKOUT_DASHBOARD_URL
+for links, and no other setting.`,
 	}
 	command.AddCommand(c.merchantCreateCommand(), c.merchantInviteCommand(), c.merchantResetFactorCommand(),
 		c.merchantPlanCommand(), c.merchantListCommand(), c.merchantShowCommand())
@@ -34,12 +34,11 @@ func (c *call) merchantCreateCommand() *cobra.Command {
 	var addresses []checkout.PayoutAddress
 	command := &cobra.Command{
 		Use:   "create --name TEXT",
-		Short: "Make a merchant and print its id",
-		Long: `Makes a merchant and prints its id. With --owner it prints also the link with which the first owner
-signs in to the dashboard, with --with-key also a first test key, on the last line. Link and key are
-not shown again.
+		Short: "Create a merchant and print its id",
+		Long: `Creates a merchant and prints its id. --owner also prints an invitation link for the first owner;
+--with-key also prints a first test key, on the last line. Link and key are not shown again.
 
-Payouts go to networks by currency: ` + payoutNetworks() + `.`,
+Payout networks by currency: ` + payoutNetworks() + `.`,
 		Example: `  checkout merchant create --name Shop --owner ann@shop.example --with-key
   checkout merchant create --name Shop --payout USDC=ethereum:0x… --payout BTC=bitcoin:bc1q… --mode both`,
 		Args: words(),
@@ -54,8 +53,8 @@ Payouts go to networks by currency: ` + payoutNetworks() + `.`,
 	}
 	flags := command.Flags()
 	flags.StringVar(&name, "name", "", "`text` that customers see")
-	flags.StringVar(&plan, "plan", standardPlan, "name of the merchant's `plan`")
-	flags.Func("payout", "where a currency is paid out, `CURRENCY=network:address`; once for each currency",
+	flags.StringVar(&plan, "plan", standardPlan, "the merchant's `plan`")
+	flags.Func("payout", "payout address, `CURRENCY=network:address`; once for each currency",
 		func(text string) (err error) {
 			addresses, err = addPayout(addresses, text)
 			return err
@@ -67,7 +66,7 @@ Payouts go to networks by currency: ` + payoutNetworks() + `.`,
 		"`mode` of the payout addresses: test, live or both",
 	)
 	flags.StringVar(&owner, "owner", "", "e-mail `address` of the first owner")
-	flags.BoolVar(&withKey, "with-key", false, "make a first test key too")
+	flags.BoolVar(&withKey, "with-key", false, "also create a first test key")
 	completes(command, "mode", string(checkout.ModeTest), string(checkout.ModeLive), bothModes)
 	return command
 }
@@ -139,7 +138,7 @@ func addPayout(addresses []checkout.PayoutAddress, text string) ([]checkout.Payo
 		return nil, err
 	}
 	if slices.ContainsFunc(addresses, func(a checkout.PayoutAddress) bool { return a.Currency == to.Currency }) {
-		return nil, fmt.Errorf("%s is there twice", to.Currency)
+		return nil, fmt.Errorf("%s appears twice", to.Currency)
 	}
 	return append(addresses, to), nil
 }
@@ -155,11 +154,11 @@ func parsePayout(text string) (checkout.PayoutAddress, error) {
 	case !ok || address == "":
 		return to, errors.New("must be CURRENCY=network:address, such as USDC=ethereum:0x…")
 	case !to.Currency.Valid():
-		return to, fmt.Errorf("%q is not a payout currency; there are %s", currency, payoutNetworks())
+		return to, fmt.Errorf("%q is not a payout currency; use one of %s", currency, payoutNetworks())
 	case network != to.Currency.Network():
 		return to, fmt.Errorf("%s is paid out on %s, not on %q", currency, to.Currency.Network(), network)
 	case len(address) > maxAddress || strings.ContainsFunc(address, outsideAddress):
-		return to, fmt.Errorf("an address has at most %d letters, digits and signs, and no spaces", maxAddress)
+		return to, fmt.Errorf("an address has at most %d printable characters and no spaces", maxAddress)
 	}
 	return to, nil
 }
@@ -172,7 +171,7 @@ func (c console) createMerchant(ctx context.Context, n newMerchant) error {
 	}
 	for _, mode := range n.modes {
 		if err := c.CreateMerchant(ctx, n.Merchant, mode, n.addresses); err != nil {
-			return fmt.Errorf("%s is not complete, create another: %w", n.ID, err)
+			return fmt.Errorf("%s is incomplete, create another: %w", n.ID, err)
 		}
 	}
 	if _, err := fmt.Fprintln(c.out, n.ID); err != nil {
@@ -268,7 +267,7 @@ func (c console) showMerchant(ctx context.Context, id string, asJSON bool) error
 	rows := [][]string{
 		{"id", m.ID}, {"name", m.Name}, {"plan", m.Plan},
 		{"fee", m.Fee().String()},
-		{"failed payments that end a session", fmt.Sprint(m.PaymentAttempts)},
+		{"failed payments per session", fmt.Sprint(m.PaymentAttempts)},
 		{"refuses a second session for an order", fmt.Sprint(m.OrderIDGuard)},
 		{"created", showTime(&m.CreatedAt)},
 	}

@@ -178,11 +178,11 @@ func TestMerchantInvite_PrintsALinkThatSignsIn(t *testing.T) {
 	require.Equal(t, lines[0], bob.MerchantID)
 
 	for want, args := range map[string][]string{
-		"the merchant has somebody with that address": {lines[0], "--email", "ANN@shop.example"},
-		"bare e-mail address":                         {lines[0], "--email", "Ann <ann@shop.example>"},
-		"--email is not a bare e-mail address":        {lines[0], "--email", "ann@shop"},
-		"--role must be one of":                       {lines[0], "--email", "eve@shop.example", "--role", "admin"},
-		"no such merchant":                            {checkout.NewID(checkout.PrefixMerchant), "--email", "eve@shop.example"},
+		"the merchant already has a member with that address": {lines[0], "--email", "ANN@shop.example"},
+		"bare e-mail address":                  {lines[0], "--email", "Ann <ann@shop.example>"},
+		"--email is not a bare e-mail address": {lines[0], "--email", "ann@shop"},
+		"--role must be one of":                {lines[0], "--email", "eve@shop.example", "--role", "admin"},
+		"no such merchant":                     {checkout.NewID(checkout.PrefixMerchant), "--email", "eve@shop.example"},
 	} {
 		_, _, err := o.run(append([]string{"merchant", "invite"}, args...)...)
 		require.ErrorContains(t, err, want)
@@ -208,7 +208,7 @@ func TestMerchantResetFactor_TurnsEverythingOff(t *testing.T) {
 		MerchantID: lines[0], MemberID: ann.ID, CredentialID: []byte{1}, Recovery: [][]byte{{2}},
 	}, entry)
 	require.NoError(t, err)
-	require.Contains(t, o.must(reset...), "has no second factor any more")
+	require.Contains(t, o.must(reset...), "no longer has a second factor")
 	ann, err = store.Member(t.Context(), lines[0], ann.ID)
 	require.NoError(t, err)
 	require.False(t, ann.SecondFactor)
@@ -216,8 +216,8 @@ func TestMerchantResetFactor_TurnsEverythingOff(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, left)
 	for want, args := range map[string][]string{
-		"nobody with that address": {lines[0], "--email", "eve@shop.example"},
-		"bare e-mail address":      {lines[0], "--email", "ann"},
+		"no member with that address": {lines[0], "--email", "eve@shop.example"},
+		"bare e-mail address":         {lines[0], "--email", "ann"},
 	} {
 		_, _, err := o.run(append([]string{"merchant", "reset-factor"}, args...)...)
 		require.ErrorContains(t, err, want)

@@ -19,7 +19,7 @@ import (
 func (c *call) payoutCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "payout",
-		Short: "Look at a payout, let a held one go on, send a failed one again",
+		Short: "Show, release or retry a payout",
 		Long:  `Works on one payout of any merchant.`,
 	}
 	command.AddCommand(c.payoutShowCommand(), c.payoutReleaseCommand(), c.payoutRetryCommand())
@@ -29,12 +29,12 @@ func (c *call) payoutCommand() *cobra.Command {
 func (c *call) payoutRetryCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "retry po_…",
-		Short: "Send a failed payout again",
-		Long: `Makes a failed payout pending again and starts its run: the same id and source amount, and the
-merchant's payout address as it is now. Once the lock of its exchange rate has ended, the transfer has
-the lower one of that rate and of the rate at the signature. It is refused while a signed transfer may
-still pay the payout, and after a reverted transfer until the payout address is another one. The
-merchant's audit log gets an entry.`,
+		Short: "Retry a failed payout",
+		Long: `Makes a failed payout pending again and starts its run, with the same id and source amount and the
+merchant's current payout address. Once the lock of its exchange rate has ended, the transfer uses the
+lower of that rate and the rate at signing. The command refuses while a signed transfer may still pay
+the payout, and after a reverted transfer until the payout address has changed. The merchant's audit
+log gets an entry.`,
 		Example: "  checkout payout retry po_06gztkasqmwac4tmdh4b4ta89w",
 		Args:    idAnd(checkout.PrefixPayout, showsPayouts),
 		RunE: c.configured(ends, func(args []string) serviceAction {
@@ -78,7 +78,7 @@ func retryPayout(
 	}
 	_, err = fmt.Fprintf(out, "%s is pending again, to %s; %s\n", p.ID, p.Destination, begun)
 	if !p.RateHolds(time.Now()) {
-		_, err = fmt.Fprintf(out, "The lock of its exchange rate has ended: the transfer has the rate %s, or a lower one "+
+		_, err = fmt.Fprintf(out, "The lock of its exchange rate has ended: the transfer uses the rate %s, or a lower one "+
 			"if the price is worse when it is signed.\n", p.ExchangeRate)
 	}
 	return err

@@ -18,7 +18,7 @@ const showsPayouts = "the dashboard's page of a session"
 func (c *call) payoutShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show po_…",
-		Short: "Show a payout, what holds it, and the risks of its charge",
+		Short: "Show a payout, its holds and the risks of its charge",
 		Args:  idAnd(checkout.PrefixPayout, showsPayouts),
 		RunE: c.configured(ends, func(args []string) serviceAction {
 			return c.withStore(func(ctx context.Context, store *storage.Store) error {
@@ -31,17 +31,16 @@ func (c *call) payoutShowCommand() *cobra.Command {
 func (c *call) payoutReleaseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "release po_…",
-		Short: "Pay although the charge may go back or the payout is very large",
-		Long: `Lets a payout go on that only a person may release, after a look at checkout payout show.
+		Short: "Release a payout that is held for risk or size",
+		Long: `Releases a payout that only a person may release. Check it first with checkout payout show.
 
-HELD risk: its charge may go back, because of a dispute, a warning of fraud, or a refund that somebody
-made at the card network. The loss is then ours. What changes at the card network afterwards holds the
-payout again.
+HELD risk: the charge may be reversed, because of a dispute, a fraud warning, or a refund made at the
+card network. The loss is then ours. A later change at the card network holds the payout again.
 
-HELD large: it is above CHECKOUT_LIVE_MAX_PAYOUT, or above what a whole day may pay. It is then paid
-whatever these limits are. If it fails and is retried, it must be released again.
+HELD large: the payout is above CHECKOUT_LIVE_MAX_PAYOUT or the daily limit. A release overrides both
+limits. If the payout fails and is retried, it must be released again.
 
-Every other hold ends by itself. The merchant's audit log gets an entry.`,
+Every other hold ends automatically. The merchant's audit log gets an entry.`,
 		Example: "  checkout payout release po_06gztkasqmwac4tmdh4b4ta89w",
 		Args:    idAnd(checkout.PrefixPayout, showsPayouts),
 		RunE: c.configured(ends, func(args []string) serviceAction {
@@ -91,12 +90,12 @@ func (c *call) releasePayout(ctx context.Context, store *storage.Store, id strin
 	entry := operatorsEntry(p.MerchantID, &p.Mode, "payout.released", p.ID, "it was held: "+string(p.Hold))
 	err = store.ReleasePayout(ctx, p.Ref, entry)
 	if errors.Is(err, checkout.ErrConflict) {
-		return fmt.Errorf("payout %s is not held for a risk or for its size; checkout payout show %s says how it is", id, id)
+		return fmt.Errorf("payout %s is not held for risk or size; see checkout payout show %s", id, id)
 	}
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.out, "%s is released; it is tried again within two minutes\n", id)
+	_, err = fmt.Fprintf(c.out, "%s is released; the worker tries it again within two minutes\n", id)
 	return err
 }
 

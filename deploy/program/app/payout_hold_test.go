@@ -89,7 +89,7 @@ func TestFindingClose_KeepsTheReasonAndIsAudited(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, out, "is closed")
 		_, err = command("finding", "close", ids[about], "--reason", "again")
-		require.ErrorContains(t, err, "is closed already")
+		require.ErrorContains(t, err, "is already closed")
 	}
 	left, err := store.OpenFindings(t.Context(), checkout.ModeLive)
 	require.NoError(t, err)
@@ -131,7 +131,7 @@ func TestPayoutRelease_IsAudited(t *testing.T) {
 	_, err = store.HoldPayout(t.Context(), p, checkout.HoldFloat, time.Hour)
 	require.NoError(t, err)
 	_, err = payout("release", held.ID)
-	require.ErrorContains(t, err, "is not held for a risk or for its size")
+	require.ErrorContains(t, err, "is not held for risk or size")
 	_, err = store.HoldPayout(t.Context(), p, checkout.HoldLarge, time.Hour)
 	require.NoError(t, err)
 	_, err = payout("release", held.ID)

@@ -41,12 +41,12 @@ func (c *call) merchantPlanCommand() *cobra.Command {
 	var command *cobra.Command
 	command = &cobra.Command{
 		Use:   "plan mer_… PLAN",
-		Short: "Give a merchant another plan from its next payment on",
-		Long: `Gives a merchant another plan from its next payment on. Its webhooks get merchant.updated.
+		Short: "Change a merchant's plan from its next payment on",
+		Long: `Changes a merchant's plan from its next payment on. Its webhooks get merchant.updated.
 
-Known plans are ` + knownPlans() + `. Another plan needs its fee: a part in basis points, of which 100
-are 1 %, and, if it has one, a fixed part such as 0.30. The fixed part is in the currency of each
-payment: 0.30 USD of a payment in USD, 0.30 EUR of one in EUR.`,
+Known plans are ` + knownPlans() + `. Any other plan needs its fee: basis points (100
+are 1 %) and optionally a fixed part such as 0.30. The fixed part is in the currency of each payment:
+0.30 USD of a payment in USD, 0.30 EUR of one in EUR.`,
 		Example: `  checkout merchant plan mer_06gzx1s5q8v2m9kd3yet7b4wnc growth
   checkout merchant plan mer_06gzx1s5q8v2m9kd3yet7b4wnc "their own" --fee-basis-points 290 --fee-fixed 0.30`,
 		Args: idAnd(checkout.PrefixMerchant, listsMerchants, "the plan"),
@@ -56,8 +56,8 @@ payment: 0.30 USD of a payment in USD, 0.30 EUR of one in EUR.`,
 			return func(ctx context.Context, c console) error { return c.setPlan(ctx, args[0], plan) }, err
 		}),
 	}
-	command.Flags().Int64Var(&fee.BasisPoints, feeFlag, 0, "the `part` of each payment, for a plan that is not known")
-	command.Flags().Func(fixedFlag, "the fixed `amount` of each payment, for a plan that is not known (default 0.00)",
+	command.Flags().Int64Var(&fee.BasisPoints, feeFlag, 0, "`part` of each payment, for a custom plan")
+	command.Flags().Func(fixedFlag, "fixed `amount` per payment, for a custom plan (default 0.00)",
 		func(text string) (err error) {
 			fee.Fixed, err = parseFixedFee(text)
 			return err
@@ -112,9 +112,9 @@ func (c console) setPlan(ctx context.Context, merchantID string, plan checkout.P
 	}
 	said := fmt.Sprintf("%s has the plan %s: %s of each payment", merchantID, plan.Name, plan.Fee())
 	if len(changed.Events) == 0 {
-		said += ", as before"
+		said += ", unchanged"
 	} else {
-		said += "; its webhooks are told (merchant.updated)"
+		said += "; its webhooks get merchant.updated"
 	}
 	_, err = fmt.Fprintln(c.out, said)
 	return err

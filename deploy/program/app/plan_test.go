@@ -15,7 +15,7 @@ func TestMerchantPlan_ChangesTheFeeAndTellsTheMerchant(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
 	id, store := o.merchant(), o.store()
-	require.Contains(t, o.must("merchant", "plan", id, "growth"), "0.80 % of each payment; its webhooks are told")
+	require.Contains(t, o.must("merchant", "plan", id, "growth"), "0.80 % of each payment; its webhooks get")
 	got := decode[shownMerchant](t, o.must("merchant", "show", id, "--json"))
 	require.Equal(t, "growth", got.Plan)
 	require.Equal(t, 80, got.Fee)
@@ -25,7 +25,7 @@ func TestMerchantPlan_ChangesTheFeeAndTellsTheMerchant(t *testing.T) {
 		require.Len(t, events, 1)
 		require.Contains(t, string(events[0].Body), `"previous_attributes":{"plan":"standard"}`)
 	}
-	require.Contains(t, o.must("merchant", "plan", id, "growth"), "as before")
+	require.Contains(t, o.must("merchant", "plan", id, "growth"), "unchanged")
 	require.Contains(t, o.must("merchant", "plan", id, "of their own", "--fee-basis-points", "65"), "0.65 %")
 	entries, err := store.AuditEntries(t.Context(), checkout.Owner{MerchantID: id, Mode: checkout.ModeLive}, storage.Page{Limit: 10})
 	require.NoError(t, err)
@@ -34,8 +34,8 @@ func TestMerchantPlan_ChangesTheFeeAndTellsTheMerchant(t *testing.T) {
 	require.Equal(t, "plan: standard (1.00 %) → growth (0.80 %)", entries[1].Detail)
 
 	o.must("merchant", "plan", id, "fixed", "--fee-basis-points", "290", "--fee-fixed", "0.30")
-	require.Contains(t, o.must("merchant", "plan", id, "fixed", "--fee-basis-points", "290", "--fee-fixed", "0.25"), "2.90 % + 0.25 of each payment; its webhooks are told")
-	require.Contains(t, o.must("merchant", "plan", id, "fixed", "--fee-basis-points", "290", "--fee-fixed", "0.25"), "as before")
+	require.Contains(t, o.must("merchant", "plan", id, "fixed", "--fee-basis-points", "290", "--fee-fixed", "0.25"), "2.90 % + 0.25 of each payment; its webhooks get merchant.updated")
+	require.Contains(t, o.must("merchant", "plan", id, "fixed", "--fee-basis-points", "290", "--fee-fixed", "0.25"), "unchanged")
 	require.Regexp(t, `(?m)^fee +2\.90 % \+ 0\.25$`, o.must("merchant", "show", id))
 	got = decode[shownMerchant](t, o.must("merchant", "show", id, "--json"))
 	require.Equal(t, 290, got.Fee)
@@ -54,7 +54,7 @@ func TestMerchantPlan_ChangesTheFeeAndTellsTheMerchant(t *testing.T) {
 	o.refused("needs --fee-basis-points", "merchant", "plan", id, "free", "--fee-basis-points", "10001")
 	o.refused("another fee needs another name", "merchant", "plan", id, "growth", "--fee-basis-points", "1")
 	o.refused("the plan is missing", "merchant", "plan", id)
-	o.refused("that is no id: one is mer_ and 26 characters", "merchant", "plan", "shop", "growth")
+	o.refused("not a valid id: expected mer_ and 26 characters", "merchant", "plan", "shop", "growth")
 	o.refused("there is no merchant", "merchant", "plan", checkout.NewID(checkout.PrefixMerchant), "growth")
 }
 

@@ -17,8 +17,8 @@ func (c *call) apiCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "api",
 		Short: "Serve the REST API, the hosted page and the dashboard",
-		Long: `Serves the REST API, the hosted page and the dashboard until it is told to stop. It waits for
-PostgreSQL. It starts without Temporal, and then answers what it can.`,
+		Long: `Serves the REST API, the hosted page and the dashboard until it is stopped. It waits for PostgreSQL. It
+starts without Temporal, and then answers what it can.`,
 		Args: words(),
 		RunE: c.configured(stays, func([]string) serviceAction { return service.API }),
 	}
@@ -28,7 +28,7 @@ func (c *call) workerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "worker",
 		Short: "Run the workflows and activities",
-		Long:  `Runs the workflows and activities until it is told to stop. It waits for PostgreSQL and Temporal.`,
+		Long:  `Runs the workflows and activities until it is stopped. It waits for PostgreSQL and Temporal.`,
 		Args:  words(),
 		RunE:  c.configured(stays, func([]string) serviceAction { return service.Worker }),
 	}

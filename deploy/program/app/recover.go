@@ -25,14 +25,14 @@ func (c *call) treasuryRecoverCommand() *cobra.Command {
 	)
 	command := &cobra.Command{
 		Use:   "recover tre_…",
-		Short: "Find paid payouts that the database does not know as paid",
-		Long: `Compares what left a frozen account with the transfers in the database, as after the restore of an old
-backup. It shows each outflow that no transfer explains, with the payout that it paid: the only one that
-fits by destination, currency and amount. It changes nothing without --apply. With it, each payout that is
-clear becomes sent, with its transfer, its event and its booking. A repeat changes nothing.
+		Short: "Find payouts that were paid on chain but not in the database",
+		Long: `Compares a frozen account's outflows with the transfers in the database, for example after restoring an
+old backup. It shows each unexplained outflow with the payout that it paid: the only one that matches by
+destination, currency and amount. Without --apply it is a dry run. With --apply, each unambiguous payout
+becomes sent, with its transfer, event and booking. The command is idempotent.
 
-When several payouts fit, a person chooses one with --paid. The account stays frozen: run checkout
-treasury thaw when every outflow is explained.`,
+If several payouts match, choose one with --paid. The account stays frozen: run checkout treasury thaw
+when every outflow is explained.`,
 		Example: `  checkout treasury recover tre_06gztkasqmwac4tmdh4b4ta89w
   checkout treasury recover tre_06gztkasqmwac4tmdh4b4ta89w --paid 0x88df…=po_06gztkb4d1xr0m2wve7kq5n9hc --apply`,
 		Args: idAnd(checkout.PrefixTreasury, listsTreasury),
@@ -51,9 +51,9 @@ treasury thaw when every outflow is explained.`,
 			}
 		}),
 	}
-	command.Flags().BoolVar(&o.Apply, "apply", false, "write what is clear")
+	command.Flags().BoolVar(&o.Apply, "apply", false, "write the unambiguous matches")
 	command.Flags().Int64Var(&from, "from-block", -1,
-		"the first block to look at (default: where the chain began to know more than the database)")
+		"the first block to check (default: where the database is behind the chain)")
 	command.Flags().StringToStringVar(&chosen, "paid", nil, "the payout that a transaction paid, as TRANSACTION=po_…")
 	return command
 }
@@ -62,14 +62,14 @@ func (c *call) recoverTreasury(ctx context.Context, cfg config.Config, o treasur
 	report, err := service.RecoverTreasury(ctx, cfg, o)
 	switch {
 	case errors.Is(err, storage.ErrNotFrozen):
-		return fmt.Errorf("%s is not frozen, so a worker could sign meanwhile: see checkout treasury freeze", o.AccountID)
+		return fmt.Errorf("%s is not frozen, so a worker could sign meanwhile: run checkout treasury freeze first", o.AccountID)
 	case errors.Is(err, checkout.ErrNotFound):
 		return fmt.Errorf("there is no account %s; %s lists them", o.AccountID, listsTreasury)
 	case err != nil && report.Next == 0: // it looked at nothing
 		return err
 	}
 
-	rows := [][]string{{"TRANSACTION", "NONCE", "PAID", "TO", "PAYOUT", "WHAT TO DO"}}
+	rows := [][]string{{"TRANSACTION", "NONCE", "PAID", "TO", "PAYOUT", "NEXT STEP"}}
 	clear, written := 0, 0
 	for _, r := range report.Found {
 		rows = append(rows, []string{
@@ -115,5 +115,5 @@ func recoveryStep(r treasury.Recovery) string {
 	case r.Done:
 		return "written"
 	}
-	return "clear: --apply writes it"
+	return "unambiguous: --apply writes it"
 }

@@ -17,16 +17,16 @@ import (
 func (c *call) refundCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "refund txn_…",
-		Short: "Give a live payment back to the customer, not to the merchant",
-		Long: `Gives what is left of a live payment back to the customer, as long as no transfer of its payout is signed.
-The payout fails, the merchant gets payout.failed, and nothing is signed for it unless the refund fails. The
-session stays completed. The worker sends the refund to the card network, and follows it.
+		Short: "Refund a live payment to the customer instead of paying the merchant",
+		Long: `Refunds what is left of a live payment to the customer, if no transfer of its payout is signed yet. The
+payout fails, the merchant gets payout.failed, and nothing is signed for it unless the refund fails. The
+session stays completed. The worker sends the refund to the card network and follows it.
 
-First it compares the chain with the database, so it needs the settings of live mode. It refuses while a treasury
-account of the chain is frozen: the chain may have paid what the database does not know. It refuses while a
-dispute of the charge is open, because the card network refunds nothing then.
+The command first compares the chain with the database, so it needs the settings of live mode. It refuses
+while a treasury account of the chain is frozen: the database may not know the latest payments. It refuses
+while a dispute of the charge is open, because the card network then makes no refunds.
 
-A repeat changes nothing and says how the refund stands. A refund that failed is ordered once more.`,
+The command is idempotent and shows the refund's status. A failed refund is ordered again.`,
 		Example: "  checkout refund txn_06gztkasqmwac4tmdh4b4ta89w",
 		Args:    idAnd(checkout.PrefixTransaction, "the dashboard"),
 		RunE: c.configured(ends, func(args []string) serviceAction {
@@ -39,7 +39,7 @@ A repeat changes nothing and says how the refund stands. A refund that failed is
 
 func (c *call) refund(ctx context.Context, cfg config.Config, store *storage.Store, transactionID string) error {
 	if err := service.CompareTreasury(ctx, cfg.Live, store); err != nil {
-		return fmt.Errorf("nothing is refunded: the chain may have paid the merchant, and it cannot be asked: %w", err)
+		return fmt.Errorf("nothing is refunded: the chain may have paid the merchant, and it does not answer: %w", err)
 	}
 	r, err := orderRefund(ctx, store, transactionID)
 	if err != nil {
@@ -54,7 +54,7 @@ func refundState(ctx context.Context, cfg config.Config, r checkout.Refund) stri
 	case r.Status == checkout.RefundFailed:
 		return "has failed; checkout finding list says why"
 	case r.Status == checkout.RefundSucceeded && r.Amount == 0:
-		return "is not needed: the customer has the whole payment already; the payout has failed"
+		return "is not needed: the customer already has the whole payment; the payout has failed"
 	case r.Status == checkout.RefundSucceeded:
 		return "is made"
 	case hurryRefunds(ctx, cfg):
@@ -79,7 +79,7 @@ func orderRefund(ctx context.Context, store *storage.Store, transactionID string
 	case errors.Is(err, checkout.ErrTransferStands):
 		return r, fmt.Errorf("nothing is refunded: a transfer of %s is signed, and it may still pay the merchant", payout.ID)
 	case errors.Is(err, checkout.ErrDisputeOpen):
-		return r, errors.New("nothing is refunded: a dispute of the charge is open, and the card network refunds nothing" +
+		return r, errors.New("nothing is refunded: a dispute of the charge is open, and the card network makes no refunds" +
 			" meanwhile; answer the dispute there, and run this again when it is won")
 	case errors.Is(err, storage.ErrFrozen):
 		return r, fmt.Errorf("nothing is refunded, because the chain may have paid %s: %w; run checkout treasury recover,"+

@@ -25,11 +25,11 @@ func (c *call) releaseCommand() *cobra.Command {
 	)
 	command := &cobra.Command{
 		Use:   "release {BUILD | --runs | --drained BUILD}",
-		Short: "Let new runs begin with the workers of a build",
-		Long: `Lets new runs begin with the workers whose TEMPORAL_WORKER_BUILD_ID is BUILD. Runs that are open stay
-with their build, whose workers must live until these runs have ended: --runs counts them. A script asks
-with --drained, which ends with status 1 while the build is needed. A build that no worker polls for is
-not released. A worker that ended less than 90 seconds ago may still count.`,
+		Short: "Start new runs on the workers of a build",
+		Long: `Starts new runs on the workers whose TEMPORAL_WORKER_BUILD_ID is BUILD. Open runs stay on their build:
+keep its workers until it has drained. --runs counts the open runs. Scripts use --drained, which exits
+with status 1 while the build is needed. The command refuses a build without polling workers. A worker
+that ended less than 90 seconds ago may still count.`,
 		Example: `  checkout release 2026-11-22 --wait
   checkout release --runs
   checkout release --drained 2026-11-21`,
@@ -70,7 +70,7 @@ not released. A worker that ended less than 90 seconds ago may still count.`,
 	}
 
 	command.Flags().BoolVar(&runs, "runs", false,
-		"print the open runs of each build, which one is released, and which have no worker")
+		"show each build's open runs, which build is released, and which have no worker")
 	command.Flags().BoolVar(&wait, "wait", false, "wait up to 10 minutes for workers of the build first")
 	command.Flags().StringVar(&drained, "drained", "", "succeed if no open run needs the workers of this build")
 	command.MarkFlagsMutuallyExclusive("runs", "wait", "drained")
@@ -152,7 +152,7 @@ func (b builds) requireDrained(ctx context.Context, build string) error {
 		return fmt.Errorf("build %s: %w", build, err)
 	}
 	if current := known.Info.RoutingConfig.CurrentVersion; current != nil && current.BuildID == build {
-		return fmt.Errorf("build %s is needed: new runs begin with it", build)
+		return fmt.Errorf("build %s is needed: new runs start on it", build)
 	}
 	open, err := b.openRuns(ctx, build)
 	if err == nil && open > 0 {
@@ -161,7 +161,7 @@ func (b builds) requireDrained(ctx context.Context, build string) error {
 	if err != nil {
 		return err
 	}
-	said := "Build %s is not needed any more: it has no open run.\n"
+	said := "Build %s has drained: it has no open run.\n"
 	if !slices.ContainsFunc(known.Info.VersionSummaries, func(version client.WorkerDeploymentVersionSummary) bool {
 		return version.Version.BuildID == build
 	}) {
@@ -214,7 +214,7 @@ func (b builds) setCurrent(ctx context.Context, build string) error {
 	if err != nil {
 		return fmt.Errorf("release %s: %w", build, err)
 	}
-	_, err = fmt.Fprintf(b.out, "New runs begin with build %s; until now with %s.\n", build, before)
+	_, err = fmt.Fprintf(b.out, "New runs start on build %s; until now on %s.\n", build, before)
 	return err
 }
 

@@ -19,9 +19,9 @@ import (
 func (c *call) replayCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "replay whd_…",
-		Short: "Start a delivery again",
-		Long: `Starts a delivery again: a new run of the same workflow id, with the same event and six new attempts.
-It works after Temporal has dropped the history of the runs before.`,
+		Short: "Replay a delivery",
+		Long: `Replays a delivery: a new run of the same workflow id, with the same event and six new attempts. It
+works even after Temporal has removed the history of earlier runs.`,
 		Example: "  checkout replay whd_06gztkasqmwac4tmdh4b4ta89w",
 		Args:    idAnd(checkout.PrefixDelivery, "checkout delivery failed"),
 		RunE: c.configured(ends, func(args []string) serviceAction {
@@ -52,7 +52,7 @@ func replay(
 	flows := &runs.Client{Temporal: temporal}
 	switch err := flows.ReplayDelivery(ctx, d); {
 	case errors.Is(err, webhook.ErrDeliveryInProgress):
-		return fmt.Errorf("delivery %s is still in progress: its attempts go on by themselves", d.ID)
+		return fmt.Errorf("delivery %s is still in progress: its attempts continue automatically", d.ID)
 	case err != nil:
 		return err
 	}

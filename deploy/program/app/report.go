@@ -18,10 +18,10 @@ func (c *call) reportCommand() *cobra.Command {
 	var asJSON bool
 	command := &cobra.Command{
 		Use:   "report",
-		Short: "Show the live books of a day, and whether the ledger agrees",
-		Long: `Shows the live books of a day: the charges with what they earned and cost, refunds, disputes and
-payouts. Then it compares the ledger, as it is now, with what it should be, and lists the open findings.
-A day is one of UTC. It needs DATABASE_URL and no other setting, and it changes nothing.`,
+		Short: "Show the live books of a day and check the ledger",
+		Long: `Shows the live books of a UTC day: charges with their revenue and cost, refunds, disputes and payouts.
+Then it compares the current ledger with the expected one, and lists the open findings. It needs
+DATABASE_URL and no other setting, and it changes nothing.`,
 		Example: `  checkout report --day 2026-11-22
   checkout report --json`,
 		Args: words(),
@@ -45,7 +45,7 @@ func parseDay(text string, now time.Time) (time.Time, error) {
 	case err != nil:
 		return day, fmt.Errorf("--day must be a date such as 2026-11-22, not %q", text)
 	case day.After(now):
-		return day, fmt.Errorf("--day %s has not come yet", text)
+		return day, fmt.Errorf("--day %s is in the future", text)
 	}
 	return day, nil
 }

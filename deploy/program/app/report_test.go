@@ -107,6 +107,6 @@ func TestReport_NeedsADayThatHasCome(t *testing.T) {
 	for _, day := range []string{"22.11.2026", "2026-02-30", "today"} {
 		o.refused("--day must be a date such as 2026-11-22", "report", "--day", day)
 	}
-	o.refused("has not come yet", "report", "--day", time.Now().UTC().AddDate(0, 0, 2).Format(time.DateOnly))
-	o.refused("too many words", "report", "2026-11-22")
+	o.refused("is in the future", "report", "--day", time.Now().UTC().AddDate(0, 0, 2).Format(time.DateOnly))
+	o.refused("too many arguments", "report", "2026-11-22")
 }

@@ -14,11 +14,11 @@ func (c *call) merchantResetFactorCommand() *cobra.Command {
 	var email string
 	command := &cobra.Command{
 		Use:   "reset-factor mer_… --email ADDRESS",
-		Short: "Turn off the second factor of somebody who lost it",
-		Long: `Removes the codes of an app, the passkeys and the recovery codes of a person who signs in to the merchant's
-dashboard, and signs the person out of every browser. The password stays. First make sure who asks: an owner of
-the merchant can do as much by removing and inviting, so this is for an only owner who has lost everything. The
-audit log gets an entry, and the person gets a mail.`,
+		Short: "Remove a member's lost second factor",
+		Long: `Removes the authenticator app, passkeys and recovery codes of a dashboard member, and signs the person out of
+every browser. The password stays. Verify the person's identity first. Use this for a sole owner who has lost
+everything: otherwise an owner can remove and re-invite the member. The audit log gets an entry, and the person
+gets an e-mail.`,
 		Example: "  checkout merchant reset-factor mer_06gzx1s5q8v2m9kd3yet7b4wnc --email ann@shop.example",
 		Args:    idAnd(checkout.PrefixMerchant, listsMerchants),
 		RunE: c.operator(func(args []string) (accountAction, error) {
@@ -35,7 +35,7 @@ audit log gets an entry, and the person gets a mail.`,
 func (c console) resetFactor(ctx context.Context, merchantID, email string) error {
 	m, _, err := c.MemberByEmail(ctx, email, merchantID)
 	if errors.Is(err, checkout.ErrNotFound) {
-		return errors.New("the merchant has nobody with that address who can sign in")
+		return errors.New("the merchant has no member with that address who can sign in")
 	}
 	if err != nil {
 		return err
@@ -48,6 +48,6 @@ func (c console) resetFactor(ctx context.Context, merchantID, email string) erro
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.out, "%s has no second factor any more and is signed out of every browser.\n", m.Email)
+	_, err = fmt.Fprintf(c.out, "%s no longer has a second factor and is signed out of every browser.\n", m.Email)
 	return err
 }

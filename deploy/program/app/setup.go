@@ -22,23 +22,21 @@ func (c *call) setupCommand() *cobra.Command {
 	)
 	command := &cobra.Command{
 		Use:   "setup",
-		Short: "Make the schema, Temporal's namespace and its schedules",
-		Long: `Makes what the processes need outside themselves: the database's schema, and in Temporal the namespace,
-its search attributes and the schedules. What is there stays, so it may run at any time. Run it before
-the processes of a new release start. Migrations only add: processes of the release before go on
-working.
+		Short: "Create the schema, Temporal's namespace and its schedules",
+		Long: `Creates the database's schema, and in Temporal the namespace, its search attributes and the schedules. It
+is idempotent. Run it before the processes of a new release start. Migrations are backward compatible:
+processes of the previous release keep working.
 
-It needs DATABASE_URL and the settings of Temporal, and no master key. A hosted Temporal may not let it
-make the namespace or the attributes: it then prints the commands that do.
+It needs DATABASE_URL and the settings of Temporal, and no master key. If a hosted Temporal does not let
+it create the namespace or the attributes, it prints the commands that do.
 
-Several installations that share the merchants need a cell each: two characters that are in every id and
-key, so that a proxy knows where a request belongs. Give --cell before the first merchant; it cannot
-change later.
+Several installations that share the merchants need a cell each: two characters in every id and key, by
+which a proxy routes requests. Give --cell before the first merchant; it cannot change later.
 
 Temporal's visibility table on PostgreSQL has 74 indexes, and each start and end of a run writes to all
 of them. This service and searches in Temporal's UI need 14. --lean-visibility drops the others in the
-database at CHECKOUT_TEMPORAL_VISIBILITY_URL, and prints the statements that make them again. An upgrade
-of Temporal may make new ones: run it again then.`,
+database at CHECKOUT_TEMPORAL_VISIBILITY_URL, and prints the statements that recreate them. An upgrade of
+Temporal may create new ones: run it again then.`,
 		Args: words(),
 		RunE: func(*cobra.Command, []string) error {
 			c.work = func(ctx context.Context) error { return c.setUp(ctx, checkout.Cell(cell), lean) }
@@ -46,7 +44,7 @@ of Temporal may make new ones: run it again then.`,
 		},
 	}
 	command.Flags().StringVar(&cell, "cell", "", "two of 0-9 and a-z without i, l, o and u; the first is 00")
-	command.Flags().BoolVar(&lean, "lean-visibility", false, "drop indexes of Temporal's that nobody here needs")
+	command.Flags().BoolVar(&lean, "lean-visibility", false, "drop Temporal's unused indexes")
 	return command
 }
 

@@ -83,7 +83,7 @@ func TestSetup_NamesTheCommandsOfAHostedTemporal(t *testing.T) {
 			}, &out, &notes)
 			require.ErrorContains(t, err, "namespace prod.a1b2c: Temporal does not let this client ")
 			require.ErrorContains(t, err, "\nOn Temporal Cloud, run this and then setup again:\n  "+c.want)
-			require.Regexp(t, "^the database's schema is up to date\nTemporal is asked at 127.0.0.1:[0-9]+ \\(TEMPORAL_ADDRESS\\), "+
+			require.Regexp(t, "^the database's schema is up to date\nconnecting to Temporal at 127.0.0.1:[0-9]+ \\(TEMPORAL_ADDRESS\\), "+
 				"for 3m0s at most\n$", out.String())
 		})
 	}

@@ -23,10 +23,9 @@ const listsTreasury = "checkout treasury show"
 func (c *call) treasuryCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "treasury",
-		Short: "Look at the accounts of payouts, stop them, let them go on",
-		Long: `The treasury's accounts sign the transfers of payouts, those of each mode with its own. A frozen
-account signs nothing, in every process, from the next signature on. Transfers that are signed already
-are still followed.`,
+		Short: "Show, freeze and thaw the payout accounts",
+		Long: `The treasury's accounts sign the transfers of payouts; each mode has separate accounts. A frozen
+account signs nothing more, in any process. Transfers that are already signed are still followed.`,
 	}
 	command.AddCommand(c.treasuryShowCommand(), c.treasuryFreezeCommand(), c.treasuryThawCommand(),
 		c.treasuryCancelCommand(), c.treasuryRecoverCommand())
@@ -37,7 +36,7 @@ func (c *call) treasuryShowCommand() *cobra.Command {
 	var mode string
 	command := &cobra.Command{
 		Use:   "show",
-		Short: "Show the accounts, what is under way or on hold, and the findings",
+		Short: "Show the accounts, transfers, holds and findings",
 		Args:  words(),
 		RunE: c.configured(ends, func([]string) serviceAction {
 			return c.withStore(func(ctx context.Context, store *storage.Store) error {
@@ -49,7 +48,7 @@ func (c *call) treasuryShowCommand() *cobra.Command {
 		}),
 	}
 	command.Flags().StringVar(&mode, "mode", string(checkout.ModeLive),
-		"test, which has accounts on test networks only, or live")
+		"live, or test for accounts on test networks")
 	completes(command, "mode", string(checkout.ModeTest), string(checkout.ModeLive))
 	return command
 }
@@ -58,7 +57,7 @@ func (c *call) treasuryFreezeCommand() *cobra.Command {
 	var why string
 	command := &cobra.Command{
 		Use:     "freeze tre_…",
-		Short:   "Stop all signatures of an account",
+		Short:   "Stop an account from signing",
 		Example: `  checkout treasury freeze tre_06gztkasqmwac4tmdh4b4ta89w --reason "the key may be known"`,
 		Args:    idAnd(checkout.PrefixTreasury, listsTreasury),
 		RunE: c.configured(ends, func(args []string) serviceAction {
@@ -67,7 +66,7 @@ func (c *call) treasuryFreezeCommand() *cobra.Command {
 			})
 		}),
 	}
-	command.Flags().StringVar(&why, "reason", "an operator froze it", "what others should know, shown by treasury show")
+	command.Flags().StringVar(&why, "reason", "an operator froze it", "the reason that treasury show displays")
 	return command
 }
 
@@ -79,11 +78,11 @@ func (c *call) treasuryThawCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "thaw tre_…",
 		Short: "Let an account sign again",
-		Long: `Lets an account sign again. Explain first what froze it: the account's nonce is then taken as the chain
-has it. It refuses while a transaction that the database does not know may have paid a payout: run checkout
-treasury recover first. It refuses while the chain has less than the ledger says, names what is missing and the
-payouts that may have been paid with it, and asks what it was: --paid for a payout that its merchant has got,
---loss for what paid nobody. It asks the chain, so it needs the settings of the account's mode.`,
+		Long: `Lets an account sign again, with the nonce that the chain has. Find out first why it was frozen. The command
+refuses while an unknown transaction may have paid a payout: run checkout treasury recover first. It also
+refuses while the chain has less than the ledger: it lists what is missing and the payouts that may have been
+paid with it. Then pass --paid for each payout that the merchant has received, and --loss for the rest. It
+queries the chain, so it needs the settings of the account's mode.`,
 		Example: `  checkout treasury thaw tre_06gztkasqmwac4tmdh4b4ta89w
   checkout treasury thaw tre_06gztkasqmwac4tmdh4b4ta89w --paid po_06gztkb4d1xr0m2wve7kq5n9hc
   checkout treasury thaw tre_06gztkasqmwac4tmdh4b4ta89w --loss USDT=165.317450 --loss ETH=0.000123`,
@@ -102,8 +101,8 @@ payouts that may have been paid with it, and asks what it was: --paid for a payo
 		}),
 	}
 	command.Flags().StringSliceVar(&losses, "loss", nil,
-		"what paid no payout: a transaction, or an amount that is missing, as CURRENCY=AMOUNT")
-	command.Flags().StringSliceVar(&o.Paid, "paid", nil, "a payout that was paid by what is missing: it is sent")
+		"what paid no payout: a transaction, or a missing amount, as CURRENCY=AMOUNT")
+	command.Flags().StringSliceVar(&o.Paid, "paid", nil, "a payout that the missing amount paid; it becomes sent")
 	return command
 }
 
@@ -147,7 +146,7 @@ func (c *call) explainShortage(short storage.ShortageError) error {
 		rows = append(rows, []string{
 			p.PayoutID, string(p.Status), p.TransferID, p.Amount.Named(), p.Destination})
 	}
-	said := fmt.Errorf("%w. Name what it was: thaw with --loss and each amount if it paid nobody", short)
+	said := fmt.Errorf("%w. If it paid no payout, thaw with --loss and each amount", short)
 	if len(short.Payments) > 0 {
 		said = fmt.Errorf("%w. These payouts may have been paid with it. Ask the merchants, or another node. "+
 			"Then thaw with --paid and each payout that was paid, and --loss for the rest", short)
@@ -159,10 +158,10 @@ func (c *call) explainShortage(short storage.ShortageError) error {
 func (c *call) treasuryCancelCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "cancel tr_…",
-		Short: "Cancel a signed transfer that the network does not take",
-		Long: `Cancels a transfer: the worker signs another version of it, with the same nonce, that pays nobody. The
-network takes one of the versions. When it takes the cancellation, and that is final, the payout fails
-and may be retried or refunded. When it takes an earlier version, the merchant is paid as usual.`,
+		Short: "Cancel a signed transfer that the network does not accept",
+		Long: `Cancels a transfer: the worker signs a replacement with the same nonce that pays nothing. The network
+accepts only one of the two. If it accepts the cancellation, the payout fails once that is final, and can
+be retried or refunded. If it accepts an earlier version, the merchant is paid as usual.`,
 		Example: "  checkout treasury cancel tr_06gztkasqmwac4tmdh4b4ta89w",
 		Args:    idAnd(checkout.PrefixTransfer, listsTreasury),
 		RunE: c.configured(ends, func(args []string) serviceAction {
@@ -180,12 +179,12 @@ func (c *call) cancelTransfer(ctx context.Context, store *storage.Store, transfe
 	case errors.Is(err, checkout.ErrNotFound):
 		return fmt.Errorf("there is no transfer %s; %s lists those under way", transferID, listsTreasury)
 	case errors.Is(err, checkout.ErrConflict):
-		return fmt.Errorf("%s has ended already, so there is nothing to cancel", transferID)
+		return fmt.Errorf("%s has already ended, so there is nothing to cancel", transferID)
 	case err != nil:
 		return err
 	}
 	for _, p := range payouts {
-		fmt.Fprintf(c.out, "%s of %s is to be canceled: the worker signs it within a minute\n", transferID, p.ID)
+		fmt.Fprintf(c.out, "canceling %s of %s: the worker signs the replacement within a minute\n", transferID, p.ID)
 	}
 	return nil
 }

@@ -60,8 +60,8 @@ type Config struct {
 
 	// Where a worker answers `/healthz` and `/readyz`. An API answers them at `CHECKOUT_API_ADDRESS`.
 	HealthAddress string `env:"CHECKOUT_HEALTH_ADDRESS" envDefault:"127.0.0.1:8084"`
-	// How long an API goes on answering after it was told to stop, while it is not ready: so long may
-	// proxies send requests to it. At most 1m.
+	// How long an API keeps answering after it was told to stop, while it is not ready. Give proxies at
+	// least this long to drain. At most 1m.
 	StopDelay time.Duration `env:"CHECKOUT_STOP_DELAY" envDefault:"0s"`
 	// Another name of `TEMPORAL_WORKER_BUILD_ID`.
 	BuildID string `env:"CHECKOUT_BUILD_ID"`
@@ -219,7 +219,7 @@ func (c *Config) checkMail(note func(name string, err error)) {
 	switch {
 	case c.SMTPURL == "" && c.MailFrom == "":
 	case c.SMTPURL == "":
-		note("CHECKOUT_SMTP_URL", errors.New("is not set, and CHECKOUT_MAIL_FROM is"))
+		note("CHECKOUT_SMTP_URL", errors.New("is required with CHECKOUT_MAIL_FROM"))
 	case !checkout.ValidEmail(c.MailFrom):
 		note("CHECKOUT_MAIL_FROM", errors.New("must be an e-mail address"))
 	default:
@@ -263,7 +263,7 @@ func (c *Config) checkNetworks(note func(name string, err error)) {
 	note("CHECKOUT_TEST_SANCTIONS_FILE", err)
 	if c.Test.sharesAccount(c.Live) {
 		note("CHECKOUT_TEST_ETHEREUM_TREASURY",
-			errors.New("must not be CHECKOUT_ETHEREUM_TREASURY on the same chain: each mode has an account of its own"))
+			errors.New("must not be CHECKOUT_ETHEREUM_TREASURY on the same chain: use a separate account for each mode"))
 	}
 }
 
@@ -436,7 +436,7 @@ func CheckDatabaseURL(text string) error {
 		return errors.New("has more than one @ before the host: write an @ of the password as %40")
 	}
 	if _, err := pgconn.ParseConfig(text); err != nil {
-		return errors.New("is malformed: look at its port and parameters, such as sslmode")
+		return errors.New("is malformed: check its port and parameters, such as sslmode")
 	}
 	return nil
 }

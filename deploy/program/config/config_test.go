@@ -60,9 +60,9 @@ func TestLoad_PgBouncerNeedsAWayPastIt(t *testing.T) {
 	t.Parallel()
 	const direct = "CHECKOUT_DATABASE_DIRECT_URL=postgres://u:p@127.0.0.1:5432/db"
 	_, err := config.Load(good("CHECKOUT_DATABASE_POOLER=pgbouncer"))
-	require.EqualError(t, err, "CHECKOUT_DATABASE_DIRECT_URL is needed with CHECKOUT_DATABASE_POOLER")
+	require.EqualError(t, err, "CHECKOUT_DATABASE_DIRECT_URL is required with CHECKOUT_DATABASE_POOLER")
 	_, err = config.Load(good(direct))
-	require.EqualError(t, err, "CHECKOUT_DATABASE_POOLER is needed with CHECKOUT_DATABASE_DIRECT_URL")
+	require.EqualError(t, err, "CHECKOUT_DATABASE_POOLER is required with CHECKOUT_DATABASE_DIRECT_URL")
 	_, err = config.Load(good(direct, "CHECKOUT_DATABASE_POOLER=pgpool"))
 	require.EqualError(t, err, "CHECKOUT_DATABASE_POOLER must be pgbouncer")
 	_, err = config.Load(good("CHECKOUT_DATABASE_POOLER=pgbouncer", "CHECKOUT_DATABASE_DIRECT_URL=mysql://canary"))

@@ -125,7 +125,7 @@ func unknown(name, value string, known []string) error {
 	}
 	instead, foreign := ofTemporalsTools[name]
 	if foreign || strings.HasPrefix(name, headersOfTemporal) {
-		said := "is a setting of Temporal's own tools, which checkout does not read"
+		said := "is a setting of Temporal's tools; checkout does not read it"
 		if instead != "" {
 			said += "; use " + instead
 		}

@@ -73,7 +73,7 @@ func TestLoad_RefusesNamesThatAreNoSettings(t *testing.T) {
 	}
 	_, err := config.LoadClient([]string{"CHECKOUT_BUTTON_COLOR=red", "CHECKOUT_API_KEY=sk_test_1"})
 	require.NoError(t, err, "a shop's own settings")
-	const tools = " is a setting of Temporal's own tools, which checkout does not read"
+	const tools = " is a setting of Temporal's tools; checkout does not read it"
 	for _, c := range []struct{ setting, want string }{
 		{"CHECKOUT_API_ADDREZZ=canary", "CHECKOUT_API_ADDREZZ is not a setting; did you mean CHECKOUT_API_ADDRESS?"},
 		{"CHECKOUT_MASTER_KEY=canary", "CHECKOUT_MASTER_KEY is not a setting; did you mean CHECKOUT_MASTER_KEYS?"},

@@ -201,7 +201,7 @@ func (n Networks) check(noteAs func(name string, err error)) {
 
 func (n Networks) checkOracle() error {
 	if !n.Chains {
-		return errors.New("needs payouts on a chain, whose contract it is")
+		return errors.New("requires payouts on a chain")
 	}
 	return storage.PayoutAddressRules{}.Check(checkout.ModeLive, checkout.ETH.Network(), n.SanctionsOracle)
 }

@@ -19,10 +19,10 @@ func (p Pooler) check(note func(name string, err error)) {
 	switch {
 	case p.Kind == "" && p.DirectURL == "":
 	case p.Kind == "":
-		note("CHECKOUT_DATABASE_POOLER", errors.New("is needed with "+direct))
+		note("CHECKOUT_DATABASE_POOLER", errors.New("is required with "+direct))
 	case p.DirectURL == "":
 		note("CHECKOUT_DATABASE_POOLER", oneOf(p.Kind, pgBouncer))
-		note(direct, errors.New("is needed with CHECKOUT_DATABASE_POOLER"))
+		note(direct, errors.New("is required with CHECKOUT_DATABASE_POOLER"))
 	default:
 		note("CHECKOUT_DATABASE_POOLER", oneOf(p.Kind, pgBouncer))
 		note(direct, CheckDatabaseURL(p.DirectURL))

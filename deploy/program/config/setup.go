@@ -46,9 +46,9 @@ func (s Schedules) check(note func(name string, err error)) {
 			"must be at least CHECKOUT_DELIVERY_RETENTION, %s: the log names sessions", s.DeliveryRetention))
 	}
 	note("CHECKOUT_AUDIT_RETENTION", keptFor(s.AuditRetention, minAuditRetention,
-		"rules for card payments ask for the changes of a year"))
+		"rules for card payments require a year of changes"))
 	note("CHECKOUT_SANDBOX_RETENTION", keptFor(s.SandboxRetention, minSessionRetention,
-		"payments of test mode may still be looked at"))
+		"test payments may still be in use"))
 	note("CHECKOUT_REQUEST_RETENTION", atLeast(s.RequestRetention, time.Hour))
 }
 

@@ -78,9 +78,9 @@ func (t Temporal) check(note func(name string, err error)) {
 	}
 	switch {
 	case t.ClientCertPath == "" && t.ClientKeyPath != "":
-		note("TEMPORAL_TLS_CLIENT_CERT_PATH", errors.New("is needed with TEMPORAL_TLS_CLIENT_KEY_PATH"))
+		note("TEMPORAL_TLS_CLIENT_CERT_PATH", errors.New("is required with TEMPORAL_TLS_CLIENT_KEY_PATH"))
 	case t.ClientCertPath != "" && t.ClientKeyPath == "":
-		note("TEMPORAL_TLS_CLIENT_KEY_PATH", errors.New("is needed with TEMPORAL_TLS_CLIENT_CERT_PATH"))
+		note("TEMPORAL_TLS_CLIENT_KEY_PATH", errors.New("is required with TEMPORAL_TLS_CLIENT_CERT_PATH"))
 	case t.ClientCertPath != "":
 		if _, err := t.certificate(); err != nil {
 			err = errors.New("and TEMPORAL_TLS_CLIENT_KEY_PATH must name a certificate and its key")

@@ -34,8 +34,8 @@ func TestTemporal_NamesEveryWrongSetting(t *testing.T) {
 	for _, c := range []struct{ setting, want string }{
 		{"TEMPORAL_ADDRESS=nowhere", "TEMPORAL_ADDRESS must be host:port"},
 		{"TEMPORAL_TLS=maybe", "TEMPORAL_TLS must be a bool"},
-		{"TEMPORAL_TLS_CLIENT_KEY_PATH=" + key, "TEMPORAL_TLS_CLIENT_CERT_PATH is needed with TEMPORAL_TLS_CLIENT_KEY_PATH"},
-		{"TEMPORAL_TLS_CLIENT_CERT_PATH=" + certificate, "TEMPORAL_TLS_CLIENT_KEY_PATH is needed with TEMPORAL_TLS_CLIENT_CERT_PATH"},
+		{"TEMPORAL_TLS_CLIENT_KEY_PATH=" + key, "TEMPORAL_TLS_CLIENT_CERT_PATH is required with TEMPORAL_TLS_CLIENT_KEY_PATH"},
+		{"TEMPORAL_TLS_CLIENT_CERT_PATH=" + certificate, "TEMPORAL_TLS_CLIENT_KEY_PATH is required with TEMPORAL_TLS_CLIENT_CERT_PATH"},
 		{"TEMPORAL_TLS_SERVER_CA_CERT_PATH=/nowhere", "TEMPORAL_TLS_SERVER_CA_CERT_PATH names a file that cannot be read"},
 		{"TEMPORAL_TLS_SERVER_CA_CERT_PATH=" + empty, "TEMPORAL_TLS_SERVER_CA_CERT_PATH names a file without a certificate"},
 		{"TEMPORAL_API_KEY_FILE=/nowhere", "TEMPORAL_API_KEY_FILE names a file that cannot be read"},

@@ -18,21 +18,21 @@ import (
 var (
 	// An error here means a bad instrument name: a bug.
 	sessionsOverdue, _ = meter.Int64ObservableGauge("checkout.session.overdue",
-		metric.WithUnit("{session}"), metric.WithDescription("Sessions that should have expired a while ago."))
+		metric.WithUnit("{session}"), metric.WithDescription("Overdue sessions that have not expired."))
 	deliveryBacklog, _ = meter.Int64ObservableGauge("webhook.delivery.backlog",
-		metric.WithUnit("{delivery}"), metric.WithDescription("Deliveries that have not ended, by what they wait for."))
+		metric.WithUnit("{delivery}"), metric.WithDescription("Open deliveries, by what they wait for."))
 	payoutsPending, _ = meter.Int64ObservableGauge("checkout.payout.pending",
-		metric.WithUnit("{payout}"), metric.WithDescription("Payouts that are not sent, by why they wait."))
+		metric.WithUnit("{payout}"), metric.WithDescription("Unsent payouts, by reason."))
 	oldestPayout, _ = meter.Float64ObservableGauge("checkout.payout.oldest",
-		metric.WithUnit("s"), metric.WithDescription("Age of the oldest payout that is not sent; 0 when there is none."))
+		metric.WithUnit("s"), metric.WithDescription("Age of the oldest unsent payout; 0 if there is none."))
 	schemaVersion, _ = meter.Int64ObservableGauge("checkout.schema.version",
 		metric.WithDescription("Number of the newest migration in the database."))
 	feedHeld, _ = meter.Float64ObservableGauge("checkout.event.feed.held", metric.WithUnit("s"),
-		metric.WithDescription("How long one open transaction has held up the feed of events, as far as this process saw."))
+		metric.WithDescription("How long one open transaction has blocked the event feed, as seen by this process."))
 	treasuryFollowed, _ = meter.Int64ObservableGauge("checkout.treasury.followed", metric.WithUnit("s"),
-		metric.WithDescription("When a round of the treasury last ended well, or the process started; since 1970."))
+		metric.WithDescription("Unix time when a treasury round last succeeded, or the process started."))
 	certificateDays, _ = meter.Float64ObservableGauge("checkout.temporal.certificate.remaining",
-		metric.WithUnit("d"), metric.WithDescription("How long the client's certificate for Temporal is still valid."))
+		metric.WithUnit("d"), metric.WithDescription("Remaining validity of the client certificate for Temporal."))
 )
 
 const (

@@ -19,7 +19,7 @@ const forwardedFor = "X-Forwarded-For"
 // An error here means a bad instrument name: a bug.
 var untrusted, _ = meter.Int64Counter("checkout.proxy.untrusted", metric.WithUnit("{request}"),
 	metric.WithDescription(
-		"Requests whose X-Forwarded-For was not believed: CHECKOUT_TRUSTED_PROXIES does not name the sender."))
+		"Requests with an untrusted X-Forwarded-For: CHECKOUT_TRUSTED_PROXIES does not name the sender."))
 
 // untrustedTold limits the warnings of tellUntrusted to one a minute.
 var untrustedTold = rate.Sometimes{Interval: time.Minute}
@@ -28,7 +28,7 @@ var untrustedTold = rate.Sometimes{Interval: time.Minute}
 func tellUntrusted(r *http.Request) {
 	untrusted.Add(r.Context(), 1)
 	untrustedTold.Do(func() {
-		slog.WarnContext(r.Context(), "X-Forwarded-For is not believed: CHECKOUT_TRUSTED_PROXIES does not name this sender; "+
+		slog.WarnContext(r.Context(), "X-Forwarded-For is not trusted: CHECKOUT_TRUSTED_PROXIES does not name this sender; "+
 			"if it is a proxy, all its customers share one rate limit", "peer", r.RemoteAddr)
 	})
 }

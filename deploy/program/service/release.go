@@ -36,10 +36,10 @@ func watchBuilds(ctx context.Context, temporal client.Client, cfg config.Tempora
 	var unreleased, unworked atomic.Int64
 	// An error here means a bad instrument name: a bug.
 	_, _ = meter.Int64ObservableGauge("checkout.worker.unreleased",
-		metric.WithDescription("1 if no build of the workers' deployment is released, so that new runs stand still; else 0."),
+		metric.WithDescription("1 if no build of the workers' deployment is released, so new runs do not start; else 0."),
 		observe(&unreleased))
 	_, _ = meter.Int64ObservableGauge("checkout.build.without_worker",
-		metric.WithDescription("Builds that are released or have open runs and have no worker: these runs stand still."),
+		metric.WithDescription("Builds that are released or have open runs, but have no worker: their runs are stuck."),
 		observe(&unworked))
 	for {
 		builds, err := describeBuilds(ctx, temporal, cfg.DeploymentName)
@@ -113,11 +113,11 @@ func (b builds) unworked() []string {
 
 func (b builds) warn(ctx context.Context, cfg config.Temporal) {
 	if !b.released {
-		slog.ErrorContext(ctx, "no build is released: nobody works on new sessions and payments; run checkout release",
+		slog.ErrorContext(ctx, "no build is released: new sessions and payments are stuck; run checkout release",
 			"deployment", cfg.DeploymentName, "build", cfg.BuildID)
 	}
 	if missing := b.unworked(); len(missing) > 0 {
-		slog.ErrorContext(ctx, "these builds have no worker: their sessions and payments stand still; start their workers",
+		slog.ErrorContext(ctx, "these builds have no worker: their sessions and payments are stuck; start their workers",
 			"deployment", cfg.DeploymentName, "builds", missing)
 	}
 }

@@ -80,7 +80,7 @@ func listed(
 // other mode is refused.
 func reported(mode checkout.Mode, e stripe.Event) (storage.AcquirerEvent, error) {
 	if e.Livemode != mode.Live() && !e.Unread {
-		return storage.AcquirerEvent{}, fmt.Errorf("the report came to %s mode and is of the other mode", mode)
+		return storage.AcquirerEvent{}, fmt.Errorf("the report was sent to %s mode but belongs to the other mode", mode)
 	}
 	return storage.AcquirerEvent{
 		ID: e.ID, Mode: mode, Type: e.Type, ObjectID: e.ObjectID, Reference: e.Reference, Risk: e.Risk,

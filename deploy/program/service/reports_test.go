@@ -15,7 +15,7 @@ func TestReported_OfTheOtherModeIsRefused(t *testing.T) {
 		for _, livemode := range []bool{false, true} {
 			got, err := reported(mode, stripe.Event{ID: "evt_1", Livemode: livemode, Type: "charge.refunded"})
 			if livemode != mode.Live() {
-				require.ErrorContains(t, err, "is of the other mode", "%s %v", mode, livemode)
+				require.ErrorContains(t, err, "belongs to the other mode", "%s %v", mode, livemode)
 				require.Empty(t, got.ID)
 				continue
 			}

@@ -43,10 +43,10 @@ func Setup(ctx context.Context, cfg config.Setup, say func(done string)) error {
 	}
 	defer temporal.Close()
 	ctx, stop := context.WithTimeoutCause(ctx, setupPatience,
-		fmt.Errorf("not done after %v: does Temporal run at TEMPORAL_ADDRESS?", setupPatience))
+		fmt.Errorf("not done after %v: is Temporal running at TEMPORAL_ADDRESS?", setupPatience))
 	defer stop()
 
-	say(fmt.Sprintf("Temporal is asked at %s (TEMPORAL_ADDRESS), for %v at most", cfg.Temporal.Address, setupPatience))
+	say(fmt.Sprintf("connecting to Temporal at %s (TEMPORAL_ADDRESS), for %v at most", cfg.Temporal.Address, setupPatience))
 	flows := &runs.Client{Temporal: temporal}
 	if err := flows.EnsureNamespace(ctx, cfg.Temporal.Namespace); err != nil {
 		return fmt.Errorf("Temporal at %s: %w", cfg.Temporal.Address, err) //nolint:staticcheck // ST1005: a name
@@ -69,7 +69,7 @@ func Setup(ctx context.Context, cfg config.Setup, say func(done string)) error {
 		return nil
 	}
 	undo, err := LeanVisibility(ctx, cfg.VisibilityURL)
-	say(fmt.Sprintf("-- Temporal's visibility table has %d indexes less. These statements make them again:", len(undo)))
+	say(fmt.Sprintf("-- Dropped %d indexes of Temporal's visibility table. These statements recreate them:", len(undo)))
 	for _, statement := range undo {
 		say(statement)
 	}

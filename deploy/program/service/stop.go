@@ -16,7 +16,7 @@ func untilStopped(
 	ctx, cancel := context.WithCancel(context.WithoutCancel(told))
 	forget := context.AfterFunc(told, func() {
 		state.Stops()
-		slog.InfoContext(ctx, "told to stop", "delay", delay)
+		slog.InfoContext(ctx, "stopping", "delay", delay)
 		time.AfterFunc(delay, cancel)
 	})
 	return ctx, func() {

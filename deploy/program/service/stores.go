@@ -41,7 +41,7 @@ func awaitStore(ctx context.Context, cfg config.Config, state *health.State) (*s
 }
 
 // waitsForStore is what a process waits for at first.
-const waitsForStore = "it waits for PostgreSQL"
+const waitsForStore = "waiting for PostgreSQL"
 
 func openStore(ctx context.Context, cfg config.Config, passing func(error) bool) (*storage.Store, error) {
 	options := storage.Options{

@@ -49,7 +49,7 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 		return err
 	}
 	defer store.Close()
-	state.Waits("it waits for Temporal")
+	state.Waits("waiting for Temporal")
 	state.Connected(store.Ping, nil)
 	if err := measure(cfg, store); err != nil {
 		return err

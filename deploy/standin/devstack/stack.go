@@ -169,7 +169,7 @@ func (s *Stack) choosePorts() error {
 		case *port.number < 1 || *port.number > 65535:
 			return fmt.Errorf("%s must be a port from 1 to 65535, or 0 for a free one", port.flag)
 		case slices.Contains(chosen, *port.number):
-			return fmt.Errorf("%s: port %d is there twice", port.flag, *port.number)
+			return fmt.Errorf("%s: port %d appears twice", port.flag, *port.number)
 		}
 		chosen = append(chosen, *port.number)
 		if err := CheckFree(loopback(*port.number), port.flag); err != nil {

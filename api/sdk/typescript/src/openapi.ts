@@ -67,7 +67,7 @@ export interface paths {
         put?: never;
         /**
          * Expire a session
-         * @description Scope `checkout:write`. Ends a pending session before its hour is over; nobody can pay it any more and its order id is free.
+         * @description Scope `checkout:write`. Ends a pending session before its hour is over. It can no longer be paid, and its order id is free.
          *     Expiring an expired session again gives the same answer.
          */
         post: operations["expireSession"];
@@ -92,8 +92,8 @@ export interface paths {
         /**
          * Let the time of a test session pass
          * @description Scope `checkout:write`, test keys only. The session reaches its `expires_at` at once and expires, so that your tests need not
-         *     wait an hour; `expires_at` stays what it was. While a payment is in flight the session is answered as it is, `pending`, and
-         *     expires if the payment fails.
+         *     wait an hour; `expires_at` itself does not change. While a payment is in flight the answer still says `pending`, and the
+         *     session expires if the payment fails.
          */
         post: operations["advanceSession"];
         delete?: never;
@@ -159,8 +159,8 @@ export interface paths {
         put?: never;
         /**
          * Retry a failed payout
-         * @description Scope `payouts:write`. Sends a failed payout again: the same id, source amount and exchange rate, to your payout address as it
-         *     is now. The payout is `pending` again, and `payout.sent` or another `payout.failed` follows.
+         * @description Scope `payouts:write`. Sends a failed payout again: the same id, source amount and exchange rate, to your current
+         *     payout address. The payout is `pending` again, and `payout.sent` or another `payout.failed` follows.
          */
         post: operations["retryPayout"];
         delete?: never;
@@ -221,7 +221,7 @@ export interface paths {
         };
         /**
          * Retrieve yourself
-         * @description Any valid key may ask whose it is and what it may do.
+         * @description Any valid key can ask for its merchant and its scopes.
          */
         get: operations["getMerchant"];
         put?: never;
@@ -241,14 +241,14 @@ export interface paths {
         };
         /**
          * List webhooks
-         * @description Scope `webhooks:read`. Never with a secret.
+         * @description Scope `webhooks:read`. Secrets are never included.
          */
         get: operations["listWebhooks"];
         put?: never;
         /**
          * Register a webhook
-         * @description Scope `webhooks:write`. A webhook gets every event of the types that it lists, whole: a key that may register one can
-         *     read with it what `checkout:read`, `payouts:read` and `events:read` guard. The answer has the signing `secret`, which is
+         * @description Scope `webhooks:write`. A webhook gets complete events of every type that it lists: a key that may register one can
+         *     thereby read what `checkout:read`, `payouts:read` and `events:read` protect. The answer has the signing `secret`, which is
          *     shown only here. At most 50 webhooks per mode; the next is a 400.
          */
         post: operations["createWebhook"];
@@ -270,8 +270,8 @@ export interface paths {
         /**
          * Explain a signature
          * @description Scope `webhooks:write`. Says why your receiver does not accept a delivery. Send the header and the body as your code saw
-         *     them, and with `computed` also what your code computed. Nothing is signed: no answer has a secret or a right signature.
-         *     A merchant may ask 25 times at once, then 5 times in 2 s. A secret that was rotated away is known until a week after its end.
+         *     them, and with `computed` also what your code computed. Nothing is signed: no answer has a secret or a valid signature.
+         *     Each merchant may send a burst of 25, then 5 in 2 s. A rotated secret is recognized until a week after it expires.
          */
         post: operations["verifySignature"];
         delete?: never;
@@ -292,24 +292,24 @@ export interface paths {
         };
         /**
          * Retrieve a webhook
-         * @description Scope `webhooks:read`. Never with a secret.
+         * @description Scope `webhooks:read`. Secrets are never included.
          */
         get: operations["getWebhook"];
         put?: never;
         post?: never;
         /**
          * Delete a webhook
-         * @description Scope `webhooks:write`. Nothing more is sent to it and its pending deliveries are canceled. The log stays. Its secret signs
-         *     nothing more: the attempts to come to a session's `webhook_url` are signed by your next webhook, see `webhook_url`; without
-         *     any, by a secret that nobody knows, until you create one.
+         * @description Scope `webhooks:write`. Nothing more is sent to it and its pending deliveries are canceled. The log stays. Its secret no
+         *     longer signs: the remaining attempts to a session's `webhook_url` are signed by your next webhook, see `webhook_url`. If you
+         *     have none, an undisclosed secret signs until you create one.
          */
         delete: operations["deleteWebhook"];
         options?: never;
         head?: never;
         /**
          * Change a webhook
-         * @description Scope `webhooks:write`. What is left out stays. A new `url` holds for the attempts to come of every pending delivery;
-         *     `disabled` holds the deliveries and uses up no attempt, `enabled` sends them.
+         * @description Scope `webhooks:write`. Fields that you leave out do not change. A new `url` applies to the remaining attempts of every
+         *     pending delivery; `disabled` holds the deliveries and uses up no attempt, `enabled` sends them.
          */
         patch: operations["changeWebhook"];
         trace?: never;
@@ -351,7 +351,7 @@ export interface paths {
         put?: never;
         /**
          * Resume the deliveries of a webhook
-         * @description Scope `webhooks:write`. The same as changing `status` to `enabled`. What waited is sent.
+         * @description Scope `webhooks:write`. The same as changing `status` to `enabled`. Waiting deliveries are sent.
          */
         post: operations["resumeWebhook"];
         delete?: never;
@@ -374,8 +374,8 @@ export interface paths {
         put?: never;
         /**
          * Rotate the secret of a webhook
-         * @description Scope `webhooks:write`. The answer has the new `secret`, which is shown only here. Until the overlap is over every delivery
-         *     has two `v1` in its signature, the new secret's first. Rotating again stops the secret before the previous one at once.
+         * @description Scope `webhooks:write`. The answer has the new `secret`, which is shown only here. Until the overlap ends, every delivery
+         *     has two `v1` in its signature, the new secret's first. Rotating again stops the oldest secret at once.
          */
         post: operations["rotateSecret"];
         delete?: never;
@@ -398,9 +398,9 @@ export interface paths {
         put?: never;
         /**
          * Send a test event
-         * @description Scope `webhooks:write`. An event that only this webhook gets, whatever it lists, with a sample of everything that the type
-         *     has. Nothing in it exists, and its data says `livemode: false` in live mode too: do not ship goods because of it. It is
-         *     delivered, retried, logged and replayed like any other.
+         * @description Scope `webhooks:write`. Sends a sample event to this webhook only, whatever events it lists. Every field of the type
+         *     is set. Nothing in it exists, and its data says `livemode: false` in live mode too: do not ship goods because of it. It is
+         *     delivered, retried, logged and replayed like any other event.
          */
         post: operations["sendTestEvent"];
         delete?: never;
@@ -424,8 +424,8 @@ export interface paths {
         /**
          * Replay the deliveries of a webhook
          * @description Scope `webhooks:write`. Starts again every delivery of this webhook that was created from `since` until `until` and has the
-         *     status, oldest first, `rate` a second. There is no limit on how many. With `preview` they are only counted. One bulk replay of a
-         *     webhook runs at a time, and all of a merchant that run start at most 100 deliveries a second together.
+         *     status, oldest first, `rate` a second. The number is not limited. With `preview` they are only counted. Only one bulk replay
+         *     per webhook runs at a time, and all running bulk replays of a merchant together start at most 100 deliveries a second.
          */
         post: operations["createReplay"];
         delete?: never;
@@ -491,8 +491,8 @@ export interface paths {
         put?: never;
         /**
          * Cancel a bulk replay
-         * @description Scope `webhooks:write`. What it has started goes on. One that has ended is answered as it is. The answer waits up to 2 seconds
-         *     for the end and may still say `running`.
+         * @description Scope `webhooks:write`. Deliveries that it has started continue. Canceling an ended replay changes nothing. The answer waits up to
+         *     2 seconds for the end and may still say `running`.
          */
         post: operations["cancelReplay"];
         delete?: never;
@@ -510,7 +510,7 @@ export interface paths {
         };
         /**
          * List deliveries
-         * @description Scope `deliveries:read`. Without the attempts, which a single delivery shows.
+         * @description Scope `deliveries:read`. Without the attempts; retrieve a single delivery to see them.
          */
         get: operations["listDeliveries"];
         put?: never;
@@ -648,9 +648,9 @@ export interface paths {
          * List events
          * @description Scope `events:read`.
          *
-         *     With `order=asc` it is a feed for programs that follow the events: ask again and again, with the `id` of the last
-         *     event of the feed that you have as `after`. This order never changes, so you miss no event and get none twice. An
-         *     event is in the feed a moment later than in the list with the newest first.
+         *     With `order=asc` it is a feed for programs that follow the events: poll it with `after` set to the `id` of the
+         *     last event that you have. This order never changes, so you miss no event and get none twice. An event appears in the
+         *     feed a moment later than in the list with the newest first.
          *
          *     A poll with `since` can miss events: one can appear behind others that you have seen, with an earlier
          *     `created_at`. Use the feed instead.
@@ -676,7 +676,7 @@ export interface paths {
         };
         /**
          * Retrieve an event
-         * @description Scope `events:read`. `data` is byte for byte what is sent.
+         * @description Scope `events:read`. `data` is exactly the bytes that are sent.
          */
         get: operations["getEvent"];
         put?: never;
@@ -696,7 +696,7 @@ export interface paths {
         };
         /**
          * This document
-         * @description What a client or a client generator is made from.
+         * @description For clients and client generators.
          */
         get: operations["getDocument"];
         put?: never;
@@ -755,8 +755,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Whether the process lives
-         * @description Asks nothing else and tells only that the process answers.
+         * Whether the process is alive
+         * @description Checks nothing else; it says only that the process answers.
          */
         get: operations["getHealth"];
         put?: never;
@@ -776,7 +776,7 @@ export interface paths {
         };
         /**
          * Whether the service can work
-         * @description Asks PostgreSQL and Temporal and answers within 2 seconds. Without PostgreSQL the service is not ready, and not after it was told to stop. Without Temporal it is ready: it answers what it can.
+         * @description Checks PostgreSQL and Temporal and answers within 2 seconds. The service is not ready without PostgreSQL, or while it shuts down. Without Temporal it is ready: it answers what it can.
          */
         get: operations["getReadiness"];
         put?: never;
@@ -880,7 +880,7 @@ export interface webhooks {
         put?: never;
         /**
          * Your settings changed
-         * @description `data` is the merchant as it is now, `changed` names what changed and `previous_attributes` what it was.
+         * @description `data` is the current merchant, `changed` lists what changed, and `previous_attributes` has the old values.
          */
         post: operations["onMerchantUpdated"];
         delete?: never;
@@ -944,7 +944,7 @@ export interface components {
          */
         Currency: "USD" | "EUR" | "GBP" | "CAD" | "AUD";
         /**
-         * @description Crypto that you receive.
+         * @description The crypto that you receive.
          * @enum {string}
          */
         PayoutCurrency: "USDT" | "USDC" | "BTC" | "ETH";
@@ -958,8 +958,8 @@ export interface components {
          *     numbers or booleans; 16 KiB altogether. They come back in every event of the session. `order_id`, when there is one, names
          *     your order: at most one pending or completed session has it.
          *
-         *     A number must be one that a 64-bit float holds, because most readers take it for one: `9007199254740993` and `1e400` are
-         *     refused. Send such a number as a string.
+         *     A number must be exact as a 64-bit float, because most readers use one: `9007199254740993` and `1e400` are refused.
+         *     Send such a number as a string.
          * @example {
          *       "order_id": "A-1042"
          *     }
@@ -969,7 +969,7 @@ export interface components {
         };
         /** @description True in live mode, false in test mode. */
         Livemode: boolean;
-        /** @description What an operator of the service finds it by. */
+        /** @description Quote it to the service's operator. */
         WorkflowId: string;
         /**
          * @description A language of the hosted page.
@@ -1007,7 +1007,7 @@ export interface components {
         SessionRequest: {
             /**
              * Format: double
-             * @description Major units of the currency in digits, at most 2 decimals; no exponent, no quotes. More than your plan's fee, when the plan has a fixed part. In live mode also so much that the network's fee takes at most 5 % of the payout at present; the message of the 400 names the least amount.
+             * @description Major units of the currency in digits, at most 2 decimals; no exponent, no quotes. If your plan's fee has a fixed part, the amount must exceed the fee. In live mode the network fee may take at most 5 % of the payout; the message of the 400 names the current minimum.
              */
             amount: number;
             currency: components["schemas"]["Currency"];
@@ -1017,21 +1017,21 @@ export interface components {
             metadata?: components["schemas"]["Metadata"] | null;
             /** @description Where the customer is sent after a successful payment. `{CHECKOUT_SESSION_ID}` in it becomes the session's id. Live mode https only. */
             redirect_url?: string | null;
-            /** @description Where the page's link back to you leads before the payment, and after the session has failed or expired. `{CHECKOUT_SESSION_ID}` in it becomes the session's id. Without it the link leads to the origin of `redirect_url`; without both there is none. Live mode https only. */
+            /** @description Target of the page's link back to you, before the payment and after the session has failed or expired. `{CHECKOUT_SESSION_ID}` in it becomes the session's id. Without it the link leads to the origin of `redirect_url`; without both there is none. Live mode https only. */
             cancel_url?: string | null;
             /** @description What the customer pays for, on the page and its receipt. No line breaks. */
             description?: string | null;
-            /** @description The language of the page, unless the customer has chosen another. Without it the browser's counts. */
+            /** @description The language of the page, unless the customer chooses another. The default is the browser's. */
             locale?: components["schemas"]["Locale"] | null;
             /** @description What the customer buys, beside the form. They must add up to `amount`, shipping and tax included. */
             line_items?: components["schemas"]["LineItemRequest"][] | null;
             /**
              * @description Gets every event of this session instead of your webhooks. The secret of a webhook with the same address signs, else that
              *     of your oldest enabled one, else a `webhook_secret` that only the answer shows. When you delete the webhook whose secret
-             *     signs, the next one by the same rule signs the attempts to come. Live mode https only.
+             *     signs, the next one by the same rule signs the remaining attempts. Live mode https only.
              */
             webhook_url?: string | null;
-            /** @description If it is there, it must be the mode of the key; else 403. */
+            /** @description If given, it must match the mode of the key; otherwise 403. */
             livemode?: boolean | null;
         };
         /** @description A checkout session. */
@@ -1071,7 +1071,7 @@ export interface components {
             completed_at: components["schemas"]["OptionalTime"];
             /** @description What happened so far, oldest first. */
             timeline: components["schemas"]["Moment"][];
-            /** @description A payment is being decided. The session is still pending and cannot be expired now. */
+            /** @description A payment is in progress. The session is still pending and cannot be expired now. */
             payment_in_progress: boolean;
         };
         /** @description A checkout session, and who signs for its `webhook_url`. */
@@ -1101,7 +1101,7 @@ export interface components {
             /** @description Words for people. */
             message: string;
         };
-        /** @description What may be shown of the card. */
+        /** @description The card details that may be shown. */
         PaymentMethod: {
             /** @constant */
             type: "card";
@@ -1131,7 +1131,7 @@ export interface components {
             payout_currency: components["schemas"]["PayoutCurrency"];
             /** @description What we keep, in `currency`, by the plan that you had when the payment was decided. */
             fee: components["schemas"]["Amount"];
-            /** @description What is paid out, in `currency`. */
+            /** @description The amount paid out, in `currency`. */
             net: components["schemas"]["Amount"];
             /** @description Payout currency for one unit of `currency`; null when it failed. */
             exchange_rate: components["schemas"]["OptionalDecimal"];
@@ -1174,7 +1174,7 @@ export interface components {
             /** @description The `net` of the transaction, in `source_currency`. */
             source_amount: components["schemas"]["Amount"];
             source_currency: components["schemas"]["Currency"];
-            /** @description `currency` for one unit of `source_currency`. When a retried payout, or one whose charge was disputed, is signed after `exchange_rate_locked_until`, it falls to the rate of that time if that is lower. It never rises. */
+            /** @description `currency` for one unit of `source_currency`. When a retried payout, or one whose charge was disputed, is signed after `exchange_rate_locked_until`, the current rate is used if it is lower. It never rises. */
             exchange_rate: components["schemas"]["Decimal"];
             /** @description The `exchange_rate` when the customer paid. Events of earlier versions lack it. */
             locked_exchange_rate?: components["schemas"]["Decimal"];
@@ -1210,13 +1210,13 @@ export interface components {
              */
             url: string;
             events: components["schemas"]["EventChoice"];
-            /** @description What you know it by. */
+            /** @description Your name for it. */
             description?: string | null;
         };
         WebhookChange: {
             url?: string | null;
             events?: components["schemas"]["EventChoice"] | null;
-            /** @description An empty text takes it away. */
+            /** @description An empty string removes it. */
             description?: string | null;
             status?: components["schemas"]["WebhookStatus"] | null;
         };
@@ -1232,11 +1232,11 @@ export interface components {
             status: components["schemas"]["WebhookStatus"];
             livemode: components["schemas"]["Livemode"];
             created_at: components["schemas"]["Time"];
-            /** @description Until when a rotated secret signs beside the new one; null when none does. */
+            /** @description When the previous secret stops signing; null if there is none. */
             previous_secret_expires_at: components["schemas"]["OptionalTime"];
             /**
-             * @description Since when every first attempt of a delivery has failed; null unless that has lasted for an hour. After three
-             *     days without an arrival the webhook is disabled: its events wait until you resume it.
+             * @description Since when every first attempt of a delivery has failed; null during the first hour. After three days without a
+             *     successful delivery the webhook is disabled: its events wait until you resume it.
              */
             failing_since: components["schemas"]["OptionalTime"];
         };
@@ -1251,7 +1251,7 @@ export interface components {
         };
         RotationRequest: {
             /**
-             * @description For how many hours the previous secret signs beside the new one.
+             * @description For how many hours the previous secret signs along with the new one.
              * @default 24
              */
             overlap_hours: number | null;
@@ -1271,12 +1271,12 @@ export interface components {
             header: string;
             /** @description The body as your code saw it, at most 32,768 bytes. */
             body: string;
-            /** @description Who should have signed; else any of yours will do. */
+            /** @description The webhook that should have signed; by default any of yours. */
             webhook?: components["schemas"]["WebhookId"] | null;
             /** @description What your own code computed. */
             computed?: string | null;
         };
-        /** @description What does not apply is null. */
+        /** @description Fields that do not apply are null. */
         Verification: {
             /** @description A receiver must accept the delivery. */
             valid: boolean;
@@ -1285,7 +1285,7 @@ export interface components {
             message: string;
             /** @description The webhook whose secret signed, or the session whose `webhook_secret` did. */
             signed_by: string | null;
-            /** @description Which of its secrets; `previous` still signs, `expired` was rotated away. */
+            /** @description Which of its secrets; `previous` still signs, `expired` no longer does. */
             secret: ("current" | "previous" | "expired") | null;
             secret_expires_at: components["schemas"]["OptionalTime"];
             /** @description Of the timestamp; negative in the future. */
@@ -1352,7 +1352,7 @@ export interface components {
             status: "running" | "completed" | "canceled";
             /** @description How many deliveries there were when it was created. */
             total: number;
-            /** @description How many it has started. */
+            /** @description How many have been started. */
             started: number;
             /** @description How many were in progress when their turn came. */
             skipped: number;
@@ -1374,7 +1374,7 @@ export interface components {
             /** @description Null for events that no session caused. */
             session_id: components["schemas"]["SessionId"] | null;
             /**
-             * @description Whose secret signs; of a session's `webhook_url`, whose signed last. That of a session's own secret is not in the list of
+             * @description Whose secret signs; for a session's `webhook_url`, whose signed last. That of a session's own secret is not in the list of
              *     webhooks.
              */
             webhook_id: components["schemas"]["WebhookId"];
@@ -1410,14 +1410,14 @@ export interface components {
             started_at: components["schemas"]["Time"];
             /** @description Null while it is under way. */
             duration_ms: number | null;
-            /** @description Null when no answer came. */
+            /** @description Null if there was no answer. */
             status_code: number | null;
             /**
              * @description Why it failed, or null. `http` is a status that is not 2xx, or an answer that is not HTTP; `blocked_address` one that
-             *     may not be reached; `internal` is our fault.
+             *     may not be reached; `internal` is an error of ours.
              */
             error: ("dns" | "connect" | "tls" | "timeout" | "blocked_address" | "http" | "internal") | null;
-            /** @description The first 16 KiB of the answer, null when none came. */
+            /** @description The first 16 KiB of the answer; null if there was none. */
             response_body: string | null;
         };
         /** @description What happened. Its `data` is a transaction, a payout or the merchant, by its `type`. */
@@ -1430,7 +1430,7 @@ export interface components {
             /** @description Not in what is sent to webhooks. */
             livemode?: components["schemas"]["Livemode"];
         };
-        /** @description Your settings, and what of them changed. */
+        /** @description Your settings, and which of them changed. */
         Merchant: {
             id: components["schemas"]["MerchantId"];
             name: string;
@@ -1439,7 +1439,7 @@ export interface components {
             settings: components["schemas"]["MerchantSettings"];
             livemode: components["schemas"]["Livemode"];
             changed: ("name" | "plan" | "payout_addresses" | "settings")[];
-            /** @description What was there before, of what changed. */
+            /** @description The old values of the changed fields. */
             previous_attributes: {
                 name?: string;
                 plan?: string;
@@ -1513,7 +1513,7 @@ export interface components {
              */
             type: "merchant.updated";
         };
-        /** @description What every list has beside its `data`. */
+        /** @description The fields of every list besides `data`. */
         Page: {
             has_more: boolean;
             /** @description Null on the last page. */
@@ -1531,7 +1531,7 @@ export interface components {
             name: string;
             livemode: components["schemas"]["Livemode"];
             plan: components["schemas"]["Plan"];
-            /** @description Where payouts are sent. The middle of each address is left out. */
+            /** @description Where payouts are sent. The middle of each address is omitted. */
             payout_addresses: components["schemas"]["PayoutAddress"][];
             key: components["schemas"]["OwnKey"];
         };
@@ -1654,7 +1654,7 @@ export interface components {
         PayoutAddressReverted: components["schemas"]["Error"] & {
             /** @constant */
             error?: "payout_address_reverted";
-            /** @description When the change of the payout address that you announced holds; absent when you announced none. */
+            /** @description When your announced change of the payout address takes effect; absent if there is none. */
             address_changes_at?: components["schemas"]["Time"];
         } & {
             /**
@@ -1824,7 +1824,7 @@ export interface components {
                 "application/json": components["schemas"]["Session"];
             };
         };
-        /** @description The session as it is now. */
+        /** @description The current session. */
         SessionChanged: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1851,7 +1851,7 @@ export interface components {
                 "application/json": components["schemas"]["Webhook"];
             };
         };
-        /** @description The webhook as it is now. */
+        /** @description The current webhook. */
         WebhookChanged: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1865,7 +1865,7 @@ export interface components {
                 "application/json": components["schemas"]["Webhook"];
             };
         };
-        /** @description The delivery as it is now. */
+        /** @description The current delivery. */
         DeliveryChanged: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1894,8 +1894,8 @@ export interface components {
             };
         };
         /**
-         * @description `delivery_not_pending`: the delivery has ended; only a replay starts it again.
-         *     `idempotency_conflict`: the Idempotency-Key came before with another body, or the first request with it is still being worked on after 5 s.
+         * @description `delivery_not_pending`: the delivery has ended; replay it to start it again.
+         *     `idempotency_conflict`: the Idempotency-Key was used with a different body, or the first request with it is still in progress after 5 s.
          */
         DeliveryEnded: {
             headers: {
@@ -1950,7 +1950,7 @@ export interface components {
                 "application/json": components["schemas"]["Forbidden"];
             };
         };
-        /** @description There is nothing of yours at this address. */
+        /** @description You have no such resource. */
         NotFound: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1964,7 +1964,7 @@ export interface components {
             };
         };
         /**
-         * @description A bulk replay of this webhook is running, or those of the merchant that are running leave less than this `rate`; or as for
+         * @description A bulk replay of this webhook is running, or the merchant's running bulk replays leave less than this `rate`; or as for
          *     every Idempotency-Key.
          */
         ReplayConflict: {
@@ -1980,7 +1980,7 @@ export interface components {
                 "application/json": components["schemas"]["BulkReplayConflict"];
             };
         };
-        /** @description The Idempotency-Key came before with another body, or the first request with it is still being worked on after 5 s. */
+        /** @description The Idempotency-Key was used with a different body, or the first request with it is still in progress after 5 s. */
         IdempotencyConflict: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2021,8 +2021,8 @@ export interface components {
             };
         };
         /**
-         * @description Too many requests with this key, or without a valid one from this address; or so many at once that none of this merchant's
-         *     turns came within 5 s, and then without `RateLimit-…`. Nothing was done.
+         * @description Too many requests with this key, or without a valid one from this address; or so many at once that this
+         *     merchant's request waited 5 s, and then without `RateLimit-…`. Nothing was done.
          */
         RateLimited: {
             headers: {
@@ -2064,7 +2064,7 @@ export interface components {
                 "application/json": components["schemas"]["Unavailable"];
             };
         };
-        /** @description What is no HTTP request: 400 when it cannot be read, 431 when its headers are larger than 16 KiB. The body is a line of text. */
+        /** @description Not a valid HTTP request: 400 if it cannot be read, 431 if its headers are larger than 16 KiB. The body is a line of text. */
         NotHTTP: {
             headers: {
                 [name: string]: unknown;
@@ -2073,14 +2073,14 @@ export interface components {
                 "text/plain": string;
             };
         };
-        /** @description Answer any 2xx within 10 seconds and work afterwards. The body is kept for your log, up to 16 KiB. */
+        /** @description Answer any 2xx within 10 seconds and do the work afterwards. The body is kept for your log, up to 16 KiB. */
         Accepted: {
             headers: {
                 [name: string]: unknown;
             };
             content?: never;
         };
-        /** @description Anything else, redirects included, and no answer within 10 seconds are a failed attempt. */
+        /** @description Any other answer, including a redirect, or no answer within 10 seconds is a failed attempt. */
         NotAccepted: {
             headers: {
                 [name: string]: unknown;
@@ -2104,7 +2104,7 @@ export interface components {
         /** @description The id of an event. */
         EventId: components["schemas"]["EventId"];
         /**
-         * @description A name that you choose for this request, so that repeating it is safe.
+         * @description Your unique name for this request, which makes retries idempotent.
          * @example order-A-1042
          */
         IdempotencyKey: string;
@@ -2128,7 +2128,7 @@ export interface components {
         Until: string;
         /**
          * @description `t`, Unix seconds of this attempt, and `v1`, the lower-case hex of HMAC-SHA256 of `<t>.<raw body>` keyed with the secret.
-         *     There are two `v1` while a rotated secret lasts.
+         *     There are two `v1` until a rotated secret expires.
          * @example t=1793697246,v1=14f4733f3e7d1bfbc7a2ea20b2f14c942e05319acb5c74273f98e2774cbd87ad
          */
         "X-Service-Signature": string;
@@ -2156,27 +2156,27 @@ export interface components {
     };
     requestBodies: never;
     headers: {
-        /** @description Names this request; tell it when you ask us. A well-formed one that you send is kept. */
+        /** @description Identifies this request; quote it when you contact us. A well-formed one that you send is kept. */
         "X-Request-Id": components["schemas"]["RequestId"];
-        /** @description How many requests may come at once. */
+        /** @description The burst limit, in requests. */
         "RateLimit-Limit": components["schemas"]["Count"];
-        /** @description How many may come now. */
+        /** @description Requests left now. */
         "RateLimit-Remaining": components["schemas"]["Count"];
-        /** @description Seconds until all of them may come again. */
+        /** @description Seconds until the full burst is available again. */
         "RateLimit-Reset": components["schemas"]["Count"];
-        /** @description How many requests may come at once. Only when the key is known to be valid. */
+        /** @description The burst limit, in requests. Only with a valid key. */
         "RateLimit-Limit-OfAKey": components["schemas"]["Count"];
-        /** @description How many may come now. Only when the key is known to be valid. */
+        /** @description Requests left now. Only with a valid key. */
         "RateLimit-Remaining-OfAKey": components["schemas"]["Count"];
-        /** @description Seconds until all of them may come again. Only when the key is known to be valid. */
+        /** @description Seconds until the full burst is available again. Only with a valid key. */
         "RateLimit-Reset-OfAKey": components["schemas"]["Count"];
         /** @description Seconds to wait before the request is repeated. */
         "Retry-After": number;
-        /** @description Seconds to wait; only while the first request with this Idempotency-Key, or a payment of the session, is still being worked on. */
+        /** @description Seconds to wait; only while the first request with this Idempotency-Key, or a payment of the session, is still in progress. */
         "Retry-After-InProgress": number;
-        /** @description Where the new thing is. */
+        /** @description The address of the new resource. */
         Location: string;
-        /** @description Only on the first answer, given again. */
+        /** @description Only when the stored first answer is repeated. */
         "Idempotent-Replayed": true;
         /** @description How to authenticate. */
         "WWW-Authenticate": "Bearer";
@@ -2261,7 +2261,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description A name that you choose for this request, so that repeating it is safe.
+                 * @description Your unique name for this request, which makes retries idempotent.
                  * @example order-A-1042
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -2296,7 +2296,7 @@ export interface operations {
             /**
              * @description `order_id_in_use`: another session has this `metadata.order_id`. When its `status` is `pending`, use it or expire it
              *     first; when it is `completed`, the order is paid.
-             *     `idempotency_conflict`: the Idempotency-Key came before with another body, or the first request with it is still being worked on after 5 s.
+             *     `idempotency_conflict`: the Idempotency-Key was used with a different body, or the first request with it is still in progress after 5 s.
              */
             409: {
                 headers: {
@@ -2344,7 +2344,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description A name that you choose for this request, so that repeating it is safe.
+                 * @description Your unique name for this request, which makes retries idempotent.
                  * @example order-A-1042
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -2364,8 +2364,8 @@ export interface operations {
             404: components["responses"]["NotFound"];
             /**
              * @description `session_not_pending`: the session is completed or failed, see `status`.
-             *     `payment_in_progress`: a payment of the session is being decided. Only when it fails can the session be expired.
-             *     `idempotency_conflict`: the Idempotency-Key came before with another body, or the first request with it is still being worked on after 5 s.
+             *     `payment_in_progress`: a payment of the session is in progress. The session can be expired only if that payment fails.
+             *     `idempotency_conflict`: the Idempotency-Key was used with a different body, or the first request with it is still in progress after 5 s.
              */
             409: {
                 headers: {
@@ -2392,7 +2392,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description A name that you choose for this request, so that repeating it is safe.
+                 * @description Your unique name for this request, which makes retries idempotent.
                  * @example order-A-1042
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -2413,7 +2413,7 @@ export interface operations {
             /**
              * @description `session_not_pending`: the session is completed or failed, see `status`.
              *     `payment_in_progress`: a payment of the session is still to be settled; the session expires if it fails.
-             *     `idempotency_conflict`: the Idempotency-Key came before with another body, or the first request with it is still being worked on after 5 s.
+             *     `idempotency_conflict`: the Idempotency-Key was used with a different body, or the first request with it is still in progress after 5 s.
              */
             409: {
                 headers: {
@@ -2522,7 +2522,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description A name that you choose for this request, so that repeating it is safe.
+                 * @description Your unique name for this request, which makes retries idempotent.
                  * @example order-A-1042
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -2554,11 +2554,11 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             /**
-             * @description `payout_not_failed`: it is pending or sent, perhaps because it was retried already.
+             * @description `payout_not_failed`: it is pending or sent, perhaps because it was already retried.
              *     `transfer_not_final`: a signed transfer may still pay it.
-             *     `payment_refunded`: the customer gets the money back.
-             *     `payout_address_reverted`: the network reverted a transfer of it to your present payout address. Set another one, and retry when it holds: at `address_changes_at`, if that is there.
-             *     `idempotency_conflict`: the Idempotency-Key came before with another body, or the first request with it is still being worked on after 5 s.
+             *     `payment_refunded`: the payment is refunded to the customer.
+             *     `payout_address_reverted`: the network reverted a transfer of it to your current payout address. Set another one, and retry once it takes effect: at `address_changes_at`, if given.
+             *     `idempotency_conflict`: the Idempotency-Key was used with a different body, or the first request with it is still in progress after 5 s.
              */
             409: {
                 headers: {
@@ -2742,7 +2742,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description A name that you choose for this request, so that repeating it is safe.
+                 * @description Your unique name for this request, which makes retries idempotent.
                  * @example order-A-1042
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -2800,7 +2800,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description A name that you choose for this request, so that repeating it is safe.
+                 * @description Your unique name for this request, which makes retries idempotent.
                  * @example order-A-1042
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -2814,7 +2814,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Whether a receiver must accept it, and why not. */
+            /** @description Whether a receiver must accept it, and if not, why. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2929,7 +2929,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description A name that you choose for this request, so that repeating it is safe.
+                 * @description Your unique name for this request, which makes retries idempotent.
                  * @example order-A-1042
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -2960,7 +2960,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description A name that you choose for this request, so that repeating it is safe.
+                 * @description Your unique name for this request, which makes retries idempotent.
                  * @example order-A-1042
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -2991,7 +2991,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description A name that you choose for this request, so that repeating it is safe.
+                 * @description Your unique name for this request, which makes retries idempotent.
                  * @example order-A-1042
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -3039,7 +3039,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description A name that you choose for this request, so that repeating it is safe.
+                 * @description Your unique name for this request, which makes retries idempotent.
                  * @example order-A-1042
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -3088,7 +3088,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description A name that you choose for this request, so that repeating it is safe.
+                 * @description Your unique name for this request, which makes retries idempotent.
                  * @example order-A-1042
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -3231,7 +3231,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description A name that you choose for this request, so that repeating it is safe.
+                 * @description Your unique name for this request, which makes retries idempotent.
                  * @example order-A-1042
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -3361,7 +3361,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description A name that you choose for this request, so that repeating it is safe.
+                 * @description Your unique name for this request, which makes retries idempotent.
                  * @example order-A-1042
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -3380,8 +3380,8 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             /**
-             * @description `delivery_in_progress`: it is pending already. `webhook_deleted`: its webhook was deleted.
-             *     `idempotency_conflict`: the Idempotency-Key came before with another body, or the first request with it is still being worked on after 5 s.
+             * @description `delivery_in_progress`: it is already pending. `webhook_deleted`: its webhook was deleted.
+             *     `idempotency_conflict`: the Idempotency-Key was used with a different body, or the first request with it is still in progress after 5 s.
              */
             409: {
                 headers: {
@@ -3408,7 +3408,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description A name that you choose for this request, so that repeating it is safe.
+                 * @description Your unique name for this request, which makes retries idempotent.
                  * @example order-A-1042
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -3429,7 +3429,7 @@ export interface operations {
             /**
              * @description `delivery_in_progress`: an attempt is under way. `delivery_held`: it or its webhook is on hold.
              *     `delivery_not_pending`: it has ended; replay it.
-             *     `idempotency_conflict`: the Idempotency-Key came before with another body, or the first request with it is still being worked on after 5 s.
+             *     `idempotency_conflict`: the Idempotency-Key was used with a different body, or the first request with it is still in progress after 5 s.
              */
             409: {
                 headers: {
@@ -3456,7 +3456,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description A name that you choose for this request, so that repeating it is safe.
+                 * @description Your unique name for this request, which makes retries idempotent.
                  * @example order-A-1042
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -3487,7 +3487,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description A name that you choose for this request, so that repeating it is safe.
+                 * @description Your unique name for this request, which makes retries idempotent.
                  * @example order-A-1042
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -3517,14 +3517,14 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description `desc`: newest first. `asc`: the feed, oldest first, in an order of its own in which `created_at` can go back a
+                 * @description `desc`: newest first. `asc`: the feed, oldest first, in a stable order in which `created_at` can go back a
                  *     little. The feed takes `limit`, `after` and `cursor` only.
                  */
                 order?: "desc" | "asc";
                 /**
-                 * @description Only what comes behind this event in the feed; needs `order=asc`. Without it the feed begins with the oldest
-                 *     event. It is a 400 when you have no such event in this mode, or no longer: events are removed some time after
-                 *     their last delivery. Begin without it then, and drop each `id` that you have.
+                 * @description Only events after this one in the feed; needs `order=asc`. Without it the feed starts with the oldest event.
+                 *     It is a 400 if the event does not exist in this mode, or no longer: events are removed some time after their
+                 *     last delivery. Then start without it, and skip the `id`s that you already have.
                  */
                 after?: components["schemas"]["EventId"];
                 /** @description Only events of this type. */
@@ -3626,7 +3626,7 @@ export interface operations {
                     "application/yaml": string;
                 };
             };
-            /** @description It is still the one that `If-None-Match` names. */
+            /** @description Unchanged since the version in `If-None-Match`. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -3658,7 +3658,7 @@ export interface operations {
                     "text/html": string;
                 };
             };
-            /** @description It is still the one that `If-None-Match` names. */
+            /** @description Unchanged since the version in `If-None-Match`. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -3690,7 +3690,7 @@ export interface operations {
                     "text/html": string;
                 };
             };
-            /** @description It is still the one that `If-None-Match` names. */
+            /** @description Unchanged since the version in `If-None-Match`. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -3788,7 +3788,7 @@ export interface operations {
             header: {
                 /**
                  * @description `t`, Unix seconds of this attempt, and `v1`, the lower-case hex of HMAC-SHA256 of `<t>.<raw body>` keyed with the secret.
-                 *     There are two `v1` while a rotated secret lasts.
+                 *     There are two `v1` until a rotated secret expires.
                  * @example t=1793697246,v1=14f4733f3e7d1bfbc7a2ea20b2f14c942e05319acb5c74273f98e2774cbd87ad
                  */
                 "X-Service-Signature": components["parameters"]["X-Service-Signature"];
@@ -3833,7 +3833,7 @@ export interface operations {
             header: {
                 /**
                  * @description `t`, Unix seconds of this attempt, and `v1`, the lower-case hex of HMAC-SHA256 of `<t>.<raw body>` keyed with the secret.
-                 *     There are two `v1` while a rotated secret lasts.
+                 *     There are two `v1` until a rotated secret expires.
                  * @example t=1793697246,v1=14f4733f3e7d1bfbc7a2ea20b2f14c942e05319acb5c74273f98e2774cbd87ad
                  */
                 "X-Service-Signature": components["parameters"]["X-Service-Signature"];
@@ -3878,7 +3878,7 @@ export interface operations {
             header: {
                 /**
                  * @description `t`, Unix seconds of this attempt, and `v1`, the lower-case hex of HMAC-SHA256 of `<t>.<raw body>` keyed with the secret.
-                 *     There are two `v1` while a rotated secret lasts.
+                 *     There are two `v1` until a rotated secret expires.
                  * @example t=1793697246,v1=14f4733f3e7d1bfbc7a2ea20b2f14c942e05319acb5c74273f98e2774cbd87ad
                  */
                 "X-Service-Signature": components["parameters"]["X-Service-Signature"];
@@ -3923,7 +3923,7 @@ export interface operations {
             header: {
                 /**
                  * @description `t`, Unix seconds of this attempt, and `v1`, the lower-case hex of HMAC-SHA256 of `<t>.<raw body>` keyed with the secret.
-                 *     There are two `v1` while a rotated secret lasts.
+                 *     There are two `v1` until a rotated secret expires.
                  * @example t=1793697246,v1=14f4733f3e7d1bfbc7a2ea20b2f14c942e05319acb5c74273f98e2774cbd87ad
                  */
                 "X-Service-Signature": components["parameters"]["X-Service-Signature"];
@@ -3968,7 +3968,7 @@ export interface operations {
             header: {
                 /**
                  * @description `t`, Unix seconds of this attempt, and `v1`, the lower-case hex of HMAC-SHA256 of `<t>.<raw body>` keyed with the secret.
-                 *     There are two `v1` while a rotated secret lasts.
+                 *     There are two `v1` until a rotated secret expires.
                  * @example t=1793697246,v1=14f4733f3e7d1bfbc7a2ea20b2f14c942e05319acb5c74273f98e2774cbd87ad
                  */
                 "X-Service-Signature": components["parameters"]["X-Service-Signature"];

@@ -453,7 +453,7 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 		{"13: a number is missing", func(f *Facts) { f.removeAttempt("whd_bad", 3); f.shiftAll("whd_bad", 4, -33*time.Minute) }, []string{"13 whd_bad"}},
 		{"13: its attempt died before it was noted", func(f *Facts) { f.removeAttempt("whd_bad", 3) }, nil},
 		{"13: the first is missing", func(f *Facts) { f.removeAttempt("whd_ok", 1) }, []string{"13 whd_ok"}},
-		{"13: a number is there twice", func(f *Facts) { f.attempt("whd_bad", 1, 6, noon.Add(40*time.Hour), 500) },
+		{"13: a number appears twice", func(f *Facts) { f.attempt("whd_bad", 1, 6, noon.Add(40*time.Hour), 500) },
 			[]string{"10 whd_bad", "13 whd_bad"}},
 		{"13: a run is not counted", func(f *Facts) { f.attempt("whd_ok", 2, 1, noon.Add(time.Hour), 200) }, []string{"13 whd_ok"}},
 		{"13: delivered without attempts in its run", func(f *Facts) {

@@ -128,7 +128,7 @@ func (f corpusFile) requireDistinct(t *testing.T) {
 	for _, c := range f.all() {
 		require.NotEmpty(t, c.Name)
 		require.NotEmpty(t, c.Why, c.Name)
-		require.False(t, names[c.Name], "%s is there twice", c.Name)
+		require.False(t, names[c.Name], "%s appears twice", c.Name)
 		names[c.Name] = true
 	}
 }

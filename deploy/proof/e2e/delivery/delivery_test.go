@@ -74,7 +74,7 @@ func TestReplay_TellsWhyItCannot(t *testing.T) {
 	require.Contains(t, out, "there is no delivery whd_")
 	out, err = e2e.CheckoutCommand(t, e2e.Shared, "replay", "cs_1")
 	require.Error(t, err)
-	require.Contains(t, out, "that is no id: one is whd_ and 26 characters")
+	require.Contains(t, out, "not a valid id: expected whd_ and 26 characters")
 
 	m := e2e.NewMerchant(t, e2e.Shared)
 	m.Receiver.Answer(http.StatusInternalServerError)

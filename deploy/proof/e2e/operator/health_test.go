@@ -64,7 +64,7 @@ func TestHealth_OldSchemaMakesTheProcessesWait(t *testing.T) {
 	}
 
 	require.NoError(t, syscall.Kill(processes["api"].PID(), syscall.SIGTERM))
-	says("api", "GET", "/readyz", 503, "it was told to stop")
+	says("api", "GET", "/readyz", 503, "shutting down")
 	status, _ := answer(t, "GET", urls["api"]+"/v1/checkout")
 	require.Equal(t, 401, status, "it still answers")
 	for _, process := range processes {

@@ -31,7 +31,7 @@ func TestSetup_MakesEverythingOutsideTheProcesses(t *testing.T) {
 		return out.String()
 	}
 	require.Equal(t, "the database's schema is up to date\n"+
-		"Temporal is asked at "+stack.Temporal.Address()+" (TEMPORAL_ADDRESS), for 3m0s at most\n"+
+		"connecting to Temporal at "+stack.Temporal.Address()+" (TEMPORAL_ADDRESS), for 3m0s at most\n"+
 		"Temporal has the namespace setup.a1b2c and its search attributes\n"+
 		"Temporal has the schedules\n", setup())
 	c, err := client.DialContext(t.Context(), client.Options{HostPort: stack.Temporal.Address(), Namespace: "setup.a1b2c"})

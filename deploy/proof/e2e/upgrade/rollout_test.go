@@ -187,12 +187,12 @@ func (f *fleet) change(m *e2e.Merchant, from, to string) {
 
 	old := f.workers
 	f.workers = []*devstack.Process{f.start("worker", to), f.start("worker", to)}
-	require.ErrorContains(f.t, f.drained(from), "new runs begin with it")
+	require.ErrorContains(f.t, f.drained(from), "new runs start on it")
 	require.NoError(f.t, f.drained(to), "it is not released yet")
 	e2e.Await(f.t, "build "+to+" is released", time.Minute, func() bool { // Temporal may time out on a busy computer
 		return f.release(to, "--wait") == nil
 	})
-	require.ErrorContains(f.t, f.drained(to), "new runs begin with it")
+	require.ErrorContains(f.t, f.drained(to), "new runs start on it")
 	require.ErrorContains(f.t, f.drained(from), "open runs")
 	m.MustPay(waiting, e2e.CardSucceeds)
 	m.AwaitStatus(waiting, checkout.StatusCompleted, 10*time.Second)

@@ -75,11 +75,11 @@ func TestUpgrade_RunsEndOnTheirBuild(t *testing.T) {
 	failing.Must(http.StatusOK, http.MethodPost, "/v1/checkout/"+refused+"/expire", "")
 	e2e.Await(t, "the old build is drained", 60*time.Second, func() bool { // the index follows with a delay
 		out, err := e2e.CheckoutCommand(t, stack, "release", "--drained", "one")
-		return err == nil && strings.Contains(out, "Build one is not needed any more")
+		return err == nil && strings.Contains(out, "Build one has drained")
 	})
 	out, err = e2e.CheckoutCommand(t, stack, "release", "--drained", "two")
 	require.Error(t, err)
-	require.Contains(t, out, "build two is needed: new runs begin with it")
+	require.Contains(t, out, "build two is needed: new runs start on it")
 	out, err = e2e.CheckoutCommand(t, stack, "release", "--drained", "three")
 	require.NoError(t, err, out)
 	require.Contains(t, out, "Temporal knows no build three")
