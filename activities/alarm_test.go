@@ -17,6 +17,7 @@ import (
 	"example.com/checkout/activities"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // collect returns the reader of this process's metrics. The global meter can be set once only.
@@ -89,7 +90,7 @@ func TestAlarms_AreRaisedForWhatAPersonMustMend(t *testing.T) { //nolint:paralle
 			},
 		}}
 		env.RegisterActivity(treasury)
-		_, err := env.ExecuteActivity(treasury.SyncTreasury, activities.ModeInput{Mode: checkout.ModeTest})
+		_, err := env.ExecuteActivity(treasury.SyncTreasury, contract.ModeInput{Mode: checkout.ModeTest})
 		require.NoError(t, err)
 	}
 

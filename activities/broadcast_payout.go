@@ -5,6 +5,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // BroadcastPayoutResult says what became of the transfer.
@@ -24,7 +25,7 @@ func (a *Payments) BroadcastPayout(
 ) (BroadcastPayoutResult, error) {
 	p, err := a.Store.PayoutToSend(ctx, in)
 	if err != nil {
-		return BroadcastPayoutResult{}, asFinal(ctx, err, ErrTypePayoutNotFound)
+		return BroadcastPayoutResult{}, asFinal(ctx, err, contract.ErrTypePayoutNotFound)
 	}
 	return a.broadcast(ctx, p)
 }
@@ -38,5 +39,5 @@ func (a *Payments) broadcast(ctx context.Context, p storage.PayoutToSend) (Broad
 	if why, ok := held[got.Held]; ok {
 		raise(ctx, p.Mode, why.alarm, why.says+p.ID)
 	}
-	return BroadcastPayoutResult{got.Failure, got.Held, got.Generation}, asFinal(ctx, err, ErrTypePayoutNotFound)
+	return BroadcastPayoutResult{got.Failure, got.Held, got.Generation}, asFinal(ctx, err, contract.ErrTypePayoutNotFound)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // CancelPayment gives up an undecided payment. When the network has charged the card after all, the
@@ -12,7 +13,7 @@ import (
 func (a *Payments) CancelPayment(ctx context.Context, in PaymentInput) (PaymentAnswer, error) {
 	c, err := a.charge(ctx, in)
 	if err != nil {
-		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentNotFound)
+		return PaymentAnswer{}, asFinal(ctx, err, contract.ErrTypePaymentNotFound)
 	}
 	reason := checkout.FailureProcessingError
 	if c.ActionURL != "" {
@@ -23,7 +24,7 @@ func (a *Payments) CancelPayment(ctx context.Context, in PaymentInput) (PaymentA
 		ended, err := a.Store.GiveUpPayment(ctx, in.Ref, in.TransactionID, reason)
 		switch {
 		case err != nil:
-			return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentNotFound)
+			return PaymentAnswer{}, asFinal(ctx, err, contract.ErrTypePaymentNotFound)
 		case !ended:
 			return PaymentAnswer{}, asFinal(ctx, errBegunElsewhere, "")
 		}

@@ -8,6 +8,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // PaymentInput names one payment of a session.
@@ -36,7 +37,7 @@ type PaymentAnswer struct {
 func (a *Payments) ChargeCard(ctx context.Context, in PaymentInput) (PaymentAnswer, error) {
 	p, err := a.payment(ctx, in)
 	if err != nil {
-		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentNotFound)
+		return PaymentAnswer{}, asFinal(ctx, err, contract.ErrTypePaymentNotFound)
 	}
 	if p.Began() {
 		return a.goOn(ctx, in, p, checkout.PaymentOutcome.Chargeable)
@@ -54,14 +55,14 @@ func (a *Payments) ChargeCard(ctx context.Context, in PaymentInput) (PaymentAnsw
 		raise(ctx, in.Mode, alarmCharge, "the card network refuses to begin the charge of "+in.TransactionID)
 	}
 	if err != nil {
-		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentUnknownToNetwork)
+		return PaymentAnswer{}, asFinal(ctx, err, contract.ErrTypePaymentUnknownToNetwork)
 	}
 	first, err := a.Store.BeginPayment(ctx, in.Ref, in.TransactionID, rate, reference)
 	if errors.Is(err, checkout.ErrPaymentInFlight) {
 		return PaymentAnswer{}, a.otherInFlight(ctx, in.Ref)
 	}
 	if err != nil {
-		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentNotFound)
+		return PaymentAnswer{}, asFinal(ctx, err, contract.ErrTypePaymentNotFound)
 	}
 	if !first { // another execution began it meanwhile, maybe under another reference
 		return PaymentAnswer{}, asFinal(ctx, errBegunElsewhere, "")
@@ -104,7 +105,7 @@ func (a *Payments) goOn(
 	result, err := p.cards.Payment(ctx, p.Reference)
 	switch {
 	case err != nil:
-		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentUnknownToNetwork)
+		return PaymentAnswer{}, asFinal(ctx, err, contract.ErrTypePaymentUnknownToNetwork)
 	case !confirmable(result.Outcome):
 		return a.record(ctx, in, p, result)
 	}
@@ -129,7 +130,7 @@ func (a *Payments) confirm(
 ) (PaymentAnswer, error) {
 	result, err := p.cards.Confirm(ctx, p.Reference, number, p.ChargeRequest)
 	if err != nil {
-		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentUnknownToNetwork)
+		return PaymentAnswer{}, asFinal(ctx, err, contract.ErrTypePaymentUnknownToNetwork)
 	}
 	return a.record(ctx, in, p, result)
 }
@@ -140,7 +141,7 @@ func (a *Payments) record(
 	ctx context.Context, in PaymentInput, p payment, result checkout.ChargeResult,
 ) (PaymentAnswer, error) {
 	if result.Outcome.Chargeable() { // asked too early; the caller asks again, or gives up
-		return PaymentAnswer{}, asFinal(ctx, checkout.ErrNotFound, ErrTypePaymentUnknownToNetwork)
+		return PaymentAnswer{}, asFinal(ctx, checkout.ErrNotFound, contract.ErrTypePaymentUnknownToNetwork)
 	}
 	if result.Outcome == checkout.OutcomeFailed {
 		canceled, err := p.cards.Cancel(ctx, p.Reference, result.Failure)
@@ -160,7 +161,7 @@ func (a *Payments) otherInFlight(ctx context.Context, in checkout.Ref) error {
 		return asFinal(ctx, errors.Join(err, checkout.ErrPaymentInFlight), "")
 	}
 	return temporal.NewNonRetryableApplicationError("another payment is in flight",
-		ErrTypePaymentInFlight, nil, other.ID)
+		contract.ErrTypePaymentInFlight, nil, other.ID)
 }
 
 // recordCharge stores an answer and returns the answer that counts.
@@ -169,7 +170,7 @@ func (a *Payments) recordCharge(
 ) (PaymentAnswer, error) {
 	outcome, failure, err := a.Store.RecordCharge(ctx, in.Ref, in.TransactionID, result)
 	if errors.Is(err, checkout.ErrNotFound) {
-		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentNotFound)
+		return PaymentAnswer{}, asFinal(ctx, err, contract.ErrTypePaymentNotFound)
 	}
 	if err != nil {
 		// Also when PostgreSQL cannot read the network's answer: the activity is retried forever.

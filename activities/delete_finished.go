@@ -4,21 +4,12 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"go.temporal.io/sdk/activity"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/workflows/contract"
 )
-
-// DeleteFinishedInput holds the ages at which rows are deleted. 0 means never, except for Age.
-type DeleteFinishedInput struct {
-	Age     time.Duration `json:"age"` // of finished deliveries
-	Session time.Duration `json:"session,omitempty"`
-	Audit   time.Duration `json:"audit,omitempty"`
-	Sandbox time.Duration `json:"sandbox,omitempty"`
-	Request time.Duration `json:"request,omitempty"` // of the log of API requests
-}
 
 // deleted counts what DeleteFinished has deleted so far. Its heartbeats show it.
 type deleted struct {
@@ -76,7 +67,7 @@ func deleteFrom(total *int, do func(after string, limit int) (last string, delet
 // sessions, pictures, audit entries, API requests and rows of the sandbox whose age in in is not 0. Pictures have
 // the age of sessions. The kinds take turns, one page each, so an error or a backlog of one kind does not block the
 // others. It returns the number of deleted deliveries and events.
-func (h *Housekeeping) DeleteFinished(ctx context.Context, in DeleteFinishedInput) (int, error) {
+func (h *Housekeeping) DeleteFinished(ctx context.Context, in contract.RetentionInput) (int, error) {
 	var (
 		gone deleted
 		errs []error
@@ -97,7 +88,7 @@ func (h *Housekeeping) DeleteFinished(ctx context.Context, in DeleteFinishedInpu
 }
 
 // sweeps returns the sweeps of all kinds. An event goes after its deliveries, a session after its events.
-func (h *Housekeeping) sweeps(ctx context.Context, in DeleteFinishedInput, gone *deleted) []*sweep {
+func (h *Housekeeping) sweeps(ctx context.Context, in contract.RetentionInput, gone *deleted) []*sweep {
 	var bucket storage.Bucket
 	parts := []*sweep{
 		deleteAll(&gone.Log, func(limit int) (int, error) { return h.Store.DeleteFinished(ctx, in.Age, limit) }),

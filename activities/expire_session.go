@@ -6,6 +6,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // ExpireSessionResult is the state of the session. A session that is still pending has a payment
@@ -38,5 +39,5 @@ func (a *Payments) ExpireSession(
 	if err == nil {
 		countSession(ctx, in.Mode, got.Status)
 	}
-	return ExpireSessionResult(got), asFinal(ctx, err, ErrTypeSessionNotFound)
+	return ExpireSessionResult(got), asFinal(ctx, err, contract.ErrTypeSessionNotFound)
 }

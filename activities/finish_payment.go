@@ -2,6 +2,8 @@ package activities
 
 import (
 	"context"
+
+	"example.com/checkout/workflows/contract"
 )
 
 // FinishPayment decides a payment by the recorded answer of the card network, in one transaction
@@ -13,5 +15,5 @@ func (a *Payments) FinishPayment(ctx context.Context, in PaymentInput) (Settleme
 	if err == nil {
 		countSession(ctx, in.Mode, got.Status)
 	}
-	return Settlement(got), asFinal(ctx, err, ErrTypeSessionNotFound)
+	return Settlement(got), asFinal(ctx, err, contract.ErrTypeSessionNotFound)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // FinishPayoutInput says how the payout ended.
@@ -18,5 +19,5 @@ type FinishPayoutInput struct {
 // PayoutNotFound.
 func (a *Payments) FinishPayout(ctx context.Context, in FinishPayoutInput) (Settlement, error) {
 	got, err := a.Store.FinishPayout(ctx, in.Ref, in.Generation, in.Failure)
-	return Settlement(got), asFinal(ctx, err, ErrTypePayoutNotFound)
+	return Settlement(got), asFinal(ctx, err, contract.ErrTypePayoutNotFound)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // HoldPayout notes that a payout waits, because BroadcastPayout got no answer for some minutes. It
@@ -11,5 +12,5 @@ import (
 // with PayoutNotFound.
 func (a *Payments) HoldPayout(ctx context.Context, in checkout.Ref) (BroadcastPayoutResult, error) {
 	got, err := a.Store.HoldAwayPayout(ctx, in)
-	return BroadcastPayoutResult{Failure: got.Failure, Held: got.Held}, asFinal(ctx, err, ErrTypePayoutNotFound)
+	return BroadcastPayoutResult{Failure: got.Failure, Held: got.Held}, asFinal(ctx, err, contract.ErrTypePayoutNotFound)
 }

@@ -8,6 +8,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // Runs is the part of runs.Client that Housekeeping uses. Importing runs would be an import cycle.
@@ -16,7 +17,7 @@ type Runs interface {
 	Open(ctx context.Context, id string) (bool, error)
 	// Restart starts a run of an orphan and reports whether it did: an open run goes on. With again it
 	// also starts one when Temporal has a closed run of the id.
-	Restart(ctx context.Context, o Orphan, again bool) (bool, error)
+	Restart(ctx context.Context, o contract.Orphan, again bool) (bool, error)
 	// Terminated returns the workflow ids of runs that were terminated less than within ago.
 	Terminated(ctx context.Context, within time.Duration) ([]string, error)
 	// ResumeDelivery wakes a parked delivery. It returns checkout.ErrNotFound when there is no run.

@@ -14,6 +14,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -53,7 +54,7 @@ func (r *fakeRuns) Open(_ context.Context, id string) (bool, error) {
 	return r.open[id], r.about(id)
 }
 
-func (r *fakeRuns) Restart(_ context.Context, o Orphan, again bool) (bool, error) {
+func (r *fakeRuns) Restart(_ context.Context, o contract.Orphan, again bool) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.starting != nil {
@@ -265,7 +266,7 @@ func (k *keeper) oldDelivery() {
 func (k *keeper) deleteFinished() (n int, err error) {
 	k.t.Helper()
 	var h *Housekeeping
-	value, err := k.env.ExecuteActivity(h.DeleteFinished, DeleteFinishedInput{Age: 30 * 24 * time.Hour})
+	value, err := k.env.ExecuteActivity(h.DeleteFinished, contract.RetentionInput{Age: 30 * 24 * time.Hour})
 	if err != nil {
 		return 0, err
 	}

@@ -6,6 +6,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/workflows/contract"
 )
 
 // looksPage is how many charges are read at once.
@@ -14,7 +15,7 @@ const looksPage = 100
 // LookAtCharges asks the card network about each charge that was reported to be at risk or refunded, about each
 // dispute that is not decided, and now and then about refunds that may be returned. It returns how many it asked
 // about. What the network says now counts, so neither the number nor the order of the reports matters.
-func (b *Books) LookAtCharges(ctx context.Context, in ModeInput) (int, error) {
+func (b *Books) LookAtCharges(ctx context.Context, in contract.ModeInput) (int, error) {
 	of, err := b.of(in)
 	if err != nil {
 		return 0, asFinal(ctx, err, "")

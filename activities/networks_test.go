@@ -16,6 +16,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // A desk has the activities of payments in test mode, with two card networks and two chains that say what
@@ -219,7 +220,7 @@ func TestSendPayout_IsForTheSandbox(t *testing.T) {
 	payout := d.payout(onChain)
 	asked, err := d.do(nil, d.SendPayout, payout)
 	failure, ok := errors.AsType[*temporal.ApplicationError](err)
-	require.True(t, ok && failure.Type() == activities.ErrTypePayoutTakesLonger, err)
+	require.True(t, ok && failure.Type() == contract.ErrTypePayoutTakesLonger, err)
 	require.Empty(t, asked)
 	_, err = d.Store.FinishPayout(t.Context(), payout, 0, "")
 	require.ErrorIs(t, err, checkout.ErrConflict, "nothing was signed")
@@ -236,7 +237,7 @@ func TestBooks_AreOfOneMode(t *testing.T) {
 	env.RegisterActivity(b.Books)
 	for _, activity := range []any{b.ReconcileCharges, b.SendRefunds} {
 		for mode, want := range map[checkout.Mode]bool{"": true, checkout.ModeLive: true, checkout.ModeTest: false} {
-			_, err := env.ExecuteActivity(activity, activities.ModeInput{Mode: mode})
+			_, err := env.ExecuteActivity(activity, contract.ModeInput{Mode: mode})
 			require.Equal(t, want, err == nil, mode)
 		}
 	}
@@ -258,7 +259,7 @@ func TestChargeCard_WithoutARateNothingBegins(t *testing.T) {
 	in := d.payment(checkout.AcquirerStripe, testChain)
 	asked, err := d.do(nil, d.ChargeCard, in)
 	failure, ok := errors.AsType[*temporal.ApplicationError](err)
-	require.True(t, ok && failure.Type() == activities.ErrTypePaymentNotPossible && failure.NonRetryable(), err)
+	require.True(t, ok && failure.Type() == contract.ErrTypePaymentNotPossible && failure.NonRetryable(), err)
 	require.Empty(t, asked)
 	d.refused(in)
 }
@@ -297,7 +298,7 @@ func TestChargeCard_ChargesNothingThatCannotBePaidOut(t *testing.T) {
 		in := d.payment(checkout.AcquirerStripe, testChain)
 		asked, err := d.do(nil, d.ChargeCard, in)
 		failure, ok := errors.AsType[*temporal.ApplicationError](err)
-		require.True(t, ok && failure.Type() == activities.ErrTypePaymentNotPossible && failure.NonRetryable(), "%s: %v", name, err)
+		require.True(t, ok && failure.Type() == contract.ErrTypePaymentNotPossible && failure.NonRetryable(), "%s: %v", name, err)
 		require.NotContains(t, asked, "stripe Prepare", name)
 		d.refused(in)
 	}

@@ -4,11 +4,9 @@ import (
 	"context"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
-
-// ErrTypeReplayNotFound: the bulk replay does not exist.
-const ErrTypeReplayNotFound = "ReplayNotFound"
 
 // Progress counts the deliveries that a bulk replay has handled.
 type Progress struct {
@@ -51,11 +49,11 @@ func (d *Deliveries) NextReplayed(
 	r, err := d.Store.Replay(ctx, in.Ref)
 	got := NextReplayedResult{Progress: Progress{r.After, r.Started, r.Skipped}}
 	if err != nil || r.Status != webhook.ReplayRunning {
-		return got, asFinal(ctx, err, ErrTypeReplayNotFound)
+		return got, asFinal(ctx, err, contract.ErrTypeReplayNotFound)
 	}
 	found, err := d.Store.ReplayedDeliveries(ctx, r, r.Rate)
 	for _, f := range found {
 		got.Deliveries = append(got.Deliveries, ReplayedDelivery(f))
 	}
-	return got, asFinal(ctx, err, ErrTypeReplayNotFound)
+	return got, asFinal(ctx, err, contract.ErrTypeReplayNotFound)
 }

@@ -13,19 +13,8 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
-)
-
-// Error types that workflows look at. Temporal never retries them.
-const (
-	ErrTypeSessionNotFound    = "SessionNotFound"
-	ErrTypeSessionNotPending  = "SessionNotPending"
-	ErrTypePaymentNotFound    = "PaymentNotFound"
-	ErrTypePaymentInFlight    = "PaymentInFlight"
-	ErrTypePaymentUndecided   = "PaymentUndecided"
-	ErrTypePaymentNotPossible = "PaymentNotPossible"
-	ErrTypePayoutNotFound     = "PayoutNotFound"
-	ErrTypeDeliveryNotFound   = "DeliveryNotFound"
 )
 
 // Networks holds what one mode needs of the outside. A payment stays with the card network and the
@@ -139,12 +128,12 @@ func asFinal(ctx context.Context, err error, notFound string) error {
 		return temporal.NewNonRetryableApplicationError("not found", notFound, nil)
 	case errors.Is(err, checkout.ErrPaymentUndecided):
 		return temporal.NewNonRetryableApplicationError(
-			"no final answer of the card network is stored", ErrTypePaymentUndecided, nil)
+			"no final answer of the card network is stored", contract.ErrTypePaymentUndecided, nil)
 	case errors.Is(err, checkout.ErrNoRate), errors.Is(err, checkout.ErrPaymentNotPossible):
-		return temporal.NewNonRetryableApplicationError(publicReason(err), ErrTypePaymentNotPossible, nil)
+		return temporal.NewNonRetryableApplicationError(publicReason(err), contract.ErrTypePaymentNotPossible, nil)
 	case errors.Is(err, checkout.ErrNotPending):
 		return temporal.NewNonRetryableApplicationError("session is not pending",
-			ErrTypeSessionNotPending, nil)
+			contract.ErrTypeSessionNotPending, nil)
 	}
 	return asUnavailable(ctx, err)
 }

@@ -21,6 +21,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -81,9 +82,6 @@ var passing = []pictureFailure{
 	pictureFailure(webhook.ErrorConnect), pictureFailure(webhook.ErrorHTTP), pictureFailure(webhook.ErrorInternal),
 }
 
-// ErrTypePictureAway is the type of the error after which Temporal tries again, at the time in the error.
-const ErrTypePictureAway = "PictureAway"
-
 // FetchPicture makes one try to fetch a pending picture. It stores a small copy of it without metadata, or why
 // there is none. It returns an error only when there is another try. A picture that is gone, or not pending,
 // is no error.
@@ -121,7 +119,7 @@ func (p *Pictures) FetchPicture(ctx context.Context, ref checkout.Ref) error {
 }
 
 func pictureAway(why string, wait time.Duration) error {
-	return temporal.NewApplicationErrorWithOptions(why, ErrTypePictureAway, temporal.ApplicationErrorOptions{
+	return temporal.NewApplicationErrorWithOptions(why, contract.ErrTypePictureAway, temporal.ApplicationErrorOptions{
 		NextRetryDelay: wait, Category: temporal.ApplicationErrorCategoryBenign,
 	})
 }

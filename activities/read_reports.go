@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/workflows/contract"
 )
 
 const (
@@ -20,7 +21,7 @@ const (
 // the network sends. It returns how many are new. A repeat finds them known.
 //
 // The stored cursor stays behind what was read: a report may appear in the list late.
-func (b *Books) ReadReports(ctx context.Context, in ModeInput) (int, error) {
+func (b *Books) ReadReports(ctx context.Context, in contract.ModeInput) (int, error) {
 	of, err := b.of(in)
 	if err != nil {
 		return 0, asFinal(ctx, err, "")

@@ -11,6 +11,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // Books holds the activities that compare the books with the card network. They work for all merchants.
@@ -45,12 +46,12 @@ type book struct {
 	mode checkout.Mode
 }
 
-func (b *Books) of(in ModeInput) (book, error) {
-	account, ok := b.Accounts[in.mode()]
+func (b *Books) of(in contract.ModeInput) (book, error) {
+	account, ok := b.Accounts[in.Chosen()]
 	if !ok {
 		return book{}, ErrNoNetwork
 	}
-	return book{b, account, in.mode()}, nil
+	return book{b, account, in.Chosen()}, nil
 }
 
 const (
@@ -70,7 +71,7 @@ type ReconcileChargesResult struct {
 // ReconcileCharges compares the charges of the card network with the transactions. The charge of a
 // transaction whose session is not completed is refunded: the customer paid for nothing. Every
 // difference becomes a finding. What a charge cost is booked.
-func (b *Books) ReconcileCharges(ctx context.Context, in ModeInput) (ReconcileChargesResult, error) {
+func (b *Books) ReconcileCharges(ctx context.Context, in contract.ModeInput) (ReconcileChargesResult, error) {
 	of, err := b.of(in)
 	if err != nil {
 		return ReconcileChargesResult{}, asFinal(ctx, err, "")
@@ -215,7 +216,7 @@ const refundPage = 100
 // SendRefunds makes the refunds that are stored. It returns how many are decided now. A repeat refunds
 // nothing twice: the refund's id is the network's idempotency key. What becomes of a refund that succeeded
 // LookAtCharges sees.
-func (b *Books) SendRefunds(ctx context.Context, in ModeInput) (int, error) {
+func (b *Books) SendRefunds(ctx context.Context, in contract.ModeInput) (int, error) {
 	var (
 		n      int
 		failed failures

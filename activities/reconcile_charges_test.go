@@ -18,6 +18,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // books are the live books of one merchant and the charges of a card network.
@@ -148,7 +149,7 @@ func run[T any](b *books, activity any) (T, error) {
 	env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
 	env.RegisterActivity(b.Books)
 	var got T
-	value, err := env.ExecuteActivity(activity, activities.ModeInput{})
+	value, err := env.ExecuteActivity(activity, contract.ModeInput{})
 	if err == nil {
 		require.NoError(b.t, value.Get(&got))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -20,5 +21,5 @@ func (d *Deliveries) RecordReplay(ctx context.Context, in RecordReplayInput) err
 	return asFinal(ctx, d.Store.RecordReplay(ctx, webhook.Replay{
 		Ref: in.Ref, Status: in.Status,
 		After: in.Progress.After, Started: in.Progress.Started, Skipped: in.Progress.Skipped,
-	}), ErrTypeReplayNotFound)
+	}), contract.ErrTypeReplayNotFound)
 }

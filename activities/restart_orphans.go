@@ -10,20 +10,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows/checkout"
-	"example.com/checkout/workflows/webhook"
+	"example.com/checkout/workflows/contract"
 )
-
-// Orphan is a row that should have a run and has none.
-type Orphan struct {
-	checkout.Ref // of a session, payout, delivery, bulk replay or picture; its id is the workflow id
-
-	ExpiresAt  time.Time         `json:"expires_at,omitzero"`  // of a session
-	PaymentID  string            `json:"payment_id,omitempty"` // of a session's payment in flight
-	EventType  webhook.EventType `json:"event_type,omitempty"` // of a delivery
-	EndpointID string            `json:"endpoint_id,omitempty"`
-	Host       string            `json:"host,omitempty"` // of a delivery
-}
 
 // Restarts says how far RestartOrphans has come. It is the activity's input and result.
 type Restarts struct {
@@ -227,7 +215,7 @@ func (r *restarter) restart(ctx context.Context, rows []storage.Overdue) error {
 // start starts the runs of the rows and returns the rows that Temporal refused.
 func (r *restarter) start(ctx context.Context, rows []storage.Overdue, again bool) ([]storage.Overdue, error) {
 	return r.each(ctx, rows, func(ctx context.Context, row storage.Overdue) (bool, error) {
-		started, err := r.Runs.Restart(ctx, Orphan(row), again)
+		started, err := r.Runs.Restart(ctx, contract.Orphan(row), again)
 		if started {
 			r.note(ctx, row.ID)
 		}
@@ -276,4 +264,4 @@ func (r *restarter) each(
 
 // FindOrphans is for runs of Reconcile that began in an older build and start the runs of its result. The
 // next Reconcile finds everything, so there is none.
-func (*Housekeeping) FindOrphans(context.Context) ([]Orphan, error) { return nil, nil }
+func (*Housekeeping) FindOrphans(context.Context) ([]contract.Orphan, error) { return nil, nil }

@@ -13,6 +13,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -38,10 +39,6 @@ func NewDeliveries(store *storage.Store, guard *AddressGuard, testSchedule webho
 		lanes:        newLanes(),
 	}
 }
-
-// ErrTypeReceiverRefused is the type of a failed attempt's error. Temporal retries after the delay
-// in the error.
-const ErrTypeReceiverRefused = "ReceiverRefused"
 
 // DeliveryInput names a delivery and its owner.
 type DeliveryInput struct {
@@ -69,14 +66,6 @@ func (in DeliveryInput) runID(ctx context.Context) string {
 	return id
 }
 
-// AttemptResult is an attempt without the receiver's answer.
-type AttemptResult struct {
-	Run        int           `json:"run"`
-	Number     int           `json:"number"`
-	StatusCode int           `json:"status_code,omitempty"`
-	Duration   time.Duration `json:"duration"`
-}
-
 // SendAttemptInput is the next attempt of a delivery's run.
 type SendAttemptInput struct {
 	DeliveryInput
@@ -97,35 +86,6 @@ func (in SendAttemptInput) lane() string {
 	return in.EndpointID + " " + in.Host
 }
 
-// DeliveryState is the state of a delivery after an activity.
-type DeliveryState struct {
-	Status webhook.DeliveryStatus `json:"status"`           // pending: the delivery goes on
-	RunID  string                 `json:"run_id,omitempty"` // Temporal's run that began the last run of the log; "": none
-	Made   int                    `json:"made,omitempty"`   // the run's attempts so far; only while pending
-}
-
-// Reason says why SendAttempt made no attempt. The run keeps all its remaining attempts.
-type Reason string
-
-// Reasons.
-const (
-	ReasonHeld  Reason = "on hold"            // until the signal resume
-	ReasonBusy  Reason = "busy endpoint"      // the endpoint has as many attempts under way as it may
-	ReasonEarly Reason = "not due"            // the attempt came before its time
-	ReasonReset Reason = "activity reset"     // by an operator: a new run of the log begins
-	ReasonAway  Reason = "PostgreSQL is away" // the attempt cannot be noted, so it is not sent
-)
-
-// SendAttemptResult is the result of a turn without a failed attempt. If the status is pending,
-// Reason says why no attempt was made. Otherwise the delivery has ended.
-type SendAttemptResult struct {
-	DeliveryState
-	// The receiver accepted this attempt; RecordAttempt must note it.
-	Unrecorded *AttemptResult `json:"unrecorded,omitempty"`
-	Reason     Reason         `json:"reason,omitempty"`
-	Wait       time.Duration  `json:"wait,omitempty"` // time until the next try; set with ReasonBusy and ReasonEarly
-}
-
 // SendAttempt makes one attempt: it notes the attempt, posts the event, and notes the outcome. It
 // fails with ReceiverRefused and the delay to the next attempt, or with DeliveryNotFound.
 //
@@ -133,21 +93,21 @@ type SendAttemptResult struct {
 // local activity. So when the first attempt failed, the activity that is scheduled next reports
 // the same failure once and sends nothing. The retry policy then counts all six attempts.
 // Source: interface document, "Delivery and retries".
-func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (SendAttemptResult, error) {
+func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (contract.SendAttemptResult, error) {
 	turn := d.turn(ctx, in)
-	pending := DeliveryState{Status: webhook.DeliveryPending, Made: turn.Made + turn.Try - 1}
-	notSent := SendAttemptResult{DeliveryState: pending}
+	pending := contract.DeliveryState{Status: webhook.DeliveryPending, Made: turn.Made + turn.Try - 1}
+	notSent := contract.SendAttemptResult{DeliveryState: pending}
 
 	if turn.Try == 1 && !turn.Local { // a report sends nothing, so it needs no place in the lane
 		out, err := d.Store.ReportAttempt(ctx, in.Ref, turn)
 		if err == nil && out.Step == webhook.StepReport {
-			return SendAttemptResult{}, reported(out)
+			return contract.SendAttemptResult{}, reported(out)
 		}
 	}
 
 	notSent.Wait = d.lanes.enter(in.lane())
 	if notSent.Wait > 0 {
-		notSent.Reason = ReasonBusy
+		notSent.Reason = contract.ReasonBusy
 		if err := d.Store.DeferAttempt(ctx, in.Ref, notSent.Wait); err != nil {
 			logger(ctx).WarnContext(ctx, "wait of an attempt not noted", "error", err) // the note is only for display
 		}
@@ -160,10 +120,10 @@ func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (Send
 	out, err := d.Store.BeginAttempt(ctx, in.Ref, turn)
 	switch {
 	case errors.Is(err, checkout.ErrNotFound):
-		return SendAttemptResult{}, asFinal(ctx, err, ErrTypeDeliveryNotFound)
+		return contract.SendAttemptResult{}, asFinal(ctx, err, contract.ErrTypeDeliveryNotFound)
 	case err != nil:
 		d.logNotBegun(ctx, err)
-		notSent.Reason = ReasonAway
+		notSent.Reason = contract.ReasonAway
 		return notSent, nil
 	case out.Step != webhook.StepBegin:
 		return d.notBegun(ctx, in, out, notSent)
@@ -199,21 +159,21 @@ func (d *Deliveries) logNotBegun(ctx context.Context, err error) {
 
 // notBegun returns the result, or the error, of a step that sends nothing.
 func (d *Deliveries) notBegun(
-	ctx context.Context, in SendAttemptInput, out storage.AttemptDecision, notSent SendAttemptResult,
-) (SendAttemptResult, error) {
+	ctx context.Context, in SendAttemptInput, out storage.AttemptDecision, notSent contract.SendAttemptResult,
+) (contract.SendAttemptResult, error) {
 	switch out.Step {
 	case webhook.StepReport:
-		return SendAttemptResult{}, reported(out)
+		return contract.SendAttemptResult{}, reported(out)
 	case webhook.StepPark:
-		notSent.Reason = ReasonHeld
+		notSent.Reason = contract.ReasonHeld
 	case webhook.StepAgain:
-		notSent.Reason, notSent.Made = ReasonReset, 0
+		notSent.Reason, notSent.Made = contract.ReasonReset, 0
 	case webhook.StepEarly:
 		logger(ctx).WarnContext(ctx, "attempt came before its time",
 			"delivery_id", in.ID, "made", notSent.Made, "early", out.Wait)
-		notSent.Reason, notSent.Wait = ReasonEarly, out.Wait
+		notSent.Reason, notSent.Wait = contract.ReasonEarly, out.Wait
 	default: // the delivery has ended
-		return SendAttemptResult{DeliveryState: DeliveryState{Status: out.Status, RunID: in.runID(ctx)}}, nil
+		return contract.SendAttemptResult{DeliveryState: contract.DeliveryState{Status: out.Status, RunID: in.runID(ctx)}}, nil
 	}
 	return notSent, nil
 }
@@ -221,7 +181,7 @@ func (d *Deliveries) notBegun(
 // sent notes how an attempt ended and returns the activity's result or error.
 func (d *Deliveries) sent(
 	ctx context.Context, in DeliveryInput, out storage.AttemptDecision, a webhook.Attempt,
-) (SendAttemptResult, error) {
+) (contract.SendAttemptResult, error) {
 	measureAttempt(ctx, in.Mode, a)
 	delay := time.Duration(0)
 	if !a.Succeeded() {
@@ -237,16 +197,16 @@ func (d *Deliveries) sent(
 	log.InfoContext(ctx, "webhook attempt")
 
 	if !a.Succeeded() {
-		return SendAttemptResult{}, refused(a.Outcome(), delay)
+		return contract.SendAttemptResult{}, refused(a.Outcome(), delay)
 	}
 
-	is := SendAttemptResult{
-		DeliveryState: DeliveryState{Status: webhook.DeliveryDelivered, RunID: in.runID(ctx)},
+	is := contract.SendAttemptResult{
+		DeliveryState: contract.DeliveryState{Status: webhook.DeliveryDelivered, RunID: in.runID(ctx)},
 	}
 	if recordErr != nil {
 		// The receiver accepted the event, so return no error, although PostgreSQL is away:
 		// a retry would send the event again.
-		is.Unrecorded = &AttemptResult{Run: a.Run, Number: a.Number, StatusCode: a.StatusCode, Duration: a.Duration}
+		is.Unrecorded = &contract.AttemptResult{Run: a.Run, Number: a.Number, StatusCode: a.StatusCode, Duration: a.Duration}
 	}
 	return is, nil
 }
@@ -275,14 +235,11 @@ func (d *Deliveries) schedule(mode checkout.Mode) webhook.Schedule {
 	return webhook.RetrySchedule
 }
 
-// AttemptLost is the text for operators of an attempt whose worker died.
-const AttemptLost = "the worker died"
-
 // reported returns the error of an attempt that was already made but that Temporal has not counted.
 func reported(out storage.AttemptDecision) error {
 	delay := max(out.Wait, time.Millisecond) // 0 would mean the delay of the retry policy
 	if !out.Last.Finished {
-		return refused(AttemptLost, delay)
+		return refused(contract.AttemptLost, delay)
 	}
 	return refused(out.Last.Outcome(), delay)
 }
@@ -292,7 +249,7 @@ func reported(out storage.AttemptDecision) error {
 func refused(text string, delay time.Duration) error {
 	return temporal.NewApplicationErrorWithOptions(
 		text,
-		ErrTypeReceiverRefused,
+		contract.ErrTypeReceiverRefused,
 		temporal.ApplicationErrorOptions{
 			NextRetryDelay: delay, Category: temporal.ApplicationErrorCategoryBenign,
 		},
@@ -307,14 +264,14 @@ func (d *Deliveries) HurryDelivery(ctx context.Context, in DeliveryInput) error 
 // RecordAttemptInput is a success that SendAttempt could not note.
 type RecordAttemptInput struct {
 	DeliveryInput
-	Attempt AttemptResult `json:"attempt"`
+	Attempt contract.AttemptResult `json:"attempt"`
 }
 
 // RecordAttempt notes a success that SendAttempt could not note.
 func (d *Deliveries) RecordAttempt(ctx context.Context, in RecordAttemptInput) error {
 	return asFinal(ctx, d.Store.FinishAttempt(ctx, in.Ref, webhook.Attempt{
 		Run: in.Attempt.Run, Number: in.Attempt.Number, StatusCode: in.Attempt.StatusCode, Duration: in.Attempt.Duration,
-	}, 0), ErrTypeDeliveryNotFound)
+	}, 0), contract.ErrTypeDeliveryNotFound)
 }
 
 // FailDelivery marks the delivery permanently failed if its run has made all attempts. It returns
@@ -323,20 +280,20 @@ func (d *Deliveries) RecordAttempt(ctx context.Context, in RecordAttemptInput) e
 //   - delivered: an attempt was accepted, but its report to Temporal was lost.
 //
 // It fails with DeliveryNotFound.
-func (d *Deliveries) FailDelivery(ctx context.Context, in DeliveryInput) (DeliveryState, error) {
+func (d *Deliveries) FailDelivery(ctx context.Context, in DeliveryInput) (contract.DeliveryState, error) {
 	end, err := d.Store.FailDelivery(ctx, in.Ref, in.runID(ctx))
-	return in.state(ctx, end), asFinal(ctx, err, ErrTypeDeliveryNotFound)
+	return in.state(ctx, end), asFinal(ctx, err, contract.ErrTypeDeliveryNotFound)
 }
 
 // CancelDelivery marks the delivery canceled and returns its state. The workflow calls it when an
 // operator cancels the run. It fails with DeliveryNotFound.
-func (d *Deliveries) CancelDelivery(ctx context.Context, in DeliveryInput) (DeliveryState, error) {
+func (d *Deliveries) CancelDelivery(ctx context.Context, in DeliveryInput) (contract.DeliveryState, error) {
 	end, err := d.Store.EndDelivery(ctx, in.Ref, in.runID(ctx), webhook.DeliveryCanceled)
-	return in.state(ctx, end), asFinal(ctx, err, ErrTypeDeliveryNotFound)
+	return in.state(ctx, end), asFinal(ctx, err, contract.ErrTypeDeliveryNotFound)
 }
 
-func (in DeliveryInput) state(ctx context.Context, end storage.DeliveryEnd) DeliveryState {
-	state := DeliveryState{Status: end.Status, RunID: end.RunID}
+func (in DeliveryInput) state(ctx context.Context, end storage.DeliveryEnd) contract.DeliveryState {
+	state := contract.DeliveryState{Status: end.Status, RunID: end.RunID}
 	if end.Status == webhook.DeliveryPending && end.RunID == in.runID(ctx) {
 		state.Made = end.Attempts
 	}

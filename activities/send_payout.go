@@ -6,11 +6,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
-
-// ErrTypePayoutTakesLonger: a real chain takes longer than a workflow task may. The workflow then starts
-// a Payout.
-const ErrTypePayoutTakesLonger = "PayoutTakesLonger"
 
 // SendPayout calls BroadcastPayout and FinishPayout for a payout of the sandbox, which never waits. It
 // fails with their errors. After an error it may be repeated, and so may each of the two. It fails with
@@ -18,11 +15,11 @@ const ErrTypePayoutTakesLonger = "PayoutTakesLonger"
 func (a *Payments) SendPayout(ctx context.Context, in checkout.Ref) (Settlement, error) {
 	p, err := a.Store.PayoutToSend(ctx, in)
 	if err != nil {
-		return Settlement{}, asFinal(ctx, err, ErrTypePayoutNotFound)
+		return Settlement{}, asFinal(ctx, err, contract.ErrTypePayoutNotFound)
 	}
 	if p.Chain != checkout.ChainSandbox {
 		return Settlement{}, temporal.NewNonRetryableApplicationError(
-			"the payout is on a real chain", ErrTypePayoutTakesLonger, nil)
+			"the payout is on a real chain", contract.ErrTypePayoutTakesLonger, nil)
 	}
 	sent, err := a.broadcast(ctx, p)
 	if err != nil {

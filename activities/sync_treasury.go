@@ -1,10 +1,10 @@
 package activities
 
 import (
-	"cmp"
 	"context"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // Treasury holds the activity that follows transfers.
@@ -15,14 +15,6 @@ type Treasury struct {
 
 // Follow is one round for all accounts of a mode.
 type Follow func(ctx context.Context) (TreasuryReport, error)
-
-// ModeInput chooses a mode.
-type ModeInput struct {
-	// Mode "" means live: older builds ran for live mode only, and their schedules give no input.
-	Mode checkout.Mode `json:"mode,omitempty"`
-}
-
-func (in ModeInput) mode() checkout.Mode { return cmp.Or(in.Mode, checkout.ModeLive) }
 
 // TreasuryReport says what a round did. Operators read it in Temporal's UI.
 type TreasuryReport struct {
@@ -44,14 +36,14 @@ type FailedPayout struct {
 }
 
 // SyncTreasury is one round of following the signed transfers of a mode.
-func (t *Treasury) SyncTreasury(ctx context.Context, in ModeInput) (TreasuryReport, error) {
-	follow, ok := t.Follow[in.mode()]
+func (t *Treasury) SyncTreasury(ctx context.Context, in contract.ModeInput) (TreasuryReport, error) {
+	follow, ok := t.Follow[in.Chosen()]
 	if !ok {
 		return TreasuryReport{}, asFinal(ctx, ErrNoNetwork, "")
 	}
 	report, err := follow(ctx)
 	for _, says := range report.Alarms {
-		raise(ctx, in.mode(), alarmTreasury, says)
+		raise(ctx, in.Chosen(), alarmTreasury, says)
 	}
 	return report, asFinal(ctx, err, "")
 }

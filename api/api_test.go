@@ -30,8 +30,8 @@ import (
 	"example.com/checkout/api/conformance"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // spans holds the spans of all requests in all tests.
@@ -55,7 +55,7 @@ type temporalDouble struct {
 	signal   func(workflowID, name string) error
 	cancel   func(workflowID string) error
 	trigger  func() error
-	state    workflows.SessionState // answers updates
+	state    contract.SessionState // answers updates
 	triggers atomic.Int32
 }
 
@@ -106,11 +106,11 @@ func (d *temporalDouble) CheckHealth(context.Context, *client.CheckHealthRequest
 
 type answered struct {
 	client.WorkflowUpdateHandle
-	state workflows.SessionState
+	state contract.SessionState
 }
 
 func (a answered) Get(_ context.Context, result any) error {
-	if state, ok := result.(*workflows.SessionState); ok {
+	if state, ok := result.(*contract.SessionState); ok {
 		*state = a.state
 	}
 	return nil

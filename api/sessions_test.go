@@ -15,8 +15,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/runs"
 	"example.com/checkout/workflows/webhook"
 )
@@ -621,9 +621,9 @@ func TestExpireSession_AnswersFromTheRowWhenTheWorkflowHasEnded(t *testing.T) {
 		"closed, expired":          {serviceerror.NewNotFound("x"), "status = 'expired', ended_at = now()", 200, nil},
 		"closed, past its time":    {serviceerror.NewNotFound("x"), "expires_at = now()", 200, nil},
 		"closed, still pending":    {serviceerror.NewNotFound("x"), "attempts = 0", 503, "unavailable"},
-		"not pending, failed":      {refused(workflows.ErrTypeSessionNotPending), "status = 'failed', ended_at = now()", 409, "session_not_pending"},
-		"not pending, row behind":  {refused(workflows.ErrTypeSessionNotPending), "attempts = 0", 503, "unavailable"},
-		"payment in flight":        {refused(workflows.ErrTypePaymentInFlight), "payment_in_flight = true", 409, "payment_in_progress"},
+		"not pending, failed":      {refused(contract.ErrTypeSessionNotPending), "status = 'failed', ended_at = now()", 409, "session_not_pending"},
+		"not pending, row behind":  {refused(contract.ErrTypeSessionNotPending), "attempts = 0", 503, "unavailable"},
+		"payment in flight":        {refused(contract.ErrTypePaymentInFlight), "payment_in_flight = true", 409, "payment_in_progress"},
 		"Temporal is away":         {serviceerror.NewUnavailable("10.1.1.1 is down"), "attempts = 0", 503, "unavailable"},
 		"Temporal is slow":         {context.DeadlineExceeded, "attempts = 0", 503, "unavailable"},
 		"Temporal says who knows":  {errors.New("secret inner words"), "attempts = 0", 503, "unavailable"},

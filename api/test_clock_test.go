@@ -9,8 +9,8 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 func TestAdvanceSession_ReachesTheExpiryThroughTheWorkflow(t *testing.T) {
@@ -72,12 +72,12 @@ func TestAdvanceSession_WithAPaymentInFlightAnswersTheSessionAsItIs(t *testing.T
 	f := newFront(t)
 	id := f.newSession(f.merchant.testKey)
 	f.temporal.update = func(client.UpdateWorkflowOptions) error { return nil }
-	f.temporal.state = workflows.SessionState{Status: checkout.StatusPending, PaymentInFlight: true}
+	f.temporal.state = contract.SessionState{Status: checkout.StatusPending, PaymentInFlight: true}
 	got := f.do("POST", "/v1/test/checkout/"+id+"/advance", f.merchant.testKey, "")
 	require.Equal(t, 200, got.status, got.body)
 	require.Equal(t, "pending", got.json["status"])
 
-	f.expireAs(func(string) error { return temporal.NewApplicationError("no", workflows.ErrTypePaymentInFlight) })
+	f.expireAs(func(string) error { return temporal.NewApplicationError("no", contract.ErrTypePaymentInFlight) })
 	again := f.do("POST", "/v1/test/checkout/"+id+"/advance", f.merchant.testKey, "")
 	require.Equal(t, 200, again.status, "the workflow need not be told twice")
 	require.Equal(t, got.body, again.body)

@@ -30,35 +30,45 @@ var topLevel = []string{"README.md", "activities", "api", "deploy", "go.mod", "g
 // world, and no library that could make them depend on one.
 var leaves = []string{"workflows/checkout", "workflows/webhook"}
 
+// contract is what the doors (api, workflows/runs, the command line) and the stories (workflows) agree on.
+const contract = "workflows/contract"
+
 // mayImport says for each package which packages of this module it may import. The packages of deploy/ are in rooms.
 var mayImport = map[string][]string{
 	"workflows/checkout":  {},
 	"workflows/webhook":   {"workflows/checkout"},
+	contract:              leaves,
 	"storage":             leaves,
 	"storage/pgtemp":      {},
-	"activities":          {"storage", leaves[0], leaves[1]},
+	"activities":          {"storage", contract, leaves[0], leaves[1]},
 	"activities/sandbox":  {"storage", leaves[0], leaves[1]},
 	"activities/rate":     {leaves[0]},
 	"activities/mail":     {"storage", leaves[0]},
 	"activities/treasury": {"storage", leaves[0], leaves[1]},
-	"workflows":           {"activities", leaves[0], leaves[1]}, // method references, inputs and results
-	"workflows/runs":      {"workflows", "activities", leaves[0], leaves[1]},
-	"worker":              {"workflows", "activities"},
+	"workflows":           {"activities", contract, leaves[0], leaves[1]}, // method references and their inputs
+	"workflows/runs":      {contract, leaves[0], leaves[1]},
+	"worker":              {"workflows", "activities", contract},
 	"api/conformance":     {},
-	"api/sdk":             {},                                                                            // a module of its own, which merchants install
-	"api/action":          {"api/limit", "workflows", "workflows/runs", "storage", leaves[0], leaves[1]}, // what api and api/dashboard do alike
+	"api/sdk":             {},                                                               // a module of its own, which merchants install
+	"api/action":          {"api/limit", "workflows/runs", "storage", leaves[0], leaves[1]}, // what api and api/dashboard do alike
 	"api/web":             {leaves[0]},
 	"api/limit":           {"api/web", "storage"},
 	"api/passhash":        {"api/limit", leaves[0]},
 	"api/acquirer":        {"api/web", "storage", leaves[0]},
 	"api/health":          {leaves[0]},
 	"api/failure":         {"api/limit", "workflows/runs", "storage", leaves[0], leaves[1]},
-	"api":                 {"api/action", "api/failure", "api/health", "api/limit", "api/web", "workflows", "workflows/runs", "storage", leaves[0], leaves[1]},
-	"api/hosted":          {"api/failure", "api/limit", "api/web", "workflows", "workflows/runs", "storage", leaves[0], leaves[1]},
-	"api/dashboard":       {"api/action", "api/failure", "api/limit", "api/passhash", "api/web", "workflows", "workflows/runs", "storage", leaves[0], leaves[1]},
+	"api":                 {"api/action", "api/failure", "api/health", "api/limit", "api/web", "workflows/runs", "storage", leaves[0], leaves[1]},
+	"api/hosted":          {"api/failure", "api/limit", "api/web", contract, "workflows/runs", "storage", leaves[0], leaves[1]},
+	"api/dashboard":       {"api/action", "api/failure", "api/limit", "api/passhash", "api/web", "workflows/runs", "storage", leaves[0], leaves[1]},
 	"activities/stripe":   {leaves[0]},
 
 	"activities/ethereum": {"storage", leaves[0]},
+}
+
+// only says who may import the packages that run in a worker. All others use the contract.
+var only = map[string][]string{
+	"activities": {"worker", "workflows", "deploy/program/service"},
+	"workflows":  {"worker", "deploy/proof/chaos/invariant"}, // the latter replays histories
 }
 
 // outside is what the stories of package workflows have no use for: a workflow gets its context from the SDK, and asks
@@ -114,9 +124,12 @@ type importLine struct {
 func (l importLine) broken() string {
 	inside, ok := strings.CutPrefix(l.imported, module+"/")
 	isUnder := func(dir string) bool { return under(inside, dir) }
+	workers, limited := only[inside]
 	switch {
 	case under(l.pkg, "deploy") && (!ok || l.test):
 		return ""
+	case limited && !l.test && !slices.Contains(workers, l.pkg):
+		return fmt.Sprintf("%s imports %s: only %s may", l.pkg, inside, listed(workers))
 	case under(l.pkg, "deploy"):
 		if r := roomOf(l.pkg); !slices.ContainsFunc(r.mayImport, isUnder) {
 			return fmt.Sprintf("%s imports %s: packages of %s may import %s", l.pkg, inside, r.name, listed(r.mayImport))
@@ -179,17 +192,23 @@ func TestImports_TheTableCanFail(t *testing.T) {
 	}{
 		{"storage", module + "/workflows/checkout", false, ""},
 		{"storage", "github.com/jackc/pgx/v5", false, ""},
-		{"storage", module + "/workflows", false, "storage imports workflows: of this module it may import workflows/checkout, workflows/webhook"},
+		{"storage", module + "/workflows", false, "storage imports workflows: only worker, deploy/proof/chaos/invariant may"},
+		{"storage", module + "/worker", false, "storage imports worker: of this module it may import workflows/checkout, workflows/webhook"},
 		{"storage/pgtemp", module + "/storage", false, "storage/pgtemp imports storage: of this module it may import nothing"},
 		{"storage", module + "/storage/pgtemp", true, ""},
 		{"workflows", module + "/activities", false, ""},
 		{"workflows", "context", false, "workflows imports context: it tells stories, and package workflows/runs starts them"},
 		{"workflows", "go.temporal.io/sdk/client", false, "workflows imports go.temporal.io/sdk/client: it tells stories, and package workflows/runs starts them"},
 		{"workflows", "go.temporal.io/sdk/client", true, ""},
-		{"workflows", module + "/storage", false, "workflows imports storage: of this module it may import activities, workflows/checkout, workflows/webhook"},
-		{"api", module + "/api/hosted", false, "api imports api/hosted: of this module it may import api/action, api/failure, api/health, api/limit, api/web, workflows, workflows/runs, storage, workflows/checkout, workflows/webhook"},
-		{"api/hosted", module + "/api", false, "api/hosted imports api: of this module it may import api/failure, api/limit, api/web, workflows, workflows/runs, storage, workflows/checkout, workflows/webhook"},
-		{"api", module + "/activities", false, "api imports activities: of this module it may import api/action, api/failure, api/health, api/limit, api/web, workflows, workflows/runs, storage, workflows/checkout, workflows/webhook"},
+		{"workflows", module + "/storage", false, "workflows imports storage: of this module it may import activities, workflows/contract, workflows/checkout, workflows/webhook"},
+		{"api", module + "/api/hosted", false, "api imports api/hosted: of this module it may import api/action, api/failure, api/health, api/limit, api/web, workflows/runs, storage, workflows/checkout, workflows/webhook"},
+		{"api/hosted", module + "/api", false, "api/hosted imports api: of this module it may import api/failure, api/limit, api/web, workflows/contract, workflows/runs, storage, workflows/checkout, workflows/webhook"},
+		{"api", module + "/activities", false, "api imports activities: only worker, workflows, deploy/program/service may"},
+		{"workflows/runs", module + "/workflows", false, "workflows/runs imports workflows: only worker, deploy/proof/chaos/invariant may"},
+		{"workflows/runs", module + "/workflows/contract", false, ""},
+		{"deploy/proof/chaos", module + "/activities", false, "deploy/proof/chaos imports activities: only worker, workflows, deploy/program/service may"},
+		{"deploy/proof/chaos", module + "/activities", true, ""},
+		{"deploy/program/service", module + "/activities", false, ""},
 		{"api", module + "/deploy/program/config", true, "api imports deploy/program/config: only packages below deploy/ may import deploy/"},
 		{"activities/ethereum", module + "/deploy/standin/chains", true, ""},
 		{"activities/ethereum", module + "/deploy/standin/chains", false, "activities/ethereum imports deploy/standin/chains: only packages below deploy/ may import deploy/"},

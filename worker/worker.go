@@ -12,6 +12,7 @@ import (
 
 	"example.com/checkout/activities"
 	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/contract"
 )
 
 // Options of Start.
@@ -62,7 +63,7 @@ func Start(c client.Client, o Options) (*Workers, error) {
 	}
 
 	worker.SetStickyWorkflowCacheSize(cachedRuns)
-	checkout := worker.New(c, workflows.TaskQueueCheckout, o.sdk())
+	checkout := worker.New(c, contract.TaskQueueCheckout, o.sdk())
 	workflows.RegisterCheckout(checkout)
 	checkout.RegisterActivity(o.Payments)
 	checkout.RegisterActivity(o.Housekeeping)
@@ -74,7 +75,7 @@ func Start(c client.Client, o Options) (*Workers, error) {
 	delivering.MaxConcurrentLocalActivityExecutionSize = o.Deliver
 	delivering.MaxConcurrentWorkflowTaskExecutionSize = max(o.Deliver,
 		delivering.MaxConcurrentWorkflowTaskExecutionSize)
-	webhooks := worker.New(c, workflows.TaskQueueWebhooks, delivering)
+	webhooks := worker.New(c, contract.TaskQueueWebhooks, delivering)
 	workflows.RegisterWebhooks(webhooks)
 	webhooks.RegisterActivity(o.Deliveries)
 	webhooks.RegisterActivity(o.Pictures)

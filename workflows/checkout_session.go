@@ -8,47 +8,8 @@ import (
 
 	"example.com/checkout/activities"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
-
-// CheckoutSessionInput holds every time and limit of the session. A change of configuration
-// therefore never alters a running session.
-type CheckoutSessionInput struct {
-	checkout.Ref
-
-	ExpiresAt     time.Time     `json:"expires_at"`
-	ActionTimeout time.Duration `json:"action_timeout"` // how long a customer may take over 3-D Secure
-	// PaymentID is the transaction id of a payment that was in flight when an earlier run was
-	// lost; "" when there was none.
-	PaymentID string `json:"payment_id,omitempty"`
-}
-
-// CheckoutSessionResult is the final status of the session.
-type CheckoutSessionResult struct {
-	Status checkout.Status `json:"status"` // "" when the creation was rolled back: the merchant never got the session
-}
-
-// PayInput and CompleteInput are the inputs of the updates pay and complete.
-type (
-	PayInput struct {
-		TransactionID string `json:"transaction_id"`
-	}
-	CompleteInput struct {
-		TransactionID string `json:"transaction_id"`
-	}
-)
-
-// PaymentResult answers pay and complete.
-type PaymentResult struct {
-	Outcome checkout.PaymentOutcome `json:"outcome"`
-	Failure checkout.FailureCode    `json:"failure,omitempty"`
-	Status  checkout.Status         `json:"status"` // of the session
-}
-
-// SessionState answers the query status and the updates expire and advance.
-type SessionState struct {
-	Status          checkout.Status `json:"status"`
-	PaymentInFlight bool            `json:"payment_in_flight"`
-}
 
 // CheckoutSession runs one session from creation to its final status. Its loop carries out each
 // decision: it starts the deliveries and the payout. Other coroutines decide:
@@ -58,13 +19,13 @@ type SessionState struct {
 //
 // When an operator cancels the workflow, the session expires.
 // Source: interface document, "States and transitions".
-func CheckoutSession(ctx workflow.Context, in CheckoutSessionInput) (CheckoutSessionResult, error) {
+func CheckoutSession(ctx workflow.Context, in contract.CheckoutSessionInput) (contract.CheckoutSessionResult, error) {
 	s := newSession(ctx, in)
 	if in.PaymentID != "" {
 		s.adopt(ctx, in.PaymentID, confirm)
 	}
 	if err := s.listen(ctx); err != nil {
-		return CheckoutSessionResult{}, err
+		return contract.CheckoutSessionResult{}, err
 	}
 
 	s.startTimer(ctx, in.ExpiresAt.Sub(workflow.Now(ctx)))
@@ -76,7 +37,7 @@ func CheckoutSession(ctx workflow.Context, in CheckoutSessionInput) (CheckoutSes
 	for {
 		wake := func() bool { return len(s.settled) > 0 || s.phase().Final() }
 		if err := workflow.Await(ctx, wake); err != nil {
-			return CheckoutSessionResult{}, err
+			return contract.CheckoutSessionResult{}, err
 		}
 		if len(s.settled) == 0 {
 			return s.close(ctx)
@@ -85,20 +46,20 @@ func CheckoutSession(ctx workflow.Context, in CheckoutSessionInput) (CheckoutSes
 		next := s.settled[0]
 		s.settled = s.settled[1:]
 		if err := s.carryOut(ctx, next); err != nil {
-			return CheckoutSessionResult{}, err
+			return contract.CheckoutSessionResult{}, err
 		}
 	}
 }
 
 // session is the state of one run. phase derives the phase from it.
 type session struct {
-	in       CheckoutSessionInput
+	in       contract.CheckoutSessionInput
 	log      log.Logger
 	status   checkout.Status
-	orphaned bool                     // PostgreSQL has no row: the creation was rolled back
-	payment  *payment                 // the payment in flight, or nil
-	decided  map[string]PaymentResult // by transaction id
-	settled  []activities.Settlement  // decisions still to carry out, oldest first
+	orphaned bool                              // PostgreSQL has no row: the creation was rolled back
+	payment  *payment                          // the payment in flight, or nil
+	decided  map[string]contract.PaymentResult // by transaction id
+	settled  []activities.Settlement           // decisions still to carry out, oldest first
 	due      due
 	endNow   bool // an expire message was accepted
 }
@@ -112,12 +73,12 @@ const (
 	early      // the test clock or an operator ended it; no clock is asked
 )
 
-func newSession(ctx workflow.Context, in CheckoutSessionInput) *session {
+func newSession(ctx workflow.Context, in contract.CheckoutSessionInput) *session {
 	return &session{
 		in:      in,
 		log:     log.With(workflow.GetLogger(ctx), "session_id", in.ID),
 		status:  checkout.StatusPending,
-		decided: map[string]PaymentResult{},
+		decided: map[string]contract.PaymentResult{},
 	}
 }
 
@@ -182,7 +143,7 @@ func (s *session) expire(ctx workflow.Context) (left time.Duration) {
 	err := workflow.ExecuteLocalActivity(options, a.ExpireSession, in).Get(ctx, &got)
 
 	switch {
-	case isType(err, activities.ErrTypeSessionNotFound):
+	case isType(err, contract.ErrTypeSessionNotFound):
 		s.orphaned = true
 	case err != nil:
 		s.log.Error("not expired", "error", err)
@@ -207,24 +168,24 @@ func (s *session) carryOut(ctx workflow.Context, decision activities.Settlement)
 	if decision.PayoutID == "" {
 		return nil
 	}
-	in := PayoutInput{Ref: s.in.Owner.Ref(decision.PayoutID)}
+	in := contract.PayoutInput{Ref: s.in.Owner.Ref(decision.PayoutID)}
 	return awaitStarts(ctx, sendPayout(ctx, in, len(started) > 0))
 }
 
 // close waits until the open messages are answered and ends the run.
-func (s *session) close(ctx workflow.Context) (CheckoutSessionResult, error) {
+func (s *session) close(ctx workflow.Context) (contract.CheckoutSessionResult, error) {
 	s.drain(ctx)
 	answered := func() bool { return workflow.AllHandlersFinished(ctx) }
 	if err := workflow.Await(ctx, answered); err != nil {
-		return CheckoutSessionResult{}, err
+		return contract.CheckoutSessionResult{}, err
 	}
 
 	if s.orphaned {
 		s.log.Info("session was never created: closing")
-		return CheckoutSessionResult{}, nil
+		return contract.CheckoutSessionResult{}, nil
 	}
 	workflow.SetCurrentDetails(ctx, "The session is "+string(s.status)+".")
 	// In the run's last workflow task, Temporal writes the attribute together with the end.
-	status := SearchAttributeSessionStatus.ValueSet(string(s.status))
-	return CheckoutSessionResult{s.status}, workflow.UpsertTypedSearchAttributes(ctx, status)
+	status := contract.SearchAttributeSessionStatus.ValueSet(string(s.status))
+	return contract.CheckoutSessionResult{Status: s.status}, workflow.UpsertTypedSearchAttributes(ctx, status)
 }

@@ -20,22 +20,22 @@ import (
 
 	"example.com/checkout/activities"
 	"example.com/checkout/activities/sandbox"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
 
 func startOptions(id string) client.StartWorkflowOptions {
-	return client.StartWorkflowOptions{ID: id, TaskQueue: workflows.TaskQueueCheckout}
+	return client.StartWorkflowOptions{ID: id, TaskQueue: contract.TaskQueueCheckout}
 }
 
 // runSession runs the session's workflow to its end and returns its result.
-func runSession(t *testing.T, env *testsuite.TestWorkflowEnvironment, in workflows.CheckoutSessionInput) workflows.CheckoutSessionResult {
+func runSession(t *testing.T, env *testsuite.TestWorkflowEnvironment, in contract.CheckoutSessionInput) contract.CheckoutSessionResult {
 	t.Helper()
-	env.ExecuteWorkflow(workflows.TypeCheckoutSession, in)
+	env.ExecuteWorkflow(contract.TypeCheckoutSession, in)
 	require.True(t, env.IsWorkflowCompleted())
 	require.NoError(t, env.GetWorkflowError())
-	var got workflows.CheckoutSessionResult
+	var got contract.CheckoutSessionResult
 	require.NoError(t, env.GetWorkflowResult(&got))
 	return got
 }
@@ -67,16 +67,16 @@ func TestCheckoutSession_PaidTellsTheMerchantTwiceAndPaysOut(t *testing.T) {
 	w.endpoint(webhook.CheckoutCompleted, webhook.PayoutSent)
 	s, in := w.session()
 	env := w.env(s.ID, s.CreatedAt)
-	paid := update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: w.payment(s.ID, cardSucceeds)})
+	paid := update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(s.ID, cardSucceeds)})
 	started := children(env)
 	got := runSession(t, env, in)
 	require.Equal(t, checkout.StatusCompleted, got.Status)
 	require.NoError(t, paid.err)
-	require.Equal(t, workflows.PaymentResult{Outcome: checkout.OutcomeSucceeded, Status: checkout.StatusCompleted}, paid.result)
+	require.Equal(t, contract.PaymentResult{Outcome: checkout.OutcomeSucceeded, Status: checkout.StatusCompleted}, paid.result)
 	read := w.read(s.ID)
 	require.Equal(t, checkout.StatusCompleted, read.Status)
 	require.Equal(t, checkout.PayoutSent, read.Payout.Status)
-	require.Equal(t, []string{workflows.TypeWebhookDelivery, workflows.TypeWebhookDelivery}, *started, "the payout needed no run of its own")
+	require.Equal(t, []string{contract.TypeWebhookDelivery, contract.TypeWebhookDelivery}, *started, "the payout needed no run of its own")
 	require.ElementsMatch(t, []string{"checkout.completed", "payout.sent"}, w.receiver.types(), "in any order")
 }
 
@@ -99,10 +99,10 @@ func TestCheckoutSession_APayoutThatIsNotTakenAtOnceGetsARun(t *testing.T) {
 	s, in := w.session()
 	env := w.env(s.ID, s.CreatedAt)
 	started := children(env)
-	update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: w.payment(s.ID, cardSucceeds)})
+	update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(s.ID, cardSucceeds)})
 	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
 	require.Equal(t, checkout.PayoutSent, w.read(s.ID).Payout.Status)
-	require.Equal(t, []string{workflows.TypeWebhookDelivery, workflows.TypePayout, workflows.TypeWebhookDelivery}, *started)
+	require.Equal(t, []string{contract.TypeWebhookDelivery, contract.TypePayout, contract.TypeWebhookDelivery}, *started)
 	require.Equal(t, 4, chain.tries, "once by the session, the others by the Payout")
 	require.Equal(t, 1, w.count(`SELECT count(*) FROM sandbox_transfer`))
 	require.ElementsMatch(t, []string{"checkout.completed", "payout.sent"}, w.receiver.types(), "in any order")
@@ -129,9 +129,9 @@ func TestCheckoutSession_WithoutADeliveryThePayoutGetsARun(t *testing.T) {
 	s, in := w.session()
 	env := w.env(s.ID, s.CreatedAt)
 	started := children(env)
-	update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: w.payment(s.ID, cardSucceeds)})
+	update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(s.ID, cardSucceeds)})
 	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
-	require.Equal(t, []string{workflows.TypePayout}, *started)
+	require.Equal(t, []string{contract.TypePayout}, *started)
 	require.Equal(t, checkout.PayoutSent, w.read(s.ID).Payout.Status)
 }
 
@@ -152,10 +152,10 @@ func TestPayout_SendsAndTells(t *testing.T) {
 			w.endpoint(webhook.PayoutSent, webhook.PayoutFailed)
 			payoutID := w.completed(c.card)
 			env := w.env(payoutID, time.Now())
-			env.ExecuteWorkflow(workflows.TypePayout, workflows.PayoutInput{Ref: w.owner().Ref(payoutID)})
+			env.ExecuteWorkflow(contract.TypePayout, contract.PayoutInput{Ref: w.owner().Ref(payoutID)})
 			require.True(t, env.IsWorkflowCompleted())
 			require.NoError(t, env.GetWorkflowError())
-			var got workflows.PayoutResult
+			var got contract.PayoutResult
 			require.NoError(t, env.GetWorkflowResult(&got))
 			require.Equal(t, c.failure, got.Failure)
 			require.Equal(t, []string{c.event}, w.receiver.types())
@@ -168,8 +168,8 @@ func TestPayout_WithoutARowFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	env := w.env("po_forged", time.Now())
-	env.ExecuteWorkflow(workflows.TypePayout, workflows.PayoutInput{Ref: w.owner().Ref("po_forged")})
-	require.Equal(t, workflows.ErrTypePayoutWithoutRow, errType(env.GetWorkflowError()))
+	env.ExecuteWorkflow(contract.TypePayout, contract.PayoutInput{Ref: w.owner().Ref("po_forged")})
+	require.Equal(t, contract.ErrTypePayoutWithoutRow, errType(env.GetWorkflowError()))
 }
 
 // completed brings a session to completed without a workflow and returns its
@@ -205,14 +205,14 @@ func TestCheckoutSession_ADeclineLeavesItPendingUntilTheThird(t *testing.T) {
 	env := w.env(s.ID, s.CreatedAt)
 	var replies []*reply
 	for i := range 4 {
-		replies = append(replies, update(env, time.Duration(i+1)*time.Minute, workflows.UpdatePay, fmt.Sprint(i),
-			workflows.PayInput{TransactionID: w.payment(s.ID, cardDeclined)}))
+		replies = append(replies, update(env, time.Duration(i+1)*time.Minute, contract.UpdatePay, fmt.Sprint(i),
+			contract.PayInput{TransactionID: w.payment(s.ID, cardDeclined)}))
 	}
 	got := runSession(t, env, in)
 	require.Equal(t, checkout.StatusFailed, got.Status)
 	for i, want := range []checkout.Status{checkout.StatusPending, checkout.StatusPending, checkout.StatusFailed} {
 		require.NoError(t, replies[i].err)
-		require.Equal(t, workflows.PaymentResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined, Status: want}, replies[i].result)
+		require.Equal(t, contract.PaymentResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined, Status: want}, replies[i].result)
 	}
 	require.False(t, replies[3].accepted)
 	require.Equal(t, 3, w.count(`SELECT count(*) FROM event WHERE type = 'checkout.failed'`))
@@ -223,7 +223,7 @@ func TestCheckoutSession_AFraudBlockEndsItAtOnce(t *testing.T) {
 	w := newWorld(t)
 	s, in := w.session()
 	env := w.env(s.ID, s.CreatedAt)
-	update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: w.payment(s.ID, cardFraud)})
+	update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(s.ID, cardFraud)})
 	require.Equal(t, checkout.StatusFailed, runSession(t, env, in).Status)
 }
 
@@ -232,7 +232,7 @@ func TestCheckoutSession_ALostAnswerChargesOnce(t *testing.T) {
 	w := newWorld(t)
 	s, in := w.session()
 	env := w.env(s.ID, s.CreatedAt)
-	update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: w.payment(s.ID, cardLostAnswer)})
+	update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(s.ID, cardLostAnswer)})
 	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
 	require.Equal(t, 1, w.count(`SELECT count(*) FROM sandbox_charge`))
 	require.Equal(t, 1, w.count(`SELECT calls FROM sandbox_charge`), "the repeat asks before it charges")
@@ -258,17 +258,17 @@ func TestCheckoutSession_ThreeDSecure(t *testing.T) {
 			s, in := w.session()
 			id := w.payment(s.ID, card3DS)
 			env := w.env(s.ID, s.CreatedAt)
-			pay := update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: id})
+			pay := update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
 			if c.bank != nil {
 				env.RegisterDelayedCallback(func() { c.bank(w, id) }, 2*time.Minute)
 				if c.signal {
-					env.RegisterDelayedCallback(func() { env.SignalWorkflow(workflows.SignalComplete, workflows.CompleteInput{TransactionID: id}) }, 3*time.Minute)
+					env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalComplete, contract.CompleteInput{TransactionID: id}) }, 3*time.Minute)
 				} else {
-					update(env, 3*time.Minute, workflows.UpdateComplete, "c", workflows.CompleteInput{TransactionID: id})
+					update(env, 3*time.Minute, contract.UpdateComplete, "c", contract.CompleteInput{TransactionID: id})
 				}
 			}
 			got := runSession(t, env, in)
-			require.Equal(t, checkout.OutcomeActionRequired, pay.result.(workflows.PaymentResult).Outcome)
+			require.Equal(t, checkout.OutcomeActionRequired, pay.result.(contract.PaymentResult).Outcome)
 			require.Equal(t, c.want, got.Status)
 			if c.failure != "" {
 				require.Equal(t, 1, w.count(`SELECT count(*) FROM transaction WHERE failure = $1 AND status = 'failed'`, c.failure))
@@ -311,7 +311,7 @@ func TestCheckoutSession_FollowsThePaymentOfALostRun(t *testing.T) {
 			paidBy := in.PaymentID
 			if c.failure != "" {
 				paidBy = w.payment(s.ID, cardSucceeds)
-				update(env, 40*time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: paidBy})
+				update(env, 40*time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: paidBy})
 			}
 			require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
 			require.True(t, env.Now().Before(s.ExpiresAt))
@@ -331,7 +331,7 @@ func TestCheckoutSession_AChargeWhoseNoteIsLostIsPaidOut(t *testing.T) {
 	id := w.payment(s.ID, cardSucceeds)
 	w.refuse("UPDATE OF outcome ON transaction")
 	env := w.env(s.ID, s.CreatedAt)
-	update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: id})
+	update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
 	env.RegisterDelayedCallback(func() { w.exec(`DROP TRIGGER away ON transaction`) }, 5*time.Minute)
 	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
 	var rate string
@@ -352,11 +352,11 @@ func TestCheckoutSession_DuplicateCallbacksDecideOnce(t *testing.T) {
 	s, in := w.session()
 	id := w.payment(s.ID, cardSlow)
 	env := w.env(s.ID, s.CreatedAt)
-	update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: id})
+	update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
 	env.RegisterDelayedCallback(func() {
 		decide(checkout.OutcomeSucceeded, "")(w, id)
 		for range 5 {
-			env.SignalWorkflow(workflows.SignalComplete, workflows.CompleteInput{TransactionID: id})
+			env.SignalWorkflow(contract.SignalComplete, contract.CompleteInput{TransactionID: id})
 		}
 	}, 2*time.Minute)
 	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
@@ -384,13 +384,13 @@ func TestCheckoutSession_AnyNumberOfSignalsAsksTheNetworkAFewTimes(t *testing.T)
 					asked++
 					return w.payments.ConfirmPayment(ctx, in)
 				})
-			update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: id})
+			update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
 			for i := range 50 {
 				env.RegisterDelayedCallback(func() {
-					env.SignalWorkflow(workflows.SignalComplete, workflows.CompleteInput{TransactionID: id})
+					env.SignalWorkflow(contract.SignalComplete, contract.CompleteInput{TransactionID: id})
 				}, 2*time.Minute+time.Duration(i)*c.apart)
 			}
-			last := update(env, 5*time.Minute, workflows.UpdateComplete, "c", workflows.CompleteInput{TransactionID: id})
+			last := update(env, 5*time.Minute, contract.UpdateComplete, "c", contract.CompleteInput{TransactionID: id})
 			require.Equal(t, checkout.StatusExpired, runSession(t, env, in).Status, "the payment's deadline settles it")
 			require.LessOrEqual(t, asked, c.most+1)
 			require.Equal(t, c.most < 20, last.accepted, "what changes nothing is refused before it leaves a trace")
@@ -404,16 +404,16 @@ func TestCheckoutSession_TheTestClockIsAdvancedOnce(t *testing.T) {
 	s, in := w.session()
 	id := w.payment(s.ID, card3DS)
 	env := w.env(s.ID, s.CreatedAt)
-	update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: id})
+	update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
 	var advanced []*reply
 	for i := range 100 {
-		advanced = append(advanced, update(env, 2*time.Minute+time.Duration(i)*time.Second, workflows.UpdateAdvance, "a"+strconv.Itoa(i)))
+		advanced = append(advanced, update(env, 2*time.Minute+time.Duration(i)*time.Second, contract.UpdateAdvance, "a"+strconv.Itoa(i)))
 	}
 	require.Equal(t, checkout.StatusExpired, runSession(t, env, in).Status)
 	require.True(t, advanced[0].accepted)
 	for _, again := range advanced[1:] {
 		require.False(t, again.accepted, "each that is accepted counts toward Temporal's limit of the run")
-		require.Equal(t, workflows.ErrTypePaymentInFlight, errType(again.err))
+		require.Equal(t, contract.ErrTypePaymentInFlight, errType(again.err))
 	}
 }
 
@@ -423,12 +423,12 @@ func TestCheckoutSession_APaymentInFlightHoldsExpiryBack(t *testing.T) {
 	s, in := w.session()
 	id := w.payment(s.ID, card3DS)
 	env := w.env(s.ID, s.CreatedAt)
-	update(env, time.Hour-time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: id})
-	refused := update(env, time.Hour-time.Second, workflows.UpdateExpire, "e")
+	update(env, time.Hour-time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
+	refused := update(env, time.Hour-time.Second, contract.UpdateExpire, "e")
 	env.RegisterDelayedCallback(func() { decide(checkout.OutcomeSucceeded, "")(w, id) }, time.Hour+time.Minute)
-	update(env, time.Hour+2*time.Minute, workflows.UpdateComplete, "c", workflows.CompleteInput{TransactionID: id})
+	update(env, time.Hour+2*time.Minute, contract.UpdateComplete, "c", contract.CompleteInput{TransactionID: id})
 	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
-	require.Equal(t, workflows.ErrTypePaymentInFlight, errType(refused.err))
+	require.Equal(t, contract.ErrTypePaymentInFlight, errType(refused.err))
 }
 
 func TestCheckoutSession_TheTestClockReachesTheExpiry(t *testing.T) {
@@ -436,11 +436,11 @@ func TestCheckoutSession_TheTestClockReachesTheExpiry(t *testing.T) {
 	w := newWorld(t)
 	s, in := w.session()
 	env := w.env(s.ID, s.CreatedAt)
-	advanced := update(env, time.Minute, workflows.UpdateAdvance, "a")
+	advanced := update(env, time.Minute, contract.UpdateAdvance, "a")
 	require.Equal(t, checkout.StatusExpired, runSession(t, env, in).Status)
 	require.Equal(t, time.Minute, env.Now().Sub(s.CreatedAt).Round(time.Second))
 	require.NoError(t, advanced.err)
-	require.Equal(t, workflows.SessionState{Status: checkout.StatusExpired}, advanced.result)
+	require.Equal(t, contract.SessionState{Status: checkout.StatusExpired}, advanced.result)
 	require.Equal(t, checkout.StatusExpired, w.read(s.ID).Status)
 }
 
@@ -460,15 +460,15 @@ func TestCheckoutSession_APaymentInFlightHoldsTheTestClockBack(t *testing.T) {
 			s, in := w.session()
 			id := w.payment(s.ID, card3DS)
 			env := w.env(s.ID, s.CreatedAt)
-			update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: id})
-			advanced := update(env, 2*time.Minute, workflows.UpdateAdvance, "a")
+			update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
+			advanced := update(env, 2*time.Minute, contract.UpdateAdvance, "a")
 			env.RegisterDelayedCallback(func() {
 				require.True(t, advanced.done, "nobody waits for the customer's bank")
 				decide(tc.outcome, tc.failure)(w, id)
 			}, 3*time.Minute)
-			update(env, 3*time.Minute, workflows.UpdateComplete, "c", workflows.CompleteInput{TransactionID: id})
+			update(env, 3*time.Minute, contract.UpdateComplete, "c", contract.CompleteInput{TransactionID: id})
 			require.Equal(t, tc.want, runSession(t, env, in).Status)
-			require.Equal(t, workflows.SessionState{Status: checkout.StatusPending, PaymentInFlight: true}, advanced.result)
+			require.Equal(t, contract.SessionState{Status: checkout.StatusPending, PaymentInFlight: true}, advanced.result)
 			require.Equal(t, 3*time.Minute, env.Now().Sub(s.CreatedAt).Round(time.Minute))
 		})
 	}
@@ -480,18 +480,18 @@ func TestCheckoutSession_MalformedAndUnknownMessagesChangeNothing(t *testing.T) 
 	s, in := w.session()
 	env := w.env(s.ID, s.CreatedAt)
 	env.RegisterDelayedCallback(func() {
-		env.SignalWorkflow(workflows.SignalComplete, 42)
-		env.SignalWorkflow(workflows.SignalComplete, workflows.CompleteInput{TransactionID: "txn_forged"})
+		env.SignalWorkflow(contract.SignalComplete, 42)
+		env.SignalWorkflow(contract.SignalComplete, contract.CompleteInput{TransactionID: "txn_forged"})
 		env.SignalWorkflow("unknown", "x")
 	}, time.Minute)
 	var forged []*reply
 	for i, id := range []string{"", "txn_forged", "\x00", "' or 1=1", checkout.NewID(checkout.PrefixTransaction), s.ID} {
-		forged = append(forged, update(env, 2*time.Minute+time.Duration(i)*time.Second, workflows.UpdatePay, "p"+id, workflows.PayInput{TransactionID: id}))
+		forged = append(forged, update(env, 2*time.Minute+time.Duration(i)*time.Second, contract.UpdatePay, "p"+id, contract.PayInput{TransactionID: id}))
 	}
 	got := runSession(t, env, in)
 	require.Equal(t, checkout.StatusExpired, got.Status)
 	for _, f := range forged {
-		require.Equal(t, workflows.ErrTypePaymentNotFound, errType(f.err))
+		require.Equal(t, contract.ErrTypePaymentNotFound, errType(f.err))
 	}
 	require.Equal(t, time.Hour, env.Now().Sub(s.CreatedAt).Round(time.Second))
 }
@@ -499,8 +499,8 @@ func TestCheckoutSession_MalformedAndUnknownMessagesChangeNothing(t *testing.T) 
 func TestCheckoutSession_AnOperatorsSignalOrCancelExpiresIt(t *testing.T) {
 	t.Parallel()
 	for name, act := range map[string]func(env *testsuite.TestWorkflowEnvironment){
-		"signal":            func(env *testsuite.TestWorkflowEnvironment) { env.SignalWorkflow(workflows.SignalExpire, nil) },
-		"signal, malformed": func(env *testsuite.TestWorkflowEnvironment) { env.SignalWorkflow(workflows.SignalExpire, "now!") },
+		"signal":            func(env *testsuite.TestWorkflowEnvironment) { env.SignalWorkflow(contract.SignalExpire, nil) },
+		"signal, malformed": func(env *testsuite.TestWorkflowEnvironment) { env.SignalWorkflow(contract.SignalExpire, "now!") },
 		"cancel":            func(env *testsuite.TestWorkflowEnvironment) { env.CancelWorkflow() },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -522,7 +522,7 @@ func TestCheckoutSession_ACancelDuringAChargeDoesNotLoseThePayment(t *testing.T)
 	s, in := w.session()
 	env := w.env(s.ID, s.CreatedAt)
 	w.slowCharge(env, 10*time.Second)
-	update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: w.payment(s.ID, cardSucceeds)})
+	update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(s.ID, cardSucceeds)})
 	env.RegisterDelayedCallback(env.CancelWorkflow, time.Minute+5*time.Second)
 	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
 }
@@ -545,12 +545,12 @@ func TestCheckoutSession_AResetRunSettlesThePaymentItDoesNotKnow(t *testing.T) {
 	require.NoError(t, err)
 
 	env := w.env(s.ID, s.CreatedAt)
-	refused := update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: other})
+	refused := update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: other})
 	env.RegisterDelayedCallback(func() {
 		require.Equal(t, 1, w.count(`SELECT count(*) FROM transaction WHERE id = $1 AND failure = 'three_ds_abandoned'`, unknown), "the customer may pay again")
 	}, 15*time.Minute)
 	require.Equal(t, checkout.StatusExpired, runSession(t, env, in).Status)
-	require.Equal(t, workflows.ErrTypePaymentInFlight, errType(refused.err))
+	require.Equal(t, contract.ErrTypePaymentInFlight, errType(refused.err))
 	require.Equal(t, 1, w.count(`SELECT count(*) FROM event WHERE type = 'checkout.failed'`))
 	require.Equal(t, 0, w.count(`SELECT count(*) FROM sandbox_charge WHERE outcome = 'succeeded'`))
 }
@@ -558,9 +558,9 @@ func TestCheckoutSession_AResetRunSettlesThePaymentItDoesNotKnow(t *testing.T) {
 func TestCheckoutSession_WithoutARowClosesQuietly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	in := workflows.CheckoutSessionInput{
+	in := contract.CheckoutSessionInput{
 		Ref:       w.owner().Ref(checkout.NewID(checkout.PrefixSession)),
-		ExpiresAt: time.Now().Add(time.Hour), ActionTimeout: workflows.ActionTimeout,
+		ExpiresAt: time.Now().Add(time.Hour), ActionTimeout: contract.ActionTimeout,
 	}
 	require.Empty(t, runSession(t, w.env(in.ID, time.Now()), in).Status)
 }
@@ -575,24 +575,24 @@ func TestCheckoutSession_StartsEverythingThatWasDecidedMeanwhile(t *testing.T) {
 		starts []string
 	}{
 		"paid": {func(env *testsuite.TestWorkflowEnvironment, w *world, id string) {
-			update(env, 70*time.Second, workflows.UpdatePay, "second", workflows.PayInput{TransactionID: w.payment(id, cardSucceeds)})
-		}, checkout.StatusCompleted, []string{workflows.TypeWebhookDelivery, workflows.TypeWebhookDelivery}},
+			update(env, 70*time.Second, contract.UpdatePay, "second", contract.PayInput{TransactionID: w.payment(id, cardSucceeds)})
+		}, checkout.StatusCompleted, []string{contract.TypeWebhookDelivery, contract.TypeWebhookDelivery}},
 		"expired": {func(env *testsuite.TestWorkflowEnvironment, _ *world, _ string) {
-			update(env, 70*time.Second, workflows.UpdateExpire, "expire")
-		}, checkout.StatusExpired, []string{workflows.TypeWebhookDelivery}},
+			update(env, 70*time.Second, contract.UpdateExpire, "expire")
+		}, checkout.StatusExpired, []string{contract.TypeWebhookDelivery}},
 	} {
 		w := newWorld(t)
 		w.endpoint(webhook.CheckoutFailed, webhook.CheckoutCompleted)
 		s, in := w.session()
 		env := w.env(s.ID, s.CreatedAt)
 		started := children(env)
-		env.OnWorkflow(workflows.TypeWebhookDelivery, mock.Anything, mock.Anything).After(time.Minute).Return(nil, nil) // a start takes a minute
+		env.OnWorkflow(contract.TypeWebhookDelivery, mock.Anything, mock.Anything).After(time.Minute).Return(nil, nil) // a start takes a minute
 		var shown []string
 		env.OnUpsertTypedSearchAttributes(mock.Anything).Run(func(args mock.Arguments) {
-			status, _ := args.Get(0).(temporal.SearchAttributes).GetKeyword(workflows.SearchAttributeSessionStatus)
+			status, _ := args.Get(0).(temporal.SearchAttributes).GetKeyword(contract.SearchAttributeSessionStatus)
 			shown = append(shown, status)
 		}).Return(nil)
-		update(env, time.Minute, workflows.UpdatePay, "first", workflows.PayInput{TransactionID: w.payment(s.ID, cardDeclined)})
+		update(env, time.Minute, contract.UpdatePay, "first", contract.PayInput{TransactionID: w.payment(s.ID, cardDeclined)})
 		ends.do(env, w, s.ID)
 		require.Equal(t, ends.status, runSession(t, env, in).Status, name)
 		require.Equal(t, ends.starts, *started, name)
@@ -631,7 +631,7 @@ func TestCheckoutSession_DecisionsAreNotGivenUpWhilePostgresIsAway(t *testing.T)
 			note(ctx)
 			return w.payments.ExpireSession(ctx, in)
 		})
-	update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: w.payment(s.ID, cardDeclined)})
+	update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(s.ID, cardDeclined)})
 	require.Equal(t, checkout.StatusExpired, runSession(t, env, in).Status)
 	require.Len(t, patience, 2)
 	for _, p := range patience {
@@ -645,9 +645,9 @@ func TestCheckoutSession_AnUnansweredChargeIsGivenUp(t *testing.T) {
 	s, in := w.session()
 	w.payments.Test.Cards[checkout.AcquirerSandbox] = deafNetwork{w.cards}
 	env := w.env(s.ID, s.CreatedAt)
-	pay := update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: w.payment(s.ID, cardSucceeds)})
+	pay := update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(s.ID, cardSucceeds)})
 	require.Equal(t, checkout.StatusExpired, runSession(t, env, in).Status)
-	require.Equal(t, checkout.FailureProcessingError, pay.result.(workflows.PaymentResult).Failure)
+	require.Equal(t, checkout.FailureProcessingError, pay.result.(contract.PaymentResult).Failure)
 	require.Equal(t, 0, w.count(`SELECT count(*) FROM sandbox_charge WHERE outcome = 'succeeded'`), "and it can never be charged later")
 }
 
@@ -674,8 +674,8 @@ func TestCheckoutSession_OneWinner(t *testing.T) {
 				s, in := w.session()
 				env := w.env(s.ID, s.CreatedAt)
 				w.slowCharge(env, takes)
-				pay := update(env, payAt, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: w.payment(s.ID, cardSucceeds)})
-				expire := update(env, expireAt, workflows.UpdateExpire, "e")
+				pay := update(env, payAt, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(s.ID, cardSucceeds)})
+				expire := update(env, expireAt, contract.UpdateExpire, "e")
 				got := runSession(t, env, in)
 				winners[got.Status]++
 
@@ -686,15 +686,15 @@ func TestCheckoutSession_OneWinner(t *testing.T) {
 				case checkout.StatusCompleted:
 					require.Equal(t, 1, charged, name)
 					require.Equal(t, 1, events, name)
-					require.Equal(t, checkout.StatusCompleted, pay.result.(workflows.PaymentResult).Status, name)
+					require.Equal(t, checkout.StatusCompleted, pay.result.(contract.PaymentResult).Status, name)
 					if expire.done {
-						require.Contains(t, []string{workflows.ErrTypePaymentInFlight, workflows.ErrTypeSessionNotPending}, errType(expire.err), name)
+						require.Contains(t, []string{contract.ErrTypePaymentInFlight, contract.ErrTypeSessionNotPending}, errType(expire.err), name)
 					}
 				case checkout.StatusExpired:
 					require.Zero(t, charged, name)
 					require.Zero(t, events, name)
 					if pay.done {
-						require.Equal(t, workflows.ErrTypeSessionNotPending, errType(pay.err), name)
+						require.Equal(t, contract.ErrTypeSessionNotPending, errType(pay.err), name)
 					}
 					if expire.done {
 						require.NoError(t, expire.err, name)

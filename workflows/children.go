@@ -5,16 +5,9 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
-
-// NewWebhookDeliveryInput returns the input of a WebhookDelivery.
-func NewWebhookDeliveryInput(
-	owner checkout.Owner, typ webhook.EventType, ref webhook.Dispatch,
-) WebhookDeliveryInput {
-	return WebhookDeliveryInput{Ref: owner.Ref(ref.ID), EventType: typ, EndpointID: ref.EndpointID,
-		Host: ref.Host}
-}
 
 // startDelivery starts a WebhookDelivery and does not wait.
 func startDelivery(
@@ -22,7 +15,7 @@ func startDelivery(
 	typ webhook.EventType, ref webhook.Dispatch,
 ) workflow.ChildWorkflowFuture {
 	return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options),
-		TypeWebhookDelivery, NewWebhookDeliveryInput(owner, typ, ref))
+		contract.TypeWebhookDelivery, contract.NewWebhookDeliveryInput(owner, typ, ref))
 }
 
 // startDeliveries starts one WebhookDelivery for each ref and does not wait.

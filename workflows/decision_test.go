@@ -11,8 +11,8 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"example.com/checkout/activities"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // Whatever goes wrong while a payment is in flight, the run goes on with it until it
@@ -27,10 +27,10 @@ func TestCheckoutSession_NoErrorLeavesAPaymentThatNobodyFollows(t *testing.T) {
 		"the decision is refused, for another run made it": {cardSucceeds, finishing(func(w *world, in activities.PaymentInput) error {
 			_, err := w.payments.FinishPayment(context.Background(), in)
 			require.NoError(w.t, err)
-			return final(activities.ErrTypeSessionNotPending)
+			return final(contract.ErrTypeSessionNotPending)
 		}), checkout.StatusCompleted},
 		"the decision finds no session": {cardSucceeds, finishing(func(*world, activities.PaymentInput) error {
-			return final(activities.ErrTypeSessionNotFound)
+			return final(contract.ErrTypeSessionNotFound)
 		}), checkout.StatusCompleted},
 		"the answer is lost before the decision": {cardSucceeds, finishing(func(w *world, _ activities.PaymentInput) error {
 			w.exec(`UPDATE transaction SET outcome = 'processing'`)
@@ -41,11 +41,11 @@ func TestCheckoutSession_NoErrorLeavesAPaymentThatNobodyFollows(t *testing.T) {
 		"the network does not give up":               {card3DS, givingUp(nil, activities.PaymentAnswer{Outcome: checkout.OutcomeProcessing}), checkout.StatusExpired},
 		"the network knows no payment that it asked": {card3DS, forgetful, checkout.StatusExpired},
 	} {
-		for way, start := range map[string]func(*testsuite.TestWorkflowEnvironment, *workflows.CheckoutSessionInput, string){
-			"paid": func(env *testsuite.TestWorkflowEnvironment, _ *workflows.CheckoutSessionInput, id string) {
-				update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: id})
+		for way, start := range map[string]func(*testsuite.TestWorkflowEnvironment, *contract.CheckoutSessionInput, string){
+			"paid": func(env *testsuite.TestWorkflowEnvironment, _ *contract.CheckoutSessionInput, id string) {
+				update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
 			},
-			"adopted": func(_ *testsuite.TestWorkflowEnvironment, in *workflows.CheckoutSessionInput, id string) {
+			"adopted": func(_ *testsuite.TestWorkflowEnvironment, in *contract.CheckoutSessionInput, id string) {
 				in.PaymentID = id
 			},
 		} {
@@ -142,16 +142,16 @@ func TestCheckoutSession_AClockOfTemporalsThatIsAheadEndsNoSessionEarly(t *testi
 	}{
 		"nobody pays": {func(*testsuite.TestWorkflowEnvironment, string) {}, checkout.StatusExpired, time.Hour + ahead},
 		"the customer pays in the last seconds": {func(env *testsuite.TestWorkflowEnvironment, id string) {
-			update(env, time.Hour+5*time.Second, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: id})
+			update(env, time.Hour+5*time.Second, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
 		}, checkout.StatusCompleted, time.Hour + 5*time.Second},
 		"the merchant expires it in the last seconds": {func(env *testsuite.TestWorkflowEnvironment, _ string) {
-			update(env, time.Hour+5*time.Second, workflows.UpdateExpire, "e")
+			update(env, time.Hour+5*time.Second, contract.UpdateExpire, "e")
 		}, checkout.StatusExpired, time.Hour + 5*time.Second},
 		"the merchant expires it as the timer fires": {func(env *testsuite.TestWorkflowEnvironment, _ string) {
-			update(env, time.Hour, workflows.UpdateExpire, "e")
+			update(env, time.Hour, contract.UpdateExpire, "e")
 		}, checkout.StatusExpired, time.Hour},
 		"the test clock reaches its end in the last seconds": {func(env *testsuite.TestWorkflowEnvironment, _ string) {
-			update(env, time.Hour+5*time.Second, workflows.UpdateAdvance, "a")
+			update(env, time.Hour+5*time.Second, contract.UpdateAdvance, "a")
 		}, checkout.StatusExpired, time.Hour + 5*time.Second},
 		"an operator cancels it in the last seconds": {func(env *testsuite.TestWorkflowEnvironment, _ string) {
 			env.RegisterDelayedCallback(env.CancelWorkflow, time.Hour+5*time.Second)

@@ -8,64 +8,18 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"example.com/checkout/activities"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
 
-// WebhookDeliveryInput names the delivery. The activities read address and body from PostgreSQL,
-// so a new run with the same input is a replay.
-type WebhookDeliveryInput struct {
-	checkout.Ref
-
-	EventType  webhook.EventType `json:"event_type"`
-	EndpointID string            `json:"endpoint_id,omitempty"`
-	Host       string            `json:"host"` // the address's host, shown to operators
-	// Continued is set when this run takes over from a run with a long history. If it is nil,
-	// the run begins with attempt 1.
-	Continued *ContinuedDelivery `json:"continued,omitempty"`
-}
-
-// ContinuedDelivery is the state that a run takes over from an earlier one.
-type ContinuedDelivery struct {
-	RunID string `json:"run_id"`         // Temporal's run that began the run of the delivery's log
-	Made  int    `json:"made,omitempty"` // attempts so far
-}
-
-// WebhookDeliveryResult is the result of a run that did not fail.
-type WebhookDeliveryResult struct {
-	// Status is delivered or canceled. A replay whose endpoint was deleted keeps the earlier
-	// status.
-	Status webhook.DeliveryStatus `json:"status"`
-}
-
-// Summary returns the text of the run in the lists of Temporal's UI.
-func (in WebhookDeliveryInput) Summary() string { return string(in.EventType) + " to " + in.receiver() }
-
-// Details returns the text of the run on its page in Temporal's UI. It is fixed when the run starts: while a
-// local activity runs, the history gets no event that could say so.
-func (in WebhookDeliveryInput) Details() string {
-	return "Attempt 1 is a local activity of the first workflow task. While the history ends with " +
-		"WorkflowTaskStarted, this attempt is under way. Attempts 2 to 6 are shown under Pending Activities."
-}
-
-// receiver returns who gets the event: several registrations may have the same host.
-func (in WebhookDeliveryInput) receiver() string {
-	return in.Host + " (" + cmp.Or(in.EndpointID, "webhook_url of the session") + ")"
-}
-
-// SearchAttribute returns the event type: operators can search for it as well as for the owner.
-func (in WebhookDeliveryInput) SearchAttribute() temporal.SearchAttributeUpdate {
-	return SearchAttributeEventType.ValueSet(string(in.EventType))
-}
-
 // newDelivery returns the state in which a run begins. It uses in.Continued only if Temporal
 // continued the run. If an operator starts a new run with the same input, that run is a replay.
-func newDelivery(ctx workflow.Context, in WebhookDeliveryInput) *delivery {
+func newDelivery(ctx workflow.Context, in contract.WebhookDeliveryInput) *delivery {
 	d := &delivery{
 		in:       in,
 		ref:      activities.DeliveryInput{Ref: in.Ref},
-		retryNow: workflow.GetSignalChannel(ctx, SignalRetryNow),
-		resume:   workflow.GetSignalChannel(ctx, SignalResume),
+		retryNow: workflow.GetSignalChannel(ctx, contract.SignalRetryNow),
+		resume:   workflow.GetSignalChannel(ctx, contract.SignalResume),
 	}
 	if in.Continued != nil && workflow.GetInfo(ctx).ContinuedExecutionRunID != "" {
 		d.made, d.scheduled = in.Continued.Made, true
@@ -78,8 +32,8 @@ func newDelivery(ctx workflow.Context, in WebhookDeliveryInput) *delivery {
 // goes on with the same run of the log.
 func (d *delivery) continueAsNew(ctx workflow.Context) error {
 	in := d.in
-	in.Continued = &ContinuedDelivery{RunID: d.runID(ctx), Made: d.made}
-	return workflow.NewContinueAsNewError(ctx, TypeWebhookDelivery, in)
+	in.Continued = &contract.ContinuedDelivery{RunID: d.runID(ctx), Made: d.made}
+	return workflow.NewContinueAsNewError(ctx, contract.TypeWebhookDelivery, in)
 }
 
 // runID returns the id of the delivery's current run in the log: the id of Temporal's run that
@@ -117,11 +71,12 @@ func drop(signals workflow.ReceiveChannel) (came bool) {
 }
 
 // errWithoutRow ends a run whose delivery has no row in PostgreSQL.
-var errWithoutRow = temporal.NewNonRetryableApplicationError("no such delivery", ErrTypeDeliveryWithoutRow, nil)
+var errWithoutRow = temporal.NewNonRetryableApplicationError(
+	"no such delivery", contract.ErrTypeDeliveryWithoutRow, nil)
 
 func isNotFound(err error) bool {
 	var failure *temporal.ApplicationError
-	return errors.As(err, &failure) && failure.Type() == activities.ErrTypeDeliveryNotFound
+	return errors.As(err, &failure) && failure.Type() == contract.ErrTypeDeliveryNotFound
 }
 
 // canceledUnlessDelivered returns the status after a cancel. If the receiver accepted the event
@@ -136,9 +91,10 @@ func canceledUnlessDelivered(status webhook.DeliveryStatus) webhook.DeliveryStat
 // permanentlyFailed marks the run as failed in Temporal's search attributes. It returns the error
 // that ends the run; cause is the error of the last attempt.
 func permanentlyFailed(ctx workflow.Context, cause error) error {
-	failed := SearchAttributeDeliveryStatus.ValueSet(string(webhook.DeliveryFailed))
+	failed := contract.SearchAttributeDeliveryStatus.ValueSet(string(webhook.DeliveryFailed))
 	if err := workflow.UpsertTypedSearchAttributes(ctx, failed); err != nil {
 		return err
 	}
-	return temporal.NewNonRetryableApplicationError("every attempt failed", ErrTypeDeliveryPermanentlyFailed, cause)
+	return temporal.NewNonRetryableApplicationError(
+		"every attempt failed", contract.ErrTypeDeliveryPermanentlyFailed, cause)
 }

@@ -9,6 +9,7 @@ import (
 
 	"example.com/checkout/activities"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -63,7 +64,7 @@ func Reconcile(ctx workflow.Context) (ReconcileResult, error) {
 func restartAsChildren(ctx workflow.Context, _ *activities.Restarts) error {
 	var (
 		h       *activities.Housekeeping
-		orphans []activities.Orphan
+		orphans []contract.Orphan
 	)
 	if err := workflow.ExecuteActivity(ctx, h.FindOrphans).Get(ctx, &orphans); err != nil {
 		return err
@@ -77,7 +78,7 @@ func restartAsChildren(ctx workflow.Context, _ *activities.Restarts) error {
 
 // restart starts the run of an orphan, even when its id has closed runs. If an open run exists by
 // now, that run goes on.
-func restart(ctx workflow.Context, o activities.Orphan) workflow.ChildWorkflowFuture {
+func restart(ctx workflow.Context, o contract.Orphan) workflow.ChildWorkflowFuture {
 	prefix, _, _ := strings.Cut(o.ID, "_")
 	again := func(options workflow.ChildWorkflowOptions) workflow.ChildWorkflowOptions {
 		options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
@@ -86,21 +87,21 @@ func restart(ctx workflow.Context, o activities.Orphan) workflow.ChildWorkflowFu
 
 	switch prefix {
 	case checkout.PrefixSession:
-		options := again(childOptions(o.ID, TaskQueueCheckout, "session", o.Owner,
-			SearchAttributeSessionStatus.ValueSet(string(checkout.StatusPending))))
+		options := again(childOptions(o.ID, contract.TaskQueueCheckout, "session", o.Owner,
+			contract.SearchAttributeSessionStatus.ValueSet(string(checkout.StatusPending))))
 		return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options),
-			TypeCheckoutSession, CheckoutSessionInput{
-				Ref: o.Ref, ExpiresAt: o.ExpiresAt, ActionTimeout: ActionTimeout,
+			contract.TypeCheckoutSession, contract.CheckoutSessionInput{
+				Ref: o.Ref, ExpiresAt: o.ExpiresAt, ActionTimeout: contract.ActionTimeout,
 				PaymentID: o.PaymentID,
 			})
 	case checkout.PrefixPayout:
 		options := again(payoutOptions(o.Owner, o.ID))
-		return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), TypePayout,
-			PayoutInput{Ref: o.Ref})
+		return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), contract.TypePayout,
+			contract.PayoutInput{Ref: o.Ref})
 	case checkout.PrefixReplay:
-		options := again(childOptions(o.ID, TaskQueueWebhooks, "bulk replay", o.Owner))
+		options := again(childOptions(o.ID, contract.TaskQueueWebhooks, "bulk replay", o.Owner))
 		return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options),
-			TypeWebhookReplay, WebhookReplayInput{Ref: o.Ref})
+			contract.TypeWebhookReplay, contract.WebhookReplayInput{Ref: o.Ref})
 	}
 
 	ref := webhook.Dispatch{ID: o.ID, EndpointID: o.EndpointID, Host: o.Host}
@@ -108,12 +109,9 @@ func restart(ctx workflow.Context, o activities.Orphan) workflow.ChildWorkflowFu
 		o.EventType, ref)
 }
 
-// RetentionInput holds the ages at which old rows are deleted.
-type RetentionInput = activities.DeleteFinishedInput
-
 // Retention deletes finished deliveries and old events from the log, and what else is old by in. A
 // schedule runs it every hour. It returns the number of deleted deliveries and events.
-func Retention(ctx workflow.Context, in RetentionInput) (int, error) {
+func Retention(ctx workflow.Context, in contract.RetentionInput) (int, error) {
 	var (
 		h       *activities.Housekeeping
 		deleted int

@@ -6,15 +6,13 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"example.com/checkout/activities"
+	"example.com/checkout/workflows/contract"
 )
-
-// ModeInput is the input of TreasurySync and Books.
-type ModeInput = activities.ModeInput
 
 // TreasurySync follows the signed transfers of a mode for one round: it sends them again, raises fees,
 // notes what is final, and freezes an account with an outflow that is not ours. A schedule for each mode
 // runs it every few seconds, one run at a time.
-func TreasurySync(ctx workflow.Context, in ModeInput) (activities.TreasuryReport, error) {
+func TreasurySync(ctx workflow.Context, in contract.ModeInput) (activities.TreasuryReport, error) {
 	var (
 		t      *activities.Treasury
 		report activities.TreasuryReport
@@ -41,7 +39,7 @@ type BooksResult struct {
 
 // Books reads what the card network of a mode reports, compares its charges with the transactions, and
 // makes the refunds that are stored. A part that fails stops no other. A schedule for each mode runs it.
-func Books(ctx workflow.Context, in ModeInput) (BooksResult, error) {
+func Books(ctx workflow.Context, in contract.ModeInput) (BooksResult, error) {
 	var (
 		b      *activities.Books
 		found  activities.ReconcileChargesResult

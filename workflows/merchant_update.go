@@ -4,19 +4,14 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"example.com/checkout/activities"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
-
-// MerchantUpdateInput names the event of the change.
-type MerchantUpdateInput struct {
-	checkout.Ref
-}
 
 // MerchantUpdate starts a delivery to each registration that gets merchant.updated. The caller has
 // already committed the change, its event and the deliveries. Source: interface document, "Event
 // types".
-func MerchantUpdate(ctx workflow.Context, in MerchantUpdateInput) error {
+func MerchantUpdate(ctx workflow.Context, in contract.MerchantUpdateInput) error {
 	var (
 		a    *activities.Payments
 		refs []webhook.Dispatch

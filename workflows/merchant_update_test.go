@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -29,7 +29,7 @@ func TestMerchantUpdate_TellsEachRegistrationThatWantsIt(t *testing.T) {
 	require.Equal(t, checkout.ModeTest, events[0].Mode)
 	for range 2 { // a second run finds the deliveries that the first started
 		env := w.env(events[0].EventID, time.Now())
-		env.ExecuteWorkflow(workflows.TypeMerchantUpdate, workflows.MerchantUpdateInput{Ref: w.owner().Ref(events[0].EventID)})
+		env.ExecuteWorkflow(contract.TypeMerchantUpdate, contract.MerchantUpdateInput{Ref: w.owner().Ref(events[0].EventID)})
 		require.True(t, env.IsWorkflowCompleted())
 		require.NoError(t, env.GetWorkflowError())
 	}

@@ -11,8 +11,8 @@ import (
 	"example.com/checkout/activities"
 	"example.com/checkout/activities/sandbox"
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // quietBank is a card network that tells nobody of its decisions. The bank agrees as soon as it was asked.
@@ -59,11 +59,11 @@ func TestCheckoutSession_OnTestNetworks(t *testing.T) {
 	}))
 	env := w.env(s.ID, s.CreatedAt)
 	started := children(env)
-	pay := update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: id})
+	pay := update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
 	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status, "nobody told the session of the bank's yes")
-	require.Equal(t, checkout.OutcomeActionRequired, pay.result.(workflows.PaymentResult).Outcome)
+	require.Equal(t, checkout.OutcomeActionRequired, pay.result.(contract.PaymentResult).Outcome)
 	require.EqualValues(t, 2, bank.confirms.Load())
-	require.Equal(t, []string{workflows.TypePayout}, *started)
+	require.Equal(t, []string{contract.TypePayout}, *started)
 	require.EqualValues(t, 1, treasury.asked.Load(), "by the payout's own run only")
 	require.Equal(t, checkout.PayoutPending, w.read(s.ID).Payout.Status)
 }

@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -18,9 +19,6 @@ import (
 func historyIsLong(ctx workflow.Context) bool {
 	return workflow.GetInfo(ctx).GetContinueAsNewSuggested()
 }
-
-// ActionTimeout is how long a customer has for 3-D Secure. After it the payment is given up.
-const ActionTimeout = 10 * time.Minute
 
 // forever is longer than any outage.
 const forever = 10 * 365 * 24 * time.Hour
@@ -54,7 +52,7 @@ var chargeOptions = workflow.ActivityOptions{
 // Temporal start it again.
 var watchOptions = workflow.ActivityOptions{
 	Summary:             "watch for the bank's or the card network's answer",
-	StartToCloseTimeout: 2 * ActionTimeout,
+	StartToCloseTimeout: 2 * contract.ActionTimeout,
 	HeartbeatTimeout:    30 * time.Second,
 	RetryPolicy: &temporal.RetryPolicy{
 		InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second,
@@ -107,7 +105,7 @@ func sendPayoutOptions(payoutID string) workflow.LocalActivityOptions {
 // workers delays a delivery and never fails it.
 func sendOptions(made int, receiver string) workflow.ActivityOptions {
 	return workflow.ActivityOptions{
-		TaskQueue:           TaskQueueWebhooks,
+		TaskQueue:           contract.TaskQueueWebhooks,
 		StartToCloseTimeout: webhook.AttemptTimeout,
 		WaitForCancellation: true, // an attempt under way may still succeed
 		Summary:             "attempt to " + receiver,
@@ -131,7 +129,7 @@ func firstAttemptOptions(receiver string) workflow.LocalActivityOptions {
 // fetchOptions have no end: the row counts the tries at the merchant's server, and the activity ends after the
 // last one. What else fails is ours, or the merchant's other pictures come first.
 var fetchOptions = workflow.ActivityOptions{
-	TaskQueue:           TaskQueueWebhooks,
+	TaskQueue:           contract.TaskQueueWebhooks,
 	StartToCloseTimeout: 40 * time.Second, // 10 s for the server, the rest for a place and the decoding
 	RetryPolicy: &temporal.RetryPolicy{
 		InitialInterval: 5 * time.Second, BackoffCoefficient: 2, MaximumInterval: time.Minute,
@@ -143,7 +141,7 @@ const maxAwayDelay = 10 * time.Minute
 
 // recordOptions repeat until PostgreSQL is back: a receiver's answer is never lost.
 var recordOptions = workflow.ActivityOptions{
-	TaskQueue:           TaskQueueWebhooks,
+	TaskQueue:           contract.TaskQueueWebhooks,
 	StartToCloseTimeout: 10 * time.Second,
 	RetryPolicy: &temporal.RetryPolicy{
 		InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2,
@@ -169,15 +167,15 @@ const replayPriority = 4
 func deliveryOptions(
 	owner checkout.Owner, typ webhook.EventType, ref webhook.Dispatch,
 ) workflow.ChildWorkflowOptions {
-	in := NewWebhookDeliveryInput(owner, typ, ref)
-	options := childOptions(ref.ID, TaskQueueWebhooks, in.Summary(), owner, in.SearchAttribute())
+	in := contract.NewWebhookDeliveryInput(owner, typ, ref)
+	options := childOptions(ref.ID, contract.TaskQueueWebhooks, in.Summary(), owner, in.SearchAttribute())
 	options.StaticDetails = in.Details()
 	return options
 }
 
 // payoutOptions are for the run of a payout.
 func payoutOptions(owner checkout.Owner, payoutID string) workflow.ChildWorkflowOptions {
-	return childOptions(payoutID, TaskQueueCheckout, "payout", owner)
+	return childOptions(payoutID, contract.TaskQueueCheckout, "payout", owner)
 }
 
 // childOptions are for a child that outlives its parent. Workflow ids are public ids, so a child
@@ -190,7 +188,7 @@ func childOptions(
 		TaskQueue:             queue,
 		ParentClosePolicy:     enumspb.PARENT_CLOSE_POLICY_ABANDON,
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
-		TypedSearchAttributes: SearchAttributesOf(owner, attributes...),
+		TypedSearchAttributes: contract.SearchAttributesOf(owner, attributes...),
 		// A merchant's backlog delays no other merchant.
 		Priority:      temporal.Priority{FairnessKey: owner.MerchantID},
 		StaticSummary: summary,

@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -73,15 +74,15 @@ func TestOptions_AreThese(t *testing.T) {
 		}},
 		"sendPayoutOptions": {ofLocal(sendPayoutOptions("po_1")), optionsRow{startToClose: time.Second, attempts: 1}},
 		"sendOptions": {ofActivity(sendOptions(0, "shop.example")), optionsRow{
-			queue: TaskQueueWebhooks, startToClose: 15 * time.Second, first: 30 * time.Second, factor: webhook.FallbackFactor,
+			queue: contract.TaskQueueWebhooks, startToClose: 15 * time.Second, first: 30 * time.Second, factor: webhook.FallbackFactor,
 			longest: 12 * time.Hour, attempts: 6, waitForCancel: true,
 		}},
 		"firstAttemptOptions": {ofLocal(firstAttemptOptions("shop.example")), optionsRow{startToClose: 15 * time.Second, attempts: 1}},
 		"recordOptions": {ofActivity(recordOptions), optionsRow{
-			queue: TaskQueueWebhooks, startToClose: 10 * time.Second, first: 500 * ms, factor: 2, longest: time.Minute,
+			queue: contract.TaskQueueWebhooks, startToClose: 10 * time.Second, first: 500 * ms, factor: 2, longest: time.Minute,
 		}},
 		"fetchOptions": {ofActivity(fetchOptions), optionsRow{
-			queue: TaskQueueWebhooks, startToClose: 40 * time.Second, first: 5 * time.Second, factor: 2, longest: time.Minute,
+			queue: contract.TaskQueueWebhooks, startToClose: 40 * time.Second, first: 5 * time.Second, factor: 2, longest: time.Minute,
 		}},
 		"housekeepingOptions": {ofActivity(housekeepingOptions), optionsRow{
 			startToClose: 10 * time.Minute, scheduleToClose: 15 * time.Minute, heartbeat: 30 * time.Second,
@@ -111,9 +112,9 @@ func TestOptions_OfChildren(t *testing.T) {
 		is                 workflow.ChildWorkflowOptions
 		id, queue, summary string
 	}{
-		"deliveryOptions": {deliveryOptions(owner, webhook.PayoutSent, to), "whd_1", TaskQueueWebhooks, "payout.sent to shop.example (webhook_url of the session)"},
-		"payoutOptions":   {payoutOptions(owner, "po_1"), "po_1", TaskQueueCheckout, "payout"},
-		"childOptions":    {childOptions("cs_1", TaskQueueCheckout, "session", owner), "cs_1", TaskQueueCheckout, "session"},
+		"deliveryOptions": {deliveryOptions(owner, webhook.PayoutSent, to), "whd_1", contract.TaskQueueWebhooks, "payout.sent to shop.example (webhook_url of the session)"},
+		"payoutOptions":   {payoutOptions(owner, "po_1"), "po_1", contract.TaskQueueCheckout, "payout"},
+		"childOptions":    {childOptions("cs_1", contract.TaskQueueCheckout, "session", owner), "cs_1", contract.TaskQueueCheckout, "session"},
 	}
 	var named []string
 	for name, row := range rows {
@@ -123,7 +124,7 @@ func TestOptions_OfChildren(t *testing.T) {
 		require.Equal(t, enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE, row.is.WorkflowIDReusePolicy, name)
 		require.Equal(t, temporal.Priority{FairnessKey: "mer_1"}, row.is.Priority, name)
 		require.Zero(t, row.is.WorkflowExecutionTimeout+row.is.WorkflowRunTimeout, name)
-		merchant, _ := row.is.TypedSearchAttributes.GetKeyword(SearchAttributeMerchantID)
+		merchant, _ := row.is.TypedSearchAttributes.GetKeyword(contract.SearchAttributeMerchantID)
 		require.Equal(t, "mer_1", merchant, name)
 	}
 	slices.Sort(named)

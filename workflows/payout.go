@@ -5,19 +5,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"example.com/checkout/activities"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
-
-// PayoutInput names the payout.
-type PayoutInput struct {
-	checkout.Ref
-}
-
-// PayoutResult says how the payout ended.
-type PayoutResult struct {
-	Failure checkout.PayoutFailure `json:"failure,omitempty"` // "" when the payout was sent, or when it waits
-	Held    checkout.PayoutHold    `json:"held,omitempty"`    // why the payout waits
-}
 
 // sendPayout sends the payout within a workflow task of its session. Most transfers succeed at
 // once, so most payouts need no workflow of their own. sendPayout starts a Payout when the try
@@ -26,7 +15,7 @@ type PayoutResult struct {
 // has a Payout: the chain takes longer than a workflow task may. In live mode that is known without
 // asking. It returns the started children, without waiting for them.
 func sendPayout(
-	ctx workflow.Context, in PayoutInput, answered bool,
+	ctx workflow.Context, in contract.PayoutInput, answered bool,
 ) []workflow.ChildWorkflowFuture {
 	if answered && !in.Mode.Live() {
 		var (
@@ -40,7 +29,7 @@ func sendPayout(
 		}
 	}
 	child := workflow.WithChildOptions(ctx, payoutOptions(in.Owner, in.ID))
-	return []workflow.ChildWorkflowFuture{workflow.ExecuteChildWorkflow(child, TypePayout, in)}
+	return []workflow.ChildWorkflowFuture{workflow.ExecuteChildWorkflow(child, contract.TypePayout, in)}
 }
 
 // Payout sends the crypto payout of a completed session when the session could not send it at once.
@@ -49,7 +38,7 @@ func sendPayout(
 // A payout on a real chain may have to wait, for example until the treasury is topped up or a node is
 // back. The run then ends, because a run that waits for days would pin its build. Reconcile starts the
 // payout again.
-func Payout(ctx workflow.Context, in PayoutInput) (PayoutResult, error) {
+func Payout(ctx workflow.Context, in contract.PayoutInput) (contract.PayoutResult, error) {
 	var (
 		a    *activities.Payments
 		sent activities.BroadcastPayoutResult
@@ -60,32 +49,32 @@ func Payout(ctx workflow.Context, in PayoutInput) (PayoutResult, error) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	once := workflow.WithLocalActivityOptions(ctx, sendPayoutOptions(in.ID))
 	err := workflow.ExecuteLocalActivity(once, a.BroadcastPayout, in.Ref).Get(ctx, &sent)
-	if err != nil && !isType(err, activities.ErrTypePayoutNotFound) {
+	if err != nil && !isType(err, contract.ErrTypePayoutNotFound) {
 		repeated := workflow.WithActivityOptions(ctx, broadcastOptions)
 		err = workflow.ExecuteActivity(repeated, a.BroadcastPayout, in.Ref).Get(ctx, &sent)
 	}
-	if err != nil && !isType(err, activities.ErrTypePayoutNotFound) {
+	if err != nil && !isType(err, contract.ErrTypePayoutNotFound) {
 		decide := workflow.WithLocalActivityOptions(ctx, decideOptions)
 		err = workflow.ExecuteLocalActivity(decide, a.HoldPayout, in.Ref).Get(ctx, &sent)
 	}
-	if isType(err, activities.ErrTypePayoutNotFound) {
-		return PayoutResult{}, temporal.NewNonRetryableApplicationError("no such payout",
-			ErrTypePayoutWithoutRow, nil)
+	if isType(err, contract.ErrTypePayoutNotFound) {
+		return contract.PayoutResult{}, temporal.NewNonRetryableApplicationError("no such payout",
+			contract.ErrTypePayoutWithoutRow, nil)
 	}
 	if err != nil {
-		return PayoutResult{}, err
+		return contract.PayoutResult{}, err
 	}
 	if sent.Held != "" {
 		workflow.SetCurrentDetails(ctx, "The payout waits: "+string(sent.Held)+".")
-		return PayoutResult{Held: sent.Held}, nil
+		return contract.PayoutResult{Held: sent.Held}, nil
 	}
 
 	var settled activities.Settlement
 	finish := activities.FinishPayoutInput{Ref: in.Ref, Failure: sent.Failure, Generation: sent.Generation}
 	if err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions),
 		a.FinishPayout, finish).Get(ctx, &settled); err != nil {
-		return PayoutResult{}, err
+		return contract.PayoutResult{}, err
 	}
-	return PayoutResult{Failure: sent.Failure},
+	return contract.PayoutResult{Failure: sent.Failure},
 		awaitStarts(ctx, startDeliveries(ctx, in.Owner, settled.EventType, settled.Deliveries))
 }

@@ -12,8 +12,8 @@ import (
 
 	"example.com/checkout/activities"
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // awayTreasury has no node that answers.
@@ -62,7 +62,7 @@ func (w *world) payout(mode checkout.Mode, chain string) checkout.Ref {
 
 // runPayout runs the workflow of a payout whose treasury is away. Each try takes 20 s. It returns
 // the result and what the workflow took.
-func (w *world) runPayout(ref checkout.Ref, away *awayTreasury) (workflows.PayoutResult, time.Duration) {
+func (w *world) runPayout(ref checkout.Ref, away *awayTreasury) (contract.PayoutResult, time.Duration) {
 	w.t.Helper()
 	w.payments.Live = activities.Networks{Chains: map[string]activities.Chain{"eip155:1": {Payouts: away}}}
 	w.payments.Test.Chains["eip155:31337"] = activities.Chain{Payouts: away}
@@ -72,10 +72,10 @@ func (w *world) runPayout(ref checkout.Ref, away *awayTreasury) (workflows.Payou
 			return w.payments.BroadcastPayout(ctx, ref)
 		}).After(20 * time.Second)
 	began := env.Now()
-	env.ExecuteWorkflow(workflows.TypePayout, workflows.PayoutInput{Ref: ref})
+	env.ExecuteWorkflow(contract.TypePayout, contract.PayoutInput{Ref: ref})
 	require.True(w.t, env.IsWorkflowCompleted())
 	require.NoError(w.t, env.GetWorkflowError())
-	var got workflows.PayoutResult
+	var got contract.PayoutResult
 	require.NoError(w.t, env.GetWorkflowResult(&got))
 	return got, env.Now().Sub(began)
 }
@@ -86,7 +86,7 @@ func TestPayout_IsHeldWhenNoNodeAnswersForMinutes(t *testing.T) {
 	w := newWorld(t)
 	ref, away := w.livePayout(), &awayTreasury{}
 	got, took := w.runPayout(ref, away)
-	require.Equal(t, workflows.PayoutResult{Held: checkout.HoldAway}, got)
+	require.Equal(t, contract.PayoutResult{Held: checkout.HoldAway}, got)
 	t.Logf("%d tries in %v", away.tries, took)
 	require.LessOrEqual(t, took, 6*time.Minute, "of the workflow's time")
 	require.Greater(t, away.tries, 5)
@@ -99,7 +99,7 @@ func TestPayout_IsHeldWhenNoNodeAnswersForMinutes(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, late, 1, "Reconcile starts it again")
 	got, _ = w.runPayout(ref, away)
-	require.Equal(t, workflows.PayoutResult{Held: checkout.HoldAway}, got, "however long it lasts")
+	require.Equal(t, contract.PayoutResult{Held: checkout.HoldAway}, got, "however long it lasts")
 }
 
 // On a test network too: a node may be away for days.
@@ -107,7 +107,7 @@ func TestPayout_OfTestModeIsHeldToo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	got, took := w.runPayout(w.payout(checkout.ModeTest, "eip155:31337"), &awayTreasury{})
-	require.Equal(t, workflows.PayoutResult{Held: checkout.HoldAway}, got)
+	require.Equal(t, contract.PayoutResult{Held: checkout.HoldAway}, got)
 	require.LessOrEqual(t, took, 6*time.Minute, "of the workflow's time")
 }
 
@@ -122,7 +122,7 @@ func TestPayout_ThatIsDecidedMeanwhileIsNotHeld(t *testing.T) {
 		_, err := w.RefundPayout(context.Background(), ref)
 		require.NoError(t, err)
 	}})
-	require.Equal(t, workflows.PayoutResult{Failure: checkout.PayoutNetworkError}, got)
+	require.Equal(t, contract.PayoutResult{Failure: checkout.PayoutNetworkError}, got)
 }
 
 func TestPayout_WithoutALiveRowFails(t *testing.T) {
@@ -130,6 +130,6 @@ func TestPayout_WithoutALiveRowFails(t *testing.T) {
 	w := newWorld(t)
 	w.payments.Live = activities.Networks{Chains: map[string]activities.Chain{"eip155:1": {Payouts: &awayTreasury{}}}}
 	env := w.env("po_forged", time.Now())
-	env.ExecuteWorkflow(workflows.TypePayout, workflows.PayoutInput{Ref: w.merchant.Owner(checkout.ModeLive).Ref("po_forged")})
-	require.Equal(t, workflows.ErrTypePayoutWithoutRow, errType(env.GetWorkflowError()))
+	env.ExecuteWorkflow(contract.TypePayout, contract.PayoutInput{Ref: w.merchant.Owner(checkout.ModeLive).Ref("po_forged")})
+	require.Equal(t, contract.ErrTypePayoutWithoutRow, errType(env.GetWorkflowError()))
 }

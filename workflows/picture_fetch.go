@@ -4,17 +4,12 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"example.com/checkout/activities"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
-
-// PictureFetchInput names the picture. Its URL may hold a token, so only the row has it.
-type PictureFetchInput struct {
-	checkout.Ref
-}
 
 // PictureFetch gets our copy of the picture of a line item, or notes that it cannot be had. The page works
 // without it.
-func PictureFetch(ctx workflow.Context, in PictureFetchInput) error {
+func PictureFetch(ctx workflow.Context, in contract.PictureFetchInput) error {
 	var p *activities.Pictures
 	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, fetchOptions), p.FetchPicture, in.Ref).Get(ctx, nil)
 }

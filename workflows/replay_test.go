@@ -18,6 +18,7 @@ import (
 
 	"example.com/checkout/activities"
 	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/contract"
 )
 
 // The histories were recorded on the real server from code that was committed:
@@ -111,7 +112,7 @@ func TestReplay_EveryStoredHistory(t *testing.T) {
 		}
 		seen[h.workflow] = s
 	}
-	for _, name := range []string{workflows.TypeCheckoutSession, workflows.TypePayout, workflows.TypeWebhookDelivery, workflows.TypeWebhookReplay} {
+	for _, name := range []string{contract.TypeCheckoutSession, contract.TypePayout, contract.TypeWebhookDelivery, contract.TypeWebhookReplay} {
 		require.Equal(t, [2]bool{true, true}, seen[name], "%s has a closed and an open history", name)
 	}
 }
@@ -133,7 +134,7 @@ func TestReplay_SessionsStayWithinTheirBudget(t *testing.T) {
 	}
 
 	for _, h := range histories(t) {
-		if h.workflow != workflows.TypeCheckoutSession || !h.closed {
+		if h.workflow != contract.TypeCheckoutSession || !h.closed {
 			continue
 		}
 		name := strings.TrimSuffix(filepath.Base(h.path), ".json")
@@ -163,46 +164,46 @@ func TestReplay_FindsChangedWorkflows(t *testing.T) {
 		workflow string
 		changed  any
 	}{
-		"session: an activity before the timer": {workflows.TypeCheckoutSession,
-			func(ctx workflow.Context, in workflows.CheckoutSessionInput) (workflows.CheckoutSessionResult, error) {
+		"session: an activity before the timer": {contract.TypeCheckoutSession,
+			func(ctx workflow.Context, in contract.CheckoutSessionInput) (contract.CheckoutSessionResult, error) {
 				activityFirst(ctx, payments.ExpireSession)
 				return workflows.CheckoutSession(ctx, in)
 			}},
-		"session: no timer": {workflows.TypeCheckoutSession,
-			func(ctx workflow.Context, in workflows.CheckoutSessionInput) (workflows.CheckoutSessionResult, error) {
-				return workflows.CheckoutSessionResult{}, workflow.Await(ctx, func() bool { return false })
+		"session: no timer": {contract.TypeCheckoutSession,
+			func(ctx workflow.Context, in contract.CheckoutSessionInput) (contract.CheckoutSessionResult, error) {
+				return contract.CheckoutSessionResult{}, workflow.Await(ctx, func() bool { return false })
 			}},
-		"session: a pause before the timer": {workflows.TypeCheckoutSession,
-			func(ctx workflow.Context, in workflows.CheckoutSessionInput) (workflows.CheckoutSessionResult, error) {
+		"session: a pause before the timer": {contract.TypeCheckoutSession,
+			func(ctx workflow.Context, in contract.CheckoutSessionInput) (contract.CheckoutSessionResult, error) {
 				_ = workflow.Sleep(ctx, time.Second)
 				return workflows.CheckoutSession(ctx, in)
 			}},
-		"payout: another activity": {workflows.TypePayout,
-			func(ctx workflow.Context, in workflows.PayoutInput) (workflows.PayoutResult, error) {
+		"payout: another activity": {contract.TypePayout,
+			func(ctx workflow.Context, in contract.PayoutInput) (contract.PayoutResult, error) {
 				activityFirst(ctx, payments.ChargeCard)
-				return workflows.PayoutResult{}, nil
+				return contract.PayoutResult{}, nil
 			}},
-		"delivery: another activity": {workflows.TypeWebhookDelivery,
-			func(ctx workflow.Context, in workflows.WebhookDeliveryInput) (workflows.WebhookDeliveryResult, error) {
+		"delivery: another activity": {contract.TypeWebhookDelivery,
+			func(ctx workflow.Context, in contract.WebhookDeliveryInput) (contract.WebhookDeliveryResult, error) {
 				activityFirst(ctx, deliveries.FailDelivery)
-				return workflows.WebhookDeliveryResult{}, nil
+				return contract.WebhookDeliveryResult{}, nil
 			}},
-		"delivery: a pause before the first attempt": {workflows.TypeWebhookDelivery,
-			func(ctx workflow.Context, in workflows.WebhookDeliveryInput) (workflows.WebhookDeliveryResult, error) {
+		"delivery: a pause before the first attempt": {contract.TypeWebhookDelivery,
+			func(ctx workflow.Context, in contract.WebhookDeliveryInput) (contract.WebhookDeliveryResult, error) {
 				_ = workflow.Sleep(ctx, time.Second)
 				return workflows.WebhookDelivery(ctx, in)
 			}},
-		"merchant update: a pause before the deliveries": {workflows.TypeMerchantUpdate,
-			func(ctx workflow.Context, in workflows.MerchantUpdateInput) error {
+		"merchant update: a pause before the deliveries": {contract.TypeMerchantUpdate,
+			func(ctx workflow.Context, in contract.MerchantUpdateInput) error {
 				_ = workflow.Sleep(ctx, time.Second)
 				return workflows.MerchantUpdate(ctx, in)
 			}},
-		"bulk replay: an activity before its first step": {workflows.TypeWebhookReplay,
-			func(ctx workflow.Context, in workflows.WebhookReplayInput) (workflows.WebhookReplayResult, error) {
+		"bulk replay: an activity before its first step": {contract.TypeWebhookReplay,
+			func(ctx workflow.Context, in contract.WebhookReplayInput) (contract.WebhookReplayResult, error) {
 				activityFirst(ctx, deliveries.NextReplayed)
 				return workflows.WebhookReplay(ctx, in)
 			}},
-		"reconcile: another order": {workflows.TypeReconcile,
+		"reconcile: another order": {contract.TypeReconcile,
 			func(ctx workflow.Context) (workflows.ReconcileResult, error) {
 				activityFirst(ctx, housekeeping.RestartOrphans)
 				return workflows.Reconcile(ctx)

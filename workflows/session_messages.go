@@ -7,15 +7,16 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // listen registers the query, the updates and the signals of a session. The validators refuse
 // early, because an update that a validator refuses is not written to the history.
 func (s *session) listen(ctx workflow.Context) error {
-	validatePay := func(_ workflow.Context, in PayInput) error {
+	validatePay := func(_ workflow.Context, in contract.PayInput) error {
 		return s.refuses(checkout.MessagePay, in.TransactionID)
 	}
-	validateComplete := func(_ workflow.Context, in CompleteInput) error {
+	validateComplete := func(_ workflow.Context, in contract.CompleteInput) error {
 		return s.refuses(checkout.MessageComplete, in.TransactionID)
 	}
 	validateEnd := func(m checkout.Message) func(workflow.Context) error {
@@ -23,23 +24,23 @@ func (s *session) listen(ctx workflow.Context) error {
 	}
 
 	err := errors.Join(
-		workflow.SetQueryHandler(ctx, QueryStatus, func() (SessionState, error) { return s.state(), nil }),
-		setUpdateHandler(ctx, UpdatePay, s.pay, validatePay),
-		setUpdateHandler(ctx, UpdateComplete, s.complete, validateComplete),
-		setUpdateHandler(ctx, UpdateExpire, s.end(checkout.MessageExpire), validateEnd(checkout.MessageExpire)),
-		setUpdateHandler(ctx, UpdateAdvance, s.end(checkout.MessageAdvance), validateEnd(checkout.MessageAdvance)),
+		workflow.SetQueryHandler(ctx, contract.QueryStatus, func() (contract.SessionState, error) { return s.state(), nil }),
+		setUpdateHandler(ctx, contract.UpdatePay, s.pay, validatePay),
+		setUpdateHandler(ctx, contract.UpdateComplete, s.complete, validateComplete),
+		setUpdateHandler(ctx, contract.UpdateExpire, s.end(checkout.MessageExpire), validateEnd(checkout.MessageExpire)),
+		setUpdateHandler(ctx, contract.UpdateAdvance, s.end(checkout.MessageAdvance), validateEnd(checkout.MessageAdvance)),
 	)
 
 	workflow.GoNamed(ctx, "signal expire", func(ctx workflow.Context) {
 		for {
-			workflow.GetSignalChannel(ctx, SignalExpire).Receive(ctx, nil)
+			workflow.GetSignalChannel(ctx, contract.SignalExpire).Receive(ctx, nil)
 			s.signal(checkout.MessageExpire, "")
 		}
 	})
 	workflow.GoNamed(ctx, "signal complete", func(ctx workflow.Context) {
 		for {
-			var in CompleteInput
-			workflow.GetSignalChannel(ctx, SignalComplete).Receive(ctx, &in)
+			var in contract.CompleteInput
+			workflow.GetSignalChannel(ctx, contract.SignalComplete).Receive(ctx, &in)
 			s.signal(checkout.MessageComplete, in.TransactionID)
 		}
 	})
@@ -112,9 +113,9 @@ func (s *session) accept(m checkout.Message, transactionID string) error {
 }
 
 // pay charges the card and answers with the outcome.
-func (s *session) pay(ctx workflow.Context, in PayInput) (PaymentResult, error) {
+func (s *session) pay(ctx workflow.Context, in contract.PayInput) (contract.PaymentResult, error) {
 	if err := s.accept(checkout.MessagePay, in.TransactionID); err != nil {
-		return PaymentResult{}, err
+		return contract.PaymentResult{}, err
 	}
 	workflow.SetCurrentDetails(ctx, "A payment is in flight.")
 	return s.chargeCard(ctx, s.payment)
@@ -122,9 +123,9 @@ func (s *session) pay(ctx workflow.Context, in PayInput) (PaymentResult, error) 
 
 // complete asks the card network whether the payment was paid and returns the network's answer.
 // The message alone never marks a payment as paid.
-func (s *session) complete(ctx workflow.Context, in CompleteInput) (PaymentResult, error) {
+func (s *session) complete(ctx workflow.Context, in contract.CompleteInput) (contract.PaymentResult, error) {
 	if err := s.accept(checkout.MessageComplete, in.TransactionID); err != nil {
-		return PaymentResult{}, err
+		return contract.PaymentResult{}, err
 	}
 	if got, ok := s.decided[in.TransactionID]; ok {
 		return got, nil
@@ -134,10 +135,10 @@ func (s *session) complete(ctx workflow.Context, in CompleteInput) (PaymentResul
 
 // end returns the handler of expire or advance. It answers with the state of the session, as
 // soon as the end is written or a payment turns out to be in flight.
-func (s *session) end(m checkout.Message) func(workflow.Context) (SessionState, error) {
-	return func(ctx workflow.Context) (SessionState, error) {
+func (s *session) end(m checkout.Message) func(workflow.Context) (contract.SessionState, error) {
+	return func(ctx workflow.Context) (contract.SessionState, error) {
 		if err := s.accept(m, ""); err != nil {
-			return SessionState{}, err
+			return contract.SessionState{}, err
 		}
 		ctx, _ = workflow.NewDisconnectedContext(ctx) // a cancel ends the session too: keep waiting for the end
 		err := workflow.Await(ctx, func() bool { return s.phase() != checkout.PhaseExpiring })
@@ -148,8 +149,8 @@ func (s *session) end(m checkout.Message) func(workflow.Context) (SessionState, 
 	}
 }
 
-func (s *session) state() SessionState {
-	return SessionState{Status: s.status, PaymentInFlight: s.payment != nil}
+func (s *session) state() contract.SessionState {
+	return contract.SessionState{Status: s.status, PaymentInFlight: s.payment != nil}
 }
 
 // signal handles a message whose sender gets no answer. A message that the table refuses is
@@ -163,7 +164,7 @@ func (s *session) signal(m checkout.Message, transactionID string) {
 // drain reads and logs the signals that came after the end. With unread signals, the server
 // would refuse to close the run.
 func (s *session) drain(ctx workflow.Context) {
-	for _, name := range []string{SignalExpire, SignalComplete} {
+	for _, name := range []string{contract.SignalExpire, contract.SignalComplete} {
 		for workflow.GetSignalChannel(ctx, name).ReceiveAsync(nil) {
 			s.log.Info("signal ignored", "op", name, "reason", "the session has ended")
 		}

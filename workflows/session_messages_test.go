@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/activities"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // An operator reset the run, which forgot that a card waits for 3-D Secure.
@@ -22,10 +22,10 @@ func TestCheckoutSession_AnExpireThatIsRefusedHasNoEffectLater(t *testing.T) {
 	forgotten := w.payment(s.ID, card3DS)
 	w.charge(s, forgotten)
 	env := w.env(s.ID, s.CreatedAt)
-	refused := update(env, time.Minute, workflows.UpdateExpire, "e")
-	paid := update(env, 30*time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: w.payment(s.ID, cardSucceeds)})
+	refused := update(env, time.Minute, contract.UpdateExpire, "e")
+	paid := update(env, 30*time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(s.ID, cardSucceeds)})
 	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
-	require.Equal(t, workflows.ErrTypePaymentInFlight, errType(refused.err))
+	require.Equal(t, contract.ErrTypePaymentInFlight, errType(refused.err))
 	require.Equal(t, 1, w.count(`SELECT count(*) FROM transaction WHERE id = $1 AND status = 'failed'`, forgotten))
 	require.NoError(t, paid.err, "the session is open once the forgotten payment has failed")
 }
@@ -36,23 +36,23 @@ func TestCheckoutSession_AnExpireFindsASessionThatWasPaid(t *testing.T) {
 	s, in := w.session()
 	w.pay(s) // by a run that is lost
 	env := w.env(s.ID, s.CreatedAt)
-	refused := update(env, time.Minute, workflows.UpdateExpire, "e")
+	refused := update(env, time.Minute, contract.UpdateExpire, "e")
 	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
-	require.Equal(t, workflows.ErrTypeSessionNotPending, errType(refused.err))
+	require.Equal(t, contract.ErrTypeSessionNotPending, errType(refused.err))
 }
 
 func TestCheckoutSession_AnExpireOfASessionWithoutARowIsAnswered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	in := workflows.CheckoutSessionInput{
+	in := contract.CheckoutSessionInput{
 		Ref:       w.owner().Ref(checkout.NewID(checkout.PrefixSession)),
-		ExpiresAt: time.Now().Add(time.Hour), ActionTimeout: workflows.ActionTimeout,
+		ExpiresAt: time.Now().Add(time.Hour), ActionTimeout: contract.ActionTimeout,
 	}
 	env := w.env(in.ID, time.Now())
-	refused := update(env, time.Minute, workflows.UpdateExpire, "e")
+	refused := update(env, time.Minute, contract.UpdateExpire, "e")
 	require.Empty(t, runSession(t, env, in).Status)
 	require.True(t, refused.done)
-	require.Equal(t, workflows.ErrTypeSessionNotPending, errType(refused.err))
+	require.Equal(t, contract.ErrTypeSessionNotPending, errType(refused.err))
 }
 
 // Messages that come while the card network is asked share the answer to the next question.
@@ -70,19 +70,19 @@ func TestCheckoutSession_ThoseWhoAskAtOnceShareAnAnswer(t *testing.T) {
 			}
 			return w.payments.ConfirmPayment(ctx, in)
 		}).After(10 * time.Second)
-	update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: id})
-	first := update(env, 2*time.Minute, workflows.UpdateComplete, "first", workflows.CompleteInput{TransactionID: id})
+	update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
+	first := update(env, 2*time.Minute, contract.UpdateComplete, "first", contract.CompleteInput{TransactionID: id})
 	var later []*reply
 	for i := range 5 {
-		later = append(later, update(env, 2*time.Minute+time.Duration(i+1)*time.Second, workflows.UpdateComplete, "c"+strconv.Itoa(i),
-			workflows.CompleteInput{TransactionID: id}))
+		later = append(later, update(env, 2*time.Minute+time.Duration(i+1)*time.Second, contract.UpdateComplete, "c"+strconv.Itoa(i),
+			contract.CompleteInput{TransactionID: id}))
 	}
 	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
 	require.Equal(t, 2, asked)
 	require.NoError(t, first.err)
-	require.Equal(t, workflows.PaymentResult{Outcome: checkout.OutcomeProcessing, Status: checkout.StatusPending}, first.result)
+	require.Equal(t, contract.PaymentResult{Outcome: checkout.OutcomeProcessing, Status: checkout.StatusPending}, first.result)
 	for _, r := range later {
 		require.NoError(t, r.err)
-		require.Equal(t, workflows.PaymentResult{Outcome: checkout.OutcomeSucceeded, Status: checkout.StatusCompleted}, r.result)
+		require.Equal(t, contract.PaymentResult{Outcome: checkout.OutcomeSucceeded, Status: checkout.StatusCompleted}, r.result)
 	}
 }

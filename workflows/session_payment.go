@@ -9,18 +9,19 @@ import (
 
 	"example.com/checkout/activities"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // payment is the payment in flight, with the questions to the card network about it. Questions
 // are numbered from 1 and asked one at a time.
 type payment struct {
 	transactionID string
-	asked         int           // number of the last question
-	answered      int           // number of the last answer
-	wanted        bool          // a message waits for the next answer
-	watch         bool          // nobody tells of a decision: see activities.PaymentAnswer
-	result        PaymentResult // the last answer
-	err           error         // the last answer, if it is an error
+	asked         int                    // number of the last question
+	answered      int                    // number of the last answer
+	wanted        bool                   // a message waits for the next answer
+	watch         bool                   // nobody tells of a decision: see activities.PaymentAnswer
+	result        contract.PaymentResult // the last answer
+	err           error                  // the last answer, if it is an error
 }
 
 // maxQuestions limits the questions that messages can cause about one payment. After that, the
@@ -37,7 +38,7 @@ const (
 )
 
 // chargeCard charges the card. The session does not expire until the payment is decided.
-func (s *session) chargeCard(ctx workflow.Context, p *payment) (PaymentResult, error) {
+func (s *session) chargeCard(ctx workflow.Context, p *payment) (contract.PaymentResult, error) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx) // a cancel must not interrupt a payment
 	s.ask(ctx, p, charge)
 	workflow.GoNamed(ctx, "payment", func(ctx workflow.Context) { s.follow(ctx, p) })
@@ -108,12 +109,12 @@ func (s *session) watch(ctx workflow.Context, p *payment) {
 
 // nextAnswer waits for the answer to the next question, or for the decision. Messages that wait
 // at the same time share one answer.
-func (s *session) nextAnswer(ctx workflow.Context, p *payment) (PaymentResult, error) {
+func (s *session) nextAnswer(ctx workflow.Context, p *payment) (contract.PaymentResult, error) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	next := p.asked + 1
 	wake := func() bool { return p.answered >= next || s.payment != p }
 	if err := workflow.Await(ctx, wake); err != nil {
-		return PaymentResult{}, err
+		return contract.PaymentResult{}, err
 	}
 	return p.result, p.err
 }
@@ -129,18 +130,18 @@ func (s *session) ask(ctx workflow.Context, p *payment, q question) {
 	var other string
 	switch {
 	case p.err == nil:
-	case isType(p.err, activities.ErrTypePaymentNotFound): // no row: nothing was charged
+	case isType(p.err, contract.ErrTypePaymentNotFound): // no row: nothing was charged
 		s.payment = nil
 		p.err = s.refusal(checkout.RefusedPaymentNotFound)
-	case isType(p.err, activities.ErrTypePaymentNotPossible): // the payment never began
+	case isType(p.err, contract.ErrTypePaymentNotPossible): // the payment never began
 		s.payment = nil
 		p.err = s.refusal(checkout.RefusedNotPossible)
-	case isType(p.err, activities.ErrTypeSessionNotPending, activities.ErrTypeSessionNotFound):
+	case isType(p.err, contract.ErrTypeSessionNotPending, contract.ErrTypeSessionNotFound):
 		// By PostgreSQL's clock the time is over, or the session has already ended.
 		// endInTime reads the status when it expires the session.
 		s.payment, s.due = nil, max(s.due, onTime)
 		p.err = s.refusal(checkout.RefusedNotPending)
-	case isType(p.err, activities.ErrTypePaymentInFlight):
+	case isType(p.err, contract.ErrTypePaymentInFlight):
 		// Another payment is in flight. An operator reset the run, so it does not know it.
 		s.payment = nil
 		if details(p.err, &other) {
@@ -155,15 +156,15 @@ func (s *session) ask(ctx workflow.Context, p *payment, q question) {
 
 // decide asks the question. If the answer is final, decide writes it. If PostgreSQL lost the
 // answer (ErrTypePaymentUndecided), decide asks again with giveUp.
-func (s *session) decide(ctx workflow.Context, p *payment, q question) (PaymentResult, error) {
+func (s *session) decide(ctx workflow.Context, p *payment, q question) (contract.PaymentResult, error) {
 	for {
 		answer, err := s.askNetwork(ctx, p, q)
 		p.watch = p.watch || answer.Watch
 		if err != nil || !answer.Outcome.Final() {
-			return PaymentResult{Outcome: answer.Outcome, Status: s.status}, err
+			return contract.PaymentResult{Outcome: answer.Outcome, Status: s.status}, err
 		}
 		got, err := s.finishPayment(ctx, p, answer)
-		if !isType(err, activities.ErrTypePaymentUndecided) {
+		if !isType(err, contract.ErrTypePaymentUndecided) {
 			return got, err
 		}
 		q = giveUp
@@ -193,8 +194,8 @@ func (s *session) askNetwork(
 
 	ctx = workflow.WithActivityOptions(ctx, options)
 	err := workflow.ExecuteActivity(ctx, run, s.paymentRef(p)).Get(ctx, &answer)
-	refused := isType(err, activities.ErrTypePaymentNotFound, activities.ErrTypeSessionNotPending,
-		activities.ErrTypePaymentInFlight, activities.ErrTypePaymentNotPossible)
+	refused := isType(err, contract.ErrTypePaymentNotFound, contract.ErrTypeSessionNotPending,
+		contract.ErrTypePaymentInFlight, contract.ErrTypePaymentNotPossible)
 	if err != nil && !refused && q != giveUp {
 		s.log.Warn("the card network's answer stays unknown",
 			"transaction_id", p.transactionID, "question", q, "error", err)
@@ -206,7 +207,7 @@ func (s *session) askNetwork(
 // finishPayment writes the decision and queues it for CheckoutSession to carry out.
 func (s *session) finishPayment(
 	ctx workflow.Context, p *payment, answer activities.PaymentAnswer,
-) (PaymentResult, error) {
+) (contract.PaymentResult, error) {
 	var (
 		a        *activities.Payments
 		decision activities.Settlement
@@ -214,12 +215,12 @@ func (s *session) finishPayment(
 	options := workflow.WithLocalActivityOptions(ctx, decideOptions)
 	err := workflow.ExecuteLocalActivity(options, a.FinishPayment, s.paymentRef(p)).Get(ctx, &decision)
 	if err != nil {
-		return PaymentResult{}, err
+		return contract.PaymentResult{}, err
 	}
 
 	s.payment, s.status = nil, decision.Status
 	s.settled = append(s.settled, decision)
-	got := PaymentResult{Outcome: answer.Outcome, Failure: answer.Failure, Status: s.status}
+	got := contract.PaymentResult{Outcome: answer.Outcome, Failure: answer.Failure, Status: s.status}
 	s.decided[p.transactionID] = got
 	if !s.status.Final() {
 		workflow.SetCurrentDetails(ctx, "A payment failed; the customer may try again.")

@@ -6,6 +6,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"example.com/checkout/activities"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -18,7 +19,7 @@ import (
 // Before each attempt, webhook.DeliverySnapshot.Decide decides on the row in PostgreSQL whether it may
 // be made. Signals: retry_now makes the next attempt at once; resume wakes a delivery that was
 // on hold.
-func WebhookDelivery(ctx workflow.Context, in WebhookDeliveryInput) (WebhookDeliveryResult, error) {
+func WebhookDelivery(ctx workflow.Context, in contract.WebhookDeliveryInput) (contract.WebhookDeliveryResult, error) {
 	var (
 		a *activities.Deliveries
 		d = newDelivery(ctx, in)
@@ -26,17 +27,17 @@ func WebhookDelivery(ctx workflow.Context, in WebhookDeliveryInput) (WebhookDeli
 	for {
 		d.readSignals(ctx)
 		if historyIsLong(ctx) && ctx.Err() == nil {
-			return WebhookDeliveryResult{}, d.continueAsNew(ctx)
+			return contract.WebhookDeliveryResult{}, d.continueAsNew(ctx)
 		}
 
 		sent, refused := d.send(ctx)
 		state, err := sent.DeliveryState, error(nil)
 		switch {
 		case isNotFound(refused):
-			return WebhookDeliveryResult{}, errWithoutRow
+			return contract.WebhookDeliveryResult{}, errWithoutRow
 		case refused != nil && ctx.Err() != nil: // canceled, perhaps while an attempt was failing
 			err = record(ctx, a.CancelDelivery, d.ref, &state)
-			return WebhookDeliveryResult{canceledUnlessDelivered(state.Status)}, err
+			return contract.WebhookDeliveryResult{Status: canceledUnlessDelivered(state.Status)}, err
 		case refused != nil: // the row says whether this was the last attempt
 			err = record(ctx, a.FailDelivery, d.ref, &state)
 		case sent.Unrecorded != nil: // the receiver has the event, but PostgreSQL could not note it
@@ -48,22 +49,22 @@ func WebhookDelivery(ctx workflow.Context, in WebhookDeliveryInput) (WebhookDeli
 
 		switch {
 		case err != nil:
-			return WebhookDeliveryResult{}, err
+			return contract.WebhookDeliveryResult{}, err
 		case state.Status == webhook.DeliveryPending:
 			d.made = state.Made
 		case wasReset(ctx) && state.RunID != d.runID(ctx): // the row shows the end of the run before the reset
 			d.made, d.scheduled = 0, false
 		case state.Status == webhook.DeliveryFailed && refused != nil:
-			return WebhookDeliveryResult{}, permanentlyFailed(ctx, refused)
+			return contract.WebhookDeliveryResult{}, permanentlyFailed(ctx, refused)
 		default:
-			return WebhookDeliveryResult{state.Status}, nil
+			return contract.WebhookDeliveryResult{Status: state.Status}, nil
 		}
 	}
 }
 
 // delivery is the state of a run between its attempts.
 type delivery struct {
-	in               WebhookDeliveryInput
+	in               contract.WebhookDeliveryInput
 	ref              activities.DeliveryInput
 	retryNow, resume workflow.ReceiveChannel
 	made             int  // attempts so far
@@ -74,7 +75,7 @@ type delivery struct {
 // send makes attempts until one is accepted, none is left, none can be made now, or retry_now
 // comes. The first attempt is a local activity. Most deliveries need only one attempt, and a
 // local activity costs no dispatch.
-func (d *delivery) send(ctx workflow.Context) (sent activities.SendAttemptResult, err error) {
+func (d *delivery) send(ctx workflow.Context) (sent contract.SendAttemptResult, err error) {
 	if ctx.Err() != nil {
 		return sent, ctx.Err()
 	}
@@ -88,7 +89,7 @@ func (d *delivery) send(ctx workflow.Context) (sent activities.SendAttemptResult
 
 	if !d.scheduled {
 		whole, _ := workflow.NewDisconnectedContext(ctx) // after a cancel, wait for the attempt under way
-		local := workflow.WithLocalActivityOptions(whole, firstAttemptOptions(d.in.receiver()))
+		local := workflow.WithLocalActivityOptions(whole, firstAttemptOptions(d.in.Receiver()))
 		err = workflow.ExecuteLocalActivity(local, a.SendAttempt, in).Get(ctx, &sent)
 		if err == nil || isNotFound(err) {
 			return sent, err
@@ -96,7 +97,7 @@ func (d *delivery) send(ctx workflow.Context) (sent activities.SendAttemptResult
 		d.scheduled = true
 	}
 
-	sending, hurry := workflow.WithCancel(workflow.WithActivityOptions(ctx, sendOptions(d.made, d.in.receiver())))
+	sending, hurry := workflow.WithCancel(workflow.WithActivityOptions(ctx, sendOptions(d.made, d.in.Receiver())))
 	attempts := workflow.ExecuteActivity(sending, a.SendAttempt, in)
 	// A cancel ends the attempts too.
 	_ = workflow.Await(ctx, func() bool { return attempts.IsReady() || d.retryNow.Len() > 0 })
@@ -122,8 +123,8 @@ func (d *delivery) readSignals(ctx workflow.Context) {
 
 // wait waits after a try that sent nothing: until the next try makes sense, or until the run is
 // canceled.
-func (d *delivery) wait(ctx workflow.Context, sent activities.SendAttemptResult) {
-	if sent.Reason == activities.ReasonAway {
+func (d *delivery) wait(ctx workflow.Context, sent contract.SendAttemptResult) {
+	if sent.Reason == contract.ReasonAway {
 		d.away++
 		sent.Wait = min(time.Second<<min(d.away, 10), maxAwayDelay)
 	} else {
@@ -131,9 +132,9 @@ func (d *delivery) wait(ctx workflow.Context, sent activities.SendAttemptResult)
 	}
 
 	switch sent.Reason {
-	case activities.ReasonReset: // nothing to wait for
-	case activities.ReasonHeld:
-		workflow.SetCurrentDetails(ctx, "on hold: waits for the signal "+SignalResume)
+	case contract.ReasonReset: // nothing to wait for
+	case contract.ReasonHeld:
+		workflow.SetCurrentDetails(ctx, "on hold: waits for the signal "+contract.SignalResume)
 		_ = workflow.Await(ctx, func() bool { return d.resume.Len() > 0 })
 		workflow.SetCurrentDetails(ctx, "")
 	default:

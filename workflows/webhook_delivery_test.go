@@ -16,19 +16,19 @@ import (
 
 	"example.com/checkout/activities"
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
 
 // delivery creates one delivery of checkout.completed to the receiver.
-func (w *world) delivery() workflows.WebhookDeliveryInput {
+func (w *world) delivery() contract.WebhookDeliveryInput {
 	w.t.Helper()
 	w.endpoint(webhook.CheckoutCompleted)
 	w.completed(cardSucceeds)
 	var id string
 	w.row(`SELECT id FROM webhook_delivery`, &id)
-	return workflows.WebhookDeliveryInput{Ref: w.owner().Ref(id), EventType: webhook.CheckoutCompleted, Host: "127.0.0.1"}
+	return contract.WebhookDeliveryInput{Ref: w.owner().Ref(id), EventType: webhook.CheckoutCompleted, Host: "127.0.0.1"}
 }
 
 func TestWebhookDelivery_WaitsTheScheduleThenFails(t *testing.T) {
@@ -39,9 +39,9 @@ func TestWebhookDelivery_WaitsTheScheduleThenFails(t *testing.T) {
 	env := w.env(in.ID, time.Now())
 	var attempts []time.Time
 	w.receiver.onPost = func() { attempts = append(attempts, env.Now()) }
-	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
+	env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
 	require.True(t, env.IsWorkflowCompleted())
-	require.Equal(t, workflows.ErrTypeDeliveryPermanentlyFailed, errType(env.GetWorkflowError()))
+	require.Equal(t, contract.ErrTypeDeliveryPermanentlyFailed, errType(env.GetWorkflowError()))
 
 	var gaps []time.Duration
 	for i := 1; i < len(attempts); i++ {
@@ -71,7 +71,7 @@ func TestWebhookDelivery_StopsAtTheFirstSuccess(t *testing.T) {
 			}
 		}
 		env := w.env(in.ID, time.Now())
-		env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
+		env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
 		require.NoError(t, env.GetWorkflowError())
 		require.Len(t, w.receiver.arrivals, k)
 		got, err := w.AnyDelivery(t.Context(), in.ID)
@@ -85,7 +85,7 @@ func TestWebhookDelivery_StopsAtTheFirstSuccess(t *testing.T) {
 func (w *world) lose(env *testsuite.TestWorkflowEnvironment, done bool, which ...int) {
 	n := 0
 	env.OnActivity(w.deliveries.SendAttempt, mock.Anything, mock.Anything).Return(
-		func(ctx context.Context, in activities.SendAttemptInput) (activities.SendAttemptResult, error) {
+		func(ctx context.Context, in activities.SendAttemptInput) (contract.SendAttemptResult, error) {
 			n++
 			killed := slices.Contains(which, n)
 			if !killed || done {
@@ -94,7 +94,7 @@ func (w *world) lose(env *testsuite.TestWorkflowEnvironment, done bool, which ..
 					return got, err
 				}
 			}
-			return activities.SendAttemptResult{}, temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_START_TO_CLOSE, nil)
+			return contract.SendAttemptResult{}, temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_START_TO_CLOSE, nil)
 		})
 }
 
@@ -106,8 +106,8 @@ func TestWebhookDelivery_AWorkerThatDiesBeforeAnAttemptUsesUpNone(t *testing.T) 
 		w.receiver.status = http.StatusInternalServerError
 		env := w.env(in.ID, time.Now())
 		w.lose(env, false, killed...)
-		env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
-		require.Equal(t, workflows.ErrTypeDeliveryPermanentlyFailed, errType(env.GetWorkflowError()), killed)
+		env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
+		require.Equal(t, contract.ErrTypeDeliveryPermanentlyFailed, errType(env.GetWorkflowError()), killed)
 		var numbers []string
 		for _, a := range w.receiver.arrivals {
 			numbers = append(numbers, a.header.Get("X-Service-Attempt"))
@@ -129,9 +129,9 @@ func TestWebhookDelivery_AnAcceptedLastAttemptWhoseReportIsLostDelivers(t *testi
 	}
 	env := w.env(in.ID, time.Now())
 	w.lose(env, true, webhook.MaxAttempts)
-	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
+	env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
 	require.NoError(t, env.GetWorkflowError())
-	var got workflows.WebhookDeliveryResult
+	var got contract.WebhookDeliveryResult
 	require.NoError(t, env.GetWorkflowResult(&got))
 	require.Equal(t, webhook.DeliveryDelivered, got.Status)
 	require.Len(t, w.receiver.arrivals, webhook.MaxAttempts)
@@ -176,7 +176,7 @@ func TestWebhookDelivery_AFirstAttemptWhoseWorkerDiesIsMadeOnce(t *testing.T) {
 			env := w.env(in.ID, time.Now())
 			calls := 0
 			env.OnActivity(w.deliveries.SendAttempt, mock.Anything, mock.Anything).Return(
-				func(ctx context.Context, in activities.SendAttemptInput) (activities.SendAttemptResult, error) {
+				func(ctx context.Context, in activities.SendAttemptInput) (contract.SendAttemptResult, error) {
 					switch calls++; {
 					case calls == 1:
 						require.True(t, activity.GetInfo(ctx).IsLocalActivity)
@@ -188,7 +188,7 @@ func TestWebhookDelivery_AFirstAttemptWhoseWorkerDiesIsMadeOnce(t *testing.T) {
 				})
 			var attempts []time.Time
 			w.receiver.onPost = func() { attempts = append(attempts, env.Now()) }
-			env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
+			env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
 			var numbers []string
 			for _, a := range w.receiver.arrivals {
 				numbers = append(numbers, a.header.Get("X-Service-Attempt"))
@@ -198,7 +198,7 @@ func TestWebhookDelivery_AFirstAttemptWhoseWorkerDiesIsMadeOnce(t *testing.T) {
 				require.NoError(t, env.GetWorkflowError())
 				return
 			}
-			require.Equal(t, workflows.ErrTypeDeliveryPermanentlyFailed, errType(env.GetWorkflowError()))
+			require.Equal(t, contract.ErrTypeDeliveryPermanentlyFailed, errType(env.GetWorkflowError()))
 			require.Equal(t, 12*time.Hour, attempts[len(attempts)-1].Sub(attempts[len(attempts)-2]).Round(time.Second))
 			require.Equal(t, webhook.MaxAttempts, w.count(`SELECT count(*) FROM webhook_attempt`))
 		})
@@ -209,8 +209,8 @@ func TestWebhookDelivery_WithoutARowFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	env := w.env("whd_forged", time.Now())
-	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, workflows.WebhookDeliveryInput{Ref: w.owner().Ref("whd_forged")})
-	require.Equal(t, workflows.ErrTypeDeliveryWithoutRow, errType(env.GetWorkflowError()))
+	env.ExecuteWorkflow(contract.TypeWebhookDelivery, contract.WebhookDeliveryInput{Ref: w.owner().Ref("whd_forged")})
+	require.Equal(t, contract.ErrTypeDeliveryWithoutRow, errType(env.GetWorkflowError()))
 }
 
 func TestWebhookDelivery_CanceledByAnOperator(t *testing.T) {
@@ -220,7 +220,7 @@ func TestWebhookDelivery_CanceledByAnOperator(t *testing.T) {
 	w.receiver.status = http.StatusInternalServerError
 	env := w.env(in.ID, time.Now())
 	env.RegisterDelayedCallback(env.CancelWorkflow, time.Minute)
-	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
+	env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
 	require.True(t, env.IsWorkflowCompleted())
 	got, err := w.AnyDelivery(t.Context(), in.ID)
 	require.NoError(t, err)
@@ -235,7 +235,7 @@ func TestWebhookDelivery_NotesASuccessThatPostgreSQLMissed(t *testing.T) {
 	// PostgreSQL refuses to note the end of the attempt while the receiver has it.
 	w.refuse("UPDATE ON webhook_attempt")
 	env.RegisterDelayedCallback(func() { w.exec(`DROP TRIGGER away ON webhook_attempt`) }, 10*time.Second)
-	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
+	env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
 	require.NoError(t, env.GetWorkflowError())
 	require.Len(t, w.receiver.arrivals, 1, "a 2xx is never sent again for an outage of ours")
 	got, err := w.AnyDelivery(t.Context(), in.ID)
@@ -251,10 +251,10 @@ func TestWebhookDelivery_SignsEveryAttemptAfresh(t *testing.T) {
 	s, err := w.CreateSession(t.Context(), storage.NewSession{Session: w.terms(&address), Lifetime: time.Hour, Secret: secret}, w.noWorkflow)
 	require.NoError(t, err)
 	w.pay(s)
-	in := workflows.WebhookDeliveryInput{Ref: checkout.Ref{Owner: w.owner()}, EventType: webhook.CheckoutCompleted}
+	in := contract.WebhookDeliveryInput{Ref: checkout.Ref{Owner: w.owner()}, EventType: webhook.CheckoutCompleted}
 	w.row(`SELECT id FROM webhook_delivery`, &in.ID)
 	env := w.env(in.ID, time.Now())
-	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
+	env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
 	require.NoError(t, env.GetWorkflowError())
 	a := w.receiver.arrivals[0]
 	require.NoError(t, webhook.Verify(secret, a.header.Get("X-Service-Signature"), a.body, time.Now()))

@@ -9,21 +9,9 @@ import (
 
 	"example.com/checkout/activities"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
-
-// WebhookReplayInput names the bulk replay. PostgreSQL holds its progress; a new run continues
-// there.
-type WebhookReplayInput struct {
-	checkout.Ref
-}
-
-// WebhookReplayResult says how a bulk replay ended.
-type WebhookReplayResult struct {
-	Status  webhook.ReplayStatus `json:"status"` // completed or canceled
-	Started int                  `json:"started"`
-	Skipped int                  `json:"skipped"`
-}
 
 // replaysPerRun limits the history of a run. It also keeps the number of open children far below
 // Temporal's limit of 2,000.
@@ -32,7 +20,7 @@ const replaysPerRun = 1000
 // WebhookReplay starts the deliveries of a bulk replay again, oldest first, at its rate. Each
 // delivery is a child, and Temporal starts it exactly once even when the worker is killed. A
 // delivery with an open run is skipped. Cancel ends the bulk replay; started deliveries go on.
-func WebhookReplay(ctx workflow.Context, in WebhookReplayInput) (WebhookReplayResult, error) {
+func WebhookReplay(ctx workflow.Context, in contract.WebhookReplayInput) (contract.WebhookReplayResult, error) {
 	// Canceling the replay must not cancel the deliveries that it started.
 	steady, _ := workflow.NewDisconnectedContext(ctx)
 	var (
@@ -40,20 +28,22 @@ func WebhookReplay(ctx workflow.Context, in WebhookReplayInput) (WebhookReplayRe
 		progress activities.Progress
 	)
 
-	note := func(status webhook.ReplayStatus) (WebhookReplayResult, error) {
+	note := func(status webhook.ReplayStatus) (contract.WebhookReplayResult, error) {
 		err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(steady,
 			decideOptions), d.RecordReplay,
 			activities.RecordReplayInput{Ref: in.Ref, Status: status,
 				Progress: progress}).Get(steady, nil)
-		return WebhookReplayResult{status, progress.Started, progress.Skipped}, err
+		return contract.WebhookReplayResult{
+			Status: status, Started: progress.Started, Skipped: progress.Skipped,
+		}, err
 	}
 
 	for done := 0; ctx.Err() == nil; {
 		if done >= replaysPerRun || historyIsLong(ctx) {
 			if _, err := note(webhook.ReplayRunning); err != nil {
-				return WebhookReplayResult{}, err
+				return contract.WebhookReplayResult{}, err
 			}
-			return WebhookReplayResult{}, workflow.NewContinueAsNewError(ctx, TypeWebhookReplay, in)
+			return contract.WebhookReplayResult{}, workflow.NewContinueAsNewError(ctx, contract.TypeWebhookReplay, in)
 		}
 
 		second := workflow.NewTimer(ctx, time.Second)
@@ -62,7 +52,7 @@ func WebhookReplay(ctx workflow.Context, in WebhookReplayInput) (WebhookReplayRe
 			decideOptions), d.NextReplayed,
 			activities.NextReplayedInput{Ref: in.Ref, Progress: progress}).Get(steady, &next)
 		if err != nil {
-			return WebhookReplayResult{}, err
+			return contract.WebhookReplayResult{}, err
 		}
 
 		progress = next.Progress
@@ -70,8 +60,8 @@ func WebhookReplay(ctx workflow.Context, in WebhookReplayInput) (WebhookReplayRe
 			return note(webhook.ReplayCompleted)
 		}
 
-		if err := in.start(steady, next.Deliveries, &progress); err != nil {
-			return WebhookReplayResult{}, err
+		if err := startReplayed(steady, in.Owner, next.Deliveries, &progress); err != nil {
+			return contract.WebhookReplayResult{}, err
 		}
 
 		done += len(next.Deliveries)
@@ -80,16 +70,16 @@ func WebhookReplay(ctx workflow.Context, in WebhookReplayInput) (WebhookReplayRe
 	return note(webhook.ReplayCanceled)
 }
 
-// start starts the deliveries, waits until each has a run, and counts them.
-func (in WebhookReplayInput) start(
-	ctx workflow.Context, deliveries []activities.ReplayedDelivery, progress *activities.Progress,
+// startReplayed starts the deliveries, waits until each has a run, and counts them.
+func startReplayed(
+	ctx workflow.Context, owner checkout.Owner, deliveries []activities.ReplayedDelivery, progress *activities.Progress,
 ) error {
 	started := make([]workflow.ChildWorkflowFuture, 0, len(deliveries))
 	for _, found := range deliveries {
-		options := deliveryOptions(in.Owner, found.EventType, found.Dispatch)
+		options := deliveryOptions(owner, found.EventType, found.Dispatch)
 		options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
 		options.Priority.PriorityKey = replayPriority
-		started = append(started, startDelivery(ctx, options, in.Owner, found.EventType,
+		started = append(started, startDelivery(ctx, options, owner, found.EventType,
 			found.Dispatch))
 	}
 	for _, child := range started {

@@ -17,13 +17,13 @@ import (
 
 	"example.com/checkout/activities"
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
 
 // steered runs a delivery whose receiver refuses everything, and notes when.
-func (w *world) steered(in workflows.WebhookDeliveryInput, steer func(env *testsuite.TestWorkflowEnvironment)) []time.Duration {
+func (w *world) steered(in contract.WebhookDeliveryInput, steer func(env *testsuite.TestWorkflowEnvironment)) []time.Duration {
 	w.t.Helper()
 	w.receiver.status = http.StatusInternalServerError
 	env := w.env(in.ID, time.Now())
@@ -31,9 +31,9 @@ func (w *world) steered(in workflows.WebhookDeliveryInput, steer func(env *tests
 	var attempts []time.Duration
 	w.receiver.onPost = func() { attempts = append(attempts, env.Now().Sub(began).Round(time.Second)) }
 	steer(env)
-	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
+	env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
 	require.True(w.t, env.IsWorkflowCompleted())
-	require.Equal(w.t, workflows.ErrTypeDeliveryPermanentlyFailed, errType(env.GetWorkflowError()))
+	require.Equal(w.t, contract.ErrTypeDeliveryPermanentlyFailed, errType(env.GetWorkflowError()))
 	for i, a := range w.receiver.arrivals {
 		require.Equal(w.t, strconv.Itoa(i+1), a.header.Get("X-Service-Attempt"))
 	}
@@ -41,7 +41,7 @@ func (w *world) steered(in workflows.WebhookDeliveryInput, steer func(env *tests
 	return attempts
 }
 
-func (w *world) ref(in workflows.WebhookDeliveryInput) checkout.Ref {
+func (w *world) ref(in contract.WebhookDeliveryInput) checkout.Ref {
 	return in.Ref
 }
 
@@ -60,7 +60,7 @@ func TestWebhookDelivery_AHoldUsesUpNoAttempt(t *testing.T) {
 			require.Len(t, d.Attempts, 1, "it came due at 30 s and waits")
 			require.Nil(t, d.NextAttemptAt)
 			require.NoError(t, w.ResumeDelivery(t.Context(), w.ref(in)))
-			env.SignalWorkflow(workflows.SignalResume, nil)
+			env.SignalWorkflow(contract.SignalResume, nil)
 		}, 10*minute)
 	})
 	require.Equal(t, []time.Duration{0, 10 * minute, 15 * minute, 45 * minute, 2*hour + 45*minute, 14*hour + 45*minute}, got)
@@ -74,7 +74,7 @@ func TestWebhookDelivery_AHoldThatEndsBeforeTheAttemptIsDueChangesNothing(t *tes
 		env.RegisterDelayedCallback(func() { require.NoError(t, w.HoldDelivery(t.Context(), w.ref(in))) }, 10*second)
 		env.RegisterDelayedCallback(func() {
 			require.NoError(t, w.ResumeDelivery(t.Context(), w.ref(in)))
-			env.SignalWorkflow(workflows.SignalResume, nil)
+			env.SignalWorkflow(contract.SignalResume, nil)
 		}, 20*second)
 	})
 	require.Equal(t, []time.Duration{0, 30 * second, 330 * second, 2130 * second, 9330 * second, 52530 * second}, got)
@@ -87,19 +87,19 @@ func TestWebhookDelivery_ResumesThatCameBeforeAHoldDoNotWakeIt(t *testing.T) {
 	looks := 0
 	got := w.steered(in, func(env *testsuite.TestWorkflowEnvironment) {
 		env.OnActivity(w.deliveries.SendAttempt, mock.Anything, mock.Anything).Return(
-			func(ctx context.Context, in activities.SendAttemptInput) (activities.SendAttemptResult, error) {
+			func(ctx context.Context, in activities.SendAttemptInput) (contract.SendAttemptResult, error) {
 				looks++
 				return w.deliveries.SendAttempt(ctx, in)
 			})
 		env.RegisterDelayedCallback(func() {
 			for range 1000 {
-				env.SignalWorkflow(workflows.SignalResume, nil)
+				env.SignalWorkflow(contract.SignalResume, nil)
 			}
 			require.NoError(t, w.HoldDelivery(t.Context(), w.ref(in)))
 		}, 10*second)
 		env.RegisterDelayedCallback(func() {
 			require.NoError(t, w.ResumeDelivery(t.Context(), w.ref(in)))
-			env.SignalWorkflow(workflows.SignalResume, nil)
+			env.SignalWorkflow(contract.SignalResume, nil)
 		}, 10*minute)
 	})
 	require.Equal(t, []time.Duration{0, 10 * minute, 15 * minute, 45 * minute, 2*hour + 45*minute, 14*hour + 45*minute}, got)
@@ -112,17 +112,17 @@ func TestWebhookDelivery_ALongHistoryContinuesAsNewWithTheSameAttempts(t *testin
 	in := w.delivery()
 	w.receiver.status = http.StatusInternalServerError
 	env := w.env(in.ID, time.Now())
-	env.RegisterDelayedCallback(func() { env.SignalWorkflow(workflows.SignalRetryNow, nil) }, minute) // the third
+	env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalRetryNow, nil) }, minute) // the third
 	env.RegisterDelayedCallback(func() {
 		env.SetContinueAsNewSuggested(true)
-		env.SignalWorkflow(workflows.SignalRetryNow, nil)
+		env.SignalWorkflow(contract.SignalRetryNow, nil)
 	}, 2*minute)
-	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
+	env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
 	var next *workflow.ContinueAsNewError
 	require.ErrorAs(t, env.GetWorkflowError(), &next)
-	var continued workflows.WebhookDeliveryInput
+	var continued contract.WebhookDeliveryInput
 	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(next.Input, &continued))
-	require.Equal(t, &workflows.ContinuedDelivery{RunID: w.runID(in), Made: 3}, continued.Continued)
+	require.Equal(t, &contract.ContinuedDelivery{RunID: w.runID(in), Made: 3}, continued.Continued)
 	require.Len(t, w.receiver.arrivals, 3)
 
 	for name, c := range map[string]struct {
@@ -136,15 +136,15 @@ func TestWebhookDelivery_ALongHistoryContinuesAsNewWithTheSameAttempts(t *testin
 		env.SetContinuedExecutionRunID(c.continues)
 		w.exec(`UPDATE webhook_delivery SET status = 'pending', run = 1, run_id = 'the first', attempts = 3, counted = 3, hurried_at = now(); DELETE FROM webhook_attempt WHERE run > 1 OR number > 3`)
 		copied := continued
-		copied.Continued = &workflows.ContinuedDelivery{RunID: "the first", Made: 3}
-		env.ExecuteWorkflow(workflows.TypeWebhookDelivery, copied)
-		require.Equal(t, workflows.ErrTypeDeliveryPermanentlyFailed, errType(env.GetWorkflowError()), name)
+		copied.Continued = &contract.ContinuedDelivery{RunID: "the first", Made: 3}
+		env.ExecuteWorkflow(contract.TypeWebhookDelivery, copied)
+		require.Equal(t, contract.ErrTypeDeliveryPermanentlyFailed, errType(env.GetWorkflowError()), name)
 		require.Equal(t, c.run, w.deliveryRow(in).Run, name)
 		require.Equal(t, c.made, w.count(`SELECT count(*) FROM webhook_attempt WHERE run = $1`, c.run), name)
 	}
 }
 
-func (w *world) runID(in workflows.WebhookDeliveryInput) (id string) {
+func (w *world) runID(in contract.WebhookDeliveryInput) (id string) {
 	w.t.Helper()
 	w.row(`SELECT run_id FROM webhook_delivery WHERE id = $1`, &id, in.ID)
 	return id
@@ -161,13 +161,13 @@ func TestWebhookDelivery_WaitsWhileItsRegistrationIsDisabled(t *testing.T) {
 	}
 	change(webhook.EndpointDisabled)
 	env := w.env(in.ID, time.Now())
-	env.RegisterDelayedCallback(func() { env.SignalWorkflow(workflows.SignalResume, nil) }, hour) // too early: still disabled
+	env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalResume, nil) }, hour) // too early: still disabled
 	env.RegisterDelayedCallback(func() {
 		require.Zero(t, w.count(`SELECT count(*) FROM webhook_attempt`))
 		change(webhook.EndpointEnabled)
-		env.SignalWorkflow(workflows.SignalResume, nil)
+		env.SignalWorkflow(contract.SignalResume, nil)
 	}, 100*hour)
-	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
+	env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
 	require.NoError(t, env.GetWorkflowError())
 	require.Len(t, w.receiver.arrivals, 1)
 	d := w.deliveryRow(in)
@@ -175,7 +175,7 @@ func TestWebhookDelivery_WaitsWhileItsRegistrationIsDisabled(t *testing.T) {
 	require.Equal(t, 1, d.Run)
 }
 
-func (w *world) deliveryRow(in workflows.WebhookDeliveryInput) webhook.Delivery {
+func (w *world) deliveryRow(in contract.WebhookDeliveryInput) webhook.Delivery {
 	w.t.Helper()
 	d, err := w.Delivery(w.t.Context(), w.ref(in))
 	require.NoError(w.t, err)
@@ -207,7 +207,7 @@ func TestWebhookDelivery_RetryNowMakesTheNextAttemptAtOnce(t *testing.T) {
 			in := w.delivery()
 			got := w.steered(in, func(env *testsuite.TestWorkflowEnvironment) {
 				for _, at := range c.asked {
-					env.RegisterDelayedCallback(func() { env.SignalWorkflow(workflows.SignalRetryNow, nil) }, at)
+					env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalRetryNow, nil) }, at)
 				}
 			})
 			require.Equal(t, c.want, got)
@@ -254,7 +254,7 @@ func TestWebhookDelivery_OfADeletedRegistrationIsCanceled(t *testing.T) {
 	env.RegisterDelayedCallback(func() {
 		require.NoError(t, w.DeleteEndpoint(t.Context(), in.Owner.Ref(w.deliveryRow(in).EndpointID)))
 	}, 10*second)
-	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
+	env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
 	require.NoError(t, env.GetWorkflowError())
 	require.Len(t, w.receiver.arrivals, 1)
 	require.Equal(t, webhook.DeliveryCanceled, w.deliveryRow(in).Status)
@@ -266,7 +266,7 @@ func TestWebhookDelivery_CanceledBeforeItsFirstAttemptSendsNothing(t *testing.T)
 	in := w.delivery()
 	env := w.env(in.ID, time.Now())
 	env.RegisterDelayedCallback(env.CancelWorkflow, 0)
-	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
+	env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
 	require.NoError(t, env.GetWorkflowError())
 	require.Equal(t, webhook.DeliveryCanceled, w.deliveryRow(in).Status)
 	require.Empty(t, w.receiver.arrivals)
@@ -279,7 +279,7 @@ func TestWebhookDelivery_CanceledWhileParked(t *testing.T) {
 	require.NoError(t, w.HoldDelivery(t.Context(), w.ref(in)))
 	env := w.env(in.ID, time.Now())
 	env.RegisterDelayedCallback(env.CancelWorkflow, minute)
-	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
+	env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
 	require.NoError(t, env.GetWorkflowError())
 	require.Equal(t, webhook.DeliveryCanceled, w.deliveryRow(in).Status)
 	require.Empty(t, w.receiver.arrivals)
@@ -295,7 +295,7 @@ func TestWebhookDelivery_AnAttemptThatComesBeforeItsTimeIsNotMade(t *testing.T) 
 	got := w.steered(in, func(env *testsuite.TestWorkflowEnvironment) {
 		real := w.deliveries.SendAttempt
 		env.OnActivity(w.deliveries.SendAttempt, mock.Anything, mock.Anything).Return(
-			func(ctx context.Context, in activities.SendAttemptInput) (activities.SendAttemptResult, error) {
+			func(ctx context.Context, in activities.SendAttemptInput) (contract.SendAttemptResult, error) {
 				result, err := real(ctx, in)
 				var refused *temporal.ApplicationError
 				if n++; n == 3 && errors.As(err, &refused) { // after the local attempt and its report, the server loses a delay
@@ -317,13 +317,13 @@ func TestWebhookDelivery_ARetryNowWhoseSignalComesLateMakesOneAttempt(t *testing
 	got := w.steered(in, func(env *testsuite.TestWorkflowEnvironment) {
 		real := w.deliveries.SendAttempt
 		env.OnActivity(w.deliveries.SendAttempt, mock.Anything, mock.Anything).Return(
-			func(ctx context.Context, in activities.SendAttemptInput) (activities.SendAttemptResult, error) {
+			func(ctx context.Context, in activities.SendAttemptInput) (contract.SendAttemptResult, error) {
 				if calls++; calls == 2 { // between the first attempt and its report
 					require.NoError(t, w.HurryDelivery(context.Background(), in.Ref))
 				}
 				return real(ctx, in)
 			})
-		env.RegisterDelayedCallback(func() { env.SignalWorkflow(workflows.SignalRetryNow, nil) }, second)
+		env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalRetryNow, nil) }, second)
 	})
 	require.Equal(t, []time.Duration{0, second, 301 * second, 2101 * second, 9301 * second, 52501 * second}, got)
 }

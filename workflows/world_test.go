@@ -21,6 +21,7 @@ import (
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -73,12 +74,12 @@ func newWorld(t *testing.T) *world {
 }
 
 // session creates a session of one hour and the input of its workflow.
-func (w *world) session() (checkout.Session, workflows.CheckoutSessionInput) {
+func (w *world) session() (checkout.Session, contract.CheckoutSessionInput) {
 	w.t.Helper()
 	s, err := w.CreateSession(w.t.Context(), storage.NewSession{Session: w.terms(nil), Lifetime: time.Hour}, w.noWorkflow)
 	require.NoError(w.t, err)
-	return s, workflows.CheckoutSessionInput{
-		Ref: w.owner().Ref(s.ID), ExpiresAt: s.ExpiresAt, ActionTimeout: workflows.ActionTimeout,
+	return s, contract.CheckoutSessionInput{
+		Ref: w.owner().Ref(s.ID), ExpiresAt: s.ExpiresAt, ActionTimeout: contract.ActionTimeout,
 	}
 }
 

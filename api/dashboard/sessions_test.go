@@ -17,8 +17,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -261,7 +261,7 @@ func TestExpireSession_ThroughTheWorkflowAndIsNoted(t *testing.T) {
 	asked := 0
 	d.temporal.update = func(o client.UpdateWorkflowOptions) error {
 		require.Equal(t, s.ID, o.WorkflowID)
-		require.Equal(t, workflows.UpdateExpire, o.UpdateName)
+		require.Equal(t, contract.UpdateExpire, o.UpdateName)
 		asked++
 		_, err := d.store.ExpireSession(t.Context(), checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(s.ID), storage.Expiry{At: s.ExpiresAt, Early: true})
 		return err
@@ -289,14 +289,14 @@ func TestExpireSession_SaysWhyNot(t *testing.T) {
 		return func(client.UpdateWorkflowOptions) error { return temporal.NewApplicationError("no", kind) }
 	}
 	s := d.newSession(d.merchant, checkout.ModeTest)
-	d.temporal.update = refuse(workflows.ErrTypePaymentInFlight)
+	d.temporal.update = refuse(contract.ErrTypePaymentInFlight)
 	got := developer.post("/test/sessions/" + s.ID + "/expire")
 	require.Equal(t, 422, got.status)
 	require.Contains(t, got.text(), "A payment of this session is being decided")
 
 	d.temporal.update = func(client.UpdateWorkflowOptions) error { // the customer was faster
 		d.pay(s, "")
-		return temporal.NewApplicationError("no", workflows.ErrTypeSessionNotPending)
+		return temporal.NewApplicationError("no", contract.ErrTypeSessionNotPending)
 	}
 	got = developer.post("/test/sessions/" + s.ID + "/expire")
 	require.Equal(t, 422, got.status)

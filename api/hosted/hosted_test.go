@@ -20,8 +20,8 @@ import (
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/runs"
 )
 
@@ -49,8 +49,8 @@ type harness struct {
 	handler  http.Handler
 	log      *bytes.Buffer
 	cards    *cardNetwork
-	pay      func(h *harness, ref checkout.Ref, transactionID string) (workflows.PaymentResult, error)
-	complete func(h *harness, ref checkout.Ref, transactionID string) (workflows.PaymentResult, error)
+	pay      func(h *harness, ref checkout.Ref, transactionID string) (contract.PaymentResult, error)
+	complete func(h *harness, ref checkout.Ref, transactionID string) (contract.PaymentResult, error)
 	refs     map[string]checkout.Ref
 	pictures map[string][]checkout.Picture // to fetch, by session
 	paid     []string                      // transactions that were asked for
@@ -109,11 +109,11 @@ type fakeTemporal struct {
 
 func (f fakeTemporal) UpdateWorkflow(_ context.Context, o client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
 	ref := f.h.refs[o.WorkflowID]
-	if o.UpdateName == workflows.UpdateComplete {
-		got, err := f.h.complete(f.h, ref, o.Args[0].(workflows.CompleteInput).TransactionID)
+	if o.UpdateName == contract.UpdateComplete {
+		got, err := f.h.complete(f.h, ref, o.Args[0].(contract.CompleteInput).TransactionID)
 		return fakeHandle{got: got}, err
 	}
-	id := o.Args[0].(workflows.PayInput).TransactionID
+	id := o.Args[0].(contract.PayInput).TransactionID
 	f.h.mu.Lock()
 	f.h.paid = append(f.h.paid, id)
 	f.h.mu.Unlock()
@@ -123,26 +123,26 @@ func (f fakeTemporal) UpdateWorkflow(_ context.Context, o client.UpdateWorkflowO
 
 type fakeHandle struct {
 	client.WorkflowUpdateHandle
-	got workflows.PaymentResult
+	got contract.PaymentResult
 }
 
 func (f fakeHandle) Get(_ context.Context, into any) error {
-	*into.(*workflows.PaymentResult) = f.got
+	*into.(*contract.PaymentResult) = f.got
 	return nil
 }
 
 // What the workflow may do with a payment.
 
-func decides(result checkout.ChargeResult) func(*harness, checkout.Ref, string) (workflows.PaymentResult, error) {
-	return func(h *harness, ref checkout.Ref, id string) (workflows.PaymentResult, error) {
+func decides(result checkout.ChargeResult) func(*harness, checkout.Ref, string) (contract.PaymentResult, error) {
+	return func(h *harness, ref checkout.Ref, id string) (contract.PaymentResult, error) {
 		ctx := h.t.Context()
 		if _, err := h.store.BeginPayment(ctx, ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, id); err != nil {
-			return workflows.PaymentResult{}, refused(workflows.ErrTypePaymentNotFound)
+			return contract.PaymentResult{}, refused(contract.ErrTypePaymentNotFound)
 		}
 		result.Method = checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242"}
 		_, _, err := h.store.RecordCharge(ctx, ref, id, result)
 		require.NoError(h.t, err)
-		got := workflows.PaymentResult{Outcome: result.Outcome, Failure: result.Failure}
+		got := contract.PaymentResult{Outcome: result.Outcome, Failure: result.Failure}
 		if result.Outcome.Final() {
 			_, err := h.store.FinishPayment(ctx, ref, id)
 			require.NoError(h.t, err)
@@ -160,14 +160,14 @@ var (
 
 func refused(errType string) error { return temporal.NewApplicationError("refused", errType) }
 
-func refuses(errType string) func(*harness, checkout.Ref, string) (workflows.PaymentResult, error) {
-	return func(*harness, checkout.Ref, string) (workflows.PaymentResult, error) {
-		return workflows.PaymentResult{}, refused(errType)
+func refuses(errType string) func(*harness, checkout.Ref, string) (contract.PaymentResult, error) {
+	return func(*harness, checkout.Ref, string) (contract.PaymentResult, error) {
+		return contract.PaymentResult{}, refused(errType)
 	}
 }
 
-func unknown(*harness, checkout.Ref, string) (workflows.PaymentResult, error) {
-	return workflows.PaymentResult{}, context.DeadlineExceeded
+func unknown(*harness, checkout.Ref, string) (contract.PaymentResult, error) {
+	return contract.PaymentResult{}, context.DeadlineExceeded
 }
 
 // session creates a session after with has changed it.

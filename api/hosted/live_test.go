@@ -12,8 +12,8 @@ import (
 
 	"example.com/checkout/api/failure"
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 const canaryToken = "ctoken_1SzCanary_9"
@@ -72,7 +72,7 @@ func TestLive_ThePolicyOpensForTheFormOnly(t *testing.T) {
 		require.Contains(t, []string{closedPolicy, stripePolicy}, policy)
 		return policy == stripePolicy
 	}
-	for name, pay := range map[string]func(*harness, checkout.Ref, string) (workflows.PaymentResult, error){
+	for name, pay := range map[string]func(*harness, checkout.Ref, string) (contract.PaymentResult, error){
 		"completed": succeeds, "action": asksBank, "processing": takes, "checking": unknown,
 	} {
 		h.pay = pay
@@ -100,7 +100,7 @@ func TestLive_ThePolicyOpensForTheFormOnly(t *testing.T) {
 func TestLive_PaysWithAConfirmationToken(t *testing.T) {
 	t.Parallel()
 	h, id := newLiveHarness(t)
-	h.pay = func(h *harness, ref checkout.Ref, txn string) (workflows.PaymentResult, error) {
+	h.pay = func(h *harness, ref checkout.Ref, txn string) (contract.PaymentResult, error) {
 		charge, err := h.store.Charge(t.Context(), ref, txn)
 		require.NoError(t, err)
 		require.Equal(t, canaryToken, charge.Token)
@@ -125,7 +125,7 @@ func TestLive_TheCardIsLeftOutWhileItIsUnknown(t *testing.T) {
 	t.Parallel()
 	h, id := newLiveHarness(t)
 	var stored checkout.PaymentMethod
-	h.pay = func(h *harness, ref checkout.Ref, txn string) (workflows.PaymentResult, error) {
+	h.pay = func(h *harness, ref checkout.Ref, txn string) (contract.PaymentResult, error) {
 		_, err := h.store.BeginPayment(t.Context(), ref, txn, checkout.Quote{Rate: checkout.MustRate("1.08")}, txn)
 		require.NoError(t, err)
 		_, _, err = h.store.RecordCharge(t.Context(), ref, txn, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
@@ -133,7 +133,7 @@ func TestLive_TheCardIsLeftOutWhileItIsUnknown(t *testing.T) {
 		_, err = h.store.FinishPayment(t.Context(), ref, txn)
 		require.NoError(t, err)
 		stored = h.read(id).Transaction().PaymentMethod
-		return workflows.PaymentResult{Outcome: checkout.OutcomeSucceeded}, nil
+		return contract.PaymentResult{Outcome: checkout.OutcomeSucceeded}, nil
 	}
 	body := h.follow(h.post("/"+id, goodToken()))
 	require.Equal(t, checkout.PaymentMethod{Type: "card"}, stored)
@@ -227,7 +227,7 @@ func TestLive_TokensHaveOneShape(t *testing.T) {
 func TestLive_NotPossibleSaysSo(t *testing.T) {
 	t.Parallel()
 	h, id := newLiveHarness(t)
-	h.pay = refuses(workflows.ErrTypePaymentNotPossible)
+	h.pay = refuses(contract.ErrTypePaymentNotPossible)
 	body := h.follow(h.post("/"+id, goodToken()))
 	require.Contains(t, body, english.Texts.NotPossible)
 	require.Contains(t, body, `<div id="card"`, "the form, to try again")
@@ -278,7 +278,7 @@ func TestLive_EveryPageSaysThatItIsSimulated(t *testing.T) {
 	h.acquirer(checkout.ModeLive, double)
 
 	expired := h.session(live, func(n *storage.NewSession, _ *checkout.Merchant) { n.Lifetime = -time.Second })
-	for _, pay := range []func(*harness, checkout.Ref, string) (workflows.PaymentResult, error){succeeds, asksBank, takes, unknown} {
+	for _, pay := range []func(*harness, checkout.Ref, string) (contract.PaymentResult, error){succeeds, asksBank, takes, unknown} {
 		h.pay = pay
 		id := h.session(live)
 		for _, l := range languages {
@@ -362,7 +362,7 @@ func TestTestNetworks_APaymentKeepsWhereItsTokenIsFrom(t *testing.T) {
 	t.Parallel()
 	h := newTestNetworks(t)
 	var charge storage.Charge
-	h.pay = func(h *harness, ref checkout.Ref, txn string) (workflows.PaymentResult, error) {
+	h.pay = func(h *harness, ref checkout.Ref, txn string) (contract.PaymentResult, error) {
 		var err error
 		charge, err = h.store.Charge(t.Context(), ref, txn)
 		require.NoError(t, err)
@@ -378,7 +378,7 @@ func TestTestNetworks_APaymentKeepsWhereItsTokenIsFrom(t *testing.T) {
 	require.Empty(t, h.cards.seen)
 
 	h = newHarness(t)
-	h.pay = func(h *harness, ref checkout.Ref, txn string) (workflows.PaymentResult, error) {
+	h.pay = func(h *harness, ref checkout.Ref, txn string) (contract.PaymentResult, error) {
 		var err error
 		charge, err = h.store.Charge(t.Context(), ref, txn)
 		require.NoError(t, err)
@@ -396,9 +396,9 @@ func TestTestNetworks_TheReturnAsksTheNetworkOfThePayment(t *testing.T) {
 		h := newTestNetworks(t)
 		h.cards.undecided = true // the sandbox waits for its bank
 		asked := 0
-		h.complete = func(*harness, checkout.Ref, string) (workflows.PaymentResult, error) {
+		h.complete = func(*harness, checkout.Ref, string) (contract.PaymentResult, error) {
 			asked++
-			return workflows.PaymentResult{}, nil
+			return contract.PaymentResult{}, nil
 		}
 		id, txn := h.session(), checkout.NewID(checkout.PrefixTransaction)
 		require.NoError(t, h.store.CreatePayment(t.Context(), storage.NewPayment{ID: txn, SessionID: id, CardToken: "t", Acquirer: acquirer}))

@@ -15,8 +15,8 @@ import (
 
 	"example.com/checkout/api/failure"
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/runs"
 )
 
@@ -248,7 +248,7 @@ func tokenize(
 // charged.
 func (s *server) charge(
 	ctx context.Context, sessionID, transactionID string,
-) (workflows.PaymentResult, error) {
+) (contract.PaymentResult, error) {
 	got, err := s.Workflows.Pay(ctx, sessionID, transactionID)
 	log := s.Log.With("session_id", sessionID, "transaction_id", transactionID)
 	switch {

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/net/html"
 
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/runs"
 )
 
@@ -135,13 +135,13 @@ func TestPay_BankAsks(t *testing.T) {
 	require.Contains(t, h.get("/"+id+"/status").Body.String(), `{"status":"pending","payment_in_flight":true,"action":true,"checking":false,`)
 
 	asked := ""
-	h.complete = func(h *harness, ref checkout.Ref, txn string) (workflows.PaymentResult, error) {
+	h.complete = func(h *harness, ref checkout.Ref, txn string) (contract.PaymentResult, error) {
 		asked = txn
 		_, _, err := h.store.RecordCharge(t.Context(), ref, txn, checkout.ChargeResult{
 			Outcome: checkout.OutcomeSucceeded, Method: checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242"}})
 		require.NoError(t, err)
 		_, err = h.store.FinishPayment(t.Context(), ref, txn)
-		return workflows.PaymentResult{Outcome: checkout.OutcomeSucceeded}, err
+		return contract.PaymentResult{Outcome: checkout.OutcomeSucceeded}, err
 	}
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, testURL+"/"+id+"/return?status=failed", strings.NewReader("anything"))
 	r.Header.Set("Sec-Fetch-Site", "cross-site") // banks post
@@ -177,9 +177,9 @@ func TestReturn_AsksTheWorkflowOnlyOnceTheNetworkHasDecided(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.pay, h.cards.undecided = asksBank, true
-	h.complete = func(*harness, checkout.Ref, string) (workflows.PaymentResult, error) {
+	h.complete = func(*harness, checkout.Ref, string) (contract.PaymentResult, error) {
 		t.Error("the workflow was asked")
-		return workflows.PaymentResult{}, nil
+		return contract.PaymentResult{}, nil
 	}
 	id := h.session()
 	h.post("/"+id, goodCard())
@@ -227,10 +227,10 @@ func TestPay_UnknownOutcomeNeverInvitesToPayAgain(t *testing.T) {
 func TestPay_UnknownOutcomeThatHadBegunShowsProcessing(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	h.pay = func(h *harness, ref checkout.Ref, txn string) (workflows.PaymentResult, error) {
+	h.pay = func(h *harness, ref checkout.Ref, txn string) (contract.PaymentResult, error) {
 		_, err := h.store.BeginPayment(t.Context(), ref, txn, checkout.Quote{Rate: checkout.MustRate("1.08")}, txn)
 		require.NoError(t, err)
-		return workflows.PaymentResult{}, context.DeadlineExceeded
+		return contract.PaymentResult{}, context.DeadlineExceeded
 	}
 	id := h.session()
 	require.Contains(t, h.follow(h.post("/"+id, goodCard())), "Your payment is being processed")
@@ -285,8 +285,8 @@ func TestPay_RefusedIsDropped(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	for errType, want := range map[string]string{
-		workflows.ErrTypeSessionNotPending: "", workflows.ErrTypePaymentInFlight: "?processing", workflows.ErrTypePaymentNotFound: "",
-		workflows.ErrTypePaymentNotPossible: "?not_possible",
+		contract.ErrTypeSessionNotPending: "", contract.ErrTypePaymentInFlight: "?processing", contract.ErrTypePaymentNotFound: "",
+		contract.ErrTypePaymentNotPossible: "?not_possible",
 	} {
 		h.paid, h.pay = nil, refuses(errType)
 		id := h.session()
@@ -305,7 +305,7 @@ func TestPay_NotPossibleSaysSoAndUsesNoAttempt(t *testing.T) {
 	h.pay = declines
 	id := h.session()
 	h.post("/"+id, goodCard())
-	h.pay = refuses(workflows.ErrTypePaymentNotPossible)
+	h.pay = refuses(contract.ErrTypePaymentNotPossible)
 	body := h.follow(h.post("/"+id, goodCard()))
 	require.Contains(t, body, "<strong>Payments are not possible at the moment</strong>")
 	require.Contains(t, body, "You have not been charged. Try again in a few minutes.")
@@ -325,11 +325,11 @@ func TestStatus_NotPossible(t *testing.T) {
 	h.pay = unknown
 	id := h.session()
 	h.post("/"+id, goodCard())
-	h.pay = refuses(workflows.ErrTypePaymentNotPossible)
+	h.pay = refuses(contract.ErrTypePaymentNotPossible)
 	require.Contains(t, h.get("/"+id+"/status?payment="+h.paid[0]).Body.String(), `"checking":false,"not_possible":true`)
 	h.pay = unknown
 	h.post("/"+id, goodCard())
-	h.pay = refuses(workflows.ErrTypePaymentNotPossible)
+	h.pay = refuses(contract.ErrTypePaymentNotPossible)
 	h.requireRedirect(h.get("/"+id+"?payment="+h.paid[len(h.paid)-1]), "/checkout/"+id+"?not_possible") // without JavaScript
 }
 
@@ -363,13 +363,13 @@ func TestPay_AFormThatIsSentTwiceIsOnePayment(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	for range 10 {
-		for _, outcome := range []func(*harness, checkout.Ref, string) (workflows.PaymentResult, error){succeeds, declines} {
+		for _, outcome := range []func(*harness, checkout.Ref, string) (contract.PaymentResult, error){succeeds, declines} {
 			id := h.session()
 			sent := regexp.MustCompile(`name="payment" value="(txn_[0-9a-z]{26})"`).FindStringSubmatch(h.get("/" + id).Body.String())
 			require.NotNil(t, sent)
 			var once sync.Mutex
-			answers := map[string]workflows.PaymentResult{} // as Temporal: one answer for each update id
-			h.pay = func(h *harness, ref checkout.Ref, txn string) (workflows.PaymentResult, error) {
+			answers := map[string]contract.PaymentResult{} // as Temporal: one answer for each update id
+			h.pay = func(h *harness, ref checkout.Ref, txn string) (contract.PaymentResult, error) {
 				once.Lock()
 				defer once.Unlock()
 				if got, ok := answers[txn]; ok {

@@ -16,8 +16,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"golang.org/x/sync/singleflight"
 
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // Errors of Client, besides those of package checkout.
@@ -40,7 +40,7 @@ type Client struct {
 	// Pending returns how to start the run of a session that is pending, nil for any other session.
 	// Without it a message to a session that has lost its run gets checkout.ErrNotFound, and Reconcile
 	// starts the run when it is overdue.
-	Pending func(ctx context.Context, sessionID string) (*workflows.CheckoutSessionInput, error)
+	Pending func(ctx context.Context, sessionID string) (*contract.CheckoutSessionInput, error)
 
 	underWay singleflight.Group // updates under way, by workflow id, name and update id
 }
@@ -135,13 +135,13 @@ func answer(doing string, err error) error {
 	switch {
 	case errors.As(err, &refused):
 		switch refused.Type() {
-		case workflows.ErrTypeSessionNotPending:
+		case contract.ErrTypeSessionNotPending:
 			return fmt.Errorf("%s: %w", doing, checkout.ErrNotPending)
-		case workflows.ErrTypePaymentNotPossible:
+		case contract.ErrTypePaymentNotPossible:
 			return fmt.Errorf("%s: %w", doing, checkout.ErrPaymentNotPossible)
-		case workflows.ErrTypePaymentInFlight:
+		case contract.ErrTypePaymentInFlight:
 			return fmt.Errorf("%s: %w", doing, checkout.ErrPaymentInFlight)
-		case workflows.ErrTypePaymentNotFound:
+		case contract.ErrTypePaymentNotFound:
 			return fmt.Errorf("%s: %w", doing, ErrPaymentNotFound)
 		}
 	case errors.As(err, &notFound):

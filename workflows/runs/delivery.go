@@ -7,8 +7,8 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -40,30 +40,30 @@ func (c *Client) startDelivery(
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	in := workflows.NewWebhookDeliveryInput(owner, typ, ref)
+	in := contract.NewWebhookDeliveryInput(owner, typ, ref)
 	_, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID:                                       ref.ID,
-		TaskQueue:                                workflows.TaskQueueWebhooks,
+		TaskQueue:                                contract.TaskQueueWebhooks,
 		WorkflowIDReusePolicy:                    reuse,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		TypedSearchAttributes: workflows.SearchAttributesOf(owner,
+		TypedSearchAttributes: contract.SearchAttributesOf(owner,
 			in.SearchAttribute()),
 		Priority:      temporal.Priority{FairnessKey: owner.MerchantID},
 		StaticSummary: in.Summary(), StaticDetails: in.Details(),
-	}, workflows.TypeWebhookDelivery, in)
+	}, contract.TypeWebhookDelivery, in)
 	return err
 }
 
 // RetryNow makes the next attempt of a waiting delivery at once. It returns checkout.ErrNotFound
 // when the delivery has no run, and ErrOutcomeUnknown.
 func (c *Client) RetryNow(ctx context.Context, deliveryID string) error {
-	return c.signal(ctx, deliveryID, workflows.SignalRetryNow, nil)
+	return c.signal(ctx, deliveryID, contract.SignalRetryNow, nil)
 }
 
 // ResumeDelivery wakes a parked delivery; a delivery that is not parked ignores it. It returns the
 // errors of RetryNow.
 func (c *Client) ResumeDelivery(ctx context.Context, deliveryID string) error {
-	return c.signal(ctx, deliveryID, workflows.SignalResume, nil)
+	return c.signal(ctx, deliveryID, contract.SignalResume, nil)
 }
 
 // CancelDelivery cancels a delivery's run, and the run ends the row. It returns the errors of

@@ -7,8 +7,8 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -19,12 +19,12 @@ func (c *Client) StartMerchantUpdate(ctx context.Context, ref checkout.Ref) erro
 	defer cancel()
 	_, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID:                    ref.ID,
-		TaskQueue:             workflows.TaskQueueCheckout,
+		TaskQueue:             contract.TaskQueueCheckout,
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
-		TypedSearchAttributes: workflows.SearchAttributesOf(ref.Owner,
-			workflows.SearchAttributeEventType.ValueSet(string(webhook.MerchantUpdated))),
+		TypedSearchAttributes: contract.SearchAttributesOf(ref.Owner,
+			contract.SearchAttributeEventType.ValueSet(string(webhook.MerchantUpdated))),
 		StaticSummary: "settings of a merchant changed",
-	}, workflows.TypeMerchantUpdate, workflows.MerchantUpdateInput{Ref: ref})
+	}, contract.TypeMerchantUpdate, contract.MerchantUpdateInput{Ref: ref})
 	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 		return nil
 	}

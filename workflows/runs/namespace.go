@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/contract"
 )
 
 // MinRetention is how long closed runs stay readable at least. Source: architecture document.
@@ -171,7 +171,7 @@ func (s setup) attributesUsable(ctx context.Context) error {
 
 func attributeNames() []string {
 	var names []string
-	for _, key := range workflows.SearchAttributes {
+	for _, key := range contract.SearchAttributes {
 		names = append(names, key.GetName())
 	}
 	slices.Sort(names)

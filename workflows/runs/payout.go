@@ -8,8 +8,8 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // closing is how long StartPayout waits for an open run of the payout. A run that has written the
@@ -64,12 +64,12 @@ func (c *Client) StartPayout(ctx context.Context, ref checkout.Ref) error {
 func (c *Client) startPayout(ctx context.Context, ref checkout.Ref) error {
 	_, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID:                                       ref.ID,
-		TaskQueue:                                workflows.TaskQueueCheckout,
+		TaskQueue:                                contract.TaskQueueCheckout,
 		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		TypedSearchAttributes:                    workflows.SearchAttributesOf(ref.Owner),
+		TypedSearchAttributes:                    contract.SearchAttributesOf(ref.Owner),
 		Priority:                                 temporal.Priority{FairnessKey: ref.MerchantID},
 		StaticSummary:                            "payout",
-	}, workflows.TypePayout, workflows.PayoutInput{Ref: ref})
+	}, contract.TypePayout, contract.PayoutInput{Ref: ref})
 	return err
 }

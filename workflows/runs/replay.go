@@ -7,7 +7,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
-	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -17,11 +17,11 @@ func (c *Client) StartReplay(ctx context.Context, r webhook.Replay) error {
 	defer cancel()
 	_, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID:                    r.ID,
-		TaskQueue:             workflows.TaskQueueWebhooks,
+		TaskQueue:             contract.TaskQueueWebhooks,
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
-		TypedSearchAttributes: workflows.SearchAttributesOf(r.Owner),
+		TypedSearchAttributes: contract.SearchAttributesOf(r.Owner),
 		StaticSummary:         "bulk replay of " + r.EndpointID,
-	}, workflows.TypeWebhookReplay, workflows.WebhookReplayInput{Ref: r.Ref})
+	}, contract.TypeWebhookReplay, contract.WebhookReplayInput{Ref: r.Ref})
 	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 		return nil
 	}

@@ -8,20 +8,19 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
-	"example.com/checkout/activities"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
 
 // Restart starts a run of an orphan and reports whether it did: an open run goes on. With again it also
 // starts one when Temporal has a closed run of the id. It returns ErrOutcomeUnknown.
-func (c *Client) Restart(ctx context.Context, o activities.Orphan, again bool) (bool, error) {
+func (c *Client) Restart(ctx context.Context, o contract.Orphan, again bool) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	options := client.StartWorkflowOptions{
 		ID:                                       o.ID,
-		TaskQueue:                                workflows.TaskQueueCheckout,
+		TaskQueue:                                contract.TaskQueueCheckout,
 		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		Priority:                                 temporal.Priority{FairnessKey: o.MerchantID},
@@ -36,7 +35,7 @@ func (c *Client) Restart(ctx context.Context, o activities.Orphan, again bool) (
 	return err == nil, answer("restart", err)
 }
 
-func (c *Client) restart(ctx context.Context, o activities.Orphan, options client.StartWorkflowOptions) error {
+func (c *Client) restart(ctx context.Context, o contract.Orphan, options client.StartWorkflowOptions) error {
 	var (
 		typ        string
 		in         any
@@ -44,29 +43,29 @@ func (c *Client) restart(ctx context.Context, o activities.Orphan, options clien
 	)
 	switch prefix, _, _ := strings.Cut(o.ID, "_"); prefix {
 	case checkout.PrefixSession:
-		typ, options.StaticSummary = workflows.TypeCheckoutSession, "session"
-		in = workflows.CheckoutSessionInput{
-			Ref: o.Ref, ExpiresAt: o.ExpiresAt, ActionTimeout: workflows.ActionTimeout, PaymentID: o.PaymentID,
+		typ, options.StaticSummary = contract.TypeCheckoutSession, "session"
+		in = contract.CheckoutSessionInput{
+			Ref: o.Ref, ExpiresAt: o.ExpiresAt, ActionTimeout: contract.ActionTimeout, PaymentID: o.PaymentID,
 		}
 		attributes = append(attributes,
-			workflows.SearchAttributeSessionStatus.ValueSet(string(checkout.StatusPending)))
+			contract.SearchAttributeSessionStatus.ValueSet(string(checkout.StatusPending)))
 	case checkout.PrefixPayout:
-		typ, options.StaticSummary, in = workflows.TypePayout, "payout", workflows.PayoutInput{Ref: o.Ref}
+		typ, options.StaticSummary, in = contract.TypePayout, "payout", contract.PayoutInput{Ref: o.Ref}
 	case checkout.PrefixReplay:
-		typ, options.StaticSummary, in = workflows.TypeWebhookReplay, "bulk replay", workflows.WebhookReplayInput{Ref: o.Ref}
-		options.TaskQueue = workflows.TaskQueueWebhooks
+		typ, options.StaticSummary, in = contract.TypeWebhookReplay, "bulk replay", contract.WebhookReplayInput{Ref: o.Ref}
+		options.TaskQueue = contract.TaskQueueWebhooks
 	case checkout.PrefixPicture:
-		typ, options.StaticSummary, in = workflows.TypePictureFetch, "picture", workflows.PictureFetchInput{Ref: o.Ref}
-		options.TaskQueue = workflows.TaskQueueWebhooks
+		typ, options.StaticSummary, in = contract.TypePictureFetch, "picture", contract.PictureFetchInput{Ref: o.Ref}
+		options.TaskQueue = contract.TaskQueueWebhooks
 	default:
 		ref := webhook.Dispatch{ID: o.ID, EndpointID: o.EndpointID, Host: o.Host}
-		delivery := workflows.NewWebhookDeliveryInput(o.Owner, o.EventType, ref)
-		typ, options.StaticSummary, in = workflows.TypeWebhookDelivery, delivery.Summary(), delivery
+		delivery := contract.NewWebhookDeliveryInput(o.Owner, o.EventType, ref)
+		typ, options.StaticSummary, in = contract.TypeWebhookDelivery, delivery.Summary(), delivery
 		options.StaticDetails = delivery.Details()
-		options.TaskQueue = workflows.TaskQueueWebhooks
+		options.TaskQueue = contract.TaskQueueWebhooks
 		attributes = append(attributes, delivery.SearchAttribute())
 	}
-	options.TypedSearchAttributes = workflows.SearchAttributesOf(o.Owner, attributes...)
+	options.TypedSearchAttributes = contract.SearchAttributesOf(o.Owner, attributes...)
 	_, err := c.Temporal.ExecuteWorkflow(ctx, options, typ, in)
 	return err
 }

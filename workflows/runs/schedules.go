@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
@@ -26,7 +26,7 @@ const (
 // Schedules holds the settings of the schedules.
 type Schedules struct {
 	ReconcileEvery time.Duration
-	Retention      workflows.RetentionInput
+	Retention      contract.RetentionInput
 	// Chains and Cards are the modes with real chains and with a real card network.
 	Chains, Cards []checkout.Mode
 }
@@ -48,14 +48,14 @@ type schedule struct {
 // all returns the schedules that s needs.
 func (s Schedules) all() []schedule {
 	all := []schedule{
-		{ScheduleReconcile, s.ReconcileEvery, workflows.TypeReconcile, nil},
-		{ScheduleRetention, time.Hour, workflows.TypeRetention, []any{s.Retention}},
+		{ScheduleReconcile, s.ReconcileEvery, contract.TypeReconcile, nil},
+		{ScheduleRetention, time.Hour, contract.TypeRetention, []any{s.Retention}},
 	}
 	for _, mode := range s.Chains {
-		all = append(all, ofMode(mode, ScheduleTreasury, treasuryEvery, workflows.TypeTreasurySync))
+		all = append(all, ofMode(mode, ScheduleTreasury, treasuryEvery, contract.TypeTreasurySync))
 	}
 	for _, mode := range s.Cards {
-		all = append(all, ofMode(mode, ScheduleBooks, booksEvery, workflows.TypeBooks))
+		all = append(all, ofMode(mode, ScheduleBooks, booksEvery, contract.TypeBooks))
 	}
 	return all
 }
@@ -64,7 +64,7 @@ func ofMode(mode checkout.Mode, id string, every time.Duration, workflow string)
 	if !mode.Live() {
 		id += "-" + string(mode)
 	}
-	return schedule{id, every, workflow, []any{workflows.ModeInput{Mode: mode}}}
+	return schedule{id, every, workflow, []any{contract.ModeInput{Mode: mode}}}
 }
 
 // EnsureSchedules creates the schedules or changes them to s. It leaves those of modes that s does not
@@ -105,7 +105,7 @@ func (c *Client) ensureSchedule(ctx context.Context, wanted schedule) error {
 	defer cancel()
 	spec := client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: wanted.every}}}
 	action := &client.ScheduleWorkflowAction{
-		ID: wanted.id, Workflow: wanted.workflow, TaskQueue: workflows.TaskQueueCheckout, Args: wanted.args,
+		ID: wanted.id, Workflow: wanted.workflow, TaskQueue: contract.TaskQueueCheckout, Args: wanted.args,
 	}
 	_, err := c.Temporal.ScheduleClient().Create(ctx, client.ScheduleOptions{
 		ID: wanted.id, Spec: spec, Action: action, Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_SKIP,

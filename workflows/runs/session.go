@@ -7,8 +7,8 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // StartSession starts the workflow of a session that is being created. It replaces an open run with
@@ -17,24 +17,24 @@ import (
 func (c *Client) StartSession(ctx context.Context, s checkout.Session) error {
 	return c.startSession(ctx, enumspb.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING,
 		string(s.Mode)+" session in "+string(s.Currency),
-		workflows.CheckoutSessionInput{Ref: s.Ref, ExpiresAt: s.ExpiresAt, ActionTimeout: workflows.ActionTimeout})
+		contract.CheckoutSessionInput{Ref: s.Ref, ExpiresAt: s.ExpiresAt, ActionTimeout: contract.ActionTimeout})
 }
 
 func (c *Client) startSession(
 	ctx context.Context, open enumspb.WorkflowIdConflictPolicy, summary string,
-	in workflows.CheckoutSessionInput,
+	in contract.CheckoutSessionInput,
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	_, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID:                       in.ID,
-		TaskQueue:                workflows.TaskQueueCheckout,
+		TaskQueue:                contract.TaskQueueCheckout,
 		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		WorkflowIDConflictPolicy: open,
-		TypedSearchAttributes: workflows.SearchAttributesOf(in.Owner,
-			workflows.SearchAttributeSessionStatus.ValueSet(string(checkout.StatusPending))),
+		TypedSearchAttributes: contract.SearchAttributesOf(in.Owner,
+			contract.SearchAttributeSessionStatus.ValueSet(string(checkout.StatusPending))),
 		StaticSummary: summary,
-	}, workflows.TypeCheckoutSession, in)
+	}, contract.TypeCheckoutSession, in)
 	return answer("start session", err)
 }
 
@@ -62,29 +62,29 @@ func askSession[T any](ctx context.Context, c *Client, sessionID, name, updateID
 // returns checkout.ErrNotFound when the run is closed or unknown; the caller reads the row again.
 func (c *Client) Pay(
 	ctx context.Context, sessionID, transactionID string,
-) (workflows.PaymentResult, error) {
-	return askSession[workflows.PaymentResult](ctx, c, sessionID, workflows.UpdatePay, transactionID,
-		workflows.PayInput{TransactionID: transactionID})
+) (contract.PaymentResult, error) {
+	return askSession[contract.PaymentResult](ctx, c, sessionID, contract.UpdatePay, transactionID,
+		contract.PayInput{TransactionID: transactionID})
 }
 
 // Complete asks the session to look up a payment in flight at the card network. It returns the
 // errors of Pay.
 func (c *Client) Complete(
 	ctx context.Context, sessionID, transactionID string,
-) (workflows.PaymentResult, error) {
-	return askSession[workflows.PaymentResult](ctx, c, sessionID, workflows.UpdateComplete, askAgain,
-		workflows.CompleteInput{TransactionID: transactionID})
+) (contract.PaymentResult, error) {
+	return askSession[contract.PaymentResult](ctx, c, sessionID, contract.UpdateComplete, askAgain,
+		contract.CompleteInput{TransactionID: transactionID})
 }
 
 // Expire asks the session to expire and returns its state afterwards. It returns the errors of Pay.
-func (c *Client) Expire(ctx context.Context, sessionID string) (workflows.SessionState, error) {
-	return askSession[workflows.SessionState](ctx, c, sessionID, workflows.UpdateExpire, askAgain)
+func (c *Client) Expire(ctx context.Context, sessionID string) (contract.SessionState, error) {
+	return askSession[contract.SessionState](ctx, c, sessionID, contract.UpdateExpire, askAgain)
 }
 
 // Advance asks a test session to act as if its time were over and returns its state afterwards. It
 // returns the errors of Pay.
-func (c *Client) Advance(ctx context.Context, sessionID string) (workflows.SessionState, error) {
-	return askSession[workflows.SessionState](ctx, c, sessionID, workflows.UpdateAdvance, askAgain)
+func (c *Client) Advance(ctx context.Context, sessionID string) (contract.SessionState, error) {
+	return askSession[contract.SessionState](ctx, c, sessionID, contract.UpdateAdvance, askAgain)
 }
 
 // askAgain is the update id of messages whose repeat may get a new answer: an undecided payment may
@@ -94,6 +94,6 @@ const askAgain = ""
 // SignalComplete tells the session that the card network decided a payment. It does not wait for an
 // outcome. It returns checkout.ErrNotFound and ErrOutcomeUnknown.
 func (c *Client) SignalComplete(ctx context.Context, sessionID, transactionID string) error {
-	return c.signal(ctx, sessionID, workflows.SignalComplete,
-		workflows.CompleteInput{TransactionID: transactionID})
+	return c.signal(ctx, sessionID, contract.SignalComplete,
+		contract.CompleteInput{TransactionID: transactionID})
 }

@@ -15,7 +15,7 @@ import (
 
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/deploy/program/service"
-	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/contract"
 )
 
 func (c *call) releaseCommand() *cobra.Command {
@@ -141,7 +141,7 @@ func knowsBoth(queues []client.WorkerDeploymentTaskQueueInfo) bool {
 			seen[queue.Name] = true
 		}
 	}
-	return seen[workflows.TaskQueueCheckout] && seen[workflows.TaskQueueWebhooks]
+	return seen[contract.TaskQueueCheckout] && seen[contract.TaskQueueWebhooks]
 }
 
 // requireDrained returns an error while open runs need the workers of build, or new runs begin there.

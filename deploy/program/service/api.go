@@ -22,8 +22,8 @@ import (
 	"example.com/checkout/api/web"
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/runs"
 )
 
@@ -225,14 +225,14 @@ func protocols() *http.Protocols {
 }
 
 // pendingSession returns a look-up for runs.Client.
-func pendingSession(store *storage.Store) func(context.Context, string) (*workflows.CheckoutSessionInput, error) {
-	return func(ctx context.Context, id string) (*workflows.CheckoutSessionInput, error) {
+func pendingSession(store *storage.Store) func(context.Context, string) (*contract.CheckoutSessionInput, error) {
+	return func(ctx context.Context, id string) (*contract.CheckoutSessionInput, error) {
 		rows, err := store.Unfinished(ctx, []string{id})
 		if err != nil || len(rows) == 0 {
 			return nil, err
 		}
-		return &workflows.CheckoutSessionInput{
-			Ref: rows[0].Ref, ExpiresAt: rows[0].ExpiresAt, ActionTimeout: workflows.ActionTimeout, PaymentID: rows[0].PaymentID,
+		return &contract.CheckoutSessionInput{
+			Ref: rows[0].Ref, ExpiresAt: rows[0].ExpiresAt, ActionTimeout: contract.ActionTimeout, PaymentID: rows[0].PaymentID,
 		}, nil
 	}
 }

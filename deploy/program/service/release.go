@@ -15,7 +15,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"example.com/checkout/deploy/program/config"
-	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/contract"
 )
 
 const (
@@ -125,7 +125,7 @@ func (b builds) warn(ctx context.Context, cfg config.Temporal) {
 // PollingBuilds returns the builds of a deployment of which a worker polls both task queues now.
 func PollingBuilds(ctx context.Context, temporal client.Client, deployment string) (map[string]bool, error) {
 	on := map[string]map[string]bool{}
-	for _, queue := range []string{workflows.TaskQueueCheckout, workflows.TaskQueueWebhooks} {
+	for _, queue := range []string{contract.TaskQueueCheckout, contract.TaskQueueWebhooks} {
 		described, err := temporal.DescribeTaskQueue(ctx, queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
 		if err != nil {
 			return nil, err
@@ -138,8 +138,8 @@ func PollingBuilds(ctx context.Context, temporal client.Client, deployment strin
 			}
 		}
 	}
-	maps.DeleteFunc(on[workflows.TaskQueueCheckout], func(build string, _ bool) bool {
-		return !on[workflows.TaskQueueWebhooks][build]
+	maps.DeleteFunc(on[contract.TaskQueueCheckout], func(build string, _ bool) bool {
+		return !on[contract.TaskQueueWebhooks][build]
 	})
-	return on[workflows.TaskQueueCheckout], nil
+	return on[contract.TaskQueueCheckout], nil
 }

@@ -11,7 +11,7 @@ import (
 
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/runs"
 )
 
@@ -54,7 +54,7 @@ func Setup(ctx context.Context, cfg config.Setup, say func(done string)) error {
 	say(fmt.Sprintf("Temporal has the namespace %s and its search attributes", cfg.Temporal.Namespace))
 
 	err = flows.EnsureSchedules(ctx, runs.Schedules{
-		ReconcileEvery: cfg.Schedules.ReconcileEvery, Retention: workflows.RetentionInput{
+		ReconcileEvery: cfg.Schedules.ReconcileEvery, Retention: contract.RetentionInput{
 			Age: cfg.Schedules.DeliveryRetention, Session: cfg.Schedules.SessionRetention,
 			Audit: cfg.Schedules.AuditRetention, Sandbox: cfg.Schedules.SandboxRetention,
 			Request: cfg.Schedules.RequestRetention,

@@ -23,7 +23,7 @@ import (
 	"example.com/checkout/deploy/proof/chaos/invariant"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
-	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/contract"
 )
 
 func newRandom() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
@@ -345,7 +345,7 @@ func TestOperator_IsNotedBeforeItActs(t *testing.T) {
 	require.NoError(t, cancelRun(t.Context(), c, "whd_1"))
 	c.signal(t.Context(), "cs_2")
 	require.Equal(t, []string{
-		"terminate cs_1", "cancel whd_1", workflows.SignalComplete + " cs_2", workflows.SignalExpire + " cs_2",
+		"terminate cs_1", "cancel whd_1", contract.SignalComplete + " cs_2", contract.SignalExpire + " cs_2",
 	}, temporal.asked)
 	require.Equal(t, []string{
 		invariant.OpTerminate + " cs_1 202 ", opCancel + " whd_1 202 ", invariant.OpSignal + " cs_2 202 ",

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"example.com/checkout/deploy/proof/chaos/invariant"
-	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/contract"
 )
 
 // Test cards, one for each outcome. Source: api/README.md, "Test cards".
@@ -118,10 +118,10 @@ func (c *chaos) signal(ctx context.Context, id string) {
 	c.noteOperator(invariant.OpSignal, id)
 	// No session is paid by a signal.
 	_ = c.rig.temporal.SignalWorkflow(
-		ctx, id, "", workflows.SignalComplete, workflows.CompleteInput{TransactionID: "txn_none"},
+		ctx, id, "", contract.SignalComplete, contract.CompleteInput{TransactionID: "txn_none"},
 	)
 	// An error means that the session has ended.
-	_ = c.rig.temporal.SignalWorkflow(ctx, id, "", workflows.SignalExpire, nil)
+	_ = c.rig.temporal.SignalWorkflow(ctx, id, "", contract.SignalExpire, nil)
 }
 
 // nextKey returns a new Idempotency-Key.

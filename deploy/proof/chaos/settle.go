@@ -14,8 +14,8 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 
 	"example.com/checkout/deploy/proof/chaos/invariant"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // settle waits until everything has come to rest after the last fault, and notes the duration in r.
@@ -88,7 +88,7 @@ func (c *chaos) settle(ctx context.Context, lastFault time.Time, r *runReport) e
 func (c *chaos) endReset(ctx context.Context, conn *pgx.Conn) (words string, err error) {
 	open, err := c.rig.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
 		Namespace: c.rig.stack.Temporal.Namespace(), PageSize: 1000,
-		Query: fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", workflows.TypeCheckoutSession),
+		Query: fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", contract.TypeCheckoutSession),
 	})
 	if err != nil {
 		return "", err
@@ -104,7 +104,7 @@ func (c *chaos) endReset(ctx context.Context, conn *pgx.Conn) (words string, err
 	}
 	ended, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	for _, id := range ended {
-		err := c.rig.temporal.SignalWorkflow(ctx, id, "", workflows.SignalExpire, nil)
+		err := c.rig.temporal.SignalWorkflow(ctx, id, "", contract.SignalExpire, nil)
 		var over *serviceerror.NotFound // the list lags behind
 		if err != nil && !errors.As(err, &over) {
 			return "", err

@@ -17,7 +17,7 @@ import (
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/deploy/proof/chaos/invariant"
 	"example.com/checkout/deploy/standin/devstack"
-	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/contract"
 )
 
 // SharedSchedule is the retry schedule of most stacks of the tests.
@@ -142,7 +142,7 @@ func settle(ctx context.Context, stack *devstack.Stack) error {
 			return fmt.Errorf("not at rest after %s: %s; overdue: %v", settleTime, words, lost)
 		}
 		for _, id := range lost {
-			err := c.SignalWorkflow(ctx, id, "", workflows.SignalRetryNow, nil)
+			err := c.SignalWorkflow(ctx, id, "", contract.SignalRetryNow, nil)
 			var missing *serviceerror.NotFound // Reconcile starts it
 			if err != nil && !errors.As(err, &missing) {
 				return fmt.Errorf("hasten %s: %w", id, err)

@@ -24,7 +24,7 @@ import (
 
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/storage/pgtemp"
-	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/contract"
 )
 
 // A stack is PostgreSQL and Temporal in one directory.
@@ -100,7 +100,7 @@ func startWorkflow(ctx context.Context, c client.Client, id string) error {
 		ID:        id,
 		TaskQueue: "nobody-polls",
 		TypedSearchAttributes: temporal.NewSearchAttributes(
-			workflows.SearchAttributeMerchantID.ValueSet("mer_1"), workflows.SearchAttributeSessionStatus.ValueSet("pending")),
+			contract.SearchAttributeMerchantID.ValueSet("mer_1"), contract.SearchAttributeSessionStatus.ValueSet("pending")),
 	}, "CheckoutSession")
 	return err
 }

@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/converter"
 
-	flows "example.com/checkout/workflows"
+	"example.com/checkout/workflows/contract"
 )
 
 // Tally counts runs by status.
@@ -53,11 +53,11 @@ func (t Tally) sum() (n int64) {
 func (f *Facts) tally(workflowType string) Tally {
 	t := Tally{}
 	switch workflowType {
-	case flows.TypeCheckoutSession:
+	case contract.TypeCheckoutSession:
 		for _, run := range f.SessionRuns {
 			t[run.Status]++
 		}
-	case flows.TypeWebhookDelivery:
+	case contract.TypeWebhookDelivery:
 		for _, run := range f.Runs {
 			t[run.Status]++
 		}
@@ -72,7 +72,7 @@ func readCounts(ctx context.Context, s Sources, f *Facts) error {
 		return nil
 	}
 	f.Counted = map[string]Tally{}
-	for _, name := range []string{flows.TypeCheckoutSession, flows.TypeWebhookDelivery} {
+	for _, name := range []string{contract.TypeCheckoutSession, contract.TypeWebhookDelivery} {
 		for end := time.Now().Add(temporalLag); ; time.Sleep(temporalLagTry) {
 			counted, err := count(ctx, s, name)
 			if err != nil {

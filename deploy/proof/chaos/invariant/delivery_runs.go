@@ -9,8 +9,7 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 
-	"example.com/checkout/activities"
-	flows "example.com/checkout/workflows"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -41,7 +40,7 @@ func (d deliveryRows) behind(run *Run, pending []*workflowpb.PendingActivityInfo
 func reportLost(pending []*workflowpb.PendingActivityInfo) bool {
 	return slices.ContainsFunc(pending, func(a *workflowpb.PendingActivityInfo) bool {
 		failure := a.GetLastFailure()
-		lost := failure.GetTimeoutFailureInfo() != nil || failure.GetMessage() == activities.AttemptLost
+		lost := failure.GetTimeoutFailureInfo() != nil || failure.GetMessage() == contract.AttemptLost
 		return a.GetActivityType().GetName() == sendActivity && lost &&
 			a.GetState() == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED
 	})
@@ -84,7 +83,7 @@ func (d deliveryRows) readHistory(ctx context.Context, run *Run) error {
 			run.note(e)
 			sends.note(e)
 			signal := e.GetWorkflowExecutionSignaledEventAttributes()
-			if signal.GetSignalName() == flows.SignalRetryNow {
+			if signal.GetSignalName() == contract.SignalRetryNow {
 				run.RetryNow = append(run.RetryNow, e.GetEventTime().AsTime())
 			}
 		},
@@ -148,11 +147,11 @@ func (s sends) any() bool {
 // begun reports whether a completed SendAttempt had begun an attempt or was put on hold. Both count
 // the run. It is false if the endpoint was busy or PostgreSQL was away.
 func begun(result *commonpb.Payloads) bool {
-	var got activities.SendAttemptResult
+	var got contract.SendAttemptResult
 	if err := decode(result, &got); err != nil {
 		return true // unknown: assume that it had
 	}
-	return got.Status != webhook.DeliveryPending || got.Reason == activities.ReasonHeld || got.Made > 0
+	return got.Status != webhook.DeliveryPending || got.Reason == contract.ReasonHeld || got.Made > 0
 }
 
 // begunLocally reports whether a marker belongs to a local SendAttempt that began an attempt.

@@ -3,7 +3,7 @@ package invariant
 import (
 	enumspb "go.temporal.io/api/enums/v1"
 
-	flows "example.com/checkout/workflows"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -38,7 +38,7 @@ func (r Run) outcome() webhook.DeliveryStatus {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
 		return webhook.DeliveryCanceled
 	case enumspb.WORKFLOW_EXECUTION_STATUS_FAILED:
-		if r.Failure == flows.ErrTypeDeliveryPermanentlyFailed {
+		if r.Failure == contract.ErrTypeDeliveryPermanentlyFailed {
 			return webhook.DeliveryFailed
 		}
 	}

@@ -7,8 +7,8 @@ import (
 
 	enumspb "go.temporal.io/api/enums/v1"
 
-	flows "example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -206,10 +206,10 @@ var sessionCases = []brokenCase{
 	{"20: a process ended by itself", func(f *Facts) { f.Rest.UnwishedExits = []string{"API 1"} }, []string{"20 API 1"}},
 
 	// 21
-	{"21: a run that Temporal does not count", func(f *Facts) { f.counted(flows.TypeWebhookDelivery)[completed]-- }, []string{"21 WebhookDelivery"}},
+	{"21: a run that Temporal does not count", func(f *Facts) { f.counted(contract.TypeWebhookDelivery)[completed]-- }, []string{"21 WebhookDelivery"}},
 	{"21: a run that Temporal counts otherwise", func(f *Facts) {
-		f.counted(flows.TypeCheckoutSession)[completed]--
-		f.Counted[flows.TypeCheckoutSession][running]++
+		f.counted(contract.TypeCheckoutSession)[completed]--
+		f.Counted[contract.TypeCheckoutSession][running]++
 	}, []string{"21 CheckoutSession"}},
 
 	// 22

@@ -19,7 +19,7 @@ import (
 	"go.temporal.io/sdk/converter"
 	"golang.org/x/sync/errgroup"
 
-	flows "example.com/checkout/workflows"
+	"example.com/checkout/workflows/contract"
 )
 
 const (
@@ -64,10 +64,10 @@ func readTemporal(ctx context.Context, s Sources, f *Facts) error {
 	f.RunRetention = namespace.GetConfig().GetWorkflowExecutionRetentionTtl().AsDuration()
 
 	w := newWorld(f)
-	if f.SessionRuns, err = readRuns(ctx, s, flows.TypeCheckoutSession, sessionRows{w}); err != nil {
+	if f.SessionRuns, err = readRuns(ctx, s, contract.TypeCheckoutSession, sessionRows{w}); err != nil {
 		return err
 	}
-	f.Runs, err = readRuns(ctx, s, flows.TypeWebhookDelivery, deliveryRows{s, w})
+	f.Runs, err = readRuns(ctx, s, contract.TypeWebhookDelivery, deliveryRows{s, w})
 	return err
 }
 
@@ -276,7 +276,7 @@ func eachEvent(
 // unknown, which is a violation.
 func (r *Run) note(e *historypb.HistoryEvent) {
 	if started := e.GetWorkflowExecutionStartedEventAttributes(); started != nil {
-		var in flows.CheckoutSessionInput // a delivery's input has no ExpiresAt
+		var in contract.CheckoutSessionInput // a delivery's input has no ExpiresAt
 		if decode(started.GetInput(), &in) == nil {
 			r.ExpiresAt = in.ExpiresAt
 		}

@@ -19,9 +19,8 @@ import (
 	"go.temporal.io/sdk/converter"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"example.com/checkout/activities"
-	flows "example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -119,10 +118,10 @@ func completedWith(t *testing.T, result any) *historypb.HistoryEvent {
 
 func TestReadRuns_ListsWaitsAndReadsTheEnd(t *testing.T) {
 	t.Parallel()
-	ended := completedWith(t, flows.CheckoutSessionResult{Status: checkout.StatusCompleted})
+	ended := completedWith(t, contract.CheckoutSessionResult{Status: checkout.StatusCompleted})
 	started := &historypb.HistoryEvent{Attributes: &historypb.HistoryEvent_WorkflowExecutionStartedEventAttributes{
 		WorkflowExecutionStartedEventAttributes: &historypb.WorkflowExecutionStartedEventAttributes{
-			Input: payloads(t, flows.CheckoutSessionInput{ExpiresAt: noon}),
+			Input: payloads(t, contract.CheckoutSessionInput{ExpiresAt: noon}),
 		},
 	}}
 	temporal := &fakeTemporal{
@@ -146,7 +145,7 @@ func TestReadRuns_ListsWaitsAndReadsTheEnd(t *testing.T) {
 		f.Sessions = append(f.Sessions, Session{ID: id, Status: status})
 	}
 	sources := Sources{Temporal: temporal, Progress: func(string) {}}
-	runs, err := readRuns(t.Context(), sources, flows.TypeCheckoutSession, sessionRows{newWorld(f)})
+	runs, err := readRuns(t.Context(), sources, contract.TypeCheckoutSession, sessionRows{newWorld(f)})
 	require.NoError(t, err)
 
 	base := Run{StartedAt: noon, Last: true}
@@ -189,7 +188,7 @@ func startedSend(of int64) *historypb.HistoryEvent {
 	}
 }
 
-func completedSend(t *testing.T, of int64, result activities.SendAttemptResult) *historypb.HistoryEvent {
+func completedSend(t *testing.T, of int64, result contract.SendAttemptResult) *historypb.HistoryEvent {
 	t.Helper()
 	return &historypb.HistoryEvent{
 		EventId: of + 2, EventType: enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED,
@@ -201,7 +200,7 @@ func completedSend(t *testing.T, of int64, result activities.SendAttemptResult) 
 	}
 }
 
-func localSend(t *testing.T, id int64, name string, result activities.SendAttemptResult) *historypb.HistoryEvent {
+func localSend(t *testing.T, id int64, name string, result contract.SendAttemptResult) *historypb.HistoryEvent {
 	t.Helper()
 	return &historypb.HistoryEvent{
 		EventId: id, EventType: enumspb.EVENT_TYPE_MARKER_RECORDED,
@@ -226,9 +225,9 @@ func taskFailed(cause enumspb.WorkflowTaskFailedCause) *historypb.HistoryEvent {
 	}
 }
 
-func attemptResult(status webhook.DeliveryStatus, reason activities.Reason) activities.SendAttemptResult {
-	return activities.SendAttemptResult{
-		DeliveryState: activities.DeliveryState{Status: status}, Reason: reason,
+func attemptResult(status webhook.DeliveryStatus, reason contract.Reason) contract.SendAttemptResult {
+	return contract.SendAttemptResult{
+		DeliveryState: contract.DeliveryState{Status: status}, Reason: reason,
 	}
 }
 
@@ -236,7 +235,7 @@ func attemptResult(status webhook.DeliveryStatus, reason activities.Reason) acti
 func TestSends_KnowsWhatBeganAnAttempt(t *testing.T) {
 	t.Parallel()
 	busy := attemptResult(webhook.DeliveryPending, "")
-	parked := attemptResult(webhook.DeliveryPending, activities.ReasonHeld)
+	parked := attemptResult(webhook.DeliveryPending, contract.ReasonHeld)
 	delivered := attemptResult(webhook.DeliveryDelivered, "")
 	for _, c := range []struct {
 		name   string
@@ -269,13 +268,13 @@ func TestDeliveryRows_ReadsHistoriesOnlyWhenOdd(t *testing.T) {
 	signal := &historypb.HistoryEvent{
 		EventTime: timestamppb.New(noon),
 		Attributes: &historypb.HistoryEvent_WorkflowExecutionSignaledEventAttributes{
-			WorkflowExecutionSignaledEventAttributes: &historypb.WorkflowExecutionSignaledEventAttributes{SignalName: flows.SignalRetryNow},
+			WorkflowExecutionSignaledEventAttributes: &historypb.WorkflowExecutionSignaledEventAttributes{SignalName: contract.SignalRetryNow},
 		},
 	}
 	temporal := &fakeTemporal{
 		answers: map[string][]*workflowservice.DescribeWorkflowExecutionResponse{"whd_ok": {described("whd_ok", running)}},
 		histories: map[string][]*historypb.HistoryEvent{
-			"whd_ok": {localSend(t, 5, sendActivity, delivered), signal, completedWith(t, flows.WebhookDeliveryResult{Status: webhook.DeliveryDelivered})},
+			"whd_ok": {localSend(t, 5, sendActivity, delivered), signal, completedWith(t, contract.WebhookDeliveryResult{Status: webhook.DeliveryDelivered})},
 		},
 	}
 	f := newFacts()
@@ -306,7 +305,7 @@ func TestDeliveryRows_Behind(t *testing.T) {
 		}}
 	}
 	timedOut := &failurepb.Failure{FailureInfo: &failurepb.Failure_TimeoutFailureInfo{TimeoutFailureInfo: &failurepb.TimeoutFailureInfo{}}}
-	localLost := &failurepb.Failure{Message: activities.AttemptLost}
+	localLost := &failurepb.Failure{Message: contract.AttemptLost}
 	for _, c := range []struct {
 		name         string
 		id           string

@@ -14,8 +14,8 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"example.com/checkout/deploy/proof/e2e"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // operatorFile is a category of what an operator may do by mistake in Temporal's
@@ -92,11 +92,11 @@ func (w *corpusWorld) misuse(t *testing.T, c operatorCase) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	state, err := w.temporal.QueryWorkflow(ctx, w.values["session"], "", workflows.QueryStatus)
+	state, err := w.temporal.QueryWorkflow(ctx, w.values["session"], "", contract.QueryStatus)
 	require.NoError(t, err, "its worker is not stuck")
-	var got workflows.SessionState
+	var got contract.SessionState
 	require.NoError(t, state.Get(&got))
-	require.Equal(t, workflows.SessionState{Status: checkout.StatusPending}, got)
+	require.Equal(t, contract.SessionState{Status: checkout.StatusPending}, got)
 	require.Equal(t, "pending", w.own.Session(w.values["session"]).Field("status"))
 	require.Zero(t, e2e.Query[int](t, w.stack, `SELECT count(*) FROM transaction WHERE merchant_id = $1`, w.own.ID), "no money moves")
 }
@@ -133,9 +133,9 @@ func (w *corpusWorld) operate(t *testing.T, c operatorCase, args []any) error {
 // startWrongly starts a run, and terminates one that would wait for ever.
 func (w *corpusWorld) startWrongly(ctx context.Context, t *testing.T, c operatorCase, id string, args []any) error {
 	t.Helper()
-	queue := workflows.TaskQueueCheckout
-	if c.Message == workflows.TypeWebhookDelivery {
-		queue = workflows.TaskQueueWebhooks
+	queue := contract.TaskQueueCheckout
+	if c.Message == contract.TypeWebhookDelivery {
+		queue = contract.TaskQueueWebhooks
 	}
 	run, err := w.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID: id, TaskQueue: queue, WorkflowExecutionErrorWhenAlreadyStarted: true,

@@ -15,8 +15,8 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 
 	"example.com/checkout/deploy/proof/e2e"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // many is how many calls and signals the tests of this file send; 10000 shows
@@ -43,7 +43,7 @@ func TestHold_AnyNumberOfSignalsKeepsTheHistoryShort(t *testing.T) {
 			t.Logf("%d signals after %s", i, time.Since(began).Round(time.Second))
 		}
 		before := parked()
-		require.NoError(t, c.SignalWorkflow(t.Context(), delivery, "", workflows.SignalResume, nil))
+		require.NoError(t, c.SignalWorkflow(t.Context(), delivery, "", contract.SignalResume, nil))
 		e2e.Await(t, "it looks, and waits again", 20*time.Second, func() bool { return parked().After(before) })
 	}
 	require.Less(t, len(e2e.Events(t, c, delivery, "")), 5000)
@@ -83,8 +83,8 @@ func TestSession_AnyNumberOfSignalsLeavesItPayable(t *testing.T) {
 	c := e2e.TemporalClient(t, e2e.Shared)
 	session := m.Create(e2e.Terms)
 	for range min(*many, 9990) { // Temporal itself takes no more than 10,000
-		require.NoError(t, c.SignalWorkflow(t.Context(), session, "", workflows.SignalComplete,
-			workflows.CompleteInput{TransactionID: checkout.NewID(checkout.PrefixTransaction)}))
+		require.NoError(t, c.SignalWorkflow(t.Context(), session, "", contract.SignalComplete,
+			contract.CompleteInput{TransactionID: checkout.NewID(checkout.PrefixTransaction)}))
 	}
 	m.MustPay(session, e2e.CardSucceeds)
 	m.AwaitStatus(session, checkout.StatusCompleted, 20*time.Second)

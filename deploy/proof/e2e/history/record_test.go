@@ -13,6 +13,7 @@ import (
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // requireDirectory leaves the test out when there is nowhere to write to.
@@ -102,8 +103,8 @@ func startPayoutWithoutNetwork(t *testing.T, c client.Client, m *e2e.Merchant, p
 	t.Helper()
 	id := m.Session(paid).Field("payout.id").(string)
 	onChain(t, paid, "eip155:0")
-	_, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: workflows.TaskQueueCheckout},
-		workflows.TypePayout, workflows.PayoutInput{Ref: checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}.Ref(id)})
+	_, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: contract.TaskQueueCheckout},
+		contract.TypePayout, contract.PayoutInput{Ref: checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}.Ref(id)})
 	require.NoError(t, err)
 	return id
 }
@@ -155,8 +156,8 @@ func TestHistories_OfSteering(t *testing.T) {
 	endpoint := e2e.Query[string](t, stack, `SELECT id FROM webhook_endpoint WHERE merchant_id = $1`, steered.ID)
 	changed, _, err := store.PublishTest(t.Context(), steered.TestEvent(endpoint))
 	require.NoError(t, err)
-	update, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: changed.ID, TaskQueue: workflows.TaskQueueCheckout},
-		workflows.TypeMerchantUpdate, workflows.MerchantUpdateInput{Ref: checkout.Owner{MerchantID: steered.ID, Mode: checkout.ModeTest}.Ref(changed.ID)})
+	update, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: changed.ID, TaskQueue: contract.TaskQueueCheckout},
+		contract.TypeMerchantUpdate, contract.MerchantUpdateInput{Ref: checkout.Owner{MerchantID: steered.ID, Mode: checkout.ModeTest}.Ref(changed.ID)})
 	require.NoError(t, err)
 	require.NoError(t, update.Get(t.Context(), nil))
 	_, orphan, err := store.PublishTest(t.Context(), steered.TestEvent(endpoint))
@@ -165,7 +166,7 @@ func TestHistories_OfSteering(t *testing.T) {
 	beans := "http://127.0.0.1:1/beans.png"
 	steered.Create(`{"amount": 1, "currency": "EUR", "payout_currency": "USDC", "line_items": [{"name": "Beans", "quantity": 1, "unit_amount": 1, "image_url": "` + beans + `"}]}`)
 	picture := e2e.Query[string](t, stack, `SELECT id FROM picture WHERE url = $1`, beans)
-	reconcile, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "reconcile-" + orphan.ID, TaskQueue: workflows.TaskQueueCheckout}, workflows.TypeReconcile)
+	reconcile, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "reconcile-" + orphan.ID, TaskQueue: contract.TaskQueueCheckout}, contract.TypeReconcile)
 	require.NoError(t, err)
 	var result workflows.ReconcileResult
 	require.NoError(t, reconcile.Get(t.Context(), &result))

@@ -32,8 +32,8 @@ import (
 	"example.com/checkout/deploy/proof/e2e/chrome"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/runs"
 )
 
@@ -76,7 +76,7 @@ type shop struct {
 
 	mu       sync.Mutex
 	received []received
-	answer   func(ref checkout.Ref, transactionID string) (workflows.PaymentResult, error)
+	answer   func(ref checkout.Ref, transactionID string) (contract.PaymentResult, error)
 	refs     map[string]checkout.Ref
 }
 
@@ -147,21 +147,21 @@ func (w workflow) UpdateWorkflow(_ context.Context, o client.UpdateWorkflowOptio
 	w.shop.mu.Lock()
 	answer := w.shop.answer
 	w.shop.mu.Unlock()
-	got, err := answer(w.shop.refs[o.WorkflowID], o.Args[0].(workflows.PayInput).TransactionID)
+	got, err := answer(w.shop.refs[o.WorkflowID], o.Args[0].(contract.PayInput).TransactionID)
 	return handle{got: got}, err
 }
 
 type handle struct {
 	client.WorkflowUpdateHandle
-	got workflows.PaymentResult
+	got contract.PaymentResult
 }
 
 func (h handle) Get(_ context.Context, into any) error {
-	*into.(*workflows.PaymentResult) = h.got
+	*into.(*contract.PaymentResult) = h.got
 	return nil
 }
 
-func (s *shop) succeed(ref checkout.Ref, id string) (workflows.PaymentResult, error) {
+func (s *shop) succeed(ref checkout.Ref, id string) (contract.PaymentResult, error) {
 	result := checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded, Method: checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242"}}
 	_, err := s.store.BeginPayment(s.t.Context(), ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, "pi_"+id)
 	if err == nil {
@@ -170,11 +170,11 @@ func (s *shop) succeed(ref checkout.Ref, id string) (workflows.PaymentResult, er
 	if err == nil {
 		_, err = s.store.FinishPayment(s.t.Context(), ref, id)
 	}
-	return workflows.PaymentResult{Outcome: checkout.OutcomeSucceeded}, err
+	return contract.PaymentResult{Outcome: checkout.OutcomeSucceeded}, err
 }
 
 // answers sets what the workflow does with a payment.
-func (s *shop) answers(with func(checkout.Ref, string) (workflows.PaymentResult, error)) {
+func (s *shop) answers(with func(checkout.Ref, string) (contract.PaymentResult, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answer = with
@@ -187,9 +187,9 @@ func (s *shop) requests() []received {
 	return slices.Clone(s.received)
 }
 
-func refuse(errType string) func(checkout.Ref, string) (workflows.PaymentResult, error) {
-	return func(checkout.Ref, string) (workflows.PaymentResult, error) {
-		return workflows.PaymentResult{}, temporal.NewApplicationError("refused", errType)
+func refuse(errType string) func(checkout.Ref, string) (contract.PaymentResult, error) {
+	return func(checkout.Ref, string) (contract.PaymentResult, error) {
+		return contract.PaymentResult{}, temporal.NewApplicationError("refused", errType)
 	}
 }
 
@@ -368,7 +368,7 @@ func testPolicy(t *testing.T, s *shop, b *chrome.Tab) {
 }
 
 func testNotPossible(t *testing.T, s *shop, b *chrome.Tab) {
-	s.answers(refuse(workflows.ErrTypePaymentNotPossible))
+	s.answers(refuse(contract.ErrTypePaymentNotPossible))
 	id := s.session(time.Hour)
 	open(b, s, id)
 	b.Do(ready())

@@ -14,8 +14,8 @@ import (
 	"example.com/checkout/deploy/proof/chaos/invariant"
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // TestCustomerErase_LeavesNothingInAnyDatabase on a stack of its own: it looks for the address in every table
@@ -56,8 +56,8 @@ func TestCustomerErase_LeavesNothingInAnyDatabase(t *testing.T) {
 	require.Equal(t, "o-1", m.Session(id).Field("metadata.order_id"))
 
 	run, err := e2e.TemporalClient(t, stack).ExecuteWorkflow(t.Context(),
-		client.StartWorkflowOptions{TaskQueue: workflows.TaskQueueCheckout}, workflows.TypeRetention,
-		workflows.RetentionInput{Age: time.Millisecond, Session: time.Millisecond})
+		client.StartWorkflowOptions{TaskQueue: contract.TaskQueueCheckout}, contract.TypeRetention,
+		contract.RetentionInput{Age: time.Millisecond, Session: time.Millisecond})
 	require.NoError(t, err)
 	require.NoError(t, run.Get(t.Context(), nil))
 	m.Must(http.StatusNotFound, http.MethodGet, "/v1/checkout/"+id, "")

@@ -13,8 +13,8 @@ import (
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // TestReconcile_StartsAgainWhatAnOperatorTerminated: every kind of run is
@@ -117,8 +117,8 @@ func TestRetention_RemovesWhatIsFinishedAndOldEnough(t *testing.T) {
 
 	var deleted int64
 	retention := func(age time.Duration) {
-		run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{TaskQueue: workflows.TaskQueueCheckout},
-			workflows.TypeRetention, workflows.RetentionInput{Age: age})
+		run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{TaskQueue: contract.TaskQueueCheckout},
+			contract.TypeRetention, contract.RetentionInput{Age: age})
 		require.NoError(t, err)
 		require.NoError(t, run.Get(t.Context(), &deleted))
 	}

@@ -19,8 +19,8 @@ import (
 	"example.com/checkout/deploy/proof/chaos/invariant"
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // TestInvariants_TheCheckNamesWhatIsBroken breaks a stack that is in order, one
@@ -89,10 +89,10 @@ func TestInvariants_TheCheckNamesWhatIsBroken(t *testing.T) {
 		`{"at":%q,"listener":"http://169.254.169.254:80","canary":true,"method":"POST","delivery":%q,"attempt":"1"}`+"\n",
 		checkout.FormatTime(got[0].At), retried)), 0o600))
 	rowless := checkout.NewID(checkout.PrefixDelivery)
-	run, err := e2e.TemporalClient(t, stack).ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: rowless, TaskQueue: workflows.TaskQueueWebhooks},
-		workflows.TypeWebhookDelivery, workflows.WebhookDeliveryInput{Ref: checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}.Ref(rowless)})
+	run, err := e2e.TemporalClient(t, stack).ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: rowless, TaskQueue: contract.TaskQueueWebhooks},
+		contract.TypeWebhookDelivery, contract.WebhookDeliveryInput{Ref: checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}.Ref(rowless)})
 	require.NoError(t, err)
-	require.ErrorContains(t, run.Get(t.Context(), nil), workflows.ErrTypeDeliveryWithoutRow)
+	require.ErrorContains(t, run.Get(t.Context(), nil), contract.ErrTypeDeliveryWithoutRow)
 	results, err := e2e.CheckStack(t.Context(), stack, e2e.SharedSchedule, forged)
 	require.NoError(t, err)
 	require.Equal(t, []string{"12 " + retried, "7 " + rowless}, e2e.ViolationsOf(results), "%+v", results)
@@ -150,7 +150,7 @@ func TestRetryNow_ByAnOperator(t *testing.T) {
 		return e2e.Query[int](t, e2e.Shared, `SELECT count(*) FROM webhook_attempt WHERE delivery_id = $1 AND duration_ms IS NOT NULL`, delivery) == 3
 	})
 	m.Receiver.Answer(http.StatusOK)
-	require.NoError(t, e2e.TemporalClient(t, e2e.Shared).SignalWorkflow(t.Context(), delivery, "", workflows.SignalRetryNow, nil))
+	require.NoError(t, e2e.TemporalClient(t, e2e.Shared).SignalWorkflow(t.Context(), delivery, "", contract.SignalRetryNow, nil))
 	e2e.Await(t, "delivered", 20*time.Second, func() bool { return e2e.DeliveryStatus(t, delivery) == "delivered" })
 	require.True(t, e2e.Query[bool](t, e2e.Shared, `SELECT started_at < scheduled_at FROM webhook_attempt WHERE delivery_id = $1 AND number = 4`, delivery))
 }

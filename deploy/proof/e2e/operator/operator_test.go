@@ -15,8 +15,8 @@ import (
 	sdkpb "go.temporal.io/api/sdk/v1"
 
 	"example.com/checkout/deploy/proof/e2e"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // TestOperators_FindAndUnderstandRuns: what Temporal's UI shows of a run comes
@@ -46,11 +46,11 @@ func TestOperators_FindAndUnderstandRuns(t *testing.T) {
 		})
 	}
 
-	state, err := c.QueryWorkflow(t.Context(), waiting, "", workflows.QueryStatus)
+	state, err := c.QueryWorkflow(t.Context(), waiting, "", contract.QueryStatus)
 	require.NoError(t, err)
-	var got workflows.SessionState
+	var got contract.SessionState
 	require.NoError(t, state.Get(&got))
-	require.Equal(t, workflows.SessionState{Status: checkout.StatusPending}, got)
+	require.Equal(t, contract.SessionState{Status: checkout.StatusPending}, got)
 
 	metadata, err := c.QueryWorkflow(t.Context(), waiting, "", "__temporal_workflow_metadata")
 	require.NoError(t, err)

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/runs"
 
 	"github.com/stretchr/testify/require"
@@ -89,5 +89,5 @@ func workWith(t *testing.T, stack *devstack.Stack, store *storage.Store, chain c
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { workers.Stop() })
-	require.NoError(t, flows.EnsureSchedules(t.Context(), runs.Schedules{ReconcileEvery: time.Second, Retention: workflows.RetentionInput{Age: 24 * time.Hour}}))
+	require.NoError(t, flows.EnsureSchedules(t.Context(), runs.Schedules{ReconcileEvery: time.Second, Retention: contract.RetentionInput{Age: 24 * time.Hour}}))
 }

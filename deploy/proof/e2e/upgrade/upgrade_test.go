@@ -20,8 +20,8 @@ import (
 
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // TestUpgrade_RunsEndOnTheirBuild: two builds at once under load. Runs that are
@@ -132,13 +132,13 @@ func TestUpgrade_ABadBuildBlocksAndIsRolledBack(t *testing.T) {
 		return err == nil && got.WorkflowExecutionInfo.HistoryLength >= 5
 	})
 	stack.Worker.Kill()
-	bad := worker.New(c, workflows.TaskQueueCheckout, worker.Options{})
-	bad.RegisterWorkflowWithOptions(func(ctx workflow.Context, _ workflows.CheckoutSessionInput) error {
+	bad := worker.New(c, contract.TaskQueueCheckout, worker.Options{})
+	bad.RegisterWorkflowWithOptions(func(ctx workflow.Context, _ contract.CheckoutSessionInput) error {
 		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
 		return workflow.ExecuteActivity(ctx, "NewFirstStep").Get(ctx, nil) // where the history has a timer
-	}, workflow.RegisterOptions{Name: workflows.TypeCheckoutSession})
+	}, workflow.RegisterOptions{Name: contract.TypeCheckoutSession})
 	require.NoError(t, bad.Start())
-	require.NoError(t, c.SignalWorkflow(t.Context(), id, "", workflows.SignalComplete, workflows.CompleteInput{TransactionID: "txn_unknown"}))
+	require.NoError(t, c.SignalWorkflow(t.Context(), id, "", contract.SignalComplete, contract.CompleteInput{TransactionID: "txn_unknown"}))
 	e2e.Await(t, "the bad build fails its task", 20*time.Second, func() bool {
 		got, err := c.DescribeWorkflowExecution(t.Context(), id, "")
 		return err == nil && got.PendingWorkflowTask.GetAttempt() > 1

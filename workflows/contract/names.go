@@ -1,7 +1,7 @@
-// Package workflows holds the Temporal workflows of the service. They are deterministic and do no
-// I/O; activities do. Their inputs hold ids, times and enums only, because Temporal's UI shows them
-// in plain text.
-package workflows
+// Package contract is what those who start, ask and search runs agree on with the workflows: names in
+// Temporal, inputs and results. Inputs hold ids, times and enums only, because Temporal's UI shows them
+// in plain text. Open runs have these names and this JSON in their histories.
+package contract
 
 import (
 	"go.temporal.io/sdk/temporal"
@@ -31,12 +31,6 @@ const (
 	TypeBooks           = "Books"
 )
 
-// Changes of the order of commands. A run that began before a change goes on in the old order.
-const (
-	// changeRestartOrphans: an activity starts missing runs. Before, they were children of Reconcile.
-	changeRestartOrphans = "restart-orphans"
-)
-
 // Messages of CheckoutSession. An update is answered with the outcome. The signals of the same
 // names are for operators and card processors, who do not wait for an outcome.
 const (
@@ -53,17 +47,6 @@ const (
 const (
 	SignalRetryNow = "retry_now" // make the next attempt now
 	SignalResume   = "resume"    // a parked delivery is no longer on hold
-)
-
-// Error types in histories and in answers of updates.
-const (
-	ErrTypeSessionNotPending         = string(checkout.RefusedNotPending)
-	ErrTypePaymentInFlight           = string(checkout.RefusedPaymentInFlight)
-	ErrTypePaymentNotFound           = string(checkout.RefusedPaymentNotFound)
-	ErrTypePaymentNotPossible        = string(checkout.RefusedNotPossible)
-	ErrTypeDeliveryPermanentlyFailed = "DeliveryPermanentlyFailed"
-	ErrTypeDeliveryWithoutRow        = "DeliveryWithoutRow"
-	ErrTypePayoutWithoutRow          = "PayoutWithoutRow"
 )
 
 // Search attributes. The deployment registers them in the namespace. SessionStatus is the status of

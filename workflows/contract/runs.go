@@ -1,0 +1,72 @@
+package contract
+
+import (
+	"cmp"
+	"time"
+
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// PayoutInput names the payout.
+type PayoutInput struct {
+	checkout.Ref
+}
+
+// PayoutResult says how the payout ended.
+type PayoutResult struct {
+	Failure checkout.PayoutFailure `json:"failure,omitempty"` // "" when the payout was sent, or when it waits
+	Held    checkout.PayoutHold    `json:"held,omitempty"`    // why the payout waits
+}
+
+// WebhookReplayInput names the bulk replay. PostgreSQL holds its progress; a new run continues
+// there.
+type WebhookReplayInput struct {
+	checkout.Ref
+}
+
+// WebhookReplayResult says how a bulk replay ended.
+type WebhookReplayResult struct {
+	Status  webhook.ReplayStatus `json:"status"` // completed or canceled
+	Started int                  `json:"started"`
+	Skipped int                  `json:"skipped"`
+}
+
+// MerchantUpdateInput names the event of the change.
+type MerchantUpdateInput struct {
+	checkout.Ref
+}
+
+// PictureFetchInput names the picture. Its URL may hold a token, so only the row has it.
+type PictureFetchInput struct {
+	checkout.Ref
+}
+
+// RetentionInput holds the ages at which old rows are deleted. 0 means never, except for Age.
+type RetentionInput struct {
+	Age     time.Duration `json:"age"` // of finished deliveries
+	Session time.Duration `json:"session,omitempty"`
+	Audit   time.Duration `json:"audit,omitempty"`
+	Sandbox time.Duration `json:"sandbox,omitempty"`
+	Request time.Duration `json:"request,omitempty"` // of the log of API requests
+}
+
+// ModeInput is the input of TreasurySync and Books.
+type ModeInput struct {
+	// Mode "" means live: older builds ran for live mode only, and their schedules give no input.
+	Mode checkout.Mode `json:"mode,omitempty"`
+}
+
+// Chosen returns the mode.
+func (in ModeInput) Chosen() checkout.Mode { return cmp.Or(in.Mode, checkout.ModeLive) }
+
+// Orphan is a row that should have a run and has none.
+type Orphan struct {
+	checkout.Ref // of a session, payout, delivery, bulk replay or picture; its id is the workflow id
+
+	ExpiresAt  time.Time         `json:"expires_at,omitzero"`  // of a session
+	PaymentID  string            `json:"payment_id,omitempty"` // of a session's payment in flight
+	EventType  webhook.EventType `json:"event_type,omitempty"` // of a delivery
+	EndpointID string            `json:"endpoint_id,omitempty"`
+	Host       string            `json:"host,omitempty"` // of a delivery
+}
