@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/contract"
 )
 
@@ -32,7 +33,7 @@ type sweep struct {
 // next deletes one page and reports whether more pages may follow.
 func (s *sweep) next() (more bool, err error) {
 	more, err = s.page(s.limit)
-	if storage.TookTooLong(err) && s.limit > 1 {
+	if pg.TookTooLong(err) && s.limit > 1 {
 		s.limit /= 10
 		return true, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
@@ -87,7 +88,7 @@ func newKeeper(t *testing.T) *keeper {
 	k := &keeper{t: t, url: pgtemp.ForTest(t, storage.Migrate), runs: &fakeRuns{
 		refuses: map[string]bool{}, open: map[string]bool{}, closed: map[string]bool{},
 	}}
-	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	keys, err := pg.ParseKeyring(pg.NewMasterKey("k1"))
 	require.NoError(t, err)
 	k.store, err = storage.Open(t.Context(), storage.Options{URL: k.url, Keys: keys})
 	require.NoError(t, err)

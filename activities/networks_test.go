@@ -14,6 +14,7 @@ import (
 
 	"example.com/checkout/activities"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
@@ -33,7 +34,7 @@ const testChain = "eip155:31337"
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	keys, err := pg.ParseKeyring(pg.NewMasterKey("k1"))
 	require.NoError(t, err)
 	store, err := storage.Open(t.Context(), storage.Options{URL: pgtemp.ForTest(t, storage.Migrate), Keys: keys})
 	require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
@@ -124,7 +125,7 @@ func asFinal(ctx context.Context, err error, notFound string) error {
 	switch {
 	case err == nil:
 		return nil
-	case notFound != "" && (errors.Is(err, checkout.ErrNotFound) || storage.Malformed(err)):
+	case notFound != "" && (errors.Is(err, checkout.ErrNotFound) || pg.Malformed(err)):
 		return temporal.NewNonRetryableApplicationError("not found", notFound, nil)
 	case errors.Is(err, checkout.ErrPaymentUndecided):
 		return temporal.NewNonRetryableApplicationError(
@@ -154,9 +155,9 @@ func publicReason(err error) string {
 		return checkout.ErrNoRate.Error()
 	case errors.Is(err, checkout.ErrPaymentNotPossible):
 		return checkout.ErrPaymentNotPossible.Error()
-	case errors.Is(err, storage.ErrWrongMasterKey):
-		return storage.ErrWrongMasterKey.Error()
-	case storage.Unavailable(err):
+	case errors.Is(err, pg.ErrWrongMasterKey):
+		return pg.ErrWrongMasterKey.Error()
+	case pg.Unavailable(err):
 		return "PostgreSQL did not answer"
 	}
 	return "a network did not answer; see the worker's log"

@@ -16,6 +16,7 @@ import (
 	"example.com/checkout/activities"
 	"example.com/checkout/api/acquirer"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
@@ -58,7 +59,7 @@ func (n network) Refund(_ context.Context, reference, refundID string) (checkout
 
 func newBooks(t *testing.T) *books {
 	t.Helper()
-	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	keys, err := pg.ParseKeyring(pg.NewMasterKey("k1"))
 	require.NoError(t, err)
 	url := pgtemp.ForTest(t, storage.Migrate)
 	store, err := storage.Open(t.Context(), storage.Options{URL: url, Keys: keys})

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
@@ -151,7 +152,7 @@ func (d *Deliveries) now() time.Time {
 
 func (d *Deliveries) logNotBegun(ctx context.Context, err error) {
 	level := slog.LevelError
-	if storage.Unavailable(err) {
+	if pg.Unavailable(err) {
 		level = slog.LevelWarn
 	}
 	logger(ctx).Log(ctx, level, "attempt not begun", "error", err)

@@ -29,6 +29,7 @@ import (
 
 	"example.com/checkout/api/conformance"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
@@ -172,7 +173,7 @@ func (m merchant) key(mode checkout.Mode) string {
 type front struct {
 	t    *testing.T
 	url  string // of the database
-	keys *storage.Keyring
+	keys *pg.Keyring
 	// masterKey is the master key of keys.
 	masterKey string
 	store     *storage.Store
@@ -200,8 +201,8 @@ func anyPayout(checkout.Currency, checkout.PayoutCurrency) (checkout.PayoutBound
 func newFront(t *testing.T, change ...func(*Config)) *front {
 	t.Helper()
 	f := &front{t: t, url: pgtemp.ForTest(t, storage.Migrate), temporal: &temporalDouble{}, log: &safeBuffer{}}
-	f.masterKey = storage.NewMasterKey("k1")
-	keys, err := storage.ParseKeyring(f.masterKey)
+	f.masterKey = pg.NewMasterKey("k1")
+	keys, err := pg.ParseKeyring(f.masterKey)
 	require.NoError(t, err)
 	f.keys = keys
 	f.store, err = storage.Open(t.Context(), storage.Options{URL: f.url, Keys: keys, MaxConns: 4})

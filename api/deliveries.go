@@ -5,6 +5,7 @@ import (
 
 	"example.com/checkout/api/action"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -23,7 +24,7 @@ func (s *Server) listDeliveries(r *http.Request) (int, any, error) {
 		q,
 		checkout.PrefixDelivery,
 		func(d webhook.Delivery) string { return d.ID },
-		func(p storage.Page) ([]webhook.Delivery, error) {
+		func(p pg.Page) ([]webhook.Delivery, error) {
 			return s.Store.Deliveries(ctx, caller.Key.Owner, filter, p)
 		},
 	)

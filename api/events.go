@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -34,7 +35,7 @@ func (s *Server) listEvents(r *http.Request) (int, any, error) {
 		q,
 		checkout.PrefixEvent,
 		func(e webhook.Event) string { return e.ID },
-		func(p storage.Page) ([]webhook.Event, error) {
+		func(p pg.Page) ([]webhook.Event, error) {
 			return s.Store.Events(ctx, caller.Key.Owner, filter, p)
 		},
 	)
@@ -56,7 +57,7 @@ func (s *Server) feedEvents(ctx context.Context, caller storage.Caller, q query)
 		q,
 		checkout.PrefixEvent,
 		func(e webhook.Event) string { return e.ID },
-		func(p storage.Page) ([]webhook.Event, error) {
+		func(p pg.Page) ([]webhook.Event, error) {
 			name := "after"
 			if after == "" {
 				name, after = "cursor", p.Before

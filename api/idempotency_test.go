@@ -17,7 +17,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/api/limit"
-	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -123,7 +123,7 @@ func TestIdempotency_AProcessWithoutTheNewMasterKeyIsUnavailable(t *testing.T) {
 	path, body, _, _ := f.prepare("registration")
 	newer := *f
 	var err error
-	newer.keys, err = storage.ParseKeyring(storage.NewMasterKey("k2") + "," + f.masterKey)
+	newer.keys, err = pg.ParseKeyring(pg.NewMasterKey("k2") + "," + f.masterKey)
 	require.NoError(t, err)
 	first := newer.second().do("POST", path, f.merchant.testKey, body, idempotent, "k")
 	require.Equal(t, 201, first.status, first.body)

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -43,7 +43,7 @@ func newPage[T any](found []T, limit int, id func(T) string) page[T] {
 // answerList reads pageParameters and serves that page. find gets a limit of one more than the page
 // has.
 func answerList[T any](
-	q query, prefix string, id func(T) string, find func(storage.Page) ([]T, error),
+	q query, prefix string, id func(T) string, find func(pg.Page) ([]T, error),
 ) (int, any, error) {
 	chosen := q.page(prefix)
 	if err := q.err(); err != nil {
@@ -96,8 +96,8 @@ func (q query) optionalText(name string) (string, bool) {
 // page reads pageParameters. A cursor is the id of the last entry on the page before; merchants
 // need not know that. The cursor's owner needs no check, because the list has only the caller's
 // entries.
-func (q query) page(prefix string) storage.Page {
-	p := storage.Page{Limit: defaultLimit, Since: optionalTime(q, "since"), Until: optionalTime(q, "until")}
+func (q query) page(prefix string) pg.Page {
+	p := pg.Page{Limit: defaultLimit, Since: optionalTime(q, "since"), Until: optionalTime(q, "until")}
 	if text, ok := q.values["limit"]; ok {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > maxLimit || strconv.Itoa(n) != text {

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 )
 
 const (
@@ -55,7 +56,7 @@ func (q query) metadata() map[string]string {
 }
 
 // checkMetadataRange refuses a filter by metadata that would read more than maxMetadataRange of sessions.
-func (q query) checkMetadataRange(f storage.SessionFilter, p storage.Page) error {
+func (q query) checkMetadataRange(f storage.SessionFilter, p pg.Page) error {
 	if len(f.Metadata) == 0 || f.OrderID+f.Transaction+f.CustomerEmail != "" {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -20,7 +21,7 @@ func (s *Server) listPayouts(r *http.Request) (int, any, error) {
 		q,
 		checkout.PrefixPayout,
 		func(p checkout.Payout) string { return p.ID },
-		func(p storage.Page) ([]checkout.Payout, error) {
+		func(p pg.Page) ([]checkout.Payout, error) {
 			return s.Store.Payouts(ctx, caller.Key.Owner, filter, p)
 		},
 	)

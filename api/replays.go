@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"example.com/checkout/api/action"
-	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -85,7 +85,7 @@ func (s *Server) listReplays(r *http.Request) (int, any, error) {
 		q,
 		checkout.PrefixReplay,
 		func(r webhook.Replay) string { return r.ID },
-		func(p storage.Page) ([]webhook.Replay, error) {
+		func(p pg.Page) ([]webhook.Replay, error) {
 			return s.Store.Replays(ctx, caller.Key.Owner, endpoint, p)
 		},
 	)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -26,7 +27,7 @@ func TestRequestLog_HasEveryRequestWithAKeyAndNothingSecret(t *testing.T) {
 	f.do("GET", "/v1/merchant", f.merchant.liveKey, "")
 	requests.Flush(t.Context())
 	list := func(mode checkout.Mode) (rows []checkout.APIRequest) {
-		rows, err := f.store.Requests(t.Context(), f.merchant.Owner(mode), storage.RequestFilter{}, storage.Page{Limit: 10})
+		rows, err := f.store.Requests(t.Context(), f.merchant.Owner(mode), storage.RequestFilter{}, pg.Page{Limit: 10})
 		require.NoError(t, err)
 		return rows
 	}

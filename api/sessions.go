@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -333,7 +334,7 @@ func (s *Server) listSessions(r *http.Request) (int, any, error) {
 		q,
 		checkout.PrefixSession,
 		func(session checkout.Session) string { return session.ID },
-		func(p storage.Page) ([]checkout.Session, error) {
+		func(p pg.Page) ([]checkout.Session, error) {
 			if err := q.checkMetadataRange(filter, p); err != nil {
 				return nil, err
 			}

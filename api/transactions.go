@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -20,7 +21,7 @@ func (s *Server) listTransactions(r *http.Request) (int, any, error) {
 		q,
 		checkout.PrefixTransaction,
 		func(t checkout.Transaction) string { return t.ID },
-		func(p storage.Page) ([]checkout.Transaction, error) {
+		func(p pg.Page) ([]checkout.Transaction, error) {
 			return s.Store.Transactions(ctx, caller.Key.Owner, filter, p)
 		},
 	)

@@ -8,6 +8,7 @@ import (
 
 	"example.com/checkout/api/action"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -81,7 +82,7 @@ func (s *Server) listEndpoints(r *http.Request) (int, any, error) {
 		q,
 		checkout.PrefixEndpoint,
 		func(e webhook.Endpoint) string { return e.ID },
-		func(p storage.Page) ([]webhook.Endpoint, error) {
+		func(p pg.Page) ([]webhook.Endpoint, error) {
 			return s.Store.Endpoints(ctx, caller.Key.Owner, status, p)
 		},
 	)

@@ -4,8 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"example.com/checkout/storage/pg"
 )
 
 // Accounts reads and writes merchants, members, API keys, settings and the audit log. None of these
@@ -21,12 +22,11 @@ const accountConns = 2 // a command runs one query at a time
 // ErrRoleSettings.
 func OpenAccounts(ctx context.Context, opts Options) (*Accounts, error) {
 	opts.MaxConns = accountConns
-	pool, err := newPool(ctx, opts)
+	pool, err := opts.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	accounts := &Accounts{pool}
-	err = accounts.checkSchema(ctx)
+	err = pg.CheckSchema(ctx, pool, schema())
 	if err == nil {
 		err = useCell(ctx, pool)
 	}
@@ -34,13 +34,8 @@ func OpenAccounts(ctx context.Context, opts Options) (*Accounts, error) {
 		pool.Close()
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	return accounts, nil
+	return &Accounts{pool}, nil
 }
 
 // Close closes every connection.
 func (a *Accounts) Close() { a.pool.Close() }
-
-// inTx runs f in one transaction and commits when f returns nil.
-func (a *Accounts) inTx(ctx context.Context, f func(tx pgx.Tx) error) error {
-	return pgx.BeginFunc(ctx, a.pool, f)
-}

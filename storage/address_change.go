@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -22,7 +23,7 @@ func lockAnnounced(ctx context.Context, tx pgx.Tx, owner checkout.Owner, currenc
 	_, err := tx.Exec(ctx, `
 		SELECT FROM payout_address WHERE merchant_id = $1 AND mode = $2 AND currency = $3 AND next_at IS NOT NULL
 		FOR SHARE`, owner.MerchantID, owner.Mode, currency)
-	return wrap("lock payout address", err)
+	return pg.Wrap("lock payout address", err)
 }
 
 // waits reports whether the new address of a currency is announced first.
@@ -68,7 +69,7 @@ func (c MerchantChange) announce(ctx context.Context, tx pgx.Tx) (all []checkout
 	if err := mailOwners(ctx, tx, c.MerchantID, checkout.MailAddressAsked, mailDetail(by)); err != nil {
 		return nil, err
 	}
-	return all, audit(ctx, tx, by)
+	return all, pg.Audit(ctx, tx, by)
 }
 
 // AddressChanges returns the changes of a merchant's payout addresses that are announced in a mode.
@@ -78,10 +79,10 @@ func (a *Accounts) AddressChanges(ctx context.Context, owner checkout.Owner) ([]
 		FROM payout_address WHERE merchant_id = $1 AND mode = $2 AND next_at > clock_timestamp() ORDER BY currency`,
 		owner.MerchantID, owner.Mode)
 	if err != nil {
-		return nil, wrap("address changes", err)
+		return nil, pg.Wrap("address changes", err)
 	}
 	all, err := pgx.CollectRows(rows, pgx.RowToStructByName[checkout.AddressChange])
-	return all, wrap("address changes", err)
+	return all, pg.Wrap("address changes", err)
 }
 
 // StopAddressChange takes an announced change back, and sends a mail to every owner. It returns
@@ -89,7 +90,7 @@ func (a *Accounts) AddressChanges(ctx context.Context, owner checkout.Owner) ([]
 func (a *Accounts) StopAddressChange(
 	ctx context.Context, owner checkout.Owner, to checkout.PayoutAddress, by checkout.AuditEntry,
 ) error {
-	err := a.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
 		var stays string
 		err := tx.QueryRow(ctx, `
 			UPDATE payout_address SET next_network = NULL, next_address = NULL, next_at = NULL, next_by = NULL
@@ -106,9 +107,9 @@ func (a *Accounts) StopAddressChange(
 		if err := mailOwners(ctx, tx, owner.MerchantID, checkout.MailAddressStopped, mailDetail(by)); err != nil {
 			return err
 		}
-		return audit(ctx, tx, by)
+		return pg.Audit(ctx, tx, by)
 	})
-	return wrap("stop address change", err)
+	return pg.Wrap("stop address change", err)
 }
 
 // takeEffect moves the addresses of a mode whose time has come to their place, and stores the
@@ -155,7 +156,7 @@ func takeEffect(
 	if err := mailOwners(ctx, tx, m.ID, checkout.MailAddressChanged, mailDetail(by)); err != nil {
 		return nil, err
 	}
-	if err := audit(ctx, tx, by); err != nil {
+	if err := pg.Audit(ctx, tx, by); err != nil {
 		return nil, err
 	}
 	id, err := publishMerchantUpdate(ctx, tx, m, mode, after, map[string]any{"payout_addresses": before})
@@ -168,12 +169,12 @@ func (a *Accounts) TakeEffect(ctx context.Context, limit int) (int, error) {
 	rows, err := a.pool.Query(ctx, `
 		SELECT DISTINCT merchant_id FROM payout_address WHERE next_at <= clock_timestamp() LIMIT $1`, limit)
 	if err != nil {
-		return 0, wrap("due addresses", err)
+		return 0, pg.Wrap("due addresses", err)
 	}
 	merchants, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	for _, id := range merchants {
 		_, fault := a.ChangeMerchant(ctx, MerchantChange{MerchantID: id})
 		err = errors.Join(err, fault) // one merchant's fault does not hold the others up
 	}
-	return len(merchants), wrap("due addresses", err)
+	return len(merchants), pg.Wrap("due addresses", err)
 }

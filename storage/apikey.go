@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -25,7 +26,7 @@ func (a *Accounts) CreateAPIKey(
 		k.Scopes = checkout.Scopes{checkout.ScopeFull}
 	}
 
-	err := a.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
 			INSERT INTO api_key (id, merchant_id, mode, label, scopes, hash, last4)
 			VALUES ($1, $2, $3, $4, $5, $6, $7)`,
@@ -41,9 +42,9 @@ func (a *Accounts) CreateAPIKey(
 				return err
 			}
 		}
-		return auditAll(ctx, tx, note)
+		return pg.Audit(ctx, tx, note...)
 	})
-	if violates(err, "api_key_merchant_id_fkey") {
+	if pg.Violates(err, "api_key_merchant_id_fkey") {
 		return checkout.ErrNotFound
 	}
 	if err != nil {
@@ -79,7 +80,7 @@ func (a *Accounts) APIKeys(ctx context.Context, merchantID string) ([]checkout.A
 func (a *Accounts) RevokeAPIKey(
 	ctx context.Context, ref checkout.Ref, note ...checkout.AuditEntry,
 ) error {
-	err := a.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
 			UPDATE api_key SET revoked_at = now()
 			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND revoked_at IS NULL`,
@@ -89,7 +90,7 @@ func (a *Accounts) RevokeAPIKey(
 		}
 
 		if tag.RowsAffected() > 0 {
-			return auditAll(ctx, tx, note)
+			return pg.Audit(ctx, tx, note...)
 		}
 
 		var there bool

@@ -264,7 +264,7 @@ func (s *Store) insertUntoldSecret(
 		return is, errors.New("an event of no session goes to a session's own address")
 	}
 	id := checkout.Session{Ref: checkout.Ref{ID: *d.SessionID}}.OwnEndpoint()
-	keyID, sealed := s.keys.seal(id, webhook.SecretDigest(webhook.NewSecret()))
+	keyID, sealed := s.keys.Seal(id, webhook.SecretDigest(webhook.NewSecret()))
 	err = conn.QueryRow(ctx, `
 		INSERT INTO webhook_endpoint (id, merchant_id, mode, url, events, status, session_id,
 			master_key_id, sealed_digest, created_at, deleted_at)
@@ -279,11 +279,11 @@ func (s *Store) insertUntoldSecret(
 // unsealDigests returns the digest of the signer's secret. During a rotation, the digest of the
 // previous secret follows.
 func (s *Store) unsealDigests(by signature) ([][]byte, error) {
-	digest, err := s.keys.unseal(*by.KeyID, *by.Signer, by.Sealed)
+	digest, err := s.keys.Unseal(*by.KeyID, *by.Signer, by.Sealed)
 	if err != nil || by.PreviousKeyID == nil {
 		return [][]byte{digest}, err
 	}
-	old, err := s.keys.unseal(*by.PreviousKeyID, *by.Signer, by.Previous)
+	old, err := s.keys.Unseal(*by.PreviousKeyID, *by.Signer, by.Previous)
 	return [][]byte{digest, old}, err
 }
 

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -170,8 +171,8 @@ func TestBeginAttempt_WhatANewerMasterKeySealedIsNoAttempt(t *testing.T) {
 	_, ref := newer.publishTest(t, e, webhook.PayoutSent)
 	for _, runID := range []string{"run-a", "run-a", "run-b"} {
 		_, err := f.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: runID, Try: 1})
-		require.ErrorIs(t, err, storage.ErrWrongMasterKey)
-		require.True(t, storage.Unavailable(err), "another process has the key")
+		require.ErrorIs(t, err, pg.ErrWrongMasterKey)
+		require.True(t, pg.Unavailable(err), "another process has the key")
 		d := f.read(t, ref)
 		require.Empty(t, d.Attempts)
 		require.Zero(t, d.Run)
@@ -191,7 +192,7 @@ func TestBeginAttempt_AReplayOfWhatANewerMasterKeySealedIsNotBegun(t *testing.T)
 	_, err := newer.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryFailed)
 	require.NoError(t, err)
 	_, err = f.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: "run-b", Try: 1})
-	require.ErrorIs(t, err, storage.ErrWrongMasterKey)
+	require.ErrorIs(t, err, pg.ErrWrongMasterKey)
 	require.Equal(t, 1, newer.begin(t, ref, "run-b", 1).Number)
 	require.Equal(t, 2, f.read(t, ref).Run)
 }

@@ -6,42 +6,15 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
-
-// executor is a pool, a connection or a transaction.
-type executor interface {
-	Exec(ctx context.Context, sql string, arguments ...any) (pgconn.CommandTag, error)
-}
-
-// audit writes an entry to the audit log, in the transaction that makes the change.
-func audit(ctx context.Context, to executor, e checkout.AuditEntry) error {
-	_, err := to.Exec(ctx, `
-		INSERT INTO audit_entry (id, merchant_id, mode, actor, action, subject, detail, address)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		e.ID, e.MerchantID, e.Mode, e.Actor, e.Action, e.Subject, e.Detail, e.Address)
-	if err != nil {
-		return fmt.Errorf("audit: %w", err)
-	}
-	return nil
-}
-
-// auditAll calls audit for each entry.
-func auditAll(ctx context.Context, to executor, entries []checkout.AuditEntry) error {
-	for _, e := range entries {
-		if err := audit(ctx, to, e); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // Audit writes an entry before another system is asked to make the change. No transaction can span
 // both systems.
 func (a *Accounts) Audit(ctx context.Context, e checkout.AuditEntry) error {
-	return audit(ctx, a.pool, e)
+	return pg.Audit(ctx, a.pool, e)
 }
 
 // failurePause is how long a second failure of an account from the same address is not noted.
@@ -66,22 +39,22 @@ func (a *Accounts) NoteFailedSignIn(ctx context.Context, email, merchantID, addr
 			AND e.action = 'member.sign_in_failed' AND e.subject = a.id AND e.address = $4)`,
 		email, merchantID, checkout.NewID(checkout.PrefixAuditEntry), address,
 		checkout.FirstID(checkout.PrefixAuditEntry, time.Now().Add(-failurePause)))
-	return wrap("note failed sign-in", err)
+	return pg.Wrap("note failed sign-in", err)
 }
 
 // AuditEntries lists the changes of one mode, and the changes that concern both modes, newest
 // first.
 func (a *Accounts) AuditEntries(
-	ctx context.Context, owner checkout.Owner, p Page,
+	ctx context.Context, owner checkout.Owner, p pg.Page,
 ) ([]checkout.AuditEntry, error) {
-	l := &list{
-		sql:  `WHERE e.merchant_id = $1 AND (e.mode = $2 OR e.mode IS NULL)`,
-		args: []any{owner.MerchantID, owner.Mode},
+	l := &pg.List{
+		SQL:  `WHERE e.merchant_id = $1 AND (e.mode = $2 OR e.mode IS NULL)`,
+		Args: []any{owner.MerchantID, owner.Mode},
 	}
-	l.page(checkout.PrefixAuditEntry, "e", p)
+	l.Page(checkout.PrefixAuditEntry, "e", p)
 	rows, err := a.pool.Query(ctx, `
 		SELECT e.id, e.merchant_id, e.mode, e.actor, e.action, e.subject, e.detail, e.address,
-			e.created_at FROM audit_entry e `+l.sql, l.args...)
+			e.created_at FROM audit_entry e `+l.SQL, l.Args...)
 	if err != nil {
 		return nil, fmt.Errorf("audit entries: %w", err)
 	}

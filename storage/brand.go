@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/image/draw"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -201,7 +202,7 @@ func (a *Accounts) SetBrand(
 		}
 	}
 
-	err := a.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
 		var now Brand
 		err := scanBrand(tx.QueryRow(ctx, `
 			SELECT `+brandColumns+` FROM merchant m WHERE m.id = $1 FOR NO KEY UPDATE`, merchantID), &now)
@@ -227,9 +228,9 @@ func (a *Accounts) SetBrand(
 		if err != nil {
 			return err
 		}
-		return auditAll(ctx, tx, by)
+		return pg.Audit(ctx, tx, by...)
 	})
-	if violates(err, "merchant_logo_check") {
+	if pg.Violates(err, "merchant_logo_check") {
 		return ErrLogo
 	}
 	if err != nil {

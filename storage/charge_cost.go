@@ -21,7 +21,7 @@ func (s *Store) RecordChargeCost(
 	if !c.Valid() {
 		return fmt.Errorf("record charge cost: %s of %s cannot be the cost of %s", c.Cost, c.Gross, transactionID)
 	}
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if err := recordAvailable(ctx, tx, mode, transactionID, c.AvailableAt); err != nil {
 			return err
 		}

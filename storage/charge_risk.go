@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -60,7 +61,7 @@ func (s *Store) RecordRisks(
 	ctx context.Context, mode checkout.Mode, look ChargeLook, risks []checkout.ChargeRisk,
 ) ([]checkout.Finding, error) {
 	var found []checkout.Finding
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		c, err := lockCharge(ctx, tx, mode, byReference, look.Reference)
 		if err != nil && !errors.Is(err, checkout.ErrNotFound) {
 			return err
@@ -128,7 +129,7 @@ func lockCharge(ctx context.Context, tx pgx.Tx, mode checkout.Mode, where string
 	if err != nil {
 		return paidCharge{}, err
 	}
-	return exactlyOne[paidCharge](rows, "charge")
+	return pg.ExactlyOne[paidCharge](rows, "charge")
 }
 
 // lockChargeOf is lockCharge for the charge of a payout.
@@ -206,11 +207,11 @@ func (c paidCharge) findBoth(
 // FindPaid reports whether the payment of a payout is refunded although the chain has paid the payout, or may. how
 // says what paid it. The finding is opened in the same transaction. It returns checkout.ErrNotFound.
 func (s *Store) FindPaid(ctx context.Context, payout checkout.Ref, how string) (refunded bool, err error) {
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		refunded, err = findPaid(ctx, tx, payout, how)
 		return err
 	})
-	return refunded, wrap("find a payout that is paid and refunded", err)
+	return refunded, pg.Wrap("find a payout that is paid and refunded", err)
 }
 
 func findPaid(ctx context.Context, tx pgx.Tx, payout checkout.Ref, how string) (refunded bool, err error) {
@@ -360,7 +361,7 @@ func (p *lockedPayout) atRisk(ctx context.Context, tx pgx.Tx) (bool, error) {
 // checkout.ErrNotFound, and checkout.ErrConflict when something else holds the payout, or nothing. by is
 // written with the change.
 func (s *Store) ReleasePayout(ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry) error {
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		p, err := lockPayout(ctx, tx, ref)
 		if err != nil {
 			return err
@@ -376,7 +377,7 @@ func (s *Store) ReleasePayout(ctx context.Context, ref checkout.Ref, by ...check
 		if err != nil {
 			return err
 		}
-		return auditAll(ctx, tx, by)
+		return pg.Audit(ctx, tx, by...)
 	})
 	if err != nil {
 		return fmt.Errorf("release payout: %w", err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -94,7 +95,7 @@ func scanAttempt(row pgx.CollectableRow, before ...any) (a webhook.Attempt, err 
 		return a, err
 	}
 	if took != nil {
-		a.Finished, a.Duration = true, milliseconds(*took)
+		a.Finished, a.Duration = true, time.Duration(*took)*time.Millisecond
 	}
 	if status != nil {
 		a.StatusCode = *status
@@ -116,20 +117,20 @@ type DeliveryFilter struct {
 
 // Deliveries lists deliveries, newest first, without their attempts.
 func (s *Store) Deliveries(
-	ctx context.Context, owner checkout.Owner, f DeliveryFilter, p Page,
+	ctx context.Context, owner checkout.Owner, f DeliveryFilter, p pg.Page,
 ) ([]webhook.Delivery, error) {
-	q := newList(owner, "d")
-	q.equal("d.status", string(f.Status))
+	q := pg.NewList(owner, "d")
+	q.Equal("d.status", string(f.Status))
 	if f.Status != "" && f.Status != webhook.DeliveryDelivered {
-		q.where("d.status <> 'delivered'") // lets PostgreSQL use the small partial index
+		q.Where("d.status <> 'delivered'") // lets PostgreSQL use the small partial index
 	}
-	q.equal("d.endpoint_id", f.EndpointID)
-	q.equal("d.event_id", f.EventID)
-	q.equal("e.type", string(f.EventType))
-	q.equal("e.session_id", f.SessionID)
-	q.page(checkout.PrefixDelivery, "d", p)
+	q.Equal("d.endpoint_id", f.EndpointID)
+	q.Equal("d.event_id", f.EventID)
+	q.Equal("e.type", string(f.EventType))
+	q.Equal("e.session_id", f.SessionID)
+	q.Page(checkout.PrefixDelivery, "d", p)
 
-	rows, err := s.pool.Query(ctx, selectDelivery+q.sql, q.args...)
+	rows, err := s.pool.Query(ctx, selectDelivery+q.SQL, q.Args...)
 	if err != nil {
 		return nil, fmt.Errorf("deliveries: %w", err)
 	}
@@ -181,7 +182,7 @@ func (s *Store) HurryDelivery(ctx context.Context, ref checkout.Ref, by ...check
 // that says why.
 func (s *Store) steer(ctx context.Context, ref checkout.Ref, by []checkout.AuditEntry, set string) error {
 	var steered bool
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(
 			ctx,
 			`UPDATE webhook_delivery d `+set+` AND d.id = $1 AND d.merchant_id = $2 AND d.mode = $3`,
@@ -192,7 +193,7 @@ func (s *Store) steer(ctx context.Context, ref checkout.Ref, by []checkout.Audit
 		if steered = tag.RowsAffected() > 0; err != nil || !steered {
 			return err
 		}
-		return auditAll(ctx, tx, by)
+		return pg.Audit(ctx, tx, by...)
 	})
 	if err != nil {
 		return fmt.Errorf("steer delivery: %w", err)

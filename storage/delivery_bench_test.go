@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -31,7 +32,7 @@ const (
 func BenchmarkDeliveryLog(b *testing.B) {
 	s := fillLog(b, *logSize)
 	ctx := b.Context()
-	list := func(f storage.DeliveryFilter, p storage.Page) func(*testing.B) {
+	list := func(f storage.DeliveryFilter, p pg.Page) func(*testing.B) {
 		return func(b *testing.B) {
 			p.Limit = 100
 			for b.Loop() {
@@ -42,16 +43,16 @@ func BenchmarkDeliveryLog(b *testing.B) {
 		}
 	}
 	middle := fmt.Sprintf("whd_%026d", *logSize/2)
-	b.Run("list/first page", list(storage.DeliveryFilter{}, storage.Page{}))
-	b.Run("list/page in the middle", list(storage.DeliveryFilter{}, storage.Page{Before: middle}))
-	b.Run("list/failed", list(storage.DeliveryFilter{Status: webhook.DeliveryFailed}, storage.Page{}))
-	b.Run("list/failed in the middle", list(storage.DeliveryFilter{Status: webhook.DeliveryFailed}, storage.Page{Before: middle}))
-	b.Run("list/pending", list(storage.DeliveryFilter{Status: webhook.DeliveryPending}, storage.Page{}))
-	b.Run("list/delivered", list(storage.DeliveryFilter{Status: webhook.DeliveryDelivered}, storage.Page{}))
-	b.Run("list/one registration", list(storage.DeliveryFilter{EndpointID: benchEndpoint}, storage.Page{}))
-	b.Run("list/failed of one registration", list(storage.DeliveryFilter{EndpointID: benchEndpoint, Status: webhook.DeliveryFailed}, storage.Page{}))
-	b.Run("list/one event", list(storage.DeliveryFilter{EventID: fmt.Sprintf("evt_%026d", *logSize/20*10)}, storage.Page{}))
-	b.Run("list/one session", list(storage.DeliveryFilter{SessionID: fmt.Sprintf("cs_%026d", *logSize/20*10)}, storage.Page{}))
+	b.Run("list/first page", list(storage.DeliveryFilter{}, pg.Page{}))
+	b.Run("list/page in the middle", list(storage.DeliveryFilter{}, pg.Page{Before: middle}))
+	b.Run("list/failed", list(storage.DeliveryFilter{Status: webhook.DeliveryFailed}, pg.Page{}))
+	b.Run("list/failed in the middle", list(storage.DeliveryFilter{Status: webhook.DeliveryFailed}, pg.Page{Before: middle}))
+	b.Run("list/pending", list(storage.DeliveryFilter{Status: webhook.DeliveryPending}, pg.Page{}))
+	b.Run("list/delivered", list(storage.DeliveryFilter{Status: webhook.DeliveryDelivered}, pg.Page{}))
+	b.Run("list/one registration", list(storage.DeliveryFilter{EndpointID: benchEndpoint}, pg.Page{}))
+	b.Run("list/failed of one registration", list(storage.DeliveryFilter{EndpointID: benchEndpoint, Status: webhook.DeliveryFailed}, pg.Page{}))
+	b.Run("list/one event", list(storage.DeliveryFilter{EventID: fmt.Sprintf("evt_%026d", *logSize/20*10)}, pg.Page{}))
+	b.Run("list/one session", list(storage.DeliveryFilter{SessionID: fmt.Sprintf("cs_%026d", *logSize/20*10)}, pg.Page{}))
 	b.Run("one with its attempts", func(b *testing.B) {
 		for b.Loop() {
 			_, err := s.Delivery(ctx, checkout.Owner{MerchantID: benchMerchant, Mode: checkout.ModeTest}.Ref(fmt.Sprintf("whd_%026d", *logSize/20*10)))
@@ -94,7 +95,7 @@ func BenchmarkDeliveryLog(b *testing.B) {
 func fillLog(b *testing.B, n int) *storage.Store {
 	b.Helper()
 	url := pgtemp.ForTest(b, storage.Migrate)
-	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	keys, err := pg.ParseKeyring(pg.NewMasterKey("k1"))
 	require.NoError(b, err)
 	s, err := storage.Open(b.Context(), storage.Options{URL: url, Keys: keys})
 	require.NoError(b, err)

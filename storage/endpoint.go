@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -26,7 +27,7 @@ var ErrTooManyEndpoints = errors.New("too many webhook registrations")
 func (s *Store) CreateEndpoint(
 	ctx context.Context, e webhook.Endpoint, by ...checkout.AuditEntry,
 ) (webhook.Endpoint, error) {
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		// The lock on the merchant's row makes its registrations take turns, so the limit holds.
 		if _, err := tx.Exec(ctx, `
 			SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, e.MerchantID); err != nil {
@@ -58,10 +59,10 @@ func (s *Store) CreateEndpoint(
 		if err := s.insertEndpoint(ctx, tx, &e, nil); err != nil {
 			return err
 		}
-		return auditAll(ctx, tx, by)
+		return pg.Audit(ctx, tx, by...)
 	})
 
-	if violates(err, "webhook_endpoint_pkey") { // a repeat, and the registration was deleted since
+	if pg.Violates(err, "webhook_endpoint_pkey") { // a repeat, and the registration was deleted since
 		err = checkout.ErrNotFound
 	}
 	if err != nil {
@@ -85,7 +86,7 @@ func (s *Store) insertSessionSecret(ctx context.Context, tx pgx.Tx, n NewSession
 func (s *Store) insertEndpoint(
 	ctx context.Context, tx pgx.Tx, e *webhook.Endpoint, sessionID *string,
 ) error {
-	keyID, sealed := s.keys.seal(e.ID, webhook.SecretDigest(e.Secret))
+	keyID, sealed := s.keys.Seal(e.ID, webhook.SecretDigest(e.Secret))
 	return tx.QueryRow(ctx, `
 		INSERT INTO webhook_endpoint (id, merchant_id, mode, url, events, description, status,
 			session_id, master_key_id, sealed_digest, created_at)
@@ -128,13 +129,13 @@ func (s *Store) Endpoint(ctx context.Context, ref checkout.Ref) (webhook.Endpoin
 
 // Endpoints lists registrations, newest first.
 func (s *Store) Endpoints(
-	ctx context.Context, owner checkout.Owner, status webhook.EndpointStatus, p Page,
+	ctx context.Context, owner checkout.Owner, status webhook.EndpointStatus, p pg.Page,
 ) ([]webhook.Endpoint, error) {
-	q := newList(owner, "w")
-	q.where("w.session_id IS NULL AND w.deleted_at IS NULL")
-	q.equal("w.status", string(status))
-	q.page(checkout.PrefixEndpoint, "w", p)
-	rows, err := s.pool.Query(ctx, selectEndpoint+q.sql, q.args...)
+	q := pg.NewList(owner, "w")
+	q.Where("w.session_id IS NULL AND w.deleted_at IS NULL")
+	q.Equal("w.status", string(status))
+	q.Page(checkout.PrefixEndpoint, "w", p)
+	rows, err := s.pool.Query(ctx, selectEndpoint+q.SQL, q.Args...)
 	if err != nil {
 		return nil, fmt.Errorf("webhook registrations: %w", err)
 	}
@@ -191,7 +192,7 @@ func (s *Store) ChangeEndpoint(
 	ctx context.Context, ref checkout.Ref, c EndpointChange, by ...checkout.AuditEntry,
 ) (webhook.Endpoint, error) {
 	var e webhook.Endpoint
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		now, err := scanEndpoint(tx.QueryRow(ctx, selectEndpoint+ownEndpoint+` FOR NO KEY UPDATE`,
 			ref.MerchantID, ref.Mode, ref.ID))
 		if err != nil {
@@ -221,7 +222,7 @@ func (s *Store) ChangeEndpoint(
 		if err != nil {
 			return err
 		}
-		return auditAll(ctx, tx, endpointChanged(by, now, e))
+		return pg.Audit(ctx, tx, endpointChanged(by, now, e)...)
 	})
 	if err != nil {
 		return webhook.Endpoint{}, fmt.Errorf("change webhook registration: %w", err)
@@ -262,7 +263,7 @@ func endpointChanged(by []checkout.AuditEntry, was, is webhook.Endpoint) []check
 func (s *Store) DeleteEndpoint(
 	ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry,
 ) error {
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
 			UPDATE webhook_endpoint w SET deleted_at = clock_timestamp() `+ownEndpoint,
 			ref.MerchantID, ref.Mode, ref.ID)
@@ -275,7 +276,7 @@ func (s *Store) DeleteEndpoint(
 		if err := forgetFailure(ctx, tx, ref); err != nil {
 			return err
 		}
-		return auditAll(ctx, tx, by)
+		return pg.Audit(ctx, tx, by...)
 	})
 	if err != nil {
 		return fmt.Errorf("delete webhook registration: %w", err)
@@ -291,7 +292,7 @@ func (s *Store) RotateSecret(
 	by ...checkout.AuditEntry,
 ) (webhook.Endpoint, error) {
 	var e webhook.Endpoint
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		var (
 			keyID  string
 			sealed []byte
@@ -308,7 +309,7 @@ func (s *Store) RotateSecret(
 			return err
 		}
 
-		current, err := s.keys.unseal(keyID, ref.ID, sealed)
+		current, err := s.keys.Unseal(keyID, ref.ID, sealed)
 		if err != nil {
 			return err
 		}
@@ -319,7 +320,7 @@ func (s *Store) RotateSecret(
 			return err
 		}
 
-		keyID, sealed = s.keys.seal(ref.ID, webhook.SecretDigest(secret))
+		keyID, sealed = s.keys.Seal(ref.ID, webhook.SecretDigest(secret))
 		e, err = scanEndpoint(tx.QueryRow(ctx, `
 			WITH w AS (
 				UPDATE webhook_endpoint w SET previous_master_key_id = master_key_id,
@@ -333,7 +334,7 @@ func (s *Store) RotateSecret(
 		if err != nil {
 			return err
 		}
-		return auditAll(ctx, tx, by)
+		return pg.Audit(ctx, tx, by...)
 	})
 	if err != nil {
 		return webhook.Endpoint{}, fmt.Errorf("rotate secret: %w", err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -93,7 +94,7 @@ func (s *Store) FailingEndpoints(ctx context.Context, rules FailureRules, limit 
 // nothing when an attempt has arrived meanwhile, when somebody else was first, and when a person has put the
 // registration on hold or deleted it.
 func (s *Store) JudgeEndpoint(ctx context.Context, ref checkout.Ref, rules FailureRules) error {
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		e, err := scanEndpoint(tx.QueryRow(ctx, selectEndpoint+ownEndpoint+` AND w.status = 'enabled' FOR NO KEY UPDATE`,
 			ref.MerchantID, ref.Mode, ref.ID))
 		if errors.Is(err, checkout.ErrNotFound) {
@@ -121,7 +122,7 @@ func (s *Store) JudgeEndpoint(ctx context.Context, ref checkout.Ref, rules Failu
 		}
 		return mailAbout(ctx, tx, e, since, checkout.MailEndpointFailing)
 	})
-	return wrap("judge webhook registration", err)
+	return pg.Wrap("judge webhook registration", err)
 }
 
 // holdFailing puts a registration on hold, as a person would. What waits for it is kept until a person resumes it.
@@ -132,7 +133,7 @@ func holdFailing(ctx context.Context, tx pgx.Tx, e webhook.Endpoint, since time.
 	if err != nil {
 		return err
 	}
-	err = audit(ctx, tx, checkout.AuditEntry{
+	err = pg.Audit(ctx, tx, checkout.AuditEntry{
 		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: e.MerchantID, Mode: &e.Mode, Actor: "the service",
 		Action: "webhook.held", Subject: e.ID,
 		Detail: "status: enabled → disabled; every first attempt has failed since " + spokenTime(since),

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -96,7 +97,7 @@ func TestEndpoint_IsNotFoundForOthers(t *testing.T) {
 		require.ErrorIs(t, err, checkout.ErrNotFound, name)
 	}
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM event`), "a refused test event leaves nothing")
-	got, err := f.Endpoints(t.Context(), e.Owner, "", storage.Page{Limit: 10})
+	got, err := f.Endpoints(t.Context(), e.Owner, "", pg.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, got, 1)
 	require.Equal(t, e.ID, got[0].ID)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -77,7 +78,7 @@ type eraser struct {
 
 // inRun runs f in a transaction that counts only when the rows shall change.
 func (e *eraser) inRun(ctx context.Context, f func(tx pgx.Tx) error) error {
-	err := e.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
 		if err := f(tx); err != nil {
 			return err
 		}
@@ -167,7 +168,7 @@ func (e *eraser) eraseSession(ctx context.Context, ref checkout.Ref) error {
 			}
 			rows[change.table] += int(tag.RowsAffected())
 		}
-		return audit(ctx, tx, e.audited(ref))
+		return pg.Audit(ctx, tx, e.audited(ref))
 	})
 	if err != nil {
 		return err
@@ -337,7 +338,7 @@ func (e *eraser) eraseAnswer(
 		return nil
 	}
 	request := IdempotentRequest{Owner: owner, Route: kept.Route, Key: kept.Key}
-	plain, err := e.keys.unseal(kept.KeyID, request.owner(), kept.Answer)
+	plain, err := e.keys.Unseal(kept.KeyID, request.owner(), kept.Answer)
 	if err != nil {
 		return err
 	}
@@ -351,7 +352,7 @@ func (e *eraser) eraseAnswer(
 	if bytes.Equal(fresh, body) {
 		return nil
 	}
-	keyID, sealed := e.keys.seal(request.owner(), slices.Concat(location, []byte("\n"), fresh))
+	keyID, sealed := e.keys.Seal(request.owner(), slices.Concat(location, []byte("\n"), fresh))
 	return e.inRun(ctx, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
 			UPDATE idempotent_request SET answer = $5, master_key_id = $6

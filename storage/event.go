@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -133,7 +134,7 @@ func (s *Store) PublishTest(
 	ctx context.Context, t TestEvent, by ...checkout.AuditEntry,
 ) (webhook.Event, webhook.Dispatch, error) {
 	var refs []webhook.Dispatch
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		var at time.Time
 		// A repeat must use the type of the first call: the type may come from the registration's
 		// events, which may have changed since. The lock makes a repeat wait for a first call that
@@ -162,11 +163,11 @@ func (s *Store) PublishTest(
 		if err != nil {
 			return err
 		}
-		return auditAll(ctx, tx, by)
+		return pg.Audit(ctx, tx, by...)
 	})
 
-	if violates(err, "event_subject_type_key") { // the request was repeated
-		err = s.inTx(ctx, func(tx pgx.Tx) (err error) {
+	if pg.Violates(err, "event_subject_type_key") { // the request was repeated
+		err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) (err error) {
 			refs, err = published(ctx, tx, t.Owner, t.SubjectID, t.Type, 1)
 			if err == nil && len(refs) == 0 {
 				err = checkout.ErrNotFound
@@ -218,13 +219,13 @@ type EventFilter struct {
 
 // Events lists events, newest first.
 func (s *Store) Events(
-	ctx context.Context, owner checkout.Owner, f EventFilter, p Page,
+	ctx context.Context, owner checkout.Owner, f EventFilter, p pg.Page,
 ) ([]webhook.Event, error) {
-	q := newList(owner, "e")
-	q.equal("e.type", string(f.Type))
-	q.equal("e.session_id", f.SessionID)
-	q.page(checkout.PrefixEvent, "e", p)
-	rows, err := s.pool.Query(ctx, selectEvent+q.sql, q.args...)
+	q := pg.NewList(owner, "e")
+	q.Equal("e.type", string(f.Type))
+	q.Equal("e.session_id", f.SessionID)
+	q.Page(checkout.PrefixEvent, "e", p)
+	rows, err := s.pool.Query(ctx, selectEvent+q.SQL, q.Args...)
 	if err != nil {
 		return nil, fmt.Errorf("events: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -192,9 +193,9 @@ func TestEventFeed_GoesOnInAnotherCluster(t *testing.T) {
 	require.Equal(t, []string{event.ID}, f.feed(t, old[2], 100))
 }
 
-func (f fixture) keys(t *testing.T) *storage.Keyring {
+func (f fixture) keys(t *testing.T) *pg.Keyring {
 	t.Helper()
-	keys, err := storage.ParseKeyring(f.masterKey)
+	keys, err := pg.ParseKeyring(f.masterKey)
 	require.NoError(t, err)
 	return keys
 }

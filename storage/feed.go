@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -210,7 +211,7 @@ func (f *Feed) close() {
 
 // renew makes the trigger announce changes for another watchLease. Every process takes the rows in
 // the same order, so two processes cannot deadlock.
-func renew(ctx context.Context, to executor, all []watched) error {
+func renew(ctx context.Context, to pg.Executor, all []watched) error {
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
 	merchants, modes := make([]string, len(all)), make([]string, len(all))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -15,7 +16,7 @@ func (s *Store) OpenFinding(ctx context.Context, f checkout.Finding) (bool, erro
 	return openFinding(ctx, s.pool, f)
 }
 
-func openFinding(ctx context.Context, to executor, f checkout.Finding) (bool, error) {
+func openFinding(ctx context.Context, to pg.Executor, f checkout.Finding) (bool, error) {
 	tag, err := to.Exec(ctx, `
 		INSERT INTO finding (id, mode, kind, subject, detail, opened_at)
 		VALUES ($1, $2, $3, $4, $5, date_trunc('milliseconds', clock_timestamp()))
@@ -29,7 +30,7 @@ func openFinding(ctx context.Context, to executor, f checkout.Finding) (bool, er
 
 // keepFinding opens a finding while something differs, and closes it otherwise. It returns the finding when it
 // is new.
-func keepFinding(ctx context.Context, to executor, differs bool, f checkout.Finding) ([]checkout.Finding, error) {
+func keepFinding(ctx context.Context, to pg.Executor, differs bool, f checkout.Finding) ([]checkout.Finding, error) {
 	if !differs {
 		return nil, closeFindings(ctx, to, f.Mode, f.Subject, f.Kind)
 	}
@@ -48,7 +49,7 @@ func (s *Store) CloseFindings(
 }
 
 func closeFindings(
-	ctx context.Context, to executor, mode checkout.Mode, subject string, kinds ...checkout.FindingKind,
+	ctx context.Context, to pg.Executor, mode checkout.Mode, subject string, kinds ...checkout.FindingKind,
 ) error {
 	_, err := to.Exec(ctx, `
 		UPDATE finding SET closed_at = date_trunc('milliseconds', clock_timestamp())
@@ -65,7 +66,7 @@ func closeFindings(
 //
 // It returns checkout.ErrNotFound, and checkout.ErrConflict when the finding is closed.
 func (s *Store) CloseFinding(ctx context.Context, id, why string, by checkout.AuditEntry) error {
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `
 			WITH closed AS (
 				UPDATE finding SET closed_at = date_trunc('milliseconds', clock_timestamp()), closed_why = $2
@@ -75,7 +76,7 @@ func (s *Store) CloseFinding(ctx context.Context, id, why string, by checkout.Au
 		if err != nil {
 			return err
 		}
-		f, err := exactlyOne[checkout.Finding](rows, "finding")
+		f, err := pg.ExactlyOne[checkout.Finding](rows, "finding")
 		if err != nil {
 			return err
 		}
@@ -95,13 +96,13 @@ func (s *Store) CloseFinding(ctx context.Context, id, why string, by checkout.Au
 		for _, merchantID := range merchants {
 			by.ID, by.MerchantID, by.Mode = checkout.NewID(checkout.PrefixAuditEntry), merchantID, &f.Mode
 			by.Subject, by.Detail = f.ID, string(f.Kind)+" of "+f.Subject
-			if err := audit(ctx, tx, by); err != nil {
+			if err := pg.Audit(ctx, tx, by); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	return wrap("close finding", err)
+	return pg.Wrap("close finding", err)
 }
 
 // OpenFindings lists the open findings of a mode, oldest first.
@@ -113,7 +114,7 @@ func (s *Store) OpenFindings(ctx context.Context, mode checkout.Mode) ([]checkou
 	return got, nil
 }
 
-func openFindings(ctx context.Context, from querier, mode checkout.Mode) ([]checkout.Finding, error) {
+func openFindings(ctx context.Context, from pg.Querier, mode checkout.Mode) ([]checkout.Finding, error) {
 	rows, err := from.Query(ctx, `
 		SELECT id, mode, kind, subject, detail, opened_at, closed_at FROM finding
 		WHERE mode = $1 AND closed_at IS NULL ORDER BY opened_at, id`, mode)

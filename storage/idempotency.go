@@ -87,7 +87,7 @@ func (s *Store) ClaimRequest(
 	ctx context.Context, r IdempotentRequest, fingerprint []byte,
 ) (*KeptAnswer, []byte, error) {
 	seed := checkout.NewSeed()
-	keyID, sealed := s.keys.seal(r.owner(), seed)
+	keyID, sealed := s.keys.Seal(r.owner(), seed)
 	var (
 		claimed, same, live bool
 		status              *int
@@ -104,7 +104,7 @@ func (s *Store) ClaimRequest(
 	case err != nil:
 		return nil, nil, fmt.Errorf("claim request: %w", err)
 	case claimed:
-		seed, err := s.keys.unseal(keyID, r.owner(), sealed)
+		seed, err := s.keys.Unseal(keyID, r.owner(), sealed)
 		return nil, seed, err
 	case !same:
 		return nil, nil, ErrIdempotencyConflict
@@ -112,7 +112,7 @@ func (s *Store) ClaimRequest(
 		return nil, nil, ErrRequestInProgress
 	}
 
-	plain, err := s.keys.unseal(keyID, r.owner(), answer)
+	plain, err := s.keys.Unseal(keyID, r.owner(), answer)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -123,7 +123,7 @@ func (s *Store) ClaimRequest(
 
 // KeepAnswer stores the answer to a claimed request for its repeats.
 func (s *Store) KeepAnswer(ctx context.Context, r IdempotentRequest, a KeptAnswer) error {
-	keyID, sealed := s.keys.seal(r.owner(), slices.Concat([]byte(a.Location+"\n"), a.Body))
+	keyID, sealed := s.keys.Seal(r.owner(), slices.Concat([]byte(a.Location+"\n"), a.Body))
 	_, err := s.pool.Exec(ctx, `
 		UPDATE idempotent_request SET status = $5, answer = $6, master_key_id = $7,
 			locked_until = NULL, seed = ''

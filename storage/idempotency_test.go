@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -77,7 +78,7 @@ func TestClaimRequest_OneWorksOnItAndItsAnswerIsKept(t *testing.T) {
 
 	f.exec(t, `UPDATE idempotent_request a SET answer = b.answer FROM idempotent_request b WHERE a.key = 'l' AND b.key = 'k'`)
 	_, _, err = f.ClaimRequest(t.Context(), other, fingerprint("a"))
-	require.ErrorIs(t, err, storage.ErrWrongMasterKey, "an answer belongs to its own request")
+	require.ErrorIs(t, err, pg.ErrWrongMasterKey, "an answer belongs to its own request")
 }
 
 func TestReleaseRequest_ForgetsWhatWasRefusedAndKeepsTheSeedOfAnUnknownOutcome(t *testing.T) {

@@ -27,7 +27,7 @@ func (a *Accounts) SetCell(ctx context.Context, cell checkout.Cell) error {
 	if !cell.Valid() {
 		return fmt.Errorf("the cell %q must be two of the characters 0-9 and a-z without i, l, o and u", cell)
 	}
-	return a.inTx(ctx, func(tx pgx.Tx) error {
+	return pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
 		// A merchant that is created meanwhile would have the old cell in its id.
 		if _, err := tx.Exec(ctx, `LOCK merchant IN SHARE ROW EXCLUSIVE MODE`); err != nil {
 			return err

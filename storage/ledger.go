@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -159,7 +160,7 @@ func (s *Store) LedgerBalances(ctx context.Context, mode checkout.Mode) ([]Ledge
 
 // walletBalances returns the balances of a treasury account by the ledger.
 func walletBalances(ctx context.Context, tx pgx.Tx, mode checkout.Mode, accountID string) (checkout.Purse, error) {
-	rows, err := collect[wholeUnits](ctx, tx, `
+	rows, err := pg.Collect[wholeUnits](ctx, tx, `
 		SELECT asset, sum(amount)::text AS units FROM ledger_posting
 		WHERE mode = $1 AND account = $2 AND holder = $3 GROUP BY 1`, mode, accountWallet, accountID)
 	got := checkout.Purse{}

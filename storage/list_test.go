@@ -8,15 +8,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
 
 // walk reads a list to its end in pages of size and returns the ids.
-func walk(t *testing.T, size int, list func(storage.Page) []string) []string {
+func walk(t *testing.T, size int, list func(pg.Page) []string) []string {
 	t.Helper()
 	var all []string
-	for p := (storage.Page{Limit: size}); ; p.Before = all[len(all)-1] {
+	for p := (pg.Page{Limit: size}); ; p.Before = all[len(all)-1] {
 		got := list(p)
 		require.LessOrEqual(t, len(got), size)
 		if len(got) == 0 {
@@ -45,9 +46,9 @@ func TestLists_PagesAreDisjointAndCompleteNewestFirst(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		want []string
-		list func(storage.Page) []string
+		list func(pg.Page) []string
 	}{
-		"deliveries": {deliveries, func(p storage.Page) (ids []string) {
+		"deliveries": {deliveries, func(p pg.Page) (ids []string) {
 			got, err := f.Deliveries(t.Context(), checkout.Owner{MerchantID: m, Mode: mode}, storage.DeliveryFilter{}, p)
 			require.NoError(t, err)
 			for _, d := range got {
@@ -55,7 +56,7 @@ func TestLists_PagesAreDisjointAndCompleteNewestFirst(t *testing.T) {
 			}
 			return ids
 		}},
-		"events": {events, func(p storage.Page) (ids []string) {
+		"events": {events, func(p pg.Page) (ids []string) {
 			got, err := f.Events(t.Context(), checkout.Owner{MerchantID: m, Mode: mode}, storage.EventFilter{}, p)
 			require.NoError(t, err)
 			for _, e := range got {
@@ -63,7 +64,7 @@ func TestLists_PagesAreDisjointAndCompleteNewestFirst(t *testing.T) {
 			}
 			return ids
 		}},
-		"replays": {replays, func(p storage.Page) (ids []string) {
+		"replays": {replays, func(p pg.Page) (ids []string) {
 			got, err := f.Replays(t.Context(), checkout.Owner{MerchantID: m, Mode: mode}, e.ID, p)
 			require.NoError(t, err)
 			for _, r := range got {
@@ -71,7 +72,7 @@ func TestLists_PagesAreDisjointAndCompleteNewestFirst(t *testing.T) {
 			}
 			return ids
 		}},
-		"endpoints": {endpoints, func(p storage.Page) (ids []string) {
+		"endpoints": {endpoints, func(p pg.Page) (ids []string) {
 			got, err := f.Endpoints(t.Context(), checkout.Owner{MerchantID: m, Mode: mode}, "", p)
 			require.NoError(t, err)
 			for _, e := range got {
@@ -108,7 +109,7 @@ func TestDeliveries_Filters(t *testing.T) {
 	require.Len(t, settled.Deliveries, 1)
 	paid := settled.Deliveries[0].ID
 
-	list := func(filter storage.DeliveryFilter, p storage.Page) []string {
+	list := func(filter storage.DeliveryFilter, p pg.Page) []string {
 		p.Limit = 10
 		got, err := f.Deliveries(t.Context(), f.merchant.Owner(checkout.ModeTest), filter, p)
 		require.NoError(t, err)
@@ -124,7 +125,7 @@ func TestDeliveries_Filters(t *testing.T) {
 		slices.Sort(ids)
 		return ids
 	}
-	none := storage.Page{}
+	none := pg.Page{}
 	all := sorted(pending.ID, failed.ID, canceled.ID, delivered.ID, paid)
 	require.Equal(t, all, list(storage.DeliveryFilter{}, none))
 	require.Equal(t, sorted(pending.ID, paid), list(storage.DeliveryFilter{Status: webhook.DeliveryPending}, none))
@@ -139,21 +140,21 @@ func TestDeliveries_Filters(t *testing.T) {
 
 	at := f.read(t, failed).CreatedAt
 	f.exec(t, `UPDATE webhook_delivery SET created_at = $1 WHERE id <> $2`, at.Add(-time.Second), failed.ID)
-	require.Equal(t, []string{failed.ID}, list(storage.DeliveryFilter{}, storage.Page{Since: at}), "since is in it")
-	require.Empty(t, list(storage.DeliveryFilter{}, storage.Page{Since: at.Add(time.Millisecond)}))
-	require.Len(t, list(storage.DeliveryFilter{}, storage.Page{Until: at}), 4, "until is not")
-	require.Len(t, list(storage.DeliveryFilter{}, storage.Page{Until: at.Add(time.Millisecond)}), 5)
-	require.Empty(t, list(storage.DeliveryFilter{}, storage.Page{Until: time.Unix(0, 0)}))
-	require.Len(t, list(storage.DeliveryFilter{}, storage.Page{Since: time.Unix(0, 0), Until: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)}), 5)
+	require.Equal(t, []string{failed.ID}, list(storage.DeliveryFilter{}, pg.Page{Since: at}), "since is in it")
+	require.Empty(t, list(storage.DeliveryFilter{}, pg.Page{Since: at.Add(time.Millisecond)}))
+	require.Len(t, list(storage.DeliveryFilter{}, pg.Page{Until: at}), 4, "until is not")
+	require.Len(t, list(storage.DeliveryFilter{}, pg.Page{Until: at.Add(time.Millisecond)}), 5)
+	require.Empty(t, list(storage.DeliveryFilter{}, pg.Page{Until: time.Unix(0, 0)}))
+	require.Len(t, list(storage.DeliveryFilter{}, pg.Page{Since: time.Unix(0, 0), Until: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)}), 5)
 
 	for _, foreign := range []struct {
 		merchant string
 		mode     checkout.Mode
 	}{{f.merchant.ID, checkout.ModeLive}, {checkout.NewID(checkout.PrefixMerchant), checkout.ModeTest}} {
-		got, err := f.Deliveries(t.Context(), checkout.Owner{MerchantID: foreign.merchant, Mode: foreign.mode}, storage.DeliveryFilter{EndpointID: a.ID}, storage.Page{Limit: 10})
+		got, err := f.Deliveries(t.Context(), checkout.Owner{MerchantID: foreign.merchant, Mode: foreign.mode}, storage.DeliveryFilter{EndpointID: a.ID}, pg.Page{Limit: 10})
 		require.NoError(t, err)
 		require.Empty(t, got)
-		events, err := f.Events(t.Context(), checkout.Owner{MerchantID: foreign.merchant, Mode: foreign.mode}, storage.EventFilter{SessionID: s.ID}, storage.Page{Limit: 10})
+		events, err := f.Events(t.Context(), checkout.Owner{MerchantID: foreign.merchant, Mode: foreign.mode}, storage.EventFilter{SessionID: s.ID}, pg.Page{Limit: 10})
 		require.NoError(t, err)
 		require.Empty(t, events)
 	}
@@ -167,7 +168,7 @@ func TestEvents_Filters(t *testing.T) {
 	s := f.create(t, f.newSession())
 	f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	list := func(filter storage.EventFilter) []webhook.Event {
-		got, err := f.Events(t.Context(), f.merchant.Owner(checkout.ModeTest), filter, storage.Page{Limit: 10})
+		got, err := f.Events(t.Context(), f.merchant.Owner(checkout.ModeTest), filter, pg.Page{Limit: 10})
 		require.NoError(t, err)
 		return got
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -17,28 +18,28 @@ const mailPatience = 24 * time.Hour
 
 // mailOwners writes a mail to every owner of a merchant who can sign in, in the transaction that the mail
 // is about.
-func mailOwners(ctx context.Context, to executor, merchantID string, kind checkout.MailKind, detail string) error {
+func mailOwners(ctx context.Context, to pg.Executor, merchantID string, kind checkout.MailKind, detail string) error {
 	return mailRoles(ctx, to, merchantID, []checkout.Role{checkout.RoleOwner}, kind, detail)
 }
 
 // mailRoles is mailOwners for the members with one of the roles.
 func mailRoles(
-	ctx context.Context, to executor, merchantID string, roles []checkout.Role, kind checkout.MailKind, detail string,
+	ctx context.Context, to pg.Executor, merchantID string, roles []checkout.Role, kind checkout.MailKind, detail string,
 ) error {
 	_, err := to.Exec(ctx, `
 		INSERT INTO mail (member_id, kind, detail, next_at)
 		SELECT id, $3, $4, clock_timestamp() FROM member
 		WHERE merchant_id = $1 AND role = ANY ($2) AND removed_at IS NULL AND password_hash IS NOT NULL`,
 		merchantID, roles, kind, detail)
-	return wrap("mail to members", err)
+	return pg.Wrap("mail to members", err)
 }
 
 // mailMember is mailOwners for the person whose account was changed.
-func mailMember(ctx context.Context, to executor, memberID, detail string) error {
+func mailMember(ctx context.Context, to pg.Executor, memberID, detail string) error {
 	_, err := to.Exec(ctx, `
 		INSERT INTO mail (member_id, kind, detail, next_at) VALUES ($1, $2, $3, clock_timestamp())`,
 		memberID, checkout.MailAccountChanged, detail)
-	return wrap("mail to member", err)
+	return pg.Wrap("mail to member", err)
 }
 
 // mailDetail says in a mail what an entry of the audit log says.
@@ -68,7 +69,7 @@ func (s *Store) AskForReset(ctx context.Context, email string) error {
 		)
 		INSERT INTO mail (kind) SELECT $2 WHERE NOT EXISTS (SELECT FROM asked)`,
 		email, checkout.MailPasswordReset, resetPause)
-	return wrap("ask for a new password", err)
+	return pg.Wrap("ask for a new password", err)
 }
 
 // DueMails takes up to limit mails that are due: those to people who sign in come before receipts, and older
@@ -88,10 +89,10 @@ func (s *Store) DueMails(ctx context.Context, limit int) ([]checkout.Mail, error
 			coalesce(r.name, ''), coalesce(m.email, ''), coalesce(l.session_id, '')`,
 		limit, mailLease, mailPatience)
 	if err != nil {
-		return nil, wrap("due mails", err)
+		return nil, pg.Wrap("due mails", err)
 	}
 	mails, err := pgx.CollectRows(rows, pgx.RowToStructByPos[checkout.Mail])
-	return mails, wrap("due mails", err)
+	return mails, pg.Wrap("due mails", err)
 }
 
 // GiveUpMails ends the mails that were tried for too long. It returns their ids.
@@ -102,16 +103,16 @@ func (s *Store) GiveUpMails(ctx context.Context) ([]int64, error) {
 			FOR UPDATE SKIP LOCKED)
 		RETURNING id`, mailPatience)
 	if err != nil {
-		return nil, wrap("give up mails", err)
+		return nil, pg.Wrap("give up mails", err)
 	}
 	ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])
-	return ids, wrap("give up mails", err)
+	return ids, pg.Wrap("give up mails", err)
 }
 
 // MailSent notes that the mail server has a mail. It is not sent again.
 func (s *Store) MailSent(ctx context.Context, id int64) error {
 	_, err := s.pool.Exec(ctx, `UPDATE mail SET next_at = NULL, sent_at = clock_timestamp() WHERE id = $1`, id)
-	return wrap("mail sent", err)
+	return pg.Wrap("mail sent", err)
 }
 
 // MailFailed lets a mail be tried again after a delay; never with 0.
@@ -119,7 +120,7 @@ func (s *Store) MailFailed(ctx context.Context, id int64, delay time.Duration) e
 	_, err := s.pool.Exec(ctx, `
 		UPDATE mail SET next_at = CASE WHEN $2 > interval '0' THEN clock_timestamp() + $2::interval END
 		WHERE id = $1`, id, delay)
-	return wrap("mail failed", err)
+	return pg.Wrap("mail failed", err)
 }
 
 // DeleteOldMails deletes up to limit mails older than age. It returns their number.
@@ -127,7 +128,7 @@ func (s *Store) DeleteOldMails(ctx context.Context, age time.Duration, limit int
 	tag, err := s.pool.Exec(ctx, `
 		DELETE FROM mail WHERE id IN (SELECT id FROM mail WHERE created_at < clock_timestamp() - $1::interval
 			ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)`, age, limit)
-	return int(tag.RowsAffected()), wrap("delete old mails", err)
+	return int(tag.RowsAffected()), pg.Wrap("delete old mails", err)
 }
 
 // KeepReset stores the SHA-256 of the code in a mail. The codes of earlier mails stay good: a stranger, who
@@ -143,14 +144,14 @@ func (s *Store) KeepReset(ctx context.Context, memberID string, hash []byte) err
 	if err == nil && tag.RowsAffected() == 0 {
 		err = checkout.ErrNotFound
 	}
-	return wrap("keep code", err)
+	return pg.Wrap("keep code", err)
 }
 
 // ResetPassword gives the member of a code a new password, ends all codes of the member and signs the member
 // out of every browser. address is the IP address of the request. It returns checkout.ErrNotFound when the code is
 // unknown, was used or has run out.
 func (s *Store) ResetPassword(ctx context.Context, hash []byte, passwordHash, address string) error {
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		m, err := scanMember(tx.QueryRow(ctx, `
 			WITH used AS (
 				SELECT member_id FROM password_reset WHERE hash = $1 AND expires_at > clock_timestamp() FOR UPDATE
@@ -170,10 +171,10 @@ func (s *Store) ResetPassword(ctx context.Context, hash []byte, passwordHash, ad
 			Action: "member.password_reset", Subject: m.ID, Detail: "Your password was changed with a code from a mail.",
 			Address: address,
 		}
-		if err := audit(ctx, tx, by); err != nil {
+		if err := pg.Audit(ctx, tx, by); err != nil {
 			return err
 		}
 		return mailMember(ctx, tx, m.ID, mailDetail(by))
 	})
-	return wrap("reset password", err)
+	return pg.Wrap("reset password", err)
 }

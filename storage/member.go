@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -35,7 +36,7 @@ func (a *Accounts) InviteMember(
 	ctx context.Context, m checkout.Member, invitationHash []byte, expires time.Time,
 	by checkout.AuditEntry,
 ) error {
-	err := a.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
 			UPDATE member SET removed_at = clock_timestamp(), invitation_hash = NULL,
 				invitation_expires_at = NULL
@@ -58,12 +59,12 @@ func (a *Accounts) InviteMember(
 				return err
 			}
 		}
-		return audit(ctx, tx, by)
+		return pg.Audit(ctx, tx, by)
 	})
 	switch {
-	case violates(err, "member_merchant_email_key"):
+	case pg.Violates(err, "member_merchant_email_key"):
 		return checkout.ErrEmailInUse
-	case violates(err, "member_merchant_id_fkey"):
+	case pg.Violates(err, "member_merchant_id_fkey"):
 		return checkout.ErrNotFound
 	case err != nil:
 		return fmt.Errorf("invite member: %w", err)
@@ -114,7 +115,7 @@ func (a *Accounts) Invitation(ctx context.Context, hash []byte) (checkout.Member
 func (a *Accounts) AcceptInvitation(
 	ctx context.Context, hash []byte, passwordHash, address string,
 ) (m checkout.Member, err error) {
-	err = a.inTx(ctx, func(tx pgx.Tx) (err error) {
+	err = pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) (err error) {
 		m, err = scanMember(tx.QueryRow(ctx, `
 			UPDATE member m SET password_hash = $2, joined_at = clock_timestamp(),
 				invitation_hash = NULL, invitation_expires_at = NULL
@@ -124,7 +125,7 @@ func (a *Accounts) AcceptInvitation(
 		if err != nil {
 			return err
 		}
-		return audit(ctx, tx, checkout.AuditEntry{
+		return pg.Audit(ctx, tx, checkout.AuditEntry{
 			ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: m.MerchantID, Actor: m.Email,
 			Action: "member.joined", Subject: m.ID, Detail: "as " + string(m.Role),
 			Address: address,
@@ -254,7 +255,7 @@ const (
 func (a *Accounts) changeMember(
 	ctx context.Context, by checkout.AuditEntry, tell mailTo, statement string, args ...any,
 ) error {
-	err := a.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
 		merchantID := args[1]
 		// Not FOR UPDATE: a sign-in holds the member's row and inserts an audit entry, which takes
 		// a key-share lock on the merchant. The two would deadlock.
@@ -307,7 +308,7 @@ func (a *Accounts) changeMember(
 		if err != nil {
 			return err
 		}
-		return audit(ctx, tx, by)
+		return pg.Audit(ctx, tx, by)
 	})
 	if err != nil {
 		return fmt.Errorf("change member: %w", err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -27,7 +28,7 @@ const stillSignedIn = `m.removed_at IS NULL
 func (a *Accounts) SignIn(
 	ctx context.Context, memberID, passwordHash string, hash []byte, by ...checkout.AuditEntry,
 ) error {
-	err := a.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
 			WITH now AS (
 				UPDATE member SET signed_in_at = clock_timestamp()
@@ -44,7 +45,7 @@ func (a *Accounts) SignIn(
 		if tag.RowsAffected() == 0 {
 			return checkout.ErrNotFound
 		}
-		return auditAll(ctx, tx, by)
+		return pg.Audit(ctx, tx, by...)
 	})
 	if err != nil {
 		return fmt.Errorf("sign in: %w", err)
@@ -95,7 +96,7 @@ func (a *Accounts) SignedInMembers(ctx context.Context, hashes [][]byte) ([]Sign
 		in.Member, err = scanMember(row, &in.Merchant, &in.Hash)
 		return in, err
 	})
-	return members, wrap("signed in", err)
+	return members, pg.Wrap("signed in", err)
 }
 
 // SignOut deletes tokens of a signed-in browser. A repeat changes nothing.
@@ -108,11 +109,11 @@ func (a *Accounts) SignOut(ctx context.Context, hashes ...[]byte) error {
 
 // SignOutEverywhere deletes every signed-in browser of a member, and writes by to the audit log.
 func (a *Accounts) SignOutEverywhere(ctx context.Context, memberID string, by checkout.AuditEntry) error {
-	err := a.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `DELETE FROM member_session WHERE member_id = $1`, memberID); err != nil {
 			return err
 		}
-		return audit(ctx, tx, by)
+		return pg.Audit(ctx, tx, by)
 	})
-	return wrap("sign out", err)
+	return pg.Wrap("sign out", err)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -16,7 +17,7 @@ func (a *Accounts) CreateMerchant(
 	ctx context.Context, m checkout.Merchant, mode checkout.Mode,
 	addresses []checkout.PayoutAddress,
 ) error {
-	return a.inTx(ctx, func(tx pgx.Tx) error {
+	return pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
 			INSERT INTO merchant (id, name, plan, fee_basis_points, fee_fixed, payment_attempts,
 				order_id_guard)
@@ -84,7 +85,7 @@ func (a *Accounts) WorksLive(ctx context.Context, merchantID string) (works bool
 			OR EXISTS (SELECT FROM payout_address WHERE merchant_id = $1 AND mode = 'live')
 				AND NOT EXISTS (SELECT FROM checkout_session WHERE merchant_id = $1 AND mode = 'test')`,
 		merchantID).Scan(&works)
-	return works, wrap("works live", err)
+	return works, pg.Wrap("works live", err)
 }
 
 // PayoutAddresses returns a merchant's payout addresses in one mode, sorted by currency.
@@ -94,13 +95,8 @@ func (a *Accounts) PayoutAddresses(
 	return payoutAddresses(ctx, a.pool, owner)
 }
 
-// querier is a pool or a transaction.
-type querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 func payoutAddresses(
-	ctx context.Context, from querier, owner checkout.Owner,
+	ctx context.Context, from pg.Querier, owner checkout.Owner,
 ) ([]checkout.PayoutAddress, error) {
 	rows, err := from.Query(ctx, `
 		SELECT currency, network, address FROM current_payout_address WHERE merchant_id = $1 AND mode = $2

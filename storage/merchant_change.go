@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -56,7 +57,7 @@ type MerchantChanged struct {
 func (a *Accounts) ChangeMerchant(
 	ctx context.Context, c MerchantChange,
 ) (changed MerchantChanged, err error) {
-	err = a.inTx(ctx, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
 		changed = MerchantChanged{}
 		rows, err := tx.Query(ctx, `
 			SELECT `+merchantColumns+` FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, c.MerchantID)
@@ -117,7 +118,7 @@ func (a *Accounts) ChangeMerchant(
 		}
 
 		c.By.Detail = strings.Join(detail, "; ")
-		return audit(ctx, tx, c.By)
+		return pg.Audit(ctx, tx, c.By)
 	})
 	if err != nil {
 		return MerchantChanged{}, fmt.Errorf("change merchant: %w", err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -23,7 +24,7 @@ const challengeLifetime = 5 * time.Minute
 func (s *Store) PasskeyHandle(ctx context.Context, merchantID, memberID string) (handle []byte, err error) {
 	made := make([]byte, passkeyHandleBytes)
 	_, _ = rand.Read(made) // never fails: crypto/rand ends the process instead
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
 			INSERT INTO passkey_handle (member_id, handle)
 			SELECT id, $3 FROM member WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL
@@ -39,7 +40,7 @@ func (s *Store) PasskeyHandle(ctx context.Context, merchantID, memberID string) 
 		}
 		return err
 	})
-	return handle, wrap("passkey handle", err)
+	return handle, pg.Wrap("passkey handle", err)
 }
 
 // MemberByPasskeyHandle returns the member with a name towards passkeys, and the hash of the password. The name
@@ -54,7 +55,7 @@ const selectKeys = `
 	SELECT p.id, p.name, p.credential, p.created_at, p.used_at FROM passkey p JOIN member m ON m.id = p.member_id
 	WHERE m.id = $1 AND m.merchant_id = $2 AND m.removed_at IS NULL ORDER BY p.id`
 
-func passkeys(ctx context.Context, from querier, query, merchantID, memberID string) ([]checkout.Passkey, error) {
+func passkeys(ctx context.Context, from pg.Querier, query, merchantID, memberID string) ([]checkout.Passkey, error) {
 	rows, err := from.Query(ctx, query, memberID, merchantID)
 	if err != nil {
 		return nil, err
@@ -65,7 +66,7 @@ func passkeys(ctx context.Context, from querier, query, merchantID, memberID str
 // Passkeys returns the passkeys of a member, oldest first.
 func (s *Store) Passkeys(ctx context.Context, merchantID, memberID string) ([]checkout.Passkey, error) {
 	all, err := passkeys(ctx, s.pool, selectKeys, merchantID, memberID)
-	return all, wrap("passkeys", err)
+	return all, pg.Wrap("passkeys", err)
 }
 
 // NewPasskey is what AddPasskey stores.
@@ -82,7 +83,7 @@ type NewPasskey struct {
 // signs the member out of every browser but one; first says so. It returns checkout.ErrNotFound for an unknown
 // member, and checkout.ErrConflict when somebody has the passkey already.
 func (s *Store) AddPasskey(ctx context.Context, p NewPasskey, by checkout.AuditEntry) (first bool, err error) {
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		// The same turn as in changeMember, so that no other factor comes or goes meanwhile.
 		if _, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, p.MerchantID); err != nil {
 			return err
@@ -111,19 +112,19 @@ func (s *Store) AddPasskey(ctx context.Context, p NewPasskey, by checkout.AuditE
 		if err := mailMember(ctx, tx, m.ID, mailDetail(by)); err != nil {
 			return err
 		}
-		return audit(ctx, tx, by)
+		return pg.Audit(ctx, tx, by)
 	})
-	if violates(err, "passkey_credential_id_key") {
+	if pg.Violates(err, "passkey_credential_id_key") {
 		err = checkout.ErrConflict
 	}
-	return first && err == nil, wrap("add passkey", err)
+	return first && err == nil, pg.Wrap("add passkey", err)
 }
 
 // RenamePasskey gives a passkey of a member another name. It returns checkout.ErrNotFound.
 func (s *Store) RenamePasskey(
 	ctx context.Context, merchantID, memberID, id, name string, by checkout.AuditEntry,
 ) error {
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
 			UPDATE passkey p SET name = $4 FROM member m
 			WHERE p.id = $3 AND m.id = p.member_id AND m.id = $1 AND m.merchant_id = $2`, memberID, merchantID, id, name)
@@ -133,9 +134,9 @@ func (s *Store) RenamePasskey(
 		if err != nil {
 			return err
 		}
-		return audit(ctx, tx, by)
+		return pg.Audit(ctx, tx, by)
 	})
-	return wrap("rename passkey", err)
+	return pg.Wrap("rename passkey", err)
 }
 
 // RemovePasskey removes a passkey of a member, who gets a mail. With the last second factor the recovery codes go
@@ -160,7 +161,7 @@ func (s *Store) RemovePasskey(
 func (s *Store) UsePasskey(
 	ctx context.Context, merchantID, memberID string, use func([]checkout.Passkey) (checkout.Passkey, error),
 ) error {
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		all, err := passkeys(ctx, tx, selectKeys+` FOR NO KEY UPDATE OF p`, merchantID, memberID)
 		if err != nil {
 			return err
@@ -174,7 +175,7 @@ func (s *Store) UsePasskey(
 			used.ID, memberID, used.Credential)
 		return err
 	})
-	return wrap("use passkey", err)
+	return pg.Wrap("use passkey", err)
 }
 
 // Challenge is what a passkey has to sign.
@@ -198,7 +199,7 @@ func (s *Store) KeepChallenge(ctx context.Context, c Challenge) error {
 		INSERT INTO passkey_challenge (hash, browser, purpose, session, expires_at)
 		VALUES ($1, $2, $3, $4, clock_timestamp() + $5::interval)`,
 		c.hash(), c.Browser, c.Purpose, c.Session, challengeLifetime)
-	return wrap("keep challenge", err)
+	return pg.Wrap("keep challenge", err)
 }
 
 // TakeChallenge returns the Session of a challenge with the Text, Browser and Purpose of c, and deletes it: a
@@ -210,5 +211,5 @@ func (s *Store) TakeChallenge(ctx context.Context, c Challenge) (session []byte,
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = checkout.ErrNotFound
 	}
-	return session, wrap("take challenge", err)
+	return session, pg.Wrap("take challenge", err)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -57,7 +58,7 @@ func (s *Store) CreatePayment(ctx context.Context, p NewPayment) error {
 		FROM checkout_session WHERE id = $2 AND status = 'pending'
 			AND expires_at > clock_timestamp()`,
 		p.ID, p.SessionID, p.CustomerEmail, p.CardToken, p.Method, p.Acquirer, p.ChainRef, p.Language)
-	if violates(err, "transaction_pkey") {
+	if pg.Violates(err, "transaction_pkey") {
 		return checkout.ErrPaymentExists
 	}
 	if err != nil {
@@ -187,7 +188,7 @@ func (s *Store) Charge(ctx context.Context, ref checkout.Ref, transactionID stri
 func (s *Store) BeginPayment(
 	ctx context.Context, ref checkout.Ref, transactionID string, rate checkout.Quote, reference string,
 ) (first bool, err error) {
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		attempt, err := nextAttempt(ctx, tx, ref, transactionID)
 		if err != nil || attempt == 0 {
 			return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -80,7 +81,7 @@ func (s *Store) PayoutToSend(ctx context.Context, ref checkout.Ref) (PayoutToSen
 	if err != nil {
 		return PayoutToSend{}, fmt.Errorf("payout to send: %w", err)
 	}
-	return exactlyOne[PayoutToSend](rows, "payout to send")
+	return pg.ExactlyOne[PayoutToSend](rows, "payout to send")
 }
 
 // PayoutFilter selects payouts. An empty field selects all.
@@ -91,24 +92,24 @@ type PayoutFilter struct {
 }
 
 // list begins a query over the payouts p that the filter selects.
-func (f PayoutFilter) list(owner checkout.Owner) *list {
-	q := newList(owner, "p")
+func (f PayoutFilter) list(owner checkout.Owner) *pg.List {
+	q := pg.NewList(owner, "p")
 	if f.Status != "" && f.Status != checkout.PayoutSent {
-		q.sql += " AND p.status <> 'sent'" // says that the index payout_unusual has them
+		q.SQL += " AND p.status <> 'sent'" // says that the index payout_unusual has them
 	}
-	q.equal("p.status", string(f.Status))
-	q.equal("p.currency", string(f.Currency))
-	q.equal("p.session_id", f.SessionID)
+	q.Equal("p.status", string(f.Status))
+	q.Equal("p.currency", string(f.Currency))
+	q.Equal("p.session_id", f.SessionID)
 	return q
 }
 
 // Payouts lists payouts, newest first.
 func (s *Store) Payouts(
-	ctx context.Context, owner checkout.Owner, f PayoutFilter, p Page,
+	ctx context.Context, owner checkout.Owner, f PayoutFilter, p pg.Page,
 ) ([]checkout.Payout, error) {
 	q := f.list(owner)
-	q.page(checkout.PrefixPayout, "p", p)
-	rows, err := s.pool.Query(ctx, `SELECT `+payoutColumns+payoutJoin+` `+q.sql, q.args...)
+	q.Page(checkout.PrefixPayout, "p", p)
+	rows, err := s.pool.Query(ctx, `SELECT `+payoutColumns+payoutJoin+` `+q.SQL, q.Args...)
 	if err != nil {
 		return nil, fmt.Errorf("payouts: %w", err)
 	}
@@ -154,7 +155,7 @@ func (s *Store) FinishPayout(
 	ctx context.Context, ref checkout.Ref, generation int, failure checkout.PayoutFailure,
 ) (Settlement, error) {
 	var got Settlement
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		p, err := lockPayout(ctx, tx, ref)
 		if err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -27,7 +28,7 @@ func (s *Store) HoldPayout(
 	ctx context.Context, p checkout.Payout, why checkout.PayoutHold, patience time.Duration,
 ) (checkout.TransferOutcome, error) {
 	var got checkout.TransferOutcome
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		now, err := lockGeneration(ctx, tx, p)
 		if err == nil {
 			got, err = now.hold(ctx, tx, why, patience)
@@ -46,7 +47,7 @@ func (s *Store) HoldPayout(
 // returns checkout.ErrNotFound.
 func (s *Store) HoldAwayPayout(ctx context.Context, ref checkout.Ref) (checkout.TransferOutcome, error) {
 	var got checkout.TransferOutcome
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		p, err := lockPayout(ctx, tx, ref)
 		if err != nil {
 			return err
@@ -72,7 +73,7 @@ func (s *Store) RefusePayout(
 	ctx context.Context, p checkout.Payout, why checkout.PayoutFailure, found ...checkout.Finding,
 ) (checkout.TransferOutcome, error) {
 	var got checkout.TransferOutcome
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		now, err := lockGeneration(ctx, tx, p)
 		if err != nil {
 			return err
@@ -191,7 +192,7 @@ func (s *Store) HeldPayouts(ctx context.Context, mode checkout.Mode) ([]HeldPayo
 func (s *Store) RetryPayout(
 	ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry,
 ) (checkout.Payout, error) {
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		p, err := lockPayout(ctx, tx, ref)
 		if err != nil {
 			return err
@@ -234,7 +235,7 @@ func (s *Store) RetryPayout(
 		if err := closeFindings(ctx, tx, p.Mode, p.ID, checkout.FindingPayoutSanctioned); err != nil {
 			return err
 		}
-		return auditAll(ctx, tx, by)
+		return pg.Audit(ctx, tx, by...)
 	})
 	if err != nil {
 		return checkout.Payout{}, fmt.Errorf("retry payout: %w", err)

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -91,7 +92,7 @@ func TestRetryPayout_ARunOfBeforeDecidesNothing(t *testing.T) {
 	require.Equal(t, webhook.PayoutSent, sent.EventType)
 	require.NotEmpty(t, sent.Deliveries)
 	require.NotEqual(t, decided.Deliveries, sent.Deliveries)
-	events, err := f.Events(t.Context(), ref.Owner, storage.EventFilter{SessionID: now.SessionID}, storage.Page{Limit: 10})
+	events, err := f.Events(t.Context(), ref.Owner, storage.EventFilter{SessionID: now.SessionID}, pg.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Equal(t, webhook.PayoutSent, events[0].Type)
 	require.Equal(t, webhook.PayoutFailed, events[1].Type)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -24,16 +25,16 @@ type PayoutSum struct {
 // bounds the times; its Before does not count. complete is false when there are more than p.Limit: then
 // there are no sums.
 func (s *Store) SumPayouts(
-	ctx context.Context, owner checkout.Owner, f PayoutFilter, p Page,
+	ctx context.Context, owner checkout.Owner, f PayoutFilter, p pg.Page,
 ) (sums []PayoutSum, complete bool, err error) {
 	q := f.list(owner)
-	q.page(checkout.PrefixPayout, "p", Page{Since: p.Since, Until: p.Until, Limit: p.Limit + 1})
+	q.Page(checkout.PrefixPayout, "p", pg.Page{Since: p.Since, Until: p.Until, Limit: p.Limit + 1})
 	rows, err := s.pool.Query(ctx, `
 		SELECT status, coalesce(currency, '') AS currency, coalesce(source_currency, '') AS source_currency,
 			count(*) AS payouts, coalesce(sum(nullif(amount, '')::numeric)::text, '') AS amount,
 			CASE WHEN source_currency IS NULL THEN 0 ELSE sum(source_amount) END::bigint AS source
-		FROM (SELECT p.status, p.currency, p.source_currency, p.amount, p.source_amount FROM payout p `+q.sql+`) p
-		GROUP BY GROUPING SETS ((status, currency), (status, source_currency)) ORDER BY 1, 2, 3`, q.args...)
+		FROM (SELECT p.status, p.currency, p.source_currency, p.amount, p.source_amount FROM payout p `+q.SQL+`) p
+		GROUP BY GROUPING SETS ((status, currency), (status, source_currency)) ORDER BY 1, 2, 3`, q.Args...)
 	if err != nil {
 		return nil, false, fmt.Errorf("sum of payouts: %w", err)
 	}

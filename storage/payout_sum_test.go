@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -14,7 +15,7 @@ func TestSumPayouts_IsExactAndBounded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	owner := f.merchant.Owner(checkout.ModeTest)
-	sum := func(owner checkout.Owner, filter storage.PayoutFilter, p storage.Page) ([]storage.PayoutSum, bool) {
+	sum := func(owner checkout.Owner, filter storage.PayoutFilter, p pg.Page) ([]storage.PayoutSum, bool) {
 		sums, complete, err := f.SumPayouts(t.Context(), owner, filter, p)
 		require.NoError(t, err)
 		return sums, complete
@@ -24,7 +25,7 @@ func TestSumPayouts_IsExactAndBounded(t *testing.T) {
 	for ref, amount := range map[checkout.Ref]string{one: "0.100000000000000001", two: "123456789012345678.200000000000000002"} {
 		f.exec(t, `UPDATE payout SET status = 'sent', sent_at = now(), amount = $2, currency = 'ETH', source_amount = 10, source_currency = 'GBP' WHERE id = $1`, ref.ID, amount)
 	}
-	all, complete := sum(owner, storage.PayoutFilter{}, storage.Page{Limit: 3})
+	all, complete := sum(owner, storage.PayoutFilter{}, pg.Page{Limit: 3})
 	require.True(t, complete)
 	require.Len(t, all, 4)
 	sent := []storage.PayoutSum{
@@ -34,18 +35,18 @@ func TestSumPayouts_IsExactAndBounded(t *testing.T) {
 	require.Equal(t, sent, all[2:])
 	require.Empty(t, all[0].Amount, "a failed payout has none")
 
-	got, _ := sum(owner, storage.PayoutFilter{Currency: checkout.ETH}, storage.Page{Limit: 3, Before: one.ID})
+	got, _ := sum(owner, storage.PayoutFilter{Currency: checkout.ETH}, pg.Page{Limit: 3, Before: one.ID})
 	require.Equal(t, sent, got, "the page does not count")
 	for _, nothing := range []checkout.Owner{f.merchant.Owner(checkout.ModeLive), {MerchantID: "mer_other", Mode: checkout.ModeTest}} {
-		got, _ = sum(nothing, storage.PayoutFilter{}, storage.Page{Limit: 3})
+		got, _ = sum(nothing, storage.PayoutFilter{}, pg.Page{Limit: 3})
 		require.Empty(t, got)
 	}
-	got, _ = sum(owner, storage.PayoutFilter{}, storage.Page{Limit: 3, Since: time.Now().Add(time.Hour)})
+	got, _ = sum(owner, storage.PayoutFilter{}, pg.Page{Limit: 3, Since: time.Now().Add(time.Hour)})
 	require.Empty(t, got)
 
-	got, complete = sum(owner, storage.PayoutFilter{}, storage.Page{Limit: 2})
+	got, complete = sum(owner, storage.PayoutFilter{}, pg.Page{Limit: 2})
 	require.False(t, complete)
 	require.Empty(t, got)
-	_, complete = sum(owner, storage.PayoutFilter{Status: checkout.PayoutSent}, storage.Page{Limit: 2})
+	_, complete = sum(owner, storage.PayoutFilter{Status: checkout.PayoutSent}, pg.Page{Limit: 2})
 	require.True(t, complete)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -63,7 +64,7 @@ func (s *Store) insertPictures(ctx context.Context, session checkout.Session) (a
 	if len(urls) == 0 {
 		return nil, nil
 	}
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		added = nil
 		var batch pgx.Batch
 		for _, query := range []string{usePictures, renewPictures} {
@@ -80,7 +81,7 @@ func (s *Store) insertPictures(ctx context.Context, session checkout.Session) (a
 		}
 		return tx.SendBatch(ctx, &batch).Close()
 	})
-	return added, wrap("pictures", err)
+	return added, pg.Wrap("pictures", err)
 }
 
 // shownPictures are the pictures p that the page of the session $1 can show.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/pgtemp"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestOpen_BehindPgBouncerTheRoleMustHaveTheSettings(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	keys, err := storage.ParseKeyring(f.masterKey)
+	keys, err := pg.ParseKeyring(f.masterKey)
 	require.NoError(t, err)
 	open := func() error {
 		s, err := storage.Open(t.Context(), storage.Options{URL: f.url, DirectURL: f.url, Keys: keys})
@@ -27,15 +28,15 @@ func TestOpen_BehindPgBouncerTheRoleMustHaveTheSettings(t *testing.T) {
 	}
 	at, err := url.Parse(f.url)
 	require.NoError(t, err)
-	statements := storage.RoleSettings("postgres", strings.TrimPrefix(at.Path, "/"))
+	statements := pg.RoleSettings("postgres", strings.TrimPrefix(at.Path, "/"))
 	require.Len(t, statements, 4)
 	for i, statement := range statements {
 		err := open()
-		require.ErrorIs(t, err, storage.ErrRoleSettings, "%d settings are there", i)
+		require.ErrorIs(t, err, pg.ErrRoleSettings, "%d settings are there", i)
 		require.ErrorContains(t, err, statement)
-		require.True(t, storage.Misconfigured(err))
+		require.True(t, pg.Misconfigured(err))
 		_, err = storage.OpenAccounts(t.Context(), storage.Options{URL: f.url, DirectURL: f.url})
-		require.ErrorIs(t, err, storage.ErrRoleSettings)
+		require.ErrorIs(t, err, pg.ErrRoleSettings)
 		f.exec(t, statement)
 	}
 	require.NoError(t, open())

@@ -5,6 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -22,5 +23,5 @@ func (p *payment) mailReceipt(ctx context.Context, tx pgx.Tx) error {
 			AND (t.mode = 'live' OR EXISTS (SELECT FROM member m WHERE m.merchant_id = $2
 				AND lower(m.email) = lower($4) AND m.removed_at IS NULL AND m.password_hash IS NOT NULL))`,
 		p.ID, p.MerchantID, p.Mode, *p.CustomerEmail, checkout.MailReceipt)
-	return wrap("mail receipt", err)
+	return pg.Wrap("mail receipt", err)
 }

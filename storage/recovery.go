@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -18,14 +19,14 @@ var ErrNotFrozen = errors.New("the treasury account is not frozen")
 func (s *Store) Unexplained(
 	ctx context.Context, accountID string, all []checkout.Outflow,
 ) (unexplained []checkout.Outflow, err error) {
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		a, err := lockTreasury(ctx, tx, accountID)
 		if err == nil {
 			unexplained, err = a.unexplained(ctx, tx, all)
 		}
 		return err
 	})
-	return unexplained, wrap("unexplained outflows", err)
+	return unexplained, pg.Wrap("unexplained outflows", err)
 }
 
 // PayoutsTo returns the payouts of every merchant that an outflow of the account may have paid: in its
@@ -44,7 +45,7 @@ func (s *Store) PayoutsTo(ctx context.Context, a TreasuryAccount, o checkout.Out
 		return nil, fmt.Errorf("payouts to an address: %w", err)
 	}
 	got, err := pgx.CollectRows(rows, pgx.RowToStructByName[checkout.Payout])
-	return got, wrap("payouts to an address", err)
+	return got, pg.Wrap("payouts to an address", err)
 }
 
 // UndecidedPayment returns the oldest payment in the outflow's currency that was asked for before the account was
@@ -57,7 +58,7 @@ func (s *Store) UndecidedPayment(ctx context.Context, a TreasuryAccount, o check
 		WHERE t.mode = $1 AND `+chainOf+` IN ($2, '') AND s.payout_currency = $3
 			AND (t.status = 'processing' OR t.status = 'created' AND s.status = 'pending' AND t.card_token IS NOT NULL)
 			AND t.created_at < coalesce($4, now())`, a.Mode, a.ChainID, o.Amount.Currency(), a.FrozenAt).Scan(&id)
-	return id, wrap("undecided payments", err)
+	return id, pg.Wrap("undecided payments", err)
 }
 
 // Recovered is an outflow of the chain that PostgreSQL lacks, with the payout that it paid.
@@ -78,7 +79,7 @@ type Recovered struct {
 func (s *Store) RecoverTransfer(
 	ctx context.Context, r Recovered, by checkout.AuditEntry,
 ) (done bool, err error) {
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		a, err := lockTreasury(ctx, tx, r.AccountID)
 		if err != nil {
 			return err
@@ -184,7 +185,7 @@ func finishRecovered(
 	for _, ref := range payouts {
 		by.ID, by.Subject = checkout.NewID(checkout.PrefixAuditEntry), ref.ID
 		by.MerchantID, by.Mode = ref.MerchantID, &ref.Mode
-		if err := audit(ctx, tx, by); err != nil {
+		if err := pg.Audit(ctx, tx, by); err != nil {
 			return err
 		}
 		p, err := lockPayout(ctx, tx, ref)

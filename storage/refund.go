@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -42,7 +43,7 @@ func (s *Store) LivePayoutOf(ctx context.Context, transactionID string) (checkou
 	if err != nil {
 		return checkout.Ref{}, fmt.Errorf("live payout: %w", err)
 	}
-	return exactlyOne[checkout.Ref](rows, "live payout")
+	return pg.ExactlyOne[checkout.Ref](rows, "live payout")
 }
 
 // RefundPayout gives what is left of the payment of a live payout back to the customer instead of paying the
@@ -58,7 +59,7 @@ func (s *Store) RefundPayout(
 	ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry,
 ) (checkout.Refund, error) {
 	var got checkout.Refund
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		c, err := lockChargeOf(ctx, tx, ref)
 		if err != nil {
 			return err
@@ -85,7 +86,7 @@ func (s *Store) RefundPayout(
 				return err
 			}
 		}
-		return auditAll(ctx, tx, by)
+		return pg.Audit(ctx, tx, by...)
 	})
 	if err != nil {
 		return checkout.Refund{}, fmt.Errorf("refund payout: %w", err)
@@ -98,7 +99,7 @@ func (s *Store) RefundPayout(
 // checkout.ErrDisputeOpen.
 func (s *Store) RefundUnmatched(ctx context.Context, transactionID string) (checkout.Refund, error) {
 	var got checkout.Refund
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		c, err := lockCharge(ctx, tx, checkout.ModeLive, `t.id = $2`, transactionID)
 		if err != nil {
 			return err
@@ -135,7 +136,7 @@ func (c paidCharge) lastRefund(ctx context.Context, tx pgx.Tx) (last checkout.Re
 	if err != nil {
 		return last, false, err
 	}
-	last, err = exactlyOne[checkout.Refund](rows, "refund of a charge")
+	last, err = pg.ExactlyOne[checkout.Refund](rows, "refund of a charge")
 	if errors.Is(err, checkout.ErrNotFound) {
 		return checkout.Refund{}, true, nil
 	}
@@ -190,7 +191,7 @@ func readRefund(ctx context.Context, tx pgx.Tx, mode checkout.Mode, id string) (
 	if err != nil {
 		return checkout.Refund{}, err
 	}
-	return exactlyOne[checkout.Refund](rows, "refund")
+	return pg.ExactlyOne[checkout.Refund](rows, "refund")
 }
 
 // bookRefund books the way from what a refund gave before to what it gives after. The first refund that gives
@@ -260,9 +261,9 @@ func (s *Store) MaySendRefund(ctx context.Context, r checkout.Refund) error {
 	}
 	ref, err := s.LivePayoutOf(ctx, r.TransactionID)
 	if err == nil {
-		err = s.inTx(ctx, func(tx pgx.Tx) error { return requireCompared(ctx, tx, ref) })
+		err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return requireCompared(ctx, tx, ref) })
 	}
-	return wrap("may send a refund", err)
+	return pg.Wrap("may send a refund", err)
 }
 
 // RecordRefund stores the network's answer about a refund, books what changed, and opens or closes the findings
@@ -270,7 +271,7 @@ func (s *Store) MaySendRefund(ctx context.Context, r checkout.Refund) error {
 func (s *Store) RecordRefund(
 	ctx context.Context, r checkout.Refund, got checkout.RefundResult,
 ) (found []checkout.Finding, err error) {
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		c, err := lockCharge(ctx, tx, r.Mode, byReference, r.Reference)
 		if errors.Is(err, checkout.ErrNotFound) {
 			c, err = paidCharge{Mode: r.Mode, Reference: r.Reference}, nil
@@ -285,7 +286,7 @@ func (s *Store) RecordRefund(
 		found = append(found, more...)
 		return err
 	})
-	return found, wrap("record refund", err)
+	return found, pg.Wrap("record refund", err)
 }
 
 // noteRefund stores how a refund of ours stands at the network. It returns checkout.ErrNotFound, and the finding

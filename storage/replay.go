@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -23,8 +24,8 @@ const replayed = `
 func replayedArgs(r webhook.Replay) []any {
 	return []any{
 		r.MerchantID, r.Mode, r.EndpointID, r.Since, r.Until, r.Filter,
-		checkout.FirstID(checkout.PrefixDelivery, r.Since.Add(-clockSkew)),
-		checkout.FirstID(checkout.PrefixDelivery, r.Until.Add(clockSkew)),
+		checkout.FirstID(checkout.PrefixDelivery, r.Since.Add(-pg.ClockSkew)),
+		checkout.FirstID(checkout.PrefixDelivery, r.Until.Add(pg.ClockSkew)),
 	}
 }
 
@@ -62,7 +63,7 @@ func (s *Store) CreateReplay(
 		by[i].Detail = fmt.Sprintf("%d %s", total, by[i].Detail)
 	}
 
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		// All bulk replays of a merchant share one rate limit, so their creations take turns here.
 		if _, err := tx.Exec(ctx, `
 			SELECT pg_advisory_xact_lock(hashtextextended('replay ' || $1, 0))`,
@@ -93,7 +94,7 @@ func (s *Store) CreateReplay(
 		if err != nil {
 			return err
 		}
-		return auditAll(ctx, tx, by)
+		return pg.Audit(ctx, tx, by...)
 	})
 	if err != nil {
 		return webhook.Replay{}, fmt.Errorf("create replay: %w", err)
@@ -150,12 +151,12 @@ func (s *Store) Replay(ctx context.Context, ref checkout.Ref) (webhook.Replay, e
 
 // Replays lists bulk replays, newest first. An empty endpointID selects all registrations.
 func (s *Store) Replays(
-	ctx context.Context, owner checkout.Owner, endpointID string, p Page,
+	ctx context.Context, owner checkout.Owner, endpointID string, p pg.Page,
 ) ([]webhook.Replay, error) {
-	q := newList(owner, "r")
-	q.equal("r.endpoint_id", endpointID)
-	q.page(checkout.PrefixReplay, "r", p)
-	rows, err := s.pool.Query(ctx, selectReplay+q.sql, q.args...)
+	q := pg.NewList(owner, "r")
+	q.Equal("r.endpoint_id", endpointID)
+	q.Page(checkout.PrefixReplay, "r", p)
+	rows, err := s.pool.Query(ctx, selectReplay+q.SQL, q.Args...)
 	if err != nil {
 		return nil, fmt.Errorf("replays: %w", err)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -203,12 +203,12 @@ func TestRecordReplay_KeepsTheFirstEnd(t *testing.T) {
 	}{{r.MerchantID, checkout.ModeLive}, {checkout.NewID(checkout.PrefixMerchant), r.Mode}} {
 		_, err := f.Replay(t.Context(), checkout.Owner{MerchantID: foreign.merchant, Mode: foreign.mode}.Ref(r.ID))
 		require.ErrorIs(t, err, checkout.ErrNotFound)
-		got, err := f.Replays(t.Context(), checkout.Owner{MerchantID: foreign.merchant, Mode: foreign.mode}, "", storage.Page{Limit: 10})
+		got, err := f.Replays(t.Context(), checkout.Owner{MerchantID: foreign.merchant, Mode: foreign.mode}, "", pg.Page{Limit: 10})
 		require.NoError(t, err)
 		require.Empty(t, got)
 	}
 	b := f.endpoint(t, "https://shop.example/b", webhook.CheckoutCompleted)
-	got, err := f.Replays(t.Context(), r.Owner, b.ID, storage.Page{Limit: 10})
+	got, err := f.Replays(t.Context(), r.Owner, b.ID, pg.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Empty(t, got)
 }

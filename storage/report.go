@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -91,19 +92,19 @@ func (a *Accounts) DayReport(ctx context.Context, from time.Time) (DayReport, er
 	to := from.Add(24 * time.Hour)
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, a.pool, options, func(tx pgx.Tx) (err error) {
-		if got.Plans, err = collect[PlanDay](ctx, tx, plansOfDay, from, to); err != nil {
+		if got.Plans, err = pg.Collect[PlanDay](ctx, tx, plansOfDay, from, to); err != nil {
 			return err
 		}
 		if got.Booked, err = booked(ctx, tx, from, to); err != nil {
 			return err
 		}
-		if got.Refunds, err = collect[RefundDay](ctx, tx, refundsOfDay, from, to); err != nil {
+		if got.Refunds, err = pg.Collect[RefundDay](ctx, tx, refundsOfDay, from, to); err != nil {
 			return err
 		}
-		if got.Disputes, err = collect[DisputeDay](ctx, tx, disputesOfDay, from, to); err != nil {
+		if got.Disputes, err = pg.Collect[DisputeDay](ctx, tx, disputesOfDay, from, to); err != nil {
 			return err
 		}
-		if got.Payouts, err = collect[PayoutDay](ctx, tx, payoutsOfDay, from, to); err != nil {
+		if got.Payouts, err = pg.Collect[PayoutDay](ctx, tx, payoutsOfDay, from, to); err != nil {
 			return err
 		}
 		if got.Findings, err = openFindings(ctx, tx, checkout.ModeLive); err != nil {
@@ -125,19 +126,11 @@ func booked(ctx context.Context, tx pgx.Tx, from, to time.Time) ([]BookedDay, er
 		wholeUnits
 	}
 	var all []BookedDay
-	rows, err := collect[row](ctx, tx, bookedOnDay, from, to)
+	rows, err := pg.Collect[row](ctx, tx, bookedOnDay, from, to)
 	for _, r := range rows {
 		all = append(all, BookedDay{r.Account, r.Asset, inAsset(r.Asset, &r.Units.Int)})
 	}
 	return all, err
-}
-
-func collect[T any](ctx context.Context, tx pgx.Tx, query string, args ...any) ([]T, error) {
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowToStructByName[T])
 }
 
 // The queries of a day. $1 is its begin and $2 its end. They name no merchant: the report is about all.
@@ -235,7 +228,7 @@ func inAsset(asset string, units *big.Int) string {
 
 // compare runs a query of two sums and compares them, row by row.
 func compare(ctx context.Context, tx pgx.Tx, what, query string, args ...any) (checks []LedgerCheck, err error) {
-	rows, err := collect[compared](ctx, tx, query, args...)
+	rows, err := pg.Collect[compared](ctx, tx, query, args...)
 	for _, r := range rows {
 		checks = append(checks, ledgerCheck(what, r.Asset, &r.Ledger.Int, &r.Expected.Int, new(big.Int)))
 	}
@@ -279,7 +272,7 @@ type seenWallet struct {
 }
 
 func checkWallets(ctx context.Context, tx pgx.Tx) ([]LedgerCheck, error) {
-	wallets, err := collect[seenWallet](ctx, tx, `
+	wallets, err := pg.Collect[seenWallet](ctx, tx, `
 		SELECT id, network, seen_height, seen_balances FROM treasury_account WHERE mode = 'live' ORDER BY id`)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -27,7 +28,7 @@ func (s *Store) LogRequests(ctx context.Context, requests []checkout.APIRequest)
 		status[i], at[i] = int16(r.Status), r.CreatedAt //nolint:gosec // G115: a status of HTTP has three digits
 		took[i] = int32(r.Duration.Milliseconds())      //nolint:gosec // G115: a request ends after seconds
 	}
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SET LOCAL synchronous_commit = off`); err != nil {
 			return err
 		}
@@ -39,7 +40,7 @@ func (s *Store) LogRequests(ctx context.Context, requests []checkout.APIRequest)
 			texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], texts[6], texts[7], status, took, at)
 		return err
 	})
-	return wrap("log requests", err)
+	return pg.Wrap("log requests", err)
 }
 
 // RequestFilter selects requests. A zero field does not limit.
@@ -53,36 +54,36 @@ type RequestFilter struct {
 
 // Requests lists the requests of a merchant in one mode, newest first.
 func (s *Store) Requests(
-	ctx context.Context, owner checkout.Owner, f RequestFilter, p Page,
+	ctx context.Context, owner checkout.Owner, f RequestFilter, p pg.Page,
 ) ([]checkout.APIRequest, error) {
-	q := newList(owner, "r")
-	q.equal("r.request_id", f.RequestID)
-	q.equal("r.key_id", f.KeyID)
-	q.equal("r.method", f.Method)
+	q := pg.NewList(owner, "r")
+	q.Equal("r.request_id", f.RequestID)
+	q.Equal("r.key_id", f.KeyID)
+	q.Equal("r.method", f.Method)
 	if f.Route != "" {
-		q.where("starts_with(r.route, ?)", f.Route)
+		q.Where("starts_with(r.route, ?)", f.Route)
 	}
 	if f.Class >= 4 {
-		q.where("r.status >= 400") // the partial index
+		q.Where("r.status >= 400") // the partial index
 	}
 	if f.Class != 0 {
-		q.where("r.status / 100 = ?", f.Class)
+		q.Where("r.status / 100 = ?", f.Class)
 	}
-	q.page(checkout.PrefixRequest, "r", p)
+	q.Page(checkout.PrefixRequest, "r", p)
 	rows, err := s.pool.Query(ctx, `
 		SELECT r.id, r.merchant_id, r.mode, r.request_id, r.key_id, r.method, r.route, r.status, r.error,
-			r.duration_ms, r.created_at FROM api_request r `+q.sql, q.args...)
+			r.duration_ms, r.created_at FROM api_request r `+q.SQL, q.Args...)
 	if err != nil {
-		return nil, wrap("requests", err)
+		return nil, pg.Wrap("requests", err)
 	}
 	got, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r checkout.APIRequest, err error) {
 		var took int64
 		err = row.Scan(&r.ID, &r.MerchantID, &r.Mode, &r.RequestID, &r.KeyID, &r.Method, &r.Route, &r.Status, &r.Error,
 			&took, &r.CreatedAt)
-		r.Duration, r.CreatedAt = milliseconds(took), r.CreatedAt.UTC()
+		r.Duration, r.CreatedAt = time.Duration(took)*time.Millisecond, r.CreatedAt.UTC()
 		return r, err
 	})
-	return got, wrap("requests", err)
+	return got, pg.Wrap("requests", err)
 }
 
 // DeleteOldAPIRequests deletes up to limit requests of the log that are older than age, oldest first. It returns
@@ -93,5 +94,5 @@ func (s *Store) DeleteOldAPIRequests(ctx context.Context, age time.Duration, lim
 			SELECT merchant_id, mode, id FROM api_request WHERE created_at < clock_timestamp() - $1::interval
 			ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED
 		) old WHERE r.merchant_id = old.merchant_id AND r.mode = old.mode AND r.id = old.id`, age, limit)
-	return int(tag.RowsAffected()), wrap("delete old requests", err)
+	return int(tag.RowsAffected()), pg.Wrap("delete old requests", err)
 }

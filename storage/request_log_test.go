@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -29,15 +30,15 @@ func TestRequests_AreListedByOwnerAndFilter(t *testing.T) {
 	live := request(f.merchant.Owner(checkout.ModeLive), "key_1", "GET", "/v1/checkout/{id}", "req_1", "", 200)
 	other := request(checkout.Owner{MerchantID: "mch_other", Mode: checkout.ModeTest}, "key_1", "GET", "/v1/checkout/{id}", "req_1", "", 200)
 	require.NoError(t, f.LogRequests(t.Context(), []checkout.APIRequest{read, refused, failed, live, other}))
-	list := func(filter storage.RequestFilter, p storage.Page) []checkout.APIRequest {
+	list := func(filter storage.RequestFilter, p pg.Page) []checkout.APIRequest {
 		p.Limit = 10
 		got, err := f.Requests(t.Context(), owner, filter, p)
 		require.NoError(t, err)
 		return got
 	}
-	require.Equal(t, []checkout.APIRequest{failed, refused, read}, list(storage.RequestFilter{}, storage.Page{}))
-	require.Equal(t, []checkout.APIRequest{read}, list(storage.RequestFilter{}, storage.Page{Before: refused.ID}))
-	require.Empty(t, list(storage.RequestFilter{}, storage.Page{Until: at}))
+	require.Equal(t, []checkout.APIRequest{failed, refused, read}, list(storage.RequestFilter{}, pg.Page{}))
+	require.Equal(t, []checkout.APIRequest{read}, list(storage.RequestFilter{}, pg.Page{Before: refused.ID}))
+	require.Empty(t, list(storage.RequestFilter{}, pg.Page{Until: at}))
 	for _, tc := range []struct {
 		filter storage.RequestFilter
 		want   checkout.APIRequest
@@ -51,12 +52,12 @@ func TestRequests_AreListedByOwnerAndFilter(t *testing.T) {
 		{storage.RequestFilter{Class: 5}, failed},
 		{storage.RequestFilter{KeyID: "key_2", Route: "/v1/checkout"}, refused},
 	} {
-		require.Equal(t, []checkout.APIRequest{tc.want}, list(tc.filter, storage.Page{}), tc.filter)
+		require.Equal(t, []checkout.APIRequest{tc.want}, list(tc.filter, pg.Page{}), tc.filter)
 	}
 
 	f.exec(t, `UPDATE api_request SET created_at = created_at - interval '2 days' WHERE id = $1`, read.ID)
 	deleted, err := f.DeleteOldAPIRequests(t.Context(), 24*time.Hour, 10)
 	require.NoError(t, err)
 	require.Equal(t, 1, deleted)
-	require.Equal(t, []checkout.APIRequest{failed, refused}, list(storage.RequestFilter{}, storage.Page{}))
+	require.Equal(t, []checkout.APIRequest{failed, refused}, list(storage.RequestFilter{}, pg.Page{}))
 }

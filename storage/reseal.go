@@ -12,7 +12,7 @@ import (
 type sealing struct {
 	what   string // for people
 	table  string
-	owner  string // SQL of the text to which the values are bound, see Keyring.seal
+	owner  string // SQL of the text to which the values are bound, see Keyring.Seal
 	key    string
 	values []string
 }
@@ -44,8 +44,8 @@ const resealPage = 500
 // sealed stays, so a Reseal that was stopped may be repeated; several may run at once. At the end it
 // retires the keys that have sealed nothing that is left: Open needs them no longer.
 func (s *Store) Reseal(ctx context.Context, progress func(what string, rows int)) (Resealed, error) {
-	done := Resealed{Current: s.keys.current, Values: map[string]int{}}
-	rows, err := s.pool.Query(ctx, `SELECT id FROM master_key WHERE id <> $1 ORDER BY id`, s.keys.current)
+	done := Resealed{Current: s.keys.Current(), Values: map[string]int{}}
+	rows, err := s.pool.Query(ctx, `SELECT id FROM master_key WHERE id <> $1 ORDER BY id`, s.keys.Current())
 	if err != nil {
 		return done, fmt.Errorf("reseal: %w", err)
 	}
@@ -91,7 +91,7 @@ func (s *Store) resealAll(
 // resealSome seals up to resealPage rows again and returns their number. It leaves rows out that others
 // change at the moment.
 func (s *Store) resealSome(ctx context.Context, key string, of sealing) (n int, err error) {
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, fmt.Sprintf(`
 			SELECT ctid::text, %s, ARRAY[%s] FROM %s WHERE %s = $1
 			LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED`,
@@ -124,16 +124,16 @@ type sealedRow struct {
 
 func (s *Store) queueReseal(batch *pgx.Batch, key string, of sealing, row sealedRow) error {
 	set := fmt.Sprintf("%s = $2", of.key)
-	args := []any{row.Place, s.keys.current}
+	args := []any{row.Place, s.keys.Current()}
 	for i, sealed := range row.Values {
 		if len(sealed) == 0 { // no value, or one that was removed
 			continue
 		}
-		plain, err := s.keys.unseal(key, row.Owner, sealed)
+		plain, err := s.keys.Unseal(key, row.Owner, sealed)
 		if err != nil {
 			return fmt.Errorf("a row of %s: %w", of.table, err)
 		}
-		_, sealed := s.keys.seal(row.Owner, plain)
+		_, sealed := s.keys.Seal(row.Owner, plain)
 		args = append(args, sealed)
 		set += fmt.Sprintf(", %s = $%d", of.values[i], len(args))
 	}
@@ -143,7 +143,7 @@ func (s *Store) queueReseal(batch *pgx.Batch, key string, of sealing, row sealed
 
 // retireKey notes that nothing needs a key any more. It returns false when something does.
 func (s *Store) retireKey(ctx context.Context, key string) (retired bool, err error) {
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		used, err := keyUsed(ctx, tx, key)
 		if err != nil || used {
 			return err

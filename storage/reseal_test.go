@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -18,7 +19,7 @@ import (
 // restart opens a store as a process that starts with these master keys.
 func (f fixture) restart(t *testing.T, keys ...string) (fixture, error) {
 	t.Helper()
-	ring, err := storage.ParseKeyring(strings.Join(keys, ","))
+	ring, err := pg.ParseKeyring(strings.Join(keys, ","))
 	require.NoError(t, err)
 	f.Store, err = storage.Open(t.Context(), storage.Options{URL: f.url, Keys: ring, MaxConns: 2})
 	if err == nil {
@@ -41,7 +42,7 @@ func (f fixture) rotate(t *testing.T, e webhook.Endpoint) (digests [][]byte) {
 func TestReseal_NoDeliveryStopsWhileAKeyIsReplaced(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	old, fresh := f.masterKey, storage.NewMasterKey("k2")
+	old, fresh := f.masterKey, pg.NewMasterKey("k2")
 	registration := f.endpoint(t, "https://shop.example/a", webhook.MerchantUpdated)
 	first := f.rotate(t, registration)
 
@@ -69,7 +70,7 @@ func TestReseal_NoDeliveryStopsWhileAKeyIsReplaced(t *testing.T) {
 	}
 
 	_, err = f.restart(t, fresh)
-	require.ErrorIs(t, err, storage.ErrWrongMasterKey)
+	require.ErrorIs(t, err, pg.ErrWrongMasterKey)
 	require.ErrorContains(t, err, `key "k1" is missing`)
 	require.NotContains(t, err.Error(), strings.TrimPrefix(old, "k1:"))
 
@@ -220,7 +221,7 @@ func TestReseal_WhatOthersChangeKeepsItsKey(t *testing.T) {
 func TestReseal_AKeyThatStillSealsIsNotRetired(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	fresh := storage.NewMasterKey("k2")
+	fresh := pg.NewMasterKey("k2")
 	newer, err := f.restart(t, fresh, f.masterKey)
 	require.NoError(t, err)
 	done, err := newer.Reseal(t.Context(), func(string, int) {})
@@ -230,7 +231,7 @@ func TestReseal_AKeyThatStillSealsIsNotRetired(t *testing.T) {
 	// A process that was forgotten still has the old key first.
 	e := f.endpoint(t, "https://shop.example/a", webhook.PayoutSent)
 	_, err = f.restart(t, fresh)
-	require.ErrorIs(t, err, storage.ErrWrongMasterKey)
+	require.ErrorIs(t, err, pg.ErrWrongMasterKey)
 	require.ErrorContains(t, err, `key "k1" is missing, and has sealed something since`)
 	_, ref := newer.publishTest(t, e, webhook.PayoutSent)
 	require.Equal(t, [][]byte{webhook.SecretDigest(e.Secret)}, newer.begin(t, ref, "run", 1).Digests)
@@ -243,6 +244,6 @@ func TestReseal_AKeyThatStillSealsIsNotRetired(t *testing.T) {
 	_, err = f.restart(t, fresh)
 	require.ErrorContains(t, err, `key "k1" is missing, and no reseal has retired it`)
 
-	_, err = f.restart(t, fresh, storage.NewMasterKey("k1"))
+	_, err = f.restart(t, fresh, pg.NewMasterKey("k1"))
 	require.ErrorContains(t, err, `key "k1" is another key`)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -15,7 +16,7 @@ import (
 // stays, however old. It returns the number of deleted deliveries; 0 means that none is left.
 func (s *Store) DeleteFinished(ctx context.Context, age time.Duration, limit int) (int, error) {
 	var deleted int
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `
 			WITH old AS (
 				SELECT id FROM webhook_delivery
@@ -159,5 +160,5 @@ func (s *Store) DeleteOldSandbox(
 
 // oldID returns an id that sorts after the ids of rows older than age.
 func oldID(prefix string, age time.Duration) string {
-	return checkout.FirstID(prefix, time.Now().Add(-age+clockSkew))
+	return checkout.FirstID(prefix, time.Now().Add(-age+pg.ClockSkew))
 }

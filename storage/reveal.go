@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -29,8 +30,8 @@ type Reveal struct {
 // with a secret that its owner can never see. It returns first = false and the first subject when
 // the same form was sent before: it stores nothing then, and the caller must not create anything.
 func (s *Store) KeepReveal(ctx context.Context, r Reveal) (subject string, first bool, err error) {
-	keyID, sealed := s.keys.seal(r.Subject, []byte(r.Secret))
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	keyID, sealed := s.keys.Seal(r.Subject, []byte(r.Secret))
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if err := forgetReveals(ctx, tx); err != nil {
 			return err
 		}
@@ -69,7 +70,7 @@ func (s *Store) DropReveal(ctx context.Context, r Reveal) error {
 // TakeReveal returns the newest secret of r.Subject for r.Browser and deletes it. It returns
 // checkout.ErrNotFound when the secret was shown already or waited too long.
 func (s *Store) TakeReveal(ctx context.Context, r Reveal) (secret string, err error) {
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		var (
 			keyID  string
 			sealed []byte
@@ -89,7 +90,7 @@ func (s *Store) TakeReveal(ctx context.Context, r Reveal) (secret string, err er
 			return err
 		}
 
-		plain, err := s.keys.unseal(keyID, r.Subject, sealed)
+		plain, err := s.keys.Unseal(keyID, r.Subject, sealed)
 		if err != nil {
 			return err
 		}
@@ -110,7 +111,7 @@ func (s *Store) TakeReveal(ctx context.Context, r Reveal) (secret string, err er
 // ForgetReveals deletes the secrets of all merchants that waited too long. Housekeeping calls it.
 func (s *Store) ForgetReveals(ctx context.Context) error { return forgetReveals(ctx, s.pool) }
 
-func forgetReveals(ctx context.Context, in executor) error {
+func forgetReveals(ctx context.Context, in pg.Executor) error {
 	_, err := in.Exec(ctx, `
 		UPDATE reveal SET master_key_id = NULL, sealed = NULL WHERE (session_hash, form) IN (
 			SELECT session_hash, form FROM reveal

@@ -2,12 +2,12 @@ package storage
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -53,7 +53,7 @@ func (s *Store) SandboxCard(ctx context.Context, token string) (SandboxCard, err
 	if err != nil {
 		return SandboxCard{}, fmt.Errorf("sandbox card: %w", err)
 	}
-	return exactlyOne[SandboxCard](rows, "sandbox card")
+	return pg.ExactlyOne[SandboxCard](rows, "sandbox card")
 }
 
 const sandboxChargeColumns = `
@@ -74,7 +74,7 @@ func (s *Store) CreateSandboxCharge(ctx context.Context, c SandboxCharge) (Sandb
 	if err != nil {
 		return SandboxCharge{}, fmt.Errorf("create sandbox charge: %w", err)
 	}
-	return exactlyOne[SandboxCharge](rows, "create sandbox charge")
+	return pg.ExactlyOne[SandboxCharge](rows, "create sandbox charge")
 }
 
 // SandboxCharge returns the charge of a transaction, or checkout.ErrNotFound.
@@ -85,7 +85,7 @@ func (s *Store) SandboxCharge(ctx context.Context, transactionID string) (Sandbo
 	if err != nil {
 		return SandboxCharge{}, fmt.Errorf("sandbox charge: %w", err)
 	}
-	return exactlyOne[SandboxCharge](rows, "sandbox charge")
+	return pg.ExactlyOne[SandboxCharge](rows, "sandbox charge")
 }
 
 // DecideSandboxCharge sets the outcome of an undecided charge and returns the charge. A decided
@@ -149,15 +149,4 @@ func (s *Store) BroadcastSandboxTransfer(ctx context.Context, txHash, payoutID s
 		return fmt.Errorf("broadcast sandbox transfer: %w", err)
 	}
 	return nil
-}
-
-func exactlyOne[T any](rows pgx.Rows, doing string) (T, error) {
-	got, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[T])
-	if errors.Is(err, pgx.ErrNoRows) {
-		return got, checkout.ErrNotFound
-	}
-	if err != nil {
-		return got, fmt.Errorf("%s: %w", doing, err)
-	}
-	return got, nil
 }

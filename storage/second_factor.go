@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -13,13 +14,13 @@ import (
 // false when the code belongs to none of them.
 type CodeCheck func(secret []byte, after int64) (step int64, ok bool)
 
-// sealedFactor is the owner to which the secret of a member's second factor is bound, see Keyring.seal.
+// sealedFactor is the owner to which the secret of a member's second factor is bound, see Keyring.Seal.
 func sealedFactor(memberID string) string { return "second factor " + memberID }
 
 // StartSecondFactor stores a new secret for a member. It is no second factor until ConfirmSecondFactor. It
 // returns checkout.ErrNotFound when the member is unknown or has a second factor already.
 func (s *Store) StartSecondFactor(ctx context.Context, merchantID, memberID string, secret []byte) error {
-	keyID, sealed := s.keys.seal(sealedFactor(memberID), secret)
+	keyID, sealed := s.keys.Seal(sealedFactor(memberID), secret)
 	tag, err := s.pool.Exec(ctx, `
 		INSERT INTO second_factor (member_id, master_key_id, sealed)
 		SELECT id, $3, $4 FROM member WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL
@@ -29,17 +30,17 @@ func (s *Store) StartSecondFactor(ctx context.Context, merchantID, memberID stri
 	if err == nil && tag.RowsAffected() == 0 {
 		err = checkout.ErrNotFound
 	}
-	return wrap("start second factor", err)
+	return pg.Wrap("start second factor", err)
 }
 
 // StartedSecondFactor returns the secret that StartSecondFactor stored and that is not confirmed. It
 // returns checkout.ErrNotFound.
 func (s *Store) StartedSecondFactor(ctx context.Context, merchantID, memberID string) (secret []byte, err error) {
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		secret, _, err = s.secondFactor(ctx, tx, merchantID, memberID, false)
 		return err
 	})
-	return secret, wrap("second factor", err)
+	return secret, pg.Wrap("second factor", err)
 }
 
 // secondFactor reads and locks the second factor of a member.
@@ -58,7 +59,7 @@ func (s *Store) secondFactor(
 	if err != nil {
 		return nil, 0, err
 	}
-	secret, err = s.keys.unseal(keyID, sealedFactor(memberID), sealed)
+	secret, err = s.keys.Unseal(keyID, sealedFactor(memberID), sealed)
 	return secret, lastStep, err
 }
 
@@ -69,7 +70,7 @@ func (s *Store) ConfirmSecondFactor(
 	ctx context.Context, merchantID, memberID string, check CodeCheck, recovery [][]byte, keep []byte,
 	by checkout.AuditEntry,
 ) error {
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		secret, last, err := s.secondFactor(ctx, tx, merchantID, memberID, false)
 		if err != nil {
 			return err
@@ -90,15 +91,15 @@ func (s *Store) ConfirmSecondFactor(
 		if err := mailMember(ctx, tx, memberID, mailDetail(by)); err != nil {
 			return err
 		}
-		return audit(ctx, tx, by)
+		return pg.Audit(ctx, tx, by)
 	})
-	return wrap("confirm second factor", err)
+	return pg.Wrap("confirm second factor", err)
 }
 
 // UseCode reports whether check knows the typed code of a member's second factor. A code that it knows is
 // used up, with those of earlier time steps.
 func (s *Store) UseCode(ctx context.Context, merchantID, memberID string, check CodeCheck) (ok bool, err error) {
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		secret, last, err := s.secondFactor(ctx, tx, merchantID, memberID, true)
 		if err != nil {
 			return err
@@ -110,7 +111,7 @@ func (s *Store) UseCode(ctx context.Context, merchantID, memberID string, check 
 		_, err = tx.Exec(ctx, `UPDATE second_factor SET last_step = $2 WHERE member_id = $1`, memberID, step)
 		return err
 	})
-	return ok && err == nil, wrap("use code", err)
+	return ok && err == nil, pg.Wrap("use code", err)
 }
 
 // UseRecoveryCode reports whether a member has the recovery code with this SHA-256, and deletes it. by goes
@@ -118,7 +119,7 @@ func (s *Store) UseCode(ctx context.Context, merchantID, memberID string, check 
 func (s *Store) UseRecoveryCode(
 	ctx context.Context, merchantID, memberID string, hash []byte, by checkout.AuditEntry,
 ) (ok bool, err error) {
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
 			DELETE FROM recovery_code r USING member m
 			WHERE r.member_id = $1 AND r.hash = $3 AND m.id = r.member_id AND m.merchant_id = $2
@@ -130,9 +131,9 @@ func (s *Store) UseRecoveryCode(
 		if err := mailMember(ctx, tx, memberID, mailDetail(by)); err != nil {
 			return err
 		}
-		return audit(ctx, tx, by)
+		return pg.Audit(ctx, tx, by)
 	})
-	return ok && err == nil, wrap("use recovery code", err)
+	return ok && err == nil, pg.Wrap("use recovery code", err)
 }
 
 // RecoveryCodes counts the recovery codes that a member has left.
@@ -140,7 +141,7 @@ func (s *Store) RecoveryCodes(ctx context.Context, merchantID, memberID string) 
 	err = s.pool.QueryRow(ctx, `
 		SELECT count(*) FROM recovery_code r JOIN member m ON m.id = r.member_id
 		WHERE m.id = $1 AND m.merchant_id = $2`, memberID, merchantID).Scan(&n)
-	return n, wrap("recovery codes", err)
+	return n, pg.Wrap("recovery codes", err)
 }
 
 // RemoveSecondFactor removes the codes of a member's app. The recovery codes go too, unless the member has a

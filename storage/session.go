@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -52,7 +53,7 @@ func (s *Store) CreateSession(
 		return checkout.Session{}, ctx.Err()
 	}
 
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if n.Secret != "" {
 			endpoint, err := s.insertSessionSecret(ctx, tx, n)
 			if err != nil {
@@ -82,8 +83,8 @@ func (s *Store) CreateSession(
 
 	// The client repeated the request, after a crash or an unknown outcome. PostgreSQL may report
 	// any of the three constraints first: the order of its indexes changes.
-	held := violates(err, "checkout_session_order_id_key")
-	if held || violates(err, "checkout_session_pkey") || violates(err, "webhook_endpoint_pkey") {
+	held := pg.Violates(err, "checkout_session_order_id_key")
+	if held || pg.Violates(err, "checkout_session_pkey") || pg.Violates(err, "webhook_endpoint_pkey") {
 		again, err := s.Session(ctx, session.Ref)
 		if held && errors.Is(err, checkout.ErrNotFound) {
 			err = s.orderIDInUse(ctx, session)
@@ -205,7 +206,7 @@ func (s *Store) readSessionOnce(
 	batch.Queue(`
 		SELECT `+payoutColumns+payoutJoin+` WHERE p.session_id IN (`+owned+`)`,
 		args...).Query(func(rows pgx.Rows) (err error) {
-		session.Payout, err = optionalRow[checkout.Payout](rows)
+		session.Payout, err = pg.OptionalRow[checkout.Payout](rows)
 		return err
 	})
 
@@ -218,15 +219,6 @@ func (s *Store) readSessionOnce(
 		return checkout.Session{}, fmt.Errorf("read session: %w", err)
 	}
 	return session, nil
-}
-
-// optionalRow returns nil when there is no row.
-func optionalRow[T any](rows pgx.Rows) (*T, error) {
-	got, err := pgx.CollectOneRow(rows, pgx.RowToAddrOfStructByNameLax[T])
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil
-	}
-	return got, err
 }
 
 // SessionFilter selects sessions. An empty field selects all.
@@ -275,43 +267,43 @@ const ofCustomer = `
 // Sessions lists sessions, newest first, with their decided transactions and
 // their payouts.
 func (s *Store) Sessions(
-	ctx context.Context, owner checkout.Owner, f SessionFilter, p Page,
+	ctx context.Context, owner checkout.Owner, f SessionFilter, p pg.Page,
 ) ([]checkout.Session, error) {
-	q := newList(owner, "s")
+	q := pg.NewList(owner, "s")
 	if f.Search != "" {
 		last := ""
 		if utf8.RuneCountInString(f.Search) >= minPrefix {
 			last = lastRune
 		}
-		q.args = append(q.args, f.Search, last)
+		q.Args = append(q.Args, f.Search, last)
 		// Not IN: PostgreSQL must find these few ids before it reads the list.
-		q.where("s.id = ANY (ARRAY(" + found + "))")
+		q.Where("s.id = ANY (ARRAY(" + found + "))")
 	}
 
 	if f.Transaction != "" {
-		q.where(`s.id = ANY (ARRAY(SELECT session_id FROM transaction WHERE merchant_id = $1 AND mode = $2 AND id = ?))`,
+		q.Where(`s.id = ANY (ARRAY(SELECT session_id FROM transaction WHERE merchant_id = $1 AND mode = $2 AND id = ?))`,
 			f.Transaction)
 	}
 	if f.CustomerEmail != "" {
-		q.where("s.id = ANY (ARRAY("+ofCustomer+"))", f.CustomerEmail, f.CustomerEmail)
+		q.Where("s.id = ANY (ARRAY("+ofCustomer+"))", f.CustomerEmail, f.CustomerEmail)
 	}
 
 	switch f.Status {
 	case "":
 	case checkout.StatusExpired:
-		q.where(`(s.status = 'expired' OR ` + pastItsTime + `)`)
+		q.Where(`(s.status = 'expired' OR ` + pastItsTime + `)`)
 	default:
-		q.where(`s.status <> 'expired' AND s.status = ? AND NOT (`+pastItsTime+`)`, f.Status)
+		q.Where(`s.status <> 'expired' AND s.status = ? AND NOT (`+pastItsTime+`)`, f.Status)
 	}
 
-	q.equal("s.metadata->>'order_id'", f.OrderID)
+	q.Equal("s.metadata->>'order_id'", f.OrderID)
 	for _, key := range slices.Sorted(maps.Keys(f.Metadata)) {
-		q.where("s.metadata->>?::text = ?", key, f.Metadata[key])
+		q.Where("s.metadata->>?::text = ?", key, f.Metadata[key])
 	}
-	q.equal("s.currency", string(f.Currency))
-	q.page(checkout.PrefixSession, "s", p)
+	q.Equal("s.currency", string(f.Currency))
+	q.Page(checkout.PrefixSession, "s", p)
 	rows, err := s.pool.Query(ctx, `
-		SELECT `+sessionColumns+` FROM checkout_session s `+q.sql, q.args...)
+		SELECT `+sessionColumns+` FROM checkout_session s `+q.SQL, q.Args...)
 	if err != nil {
 		return nil, fmt.Errorf("sessions: %w", err)
 	}
@@ -385,7 +377,7 @@ func (s *Store) ExpireSession(
 		now = &x.Now
 	}
 
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		var inFlight bool
 		err := tx.QueryRow(ctx, `
 			SELECT status, payment_in_flight,

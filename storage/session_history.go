@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -41,7 +42,7 @@ func (s *Store) SessionHistory(ctx context.Context, ref checkout.Ref) (SessionHi
 		WHERE t.session_id = $3 AND t.merchant_id = $1 AND t.mode = $2
 			AND t.status = 'processing'`,
 		ref.MerchantID, ref.Mode, ref.ID).Query(func(rows pgx.Rows) (err error) {
-		h.InFlight, err = optionalRow[checkout.Transaction](rows)
+		h.InFlight, err = pg.OptionalRow[checkout.Transaction](rows)
 		return err
 	})
 

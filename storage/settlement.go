@@ -32,7 +32,7 @@ func (s *Store) FinishPayment(
 	ctx context.Context, ref checkout.Ref, transactionID string,
 ) (Settlement, error) {
 	var got Settlement
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		p, err := lockPayment(ctx, tx, ref, transactionID)
 		if err != nil {
 			return err

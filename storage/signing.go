@@ -51,7 +51,7 @@ type Signed struct {
 // checkout.ErrConflict when the payout changed since it was priced.
 func (s *Store) SignTransfer(ctx context.Context, o SigningOrder) (Signed, error) {
 	var got Signed
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		a, err := lockTreasury(ctx, tx, o.AccountID)
 		if err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -28,8 +29,8 @@ type fixture struct {
 func newFixture(t testing.TB) fixture {
 	t.Helper()
 	url := pgtemp.ForTest(t, storage.Migrate)
-	masterKey := storage.NewMasterKey("k1")
-	keys, err := storage.ParseKeyring(masterKey)
+	masterKey := pg.NewMasterKey("k1")
+	keys, err := pg.ParseKeyring(masterKey)
 	require.NoError(t, err)
 	store, err := storage.Open(t.Context(), storage.Options{URL: url, Keys: keys})
 	require.NoError(t, err)
@@ -155,13 +156,13 @@ func TestOpen_RefusesWrongMasterKey(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for name, text := range map[string]string{
-		"another key under the same id": storage.NewMasterKey("k1"),
-		"the sealing key is missing":    storage.NewMasterKey("k2"),
+		"another key under the same id": pg.NewMasterKey("k1"),
+		"the sealing key is missing":    pg.NewMasterKey("k2"),
 	} {
-		keys, err := storage.ParseKeyring(text)
+		keys, err := pg.ParseKeyring(text)
 		require.NoError(t, err)
 		_, err = storage.Open(t.Context(), storage.Options{URL: f.url, Keys: keys})
-		require.ErrorIs(t, err, storage.ErrWrongMasterKey, name)
+		require.ErrorIs(t, err, pg.ErrWrongMasterKey, name)
 	}
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM master_key`), "a refused process leaves nothing behind")
 }
@@ -169,7 +170,7 @@ func TestOpen_RefusesWrongMasterKey(t *testing.T) {
 // newerKey opens a second store on the database of f. Its first key is unknown to f.
 func (f fixture) newerKey(t *testing.T) fixture {
 	t.Helper()
-	keys, err := storage.ParseKeyring(storage.NewMasterKey("k2") + "," + f.masterKey)
+	keys, err := pg.ParseKeyring(pg.NewMasterKey("k2") + "," + f.masterKey)
 	require.NoError(t, err)
 	f.Store, err = storage.Open(t.Context(), storage.Options{URL: f.url, Keys: keys})
 	require.NoError(t, err)
@@ -193,11 +194,11 @@ func TestUnavailable_PostgreSQLThatLetsNobodyIn(t *testing.T) {
 		return err
 	}
 	unknownDatabase := other(func(u *url.URL) { u.Path = "/nowhere" })
-	require.True(t, storage.Unavailable(unknownDatabase), "%v", unknownDatabase)
-	require.True(t, storage.Misconfigured(unknownDatabase), "at the start it is a wrong setting")
+	require.True(t, pg.Unavailable(unknownDatabase), "%v", unknownDatabase)
+	require.True(t, pg.Misconfigured(unknownDatabase), "at the start it is a wrong setting")
 	unknownRole := other(func(u *url.URL) { u.User = url.UserPassword("nobody_at_all", "x") })
-	require.True(t, storage.Unavailable(unknownRole), "%v", unknownRole)
-	require.True(t, storage.Misconfigured(unknownRole))
+	require.True(t, pg.Unavailable(unknownRole), "%v", unknownRole)
+	require.True(t, pg.Misconfigured(unknownRole))
 
 	// The administrator connects to another database: the next statement closes this one to everybody.
 	elsewhere := *at
@@ -216,24 +217,24 @@ func TestUnavailable_PostgreSQLThatLetsNobodyIn(t *testing.T) {
 		}
 	}
 	require.ErrorContains(t, err, "55000")
-	require.True(t, storage.Unavailable(err))
-	require.False(t, storage.Misconfigured(err))
+	require.True(t, pg.Unavailable(err))
+	require.False(t, pg.Misconfigured(err))
 	_, err = admin.Exec(t.Context(), `ALTER DATABASE `+quoted+` ALLOW_CONNECTIONS true`)
 	require.NoError(t, err)
 }
 
 func TestOpen_RefusesASchemaThatIsTooOld(t *testing.T) {
 	t.Parallel()
-	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	keys, err := pg.ParseKeyring(pg.NewMasterKey("k1"))
 	require.NoError(t, err)
 	url := pgtemp.ForTest(t, nil)
 	refused := func(when string) {
 		t.Helper()
 		_, err := storage.Open(t.Context(), storage.Options{URL: url, Keys: keys})
-		require.ErrorIs(t, err, storage.ErrSchemaTooOld, when)
+		require.ErrorIs(t, err, pg.ErrSchemaTooOld, when)
 		require.ErrorContains(t, err, "run checkout setup")
 		_, err = storage.OpenAccounts(t.Context(), storage.Options{URL: url})
-		require.ErrorIs(t, err, storage.ErrSchemaTooOld, when)
+		require.ErrorIs(t, err, pg.ErrSchemaTooOld, when)
 	}
 	refused("there is none")
 	require.NoError(t, storage.Migrate(t.Context(), url))
@@ -273,7 +274,7 @@ func TestOpen_CommitsForGoodWhateverTheDatabaseIsSetTo(t *testing.T) {
 	f.exec(t, `CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN INSERT INTO seen VALUES (current_setting('synchronous_commit')); RETURN NEW; END $$`)
 	f.exec(t, `CREATE TRIGGER see BEFORE INSERT ON merchant FOR EACH ROW EXECUTE FUNCTION see()`)
-	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	keys, err := pg.ParseKeyring(pg.NewMasterKey("k1"))
 	require.NoError(t, err)
 	f.exec(t, `DELETE FROM master_key`)
 	for set, want := range map[string]string{"off": "on", "local": "local", "on": "on", "remote_apply": "remote_apply"} {

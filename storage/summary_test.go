@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -226,7 +227,7 @@ func TestSessions_Search(t *testing.T) {
 	require.NoError(t, f.CreateMerchant(t.Context(), other, checkout.ModeTest, nil))
 
 	search := func(merchant string, mode checkout.Mode, filter storage.SessionFilter) (ids []string) {
-		got, err := f.Sessions(t.Context(), checkout.Owner{MerchantID: merchant, Mode: mode}, filter, storage.Page{Limit: 10})
+		got, err := f.Sessions(t.Context(), checkout.Owner{MerchantID: merchant, Mode: mode}, filter, pg.Page{Limit: 10})
 		require.NoError(t, err)
 		for _, s := range got {
 			ids = append(ids, s.ID)
@@ -289,7 +290,7 @@ func TestAPIKeys_AreNotedInTheAuditLogWithTheChange(t *testing.T) {
 		return checkout.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: f.merchant.ID, Actor: "a@b.c", Action: action, Subject: "key"}
 	}
 	actions := func() (all []string) {
-		entries, err := f.AuditEntries(t.Context(), f.merchant.Owner(checkout.ModeTest), storage.Page{Limit: 10})
+		entries, err := f.AuditEntries(t.Context(), f.merchant.Owner(checkout.ModeTest), pg.Page{Limit: 10})
 		require.NoError(t, err)
 		for _, e := range entries {
 			all = append(all, e.Action)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -47,7 +48,7 @@ type LostPayment struct {
 // checkout.ErrNotFound, and checkout.ErrConflict when a payout cannot have been paid like this, and when the
 // ledger knows more than the final block of the order.
 func (s *Store) Thaw(ctx context.Context, o ThawOrder) error {
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		a, err := lockTreasury(ctx, tx, o.AccountID)
 		if err != nil {
 			return err
@@ -120,7 +121,7 @@ func (a *treasury) explainShortage(ctx context.Context, tx pgx.Tx, o ThawOrder) 
 func (a *treasury) lostPayments(
 	ctx context.Context, tx pgx.Tx, now checkout.AccountSnapshot, missing checkout.Crypto,
 ) ([]LostPayment, error) {
-	return collect[LostPayment](ctx, tx, lostPayment+`
+	return pg.Collect[LostPayment](ctx, tx, lostPayment+`
 			AND x.currency = $3 AND (x.amount = $4::numeric OR t.status = 'live' AND x.amount < $4::numeric)
 		ORDER BY t.nonce`, a.ID, now.FinalNonce, missing.Currency(), missing)
 }
@@ -141,7 +142,7 @@ const lostPayment = `
 func (a *treasury) paidByMissing(
 	ctx context.Context, tx pgx.Tx, o ThawOrder, payoutID string, missing checkout.Purse,
 ) error {
-	found, err := collect[LostPayment](ctx, tx, lostPayment+`
+	found, err := pg.Collect[LostPayment](ctx, tx, lostPayment+`
 			AND x.payout_id = $3 ORDER BY t.nonce DESC LIMIT 1`, a.ID, o.Now.FinalNonce, payoutID)
 	if err != nil {
 		return err
@@ -184,7 +185,7 @@ func (l *lostTransfer) read(ctx context.Context, tx pgx.Tx) error {
 	if err != nil {
 		return err
 	}
-	l.transfer.Versions, err = collect[checkout.TransferVersion](ctx, tx, selectVersion+`
+	l.transfer.Versions, err = pg.Collect[checkout.TransferVersion](ctx, tx, selectVersion+`
 		WHERE t.id = $1 AND NOT v.cancels ORDER BY v.number DESC LIMIT 1`, l.transfer.ID)
 	return err
 }

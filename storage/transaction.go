@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -20,14 +21,14 @@ type TransactionFilter struct {
 
 // Transactions lists decided transactions, newest first.
 func (s *Store) Transactions(
-	ctx context.Context, owner checkout.Owner, f TransactionFilter, p Page,
+	ctx context.Context, owner checkout.Owner, f TransactionFilter, p pg.Page,
 ) ([]checkout.Transaction, error) {
-	q := newList(owner, "t")
-	q.where(decided)
-	q.equal("t.status", string(f.Status))
-	q.equal("t.session_id", f.SessionID)
-	q.page(checkout.PrefixTransaction, "t", p)
-	rows, err := s.pool.Query(ctx, `SELECT `+transactionColumns+transactionJoin+` `+q.sql, q.args...)
+	q := pg.NewList(owner, "t")
+	q.Where(decided)
+	q.Equal("t.status", string(f.Status))
+	q.Equal("t.session_id", f.SessionID)
+	q.Page(checkout.PrefixTransaction, "t", p)
+	rows, err := s.pool.Query(ctx, `SELECT `+transactionColumns+transactionJoin+` `+q.SQL, q.Args...)
 	if err != nil {
 		return nil, fmt.Errorf("transactions: %w", err)
 	}
@@ -46,7 +47,7 @@ func (s *Store) Transaction(ctx context.Context, ref checkout.Ref) (checkout.Tra
 	if err != nil {
 		return checkout.Transaction{}, fmt.Errorf("transaction: %w", err)
 	}
-	got, err := optionalRow[checkout.Transaction](rows)
+	got, err := pg.OptionalRow[checkout.Transaction](rows)
 	if err != nil {
 		return checkout.Transaction{}, fmt.Errorf("transaction: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -59,7 +60,7 @@ func standingVersion(ctx context.Context, tx pgx.Tx, payoutID string) (checkout.
 func (s *Store) StandingTransfer(
 	ctx context.Context, ref checkout.Ref,
 ) (v checkout.TransferVersion, stands bool, err error) {
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, `
 			SELECT EXISTS (SELECT FROM transfer_payout
 				WHERE payout_id = $1 AND merchant_id = $2 AND mode = $3 AND standing)`,
@@ -86,7 +87,7 @@ func (s *Store) Burnt(ctx context.Context, p checkout.Payout) (cost checkout.Cry
 		SELECT coalesce(sum(t.cost), 0) || ' ' || $4::text FROM transfer_payout x JOIN transfer t ON t.id = x.transfer_id
 		WHERE x.payout_id = $1 AND x.merchant_id = $2 AND x.mode = $3 AND t.status = 'reverted'`,
 		p.ID, p.MerchantID, p.Mode, checkout.NetworkCurrency(p.Network)).Scan(&cost)
-	return cost, wrap("burnt gas", err)
+	return cost, pg.Wrap("burnt gas", err)
 }
 
 // UndoneTransfers returns up to limit transfers of an account that ended although the chain's final
@@ -115,7 +116,7 @@ func (s *Store) transfers(ctx context.Context, where string, args ...any) ([]Tra
 	}
 	got, err := pgx.CollectRows(rows, pgx.RowToStructByName[Transfer])
 	if err != nil || len(got) == 0 {
-		return nil, wrap("transfers", err)
+		return nil, pg.Wrap("transfers", err)
 	}
 
 	byID, ids := map[string]*Transfer{}, make([]string, len(got))
@@ -136,15 +137,7 @@ func (s *Store) transfers(ctx context.Context, where string, args ...any) ([]Tra
 		t := byID[v.TransferID]
 		t.Versions = append(t.Versions, v.TransferVersion)
 	}
-	return got, wrap("transfers", err)
-}
-
-// wrap adds what was being done to an error; nil stays nil.
-func wrap(doing string, err error) error {
-	if err != nil {
-		err = fmt.Errorf("%s: %w", doing, err)
-	}
-	return err
+	return got, pg.Wrap("transfers", err)
 }
 
 // ErrFrozen: the account signs nothing at present.
@@ -157,7 +150,7 @@ var ErrFrozen = errors.New("the treasury account is frozen")
 func (s *Store) AddVersion(
 	ctx context.Context, t Transfer, plan checkout.TransferPlan, sign Sign,
 ) (v checkout.TransferVersion, added bool, err error) {
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		a, err := lockTreasury(ctx, tx, t.AccountID)
 		if err != nil {
 			return err
@@ -208,7 +201,7 @@ func (t Transfer) mayBecome(plan checkout.TransferPlan) error {
 func (s *Store) CancelTransfer(
 	ctx context.Context, transferID string, by checkout.AuditEntry,
 ) (payouts []checkout.Ref, err error) {
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		a, err := lockTreasuryOf(ctx, tx, transferID)
 		if err != nil {
 			return err
@@ -230,7 +223,7 @@ func (s *Store) CancelTransfer(
 		}
 		for _, ref := range payouts {
 			by.ID, by.MerchantID, by.Mode = checkout.NewID(checkout.PrefixAuditEntry), ref.MerchantID, &ref.Mode
-			if err := audit(ctx, tx, by); err != nil {
+			if err := pg.Audit(ctx, tx, by); err != nil {
 				return err
 			}
 		}

@@ -55,7 +55,7 @@ func (s *Store) EndTransfer(
 	if !final {
 		return nil, false, fmt.Errorf("end transfer: %s is not final", seen.State)
 	}
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		a, err := lockTreasury(ctx, tx, t.AccountID)
 		if err != nil {
 			return err
@@ -267,7 +267,7 @@ func (t Transfer) findRefunded(ctx context.Context, tx pgx.Tx, why string) error
 // payout may have got another one. Then the account is frozen, and a person must look. reopened is
 // false when the transfer is live already.
 func (s *Store) ReopenTransfer(ctx context.Context, t Transfer) (reopened bool, err error) {
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		a, err := lockTreasury(ctx, tx, t.AccountID)
 		if err != nil {
 			return err

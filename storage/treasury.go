@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -57,7 +58,7 @@ func (s *Store) OpenTreasury(
 	if err != nil {
 		return TreasuryAccount{}, fmt.Errorf("open treasury: %w", err)
 	}
-	return exactlyOne[TreasuryAccount](rows, "open treasury")
+	return pg.ExactlyOne[TreasuryAccount](rows, "open treasury")
 }
 
 // TreasuryAccounts returns every account of a mode, oldest first. Only operators may call it.
@@ -78,7 +79,7 @@ func (s *Store) TreasuryAccounts(
 // Freeze stops all signatures of an account, in every process: a signature looks at the row under
 // its lock. The first reason stays. It returns checkout.ErrNotFound.
 func (s *Store) Freeze(ctx context.Context, accountID, why string) error {
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		a, err := lockTreasury(ctx, tx, accountID)
 		if err != nil {
 			return err
@@ -157,7 +158,7 @@ func (s *Store) NoteCompared(ctx context.Context, accountID string, now checkout
 	_, err := s.pool.Exec(ctx, `
 		UPDATE treasury_account SET compared_at = clock_timestamp() WHERE id = $1 AND next_nonce >= $2`,
 		accountID, now.NextNonce)
-	return wrap("note a comparison", err)
+	return pg.Wrap("note a comparison", err)
 }
 
 // knownChain is how an account stands that may have paid a payout.
@@ -174,7 +175,7 @@ type knownChain struct {
 // transfer that says so, as after the restore of an old backup. The account that was compared last is in use. Each
 // other one of the chain must have been frozen, and compared afterwards.
 func requireCompared(ctx context.Context, tx pgx.Tx, payout checkout.Ref) error {
-	accounts, err := collect[knownChain](ctx, tx, `
+	accounts, err := pg.Collect[knownChain](ctx, tx, `
 		SELECT a.id, a.last, a.frozen_at IS NOT NULL AS frozen, a.frozen_why, a.created_at > p.created_at AS younger,
 			coalesce(a.compared_at > CASE WHEN a.last THEN clock_timestamp() - $4::interval ELSE a.frozen_at END, false)
 				AS compared
@@ -208,7 +209,7 @@ func requireCompared(ctx context.Context, tx pgx.Tx, payout checkout.Ref) error 
 func (s *Store) CheckNonce(
 	ctx context.Context, accountID string, now checkout.AccountSnapshot,
 ) (why string, err error) {
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		a, err := lockTreasury(ctx, tx, accountID)
 		if err != nil || now.NextNonce <= a.NextNonce {
 			return err

@@ -28,7 +28,7 @@ func (s *Store) CompareBalances(
 	ctx context.Context, accountID string, now checkout.AccountSnapshot,
 ) (BalanceCheck, error) {
 	var got BalanceCheck
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		a, err := lockTreasury(ctx, tx, accountID)
 		if err != nil {
 			return err
@@ -201,7 +201,7 @@ func sentence(amounts checkout.Purse) string {
 func (s *Store) NoteOutflows(
 	ctx context.Context, accountID string, from uint64, out checkout.Outflows,
 ) (why string, err error) {
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		a, err := lockTreasury(ctx, tx, accountID)
 		if err != nil || a.NextBlock != from || out.Next <= from {
 			return err

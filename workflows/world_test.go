@@ -18,6 +18,7 @@ import (
 	"example.com/checkout/activities"
 	"example.com/checkout/activities/sandbox"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
@@ -52,7 +53,7 @@ const (
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	url := pgtemp.ForTest(t, storage.Migrate)
-	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	keys, err := pg.ParseKeyring(pg.NewMasterKey("k1"))
 	require.NoError(t, err)
 	store, err := storage.Open(t.Context(), storage.Options{URL: url, Keys: keys})
 	require.NoError(t, err)

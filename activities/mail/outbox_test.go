@@ -18,6 +18,7 @@ import (
 
 	"example.com/checkout/deploy/standin/mailbox"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 )
@@ -34,7 +35,7 @@ type office struct {
 func newOffice(t *testing.T) *office {
 	t.Helper()
 	o := &office{T: t, url: pgtemp.ForTest(t, storage.Migrate)}
-	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	keys, err := pg.ParseKeyring(pg.NewMasterKey("k1"))
 	require.NoError(t, err)
 	store, err := storage.Open(t.Context(), storage.Options{URL: o.url, Keys: keys, MaxConns: 4})
 	require.NoError(t, err)

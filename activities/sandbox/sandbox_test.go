@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 )
@@ -20,7 +21,7 @@ import (
 func newNetwork(t *testing.T) *CardNetwork {
 	t.Helper()
 	databaseURL := pgtemp.ForTest(t, storage.Migrate)
-	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	keys, err := pg.ParseKeyring(pg.NewMasterKey("k1"))
 	require.NoError(t, err)
 	store, err := storage.Open(t.Context(), storage.Options{URL: databaseURL, Keys: keys})
 	require.NoError(t, err)

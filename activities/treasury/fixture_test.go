@@ -13,6 +13,7 @@ import (
 
 	"example.com/checkout/activities/treasury"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 )
@@ -51,7 +52,7 @@ var generous = checkout.PayoutLimits{Payout: 1_000_000, MerchantDay: 1_000_000_0
 
 func newFixture(t *testing.T) fixture {
 	t.Helper()
-	f := fixture{url: pgtemp.ForTest(t, storage.Migrate), keys: storage.NewMasterKey("k1")}
+	f := fixture{url: pgtemp.ForTest(t, storage.Migrate), keys: pg.NewMasterKey("k1")}
 	f.chain = newFakeChain(1, map[checkout.PayoutCurrency]string{
 		checkout.ETH: "1000", checkout.USDC: "1000000", checkout.USDT: "1000000"})
 	f.Treasury = f.process(t)
@@ -62,7 +63,7 @@ func newFixture(t *testing.T) fixture {
 // process returns a treasury with connections of its own.
 func (f fixture) process(t *testing.T) *treasury.Treasury {
 	t.Helper()
-	keys, err := storage.ParseKeyring(f.keys)
+	keys, err := pg.ParseKeyring(f.keys)
 	require.NoError(t, err)
 	store, err := storage.Open(t.Context(), storage.Options{URL: f.url, Keys: keys, MaxConns: 8})
 	require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"example.com/checkout/activities/treasury"
 	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -18,7 +19,7 @@ func storageEvents(sessionID string) storage.EventFilter {
 	return storage.EventFilter{SessionID: sessionID}
 }
 
-var page = storage.Page{Limit: 100}
+var page = pg.Page{Limit: 100}
 
 func TestSync_BumpsOnlyWhatBlocksTheOthers(t *testing.T) {
 	t.Parallel()

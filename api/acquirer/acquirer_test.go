@@ -24,6 +24,7 @@ import (
 	"example.com/checkout/activities/stripe"
 	"example.com/checkout/api/acquirer"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 )
@@ -45,7 +46,7 @@ const reference = "pi_1"
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	keys, err := pg.ParseKeyring(pg.NewMasterKey("k1"))
 	require.NoError(t, err)
 	store, err := storage.Open(t.Context(), storage.Options{URL: pgtemp.ForTest(t, storage.Migrate), Keys: keys})
 	require.NoError(t, err)

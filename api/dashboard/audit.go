@@ -1,7 +1,7 @@
 package dashboard
 
 import (
-	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -17,7 +17,7 @@ const pageSize = 50
 func (s *server) listAudit(v visit) (answer, error) {
 	entries, err := s.Store.AuditEntries(
 		v.Context(), v.Owner(),
-		storage.Page{Before: v.before(checkout.PrefixAuditEntry), Limit: pageSize + 1},
+		pg.Page{Before: v.before(checkout.PrefixAuditEntry), Limit: pageSize + 1},
 	)
 	if err != nil {
 		return answer{}, err

@@ -3,7 +3,7 @@ package dashboard
 import (
 	"net/http"
 
-	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -12,7 +12,7 @@ func (s *server) exportAudit(v visit, w http.ResponseWriter) error {
 	return export[checkout.AuditEntry]{
 		name: "audit",
 		head: []string{"id", "at", "mode", "who", "from", "action", "subject", "detail"},
-		read: func(p storage.Page) ([]checkout.AuditEntry, error) {
+		read: func(p pg.Page) ([]checkout.AuditEntry, error) {
 			return s.Store.AuditEntries(v.Context(), v.Owner(), p)
 		},
 		id: func(e checkout.AuditEntry) string { return e.ID }, row: auditCells,

@@ -19,6 +19,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 )
@@ -40,7 +41,7 @@ type desk struct {
 func newDesk(t *testing.T, change ...func(*Config)) *desk {
 	t.Helper()
 	d := &desk{t: t, url: pgtemp.ForTest(t, storage.Migrate), temporal: &temporalDouble{}}
-	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	keys, err := pg.ParseKeyring(pg.NewMasterKey("k1"))
 	require.NoError(t, err)
 	d.store, err = storage.Open(t.Context(), storage.Options{URL: d.url, Keys: keys, MaxConns: 4})
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -92,7 +93,7 @@ func (f deliveryForm) query() url.Values {
 }
 
 // read reads the filter. The range includes both days, in UTC.
-func (f *deliveryForm) read(q url.Values) (storage.DeliveryFilter, storage.Page) {
+func (f *deliveryForm) read(q url.Values) (storage.DeliveryFilter, pg.Page) {
 	get := func(name string) string { return strings.TrimSpace(q.Get(name)) }
 	*f = deliveryForm{
 		Status: get(
@@ -100,7 +101,7 @@ func (f *deliveryForm) read(q url.Values) (storage.DeliveryFilter, storage.Page)
 		), Webhook: get("webhook"), Type: get("type"), Session: get("session"), Event: get("event"),
 		From: get("from"), To: get("to"),
 	}
-	page := storage.Page{Since: f.day("from", f.From), Until: f.day("to", f.To)}
+	page := pg.Page{Since: f.day("from", f.From), Until: f.day("to", f.To)}
 	if !page.Until.IsZero() {
 		page.Until = page.Until.AddDate(0, 0, 1)
 	}
@@ -211,7 +212,7 @@ func (p deliveriesPage) address(v visit, more ...string) string {
 	return addressWith(v.Path("/deliveries"), q)
 }
 
-func (s *server) deliveryRows(v visit, f storage.DeliveryFilter, page storage.Page) ([]deliveryRow, error) {
+func (s *server) deliveryRows(v visit, f storage.DeliveryFilter, page pg.Page) ([]deliveryRow, error) {
 	deliveries, err := s.Store.Deliveries(v.Context(), v.Owner(), f, page)
 	if err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 
 	"example.com/checkout/api/failure"
 	"example.com/checkout/api/web"
-	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -22,8 +22,8 @@ const exportPage = 500
 type export[T any] struct {
 	name string // of the list, for the name of the file
 	head []string
-	page storage.Page                    // bounds the times; its Before and Limit do not count
-	read func(storage.Page) ([]T, error) // newest first
+	page pg.Page                    // bounds the times; its Before and Limit do not count
+	read func(pg.Page) ([]T, error) // newest first
 	id   func(T) string
 	row  func(T) []string
 }
@@ -100,7 +100,7 @@ func asText(cell string) string {
 
 // exportSessions serves GET /{mode}/sessions.csv with the filters of the list.
 func (s *server) exportSessions(v visit, w http.ResponseWriter) error {
-	form, page := readSessionForm(v.URL.Query()), storage.Page{}
+	form, page := readSessionForm(v.URL.Query()), pg.Page{}
 	if form.bound(&page) != "" {
 		return failure.Invalid
 	}
@@ -111,7 +111,7 @@ func (s *server) exportSessions(v visit, w http.ResponseWriter) error {
 			"order_id", "transaction_id", "failure", "card_brand", "card_last4", "payout_id", "payout_status", "payout_amount",
 			"metadata",
 		},
-		read: func(p storage.Page) ([]checkout.Session, error) {
+		read: func(p pg.Page) ([]checkout.Session, error) {
 			return s.Store.Sessions(v.Context(), v.Owner(), form.filter(), p)
 		},
 		id: func(s checkout.Session) string { return s.ID }, row: sessionCells,
@@ -141,7 +141,7 @@ func sessionCells(s checkout.Session) []string {
 
 // exportPayouts serves GET /{mode}/payouts.csv with the filters of the list.
 func (s *server) exportPayouts(v visit, w http.ResponseWriter) error {
-	form, page := readPayoutForm(v.URL.Query()), storage.Page{}
+	form, page := readPayoutForm(v.URL.Query()), pg.Page{}
 	if form.bound(&page) != "" {
 		return failure.Invalid
 	}
@@ -152,7 +152,7 @@ func (s *server) exportPayouts(v visit, w http.ResponseWriter) error {
 			"destination", "tx_hash", "source_amount", "source_currency", "exchange_rate", "failure", "session_id",
 			"transaction_id", "order_id",
 		},
-		read: func(p storage.Page) ([]checkout.Payout, error) {
+		read: func(p pg.Page) ([]checkout.Payout, error) {
 			return s.Store.Payouts(v.Context(), v.Owner(), form.filter(), p)
 		},
 		id: func(p checkout.Payout) string { return p.ID }, row: payoutCells,
@@ -181,7 +181,7 @@ func (s *server) exportDeliveries(v visit, w http.ResponseWriter) error {
 			"id", "state", "event_id", "event_type", "session_id", "webhook_id", "url", "created_at", "finished_at", "run",
 			"last_attempt", "last_attempt_at", "last_result", "next_attempt_at",
 		},
-		read: func(p storage.Page) ([]deliveryRow, error) { return s.deliveryRows(v, filter, p) },
+		read: func(p pg.Page) ([]deliveryRow, error) { return s.deliveryRows(v, filter, p) },
 		id:   func(r deliveryRow) string { return r.ID }, row: deliveryCells,
 	}.write(v, w)
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 )
 
 // days are the first and the last day of a list in UTC, both included, as the person typed them. An empty
@@ -17,7 +17,7 @@ func readDays(q url.Values) days {
 }
 
 // bound sets the times of a page. It returns the fault of the days, "" for none.
-func (d days) bound(p *storage.Page) (fault string) {
+func (d days) bound(p *pg.Page) (fault string) {
 	var err error
 	if d.From != "" {
 		if p.Since, err = time.Parse(time.DateOnly, d.From); err != nil || p.Since.Year() < 1970 {

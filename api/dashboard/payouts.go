@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -77,7 +78,7 @@ const maxSum = 100_000
 // listPayouts serves GET /{mode}/payouts, newest first.
 func (s *server) listPayouts(v visit) (answer, error) {
 	p := payoutsPage{Form: readPayoutForm(v.URL.Query())}
-	page := storage.Page{Before: v.before(checkout.PrefixPayout), Limit: pageSize + 1}
+	page := pg.Page{Before: v.before(checkout.PrefixPayout), Limit: pageSize + 1}
 	if p.Fault = p.Form.bound(&page); p.Fault != "" {
 		return refuse("payouts", "Payouts", p)
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"example.com/checkout/api/action"
-	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -110,7 +110,7 @@ func (s *server) showReplays(v visit) (answer, error) {
 func (s *server) replaysPage(v visit, p replaysPage) (answer, error) {
 	replays, err := s.Store.Replays(
 		v.Context(), v.Owner(), p.ID,
-		storage.Page{Before: v.before(checkout.PrefixReplay), Limit: pageSize + 1},
+		pg.Page{Before: v.before(checkout.PrefixReplay), Limit: pageSize + 1},
 	)
 	if err != nil {
 		return answer{}, err

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -74,7 +75,7 @@ func (f requestForm) address(v visit, before string) string {
 // listRequests serves GET /{mode}/requests, newest first.
 func (s *server) listRequests(v visit) (answer, error) {
 	p := requestsPage{Form: readRequestForm(v.URL.Query())}
-	page := storage.Page{Before: v.before(checkout.PrefixRequest), Limit: pageSize + 1}
+	page := pg.Page{Before: v.before(checkout.PrefixRequest), Limit: pageSize + 1}
 	if p.Fault = p.Form.bound(&page); p.Fault != "" {
 		return refuse("requests", "Requests", p)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -36,7 +37,7 @@ func (s *server) made(
 	}
 
 	if err := create(); err != nil {
-		if storage.Unavailable(err) { // the object may exist: the form, sent again, then shows the secret
+		if pg.Unavailable(err) { // the object may exist: the form, sent again, then shows the secret
 			return answer{}, err
 		}
 		return answer{}, errors.Join(err, s.Store.DropReveal(v.Context(), r))

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -36,7 +37,7 @@ func (f sessionForm) Chosen() bool { return f != sessionForm{} }
 // listSessions serves GET /{mode}/sessions.
 func (s *server) listSessions(v visit) (answer, error) {
 	p := sessionsPage{Form: readSessionForm(v.URL.Query())}
-	page := storage.Page{Before: v.before(checkout.PrefixSession), Limit: pageSize + 1}
+	page := pg.Page{Before: v.before(checkout.PrefixSession), Limit: pageSize + 1}
 	if p.Fault = p.Form.bound(&page); p.Fault != "" {
 		return refuse("sessions", "Sessions", p)
 	}

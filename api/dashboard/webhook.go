@@ -11,6 +11,7 @@ import (
 
 	"example.com/checkout/api/action"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -51,7 +52,7 @@ func (s *server) showWebhook(v visit) (answer, error) {
 		return answer{}, err
 	}
 	rows, err := s.deliveryRows(
-		v, storage.DeliveryFilter{EndpointID: e.ID}, storage.Page{Limit: recentDeliveries},
+		v, storage.DeliveryFilter{EndpointID: e.ID}, pg.Page{Limit: recentDeliveries},
 	)
 	if err != nil {
 		return answer{}, err

@@ -11,6 +11,7 @@ import (
 	"example.com/checkout/api/action"
 	"example.com/checkout/api/web"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -94,7 +95,7 @@ func (s *server) listWebhooks(v visit) (answer, error) {
 }
 
 func (s *server) endpoints(v visit) ([]webhook.Endpoint, error) {
-	return s.Store.Endpoints(v.Context(), v.Owner(), "", storage.Page{Limit: webhook.MaxEndpoints})
+	return s.Store.Endpoints(v.Context(), v.Owner(), "", pg.Page{Limit: webhook.MaxEndpoints})
 }
 
 // eventWords say when an event comes. Source: interface document, "Event types".

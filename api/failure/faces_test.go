@@ -25,6 +25,7 @@ import (
 	"example.com/checkout/api/dashboard"
 	"example.com/checkout/api/hosted"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/runs"
@@ -62,7 +63,7 @@ func newService(t *testing.T) *service {
 	s.relay = newRelay(t, u.Host)
 	u.Host = s.relay.listener.Addr().String()
 
-	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	keys, err := pg.ParseKeyring(pg.NewMasterKey("k1"))
 	require.NoError(t, err)
 	store, err := storage.Open(t.Context(), storage.Options{URL: u.String(), Keys: keys, MaxConns: 4})
 	require.NoError(t, err)

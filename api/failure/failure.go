@@ -11,6 +11,7 @@ import (
 
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/runs"
 	"example.com/checkout/workflows/webhook"
@@ -121,9 +122,9 @@ func kindOfCause(err error) Kind {
 		return Conflict
 	}
 	switch {
-	case storage.Malformed(err):
+	case pg.Malformed(err):
 		return NotFound // no column can hold this text, so no row has it
-	case storage.Unavailable(err), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+	case pg.Unavailable(err), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return Unavailable
 	}
 	return Internal

@@ -17,6 +17,7 @@ import (
 	"example.com/checkout/api/limit"
 	"example.com/checkout/api/web"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/runs"
 	"example.com/checkout/workflows/webhook"
@@ -66,7 +67,7 @@ var kinds = []struct {
 
 	{runs.ErrOutcomeUnknown, failure.Unavailable},
 	{&storage.OrderIDInUseError{}, failure.Unavailable},
-	{storage.ErrWrongMasterKey, failure.Unavailable},
+	{pg.ErrWrongMasterKey, failure.Unavailable},
 	{&pgconn.ConnectError{}, failure.Unavailable},
 	{&pgconn.PgError{Code: "57P01"}, failure.Unavailable},
 	{&pgconn.PgError{Code: "55P03"}, failure.Unavailable},

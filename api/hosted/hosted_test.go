@@ -19,6 +19,7 @@ import (
 
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
@@ -59,7 +60,7 @@ type harness struct {
 
 func newHarness(t *testing.T) *harness {
 	t.Helper()
-	keys, err := storage.ParseKeyring(storage.NewMasterKey("test"))
+	keys, err := pg.ParseKeyring(pg.NewMasterKey("test"))
 	require.NoError(t, err)
 	database := pgtemp.ForTest(t, storage.Migrate)
 	store, err := storage.Open(t.Context(), storage.Options{URL: database, Keys: keys, MaxConns: 4})

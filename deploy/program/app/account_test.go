@@ -12,6 +12,7 @@ import (
 
 	"example.com/checkout/deploy/program/app"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 )
@@ -59,7 +60,7 @@ func (o operator) merchant() string {
 // store returns a store as in the API process.
 func (o operator) store() *storage.Store {
 	o.t.Helper()
-	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	keys, err := pg.ParseKeyring(pg.NewMasterKey("k1"))
 	require.NoError(o.t, err)
 	store, err := storage.Open(o.t.Context(), storage.Options{URL: o.url, Keys: keys, MaxConns: 2})
 	require.NoError(o.t, err)

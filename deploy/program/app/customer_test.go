@@ -11,14 +11,15 @@ import (
 
 	"example.com/checkout/deploy/program/app"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
 func TestCustomerErase_SaysWhatItWouldDoAndDoesItOnce(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
-	key := storage.NewMasterKey("k1")
-	keys, err := storage.ParseKeyring(key)
+	key := pg.NewMasterKey("k1")
+	keys, err := pg.ParseKeyring(key)
 	require.NoError(t, err)
 	store, err := storage.Open(t.Context(), storage.Options{URL: o.url, Keys: keys, MaxConns: 2})
 	require.NoError(t, err)
@@ -64,7 +65,7 @@ func TestCustomerErase_SaysWhatItWouldDoAndDoesItOnce(t *testing.T) {
 	out, err = erase("--email", email, "--apply")
 	require.NoError(t, err)
 	require.Contains(t, out, "sessions erased: 0\nnot yet: ")
-	entries, err := store.AuditEntries(t.Context(), owner, storage.Page{Limit: 10})
+	entries, err := store.AuditEntries(t.Context(), owner, pg.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Equal(t, "customer.erased", entries[0].Action)
 	require.Equal(t, ended.ID, entries[0].Subject)

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -26,7 +27,7 @@ nothing. checkout reseal --help explains key rotation.`,
 		Args:    words(),
 		RunE: func(*cobra.Command, []string) error {
 			c.work = func(context.Context) error {
-				_, err := fmt.Fprintln(c.out, storage.NewMasterKey(checkout.NewID(checkout.PrefixMasterKey)))
+				_, err := fmt.Fprintln(c.out, pg.NewMasterKey(checkout.NewID(checkout.PrefixMasterKey)))
 				return err
 			}
 			return nil

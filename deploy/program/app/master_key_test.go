@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/program/app"
-	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 )
 
 // newMasterKey runs the command without any setting.
@@ -40,7 +40,7 @@ func TestReseal_SaysWhichKeysMayLeave(t *testing.T) {
 	require.Contains(t, out, "everything is sealed with key "+oldID+"; no other key is in use")
 
 	_, err = reseal(fresh)
-	require.ErrorIs(t, err, storage.ErrWrongMasterKey)
+	require.ErrorIs(t, err, pg.ErrWrongMasterKey)
 	require.ErrorContains(t, err, "CHECKOUT_MASTER_KEYS: ")
 	require.ErrorContains(t, err, oldID)
 

@@ -11,6 +11,7 @@ import (
 
 	"example.com/checkout/deploy/program/app"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -46,8 +47,8 @@ func (o operator) heldPayout(store *storage.Store) checkout.Ref {
 // withStore returns a store of the operator's database, and what runs a command with its settings.
 func (o operator) withStore() (*storage.Store, func(command ...string) (string, error)) {
 	o.t.Helper()
-	key := storage.NewMasterKey("k1")
-	keys, err := storage.ParseKeyring(key)
+	key := pg.NewMasterKey("k1")
+	keys, err := pg.ParseKeyring(key)
 	require.NoError(o.t, err)
 	store, err := storage.Open(o.t.Context(), storage.Options{URL: o.url, Keys: keys, MaxConns: 2})
 	require.NoError(o.t, err)
@@ -97,7 +98,7 @@ func TestFindingClose_KeepsTheReasonAndIsAudited(t *testing.T) {
 	_, err = command("finding", "close", checkout.NewID(checkout.PrefixFinding), "--reason", "x")
 	require.ErrorContains(t, err, "there is no finding")
 
-	entries, err := store.AuditEntries(t.Context(), held.Owner, storage.Page{Limit: 10})
+	entries, err := store.AuditEntries(t.Context(), held.Owner, pg.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, entries, 2, "the unknown charge has no merchant")
 	require.Equal(t, []string{"finding.closed", ids["du_1"], "charge_disputed of du_1"},
@@ -120,7 +121,7 @@ func TestPayoutRelease_IsAudited(t *testing.T) {
 	out, err = payout("release", held.ID)
 	require.NoError(t, err)
 	require.Contains(t, out, "is released")
-	entries, err := store.AuditEntries(t.Context(), held.Owner, storage.Page{Limit: 10})
+	entries, err := store.AuditEntries(t.Context(), held.Owner, pg.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Equal(t, "payout.released", entries[0].Action)
 	require.Equal(t, held.ID, entries[0].Subject)
@@ -136,7 +137,7 @@ func TestPayoutRelease_IsAudited(t *testing.T) {
 	require.NoError(t, err)
 	_, err = payout("release", held.ID)
 	require.NoError(t, err)
-	entries, err = store.AuditEntries(t.Context(), held.Owner, storage.Page{Limit: 10})
+	entries, err = store.AuditEntries(t.Context(), held.Owner, pg.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Equal(t, []string{"payout.released", "it was held: large"}, []string{entries[0].Action, entries[0].Detail})
 	_, err = store.HoldPayout(t.Context(), p, checkout.HoldUnsettled, time.Hour)

@@ -21,6 +21,7 @@ import (
 
 	"example.com/checkout/activities/mail"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -126,7 +127,7 @@ type Config struct {
 	Test Networks `env:"-"`
 
 	// Parsed from the above.
-	Keys         *storage.Keyring `env:"-"`
+	Keys         *pg.Keyring      `env:"-"`
 	Level        slog.Level       `env:"-"`
 	TestSchedule webhook.Schedule `env:"-"` // nil: the schedule of the interface document
 	Proxies      []netip.Prefix   `env:"-"`
@@ -175,7 +176,7 @@ func load[T any](
 // note.
 func (c *Config) check(note func(name string, err error)) {
 	var err error
-	c.Keys, err = storage.ParseKeyring(c.MasterKeys)
+	c.Keys, err = pg.ParseKeyring(c.MasterKeys)
 	note("CHECKOUT_MASTER_KEYS", err)
 	if c.Level.UnmarshalText([]byte(c.LogLevel)) != nil {
 		note("CHECKOUT_LOG_LEVEL", errors.New("must be debug, info, warn or error"))

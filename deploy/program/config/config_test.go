@@ -8,12 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/program/config"
-	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/webhook"
 )
 
 func good(changes ...string) []string {
-	return append([]string{"DATABASE_URL=postgres://u:p@127.0.0.1:5432/db", "CHECKOUT_MASTER_KEYS=" + storage.NewMasterKey("k1")}, changes...)
+	return append([]string{"DATABASE_URL=postgres://u:p@127.0.0.1:5432/db", "CHECKOUT_MASTER_KEYS=" + pg.NewMasterKey("k1")}, changes...)
 }
 
 func TestLoad_AcceptsWhatIsNeededAndNoMore(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/program/config"
-	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 )
 
 // file writes a file and returns its path.
@@ -24,7 +24,7 @@ func TestLoad_TakesValuesFromFiles(t *testing.T) {
 	t.Parallel()
 	c, err := config.Load([]string{
 		"DATABASE_URL_FILE=" + file(t, "postgres://u:p@127.0.0.1/files\n"),
-		"CHECKOUT_MASTER_KEYS_FILE=" + file(t, storage.NewMasterKey("k1")+"\r\n"),
+		"CHECKOUT_MASTER_KEYS_FILE=" + file(t, pg.NewMasterKey("k1")+"\r\n"),
 		"CHECKOUT_TEST_STRIPE_SECRET_KEY_FILE=" + file(t, "rk_test_1"), "CHECKOUT_TEST_CARDS_FILE=" + file(t, "stripe"),
 		"CHECKOUT_DATABASE_MAX_CONNS_FILE=" + file(t, "7\n"), "TEMPORAL_NAMESPACE_FILE=" + file(t, "prod.a1b2c\n"),
 		"CHECKOUT_PAGE_URL_FILE=", "CHECKOUT_LOG_LEVEL=",

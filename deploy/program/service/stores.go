@@ -16,27 +16,28 @@ import (
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/deploy/program/telemetry"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 )
 
 // OpenStore waits until PostgreSQL answers and opens it. It returns an error for a wrong master
 // key, because the process would sign wrongly, for a schema that needs checkout setup,
 // and for a pooler that the settings do not fit.
 func OpenStore(ctx context.Context, cfg config.Config) (*storage.Store, error) {
-	return openStore(ctx, cfg, func(err error) bool { return storage.Unavailable(err) && !storage.Misconfigured(err) })
+	return openStore(ctx, cfg, func(err error) bool { return pg.Unavailable(err) && !pg.Misconfigured(err) })
 }
 
 // awaitStore is OpenStore for a process that stays: it also waits for the schema, and says in state what
 // it waits for.
 func awaitStore(ctx context.Context, cfg config.Config, state *health.State) (*storage.Store, error) {
 	return openStore(ctx, cfg, func(err error) bool {
-		for _, setup := range []error{storage.ErrSchemaTooOld, storage.ErrOtherCluster} {
+		for _, setup := range []error{pg.ErrSchemaTooOld, storage.ErrOtherCluster} {
 			if errors.Is(err, setup) {
 				state.Waits(setup.Error())
 				return true
 			}
 		}
 		state.Waits(waitsForStore)
-		return storage.Unavailable(err) && !storage.Misconfigured(err)
+		return pg.Unavailable(err) && !pg.Misconfigured(err)
 	})
 }
 
@@ -52,10 +53,10 @@ func openStore(ctx context.Context, cfg config.Config, passing func(error) bool)
 		store, err = storage.Open(ctx, options)
 		return err
 	}, passing)
-	if errors.Is(err, storage.ErrWrongMasterKey) {
+	if errors.Is(err, pg.ErrWrongMasterKey) {
 		err = fmt.Errorf("CHECKOUT_MASTER_KEYS: %w", err)
 	}
-	if errors.Is(err, storage.ErrPooler) {
+	if errors.Is(err, pg.ErrPooler) {
 		err = fmt.Errorf("DATABASE_URL needs CHECKOUT_DATABASE_POOLER and CHECKOUT_DATABASE_DIRECT_URL: %w", err)
 	}
 	return store, err

@@ -15,6 +15,7 @@ import (
 
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 )
 
 // rig is a stack to measure, with direct access that merchants do not have.
@@ -55,7 +56,7 @@ func newRig(ctx context.Context, o devstack.Options) (r *rig, err error) {
 		return r, err
 	}
 
-	keys, err := storage.ParseKeyring(r.stack.Demo.MasterKeys)
+	keys, err := pg.ParseKeyring(r.stack.Demo.MasterKeys)
 	if err != nil {
 		return r, err
 	}

@@ -15,6 +15,7 @@ import (
 	"example.com/checkout/deploy/proof/chaos/invariant"
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -31,7 +32,7 @@ const merchants = 5
 
 // addMerchants creates the merchants and starts their receivers.
 func (c *chaos) addMerchants(ctx context.Context) error {
-	keys, err := storage.ParseKeyring(c.rig.stack.Demo.MasterKeys)
+	keys, err := pg.ParseKeyring(c.rig.stack.Demo.MasterKeys)
 	if err != nil {
 		return err
 	}

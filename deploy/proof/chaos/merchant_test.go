@@ -12,13 +12,14 @@ import (
 	"example.com/checkout/deploy/proof/chaos/invariant"
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/pgtemp"
 )
 
 // TestAddMerchants_NoteEverySecretThatMustNotLeak also checks who listens.
 func TestAddMerchants_NoteEverySecretThatMustNotLeak(t *testing.T) {
 	t.Parallel()
-	masterKey := storage.NewMasterKey("k1")
+	masterKey := pg.NewMasterKey("k1")
 	log, err := devstack.OpenReceiverLog(filepath.Join(t.TempDir(), "receiver.jsonl"))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = log.Close() }) // nobody reads it

@@ -10,12 +10,13 @@ import (
 
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 )
 
 // OpenStore opens the stack's PostgreSQL as the service does.
 func OpenStore(t *testing.T, stack *devstack.Stack) *storage.Store {
 	t.Helper()
-	keys, err := storage.ParseKeyring(stack.Demo.MasterKeys)
+	keys, err := pg.ParseKeyring(stack.Demo.MasterKeys)
 	require.NoError(t, err)
 	store, err := storage.Open(t.Context(), storage.Options{URL: stack.DatabaseURL(), Keys: keys, MaxConns: 4})
 	require.NoError(t, err)

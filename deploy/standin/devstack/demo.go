@@ -12,6 +12,7 @@ import (
 
 	"example.com/checkout/api/passhash"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -47,20 +48,20 @@ func loadDemo(ctx context.Context, path, databaseURL, receiverURL string) (Demo,
 	}
 
 	d = Demo{
-		MasterKeys: storage.NewMasterKey("local"), MerchantID: checkout.NewID(checkout.PrefixMerchant),
+		MasterKeys: pg.NewMasterKey("local"), MerchantID: checkout.NewID(checkout.PrefixMerchant),
 		APIKey: checkout.NewAPIKey(
 			checkout.ModeTest,
 		), EndpointID: checkout.NewID(checkout.PrefixEndpoint), Secret: webhook.NewSecret(),
 		Password: rand.Text(),
 	}
 
-	keys, err := storage.ParseKeyring(d.MasterKeys)
+	keys, err := pg.ParseKeyring(d.MasterKeys)
 	if err != nil {
 		return Demo{}, err
 	}
 
 	store, err := storage.Open(ctx, storage.Options{URL: databaseURL, Keys: keys})
-	if errors.Is(err, storage.ErrWrongMasterKey) {
+	if errors.Is(err, pg.ErrWrongMasterKey) {
 		return Demo{}, fmt.Errorf(
 			"the database was set up by a stack whose %s is gone; use another database: %w", path, err,
 		)
@@ -116,7 +117,7 @@ func (s *Stack) goLive(ctx context.Context) error {
 	if s.Live == nil || s.Demo.LiveKey != "" {
 		return nil
 	}
-	keys, err := storage.ParseKeyring(s.Demo.MasterKeys)
+	keys, err := pg.ParseKeyring(s.Demo.MasterKeys)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 )
 
 // FindPgBouncer returns the path of PgBouncer's program.
@@ -61,7 +61,7 @@ func (s *Stack) startPgBouncer(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // every statement has its answer
-	for _, statement := range storage.RoleSettings(at.User.Username(), database) {
+	for _, statement := range pg.RoleSettings(at.User.Username(), database) {
 		if _, err := conn.Exec(ctx, statement); err != nil {
 			return err
 		}

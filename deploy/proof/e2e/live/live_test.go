@@ -31,6 +31,7 @@ import (
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/proof/e2e/chrome"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
@@ -85,7 +86,7 @@ type received struct{ Line, Header, Body string }
 
 func newShop(t *testing.T) *shop {
 	t.Helper()
-	keys, err := storage.ParseKeyring(storage.NewMasterKey("test"))
+	keys, err := pg.ParseKeyring(pg.NewMasterKey("test"))
 	require.NoError(t, err)
 	store, err := storage.Open(t.Context(), storage.Options{URL: pgtemp.ForTest(t, storage.Migrate), Keys: keys, MaxConns: 4})
 	require.NoError(t, err)

@@ -14,6 +14,7 @@ import (
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -60,8 +61,8 @@ func TestPgBouncer_CarriesEverything(t *testing.T) {
 	environment, err := config.LoadStores(stack.Environment())
 	require.NoError(t, err)
 	_, err = storage.OpenAccounts(t.Context(), storage.Options{URL: environment.DatabaseURL})
-	require.ErrorIs(t, err, storage.ErrPooler)
-	require.True(t, storage.Misconfigured(err))
+	require.ErrorIs(t, err, pg.ErrPooler)
+	require.True(t, pg.Misconfigured(err))
 }
 
 // liveLog opens the stream of the dashboard's log and returns a value for each change that it tells.

@@ -22,6 +22,7 @@ import (
 	"example.com/checkout/api/dashboard"
 	"example.com/checkout/deploy/proof/e2e/chrome"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 )
@@ -41,7 +42,7 @@ type site struct {
 func newSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{t: t, database: pgtemp.ForTest(t, storage.Migrate)}
-	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	keys, err := pg.ParseKeyring(pg.NewMasterKey("k1"))
 	require.NoError(t, err)
 	s.store, err = storage.Open(t.Context(), storage.Options{URL: s.database, Keys: keys, MaxConns: 4})
 	require.NoError(t, err)

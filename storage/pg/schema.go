@@ -1,4 +1,4 @@
-package storage
+package pg
 
 import (
 	"context"
@@ -13,14 +13,14 @@ import (
 // ErrSchemaTooOld says that the schema lacks migrations of this program. Its text says what to do.
 var ErrSchemaTooOld = errors.New("the database's schema is too old for this program: run checkout setup")
 
-// checkSchema returns ErrSchemaTooOld when the schema is missing or older than this program. A newer
+// CheckSchema returns ErrSchemaTooOld when the schema is missing or lacks one of the migrations. A newer
 // one is fine: migrations only add.
-func (a Accounts) checkSchema(ctx context.Context) error {
-	needed, err := newestMigration()
+func CheckSchema(ctx context.Context, pool Querier, migrations fs.FS) error {
+	needed, err := newestMigration(migrations)
 	if err != nil {
 		return err
 	}
-	rows, _ := a.pool.Query(ctx, // CollectExactlyOneRow returns the error
+	rows, _ := pool.Query(ctx, // CollectExactlyOneRow returns the error
 		`SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied`)
 	there, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
 	if err != nil && !isUndefinedTable(err) {
@@ -32,9 +32,9 @@ func (a Accounts) checkSchema(ctx context.Context) error {
 	return nil
 }
 
-// newestMigration returns the version that Migrate leads to.
-func newestMigration() (newest int64, err error) {
-	files, err := fs.Glob(migrations, "migrations/*.sql")
+// newestMigration returns the version of the last migration.
+func newestMigration(migrations fs.FS) (newest int64, err error) {
+	files, err := fs.Glob(migrations, "*.sql")
 	for _, file := range files {
 		version, err := goose.NumericComponent(file)
 		if err != nil {

@@ -1,4 +1,6 @@
-package storage
+// Package pg is the kernel below the nouns of package storage and storage/account: how to connect, migrate, list,
+// seal, and note a change in the audit log. It knows no table but audit_entry.
+package pg
 
 import (
 	"context"
@@ -13,9 +15,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Errors of Open and OpenAccounts about PgBouncer.
+// Errors of Open about PgBouncer.
 var (
-	// ErrPooler: the URL leads to a pooler, which Options.DirectURL does not say. The time-outs do not
+	// ErrPooler: the URL leads to a pooler, which Options.Pooled does not say. The time-outs do not
 	// reach PostgreSQL, and prepared statements get lost.
 	ErrPooler = errors.New("the database URL leads to a connection pooler")
 	// ErrRoleSettings: the role lacks settings that PgBouncer does not pass on. The error lists the
@@ -54,8 +56,8 @@ func connection(url string) (*pgxpool.Config, error) {
 	return cfg, nil
 }
 
-// direct sets up a connection to PostgreSQL itself.
-func direct(url string) (*pgxpool.Config, error) {
+// Direct sets up a connection to PostgreSQL itself.
+func Direct(url string) (*pgxpool.Config, error) {
 	cfg, err := connection(url)
 	if err != nil {
 		return nil, err
@@ -79,10 +81,18 @@ func pooled(url string) (*pgxpool.Config, error) {
 	return cfg, nil
 }
 
-// newPool makes a pool. It connects once, to check that the time-outs reach PostgreSQL.
-func newPool(ctx context.Context, o Options) (*pgxpool.Pool, error) {
-	configure := direct
-	if o.DirectURL != "" {
+// Options are the options of Open.
+type Options struct {
+	URL      string // postgres://…
+	Pooled   bool   // URL leads to PgBouncer in transaction mode
+	MaxConns int32
+}
+
+// Open makes a pool. It connects once, to check that the time-outs reach PostgreSQL. It returns ErrPooler and
+// ErrRoleSettings.
+func Open(ctx context.Context, o Options) (*pgxpool.Pool, error) {
+	configure := Direct
+	if o.Pooled {
 		configure = pooled
 	}
 	cfg, err := configure(o.URL)
@@ -94,7 +104,7 @@ func newPool(ctx context.Context, o Options) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	if err := checkSettings(ctx, pool, o.DirectURL != ""); err != nil {
+	if err := checkSettings(ctx, pool, o.Pooled); err != nil {
 		pool.Close()
 		return nil, err
 	}
@@ -131,4 +141,13 @@ func checkSettings(ctx context.Context, pool *pgxpool.Pool, pooled bool) error {
 func refusesSettings(err error) bool {
 	var pgErr *pgconn.PgError
 	return errors.As(err, &pgErr) && strings.HasPrefix(pgErr.Message, "unsupported startup parameter")
+}
+
+// commitForGood makes an answered commit survive a crash of PostgreSQL, whatever the database or
+// role sets: a lost commit could be a payment. It keeps any other value, such as remote_apply.
+func commitForGood(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, `
+		SELECT set_config('synchronous_commit', CASE s WHEN 'off' THEN 'on' ELSE s END, false)
+		FROM current_setting('synchronous_commit') s`)
+	return err
 }

@@ -1,0 +1,96 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/puddle/v2"
+)
+
+// isNetError reports whether the connection broke.
+func isNetError(err error) bool {
+	var netErr net.Error
+	return errors.As(err, &netErr) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
+}
+
+// isUndefinedTable reports whether the schema is missing.
+func isUndefinedTable(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && pgErr.Code == "42P01"
+}
+
+// unreadable are the codes of a text that no column can hold, and of one that is not of
+// the column's type. Other data exceptions are faults of a statement.
+var unreadable = []string{"22021", "22P02", "22P05"}
+
+// Malformed reports whether PostgreSQL refused a value that it cannot represent, such as a text
+// with U+0000. A repeat fails in the same way.
+func Malformed(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && slices.Contains(unreadable, pgErr.Code)
+}
+
+// TookTooLong reports whether a statement reached statement_timeout. Waiting for a lock has a
+// time-out and an error code of its own.
+func TookTooLong(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && pgErr.Code == "57014"
+}
+
+// Unavailable reports whether PostgreSQL could not answer now: it is down, full, read-only or
+// refuses connections, or a lock or time-out ran out. It also reports true when this process stops
+// and has closed its connections, and when another process sealed the value with a newer key. The
+// same call may succeed later. Whether this call took effect is unknown, except when the connection
+// failed.
+func Unavailable(err error) bool {
+	if err == nil {
+		return false
+	}
+	var (
+		connectErr *pgconn.ConnectError
+		pgErr      *pgconn.PgError
+	)
+	switch {
+	case errors.As(err, &connectErr), errors.Is(err, puddle.ErrClosedPool), errors.Is(err, ErrWrongMasterKey):
+		return true
+	case !errors.As(err, &pgErr):
+		return pgconn.Timeout(err) || pgconn.SafeToRetry(err) ||
+			errors.Is(err, context.DeadlineExceeded) || isNetError(err)
+	}
+	switch pgErr.Code[:2] {
+	case "08", "53", "57", "58", "40": // connection, resources, operator, system, rollback
+		return true
+	}
+	return pgErr.Code == "55P03" || pgErr.Code == "25006" // lock not available, read-only
+}
+
+// Misconfigured reports whether a setting is wrong: a master key, or a role, password or database
+// that PostgreSQL does not know, or a pooler that is not configured as Open wants it. A process that
+// gets such an error at its start must stop. A running process waits, because an operator may be
+// changing the setting.
+func Misconfigured(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.Is(err, ErrWrongMasterKey) || errors.Is(err, ErrPooler) || errors.Is(err, ErrRoleSettings) ||
+		errors.As(err, &pgErr) &&
+			(pgErr.Code[:2] == "28" || pgErr.Code == "3D000")
+}
+
+// Violates reports whether err is a violation of the named constraint.
+func Violates(err error, constraint string) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && pgErr.ConstraintName == constraint
+}
+
+// Wrap adds what was being done to an error; nil stays nil.
+func Wrap(doing string, err error) error {
+	if err != nil {
+		err = fmt.Errorf("%s: %w", doing, err)
+	}
+	return err
+}

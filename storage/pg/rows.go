@@ -1,0 +1,42 @@
+package pg
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// Querier is a pool or a transaction.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// Collect returns the rows of a query.
+func Collect[T any](ctx context.Context, tx pgx.Tx, query string, args ...any) ([]T, error) {
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByName[T])
+}
+
+// ExactlyOne returns the one row. It returns checkout.ErrNotFound when there is none.
+func ExactlyOne[T any](rows pgx.Rows, doing string) (T, error) {
+	got, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[T])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return got, checkout.ErrNotFound
+	}
+	return got, Wrap(doing, err)
+}
+
+// OptionalRow returns nil when there is no row.
+func OptionalRow[T any](rows pgx.Rows) (*T, error) {
+	got, err := pgx.CollectOneRow(rows, pgx.RowToAddrOfStructByNameLax[T])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	return got, err
+}
