@@ -31,6 +31,15 @@ func (n node) text(name string) string {
 	return ""
 }
 
+// values returns the scalars of a list.
+func (n node) values() []string {
+	var all []string
+	for _, child := range n.Content {
+		all = append(all, child.Value)
+	}
+	return all
+}
+
 // walk calls visit with n and everything below it, apart from examples.
 func (n node) walk(visit func(node)) {
 	visit(n)

@@ -34,7 +34,7 @@ func (s *Server) sendTestEvent(r *http.Request) (int, any, error) {
 	}
 	event, d, err := s.webhooks().PublishTest(ctx, storage.TestEvent{
 		Owner: e.Owner, EndpointID: e.ID, SubjectID: newID(ctx, checkout.PrefixTest), Type: typ,
-		Data: func(at time.Time) any { return webhook.Sample(typ, caller.Merchant, metadata, at) },
+		Data: func(at time.Time) any { return typ.Sample(caller.Merchant, metadata, at) },
 	}, audit(r, "webhook.tested", e.ID, string(typ)))
 	return http.StatusAccepted, located{"/v1/deliveries/" + d.ID, sentTestEvent{event, d}}, err
 }
@@ -43,12 +43,12 @@ func (s *Server) sendTestEvent(r *http.Request) (int, any, error) {
 func newTestEvent(e webhook.Endpoint, members []member) (webhook.EventType, json.RawMessage, error) {
 	var found faults
 	f := newFields(&found, members, "type", "metadata")
-	typ := e.Events[0] // never empty
+	typ := e.EventTypes()[0] // never empty
 	if _, ok := f.optional("type"); ok {
 		typ = requiredChoice(f, "type", webhook.EventTypes)
 	}
 	metadata, _ := f.metadata()
-	if _, ok := f.optional("metadata"); ok && typ == webhook.MerchantUpdated {
+	if _, ok := f.optional("metadata"); ok && typ.Valid() && !typ.OfSession() {
 		f.add("metadata", "is not part of "+string(typ))
 	}
 	return typ, metadata, found.err()

@@ -215,9 +215,6 @@ func (s *Server) leftToReconcile(ctx context.Context, err error) {
 	s.Log.WarnContext(ctx, "left to Reconcile", "error", err, "request_id", exchangeFrom(ctx).requestID)
 }
 
-// allEvents stands for every event type, alone in the array.
-const allEvents = "*"
-
 // events reads the required event types. It drops duplicates and keeps the order.
 func (f fields) events() []webhook.EventType {
 	const name = "events"
@@ -247,18 +244,15 @@ func (f fields) events() []webhook.EventType {
 		typ := webhook.EventType(text)
 		switch {
 		case !ok, slices.Contains(types, typ):
-		case typ.Valid(), text == allEvents:
+		case typ.Valid(), typ == webhook.AllEvents:
 			types = append(types, typ)
 		default:
 			f.add(param, "must be one of "+list(webhook.EventTypes))
 		}
 	}
 
-	if slices.Contains(types, allEvents) {
-		if len(types) > 1 {
-			f.add(name, `must not combine "*" (all events) with other event types`)
-		}
-		return slices.Clone(webhook.EventTypes)
+	if slices.Contains(types, webhook.AllEvents) && len(types) > 1 {
+		f.add(name, `must not combine "*" (all events) with other event types`)
 	}
 	return types
 }

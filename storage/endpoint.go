@@ -92,7 +92,7 @@ func (s *Store) insertEndpoint(
 			session_id, master_key_id, sealed_digest, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
 			date_trunc('milliseconds', clock_timestamp())) RETURNING created_at`,
-		e.ID, e.MerchantID, e.Mode, e.URL, e.Events, e.Description, e.Status, sessionID,
+		e.ID, e.MerchantID, e.Mode, e.URL, storedEvents(e.Events), e.Description, e.Status, sessionID,
 		keyID, sealed).Scan(&e.CreatedAt)
 }
 
@@ -114,7 +114,19 @@ func scanEndpoint(row pgx.Row) (e webhook.Endpoint, err error) {
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = checkout.ErrNotFound
 	}
+	if slices.Contains(e.Events, webhook.AllEvents) {
+		e.Events = []webhook.EventType{webhook.AllEvents}
+	}
 	return e, err
+}
+
+// storedEvents returns what the column events holds. Beside AllEvents it has the names of today: a build that does
+// not know AllEvents goes on delivering these while it is replaced.
+func storedEvents(events []webhook.EventType) []webhook.EventType {
+	if slices.Contains(events, webhook.AllEvents) {
+		return append(slices.Clone(webhook.EventTypes), webhook.AllEvents)
+	}
+	return events
 }
 
 // Endpoint returns one registration. It returns checkout.ErrNotFound.
@@ -167,8 +179,8 @@ func (c EndpointChange) conflicts(now webhook.Endpoint) (fields []string) {
 	if c.URL != nil && now.URL != c.Was.URL && now.URL != *c.URL {
 		fields = append(fields, "url")
 	}
-	if c.Events != nil && !slices.Equal(now.Events, c.Was.Events) &&
-		!slices.Equal(now.Events, c.Events) {
+	if c.Events != nil && !slices.Equal(now.EventTypes(), c.Was.Events) &&
+		!slices.Equal(now.EventTypes(), c.Events) {
 		fields = append(fields, "events")
 	}
 	if is := deref(now.Description); (c.Description != nil || c.ClearDescription) &&
@@ -218,7 +230,7 @@ func (s *Store) ChangeEndpoint(
 				`+ownEndpoint+`
 				RETURNING *
 			) `+selectEndpointColumns+`FROM w`,
-			ref.MerchantID, ref.Mode, ref.ID, c.URL, c.Events, c.Description, c.ClearDescription, c.Status))
+			ref.MerchantID, ref.Mode, ref.ID, c.URL, storedEvents(c.Events), c.Description, c.ClearDescription, c.Status))
 		if err != nil {
 			return err
 		}

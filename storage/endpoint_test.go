@@ -39,6 +39,22 @@ func TestChangeEndpoint_ChangesWhatIsGivenOnly(t *testing.T) {
 	require.Equal(t, e, change(storage.EndpointChange{ClearDescription: true}))
 }
 
+// A registration for all events was stored before payout.failed came, so its row does not name it.
+func TestCreateEndpoint_StarReachesTypesToCome(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	e := f.endpoint(t, "https://shop.example/a", webhook.AllEvents)
+	read, err := f.Endpoint(t.Context(), e.Ref)
+	require.NoError(t, err)
+	require.Equal(t, []webhook.EventType{"*"}, read.Events)
+	require.EqualValues(t, 6, f.query(t, `SELECT cardinality(events) FROM webhook_endpoint`), "a build from before * knows names only")
+	f.exec(t, `UPDATE webhook_endpoint SET events = array_remove(events, 'payout.failed')`)
+
+	f.failedPayout(t)
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM webhook_delivery d JOIN event e ON e.id = d.event_id
+		WHERE e.type = 'payout.failed' AND d.endpoint_id = $1`, e.ID))
+}
+
 func TestChangeEndpoint_ANewURLHoldsForTheAttemptsToCome(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -69,7 +69,7 @@ func publish(ctx context.Context, tx pgx.Tx, p publication) ([]webhook.Dispatch,
 		WITH target AS (
 			SELECT id, url, false AS session_url FROM webhook_endpoint
 			WHERE merchant_id = $2 AND mode = $3 AND session_id IS NULL AND deleted_at IS NULL
-			  AND CASE WHEN $9::text IS NULL THEN $4 = ANY (events) ELSE id = $9 END
+			  AND CASE WHEN $9::text IS NULL THEN events && ARRAY[$4::text, '*'] ELSE id = $9 END
 			  AND $7::text IS NULL
 			UNION ALL
 			SELECT $8, $7, true WHERE $7 IS NOT NULL

@@ -65,7 +65,7 @@ func (f fixture) testDelivery(t *testing.T) (webhook.Endpoint, webhook.Dispatch)
 	_, ref, err := f.PublishTest(t.Context(), storage.TestEvent{
 		Owner: f.merchant.Owner(checkout.ModeTest), EndpointID: e.ID, SubjectID: checkout.NewID(checkout.PrefixTest), Type: webhook.PayoutSent,
 		Data: func(at time.Time) any {
-			return webhook.Sample(webhook.PayoutSent, f.merchant, json.RawMessage("{}"), at)
+			return webhook.PayoutSent.Sample(f.merchant, json.RawMessage("{}"), at)
 		},
 	})
 	require.NoError(t, err)

@@ -84,7 +84,7 @@ var functions = template.FuncMap{
 	"duration": showDuration,
 	"took":     took,
 	"lasts":    lasts,
-	"means":    func(typ webhook.EventType) string { return eventWords[typ] },
+	"means":    webhook.EventType.Words,
 	"events":   func() []webhook.EventType { return webhook.EventTypes },
 	"statuses": func() []webhook.DeliveryStatus { return webhook.DeliveryStatuses },
 	"dict":     dict,

@@ -57,7 +57,7 @@ func (s *server) showWebhook(v visit) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	types := slices.Clone(e.Events)
+	types := slices.Clone(e.EventTypes())
 	for _, typ := range webhook.EventTypes {
 		if !slices.Contains(types, typ) {
 			types = append(types, typ)
@@ -213,7 +213,7 @@ func (s *server) sendTestEvent(v visit) (answer, error) {
 	}
 	typ := webhook.EventType(v.PostFormValue("type"))
 	if !typ.Valid() {
-		typ = e.Events[0] // never empty
+		typ = e.EventTypes()[0] // never empty
 	}
 	merchant, err := s.Store.Merchant(v.Context(), v.MerchantID())
 	if err != nil {
@@ -221,7 +221,7 @@ func (s *server) sendTestEvent(v visit) (answer, error) {
 	}
 	_, d, err := s.webhooks().PublishTest(v.Context(), storage.TestEvent{
 		Owner: e.Owner, EndpointID: e.ID, SubjectID: checkout.NewID(checkout.PrefixTest), Type: typ,
-		Data: func(at time.Time) any { return webhook.Sample(typ, merchant, json.RawMessage("{}"), at) },
+		Data: func(at time.Time) any { return typ.Sample(merchant, json.RawMessage("{}"), at) },
 	}, v.audit("webhook.tested", e.ID, string(typ)))
 	if err != nil {
 		return answer{}, err

@@ -98,15 +98,6 @@ func (s *server) endpoints(v visit) ([]webhook.Endpoint, error) {
 	return s.Store.Endpoints(v.Context(), v.Owner(), "", pg.Page{Limit: webhook.MaxEndpoints})
 }
 
-// eventWords say when an event comes. Source: interface document, "Event types".
-var eventWords = map[webhook.EventType]string{
-	webhook.CheckoutCompleted: "A customer paid.",
-	webhook.CheckoutFailed:    "A payment attempt failed: declined, blocked as fraud, or 3-D Secure abandoned.",
-	webhook.PayoutSent:        "Your crypto payout was sent to the network.",
-	webhook.PayoutFailed:      "A payout could not be made: the network refused it, the address is not valid, or it was too large to be sent at present.",
-	webhook.MerchantUpdated:   "Your settings changed, such as a payout address or the plan.",
-}
-
 // webhookForm is the form to create or change a registration.
 type webhookForm struct {
 	ID          string // "" for a new one
@@ -119,7 +110,7 @@ type webhookForm struct {
 
 // Before returns the form's values when it was shown, for its hidden fields.
 func (f webhookForm) Before() webhookForm {
-	b := webhookForm{URL: f.Was.URL, Events: f.Was.Events}
+	b := webhookForm{URL: f.Was.URL, Events: f.Was.EventTypes()}
 	if f.Was.Description != nil {
 		b.Description = *f.Was.Description
 	}

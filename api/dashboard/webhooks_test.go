@@ -45,7 +45,7 @@ func newSender(d *desk, merchant string, mode checkout.Mode, address, descriptio
 	event, ref, err := d.store.PublishTest(d.t.Context(), storage.TestEvent{
 		Owner: checkout.Owner{MerchantID: merchant, Mode: mode}, EndpointID: s.endpoint.ID, SubjectID: checkout.NewID(checkout.PrefixTest), Type: webhook.PayoutSent,
 		Data: func(at time.Time) any {
-			return webhook.Sample(webhook.PayoutSent, m, json.RawMessage(metadata), at)
+			return webhook.PayoutSent.Sample(m, json.RawMessage(metadata), at)
 		},
 	})
 	require.NoError(d.t, err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -33,7 +34,7 @@ type Endpoint struct {
 	checkout.Ref
 
 	URL         string
-	Events      []EventType
+	Events      []EventType // as asked for: names, or AllEvents alone
 	Description *string
 	Status      EndpointStatus
 	CreatedAt   time.Time
@@ -45,6 +46,14 @@ type Endpoint struct {
 	FailingSince *time.Time
 
 	Secret string // set only in the result of a creation or rotation; never stored
+}
+
+// EventTypes returns the event types that e gets, by name.
+func (e Endpoint) EventTypes() []EventType {
+	if slices.Contains(e.Events, AllEvents) {
+		return EventTypes
+	}
+	return e.Events
 }
 
 // MarshalJSON writes the registration. Only the answers to a creation and to a rotation hold the
@@ -61,7 +70,7 @@ func (e Endpoint) MarshalJSON() ([]byte, error) {
 		Rotating    *string        `json:"previous_secret_expires_at"`
 		Failing     *string        `json:"failing_since"`
 		Secret      string         `json:"secret,omitempty"`
-	}{e.ID, e.URL, e.Events, e.Description, e.Status, e.Mode.Live(),
+	}{e.ID, e.URL, e.EventTypes(), e.Description, e.Status, e.Mode.Live(),
 		checkout.FormatTime(e.CreatedAt), checkout.FormatOptionalTime(e.RotatingUntil),
 		checkout.FormatOptionalTime(e.FailingSince), e.Secret})
 }

@@ -5,30 +5,10 @@ package webhook
 
 import (
 	"encoding/json"
-	"slices"
 	"time"
 
 	"example.com/checkout/workflows/checkout"
 )
-
-// EventType names what happened. Source: interface document, "Event types".
-type EventType string
-
-// Event types.
-const (
-	CheckoutCompleted EventType = "checkout.completed"
-	CheckoutFailed    EventType = "checkout.failed"
-	PayoutSent        EventType = "payout.sent"
-	PayoutFailed      EventType = "payout.failed"
-	MerchantUpdated   EventType = "merchant.updated"
-)
-
-// EventTypes lists every event type in the order of the interface document.
-var EventTypes = []EventType{CheckoutCompleted, CheckoutFailed, PayoutSent, PayoutFailed,
-	MerchantUpdated}
-
-// Valid reports whether t is one of EventTypes.
-func (t EventType) Valid() bool { return slices.Contains(EventTypes, t) }
 
 // Event is something that happened once. Body is its envelope: the exact bytes that every delivery
 // sends.

@@ -7,23 +7,6 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Sample returns the data of a test event for m. It has every member of a real event. It is always
-// of test mode, so that no shop ships goods because of it.
-func Sample(typ EventType, m checkout.Merchant, metadata json.RawMessage, at time.Time) any {
-	switch typ {
-	case CheckoutCompleted:
-		return sampleTransaction(m, metadata, at, "")
-	case CheckoutFailed:
-		return sampleTransaction(m, metadata, at, checkout.FailureCardDeclined)
-	case PayoutSent:
-		return samplePayout(metadata, at, "")
-	case PayoutFailed:
-		return samplePayout(metadata, at, checkout.PayoutNetworkError)
-	default:
-		return sampleMerchantUpdate(m)
-	}
-}
-
 // Values of a sample payment and payout.
 const (
 	sampleAmount  checkout.Amount = 10_050
@@ -31,6 +14,22 @@ const (
 )
 
 var sampleRate = checkout.MustRate("1.08")
+
+func sampleCompleted(m checkout.Merchant, metadata json.RawMessage, at time.Time) any {
+	return sampleTransaction(m, metadata, at, "")
+}
+
+func sampleFailed(m checkout.Merchant, metadata json.RawMessage, at time.Time) any {
+	return sampleTransaction(m, metadata, at, checkout.FailureCardDeclined)
+}
+
+func samplePayoutSent(_ checkout.Merchant, metadata json.RawMessage, at time.Time) any {
+	return samplePayout(metadata, at, "")
+}
+
+func samplePayoutFailed(_ checkout.Merchant, metadata json.RawMessage, at time.Time) any {
+	return samplePayout(metadata, at, checkout.PayoutNetworkError)
+}
 
 func sampleTransaction(
 	m checkout.Merchant, metadata json.RawMessage, at time.Time, failure checkout.FailureCode,
@@ -88,7 +87,7 @@ func samplePayout(
 }
 
 // sampleMerchantUpdate is a change of a payout address.
-func sampleMerchantUpdate(m checkout.Merchant) checkout.MerchantUpdate {
+func sampleMerchantUpdate(m checkout.Merchant, _ json.RawMessage, _ time.Time) any {
 	address := checkout.PayoutAddress{Currency: checkout.USDC, Network: checkout.USDC.Network(),
 		Address: sampleAddress}
 	before := address

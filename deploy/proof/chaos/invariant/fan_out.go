@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"example.com/checkout/workflows/webhook"
 )
 
 var fanOut = Invariant{
@@ -81,11 +83,11 @@ func checkRegistrations(e Event, registrations []Endpoint, deliveries []*Deliver
 		delete(has, endpoint.ID)
 		switch {
 		case !sure:
-		case d == nil && there && slices.Contains(endpoint.Events, e.Type):
+		case d == nil && there && endpoint.wants(e.Type):
 			r.violated(e.ID, "registration %s lists %s and has no delivery", endpoint.ID, e.Type)
 		case d != nil && !there:
 			r.violated(e.ID, "delivery %s is to registration %s, which was not there", d.ID, endpoint.ID)
-		case d != nil && !slices.Contains(endpoint.Events, e.Type):
+		case d != nil && !endpoint.wants(e.Type):
 			r.violated(e.ID, "delivery %s is to registration %s, which does not list %s", d.ID, endpoint.ID, e.Type)
 		}
 	}
@@ -93,6 +95,11 @@ func checkRegistrations(e Event, registrations []Endpoint, deliveries []*Deliver
 	for endpointID, d := range has {
 		r.violated(e.ID, "delivery %s is to %s, which is no registration of the merchant", d.ID, endpointID)
 	}
+}
+
+// wants reports whether the registration lists an event type.
+func (e Endpoint) wants(typ webhook.EventType) bool {
+	return slices.Contains(e.Events, typ) || slices.Contains(e.Events, webhook.AllEvents)
 }
 
 // thereAt reports whether a registration existed, with its present list of types, when the

@@ -1,0 +1,77 @@
+package webhook
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// EventType names what happened. Source: interface document, "Event types".
+type EventType string
+
+// Event types. Each has a row in kinds.
+const (
+	CheckoutCompleted EventType = "checkout.completed"
+	CheckoutFailed    EventType = "checkout.failed"
+	PayoutSent        EventType = "payout.sent"
+	PayoutFailed      EventType = "payout.failed"
+	MerchantUpdated   EventType = "merchant.updated"
+)
+
+// kind is everything that the service says of an event type. Its values have no names of fields, so a new
+// field does not compile until each event type has it.
+type kind struct {
+	typ       EventType
+	words     string // when it comes, for people
+	schema    string // of its envelope in api/openapi.yaml
+	ofSession bool   // its data has a session's metadata
+	sample    func(m checkout.Merchant, metadata json.RawMessage, at time.Time) any
+}
+
+// kinds holds every event type in the order of the interface document. What else lists them is compared with this
+// table by api.TestEventTypes_WhateverListsThemHasThemAll.
+var kinds = [...]kind{
+	{CheckoutCompleted, "A customer paid.", "CheckoutCompleted", true, sampleCompleted},
+	{CheckoutFailed, "A payment attempt failed: declined, blocked as fraud, or 3-D Secure abandoned.",
+		"CheckoutFailed", true, sampleFailed},
+	{PayoutSent, "Your crypto payout was sent to the network.", "PayoutSent", true, samplePayoutSent},
+	{PayoutFailed, "A payout could not be made: the network refused it, the address is not valid," +
+		" or it was too large to be sent at present.",
+		"PayoutFailed", true, samplePayoutFailed},
+	{MerchantUpdated, "Your settings changed, such as a payout address or the plan.",
+		"MerchantUpdated", false, sampleMerchantUpdate},
+}
+
+// EventTypes lists every event type in the order of the interface document.
+var EventTypes = func() (all []EventType) {
+	for _, k := range kinds {
+		all = append(all, k.typ)
+	}
+	return all
+}()
+
+// AllEvents, alone in the list of an endpoint, stands for every event type, also those to come.
+const AllEvents EventType = "*"
+
+// Valid reports whether t is one of EventTypes.
+func (t EventType) Valid() bool { return slices.Contains(EventTypes, t) }
+
+// kind returns the row of t, which is valid.
+func (t EventType) kind() kind { return kinds[slices.Index(EventTypes, t)] }
+
+// Words says when an event of type t comes. t is valid.
+func (t EventType) Words() string { return t.kind().words }
+
+// Schema names the schema of the envelope in api/openapi.yaml. t is valid.
+func (t EventType) Schema() string { return t.kind().schema }
+
+// OfSession reports whether the data has the metadata of a session. t is valid.
+func (t EventType) OfSession() bool { return t.kind().ofSession }
+
+// Sample returns the data of a test event for m. It has every member of a real event. It is always of test mode,
+// so that no shop ships goods because of it. t is valid.
+func (t EventType) Sample(m checkout.Merchant, metadata json.RawMessage, at time.Time) any {
+	return t.kind().sample(m, metadata, at)
+}
