@@ -36,6 +36,7 @@ const contract = "workflows/contract"
 // mayImport says for each package which packages of this module it may import. The packages of deploy/ are in rooms.
 var mayImport = map[string][]string{
 	"workflows/checkout":  {},
+	"workflows/address":   {leaves[0]},
 	"workflows/webhook":   {"workflows/checkout"},
 	contract:              leaves,
 	"storage":             {"storage/pg", leaves[0], leaves[1]},
@@ -60,10 +61,10 @@ var mayImport = map[string][]string{
 	"api/failure":         {"api/limit", "workflows/runs", "storage", "storage/pg", leaves[0], leaves[1]},
 	"api":                 {"api/action", "api/failure", "api/health", "api/limit", "api/web", "workflows/runs", "storage", "storage/pg", leaves[0], leaves[1]},
 	"api/hosted":          {"api/failure", "api/limit", "api/web", contract, "workflows/runs", "storage", leaves[0], leaves[1]},
-	"api/dashboard":       {"api/action", "api/failure", "api/limit", "api/passhash", "api/web", "workflows/runs", "storage", "storage/pg", leaves[0], leaves[1]},
+	"api/dashboard":       {"api/action", "api/failure", "api/limit", "api/passhash", "api/web", "workflows/address", "workflows/runs", "storage", "storage/pg", leaves[0], leaves[1]},
 	"activities/stripe":   {leaves[0]},
 
-	"activities/ethereum": {"storage", leaves[0]},
+	"activities/ethereum": {"workflows/address", leaves[0]},
 }
 
 // only says who may import the packages that run in a worker. All others use the contract.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/core/types"
 
+	"example.com/checkout/workflows/address"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -101,7 +102,7 @@ func (c *Chain) payloadOf(plan checkout.TransferPlan) (payload, error) {
 	if plan.Cancels {
 		return payload{c.treasury, new(big.Int), nil}, nil
 	}
-	to, err := parseAddress(plan.Destination)
+	to, err := address.Ethereum(plan.Destination)
 	if err != nil {
 		return payload{}, fmt.Errorf("the destination %w", err)
 	}

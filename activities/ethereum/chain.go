@@ -18,6 +18,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
+	"example.com/checkout/workflows/address"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -92,19 +93,19 @@ func newChain(o Options) (*Chain, error) {
 	}
 
 	var err error
-	if c.treasury, err = parseAddress(o.Treasury); err != nil {
+	if c.treasury, err = address.Ethereum(o.Treasury); err != nil {
 		return nil, fmt.Errorf("the treasury's address %w", err)
 	}
-	for currency, address := range o.Tokens {
+	for currency, contract := range o.Tokens {
 		if currency.Network() != network || currency == checkout.ETH {
 			return nil, fmt.Errorf("%s is not a token of Ethereum", currency)
 		}
-		if c.tokens[currency], err = parseAddress(address); err != nil {
+		if c.tokens[currency], err = address.Ethereum(contract); err != nil {
 			return nil, fmt.Errorf("the address of the token %s %w", currency, err)
 		}
 	}
 	if o.SanctionsOracle != "" {
-		oracle, err := parseAddress(o.SanctionsOracle)
+		oracle, err := address.Ethereum(o.SanctionsOracle)
 		if err != nil {
 			return nil, fmt.Errorf("the address of the sanctions oracle %w", err)
 		}
@@ -222,7 +223,7 @@ const network = "ethereum"
 // asks the second node when the first is not ready. The block's age is not checked: the answer must
 // have its own time, as a price has.
 func (c *Chain) CallContract(ctx context.Context, to string, data []byte) ([]byte, error) {
-	contract, err := parseAddress(to)
+	contract, err := address.Ethereum(to)
 	if err != nil {
 		return nil, fmt.Errorf("ethereum: the contract's address %w", err)
 	}

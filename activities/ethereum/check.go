@@ -7,6 +7,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"example.com/checkout/workflows/address"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -32,7 +33,7 @@ func (c *Chain) check(
 	if _, err := c.payload(common.Address{}, checkout.NewCrypto(new(big.Int), currency)); err != nil {
 		return "", err
 	}
-	to, err := parseAddress(destination)
+	to, err := address.Ethereum(destination)
 	if err != nil || c.isOurs(to) {
 		return checkout.PayoutInvalidAddress, nil //nolint:nilerr // the fault of the address is the answer
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
+	"example.com/checkout/workflows/address"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -83,7 +84,7 @@ func (c *Chain) Plan(ctx context.Context, req checkout.TransferRequest) (checkou
 }
 
 func (c *Chain) plan(ctx context.Context, req checkout.TransferRequest) (checkout.TransferPlan, error) {
-	to, err := parseAddress(req.Destination)
+	to, err := address.Ethereum(req.Destination)
 	if err != nil {
 		return checkout.TransferPlan{}, fmt.Errorf("the destination %w", err)
 	}

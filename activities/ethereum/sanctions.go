@@ -9,6 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
+	"example.com/checkout/workflows/address"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -18,7 +19,7 @@ var errNoOracle = errors.New("the sanctions oracle gives no answer")
 // Sanctioned implements checkout.Chain. It asks the oracle at the latest block of a node that is ready.
 // Check refuses a destination that is no address.
 func (c *Chain) Sanctioned(ctx context.Context, destination string) (bool, error) {
-	to, err := parseAddress(destination)
+	to, err := address.Ethereum(destination)
 	if c.oracle == nil || err != nil {
 		return false, nil //nolint:nilerr // see above
 	}

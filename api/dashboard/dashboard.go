@@ -18,6 +18,7 @@ import (
 	"example.com/checkout/api/limit"
 	"example.com/checkout/api/web"
 	"example.com/checkout/storage"
+	"example.com/checkout/workflows/address"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/runs"
 )
@@ -36,7 +37,7 @@ type Config struct {
 	// CheckAddress returns an error when the service cannot send events to host. The text of the
 	// error continues a sentence that begins with a field's name.
 	CheckAddress func(ctx context.Context, mode checkout.Mode, host string) error
-	Addresses    storage.PayoutAddressRules
+	Addresses    address.Rules
 	Simulated    bool // live mode is a simulation on this computer, and its pages say so
 	// AddressDelay is how long a changed live payout address waits before it holds; 0: not at all.
 	AddressDelay time.Duration

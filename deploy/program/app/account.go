@@ -16,6 +16,7 @@ import (
 
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/storage"
+	"example.com/checkout/workflows/address"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -27,7 +28,7 @@ type console struct {
 	notes io.Writer // explanations for people
 
 	dashboardURL string
-	addresses    storage.PayoutAddressRules
+	addresses    address.Rules
 }
 
 // accountAction is the work of a command for operators.

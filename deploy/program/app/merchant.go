@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"example.com/checkout/storage"
+	"example.com/checkout/workflows/address"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -115,12 +115,12 @@ func readMerchant(name, plan, mode string, addresses []checkout.PayoutAddress) (
 	default:
 		return n, fmt.Errorf("--mode must be test, live or both, not %q", mode)
 	}
-	return n, n.checkAddresses(storage.PayoutAddressRules{})
+	return n, n.checkAddresses(address.Rules{})
 }
 
 // checkAddresses checks the payout addresses as the dashboard does. Before the settings are read, the
 // rules are not known and so the zero ones.
-func (n newMerchant) checkAddresses(rules storage.PayoutAddressRules) error {
+func (n newMerchant) checkAddresses(rules address.Rules) error {
 	for _, mode := range n.modes {
 		for _, to := range n.addresses {
 			if err := rules.Check(mode, to.Network, to.Address); err != nil {

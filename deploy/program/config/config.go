@@ -20,8 +20,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"example.com/checkout/activities/mail"
-	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
+	"example.com/checkout/workflows/address"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -287,8 +287,8 @@ func (c *Config) checkAddresses(note func(name string, err error)) {
 }
 
 // PayoutAddressRules returns what the settings say of payout addresses.
-func (c Config) PayoutAddressRules() storage.PayoutAddressRules {
-	return storage.PayoutAddressRules{
+func (c Config) PayoutAddressRules() address.Rules {
+	return address.Rules{
 		TestNetworks: c.Test.Chains,
 		Reserved: map[checkout.Mode][]string{
 			checkout.ModeLive: c.Live.reserved(), checkout.ModeTest: c.Test.reserved(),

@@ -13,7 +13,7 @@ import (
 
 	"github.com/shopspring/decimal"
 
-	"example.com/checkout/storage"
+	"example.com/checkout/workflows/address"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -203,7 +203,7 @@ func (n Networks) checkOracle() error {
 	if !n.Chains {
 		return errors.New("requires payouts on a chain")
 	}
-	return storage.PayoutAddressRules{}.Check(checkout.ModeLive, checkout.ETH.Network(), n.SanctionsOracle)
+	return address.Rules{}.Check(checkout.ModeLive, checkout.ETH.Network(), n.SanctionsOracle)
 }
 
 // readSanctions reads the file with sanctioned addresses. Without a file there are none.
@@ -216,7 +216,7 @@ func readSanctions(file string) (checkout.AddressList, error) {
 		return nil, errors.New("cannot be read")
 	}
 	defer from.Close()
-	return storage.ReadAddressList(from)
+	return address.ReadList(from)
 }
 
 // checkSimulated wants every address on loopback: one real endpoint among simulated ones would move

@@ -1,7 +1,7 @@
 package config
 
 import (
-	"example.com/checkout/storage"
+	"example.com/checkout/workflows/address"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -31,8 +31,8 @@ type Stores struct {
 }
 
 // PayoutAddressRules returns the same as Config.PayoutAddressRules.
-func (s Stores) PayoutAddressRules() storage.PayoutAddressRules {
-	return storage.PayoutAddressRules{
+func (s Stores) PayoutAddressRules() address.Rules {
+	return address.Rules{
 		TestNetworks: s.TestChains == chainsNetworks,
 		Reserved: map[checkout.Mode][]string{
 			checkout.ModeLive: present(s.EthereumTreasury, s.EthereumUSDC, s.EthereumUSDT, s.SanctionsOracle),

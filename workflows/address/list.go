@@ -1,4 +1,4 @@
-package storage
+package address
 
 import (
 	"bufio"
@@ -10,9 +10,9 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// ReadAddressList reads a list of addresses of Ethereum and Bitcoin, one a line. What follows a # is a
+// ReadList reads a list of addresses of Ethereum and Bitcoin, one a line. What follows a # is a
 // comment. The error names the line that is wrong, and does not quote it.
-func ReadAddressList(from io.Reader) (checkout.AddressList, error) {
+func ReadList(from io.Reader) (checkout.AddressList, error) {
 	var addresses []string
 	lines := bufio.NewScanner(from)
 	for n := 1; lines.Scan(); n++ {
@@ -21,7 +21,7 @@ func ReadAddressList(from io.Reader) (checkout.AddressList, error) {
 		if text == "" {
 			continue
 		}
-		_, notEthereum := EthereumAddress(text)
+		_, notEthereum := Ethereum(text)
 		if notEthereum != nil && checkBitcoin(checkout.ModeTest, text) != nil {
 			return nil, fmt.Errorf("line %d is no address of Ethereum or Bitcoin", n)
 		}

@@ -1,7 +1,7 @@
-package storage
+// Package address knows the payout addresses of each network: their shapes, and which of them are refused.
+package address
 
 import (
-	"encoding/hex"
 	"errors"
 	"math/big"
 	"slices"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/btcsuite/btcd/btcutil"
 	"github.com/btcsuite/btcd/chaincfg"
-	"golang.org/x/crypto/sha3"
+	"github.com/ethereum/go-ethereum/common"
 
 	"example.com/checkout/workflows/checkout"
 )
@@ -32,8 +32,8 @@ var (
 // Source: api/README.md, "Test payout addresses".
 const sandboxAddress = "sandbox:"
 
-// PayoutAddressRules says which payout addresses are refused.
-type PayoutAddressRules struct {
+// Rules says which payout addresses are refused.
+type Rules struct {
 	// TestNetworks: the payouts of test mode are sent on a test network, so an address of the sandbox is
 	// refused.
 	TestNetworks bool
@@ -47,7 +47,7 @@ type PayoutAddressRules struct {
 // Check returns the fault of an address on a currency's network, nil for none. The text of the error
 // continues a sentence that begins with "The address". Test mode also accepts addresses of test
 // networks, and of the sandbox unless it pays on a real chain.
-func (r PayoutAddressRules) Check(mode checkout.Mode, network, address string) error {
+func (r Rules) Check(mode checkout.Mode, network, address string) error {
 	isAddress := func(other string) bool { return strings.EqualFold(address, other) }
 	if (mode.Live() || r.TestNetworks) && slices.ContainsFunc(r.Reserved[mode], isAddress) {
 		return errReserved
@@ -65,7 +65,7 @@ func (r PayoutAddressRules) Check(mode checkout.Mode, network, address string) e
 	case network == "bitcoin":
 		return checkBitcoin(mode, address)
 	case network == "ethereum":
-		_, err := EthereumAddress(address)
+		_, err := Ethereum(address)
 		return err
 	}
 	return errNetwork
@@ -97,34 +97,20 @@ func bitcoinAddress(text string, network *chaincfg.Params) bool {
 // lowestAccount is the first address of Ethereum that can be an account's.
 const lowestAccount = 1 << 16
 
-// EthereumAddress reads an address of an account or of a contract. It checks the checksum when the address mixes
+// Ethereum reads an address of an account or of a contract. It checks the checksum when the address mixes
 // upper and lower case. The text of the error continues a sentence that begins with "The address". Source: EIP-55.
-func EthereumAddress(text string) (address [20]byte, err error) {
+func Ethereum(text string) (common.Address, error) {
 	digits, ok := strings.CutPrefix(text, "0x")
-	raw, err := hex.DecodeString(digits)
+	address := common.HexToAddress(digits)
 	switch {
-	case !ok || err != nil || len(raw) != len(address):
+	case !ok || !common.IsHexAddress(digits) || len(digits) != 2*common.AddressLength:
 		return address, errEthereumShape
-	case new(big.Int).SetBytes(raw).Cmp(big.NewInt(lowestAccount)) < 0:
+	case address.Big().Cmp(big.NewInt(lowestAccount)) < 0:
 		return address, errEthereumLow
 	case digits == strings.ToLower(digits) || digits == strings.ToUpper(digits):
-		// one case only: there is no checksum
-	case digits != ethereumChecksum(strings.ToLower(digits)):
+		return address, nil // one case only: there is no checksum
+	case text != address.Hex():
 		return address, errEthereumChecksum
 	}
-	return [20]byte(raw), nil
-}
-
-// ethereumChecksum writes a letter in upper case when the hash's digit at its place is 8 or more.
-func ethereumChecksum(lower string) string {
-	hash := sha3.NewLegacyKeccak256()
-	hash.Write([]byte(lower))
-	sum := hex.EncodeToString(hash.Sum(nil))
-	mixed := []byte(lower)
-	for i, c := range mixed {
-		if c >= 'a' && sum[i] >= '8' {
-			mixed[i] = c - 'a' + 'A'
-		}
-	}
-	return string(mixed)
+	return address, nil
 }

@@ -1,4 +1,4 @@
-package storage
+package address
 
 import (
 	"strings"
@@ -10,7 +10,7 @@ import (
 )
 
 // The addresses with a checksum are those of EIP-55, BIP-173 and BIP-350.
-func TestCheckPayoutAddress_KnowsTheChains(t *testing.T) {
+func TestRules_KnowsTheChains(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		network, address string
@@ -47,39 +47,39 @@ func TestCheckPayoutAddress_KnowsTheChains(t *testing.T) {
 		{"bitcoin", "bc1", errBitcoin, errBitcoin},
 		{"bitcoin", "<script>", errBitcoin, errBitcoin},
 	} {
-		require.Equal(t, c.test, PayoutAddressRules{}.Check(checkout.ModeTest, c.network, c.address), "%s in test mode", c.address)
-		require.Equal(t, c.live, PayoutAddressRules{}.Check(checkout.ModeLive, c.network, c.address), "%s in live mode", c.address)
+		require.Equal(t, c.test, Rules{}.Check(checkout.ModeTest, c.network, c.address), "%s in test mode", c.address)
+		require.Equal(t, c.live, Rules{}.Check(checkout.ModeLive, c.network, c.address), "%s in live mode", c.address)
 	}
 }
 
 func TestPayoutAddress_OfTheSandboxIsRefusedOnTestNetworks(t *testing.T) {
 	t.Parallel()
-	require.ErrorIs(t, PayoutAddressRules{TestNetworks: true}.Check(checkout.ModeTest, "ethereum", "sandbox:shop"), errTestChain)
-	require.ErrorIs(t, PayoutAddressRules{TestNetworks: true}.Check(checkout.ModeLive, "ethereum", "sandbox:shop"), errSandbox)
-	require.NoError(t, PayoutAddressRules{TestNetworks: true}.Check(checkout.ModeTest, "ethereum", "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"))
+	require.ErrorIs(t, Rules{TestNetworks: true}.Check(checkout.ModeTest, "ethereum", "sandbox:shop"), errTestChain)
+	require.ErrorIs(t, Rules{TestNetworks: true}.Check(checkout.ModeLive, "ethereum", "sandbox:shop"), errSandbox)
+	require.NoError(t, Rules{TestNetworks: true}.Check(checkout.ModeTest, "ethereum", "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"))
 }
 
 func TestPayoutAddress_EveryCurrencyHasACheckOfItsNetwork(t *testing.T) {
 	t.Parallel()
 	for _, c := range checkout.PayoutCurrencies {
-		err := PayoutAddressRules{}.Check(checkout.ModeLive, c.Network(), "x")
+		err := Rules{}.Check(checkout.ModeLive, c.Network(), "x")
 		require.Error(t, err, c)
 		require.NotErrorIs(t, err, errNetwork, c)
 	}
-	require.ErrorIs(t, PayoutAddressRules{}.Check(checkout.ModeLive, "solana", "x"), errNetwork)
+	require.ErrorIs(t, Rules{}.Check(checkout.ModeLive, "solana", "x"), errNetwork)
 }
 
-func TestCheckPayoutAddress_RefusesTheTreasuryAndItsContracts(t *testing.T) {
+func TestRules_RefusesTheTreasuryAndItsContracts(t *testing.T) {
 	t.Parallel()
 	const treasury, usdc, other = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48",
 		"0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"
-	rules := PayoutAddressRules{Reserved: map[checkout.Mode][]string{
+	rules := Rules{Reserved: map[checkout.Mode][]string{
 		checkout.ModeLive: {treasury, usdc}, checkout.ModeTest: {other},
 	}}
 	for _, address := range []string{treasury, strings.ToLower(treasury), usdc} {
 		require.Equal(t, errReserved, rules.Check(checkout.ModeLive, "ethereum", address), address)
 		require.NoError(t, rules.Check(checkout.ModeTest, "ethereum", address), address)
-		require.NoError(t, PayoutAddressRules{}.Check(checkout.ModeLive, "ethereum", address), "nothing is known to be reserved")
+		require.NoError(t, Rules{}.Check(checkout.ModeLive, "ethereum", address), "nothing is known to be reserved")
 	}
 	require.NoError(t, rules.Check(checkout.ModeLive, "ethereum", other))
 	require.NoError(t, rules.Check(checkout.ModeTest, "ethereum", other), "the sandbox has no treasury")
