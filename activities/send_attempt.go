@@ -92,7 +92,7 @@ func (in SendAttemptInput) lane() string {
 //
 // As a local activity, SendAttempt makes the first attempt of a run. Temporal does not count a
 // local activity. So when the first attempt failed, the activity that is scheduled next reports
-// the same failure once and sends nothing. The retry policy then counts all six attempts.
+// the same failure once and sends nothing. The retry policy then counts every attempt.
 // Source: interface document, "Delivery and retries".
 func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (contract.SendAttemptResult, error) {
 	turn := d.turn(ctx, in)

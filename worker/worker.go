@@ -99,7 +99,7 @@ func (o Options) sdk() worker.Options {
 		deployment = worker.DeploymentOptions{
 			UseVersioning: true,
 			Version:       worker.WorkerDeploymentVersion{DeploymentName: o.Deployment, BuildID: o.BuildID},
-			// Runs are short, so each stays on its build: a session 1 hour, a delivery 15 hours.
+			// Runs are short, so each stays on its build: a session 1 hour, a delivery as long as its retry schedule.
 			DefaultVersioningBehavior: workflow.VersioningBehaviorPinned,
 		}
 	}

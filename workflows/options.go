@@ -100,7 +100,7 @@ func sendPayoutOptions(payoutID string) workflow.LocalActivityOptions {
 
 // sendOptions allow as many attempts as the retry schedule has left after the attempts made. The
 // delay comes with each failed attempt's error (NextRetryDelay), because a retry policy alone can
-// hold only a geometric series, and the five delays are not one. The policy's own back-off applies
+// hold only a geometric series, and its delays are not one. The policy's own back-off applies
 // only when a worker died during an attempt. There is no schedule-to-close: an outage of the
 // workers delays a delivery and never fails it.
 func sendOptions(made int, receiver string) workflow.ActivityOptions {
@@ -112,7 +112,7 @@ func sendOptions(made int, receiver string) workflow.ActivityOptions {
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval:    webhook.FallbackDelay(made + 1),
 			BackoffCoefficient: webhook.FallbackFactor, MaximumInterval: webhook.LongestFallback,
-			MaximumAttempts: int32(webhook.MaxAttempts - made), //nolint:gosec // 1 to 6
+			MaximumAttempts: int32(webhook.MaxAttempts - made), //nolint:gosec // at least 1
 		},
 	}
 }

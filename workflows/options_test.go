@@ -74,7 +74,7 @@ func TestOptions_AreThese(t *testing.T) {
 		}},
 		"sendPayoutOptions": {ofLocal(sendPayoutOptions("po_1")), optionsRow{startToClose: time.Second, attempts: 1}},
 		"sendOptions": {ofActivity(sendOptions(0, "shop.example")), optionsRow{
-			queue: contract.TaskQueueWebhooks, startToClose: 15 * time.Second, first: 30 * time.Second, factor: webhook.FallbackFactor,
+			queue: contract.TaskQueueWebhooks, startToClose: 15 * time.Second, first: 30 * time.Second, factor: 6.16,
 			longest: 12 * time.Hour, attempts: 6, waitForCancel: true,
 		}},
 		"firstAttemptOptions": {ofLocal(firstAttemptOptions("shop.example")), optionsRow{startToClose: 15 * time.Second, attempts: 1}},

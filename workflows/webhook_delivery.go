@@ -10,10 +10,10 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// WebhookDelivery sends one event to one address in at most six attempts, on the schedule of the
-// interface document ("Delivery and retries"). After six failed attempts, the run fails with
-// DeliveryPermanentlyFailed. Every new run of the same workflow id is a replay with six new
-// attempts, and so is a reset to any event. The exception is a run that continues as new: it
+// WebhookDelivery sends one event to one address in at most webhook.MaxAttempts attempts, on the schedule of the
+// interface document ("Delivery and retries"). After as many failed attempts, the run fails with
+// DeliveryPermanentlyFailed. Every new run of the same workflow id is a replay with all
+// attempts anew, and so is a reset to any event. The exception is a run that continues as new: it
 // keeps the count of its attempts.
 //
 // Before each attempt, webhook.DeliverySnapshot.Decide decides on the row in PostgreSQL whether it may

@@ -133,7 +133,7 @@ var (
 	deliveryResumed  = notice("delivery_resumed", "The delivery goes on.")
 	deliveryReplayed = notice(
 		"delivery_replayed",
-		"The event is being sent again: the same bytes, a fresh signature, up to six new attempts.",
+		"The event is being sent again: the same bytes, a fresh signature, as many attempts as a new delivery.",
 	)
 )
 

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -50,8 +51,9 @@ func (in WebhookDeliveryInput) Summary() string { return string(in.EventType) + 
 // Details returns the text of the run on its page in Temporal's UI. It is fixed when the run starts: while a
 // local activity runs, the history gets no event that could say so.
 func (in WebhookDeliveryInput) Details() string {
-	return "Attempt 1 is a local activity of the first workflow task. While the history ends with " +
-		"WorkflowTaskStarted, this attempt is under way. Attempts 2 to 6 are shown under Pending Activities."
+	return fmt.Sprintf("Attempt 1 is a local activity of the first workflow task. While the history ends with "+
+		"WorkflowTaskStarted, this attempt is under way. Attempts 2 to %d are shown under Pending Activities.",
+		webhook.MaxAttempts)
 }
 
 // Receiver returns who gets the event: several registrations may have the same host.

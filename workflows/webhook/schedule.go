@@ -1,6 +1,9 @@
 package webhook
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Schedule holds the delay before each retry, counted from the previous attempt. The first entry is
 // the delay before attempt 2.
@@ -8,7 +11,7 @@ type Schedule []time.Duration
 
 // retryDelays are the delays of RetrySchedule.
 var retryDelays = [...]time.Duration{
-	30 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, LongestFallback,
+	30 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 12 * time.Hour,
 }
 
 // RetrySchedule is the schedule of every live delivery. Source: interface
@@ -24,21 +27,22 @@ const AttemptTimeout = 15 * time.Second
 
 // FallbackDelay returns how long Temporal waits after attempt n when a worker died during it. The
 // first attempt is 1. The schedule comes with a failed attempt's error, so without an error
-// Temporal uses the retry policy's own back-off: 30 s, 3m05, 18m58, 1h57, 12h. The factor is the
-// fourth root of 12 h over 30 s.
+// Temporal uses the retry policy's own back-off: it begins and ends like the schedule, and grows by
+// FallbackFactor in between.
 func FallbackDelay(n int) time.Duration {
-	delay := 30 * time.Second
+	delay := retryDelays[0]
 	for ; n > 1; n-- {
 		delay = min(time.Duration(float64(delay)*FallbackFactor), LongestFallback)
 	}
 	return delay
 }
 
-// FallbackDelay grows by FallbackFactor up to LongestFallback, the last delay of the schedule.
-const (
-	FallbackFactor  = 6.16
-	LongestFallback = 12 * time.Hour
-)
+// LongestFallback is the last delay of the schedule.
+var LongestFallback = retryDelays[len(retryDelays)-1]
+
+// FallbackFactor leads from the first delay of the schedule to its last one in as many steps, within a hundredth.
+var FallbackFactor = math.Round(100*math.Pow(
+	float64(LongestFallback)/float64(retryDelays[0]), 1/float64(len(retryDelays)-1))) / 100
 
 // ResponseTimeout is how long a receiver has to answer. Source: interface
 // document, "Delivery and retries".

@@ -20,8 +20,8 @@ func (c *call) replayCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "replay whd_…",
 		Short: "Replay a delivery",
-		Long: `Replays a delivery: a new run of the same workflow id, with the same event and six new attempts. It
-works even after Temporal has removed the history of earlier runs.`,
+		Long: `Replays a delivery: a new run of the same workflow id, with the same event and as many
+attempts as a new delivery. It works even after Temporal has removed the history of earlier runs.`,
 		Example: "  checkout replay whd_06gztkasqmwac4tmdh4b4ta89w",
 		Args:    idAnd(checkout.PrefixDelivery, "checkout delivery failed"),
 		RunE: c.configured(ends, func(args []string) serviceAction {

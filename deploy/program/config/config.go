@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -402,7 +403,16 @@ func CheckSessionLifetime(d time.Duration) error {
 	return nil
 }
 
-// ParseSchedule reads five delays, separated by commas; "" gives nil. A delay has at least one
+// ShortSchedule returns a valid schedule in the form of ParseSchedule: 1 s, 2 s, and so on.
+func ShortSchedule() string {
+	var delays []string
+	for n := 1; n < webhook.MaxAttempts; n++ {
+		delays = append(delays, strconv.Itoa(n)+"s")
+	}
+	return strings.Join(delays, ",")
+}
+
+// ParseSchedule reads a delay for each retry, separated by commas; "" gives nil. A delay has at least one
 // second, because Temporal's timers are not finer.
 func ParseSchedule(text string) (webhook.Schedule, error) {
 	if text == "" {
@@ -412,7 +422,7 @@ func ParseSchedule(text string) (webhook.Schedule, error) {
 	for part := range strings.SplitSeq(text, ",") {
 		d, err := time.ParseDuration(strings.TrimSpace(part))
 		if err != nil || d < time.Second {
-			return nil, errors.New(`must be five delays of at least 1s, such as "1s,2s,3s,4s,5s"`)
+			return nil, fmt.Errorf("must be %d delays of at least 1s, such as %q", webhook.MaxAttempts-1, ShortSchedule())
 		}
 		s = append(s, d)
 	}

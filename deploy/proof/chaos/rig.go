@@ -15,13 +15,14 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.temporal.io/sdk/client"
 
+	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/deploy/standin/devstack"
 )
 
 // Times of the stack under test. They are so short that a run of one minute sees every retry. The
 // sessions of the first API, half of all, live for shortLifetime.
-const (
-	retrySchedule = "1s,2s,3s,4s,5s"
+var (
+	retrySchedule = config.ShortSchedule()
 	shortLifetime = 8 * time.Second
 )
 

@@ -21,7 +21,7 @@ import (
 )
 
 // SharedSchedule is the retry schedule of most stacks of the tests.
-const SharedSchedule = "1s,2s,3s,4s,5s"
+var SharedSchedule = config.ShortSchedule()
 
 // settleTime is longer than the work that the last test may leave: a whole schedule, and an attempt
 // whose worker was killed.
