@@ -90,10 +90,13 @@ func (s *Store) insertEndpoint(
 	return tx.QueryRow(ctx, `
 		INSERT INTO webhook_endpoint (id, merchant_id, mode, url, events, description, status,
 			session_id, master_key_id, sealed_digest, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
-			date_trunc('milliseconds', clock_timestamp())) RETURNING created_at`,
-		e.ID, e.MerchantID, e.Mode, e.URL, storedEvents(e.Events), e.Description, e.Status, sessionID,
-		keyID, sealed).Scan(&e.CreatedAt)
+		VALUES (@id, @merchant, @mode, @url, @events, @description, @status,
+			@session, @key, @sealed, date_trunc('milliseconds', clock_timestamp())) RETURNING created_at`,
+		pgx.NamedArgs{
+			"id": e.ID, "merchant": e.MerchantID, "mode": e.Mode, "url": e.URL,
+			"events": storedEvents(e.Events), "description": e.Description, "status": e.Status,
+			"session": sessionID, "key": keyID, "sealed": sealed,
+		}).Scan(&e.CreatedAt)
 }
 
 const (

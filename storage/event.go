@@ -51,8 +51,11 @@ func publish(ctx context.Context, tx pgx.Tx, p publication) ([]webhook.Dispatch,
 	_, err = tx.Exec(ctx, `
 		INSERT INTO event (id, merchant_id, mode, type, subject_id, session_id, created_at, body,
 			generation)
-		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8, $9)`,
-		id, p.MerchantID, p.Mode, p.Type, p.SubjectID, p.SessionID, p.At, body, max(1, p.Generation))
+		VALUES (@id, @merchant, @mode, @type, @subject, nullif(@session, ''), @at, @body, @generation)`,
+		pgx.NamedArgs{
+			"id": id, "merchant": p.MerchantID, "mode": p.Mode, "type": p.Type, "subject": p.SubjectID,
+			"session": p.SessionID, "at": p.At, "body": body, "generation": max(1, p.Generation),
+		})
 	if err != nil {
 		return nil, err
 	}

@@ -66,14 +66,20 @@ func (s *Store) CreateSession(
 			INSERT INTO checkout_session (id, merchant_id, mode, amount, currency, payout_currency,
 				status, metadata, customer_email, redirect_url, webhook_url, signing_endpoint_id,
 				order_id, max_attempts, cancel_url, description, locale, line_items, created_at, expires_at)
-			SELECT $1, $2, $3, $4, $5, $6, 'pending', $7, $8, $9, $10, $11, $12, $13, $15, $16, $17, $18,
-				now, now + $14
+			SELECT @id, @merchant, @mode, @amount, @currency, @payout_currency,
+				'pending', @metadata, @customer_email, @redirect_url, @webhook_url, @signing_endpoint,
+				@order_id, @max_attempts, @cancel_url, @description, @locale, @line_items, now, now + @lifetime
 			FROM clock
-			RETURNING status, created_at, expires_at`,
-			session.ID, session.MerchantID, session.Mode, session.Amount, session.Currency,
-			session.PayoutCurrency, session.Metadata, session.CustomerEmail, session.RedirectURL,
-			session.WebhookURL, session.SigningEndpoint, session.OrderID, session.MaxAttempts,
-			n.Lifetime, session.CancelURL, session.Description, session.Locale, session.LineItems,
+			RETURNING status, created_at, expires_at`, pgx.NamedArgs{
+			"id": session.ID, "merchant": session.MerchantID, "mode": session.Mode,
+			"amount": session.Amount, "currency": session.Currency, "payout_currency": session.PayoutCurrency,
+			"metadata": session.Metadata, "customer_email": session.CustomerEmail,
+			"redirect_url": session.RedirectURL, "webhook_url": session.WebhookURL,
+			"signing_endpoint": session.SigningEndpoint, "order_id": session.OrderID,
+			"max_attempts": session.MaxAttempts, "cancel_url": session.CancelURL,
+			"description": session.Description, "locale": session.Locale, "line_items": session.LineItems,
+			"lifetime": n.Lifetime,
+		},
 		).Scan(&session.Status, &session.CreatedAt, &session.ExpiresAt)
 		if err != nil {
 			return err
