@@ -98,13 +98,43 @@ func names(column string) string {
 	return `strpos(replace(replace(lower(coalesce(` + column + `, '')), '%40', '@'), '%2b', '+'), $4) > 0`
 }
 
+// personalColumn is a column of a session in which a merchant may write an address.
+type personalColumn struct {
+	name   string
+	text   string // SQL of its text
+	erased string // SQL of what takes the place of a value with the address
+}
+
+// personalColumns lists them, apart from metadata, of which the order id stays.
+var personalColumns = []personalColumn{
+	{"order_id", "s.order_id", "NULL"},
+	{"redirect_url", "s.redirect_url", "NULL"},
+	{"cancel_url", "s.cancel_url", "NULL"},
+	{"description", "s.description", "NULL"},
+	{"line_items", "s.line_items::jsonb::text", "NULL"},
+	{"webhook_url", "s.webhook_url", "'" + erasedURL + "'"},
+}
+
+func (c personalColumn) named() string { return names(c.text) }
+
+func (c personalColumn) set() string {
+	return c.name + " = CASE WHEN " + names(c.text) + " THEN " + c.erased + " ELSE s." + c.name + " END"
+}
+
+func eachPersonal(separator string, sql func(personalColumn) string) string {
+	var all []string
+	for _, c := range personalColumns {
+		all = append(all, sql(c))
+	}
+	return strings.Join(all, separator)
+}
+
 // findCustomer pages through the sessions of one merchant and mode. No index knows what merchants write
 // into metadata and URLs, so it looks at every session.
 var findCustomer = `
 	SELECT s.id, s.customer_email IS NOT NULL AND lower(s.customer_email) = $4
 		OR EXISTS (SELECT FROM transaction t WHERE t.session_id = s.id AND lower(t.customer_email) = $4)
-		OR ` + names("s.metadata::jsonb::text") + ` OR ` + names("s.redirect_url") + ` OR ` + names("s.webhook_url") + `
-		OR ` + names("s.cancel_url") + ` OR ` + names("s.description") + ` OR ` + names("s.line_items::jsonb::text") + `
+		OR ` + names("s.metadata::jsonb::text") + ` OR ` + eachPersonal(" OR ", personalColumn.named) + `
 	FROM checkout_session s WHERE s.merchant_id = $1 AND s.mode = $2 AND s.id > $3 ORDER BY s.id LIMIT $5`
 
 func (e *eraser) eraseSessions(ctx context.Context, owner checkout.Owner) error {
@@ -249,12 +279,7 @@ var erasures = []struct {
 			AND p.url_digest = sha256(convert_to(i->>'image_url', 'UTF8')) AND ` + names("s.line_items::jsonb::text") + ``, 4},
 	{"checkout_session", `
 		UPDATE checkout_session s SET customer_email = NULL, metadata = $5,
-			order_id = CASE WHEN ` + names("s.order_id") + ` THEN NULL ELSE s.order_id END,
-			redirect_url = CASE WHEN ` + names("s.redirect_url") + ` THEN NULL ELSE s.redirect_url END,
-			cancel_url = CASE WHEN ` + names("s.cancel_url") + ` THEN NULL ELSE s.cancel_url END,
-			description = CASE WHEN ` + names("s.description") + ` THEN NULL ELSE s.description END,
-			line_items = CASE WHEN ` + names("s.line_items::jsonb::text") + ` THEN NULL ELSE s.line_items END,
-			webhook_url = CASE WHEN ` + names("s.webhook_url") + ` THEN '` + erasedURL + `' ELSE s.webhook_url END
+			` + eachPersonal(", ", personalColumn.set) + `
 		WHERE s.id = $1 AND s.merchant_id = $2 AND s.mode = $3`, 5},
 }
 
