@@ -61,7 +61,9 @@ var mayImport = map[string][]string{
 	"api/failure":         {"api/limit", "workflows/runs", "storage", "storage/pg", leaves[0], leaves[1]},
 	"api":                 {"api/action", "api/failure", "api/health", "api/limit", "api/web", "workflows/runs", "storage", "storage/pg", leaves[0], leaves[1]},
 	"api/hosted":          {"api/failure", "api/limit", "api/web", contract, "workflows/runs", "storage", leaves[0], leaves[1]},
-	"api/dashboard":       {"api/action", "api/failure", "api/limit", "api/passhash", "api/web", "workflows/address", "workflows/runs", "storage", "storage/pg", leaves[0], leaves[1]},
+	"api/dashboard":       {"api/action", "api/dashboard/face", "api/dashboard/login", "api/failure", "api/limit", "api/web", "workflows/address", "workflows/runs", "storage", "storage/pg", leaves[0], leaves[1]},
+	"api/dashboard/face":  {"api/action", "storage", "storage/pg", leaves[0]},
+	"api/dashboard/login": {"api/action", "api/dashboard/face", "api/failure", "api/limit", "api/passhash", "api/web", "storage", leaves[0]},
 	"activities/stripe":   {leaves[0]},
 
 	"activities/ethereum": {"workflows/address", leaves[0]},

@@ -1,9 +1,6 @@
 package dashboard
 
 import (
-	"fmt"
-	"time"
-
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -24,15 +21,4 @@ func why(a webhook.Attempt) string {
 		return "The answer was not 2xx."
 	}
 	return failureSentences[a.ErrorKind]
-}
-
-// took formats a duration for people.
-func took(d time.Duration) string {
-	if d < time.Millisecond {
-		return "under 1 ms"
-	}
-	if d < time.Second {
-		return fmt.Sprintf("%d ms", d.Milliseconds())
-	}
-	return fmt.Sprintf("%.1f s", d.Seconds())
 }

@@ -3,12 +3,13 @@ package dashboard
 import (
 	"net/http"
 
+	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
 // exportAudit serves GET /{mode}/audit.csv: the entries of the page of the audit log, all of them.
-func (s *server) exportAudit(v visit, w http.ResponseWriter) error {
+func (s *server) exportAudit(v face.Visit, w http.ResponseWriter) error {
 	return export[checkout.AuditEntry]{
 		name: "audit",
 		head: []string{"id", "at", "mode", "who", "from", "action", "subject", "detail"},

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 
+	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
@@ -39,7 +41,7 @@ func (p settingsPage) Contacts() (all []contactField) {
 }
 
 // readBrand reads the color and the logo of the hosted page.
-func (s *server) readBrand(v visit, p *settingsPage) (err error) {
+func (s *server) readBrand(v face.Visit, p *settingsPage) (err error) {
 	if p.Brand, err = s.Store.Brand(v.Context(), v.MerchantID()); err != nil {
 		return err
 	}
@@ -56,15 +58,15 @@ func (s *server) readBrand(v visit, p *settingsPage) (err error) {
 	return err
 }
 
-var brandChanged = notice("brand_changed", "The hosted page was changed.")
+var brandChanged = face.Notice("brand_changed", "The hosted page was changed.")
 
 // changeBrand serves POST /{mode}/settings/brand. It changes the color and the logo of the hosted
 // page.
-func (s *server) changeBrand(v visit) (answer, error) {
+func (s *server) changeBrand(v face.Visit) (face.Answer, error) {
 	change, detail, err := brandChange(v)
 	if err == nil && detail != "" {
 		err = s.Store.SetBrand(
-			v.Context(), v.MerchantID(), change, v.auditBoth("brand.changed", v.MerchantID(), detail),
+			v.Context(), v.MerchantID(), change, v.AuditBoth("brand.changed", v.MerchantID(), detail),
 		)
 	}
 	conflict, faster := errors.AsType[*storage.ChangedError](err)
@@ -79,34 +81,34 @@ func (s *server) changeBrand(v visit) (answer, error) {
 	case isContact:
 		return s.refuseBrand(v, wrong.Field, "This "+wrong.Error()+".")
 	case err != nil:
-		return answer{}, err
+		return face.Answer{}, err
 	case detail == "":
-		return goTo(v.Path("/settings"), nothingChanged)
+		return face.GoTo(v.Path("/settings"), face.NothingChanged)
 	}
-	return goTo(v.Path("/settings"), brandChanged)
+	return face.GoTo(v.Path("/settings"), brandChanged)
 }
 
 // refuseBrand shows the settings with a field's fault.
-func (s *server) refuseBrand(v visit, field, fault string) (answer, error) {
+func (s *server) refuseBrand(v face.Visit, field, fault string) (face.Answer, error) {
 	p, err := s.settingsPage(v)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	p.Faults[field] = fault
 	p.Brand.Contact = contactIn(v, "")
-	return refuse("settings", "Settings", p)
+	return face.Refuse("settings", "Settings", p)
 }
 
 // brandConflict shows the stored brand after another person has changed it first.
-func (s *server) brandConflict(v visit, conflict *storage.ChangedError) (answer, error) {
+func (s *server) brandConflict(v face.Visit, conflict *storage.ChangedError) (face.Answer, error) {
 	p, err := s.settingsPage(v)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	for _, field := range conflict.Fields {
 		p.Faults[field] = "Somebody else has changed this meanwhile: here is what it is now. Nothing was changed."
 	}
-	return answer{status: http.StatusConflict, page: "settings", title: "Settings", data: p}, nil
+	return face.Answer{Status: http.StatusConflict, Page: "settings", Title: "Settings", Data: p}, nil
 }
 
 // logosWaiting is how many logos may wait for decoding.
@@ -121,8 +123,8 @@ var (
 
 // brandChange reads the difference between the form and the values that it was shown with. detail
 // describes the difference, "" for none. Without a chosen file the logo stays. Errors:
-// limit.ErrBusy, errOtherMerchant, storage.ErrLogo and storage.ErrLogoLarge.
-func brandChange(v visit) (change storage.BrandChange, detail string, err error) {
+// limit.ErrBusy, login.ErrOtherMerchant, storage.ErrLogo and storage.ErrLogoLarge.
+func brandChange(v face.Visit) (change storage.BrandChange, detail string, err error) {
 	turn, err := decodingOf.Enter(v.Context(), v.MerchantID())
 	if err != nil {
 		return change, "", err
@@ -132,7 +134,7 @@ func brandChange(v visit) (change storage.BrandChange, detail string, err error)
 	if err := v.ParseMultipartForm(maxUpload); err != nil && !errors.Is(err, http.ErrNotMultipart) {
 		return change, "", storage.ErrLogoLarge // the form's other fields are unknown
 	}
-	if err := v.checkMembership(); err != nil {
+	if err := login.CheckMembership(v); err != nil {
 		return change, "", err
 	}
 
@@ -191,7 +193,7 @@ func brandChange(v visit) (change storage.BrandChange, detail string, err error)
 }
 
 // contactIn reads the links of the page's footer from the fields whose names begin with prefix.
-func contactIn(v visit, prefix string) (c storage.Contact) {
+func contactIn(v face.Visit, prefix string) (c storage.Contact) {
 	for _, name := range storage.ContactFields {
 		*c.Field(name) = strings.TrimSpace(v.PostFormValue(prefix + name))
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/workflows/runs"
 
 	"github.com/gorilla/mux"
@@ -158,7 +159,7 @@ type page struct {
 func (p page) to() string {
 	to := p.header.Get("Location")
 	for _, line := range p.header.Values("Set-Cookie") {
-		if cookie, err := http.ParseSetCookie(line); err == nil && cookie.Name == noticeCookie && cookie.Value != "" {
+		if cookie, err := http.ParseSetCookie(line); err == nil && cookie.Name == "notice" && cookie.Value != "" {
 			to += " " + cookie.Value
 		}
 	}
@@ -224,7 +225,7 @@ func (d *desk) newMember(merchant, email string, role checkout.Role) checkout.Me
 	m := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: merchant, Email: email, Role: role}
 	token, err := d.store.Invite(d.t.Context(), m, "test")
 	require.NoError(d.t, err)
-	m, err = Accept(d.t.Context(), &d.store.Accounts, token, password)
+	m, err = login.Accept(d.t.Context(), &d.store.Accounts, token, password, "")
 	require.NoError(d.t, err)
 	return m
 }
@@ -270,8 +271,7 @@ type route struct{ method, path string }
 // routesOf are all routes of a method, with ids that nothing has.
 func routesOf(t *testing.T, method string) (all []route) {
 	t.Helper()
-	s := &server{router: mux.NewRouter()}
-	s.routes()
+	s := newServer(Config{URL: "http://dashboard.example"})
 	require.NoError(t, s.router.Walk(func(r *mux.Route, _ *mux.Router, _ []*mux.Route) error {
 		path, err := r.GetPathTemplate()
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
@@ -136,23 +137,23 @@ func (f *deliveryForm) id(text, what, prefix string) {
 }
 
 // listDeliveries serves GET /{mode}/deliveries, newest first.
-func (s *server) listDeliveries(v visit) (answer, error) {
+func (s *server) listDeliveries(v face.Visit) (face.Answer, error) {
 	var p deliveriesPage
 	q := v.URL.Query()
 	filter, page := p.Filter.read(q)
-	page.Limit, page.Before = pageSize+1, v.before(checkout.PrefixDelivery)
+	page.Limit, page.Before = pageSize+1, before(v, checkout.PrefixDelivery)
 
 	var err error
 	if p.Webhooks, err = s.endpoints(v); err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	if p.Filter.Fault != "" {
-		return refuse("deliveries", "Deliveries", p)
+		return face.Refuse("deliveries", "Deliveries", p)
 	}
 
 	rows, err := s.deliveryRows(v, filter, page)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 
 	var next string
@@ -164,21 +165,21 @@ func (s *server) listDeliveries(v visit) (answer, error) {
 	}
 
 	version := p.version()
-	if v.has(version) {
+	if shows(v, version) {
 		return unchanged("deliveries", p)
 	}
 	p.Reload = p.address(v, "version", version)
-	return show("deliveries", "Deliveries", p)
+	return face.Show("deliveries", "Deliveries", p)
 }
 
-// has reports whether an open page asks for its own update and shows version already.
-func (v visit) has(version string) bool {
+// shows reports whether an open page asks for its own update and shows version already.
+func shows(v face.Visit, version string) bool {
 	return v.Header.Get("HX-Request") != "" && v.URL.Query().Get("version") == version
 }
 
 // unchanged answers an update request of a page that has not changed. htmx then changes nothing.
-func unchanged(page string, data any) (answer, error) {
-	return answer{status: http.StatusNoContent, page: page, data: data}, nil
+func unchanged(page string, data any) (face.Answer, error) {
+	return face.Answer{Status: http.StatusNoContent, Page: page, Data: data}, nil
 }
 
 // version identifies everything that the rows show. It changes when a row changes.
@@ -191,7 +192,7 @@ func (p deliveriesPage) version() string {
 }
 
 // link fills in the addresses. Only the first page is live, because new deliveries appear there.
-func (p *deliveriesPage) link(v visit, next string, later, live bool) {
+func (p *deliveriesPage) link(v face.Visit, next string, later, live bool) {
 	if next != "" {
 		p.Older = p.address(v, "before", next)
 	}
@@ -204,7 +205,7 @@ func (p *deliveriesPage) link(v visit, next string, later, live bool) {
 
 // address returns the address of a page of the log with the same filter. more alternates names and
 // values of further parameters.
-func (p deliveriesPage) address(v visit, more ...string) string {
+func (p deliveriesPage) address(v face.Visit, more ...string) string {
 	q := p.Filter.query()
 	for pair := range slices.Chunk(more, 2) {
 		q.Set(pair[0], pair[1])
@@ -212,7 +213,7 @@ func (p deliveriesPage) address(v visit, more ...string) string {
 	return addressWith(v.Path("/deliveries"), q)
 }
 
-func (s *server) deliveryRows(v visit, f storage.DeliveryFilter, page pg.Page) ([]deliveryRow, error) {
+func (s *server) deliveryRows(v face.Visit, f storage.DeliveryFilter, page pg.Page) ([]deliveryRow, error) {
 	deliveries, err := s.Store.Deliveries(v.Context(), v.Owner(), f, page)
 	if err != nil {
 		return nil, err

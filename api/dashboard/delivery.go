@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"example.com/checkout/api/action"
+	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -42,19 +43,19 @@ type header struct{ Name, Value string }
 // maxResponse is how many bytes of an answer's body are kept. Source: api/decisions.md, "success".
 const maxResponse = 16 << 10
 
-func deliveryRef(v visit) checkout.Ref {
+func deliveryRef(v face.Visit) checkout.Ref {
 	return v.Owner().Ref(v.ID())
 }
 
 // showDelivery serves GET /{mode}/deliveries/{id}.
-func (s *server) showDelivery(v visit) (answer, error) {
+func (s *server) showDelivery(v face.Visit) (face.Answer, error) {
 	d, err := s.Store.Delivery(v.Context(), deliveryRef(v))
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	event, err := s.Store.Event(v.Context(), v.Owner().Ref(d.EventID))
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	p := deliveryPage{
 		Runs:     byRun(d.Attempts),
@@ -70,16 +71,16 @@ func (s *server) showDelivery(v visit) (answer, error) {
 	p.Headers = headers(d, max(1, p.Last.Number))
 	p.Body = indented(event.Body)
 	if p.Registration, err = s.registration(v, d); err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
-	if v.has(p.Version()) {
+	if shows(v, p.Version()) {
 		return unchanged("delivery", p)
 	}
-	return show("delivery", "Delivery", p)
+	return face.Show("delivery", "Delivery", p)
 }
 
 // registration returns the registration of a delivery, nil when there is none.
-func (s *server) registration(v visit, d webhook.Delivery) (*webhook.Endpoint, error) {
+func (s *server) registration(v face.Visit, d webhook.Delivery) (*webhook.Endpoint, error) {
 	e, err := s.Store.Endpoint(v.Context(), v.Owner().Ref(d.EndpointID))
 	if errors.Is(err, checkout.ErrNotFound) {
 		return nil, nil
@@ -126,41 +127,41 @@ func indented(body []byte) string {
 }
 
 var (
-	deliveryRetried = notice("delivery_retried", "The next attempt is being made now.")
-	deliveryHeld    = notice(
+	deliveryRetried = face.Notice("delivery_retried", "The next attempt is being made now.")
+	deliveryHeld    = face.Notice(
 		"delivery_held", "The delivery is on hold. No attempt is made or used up until you resume it.",
 	)
-	deliveryResumed  = notice("delivery_resumed", "The delivery goes on.")
-	deliveryReplayed = notice(
+	deliveryResumed  = face.Notice("delivery_resumed", "The delivery goes on.")
+	deliveryReplayed = face.Notice(
 		"delivery_replayed",
 		"The event is being sent again: the same bytes, a fresh signature, as many attempts as a new delivery.",
 	)
 )
 
-func (s *server) retryDelivery(v visit) (answer, error) {
+func (s *server) retryDelivery(v face.Visit) (face.Answer, error) {
 	return s.steer(v, s.webhooks().RetryDelivery, "delivery.retried", deliveryRetried)
 }
 
-func (s *server) holdDelivery(v visit) (answer, error) {
+func (s *server) holdDelivery(v face.Visit) (face.Answer, error) {
 	return s.steer(v, s.webhooks().HoldDelivery, "delivery.held", deliveryHeld)
 }
 
-func (s *server) resumeDelivery(v visit) (answer, error) {
+func (s *server) resumeDelivery(v face.Visit) (face.Answer, error) {
 	return s.steer(v, s.webhooks().ResumeDelivery, "delivery.resumed", deliveryResumed)
 }
 
-func (s *server) replayDelivery(v visit) (answer, error) {
+func (s *server) replayDelivery(v face.Visit) (face.Answer, error) {
 	return s.steer(v, s.webhooks().ReplayDelivery, "delivery.replay_requested", deliveryReplayed)
 }
 
 // steer applies do to the delivery in the path.
-func (s *server) steer(v visit, do action.Steering, what, notice string) (answer, error) {
+func (s *server) steer(v face.Visit, do action.Steering, what, notice string) (face.Answer, error) {
 	d, err := s.Store.Delivery(v.Context(), deliveryRef(v))
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
-	if _, err := do(v.Context(), deliveryRef(v), v.audit(what, d.ID, action.DeliveryDetail(d))); err != nil {
-		return answer{}, err
+	if _, err := do(v.Context(), deliveryRef(v), v.Audit(what, d.ID, action.DeliveryDetail(d))); err != nil {
+		return face.Answer{}, err
 	}
-	return goTo(v.Path("/deliveries/"+d.ID), notice)
+	return face.GoTo(v.Path("/deliveries/"+d.ID), notice)
 }

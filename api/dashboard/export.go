@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/api/failure"
 	"example.com/checkout/api/web"
 	"example.com/checkout/storage/pg"
@@ -30,11 +32,11 @@ type export[T any] struct {
 
 // exported serves a download for members of every role: it has what the pages show to all of them. h
 // writes the answer. Downloads count as streams, of which a person has few at once.
-func (s *server) exported(h func(v visit, w http.ResponseWriter) error) web.Handler {
+func (s *server) exported(h func(v face.Visit, w http.ResponseWriter) error) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		v, err := s.visitor(r)
+		v, err := s.login.Visitor(r)
 		if errors.Is(err, checkout.ErrNotFound) {
-			askToSignIn(w, r)
+			login.AskToSignIn(w, r)
 			return nil
 		}
 		if err != nil {
@@ -51,7 +53,7 @@ func (s *server) exported(h func(v visit, w http.ResponseWriter) error) web.Hand
 
 // write writes the whole list, page by page. After an error the download is cut, so that browsers report
 // it.
-func (e export[T]) write(v visit, w http.ResponseWriter) error {
+func (e export[T]) write(v face.Visit, w http.ResponseWriter) error {
 	page := e.page
 	page.Before, page.Limit = "", exportPage
 	rows, err := e.read(page)
@@ -99,7 +101,7 @@ func asText(cell string) string {
 }
 
 // exportSessions serves GET /{mode}/sessions.csv with the filters of the list.
-func (s *server) exportSessions(v visit, w http.ResponseWriter) error {
+func (s *server) exportSessions(v face.Visit, w http.ResponseWriter) error {
 	form, page := readSessionForm(v.URL.Query()), pg.Page{}
 	if form.bound(&page) != "" {
 		return failure.Invalid
@@ -140,7 +142,7 @@ func sessionCells(s checkout.Session) []string {
 }
 
 // exportPayouts serves GET /{mode}/payouts.csv with the filters of the list.
-func (s *server) exportPayouts(v visit, w http.ResponseWriter) error {
+func (s *server) exportPayouts(v face.Visit, w http.ResponseWriter) error {
 	form, page := readPayoutForm(v.URL.Query()), pg.Page{}
 	if form.bound(&page) != "" {
 		return failure.Invalid
@@ -169,7 +171,7 @@ func payoutCells(p checkout.Payout) []string {
 }
 
 // exportDeliveries serves GET /{mode}/deliveries.csv with the filters of the log.
-func (s *server) exportDeliveries(v visit, w http.ResponseWriter) error {
+func (s *server) exportDeliveries(v face.Visit, w http.ResponseWriter) error {
 	var form deliveryForm
 	filter, page := form.read(v.URL.Query())
 	if form.Fault != "" {

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/api/failure"
 	"example.com/checkout/api/web"
 	"example.com/checkout/workflows/checkout"
@@ -25,6 +27,11 @@ type problemPage struct {
 
 // unread is the text for a page that PostgreSQL or Temporal could not give. Nothing was asked to be done.
 var unread = problem{"Not available now", "This page cannot be shown now. Try again in a moment."}
+
+// noInvitation is the text for an invitation's link that is worth nothing any more.
+var noInvitation = problem{
+	"The invitation is not valid", "It was used, or it has run out. Ask an owner for another.",
+}
 
 // problems are the texts for each kind of error.
 var problems = map[failure.Kind]problem{
@@ -53,7 +60,10 @@ var conflicts = []struct {
 	err  error
 	text string
 }{
-	{errOtherMerchant, "Another merchant was opened in this browser meanwhile. Nothing was done. Open the page again."},
+	{
+		login.ErrOtherMerchant,
+		"Another merchant was opened in this browser meanwhile. Nothing was done. Open the page again.",
+	},
 	{checkout.ErrNotPending, "The session has ended meanwhile."},
 	{checkout.ErrPaymentInFlight, "A payment of the session is being decided. Look again in a moment."},
 	{webhook.ErrDeliveryInProgress, "An attempt is under way, or the delivery is still waiting for one."},
@@ -77,6 +87,9 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	kind := failure.KindOf(err)
 	p := problems[kind]
+	if errors.Is(err, login.ErrInvitation) {
+		p = noInvitation
+	}
 	reads := r.Method == http.MethodGet
 	if reads && kind == failure.Unavailable {
 		p = unread
@@ -98,21 +111,21 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 // renderProblem renders a problem, with the navigation when the visitor is signed in. It does not
 // look up the visitor of a request that was refused at the entrance.
 func (s *server) renderProblem(w http.ResponseWriter, r *http.Request, kind failure.Kind, a problemPage) {
-	v := visit{Request: r, Mode: checkout.ModeTest}
+	v := face.Visit{Request: r, Mode: checkout.ModeTest}
 	switch kind {
 	case failure.RateLimited, failure.MethodNotAllowed:
 	default:
-		if known, err := s.visitor(r); err == nil {
+		if known, err := s.login.Visitor(r); err == nil {
 			v = known
 		}
 	}
-	s.render(w, r, kind.Status(), "problem", s.view(v, a.Title, a))
+	s.face.Render(w, v, kind.Status(), "problem", a.Title, a)
 }
 
 // failing answers every request with the page for a kind. It does not look up the visitor.
 func (s *server) failing(kind failure.Kind) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a := problemPage{problem: problems[kind]}
-		s.renderOpen(w, r, kind.Status(), "problem", a.Title, a)
+		s.face.Open(w, r, kind.Status(), "problem", a.Title, a)
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -59,7 +60,7 @@ var ranges = []struct {
 
 // showHome serves GET /{mode}/. The query chooses the charts: range is 24h or 30d, currency is that of the
 // paid amounts. Other values count as none.
-func (s *server) showHome(v visit) (answer, error) {
+func (s *server) showHome(v face.Visit) (face.Answer, error) {
 	now := time.Now().UTC()
 	q := v.URL.Query()
 	of := ranges[0]
@@ -70,7 +71,7 @@ func (s *server) showHome(v visit) (answer, error) {
 	}
 	sum, err := s.Store.Summary(v.Context(), v.Owner(), of.span, now)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	p := homePage{
 		Summary: sum, Title: of.title, Each: of.each, Layout: of.layout, At: now,
@@ -94,7 +95,7 @@ func (s *server) showHome(v visit) (answer, error) {
 			}),
 		})
 	}
-	return show("home", "Home", p)
+	return face.Show("home", "Home", p)
 }
 
 // chooseCurrency chooses the currency of the chart: the wanted one, else the first that was paid.
@@ -115,7 +116,7 @@ func (p *homePage) chooseCurrency(wanted checkout.Currency) {
 }
 
 // link fills in the addresses of the page with other charts.
-func (p *homePage) link(v visit, span storage.Span) {
+func (p *homePage) link(v face.Visit, span storage.Span) {
 	address := func(span storage.Span, c checkout.Currency) string {
 		return addressOf(v.Path("/"), map[string]string{"range": string(span), "currency": string(c)})
 	}
@@ -166,4 +167,17 @@ func (p homePage) SuccessRate() string {
 // has ended.
 func (p homePage) FirstRate() string {
 	return percentage(p.Deliveries.FirstArrived, p.Deliveries.First-p.Deliveries.FirstArrived)
+}
+
+// showRoot serves GET /. It leads to live mode when the merchant has live sessions, or is set up for them
+// and has no test sessions either; else to test mode.
+func (s *server) showRoot(v face.Visit) (face.Answer, error) {
+	works, err := s.Store.WorksLive(v.Context(), v.MerchantID())
+	if err != nil {
+		return face.Answer{}, err
+	}
+	if works {
+		return face.GoTo("/live/", "")
+	}
+	return face.GoTo("/test/", "")
 }

@@ -8,6 +8,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -52,7 +54,7 @@ type keyForm struct {
 // Has reports whether a scope is chosen.
 func (f keyForm) Has(scope string) bool { return slices.Contains(f.Scopes, scope) }
 
-func (s *server) listKeys(v visit) (answer, error) {
+func (s *server) listKeys(v face.Visit) (face.Answer, error) {
 	q := v.URL.Query()
 	f := keyForm{Label: q.Get("label"), Access: q.Get("access"), Scopes: q["scope"]}
 	if !slices.Contains([]string{checkout.ScopeRead, accessSome}, f.Access) {
@@ -63,52 +65,52 @@ func (s *server) listKeys(v visit) (answer, error) {
 
 // keysPage shows the keys and the result of the last action. It hides live keys from visitors who
 // may not manage them.
-func (s *server) keysPage(v visit, p keysPage) (answer, error) {
+func (s *server) keysPage(v face.Visit, p keysPage) (face.Answer, error) {
 	p.Hidden = v.Mode.Live() && !v.May(checkout.RoleDeveloper)
 	if !p.Hidden {
 		keys, err := s.Store.APIKeys(v.Context(), v.MerchantID())
 		if err != nil {
-			return answer{}, err
+			return face.Answer{}, err
 		}
 		p.Groups = groupKeys(keys, v.Mode, time.Now())
 	}
 	if p.Fault != "" {
-		return refuse("keys", "API keys", p)
+		return face.Refuse("keys", "API keys", p)
 	}
-	return show("keys", "API keys", p)
+	return face.Show("keys", "API keys", p)
 }
 
 // accessSome is the form's choice of single scopes.
 const accessSome = "some"
 
 // createKey serves POST /{mode}/keys.
-func (s *server) createKey(v visit) (answer, error) {
+func (s *server) createKey(v face.Visit) (face.Answer, error) {
 	form, k, fault := readKeyForm(v)
 	if fault != "" {
 		return s.keysPage(v, keysPage{Fault: fault, Form: form})
 	}
 	if v.Mode.Live() {
-		page, err := s.unconfirmed(v, confirmPage{
+		page, err := s.login.Unconfirmed(v, login.ConfirmPage{
 			Text:   "The live key “" + k.Label + "” will charge real cards. It may " + scopeWords(k.Scopes) + ".",
 			Button: "Make the live key", Back: v.Path("/keys"), Grave: true,
 		})
 		if page != nil || err != nil {
-			return orNone(page), err
+			return face.OrNone(page), err
 		}
 	}
 	secret := checkout.NewAPIKey(k.Mode)
-	note := v.audit(
+	note := v.Audit(
 		"api_key.created", k.ID,
 		"“"+k.Label+"”, ends in "+secret[len(secret)-4:]+", may "+scopeWords(k.Scopes),
 	)
 	page := func(id string) string { return v.Path("/keys/" + id + "/secret") }
-	return s.made(
-		v, k.ID, secret, page,
+	return face.Made(
+		s.Store, v, k.ID, secret, page,
 		func() error { return s.Store.CreateAPIKey(v.Context(), k, secret, note) },
 	)
 }
 
-func readKeyForm(v visit) (form keyForm, k checkout.APIKey, fault string) {
+func readKeyForm(v face.Visit) (form keyForm, k checkout.APIKey, fault string) {
 	form = keyForm{
 		Label:  strings.TrimSpace(v.PostFormValue("label")),
 		Access: v.PostFormValue("access"),
@@ -153,15 +155,15 @@ func readKeyForm(v visit) (form keyForm, k checkout.APIKey, fault string) {
 	return form, k, ""
 }
 
-var keyRevoked = notice("key_revoked", "The key is revoked. The very next request with it is refused.")
+var keyRevoked = face.Notice("key_revoked", "The key is revoked. The very next request with it is refused.")
 
 // revokeKey serves POST /{mode}/keys/{id}/revoke.
-func (s *server) revokeKey(v visit) (answer, error) {
-	err := s.Store.RevokeAPIKey(v.Context(), v.Owner().Ref(v.ID()), v.audit("api_key.revoked", v.ID(), "valid → revoked"))
+func (s *server) revokeKey(v face.Visit) (face.Answer, error) {
+	err := s.Store.RevokeAPIKey(v.Context(), v.Owner().Ref(v.ID()), v.Audit("api_key.revoked", v.ID(), "valid → revoked"))
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
-	return goTo(v.Path("/keys"), keyRevoked)
+	return face.GoTo(v.Path("/keys"), keyRevoked)
 }
 
 // groupKeys groups a mode's keys by label. keys are newest first, and stay so in a group.
@@ -262,7 +264,7 @@ func (keysPage) Choices() []pair {
 }
 
 // Replace returns the address of the form for a new key with the label and scopes of k.
-func (keysPage) Replace(v view, k checkout.APIKey) string {
+func (keysPage) Replace(v face.View, k checkout.APIKey) string {
 	q := url.Values{"label": {k.Label}, "access": {accessSome}}
 	if len(k.Scopes) == 1 && (k.Scopes[0] == checkout.ScopeFull || k.Scopes[0] == checkout.ScopeRead) {
 		q.Set("access", k.Scopes[0])
@@ -270,4 +272,20 @@ func (keysPage) Replace(v view, k checkout.APIKey) string {
 		q["scope"] = k.Scopes
 	}
 	return v.Path("/keys?") + q.Encode() + "#create"
+}
+
+// showKeySecret serves GET /{mode}/keys/{id}/secret.
+func (s *server) showKeySecret(v face.Visit) (face.Answer, error) {
+	k, err := s.Store.APIKey(v.Context(), v.ID())
+	if err == nil && (k.MerchantID != v.MerchantID() || k.Mode != v.Mode) {
+		err = checkout.ErrNotFound
+	}
+	if err != nil {
+		return face.Answer{}, err
+	}
+	secret, err := s.Store.TakeReveal(v.Context(), v.Reveal(k.ID))
+	if err != nil {
+		return face.Gone(err, v.Path("/keys"))
+	}
+	return s.keysPage(v, keysPage{Secret: secret, New: k, Form: keyForm{Access: checkout.ScopeFull}})
 }

@@ -1,8 +1,11 @@
 package dashboard
 
 import (
+	"net/http"
+
 	"golang.org/x/sync/semaphore"
 
+	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 )
@@ -20,3 +23,21 @@ const bucketsOfAddress = "dashboard"
 // could take all connections to PostgreSQL only by being counted. Other merchants' requests need
 // these connections.
 var entrance = semaphore.NewWeighted(2)
+
+// Most bytes of a form, without and with a file.
+const (
+	maxForm   = 64 << 10
+	maxUpload = 1<<20 + maxForm
+)
+
+// bounded limits the size of a request's body.
+func bounded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		most := int64(maxForm)
+		if login.Upload(r) {
+			most = maxUpload
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, most)
+		next.ServeHTTP(w, r)
+	})
+}

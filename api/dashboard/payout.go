@@ -3,23 +3,24 @@ package dashboard
 import (
 	"errors"
 
+	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/workflows/checkout"
 )
 
-var payoutRetried = notice("payout_retried", "The payout is sent again, to your present payout address.")
+var payoutRetried = face.Notice("payout_retried", "The payout is sent again, to your present payout address.")
 
 // retryPayout serves POST /{mode}/sessions/{id}/retry_payout.
-func (s *server) retryPayout(v visit) (answer, error) {
+func (s *server) retryPayout(v face.Visit) (face.Answer, error) {
 	session, err := s.Store.Session(v.Context(), v.Owner().Ref(v.ID()))
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	p := session.Payout
 	if p == nil {
-		return answer{}, checkout.ErrNotFound
+		return face.Answer{}, checkout.ErrNotFound
 	}
 
-	entry := v.audit(checkout.PayoutRetried, p.ID, p.RetryDetail())
+	entry := v.Audit(checkout.PayoutRetried, p.ID, p.RetryDetail())
 	_, err = s.Workflows.RetryPayout(v.Context(), s.Store, p.Ref, entry, s.leftToReconcile)
 	reverted, isReverted := errors.AsType[*checkout.AddressRevertedError](err)
 	switch {
@@ -32,7 +33,7 @@ func (s *server) retryPayout(v visit) (answer, error) {
 	case errors.Is(err, checkout.ErrPaymentRefunded):
 		return s.sessionPage(v, "The payment is refunded to the customer, so its payout cannot be retried.")
 	case err != nil:
-		return answer{}, err
+		return face.Answer{}, err
 	}
-	return goTo(v.Path("/sessions/"+session.ID), payoutRetried)
+	return face.GoTo(v.Path("/sessions/"+session.ID), payoutRetried)
 }

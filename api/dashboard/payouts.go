@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
@@ -66,7 +67,7 @@ func (f payoutForm) filter() storage.PayoutFilter {
 }
 
 // address returns the address of the filtered list at path, from a cursor on.
-func (f payoutForm) address(v visit, path, before string) string {
+func (f payoutForm) address(v face.Visit, path, before string) string {
 	return addressOf(v.Path(path), map[string]string{
 		"status": string(f.Status), "currency": string(f.Currency), "from": f.From, "to": f.To, "before": before,
 	})
@@ -76,20 +77,20 @@ func (f payoutForm) address(v visit, path, before string) string {
 const maxSum = 100_000
 
 // listPayouts serves GET /{mode}/payouts, newest first.
-func (s *server) listPayouts(v visit) (answer, error) {
+func (s *server) listPayouts(v face.Visit) (face.Answer, error) {
 	p := payoutsPage{Form: readPayoutForm(v.URL.Query())}
-	page := pg.Page{Before: v.before(checkout.PrefixPayout), Limit: pageSize + 1}
+	page := pg.Page{Before: before(v, checkout.PrefixPayout), Limit: pageSize + 1}
 	if p.Fault = p.Form.bound(&page); p.Fault != "" {
-		return refuse("payouts", "Payouts", p)
+		return face.Refuse("payouts", "Payouts", p)
 	}
 	p.CSV = p.Form.address(v, "/payouts.csv", "")
 	found, err := s.Store.Payouts(v.Context(), v.Owner(), p.Form.filter(), page)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	shown, next := onePage(found, func(p checkout.Payout) string { return p.ID })
 	if p.Payouts, err = s.payoutRows(v, shown); err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	if next != "" {
 		p.Older = p.Form.address(v, "/payouts", next)
@@ -98,20 +99,20 @@ func (s *server) listPayouts(v visit) (answer, error) {
 		p.Newest = p.Form.address(v, "/payouts", "")
 	}
 	if len(shown) == 0 || p.Newest != "" { // older pages have the same sums
-		return show("payouts", "Payouts", p)
+		return face.Show("payouts", "Payouts", p)
 	}
 
 	page.Limit = maxSum
 	sums, complete, err := s.Store.SumPayouts(v.Context(), v.Owner(), p.Form.filter(), page)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	p.Sums, p.TooMany = sumsByStatus(sums), !complete
-	return show("payouts", "Payouts", p)
+	return face.Show("payouts", "Payouts", p)
 }
 
 // payoutRows adds to payouts what the list shows besides. It asks only for what some payout needs.
-func (s *server) payoutRows(v visit, payouts []checkout.Payout) ([]payoutRow, error) {
+func (s *server) payoutRows(v face.Visit, payouts []checkout.Payout) ([]payoutRow, error) {
 	var hashed []string
 	failed := false
 	for _, p := range payouts {

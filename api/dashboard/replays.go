@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"example.com/checkout/api/action"
+	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -45,7 +46,7 @@ type preview struct {
 const minute = "2006-01-02T15:04"
 
 // read returns the bulk replay that the form describes. It sets Fault when a value is wrong.
-func (f *replayForm) read(v visit, values url.Values, now time.Time) webhook.Replay {
+func (f *replayForm) read(v face.Visit, values url.Values, now time.Time) webhook.Replay {
 	*f = replayForm{
 		Since: strings.TrimSpace(values.Get("since")), Until: strings.TrimSpace(values.Get("until")),
 		Status: webhook.DeliveryStatus(values.Get("status")), Rate: strings.TrimSpace(values.Get("rate")),
@@ -82,10 +83,10 @@ func (f *replayForm) time(what, text string) time.Time {
 
 // showReplays serves GET /{mode}/webhooks/{id}/replay. When the query has the form, it counts the
 // deliveries to send again.
-func (s *server) showReplays(v visit) (answer, error) {
+func (s *server) showReplays(v face.Visit) (face.Answer, error) {
 	e, err := s.endpoint(v)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	now := time.Now().UTC()
 	p := replaysPage{Endpoint: e, Form: replayForm{
@@ -99,7 +100,7 @@ func (s *server) showReplays(v visit) (answer, error) {
 	r := p.Form.read(v, v.URL.Query(), now)
 	if p.Form.Fault == "" {
 		if r.Total, err = s.Store.PreviewReplay(v.Context(), r); err != nil {
-			return answer{}, err
+			return face.Answer{}, err
 		}
 		p.Preview = &preview{r, time.Duration(r.Total/r.Rate) * time.Second}
 	}
@@ -107,13 +108,13 @@ func (s *server) showReplays(v visit) (answer, error) {
 }
 
 // replaysPage shows a form and the earlier bulk replays.
-func (s *server) replaysPage(v visit, p replaysPage) (answer, error) {
+func (s *server) replaysPage(v face.Visit, p replaysPage) (face.Answer, error) {
 	replays, err := s.Store.Replays(
 		v.Context(), v.Owner(), p.ID,
-		pg.Page{Before: v.before(checkout.PrefixReplay), Limit: pageSize + 1},
+		pg.Page{Before: before(v, checkout.PrefixReplay), Limit: pageSize + 1},
 	)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	var next string
 	if p.Replays, next = onePage(replays, func(r webhook.Replay) string { return r.ID }); next != "" {
@@ -124,16 +125,16 @@ func (s *server) replaysPage(v visit, p replaysPage) (answer, error) {
 	if p.Form.Fault != "" {
 		status = http.StatusUnprocessableEntity
 	}
-	return answer{status: status, page: "replays", title: "Bulk replay", data: p}, nil
+	return face.Answer{Status: status, Page: "replays", Title: "Bulk replay", Data: p}, nil
 }
 
-var replayStarted = notice("replay_started", "The bulk replay has begun.")
+var replayStarted = face.Notice("replay_started", "The bulk replay has begun.")
 
 // startReplay serves POST /{mode}/webhooks/{id}/replay.
-func (s *server) startReplay(v visit) (answer, error) {
+func (s *server) startReplay(v face.Visit) (face.Answer, error) {
 	e, err := s.endpoint(v)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	p := replaysPage{Endpoint: e}
 	if err := v.ParseForm(); err != nil {
@@ -144,11 +145,11 @@ func (s *server) startReplay(v visit) (answer, error) {
 	if p.Form.Fault != "" {
 		return s.replaysPage(v, p)
 	}
-	if r, err = s.webhooks().StartReplay(v.Context(), r, v.audit("replay.started", r.ID,
+	if r, err = s.webhooks().StartReplay(v.Context(), r, v.Audit("replay.started", r.ID,
 		action.ReplayDetail(r))); err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
-	return goTo(v.Path("/replays/"+r.ID), replayStarted)
+	return face.GoTo(v.Path("/replays/"+r.ID), replayStarted)
 }
 
 // replayPage shows the progress of a bulk replay.
@@ -169,10 +170,10 @@ func (p replayPage) Percent() int {
 }
 
 // showReplay serves GET /{mode}/replays/{id}.
-func (s *server) showReplay(v visit) (answer, error) {
+func (s *server) showReplay(v face.Visit) (face.Answer, error) {
 	r, err := s.Store.Replay(v.Context(), v.Owner().Ref(v.ID()))
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	p := replayPage{Replay: r, Done: r.Started + r.Skipped, Running: r.Status == webhook.ReplayRunning}
 	if p.Running {
@@ -180,42 +181,29 @@ func (s *server) showReplay(v visit) (answer, error) {
 	}
 	e, err := s.Store.Endpoint(v.Context(), v.Owner().Ref(r.EndpointID))
 	if err != nil && !errors.Is(err, checkout.ErrNotFound) {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	p.URL = e.URL
-	return show("replay", "Bulk replay", p)
+	return face.Show("replay", "Bulk replay", p)
 }
 
 var (
-	replayCanceled = notice("replay_canceled", "The bulk replay stops. What it has started goes on.")
-	replayEnded    = notice("replay_ended", "The bulk replay had ended already.")
+	replayCanceled = face.Notice("replay_canceled", "The bulk replay stops. What it has started goes on.")
+	replayEnded    = face.Notice("replay_ended", "The bulk replay had ended already.")
 )
 
 // cancelReplay serves POST /{mode}/replays/{id}/cancel.
-func (s *server) cancelReplay(v visit) (answer, error) {
+func (s *server) cancelReplay(v face.Visit) (face.Answer, error) {
 	r, err := s.Store.Replay(v.Context(), v.Owner().Ref(v.ID()))
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	if r.Status != webhook.ReplayRunning {
-		return goTo(v.Path("/replays/"+r.ID), replayEnded)
+		return face.GoTo(v.Path("/replays/"+r.ID), replayEnded)
 	}
-	by := v.audit("replay.cancel_requested", r.ID, fmt.Sprintf("%d of %d done", r.Started+r.Skipped, r.Total))
+	by := v.Audit("replay.cancel_requested", r.ID, fmt.Sprintf("%d of %d done", r.Started+r.Skipped, r.Total))
 	if r, err = s.webhooks().CancelReplay(v.Context(), r, by); err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
-	return goTo(v.Path("/replays/"+r.ID), replayCanceled)
-}
-
-// lasts returns a duration in words, such as "about 3 minutes".
-func lasts(d time.Duration) string {
-	switch {
-	case d < 2*time.Second:
-		return "a moment"
-	case d < 2*time.Minute:
-		return fmt.Sprintf("about %d seconds", int(d.Seconds()))
-	case d < 2*time.Hour:
-		return fmt.Sprintf("about %d minutes", int(d.Minutes()))
-	}
-	return fmt.Sprintf("about %d hours", int(d.Hours()))
+	return face.GoTo(v.Path("/replays/"+r.ID), replayCanceled)
 }

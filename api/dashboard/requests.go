@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
@@ -65,7 +66,7 @@ func (f requestForm) filter() storage.RequestFilter {
 }
 
 // address returns the address of the filtered list from a cursor on.
-func (f requestForm) address(v visit, before string) string {
+func (f requestForm) address(v face.Visit, before string) string {
 	return addressOf(v.Path("/requests"), map[string]string{
 		"status": f.Class, "method": f.Method, "route": f.Route, "key": f.Key, "id": f.ID, "from": f.From, "to": f.To,
 		"before": before,
@@ -73,19 +74,19 @@ func (f requestForm) address(v visit, before string) string {
 }
 
 // listRequests serves GET /{mode}/requests, newest first.
-func (s *server) listRequests(v visit) (answer, error) {
+func (s *server) listRequests(v face.Visit) (face.Answer, error) {
 	p := requestsPage{Form: readRequestForm(v.URL.Query())}
-	page := pg.Page{Before: v.before(checkout.PrefixRequest), Limit: pageSize + 1}
+	page := pg.Page{Before: before(v, checkout.PrefixRequest), Limit: pageSize + 1}
 	if p.Fault = p.Form.bound(&page); p.Fault != "" {
-		return refuse("requests", "Requests", p)
+		return face.Refuse("requests", "Requests", p)
 	}
 	found, err := s.Store.Requests(v.Context(), v.Owner(), p.Form.filter(), page)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	keys, err := s.Store.APIKeys(v.Context(), v.MerchantID())
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	p.Keys = slices.DeleteFunc(keys, func(k checkout.APIKey) bool { return k.Mode != v.Mode })
 	shown, next := onePage(found, func(r checkout.APIRequest) string { return r.ID })
@@ -102,7 +103,7 @@ func (s *server) listRequests(v visit) (answer, error) {
 	if page.Before != "" {
 		p.Newest = p.Form.address(v, "")
 	}
-	return show("requests", "Requests", p)
+	return face.Show("requests", "Requests", p)
 }
 
 // Methods returns the choices of the method.

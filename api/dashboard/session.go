@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -39,13 +40,13 @@ type moment struct {
 type pair struct{ Key, Value string }
 
 // showSession serves GET /{mode}/sessions/{id}.
-func (s *server) showSession(v visit) (answer, error) { return s.sessionPage(v, "") }
+func (s *server) showSession(v face.Visit) (face.Answer, error) { return s.sessionPage(v, "") }
 
 // sessionPage shows a session. fault says why the session could not be changed, "" for no fault.
-func (s *server) sessionPage(v visit, fault string) (answer, error) {
+func (s *server) sessionPage(v face.Visit, fault string) (face.Answer, error) {
 	session, err := s.Store.Session(v.Context(), v.Owner().Ref(v.ID()))
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 
 	session.URL = checkout.PageURL(s.CheckoutURL, session.ID)
@@ -56,11 +57,11 @@ func (s *server) sessionPage(v visit, fault string) (answer, error) {
 		Pairs:    metadataPairs(session.Metadata),
 	}
 	if p.SessionHistory, err = s.Store.SessionHistory(v.Context(), v.Owner().Ref(session.ID)); err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 
 	if p.Money, err = s.money(v, session.ID); err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 
 	p.Payments = slices.Clone(session.Transactions)
@@ -73,25 +74,25 @@ func (s *server) sessionPage(v visit, fault string) (answer, error) {
 
 	title := showMoney(session.Amount, session.Currency) + " " + string(session.Status)
 	if fault != "" {
-		return refuse("session", title, p)
+		return face.Refuse("session", title, p)
 	}
-	return show("session", title, p)
+	return face.Show("session", title, p)
 }
 
-var sessionExpired = notice("session_expired", "The session has expired. It cannot be paid any more.")
+var sessionExpired = face.Notice("session_expired", "The session has expired. It cannot be paid any more.")
 
 // expireSession serves POST /{mode}/sessions/{id}/expire. As in the REST API, the workflow decides
 // and the answer comes from the row.
-func (s *server) expireSession(v visit) (answer, error) {
+func (s *server) expireSession(v face.Visit) (face.Answer, error) {
 	before, err := s.Store.Session(v.Context(), v.Owner().Ref(v.ID()))
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 
 	var asked error
 	if before.Status == checkout.StatusPending {
-		if err := s.Store.Audit(v.Context(), v.audit("session.expiry_requested", before.ID, "before its time")); err != nil {
-			return answer{}, err
+		if err := s.Store.Audit(v.Context(), v.Audit("session.expiry_requested", before.ID, "before its time")); err != nil {
+			return face.Answer{}, err
 		}
 		_, asked = s.Workflows.Expire(v.Context(), before.ID)
 	}
@@ -103,17 +104,17 @@ func (s *server) expireSession(v visit) (answer, error) {
 			"A payment of this session is being decided, so it cannot expire now. Look again in a moment.",
 		)
 	case asked != nil && !errors.Is(asked, checkout.ErrNotFound) && !errors.Is(asked, checkout.ErrNotPending):
-		return answer{}, asked
+		return face.Answer{}, asked
 	}
 
 	after, err := s.Store.Session(v.Context(), v.Owner().Ref(v.ID()))
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	if after.Status != checkout.StatusExpired {
 		return s.sessionPage(v, "The session has ended meanwhile, so it cannot expire any more.")
 	}
-	return goTo(v.Path("/sessions/"+before.ID), sessionExpired)
+	return face.GoTo(v.Path("/sessions/"+before.ID), sessionExpired)
 }
 
 // refresh returns how often the page reloads: often while the session or its payout can change,

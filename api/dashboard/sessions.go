@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
@@ -35,19 +36,19 @@ type sessionForm struct {
 func (f sessionForm) Chosen() bool { return f != sessionForm{} }
 
 // listSessions serves GET /{mode}/sessions.
-func (s *server) listSessions(v visit) (answer, error) {
+func (s *server) listSessions(v face.Visit) (face.Answer, error) {
 	p := sessionsPage{Form: readSessionForm(v.URL.Query())}
-	page := pg.Page{Before: v.before(checkout.PrefixSession), Limit: pageSize + 1}
+	page := pg.Page{Before: before(v, checkout.PrefixSession), Limit: pageSize + 1}
 	if p.Fault = p.Form.bound(&page); p.Fault != "" {
-		return refuse("sessions", "Sessions", p)
+		return face.Refuse("sessions", "Sessions", p)
 	}
 	if place, err := s.placeOf(v, p.Form.Search); place != "" || err != nil {
-		return answer{status: http.StatusSeeOther, location: place}, err
+		return face.Answer{Status: http.StatusSeeOther, Location: place}, err
 	}
 	p.CSV = p.Form.address(v, "/sessions.csv", "")
 	found, err := s.Store.Sessions(v.Context(), v.Owner(), p.Form.filter(), page)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	var next string
 	p.Sessions, next = onePage(found, func(s checkout.Session) string { return s.ID })
@@ -57,12 +58,12 @@ func (s *server) listSessions(v visit) (answer, error) {
 	if page.Before != "" {
 		p.Newest = p.Form.address(v, "/sessions", "")
 	}
-	return show("sessions", "Sessions", p)
+	return face.Show("sessions", "Sessions", p)
 }
 
 // placeOf returns the address of the page about a delivery or an event of the visitor, when search is the
 // id of one; else "".
-func (s *server) placeOf(v visit, search string) (string, error) {
+func (s *server) placeOf(v face.Visit, search string) (string, error) {
 	place := ""
 	var err error
 	switch {
@@ -105,7 +106,7 @@ func (f sessionForm) filter() storage.SessionFilter {
 }
 
 // address returns the address of the filtered list at path, from a cursor on.
-func (f sessionForm) address(v visit, path, before string) string {
+func (f sessionForm) address(v face.Visit, path, before string) string {
 	return addressOf(v.Path(path), map[string]string{
 		"search": f.Search, "status": string(f.Status), "currency": string(f.Currency), "from": f.From, "to": f.To,
 		"before": before,

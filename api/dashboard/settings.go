@@ -13,6 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
@@ -67,16 +68,16 @@ func (settingsPage) Attempts() (all []int) {
 // Fee returns the plan's fee.
 func (p settingsPage) Fee() checkout.Fee { return p.Stored.Fee() }
 
-func (s *server) showSettings(v visit) (answer, error) {
+func (s *server) showSettings(v face.Visit) (face.Answer, error) {
 	p, err := s.settingsPage(v)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
-	return show("settings", "Settings", p)
+	return face.Show("settings", "Settings", p)
 }
 
 // settingsPage reads the stored settings.
-func (s *server) settingsPage(v visit) (settingsPage, error) {
+func (s *server) settingsPage(v face.Visit) (settingsPage, error) {
 	p := settingsPage{
 		Faults: map[string]string{}, Preview: checkout.PreviewURL(s.CheckoutURL, v.MerchantID()), ReceiptMail: s.Mail,
 	}
@@ -110,27 +111,27 @@ func (s *server) settingsPage(v visit) (settingsPage, error) {
 	return p, nil
 }
 
-var settingsChanged = notice(
+var settingsChanged = face.Notice(
 	"settings_changed", "The settings were changed, and your webhooks are told (merchant.updated).",
 )
 
 // changeSettings serves POST /{mode}/settings, the settings of both modes. It writes only the
 // fields that the person has changed. Other people's changes of other fields stay.
-func (s *server) changeSettings(v visit) (answer, error) {
+func (s *server) changeSettings(v face.Visit) (face.Answer, error) {
 	p, err := s.settingsPage(v)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 
 	c := storage.MerchantChange{
 		MerchantID: v.MerchantID(),
 		Mode:       v.Mode,
-		By:         v.auditBoth("merchant.changed", v.MerchantID(), ""),
+		By:         v.AuditBoth("merchant.changed", v.MerchantID(), ""),
 	}
 	s.readSettings(v, &c, p.Faults)
 	p.typed(c, nil)
 	if len(p.Faults) > 0 {
-		return refuse("settings", "Settings", p)
+		return face.Refuse("settings", "Settings", p)
 	}
 
 	got, err := s.changeMerchant(v, c)
@@ -140,18 +141,18 @@ func (s *server) changeSettings(v visit) (answer, error) {
 	}
 
 	if p, err = s.settingsPage(v); err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 
 	p.typed(c, conflict.Fields)
 	for _, field := range conflict.Fields {
 		p.Faults[field] = conflictFault(v.PostFormValue(field))
 	}
-	return answer{status: http.StatusConflict, page: "settings", title: "Settings", data: p}, nil
+	return face.Answer{Status: http.StatusConflict, Page: "settings", Title: "Settings", Data: p}, nil
 }
 
 // readSettings reads the fields that the person has changed, and adds their faults.
-func (s *server) readSettings(v visit, c *storage.MerchantChange, faults map[string]string) {
+func (s *server) readSettings(v face.Visit, c *storage.MerchantChange, faults map[string]string) {
 	number := func(name string) int {
 		n, _ := strconv.Atoi(v.PostFormValue(name)) // 0 is refused too
 		return n
@@ -215,15 +216,15 @@ const (
 // changeAddresses serves POST /{mode}/settings/payout. Without a password it shows the changes and
 // asks for the password. With the right password it writes them. It writes only the addresses that
 // the person has changed.
-func (s *server) changeAddresses(v visit) (answer, error) {
+func (s *server) changeAddresses(v face.Visit) (face.Answer, error) {
 	p, err := s.settingsPage(v)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 
 	c := storage.MerchantChange{
 		MerchantID: v.MerchantID(), Mode: v.Mode, WereAddresses: map[checkout.PayoutCurrency]string{}, Delay: p.Delay,
-		By: v.audit("payout_address.changed", v.MerchantID(), ""),
+		By: v.Audit("payout_address.changed", v.MerchantID(), ""),
 	}
 
 	faulty, conflict := false, false
@@ -253,28 +254,28 @@ func (s *server) changeAddresses(v visit) (answer, error) {
 
 	switch {
 	case conflict:
-		return answer{status: http.StatusConflict, page: "settings", title: "Settings", data: p}, nil
+		return face.Answer{Status: http.StatusConflict, Page: "settings", Title: "Settings", Data: p}, nil
 	case faulty:
-		return refuse("settings", "Settings", p)
+		return face.Refuse("settings", "Settings", p)
 	case len(c.Addresses) == 0:
-		return goTo(v.Path("/settings"), nothingChanged)
+		return face.GoTo(v.Path("/settings"), face.NothingChanged)
 	}
 	if v.Mode.Live() {
-		if page, err := s.withoutFactor(v, v.Path("/settings")); page != nil || err != nil {
-			return orNone(page), err
+		if page, err := s.login.WithoutFactor(v, v.Path("/settings")); page != nil || err != nil {
+			return face.OrNone(page), err
 		}
 	}
 	if !v.PostForm.Has("password") {
-		return show("payout", "Change payout addresses", p)
+		return face.Show("payout", "Change payout addresses", p)
 	}
 
-	fault, err := s.confirmed(v)
+	fault, err := s.login.Confirmed(v)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	if fault != "" {
 		p.Faults["password"] = fault
-		return refuse("payout", "Change payout addresses", p)
+		return face.Refuse("payout", "Change payout addresses", p)
 	}
 
 	got, err := s.changeMerchant(v, c)
@@ -292,49 +293,49 @@ func (s *server) checkTyped(mode checkout.Mode, f *addressField) error {
 	return s.Addresses.Check(mode, f.Network, f.Address[:min(len(f.Address), maxAddress)])
 }
 
-var nothingChanged = notice("nothing_changed", "Nothing is different, so nothing was changed.")
-
 // changeMerchant changes settings and starts the workflows that inform the merchant's
 // registrations.
-func (s *server) changeMerchant(v visit, c storage.MerchantChange) (answer, error) {
+func (s *server) changeMerchant(v face.Visit, c storage.MerchantChange) (face.Answer, error) {
 	changed, err := s.Store.ChangeMerchant(v.Context(), c)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	for _, e := range changed.Events {
 		s.tell(v, e)
 	}
 	switch {
 	case len(changed.Announced) > 0:
-		return goTo(v.Path("/settings"), addressAnnounced)
+		return face.GoTo(v.Path("/settings"), addressAnnounced)
 	case len(changed.Events) == 0:
-		return goTo(v.Path("/settings"), nothingChanged)
+		return face.GoTo(v.Path("/settings"), face.NothingChanged)
 	}
-	return goTo(v.Path("/settings"), settingsChanged)
+	return face.GoTo(v.Path("/settings"), settingsChanged)
 }
 
 var (
-	addressAnnounced = notice("address_announced", "The change is announced. Until then payouts go to the former address.")
-	addressStopped   = notice("address_stopped", "The change is stopped. Payouts go on to the present address.")
-	addressNotThere  = notice("address_not_there", "That change is not announced any more. Look at the addresses.")
+	addressAnnounced = face.Notice(
+		"address_announced", "The change is announced. Until then payouts go to the former address.",
+	)
+	addressStopped  = face.Notice("address_stopped", "The change is stopped. Payouts go on to the present address.")
+	addressNotThere = face.Notice("address_not_there", "That change is not announced any more. Look at the addresses.")
 )
 
 // stopAddressChange serves POST /{mode}/settings/payout/stop. It needs no password: whoever sees a theft
 // must be fast, and what is stopped can be announced again.
-func (s *server) stopAddressChange(v visit) (answer, error) {
+func (s *server) stopAddressChange(v face.Visit) (face.Answer, error) {
 	to := checkout.PayoutAddress{
 		Currency: checkout.PayoutCurrency(v.PostFormValue("currency")), Address: v.PostFormValue("address"),
 	}
 	err := s.Store.StopAddressChange(
-		v.Context(), v.Owner(), to, v.audit("payout_address.change_stopped", v.MerchantID(), ""),
+		v.Context(), v.Owner(), to, v.Audit("payout_address.change_stopped", v.MerchantID(), ""),
 	)
 	if errors.Is(err, checkout.ErrNotFound) {
-		return goTo(v.Path("/settings"), addressNotThere)
+		return face.GoTo(v.Path("/settings"), addressNotThere)
 	}
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
-	return goTo(v.Path("/settings"), addressStopped)
+	return face.GoTo(v.Path("/settings"), addressStopped)
 }
 
 // tellTimeout bounds the wait for starting a workflow.
@@ -342,7 +343,7 @@ const tellTimeout = time.Second
 
 // tell starts the workflow of a merchant.updated event. The event is committed already. If the
 // start fails, Reconcile starts the event's deliveries.
-func (s *server) tell(v visit, e storage.MerchantUpdated) {
+func (s *server) tell(v face.Visit, e storage.MerchantUpdated) {
 	ctx, cancel := context.WithTimeout(v.Context(), tellTimeout)
 	defer cancel()
 	if err := s.Workflows.StartMerchantUpdate(ctx, checkout.Owner{MerchantID: v.MerchantID(),

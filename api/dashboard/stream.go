@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/api/failure"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
@@ -34,14 +36,14 @@ var errNotLive = fmt.Errorf("%w: live updates are not configured", failure.Unava
 func (s *server) streamDeliveries(w http.ResponseWriter, r *http.Request) error {
 	v, err := s.mayListen(r)
 	if errors.Is(err, checkout.ErrNotFound) {
-		askToSignIn(w, r)
+		login.AskToSignIn(w, r)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 
-	if !v.isFor(r.URL.Query().Get("of")) { // another merchant is open meanwhile
+	if !v.IsFor(r.URL.Query().Get("of")) { // another merchant is open meanwhile
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, err := io.WriteString(w, changed) // makes the page load, and so become that merchant's
 		return err
@@ -64,13 +66,13 @@ func (s *server) streamDeliveries(w http.ResponseWriter, r *http.Request) error 
 
 // mayListen returns the visitor of a stream. It returns checkout.ErrNotFound when nobody is signed
 // in.
-func (s *server) mayListen(r *http.Request) (visit, error) {
+func (s *server) mayListen(r *http.Request) (face.Visit, error) {
 	turn, err := s.entrance.Enter(r)
 	if err != nil {
-		return visit{}, err
+		return face.Visit{}, err
 	}
 	defer turn.Leave(false) // a stream keeps no turn, because it only waits
-	v, err := s.visitor(r)
+	v, err := s.login.Visitor(r)
 	if err == nil && s.Feed == nil {
 		err = errNotLive
 	}
@@ -78,7 +80,7 @@ func (s *server) mayListen(r *http.Request) (visit, error) {
 }
 
 // tellChanges writes an event for each change until the stream ends.
-func (s *server) tellChanges(w http.ResponseWriter, v visit, sub *storage.Subscription) {
+func (s *server) tellChanges(w http.ResponseWriter, v face.Visit, sub *storage.Subscription) {
 	control := http.NewResponseController(w)
 	// The server's deadline is for short requests; an error means that there is none.
 	_ = control.SetReadDeadline(time.Time{})
@@ -124,7 +126,7 @@ func (s *server) tellChanges(w http.ResponseWriter, v visit, sub *storage.Subscr
 }
 
 // hasLeft reports whether the visitor is no longer signed in to the same merchant.
-func (s *server) hasLeft(v visit) bool {
-	now, err := s.visitor(v.Request)
+func (s *server) hasLeft(v face.Visit) bool {
+	now, err := s.login.Visitor(v.Request)
 	return errors.Is(err, checkout.ErrNotFound) || err == nil && now.MerchantID() != v.MerchantID()
 }

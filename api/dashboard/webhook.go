@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"example.com/checkout/api/action"
+	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
@@ -37,25 +39,25 @@ var overlaps = []overlap{{24, "for 24 hours"}, {1, "for an hour"}, {72, "for 3 d
 const recentDeliveries = 10
 
 // endpoint reads the registration in the path.
-func (s *server) endpoint(v visit) (webhook.Endpoint, error) {
+func (s *server) endpoint(v face.Visit) (webhook.Endpoint, error) {
 	return s.Store.Endpoint(v.Context(), v.Owner().Ref(v.ID()))
 }
 
 // showWebhook serves GET /{mode}/webhooks/{id}.
-func (s *server) showWebhook(v visit) (answer, error) {
+func (s *server) showWebhook(v face.Visit) (face.Answer, error) {
 	e, err := s.endpoint(v)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	health, err := s.Store.EndpointHealth(v.Context(), v.Owner(), healthWindow)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	rows, err := s.deliveryRows(
 		v, storage.DeliveryFilter{EndpointID: e.ID}, pg.Page{Limit: recentDeliveries},
 	)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	types := slices.Clone(e.EventTypes())
 	for _, typ := range webhook.EventTypes {
@@ -63,66 +65,66 @@ func (s *server) showWebhook(v visit) (answer, error) {
 			types = append(types, typ)
 		}
 	}
-	return show(
+	return face.Show(
 		"webhook", "Webhook",
 		webhookPage{Endpoint: e, Health: health[e.ID], Deliveries: rows, Overlaps: overlaps, Types: types},
 	)
 }
 
 // editWebhook serves GET /{mode}/webhooks/{id}/edit.
-func (s *server) editWebhook(v visit) (answer, error) {
+func (s *server) editWebhook(v face.Visit) (face.Answer, error) {
 	e, err := s.endpoint(v)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	f := webhookForm{ID: e.ID, Was: e}.Before()
 	f.ID, f.Was = e.ID, e
-	return show("webhook_form", "Change the webhook", f)
+	return face.Show("webhook_form", "Change the webhook", f)
 }
 
 var (
-	webhookChanged = notice(
+	webhookChanged = face.Notice(
 		"webhook_changed",
 		"The webhook was changed. Attempts to come of its pending deliveries follow it.",
 	)
-	webhookHeld = notice(
+	webhookHeld = face.Notice(
 		"webhook_held", "The webhook is on hold. Its events are kept, and no attempt is used up.",
 	)
-	webhookResumed = notice("webhook_resumed", "The webhook is enabled. What waited for it is being sent.")
-	webhookDeleted = notice(
+	webhookResumed = face.Notice("webhook_resumed", "The webhook is enabled. What waited for it is being sent.")
+	webhookDeleted = face.Notice(
 		"webhook_deleted", "The webhook was deleted, and its pending deliveries are canceled.",
 	)
 )
 
 // changeWebhook serves POST /{mode}/webhooks/{id}.
-func (s *server) changeWebhook(v visit) (answer, error) {
+func (s *server) changeWebhook(v face.Visit) (face.Answer, error) {
 	e, err := s.endpoint(v)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 
 	f, err := s.readWebhook(v)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	if len(f.Faults) > 0 {
-		return refuse("webhook_form", "Change the webhook", f)
+		return face.Refuse("webhook_form", "Change the webhook", f)
 	}
 
 	change := f.change()
 	if change.URL == nil && change.Events == nil && change.Description == nil {
-		return goTo(v.Path("/webhooks/"+e.ID), nothingChanged)
+		return face.GoTo(v.Path("/webhooks/"+e.ID), face.NothingChanged)
 	}
 
-	_, err = s.webhooks().ChangeEndpoint(v.Context(), e, change, v.audit("webhook.changed", e.ID, ""))
+	_, err = s.webhooks().ChangeEndpoint(v.Context(), e, change, v.Audit("webhook.changed", e.ID, ""))
 	var conflict *storage.ChangedError
 	if errors.As(err, &conflict) {
 		return s.webhookConflict(v, f, conflict)
 	}
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
-	return goTo(v.Path("/webhooks/"+e.ID), webhookChanged)
+	return face.GoTo(v.Path("/webhooks/"+e.ID), webhookChanged)
 }
 
 // change returns the person's changes in the form. Fields that the person has not changed stay as
@@ -150,10 +152,10 @@ func texts(types []webhook.EventType) (all []string) {
 
 // webhookConflict shows the form again after another person has changed the registration first.
 // Fields in conflict show the stored value, other fields the typed value.
-func (s *server) webhookConflict(v visit, f webhookForm, conflict *storage.ChangedError) (answer, error) {
+func (s *server) webhookConflict(v face.Visit, f webhookForm, conflict *storage.ChangedError) (face.Answer, error) {
 	e, err := s.endpoint(v)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 
 	typed, change := f, f.change()
@@ -178,38 +180,38 @@ func (s *server) webhookConflict(v visit, f webhookForm, conflict *storage.Chang
 	for _, field := range conflict.Fields {
 		f.Faults[field] = conflictFault(said[field])
 	}
-	return answer{status: http.StatusConflict, page: "webhook_form", title: "Change the webhook", data: f}, nil
+	return face.Answer{Status: http.StatusConflict, Page: "webhook_form", Title: "Change the webhook", Data: f}, nil
 }
 
-func (s *server) holdWebhook(v visit) (answer, error) {
+func (s *server) holdWebhook(v face.Visit) (face.Answer, error) {
 	return s.setWebhookStatus(v, webhook.EndpointDisabled, "webhook.held", webhookHeld)
 }
 
-func (s *server) resumeWebhook(v visit) (answer, error) {
+func (s *server) resumeWebhook(v face.Visit) (face.Answer, error) {
 	return s.setWebhookStatus(v, webhook.EndpointEnabled, "webhook.resumed", webhookResumed)
 }
 
 func (s *server) setWebhookStatus(
-	v visit, status webhook.EndpointStatus, what, notice string,
-) (answer, error) {
+	v face.Visit, status webhook.EndpointStatus, what, notice string,
+) (face.Answer, error) {
 	e, err := s.endpoint(v)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
-	if _, err := s.webhooks().ChangeEndpoint(v.Context(), e, storage.EndpointChange{Status: &status}, v.audit(what,
+	if _, err := s.webhooks().ChangeEndpoint(v.Context(), e, storage.EndpointChange{Status: &status}, v.Audit(what,
 		e.ID, "")); err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
-	return goTo(v.Path("/webhooks/"+e.ID), notice)
+	return face.GoTo(v.Path("/webhooks/"+e.ID), notice)
 }
 
-var testSent = notice("test_sent", "The test event is on its way. This page shows what became of it.")
+var testSent = face.Notice("test_sent", "The test event is on its way. This page shows what became of it.")
 
 // sendTestEvent serves POST /{mode}/webhooks/{id}/test.
-func (s *server) sendTestEvent(v visit) (answer, error) {
+func (s *server) sendTestEvent(v face.Visit) (face.Answer, error) {
 	e, err := s.endpoint(v)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	typ := webhook.EventType(v.PostFormValue("type"))
 	if !typ.Valid() {
@@ -217,33 +219,33 @@ func (s *server) sendTestEvent(v visit) (answer, error) {
 	}
 	merchant, err := s.Store.Merchant(v.Context(), v.MerchantID())
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	_, d, err := s.webhooks().PublishTest(v.Context(), storage.TestEvent{
 		Owner: e.Owner, EndpointID: e.ID, SubjectID: checkout.NewID(checkout.PrefixTest), Type: typ,
 		Data: func(at time.Time) any { return typ.Sample(merchant, json.RawMessage("{}"), at) },
-	}, v.audit("webhook.tested", e.ID, string(typ)))
+	}, v.Audit("webhook.tested", e.ID, string(typ)))
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
-	return goTo(v.Path("/deliveries/"+d.ID), testSent)
+	return face.GoTo(v.Path("/deliveries/"+d.ID), testSent)
 }
 
 // rotateSecret serves POST /{mode}/webhooks/{id}/rotate.
-func (s *server) rotateSecret(v visit) (answer, error) {
+func (s *server) rotateSecret(v face.Visit) (face.Answer, error) {
 	hours, err := strconv.Atoi(v.PostFormValue("hours"))
 	if err != nil || !slices.ContainsFunc(overlaps, func(o overlap) bool { return o.Hours == hours }) {
 		hours = overlaps[0].Hours
 	}
 	e, err := s.endpoint(v)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	secret := webhook.NewSecret()
-	return s.made(v, e.ID, secret, secretOfWebhook(v), func() error {
+	return face.Made(s.Store, v, e.ID, secret, secretOfWebhook(v), func() error {
 		_, err := s.Store.RotateSecret(
 			v.Context(), e.Ref, secret, time.Duration(hours)*time.Hour,
-			v.audit("webhook.secret_rotated", e.ID, action.RotationDetail(hours)),
+			v.Audit("webhook.secret_rotated", e.ID, action.RotationDetail(hours)),
 		)
 		return err
 	})
@@ -256,27 +258,49 @@ type deletePage struct {
 }
 
 // askToDelete serves GET /{mode}/webhooks/{id}/delete.
-func (s *server) askToDelete(v visit) (answer, error) {
+func (s *server) askToDelete(v face.Visit) (face.Answer, error) {
 	e, err := s.endpoint(v)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	pending, err := s.Store.CountPending(v.Context(), v.Owner(), e.ID)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
-	return show("webhook_delete", "Delete the webhook", deletePage{e, pending})
+	return face.Show("webhook_delete", "Delete the webhook", deletePage{e, pending})
 }
 
 // deleteWebhook serves POST /{mode}/webhooks/{id}/delete.
-func (s *server) deleteWebhook(v visit) (answer, error) {
+func (s *server) deleteWebhook(v face.Visit) (face.Answer, error) {
 	e, err := s.endpoint(v)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
-	if err := s.webhooks().DeleteEndpoint(v.Context(), e, v.audit("webhook.deleted", e.ID,
+	if err := s.webhooks().DeleteEndpoint(v.Context(), e, v.Audit("webhook.deleted", e.ID,
 		"for "+webhook.HostPortOf(e.URL))); err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
-	return goTo(v.Path("/webhooks"), webhookDeleted)
+	return face.GoTo(v.Path("/webhooks"), webhookDeleted)
+}
+
+// showWebhookSecret serves GET /{mode}/webhooks/{id}/secret. It shows the secret only while it is
+// the registration's current one.
+func (s *server) showWebhookSecret(v face.Visit) (face.Answer, error) {
+	e, err := s.endpoint(v)
+	if err != nil {
+		return face.Answer{}, err
+	}
+	if e.Secret, err = s.Store.TakeReveal(v.Context(), v.Reveal(e.ID)); err != nil {
+		return face.Gone(err, v.Path("/webhooks/"+e.ID))
+	}
+	signing, err := s.Store.SigningKeys(v.Context(), v.Owner(), "")
+	if err != nil {
+		return face.Answer{}, err
+	}
+	for _, k := range signing {
+		if k.EndpointID == e.ID && bytes.Equal(k.Current, webhook.SecretDigest(e.Secret)) {
+			return face.Show("webhook_secret", "The signing secret", secretShown{e, k.Previous == nil})
+		}
+	}
+	return face.GoTo(v.Path("/webhooks/"+e.ID), face.SecretGone)
 }

@@ -3,52 +3,17 @@ package dashboard
 import (
 	"context"
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"example.com/checkout/api/action"
-	"example.com/checkout/api/web"
+	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
-
-// webhookRoutes adds the pages of registrations, deliveries and bulk replays. mux takes the first
-// route that fits, so names come before ids.
-func (s *server) webhookRoutes() {
-	const looks, handles = checkout.RoleViewer, checkout.RoleDeveloper
-	s.get(inMode+"/webhooks", looks, s.listWebhooks)
-	s.post(inMode+"/webhooks", handles, s.createWebhook)
-	s.get(inMode+"/webhooks/new", handles, s.newWebhook)
-	s.get(inMode+"/webhooks/{id}", looks, s.showWebhook)
-	s.post(inMode+"/webhooks/{id}", handles, s.changeWebhook)
-	s.get(inMode+"/webhooks/{id}/secret", handles, s.showWebhookSecret)
-	s.get(inMode+"/webhooks/{id}/edit", handles, s.editWebhook)
-	s.post(inMode+"/webhooks/{id}/hold", handles, s.holdWebhook)
-	s.post(inMode+"/webhooks/{id}/resume", handles, s.resumeWebhook)
-	s.post(inMode+"/webhooks/{id}/test", handles, s.sendTestEvent)
-	s.post(inMode+"/webhooks/{id}/rotate", handles, s.rotateSecret)
-	s.get(inMode+"/webhooks/{id}/delete", handles, s.askToDelete)
-	s.post(inMode+"/webhooks/{id}/delete", handles, s.deleteWebhook)
-	s.get(inMode+"/webhooks/{id}/replay", looks, s.showReplays)
-	s.post(inMode+"/webhooks/{id}/replay", handles, s.startReplay)
-
-	s.get(inMode+"/replays", looks, func(v visit) (answer, error) { return goTo(v.Path("/webhooks"), "") })
-	s.get(inMode+"/replays/{id}", looks, s.showReplay)
-	s.post(inMode+"/replays/{id}/cancel", handles, s.cancelReplay)
-
-	s.get(inMode+"/deliveries", looks, s.listDeliveries)
-	// A stream lasts as long as its page is open, so it has no span and no time-out.
-	s.router.Handle(inMode+"/deliveries/stream", web.Serve(s.streamDeliveries, s.fail)).Methods(http.MethodGet)
-	s.get(inMode+"/deliveries/{id}", looks, s.showDelivery)
-	s.post(inMode+"/deliveries/{id}/retry", handles, s.retryDelivery)
-	s.post(inMode+"/deliveries/{id}/hold", handles, s.holdDelivery)
-	s.post(inMode+"/deliveries/{id}/resume", handles, s.resumeDelivery)
-	s.post(inMode+"/deliveries/{id}/replay", handles, s.replayDelivery)
-}
 
 // webhooks returns the actions on webhooks.
 func (s *server) webhooks() action.Webhooks {
@@ -78,23 +43,23 @@ type webhookRow struct {
 
 // listWebhooks serves GET /{mode}/webhooks. The list needs no pages, because the number of
 // registrations is limited.
-func (s *server) listWebhooks(v visit) (answer, error) {
+func (s *server) listWebhooks(v face.Visit) (face.Answer, error) {
 	endpoints, err := s.endpoints(v)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	health, err := s.Store.EndpointHealth(v.Context(), v.Owner(), healthWindow)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	p := webhooksPage{Full: len(endpoints) >= webhook.MaxEndpoints, Limit: webhook.MaxEndpoints}
 	for _, e := range endpoints {
 		p.Webhooks = append(p.Webhooks, webhookRow{e, health[e.ID]})
 	}
-	return show("webhooks", "Webhooks", p)
+	return face.Show("webhooks", "Webhooks", p)
 }
 
-func (s *server) endpoints(v visit) ([]webhook.Endpoint, error) {
+func (s *server) endpoints(v face.Visit) ([]webhook.Endpoint, error) {
 	return s.Store.Endpoints(v.Context(), v.Owner(), "", pg.Page{Limit: webhook.MaxEndpoints})
 }
 
@@ -120,12 +85,12 @@ func (f webhookForm) Before() webhookForm {
 // Chosen reports whether an event type is chosen.
 func (f webhookForm) Chosen(typ webhook.EventType) bool { return slices.Contains(f.Events, typ) }
 
-func (s *server) newWebhook(visit) (answer, error) {
-	return show("webhook_form", "Add a webhook", webhookForm{Events: webhook.EventTypes})
+func (s *server) newWebhook(face.Visit) (face.Answer, error) {
+	return face.Show("webhook_form", "Add a webhook", webhookForm{Events: webhook.EventTypes})
 }
 
 // readWebhook reads the form and checks it like the REST API.
-func (s *server) readWebhook(v visit) (webhookForm, error) {
+func (s *server) readWebhook(v face.Visit) (webhookForm, error) {
 	f := webhookForm{
 		ID: v.ID(), URL: strings.TrimSpace(v.PostFormValue("url")),
 		Description: strings.TrimSpace(v.PostFormValue("description")), Faults: map[string]string{},
@@ -167,13 +132,13 @@ type secretShown struct {
 }
 
 // createWebhook serves POST /{mode}/webhooks.
-func (s *server) createWebhook(v visit) (answer, error) {
+func (s *server) createWebhook(v face.Visit) (face.Answer, error) {
 	f, err := s.readWebhook(v)
 	if err != nil {
-		return answer{}, err
+		return face.Answer{}, err
 	}
 	if len(f.Faults) > 0 {
-		return refuse("webhook_form", "Add a webhook", f)
+		return face.Refuse("webhook_form", "Add a webhook", f)
 	}
 
 	e := webhook.Endpoint{
@@ -184,22 +149,22 @@ func (s *server) createWebhook(v visit) (answer, error) {
 		e.Description = &f.Description
 	}
 
-	got, err := s.made(v, e.ID, e.Secret, secretOfWebhook(v), func() error {
+	got, err := face.Made(s.Store, v, e.ID, e.Secret, secretOfWebhook(v), func() error {
 		_, err := s.Store.CreateEndpoint(
-			v.Context(), e, v.audit("webhook.created", e.ID, "for "+webhook.HostPortOf(e.URL)),
+			v.Context(), e, v.Audit("webhook.created", e.ID, "for "+webhook.HostPortOf(e.URL)),
 		)
 		return err
 	})
 
 	if errors.Is(err, storage.ErrTooManyEndpoints) {
 		f.Faults["url"] = "There are as many webhooks as there can be. Delete one first."
-		return refuse("webhook_form", "Add a webhook", f)
+		return face.Refuse("webhook_form", "Add a webhook", f)
 	}
 	return got, err
 }
 
 // secretOfWebhook returns a function from a registration's id to the address of the page with its
 // secret.
-func secretOfWebhook(v visit) func(id string) string {
+func secretOfWebhook(v face.Visit) func(id string) string {
 	return func(id string) string { return v.Path("/webhooks/" + id + "/secret") }
 }

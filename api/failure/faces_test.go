@@ -23,6 +23,7 @@ import (
 
 	"example.com/checkout/api"
 	"example.com/checkout/api/dashboard"
+	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/api/hosted"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
@@ -93,7 +94,7 @@ func (s *service) makeMerchant(store *storage.Store) {
 	member := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: m.ID, Email: "ann@shop.example", Role: checkout.RoleOwner}
 	token, err := store.Invite(ctx, member, "test")
 	require.NoError(s.t, err)
-	_, err = dashboard.Accept(ctx, &store.Accounts, token, password)
+	_, err = login.Accept(ctx, &store.Accounts, token, password, "")
 	require.NoError(s.t, err)
 	signedIn := s.deskSends("/signin", url.Values{"email": {member.Email}, "password": {password}})
 	require.Equal(s.t, http.StatusSeeOther, signedIn.Code, signedIn.Body)

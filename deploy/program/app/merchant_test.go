@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/api/dashboard"
+	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/deploy/program/app"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
@@ -172,7 +172,7 @@ func TestMerchantInvite_PrintsALinkThatSignsIn(t *testing.T) {
 
 	link := strings.TrimSpace(o.must("merchant", "invite", lines[0], "--email", "bob@shop.example", "--role", "viewer"))
 	_, token, _ := strings.Cut(link, "/invitation/")
-	bob, err := dashboard.Accept(t.Context(), &o.store().Accounts, token, "a password of his")
+	bob, err := login.Accept(t.Context(), &o.store().Accounts, token, "a password of his", "")
 	require.NoError(t, err)
 	require.Equal(t, checkout.RoleViewer, bob.Role)
 	require.Equal(t, lines[0], bob.MerchantID)
@@ -195,7 +195,7 @@ func TestMerchantResetFactor_TurnsEverythingOff(t *testing.T) {
 	lines := strings.Split(o.must("merchant", "create", "--name", "Shop", "--owner", "ann@shop.example", "--with-key"), "\n")
 	_, token, _ := strings.Cut(lines[1], "/invitation/")
 	store := o.store()
-	ann, err := dashboard.Accept(t.Context(), &store.Accounts, token, "a password of hers")
+	ann, err := login.Accept(t.Context(), &store.Accounts, token, "a password of hers", "")
 	require.NoError(t, err)
 	reset := []string{"merchant", "reset-factor", lines[0], "--email", "ANN@shop.example"}
 	_, _, err = o.run(reset...)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 
-	"example.com/checkout/api/dashboard"
+	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/proof/e2e/chrome"
 	"example.com/checkout/workflows/checkout"
@@ -31,7 +31,7 @@ func newMemberWith(m *e2e.Merchant, role checkout.Role, email string) string {
 	member := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: m.ID, Email: email, Role: role}
 	token, err := store.Invite(m.T.Context(), member, "test")
 	require.NoError(m.T, err)
-	_, err = dashboard.Accept(m.T.Context(), &store.Accounts, token, dashboardPassword)
+	_, err = login.Accept(m.T.Context(), &store.Accounts, token, dashboardPassword, "")
 	require.NoError(m.T, err)
 	return member.Email
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/api/dashboard"
+	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/deploy/proof/e2e/chrome"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
@@ -79,7 +80,7 @@ func (s *site) newOwner(email string) checkout.Member {
 	}
 	token, err := s.store.Invite(s.t.Context(), m, "test")
 	require.NoError(s.t, err)
-	m, err = dashboard.Accept(s.t.Context(), &s.store.Accounts, token, password)
+	m, err = login.Accept(s.t.Context(), &s.store.Accounts, token, password, "")
 	require.NoError(s.t, err)
 	return m
 }

@@ -1,18 +1,19 @@
-package dashboard
+package login
 
 import (
 	"fmt"
 	"maps"
 	"slices"
 
+	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/api/passhash"
 )
 
-// confirmed checks the visitor's password before a dangerous action, and a code when the visitor has a
+// Confirmed checks the visitor's password before a dangerous action, and a code when the visitor has a
 // second factor. It returns "" when they are right, else a fault. The audit log notes a wrong password,
 // because a stranger may sit at the member's browser.
-func (s *server) confirmed(v visit) (fault string, err error) {
+func (s *Server) Confirmed(v face.Visit) (fault string, err error) {
 	hash, err := s.Store.MemberPassword(v.Context(), v.MerchantID(), v.Member.ID)
 	if err != nil {
 		return "", err
@@ -29,52 +30,55 @@ func (s *server) confirmed(v visit) (fault string, err error) {
 	case err != nil:
 		return "", err
 	case ok && v.Member.SecondFactor:
-		return s.factorFault(v.Request, v.Member, ceremony{toStepUp, v.browser})
+		return s.factorFault(v.Request, v.Member, ceremony{toStepUp, v.Browser})
 	case ok:
 		return "", nil
 	}
 	return "Your password is not right.", s.Store.Audit(
-		v.Context(), v.auditBoth("member.password_refused", v.Member.ID, "at "+v.URL.Path),
+		v.Context(), v.AuditBoth("member.password_refused", v.Member.ID, "at "+v.URL.Path),
 	)
 }
 
-// confirmPage asks who sits at the browser before a dangerous action: for the password, and for a code
+// ConfirmPage asks who sits at the browser before a dangerous action: for the password, and for a code
 // when the visitor has a second factor.
-type confirmPage struct {
+type ConfirmPage struct {
 	Text   string // describes the action
 	Button string
-	Back   string // path
-	Fields []pair // the form's fields, sent again after the password
+	Back   string  // path
+	Fields []Field // the form's fields, sent again after the password
 	Fault  string
 	// Grave actions concern owners, live keys and live payout addresses. They can need a second factor.
 	Grave bool
 }
 
-// withoutFactor returns the page that leads a visitor without a second factor to set one up, nil when the
+// Field is a field of a form.
+type Field struct{ Key, Value string }
+
+// WithoutFactor returns the page that leads a visitor without a second factor to set one up, nil when the
 // visitor has one or need not. back is the path of the page before.
-func (s *server) withoutFactor(v visit, back string) (*answer, error) {
+func (s *Server) WithoutFactor(v face.Visit, back string) (*face.Answer, error) {
 	if !s.RequireFactor || v.Member.SecondFactor {
 		return nil, nil
 	}
-	got, err := refuse("needs_factor", "Set up a second factor first", back)
+	got, err := face.Refuse("needs_factor", "Set up a second factor first", back)
 	return &got, err
 }
 
 // proofs are the fields of the template "step_up".
 var proofs = []string{"password", "code", "passkey", "username"}
 
-// unconfirmed returns the page that asks the visitor to confirm who they are, nil when the form proves it.
-func (s *server) unconfirmed(v visit, p confirmPage) (*answer, error) {
+// Unconfirmed returns the page that asks the visitor to confirm who they are, nil when the form proves it.
+func (s *Server) Unconfirmed(v face.Visit, p ConfirmPage) (*face.Answer, error) {
 	if err := v.ParseForm(); err != nil {
 		return nil, fmt.Errorf("read form: %w", err)
 	}
 	if p.Grave {
-		if page, err := s.withoutFactor(v, p.Back); page != nil || err != nil {
+		if page, err := s.WithoutFactor(v, p.Back); page != nil || err != nil {
 			return page, err
 		}
 	}
 	if v.PostForm.Has("password") {
-		fault, err := s.confirmed(v)
+		fault, err := s.Confirmed(v)
 		if err != nil || fault == "" {
 			return nil, err
 		}
@@ -83,14 +87,14 @@ func (s *server) unconfirmed(v visit, p confirmPage) (*answer, error) {
 	for _, name := range slices.Sorted(maps.Keys(v.PostForm)) {
 		for _, text := range v.PostForm[name] {
 			if !slices.Contains(proofs, name) {
-				p.Fields = append(p.Fields, pair{name, text})
+				p.Fields = append(p.Fields, Field{name, text})
 			}
 		}
 	}
 	const title = "Confirm that it is you"
-	got, err := show("confirm", title, p)
+	got, err := face.Show("confirm", title, p)
 	if p.Fault != "" {
-		got, err = refuse("confirm", title, p)
+		got, err = face.Refuse("confirm", title, p)
 	}
 	return &got, err
 }

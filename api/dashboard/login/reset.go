@@ -1,4 +1,4 @@
-package dashboard
+package login
 
 import (
 	"errors"
@@ -11,17 +11,17 @@ import (
 )
 
 // showForgot serves GET /password/forgot.
-func (s *server) showForgot(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) showForgot(w http.ResponseWriter, r *http.Request) error {
 	if !s.Mail {
 		return checkout.ErrNotFound
 	}
-	s.renderOpen(w, r, http.StatusOK, "forgot", "Forgot your password?", nil)
+	s.Face.Open(w, r, http.StatusOK, "forgot", "Forgot your password?", nil)
 	return nil
 }
 
 // askForReset serves POST /password/forgot. The answer is the same for every address, after the same work.
 // It waits for no mail server.
-func (s *server) askForReset(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) askForReset(w http.ResponseWriter, r *http.Request) error {
 	if !s.Mail {
 		return checkout.ErrNotFound
 	}
@@ -49,7 +49,7 @@ type resetPage struct {
 }
 
 // showReset serves GET /password/reset.
-func (s *server) showReset(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) showReset(w http.ResponseWriter, r *http.Request) error {
 	if !s.Mail {
 		return checkout.ErrNotFound
 	}
@@ -57,16 +57,16 @@ func (s *server) showReset(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (s *server) renderReset(w http.ResponseWriter, r *http.Request, p resetPage) {
+func (s *Server) renderReset(w http.ResponseWriter, r *http.Request, p resetPage) {
 	status := http.StatusOK
 	if p.Fault != "" {
 		status = http.StatusUnprocessableEntity
 	}
-	s.renderOpen(w, r, status, "reset", "Choose a new password", p)
+	s.Face.Open(w, r, status, "reset", "Choose a new password", p)
 }
 
 // resetPassword serves POST /password/reset. The person signs in afterwards, with the second factor too.
-func (s *server) resetPassword(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) resetPassword(w http.ResponseWriter, r *http.Request) error {
 	if !s.Mail {
 		return checkout.ErrNotFound
 	}

@@ -1,0 +1,40 @@
+package face
+
+import "net/http"
+
+// Handler returns the answer to a visitor. It never sees the ResponseWriter.
+type Handler func(v Visit) (Answer, error)
+
+// Answer is a page, or a redirect to Location.
+type Answer struct {
+	Status   int
+	Page     string // name of the template
+	Title    string
+	Data     any
+	Location string
+	Notice   string         // for the page at Location
+	Cookies  []*http.Cookie // set with the redirect; package login alone has any
+}
+
+// Show answers with a page.
+func Show(page, title string, data any) (Answer, error) {
+	return Answer{Status: http.StatusOK, Page: page, Title: title, Data: data}, nil
+}
+
+// Refuse answers a wrong form with its page again. data has the faults.
+func Refuse(page, title string, data any) (Answer, error) {
+	return Answer{Status: http.StatusUnprocessableEntity, Page: page, Title: title, Data: data}, nil
+}
+
+// GoTo answers an accepted form with a redirect. notice is what Notice returned, "" for none.
+func GoTo(path, notice string) (Answer, error) {
+	return Answer{Status: http.StatusSeeOther, Location: path, Notice: notice}, nil
+}
+
+// OrNone returns *a, or an empty answer for nil.
+func OrNone(a *Answer) Answer {
+	if a == nil {
+		return Answer{}
+	}
+	return *a
+}

@@ -1,0 +1,34 @@
+package face
+
+import "net/http"
+
+// The notice cookie holds the key of a message for the next page.
+const (
+	noticeCookie  = "notice"
+	noticeSeconds = 60
+)
+
+// notices are the messages that a page can show after an action. A cookie holds only the key, so
+// that no cookie can make a page show another text.
+var notices = map[string]string{}
+
+// Notice adds a message to those that a page can show after an action, and returns its key. Call it before the first
+// request.
+func Notice(key, text string) string {
+	notices[key] = text
+	return key
+}
+
+// NothingChanged is the notice after a form that changes nothing.
+var NothingChanged = Notice("nothing_changed", "Nothing is different, so nothing was changed.")
+
+// takeNotice returns the message for this page and removes its cookie. It returns "" when htmx
+// loads a part of a page, so that the message waits for a whole page.
+func (f *Face) takeNotice(w http.ResponseWriter, r *http.Request) string {
+	key := f.Cookie(r, noticeCookie)
+	if key == "" || r.Header.Get("HX-Request") != "" {
+		return ""
+	}
+	f.SetCookie(w, noticeCookie, "", -1)
+	return notices[key]
+}

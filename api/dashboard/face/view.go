@@ -1,0 +1,54 @@
+package face
+
+import (
+	"strings"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// View is the data of the templates.
+type View struct {
+	Visit
+	Site
+
+	Title  string
+	Notice string
+	Data   any // the page's own data
+}
+
+// SignedIn reports whether the visitor is signed in.
+func (v View) SignedIn() bool { return v.Member.ID != "" }
+
+// Live reports whether the page belongs to live mode.
+func (v View) Live() bool { return v.Mode.Live() }
+
+// In reports whether the page belongs to a section of the navigation.
+func (v View) In(section string) bool {
+	path := strings.TrimPrefix(v.URL.Path, v.Path(""))
+	if section == "" {
+		return path == "" || path == "/"
+	}
+	return path == "/"+section || strings.HasPrefix(path, "/"+section+"/")
+}
+
+// OtherMode returns the address of the same section in the other mode. It leaves out the id,
+// because an id exists in one mode only.
+func (v View) OtherMode() string {
+	section, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(v.URL.Path, v.Path("")), "/"), "/")
+	return "/" + string(v.Mode.Other()) + "/" + section
+}
+
+// Run returns the address of a run in Temporal's UI, "" without a UI.
+func (v View) Run(workflowID string) string {
+	if v.Runs == "" {
+		return ""
+	}
+	return v.Runs + workflowID
+}
+
+// Once returns a token for a form that creates something. If the form is sent twice, it creates one
+// thing.
+func (View) Once() string {
+	token, _ := checkout.NewToken()
+	return token
+}

@@ -1,0 +1,114 @@
+package login
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+
+	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/passhash"
+	"example.com/checkout/workflows/checkout"
+)
+
+type accountPage struct {
+	Fault         string
+	RecoveryCodes int // that are left
+	Passkeys      []checkout.Passkey
+	Others        []signedInElse
+}
+
+func (s *Server) showAccount(v face.Visit) (face.Answer, error) { return s.accountPage(v, "") }
+
+// accountPage shows the account and the fault of the last action, "" for none.
+func (s *Server) accountPage(v face.Visit, fault string) (face.Answer, error) {
+	left, err := s.Store.RecoveryCodes(v.Context(), v.MerchantID(), v.Member.ID)
+	if err != nil {
+		return face.Answer{}, err
+	}
+	keys, err := s.Store.Passkeys(v.Context(), v.MerchantID(), v.Member.ID)
+	if err != nil {
+		return face.Answer{}, err
+	}
+	others, err := s.others(v.Context(), s.otherTokens(v.Request), v.Member)
+	if err != nil {
+		return face.Answer{}, err
+	}
+	p := accountPage{fault, left, keys, others}
+	if fault != "" {
+		return face.Refuse("account", "Your account", p)
+	}
+	return face.Show("account", "Your account", p)
+}
+
+var passwordChanged = face.Notice(
+	"password_changed", "Your password was changed, and every other browser is signed out.",
+)
+
+// changePassword serves POST /account/password. It signs out every browser and signs this one in
+// again.
+func (s *Server) changePassword(v face.Visit) (face.Answer, error) {
+	fault := passhash.Fault(v.PostFormValue("new_password"), v.PostFormValue("new_password_again"))
+	if fault == "" {
+		var err error
+		if fault, err = s.Confirmed(v); err != nil {
+			return face.Answer{}, err
+		}
+	}
+
+	if fault != "" {
+		return s.accountPage(v, fault)
+	}
+
+	hash, err := passhash.Hash(v.Context(), v.PostFormValue("new_password"))
+	if err != nil {
+		return face.Answer{}, err
+	}
+	if err := s.Store.SetPassword(v.Context(), v.MerchantID(), v.Member.ID, hash,
+		v.AuditBoth("member.password_changed", v.Member.ID, "the password was changed")); err != nil {
+		return face.Answer{}, err
+	}
+
+	token, sum := checkout.NewToken()
+	if err := s.Store.SignIn(v.Context(), v.Member.ID, hash, sum); err != nil {
+		return face.Answer{}, err
+	}
+	got, err := face.GoTo("/account", passwordChanged)
+	got.Cookies = []*http.Cookie{s.memberCookieOf(token)}
+	return got, err
+}
+
+// signOutEverywhere serves POST /account/signout. It signs this browser out of the person's other merchants too.
+func (s *Server) signOutEverywhere(v face.Visit) (face.Answer, error) {
+	if err := s.Store.SignOutEverywhere(v.Context(), v.Member.ID,
+		v.AuditBoth("member.signed_out", v.Member.ID, "every browser")); err != nil {
+		return face.Answer{}, err
+	}
+	if err := s.Store.SignOut(v.Context(), hashesOf(s.otherTokens(v.Request))...); err != nil {
+		return face.Answer{}, err
+	}
+	got, err := face.GoTo("/signin", "")
+	got.Cookies = []*http.Cookie{s.othersCookieOf(nil)}
+	return got, err
+}
+
+// openMerchant serves POST /account/merchants/{id}: it opens another merchant to which the browser is signed in. When
+// that has ended, the person signs in again.
+func (s *Server) openMerchant(v face.Visit) (face.Answer, error) {
+	id := v.ID()
+	tokens := s.otherTokens(v.Request)
+	others, err := s.others(v.Context(), tokens, v.Member)
+	if err != nil {
+		return face.Answer{}, err
+	}
+	i := slices.IndexFunc(others, func(o signedInElse) bool { return o.MerchantID == id })
+	if i < 0 {
+		return face.GoTo("/signin?other=1&merchant="+url.QueryEscape(id), "")
+	}
+	rest := []string{s.Face.Cookie(v.Request, memberCookie)}
+	for _, o := range slices.Concat(others[:i], others[i+1:]) {
+		rest = append(rest, o.token)
+	}
+	got, err := face.GoTo("/", "")
+	got.Cookies = []*http.Cookie{s.memberCookieOf(others[i].token), s.othersCookieOf(rest)}
+	return got, err
+}

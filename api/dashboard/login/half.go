@@ -1,0 +1,61 @@
+package login
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// A browser that gave the right password has this cookie until it gives a code.
+const (
+	halfCookie   = "half"
+	halfLifetime = 10 * time.Minute
+)
+
+// halfToken returns the value of the half cookie. The password's hash signs it, so that a new password
+// ends it and nothing is stored.
+func halfToken(m checkout.Member, passwordHash string, until int64) string {
+	text := fmt.Sprintf("%s.%s.%d", m.MerchantID, m.ID, until)
+	mac := hmac.New(sha256.New, []byte(passwordHash))
+	mac.Write([]byte("a browser that gave the password " + text))
+	return text + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// half returns the member who gave the password in this browser, and the password's hash. It returns
+// checkout.ErrNotFound when nobody did lately.
+func (s *Server) half(r *http.Request) (m checkout.Member, passwordHash string, err error) {
+	token := s.Face.Cookie(r, halfCookie)
+	parts := strings.Split(token, ".")
+	if len(parts) != 4 || !checkout.IsID(checkout.PrefixMember, parts[1]) {
+		return m, "", checkout.ErrNotFound
+	}
+	until, err := strconv.ParseInt(parts[2], 10, 64)
+	if err != nil || time.Now().Unix() > until {
+		return m, "", checkout.ErrNotFound
+	}
+	if m, err = s.Store.Member(r.Context(), parts[0], parts[1]); err != nil {
+		return m, "", err
+	}
+	if passwordHash, err = s.Store.MemberPassword(r.Context(), m.MerchantID, m.ID); err != nil {
+		return m, "", err
+	}
+	if !hmac.Equal([]byte(halfToken(m, passwordHash, until)), []byte(token)) {
+		return m, "", checkout.ErrNotFound
+	}
+	return m, passwordHash, nil
+}
+
+// askForCode leads a browser that gave the right password to the page that asks for a code.
+func (s *Server) askForCode(w http.ResponseWriter, r *http.Request, m checkout.Member, hash, next string) {
+	token := halfToken(m, hash, time.Now().Add(halfLifetime).Unix())
+	s.Face.SetCookie(w, halfCookie, token, int(halfLifetime/time.Second))
+	http.Redirect(w, r, "/signin/code?"+url.Values{"next": {next}}.Encode(), http.StatusSeeOther)
+}

@@ -1,0 +1,69 @@
+package login
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/go-webauthn/webauthn/protocol"
+	"github.com/go-webauthn/webauthn/webauthn"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// NewPasskeys returns what checks passkeys for a dashboard at u. It returns nil when browsers offer no passkeys
+// for that address, which is so for an IP address. Every use of a passkey verifies the person, by a finger, a
+// face or a PIN.
+func NewPasskeys(u *url.URL) *webauthn.WebAuthn {
+	w, err := webauthn.New(&webauthn.Config{
+		RPID: u.Hostname(), RPDisplayName: "Checkout dashboard", RPOrigins: []string{u.Scheme + "://" + u.Host},
+		AttestationPreference: protocol.PreferNoAttestation,
+		AuthenticatorSelection: protocol.AuthenticatorSelection{
+			ResidentKey: protocol.ResidentKeyRequirementRequired, UserVerification: protocol.VerificationRequired,
+		},
+	})
+	if err != nil {
+		return nil
+	}
+	return w
+}
+
+// keyHolder is a member as the library wants to see one.
+type keyHolder struct {
+	member checkout.Member
+	name   string // of the merchant
+	handle []byte
+	keys   []webauthn.Credential
+}
+
+func (h keyHolder) WebAuthnID() []byte                         { return h.handle }
+func (h keyHolder) WebAuthnName() string                       { return h.member.Email }
+func (h keyHolder) WebAuthnDisplayName() string                { return h.member.Email + ", " + h.name }
+func (h keyHolder) WebAuthnCredentials() []webauthn.Credential { return h.keys }
+
+// keyHolder returns the member with the passkeys all.
+func (s *Server) keyHolder(r *http.Request, m checkout.Member, all []checkout.Passkey) (h keyHolder, err error) {
+	h.member = m
+	if h.handle, err = s.Store.PasskeyHandle(r.Context(), m.MerchantID, m.ID); err != nil {
+		return h, err
+	}
+	h.keys, err = credentials(all)
+	return h, err
+}
+
+func credentials(all []checkout.Passkey) ([]webauthn.Credential, error) {
+	keys := make([]webauthn.Credential, len(all))
+	for i, p := range all {
+		if err := json.Unmarshal(p.Credential, &keys[i]); err != nil {
+			return nil, fmt.Errorf("passkey %s: %w", p.ID, err)
+		}
+	}
+	return keys, nil
+}
+
+// holds reports whether a passkey calls itself id.
+func holds(p checkout.Passkey, id []byte) bool {
+	keys, err := credentials([]checkout.Passkey{p})
+	return err == nil && string(keys[0].ID) == string(id)
+}

@@ -1,0 +1,88 @@
+package login
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/gorilla/mux"
+
+	"example.com/checkout/api/limit"
+	"example.com/checkout/api/passhash"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// Accept accepts an invitation with a first password. address is the person's IP address for the audit log, "" for
+// none. It returns checkout.ErrNotFound when the invitation is unknown or has run out.
+func Accept(
+	ctx context.Context, accounts *storage.Accounts, token, password, address string,
+) (checkout.Member, error) {
+	hash, err := passhash.Hash(ctx, password)
+	if err != nil {
+		return checkout.Member{}, err
+	}
+	return accounts.AcceptInvitation(ctx, checkout.HashToken(token), hash, address)
+}
+
+// ErrInvitation refuses an invitation that was used or has run out.
+var ErrInvitation = fmt.Errorf("the invitation is not valid: %w", checkout.ErrNotFound)
+
+// invitationPage asks an invited person for a password.
+type invitationPage struct {
+	Email    string
+	Merchant string
+	Fault    string
+}
+
+func invitationHash(r *http.Request) []byte { return checkout.HashToken(mux.Vars(r)["token"]) }
+
+func (s *Server) showInvitation(w http.ResponseWriter, r *http.Request) error {
+	return s.renderInvitation(w, r, "")
+}
+
+// renderInvitation shows the page of a valid invitation. fault is the fault of the chosen password,
+// "" for none.
+func (s *Server) renderInvitation(w http.ResponseWriter, r *http.Request, fault string) error {
+	member, merchant, err := s.Store.Invitation(r.Context(), invitationHash(r))
+	if errors.Is(err, checkout.ErrNotFound) {
+		return ErrInvitation
+	}
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if fault != "" {
+		status = http.StatusUnprocessableEntity
+	}
+	s.Face.Open(w, r, status, "invitation", "Welcome", invitationPage{member.Email, merchant, fault})
+	return nil
+}
+
+// acceptInvitation serves POST /invitation/{token}. It sets the first password and signs the person
+// in.
+func (s *Server) acceptInvitation(w http.ResponseWriter, r *http.Request) error {
+	if ok, err := s.mayGuess(r.Context(), limit.Address(r), "an invitation"); err != nil {
+		return err
+	} else if !ok {
+		return errGuesses
+	}
+	password := r.PostFormValue("password")
+	if fault := passhash.Fault(password, r.PostFormValue("password_again")); fault != "" {
+		return s.renderInvitation(w, r, fault)
+	}
+
+	member, err := Accept(r.Context(), &s.Store.Accounts, mux.Vars(r)["token"], password, limit.RemoteIP(r))
+	if errors.Is(err, checkout.ErrNotFound) {
+		return s.renderInvitation(w, r, "")
+	}
+	if err != nil {
+		return err
+	}
+	hash, err := s.Store.MemberPassword(r.Context(), member.MerchantID, member.ID)
+	if err != nil {
+		return err
+	}
+	return s.startSession(w, r, member, hash, "/")
+}

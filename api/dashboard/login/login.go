@@ -1,0 +1,21 @@
+// Package login finds out who is at the browser: signing in with a password, a code or a passkey, the cookies of a
+// browser, invitations and forgotten passwords, the page of the account, and the confirmation of a dangerous action.
+// Other pages of the dashboard see the visitor and no cookie or password.
+package login
+
+import (
+	"github.com/go-webauthn/webauthn/webauthn"
+
+	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/storage"
+)
+
+// Server serves signing in and the page of the account, and says who visits.
+type Server struct {
+	Store    *storage.Store
+	Face     *face.Face
+	Passkeys *webauthn.WebAuthn // from NewPasskeys
+	// RequireFactor: who has no second factor must set one up before a dangerous action, see ConfirmPage.
+	RequireFactor bool
+	Mail          bool // mails are sent; without them nobody can ask for a new password
+}

@@ -1,0 +1,206 @@
+package login
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-webauthn/webauthn/protocol"
+	"github.com/go-webauthn/webauthn/webauthn"
+
+	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/failure"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// newPasskeyPage lets the browser make a passkey.
+type newPasskeyPage struct {
+	Options string // JSON, for the browser
+	Fault   string
+}
+
+const addingTitle = "Add a passkey"
+
+// startPasskey serves POST /account/passkeys/new. It needs the password, and the second factor of who has one. Only
+// then there is a challenge for a new passkey.
+func (s *Server) startPasskey(v face.Visit) (face.Answer, error) {
+	if s.Passkeys == nil {
+		return face.Answer{}, checkout.ErrNotFound
+	}
+	page, err := s.Unconfirmed(v, ConfirmPage{
+		Text: "A passkey signs you in alone, and replaces a code of an app.", Button: "Continue", Back: "/account",
+	})
+	if page != nil || err != nil {
+		return face.OrNone(page), err
+	}
+	all, err := s.Store.Passkeys(v.Context(), v.MerchantID(), v.Member.ID)
+	if err != nil {
+		return face.Answer{}, err
+	}
+	holder, err := s.keyHolder(v.Request, v.Member, all)
+	if err != nil {
+		return face.Answer{}, err
+	}
+	holder.name = v.Merchant
+	options, session, err := s.Passkeys.BeginRegistration(holder,
+		webauthn.WithExclusions(webauthn.Credentials(holder.keys).CredentialDescriptors()))
+	if err != nil {
+		return face.Answer{}, fmt.Errorf("new passkey: %w", err)
+	}
+	if err := s.challenge(v.Request, ceremony{toRegister, v.Browser}, session); err != nil {
+		return face.Answer{}, err
+	}
+	text, err := json.Marshal(options.Response)
+	if err != nil {
+		return face.Answer{}, fmt.Errorf("new passkey: %w", err)
+	}
+	return face.Show("passkey", addingTitle, newPasskeyPage{Options: string(text)})
+}
+
+var (
+	passkeyAdded   = face.Notice("passkey_added", "The passkey was added. You can sign in with it.")
+	passkeyRenamed = face.Notice("passkey_renamed", "The passkey has its new name.")
+	passkeyRemoved = face.Notice("passkey_removed", "The passkey was removed. Remove it on your device too.")
+)
+
+// addPasskey serves POST /account/passkeys.
+func (s *Server) addPasskey(v face.Visit) (face.Answer, error) {
+	if s.Passkeys == nil {
+		return face.Answer{}, checkout.ErrNotFound
+	}
+	key, err := s.created(v)
+	if errors.Is(err, errPasskey) {
+		return face.Refuse("passkey", addingTitle, newPasskeyPage{Fault: "That passkey was not accepted. Begin again."})
+	}
+	if err != nil {
+		return face.Answer{}, err
+	}
+	name, ok := passkeyName(v)
+	if !ok {
+		name = "Passkey"
+	}
+	codes, hashes := newRecoveryCodes()
+	stored := storage.NewPasskey{
+		Passkey:    checkout.Passkey{ID: checkout.NewID(checkout.PrefixPasskey), Name: name},
+		MerchantID: v.MerchantID(), MemberID: v.Member.ID, CredentialID: key.ID, Recovery: hashes, Keep: v.Browser,
+	}
+	if stored.Credential, err = json.Marshal(key); err != nil {
+		return face.Answer{}, fmt.Errorf("new passkey: %w", err)
+	}
+	kept := v.Reveal(setOfCodes(v, hashes))
+	kept.Form, kept.Secret = stored.ID, strings.Join(codes, "\n")
+	if _, _, err := s.Store.KeepReveal(v.Context(), kept); err != nil {
+		return face.Answer{}, err
+	}
+	first, err := s.Store.AddPasskey(v.Context(), stored,
+		v.AuditBoth("member.passkey_added", v.Member.ID, "passkey “"+name+"”, "+stored.ID))
+	if err == nil && first {
+		return face.GoTo(pageOfCodes(kept.Subject), passkeyAdded)
+	}
+	if dropped := s.Store.DropReveal(v.Context(), kept); dropped != nil {
+		return face.Answer{}, errors.Join(err, dropped)
+	}
+	if errors.Is(err, checkout.ErrConflict) {
+		return face.Refuse("passkey", addingTitle, newPasskeyPage{Fault: "That passkey is known already."})
+	}
+	if err != nil {
+		return face.Answer{}, err
+	}
+	return face.GoTo("/account", passkeyAdded)
+}
+
+// created checks what the browser says about a new passkey. It returns errPasskey, which the audit log has then.
+func (s *Server) created(v face.Visit) (*webauthn.Credential, error) {
+	said, err := protocol.ParseCredentialCreationResponseBytes([]byte(v.PostFormValue("passkey")))
+	if err != nil {
+		return nil, fmt.Errorf("%w: not understood", errPasskey)
+	}
+	session, err := s.taken(v.Request, ceremony{toRegister, v.Browser}, said.Response.CollectedClientData.Challenge)
+	if failure.KindOf(err) == failure.NotFound {
+		return nil, fmt.Errorf("%w: the challenge was answered or has run out", errPasskey)
+	}
+	if err != nil {
+		return nil, err
+	}
+	holder, err := s.keyHolder(v.Request, v.Member, nil)
+	if err != nil {
+		return nil, err
+	}
+	key, err := s.Passkeys.CreateCredential(holder, session, said)
+	if err != nil {
+		_, err = s.refusedPasskey(v.Request, v.Member, fmt.Errorf("%w: %s", errPasskey, kindOfFault(err)))
+		return nil, errors.Join(errPasskey, err)
+	}
+	return key, nil
+}
+
+const maxPasskeyName = 60 // characters
+
+// passkeyName returns the typed name of a passkey.
+func passkeyName(v face.Visit) (name string, ok bool) {
+	name = strings.TrimSpace(v.PostFormValue("name"))
+	return name, name != "" && utf8.RuneCountInString(name) <= maxPasskeyName &&
+		!strings.ContainsFunc(name, unicode.IsControl)
+}
+
+// passkey returns the visitor's passkey with the id of the path. It returns checkout.ErrNotFound.
+func (s *Server) passkey(v face.Visit) (checkout.Passkey, error) {
+	all, err := s.Store.Passkeys(v.Context(), v.MerchantID(), v.Member.ID)
+	if err != nil {
+		return checkout.Passkey{}, err
+	}
+	for _, p := range all {
+		if p.ID == v.ID() {
+			return p, nil
+		}
+	}
+	return checkout.Passkey{}, checkout.ErrNotFound
+}
+
+// renamePasskey serves POST /account/passkeys/{id}.
+func (s *Server) renamePasskey(v face.Visit) (face.Answer, error) {
+	p, err := s.passkey(v)
+	if err != nil {
+		return face.Answer{}, err
+	}
+	name, ok := passkeyName(v)
+	if !ok {
+		return s.accountPage(v, fmt.Sprintf("The name of a passkey must have 1 to %d characters.", maxPasskeyName))
+	}
+	if name == p.Name {
+		return face.GoTo("/account", face.NothingChanged)
+	}
+	err = s.Store.RenamePasskey(v.Context(), v.MerchantID(), v.Member.ID, p.ID, name,
+		v.AuditBoth("member.passkey_renamed", v.Member.ID, "passkey “"+p.Name+"” → “"+name+"”, "+p.ID))
+	if err != nil {
+		return face.Answer{}, err
+	}
+	return face.GoTo("/account", passkeyRenamed)
+}
+
+// removePasskey serves POST /account/passkeys/{id}/remove.
+func (s *Server) removePasskey(v face.Visit) (face.Answer, error) {
+	p, err := s.passkey(v)
+	if err != nil {
+		return face.Answer{}, err
+	}
+	text := "The passkey “" + p.Name + "” will not sign you in any more."
+	if !v.Member.App && v.Member.Passkeys == 1 {
+		text += " It is your last second factor: afterwards everybody who knows your password can sign in as you, " +
+			"and your recovery codes end."
+	}
+	page, err := s.Unconfirmed(v, ConfirmPage{Text: text, Button: "Remove it", Back: "/account"})
+	if page != nil || err != nil {
+		return face.OrNone(page), err
+	}
+	err = s.Store.RemovePasskey(v.Context(), v.MerchantID(), v.Member.ID, p.ID,
+		v.AuditBoth("member.passkey_removed", v.Member.ID, "passkey “"+p.Name+"”, "+p.ID))
+	if err != nil {
+		return face.Answer{}, err
+	}
+	return face.GoTo("/account", passkeyRemoved)
+}

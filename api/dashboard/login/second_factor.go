@@ -1,0 +1,169 @@
+package login
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"html/template"
+	"image/png"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/pquerna/otp/totp"
+
+	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/workflows/checkout"
+)
+
+// factorPage shows a new secret, which the person's app must read.
+type factorPage struct {
+	Picture template.URL // data: address of the QR code; "" when the app has read it
+	Secret  string       // in groups, for typing
+	Fault   string
+}
+
+const factorTitle = "Turn the second factor on"
+
+// startFactor serves POST /account/second_factor. It needs the password: somebody who found an open browser
+// could otherwise lock its owner out. Only its answer shows the secret: another page would show it to
+// whoever has stolen the session.
+func (s *Server) startFactor(v face.Visit) (face.Answer, error) {
+	if v.Member.App {
+		return face.GoTo("/account", "")
+	}
+	page, err := s.Unconfirmed(v, ConfirmPage{
+		Text: "Afterwards you sign in with your password and with a code of an app on your phone.", Button: "Continue",
+		Back: "/account",
+	})
+	if page != nil || err != nil {
+		return face.OrNone(page), err
+	}
+	secret := make([]byte, secretBytes)
+	_, _ = rand.Read(secret) // never fails: crypto/rand ends the process instead
+	if err := s.Store.StartSecondFactor(v.Context(), v.MerchantID(), v.Member.ID, secret); err != nil {
+		return face.Answer{}, err
+	}
+	p, err := newFactorPage(v, secret)
+	if err != nil {
+		return face.Answer{}, err
+	}
+	return face.Show("second_factor", factorTitle, p)
+}
+
+// showFactor serves GET /account/second_factor, for a browser that goes back or repeats its last address.
+func (s *Server) showFactor(face.Visit) (face.Answer, error) { return face.GoTo("/account", "") }
+
+func newFactorPage(v face.Visit, secret []byte) (factorPage, error) {
+	key, err := totp.Generate(totp.GenerateOpts{
+		Issuer:      strings.ReplaceAll(v.Merchant, ":", " "), // apps split the label at the colon
+		AccountName: v.Member.Email, Secret: secret, Period: codeSeconds,
+	})
+	if err != nil {
+		return factorPage{}, fmt.Errorf("second factor: %w", err)
+	}
+	const pixels = 240
+	picture, err := key.Image(pixels, pixels)
+	if err != nil {
+		return factorPage{}, fmt.Errorf("draw the second factor: %w", err)
+	}
+	var encoded bytes.Buffer
+	if err := png.Encode(&encoded, picture); err != nil {
+		return factorPage{}, fmt.Errorf("draw the second factor: %w", err)
+	}
+	return factorPage{
+		Picture: template.URL("data:image/png;base64," + //nolint:gosec // G203: drawn here
+			base64.StdEncoding.EncodeToString(encoded.Bytes())),
+		Secret: inGroups(key.Secret()),
+	}, nil
+}
+
+// inGroups puts a space after every four characters.
+func inGroups(text string) string {
+	var b strings.Builder
+	for i, c := range text {
+		if i > 0 && i%4 == 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
+
+// confirmFactor serves POST /account/second_factor/code. The first code turns the second factor on, and the
+// page that follows shows the recovery codes.
+func (s *Server) confirmFactor(v face.Visit) (face.Answer, error) {
+	if ok, err := s.mayGuessCode(v.Request, v.Member); err != nil {
+		return face.Answer{}, err
+	} else if !ok {
+		return face.Answer{}, errGuesses
+	}
+	codes, hashes := newRecoveryCodes()
+	made, err := face.Made(s.Store, v, setOfCodes(v, hashes), strings.Join(codes, "\n"), pageOfCodes, func() error {
+		return s.Store.ConfirmSecondFactor(
+			v.Context(), v.MerchantID(), v.Member.ID, checkCode(plainCode(v.PostFormValue("code")), time.Now()), hashes,
+			v.Browser, v.AuditBoth("member.second_factor_on", v.Member.ID, "second factor: off → on"),
+		)
+	})
+	if !errors.Is(err, checkout.ErrNotFound) {
+		return made, err
+	}
+	_, err = s.Store.StartedSecondFactor(v.Context(), v.MerchantID(), v.Member.ID)
+	if errors.Is(err, checkout.ErrNotFound) {
+		return face.GoTo("/account", "")
+	}
+	if err != nil {
+		return face.Answer{}, err
+	}
+	return face.Refuse("second_factor", factorTitle, factorPage{
+		Fault: "That code is not right. Look at the clock of your phone, and wait for the next code.",
+	})
+}
+
+// setOfCodes names one set of recovery codes. Two tabs may make two sets of which only one is stored, and a
+// tab must not show the codes of the other.
+func setOfCodes(v face.Visit, hashes [][]byte) string {
+	return v.Member.ID + "-" + hex.EncodeToString(hashes[0][:8])
+}
+
+// pageOfCodes returns the address of the page that shows a set of recovery codes.
+func pageOfCodes(set string) string {
+	return "/account/recovery_codes?" + url.Values{"set": {set}}.Encode()
+}
+
+// showRecoveryCodes serves GET /account/recovery_codes, once for each set.
+func (s *Server) showRecoveryCodes(v face.Visit) (face.Answer, error) {
+	codes, err := s.Store.TakeReveal(v.Context(), v.Reveal(v.URL.Query().Get("set")))
+	if err != nil {
+		return face.Gone(err, "/account")
+	}
+	return face.Show("recovery_codes", "Your recovery codes", strings.Split(codes, "\n"))
+}
+
+var factorOff = face.Notice("second_factor_off", "Codes of your app are not accepted any more.")
+
+// removeFactor serves POST /account/second_factor/remove.
+func (s *Server) removeFactor(v face.Visit) (face.Answer, error) {
+	if !v.Member.App {
+		return face.GoTo("/account", face.NothingChanged)
+	}
+	text := "Afterwards everybody who knows your password can sign in as you."
+	if v.Member.Passkeys > 0 {
+		text = "Codes of your app will not be accepted any more. Your passkeys and recovery codes stay."
+	}
+	page, err := s.Unconfirmed(v, ConfirmPage{
+		Text: text, Button: "Turn it off", Back: "/account",
+	})
+	if page != nil || err != nil {
+		return face.OrNone(page), err
+	}
+	err = s.Store.RemoveSecondFactor(v.Context(), v.MerchantID(), v.Member.ID,
+		v.AuditBoth("member.second_factor_off", v.Member.ID, "second factor: on → off"))
+	if err != nil {
+		return face.Answer{}, err
+	}
+	return face.GoTo("/account", factorOff)
+}

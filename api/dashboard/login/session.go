@@ -1,0 +1,45 @@
+package login
+
+import (
+	"net/http"
+	"strings"
+
+	"example.com/checkout/api/action"
+	"example.com/checkout/api/failure"
+	"example.com/checkout/workflows/checkout"
+)
+
+// startSession signs member in; how is for the audit log. passwordHash is the hash of the member's password. The
+// browser gets a new token, so that a token planted by another person is useless.
+func (s *Server) startSession(
+	w http.ResponseWriter, r *http.Request, member checkout.Member, passwordHash, next string, how ...string,
+) error {
+	token, hash := checkout.NewToken()
+	note := action.Entry(r, member.MerchantID, member.Email, "member.signed_in", member.ID, strings.Join(how, ", "))
+	err := s.Store.SignIn(r.Context(), member.ID, passwordHash, hash, note)
+	if failure.KindOf(err) == failure.NotFound { // the password was changed meanwhile
+		http.Redirect(w, r, "/signin", http.StatusSeeOther)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	others, err := s.keepOthers(r, member)
+	if err != nil {
+		return err
+	}
+	http.SetCookie(w, s.memberCookieOf(token))
+	http.SetCookie(w, s.othersCookieOf(others))
+	s.addKnown(w, r, passwordHash)
+	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // G710: safeNext allows only pages of ours
+	return nil
+}
+
+// safeNext returns the page to open after signing in. It allows only pages of this dashboard.
+func safeNext(next string) string {
+	if strings.HasPrefix(next, "/test/") || strings.HasPrefix(next, "/live/") ||
+		strings.HasPrefix(next, "/account") {
+		return next
+	}
+	return "/"
+}

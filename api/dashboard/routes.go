@@ -1,0 +1,178 @@
+package dashboard
+
+import (
+	"log/slog"
+	"net/http"
+	"net/url"
+
+	"github.com/gorilla/mux"
+
+	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/login"
+	"example.com/checkout/api/failure"
+	"example.com/checkout/api/limit"
+	"example.com/checkout/api/web"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// New returns the dashboard's handler. It panics when cfg.URL is not an absolute URL.
+func New(cfg Config) http.Handler {
+	s := newServer(cfg)
+	own := http.NewCrossOriginProtection() // refuses forms from other origins
+	own.SetDenyHandler(s.failing(failure.Forbidden))
+	// Pages embed pictures as data: addresses.
+	policy := web.Policy(web.Sources{Pictures: []string{"data:"}})
+	return web.WithRequestID(web.PageHeaders(policy, s.face.Secure, bounded(own.Handler(s.router))))
+}
+
+// newServer returns the server with its routes.
+func newServer(cfg Config) *server {
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	if cfg.heartbeat == 0 {
+		cfg.heartbeat = streamHeartbeat
+	}
+
+	cfg.Limits = cfg.Limits.Or(DefaultLimits)
+	if cfg.Shares == nil {
+		cfg.Shares = limit.NewShares(limit.DefaultShare)
+	}
+
+	u, err := url.Parse(cfg.URL)
+	if err != nil || u.Host == "" {
+		panic("dashboard: URL is not an absolute URL")
+	}
+
+	passkeys := login.NewPasskeys(u)
+	f := &face.Face{
+		Site:  face.Site{Simulated: cfg.Simulated, Docs: cfg.docs(), Runs: cfg.runs(), Passkeys: passkeys != nil},
+		Pages: pages, Secure: u.Scheme == "https", Log: cfg.Log,
+	}
+	s := &server{
+		Config: cfg, face: f, router: mux.NewRouter().SkipClean(true), streams: limit.NewShares(maxStreams),
+		login: &login.Server{
+			Store: cfg.Store, Face: f, Passkeys: passkeys, RequireFactor: cfg.RequireFactor, Mail: cfg.Mail,
+		},
+		entrance: &limit.Entrance{
+			Store:    cfg.Store,
+			Shares:   cfg.Shares,
+			Rates:    cfg.Limits,
+			Server:   bucketsOfAddress,
+			Counting: entrance,
+		},
+	}
+	s.routes()
+	return s
+}
+
+// routes adds the routes of all pages. Pages of a mode are below /test and /live. Each route names
+// the role that it needs.
+func (s *server) routes() {
+	s.router.Handle("/static/{file}", web.Route(serverName, "/static/{file}", web.Serve(s.static, s.fail))).
+		Methods(http.MethodGet)
+	s.login.Routes(s.open)
+
+	s.get("/", checkout.RoleViewer, s.showRoot)
+	s.get(inMode+"/", checkout.RoleViewer, s.showHome)
+	s.get(inMode+"/settings", checkout.RoleViewer, s.showSettings)
+	s.post(inMode+"/settings", checkout.RoleOwner, s.changeSettings)
+	s.post(inMode+"/settings/brand", checkout.RoleOwner, s.changeBrand)
+	s.post(inMode+"/settings/payout", checkout.RoleOwner, s.changeAddresses)
+	s.post(inMode+"/settings/payout/stop", checkout.RoleOwner, s.stopAddressChange)
+
+	s.get(inMode+"/members", checkout.RoleViewer, s.listMembers)
+	s.post(inMode+"/members", checkout.RoleOwner, s.inviteMember)
+	s.post(inMode+"/members/{id}/invitation", checkout.RoleOwner, s.renewInvitation)
+	s.post(inMode+"/members/{id}/role", checkout.RoleOwner, s.changeRole)
+	s.post(inMode+"/members/{id}/remove", checkout.RoleOwner, s.removeMember)
+	s.get(inMode+"/members/{id}/link", checkout.RoleOwner, s.showInvitationLink)
+	s.get(inMode+"/audit", checkout.RoleViewer, s.listAudit)
+	s.open(http.MethodGet, inMode+"/audit.csv", s.exported(s.exportAudit))
+
+	s.get(inMode+"/sessions", checkout.RoleViewer, s.listSessions)
+	s.get(inMode+"/sessions/{id}", checkout.RoleViewer, s.showSession)
+	s.post(inMode+"/sessions/{id}/expire", checkout.RoleDeveloper, s.expireSession)
+	s.post(inMode+"/sessions/{id}/retry_payout", checkout.RoleOwner, s.retryPayout)
+	s.get(inMode+"/payouts", checkout.RoleViewer, s.listPayouts)
+	s.open(http.MethodGet, inMode+"/sessions.csv", s.exported(s.exportSessions))
+	s.open(http.MethodGet, inMode+"/payouts.csv", s.exported(s.exportPayouts))
+	s.open(http.MethodGet, inMode+"/deliveries.csv", s.exported(s.exportDeliveries))
+	s.get(inMode+"/requests", checkout.RoleViewer, s.listRequests)
+	s.get(inMode+"/keys", checkout.RoleViewer, s.listKeys)
+	s.post(inMode+"/keys", checkout.RoleDeveloper, s.createKey)
+	s.post(inMode+"/keys/{id}/revoke", checkout.RoleDeveloper, s.revokeKey)
+
+	s.get(inMode+"/keys/{id}/secret", checkout.RoleDeveloper, s.showKeySecret)
+
+	s.webhookRoutes()
+
+	s.router.NotFoundHandler = web.Route(
+		serverName, "not found", web.Serve(s.entrance.Limited(notFound), s.fail),
+	)
+	s.router.MethodNotAllowedHandler = web.Route(
+		serverName, "method not allowed", s.failing(failure.MethodNotAllowed),
+	)
+}
+
+// webhookRoutes adds the pages of registrations, deliveries and bulk replays. mux takes the first
+// route that fits, so names come before ids.
+func (s *server) webhookRoutes() {
+	const looks, handles = checkout.RoleViewer, checkout.RoleDeveloper
+	s.get(inMode+"/webhooks", looks, s.listWebhooks)
+	s.post(inMode+"/webhooks", handles, s.createWebhook)
+	s.get(inMode+"/webhooks/new", handles, s.newWebhook)
+	s.get(inMode+"/webhooks/{id}", looks, s.showWebhook)
+	s.post(inMode+"/webhooks/{id}", handles, s.changeWebhook)
+	s.get(inMode+"/webhooks/{id}/secret", handles, s.showWebhookSecret)
+	s.get(inMode+"/webhooks/{id}/edit", handles, s.editWebhook)
+	s.post(inMode+"/webhooks/{id}/hold", handles, s.holdWebhook)
+	s.post(inMode+"/webhooks/{id}/resume", handles, s.resumeWebhook)
+	s.post(inMode+"/webhooks/{id}/test", handles, s.sendTestEvent)
+	s.post(inMode+"/webhooks/{id}/rotate", handles, s.rotateSecret)
+	s.get(inMode+"/webhooks/{id}/delete", handles, s.askToDelete)
+	s.post(inMode+"/webhooks/{id}/delete", handles, s.deleteWebhook)
+	s.get(inMode+"/webhooks/{id}/replay", looks, s.showReplays)
+	s.post(inMode+"/webhooks/{id}/replay", handles, s.startReplay)
+
+	s.get(inMode+"/replays", looks, func(v face.Visit) (face.Answer, error) { return face.GoTo(v.Path("/webhooks"), "") })
+	s.get(inMode+"/replays/{id}", looks, s.showReplay)
+	s.post(inMode+"/replays/{id}/cancel", handles, s.cancelReplay)
+
+	s.get(inMode+"/deliveries", looks, s.listDeliveries)
+	// A stream lasts as long as its page is open, so it has no span and no time-out.
+	s.router.Handle(inMode+"/deliveries/stream", web.Serve(s.streamDeliveries, s.fail)).Methods(http.MethodGet)
+	s.get(inMode+"/deliveries/{id}", looks, s.showDelivery)
+	s.post(inMode+"/deliveries/{id}/retry", handles, s.retryDelivery)
+	s.post(inMode+"/deliveries/{id}/hold", handles, s.holdDelivery)
+	s.post(inMode+"/deliveries/{id}/resume", handles, s.resumeDelivery)
+	s.post(inMode+"/deliveries/{id}/replay", handles, s.replayDelivery)
+}
+
+// inMode begins the path of every page of a mode.
+const inMode = "/{mode:test|live}"
+
+// serverName is the dashboard's name in spans and metrics.
+const serverName = "checkout-dashboard"
+
+// open adds a route without a check of the visitor. Forms also count against the address's rate for
+// forms.
+func (s *server) open(method, path string, h web.Handler) {
+	var counts []func(*http.Request) storage.Bucket
+	if method == http.MethodPost {
+		counts = append(counts, s.entrance.Forms)
+	}
+	served := web.Serve(s.entrance.Limited(h, counts...), s.fail)
+	s.router.Handle(path, web.Route(serverName, path, served)).Methods(method)
+}
+
+func (s *server) get(path string, needs checkout.Role, h face.Handler) {
+	s.open(http.MethodGet, path, s.login.SignedIn(needs, h))
+}
+
+func (s *server) post(path string, needs checkout.Role, h face.Handler) {
+	s.open(http.MethodPost, path, s.login.SignedIn(needs, h))
+}
+
+func notFound(http.ResponseWriter, *http.Request) error { return failure.NotFound }

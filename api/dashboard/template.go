@@ -1,0 +1,98 @@
+package dashboard
+
+import (
+	"embed"
+	"fmt"
+	"html/template"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+// pages maps names to templates. Each file defines "main" for layout.html. parts.html has the parts
+// that several files use.
+var pages = func() map[string]*template.Template {
+	shared := template.New("").Funcs(functions)
+	parse(shared, "layout")
+	parse(shared, "parts")
+	entries, err := templateFiles.ReadDir("templates")
+	if err != nil {
+		panic(err) // embedded
+	}
+	m := map[string]*template.Template{}
+	for _, e := range entries {
+		name := strings.TrimSuffix(e.Name(), path.Ext(e.Name()))
+		if name == "layout" || name == "parts" {
+			continue
+		}
+		m[name] = template.Must(shared.Clone())
+		parse(m[name], name)
+	}
+	return m
+}()
+
+var postForm = regexp.MustCompile(`<form method="post"[^>]*>`)
+
+// parse adds a file's templates to t. Every form that changes something gets the field membership: the same path is a
+// page of every merchant, and another tab may have opened another merchant.
+func parse(t *template.Template, name string) {
+	text, err := templateFiles.ReadFile("templates/" + name + ".html")
+	if err != nil {
+		panic(err) // embedded
+	}
+	template.Must(t.New(name + ".html").Parse(postForm.ReplaceAllString(string(text), `$0{{template "membership" $$}}`)))
+}
+
+var functions = template.FuncMap{
+	"asset":  assetURL,
+	"time":   showTime,
+	"money":  showMoney,
+	"title":  upperFirst,
+	"words":  func(s any) string { return strings.ReplaceAll(fmt.Sprint(s), "_", " ") },
+	"roles":  func() []checkout.Role { return checkout.Roles },
+	"string": func(v any) string { return fmt.Sprint(v) },
+	"now":    time.Now,
+	"ago":    func(t *time.Time) string { return showAgo(t, time.Now()) },
+
+	"currencies":       func() []checkout.Currency { return checkout.Currencies },
+	"payoutCurrencies": func() []checkout.PayoutCurrency { return checkout.PayoutCurrencies },
+	"payoutStatuses":   func() []checkout.PayoutStatus { return checkout.PayoutStatuses },
+
+	"sessionStatuses": func() []checkout.Status { return checkout.Statuses },
+	"tableStatuses": func() []checkout.Status {
+		return []checkout.Status{
+			checkout.StatusCompleted,
+			checkout.StatusFailed,
+			checkout.StatusExpired,
+			checkout.StatusPending,
+		}
+	},
+
+	"why":      why,
+	"result":   webhook.Attempt.Outcome,
+	"duration": showDuration,
+	"took":     took,
+	"lasts":    lasts,
+	"means":    webhook.EventType.Words,
+	"events":   func() []webhook.EventType { return webhook.EventTypes },
+	"statuses": func() []webhook.DeliveryStatus { return webhook.DeliveryStatuses },
+	"dict":     dict,
+}
+
+// dict makes one value of several, for a template with one argument. pairs alternates names and
+// values.
+func dict(pairs ...any) map[string]any {
+	m := map[string]any{}
+	for pair := range slices.Chunk(pairs, 2) {
+		m[fmt.Sprint(pair[0])] = pair[1]
+	}
+	return m
+}
