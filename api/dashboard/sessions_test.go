@@ -525,7 +525,7 @@ func TestRetryPayout_AfterARevertedTransferNeedsAnotherAddress(t *testing.T) {
 	owner, path := d.as(checkout.RoleOwner), "/test/sessions/"+s.ID
 	got := owner.post(path + "/retry_payout")
 	require.Equal(t, 422, got.status)
-	require.Contains(t, got.text(), "The network reverted a transfer to sandbox:shop. Set another payout address in the settings")
+	require.Contains(t, got.text(), "The network reverted a transfer to sandbox:shop. Set another payout address in the dashboard's settings")
 	d.exec(`UPDATE payout_address SET next_network = network, next_address = 'sandbox:new', next_by = 'ann', next_at = '2100-01-02T03:04:05Z'`)
 	require.Contains(t, owner.post(path+"/retry_payout").text(), "The payout address changes at 2100-01-02T03:04:05.000Z. Retry the payout then.")
 	require.Equal(t, int64(0), value[int64](d, `SELECT count(*) FROM audit_entry WHERE action = 'payout.retried'`))
