@@ -78,13 +78,8 @@ func (s *Store) RefundPayout(
 		if got, err = c.order(ctx, tx, checkout.RefundOperator); err != nil {
 			return err
 		}
-		if p.Status == checkout.PayoutPending {
-			if err := p.decide(ctx, tx, checkout.PayoutNetworkError); err != nil {
-				return err
-			}
-			if _, err := publish(ctx, tx, p.event(payoutEventType(p.Status))); err != nil {
-				return err
-			}
+		if err := p.giveUp(ctx, tx); err != nil {
+			return err
 		}
 		return pg.Audit(ctx, tx, by...)
 	})
@@ -92,6 +87,18 @@ func (s *Store) RefundPayout(
 		return checkout.Refund{}, fmt.Errorf("refund payout: %w", err)
 	}
 	return got, nil
+}
+
+// giveUp lets the payout fail, because its payment goes back to the customer. One that is paid, or may be, stays.
+func (p *lockedPayout) giveUp(ctx context.Context, tx pgx.Tx) error {
+	if p.Standing || p.Status != checkout.PayoutPending {
+		return nil
+	}
+	if err := p.decide(ctx, tx, checkout.PayoutNetworkError); err != nil {
+		return err
+	}
+	_, err := publish(ctx, tx, p.event(payoutEventType(p.Status)))
+	return err
 }
 
 // RefundUnmatched orders the refund of a live charge without a completed session once more, after it failed.
@@ -291,7 +298,7 @@ func (s *Store) RecordRefund(
 
 // noteRefund stores how a refund of ours stands at the network. It returns checkout.ErrNotFound, and the finding
 // that it opened. A refund that the network has made and that failed stays as it is; a refused one may exist
-// after all.
+// after all: then a payout that was retried meanwhile fails again.
 func (c paidCharge) noteRefund(
 	ctx context.Context, tx pgx.Tx, id string, got checkout.RefundResult,
 ) ([]checkout.Finding, error) {
@@ -317,12 +324,27 @@ func (c paidCharge) noteRefund(
 	if err := c.bookRefund(ctx, tx, before, after); err != nil {
 		return nil, err
 	}
-	if after.Status != checkout.RefundFailed || before.Status == checkout.RefundFailed {
+	if before.Status == checkout.RefundFailed {
+		return nil, c.giveUp(ctx, tx, after)
+	}
+	if after.Status != checkout.RefundFailed {
 		return nil, nil
 	}
 	return keepFinding(ctx, tx, true, checkout.Finding{
 		Mode: c.Mode, Kind: checkout.FindingRefundFailed, Subject: id, Detail: c.describeFailed(after, got.Why),
 	})
+}
+
+// giveUp lets the charge's payout fail when a refund of the charge stands.
+func (c paidCharge) giveUp(ctx context.Context, tx pgx.Tx, r checkout.Refund) error {
+	if c.PayoutID == "" || r.Status == checkout.RefundFailed {
+		return nil
+	}
+	p, err := lockPayout(ctx, tx, checkout.Owner{MerchantID: c.MerchantID, Mode: c.Mode}.Ref(c.PayoutID))
+	if err != nil {
+		return err
+	}
+	return p.giveUp(ctx, tx)
 }
 
 func (c paidCharge) describeFailed(r checkout.Refund, why string) string {

@@ -46,7 +46,8 @@ type LostPayment struct {
 //
 // It returns a ShortageError while something is missing that the order does not name, or when less is missing,
 // checkout.ErrNotFound, and checkout.ErrConflict when a payout cannot have been paid like this, and when the
-// ledger knows more than the final block of the order.
+// ledger knows more than the final block of the order. A failed payout whose payment is refunded is
+// checkout.ErrPaymentRefunded.
 func (s *Store) Thaw(ctx context.Context, o ThawOrder) error {
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		a, err := lockTreasury(ctx, tx, o.AccountID)

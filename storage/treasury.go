@@ -77,19 +77,32 @@ func (s *Store) TreasuryAccounts(
 }
 
 // Freeze stops all signatures of an account, in every process: a signature looks at the row under
-// its lock. The first reason stays. It returns checkout.ErrNotFound.
+// its lock. It returns checkout.ErrNotFound, and ErrFrozen with the first reason, which stays.
 func (s *Store) Freeze(ctx context.Context, accountID, why string) error {
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		a, err := lockTreasury(ctx, tx, accountID)
 		if err != nil {
 			return err
 		}
+		if a.Frozen {
+			return a.alreadyFrozen(ctx, tx)
+		}
 		return a.freeze(ctx, tx, why)
 	})
+	return pg.Wrap("freeze", err)
+}
+
+// alreadyFrozen returns ErrFrozen with the time and the reason of the freeze.
+func (a *treasury) alreadyFrozen(ctx context.Context, tx pgx.Tx) error {
+	var (
+		since time.Time
+		why   string
+	)
+	err := tx.QueryRow(ctx, `SELECT frozen_at, frozen_why FROM treasury_account WHERE id = $1`, a.ID).Scan(&since, &why)
 	if err != nil {
-		return fmt.Errorf("freeze: %w", err)
+		return err
 	}
-	return nil
+	return fmt.Errorf("%w since %s: %s", ErrFrozen, since.UTC().Format(time.RFC3339), why)
 }
 
 // treasury is the locked row of an account.

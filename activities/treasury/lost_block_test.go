@@ -152,10 +152,9 @@ func TestThaw_APayoutThatTheMissingMoneyPaid(t *testing.T) {
 	require.Equal(t, []webhook.EventType{webhook.PayoutSent}, f.eventTypes(t, ref))
 }
 
-// An earlier round had called the transfer dead, so the payout failed.
-func TestThaw_AFailedPayoutThatTheMissingMoneyPaid(t *testing.T) {
-	t.Parallel()
-	f, ref, o := newLost(t)
+// callDead lets an earlier round have called the lost transfer dead, so its payout failed.
+func (f onAnvil) callDead(t *testing.T, o treasury.ThawOrder, ref checkout.Ref) {
+	t.Helper()
 	live, err := f.Store.LiveTransfers(t.Context(), o.AccountID, 1)
 	require.NoError(t, err)
 	now, err := f.node.Snapshot(t.Context())
@@ -165,7 +164,12 @@ func TestThaw_AFailedPayoutThatTheMissingMoneyPaid(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, ended)
 	require.Equal(t, checkout.PayoutFailed, f.read(t, ref).Status)
+}
 
+func TestThaw_AFailedPayoutThatTheMissingMoneyPaid(t *testing.T) {
+	t.Parallel()
+	f, ref, o := newLost(t)
+	f.callDead(t, o, ref)
 	require.Equal(t, checkout.PayoutFailed, f.requireShortage(t, o, ref).Payments[0].Status)
 	o.Paid = []string{ref.ID}
 	require.NoError(t, f.Thaw(t.Context(), o))
@@ -174,16 +178,57 @@ func TestThaw_AFailedPayoutThatTheMissingMoneyPaid(t *testing.T) {
 	require.Error(t, f.Thaw(t.Context(), o), "nothing is missing any more")
 }
 
+// The payout failed, its payment was refunded, and then a person learns that the missing money had paid the payout.
+func TestThaw_ARefundedPayoutThatTheMissingMoneyPaid(t *testing.T) {
+	t.Parallel()
+	f, ref, o := newLost(t)
+	f.callDead(t, o, ref)
+	f.exec(t, `UPDATE treasury_account SET frozen_at = NULL, frozen_why = '', compared_at = now()`)
+	_, err := f.Store.RefundPayout(t.Context(), ref)
+	require.NoError(t, err)
+	require.NoError(t, f.Store.Freeze(t.Context(), o.AccountID, "a test"))
+	short := f.requireShortage(t, o, ref)
+	both := func() []checkout.Finding {
+		found, err := f.Store.OpenFindings(t.Context(), checkout.ModeLive)
+		require.NoError(t, err)
+		return found
+	}
+	require.Empty(t, both())
+
+	o.Paid = []string{ref.ID}
+	for range 2 {
+		require.ErrorIs(t, f.Thaw(t.Context(), o), checkout.ErrPaymentRefunded)
+		require.Len(t, both(), 1)
+		require.Equal(t, checkout.FindingRefundedAndPaid, both()[0].Kind)
+		require.Contains(t, both()[0].Detail, "missing money paid "+ref.ID)
+	}
+	require.NotNil(t, f.query(t, `SELECT frozen_at FROM treasury_account`))
+
+	o.Paid, o.Missing = nil, parseShortage(short)
+	require.NoError(t, f.Thaw(t.Context(), o))
+	f.mine(t, 1)
+	require.Empty(t, f.sync(t).Frozen)
+	require.Len(t, both(), 1, "until a person has settled it")
+	_, err = f.Store.RetryPayout(t.Context(), ref)
+	require.ErrorIs(t, err, checkout.ErrPaymentRefunded)
+}
+
+// parseShortage reads what a refused thaw names as missing.
+func parseShortage(short storage.ShortageError) checkout.Purse {
+	missing := checkout.Purse{}
+	for part := range strings.SplitSeq(short.Missing, " and ") {
+		amount, currency, _ := strings.Cut(part, " ")
+		missing[checkout.PayoutCurrency(currency)] = checkout.MustCrypto(amount, checkout.PayoutCurrency(currency))
+	}
+	return missing
+}
+
 // The money is lost, and a person says that the payee has not got it. The two witnesses agree then.
 func TestThaw_MissingMoneyThatPaidNobody(t *testing.T) {
 	t.Parallel()
 	f, ref, o := newLost(t)
 	short := f.requireShortage(t, o, ref)
-	o.Missing = checkout.Purse{}
-	for part := range strings.SplitSeq(short.Missing, " and ") {
-		amount, currency, _ := strings.Cut(part, " ")
-		o.Missing[checkout.PayoutCurrency(currency)] = checkout.MustCrypto(amount, checkout.PayoutCurrency(currency))
-	}
+	o.Missing = parseShortage(short)
 	require.NoError(t, f.Thaw(t.Context(), o))
 	f.mine(t, 1)
 	got := f.sync(t)

@@ -108,9 +108,9 @@ func TestRefundPayout_OfAFailedPayout(t *testing.T) {
 	require.Equal(t, "0", f.requireBooked(t)["merchant:payable EUR"])
 }
 
-// TestRefundPayout_OneThatExistsAfterAllHoldsTheRetry: the network refused a refund, the payout was retried, and then
-// the network shows the refund.
-func TestRefundPayout_OneThatExistsAfterAllHoldsTheRetry(t *testing.T) {
+// TestRefundPayout_OneThatExistsAfterAllEndsTheRetry: the network refused a refund, the payout was retried and held,
+// and then the network shows the refund.
+func TestRefundPayout_OneThatExistsAfterAllEndsTheRetry(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	require.NoError(t, f.Compare(t.Context()))
@@ -121,19 +121,29 @@ func TestRefundPayout_OneThatExistsAfterAllHoldsTheRetry(t *testing.T) {
 	require.NoError(t, err)
 	_, err = f.Store.RetryPayout(t.Context(), ref)
 	require.NoError(t, err)
+	_, err = f.Store.HoldPayout(t.Context(), f.read(t, ref), checkout.HoldRisk, time.Hour)
+	require.NoError(t, err)
 	made := checkout.RefundResult{Status: checkout.RefundSucceeded, Reference: "re_1", Amount: r.Amount}
 	_, err = f.Store.RecordRefund(t.Context(), r, made)
 	require.NoError(t, err)
 	for range 2 {
 		got, err := f.Transfer(t.Context(), ref)
 		require.NoError(t, err)
-		require.Equal(t, checkout.HoldRisk, got.Held)
-		require.NoError(t, f.Store.ReleasePayout(t.Context(), ref), "it does not help")
+		require.Equal(t, checkout.PayoutNetworkError, got.Failure)
+		require.ErrorIs(t, f.Store.ReleasePayout(t.Context(), ref), checkout.ErrConflict)
+		_, err = f.Store.RetryPayout(t.Context(), ref)
+		require.ErrorIs(t, err, checkout.ErrPaymentRefunded)
+		_, err = f.Store.RecordRefund(t.Context(), r, made)
+		require.NoError(t, err)
 	}
+	require.Equal(t, checkout.PayoutFailed, f.read(t, ref).Status)
+	require.Equal(t, []webhook.EventType{webhook.PayoutFailed, webhook.PayoutFailed}, f.eventTypes(t, ref))
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
 
 	made.Status = checkout.RefundFailed // the bank returns it
 	_, err = f.Store.RecordRefund(t.Context(), r, made)
+	require.NoError(t, err)
+	_, err = f.Store.RetryPayout(t.Context(), ref)
 	require.NoError(t, err)
 	f.send(t, ref)
 	f.settle(t)

@@ -66,7 +66,9 @@ func TestSync_AFrozenAccountIsFollowedAndSignsNothing(t *testing.T) {
 	require.Equal(t, 1, accounts[0].Live)
 	id := accounts[0].ID
 	require.NoError(t, f.Store.Freeze(t.Context(), id, "a drill"))
-	require.NoError(t, f.Store.Freeze(t.Context(), id, "another reason"))
+	err = f.Store.Freeze(t.Context(), id, "another reason")
+	require.ErrorIs(t, err, storage.ErrFrozen)
+	require.ErrorContains(t, err, "a drill")
 	f.chain.base = 900
 	got := f.sync(t)
 	require.Equal(t, 0, got.Bumped)

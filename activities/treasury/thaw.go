@@ -32,7 +32,8 @@ type ThawOrder struct {
 // payout could be paid a second time: when a transaction may have paid one, as after the restore of an old
 // backup, where Recover comes first; and when money is missing that the order does not name.
 //
-// It returns checkout.ErrNotFound, ErrNotFinal, ErrUnrecovered, and the errors of storage.Thaw.
+// It returns checkout.ErrNotFound, ErrNotFinal, ErrUnrecovered, and the errors of storage.Thaw. With
+// checkout.ErrPaymentRefunded it opens the finding that the customer and the merchant both have the money.
 func (t *Treasury) Thaw(ctx context.Context, o ThawOrder) error {
 	account, chain, err := t.account(ctx, o.AccountID)
 	if err != nil {
@@ -57,8 +58,26 @@ func (t *Treasury) Thaw(ctx context.Context, o ThawOrder) error {
 	if err != nil {
 		return err
 	}
-	return t.Store.Thaw(ctx, storage.ThawOrder{
+	err = t.Store.Thaw(ctx, storage.ThawOrder{
 		AccountID: o.AccountID, Now: now, Paid: o.Paid, Losses: o.Missing, Burnt: burntBy(ended), By: o.By})
+	if errors.Is(err, checkout.ErrPaymentRefunded) {
+		err = errors.Join(err, t.findPaid(ctx, o.Paid))
+	}
+	return err
+}
+
+// findPaid opens a finding for each payout whose payment is refunded, and that missing money paid.
+func (t *Treasury) findPaid(ctx context.Context, payouts []string) error {
+	for _, id := range payouts {
+		p, err := t.Store.AnyPayout(ctx, id)
+		if err != nil {
+			return err
+		}
+		if _, err := t.Store.FindPaid(ctx, p.Ref, "missing money paid "+id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // endFinal writes the ends of the transfers whose nonce is final, and no other. It returns them. While money is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -57,10 +58,14 @@ func refundState(ctx context.Context, cfg config.Config, r checkout.Refund) stri
 		return "is not needed: the customer already has the whole payment; the payout has failed"
 	case r.Status == checkout.RefundSucceeded:
 		return "is made"
-	case hurryRefunds(ctx, cfg):
-		return "is ordered; the worker sends it now"
+	case r.NetworkRef != "":
+		return "was sent: the card network has it as " + r.NetworkRef + ", and the bank has not decided it yet"
 	}
-	return "is ordered; the worker sends it within 5 minutes"
+	ordered := "is ordered, at " + r.CreatedAt.UTC().Format(time.RFC3339) + ", and not sent yet; the worker sends it "
+	if hurryRefunds(ctx, cfg) {
+		return ordered + "now"
+	}
+	return ordered + "within 5 minutes"
 }
 
 // orderRefund stores the refund, unless one stands.

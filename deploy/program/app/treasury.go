@@ -132,6 +132,9 @@ func (c *call) thawTreasury(ctx context.Context, cfg config.Config, o treasury.T
 			"thaw with --loss and its hash", err, o.AccountID)
 	case errors.Is(err, treasury.ErrNotFinal):
 		return fmt.Errorf("%w; wait some minutes, and run this again", err)
+	case errors.Is(err, checkout.ErrPaymentRefunded):
+		return fmt.Errorf("%w: the customer and the merchant both have the money, as checkout finding list says. "+
+			"Thaw with --loss and the amounts instead of --paid", err)
 	}
 	if err == nil {
 		hurry(ctx, cfg, (*runs.Client).ReconcileNow)
@@ -141,16 +144,16 @@ func (c *call) thawTreasury(ctx context.Context, cfg config.Config, o treasury.T
 
 // explainShortage shows what is missing, and what a person can do.
 func (c *call) explainShortage(short storage.ShortageError) error {
+	if len(short.Payments) == 0 {
+		return fmt.Errorf("%w. If it paid no payout, thaw with --loss and each amount", short)
+	}
 	rows := [][]string{{"PAYOUT", "IS", "TRANSFER", "PAYS", "TO"}}
 	for _, p := range short.Payments {
 		rows = append(rows, []string{
 			p.PayoutID, string(p.Status), p.TransferID, p.Amount.Named(), p.Destination})
 	}
-	said := fmt.Errorf("%w. If it paid no payout, thaw with --loss and each amount", short)
-	if len(short.Payments) > 0 {
-		said = fmt.Errorf("%w. These payouts may have been paid with it. Ask the merchants, or another node. "+
-			"Then thaw with --paid and each payout that was paid, and --loss for the rest", short)
-	}
+	said := fmt.Errorf("%w. These payouts may have been paid with it. Ask the merchants, or another node. "+
+		"Then thaw with --paid and each payout that was paid, and --loss for the rest", short)
 	shown := console{out: c.out}
 	return errors.Join(shown.printTable(rows...), said)
 }

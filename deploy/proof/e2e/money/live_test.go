@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -102,11 +103,15 @@ func TestLive_AFrozenTreasuryPaysNobody(t *testing.T) {
 	account := regexp.MustCompile(`tre_[0-9a-z]+`).FindString(operator("show"))
 	require.Contains(t, operator("freeze", account, "--reason", "a test of the stop button"), "is frozen")
 	require.Contains(t, operator("show"), "a test of the stop button")
+	out, err := e2e.CheckoutCommand(t, l.stack, "treasury", "freeze", account, "--reason", "another reason")
+	require.Error(t, err)
+	require.Contains(t, out, "the treasury account is frozen since ")
+	require.Contains(t, out, ": a test of the stop button")
 
 	before := l.balance(checkout.USDC)
-	held, back := l.awaitFrozen(), l.awaitFrozen()
+	held, back := l.awaitFrozen(cardSucceeds), l.awaitFrozen(cardRefundsLater)
 	refunded := e2e.Query[string](t, l.stack, `SELECT id FROM transaction WHERE session_id = $1`, back)
-	out, err := e2e.CheckoutCommand(t, l.stack, "refund", refunded)
+	out, err = e2e.CheckoutCommand(t, l.stack, "refund", refunded)
 	require.Error(t, err)
 	require.Contains(t, out, "the treasury account is frozen: "+account+": a test of the stop button")
 	intents, _ := l.facts(back) // the bank's warning holds its payout when the account is thawed
@@ -116,6 +121,10 @@ func TestLive_AFrozenTreasuryPaysNobody(t *testing.T) {
 	})
 	require.Contains(t, operator("thaw", account), "signs again")
 	require.Contains(t, command("refund", refunded), "the worker sends it now")
+	e2e.Await(t, "the command says that the bank decides", 20*time.Second, func() bool {
+		return strings.Contains(command("refund", refunded), "the bank has not decided it yet")
+	})
+	require.NoError(t, l.stack.Live.Acquirer.Control().SettleRefunds(t.Context()))
 	l.requireRefunded(back)
 	require.Contains(t, command("refund", refunded), "is made")
 	out, err = e2e.CheckoutCommand(t, l.stack, "refund", e2e.Query[string](t, l.stack, `SELECT id FROM transaction WHERE session_id = $1`, first))
@@ -130,10 +139,10 @@ func TestLive_AFrozenTreasuryPaysNobody(t *testing.T) {
 }
 
 // awaitFrozen pays a session and waits until its payout is held by the frozen account.
-func (l live) awaitFrozen() string {
+func (l live) awaitFrozen(card string) string {
 	l.T.Helper()
 	id := l.Create(terms(checkout.USDC))
-	l.pay(id, cardSucceeds)
+	l.pay(id, card)
 	l.AwaitStatus(id, checkout.StatusCompleted, 10*time.Second)
 	e2e.Await(l.T, "the payout waits", 20*time.Second, func() bool {
 		return e2e.Query[string](l.T, l.stack, `SELECT coalesce(max(hold), '') FROM payout WHERE session_id = $1`, id) == "frozen"
