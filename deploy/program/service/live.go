@@ -265,7 +265,7 @@ func openNetworksAPI(
 		Currencies: bounds.currencies, NoQuoteSince: rates.NoQuoteSince, Bounds: bounds.find,
 	}
 	return func(ctx context.Context) {
-		go chain.openLater(ctx, n, nil)
+		chain.openSoon(ctx, n)
 		go bounds.run(ctx)
 		rates.Run(ctx)
 	}, nil
@@ -293,6 +293,16 @@ func (c *lateChain) try(ctx context.Context, n config.Networks, signer ethereum.
 func (c *lateChain) open(ctx context.Context, n config.Networks, signer ethereum.Signer) error {
 	return wait(ctx, "Ethereum", func() error { return c.try(ctx, n, signer) },
 		func(err error) bool { return errors.Is(err, ethereum.ErrNotReady) })
+}
+
+// openSoon tries the node once before the first round of prices: the next round is 10 s later, and no payment is
+// possible until then. A node that does not answer is opened later.
+func (c *lateChain) openSoon(ctx context.Context, n config.Networks) {
+	first, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if c.try(first, n, nil) != nil {
+		go c.openLater(ctx, n, nil)
+	}
 }
 
 // openLater waits for the node while the process does other work.

@@ -45,6 +45,19 @@ func TestLive(t *testing.T) {
 	}
 }
 
+// TestLive_ARestartedAPISellsAtOnce: an API that is ready refuses no live session, because its prices and the bounds of
+// payouts are there.
+func TestLive_ARestartedAPISellsAtOnce(t *testing.T) {
+	t.Parallel()
+	l := startLive(t)
+	require.NoError(t, l.stack.API.Stop(20*time.Second))
+	require.NoError(t, l.stack.StartAPI(t.Context()))
+	e2e.Await(t, "a live session is created", 5*time.Second, func() bool {
+		_, err := l.TryCreate(terms(checkout.USDC))
+		return err == nil
+	})
+}
+
 // testBankAgrees: the customer closes the window after the bank's yes. The payment completes.
 func testBankAgrees(t *testing.T, l live) {
 	id := l.Create(terms(checkout.USDC))
