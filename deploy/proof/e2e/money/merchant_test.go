@@ -25,8 +25,6 @@ const (
 	cardSucceeds = "4242424242424242"
 	cardDeclined = "4000000000000002"
 	card3DS      = "4000000000003220"
-
-	cardRefundsLater = "4000000000007726" // the bank decides a refund when the test says so
 )
 
 // live is the demo merchant of a stack with a simulated live mode.
