@@ -174,7 +174,9 @@ func (d *Deliveries) notBegun(
 			"delivery_id", in.ID, "made", notSent.Made, "early", out.Wait)
 		notSent.Reason, notSent.Wait = contract.ReasonEarly, out.Wait
 	default: // the delivery has ended
-		return contract.SendAttemptResult{DeliveryState: contract.DeliveryState{Status: out.Status, RunID: in.runID(ctx)}}, nil
+		return contract.SendAttemptResult{
+			DeliveryState: contract.DeliveryState{Status: out.Status, RunID: in.runID(ctx)},
+		}, nil
 	}
 	return notSent, nil
 }
