@@ -16,36 +16,36 @@ type Message struct {
 // words are what each kind of mail says first, and what its reader may do.
 var words = map[checkout.MailKind]struct{ subject, news, advice string }{
 	checkout.MailAccountChanged: {
-		"Your account was changed", "Somebody changed how you sign in.",
-		"If it was not you, ask an owner of your merchant to remove your account now.",
+		"Your account was changed", "The way you sign in was changed.",
+		"If this was not you, ask an owner of your merchant to remove your account now.",
 	},
 	checkout.MailOwnersChanged: {
-		"The owners of your merchant change", "Owners may change payout addresses and people.",
-		"If you do not know about this, open People in the dashboard, and remove who should not be there.",
+		"The owners of your merchant changed", "Owners can change payout addresses and people.",
+		"If you did not expect this, open People in the dashboard and remove anyone who should not be there.",
 	},
 	checkout.MailLiveKey: {
-		"A live API key was made", "A live key charges real cards.",
-		"If you do not know about this, open the live API keys in the dashboard, and revoke it.",
+		"A live API key was created", "A live key charges real cards.",
+		"If you did not expect this, open the live API keys in the dashboard and revoke it.",
 	},
 	checkout.MailAddressAsked: {
-		"A payout address will change", "Somebody asked to change where your live payouts are sent.",
-		"If you do not know about this, open the live settings in the dashboard, and stop the change. Any owner may.",
+		"A payout address will change", "Someone requested a new address for your live payouts.",
+		"If you did not expect this, open the live settings in the dashboard and stop the change. Any owner can.",
 	},
 	checkout.MailAddressStopped: {
-		"The change of a payout address was stopped", "An announced change of a live payout address will not happen.",
-		"If you do not know about this, ask the other owners.",
+		"The change of a payout address was stopped", "A scheduled change of a live payout address was canceled.",
+		"If you did not expect this, ask the other owners.",
 	},
 	checkout.MailAddressChanged: {
-		"A payout address was changed", "Live payouts are sent to another address from now on.",
-		"If you do not know about this, tell us at once, and change the address in the live settings.",
+		"A payout address was changed", "Live payouts are now sent to another address.",
+		"If you did not expect this, contact us immediately and change the address in the live settings.",
 	},
 	checkout.MailEndpointFailing: {
-		"A webhook fails", "Your server does not take the events that we send to it. We go on trying.",
-		"Open Webhooks in the dashboard: each delivery shows what your server answered.",
+		"A webhook is failing", "Your server does not accept our events. We keep retrying.",
+		"Open Webhooks in the dashboard: each delivery shows your server's answer.",
 	},
 	checkout.MailEndpointHeld: {
-		"A webhook was put on hold", "Your server has taken no event for so long that we stopped sending.",
-		"Nothing is lost: events wait. Repair the server, then open the webhook in the dashboard and resume it.",
+		"A webhook was put on hold", "We stopped sending, because your server has not accepted events for a long time.",
+		"Nothing is lost: events wait. Fix the server, then open the webhook in the dashboard and resume it.",
 	},
 }
 
@@ -56,11 +56,11 @@ func text(m checkout.Mail, dashboard, code string) Message {
 	if m.Kind == checkout.MailPasswordReset {
 		said.Subject = "Choose a new password"
 		parts = []string{
-			"Somebody, probably you, forgot the password of " + m.To + ".",
-			"Open this link and choose another one. It is good for 30 minutes and for one use:\n" +
+			"Someone, probably you, requested a new password for " + m.To + ".",
+			"Open this link to choose one. It is single-use and valid for 30 minutes:\n" +
 				dashboard + "/password/reset#" + code,
 			"Or open " + dashboard + "/password/reset and enter this code:\n" + code,
-			"If it was not you, do nothing: your password stays as it is.",
+			"If this was not you, do nothing: your password does not change.",
 		}
 	} else {
 		w := words[m.Kind]

@@ -106,7 +106,7 @@ func (s *server) brandConflict(v face.Visit, conflict *storage.ChangedError) (fa
 		return face.Answer{}, err
 	}
 	for _, field := range conflict.Fields {
-		p.Faults[field] = "Somebody else has changed this meanwhile: here is what it is now. Nothing was changed."
+		p.Faults[field] = "Someone else changed this in the meantime. You see the current values. Nothing was saved."
 	}
 	return face.Answer{Status: http.StatusConflict, Page: "settings", Title: "Settings", Data: p}, nil
 }

@@ -34,7 +34,7 @@ func TestTwoTabs_OnePutsNoOldPayoutAddressBack(t *testing.T) {
 
 	lost := a.send("address_BTC", "", "password", password)
 	require.Equal(t, 409, lost.status)
-	require.Contains(t, lost.text(), "Somebody else has changed this meanwhile")
+	require.Contains(t, lost.text(), "Someone else changed this in the meantime")
 	require.Contains(t, lost.text(), newBitcoin, "what it is now")
 	require.Equal(t, "BTC "+newBitcoin+", USDC "+goodAddress, d.addresses())
 
@@ -59,7 +59,7 @@ func TestTwoTabs_OneOverwritesNoSettings(t *testing.T) {
 	require.Equal(t, "From a 7 true", stored())
 	lost := c.send("name", "From c", "order_id_guard", none)
 	require.Equal(t, 409, lost.status)
-	require.Contains(t, lost.text(), "You had typed “From c”")
+	require.Contains(t, lost.text(), "You had entered “From c”")
 	require.Equal(t, "From a 7 true", stored(), "all or nothing")
 	again := owner.formOf(lost, path)
 	require.Equal(t, "From a", again.fields.Get("name"), "what it is now")
@@ -81,7 +81,7 @@ func TestTwoTabs_OneOverwritesNoWebhook(t *testing.T) {
 	require.Equal(t, []webhook.EventType{webhook.PayoutFailed}, e.Events)
 	lost := c.send("url", "https://c.example/", "description", "From c")
 	require.Equal(t, 409, lost.status)
-	require.Contains(t, lost.text(), "You had typed “https://c.example/”")
+	require.Contains(t, lost.text(), "You had entered “https://c.example/”")
 	e, err = s.store.Endpoint(t.Context(), checkout.Owner{MerchantID: s.merchant, Mode: s.mode}.Ref(s.endpoint.ID))
 	require.NoError(t, err)
 	require.Equal(t, "Orders", *e.Description)
@@ -103,7 +103,7 @@ func TestTwoTabs_OneOverwritesNoBrand(t *testing.T) {
 	require.Equal(t, "#aaaaaa", value[string](d, `SELECT brand_color FROM merchant WHERE id = $1`, d.merchant))
 	lost := b.send("color", "#bbbbbb", "default_color", none)
 	require.Equal(t, 409, lost.status)
-	require.Contains(t, lost.text(), "Somebody else has changed this meanwhile")
+	require.Contains(t, lost.text(), "Someone else changed this in the meantime")
 	require.Equal(t, "#aaaaaa", value[string](d, `SELECT brand_color FROM merchant WHERE id = $1`, d.merchant))
 }
 

@@ -121,7 +121,7 @@ func (f *deliveryForm) day(name, text string) time.Time {
 	}
 	t, err := time.Parse(time.DateOnly, text)
 	if err != nil || t.Year() < 1970 || t.Year() > 9999 {
-		f.Fault = fmt.Sprintf("The day %q is none; write it as 2026-01-31.", name)
+		f.Fault = fmt.Sprintf("%q is not a date; write it as 2026-01-31.", name)
 		return time.Time{}
 	}
 	return t
@@ -130,7 +130,7 @@ func (f *deliveryForm) day(name, text string) time.Time {
 func (f *deliveryForm) id(text, what, prefix string) {
 	if text != "" && !checkout.IsID(prefix, text) {
 		f.Fault = fmt.Sprintf(
-			"That is not the id of a %s: it begins with %s_ and has 26 characters after that.", what,
+			"This is not a %s id: it must be %s_ and 26 characters.", what,
 			prefix,
 		)
 	}

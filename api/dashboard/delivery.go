@@ -127,11 +127,11 @@ func indented(body []byte) string {
 }
 
 var (
-	deliveryRetried = face.Notice("delivery_retried", "The next attempt is being made now.")
+	deliveryRetried = face.Notice("delivery_retried", "The next attempt is running now.")
 	deliveryHeld    = face.Notice(
 		"delivery_held", "The delivery is on hold. No attempt is made or used up until you resume it.",
 	)
-	deliveryResumed  = face.Notice("delivery_resumed", "The delivery goes on.")
+	deliveryResumed  = face.Notice("delivery_resumed", "The delivery continues.")
 	deliveryReplayed = face.Notice(
 		"delivery_replayed",
 		"The event is being sent again: the same bytes, a fresh signature, as many attempts as a new delivery.",

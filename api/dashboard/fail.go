@@ -30,28 +30,28 @@ var unread = problem{"Not available now", "This page cannot be shown now. Try ag
 
 // noInvitation is the text for an invitation's link that is worth nothing any more.
 var noInvitation = problem{
-	"The invitation is not valid", "It was used, or it has run out. Ask an owner for another.",
+	"The invitation is not valid", "It was already used or has expired. Ask an owner for another.",
 }
 
 // problems are the texts for each kind of error.
 var problems = map[failure.Kind]problem{
-	failure.Internal:     {"Something went wrong", "It is our fault, and it has been noted."},
+	failure.Internal:     {"Something went wrong", "It is our fault. We have logged the error."},
 	failure.Invalid:      {"Not understood", "The form could not be read. Go back and try again."},
 	failure.Unauthorized: {"Not signed in", "Sign in first."},
 	failure.Forbidden: {
 		"Not allowed",
 		"Your role does not allow this, or the form came from another site.",
 	},
-	failure.NotFound:         {"Not found", "There is nothing here, or it belongs to the other mode."},
-	failure.MethodNotAllowed: {"Not possible", "This address does not take that kind of request."},
-	failure.Conflict:         {"Not possible now", "Something has changed meanwhile. Look again."},
+	failure.NotFound:         {"Not found", "This page does not exist, or it belongs to the other mode."},
+	failure.MethodNotAllowed: {"Not possible", "This address does not support this method."},
+	failure.Conflict:         {"Not possible now", "Something has changed in the meantime. Reload the page."},
 	failure.TooLarge:         {"Too large", "The form is larger than this page accepts. Nothing was done."},
 	failure.UnsupportedMedia: {"Not understood", "The form could not be read. Go back and try again."},
 	failure.RateLimited:      {"Too many attempts", "Wait a minute, then try again."},
 	failure.Busy:             {"Too busy now", "Nothing was done. Try again in a moment."},
 	failure.Unavailable: {
 		"Not available now",
-		"We cannot say whether that was done. Look before you try again.",
+		"The outcome is unknown. Check before you try again.",
 	},
 }
 
@@ -62,18 +62,18 @@ var conflicts = []struct {
 }{
 	{
 		login.ErrOtherMerchant,
-		"Another merchant was opened in this browser meanwhile. Nothing was done. Open the page again.",
+		"Another merchant was opened in this browser in the meantime. Nothing was done. Open the page again.",
 	},
-	{checkout.ErrNotPending, "The session has ended meanwhile."},
-	{checkout.ErrPaymentInFlight, "A payment of the session is being decided. Look again in a moment."},
-	{webhook.ErrDeliveryInProgress, "An attempt is under way, or the delivery is still waiting for one."},
-	{webhook.ErrDeliveryNotPending, "The delivery has ended meanwhile."},
+	{checkout.ErrNotPending, "The session has already ended."},
+	{checkout.ErrPaymentInFlight, "A payment of the session is in progress. Check again in a moment."},
+	{webhook.ErrDeliveryInProgress, "An attempt is running, or the delivery is waiting for the next one."},
+	{webhook.ErrDeliveryNotPending, "The delivery has already ended."},
 	{webhook.ErrDeliveryHeld, "The delivery is on hold. Resume it first."},
 	{webhook.ErrEndpointDeleted, "The webhook was deleted, so nothing can be sent to it."},
 	{webhook.ErrReplayRunning, "A bulk replay of this webhook is running. Wait until it ends, or cancel it."},
 	{
 		webhook.ErrReplayRate,
-		"Your bulk replays that are running leave less than this pace. Wait until one ends, or choose a lower one.",
+		"Your running bulk replays leave less than this rate. Wait until one ends, or choose a lower rate.",
 	},
 }
 

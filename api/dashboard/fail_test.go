@@ -40,9 +40,9 @@ func TestFail_WhoOnlyLooksMayTryAgain(t *testing.T) {
 		again  bool
 	}{
 		{http.MethodGet, failure.Unavailable, "This page cannot be shown now.", true},
-		{http.MethodPost, failure.Unavailable, "We cannot say whether that was done.", false},
+		{http.MethodPost, failure.Unavailable, "The outcome is unknown.", false},
 		{http.MethodGet, failure.RateLimited, "Wait a minute", true},
-		{http.MethodGet, failure.NotFound, "There is nothing here", false},
+		{http.MethodGet, failure.NotFound, "This page does not exist", false},
 		{http.MethodGet, failure.Internal, "It is our fault", false},
 	} {
 		w := httptest.NewRecorder()
@@ -60,9 +60,9 @@ func TestFail_SaysWhatHasChanged(t *testing.T) {
 		says   string
 	}{
 		checkout.ErrWrongMode:         {404, "it belongs to the other mode"},
-		checkout.ErrNotPending:        {409, "The session has ended meanwhile."},
-		webhook.ErrDeliveryInProgress: {409, "An attempt is under way"},
-		webhook.ErrReplayRate:         {409, "less than this pace"},
+		checkout.ErrNotPending:        {409, "The session has already ended."},
+		webhook.ErrDeliveryInProgress: {409, "An attempt is running"},
+		webhook.ErrReplayRate:         {409, "less than this rate"},
 	} {
 		w := httptest.NewRecorder()
 		s.fail(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), fmt.Errorf("hush: %w", err))

@@ -45,7 +45,7 @@ func TestHome_CountsWhatIsTheMerchantsAndTheModes(t *testing.T) {
 		require.Contains(t, drawing, "<desc")
 		require.NotContains(t, drawing, "style=")
 	}
-	require.Equal(t, 1, strings.Count(got.body, "The same as a table"))
+	require.Equal(t, 1, strings.Count(got.body, "Show as a table"))
 }
 
 // TestHome_IsNotAllWellWhileDeliveriesFail checks that a delivery that waits for a retry does not
@@ -64,10 +64,10 @@ func TestHome_IsNotAllWellWhileDeliveriesFail(t *testing.T) {
 	text := s.as(checkout.RoleViewer).get("/test/").text()
 	require.NotContains(t, text, "100 %")
 	require.Contains(t, text, "35.1 % <small>of 757 arrived</small>")
-	require.Contains(t, text, "26.4 % of 757 at the first attempt")
+	require.Contains(t, text, "26.4 % of 757 on the first attempt")
 	require.Contains(t, text, `<a href="/test/deliveries?status=pending">491 not arrived yet</a>`)
 	oldest := value[time.Time](s.desk, `SELECT min(created_at) FROM webhook_delivery WHERE status = 'pending'`)
-	require.Contains(t, text, `The oldest that waits is of <time datetime="`+oldest.UTC().Format("2006-01-02T15:04:05Z"))
+	require.Contains(t, text, `The oldest waiting one is from <time datetime="`+oldest.UTC().Format("2006-01-02T15:04:05Z"))
 }
 
 func TestHome_ChartsOfOneRangeAndCurrency(t *testing.T) {
@@ -83,7 +83,7 @@ func TestHome_ChartsOfOneRangeAndCurrency(t *testing.T) {
 		"":                        {"Last 24 hours", "Paid in EUR, by hour"},
 		"?range=30d":              {"Last 30 days", "Paid in EUR, by day", `href="/test/?currency=GBP&range=30d"`},
 		"?currency=GBP":           {"Paid in GBP, by hour", `href="/test/?currency=GBP&range=30d"`, `hx-get="/test/?currency=GBP&range=24h"`},
-		"?currency=USD&range=30d": {"Paid in USD, by day", "Nothing in this time"},
+		"?currency=USD&range=30d": {"Paid in USD, by day", "Nothing in this period"},
 		"?currency=BTC&range=x":   {"Paid in EUR, by hour"},
 	} {
 		got := viewer.get("/test/" + query)
@@ -105,12 +105,12 @@ func TestHome_AnAlarmForARegistrationThatFails(t *testing.T) {
 	}
 	shown := viewer.get("/test/").text()
 	require.Contains(t, shown, "<strong>https://shop.example/hook</strong></a> has failed since")
-	require.Contains(t, shown, "The attempts go on")
+	require.Contains(t, shown, "Retries continue")
 	require.NotContains(t, shown, "/hold")
 	_, err := s.store.EndDelivery(t.Context(), s.ref, "", webhook.DeliveryFailed)
 	require.NoError(t, err)
 	shown = developer.get("/test/").text()
-	require.Contains(t, shown, "One delivery was missed for good")
+	require.Contains(t, shown, "One delivery failed permanently")
 	at := "/test/webhooks/" + s.endpoint.ID
 	require.Equal(t, 303, developer.post(at+"/hold").status)
 	shown = developer.get("/test/").text()

@@ -92,7 +92,7 @@ func (s *server) createKey(v face.Visit) (face.Answer, error) {
 	if v.Mode.Live() {
 		page, err := s.login.Unconfirmed(v, login.ConfirmPage{
 			Text:   "The live key “" + k.Label + "” will charge real cards. It may " + scopeWords(k.Scopes) + ".",
-			Button: "Make the live key", Back: v.Path("/keys"), Grave: true,
+			Button: "Create the live key", Back: v.Path("/keys"), Grave: true,
 		})
 		if page != nil || err != nil {
 			return face.OrNone(page), err
@@ -133,7 +133,7 @@ func readKeyForm(v face.Visit) (form keyForm, k checkout.APIKey, fault string) {
 		if len(form.Scopes) > 0 {
 			fault = "You chose “" + upperFirst(
 				scopeTexts[form.Access],
-			) + "” and single things too. “Only this” is chosen now: look at it, and make the key."
+			) + "” and individual scopes. “Only this” is now selected: check it, then create the key."
 			form.Access = accessSome // the choice that allows less
 			return form, k, fault
 		}
@@ -145,7 +145,7 @@ func readKeyForm(v face.Visit) (form keyForm, k checkout.APIKey, fault string) {
 	}
 
 	if len(form.Scopes) == 0 {
-		return form, k, "Choose at least one of the things that the key may do."
+		return form, k, "Choose at least one scope."
 	}
 	scopes, err := checkout.ParseScopes(strings.Join(form.Scopes, ","))
 	if err != nil || slices.Contains(scopes, checkout.ScopeFull) || slices.Contains(scopes, checkout.ScopeRead) {
@@ -155,7 +155,7 @@ func readKeyForm(v face.Visit) (form keyForm, k checkout.APIKey, fault string) {
 	return form, k, ""
 }
 
-var keyRevoked = face.Notice("key_revoked", "The key is revoked. The very next request with it is refused.")
+var keyRevoked = face.Notice("key_revoked", "The key is revoked. It is refused from the next request on.")
 
 // revokeKey serves POST /{mode}/keys/{id}/revoke.
 func (s *server) revokeKey(v face.Visit) (face.Answer, error) {

@@ -48,7 +48,7 @@ func TestCreateKey_IsShownOnceAndWorks(t *testing.T) {
 		keys := shownKey.FindAllString(got.body, -1)
 		require.Len(t, keys, 1)
 		require.True(t, strings.HasPrefix(keys[0], "sk_"+tc.mode+"_"))
-		require.Contains(t, got.text(), "shown only this once")
+		require.Contains(t, got.text(), "shown only once")
 		again := developer.get("/" + tc.mode + "/keys")
 		require.NotContains(t, again.body, keys[0])
 		require.Contains(t, again.text(), tc.words)
@@ -99,7 +99,7 @@ func TestCreateKey_RefusesEverythingAndASingleScope(t *testing.T) {
 	for _, access := range []string{"full", "read"} {
 		got := developer.form("/test/keys", "/test/keys").send("label", "server", "access", access, "scope", "payouts:read")
 		require.Equal(t, 422, got.status, access)
-		require.Contains(t, got.text(), "and single things too", access)
+		require.Contains(t, got.text(), "and individual scopes", access)
 		require.Zero(t, value[int](d, `SELECT count(*) FROM api_key`), access)
 		again := developer.formOf(got, "/test/keys")
 		require.Equal(t, []string{"some"}, again.fields["access"], "of the two what may do less")

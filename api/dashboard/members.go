@@ -40,7 +40,7 @@ func (s *server) membersPage(v face.Visit, p membersPage) (face.Answer, error) {
 func (s *server) inviteMember(v face.Visit) (face.Answer, error) {
 	email, role := strings.TrimSpace(v.PostFormValue("email")), checkout.Role(v.PostFormValue("role"))
 	if !checkout.ValidEmail(email) {
-		return s.membersPage(v, membersPage{Fault: "That is not an e-mail address.", Email: email})
+		return s.membersPage(v, membersPage{Fault: "This is not an e-mail address.", Email: email})
 	}
 	if !role.Valid() {
 		return s.membersPage(v, membersPage{Fault: "Choose a role.", Email: email})
@@ -64,7 +64,7 @@ func (s *server) inviteMember(v face.Visit) (face.Answer, error) {
 		)
 	})
 	if errors.Is(err, checkout.ErrEmailInUse) {
-		return s.membersPage(v, membersPage{Fault: "That address is in the list already.", Email: email})
+		return s.membersPage(v, membersPage{Fault: "This address is already in the list.", Email: email})
 	}
 	return got, err
 }
@@ -111,7 +111,7 @@ func (s *server) renewInvitation(v face.Visit) (face.Answer, error) {
 
 var (
 	roleChanged   = face.Notice("role_changed", "The role was changed.")
-	memberRemoved = face.Notice("member_removed", "The person cannot sign in any more.")
+	memberRemoved = face.Notice("member_removed", "The person can no longer sign in.")
 )
 
 // changeRole serves POST /{mode}/members/{id}/role.
@@ -144,7 +144,7 @@ func (s *server) removeMember(v face.Visit) (face.Answer, error) {
 		return face.Answer{}, err
 	}
 	page, err := s.unconfirmedOwner(
-		v, m.Role == checkout.RoleOwner, m.Email+", an owner, will not be able to sign in any more.",
+		v, m.Role == checkout.RoleOwner, m.Email+", an owner, will no longer be able to sign in.",
 	)
 	if page != nil || err != nil {
 		return face.OrNone(page), err
@@ -158,7 +158,7 @@ func (s *server) removeMember(v face.Visit) (face.Answer, error) {
 
 func (s *server) memberChanged(v face.Visit, err error, notice string) (face.Answer, error) {
 	if errors.Is(err, checkout.ErrLastOwner) {
-		return s.membersPage(v, membersPage{Fault: "Somebody must stay owner."})
+		return s.membersPage(v, membersPage{Fault: "At least one owner must remain."})
 	}
 	if err != nil {
 		return face.Answer{}, err

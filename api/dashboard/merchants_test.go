@@ -74,7 +74,7 @@ func TestMerchants_AFormOfAnotherMerchantDoesNothing(t *testing.T) {
 	d.exec(`UPDATE member SET role = 'owner'`)
 	got := shown.send("email", "eve@shop.example", "role", "viewer")
 	require.Equal(t, 409, got.status)
-	require.Contains(t, got.text(), "Another merchant was opened in this browser meanwhile.")
+	require.Contains(t, got.text(), "Another merchant was opened in this browser in the meantime.")
 	require.Zero(t, value[int](d, `SELECT count(*) FROM member WHERE email = 'eve@shop.example'`))
 	require.Equal(t, 409, b.upload(nil, "membership", ann, "color", "#123456", "before_color", "").status)
 	require.Zero(t, value[int](d, `SELECT count(*) FROM merchant WHERE brand_color = '#123456'`))

@@ -80,18 +80,18 @@ func (sessionMoney) Native(t storage.PayoutTransfer) checkout.PayoutCurrency {
 
 // holdTexts say why a payout waits. Each continues a sentence that ends with the time of the next try.
 var holdTexts = map[checkout.PayoutHold]string{
-	checkout.HoldFloat:  "There is too little of the currency to send at present",
-	checkout.HoldLimit:  "A limit of the payouts of a day is reached",
-	checkout.HoldLarge:  "It is above our largest payout, so a person releases it",
-	checkout.HoldFrozen: "Payouts are stopped at present",
-	checkout.HoldFee:    "The network's fee is too high at present",
-	checkout.HoldRate:   "The network's fee has no price at present",
-	checkout.HoldChain:  "The network cannot be reached at present",
+	checkout.HoldFloat:  "The payout account is short of this currency",
+	checkout.HoldLimit:  "The daily payout limit is reached",
+	checkout.HoldLarge:  "It is above the payout limit and needs a manual release",
+	checkout.HoldFrozen: "Payouts are currently stopped",
+	checkout.HoldFee:    "The network fee is currently too high",
+	checkout.HoldRate:   "The network fee cannot be priced now",
+	checkout.HoldChain:  "The network is currently unreachable",
 	checkout.HoldSigner: "The transfer could not be signed",
-	checkout.HoldAway:   "The network cannot be reached at present",
-	checkout.HoldRisk:   "The payment may go back to the customer",
+	checkout.HoldAway:   "The network is currently unreachable",
+	checkout.HoldRisk:   "The payment may be returned to the customer",
 
-	checkout.HoldDelay:     "The payment is too young",
+	checkout.HoldDelay:     "The payment is too recent",
 	checkout.HoldUnsettled: "Earlier payments are not settled yet",
 }
 

@@ -53,7 +53,7 @@ func TestOwners_AreMadeAndUnmadeWithThePassword(t *testing.T) {
 	for range 10 {
 		owner.post("/test/members", "email", "eve@shop.example", "role", "owner", "password", "guess")
 	}
-	require.Contains(t, owner.post("/test/members", "email", "eve@shop.example", "role", "owner", "password", password).text(), "too many attempts")
+	require.Contains(t, owner.post("/test/members", "email", "eve@shop.example", "role", "owner", "password", password).text(), "Too many attempts")
 	require.Equal(t, 303, owner.post("/test/members", "email", "dev@shop.example", "role", "developer").status, "others need none")
 	require.Equal(t, "second@shop.example: owner → viewer", value[string](d, `SELECT detail FROM audit_entry WHERE action = 'member.role_changed' AND detail LIKE '%→ viewer'`))
 }

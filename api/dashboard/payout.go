@@ -7,7 +7,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-var payoutRetried = face.Notice("payout_retried", "The payout is sent again, to your present payout address.")
+var payoutRetried = face.Notice("payout_retried", "The payout is sent again, to your current payout address.")
 
 // retryPayout serves POST /{mode}/sessions/{id}/retry_payout.
 func (s *server) retryPayout(v face.Visit) (face.Answer, error) {
@@ -27,7 +27,7 @@ func (s *server) retryPayout(v face.Visit) (face.Answer, error) {
 	case isReverted:
 		return s.sessionPage(v, "The network reverted a transfer to "+reverted.Address+". "+reverted.Advice())
 	case errors.Is(err, checkout.ErrPayoutNotFailed):
-		return s.sessionPage(v, "The payout has not failed, or it was retried already.")
+		return s.sessionPage(v, "The payout has not failed, or was already retried.")
 	case errors.Is(err, checkout.ErrTransferStands):
 		return s.sessionPage(v, "A signed transfer may still pay the payout, so it cannot be retried.")
 	case errors.Is(err, checkout.ErrPaymentRefunded):

@@ -41,7 +41,7 @@ func TestPayouts_FiltersAndSums(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	viewer := d.as(checkout.RoleViewer)
-	require.Contains(t, viewer.get("/test/payouts").text(), "There is no payout yet")
+	require.Contains(t, viewer.get("/test/payouts").text(), "No payouts yet")
 	const test = checkout.ModeTest
 	first := d.endedPayout(d.merchant, test, checkout.MustCrypto("0.100000000000000001", checkout.ETH), "")
 	second := d.endedPayout(d.merchant, test, checkout.MustCrypto("0.200000000000000002", checkout.ETH), "")
@@ -102,7 +102,7 @@ func TestPayouts_AFailedOneIsMendedAndSentAgain(t *testing.T) {
 	require.NotContains(t, developer.get("/test/payouts").text(), "Send again")
 	d.exec(`UPDATE payout_address SET address = 'sandbox:mended' WHERE merchant_id = $1`, d.merchant)
 	shown = owner.get("/test/payouts").text()
-	require.Contains(t, shown, "goes to your present address: <code>sandbox:mended</code>")
+	require.Contains(t, shown, "goes to your current address: <code>sandbox:mended</code>")
 	form := regexp.MustCompile(`action="(/test/sessions/cs_\w+/retry_payout)"`).FindStringSubmatch(shown)
 	require.NotNil(t, form)
 	d.temporal.start = func(client.StartWorkflowOptions) error { return nil }
@@ -126,7 +126,7 @@ func TestPayouts_LinkToTheExplorerAndSayWhyTheyWait(t *testing.T) {
 	_, err = d.store.HoldPayout(t.Context(), p, checkout.HoldFloat, time.Hour)
 	require.NoError(t, err)
 	viewer := d.as(checkout.RoleViewer)
-	require.Contains(t, viewer.get("/live/payouts").text(), "There is too little of the currency to send at present")
+	require.Contains(t, viewer.get("/live/payouts").text(), "The payout account is short of this currency")
 	transfer := d.signed(payout)
 	_, err = d.store.FinishPayout(t.Context(), payout, 1, "")
 	require.NoError(t, err)

@@ -63,10 +63,10 @@ func (f *replayForm) read(v face.Visit, values url.Values, now time.Time) webhoo
 	}
 	var err error
 	if r.Rate, err = strconv.Atoi(f.Rate); err != nil || r.Rate < 1 || r.Rate > webhook.MaxReplayRate {
-		f.Fault = fmt.Sprintf("The pace must be a whole number from 1 to %d.", webhook.MaxReplayRate)
+		f.Fault = fmt.Sprintf("The rate must be a whole number from 1 to %d.", webhook.MaxReplayRate)
 	}
 	if f.Fault == "" && !r.Since.Before(r.Until) {
-		f.Fault = "The end must be after the beginning."
+		f.Fault = "The end must be after the start."
 	}
 	return r
 }
@@ -128,7 +128,7 @@ func (s *server) replaysPage(v face.Visit, p replaysPage) (face.Answer, error) {
 	return face.Answer{Status: status, Page: "replays", Title: "Bulk replay", Data: p}, nil
 }
 
-var replayStarted = face.Notice("replay_started", "The bulk replay has begun.")
+var replayStarted = face.Notice("replay_started", "The bulk replay has started.")
 
 // startReplay serves POST /{mode}/webhooks/{id}/replay.
 func (s *server) startReplay(v face.Visit) (face.Answer, error) {
@@ -188,8 +188,8 @@ func (s *server) showReplay(v face.Visit) (face.Answer, error) {
 }
 
 var (
-	replayCanceled = face.Notice("replay_canceled", "The bulk replay stops. What it has started goes on.")
-	replayEnded    = face.Notice("replay_ended", "The bulk replay had ended already.")
+	replayCanceled = face.Notice("replay_canceled", "The bulk replay stops. Deliveries that it has started continue.")
+	replayEnded    = face.Notice("replay_ended", "The bulk replay had already ended.")
 )
 
 // cancelReplay serves POST /{mode}/replays/{id}/cancel.

@@ -16,7 +16,7 @@ func TestRequests_FiltersAndPages(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	viewer := d.as(checkout.RoleViewer)
-	require.Contains(t, viewer.get("/test/requests").text(), "There is no request yet")
+	require.Contains(t, viewer.get("/test/requests").text(), "No requests yet")
 	at := time.Now().UTC()
 	key := checkout.APIKey{Ref: checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "shop server"}
 	require.NoError(t, d.store.CreateAPIKey(t.Context(), key, checkout.NewAPIKey(checkout.ModeTest)))
@@ -36,7 +36,7 @@ func TestRequests_FiltersAndPages(t *testing.T) {
 	require.Contains(t, first.text(), "shop server")
 	require.NotContains(t, first.text(), "rate_limited")
 	require.Contains(t, viewer.get("/test/requests?before="+rows[2].ID).text(), "rate_limited", "the next page")
-	require.Contains(t, viewer.get("/live/requests").text(), "There is no request yet")
+	require.Contains(t, viewer.get("/live/requests").text(), "No requests yet")
 	for _, query := range []string{
 		"status=refused", "method=POST", "route=/v1/web", "id=%3Cb%3E0", "status=refused&key=" + key.ID + "&from=" + at.AddDate(0, 0, -1).Format(time.DateOnly),
 	} {

@@ -164,9 +164,9 @@ func TestNotice_IsSaidOnce(t *testing.T) {
 	dev := s.as(checkout.RoleDeveloper)
 	at := "/test/webhooks/" + s.endpoint.ID
 	held := dev.post(at + "/hold")
-	require.NotContains(t, dev.send("GET", at, nil, "HX-Request", "true").text(), "Its events are kept, and no attempt", "a part of a page is not the page")
-	require.Contains(t, dev.follow(held).text(), "The webhook is on hold. Its events are kept")
-	require.NotContains(t, dev.follow(held).text(), "The webhook is on hold. Its events are kept", "not after a reload")
+	require.NotContains(t, dev.send("GET", at, nil, "HX-Request", "true").text(), "Its events wait, and no attempt", "a part of a page is not the page")
+	require.Contains(t, dev.follow(held).text(), "The webhook is on hold. Its events wait")
+	require.NotContains(t, dev.follow(held).text(), "The webhook is on hold. Its events wait", "not after a reload")
 	require.NotContains(t, dev.get(at+"?notice=webhook_deleted").text(), "was deleted")
 }
 

@@ -147,10 +147,10 @@ func TestSecondFactor_GuessingIsSlow(t *testing.T) {
 	form := b.formOf(b.post("/live/keys", "label", "a", "access", "full"), "/live/keys")
 	for range 8 {
 		d.exec(`DELETE FROM token_bucket WHERE kind <> 'second_factor'`)
-		require.Contains(t, form.send("password", password, "code", "000000").text(), "not right")
+		require.Contains(t, form.send("password", password, "code", "000000").text(), "wrong")
 	}
 	d.exec(`DELETE FROM token_bucket WHERE kind <> 'second_factor'`)
-	require.Contains(t, form.send("password", password, "code", phone.code(0)).text(), "too many attempts")
+	require.Contains(t, form.send("password", password, "code", phone.code(0)).text(), "Too many attempts")
 	require.Zero(t, value[int](d, `SELECT count(*) FROM api_key WHERE merchant_id = $1`, d.merchant))
 }
 
@@ -299,7 +299,7 @@ func TestSecondFactor_WhoKnowsThePasswordLocksNobodyOut(t *testing.T) {
 		require.Equal(t, 422, thief.post("/signin/code", "code", "000000").status)
 	}
 	d.exec(`DELETE FROM token_bucket WHERE kind <> 'second_factor'`)
-	require.Contains(t, thief.post("/signin/code", "code", phone.code(0)).text(), "too many attempts")
+	require.Contains(t, thief.post("/signin/code", "code", phone.code(0)).text(), "Too many attempts")
 	d.exec(`DELETE FROM token_bucket WHERE kind <> 'second_factor'`)
 	got := own.post("/live/keys", "label", "a", "access", "full", "password", password, "code", phone.code(0))
 	require.Equal(t, 303, got.status)

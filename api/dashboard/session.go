@@ -79,7 +79,7 @@ func (s *server) sessionPage(v face.Visit, fault string) (face.Answer, error) {
 	return face.Show("session", title, p)
 }
 
-var sessionExpired = face.Notice("session_expired", "The session has expired. It cannot be paid any more.")
+var sessionExpired = face.Notice("session_expired", "The session has expired. It can no longer be paid.")
 
 // expireSession serves POST /{mode}/sessions/{id}/expire. As in the REST API, the workflow decides
 // and the answer comes from the row.
@@ -101,7 +101,7 @@ func (s *server) expireSession(v face.Visit) (face.Answer, error) {
 	case errors.Is(asked, checkout.ErrPaymentInFlight):
 		return s.sessionPage(
 			v,
-			"A payment of this session is being decided, so it cannot expire now. Look again in a moment.",
+			"A payment of this session is in progress, so it cannot expire now. Check again in a moment.",
 		)
 	case asked != nil && !errors.Is(asked, checkout.ErrNotFound) && !errors.Is(asked, checkout.ErrNotPending):
 		return face.Answer{}, asked
@@ -112,7 +112,7 @@ func (s *server) expireSession(v face.Visit) (face.Answer, error) {
 		return face.Answer{}, err
 	}
 	if after.Status != checkout.StatusExpired {
-		return s.sessionPage(v, "The session has ended meanwhile, so it cannot expire any more.")
+		return s.sessionPage(v, "The session has already ended, so it cannot expire.")
 	}
 	return face.GoTo(v.Path("/sessions/"+before.ID), sessionExpired)
 }
@@ -137,7 +137,7 @@ func (p sessionPage) refresh() string {
 var momentTexts = map[checkout.MomentStatus]string{
 	checkout.MomentStatus(checkout.StatusPending):   "Created",
 	checkout.MomentStatus(checkout.StatusCompleted): "Paid",
-	checkout.MomentStatus(checkout.StatusFailed):    "Failed for good",
+	checkout.MomentStatus(checkout.StatusFailed):    "Failed permanently",
 	checkout.MomentStatus(checkout.StatusExpired):   "Expired",
 	checkout.MomentPaymentFailed:                    "Payment failed",
 	checkout.MomentPayoutPending:                    "Payout begun",
@@ -157,7 +157,7 @@ func (p sessionPage) moments() []moment {
 		all = append(all, entry)
 	}
 	if p.Status == checkout.StatusPending && p.InFlight != nil {
-		all = append(all, moment{At: p.InFlight.CreatedAt, Status: "pending", Text: "Payment under way"})
+		all = append(all, moment{At: p.InFlight.CreatedAt, Status: "pending", Text: "Payment in progress"})
 	}
 	return all
 }
@@ -170,7 +170,7 @@ var failureTexts = map[checkout.FailureCode]string{
 	checkout.FailureIncorrectCVC:      "Wrong security code",
 	checkout.FailureFraudBlocked:      "Blocked as fraud",
 	checkout.FailureThreeDSFailed:     "3-D Secure: not confirmed by the bank",
-	checkout.FailureThreeDSAbandoned:  "3-D Secure: not finished by the customer",
+	checkout.FailureThreeDSAbandoned:  "3-D Secure: abandoned by the customer",
 	checkout.FailureProcessingError:   "The card network could not process it",
 }
 

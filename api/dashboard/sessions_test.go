@@ -86,7 +86,7 @@ func TestSessions_FiltersAndSearch(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	viewer := d.as(checkout.RoleViewer)
-	require.Contains(t, viewer.get("/test/sessions").text(), "There is no session yet")
+	require.Contains(t, viewer.get("/test/sessions").text(), "No sessions yet")
 
 	email := "ann+1@shop.example"
 	pending := d.newSession(d.merchant, checkout.ModeTest, func(s *checkout.Session) { s.CustomerEmail = &email })
@@ -223,8 +223,8 @@ func TestSession_APaymentUnderWayIsShown(t *testing.T) {
 	s := d.newSession(d.merchant, checkout.ModeTest)
 	d.beginPayment(s)
 	got := d.as(checkout.RoleOwner).get("/test/sessions/" + s.ID).text()
-	require.Contains(t, got, "Payment under way")
-	require.Contains(t, got, "after the payment under way")
+	require.Contains(t, got, "Payment in progress")
+	require.Contains(t, got, "after the payment in progress")
 	require.Contains(t, got, `hx-trigger="every 3s"`)
 	require.NotContains(t, got, "Expire it now")
 }
@@ -292,7 +292,7 @@ func TestExpireSession_SaysWhyNot(t *testing.T) {
 	d.temporal.update = refuse(contract.ErrTypePaymentInFlight)
 	got := developer.post("/test/sessions/" + s.ID + "/expire")
 	require.Equal(t, 422, got.status)
-	require.Contains(t, got.text(), "A payment of this session is being decided")
+	require.Contains(t, got.text(), "A payment of this session is in progress")
 
 	d.temporal.update = func(client.UpdateWorkflowOptions) error { // the customer was faster
 		d.pay(s, "")
@@ -300,7 +300,7 @@ func TestExpireSession_SaysWhyNot(t *testing.T) {
 	}
 	got = developer.post("/test/sessions/" + s.ID + "/expire")
 	require.Equal(t, 422, got.status)
-	require.Contains(t, got.text(), "has ended meanwhile")
+	require.Contains(t, got.text(), "has already ended")
 	require.Equal(t, int64(2), value[int64](d, `SELECT count(*) FROM audit_entry WHERE action = 'session.expiry_requested'`), "what was asked for is noted first")
 }
 
@@ -397,11 +397,11 @@ func TestSession_ShowsItsMoney(t *testing.T) {
 	_, err = d.store.HoldPayout(t.Context(), p, checkout.HoldFloat, time.Hour)
 	require.NoError(t, err)
 	held := viewer.get(path).text()
-	require.Contains(t, held, "There is too little of the currency to send at present")
+	require.Contains(t, held, "The payout account is short of this currency")
 	require.Contains(t, held, "next try")
 	for hold, text := range map[checkout.PayoutHold]string{
-		checkout.HoldUnsettled: "Earlier payments are not settled yet", checkout.HoldDelay: "The payment is too young",
-		checkout.HoldRisk: "The payment may go back to the customer",
+		checkout.HoldUnsettled: "Earlier payments are not settled yet", checkout.HoldDelay: "The payment is too recent",
+		checkout.HoldRisk: "The payment may be returned to the customer",
 	} {
 		_, err = d.store.HoldPayout(t.Context(), p, hold, time.Hour)
 		require.NoError(t, err)
@@ -472,7 +472,7 @@ func TestRetryPayout_OnlyOwnersAndItIsNoted(t *testing.T) {
 	require.Contains(t, shown, "Before: failed")
 	got = owner.post(path + "/retry_payout")
 	require.Equal(t, 422, got.status, "a double click")
-	require.Contains(t, got.text(), "has not failed, or it was retried already")
+	require.Contains(t, got.text(), "has not failed, or was already retried")
 	require.Equal(t, []string{payout.ID}, started)
 	require.Equal(t, int64(1), value[int64](d, `SELECT count(*) FROM audit_entry WHERE action = 'payout.retried' AND subject = $1 AND mode = 'test'
 		AND detail LIKE '%invalid_address'`, payout.ID))
@@ -491,7 +491,7 @@ func TestRetryPayout_SaysWhichRateItHas(t *testing.T) {
 	d.exec(`UPDATE transaction SET rate_until = now() + interval '1 hour'`)
 	require.Contains(t, owner.get(path).text(), "Its exchange rate is locked until")
 	d.exec(`UPDATE transaction SET rate_until = now() - interval '1 hour'`)
-	require.Contains(t, owner.get(path).text(), "The lock of its exchange rate has ended: it has the rate 1.08, or a lower one")
+	require.Contains(t, owner.get(path).text(), "The lock of its exchange rate has ended: it uses the rate 1.08, or a lower one")
 	d.exec(`UPDATE payout SET exchange_rate = '1.02'`)
 	require.Contains(t, owner.get(path).text(), "at 1.02 (1.08 when the customer paid)")
 }

@@ -112,7 +112,7 @@ func (s *server) settingsPage(v face.Visit) (settingsPage, error) {
 }
 
 var settingsChanged = face.Notice(
-	"settings_changed", "The settings were changed, and your webhooks are told (merchant.updated).",
+	"settings_changed", "The settings were changed. Your webhooks get merchant.updated.",
 )
 
 // changeSettings serves POST /{mode}/settings, the settings of both modes. It writes only the
@@ -203,9 +203,9 @@ func (p *settingsPage) typed(c storage.MerchantChange, conflicts []string) {
 // shown.
 func conflictFault(typed string) string {
 	if typed == "" {
-		return "Somebody else has changed this meanwhile: here is what it is now. You had left it empty."
+		return "Someone else changed this in the meantime. This is the current value. You had left it empty."
 	}
-	return "Somebody else has changed this meanwhile: here is what it is now. You had typed “" + typed + "”."
+	return "Someone else changed this in the meantime. This is the current value. You had entered “" + typed + "”."
 }
 
 const (
@@ -314,10 +314,10 @@ func (s *server) changeMerchant(v face.Visit, c storage.MerchantChange) (face.An
 
 var (
 	addressAnnounced = face.Notice(
-		"address_announced", "The change is announced. Until then payouts go to the former address.",
+		"address_announced", "The change is scheduled. Until then payouts go to the old address.",
 	)
-	addressStopped  = face.Notice("address_stopped", "The change is stopped. Payouts go on to the present address.")
-	addressNotThere = face.Notice("address_not_there", "That change is not announced any more. Look at the addresses.")
+	addressStopped  = face.Notice("address_stopped", "The change is stopped. Payouts continue to the current address.")
+	addressNotThere = face.Notice("address_not_there", "This change is no longer scheduled. Check the addresses.")
 )
 
 // stopAddressChange serves POST /{mode}/settings/payout/stop. It needs no password: whoever sees a theft

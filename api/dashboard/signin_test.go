@@ -63,7 +63,7 @@ func TestSignIn_OneAnswerForEverythingThatIsWrong(t *testing.T) {
 		}
 		require.Equal(t, want, same, name)
 	}
-	require.Contains(t, want, "do not belong together")
+	require.Contains(t, want, "Wrong e-mail address or password")
 	require.Equal(t, 303, b.get("/test/").status)
 }
 
@@ -165,7 +165,7 @@ func TestPassword_ChangeSignsOthersOut(t *testing.T) {
 		return here.post("/account/password", "password", present, "new_password", next, "new_password_again", again)
 	}
 	const better = "a much better one"
-	require.Contains(t, change("wrong", better, better).text(), "Your password is not right")
+	require.Contains(t, change("wrong", better, better).text(), "The password is wrong")
 	require.Contains(t, change(password, "short", "short").text(), "at least 12")
 	require.Contains(t, change(password, better, better+"!").text(), "not the same")
 	require.Contains(t, change(password, strings.Repeat("x", 257), strings.Repeat("x", 257)).text(), "at most 256")

@@ -85,12 +85,12 @@ func (s *server) editWebhook(v face.Visit) (face.Answer, error) {
 var (
 	webhookChanged = face.Notice(
 		"webhook_changed",
-		"The webhook was changed. Attempts to come of its pending deliveries follow it.",
+		"The webhook was changed. The change also applies to its pending deliveries.",
 	)
 	webhookHeld = face.Notice(
-		"webhook_held", "The webhook is on hold. Its events are kept, and no attempt is used up.",
+		"webhook_held", "The webhook is on hold. Its events wait, and no attempt is used up.",
 	)
-	webhookResumed = face.Notice("webhook_resumed", "The webhook is enabled. What waited for it is being sent.")
+	webhookResumed = face.Notice("webhook_resumed", "The webhook is enabled. Waiting events are being sent.")
 	webhookDeleted = face.Notice(
 		"webhook_deleted", "The webhook was deleted, and its pending deliveries are canceled.",
 	)
@@ -205,7 +205,7 @@ func (s *server) setWebhookStatus(
 	return face.GoTo(v.Path("/webhooks/"+e.ID), notice)
 }
 
-var testSent = face.Notice("test_sent", "The test event is on its way. This page shows what became of it.")
+var testSent = face.Notice("test_sent", "The test event is on its way. This page shows the result.")
 
 // sendTestEvent serves POST /{mode}/webhooks/{id}/test.
 func (s *server) sendTestEvent(v face.Visit) (face.Answer, error) {

@@ -157,7 +157,7 @@ func (s *server) createWebhook(v face.Visit) (face.Answer, error) {
 	})
 
 	if errors.Is(err, storage.ErrTooManyEndpoints) {
-		f.Faults["url"] = "There are as many webhooks as there can be. Delete one first."
+		f.Faults["url"] = "The limit of webhooks is reached. Delete one first."
 		return face.Refuse("webhook_form", "Add a webhook", f)
 	}
 	return got, err

@@ -99,7 +99,7 @@ func TestWebhooks_CreateShowsTheSecretOnce(t *testing.T) {
 		}
 	})
 	dev := d.as(checkout.RoleDeveloper)
-	require.Contains(t, dev.get("/test/webhooks").text(), "Nothing is told to a server of yours yet.")
+	require.Contains(t, dev.get("/test/webhooks").text(), "No server receives your events yet.")
 	require.NotContains(t, d.as(checkout.RoleViewer).get("/test/webhooks").text(), "Add a webhook")
 	for _, c := range []struct{ url, description, events, says string }{
 		{"ftp://shop.example", "", "payout.sent", "must be an absolute http or https URL"},
@@ -161,7 +161,7 @@ func TestWebhooks_ChangeHoldResumeRotateDelete(t *testing.T) {
 	require.Regexp(t, secretIn, got.body)
 	require.Contains(t, got.text(), "signed with both secrets")
 	require.Equal(t, s.endpoint.ID+" test the previous secret signs for 1 h more, unless another rotation ends it", s.audited("webhook.secret_rotated"))
-	require.Contains(t, dev.get(at).text(), "another rotation ends the older one at once")
+	require.Contains(t, dev.get(at).text(), "another rotation ends the older one immediately")
 	require.NotContains(t, dev.follow(dev.post(at+"/rotate", "hours", "0")).text(), "signed with both secrets")
 	dev.post(at+"/rotate", "hours", "999")
 	require.Contains(t, s.audited("webhook.secret_rotated"), "24 h more", "only what is offered")
@@ -193,7 +193,7 @@ func TestDeliveries_SteeringSaysWhatHappens(t *testing.T) {
 	dev, at := s.as(checkout.RoleDeveloper), "/test/deliveries/"+s.ref.ID
 	text := dev.get(at).text()
 	for _, want := range []string{
-		"Attempt 1 of 6 failed", "data-countdown", "503", "took 1.5 s", "The answer was not 2xx.", "down for maintenance", "X-Service-Signature: t=<seconds since 1970>",
+		"Attempt 1 of 6 failed", "data-countdown", "503", "took 1.5 s", "The status code was not 2xx.", "down for maintenance", "X-Service-Signature: t=<seconds since 1970>",
 		"X-Service-Delivery-Id: " + s.ref.ID, `"source_amount": 100.50`, string(s.event.Body), "https://temporal.example/namespaces/shop.a1b2c/workflows/" + s.ref.ID,
 	} {
 		require.Contains(t, text, want)
@@ -329,7 +329,7 @@ func TestReplays_PreviewStartCancel(t *testing.T) {
 	require.Contains(t, got.text(), "One delivery")
 	require.Empty(t, started, "it is only counted")
 	form.Set("status", "delivered")
-	require.Contains(t, dev.get(at+"?"+form.Encode()).text(), "No delivery of that time is like that.")
+	require.Contains(t, dev.get(at+"?"+form.Encode()).text(), "No deliveries match.")
 	for name, wrong := range map[string]string{"since": "x", "until": "1999-01-01T00:00", "status": "pending", "rate": "101"} {
 		bad := url.Values{"since": {"2020-01-01T00:00"}, "until": {""}, "status": {"failed"}, "rate": {"5"}}
 		bad.Set(name, wrong)

@@ -168,7 +168,7 @@ func TestReturn_UnknownOutcomeKeepsWaiting(t *testing.T) {
 	h.post("/"+id, goodCard())
 	w := h.get("/" + id + "/return")
 	h.requireRedirect(w, "/checkout/"+id)
-	require.Contains(t, h.follow(w), "I have confirmed already")
+	require.Contains(t, h.follow(w), "I have already confirmed")
 }
 
 // A customer may come back any number of times, and each question to the workflow would add to its
@@ -465,7 +465,7 @@ func TestPay_Expired(t *testing.T) {
 	id := h.session(func(n *storage.NewSession, _ *checkout.Merchant) { n.Lifetime = -time.Second })
 	h.requireRedirect(h.post("/"+id, goodCard()), "/checkout/"+id)
 	body := h.get("/" + id).Body.String()
-	require.Contains(t, body, "This session expired")
+	require.Contains(t, body, "This session has expired")
 	require.NotContains(t, body, "shop.example.test/thanks")
 	require.Contains(t, body, `<a class="button" rel="noreferrer" href="https://shop.example.test/">Return to Aurora Coffee</a>`)
 	require.NotContains(t, body, `name="card_number"`)

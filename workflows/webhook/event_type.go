@@ -38,7 +38,7 @@ var kinds = [...]kind{
 		"CheckoutFailed", true, sampleFailed},
 	{PayoutSent, "Your crypto payout was sent to the network.", "PayoutSent", true, samplePayoutSent},
 	{PayoutFailed, "A payout could not be made: the network refused it, the address is not valid," +
-		" or it was too large to be sent at present.",
+		" or it is currently too large to send.",
 		"PayoutFailed", true, samplePayoutFailed},
 	{MerchantUpdated, "Your settings changed, such as a payout address or the plan.",
 		"MerchantUpdated", false, sampleMerchantUpdate},

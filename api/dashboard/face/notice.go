@@ -20,7 +20,7 @@ func Notice(key, text string) string {
 }
 
 // NothingChanged is the notice after a form that changes nothing.
-var NothingChanged = Notice("nothing_changed", "Nothing is different, so nothing was changed.")
+var NothingChanged = Notice("nothing_changed", "There are no changes to save.")
 
 // takeNotice returns the message for this page and removes its cookie. It returns "" when htmx
 // loads a part of a page, so that the message waits for a whole page.

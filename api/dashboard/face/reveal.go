@@ -44,7 +44,7 @@ func Made(
 }
 
 // SecretGone is the notice for a secret that cannot be shown any more.
-var SecretGone = Notice("secret_gone", "A secret is shown only once. If this one was not kept, make another.")
+var SecretGone = Notice("secret_gone", "A secret is shown only once. If you did not store it, create another.")
 
 // Gone leads to another page when the secret cannot be shown any more.
 func Gone(err error, path string) (Answer, error) {

@@ -41,7 +41,7 @@ func (s *Server) accountPage(v face.Visit, fault string) (face.Answer, error) {
 }
 
 var passwordChanged = face.Notice(
-	"password_changed", "Your password was changed, and every other browser is signed out.",
+	"password_changed", "Your password was changed. Every other browser was signed out.",
 )
 
 // changePassword serves POST /account/password. It signs out every browser and signs this one in

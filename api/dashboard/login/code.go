@@ -70,14 +70,14 @@ func newRecoveryCodes() (codes []string, hashes [][]byte) {
 func (s *Server) factorFault(r *http.Request, m checkout.Member, c ceremony) (fault string, err error) {
 	code, passkey := plainCode(r.PostFormValue("code")), r.PostFormValue("passkey") != ""
 	if code == "" && !passkey {
-		return "Use a passkey, or enter a code of your app or a recovery code.", nil
+		return "Use a passkey, or enter a code from your app or a recovery code.", nil
 	}
 	ok, err := s.mayGuessCode(r, m)
 	if err != nil {
 		return "", err
 	}
 	if !ok {
-		return "There were too many attempts. Wait a minute, then try again.", nil
+		return "Too many attempts. Wait a minute, then try again.", nil
 	}
 	if passkey {
 		return s.passkeyFault(r, m, c)
@@ -86,7 +86,7 @@ func (s *Server) factorFault(r *http.Request, m checkout.Member, c ceremony) (fa
 	if err != nil || ok {
 		return "", err
 	}
-	return "That code is not right, or it was used already. Wait for the next one.", s.Store.Audit(
+	return "This code is wrong or was already used. Wait for the next one.", s.Store.Audit(
 		r.Context(), action.Entry(r, m.MerchantID, m.Email, "member.code_refused", m.ID, "at "+r.URL.Path),
 	)
 }

@@ -23,7 +23,7 @@ func (s *Server) Confirmed(v face.Visit) (fault string, err error) {
 		return "", err
 	}
 	if !ok {
-		return "There were too many attempts. Wait a minute, then try again.", nil
+		return "Too many attempts. Wait a minute, then try again.", nil
 	}
 	ok, err = passhash.Same(v.Context(), v.PostFormValue("password"), hash)
 	switch {
@@ -34,7 +34,7 @@ func (s *Server) Confirmed(v face.Visit) (fault string, err error) {
 	case ok:
 		return "", nil
 	}
-	return "Your password is not right.", s.Store.Audit(
+	return "The password is wrong.", s.Store.Audit(
 		v.Context(), v.AuditBoth("member.password_refused", v.Member.ID, "at "+v.URL.Path),
 	)
 }
@@ -91,7 +91,7 @@ func (s *Server) Unconfirmed(v face.Visit, p ConfirmPage) (*face.Answer, error) 
 			}
 		}
 	}
-	const title = "Confirm that it is you"
+	const title = "Confirm your identity"
 	got, err := face.Show("confirm", title, p)
 	if p.Fault != "" {
 		got, err = face.Refuse("confirm", title, p)

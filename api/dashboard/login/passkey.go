@@ -34,7 +34,7 @@ func (s *Server) refusedPasskey(r *http.Request, m checkout.Member, err error) (
 	if !errors.Is(err, errPasskey) {
 		return "", err
 	}
-	return "That passkey was not accepted. Try again.", s.Store.Audit(r.Context(), action.Entry(
+	return "The passkey was not accepted. Try again.", s.Store.Audit(r.Context(), action.Entry(
 		r, m.MerchantID, m.Email, "member.passkey_refused", m.ID, "at "+r.URL.Path+": "+err.Error()))
 }
 

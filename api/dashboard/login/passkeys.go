@@ -32,7 +32,7 @@ func (s *Server) startPasskey(v face.Visit) (face.Answer, error) {
 		return face.Answer{}, checkout.ErrNotFound
 	}
 	page, err := s.Unconfirmed(v, ConfirmPage{
-		Text: "A passkey signs you in alone, and replaces a code of an app.", Button: "Continue", Back: "/account",
+		Text: "A passkey signs you in without a password and replaces an app code.", Button: "Continue", Back: "/account",
 	})
 	if page != nil || err != nil {
 		return face.OrNone(page), err
@@ -74,7 +74,7 @@ func (s *Server) addPasskey(v face.Visit) (face.Answer, error) {
 	}
 	key, err := s.created(v)
 	if errors.Is(err, errPasskey) {
-		return face.Refuse("passkey", addingTitle, newPasskeyPage{Fault: "That passkey was not accepted. Begin again."})
+		return face.Refuse("passkey", addingTitle, newPasskeyPage{Fault: "The passkey was not accepted. Start again."})
 	}
 	if err != nil {
 		return face.Answer{}, err
@@ -105,7 +105,7 @@ func (s *Server) addPasskey(v face.Visit) (face.Answer, error) {
 		return face.Answer{}, errors.Join(err, dropped)
 	}
 	if errors.Is(err, checkout.ErrConflict) {
-		return face.Refuse("passkey", addingTitle, newPasskeyPage{Fault: "That passkey is known already."})
+		return face.Refuse("passkey", addingTitle, newPasskeyPage{Fault: "This passkey is already registered."})
 	}
 	if err != nil {
 		return face.Answer{}, err
@@ -188,10 +188,10 @@ func (s *Server) removePasskey(v face.Visit) (face.Answer, error) {
 	if err != nil {
 		return face.Answer{}, err
 	}
-	text := "The passkey “" + p.Name + "” will not sign you in any more."
+	text := "The passkey “" + p.Name + "” will no longer sign you in."
 	if !v.Member.App && v.Member.Passkeys == 1 {
-		text += " It is your last second factor: afterwards everybody who knows your password can sign in as you, " +
-			"and your recovery codes end."
+		text += " It is your last second factor: afterwards anyone who knows your password can sign in as you, " +
+			"and your recovery codes stop working."
 	}
 	page, err := s.Unconfirmed(v, ConfirmPage{Text: text, Button: "Remove it", Back: "/account"})
 	if page != nil || err != nil {

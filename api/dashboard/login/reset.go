@@ -86,7 +86,7 @@ func (s *Server) resetPassword(w http.ResponseWriter, r *http.Request) error {
 	}
 	err = s.Store.ResetPassword(r.Context(), checkout.HashToken(code), hash, limit.RemoteIP(r))
 	if errors.Is(err, checkout.ErrNotFound) {
-		s.renderReset(w, r, resetPage{Fault: "That code is not valid. It was used, or it has run out: ask for another mail."})
+		s.renderReset(w, r, resetPage{Fault: "This code is not valid: it was used or has expired. Request another e-mail."})
 		return nil
 	}
 	if err != nil {

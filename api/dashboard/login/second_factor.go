@@ -36,7 +36,7 @@ func (s *Server) startFactor(v face.Visit) (face.Answer, error) {
 		return face.GoTo("/account", "")
 	}
 	page, err := s.Unconfirmed(v, ConfirmPage{
-		Text: "Afterwards you sign in with your password and with a code of an app on your phone.", Button: "Continue",
+		Text: "You will then sign in with your password and a code from an app on your phone.", Button: "Continue",
 		Back: "/account",
 	})
 	if page != nil || err != nil {
@@ -119,7 +119,7 @@ func (s *Server) confirmFactor(v face.Visit) (face.Answer, error) {
 		return face.Answer{}, err
 	}
 	return face.Refuse("second_factor", factorTitle, factorPage{
-		Fault: "That code is not right. Look at the clock of your phone, and wait for the next code.",
+		Fault: "This code is wrong. Check your phone's clock, and wait for the next code.",
 	})
 }
 
@@ -143,16 +143,16 @@ func (s *Server) showRecoveryCodes(v face.Visit) (face.Answer, error) {
 	return face.Show("recovery_codes", "Your recovery codes", strings.Split(codes, "\n"))
 }
 
-var factorOff = face.Notice("second_factor_off", "Codes of your app are not accepted any more.")
+var factorOff = face.Notice("second_factor_off", "App codes are no longer accepted.")
 
 // removeFactor serves POST /account/second_factor/remove.
 func (s *Server) removeFactor(v face.Visit) (face.Answer, error) {
 	if !v.Member.App {
 		return face.GoTo("/account", face.NothingChanged)
 	}
-	text := "Afterwards everybody who knows your password can sign in as you."
+	text := "Anyone who knows your password can then sign in as you."
 	if v.Member.Passkeys > 0 {
-		text = "Codes of your app will not be accepted any more. Your passkeys and recovery codes stay."
+		text = "App codes will no longer be accepted. Your passkeys and recovery codes stay."
 	}
 	page, err := s.Unconfirmed(v, ConfirmPage{
 		Text: text, Button: "Turn it off", Back: "/account",

@@ -93,7 +93,7 @@ func TestDashboard_Settings(t *testing.T) {
 	require.Contains(t, owner.Text("#address_USDC-fault"), "checksum")
 	require.Len(t, owner.TakeFaults(), 1, "the browser notes the 422")
 	owner.Do(chromedp.Clear(chromedp.CSS("#address_USDC")), chrome.TypeInto("#address_USDC", address), chrome.Click("main section:first-of-type button"), chrome.See("#password"))
-	require.Contains(t, owner.Text("main"), "What is sent to a wrong address is lost.")
+	require.Contains(t, owner.Text("main"), "Money sent to a wrong address is lost.")
 	owner.Shoot("dashboard-payout")
 	owner.Do(chrome.TypeInto("#password", dashboardPassword), chrome.Click("main button"), chrome.See(".notice"))
 

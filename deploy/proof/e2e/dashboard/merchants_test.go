@@ -34,7 +34,7 @@ func TestDashboard_SeveralMerchants(t *testing.T) {
 	b.Script(`fetch("/account/merchants/` + first.ID + `", {method: "POST"}).then(() => document.title = "switched")`)
 	e2e.Await(t, "the other tab has switched", 10*time.Second, func() bool { return chrome.Get(b, chromedp.Title()) == "switched" })
 	b.Do(chrome.Click(`form[action="/test/settings"] button`), chrome.See(`body:not(:has(form[action="/test/settings"])) main h1`))
-	require.Contains(t, b.Text("main"), "Another merchant was opened in this browser meanwhile.")
+	require.Contains(t, b.Text("main"), "Another merchant was opened in this browser in the meantime.")
 	inspectPage(b, "dashboard-other-merchant")
 	b.TakeFaults() // the status 409
 	page(b, first, "/account")

@@ -46,7 +46,7 @@ func TestDashboard_Sessions(t *testing.T) {
 	b := newDashboard(t, browser, m, checkout.RoleDeveloper)
 	require.Contains(t, b.Text("main"), "Nothing has happened here yet")
 	b.Do(chrome.Click(`.sections a[href="/test/sessions"]`), chrome.See("#sessions .empty"))
-	require.Contains(t, b.Text("main"), "There is no session yet")
+	require.Contains(t, b.Text("main"), "No sessions yet")
 
 	same := noReload(b)
 	id := m.Create(`{"amount": 1234.50, "currency": "EUR", "payout_currency": "USDC", "customer_email": "ann@example.com",
@@ -117,7 +117,7 @@ func TestDashboard_Keys(t *testing.T) {
 	b := newDashboard(t, browser, m, checkout.RoleDeveloper)
 	made := func() string { // by the form as it is
 		b.Do(chrome.Click("#create form > button"), chrome.See("#key"))
-		require.Contains(t, b.Text(".once"), "shown only this once")
+		require.Contains(t, b.Text(".once"), "shown only once")
 		return b.Text("#key")
 	}
 	page(b, m, "/test/keys")

@@ -90,7 +90,7 @@ func TestDashboard_LiveLog(t *testing.T) {
 	m.Arrivals(len(before)+1, 20*time.Second)
 
 	page(b, m, "/test/deliveries?status=failed")
-	b.Do(seeIn("#log", "No delivery is like that."))
+	b.Do(seeIn("#log", "No deliveries match."))
 
 	// A page that is open when its reader signs out elsewhere asks to sign in again.
 	page(b, m, "/test/deliveries")

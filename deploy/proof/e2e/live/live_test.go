@@ -391,7 +391,7 @@ func testNoScript(t *testing.T, s *shop, b *chrome.Tab) {
 		return err
 	}))
 	open(b, s, id)
-	require.Contains(t, b.Text("main"), "Your browser has JavaScript switched off.")
+	require.Contains(t, b.Text("main"), "JavaScript is disabled in your browser.")
 	b.Do(chrome.See("#pay-button:disabled"))
 	b.EachLook("live-no-script", func(what string, _ chrome.Size) { b.RequireNoSideways(what) })
 }
