@@ -188,66 +188,59 @@ func eachDecision(t *testing.T, do func(theme, point, text string)) {
 	})
 }
 
-var (
-	testName = regexp.MustCompile("`(?:([a-z0-9_/]+)\\.)?((?:Test|Fuzz)\\w+)((?:/[^`]+)?)`")
-	homeOf   = regexp.MustCompile("A test without a package is in `([^`]+)`")
-)
-
-// TestDecisions_NameTestsThatExist: a point says which tests hold it.
-func TestDecisions_NameTestsThatExist(t *testing.T) {
+// TestDecisions_LinkTheirTests: a point says which tests hold it. TestDocuments_LinksResolve opens the links.
+func TestDecisions_LinkTheirTests(t *testing.T) {
 	t.Parallel()
-	faults, named := map[string]bool{}, 0
-	home, sources := map[string]string{}, map[string]string{}
+	faults, linked := map[string]bool{}, 0
 	eachDecision(t, func(theme, point, text string) {
-		if home[theme] == "" {
-			content, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(theme)))
-			require.NoError(t, err)
-			found := homeOf.FindStringSubmatch(string(content))
-			require.NotNil(t, found, "%s does not say where its tests are", theme)
-			home[theme] = found[1]
-		}
 		_, tests, ok := strings.Cut(text, "\nTests: ")
 		if !ok && !strings.Contains(text, "\nNo test: ") {
 			faults[fmt.Sprintf("%s, %q: no line says which tests hold it", theme, point)] = true
 		}
-		for _, found := range testName.FindAllStringSubmatch(tests, -1) {
-			named++
-			pkg, name, sub := found[1], found[2], strings.TrimPrefix(found[3], "/")
-			switch pkg {
-			case "":
-				pkg = home[theme]
-			case "dashboard", "limit", "hosted":
-				pkg = "api/" + pkg
-			}
-			if name == "TestBrowser" {
-				pkg = "deploy/proof/e2e/page"
-			}
-			if _, read := sources[pkg]; !read {
-				sources[pkg] = testSources(t, pkg)
-			}
-			if !strings.Contains(sources[pkg], "func "+name+"(") {
-				faults[fmt.Sprintf("%s, %q: %s has no %s", theme, point, pkg, name)] = true
-			} else if !strings.Contains(sources[pkg], strings.ReplaceAll(sub, "_", " ")) {
-				faults[fmt.Sprintf("%s, %q: %s of %s has no %q", theme, point, name, pkg, sub)] = true
+		for _, found := range linkShape.FindAllStringSubmatch(tests, -1) {
+			linked++
+			if !strings.HasSuffix(found[2], "_test.go") {
+				faults[fmt.Sprintf("%s, %q: %s is not a file of tests", theme, point, found[2])] = true
 			}
 		}
 	})
-	require.Greater(t, named, 300, "the test did not find the tests")
+	require.Greater(t, linked, 300, "the test did not find the tests")
 	report(t, faults)
 }
 
-// testSources are all tests of a package.
-func testSources(t *testing.T, pkg string) string {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pkg), "*_test.go"))
-	require.NoError(t, err)
-	var all strings.Builder
-	for _, file := range files {
-		content, err := os.ReadFile(file)
-		require.NoError(t, err)
-		all.Write(content)
+var (
+	clumsy   = regexp.MustCompile(`(?i)\b(of (its|their|your|his) own|nobody|everybody|tells? of|at present|any more|begin again)\b`)
+	codeSpan = regexp.MustCompile("`[^`\n]*`")
+)
+
+// TestDocuments_UsePlainWords: no document and no text of the program has a retired phrase.
+func TestDocuments_UsePlainWords(t *testing.T) {
+	t.Parallel()
+	faults := map[string]bool{}
+	check := func(name, text string) {
+		if phrase := clumsy.FindString(codeSpan.ReplaceAllString(text, "")); phrase != "" {
+			faults[fmt.Sprintf("%s has %q in: %.80s", name, phrase, text)] = true
+		}
 	}
-	return all.String()
+	eachFile(t, ".md", func(name string) {
+		for line := range strings.SplitSeq(readDocument(t, name).text, "\n") {
+			check(name, line)
+		}
+	})
+	eachFile(t, ".go", func(name string) {
+		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "deploy/proof") {
+			return
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, filepath.FromSlash(name)), nil, 0)
+		require.NoError(t, err)
+		ast.Inspect(file, func(n ast.Node) bool {
+			if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+				check(name, l.Value[1:len(l.Value)-1])
+			}
+			return true
+		})
+	})
+	report(t, faults)
 }
 
 var citationShape = regexp.MustCompile(`([\w/.-]+\.md), "([^"]+)"`)

@@ -209,7 +209,7 @@ func requireCompared(ctx context.Context, tx pgx.Tx, payout checkout.Ref) error 
 		case a.Last && a.Frozen:
 			return fmt.Errorf("%w: %s: %s", ErrFrozen, a.ID, a.FrozenWhy)
 		case !a.Last && !a.Frozen:
-			return fmt.Errorf("%w: %s is not in use any more and is not frozen", ErrNotCompared, a.ID)
+			return fmt.Errorf("%w: %s is no longer in use and is not frozen", ErrNotCompared, a.ID)
 		case !a.Compared:
 			return fmt.Errorf("%w: %s", ErrNotCompared, a.ID)
 		}

@@ -133,7 +133,7 @@ func (r *Rates) pegged(c checkout.PayoutCurrency, now time.Time) error {
 		}
 	}
 	if !known {
-		return fmt.Errorf("no source has a fresh price of %s in USD, so nobody knows whether it holds its peg", c)
+		return fmt.Errorf("no source has a fresh price of %s in USD, so it is unknown whether it holds its peg", c)
 	}
 	return nil
 }

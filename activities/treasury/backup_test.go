@@ -102,7 +102,7 @@ func TestSync_APaymentBehindAGapFreezesAfterARestore(t *testing.T) {
 	f.sync(t)
 	require.ErrorIs(t, f.Thaw(t.Context(), o), treasury.ErrUnrecovered)
 	got := f.recover(t, nil)
-	require.Equal(t, []string{"it moved nothing, so it paid nobody", ""}, []string{got.Found[0].Why, got.Found[1].Why})
+	require.Equal(t, []string{"it moved nothing, so it paid no payout", ""}, []string{got.Found[0].Why, got.Found[1].Why})
 	require.Equal(t, waits.ID, got.Found[1].Payout)
 	require.Equal(t, 1, f.sync(t).Confirmed)
 	f.thaw(t)

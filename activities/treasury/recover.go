@@ -130,7 +130,7 @@ func (r *recovery) read(ctx context.Context, report *RecoveryReport) (unexplaine
 // match finds the transfer that lacks the outflow, or the payouts that it may have paid.
 func (r *recovery) match(ctx context.Context, f *finding) error {
 	if !f.Moved() {
-		f.Why = "it moved nothing, so it paid nobody"
+		f.Why = "it moved nothing, so it paid no payout"
 		if f.TxHash == "" {
 			f.Why = "the chain shows no transaction of this nonce: thaw says what is missing"
 		}

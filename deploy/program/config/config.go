@@ -27,7 +27,7 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Config holds every setting. A test generates the table of settings in deploy/release/README.md from this
+// Config holds every setting. A test generates the table of settings in deploy/release/settings.md from this
 // struct: from each field's name, default and comment.
 type Config struct {
 	// PostgreSQL, as a postgres:// URL.
@@ -56,8 +56,8 @@ type Config struct {
 	DashboardURL string `env:"CHECKOUT_DASHBOARD_URL" envDefault:"http://127.0.0.1:8083"`
 	// Temporal's UI as the dashboard's users reach it, for links to runs. Without it there are none.
 	TemporalUIURL string `env:"CHECKOUT_TEMPORAL_UI_URL"`
-	// Addresses and networks of the proxies in front, separated by commas. The service believes only
-	// these when they write `X-Forwarded-For`. Behind another proxy all customers share one address.
+	// Addresses and networks of the proxies in front, separated by commas. `X-Forwarded-For` is
+	// trusted only from these. Behind another proxy all customers share one rate limit.
 	TrustedProxies string `env:"CHECKOUT_TRUSTED_PROXIES"`
 
 	// Where a worker answers `/healthz` and `/readyz`. An API answers them at `CHECKOUT_API_ADDRESS`.
@@ -70,18 +70,18 @@ type Config struct {
 	// `debug`, `info`, `warn` or `error`. The log is JSON lines on standard output.
 	LogLevel string `env:"CHECKOUT_LOG_LEVEL" envDefault:"info"`
 
-	// Requests a second of one test key, reads and writes apart.
+	// Requests a second of one test key, counted separately for reads and writes.
 	TestRateLimit float64 `env:"CHECKOUT_TEST_RATE_LIMIT" envDefault:"25"`
-	// Requests a second of one live key, reads and writes apart.
+	// Requests a second of one live key, counted separately for reads and writes.
 	LiveRateLimit float64 `env:"CHECKOUT_LIVE_RATE_LIMIT" envDefault:"100"`
 	// Requests a second without a valid key from one address (IPv6: one /64), after the first 100.
 	BadKeyRateLimit float64 `env:"CHECKOUT_BAD_KEY_RATE_LIMIT" envDefault:"1"`
-	// Requests a second to the hosted page from one address (IPv6: one /64), after ten times as many
-	// at once.
+	// Requests a second to the hosted page from one address (IPv6: one /64), after a burst of ten times as
+	// many.
 	PageRateLimit float64 `env:"CHECKOUT_PAGE_RATE_LIMIT" envDefault:"20"`
-	// Forms a second, from one address, whose card was refused, after a hundred times as many at once.
+	// Forms a second with a refused card, from one address, after a burst of a hundred times as many.
 	FormRateLimit float64 `env:"CHECKOUT_FORM_RATE_LIMIT" envDefault:"0.2"`
-	// Requests a second to the dashboard from one address, after ten times as many at once. Forms: a
+	// Requests a second to the dashboard from one address, after a burst of ten times as many. Forms: a
 	// twentieth of that.
 	DashboardRateLimit float64 `env:"CHECKOUT_DASHBOARD_RATE_LIMIT" envDefault:"20"`
 
@@ -93,11 +93,11 @@ type Config struct {
 	// schedule.
 	RetrySchedule string `env:"CHECKOUT_TEST_RETRY_SCHEDULE"`
 
-	// For how long all first attempts to a webhook must fail before it is marked as failing, and its people get
-	// a mail; at least 1m, or 0s: never.
+	// How long all first attempts to a webhook must fail before it is marked as failing and its people get an
+	// e-mail; at least 1m, or 0s: never.
 	EndpointFailingAfter time.Duration `env:"CHECKOUT_ENDPOINT_FAILING_AFTER" envDefault:"1h"`
-	// For how long nothing must have arrived at such a webhook before it is put on hold: then its events wait. At
-	// least as long as the setting before; 0s: never.
+	// How long such a webhook must accept nothing before it is put on hold: then its events wait. At least as
+	// long as the previous setting; 0s: never.
 	EndpointHeldAfter time.Duration `env:"CHECKOUT_ENDPOINT_HELD_AFTER" envDefault:"72h"`
 
 	// Who takes the cards of test mode: `sandbox`, or `stripe` in Stripe's test mode.
@@ -109,14 +109,14 @@ type Config struct {
 	// How long a changed live payout address waits before it takes effect. Meanwhile any owner can stop it.
 	// At most 168h; 0s: not at all.
 	PayoutAddressDelay time.Duration `env:"CHECKOUT_PAYOUT_ADDRESS_DELAY" envDefault:"24h"`
-	// Who has no second factor is led to set one up before inviting or changing an owner, making a live key or
-	// changing a live payout address. `false`: the password is enough for those who have none.
+	// Users without a second factor must enroll before inviting or changing an owner, creating a live key or
+	// changing a live payout address. `false`: they need only their password.
 	RequireSecondFactor bool `env:"CHECKOUT_REQUIRE_SECOND_FACTOR" envDefault:"true"`
 	// Mail server for notices, forgotten passwords and receipts: `smtps://user:password@host:465`, or
-	// `smtp://user:password@host:587`, which insists on STARTTLS unless the host is this computer. Without
-	// it no mail is sent.
+	// `smtp://user:password@host:587`, which requires STARTTLS unless the host is this computer. Without
+	// it no e-mail is sent.
 	SMTPURL string `env:"CHECKOUT_SMTP_URL"`
-	// E-mail address from which the mails come. Needed with `CHECKOUT_SMTP_URL`.
+	// Sender address of the e-mails. Required with `CHECKOUT_SMTP_URL`.
 	MailFrom string `env:"CHECKOUT_MAIL_FROM"`
 
 	// PgBouncer and Temporal have tables of their own.

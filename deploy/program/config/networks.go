@@ -67,11 +67,11 @@ type Networks struct {
 	RateSources []string `env:"CHECKOUT_RATE_SOURCES" envDefault:"kraken,coinbase,chainlink"`
 	// How old a price of kraken and coinbase may be.
 	RateMaxAge time.Duration `env:"CHECKOUT_RATE_MAX_AGE" envDefault:"1m"`
-	// How far the sources may be apart.
+	// How far the sources may differ.
 	RateMaxDeviation string `env:"CHECKOUT_RATE_MAX_DEVIATION" envDefault:"1%"`
-	// What the treasury keeps of a rate to USDC and USDT.
+	// The treasury's margin on a rate to USDC and USDT.
 	RateSpreadStable string `env:"CHECKOUT_RATE_SPREAD_STABLE" envDefault:"0.5%"`
-	// What the treasury keeps of a rate to ETH and BTC.
+	// The treasury's margin on a rate to ETH and BTC.
 	RateSpread string `env:"CHECKOUT_RATE_SPREAD" envDefault:"1%"`
 	// Address of a simulated kraken.
 	KrakenURL string `env:"CHECKOUT_RATE_KRAKEN_URL"`

@@ -7,7 +7,7 @@ type Pooler struct {
 	// `pgbouncer` says that `DATABASE_URL` leads to PgBouncer in transaction mode. Without it the URL
 	// leads to PostgreSQL itself.
 	Kind string `env:"CHECKOUT_DATABASE_POOLER"`
-	// PostgreSQL itself, past PgBouncer, as a postgres:// URL. Needed with `CHECKOUT_DATABASE_POOLER`.
+	// PostgreSQL itself, past PgBouncer, as a postgres:// URL. Required with `CHECKOUT_DATABASE_POOLER`.
 	// `checkout setup` and one connection of each API process use it.
 	DirectURL string `env:"CHECKOUT_DATABASE_DIRECT_URL"`
 }

@@ -15,37 +15,37 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write the table of settings into deploy/release/README.md")
+var update = flag.Bool("update", false, "write deploy/release/settings.md")
 
-// The lines before and after the table in the operators' guide.
+// The lines before and after the tables of the page.
 const (
-	operatorsGuide = "../../release/README.md"
-	tableBegins    = "<!-- settings: made by go test ./deploy/program/config -run TestSettings -update -->\n"
-	tableEnds      = "<!-- end of settings -->\n"
+	settingsPage = "../../release/settings.md"
+	tableBegins  = "<!-- settings: made by go test ./deploy/program/config -run TestSettings -update -->\n"
+	tableEnds    = "<!-- end of settings -->\n"
 )
 
-// TestSettings_AreAllInTheOperatorsGuide checks that the table in deploy/release/README.md is generated
+// TestSettings_AreAllInTheOperatorsGuide checks that the tables in deploy/release/settings.md are generated
 // from Config.
 func TestSettings_AreAllInTheOperatorsGuide(t *testing.T) {
 	t.Parallel()
-	content, err := os.ReadFile(operatorsGuide)
+	content, err := os.ReadFile(settingsPage)
 	require.NoError(t, err)
 	before, rest, ok := strings.Cut(string(content), tableBegins)
-	require.True(t, ok, "%s has no line %s", operatorsGuide, tableBegins)
+	require.True(t, ok, "%s has no line %s", settingsPage, tableBegins)
 	_, after, ok := strings.Cut(rest, tableEnds)
-	require.True(t, ok, "%s has no line %s", operatorsGuide, tableEnds)
+	require.True(t, ok, "%s has no line %s", settingsPage, tableEnds)
 
-	table := "Each setting may also be the content of a file: `NAME_FILE` holds the file's absolute path, and a newline at the\n" +
-		"end of the file does not count. Settings that name a file already have no such form. A name that is not a setting,\n" +
-		"such as a misspelt one, stops every command with a message that names it.\n\n" +
+	table := "Each setting can also be read from a file: `NAME_FILE` holds the file's absolute path, and a trailing newline is\n" +
+		"ignored. Settings that name a file have no such form. After an unknown name, e.g. a typo, every command refuses to\n" +
+		"start and names it.\n\n" +
 		settingsTable(t, "config.go", "Config") +
-		"\n**PgBouncer.** See [PgBouncer](#pgbouncer).\n\n" + settingsTable(t, "pooler.go", "Pooler") +
+		"\n**PgBouncer.** See [PgBouncer](README.md#pgbouncer).\n\n" + settingsTable(t, "pooler.go", "Pooler") +
 		"\n**Temporal.**\n\n" + settingsTable(t, "temporal.go", "Temporal") +
 		"\n**Schedules.** Only `checkout setup` reads these.\n\n" + settingsTable(t, "setup.go", "Schedules") +
 		"\n**Live mode.** Without a key of Stripe it is off.\n\n" + settingsTable(t, "networks.go", "Networks")
 	want := before + tableBegins + table + tableEnds + after
 	if *update {
-		require.NoError(t, os.WriteFile(operatorsGuide, []byte(want), 0o644))
+		require.NoError(t, os.WriteFile(settingsPage, []byte(want), 0o644))
 		return
 	}
 	require.Equal(t, want, string(content),

@@ -14,7 +14,7 @@ type Schedules struct {
 	// How long finished deliveries and their events stay in the log; at least 24h.
 	DeliveryRetention time.Duration `env:"CHECKOUT_DELIVERY_RETENTION" envDefault:"720h"`
 	// How long ended sessions stay, with their payments and payouts; at least 720h and as long as the log.
-	// Without it they stay for ever. Those that a real card network or chain knows always do.
+	// Without it they stay forever. Those with a real card network or chain always do.
 	SessionRetention time.Duration `env:"CHECKOUT_SESSION_RETENTION"`
 	// How long entries of the audit log stay; at least 8760h. Without it they stay for ever.
 	AuditRetention time.Duration `env:"CHECKOUT_AUDIT_RETENTION"`

@@ -49,7 +49,7 @@ func (o *Options) Check() error {
 	}
 	if err == nil && u.Scheme == "http" && !o.PlainHTTP && !loopback(u.Hostname()) {
 		err = errors.New("must be https://: over http:// the key would travel in the clear to another computer; " +
-			"--plain-http allows that, for a network of your own such as containers")
+			"--plain-http allows that, for a private network such as containers")
 	}
 
 	add("--api (CHECKOUT_API_URL)", err)

@@ -113,7 +113,7 @@ func openState(path string) (*stateFile, error) {
 		f.close()
 		if errors.Is(err, errLocked) {
 			return nil, fmt.Errorf(
-				"another listen is running with the state file %s: end it, or give this one a file of its own with --state",
+				"another listen is running with the state file %s: end it, or set another file with --state",
 				path,
 			)
 		}

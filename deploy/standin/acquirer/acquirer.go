@@ -100,7 +100,7 @@ func (a *Acquirer) listen(name, address string, handler http.Handler) error {
 		return fmt.Errorf("address %q: %w", address, err)
 	}
 	if !net.ParseIP(host).IsLoopback() {
-		return fmt.Errorf("address %q is not on loopback: the double takes cards and believes everybody", address)
+		return fmt.Errorf("address %q is not on loopback: the double takes cards and trusts every caller", address)
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {

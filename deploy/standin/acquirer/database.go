@@ -18,7 +18,7 @@ const schema = `
 CREATE SCHEMA IF NOT EXISTS acquirer;
 
 -- number orders the lists: seconds, which Stripe's objects have, are too coarse. card is the name of the test card of a
--- token or a payment method, which Stripe shows nobody.
+-- token or a payment method, which Stripe never shows.
 CREATE TABLE IF NOT EXISTS acquirer.object (
 	id         text PRIMARY KEY,
 	number     bigint GENERATED ALWAYS AS IDENTITY,

@@ -34,7 +34,7 @@ func (a *Acquirer) createIntent(ctx context.Context, tx pgx.Tx, q request) (answ
 	case amount > 99_999_999:
 		return invalid("amount_too_large", "Amount has more than eight digits."), nil
 	case q.form.Get("confirm") == "true":
-		return invalid("", "The double confirms in a request of its own."), nil
+		return invalid("", "The double confirms in a separate request."), nil
 	}
 	id := newID("pi_")
 	i := q.fixture
