@@ -6,14 +6,18 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"example.com/checkout/storage/account"
 	"example.com/checkout/storage/pg"
 )
 
-// Accounts reads and writes merchants, members, API keys, settings and the audit log. None of these
-// rows holds a sealed value, so Accounts needs no master key.
+// Accounts reads and writes merchants, their people, API keys and settings. None of these rows holds a sealed value, so
+// Accounts needs no master key.
 type Accounts struct {
+	*account.Store
 	pool *pgxpool.Pool
 }
+
+func newAccounts(pool *pgxpool.Pool) Accounts { return Accounts{account.New(pool), pool} }
 
 const accountConns = 2 // a command runs one query at a time
 
@@ -34,7 +38,8 @@ func OpenAccounts(ctx context.Context, opts Options) (*Accounts, error) {
 		pool.Close()
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	return &Accounts{pool}, nil
+	accounts := newAccounts(pool)
+	return &accounts, nil
 }
 
 // Close closes every connection.

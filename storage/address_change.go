@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/account"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
@@ -66,7 +67,7 @@ func (c MerchantChange) announce(ctx context.Context, tx pgx.Tx) (all []checkout
 	by := c.By
 	by.ID, by.Action = checkout.NewID(checkout.PrefixAuditEntry), "payout_address.change_announced"
 	by.Detail = strings.Join(detail, "; ")
-	if err := mailOwners(ctx, tx, c.MerchantID, checkout.MailAddressAsked, mailDetail(by)); err != nil {
+	if err := account.MailOwners(ctx, tx, c.MerchantID, checkout.MailAddressAsked, account.MailDetail(by)); err != nil {
 		return nil, err
 	}
 	return all, pg.Audit(ctx, tx, by)
@@ -104,7 +105,8 @@ func (a *Accounts) StopAddressChange(
 			return err
 		}
 		by.Detail = fmt.Sprintf("%s: %s stays, not %s", to.Currency, stays, cmp.Or(to.Address, "none"))
-		if err := mailOwners(ctx, tx, owner.MerchantID, checkout.MailAddressStopped, mailDetail(by)); err != nil {
+		detail := account.MailDetail(by)
+		if err := account.MailOwners(ctx, tx, owner.MerchantID, checkout.MailAddressStopped, detail); err != nil {
 			return err
 		}
 		return pg.Audit(ctx, tx, by)
@@ -153,7 +155,7 @@ func takeEffect(
 		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: m.ID, Mode: &mode, Actor: "the announced time",
 		Action: "payout_address.changed", Subject: m.ID, Detail: strings.Join(addressesDetail(before, after), "; "),
 	}
-	if err := mailOwners(ctx, tx, m.ID, checkout.MailAddressChanged, mailDetail(by)); err != nil {
+	if err := account.MailOwners(ctx, tx, m.ID, checkout.MailAddressChanged, account.MailDetail(by)); err != nil {
 		return nil, err
 	}
 	if err := pg.Audit(ctx, tx, by); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/account"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
@@ -38,7 +39,7 @@ func (a *Accounts) CreateAPIKey(
 			if !k.Mode.Live() {
 				break
 			}
-			if err := mailOwners(ctx, tx, k.MerchantID, checkout.MailLiveKey, mailDetail(by)); err != nil {
+			if err := account.MailOwners(ctx, tx, k.MerchantID, checkout.MailLiveKey, account.MailDetail(by)); err != nil {
 				return err
 			}
 		}
@@ -173,7 +174,7 @@ func (s *Store) Authenticate(
 				CASE mode WHEN 'live' THEN $3::float8 ELSE $5::float8 END,
 				CASE mode WHEN 'live' THEN $4::int ELSE $6::int END,
 				CASE mode WHEN 'live' THEN $4::int ELSE $6::int END - 1, true, clock_timestamp()
-			FROM caller, `+unhurried+takeOne+`
+			FROM caller, `+pg.Unhurried+takeOne+`
 		)
 		SELECT c.key_id, c.mode, c.label, c.scopes, c.last4, c.key_created_at,
 			c.id, c.name, c.plan, c.fee_basis_points, c.fee_fixed, c.payment_attempts, c.order_id_guard,

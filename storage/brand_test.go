@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -49,7 +51,7 @@ func TestSetBrand_ChangesWhatIsGivenAndTheSessionShowsIt(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	session := f.create(t, f.newSession())
-	look := func() storage.Brand {
+	look := func() account.Brand {
 		got, brand, err := f.CustomerSession(t.Context(), session.ID)
 		require.NoError(t, err)
 		require.Equal(t, session.ID, got.ID)
@@ -58,14 +60,14 @@ func TestSetBrand_ChangesWhatIsGivenAndTheSessionShowsIt(t *testing.T) {
 		require.Equal(t, alone, brand)
 		return brand
 	}
-	require.Equal(t, storage.Brand{MerchantID: f.merchant.ID, Name: "Shop"}, look())
+	require.Equal(t, account.Brand{MerchantID: f.merchant.ID, Name: "Shop"}, look())
 	_, _, err := f.Logo(t.Context(), f.merchant.ID)
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 
-	logo, err := storage.EncodeLogo(bytes.NewReader(pngOf(t, picture(40, 20, true))))
+	logo, err := account.EncodeLogo(bytes.NewReader(pngOf(t, picture(40, 20, true))))
 	require.NoError(t, err)
 	set := func(color string, logo []byte) {
-		require.NoError(t, f.SetBrand(t.Context(), f.merchant.ID, storage.BrandChange{Color: &color, Logo: &logo}))
+		require.NoError(t, f.SetBrand(t.Context(), f.merchant.ID, account.BrandChange{Color: &color, Logo: &logo}))
 	}
 	set("#ABC", logo)
 	first := look()
@@ -76,42 +78,42 @@ func TestSetBrand_ChangesWhatIsGivenAndTheSessionShowsIt(t *testing.T) {
 	require.Equal(t, logo, content)
 	require.Equal(t, first.LogoVersion, version)
 
-	require.NoError(t, f.SetBrand(t.Context(), f.merchant.ID, storage.BrandChange{}))
+	require.NoError(t, f.SetBrand(t.Context(), f.merchant.ID, account.BrandChange{}))
 	require.Equal(t, first, look(), "nil leaves it")
-	other, err := storage.EncodeLogo(bytes.NewReader(pngOf(t, picture(41, 20, true))))
+	other, err := account.EncodeLogo(bytes.NewReader(pngOf(t, picture(41, 20, true))))
 	require.NoError(t, err)
-	require.NoError(t, f.SetBrand(t.Context(), f.merchant.ID, storage.BrandChange{Logo: &other}))
+	require.NoError(t, f.SetBrand(t.Context(), f.merchant.ID, account.BrandChange{Logo: &other}))
 	require.NotEqual(t, first.LogoVersion, look().LogoVersion)
 	require.Equal(t, "#aabbcc", look().Color)
 	set("", nil)
-	require.Equal(t, storage.Brand{MerchantID: f.merchant.ID, Name: "Shop"}, look(), "what is empty is taken away")
+	require.Equal(t, account.Brand{MerchantID: f.merchant.ID, Name: "Shop"}, look(), "what is empty is taken away")
 }
 
 func TestSetBrand_LinksOfTheFooter(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	stored := func() storage.Contact {
+	stored := func() account.Contact {
 		b, err := f.Brand(t.Context(), f.merchant.ID)
 		require.NoError(t, err)
 		return b.Contact
 	}
-	set := func(c storage.Contact, was *storage.Brand) error {
-		return f.SetBrand(t.Context(), f.merchant.ID, storage.BrandChange{Contact: &c, Was: was})
+	set := func(c account.Contact, was *account.Brand) error {
+		return f.SetBrand(t.Context(), f.merchant.ID, account.BrandChange{Contact: &c, Was: was})
 	}
-	first := storage.Contact{Support: "help@shop.example", TermsURL: "https://shop.example/terms", PrivacyURL: "https://shop.example/privacy"}
+	first := account.Contact{Support: "help@shop.example", TermsURL: "https://shop.example/terms", PrivacyURL: "https://shop.example/privacy"}
 	require.NoError(t, set(first, nil))
 	require.Equal(t, first, stored())
 	color := "#123456"
-	require.NoError(t, f.SetBrand(t.Context(), f.merchant.ID, storage.BrandChange{Color: &color, Was: &storage.Brand{}}))
+	require.NoError(t, f.SetBrand(t.Context(), f.merchant.ID, account.BrandChange{Color: &color, Was: &account.Brand{}}))
 	require.Equal(t, first, stored(), "nil leaves them")
 
 	// Two people had the form open. Each changes another field.
-	seen := storage.Brand{Contact: first}
-	require.NoError(t, set(storage.Contact{Support: "https://shop.example/help", TermsURL: first.TermsURL, PrivacyURL: first.PrivacyURL}, &seen))
-	require.NoError(t, set(storage.Contact{Support: first.Support, TermsURL: first.TermsURL}, &seen))
-	require.Equal(t, storage.Contact{Support: "https://shop.example/help", TermsURL: first.TermsURL}, stored())
-	conflict := new(storage.ChangedError)
-	require.ErrorAs(t, set(storage.Contact{Support: "other@shop.example", TermsURL: first.TermsURL, PrivacyURL: first.PrivacyURL}, &seen), &conflict)
+	seen := account.Brand{Contact: first}
+	require.NoError(t, set(account.Contact{Support: "https://shop.example/help", TermsURL: first.TermsURL, PrivacyURL: first.PrivacyURL}, &seen))
+	require.NoError(t, set(account.Contact{Support: first.Support, TermsURL: first.TermsURL}, &seen))
+	require.Equal(t, account.Contact{Support: "https://shop.example/help", TermsURL: first.TermsURL}, stored())
+	conflict := new(pg.ChangedError)
+	require.ErrorAs(t, set(account.Contact{Support: "other@shop.example", TermsURL: first.TermsURL, PrivacyURL: first.PrivacyURL}, &seen), &conflict)
 	require.Equal(t, []string{"support"}, conflict.Fields)
 
 	for _, c := range []struct {
@@ -126,9 +128,9 @@ func TestSetBrand_LinksOfTheFooter(t *testing.T) {
 		{"privacy_url", "https://me:secret@shop.example"},
 		{"privacy_url", "https://shop.example/" + strings.Repeat("a", 2048)},
 	} {
-		typed := storage.Contact{}
+		typed := account.Contact{}
 		*typed.Field(c.field) = c.text
-		wrong := new(storage.ContactError)
+		wrong := new(account.ContactError)
 		require.ErrorAs(t, set(typed, nil), &wrong, c.text)
 		require.Equal(t, c.field, wrong.Field)
 	}
@@ -138,13 +140,13 @@ func TestSetBrand_Refuses(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for _, c := range []string{"red", "#12", "#12345", "#1234567", "123456", "#12345g", "#123456;}", "url(x)"} {
-		require.ErrorIs(t, f.SetBrand(t.Context(), f.merchant.ID, storage.BrandChange{Color: &c}), storage.ErrColor, c)
+		require.ErrorIs(t, f.SetBrand(t.Context(), f.merchant.ID, account.BrandChange{Color: &c}), account.ErrColor, c)
 	}
 	for _, logo := range [][]byte{[]byte("<svg/>"), jpegOf(t, picture(2, 2, false)), append(pngOf(t, picture(1, 1, false)), make([]byte, 128<<10)...)} {
-		require.ErrorIs(t, f.SetBrand(t.Context(), f.merchant.ID, storage.BrandChange{Logo: &logo}), storage.ErrLogo)
+		require.ErrorIs(t, f.SetBrand(t.Context(), f.merchant.ID, account.BrandChange{Logo: &logo}), account.ErrLogo)
 	}
 	black := "#000000"
-	require.ErrorIs(t, f.SetBrand(t.Context(), checkout.NewID(checkout.PrefixMerchant), storage.BrandChange{Color: &black}), checkout.ErrNotFound)
+	require.ErrorIs(t, f.SetBrand(t.Context(), checkout.NewID(checkout.PrefixMerchant), account.BrandChange{Color: &black}), checkout.ErrNotFound)
 	_, err := f.Brand(t.Context(), checkout.NewID(checkout.PrefixMerchant))
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 }
@@ -165,7 +167,7 @@ func TestEncodeLogo_FitsThePageAndTheTable(t *testing.T) {
 		"a palette":                {pngOf(t, image.NewPaletted(image.Rect(0, 0, 9, 9), color.Palette{color.Black})), 9, 9},
 		"bounds that begin inside": {pngOf(t, picture(30, 20, false).SubImage(image.Rect(5, 5, 15, 15))), 10, 10},
 	} {
-		got, err := storage.EncodeLogo(bytes.NewReader(c.upload))
+		got, err := account.EncodeLogo(bytes.NewReader(c.upload))
 		require.NoError(t, err, name)
 		require.LessOrEqual(t, len(got), 128<<10, name)
 		size, err := png.DecodeConfig(bytes.NewReader(got))
@@ -184,7 +186,7 @@ func TestEncodeLogo_KeepsPixelsOnly(t *testing.T) {
 	upload = append(append(append([]byte(nil), upload[:at]...), textChunk(secret)...), upload[at:]...)
 	_, err := png.Decode(bytes.NewReader(upload))
 	require.NoError(t, err, "the upload is a PNG")
-	got, err := storage.EncodeLogo(bytes.NewReader(append(upload, "<?php trailing"...)))
+	got, err := account.EncodeLogo(bytes.NewReader(append(upload, "<?php trailing"...)))
 	require.NoError(t, err)
 	require.NotContains(t, string(got), "GPS")
 	require.NotContains(t, string(got), "php")
@@ -211,18 +213,18 @@ func TestEncodeLogo_Refuses(t *testing.T) {
 		upload []byte
 		want   error
 	}{
-		"nothing":     {nil, storage.ErrLogo},
-		"text":        {[]byte("logo"), storage.ErrLogo},
-		"svg":         {[]byte(`<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>`), storage.ErrLogo},
-		"gif":         {animation.Bytes(), storage.ErrLogo},
-		"cut off":     {whole[:len(whole)-40], storage.ErrLogo},
-		"JPEG's name": {[]byte{0xff, 0xd8, 0xff, 0xe0, 1}, storage.ErrLogo},
-		"too wide":    {pngOf(t, picture(1001, 1, false)), storage.ErrLogoLarge},
-		"too high":    {jpegOf(t, picture(1, 1001, false)), storage.ErrLogoLarge},
-		"a bomb":      {bomb, storage.ErrLogoLarge},
-		"over 1 MiB":  {bytes.Repeat([]byte("a"), 1<<20+1), storage.ErrLogoLarge},
+		"nothing":     {nil, account.ErrLogo},
+		"text":        {[]byte("logo"), account.ErrLogo},
+		"svg":         {[]byte(`<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>`), account.ErrLogo},
+		"gif":         {animation.Bytes(), account.ErrLogo},
+		"cut off":     {whole[:len(whole)-40], account.ErrLogo},
+		"JPEG's name": {[]byte{0xff, 0xd8, 0xff, 0xe0, 1}, account.ErrLogo},
+		"too wide":    {pngOf(t, picture(1001, 1, false)), account.ErrLogoLarge},
+		"too high":    {jpegOf(t, picture(1, 1001, false)), account.ErrLogoLarge},
+		"a bomb":      {bomb, account.ErrLogoLarge},
+		"over 1 MiB":  {bytes.Repeat([]byte("a"), 1<<20+1), account.ErrLogoLarge},
 	} {
-		_, err := storage.EncodeLogo(bytes.NewReader(c.upload))
+		_, err := account.EncodeLogo(bytes.NewReader(c.upload))
 		require.ErrorIs(t, err, c.want, name)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/storage/pg"
 )
 
 // Rate limits requests: a token bucket lets PerSecond through over time, and Burst at once.
@@ -26,11 +28,6 @@ type Allowance struct {
 	Reset     time.Duration // until the bucket is full
 	Wait      time.Duration // until the next request may pass; 0 when it may pass now
 }
-
-// unhurried makes the transaction of a statement commit without waiting for the disk. The statement
-// must select from it. After a crash of PostgreSQL the buckets may be a second old, which harms
-// nobody. So a flood of refused requests does not fill the disk's queue, in which payments wait.
-const unhurried = `set_config('synchronous_commit', 'off', true)`
 
 // takeOne takes a token from an existing bucket, after adding the tokens that came back since the
 // last request. The row excluded is a new bucket without its first token. One statement does this,
@@ -83,7 +80,7 @@ func (s *Store) Allow(ctx context.Context, buckets ...Bucket) (Allowance, error)
 		INSERT INTO token_bucket AS b (owner, kind, rate, burst, tokens, allowed, at)
 		SELECT owner, kind, rate, burst, burst - 1, true, clock_timestamp()
 		FROM unnest($1::text[], $2::text[], $3::float8[], $4::int[])
-			AS asked (owner, kind, rate, burst), `+unhurried+takeOne,
+			AS asked (owner, kind, rate, burst), `+pg.Unhurried+takeOne,
 		owners, kinds, rates, bursts)
 	if err != nil {
 		return Allowance{}, fmt.Errorf("token bucket: %w", err)

@@ -215,7 +215,7 @@ func (s *Store) ChangeEndpoint(
 		}
 
 		if fields := c.conflicts(now); len(fields) > 0 {
-			return &ChangedError{fields}
+			return &pg.ChangedError{Fields: fields}
 		}
 
 		if c.beginsAnew(now) {
@@ -357,4 +357,12 @@ func (s *Store) RotateSecret(
 
 	e.Secret = secret
 	return e, nil
+}
+
+// deref returns the text, or "" for nil.
+func deref(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/account"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -147,7 +148,8 @@ func holdFailing(ctx context.Context, tx pgx.Tx, e webhook.Endpoint, since time.
 // mailAbout writes a mail about a registration to those who may change it. It names the host, because a path can be
 // a secret.
 func mailAbout(ctx context.Context, tx pgx.Tx, e webhook.Endpoint, since time.Time, kind checkout.MailKind) error {
-	return mailRoles(ctx, tx, e.MerchantID, []checkout.Role{checkout.RoleOwner, checkout.RoleDeveloper}, kind, fmt.Sprintf(
+	to := []checkout.Role{checkout.RoleOwner, checkout.RoleDeveloper}
+	return account.MailRoles(ctx, tx, e.MerchantID, to, kind, fmt.Sprintf(
 		"Webhook: %s (%s), %s mode\nEvery first attempt has failed since %s.",
 		webhook.HostPortOf(e.URL), e.ID, e.Mode, spokenTime(since)))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/account"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -85,7 +86,7 @@ func (a *Accounts) ChangeMerchant(
 		effects := len(changed.Events)
 
 		if fields := c.conflicts(m); len(fields) > 0 {
-			return &ChangedError{fields}
+			return &pg.ChangedError{Fields: fields}
 		}
 
 		before := m
@@ -106,7 +107,7 @@ func (a *Accounts) ChangeMerchant(
 			}
 			if mode.Live() && len(addresses) > 0 {
 				c.By.Detail = strings.Join(addresses, "; ")
-				err = mailOwners(ctx, tx, m.ID, checkout.MailAddressChanged, mailDetail(c.By))
+				err = account.MailOwners(ctx, tx, m.ID, checkout.MailAddressChanged, account.MailDetail(c.By))
 			}
 			if err != nil {
 				return err
@@ -294,7 +295,7 @@ func (c MerchantChange) addressConflicts(now []checkout.PayoutAddress) error {
 		}
 	}
 	if len(fields) > 0 {
-		return &ChangedError{fields}
+		return &pg.ChangedError{Fields: fields}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -38,7 +39,7 @@ func TestFinishPayment_MailsOneReceiptToTheCustomer(t *testing.T) {
 	require.EqualValues(t, 0, receipts(f.buys(t, f.liveSession(), "customer@example.com", paid)), "nobody has turned it on")
 
 	on := true
-	require.NoError(t, f.SetBrand(t.Context(), f.merchant.ID, storage.BrandChange{Receipts: &on}))
+	require.NoError(t, f.SetBrand(t.Context(), f.merchant.ID, account.BrandChange{Receipts: &on}))
 	live := f.buys(t, f.liveSession(), "customer@example.com", paid)
 	require.EqualValues(t, 1, receipts(live), "once, though it was decided twice")
 	require.EqualValues(t, 0, receipts(f.buys(t, f.newSession(), "customer@example.com", paid)), "a test key writes to no stranger")

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/account"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -115,7 +116,7 @@ func TestReseal_KnowsEverySealedValue(t *testing.T) {
 	require.NoError(t, err)
 	answer := storage.KeptAnswer{Status: 201, Location: "/v1/a/1", Body: []byte(`{"a":1}`)}
 	require.NoError(t, f.KeepAnswer(t.Context(), answered, answer))
-	shown := storage.Reveal{Browser: []byte("browser"), Form: "form", Owner: owner, Subject: "key_1", Secret: "sk_test_1"}
+	shown := account.Reveal{Browser: []byte("browser"), Form: "form", Owner: owner, Subject: "key_1", Secret: "sk_test_1"}
 	f.exec(t, `INSERT INTO member (id, merchant_id, email, role) VALUES ('usr_1', $1, 'ann@shop.example', 'owner')`, f.merchant.ID)
 	f.exec(t, `INSERT INTO member_session (hash, member_id) VALUES ($1, 'usr_1')`, shown.Browser)
 	_, _, err = f.KeepReveal(t.Context(), shown)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/account"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
@@ -152,13 +153,13 @@ func (s *Store) Session(ctx context.Context, ref checkout.Ref) (checkout.Session
 // round trip.
 // The customer has no API key: the 128-bit id is enough to see the page. It returns
 // checkout.ErrNotFound.
-func (s *Store) CustomerSession(ctx context.Context, id string) (checkout.Session, Brand, error) {
+func (s *Store) CustomerSession(ctx context.Context, id string) (checkout.Session, account.Brand, error) {
 	var (
-		brand    Brand
+		brand    account.Brand
 		pictures []checkout.Picture
 	)
 	session, err := s.readSessionAnd(ctx, func(batch *pgx.Batch) {
-		brandOf(&brand, id)(batch)
+		account.BrandOf(&brand, id)(batch)
 		picturesOf(&pictures, id)(batch)
 	}, `id = $1`, id)
 	session.Pictures = pictures

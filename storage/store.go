@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"example.com/checkout/storage/account"
 	"example.com/checkout/storage/pg"
 )
 
@@ -33,6 +34,7 @@ func (o Options) open(ctx context.Context) (*pgxpool.Pool, error) {
 // Store is the service's database. It is safe for concurrent use.
 type Store struct {
 	Accounts
+	*account.Secrets
 	keys   *pg.Keyring
 	listen *pgx.ConnConfig // for a connection that listens, which no pooler may share
 	// creates limits the connections that wait for Temporal inside CreateSession. So reads still
@@ -57,7 +59,8 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{Accounts: Accounts{pool}, keys: opts.Keys, listen: listen.ConnConfig,
+	s := &Store{Accounts: newAccounts(pool), Secrets: account.NewSecrets(pool, opts.Keys), keys: opts.Keys,
+		listen:  listen.ConnConfig,
 		creates: make(chan struct{}, max(1, opts.MaxConns/2))}
 	err = pg.CheckSchema(ctx, pool, schema())
 	if err == nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -20,7 +21,7 @@ type Outbox struct {
 	Send         func(ctx context.Context, m Message) error // such as SMTP.Send
 	DashboardURL string                                     // without a slash at its end
 	// Receipt writes the mail to the customer of a completed session.
-	Receipt func(session checkout.Session, brand storage.Brand, language string) (subject, text string)
+	Receipt func(session checkout.Session, brand account.Brand, language string) (subject, text string)
 }
 
 const (

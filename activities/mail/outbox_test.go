@@ -18,6 +18,7 @@ import (
 
 	"example.com/checkout/deploy/standin/mailbox"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/account"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
@@ -198,8 +199,8 @@ func TestOutbox_SendsReceipts(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	on := true
-	require.NoError(t, o.Store.SetBrand(t.Context(), o.member.MerchantID, storage.BrandChange{Receipts: &on}))
-	o.Receipt = func(s checkout.Session, b storage.Brand, language string) (subject, text string) {
+	require.NoError(t, o.Store.SetBrand(t.Context(), o.member.MerchantID, account.BrandChange{Receipts: &on}))
+	o.Receipt = func(s checkout.Session, b account.Brand, language string) (subject, text string) {
 		return "Receipt in " + language, s.ID + " " + b.MerchantID + " " + s.Transaction().ID
 	}
 	id := o.paid("Ann@shop.example")

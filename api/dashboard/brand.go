@@ -11,7 +11,8 @@ import (
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/api/limit"
-	"example.com/checkout/storage"
+	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -34,7 +35,7 @@ func (p settingsPage) Contacts() (all []contactField) {
 	labels := []string{
 		"Support: an e-mail address or an https address", "Terms, an https address", "Privacy policy, an https address",
 	}
-	for i, name := range storage.ContactFields {
+	for i, name := range account.ContactFields {
 		all = append(all, contactField{name, labels[i], *p.Brand.Field(name), *p.Contact.Field(name), p.Faults[name]})
 	}
 	return all
@@ -69,14 +70,14 @@ func (s *server) changeBrand(v face.Visit) (face.Answer, error) {
 			v.Context(), v.MerchantID(), change, v.AuditBoth("brand.changed", v.MerchantID(), detail),
 		)
 	}
-	conflict, faster := errors.AsType[*storage.ChangedError](err)
-	wrong, isContact := errors.AsType[*storage.ContactError](err)
+	conflict, faster := errors.AsType[*pg.ChangedError](err)
+	wrong, isContact := errors.AsType[*account.ContactError](err)
 	switch {
 	case faster:
 		return s.brandConflict(v, conflict)
-	case errors.Is(err, storage.ErrColor):
+	case errors.Is(err, account.ErrColor):
 		return s.refuseBrand(v, "color", "The color "+err.Error()+".")
-	case errors.Is(err, storage.ErrLogo), errors.Is(err, storage.ErrLogoLarge):
+	case errors.Is(err, account.ErrLogo), errors.Is(err, account.ErrLogoLarge):
 		return s.refuseBrand(v, "logo", "The logo "+err.Error()+".")
 	case isContact:
 		return s.refuseBrand(v, wrong.Field, "This "+wrong.Error()+".")
@@ -100,7 +101,7 @@ func (s *server) refuseBrand(v face.Visit, field, fault string) (face.Answer, er
 }
 
 // brandConflict shows the stored brand after another person has changed it first.
-func (s *server) brandConflict(v face.Visit, conflict *storage.ChangedError) (face.Answer, error) {
+func (s *server) brandConflict(v face.Visit, conflict *pg.ChangedError) (face.Answer, error) {
 	p, err := s.settingsPage(v)
 	if err != nil {
 		return face.Answer{}, err
@@ -124,7 +125,7 @@ var (
 // brandChange reads the difference between the form and the values that it was shown with. detail
 // describes the difference, "" for none. Without a chosen file the logo stays. Errors:
 // limit.ErrBusy, login.ErrOtherMerchant, storage.ErrLogo and storage.ErrLogoLarge.
-func brandChange(v face.Visit) (change storage.BrandChange, detail string, err error) {
+func brandChange(v face.Visit) (change account.BrandChange, detail string, err error) {
 	turn, err := decodingOf.Enter(v.Context(), v.MerchantID())
 	if err != nil {
 		return change, "", err
@@ -132,7 +133,7 @@ func brandChange(v face.Visit) (change storage.BrandChange, detail string, err e
 	defer turn.Leave(false)
 
 	if err := v.ParseMultipartForm(maxUpload); err != nil && !errors.Is(err, http.ErrNotMultipart) {
-		return change, "", storage.ErrLogoLarge // the form's other fields are unknown
+		return change, "", account.ErrLogoLarge // the form's other fields are unknown
 	}
 	if err := login.CheckMembership(v); err != nil {
 		return change, "", err
@@ -143,7 +144,7 @@ func brandChange(v face.Visit) (change storage.BrandChange, detail string, err e
 		color = ""
 	}
 
-	change.Was = &storage.Brand{
+	change.Was = &account.Brand{
 		Color:       v.PostFormValue("before_color"),
 		LogoVersion: v.PostFormValue("before_logo"),
 	}
@@ -155,7 +156,7 @@ func brandChange(v face.Visit) (change storage.BrandChange, detail string, err e
 	if change.Was.Contact = contactIn(v, "before_"); contact != change.Was.Contact {
 		change.Contact = &contact
 	}
-	for _, name := range storage.ContactFields {
+	for _, name := range account.ContactFields {
 		if from, to := *change.Was.Field(name), *contact.Field(name); from != to {
 			detail = join(detail, fmt.Sprintf("%s: %s → %s", name, linkWords(from), linkWords(to)))
 		}
@@ -176,7 +177,7 @@ func brandChange(v face.Visit) (change storage.BrandChange, detail string, err e
 		return change, detail, nil
 	}
 	if err != nil {
-		return change, detail, storage.ErrLogo
+		return change, detail, account.ErrLogo
 	}
 	defer file.Close()
 
@@ -184,7 +185,7 @@ func brandChange(v face.Visit) (change storage.BrandChange, detail string, err e
 		logo  []byte
 		fault error
 	)
-	if err := decoding.Do(v.Context(), func() { logo, fault = storage.EncodeLogo(file) }); err != nil {
+	if err := decoding.Do(v.Context(), func() { logo, fault = account.EncodeLogo(file) }); err != nil {
 		return change, "", err
 	}
 
@@ -193,8 +194,8 @@ func brandChange(v face.Visit) (change storage.BrandChange, detail string, err e
 }
 
 // contactIn reads the links of the page's footer from the fields whose names begin with prefix.
-func contactIn(v face.Visit, prefix string) (c storage.Contact) {
-	for _, name := range storage.ContactFields {
+func contactIn(v face.Visit, prefix string) (c account.Contact) {
+	for _, name := range account.ContactFields {
 		*c.Field(name) = strings.TrimSpace(v.PostFormValue(prefix + name))
 	}
 	return c

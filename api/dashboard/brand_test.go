@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/storage"
+	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -88,7 +88,7 @@ func TestBrand_LinksOfThePagesFoot(t *testing.T) {
 	require.Contains(t, wrong.body, `value="https://shop.example/agb"`, "what was typed stays")
 	stored, err := d.store.Brand(t.Context(), d.merchant)
 	require.NoError(t, err)
-	require.Equal(t, storage.Contact{Support: "https://shop.example/help", TermsURL: "https://shop.example/terms"}, stored.Contact)
+	require.Equal(t, account.Contact{Support: "https://shop.example/help", TermsURL: "https://shop.example/terms"}, stored.Contact)
 	require.Contains(t, owner.get("/test/settings").body, `href="https://pay.example.com/preview/`+d.merchant+`"`)
 	require.Equal(t, 403, d.as(checkout.RoleDeveloper).upload(nil, "support", "me@shop.example").status)
 }

@@ -15,6 +15,8 @@ import (
 
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -26,8 +28,8 @@ type settingsPage struct {
 	Announced []checkout.AddressChange // addresses that change later
 	Delay     time.Duration            // of a changed address
 	Mail      bool                     // owners get a mail about it
-	Brand     storage.Brand            // as typed
-	Contact   storage.Contact          // as stored
+	Brand     account.Brand            // as typed
+	Contact   account.Contact          // as stored
 	Logo      template.URL             // data: address of the logo, "" for none
 	// ReceiptMail: there is a mail server, so customers may get receipts.
 	ReceiptMail bool
@@ -135,7 +137,7 @@ func (s *server) changeSettings(v face.Visit) (face.Answer, error) {
 	}
 
 	got, err := s.changeMerchant(v, c)
-	var conflict *storage.ChangedError
+	var conflict *pg.ChangedError
 	if !errors.As(err, &conflict) {
 		return got, err
 	}
@@ -279,7 +281,7 @@ func (s *server) changeAddresses(v face.Visit) (face.Answer, error) {
 	}
 
 	got, err := s.changeMerchant(v, c)
-	if _, faster := errors.AsType[*storage.ChangedError](err); faster {
+	if _, faster := errors.AsType[*pg.ChangedError](err); faster {
 		// Another change came first: read the form again, which shows the conflict.
 		return s.changeAddresses(v)
 	}

@@ -117,7 +117,7 @@ func (s *server) changeWebhook(v face.Visit) (face.Answer, error) {
 	}
 
 	_, err = s.webhooks().ChangeEndpoint(v.Context(), e, change, v.Audit("webhook.changed", e.ID, ""))
-	var conflict *storage.ChangedError
+	var conflict *pg.ChangedError
 	if errors.As(err, &conflict) {
 		return s.webhookConflict(v, f, conflict)
 	}
@@ -152,7 +152,7 @@ func texts(types []webhook.EventType) (all []string) {
 
 // webhookConflict shows the form again after another person has changed the registration first.
 // Fields in conflict show the stored value, other fields the typed value.
-func (s *server) webhookConflict(v face.Visit, f webhookForm, conflict *storage.ChangedError) (face.Answer, error) {
+func (s *server) webhookConflict(v face.Visit, f webhookForm, conflict *pg.ChangedError) (face.Answer, error) {
 	e, err := s.endpoint(v)
 	if err != nil {
 		return face.Answer{}, err

@@ -11,6 +11,7 @@ import (
 
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/account"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/runs"
@@ -87,7 +88,7 @@ var known = []struct {
 		webhook.ErrReplayRunning, webhook.ErrReplayRate,
 		storage.ErrIdempotencyConflict, storage.ErrRequestInProgress,
 	}},
-	{Invalid, []error{storage.ErrTooManyEndpoints, storage.ErrColor, storage.ErrLogo, storage.ErrLogoLarge}},
+	{Invalid, []error{storage.ErrTooManyEndpoints, account.ErrColor, account.ErrLogo, account.ErrLogoLarge}},
 	{Busy, []error{limit.ErrBusy}},
 	// ErrOrderIDInUse comes alone only when the session with the order id is about to free it.
 	{Unavailable, []error{
@@ -118,7 +119,7 @@ func kindOfCause(err error) Kind {
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return TooLarge
 	}
-	if _, faster := errors.AsType[*storage.ChangedError](err); faster {
+	if _, faster := errors.AsType[*pg.ChangedError](err); faster {
 		return Conflict
 	}
 	switch {

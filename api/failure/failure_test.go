@@ -17,6 +17,7 @@ import (
 	"example.com/checkout/api/limit"
 	"example.com/checkout/api/web"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/account"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/runs"
@@ -54,12 +55,12 @@ var kinds = []struct {
 	{webhook.ErrReplayRate, failure.Conflict},
 	{storage.ErrIdempotencyConflict, failure.Conflict},
 	{storage.ErrRequestInProgress, failure.Conflict},
-	{&storage.ChangedError{}, failure.Conflict},
+	{&pg.ChangedError{}, failure.Conflict},
 
 	{storage.ErrTooManyEndpoints, failure.Invalid},
-	{storage.ErrColor, failure.Invalid},
-	{storage.ErrLogo, failure.Invalid},
-	{storage.ErrLogoLarge, failure.Invalid},
+	{account.ErrColor, failure.Invalid},
+	{account.ErrLogo, failure.Invalid},
+	{account.ErrLogoLarge, failure.Invalid},
 
 	{&limit.TooOftenError{Wait: time.Second}, failure.RateLimited},
 	{limit.ErrBusy, failure.Busy},

@@ -18,7 +18,7 @@ import (
 
 	"example.com/checkout/api/failure"
 	"example.com/checkout/api/web"
-	"example.com/checkout/storage"
+	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/runs"
 	"example.com/checkout/workflows/webhook"
@@ -151,7 +151,7 @@ func knownEmail(session checkout.Session) string {
 }
 
 // view fills in the data that every page of the session shows.
-func (s *server) view(l *language, session checkout.Session, b storage.Brand) view {
+func (s *server) view(l *language, session checkout.Session, b account.Brand) view {
 	now := s.now().UTC()
 	v := view{
 		T: &l.Texts, Language: l, Color: s.colorAsset(b.Color), Logo: s.logoAsset(b),
@@ -209,7 +209,7 @@ func (s *server) view(l *language, session checkout.Session, b storage.Brand) vi
 type link struct{ Text, Address string }
 
 // footer returns the links that the merchant has set.
-func footer(t *texts, c storage.Contact) (all []link) {
+func footer(t *texts, c account.Contact) (all []link) {
 	support := c.Support
 	if support != "" && !strings.Contains(support, "://") {
 		support = "mailto:" + url.PathEscape(support)

@@ -6,7 +6,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"example.com/checkout/api/action"
-	"example.com/checkout/storage"
+	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -55,8 +55,8 @@ func (v Visit) AuditBoth(what, subject, detail string) checkout.AuditEntry {
 }
 
 // Reveal names the secret of subject for the visitor's browser.
-func (v Visit) Reveal(subject string) storage.Reveal {
-	return storage.Reveal{Owner: v.Owner(), Browser: v.Browser, Subject: subject}
+func (v Visit) Reveal(subject string) account.Reveal {
+	return account.Reveal{Owner: v.Owner(), Browser: v.Browser, Subject: subject}
 }
 
 // IsFor reports whether a page that was made for a member is for the visitor. "" is a request that does not say it.

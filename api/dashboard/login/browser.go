@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"example.com/checkout/storage"
+	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -66,7 +66,7 @@ func (s *Server) othersCookieOf(tokens []string) *http.Cookie {
 
 // signedInElse is a merchant to which the browser is signed in, and which is not open.
 type signedInElse struct {
-	storage.SignedInMember
+	account.SignedInMember
 
 	token string
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/go-webauthn/webauthn/webauthn"
 
 	"example.com/checkout/api/dashboard/face"
-	"example.com/checkout/storage"
+	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -50,7 +50,7 @@ func (s *Server) challenge(r *http.Request, c ceremony, session *webauthn.Sessio
 	if err != nil {
 		return fmt.Errorf("challenge: %w", err)
 	}
-	return s.Store.KeepChallenge(r.Context(), storage.Challenge{
+	return s.Store.KeepChallenge(r.Context(), account.Challenge{
 		Text: session.Challenge, Browser: c.browser, Purpose: c.purpose, Session: text,
 	})
 }
@@ -59,7 +59,7 @@ func (s *Server) challenge(r *http.Request, c ceremony, session *webauthn.Sessio
 // is worth. It returns checkout.ErrNotFound for a challenge of another browser or purpose, one that was answered
 // and one that has run out.
 func (s *Server) taken(r *http.Request, c ceremony, challenge string) (session webauthn.SessionData, err error) {
-	text, err := s.Store.TakeChallenge(r.Context(), storage.Challenge{
+	text, err := s.Store.TakeChallenge(r.Context(), account.Challenge{
 		Text: challenge, Browser: c.browser, Purpose: c.purpose,
 	})
 	if err == nil {

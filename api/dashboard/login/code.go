@@ -13,7 +13,7 @@ import (
 	"github.com/pquerna/otp/hotp"
 
 	"example.com/checkout/api/action"
-	"example.com/checkout/storage"
+	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -31,7 +31,7 @@ const (
 )
 
 // checkCode looks for the time step of a typed code at the time now.
-func checkCode(code string, now time.Time) storage.CodeCheck {
+func checkCode(code string, now time.Time) account.CodeCheck {
 	return func(secret []byte, after int64) (int64, bool) {
 		key := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(secret)
 		middle := now.Unix() / codeSeconds

@@ -13,7 +13,7 @@ import (
 
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/api/failure"
-	"example.com/checkout/storage"
+	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -84,7 +84,7 @@ func (s *Server) addPasskey(v face.Visit) (face.Answer, error) {
 		name = "Passkey"
 	}
 	codes, hashes := newRecoveryCodes()
-	stored := storage.NewPasskey{
+	stored := account.NewPasskey{
 		Passkey:    checkout.Passkey{ID: checkout.NewID(checkout.PrefixPasskey), Name: name},
 		MerchantID: v.MerchantID(), MemberID: v.Member.ID, CredentialID: key.ID, Recovery: hashes, Keep: v.Browser,
 	}

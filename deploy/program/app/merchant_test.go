@@ -13,7 +13,7 @@ import (
 
 	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/deploy/program/app"
-	"example.com/checkout/storage"
+	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -203,7 +203,7 @@ func TestMerchantResetFactor_TurnsEverythingOff(t *testing.T) {
 	entry := checkout.AuditEntry{
 		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: lines[0], Actor: "test", Action: "member.passkey_added", Subject: ann.ID,
 	}
-	_, err = store.AddPasskey(t.Context(), storage.NewPasskey{
+	_, err = store.AddPasskey(t.Context(), account.NewPasskey{
 		Passkey:    checkout.Passkey{ID: checkout.NewID(checkout.PrefixPasskey), Name: "Laptop", Credential: []byte("{}")},
 		MerchantID: lines[0], MemberID: ann.ID, CredentialID: []byte{1}, Recovery: [][]byte{{2}},
 	}, entry)

@@ -33,6 +33,7 @@ import (
 	"example.com/checkout/deploy/proof/e2e/chrome"
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/account"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -232,8 +233,8 @@ func testBrowserItems(t *testing.T, browser context.Context) {
 			"line_items": [{"name": "Espresso beans, 1 kg", "quantity": 2, "unit_amount": 24.95}, {"name": "Grinder", "quantity": 1, "unit_amount": 99.90}%s]}`,
 			149+10*more, locale, address, items)
 	}
-	contact := storage.Contact{Support: "help@shop.example", TermsURL: "https://shop.example/terms", PrivacyURL: "https://shop.example/privacy"}
-	require.NoError(t, e2e.OpenStore(t, e2e.Shared).SetBrand(t.Context(), m.ID, storage.BrandChange{Contact: &contact}))
+	contact := account.Contact{Support: "help@shop.example", TermsURL: "https://shop.example/terms", PrivacyURL: "https://shop.example/privacy"}
+	require.NoError(t, e2e.OpenStore(t, e2e.Shared).SetBrand(t.Context(), m.ID, account.BrandChange{Contact: &contact}))
 	for locale, more := range map[string]int{"en": 1, "es": 0, "de": 12} {
 		b := chrome.NewTab(t, browser)
 		id := m.Create(strings.Replace(body(locale, more), "order-1042", "order-"+locale, 1))
@@ -691,9 +692,9 @@ func testBrowserBrand(t *testing.T, browser context.Context) {
 		draw.Draw(picture, picture.Bounds(), image.NewUniform(color.NRGBA{R: 0x5b, G: 0x2b, B: 0xe0, A: 0xff}), image.Point{}, draw.Src)
 		var upload bytes.Buffer
 		require.NoError(t, png.Encode(&upload, picture))
-		logo, err := storage.EncodeLogo(&upload)
+		logo, err := account.EncodeLogo(&upload)
 		require.NoError(t, err)
-		require.NoError(t, e2e.OpenStore(t, e2e.Shared).SetBrand(t.Context(), m.ID, storage.BrandChange{Color: &c.color, Logo: &logo}))
+		require.NoError(t, e2e.OpenStore(t, e2e.Shared).SetBrand(t.Context(), m.ID, account.BrandChange{Color: &c.color, Logo: &logo}))
 		id := m.Create(e2e.Terms)
 		open(b, m, id)
 		b.Do(seeState("form"), chromedp.Poll[chromedp.Void](`document.querySelector(".logo").naturalWidth > 0`))

@@ -1,4 +1,4 @@
-package storage
+package account
 
 import (
 	"context"
@@ -19,7 +19,7 @@ func sealedFactor(memberID string) string { return "second factor " + memberID }
 
 // StartSecondFactor stores a new secret for a member. It is no second factor until ConfirmSecondFactor. It
 // returns checkout.ErrNotFound when the member is unknown or has a second factor already.
-func (s *Store) StartSecondFactor(ctx context.Context, merchantID, memberID string, secret []byte) error {
+func (s *Secrets) StartSecondFactor(ctx context.Context, merchantID, memberID string, secret []byte) error {
 	keyID, sealed := s.keys.Seal(sealedFactor(memberID), secret)
 	tag, err := s.pool.Exec(ctx, `
 		INSERT INTO second_factor (member_id, master_key_id, sealed)
@@ -35,7 +35,7 @@ func (s *Store) StartSecondFactor(ctx context.Context, merchantID, memberID stri
 
 // StartedSecondFactor returns the secret that StartSecondFactor stored and that is not confirmed. It
 // returns checkout.ErrNotFound.
-func (s *Store) StartedSecondFactor(ctx context.Context, merchantID, memberID string) (secret []byte, err error) {
+func (s *Secrets) StartedSecondFactor(ctx context.Context, merchantID, memberID string) (secret []byte, err error) {
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		secret, _, err = s.secondFactor(ctx, tx, merchantID, memberID, false)
 		return err
@@ -44,7 +44,7 @@ func (s *Store) StartedSecondFactor(ctx context.Context, merchantID, memberID st
 }
 
 // secondFactor reads and locks the second factor of a member.
-func (s *Store) secondFactor(
+func (s *Secrets) secondFactor(
 	ctx context.Context, tx pgx.Tx, merchantID, memberID string, confirmed bool,
 ) (secret []byte, lastStep int64, err error) {
 	var keyID string
@@ -66,7 +66,7 @@ func (s *Store) secondFactor(
 // ConfirmSecondFactor makes the started secret the member's second factor when check knows the typed code.
 // recovery are the SHA-256 of the codes that replace the app. The member is signed out of every other
 // browser than keep. It returns checkout.ErrNotFound when nothing was started or the code is wrong.
-func (s *Store) ConfirmSecondFactor(
+func (s *Secrets) ConfirmSecondFactor(
 	ctx context.Context, merchantID, memberID string, check CodeCheck, recovery [][]byte, keep []byte,
 	by checkout.AuditEntry,
 ) error {
@@ -88,7 +88,7 @@ func (s *Store) ConfirmSecondFactor(
 		if err != nil {
 			return err
 		}
-		if err := mailMember(ctx, tx, memberID, mailDetail(by)); err != nil {
+		if err := mailMember(ctx, tx, memberID, MailDetail(by)); err != nil {
 			return err
 		}
 		return pg.Audit(ctx, tx, by)
@@ -98,7 +98,7 @@ func (s *Store) ConfirmSecondFactor(
 
 // UseCode reports whether check knows the typed code of a member's second factor. A code that it knows is
 // used up, with those of earlier time steps.
-func (s *Store) UseCode(ctx context.Context, merchantID, memberID string, check CodeCheck) (ok bool, err error) {
+func (s *Secrets) UseCode(ctx context.Context, merchantID, memberID string, check CodeCheck) (ok bool, err error) {
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		secret, last, err := s.secondFactor(ctx, tx, merchantID, memberID, true)
 		if err != nil {
@@ -128,7 +128,7 @@ func (s *Store) UseRecoveryCode(
 		if ok = tag.RowsAffected() > 0; err != nil || !ok {
 			return err
 		}
-		if err := mailMember(ctx, tx, memberID, mailDetail(by)); err != nil {
+		if err := mailMember(ctx, tx, memberID, MailDetail(by)); err != nil {
 			return err
 		}
 		return pg.Audit(ctx, tx, by)
@@ -160,8 +160,8 @@ func (s *Store) RemoveSecondFactor(
 
 // ResetFactors removes every second factor of a member and the recovery codes, and signs the member out of every
 // browser. The member gets a mail. It returns checkout.ErrNotFound when there is none.
-func (a *Accounts) ResetFactors(ctx context.Context, merchantID, memberID string, by checkout.AuditEntry) error {
-	return a.changeMember(ctx, by, toMember, `
+func (s *Store) ResetFactors(ctx context.Context, merchantID, memberID string, by checkout.AuditEntry) error {
+	return s.changeMember(ctx, by, toMember, `
 		WITH who AS (SELECT id FROM member WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL),
 			app AS (DELETE FROM second_factor USING who WHERE member_id = who.id RETURNING 1),
 			keys AS (DELETE FROM passkey USING who WHERE member_id = who.id RETURNING 1),

@@ -1,9 +1,8 @@
-package storage
+package account
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -29,7 +28,7 @@ type Reveal struct {
 // KeepReveal stores a secret before the object that it belongs to is created. So no object exists
 // with a secret that its owner can never see. It returns first = false and the first subject when
 // the same form was sent before: it stores nothing then, and the caller must not create anything.
-func (s *Store) KeepReveal(ctx context.Context, r Reveal) (subject string, first bool, err error) {
+func (s *Secrets) KeepReveal(ctx context.Context, r Reveal) (subject string, first bool, err error) {
 	keyID, sealed := s.keys.Seal(r.Subject, []byte(r.Secret))
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if err := forgetReveals(ctx, tx); err != nil {
@@ -49,27 +48,21 @@ func (s *Store) KeepReveal(ctx context.Context, r Reveal) (subject string, first
 				AND mode = $4`,
 			r.Browser, r.Form, r.MerchantID, r.Mode).Scan(&subject)
 	})
-	if err != nil {
-		return "", false, fmt.Errorf("keep secret: %w", err)
-	}
-	return subject, first, nil
+	return subject, first, pg.Wrap("keep secret", err)
 }
 
 // DropReveal undoes KeepReveal after the object could not be created.
-func (s *Store) DropReveal(ctx context.Context, r Reveal) error {
+func (s *Secrets) DropReveal(ctx context.Context, r Reveal) error {
 	_, err := s.pool.Exec(ctx, `
 		DELETE FROM reveal WHERE session_hash = $1 AND form = $2 AND merchant_id = $3 AND mode = $4
 			AND subject = $5`,
 		r.Browser, r.Form, r.MerchantID, r.Mode, r.Subject)
-	if err != nil {
-		return fmt.Errorf("drop secret: %w", err)
-	}
-	return nil
+	return pg.Wrap("drop secret", err)
 }
 
 // TakeReveal returns the newest secret of r.Subject for r.Browser and deletes it. It returns
 // checkout.ErrNotFound when the secret was shown already or waited too long.
-func (s *Store) TakeReveal(ctx context.Context, r Reveal) (secret string, err error) {
+func (s *Secrets) TakeReveal(ctx context.Context, r Reveal) (secret string, err error) {
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		var (
 			keyID  string
@@ -102,14 +95,11 @@ func (s *Store) TakeReveal(ctx context.Context, r Reveal) (secret string, err er
 			r.Browser, r.MerchantID, r.Mode, r.Subject)
 		return err
 	})
-	if err != nil {
-		return "", fmt.Errorf("take secret: %w", err)
-	}
-	return secret, nil
+	return secret, pg.Wrap("take secret", err)
 }
 
 // ForgetReveals deletes the secrets of all merchants that waited too long. Housekeeping calls it.
-func (s *Store) ForgetReveals(ctx context.Context) error { return forgetReveals(ctx, s.pool) }
+func (s *Secrets) ForgetReveals(ctx context.Context) error { return forgetReveals(ctx, s.pool) }
 
 func forgetReveals(ctx context.Context, in pg.Executor) error {
 	_, err := in.Exec(ctx, `
@@ -117,8 +107,5 @@ func forgetReveals(ctx context.Context, in pg.Executor) error {
 			SELECT session_hash, form FROM reveal
 			WHERE sealed IS NOT NULL AND created_at < clock_timestamp() - $1::interval
 			FOR UPDATE SKIP LOCKED)`, revealLifetime)
-	if err != nil {
-		return fmt.Errorf("forget secrets: %w", err)
-	}
-	return nil
+	return pg.Wrap("forget secrets", err)
 }

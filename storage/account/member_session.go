@@ -1,8 +1,7 @@
-package storage
+package account
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -25,10 +24,10 @@ const stillSignedIn = `m.removed_at IS NULL
 // audit log in the same transaction. passwordHash is the hash that the given password was compared
 // with. It returns checkout.ErrNotFound when the member has another password by now, or was removed:
 // that ended every browser, so none may follow with the former password.
-func (a *Accounts) SignIn(
+func (s *Store) SignIn(
 	ctx context.Context, memberID, passwordHash string, hash []byte, by ...checkout.AuditEntry,
 ) error {
-	err := pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
 			WITH now AS (
 				UPDATE member SET signed_in_at = clock_timestamp()
@@ -47,17 +46,14 @@ func (a *Accounts) SignIn(
 		}
 		return pg.Audit(ctx, tx, by...)
 	})
-	if err != nil {
-		return fmt.Errorf("sign in: %w", err)
-	}
-	return nil
+	return pg.Wrap("sign in", err)
 }
 
 // SignedIn returns the member of a browser and the merchant's name. Callers ask on each request, so
 // a removal or a new role takes effect with the next request. It returns checkout.ErrNotFound.
-func (a *Accounts) SignedIn(ctx context.Context, hash []byte) (checkout.Member, string, error) {
+func (s *Store) SignedIn(ctx context.Context, hash []byte) (checkout.Member, string, error) {
 	var merchant string
-	m, err := scanMember(a.pool.QueryRow(ctx, `
+	m, err := scanMember(s.pool.QueryRow(ctx, `
 		WITH seen AS ( -- a write a minute is enough to know who is idle
 			UPDATE member_session SET seen_at = clock_timestamp()
 			WHERE hash = $1 AND seen_at < clock_timestamp() - interval '1 minute'
@@ -67,10 +63,7 @@ func (a *Accounts) SignedIn(ctx context.Context, hash []byte) (checkout.Member, 
 		FROM member_session s JOIN member m ON m.id = s.member_id JOIN merchant r ON r.id = m.merchant_id
 		WHERE s.hash = $1 AND `+stillSignedIn,
 		hash, memberIdle, memberLifetime), &merchant)
-	if err != nil {
-		return checkout.Member{}, "", fmt.Errorf("signed in: %w", err)
-	}
-	return m, merchant, nil
+	return m, merchant, pg.Wrap("signed in", err)
 }
 
 // SignedInMember is a member who is signed in, the merchant's name and the SHA-256 of the browser's token.
@@ -83,14 +76,14 @@ type SignedInMember struct {
 
 // SignedInMembers returns the members of several tokens of one browser, by the merchant's name. Tokens that are not
 // valid are left out. It does not count as use of the tokens.
-func (a *Accounts) SignedInMembers(ctx context.Context, hashes [][]byte) ([]SignedInMember, error) {
-	rows, err := a.pool.Query(ctx, `
+func (s *Store) SignedInMembers(ctx context.Context, hashes [][]byte) ([]SignedInMember, error) {
+	rows, err := s.pool.Query(ctx, `
 		SELECT `+memberColumns+`, r.name, s.hash
 		FROM member_session s JOIN member m ON m.id = s.member_id JOIN merchant r ON r.id = m.merchant_id
 		WHERE s.hash = ANY ($1) AND `+stillSignedIn+`
 		ORDER BY r.name, m.id`, hashes, memberIdle, memberLifetime)
 	if err != nil {
-		return nil, fmt.Errorf("signed in: %w", err)
+		return nil, pg.Wrap("signed in", err)
 	}
 	members, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (in SignedInMember, err error) {
 		in.Member, err = scanMember(row, &in.Merchant, &in.Hash)
@@ -100,16 +93,16 @@ func (a *Accounts) SignedInMembers(ctx context.Context, hashes [][]byte) ([]Sign
 }
 
 // SignOut deletes tokens of a signed-in browser. A repeat changes nothing.
-func (a *Accounts) SignOut(ctx context.Context, hashes ...[]byte) error {
-	if _, err := a.pool.Exec(ctx, `DELETE FROM member_session WHERE hash = ANY ($1)`, hashes); err != nil {
-		return fmt.Errorf("sign out: %w", err)
+func (s *Store) SignOut(ctx context.Context, hashes ...[]byte) error {
+	if _, err := s.pool.Exec(ctx, `DELETE FROM member_session WHERE hash = ANY ($1)`, hashes); err != nil {
+		return pg.Wrap("sign out", err)
 	}
 	return nil
 }
 
 // SignOutEverywhere deletes every signed-in browser of a member, and writes by to the audit log.
-func (a *Accounts) SignOutEverywhere(ctx context.Context, memberID string, by checkout.AuditEntry) error {
-	err := pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
+func (s *Store) SignOutEverywhere(ctx context.Context, memberID string, by checkout.AuditEntry) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `DELETE FROM member_session WHERE member_id = $1`, memberID); err != nil {
 			return err
 		}

@@ -1,9 +1,8 @@
-package storage
+package account
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -32,11 +31,11 @@ func scanMember(row pgx.Row, more ...any) (m checkout.Member, err error) {
 // merchant already has a member with this address, and checkout.ErrNotFound for an unknown
 // merchant. A member of another merchant may have the same address. An expired invitation is
 // replaced.
-func (a *Accounts) InviteMember(
+func (s *Store) InviteMember(
 	ctx context.Context, m checkout.Member, invitationHash []byte, expires time.Time,
 	by checkout.AuditEntry,
 ) error {
-	err := pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
 			UPDATE member SET removed_at = clock_timestamp(), invitation_hash = NULL,
 				invitation_expires_at = NULL
@@ -55,7 +54,7 @@ func (a *Accounts) InviteMember(
 			return err
 		}
 		if m.Role == checkout.RoleOwner {
-			if err := mailOwners(ctx, tx, m.MerchantID, checkout.MailOwnersChanged, "Invited: "+mailDetail(by)); err != nil {
+			if err := MailOwners(ctx, tx, m.MerchantID, checkout.MailOwnersChanged, "Invited: "+MailDetail(by)); err != nil {
 				return err
 			}
 		}
@@ -67,16 +66,16 @@ func (a *Accounts) InviteMember(
 	case pg.Violates(err, "member_merchant_id_fkey"):
 		return checkout.ErrNotFound
 	case err != nil:
-		return fmt.Errorf("invite member: %w", err)
+		return pg.Wrap("invite member", err)
 	}
 	return nil
 }
 
 // Invite is InviteMember for those who sign in nowhere, such as an operator: by is how the audit
 // log calls them. It returns the token of the invitation's link.
-func (a *Accounts) Invite(ctx context.Context, m checkout.Member, by string) (token string, err error) {
+func (s *Store) Invite(ctx context.Context, m checkout.Member, by string) (token string, err error) {
 	token, hash := checkout.NewToken()
-	err = a.InviteMember(ctx, m, hash, time.Now().Add(checkout.InvitationLifetime), checkout.AuditEntry{
+	err = s.InviteMember(ctx, m, hash, time.Now().Add(checkout.InvitationLifetime), checkout.AuditEntry{
 		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: m.MerchantID, Actor: by,
 		Action: "member.invited", Subject: m.ID, Detail: m.Email + " as " + string(m.Role),
 	})
@@ -85,11 +84,11 @@ func (a *Accounts) Invite(ctx context.Context, m checkout.Member, by string) (to
 
 // RenewInvitation gives a new link to a member who has no password yet. Every owner gets a mail when the
 // member is an owner. It returns checkout.ErrNotFound.
-func (a *Accounts) RenewInvitation(
+func (s *Store) RenewInvitation(
 	ctx context.Context, merchantID, memberID string, invitationHash []byte, expires time.Time,
 	by checkout.AuditEntry,
 ) error {
-	return a.changeMember(ctx, by, toOwners, `
+	return s.changeMember(ctx, by, toOwners, `
 		UPDATE member SET invitation_hash = $3, invitation_expires_at = $4
 		WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL AND password_hash IS NULL`,
 		memberID, merchantID, invitationHash, expires)
@@ -97,25 +96,22 @@ func (a *Accounts) RenewInvitation(
 
 // Invitation returns the member of an invitation that has not expired, and the merchant's name. It
 // returns checkout.ErrNotFound.
-func (a *Accounts) Invitation(ctx context.Context, hash []byte) (checkout.Member, string, error) {
+func (s *Store) Invitation(ctx context.Context, hash []byte) (checkout.Member, string, error) {
 	var merchant string
-	m, err := scanMember(a.pool.QueryRow(ctx, `
+	m, err := scanMember(s.pool.QueryRow(ctx, `
 		SELECT `+memberColumns+`, r.name FROM member m JOIN merchant r ON r.id = m.merchant_id
 		WHERE m.invitation_hash = $1 AND m.invitation_expires_at > clock_timestamp()
 			AND m.removed_at IS NULL`, hash), &merchant)
-	if err != nil {
-		return checkout.Member{}, "", fmt.Errorf("invitation: %w", err)
-	}
-	return m, merchant, nil
+	return m, merchant, pg.Wrap("invitation", err)
 }
 
 // AcceptInvitation sets the first password and uses up the invitation. The audit log gets the
 // member and the IP address. It returns checkout.ErrNotFound when the invitation is unknown or
 // expired.
-func (a *Accounts) AcceptInvitation(
+func (s *Store) AcceptInvitation(
 	ctx context.Context, hash []byte, passwordHash, address string,
 ) (m checkout.Member, err error) {
-	err = pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) (err error) {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) (err error) {
 		m, err = scanMember(tx.QueryRow(ctx, `
 			UPDATE member m SET password_hash = $2, joined_at = clock_timestamp(),
 				invitation_hash = NULL, invitation_expires_at = NULL
@@ -131,81 +127,69 @@ func (a *Accounts) AcceptInvitation(
 			Address: address,
 		})
 	})
-	if err != nil {
-		return checkout.Member{}, fmt.Errorf("accept invitation: %w", err)
-	}
-	return m, nil
+	return m, pg.Wrap("accept invitation", err)
 }
 
 // Member returns one member. It returns checkout.ErrNotFound.
-func (a *Accounts) Member(
+func (s *Store) Member(
 	ctx context.Context, merchantID, memberID string,
 ) (checkout.Member, error) {
-	m, err := scanMember(a.pool.QueryRow(ctx, `
+	m, err := scanMember(s.pool.QueryRow(ctx, `
 		SELECT `+memberColumns+` FROM member m
 		WHERE m.id = $1 AND m.merchant_id = $2 AND m.removed_at IS NULL`, memberID, merchantID))
-	if err != nil {
-		return checkout.Member{}, fmt.Errorf("member: %w", err)
-	}
-	return m, nil
+	return m, pg.Wrap("member", err)
 }
 
 // Members returns the members of a merchant, oldest first.
-func (a *Accounts) Members(ctx context.Context, merchantID string) ([]checkout.Member, error) {
-	rows, err := a.pool.Query(ctx, `
+func (s *Store) Members(ctx context.Context, merchantID string) ([]checkout.Member, error) {
+	rows, err := s.pool.Query(ctx, `
 		SELECT `+memberColumns+` FROM member m
 		WHERE m.merchant_id = $1 AND m.removed_at IS NULL ORDER BY m.id`, merchantID)
 	if err != nil {
-		return nil, fmt.Errorf("members: %w", err)
+		return nil, pg.Wrap("members", err)
 	}
 	members, err := pgx.CollectRows(rows,
 		func(row pgx.CollectableRow) (checkout.Member, error) { return scanMember(row) })
-	if err != nil {
-		return nil, fmt.Errorf("members: %w", err)
-	}
-	return members, nil
+	return members, pg.Wrap("members", err)
 }
 
 // MemberByEmail returns a member who can sign in, and the hash of the password. Several merchants
 // may have a member with the same address: merchantID selects one. With "" it returns the member of
 // the merchant that had the address first. So an invitation from another merchant cannot redirect a
 // person's sign-in. It returns checkout.ErrNotFound.
-func (a *Accounts) MemberByEmail(
+func (s *Store) MemberByEmail(
 	ctx context.Context, email, merchantID string,
 ) (checkout.Member, string, error) {
-	return a.memberWithPassword(ctx, `
+	return s.memberWithPassword(ctx, `
 		lower(m.email) = lower($1) AND ($2 = '' OR m.merchant_id = $2)`, email, merchantID)
 }
 
 // MemberPassword returns the hash of a member's password. Dangerous actions ask for the password
 // again. It returns checkout.ErrNotFound.
-func (a *Accounts) MemberPassword(
+func (s *Store) MemberPassword(
 	ctx context.Context, merchantID, memberID string,
 ) (string, error) {
-	_, hash, err := a.memberWithPassword(ctx, `m.id = $1 AND m.merchant_id = $2`, memberID, merchantID)
+	_, hash, err := s.memberWithPassword(ctx, `m.id = $1 AND m.merchant_id = $2`, memberID, merchantID)
 	return hash, err
 }
 
-func (a *Accounts) memberWithPassword(
+func (s *Store) memberWithPassword(
 	ctx context.Context, where string, args ...any,
 ) (checkout.Member, string, error) {
 	var hash string
-	m, err := scanMember(a.pool.QueryRow(ctx, `
+	m, err := scanMember(s.pool.QueryRow(ctx, `
 		SELECT `+memberColumns+`, m.password_hash FROM member m
 		WHERE `+where+` AND m.removed_at IS NULL AND m.password_hash IS NOT NULL
 		ORDER BY coalesce(m.joined_at, m.created_at), m.id LIMIT 1`, args...), &hash)
-	if err != nil {
-		return checkout.Member{}, "", fmt.Errorf("member: %w", err)
-	}
-	return m, hash, nil
+	return m, hash, pg.Wrap("member", err)
 }
 
 // SetPassword replaces a member's password and signs the member out of every browser. The member gets a
 // mail. It returns checkout.ErrNotFound.
-func (a *Accounts) SetPassword(
+func (s *Store) SetPassword(
 	ctx context.Context, merchantID, memberID, passwordHash string, by checkout.AuditEntry,
 ) error {
-	return a.changeMember(ctx, by, toMember, `
+	return s.changeMember(ctx, by, toMember, `
 		WITH gone AS (DELETE FROM member_session WHERE member_id = $1),
 			code AS (DELETE FROM password_reset WHERE member_id = $1)
 		UPDATE member SET password_hash = $3
@@ -215,20 +199,20 @@ func (a *Accounts) SetPassword(
 
 // SetRole changes the role of a member. It returns checkout.ErrNotFound, and checkout.ErrLastOwner
 // when the merchant would have no owner left. Every owner gets a mail when an owner is made or unmade.
-func (a *Accounts) SetRole(
+func (s *Store) SetRole(
 	ctx context.Context, merchantID, memberID string, role checkout.Role, by checkout.AuditEntry,
 ) error {
-	return a.changeMember(ctx, by, toOwners, `
+	return s.changeMember(ctx, by, toOwners, `
 		UPDATE member SET role = $3 WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL`,
 		memberID, merchantID, role)
 }
 
 // RemoveMember removes a member's access at once, and everything with which the member proves who it is. It
 // returns the errors of SetRole.
-func (a *Accounts) RemoveMember(
+func (s *Store) RemoveMember(
 	ctx context.Context, merchantID, memberID string, by checkout.AuditEntry,
 ) error {
-	return a.changeMember(ctx, by, toOwners, `
+	return s.changeMember(ctx, by, toOwners, `
 		WITH who AS (SELECT id FROM member WHERE id = $1 AND merchant_id = $2),
 			gone AS (DELETE FROM member_session USING who WHERE member_id = who.id),
 			factor AS (DELETE FROM second_factor USING who WHERE member_id = who.id),
@@ -252,10 +236,10 @@ const (
 // changeMember runs statement on one member and writes by to the audit log and to the mails. args[0] must
 // be the id of the member, and args[1] the id of the merchant. Changes of one merchant's members take
 // turns; otherwise two changes could together remove the last owner.
-func (a *Accounts) changeMember(
+func (s *Store) changeMember(
 	ctx context.Context, by checkout.AuditEntry, tell mailTo, statement string, args ...any,
 ) error {
-	err := pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		merchantID := args[1]
 		// Not FOR UPDATE: a sign-in holds the member's row and inserts an audit entry, which takes
 		// a key-share lock on the merchant. The two would deadlock.
@@ -274,7 +258,7 @@ func (a *Accounts) changeMember(
 		}
 
 		if tell == toOwners && was == checkout.RoleOwner { // before the change, so that this owner gets it too
-			if err := mailOwners(ctx, tx, by.MerchantID, checkout.MailOwnersChanged, mailDetail(by)); err != nil {
+			if err := MailOwners(ctx, tx, by.MerchantID, checkout.MailOwnersChanged, MailDetail(by)); err != nil {
 				return err
 			}
 		}
@@ -301,19 +285,16 @@ func (a *Accounts) changeMember(
 		}
 		switch {
 		case tell == toMember:
-			err = mailMember(ctx, tx, by.Subject, mailDetail(by))
+			err = mailMember(ctx, tx, by.Subject, MailDetail(by))
 		case tell == toOwners && was != checkout.RoleOwner && is == checkout.RoleOwner:
-			err = mailOwners(ctx, tx, by.MerchantID, checkout.MailOwnersChanged, mailDetail(by))
+			err = MailOwners(ctx, tx, by.MerchantID, checkout.MailOwnersChanged, MailDetail(by))
 		}
 		if err != nil {
 			return err
 		}
 		return pg.Audit(ctx, tx, by)
 	})
-	if err != nil {
-		return fmt.Errorf("change member: %w", err)
-	}
-	return nil
+	return pg.Wrap("change member", err)
 }
 
 // role returns the role of a member, "" for an unknown one.

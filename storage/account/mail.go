@@ -1,4 +1,4 @@
-package storage
+package account
 
 import (
 	"context"
@@ -16,14 +16,14 @@ const mailLease = 2 * time.Minute
 // mailPatience is how long a mail is tried. Later its news is old, or the service had no mail server.
 const mailPatience = 24 * time.Hour
 
-// mailOwners writes a mail to every owner of a merchant who can sign in, in the transaction that the mail
+// MailOwners writes a mail to every owner of a merchant who can sign in, in the transaction that the mail
 // is about.
-func mailOwners(ctx context.Context, to pg.Executor, merchantID string, kind checkout.MailKind, detail string) error {
-	return mailRoles(ctx, to, merchantID, []checkout.Role{checkout.RoleOwner}, kind, detail)
+func MailOwners(ctx context.Context, to pg.Executor, merchantID string, kind checkout.MailKind, detail string) error {
+	return MailRoles(ctx, to, merchantID, []checkout.Role{checkout.RoleOwner}, kind, detail)
 }
 
-// mailRoles is mailOwners for the members with one of the roles.
-func mailRoles(
+// MailRoles is MailOwners for the members with one of the roles.
+func MailRoles(
 	ctx context.Context, to pg.Executor, merchantID string, roles []checkout.Role, kind checkout.MailKind, detail string,
 ) error {
 	_, err := to.Exec(ctx, `
@@ -34,7 +34,7 @@ func mailRoles(
 	return pg.Wrap("mail to members", err)
 }
 
-// mailMember is mailOwners for the person whose account was changed.
+// mailMember is MailOwners for the person whose account was changed.
 func mailMember(ctx context.Context, to pg.Executor, memberID, detail string) error {
 	_, err := to.Exec(ctx, `
 		INSERT INTO mail (member_id, kind, detail, next_at) VALUES ($1, $2, $3, clock_timestamp())`,
@@ -42,8 +42,8 @@ func mailMember(ctx context.Context, to pg.Executor, memberID, detail string) er
 	return pg.Wrap("mail to member", err)
 }
 
-// mailDetail says in a mail what an entry of the audit log says.
-func mailDetail(by checkout.AuditEntry) string {
+// MailDetail says in a mail what an entry of the audit log says.
+func MailDetail(by checkout.AuditEntry) string {
 	detail := by.Detail + "\nBy: " + by.Actor
 	if by.Address != "" {
 		detail += "\nFrom the IP address: " + by.Address
@@ -174,7 +174,7 @@ func (s *Store) ResetPassword(ctx context.Context, hash []byte, passwordHash, ad
 		if err := pg.Audit(ctx, tx, by); err != nil {
 			return err
 		}
-		return mailMember(ctx, tx, m.ID, mailDetail(by))
+		return mailMember(ctx, tx, m.ID, MailDetail(by))
 	})
 	return pg.Wrap("reset password", err)
 }

@@ -1,4 +1,4 @@
-package storage
+package account
 
 import (
 	"context"
@@ -46,8 +46,8 @@ func (s *Store) PasskeyHandle(ctx context.Context, merchantID, memberID string) 
 // MemberByPasskeyHandle returns the member with a name towards passkeys, and the hash of the password. The name
 // is random and known to the member's passkeys only, so it also says which merchant is meant. It returns
 // checkout.ErrNotFound.
-func (a *Accounts) MemberByPasskeyHandle(ctx context.Context, handle []byte) (checkout.Member, string, error) {
-	return a.memberWithPassword(ctx, `
+func (s *Store) MemberByPasskeyHandle(ctx context.Context, handle []byte) (checkout.Member, string, error) {
+	return s.memberWithPassword(ctx, `
 		m.id = (SELECT h.member_id FROM passkey_handle h WHERE h.handle = $1)`, handle)
 }
 
@@ -109,7 +109,7 @@ func (s *Store) AddPasskey(ctx context.Context, p NewPasskey, by checkout.AuditE
 				return err
 			}
 		}
-		if err := mailMember(ctx, tx, m.ID, mailDetail(by)); err != nil {
+		if err := mailMember(ctx, tx, m.ID, MailDetail(by)); err != nil {
 			return err
 		}
 		return pg.Audit(ctx, tx, by)

@@ -1,4 +1,4 @@
-package storage
+package pg
 
 import (
 	"fmt"
@@ -11,12 +11,4 @@ type ChangedError struct{ Fields []string }
 
 func (e *ChangedError) Error() string {
 	return fmt.Sprintf("%s changed meanwhile", strings.Join(e.Fields, ", "))
-}
-
-// deref returns the text, or "" for nil.
-func deref(text *string) string {
-	if text == nil {
-		return ""
-	}
-	return *text
 }

@@ -1,8 +1,7 @@
-package storage
+package account
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,8 +12,8 @@ import (
 
 // Audit writes an entry before another system is asked to make the change. No transaction can span
 // both systems.
-func (a *Accounts) Audit(ctx context.Context, e checkout.AuditEntry) error {
-	return pg.Audit(ctx, a.pool, e)
+func (s *Store) Audit(ctx context.Context, e checkout.AuditEntry) error {
+	return pg.Audit(ctx, s.pool, e)
 }
 
 // failurePause is how long a second failure of an account from the same address is not noted.
@@ -24,9 +23,9 @@ const failurePause = 10 * time.Minute
 // address. Of many failures of an account from one address it notes one in ten minutes, so that strangers
 // cannot fill the log. An unknown account costs the same statement. It does not wait for the disk, because the
 // time of the answer would tell which accounts exist; a crash may lose the failures of a moment.
-func (a *Accounts) NoteFailedSignIn(ctx context.Context, email, merchantID, address string) error {
-	_, err := a.pool.Exec(ctx, `
-		WITH hurry AS MATERIALIZED (SELECT `+unhurried+`),
+func (s *Store) NoteFailedSignIn(ctx context.Context, email, merchantID, address string) error {
+	_, err := s.pool.Exec(ctx, `
+		WITH hurry AS MATERIALIZED (SELECT `+pg.Unhurried+`),
 		account AS (
 			SELECT m.id, m.merchant_id, m.email FROM member m, hurry
 			WHERE lower(m.email) = lower($1) AND ($2 = '' OR m.merchant_id = $2) AND m.removed_at IS NULL
@@ -44,7 +43,7 @@ func (a *Accounts) NoteFailedSignIn(ctx context.Context, email, merchantID, addr
 
 // AuditEntries lists the changes of one mode, and the changes that concern both modes, newest
 // first.
-func (a *Accounts) AuditEntries(
+func (s *Store) AuditEntries(
 	ctx context.Context, owner checkout.Owner, p pg.Page,
 ) ([]checkout.AuditEntry, error) {
 	l := &pg.List{
@@ -52,15 +51,12 @@ func (a *Accounts) AuditEntries(
 		Args: []any{owner.MerchantID, owner.Mode},
 	}
 	l.Page(checkout.PrefixAuditEntry, "e", p)
-	rows, err := a.pool.Query(ctx, `
+	rows, err := s.pool.Query(ctx, `
 		SELECT e.id, e.merchant_id, e.mode, e.actor, e.action, e.subject, e.detail, e.address,
 			e.created_at FROM audit_entry e `+l.SQL, l.Args...)
 	if err != nil {
-		return nil, fmt.Errorf("audit entries: %w", err)
+		return nil, pg.Wrap("audit entries", err)
 	}
 	entries, err := pgx.CollectRows(rows, pgx.RowToStructByPos[checkout.AuditEntry])
-	if err != nil {
-		return nil, fmt.Errorf("audit entries: %w", err)
-	}
-	return entries, nil
+	return entries, pg.Wrap("audit entries", err)
 }

@@ -1,4 +1,4 @@
-package storage
+package account
 
 import (
 	"bytes"
@@ -81,9 +81,9 @@ func scanBrand(row pgx.Row, b *Brand) error {
 // HasLogo reports whether the merchant has a logo.
 func (b Brand) HasLogo() bool { return b.LogoVersion != "" }
 
-// brandOf returns a function that adds a query to a batch. The query reads the brand of the
+// BrandOf returns a function that adds a query to a batch. The query reads the brand of the
 // session's merchant.
-func brandOf(into *Brand, sessionID string) func(*pgx.Batch) {
+func BrandOf(into *Brand, sessionID string) func(*pgx.Batch) {
 	return func(batch *pgx.Batch) {
 		batch.Queue(`
 			SELECT `+brandColumns+`
@@ -95,33 +95,27 @@ func brandOf(into *Brand, sessionID string) func(*pgx.Batch) {
 }
 
 // Brand returns the look of a merchant's hosted page. It returns checkout.ErrNotFound.
-func (a *Accounts) Brand(ctx context.Context, merchantID string) (Brand, error) {
+func (s *Store) Brand(ctx context.Context, merchantID string) (Brand, error) {
 	var b Brand
-	err := scanBrand(a.pool.QueryRow(ctx, `SELECT `+brandColumns+` FROM merchant m WHERE m.id = $1`, merchantID), &b)
+	err := scanBrand(s.pool.QueryRow(ctx, `SELECT `+brandColumns+` FROM merchant m WHERE m.id = $1`, merchantID), &b)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Brand{}, checkout.ErrNotFound
 	}
-	if err != nil {
-		return Brand{}, fmt.Errorf("brand: %w", err)
-	}
-	return b, nil
+	return b, pg.Wrap("brand", err)
 }
 
 // Logo returns a merchant's logo, a PNG, and its version. The logo is public, because every
 // customer sees it. It returns checkout.ErrNotFound when the merchant has no logo.
-func (a *Accounts) Logo(
+func (s *Store) Logo(
 	ctx context.Context, merchantID string,
 ) (content []byte, version string, err error) {
-	err = a.pool.QueryRow(ctx, `
+	err = s.pool.QueryRow(ctx, `
 		SELECT logo, logo_version FROM merchant WHERE id = $1 AND logo IS NOT NULL`,
 		merchantID).Scan(&content, &version)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, "", checkout.ErrNotFound
 	}
-	if err != nil {
-		return nil, "", fmt.Errorf("logo: %w", err)
-	}
-	return content, version, nil
+	return content, version, pg.Wrap("logo", err)
 }
 
 // BrandChange is a change of a brand. A nil field keeps its value; an empty one removes it.
@@ -175,11 +169,12 @@ func (c BrandChange) contact(now Contact) Contact {
 // SetBrand changes the look of a merchant's hosted page. An open page shows the change when it is
 // loaded again. The entries by go to the audit log in the same transaction. It returns ErrColor,
 // ErrLogo for a logo that EncodeLogo did not make, *ContactError, *ChangedError, and checkout.ErrNotFound.
-func (a *Accounts) SetBrand(
+func (s *Store) SetBrand(
 	ctx context.Context, merchantID string, change BrandChange, by ...checkout.AuditEntry,
 ) error {
 	var (
 		color *string
+		text  string // color, "" for none
 		logo  []byte
 	)
 
@@ -189,7 +184,7 @@ func (a *Accounts) SetBrand(
 			return err
 		}
 
-		color = &parsed
+		color, text = &parsed, parsed
 	}
 
 	if change.Logo != nil && len(*change.Logo) > 0 {
@@ -202,7 +197,7 @@ func (a *Accounts) SetBrand(
 		}
 	}
 
-	err := pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		var now Brand
 		err := scanBrand(tx.QueryRow(ctx, `
 			SELECT `+brandColumns+` FROM merchant m WHERE m.id = $1 FOR NO KEY UPDATE`, merchantID), &now)
@@ -213,8 +208,8 @@ func (a *Accounts) SetBrand(
 			return err
 		}
 
-		if fields := change.conflicts(now, deref(color)); len(fields) > 0 {
-			return &ChangedError{fields}
+		if fields := change.conflicts(now, text); len(fields) > 0 {
+			return &pg.ChangedError{Fields: fields}
 		}
 
 		contact := change.contact(now.Contact)
@@ -233,10 +228,7 @@ func (a *Accounts) SetBrand(
 	if pg.Violates(err, "merchant_logo_check") {
 		return ErrLogo
 	}
-	if err != nil {
-		return fmt.Errorf("set brand: %w", err)
-	}
-	return nil
+	return pg.Wrap("set brand", err)
 }
 
 // Errors of a brand. Merchants may see their texts.
@@ -277,7 +269,7 @@ const (
 func EncodeLogo(r io.Reader) ([]byte, error) {
 	upload, err := io.ReadAll(io.LimitReader(r, maxLogoUpload+1))
 	if err != nil {
-		return nil, fmt.Errorf("read logo: %w", err)
+		return nil, pg.Wrap("read logo", err)
 	}
 	if len(upload) > maxLogoUpload {
 		return nil, ErrLogoLarge
@@ -290,7 +282,7 @@ func EncodeLogo(r io.Reader) ([]byte, error) {
 	for {
 		encoded, err := encodePNG(picture, width, height)
 		if err != nil {
-			return nil, fmt.Errorf("encode logo: %w", err)
+			return nil, pg.Wrap("encode logo", err)
 		}
 		if len(encoded) <= maxLogo {
 			return encoded, nil
