@@ -7,13 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Source: interface document, "Delivery and retries".
-func TestRetrySchedule_IsTheDocuments(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, Schedule{30 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 12 * time.Hour}, RetrySchedule)
-	require.Equal(t, 6, MaxAttempts)
-}
-
 func TestFallbackDelay_BeginsAndEndsLikeTheSchedule(t *testing.T) {
 	t.Parallel()
 	require.InDelta(t, 6.16, FallbackFactor, 1e-9)
