@@ -136,8 +136,10 @@ func (s *site) typeSignIn(b *chrome.Tab, email string) {
 // register adds a passkey on the page of the account, and returns the recovery codes.
 func (s *site) register(b *chrome.Tab, name string) []string {
 	s.t.Helper()
-	b.Do(chromedp.Navigate(s.url+"/account"), chrome.Click(`form[action="/account/passkeys/new"] button`),
-		chrome.TypeInto("#password", password), chrome.Click("main form button"),
+	// The page of the account has a form with a password too, which belongs to another form.
+	const form = `form[action="/account/passkeys/new"] `
+	b.Do(chromedp.Navigate(s.url+"/account"), chrome.Click(form+"button"),
+		chrome.TypeInto(form+"#password", password), chrome.Click(form+"button"),
 		chrome.TypeInto("#name", name), chrome.Click("[data-passkey] button"), chrome.See("#codes"))
 	return strings.Fields(b.Text("#codes"))
 }
