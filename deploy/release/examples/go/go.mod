@@ -10,4 +10,4 @@ require (
 	github.com/oapi-codegen/runtime v1.8.0 // indirect
 )
 
-replace example.com/checkout/api/sdk => ../../../api/sdk
+replace example.com/checkout/api/sdk => ../../../../api/sdk
