@@ -133,7 +133,8 @@ func (w witness) look(ctx context.Context) (checkout.TransferSnapshot, error) {
 	}
 
 	if headNonce < finalNonce {
-		return checkout.TransferSnapshot{}, fmt.Errorf("%s contradicts itself: the nonce is %d at block %d and %d at block %d",
+		return checkout.TransferSnapshot{}, fmt.Errorf(
+			"%s contradicts itself: the nonce is %d at block %d and %d at block %d",
 			w.node.name, finalNonce, w.view.final.Number, headNonce, w.view.head.Number)
 	}
 
@@ -153,7 +154,8 @@ func (w witness) look(ctx context.Context) (checkout.TransferSnapshot, error) {
 	}
 	switch {
 	case len(mined) > 1:
-		return checkout.TransferSnapshot{}, fmt.Errorf("%s contradicts itself: it has two transactions of one nonce", w.node.name)
+		return checkout.TransferSnapshot{}, fmt.Errorf(
+			"%s contradicts itself: it has two transactions of one nonce", w.node.name)
 	case len(mined) == 1:
 		return mined[0], nil
 	case isFinal:

@@ -180,8 +180,8 @@ func (r *round) reopen(ctx context.Context) error {
 }
 
 func final(s checkout.TransferState) bool {
-	return s == checkout.TransferStateConfirmed || s == checkout.TransferStateReverted || s == checkout.TransferStateDead ||
-		s == checkout.TransferStateCanceled
+	return s == checkout.TransferStateConfirmed || s == checkout.TransferStateReverted ||
+		s == checkout.TransferStateDead || s == checkout.TransferStateCanceled
 }
 
 // follow looks at every live transfer. Nonces have an order, so the first one that is in no block

@@ -62,7 +62,8 @@ func (c *call) recoverTreasury(ctx context.Context, cfg config.Config, o treasur
 	report, err := service.RecoverTreasury(ctx, cfg, o)
 	switch {
 	case errors.Is(err, storage.ErrNotFrozen):
-		return fmt.Errorf("%s is not frozen, so a worker could sign meanwhile: run checkout treasury freeze first", o.AccountID)
+		return fmt.Errorf(
+			"%s is not frozen, so a worker could sign meanwhile: run checkout treasury freeze first", o.AccountID)
 	case errors.Is(err, checkout.ErrNotFound):
 		return fmt.Errorf("there is no account %s; %s lists them", o.AccountID, listsTreasury)
 	case err != nil && report.Next == 0: // it looked at nothing

@@ -46,7 +46,8 @@ func Setup(ctx context.Context, cfg config.Setup, say func(done string)) error {
 		fmt.Errorf("not done after %v: is Temporal running at TEMPORAL_ADDRESS?", setupPatience))
 	defer stop()
 
-	say(fmt.Sprintf("connecting to Temporal at %s (TEMPORAL_ADDRESS), for %v at most", cfg.Temporal.Address, setupPatience))
+	say(fmt.Sprintf("connecting to Temporal at %s (TEMPORAL_ADDRESS), for %v at most",
+		cfg.Temporal.Address, setupPatience))
 	flows := &runs.Client{Temporal: temporal}
 	if err := flows.EnsureNamespace(ctx, cfg.Temporal.Namespace); err != nil {
 		return fmt.Errorf("Temporal at %s: %w", cfg.Temporal.Address, err) //nolint:staticcheck // ST1005: a name
