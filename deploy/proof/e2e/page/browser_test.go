@@ -365,7 +365,7 @@ func testBrowserExpires(t *testing.T, browser context.Context) {
 	require.Equal(t, "alert", got.Role)
 	require.Equal(t, "0:00", got.Left)
 	require.Equal(t, "This session has expired", got.Heading)
-	require.Equal(t, "This session expired – Shop", got.Title)
+	require.Equal(t, "This session has expired – Shop", got.Title)
 	require.Zero(t, got.Shown, "neither a form, nor a time left, nor a card to pay with")
 	require.Empty(t, got.Number)
 	require.Zero(t, got.Enabled, "nothing can be typed or sent")

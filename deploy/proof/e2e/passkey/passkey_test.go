@@ -193,7 +193,7 @@ func TestPasskey_FromAddingToRemoving(t *testing.T) {
 		chrome.Click(`form[action="/account/passkeys/`+id+`"] .secondary`), chrome.See(".notice"))
 	require.Equal(t, "Old laptop", b.Value("#name-"+id))
 	b.Do(chrome.Click(`form[action="/account/passkeys/`+id+`"] .danger`), chrome.See("#code"))
-	require.Contains(t, b.Text("main"), "your recovery codes end")
+	require.Contains(t, b.Text("main"), "your recovery codes stop working")
 	b.Do(chrome.TypeInto("#password", password), chrome.Click(usePasskey), chrome.See(".notice"))
 	require.Equal(t, 0, query[int](s, `SELECT (SELECT count(*) FROM passkey) + (SELECT count(*) FROM recovery_code)`))
 	require.Equal(t, []string{"member.passkey_added", "member.passkey_renamed", "member.passkey_removed"},
