@@ -71,7 +71,7 @@ func TestUser_IsTheSameEverywhere(t *testing.T) {
 // tests run.
 func TestVersions_OfTemporalAreThoseThatAreTested(t *testing.T) {
 	t.Parallel()
-	module, compose := read(t, "temporal/go.mod"), read(t, "compose/compose.yaml")
+	module, compose := read(t, "../standin/temporal/go.mod"), read(t, "compose/compose.yaml")
 	for image, path := range map[string]string{
 		"server": "go.temporal.io/server", "admin-tools": "go.temporal.io/server", "ui": "github.com/temporalio/ui-server/v2",
 	} {

@@ -220,11 +220,6 @@ func TestWebhooks_ComeSeveralTimesSignedAndAreHeldBackOnCommand(t *testing.T) {
 	a := start(t, options)
 	intent := newIntent(t, a.APIURL())
 	created := "payment_intent.created " + intent
-	eventually(t, func() bool { return r.count()[created] == 3 })
-
-	require.NoError(t, a.Control().HoldWebhooks(t.Context()))
-	got := mustDo(t, a.APIURL(), confirmCall(intent, newToken(t, a.APIURL(), "visa")))
-	charge := got["latest_charge"].(string)
 	waiting := func() (n int) {
 		conn, err := pgx.Connect(t.Context(), databaseURL)
 		require.NoError(t, err)
@@ -233,6 +228,11 @@ func TestWebhooks_ComeSeveralTimesSignedAndAreHeldBackOnCommand(t *testing.T) {
 			`SELECT count(*) FROM acquirer.webhook WHERE taken_at IS NULL AND due_at < now()`).Scan(&n))
 		return n
 	}
+	eventually(t, func() bool { return r.count()[created] == 3 && waiting() == 0 })
+
+	require.NoError(t, a.Control().HoldWebhooks(t.Context()))
+	got := mustDo(t, a.APIURL(), confirmCall(intent, newToken(t, a.APIURL(), "visa")))
+	charge := got["latest_charge"].(string)
 	eventually(t, func() bool { return waiting() == 6 })
 	require.Equal(t, map[string]int{created: 3}, r.count())
 

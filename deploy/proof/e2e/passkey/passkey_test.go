@@ -192,7 +192,7 @@ func TestPasskey_FromAddingToRemoving(t *testing.T) {
 	b.Do(chromedp.Navigate(s.url+"/account"), chrome.Empty("#name-"+id), chrome.TypeInto("#name-"+id, "Old laptop"),
 		chrome.Click(`form[action="/account/passkeys/`+id+`"] .secondary`), chrome.See(".notice"))
 	require.Equal(t, "Old laptop", b.Value("#name-"+id))
-	b.Do(chrome.Click(`form[action="/account/passkeys/`+id+`"] .danger`), chrome.See("#code"))
+	b.Do(chrome.Click(`form[action="/account/passkeys/`+id+`"] .danger`), chrome.See(`form[action="/account/passkeys/`+id+`/remove"] #code`))
 	require.Contains(t, b.Text("main"), "your recovery codes stop working")
 	b.Do(chrome.TypeInto("#password", password), chrome.Click(usePasskey), chrome.See(".notice"))
 	require.Equal(t, 0, query[int](s, `SELECT (SELECT count(*) FROM passkey) + (SELECT count(*) FROM recovery_code)`))
