@@ -41,7 +41,7 @@ func TestRelease_IsTheSameTwice(t *testing.T) {
 	require.ErrorContains(t, release.Make(t.Context(), "latest", dir, platforms, func(string) {}), "no version")
 
 	program := filepath.Join(out, "checkout-1.2.3-linux-"+runtime.GOARCH)
-	require.Contains(t, run(t, out, program, "help"), "checkout is the service")
+	require.Contains(t, run(t, out, program, "help"), "checkout runs the service")
 	require.Contains(t, names(t, filepath.Join(out, "checkout-1.2.3-files.tar.gz")), "checkout/compose/compose.yaml")
 	bom, err := os.ReadFile(program + ".cdx.json")
 	require.NoError(t, err)
