@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -80,8 +81,5 @@ func (s *Store) MoveAcquirerCursor(ctx context.Context, mode checkout.Mode, c Ac
 		INSERT INTO acquirer_cursor AS c (mode, event_id, created_at) VALUES ($1, $2, $3)
 		ON CONFLICT (mode) DO UPDATE SET event_id = EXCLUDED.event_id, created_at = EXCLUDED.created_at
 		WHERE c.created_at <= EXCLUDED.created_at`, mode, c.EventID, c.CreatedAt)
-	if err != nil {
-		return fmt.Errorf("move acquirer cursor: %w", err)
-	}
-	return nil
+	return pg.Wrap("move acquirer cursor", err)
 }

@@ -75,14 +75,10 @@ func (c MerchantChange) announce(ctx context.Context, tx pgx.Tx) (all []checkout
 
 // AddressChanges returns the changes of a merchant's payout addresses that are announced in a mode.
 func (a *Accounts) AddressChanges(ctx context.Context, owner checkout.Owner) ([]checkout.AddressChange, error) {
-	rows, err := a.pool.Query(ctx, `
+	all, err := pg.Collect[checkout.AddressChange](ctx, a.pool, `
 		SELECT currency, next_network AS network, next_address AS address, next_at AS at, next_by AS by
 		FROM payout_address WHERE merchant_id = $1 AND mode = $2 AND next_at > clock_timestamp() ORDER BY currency`,
 		owner.MerchantID, owner.Mode)
-	if err != nil {
-		return nil, pg.Wrap("address changes", err)
-	}
-	all, err := pgx.CollectRows(rows, pgx.RowToStructByName[checkout.AddressChange])
 	return all, pg.Wrap("address changes", err)
 }
 

@@ -48,10 +48,7 @@ func (a *Accounts) CreateAPIKey(
 	if pg.Violates(err, "api_key_merchant_id_fkey") {
 		return checkout.ErrNotFound
 	}
-	if err != nil {
-		return fmt.Errorf("create api key: %w", err)
-	}
-	return nil
+	return pg.Wrap("create api key", err)
 }
 
 // APIKeys returns the keys of a merchant in both modes, newest first. Revoked keys are included.
@@ -104,10 +101,7 @@ func (a *Accounts) RevokeAPIKey(
 		}
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("revoke api key: %w", err)
-	}
-	return nil
+	return pg.Wrap("revoke api key", err)
 }
 
 // APIKey returns the key with this id, of any merchant. Only operators may call it. It returns

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -40,10 +41,7 @@ func (s *Store) RecordChargeCost(
 		}
 		return bookCost(ctx, tx, t, c)
 	})
-	if err != nil {
-		return fmt.Errorf("record charge cost: %w", err)
-	}
-	return nil
+	return pg.Wrap("record charge cost", err)
 }
 
 // recordAvailable stores when the money of a succeeded charge is available. A zero time is not known yet.

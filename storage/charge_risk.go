@@ -32,7 +32,7 @@ const (
 func (s *Store) ChargesToLook(
 	ctx context.Context, mode checkout.Mode, after string, limit int,
 ) ([]ChargeLook, error) {
-	rows, err := s.pool.Query(ctx, `
+	got, err := pg.Collect[ChargeLook](ctx, s.pool, `
 		SELECT reference, array_remove(array_agg(report), NULL) AS reports FROM (
 			SELECT reference, id AS report FROM acquirer_event WHERE mode = $1 AND unseen
 			UNION ALL
@@ -43,14 +43,7 @@ func (s *Store) ChargesToLook(
 			WHERE mode = $1 AND status = 'succeeded' AND network_ref <> '' AND ended_at > now() - interval '`+returnable+`'
 				AND coalesce(asked_at, ended_at) < now() - interval '`+askedEvery+`') look
 		WHERE reference > $2 GROUP BY reference ORDER BY reference LIMIT $3`, mode, after, limit)
-	if err != nil {
-		return nil, fmt.Errorf("charges to look at: %w", err)
-	}
-	got, err := pgx.CollectRows(rows, pgx.RowToStructByName[ChargeLook])
-	if err != nil {
-		return nil, fmt.Errorf("charges to look at: %w", err)
-	}
-	return got, nil
+	return got, pg.Wrap("charges to look at", err)
 }
 
 // RecordRisks stores what the card network knows about the risks of a charge and about our refunds of it, books
@@ -379,25 +372,15 @@ func (s *Store) ReleasePayout(ctx context.Context, ref checkout.Ref, by ...check
 		}
 		return pg.Audit(ctx, tx, by...)
 	})
-	if err != nil {
-		return fmt.Errorf("release payout: %w", err)
-	}
-	return nil
+	return pg.Wrap("release payout", err)
 }
 
 // PayoutRisks returns the risks of a payout's charge, oldest first.
 func (s *Store) PayoutRisks(ctx context.Context, ref checkout.Ref) ([]checkout.ChargeRisk, error) {
-	rows, err := s.pool.Query(ctx, `
+	got, err := pg.Collect[checkout.ChargeRisk](ctx, s.pool, `
 		SELECT r.id, r.kind, r.status, r.amount, r.currency, '' AS refund_id
 		FROM charge_risk r JOIN payout p ON p.transaction_id = r.transaction_id
 		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3 ORDER BY r.noted_at, r.id`,
 		ref.ID, ref.MerchantID, ref.Mode)
-	if err != nil {
-		return nil, fmt.Errorf("payout risks: %w", err)
-	}
-	got, err := pgx.CollectRows(rows, pgx.RowToStructByName[checkout.ChargeRisk])
-	if err != nil {
-		return nil, fmt.Errorf("payout risks: %w", err)
-	}
-	return got, nil
+	return got, pg.Wrap("payout risks", err)
 }

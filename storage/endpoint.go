@@ -293,10 +293,7 @@ func (s *Store) DeleteEndpoint(
 		}
 		return pg.Audit(ctx, tx, by...)
 	})
-	if err != nil {
-		return fmt.Errorf("delete webhook registration: %w", err)
-	}
-	return nil
+	return pg.Wrap("delete webhook registration", err)
 }
 
 // RotateSecret gives a registration a new secret. The previous secret also signs until overlap is

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -225,8 +224,5 @@ func renew(ctx context.Context, to pg.Executor, all []watched) error {
 		ON CONFLICT (merchant_id, mode)
 			DO UPDATE SET until = greatest(delivery_watch.until, excluded.until)`,
 		merchants, modes, watchLease)
-	if err != nil {
-		return fmt.Errorf("watch deliveries: %w", err)
-	}
-	return nil
+	return pg.Wrap("watch deliveries", err)
 }

@@ -54,10 +54,7 @@ func closeFindings(
 	_, err := to.Exec(ctx, `
 		UPDATE finding SET closed_at = date_trunc('milliseconds', clock_timestamp())
 		WHERE mode = $1 AND subject = $2 AND kind = ANY ($3) AND closed_at IS NULL`, mode, subject, kinds)
-	if err != nil {
-		return fmt.Errorf("close findings: %w", err)
-	}
-	return nil
+	return pg.Wrap("close findings", err)
 }
 
 // CloseFinding closes an open finding because an operator has settled it. why is kept with the finding, for
@@ -115,11 +112,7 @@ func (s *Store) OpenFindings(ctx context.Context, mode checkout.Mode) ([]checkou
 }
 
 func openFindings(ctx context.Context, from pg.Querier, mode checkout.Mode) ([]checkout.Finding, error) {
-	rows, err := from.Query(ctx, `
+	return pg.Collect[checkout.Finding](ctx, from, `
 		SELECT id, mode, kind, subject, detail, opened_at, closed_at FROM finding
 		WHERE mode = $1 AND closed_at IS NULL ORDER BY opened_at, id`, mode)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowToStructByName[checkout.Finding])
 }

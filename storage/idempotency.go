@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -129,10 +130,7 @@ func (s *Store) KeepAnswer(ctx context.Context, r IdempotentRequest, a KeptAnswe
 			locked_until = NULL, seed = ''
 		WHERE merchant_id = $1 AND mode = $2 AND route = $3 AND key = $4`,
 		r.MerchantID, r.Mode, r.Route, r.Key, a.Status, sealed, keyID)
-	if err != nil {
-		return fmt.Errorf("keep answer: %w", err)
-	}
-	return nil
+	return pg.Wrap("keep answer", err)
 }
 
 // ReleaseRequest ends a claim without an answer, so the request can be repeated at once. A refused
@@ -146,10 +144,7 @@ func (s *Store) ReleaseRequest(ctx context.Context, r IdempotentRequest, refused
 	_, err := s.pool.Exec(ctx, sql+`
 		WHERE merchant_id = $1 AND mode = $2 AND route = $3 AND key = $4 AND status IS NULL`,
 		r.MerchantID, r.Mode, r.Route, r.Key)
-	if err != nil {
-		return fmt.Errorf("release request: %w", err)
-	}
-	return nil
+	return pg.Wrap("release request", err)
 }
 
 // DeleteOldRequests deletes up to limit requests that are older than KeepAnswers, oldest first. It

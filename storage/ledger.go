@@ -145,17 +145,10 @@ type LedgerBalance struct {
 // LedgerBalances adds up the ledger of one mode, ordered by account and asset. An account whose
 // postings add up to 0 is listed with "0". Only operators may call it.
 func (s *Store) LedgerBalances(ctx context.Context, mode checkout.Mode) ([]LedgerBalance, error) {
-	rows, err := s.pool.Query(ctx, `
+	got, err := pg.Collect[LedgerBalance](ctx, s.pool, `
 		SELECT account, asset, sum(amount)::text AS amount FROM ledger_posting
 		WHERE mode = $1 GROUP BY 1, 2 ORDER BY 1, 2`, mode)
-	if err != nil {
-		return nil, fmt.Errorf("ledger balances: %w", err)
-	}
-	got, err := pgx.CollectRows(rows, pgx.RowToStructByName[LedgerBalance])
-	if err != nil {
-		return nil, fmt.Errorf("ledger balances: %w", err)
-	}
-	return got, nil
+	return got, pg.Wrap("ledger balances", err)
 }
 
 // walletBalances returns the balances of a treasury account by the ledger.

@@ -31,10 +31,7 @@ func (s *Store) checkKeys(ctx context.Context) error {
 		}
 		return s.proveKeys(ctx, tx)
 	})
-	if err != nil {
-		return fmt.Errorf("check master key: %w", err)
-	}
-	return nil
+	return pg.Wrap("check master key", err)
 }
 
 // registeredKey is a row of master_key.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -144,13 +145,6 @@ func (s *Store) OrphanedDeliveries(
 func (s *Store) deliveryRefs(
 	ctx context.Context, query string, args ...any,
 ) ([]checkout.Ref, error) {
-	rows, err := s.pool.Query(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("deliveries: %w", err)
-	}
-	got, err := pgx.CollectRows(rows, pgx.RowToStructByName[checkout.Ref])
-	if err != nil {
-		return nil, fmt.Errorf("deliveries: %w", err)
-	}
-	return got, nil
+	got, err := pg.Collect[checkout.Ref](ctx, s.pool, query, args...)
+	return got, pg.Wrap("deliveries", err)
 }

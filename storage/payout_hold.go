@@ -169,17 +169,10 @@ type HeldPayouts struct {
 
 // HeldPayouts returns the payouts on hold of a mode by reason, for an operator: of all merchants.
 func (s *Store) HeldPayouts(ctx context.Context, mode checkout.Mode) ([]HeldPayouts, error) {
-	rows, err := s.pool.Query(ctx, `
+	got, err := pg.Collect[HeldPayouts](ctx, s.pool, `
 		SELECT hold, count(*), min(held_at) AS since, min(next_action_at) AS next FROM payout
 		WHERE mode = $1 AND status = 'pending' AND hold <> '' GROUP BY hold ORDER BY hold`, mode)
-	if err != nil {
-		return nil, fmt.Errorf("held payouts: %w", err)
-	}
-	got, err := pgx.CollectRows(rows, pgx.RowToStructByName[HeldPayouts])
-	if err != nil {
-		return nil, fmt.Errorf("held payouts: %w", err)
-	}
-	return got, nil
+	return got, pg.Wrap("held payouts", err)
 }
 
 // RetryPayout makes a failed payout pending again, in the next generation: with the merchant's

@@ -33,7 +33,7 @@ func (s *Store) Unexplained(
 // currency, to its destination, without a transfer that stands. A failed payout counts with the address that a retry
 // gives it, also when its payment is refunded. Only the treasury may call it.
 func (s *Store) PayoutsTo(ctx context.Context, a TreasuryAccount, o checkout.Outflow) ([]checkout.Payout, error) {
-	rows, err := s.pool.Query(ctx, `
+	got, err := pg.Collect[checkout.Payout](ctx, s.pool, `
 		SELECT `+payoutColumns+payoutJoin+`
 		LEFT JOIN current_payout_address d ON d.merchant_id = p.merchant_id AND d.mode = p.mode AND d.currency = p.currency
 		WHERE p.mode = $1 AND `+chainOf+` IN ($2, '') AND p.network = $3 AND p.currency = $4
@@ -41,10 +41,6 @@ func (s *Store) PayoutsTo(ctx context.Context, a TreasuryAccount, o checkout.Out
 			AND (p.status = 'failed' OR p.status = 'pending' AND p.failure = '')
 			AND NOT EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing)
 		ORDER BY p.id`, a.Mode, a.ChainID, a.Network, o.Amount.Currency(), o.Destination)
-	if err != nil {
-		return nil, fmt.Errorf("payouts to an address: %w", err)
-	}
-	got, err := pgx.CollectRows(rows, pgx.RowToStructByName[checkout.Payout])
 	return got, pg.Wrap("payouts to an address", err)
 }
 

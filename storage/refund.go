@@ -21,10 +21,7 @@ func (s *Store) CreateRefund(ctx context.Context, r checkout.Refund) error {
 		WHERE NOT EXISTS (SELECT FROM refund WHERE mode = $2 AND acquirer_ref = $3)
 		ON CONFLICT (mode, acquirer_ref) WHERE status = 'pending' DO NOTHING`,
 		checkout.NewID(checkout.PrefixRefund), r.Mode, r.Reference, r.TransactionID, r.Reason, r.Amount)
-	if err != nil {
-		return fmt.Errorf("create refund: %w", err)
-	}
-	return nil
+	return pg.Wrap("create refund", err)
 }
 
 // selectRefund reads checkout.Refund. A refund of an older build, which stored no amount, gave the whole
@@ -248,16 +245,9 @@ func (c paidCharge) bookRefund(ctx context.Context, tx pgx.Tx, before, after che
 func (s *Store) PendingRefunds(
 	ctx context.Context, mode checkout.Mode, after string, limit int,
 ) ([]checkout.Refund, error) {
-	rows, err := s.pool.Query(ctx, selectRefund+`
+	got, err := pg.Collect[checkout.Refund](ctx, s.pool, selectRefund+`
 		WHERE r.mode = $1 AND r.status = 'pending' AND r.id > $2 ORDER BY r.id LIMIT $3`, mode, after, limit)
-	if err != nil {
-		return nil, fmt.Errorf("pending refunds: %w", err)
-	}
-	got, err := pgx.CollectRows(rows, pgx.RowToStructByName[checkout.Refund])
-	if err != nil {
-		return nil, fmt.Errorf("pending refunds: %w", err)
-	}
-	return got, nil
+	return got, pg.Wrap("pending refunds", err)
 }
 
 // MaySendRefund returns ErrFrozen or ErrNotCompared while the chain may have paid the

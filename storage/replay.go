@@ -207,8 +207,5 @@ func (s *Store) RecordReplay(ctx context.Context, r webhook.Replay) error {
 				status = $6, finished_at = CASE WHEN $6 <> 'running' THEN clock_timestamp() END
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'running'`,
 		r.ID, r.MerchantID, r.Mode, r.Started, r.Skipped, r.Status, r.After)
-	if err != nil {
-		return fmt.Errorf("record replay: %w", err)
-	}
-	return nil
+	return pg.Wrap("record replay", err)
 }

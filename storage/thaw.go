@@ -63,10 +63,7 @@ func (s *Store) Thaw(ctx context.Context, o ThawOrder) error {
 			WHERE id = $1`, o.AccountID, o.Now.NextNonce)
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("thaw: %w", err)
-	}
-	return nil
+	return pg.Wrap("thaw", err)
 }
 
 // explainShortage books what is missing at the final block as the order says.

@@ -106,15 +106,11 @@ func (s *Store) TransfersOf(ctx context.Context, accountID string, nonce uint64)
 }
 
 func (s *Store) transfers(ctx context.Context, where string, args ...any) ([]Transfer, error) {
-	rows, err := s.pool.Query(ctx, `
+	got, err := pg.Collect[Transfer](ctx, s.pool, `
 		SELECT t.id, t.account_id, t.nonce, t.status, t.base, clock_timestamp() - (
 			SELECT max(v.created_at) FROM transfer_version v WHERE v.transfer_id = t.id) AS unchanged,
 			t.cancel_at IS NOT NULL AS canceling
 		FROM transfer t `+where, args...)
-	if err != nil {
-		return nil, fmt.Errorf("transfers: %w", err)
-	}
-	got, err := pgx.CollectRows(rows, pgx.RowToStructByName[Transfer])
 	if err != nil || len(got) == 0 {
 		return nil, pg.Wrap("transfers", err)
 	}
@@ -123,16 +119,12 @@ func (s *Store) transfers(ctx context.Context, where string, args ...any) ([]Tra
 	for i := range got {
 		byID[got[i].ID], ids[i] = &got[i], got[i].ID
 	}
-	rows, err = s.pool.Query(ctx, `SELECT transfer_id, x.* FROM (`+selectVersion+`) x
-		JOIN transfer_version USING (tx_hash) WHERE transfer_id = ANY ($1) ORDER BY transfer_id, number`, ids)
-	if err != nil {
-		return nil, fmt.Errorf("transfers: %w", err)
-	}
 	type row struct {
 		TransferID string
 		checkout.TransferVersion
 	}
-	versions, err := pgx.CollectRows(rows, pgx.RowToStructByName[row])
+	versions, err := pg.Collect[row](ctx, s.pool, `SELECT transfer_id, x.* FROM (`+selectVersion+`) x
+		JOIN transfer_version USING (tx_hash) WHERE transfer_id = ANY ($1) ORDER BY transfer_id, number`, ids)
 	for _, v := range versions {
 		t := byID[v.TransferID]
 		t.Versions = append(t.Versions, v.TransferVersion)
@@ -237,10 +229,6 @@ func (s *Store) CancelTransfer(
 
 // payoutsOf names the payouts of a transfer.
 func payoutsOf(ctx context.Context, tx pgx.Tx, transferID string) ([]checkout.Ref, error) {
-	rows, err := tx.Query(ctx, `
+	return pg.Collect[checkout.Ref](ctx, tx, `
 		SELECT payout_id AS id, merchant_id, mode FROM transfer_payout WHERE transfer_id = $1 ORDER BY 1`, transferID)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowToStructByName[checkout.Ref])
 }

@@ -65,15 +65,8 @@ func (s *Store) OpenTreasury(
 func (s *Store) TreasuryAccounts(
 	ctx context.Context, mode checkout.Mode,
 ) ([]TreasuryAccount, error) {
-	rows, err := s.pool.Query(ctx, selectTreasury+`WHERE a.mode = $1 ORDER BY a.id`, mode)
-	if err != nil {
-		return nil, fmt.Errorf("treasury accounts: %w", err)
-	}
-	got, err := pgx.CollectRows(rows, pgx.RowToStructByName[TreasuryAccount])
-	if err != nil {
-		return nil, fmt.Errorf("treasury accounts: %w", err)
-	}
-	return got, nil
+	got, err := pg.Collect[TreasuryAccount](ctx, s.pool, selectTreasury+`WHERE a.mode = $1 ORDER BY a.id`, mode)
+	return got, pg.Wrap("treasury accounts", err)
 }
 
 // Freeze stops all signatures of an account, in every process: a signature looks at the row under

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -240,15 +241,11 @@ func (a *treasury) unexplained(
 	for i, o := range all {
 		hashes[i] = o.TxHash
 	}
-	rows, err := tx.Query(ctx, `
+	versions, err := pg.Collect[knownVersion](ctx, tx, `
 		SELECT v.tx_hash, v.destination, v.amount || ' ' || v.currency AS amount, t.status
 		FROM transfer_version v JOIN transfer t ON t.id = v.transfer_id
 		WHERE t.account_id = $1 AND v.tx_hash = ANY ($2)`, a.ID, hashes)
-	if err != nil {
-		return nil, err
-	}
 	known := map[string]knownVersion{}
-	versions, err := pgx.CollectRows(rows, pgx.RowToStructByName[knownVersion])
 	for _, v := range versions {
 		known[v.TxHash] = v
 	}

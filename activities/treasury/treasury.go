@@ -42,7 +42,7 @@ var (
 	ErrNotTaken = errors.New("the network has not taken the transfer yet")
 )
 
-// Transfer sends a pending payout, which is as it was read before. The zero outcome means that the network
+// Transfer sends a pending payout that was just read from PostgreSQL. The zero outcome means that the network
 // has the transfer, now or from an earlier call. Any error means that the outcome is unknown; a repeat is
 // safe and signs no second transfer. It returns checkout.ErrConflict when the payout changed meanwhile,
 // ErrNoChain and ErrNotTaken, among others.

@@ -56,11 +56,7 @@ const selectKeys = `
 	WHERE m.id = $1 AND m.merchant_id = $2 AND m.removed_at IS NULL ORDER BY p.id`
 
 func passkeys(ctx context.Context, from pg.Querier, query, merchantID, memberID string) ([]checkout.Passkey, error) {
-	rows, err := from.Query(ctx, query, memberID, merchantID)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowToStructByName[checkout.Passkey])
+	return pg.Collect[checkout.Passkey](ctx, from, query, memberID, merchantID)
 }
 
 // Passkeys returns the passkeys of a member, oldest first.

@@ -14,9 +14,9 @@ type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// Collect returns the rows of a query.
-func Collect[T any](ctx context.Context, tx pgx.Tx, query string, args ...any) ([]T, error) {
-	rows, err := tx.Query(ctx, query, args...)
+// Collect returns the rows of a query: an empty slice when there are none.
+func Collect[T any](ctx context.Context, from Querier, query string, args ...any) ([]T, error) {
+	rows, err := from.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
