@@ -241,7 +241,7 @@ func (s *Store) RetryPayout(
 func (p *lockedPayout) requireNotRefunded(ctx context.Context, tx pgx.Tx) error {
 	var refunded bool
 	err := tx.QueryRow(ctx, `
-		SELECT EXISTS (SELECT FROM refund WHERE transaction_id = $1 AND mode = $2 AND status <> 'failed')`,
+		SELECT EXISTS (SELECT FROM refund r WHERE r.transaction_id = $1 AND r.mode = $2 AND `+refundStands+`)`,
 		p.TransactionID, p.Mode).Scan(&refunded)
 	if err == nil && refunded {
 		err = checkout.ErrPaymentRefunded

@@ -32,6 +32,9 @@ const selectRefund = `
 	FROM refund r LEFT JOIN transaction t ON t.id = r.transaction_id AND t.mode = r.mode
 		LEFT JOIN checkout_session s ON s.id = t.session_id `
 
+// refundStands is true for a refund r that gives the customer money, or may: it has not failed.
+const refundStands = `r.status <> 'failed'`
+
 // LivePayoutOf names the payout of a live transaction. The caller is an operator, who has no merchant.
 // It returns checkout.ErrNotFound when the transaction was not paid, or is of test mode.
 func (s *Store) LivePayoutOf(ctx context.Context, transactionID string) (checkout.Ref, error) {
@@ -208,7 +211,8 @@ func (c paidCharge) bookRefund(ctx context.Context, tx pgx.Tx, before, after che
 	var others bool
 	var generation int
 	err := tx.QueryRow(ctx, `
-		SELECT EXISTS (SELECT FROM refund WHERE mode = $1 AND acquirer_ref = $2 AND status <> 'failed' AND id <> $3),
+		SELECT EXISTS (SELECT FROM refund r
+				WHERE r.mode = $1 AND r.acquirer_ref = $2 AND `+refundStands+` AND r.id <> $3),
 			(SELECT coalesce(max(generation), 0) + 1 FROM ledger_entry WHERE kind = $4 AND subject = $3)`,
 		c.Mode, c.Reference, after.ID, entryRefund).Scan(&others, &generation)
 	if err != nil {

@@ -255,7 +255,7 @@ func checkReceivable(ctx context.Context, tx pgx.Tx) ([]LedgerCheck, error) {
 			UNION ALL
 			SELECT p.currency, 0, -coalesce(r.amount, p.amount) FROM refund r
 				JOIN paid p ON p.id = r.transaction_id AND p.mode = r.mode
-			WHERE r.status <> 'failed'
+			WHERE `+refundStands+`
 			UNION ALL
 			SELECT r.currency, 0, -r.amount FROM charge_risk r JOIN paid p ON p.id = r.transaction_id AND p.mode = r.mode
 			WHERE r.kind <> 'fraud_warning' AND r.status IN ('open', 'lost'))

@@ -1,0 +1,102 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/storage/pg"
+	"example.com/checkout/workflows/checkout"
+)
+
+// paidCharge is a charge of a transaction with what became of its payout.
+type paidCharge struct {
+	TransactionID string
+	MerchantID    string
+	Mode          checkout.Mode
+	Reference     string // the card network's name of the charge; "" when it is not known
+	Amount        checkout.Amount
+	Fee           checkout.Amount // ours
+	Currency      checkout.Currency
+	Paid          bool   // the transaction succeeded, so the charge is booked
+	PayoutID      string // "" when there is none
+	Payout        checkout.PayoutStatus
+	Standing      bool // a transfer of the payout is signed
+	Now           time.Time
+}
+
+// byReference finds a transaction t for lockCharge.
+const byReference = `t.acquirer_ref = $2`
+
+// lockCharge locks the payment that a condition with $2 finds, and its payout as a signature does: either the
+// signature comes first and the risk finds its transfer, or the risk comes first and nothing is signed. It
+// returns checkout.ErrNotFound.
+func lockCharge(ctx context.Context, tx pgx.Tx, mode checkout.Mode, where string, id string) (paidCharge, error) {
+	_, err := tx.Exec(ctx, `
+		SELECT FROM transaction t WHERE t.mode = $1 AND `+where+` FOR NO KEY UPDATE`, mode, id)
+	if err != nil {
+		return paidCharge{}, err
+	}
+	_, err = tx.Exec(ctx, `
+		SELECT FROM payout WHERE mode = $1 AND transaction_id =
+			(SELECT id FROM transaction t WHERE t.mode = $1 AND `+where+`) FOR NO KEY UPDATE`, mode, id)
+	if err != nil {
+		return paidCharge{}, err
+	}
+	rows, err := tx.Query(ctx, `
+		SELECT t.id AS transaction_id, t.merchant_id, t.mode, coalesce(t.acquirer_ref, '') AS reference, s.amount, t.fee,
+			s.currency, t.status = 'succeeded' AS paid, coalesce(p.id, '') AS payout_id, coalesce(p.status, '') AS payout,
+			EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing) AS standing,
+			date_trunc('milliseconds', clock_timestamp()) AS now
+		FROM transaction t JOIN checkout_session s ON s.id = t.session_id LEFT JOIN payout p
+			ON p.transaction_id = t.id AND p.merchant_id = t.merchant_id AND p.mode = t.mode
+		WHERE t.mode = $1 AND `+where, mode, id)
+	if err != nil {
+		return paidCharge{}, err
+	}
+	return pg.ExactlyOne[paidCharge](rows, "charge")
+}
+
+// lockChargeOf is lockCharge for the charge of a payout.
+func lockChargeOf(ctx context.Context, tx pgx.Tx, payout checkout.Ref) (paidCharge, error) {
+	var transactionID string
+	err := tx.QueryRow(ctx, `
+		SELECT transaction_id FROM payout WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
+		payout.ID, payout.MerchantID, payout.Mode).Scan(&transactionID)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return paidCharge{}, checkout.ErrNotFound
+	}
+	if err != nil {
+		return paidCharge{}, err
+	}
+	return lockCharge(ctx, tx, payout.Mode, `t.id = $2`, transactionID)
+}
+
+// backToCustomer says how much of a charge went back to the customer.
+type backToCustomer struct {
+	Left     checkout.Amount // what did not; below 0 when the customer got more than the charge
+	Refunded bool            // by a refund of ours: the merchant does not get the payment
+	Disputed bool            // a dispute is open
+}
+
+func (c paidCharge) back(ctx context.Context, tx pgx.Tx) (backToCustomer, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT $4 - coalesce((SELECT sum(amount) FROM charge_risk WHERE transaction_id = $3 AND mode = $1 AND currency = $5
+				AND kind <> 'fraud_warning' AND status IN ('open', 'lost')), 0)::bigint
+			- coalesce((SELECT sum(coalesce(r.amount, $4)) FROM refund r WHERE r.mode = $1 AND r.acquirer_ref = $2
+				AND `+refundStands+`), 0)::bigint AS left,
+			EXISTS (SELECT FROM refund r WHERE r.mode = $1 AND r.acquirer_ref = $2 AND `+refundStands+`) AS refunded,
+			EXISTS (SELECT FROM charge_risk WHERE transaction_id = $3 AND mode = $1 AND kind = 'dispute' AND status = 'open')
+				AS disputed`, c.Mode, c.Reference, c.TransactionID, c.Amount, c.Currency)
+	if err != nil {
+		return backToCustomer{}, err
+	}
+	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[backToCustomer])
+}
+
+// paidOut reports whether the merchant has the money, or a signed transfer may still bring it.
+func (c paidCharge) paidOut() bool {
+	return c.PayoutID != "" && (c.Standing || c.Payout == checkout.PayoutSent)
+}
