@@ -96,7 +96,7 @@ func beginFeedEra(ctx context.Context, db *sql.DB) error {
 	}
 	defer func() { _ = tx.Rollback() }() // after a commit there is nothing to roll back
 	var other bool
-	// Whoever else runs setup waits here, and then sees the new era.
+	// Another process that runs setup waits here, and then sees the new era.
 	if _, err := tx.ExecContext(ctx, `SELECT FROM installation FOR UPDATE`); err != nil {
 		return err
 	}

@@ -181,7 +181,7 @@ func (t Transfer) mayBecome(plan checkout.TransferPlan) error {
 		return nil
 	}
 	if plan.Cancels != last.Cancels || !plan.Amount.Is(last.Amount) || plan.Destination != last.Destination {
-		return errors.New("a version pays something else than the one before")
+		return errors.New("the replacement changes the amount, the destination or the currency")
 	}
 	return nil
 }

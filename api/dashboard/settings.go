@@ -322,8 +322,8 @@ var (
 	addressNotThere = face.Notice("address_not_there", "This change is no longer scheduled. Check the addresses.")
 )
 
-// stopAddressChange serves POST /{mode}/settings/payout/stop. It needs no password: whoever sees a theft
-// must be fast, and what is stopped can be announced again.
+// stopAddressChange serves POST /{mode}/settings/payout/stop. It needs no password: a member who sees a
+// theft must be fast, and what is stopped can be announced again.
 func (s *server) stopAddressChange(v face.Visit) (face.Answer, error) {
 	to := checkout.PayoutAddress{
 		Currency: checkout.PayoutCurrency(v.PostFormValue("currency")), Address: v.PostFormValue("address"),

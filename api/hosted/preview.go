@@ -14,8 +14,8 @@ import (
 const paramColor = "color"
 
 // preview serves GET /preview/{merchant}: the form in the merchant's looks, for a session that does not
-// exist. Nobody can pay there. Whoever has the address of a session has the merchant's id too, so the page
-// says nothing new.
+// exist. It takes no payment. The address of a session shows the merchant's id too, so the page
+// discloses nothing new.
 func (s *server) preview(w http.ResponseWriter, r *http.Request) error {
 	id := mux.Vars(r)["merchant"]
 	if !checkout.IsID(checkout.PrefixMerchant, id) {

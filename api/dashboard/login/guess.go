@@ -30,9 +30,9 @@ const (
 	bucketEverywhere = "signin_everywhere"
 )
 
-// bucketCode bounds the guesses of one account's codes, from all addresses. Whoever guesses knows the
-// password already. A browser in which the account was signed in before has its own bucket, so that such a
-// person cannot lock the member out.
+// bucketCode bounds the guesses of one account's codes, from all addresses. An attacker who guesses codes
+// knows the password already. A browser in which the account was signed in before has a separate bucket, so
+// the attacker cannot lock the member out.
 const bucketCode = "second_factor"
 
 // errGuesses refuses an attempt to sign in that comes too often.

@@ -30,7 +30,7 @@ const factorTitle = "Turn the second factor on"
 
 // startFactor serves POST /account/second_factor. It needs the password: somebody who found an open browser
 // could otherwise lock its owner out. Only its answer shows the secret: another page would show it to
-// whoever has stolen the session.
+// a thief of the session.
 func (s *Server) startFactor(v face.Visit) (face.Answer, error) {
 	if v.Member.App {
 		return face.GoTo("/account", "")
