@@ -166,7 +166,7 @@ func TestCancelTransfer_OnlyAnOperatorMakesAVersionThatPaysNobody(t *testing.T) 
 	plan, err := f.chain.Cancel(t.Context(), live[0].Newest())
 	require.NoError(t, err)
 	_, _, err = f.Store.AddVersion(t.Context(), live[0], plan, nil)
-	require.ErrorContains(t, err, "pays something else")
+	require.ErrorContains(t, err, "the replacement changes")
 }
 
 func TestCancelTransfer_AFrozenAccountSignsNothing(t *testing.T) {
