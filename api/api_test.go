@@ -39,6 +39,7 @@ import (
 var spans = tracetest.NewInMemoryExporter()
 
 func TestMain(m *testing.M) {
+	pgtemp.RunInParallel()
 	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans)))
 	code := m.Run()
 	if code == 0 && !everyAnswerWasSeen() {

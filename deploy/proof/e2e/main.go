@@ -11,8 +11,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -20,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/storage/pgtemp"
 )
 
 // RecordHistories writes the histories of the replay tests; see package history.
@@ -44,11 +43,7 @@ func MainWithoutShared(m *testing.M) { run(m, false) }
 
 func run(m *testing.M, withShared bool) {
 	devstack.RunCommand()
-	// The tests mostly wait, for example for schedules. So run more tests at a time than the
-	// computer has cores.
-	if err := flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0)))); err != nil {
-		panic(err)
-	}
+	pgtemp.RunInParallel()
 	flag.Parse() // a flag -parallel overrides this
 	os.Exit(runTests(m, withShared))
 }
