@@ -275,6 +275,25 @@ var deliveryDecisions = []decision{
 		arrange: func(t *testing.T, f fixture) (call, call) {
 			return f.tries(f.delivery(t), webhook.Turn{RunID: "run-a", Try: 1, Local: true}), nil
 		}},
+	{name: "an attempt begins while its delivery is put on hold", first: "<nil>", second: "1/0 pending park", rows: deliveryRows,
+		hold: "(pending,1,)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			d := f.delivery(t)
+			return func(ctx context.Context) (any, error) { return nil, f.HoldDelivery(ctx, d) },
+				f.tries(d, webhook.Turn{RunID: "run-a", Try: 1, Local: true})
+		}},
+	{name: "an attempt begins while its delivery is canceled", first: "canceled", second: "1/1 pending begin", rows: deliveryRows,
+		hold: "(pending,1,1/1)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			d := f.delivery(t)
+			return f.gives(d, webhook.DeliveryCanceled), f.tries(d, webhook.Turn{RunID: "run-a", Try: 1, Local: true})
+		}},
+	{name: "an attempt begins in two runs", first: "1/1 pending begin", second: "2/1 pending begin", rows: deliveryRows,
+		hold: "(pending,2,\"1/1 2/1\")",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			d := f.delivery(t)
+			return f.tries(d, webhook.Turn{RunID: "run-a", Try: 1, Local: true}), f.tries(d, webhook.Turn{RunID: "run-b", Try: 1, Local: true})
+		}},
 	{name: "an attempt of a replay begins", first: "2/1 pending begin", second: "2/1 pending report", rows: deliveryRows, hold: "(pending,2,\"1/1/200 2/1\")",
 		arrange: func(t *testing.T, f fixture) (call, call) {
 			d := f.delivery(t)
