@@ -18,8 +18,8 @@ import (
 	"example.com/checkout/storage/pgtemp"
 )
 
-// short asks for the short form of the chaos run.
-var short = flag.Bool("chaos", false, "run the short form of the chaos run, some minutes")
+// long asks for the short form of the chaos run.
+var long = flag.Bool("long", false, "run the short form of the chaos run, some minutes")
 
 func TestMain(m *testing.M) {
 	devstack.RunCommand()
@@ -74,8 +74,8 @@ func TestRunReport_SaysWhatHappened(t *testing.T) {
 // also on a busy computer. The command has the long form.
 func TestRun_TheServiceKeepsItsWord(t *testing.T) {
 	t.Parallel()
-	if !*short {
-		t.Skip("takes minutes: -chaos runs it")
+	if !*long {
+		t.Skip("takes minutes: -long runs it")
 	}
 	o, err := parseRun([]string{"-sessions", "150", "-deliveries", "150", "-faults", "12", "-every", "1600ms", "-for", "25s", "-within", "2m", "-data", t.TempDir(), "-histories", "100"}, io.Discard)
 	require.NoError(t, err)
@@ -88,8 +88,8 @@ func TestRun_TheServiceKeepsItsWord(t *testing.T) {
 
 // TestRun_Live is the short form of the run with live mode.
 func TestRun_Live(t *testing.T) {
-	if !*short {
-		t.Skip("takes minutes: -chaos runs it")
+	if !*long {
+		t.Skip("takes minutes: -long runs it")
 	}
 	o, err := parseRun([]string{
 		"-live", "-sessions", "60", "-deliveries", "1", "-payouts", "30", "-faults", "15", "-every", "1600ms", "-for", "45s",

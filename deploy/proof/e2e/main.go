@@ -24,6 +24,17 @@ import (
 // RecordHistories writes the histories of the replay tests; see package history.
 var RecordHistories = flag.String("record-histories", "", "directory to write the histories of the replay tests to")
 
+// Long runs the tests that break a stack on purpose, and those that take minutes. A missing program fails them then.
+var Long = flag.Bool("long", false, "run the tests that break a stack on purpose or take minutes too")
+
+// OnlyLong skips the test unless -long was given.
+func OnlyLong(t *testing.T) {
+	t.Helper()
+	if !*Long {
+		t.Skip("breaks a stack on purpose: -long runs it")
+	}
+}
+
 // pgBouncer puts PgBouncer between the processes of every stack and PostgreSQL.
 var pgBouncer = flag.Bool("pgbouncer", false, "run the processes behind PgBouncer")
 

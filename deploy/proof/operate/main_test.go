@@ -16,12 +16,8 @@ import (
 	"example.com/checkout/deploy/standin/build"
 )
 
-// The flags of .ci/run. Without them a test that lacks a program is skipped, and nothing is built for
-// minutes.
-var (
-	withPrograms = flag.Bool("programs", false, "test with helm, buildah, umoci, systemd-analyze and promtool; a missing one fails")
-	withCluster  = flag.Bool("kubernetes", false, "test with a real API server and etcd; a missing one fails")
-)
+// Without this flag and e2e.Long a test that lacks a program is skipped, and nothing is built for minutes.
+var withCluster = flag.Bool("kubernetes", false, "test with a real API server and etcd; a missing one fails")
 
 func TestMain(m *testing.M) { e2e.MainWithoutShared(m) }
 
@@ -32,7 +28,7 @@ func installed(t *testing.T, name, debian string) string {
 	if err == nil {
 		return path
 	}
-	if *withPrograms || *withCluster {
+	if *e2e.Long || *withCluster {
 		t.Fatalf("%s is missing: apt-get install %s", name, debian)
 	}
 	t.Skipf("%s is missing: apt-get install %s", name, debian)
@@ -55,8 +51,8 @@ var (
 // skipped.
 func built(t *testing.T, program build.Program) string {
 	t.Helper()
-	if !*withPrograms && !*withCluster {
-		t.Skipf("%s is built only with -programs or -kubernetes", program.Name)
+	if !*e2e.Long && !*withCluster {
+		t.Skipf("%s is built only with -long or -kubernetes", program.Name)
 	}
 	path, err := program.Build(context.WithoutCancel(t.Context()), progress{t})
 	require.NoError(t, err)

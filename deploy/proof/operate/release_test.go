@@ -21,8 +21,8 @@ import (
 // sums, installs its chart and unpacks its image.
 func TestRelease_IsTheSameTwice(t *testing.T) {
 	t.Parallel()
-	if !*withPrograms {
-		t.Skip("a release is made only with -programs")
+	if !*e2e.Long {
+		t.Skip("a release is made only with -long")
 	}
 	platforms := []release.Platform{{OS: "linux", Arch: runtime.GOARCH}}
 	var sums []string

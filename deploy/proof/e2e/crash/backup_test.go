@@ -21,6 +21,7 @@ import (
 // was sent after the backup is sent again.
 func TestBackup_OfBothTogetherGoesOn(t *testing.T) {
 	t.Parallel()
+	e2e.OnlyLong(t)
 	stack := e2e.OwnStack(t, devstack.Options{RetrySchedule: "4s,4s,4s,4s,60s"})
 	ctx := t.Context()
 	m, failing := e2e.NewMerchant(t, stack), e2e.NewMerchant(t, stack)

@@ -24,6 +24,7 @@ import (
 // Temporal, and promotes its synchronous standby. All processes find the new primary by themselves.
 func TestFailover_LosesNothingAcknowledged(t *testing.T) {
 	t.Parallel()
+	e2e.OnlyLong(t)
 	primary, standby := startPair(t)
 	servers, err := url.Parse(primary.URL("checkout"))
 	require.NoError(t, err)

@@ -135,6 +135,7 @@ func createAndPayWhile(m *e2e.Merchant, n int, happens func()) []string {
 // back-off.
 func TestKill9_OfAWorkerInAnAttempt(t *testing.T) {
 	t.Parallel()
+	e2e.OnlyLong(t)
 	stack := e2e.OwnStack(t, devstack.Options{RetrySchedule: "1s,2s,3s,4s,5s"})
 	m := e2e.NewMerchant(t, stack)
 	release := m.Receiver.Hang()
@@ -161,6 +162,7 @@ func TestKill9_OfAWorkerInAnAttempt(t *testing.T) {
 // and nothing can be paid after it, although nobody writes it down.
 func TestAllWorkersDown_ExpiryIsExact(t *testing.T) {
 	t.Parallel()
+	e2e.OnlyLong(t)
 	stack := e2e.OwnStack(t, devstack.Options{SessionLifetime: "4s"})
 	m := e2e.NewMerchant(t, stack)
 	stack.Worker.Kill()

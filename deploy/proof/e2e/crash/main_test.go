@@ -7,4 +7,4 @@ import (
 	"example.com/checkout/deploy/proof/e2e"
 )
 
-func TestMain(m *testing.M) { e2e.Main(m) }
+func TestMain(m *testing.M) { e2e.MainWithoutShared(m) }

@@ -33,6 +33,7 @@ const restoreSchedule = "1s,2s,3s,4s,60s"
 // from that moment.
 func TestRestore_ToAMoment(t *testing.T) {
 	t.Parallel()
+	e2e.OnlyLong(t)
 	archive := startArchived(t)
 	stack := e2e.OwnStack(t, devstack.Options{RetrySchedule: restoreSchedule, DatabaseURL: archive.server.URL("checkout")})
 	m, failing := e2e.NewMerchant(t, stack), e2e.NewMerchant(t, stack)
@@ -133,7 +134,7 @@ func startArchived(t *testing.T) *archived {
 	t.Helper()
 	program, err := exec.LookPath("pgbackrest")
 	if err != nil {
-		t.Skip("pgBackRest is missing; on Debian: apt-get install --no-install-recommends pgbackrest")
+		t.Fatal("pgBackRest is missing; on Debian: apt-get install --no-install-recommends pgbackrest")
 	}
 	dir := t.TempDir()
 	a := &archived{t: t, config: filepath.Join(dir, "pgbackrest.conf"), dir: filepath.Join(dir, "postgres")}
@@ -211,6 +212,7 @@ func (a *archived) restore(moment time.Time) {
 // the service an empty Temporal. Nothing is charged or paid twice, and no event is lost.
 func TestRestore_OfDifferentMoments(t *testing.T) {
 	t.Parallel()
+	e2e.OnlyLong(t)
 	for _, c := range []struct {
 		name                    string
 		oldService              bool // restored to the moment

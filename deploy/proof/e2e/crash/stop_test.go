@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"sync"
 	"testing"
@@ -21,6 +20,7 @@ import (
 // either protocol: all are answered, and then the process ends by itself.
 func TestStop_CutsNoRequest(t *testing.T) {
 	t.Parallel()
+	e2e.OnlyLong(t)
 	stack := e2e.OwnStack(t, devstack.Options{})
 	clear := new(http.Protocols)
 	clear.SetUnencryptedHTTP2(true)
@@ -89,34 +89,11 @@ func lockTable(t *testing.T, stack *devstack.Stack, table string) (release func(
 	return func() { require.NoError(t, tx.Rollback(t.Context())) }
 }
 
-// TestSlowClients_AreCutOffAndHurtNobody: 50 clients that never end their headers.
-func TestSlowClients_AreCutOffAndHurtNobody(t *testing.T) {
-	t.Parallel()
-	m := e2e.NewMerchant(t, e2e.Shared)
-	var group sync.WaitGroup
-	for range 50 {
-		conn, err := net.Dial("tcp", e2e.Shared.APIURL()[len("http://"):])
-		require.NoError(t, err)
-		defer func() { _ = conn.Close() }() // all that was to be read has been
-		group.Go(func() {
-			_, _ = io.WriteString(conn, "POST /v1/checkout HTTP/1.1\r\nHost: x\r\nX-Slow: ") // else the read says it
-			_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
-			answer, err := io.ReadAll(conn)
-			if err != nil {
-				t.Errorf("not cut off: %v after %q", err, answer)
-			}
-		})
-	}
-	for range 10 {
-		m.Create(e2e.Terms)
-	}
-	group.Wait()
-}
-
 // TestStop_CutsNoAttempt stops the worker while 12 attempts are under way: each is finished and recorded
 // within the longest stop that deploy/release/README.md names, and no receiver gets one twice.
 func TestStop_CutsNoAttempt(t *testing.T) {
 	t.Parallel()
+	e2e.OnlyLong(t)
 	stack := e2e.OwnStack(t, devstack.Options{})
 	merchants := []*e2e.Merchant{e2e.NewMerchant(t, stack), e2e.NewMerchant(t, stack), e2e.NewMerchant(t, stack)}
 	sessions := map[string]*e2e.Merchant{}

@@ -17,6 +17,7 @@ import (
 // the stack only notices, left its directory taken and the stack without a database.
 func TestSupervise_StartsPostgresAgain(t *testing.T) {
 	t.Parallel()
+	e2e.OnlyLong(t)
 	stack := e2e.OwnStack(t, devstack.Options{})
 	ctx, stop := context.WithCancel(t.Context())
 	supervised := make(chan struct{})

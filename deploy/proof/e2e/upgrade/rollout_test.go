@@ -26,12 +26,13 @@ import (
 // load: two APIs behind HAProxy, one after the other, and two workers.
 func TestRollout_FailsNoRequest(t *testing.T) {
 	t.Parallel()
+	e2e.OnlyLong(t)
 	program, err := exec.LookPath("haproxy")
 	if err != nil { // Debian's directory is not on every PATH
 		program, err = exec.LookPath("/usr/sbin/haproxy")
 	}
 	if err != nil {
-		t.Skip("HAProxy is missing; on Debian: apt-get install --no-install-recommends haproxy")
+		t.Fatal("HAProxy is missing; on Debian: apt-get install --no-install-recommends haproxy")
 	}
 	stack := e2e.OwnStack(t, devstack.Options{
 		RetrySchedule: e2e.SharedSchedule, Env: []string{"CHECKOUT_BUILD_ID=one", "CHECKOUT_STOP_DELAY=5s"},

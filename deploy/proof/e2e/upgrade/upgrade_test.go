@@ -95,6 +95,7 @@ func TestUpgrade_RunsEndOnTheirBuild(t *testing.T) {
 // stand still. A worker of another build says so, and the build is not released a second time.
 func TestUpgrade_ABuildWithoutWorkersIsToldAndNotReleased(t *testing.T) {
 	t.Parallel()
+	e2e.OnlyLong(t)
 	stack := e2e.OwnStack(t, devstack.Options{Env: []string{"CHECKOUT_BUILD_ID=one"}})
 	e2e.Release(t, stack, "one")
 	m := e2e.NewMerchant(t, stack)
@@ -123,6 +124,7 @@ func TestUpgrade_ABuildWithoutWorkersIsToldAndNotReleased(t *testing.T) {
 // open run cannot go on with it, and does it no harm: the old code does.
 func TestUpgrade_ABadBuildBlocksAndIsRolledBack(t *testing.T) {
 	t.Parallel()
+	e2e.OnlyLong(t)
 	stack := e2e.OwnStack(t, devstack.Options{})
 	c := e2e.TemporalClient(t, stack)
 	m := e2e.NewMerchant(t, stack)
