@@ -18,13 +18,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/deploy/standin/need"
 	"example.com/checkout/storage/pgtemp"
 )
 
 // RecordHistories writes the histories of the replay tests; see package history.
 var RecordHistories = flag.String("record-histories", "", "directory to write the histories of the replay tests to")
 
-// Long runs the tests that break a stack on purpose, and those that take minutes. A missing program fails them then.
+// Long runs the tests that break a stack on purpose, and those that take minutes.
 var Long = flag.Bool("long", false, "run the tests that break a stack on purpose or take minutes too")
 
 // OnlyLong skips the test unless -long was given.
@@ -71,6 +72,7 @@ func runTests(m *testing.M, withShared bool) int {
 			madeUp.stack.Stop()
 		}
 	}()
+	defer need.Report(os.Stderr)
 	if !withShared {
 		return m.Run()
 	}

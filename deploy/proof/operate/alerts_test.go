@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/standin/need"
 )
 
 const (
@@ -94,10 +96,7 @@ func posts(kind, labels string) string {
 // TestAlerts_EachFaultRaisesItsOwnAndNoOther asks Prometheus's own test tool.
 func TestAlerts_EachFaultRaisesItsOwnAndNoOther(t *testing.T) {
 	t.Parallel()
-	tool, err := exec.LookPath("promtool")
-	if err != nil {
-		t.Skip("promtool is missing: it comes with Prometheus")
-	}
+	tool := need.Program(t, "apt-get install prometheus", "promtool")
 	rules, err := filepath.Abs(alertsFile)
 	require.NoError(t, err)
 	tests := []any{alertTest("a healthy service", nil, "")}

@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -21,6 +20,8 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/standin/need"
 )
 
 // Screenshots is the directory for pictures of the tested pages; "" for no pictures.
@@ -29,22 +30,14 @@ var Screenshots = flag.String("screenshots", "", "directory to write pictures of
 // BrowserTimeout is the longest wait for one step in a page, on a busy computer.
 const BrowserTimeout = 4 * time.Minute
 
-// FindBrowser returns the path of a Chromium.
-func FindBrowser() (string, error) {
-	for _, name := range []string{os.Getenv("CHROME"), "chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); name != "" && err == nil {
-			return path, nil
-		}
-	}
-	return "", fmt.Errorf("there is no Chromium for the browser's tests: install it with 'apt-get install chromium', " +
-		"or say in CHROME where one is")
-}
-
-// StartBrowser starts one Chromium for all tests of t.
+// StartBrowser starts one Chromium for all tests of t: the one that CHROME names, or an installed one.
 func StartBrowser(t *testing.T) context.Context {
 	t.Helper()
-	path, err := FindBrowser()
-	require.NoError(t, err)
+	names := []string{"chromium", "chromium-browser", "google-chrome"}
+	if named := os.Getenv("CHROME"); named != "" {
+		names = append([]string{named}, names...)
+	}
+	path := need.Program(t, "apt-get install chromium", names...)
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.WSURLReadTimeout(BrowserTimeout))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // Chromium's sandbox refuses to work for root

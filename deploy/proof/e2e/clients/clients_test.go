@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/deploy/standin/need"
 )
 
 // generated are clients below deploy/tools/clients: the commands that generate each from
@@ -86,7 +87,7 @@ func copied(t *testing.T, from string) string {
 	if _, err := os.Stat(filepath.Join(from, "package.json")); err == nil {
 		packages := filepath.Join(from, "node_modules")
 		if _, err := os.Stat(packages); err != nil {
-			t.Skip("the packages are missing: npm ci --ignore-scripts --prefix deploy/tools/clients/typescript")
+			need.Missing(t, "a package of npm", "npm ci --ignore-scripts --prefix deploy/tools/clients/typescript")
 		}
 		require.NoError(t, os.Symlink(packages, filepath.Join(to, "node_modules")))
 	}

@@ -20,6 +20,7 @@ import (
 	"example.com/checkout/deploy/proof/chaos/invariant"
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/deploy/standin/need"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/runs"
@@ -132,10 +133,7 @@ type archived struct {
 // startArchived starts a server with the database of the service, an empty repository beside it, and archiving.
 func startArchived(t *testing.T) *archived {
 	t.Helper()
-	program, err := exec.LookPath("pgbackrest")
-	if err != nil {
-		t.Fatal("pgBackRest is missing; on Debian: apt-get install --no-install-recommends pgbackrest")
-	}
+	program := need.Program(t, "apt-get install --no-install-recommends pgbackrest", "pgbackrest")
 	dir := t.TempDir()
 	a := &archived{t: t, config: filepath.Join(dir, "pgbackrest.conf"), dir: filepath.Join(dir, "postgres")}
 	t.Cleanup(func() { _ = a.server.Stop() })

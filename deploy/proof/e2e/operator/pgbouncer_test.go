@@ -13,6 +13,7 @@ import (
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/deploy/standin/need"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
@@ -22,9 +23,7 @@ import (
 // Sessions are created and paid at the same time, deliveries arrive, the dashboard's log is live.
 func TestPgBouncer_CarriesEverything(t *testing.T) {
 	t.Parallel()
-	if _, err := devstack.FindPgBouncer(); err != nil {
-		t.Skip(err)
-	}
+	need.Program(t, "apt-get install --no-install-recommends pgbouncer libc-ares2", "pgbouncer")
 	stack := e2e.OwnStack(t, devstack.Options{PgBouncer: true, RetrySchedule: e2e.SharedSchedule})
 	m := e2e.NewMerchant(t, stack)
 	changes := liveLog(t, m)

@@ -23,6 +23,7 @@ import (
 
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/deploy/standin/need"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -57,11 +58,7 @@ func goProgram(t *testing.T, file string) (string, []string) {
 func interpreted(interpreter, debian string) func(*testing.T, string) (string, []string) {
 	return func(t *testing.T, file string) (string, []string) {
 		t.Helper()
-		path, err := exec.LookPath(interpreter)
-		if err != nil && testing.Short() {
-			t.Skipf("%s is missing, and -short was given", interpreter)
-		}
-		require.NoError(t, err, "%s is missing; on Debian: apt-get install %s. With -short its receiver is not tested.", interpreter, debian)
+		path := need.Program(t, "apt-get install "+debian, interpreter)
 		whole, err := filepath.Abs(file)
 		require.NoError(t, err)
 		return path, []string{whole}

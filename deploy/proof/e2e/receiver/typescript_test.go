@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/deploy/standin/need"
 )
 
 // typeScriptProgram builds the SDK for TypeScript, packs it, installs it from the package into a copy
@@ -16,9 +17,11 @@ import (
 // installed; .ci/run installs them.
 func typeScriptProgram(t *testing.T, file string) (string, []string) {
 	t.Helper()
+	node := need.Program(t, "apt-get install nodejs", "node")
+	need.Program(t, "apt-get install npm", "npm")
 	packages := e2e.Path("deploy", "tools", "clients", "typescript", "node_modules")
 	if _, err := os.Stat(packages); err != nil {
-		t.Skip("the packages are missing: npm ci --ignore-scripts --prefix deploy/tools/clients/typescript")
+		need.Missing(t, "a package of npm", "npm ci --ignore-scripts --prefix deploy/tools/clients/typescript")
 	}
 	compiler := filepath.Join(packages, "typescript", "bin", "tsc")
 	sdk, shop := filepath.Join(t.TempDir(), "sdk"), filepath.Join(t.TempDir(), "shop")
@@ -42,7 +45,5 @@ func typeScriptProgram(t *testing.T, file string) (string, []string) {
 		out, err := c.CombinedOutput()
 		require.NoError(t, err, "%v: %s", step.command, out)
 	}
-	node, err := exec.LookPath("node")
-	require.NoError(t, err)
 	return node, []string{filepath.Join(shop, "out", "shop.js")}
 }

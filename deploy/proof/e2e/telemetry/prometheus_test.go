@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/deploy/standin/need"
 )
 
 // metricLabels are all labels that the series may have. A new one multiplies the
@@ -169,24 +169,11 @@ type prometheus struct {
 	url string
 }
 
-// findPrometheus returns the path of the program.
-func findPrometheus() (string, error) {
-	path, err := exec.LookPath("prometheus")
-	if err != nil {
-		return "", fmt.Errorf("Prometheus is missing; on Debian: apt-get install --no-install-recommends prometheus. With -short it is not asked for: %w", err)
-	}
-	return path, nil
-}
-
 // startPrometheus lets one scrape API and worker of a stack, as jobs of their
 // names, every second, and evaluate the rules of files.
 func startPrometheus(t *testing.T, stack *devstack.Stack, rules ...string) *prometheus {
 	t.Helper()
-	path, err := findPrometheus()
-	if err != nil && testing.Short() {
-		t.Skip(err)
-	}
-	require.NoError(t, err)
+	path := need.Program(t, "apt-get install --no-install-recommends prometheus", "prometheus")
 	dir := t.TempDir()
 	var config strings.Builder
 	files, err := json.Marshal(rules)
@@ -257,10 +244,4 @@ func (p *prometheus) hasType(metric, want string) {
 	p.get("/api/v1/metadata", url.Values{"metric": {metric}}, &data)
 	require.Len(p.t, data[metric], 1, "%s", metric)
 	require.Equal(p.t, want, data[metric][0].Type, metric)
-}
-
-func TestFindPrometheus_TellsHowToInstallIt(t *testing.T) {
-	t.Setenv("PATH", t.TempDir())
-	_, err := findPrometheus()
-	require.ErrorContains(t, err, "apt-get install --no-install-recommends prometheus")
 }

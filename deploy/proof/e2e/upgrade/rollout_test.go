@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	"example.com/checkout/deploy/program/app"
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/deploy/standin/need"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -27,13 +27,7 @@ import (
 func TestRollout_FailsNoRequest(t *testing.T) {
 	t.Parallel()
 	e2e.OnlyLong(t)
-	program, err := exec.LookPath("haproxy")
-	if err != nil { // Debian's directory is not on every PATH
-		program, err = exec.LookPath("/usr/sbin/haproxy")
-	}
-	if err != nil {
-		t.Fatal("HAProxy is missing; on Debian: apt-get install --no-install-recommends haproxy")
-	}
+	program := need.Program(t, "apt-get install --no-install-recommends haproxy", "haproxy")
 	stack := e2e.OwnStack(t, devstack.Options{
 		RetrySchedule: e2e.SharedSchedule, Env: []string{"CHECKOUT_BUILD_ID=one", "CHECKOUT_STOP_DELAY=5s"},
 	})
