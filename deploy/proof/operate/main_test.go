@@ -14,25 +14,18 @@ import (
 
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/build"
+	"example.com/checkout/deploy/standin/need"
 )
 
-// Without this flag and e2e.Long a test that lacks a program is skipped, and nothing is built for minutes.
-var withCluster = flag.Bool("kubernetes", false, "test with a real API server and etcd; a missing one fails")
+// Without this flag and e2e.Long nothing is built for minutes.
+var withCluster = flag.Bool("kubernetes", false, "test with a real API server and etcd")
 
 func TestMain(m *testing.M) { e2e.MainWithoutShared(m) }
 
 // installed returns the path of a program of a Debian package.
 func installed(t *testing.T, name, debian string) string {
 	t.Helper()
-	path, err := exec.LookPath(name)
-	if err == nil {
-		return path
-	}
-	if *e2e.Long || *withCluster {
-		t.Fatalf("%s is missing: apt-get install %s", name, debian)
-	}
-	t.Skipf("%s is missing: apt-get install %s", name, debian)
-	return ""
+	return need.Program(t, "apt-get install "+debian, name)
 }
 
 // Programs of modules of their own.

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/standin/need"
 )
 
 var write = flag.Bool("compile", false, "write contracts.json and probe.hex anew")
@@ -17,6 +19,7 @@ var write = flag.Bool("compile", false, "write contracts.json and probe.hex anew
 // After a change of a source: go test ./deploy/standin/chains -run Compile -compile.
 func TestCompile_GivesTheCommittedCode(t *testing.T) {
 	t.Parallel()
+	need.Program(t, "apt-get install nodejs", "node")
 	probeFile := filepath.Join("..", "..", "..", "activities", "ethereum", "probe.hex")
 	got, err := Compile(t.Context())
 	skipWithout(t, err)

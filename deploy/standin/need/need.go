@@ -48,8 +48,8 @@ func Missing(t testing.TB, what, install string) {
 	t.Skipf("%s is missing: %s", what, install)
 }
 
-// Report writes one line with the commands that install what the tests missed; nothing when they missed nothing. go test
-// shows it with -v.
+// Report writes one line with the commands that install what the tests missed, or nothing. A TestMain calls it at the
+// end. go test shows the line with -v.
 func Report(out io.Writer) {
 	missing.Lock()
 	defer missing.Unlock()
