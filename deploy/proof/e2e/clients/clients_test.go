@@ -85,6 +85,7 @@ func copied(t *testing.T, from string) string {
 	entries, err := os.ReadDir(from)
 	require.NoError(t, err)
 	if _, err := os.Stat(filepath.Join(from, "package.json")); err == nil {
+		need.Program(t, "apt-get install npm", "npx")
 		packages := filepath.Join(from, "node_modules")
 		if _, err := os.Stat(packages); err != nil {
 			need.Missing(t, "a package of npm", "npm ci --ignore-scripts --prefix deploy/tools/clients/typescript")

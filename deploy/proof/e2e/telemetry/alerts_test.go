@@ -19,6 +19,7 @@ import (
 // operators get, but for their waits. deploy/proof/operate has a test of every rule with made-up series.
 func TestAlerts_FireUnderTheirFault(t *testing.T) {
 	t.Parallel()
+	e2e.OnlyLong(t)
 	stack := e2e.OwnStack(t, devstack.Options{Env: []string{
 		"CHECKOUT_BUILD_ID=one", "OTEL_METRICS_EXPORTER=prometheus", "CHECKOUT_RECONCILE_INTERVAL=2s",
 	}})
