@@ -57,7 +57,7 @@ func TestHistorySizes(t *testing.T) {
 	t.Parallel()
 	m := e2e.NewMerchant(t, e2e.Shared)
 	c := e2e.TemporalClient(t, e2e.Shared)
-	var sessions []int
+	var sessions, deliveries []int
 	for range 5 {
 		id := m.Create(e2e.Terms)
 		m.MustPay(id, e2e.CardSucceeds)
@@ -65,13 +65,15 @@ func TestHistorySizes(t *testing.T) {
 		require.Equal(t, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, session[len(session)-1].EventType)
 		sessions = append(sessions, len(session))
 		delivery := e2e.History(t, c, e2e.DeliveryOf(t, e2e.Shared, id, "checkout.completed"))
-		require.LessOrEqual(t, len(delivery), 6, "one workflow task, and a marker of the attempt")
+		deliveries = append(deliveries, len(delivery))
 	}
 	// The payout is in it: with a run of its own both had 35 to 38. When the first
 	// delivery ends while the session goes on, which the server decides, there are
 	// up to four more. What the workflow itself asks for shows in the smallest.
-	t.Logf("events: %v", sessions)
+	t.Logf("events: %v %v", sessions, deliveries)
 	require.LessOrEqual(t, slices.Min(sessions), 31)
+	// A busy computer needs a second workflow task when the local activity takes long.
+	require.LessOrEqual(t, slices.Min(deliveries), 6, "one workflow task, and a marker of the attempt")
 }
 
 func TestDecline_LeavesAnotherTry(t *testing.T) {
