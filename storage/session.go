@@ -138,33 +138,43 @@ const sessionColumns = `
 // mode.
 func (s *Store) Session(ctx context.Context, ref checkout.Ref) (checkout.Session, error) {
 	const own = `id = $1 AND merchant_id = $2 AND mode = $3`
-	alone := func(*pgx.Batch) {}
-	session, err := s.readSession(ctx, alone, own, ref.ID, ref.MerchantID, ref.Mode)
+	session, err := s.readSession(ctx, own, ref.ID, ref.MerchantID, ref.Mode)
 	if !errors.Is(err, checkout.ErrNotFound) {
 		return session, err
 	}
-	_, otherErr := s.readSession(ctx, alone, own, ref.ID, ref.MerchantID, ref.Mode.Other())
+	_, otherErr := s.readSession(ctx, own, ref.ID, ref.MerchantID, ref.Mode.Other())
 	if otherErr == nil {
 		return checkout.Session{}, checkout.ErrWrongMode
 	}
 	return checkout.Session{}, err
 }
 
-// CustomerSession returns the session of a hosted page, with its pictures, and the merchant's brand. One round trip is
-// enough for a session that was not tried and shows no picture.
+// CustomerSession returns the session of a hosted page, with its pictures, and the merchant's brand, in one
+// round trip.
 // The customer has no API key: the 128-bit id is enough to see the page. It returns
 // checkout.ErrNotFound.
 func (s *Store) CustomerSession(ctx context.Context, id string) (checkout.Session, account.Brand, error) {
-	var brand account.Brand
-	session, err := s.readSession(ctx, account.BrandOf(&brand, id), `id = $1`, id)
-	if err == nil {
-		session.Pictures, err = s.picturesOf(ctx, session)
-	}
+	var (
+		brand    account.Brand
+		pictures []checkout.Picture
+	)
+	session, err := s.readSessionAnd(ctx, func(batch *pgx.Batch) {
+		account.BrandOf(&brand, id)(batch)
+		picturesOf(&pictures, id)(batch)
+	}, `id = $1`, id)
+	session.Pictures = pictures
 	return session, brand, err
 }
 
-// readSession reads a session, its transactions and its payout. more adds queries to the first round trip.
+// readSession reads a session, its transactions and its payout in one round trip.
 func (s *Store) readSession(
+	ctx context.Context, where string, args ...any,
+) (checkout.Session, error) {
+	return s.readSessionAnd(ctx, func(*pgx.Batch) {}, where, args...)
+}
+
+// readSessionAnd is readSession with more queries in the same round trip.
+func (s *Store) readSessionAnd(
 	ctx context.Context, more func(*pgx.Batch), where string, args ...any,
 ) (checkout.Session, error) {
 	session, err := s.readSessionOnce(ctx, more, where, "", args...)
@@ -178,25 +188,44 @@ func (s *Store) readSession(
 
 func (s *Store) readSessionOnce(
 	ctx context.Context, more func(*pgx.Batch), where, lock string, args ...any,
-) (session checkout.Session, err error) {
-	var batch pgx.Batch
+) (checkout.Session, error) {
+	var (
+		session checkout.Session
+		batch   pgx.Batch
+	)
+
+	owned := `SELECT id FROM checkout_session WHERE ` + where
 	batch.Queue(`
 		SELECT `+sessionColumns+` FROM checkout_session WHERE `+where+lock,
 		args...).Query(func(rows pgx.Rows) (err error) {
 		session, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByNameLax[checkout.Session])
 		return err
 	})
+
+	batch.Queue(`SELECT `+transactionColumns+transactionJoin+`
+		WHERE t.session_id IN (`+owned+`) AND `+decided+`
+			ORDER BY t.attempt`, args...).Query(func(rows pgx.Rows) (err error) {
+		session.Transactions, err = pgx.CollectRows(rows,
+			pgx.RowToStructByNameLax[checkout.Transaction])
+		return err
+	})
+
+	batch.Queue(`
+		SELECT `+payoutColumns+payoutJoin+` WHERE p.session_id IN (`+owned+`)`,
+		args...).Query(func(rows pgx.Rows) (err error) {
+		session.Payout, err = pg.OptionalRow[checkout.Payout](rows)
+		return err
+	})
+
 	more(&batch)
-	err = s.pool.SendBatch(ctx, &batch).Close()
+	err := s.pool.SendBatch(ctx, &batch).Close()
 	if errors.Is(err, pgx.ErrNoRows) {
 		return checkout.Session{}, checkout.ErrNotFound
 	}
 	if err != nil {
 		return checkout.Session{}, fmt.Errorf("read session: %w", err)
 	}
-	one := []checkout.Session{session}
-	err = s.readPayments(ctx, one)
-	return one[0], err
+	return session, nil
 }
 
 // SessionFilter selects sessions. An empty field selects all.
@@ -293,19 +322,12 @@ func (s *Store) Sessions(
 	return sessions, s.readPayments(ctx, sessions)
 }
 
-// readPayments fills in the transactions and payouts of sessions, in one round trip. A session that was not tried has
-// none.
+// readPayments fills in the transactions and payouts of sessions, in one round trip.
 func (s *Store) readPayments(ctx context.Context, sessions []checkout.Session) error {
-	byID := map[string]*checkout.Session{}
+	ids, byID := make([]string, len(sessions)), map[string]*checkout.Session{}
 	for i := range sessions {
-		if sessions[i].Attempts > 0 {
-			byID[sessions[i].ID] = &sessions[i]
-		}
+		ids[i], byID[sessions[i].ID] = sessions[i].ID, &sessions[i]
 	}
-	if len(byID) == 0 {
-		return nil
-	}
-	ids := slices.Collect(maps.Keys(byID))
 
 	var batch pgx.Batch
 	batch.Queue(`SELECT `+transactionColumns+transactionJoin+`
