@@ -34,8 +34,8 @@ func TestStatements_OfAPaidSession(t *testing.T) {
 		{"a create with its row in the log of requests", 5, func() {
 			session = m.Must(http.StatusCreated, http.MethodPost, "/v1/checkout", e2e.Terms).Field("id").(string)
 		}},
-		{"the page of a new session", 3, func() { get(t, stack.PageURL()+"/"+session) }},
-		{"a payment with its payout, two deliveries and the page of the result", 38, func() {
+		{"the page of a new session", 6, func() { get(t, stack.PageURL()+"/"+session) }},
+		{"a payment with its payout, two deliveries and the page of the result", 42, func() {
 			m.MustPay(session, e2e.CardSucceeds)
 			events += 2
 			m.Arrivals(events, time.Minute)
