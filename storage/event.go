@@ -48,6 +48,18 @@ func publish(ctx context.Context, tx pgx.Tx, p publication) ([]webhook.Dispatch,
 		return nil, err
 	}
 
+	_, err = tx.Exec(ctx, `
+		INSERT INTO event (id, merchant_id, mode, type, subject_id, session_id, created_at, body,
+			generation)
+		VALUES (@id, @merchant, @mode, @type, @subject, nullif(@session, ''), @at, @body, @generation)`,
+		pgx.NamedArgs{
+			"id": id, "merchant": p.MerchantID, "mode": p.Mode, "type": p.Type, "subject": p.SubjectID,
+			"session": p.SessionID, "at": p.At, "body": body, "generation": max(1, p.Generation),
+		})
+	if err != nil {
+		return nil, err
+	}
+
 	// PostgreSQL takes one of these ids for each target. So no query is needed to count the targets
 	// first.
 	candidates := make([]string, webhook.MaxEndpoints)
@@ -57,27 +69,20 @@ func publish(ctx context.Context, tx pgx.Tx, p publication) ([]webhook.Dispatch,
 
 	slices.Sort(candidates)
 	rows, err := tx.Query(ctx, `
-		WITH event AS (
-			INSERT INTO event (id, merchant_id, mode, type, subject_id, session_id, created_at, body, generation)
-			VALUES (@id, @merchant, @mode, @type, @subject, nullif(@session, ''), @at, @body, @generation)
-		), target AS (
+		WITH target AS (
 			SELECT id, url, false AS session_url FROM webhook_endpoint
-			WHERE merchant_id = @merchant AND mode = @mode AND session_id IS NULL AND deleted_at IS NULL
-			  AND CASE WHEN @only::text IS NULL THEN events && ARRAY[@type::text, '*'] ELSE id = @only END
-			  AND @url::text IS NULL
+			WHERE merchant_id = $2 AND mode = $3 AND session_id IS NULL AND deleted_at IS NULL
+			  AND CASE WHEN $9::text IS NULL THEN events && ARRAY[$4::text, '*'] ELSE id = $9 END
+			  AND $7::text IS NULL
 			UNION ALL
-			SELECT @signer, @url, true WHERE @url IS NOT NULL
+			SELECT $8, $7, true WHERE $7 IS NOT NULL
 		)
 		INSERT INTO webhook_delivery (id, event_id, merchant_id, mode, endpoint_id, url,
 			session_url, status, next_attempt_at, created_at)
-		SELECT (@candidates::text[])[row_number() OVER (ORDER BY id)], @id, @merchant, @mode, id, url, session_url,
-			'pending', @at, @at FROM target
+		SELECT ($5::text[])[row_number() OVER (ORDER BY id)], $1, $2, $3, id, url, session_url,
+			'pending', $6, $6 FROM target
 		RETURNING id, `+laneEndpoint+`, url`,
-		pgx.NamedArgs{
-			"id": id, "merchant": p.MerchantID, "mode": p.Mode, "type": p.Type, "subject": p.SubjectID,
-			"session": p.SessionID, "at": p.At, "body": body, "generation": max(1, p.Generation),
-			"only": p.Only, "url": p.WebhookURL, "signer": p.SigningEndpoint, "candidates": candidates,
-		})
+		id, p.MerchantID, p.Mode, p.Type, candidates, p.At, p.WebhookURL, p.SigningEndpoint, p.Only)
 	if err != nil {
 		return nil, err
 	}
