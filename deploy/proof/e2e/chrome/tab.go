@@ -30,7 +30,16 @@ var Screenshots = flag.String("screenshots", "", "directory to write pictures of
 // BrowserTimeout is the longest wait for one step in a page, on a busy computer.
 const BrowserTimeout = 4 * time.Minute
 
-// StartBrowser starts one Chromium for all tests of t: the one that CHROME names, or an installed one.
+// The Chromium of this process, and how many tests use it.
+var running struct {
+	sync.Mutex
+	browser context.Context
+	stop    func()
+	tests   int
+}
+
+// StartBrowser returns the Chromium of this process: the one that CHROME names, or an installed one. The tests that run
+// share it. The first of them starts it, and it ends with the last.
 func StartBrowser(t *testing.T) context.Context {
 	t.Helper()
 	names := []string{"chromium", "chromium-browser", "google-chrome"}
@@ -38,16 +47,31 @@ func StartBrowser(t *testing.T) context.Context {
 		names = append([]string{named}, names...)
 	}
 	path := need.Program(t, "apt-get install chromium", names...)
+	running.Lock()
+	defer running.Unlock()
+	if running.tests == 0 {
+		running.browser, running.stop = start(path)
+	}
+	running.tests++
+	t.Cleanup(func() {
+		running.Lock()
+		defer running.Unlock()
+		if running.tests--; running.tests == 0 {
+			running.stop()
+		}
+	})
+	require.NoError(t, chromedp.Do(running.browser))
+	return running.browser
+}
+
+func start(path string) (browser context.Context, stop func()) {
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.WSURLReadTimeout(BrowserTimeout))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // Chromium's sandbox refuses to work for root
 	}
-	ctx, stop := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(stop)
-	ctx, stop = chromedp.NewContext(ctx)
-	t.Cleanup(stop)
-	require.NoError(t, chromedp.Do(ctx))
-	return ctx
+	process, end := chromedp.NewExecAllocator(context.Background(), options...)
+	browser, closeBrowser := chromedp.NewContext(process)
+	return browser, func() { closeBrowser(); end() }
 }
 
 // Tab is a tab that shares no cookie, cache or storage with another test. Errors and warnings in
