@@ -85,6 +85,26 @@ func TestLanguages_SayEveryFailure(t *testing.T) {
 	}
 }
 
+func TestLanguages_SayThatACardWasDeclined(t *testing.T) {
+	t.Parallel()
+	want := map[string]string{
+		"en": "Your card was declined. Try another card.",
+		"de": "Ihre Karte wurde abgelehnt. Versuchen Sie es mit einer anderen Karte.",
+		"fr": "Votre carte a été refusée. Essayez avec une autre carte.",
+		"es": "Su tarjeta ha sido rechazada. Pruebe con otra tarjeta.",
+		"pt": "O seu cartão foi recusado. Tente outro cartão.",
+		"it": "La carta è stata rifiutata. Provi con un’altra carta.",
+		"nl": "Uw kaart is geweigerd. Probeer een andere kaart.",
+		"pl": "Karta została odrzucona. Użyj innej karty.",
+		"sv": "Ditt kort nekades. Försök med ett annat kort.",
+		"ja": "カードが承認されませんでした。別のカードをお試しください。",
+	}
+	require.Len(t, want, len(languages))
+	for _, l := range languages {
+		require.Equal(t, want[l.tag], l.Texts.failure(checkout.FailureCardDeclined))
+	}
+}
+
 // The amounts are those of Intl.NumberFormat in Node 20 (CLDR 45).
 func TestAmount_IsWrittenAsTheLanguageDoes(t *testing.T) {
 	t.Parallel()

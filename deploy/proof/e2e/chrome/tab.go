@@ -265,6 +265,15 @@ func (b *Tab) Inspect(name string) {
 	})
 }
 
+// Glance is Inspect in one look: a narrow phone, where long words stick out first.
+func (b *Tab) Glance(name string) {
+	b.T.Helper()
+	b.Do(sizes[0].emulate())
+	b.RequireFits(name, true)
+	b.Axe(name)
+	b.Do(chromedp.EmulateReset())
+}
+
 // Shoot keeps a picture of each look without checks.
 func (b *Tab) Shoot(name string) {
 	b.T.Helper()

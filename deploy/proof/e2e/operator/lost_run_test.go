@@ -25,9 +25,7 @@ func TestLostRun_IsStartedByTheNextMessage(t *testing.T) {
 	m, c := e2e.NewMerchant(t, stack), e2e.TemporalClient(t, stack)
 	paid, expired, advanced, ended := m.Create(e2e.Terms), m.Create(e2e.Terms), m.Create(e2e.Terms), m.Create(e2e.Terms)
 	m.Must(http.StatusOK, http.MethodPost, "/v1/checkout/"+ended+"/expire", "")
-	for _, id := range []string{paid, expired, advanced, ended} {
-		forget(t, stack, c, id)
-	}
+	forget(t, stack, c, paid, expired, advanced, ended)
 
 	m.MustPay(paid, e2e.CardSucceeds)
 	m.AwaitStatus(paid, checkout.StatusCompleted, 10*time.Second)
@@ -41,16 +39,20 @@ func TestLostRun_IsStartedByTheNextMessage(t *testing.T) {
 	require.Error(t, err, "a session that has ended needs no run")
 }
 
-// forget deletes a run and its history.
-func forget(t *testing.T, stack *devstack.Stack, c client.Client, id string) {
+// forget deletes runs and their histories. Temporal does so after some seconds.
+func forget(t *testing.T, stack *devstack.Stack, c client.Client, ids ...string) {
 	t.Helper()
-	_, err := c.WorkflowService().DeleteWorkflowExecution(t.Context(), &workflowservice.DeleteWorkflowExecutionRequest{
-		Namespace: stack.Temporal.Namespace(), WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: id},
-	})
-	require.NoError(t, err)
-	e2e.Await(t, "Temporal has forgotten "+id, 30*time.Second, func() bool {
-		_, err := c.DescribeWorkflow(t.Context(), id, "")
-		var notFound *serviceerror.NotFound
-		return errors.As(err, &notFound)
-	})
+	for _, id := range ids {
+		_, err := c.WorkflowService().DeleteWorkflowExecution(t.Context(), &workflowservice.DeleteWorkflowExecutionRequest{
+			Namespace: stack.Temporal.Namespace(), WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: id},
+		})
+		require.NoError(t, err)
+	}
+	for _, id := range ids {
+		e2e.Await(t, "Temporal has forgotten "+id, 30*time.Second, func() bool {
+			_, err := c.DescribeWorkflow(t.Context(), id, "")
+			var notFound *serviceerror.NotFound
+			return errors.As(err, &notFound)
+		})
+	}
 }

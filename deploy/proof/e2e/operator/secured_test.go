@@ -25,15 +25,17 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// soonOver is the time that the first client certificate is valid.
-const soonOver = 2 * time.Minute
+// soonOver is the time that the second client certificate is valid.
+const soonOver = 30 * time.Second
+
+// connectionAge is how long a connection to Temporal lives.
+const connectionAge = 5 * time.Second
 
 // TestSecuredTemporal runs the service on a Temporal that asks for a client certificate and a token. Then
-// the certificate is replaced and the old one expires, and no request fails.
+// the certificate is replaced by one that soon expires, and that by a third, and no request fails.
 func TestSecuredTemporal(t *testing.T) {
 	t.Parallel()
 	s := newSecurity(t)
-	expires := time.Now().Add(soonOver)
 	stack := e2e.OwnStack(t, devstack.Options{
 		Namespace: "prod.a1b2c", Security: &s.TemporalSecurity, Env: []string{"CHECKOUT_RECONCILE_INTERVAL=5s"},
 	})
@@ -53,10 +55,13 @@ func TestSecuredTemporal(t *testing.T) {
 	require.NoError(t, err)
 	m.Arrivals(3, 20*time.Second)
 
-	s.renew(t)
-	// Every request until well after the old certificate has expired. A connection lives 5 s.
+	expires := time.Now().Add(soonOver)
+	s.renew(t, soonOver)
+	time.Sleep(2 * connectionAge) // every connection has the second certificate
+	m.MustPay(m.Create(e2e.Terms), e2e.CardSucceeds)
+	s.renew(t, time.Hour)
 	made := 0
-	for end := expires.Add(20 * time.Second); time.Now().Before(end); made++ {
+	for end := expires.Add(2 * connectionAge); time.Now().Before(end); made++ {
 		m.MustPay(m.Create(e2e.Terms), e2e.CardSucceeds)
 		time.Sleep(200 * time.Millisecond)
 	}
@@ -111,11 +116,11 @@ func newSecurity(t *testing.T) *security {
 	t.Helper()
 	s := &security{authority: authority.New(t), current: filepath.Join(t.TempDir(), "current")}
 	server := s.authority.Issue(t, "127.0.0.1", time.Hour)
-	require.NoError(t, os.Symlink(s.authority.Issue(t, "checkout", soonOver), s.current))
+	require.NoError(t, os.Symlink(s.authority.Issue(t, "checkout", time.Hour), s.current))
 	token, keys := newToken(t)
 	s.TemporalSecurity = devstack.TemporalSecurity{
 		CA: s.authority.File, Certificate: filepath.Join(server, authority.CertificateFile),
-		Key: filepath.Join(server, authority.KeyFile), TokenKeys: keys, ConnectionAge: 5 * time.Second,
+		Key: filepath.Join(server, authority.KeyFile), TokenKeys: keys, ConnectionAge: connectionAge,
 		Client: []string{
 			"TEMPORAL_TLS_SERVER_CA_CERT_PATH=" + s.authority.File,
 			"TEMPORAL_TLS_CLIENT_CERT_PATH=" + filepath.Join(s.current, authority.CertificateFile),
@@ -127,10 +132,10 @@ func newSecurity(t *testing.T) *security {
 }
 
 // renew replaces the client's certificate and key at once, as Kubernetes does: by another link.
-func (s *security) renew(t *testing.T) {
+func (s *security) renew(t *testing.T, validFor time.Duration) {
 	t.Helper()
 	next := s.current + ".next"
-	require.NoError(t, os.Symlink(s.authority.Issue(t, "checkout", time.Hour), next))
+	require.NoError(t, os.Symlink(s.authority.Issue(t, "checkout", validFor), next))
 	require.NoError(t, os.Rename(next, s.current))
 }
 
