@@ -25,7 +25,9 @@ func TestLostRun_IsStartedByTheNextMessage(t *testing.T) {
 	m, c := e2e.NewMerchant(t, stack), e2e.TemporalClient(t, stack)
 	paid, expired, advanced, ended := m.Create(e2e.Terms), m.Create(e2e.Terms), m.Create(e2e.Terms), m.Create(e2e.Terms)
 	m.Must(http.StatusOK, http.MethodPost, "/v1/checkout/"+ended+"/expire", "")
-	forget(t, stack, c, paid, expired, advanced, ended)
+	for _, id := range []string{paid, expired, advanced, ended} {
+		forget(t, stack, c, id)
+	}
 
 	m.MustPay(paid, e2e.CardSucceeds)
 	m.AwaitStatus(paid, checkout.StatusCompleted, 10*time.Second)
@@ -39,20 +41,16 @@ func TestLostRun_IsStartedByTheNextMessage(t *testing.T) {
 	require.Error(t, err, "a session that has ended needs no run")
 }
 
-// forget deletes runs and their histories. Temporal does so after some seconds.
-func forget(t *testing.T, stack *devstack.Stack, c client.Client, ids ...string) {
+// forget deletes a run and its history.
+func forget(t *testing.T, stack *devstack.Stack, c client.Client, id string) {
 	t.Helper()
-	for _, id := range ids {
-		_, err := c.WorkflowService().DeleteWorkflowExecution(t.Context(), &workflowservice.DeleteWorkflowExecutionRequest{
-			Namespace: stack.Temporal.Namespace(), WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: id},
-		})
-		require.NoError(t, err)
-	}
-	for _, id := range ids {
-		e2e.Await(t, "Temporal has forgotten "+id, 30*time.Second, func() bool {
-			_, err := c.DescribeWorkflow(t.Context(), id, "")
-			var notFound *serviceerror.NotFound
-			return errors.As(err, &notFound)
-		})
-	}
+	_, err := c.WorkflowService().DeleteWorkflowExecution(t.Context(), &workflowservice.DeleteWorkflowExecutionRequest{
+		Namespace: stack.Temporal.Namespace(), WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: id},
+	})
+	require.NoError(t, err)
+	e2e.Await(t, "Temporal has forgotten "+id, 30*time.Second, func() bool {
+		_, err := c.DescribeWorkflow(t.Context(), id, "")
+		var notFound *serviceerror.NotFound
+		return errors.As(err, &notFound)
+	})
 }
