@@ -50,7 +50,7 @@ func environment() []string {
 
 // create makes the cluster, unless it exists, and returns its password. It starts again when an
 // earlier process was killed halfway.
-func (c cluster) create(ctx context.Context, throwaway bool) (password string, err error) {
+func (c cluster) create(ctx context.Context, o Options) (password string, err error) {
 	_, err = os.Stat(c.data())
 	if err == nil {
 		stored, err := os.ReadFile(c.password())
@@ -63,42 +63,54 @@ func (c cluster) create(ctx context.Context, throwaway bool) (password string, e
 		return "", err
 	}
 
-	password = rand.Text()
-	if err := os.WriteFile(c.password(), []byte(password+"\n"), 0o600); err != nil {
-		return "", err
-	}
-
 	// The cluster gets its name only when it is complete.
 	unfinished := c.data() + ".new"
 	if err := os.RemoveAll(unfinished); err != nil {
 		return "", err
 	}
-
+	password = rand.Text()
+	if o.Template != nil {
+		if password, err = o.Template.copyTo(ctx, unfinished, c.binDir); err != nil {
+			return "", err
+		}
+	}
+	if err := os.WriteFile(c.password(), []byte(password+"\n"), 0o600); err != nil {
+		return "", err
+	}
 	if err := c.account.own(c.dir); err != nil {
 		return "", err
 	}
-
-	args := []string{
-		"--pgdata=" + unfinished, "--username=" + superuser, "--pwfile=" + c.password(), "--auth=scram-sha-256",
-		// Locale C sorts by bytes, so the order is the same on every computer.
-		"--encoding=UTF8", "--no-locale", "--no-instructions",
+	if err := c.initialize(ctx, unfinished, o); err != nil {
+		return "", err
 	}
+	return password, os.Rename(unfinished, c.data())
+}
 
-	if throwaway {
-		args = append(args, "--no-sync")
+// initialize runs initdb. A copy of a template only needs its files on the disk.
+func (c cluster) initialize(ctx context.Context, data string, o Options) error {
+	args := []string{"--pgdata=" + data}
+	switch {
+	case o.Template != nil && o.Throwaway:
+		return nil
+	case o.Template != nil:
+		args = append(args, "--sync-only")
+	default:
+		args = append(args,
+			"--username="+superuser, "--pwfile="+c.password(), "--auth=scram-sha-256",
+			// Locale C sorts by bytes, so the order is the same on every computer.
+			"--encoding=UTF8", "--no-locale", "--no-instructions",
+		)
+		if o.Throwaway {
+			args = append(args, "--no-sync")
+		}
 	}
-
 	initdb := c.command("initdb", args...)
 	var out strings.Builder
 	initdb.Stdout, initdb.Stderr = &out, &out
 	if err := runTied(ctx, initdb); err != nil {
-		return "", fmt.Errorf("initdb: %w: %s", err, strings.TrimSpace(out.String()))
+		return fmt.Errorf("initdb: %w: %s", err, strings.TrimSpace(out.String()))
 	}
-
-	if err := os.Rename(unfinished, c.data()); err != nil {
-		return "", err
-	}
-	return password, nil
+	return nil
 }
 
 // settings returns the server's command line.

@@ -3,7 +3,7 @@
 // It serves two needs: a throwaway server per test process ([ForTest]), and the durable server of the development
 // stack ([Start] with a directory). Neither touches a PostgreSQL that is already running. The server listens on
 // 127.0.0.1 only, asks for a random password (SCRAM), opens no unix socket, and ends when the process that started it
-// ends, in whatever way that happens.
+// ends, in whatever way that happens. Copies of a [Template] have the template's password.
 //
 // Layout of a server's directory:
 //

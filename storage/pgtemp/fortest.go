@@ -79,7 +79,7 @@ var testHost = sync.OnceValues(func() (*host, error) {
 		}
 		return h, h.adopt(ctx, address)
 	}
-	server, err := Start(ctx, Options{Throwaway: true})
+	server, err := Start(ctx, Options{Throwaway: true, Template: &Template{Name: "empty"}})
 	if err != nil {
 		return nil, err
 	}

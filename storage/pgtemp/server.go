@@ -40,6 +40,7 @@ type Options struct {
 	BinDir    string    // directory of postgres and initdb; empty asks FindBinaries
 	Log       io.Writer // also gets the server's log lines; may be nil
 	Throwaway bool      // fast and not crash-safe; Stop removes the directory
+	Template  *Template // what a new cluster begins with; nil: an empty cluster of initdb
 }
 
 // A Server is a running PostgreSQL. Its methods may be called from several goroutines.
@@ -113,7 +114,7 @@ func prepare(ctx context.Context, o Options) (_ *Server, err error) {
 		throwaway: o.Throwaway,
 		lock:      lock,
 	}
-	if s.password, err = s.cluster.create(ctx, o.Throwaway); err == nil {
+	if s.password, err = s.cluster.create(ctx, o); err == nil {
 		err = s.cluster.awaitFormer(ctx)
 	}
 	if err != nil {

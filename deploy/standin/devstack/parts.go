@@ -2,6 +2,7 @@ package devstack
 
 import (
 	"context"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,14 +29,42 @@ func (s *Stack) StartPostgres(ctx context.Context) error {
 	if s.Postgres != nil {
 		s.Postgres.Kill() // a server that ended by itself still holds the directory
 	}
+	template, err := s.cluster()
+	if err != nil {
+		return err
+	}
 	started, err := pgtemp.Start(ctx, pgtemp.Options{
-		Dir: filepath.Join(s.options.Dir, "postgres"), Port: s.options.Ports.Postgres, BinDir: binDir,
+		Dir: filepath.Join(s.options.Dir, "postgres"), Port: s.options.Ports.Postgres, BinDir: binDir, Template: template,
 	})
 	if err != nil {
 		return err // keep the ended server: Supervise sees it and tries again
 	}
 	s.Postgres = started
 	return nil
+}
+
+// cluster returns the template of a stack's PostgreSQL: with the tables of Temporal and of the service.
+func (s *Stack) cluster() (*pgtemp.Template, error) {
+	digest, err := storage.SchemaDigest()
+	if err != nil {
+		return nil, err
+	}
+	return &pgtemp.Template{
+		Name: "stack " + s.temporalProgram + " " + digest,
+		Fill: func(ctx context.Context, server *pgtemp.Server) error {
+			admin, err := url.Parse(server.URL("postgres"))
+			if err != nil {
+				return err
+			}
+			if err := ensureSchema(ctx, s.temporalProgram, admin); err != nil {
+				return err
+			}
+			if err := server.CreateDatabase(ctx, database, ""); err != nil {
+				return err
+			}
+			return storage.Migrate(ctx, server.URL(database))
+		},
+	}, nil
 }
 
 // StartTemporal starts Temporal after its databases were removed. It makes them again. After a Kill,
