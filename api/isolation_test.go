@@ -139,6 +139,7 @@ func newIsolation(t *testing.T) *isolation {
 			m.owners = append(m.owners, m.newOwner(merchant, mode, fmt.Sprintf("%s-%c", mode, 'a'+i)))
 		}
 	}
+	m.awaitFeed()
 	note := func() error { m.asked++; return nil }
 	m.temporal.start = func(client.StartWorkflowOptions) error { return note() }
 	m.temporal.update = func(client.UpdateWorkflowOptions) error { return note() }
@@ -146,6 +147,17 @@ func newIsolation(t *testing.T) *isolation {
 	m.temporal.cancel = func(string) error { return note() }
 	m.temporal.trigger = note
 	return m
+}
+
+// awaitFeed waits until every owner's list has its event: the feed withholds events while older transactions are open,
+// also those of other tests.
+func (m *isolation) awaitFeed() {
+	m.t.Helper()
+	for _, o := range m.owners {
+		require.Eventually(m.t, func() bool {
+			return slices.Equal(m.do("GET", "/v1/events", o.key(), "").ids(), []string{o.things["evt"]})
+		}, 20*time.Second, 10*time.Millisecond, "the event of %s", o)
+	}
 }
 
 // newOwner makes one thing of each kind. name is part of their texts, so that owners differ.

@@ -26,9 +26,19 @@ var corpusClient = http.Client{
 	Transport:     &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 4},
 }
 
-// send makes the request of a case over a connection of its own kind: net/http's,
-// or a bare one when the case has a Head.
-func (w *corpusWorld) send(t *testing.T, c corpusCase) e2e.Answer {
+// send makes the request of a case. A 503 is no verdict on it: a busy computer may answer so to any request, and the
+// reference tells merchants to repeat it.
+func (w *corpusWorld) send(t *testing.T, c corpusCase) (got e2e.Answer) {
+	t.Helper()
+	e2e.Await(t, c.Name+" is answered", time.Minute, func() bool {
+		got = w.sendOnce(t, c)
+		return got.Status != http.StatusServiceUnavailable || c.Status == http.StatusServiceUnavailable
+	})
+	return got
+}
+
+// sendOnce makes the request over a connection of its own kind: net/http's, or a bare one when the case has a Head.
+func (w *corpusWorld) sendOnce(t *testing.T, c corpusCase) e2e.Answer {
 	t.Helper()
 	values := map[string]string{"t": strconv.FormatInt(time.Now().Unix()+int64(c.At), 10)}
 	if c.Value != nil {
