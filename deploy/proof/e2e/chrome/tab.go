@@ -70,8 +70,13 @@ func start(path string) (browser context.Context, stop func()) {
 		options = append(options, chromedp.NoSandbox) // Chromium's sandbox refuses to work for root
 	}
 	process, end := chromedp.NewExecAllocator(context.Background(), options...)
-	browser, closeBrowser := chromedp.NewContext(process)
-	return browser, func() { closeBrowser(); end() }
+	browser, _ = chromedp.NewContext(process) // end closes it too
+	return browser, func() {
+		ctx, cancel := context.WithTimeout(browser, 10*time.Second)
+		defer cancel()
+		_ = chromedp.Cancel(ctx) // a Chromium that is asked to end removes its temporary files; end kills another one
+		end()
+	}
 }
 
 // Tab is a tab that shares no cookie, cache or storage with another test. Errors and warnings in

@@ -2,9 +2,16 @@
 package history
 
 import (
+	"flag"
 	"testing"
 
 	"example.com/checkout/deploy/proof/e2e"
 )
 
-func TestMain(m *testing.M) { e2e.Main(m) }
+// TestMain starts the shared stack only for the recording: the other test has another stack.
+func TestMain(m *testing.M) {
+	if flag.Parse(); *e2e.RecordHistories == "" {
+		e2e.MainWithoutShared(m)
+	}
+	e2e.Main(m)
+}
