@@ -38,6 +38,8 @@ import (
 	"example.com/checkout/workflows/runs"
 )
 
+func TestMain(m *testing.M) { e2e.MainWithoutShared(m) }
+
 const (
 	cardPaid     = "4242424242424242"
 	cardDeclined = "4000000000000002"

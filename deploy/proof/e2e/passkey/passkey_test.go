@@ -21,12 +21,15 @@ import (
 
 	"example.com/checkout/api/dashboard"
 	"example.com/checkout/api/dashboard/login"
+	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/proof/e2e/chrome"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 )
+
+func TestMain(m *testing.M) { e2e.MainWithoutShared(m) }
 
 const password = "correct horse battery"
 
