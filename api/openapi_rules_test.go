@@ -23,6 +23,17 @@ func (n node) member(name string) node {
 	return node{}
 }
 
+// keys returns the names in a mapping.
+func (n node) keys() []string {
+	var all []string
+	if n.Node != nil {
+		for i := 0; i < len(n.Content); i += 2 {
+			all = append(all, n.Content[i].Value)
+		}
+	}
+	return all
+}
+
 // text returns the value of a scalar member, "" when there is none.
 func (n node) text(name string) string {
 	if m := n.member(name); m.Node != nil {
@@ -109,6 +120,19 @@ var generatorRules = []func(node) string{
 	func(n node) string {
 		if schema := n.member("application/json").member("schema"); schema.Node != nil && schema.text("$ref") == "" {
 			return "a body whose schema has no name in components" // each generator makes up its own name
+		}
+		return ""
+	},
+	func(n node) string {
+		answers := n.member("responses")
+		for _, status := range answers.keys() {
+			switch {
+			case status == "2XX": // what a webhook's receiver answers has no body
+			case strings.HasPrefix(status, "2") && answers.member(status).member("$ref").Node != nil:
+				return "a success that is a reference" // swagger-typescript-api does not read its body
+			case strings.HasSuffix(status, "XX"):
+				return "a range of statuses" // orval's fetch client does not compile
+			}
 		}
 		return ""
 	},

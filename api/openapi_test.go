@@ -1,11 +1,16 @@
 package api
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"flag"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -138,7 +143,9 @@ func TestOpenAPI_EverySuccessHasAnExample(t *testing.T) {
 	t.Parallel()
 	for _, o := range openAPI().Operations() {
 		for _, status := range openAPI().Statuses(o) {
-			if !slices.Contains([]string{"/docs", "/docs/reference", "/v1/openapi.yaml"}, o.Path) {
+			pages := []string{"/docs", "/docs/reference", "/v1/openapi.yaml"}
+			notHTTP := status == 400 && slices.Contains([]string{"/healthz", "/readyz"}, o.Path) // a line of text
+			if !notHTTP && !slices.Contains(pages, o.Path) {
 				require.NotZero(t, openAPI().ExamplesOf(o, status), "%s %d", o, status)
 			}
 		}
@@ -262,6 +269,30 @@ func TestOpenAPI_RefusalsOfEveryOperation(t *testing.T) {
 		}
 	}
 	require.Greater(t, checked, 200)
+}
+
+// TestOpenAPI_WhatIsNotHTTPIsRefused: net/http refuses it before a handler sees it.
+func TestOpenAPI_WhatIsNotHTTPIsRefused(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(newFront(t).handler)
+	defer server.Close()
+	for _, path := range []string{"/v1/openapi.yaml", "/docs", "/docs/reference", "/healthz", "/readyz"} {
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		require.NoError(t, err)
+		_, err = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: api\r\nno header\r\n\r\n", path)
+		require.NoError(t, err)
+
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		require.NoError(t, err)
+		body, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		require.NoError(t, conn.Close())
+
+		require.Equal(t, 400, res.StatusCode)
+		checkAnswer(t, conformance.Exchange{
+			Method: "GET", URL: &url.URL{Path: path}, Status: res.StatusCode, Header: res.Header, Body: body,
+		})
+	}
 }
 
 // TestOpenAPI_IdempotencyConflictsOfEveryPOST causes the conflicts that the document promises.

@@ -74,42 +74,6 @@ func (e CheckoutFailedType) Valid() bool {
 	}
 }
 
-// Defines values for ChecksPostgresql.
-const (
-	ChecksPostgresqlDown ChecksPostgresql = "down"
-	ChecksPostgresqlOk   ChecksPostgresql = "ok"
-)
-
-// Valid indicates whether the value is a known member of the ChecksPostgresql enum.
-func (e ChecksPostgresql) Valid() bool {
-	switch e {
-	case ChecksPostgresqlDown:
-		return true
-	case ChecksPostgresqlOk:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ChecksTemporal.
-const (
-	ChecksTemporalDown ChecksTemporal = "down"
-	ChecksTemporalOk   ChecksTemporal = "ok"
-)
-
-// Valid indicates whether the value is a known member of the ChecksTemporal enum.
-func (e ChecksTemporal) Valid() bool {
-	switch e {
-	case ChecksTemporalDown:
-		return true
-	case ChecksTemporalOk:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for ComputedVerificationProblem.
 const (
 	ComputedVerificationProblemBase64                  ComputedVerificationProblem = "base64"
@@ -359,21 +323,6 @@ func (e ForbiddenError) Valid() bool {
 	}
 }
 
-// Defines values for HealthStatus.
-const (
-	HealthStatusOk HealthStatus = "ok"
-)
-
-// Valid indicates whether the value is a known member of the HealthStatus enum.
-func (e HealthStatus) Valid() bool {
-	switch e {
-	case HealthStatusOk:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for IdempotencyConflictError.
 const (
 	IdempotencyConflictErrorIdempotencyConflict IdempotencyConflictError = "idempotency_conflict"
@@ -578,21 +527,6 @@ const (
 func (e NotFoundError) Valid() bool {
 	switch e {
 	case NotFoundErrorNotFound:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for NotReadyError.
-const (
-	NotReadyErrorUnavailable NotReadyError = "unavailable"
-)
-
-// Valid indicates whether the value is a known member of the NotReadyError enum.
-func (e NotReadyError) Valid() bool {
-	switch e {
-	case NotReadyErrorUnavailable:
 		return true
 	default:
 		return false
@@ -842,21 +776,6 @@ const (
 func (e RateLimitedError) Valid() bool {
 	switch e {
 	case RateLimitedErrorRateLimited:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ReadinessStatus.
-const (
-	ReadinessStatusOk ReadinessStatus = "ok"
-)
-
-// Valid indicates whether the value is a known member of the ReadinessStatus enum.
-func (e ReadinessStatus) Valid() bool {
-	switch e {
-	case ReadinessStatusOk:
 		return true
 	default:
 		return false
@@ -1338,18 +1257,6 @@ type CheckoutFailed struct {
 // CheckoutFailedType defines model for CheckoutFailed.Type.
 type CheckoutFailedType string
 
-// Checks defines model for Checks.
-type Checks struct {
-	Postgresql ChecksPostgresql `json:"postgresql"`
-	Temporal   ChecksTemporal   `json:"temporal"`
-}
-
-// ChecksPostgresql defines model for Checks.Postgresql.
-type ChecksPostgresql string
-
-// ChecksTemporal defines model for Checks.Temporal.
-type ChecksTemporal string
-
 // ComputedVerification What is wrong with what your own code computed.
 type ComputedVerification struct {
 	// Message Words for people.
@@ -1728,14 +1635,6 @@ type Forbidden struct {
 // ForbiddenError defines model for Forbidden.Error.
 type ForbiddenError string
 
-// Health defines model for Health.
-type Health struct {
-	Status HealthStatus `json:"status"`
-}
-
-// HealthStatus defines model for Health.Status.
-type HealthStatus string
-
 // IdempotencyConflict defines model for IdempotencyConflict.
 type IdempotencyConflict struct {
 	Error IdempotencyConflictError `json:"error"`
@@ -1953,21 +1852,6 @@ type NotFound struct {
 
 // NotFoundError defines model for NotFound.Error.
 type NotFoundError string
-
-// NotReady defines model for NotReady.
-type NotReady struct {
-	Checks Checks        `json:"checks"`
-	Error  NotReadyError `json:"error"`
-
-	// Message Words for people, which may change.
-	Message string `json:"message"`
-
-	// RequestId Examples: req_06gt1bnbpcf2f2kacfp29vf6mg
-	RequestId RequestId `json:"request_id"`
-}
-
-// NotReadyError defines model for NotReady.Error.
-type NotReadyError string
 
 // OptionalDecimal A decimal number as text, or null.
 //
@@ -2353,15 +2237,6 @@ type RateLimited struct {
 
 // RateLimitedError defines model for RateLimited.Error.
 type RateLimitedError string
-
-// Readiness defines model for Readiness.
-type Readiness struct {
-	Checks Checks          `json:"checks"`
-	Status ReadinessStatus `json:"status"`
-}
-
-// ReadinessStatus defines model for Readiness.Status.
-type ReadinessStatus string
 
 // Replay A bulk replay.
 type Replay struct {
@@ -3042,50 +2917,17 @@ type SessionFilter = SessionId
 // Since defines model for Since.
 type Since = time.Time
 
-// Traceparent defines model for Traceparent.
-type Traceparent = string
-
 // Until defines model for Until.
 type Until = time.Time
 
-// UserAgent defines model for User-Agent.
-type UserAgent = string
-
 // WebhookFilter Examples: wh_06gnk819br7xdwmx1pmsaft8y4
 type WebhookFilter = WebhookId
-
-// XServiceAttempt defines model for X-Service-Attempt.
-type XServiceAttempt = int
-
-// XServiceDeliveryId Examples: whd_06gt1bz8sxjrs5f61bts7f84sw
-type XServiceDeliveryId = DeliveryId
-
-// XServiceEventId Examples: evt_06gt1bz8sw8y4trdajdpy0v7b8
-type XServiceEventId = EventId
-
-// XServiceEventType defines model for X-Service-Event-Type.
-type XServiceEventType = EventName
-
-// XServiceSignature defines model for X-Service-Signature.
-type XServiceSignature = string
-
-// DeliveryAccepted One event on its way to one address, with its attempts.
-type DeliveryAccepted = DeliveryWithAttempts
-
-// DeliveryChanged One event on its way to one address, with its attempts.
-type DeliveryChanged = DeliveryWithAttempts
 
 // DeliveryEnded defines model for DeliveryEnded.
 type DeliveryEnded = DeliveryConflict
 
 // ReplayConflict defines model for ReplayConflict.
 type ReplayConflict = BulkReplayConflict
-
-// SessionChanged A checkout session.
-type SessionChanged = Session
-
-// WebhookChanged A webhook.
-type WebhookChanged = Webhook
 
 // ListSessionsParams defines parameters for ListSessions.
 type ListSessionsParams struct {
@@ -3356,125 +3198,125 @@ type SendTestEventParams struct {
 type OnCheckoutCompletedParams struct {
 	// XServiceSignature `t`, Unix seconds of this attempt, and `v1`, the lower-case hex of HMAC-SHA256 of `<t>.<raw body>` keyed with the secret.
 	// There are two `v1` until a rotated secret expires.
-	XServiceSignature XServiceSignature `json:"X-Service-Signature"`
+	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceEventId The `id` of the event. Drop an event that you have seen.
-	XServiceEventId XServiceEventId `json:"X-Service-Event-Id"`
+	XServiceEventId EventId `json:"X-Service-Event-Id"`
 
 	// XServiceEventType The `type` of the event.
-	XServiceEventType XServiceEventType `json:"X-Service-Event-Type"`
+	XServiceEventType EventName `json:"X-Service-Event-Type"`
 
 	// XServiceDeliveryId The delivery. There is none when `checkout listen` forwards the event.
-	XServiceDeliveryId *XServiceDeliveryId `json:"X-Service-Delivery-Id,omitempty"`
+	XServiceDeliveryId *DeliveryId `json:"X-Service-Delivery-Id,omitempty"`
 
 	// XServiceAttempt Which attempt this is, from 1; a replay begins at 1 again.
-	XServiceAttempt XServiceAttempt `json:"X-Service-Attempt"`
+	XServiceAttempt int `json:"X-Service-Attempt"`
 
 	// UserAgent Who sends it.
-	UserAgent UserAgent `json:"User-Agent"`
+	UserAgent string `json:"User-Agent"`
 
 	// Traceparent W3C trace context.
-	Traceparent *Traceparent `json:"traceparent,omitempty"`
+	Traceparent *string `json:"traceparent,omitempty"`
 }
 
 // OnCheckoutFailedParams defines parameters for OnCheckoutFailed.
 type OnCheckoutFailedParams struct {
 	// XServiceSignature `t`, Unix seconds of this attempt, and `v1`, the lower-case hex of HMAC-SHA256 of `<t>.<raw body>` keyed with the secret.
 	// There are two `v1` until a rotated secret expires.
-	XServiceSignature XServiceSignature `json:"X-Service-Signature"`
+	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceEventId The `id` of the event. Drop an event that you have seen.
-	XServiceEventId XServiceEventId `json:"X-Service-Event-Id"`
+	XServiceEventId EventId `json:"X-Service-Event-Id"`
 
 	// XServiceEventType The `type` of the event.
-	XServiceEventType XServiceEventType `json:"X-Service-Event-Type"`
+	XServiceEventType EventName `json:"X-Service-Event-Type"`
 
 	// XServiceDeliveryId The delivery. There is none when `checkout listen` forwards the event.
-	XServiceDeliveryId *XServiceDeliveryId `json:"X-Service-Delivery-Id,omitempty"`
+	XServiceDeliveryId *DeliveryId `json:"X-Service-Delivery-Id,omitempty"`
 
 	// XServiceAttempt Which attempt this is, from 1; a replay begins at 1 again.
-	XServiceAttempt XServiceAttempt `json:"X-Service-Attempt"`
+	XServiceAttempt int `json:"X-Service-Attempt"`
 
 	// UserAgent Who sends it.
-	UserAgent UserAgent `json:"User-Agent"`
+	UserAgent string `json:"User-Agent"`
 
 	// Traceparent W3C trace context.
-	Traceparent *Traceparent `json:"traceparent,omitempty"`
+	Traceparent *string `json:"traceparent,omitempty"`
 }
 
 // OnMerchantUpdatedParams defines parameters for OnMerchantUpdated.
 type OnMerchantUpdatedParams struct {
 	// XServiceSignature `t`, Unix seconds of this attempt, and `v1`, the lower-case hex of HMAC-SHA256 of `<t>.<raw body>` keyed with the secret.
 	// There are two `v1` until a rotated secret expires.
-	XServiceSignature XServiceSignature `json:"X-Service-Signature"`
+	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceEventId The `id` of the event. Drop an event that you have seen.
-	XServiceEventId XServiceEventId `json:"X-Service-Event-Id"`
+	XServiceEventId EventId `json:"X-Service-Event-Id"`
 
 	// XServiceEventType The `type` of the event.
-	XServiceEventType XServiceEventType `json:"X-Service-Event-Type"`
+	XServiceEventType EventName `json:"X-Service-Event-Type"`
 
 	// XServiceDeliveryId The delivery. There is none when `checkout listen` forwards the event.
-	XServiceDeliveryId *XServiceDeliveryId `json:"X-Service-Delivery-Id,omitempty"`
+	XServiceDeliveryId *DeliveryId `json:"X-Service-Delivery-Id,omitempty"`
 
 	// XServiceAttempt Which attempt this is, from 1; a replay begins at 1 again.
-	XServiceAttempt XServiceAttempt `json:"X-Service-Attempt"`
+	XServiceAttempt int `json:"X-Service-Attempt"`
 
 	// UserAgent Who sends it.
-	UserAgent UserAgent `json:"User-Agent"`
+	UserAgent string `json:"User-Agent"`
 
 	// Traceparent W3C trace context.
-	Traceparent *Traceparent `json:"traceparent,omitempty"`
+	Traceparent *string `json:"traceparent,omitempty"`
 }
 
 // OnPayoutFailedParams defines parameters for OnPayoutFailed.
 type OnPayoutFailedParams struct {
 	// XServiceSignature `t`, Unix seconds of this attempt, and `v1`, the lower-case hex of HMAC-SHA256 of `<t>.<raw body>` keyed with the secret.
 	// There are two `v1` until a rotated secret expires.
-	XServiceSignature XServiceSignature `json:"X-Service-Signature"`
+	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceEventId The `id` of the event. Drop an event that you have seen.
-	XServiceEventId XServiceEventId `json:"X-Service-Event-Id"`
+	XServiceEventId EventId `json:"X-Service-Event-Id"`
 
 	// XServiceEventType The `type` of the event.
-	XServiceEventType XServiceEventType `json:"X-Service-Event-Type"`
+	XServiceEventType EventName `json:"X-Service-Event-Type"`
 
 	// XServiceDeliveryId The delivery. There is none when `checkout listen` forwards the event.
-	XServiceDeliveryId *XServiceDeliveryId `json:"X-Service-Delivery-Id,omitempty"`
+	XServiceDeliveryId *DeliveryId `json:"X-Service-Delivery-Id,omitempty"`
 
 	// XServiceAttempt Which attempt this is, from 1; a replay begins at 1 again.
-	XServiceAttempt XServiceAttempt `json:"X-Service-Attempt"`
+	XServiceAttempt int `json:"X-Service-Attempt"`
 
 	// UserAgent Who sends it.
-	UserAgent UserAgent `json:"User-Agent"`
+	UserAgent string `json:"User-Agent"`
 
 	// Traceparent W3C trace context.
-	Traceparent *Traceparent `json:"traceparent,omitempty"`
+	Traceparent *string `json:"traceparent,omitempty"`
 }
 
 // OnPayoutSentParams defines parameters for OnPayoutSent.
 type OnPayoutSentParams struct {
 	// XServiceSignature `t`, Unix seconds of this attempt, and `v1`, the lower-case hex of HMAC-SHA256 of `<t>.<raw body>` keyed with the secret.
 	// There are two `v1` until a rotated secret expires.
-	XServiceSignature XServiceSignature `json:"X-Service-Signature"`
+	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceEventId The `id` of the event. Drop an event that you have seen.
-	XServiceEventId XServiceEventId `json:"X-Service-Event-Id"`
+	XServiceEventId EventId `json:"X-Service-Event-Id"`
 
 	// XServiceEventType The `type` of the event.
-	XServiceEventType XServiceEventType `json:"X-Service-Event-Type"`
+	XServiceEventType EventName `json:"X-Service-Event-Type"`
 
 	// XServiceDeliveryId The delivery. There is none when `checkout listen` forwards the event.
-	XServiceDeliveryId *XServiceDeliveryId `json:"X-Service-Delivery-Id,omitempty"`
+	XServiceDeliveryId *DeliveryId `json:"X-Service-Delivery-Id,omitempty"`
 
 	// XServiceAttempt Which attempt this is, from 1; a replay begins at 1 again.
-	XServiceAttempt XServiceAttempt `json:"X-Service-Attempt"`
+	XServiceAttempt int `json:"X-Service-Attempt"`
 
 	// UserAgent Who sends it.
-	UserAgent UserAgent `json:"User-Agent"`
+	UserAgent string `json:"User-Agent"`
 
 	// Traceparent W3C trace context.
-	Traceparent *Traceparent `json:"traceparent,omitempty"`
+	Traceparent *string `json:"traceparent,omitempty"`
 }
 
 // CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.

@@ -1811,88 +1811,6 @@ export interface components {
         };
     };
     responses: {
-        /** @description The session. */
-        Session: {
-            headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
-                "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
-                "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
-                [name: string]: unknown;
-            };
-            content: {
-                "application/json": components["schemas"]["Session"];
-            };
-        };
-        /** @description The current session. */
-        SessionChanged: {
-            headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
-                "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
-                "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
-                "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
-                [name: string]: unknown;
-            };
-            content: {
-                "application/json": components["schemas"]["Session"];
-            };
-        };
-        /** @description The webhook. */
-        Webhook: {
-            headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
-                "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
-                "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
-                [name: string]: unknown;
-            };
-            content: {
-                "application/json": components["schemas"]["Webhook"];
-            };
-        };
-        /** @description The current webhook. */
-        WebhookChanged: {
-            headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
-                "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
-                "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
-                "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
-                [name: string]: unknown;
-            };
-            content: {
-                "application/json": components["schemas"]["Webhook"];
-            };
-        };
-        /** @description The current delivery. */
-        DeliveryChanged: {
-            headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
-                "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
-                "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
-                "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
-                [name: string]: unknown;
-            };
-            content: {
-                "application/json": components["schemas"]["DeliveryWithAttempts"];
-            };
-        };
-        /** @description The delivery; the attempt is on its way. */
-        DeliveryAccepted: {
-            headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
-                "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
-                "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
-                "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
-                [name: string]: unknown;
-            };
-            content: {
-                "application/json": components["schemas"]["DeliveryWithAttempts"];
-            };
-        };
         /**
          * @description `delivery_not_pending`: the delivery has ended; replay it to start it again.
          *     `idempotency_conflict`: the Idempotency-Key was used with a different body, or the first request with it is still in progress after 5 s.
@@ -2064,7 +1982,7 @@ export interface components {
                 "application/json": components["schemas"]["Unavailable"];
             };
         };
-        /** @description Not a valid HTTP request: 400 if it cannot be read, 431 if its headers are larger than 16 KiB. The body is a line of text. */
+        /** @description Not a valid HTTP request; with headers of more than 16 KiB it is a 431. The body is a line of text. */
         NotHTTP: {
             headers: {
                 [name: string]: unknown;
@@ -2126,33 +2044,6 @@ export interface components {
          * @example 2026-12-01T00:00:00Z
          */
         Until: string;
-        /**
-         * @description `t`, Unix seconds of this attempt, and `v1`, the lower-case hex of HMAC-SHA256 of `<t>.<raw body>` keyed with the secret.
-         *     There are two `v1` until a rotated secret expires.
-         * @example t=1793697246,v1=14f4733f3e7d1bfbc7a2ea20b2f14c942e05319acb5c74273f98e2774cbd87ad
-         */
-        "X-Service-Signature": string;
-        /** @description The `id` of the event. Drop an event that you have seen. */
-        "X-Service-Event-Id": components["schemas"]["EventId"];
-        /** @description The `type` of the event. */
-        "X-Service-Event-Type": components["schemas"]["EventName"];
-        /** @description The delivery. There is none when `checkout listen` forwards the event. */
-        "X-Service-Delivery-Id": components["schemas"]["DeliveryId"];
-        /**
-         * @description Which attempt this is, from 1; a replay begins at 1 again.
-         * @example 1
-         */
-        "X-Service-Attempt": number;
-        /**
-         * @description Who sends it.
-         * @example Checkout-Webhooks/1.0
-         */
-        "User-Agent": string;
-        /**
-         * @description W3C trace context.
-         * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
-         */
-        Traceparent: string;
     };
     requestBodies: never;
     headers: {
@@ -2330,7 +2221,19 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            200: components["responses"]["Session"];
+            /** @description The session. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
             401: components["responses"]["InvalidApiKey"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
@@ -2357,7 +2260,20 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            200: components["responses"]["SessionChanged"];
+            /** @description The current session. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["InvalidApiKey"];
             403: components["responses"]["Forbidden"];
@@ -2405,7 +2321,20 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            200: components["responses"]["SessionChanged"];
+            /** @description The current session. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["InvalidApiKey"];
             403: components["responses"]["Forbidden"];
@@ -2851,7 +2780,19 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            200: components["responses"]["Webhook"];
+            /** @description The webhook. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Webhook"];
+                };
+            };
             401: components["responses"]["InvalidApiKey"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
@@ -2912,7 +2853,19 @@ export interface operations {
             };
         };
         responses: {
-            200: components["responses"]["Webhook"];
+            /** @description The webhook. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Webhook"];
+                };
+            };
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["InvalidApiKey"];
             403: components["responses"]["Forbidden"];
@@ -2942,7 +2895,20 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            200: components["responses"]["WebhookChanged"];
+            /** @description The current webhook. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Webhook"];
+                };
+            };
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["InvalidApiKey"];
             403: components["responses"]["Forbidden"];
@@ -2973,7 +2939,20 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            200: components["responses"]["WebhookChanged"];
+            /** @description The current webhook. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Webhook"];
+                };
+            };
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["InvalidApiKey"];
             403: components["responses"]["Forbidden"];
@@ -3374,7 +3353,20 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            202: components["responses"]["DeliveryAccepted"];
+            /** @description The delivery; the attempt is on its way. */
+            202: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryWithAttempts"];
+                };
+            };
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["InvalidApiKey"];
             403: components["responses"]["Forbidden"];
@@ -3421,7 +3413,20 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            202: components["responses"]["DeliveryAccepted"];
+            /** @description The delivery; the attempt is on its way. */
+            202: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryWithAttempts"];
+                };
+            };
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["InvalidApiKey"];
             403: components["responses"]["Forbidden"];
@@ -3469,7 +3474,20 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            200: components["responses"]["DeliveryChanged"];
+            /** @description The current delivery. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryWithAttempts"];
+                };
+            };
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["InvalidApiKey"];
             403: components["responses"]["Forbidden"];
@@ -3500,7 +3518,20 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            200: components["responses"]["DeliveryChanged"];
+            /** @description The current delivery. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryWithAttempts"];
+                };
+            };
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["InvalidApiKey"];
             403: components["responses"]["Forbidden"];
@@ -3635,7 +3666,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            "4XX": components["responses"]["NotHTTP"];
+            400: components["responses"]["NotHTTP"];
         };
     };
     getGuide: {
@@ -3667,7 +3698,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            "4XX": components["responses"]["NotHTTP"];
+            400: components["responses"]["NotHTTP"];
         };
     };
     getReference: {
@@ -3699,7 +3730,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            "4XX": components["responses"]["NotHTTP"];
+            400: components["responses"]["NotHTTP"];
         };
     };
     getHealth: {
@@ -3726,7 +3757,7 @@ export interface operations {
                     "application/json": components["schemas"]["Health"];
                 };
             };
-            "4XX": components["responses"]["NotHTTP"];
+            400: components["responses"]["NotHTTP"];
         };
     };
     getReadiness: {
@@ -3757,6 +3788,7 @@ export interface operations {
                     "application/json": components["schemas"]["Readiness"];
                 };
             };
+            400: components["responses"]["NotHTTP"];
             /** @description It cannot; `message` says why. */
             503: {
                 headers: {
@@ -3779,7 +3811,6 @@ export interface operations {
                     "application/json": components["schemas"]["NotReady"];
                 };
             };
-            "4XX": components["responses"]["NotHTTP"];
         };
     };
     onCheckoutCompleted: {
@@ -3791,28 +3822,28 @@ export interface operations {
                  *     There are two `v1` until a rotated secret expires.
                  * @example t=1793697246,v1=14f4733f3e7d1bfbc7a2ea20b2f14c942e05319acb5c74273f98e2774cbd87ad
                  */
-                "X-Service-Signature": components["parameters"]["X-Service-Signature"];
+                "X-Service-Signature": string;
                 /** @description The `id` of the event. Drop an event that you have seen. */
-                "X-Service-Event-Id": components["parameters"]["X-Service-Event-Id"];
+                "X-Service-Event-Id": components["schemas"]["EventId"];
                 /** @description The `type` of the event. */
-                "X-Service-Event-Type": components["parameters"]["X-Service-Event-Type"];
+                "X-Service-Event-Type": components["schemas"]["EventName"];
                 /** @description The delivery. There is none when `checkout listen` forwards the event. */
-                "X-Service-Delivery-Id"?: components["parameters"]["X-Service-Delivery-Id"];
+                "X-Service-Delivery-Id"?: components["schemas"]["DeliveryId"];
                 /**
                  * @description Which attempt this is, from 1; a replay begins at 1 again.
                  * @example 1
                  */
-                "X-Service-Attempt": components["parameters"]["X-Service-Attempt"];
+                "X-Service-Attempt": number;
                 /**
                  * @description Who sends it.
                  * @example Checkout-Webhooks/1.0
                  */
-                "User-Agent": components["parameters"]["User-Agent"];
+                "User-Agent": string;
                 /**
                  * @description W3C trace context.
                  * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
                  */
-                traceparent?: components["parameters"]["Traceparent"];
+                traceparent?: string;
             };
             path?: never;
             cookie?: never;
@@ -3836,28 +3867,28 @@ export interface operations {
                  *     There are two `v1` until a rotated secret expires.
                  * @example t=1793697246,v1=14f4733f3e7d1bfbc7a2ea20b2f14c942e05319acb5c74273f98e2774cbd87ad
                  */
-                "X-Service-Signature": components["parameters"]["X-Service-Signature"];
+                "X-Service-Signature": string;
                 /** @description The `id` of the event. Drop an event that you have seen. */
-                "X-Service-Event-Id": components["parameters"]["X-Service-Event-Id"];
+                "X-Service-Event-Id": components["schemas"]["EventId"];
                 /** @description The `type` of the event. */
-                "X-Service-Event-Type": components["parameters"]["X-Service-Event-Type"];
+                "X-Service-Event-Type": components["schemas"]["EventName"];
                 /** @description The delivery. There is none when `checkout listen` forwards the event. */
-                "X-Service-Delivery-Id"?: components["parameters"]["X-Service-Delivery-Id"];
+                "X-Service-Delivery-Id"?: components["schemas"]["DeliveryId"];
                 /**
                  * @description Which attempt this is, from 1; a replay begins at 1 again.
                  * @example 1
                  */
-                "X-Service-Attempt": components["parameters"]["X-Service-Attempt"];
+                "X-Service-Attempt": number;
                 /**
                  * @description Who sends it.
                  * @example Checkout-Webhooks/1.0
                  */
-                "User-Agent": components["parameters"]["User-Agent"];
+                "User-Agent": string;
                 /**
                  * @description W3C trace context.
                  * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
                  */
-                traceparent?: components["parameters"]["Traceparent"];
+                traceparent?: string;
             };
             path?: never;
             cookie?: never;
@@ -3881,28 +3912,28 @@ export interface operations {
                  *     There are two `v1` until a rotated secret expires.
                  * @example t=1793697246,v1=14f4733f3e7d1bfbc7a2ea20b2f14c942e05319acb5c74273f98e2774cbd87ad
                  */
-                "X-Service-Signature": components["parameters"]["X-Service-Signature"];
+                "X-Service-Signature": string;
                 /** @description The `id` of the event. Drop an event that you have seen. */
-                "X-Service-Event-Id": components["parameters"]["X-Service-Event-Id"];
+                "X-Service-Event-Id": components["schemas"]["EventId"];
                 /** @description The `type` of the event. */
-                "X-Service-Event-Type": components["parameters"]["X-Service-Event-Type"];
+                "X-Service-Event-Type": components["schemas"]["EventName"];
                 /** @description The delivery. There is none when `checkout listen` forwards the event. */
-                "X-Service-Delivery-Id"?: components["parameters"]["X-Service-Delivery-Id"];
+                "X-Service-Delivery-Id"?: components["schemas"]["DeliveryId"];
                 /**
                  * @description Which attempt this is, from 1; a replay begins at 1 again.
                  * @example 1
                  */
-                "X-Service-Attempt": components["parameters"]["X-Service-Attempt"];
+                "X-Service-Attempt": number;
                 /**
                  * @description Who sends it.
                  * @example Checkout-Webhooks/1.0
                  */
-                "User-Agent": components["parameters"]["User-Agent"];
+                "User-Agent": string;
                 /**
                  * @description W3C trace context.
                  * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
                  */
-                traceparent?: components["parameters"]["Traceparent"];
+                traceparent?: string;
             };
             path?: never;
             cookie?: never;
@@ -3926,28 +3957,28 @@ export interface operations {
                  *     There are two `v1` until a rotated secret expires.
                  * @example t=1793697246,v1=14f4733f3e7d1bfbc7a2ea20b2f14c942e05319acb5c74273f98e2774cbd87ad
                  */
-                "X-Service-Signature": components["parameters"]["X-Service-Signature"];
+                "X-Service-Signature": string;
                 /** @description The `id` of the event. Drop an event that you have seen. */
-                "X-Service-Event-Id": components["parameters"]["X-Service-Event-Id"];
+                "X-Service-Event-Id": components["schemas"]["EventId"];
                 /** @description The `type` of the event. */
-                "X-Service-Event-Type": components["parameters"]["X-Service-Event-Type"];
+                "X-Service-Event-Type": components["schemas"]["EventName"];
                 /** @description The delivery. There is none when `checkout listen` forwards the event. */
-                "X-Service-Delivery-Id"?: components["parameters"]["X-Service-Delivery-Id"];
+                "X-Service-Delivery-Id"?: components["schemas"]["DeliveryId"];
                 /**
                  * @description Which attempt this is, from 1; a replay begins at 1 again.
                  * @example 1
                  */
-                "X-Service-Attempt": components["parameters"]["X-Service-Attempt"];
+                "X-Service-Attempt": number;
                 /**
                  * @description Who sends it.
                  * @example Checkout-Webhooks/1.0
                  */
-                "User-Agent": components["parameters"]["User-Agent"];
+                "User-Agent": string;
                 /**
                  * @description W3C trace context.
                  * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
                  */
-                traceparent?: components["parameters"]["Traceparent"];
+                traceparent?: string;
             };
             path?: never;
             cookie?: never;
@@ -3971,28 +4002,28 @@ export interface operations {
                  *     There are two `v1` until a rotated secret expires.
                  * @example t=1793697246,v1=14f4733f3e7d1bfbc7a2ea20b2f14c942e05319acb5c74273f98e2774cbd87ad
                  */
-                "X-Service-Signature": components["parameters"]["X-Service-Signature"];
+                "X-Service-Signature": string;
                 /** @description The `id` of the event. Drop an event that you have seen. */
-                "X-Service-Event-Id": components["parameters"]["X-Service-Event-Id"];
+                "X-Service-Event-Id": components["schemas"]["EventId"];
                 /** @description The `type` of the event. */
-                "X-Service-Event-Type": components["parameters"]["X-Service-Event-Type"];
+                "X-Service-Event-Type": components["schemas"]["EventName"];
                 /** @description The delivery. There is none when `checkout listen` forwards the event. */
-                "X-Service-Delivery-Id"?: components["parameters"]["X-Service-Delivery-Id"];
+                "X-Service-Delivery-Id"?: components["schemas"]["DeliveryId"];
                 /**
                  * @description Which attempt this is, from 1; a replay begins at 1 again.
                  * @example 1
                  */
-                "X-Service-Attempt": components["parameters"]["X-Service-Attempt"];
+                "X-Service-Attempt": number;
                 /**
                  * @description Who sends it.
                  * @example Checkout-Webhooks/1.0
                  */
-                "User-Agent": components["parameters"]["User-Agent"];
+                "User-Agent": string;
                 /**
                  * @description W3C trace context.
                  * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
                  */
-                traceparent?: components["parameters"]["Traceparent"];
+                traceparent?: string;
             };
             path?: never;
             cookie?: never;

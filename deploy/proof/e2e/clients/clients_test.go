@@ -32,6 +32,8 @@ var generated = map[string][][]string{
 		{"npx", "spectral", "lint", "--fail-severity", "hint", "openapi.yaml"},
 		{"npx", "openapi-typescript", "openapi.yaml", "-o", "openapi.d.ts"},
 		{"npx", "orval"},
+		{"npx", "openapi-ts"},
+		{"npx", "swagger-typescript-api", "generate", "-p", "openapi.yaml", "-o", ".", "-n", "swagger.ts"},
 		{"npx", "tsc"},
 		{"node", "out/main.js"},
 	},

@@ -74,7 +74,7 @@ func sessions(ctx context.Context, c *client.Client) {
 	default:
 		log.Fatal("narrowed to the wrong error")
 	}
-	expired := must[*client.SessionChangedHeaders](c.ExpireSession(ctx, client.ExpireSessionParams{ID: last.ID})).Response
+	expired := must[*client.ExpireSessionOKHeaders](c.ExpireSession(ctx, client.ExpireSessionParams{ID: last.ID})).Response
 	fmt.Println(expired.Status, expired.Payout.Null)
 }
 
@@ -117,7 +117,7 @@ func events(ctx context.Context, c *client.Client, hook string) {
 		if got.Status == client.DeliveryStatusDelivered {
 			answer, err := c.ReplayDelivery(ctx, client.ReplayDeliveryParams{ID: delivery})
 			check(err)
-			if replayed, ok := answer.(*client.DeliveryAcceptedHeaders); ok { // 409 until the first run has ended
+			if replayed, ok := answer.(*client.HoldDeliveryOKHeaders); ok { // 409 until the first run has ended
 				fmt.Println("replayed", replayed.Response.ID == delivery)
 				break
 			}

@@ -1,15 +1,29 @@
 // What a merchant writes around clients that are generated from the served OpenAPI document: openapi-fetch with the types
-// of openapi-typescript makes the calls, and orval's zod schemas read the answers. The test of deploy/proof/e2e/clients generates
-// both beside it, in a copy of this directory.
+// of openapi-typescript makes the calls, and orval's zod schemas read the answers. The clients of orval, hey-api and
+// swagger-typescript-api retrieve the same sessions. The test of deploy/proof/e2e/clients generates all beside it, in a copy of
+// this directory.
+import { deepStrictEqual } from "node:assert";
 import createClient from "openapi-fetch";
+import { getSession as getByOrval } from "./fetch.js";
+import { getSession as getByHey } from "./hey/index.js";
 import type { components, paths } from "./openapi.js";
+import { Api } from "./swagger.js";
 import * as zod from "./zod.js";
 
 type Schemas = components["schemas"];
 
 const [url, key, hook] = process.argv.slice(2);
 if (!url || !key || !hook) throw new Error("usage: main URL KEY WEBHOOK");
-const client = createClient<paths>({ baseUrl: url, headers: { Authorization: `Bearer ${key}` } });
+const authorized = { headers: { Authorization: `Bearer ${key}` } };
+const client = createClient<paths>({ baseUrl: url, ...authorized });
+const swagger = new Api({ baseUrl: url, baseApiParams: authorized });
+
+// getters retrieve a session with each of the other clients.
+const getters = [
+  async (id: string) => (await getByOrval(id, authorized)).data,
+  async (id: string) => answered(await getByHey({ baseUrl: url, auth: key, path: { id } })),
+  async (id: string) => (await swagger.v1.getSession(id)).data,
+];
 
 // answered returns the data of an answer, and fails when there is an error instead.
 function answered<T>(answer: { data?: T; error?: unknown }): T {
@@ -27,6 +41,7 @@ async function sessions() {
   for (const amount of [300000.33, 999999.99, 0.5, 10.1]) {
     const created = answered(await create(amount, `order-${amount}`));
     const read = answered(await client.GET("/v1/checkout/{id}", { params: { path: { id: created.id } } }));
+    for (const get of getters) deepStrictEqual(await get(created.id), read);
     console.log("amount", zod.getSessionResponse.parse(read).amount.toFixed(2));
   }
   const last = answered(await create(20, "order-20"));

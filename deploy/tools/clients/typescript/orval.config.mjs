@@ -1,2 +1,6 @@
-// Zod schemas of every answer, as orval writes them by default.
-export default { checkout: { input: "openapi.yaml", output: { client: "zod", mode: "single", target: "zod.ts" } } };
+// Zod schemas of every answer and a client that uses fetch, as orval writes them by default.
+const written = (client) => ({
+  input: "openapi.yaml",
+  output: { client, mode: "single", target: `${client}.ts`, baseUrl: { getBaseUrlFromSpecification: true } },
+});
+export default { zod: written("zod"), fetch: written("fetch") };
