@@ -25,7 +25,7 @@ import (
 // notation stays as it is, as input like any other.
 func corpusSeeds(f *testing.F, category string) (values, bodies []string) {
 	f.Helper()
-	paths, err := filepath.Glob("../deploy/proof/e2e/corpus/testdata/corpus/*/" + category + ".yaml")
+	paths, err := filepath.Glob("../deploy/proof/e2e/testdata/corpus/*/" + category + ".yaml")
 	require.NoError(f, err)
 	require.NotEmpty(f, paths)
 	for _, path := range paths {

@@ -83,7 +83,7 @@ func parsedDocument(t *testing.T) node {
 }
 
 // generatorRules are what client generators need, each with the one that fails or guesses without
-// it. A rule returns the fault of a place, "" when there is none. deploy/proof/e2e/clients runs them.
+// it. A rule returns the fault of a place, "" when there is none. deploy/proof/e2e runs them.
 var generatorRules = []func(node) string{
 	func(n node) string {
 		if n.text("type") == "number" && n.text("format") != "double" {

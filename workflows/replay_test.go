@@ -22,7 +22,7 @@ import (
 )
 
 // The histories were recorded on the real server from code that was committed:
-// go test ./deploy/proof/e2e/history -run TestHistories -record-histories $PWD/workflows/testdata/histories
+// go test ./deploy/proof/e2e -run TestHistories -record-histories $PWD/workflows/testdata/histories
 
 // historiesDir lets the same tests replay histories that were recorded just now.
 var historiesDir = flag.String("histories", storedHistories, "directory of the histories")

@@ -1,16 +1,20 @@
 // Package e2e runs the service as in production, with its processes, the real Temporal server and
 // the real PostgreSQL, and tests it from outside. It has the kit for the tests of every subject: a
 // stack, a merchant, access to the database and Temporal, and the check of the invariants. The
-// tests are in the packages below, one for each subject; package chrome drives the browser.
+// tests of this package share one stack. Those that break a stack, need another one or a browser are in
+// the packages below; package chrome drives the browser.
 package e2e
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -32,7 +36,7 @@ var Long = flag.Bool("long", false, "run the tests that break a stack on purpose
 func OnlyLong(t *testing.T) {
 	t.Helper()
 	if !*Long {
-		t.Skip("breaks a stack on purpose: -long runs it")
+		t.Skip("breaks a stack on purpose or takes minutes: -long runs it")
 	}
 }
 
@@ -92,14 +96,18 @@ func runTests(m *testing.M, withShared bool) int {
 	return checkShared()
 }
 
-// MadeUp returns the stack for tests that make up rows. The invariants would rightly report such
-// rows. The stack starts with the first of these tests.
+// MadeUp returns the service for tests that make up rows. The invariants would rightly report such
+// rows. It starts beside Shared with the first of these tests.
 func MadeUp(t *testing.T) *devstack.Stack {
 	t.Helper()
 	madeUp.Do(func() {
-		madeUp.stack, madeUp.err = startStack(devstack.Options{
-			Dir: filepath.Join(dir, "made-up"), RetrySchedule: SharedSchedule, NoUI: true, Env: []string{"CHECKOUT_RECONCILE_INTERVAL=5s"},
-		})
+		o := devstack.Options{
+			Dir: filepath.Join(dir, "made-up"), NoUI: true, RetrySchedule: SharedSchedule,
+			Env: []string{"CHECKOUT_RECONCILE_INTERVAL=5s"},
+		}
+		if madeUp.err = onShared(context.Background(), &o); madeUp.err == nil {
+			madeUp.stack, madeUp.err = startStack(o)
+		}
 	})
 	require.NoError(t, madeUp.err)
 	return madeUp.stack
@@ -125,6 +133,25 @@ func startStack(o devstack.Options) (*devstack.Stack, error) {
 		"CHECKOUT_PAGE_RATE_LIMIT=10000", "CHECKOUT_FORM_RATE_LIMIT=10000", "CHECKOUT_DASHBOARD_RATE_LIMIT=10000",
 	}, o.Env...)
 	return devstack.Start(ctx, o)
+}
+
+// Beside starts a second service on Shared's PostgreSQL and Temporal, with a database and a namespace
+// of its own. The test may break its processes.
+func Beside(t *testing.T, o devstack.Options) *devstack.Stack {
+	t.Helper()
+	require.NoError(t, onShared(t.Context(), &o))
+	return OwnStack(t, o)
+}
+
+// onShared makes o a service on Shared's PostgreSQL and Temporal.
+func onShared(ctx context.Context, o *devstack.Options) error {
+	if *pgBouncer { // it serves one database
+		return nil
+	}
+	name := "beside_" + strings.ToLower(rand.Text()[:10])
+	o.DatabaseURL, o.Temporal = Shared.Postgres.URL(name), Shared.Temporal
+	o.Namespace = cmp.Or(o.Namespace, name)
+	return Shared.Postgres.CreateDatabase(ctx, name, "")
 }
 
 // OwnStack starts a stack that the test may break.

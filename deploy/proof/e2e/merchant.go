@@ -213,15 +213,16 @@ const (
 
 func limit(within time.Duration) time.Duration { return max(patience*within, LeastPatience) }
 
-// Await repeats look until it returns true.
+// Await repeats look until it returns true, ever less often: the looks of tests that wait long would keep the computer
+// busy.
 func Await(t *testing.T, what string, within time.Duration, look func() bool) {
 	t.Helper()
 	end := time.Now().Add(limit(within))
-	for !look() {
+	for pause := 10 * time.Millisecond; !look(); pause = min(pause*5/4, 200*time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%s: not within %s", what, limit(within))
 		}
-		time.Sleep(25 * time.Millisecond)
+		time.Sleep(pause)
 	}
 }
 

@@ -70,6 +70,10 @@ func (s *Stack) cluster() (*pgtemp.Template, error) {
 // StartTemporal starts Temporal after its databases were removed. It makes them again. After a Kill,
 // Temporal.Start is enough.
 func (s *Stack) StartTemporal(ctx context.Context) (err error) {
+	if s.options.Temporal != nil {
+		s.Temporal, err = s.options.Temporal.In(ctx, s.options.Namespace)
+		return err
+	}
 	s.Temporal, err = StartTemporal(ctx, TemporalOptions{
 		Program: s.temporalProgram, PostgresURL: s.url("postgres"), Dir: filepath.Join(s.options.Dir, "temporal"),
 		FrontendPort: s.options.Ports.Temporal, Namespace: s.options.Namespace,

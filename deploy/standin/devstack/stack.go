@@ -35,8 +35,10 @@ type Options struct {
 	NoUI                           bool
 	LiveDouble                     bool   // simulate everything that live mode needs
 	Namespace                      string // in Temporal; "": the service's own default
-	Security                       *TemporalSecurity
-	TemporalMetrics                string // host:port where Temporal's server shows its own metrics; "": nowhere
+	// Temporal is a running server to use instead of a private one: the stack adds Namespace to it.
+	Temporal        *Temporal
+	Security        *TemporalSecurity
+	TemporalMetrics string // host:port where Temporal's server shows its own metrics; "": nowhere
 	// Float is what the simulated treasury has of each currency at first, in US dollars; 0: plenty.
 	Float int64
 	// Through has the ports of proxies for a command, "api" or "worker": its processes reach
@@ -129,7 +131,7 @@ func (s *Stack) Stop() {
 	if s.UI != nil {
 		_ = s.UI.Stop(5 * time.Second)
 	}
-	if s.Temporal != nil {
+	if s.Temporal != nil && s.options.Temporal == nil {
 		_ = s.Temporal.Stop()
 	}
 	if s.PgBouncer != nil {

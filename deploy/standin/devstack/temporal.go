@@ -162,6 +162,16 @@ func (t *Temporal) ensureNamespace(ctx context.Context) error {
 	return (&runs.Client{Temporal: temporal}).EnsureNamespace(ctx, t.options.Namespace)
 }
 
+// In returns the same server with another namespace, which it creates.
+func (t *Temporal) In(ctx context.Context, namespace string) (*Temporal, error) {
+	other := &Temporal{options: t.options, ports: t.ports, config: t.config, process: t.current()}
+	other.options.Namespace = namespace
+	if err := other.ensureNamespace(ctx); err != nil {
+		return nil, fmt.Errorf("namespace %s: %w", namespace, err)
+	}
+	return other, nil
+}
+
 // ClientOptions returns the options of a client that may do everything and logs nothing.
 func (t *Temporal) ClientOptions() (client.Options, error) {
 	cfg, err := config.LoadTemporal(t.environment())

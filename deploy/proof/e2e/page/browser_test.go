@@ -330,7 +330,7 @@ func testBrowserSlowCard(t *testing.T, browser context.Context) {
 }
 
 func testBrowserExpires(t *testing.T, browser context.Context) {
-	stack := e2e.OwnStack(t, devstack.Options{SessionLifetime: "5s", Env: []string{"CHECKOUT_FORM_RATE_LIMIT=0.1"}})
+	stack := e2e.Beside(t, devstack.Options{SessionLifetime: "5s", Env: []string{"CHECKOUT_FORM_RATE_LIMIT=0.1"}})
 	m, b := e2e.NewMerchant(t, stack), chrome.NewTab(t, browser)
 	id := m.Create(e2e.Terms)
 	open(b, m, id)

@@ -1,5 +1,5 @@
 // Oapicodegen is what a merchant writes around a Go client that oapi-codegen generated from the
-// served OpenAPI document. The test of deploy/proof/e2e/clients generates the client beside it, in a copy
+// served OpenAPI document. The test of deploy/proof/e2e generates the client beside it, in a copy
 // of this directory; without the client it does not compile.
 package main
 

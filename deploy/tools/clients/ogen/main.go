@@ -1,5 +1,5 @@
 // Ogen is what a merchant writes around a Go client that ogen generated from the served OpenAPI
-// document. The test of deploy/proof/e2e/clients generates the client below it, in a copy of this
+// document. The test of deploy/proof/e2e generates the client below it, in a copy of this
 // directory; without the client it does not compile.
 package main
 

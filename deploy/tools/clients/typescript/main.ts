@@ -1,6 +1,6 @@
 // What a merchant writes around clients that are generated from the served OpenAPI document: openapi-fetch with the types
 // of openapi-typescript makes the calls, and orval's zod schemas read the answers. The clients of orval, hey-api and
-// swagger-typescript-api retrieve the same sessions. The test of deploy/proof/e2e/clients generates all beside it, in a copy of
+// swagger-typescript-api retrieve the same sessions. The test of deploy/proof/e2e generates all beside it, in a copy of
 // this directory.
 import { deepStrictEqual } from "node:assert";
 import createClient from "openapi-fetch";

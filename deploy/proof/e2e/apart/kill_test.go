@@ -1,0 +1,181 @@
+package apart
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/workflows/checkout"
+)
+
+// TestKill9_InTheMiddleOfTheMainJob kills each part once while sessions are
+// created and paid, and all of them at the end. Everything that was
+// acknowledged still ends right.
+func TestKill9_InTheMiddleOfTheMainJob(t *testing.T) {
+	t.Parallel()
+	stack := e2e.OwnStack(t, devstack.Options{RetrySchedule: "1s,2s,3s,4s,5s"})
+	m := e2e.NewMerchant(t, stack)
+	ctx := t.Context()
+	for _, part := range []struct {
+		name string
+		kill func()
+		back func() error
+	}{
+		{"worker", func() { stack.Worker.Kill() }, func() error { return stack.StartWorker(ctx) }},
+		{"API", func() { stack.API.Kill() }, func() error { return stack.StartAPI(ctx) }},
+		{"Temporal", func() { stack.Temporal.Kill() }, func() error { return stack.Temporal.Start(ctx) }},
+		{"PostgreSQL", func() { stack.Postgres.Kill() }, func() error { return stack.StartPostgres(ctx) }},
+		{"everything", func() {
+			stack.Worker.Kill()
+			stack.API.Kill()
+			stack.Temporal.Kill()
+			stack.Postgres.Kill()
+		}, func() error {
+			for _, start := range []func() error{
+				func() error { return stack.StartPostgres(ctx) }, func() error { return stack.Temporal.Start(ctx) },
+				func() error { return stack.StartWorker(ctx) }, func() error { return stack.StartAPI(ctx) },
+			} {
+				if err := start(); err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
+	} {
+		acknowledged := createAndPayWhile(m, 12, func() {
+			time.Sleep(150 * time.Millisecond) // in the middle
+			part.kill()
+			time.Sleep(500 * time.Millisecond)
+			require.NoError(t, part.back(), part.name)
+		})
+		t.Logf("%s: %d sessions acknowledged", part.name, len(acknowledged))
+		requireCompleted(m, part.name, acknowledged)
+	}
+	completed := e2e.Query[int](t, stack, `SELECT count(*) FROM checkout_session WHERE status = 'completed'`)
+	require.Equal(t, completed, e2e.Query[int](t, stack, `SELECT count(*) FROM sandbox_charge WHERE outcome = 'succeeded'`), "one charge each")
+	require.Equal(t, completed, e2e.Query[int](t, stack, `SELECT count(*) FROM event WHERE type = 'checkout.completed'`), "one event each")
+	e2e.Await(t, "every payout is sent", 60*time.Second, func() bool {
+		return e2e.Query[int](t, stack, `SELECT count(*) FROM payout WHERE status = 'sent'`) == completed
+	})
+	require.Equal(t, completed, e2e.Query[int](t, stack, `SELECT count(*) FROM sandbox_transfer`), "one transfer each")
+	e2e.Await(t, "every delivery is delivered", 90*time.Second, func() bool {
+		return e2e.Query[int](t, stack, `SELECT count(*) FROM webhook_delivery WHERE status <> 'delivered'`) == 0
+	})
+	require.Equal(t, 2*completed, e2e.Query[int](t, stack, `SELECT count(*) FROM webhook_delivery`))
+	got, _ := m.Receiver.Arrivals()
+	events := map[string]bool{}
+	for _, a := range got {
+		require.NoError(t, a.Signature)
+		events[a.EventID] = true
+	}
+	require.Len(t, events, 2*completed, "no event is lost")
+	e2e.RequireInvariants(t, stack, e2e.SharedSchedule)
+}
+
+// requireCompleted requires that every acknowledged session is there and ends. What was not paid in
+// the confusion can be paid now: nothing is stuck.
+func requireCompleted(m *e2e.Merchant, after string, acknowledged []string) {
+	m.T.Helper()
+	for _, id := range acknowledged {
+		e2e.Await(m.T, after+": the session is there", 30*time.Second, func() bool {
+			got, err := m.Call(http.MethodGet, "/v1/checkout/"+id, "")
+			return err == nil && got.Status == http.StatusOK
+		})
+	}
+	for _, id := range acknowledged {
+		e2e.Await(m.T, after+": "+id+" is completed", 90*time.Second, func() bool {
+			got, err := m.Call(http.MethodGet, "/v1/checkout/"+id, "")
+			if err == nil && got.Field("status") == "pending" {
+				_, _, _ = m.Pay(id, e2e.CardSucceeds) // refused while a payment is in flight
+			}
+			return err == nil && got.Field("status") == "completed"
+		})
+	}
+}
+
+// createAndPayWhile creates and pays n sessions, three at a time, while
+// something happens, and returns those that were acknowledged.
+func createAndPayWhile(m *e2e.Merchant, n int, happens func()) []string {
+	m.T.Helper()
+	ids := make([]string, n)
+	var group errgroup.Group
+	group.SetLimit(3)
+	go func() {
+		for i := range ids {
+			group.Go(func() error {
+				time.Sleep(time.Duration(i%3) * 40 * time.Millisecond)
+				created, err := m.Call(http.MethodPost, "/v1/checkout", e2e.Terms)
+				if err != nil || created.Status != http.StatusCreated {
+					return nil // not acknowledged: the outcome is unknown to the merchant
+				}
+				ids[i] = created.Field("id").(string)
+				_, _, _ = m.Pay(ids[i], e2e.CardSucceeds) // the answer may be lost
+				return nil
+			})
+		}
+	}()
+	happens()
+	_ = group.Wait() // never fails
+	var acknowledged []string
+	for _, id := range ids {
+		if id != "" {
+			acknowledged = append(acknowledged, id)
+		}
+	}
+	return acknowledged
+}
+
+// TestKill9_OfAWorkerInAnAttempt kills the worker while the receiver has the
+// request. The lost attempt counts, and the next follows by the policy's own
+// back-off.
+func TestKill9_OfAWorkerInAnAttempt(t *testing.T) {
+	t.Parallel()
+	e2e.OnlyLong(t)
+	stack := e2e.OwnStack(t, devstack.Options{RetrySchedule: "1s,2s,3s,4s,5s"})
+	m := e2e.NewMerchant(t, stack)
+	release := m.Receiver.Hang()
+	id := m.Create(e2e.Terms)
+	m.MustPay(id, e2e.CardDeclined)
+	m.Arrivals(1, 10*time.Second)
+	stack.Worker.Kill()
+	release()
+	require.NoError(t, stack.StartWorker(t.Context()))
+	got := m.Arrivals(2, 70*time.Second)
+	gap := got[1].At.Sub(got[0].At)
+	require.InDelta(t, 45, gap.Seconds(), 5, "15 s until the server gives the attempt up, and the 30 s of the schedule")
+	require.Equal(t, "2", got[1].Attempt)
+	delivery := e2e.DeliveryOf(t, stack, id, "checkout.failed")
+	e2e.Await(t, "delivered", 10*time.Second, func() bool {
+		return e2e.Query[string](t, stack, `SELECT status FROM webhook_delivery WHERE id = $1`, delivery) == "delivered"
+	})
+	require.Equal(t, 1, e2e.Query[int](t, stack, `SELECT count(*) FROM webhook_attempt WHERE delivery_id = $1 AND duration_ms IS NULL`, delivery),
+		"the log shows the attempt that was begun and lost")
+	e2e.RequireInvariants(t, stack, e2e.SharedSchedule)
+}
+
+// TestAllWorkersDown_ExpiryIsExact: the merchant is told expired at the second,
+// and nothing can be paid after it, although nobody writes it down.
+func TestAllWorkersDown_ExpiryIsExact(t *testing.T) {
+	t.Parallel()
+	e2e.OnlyLong(t)
+	stack := e2e.OwnStack(t, devstack.Options{SessionLifetime: "4s"})
+	m := e2e.NewMerchant(t, stack)
+	stack.Worker.Kill()
+	id := m.Create(e2e.Terms)
+	require.Equal(t, "pending", m.Session(id).Field("status"))
+	expires, err := time.Parse(time.RFC3339, m.Session(id).Field("expires_at").(string))
+	require.NoError(t, err)
+	time.Sleep(time.Until(expires))
+	require.Equal(t, "expired", m.Session(id).Field("status"))
+	require.Equal(t, http.StatusOK, m.Must(http.StatusOK, http.MethodPost, "/v1/checkout/"+id+"/expire", "").Status)
+	require.Contains(t, m.MustPay(id, e2e.CardSucceeds), "expired")
+	require.NoError(t, stack.StartWorker(t.Context()))
+	status, err := m.FinalStatus(id, 30*time.Second)
+	require.NoError(t, err)
+	require.Equal(t, string(checkout.StatusExpired), status)
+}

@@ -1,0 +1,98 @@
+package apart
+
+import (
+	"bufio"
+	"net/http"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/program/config"
+	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/deploy/standin/need"
+	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
+	"example.com/checkout/workflows/checkout"
+)
+
+// TestPgBouncer_CarriesEverything: API and worker are behind a real PgBouncer in transaction mode.
+// Sessions are created and paid at the same time, deliveries arrive, the dashboard's log is live.
+func TestPgBouncer_CarriesEverything(t *testing.T) {
+	t.Parallel()
+	need.Program(t, "apt-get install --no-install-recommends pgbouncer libc-ares2", "pgbouncer")
+	stack := e2e.OwnStack(t, devstack.Options{PgBouncer: true, RetrySchedule: e2e.SharedSchedule})
+	m := e2e.NewMerchant(t, stack)
+	changes := liveLog(t, m)
+	<-changes // the stream is open
+
+	const sessions, atOnce = 60, 6
+	var group sync.WaitGroup
+	for range atOnce {
+		group.Go(func() {
+			for range sessions / atOnce {
+				id, err := m.TryCreate(e2e.Terms)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if status, page, err := m.Pay(id, e2e.CardSucceeds); err != nil || status != http.StatusOK {
+					t.Error(status, page, err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	m.Arrivals(2*sessions, time.Minute) // checkout.completed and payout.sent
+	// Counted only now: on a busy machine the page answers while a payment is still under way.
+	require.Equal(t, sessions, e2e.Query[int](t, stack, `SELECT count(*) FROM checkout_session WHERE status = 'completed'`))
+	<-changes
+	<-changes
+	e2e.RequireInvariants(t, stack, e2e.SharedSchedule)
+	log, err := os.ReadFile(stack.Log("api"))
+	require.NoError(t, err)
+	require.NotContains(t, string(log), `"level":"ERROR"`)
+
+	// Without the setting, a process says so and stops.
+	environment, err := config.LoadStores(stack.Environment())
+	require.NoError(t, err)
+	_, err = storage.OpenAccounts(t.Context(), storage.Options{URL: environment.DatabaseURL})
+	require.ErrorIs(t, err, pg.ErrPooler)
+	require.True(t, pg.Misconfigured(err))
+}
+
+// liveLog opens the stream of the dashboard's log and returns a value for each change that it tells.
+func liveLog(t *testing.T, m *e2e.Merchant) <-chan struct{} {
+	t.Helper()
+	store := e2e.OpenStore(t, m.Stack)
+	member := checkout.Member{
+		ID: checkout.NewID(checkout.PrefixMember), MerchantID: m.ID, Email: "ann@" + m.ID + ".example", Role: checkout.RoleDeveloper,
+	}
+	invitation, err := store.Invite(t.Context(), member, "a test")
+	require.NoError(t, err)
+	_, err = store.AcceptInvitation(t.Context(), checkout.HashToken(invitation), "password", "")
+	require.NoError(t, err)
+	token, hash := checkout.NewToken()
+	require.NoError(t, store.SignIn(t.Context(), member.ID, "password", hash))
+
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, m.Stack.DashboardURL()+"/test/deliveries/stream", http.NoBody)
+	require.NoError(t, err)
+	request.AddCookie(&http.Cookie{Name: "member", Value: token})
+	answer, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = answer.Body.Close() })
+	require.Equal(t, http.StatusOK, answer.StatusCode)
+
+	changes := make(chan struct{}, 1000)
+	go func() {
+		for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
+			if lines.Text() == "event: delivery" {
+				changes <- struct{}{}
+			}
+		}
+	}()
+	return changes
+}

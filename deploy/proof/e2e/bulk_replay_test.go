@@ -1,0 +1,116 @@
+package e2e_test
+
+import (
+	"flag"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/deploy/standin/devstack"
+)
+
+var bulkReplay = flag.Int("bulk-replay", 0, "deliveries of the bulk replay that survives kill -9; 0 leaves this long test out")
+
+// TestBulkReplay_SurvivesKill9 replays thousands of deliveries and kills the
+// worker and Temporal in the middle: none is lost, and the replay starts each
+// exactly once.
+func TestBulkReplay_SurvivesKill9(t *testing.T) {
+	t.Parallel()
+	n := *bulkReplay
+	if n == 0 {
+		t.Skip("takes long: -bulk-replay 1000 runs it")
+	}
+	stack := e2e.OwnStack(t, devstack.Options{Env: []string{"CHECKOUT_RECONCILE_INTERVAL=5s"}})
+	m := e2e.NewMerchant(t, stack)
+	endpoint := m.FailedDeliveries(n)
+	since := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+	preview := m.Must(http.StatusOK, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay", fmt.Sprintf(`{"since": %q, "preview": true}`, since))
+	require.EqualValues(t, n, preview.Field("total"))
+	created := m.Must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay", fmt.Sprintf(`{"since": %q, "rate": 100}`, since))
+	path := created.Header.Get("Location")
+
+	progress := func() int {
+		got, err := m.Call(http.MethodGet, path, "")
+		if err != nil || got.Status != http.StatusOK {
+			return 0
+		}
+		t.Logf("started %v of %v, skipped %v", got.Field("started"), got.Field("total"), got.Field("skipped"))
+		return int(got.Field("started").(float64))
+	}
+	awaitProgress := func(want int) {
+		for end := time.Now().Add(10 * time.Minute); progress() < want; time.Sleep(time.Second) {
+			require.True(t, time.Now().Before(end), "the replay is stuck")
+		}
+	}
+	awaitProgress(n / 4)
+	stack.Worker.Kill()
+	require.NoError(t, stack.StartWorker(t.Context()))
+	awaitProgress(n / 2)
+	stack.Temporal.Kill()
+	require.NoError(t, stack.Temporal.Start(t.Context()))
+	awaitProgress(n)
+	e2e.Await(t, "the replay is completed", time.Minute, func() bool {
+		got, err := m.Call(http.MethodGet, path, "")
+		return err == nil && got.Field("status") == "completed"
+	})
+	e2e.Await(t, "everything is delivered", 5*time.Minute, func() bool {
+		return e2e.Query[int](t, stack, `SELECT count(*) FROM webhook_delivery WHERE status = 'delivered'`) == n
+	})
+	require.Equal(t, n, e2e.Query[int](t, stack, `SELECT count(*) FROM webhook_delivery WHERE run = 2`), "each was started exactly once")
+	arrived := map[string]int{}
+	all, _ := m.Receiver.Arrivals()
+	for _, a := range all {
+		require.NoError(t, a.Signature)
+		arrived[a.Delivery+" "+a.Attempt]++
+	}
+	lost := e2e.Query[int](t, stack, `SELECT count(*) FROM webhook_attempt WHERE run = 2 AND duration_ms IS NULL`)
+	t.Logf("%d requests for %d deliveries; %d attempts were lost with the worker", len(all), n, lost)
+	require.LessOrEqual(t, len(all), n+lost, "only what was under way when the worker died came twice")
+	for delivery, times := range arrived {
+		require.Equal(t, 1, times, delivery)
+	}
+}
+
+// TestBulkReplay_Cancel stops a replay; what it has started goes on.
+func TestBulkReplay_Cancel(t *testing.T) {
+	t.Parallel()
+	m := e2e.NewMerchant(t, e2e.MadeUp(t))
+	endpoint := m.FailedDeliveries(300)
+	since := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+	created := m.Must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay", fmt.Sprintf(`{"since": %q, "rate": 5}`, since))
+	path := created.Header.Get("Location")
+	e2e.Await(t, "some are started", 30*time.Second, func() bool { return m.Must(http.StatusOK, http.MethodGet, path, "").Field("started").(float64) > 0 })
+	m.Must(http.StatusOK, http.MethodPost, path+"/cancel", "")
+	e2e.Await(t, "canceled", 10*time.Second, func() bool { return m.Must(http.StatusOK, http.MethodGet, path, "").Field("status") == "canceled" })
+	started := int(m.Must(http.StatusOK, http.MethodGet, path, "").Field("started").(float64))
+	require.Less(t, started, 300)
+	m.Arrivals(started, 30*time.Second)
+	e2e.Await(t, "what was started is delivered", 10*time.Second, func() bool {
+		return e2e.Query[int](t, m.Stack, `SELECT count(*) FROM webhook_delivery WHERE endpoint_id = $1 AND status = 'delivered'`, endpoint) == started
+	})
+	require.Equal(t, 300-started, e2e.Query[int](t, m.Stack, `SELECT count(*) FROM webhook_delivery WHERE endpoint_id = $1 AND status = 'failed'`, endpoint))
+}
+
+// TestBulkReplay_GoesOnAfterItWasTerminated: Reconcile starts it again where it
+// was.
+func TestBulkReplay_GoesOnAfterItWasTerminated(t *testing.T) {
+	t.Parallel()
+	m := e2e.NewMerchant(t, e2e.MadeUp(t))
+	endpoint := m.FailedDeliveries(60)
+	// Delivered ones stay what is chosen, however often they are replayed.
+	e2e.Query[int](t, m.Stack, `WITH u AS (UPDATE webhook_delivery SET status = 'delivered' WHERE endpoint_id = $1 RETURNING 1) SELECT count(*) FROM u`, endpoint)
+	since := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+	created := m.Must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay",
+		fmt.Sprintf(`{"since": %q, "status": "delivered", "rate": 5}`, since))
+	path, id := created.Header.Get("Location"), created.Field("id").(string)
+	e2e.Await(t, "half are started", 60*time.Second, func() bool { return m.Must(http.StatusOK, http.MethodGet, path, "").Field("started").(float64) >= 30 })
+	require.NoError(t, e2e.TemporalClient(t, m.Stack).TerminateWorkflow(t.Context(), id, "", "a test"))
+	e2e.Await(t, "the replay is completed", 60*time.Second, func() bool { return m.Must(http.StatusOK, http.MethodGet, path, "").Field("status") == "completed" })
+	again := e2e.Query[int](t, m.Stack, `SELECT count(*) FROM webhook_delivery WHERE endpoint_id = $1 AND run > 2`, endpoint)
+	require.LessOrEqual(t, again, 5, "at most those of the second in which it was terminated")
+	m.Arrivals(60+again, 10*time.Second)
+}

@@ -1,0 +1,183 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/proof/chaos/invariant"
+	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// TestCanaries_AreOnlyWhereTheyBelong sends values that can be told from all
+// others through the main job, a decline and a refused request, and looks for
+// them in every log, span and metric and in every table of the service and of
+// Temporal, whose histories are tables too.
+func TestCanaries_AreOnlyWhereTheyBelong(t *testing.T) {
+	t.Parallel()
+	m := e2e.NewMerchant(t, e2e.Shared)
+	email, note := "canary.e-mail.5471@example.com", "canary-metadata-8832"
+	cvc := "9173"
+	said := "canary-response-6613"
+	talks := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, said, http.StatusTeapot) }))
+	t.Cleanup(talks.Close)
+	rotated := m.Must(http.StatusOK, http.MethodPost, "/v1/webhooks/"+m.Registration()+"/rotate_secret", `{"overlap_hours": 1}`).Field("secret").(string)
+	body := fmt.Sprintf(`{"amount": 77.31, "currency": "EUR", "payout_currency": "USDC", "customer_email": %q, "metadata": {"note": %q}}`, email, note)
+	id := m.Create(body)
+	for _, c := range [][2]string{{"4000 0000 0000 9995", cvc[:3]}, {"3782 822463 10005", cvc}} {
+		res, err := http.PostForm(e2e.Shared.PageURL()+"/"+id, url.Values{
+			"card_number": {c[0]}, "exp": {"11/39"}, "cvc": {c[1]}, "email": {email},
+		})
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+	}
+	refused := m.Create(`{"amount": 1, "currency": "EUR", "payout_currency": "USDC", "webhook_url": "` + talks.URL + `"}`)
+	m.MustPay(refused, e2e.CardDeclined)
+	picture := "canary-picture-2290"
+	for _, server := range []string{talks.URL, "http://127.0.0.1:1", "http://10.0.0.1", "http://" + picture + ".invalid"} {
+		m.Create(fmt.Sprintf(`{"amount": 1, "currency": "EUR", "payout_currency": "USDC", "line_items": [
+			{"name": "Beans", "quantity": 1, "unit_amount": 1, "image_url": "%s/beans.png?token=%s"}]}`, server, picture))
+	}
+	m.AwaitDelivery(e2e.DeliveryOf(t, e2e.Shared, refused, "checkout.failed"), "status", "failed", 40*time.Second)
+	e2e.Await(t, "no picture can be had", 30*time.Second, func() bool {
+		return e2e.Query[int](t, e2e.Shared, `SELECT count(*) FROM picture WHERE merchant_id = $1 AND status = 'failed'`, m.ID) == 4
+	})
+	m.Must(http.StatusBadRequest, http.MethodPost, "/v1/checkout", strings.Replace(body, `"EUR"`, `"`+note+`"`, 1))
+	m.Arrivals(3, 10*time.Second)
+	m.AwaitStatus(id, checkout.StatusCompleted, 5*time.Second)
+	token := "canary-token-1107"
+	tellHeaders(t, m, token)
+	for _, a := range m.Arrivals(4, 10*time.Second) {
+		for _, h := range invariant.HeaderCanaries {
+			require.NotContains(t, fmt.Sprint(a.Header, string(a.Body)), h.Value, "%s at the receiver", h.Name)
+		}
+	}
+	// A later request's span follows ours through the same exporter.
+	marker := m.Create(e2e.Terms)
+	awaitSpan(t, "api", marker, "")
+
+	canaries := []invariant.Canary{ // with the tables where they belong
+		{Name: "card number", Value: "378282246310005"},
+		{Name: "card number as typed", Value: "3782 822463 10005"},
+		{Name: "declined card number", Value: "4000000000009995"},
+		{Name: "API key", Value: strings.TrimPrefix(m.Key, "sk_test_")},
+		{Name: "webhook secret", Value: strings.TrimPrefix(m.Secret, "whsec_")},
+		{Name: "digest of the secret", Value: hex.EncodeToString(webhook.SecretDigest(m.Secret))},
+		{Name: "digest of the secret, raw", Value: string(webhook.SecretDigest(m.Secret))},
+		{Name: "rotated secret", Value: strings.TrimPrefix(rotated, "whsec_")},
+		{Name: "digest of the rotated secret, raw", Value: string(webhook.SecretDigest(rotated))},
+		{Name: "what a receiver said", Value: said, Tables: []string{"webhook_attempt"}},
+		{Name: "master key", Value: strings.SplitN(e2e.Shared.Demo.MasterKeys, ":", 2)[1]},
+		{Name: "database password", Value: databasePassword(t)},
+		{Name: "e-mail", Value: email, Tables: []string{"checkout_session", "transaction", "event"}},
+		{Name: "metadata", Value: note, Tables: []string{"checkout_session", "event"}},
+		{Name: "URL of a picture", Value: picture, Tables: []string{"checkout_session", "picture"}},
+		{Name: "token in a path or query", Value: token},
+	}
+	for _, h := range invariant.HeaderCanaries {
+		canaries = append(canaries, h.Canary)
+	}
+	logs := stackLogs(t)
+	for _, c := range canaries {
+		for path, text := range logs {
+			require.False(t, !c.Logged && strings.Contains(text, c.Value), "%s in %s", c.Name, path)
+		}
+	}
+	bare := regexp.MustCompile(`[^0-9A-Za-z.:_-]` + cvc + `[^0-9A-Za-z.:_-]`)
+	for path, text := range logs {
+		require.Empty(t, bare.FindString(text), "CVC in %s", path)
+	}
+	for _, database := range []string{"checkout", "temporal", "temporal_visibility"} {
+		conn, err := pgx.Connect(t.Context(), e2e.Shared.Postgres.URL(database))
+		require.NoError(t, err)
+		found, err := invariant.SearchTables(t.Context(), conn, canaries)
+		require.NoError(t, err)
+		require.NotEmpty(t, found)
+		for table, rows := range found {
+			for i, c := range canaries {
+				if database == "checkout" && slices.Contains(c.Tables, table) {
+					require.NotZero(t, rows[i], "%s belongs into %s: the search works", c.Name, table)
+				} else {
+					require.Zero(t, rows[i], "%s in %s.%s", c.Name, database, table)
+				}
+			}
+		}
+		require.NoError(t, conn.Close(context.Background()))
+	}
+}
+
+// tellHeaders creates and pays a session with everything in the headers that a
+// caller's software may put there, and asks all three servers for paths and queries
+// that hold token, as an invitation does.
+func tellHeaders(t *testing.T, m *e2e.Merchant, token string) {
+	t.Helper()
+	ask := func(method, address, contentType, body string) e2e.Answer {
+		req, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
+		require.NoError(t, err)
+		req.Header.Set("Authorization", "Bearer "+m.Key)
+		req.Header.Set("Content-Type", contentType)
+		invariant.AddHeaderCanaries(req.Header)
+		res, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		defer func() { _ = res.Body.Close() }() // a test's answer
+		text, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		return e2e.Answer{Status: res.StatusCode, Header: res.Header, Body: text}
+	}
+	got := ask(http.MethodPost, m.Stack.APIURL()+"/v1/checkout", "application/json", e2e.Terms)
+	require.Equal(t, http.StatusCreated, got.Status, string(got.Body))
+	id := got.Field("id").(string)
+	form := url.Values{"card_number": {e2e.CardDeclined}, "exp": {"12/40"}, "cvc": {"123"}, "email": {"ann@example.com"}}
+	got = ask(http.MethodPost, m.Stack.PageURL()+"/"+id, "application/x-www-form-urlencoded", form.Encode())
+	require.Equal(t, http.StatusOK, got.Status)
+	for _, address := range []string{
+		m.Stack.APIURL() + "/v1/checkout/" + token, m.Stack.APIURL() + "/v1/checkout?starting_after=" + token, m.Stack.APIURL() + "/" + token,
+		m.Stack.PageURL() + "/" + token, m.Stack.PageURL() + "/" + id + "?lang=" + token, m.Stack.PageURL() + "/no/" + token,
+		m.Stack.DashboardURL() + "/invitation/" + token, m.Stack.DashboardURL() + "/signin?next=" + token, m.Stack.DashboardURL() + "/no/" + token,
+	} {
+		got := ask(http.MethodGet, address, "", "")
+		require.Less(t, got.Status, 500, address)
+	}
+}
+
+// stackLogs returns every log of the shared stack but the demo's own file.
+func stackLogs(t *testing.T) map[string]string {
+	t.Helper()
+	logs := map[string]string{}
+	root := filepath.Dir(e2e.Shared.Log("api"))
+	require.NoError(t, filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".log" {
+			return nil // PostgreSQL's own files come and go
+		}
+		text, err := os.ReadFile(path)
+		logs[path] = string(text)
+		return err
+	}))
+	require.Greater(t, len(logs), 3)
+	return logs
+}
+
+func databasePassword(t *testing.T) string {
+	t.Helper()
+	u, err := url.Parse(e2e.Shared.DatabaseURL())
+	require.NoError(t, err)
+	password, _ := u.User.Password()
+	require.NotEmpty(t, password)
+	return password
+}

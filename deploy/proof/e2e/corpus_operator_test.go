@@ -1,0 +1,158 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+
+	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
+)
+
+// operatorFile is a category of what an operator may do by mistake in Temporal's
+// UI or on its command line.
+type operatorFile struct {
+	Category string
+	Note     string
+	Cases    []operatorCase
+}
+
+// operatorCase is one call of Temporal.
+type operatorCase struct {
+	Name, Why string
+	Do        string   // signal, update, query or start
+	To        string   // ‹session›, ‹delivery› or ‹ended›; of a start its workflow id
+	Message   string   // its name; of a start the workflow type
+	Payloads  []string // in the notation of corpusNotation
+	Encoding  string   // json/plain when left out
+	Times     int      // 1
+	Refused   string   // part of the error; "" when Temporal takes it
+	Ends      string   // how a started run ends
+}
+
+// TestCorpus_NoOperatorBreaksASession makes every call of testdata/corpus/operator
+// on the real server: no run fails that did not begin with it, the session stays
+// pending, answers, and can be paid at the end.
+func TestCorpus_NoOperatorBreaksASession(t *testing.T) {
+	t.Parallel()
+	stack := e2e.MadeUp(t) // runs without rows are what the invariants are there to find
+	m := e2e.NewMerchant(t, stack)
+	w := &corpusWorld{stack: stack, own: m, temporal: e2e.TemporalClient(t, stack), values: map[string]string{"merchant": m.ID}}
+	w.values["ended"], w.values["session"] = m.Create(e2e.Terms), m.Create(e2e.Terms)
+	m.Must(http.StatusOK, http.MethodPost, "/v1/checkout/"+w.values["ended"]+"/expire", "")
+	registration, _ := register(m)
+	w.values["delivery"] = testDelivery(m, registration)
+	counts := map[string]int{}
+	for _, f := range loadCorpus[operatorFile](t, "operator") {
+		counts[f.Category] += len(f.Cases)
+		for _, c := range f.Cases {
+			require.NotEmpty(t, c.Why, c.Name)
+			first(&c.Times, 1)
+			first(&c.Encoding, converter.MetadataEncodingJSON)
+			t.Run(c.Name, func(t *testing.T) { w.misuse(t, c) })
+		}
+	}
+	m.MustPay(w.values["session"], e2e.CardSucceeds)
+	m.AwaitStatus(w.values["session"], checkout.StatusCompleted, 10*time.Second)
+	require.Equal(t, "expired", m.Session(w.values["ended"]).Field("status"))
+	require.GreaterOrEqual(t, counts["operator misuse"], 25)
+	logCounts(t, "misuse by operators", counts)
+}
+
+// misuse makes the call and looks at what must not have suffered.
+func (w *corpusWorld) misuse(t *testing.T, c operatorCase) {
+	t.Helper()
+	var args []any
+	for _, text := range c.Payloads {
+		args = append(args, converter.NewRawValue(&commonpb.Payload{
+			Metadata: map[string][]byte{converter.MetadataEncoding: []byte(c.Encoding)}, Data: []byte(w.say(t, text, nil)),
+		}))
+	}
+	for range c.Times {
+		err := w.operate(t, c, args)
+		if c.Refused == "" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, c.Refused)
+		}
+	}
+	for _, name := range []string{"session", "delivery"} {
+		run, err := w.temporal.DescribeWorkflowExecution(t.Context(), w.values[name], "")
+		require.NoError(t, err)
+		require.Equal(t, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, run.GetWorkflowExecutionInfo().GetStatus(), name)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	state, err := w.temporal.QueryWorkflow(ctx, w.values["session"], "", contract.QueryStatus)
+	require.NoError(t, err, "its worker is not stuck")
+	var got contract.SessionState
+	require.NoError(t, state.Get(&got))
+	require.Equal(t, contract.SessionState{Status: checkout.StatusPending}, got)
+	require.Equal(t, "pending", w.own.Session(w.values["session"]).Field("status"))
+	require.Zero(t, e2e.Query[int](t, w.stack, `SELECT count(*) FROM transaction WHERE merchant_id = $1`, w.own.ID), "no money moves")
+}
+
+func (w *corpusWorld) operate(t *testing.T, c operatorCase, args []any) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	to := w.say(t, c.To, nil)
+	switch c.Do {
+	case "signal":
+		var arg any
+		if len(args) > 0 {
+			arg = args[0]
+		}
+		return w.temporal.SignalWorkflow(ctx, to, "", c.Message, arg)
+	case "update":
+		handle, err := w.temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+			WorkflowID: to, UpdateName: c.Message, Args: args, WaitForStage: client.WorkflowUpdateStageCompleted,
+		})
+		if err != nil {
+			return err
+		}
+		return handle.Get(ctx, nil)
+	case "query":
+		_, err := w.temporal.QueryWorkflow(ctx, to, "", c.Message, args...)
+		return err
+	case "start":
+		return w.startWrongly(ctx, t, c, to, args)
+	}
+	return fmt.Errorf("%q is no call", c.Do)
+}
+
+// startWrongly starts a run, and terminates one that would wait for ever.
+func (w *corpusWorld) startWrongly(ctx context.Context, t *testing.T, c operatorCase, id string, args []any) error {
+	t.Helper()
+	queue := contract.TaskQueueCheckout
+	if c.Message == contract.TypeWebhookDelivery {
+		queue = contract.TaskQueueWebhooks
+	}
+	run, err := w.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID: id, TaskQueue: queue, WorkflowExecutionErrorWhenAlreadyStarted: true,
+		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
+	}, c.Message, args...)
+	if err != nil {
+		return err
+	}
+	status := func() string {
+		got, err := w.temporal.DescribeWorkflowExecution(ctx, id, run.GetRunID())
+		require.NoError(t, err)
+		return got.GetWorkflowExecutionInfo().GetStatus().String()
+	}
+	if c.Ends == "Running" { // nobody knows what to do with it; an operator ends it
+		return w.temporal.TerminateWorkflow(ctx, id, run.GetRunID(), "a mistake")
+	}
+	e2e.Await(t, "it ends", 10*time.Second, func() bool { return status() != "Running" })
+	require.Equal(t, c.Ends, status())
+	return nil
+}

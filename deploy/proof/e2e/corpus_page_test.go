@@ -1,0 +1,106 @@
+package e2e_test
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/proof/e2e"
+)
+
+// pageFile is a category of what is sent to the hosted page.
+type pageFile struct {
+	Category string
+	Note     string
+	Cases    []pageCase
+}
+
+// pageCase is a form and the page that it must lead to.
+type pageCase struct {
+	Name, Why string
+	Method    string             // POST
+	Path      string             // /‹session›
+	Headers   []string           //
+	Form      map[string]*string // what differs from a good form; null leaves a field out
+	Body      *string            // instead of a form
+	Status    int                // 422
+	Shows     string             // text of the page
+	Location  string             // where a 303 leads
+}
+
+// request is what the case sends.
+func (w *corpusWorld) request(t *testing.T, c pageCase) *http.Request {
+	t.Helper()
+	form := url.Values{"card_number": {e2e.CardSucceeds}, "exp": {"12/40"}, "cvc": {"123"}, "email": {"ann@example.com"}}
+	for name, value := range c.Form {
+		if form.Del(name); value != nil {
+			form.Set(name, w.say(t, *value, nil))
+		}
+	}
+	body := form.Encode()
+	if c.Body != nil {
+		body = w.say(t, *c.Body, nil)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), c.Method, w.stack.PageURL(), strings.NewReader(body))
+	require.NoError(t, err)
+	req.URL.Opaque = w.say(t, c.Path, nil)
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	for _, header := range c.Headers {
+		name, value, _ := strings.Cut(header, ": ")
+		req.Header.Set(name, value)
+	}
+	return req
+}
+
+// TestCorpus_ThePageTakesNoPaymentFromWrongInput posts every form of
+// testdata/corpus/page: the page that says what is wrong, no payment, nothing
+// that a script could run in, and never the card again. The session can be paid
+// afterwards.
+func TestCorpus_ThePageTakesNoPaymentFromWrongInput(t *testing.T) {
+	t.Parallel()
+	w := newCorpusWorld(t)
+	counts, pid := map[string]int{}, w.stack.API.PID()
+	files := loadCorpus[pageFile](t, "page")
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		f := files[name]
+		counts[f.Category] += len(f.Cases)
+		for _, c := range f.Cases {
+			first(&c.Method, http.MethodPost)
+			first(&c.Path, "/‹session›")
+			first(&c.Status, http.StatusUnprocessableEntity)
+			require.NotEmpty(t, c.Why, c.Name)
+			t.Run(c.Name, func(t *testing.T) { w.refusePage(t, c) })
+		}
+	}
+	w.own.MustPay(w.values["session"], e2e.CardSucceeds)
+	require.Equal(t, "completed", w.own.Session(w.values["session"]).Field("status"), "it can be paid all the same")
+	w.requireAlive(t, pid)
+	require.GreaterOrEqual(t, counts["hosted page"], 40)
+	logCounts(t, "refused by the hosted page", counts)
+}
+
+func (w *corpusWorld) refusePage(t *testing.T, c pageCase) {
+	t.Helper()
+	before := w.state(t)
+	res, err := corpusClient.Do(w.request(t, c))
+	require.NoError(t, err)
+	got := readAnswer(t, corpusCase{Name: c.Name}, res)
+	page := string(got.Body)
+	require.Equal(t, c.Status, got.Status, page)
+	require.Contains(t, page, c.Shows)
+	require.Equal(t, w.say(t, c.Location, nil), got.Header.Get("Location"))
+	require.Contains(t, got.Header.Get("Content-Security-Policy"), "default-src 'none'")
+	require.NotContains(t, page, "<script>alert")
+	require.NotContains(t, page, "onerror=")
+	for _, field := range []string{"card_number", "cvc"} {
+		if value := c.Form[field]; value != nil && len(*value) > 3 {
+			require.NotContains(t, page, w.say(t, *value, nil), "%s is never shown again", field)
+		}
+	}
+	require.Equal(t, before, w.state(t), "nothing was charged")
+}

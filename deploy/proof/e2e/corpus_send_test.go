@@ -1,0 +1,247 @@
+package e2e_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/proof/e2e"
+)
+
+// corpusClient sends what it is told and follows nothing.
+var corpusClient = http.Client{
+	Timeout:       time.Minute,
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	Transport:     &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 4},
+}
+
+// send makes the request of a case. A 503 is no verdict on it: a busy computer may answer so to any request, and the
+// reference tells merchants to repeat it.
+func (w *corpusWorld) send(t *testing.T, c corpusCase) (got e2e.Answer) {
+	t.Helper()
+	e2e.Await(t, c.Name+" is answered", time.Minute, func() bool {
+		got = w.sendOnce(t, c)
+		return got.Status != http.StatusServiceUnavailable || c.Status == http.StatusServiceUnavailable
+	})
+	return got
+}
+
+// sendOnce makes the request over a connection of its own kind: net/http's, or a bare one when the case has a Head.
+func (w *corpusWorld) sendOnce(t *testing.T, c corpusCase) e2e.Answer {
+	t.Helper()
+	values := map[string]string{"t": strconv.FormatInt(time.Now().Unix()+int64(c.At), 10)}
+	if c.Value != nil {
+		values["value"] = *c.Value
+	}
+	body := ""
+	switch {
+	case c.Body != nil:
+		body = w.say(t, *c.Body, values)
+	case c.Template != nil:
+		body = w.say(t, *c.Template, values)
+	}
+	if c.Head != nil {
+		values["length"] = strconv.Itoa(len(body))
+		return w.sendRaw(t, c, body, values)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), c.Method, w.stack.APIURL(), strings.NewReader(body))
+	require.NoError(t, err, c.Name)
+	req.URL.Opaque = w.say(t, c.Path, values)
+	w.setHeaders(t, req, c, body != "", values)
+	res, err := corpusClient.Do(req)
+	require.NoError(t, err, c.Name)
+	return readAnswer(t, c, res)
+}
+
+// setHeaders sets what every merchant sends, and what the case says instead.
+func (w *corpusWorld) setHeaders(t *testing.T, req *http.Request, c corpusCase, body bool, values map[string]string) {
+	t.Helper()
+	req.Header.Set("User-Agent", "corpus")
+	if key, ok := w.keys[c.Caller]; ok {
+		req.Header.Set("Authorization", "Bearer "+key)
+	} else {
+		require.Equal(t, "none", c.Caller, c.Name)
+	}
+	if body {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for _, header := range c.Headers {
+		name, _, _ := strings.Cut(header, ":")
+		req.Header.Del(name)
+	}
+	for _, header := range c.Headers {
+		name, value, _ := strings.Cut(header, ":")
+		value = w.say(t, strings.TrimPrefix(value, " "), values)
+		if name == "Host" {
+			req.Host = value
+			continue
+		}
+		req.Header[http.CanonicalHeaderKey(name)] = append(req.Header[http.CanonicalHeaderKey(name)], value)
+	}
+	for _, name := range c.Without {
+		req.Header.Del(name)
+	}
+}
+
+// sendRaw writes the request as it stands.
+func (w *corpusWorld) sendRaw(t *testing.T, c corpusCase, body string, values map[string]string) e2e.Answer {
+	t.Helper()
+	api, err := url.Parse(w.stack.APIURL())
+	require.NoError(t, err)
+	conn, err := net.Dial("tcp", api.Host)
+	require.NoError(t, err, c.Name)
+	defer func() { _ = conn.Close() }() // its answer was read
+	require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+	values["host"], values["auth"] = api.Host, "Authorization: Bearer "+w.keys[c.Caller]
+	_, _ = io.WriteString(conn, w.say(t, strings.Join(c.Head, "\r\n"), values)+"\r\n\r\n"+body) // the API may have answered and closed already
+	if c.Close {
+		require.NoError(t, conn.(*net.TCPConn).CloseWrite())
+	}
+	method, _, _ := strings.Cut(c.Head[0], " ")
+	in := bufio.NewReader(conn)
+	for {
+		res, err := http.ReadResponse(in, &http.Request{Method: method})
+		require.NoError(t, err, c.Name)
+		if res.StatusCode >= 200 {
+			return readAnswer(t, c, res)
+		}
+	}
+}
+
+func readAnswer(t *testing.T, c corpusCase, res *http.Response) e2e.Answer {
+	t.Helper()
+	defer func() { _ = res.Body.Close() }() // it was read to its end
+	body, err := io.ReadAll(res.Body)
+	require.NoError(t, err, c.Name)
+	return e2e.Answer{Status: res.StatusCode, Header: res.Header, Body: body}
+}
+
+// refuse sends a case that must be refused, and looks that nothing has changed.
+func (w *corpusWorld) refuse(t *testing.T, c corpusCase) {
+	t.Helper()
+	if c.Before != nil {
+		got := w.send(t, c.Before.or(corpusCase{Caller: c.Caller, Method: c.Method, Path: c.Path, Headers: c.Headers, Body: c.Body, Template: c.Template, Value: c.Value}))
+		require.Less(t, got.Status, 300, "before %s: %s", c.Name, got.Body)
+		w.settle(t)
+	}
+	if c.Busy != "" {
+		w.claim(t, c)
+	}
+	before := w.state(t)
+	got := w.send(t, c)
+	for end := time.Now().Add(time.Minute); c.At != 0 && got.Field("age_seconds") != nil && got.Field("age_seconds") != float64(-c.At); got = w.send(t, c) {
+		require.True(t, time.Now().Before(end), "the second has turned each time") // else the case would not be the one that it says
+	}
+	w.requireAnswer(t, c, got)
+	if c.Status >= 400 && !c.Plain {
+		c.Param = w.say(t, c.Param, nil)
+		requireRefusal(t, c, got)
+	}
+	require.Equal(t, before, w.state(t), "%s has changed something", c.Name)
+}
+
+var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
+
+// innerWords are of our own insides, of which no merchant may hear.
+var innerWords = regexp.MustCompile(`(?i)sqlstate|pgx|goroutine|panic|strconv|jsontext|temporal|localhost:|127\.0\.0\.1:`)
+
+// requireRefusal checks the body that every refusal has.
+func requireRefusal(t *testing.T, c corpusCase, got e2e.Answer) {
+	t.Helper()
+	var body struct {
+		Error, Message, Param string
+		Errors                []struct{ Param, Message string }
+		RequestID             string `json:"request_id"`
+	}
+	require.NoError(t, json.Unmarshal(got.Body, &body), "%s: %s", c.Name, got.Body)
+	require.Equal(t, c.Error, body.Error, "%s: %s", c.Name, got.Body)
+	require.Equal(t, c.Param, body.Param, "%s: %s", c.Name, got.Body)
+	require.NotEmpty(t, body.Message, c.Name)
+	require.NotRegexp(t, innerWords, body.Message, c.Name)
+	require.Regexp(t, requestID, body.RequestID, c.Name)
+	require.Equal(t, body.RequestID, got.Header.Get("X-Request-Id"), c.Name)
+	require.Equal(t, "application/json", got.Header.Get("Content-Type"), c.Name)
+	require.Equal(t, "nosniff", got.Header.Get("X-Content-Type-Options"), c.Name)
+	require.Equal(t, "no-store", got.Header.Get("Cache-Control"), c.Name)
+	if c.Param != "" {
+		require.NotEmpty(t, body.Errors, c.Name)
+		require.Equal(t, body.Param, body.Errors[0].Param, c.Name)
+		require.Equal(t, body.Message, body.Errors[0].Message, c.Name)
+	}
+	for status, header := range map[int]string{401: "Www-Authenticate", 405: "Allow"} {
+		require.Equal(t, got.Status == status, got.Header.Get(header) != "", "%s: %s", c.Name, header)
+	}
+}
+
+// requireAnswer checks the status, and what the case says of the body.
+func (w *corpusWorld) requireAnswer(t *testing.T, c corpusCase, got e2e.Answer) {
+	t.Helper()
+	require.Equal(t, c.Status, got.Status, "%s: %s", c.Name, got.Body)
+	for path, want := range c.Answer {
+		require.Equal(t, w.say(t, want, nil), fmt.Sprint(got.Field(path)), "%s: %s of %s", c.Name, path, got.Body)
+	}
+	require.Contains(t, string(got.Body), w.say(t, c.Has, nil), c.Name)
+	if c.Hides != "" {
+		require.NotContains(t, string(got.Body), w.say(t, c.Hides, nil), c.Name)
+	}
+}
+
+// accept sends a case that must be accepted and reads back what was made.
+func (w *corpusWorld) accept(t *testing.T, c corpusCase) {
+	t.Helper()
+	if c.Before != nil {
+		got := w.send(t, c.Before.or(corpusCase{Caller: c.Caller, Method: c.Method, Path: c.Path, Headers: c.Headers, Body: c.Body, Template: c.Template, Value: c.Value}))
+		require.Less(t, got.Status, 300, "before %s: %s", c.Name, got.Body)
+	}
+	got := w.send(t, c)
+	for end := time.Now().Add(time.Minute); c.At != 0 && got.Field("age_seconds") != nil && got.Field("age_seconds") != float64(-c.At); got = w.send(t, c) {
+		require.True(t, time.Now().Before(end), "the second has turned each time")
+	}
+	w.requireAnswer(t, c, got)
+	address := got.Header.Get("Location")
+	if address == "" && c.Read != "" {
+		address = w.say(t, c.Read, nil)
+	}
+	if address == "" && c.Method == http.MethodPatch {
+		address = w.say(t, c.Path, nil)
+	}
+	if address == "" {
+		require.NotEqual(t, http.StatusCreated, got.Status, c.Name)
+		return
+	}
+	kept := w.send(t, corpusCase{Name: c.Name, Caller: c.Caller, Method: http.MethodGet, Path: address})
+	require.Equal(t, http.StatusOK, kept.Status, "%s: %s", c.Name, kept.Body)
+	if got.Status < http.StatusAccepted { // what a workflow goes on with is another at once
+		require.Equal(t, members(t, got.Body), members(t, kept.Body), c.Name)
+	}
+	if strings.HasPrefix(address, "/v1/webhooks/") && got.Status == http.StatusCreated { // there may be 50
+		gone := w.send(t, corpusCase{Name: c.Name, Caller: c.Caller, Method: http.MethodDelete, Path: address})
+		require.Equal(t, http.StatusOK, gone.Status, c.Name)
+	}
+}
+
+// members are those of an answer, byte for byte, without what is shown only once.
+func members(t *testing.T, body []byte) map[string]string {
+	t.Helper()
+	var object map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(body, &object))
+	for _, once := range []string{"secret", "webhook_secret", "webhook_signed_by"} {
+		delete(object, once)
+	}
+	texts := map[string]string{}
+	for name, value := range object {
+		texts[name] = string(value)
+	}
+	return texts
+}

@@ -1,0 +1,216 @@
+package e2e_test
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+// corpusFile is one category of the corpus of input, testdata/corpus. What a
+// case leaves out is taken from Defaults.
+type corpusFile struct {
+	Category string
+	Note     string // for the reader of the file: the rule behind all cases
+	Defaults corpusCase
+	Values   [][3]string // cases in short: name, value, why
+	Cases    []corpusCase
+}
+
+// corpusCase is one request and what must come of it. Its texts are in the
+// notation of corpusNotation.
+type corpusCase struct {
+	Name, Why string
+
+	Caller  string   // whose key: one of corpusWorld.keys, or none
+	Method  string   //
+	Path    string   // as it is sent, with its query
+	Headers []string // "Name: value"; they replace what is sent otherwise
+	Without []string // names of headers that are not sent
+	// The body is Body, else Template with Value for ‹value›.
+	Body, Template, Value *string
+	// Head is a request line and headers as they are, for what net/http would not
+	// send; Body follows. Close ends our side of the connection after it.
+	Head  []string
+	Close bool
+
+	Before *corpusCase // a request that is made first, and must be accepted
+	Busy   string      // an Idempotency-Key with which another process works on such a request
+
+	At int // seconds from now: the timestamp ‹t› of a signature
+
+	Status int
+	Error  string            // code, "" with a status below 400
+	Param  string            // "-" for none where the defaults have one
+	Plain  bool              // Go's HTTP server answers, in plain text
+	Answer map[string]string // members of the answer by dotted path, as fmt prints them
+	Has    string            // part of the answer's text
+	Hides  string            // no part of it
+	Read   string            // what to GET afterwards, when the answer has no Location
+}
+
+// all is every case of the file, whole.
+func (f corpusFile) all() []corpusCase {
+	var cases []corpusCase
+	for _, v := range f.Values {
+		cases = append(cases, corpusCase{Name: v[0], Value: &v[1], Why: v[2]}.or(f.Defaults))
+	}
+	for _, c := range f.Cases {
+		cases = append(cases, c.or(f.Defaults))
+	}
+	return cases
+}
+
+// loadCorpus reads every file of a directory of the corpus.
+func loadCorpus[T any](t *testing.T, dir string) map[string]T {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join("testdata", "corpus", dir, "*.yaml"))
+	require.NoError(t, err)
+	require.NotEmpty(t, paths)
+	files := map[string]T{}
+	for _, path := range paths {
+		text, err := os.Open(path)
+		require.NoError(t, err)
+		defer func() { _ = text.Close() }() // it is only read
+		decoder := yaml.NewDecoder(text)
+		decoder.KnownFields(true)
+		var f T
+		require.NoError(t, decoder.Decode(&f), path)
+		files[strings.TrimSuffix(filepath.Base(path), ".yaml")] = f
+	}
+	return files
+}
+
+// or is c with what it leaves out taken from d.
+func (c corpusCase) or(d corpusCase) corpusCase {
+	first(&c.Caller, d.Caller)
+	first(&c.Method, d.Method)
+	first(&c.Path, d.Path)
+	first(&c.Error, d.Error)
+	first(&c.Param, d.Param)
+	first(&c.Status, d.Status)
+	first(&c.Body, d.Body)
+	first(&c.Template, d.Template)
+	first(&c.Value, d.Value)
+	first(&c.Read, d.Read)
+	if c.Headers == nil {
+		c.Headers = d.Headers
+	}
+	if c.Answer == nil {
+		c.Answer = d.Answer
+	}
+	if c.Param == "-" {
+		c.Param = ""
+	}
+	return c
+}
+
+// first takes otherwise unless there is something.
+func first[T comparable](value *T, otherwise T) {
+	var zero T
+	if *value == zero {
+		*value = otherwise
+	}
+}
+
+// requireDistinct: each case is another idea, with a reason.
+func (f corpusFile) requireDistinct(t *testing.T) {
+	t.Helper()
+	require.NotEmpty(t, f.Category)
+	names := map[string]bool{}
+	for _, c := range f.all() {
+		require.NotEmpty(t, c.Name)
+		require.NotEmpty(t, c.Why, c.Name)
+		require.False(t, names[c.Name], "%s appears twice", c.Name)
+		names[c.Name] = true
+	}
+}
+
+// Counts that the corpus must not fall below. Source: the plan of the corpus, one
+// number a category.
+var corpusLeast = map[string]int{
+	"Authorization header": 40, "JSON": 60, "amount": 80, "currency and payout_currency": 60, "metadata": 60, "customer_email": 40,
+	"redirect_url": 60, "webhook url and webhook_url": 120, "events": 30, "path ids": 60, "HTTP": 60, "Idempotency-Key": 25, "list queries": 30,
+	"signature verifier": 60, "newer routes": 60,
+}
+
+const acceptedLeast = 150
+
+// TestCorpus_InvalidInputIsRefusedAndChangesNothing sends every request of
+// testdata/corpus/refused to the API: the exact status, code and param, a JSON
+// body with its request id, never a 5xx, and nothing that PostgreSQL has of the
+// merchants is another afterwards. No workflow comes to be, and the process lives.
+func TestCorpus_InvalidInputIsRefusedAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	files := loadCorpus[corpusFile](t, "refused")
+	w := newCorpusWorld(t)
+	pid, counts := w.stack.API.PID(), map[string]int{}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		f := files[name]
+		f.requireDistinct(t)
+		counts[f.Category] += len(f.all())
+		t.Run(name, func(t *testing.T) {
+			for _, c := range f.all() {
+				t.Run(c.Name, func(t *testing.T) { w.refuse(t, c) })
+			}
+		})
+	}
+	w.requireNoOtherWorkflow(t)
+	w.requireAlive(t, pid)
+	for category, least := range corpusLeast {
+		require.GreaterOrEqual(t, counts[category], least, category)
+	}
+	logCounts(t, "refused", counts)
+}
+
+// TestCorpus_NearMissesAreAccepted sends every request of testdata/corpus/accepted,
+// each beside a limit that it keeps, and reads back what was made.
+func TestCorpus_NearMissesAreAccepted(t *testing.T) {
+	t.Parallel()
+	files := loadCorpus[corpusFile](t, "accepted")
+	w := newCorpusWorld(t)
+	pid, counts, total := w.stack.API.PID(), map[string]int{}, 0
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		f := files[name]
+		f.requireDistinct(t)
+		counts[f.Category] += len(f.all())
+		total += len(f.all())
+		t.Run(name, func(t *testing.T) {
+			for _, c := range f.all() {
+				t.Run(c.Name, func(t *testing.T) { w.accept(t, c) })
+			}
+		})
+	}
+	w.requireAlive(t, pid)
+	require.GreaterOrEqual(t, total, acceptedLeast)
+	logCounts(t, "accepted", counts)
+}
+
+// logCounts prints a table of the cases by category.
+func logCounts(t *testing.T, what string, counts map[string]int) {
+	t.Helper()
+	var b strings.Builder
+	total := 0
+	for _, category := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(&b, "\n%-32s %5d", category, counts[category])
+		total += counts[category]
+	}
+	t.Logf("cases that are %s:%s\n%-32s %5d", what, b.String(), "total", total)
+}
+
+// requireAlive: the API is the same process and answers.
+func (w *corpusWorld) requireAlive(t *testing.T, pid int) {
+	t.Helper()
+	require.Equal(t, pid, w.stack.API.PID())
+	require.NoError(t, w.stack.API.Err())
+	res, err := http.Get(w.stack.APIURL() + "/healthz")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, res.StatusCode)
+}

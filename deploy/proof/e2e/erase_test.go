@@ -1,0 +1,73 @@
+package e2e_test
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+
+	"example.com/checkout/deploy/program/app"
+	"example.com/checkout/deploy/proof/chaos/invariant"
+	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
+)
+
+// TestCustomerErase_LeavesNothingInAnyDatabase looks for the address in every table
+// of the service and of Temporal, whose histories are tables too. Then the session itself leaves.
+func TestCustomerErase_LeavesNothingInAnyDatabase(t *testing.T) {
+	t.Parallel()
+	stack := e2e.Beside(t, devstack.Options{})
+	m := e2e.NewMerchant(t, stack)
+	email := m.ID + "@example.com" // Temporal's tables are Shared's too
+	id := m.Create(`{"amount": 20, "currency": "EUR", "payout_currency": "USDC", "customer_email": "` + email + `",
+		"metadata": {"order_id": "o-1", "note": "` + email + `"}}`)
+	paid, err := http.PostForm(stack.PageURL()+"/"+id, url.Values{
+		"card_number": {e2e.CardSucceeds}, "exp": {"12/40"}, "cvc": {"123"}, "email": {email},
+	})
+	require.NoError(t, err)
+	require.NoError(t, paid.Body.Close())
+	m.AwaitStatus(id, checkout.StatusCompleted, 10*time.Second)
+	e2e.Await(t, "everything is delivered", 30*time.Second, func() bool {
+		return e2e.Query[int](t, stack, `SELECT count(*) FROM webhook_delivery WHERE status = 'delivered'`) == 2
+	})
+
+	found := func() (tables []string) {
+		for database, at := range map[string]string{
+			"checkout": stack.DatabaseURL(), "temporal": e2e.Shared.Postgres.URL("temporal"),
+			"temporal_visibility": e2e.Shared.Postgres.URL("temporal_visibility"),
+		} {
+			conn, err := pgx.Connect(t.Context(), at)
+			require.NoError(t, err)
+			in, err := invariant.SearchTables(t.Context(), conn, []invariant.Canary{{Name: "e-mail", Value: email}})
+			require.NoError(t, err)
+			require.NoError(t, conn.Close(t.Context()))
+			for table, rows := range in {
+				if rows[0] > 0 {
+					tables = append(tables, database+"."+table)
+				}
+			}
+		}
+		return tables
+	}
+	require.ElementsMatch(t, []string{"checkout.checkout_session", "checkout.event", "checkout.transaction"}, found())
+	erase := []string{"customer", "erase", "--email", email, "--apply"}
+	require.NoError(t, app.Main(t.Context(), erase, stack.Environment(), io.Discard, io.Discard))
+	require.Empty(t, found())
+	require.Nil(t, m.Session(id).Field("customer_email"))
+	require.Equal(t, "o-1", m.Session(id).Field("metadata.order_id"))
+
+	run, err := e2e.TemporalClient(t, stack).ExecuteWorkflow(t.Context(),
+		client.StartWorkflowOptions{TaskQueue: contract.TaskQueueCheckout}, contract.TypeRetention,
+		contract.RetentionInput{Age: time.Millisecond, Session: time.Millisecond})
+	require.NoError(t, err)
+	require.NoError(t, run.Get(t.Context(), nil))
+	m.Must(http.StatusNotFound, http.MethodGet, "/v1/checkout/"+id, "")
+	m.Must(http.StatusNotFound, http.MethodPost, "/v1/checkout/"+id+"/expire", "")
+}

@@ -1,0 +1,87 @@
+package e2e_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/program/app"
+	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/storage/pgtemp"
+)
+
+// TestHealth_OldSchemaMakesTheProcessesWait: both processes live without a schema, say what is missing, and go on
+// by themselves after checkout setup. A stop makes the API unready before it closes.
+func TestHealth_OldSchemaMakesTheProcessesWait(t *testing.T) {
+	t.Parallel()
+	ports, err := devstack.Free(4)
+	require.NoError(t, err)
+	at := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
+	settings := []string{
+		"DATABASE_URL=" + pgtemp.ForTest(t, nil), "TEMPORAL_NAMESPACE=health.a1b2c", "TEMPORAL_ADDRESS=" + e2e.Shared.Temporal.Address(),
+		"CHECKOUT_API_ADDRESS=" + at(0), "CHECKOUT_PAGE_ADDRESS=" + at(1), "CHECKOUT_DASHBOARD_ADDRESS=" + at(2),
+		"CHECKOUT_HEALTH_ADDRESS=" + at(3), "CHECKOUT_STOP_DELAY=10s",
+	}
+	urls := map[string]string{"api": "http://" + at(0), "worker": "http://" + at(3)}
+	processes := map[string]*devstack.Process{}
+	for command := range urls {
+		process, err := e2e.Shared.StartMore(command, "health-"+command, settings...)
+		require.NoError(t, err)
+		t.Cleanup(process.Kill)
+		processes[command] = process
+	}
+	says := func(command, method, path string, status int, want string) {
+		t.Helper()
+		e2e.Await(t, command+" says "+want, 30*time.Second, func() bool {
+			require.NoError(t, processes[command].Err())
+			got, body := answer(t, method, urls[command]+path)
+			return got == status && bytes.Contains(body, []byte(want))
+		})
+	}
+	for command := range urls {
+		says(command, "GET", "/readyz", 503, "run checkout setup")
+		says(command, "GET", "/healthz", 200, "ok")
+		says(command, "HEAD", "/healthz", 200, "")
+		says(command, "GET", "/v1/checkout", 503, "run checkout setup")
+		log, err := os.ReadFile(e2e.Shared.Log("health-" + command))
+		require.NoError(t, err)
+		require.Contains(t, string(log), "run checkout setup")
+	}
+
+	var out bytes.Buffer
+	require.NoError(t, app.Main(t.Context(), []string{"setup"}, settings[:3], &out, &out))
+	for command := range urls {
+		says(command, "GET", "/readyz", 200, `{"postgresql":"ok","temporal":"ok"}`)
+		says(command, "HEAD", "/readyz", 200, "")
+	}
+
+	require.NoError(t, syscall.Kill(processes["api"].PID(), syscall.SIGTERM))
+	says("api", "GET", "/readyz", 503, "shutting down")
+	status, _ := answer(t, "GET", urls["api"]+"/v1/checkout")
+	require.Equal(t, 401, status, "it still answers")
+	for _, process := range processes {
+		require.NoError(t, process.Stop(40*time.Second))
+	}
+}
+
+// answer returns status 0 while nothing listens.
+func answer(t *testing.T, method, url string) (status int, body []byte) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	require.NoError(t, err)
+	res, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, nil
+	}
+	defer func() { _ = res.Body.Close() }() // a test's answer
+	body, _ = io.ReadAll(res.Body)          // what is missing is seen in the body
+	return res.StatusCode, body
+}

@@ -1,0 +1,96 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// TestReconcile_StartsAgainWhatAnOperatorTerminated: every kind of run is
+// terminated, or was never started, and everything still comes to its end.
+func TestReconcile_StartsAgainWhatAnOperatorTerminated(t *testing.T) {
+	t.Parallel()
+	m := e2e.NewMerchant(t, e2e.Shared)
+	c := e2e.TemporalClient(t, e2e.Shared)
+	store := e2e.OpenStore(t, e2e.Shared)
+	terminate := func(id string) { require.NoError(t, c.TerminateWorkflow(t.Context(), id, "", "a test")) }
+
+	session := m.Create(e2e.Terms)
+	terminate(session)
+
+	m.Receiver.Answer(http.StatusInternalServerError)
+	declined := m.Create(e2e.Terms)
+	m.MustPay(declined, e2e.CardDeclined)
+	retrying := e2e.DeliveryOf(t, e2e.Shared, declined, "checkout.failed")
+	m.Arrivals(1, 10*time.Second)
+	terminate(retrying)
+
+	held := m.Create(e2e.Terms)
+	m.MustPay(held, e2e.CardDeclined)
+	parked := checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}.Ref(e2e.DeliveryOf(t, e2e.Shared, held, "checkout.failed"))
+	require.NoError(t, store.HoldDelivery(t.Context(), parked))
+	e2e.Await(t, "the delivery is parked", 20*time.Second, func() bool {
+		return e2e.Query[bool](t, e2e.Shared, `SELECT parked_at IS NOT NULL FROM webhook_delivery WHERE id = $1`, parked.ID)
+	})
+	terminate(parked.ID)
+	m.Receiver.Answer(http.StatusOK)
+	require.NoError(t, store.ResumeDelivery(t.Context(), parked))
+
+	endpoint := e2e.Query[string](t, e2e.Shared, `SELECT id FROM webhook_endpoint WHERE merchant_id = $1`, m.ID)
+	_, missing, err := store.PublishTest(t.Context(), m.TestEvent(endpoint))
+	require.NoError(t, err)
+
+	const picture = "http://127.0.0.1:1/beans.png"
+	unseen, err := store.CreateSession(t.Context(), storage.NewSession{Lifetime: time.Hour, Session: checkout.Session{
+		Ref: parked.Owner.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: checkout.EUR, PayoutCurrency: checkout.USDC,
+		Metadata: json.RawMessage(`{}`), MaxAttempts: 3,
+		LineItems: []checkout.LineItem{{Name: "Beans", Quantity: 1, UnitAmount: 1050, ImageURL: new(picture)}},
+	}}, func(context.Context, checkout.Session) error { return nil }) // nobody starts the runs, as after a crash
+	require.NoError(t, err)
+	e2e.Query[string](t, e2e.Shared, `UPDATE picture SET created_at = now() - interval '1 hour' WHERE id = $1 RETURNING id`, unseen.Pictures[0].ID)
+
+	e2e.Await(t, "the delivery that was retrying is delivered by a new run", 30*time.Second, func() bool { return e2e.DeliveryStatus(t, retrying) == "delivered" })
+	require.Equal(t, 2, e2e.Query[int](t, e2e.Shared, `SELECT run FROM webhook_delivery WHERE id = $1`, retrying))
+	e2e.Await(t, "the delivery that was parked is delivered", 60*time.Second, func() bool { return e2e.DeliveryStatus(t, parked.ID) == "delivered" })
+	e2e.Await(t, "the delivery that was never started is delivered", 60*time.Second, func() bool { return e2e.DeliveryStatus(t, missing.ID) == "delivered" })
+	e2e.Await(t, "the picture is given up after its tries", 60*time.Second, func() bool {
+		return e2e.Query[string](t, e2e.Shared, `SELECT status || tries FROM picture WHERE id = $1`, unseen.Pictures[0].ID) == "failed3"
+	})
+	e2e.Await(t, "the session can be paid", 30*time.Second, func() bool {
+		_, _, _ = m.Pay(session, e2e.CardSucceeds) // refused until it has a run again
+		return m.Session(session).Field("status") == "completed"
+	})
+
+	// A payout whose run never was: as after a crash that took the parent too.
+	payout := checkout.NewID(checkout.PrefixPayout)
+	e2e.Await(t, "the payout is sent", 20*time.Second, func() bool { return m.Session(session).Field("payout.status") == "sent" })
+	require.Equal(t, payout, e2e.Query[string](t, e2e.Shared, `
+		UPDATE payout SET id = $2, status = 'pending', tx_hash = '', signed_transfer = NULL, created_at = created_at - interval '1 hour'
+		WHERE session_id = $1 RETURNING id`, session, payout))
+	e2e.Await(t, "the payout without a run is sent", 30*time.Second, func() bool { return m.Session(session).Field("payout.status") == "sent" })
+	require.Equal(t, payout, m.Session(session).Field("payout.id"))
+}
+
+// TestReconcile_LeavesWhatHasARunAlone: deliveries that are late, because all
+// workers were away, are not started twice.
+func TestReconcile_LeavesWhatHasARunAlone(t *testing.T) {
+	t.Parallel()
+	m := e2e.NewMerchant(t, e2e.Shared)
+	m.Receiver.Answer(http.StatusInternalServerError)
+	id := m.Create(e2e.Terms)
+	m.MustPay(id, e2e.CardDeclined)
+	delivery := e2e.DeliveryOf(t, e2e.Shared, id, "checkout.failed")
+	m.Arrivals(1, 10*time.Second)
+	// It looks overdue to Reconcile all the time.
+	e2e.Query[string](t, e2e.Shared, `UPDATE webhook_delivery SET next_attempt_at = next_attempt_at - interval '1 hour' WHERE id = $1 RETURNING id`, delivery)
+	e2e.Await(t, "the delivery is permanently failed", 60*time.Second, func() bool { return e2e.DeliveryStatus(t, delivery) == "failed" })
+	require.Equal(t, 1, e2e.Query[int](t, e2e.Shared, `SELECT run FROM webhook_delivery WHERE id = $1`, delivery))
+}

@@ -1,0 +1,152 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+
+	"example.com/checkout/deploy/proof/chaos/invariant"
+	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
+)
+
+// TestInvariants_TheCheckNamesWhatIsBroken breaks a stack that is in order, one
+// thing after the other. What each invariant allows and forbids is a table in
+// package invariant; this proves that the witnesses are heard.
+func TestInvariants_TheCheckNamesWhatIsBroken(t *testing.T) {
+	t.Parallel()
+	stack := e2e.Beside(t, devstack.Options{RetrySchedule: e2e.SharedSchedule})
+	m := e2e.NewMerchant(t, stack)
+	m.Receiver.Answer(503)
+	session := m.Create(e2e.Terms)
+	m.MustPay(session, e2e.CardDeclined)
+	m.Arrivals(1, 10*time.Second)
+	m.Receiver.Answer(200)
+	got := m.Arrivals(2, 20*time.Second)
+	retried, event := got[0].Delivery, got[0].EventID // one delivery with two attempts
+	require.Equal(t, retried, got[1].Delivery)
+	m.MustPay(session, e2e.CardSucceeds)
+	m.Arrivals(4, 20*time.Second)
+	e2e.RequireInvariants(t, stack, e2e.SharedSchedule)
+
+	for _, c := range []struct {
+		broken, sql, undo string
+		want              []string
+	}{
+		{"an event went to a registration that does not list it",
+			`UPDATE webhook_endpoint SET events = array_remove(events, 'checkout.failed') WHERE merchant_id = $2`,
+			`UPDATE webhook_endpoint SET events = array_append(events, 'checkout.failed') WHERE merchant_id = $2`, []string{"6 " + event}},
+		{"the row counts a run that Temporal does not have",
+			`UPDATE webhook_delivery SET run = 2 WHERE id = $1`, `UPDATE webhook_delivery SET run = 1 WHERE id = $1`,
+			[]string{"13 " + retried, "7 " + retried, "9 " + retried}},
+		{"the row says canceled, Temporal delivered",
+			`UPDATE webhook_delivery SET status = 'canceled' WHERE id = $1`, `UPDATE webhook_delivery SET status = 'delivered' WHERE id = $1`,
+			[]string{"8 " + retried}},
+		{"the row says failed, and the receiver accepted it",
+			`UPDATE webhook_delivery SET status = 'failed' WHERE id = $1`, `UPDATE webhook_delivery SET status = 'delivered' WHERE id = $1`,
+			[]string{"8 " + retried, "9 " + retried}},
+		{"the attempt says another answer than the receiver",
+			`UPDATE webhook_attempt SET status_code = 204 WHERE delivery_id = $1 AND number = 2`,
+			`UPDATE webhook_attempt SET status_code = 200 WHERE delivery_id = $1 AND number = 2`, []string{"9 " + retried}},
+		{"the retry came before its time",
+			`UPDATE webhook_attempt SET duration_ms = duration_ms + 900 WHERE delivery_id = $1 AND number = 1`,
+			`UPDATE webhook_attempt SET duration_ms = duration_ms - 900 WHERE delivery_id = $1 AND number = 1`, []string{"10 " + retried}},
+		{"other bytes were sent than are kept",
+			`UPDATE event SET body = body || ' ' WHERE id = $3`, `UPDATE event SET body = substr(body, 1, length(body) - 1) WHERE id = $3`,
+			[]string{"11 " + retried}},
+		{"live, and the log shows plain HTTP",
+			`UPDATE webhook_delivery SET mode = 'live' WHERE id = $1`, `UPDATE webhook_delivery SET mode = 'test' WHERE id = $1`,
+			// It also keeps the live schedule then.
+			[]string{"10 " + retried, "12 " + retried, "6 " + event}},
+		{"the first attempt was noted after its request had come", // by more than a busy machine is late with the second
+			`UPDATE webhook_attempt SET started_at = started_at + interval '1 minute' WHERE delivery_id = $1 AND number = 1`,
+			`UPDATE webhook_attempt SET started_at = started_at - interval '1 minute' WHERE delivery_id = $1 AND number = 1`,
+			[]string{"10 " + retried, "13 " + retried, "9 " + retried}},
+	} {
+		change(t, stack, c.sql, retried, m.ID, event)
+		results, err := e2e.CheckStack(t.Context(), stack, e2e.SharedSchedule)
+		require.NoError(t, err, c.broken)
+		require.Equal(t, c.want, e2e.ViolationsOf(results), "%s: %+v", c.broken, results)
+		change(t, stack, c.undo, retried, m.ID, event)
+	}
+
+	// A canary that was reached, and a run without a row.
+	forged := filepath.Join(t.TempDir(), "canary.jsonl")
+	require.NoError(t, os.WriteFile(forged, []byte(fmt.Sprintf(
+		`{"at":%q,"listener":"http://169.254.169.254:80","canary":true,"method":"POST","delivery":%q,"attempt":"1"}`+"\n",
+		checkout.FormatTime(got[0].At), retried)), 0o600))
+	rowless := checkout.NewID(checkout.PrefixDelivery)
+	run, err := e2e.TemporalClient(t, stack).ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: rowless, TaskQueue: contract.TaskQueueWebhooks},
+		contract.TypeWebhookDelivery, contract.WebhookDeliveryInput{Ref: checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}.Ref(rowless)})
+	require.NoError(t, err)
+	require.ErrorContains(t, run.Get(t.Context(), nil), contract.ErrTypeDeliveryWithoutRow)
+	results, err := e2e.CheckStack(t.Context(), stack, e2e.SharedSchedule, forged)
+	require.NoError(t, err)
+	require.Equal(t, []string{"12 " + retried, "7 " + rowless}, e2e.ViolationsOf(results), "%+v", results)
+
+	// The command finds the same, and says so with its exit status.
+	cmd := exec.CommandContext(t.Context(), "go", "run", "example.com/checkout/deploy/proof/chaos", "check", "-json", "-receiver-log", stack.ReceiverLogFile(), "-receiver-log", forged)
+	cmd.Env = append(os.Environ(), stack.Environment()...)
+	out, err := cmd.Output()
+	require.ErrorContains(t, err, "exit status 1")
+	var report struct {
+		Violations int
+		Invariants []invariant.Result
+	}
+	require.NoError(t, json.Unmarshal(out, &report), string(out))
+	require.Equal(t, 2, report.Violations)
+	require.Equal(t, e2e.ViolationsOf(results), e2e.ViolationsOf(report.Invariants))
+}
+
+// TestRedirect_IsNotFollowed: a 3xx is a failed attempt, and whatever it leads to
+// is not called; the check at the end sees the canary's log.
+func TestRedirect_IsNotFollowed(t *testing.T) {
+	t.Parallel()
+	m := e2e.NewMerchant(t, e2e.Shared)
+	ports, err := devstack.Free(1)
+	require.NoError(t, err)
+	canary := fmt.Sprintf("127.0.0.1:%d", ports[0])
+	_, err = devstack.StartCanary(canary, e2e.Shared.ReceiverLog) // listens until the end
+	require.NoError(t, err)
+	session := m.Create(e2e.Terms)
+	for i, status := range []int{http.StatusMovedPermanently, http.StatusTemporaryRedirect} {
+		m.Receiver.Redirect(status, "http://"+canary+"/inside")
+		if i == 0 {
+			m.MustPay(session, e2e.CardDeclined)
+		}
+		m.Arrivals(i+1, 10*time.Second)
+	}
+	m.Receiver.Answer(http.StatusOK)
+	delivery := e2e.DeliveryOf(t, e2e.Shared, session, "checkout.failed")
+	e2e.Await(t, "delivered", 20*time.Second, func() bool { return e2e.DeliveryStatus(t, delivery) == "delivered" })
+	require.Equal(t, []int32{301, 307, 200}, e2e.Query[[]int32](t, e2e.Shared,
+		`SELECT array_agg(status_code ORDER BY number) FROM webhook_attempt WHERE delivery_id = $1`, delivery))
+}
+
+// change runs sql with those of args that it names: $1 a delivery, $2 a merchant,
+// $3 an event.
+func change(t *testing.T, stack *devstack.Stack, sql string, args ...string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), stack.DatabaseURL())
+	require.NoError(t, err)
+	defer func() { _ = conn.Close(context.Background()) }() // a test's connection
+	for i, arg := range args {
+		sql = strings.ReplaceAll(sql, fmt.Sprintf("$%d", i+1), "'"+arg+"'") // ids hold no quotes
+	}
+	tag, err := conn.Exec(t.Context(), sql)
+	require.NoError(t, err, sql)
+	require.EqualValues(t, 1, tag.RowsAffected(), sql)
+}

@@ -1,0 +1,268 @@
+package e2e_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// TestListen_CatchesUpOnWhatItMissed runs checkout listen as a merchant's
+// developer does, with a key and nothing else of the service's configuration.
+func TestListen_CatchesUpOnWhatItMissed(t *testing.T) {
+	t.Parallel()
+	m := e2e.NewMerchant(t, e2e.Shared)
+	dev := newDeveloper(t, m)
+	pay := func() { m.MustPay(m.Create(e2e.Terms), e2e.CardSucceeds) }
+
+	// It forwards what the registered endpoint gets, signed with its own secret.
+	running := dev.listen()
+	dev.await(running, "events from now on")
+	pay()
+	got := dev.arrivals(2, 20*time.Second)
+	delivered := m.Arrivals(2, 20*time.Second)
+	secret := regexp.MustCompile(`(?m)^  (whsec_[0-9a-f]{64})$`).FindStringSubmatch(running.said())[1]
+	bodies := eventBodies(t, m)
+	for _, a := range got {
+		require.Equal(t, bodies[a.id], a.body, "the bytes of event.body")
+		require.NoError(t, webhook.Verify(secret, a.header.Get(webhook.SignatureHeader), []byte(a.body), time.Now()))
+		i := slices.IndexFunc(delivered, func(d devstack.Arrival) bool { return d.EventID == a.id })
+		require.GreaterOrEqual(t, i, 0)
+		require.Equal(t, string(delivered[i].Body), a.body, "the bytes of the delivery")
+		want := delivered[i].Header.Clone()
+		for _, name := range []string{webhook.SignatureHeader, "X-Service-Delivery-Id", "Traceparent", "Connection"} {
+			want.Del(name)
+			if name != webhook.SignatureHeader {
+				require.Empty(t, a.header.Get(name))
+			}
+		}
+		a.header.Del(webhook.SignatureHeader)
+		require.Equal(t, want, a.header)
+	}
+	dev.stop(running)
+	require.Contains(t, running.said(), "2 forwarded, 0 failed")
+
+	// Stopped, it misses two payments and their payouts, and catches up.
+	pay()
+	pay()
+	e2e.Await(t, "six events", 20*time.Second, func() bool { return len(eventBodies(t, m)) == 6 })
+	running = dev.listen()
+	dev.await(running, "missed while listen did not run")
+	dev.arrivals(6, 20*time.Second)
+	time.Sleep(2500 * time.Millisecond) // two looks more: none comes twice
+	dev.stop(running)
+	require.Contains(t, running.said(), "4 forwarded, 0 failed")
+	got = dev.arrivals(6, 0)
+	require.Len(t, got, 6)
+	require.Equal(t, inFeed(t, m), idsOf(got), "in the order of the feed")
+
+	// Killed in the middle of catching up, it repeats the event under way.
+	pay()
+	pay()
+	pay()
+	e2e.Await(t, "twelve events", 20*time.Second, func() bool { return len(eventBodies(t, m)) == 12 })
+	release := dev.hangAt(9)
+	running = dev.listen()
+	dev.arrivals(9, 20*time.Second)
+	require.NoError(t, running.cmd.Process.Kill())
+	_ = running.cmd.Wait() // killed
+	release()
+	running = dev.listen()
+	dev.arrivals(13, 20*time.Second)
+	time.Sleep(1500 * time.Millisecond)
+	dev.stop(running)
+	got = dev.arrivals(13, 0)
+	require.Len(t, got, 13)
+	require.Equal(t, got[8].id, got[9].id, "the one under way comes again")
+	once := slices.Delete(slices.Clone(got), 8, 9)
+	bodies = eventBodies(t, m)
+	require.Len(t, bodies, 12)
+	for _, a := range once {
+		require.Equal(t, bodies[a.id], a.body)
+		delete(bodies, a.id)
+	}
+	require.Empty(t, bodies, "nothing is lost")
+	require.Equal(t, inFeed(t, m), idsOf(once), "in the order of the feed")
+
+	// The key stays with the developer.
+	files, err := filepath.Glob(filepath.Join(dev.home, "checkout", "listen", "*"))
+	require.NoError(t, err)
+	require.Len(t, files, 2, "the state and its lock: %v", files)
+	for _, name := range files {
+		info, err := os.Stat(name)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode(), name)
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		require.NotContains(t, name+string(text)+running.said(), m.Key[len("sk_test_"):][:16])
+	}
+	t.Log("\n" + running.said())
+
+	// A key that the API does not know ends it.
+	m.Key = checkout.NewAPIKey(checkout.ModeTest)
+	running = dev.listen()
+	require.Error(t, running.cmd.Wait())
+	require.Contains(t, running.said(), "checkout: the API at "+m.Stack.APIURL()+" refuses the key of CHECKOUT_API_KEY")
+	require.NotContains(t, running.said(), m.Key[len("sk_test_"):][:16])
+}
+
+// inFeed returns the ids of the merchant's events in the order in which their transactions stored them.
+func inFeed(t *testing.T, m *e2e.Merchant) []string {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), m.Stack.DatabaseURL())
+	require.NoError(t, err)
+	defer func() { _ = conn.Close(t.Context()) }() // a test's connection
+	rows, err := conn.Query(t.Context(), `SELECT id FROM event WHERE merchant_id = $1 ORDER BY commit_xid, id`, m.ID)
+	require.NoError(t, err)
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	return ids
+}
+
+func eventBodies(t *testing.T, m *e2e.Merchant) map[string]string {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), m.Stack.DatabaseURL())
+	require.NoError(t, err)
+	defer func() { _ = conn.Close(t.Context()) }() // a test's connection
+	rows, err := conn.Query(t.Context(), `SELECT id, body FROM event WHERE merchant_id = $1`, m.ID)
+	require.NoError(t, err)
+	bodies := map[string]string{}
+	var id string
+	var body []byte
+	_, err = pgx.ForEachRow(rows, []any{&id, &body}, func() error {
+		bodies[id] = string(body)
+		return nil
+	})
+	require.NoError(t, err)
+	return bodies
+}
+
+// arrived is a request that came to a developer's server.
+type arrived struct {
+	id     string
+	header http.Header
+	body   string
+}
+
+func idsOf(all []arrived) []string {
+	ids := make([]string, len(all))
+	for i, a := range all {
+		ids[i] = a.id
+	}
+	return ids
+}
+
+// developer has a server on this computer, a home and the production binary.
+type developer struct {
+	t      *testing.T
+	m      *e2e.Merchant
+	binary string
+	home   string
+	server *httptest.Server
+
+	mu   sync.Mutex
+	got  []arrived
+	hang int // the number of the request that waits for release
+	gate chan struct{}
+}
+
+func newDeveloper(t *testing.T, m *e2e.Merchant) *developer {
+	t.Helper()
+	d := &developer{t: t, m: m, binary: filepath.Join(t.TempDir(), "checkout"), home: t.TempDir(), gate: make(chan struct{})}
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", d.binary, "example.com/checkout/deploy/cmd/checkout").CombinedOutput()
+	require.NoError(t, err, string(out))
+	d.server = httptest.NewServer(d)
+	t.Cleanup(d.server.Close)
+	return d
+}
+
+func (d *developer) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body) // compared later
+	d.mu.Lock()
+	d.got = append(d.got, arrived{r.Header.Get("X-Service-Event-Id"), r.Header.Clone(), string(body)})
+	waits := len(d.got) == d.hang
+	d.mu.Unlock()
+	if waits {
+		<-d.gate
+	}
+}
+
+// hangAt lets the nth request wait for its answer until release.
+func (d *developer) hangAt(n int) (release func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.hang = n
+	return func() { close(d.gate) }
+}
+
+func (d *developer) arrivals(n int, within time.Duration) (all []arrived) {
+	d.t.Helper()
+	e2e.Await(d.t, strconv.Itoa(n)+" events", within, func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		all = slices.Clone(d.got)
+		return len(all) >= n
+	})
+	return all
+}
+
+// listening is a running checkout listen.
+type listening struct {
+	cmd *exec.Cmd
+	mu  sync.Mutex
+	out bytes.Buffer
+}
+
+func (l *listening) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.Write(p)
+}
+
+func (l *listening) said() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.String()
+}
+
+// listen starts checkout listen with an environment of its own.
+func (d *developer) listen(flags ...string) *listening {
+	d.t.Helper()
+	l := &listening{}
+	l.cmd = exec.CommandContext(d.t.Context(), d.binary, append([]string{"listen", "--forward-to", d.server.URL + "/webhook"}, flags...)...)
+	l.cmd.Env = []string{"HOME=" + d.home, "XDG_CONFIG_HOME=" + d.home, "CHECKOUT_API_KEY=" + d.m.Key, "CHECKOUT_API_URL=" + d.m.Stack.APIURL()}
+	l.cmd.Stdout, l.cmd.Stderr = l, l
+	require.NoError(d.t, l.cmd.Start())
+	return l
+}
+
+func (d *developer) await(l *listening, text string) {
+	d.t.Helper()
+	e2e.Await(d.t, text, 20*time.Second, func() bool { return strings.Contains(l.said(), text) })
+}
+
+// stop is Ctrl-C.
+func (d *developer) stop(l *listening) {
+	d.t.Helper()
+	require.NoError(d.t, l.cmd.Process.Signal(syscall.SIGINT))
+	require.NoError(d.t, l.cmd.Wait(), l.said())
+}

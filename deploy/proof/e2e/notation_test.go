@@ -1,0 +1,154 @@
+package e2e_test
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// corpusNotation is what the corpus writes between ‹ and ›, innermost first:
+//
+//	‹name›               a value of the world, such as ‹session›
+//	‹hex:ff fe›          bytes
+//	‹repeat:500:a›       a text that often; %d in it counts from 0
+//	‹list:51:"k%d":1›    the same with commas between
+//	‹new:cs›             an id of nothing
+//	‹json:text›          a JSON string of it
+//	‹hmac:current:text›  hexadecimal HMAC-SHA256, keyed with a secret of the world, "" without one
+//	‹upper:text›, ‹swap:text›, ‹query:text›, ‹base64:hex›, ‹cut:10:text›, ‹pretty:json›, ‹sorted:json›, ‹replace:a:b:text›
+var corpusNotation = regexp.MustCompile(`‹[^‹›]*›`)
+
+// say returns what text stands for.
+func (w *corpusWorld) say(t *testing.T, text string, values map[string]string) string {
+	t.Helper()
+	for corpusNotation.MatchString(text) {
+		text = corpusNotation.ReplaceAllStringFunc(text, func(note string) string {
+			note = strings.TrimSuffix(strings.TrimPrefix(note, "‹"), "›")
+			if value, ok := values[note]; ok {
+				return value
+			}
+			if value, ok := w.values[note]; ok {
+				return value
+			}
+			name, rest, ok := strings.Cut(note, ":")
+			require.True(t, ok, "‹%s› is not known", note)
+			return w.apply(t, name, rest)
+		})
+	}
+	return text
+}
+
+// apply is one function of the notation.
+func (w *corpusWorld) apply(t *testing.T, name, rest string) string {
+	t.Helper()
+	before, after, _ := strings.Cut(rest, ":")
+	switch name {
+	case "hex":
+		raw, err := hex.DecodeString(strings.ReplaceAll(rest, " ", ""))
+		require.NoError(t, err)
+		return string(raw)
+	case "repeat":
+		return repeated(t, before, after, "")
+	case "list":
+		return repeated(t, before, after, ",")
+	case "new":
+		return checkout.NewID(rest)
+	case "json":
+		text, err := json.Marshal(rest)
+		require.NoError(t, err)
+		return string(text)
+	case "hmac":
+		secret, ok := w.secrets[before]
+		require.True(t, ok || before == "", "no secret %q", before)
+		mac := hmac.New(sha256.New, []byte(secret))
+		mac.Write([]byte(after))
+		return hex.EncodeToString(mac.Sum(nil))
+	case "upper":
+		return strings.ToUpper(rest)
+	case "swap": // of upper and lower case
+		return strings.Map(func(r rune) rune {
+			if r >= 'a' && r <= 'z' {
+				return r - 'a' + 'A'
+			}
+			return r
+		}, rest[:len(rest)-1]) + rest[len(rest)-1:]
+	case "query":
+		return url.QueryEscape(rest)
+	case "base64":
+		raw, err := hex.DecodeString(rest)
+		require.NoError(t, err)
+		return base64.StdEncoding.EncodeToString(raw)
+	case "cut":
+		n, err := strconv.Atoi(before)
+		require.NoError(t, err)
+		return after[:n]
+	case "pretty":
+		var b bytes.Buffer
+		require.NoError(t, json.Indent(&b, []byte(rest), "", "  "))
+		return b.String()
+	case "sorted":
+		var v any
+		require.NoError(t, json.Unmarshal([]byte(rest), &v))
+		text, err := json.Marshal(v)
+		require.NoError(t, err)
+		return string(text)
+	case "replace":
+		with, in, _ := strings.Cut(after, ":")
+		require.Contains(t, in, before)
+		return strings.Replace(in, before, with, 1)
+	}
+	t.Fatalf("‹%s:› is not known", name)
+	return ""
+}
+
+func repeated(t *testing.T, count, text, between string) string {
+	t.Helper()
+	n, err := strconv.Atoi(count)
+	require.NoError(t, err)
+	var b strings.Builder
+	for i := range n {
+		if i > 0 {
+			b.WriteString(between)
+		}
+		b.WriteString(strings.ReplaceAll(text, "%d", strconv.Itoa(i)))
+	}
+	return b.String()
+}
+
+func TestCorpusNotation(t *testing.T) {
+	t.Parallel()
+	w := &corpusWorld{values: map[string]string{"id": "cs_1"}, secrets: map[string]string{"current": "whsec_1"}}
+	for text, want := range map[string]string{
+		"plain {}":                   "plain {}",
+		"/v1/‹id›":                   "/v1/cs_1",
+		"‹own›‹hex:ff 00›":           "x\xff\x00",
+		"‹repeat:3:a%d›":             "a0a1a2",
+		"{‹list:2:\"k%d\":1›}":       `{"k0":1,"k1":1}`,
+		"‹json:a\"‹id››":             `"a\"cs_1"`,
+		"‹cut:2:abc›‹upper:a›":       "abA",
+		"‹sorted:{\"b\":1,\"a\":2}›": `{"a":2,"b":1}`,
+		"‹replace:b:c:abc›":          "acc",
+	} {
+		require.Equal(t, want, w.say(t, text, map[string]string{"own": "x"}), text)
+	}
+	require.Equal(t, fmt.Sprintf("%x", hmacOf("whsec_1", "1.a")), w.say(t, "‹hmac:current:1.a›", nil))
+}
+
+func hmacOf(secret, text string) []byte {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(text))
+	return mac.Sum(nil)
+}

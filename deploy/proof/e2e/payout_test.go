@@ -1,0 +1,93 @@
+package e2e_test
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"example.com/checkout/workflows/contract"
+	"example.com/checkout/workflows/runs"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"example.com/checkout/activities"
+	"example.com/checkout/activities/sandbox"
+	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/storage"
+	"example.com/checkout/worker"
+	"example.com/checkout/workflows/checkout"
+)
+
+// hangingChain does not answer the first time that it is asked to sign.
+type hangingChain struct {
+	checkout.PayoutNetwork
+	asked atomic.Int64
+}
+
+func (c *hangingChain) Sign(ctx context.Context, request checkout.TransferRequest) (checkout.Transfer, error) {
+	if c.asked.Add(1) == 1 {
+		<-ctx.Done()
+		return checkout.Transfer{}, ctx.Err()
+	}
+	return c.PayoutNetwork.Sign(ctx, request)
+}
+
+// TestPayout_NobodyWaitsForTheChain: while it hangs, the customer has the answer and
+// the merchant its event; a run of its own sends the payout then, once.
+func TestPayout_NobodyWaitsForTheChain(t *testing.T) {
+	t.Parallel()
+	stack := e2e.Beside(t, devstack.Options{})
+	stack.Worker.Kill()
+	store, c := e2e.OpenStore(t, stack), e2e.TemporalClient(t, stack)
+	workWith(t, stack, store, &hangingChain{PayoutNetwork: &sandbox.PayoutNetwork{Store: store}})
+	m := e2e.NewMerchant(t, stack)
+
+	id := m.Create(e2e.Terms)
+	require.Contains(t, m.MustPay(id, e2e.CardSucceeds), "Payment successful")
+	var told []string
+	for _, a := range m.Arrivals(2, 20*time.Second) {
+		told = append(told, a.Type)
+	}
+	require.Equal(t, []string{"checkout.completed", "payout.sent"}, told)
+	run, _ := m.Session(id).Field("payout.id").(string)
+	e2e.Await(t, "the payout's own run ends", 10*time.Second, func() bool { return e2e.StatusOf(t, c, run) == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED })
+	require.Equal(t, 1, e2e.Query[int](t, stack, `SELECT count(*) FROM sandbox_transfer WHERE payout_id = $1`, run))
+
+	// The answer and the delivery left with a workflow task of their own.
+	var order []enumspb.EventType
+	for _, e := range e2e.History(t, c, id) {
+		order = append(order, e.EventType)
+	}
+	answered := slices.Index(order, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_COMPLETED)
+	started := slices.Index(order, enumspb.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED)
+	require.Positive(t, answered)
+	require.Positive(t, started)
+	tried := slices.Index(order[answered:], enumspb.EVENT_TYPE_MARKER_RECORDED) // that of the decision came before
+	require.Positive(t, tried)
+	require.Contains(t, order[max(answered, started):answered+tried], enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)
+}
+
+// workWith runs the workers in this process, with another chain.
+func workWith(t *testing.T, stack *devstack.Stack, store *storage.Store, chain checkout.PayoutNetwork) {
+	t.Helper()
+	c := e2e.TemporalClient(t, stack)
+	flows := &runs.Client{Temporal: c}
+	workers, err := worker.Start(c, worker.Options{
+		Payments: &activities.Payments{
+			Store: store, CheckoutURL: stack.PageURL(),
+			Test: activities.SandboxNetworks(&sandbox.CardNetwork{Store: store}, activities.Chain{
+				Rates: sandbox.Rates{}, Payouts: &sandbox.Payouts{Store: store, Chain: chain},
+			}),
+		},
+		Deliveries:   activities.NewDeliveries(store, activities.NewAddressGuard(true), nil),
+		Pictures:     activities.NewPictures(store, activities.NewAddressGuard(true)),
+		Housekeeping: &activities.Housekeeping{Store: store, Runs: flows},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { workers.Stop() })
+	require.NoError(t, flows.EnsureSchedules(t.Context(), runs.Schedules{ReconcileEvery: time.Second, Retention: contract.RetentionInput{Age: 24 * time.Hour}}))
+}

@@ -1,0 +1,247 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/deploy/standin/need"
+)
+
+// metricLabels are all labels that the series may have. A new one multiplies the
+// series by the number of its values: those must be few and of our own making.
+var metricLabels = []string{
+	"__name__", "instance", "job", "le", "service_name", "service_version", "otel_scope_name", "otel_scope_version",
+	"telemetry_sdk_language", "telemetry_sdk_name", "telemetry_sdk_version",
+	"checkout_mode", "checkout_session_status", "error_type",
+	"http_request_method", "http_response_status_code", "http_route", "network_protocol_name", "network_protocol_version", "server_address", "url_scheme",
+	"db_response_status_code", "db_system_name", "pgx_operation_type",
+	"activity_type", "client_name", "namespace", "operation", "poller_type", "status_code", "task_queue", "worker_type", "workflow_type", "failure_reason",
+	"go_memory_type", "cause",
+	"webhook_delivery_state", "checkout_payout_hold", "checkout_reconcile_outcome", "db_client_connection_pool_name",
+}
+
+// TestMetrics_ArriveInPrometheus: a real Prometheus scrapes API and worker and
+// answers what an operator asks.
+func TestMetrics_ArriveInPrometheus(t *testing.T) {
+	t.Parallel()
+	m := e2e.NewMerchant(t, e2e.Shared)
+	session := m.Create(e2e.Terms)
+	m.MustPay(session, e2e.CardSucceeds)
+	m.Arrivals(2, 10*time.Second)
+	m.RefusedDelivery()
+	m.Must(http.StatusOK, http.MethodPost, "/v1/test/checkout/"+m.Create(e2e.Terms)+"/advance", "")
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, e2e.Shared.PageURL()+"/"+session, http.NoBody)
+	require.NoError(t, err)
+	request.Host = "made-up.example:4711"
+	made, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, made.Body.Close())
+
+	p := startPrometheus(t, e2e.Shared)
+	for _, process := range []string{"api", "worker"} {
+		p.await(`up{job="`+process+`"}`, 1)
+		p.await(`target_info{job="`+process+`", service_name="checkout-`+process+`", service_version!=""}`, 1)
+		p.await(`pgxpool_acquires_total{job="`+process+`", db_client_connection_pool_name="checkout"}`, 1)
+		p.await(`pgxpool_empty_acquire_wait_time_nanoseconds_total{job="`+process+`"}`, 0)
+		p.await(`go_goroutine_count{job="`+process+`"}`, 1)
+		p.await(`sum(db_client_operation_duration_seconds_count{job="`+process+`"})`, 1)
+	}
+	for _, query := range []string{
+		`http_server_request_duration_seconds_count{http_route="/v1/checkout", http_request_method="POST", http_response_status_code="201", server_address="checkout-api"}`,
+		`http_server_request_duration_seconds_count{http_route="/{id}", http_request_method="GET", http_response_status_code="200", server_address="checkout-page"}`,
+		`checkout_session_ended_total{checkout_session_status="completed", checkout_mode="test"}`,
+		`checkout_session_ended_total{checkout_session_status="expired", checkout_mode="test"}`,
+		`webhook_attempt_duration_seconds_count{error_type="", checkout_mode="test"}`,
+		`webhook_attempt_duration_seconds_count{error_type="http", checkout_mode="test"}`,
+		`temporal_workflow_completed_total{workflow_type="CheckoutSession"}`,
+		`temporal_activity_execution_latency_seconds_bucket{activity_type="ChargeCard", le="0.5"}`, // seconds, and buckets that fit
+	} {
+		p.await("sum("+query+")", 1)
+	}
+	for _, query := range []string{
+		`checkout_session_overdue{checkout_mode="live"}`,
+		`webhook_delivery_backlog{checkout_mode="test", webhook_delivery_state="scheduled"}`,
+		`webhook_delivery_backlog{checkout_mode="test", webhook_delivery_state="overdue"}`,
+		`webhook_delivery_backlog{checkout_mode="test", webhook_delivery_state="parked"}`,
+		`checkout_payout_pending{checkout_mode="live", checkout_payout_hold=""}`,
+		`checkout_payout_oldest_seconds{checkout_mode="live"}`,
+		`checkout_event_feed_held_seconds`,
+	} {
+		p.await(query, 0)
+	}
+	p.await(`checkout_schema_version`, 17)
+	p.hasType("http_server_request_duration_seconds", "histogram")
+	p.hasType("checkout_session_ended_total", "counter")
+	p.hasType("webhook_attempt_duration_seconds", "histogram")
+	p.hasType("temporal_workflow_completed_total", "counter")
+	p.hasFewSeries()
+	p.fillsDashboard()
+}
+
+// fillsDashboard requires that each panel of the dashboard for Grafana says what it shows, and in which
+// unit, and that Prometheus has data for it. The panels of exchange rates need live mode.
+func (p *prometheus) fillsDashboard() {
+	p.t.Helper()
+	content, err := os.ReadFile(e2e.Path("deploy", "release", "chart", "files", "dashboard.json"))
+	require.NoError(p.t, err)
+	var dashboard struct {
+		Panels []struct {
+			Type, Title, Description string
+			Datasource               struct{ UID string }
+			FieldConfig              struct{ Defaults struct{ Unit string } }
+			Targets                  []struct{ Expr string }
+		}
+	}
+	require.NoError(p.t, json.Unmarshal(content, &dashboard))
+	require.NotEmpty(p.t, dashboard.Panels)
+	for _, panel := range dashboard.Panels {
+		if panel.Type == "row" {
+			continue
+		}
+		require.NotEmpty(p.t, panel.Description, panel.Title)
+		require.NotEmpty(p.t, panel.FieldConfig.Defaults.Unit, panel.Title)
+		require.Equal(p.t, "${datasource}", panel.Datasource.UID, panel.Title)
+		require.NotEmpty(p.t, panel.Targets, panel.Title)
+		for _, target := range panel.Targets {
+			if !strings.Contains(target.Expr, "checkout_rate_") {
+				p.awaitData(panel.Title, strings.ReplaceAll(target.Expr, "$__rate_interval", "1m"))
+			}
+		}
+	}
+}
+
+// awaitData waits until a query has an answer that is not empty.
+func (p *prometheus) awaitData(title, query string) {
+	p.t.Helper()
+	e2e.Await(p.t, title+": "+query, 20*time.Second, func() bool {
+		var data struct {
+			Result []struct{ Value [2]any }
+		}
+		p.get("/api/v1/query", url.Values{"query": {query}}, &data)
+		return len(data.Result) > 0
+	})
+}
+
+// ofMerchants matches what tells a merchant, a customer or one resource from
+// another: ids, keys, e-mail addresses, UUIDs.
+var ofMerchants = regexp.MustCompile(`[a-z]+_[0-9a-z]{26}|sk_(test|live)_|whsec_|@|[0-9a-f]{8}-[0-9a-f]{4}-`)
+
+// hasFewSeries requires of the series of API and worker that there are few, and
+// that their labels say nothing of anybody.
+func (p *prometheus) hasFewSeries() {
+	p.t.Helper()
+	var all []map[string]string
+	p.get("/api/v1/series", url.Values{"match[]": {`{job=~"api|worker"}`}}, &all)
+	count := map[string]int{}
+	for _, series := range all {
+		name := series["job"] + " " + series["__name__"]
+		if series["le"] == "" {
+			count[name]++
+		}
+		for label, value := range series {
+			require.Contains(p.t, metricLabels, label, name)
+			require.NotRegexp(p.t, ofMerchants, value, "%s of %s", label, name)
+			require.NotContains(p.t, value, "made-up", "%s of %s", label, name)
+			require.NotContains(p.t, value, "4711", "%s of %s", label, name)
+		}
+	}
+	require.NotEmpty(p.t, count)
+	for name, n := range count { // 1,000 at the very most: routes by methods and status codes
+		require.LessOrEqual(p.t, n, 1000, name)
+	}
+}
+
+// prometheus is a running Prometheus.
+type prometheus struct {
+	t   *testing.T
+	url string
+}
+
+// startPrometheus lets one scrape API and worker of a stack, as jobs of their
+// names, every second, and evaluate the rules of files.
+func startPrometheus(t *testing.T, stack *devstack.Stack, rules ...string) *prometheus {
+	t.Helper()
+	path := need.Program(t, "apt-get install --no-install-recommends prometheus", "prometheus")
+	dir := t.TempDir()
+	var config strings.Builder
+	files, err := json.Marshal(rules)
+	require.NoError(t, err)
+	fmt.Fprintf(&config, "global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: %s\nscrape_configs:\n", files)
+	for _, name := range []string{"api", "worker"} {
+		fmt.Fprintf(&config, "- {job_name: %s, static_configs: [{targets: [%q]}]}\n", name, stack.MetricsAddress(name))
+	}
+	file := filepath.Join(dir, "prometheus.yml")
+	require.NoError(t, os.WriteFile(file, []byte(config.String()), 0o600))
+	ports, err := devstack.Free(1)
+	require.NoError(t, err)
+	address := fmt.Sprintf("127.0.0.1:%d", ports[0])
+	process, err := devstack.Program{
+		Name: "prometheus", Path: path, Dir: dir, Log: filepath.Join(dir, "log"),
+		Args: []string{"--config.file=" + file, "--storage.tsdb.path=" + filepath.Join(dir, "data"), "--web.listen-address=" + address},
+	}.Start()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = process.Stop(10 * time.Second) }) // one that does not stop is killed
+	p := &prometheus{t: t, url: "http://" + address}
+	e2e.Await(t, "Prometheus is ready", 20*time.Second, func() bool {
+		require.NoError(t, process.Err())
+		answer, err := http.Get(p.url + "/-/ready")
+		if err != nil {
+			return false
+		}
+		_ = answer.Body.Close() // nothing is read
+		return answer.StatusCode == http.StatusOK
+	})
+	return p
+}
+
+// get decodes the data of an answer of the HTTP API.
+func (p *prometheus) get(path string, query url.Values, data any) {
+	p.t.Helper()
+	answer, err := http.Get(p.url + path + "?" + query.Encode())
+	require.NoError(p.t, err)
+	defer answer.Body.Close()
+	whole := struct {
+		Status, Error string
+		Data          any
+	}{Data: data}
+	require.NoError(p.t, json.NewDecoder(answer.Body).Decode(&whole))
+	require.Equal(p.t, "success", whole.Status, whole.Error)
+}
+
+// await waits until a query's only value is at least so much.
+func (p *prometheus) await(query string, least float64) {
+	p.t.Helper()
+	e2e.Await(p.t, query, 20*time.Second, func() bool {
+		var data struct {
+			Result []struct{ Value [2]any }
+		}
+		p.get("/api/v1/query", url.Values{"query": {query}}, &data)
+		if len(data.Result) != 1 {
+			return false
+		}
+		var got float64
+		_, err := fmt.Sscan(data.Result[0].Value[1].(string), &got)
+		return err == nil && got >= least
+	})
+}
+
+// hasType requires that Prometheus knows what kind of metric it is.
+func (p *prometheus) hasType(metric, want string) {
+	p.t.Helper()
+	var data map[string][]struct{ Type string }
+	p.get("/api/v1/metadata", url.Values{"metric": {metric}}, &data)
+	require.Len(p.t, data[metric], 1, "%s", metric)
+	require.Equal(p.t, want, data[metric][0].Type, metric)
+}

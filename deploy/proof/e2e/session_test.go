@@ -1,0 +1,232 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/stripe/stripe-go/v85/webhook"
+	enumspb "go.temporal.io/api/enums/v1"
+	"golang.org/x/sync/errgroup"
+
+	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/workflows/checkout"
+)
+
+// TestMainJob is the whole story: create, pay, checkout.completed, payout.sent.
+func TestMainJob(t *testing.T) {
+	t.Parallel()
+	m := e2e.NewMerchant(t, e2e.Shared)
+	id := m.Create(`{"amount": 10.50, "currency": "EUR", "payout_currency": "USDC", "customer_email": "ann@example.com",
+		"metadata": {"order_id": "order-1", "n": 1.50}, "redirect_url": "https://shop.example/thanks?a=1"}`)
+	page := m.MustPay(id, e2e.CardSucceeds)
+	require.Contains(t, page, "https://shop.example/thanks?a=1")
+
+	got := m.Session(id)
+	require.Equal(t, "completed", got.Field("status"))
+	require.Equal(t, "succeeded", got.Field("transaction.status"))
+	require.NotNil(t, got.Field("completed_at"))
+
+	types := map[string]map[string]any{}
+	for _, a := range m.Arrivals(2, 10*time.Second) {
+		require.NoError(t, a.Signature)
+		require.NoError(t, webhook.ValidatePayload(a.Body, a.Header.Get("X-Service-Signature"), m.Secret), "written by somebody else")
+		require.Error(t, webhook.ValidatePayload(append([]byte(" "), a.Body...), a.Header.Get("X-Service-Signature"), m.Secret))
+		require.Error(t, webhook.ValidatePayload(a.Body, a.Header.Get("X-Service-Signature"), "whsec_other"))
+		require.NotEmpty(t, a.Header.Get("traceparent"))
+		var envelope struct {
+			Type string
+			Data map[string]any
+		}
+		require.NoError(t, json.Unmarshal(a.Body, &envelope))
+		types[envelope.Type] = envelope.Data
+	}
+	require.Equal(t, map[string]any{"order_id": "order-1", "n": 1.5}, types["checkout.completed"]["metadata"])
+	require.Equal(t, id, types["payout.sent"]["session_id"])
+	require.Equal(t, "11.209978", types["payout.sent"]["amount"], "10.39 EUR at 1.08 less 0.1 %")
+	e2e.Await(t, "the payout is sent", 5*time.Second, func() bool { return m.Session(id).Field("payout.status") == "sent" })
+}
+
+func TestHistorySizes(t *testing.T) {
+	t.Parallel()
+	m := e2e.NewMerchant(t, e2e.Shared)
+	c := e2e.TemporalClient(t, e2e.Shared)
+	var sessions, deliveries []int
+	for range 5 {
+		id := m.Create(e2e.Terms)
+		m.MustPay(id, e2e.CardSucceeds)
+		session := e2e.History(t, c, id)
+		require.Equal(t, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, session[len(session)-1].EventType)
+		sessions = append(sessions, len(session))
+		delivery := e2e.History(t, c, e2e.DeliveryOf(t, e2e.Shared, id, "checkout.completed"))
+		deliveries = append(deliveries, len(delivery))
+	}
+	// The payout is in it: with a run of its own both had 35 to 38. When the first
+	// delivery ends while the session goes on, which the server decides, there are
+	// up to four more. What the workflow itself asks for shows in the smallest.
+	t.Logf("events: %v %v", sessions, deliveries)
+	require.LessOrEqual(t, slices.Min(sessions), 31)
+	// A busy computer needs a second workflow task when the local activity takes long.
+	require.LessOrEqual(t, slices.Min(deliveries), 6, "one workflow task, and a marker of the attempt")
+}
+
+func TestDecline_LeavesAnotherTry(t *testing.T) {
+	t.Parallel()
+	m := e2e.NewMerchant(t, e2e.Shared)
+	id := m.Create(e2e.Terms)
+	require.Contains(t, m.MustPay(id, e2e.CardDeclined), checkout.FailureCardDeclined.Message())
+	got := m.Arrivals(1, 10*time.Second)[0]
+	require.Equal(t, "checkout.failed", got.Type)
+	require.Equal(t, "pending", m.Session(id).Field("status"))
+	m.MustPay(id, e2e.CardSucceeds)
+	m.AwaitStatus(id, checkout.StatusCompleted, 5*time.Second)
+}
+
+func TestSlowCard_IsDecidedByCallbacks(t *testing.T) {
+	t.Parallel()
+	m := e2e.NewMerchant(t, e2e.Shared)
+	id := m.Create(e2e.Terms)
+	m.MustPay(id, e2e.CardSlow)
+	require.Equal(t, "pending", m.Session(id).Field("status"))
+	refused := m.Must(http.StatusConflict, http.MethodPost, "/v1/checkout/"+id+"/expire", "")
+	require.Equal(t, "payment_in_progress", refused.Field("error"))
+	m.AwaitStatus(id, checkout.StatusCompleted, 20*time.Second)
+	m.Arrivals(2, 10*time.Second)
+	require.Equal(t, 1, e2e.Query[int](t, e2e.Shared, `SELECT count(*) FROM event WHERE session_id = $1 AND type = 'checkout.completed'`, id))
+}
+
+func TestExpire(t *testing.T) {
+	t.Parallel()
+	m := e2e.NewMerchant(t, e2e.Shared)
+	withOrder := `{"amount": 1, "currency": "USD", "payout_currency": "BTC", "metadata": {"order_id": "o"}}`
+	id := m.Create(withOrder)
+	taken := m.Must(http.StatusConflict, http.MethodPost, "/v1/checkout", withOrder)
+	require.Equal(t, "order_id_in_use", taken.Field("error"))
+	require.Equal(t, id, taken.Field("session_id"))
+
+	for range 2 { // a repeat after a lost answer is safe
+		got := m.Must(http.StatusOK, http.MethodPost, "/v1/checkout/"+id+"/expire", "")
+		require.Equal(t, "expired", got.Field("status"))
+	}
+	m.Create(withOrder)
+	require.Contains(t, m.MustPay(id, e2e.CardSucceeds), "expired")
+	require.Equal(t, 0, e2e.Query[int](t, e2e.Shared, `SELECT count(*) FROM sandbox_charge WHERE session_id = $1`, id))
+
+	paid := m.Create(e2e.Terms)
+	m.MustPay(paid, e2e.CardSucceeds)
+	m.AwaitStatus(paid, checkout.StatusCompleted, 5*time.Second)
+	refused := m.Must(http.StatusConflict, http.MethodPost, "/v1/checkout/"+paid+"/expire", "")
+	require.Equal(t, "session_not_pending", refused.Field("error"))
+	require.Equal(t, "completed", refused.Field("status"))
+}
+
+// TestAdvance is what a merchant's own tests do: the expiry of a session of one
+// hour, seen in a moment.
+func TestAdvance(t *testing.T) {
+	t.Parallel()
+	m := e2e.NewMerchant(t, e2e.Shared)
+	id := m.Create(e2e.Terms)
+	got := m.Must(http.StatusOK, http.MethodPost, "/v1/test/checkout/"+id+"/advance", "")
+	require.Equal(t, "expired", got.Field("status"))
+	require.Contains(t, m.MustPay(id, e2e.CardSucceeds), "expired")
+	require.Equal(t, 0, e2e.Query[int](t, e2e.Shared, `SELECT count(*) FROM sandbox_charge WHERE session_id = $1`, id))
+
+	slow := m.Create(e2e.Terms)
+	m.MustPay(slow, e2e.CardSlow)
+	got = m.Must(http.StatusOK, http.MethodPost, "/v1/test/checkout/"+slow+"/advance", "")
+	require.Equal(t, "pending", got.Field("status"), "the payment in flight comes first")
+	m.AwaitStatus(slow, checkout.StatusCompleted, 20*time.Second)
+	refused := m.Must(http.StatusConflict, http.MethodPost, "/v1/test/checkout/"+slow+"/advance", "")
+	require.Equal(t, "completed", refused.Field("status"))
+}
+
+// TestRaces_OneWinner lets pay, expire and the timer race on the real server,
+// 200 times, and holds what everybody was told against what happened.
+func TestRaces_OneWinner(t *testing.T) {
+	t.Parallel()
+	const lifetime = 2 * time.Second
+	stack := e2e.Beside(t, devstack.Options{SessionLifetime: lifetime.String()})
+	m := e2e.NewMerchant(t, stack)
+	var (
+		mu      sync.Mutex
+		winners = map[string]int{}
+	)
+	group := errgroup.Group{}
+	group.SetLimit(10)
+	for i := range 200 {
+		group.Go(func() error {
+			id, err := m.TryCreate(e2e.Terms)
+			if err != nil {
+				return err
+			}
+			var expired e2e.Answer
+			racers := errgroup.Group{}
+			payIn, expireIn := raceDelays(i, lifetime)
+			racers.Go(func() error {
+				time.Sleep(payIn)
+				_, _, err := m.Pay(id, e2e.CardSucceeds)
+				return err
+			})
+			racers.Go(func() (err error) {
+				if expireIn == 0 {
+					return nil
+				}
+				time.Sleep(expireIn)
+				expired, err = m.Call(http.MethodPost, "/v1/checkout/"+id+"/expire", "")
+				return err
+			})
+			if err := racers.Wait(); err != nil {
+				return err
+			}
+			status, err := m.FinalStatus(id, lifetime+30*time.Second)
+			if err != nil {
+				return err
+			}
+			switch {
+			case expired.Status == http.StatusOK && status != "expired":
+				return fmt.Errorf("%s: told expired, is %s", id, status)
+			case expired.Status == http.StatusConflict && expired.Field("status") != "pending" && status != expired.Field("status"):
+				return fmt.Errorf("%s: told %s, is %s", id, expired.Body, status)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			winners[status]++
+			return nil
+		})
+	}
+	require.NoError(t, group.Wait())
+	t.Logf("winners: %v", winners)
+	require.GreaterOrEqual(t, winners["completed"], 20)
+	require.GreaterOrEqual(t, winners["expired"], 20)
+	require.Equal(t, winners["completed"], e2e.Query[int](t, stack, `SELECT count(*) FROM sandbox_charge WHERE outcome = 'succeeded'`), "charges")
+	require.Equal(t, winners["completed"], e2e.Query[int](t, stack, `SELECT count(*) FROM event WHERE type = 'checkout.completed'`), "events")
+	require.Equal(t, 0, e2e.Query[int](t, stack, `
+		SELECT count(*) FROM sandbox_charge c JOIN checkout_session s ON s.id = c.session_id WHERE s.status <> 'completed'`), "no charge without a completed session")
+	e2e.Await(t, "every completed session is paid out", 30*time.Second, func() bool {
+		return e2e.Query[int](t, stack, `SELECT count(*) FROM payout WHERE status = 'sent'`) == winners["completed"]
+	})
+}
+
+// raceDelays spreads the starts of round i, so that each of pay, expire and the
+// timer wins often; 0 for expire means that nobody asks for it.
+func raceDelays(i int, lifetime time.Duration) (pay, expire time.Duration) {
+	step := time.Duration(i) * time.Millisecond / 4
+	switch i % 5 {
+	case 0: // pay and expire at once
+		return step, 25 * time.Millisecond
+	case 1: // expire a little earlier, or not
+		return 25 * time.Millisecond, step + 1
+	case 2: // pay against the timer alone
+		return lifetime - 80*time.Millisecond + 2*step, 0
+	case 3: // all three
+		return lifetime - 60*time.Millisecond + step, lifetime - 40*time.Millisecond + step
+	default: // pay well before expire
+		return 0, 500*time.Millisecond + step
+	}
+}

@@ -1,0 +1,198 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/deploy/standin/devstack"
+)
+
+// span is what the tests need of the console exporter's spans.
+type span struct {
+	Name        string
+	SpanContext struct{ TraceID, SpanID string }
+	Parent      struct{ SpanID string }
+	Attributes  []struct {
+		Key   string
+		Value struct{ Value any }
+	}
+}
+
+// spanLogs are what was read of the logs of api and worker. The console exporter writes the spans there, between the
+// log's lines.
+var spanLogs = struct {
+	sync.Mutex
+	read  map[string]int64 // bytes
+	spans map[string][]span
+}{read: map[string]int64{}, spans: map[string][]span{}}
+
+// spans returns the spans of api or worker.
+func spans(t *testing.T, name string) []span {
+	t.Helper()
+	spanLogs.Lock()
+	defer spanLogs.Unlock()
+	file, err := os.Open(e2e.Shared.Log(name))
+	require.NoError(t, err)
+	defer func() { _ = file.Close() }() // only read
+	_, err = file.Seek(spanLogs.read[name], io.SeekStart)
+	require.NoError(t, err)
+	for d, began := json.NewDecoder(file), spanLogs.read[name]; ; spanLogs.read[name] = began + d.InputOffset() {
+		var s span
+		if d.Decode(&s) != nil { // the end, or a value that is being written
+			return spanLogs.spans[name]
+		}
+		if s.SpanContext.TraceID != "" {
+			spanLogs.spans[name] = append(spanLogs.spans[name], s)
+		}
+	}
+}
+
+// awaitSpan waits for a span of api or worker that has value in its name or
+// attributes and, unless traceID is "", belongs to that trace.
+func awaitSpan(t *testing.T, process, value, traceID string) span {
+	t.Helper()
+	var found span
+	e2e.Await(t, "a span of "+process+" with "+value, 20*time.Second, func() bool {
+		for _, s := range spans(t, process) {
+			if (traceID == "" || s.SpanContext.TraceID == traceID) && s.has(value) {
+				found = s
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+func (s span) has(value string) bool {
+	for _, a := range s.Attributes {
+		if a.Value.Value == value {
+			return true
+		}
+	}
+	return strings.Contains(s.Name, value)
+}
+
+// lineage returns the names of a span of the trace and of all above it, up to the
+// one that began the trace; nil while one of them is not there yet.
+func lineage(t *testing.T, trace, id string) []string {
+	t.Helper()
+	byID := map[string]span{}
+	for _, process := range []string{"api", "worker"} {
+		for _, s := range spans(t, process) {
+			if s.SpanContext.TraceID == trace {
+				byID[s.SpanContext.SpanID] = s
+			}
+		}
+	}
+	const none = "0000000000000000"
+	var names []string
+	for id != none {
+		s, ok := byID[id]
+		if !ok {
+			return nil
+		}
+		names, id = append(names, s.Name), s.Parent.SpanID
+	}
+	return names
+}
+
+// TestTrace_GoesFromTheRequestToTheReceiver: one trace from the merchant's
+// request through workflow, charge, event and attempt to the merchant's own
+// server. The charge was asked for by another request, that of the customer.
+func TestTrace_GoesFromTheRequestToTheReceiver(t *testing.T) {
+	t.Parallel()
+	m := e2e.NewMerchant(t, e2e.Shared)
+	id := m.Create(e2e.Terms)
+	m.MustPay(id, e2e.CardSucceeds)
+	session := []string{"RunWorkflow:CheckoutSession", "StartWorkflow:CheckoutSession", "POST /v1/checkout"}
+	delivery := []string{"RunActivity:SendAttempt", "StartActivity:SendAttempt", "RunWorkflow:WebhookDelivery", "StartChildWorkflow:WebhookDelivery"}
+	for _, a := range m.Arrivals(2, 10*time.Second) {
+		parts := strings.Split(a.Header.Get("traceparent"), "-")
+		require.Len(t, parts, 4)
+		trace, attempt := parts[1], parts[2]
+		above := func(id string) (names []string) {
+			e2e.Await(t, "the spans above "+id, 20*time.Second, func() bool {
+				names = lineage(t, trace, id)
+				return names != nil
+			})
+			return names
+		}
+		require.Equal(t, slices.Concat(delivery, session), above(attempt))
+		charge := awaitSpan(t, "worker", "RunActivity:ChargeCard", trace)
+		require.Equal(t, slices.Concat([]string{"RunActivity:ChargeCard", "StartActivity:ChargeCard"}, session), above(charge.SpanContext.SpanID))
+		event := awaitSpan(t, "worker", "RunActivity:FinishPayment", trace) // decides, and writes the event
+		require.Equal(t, slices.Concat([]string{"RunActivity:FinishPayment", "StartActivity:FinishPayment"}, session), above(event.SpanContext.SpanID))
+		payout := awaitSpan(t, "worker", "RunActivity:SendPayout", trace)
+		require.Equal(t, slices.Concat([]string{"RunActivity:SendPayout", "StartActivity:SendPayout"}, session), above(payout.SpanContext.SpanID))
+		logged, err := os.ReadFile(e2e.Shared.Log("worker"))
+		require.NoError(t, err)
+		require.Contains(t, string(logged), `"delivery_id":"`+a.Delivery+`"`)
+		require.Contains(t, string(logged), `"trace_id":"`+trace+`"`)
+	}
+}
+
+// TestTelemetry_AnAbsentOrSlowCollectorChangesNothing: with a collector that takes
+// everything and never answers, and with none, requests are answered and
+// deliveries made as ever, and a stop takes no longer than it may.
+func TestTelemetry_AnAbsentOrSlowCollectorChangesNothing(t *testing.T) {
+	t.Parallel()
+	var connections atomic.Int32
+	collector, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var mu sync.Mutex
+	var held []net.Conn
+	go func() {
+		for {
+			c, err := collector.Accept()
+			if err != nil {
+				return // closed
+			}
+			connections.Add(1)
+			mu.Lock()
+			held = append(held, c)
+			mu.Unlock()
+		}
+	}()
+	stack := e2e.Beside(t, devstack.Options{Env: []string{
+		"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + collector.Addr().String(), "OTEL_METRIC_EXPORT_INTERVAL=200", "OTEL_BSP_SCHEDULE_DELAY=200", "CHECKOUT_LOG_LEVEL=warn",
+	}})
+	m := e2e.NewMerchant(t, stack)
+	paysAndStops := func(deliveries int) {
+		for range 5 {
+			began := time.Now()
+			m.MustPay(m.Create(e2e.Terms), e2e.CardSucceeds)
+			require.Less(t, time.Since(began), 5*time.Second)
+		}
+		m.Arrivals(deliveries, 10*time.Second)
+		for _, process := range []*devstack.Process{stack.API, stack.Worker} {
+			began := time.Now()
+			require.NoError(t, process.Stop(20*time.Second))
+			t.Logf("stopped after %s", time.Since(began).Round(time.Millisecond))
+			require.Less(t, time.Since(began), 10*time.Second, "five are for what is left to export")
+		}
+	}
+	paysAndStops(10)
+	require.NotZero(t, connections.Load(), "nothing was exported")
+
+	require.NoError(t, collector.Close()) // connections are refused from now on
+	mu.Lock()
+	for _, c := range held {
+		require.NoError(t, c.Close())
+	}
+	mu.Unlock()
+	require.NoError(t, stack.StartWorker(t.Context()))
+	require.NoError(t, stack.StartAPI(t.Context()))
+	paysAndStops(20)
+}

@@ -1,0 +1,266 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
+)
+
+// TestUpgrade_RunsEndOnTheirBuild: two builds at once under load. Runs that are
+// open stay with the old one, new ones begin with the new one after its release,
+// and the old one can stop once its runs have ended.
+func TestUpgrade_RunsEndOnTheirBuild(t *testing.T) {
+	t.Parallel()
+	stack := e2e.Beside(t, devstack.Options{Env: []string{"CHECKOUT_BUILD_ID=one"}})
+	c := e2e.TemporalClient(t, stack)
+	e2e.Await(t, "the worker says that its build must be released", 10*time.Second, func() bool {
+		log, err := os.ReadFile(stack.Log("worker"))
+		return err == nil && strings.Contains(string(log), "run checkout release")
+	})
+	e2e.Release(t, stack, "one")
+	m, failing := e2e.NewMerchant(t, stack), e2e.NewMerchant(t, stack)
+	waiting := m.Create(e2e.Terms)
+	failing.Receiver.Answer(http.StatusInternalServerError)
+	refused := failing.Create(e2e.Terms)
+	failing.MustPay(refused, e2e.CardDeclined)
+	failing.Arrivals(1, 10*time.Second)
+
+	load := startLoad(t, m)
+	two := startWorker(t, stack, "two")
+	e2e.Release(t, stack, "two")
+	migrate(t, stack)
+	time.Sleep(3 * time.Second) // sessions of the new build
+	paid := load.stop()
+	require.Greater(t, len(paid), 5)
+
+	m.MustPay(waiting, e2e.CardSucceeds)
+	m.AwaitStatus(waiting, checkout.StatusCompleted, 10*time.Second)
+	failing.Receiver.Answer(http.StatusOK)
+	delivery := e2e.DeliveryOf(t, stack, refused, "checkout.failed")
+	failing.Must(http.StatusAccepted, http.MethodPost, "/v1/deliveries/"+delivery+"/retry_now", "")
+	failing.AwaitDelivery(delivery, "status", "delivered", 20*time.Second)
+	builds := map[string]int{}
+	for _, id := range append(paid, waiting) {
+		require.Equal(t, "completed", m.Session(id).Field("status"))
+		e2e.Await(t, id+" has ended in Temporal", 10*time.Second, func() bool {
+			return e2e.StatusOf(t, c, id) == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
+		})
+		builds[buildOf(t, c, id)]++
+	}
+	require.Equal(t, "one", buildOf(t, c, waiting), "open runs stay")
+	require.Positive(t, builds["two"], "new runs begin with the new build")
+	require.Equal(t, len(paid)+1, builds["one"]+builds["two"])
+
+	out, err := e2e.CheckoutCommand(t, stack, "release", "--drained", "one")
+	require.Error(t, err)
+	require.Contains(t, out, "build one is needed: it has 1 open runs", "the refused payment may be tried again")
+	failing.Must(http.StatusOK, http.MethodPost, "/v1/checkout/"+refused+"/expire", "")
+	e2e.Await(t, "the old build is drained", 60*time.Second, func() bool { // the index follows with a delay
+		out, err := e2e.CheckoutCommand(t, stack, "release", "--drained", "one")
+		return err == nil && strings.Contains(out, "Build one has drained")
+	})
+	out, err = e2e.CheckoutCommand(t, stack, "release", "--drained", "two")
+	require.Error(t, err)
+	require.Contains(t, out, "build two is needed: new runs start on it")
+	out, err = e2e.CheckoutCommand(t, stack, "release", "--drained", "three")
+	require.NoError(t, err, out)
+	require.Contains(t, out, "Temporal knows no build three")
+	require.NoError(t, stack.Worker.Stop(20*time.Second), "the old build is not needed any more")
+	last := m.Create(e2e.Terms)
+	m.MustPay(last, e2e.CardSucceeds)
+	m.AwaitStatus(last, checkout.StatusCompleted, 10*time.Second)
+	require.Equal(t, "two", buildOf(t, c, last))
+	stopWorker(t, two)
+}
+
+// TestUpgrade_ABuildWithoutWorkersIsToldAndNotReleased: the workers of the released build are gone, so new payments
+// stand still. A worker of another build says so, and the build is not released a second time.
+func TestUpgrade_ABuildWithoutWorkersIsToldAndNotReleased(t *testing.T) {
+	t.Parallel()
+	e2e.OnlyLong(t)
+	stack := e2e.Beside(t, devstack.Options{Env: []string{"CHECKOUT_BUILD_ID=one"}})
+	e2e.Release(t, stack, "one")
+	m := e2e.NewMerchant(t, stack)
+	two := startWorker(t, stack, "two")
+	e2e.Release(t, stack, "two")
+	stopWorker(t, two)
+	id := m.Create(e2e.Terms)
+
+	e2e.Await(t, "build two is refused", 3*time.Minute, func() bool { // its last poll counts for 90 seconds
+		out, err := e2e.CheckoutCommand(t, stack, "release", "two")
+		return err != nil && strings.Contains(out, "no worker of this build polls both task queues")
+	})
+	e2e.Await(t, "the worker of build one names build two", 3*time.Minute, func() bool {
+		log, err := os.ReadFile(stack.Log("worker"))
+		return err == nil && strings.Contains(string(log), `"builds":["two"]`)
+	})
+	out, err := e2e.CheckoutCommand(t, stack, "release", "one")
+	require.NoError(t, err, out)
+	m.MustPay(id, e2e.CardSucceeds)
+	last := m.Create(e2e.Terms)
+	m.MustPay(last, e2e.CardSucceeds)
+	m.AwaitStatus(last, checkout.StatusCompleted, 10*time.Second)
+}
+
+// TestUpgrade_ABadBuildBlocksAndIsRolledBack: a worker whose code does not fit an
+// open run cannot go on with it, and does it no harm: the old code does.
+func TestUpgrade_ABadBuildBlocksAndIsRolledBack(t *testing.T) {
+	t.Parallel()
+	e2e.OnlyLong(t)
+	stack := e2e.Beside(t, devstack.Options{})
+	c := e2e.TemporalClient(t, stack)
+	m := e2e.NewMerchant(t, stack)
+	id := m.Create(e2e.Terms)
+	e2e.Await(t, "the run waits", 10*time.Second, func() bool {
+		got, err := c.DescribeWorkflowExecution(t.Context(), id, "")
+		return err == nil && got.WorkflowExecutionInfo.HistoryLength >= 5
+	})
+	stack.Worker.Kill()
+	bad := worker.New(c, contract.TaskQueueCheckout, worker.Options{})
+	bad.RegisterWorkflowWithOptions(func(ctx workflow.Context, _ contract.CheckoutSessionInput) error {
+		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
+		return workflow.ExecuteActivity(ctx, "NewFirstStep").Get(ctx, nil) // where the history has a timer
+	}, workflow.RegisterOptions{Name: contract.TypeCheckoutSession})
+	require.NoError(t, bad.Start())
+	require.NoError(t, c.SignalWorkflow(t.Context(), id, "", contract.SignalComplete, contract.CompleteInput{TransactionID: "txn_unknown"}))
+	e2e.Await(t, "the bad build fails its task", 20*time.Second, func() bool {
+		got, err := c.DescribeWorkflowExecution(t.Context(), id, "")
+		return err == nil && got.PendingWorkflowTask.GetAttempt() > 1
+	})
+	require.Equal(t, "pending", m.Session(id).Field("status"))
+	require.Equal(t, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, e2e.StatusOf(t, c, id), "blocked, not failed")
+	bad.Stop()
+	require.NoError(t, stack.StartWorker(t.Context()))
+	e2e.Await(t, "the run goes on with the old code", 40*time.Second, func() bool {
+		_, _, _ = m.Pay(id, e2e.CardSucceeds) // not possible before
+		return m.Session(id).Field("status") == "completed"
+	})
+	require.Equal(t, 1, m.Charges(id))
+}
+
+// migrate changes the schema as a migration for the next build may: something
+// is added that this build does not know.
+func migrate(t *testing.T, stack *devstack.Stack) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), stack.DatabaseURL())
+	require.NoError(t, err)
+	defer conn.Close(context.Background())
+	for _, statement := range []string{
+		`ALTER TABLE checkout_session ADD COLUMN next_build text`,
+		`ALTER TABLE webhook_delivery ADD COLUMN next_build integer NOT NULL DEFAULT 7`,
+		`CREATE INDEX CONCURRENTLY checkout_session_next ON checkout_session (next_build)`,
+	} {
+		_, err := conn.Exec(t.Context(), statement)
+		require.NoError(t, err)
+	}
+}
+
+// startWorker starts a worker of another build beside the stack's.
+func startWorker(t *testing.T, stack *devstack.Stack, build string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	log, err := os.Create(stack.Log("worker-" + build))
+	require.NoError(t, err)
+	cmd := exec.Command(self)
+	cmd.Env = append(stack.Environment(), "CHECKOUT_DEVSTACK_COMMAND=worker", "CHECKOUT_BUILD_ID="+build)
+	cmd.Stdout, cmd.Stderr = log, log
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = log.Close() }) // it may have ended
+	return cmd
+}
+
+func stopWorker(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	require.NoError(t, cmd.Wait())
+}
+
+// buildOf is the build that a run ended with.
+func buildOf(t *testing.T, c client.Client, id string) string {
+	t.Helper()
+	got, err := c.DescribeWorkflowExecution(t.Context(), id, "")
+	require.NoError(t, err)
+	return got.WorkflowExecutionInfo.GetVersioningInfo().GetDeploymentVersion().GetBuildId()
+}
+
+// load creates, reads and pays sessions all the time. Each request is tried once.
+type load struct {
+	cancel context.CancelFunc
+	group  sync.WaitGroup
+	m      *e2e.Merchant
+
+	mu     sync.Mutex
+	paid   []string
+	faults []string
+}
+
+func startLoad(t *testing.T, m *e2e.Merchant) *load {
+	ctx, cancel := context.WithCancel(t.Context())
+	l := &load{cancel: cancel, m: m}
+	for range 3 {
+		l.group.Go(func() {
+			for ctx.Err() == nil {
+				id, err := l.session()
+				l.mu.Lock()
+				if err == nil {
+					l.paid = append(l.paid, id)
+				} else {
+					l.faults = append(l.faults, time.Now().UTC().Format(time.TimeOnly)+" "+err.Error())
+				}
+				l.mu.Unlock()
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
+	}
+	return l
+}
+
+// session creates, reads and pays one session.
+func (l *load) session() (id string, err error) {
+	created, err := l.m.Call(http.MethodPost, "/v1/checkout", e2e.Terms)
+	if err != nil {
+		return "", err
+	} else if created.Status != http.StatusCreated {
+		return "", fmt.Errorf("create: %d %s", created.Status, created.Body)
+	}
+	id = created.Field("id").(string)
+	read, err := l.m.Call(http.MethodGet, "/v1/checkout/"+id, "")
+	if err != nil {
+		return "", err
+	} else if read.Status != http.StatusOK {
+		return "", fmt.Errorf("read: %d %s", read.Status, read.Body)
+	}
+	status, page, err := l.m.Pay(id, e2e.CardSucceeds)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("pay: %d %s", status, page)
+	}
+	return id, err
+}
+
+// stop ends the load and returns the sessions, all of which were answered.
+func (l *load) stop() (paid []string) {
+	l.m.T.Helper()
+	l.cancel()
+	l.group.Wait()
+	require.Empty(l.m.T, l.faults, "no request failed meanwhile")
+	return l.paid
+}
