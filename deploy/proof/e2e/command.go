@@ -2,26 +2,41 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
-	"os/exec"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/program/app"
-
 	"example.com/checkout/deploy/standin/devstack"
 )
 
-// CheckoutCommand runs a command of the production binary.
+// CheckoutCommand runs a command of the program as an operator does, in this process. It returns what the command said.
 func CheckoutCommand(t *testing.T, stack *devstack.Stack, args ...string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), LeastPatience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", append([]string{"run", "example.com/checkout/deploy/cmd/checkout"}, args...)...)
-	cmd.Env = append(os.Environ(), stack.OperatorsEnvironment()...)
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	said := &words{}
+	err := app.Main(ctx, args, stack.OperatorsEnvironment(), said, said)
+	if err != nil {
+		fmt.Fprintln(said, "checkout:", err)
+	}
+	return said.String(), err
+}
+
+// words may be written to by several goroutines: a command logs while it works.
+type words struct {
+	sync.Mutex
+	strings.Builder
+}
+
+func (w *words) Write(p []byte) (int, error) {
+	w.Lock()
+	defer w.Unlock()
+	return w.Builder.Write(p)
 }
 
 // Release runs checkout release.

@@ -2,10 +2,12 @@ package e2e
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/standin/devstack"
@@ -27,12 +29,35 @@ func OpenStore(t *testing.T, stack *devstack.Stack) *storage.Store {
 // Query reads one value of the stack's PostgreSQL.
 func Query[T any](t *testing.T, stack *devstack.Stack, sql string, args ...any) T {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), stack.DatabaseURL())
+	pool, err := poolOf(stack.DatabaseURL())
 	require.NoError(t, err)
-	defer func() { _ = conn.Close(context.Background()) }() // closed with the test; an error does no harm
 	var got T
-	require.NoError(t, conn.QueryRow(t.Context(), sql, args...).Scan(&got))
+	require.NoError(t, pool.QueryRow(t.Context(), sql, args...).Scan(&got))
 	return got
+}
+
+// pools keep the connections of Query, by database, until the process ends: tests that wait ask often.
+var pools = struct {
+	sync.Mutex
+	of map[string]*pgxpool.Pool
+}{of: map[string]*pgxpool.Pool{}}
+
+func poolOf(url string) (*pgxpool.Pool, error) {
+	pools.Lock()
+	defer pools.Unlock()
+	if pools.of[url] == nil {
+		config, err := pgxpool.ParseConfig(url)
+		if err != nil {
+			return nil, err
+		}
+		config.MaxConns = 4
+		// The test may have killed the server since the last query.
+		config.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) { return conn.Ping(ctx) == nil, nil }
+		if pools.of[url], err = pgxpool.NewWithConfig(context.Background(), config); err != nil {
+			return nil, err
+		}
+	}
+	return pools.of[url], nil
 }
 
 // DeliveryOf returns the id of the delivery of a session's event. It waits for it: a slow decision comes after the
