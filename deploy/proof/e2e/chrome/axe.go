@@ -34,6 +34,12 @@ var axeSource = sync.OnceValues(func() (string, error) {
 // and of axe's best practices. The page's content security policy does not block axe-core.
 func (b *Tab) Axe(what string) {
 	b.T.Helper()
+	b.AxeIn(Look{}, what)
+}
+
+// AxeIn is Axe with the rules that a look needs.
+func (b *Tab) AxeIn(l Look, what string) {
+	b.T.Helper()
 	source, err := axeSource()
 	if err != nil {
 		need.Missing(b.T, err.Error(), "apt-get install npm")
@@ -47,7 +53,7 @@ func (b *Tab) Axe(what string) {
 	}](endTransitions+`;
 		axe.run(document, {
 			resultTypes: ["violations"],
-			runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+			runOnly: `+l.runOnly()+`,
 		}).then((r) => r.violations.map((v) => ({
 			ID: v.id, Help: v.help, Nodes: v.nodes.map((n) => n.html + "\n      " + n.failureSummary.replaceAll("\n", " ")),
 		})))`, chromedp.EvalAwaitPromise))
@@ -59,4 +65,12 @@ func (b *Tab) Axe(what string) {
 		}
 	}
 	require.Empty(b.T, all.String(), "axe on %s", what)
+}
+
+// runOnly is the option of axe that chooses the look's rules.
+func (l Look) runOnly() string {
+	if l.rules == nil {
+		return `["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]`
+	}
+	return `{type: "rule", values: ["` + strings.Join(l.rules, `", "`) + `"]}`
 }

@@ -223,19 +223,28 @@ func (b *Tab) Value(selector string) string {
 	return Get(b, chromedp.Value(chromedp.CSS(selector)))
 }
 
-// A window's size. A phone has touch.
-type Size struct {
+// A Look is a window's size and a color scheme. A phone has touch.
+type Look struct {
 	width, height int64
 	phone         bool
+	scheme        string
+	// rules are those of axe that this look needs; none means all. What axe finds depends on the size or on the colors:
+	// two looks with all rules see each of them.
+	rules []string
 }
 
-var sizes = []Size{{320, 640, true}, {1440, 900, false}}
+const contrast = "color-contrast"
 
-func (s Size) emulate() chromedp.Action[chromedp.Void] {
-	if s.phone {
-		return chromedp.EmulateViewport(s.width, s.height, chromedp.EmulateMobile, chromedp.EmulateTouch, chromedp.EmulateScale(2))
+var looks = []Look{
+	{320, 640, true, "light", nil}, {320, 640, true, "dark", []string{contrast}},
+	{1440, 900, false, "light", []string{contrast}}, {1440, 900, false, "dark", nil},
+}
+
+func (l Look) emulate() chromedp.Action[chromedp.Void] {
+	if l.phone {
+		return chromedp.EmulateViewport(l.width, l.height, chromedp.EmulateMobile, chromedp.EmulateTouch, chromedp.EmulateScale(2))
 	}
-	return chromedp.EmulateViewport(s.width, s.height)
+	return chromedp.EmulateViewport(l.width, l.height)
 }
 
 // endTransitions ends transitions, so that colors have their final values. Endless animations go
@@ -244,18 +253,16 @@ const endTransitions = `document.getAnimations().forEach((a) => a.effect.getComp
 
 // EachLook shows the page on a narrow phone and on a wide screen, each light and dark. With
 // -screenshots it keeps a picture of each look.
-func (b *Tab) EachLook(name string, look func(what string, s Size)) {
+func (b *Tab) EachLook(name string, look func(what string, l Look)) {
 	b.T.Helper()
-	for _, s := range sizes {
-		for _, scheme := range []string{"light", "dark"} {
-			what := fmt.Sprintf("%s-%d-%s", name, s.width, scheme)
-			b.Do(s.emulate(), Prefers(scheme))
-			b.Script(endTransitions)
-			if *Screenshots != "" { // before look, so that the picture shows a fault that look finds
-				b.Keep(what, Get(b, chromedp.FullScreenshot(100)))
-			}
-			look(what, s)
+	for _, l := range looks {
+		what := fmt.Sprintf("%s-%d-%s", name, l.width, l.scheme)
+		b.Do(l.emulate(), Prefers(l.scheme))
+		b.Script(endTransitions)
+		if *Screenshots != "" { // before look, so that the picture shows a fault that look finds
+			b.Keep(what, Get(b, chromedp.FullScreenshot(100)))
 		}
+		look(what, l)
 	}
 	b.Do(chromedp.EmulateReset(), Prefers(""))
 }
@@ -264,16 +271,16 @@ func (b *Tab) EachLook(name string, look func(what string, s Size)) {
 // and axe finds no violation.
 func (b *Tab) Inspect(name string) {
 	b.T.Helper()
-	b.EachLook(name, func(what string, s Size) {
-		b.RequireFits(what, s.phone)
-		b.Axe(what)
+	b.EachLook(name, func(what string, l Look) {
+		b.RequireFits(what, l.phone)
+		b.AxeIn(l, what)
 	})
 }
 
 // Glance is Inspect in one look: a narrow phone, where long words stick out first.
 func (b *Tab) Glance(name string) {
 	b.T.Helper()
-	b.Do(sizes[0].emulate())
+	b.Do(looks[0].emulate())
 	b.RequireFits(name, true)
 	b.Axe(name)
 	b.Do(chromedp.EmulateReset())
@@ -283,7 +290,7 @@ func (b *Tab) Glance(name string) {
 func (b *Tab) Shoot(name string) {
 	b.T.Helper()
 	if *Screenshots != "" {
-		b.EachLook(name, func(string, Size) {})
+		b.EachLook(name, func(string, Look) {})
 	}
 }
 
@@ -319,7 +326,7 @@ func (b *Tab) RequireNoSideways(what string) {
 // table's own box.
 func (b *Tab) RequireTablesFit(what string) {
 	b.T.Helper()
-	b.Do(Size{width: 1280, height: 800}.emulate())
+	b.Do(Look{width: 1280, height: 800}.emulate())
 	require.Empty(b.T, Get(b, chromedp.Evaluate[[]string](`Array.from(document.querySelectorAll("html, main, main *"))
 		.filter((e) => e.scrollWidth > e.clientWidth && (e.tagName === "HTML" || ["auto", "scroll"].includes(getComputedStyle(e).overflowX)))
 		.map((e) => e.outerHTML.slice(0, 90) + "… " + e.scrollWidth + " in " + e.clientWidth)`)), "%s at 1280 pixels", what)

@@ -74,8 +74,8 @@ func TestDashboard_EveryPage(t *testing.T) {
 // that axe finds nothing.
 func inspectPage(b *chrome.Tab, name string) {
 	b.T.Helper()
-	b.EachLook(name, func(what string, _ chrome.Size) {
+	b.EachLook(name, func(what string, l chrome.Look) {
 		b.RequireNoSideways(what)
-		b.Axe(what)
+		b.AxeIn(l, what)
 	})
 }

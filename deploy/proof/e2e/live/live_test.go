@@ -395,7 +395,7 @@ func testNoScript(t *testing.T, s *shop, b *chrome.Tab) {
 	open(b, s, id)
 	require.Contains(t, b.Text("main"), "JavaScript is disabled in your browser.")
 	b.Do(chrome.See("#pay-button:disabled"))
-	b.EachLook("live-no-script", func(what string, _ chrome.Size) { b.RequireNoSideways(what) })
+	b.EachLook("live-no-script", func(what string, _ chrome.Look) { b.RequireNoSideways(what) })
 }
 
 func testExpires(t *testing.T, s *shop, b *chrome.Tab) {

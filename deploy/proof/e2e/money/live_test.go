@@ -16,19 +16,26 @@ import (
 	"example.com/checkout/workflows/runs"
 )
 
-// TestLive runs live mode on one stack. The card network's reports are held back, so everything is
-// found by asking.
+// TestLive runs live mode on one stack. Until the last test the card network's reports are held back, so
+// everything is found by asking.
 func TestLive(t *testing.T) {
 	t.Parallel()
 	l := startLive(t)
-	require.NoError(t, l.stack.Live.Acquirer.Control().HoldWebhooks(t.Context()))
 	merchant := func(t *testing.T) live {
 		own := *l.Merchant
 		own.T = t
 		return live{&own, l.stack}
 	}
+	require.NoError(t, l.stack.Live.Acquirer.Control().HoldWebhooks(t.Context()))
 	// Alone, because it compares the merchant's balance to the last unit.
 	t.Run("a customer pays in a browser", func(t *testing.T) { testBrowser(t, merchant(t)) })
+	t.Run("at once", func(t *testing.T) { testAtOnce(t, merchant) })
+	t.Run("a restarted API sells at once", func(t *testing.T) { testRestartedAPI(t, merchant(t)) })
+	require.NoError(t, l.stack.Live.Acquirer.Control().ReleaseWebhooks(t.Context()))
+	t.Run("a frozen treasury pays nobody", func(t *testing.T) { testFrozen(t, merchant(t)) })
+}
+
+func testAtOnce(t *testing.T, merchant func(*testing.T) live) {
 	for name, test := range map[string]func(*testing.T, live){
 		"the bank agrees and the customer does not return": testBankAgrees,
 		"the bank refuses":           testBankRefuses,
@@ -44,11 +51,8 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// TestLive_ARestartedAPISellsAtOnce: an API that is ready refuses no live session, because its prices and the bounds of
-// payouts are there.
-func TestLive_ARestartedAPISellsAtOnce(t *testing.T) {
-	t.Parallel()
-	l := startLive(t)
+// testRestartedAPI: an API that is ready refuses no live session, because its prices and the bounds of payouts are there.
+func testRestartedAPI(t *testing.T, l live) {
 	require.NoError(t, l.stack.API.Stop(20*time.Second))
 	require.NoError(t, l.stack.StartAPI(t.Context()))
 	e2e.Await(t, "a live session is created", 5*time.Second, func() bool {
@@ -98,11 +102,9 @@ func testDispute(t *testing.T, l live) {
 		WHERE p.account = 'acquirer:disputed' AND t.session_id = $1`, id))
 }
 
-// TestLive_AFrozenTreasuryPaysNobody: payouts wait while an operator has frozen the account, and go on
+// testFrozen: payouts wait while an operator has frozen the account, and go on
 // afterwards, each once. Nothing is refunded meanwhile. A payment that is refunded later is never paid out.
-func TestLive_AFrozenTreasuryPaysNobody(t *testing.T) {
-	t.Parallel()
-	l := startLive(t)
+func testFrozen(t *testing.T, l live) {
 	command := func(args ...string) string {
 		out, err := e2e.CheckoutCommand(t, l.stack, args...)
 		require.NoError(t, err, out)

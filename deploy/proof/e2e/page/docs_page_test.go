@@ -62,9 +62,9 @@ func TestGuidePage_LeadsToTheReferenceAndBack(t *testing.T) {
 	t.Parallel()
 	b := chrome.NewTab(t, chrome.StartBrowser(t))
 	b.Do(chromedp.Navigate(e2e.Shared.APIURL()+"/docs"), chrome.SeeText("The merchant's guide"))
-	b.EachLook("guide", func(what string, _ chrome.Size) {
+	b.EachLook("guide", func(what string, l chrome.Look) {
 		b.RequireNoSideways(what)
-		b.Axe(what)
+		b.AxeIn(l, what)
 	})
 	b.Do(
 		chrome.Click(`.sections a[href="#verify-a-signature"]`),
