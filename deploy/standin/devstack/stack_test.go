@@ -3,6 +3,7 @@ package devstack_test
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -26,6 +27,16 @@ import (
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/contract"
 )
+
+var long = flag.Bool("long", false, "kill PostgreSQL and Temporal too")
+
+// onlyLong skips the test unless -long was given.
+func onlyLong(t *testing.T) {
+	t.Helper()
+	if !*long {
+		t.Skip("breaks a stack on purpose: -long runs it")
+	}
+}
 
 // A stack is PostgreSQL and Temporal in one directory.
 type stack struct {
@@ -120,6 +131,7 @@ func took(t *testing.T, what string) func() {
 
 func TestStack_SurvivesEveryKill(t *testing.T) {
 	t.Parallel()
+	onlyLong(t)
 	s := startStack(t)
 	c := s.client(t)
 
@@ -177,6 +189,7 @@ func TestStack_SurvivesEveryKill(t *testing.T) {
 // round.
 func TestStack_FirstStartIsKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
+	onlyLong(t)
 	s := newStack(t)
 	for moment := 150 * time.Millisecond; moment < 2*time.Second; moment += 150 * time.Millisecond {
 		ctx, cancel := context.WithTimeout(t.Context(), moment)
