@@ -97,7 +97,7 @@ func newChain(o Options) (*Chain, error) {
 		return nil, fmt.Errorf("the treasury's address %w", err)
 	}
 	for currency, contract := range o.Tokens {
-		if currency.Network() != network || currency == checkout.ETH {
+		if currency.Network() != checkout.Ethereum || currency == checkout.ETH {
 			return nil, fmt.Errorf("%s is not a token of Ethereum", currency)
 		}
 		if c.tokens[currency], err = address.Ethereum(contract); err != nil {
@@ -212,12 +212,9 @@ func (c *Chain) checkSigner(ctx context.Context) error {
 // Account implements checkout.Chain.
 func (c *Chain) Account() checkout.TreasuryAccount {
 	return checkout.TreasuryAccount{
-		Network: network, ChainID: ChainName(c.chainID), Address: c.treasury.Hex(),
+		Network: checkout.Ethereum, ChainID: ChainName(c.chainID), Address: c.treasury.Hex(),
 	}
 }
-
-// network is PayoutCurrency.Network of the currencies of this package.
-const network = "ethereum"
 
 // CallContract calls a contract at the latest block and returns its answer. It changes nothing. It
 // asks the second node when the first is not ready. The block's age is not checked: the answer must

@@ -148,8 +148,7 @@ func (r *rig) sees(c *Chain, want checkout.TransferState, versions ...checkout.T
 // has returns what an account has, as a decimal.
 func (r *rig) has(currency checkout.PayoutCurrency, account string) string {
 	r.Helper()
-	reader := &Chain{treasury: common.HexToAddress(account), tokens: map[checkout.PayoutCurrency]common.Address{
-		checkout.USDC: r.market.USDC, checkout.USDT: r.market.USDT}}
+	reader := &Chain{treasury: common.HexToAddress(account), tokens: r.market.Tokens()}
 	n, err := dial("reader", r.anvil.URL)
 	require.NoError(r, err)
 	balance, err := reader.balance(r.Context(), n, currency, "latest")

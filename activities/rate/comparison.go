@@ -116,7 +116,7 @@ func listed(rates []checkout.SourceRate) string {
 // pegged returns an error when a source's price of a stablecoin is too far from a US dollar, or when no
 // source has a fresh one. One source is enough to stop the coin. It returns nil for other currencies.
 func (r *Rates) pegged(c checkout.PayoutCurrency, now time.Time) error {
-	if !stable(c) {
+	if !c.Stable() {
 		return nil
 	}
 	dollar := decimal.NewFromInt(1)
@@ -137,5 +137,3 @@ func (r *Rates) pegged(c checkout.PayoutCurrency, now time.Time) error {
 	}
 	return nil
 }
-
-func stable(c checkout.PayoutCurrency) bool { return c == checkout.USDT || c == checkout.USDC }

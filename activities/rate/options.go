@@ -56,7 +56,7 @@ func Defaults() Options {
 		MinSources:    leastSources,
 		KrakenURL:     "https://api.kraken.com",
 		CoinbaseURL:   "https://api.exchange.coinbase.com",
-		Feeds:         MainnetFeeds(),
+		Feeds:         mainnetFeeds(),
 		MaxAge:        time.Minute,
 		Lock:          24 * time.Hour,
 		MaxDeviation:  decimal.RequireFromString("0.01"),
@@ -85,7 +85,7 @@ const (
 // spread is the fraction that the treasury keeps in a market at the time now.
 func (o Options) spread(m market, now time.Time) decimal.Decimal {
 	all := o.Spread
-	if stable(m.to) {
+	if m.to.Stable() {
 		all = o.SpreadStable
 	}
 	if m.from != checkout.USD && weekend(now) {

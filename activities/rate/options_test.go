@@ -64,22 +64,28 @@ func TestNew_TakesSourcesOnThisComputerWithoutTLS(t *testing.T) {
 	}
 }
 
-// TestOffers_AreWhole: each price has bounds, and no name belongs to two prices.
-func TestOffers_AreWhole(t *testing.T) {
+// TestListings_AreWhole: each currency has bounds and a feed, and no name belongs to two prices.
+func TestListings_AreWhole(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for _, of := range listings {
-		require.Contains(t, usdBounds, of.base)
-		require.Contains(t, usdBounds, of.quote)
+		require.True(t, assetOf(of.base).least.IsPositive(), of)
+		require.True(t, assetOf(of.quote).least.IsPositive(), of)
 		require.Equal(t, of.kraken == "", of.krakenKey == "")
 		for _, name := range []string{of.String(), of.krakenKey, of.coinbase} {
 			require.False(t, name != "" && seen[name], name)
 			seen[name] = true
 		}
 	}
-	for name := range MainnetFeeds() {
-		require.True(t, seen[name], name)
+	for _, c := range checkout.PayoutCurrencies {
+		require.Contains(t, mainnetFeeds(), string(c)+"/USD")
+		require.False(t, pair{string(c), "EUR"}.fiat(), c)
 	}
+	for _, c := range checkout.Currencies[1:] {
+		require.Contains(t, mainnetFeeds(), string(c)+"/USD")
+		require.True(t, pair{string(c), "USD"}.fiat(), c)
+	}
+	require.False(t, pair{"DAI", "USD"}.fiat(), "an unknown coin is no fiat currency")
 }
 
 func TestWeekend(t *testing.T) {

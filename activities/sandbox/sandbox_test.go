@@ -256,13 +256,3 @@ func TestPayouts_PriceSignAndBroadcastOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, checkout.PayoutNetworkError, failure)
 }
-
-func TestPayoutNetwork_HasAPriceOfEveryCurrency(t *testing.T) {
-	t.Parallel()
-	for _, c := range checkout.Currencies {
-		require.Contains(t, fiatInUSD, c)
-	}
-	for _, c := range checkout.PayoutCurrencies {
-		require.Contains(t, cryptoInUSD, c)
-	}
-}

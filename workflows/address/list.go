@@ -21,8 +21,7 @@ func ReadList(from io.Reader) (checkout.AddressList, error) {
 		if text == "" {
 			continue
 		}
-		_, notEthereum := Ethereum(text)
-		if notEthereum != nil && checkBitcoin(checkout.ModeTest, text) != nil {
+		if !onSomeNetwork(text) {
 			return nil, fmt.Errorf("line %d is no address of Ethereum or Bitcoin", n)
 		}
 		addresses = append(addresses, text)
@@ -31,4 +30,13 @@ func ReadList(from io.Reader) (checkout.AddressList, error) {
 		return nil, errors.New("is no text with one address a line")
 	}
 	return checkout.NewAddressList(addresses...), nil
+}
+
+func onSomeNetwork(address string) bool {
+	for _, check := range checks {
+		if check(checkout.ModeTest, address) == nil {
+			return true
+		}
+	}
+	return false
 }

@@ -62,13 +62,22 @@ func (r Rules) Check(mode checkout.Mode, network, address string) error {
 		return errTestChain
 	case strings.HasPrefix(address, sandboxAddress):
 		return nil
-	case network == "bitcoin":
-		return checkBitcoin(mode, address)
-	case network == "ethereum":
-		_, err := Ethereum(address)
-		return err
+	}
+	if check := checks[network]; check != nil {
+		return check(mode, address)
 	}
 	return errNetwork
+}
+
+// checks has the rule of each network's addresses.
+var checks = map[string]func(checkout.Mode, string) error{
+	checkout.Bitcoin:  checkBitcoin,
+	checkout.Ethereum: checkEthereum,
+}
+
+func checkEthereum(_ checkout.Mode, address string) error {
+	_, err := Ethereum(address)
+	return err
 }
 
 func checkBitcoin(mode checkout.Mode, address string) error {

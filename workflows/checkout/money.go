@@ -31,6 +31,12 @@ func (c Currency) Valid() bool { return slices.Contains(Currencies, c) }
 // Places is the number of decimal places of c's minor unit.
 func (c Currency) Places() int32 { return 2 }
 
+// TestPrice returns what one unit costs in US dollars in test mode, "" for an unknown currency. It is fixed,
+// so that tests know the amounts.
+func (c Currency) TestPrice() string {
+	return map[Currency]string{USD: "1", EUR: "1.08", GBP: "1.27", CAD: "0.73", AUD: "0.66"}[c]
+}
+
 // PayoutCurrency is the cryptocurrency that a merchant receives.
 type PayoutCurrency string
 
@@ -42,35 +48,63 @@ const (
 	ETH  PayoutCurrency = "ETH"
 )
 
-// PayoutCurrencies lists every payout currency in the order of the interface
-// document.
-var PayoutCurrencies = []PayoutCurrency{USDT, USDC, BTC, ETH}
+// Networks of payouts. Package workflows/address knows the shapes of their addresses.
+const (
+	Ethereum = "ethereum"
+	Bitcoin  = "bitcoin"
+)
 
-// payoutTerms are the terms of each payout currency. TestPayoutCurrencies_HaveTerms holds that each has
-// them.
-var payoutTerms = map[PayoutCurrency]struct {
-	places  int32
-	network string
-}{
-	USDT: {6, "ethereum"},
-	USDC: {6, "ethereum"},
-	BTC:  {8, "bitcoin"},
-	ETH:  {18, "ethereum"},
+type payoutCurrency struct {
+	code      PayoutCurrency
+	network   string
+	places    int32
+	stable    bool   // pegged to the US dollar
+	testPrice string // of one unit in US dollars
+}
+
+// payoutTerms has a row for each payout currency, in the order of the interface document. Its markets are a row in
+// activities/rate.
+var payoutTerms = []payoutCurrency{
+	{USDT, Ethereum, 6, true, "1"},
+	{USDC, Ethereum, 6, true, "1"},
+	{BTC, Bitcoin, 8, false, "64000"},
+	{ETH, Ethereum, 18, false, "3200"},
+}
+
+// PayoutCurrencies lists every payout currency in the order of the interface document.
+var PayoutCurrencies = func() (all []PayoutCurrency) {
+	for _, row := range payoutTerms {
+		all = append(all, row.code)
+	}
+	return all
+}()
+
+func (c PayoutCurrency) terms() (row payoutCurrency) {
+	if i := slices.Index(PayoutCurrencies, c); i >= 0 {
+		row = payoutTerms[i]
+	}
+	return row
 }
 
 // Valid reports whether c is one of PayoutCurrencies.
 func (c PayoutCurrency) Valid() bool { return slices.Contains(PayoutCurrencies, c) }
 
 // Places returns the number of decimal places of a payout in c.
-func (c PayoutCurrency) Places() int32 { return payoutTerms[c].places }
+func (c PayoutCurrency) Places() int32 { return c.terms().places }
+
+// Network returns the chain on which c is paid out.
+func (c PayoutCurrency) Network() string { return c.terms().network }
+
+// Stable reports whether c is pegged to the US dollar.
+func (c PayoutCurrency) Stable() bool { return c.terms().stable }
+
+// TestPrice returns what one unit costs in US dollars in test mode, as Currency.TestPrice does.
+func (c PayoutCurrency) TestPrice() string { return c.terms().testPrice }
 
 // NetworkCurrency returns the currency in which a network's fees are paid, "" for an unknown one.
 func NetworkCurrency(network string) PayoutCurrency {
-	return map[string]PayoutCurrency{"ethereum": ETH, "bitcoin": BTC}[network]
+	return map[string]PayoutCurrency{Ethereum: ETH, Bitcoin: BTC}[network]
 }
-
-// Network returns the chain on which c is paid out.
-func (c PayoutCurrency) Network() string { return payoutTerms[c].network }
 
 // Amount is money in minor units (cents, pence). Always store it with its Currency.
 type Amount int64

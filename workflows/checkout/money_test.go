@@ -127,6 +127,10 @@ func TestPayoutCurrencies_HaveTerms(t *testing.T) {
 	t.Parallel()
 	for _, c := range checkout.PayoutCurrencies {
 		require.Positive(t, c.Places(), c)
-		require.NotEmpty(t, c.Network(), c)
+		require.True(t, checkout.NetworkCurrency(c.Network()).Valid(), c)
+		require.NotEmpty(t, c.TestPrice(), c)
+	}
+	for _, c := range checkout.Currencies {
+		require.NotEmpty(t, c.TestPrice(), c)
 	}
 }

@@ -256,13 +256,10 @@ func (c *Config) checkNetworks(note func(name string, err error)) {
 	note("CHECKOUT_TEST_CHAINS", oneOf(c.TestChains, sandbox, chainsNetworks))
 	c.Live.choose(checkout.ModeLive, "", "")
 	c.Live.check(note)
-	var err error
-	c.Live.Sanctioned, err = readSanctions(c.Live.SanctionsFile)
-	note("CHECKOUT_SANCTIONS_FILE", err)
+	c.Live.readSanctions(note)
 	c.Test.choose(checkout.ModeTest, c.TestCards, c.TestChains)
 	c.Test.check(note)
-	c.Test.Sanctioned, err = readSanctions(c.Test.SanctionsFile)
-	note("CHECKOUT_TEST_SANCTIONS_FILE", err)
+	c.Test.readSanctions(note)
 	if c.Test.sharesAccount(c.Live) {
 		note("CHECKOUT_TEST_ETHEREUM_TREASURY",
 			errors.New("must not be CHECKOUT_ETHEREUM_TREASURY on the same chain: use a separate account for each mode"))
@@ -289,17 +286,19 @@ func (c *Config) checkAddresses(note func(name string, err error)) {
 
 // PayoutAddressRules returns what the settings say of payout addresses.
 func (c Config) PayoutAddressRules() address.Rules {
-	return address.Rules{
-		TestNetworks: c.Test.Chains,
-		Reserved: map[checkout.Mode][]string{
-			checkout.ModeLive: c.Live.reserved(), checkout.ModeTest: c.Test.reserved(),
-		},
-		Sanctioned: sanctioned(c.Live.Sanctioned, c.Test.Sanctioned),
-	}
+	return payoutAddressRules(c.Test.Chains, c.Live, c.Test)
 }
 
-func sanctioned(live, test checkout.AddressList) map[checkout.Mode]checkout.AddressList {
-	return map[checkout.Mode]checkout.AddressList{checkout.ModeLive: live, checkout.ModeTest: test}
+func payoutAddressRules(testNetworks bool, live, test Networks) address.Rules {
+	return address.Rules{
+		TestNetworks: testNetworks,
+		Reserved: map[checkout.Mode][]string{
+			checkout.ModeLive: live.reserved(), checkout.ModeTest: test.reserved(),
+		},
+		Sanctioned: map[checkout.Mode]checkout.AddressList{
+			checkout.ModeLive: live.Sanctioned, checkout.ModeTest: test.Sanctioned,
+		},
+	}
 }
 
 // describe returns the faults that the environment's parser found in settings of type T, by setting

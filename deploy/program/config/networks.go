@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -203,20 +204,22 @@ func (n Networks) checkOracle() error {
 	if !n.Chains {
 		return errors.New("requires payouts on a chain")
 	}
-	return address.Rules{}.Check(checkout.ModeLive, checkout.ETH.Network(), n.SanctionsOracle)
+	return address.Rules{}.Check(checkout.ModeLive, checkout.Ethereum, n.SanctionsOracle)
 }
 
 // readSanctions reads the file with sanctioned addresses. Without a file there are none.
-func readSanctions(file string) (checkout.AddressList, error) {
-	if file == "" {
-		return nil, nil
+func (n *Networks) readSanctions(note func(name string, err error)) {
+	if n.SanctionsFile == "" {
+		return
 	}
-	from, err := os.Open(file) //nolint:gosec // G304: the operator's setting
+	from, err := os.Open(n.SanctionsFile) //nolint:gosec // G304: the operator's setting
 	if err != nil {
-		return nil, errors.New("cannot be read")
+		note(n.name("CHECKOUT_SANCTIONS_FILE"), errors.New("cannot be read"))
+		return
 	}
 	defer from.Close()
-	return address.ReadList(from)
+	n.Sanctioned, err = address.ReadList(from)
+	note(n.name("CHECKOUT_SANCTIONS_FILE"), err)
 }
 
 // checkSimulated wants every address on loopback: one real endpoint among simulated ones would move
@@ -409,10 +412,11 @@ func hasAnyPrefix(text string, prefixes ...string) bool {
 // reserved returns the addresses that are no merchant's: the treasury's own and those of the tokens'
 // contracts.
 func (n Networks) reserved() []string {
-	return present(n.EthereumTreasury, n.EthereumUSDC, n.EthereumUSDT, n.SanctionsOracle)
+	all := append(slices.Sorted(maps.Values(n.Tokens())), n.EthereumTreasury, n.SanctionsOracle)
+	return slices.DeleteFunc(all, func(text string) bool { return text == "" })
 }
 
-// present returns the texts that are not empty.
-func present(all ...string) []string {
-	return slices.DeleteFunc(all, func(text string) bool { return text == "" })
+// Tokens returns the contracts of the payout currencies that are tokens of Ethereum.
+func (n Networks) Tokens() map[checkout.PayoutCurrency]string {
+	return map[checkout.PayoutCurrency]string{checkout.USDC: n.EthereumUSDC, checkout.USDT: n.EthereumUSDT}
 }

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"github.com/caarlos0/env/v11"
+
 	"example.com/checkout/workflows/address"
 	"example.com/checkout/workflows/checkout"
 )
@@ -8,44 +10,29 @@ import (
 // Stores holds the settings for tools that only read the service's data. They have the same names
 // as in Config. The only secrets are those of the connections.
 type Stores struct {
-	DatabaseURL      string `env:"DATABASE_URL,required,notEmpty"`
-	Pooler           Pooler
-	Temporal         Temporal
-	Schedules        Schedules
-	DashboardURL     string `env:"CHECKOUT_DASHBOARD_URL" envDefault:"http://127.0.0.1:8083"`
-	TestChains       string `env:"CHECKOUT_TEST_CHAINS" envDefault:"sandbox"`
-	EthereumTreasury string `env:"CHECKOUT_ETHEREUM_TREASURY"`
-	EthereumUSDC     string `env:"CHECKOUT_ETHEREUM_USDC" envDefault:"0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"`
-	EthereumUSDT     string `env:"CHECKOUT_ETHEREUM_USDT" envDefault:"0xdAC17F958D2ee523a2206206994597C13D831ec7"`
+	DatabaseURL  string `env:"DATABASE_URL,required,notEmpty"`
+	Pooler       Pooler
+	Temporal     Temporal
+	Schedules    Schedules
+	DashboardURL string `env:"CHECKOUT_DASHBOARD_URL" envDefault:"http://127.0.0.1:8083"`
+	TestChains   string `env:"CHECKOUT_TEST_CHAINS" envDefault:"sandbox"`
 
-	TestTreasury string `env:"CHECKOUT_TEST_ETHEREUM_TREASURY"`
-	TestUSDC     string `env:"CHECKOUT_TEST_ETHEREUM_USDC" envDefault:"0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"`
-	TestUSDT     string `env:"CHECKOUT_TEST_ETHEREUM_USDT" envDefault:"0xdAC17F958D2ee523a2206206994597C13D831ec7"`
-
-	SanctionsFile       string `env:"CHECKOUT_SANCTIONS_FILE"`
-	TestSanctionsFile   string `env:"CHECKOUT_TEST_SANCTIONS_FILE"`
-	SanctionsOracle     string `env:"CHECKOUT_SANCTIONS_ORACLE"`
-	TestSanctionsOracle string `env:"CHECKOUT_TEST_SANCTIONS_ORACLE"`
-
-	sanctioned map[checkout.Mode]checkout.AddressList
+	live, test Networks // what says which payout addresses are refused
 }
 
 // PayoutAddressRules returns the same as Config.PayoutAddressRules.
 func (s Stores) PayoutAddressRules() address.Rules {
-	return address.Rules{
-		TestNetworks: s.TestChains == chainsNetworks,
-		Reserved: map[checkout.Mode][]string{
-			checkout.ModeLive: present(s.EthereumTreasury, s.EthereumUSDC, s.EthereumUSDT, s.SanctionsOracle),
-			checkout.ModeTest: present(s.TestTreasury, s.TestUSDC, s.TestUSDT, s.TestSanctionsOracle),
-		},
-		Sanctioned: s.sanctioned,
-	}
+	return payoutAddressRules(s.TestChains == chainsNetworks, s.live, s.test)
 }
 
 // LoadStores reads environment as Load does, with errors in the same form.
 func LoadStores(environment []string) (Stores, error) {
 	var s Stores
-	err := load(environment, &s, func(_ map[string]string, note func(string, error)) { s.check(note) })
+	err := load(environment, &s, func(settings map[string]string, note func(string, error)) {
+		s.live = addressSettings(checkout.ModeLive, settings)
+		s.test = addressSettings(checkout.ModeTest, testNetworks(settings))
+		s.check(note)
+	})
 	return s, err
 }
 
@@ -56,9 +43,14 @@ func (s *Stores) check(note func(name string, err error)) {
 	note("CHECKOUT_DASHBOARD_URL", checkPageURL(s.DashboardURL))
 	s.Schedules.check(note)
 	note("CHECKOUT_TEST_CHAINS", oneOf(s.TestChains, sandbox, chainsNetworks))
-	live, err := readSanctions(s.SanctionsFile)
-	note("CHECKOUT_SANCTIONS_FILE", err)
-	test, err := readSanctions(s.TestSanctionsFile)
-	note("CHECKOUT_TEST_SANCTIONS_FILE", err)
-	s.sanctioned = sanctioned(live, test)
+	s.live.readSanctions(note)
+	s.test.readSanctions(note)
+}
+
+// addressSettings reads what the settings of a mode say of payout addresses. The others may be wrong: they are those
+// of another process.
+func addressSettings(mode checkout.Mode, settings map[string]string) Networks {
+	n := Networks{Mode: mode}
+	_ = env.ParseWithOptions(&n, env.Options{Environment: settings})
+	return n
 }

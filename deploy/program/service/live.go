@@ -101,7 +101,7 @@ func (l *lateTreasury) opened() (*treasury.Treasury, error) {
 		return nil, errNoNodeYet
 	}
 	t := l.pay
-	t.Chains = map[string]checkout.Chain{checkout.ETH.Network(): chain}
+	t.Chains = map[string]checkout.Chain{checkout.Ethereum: chain}
 	return &t, nil
 }
 
@@ -165,8 +165,7 @@ func signerOf(n config.Networks) (ethereum.Signer, error) {
 func openEthereum(ctx context.Context, n config.Networks, signer ethereum.Signer) (*ethereum.Chain, error) {
 	return ethereum.Open(ctx, ethereum.Options{
 		RPCURLs: n.EthereumRPCURLs, ChainID: n.EthereumChainID, Treasury: n.EthereumTreasury,
-		Tokens: map[checkout.PayoutCurrency]string{checkout.USDC: n.EthereumUSDC, checkout.USDT: n.EthereumUSDT},
-		Signer: signer, MaxFeeGwei: n.EthereumMaxFeeGwei, Confirmations: n.EthereumConfirmations,
+		Tokens: n.Tokens(), Signer: signer, MaxFeeGwei: n.EthereumMaxFeeGwei, Confirmations: n.EthereumConfirmations,
 		SanctionsOracle: n.SanctionsOracle,
 	})
 }
@@ -349,7 +348,7 @@ func RecoverTreasury(
 	ctx context.Context, cfg config.Config, o treasury.RecoveryOrder,
 ) (report treasury.RecoveryReport, err error) {
 	err = withTreasury(ctx, cfg, o.AccountID, func(n config.Networks, t *treasury.Treasury) error {
-		caller, _ := t.Chains[checkout.ETH.Network()].(rate.Caller)
+		caller, _ := t.Chains[checkout.Ethereum].(rate.Caller)
 		rates, err := newRates(n, caller)
 		if err != nil {
 			return err
@@ -416,6 +415,6 @@ func openTreasury(
 // follower returns the treasury of a chain. Nothing can be signed with it.
 func follower(n config.Networks, store *storage.Store, chain *lateChain) *treasury.Treasury {
 	return &treasury.Treasury{
-		Store: store, Mode: n.Mode, Chains: map[string]checkout.Chain{checkout.ETH.Network(): chain.opened.Load()},
+		Store: store, Mode: n.Mode, Chains: map[string]checkout.Chain{checkout.Ethereum: chain.opened.Load()},
 	}
 }

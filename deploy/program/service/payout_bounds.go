@@ -46,7 +46,7 @@ func newPayoutBounds(
 		fees: map[checkout.PayoutCurrency]checkout.Crypto{}, known: map[[2]string]checkout.PayoutBounds{},
 	}
 	for _, c := range checkout.PayoutCurrencies {
-		if c.Network() == checkout.ETH.Network() {
+		if c.Network() == checkout.Ethereum {
 			b.currencies = append(b.currencies, c)
 		}
 	}

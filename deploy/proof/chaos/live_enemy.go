@@ -63,8 +63,8 @@ func (c *chaos) addEnemy(ctx context.Context, store *storage.Store) error {
 		}
 		e.payees = append(e.payees, payee)
 	}
-	for name, token := range tokens(d) {
-		if err := d.Anvil.Fund(ctx, name, token, e.wallet, big.NewInt(1_000_000)); err != nil {
+	for currency, token := range d.Market.Tokens() {
+		if err := d.Anvil.Fund(ctx, string(currency), token, e.wallet, big.NewInt(1_000_000)); err != nil {
 			return err
 		}
 	}
@@ -73,10 +73,6 @@ func (c *chaos) addEnemy(ctx context.Context, store *storage.Store) error {
 	}
 	c.world.note(func(s *invariant.Siege) { s.Hostile = e.shop.id })
 	return nil
-}
-
-func tokens(d *devstack.LiveDouble) map[string]common.Address {
-	return map[string]common.Address{"USDC": d.Market.USDC, "USDT": d.Market.USDT}
 }
 
 // attack makes the enemy's moves in every second phase of the load, until ctx ends.
@@ -114,9 +110,9 @@ func attacks(
 func dust(ctx context.Context, d *devstack.LiveDouble, w *world, _ *rand.Rand) error {
 	treasury := d.Treasury()
 	_, err := d.Anvil.Send(ctx, chains.Transaction{From: w.enemy.wallet, To: &treasury, Value: big.NewInt(1)})
-	for name, token := range tokens(d) {
+	for c, token := range d.Market.Tokens() {
 		if err == nil {
-			_, err = d.Anvil.SendCall(ctx, w.enemy.wallet, name, token, "transfer", treasury, big.NewInt(1))
+			_, err = d.Anvil.SendCall(ctx, w.enemy.wallet, string(c), token, "transfer", treasury, big.NewInt(1))
 		}
 	}
 	return err
@@ -126,10 +122,10 @@ func dust(ctx context.Context, d *devstack.LiveDouble, w *world, _ *rand.Rand) e
 // treasury, and to an address for which payouts wait.
 func transferNothing(ctx context.Context, d *devstack.LiveDouble, w *world, random *rand.Rand) error {
 	victims := []common.Address{w.enemy.wallet, d.Treasury(), w.anyAddress(random)}
-	for name, token := range tokens(d) {
+	for c, token := range d.Market.Tokens() {
 		for _, to := range victims {
 			_, err := d.Anvil.SendCall(
-				ctx, w.enemy.wallet, name, token, "transferFrom", d.Treasury(), to, new(big.Int),
+				ctx, w.enemy.wallet, string(c), token, "transferFrom", d.Treasury(), to, new(big.Int),
 			)
 			if err != nil {
 				return err

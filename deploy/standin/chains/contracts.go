@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
+
+	"example.com/checkout/workflows/checkout"
 )
 
 // A Transaction is what Send sends.
@@ -151,18 +154,35 @@ type Market struct {
 	Feeds      map[string]common.Address // by description, such as "ETH / USD"
 }
 
-// feeds are the price feeds of a Market in the order in which they are deployed. Their decimals are
-// those of Chainlink's feeds in US dollars.
-var feeds = []struct {
-	name  string
-	price int64 // in 10^-8 US dollars
-}{
-	{"ETH / USD", 3200_00000000}, {"BTC / USD", 64000_00000000}, {"USDC / USD", 1_00000000},
-	{"USDT / USD", 1_00000000}, {"EUR / USD", 1_08000000}, {"GBP / USD", 1_27000000},
-	{"CAD / USD", 73000000}, {"AUD / USD", 66000000},
+// Tokens returns the contracts by currency.
+func (m Market) Tokens() map[checkout.PayoutCurrency]common.Address {
+	return map[checkout.PayoutCurrency]common.Address{checkout.USDC: m.USDC, checkout.USDT: m.USDT}
 }
 
-const feedDecimals uint8 = 8
+// feedDecimals are those of Chainlink's feeds in US dollars.
+const feedDecimals = 8
+
+// deployFeeds deploys price feeds of every currency but the US dollar, always in the same order.
+func (m *Market) deployFeeds(deploy func(name string, args ...any) (common.Address, error)) error {
+	var prices [][2]string
+	for _, c := range slices.Backward(checkout.PayoutCurrencies) {
+		prices = append(prices, [2]string{string(c), c.TestPrice()})
+	}
+	for _, c := range checkout.Currencies[1:] {
+		prices = append(prices, [2]string{string(c), c.TestPrice()})
+	}
+	for _, of := range prices {
+		price, err := checkout.ParseUnits(of[1], feedDecimals)
+		if err != nil {
+			return err
+		}
+		name := of[0] + " / USD"
+		if m.Feeds[name], err = deploy("Feed", uint8(feedDecimals), name, price); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // DeployMarket deploys both tokens and the price feeds unless the chain has them from an earlier run,
 // and returns their addresses. They are the same on every new chain: an address follows from the first
@@ -191,12 +211,7 @@ func (a *Anvil) DeployMarket(ctx context.Context) (Market, error) {
 	if m.USDT, err = next("USDT"); err != nil {
 		return m, err
 	}
-	for _, feed := range feeds {
-		if m.Feeds[feed.name], err = next("Feed", feedDecimals, feed.name, big.NewInt(feed.price)); err != nil {
-			return m, err
-		}
-	}
-	return m, nil
+	return m, m.deployFeeds(next)
 }
 
 // Fund gives an account tokens, in their smallest unit. name is "USDC" or "USDT".

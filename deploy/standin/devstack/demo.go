@@ -129,7 +129,7 @@ func (s *Stack) goLive(ctx context.Context) error {
 
 	var addresses []checkout.PayoutAddress
 	for _, c := range checkout.PayoutCurrencies {
-		if c.Network() == checkout.ETH.Network() {
+		if c.Network() == checkout.Ethereum {
 			to := checkout.PayoutAddress{Currency: c, Network: c.Network(), Address: s.Live.payoutAddress()}
 			addresses = append(addresses, to)
 		}

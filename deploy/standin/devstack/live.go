@@ -163,9 +163,6 @@ func (d *LiveDouble) startPrices() error {
 // plenty is a float in US dollars that no local run uses up.
 const plenty = 1_000_000
 
-// etherPrice is the price of ether in US dollars in the simulation.
-const etherPrice = 3200
-
 // fundTreasury deploys the contracts and funds the treasury once.
 func (d *LiveDouble) fundTreasury(ctx context.Context) (err error) {
 	if d.Market, err = d.Anvil.DeployMarket(ctx); err != nil {
@@ -175,7 +172,7 @@ func (d *LiveDouble) fundTreasury(ctx context.Context) (err error) {
 	if dollars == 0 {
 		dollars = plenty
 	}
-	for _, c := range []checkout.PayoutCurrency{checkout.USDC, checkout.USDT} {
+	for c := range d.Market.Tokens() {
 		has, err := d.BalanceOf(ctx, d.Treasury(), c)
 		if err != nil {
 			return err
@@ -197,7 +194,7 @@ func (d *LiveDouble) fundTreasury(ctx context.Context) (err error) {
 // It returns when the transaction is in a block, which a reorganization may still remove.
 func (d *LiveDouble) Fund(ctx context.Context, c checkout.PayoutCurrency, dollars int64) error {
 	if c != checkout.ETH {
-		return d.Anvil.Fund(ctx, string(c), d.token(c), d.Treasury(), units(c, dollars))
+		return d.Anvil.Fund(ctx, string(c), d.Market.Tokens()[c], d.Treasury(), units(c, dollars))
 	}
 	to := d.Treasury()
 	hash, err := d.Anvil.Send(ctx, chains.Transaction{
@@ -211,23 +208,12 @@ func (d *LiveDouble) Fund(ctx context.Context, c checkout.PayoutCurrency, dollar
 
 // units returns an amount of US dollars in the currency's smallest unit.
 func units(c checkout.PayoutCurrency, dollars int64) *big.Int {
-	one := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(c.Places())), nil)
-	all := new(big.Int).Mul(one, big.NewInt(dollars))
-	if c == checkout.ETH {
-		all.Div(all, big.NewInt(etherPrice))
-	}
-	return all
+	price, _ := new(big.Rat).SetString(c.TestPrice())
+	return checkout.FloorCrypto(price.Quo(big.NewRat(dollars, 1), price), c).Units()
 }
 
 // Treasury is the account that pays.
 func (d *LiveDouble) Treasury() common.Address { return d.accounts[treasuryAccount] }
-
-func (d *LiveDouble) token(c checkout.PayoutCurrency) common.Address {
-	if c == checkout.USDT {
-		return d.Market.USDT
-	}
-	return d.Market.USDC
-}
 
 // payoutAddress is where the demo merchant gets its live payouts.
 func (d *LiveDouble) payoutAddress() string { return d.accounts[merchantAccount].Hex() }
@@ -244,13 +230,14 @@ func (d *LiveDouble) environment(command string) []string {
 		"CHECKOUT_ETHEREUM_RPC_URLS=" + d.nodeURL,
 		"CHECKOUT_ETHEREUM_CHAIN_ID=" + strconv.FormatUint(chains.ChainID, 10),
 		"CHECKOUT_ETHEREUM_TREASURY=" + d.Treasury().Hex(),
-		"CHECKOUT_ETHEREUM_USDC=" + d.Market.USDC.Hex(),
-		"CHECKOUT_ETHEREUM_USDT=" + d.Market.USDT.Hex(),
 		"CHECKOUT_RATE_KRAKEN_URL=" + d.prices[ticker.Kraken],
 		"CHECKOUT_RATE_COINBASE_URL=" + d.prices[ticker.Coinbase],
 		"CHECKOUT_RATE_CHAINLINK_FEEDS=" + d.feeds(),
 		"CHECKOUT_LIVE_MAX_PAYOUT=10000", "CHECKOUT_LIVE_MAX_DAY=1000000", "CHECKOUT_LIVE_MERCHANT_MAX_DAY=1000000",
 		"CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED=1000000",
+	}
+	for c, token := range d.Market.Tokens() {
+		env = append(env, fmt.Sprintf("CHECKOUT_ETHEREUM_%s=%s", c, token.Hex()))
 	}
 	switch command {
 	case "api":
@@ -289,7 +276,7 @@ func (d *LiveDouble) BalanceOf(
 		err := d.Anvil.Call(ctx, &balance, "eth_getBalance", account, "latest")
 		return balance.ToInt(), err
 	}
-	balance, err := d.Anvil.Read(ctx, string(c), d.token(c), "balanceOf", account)
+	balance, err := d.Anvil.Read(ctx, string(c), d.Market.Tokens()[c], "balanceOf", account)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/shopspring/decimal"
+
+	"example.com/checkout/workflows/checkout"
 )
 
 // A Fault is how a source misbehaves.
@@ -41,9 +43,17 @@ var krakenKeys = map[string]string{
 	"USDCAD": "ZUSDZCAD",
 }
 
-// currencies are the prices in US dollars at first: those of the test mode.
-var currencies = map[string]string{"USD": "1", "EUR": "1.08", "GBP": "1.27", "CAD": "0.73", "AUD": "0.66",
-	"USDT": "1", "USDC": "1", "BTC": "64000", "ETH": "3200"}
+// testPrices returns the prices of the test mode in US dollars, by currency.
+func testPrices() map[string]decimal.Decimal {
+	prices := map[string]decimal.Decimal{}
+	for _, c := range checkout.Currencies {
+		prices[string(c)] = decimal.RequireFromString(c.TestPrice())
+	}
+	for _, c := range checkout.PayoutCurrencies {
+		prices[string(c)] = decimal.RequireFromString(c.TestPrice())
+	}
+	return prices
+}
 
 // A state is what one source knows.
 type state struct {
@@ -65,10 +75,7 @@ type Server struct {
 func New() *Server {
 	s := &Server{mux: http.NewServeMux(), sources: map[string]*state{}}
 	for _, source := range []string{Kraken, Coinbase} {
-		s.sources[source] = &state{prices: map[string]decimal.Decimal{}}
-		for currency, usd := range currencies {
-			s.sources[source].prices[currency] = decimal.RequireFromString(usd)
-		}
+		s.sources[source] = &state{prices: testPrices()}
 	}
 	s.mux.HandleFunc("GET /kraken/0/public/Ticker", s.kraken)
 	s.mux.HandleFunc("GET /coinbase/products/{product}/ticker", s.coinbase)
@@ -115,7 +122,7 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 		Fault    *Fault           `json:"fault"`
 	}
 	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<10)).Decode(&in)
-	setsPrice := in.USD != nil && currencies[in.Currency] != ""
+	setsPrice := in.USD != nil && testPrices()[in.Currency].IsPositive()
 	setsFault := in.Fault != nil && slices.Contains([]Fault{Fine, Stale, Wrong, Slow, Away}, *in.Fault)
 	if err != nil || !slices.Contains([]string{"", Kraken, Coinbase}, in.Source) || setsPrice == setsFault {
 		http.Error(w, "send a source, and either a currency and its price in usd, or a fault", http.StatusBadRequest)

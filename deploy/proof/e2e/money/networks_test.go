@@ -81,8 +81,8 @@ func startNetworks(t *testing.T) networks {
 	n.Merchant = e2e.NewMerchant(t, n.stack)
 	chain := n.stack.Live.Anvil
 	n.treasury, n.payee = chain.Accounts[testTreasury], chain.Accounts[testPayee]
-	for name, at := range map[string]common.Address{"USDC": n.stack.Live.Market.USDC, "USDT": n.stack.Live.Market.USDT} {
-		require.NoError(t, chain.Fund(t.Context(), name, at, n.treasury, big.NewInt(1_000_000_000_000)))
+	for c, at := range n.stack.Live.Market.Tokens() {
+		require.NoError(t, chain.Fund(t.Context(), string(c), at, n.treasury, big.NewInt(1_000_000_000_000)))
 	}
 	require.NoError(t, n.stack.Postgres.CreateDatabase(t.Context(), "acquirer_test", ""))
 	var err error
