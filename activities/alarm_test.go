@@ -85,8 +85,8 @@ func TestAlarms_AreRaisedForWhatAPersonMustMend(t *testing.T) { //nolint:paralle
 	round := func(says ...string) {
 		env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
 		treasury := &activities.Treasury{Follow: map[checkout.Mode]activities.Follow{
-			checkout.ModeTest: func(context.Context) (activities.TreasuryReport, error) {
-				return activities.TreasuryReport{Alarms: says}, nil
+			checkout.ModeTest: func(context.Context) (activities.TreasuryResult, error) {
+				return activities.TreasuryResult{Alarms: says}, nil
 			},
 		}}
 		env.RegisterActivity(treasury)

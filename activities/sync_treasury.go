@@ -14,10 +14,10 @@ type Treasury struct {
 }
 
 // Follow is one round for all accounts of a mode.
-type Follow func(ctx context.Context) (TreasuryReport, error)
+type Follow func(ctx context.Context) (TreasuryResult, error)
 
-// TreasuryReport says what a round did. Operators read it in Temporal's UI.
-type TreasuryReport struct {
+// TreasuryResult says what a round did. Operators read it in Temporal's UI.
+type TreasuryResult struct {
 	Live      int      `json:"live"` // transfers that are not final
 	Resent    int      `json:"resent,omitempty"`
 	Bumped    int      `json:"bumped,omitempty"`
@@ -36,14 +36,14 @@ type FailedPayout struct {
 }
 
 // SyncTreasury is one round of following the signed transfers of a mode.
-func (t *Treasury) SyncTreasury(ctx context.Context, in contract.ModeInput) (TreasuryReport, error) {
+func (t *Treasury) SyncTreasury(ctx context.Context, in contract.ModeInput) (TreasuryResult, error) {
 	follow, ok := t.Follow[in.Chosen()]
 	if !ok {
-		return TreasuryReport{}, asFinal(ctx, ErrNoNetwork, "")
+		return TreasuryResult{}, asFinal(ctx, ErrNoNetwork, "")
 	}
-	report, err := follow(ctx)
-	for _, says := range report.Alarms {
+	result, err := follow(ctx)
+	for _, says := range result.Alarms {
 		raise(ctx, in.Chosen(), alarmTreasury, says)
 	}
-	return report, asFinal(ctx, err, "")
+	return result, asFinal(ctx, err, "")
 }

@@ -16,13 +16,13 @@ func (s *Server) healthz(*http.Request) (int, any, error) {
 
 // readyz serves GET /readyz: 200 when the process can work, else 503.
 func (s *Server) readyz(r *http.Request) (int, any, error) {
-	report := s.Health.Report(r.Context())
-	if report.Fault == "" {
-		return http.StatusOK, health.OK{Status: "ok", Checks: report.Checks()}, nil
+	ready := s.Health.Readiness(r.Context())
+	if ready.Fault == "" {
+		return http.StatusOK, health.OK{Status: "ok", Checks: ready.Checks()}, nil
 	}
-	e := unavailable(report.Err())
-	e.body.Message = report.Message()
-	e.body.Checks = report.Checks()
+	e := unavailable(ready.Err())
+	e.body.Message = ready.Message()
+	e.body.Checks = ready.Checks()
 	return 0, nil, e
 }
 

@@ -210,7 +210,7 @@ func TestIdempotency_AProcessThatDiesBeforeItsAnswerIsKeptDoesNothingTwice(t *te
 			require.Equal(t, before+1, f.count(c.effect))
 			require.Len(t, slices.Compact(*starts), c.starts, "however often, with the same id")
 			if name == "rotation" {
-				keys, err := f.store.SigningKeys(t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}, "")
+				keys, err := f.store.WebhookKeys(t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}, "")
 				require.NoError(t, err)
 				require.Len(t, keys, 1)
 				require.Equal(t, id, keys[0].EndpointID)

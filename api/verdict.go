@@ -65,7 +65,7 @@ const (
 
 // signer is a secret that may have made a signature.
 type signer struct {
-	storage.SigningKeys
+	storage.WebhookKeys
 	previous bool
 }
 

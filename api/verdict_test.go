@@ -34,9 +34,9 @@ var (
 	before = verdictNow.Add(-time.Minute)
 )
 
-func verdictKeys() []storage.SigningKeys {
+func verdictKeys() []storage.WebhookKeys {
 	d := webhook.SecretDigest
-	return []storage.SigningKeys{
+	return []storage.WebhookKeys{
 		{EndpointID: "wh_other", Current: d(other), Previous: d(expired), Until: &before},
 		{EndpointID: "wh_main", Current: d(current), Previous: d(previous), Until: &soon},
 		{EndpointID: "wh_hidden", SessionID: "cs_1", Current: d(ofCS)},

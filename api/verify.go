@@ -42,7 +42,7 @@ func (s *Server) verifySignature(r *http.Request) (int, any, error) {
 
 	eventID := eventIDIn(v.Body)
 
-	if v.Keys, err = s.Store.SigningKeys(ctx, caller.Key.Owner, eventID); err != nil {
+	if v.Keys, err = s.Store.WebhookKeys(ctx, caller.Key.Owner, eventID); err != nil {
 		return 0, nil, err
 	}
 
@@ -111,6 +111,6 @@ type verification struct {
 	EndpointID string                // the expected signer, "" for any
 	Computed   string                // the signature that the merchant's code computed, "" for none
 	Stored     string                // the body that the service sends, "" when the event is unknown
-	Keys       []storage.SigningKeys // all keys that may have signed
+	Keys       []storage.WebhookKeys // all keys that may have signed
 	Now        time.Time
 }

@@ -18,11 +18,17 @@ var retired = map[string]string{
 	"DeliveryStanding": "DeliveryState",
 	"Outgoing":         "AttemptDecision",
 	"offer":            "listing",
-	"worth":            "usdBounds",
+	"worth":            "bounds of an asset",
 	"froze":            "noteFreeze",
 	"telling":          "started",
 	"strange":          "unexplained",
 	"sighted":          "finalTransfer",
+	"Feed":             "LiveLog, for the dashboard; EventFeed, for GET /v1/events",
+	"SigningKeys":      "WebhookKeys",
+	"SyncReport":       "SyncResult",
+	"AccountReport":    "AccountResult",
+	"RecoveryReport":   "RecoveryResult",
+	"TreasuryReport":   "TreasuryResult",
 }
 
 func TestGlossary_RetiredNamesStayAway(t *testing.T) {

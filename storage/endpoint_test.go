@@ -155,7 +155,7 @@ func TestRotateSecret_BothSignWhileItLasts(t *testing.T) {
 	require.Equal(t, [][]byte{webhook.SecretDigest(now.Secret)}, digests(), "without an overlap")
 }
 
-func TestSigningKeys_AreForgottenAWeekAfterTheirEnd(t *testing.T) {
+func TestWebhookKeys_AreForgottenAWeekAfterTheirEnd(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
@@ -163,7 +163,7 @@ func TestSigningKeys_AreForgottenAWeekAfterTheirEnd(t *testing.T) {
 	require.NoError(t, err)
 	for age, known := range map[string]bool{"-1 hour": true, "6 days": true, "8 days": false} {
 		f.exec(t, `UPDATE webhook_endpoint SET previous_expires_at = clock_timestamp() - $1::interval`, age)
-		keys, err := f.SigningKeys(t.Context(), e.Owner, "")
+		keys, err := f.WebhookKeys(t.Context(), e.Owner, "")
 		require.NoError(t, err)
 		require.Len(t, keys, 1)
 		require.Equal(t, known, keys[0].Previous != nil, age)
@@ -171,7 +171,7 @@ func TestSigningKeys_AreForgottenAWeekAfterTheirEnd(t *testing.T) {
 	}
 }
 
-func TestSigningKeys_AreThoseThatMayHaveSigned(t *testing.T) {
+func TestWebhookKeys_AreThoseThatMayHaveSigned(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	a := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
@@ -186,8 +186,8 @@ func TestSigningKeys_AreThoseThatMayHaveSigned(t *testing.T) {
 	rotated, err := f.RotateSecret(t.Context(), a.Ref, webhook.NewSecret(), 0)
 	require.NoError(t, err)
 
-	keys := func(merchantID string, mode checkout.Mode, eventID string) []storage.SigningKeys {
-		got, err := f.SigningKeys(t.Context(), checkout.Owner{MerchantID: merchantID, Mode: mode}, eventID)
+	keys := func(merchantID string, mode checkout.Mode, eventID string) []storage.WebhookKeys {
+		got, err := f.WebhookKeys(t.Context(), checkout.Owner{MerchantID: merchantID, Mode: mode}, eventID)
 		require.NoError(t, err)
 		return got
 	}

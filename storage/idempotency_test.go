@@ -218,7 +218,7 @@ func TestRotateSecret_AgainWithTheSameSecretKeepsThePrevious(t *testing.T) {
 	}
 	first := rotate(time.Hour)
 	require.Equal(t, first.RotatingUntil, rotate(time.Hour).RotatingUntil, "its time does not begin again")
-	keys, err := f.SigningKeys(t.Context(), e.Owner, "")
+	keys, err := f.WebhookKeys(t.Context(), e.Owner, "")
 	require.NoError(t, err)
 	require.Equal(t, webhook.SecretDigest(secret), keys[0].Current)
 	require.Equal(t, webhook.SecretDigest(e.Secret), keys[0].Previous)

@@ -12,20 +12,20 @@ import (
 // TreasurySync follows the signed transfers of a mode for one round: it sends them again, raises fees,
 // notes what is final, and freezes an account with an outflow that is not ours. A schedule for each mode
 // runs it every few seconds, one run at a time.
-func TreasurySync(ctx workflow.Context, in contract.ModeInput) (activities.TreasuryReport, error) {
+func TreasurySync(ctx workflow.Context, in contract.ModeInput) (activities.TreasuryResult, error) {
 	var (
 		t      *activities.Treasury
-		report activities.TreasuryReport
+		result activities.TreasuryResult
 	)
 	ctx = workflow.WithActivityOptions(ctx, followOptions)
-	if err := workflow.ExecuteActivity(ctx, t.SyncTreasury, in).Get(ctx, &report); err != nil {
-		return report, err
+	if err := workflow.ExecuteActivity(ctx, t.SyncTreasury, in).Get(ctx, &result); err != nil {
+		return result, err
 	}
 	var started []workflow.ChildWorkflowFuture
-	for _, p := range report.Failed {
+	for _, p := range result.Failed {
 		started = append(started, startDeliveries(ctx, p.Owner, p.EventType, p.Deliveries)...)
 	}
-	return report, awaitStarts(ctx, started)
+	return result, awaitStarts(ctx, started)
 }
 
 // BooksResult says what a run of Books found and did.

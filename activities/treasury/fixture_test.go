@@ -152,7 +152,7 @@ func (f fixture) send(t *testing.T, ref checkout.Ref) {
 }
 
 // sync returns the report of a round for the only account.
-func (f fixture) sync(t *testing.T) treasury.AccountReport {
+func (f fixture) sync(t *testing.T) treasury.AccountResult {
 	t.Helper()
 	report, err := f.Sync(t.Context())
 	require.NoError(t, err)

@@ -32,8 +32,8 @@ type Recovery struct {
 	Done     bool     // it is written
 }
 
-// RecoveryReport is the result of Recover.
-type RecoveryReport struct {
+// RecoveryResult is the result of Recover.
+type RecoveryResult struct {
 	From, Next uint64 // the blocks that it looked at: Next is the first one that is not final
 	Found      []Recovery
 	NotFinal   uint64 // transactions of the account that are not final, so they were not looked at
@@ -44,24 +44,24 @@ type RecoveryReport struct {
 // order says so, one transaction each; a repeat writes nothing twice. The account stays frozen.
 //
 // It returns storage.ErrNotFrozen, checkout.ErrNotFound, and checkout.ErrNoRate.
-func (t *Treasury) Recover(ctx context.Context, o RecoveryOrder) (RecoveryReport, error) {
-	var report RecoveryReport
+func (t *Treasury) Recover(ctx context.Context, o RecoveryOrder) (RecoveryResult, error) {
+	var result RecoveryResult
 	account, chain, err := t.account(ctx, o.AccountID)
 	if err != nil {
-		return report, err
+		return result, err
 	}
 	if account.FrozenAt == nil {
-		return report, storage.ErrNotFrozen
+		return result, storage.ErrNotFrozen
 	}
 	r := recovery{Treasury: t, RecoveryOrder: o, chain: chain, account: account}
-	unexplained, err := r.read(ctx, &report)
+	unexplained, err := r.read(ctx, &result)
 	if err != nil {
-		return report, err
+		return result, err
 	}
 	for _, outflow := range unexplained {
-		f := finding{Recovery: Recovery{Outflow: outflow}}
+		f := candidate{Recovery: Recovery{Outflow: outflow}}
 		if err := r.match(ctx, &f); err != nil {
-			return report, err
+			return result, err
 		}
 		r.found = append(r.found, &f)
 	}
@@ -73,12 +73,12 @@ func (t *Treasury) Recover(ctx context.Context, o RecoveryOrder) (RecoveryReport
 				f.Why, err = "it changed meanwhile: run this again", nil
 			}
 		}
-		report.Found = append(report.Found, f.Recovery)
+		result.Found = append(result.Found, f.Recovery)
 		if err != nil {
-			return report, err
+			return result, err
 		}
 	}
-	return report, nil
+	return result, nil
 }
 
 // recovery is one run of Recover.
@@ -88,11 +88,11 @@ type recovery struct {
 
 	chain   checkout.Chain
 	account storage.TreasuryAccount
-	found   []*finding
+	found   []*candidate
 }
 
-// finding is a Recovery with what would be written.
-type finding struct {
+// candidate is a Recovery with what would be written.
+type candidate struct {
 	Recovery
 
 	recovered storage.Recovered
@@ -100,35 +100,35 @@ type finding struct {
 }
 
 // read returns the final outflows that no transfer explains, oldest first.
-func (r *recovery) read(ctx context.Context, report *RecoveryReport) (unexplained []checkout.Outflow, err error) {
+func (r *recovery) read(ctx context.Context, result *RecoveryResult) (unexplained []checkout.Outflow, err error) {
 	now, err := r.chain.Snapshot(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the account: %w", err)
 	}
-	report.NotFinal = now.NextNonce - min(now.NextNonce, now.FinalNonce)
-	report.From = r.account.NextBlock
+	result.NotFinal = now.NextNonce - min(now.NextNonce, now.FinalNonce)
+	result.From = r.account.NextBlock
 	if r.account.UnexplainedBlock != nil {
-		report.From = *r.account.UnexplainedBlock
+		result.From = *r.account.UnexplainedBlock
 	}
 	if r.From != nil {
-		report.From = *r.From
+		result.From = *r.From
 	}
-	for report.Next = report.From; ; {
-		out, err := r.chain.Outflows(ctx, report.Next, now.FinalHeight)
+	for result.Next = result.From; ; {
+		out, err := r.chain.Outflows(ctx, result.Next, now.FinalHeight)
 		if err != nil {
 			return nil, fmt.Errorf("read the outflows: %w", err)
 		}
 		more, err := r.Store.Unexplained(ctx, r.account.ID, out.All)
 		unexplained = append(unexplained, more...)
-		if err != nil || out.Next <= report.Next {
+		if err != nil || out.Next <= result.Next {
 			return unexplained, err
 		}
-		report.Next = out.Next
+		result.Next = out.Next
 	}
 }
 
 // match finds the transfer that lacks the outflow, or the payouts that it may have paid.
-func (r *recovery) match(ctx context.Context, f *finding) error {
+func (r *recovery) match(ctx context.Context, f *candidate) error {
 	if !f.Moved() {
 		f.Why = "it moved nothing, so it paid no payout"
 		if f.TxHash == "" {
@@ -143,7 +143,7 @@ func (r *recovery) match(ctx context.Context, f *finding) error {
 	}
 	if err != nil {
 		f.Why = err.Error()
-		return nil //nolint:nilerr // the report has it, and the other outflows are looked at
+		return nil //nolint:nilerr // the result has it, and the other outflows are looked at
 	}
 	f.recovered = storage.Recovered{AccountID: r.account.ID, Outflow: f.Outflow, Version: v}
 	taken, err := r.Store.TransfersOf(ctx, r.account.ID, f.Nonce)
@@ -184,7 +184,7 @@ func rateOf(p checkout.Payout, amount checkout.Crypto) checkout.Rate {
 }
 
 // isVersionOf makes the outflow a version of the transfer with its nonce, if it is live and pays the same.
-func (f *finding) isVersionOf(transfer storage.Transfer) {
+func (f *candidate) isVersionOf(transfer storage.Transfer) {
 	last := transfer.Newest()
 	if transfer.Status != storage.TransferLive {
 		f.Why = fmt.Sprintf("its nonce is that of %s, which is %s", transfer.ID, transfer.Status)
@@ -227,7 +227,7 @@ func (r *recovery) costIn(ctx context.Context, p checkout.Payout, cost checkout.
 }
 
 // judge says whether the outflow is clear.
-func (r *recovery) judge(ctx context.Context, f *finding) (err error) {
+func (r *recovery) judge(ctx context.Context, f *candidate) (err error) {
 	p := f.recovered.Payout
 	switch {
 	case r.Chosen[f.TxHash] != "" && !f.chosen:

@@ -35,7 +35,7 @@ func (f onAnvil) backup(t *testing.T) (restore func()) {
 }
 
 // recover runs one recovery. A dry one first changes nothing.
-func (f onAnvil) recover(t *testing.T, chosen map[string]string) treasury.RecoveryReport {
+func (f onAnvil) recover(t *testing.T, chosen map[string]string) treasury.RecoveryResult {
 	t.Helper()
 	accounts, err := f.Accounts(t.Context())
 	require.NoError(t, err)

@@ -11,13 +11,13 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// SyncReport is the result of one round, ordered by network.
-type SyncReport struct {
-	Accounts []AccountReport `json:"accounts"`
+// SyncResult is the result of one round, ordered by network.
+type SyncResult struct {
+	Accounts []AccountResult `json:"accounts"`
 }
 
-// AccountReport says what a round did for one account.
-type AccountReport struct {
+// AccountResult says what a round did for one account.
+type AccountResult struct {
 	ID        string `json:"id"`
 	Network   string `json:"network"`
 	Live      int    `json:"live"`      // transfers that the round looked at
@@ -44,10 +44,10 @@ const maxLive = 500
 // Sync is one round of following. It looks at the live transfers of every chain, oldest first, sends
 // the bytes again when no node knows them, raises the fee of the one transfer that blocks the
 // others, writes what is final, and freezes an account when a nonce or an outflow is not ours. It is
-// safe to run twice at once. With an error the report holds what was done; a repeat does the rest.
-func (t *Treasury) Sync(ctx context.Context) (SyncReport, error) {
+// safe to run twice at once. With an error the result holds what was done; a repeat does the rest.
+func (t *Treasury) Sync(ctx context.Context) (SyncResult, error) {
 	var (
-		report SyncReport
+		result SyncResult
 		faults []error
 	)
 	networks := make([]string, 0, len(t.Chains))
@@ -56,13 +56,13 @@ func (t *Treasury) Sync(ctx context.Context) (SyncReport, error) {
 	}
 	slices.Sort(networks)
 	for _, network := range networks {
-		r := round{Treasury: t, chain: t.Chains[network], report: AccountReport{Network: network}}
+		r := round{Treasury: t, chain: t.Chains[network], result: AccountResult{Network: network}}
 		if err := r.run(ctx); err != nil {
 			faults = append(faults, fmt.Errorf("%s: %w", network, err))
 		}
-		report.Accounts = append(report.Accounts, r.report)
+		result.Accounts = append(result.Accounts, r.result)
 	}
-	return report, errors.Join(faults...)
+	return result, errors.Join(faults...)
 }
 
 // round is one round for one account.
@@ -71,7 +71,7 @@ type round struct {
 	chain   checkout.Chain
 	now     checkout.AccountSnapshot
 	account storage.TreasuryAccount
-	report  AccountReport
+	result  AccountResult
 }
 
 func (r *round) run(ctx context.Context) error {
@@ -104,7 +104,7 @@ func (r *round) open(ctx context.Context) (err error) {
 		return fmt.Errorf("read the account: %w", err)
 	}
 	r.account, err = r.Store.OpenTreasury(ctx, r.Mode, r.chain.Account(), r.now)
-	r.report.ID = r.account.ID
+	r.result.ID = r.account.ID
 	return err
 }
 
@@ -119,13 +119,13 @@ func (r *round) checkNonce(ctx context.Context) error {
 
 func (r *round) noteFreeze(why string) {
 	if why != "" {
-		r.report.Frozen = why
+		r.result.Frozen = why
 		r.alarm("the account is frozen: %s", why)
 	}
 }
 
 func (r *round) alarm(format string, args ...any) {
-	r.report.Alarms = append(r.report.Alarms, fmt.Sprintf(format, args...))
+	r.result.Alarms = append(r.result.Alarms, fmt.Sprintf(format, args...))
 }
 
 // maxRanges is the number of ranges of blocks that one round compares. After a long outage the next
@@ -172,7 +172,7 @@ func (r *round) reopen(ctx context.Context) error {
 			return err
 		}
 		if reopened {
-			r.report.Reopened++
+			r.result.Reopened++
 		}
 		r.alarm("a reorganization undid the end of %s, which was %s", transfer.ID, transfer.Status)
 	}
@@ -191,7 +191,7 @@ func (r *round) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.report.Live = len(live)
+	r.result.Live = len(live)
 	var (
 		faults []error
 		ended  []finalTransfer
@@ -259,7 +259,7 @@ func (r *round) push(
 	}
 	if seen.State == checkout.TransferStateUnknown {
 		_ = r.chain.Send(ctx, transfer.Newest()) // the next round looks whether it arrived
-		r.report.Resent++
+		r.result.Resent++
 	}
 	if !blocks || transfer.Unchanged < r.stuckAfter() {
 		return nil
@@ -288,7 +288,7 @@ func (r *round) replace(
 	if err != nil || !added {
 		return err
 	}
-	r.report.Bumped++
+	r.result.Bumped++
 	_ = r.chain.Send(ctx, v) // the next round looks whether it arrived
 	return nil
 }
@@ -322,17 +322,17 @@ func (r *round) end(ctx context.Context, t finalTransfer, burnt []storage.BurntG
 	if err != nil || !ended {
 		return err
 	}
-	r.report.Failed = append(r.report.Failed, failed...)
+	r.result.Failed = append(r.result.Failed, failed...)
 	switch seen.State {
 	case checkout.TransferStateConfirmed:
-		r.report.Confirmed++
+		r.result.Confirmed++
 	case checkout.TransferStateReverted:
-		r.report.Reverted++
+		r.result.Reverted++
 		r.alarm("%s was mined, and paid nothing", transfer.ID)
 	case checkout.TransferStateCanceled:
-		r.report.Canceled++
+		r.result.Canceled++
 	case checkout.TransferStateDead:
-		r.report.Dead++
+		r.result.Dead++
 		r.alarm("nonce %d of %s was used by another transaction", transfer.Nonce, transfer.ID)
 	}
 	return nil
@@ -377,7 +377,7 @@ func (r *round) checkBalances(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.report.Short = got.Short
+	r.result.Short = got.Short
 	if len(got.Short) > 0 {
 		r.alarm("the account has less than the ledger says")
 	}

@@ -119,7 +119,7 @@ func (r *recovery) noteAll(ctx context.Context, last uint64) error {
 
 // requireExplained returns ErrUnrecovered when an outflow, which is none of losses, may have paid a payout.
 func (r *recovery) requireExplained(ctx context.Context, losses []string) error {
-	unexplained, err := r.read(ctx, &RecoveryReport{})
+	unexplained, err := r.read(ctx, &RecoveryResult{})
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ import (
 type Config struct {
 	Store     *storage.Store
 	Workflows *runs.Client
-	Feed      *storage.Feed // updates the log live; nil: no live updates
+	LiveLog   *storage.LiveLog // updates the log live; nil: no live updates
 	// URL is the dashboard's address, without a trailing slash or a path.
 	URL         string
 	CheckoutURL string // {checkout_url}, for links to the hosted page

@@ -159,8 +159,8 @@ func (s *server) listDeliveries(v face.Visit) (face.Answer, error) {
 	var next string
 	p.Deliveries, next = onePage(rows, func(r deliveryRow) string { return r.ID })
 	p.CSV = addressWith(v.Path("/deliveries.csv"), p.Filter.query())
-	p.link(v, next, page.Before != "", s.Feed != nil && q.Get("live") != "off")
-	if page.Before == "" && s.Feed == nil {
+	p.link(v, next, page.Before != "", s.LiveLog != nil && q.Get("live") != "off")
+	if page.Before == "" && s.LiveLog == nil {
 		p.Pause, p.Resume = "", ""
 	}
 

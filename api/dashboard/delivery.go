@@ -61,7 +61,7 @@ func (s *server) showDelivery(v face.Visit) (face.Answer, error) {
 		Runs:     byRun(d.Attempts),
 		Attempts: webhook.MaxAttempts,
 		Exact:    readable(event.Body),
-		Live:     s.Feed != nil && d.Status == webhook.DeliveryPending,
+		Live:     s.LiveLog != nil && d.Status == webhook.DeliveryPending,
 	}
 	p.Delivery = d
 	if n := len(d.Attempts); n > 0 {

@@ -254,14 +254,14 @@ func TestLimits_FormsOfAnAddress(t *testing.T) {
 
 func TestStream_OnePersonHasFive(t *testing.T) {
 	t.Parallel()
-	var feed *storage.Feed
+	var log *storage.LiveLog
 	s := plainSender(t, func(c *Config) {
-		feed = c.Store.NewFeed()
-		c.Feed = feed
+		log = c.Store.NewLiveLog()
+		c.LiveLog = log
 	})
 	running, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	go func() { feed.Run(running); close(ended) }()
+	go func() { log.Run(running); close(ended) }()
 	t.Cleanup(func() { stop(); <-ended })
 	b := s.as(checkout.RoleViewer)
 	ctx, cancel := context.WithCancel(t.Context())

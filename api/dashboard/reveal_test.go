@@ -29,7 +29,7 @@ func (f form) reloaded() page {
 // signs returns the digests of the secrets that sign for the registration.
 func (s sender) signs() (current, previous []byte) {
 	s.t.Helper()
-	keys, err := s.store.SigningKeys(s.t.Context(), checkout.Owner{MerchantID: s.merchant, Mode: s.mode}, "")
+	keys, err := s.store.WebhookKeys(s.t.Context(), checkout.Owner{MerchantID: s.merchant, Mode: s.mode}, "")
 	require.NoError(s.t, err)
 	for _, k := range keys {
 		if k.EndpointID == s.endpoint.ID {

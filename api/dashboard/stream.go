@@ -27,7 +27,7 @@ const maxStreams = 5
 // changed tells the page of the log to load its changes.
 const changed = "event: delivery\ndata: changed\n\n"
 
-// errNotLive means that the dashboard has no feed.
+// errNotLive means that the dashboard has no live log.
 var errNotLive = fmt.Errorf("%w: live updates are not configured", failure.Unavailable)
 
 // streamDeliveries serves GET /{mode}/deliveries/stream. It sends an event whenever deliveries of
@@ -55,7 +55,7 @@ func (s *server) streamDeliveries(w http.ResponseWriter, r *http.Request) error 
 	}
 	defer mine.Leave(false)
 
-	sub, err := s.Feed.Subscribe(r.Context(), v.Owner())
+	sub, err := s.LiveLog.Subscribe(r.Context(), v.Owner())
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (s *server) mayListen(r *http.Request) (face.Visit, error) {
 	}
 	defer turn.Leave(false) // a stream keeps no turn, because it only waits
 	v, err := s.login.Visitor(r)
-	if err == nil && s.Feed == nil {
+	if err == nil && s.LiveLog == nil {
 		err = errNotLive
 	}
 	return v, err
@@ -113,7 +113,7 @@ func (s *server) tellChanges(w http.ResponseWriter, v face.Visit, sub *storage.S
 			if !more {
 				return
 			}
-			text, later = changed, time.After(storage.FeedPace)
+			text, later = changed, time.After(storage.LiveLogPace)
 		case <-later:
 			text, later = changed, nil
 		case <-heartbeat.C:

@@ -293,11 +293,11 @@ func (s *server) showWebhookSecret(v face.Visit) (face.Answer, error) {
 	if e.Secret, err = s.Store.TakeReveal(v.Context(), v.Reveal(e.ID)); err != nil {
 		return face.Gone(err, v.Path("/webhooks/"+e.ID))
 	}
-	signing, err := s.Store.SigningKeys(v.Context(), v.Owner(), "")
+	keys, err := s.Store.WebhookKeys(v.Context(), v.Owner(), "")
 	if err != nil {
 		return face.Answer{}, err
 	}
-	for _, k := range signing {
+	for _, k := range keys {
 		if k.EndpointID == e.ID && bytes.Equal(k.Current, webhook.SecretDigest(e.Secret)) {
 			return face.Show("webhook_secret", "The signing secret", secretShown{e, k.Previous == nil})
 		}

@@ -296,7 +296,7 @@ func TestDeliveries_PagesKeepTheFilter(t *testing.T) {
 // while a person reads it.
 func TestDeliveries_AreReadAgainOnlyWhenTheyChanged(t *testing.T) {
 	t.Parallel()
-	s := plainSender(t, func(c *Config) { c.Feed = c.Store.NewFeed() })
+	s := plainSender(t, func(c *Config) { c.LiveLog = c.Store.NewLiveLog() })
 	viewer := s.as(checkout.RoleViewer)
 	for _, path := range []string{"/test/deliveries", "/test/deliveries/" + s.ref.ID} {
 		page := viewer.get(path)
@@ -448,14 +448,14 @@ func (b *browser) stream(ctx context.Context) *http.Response {
 
 func TestStream_TellsOfChangesAndEnds(t *testing.T) {
 	t.Parallel()
-	var feed *storage.Feed
+	var log *storage.LiveLog
 	s := plainSender(t, func(c *Config) {
-		feed, c.heartbeat = c.Store.NewFeed(), 50*time.Millisecond
-		c.Feed = feed
+		log, c.heartbeat = c.Store.NewLiveLog(), 50*time.Millisecond
+		c.LiveLog = log
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	go func() { feed.Run(ctx); close(ended) }()
+	go func() { log.Run(ctx); close(ended) }()
 	t.Cleanup(func() { cancel(); <-ended })
 
 	other := s.as(checkout.RoleViewer).get("/test/deliveries/stream?of=usr_another")

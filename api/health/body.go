@@ -14,7 +14,7 @@ type Checks struct {
 }
 
 // Checks returns the answers of the systems.
-func (r Report) Checks() *Checks { return &Checks{word(r.PostgreSQL), word(r.Temporal)} }
+func (r Readiness) Checks() *Checks { return &Checks{word(r.PostgreSQL), word(r.Temporal)} }
 
 func word(err error) string {
 	if err != nil {
@@ -24,7 +24,7 @@ func word(err error) string {
 }
 
 // Message is the text of /readyz for a process that is not ready.
-func (r Report) Message() string { return "The service is not ready: " + r.Fault + "." }
+func (r Readiness) Message() string { return "The service is not ready: " + r.Fault + "." }
 
 // OK is the body of /healthz, and with Checks that of /readyz.
 type OK struct {
@@ -41,16 +41,16 @@ func (s *State) Handler(next http.Handler) http.Handler {
 		write(w, http.StatusOK, OK{Status: "ok"})
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		report := s.Report(r.Context())
-		if report.Fault != "" {
-			notReady(w, report)
+		ready := s.Readiness(r.Context())
+		if ready.Fault != "" {
+			notReady(w, ready)
 			return
 		}
-		write(w, http.StatusOK, OK{"ok", report.Checks()})
+		write(w, http.StatusOK, OK{"ok", ready.Checks()})
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		if report := s.Report(r.Context()); report.Fault != "" {
-			unavailable(w, report)
+		if ready := s.Readiness(r.Context()); ready.Fault != "" {
+			unavailable(w, ready)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -59,7 +59,7 @@ func (s *State) Handler(next http.Handler) http.Handler {
 }
 
 // unavailable answers a request of a merchant.
-func unavailable(w http.ResponseWriter, r Report) {
+func unavailable(w http.ResponseWriter, r Readiness) {
 	id := checkout.NewID(checkout.PrefixRequest)
 	w.Header().Set("Retry-After", "1")
 	w.Header().Set("X-Request-Id", id)
@@ -68,7 +68,7 @@ func unavailable(w http.ResponseWriter, r Report) {
 	})
 }
 
-func notReady(w http.ResponseWriter, r Report) {
+func notReady(w http.ResponseWriter, r Readiness) {
 	w.Header().Set("Retry-After", "1")
 	write(w, http.StatusServiceUnavailable, map[string]any{
 		"error": "unavailable", "message": r.Message(), "checks": r.Checks(),

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// readyTimeout is how long a Report waits for PostgreSQL and Temporal.
+	// readyTimeout is how long Readiness waits for PostgreSQL and Temporal.
 	readyTimeout = 2 * time.Second
-	// readyFor is how long a Report repeats their last answers. Every client may ask without a limit.
+	// readyFor is how long Readiness repeats their last answers. Every client may ask without a limit.
 	readyFor = time.Second
 )
 
@@ -69,27 +69,27 @@ func (s *State) Stops() {
 	s.stops = true
 }
 
-// Report says whether a process can work.
-type Report struct {
+// Readiness says whether a process can work.
+type Readiness struct {
 	Fault                string // why it cannot; "" when it can
 	PostgreSQL, Temporal error  // their last answers, about a second old at most unless the process stops
 }
 
 // Err returns the fault with the systems' answers, for the log; nil when the process can work.
-func (r Report) Err() error {
+func (r Readiness) Err() error {
 	if r.Fault == "" {
 		return nil
 	}
 	return fmt.Errorf("not ready: %s: %w", r.Fault, errors.Join(r.PostgreSQL, r.Temporal))
 }
 
-// Report asks PostgreSQL and Temporal at the same time and waits at most readyTimeout. Without Temporal
+// Readiness asks PostgreSQL and Temporal at the same time and waits at most readyTimeout. Without Temporal
 // a process is ready nevertheless: it does what it can, and another process could do no more.
-func (s *State) Report(ctx context.Context) Report {
+func (s *State) Readiness(ctx context.Context) Readiness {
 	s.phase.Lock()
 	stops := s.stops
 	s.phase.Unlock()
-	r := Report{}
+	r := Readiness{}
 	r.PostgreSQL, r.Temporal = s.ask(ctx, stops)
 	s.phase.Lock()
 	defer s.phase.Unlock()

@@ -113,9 +113,9 @@ func startAPI(
 	pages.Handle(challengePath+"/", hosted.Bound(page, http.StripPrefix(challengePath, challenge)))
 	pages.Handle("/", hosted.New(page))
 
-	feed := store.NewFeed()
+	liveLog := store.NewLiveLog()
 	people := dashboard.New(dashboard.Config{
-		Store: store, Workflows: flows, Feed: feed, URL: cfg.DashboardURL, CheckoutURL: cfg.PageURL,
+		Store: store, Workflows: flows, LiveLog: liveLog, URL: cfg.DashboardURL, CheckoutURL: cfg.PageURL,
 		APIURL: cfg.APIURL, TemporalUI: cfg.TemporalUIURL, Namespace: cfg.Temporal.Namespace,
 		Addresses: cfg.PayoutAddressRules(),
 		Simulated: cfg.Live.Simulated, Mail: cfg.SMTP != nil, AddressDelay: cfg.PayoutAddressDelay,
@@ -135,7 +135,7 @@ func startAPI(
 		return err
 	}
 	// Run ends the streams at a stop: the stop need not wait for them.
-	group.Go(func() error { feed.Run(ctx); return nil })
+	group.Go(func() error { liveLog.Run(ctx); return nil })
 	group.Go(func() error { runLive(ctx); return nil })
 	group.Go(func() error { runTest(ctx); return nil })
 	return nil

@@ -23,7 +23,7 @@ func newState(temporal client.Client) *health.State {
 	_, _ = meter.Int64ObservableGauge("checkout.temporal.available",
 		metric.WithDescription("1 if Temporal answered this process within the last second, 0 if not."),
 		metric.WithInt64Callback(func(ctx context.Context, o metric.Int64Observer) error {
-			o.Observe(oneIf(state.Report(ctx).Temporal == nil))
+			o.Observe(oneIf(state.Readiness(ctx).Temporal == nil))
 			return nil
 		}))
 	return state

@@ -202,30 +202,30 @@ func newRates(n config.Networks, chain rate.Caller) (*rate.Rates, error) {
 }
 
 // follow is one round of the treasury, in the words of package activities.
-func (l *lateTreasury) follow(ctx context.Context) (activities.TreasuryReport, error) {
-	var report activities.TreasuryReport
+func (l *lateTreasury) follow(ctx context.Context) (activities.TreasuryResult, error) {
+	var result activities.TreasuryResult
 	t, err := l.opened()
 	if err != nil {
-		return report, err
+		return result, err
 	}
 	got, err := t.Sync(ctx)
 	if err == nil {
 		l.followed.Store(time.Now().Unix())
 	}
 	for _, a := range got.Accounts {
-		report.Live += a.Live
-		report.Resent += a.Resent
-		report.Bumped += a.Bumped
-		report.Confirmed += a.Confirmed
-		report.Canceled += a.Canceled
-		report.Reopened += a.Reopened
-		report.Alarms = append(report.Alarms, a.Alarms...)
+		result.Live += a.Live
+		result.Resent += a.Resent
+		result.Bumped += a.Bumped
+		result.Confirmed += a.Confirmed
+		result.Canceled += a.Canceled
+		result.Reopened += a.Reopened
+		result.Alarms = append(result.Alarms, a.Alarms...)
 		for _, p := range a.Failed {
 			failed := activities.FailedPayout{Ref: p.Ref, Settlement: activities.Settlement(p.Settlement)}
-			report.Failed = append(report.Failed, failed)
+			result.Failed = append(result.Failed, failed)
 		}
 	}
-	return report, err
+	return result, err
 }
 
 // openNetworksAPI gives the REST API and the page what they need of the networks of a mode. Nothing of it
@@ -346,7 +346,7 @@ func CompareTreasury(ctx context.Context, n config.Networks, store *storage.Stor
 // exchange rates. Its errors are those of treasury.Recover.
 func RecoverTreasury(
 	ctx context.Context, cfg config.Config, o treasury.RecoveryOrder,
-) (report treasury.RecoveryReport, err error) {
+) (result treasury.RecoveryResult, err error) {
 	err = withTreasury(ctx, cfg, o.AccountID, func(n config.Networks, t *treasury.Treasury) error {
 		caller, _ := t.Chains[checkout.Ethereum].(rate.Caller)
 		rates, err := newRates(n, caller)
@@ -358,11 +358,11 @@ func RecoverTreasury(
 		go rates.Run(ctx)
 		t.Rates = rates
 		return wait(ctx, "the exchange rates", func() (err error) {
-			report, err = t.Recover(ctx, o)
+			result, err = t.Recover(ctx, o)
 			return err
 		}, func(err error) bool { return errors.Is(err, checkout.ErrNoRate) })
 	})
-	return report, err
+	return result, err
 }
 
 var errNoTreasury = errors.New("CHECKOUT_ETHEREUM_TREASURY is not set: the chain must be asked")

@@ -14,8 +14,8 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// feedPatience is how long a busy computer may take to announce a change.
-const feedPatience = 30 * time.Second
+// liveLogPatience is how long a busy computer may take to announce a change.
+const liveLogPatience = 30 * time.Second
 
 // takeChange waits for a change. more is false when the subscription has ended.
 func takeChange(t *testing.T, sub *storage.Subscription) (more bool) {
@@ -23,32 +23,32 @@ func takeChange(t *testing.T, sub *storage.Subscription) (more bool) {
 	select {
 	case _, more = <-sub.Changes:
 		return more
-	case <-time.After(feedPatience):
+	case <-time.After(liveLogPatience):
 		t.Fatal("nothing was told")
 		return false
 	}
 }
 
-// runFeed runs a feed with subscriptions and returns once it listens.
-func runFeed(t *testing.T, feed *storage.Feed, subs ...*storage.Subscription) (stop func()) {
+// runLiveLog runs a live log with subscriptions and returns once it listens.
+func runLiveLog(t *testing.T, log *storage.LiveLog, subs ...*storage.Subscription) (stop func()) {
 	t.Helper()
 	for _, sub := range subs {
 		takeChange(t, sub) // the first value of the subscription
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	go func() { feed.Run(ctx); close(ended) }()
+	go func() { log.Run(ctx); close(ended) }()
 	stop = func() { cancel(); <-ended }
 	t.Cleanup(stop)
 	for _, sub := range subs {
-		takeChange(t, sub) // the feed listens
+		takeChange(t, sub) // the live log listens
 	}
 	return stop
 }
 
-func (f fixture) subscribe(t *testing.T, feed *storage.Feed, merchantID string, mode checkout.Mode) *storage.Subscription {
+func (f fixture) subscribe(t *testing.T, log *storage.LiveLog, merchantID string, mode checkout.Mode) *storage.Subscription {
 	t.Helper()
-	sub, err := feed.Subscribe(t.Context(), checkout.Owner{MerchantID: merchantID, Mode: mode})
+	sub, err := log.Subscribe(t.Context(), checkout.Owner{MerchantID: merchantID, Mode: mode})
 	require.NoError(t, err)
 	t.Cleanup(sub.Close)
 	return sub
@@ -72,13 +72,13 @@ func (f fixture) testDelivery(t *testing.T) (webhook.Endpoint, webhook.Dispatch)
 	return e, ref
 }
 
-func TestFeed_TellsThoseWhomItConcernsAndWaitsForNobody(t *testing.T) {
+func TestLiveLog_TellsThoseWhomItConcernsAndWaitsForNobody(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	feed := f.NewFeed()
-	mine, again := f.subscribe(t, feed, f.merchant.ID, checkout.ModeTest), f.subscribe(t, feed, f.merchant.ID, checkout.ModeTest)
-	live, other := f.subscribe(t, feed, f.merchant.ID, checkout.ModeLive), f.subscribe(t, feed, "mer_other", checkout.ModeTest)
-	runFeed(t, feed, mine, again, live, other)
+	log := f.NewLiveLog()
+	mine, again := f.subscribe(t, log, f.merchant.ID, checkout.ModeTest), f.subscribe(t, log, f.merchant.ID, checkout.ModeTest)
+	live, other := f.subscribe(t, log, f.merchant.ID, checkout.ModeLive), f.subscribe(t, log, "mer_other", checkout.ModeTest)
+	runLiveLog(t, log, mine, again, live, other)
 	f.testDelivery(t)
 	takeChange(t, mine)
 	// again has not taken its first change; the other subscribers must not wait for it.
@@ -97,12 +97,12 @@ func TestFeed_TellsThoseWhomItConcernsAndWaitsForNobody(t *testing.T) {
 	require.Empty(t, again.Changes)
 }
 
-func TestFeed_ConnectsAgainAndThenLooksAtEverything(t *testing.T) {
+func TestLiveLog_ConnectsAgainAndThenLooksAtEverything(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	feed := f.NewFeed()
-	sub := f.subscribe(t, feed, f.merchant.ID, checkout.ModeTest)
-	runFeed(t, feed, sub)
+	log := f.NewLiveLog()
+	sub := f.subscribe(t, log, f.merchant.ID, checkout.ModeTest)
+	runLiveLog(t, log, sub)
 	f.exec(t, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 		WHERE datname = current_database() AND query LIKE '%INSERT INTO delivery_watch%' AND pid <> pg_backend_pid()`)
 	takeChange(t, sub) // changes during the interruption
@@ -111,24 +111,24 @@ func TestFeed_ConnectsAgainAndThenLooksAtEverything(t *testing.T) {
 	takeChange(t, sub)
 }
 
-func TestFeed_EndsEverySubscription(t *testing.T) {
+func TestLiveLog_EndsEverySubscription(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	feed := f.NewFeed()
-	sub := f.subscribe(t, feed, f.merchant.ID, checkout.ModeTest)
-	runFeed(t, feed, sub)()
+	log := f.NewLiveLog()
+	sub := f.subscribe(t, log, f.merchant.ID, checkout.ModeTest)
+	runLiveLog(t, log, sub)()
 	require.False(t, takeChange(t, sub))
 	sub.Close()
-	require.False(t, takeChange(t, f.subscribe(t, feed, f.merchant.ID, checkout.ModeTest)), "too late")
+	require.False(t, takeChange(t, f.subscribe(t, log, f.merchant.ID, checkout.ModeTest)), "too late")
 
 	idle, cancel := context.WithCancel(t.Context())
 	cancel()
-	f.NewFeed().Run(idle) // without a subscriber Run ends no subscription
+	f.NewLiveLog().Run(idle) // without a subscriber Run ends no subscription
 }
 
-// TestFeed_NothingIsToldUnlessSomebodyLooks: commits that notify take turns. Deliveries must not
+// TestLiveLog_NothingIsToldUnlessSomebodyLooks: commits that notify take turns. Deliveries must not
 // wait for them when nobody looks.
-func TestFeed_NothingIsToldUnlessSomebodyLooks(t *testing.T) {
+func TestLiveLog_NothingIsToldUnlessSomebodyLooks(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	conn, err := pgx.Connect(t.Context(), f.url)

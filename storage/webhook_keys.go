@@ -11,9 +11,9 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// SigningKeys holds the present and the previous digest of one registration's secret, or of the
+// WebhookKeys holds the present and the previous digest of one registration's secret, or of the
 // secret for the webhook_url of one session.
-type SigningKeys struct {
+type WebhookKeys struct {
 	EndpointID string
 	SessionID  string // not empty: the secret is for this session's webhook_url
 	Deleted    bool   // the registration was deleted
@@ -26,13 +26,13 @@ type SigningKeys struct {
 // signing. A merchant that deploys the new secret late has a week to find out.
 const ExplainedFor = 7 * 24 * time.Hour
 
-// SigningKeys returns the digests that sign for the merchant's registrations. It adds the digests
+// WebhookKeys returns the digests that sign for the merchant's registrations. It adds the digests
 // that signed the deliveries of the event eventID, also of deleted registrations; eventID may be
 // empty. Callers use them to find out which secret made a signature. The digests must not leave the
 // process.
-func (s *Store) SigningKeys(
+func (s *Store) WebhookKeys(
 	ctx context.Context, owner checkout.Owner, eventID string,
-) ([]SigningKeys, error) {
+) ([]WebhookKeys, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT id, coalesce(session_id, ''), deleted_at IS NOT NULL,
 			master_key_id, sealed_digest, CASE WHEN recent THEN previous_master_key_id END,
@@ -47,18 +47,18 @@ func (s *Store) SigningKeys(
 				WHERE e.id = $3 AND s.merchant_id = $1 AND s.mode = $2))
 		ORDER BY deleted_at IS NOT NULL, id`, owner.MerchantID, owner.Mode, eventID, ExplainedFor)
 	if err != nil {
-		return nil, fmt.Errorf("signing keys: %w", err)
+		return nil, fmt.Errorf("webhook keys: %w", err)
 	}
-	got, err := pgx.CollectRows(rows, s.scanSigningKeys)
+	got, err := pgx.CollectRows(rows, s.scanWebhookKeys)
 	if err != nil {
-		return nil, fmt.Errorf("signing keys: %w", err)
+		return nil, fmt.Errorf("webhook keys: %w", err)
 	}
 	return got, nil
 }
 
-func (s *Store) scanSigningKeys(row pgx.CollectableRow) (SigningKeys, error) {
+func (s *Store) scanWebhookKeys(row pgx.CollectableRow) (WebhookKeys, error) {
 	var (
-		k  SigningKeys
+		k  WebhookKeys
 		by = signature{Signer: &k.EndpointID}
 	)
 	if err := row.Scan(&k.EndpointID, &k.SessionID, &k.Deleted, &by.KeyID, &by.Sealed,

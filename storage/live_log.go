@@ -17,16 +17,16 @@ import (
 // payload is "merchant mode". The trigger announces at most once a second.
 const deliveryChannel = "delivery"
 
-// FeedPace is the shortest useful time between two looks at the deliveries: a little more than the
+// LiveLogPace is the shortest useful time between two looks at the deliveries: a little more than the
 // second in which the trigger announces nothing more.
-const FeedPace = 1200 * time.Millisecond
+const LiveLogPace = 1200 * time.Millisecond
 
-// How the feed keeps itself alive.
+// How the live log keeps itself alive.
 const (
 	watchLease   = time.Minute      // the trigger announces for this long after a renewal
 	watchRenewal = 20 * time.Second // also the time in which a dead connection is noticed
 	renewTimeout = 5 * time.Second  // for a connection that does not answer
-	feedRetry    = time.Second      // after a lost connection
+	liveLogRetry = time.Second      // after a lost connection
 )
 
 // watched names the merchant and mode of a subscription.
@@ -35,9 +35,9 @@ type watched struct {
 	mode       checkout.Mode
 }
 
-// Feed tells its subscribers that deliveries of a merchant and mode changed. It has one connection
+// LiveLog tells its subscribers that deliveries of a merchant and mode changed. It has one connection
 // to PostgreSQL for all subscribers, and no connection before the first subscription.
-type Feed struct {
+type LiveLog struct {
 	store *Store
 
 	mu          sync.Mutex
@@ -47,31 +47,31 @@ type Feed struct {
 	once        sync.Once
 }
 
-// NewFeed returns a feed. It does nothing until Run.
-func (s *Store) NewFeed() *Feed {
-	return &Feed{store: s, subscribers: map[watched]map[*Subscription]struct{}{},
+// NewLiveLog returns a live log. It does nothing until Run.
+func (s *Store) NewLiveLog() *LiveLog {
+	return &LiveLog{store: s, subscribers: map[watched]map[*Subscription]struct{}{},
 		first: make(chan struct{})}
 }
 
 // Subscription tells one subscriber of changes.
 type Subscription struct {
-	// Changes has a value when deliveries may have changed. Changes within the next FeedPace bring
-	// no second value: look at the deliveries at once, and again after FeedPace. The channel holds
-	// one value at most, so a slow subscriber misses no change and looks only once. The feed closes
+	// Changes has a value when deliveries may have changed. Changes within the next LiveLogPace bring
+	// no second value: look at the deliveries at once, and again after LiveLogPace. The channel holds
+	// one value at most, so a slow subscriber misses no change and looks only once. The live log closes
 	// the channel when it ends.
 	Changes <-chan struct{}
 
 	changes chan struct{}
 	of      watched
-	feed    *Feed
+	log     *LiveLog
 }
 
-// Subscribe adds a subscription. The caller must close it. The first value comes once the feed
+// Subscribe adds a subscription. The caller must close it. The first value comes once the live log
 // listens, so the subscriber sees every change since Subscribe.
-func (f *Feed) Subscribe(ctx context.Context, owner checkout.Owner) (*Subscription, error) {
+func (f *LiveLog) Subscribe(ctx context.Context, owner checkout.Owner) (*Subscription, error) {
 	changes := make(chan struct{}, 1)
 	sub := &Subscription{Changes: changes, changes: changes,
-		of: watched{owner.MerchantID, owner.Mode}, feed: f}
+		of: watched{owner.MerchantID, owner.Mode}, log: f}
 	if err := renew(ctx, f.store.pool, []watched{sub.of}); err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (f *Feed) Subscribe(ctx context.Context, owner checkout.Owner) (*Subscripti
 
 // Close ends the subscription. Repeating it changes nothing.
 func (sub *Subscription) Close() {
-	f := sub.feed
+	f := sub.log
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.subscribers[sub.of], sub)
@@ -110,7 +110,7 @@ func (sub *Subscription) tell() {
 
 // Run listens until ctx ends and then ends every subscription. It connects again when the
 // connection breaks, and then tells every subscriber of a possible change.
-func (f *Feed) Run(ctx context.Context) {
+func (f *LiveLog) Run(ctx context.Context) {
 	defer f.close()
 	select {
 	case <-f.first:
@@ -119,23 +119,23 @@ func (f *Feed) Run(ctx context.Context) {
 	}
 	for ctx.Err() == nil {
 		if err := f.listen(ctx); ctx.Err() == nil {
-			slog.WarnContext(ctx, "feed of deliveries interrupted", "error", err)
+			slog.WarnContext(ctx, "live log of deliveries interrupted", "error", err)
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(feedRetry):
+		case <-time.After(liveLogRetry):
 		}
 	}
 }
 
 // listen passes changes on until the connection breaks.
-func (f *Feed) listen(ctx context.Context) error {
+func (f *LiveLog) listen(ctx context.Context) error {
 	conn, err := pgx.ConnectConfig(ctx, f.store.listen.Copy())
 	if err != nil {
 		return err
 	}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), feedRetry)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), liveLogRetry)
 		defer cancel()
 		_ = conn.Close(ctx) // the connection has no open transaction
 	}()
@@ -154,7 +154,7 @@ func (f *Feed) listen(ctx context.Context) error {
 }
 
 // pass passes changes on until the next renewal.
-func (f *Feed) pass(ctx context.Context, conn *pgx.Conn) error {
+func (f *LiveLog) pass(ctx context.Context, conn *pgx.Conn) error {
 	until, cancel := context.WithTimeout(ctx, watchRenewal)
 	defer cancel()
 	for {
@@ -171,7 +171,7 @@ func (f *Feed) pass(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // tell informs the subscribers that payload names; "" informs all of them.
-func (f *Feed) tell(payload string) {
+func (f *LiveLog) tell(payload string) {
 	merchantID, mode, _ := strings.Cut(payload, " ")
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -186,7 +186,7 @@ func (f *Feed) tell(payload string) {
 }
 
 // watched returns the merchants and modes that have subscribers.
-func (f *Feed) watched() []watched {
+func (f *LiveLog) watched() []watched {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	all := make([]watched, 0, len(f.subscribers))
@@ -196,7 +196,7 @@ func (f *Feed) watched() []watched {
 	return all
 }
 
-func (f *Feed) close() {
+func (f *LiveLog) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closed = true
