@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -36,7 +35,7 @@ func OpenAccounts(ctx context.Context, opts Options) (*Accounts, error) {
 	}
 	if err != nil {
 		pool.Close()
-		return nil, fmt.Errorf("open database: %w", err)
+		return nil, pg.Wrap("open database", err)
 	}
 	accounts := newAccounts(pool)
 	return &accounts, nil

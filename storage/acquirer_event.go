@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -34,7 +33,7 @@ func (s *Store) NoteAcquirerEvent(ctx context.Context, e AcquirerEvent) (bool, e
 		VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp()) ON CONFLICT DO NOTHING`,
 		e.ID, e.Mode, e.Type, e.ObjectID, e.Reference, e.Risk && e.Reference != "", e.CreatedAt)
 	if err != nil {
-		return false, fmt.Errorf("note acquirer event: %w", err)
+		return false, pg.Wrap("note acquirer event", err)
 	}
 	return tag.RowsAffected() == 1, nil
 }
@@ -53,7 +52,7 @@ func (s *Store) PaymentByReference(
 		err = checkout.ErrNotFound
 	}
 	if err != nil {
-		return checkout.Ref{}, "", fmt.Errorf("payment by reference: %w", err)
+		return checkout.Ref{}, "", pg.Wrap("payment by reference", err)
 	}
 	return session, transactionID, nil
 }
@@ -70,7 +69,7 @@ func (s *Store) AcquirerCursor(ctx context.Context, mode checkout.Mode) (Acquire
 	err := s.pool.QueryRow(ctx, `SELECT event_id, created_at FROM acquirer_cursor WHERE mode = $1`, mode).Scan(
 		&c.EventID, &c.CreatedAt)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return AcquirerCursor{}, fmt.Errorf("acquirer cursor: %w", err)
+		return AcquirerCursor{}, pg.Wrap("acquirer cursor", err)
 	}
 	return c, nil
 }

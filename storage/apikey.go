@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -59,17 +58,14 @@ func (a *Accounts) APIKeys(ctx context.Context, merchantID string) ([]checkout.A
 		FROM api_key k
 		WHERE k.merchant_id = $1 ORDER BY k.id DESC`, merchantID)
 	if err != nil {
-		return nil, fmt.Errorf("api keys: %w", err)
+		return nil, pg.Wrap("api keys", err)
 	}
 	keys, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (k checkout.APIKey, err error) {
 		err = row.Scan(&k.ID, &k.MerchantID, &k.Mode, &k.Label, &k.Scopes, &k.Last4, &k.CreatedAt,
 			&k.RevokedAt, &k.UsedAt)
 		return k, err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("api keys: %w", err)
-	}
-	return keys, nil
+	return keys, pg.Wrap("api keys", err)
 }
 
 // RevokeAPIKey revokes a key and writes note to the audit log. Every later Authenticate with the
@@ -115,10 +111,7 @@ func (a *Accounts) APIKey(ctx context.Context, id string) (checkout.APIKey, erro
 	if errors.Is(err, pgx.ErrNoRows) {
 		return checkout.APIKey{}, checkout.ErrNotFound
 	}
-	if err != nil {
-		return checkout.APIKey{}, fmt.Errorf("api key: %w", err)
-	}
-	return k, nil
+	return k, pg.Wrap("api key", err)
 }
 
 // Caller is the key and the merchant of one request.
@@ -182,7 +175,7 @@ func (s *Store) Authenticate(
 		return Caller{}, Allowance{}, checkout.ErrAPIKey
 	}
 	if err != nil {
-		return Caller{}, Allowance{}, fmt.Errorf("authenticate: %w", err)
+		return Caller{}, Allowance{}, pg.Wrap("authenticate", err)
 	}
 
 	k.MerchantID = m.ID

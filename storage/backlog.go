@@ -2,13 +2,13 @@ package storage
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/exaring/otelpgx"
 	"github.com/jackc/pgx/v5"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -63,7 +63,7 @@ const backlog = `
 func (s *Store) Backlog(ctx context.Context, margin time.Duration) ([]Backlog, error) {
 	rows, err := s.pool.Query(ctx, backlog, margin, BacklogLimit)
 	if err != nil {
-		return nil, fmt.Errorf("backlog: %w", err)
+		return nil, pg.Wrap("backlog", err)
 	}
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (b Backlog, err error) {
 		var seconds float64
@@ -71,19 +71,13 @@ func (s *Store) Backlog(ctx context.Context, margin time.Duration) ([]Backlog, e
 		b.Oldest = time.Duration(seconds * float64(time.Second))
 		return b, err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("backlog: %w", err)
-	}
-	return all, nil
+	return all, pg.Wrap("backlog", err)
 }
 
 // SchemaVersion returns the number of the newest migration in the database.
 func (s *Store) SchemaVersion(ctx context.Context) (version int64, err error) {
 	err = s.pool.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied`).Scan(&version)
-	if err != nil {
-		return 0, fmt.Errorf("schema version: %w", err)
-	}
-	return version, nil
+	return version, pg.Wrap("schema version", err)
 }
 
 // MeasurePool exports the figures of the pool of connections, such as how long callers wait for one.

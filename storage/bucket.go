@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -83,7 +82,7 @@ func (s *Store) Allow(ctx context.Context, buckets ...Bucket) (Allowance, error)
 			AS asked (owner, kind, rate, burst), `+pg.Unhurried+takeOne,
 		owners, kinds, rates, bursts)
 	if err != nil {
-		return Allowance{}, fmt.Errorf("token bucket: %w", err)
+		return Allowance{}, pg.Wrap("token bucket", err)
 	}
 
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Allowance, error) {
@@ -97,7 +96,7 @@ func (s *Store) Allow(ctx context.Context, buckets ...Bucket) (Allowance, error)
 		return allowance(ok, tokens, rate, burst), err
 	})
 	if err != nil {
-		return Allowance{}, fmt.Errorf("token bucket: %w", err)
+		return Allowance{}, pg.Wrap("token bucket", err)
 	}
 	return slices.MinFunc(all, func(a, b Allowance) int {
 		if a.OK != b.OK { // a bucket that refuses decides
@@ -112,10 +111,7 @@ func (s *Store) GiveBack(ctx context.Context, b Bucket) error {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE token_bucket SET tokens = least(burst, tokens + 1)
 		WHERE owner = $1 AND kind = $2`, b.Owner, b.Kind)
-	if err != nil {
-		return fmt.Errorf("token bucket: %w", err)
-	}
-	return nil
+	return pg.Wrap("token bucket", err)
 }
 
 // AllowAddress takes a token from the bucket of an IP address. It limits requests without a valid
@@ -149,7 +145,7 @@ func (s *Store) DeleteOldBuckets(
 		after.Owner, after.Kind, limit, []RequestKind{RequestRead, RequestWrite},
 		keyAge, bucketAge).Scan(&last.Owner, &last.Kind)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return Bucket{}, fmt.Errorf("delete old token buckets: %w", err)
+		return Bucket{}, pg.Wrap("delete old token buckets", err)
 	}
 	return last, nil
 }

@@ -3,11 +3,11 @@ package storage
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -36,10 +36,7 @@ func (s *Store) ChargeMatch(
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = checkout.ErrNotFound
 	}
-	if err != nil {
-		return ChargeMatch{}, fmt.Errorf("charge match: %w", err)
-	}
-	return m, nil
+	return m, pg.Wrap("charge match", err)
 }
 
 // Uncharged returns the ids of the transactions that succeeded in the interval and whose charge is not
@@ -55,13 +52,10 @@ func (s *Store) Uncharged(
 		ORDER BY t.id`,
 		mode, from, to, references)
 	if err != nil {
-		return nil, fmt.Errorf("uncharged: %w", err)
+		return nil, pg.Wrap("uncharged", err)
 	}
 	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, fmt.Errorf("uncharged: %w", err)
-	}
-	return ids, nil
+	return ids, pg.Wrap("uncharged", err)
 }
 
 // UnbookedCharges returns up to limit references, ordered, after the reference after, of charges that were
@@ -76,11 +70,8 @@ func (s *Store) UnbookedCharges(
 			AND t.completed_at < $2 AND t.acquirer_ref > $3
 		ORDER BY t.acquirer_ref LIMIT $4`, mode, before, after, limit)
 	if err != nil {
-		return nil, fmt.Errorf("unbooked charges: %w", err)
+		return nil, pg.Wrap("unbooked charges", err)
 	}
 	references, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, fmt.Errorf("unbooked charges: %w", err)
-	}
-	return references, nil
+	return references, pg.Wrap("unbooked charges", err)
 }

@@ -71,7 +71,7 @@ func (s *Store) RecordRisks(
 		return tx.SendBatch(ctx, batch).Close()
 	})
 	if err != nil {
-		return nil, fmt.Errorf("record risks: %w", err)
+		return nil, pg.Wrap("record risks", err)
 	}
 	return found, nil
 }

@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -64,10 +63,7 @@ func (s *Store) delivery(ctx context.Context, where string, args ...any) (webhoo
 	if errors.Is(err, pgx.ErrNoRows) {
 		return webhook.Delivery{}, checkout.ErrNotFound
 	}
-	if err != nil {
-		return webhook.Delivery{}, fmt.Errorf("delivery: %w", err)
-	}
-	return d, nil
+	return d, pg.Wrap("delivery", err)
 }
 
 // maxAttemptsShown limits the size of an answer. A delivery has more attempts only after many
@@ -132,13 +128,10 @@ func (s *Store) Deliveries(
 
 	rows, err := s.pool.Query(ctx, selectDelivery+q.SQL, q.Args...)
 	if err != nil {
-		return nil, fmt.Errorf("deliveries: %w", err)
+		return nil, pg.Wrap("deliveries", err)
 	}
 	got, err := pgx.CollectRows(rows, scanDelivery)
-	if err != nil {
-		return nil, fmt.Errorf("deliveries: %w", err)
-	}
-	return got, nil
+	return got, pg.Wrap("deliveries", err)
 }
 
 // HoldDelivery puts a pending delivery on hold. An attempt that is due waits until ResumeDelivery;
@@ -162,10 +155,7 @@ func (s *Store) Parked(ctx context.Context, ref checkout.Ref) (bool, error) {
 		SELECT EXISTS (SELECT FROM webhook_delivery d JOIN webhook_endpoint w ON w.id = d.endpoint_id
 			WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3 AND `+wakeable+`)`,
 		ref.ID, ref.MerchantID, ref.Mode).Scan(&parked)
-	if err != nil {
-		return false, fmt.Errorf("parked: %w", err)
-	}
-	return parked, nil
+	return parked, pg.Wrap("parked", err)
 }
 
 // HurryDelivery makes the next attempt of a pending delivery due now. It returns
@@ -196,7 +186,7 @@ func (s *Store) steer(ctx context.Context, ref checkout.Ref, by []checkout.Audit
 		return pg.Audit(ctx, tx, by...)
 	})
 	if err != nil {
-		return fmt.Errorf("steer delivery: %w", err)
+		return pg.Wrap("steer delivery", err)
 	}
 	if steered {
 		return nil
@@ -221,10 +211,7 @@ func (s *Store) HurryAttempt(ctx context.Context, ref checkout.Ref, runID string
 		UPDATE webhook_delivery SET hurried_at = coalesce($5, clock_timestamp())
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND run_id = $4 AND status = 'pending'`,
 		ref.ID, ref.MerchantID, ref.Mode, runID, orNull(now))
-	if err != nil {
-		return fmt.Errorf("hurry attempt: %w", err)
-	}
-	return nil
+	return pg.Wrap("hurry attempt", err)
 }
 
 // UnparkDelivery makes a parked delivery overdue. It is for a delivery whose waiting run is gone.
@@ -233,10 +220,7 @@ func (s *Store) UnparkDelivery(ctx context.Context, ref checkout.Ref) error {
 		UPDATE webhook_delivery SET next_attempt_at = parked_at, parked_at = NULL
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending' AND parked_at IS NOT NULL`,
 		ref.ID, ref.MerchantID, ref.Mode)
-	if err != nil {
-		return fmt.Errorf("unpark delivery: %w", err)
-	}
-	return nil
+	return pg.Wrap("unpark delivery", err)
 }
 
 // DeliveryEnd is the state of a delivery after EndDelivery or FailDelivery.
@@ -282,8 +266,5 @@ func (s *Store) endDelivery(
 	if errors.Is(err, pgx.ErrNoRows) {
 		return end, checkout.ErrNotFound
 	}
-	if err != nil {
-		return end, fmt.Errorf("end delivery: %w", err)
-	}
-	return end, nil
+	return end, pg.Wrap("end delivery", err)
 }

@@ -65,10 +65,7 @@ func (s *Store) CreateEndpoint(
 	if pg.Violates(err, "webhook_endpoint_pkey") { // a repeat, and the registration was deleted since
 		err = checkout.ErrNotFound
 	}
-	if err != nil {
-		return webhook.Endpoint{}, fmt.Errorf("create webhook registration: %w", err)
-	}
-	return e, nil
+	return e, pg.Wrap("create webhook registration", err)
 }
 
 // insertSessionSecret stores the secret for the webhook_url of one session. Its row is an endpoint
@@ -136,10 +133,7 @@ func storedEvents(events []webhook.EventType) []webhook.EventType {
 func (s *Store) Endpoint(ctx context.Context, ref checkout.Ref) (webhook.Endpoint, error) {
 	e, err := scanEndpoint(s.pool.QueryRow(ctx, selectEndpoint+ownEndpoint,
 		ref.MerchantID, ref.Mode, ref.ID))
-	if err != nil {
-		return webhook.Endpoint{}, fmt.Errorf("webhook registration: %w", err)
-	}
-	return e, nil
+	return e, pg.Wrap("webhook registration", err)
 }
 
 // Endpoints lists registrations, newest first.
@@ -152,14 +146,11 @@ func (s *Store) Endpoints(
 	q.Page(checkout.PrefixEndpoint, "w", p)
 	rows, err := s.pool.Query(ctx, selectEndpoint+q.SQL, q.Args...)
 	if err != nil {
-		return nil, fmt.Errorf("webhook registrations: %w", err)
+		return nil, pg.Wrap("webhook registrations", err)
 	}
 	got, err := pgx.CollectRows(rows,
 		func(row pgx.CollectableRow) (webhook.Endpoint, error) { return scanEndpoint(row) })
-	if err != nil {
-		return nil, fmt.Errorf("webhook registrations: %w", err)
-	}
-	return got, nil
+	return got, pg.Wrap("webhook registrations", err)
 }
 
 // EndpointChange is a change of a registration. A nil field keeps its value.
@@ -240,7 +231,7 @@ func (s *Store) ChangeEndpoint(
 		return pg.Audit(ctx, tx, endpointChanged(by, now, e)...)
 	})
 	if err != nil {
-		return webhook.Endpoint{}, fmt.Errorf("change webhook registration: %w", err)
+		return webhook.Endpoint{}, pg.Wrap("change webhook registration", err)
 	}
 	return e, nil
 }
@@ -349,7 +340,7 @@ func (s *Store) RotateSecret(
 		return pg.Audit(ctx, tx, by...)
 	})
 	if err != nil {
-		return webhook.Endpoint{}, fmt.Errorf("rotate secret: %w", err)
+		return webhook.Endpoint{}, pg.Wrap("rotate secret", err)
 	}
 
 	e.Secret = secret

@@ -2,11 +2,11 @@ package storage
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -47,12 +47,12 @@ func (s *Store) EndpointHealth(
 		owner.MerchantID, owner.Mode,
 		checkout.FirstID(checkout.PrefixDelivery, time.Now().Add(-within)), maxHealthDeliveries)
 	if err != nil {
-		return nil, fmt.Errorf("health of webhooks: %w", err)
+		return nil, pg.Wrap("health of webhooks", err)
 	}
 
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[EndpointHealth])
 	if err != nil {
-		return nil, fmt.Errorf("health of webhooks: %w", err)
+		return nil, pg.Wrap("health of webhooks", err)
 	}
 
 	health := map[string]EndpointHealth{}
@@ -70,8 +70,5 @@ func (s *Store) CountPending(
 		SELECT count(*) FROM webhook_delivery
 		WHERE merchant_id = $1 AND mode = $2 AND endpoint_id = $3 AND status = 'pending'
 			AND NOT session_url`, owner.MerchantID, owner.Mode, endpointID).Scan(&n)
-	if err != nil {
-		return 0, fmt.Errorf("count pending deliveries: %w", err)
-	}
-	return n, nil
+	return n, pg.Wrap("count pending deliveries", err)
 }

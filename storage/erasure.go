@@ -51,16 +51,16 @@ func (s *Store) EraseCustomer(
 	for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
 		owner := checkout.Owner{MerchantID: merchantID, Mode: mode}
 		if err := e.eraseSessions(ctx, owner); err != nil {
-			return e.done, fmt.Errorf("erase customer: %w", err)
+			return e.done, pg.Wrap("erase customer", err)
 		}
 		if err := e.eraseAnswers(ctx, owner); err != nil {
-			return e.done, fmt.Errorf("erase customer from idempotent answers: %w", err)
+			return e.done, pg.Wrap("erase customer from idempotent answers", err)
 		}
 	}
 	rows, err := s.pool.Query(ctx, `
 		SELECT id FROM member WHERE merchant_id = $1 AND lower(email) = $2 ORDER BY id`, merchantID, e.email)
 	if err != nil {
-		return e.done, fmt.Errorf("erase customer: %w", err)
+		return e.done, pg.Wrap("erase customer", err)
 	}
 	members, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	e.done.Members = append(e.done.Members, members...)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -36,20 +37,17 @@ func (s *Store) EventFeed(
 			return nil, checkout.ErrNotFound
 		}
 		if err != nil {
-			return nil, fmt.Errorf("position in the feed: %w", err)
+			return nil, pg.Wrap("position in the feed", err)
 		}
 	}
 
 	rows, err := s.pool.Query(ctx, eventFeed, owner.MerchantID, owner.Mode, era, xid, after, limit)
 	if err != nil {
-		return nil, fmt.Errorf("feed of events: %w", err)
+		return nil, pg.Wrap("feed of events", err)
 	}
 	got, err := pgx.CollectRows(rows,
 		func(row pgx.CollectableRow) (webhook.Event, error) { return scanEvent(row) })
-	if err != nil {
-		return nil, fmt.Errorf("feed of events: %w", err)
-	}
-	return got, nil
+	return got, pg.Wrap("feed of events", err)
 }
 
 // FeedHorizon returns the transaction from which on the feed withholds what is stored, and whether it is open.
@@ -58,7 +56,7 @@ func (s *Store) FeedHorizon(ctx context.Context) (xid string, open bool, err err
 		SELECT pg_snapshot_xmin(now)::text, pg_snapshot_xmin(now) < pg_snapshot_xmax(now)
 		FROM pg_current_snapshot() AS now`).Scan(&xid, &open)
 	if err != nil {
-		return "", false, fmt.Errorf("horizon of the feed: %w", err)
+		return "", false, pg.Wrap("horizon of the feed", err)
 	}
 	return xid, open, nil
 }
@@ -79,7 +77,7 @@ const feedFromOtherCluster = `
 func (s *Store) checkFeed(ctx context.Context) error {
 	var other bool
 	if err := s.pool.QueryRow(ctx, feedFromOtherCluster).Scan(&other); err != nil {
-		return fmt.Errorf("read the newest events: %w", err)
+		return pg.Wrap("read the newest events", err)
 	}
 	if other {
 		return ErrOtherCluster

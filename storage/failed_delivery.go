@@ -2,11 +2,11 @@ package storage
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -31,7 +31,7 @@ func (a *Accounts) FailedDeliveries(ctx context.Context, limit int) ([]FailedDel
 		WHERE d.status = 'failed' AND d.status <> 'delivered'
 		ORDER BY d.finished_at DESC, d.id LIMIT $1`, limit)
 	if err != nil {
-		return nil, fmt.Errorf("failed deliveries: %w", err)
+		return nil, pg.Wrap("failed deliveries", err)
 	}
 	got, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (d FailedDelivery, err error) {
 		var address string
@@ -39,8 +39,5 @@ func (a *Accounts) FailedDeliveries(ctx context.Context, limit int) ([]FailedDel
 		d.URL = webhook.PlainURL(address)
 		return d, err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("failed deliveries: %w", err)
-	}
-	return got, nil
+	return got, pg.Wrap("failed deliveries", err)
 }

@@ -23,7 +23,7 @@ func openFinding(ctx context.Context, to pg.Executor, f checkout.Finding) (bool,
 		ON CONFLICT (mode, kind, subject) WHERE closed_at IS NULL DO NOTHING`,
 		checkout.NewID(checkout.PrefixFinding), f.Mode, f.Kind, f.Subject, f.Detail)
 	if err != nil {
-		return false, fmt.Errorf("open finding: %w", err)
+		return false, pg.Wrap("open finding", err)
 	}
 	return tag.RowsAffected() == 1, nil
 }
@@ -105,10 +105,7 @@ func (s *Store) CloseFinding(ctx context.Context, id, why string, by checkout.Au
 // OpenFindings lists the open findings of a mode, oldest first.
 func (s *Store) OpenFindings(ctx context.Context, mode checkout.Mode) ([]checkout.Finding, error) {
 	got, err := openFindings(ctx, s.pool, mode)
-	if err != nil {
-		return nil, fmt.Errorf("findings: %w", err)
-	}
-	return got, nil
+	return got, pg.Wrap("findings", err)
 }
 
 func openFindings(ctx context.Context, from pg.Querier, mode checkout.Mode) ([]checkout.Finding, error) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -103,7 +102,7 @@ func (s *Store) ClaimRequest(
 		// Another process inserted the row, or claimed an old one, just now.
 		return nil, nil, ErrRequestInProgress
 	case err != nil:
-		return nil, nil, fmt.Errorf("claim request: %w", err)
+		return nil, nil, pg.Wrap("claim request", err)
 	case claimed:
 		seed, err := s.keys.Unseal(keyID, r.owner(), sealed)
 		return nil, seed, err
@@ -160,7 +159,7 @@ func (s *Store) DeleteOldRequests(ctx context.Context, limit int) (int, error) {
 		WHERE i.merchant_id = old.merchant_id AND i.mode = old.mode AND i.route = old.route
 			AND i.key = old.key`, KeepAnswers, limit)
 	if err != nil {
-		return 0, fmt.Errorf("delete old requests: %w", err)
+		return 0, pg.Wrap("delete old requests", err)
 	}
 	return int(tag.RowsAffected()), nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -15,7 +16,7 @@ import (
 func useCell(ctx context.Context, pool *pgxpool.Pool) error {
 	var cell checkout.Cell
 	if err := pool.QueryRow(ctx, `SELECT cell FROM installation`).Scan(&cell); err != nil {
-		return fmt.Errorf("read the installation's cell: %w", err)
+		return pg.Wrap("read the installation's cell", err)
 	}
 	checkout.SetCell(cell)
 	return nil

@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -24,7 +23,7 @@ func (a *Accounts) CreateMerchant(
 			VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING`,
 			m.ID, m.Name, m.Plan, m.FeeBasisPoints, m.FeeFixed, m.PaymentAttempts, m.OrderIDGuard)
 		if err != nil {
-			return fmt.Errorf("create merchant: %w", err)
+			return pg.Wrap("create merchant", err)
 		}
 		for _, to := range addresses {
 			_, err := tx.Exec(ctx, `
@@ -32,7 +31,7 @@ func (a *Accounts) CreateMerchant(
 				VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`,
 				m.ID, mode, to.Currency, to.Network, to.Address)
 			if err != nil {
-				return fmt.Errorf("create payout address: %w", err)
+				return pg.Wrap("create payout address", err)
 			}
 		}
 		return nil
@@ -52,29 +51,23 @@ func scanMerchant(row pgx.CollectableRow) (m checkout.Merchant, err error) {
 func (a *Accounts) Merchants(ctx context.Context) ([]checkout.Merchant, error) {
 	rows, err := a.pool.Query(ctx, `SELECT `+merchantColumns+` FROM merchant ORDER BY id DESC`)
 	if err != nil {
-		return nil, fmt.Errorf("merchants: %w", err)
+		return nil, pg.Wrap("merchants", err)
 	}
 	merchants, err := pgx.CollectRows(rows, scanMerchant)
-	if err != nil {
-		return nil, fmt.Errorf("merchants: %w", err)
-	}
-	return merchants, nil
+	return merchants, pg.Wrap("merchants", err)
 }
 
 // Merchant returns one merchant. It returns checkout.ErrNotFound.
 func (a *Accounts) Merchant(ctx context.Context, id string) (checkout.Merchant, error) {
 	rows, err := a.pool.Query(ctx, `SELECT `+merchantColumns+` FROM merchant WHERE id = $1`, id)
 	if err != nil {
-		return checkout.Merchant{}, fmt.Errorf("merchant: %w", err)
+		return checkout.Merchant{}, pg.Wrap("merchant", err)
 	}
 	m, err := pgx.CollectExactlyOneRow(rows, scanMerchant)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return checkout.Merchant{}, checkout.ErrNotFound
 	}
-	if err != nil {
-		return checkout.Merchant{}, fmt.Errorf("merchant: %w", err)
-	}
-	return m, nil
+	return m, pg.Wrap("merchant", err)
 }
 
 // WorksLive reports whether a merchant works in live mode: it has live sessions, or it has live payout
@@ -102,13 +95,10 @@ func payoutAddresses(
 		SELECT currency, network, address FROM current_payout_address WHERE merchant_id = $1 AND mode = $2
 		ORDER BY currency`, owner.MerchantID, owner.Mode)
 	if err != nil {
-		return nil, fmt.Errorf("payout addresses: %w", err)
+		return nil, pg.Wrap("payout addresses", err)
 	}
 	addresses, err := pgx.CollectRows(rows, pgx.RowToStructByPos[checkout.PayoutAddress])
-	if err != nil {
-		return nil, fmt.Errorf("payout addresses: %w", err)
-	}
-	return addresses, nil
+	return addresses, pg.Wrap("payout addresses", err)
 }
 
 // HasPayoutAddress reports whether the merchant has a payout address for currency on a real chain. An
@@ -122,8 +112,5 @@ func (s *Store) HasPayoutAddress(
 			WHERE merchant_id = $1 AND mode = $2 AND currency = $3
 				AND NOT starts_with(address, 'sandbox:'))`,
 		owner.MerchantID, owner.Mode, currency).Scan(&ok)
-	if err != nil {
-		return false, fmt.Errorf("payout address: %w", err)
-	}
-	return ok, nil
+	return ok, pg.Wrap("payout address", err)
 }

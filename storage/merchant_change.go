@@ -122,7 +122,7 @@ func (a *Accounts) ChangeMerchant(
 		return pg.Audit(ctx, tx, c.By)
 	})
 	if err != nil {
-		return MerchantChanged{}, fmt.Errorf("change merchant: %w", err)
+		return MerchantChanged{}, pg.Wrap("change merchant", err)
 	}
 	return changed, nil
 }

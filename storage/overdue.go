@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -94,7 +93,7 @@ func (s *Store) overdue(ctx context.Context, where string, args ...any) ([]Overd
 		SELECT id, merchant_id, mode, expires_at, payment_id, type, endpoint_id, url
 		FROM (`+unfinished+`) u WHERE `+where, args...)
 	if err != nil {
-		return nil, fmt.Errorf("overdue: %w", err)
+		return nil, pg.Wrap("overdue", err)
 	}
 	got, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (o Overdue, err error) {
 		var (
@@ -109,10 +108,7 @@ func (s *Store) overdue(ctx context.Context, where string, args ...any) ([]Overd
 		o.Host = webhook.HostOf(address)
 		return o, err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("overdue: %w", err)
-	}
-	return got, nil
+	return got, pg.Wrap("overdue", err)
 }
 
 // wakeable selects the deliveries d that came due while on hold and are no longer on hold.

@@ -36,7 +36,7 @@ func (s *Store) HoldPayout(
 		return err
 	})
 	if err != nil {
-		return checkout.TransferOutcome{}, fmt.Errorf("hold payout: %w", err)
+		return checkout.TransferOutcome{}, pg.Wrap("hold payout", err)
 	}
 	return got, nil
 }
@@ -60,7 +60,7 @@ func (s *Store) HoldAwayPayout(ctx context.Context, ref checkout.Ref) (checkout.
 		return p.wait(ctx, tx, got.Held)
 	})
 	if err != nil {
-		return checkout.TransferOutcome{}, fmt.Errorf("hold payout: %w", err)
+		return checkout.TransferOutcome{}, pg.Wrap("hold payout", err)
 	}
 	return got, nil
 }
@@ -91,7 +91,7 @@ func (s *Store) RefusePayout(
 		return now.refuse(ctx, tx, why)
 	})
 	if err != nil {
-		return checkout.TransferOutcome{}, fmt.Errorf("refuse payout: %w", err)
+		return checkout.TransferOutcome{}, pg.Wrap("refuse payout", err)
 	}
 	return got, nil
 }
@@ -231,7 +231,7 @@ func (s *Store) RetryPayout(
 		return pg.Audit(ctx, tx, by...)
 	})
 	if err != nil {
-		return checkout.Payout{}, fmt.Errorf("retry payout: %w", err)
+		return checkout.Payout{}, pg.Wrap("retry payout", err)
 	}
 	p, _, err := s.Payout(ctx, ref)
 	return p, err

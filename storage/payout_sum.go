@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -36,11 +35,11 @@ func (s *Store) SumPayouts(
 		FROM (SELECT p.status, p.currency, p.source_currency, p.amount, p.source_amount FROM payout p `+q.SQL+`) p
 		GROUP BY GROUPING SETS ((status, currency), (status, source_currency)) ORDER BY 1, 2, 3`, q.Args...)
 	if err != nil {
-		return nil, false, fmt.Errorf("sum of payouts: %w", err)
+		return nil, false, pg.Wrap("sum of payouts", err)
 	}
 	sums, err = pgx.CollectRows(rows, pgx.RowToStructByName[PayoutSum])
 	if err != nil {
-		return nil, false, fmt.Errorf("sum of payouts: %w", err)
+		return nil, false, pg.Wrap("sum of payouts", err)
 	}
 	all := 0
 	for _, sum := range sums {
@@ -63,7 +62,7 @@ func (s *Store) PayoutChains(ctx context.Context, owner checkout.Owner, ids []st
 		WHERE x.merchant_id = $1 AND x.mode = $2 AND x.payout_id = ANY ($3) AND x.standing`,
 		owner.MerchantID, owner.Mode, ids)
 	if err != nil {
-		return nil, fmt.Errorf("chains of payouts: %w", err)
+		return nil, pg.Wrap("chains of payouts", err)
 	}
 	chains := map[string]string{}
 	var id, chain string
@@ -71,8 +70,5 @@ func (s *Store) PayoutChains(ctx context.Context, owner checkout.Owner, ids []st
 		chains[id] = chain
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("chains of payouts: %w", err)
-	}
-	return chains, nil
+	return chains, pg.Wrap("chains of payouts", err)
 }

@@ -41,7 +41,7 @@ func (s *Store) LivePayoutOf(ctx context.Context, transactionID string) (checkou
 	rows, err := s.pool.Query(ctx, `
 		SELECT id, merchant_id, mode FROM payout WHERE transaction_id = $1 AND mode = 'live'`, transactionID)
 	if err != nil {
-		return checkout.Ref{}, fmt.Errorf("live payout: %w", err)
+		return checkout.Ref{}, pg.Wrap("live payout", err)
 	}
 	return pg.ExactlyOne[checkout.Ref](rows, "live payout")
 }
@@ -84,7 +84,7 @@ func (s *Store) RefundPayout(
 		return pg.Audit(ctx, tx, by...)
 	})
 	if err != nil {
-		return checkout.Refund{}, fmt.Errorf("refund payout: %w", err)
+		return checkout.Refund{}, pg.Wrap("refund payout", err)
 	}
 	return got, nil
 }
@@ -122,7 +122,7 @@ func (s *Store) RefundUnmatched(ctx context.Context, transactionID string) (chec
 		return err
 	})
 	if err != nil {
-		return checkout.Refund{}, fmt.Errorf("refund an unmatched charge: %w", err)
+		return checkout.Refund{}, pg.Wrap("refund an unmatched charge", err)
 	}
 	return got, nil
 }

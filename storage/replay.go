@@ -39,7 +39,7 @@ func (s *Store) PreviewReplay(ctx context.Context, r webhook.Replay) (int, error
 	if err := s.pool.QueryRow(ctx, `
 		SELECT count(*) FROM webhook_delivery d WHERE `+replayed,
 		replayedArgs(r)...).Scan(&n); err != nil {
-		return 0, fmt.Errorf("preview replay: %w", err)
+		return 0, pg.Wrap("preview replay", err)
 	}
 	return n, nil
 }
@@ -97,7 +97,7 @@ func (s *Store) CreateReplay(
 		return pg.Audit(ctx, tx, by...)
 	})
 	if err != nil {
-		return webhook.Replay{}, fmt.Errorf("create replay: %w", err)
+		return webhook.Replay{}, pg.Wrap("create replay", err)
 	}
 	return r, nil
 }
@@ -143,10 +143,7 @@ func scanReplay(row pgx.Row) (r webhook.Replay, err error) {
 func (s *Store) Replay(ctx context.Context, ref checkout.Ref) (webhook.Replay, error) {
 	r, err := scanReplay(s.pool.QueryRow(ctx, selectReplay+`
 		WHERE r.id = $1 AND r.merchant_id = $2 AND r.mode = $3`, ref.ID, ref.MerchantID, ref.Mode))
-	if err != nil {
-		return webhook.Replay{}, fmt.Errorf("replay: %w", err)
-	}
-	return r, nil
+	return r, pg.Wrap("replay", err)
 }
 
 // Replays lists bulk replays, newest first. An empty endpointID selects all registrations.
@@ -158,14 +155,11 @@ func (s *Store) Replays(
 	q.Page(checkout.PrefixReplay, "r", p)
 	rows, err := s.pool.Query(ctx, selectReplay+q.SQL, q.Args...)
 	if err != nil {
-		return nil, fmt.Errorf("replays: %w", err)
+		return nil, pg.Wrap("replays", err)
 	}
 	got, err := pgx.CollectRows(rows,
 		func(row pgx.CollectableRow) (webhook.Replay, error) { return scanReplay(row) })
-	if err != nil {
-		return nil, fmt.Errorf("replays: %w", err)
-	}
-	return got, nil
+	return got, pg.Wrap("replays", err)
 }
 
 // ReplayedDelivery is a delivery that a bulk replay starts again.
@@ -184,7 +178,7 @@ func (s *Store) ReplayedDeliveries(
 		WHERE `+replayed+` AND d.id > $9 ORDER BY d.id LIMIT $10`,
 		append(replayedArgs(r), r.After, limit)...)
 	if err != nil {
-		return nil, fmt.Errorf("replayed deliveries: %w", err)
+		return nil, pg.Wrap("replayed deliveries", err)
 	}
 	got, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (d ReplayedDelivery, err error) {
 		var address string
@@ -192,10 +186,7 @@ func (s *Store) ReplayedDeliveries(
 		d.Host = webhook.HostOf(address)
 		return d, err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("replayed deliveries: %w", err)
-	}
-	return got, nil
+	return got, pg.Wrap("replayed deliveries", err)
 }
 
 // RecordReplay stores the progress of a running bulk replay, or its end. A repeat changes nothing,

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"fmt"
 	"math/big"
 	"slices"
 	"time"
@@ -114,7 +113,7 @@ func (a *Accounts) DayReport(ctx context.Context, from time.Time) (DayReport, er
 		return err
 	})
 	if err != nil {
-		return DayReport{}, fmt.Errorf("report: %w", err)
+		return DayReport{}, pg.Wrap("report", err)
 	}
 	return got, nil
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/storage/pg"
 )
 
 // sealing names sealed columns of a table and the column with the id of their key.
@@ -47,11 +49,11 @@ func (s *Store) Reseal(ctx context.Context, progress func(what string, rows int)
 	done := Resealed{Current: s.keys.Current(), Values: map[string]int{}}
 	rows, err := s.pool.Query(ctx, `SELECT id FROM master_key WHERE id <> $1 ORDER BY id`, s.keys.Current())
 	if err != nil {
-		return done, fmt.Errorf("reseal: %w", err)
+		return done, pg.Wrap("reseal", err)
 	}
 	old, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return done, fmt.Errorf("reseal: %w", err)
+		return done, pg.Wrap("reseal", err)
 	}
 	for _, key := range old {
 		for _, of := range sealings {

@@ -44,7 +44,7 @@ func (s *Store) DeleteFinished(ctx context.Context, age time.Duration, limit int
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("delete finished deliveries: %w", err)
+		return 0, pg.Wrap("delete finished deliveries", err)
 	}
 	return deleted, nil
 }
@@ -69,7 +69,7 @@ func (s *Store) DeleteUnsentEvents(
 		SELECT coalesce((SELECT max(id) FROM old), ''), (SELECT count(*) FROM gone)`,
 		after, oldID(checkout.PrefixEvent, age), age, limit).Scan(&last, &deleted)
 	if err != nil {
-		return "", 0, fmt.Errorf("delete unsent events: %w", err)
+		return "", 0, pg.Wrap("delete unsent events", err)
 	}
 	return last, deleted, nil
 }
@@ -85,7 +85,7 @@ func (s *Store) DeleteOldSessions(
 	err = s.pool.QueryRow(ctx, deleteOldSessions,
 		after, oldID(checkout.PrefixSession, age), age, limit).Scan(&last, &deleted)
 	if err != nil {
-		return "", 0, fmt.Errorf("delete old sessions: %w", err)
+		return "", 0, pg.Wrap("delete old sessions", err)
 	}
 	return last, deleted, nil
 }
@@ -126,7 +126,7 @@ func (s *Store) DeleteOldAuditEntries(ctx context.Context, age time.Duration, li
 		DELETE FROM audit_entry a USING old WHERE a.id = old.id`,
 		oldID(checkout.PrefixAuditEntry, age), age, limit)
 	if err != nil {
-		return 0, fmt.Errorf("delete old audit entries: %w", err)
+		return 0, pg.Wrap("delete old audit entries", err)
 	}
 	return int(tag.RowsAffected()), nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -69,7 +70,7 @@ func (s *Store) SignTransfer(ctx context.Context, o SigningOrder) (Signed, error
 		return err
 	})
 	if err != nil {
-		return Signed{}, fmt.Errorf("sign transfer: %w", err)
+		return Signed{}, pg.Wrap("sign transfer", err)
 	}
 	return got, nil
 }

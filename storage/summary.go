@@ -110,7 +110,7 @@ func (s *Store) Summary(ctx context.Context, owner checkout.Owner, span Span, no
 	q.failing(&got)
 	q.payouts(now.Add(-24*time.Hour), &got)
 	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
-		return Summary{}, fmt.Errorf("summary: %w", err)
+		return Summary{}, pg.Wrap("summary", err)
 	}
 	got.Today = sumSince(now.Truncate(24*time.Hour), got.Periods)
 	return got, nil

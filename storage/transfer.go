@@ -71,7 +71,7 @@ func (s *Store) StandingTransfer(
 		return err
 	})
 	if err != nil {
-		return v, false, fmt.Errorf("standing transfer: %w", err)
+		return v, false, pg.Wrap("standing transfer", err)
 	}
 	return v, stands, nil
 }
@@ -169,7 +169,7 @@ func (s *Store) AddVersion(
 		return tx.SendBatch(ctx, batch).Close()
 	})
 	if err != nil {
-		return checkout.TransferVersion{}, false, fmt.Errorf("add version: %w", err)
+		return checkout.TransferVersion{}, false, pg.Wrap("add version", err)
 	}
 	return v, added, nil
 }
@@ -222,7 +222,7 @@ func (s *Store) CancelTransfer(
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("cancel transfer: %w", err)
+		return nil, pg.Wrap("cancel transfer", err)
 	}
 	return payouts, nil
 }

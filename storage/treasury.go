@@ -51,12 +51,12 @@ func (s *Store) OpenTreasury(
 		checkout.NewID(checkout.PrefixTreasury), mode, a.Network, a.ChainID, a.Address, now.NextNonce,
 		now.Height+1)
 	if err != nil {
-		return TreasuryAccount{}, fmt.Errorf("open treasury: %w", err)
+		return TreasuryAccount{}, pg.Wrap("open treasury", err)
 	}
 	rows, err := s.pool.Query(ctx, selectTreasury+`
 		WHERE a.mode = $1 AND a.chain_id = $2 AND a.address = $3`, mode, a.ChainID, a.Address)
 	if err != nil {
-		return TreasuryAccount{}, fmt.Errorf("open treasury: %w", err)
+		return TreasuryAccount{}, pg.Wrap("open treasury", err)
 	}
 	return pg.ExactlyOne[TreasuryAccount](rows, "open treasury")
 }
@@ -224,7 +224,7 @@ func (s *Store) CheckNonce(
 		return a.freeze(ctx, tx, why)
 	})
 	if err != nil {
-		return "", fmt.Errorf("check nonce: %w", err)
+		return "", pg.Wrap("check nonce", err)
 	}
 	return why, nil
 }

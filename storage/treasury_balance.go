@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -51,7 +50,7 @@ func (s *Store) CompareBalances(
 		return err
 	})
 	if err != nil {
-		return BalanceCheck{}, fmt.Errorf("compare balances: %w", err)
+		return BalanceCheck{}, pg.Wrap("compare balances", err)
 	}
 	return got, nil
 }
@@ -228,7 +227,7 @@ func (s *Store) NoteOutflows(
 		return err
 	})
 	if err != nil {
-		return "", fmt.Errorf("note outflows: %w", err)
+		return "", pg.Wrap("note outflows", err)
 	}
 	return why, nil
 }

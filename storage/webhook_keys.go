@@ -3,11 +3,11 @@ package storage
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -47,13 +47,10 @@ func (s *Store) WebhookKeys(
 				WHERE e.id = $3 AND s.merchant_id = $1 AND s.mode = $2))
 		ORDER BY deleted_at IS NOT NULL, id`, owner.MerchantID, owner.Mode, eventID, ExplainedFor)
 	if err != nil {
-		return nil, fmt.Errorf("webhook keys: %w", err)
+		return nil, pg.Wrap("webhook keys", err)
 	}
 	got, err := pgx.CollectRows(rows, s.scanWebhookKeys)
-	if err != nil {
-		return nil, fmt.Errorf("webhook keys: %w", err)
-	}
-	return got, nil
+	return got, pg.Wrap("webhook keys", err)
 }
 
 func (s *Store) scanWebhookKeys(row pgx.CollectableRow) (WebhookKeys, error) {
@@ -92,7 +89,7 @@ func (s *Store) SigningEndpoint(
 		ORDER BY url = $3 DESC, created_at, id LIMIT 1`,
 		owner.MerchantID, owner.Mode, url).Scan(&id)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return "", fmt.Errorf("signing registration: %w", err)
+		return "", pg.Wrap("signing registration", err)
 	}
 	return id, nil
 }

@@ -87,7 +87,7 @@ func Violates(err error, constraint string) bool {
 	return errors.As(err, &pgErr) && pgErr.ConstraintName == constraint
 }
 
-// Wrap adds what was being done to an error; nil stays nil.
+// Wrap adds what was being done to an error; nil stays nil. Words that name something need fmt.Errorf.
 func Wrap(doing string, err error) error {
 	if err != nil {
 		err = fmt.Errorf("%s: %w", doing, err)

@@ -85,17 +85,17 @@ func (m migrator) once(ctx context.Context) error {
 	provider, err := goose.NewProvider(goose.DialectPostgres, db, m.files,
 		goose.WithSessionLocker(locker))
 	if err != nil {
-		return fmt.Errorf("read migrations: %w", err)
+		return Wrap("read migrations", err)
 	}
 
 	if _, err := provider.Up(ctx); err != nil {
-		return fmt.Errorf("migrate: %w", err)
+		return Wrap("migrate", err)
 	}
 	if m.then == nil {
 		return nil
 	}
 	if err := m.then(ctx, db); err != nil {
-		return fmt.Errorf("migrate: %w", err)
+		return Wrap("migrate", err)
 	}
 	return nil
 }

@@ -102,7 +102,7 @@ func Open(ctx context.Context, o Options) (*pgxpool.Pool, error) {
 	cfg.MaxConns = o.MaxConns
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("open database: %w", err)
+		return nil, Wrap("open database", err)
 	}
 	if err := checkSettings(ctx, pool, o.Pooled); err != nil {
 		pool.Close()
@@ -127,7 +127,7 @@ func checkSettings(ctx context.Context, pool *pgxpool.Pool, pooled bool) error {
 	case refusesSettings(err):
 		return fmt.Errorf("%w: %w", ErrPooler, err)
 	case err != nil:
-		return fmt.Errorf("open database: %w", err)
+		return Wrap("open database", err)
 	case missing == 0:
 		return nil
 	case !pooled:

@@ -24,7 +24,7 @@ func CheckSchema(ctx context.Context, pool Querier, migrations fs.FS) error {
 		`SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied`)
 	there, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
 	if err != nil && !isUndefinedTable(err) {
-		return fmt.Errorf("read the schema's version: %w", err)
+		return Wrap("read the schema's version", err)
 	}
 	if there < needed {
 		return fmt.Errorf("%w (it has version %d of %d)", ErrSchemaTooOld, there, needed)
@@ -38,7 +38,7 @@ func newestMigration(migrations fs.FS) (newest int64, err error) {
 	for _, file := range files {
 		version, err := goose.NumericComponent(file)
 		if err != nil {
-			return 0, fmt.Errorf("read migrations: %w", err)
+			return 0, Wrap("read migrations", err)
 		}
 		newest = max(newest, version)
 	}
