@@ -184,9 +184,13 @@ func (c paidCharge) note(ctx context.Context, tx pgx.Tx, r checkout.ChargeRisk) 
 	}
 	_, err = tx.Exec(ctx, `
 		INSERT INTO charge_risk (id, mode, merchant_id, transaction_id, kind, status, amount, currency, noted_at, changed_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)
-		ON CONFLICT (id) DO UPDATE SET status = $6, amount = $7, currency = $8, changes = $10, changed_at = $9`,
-		r.ID, c.Mode, c.MerchantID, c.TransactionID, r.Kind, r.Status, r.Amount, r.Currency, c.Now, change)
+		VALUES (@id, @mode, @merchant, @transaction, @kind, @status, @amount, @currency, @now, @now)
+		ON CONFLICT (id) DO UPDATE SET status = @status, amount = @amount, currency = @currency, changes = @change,
+			changed_at = @now`,
+		pgx.NamedArgs{
+			"id": r.ID, "mode": c.Mode, "merchant": c.MerchantID, "transaction": c.TransactionID, "kind": r.Kind,
+			"status": r.Status, "amount": r.Amount, "currency": r.Currency, "change": change, "now": c.Now,
+		})
 	if err != nil {
 		return nil, err
 	}

@@ -119,16 +119,7 @@ func (r Recovered) insert(ctx context.Context, tx pgx.Tx, a treasury) error {
 		return fmt.Errorf("%w: %s does not wait for a transfer", checkout.ErrConflict, p.ID)
 	}
 	v, batch := r.Version, &pgx.Batch{}
-	batch.Queue(`
-		INSERT INTO transfer (id, account_id, nonce, status, base, created_at) VALUES ($1, $2, $3, 'live', $4, $5)`,
-		r.TransferID, a.ID, v.Nonce, r.Outflow.Height, a.Now)
-	batch.Queue(`
-		INSERT INTO transfer_payout (transfer_id, payout_id, merchant_id, mode, currency, amount, fee, value, standing,
-			created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, true, $9)`,
-		r.TransferID, p.ID, p.MerchantID, p.Mode, v.Amount.Currency(), v.Amount, v.Fee, r.Value, a.Now)
-	batch.Queue(`UPDATE treasury_account SET next_nonce = greatest(next_nonce, $2) WHERE id = $1`, a.ID, v.Nonce+1)
-	queueVersion(batch, r.TransferID, 1, v, a.Now)
+	queueTransfer(batch, r.TransferID, a, p, v, r.Outflow.Height, r.Value)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return err
 	}

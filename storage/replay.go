@@ -87,10 +87,12 @@ func (s *Store) CreateReplay(
 		err = tx.QueryRow(ctx, `
 			INSERT INTO webhook_replay (id, merchant_id, mode, endpoint_id, since, until, filter,
 				rate, status, total, created_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
+			VALUES (@id, @merchant, @mode, @endpoint, @since, @until, @filter, @rate, @status, @total,
 				date_trunc('milliseconds', clock_timestamp())) RETURNING created_at`,
-			r.ID, r.MerchantID, r.Mode, r.EndpointID, r.Since, r.Until, r.Filter, r.Rate,
-			r.Status, r.Total).Scan(&r.CreatedAt)
+			pgx.NamedArgs{
+				"id": r.ID, "merchant": r.MerchantID, "mode": r.Mode, "endpoint": r.EndpointID, "since": r.Since,
+				"until": r.Until, "filter": r.Filter, "rate": r.Rate, "status": r.Status, "total": r.Total,
+			}).Scan(&r.CreatedAt)
 		if err != nil {
 			return err
 		}

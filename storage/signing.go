@@ -177,21 +177,12 @@ func (o SigningOrder) sign(
 
 	id := checkout.NewID(checkout.PrefixTransfer)
 	batch := &pgx.Batch{}
-	batch.Queue(`
-		INSERT INTO transfer (id, account_id, nonce, status, base, created_at) VALUES ($1, $2, $3, 'live', $4, $5)`,
-		id, a.ID, v.Nonce, o.Chain.Height, a.Now)
-	batch.Queue(`
-		INSERT INTO transfer_payout (transfer_id, payout_id, merchant_id, mode, currency, amount, fee, value, standing,
-			created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, true, $9)`,
-		id, p.ID, p.MerchantID, p.Mode, v.Amount.Currency(), v.Amount, v.Fee, o.Value, a.Now)
-	batch.Queue(`UPDATE treasury_account SET next_nonce = next_nonce + 1 WHERE id = $1`, a.ID)
+	queueTransfer(batch, id, a, p, v, o.Chain.Height, o.Value)
 	batch.Queue(`
 		UPDATE payout SET amount = $4, fee = $5, tx_hash = $6, exchange_rate = $7, hold = '', held_at = NULL,
 			next_action_at = NULL
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
 		p.ID, p.MerchantID, p.Mode, v.Amount, v.Fee, v.TxHash, o.Payout.ExchangeRate)
-	queueVersion(batch, id, 1, v, a.Now)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return checkout.TransferVersion{}, err
 	}
@@ -217,6 +208,25 @@ func (sign Sign) within(
 	return v, nil
 }
 
+// queueTransfer stores a transfer that pays a payout, with its first version. From the height base on it may be mined.
+func queueTransfer(
+	b *pgx.Batch, id string, a treasury, p lockedPayout, v checkout.TransferVersion, base uint64, value checkout.Amount,
+) {
+	b.Queue(`
+		INSERT INTO transfer (id, account_id, nonce, status, base, created_at) VALUES ($1, $2, $3, 'live', $4, $5)`,
+		id, a.ID, v.Nonce, base, a.Now)
+	b.Queue(`
+		INSERT INTO transfer_payout (transfer_id, payout_id, merchant_id, mode, currency, amount, fee, value, standing,
+			created_at)
+		VALUES (@transfer, @payout, @merchant, @mode, @currency, @amount, @fee, @value, true, @now)`,
+		pgx.NamedArgs{
+			"transfer": id, "payout": p.ID, "merchant": p.MerchantID, "mode": p.Mode, "currency": v.Amount.Currency(),
+			"amount": v.Amount, "fee": v.Fee, "value": value, "now": a.Now,
+		})
+	b.Queue(`UPDATE treasury_account SET next_nonce = greatest(next_nonce, $2) WHERE id = $1`, a.ID, v.Nonce+1)
+	queueVersion(b, id, 1, v, a.Now)
+}
+
 func queueVersion(b *pgx.Batch, transferID string, number int, v checkout.TransferVersion, now time.Time) {
 	terms := v.Terms
 	if len(terms) == 0 {
@@ -225,9 +235,12 @@ func queueVersion(b *pgx.Batch, transferID string, number int, v checkout.Transf
 	b.Queue(`
 		INSERT INTO transfer_version (tx_hash, transfer_id, number, currency, destination, amount, fee, max_cost, terms,
 			raw, created_at, cancels)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
-		v.TxHash, transferID, number, v.Amount.Currency(), v.Destination, v.Amount, v.Fee, v.MaxCost, terms, v.Raw, now,
-		v.Cancels)
+		VALUES (@hash, @transfer, @number, @currency, @destination, @amount, @fee, @most, @terms, @raw, @now, @cancels)`,
+		pgx.NamedArgs{
+			"hash": v.TxHash, "transfer": transferID, "number": number, "currency": v.Amount.Currency(),
+			"destination": v.Destination, "amount": v.Amount, "fee": v.Fee, "most": v.MaxCost, "terms": terms,
+			"raw": v.Raw, "now": now, "cancels": v.Cancels,
+		})
 }
 
 // bookSigned books what the transfer pays: we owe the merchant nothing more, its money became
