@@ -52,15 +52,14 @@ func (s *Store) ChargesToLook(
 func (s *Store) RecordRisks(
 	ctx context.Context, mode checkout.Mode, look ChargeLook, risks []checkout.ChargeRisk,
 ) ([]checkout.Finding, error) {
-	var found []checkout.Finding
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.InTx(ctx, s.pool, "record risks", func(tx pgx.Tx) (found []checkout.Finding, err error) {
 		c, err := lockCharge(ctx, tx, mode, byReference, look.Reference)
 		if err != nil && !errors.Is(err, checkout.ErrNotFound) {
-			return err
+			return found, err
 		}
 		if err == nil {
 			if found, err = c.record(ctx, tx, risks); err != nil {
-				return err
+				return found, err
 			}
 		}
 		batch := &pgx.Batch{}
@@ -68,12 +67,8 @@ func (s *Store) RecordRisks(
 		batch.Queue(`
 			UPDATE refund SET asked_at = clock_timestamp() WHERE mode = $1 AND acquirer_ref = $2 AND status = 'succeeded'`,
 			mode, look.Reference)
-		return tx.SendBatch(ctx, batch).Close()
+		return found, tx.SendBatch(ctx, batch).Close()
 	})
-	if err != nil {
-		return nil, pg.Wrap("record risks", err)
-	}
-	return found, nil
 }
 
 // findBack opens and closes the findings about a charge that is refunded. It returns those that are new.
@@ -114,11 +109,9 @@ func (c paidCharge) findBoth(
 // FindPaid reports whether the payment of a payout is refunded although the chain has paid the payout, or may. how
 // says what paid it. The finding is opened in the same transaction. It returns checkout.ErrNotFound.
 func (s *Store) FindPaid(ctx context.Context, payout checkout.Ref, how string) (refunded bool, err error) {
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		refunded, err = findPaid(ctx, tx, payout, how)
-		return err
+	return pg.InTx(ctx, s.pool, "find a payout that is paid and refunded", func(tx pgx.Tx) (refunded bool, err error) {
+		return findPaid(ctx, tx, payout, how)
 	})
-	return refunded, pg.Wrap("find a payout that is paid and refunded", err)
 }
 
 func findPaid(ctx context.Context, tx pgx.Tx, payout checkout.Ref, how string) (refunded bool, err error) {

@@ -197,21 +197,20 @@ func (c EndpointChange) beginsAnew(now webhook.Endpoint) bool {
 func (s *Store) ChangeEndpoint(
 	ctx context.Context, ref checkout.Ref, c EndpointChange, by ...checkout.AuditEntry,
 ) (webhook.Endpoint, error) {
-	var e webhook.Endpoint
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.InTx(ctx, s.pool, "change webhook registration", func(tx pgx.Tx) (e webhook.Endpoint, err error) {
 		now, err := scanEndpoint(tx.QueryRow(ctx, selectEndpoint+ownEndpoint+` FOR NO KEY UPDATE`,
 			ref.MerchantID, ref.Mode, ref.ID))
 		if err != nil {
-			return err
+			return e, err
 		}
 
 		if fields := c.conflicts(now); len(fields) > 0 {
-			return &pg.ChangedError{Fields: fields}
+			return e, &pg.ChangedError{Fields: fields}
 		}
 
 		if c.beginsAnew(now) {
 			if err := forgetFailure(ctx, tx, ref); err != nil {
-				return err
+				return e, err
 			}
 		}
 
@@ -226,14 +225,10 @@ func (s *Store) ChangeEndpoint(
 			) `+selectEndpointColumns+`FROM w`,
 			ref.MerchantID, ref.Mode, ref.ID, c.URL, storedEvents(c.Events), c.Description, c.ClearDescription, c.Status))
 		if err != nil {
-			return err
+			return e, err
 		}
-		return pg.Audit(ctx, tx, endpointChanged(by, now, e)...)
+		return e, pg.Audit(ctx, tx, endpointChanged(by, now, e)...)
 	})
-	if err != nil {
-		return webhook.Endpoint{}, pg.Wrap("change webhook registration", err)
-	}
-	return e, nil
 }
 
 // endpointChanged fills in the detail of the audit entries. It returns none when nothing changed.

@@ -58,26 +58,26 @@ type MerchantChanged struct {
 func (a *Accounts) ChangeMerchant(
 	ctx context.Context, c MerchantChange,
 ) (changed MerchantChanged, err error) {
-	err = pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
+	return pg.InTx(ctx, a.pool, "change merchant", func(tx pgx.Tx) (changed MerchantChanged, err error) {
 		changed = MerchantChanged{}
 		rows, err := tx.Query(ctx, `
 			SELECT `+merchantColumns+` FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, c.MerchantID)
 		if err != nil {
-			return err
+			return changed, err
 		}
 
 		m, err := pgx.CollectExactlyOneRow(rows, scanMerchant)
 		if errors.Is(err, pgx.ErrNoRows) {
-			return checkout.ErrNotFound
+			return changed, checkout.ErrNotFound
 		}
 		if err != nil {
-			return err
+			return changed, err
 		}
 
 		for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
 			event, err := takeEffect(ctx, tx, m, mode)
 			if err != nil {
-				return err
+				return changed, err
 			}
 			if event != nil {
 				changed.Events = append(changed.Events, *event)
@@ -86,20 +86,20 @@ func (a *Accounts) ChangeMerchant(
 		effects := len(changed.Events)
 
 		if fields := c.conflicts(m); len(fields) > 0 {
-			return &pg.ChangedError{Fields: fields}
+			return changed, &pg.ChangedError{Fields: fields}
 		}
 
 		before := m
 		shared := c.settings(&m)
 		if err := updateMerchant(ctx, tx, m); err != nil {
-			return err
+			return changed, err
 		}
 
 		detail := settingsDetail(before, m)
 		for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
 			event, addresses, err := c.tellMode(ctx, tx, m, mode, shared)
 			if err != nil {
-				return err
+				return changed, err
 			}
 			detail = append(detail, addresses...)
 			if event != nil {
@@ -110,21 +110,17 @@ func (a *Accounts) ChangeMerchant(
 				err = account.MailOwners(ctx, tx, m.ID, checkout.MailAddressChanged, account.MailDetail(c.By))
 			}
 			if err != nil {
-				return err
+				return changed, err
 			}
 		}
 
 		if changed.Announced, err = c.announce(ctx, tx); err != nil || len(changed.Events) == effects {
-			return err
+			return changed, err
 		}
 
 		c.By.Detail = strings.Join(detail, "; ")
-		return pg.Audit(ctx, tx, c.By)
+		return changed, pg.Audit(ctx, tx, c.By)
 	})
-	if err != nil {
-		return MerchantChanged{}, pg.Wrap("change merchant", err)
-	}
-	return changed, nil
 }
 
 // tellMode applies the payout addresses of a mode and stores the event for the changes in this

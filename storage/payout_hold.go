@@ -27,18 +27,13 @@ const (
 func (s *Store) HoldPayout(
 	ctx context.Context, p checkout.Payout, why checkout.PayoutHold, patience time.Duration,
 ) (checkout.TransferOutcome, error) {
-	var got checkout.TransferOutcome
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.InTx(ctx, s.pool, "hold payout", func(tx pgx.Tx) (got checkout.TransferOutcome, err error) {
 		now, err := lockGeneration(ctx, tx, p)
 		if err == nil {
 			got, err = now.hold(ctx, tx, why, patience)
 		}
-		return err
+		return got, err
 	})
-	if err != nil {
-		return checkout.TransferOutcome{}, pg.Wrap("hold payout", err)
-	}
-	return got, nil
 }
 
 // HoldAwayPayout notes that a pending payout waits because nobody could be asked about it, and when it
@@ -46,23 +41,18 @@ func (s *Store) HoldPayout(
 // The outcome is a failure when one is recorded, and the zero value when the payout was sent. It
 // returns checkout.ErrNotFound.
 func (s *Store) HoldAwayPayout(ctx context.Context, ref checkout.Ref) (checkout.TransferOutcome, error) {
-	var got checkout.TransferOutcome
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.InTx(ctx, s.pool, "hold payout", func(tx pgx.Tx) (got checkout.TransferOutcome, err error) {
 		p, err := lockPayout(ctx, tx, ref)
 		if err != nil {
-			return err
+			return got, err
 		}
 		if p.Status != checkout.PayoutPending || p.Failure != "" {
 			got.Failure = p.Failure
-			return nil
+			return got, nil
 		}
 		got.Held = checkout.HoldAway
-		return p.wait(ctx, tx, got.Held)
+		return got, p.wait(ctx, tx, got.Held)
 	})
-	if err != nil {
-		return checkout.TransferOutcome{}, pg.Wrap("hold payout", err)
-	}
-	return got, nil
 }
 
 // RefusePayout notes that the payout can never be sent. It returns the failure that counts: the
@@ -72,28 +62,23 @@ func (s *Store) HoldAwayPayout(ctx context.Context, ref checkout.Ref) (checkout.
 func (s *Store) RefusePayout(
 	ctx context.Context, p checkout.Payout, why checkout.PayoutFailure, found ...checkout.Finding,
 ) (checkout.TransferOutcome, error) {
-	var got checkout.TransferOutcome
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.InTx(ctx, s.pool, "refuse payout", func(tx pgx.Tx) (got checkout.TransferOutcome, err error) {
 		now, err := lockGeneration(ctx, tx, p)
 		if err != nil {
-			return err
+			return got, err
 		}
 		if now.closed() {
 			got.Failure = now.Failure
-			return nil
+			return got, nil
 		}
 		got.Failure = why
 		for _, f := range found {
 			if _, err := openFinding(ctx, tx, f); err != nil {
-				return err
+				return got, err
 			}
 		}
-		return now.refuse(ctx, tx, why)
+		return got, now.refuse(ctx, tx, why)
 	})
-	if err != nil {
-		return checkout.TransferOutcome{}, pg.Wrap("refuse payout", err)
-	}
-	return got, nil
 }
 
 // lockGeneration is lockPayout for what was found out about p: about its destination, for example. It

@@ -19,14 +19,13 @@ var ErrNotFrozen = errors.New("the treasury account is not frozen")
 func (s *Store) Unexplained(
 	ctx context.Context, accountID string, all []checkout.Outflow,
 ) (unexplained []checkout.Outflow, err error) {
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.InTx(ctx, s.pool, "unexplained outflows", func(tx pgx.Tx) (unexplained []checkout.Outflow, err error) {
 		a, err := lockTreasury(ctx, tx, accountID)
 		if err == nil {
 			unexplained, err = a.unexplained(ctx, tx, all)
 		}
-		return err
+		return unexplained, err
 	})
-	return unexplained, pg.Wrap("unexplained outflows", err)
 }
 
 // PayoutsTo returns the payouts of every merchant that an outflow of the account may have paid: in its

@@ -58,35 +58,30 @@ func (s *Store) LivePayoutOf(ctx context.Context, transactionID string) (checkou
 func (s *Store) RefundPayout(
 	ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry,
 ) (checkout.Refund, error) {
-	var got checkout.Refund
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.InTx(ctx, s.pool, "refund payout", func(tx pgx.Tx) (got checkout.Refund, err error) {
 		c, err := lockChargeOf(ctx, tx, ref)
 		if err != nil {
-			return err
+			return got, err
 		}
 		var more bool
 		if got, more, err = c.lastRefund(ctx, tx); err != nil || !more {
-			return err
+			return got, err
 		}
 		p, err := lockPayout(ctx, tx, ref)
 		if err != nil {
-			return err
+			return got, err
 		}
 		if err := p.mayGoBack(ctx, tx); err != nil {
-			return err
+			return got, err
 		}
 		if got, err = c.order(ctx, tx, checkout.RefundOperator); err != nil {
-			return err
+			return got, err
 		}
 		if err := p.giveUp(ctx, tx); err != nil {
-			return err
+			return got, err
 		}
-		return pg.Audit(ctx, tx, by...)
+		return got, pg.Audit(ctx, tx, by...)
 	})
-	if err != nil {
-		return checkout.Refund{}, pg.Wrap("refund payout", err)
-	}
-	return got, nil
 }
 
 // giveUp lets the payout fail, because its payment goes back to the customer. One that is paid, or may be, stays.
@@ -105,26 +100,20 @@ func (p *lockedPayout) giveUp(ctx context.Context, tx pgx.Tx) error {
 // A repeat returns the refund as it is now. It returns checkout.ErrNotFound when the charge had no refund, and
 // checkout.ErrDisputeOpen.
 func (s *Store) RefundUnmatched(ctx context.Context, transactionID string) (checkout.Refund, error) {
-	var got checkout.Refund
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.InTx(ctx, s.pool, "refund an unmatched charge", func(tx pgx.Tx) (got checkout.Refund, err error) {
 		c, err := lockCharge(ctx, tx, checkout.ModeLive, `t.id = $2`, transactionID)
 		if err != nil {
-			return err
+			return got, err
 		}
 		var more bool
 		if got, more, err = c.lastRefund(ctx, tx); err != nil || !more {
-			return err
+			return got, err
 		}
 		if got.ID == "" || c.Paid {
-			return checkout.ErrNotFound
+			return got, checkout.ErrNotFound
 		}
-		got, err = c.order(ctx, tx, checkout.RefundUnmatched)
-		return err
+		return c.order(ctx, tx, checkout.RefundUnmatched)
 	})
-	if err != nil {
-		return checkout.Refund{}, pg.Wrap("refund an unmatched charge", err)
-	}
-	return got, nil
 }
 
 // mayGoBack returns an error while the payout is paid, or may be.
@@ -272,22 +261,21 @@ func (s *Store) MaySendRefund(ctx context.Context, r checkout.Refund) error {
 func (s *Store) RecordRefund(
 	ctx context.Context, r checkout.Refund, got checkout.RefundResult,
 ) (found []checkout.Finding, err error) {
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.InTx(ctx, s.pool, "record refund", func(tx pgx.Tx) (found []checkout.Finding, err error) {
 		c, err := lockCharge(ctx, tx, r.Mode, byReference, r.Reference)
 		if errors.Is(err, checkout.ErrNotFound) {
 			c, err = paidCharge{Mode: r.Mode, Reference: r.Reference}, nil
 		}
 		if err != nil {
-			return err
+			return found, err
 		}
 		if found, err = c.noteRefund(ctx, tx, r.ID, got); err != nil {
-			return err
+			return found, err
 		}
 		more, err := c.findBack(ctx, tx)
 		found = append(found, more...)
-		return err
+		return found, err
 	})
-	return found, pg.Wrap("record refund", err)
 }
 
 // noteRefund stores how a refund of ours stands at the network. It returns checkout.ErrNotFound, and the finding

@@ -15,8 +15,7 @@ import (
 // their attempts. It also deletes events that lost their last delivery. An unfinished delivery
 // stays, however old. It returns the number of deleted deliveries; 0 means that none is left.
 func (s *Store) DeleteFinished(ctx context.Context, age time.Duration, limit int) (int, error) {
-	var deleted int
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.InTx(ctx, s.pool, "delete finished deliveries", func(tx pgx.Tx) (deleted int, err error) {
 		rows, err := tx.Query(ctx, `
 			WITH old AS (
 				SELECT id FROM webhook_delivery
@@ -29,24 +28,20 @@ func (s *Store) DeleteFinished(ctx context.Context, age time.Duration, limit int
 			DELETE FROM webhook_delivery d USING old WHERE d.id = old.id RETURNING d.event_id`,
 			oldID(checkout.PrefixDelivery, age), age, limit)
 		if err != nil {
-			return err
+			return deleted, err
 		}
 
 		events, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		if err != nil {
-			return err
+			return deleted, err
 		}
 
 		deleted = len(events)
 		_, err = tx.Exec(ctx, `
 			DELETE FROM event e WHERE e.id = ANY ($1)
 				AND NOT EXISTS (SELECT FROM webhook_delivery d WHERE d.event_id = e.id)`, events)
-		return err
+		return deleted, err
 	})
-	if err != nil {
-		return 0, pg.Wrap("delete finished deliveries", err)
-	}
-	return deleted, nil
 }
 
 // DeleteUnsentEvents looks at up to limit events older than age, after the id after. It deletes

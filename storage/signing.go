@@ -51,28 +51,22 @@ type Signed struct {
 // A hold, a failure and a freezing are stored too. It returns checkout.ErrNotFound, and
 // checkout.ErrConflict when the payout changed since it was priced.
 func (s *Store) SignTransfer(ctx context.Context, o SigningOrder) (Signed, error) {
-	var got Signed
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.InTx(ctx, s.pool, "sign transfer", func(tx pgx.Tx) (got Signed, err error) {
 		a, err := lockTreasury(ctx, tx, o.AccountID)
 		if err != nil {
-			return err
+			return got, err
 		}
 		// The merchant's limit counts transfers of all accounts.
 		_, err = tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, o.Payout.MerchantID)
 		if err != nil {
-			return err
+			return got, err
 		}
 		p, err := lockPayout(ctx, tx, o.Payout.Ref)
 		if err != nil {
-			return err
+			return got, err
 		}
-		got, err = o.decide(ctx, tx, a, p)
-		return err
+		return o.decide(ctx, tx, a, p)
 	})
-	if err != nil {
-		return Signed{}, pg.Wrap("sign transfer", err)
-	}
-	return got, nil
 }
 
 func (o SigningOrder) decide(ctx context.Context, tx pgx.Tx, a treasury, p lockedPayout) (Signed, error) {

@@ -193,10 +193,10 @@ func (t Transfer) mayBecome(plan checkout.TransferPlan) error {
 func (s *Store) CancelTransfer(
 	ctx context.Context, transferID string, by checkout.AuditEntry,
 ) (payouts []checkout.Ref, err error) {
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.InTx(ctx, s.pool, "cancel transfer", func(tx pgx.Tx) (payouts []checkout.Ref, err error) {
 		a, err := lockTreasuryOf(ctx, tx, transferID)
 		if err != nil {
-			return err
+			return payouts, err
 		}
 		var fresh, live bool
 		row := tx.QueryRow(ctx, `
@@ -205,26 +205,22 @@ func (s *Store) CancelTransfer(
 			SELECT EXISTS (SELECT FROM asked), status = 'live' FROM transfer WHERE id = $1`, transferID, a.Now)
 		err = row.Scan(&fresh, &live)
 		if err != nil {
-			return err
+			return payouts, err
 		}
 		if !live {
-			return fmt.Errorf("%w: the transfer has ended", checkout.ErrConflict)
+			return payouts, fmt.Errorf("%w: the transfer has ended", checkout.ErrConflict)
 		}
 		if payouts, err = payoutsOf(ctx, tx, transferID); err != nil || !fresh {
-			return err
+			return payouts, err
 		}
 		for _, ref := range payouts {
 			by.ID, by.MerchantID, by.Mode = checkout.NewID(checkout.PrefixAuditEntry), ref.MerchantID, &ref.Mode
 			if err := pg.Audit(ctx, tx, by); err != nil {
-				return err
+				return payouts, err
 			}
 		}
-		return nil
+		return payouts, nil
 	})
-	if err != nil {
-		return nil, pg.Wrap("cancel transfer", err)
-	}
-	return payouts, nil
 }
 
 // payoutsOf names the payouts of a transfer.

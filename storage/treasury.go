@@ -215,18 +215,14 @@ func requireCompared(ctx context.Context, tx pgx.Tx, payout checkout.Ref) error 
 func (s *Store) CheckNonce(
 	ctx context.Context, accountID string, now checkout.AccountSnapshot,
 ) (why string, err error) {
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.InTx(ctx, s.pool, "check nonce", func(tx pgx.Tx) (why string, err error) {
 		a, err := lockTreasury(ctx, tx, accountID)
 		if err != nil || now.NextNonce <= a.NextNonce {
-			return err
+			return why, err
 		}
 		why = a.foreignNonce(now.NextNonce)
-		return a.freeze(ctx, tx, why)
+		return why, a.freeze(ctx, tx, why)
 	})
-	if err != nil {
-		return "", pg.Wrap("check nonce", err)
-	}
-	return why, nil
 }
 
 func (a *treasury) foreignNonce(chain uint64) string {

@@ -27,32 +27,27 @@ type BalanceCheck struct {
 func (s *Store) CompareBalances(
 	ctx context.Context, accountID string, now checkout.AccountSnapshot,
 ) (BalanceCheck, error) {
-	var got BalanceCheck
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.InTx(ctx, s.pool, "compare balances", func(tx pgx.Tx) (got BalanceCheck, err error) {
 		a, err := lockTreasury(ctx, tx, accountID)
 		if err != nil {
-			return err
+			return got, err
 		}
 		latest, err := a.atLatest(ctx, tx, now)
 		if err != nil {
-			return err
+			return got, err
 		}
 		final, err := a.atFinal(ctx, tx, now)
 		if err != nil {
-			return err
+			return got, err
 		}
 		got.Inflows, got.Short = inWords(final.above), inWords(final.short)
 		maps.Copy(got.Short, inWords(latest.short))
 		if err := a.bookDifference(ctx, tx, entryInflow, accountFunding, final.above, 1); err != nil {
-			return err
+			return got, err
 		}
 		got.Frozen, err = a.noteShortage(ctx, tx, now, latest, final)
-		return err
+		return got, err
 	})
-	if err != nil {
-		return BalanceCheck{}, pg.Wrap("compare balances", err)
-	}
-	return got, nil
 }
 
 // comparison is by how much balances differ from the ledger. Its amounts are positive.
@@ -201,14 +196,14 @@ func sentence(amounts checkout.Purse) string {
 func (s *Store) NoteOutflows(
 	ctx context.Context, accountID string, from uint64, out checkout.Outflows,
 ) (why string, err error) {
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.InTx(ctx, s.pool, "note outflows", func(tx pgx.Tx) (why string, err error) {
 		a, err := lockTreasury(ctx, tx, accountID)
 		if err != nil || a.NextBlock != from || out.Next <= from {
-			return err
+			return why, err
 		}
 		unexplained, err := a.unexplained(ctx, tx, out.All)
 		if err != nil {
-			return err
+			return why, err
 		}
 		var taken []checkout.Crypto
 		for _, o := range unexplained {
@@ -217,19 +212,15 @@ func (s *Store) NoteOutflows(
 		if len(unexplained) > 0 {
 			why = "no transfer explains " + unexplained[0].Name()
 			if err := a.freeze(ctx, tx, why); err != nil {
-				return err
+				return why, err
 			}
 		}
 		if err := a.bookDifference(ctx, tx, entryOutflow, accountSuspense, checkout.PurseOf(taken...), -1); err != nil {
-			return err
+			return why, err
 		}
 		_, err = tx.Exec(ctx, `UPDATE treasury_account SET next_block = $2 WHERE id = $1`, a.ID, out.Next)
-		return err
+		return why, err
 	})
-	if err != nil {
-		return "", pg.Wrap("note outflows", err)
-	}
-	return why, nil
 }
 
 // unexplained returns the outflows that are not the payment of a transfer.

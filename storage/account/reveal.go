@@ -63,13 +63,13 @@ func (s *Secrets) DropReveal(ctx context.Context, r Reveal) error {
 // TakeReveal returns the newest secret of r.Subject for r.Browser and deletes it. It returns
 // checkout.ErrNotFound when the secret was shown already or waited too long.
 func (s *Secrets) TakeReveal(ctx context.Context, r Reveal) (secret string, err error) {
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.InTx(ctx, s.pool, "take secret", func(tx pgx.Tx) (secret string, err error) {
 		var (
 			keyID  string
 			sealed []byte
 		)
 
-		err := tx.QueryRow(ctx, `
+		err = tx.QueryRow(ctx, `
 			SELECT form, master_key_id, sealed FROM reveal
 			WHERE session_hash = $1 AND merchant_id = $2 AND mode = $3 AND subject = $4
 				AND sealed IS NOT NULL
@@ -77,15 +77,15 @@ func (s *Secrets) TakeReveal(ctx context.Context, r Reveal) (secret string, err 
 			ORDER BY created_at DESC LIMIT 1 FOR UPDATE`,
 			r.Browser, r.MerchantID, r.Mode, r.Subject, revealLifetime).Scan(&r.Form, &keyID, &sealed)
 		if errors.Is(err, pgx.ErrNoRows) {
-			return checkout.ErrNotFound
+			return secret, checkout.ErrNotFound
 		}
 		if err != nil {
-			return err
+			return secret, err
 		}
 
 		plain, err := s.keys.Unseal(keyID, r.Subject, sealed)
 		if err != nil {
-			return err
+			return secret, err
 		}
 
 		secret = string(plain)
@@ -93,9 +93,8 @@ func (s *Secrets) TakeReveal(ctx context.Context, r Reveal) (secret string, err 
 			UPDATE reveal SET master_key_id = NULL, sealed = NULL
 			WHERE session_hash = $1 AND merchant_id = $2 AND mode = $3 AND subject = $4`,
 			r.Browser, r.MerchantID, r.Mode, r.Subject)
-		return err
+		return secret, err
 	})
-	return secret, pg.Wrap("take secret", err)
 }
 
 // ForgetReveals deletes the secrets of all merchants that waited too long. Housekeeping calls it.

@@ -36,11 +36,10 @@ func (s *Secrets) StartSecondFactor(ctx context.Context, merchantID, memberID st
 // StartedSecondFactor returns the secret that StartSecondFactor stored and that is not confirmed. It
 // returns checkout.ErrNotFound.
 func (s *Secrets) StartedSecondFactor(ctx context.Context, merchantID, memberID string) (secret []byte, err error) {
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.InTx(ctx, s.pool, "second factor", func(tx pgx.Tx) (secret []byte, err error) {
 		secret, _, err = s.secondFactor(ctx, tx, merchantID, memberID, false)
-		return err
+		return secret, err
 	})
-	return secret, pg.Wrap("second factor", err)
 }
 
 // secondFactor reads and locks the second factor of a member.
