@@ -39,10 +39,19 @@ type Transfer struct {
 // Newest returns the version to send.
 func (t Transfer) Newest() checkout.TransferVersion { return t.Versions[len(t.Versions)-1] }
 
-const selectVersion = `
+var selectVersion = `
 	SELECT v.destination, v.amount || ' ' || v.currency AS amount, v.fee || ' ' || v.currency AS fee,
-		v.max_cost || CASE v.currency WHEN 'BTC' THEN ' BTC' ELSE ' ETH' END AS max_cost, v.terms, v.cancels,
+		v.max_cost || CASE v.currency` + feeCurrencies() + ` END AS max_cost, v.terms, v.cancels,
 		t.nonce, v.tx_hash, v.raw FROM transfer_version v JOIN transfer t ON t.id = v.transfer_id `
+
+// feeCurrencies are the branches of a CASE that turns a payout currency into a space and the currency of its network's
+// fees.
+func feeCurrencies() (sql string) {
+	for _, c := range checkout.PayoutCurrencies {
+		sql += fmt.Sprintf(" WHEN '%s' THEN ' %s'", c, checkout.NetworkCurrency(c.Network()))
+	}
+	return sql
+}
 
 // standingVersion returns the newest version of the transfer that stands for a payout.
 func standingVersion(ctx context.Context, tx pgx.Tx, payoutID string) (checkout.TransferVersion, error) {

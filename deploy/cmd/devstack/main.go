@@ -86,7 +86,7 @@ func parse(args []string) (o devstack.Options, build bool, err error) {
 		&o.RetrySchedule,
 		"retry-schedule",
 		"",
-		`retry delays of test deliveries, such as "5s,10s,15s,20s,30s"; default 30s,5m,30m,2h,12h`,
+		`retry delays of test deliveries, such as "5s,10s,15s,20s,30s"; default: those of live mode`,
 	)
 	if parseErr := flags.Parse(args); parseErr != nil {
 		return o, false, parseErr

@@ -71,7 +71,7 @@ func parseCheck(args, environment []string, help io.Writer) (checkOptions, error
 	scheduleText := flags.String(
 		"schedule",
 		env.ToMap(environment)["CHECKOUT_TEST_RETRY_SCHEDULE"],
-		"retry `DELAYS` of test deliveries while they were made, such as 5s,10s,15s,20s,30s; default 30s,5m,30m,2h,12h, or CHECKOUT_TEST_RETRY_SCHEDULE. Live ones have no other",
+		"retry `DELAYS` of test deliveries while they were made, such as 5s,10s,15s,20s,30s; default: those of live mode, or CHECKOUT_TEST_RETRY_SCHEDULE. Live ones have no other",
 	)
 	flags.BoolVar(
 		&o.sources.Strict, "strict", false,

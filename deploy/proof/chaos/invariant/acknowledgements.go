@@ -8,7 +8,7 @@ import (
 
 var acknowledgements = Invariant{
 	Number: 9, Names: "delivery", NeedsLog: true,
-	Title: "a receiver accepted what is delivered, and nothing that is failed after six requests",
+	Title: "a receiver accepted what is delivered, and nothing that is failed after the last request",
 	check: func(w *world, r *Result) {
 		for i := range w.Deliveries {
 			d := &w.Deliveries[i]
@@ -52,7 +52,7 @@ func (w *world) checkEnd(d *Delivery, r *Result) bool {
 	return true
 }
 
-// checkFailed checks a failed delivery. It must have six attempts, except those that died before
+// checkFailed checks a failed delivery. It must have all attempts, except those that died before
 // they were noted. No request may be accepted, except those whose answer was lost on the way back.
 func (w *world) checkFailed(d *Delivery, last []webhook.Attempt, r *Result) {
 	if n := len(last); n > 0 && last[n-1].Number < webhook.MaxAttempts && d.FinishedAt != nil {
