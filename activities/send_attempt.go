@@ -203,15 +203,15 @@ func (d *Deliveries) sent(
 		return contract.SendAttemptResult{}, refused(a.Outcome(), delay)
 	}
 
-	is := contract.SendAttemptResult{
+	result := contract.SendAttemptResult{
 		DeliveryState: contract.DeliveryState{Status: webhook.DeliveryDelivered, RunID: in.runID(ctx)},
 	}
 	if recordErr != nil {
 		// The receiver accepted the event, so return no error, although PostgreSQL is away:
 		// a retry would send the event again.
-		is.Unrecorded = &contract.AttemptResult{Run: a.Run, Number: a.Number, StatusCode: a.StatusCode, Duration: a.Duration}
+		result.Unrecorded = &contract.AttemptResult{Run: a.Run, Number: a.Number, StatusCode: a.StatusCode, Duration: a.Duration}
 	}
-	return is, nil
+	return result, nil
 }
 
 // send makes the POST. Every attempt carries the same body and a new timestamp. The request has

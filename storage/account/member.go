@@ -279,14 +279,14 @@ func (s *Store) changeMember(
 		if after == 0 && before > 0 {
 			return checkout.ErrLastOwner
 		}
-		is, err := role(ctx, tx, args[0], merchantID)
+		now, err := role(ctx, tx, args[0], merchantID)
 		if err != nil {
 			return err
 		}
 		switch {
 		case tell == toMember:
 			err = mailMember(ctx, tx, by.Subject, MailDetail(by))
-		case tell == toOwners && was != checkout.RoleOwner && is == checkout.RoleOwner:
+		case tell == toOwners && was != checkout.RoleOwner && now == checkout.RoleOwner:
 			err = MailOwners(ctx, tx, by.MerchantID, checkout.MailOwnersChanged, MailDetail(by))
 		}
 		if err != nil {

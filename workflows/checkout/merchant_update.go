@@ -28,7 +28,8 @@ func (u MerchantUpdate) MarshalJSON() ([]byte, error) {
 		Changed   []string         `json:"changed"`
 		Previous  map[string]any   `json:"previous_attributes"`
 	}{
-		u.ID, u.Name, u.Plan, u.Addresses, MerchantSettings{u.PaymentAttempts, u.OrderIDGuard},
-		u.Mode.Live(), u.Changed, u.Previous,
+		ID: u.ID, Name: u.Name, Plan: u.Plan, Addresses: u.Addresses,
+		Settings: MerchantSettings{u.PaymentAttempts, u.OrderIDGuard}, Livemode: u.Mode.Live(),
+		Changed: u.Changed, Previous: u.Previous,
 	})
 }

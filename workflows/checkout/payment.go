@@ -128,11 +128,12 @@ func (t Transaction) MarshalJSON() ([]byte, error) {
 		CreatedAt         string            `json:"created_at"`
 		CompletedAt       *string           `json:"completed_at"`
 	}{
-		t.ID, t.SessionID, t.Status, t.Amount, t.Currency, t.PayoutCurrency, t.Fee, t.Net,
-		orNull(t.ExchangeRate.String()),
-		t.CustomerEmail, t.Metadata, t.PaymentMethod, f, t.Attempt, t.AttemptsRemaining,
-		t.SessionStatus,
-		t.Mode.Live(), FormatTime(t.CreatedAt), FormatOptionalTime(t.CompletedAt),
+		ID: t.ID, SessionID: t.SessionID, Status: t.Status, Amount: t.Amount, Currency: t.Currency,
+		PayoutCurrency: t.PayoutCurrency, Fee: t.Fee, Net: t.Net, ExchangeRate: orNull(t.ExchangeRate.String()),
+		CustomerEmail: t.CustomerEmail, Metadata: t.Metadata, PaymentMethod: t.PaymentMethod, Failure: f,
+		Attempt: t.Attempt, AttemptsRemaining: t.AttemptsRemaining, SessionStatus: t.SessionStatus,
+		Livemode: t.Mode.Live(), CreatedAt: FormatTime(t.CreatedAt),
+		CompletedAt: FormatOptionalTime(t.CompletedAt),
 	})
 }
 

@@ -135,14 +135,13 @@ func (p Payout) MarshalJSON() ([]byte, error) {
 		ConfirmedAt    *string         `json:"confirmed_at,omitempty"`
 		FailedAt       *string         `json:"failed_at"`
 	}{
-		p.ID, p.SessionID, p.TransactionID, p.Status, p.Amount, p.Currency, p.Network,
-		p.Destination,
-		p.SourceAmount, p.SourceCurrency, p.ExchangeRate, p.LockedRate, FormatOptionalTime(p.RateUntil),
-		p.Fee, orNull(p.TxHash), f,
-		p.Metadata,
-		p.Mode.Live(), FormatTime(p.CreatedAt), FormatOptionalTime(p.SentAt),
-		FormatOptionalTime(p.ConfirmedAt),
-		FormatOptionalTime(p.FailedAt),
+		ID: p.ID, SessionID: p.SessionID, TransactionID: p.TransactionID, Status: p.Status, Amount: p.Amount,
+		Currency: p.Currency, Network: p.Network, Destination: p.Destination, SourceAmount: p.SourceAmount,
+		SourceCurrency: p.SourceCurrency, ExchangeRate: p.ExchangeRate, LockedRate: p.LockedRate,
+		RateUntil: FormatOptionalTime(p.RateUntil), Fee: p.Fee, TxHash: orNull(p.TxHash), Failure: f,
+		Metadata: p.Metadata, Livemode: p.Mode.Live(), CreatedAt: FormatTime(p.CreatedAt),
+		SentAt: FormatOptionalTime(p.SentAt), ConfirmedAt: FormatOptionalTime(p.ConfirmedAt),
+		FailedAt: FormatOptionalTime(p.FailedAt),
 	})
 }
 

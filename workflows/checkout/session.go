@@ -108,11 +108,12 @@ func (s Session) MarshalJSON() ([]byte, error) {
 		Timeline       []Moment        `json:"timeline"`
 		Paying         bool            `json:"payment_in_progress"`
 	}{
-		s.ID, s.URL, s.Amount, s.Currency, s.PayoutCurrency, s.Status, s.CustomerEmail, s.Metadata,
-		s.RedirectURL, s.CancelURL, s.Description, s.Locale, s.LineItems, s.WebhookURL, s.Mode.Live(),
-		s.Transaction(), s.Payout,
-		FormatTime(s.CreatedAt), FormatTime(s.ExpiresAt), FormatOptionalTime(completedAt),
-		s.Timeline(), s.PaymentInFlight,
+		ID: s.ID, URL: s.URL, Amount: s.Amount, Currency: s.Currency, PayoutCurrency: s.PayoutCurrency,
+		Status: s.Status, CustomerEmail: s.CustomerEmail, Metadata: s.Metadata, RedirectURL: s.RedirectURL,
+		CancelURL: s.CancelURL, Description: s.Description, Locale: s.Locale, LineItems: s.LineItems,
+		WebhookURL: s.WebhookURL, Livemode: s.Mode.Live(), Transaction: s.Transaction(), Payout: s.Payout,
+		CreatedAt: FormatTime(s.CreatedAt), ExpiresAt: FormatTime(s.ExpiresAt),
+		CompletedAt: FormatOptionalTime(completedAt), Timeline: s.Timeline(), Paying: s.PaymentInFlight,
 	})
 }
 

@@ -77,10 +77,11 @@ func (d Delivery) MarshalJSON() ([]byte, error) {
 		WorkflowID    string         `json:"workflow_id"`
 		Attempts      []Attempt      `json:"attempts,omitzero"`
 	}{
-		d.ID, d.EventID, d.EventType, d.SessionID, d.EndpointID, d.URL, d.Status, d.Held, d.Run,
-		checkout.FormatOptionalTime(d.NextAttemptAt),
-		d.Mode.Live(), checkout.FormatTime(d.CreatedAt), checkout.FormatOptionalTime(d.FinishedAt),
-		d.ID, d.Attempts,
+		ID: d.ID, EventID: d.EventID, EventType: d.EventType, SessionID: d.SessionID, WebhookID: d.EndpointID,
+		URL: d.URL, Status: d.Status, Held: d.Held, Run: d.Run,
+		NextAttemptAt: checkout.FormatOptionalTime(d.NextAttemptAt), Livemode: d.Mode.Live(),
+		CreatedAt: checkout.FormatTime(d.CreatedAt), FinishedAt: checkout.FormatOptionalTime(d.FinishedAt),
+		WorkflowID: d.ID, Attempts: d.Attempts,
 	})
 }
 

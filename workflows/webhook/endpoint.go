@@ -70,9 +70,12 @@ func (e Endpoint) MarshalJSON() ([]byte, error) {
 		Rotating    *string        `json:"previous_secret_expires_at"`
 		Failing     *string        `json:"failing_since"`
 		Secret      string         `json:"secret,omitempty"`
-	}{e.ID, e.URL, e.EventTypes(), e.Description, e.Status, e.Mode.Live(),
-		checkout.FormatTime(e.CreatedAt), checkout.FormatOptionalTime(e.RotatingUntil),
-		checkout.FormatOptionalTime(e.FailingSince), e.Secret})
+	}{
+		ID: e.ID, URL: e.URL, Events: e.EventTypes(), Description: e.Description, Status: e.Status,
+		Livemode: e.Mode.Live(), CreatedAt: checkout.FormatTime(e.CreatedAt),
+		Rotating: checkout.FormatOptionalTime(e.RotatingUntil),
+		Failing:  checkout.FormatOptionalTime(e.FailingSince), Secret: e.Secret,
+	})
 }
 
 // maxDescription is the longest description, in characters.

@@ -42,7 +42,10 @@ func (e Event) MarshalJSON() ([]byte, error) {
 		SessionID *string         `json:"session_id"`
 		Livemode  bool            `json:"livemode"`
 		Data      json.RawMessage `json:"data"`
-	}{e.ID, e.Type, checkout.FormatTime(e.CreatedAt), session, e.Mode.Live(), envelope.Data})
+	}{
+		ID: e.ID, Type: e.Type, CreatedAt: checkout.FormatTime(e.CreatedAt), SessionID: session,
+		Livemode: e.Mode.Live(), Data: envelope.Data,
+	})
 }
 
 // Envelope returns the JSON that carries data to receivers. Source: interface document, "Event

@@ -73,9 +73,10 @@ func (r Replay) MarshalJSON() ([]byte, error) {
 		FinishedAt     *string        `json:"finished_at"`
 		WorkflowID     string         `json:"workflow_id"`
 	}{
-		r.ID, r.EndpointID, checkout.FormatTime(r.Since), checkout.FormatTime(r.Until), r.Filter,
-		r.Rate, r.Status, r.Total, r.Started,
-		r.Skipped, r.Mode.Live(), checkout.FormatTime(r.CreatedAt),
-		checkout.FormatOptionalTime(r.FinishedAt), r.ID,
+		ID: r.ID, WebhookID: r.EndpointID, Since: checkout.FormatTime(r.Since),
+		Until: checkout.FormatTime(r.Until), DeliveryStatus: r.Filter, Rate: r.Rate, Status: r.Status,
+		Total: r.Total, Started: r.Started, Skipped: r.Skipped, Livemode: r.Mode.Live(),
+		CreatedAt: checkout.FormatTime(r.CreatedAt), FinishedAt: checkout.FormatOptionalTime(r.FinishedAt),
+		WorkflowID: r.ID,
 	})
 }
