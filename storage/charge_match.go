@@ -44,17 +44,13 @@ func (s *Store) ChargeMatch(
 func (s *Store) Uncharged(
 	ctx context.Context, mode checkout.Mode, from, to time.Time, references []string,
 ) ([]string, error) {
-	rows, err := s.pool.Query(ctx, `
+	ids, err := pg.CollectBy(ctx, s.pool, pgx.RowTo[string], `
 		SELECT t.id FROM transaction t
 		WHERE t.mode = $1 AND t.status = 'succeeded' AND t.completed_at BETWEEN $2 AND $3
 			AND `+acquirerOf+` <> 'sandbox'
 			AND coalesce(t.acquirer_ref, '') <> ALL (coalesce($4::text[], '{}')) -- a nil slice is null
 		ORDER BY t.id`,
 		mode, from, to, references)
-	if err != nil {
-		return nil, pg.Wrap("uncharged", err)
-	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	return ids, pg.Wrap("uncharged", err)
 }
 
@@ -64,14 +60,10 @@ func (s *Store) Uncharged(
 func (s *Store) UnbookedCharges(
 	ctx context.Context, mode checkout.Mode, before time.Time, after string, limit int,
 ) ([]string, error) {
-	rows, err := s.pool.Query(ctx, `
+	references, err := pg.CollectBy(ctx, s.pool, pgx.RowTo[string], `
 		SELECT t.acquirer_ref FROM transaction t
 		WHERE t.mode = $1 AND t.status = 'succeeded' AND t.available_at IS NULL AND `+acquirerOf+` <> 'sandbox'
 			AND t.completed_at < $2 AND t.acquirer_ref > $3
 		ORDER BY t.acquirer_ref LIMIT $4`, mode, before, after, limit)
-	if err != nil {
-		return nil, pg.Wrap("unbooked charges", err)
-	}
-	references, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	return references, pg.Wrap("unbooked charges", err)
 }

@@ -126,11 +126,7 @@ func (s *Store) Deliveries(
 	q.Equal("e.session_id", f.SessionID)
 	q.Page(checkout.PrefixDelivery, "d", p)
 
-	rows, err := s.pool.Query(ctx, selectDelivery+q.SQL, q.Args...)
-	if err != nil {
-		return nil, pg.Wrap("deliveries", err)
-	}
-	got, err := pgx.CollectRows(rows, scanDelivery)
+	got, err := pg.CollectBy(ctx, s.pool, scanDelivery, selectDelivery+q.SQL, q.Args...)
 	return got, pg.Wrap("deliveries", err)
 }
 

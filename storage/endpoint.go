@@ -144,12 +144,7 @@ func (s *Store) Endpoints(
 	q.Where("w.session_id IS NULL AND w.deleted_at IS NULL")
 	q.Equal("w.status", string(status))
 	q.Page(checkout.PrefixEndpoint, "w", p)
-	rows, err := s.pool.Query(ctx, selectEndpoint+q.SQL, q.Args...)
-	if err != nil {
-		return nil, pg.Wrap("webhook registrations", err)
-	}
-	got, err := pgx.CollectRows(rows,
-		func(row pgx.CollectableRow) (webhook.Endpoint, error) { return scanEndpoint(row) })
+	got, err := pg.CollectBy(ctx, s.pool, pg.RowBy(scanEndpoint), selectEndpoint+q.SQL, q.Args...)
 	return got, pg.Wrap("webhook registrations", err)
 }
 

@@ -41,12 +41,8 @@ func (s *Store) EventFeed(
 		}
 	}
 
-	rows, err := s.pool.Query(ctx, eventFeed, owner.MerchantID, owner.Mode, era, xid, after, limit)
-	if err != nil {
-		return nil, pg.Wrap("feed of events", err)
-	}
-	got, err := pgx.CollectRows(rows,
-		func(row pgx.CollectableRow) (webhook.Event, error) { return scanEvent(row) })
+	got, err := pg.CollectBy(ctx, s.pool, pg.RowBy(scanEvent), eventFeed,
+		owner.MerchantID, owner.Mode, era, xid, after, limit)
 	return got, pg.Wrap("feed of events", err)
 }
 

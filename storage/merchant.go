@@ -49,11 +49,8 @@ func scanMerchant(row pgx.CollectableRow) (m checkout.Merchant, err error) {
 
 // Merchants returns every merchant, newest first. Only operators may call it.
 func (a *Accounts) Merchants(ctx context.Context) ([]checkout.Merchant, error) {
-	rows, err := a.pool.Query(ctx, `SELECT `+merchantColumns+` FROM merchant ORDER BY id DESC`)
-	if err != nil {
-		return nil, pg.Wrap("merchants", err)
-	}
-	merchants, err := pgx.CollectRows(rows, scanMerchant)
+	merchants, err := pg.CollectBy(ctx, a.pool, scanMerchant,
+		`SELECT `+merchantColumns+` FROM merchant ORDER BY id DESC`)
 	return merchants, pg.Wrap("merchants", err)
 }
 
@@ -91,13 +88,9 @@ func (a *Accounts) PayoutAddresses(
 func payoutAddresses(
 	ctx context.Context, from pg.Querier, owner checkout.Owner,
 ) ([]checkout.PayoutAddress, error) {
-	rows, err := from.Query(ctx, `
+	addresses, err := pg.CollectBy(ctx, from, pgx.RowToStructByPos[checkout.PayoutAddress], `
 		SELECT currency, network, address FROM current_payout_address WHERE merchant_id = $1 AND mode = $2
 		ORDER BY currency`, owner.MerchantID, owner.Mode)
-	if err != nil {
-		return nil, pg.Wrap("payout addresses", err)
-	}
-	addresses, err := pgx.CollectRows(rows, pgx.RowToStructByPos[checkout.PayoutAddress])
 	return addresses, pg.Wrap("payout addresses", err)
 }
 

@@ -155,12 +155,7 @@ func (s *Store) Replays(
 	q := pg.NewList(owner, "r")
 	q.Equal("r.endpoint_id", endpointID)
 	q.Page(checkout.PrefixReplay, "r", p)
-	rows, err := s.pool.Query(ctx, selectReplay+q.SQL, q.Args...)
-	if err != nil {
-		return nil, pg.Wrap("replays", err)
-	}
-	got, err := pgx.CollectRows(rows,
-		func(row pgx.CollectableRow) (webhook.Replay, error) { return scanReplay(row) })
+	got, err := pg.CollectBy(ctx, s.pool, pg.RowBy(scanReplay), selectReplay+q.SQL, q.Args...)
 	return got, pg.Wrap("replays", err)
 }
 

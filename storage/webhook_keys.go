@@ -33,7 +33,7 @@ const ExplainedFor = 7 * 24 * time.Hour
 func (s *Store) WebhookKeys(
 	ctx context.Context, owner checkout.Owner, eventID string,
 ) ([]WebhookKeys, error) {
-	rows, err := s.pool.Query(ctx, `
+	got, err := pg.CollectBy(ctx, s.pool, s.scanWebhookKeys, `
 		SELECT id, coalesce(session_id, ''), deleted_at IS NOT NULL,
 			master_key_id, sealed_digest, CASE WHEN recent THEN previous_master_key_id END,
 				CASE WHEN recent THEN previous_sealed_digest END, previous_expires_at
@@ -46,10 +46,6 @@ func (s *Store) WebhookKeys(
 				JOIN event e ON e.session_id = s.id
 				WHERE e.id = $3 AND s.merchant_id = $1 AND s.mode = $2))
 		ORDER BY deleted_at IS NOT NULL, id`, owner.MerchantID, owner.Mode, eventID, ExplainedFor)
-	if err != nil {
-		return nil, pg.Wrap("webhook keys", err)
-	}
-	got, err := pgx.CollectRows(rows, s.scanWebhookKeys)
 	return got, pg.Wrap("webhook keys", err)
 }
 

@@ -51,12 +51,8 @@ func (s *Store) AuditEntries(
 		Args: []any{owner.MerchantID, owner.Mode},
 	}
 	l.Page(checkout.PrefixAuditEntry, "e", p)
-	rows, err := s.pool.Query(ctx, `
+	entries, err := pg.CollectBy(ctx, s.pool, pgx.RowToStructByPos[checkout.AuditEntry], `
 		SELECT e.id, e.merchant_id, e.mode, e.actor, e.action, e.subject, e.detail, e.address,
 			e.created_at FROM audit_entry e `+l.SQL, l.Args...)
-	if err != nil {
-		return nil, pg.Wrap("audit entries", err)
-	}
-	entries, err := pgx.CollectRows(rows, pgx.RowToStructByPos[checkout.AuditEntry])
 	return entries, pg.Wrap("audit entries", err)
 }

@@ -76,7 +76,7 @@ func (s *Store) AskForReset(ctx context.Context, email string) error {
 // ones before newer ones. Nobody else gets them for some minutes. A
 // mail that is taken and not reported with MailSent or MailFailed becomes due again.
 func (s *Store) DueMails(ctx context.Context, limit int) ([]checkout.Mail, error) {
-	rows, err := s.pool.Query(ctx, `
+	mails, err := pg.CollectBy(ctx, s.pool, pgx.RowToStructByPos[checkout.Mail], `
 		WITH due AS (
 			SELECT id, member_id FROM mail
 			WHERE next_at <= clock_timestamp() AND created_at >= clock_timestamp() - $3::interval
@@ -88,24 +88,16 @@ func (s *Store) DueMails(ctx context.Context, limit int) ([]checkout.Mail, error
 		RETURNING l.id, l.kind, l.detail, l.created_at, l.attempts, coalesce(m.id, ''), coalesce(r.id, ''),
 			coalesce(r.name, ''), coalesce(m.email, ''), coalesce(l.session_id, '')`,
 		limit, mailLease, mailPatience)
-	if err != nil {
-		return nil, pg.Wrap("due mails", err)
-	}
-	mails, err := pgx.CollectRows(rows, pgx.RowToStructByPos[checkout.Mail])
 	return mails, pg.Wrap("due mails", err)
 }
 
 // GiveUpMails ends the mails that were tried for too long. It returns their ids.
 func (s *Store) GiveUpMails(ctx context.Context) ([]int64, error) {
-	rows, err := s.pool.Query(ctx, `
+	ids, err := pg.CollectBy(ctx, s.pool, pgx.RowTo[int64], `
 		UPDATE mail SET next_at = NULL WHERE id IN (
 			SELECT id FROM mail WHERE next_at <= clock_timestamp() AND created_at < clock_timestamp() - $1::interval
 			FOR UPDATE SKIP LOCKED)
 		RETURNING id`, mailPatience)
-	if err != nil {
-		return nil, pg.Wrap("give up mails", err)
-	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 	return ids, pg.Wrap("give up mails", err)
 }
 

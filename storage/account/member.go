@@ -142,14 +142,10 @@ func (s *Store) Member(
 
 // Members returns the members of a merchant, oldest first.
 func (s *Store) Members(ctx context.Context, merchantID string) ([]checkout.Member, error) {
-	rows, err := s.pool.Query(ctx, `
+	members, err := pg.CollectBy(ctx, s.pool,
+		func(row pgx.CollectableRow) (checkout.Member, error) { return scanMember(row) }, `
 		SELECT `+memberColumns+` FROM member m
 		WHERE m.merchant_id = $1 AND m.removed_at IS NULL ORDER BY m.id`, merchantID)
-	if err != nil {
-		return nil, pg.Wrap("members", err)
-	}
-	members, err := pgx.CollectRows(rows,
-		func(row pgx.CollectableRow) (checkout.Member, error) { return scanMember(row) })
 	return members, pg.Wrap("members", err)
 }
 

@@ -16,11 +16,23 @@ type Querier interface {
 
 // Collect returns the rows of a query: an empty slice when there are none.
 func Collect[T any](ctx context.Context, from Querier, query string, args ...any) ([]T, error) {
+	return CollectBy(ctx, from, pgx.RowToStructByName[T], query, args...)
+}
+
+// CollectBy is Collect with another way to read a row.
+func CollectBy[T any](
+	ctx context.Context, from Querier, read pgx.RowToFunc[T], query string, args ...any,
+) ([]T, error) {
 	rows, err := from.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, pgx.RowToStructByName[T])
+	return pgx.CollectRows(rows, read)
+}
+
+// RowBy is scan, which also reads a single row, for CollectBy.
+func RowBy[T any](scan func(pgx.Row) (T, error)) pgx.RowToFunc[T] {
+	return func(row pgx.CollectableRow) (T, error) { return scan(row) }
 }
 
 // ExactlyOne returns the one row. It returns checkout.ErrNotFound when there is none.
