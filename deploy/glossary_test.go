@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -48,4 +49,22 @@ func TestGlossary_RetiredNamesStayAway(t *testing.T) {
 		})
 	})
 	report(t, faults)
+}
+
+// TestGlossary_FitsOnAPage: a newcomer reads it whole, and finds a word by its letter.
+func TestGlossary_FitsOnAPage(t *testing.T) {
+	t.Parallel()
+	content, err := os.ReadFile(filepath.Join(root, "workflows", "README.md"))
+	require.NoError(t, err)
+	_, glossary, ok := strings.Cut(string(content), "\n| word | meaning |\n|---|---|\n")
+	require.True(t, ok)
+
+	var words []string
+	for row := range strings.Lines(glossary) {
+		word, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " |")
+		words = append(words, word)
+	}
+
+	require.LessOrEqual(t, len(words), 60)
+	require.IsIncreasing(t, words)
 }
