@@ -209,7 +209,9 @@ func (d *Deliveries) sent(
 	if recordErr != nil {
 		// The receiver accepted the event, so return no error, although PostgreSQL is away:
 		// a retry would send the event again.
-		result.Unrecorded = &contract.AttemptResult{Run: a.Run, Number: a.Number, StatusCode: a.StatusCode, Duration: a.Duration}
+		result.Unrecorded = &contract.AttemptResult{
+			Run: a.Run, Number: a.Number, StatusCode: a.StatusCode, Duration: a.Duration,
+		}
 	}
 	return result, nil
 }

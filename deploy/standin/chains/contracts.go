@@ -211,7 +211,8 @@ func (a *Anvil) DeployMarket(ctx context.Context) (Market, error) {
 	if m.USDT, err = next("USDT"); err != nil {
 		return m, err
 	}
-	return m, m.deployFeeds(next)
+	err = m.deployFeeds(next)
+	return m, err
 }
 
 // Fund gives an account tokens, in their smallest unit. name is "USDC" or "USDT".
