@@ -23,7 +23,7 @@ func TestNoDeadlock_OfAChangeAndAnEntryOfTheSameMerchant(t *testing.T) {
 	entry := func() checkout.AuditEntry {
 		return checkout.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: f.merchant.ID, Actor: "ann", Action: "x.y", Subject: "s"}
 	}
-	require.NoError(t, f.InviteMember(t.Context(), member, []byte("hash"), time.Now().Add(time.Hour), entry()))
+	require.NoError(t, f.InviteMember(t.Context(), member, entry()))
 	for name, c := range map[string]struct {
 		holds, wants string // SQL of one transaction; $1 is the merchant, $2 the member or registration
 		id           string
@@ -77,29 +77,76 @@ func (f fixture) waitForLock(t *testing.T) {
 	}, 20*time.Second, 5*time.Millisecond)
 }
 
-// TestMemberByEmail_TheFirstMerchantThatKnewTheAddressIsMeant: a person has an account and then
-// accepts an older invitation of another merchant. The sign-in still finds the own account.
-func TestMemberByEmail_TheFirstMerchantThatKnewTheAddressIsMeant(t *testing.T) {
+// TestInvitation_ProvesTheAddressOnlyByMailOrByTheOperator: until then an owner saw the link of an invitation, and so
+// could accept it in the name of a stranger. Such a link may still be open.
+func TestInvitation_ProvesTheAddressOnlyByMailOrByTheOperator(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	proven := func(id string) any {
+		return f.query(t, `SELECT email_proven_at IS NOT NULL FROM member WHERE id = $1`, id)
+	}
+	mailed, seen := checkout.NewID("usr"), checkout.NewID("usr")
+	require.NoError(t, f.invites(t.Context(), mailed, "mailed@shop.example", checkout.RoleViewer))
+	require.NoError(t, f.invites(t.Context(), seen, "stranger@victim.example", checkout.RoleViewer))
+	f.exec(t, `UPDATE member SET invitation_hash = 'seen' WHERE id = $1`, seen) // as a build of before renews it
+	token, err := f.Invite(t.Context(), checkout.Member{
+		ID: "usr_by_operator", MerchantID: f.merchant.ID, Email: "ann@shop.example", Role: checkout.RoleOwner}, "operator")
+	require.NoError(t, err)
+
+	for _, hash := range [][]byte{[]byte(mailed), []byte("seen"), checkout.HashToken(token)} {
+		_, err := f.AcceptInvitation(t.Context(), hash, "hash", "")
+		require.NoError(t, err)
+	}
+	require.Equal(t, []any{true, false, true}, []any{proven(mailed), proven(seen), proven("usr_by_operator")})
+
+	_, code := checkout.NewToken()
+	require.NoError(t, f.KeepReset(t.Context(), seen, code))
+	require.NoError(t, f.ResetPassword(t.Context(), code, "new", ""))
+	require.Equal(t, true, proven(seen), "the code of a mail came back")
+}
+
+// TestMembersByEmail_WhoReadsTheMailboxComesFirst: a merchant that claimed an address before its reader joined anywhere
+// does not stand before the reader's own merchant.
+func TestMembersByEmail_WhoReadsTheMailboxComesFirst(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	squatter := checkout.NewID(checkout.PrefixMerchant)
 	require.NoError(t, f.CreateMerchant(t.Context(), checkout.Merchant{ID: squatter, Name: "S", Plan: "standard", PaymentAttempts: 3}, checkout.ModeTest, nil))
-	invite := func(merchant, email, hash string) {
-		m := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: merchant, Email: email, Role: checkout.RoleOwner}
-		require.NoError(t, f.InviteMember(t.Context(), m, []byte(hash), time.Now().Add(time.Hour),
-			checkout.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: merchant, Actor: "x", Action: "member.invited", Subject: m.ID}))
-	}
-	invite(squatter, "CEO@victim.example", "first")
-	invite(f.merchant.ID, "ceo@victim.example", "second")
-	for _, hash := range []string{"second", "first"} {
-		_, err := f.AcceptInvitation(t.Context(), []byte(hash), "password of "+hash, "192.0.2.1")
+	for merchant, email := range map[string]string{squatter: "CEO@victim.example", f.merchant.ID: "ceo@victim.example"} {
+		m := checkout.Member{ID: "usr_" + merchant, MerchantID: merchant, Email: email, Role: checkout.RoleOwner}
+		token, err := f.Invite(t.Context(), m, "operator")
+		require.NoError(t, err)
+		_, err = f.AcceptInvitation(t.Context(), checkout.HashToken(token), "password at "+merchant, "192.0.2.1")
 		require.NoError(t, err)
 	}
-	for merchant, want := range map[string]string{"": "password of second", f.merchant.ID: "password of second", squatter: "password of first"} {
-		_, hash, err := f.MemberByEmail(t.Context(), "ceo@VICTIM.example", merchant)
-		require.NoError(t, err)
-		require.Equal(t, want, hash)
+	f.exec(t, `UPDATE member SET joined_at = joined_at - interval '1 year', email_proven_at = NULL WHERE merchant_id = $1`, squatter)
+
+	members, err := f.MembersByEmail(t.Context(), "ceo@VICTIM.example")
+
+	require.NoError(t, err)
+	require.Len(t, members, 2)
+	require.Equal(t, []string{"password at " + f.merchant.ID, "password at " + squatter}, []string{members[0].Hash, members[1].Hash})
+	none, err := f.MembersByEmail(t.Context(), "nobody@victim.example")
+	require.NoError(t, err)
+	require.Empty(t, none)
+}
+
+// TestInvite_TheOperatorReplacesAnOpenInvitation: without a mail server the operator alone can make another link.
+func TestInvite_TheOperatorReplacesAnOpenInvitation(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	invite := func() ([]byte, error) {
+		token, err := f.Invite(t.Context(), checkout.Member{ID: checkout.NewID("usr"), MerchantID: f.merchant.ID, Email: "ann@shop.example", Role: checkout.RoleOwner}, "operator")
+		return checkout.HashToken(token), err
 	}
-	_, _, err := f.MemberByEmail(t.Context(), "ceo@victim.example", checkout.NewID(checkout.PrefixMerchant))
+	first, err := invite()
+	require.NoError(t, err)
+	second, err := invite()
+	require.NoError(t, err)
+	_, err = f.AcceptInvitation(t.Context(), first, "hash", "")
 	require.ErrorIs(t, err, checkout.ErrNotFound)
+	_, err = f.AcceptInvitation(t.Context(), second, "hash", "")
+	require.NoError(t, err)
+	_, err = invite()
+	require.ErrorIs(t, err, checkout.ErrEmailInUse, "a person who has joined is no invitation")
 }

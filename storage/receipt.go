@@ -10,8 +10,9 @@ import (
 )
 
 // mailReceipt writes a receipt to the customer, in the transaction that completes the session. It writes none
-// when the merchant wants none. In test mode only the merchant's own people get one: anybody with a test key
-// could otherwise send mails to strangers. The language is the page's, "" when it is unknown.
+// when the merchant wants none. In test mode only the merchant's own people get one who have proved that they read
+// the address: anybody with a test key could otherwise send mails to strangers. The language is the page's, "" when it
+// is unknown.
 func (p *payment) mailReceipt(ctx context.Context, tx pgx.Tx) error {
 	if !p.Receipts || p.CustomerEmail == nil {
 		return nil
@@ -21,7 +22,7 @@ func (p *payment) mailReceipt(ctx context.Context, tx pgx.Tx) error {
 		SELECT $5, t.session_id, coalesce(t.language, ''), clock_timestamp()
 		FROM transaction t WHERE t.id = $1 AND t.merchant_id = $2 AND t.mode = $3
 			AND (t.mode = 'live' OR EXISTS (SELECT FROM member m WHERE m.merchant_id = $2
-				AND lower(m.email) = lower($4) AND m.removed_at IS NULL AND m.password_hash IS NOT NULL))`,
+				AND lower(m.email) = lower($4) AND m.removed_at IS NULL AND m.email_proven_at IS NOT NULL))`,
 		p.ID, p.MerchantID, p.Mode, *p.CustomerEmail, checkout.MailReceipt)
 	return pg.Wrap("mail receipt", err)
 }

@@ -1,7 +1,6 @@
 // Package mail sends the mails that PostgreSQL holds: to people who sign in to the dashboard, and receipts to
-// customers. No request
-// waits for a mail server, and a crash loses no mail: a mail is sent at least once within a day, or the log
-// says that it was not.
+// customers. No request waits for a mail server, and a crash loses no mail: a mail is sent at least once within a day,
+// or the log says that it was not.
 package mail
 
 import (
@@ -72,17 +71,17 @@ func (o *Outbox) sendDue(ctx context.Context) error {
 }
 
 func (o *Outbox) send(ctx context.Context, m checkout.Mail) error {
-	message, err := o.write(ctx, m)
-	if errors.Is(err, checkout.ErrNotFound) { // the person was removed, or the customer erased
+	message, err := o.prepare(ctx, &m)
+	if errors.Is(err, checkout.ErrNotFound) { // the person was removed or has joined, or the customer was erased
 		return o.Store.MailFailed(ctx, m.ID, 0)
 	}
-	if err != nil {
+	if err != nil || message == nil {
 		return err
 	}
 	ctx = context.WithoutCancel(ctx) // a stop waits until it is noted who has the mail, or it would be sent twice
 	sending, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	if err := o.Send(sending, message); err != nil {
+	if err := o.Send(sending, *message); err != nil {
 		delay := delays[min(m.Attempts, len(delays))-1]
 		if errors.Is(err, ErrRefused) {
 			delay = 0
@@ -95,32 +94,59 @@ func (o *Outbox) send(ctx context.Context, m checkout.Mail) error {
 	return o.Store.MailSent(ctx, m.ID)
 }
 
-// write makes the text of a mail. The code of a new password is made here, so that nothing but its hash is
-// stored.
-func (o *Outbox) write(ctx context.Context, m checkout.Mail) (Message, error) {
+// prepare writes a mail, unless there are too many: then it returns nil. It notes in m to whom a receipt goes.
+func (o *Outbox) prepare(ctx context.Context, m *checkout.Mail) (*Message, error) {
+	kind, write := m.Kind, o.write
 	if m.Kind == checkout.MailReceipt {
-		return o.receipt(ctx, m)
+		session, brand, err := o.receipt(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		if !session.Mode.Live() {
+			kind = testReceipt
+		}
+		write = func(_ context.Context, m checkout.Mail) (*Message, error) {
+			subject, text := o.Receipt(session, brand, m.Detail)
+			return &Message{To: m.To, Subject: subject, Text: text}, nil
+		}
 	}
+	if many, err := o.tooMany(ctx, *m, kind); many || err != nil {
+		return nil, err
+	}
+	return write(ctx, *m)
+}
+
+// codes store the hashes of the codes in mails. A code is made when its mail is written, so that nothing but its hash
+// is stored.
+var codes = map[checkout.MailKind]func(*storage.Store, context.Context, string, []byte) error{
+	checkout.MailPasswordReset: (*storage.Store).KeepReset,
+	checkout.MailInvitation:    (*storage.Store).KeepInvitation,
+}
+
+// write makes the text of a mail to a member.
+func (o *Outbox) write(ctx context.Context, m checkout.Mail) (*Message, error) {
 	code := ""
-	if m.Kind == checkout.MailPasswordReset {
+	if keep := codes[m.Kind]; keep != nil {
 		token, hash := checkout.NewToken()
-		if err := o.Store.KeepReset(ctx, m.MemberID, hash); err != nil {
-			return Message{}, err
+		if err := keep(o.Store, ctx, m.MemberID, hash); err != nil {
+			return nil, err
 		}
 		code = token
 	}
-	return text(m, o.DashboardURL, code), nil
+	message := text(m, o.DashboardURL, code)
+	return &message, nil
 }
 
-func (o *Outbox) receipt(ctx context.Context, m checkout.Mail) (Message, error) {
+// receipt returns the session of a receipt, and notes its merchant and customer in m.
+func (o *Outbox) receipt(ctx context.Context, m *checkout.Mail) (checkout.Session, account.Brand, error) {
 	session, brand, err := o.Store.CustomerSession(ctx, m.SessionID)
 	if err != nil {
-		return Message{}, err
+		return session, brand, err
 	}
 	paid := session.Transaction()
 	if session.Status != checkout.StatusCompleted || paid == nil || paid.CustomerEmail == nil {
-		return Message{}, checkout.ErrNotFound
+		return session, brand, checkout.ErrNotFound
 	}
-	subject, text := o.Receipt(session, brand, m.Detail)
-	return Message{To: *paid.CustomerEmail, Subject: subject, Text: text}, nil
+	m.MerchantID, m.To = session.MerchantID, *paid.CustomerEmail
+	return session, brand, nil
 }

@@ -237,7 +237,7 @@ func TestOutbox_ACrashLosesNoMail(t *testing.T) {
 func TestOutbox_SeveralProcessesSendEachMailOnce(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
-	o.exec(`INSERT INTO mail (member_id, kind, next_at) SELECT $1, 'live_key', now() FROM generate_series(1, 30)`, o.member.ID)
+	o.exec(`INSERT INTO mail (member_id, kind, next_at) SELECT $1, 'live_key', now() FROM generate_series(1, 20)`, o.member.ID)
 	var group sync.WaitGroup
 	for range 3 {
 		group.Go(func() {
@@ -249,7 +249,7 @@ func TestOutbox_SeveralProcessesSendEachMailOnce(t *testing.T) {
 		})
 	}
 	group.Wait()
-	require.Len(t, o.box.Mails(""), 30)
+	require.Len(t, o.box.Mails(""), 20)
 }
 
 func TestText_EveryKindHasOneAndNothingGetsIntoTheHeader(t *testing.T) {
@@ -265,7 +265,8 @@ func TestText_EveryKindHasOneAndNothingGetsIntoTheHeader(t *testing.T) {
 		require.NotEmpty(t, last.Subject, kind)
 		require.Equal(t, o.member.Email, last.To)
 		require.Contains(t, last.Text, o.DashboardURL, kind)
-		require.Contains(t, last.Text, "Café", kind)
+		require.Contains(t, last.Text, "Café Bcc: eve@evil. example (", kind)
+		require.NotZero(t, allowances[kind].merchant.Burst, kind)
 		require.Equal(t, kind != checkout.MailPasswordReset, strings.Contains(last.Text, "USDC: 0xa → 0xb"), kind)
 	}
 	require.Empty(t, o.box.Mails("eve@evil.example"))
@@ -377,4 +378,88 @@ func TestSMTP_SendsNoPasswordInTheClear(t *testing.T) {
 	require.Contains(t, said, "EHLO")
 	require.NotContains(t, said, "AUTH")
 	require.NotContains(t, said, base64.StdEncoding.EncodeToString([]byte("our-password")))
+}
+
+// invite invites a stranger. The inviter has a name that no mail of ours must repeat as a link.
+func (o *office) invite(merchantID, email string) checkout.Member {
+	o.Helper()
+	m := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: merchantID, Email: email, Role: checkout.RoleViewer}
+	require.NoError(o, o.Store.InviteMember(o.Context(), m, checkout.AuditEntry{
+		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: merchantID, Actor: "https://evil.example/pay \u202e", Address: "192.0.2.1",
+	}))
+	return m
+}
+
+func TestOutbox_TheLinkOfAnInvitationIsInItsMailOnly(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	bob := o.invite(o.member.MerchantID, "bob@shop.example")
+
+	require.NoError(t, o.sendDue(t.Context()))
+
+	mails := o.box.Mails("bob@shop.example")
+	require.Len(t, mails, 1)
+	require.Equal(t, "You are invited to a merchant's dashboard", mails[0].Subject, "a merchant's words are not in the subject")
+	links := regexp.MustCompile(`\S+://\S+`).FindAllString(mails[0].Text, -1)
+	require.Len(t, links, 1, "and no link of theirs in the text")
+	require.Contains(t, mails[0].Text, "Invited by: https: //evil. example/pay\r\n")
+	require.NotContains(t, mails[0].Text, "192.0.2.1")
+	token, ours := strings.CutPrefix(links[0], "https://dashboard.example/invitation/")
+	require.True(t, ours)
+	joined, err := o.Store.AcceptInvitation(t.Context(), checkout.HashToken(token), "hash", "")
+	require.NoError(t, err)
+	require.Equal(t, bob.ID, joined.ID)
+	require.True(t, joined.Proven)
+
+	require.ErrorIs(t, o.Store.KeepInvitation(t.Context(), bob.ID, []byte("x")), checkout.ErrNotFound, "who has joined gets no other link")
+}
+
+// TestAttack_FloodsAreHeldBack sends as many mails as a stranger can cause. What is too many waits or is dropped.
+func TestAttack_FloodsAreHeldBack(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	victim := "victim@home.example"
+	for i := range 9 {
+		m := o.invite(o.member.MerchantID, []string{victim, "Victim+1@home.example"}[i/8])
+		require.NoError(t, o.sendDue(t.Context()))
+		o.exec(`UPDATE member SET removed_at = now() WHERE id = $1`, m.ID)
+	}
+	require.Len(t, o.box.Mails(victim), 3, "invitations of one merchant")
+	require.Equal(t, 6, o.count(open+` AND attempts = 0 AND next_at > now() + interval '1 hour'`), "the others wait")
+	other := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Other", Plan: "standard", PaymentAttempts: 3}
+	require.NoError(t, o.Store.CreateMerchant(t.Context(), other, checkout.ModeTest, nil))
+	o.invite(other.ID, victim)
+	require.NoError(t, o.sendDue(t.Context()))
+	require.Len(t, o.box.Mails(victim), 4, "they keep no other merchant from inviting")
+
+	o.exec(`DELETE FROM mail`)
+	o.exec(`INSERT INTO mail (member_id, kind, next_at) SELECT $1, 'password_reset', now() FROM generate_series(1, 10)`, o.member.ID)
+	require.NoError(t, o.sendDue(t.Context()))
+	require.Len(t, o.box.Mails(o.member.Email), 3, "codes for a new password")
+	require.Equal(t, 7, o.count(open+` AND next_at < now() + interval '31 minutes'`),
+		"the next one comes when the first runs out, so its person has a code at any time")
+
+	o.exec(`DELETE FROM mail`)
+	on := true
+	require.NoError(t, o.Store.SetBrand(t.Context(), o.member.MerchantID, account.BrandChange{Receipts: &on}))
+	o.Receipt = func(checkout.Session, account.Brand, string) (subject, text string) { return "Receipt", "x" }
+	for range 12 {
+		o.paid(o.member.Email)
+	}
+	require.NoError(t, o.sendDue(t.Context()))
+	require.Len(t, o.box.Mails(o.member.Email), 3+10, "receipts of test mode")
+	require.Zero(t, o.count(open), "the others are dropped")
+}
+
+// TestReset_AStrangerWhoKeepsAskingBlocksNoOne: a stranger asks for a new password of a person all the time. One mail waits at most.
+func TestReset_AStrangerWhoKeepsAskingBlocksNoOne(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	for range 10 {
+		require.NoError(t, o.Store.AskForReset(t.Context(), o.member.Email))
+		o.exec(`UPDATE mail SET created_at = created_at - interval '2 minutes'`)
+		require.NoError(t, o.sendDue(t.Context()))
+	}
+	require.Len(t, o.box.Mails(o.member.Email), 3)
+	require.Equal(t, 1, o.count(open))
 }

@@ -17,7 +17,8 @@ type Message struct {
 var words = map[checkout.MailKind]struct{ subject, news, advice string }{
 	checkout.MailAccountChanged: {
 		"Your account was changed", "The way you sign in was changed.",
-		"If this was not you, ask an owner of your merchant to remove your account now.",
+		"If this was not you, ask another owner of your merchant to remove your account now. If there is no other owner, " +
+			"contact us immediately: we remove second factors that are not yours.",
 	},
 	checkout.MailOwnersChanged: {
 		"The owners of your merchant changed", "Owners can change payout addresses and people.",
@@ -49,11 +50,27 @@ var words = map[checkout.MailKind]struct{ subject, news, advice string }{
 	},
 }
 
-// text writes a mail. code is the code of a password reset.
+// text writes a mail. code is the code of a password reset or an invitation. What a merchant or a person wrote is text
+// without links.
 func text(m checkout.Mail, dashboard, code string) Message {
+	lines := strings.Split(m.Detail, "\n")
+	for i, line := range lines {
+		lines[i] = checkout.MailText(line)
+	}
+	m.Detail = strings.Join(lines, "\n")
 	said := Message{To: m.To}
 	var parts []string
-	if m.Kind == checkout.MailPasswordReset {
+	switch m.Kind {
+	case checkout.MailInvitation:
+		said.Subject = "You are invited to a merchant's dashboard"
+		parts = []string{
+			"Someone invites " + m.To + " to the dashboard of a merchant, where payments are looked at and managed.",
+			m.Detail,
+			"Open this link to choose a password. It is single-use and valid for 3 days:\n" +
+				checkout.InvitationURL(dashboard, code),
+			"If you do not know the merchant, do nothing: you do not get an account.",
+		}
+	case checkout.MailPasswordReset:
 		said.Subject = "Choose a new password"
 		parts = []string{
 			"Someone, probably you, requested a new password for " + m.To + ".",
@@ -62,13 +79,13 @@ func text(m checkout.Mail, dashboard, code string) Message {
 			"Or open " + dashboard + "/password/reset and enter this code:\n" + code,
 			"If this was not you, do nothing: your password does not change.",
 		}
-	} else {
+	default:
 		w := words[m.Kind]
 		said.Subject = w.subject
 		parts = []string{w.news, m.Detail, w.advice, "The dashboard: " + dashboard}
 	}
 	at := m.CreatedAt.UTC().Format("2 Jan 2006 15:04:05 UTC")
-	parts = append(parts, "Merchant: "+m.Merchant+" ("+m.MerchantID+")\nAt: "+at)
+	parts = append(parts, "Merchant: "+checkout.MailText(m.Merchant)+" ("+m.MerchantID+")\nAt: "+at)
 	said.Text = strings.Join(parts, "\n\n") + "\n"
 	return said
 }

@@ -95,7 +95,7 @@ func TestBrand_LinksOfThePagesFoot(t *testing.T) {
 
 func TestBrand_Receipts(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, withMail)
+	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	stored := func() bool { return value[bool](d, `SELECT receipts FROM merchant WHERE id = $1`, d.merchant) }
 	require.False(t, stored())

@@ -39,7 +39,7 @@ func TestTwoTabs_OnePutsNoOldPayoutAddressBack(t *testing.T) {
 	require.Equal(t, "BTC "+newBitcoin+", USDC "+goodAddress, d.addresses())
 
 	// Another person changes the address after the warning and before the password.
-	asked := owner.form("/live/settings", path).send("address_BTC", oldBitcoin)
+	asked := owner.follow(owner.form("/live/settings", path).send("address_BTC", oldBitcoin))
 	require.Equal(t, 303, owner.form("/live/settings", path).send("address_BTC", "", "password", password).status)
 	require.Equal(t, 409, owner.formOf(asked, path).send("password", password).status)
 	require.Equal(t, "USDC "+goodAddress, d.addresses())

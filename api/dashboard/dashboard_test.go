@@ -49,7 +49,7 @@ func newDesk(t *testing.T, change ...func(*Config)) *desk {
 	t.Cleanup(d.store.Close)
 	d.config = Config{
 		Store: d.store, Workflows: &runs.Client{Temporal: d.temporal}, URL: "http://dashboard.example",
-		CheckoutURL: "https://pay.example.com", TemporalUI: "https://temporal.example", Namespace: "shop.a1b2c",
+		Mail: true, CheckoutURL: "https://pay.example.com", TemporalUI: "https://temporal.example", Namespace: "shop.a1b2c",
 		CheckAddress: func(context.Context, checkout.Mode, string) error { return nil },
 	}
 	for _, c := range change {
@@ -222,12 +222,27 @@ func (b *browser) do(r *http.Request) page {
 // newMember makes a member with password.
 func (d *desk) newMember(merchant, email string, role checkout.Role) checkout.Member {
 	d.t.Helper()
+	return d.newMemberWith(merchant, email, role, password)
+}
+
+func (d *desk) newMemberWith(merchant, email string, role checkout.Role, password string) checkout.Member {
+	d.t.Helper()
 	m := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: merchant, Email: email, Role: role}
 	token, err := d.store.Invite(d.t.Context(), m, "test")
 	require.NoError(d.t, err)
 	m, err = login.Accept(d.t.Context(), &d.store.Accounts, token, password, "")
 	require.NoError(d.t, err)
 	return m
+}
+
+// mailed returns the path of the link that the newest mail to an invited person gets when it is written.
+func (d *desk) mailed(email string) string {
+	d.t.Helper()
+	id := value[string](d, `DELETE FROM mail l USING member m WHERE m.id = l.member_id AND m.email = $1
+		AND l.kind = 'invitation' AND m.removed_at IS NULL RETURNING m.id`, email)
+	token, hash := checkout.NewToken()
+	require.NoError(d.t, d.store.KeepInvitation(d.t.Context(), id, hash))
+	return "/invitation/" + token
 }
 
 // as returns a browser signed in as a new member of the merchant.

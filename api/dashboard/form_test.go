@@ -26,6 +26,9 @@ func (b *browser) form(path, action string) form {
 
 func (b *browser) formOf(p page, action string) form {
 	b.t.Helper()
+	if p.status == 303 { // leads to a page that asks for a proof
+		p = b.follow(p)
+	}
 	root, err := html.Parse(strings.NewReader(p.body))
 	require.NoError(b.t, err)
 	f := form{b, action, url.Values{}}

@@ -78,8 +78,8 @@ func TestSignIn_GuessesFromEverywhereAreSlowAndLockNobodyOut(t *testing.T) {
 	require.Equal(t, 70-59, refused, "of 70 guesses from as many addresses; the owner took a token before")
 	require.Equal(t, http.StatusTooManyRequests, d.from(h, "203.0.113.1:80", "/signin", right).Code, "a browser that nobody knows")
 	require.Equal(t, http.StatusSeeOther, d.from(h, "203.0.113.2:80", "/signin", right, first.Result().Cookies()...).Code, "the browser of the owner")
-	d.newMember(d.other, "ann@shop.example", checkout.RoleOwner)
-	there := url.Values{"email": {"ann@shop.example"}, "password": {password}, "merchant": {d.other}}
+	d.newMemberWith(d.other, "ann@shop.example", checkout.RoleOwner, "another one to know")
+	there := url.Values{"email": {"ann@shop.example"}, "password": {"another one to know"}, "merchant": {d.other}}
 	both := d.from(h, "203.0.113.5:80", "/signin", there, first.Result().Cookies()...)
 	require.Equal(t, http.StatusTooManyRequests, both.Code, "not known at that merchant: an address has one bucket")
 	d.exec(`DELETE FROM token_bucket`)

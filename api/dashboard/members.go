@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/api/dashboard/login"
@@ -14,8 +13,7 @@ import (
 // membersPage lists the people who may sign in.
 type membersPage struct {
 	Members []checkout.Member
-	Link    string // an invitation's link, shown once
-	For     string // e-mail address of the invited person
+	Mail    bool // mails are sent; without them an operator invites people
 	Fault   string
 	Email   string // as typed
 }
@@ -27,6 +25,7 @@ func (s *server) listMembers(v face.Visit) (face.Answer, error) {
 // membersPage shows the members and the result of the last action.
 func (s *server) membersPage(v face.Visit, p membersPage) (face.Answer, error) {
 	var err error
+	p.Mail = s.Mail
 	if p.Members, err = s.Store.Members(v.Context(), v.MerchantID()); err != nil {
 		return face.Answer{}, err
 	}
@@ -36,8 +35,14 @@ func (s *server) membersPage(v face.Visit, p membersPage) (face.Answer, error) {
 	return face.Show("members", "People", p)
 }
 
-// inviteMember serves POST /{mode}/members.
+var invitationSent = face.Notice("invitation_sent", "The invitation is on its way. Its link is valid for 3 days.")
+
+// inviteMember serves POST /{mode}/members. The link goes to the mailbox only: an owner who saw it could accept it and
+// so claim the address of a stranger.
 func (s *server) inviteMember(v face.Visit) (face.Answer, error) {
+	if !s.Mail {
+		return face.Answer{}, checkout.ErrNotFound
+	}
 	email, role := strings.TrimSpace(v.PostFormValue("email")), checkout.Role(v.PostFormValue("role"))
 	if !checkout.ValidEmail(email) {
 		return s.membersPage(v, membersPage{Fault: "This is not an e-mail address.", Email: email})
@@ -56,12 +61,8 @@ func (s *server) inviteMember(v face.Visit) (face.Answer, error) {
 		Email:      email,
 		Role:       role,
 	}
-	token, hash := checkout.NewToken()
-	got, err := face.Made(s.Store, v, m.ID, token, linkOfInvitation(v), func() error {
-		return s.Store.InviteMember(
-			v.Context(), m, hash, time.Now().Add(checkout.InvitationLifetime),
-			v.AuditBoth("member.invited", m.ID, email+" as "+string(role)),
-		)
+	got, err := sent(s, v, m.ID, func() error {
+		return s.Store.InviteMember(v.Context(), m, v.AuditBoth("member.invited", m.ID, email+" as "+string(role)))
 	})
 	if errors.Is(err, checkout.ErrEmailInUse) {
 		return s.membersPage(v, membersPage{Fault: "This address is already in the list.", Email: email})
@@ -69,10 +70,11 @@ func (s *server) inviteMember(v face.Visit) (face.Answer, error) {
 	return got, err
 }
 
-// linkOfInvitation returns a function from a member's id to the address of the page with the
-// member's invitation link.
-func linkOfInvitation(v face.Visit) func(id string) string {
-	return func(id string) string { return v.Path("/members/" + id + "/link") }
+// sent invites a member once, even when the browser sends the form twice. There is no secret to show.
+func sent(s *server, v face.Visit, memberID string, invite func() error) (face.Answer, error) {
+	got, err := face.Made(s.Store, v, memberID, "", func(string) string { return v.Path("/members") }, invite)
+	got.Notice = invitationSent
+	return got, err
 }
 
 // unconfirmedOwner asks for the password before a person becomes an owner or stops being one,
@@ -91,6 +93,9 @@ func (s *server) unconfirmedOwner(v face.Visit, concerned bool, what string) (*f
 // renewInvitation serves POST /{mode}/members/{id}/invitation.
 func (s *server) renewInvitation(v face.Visit) (face.Answer, error) {
 	m, err := s.Store.Member(v.Context(), v.MerchantID(), v.ID())
+	if err == nil && !s.Mail {
+		err = checkout.ErrNotFound
+	}
 	if err != nil {
 		return face.Answer{}, err
 	}
@@ -100,12 +105,9 @@ func (s *server) renewInvitation(v face.Visit) (face.Answer, error) {
 	if page != nil || err != nil {
 		return face.OrNone(page), err
 	}
-	token, hash := checkout.NewToken()
-	return face.Made(s.Store, v, m.ID, token, linkOfInvitation(v), func() error {
-		return s.Store.RenewInvitation(
-			v.Context(), v.MerchantID(), m.ID, hash, time.Now().Add(checkout.InvitationLifetime),
-			v.AuditBoth("member.invited", m.ID, m.Email+" as "+string(m.Role)+", again"),
-		)
+	return sent(s, v, m.ID, func() error {
+		return s.Store.RenewInvitation(v.Context(), m,
+			v.AuditBoth("member.invited", m.ID, m.Email+" as "+string(m.Role)+", again"))
 	})
 }
 
@@ -164,20 +166,4 @@ func (s *server) memberChanged(v face.Visit, err error, notice string) (face.Ans
 		return face.Answer{}, err
 	}
 	return face.GoTo(v.Path("/members"), notice)
-}
-
-// showInvitationLink serves GET /{mode}/members/{id}/link.
-func (s *server) showInvitationLink(v face.Visit) (face.Answer, error) {
-	m, err := s.Store.Member(v.Context(), v.MerchantID(), v.ID())
-	if err != nil {
-		return face.Answer{}, err
-	}
-	token, err := s.Store.TakeReveal(v.Context(), v.Reveal(m.ID))
-	if err != nil {
-		return face.Gone(err, v.Path("/members"))
-	}
-	if _, _, err := s.Store.Invitation(v.Context(), checkout.HashToken(token)); err != nil {
-		return face.Gone(err, v.Path("/members"))
-	}
-	return s.membersPage(v, membersPage{Link: checkout.InvitationURL(s.URL, token), For: m.Email})
 }

@@ -10,16 +10,20 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-var invitationLink = regexp.MustCompile(`http://dashboard\.example(/invitation/[A-Za-z0-9_-]{43})`)
-
+// TestInvitation_MakesAMember checks that the link is in the mail only. An owner who saw it could accept it herself, and
+// so have mails sent to a stranger and stand between the stranger and the stranger's own merchant.
 func TestInvitation_MakesAMember(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
-	got := owner.follow(owner.post("/test/members", "email", "bob@shop.example", "role", "developer"))
-	require.Equal(t, 200, got.status)
-	link := invitationLink.FindStringSubmatch(got.body)[1]
-	require.NotContains(t, owner.get("/test/members").body, "/invitation/x", "shown once")
+	form := owner.form("/test/members", "/test/members")
+	sent := form.send("email", "bob@shop.example", "role", "developer")
+	require.Equal(t, "/test/members invitation_sent", sent.to())
+	require.Equal(t, "/test/members invitation_sent", form.send("email", "bob@shop.example", "role", "developer").to(), "a second click")
+	require.NotContains(t, owner.follow(sent).body, "/invitation/")
+	require.Equal(t, 1, value[int](d, `SELECT count(*) FROM mail WHERE kind = 'invitation'`))
+	require.Contains(t, value[string](d, `SELECT detail FROM mail WHERE kind = 'invitation'`), "Role: developer\nInvited by: owner.")
+	link := d.mailed("bob@shop.example")
 
 	bob := d.browser()
 	require.Contains(t, bob.get(link).text(), "bob@shop.example")
@@ -37,14 +41,29 @@ func TestInvitation_RunsOutAndCanBeRenewed(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
-	first := invitationLink.FindStringSubmatch(owner.follow(owner.post("/live/members", "email", "bob@shop.example", "role", "viewer")).body)[1]
+	owner.post("/live/members", "email", "bob@shop.example", "role", "viewer")
+	first := d.mailed("bob@shop.example")
 	d.exec(`UPDATE member SET invitation_expires_at = now() - interval '1 second' WHERE email = 'bob@shop.example'`)
 	require.Equal(t, 404, d.browser().get(first).status)
 	id := value[string](d, `SELECT id FROM member WHERE email = 'bob@shop.example'`)
-	second := invitationLink.FindStringSubmatch(owner.follow(owner.post("/live/members/" + id + "/invitation")).body)[1]
-	require.NotEqual(t, first, second)
+	require.Equal(t, "/live/members invitation_sent", owner.post("/live/members/"+id+"/invitation").to())
 	require.Equal(t, 404, d.browser().get(first).status)
-	require.Equal(t, 200, d.browser().get(second).status)
+	require.Equal(t, 200, d.browser().get(d.mailed("bob@shop.example")).status)
+}
+
+// TestInvitation_NeedsAMailServerOrTheOperator: without a mail server only the operator can say who reads a mailbox.
+func TestInvitation_NeedsAMailServerOrTheOperator(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, withoutMail)
+	owner := d.as(checkout.RoleOwner)
+	invited := checkout.Member{ID: checkout.NewID("usr"), MerchantID: d.merchant, Email: "bob@shop.example", Role: checkout.RoleViewer}
+	_, err := d.store.Invite(t.Context(), invited, "operator")
+	require.NoError(t, err)
+	require.Contains(t, owner.get("/test/members").text(), "Its operator invites people")
+	require.NotContains(t, owner.get("/test/members").body, "/invitation")
+	require.Equal(t, 404, owner.post("/test/members", "email", "eve@shop.example", "role", "viewer").status)
+	require.Equal(t, 404, owner.post("/test/members/"+invited.ID+"/invitation").status)
+	require.Zero(t, value[int](d, `SELECT count(*) FROM mail`))
 }
 
 func TestInvitation_RefusesWhatIsWrong(t *testing.T) {

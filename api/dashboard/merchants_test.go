@@ -98,7 +98,7 @@ func TestMerchants_APartOfAnotherMerchantsPageLoadsTheWholePage(t *testing.T) {
 
 func TestMerchants_AForgottenPasswordEndsTheOthersOfTheBrowser(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, withMail)
+	d := newDesk(t)
 	b := d.people()
 	token, hash := checkout.NewToken()
 	require.NoError(t, d.store.KeepReset(t.Context(), value[string](d, `SELECT id FROM member WHERE role = 'viewer'`), hash))

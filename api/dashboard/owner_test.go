@@ -38,9 +38,7 @@ func TestOwners_AreMadeAndUnmadeWithThePassword(t *testing.T) {
 		before := people()
 		asked := owner.post(c.path, c.fields...)
 		require.Equal(t, before, people(), c.name)
-		require.Equal(t, 200, asked.status, c.name)
-		require.Contains(t, asked.text(), "Your password", c.name)
-		require.NotRegexp(t, invitationLink, asked.body, c.name)
+		require.Contains(t, owner.follow(asked).text(), "Your password", c.name)
 		form := owner.formOf(asked, c.path)
 		for _, wrong := range []string{"", "wrong"} {
 			require.Equal(t, 422, form.send("password", wrong).status, c.name)
@@ -67,17 +65,14 @@ func TestInvitation_OfAnAddressTellsNothingOfOtherMerchants(t *testing.T) {
 	require.NoError(t, err)
 	const other = "another one to know"
 	for _, email := range []string{"ceo@victim.example", "squatted@victim.example", "nobody@victim.example"} {
-		shown := owner.follow(owner.post("/test/members", "email", email, "role", "viewer"))
-		link := invitationLink.FindStringSubmatch(shown.body)
-		require.NotNil(t, link, email)
-		require.Equal(t, 303, d.browser().post(link[1], "password", other, "password_again", other).status, email)
+		require.Equal(t, "/test/members invitation_sent", owner.post("/test/members", "email", email, "role", "viewer").to(), email)
+		require.Equal(t, 303, d.browser().post(d.mailed(email), "password", other, "password_again", other).status, email)
 	}
 
 	d.exec(`DELETE FROM token_bucket`)
 	first, second := d.browser(), d.browser()
 	require.Equal(t, 303, first.signIn("ceo@victim.example", password).status, "the first merchant's password signs in as before")
 	require.Contains(t, first.get("/test/members").text(), "Other shop")
-	require.Equal(t, 422, second.signIn("ceo@victim.example", other).status)
 	require.Equal(t, 422, second.post("/signin", "email", "ceo@victim.example", "password", other, "merchant", d.other).status)
 	require.Equal(t, 303, second.post("/signin", "email", "ceo@victim.example", "password", other, "merchant", d.merchant).status)
 	require.NotContains(t, second.get("/test/members").text(), "Other shop")
@@ -90,7 +85,6 @@ func TestInvitation_ThatHasRunOutBlocksNobody(t *testing.T) {
 	require.Equal(t, 303, owner.post("/test/members", "email", "bob@shop.example", "role", "viewer").status)
 	require.Equal(t, 422, owner.post("/test/members", "email", "BOB@shop.example", "role", "viewer").status, "he is invited")
 	d.exec(`UPDATE member SET invitation_expires_at = now() - interval '1 second' WHERE email = 'bob@shop.example'`)
-	again := owner.follow(owner.post("/test/members", "email", "bob@shop.example", "role", "developer"))
-	require.Regexp(t, invitationLink, again.body)
+	require.Equal(t, "/test/members invitation_sent", owner.post("/test/members", "email", "bob@shop.example", "role", "developer").to())
 	require.Equal(t, 1, value[int](d, `SELECT count(*) FROM member WHERE email = 'bob@shop.example' AND removed_at IS NULL`))
 }

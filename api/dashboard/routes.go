@@ -79,6 +79,7 @@ func (s *server) routes() {
 	s.get(inMode+"/settings", checkout.RoleViewer, s.showSettings)
 	s.post(inMode+"/settings", checkout.RoleOwner, s.changeSettings)
 	s.post(inMode+"/settings/brand", checkout.RoleOwner, s.changeBrand)
+	s.get(inMode+"/settings/payout", checkout.RoleOwner, s.showAddresses)
 	s.post(inMode+"/settings/payout", checkout.RoleOwner, s.changeAddresses)
 	s.post(inMode+"/settings/payout/stop", checkout.RoleOwner, s.stopAddressChange)
 
@@ -87,7 +88,6 @@ func (s *server) routes() {
 	s.post(inMode+"/members/{id}/invitation", checkout.RoleOwner, s.renewInvitation)
 	s.post(inMode+"/members/{id}/role", checkout.RoleOwner, s.changeRole)
 	s.post(inMode+"/members/{id}/remove", checkout.RoleOwner, s.removeMember)
-	s.get(inMode+"/members/{id}/link", checkout.RoleOwner, s.showInvitationLink)
 	s.get(inMode+"/audit", checkout.RoleViewer, s.listAudit)
 	s.open(http.MethodGet, inMode+"/audit.csv", s.exported(s.exportAudit))
 

@@ -219,7 +219,6 @@ func TestStepUp_EverythingThatMovesMoneyAsks(t *testing.T) {
 		entries := func() int { return value[int](d, `SELECT count(*) FROM audit_entry WHERE action NOT LIKE '%refused'`) }
 		before := entries()
 		asked := b.post(c.path, c.fields...)
-		require.Equal(t, 200, asked.status, c.name)
 		form := b.formOf(asked, c.path)
 		require.Equal(t, 422, form.send("password", password).status, c.name)
 		require.Equal(t, 422, form.send("password", password, "code", "000000").status, c.name)
@@ -336,8 +335,7 @@ func TestSecondFactor_GraveActionsLeadToIt(t *testing.T) {
 		"/test/members/" + member.ID + "/role": {"role", "owner"},
 		"/live/settings/payout":                {"address_ETH", address, "before_address_ETH", ""},
 	} {
-		got := b.post(path, append(fields, "password", password)...)
-		require.Equal(t, 422, got.status, path)
+		got := b.follow(b.post(path, append(fields, "password", password)...))
 		require.Contains(t, got.text(), "Set up a second factor first", path)
 	}
 	require.Equal(t, 0, value[int](d, `SELECT count(*) FROM api_key WHERE mode = 'live'`))

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/account"
 	"example.com/checkout/storage/pg"
@@ -215,8 +216,8 @@ const (
 	maxAddress = 200 // characters; real addresses have less than half as many
 )
 
-// changeAddresses serves POST /{mode}/settings/payout. Without a password it shows the changes and
-// asks for the password. With the right password it writes them. It writes only the addresses that
+// changeAddresses serves POST /{mode}/settings/payout. Without a password it leads to the page that shows the changes
+// and asks for the password. With the right password it writes them. It writes only the addresses that
 // the person has changed.
 func (s *server) changeAddresses(v face.Visit) (face.Answer, error) {
 	p, err := s.settingsPage(v)
@@ -267,8 +268,11 @@ func (s *server) changeAddresses(v face.Visit) (face.Answer, error) {
 			return face.OrNone(page), err
 		}
 	}
-	if !v.PostForm.Has("password") {
+	switch {
+	case v.Method == http.MethodGet:
 		return face.Show("payout", "Change payout addresses", p)
+	case !v.PostForm.Has("password"):
+		return s.login.Ask(v, v.Path("/settings/payout"), login.ConfirmPage{})
 	}
 
 	fault, err := s.login.Confirmed(v)
@@ -286,6 +290,16 @@ func (s *server) changeAddresses(v face.Visit) (face.Answer, error) {
 		return s.changeAddresses(v)
 	}
 	return got, err
+}
+
+// showAddresses serves GET /{mode}/settings/payout, which shows the changes of a form that was sent without a password.
+func (s *server) showAddresses(v face.Visit) (face.Answer, error) {
+	asked, ok := s.login.Asked(v)
+	if !ok {
+		return face.GoTo(v.Path("/settings"), "")
+	}
+	v.PostForm = asked.Fields
+	return s.changeAddresses(v)
 }
 
 func (s *server) checkTyped(mode checkout.Mode, f *addressField) error {

@@ -77,8 +77,7 @@ func TestPayoutAddresses_ChangeNeedsTheWarningAndThePassword(t *testing.T) {
 	before := stored()
 	form := []string{"address_USDC", goodAddress, "address_BTC", "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"}
 	opened := owner.form("/live/settings", "/live/settings/payout")
-	asked := opened.send(form...)
-	require.Equal(t, 200, asked.status)
+	asked := owner.follow(opened.send(form...))
 	require.Contains(t, asked.text(), "Check every character.")
 	require.Contains(t, asked.text(), goodAddress)
 	require.Equal(t, before, stored(), "not yet")
@@ -168,7 +167,7 @@ func TestPayoutAddresses_AChangedLiveOneWaitsAndAnyOwnerStopsIt(t *testing.T) {
 	require.Equal(t, goodAddress, stored())
 	d.exec(`DELETE FROM mail`)
 	asked := owner.form("/live/settings", "/live/settings/payout").send("address_ETH", other)
-	require.Contains(t, asked.text(), "24 h after you confirm")
+	require.Contains(t, owner.follow(asked).text(), "24 h after you confirm")
 	require.Equal(t, "/live/settings address_announced", change(other).to())
 	require.Equal(t, goodAddress, stored())
 	require.Equal(t, 2, value[int](d, `SELECT count(*) FROM mail WHERE kind = 'address_asked' AND detail LIKE '%' || $1 || '%'`, other))

@@ -10,7 +10,7 @@ import (
 
 // Receipt writes the mail to the customer of a session that has a transaction, in plain text. language is a tag of
 // checkout.Locales; without a known one the session's counts, else English. Of the card the mail has the brand
-// and the last four digits.
+// and the last four digits. What the session's creator wrote is text without links.
 func Receipt(session checkout.Session, b account.Brand, language string) (subject, text string) {
 	l := languageNamed(language)
 	if l == nil && session.Locale != nil {
@@ -19,7 +19,7 @@ func Receipt(session checkout.Session, b account.Brand, language string) (subjec
 	if l == nil {
 		l = languages[0]
 	}
-	t, merchant, paid := &l.Texts, oneLine(b.Name), session.Transaction()
+	t, merchant, paid := &l.Texts, checkout.MailText(b.Name), session.Transaction()
 	subject = fmt.Sprintf(t.ReceiptSubject, merchant)
 	first := fmt.Sprintf(t.CompletedText, merchant)
 	if !session.Mode.Live() {
@@ -34,18 +34,19 @@ func Receipt(session checkout.Session, b account.Brand, language string) (subjec
 	}
 	for _, i := range session.LineItems {
 		shown := newItem(l.Money, i, session.Currency)
+		shown.Name = checkout.MailText(shown.Name)
 		if shown.Each != "" {
 			shown.Name += " (" + shown.Each + ")"
 		}
 		line(facts, shown.Name, shown.Price)
 	}
 	if session.Description != nil {
-		line(facts, t.Description, oneLine(*session.Description))
+		line(facts, t.Description, checkout.MailText(*session.Description))
 	}
 	line(facts, t.AmountPaid, l.Money.amount(session.Amount, session.Currency))
 	line(facts, t.PaidTo, merchant)
 	if session.OrderID != nil {
-		line(facts, t.Reference, oneLine(*session.OrderID))
+		line(facts, t.Reference, checkout.MailText(*session.OrderID))
 	}
 	line(facts, t.PaidWith, cardLabel(t, paid.PaymentMethod))
 	if paid.CompletedAt != nil {

@@ -14,7 +14,7 @@ import (
 func TestReceipt(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, time.March, 1, 15, 4, 0, 0, time.UTC)
-	about, order, locale := "Spring\norder", "A-7", checkout.Locale("fr")
+	about, order, locale := "Spring\norder, see https://evil.example/pay", "A-7", checkout.Locale("fr")
 	session := checkout.Session{
 		Ref:    checkout.Ref{Owner: checkout.Owner{Mode: checkout.ModeLive}},
 		Amount: 123_456, Currency: checkout.EUR, Description: &about, OrderID: &order, Locale: &locale,
@@ -24,13 +24,13 @@ func TestReceipt(t *testing.T) {
 	}
 	brand := account.Brand{Name: "Café\r\nBcc: x@evil.example", Contact: account.Contact{Support: "help@shop.example", TermsURL: "https://shop.example/terms"}}
 	subject, text := Receipt(session, brand, "de")
-	require.Equal(t, "Ihr Zahlungsbeleg von Café  Bcc: x@evil.example", subject, "one line")
-	require.Equal(t, strings.ReplaceAll(`Vielen Dank. Café  Bcc: x@evil.example hat Ihre Zahlung erhalten.
+	require.Equal(t, "Ihr Zahlungsbeleg von Café Bcc: x@evil. example", subject, "one line")
+	require.Equal(t, strings.ReplaceAll(`Vielen Dank. Café Bcc: x@evil. example hat Ihre Zahlung erhalten.
 
 Bean s (2 × 617,28~€): 1.234,56~€
-Verwendungszweck: Spring order
+Verwendungszweck: Spring order, see https: //evil. example/pay
 Gezahlter Betrag: 1.234,56~€
-Empfänger: Café  Bcc: x@evil.example
+Empfänger: Café Bcc: x@evil. example
 Bestellnummer: A-7
 Karte: Visa •••• 4242
 Datum: 1. März 2026, 15:04 UTC

@@ -2,11 +2,17 @@
 package passhash
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/alexedwards/argon2id"
+	"golang.org/x/crypto/argon2"
 
 	"example.com/checkout/api/limit"
 	"example.com/checkout/workflows/checkout"
@@ -44,19 +50,33 @@ func Fault(password, again string) string {
 	return ""
 }
 
-// Hash returns the hash of a password with its parameters. Error: limit.ErrBusy.
-func Hash(ctx context.Context, password string) (string, error) {
-	var (
-		hash  string
-		fault error
-	)
-	if err := hashing.Do(ctx, func() { hash, fault = argon2id.CreateHash(password, params) }); err != nil {
+// Hash returns the hash of a password with its parameters. It has the salt of the hash like, when that has today's
+// parameters: the hashes of one person share a salt, so that Same can compare a password with all of them at once. ""
+// makes a new salt. Error: limit.ErrBusy.
+func Hash(ctx context.Context, password, like string) (string, error) {
+	used, salt, _, err := argon2id.DecodeHash(like)
+	if err != nil || *used != *params {
+		salt = make([]byte, params.SaltLength)
+		_, _ = rand.Read(salt) // never fails: crypto/rand ends the process instead
+	}
+	var key []byte
+	if err := hashing.Do(ctx, func() { key = keyOf(password, salt, params) }); err != nil {
 		return "", err
 	}
-	if fault != nil {
-		return "", fmt.Errorf("hash password: %w", fault)
-	}
-	return hash, nil
+	encode := base64.RawStdEncoding.EncodeToString
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, params.Memory, params.Iterations,
+		params.Parallelism, encode(salt), encode(key)), nil
+}
+
+func keyOf(password string, salt []byte, p *argon2id.Params) []byte {
+	return argon2.IDKey([]byte(password), salt, p.Iterations, p.Memory, p.Parallelism, p.KeyLength)
+}
+
+// Alike reports whether two hashes have the same parameters and salt.
+func Alike(a, b string) bool {
+	pa, sa, _, errA := argon2id.DecodeHash(a)
+	pb, sb, _, errB := argon2id.DecodeHash(b)
+	return errA == nil && errB == nil && *pa == *pb && bytes.Equal(sa, sb)
 }
 
 // nobodysHash is compared when there is no account, so that the answer takes as long as for an
@@ -70,20 +90,33 @@ var nobodysHash = func() string {
 	return hash
 }()
 
-// Same compares a password with a hash. An empty hash means that there is no account; the
-// result is false after the same work. Error: limit.ErrBusy.
-func Same(ctx context.Context, password, hash string) (bool, error) {
-	known := hash != ""
-	if !known {
-		hash = nobodysHash
+// Which compares a password with several hashes, for the work of one: with the first, and with those that are Alike. It
+// returns the position of the first that fits, -1 for none. No hash at all means that there is no account: the work is
+// the same. Error: limit.ErrBusy.
+func Which(ctx context.Context, password string, hashes ...string) (int, error) {
+	first := nobodysHash
+	if len(hashes) > 0 {
+		first = hashes[0]
 	}
 	if utf8.RuneCountInString(password) > longest {
-		password, known = "", false
+		password, hashes = "", nil
 	}
-	var (
-		same  bool
-		fault error
-	)
-	err := hashing.Do(ctx, func() { same, fault = argon2id.ComparePasswordAndHash(password, hash) })
-	return same && fault == nil && known, err
+	p, salt, _, err := argon2id.DecodeHash(first)
+	if err != nil {
+		return -1, fmt.Errorf("compare password: %w", err)
+	}
+	var key []byte
+	if err := hashing.Do(ctx, func() { key = keyOf(password, salt, p) }); err != nil {
+		return -1, err
+	}
+	return slices.IndexFunc(hashes, func(hash string) bool {
+		_, _, want, err := argon2id.DecodeHash(hash)
+		return err == nil && Alike(hash, first) && subtle.ConstantTimeCompare(key, want) == 1
+	}), nil
+}
+
+// Same compares a password with one hash. Error: limit.ErrBusy.
+func Same(ctx context.Context, password, hash string) (bool, error) {
+	at, err := Which(ctx, password, hash)
+	return at == 0, err
 }

@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -42,6 +43,21 @@ func mailMember(ctx context.Context, to pg.Executor, memberID, detail string) er
 	return pg.Wrap("mail to member", err)
 }
 
+// mailInvitation writes a mail with a link for choosing a first password.
+func mailInvitation(
+	ctx context.Context, to pg.Executor, memberID string, role checkout.Role, by checkout.AuditEntry,
+) error {
+	_, err := to.Exec(ctx, `
+		INSERT INTO mail (member_id, kind, detail, next_at) VALUES ($1, $2, $3, clock_timestamp())`,
+		memberID, checkout.MailInvitation, invitationDetail(role, by))
+	return pg.Wrap("mail invitation", err)
+}
+
+// invitationDetail has no IP address: the invited person may be a stranger.
+func invitationDetail(role checkout.Role, by checkout.AuditEntry) string {
+	return "Role: " + string(role) + "\nInvited by: " + by.Actor
+}
+
 // MailDetail says in a mail what an entry of the audit log says.
 func MailDetail(by checkout.AuditEntry) string {
 	detail := by.Detail + "\nBy: " + by.Actor
@@ -55,8 +71,8 @@ func MailDetail(by checkout.AuditEntry) string {
 const resetPause = 2 * time.Minute
 
 // AskForReset makes a mail with a code for every member with this address who has a password. A person may
-// have an account at several merchants. An unknown address costs the same write, so that the time of the
-// answer does not tell which addresses are known.
+// have an account at several merchants. None is made while another one waits. An unknown address costs the same
+// write, so that the time of the answer does not tell which addresses are known.
 func (s *Store) AskForReset(ctx context.Context, email string) error {
 	_, err := s.pool.Exec(ctx, `
 		WITH asked AS (
@@ -64,7 +80,7 @@ func (s *Store) AskForReset(ctx context.Context, email string) error {
 			SELECT id, $2, clock_timestamp() FROM member m
 			WHERE lower(email) = lower($1) AND removed_at IS NULL AND password_hash IS NOT NULL
 				AND NOT EXISTS (SELECT FROM mail o WHERE o.member_id = m.id AND o.kind = $2
-					AND o.created_at > clock_timestamp() - $3::interval)
+					AND (o.created_at > clock_timestamp() - $3::interval OR o.next_at IS NOT NULL))
 			RETURNING 1
 		)
 		INSERT INTO mail (kind) SELECT $2 WHERE NOT EXISTS (SELECT FROM asked)`,
@@ -107,6 +123,13 @@ func (s *Store) MailSent(ctx context.Context, id int64) error {
 	return pg.Wrap("mail sent", err)
 }
 
+// MailHeldBack lets a mail, of which there are too many, be tried after a delay. It counts as no attempt.
+func (s *Store) MailHeldBack(ctx context.Context, id int64, delay time.Duration) error {
+	_, err := s.pool.Exec(ctx, `
+		UPDATE mail SET next_at = clock_timestamp() + $2::interval, attempts = attempts - 1 WHERE id = $1`, id, delay)
+	return pg.Wrap("hold back mail", err)
+}
+
 // MailFailed lets a mail be tried again after a delay; never with 0.
 func (s *Store) MailFailed(ctx context.Context, id int64, delay time.Duration) error {
 	_, err := s.pool.Exec(ctx, `
@@ -139,9 +162,21 @@ func (s *Store) KeepReset(ctx context.Context, memberID string, hash []byte) err
 	return pg.Wrap("keep code", err)
 }
 
-// ResetPassword gives the member of a code a new password, ends all codes of the member and signs the member
-// out of every browser. address is the IP address of the request. It returns checkout.ErrNotFound when the code is
+// ResetEmail returns the e-mail address of the member of a code. It returns checkout.ErrNotFound when the code is
 // unknown, was used or has run out.
+func (s *Store) ResetEmail(ctx context.Context, hash []byte) (email string, err error) {
+	err = s.pool.QueryRow(ctx, `
+		SELECT m.email FROM password_reset r JOIN member m ON m.id = r.member_id
+		WHERE r.hash = $1 AND r.expires_at > clock_timestamp() AND m.removed_at IS NULL`, hash).Scan(&email)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = checkout.ErrNotFound
+	}
+	return email, pg.Wrap("member of a code", err)
+}
+
+// ResetPassword gives the member of a code a new password, ends all codes of the member and signs the member
+// out of every browser. The code came by mail, so it proves the e-mail address. address is the IP address of the
+// request. It returns checkout.ErrNotFound when the code is unknown, was used or has run out.
 func (s *Store) ResetPassword(ctx context.Context, hash []byte, passwordHash, address string) error {
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		m, err := scanMember(tx.QueryRow(ctx, `
@@ -152,7 +187,8 @@ func (s *Store) ResetPassword(ctx context.Context, hash []byte, passwordHash, ad
 			), gone AS (
 				DELETE FROM member_session s USING used WHERE s.member_id = used.member_id
 			)
-			UPDATE member m SET password_hash = $2 FROM used
+			UPDATE member m SET password_hash = $2, email_proven_at = coalesce(m.email_proven_at, clock_timestamp())
+			FROM used
 			WHERE m.id = used.member_id AND m.removed_at IS NULL AND m.password_hash IS NOT NULL
 			RETURNING `+memberColumns, hash, passwordHash))
 		if err != nil {

@@ -3,7 +3,6 @@ package account
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -13,12 +12,13 @@ import (
 
 const memberColumns = `
 	m.id, m.merchant_id, m.email, m.role, m.created_at, m.signed_in_at, m.invitation_expires_at,
+	m.email_proven_at IS NOT NULL,
 	EXISTS (SELECT FROM second_factor f WHERE f.member_id = m.id AND f.confirmed_at IS NOT NULL),
 	(SELECT count(*) FROM passkey p WHERE p.member_id = m.id)`
 
 func scanMember(row pgx.Row, more ...any) (m checkout.Member, err error) {
 	err = row.Scan(append([]any{&m.ID, &m.MerchantID, &m.Email, &m.Role, &m.CreatedAt,
-		&m.SignedInAt, &m.InvitationExpiresAt, &m.App, &m.Passkeys}, more...)...)
+		&m.SignedInAt, &m.InvitationExpiresAt, &m.Proven, &m.App, &m.Passkeys}, more...)...)
 	m.SecondFactor = m.App || m.Passkeys > 0
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = checkout.ErrNotFound
@@ -26,31 +26,50 @@ func scanMember(row pgx.Row, more ...any) (m checkout.Member, err error) {
 	return m, err
 }
 
-// InviteMember stores a member without a password. The holder of the token may set a password until
-// expires; invitationHash is the token's SHA-256. It returns checkout.ErrEmailInUse when the
-// merchant already has a member with this address, and checkout.ErrNotFound for an unknown
-// merchant. A member of another merchant may have the same address. An expired invitation is
-// replaced.
-func (s *Store) InviteMember(
-	ctx context.Context, m checkout.Member, invitationHash []byte, expires time.Time,
-	by checkout.AuditEntry,
+// InviteMember stores a member without a password, and a mail with the link for choosing one. Only who reads that
+// mailbox sees the link, so accepting it proves the address. It returns checkout.ErrEmailInUse when the merchant
+// already has a member with this address, and checkout.ErrNotFound for an unknown merchant. A member of another
+// merchant may have the same address. An expired invitation is replaced.
+func (s *Store) InviteMember(ctx context.Context, m checkout.Member, by checkout.AuditEntry) error {
+	return s.invite(ctx, m, by, false, func(tx pgx.Tx) error { return mailInvitation(ctx, tx, m.ID, m.Role, by) })
+}
+
+// Invite is InviteMember for an operator, who knows the person and hands over the link: by is how the audit log calls
+// the operator. It returns the token of the link. An invitation that is open is replaced too.
+func (s *Store) Invite(ctx context.Context, m checkout.Member, by string) (token string, err error) {
+	token, hash := checkout.NewToken()
+	err = s.invite(ctx, m, checkout.AuditEntry{
+		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: m.MerchantID, Actor: by,
+		Action: "member.invited", Subject: m.ID, Detail: m.Email + " as " + string(m.Role),
+	}, true, func(tx pgx.Tx) error { return keepInvitation(ctx, tx, m.ID, hash) })
+	return token, err
+}
+
+// invite stores a member, and calls send, which makes the link. It replaces an invitation to the same address that has
+// expired, or any that is open.
+func (s *Store) invite(
+	ctx context.Context, m checkout.Member, by checkout.AuditEntry, open bool, send func(pgx.Tx) error,
 ) error {
+	_, unknown := checkout.NewToken()
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
 			UPDATE member SET removed_at = clock_timestamp(), invitation_hash = NULL,
 				invitation_expires_at = NULL
 			WHERE merchant_id = $1 AND lower(email) = lower($2) AND removed_at IS NULL
 				AND password_hash IS NULL
-			  AND invitation_expires_at <= clock_timestamp()`, m.MerchantID, m.Email)
+			  AND (invitation_expires_at <= clock_timestamp() OR $3)`, m.MerchantID, m.Email, open)
 		if err != nil {
 			return err
 		}
 
 		_, err = tx.Exec(ctx, `
-			INSERT INTO member (id, merchant_id, email, role, invitation_hash,
-				invitation_expires_at) VALUES ($1, $2, $3, $4, $5, $6)`,
-			m.ID, m.MerchantID, m.Email, m.Role, invitationHash, expires)
+			INSERT INTO member (id, merchant_id, email, role, invitation_hash, invitation_expires_at)
+			VALUES ($1, $2, $3, $4, $5, clock_timestamp() + $6::interval)`,
+			m.ID, m.MerchantID, m.Email, m.Role, unknown, checkout.InvitationLifetime)
 		if err != nil {
+			return err
+		}
+		if err := send(tx); err != nil {
 			return err
 		}
 		if m.Role == checkout.RoleOwner {
@@ -71,27 +90,34 @@ func (s *Store) InviteMember(
 	return nil
 }
 
-// Invite is InviteMember for those who sign in nowhere, such as an operator: by is how the audit
-// log calls them. It returns the token of the invitation's link.
-func (s *Store) Invite(ctx context.Context, m checkout.Member, by string) (token string, err error) {
-	token, hash := checkout.NewToken()
-	err = s.InviteMember(ctx, m, hash, time.Now().Add(checkout.InvitationLifetime), checkout.AuditEntry{
-		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: m.MerchantID, Actor: by,
-		Action: "member.invited", Subject: m.ID, Detail: m.Email + " as " + string(m.Role),
-	})
-	return token, err
+// RenewInvitation mails a new link to a member who has no password yet; the former link ends. Every owner gets a mail
+// when the member is an owner. It returns checkout.ErrNotFound.
+func (s *Store) RenewInvitation(
+	ctx context.Context, m checkout.Member, by checkout.AuditEntry,
+) error {
+	_, unknown := checkout.NewToken()
+	return s.changeMember(ctx, by, toOwners, `
+		WITH renewed AS (UPDATE member SET invitation_hash = $3, invitation_expires_at = clock_timestamp() + $4::interval
+			WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL AND password_hash IS NULL RETURNING id)
+		INSERT INTO mail (member_id, kind, detail, next_at) SELECT id, $5, $6, clock_timestamp() FROM renewed`,
+		m.ID, m.MerchantID, unknown, checkout.InvitationLifetime, checkout.MailInvitation, invitationDetail(m.Role, by))
 }
 
-// RenewInvitation gives a new link to a member who has no password yet. Every owner gets a mail when the
-// member is an owner. It returns checkout.ErrNotFound.
-func (s *Store) RenewInvitation(
-	ctx context.Context, merchantID, memberID string, invitationHash []byte, expires time.Time,
-	by checkout.AuditEntry,
-) error {
-	return s.changeMember(ctx, by, toOwners, `
-		UPDATE member SET invitation_hash = $3, invitation_expires_at = $4
-		WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL AND password_hash IS NULL`,
-		memberID, merchantID, invitationHash, expires)
+// KeepInvitation stores the SHA-256 of the token of a link that is about to be mailed; the former link ends. It returns
+// checkout.ErrNotFound when the member has joined or was removed.
+func (s *Store) KeepInvitation(ctx context.Context, memberID string, hash []byte) error {
+	return pg.Wrap("keep invitation", keepInvitation(ctx, s.pool, memberID, hash))
+}
+
+func keepInvitation(ctx context.Context, to pg.Executor, memberID string, hash []byte) error {
+	tag, err := to.Exec(ctx, `
+		UPDATE member SET invitation_hash = $2, invitation_proof = $2,
+			invitation_expires_at = clock_timestamp() + $3::interval
+		WHERE id = $1 AND removed_at IS NULL AND password_hash IS NULL`, memberID, hash, checkout.InvitationLifetime)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = checkout.ErrNotFound
+	}
+	return err
 }
 
 // Invitation returns the member of an invitation that has not expired, and the merchant's name. It
@@ -105,8 +131,8 @@ func (s *Store) Invitation(ctx context.Context, hash []byte) (checkout.Member, s
 	return m, merchant, pg.Wrap("invitation", err)
 }
 
-// AcceptInvitation sets the first password and uses up the invitation. The audit log gets the
-// member and the IP address. It returns checkout.ErrNotFound when the invitation is unknown or
+// AcceptInvitation sets the first password and uses up the invitation, which proves the address. The audit log gets
+// the member and the IP address. It returns checkout.ErrNotFound when the invitation is unknown or
 // expired.
 func (s *Store) AcceptInvitation(
 	ctx context.Context, hash []byte, passwordHash, address string,
@@ -114,7 +140,8 @@ func (s *Store) AcceptInvitation(
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) (err error) {
 		m, err = scanMember(tx.QueryRow(ctx, `
 			UPDATE member m SET password_hash = $2, joined_at = clock_timestamp(),
-				invitation_hash = NULL, invitation_expires_at = NULL
+				invitation_hash = NULL, invitation_expires_at = NULL, invitation_proof = NULL,
+				email_proven_at = CASE WHEN invitation_proof = invitation_hash THEN clock_timestamp() END
 			WHERE m.invitation_hash = $1 AND m.invitation_expires_at > clock_timestamp()
 				AND m.removed_at IS NULL
 			RETURNING `+memberColumns, hash, passwordHash))
@@ -149,15 +176,18 @@ func (s *Store) Members(ctx context.Context, merchantID string) ([]checkout.Memb
 	return members, pg.Wrap("members", err)
 }
 
-// MemberByEmail returns a member who can sign in, and the hash of the password. Several merchants
-// may have a member with the same address: merchantID selects one. With "" it returns the member of
-// the merchant that had the address first. So an invitation from another merchant cannot redirect a
-// person's sign-in. It returns checkout.ErrNotFound.
-func (s *Store) MemberByEmail(
-	ctx context.Context, email, merchantID string,
-) (checkout.Member, string, error) {
-	return s.memberWithPassword(ctx, `
-		lower(m.email) = lower($1) AND ($2 = '' OR m.merchant_id = $2)`, email, merchantID)
+// MemberWithPassword is a member who can sign in, and the hash of the password.
+type MemberWithPassword struct {
+	checkout.Member
+
+	Hash string
+}
+
+// MembersByEmail returns the members with an address who can sign in: one for each merchant that knows it. Those who
+// proved that they read the address come first, and then those who joined first.
+func (s *Store) MembersByEmail(ctx context.Context, email string) ([]MemberWithPassword, error) {
+	members, err := s.membersWithPassword(ctx, `lower(m.email) = lower($1)`, email)
+	return members, pg.Wrap("members by address", err)
 }
 
 // MemberPassword returns the hash of a member's password. Dangerous actions ask for the password
@@ -165,19 +195,42 @@ func (s *Store) MemberByEmail(
 func (s *Store) MemberPassword(
 	ctx context.Context, merchantID, memberID string,
 ) (string, error) {
-	_, hash, err := s.memberWithPassword(ctx, `m.id = $1 AND m.merchant_id = $2`, memberID, merchantID)
-	return hash, err
+	m, err := s.memberWithPassword(ctx, `m.id = $1 AND m.merchant_id = $2`, memberID, merchantID)
+	return m.Hash, err
 }
 
-func (s *Store) memberWithPassword(
-	ctx context.Context, where string, args ...any,
-) (checkout.Member, string, error) {
-	var hash string
-	m, err := scanMember(s.pool.QueryRow(ctx, `
+func (s *Store) memberWithPassword(ctx context.Context, where string, args ...any) (m MemberWithPassword, err error) {
+	members, err := s.membersWithPassword(ctx, where, args...)
+	if err == nil && len(members) == 0 {
+		err = checkout.ErrNotFound
+	}
+	if err != nil {
+		return m, pg.Wrap("member", err)
+	}
+	return members[0], nil
+}
+
+func (s *Store) membersWithPassword(ctx context.Context, where string, args ...any) ([]MemberWithPassword, error) {
+	rows, err := s.pool.Query(ctx, `
 		SELECT `+memberColumns+`, m.password_hash FROM member m
 		WHERE `+where+` AND m.removed_at IS NULL AND m.password_hash IS NOT NULL
-		ORDER BY coalesce(m.joined_at, m.created_at), m.id LIMIT 1`, args...), &hash)
-	return m, hash, pg.Wrap("member", err)
+		ORDER BY m.email_proven_at IS NULL, coalesce(m.joined_at, m.created_at), m.id`, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (m MemberWithPassword, err error) {
+		m.Member, err = scanMember(row, &m.Hash)
+		return m, err
+	})
+}
+
+// Rehash replaces the hash of a member's password by another one of the same password. It changes nothing when the
+// password was changed meanwhile.
+func (s *Store) Rehash(ctx context.Context, merchantID, memberID, from, to string) error {
+	_, err := s.pool.Exec(ctx, `
+		UPDATE member SET password_hash = $4 WHERE id = $1 AND merchant_id = $2 AND password_hash = $3`,
+		memberID, merchantID, from, to)
+	return pg.Wrap("rehash password", err)
 }
 
 // SetPassword replaces a member's password and signs the member out of every browser. The member gets a

@@ -46,7 +46,7 @@ func (s *Store) PasskeyHandle(ctx context.Context, merchantID, memberID string) 
 // MemberByPasskeyHandle returns the member with a name towards passkeys, and the hash of the password. The name
 // is random and known to the member's passkeys only, so it also says which merchant is meant. It returns
 // checkout.ErrNotFound.
-func (s *Store) MemberByPasskeyHandle(ctx context.Context, handle []byte) (checkout.Member, string, error) {
+func (s *Store) MemberByPasskeyHandle(ctx context.Context, handle []byte) (MemberWithPassword, error) {
 	return s.memberWithPassword(ctx, `
 		m.id = (SELECT h.member_id FROM passkey_handle h WHERE h.handle = $1)`, handle)
 }

@@ -8,6 +8,7 @@ type MailKind string
 // The kinds of mails.
 const (
 	MailPasswordReset  MailKind = "password_reset"  // with a code, to the member
+	MailInvitation     MailKind = "invitation"      // with a link for a first password, to the invited person
 	MailAccountChanged MailKind = "account_changed" // of the password or the second factor, to the member
 	MailOwnersChanged  MailKind = "owners_changed"  // to every owner
 	MailLiveKey        MailKind = "live_key"        // to every owner

@@ -15,6 +15,7 @@ type accountPage struct {
 	RecoveryCodes int // that are left
 	Passkeys      []checkout.Passkey
 	Others        []signedInElse
+	Mail          bool // the person can prove the address by choosing a password by mail
 }
 
 func (s *Server) showAccount(v face.Visit) (face.Answer, error) { return s.accountPage(v, "") }
@@ -33,7 +34,7 @@ func (s *Server) accountPage(v face.Visit, fault string) (face.Answer, error) {
 	if err != nil {
 		return face.Answer{}, err
 	}
-	p := accountPage{fault, left, keys, others}
+	p := accountPage{fault, left, keys, others, s.Mail}
 	if fault != "" {
 		return face.Refuse("account", "Your account", p)
 	}
@@ -59,7 +60,7 @@ func (s *Server) changePassword(v face.Visit) (face.Answer, error) {
 		return s.accountPage(v, fault)
 	}
 
-	hash, err := passhash.Hash(v.Context(), v.PostFormValue("new_password"))
+	hash, err := hashFor(v.Context(), &s.Store.Accounts, v.Member.Email, v.PostFormValue("new_password"))
 	if err != nil {
 		return face.Answer{}, err
 	}
@@ -73,7 +74,7 @@ func (s *Server) changePassword(v face.Visit) (face.Answer, error) {
 		return face.Answer{}, err
 	}
 	got, err := face.GoTo("/account", passwordChanged)
-	got.Cookies = []*http.Cookie{s.memberCookieOf(token)}
+	got.Cookies = []*http.Cookie{s.memberCookieOf(token), s.knownCookieOf(v.Request, hash)}
 	return got, err
 }
 

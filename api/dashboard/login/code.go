@@ -72,7 +72,11 @@ func (s *Server) factorFault(r *http.Request, m checkout.Member, c ceremony) (fa
 	if code == "" && !passkey {
 		return "Use a passkey, or enter a code from your app or a recovery code.", nil
 	}
-	ok, err := s.mayGuessCode(r, m)
+	var browser []byte
+	if c.purpose == toStepUp {
+		browser = c.browser
+	}
+	ok, err := s.mayGuessCode(r, m, browser)
 	if err != nil {
 		return "", err
 	}

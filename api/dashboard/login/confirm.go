@@ -1,24 +1,36 @@
 package login
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
+	"net/url"
+
+	"github.com/gorilla/mux"
 
 	"example.com/checkout/api/dashboard/face"
-	"example.com/checkout/api/limit"
 	"example.com/checkout/api/passhash"
+	"example.com/checkout/storage"
 )
 
-// Confirmed checks the visitor's password before a dangerous action, and a code when the visitor has a
-// second factor. It returns "" when they are right, else a fault. The audit log notes a wrong password,
-// because a stranger may sit at the member's browser.
+// Confirmed checks who sits at the browser before a dangerous action: by a passkey, which verifies the person, or by
+// the visitor's password, and a code when the visitor has a second factor. It returns "" when they are right, else a
+// fault. The audit log notes a wrong password, because a stranger may sit at the member's browser.
 func (s *Server) Confirmed(v face.Visit) (fault string, err error) {
+	if v.PostFormValue("passkey") != "" {
+		return s.factorFault(v.Request, v.Member, ceremony{toStepUp, v.Browser})
+	}
 	hash, err := s.Store.MemberPassword(v.Context(), v.MerchantID(), v.Member.ID)
 	if err != nil {
 		return "", err
 	}
-	ok, err := s.mayGuess(v.Context(), limit.Address(v.Request), v.Member.Email)
+	ok, err := s.allow(v.Request, storage.Bucket{ // the browser's own: a stranger's guesses must not stop its person
+		Owner: ownerOf(v.Member.ID, hex.EncodeToString(v.Browser)), Kind: bucketKnown, Rate: accountRate,
+	})
 	if err != nil {
 		return "", err
 	}
@@ -39,35 +51,41 @@ func (s *Server) Confirmed(v face.Visit) (fault string, err error) {
 	)
 }
 
-// ConfirmPage asks who sits at the browser before a dangerous action: for the password, and for a code
-// when the visitor has a second factor.
+// ConfirmPage asks who sits at the browser before a dangerous action: for a passkey, or for the password, and for a
+// code when the visitor has a second factor.
 type ConfirmPage struct {
 	Text   string // describes the action
 	Button string
-	Back   string  // path
-	Fields []Field // the form's fields, sent again after the password
+	Back   string     // path
+	Path   string     // of the form
+	Fields url.Values // the form's fields, sent again with the proof
 	Fault  string
 	// Grave actions concern owners, live keys and live payout addresses. They can need a second factor.
 	Grave bool
 }
 
-// Field is a field of a form.
-type Field struct{ Key, Value string }
-
-// WithoutFactor returns the page that leads a visitor without a second factor to set one up, nil when the
-// visitor has one or need not. back is the path of the page before.
+// WithoutFactor leads a visitor without a second factor to the page that says how to set one up. It returns nil when
+// the visitor has one or need not. back is the path of the page before.
 func (s *Server) WithoutFactor(v face.Visit, back string) (*face.Answer, error) {
 	if !s.RequireFactor || v.Member.SecondFactor {
 		return nil, nil
 	}
-	got, err := face.Refuse("needs_factor", "Set up a second factor first", back)
+	got, err := face.GoTo("/account/needs_factor?"+url.Values{"back": {back}}.Encode(), "")
 	return &got, err
 }
 
-// proofs are the fields of the template "step_up".
-var proofs = []string{"password", "code", "passkey", "username"}
+// showNeedsFactor serves GET /account/needs_factor.
+func (s *Server) showNeedsFactor(v face.Visit) (face.Answer, error) {
+	return face.Show("needs_factor", "Set up a second factor first", safeNext(v.URL.Query().Get("back")))
+}
 
-// Unconfirmed returns the page that asks the visitor to confirm who they are, nil when the form proves it.
+// proofs are the fields of the template "step_up", and the one that each form has.
+var proofs = []string{"password", "code", "passkey", "username", membershipField}
+
+const confirmTitle = "Confirm your identity"
+
+// Unconfirmed leads the visitor to the page that asks who they are. It returns nil when the form proves it. The page is
+// the answer to a GET, so that a browser that goes back sends no form again.
 func (s *Server) Unconfirmed(v face.Visit, p ConfirmPage) (*face.Answer, error) {
 	if err := v.ParseForm(); err != nil {
 		return nil, fmt.Errorf("read form: %w", err)
@@ -84,17 +102,60 @@ func (s *Server) Unconfirmed(v face.Visit, p ConfirmPage) (*face.Answer, error) 
 		}
 		p.Fault = fault
 	}
-	for _, name := range slices.Sorted(maps.Keys(v.PostForm)) {
-		for _, text := range v.PostForm[name] {
-			if !slices.Contains(proofs, name) {
-				p.Fields = append(p.Fields, Field{name, text})
-			}
-		}
-	}
-	const title = "Confirm your identity"
-	got, err := face.Show("confirm", title, p)
 	if p.Fault != "" {
-		got, err = face.Refuse("confirm", title, p)
+		p.Path, p.Fields = v.URL.Path, withoutProof(v)
+		got, err := face.Refuse("confirm", confirmTitle, p)
+		return &got, err
 	}
+	at := "/account/confirm"
+	if mux.Vars(v.Request)["mode"] != "" {
+		at = v.Path("/confirm")
+	}
+	got, err := s.Ask(v, at, p)
 	return &got, err
+}
+
+func withoutProof(v face.Visit) url.Values {
+	fields := maps.Clone(v.PostForm)
+	for _, name := range proofs {
+		fields.Del(name)
+	}
+	return fields
+}
+
+// Ask leads to the page at a path, which gets p and the form of the visitor from Asked.
+func (s *Server) Ask(v face.Visit, at string, p ConfirmPage) (face.Answer, error) {
+	p.Path, p.Fields = v.URL.Path, withoutProof(v)
+	text, err := json.Marshal(p)
+	if err != nil {
+		return face.Answer{}, fmt.Errorf("confirmation: %w", err)
+	}
+	return face.GoTo(at+"?"+url.Values{"form": {string(text)}, "seal": {s.seal(v, text)}}.Encode(), "")
+}
+
+// Asked returns what Ask was called with in this browser.
+func (s *Server) Asked(v face.Visit) (p ConfirmPage, ok bool) {
+	text := []byte(v.URL.Query().Get("form"))
+	if !hmac.Equal([]byte(s.seal(v, text)), []byte(v.URL.Query().Get("seal"))) {
+		return p, false
+	}
+	ok = json.Unmarshal(text, &p) == nil
+	return p, ok
+}
+
+// seal proves that a text was written for this browser: a link from someone else cannot fill in the form.
+func (s *Server) seal(v face.Visit, text []byte) string {
+	mac := hmac.New(sha256.New, []byte(s.Face.Cookie(v.Request, memberCookie)))
+	mac.Write([]byte("a form to be confirmed "))
+	mac.Write(text)
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// showConfirm serves GET /account/confirm and /{mode}/confirm.
+func (s *Server) showConfirm(v face.Visit) (face.Answer, error) {
+	p, ok := s.Asked(v)
+	if !ok {
+		return face.GoTo("/", "")
+	}
+	return face.Show("confirm", confirmTitle, p)
 }

@@ -1,8 +1,7 @@
 package login
 
 import (
-	"context"
-	"crypto/hmac"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
@@ -14,9 +13,9 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Rates of attempts to sign in: for one account from one address, for one address, and for one
-// account from all addresses. The last rate is slow, but it does not lock members out: a browser
-// in which the account was signed in before has its own bucket.
+// Rates of attempts to sign in: for one account from one address, for one address, and for one account from all
+// addresses. The last rate is slow, but it locks no member out: a browser in which the account was signed in before has
+// its own bucket and needs none of these. A password that is chosen with the code of a mail makes a browser such a one.
 var (
 	accountRate    = storage.Rate{PerSecond: 1.0 / 30, Burst: 8}
 	addressRate    = storage.Rate{PerSecond: 1.0 / 5, Burst: 40}
@@ -28,59 +27,65 @@ const (
 	bucketSignIn     = "signin"
 	bucketAccount    = "signin_account"
 	bucketEverywhere = "signin_everywhere"
+	bucketKnown      = "signin_known"
 )
 
 // bucketCode bounds the guesses of one account's codes, from all addresses. An attacker who guesses codes
-// knows the password already. A browser in which the account was signed in before has a separate bucket, so
-// the attacker cannot lock the member out.
+// knows the password already.
 const bucketCode = "second_factor"
 
 // errGuesses refuses an attempt to sign in that comes too often.
 var errGuesses = &limit.TooOftenError{Wait: time.Minute}
 
-// mayGuess takes a token from the address's bucket and one from the bucket of the account at that
-// address.
-func (s *Server) mayGuess(ctx context.Context, address, email string) (bool, error) {
-	got, err := s.Store.Allow(ctx,
-		storage.Bucket{Owner: address, Kind: bucketSignIn, Rate: addressRate},
-		storage.Bucket{Owner: ownerOf(email, address), Kind: bucketAccount, Rate: accountRate})
-	return got.OK, err
-}
-
-// mayGuessHere takes a token from the account's bucket for all addresses. If the account was signed
-// in before in this browser, it takes the token from the browser's own bucket. hash is the hash of
-// the account's password, "" without an account.
-func (s *Server) mayGuessHere(r *http.Request, email, hash string) (bool, error) {
-	got, err := s.Store.Allow(
-		r.Context(), storage.Bucket{Owner: s.guesser(r, email, hash), Kind: bucketEverywhere, Rate: everywhereRate},
-	)
-	return got.OK, err
-}
-
-// mayGuessCode takes a token from the bucket of a member's codes, see bucketCode.
-func (s *Server) mayGuessCode(r *http.Request, m checkout.Member) (bool, error) {
-	hash, err := s.Store.MemberPassword(r.Context(), m.MerchantID, m.ID)
-	if err != nil {
-		return false, err
+// mayTry takes a token for something that is done for an account, and that anybody may try. A browser in which the
+// account was signed in before has its own bucket, so a stranger behind the same address cannot empty it. hashes are
+// those of the account's passwords.
+func (s *Server) mayTry(r *http.Request, account string, hashes ...string) (bool, error) {
+	if own := s.ownBucket(r, account, hashes); own != "" {
+		return s.allow(r, storage.Bucket{Owner: own, Kind: bucketKnown, Rate: accountRate})
 	}
-	got, err := s.Store.Allow(r.Context(),
-		storage.Bucket{Owner: s.guesser(r, m.ID, hash), Kind: bucketCode, Rate: accountRate})
+	address := limit.Address(r)
+	return s.allow(r, storage.Bucket{Owner: address, Kind: bucketSignIn, Rate: addressRate},
+		storage.Bucket{Owner: ownerOf(account, address), Kind: bucketAccount, Rate: accountRate})
+}
+
+// mayGuessPassword is mayTry for a password, which can be guessed from many addresses.
+func (s *Server) mayGuessPassword(r *http.Request, email string, hashes ...string) (bool, error) {
+	ok, err := s.mayTry(r, email, hashes...)
+	if !ok || err != nil || s.ownBucket(r, email, hashes) != "" {
+		return ok, err
+	}
+	return s.allow(r, storage.Bucket{Owner: ownerOf(email), Kind: bucketEverywhere, Rate: everywhereRate})
+}
+
+// mayGuessCode takes a token from the bucket of a member's codes, see bucketCode. browser is that of a member who is
+// signed in, which has its own bucket too; nil for none.
+func (s *Server) mayGuessCode(r *http.Request, m checkout.Member, browser []byte) (bool, error) {
+	owner := ownerOf(m.ID, hex.EncodeToString(browser))
+	if browser == nil {
+		hash, err := s.Store.MemberPassword(r.Context(), m.MerchantID, m.ID)
+		if err != nil {
+			return false, err
+		}
+		owner = cmp.Or(s.ownBucket(r, m.ID, []string{hash}), ownerOf(m.ID))
+	}
+	return s.allow(r, storage.Bucket{Owner: owner, Kind: bucketCode, Rate: accountRate})
+}
+
+func (s *Server) allow(r *http.Request, buckets ...storage.Bucket) (bool, error) {
+	got, err := s.Store.Allow(r.Context(), buckets...)
 	return got.OK, err
 }
 
-// guesser returns the name of the bucket of an account: the browser's own if the account was signed in before
-// in this browser. hash is the hash of the account's password, "" without an account.
-func (s *Server) guesser(r *http.Request, account, hash string) string {
-	if hash == "" {
-		return ownerOf(account)
-	}
-	known := knownBrowser(hash)
-	for _, value := range s.knownBrowsers(r) {
-		if hmac.Equal([]byte(value), []byte(known)) {
-			return ownerOf(account, known)
+// ownBucket returns the name of the browser's own bucket of an account, "" unless the account was signed in before in
+// this browser.
+func (s *Server) ownBucket(r *http.Request, account string, hashes []string) string {
+	for _, hash := range hashes {
+		if s.knows(r, hash) {
+			return ownerOf(account, knownBrowser(hash))
 		}
 	}
-	return ownerOf(account)
+	return ""
 }
 
 // ownerOf returns the name of an account's bucket. It is a hash, so that no typed text is stored.

@@ -19,7 +19,11 @@ import (
 func Accept(
 	ctx context.Context, accounts *storage.Accounts, token, password, address string,
 ) (checkout.Member, error) {
-	hash, err := passhash.Hash(ctx, password)
+	m, _, err := accounts.Invitation(ctx, checkout.HashToken(token))
+	if err != nil {
+		return checkout.Member{}, err
+	}
+	hash, err := hashFor(ctx, accounts, m.Email, password)
 	if err != nil {
 		return checkout.Member{}, err
 	}
@@ -36,8 +40,6 @@ type invitationPage struct {
 	Fault    string
 }
 
-func invitationHash(r *http.Request) []byte { return checkout.HashToken(mux.Vars(r)["token"]) }
-
 func (s *Server) showInvitation(w http.ResponseWriter, r *http.Request) error {
 	return s.renderInvitation(w, r, "")
 }
@@ -45,7 +47,7 @@ func (s *Server) showInvitation(w http.ResponseWriter, r *http.Request) error {
 // renderInvitation shows the page of a valid invitation. fault is the fault of the chosen password,
 // "" for none.
 func (s *Server) renderInvitation(w http.ResponseWriter, r *http.Request, fault string) error {
-	member, merchant, err := s.Store.Invitation(r.Context(), invitationHash(r))
+	member, merchant, err := s.Store.Invitation(r.Context(), checkout.HashToken(mux.Vars(r)["token"]))
 	if errors.Is(err, checkout.ErrNotFound) {
 		return ErrInvitation
 	}
@@ -63,11 +65,6 @@ func (s *Server) renderInvitation(w http.ResponseWriter, r *http.Request, fault 
 // acceptInvitation serves POST /invitation/{token}. It sets the first password and signs the person
 // in.
 func (s *Server) acceptInvitation(w http.ResponseWriter, r *http.Request) error {
-	if ok, err := s.mayGuess(r.Context(), limit.Address(r), "an invitation"); err != nil {
-		return err
-	} else if !ok {
-		return errGuesses
-	}
 	password := r.PostFormValue("password")
 	if fault := passhash.Fault(password, r.PostFormValue("password_again")); fault != "" {
 		return s.renderInvitation(w, r, fault)

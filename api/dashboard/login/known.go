@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -20,15 +21,27 @@ func (s *Server) knownBrowsers(r *http.Request) []string {
 	return s.valuesOf(r, knownCookie, maxKnown)
 }
 
+// knows reports whether the account with the password of hash was signed in before in the browser.
+func (s *Server) knows(r *http.Request, hash string) bool {
+	known := knownBrowser(hash)
+	return hash != "" && slices.ContainsFunc(s.knownBrowsers(r), func(value string) bool {
+		return hmac.Equal([]byte(value), []byte(known))
+	})
+}
+
 // addKnown makes a browser keep the value for the account with the password of hash, and those for the others.
 func (s *Server) addKnown(w http.ResponseWriter, r *http.Request, hash string) {
+	http.SetCookie(w, s.knownCookieOf(r, hash))
+}
+
+func (s *Server) knownCookieOf(r *http.Request, hash string) *http.Cookie {
 	values := []string{knownBrowser(hash)}
 	for _, value := range s.knownBrowsers(r) {
 		if value != values[0] && len(values) < maxKnown {
 			values = append(values, value)
 		}
 	}
-	s.Face.SetCookie(w, knownCookie, strings.Join(values, "."), knownSeconds)
+	return s.Face.NewCookie(knownCookie, strings.Join(values, "."), knownSeconds)
 }
 
 // knownBrowser returns the value that a browser keeps after signing in with the password of hash.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"example.com/checkout/api/failure"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/api/passhash"
 	"example.com/checkout/workflows/checkout"
@@ -26,7 +27,11 @@ func (s *Server) askForReset(w http.ResponseWriter, r *http.Request) error {
 		return checkout.ErrNotFound
 	}
 	email := strings.TrimSpace(r.PostFormValue("email"))
-	if ok, err := s.mayGuess(r.Context(), limit.Address(r), email); err != nil {
+	all, err := s.Store.MembersByEmail(r.Context(), email)
+	if err != nil && failure.KindOf(err) != failure.NotFound { // PostgreSQL takes no NUL in an address
+		return err
+	}
+	if ok, err := s.mayTry(r, email, hashesOfPasswords(all)...); err != nil {
 		return err
 	} else if !ok {
 		return errGuesses
@@ -65,26 +70,18 @@ func (s *Server) renderReset(w http.ResponseWriter, r *http.Request, p resetPage
 	s.Face.Open(w, r, status, "reset", "Choose a new password", p)
 }
 
-// resetPassword serves POST /password/reset. The person signs in afterwards, with the second factor too.
+// resetPassword serves POST /password/reset. The person signs in afterwards, with the second factor too. The browser is
+// a known one from now on, so guesses from elsewhere cannot keep it from signing in.
 func (s *Server) resetPassword(w http.ResponseWriter, r *http.Request) error {
 	if !s.Mail {
 		return checkout.ErrNotFound
-	}
-	if ok, err := s.mayGuess(r.Context(), limit.Address(r), "a new password"); err != nil {
-		return err
-	} else if !ok {
-		return errGuesses
 	}
 	code, password := strings.TrimSpace(r.PostFormValue("code")), r.PostFormValue("password")
 	if fault := passhash.Fault(password, r.PostFormValue("password_again")); fault != "" {
 		s.renderReset(w, r, resetPage{Code: code, Fault: fault})
 		return nil
 	}
-	hash, err := passhash.Hash(r.Context(), password)
-	if err != nil {
-		return err
-	}
-	err = s.Store.ResetPassword(r.Context(), checkout.HashToken(code), hash, limit.RemoteIP(r))
+	hash, err := s.reset(r, checkout.HashToken(code), password)
 	if errors.Is(err, checkout.ErrNotFound) {
 		s.renderReset(w, r, resetPage{Fault: "This code is not valid: it was used or has expired. Request another e-mail."})
 		return nil
@@ -95,6 +92,19 @@ func (s *Server) resetPassword(w http.ResponseWriter, r *http.Request) error {
 	if err := s.forget(w, r); err != nil {
 		return err
 	}
+	s.addKnown(w, r, hash)
 	http.Redirect(w, r, "/signin?reset=1", http.StatusSeeOther)
 	return nil
+}
+
+// reset gives the member of a code a new password, and returns its hash.
+func (s *Server) reset(r *http.Request, code []byte, password string) (hash string, err error) {
+	email, err := s.Store.ResetEmail(r.Context(), code)
+	if err != nil {
+		return "", err
+	}
+	if hash, err = hashFor(r.Context(), &s.Store.Accounts, email, password); err != nil {
+		return "", err
+	}
+	return hash, s.Store.ResetPassword(r.Context(), code, hash, limit.RemoteIP(r))
 }

@@ -28,6 +28,9 @@ func (s *Server) Routes(open func(method, path string, h web.Handler)) {
 	get := func(path string, h face.Handler) { open(http.MethodGet, path, s.SignedIn(checkout.RoleViewer, h)) }
 	post := func(path string, h face.Handler) { open(http.MethodPost, path, s.SignedIn(checkout.RoleViewer, h)) }
 	get("/account", s.showAccount)
+	get("/account/confirm", s.showConfirm)
+	get("/{mode:test|live}/confirm", s.showConfirm)
+	get("/account/needs_factor", s.showNeedsFactor)
 	post("/account/password", s.changePassword)
 	post("/account/signout", s.signOutEverywhere)
 	post("/account/merchants/{id}", s.openMerchant)

@@ -96,7 +96,7 @@ func inGroups(text string) string {
 // confirmFactor serves POST /account/second_factor/code. The first code turns the second factor on, and the
 // page that follows shows the recovery codes.
 func (s *Server) confirmFactor(v face.Visit) (face.Answer, error) {
-	if ok, err := s.mayGuessCode(v.Request, v.Member); err != nil {
+	if ok, err := s.mayGuessCode(v.Request, v.Member, v.Browser); err != nil {
 		return face.Answer{}, err
 	} else if !ok {
 		return face.Answer{}, errGuesses

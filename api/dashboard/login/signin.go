@@ -1,6 +1,7 @@
 package login
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -8,13 +9,15 @@ import (
 	"example.com/checkout/api/failure"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/api/passhash"
+	"example.com/checkout/storage"
+	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
 )
 
 // signInForm is the form of the sign-in page.
 type signInForm struct {
 	Email    string
-	Merchant string // id, "" for the merchant that had the e-mail address first
+	Merchant string // id, "" for any whose password it is
 	Next     string
 	Failed   bool
 	// NoPasskey: a passkey was refused.
@@ -42,49 +45,103 @@ func (s *Server) showSignIn(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// signIn serves POST /signin. Unknown accounts, wrong passwords and open invitations get the same
-// answer after the same work, which notes a failure where there is an account.
+// signIn serves POST /signin. Unknown accounts, wrong passwords and open invitations get the same answer after the same
+// work. The password is compared with that of every account of the address, so another merchant that knows the address
+// cannot stand before the one that is meant.
 func (s *Server) signIn(w http.ResponseWriter, r *http.Request) error {
 	form := signInForm{
-		Email: strings.TrimSpace(
-			r.PostFormValue("email"),
-		), Merchant: strings.TrimSpace(r.PostFormValue("merchant")),
-		Next: r.PostFormValue("next"), Failed: true, Mail: s.Mail,
+		Email:    strings.TrimSpace(r.PostFormValue("email")),
+		Merchant: strings.TrimSpace(r.PostFormValue("merchant")),
+		Next:     r.PostFormValue("next"), Failed: true, Mail: s.Mail,
 	}
-	if ok, err := s.mayGuess(r.Context(), limit.Address(r), form.Email); err != nil {
+	all, err := s.Store.MembersByEmail(r.Context(), form.Email)
+	if err != nil && failure.KindOf(err) != failure.NotFound { // PostgreSQL takes no NUL in an address
+		return err
+	}
+	tried := s.meant(r, all, form.Merchant)
+	hashes := hashesOfPasswords(tried)
+	if ok, err := s.mayGuessPassword(r, form.Email, hashes...); err != nil {
 		return err
 	} else if !ok {
 		return errGuesses
 	}
 
-	member, hash, err := s.Store.MemberByEmail(r.Context(), form.Email, form.Merchant)
-	unknown := err != nil
-	if unknown && failure.KindOf(err) != failure.NotFound {
-		return err
-	}
-	if ok, err := s.mayGuessHere(r, form.Email, hash); err != nil {
-		return err
-	} else if !ok {
-		return errGuesses
-	}
-
-	same, err := passhash.Same(r.Context(), r.PostFormValue("password"), hash)
+	password := r.PostFormValue("password")
+	at, err := passhash.Which(r.Context(), password, hashes...)
 	if err != nil {
 		return err
 	}
-	if !same || unknown {
-		err := s.Store.NoteFailedSignIn(r.Context(), form.Email, form.Merchant, limit.RemoteIP(r))
-		if err != nil && failure.KindOf(err) != failure.NotFound { // PostgreSQL takes no NUL in an address
+	if at < 0 {
+		probably := "" // unknown
+		if len(tried) > 0 {
+			probably = tried[0].ID
+		}
+		if err := s.Store.NoteFailedSignIn(r.Context(), probably, limit.RemoteIP(r)); err != nil {
 			return err
 		}
 		s.Face.Open(w, r, http.StatusUnprocessableEntity, "signin", "Sign in", form)
-		return nil // an unknown member is told the same as a wrong password
-	}
-	if member.SecondFactor {
-		s.askForCode(w, r, member, hash, safeNext(form.Next))
 		return nil
 	}
-	return s.startSession(w, r, member, hash, safeNext(form.Next))
+	m, err := s.salted(r.Context(), tried[at], all[0].Hash, password)
+	if err != nil {
+		return err
+	}
+	if m.SecondFactor {
+		s.askForCode(w, r, m.Member, m.Hash, safeNext(form.Next))
+		return nil
+	}
+	return s.startSession(w, r, m.Member, m.Hash, safeNext(form.Next))
+}
+
+// meant returns the accounts that a person may mean, the likeliest first: those of the merchant, if one is named, and
+// first those that were signed in before in this browser.
+func (s *Server) meant(
+	r *http.Request, all []account.MemberWithPassword, merchantID string,
+) (known []account.MemberWithPassword) {
+	var others []account.MemberWithPassword
+	for _, m := range all {
+		switch {
+		case merchantID != "" && m.MerchantID != merchantID:
+		case s.knows(r, m.Hash):
+			known = append(known, m)
+		default:
+			others = append(others, m)
+		}
+	}
+	return append(known, others...)
+}
+
+func hashesOfPasswords(members []account.MemberWithPassword) (hashes []string) {
+	for _, m := range members {
+		hashes = append(hashes, m.Hash)
+	}
+	return hashes
+}
+
+// hashFor returns the hash of a new password for the accounts of an address. They share a salt, see passhash.Which.
+func hashFor(ctx context.Context, accounts *storage.Accounts, email, password string) (string, error) {
+	all, err := accounts.MembersByEmail(ctx, email)
+	if err != nil {
+		return "", err
+	}
+	return passhash.Hash(ctx, password, append(hashesOfPasswords(all), "")[0])
+}
+
+// salted gives a member whose hash is of a time when each account had its own salt the salt of the first account. A
+// browser that was known by the former hash is so again after its next sign-in.
+func (s *Server) salted(
+	ctx context.Context, m account.MemberWithPassword, first, password string,
+) (account.MemberWithPassword, error) {
+	if passhash.Alike(m.Hash, first) {
+		return m, nil
+	}
+	hash, err := passhash.Hash(ctx, password, first)
+	if err != nil || !passhash.Alike(hash, first) { // the first one has parameters of before
+		return m, err
+	}
+	former := m.Hash
+	m.Hash = hash
+	return m, s.Store.Rehash(ctx, m.MerchantID, m.ID, former, hash)
 }
 
 // codePage asks for a code after the password.
@@ -116,7 +173,7 @@ func (s *Server) signInWithCode(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if ok, err := s.mayGuess(r.Context(), limit.Address(r), m.Email); err != nil {
+	if ok, err := s.mayTry(r, m.Email, hash); err != nil {
 		return err
 	} else if !ok {
 		return errGuesses
@@ -137,11 +194,6 @@ func (s *Server) signInWithCode(w http.ResponseWriter, r *http.Request) error {
 // signInWithPasskey serves POST /signin/passkey: signing in without a password. The passkey says who signs in. It is
 // two factors: the device, and the finger, the face or the PIN that it asks for.
 func (s *Server) signInWithPasskey(w http.ResponseWriter, r *http.Request) error {
-	if ok, err := s.mayGuess(r.Context(), limit.Address(r), "a passkey"); err != nil {
-		return err
-	} else if !ok {
-		return errGuesses
-	}
 	c := s.ceremonyOf(r, toSignIn, passkeyCookie)
 	s.Face.SetCookie(w, passkeyCookie, "", -1)
 	refuse := func() {
@@ -149,22 +201,24 @@ func (s *Server) signInWithPasskey(w http.ResponseWriter, r *http.Request) error
 			signInForm{Next: r.PostFormValue("next"), Mail: s.Mail, NoPasskey: true})
 	}
 	answer, session, err := s.answered(r, c)
-	if errors.Is(err, errPasskey) {
+	var m account.MemberWithPassword
+	if err == nil {
+		m, err = s.Store.MemberByPasskeyHandle(r.Context(), answer.Response.UserHandle)
+	}
+	unknown := errors.Is(err, errPasskey) || failure.KindOf(err) == failure.NotFound
+	if err != nil && !unknown {
+		return err
+	}
+	if ok, err := s.mayTry(r, "a passkey", m.Hash); err != nil {
+		return err
+	} else if !ok {
+		return errGuesses
+	}
+	if unknown {
 		refuse()
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	m, hash, err := s.Store.MemberByPasskeyHandle(r.Context(), answer.Response.UserHandle)
-	if failure.KindOf(err) == failure.NotFound {
-		refuse()
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	fault, err := s.refusedPasskey(r, m, s.usePasskey(r, m, answer, session))
+	fault, err := s.refusedPasskey(r, m.Member, s.usePasskey(r, m.Member, answer, session))
 	if err != nil {
 		return err
 	}
@@ -172,7 +226,8 @@ func (s *Server) signInWithPasskey(w http.ResponseWriter, r *http.Request) error
 		refuse()
 		return nil
 	}
-	return s.startSession(w, r, m, hash, safeNext(r.PostFormValue("next")), "with a passkey, without the password")
+	next := safeNext(r.PostFormValue("next"))
+	return s.startSession(w, r, m.Member, m.Hash, next, "with a passkey, without the password")
 }
 
 // signOut serves POST /signout. It signs the browser out of every merchant.

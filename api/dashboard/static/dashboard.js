@@ -30,7 +30,8 @@ for (const part of document.querySelectorAll("[data-passkey]")) {
   part.hidden = !(window.PublicKeyCredential && PublicKeyCredential.parseRequestOptionsFromJSON);
   part.querySelector("button").addEventListener("click", async (event) => {
     const form = event.target.form, purpose = part.dataset.passkey, trouble = part.querySelector(".fault");
-    if (form.elements.code) form.elements.code.required = false; // the passkey replaces it
+    const replaced = [form.elements.password, form.elements.code].filter(Boolean);
+    for (const field of replaced) field.required = false;
     if (!form.reportValidity()) return;
     trouble.hidden = true;
     try {
@@ -48,7 +49,7 @@ for (const part of document.querySelectorAll("[data-passkey]")) {
       form.requestSubmit();
     } catch {
       trouble.hidden = false;
-      if (form.elements.code) form.elements.code.required = true;
+      for (const field of replaced) field.required = true;
     }
   });
 }

@@ -16,7 +16,8 @@ func (c *call) merchantInviteCommand() *cobra.Command {
 		Use:   "invite mer_… --email ADDRESS",
 		Short: "Print an invitation link to the dashboard",
 		Long: `Prints an invitation link: the person chooses a password and signs in to the merchant's dashboard. The
-link is valid for 3 days and is not shown again. It points to CHECKOUT_DASHBOARD_URL.`,
+link is valid for 3 days and is not shown again. It points to CHECKOUT_DASHBOARD_URL. It replaces an open
+invitation. Verify who gets it: accepting it proves that the address is theirs.`,
 		Example: "  checkout merchant invite mer_06gzx1s5q8v2m9kd3yet7b4wnc --email ann@shop.example --role developer",
 		Args:    idAnd(checkout.PrefixMerchant, listsMerchants),
 		RunE: c.operator(func(args []string) (accountAction, error) {

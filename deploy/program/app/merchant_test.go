@@ -177,8 +177,11 @@ func TestMerchantInvite_PrintsALinkThatSignsIn(t *testing.T) {
 	require.Equal(t, checkout.RoleViewer, bob.Role)
 	require.Equal(t, lines[0], bob.MerchantID)
 
+	again := strings.TrimSpace(o.must("merchant", "invite", lines[0], "--email", "ann@shop.example"))
+	require.NotEqual(t, lines[1], again, "it replaces the open invitation")
+
 	for want, args := range map[string][]string{
-		"the merchant already has a member with that address": {lines[0], "--email", "ANN@shop.example"},
+		"the merchant already has a member with that address": {lines[0], "--email", "BOB@shop.example"},
 		"bare e-mail address":                  {lines[0], "--email", "Ann <ann@shop.example>"},
 		"--email is not a bare e-mail address": {lines[0], "--email", "ann@shop"},
 		"--role must be one of":                {lines[0], "--email", "eve@shop.example", "--role", "admin"},

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -33,13 +35,15 @@ gets an e-mail.`,
 }
 
 func (c console) resetFactor(ctx context.Context, merchantID, email string) error {
-	m, _, err := c.MemberByEmail(ctx, email, merchantID)
-	if errors.Is(err, checkout.ErrNotFound) {
-		return errors.New("the merchant has no member with that address who can sign in")
-	}
+	members, err := c.MembersByEmail(ctx, email)
 	if err != nil {
 		return err
 	}
+	at := slices.IndexFunc(members, func(m account.MemberWithPassword) bool { return m.MerchantID == merchantID })
+	if at < 0 {
+		return errors.New("the merchant has no member with that address who can sign in")
+	}
+	m := members[at]
 	err = c.ResetFactors(ctx, merchantID, m.ID, operatorsEntry(merchantID, nil, "member.second_factor_reset", m.ID,
 		m.Email+": every second factor was removed"))
 	if errors.Is(err, checkout.ErrNotFound) {

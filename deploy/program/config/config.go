@@ -112,7 +112,7 @@ type Config struct {
 	// Users without a second factor must enroll before inviting or changing an owner, creating a live key or
 	// changing a live payout address. `false`: they need only their password.
 	RequireSecondFactor bool `env:"CHECKOUT_REQUIRE_SECOND_FACTOR" envDefault:"true"`
-	// Mail server for notices, forgotten passwords and receipts: `smtps://user:password@host:465`, or
+	// Mail server for notices, invitations, forgotten passwords and receipts: `smtps://user:password@host:465`, or
 	// `smtp://user:password@host:587`, which requires STARTTLS unless the host is this computer. Without
 	// it no e-mail is sent.
 	SMTPURL string `env:"CHECKOUT_SMTP_URL"`

@@ -166,7 +166,7 @@ func createOwner(ctx context.Context, store *storage.Store, d Demo) error {
 	if err != nil {
 		return err
 	}
-	hash, err := passhash.Hash(ctx, d.Password)
+	hash, err := passhash.Hash(ctx, d.Password, "")
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,154 @@
+package dashboard
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"testing"
+
+	"github.com/alexedwards/argon2id"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+const (
+	ceo   = "ceo@victim.example"
+	other = "another one to know"
+)
+
+// squat makes the other merchant claim the address of the desk's owner, as an owner could who saw the link of her
+// invitation: earlier, with a password of her own, and without proof.
+func (d *desk) squat() {
+	d.t.Helper()
+	d.newMemberWith(d.other, ceo, checkout.RoleViewer, "the squatter's own")
+	d.exec(`UPDATE member SET email_proven_at = NULL, joined_at = joined_at - interval '1 year' WHERE merchant_id = $1`, d.other)
+}
+
+// TestAttack_AnAddressIsNotSquatted: another merchant claims an address first. Its true owner signs in to her own
+// merchant without its id, and her failures, with her IP address, are in no log of the squatter.
+func TestAttack_AnAddressIsNotSquatted(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.squat()
+	d.newMember(d.merchant, ceo, checkout.RoleOwner)
+	b := d.browser()
+
+	require.Equal(t, 422, b.signIn(ceo, "a slip of the finger").status)
+	require.Equal(t, 303, b.signIn(ceo, password).status)
+
+	require.Contains(t, b.get("/test/members").text(), "owner")
+	require.Equal(t, d.merchant, value[string](d, `SELECT string_agg(merchant_id, ',') FROM audit_entry WHERE action = 'member.sign_in_failed'`))
+	require.Equal(t, "owner", value[string](d, `SELECT m.role FROM member_session s JOIN member m ON m.id = s.member_id`))
+}
+
+// TestAttack_ASquatterDoesNotSeeWhereAStrangerSignsIn: only the squatter knows the address.
+func TestAttack_ASquatterDoesNotSeeWhereAStrangerSignsIn(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.squat()
+
+	require.Equal(t, 422, d.browser().signIn(ceo, "wrong").status)
+	require.Equal(t, 422, d.browser().post("/signin", "email", ceo, "password", "wrong", "merchant", d.other).status)
+
+	require.Zero(t, value[int](d, `SELECT count(*) FROM audit_entry WHERE action = 'member.sign_in_failed'`))
+}
+
+// TestSignIn_TriesEachAccountOfTheAddress has a password at each of three merchants. Hashes of before have salts of their
+// own: such an account needs its merchant's id once.
+func TestSignIn_TriesEachAccountOfTheAddress(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	third := d.newMerchant("Third shop")
+	passwords := map[string]string{d.merchant: password, d.other: other, third: "the third one to know"}
+	for merchant, password := range passwords {
+		d.newMemberWith(merchant, ceo, checkout.RoleViewer, password)
+	}
+	signsIn := func(merchant string) {
+		t.Helper()
+		d.exec(`DELETE FROM token_bucket; DELETE FROM member_session`)
+		require.Equal(t, "/", d.browser().signIn(ceo, passwords[merchant]).to(), merchant)
+		require.Equal(t, merchant, value[string](d, `SELECT m.merchant_id FROM member_session s JOIN member m ON m.id = s.member_id`))
+	}
+	for merchant := range passwords {
+		signsIn(merchant)
+	}
+
+	old, err := argon2id.CreateHash(passwords[third], &argon2id.Params{Memory: 8 << 10, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32})
+	require.NoError(t, err)
+	d.exec(`UPDATE member SET password_hash = $2 WHERE merchant_id = $1`, third, old)
+	d.exec(`UPDATE member SET joined_at = now() + interval '1 day' WHERE merchant_id = $1`, third) // not the first
+	require.Equal(t, 303, d.browser().post("/signin", "email", ceo, "password", passwords[third], "merchant", third).status)
+	signsIn(third)
+}
+
+// TestAttack_GuessingLocksNoOneOut: guesses from everywhere, and from the address of the person. A browser that knows
+// the account still has its tries, and so has one that chose a new password with the code of a mail.
+func TestAttack_GuessingLocksNoOneOut(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.stopRefill()
+	m := d.newMember(d.merchant, ceo, checkout.RoleOwner)
+	h := New(d.config)
+	right := url.Values{"email": {ceo}, "password": {password}}
+	const home = "192.0.2.1:80"
+	known := d.from(h, home, "/signin", right).Result().Cookies()
+	guess := url.Values{"email": {ceo}, "password": {"wrong"}}
+	for i := range 61 {
+		d.from(h, fmt.Sprintf("198.51.100.%d:80", i), "/signin", guess)
+	}
+	for range 8 {
+		d.from(h, home, "/signin", guess)
+	}
+	require.Equal(t, http.StatusTooManyRequests, d.from(h, "203.0.113.1:80", "/signin", right).Code, "a browser that nobody knows")
+	require.Equal(t, http.StatusTooManyRequests, d.from(h, home, "/signin", right).Code)
+	require.Equal(t, http.StatusSeeOther, d.from(h, home, "/signin", right, known...).Code, "the known one")
+
+	token, hash := checkout.NewToken()
+	require.NoError(t, d.store.KeepReset(t.Context(), m.ID, hash))
+	for range 10 {
+		d.from(h, home, "/password/reset", url.Values{"code": {"x"}, "password": {other}, "password_again": {other}})
+	}
+	reset := d.from(h, home, "/password/reset", url.Values{"code": {token}, "password": {other}, "password_again": {other}})
+	require.Equal(t, http.StatusSeeOther, reset.Code, "a right code needs no try")
+	right.Set("password", other)
+	require.Equal(t, http.StatusSeeOther, d.from(h, home, "/signin", right, reset.Result().Cookies()...).Code)
+	require.Equal(t, http.StatusTooManyRequests, d.from(h, home, "/signin", right, known...).Code, "known by the former password")
+}
+
+// TestAttack_GuessingStopsNoStepUp: a stranger behind the same address guesses the password while its owner confirms
+// something.
+func TestAttack_GuessingStopsNoStepUp(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.stopRefill()
+	d.newMember(d.merchant, ceo, checkout.RoleOwner)
+	owner := d.browser()
+	owner.signIn(ceo, password)
+	for range 20 {
+		d.browser().signIn(ceo, "wrong")
+	}
+	require.Equal(t, 303, owner.post("/live/keys", "label", "a", "access", "full", "password", password).status)
+}
+
+// TestConfirm_IsAPageOfItsOwn: a browser that goes back to it sends no form again, and a link from someone else cannot
+// fill in the form.
+func TestConfirm_IsAPageOfItsOwn(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	owner := d.as(checkout.RoleOwner)
+	for path, fields := range map[string][]string{
+		"/live/keys":             {"label", "a", "access", "full"},
+		"/test/members":          {"email", "eve@shop.example", "role", "owner"},
+		"/test/settings/payout":  {"address_USDC", goodAddress, "before_address_USDC", "sandbox:shop"},
+		"/account/second_factor": nil,
+	} {
+		asked := owner.post(path, fields...)
+		require.Equal(t, 303, asked.status, path)
+		for range 2 {
+			require.Contains(t, owner.follow(asked).text(), "Your password", path)
+		}
+		stranger := d.as(checkout.RoleOwner).follow(asked)
+		require.Equal(t, 303, stranger.status, "%s: a form of another browser", path)
+	}
+}

@@ -1,0 +1,51 @@
+package dashboard
+
+import (
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/deploy/proof/e2e/chrome"
+	"example.com/checkout/storage/account"
+	"example.com/checkout/workflows/checkout"
+)
+
+// TestDashboard_AStrangerGetsAnInvitationAndNothingElse invites a stranger's address, and pays test sessions in its name
+// with a description that would speak for us.
+func TestDashboard_AStrangerGetsAnInvitationAndNothingElse(t *testing.T) {
+	t.Parallel()
+	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
+	owner := newMember(m, checkout.RoleOwner)
+	stranger, on := m.ID+"@stranger.example", true
+	require.NoError(t, e2e.OpenStore(t, m.Stack).SetBrand(t.Context(), m.ID, account.BrandChange{Receipts: &on}))
+	pay := func(email string) {
+		t.Helper()
+		id := m.Create(`{"amount": 10.50, "currency": "EUR", "payout_currency": "USDC", "description": "Your account is locked: https://evil.example/unlock"}`)
+		jar, err := cookiejar.New(nil)
+		require.NoError(t, err)
+		res, err := (&http.Client{Jar: jar}).PostForm(m.Stack.PageURL()+"/"+id, url.Values{
+			"card_number": {e2e.CardSucceeds}, "exp": {"12/40"}, "cvc": {"123"}, "email": {email},
+		})
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		m.AwaitStatus(id, checkout.StatusCompleted, 10*time.Second)
+	}
+	b := chrome.NewTab(t, browser)
+	signIn(b, m, owner)
+	page(b, m, "/test/members")
+	invited(b, m, stranger)
+
+	for range 3 {
+		pay(stranger)
+	}
+	pay(owner)
+
+	e2e.Await(t, "the owner's receipt", 20*time.Second, func() bool { return len(m.Stack.Mailbox.Mails(owner)) == 1 })
+	require.Contains(t, m.Stack.Mailbox.Mails(owner)[0].Text, "https: //evil. example/unlock")
+	require.Len(t, m.Stack.Mailbox.Mails(stranger), 1)
+}
