@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,7 +28,8 @@ type Program struct {
 	Takes   string   // how long a build takes, for people
 	Module  string   // the module's directory, such as "deploy/standin/temporal"
 	Package string   // import path, or "." for the module's own
-	Files   []string // the files of the module on which the program depends
+	Files   []string // the files of the module on which the program depends, besides the stubs of Without
+	Without Without  // what the build leaves out
 }
 
 // Progress shows long work to a person.
@@ -79,7 +81,12 @@ func (p Program) Build(ctx context.Context, progress Progress) (string, error) {
 	// looks done.
 	progress.Step("building " + p.Title)
 	tell := func(what string) { progress.Say("building " + p.Title + " (once, " + p.Takes + "): " + what) }
-	if err := goBuild(ctx, source, p.Package, program+".new", tell); err != nil {
+	tell("fetching modules")
+	without, err := p.Without.flags(ctx, source, dir, filepath.Dir(dir))
+	if err != nil {
+		return "", err
+	}
+	if err := goBuild(ctx, source, p.Package, without, program+".new", tell); err != nil {
 		return "", err
 	}
 	return program, os.Rename(program+".new", program)
@@ -96,7 +103,9 @@ func (p Program) key(ctx context.Context, source string) (string, error) {
 	}
 	sum := sha256.New()
 	sum.Write(version)
-	for _, name := range p.Files {
+	fmt.Fprintf(sum, "%v\n", p.Without) // a map is printed in the order of its keys
+	stubs := slices.Sorted(maps.Values(p.Without.Stubs))
+	for _, name := range slices.Concat(p.Files, stubs) {
 		content, err := os.ReadFile(filepath.Join(source, name))
 		if err != nil {
 			return "", err
@@ -147,22 +156,17 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// buildFlags are used for the list of packages and for the build, so that both agree on the
-// packages already built.
-var buildFlags = []string{"-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags=-s -w"}
-
-// goBuild builds a package of the module in source. It reports the progress: modules fetched, packages done of
-// all, linking.
-func goBuild(ctx context.Context, source, pkg, output string, tell func(string)) error {
+// goBuild builds a package of the module in source with some more flags. It reports the progress: modules fetched,
+// packages done of all, linking.
+func goBuild(ctx context.Context, source, pkg string, flags []string, output string, tell func(string)) error {
+	// The list of packages and the build need the same flags, so that both agree on the packages already built.
+	flags = append([]string{"-mod=readonly", "-buildvcs=false", "-ldflags=-s -w"}, flags...)
 	modules := 0
 	tell("fetching modules")
 	list := goCommand(
 		ctx,
 		source,
-		slices.Concat(
-			[]string{"list", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}"}, buildFlags,
-			[]string{pkg},
-		)...)
+		slices.Concat([]string{"list", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}"}, flags, []string{pkg})...)
 	stale, err := eachLine(list, func(line string) {
 		if strings.HasPrefix(line, "go: downloading ") {
 			modules++
@@ -179,7 +183,7 @@ func goBuild(ctx context.Context, source, pkg, output string, tell func(string))
 	build := goCommand(
 		ctx,
 		source,
-		slices.Concat([]string{"build", "-v", "-o", output}, buildFlags, []string{pkg})...)
+		slices.Concat([]string{"build", "-v", "-o", output}, flags, []string{pkg})...)
 	_, err = eachLine(build, func(line string) {
 		if strings.Contains(line, " ") { // a message of the compiler
 			return
@@ -217,12 +221,12 @@ func eachLine(cmd *exec.Cmd, line func(string)) (string, error) {
 	return said.String(), nil
 }
 
-// goCommand returns the go command with an environment of its own: the caller's settings for the
-// main module, such as -mod=mod, a workspace or a target platform, do not apply. Without cgo the
-// build needs no C compiler or headers.
+// goCommand returns the go command without the caller's settings for the main module, such as -mod=mod, a workspace
+// or a target platform. The packages that both modules need are compiled once, as long as flags and environment are
+// those of "go run": so no -trimpath and no CGO_ENABLED. GOGC takes a fifth off the compiler's time for a big package.
 func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off", "GOOS=", "GOARCH=", "CGO_ENABLED=0")
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off", "GOOS=", "GOARCH=", "GOGC=400")
 	return cmd
 }

@@ -25,19 +25,35 @@ func TestGoBuild_TellsHowManyPackagesAreDone(t *testing.T) {
 	program := filepath.Join(source, "tiny")
 	var told []string
 	tell := func(what string) { told = append(told, what) }
-	require.NoError(t, goBuild(t.Context(), source, ".", program, tell)) // the standard library may be missing in Go's cache
+	// The standard library may be missing in Go's cache.
+	require.NoError(t, goBuild(t.Context(), source, ".", nil, program, tell))
 
 	told = nil
 	write(t, source, map[string]string{ // such texts are never in the cache
 		"first/text.go":  fmt.Sprintf("package first\n\nconst Text = %q\n", rand.Text()),
 		"second/text.go": fmt.Sprintf("package second\n\nconst Text = %q\n", rand.Text()),
 	})
-	require.NoError(t, goBuild(t.Context(), source, ".", program, tell))
+	require.NoError(t, goBuild(t.Context(), source, ".", nil, program, tell))
 	require.Equal(t, []string{"fetching modules", "0 of 3 packages", "1 of 3 packages", "2 of 3 packages", "linking"}, told)
 	require.FileExists(t, program)
 
 	write(t, source, map[string]string{"main.go": "package main\n\nfunc main() { missing() }\n"})
-	require.ErrorContains(t, goBuild(t.Context(), source, ".", program, func(string) {}), "undefined: missing")
+	err := goBuild(t.Context(), source, ".", nil, program, func(string) {})
+	require.ErrorContains(t, err, "undefined: missing")
+}
+
+// TestWithout_NeedsNoStub is what an update of a module may bring.
+func TestWithout_NeedsNoStub(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"a.go": "package a\n\nimport _ \"example.com/cloud/storage\"\n"})
+	overlay := map[string]string{}
+
+	require.NoError(t, Without{Libraries: []string{"example.com/cloud/"}}.leaveOut(overlay, dir))
+	require.Equal(t, map[string]string{filepath.Join(dir, "a.go"): ""}, overlay)
+
+	err := Without{Libraries: []string{"example.com/sky/"}}.leaveOut(overlay, dir)
+	require.ErrorContains(t, err, "it needs no stub")
 }
 
 func write(t *testing.T, dir string, files map[string]string) {

@@ -2,6 +2,7 @@
 // the first start of the local stack links it once instead of three times.
 //
 // What the three bring for other databases than PostgreSQL, and flags that the local stack does not use, is left out.
+// So are the libraries of clouds and of SQLite: the files of _without take the place of what uses them.
 package main
 
 import (
@@ -9,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	_ "time/tzdata" // for schedules, on a computer without time zones
 
 	"github.com/temporalio/ui-server/v2/plugins/fs_config_provider"
@@ -18,6 +20,7 @@ import (
 	"go.temporal.io/server/common/config"
 	"go.temporal.io/server/common/log"
 	_ "go.temporal.io/server/common/persistence/sql/sqlplugin/postgresql" // the database
+	"go.temporal.io/server/common/persistence/sql/sqlplugin/sqlite"
 	"go.temporal.io/server/temporal"
 	"go.temporal.io/server/tools/sql"
 )
@@ -58,6 +61,9 @@ func runServer(configFile string) error {
 	if err != nil {
 		return err
 	}
+	if err := refuseLeftOut(cfg); err != nil {
+		return err
+	}
 	logger := log.NewZapLogger(log.BuildZapLogger(cfg.Log))
 	authorizer, err := authorization.GetAuthorizerFromConfig(&cfg.Global.Authorization)
 	if err != nil {
@@ -79,6 +85,30 @@ func runServer(configFile string) error {
 		return err
 	}
 	return server.Start()
+}
+
+// refuseLeftOut returns an error for a configuration that asks for what the build leaves out. Without it the server
+// would start first, and fail when it needs it.
+func refuseLeftOut(cfg *config.Config) error {
+	var left []string
+	if history := cfg.Archival.History.Provider; history != nil && (history.S3store != nil || history.Gstorage != nil) {
+		left = append(left, "archives of histories in a cloud")
+	}
+	if seen := cfg.Archival.Visibility.Provider; seen != nil && (seen.S3store != nil || seen.Gstorage != nil) {
+		left = append(left, "archives of visibility in a cloud")
+	}
+	for _, store := range cfg.Persistence.DataStores {
+		if store.SQL != nil && store.SQL.PluginName == sqlite.PluginName {
+			left = append(left, "SQLite")
+		}
+		if store.Elasticsearch != nil && store.Elasticsearch.AWSRequestSigning.Enabled {
+			left = append(left, "signed requests to AWS")
+		}
+	}
+	if left != nil {
+		return fmt.Errorf("left out of the local stack's build of Temporal: %s", strings.Join(left, ", "))
+	}
+	return nil
 }
 
 // runUI runs until it is interrupted.
