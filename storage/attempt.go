@@ -28,14 +28,18 @@ type AttemptDecision struct {
 }
 
 // BeginAttempt locks the delivery, asks webhook.DeliverySnapshot.Decide for the turn's action, and notes
-// it. With webhook.StepBegin, the attempt is noted before it is sent.
+// it. With webhook.StepBegin, the attempt is noted before it is sent. The first attempt takes one statement: see
+// beginFirst.
 //
 // A session's own address still gets its events after the registration that signed for it was
 // deleted: another secret signs, see signerOf.
 // BeginAttempt returns checkout.ErrNotFound, or ErrWrongMasterKey when this process lacks the
 // master key that sealed the secret; then nothing has changed.
 func (s *Store) BeginAttempt(ctx context.Context, ref checkout.Ref, turn webhook.Turn) (AttemptDecision, error) {
-	out, err := s.takeTurn(ctx, ref, turn, func(webhook.Step) bool { return true })
+	out, err := s.beginFirst(ctx, ref, turn)
+	if errors.Is(err, pgx.ErrNoRows) {
+		out, err = s.takeTurn(ctx, ref, turn, func(webhook.Step) bool { return true })
+	}
 	if err != nil {
 		return AttemptDecision{}, fmt.Errorf("begin attempt: %w", err)
 	}
@@ -50,6 +54,55 @@ func (s *Store) ReportAttempt(ctx context.Context, ref checkout.Ref, turn webhoo
 		return AttemptDecision{}, fmt.Errorf("report attempt: %w", err)
 	}
 	return out, nil
+}
+
+// beginFirst begins the first attempt of a delivery that no run has touched, in one statement. It decides what
+// webhook.DeliverySnapshot.Decide decides about such a delivery. For every other delivery it changes nothing and
+// returns pgx.ErrNoRows: one that is on hold, one that goes to a deleted registration, one whose secret this process
+// cannot open, and one that another transaction has locked. So it never waits, and the registration that it reads is
+// not older than the lock.
+func (s *Store) beginFirst(
+	ctx context.Context, ref checkout.Ref, turn webhook.Turn,
+) (out AttemptDecision, err error) {
+	out = AttemptDecision{
+		Decision: webhook.Decision{Step: webhook.StepBegin, Number: 1, NewRun: true},
+		Run:      1, Status: webhook.DeliveryPending,
+	}
+	counted := 0
+	if !turn.Local {
+		counted = 1
+	}
+	var by signature
+	err = s.pool.QueryRow(ctx, `
+		WITH due AS (
+			SELECT d.event_id, d.next_attempt_at, CASE WHEN d.session_url THEN d.url ELSE w.url END AS url,
+				coalesce($8::timestamptz, clock_timestamp()) AS now, w.id AS signer, w.master_key_id, w.sealed_digest,
+				CASE WHEN w.previous_expires_at > clock_timestamp() THEN w.previous_master_key_id END AS previous_key_id,
+				w.previous_sealed_digest
+			FROM webhook_delivery d JOIN webhook_endpoint w ON w.id = d.endpoint_id
+			WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3
+				AND d.run = 0 AND d.run_id IS NULL AND d.status = 'pending' AND NOT d.held
+				AND w.deleted_at IS NULL AND (d.session_url OR w.status = 'enabled') AND w.master_key_id = ANY ($9)
+				AND (coalesce(w.previous_expires_at, '-infinity') <= clock_timestamp() OR w.previous_master_key_id = ANY ($9))
+			FOR NO KEY UPDATE OF d SKIP LOCKED
+		), begun AS (
+			UPDATE webhook_delivery SET run_id = $4, run = 1, attempts = 1, counted = $5, url = due.url,
+				sending_until = due.now + $6::interval, next_attempt_at = due.now + $7::interval
+			FROM due WHERE id = $1
+		), attempt AS (
+			INSERT INTO webhook_attempt (delivery_id, run, number, scheduled_at, started_at)
+			SELECT $1, 1, 1, next_attempt_at, now FROM due
+		)
+		SELECT e.id, e.type, e.body, due.url, signer, master_key_id, sealed_digest, previous_key_id, previous_sealed_digest
+		FROM due JOIN event e ON e.id = due.event_id`,
+		ref.ID, ref.MerchantID, ref.Mode, turn.RunID, counted, webhook.AttemptTimeout,
+		webhook.AttemptTimeout+webhook.FallbackDelay(turn.Made+turn.Try), orNull(turn.Now), s.keys.IDs()).Scan(
+		&out.EventID, &out.EventType, &out.Body, &out.URL, &by.Signer, &by.KeyID, &by.Sealed, &by.PreviousKeyID,
+		&by.Previous)
+	if err == nil {
+		out.Digests, err = s.unsealDigests(by)
+	}
+	return out, err
 }
 
 // takeTurn takes two round trips: one locks and reads, one writes and commits. It writes only if

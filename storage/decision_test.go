@@ -234,6 +234,29 @@ var paymentDecisions = []decision{
 			s, id := f.charged(t, declined)
 			return f.finishes(s, id), nil
 		}},
+	{name: "a payment begins while it is given up before its charge", first: "true",
+		second: "refused: begin payment: not found", rows: paymentRows, hold: "(created,failed,,pending,f,0,0,0)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			s := f.create(t, f.newSession())
+			id := f.asks(t, s)
+			return f.givesUp(s, id), f.begins(s, id)
+		}},
+	{name: "a payment is given up while it begins", second: "false", rows: paymentRows,
+		hold: "(processing,,1,pending,t,0,0,0)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			s := f.create(t, f.newSession())
+			id := f.asks(t, s)
+			return f.begins(s, id), f.givesUp(s, id)
+		}},
+	{name: "a payment is decided while its answer is noted", first: "succeeded ", rows: paymentRows,
+		second: same, hold: "(succeeded,succeeded,1,completed,f,1,1,1)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			s, id := f.charged(t, underWay)
+			return f.records(s, id, succeeded), func(ctx context.Context) (any, error) {
+				got, err := f.FinishPayment(ctx, ref(s), id)
+				return map[bool]string{true: "succeeded "}[got.Status == checkout.StatusCompleted], err
+			}
+		}},
 	{name: "a payment begins while the one before is declined", second: "{Attempt:2}", rows: paymentRows,
 		hold: "(failed,failed,1,pending,t,1,1,0) (processing,,2,pending,t,1,1,0)",
 		arrange: func(t *testing.T, f fixture) (call, call) {
@@ -243,6 +266,10 @@ var paymentDecisions = []decision{
 }
 
 const payoutRows = `SELECT status, tx_hash, failure, (SELECT count(*) FROM event WHERE type LIKE 'payout.%') FROM payout`
+
+// payoutEvents counts the events that tell the transfer of the payout.
+const payoutEvents = `SELECT status, tx_hash, (SELECT count(*) FROM event
+	WHERE subject_id = payout.id AND convert_from(body, 'UTF8')::json->'data'->>'tx_hash' = payout.tx_hash) FROM payout`
 
 var payoutDecisions = []decision{
 	{name: "two transfers of a payout are signed", first: "a ", second: same, rows: payoutRows, hold: "(pending,a,\"\",0)",
@@ -259,6 +286,23 @@ var payoutDecisions = []decision{
 		arrange: func(t *testing.T, f fixture) (call, call) {
 			p := f.payout(t)
 			return f.pays(p, ""), nil
+		}},
+	{name: "a transfer is signed and sent", first: "true", second: "false",
+		rows: payoutRows + `, sandbox_transfer WHERE broadcasts = 1`, hold: "(pending,a,\"\",0)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			p := f.payout(t)
+			return func(ctx context.Context) (any, error) {
+				return f.SendSandboxTransfer(ctx, checkout.Payout{Ref: p, Generation: 1}, checkout.Transfer{TxHash: "a", Signed: []byte("a")})
+			}, nil
+		}},
+	{name: "a payout is decided while its transfer is signed", first: "a ", rows: payoutEvents, hold: "(sent,a,1)",
+		second: same,
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			p := f.payout(t)
+			return f.signs(p, checkout.Transfer{Signed: []byte("a"), TxHash: "a"}), func(ctx context.Context) (any, error) {
+				got, err := f.FinishPayout(ctx, p, 1, "")
+				return map[webhook.EventType]string{webhook.PayoutSent: "a "}[got.EventType], err
+			}
 		}},
 	{name: "a payout is decided in two ways", second: same, rows: payoutRows, hold: "(sent,\"\",\"\",1)",
 		arrange: func(t *testing.T, f fixture) (call, call) {
@@ -281,6 +325,13 @@ var deliveryDecisions = []decision{
 			d := f.delivery(t)
 			return func(ctx context.Context) (any, error) { return nil, f.HoldDelivery(ctx, d) },
 				f.tries(d, webhook.Turn{RunID: "run-a", Try: 1, Local: true})
+		}},
+	{name: "a delivery is put on hold while its attempt begins", first: "1/1 pending begin", second: "<nil>", rows: deliveryRows,
+		hold: "(pending,1,1/1)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			d := f.delivery(t)
+			return f.tries(d, webhook.Turn{RunID: "run-a", Try: 1, Local: true}),
+				func(ctx context.Context) (any, error) { return nil, f.HoldDelivery(ctx, d) }
 		}},
 	{name: "an attempt begins while its delivery is canceled", first: "canceled", second: "1/1 pending begin", rows: deliveryRows,
 		hold: "(pending,1,1/1)",
@@ -386,6 +437,12 @@ func (f fixture) begins(s checkout.Session, id string) call {
 		}
 		got, err := f.Charge(ctx, ref(s), id)
 		return struct{ Attempt int }{got.Attempt}, err
+	}
+}
+
+func (f fixture) givesUp(s checkout.Session, id string) call {
+	return func(ctx context.Context) (any, error) {
+		return f.GiveUpPayment(ctx, ref(s), id, checkout.FailureProcessingError)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -38,24 +39,28 @@ type publication struct {
 // at most once per subject, type and generation: a unique constraint refuses a second run. published
 // returns the deliveries of the first run.
 func publish(ctx context.Context, tx pgx.Tx, p publication) ([]webhook.Dispatch, error) {
+	return publishWith(ctx, tx, p, decision{sql: `decided AS (SELECT)`})
+}
+
+// decision is the part of a statement that decides what its event tells: a list of WITH queries. The last one is
+// decided, which has one row when the decision took effect, else none.
+type decision struct {
+	sql  string
+	args pgx.NamedArgs
+}
+
+// errOvertaken: a row is another one than when it was read, so the statement has changed nothing.
+var errOvertaken = errors.New("overtaken")
+
+// publishWith is publish in one statement with the decision. It returns errOvertaken when the decision did not take
+// effect; then nothing is stored.
+func publishWith(ctx context.Context, to pg.Querier, p publication, d decision) ([]webhook.Dispatch, error) {
 	id := p.ID
 	if id == "" {
 		id = checkout.NewID(checkout.PrefixEvent)
 	}
 
 	body, err := webhook.Envelope(id, p.Type, p.At, p.Data)
-	if err != nil {
-		return nil, err
-	}
-
-	_, err = tx.Exec(ctx, `
-		INSERT INTO event (id, merchant_id, mode, type, subject_id, session_id, created_at, body,
-			generation)
-		VALUES (@id, @merchant, @mode, @type, @subject, nullif(@session, ''), @at, @body, @generation)`,
-		pgx.NamedArgs{
-			"id": id, "merchant": p.MerchantID, "mode": p.Mode, "type": p.Type, "subject": p.SubjectID,
-			"session": p.SessionID, "at": p.At, "body": body, "generation": max(1, p.Generation),
-		})
 	if err != nil {
 		return nil, err
 	}
@@ -68,25 +73,45 @@ func publish(ctx context.Context, tx pgx.Tx, p publication) ([]webhook.Dispatch,
 	}
 
 	slices.Sort(candidates)
-	rows, err := tx.Query(ctx, `
-		WITH target AS (
+	args := pgx.NamedArgs{
+		"event": id, "merchant": p.MerchantID, "mode": p.Mode, "type": p.Type, "subject": p.SubjectID,
+		"session": p.SessionID, "at": p.At, "body": body, "generation": max(1, p.Generation),
+		"only": p.Only, "url": p.WebhookURL, "signer": p.SigningEndpoint, "candidates": candidates,
+	}
+	maps.Copy(args, d.args)
+	rows, err := to.Query(ctx, `WITH `+d.sql+`, event AS (
+			INSERT INTO event (id, merchant_id, mode, type, subject_id, session_id, created_at, body, generation)
+			SELECT @event, @merchant, @mode, @type, @subject, nullif(@session, ''), @at, @body, @generation FROM decided
+		), target AS (
 			SELECT id, url, false AS session_url FROM webhook_endpoint
-			WHERE merchant_id = $2 AND mode = $3 AND session_id IS NULL AND deleted_at IS NULL
-			  AND CASE WHEN $9::text IS NULL THEN events && ARRAY[$4::text, '*'] ELSE id = $9 END
-			  AND $7::text IS NULL
+			WHERE merchant_id = @merchant AND mode = @mode AND session_id IS NULL AND deleted_at IS NULL
+			  AND CASE WHEN @only::text IS NULL THEN events && ARRAY[@type::text, '*'] ELSE id = @only END
+			  AND @url::text IS NULL
 			UNION ALL
-			SELECT $8, $7, true WHERE $7 IS NOT NULL
+			SELECT @signer, @url, true WHERE @url IS NOT NULL
+		), delivery AS (
+			INSERT INTO webhook_delivery (id, event_id, merchant_id, mode, endpoint_id, url,
+				session_url, status, next_attempt_at, created_at)
+			SELECT (@candidates::text[])[row_number() OVER (ORDER BY target.id)], @event, @merchant, @mode, target.id,
+				target.url, target.session_url, 'pending', @at, @at FROM target, decided
+			RETURNING id, `+laneEndpoint+` AS lane, url
 		)
-		INSERT INTO webhook_delivery (id, event_id, merchant_id, mode, endpoint_id, url,
-			session_url, status, next_attempt_at, created_at)
-		SELECT ($5::text[])[row_number() OVER (ORDER BY id)], $1, $2, $3, id, url, session_url,
-			'pending', $6, $6 FROM target
-		RETURNING id, `+laneEndpoint+`, url`,
-		id, p.MerchantID, p.Mode, p.Type, candidates, p.At, p.WebhookURL, p.SigningEndpoint, p.Only)
+		SELECT delivery.* FROM decided LEFT JOIN delivery ON true ORDER BY delivery.id`, args)
 	if err != nil {
 		return nil, err
 	}
-	return collectDispatches(rows)
+	took, all := false, []webhook.Dispatch{}
+	var delivery, lane, address *string
+	_, err = pgx.ForEachRow(rows, []any{&delivery, &lane, &address}, func() error {
+		if took = true; delivery != nil {
+			all = append(all, webhook.Dispatch{ID: *delivery, EndpointID: *lane, Host: webhook.HostOf(*address)})
+		}
+		return nil
+	})
+	if err == nil && !took {
+		err = errOvertaken
+	}
+	return all, err
 }
 
 // published returns the deliveries that publish stored for an event.

@@ -188,67 +188,64 @@ func (s *Store) Charge(ctx context.Context, ref checkout.Ref, transactionID stri
 func (s *Store) BeginPayment(
 	ctx context.Context, ref checkout.Ref, transactionID string, rate checkout.Quote, reference string,
 ) (first bool, err error) {
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		attempt, err := nextAttempt(ctx, tx, ref, transactionID)
-		if err != nil || attempt == 0 {
-			return err
-		}
-		first = true
-		_, err = tx.Exec(ctx, `
-			WITH session AS (UPDATE checkout_session SET payment_in_flight = true, attempts = $4
-			                 WHERE id = $1 AND merchant_id = $2 AND mode = $3
-			                   AND status = 'pending')
-			UPDATE transaction SET status = 'processing', attempt = $4, acquirer_ref = $6, confirms = 1,
-				exchange_rate = $7, rate_at = $8, rate_sources = $9, rate_until = $10
-			WHERE id = $5 AND session_id = $1 AND merchant_id = $2 AND mode = $3
-				AND status = 'created'`,
-			ref.ID, ref.MerchantID, ref.Mode, attempt, transactionID, reference,
-			rate.Rate, orNull(rate.At), sourceRates(rate.Sources), orNull(rate.Until))
-		return err
-	})
+	// One statement locks the session, then reads the clock: a reader that later sees the time over must also see
+	// this payment. It locks the payment too: DropPayment may delete it at this moment. After a wait, answer is of both
+	// rows as they are then, because a query that locks a row reads it again when it has changed. No other row matters.
+	var answer beginAnswer
+	err = s.pool.QueryRow(ctx, `
+		WITH session AS (
+			SELECT status, payment_in_flight, expires_at, attempts
+			FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR NO KEY UPDATE
+		), payment AS (
+			SELECT s.attempts + 1 AS attempt, CASE
+				WHEN t.attempt > 0 THEN 'begun'
+				WHEN t.outcome IS NOT NULL THEN 'given up' -- GiveUpPayment was faster: this call was believed dead
+				WHEN s.status <> 'pending' THEN 'not pending'
+				WHEN s.payment_in_flight THEN 'in flight'
+				WHEN s.expires_at <= clock_timestamp() THEN 'not pending'
+				ELSE 'begins' END AS answer
+			FROM session s CROSS JOIN transaction t WHERE t.id = $4 AND t.session_id = $1 FOR NO KEY UPDATE OF t
+		), in_flight AS (
+			UPDATE checkout_session SET payment_in_flight = true, attempts = payment.attempt
+			FROM payment WHERE id = $1 AND answer = 'begins'
+		), begins AS (
+			UPDATE transaction SET status = 'processing', attempt = payment.attempt, acquirer_ref = $5, confirms = 1,
+				exchange_rate = $6, rate_at = $7, rate_sources = $8, rate_until = $9
+			FROM payment WHERE id = $4 AND answer = 'begins'
+		)
+		SELECT answer FROM payment`,
+		ref.ID, ref.MerchantID, ref.Mode, transactionID, reference,
+		rate.Rate, orNull(rate.At), sourceRates(rate.Sources), orNull(rate.Until)).Scan(&answer)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = checkout.ErrNotFound
+	}
+	if err == nil {
+		err = answer.err()
+	}
 	if err != nil {
 		return false, fmt.Errorf("begin payment: %w", err)
 	}
-	return first, nil
+	return answer == paymentBegins, nil
 }
 
-// nextAttempt locks the session and the payment and returns the number of the session's next
-// attempt, 0 when the payment began in an earlier call. Its errors are those of BeginPayment.
-func nextAttempt(ctx context.Context, tx pgx.Tx, ref checkout.Ref, transactionID string) (int, error) {
-	// Lock first, then read the clock: a reader that later sees the time over must also see
-	// this payment. Lock the payment too: DropPayment may delete it at this moment.
-	var (
-		status                     checkout.Status
-		inFlight, inTime, answered bool
-		attempts, began            int
-	)
-	err := tx.QueryRow(ctx, `
-		WITH locked AS (
-			SELECT id, status, payment_in_flight, expires_at, attempts
-			FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR NO KEY UPDATE)
-		SELECT l.status, l.payment_in_flight, l.expires_at > clock_timestamp(), l.attempts,
-		       coalesce(t.attempt, 0), t.outcome IS NOT NULL
-		FROM locked l JOIN transaction t ON t.session_id = l.id AND t.id = $4
-		FOR NO KEY UPDATE OF t`,
-		ref.ID, ref.MerchantID, ref.Mode, transactionID).Scan(
-		&status, &inFlight, &inTime, &attempts, &began, &answered)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return 0, checkout.ErrNotFound
-	case err != nil:
-		return 0, err
-	case began > 0:
-		return 0, nil
-	case answered: // GiveUpPayment was faster: this call was believed dead
-		return 0, checkout.ErrNotFound
-	case status != checkout.StatusPending:
-		return 0, checkout.ErrNotPending
-	case inFlight:
-		return 0, checkout.ErrPaymentInFlight
-	case !inTime:
-		return 0, checkout.ErrNotPending
+// beginAnswer says what BeginPayment found.
+type beginAnswer string
+
+const (
+	paymentBegins beginAnswer = "begins"
+	paymentBegun  beginAnswer = "begun" // in an earlier call
+)
+
+func (a beginAnswer) err() error {
+	switch a {
+	case paymentBegins, paymentBegun:
+		return nil
+	case "not pending":
+		return checkout.ErrNotPending
+	case "in flight":
+		return checkout.ErrPaymentInFlight
 	}
-	return attempts + 1, nil
+	return checkout.ErrNotFound
 }
 
 // sourceRates returns nil, an SQL null, when there is none.

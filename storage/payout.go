@@ -69,14 +69,17 @@ func (s *Store) payout(ctx context.Context, where string, args ...any) (checkout
 type PayoutToSend struct {
 	checkout.Payout
 
-	Chain  string // of its payment; "" when an older build began a live one
-	Signed []byte // the sandbox's signed transfer; nil before RecordTransfer
+	Chain    string // of its payment; "" when an older build began a live one
+	Signed   []byte // the sandbox's signed transfer; nil before RecordTransfer
+	Behavior string // of the payment's SandboxCharge, "" when there is none
 }
 
 // PayoutToSend returns a payout to be sent. It returns checkout.ErrNotFound.
 func (s *Store) PayoutToSend(ctx context.Context, ref checkout.Ref) (PayoutToSend, error) {
 	rows, err := s.pool.Query(ctx, `
-		SELECT `+payoutColumns+`, p.signed_transfer AS signed, `+chainOf+` AS chain`+payoutJoin+`
+		SELECT `+payoutColumns+`, p.signed_transfer AS signed, `+chainOf+` AS chain,
+			coalesce((SELECT behavior FROM sandbox_charge c WHERE c.transaction_id = p.transaction_id), '') AS behavior`+
+		payoutJoin+`
 		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
 	if err != nil {
 		return PayoutToSend{}, fmt.Errorf("payout to send: %w", err)
@@ -127,22 +130,30 @@ func (s *Store) Payouts(
 func (s *Store) RecordTransfer(
 	ctx context.Context, p checkout.Payout, t checkout.Transfer,
 ) ([]byte, checkout.PayoutFailure, error) {
-	tag, err := s.pool.Exec(ctx, `
-		UPDATE payout SET amount = $4, fee = $5, tx_hash = $6, signed_transfer = $7, failure = $8
-		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'
-			AND signed_transfer IS NULL AND failure = '' AND generation = $9`,
-		p.ID, p.MerchantID, p.Mode, t.Amount, t.Fee, t.TxHash, t.Signed, t.Failed, p.Generation)
-	if err != nil {
-		return nil, "", fmt.Errorf("record transfer: %w", err)
-	}
-	if tag.RowsAffected() == 1 {
-		return t.Signed, t.Failed, nil
+	recorded, err := s.recordTransfer(ctx, p, t, "")
+	if err != nil || recorded {
+		return t.Signed, t.Failed, err
 	}
 	now, signed, err := s.Payout(ctx, p.Ref)
 	if err == nil && now.Generation != p.Generation {
 		return nil, "", fmt.Errorf("record transfer: %w: the payout was retried", checkout.ErrConflict)
 	}
 	return signed, now.Failure, err
+}
+
+// recordTransfer records a transfer, with more to do in the same statement. It returns false when there is a record.
+func (s *Store) recordTransfer(
+	ctx context.Context, p checkout.Payout, t checkout.Transfer, more string,
+) (recorded bool, err error) {
+	err = s.pool.QueryRow(ctx, `
+		WITH recorded AS (
+			UPDATE payout SET amount = $4, fee = $5, tx_hash = $6, signed_transfer = $7, failure = $8
+			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'
+				AND signed_transfer IS NULL AND failure = '' AND generation = $9
+			RETURNING id
+		)`+more+` SELECT count(*) = 1 FROM recorded`,
+		p.ID, p.MerchantID, p.Mode, t.Amount, t.Fee, t.TxHash, t.Signed, t.Failed, p.Generation).Scan(&recorded)
+	return recorded, pg.Wrap("record transfer", err)
 }
 
 // FinishPayout decides a generation of the payout, in one transaction with its event and deliveries;
@@ -154,8 +165,11 @@ func (s *Store) RecordTransfer(
 func (s *Store) FinishPayout(
 	ctx context.Context, ref checkout.Ref, generation int, failure checkout.PayoutFailure,
 ) (Settlement, error) {
-	var got Settlement
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	got, err := s.decidePayoutUnlocked(ctx, ref, generation, failure)
+	if !errors.Is(err, errOvertaken) {
+		return got, pg.Wrap("finish payout", err)
+	}
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		p, err := lockPayout(ctx, tx, ref)
 		if err != nil {
 			return err
@@ -178,18 +192,29 @@ func (s *Store) FinishPayout(
 			return err
 		}
 
-		if err := p.decide(ctx, tx, failure); err != nil {
-			return err
-		}
-
-		got.EventType = payoutEventType(p.Status)
-		got.Deliveries, err = publish(ctx, tx, p.event(got.EventType))
+		got, err = p.decide(ctx, tx, failure)
 		return err
 	})
 	if err != nil {
 		return Settlement{}, fmt.Errorf("finish payout: %w", err)
 	}
 	return got, nil
+}
+
+// decidePayoutUnlocked reads a payout of the sandbox and decides it in one statement, which does nothing unless the
+// payout is as it was read. It returns errOvertaken then, and for a payout that is not to be decided. Transfers of a
+// real chain are rows that only a lock of the payout keeps as they are.
+func (s *Store) decidePayoutUnlocked(
+	ctx context.Context, ref checkout.Ref, generation int, failure checkout.PayoutFailure,
+) (Settlement, error) {
+	p, err := readPayout(ctx, s.pool, ref)
+	if err != nil {
+		return Settlement{}, err
+	}
+	if p.OnChain || p.Standing || p.Status != checkout.PayoutPending || generation != 0 && generation != p.Generation {
+		return Settlement{}, errOvertaken
+	}
+	return p.decide(ctx, s.pool, failure)
 }
 
 func payoutEventType(s checkout.PayoutStatus) webhook.EventType {
@@ -210,6 +235,7 @@ type lockedPayout struct {
 	SizeReleased    bool       // an operator lets it pass whatever its size
 	WebhookURL      *string
 	SigningEndpoint *string
+	Version         string // changes with every change of the row; "" when the row is locked
 }
 
 // lockPayout locks the payout. A second statement reads it after the lock: a single statement that
@@ -221,11 +247,17 @@ func lockPayout(ctx context.Context, tx pgx.Tx, ref checkout.Ref) (lockedPayout,
 	if err != nil {
 		return lockedPayout{}, err
 	}
-	rows, err := tx.Query(ctx, `
+	p, err := readPayout(ctx, tx, ref)
+	p.Version = ""
+	return p, err
+}
+
+func readPayout(ctx context.Context, from pg.Querier, ref checkout.Ref) (lockedPayout, error) {
+	rows, err := from.Query(ctx, `
 		SELECT `+payoutColumns+`, date_trunc('milliseconds', clock_timestamp()) AS now,
 			p.held_at, EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing)
 				AS standing, `+chainOf+` <> 'sandbox' AS on_chain, p.size_released_at IS NOT NULL AS size_released,
-			s.webhook_url, s.signing_endpoint_id AS signing_endpoint`+payoutJoin+`
+			s.webhook_url, s.signing_endpoint_id AS signing_endpoint, p.xmin::text AS version`+payoutJoin+`
 		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`,
 		ref.ID, ref.MerchantID, ref.Mode)
 	if err != nil {
@@ -258,19 +290,26 @@ func (p *lockedPayout) mayEnd(failure checkout.PayoutFailure) error {
 	return nil
 }
 
-func (p *lockedPayout) decide(
-	ctx context.Context, tx pgx.Tx, failure checkout.PayoutFailure,
-) error {
+// decide ends the payout, and stores its event and the deliveries, in one statement. It returns errOvertaken when the
+// row is another one than p; then nothing has changed.
+func (p *lockedPayout) decide(ctx context.Context, to pg.Querier, failure checkout.PayoutFailure) (Settlement, error) {
 	if failure == "" {
 		p.Status, p.SentAt = checkout.PayoutSent, &p.Now
 	} else {
 		p.Status, p.FailedAt, p.Failure, p.TxHash = checkout.PayoutFailed, &p.Now, failure, ""
 	}
 	p.Hold, p.NextActionAt = "", nil
-	_, err := tx.Exec(ctx, `
-		UPDATE payout SET status = $4, failure = $5, tx_hash = $6, sent_at = $7, failed_at = $8,
-			hold = '', held_at = NULL, next_action_at = NULL
-		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`,
-		p.ID, p.MerchantID, p.Mode, p.Status, p.Failure, p.TxHash, p.SentAt, p.FailedAt)
-	return err
+	got := Settlement{EventType: payoutEventType(p.Status)}
+	var err error
+	got.Deliveries, err = publishWith(ctx, to, p.event(got.EventType), decision{sql: `decided AS (
+			UPDATE payout SET status = @status, failure = @failure, tx_hash = @tx_hash, sent_at = @sent_at,
+				failed_at = @failed_at, hold = '', held_at = NULL, next_action_at = NULL
+			WHERE id = @subject AND merchant_id = @merchant AND mode = @mode AND status = 'pending'
+				AND @version IN ('', xmin::text)
+			RETURNING id
+		)`, args: pgx.NamedArgs{
+		"status": p.Status, "failure": p.Failure, "tx_hash": p.TxHash, "sent_at": p.SentAt, "failed_at": p.FailedAt,
+		"version": p.Version,
+	}})
+	return got, err
 }

@@ -91,16 +91,15 @@ const shownPictures = `
 		AND p.url_digest = sha256(convert_to(i->>'image_url', 'UTF8')) AND p.status = 'ready'
 	WHERE s.id = $1`
 
-// picturesOf returns a function that adds a query to a batch. The query reads the pictures that the session's
-// page can show.
-func picturesOf(into *[]checkout.Picture, sessionID string) func(*pgx.Batch) {
-	return func(batch *pgx.Batch) {
-		batch.Queue(`SELECT DISTINCT p.id, p.url, p.width, p.height`+shownPictures, sessionID).Query(
-			func(rows pgx.Rows) (err error) {
-				*into, err = pgx.CollectRows(rows, pgx.RowToStructByPos[checkout.Picture])
-				return err
-			})
+// picturesOf reads the pictures that the session's page can show. A session without pictures costs nothing.
+func (s *Store) picturesOf(ctx context.Context, session checkout.Session) ([]checkout.Picture, error) {
+	pictured := func(i checkout.LineItem) bool { return i.ImageURL != nil }
+	if !slices.ContainsFunc(session.LineItems, pictured) {
+		return nil, nil
 	}
+	all, err := pg.Collect[checkout.Picture](ctx, s.pool, `
+		SELECT DISTINCT p.id, p.url, p.width, p.height`+shownPictures, session.ID)
+	return all, pg.Wrap("pictures", err)
 }
 
 // PictureFile is a picture as it is stored, or why there is none.

@@ -189,10 +189,7 @@ func finishRecovered(
 		if err != nil {
 			return err
 		}
-		if err := p.decide(ctx, tx, ""); err != nil {
-			return err
-		}
-		if _, err := publish(ctx, tx, p.event(payoutEventType(p.Status))); err != nil {
+		if _, err := p.decide(ctx, tx, ""); err != nil {
 			return err
 		}
 	}

@@ -89,10 +89,7 @@ func (p *lockedPayout) giveUp(ctx context.Context, tx pgx.Tx) error {
 	if p.Standing || p.Status != checkout.PayoutPending {
 		return nil
 	}
-	if err := p.decide(ctx, tx, checkout.PayoutNetworkError); err != nil {
-		return err
-	}
-	_, err := publish(ctx, tx, p.event(payoutEventType(p.Status)))
+	_, err := p.decide(ctx, tx, checkout.PayoutNetworkError)
 	return err
 }
 

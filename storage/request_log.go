@@ -28,18 +28,12 @@ func (s *Store) LogRequests(ctx context.Context, requests []checkout.APIRequest)
 		status[i], at[i] = int16(r.Status), r.CreatedAt //nolint:gosec // G115: a status of HTTP has three digits
 		took[i] = int32(r.Duration.Milliseconds())      //nolint:gosec // G115: a request ends after seconds
 	}
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `SET LOCAL synchronous_commit = off`); err != nil {
-			return err
-		}
-		_, err := tx.Exec(ctx, `
-			INSERT INTO api_request (id, merchant_id, mode, request_id, key_id, method, route, error,
-				status, duration_ms, created_at)
-			SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
-				$8::text[], $9::smallint[], $10::integer[], $11::timestamptz[])`,
-			texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], texts[6], texts[7], status, took, at)
-		return err
-	})
+	_, err := s.pool.Exec(ctx, `
+		INSERT INTO api_request (id, merchant_id, mode, request_id, key_id, method, route, error,
+			status, duration_ms, created_at)
+		SELECT r.* FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
+			$8::text[], $9::smallint[], $10::integer[], $11::timestamptz[]) r, `+pg.Unhurried,
+		texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], texts[6], texts[7], status, took, at)
 	return pg.Wrap("log requests", err)
 }
 

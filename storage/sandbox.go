@@ -139,11 +139,21 @@ func (s *Store) PostponeSandboxCallback(
 	return nil
 }
 
+// SendSandboxTransfer records a transfer of p and puts it on the sandbox's chain, in one statement. It returns false
+// when p has a record, or is not pending any more; then nothing has changed.
+func (s *Store) SendSandboxTransfer(ctx context.Context, p checkout.Payout, t checkout.Transfer) (bool, error) {
+	return s.recordTransfer(ctx, p, t, `, sent AS (
+			INSERT INTO sandbox_transfer (tx_hash, payout_id) SELECT $6, id FROM recorded`+sandboxRepeat+`
+		)`)
+}
+
+const sandboxRepeat = `
+			ON CONFLICT (tx_hash) DO UPDATE SET broadcasts = sandbox_transfer.broadcasts + 1`
+
 // BroadcastSandboxTransfer puts a transfer on the sandbox's chain. A repeat only raises a counter.
 func (s *Store) BroadcastSandboxTransfer(ctx context.Context, txHash, payoutID string) error {
 	_, err := s.pool.Exec(ctx, `
-		INSERT INTO sandbox_transfer (tx_hash, payout_id) VALUES ($1, $2)
-		ON CONFLICT (tx_hash) DO UPDATE SET broadcasts = sandbox_transfer.broadcasts + 1`,
+		INSERT INTO sandbox_transfer (tx_hash, payout_id) VALUES ($1, $2)`+sandboxRepeat,
 		txHash, payoutID)
 	if err != nil {
 		return fmt.Errorf("broadcast sandbox transfer: %w", err)

@@ -138,9 +138,9 @@ const sessionColumns = `
 // mode.
 func (s *Store) Session(ctx context.Context, ref checkout.Ref) (checkout.Session, error) {
 	const own = `id = $1 AND merchant_id = $2 AND mode = $3`
-	session, err := s.readSession(ctx, own, ref.ID, ref.MerchantID, ref.Mode)
+	row, err := s.readSession(ctx, own, ref.ID, ref.MerchantID, ref.Mode)
 	if !errors.Is(err, checkout.ErrNotFound) {
-		return session, err
+		return row.Session, err
 	}
 	_, otherErr := s.readSession(ctx, own, ref.ID, ref.MerchantID, ref.Mode.Other())
 	if otherErr == nil {
@@ -149,83 +149,56 @@ func (s *Store) Session(ctx context.Context, ref checkout.Ref) (checkout.Session
 	return checkout.Session{}, err
 }
 
-// CustomerSession returns the session of a hosted page, with its pictures, and the merchant's brand, in one
-// round trip.
+// CustomerSession returns the session of a hosted page, with its pictures, and the merchant's brand. One statement is
+// enough for a session that was not tried and shows no picture.
 // The customer has no API key: the 128-bit id is enough to see the page. It returns
 // checkout.ErrNotFound.
 func (s *Store) CustomerSession(ctx context.Context, id string) (checkout.Session, account.Brand, error) {
-	var (
-		brand    account.Brand
-		pictures []checkout.Picture
-	)
-	session, err := s.readSessionAnd(ctx, func(batch *pgx.Batch) {
-		account.BrandOf(&brand, id)(batch)
-		picturesOf(&pictures, id)(batch)
-	}, `id = $1`, id)
-	session.Pictures = pictures
-	return session, brand, err
+	row, err := s.readSession(ctx, `id = $1`, id)
+	if err == nil {
+		row.Pictures, err = s.picturesOf(ctx, row.Session)
+	}
+	row.Brand.MerchantID = row.Session.MerchantID
+	return row.Session, row.Brand, err
 }
 
-// readSession reads a session, its transactions and its payout in one round trip.
-func (s *Store) readSession(
-	ctx context.Context, where string, args ...any,
-) (checkout.Session, error) {
-	return s.readSessionAnd(ctx, func(*pgx.Batch) {}, where, args...)
+// brandedSession is a session with the brand of its merchant, but for MerchantID, which only Session gets.
+type brandedSession struct {
+	account.Brand
+	checkout.Session
 }
 
-// readSessionAnd is readSession with more queries in the same round trip.
-func (s *Store) readSessionAnd(
-	ctx context.Context, more func(*pgx.Batch), where string, args ...any,
-) (checkout.Session, error) {
-	session, err := s.readSessionOnce(ctx, more, where, "", args...)
-	if err == nil && session.Status == checkout.StatusExpired && session.EndedAt == nil {
+// readSession reads a session, then its transactions and its payout.
+func (s *Store) readSession(ctx context.Context, where string, args ...any) (brandedSession, error) {
+	row, err := s.readSessionOnce(ctx, where, "", args...)
+	if err == nil && row.Status == checkout.StatusExpired && row.EndedAt == nil {
 		// The time is over, but the workflow has not ended the session. An accepted payment may
 		// hold the row's lock right now: wait for it.
-		session, err = s.readSessionOnce(ctx, more, where, " FOR SHARE", args...)
+		row, err = s.readSessionOnce(ctx, where, " FOR SHARE", args...)
 	}
-	return session, err
+	return row, err
 }
 
 func (s *Store) readSessionOnce(
-	ctx context.Context, more func(*pgx.Batch), where, lock string, args ...any,
-) (checkout.Session, error) {
-	var (
-		session checkout.Session
-		batch   pgx.Batch
-	)
-
-	owned := `SELECT id FROM checkout_session WHERE ` + where
-	batch.Queue(`
-		SELECT `+sessionColumns+` FROM checkout_session WHERE `+where+lock,
-		args...).Query(func(rows pgx.Rows) (err error) {
-		session, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByNameLax[checkout.Session])
-		return err
-	})
-
-	batch.Queue(`SELECT `+transactionColumns+transactionJoin+`
-		WHERE t.session_id IN (`+owned+`) AND `+decided+`
-			ORDER BY t.attempt`, args...).Query(func(rows pgx.Rows) (err error) {
-		session.Transactions, err = pgx.CollectRows(rows,
-			pgx.RowToStructByNameLax[checkout.Transaction])
-		return err
-	})
-
-	batch.Queue(`
-		SELECT `+payoutColumns+payoutJoin+` WHERE p.session_id IN (`+owned+`)`,
-		args...).Query(func(rows pgx.Rows) (err error) {
-		session.Payout, err = pg.OptionalRow[checkout.Payout](rows)
-		return err
-	})
-
-	more(&batch)
-	err := s.pool.SendBatch(ctx, &batch).Close()
+	ctx context.Context, where, lock string, args ...any,
+) (row brandedSession, err error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT s.*, `+account.BrandColumns+`
+		FROM (SELECT `+sessionColumns+` FROM checkout_session WHERE `+where+lock+`) s
+			JOIN merchant m ON m.id = s.merchant_id`, args...)
+	if err == nil {
+		row, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByNameLax[brandedSession])
+	}
 	if errors.Is(err, pgx.ErrNoRows) {
-		return checkout.Session{}, checkout.ErrNotFound
+		return brandedSession{}, checkout.ErrNotFound
 	}
 	if err != nil {
-		return checkout.Session{}, fmt.Errorf("read session: %w", err)
+		return brandedSession{}, fmt.Errorf("read session: %w", err)
 	}
-	return session, nil
+	one := []checkout.Session{row.Session}
+	err = s.readPayments(ctx, one)
+	row.Session = one[0]
+	return row, err
 }
 
 // SessionFilter selects sessions. An empty field selects all.
@@ -322,17 +295,31 @@ func (s *Store) Sessions(
 	return sessions, s.readPayments(ctx, sessions)
 }
 
-// readPayments fills in the transactions and payouts of sessions, in one round trip.
+// readPayments fills in the transactions and payouts of sessions, in one round trip. A session that was not tried has
+// none.
 func (s *Store) readPayments(ctx context.Context, sessions []checkout.Session) error {
-	ids, byID := make([]string, len(sessions)), map[string]*checkout.Session{}
+	var ids []string
+	byID := map[string]*checkout.Session{}
 	for i := range sessions {
-		ids[i], byID[sessions[i].ID] = sessions[i].ID, &sessions[i]
+		if sessions[i].Attempts > 0 {
+			ids, byID[sessions[i].ID] = append(ids, sessions[i].ID), &sessions[i]
+		}
+	}
+	var of string
+	var arg any
+	switch len(ids) {
+	case 0:
+		return nil
+	case 1: // PostgreSQL's plan for a list of unknown length may read whole tables
+		of, arg = `= $1`, ids[0]
+	default:
+		of, arg = `= ANY ($1)`, ids
 	}
 
 	var batch pgx.Batch
 	batch.Queue(`SELECT `+transactionColumns+transactionJoin+`
-		WHERE t.session_id = ANY ($1) AND `+decided+`
-		ORDER BY t.attempt`, ids).Query(func(rows pgx.Rows) error {
+		WHERE t.session_id `+of+` AND `+decided+`
+		ORDER BY t.attempt`, arg).Query(func(rows pgx.Rows) error {
 		all, err := pgx.CollectRows(rows, pgx.RowToStructByNameLax[checkout.Transaction])
 		for _, t := range all {
 			session := byID[t.SessionID]
@@ -342,8 +329,8 @@ func (s *Store) readPayments(ctx context.Context, sessions []checkout.Session) e
 	})
 
 	batch.Queue(`
-		SELECT `+payoutColumns+payoutJoin+` WHERE p.session_id = ANY ($1)`,
-		ids).Query(func(rows pgx.Rows) error {
+		SELECT `+payoutColumns+payoutJoin+` WHERE p.session_id `+of,
+		arg).Query(func(rows pgx.Rows) error {
 		all, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByNameLax[checkout.Payout])
 		for _, p := range all {
 			byID[p.SessionID].Payout = p

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -31,26 +33,42 @@ type Settlement struct {
 func (s *Store) FinishPayment(
 	ctx context.Context, ref checkout.Ref, transactionID string,
 ) (Settlement, error) {
-	var got Settlement
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		p, err := lockPayment(ctx, tx, ref, transactionID)
-		if err != nil {
+	got, err := s.decideUnlocked(ctx, ref, transactionID)
+	if errors.Is(err, errOvertaken) {
+		err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+			p, err := lockPayment(ctx, tx, ref, transactionID)
+			if err != nil {
+				return err
+			}
+			switch p.Status {
+			case checkout.TransactionCreated:
+				got = Settlement{Status: p.CurrentStatus}
+			case checkout.TransactionProcessing:
+				got, err = p.decideLocked(ctx, tx)
+			default:
+				got, err = p.settled(ctx, tx)
+			}
 			return err
-		}
-		switch p.Status {
-		case checkout.TransactionCreated:
-			got = Settlement{Status: p.CurrentStatus}
-		case checkout.TransactionProcessing:
-			got, err = p.decide(ctx, tx)
-		default:
-			got, err = p.settled(ctx, tx)
-		}
-		return err
-	})
+		})
+	}
 	if err != nil {
 		return Settlement{}, fmt.Errorf("finish payment: %w", err)
 	}
 	return got, nil
+}
+
+// decideUnlocked reads the payment and decides it in one statement, which does nothing unless the session and the
+// payment are as they were read. It returns errOvertaken then, and for what needs more than one statement: a payment
+// that is not to be decided, one that the ledger has, and one to whose merchant another payout address was announced.
+func (s *Store) decideUnlocked(ctx context.Context, ref checkout.Ref, transactionID string) (Settlement, error) {
+	p, err := readPayment(ctx, s.pool, ref, transactionID, "")
+	if err != nil {
+		return Settlement{}, err
+	}
+	if p.Status != checkout.TransactionProcessing || !p.Outcome.Final() || p.real() || p.Announced {
+		return Settlement{}, errOvertaken
+	}
+	return p.decide(ctx, s.pool)
 }
 
 // payment is a transaction with the columns of its session and merchant that its decision needs.
@@ -68,6 +86,9 @@ type payment struct {
 	FeeFixed        checkout.Amount
 	Acquirer        checkout.Acquirer
 	ChainRef        string
+	Announced       bool // another payout address of the merchant, for the payout's currency
+	// Version and SessionVersion change with every change of the payment's and the session's row.
+	Version, SessionVersion string
 }
 
 // chosenFee returns the price by the plan that the merchant has at the decision.
@@ -94,16 +115,23 @@ func lockPayment(
 	if err != nil {
 		return payment{}, err
 	}
+	return readPayment(ctx, tx, ref, transactionID, "FOR NO KEY UPDATE OF t")
+}
 
-	rows, err := tx.Query(ctx, `
+func readPayment(
+	ctx context.Context, from pg.Querier, ref checkout.Ref, transactionID, lock string,
+) (payment, error) {
+	rows, err := from.Query(ctx, `
 		SELECT `+transactionColumns+`, coalesce(t.outcome, '') AS outcome,
 		       date_trunc('milliseconds', clock_timestamp()) AS now,
 		       s.status AS current_status, s.max_attempts, s.webhook_url,
 		       s.signing_endpoint_id AS signing_endpoint, m.plan, m.receipts, m.fee_basis_points, m.fee_fixed,
-		       `+acquirerOf+` AS acquirer, `+chainOf+` AS chain_ref`+
+		       `+acquirerOf+` AS acquirer, `+chainOf+` AS chain_ref,
+		       EXISTS (SELECT FROM payout_address a WHERE a.merchant_id = $2 AND a.mode = $3
+		           AND a.currency = s.payout_currency AND a.next_at IS NOT NULL) AS announced,
+		       t.xmin::text AS version, s.xmin::text AS session_version`+
 		transactionJoin+` JOIN merchant m ON m.id = t.merchant_id
-		WHERE t.id = $4 AND t.session_id = $1 AND t.merchant_id = $2 AND t.mode = $3
-		FOR NO KEY UPDATE OF t`,
+		WHERE t.id = $4 AND t.session_id = $1 AND t.merchant_id = $2 AND t.mode = $3 `+lock,
 		ref.ID, ref.MerchantID, ref.Mode, transactionID)
 	if err != nil {
 		return payment{}, err
@@ -116,8 +144,24 @@ func lockPayment(
 	return p, err
 }
 
-// decide applies the outcome to the transaction, the session, the event and the payout.
-func (p *payment) decide(ctx context.Context, tx pgx.Tx) (Settlement, error) {
+// decideLocked is decide, in a transaction that has locked the session and the payment.
+func (p *payment) decideLocked(ctx context.Context, tx pgx.Tx) (Settlement, error) {
+	if p.Outcome != checkout.OutcomeSucceeded {
+		return p.decide(ctx, tx)
+	}
+	if err := lockAnnounced(ctx, tx, p.Owner, p.PayoutCurrency); err != nil {
+		return Settlement{}, err
+	}
+	got, err := p.decide(ctx, tx)
+	if err == nil && p.real() {
+		err = bookCharge(ctx, tx, p.Transaction)
+	}
+	return got, err
+}
+
+// decide applies the outcome to the transaction, the session, the event and the payout, in one statement. It
+// returns errOvertaken when the session or the payment is another one than p; then nothing has changed.
+func (p *payment) decide(ctx context.Context, to pg.Querier) (Settlement, error) {
 	if p.CurrentStatus != checkout.StatusPending {
 		return Settlement{}, checkout.ErrNotPending
 	}
@@ -139,32 +183,19 @@ func (p *payment) decide(ctx context.Context, tx pgx.Tx) (Settlement, error) {
 	}
 
 	p.CompletedAt = &p.Now
-	if err := p.write(ctx, tx); err != nil {
-		return Settlement{}, err
-	}
-
 	got := Settlement{Status: p.SessionStatus, EventType: p.eventType()}
+	write := p.write()
 	if p.SessionStatus == checkout.StatusCompleted {
 		got.PayoutID = checkout.NewID(checkout.PrefixPayout)
-		if err := p.insertPayout(ctx, tx, got.PayoutID); err != nil {
-			return Settlement{}, err
-		}
-		if err := p.mailReceipt(ctx, tx); err != nil {
-			return Settlement{}, err
-		}
+		p.insertPayout(write, got.PayoutID)
+		p.mailReceipt(write)
 	}
-	if p.real() && p.Transaction.Status == checkout.TransactionSucceeded {
-		if err := bookCharge(ctx, tx, p.Transaction); err != nil {
-			return Settlement{}, err
-		}
-	}
-
 	var err error
-	got.Deliveries, err = publish(ctx, tx, publication{
+	got.Deliveries, err = publishWith(ctx, to, publication{
 		Ref: checkout.Ref{Owner: p.Owner}, Type: got.EventType, SubjectID: p.ID,
 		SessionID: p.SessionID, Data: p.Transaction,
 		At: p.Now, WebhookURL: p.WebhookURL, SigningEndpoint: p.SigningEndpoint,
-	})
+	}, *write)
 	return got, err
 }
 
@@ -175,50 +206,50 @@ func (p *payment) eventType() webhook.EventType {
 	return webhook.CheckoutFailed
 }
 
-// write stores the decision. The session's new status is a compare-and-set. When the session ends, its other
-// payments cannot begin any more.
-func (p *payment) write(ctx context.Context, tx pgx.Tx) error {
-	tag, err := tx.Exec(ctx, `
-		WITH decided AS (
-			UPDATE transaction SET status = $5, fee = $6, net = $7, exchange_rate = $8,
-				attempts_remaining = $9,
-			       session_status = $10, completed_at = $11, card_token = NULL, action_url = NULL,
-				plan = $12, fee_basis_points = $13, fee_fixed = $14
-			WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3
-				AND status = 'processing'),
-		untried AS (
-			UPDATE transaction SET card_token = NULL
-			WHERE session_id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'created'
-				AND card_token IS NOT NULL AND $10 <> 'pending')
-		UPDATE checkout_session SET status = $10, payment_in_flight = false,
-		       ended_at = CASE WHEN $10 = 'pending' THEN NULL ELSE $11::timestamptz END
-		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`,
-		p.SessionID, p.MerchantID, p.Mode, p.ID, p.Transaction.Status, p.Fee, p.Net, p.ExchangeRate,
-		p.AttemptsRemaining,
-		p.SessionStatus, p.Now, p.Plan, p.FeeBasisPoints, p.FeeFixed)
-	if err == nil && tag.RowsAffected() != 1 {
-		err = checkout.ErrNotPending
-	}
-	return err
+// write stores the decision. When the session ends, its other payments cannot begin any more.
+//
+// The session is locked first, then the payment, and both must be as p was read. A query that locks a row reads it
+// again when it has waited for it, so no other transaction can be in between.
+func (p *payment) write() *decision {
+	return &decision{sql: `session AS (
+			SELECT id FROM checkout_session WHERE id = @session AND merchant_id = @merchant AND mode = @mode
+				AND status = 'pending' AND xmin::text = @session_version FOR NO KEY UPDATE
+		), decided AS (
+			SELECT t.id FROM session s CROSS JOIN transaction t WHERE t.id = @subject AND t.session_id = @session
+				AND t.status = 'processing' AND t.xmin::text = @version FOR NO KEY UPDATE OF t
+		), payment AS (
+			UPDATE transaction SET status = @status, fee = @fee, net = @net, exchange_rate = @rate,
+				attempts_remaining = @remaining, session_status = @session_status, completed_at = @at,
+				card_token = NULL, action_url = NULL, plan = @plan, fee_basis_points = @basis_points, fee_fixed = @fixed
+			FROM decided WHERE transaction.id = @subject
+		), untried AS (
+			UPDATE transaction SET card_token = NULL FROM decided
+			WHERE session_id = @session AND status = 'created' AND card_token IS NOT NULL AND @session_status <> 'pending'
+		), ended AS (
+			UPDATE checkout_session SET status = @session_status, payment_in_flight = false,
+				ended_at = CASE WHEN @session_status = 'pending' THEN NULL ELSE @at::timestamptz END
+			FROM decided WHERE checkout_session.id = @session
+		)`, args: pgx.NamedArgs{
+		"version": p.Version, "session_version": p.SessionVersion, "status": p.Transaction.Status,
+		"session_status": p.SessionStatus, "fee": p.Fee, "net": p.Net, "rate": p.ExchangeRate,
+		"remaining": p.AttemptsRemaining, "plan": p.Plan, "basis_points": p.FeeBasisPoints, "fixed": p.FeeFixed,
+	}}
 }
 
-// insertPayout creates the pending payout. A merchant without a payout address gets a payout with
+// insertPayout creates the pending payout with the decision. A merchant without a payout address gets a payout with
 // an empty one; the network refuses it, and payout.failed tells the merchant.
-func (p *payment) insertPayout(ctx context.Context, tx pgx.Tx, id string) error {
-	if err := lockAnnounced(ctx, tx, p.Owner, p.PayoutCurrency); err != nil {
-		return err
-	}
-	_, err := tx.Exec(ctx, `
-		INSERT INTO payout (id, session_id, transaction_id, merchant_id, mode, status, currency,
-			network, destination,
-			source_amount, source_currency, exchange_rate, created_at)
-		SELECT $1, $2, $3, $4, $5, 'pending', $6, coalesce(a.network, $7), coalesce(a.address, ''),
-			$8, $9, $10, $11
-		FROM (SELECT) nothing LEFT JOIN current_payout_address a ON a.merchant_id = $4 AND a.mode = $5
-			AND a.currency = $6`,
-		id, p.SessionID, p.ID, p.MerchantID, p.Mode, p.PayoutCurrency, p.PayoutCurrency.Network(),
-		p.Net, p.Currency, p.ExchangeRate, p.Now)
-	return err
+func (p *payment) insertPayout(with *decision, id string) {
+	with.sql += `, payout AS (
+			INSERT INTO payout (id, session_id, transaction_id, merchant_id, mode, status, currency, network, destination,
+				source_amount, source_currency, exchange_rate, created_at)
+			SELECT @payout, @session, @subject, @merchant, @mode, 'pending', @payout_currency, coalesce(a.network, @network),
+				coalesce(a.address, ''), @net, @currency, @rate, @at
+			FROM decided LEFT JOIN current_payout_address a ON a.merchant_id = @merchant AND a.mode = @mode
+				AND a.currency = @payout_currency
+		)`
+	maps.Copy(with.args, pgx.NamedArgs{
+		"payout": id, "payout_currency": p.PayoutCurrency, "network": p.PayoutCurrency.Network(), "currency": p.Currency,
+	})
 }
 
 // settled reads the settlement of an earlier decide.

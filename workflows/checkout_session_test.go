@@ -108,17 +108,17 @@ func TestCheckoutSession_APayoutThatIsNotTakenAtOnceGetsARun(t *testing.T) {
 	require.ElementsMatch(t, []string{"checkout.completed", "payout.sent"}, w.receiver.types(), "in any order")
 }
 
-// flakyChain does not answer the first broadcasts.
+// flakyChain does not answer the first times that it is asked to sign.
 type flakyChain struct {
 	checkout.PayoutNetwork
 	away, tries int
 }
 
-func (c *flakyChain) Broadcast(ctx context.Context, id string, signed []byte) (checkout.PayoutFailure, error) {
+func (c *flakyChain) Sign(ctx context.Context, request checkout.TransferRequest) (checkout.Transfer, error) {
 	if c.tries++; c.tries <= c.away {
-		return "", context.DeadlineExceeded
+		return checkout.Transfer{}, context.DeadlineExceeded
 	}
-	return c.PayoutNetwork.Broadcast(ctx, id, signed)
+	return c.PayoutNetwork.Sign(ctx, request)
 }
 
 // The customer's answer leaves with the end of a workflow task. Where no delivery

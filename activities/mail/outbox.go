@@ -24,7 +24,8 @@ type Outbox struct {
 }
 
 const (
-	interval    = 2 * time.Second
+	interval    = 5 * time.Second
+	giveUpEvery = 10 * time.Minute
 	sendTimeout = 30 * time.Second
 )
 
@@ -33,23 +34,25 @@ var delays = []time.Duration{10 * time.Second, time.Minute, 5 * time.Minute, 30 
 
 // Run sends what is due until ctx ends. Several processes may run it at the same time.
 func (o *Outbox) Run(ctx context.Context) {
-	tick := time.NewTicker(interval)
+	tick, late := time.NewTicker(interval), time.NewTicker(giveUpEvery)
 	defer tick.Stop()
-	for {
-		if err := o.sendDue(ctx); err != nil && ctx.Err() == nil {
+	defer late.Stop()
+	for do := o.sendDue; ; {
+		if err := do(ctx); err != nil && ctx.Err() == nil {
 			slog.WarnContext(ctx, "mails", "error", err)
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			do = o.sendAll
+		case <-late.C:
+			do = o.sendDue
 		}
 	}
 }
 
-// sendDue sends what is due. It takes one mail at a time, so that a slow mail server cannot make it hold
-// others until another process takes them too. A mail that fails holds up no other. It returns errors of
-// PostgreSQL only.
+// sendDue gives up what is too late and sends what is due. It returns errors of PostgreSQL only.
 func (o *Outbox) sendDue(ctx context.Context) error {
 	late, err := o.Store.GiveUpMails(ctx)
 	if err != nil {
@@ -58,6 +61,13 @@ func (o *Outbox) sendDue(ctx context.Context) error {
 	for _, id := range late {
 		slog.ErrorContext(ctx, "a mail was not sent: the mail server did not take it within a day", "mail", id)
 	}
+	return o.sendAll(ctx)
+}
+
+// sendAll sends what is due. It takes one mail at a time, so that a slow mail server cannot make it hold
+// others until another process takes them too. A mail that fails holds up no other. It returns errors of
+// PostgreSQL only.
+func (o *Outbox) sendAll(ctx context.Context) error {
 	for ctx.Err() == nil {
 		mails, err := o.Store.DueMails(ctx, 1)
 		if err != nil || len(mails) == 0 {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"example.com/checkout/storage"
@@ -21,6 +23,9 @@ type CardNetwork struct {
 	ChallengeURL string
 	// SettleAfter is how long the network takes to decide a payment with the slow card.
 	SettleAfter time.Duration
+
+	once sync.Once
+	due  chan struct{} // see look
 }
 
 // DefaultSettleAfter is long enough to see the state "processing" and short enough to wait for.
@@ -33,22 +38,35 @@ const callbacks = 3
 // errLost is the caller's error when the answer was lost.
 var errLost = errors.New("sandbox: the card network did not answer")
 
-// Tokenize implements checkout.Tokenizer. It does not store the card number: the token stands for
-// the behavior of the number.
+// Tokenize implements checkout.Tokenizer. It does not store the card number: the token says how the network treats the
+// number. The row is for workers of older builds, which read it.
 func (n *CardNetwork) Tokenize(
 	ctx context.Context, c checkout.Card,
 ) (string, checkout.PaymentMethod, error) {
 	known := lookup(c, time.Now())
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
-	token := "tok_" + hex.EncodeToString(b[:])
 	meaning := string(known.behavior)
 	if known.failure != "" {
 		meaning += ":" + string(known.failure)
 	}
-	method := known.method(c)
-	return token, method, n.Store.CreateSandboxCard(ctx,
-		storage.SandboxCard{Token: token, Behavior: meaning, Method: method})
+	stored := storage.SandboxCard{Behavior: meaning, Method: known.method(c)}
+	says, err := json.Marshal(stored)
+	if err != nil {
+		return "", stored.Method, err
+	}
+	stored.Token = "tok_" + hex.EncodeToString(b[:]) + "." + string(says)
+	return stored.Token, stored.Method, n.Store.CreateSandboxCard(ctx, stored)
+}
+
+// card returns the card of a token.
+func (n *CardNetwork) card(ctx context.Context, token string) (card storage.SandboxCard, err error) {
+	_, says, ok := strings.Cut(token, ".")
+	if !ok { // of an older build
+		return n.Store.SandboxCard(ctx, token)
+	}
+	err = json.Unmarshal([]byte(says), &card)
+	return card, err
 }
 
 // Prepare implements checkout.CardNetwork. The sandbox knows a payment by its own id, so there is
@@ -61,7 +79,7 @@ func (n *CardNetwork) Prepare(_ context.Context, req checkout.ChargeRequest) (st
 func (n *CardNetwork) Confirm(
 	ctx context.Context, _ string, _ int, req checkout.ChargeRequest,
 ) (checkout.ChargeResult, error) {
-	card, err := n.Store.SandboxCard(ctx, req.Token)
+	card, err := n.card(ctx, req.Token)
 	if err != nil {
 		return checkout.ChargeResult{}, err
 	}
@@ -81,6 +99,7 @@ func (n *CardNetwork) Confirm(
 		c.Outcome = checkout.OutcomeActionRequired
 	case settlesLater:
 		at := time.Now().Add(n.SettleAfter)
+		defer n.lookIn(n.SettleAfter)
 		c.Outcome, c.SettleAt, c.Callbacks = checkout.OutcomeProcessing, &at, callbacks
 	case failsTwiceFirst:
 		c.Outcome = checkout.OutcomeProcessing // each call is counted; the third decides
@@ -142,24 +161,43 @@ func (n *CardNetwork) result(c storage.SandboxCharge) checkout.ChargeResult {
 	return got
 }
 
-// callbackInterval is how often RunCallbacks looks for due decisions.
-const callbackInterval = 500 * time.Millisecond
+const (
+	callbackInterval = 500 * time.Millisecond // between two callbacks of a charge
+	// callbackPoll is how often RunCallbacks looks for what another process has left.
+	callbackPoll = 15 * time.Second
+)
+
+// look has a value when RunCallbacks must look for due decisions.
+func (n *CardNetwork) look() chan struct{} {
+	n.once.Do(func() { n.due = make(chan struct{}, 1) })
+	return n.due
+}
+
+func (n *CardNetwork) lookIn(delay time.Duration) {
+	time.AfterFunc(delay, func() {
+		select {
+		case n.look() <- struct{}{}:
+		default: // it looks soon anyway
+		}
+	})
+}
 
 // RunCallbacks decides slow charges when they are due and calls back several times for each, until
 // ctx ends. Another process continues where this one stopped.
 func (n *CardNetwork) RunCallbacks(
 	ctx context.Context, call func(ctx context.Context, sessionID, transactionID string) error,
 ) {
-	tick := time.NewTicker(callbackInterval)
+	tick := time.NewTicker(callbackPoll)
 	defer tick.Stop()
 	for {
+		if err := n.callBackDue(ctx, call); err != nil && ctx.Err() == nil {
+			slog.WarnContext(ctx, "sandbox callbacks", "error", err)
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		}
-		if err := n.callBackDue(ctx, call); err != nil && ctx.Err() == nil {
-			slog.WarnContext(ctx, "sandbox callbacks", "error", err)
+		case <-n.look():
 		}
 	}
 }
@@ -183,14 +221,15 @@ func (n *CardNetwork) callBackDue(
 			return err
 		}
 
-		note := n.Store.CountSandboxCallback
+		note, again := n.Store.CountSandboxCallback, callbackInterval
 		err = call(ctx, c.SessionID, c.TransactionID)
 		// ErrNotFound: the session has closed, and this is a duplicate.
 		if err != nil && !errors.Is(err, checkout.ErrNotFound) {
 			slog.WarnContext(ctx, "sandbox callback not taken", "session_id", c.SessionID,
 				"transaction_id", c.TransactionID, "error", err)
-			note = n.postpone
+			note, again = n.postpone, callbackRetry
 		}
+		n.lookIn(again)
 
 		if err := note(ctx, c.TransactionID); err != nil {
 			return err

@@ -25,16 +25,26 @@ type Payouts struct {
 // NewPayouts returns the payouts of the sandbox's own chain.
 func NewPayouts(store *storage.Store) *Payouts { return &Payouts{store, &PayoutNetwork{store}} }
 
-// Transfer signs the transfer, stores it and sends it. A repeat sends the stored transfer; the
-// network accepts the same transfer only once.
+// Transfer signs the transfer, stores it and sends it, the latter two in one statement. A repeat sends the stored
+// transfer; the network accepts the same transfer only once.
 func (n *Payouts) Transfer(ctx context.Context, p storage.PayoutToSend) (checkout.TransferOutcome, error) {
 	if p.Status == checkout.PayoutPending && p.Failure == "" && p.Signed == nil {
 		transfer, err := n.Chain.Sign(ctx, checkout.TransferRequest{
 			PayoutID: p.ID, TransactionID: p.TransactionID, Network: p.Network, Destination: p.Destination,
-			Gross: p.Gross(),
+			Gross: p.Gross(), Behavior: p.Behavior,
 		})
 		if err != nil {
 			return checkout.TransferOutcome{}, err
+		}
+		if transfer.Failed == "" {
+			failure, err := fails(p.ID, transfer.Signed)
+			sent := false
+			if err == nil && failure == "" {
+				sent, err = n.Store.SendSandboxTransfer(ctx, p.Payout, transfer)
+			}
+			if err != nil || sent {
+				return checkout.TransferOutcome{Generation: p.Generation}, err
+			}
 		}
 		if p.Signed, p.Failure, err = n.Store.RecordTransfer(ctx, p.Payout, transfer); err != nil {
 			return checkout.TransferOutcome{}, err
@@ -70,21 +80,16 @@ type transferBody struct {
 
 // Sign implements checkout.PayoutNetwork.
 func (n *PayoutNetwork) Sign(
-	ctx context.Context, req checkout.TransferRequest,
+	_ context.Context, req checkout.TransferRequest,
 ) (checkout.Transfer, error) {
-	charge, err := n.Store.SandboxCharge(ctx, req.TransactionID)
-	if err != nil {
-		return checkout.Transfer{}, err
-	}
-
 	body := transferBody{PayoutID: req.PayoutID, Currency: string(req.Gross.Currency()),
 		Destination: req.Destination}
 	switch {
-	case !validAddress(req.Destination), behavior(charge.Behavior) == payoutBadAddress:
+	case !validAddress(req.Destination), behavior(req.Behavior) == payoutBadAddress:
 		return checkout.Transfer{Failed: checkout.PayoutInvalidAddress}, nil
 	case req.Destination == addressNoLiquidity:
 		return checkout.Transfer{Failed: checkout.PayoutInsufficientLiquidity}, nil
-	case req.Destination == addressNetworkError, behavior(charge.Behavior) == payoutBreaks:
+	case req.Destination == addressNetworkError, behavior(req.Behavior) == payoutBreaks:
 		body.Fails = string(checkout.PayoutNetworkError)
 	}
 
@@ -105,15 +110,20 @@ func (n *PayoutNetwork) Sign(
 func (n *PayoutNetwork) Broadcast(
 	ctx context.Context, payoutID string, signed []byte,
 ) (checkout.PayoutFailure, error) {
+	if failure, err := fails(payoutID, signed); err != nil || failure != "" {
+		return failure, err
+	}
+	hash := sha256.Sum256(signed)
+	return "", n.Store.BroadcastSandboxTransfer(ctx, "0x"+hex.EncodeToString(hash[:]), payoutID)
+}
+
+// fails returns why the chain refuses a signed transfer, "" when it takes it.
+func fails(payoutID string, signed []byte) (checkout.PayoutFailure, error) {
 	var body transferBody
 	if err := json.Unmarshal(signed, &body); err != nil || body.PayoutID != payoutID {
 		return "", fmt.Errorf("sandbox: not a transfer of payout %s", payoutID)
 	}
-	if body.Fails != "" {
-		return checkout.PayoutFailure(body.Fails), nil
-	}
-	hash := sha256.Sum256(signed)
-	return "", n.Store.BroadcastSandboxTransfer(ctx, "0x"+hex.EncodeToString(hash[:]), payoutID)
+	return checkout.PayoutFailure(body.Fails), nil
 }
 
 // validAddress accepts every address that is not empty and not documented as invalid. The sandbox

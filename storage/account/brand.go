@@ -69,10 +69,12 @@ func (c Contact) check() error {
 	return nil
 }
 
-// brandColumns are the columns of scanBrand.
-const brandColumns = `m.id, m.name, coalesce(m.brand_color, ''), coalesce(m.logo_version, ''),
-	coalesce(m.support, ''), coalesce(m.terms_url, ''), coalesce(m.privacy_url, ''),
-	m.receipts`
+// BrandColumns read the Brand of a merchant m, but for MerchantID.
+const BrandColumns = `m.name, coalesce(m.brand_color, '') AS color, coalesce(m.logo_version, '') AS logo_version,
+	coalesce(m.support, '') AS support, coalesce(m.terms_url, '') AS terms_url,
+	coalesce(m.privacy_url, '') AS privacy_url, m.receipts`
+
+const brandColumns = `m.id, ` + BrandColumns
 
 func scanBrand(row pgx.Row, b *Brand) error {
 	return row.Scan(&b.MerchantID, &b.Name, &b.Color, &b.LogoVersion, &b.Support, &b.TermsURL, &b.PrivacyURL, &b.Receipts)
@@ -80,19 +82,6 @@ func scanBrand(row pgx.Row, b *Brand) error {
 
 // HasLogo reports whether the merchant has a logo.
 func (b Brand) HasLogo() bool { return b.LogoVersion != "" }
-
-// BrandOf returns a function that adds a query to a batch. The query reads the brand of the
-// session's merchant.
-func BrandOf(into *Brand, sessionID string) func(*pgx.Batch) {
-	return func(batch *pgx.Batch) {
-		batch.Queue(`
-			SELECT `+brandColumns+`
-			FROM checkout_session s JOIN merchant m ON m.id = s.merchant_id WHERE s.id = $1`,
-			sessionID).QueryRow(func(row pgx.Row) error {
-			return scanBrand(row, into)
-		})
-	}
-}
 
 // Brand returns the look of a merchant's hosted page. It returns checkout.ErrNotFound.
 func (s *Store) Brand(ctx context.Context, merchantID string) (Brand, error) {

@@ -7,6 +7,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -90,6 +92,9 @@ func (k *Keyring) Unseal(keyID, owner string, sealed []byte) ([]byte, error) {
 
 // Current returns the id of the key that seals.
 func (k *Keyring) Current() string { return k.current }
+
+// IDs returns the ids of the keys, in no order.
+func (k *Keyring) IDs() []string { return slices.Collect(maps.Keys(k.aeads)) }
 
 // Has reports whether the keyring holds the key with this id.
 func (k *Keyring) Has(id string) bool { return k.aeads[id] != nil }

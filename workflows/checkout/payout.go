@@ -163,7 +163,8 @@ type TransferRequest struct {
 	FeeRate       Rate   // the currency of Gross for one unit of the chain's own currency; none in test mode
 	// Burnt is what earlier transfers of the payout cost that were reverted, in the chain's own currency. The payout
 	// pays for it.
-	Burnt Crypto
+	Burnt    Crypto
+	Behavior string // of the sandbox's charge; "" in live mode
 }
 
 // Transfer is a signed transfer, ready to send. It is stored before it is sent. So a repeat sends

@@ -1,0 +1,172 @@
+package cost
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/deploy/standin/devstack"
+)
+
+// A count is what one thing costs in the service's database. BEGIN and COMMIT are statements too.
+type count struct{ statements, transactions int }
+
+// most is what a paid session may cost. A number that changes here is a change of the service's speed.
+var most = map[string]count{
+	"a create, with its row in the log of requests":                           {5, 3},
+	"the page of a new session":                                               {2, 2},
+	"a payment: form, charge, payout, two deliveries and the page afterwards": {23, 22},
+	"a delivery of those two":                                                 {2, 2},
+	"twenty seconds without a request":                                        {20, 20},
+}
+
+// transitions is what the runs of a paid session may cost in Temporal: the session and its two deliveries.
+const transitions = 22
+
+// TestCost_OfAPaidSession counts what PostgreSQL logs. A busy computer may add a statement, so the best of some tries
+// counts.
+func TestCost_OfAPaidSession(t *testing.T) {
+	t.Parallel()
+	stack := e2e.OwnStack(t, devstack.Options{
+		RetrySchedule: e2e.SharedSchedule, Env: []string{"CHECKOUT_RECONCILE_INTERVAL=1h"},
+	})
+	m := e2e.NewMerchant(t, stack)
+	log := logStatements(t, stack)
+	best := map[string][]statement{}
+	session := ""
+	events := 0
+	measure := func(what string, settle time.Duration, do func()) []statement {
+		log() // what came before does not count
+		do()
+		time.Sleep(settle)
+		got := log()
+		if settle < idleTime {
+			got = slices.DeleteFunc(got, func(s statement) bool { return background.MatchString(s.text) })
+		}
+		if old, ok := best[what]; !ok || len(got) < len(old) {
+			best[what] = got
+		}
+		return got
+	}
+
+	for range 3 {
+		measure("a create, with its row in the log of requests", logTime, func() {
+			session = m.Must(http.StatusCreated, http.MethodPost, "/v1/checkout", e2e.Terms).Field("id").(string)
+		})
+		measure("the page of a new session", logTime, func() { get(t, stack.PageURL()+"/"+session) })
+		measure("a payment: form, charge, payout, two deliveries and the page afterwards", logTime, func() {
+			m.MustPay(session, e2e.CardSucceeds)
+			events += 2
+			m.Arrivals(events, time.Minute)
+		})
+	}
+	measure("twenty seconds without a request", idleTime, func() {})
+	for _, s := range best["a payment: form, charge, payout, two deliveries and the page afterwards"] {
+		if strings.Contains(s.text, "webhook_attempt") {
+			best["a delivery of those two"] = append(best["a delivery of those two"], s)
+		}
+	}
+
+	for what, most := range most {
+		got := best[what]
+		n := count{len(got), transactionsOf(got)}
+		if what == "a delivery of those two" {
+			n = count{n.statements / 2, n.transactions / 2}
+		}
+		t.Logf("%s: %+v", what, n)
+		if n.statements > most.statements || n.transactions > most.transactions || n.statements == 0 {
+			t.Errorf("%s: %+v, not %+v:\n%v", what, n, most, got)
+		}
+	}
+	n := transitionsOf(t, stack, session)
+	t.Logf("state transitions: %d", n)
+	require.LessOrEqual(t, n, int64(transitions))
+}
+
+const (
+	logTime  = 2 * time.Second // the log of requests is written once a second
+	idleTime = 20 * time.Second
+)
+
+// background are the statements that come without a request.
+var background = regexp.MustCompile(`-- ping|WHERE callbacks > 0 AND settle_at|(FROM|UPDATE) mail |` +
+	`payout_address WHERE next_at <=|FROM current_setting\(|pg_stat|FROM treasury_account|FROM installation`)
+
+func get(t *testing.T, url string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	answer, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+}
+
+// statement is a statement of the service with the transaction that it was in.
+type statement struct{ transaction, text string }
+
+func (s statement) String() string { return s.transaction + " " + s.text + "\n" }
+
+func transactionsOf(all []statement) int {
+	ids := map[string]bool{}
+	for _, s := range all {
+		ids[s.transaction] = true
+	}
+	return len(ids)
+}
+
+// logStatements makes PostgreSQL log every statement. It returns a function that returns the new ones of the service.
+func logStatements(t *testing.T, stack *devstack.Stack) func() []statement {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), stack.DatabaseURL())
+	require.NoError(t, err)
+	for _, sql := range []string{
+		`ALTER SYSTEM SET log_line_prefix = '~~%d/%a/%v '`, `ALTER SYSTEM SET log_statement = 'all'`,
+		`ALTER SYSTEM SET log_parameter_max_length = 0`, `SELECT pg_reload_conf()`,
+	} {
+		_, err = conn.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	require.NoError(t, conn.Close(context.Background()))
+	time.Sleep(logTime)
+
+	read := 0
+	return func() (all []statement) {
+		content, err := os.ReadFile(filepath.Join(filepath.Dir(stack.EnvironmentFile()), "postgres", "postgres.log"))
+		require.NoError(t, err)
+		text := strings.Join(strings.Fields(string(content[read:])), " ")
+		read = len(content)
+		for entry := range strings.SplitSeq(text, "~~") {
+			logged, ours := strings.CutPrefix(entry, "checkout/checkout/")
+			transaction, line, _ := strings.Cut(logged, " ")
+			if sql, ok := strings.CutPrefix(line, "LOG: "); ours && ok {
+				all = append(all, statement{transaction, sql})
+			}
+		}
+		return all
+	}
+}
+
+// transitionsOf adds up the state transitions of the session's run and of those of its deliveries.
+func transitionsOf(t *testing.T, stack *devstack.Stack, session string) (n int64) {
+	t.Helper()
+	c := e2e.TemporalClient(t, stack)
+	deliveries := e2e.Query[string](t, stack, `
+		SELECT string_agg(d.id, ' ') FROM webhook_delivery d JOIN event e ON e.id = d.event_id
+		WHERE e.session_id = $1`, session)
+	for _, id := range append(strings.Fields(deliveries), session) {
+		run, err := c.DescribeWorkflowExecution(t.Context(), id, "")
+		require.NoError(t, err)
+		n += run.GetWorkflowExecutionInfo().GetStateTransitionCount()
+	}
+	return n
+}

@@ -1,0 +1,126 @@
+package storage_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// PostgreSQL plans a statement of a connection a few times and then keeps the plan. In a new installation that happens
+// while the tables are nearly empty and nothing has counted their rows, and the tables grow by a hundred rows a second.
+func TestPlans_OfAPaidSessionReadNoWholeTable(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	one, err := storage.Open(t.Context(), storage.Options{URL: f.url, Keys: f.keys(t), MaxConns: 1})
+	require.NoError(t, err)
+	t.Cleanup(one.Close)
+	f.Store = one
+	f.paysAndDelivers(t)
+	conn, err := one.Pool().Acquire(t.Context())
+	require.NoError(t, err)
+	defer conn.Release()
+
+	for _, rows := range []string{"a few", "thousands of"} {
+		_, err = conn.Exec(t.Context(), `SET plan_cache_mode = force_generic_plan; DISCARD PLANS`)
+		require.NoError(t, err)
+		read, err := conn.Query(t.Context(), `SELECT name, statement, cardinality(parameter_types) FROM pg_prepared_statements
+			WHERE statement !~ 'pg_prepared_statements|^(BEGIN|COMMIT)|pg_settings|goose|master_key|installation'`)
+		require.NoError(t, err)
+		type statement struct {
+			Name, SQL  string
+			Parameters int
+		}
+		all, err := pgx.CollectRows(read, pgx.RowToStructByPos[statement])
+		require.NoError(t, err)
+		require.Greater(t, len(all), 15)
+		for _, s := range all {
+			null := strings.Join(slices.Repeat([]string{"NULL"}, s.Parameters), ", ")
+			if null != "" {
+				null = "(" + null + ")"
+			}
+			read, err := conn.Query(t.Context(), `EXPLAIN EXECUTE "`+s.Name+`"`+null, pgx.QueryExecModeSimpleProtocol)
+			require.NoError(t, err)
+			plan, err := pgx.CollectRows(read, pgx.RowTo[string])
+			require.NoError(t, err, s.SQL)
+			require.NotContains(t, strings.Join(plan, "\n"), "Seq Scan", "with %s rows: %s", rows, s.SQL)
+		}
+		f.multiply(t)
+	}
+}
+
+// multiply adds thousands of rows to the tables that grow with every session.
+func (f fixture) multiply(t *testing.T) {
+	t.Helper()
+	for _, table := range []string{
+		"checkout_session id", "transaction id session_id", "payout id session_id transaction_id",
+		"event id subject_id session_id", "webhook_delivery id event_id", "webhook_attempt delivery_id",
+		"sandbox_charge transaction_id", "sandbox_card token", "token_bucket owner",
+	} {
+		names := strings.Fields(table)
+		var set []string
+		for _, column := range names[1:] {
+			set = append(set, fmt.Sprintf("'%[1]s', r.%[1]s || '-' || i", column))
+		}
+		f.exec(t, fmt.Sprintf(`INSERT INTO %[1]s SELECT (jsonb_populate_record(r, jsonb_build_object(%[2]s))).*
+			FROM %[1]s r, generate_series(1, 3000) i`, names[0], strings.Join(set, ", ")))
+	}
+}
+
+// paysAndDelivers does what the API and the workers do for a paid session.
+func (f fixture) paysAndDelivers(t *testing.T) {
+	t.Helper()
+	ctx := t.Context()
+	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted, webhook.PayoutSent)
+	_, _, err := f.Authenticate(ctx, []byte("unknown"), storage.RequestWrite, storage.Rates{})
+	require.ErrorIs(t, err, checkout.ErrAPIKey)
+	bucket := storage.Bucket{Owner: "192.0.2.1", Kind: "page", Rate: storage.Rate{PerSecond: 1, Burst: 9}}
+	_, err = f.Allow(ctx, bucket)
+	require.NoError(t, err)
+	require.NoError(t, f.GiveBack(ctx, bucket))
+	require.NoError(t, f.LogRequests(ctx, []checkout.APIRequest{{
+		Ref: e.Owner.Ref(checkout.NewID(checkout.PrefixRequest)), CreatedAt: time.Now(),
+	}}))
+	s := f.create(t, f.newSession())
+	look := func() checkout.Session {
+		got, _, err := f.CustomerSession(ctx, s.ID)
+		require.NoError(t, err)
+		return got
+	}
+	look()
+
+	id := f.asks(t, s)
+	require.NoError(t, f.CreateSandboxCard(ctx, storage.SandboxCard{Token: "tok_1"}))
+	_, err = f.Charge(ctx, s.Ref, id)
+	require.NoError(t, err)
+	_, err = f.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, id)
+	require.NoError(t, err)
+	_, err = f.CreateSandboxCharge(ctx, storage.SandboxCharge{TransactionID: id, Outcome: checkout.OutcomeSucceeded})
+	require.NoError(t, err)
+	f.record(t, s, id, succeeded)
+	paid, err := f.FinishPayment(ctx, s.Ref, id)
+	require.NoError(t, err)
+
+	p, err := f.PayoutToSend(ctx, s.Owner.Ref(paid.PayoutID))
+	require.NoError(t, err)
+	ok, err := f.SendSandboxTransfer(ctx, p.Payout, checkout.Transfer{Signed: []byte("a"), TxHash: "a"})
+	require.NoError(t, err)
+	require.True(t, ok)
+	sent, err := f.FinishPayout(ctx, p.Ref, p.Generation, "")
+	require.NoError(t, err)
+	for _, d := range append(paid.Deliveries, sent.Deliveries...) {
+		_, err = f.BeginAttempt(ctx, s.Owner.Ref(d.ID), webhook.Turn{RunID: "run", Try: 1, Local: true})
+		require.NoError(t, err)
+		require.NoError(t, f.FinishAttempt(ctx, s.Owner.Ref(d.ID), webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0))
+	}
+	require.Equal(t, checkout.StatusCompleted, look().Status)
+	require.EqualValues(t, 2, f.query(t, `SELECT count(*) FROM webhook_delivery WHERE status = 'delivered'`))
+}
