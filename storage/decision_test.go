@@ -288,7 +288,8 @@ var payoutDecisions = []decision{
 			return f.pays(p, ""), nil
 		}},
 	{name: "a transfer is signed and sent", first: "true", second: "false",
-		rows: payoutRows + `, sandbox_transfer WHERE broadcasts = 1`, hold: "(pending,a,\"\",0)",
+		rows: `SELECT p.status, p.tx_hash, x.broadcasts FROM payout p JOIN sandbox_transfer x ON x.payout_id = p.id`,
+		hold: "(pending,a,1)",
 		arrange: func(t *testing.T, f fixture) (call, call) {
 			p := f.payout(t)
 			return func(ctx context.Context) (any, error) {

@@ -61,7 +61,7 @@ func TestPlans_OfAPaidSessionReadNoWholeTable(t *testing.T) {
 func (f fixture) multiply(t *testing.T) {
 	t.Helper()
 	for _, table := range []string{
-		"checkout_session id", "transaction id session_id", "payout id session_id transaction_id",
+		"checkout_session id", "transaction id session_id acquirer_ref", "payout id session_id transaction_id",
 		"event id subject_id session_id", "webhook_delivery id event_id", "webhook_attempt delivery_id",
 		"sandbox_charge transaction_id", "sandbox_card token", "token_bucket owner",
 	} {
@@ -96,6 +96,8 @@ func (f fixture) paysAndDelivers(t *testing.T) {
 		return got
 	}
 	look()
+	_, err = f.Session(ctx, s.Ref)
+	require.NoError(t, err)
 
 	id := f.asks(t, s)
 	require.NoError(t, f.CreateSandboxCard(ctx, storage.SandboxCard{Token: "tok_1"}))

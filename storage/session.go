@@ -138,23 +138,23 @@ const sessionColumns = `
 // mode.
 func (s *Store) Session(ctx context.Context, ref checkout.Ref) (checkout.Session, error) {
 	const own = `id = $1 AND merchant_id = $2 AND mode = $3`
-	row, err := s.readSession(ctx, own, ref.ID, ref.MerchantID, ref.Mode)
+	row, err := s.readSession(ctx, true, own, ref.ID, ref.MerchantID, ref.Mode)
 	if !errors.Is(err, checkout.ErrNotFound) {
 		return row.Session, err
 	}
-	_, otherErr := s.readSession(ctx, own, ref.ID, ref.MerchantID, ref.Mode.Other())
+	_, otherErr := s.readSession(ctx, false, own, ref.ID, ref.MerchantID, ref.Mode.Other())
 	if otherErr == nil {
 		return checkout.Session{}, checkout.ErrWrongMode
 	}
 	return checkout.Session{}, err
 }
 
-// CustomerSession returns the session of a hosted page, with its pictures, and the merchant's brand. One statement is
-// enough for a session that was not tried and shows no picture.
+// CustomerSession returns the session of a hosted page, with its pictures and without its payout, and the merchant's
+// brand. One statement is enough for a session that was not tried and shows no picture.
 // The customer has no API key: the 128-bit id is enough to see the page. It returns
 // checkout.ErrNotFound.
 func (s *Store) CustomerSession(ctx context.Context, id string) (checkout.Session, account.Brand, error) {
-	row, err := s.readSession(ctx, `id = $1`, id)
+	row, err := s.readSession(ctx, false, `id = $1`, id)
 	if err == nil {
 		row.Pictures, err = s.picturesOf(ctx, row.Session)
 	}
@@ -168,19 +168,19 @@ type brandedSession struct {
 	checkout.Session
 }
 
-// readSession reads a session, then its transactions and its payout.
-func (s *Store) readSession(ctx context.Context, where string, args ...any) (brandedSession, error) {
-	row, err := s.readSessionOnce(ctx, where, "", args...)
+// readSession reads a session, then its transactions and, if asked, its payout.
+func (s *Store) readSession(ctx context.Context, payout bool, where string, args ...any) (brandedSession, error) {
+	row, err := s.readSessionOnce(ctx, payout, where, "", args...)
 	if err == nil && row.Status == checkout.StatusExpired && row.EndedAt == nil {
 		// The time is over, but the workflow has not ended the session. An accepted payment may
 		// hold the row's lock right now: wait for it.
-		row, err = s.readSessionOnce(ctx, where, " FOR SHARE", args...)
+		row, err = s.readSessionOnce(ctx, payout, where, " FOR SHARE", args...)
 	}
 	return row, err
 }
 
 func (s *Store) readSessionOnce(
-	ctx context.Context, where, lock string, args ...any,
+	ctx context.Context, payout bool, where, lock string, args ...any,
 ) (row brandedSession, err error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT s.*, `+account.BrandColumns+`
@@ -196,7 +196,7 @@ func (s *Store) readSessionOnce(
 		return brandedSession{}, fmt.Errorf("read session: %w", err)
 	}
 	one := []checkout.Session{row.Session}
-	err = s.readPayments(ctx, one)
+	err = s.readPayments(ctx, one, payout)
 	row.Session = one[0]
 	return row, err
 }
@@ -292,12 +292,12 @@ func (s *Store) Sessions(
 	if err != nil {
 		return nil, fmt.Errorf("sessions: %w", err)
 	}
-	return sessions, s.readPayments(ctx, sessions)
+	return sessions, s.readPayments(ctx, sessions, true)
 }
 
-// readPayments fills in the transactions and payouts of sessions, in one round trip. A session that was not tried has
-// none.
-func (s *Store) readPayments(ctx context.Context, sessions []checkout.Session) error {
+// readPayments fills in the transactions and, if asked, the payouts of sessions, in one round trip. A session that was
+// not tried has none.
+func (s *Store) readPayments(ctx context.Context, sessions []checkout.Session, payouts bool) error {
 	var ids []string
 	byID := map[string]*checkout.Session{}
 	for i := range sessions {
@@ -328,16 +328,17 @@ func (s *Store) readPayments(ctx context.Context, sessions []checkout.Session) e
 		return err
 	})
 
-	batch.Queue(`
-		SELECT `+payoutColumns+payoutJoin+` WHERE p.session_id `+of,
-		arg).Query(func(rows pgx.Rows) error {
-		all, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByNameLax[checkout.Payout])
-		for _, p := range all {
-			byID[p.SessionID].Payout = p
-		}
-		return err
-	})
-
+	if payouts {
+		batch.Queue(`
+			SELECT `+payoutColumns+payoutJoin+` WHERE p.session_id `+of,
+			arg).Query(func(rows pgx.Rows) error {
+			all, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByNameLax[checkout.Payout])
+			for _, p := range all {
+				byID[p.SessionID].Payout = p
+			}
+			return err
+		})
+	}
 	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return fmt.Errorf("payments of sessions: %w", err)
 	}
