@@ -68,6 +68,9 @@ func (s *Store) beginFirst(
 		Decision: webhook.Decision{Step: webhook.StepBegin, Number: 1, NewRun: true},
 		Run:      1, Status: webhook.DeliveryPending,
 	}
+	if turn.Made+turn.Try > 1 {
+		return out, pgx.ErrNoRows
+	}
 	counted := 0
 	if !turn.Local {
 		counted = 1
