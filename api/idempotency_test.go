@@ -131,7 +131,7 @@ func TestIdempotency_AProcessWithoutTheNewMasterKeyIsUnavailable(t *testing.T) {
 	require.Equal(t, 503, again.status, again.body)
 	require.Equal(t, "unavailable", again.json["error"])
 	require.Equal(t, "1", again.header.Get("Retry-After"))
-	require.NotContains(t, again.body, "k2")
+	require.NotContains(t, again.body, `"k2`) // a request id may contain k2
 	require.Contains(t, f.log.String(), "wrong master key", "the chain is in the log")
 }
 
