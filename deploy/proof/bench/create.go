@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,7 +22,7 @@ import (
 
 // create compares POST /v1/checkout with the bare sum of its parts.
 func create(flags *flag.FlagSet) func(context.Context) (report, error) {
-	p := pace{rounds: 7, period: 5 * time.Second, clients: 8}
+	p := pace{rounds: 16, period: 3 * time.Second, clients: 8}
 	p.addFlags(flags)
 	return func(ctx context.Context) (report, error) {
 		r, err := newRig(ctx, devstack.Options{})
@@ -43,11 +44,8 @@ func create(flags *flag.FlagSet) func(context.Context) (report, error) {
 			return report{}, err
 		}
 		return report{
-			Parts: []part{{Of: "way", Figures: compared(ways...)}, where(ways...)},
-			Result: fmt.Sprintf(
-				"The whole request does %.2f times as many a second as the plain sum of its parts.",
-				ratio(ways[0], ways[1]),
-			),
+			Parts:  []part{{Of: "way", Figures: compared(ways...)}, where(ways...)},
+			Result: compare("Whole requests a second / the plain sum of their parts", ratios(ways[0], ways[1])),
 		}, nil
 	}
 }
@@ -112,14 +110,13 @@ func where(ways ...*way) part {
 	return p
 }
 
-// ratio returns the rate of a divided by the rate of b: the median over the rounds, where each
-// round of a is compared with the round of b beside it.
-func ratio(a, b *way) float64 {
-	var ratios []float64
+// ratios returns, for each round, the rate of a divided by the rate of b beside it.
+func ratios(a, b *way) []float64 {
+	var all []float64
 	for i := range a.rates {
-		ratios = append(ratios, a.rates[i]/b.rates[i])
+		all = append(all, a.rates[i]/b.rates[i])
 	}
-	return median(ratios)
+	return all
 }
 
 // pace is the amount of measuring for each way.
@@ -135,9 +132,12 @@ func (p *pace) addFlags(flags *flag.FlagSet) {
 	flags.IntVar(&p.clients, "clients", p.clients, "how many do it at a time")
 }
 
-// interleave measures the ways by turns. The first round of each is a warm-up and does not count.
+// interleave measures the ways by turns, in the order A B, B A, A B …: a computer that becomes slower favors
+// neither. The first round of each is a warm-up and does not count.
 func (r *rig) interleave(ctx context.Context, p pace, ways ...*way) error {
+	ways = slices.Clone(ways)
 	for round := range p.rounds + 1 {
+		slices.Reverse(ways)
 		for _, w := range ways {
 			fmt.Fprintf(os.Stderr, "\rround %d of %d: %-30s", round, p.rounds, w.name)
 			began, cpu, before := time.Now(), cpuTime(), r.processes()

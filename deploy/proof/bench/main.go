@@ -32,13 +32,13 @@ var benchmarks = []benchmark{
 	{
 		"create",
 		"sessions created over REST, against starting the same workflow and inserting the same row",
-		[]string{"-rounds=3", "-for=3s"},
+		[]string{"-rounds=4", "-for=3s"},
 		create,
 	},
 	{
 		"paid",
 		"whole sessions, from their creation to the last event, against a bare Temporal application; memory",
-		[]string{"-rounds=3", "-for=5s"},
+		[]string{"-rounds=4", "-for=5s"},
 		paid,
 	},
 	{
@@ -50,7 +50,7 @@ var benchmarks = []benchmark{
 	{
 		"deliveries",
 		"events from publish to receipt, at a steady pace and as fast as it goes, against a bare Temporal workflow",
-		[]string{"-rounds=3", "-for=3s", "-steady=10s"},
+		[]string{"-rounds=4", "-for=3s", "-steady=10s"},
 		deliveries,
 	},
 	{

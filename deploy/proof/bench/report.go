@@ -86,6 +86,42 @@ func median(values []float64) float64 {
 	return (values[(n-1)/2] + values[n/2]) / 2
 }
 
+// quarters returns the values between which the middle half of them lies.
+func quarters(values []float64) (low, high float64) {
+	values = slices.Sorted(slices.Values(values))
+	n := len(values) - 1
+	return values[(n+2)/4], values[n-(n+2)/4]
+}
+
+// cell returns the median, with the middle half of the values when there are enough of them.
+func (f figure) cell(name string) string {
+	for _, s := range f.Series {
+		if s.Name == name && len(s.Values) >= manyRounds {
+			low, high := quarters(s.Values)
+			return fmt.Sprintf("%s (%s to %s)", number(s.median()), number(low), number(high))
+		}
+	}
+	return number(f.median(name))
+}
+
+// manyRounds are enough for a spread.
+const manyRounds = 4
+
+// compare says how a quantity of one thing compares with that of another, round by round. It warns when the
+// rounds differ more than the two things do.
+func compare(what string, ratios []float64) string {
+	text := fmt.Sprintf("%s: %.2f, median of %d pairs of rounds.", what, median(ratios), len(ratios))
+	if len(ratios) < manyRounds {
+		return text + " WARNING: too few for a spread."
+	}
+	low, high := quarters(ratios)
+	text += fmt.Sprintf(" The middle half of them is %.2f to %.2f.", low, high)
+	if low < 1 && high > 1 {
+		text += " WARNING: they differ more than the two sides do, so neither is faster."
+	}
+	return text
+}
+
 // number shows three digits of small numbers and no fraction of large ones.
 func number(v float64) string {
 	switch size := math.Abs(v); {
@@ -159,7 +195,7 @@ func (g goal) text(unit string) string {
 	return strings.TrimSpace(sign + number(g.Value) + " " + unit)
 }
 
-// writeTable writes the medians as a table.
+// writeTable writes the medians as a table, with their spread.
 func (r results) writeTable(w io.Writer) error {
 	for _, report := range r.Reports {
 		fmt.Fprintf(w, "\n%s: %s\n", report.Name, report.About)
@@ -173,7 +209,7 @@ func (r results) writeTable(w io.Writer) error {
 			for _, name := range p.names() {
 				fmt.Fprint(table, name)
 				for _, f := range p.Figures {
-					fmt.Fprint(table, "\t", number(f.median(name)))
+					fmt.Fprint(table, "\t", f.cell(name))
 				}
 				fmt.Fprintln(table)
 			}
