@@ -52,6 +52,11 @@ const defaultDeliver = 1000
 // waits minutes or hours for its next attempt.
 const cachedRuns = 1000
 
+// fewestPollers stay when there is nothing to do. Temporal takes a poller away for each poll that waited longer than
+// a second, and gives one back only when tasks have waited 200 ms. So with the SDK's minimum of one, a burst after a
+// pause would wait for its pollers. A poll that waits costs a request a minute.
+const fewestPollers = 5
+
 // Workers holds the running workers of one process.
 type Workers struct{ running []worker.Worker }
 
@@ -103,7 +108,9 @@ func (o Options) sdk() worker.Options {
 			DefaultVersioningBehavior: workflow.VersioningBehaviorPinned,
 		}
 	}
-	polling := worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{})
+	polling := worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{
+		MinimumNumberOfPollers: fewestPollers,
+	})
 	return worker.Options{
 		DeploymentOptions:                      deployment,
 		WorkerStopTimeout:                      stopTimeout,

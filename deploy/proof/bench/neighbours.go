@@ -90,7 +90,10 @@ func neighbours(flags *flag.FlagSet) func(context.Context) (report, error) {
 		}
 		figures := latency(phases...)
 		p99 := func(i int) float64 { return figures[2].median(phases[i].name) }
-		times := figure{Name: "p99 / beside those that answer", Goal: &goal{Value: 1.5}, Series: []series{one(phases[2].name, p99(2)/p99(1))}}
+		times := figure{
+			Name: "p99 / beside those that answer", Goal: &goal{Value: 1.5},
+			Series: []series{one(phases[2].name, p99(2)/p99(1))},
+		}
 		return report{
 			Parts: []part{{Of: "healthy deliveries", Figures: append(figures, hanging, times)}, memory},
 			Result: fmt.Sprintf("Of the %.2f, the waiting deliveries alone make %.2f.",
@@ -277,7 +280,8 @@ func (n *neighbourhood) copyWaiting(ctx context.Context, made, count int) error 
 			return err
 		}
 		real, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (w waiting, err error) {
-			return w, row.Scan(&w.id, &w.merchant, &w.endpoint)
+			err = row.Scan(&w.id, &w.merchant, &w.endpoint)
+			return w, err
 		})
 		if err := errors.Join(err, sleep(ctx, 100*time.Millisecond)); err != nil {
 			return err
