@@ -447,7 +447,23 @@ func (w *till) refundOutside(c charged) {
 // dispute is won, the dispute is lost: all orders of up to four.
 func TestRefund_TheLedgerAgreesAfterEveryOrder(t *testing.T) {
 	t.Parallel()
-	w := newTill(t)
+	courses := map[string][][]string{} // by their first step
+	for _, course := range orders([]string{"part", "dispute", "refund", "won", "lost"}, 4) {
+		courses[course[0]] = append(courses[course[0]], course)
+	}
+	require.Len(t, courses, 5)
+	for first, courses := range courses {
+		require.Len(t, courses, 120/5, "the shorter ones are their beginnings")
+		t.Run(first, func(t *testing.T) {
+			t.Parallel()
+			newTill(t).takeCourses(courses)
+		})
+	}
+}
+
+// takeCourses pays, and takes each course. What two courses begin with is checked once.
+func (w *till) takeCourses(courses [][]string) {
+	t := w.t
 	steps := map[string]func(c charged){
 		"part":    w.refundOutside,
 		"dispute": func(c charged) { require.NoError(t, w.control.Dispute(t.Context(), c.reference)) },
@@ -459,21 +475,22 @@ func TestRefund_TheLedgerAgreesAfterEveryOrder(t *testing.T) {
 		"won":  func(c charged) { require.NoError(t, w.control.SetDispute(t.Context(), c.reference, "won")) },
 		"lost": func(c charged) { require.NoError(t, w.control.SetDispute(t.Context(), c.reference, "lost")) },
 	}
-	sequences := 0
-	for _, course := range orders([]string{"part", "dispute", "refund", "won", "lost"}, 4) {
-		sequences++
+	checked := map[string]bool{}
+	for _, course := range courses {
 		c := w.pay("visa")
 		for i, step := range course {
 			steps[step](c)
 			w.follow(c)
-			w.requireAgrees(strings.Join(course[:i+1], ", "))
+			if words := strings.Join(course[:i+1], ", "); !checked[words] {
+				checked[words] = true
+				w.requireAgrees(words)
+			}
 		}
 		// Nothing of this course is asked about in the next one.
 		require.NoError(t, w.control.SetDispute(t.Context(), c.reference, "won"))
 		w.follow(c)
 		w.requireAgrees(strings.Join(course, ", ") + ", and won")
 	}
-	require.Equal(t, 120, sequences, "the shorter ones are their beginnings")
 }
 
 // follow reports that something about a charge has changed, and does what the schedule does.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/api/passhash"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
@@ -101,6 +102,8 @@ func TestSignIn_GuessesFromEverywhereAreSlowAndLockNobodyOut(t *testing.T) {
 // TestSignIn_ManyAtOnceAreRefusedEarly takes all places for hashing. Other tests need them, so it
 // runs alone.
 func TestSignIn_ManyAtOnceAreRefusedEarly(t *testing.T) {
+	strongHashes()
+	t.Cleanup(func() { passhash.Weaken() })
 	d := newDesk(t)
 	h := New(d.config)
 	statuses := make(chan int, 200)

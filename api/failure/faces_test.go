@@ -166,14 +166,30 @@ func (s *service) exec(sql string) *pgx.Conn {
 	return conn
 }
 
-// asked are the answers of all faces to the question for one session.
+// asked are the answers of all faces to the question for one session. They are asked at once: each may wait as long as
+// it can.
 func (s *service) asked(session string) map[string]*httptest.ResponseRecorder {
-	return map[string]*httptest.ResponseRecorder{
-		"REST API":           s.restGets("/v1/checkout/" + session),
-		"hosted page":        s.pageGets("/" + session),
-		"hosted page's JSON": s.pageGets("/" + session + "/status"),
-		"dashboard":          s.deskGets("/test/sessions/" + session),
+	faces := map[string]func() *httptest.ResponseRecorder{
+		"REST API":           func() *httptest.ResponseRecorder { return s.restGets("/v1/checkout/" + session) },
+		"hosted page":        func() *httptest.ResponseRecorder { return s.pageGets("/" + session) },
+		"hosted page's JSON": func() *httptest.ResponseRecorder { return s.pageGets("/" + session + "/status") },
+		"dashboard":          func() *httptest.ResponseRecorder { return s.deskGets("/test/sessions/" + session) },
 	}
+	var (
+		asking  sync.WaitGroup
+		mu      sync.Mutex
+		answers = map[string]*httptest.ResponseRecorder{}
+	)
+	for face, ask := range faces {
+		asking.Go(func() {
+			answer := ask()
+			mu.Lock()
+			defer mu.Unlock()
+			answers[face] = answer
+		})
+	}
+	asking.Wait()
+	return answers
 }
 
 // TestFaces_AnswerTheSameErrorWithTheSameStatus causes the same error below each server.

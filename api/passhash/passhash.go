@@ -81,14 +81,25 @@ func Alike(a, b string) bool {
 
 // nobodysHash is compared when there is no account, so that the answer takes as long as for an
 // account.
-var nobodysHash = func() string {
+var nobodysHash = newNobodysHash()
+
+func newNobodysHash() string {
 	token, _ := checkout.NewToken()
 	hash, err := argon2id.CreateHash(token, params)
 	if err != nil {
 		panic(err) // the parameters are constants
 	}
 	return hash
-}()
+}
+
+// Weaken makes later hashes quick to compute and to guess, until restore is called. Only tests call it, while they hash
+// nothing.
+func Weaken() (restore func()) {
+	strong, nobody := params, nobodysHash
+	params = &argon2id.Params{Memory: 64, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32}
+	nobodysHash = newNobodysHash()
+	return func() { params, nobodysHash = strong, nobody }
+}
 
 // Which compares a password with several hashes, for the work of one: with the first, and with those that are Alike. It
 // returns the position of the first that fits, -1 for none. No hash at all means that there is no account: the work is
