@@ -104,7 +104,7 @@ func (s *server) handler() http.Handler {
 		s.router.Handle(s.base+path, web.Route(serverName, s.base+path, h)).Methods(methods...)
 	}
 	free := func(h web.Handler) http.Handler { return web.Serve(h, s.fail) }
-	page := func(h sessionHandler) http.Handler { return free(s.entrance.Limited(s.session(h))) }
+	page := func(h sessionHandler) http.Handler { return free(s.entrance.Limited(bounded(s.session(h)))) }
 	// Only forms of this server's own pages may change something. A bank's page may post to
 	// /return, because /return only asks the card network.
 	own := http.NewCrossOriginProtection()
@@ -115,17 +115,29 @@ func (s *server) handler() http.Handler {
 
 	handle("/static/{file}", free(s.static), reads...)
 	handle("/color/{color}/style.css", free(s.colorStyle), reads...)
-	handle("/logo/{merchant}/{version}.png", free(s.entrance.Limited(s.logo)), reads...)
-	handle("/preview/{merchant}", free(s.entrance.Limited(s.preview)), reads...)
-	handle("/{id}/pictures/{picture}", free(s.pictures.Limited(s.picture)), reads...)
+	handle("/logo/{merchant}/{version}.png", free(s.entrance.Limited(bounded(s.logo))), reads...)
+	handle("/preview/{merchant}", free(s.entrance.Limited(bounded(s.preview))), reads...)
+	handle("/{id}/pictures/{picture}", free(s.pictures.Limited(bounded(s.picture))), reads...)
 	handle("/{id}", page(s.showPage), reads...)
 	handle("/{id}", form(s.pay), http.MethodPost)
 	handle("/{id}/cancel", form(s.cancel), http.MethodPost)
 	handle("/{id}/return", page(s.comeBack), http.MethodGet, http.MethodPost)
-	handle("/{id}/status", web.Serve(s.entrance.Limited(s.status, ofSession), s.failJSON), reads...)
+	handle("/{id}/status", web.Serve(s.entrance.Limited(bounded(s.status), ofSession), s.failJSON), reads...)
 	s.router.NotFoundHandler = web.Route(serverName, "not found", s.failing(failure.NotFound))
 	s.router.MethodNotAllowedHandler = web.Route(serverName, "method not allowed", http.HandlerFunc(s.methodNotAllowed))
 	return s.framed(s.router)
+}
+
+// readTimeout bounds a request that only reads. A form may wait longer, for the card network.
+const readTimeout = 10 * time.Second
+
+// bounded bounds the time of a handler that only reads.
+func bounded(h web.Handler) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		ctx, cancel := context.WithTimeout(r.Context(), readTimeout)
+		defer cancel()
+		return h(w, r.WithContext(ctx))
+	}
 }
 
 // serverName is the server's name in spans and metrics.

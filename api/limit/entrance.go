@@ -101,8 +101,13 @@ func (e *Entrance) Enter(r *http.Request, more ...storage.Bucket) (_ *Turn, err 
 	return turn, nil
 }
 
+// countTimeout bounds the wait for a PostgreSQL that does not answer.
+const countTimeout = 10 * time.Second
+
 // count takes a token from each bucket. It waits for a place in Counting first.
 func (e *Entrance) count(ctx context.Context, buckets []storage.Bucket) (storage.Allowance, error) {
+	ctx, cancel := context.WithTimeout(ctx, countTimeout)
+	defer cancel()
 	if e.Counting != nil {
 		if err := e.Counting.Acquire(ctx, 1); err != nil {
 			return storage.Allowance{}, err
