@@ -13,6 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+
 	"example.com/checkout/api/failure"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
@@ -242,6 +245,10 @@ func tokenize(
 	return cards.Tokenize(ctx, card)
 }
 
+// unknownPayments counts what only a run that reads something else than was stored answers: the payment has a row.
+var unknownPayments, _ = otel.Meter("example.com/checkout/api/hosted").Int64Counter("checkout.payment.unknown",
+	metric.WithUnit("{payment}"), metric.WithDescription("Stored payments that the run of their session did not find."))
+
 // charge asks the workflow to charge the payment. Its errors are the errors of runs.Client.Pay. A
 // repeat for the same payment returns the first answer, so a repeat after runs.ErrOutcomeUnknown
 // cannot charge twice. charge drops a payment that the workflow refused, so that it can never be
@@ -258,6 +265,9 @@ func (s *server) charge(
 		log.WarnContext(ctx, "payment of unknown outcome", "error", err)
 	default:
 		log.InfoContext(ctx, "payment refused", "reason", err)
+		if errors.Is(err, runs.ErrPaymentNotFound) {
+			unknownPayments.Add(ctx, 1)
+		}
 		if err := s.Store.DropPayment(context.WithoutCancel(ctx), sessionID, transactionID); err != nil {
 			log.ErrorContext(ctx, "refused payment not dropped", "error", err)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,7 +28,7 @@ func (c *call) releaseCommand() *cobra.Command {
 		Use:   "release {BUILD | --runs | --drained BUILD}",
 		Short: "Start new runs on the workers of a build",
 		Long: `Starts new runs on the workers whose TEMPORAL_WORKER_BUILD_ID is BUILD. Open runs stay on their build:
-keep its workers until it has drained. --runs counts the open runs. Scripts use --drained, which exits
+keep its workers until it has drained. --runs counts the open runs, and those without a build. Scripts use --drained, which exits
 with status 1 while the build is needed. The command refuses a build without polling workers. A worker
 that ended less than 90 seconds ago may still count.`,
 		Example: `  checkout release 2026-11-22 --wait
@@ -51,9 +52,9 @@ that ended less than 90 seconds ago may still count.`,
 					b := builds{temporal, temporal.WorkerDeploymentClient().GetHandle(cfg.DeploymentName), cfg.DeploymentName, c.out}
 					switch {
 					case runs:
-						return b.countRuns(ctx)
+						return retried(ctx, b.countRuns)
 					case drained != "":
-						return b.requireDrained(ctx, drained)
+						return retried(ctx, func(ctx context.Context) error { return b.requireDrained(ctx, drained) })
 					case wait:
 						err = b.awaitWorkers(ctx, args[0])
 					default:
@@ -62,7 +63,7 @@ that ended less than 90 seconds ago may still count.`,
 					if err != nil {
 						return err
 					}
-					return b.release(ctx, args[0])
+					return retried(ctx, func(ctx context.Context) error { return b.release(ctx, args[0]) })
 				})
 			}
 			return nil
@@ -154,7 +155,7 @@ func (b builds) requireDrained(ctx context.Context, build string) error {
 	if current := known.Info.RoutingConfig.CurrentVersion; current != nil && current.BuildID == build {
 		return fmt.Errorf("build %s is needed: new runs start on it", build)
 	}
-	open, err := b.openRuns(ctx, build)
+	open, err := b.openRuns(ctx, b.of(build))
 	if err == nil && open > 0 {
 		err = fmt.Errorf("build %s is needed: it has %d open runs", build, open)
 	}
@@ -171,10 +172,19 @@ func (b builds) requireDrained(ctx context.Context, build string) error {
 	return err
 }
 
-// openRuns counts the open runs of build.
-func (b builds) openRuns(ctx context.Context, build string) (int64, error) {
+// of returns the query for the runs of build.
+func (b builds) of(build string) string {
+	return fmt.Sprintf("TemporalWorkerDeploymentVersion = '%s:%s'", b.name, build)
+}
+
+// withoutBuild is the query for the runs of workers without a build id.
+const withoutBuild = "TemporalWorkerDeploymentVersion IS NULL AND TaskQueue IN ('" + contract.TaskQueueCheckout +
+	"', '" + contract.TaskQueueWebhooks + "')"
+
+// openRuns counts the open runs to which the query applies.
+func (b builds) openRuns(ctx context.Context, query string) (int64, error) {
 	open, err := b.temporal.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
-		Query: fmt.Sprintf("TemporalWorkerDeploymentVersion = '%s:%s' AND ExecutionStatus = 'Running'", b.name, build),
+		Query: query + " AND ExecutionStatus = 'Running'",
 	})
 	if err != nil {
 		return 0, fmt.Errorf("count runs: %w", err)
@@ -182,14 +192,12 @@ func (b builds) openRuns(ctx context.Context, build string) (int64, error) {
 	return open.Count, nil
 }
 
-// releaseTries is how often release asks a Temporal that does not answer in time. Asking again for the
-// same build does no harm.
-const releaseTries = 5
+// tries is how often a command asks a Temporal that does not answer in time. Each may be repeated.
+const tries = 5
 
-// release makes new runs begin on build.
-func (b builds) release(ctx context.Context, build string) (err error) {
-	for range releaseTries {
-		err = b.setCurrent(ctx, build)
+func retried(ctx context.Context, ask func(context.Context) error) (err error) {
+	for range tries {
+		err = ask(ctx)
 		var slow *serviceerror.DeadlineExceeded
 		if !errors.As(err, &slow) && !errors.Is(err, context.DeadlineExceeded) {
 			return err
@@ -198,7 +206,8 @@ func (b builds) release(ctx context.Context, build string) (err error) {
 	return err
 }
 
-func (b builds) setCurrent(ctx context.Context, build string) error {
+// release makes new runs begin on build.
+func (b builds) release(ctx context.Context, build string) error {
 	known, err := b.deployment.Describe(ctx, client.WorkerDeploymentDescribeOptions{})
 	if err != nil {
 		return fmt.Errorf("release %s: no workers with a build id have run yet: %w", build, err)
@@ -218,32 +227,40 @@ func (b builds) setCurrent(ctx context.Context, build string) error {
 	return err
 }
 
-// countRuns prints how many open runs each build has.
+// countRuns prints how many open runs each build has, and how many have none.
 func (b builds) countRuns(ctx context.Context) error {
 	got, err := b.deployment.Describe(ctx, client.WorkerDeploymentDescribeOptions{})
-	if err != nil {
+	var notFound *serviceerror.NotFound
+	if err != nil && !errors.As(err, &notFound) {
 		return fmt.Errorf("count runs: %w", err)
 	}
 	polling, err := service.PollingBuilds(ctx, b.temporal, b.name)
 	if err != nil {
 		return fmt.Errorf("count runs: %w", err)
 	}
+	var lines strings.Builder
 	for _, version := range got.Info.VersionSummaries {
 		build := version.Version.BuildID
-		open, err := b.openRuns(ctx, build)
+		open, err := b.openRuns(ctx, b.of(build))
 		if err != nil {
 			return err
 		}
-		line := fmt.Sprintf("%s\t%d open", build, open)
+		fmt.Fprintf(&lines, "%s\t%d open", build, open)
 		if current := got.Info.RoutingConfig.CurrentVersion; current != nil && current.BuildID == build {
-			line += "\treleased"
+			lines.WriteString("\treleased")
 		}
 		if !polling[build] {
-			line += "\tno worker polls"
+			lines.WriteString("\tno worker polls")
 		}
-		if _, err := fmt.Fprintln(b.out, line); err != nil {
-			return err
-		}
+		lines.WriteString("\n")
 	}
-	return nil
+	open, err := b.openRuns(ctx, withoutBuild)
+	if err != nil {
+		return err
+	}
+	if open > 0 || lines.Len() == 0 {
+		fmt.Fprintf(&lines, "without a build\t%d open\n", open)
+	}
+	_, err = io.WriteString(b.out, lines.String())
+	return err
 }

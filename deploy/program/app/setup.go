@@ -11,15 +11,11 @@ import (
 
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/deploy/program/service"
-	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/runs"
 )
 
 func (c *call) setupCommand() *cobra.Command {
-	var (
-		cell string
-		lean bool
-	)
+	var flags config.Setup
 	command := &cobra.Command{
 		Use:   "setup",
 		Short: "Create the schema, Temporal's namespace and its schedules",
@@ -30,6 +26,9 @@ processes of the previous release keep working.
 It needs DATABASE_URL and the settings of Temporal, and no master key. If a hosted Temporal does not let
 it create the namespace or the attributes, it prints the commands that do.
 
+It refuses to continue if open runs do not fit this version, and prints the steps to take. --restart-runs
+terminates them: stop the workers of the former version before.
+
 Several installations that share the merchants need a cell each: two characters in every id and key, by
 which a proxy routes requests. Give --cell before the first merchant; it cannot change later.
 
@@ -39,19 +38,20 @@ database at CHECKOUT_TEMPORAL_VISIBILITY_URL, and prints the statements that rec
 Temporal may create new ones: run it again then.`,
 		Args: words(),
 		RunE: func(*cobra.Command, []string) error {
-			c.work = func(ctx context.Context) error { return c.setUp(ctx, checkout.Cell(cell), lean) }
+			c.work = func(ctx context.Context) error { return c.setUp(ctx, flags) }
 			return nil
 		},
 	}
-	command.Flags().StringVar(&cell, "cell", "", "two of 0-9 and a-z without i, l, o and u; the first is 00")
-	command.Flags().BoolVar(&lean, "lean-visibility", false, "drop Temporal's unused indexes")
+	command.Flags().StringVar((*string)(&flags.Cell), "cell", "", "two of 0-9 and a-z without i, l, o and u; the first is 00")
+	command.Flags().BoolVar(&flags.LeanVisibility, "lean-visibility", false, "drop Temporal's unused indexes")
+	command.Flags().BoolVar(&flags.RestartRuns, "restart-runs", false, "terminate open runs that do not fit this version")
 	return command
 }
 
-func (c *call) setUp(ctx context.Context, cell checkout.Cell, lean bool) error {
+func (c *call) setUp(ctx context.Context, flags config.Setup) error {
 	err := prepared(ctx, c, "setup", config.LoadSetup, func(ctx context.Context, cfg config.Setup) error {
-		cfg.Cell, cfg.LeanVisibility = cell, lean
-		if lean && cfg.VisibilityURL == "" {
+		cfg.Cell, cfg.LeanVisibility, cfg.RestartRuns = flags.Cell, flags.LeanVisibility, flags.RestartRuns
+		if cfg.LeanVisibility && cfg.VisibilityURL == "" {
 			return errors.New("CHECKOUT_TEMPORAL_VISIBILITY_URL is not set: --lean-visibility needs it")
 		}
 		return service.Setup(ctx, cfg, func(done string) { fmt.Fprintln(c.out, done) })

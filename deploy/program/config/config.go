@@ -3,7 +3,6 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -65,8 +64,6 @@ type Config struct {
 	// How long an API keeps answering after it was told to stop, while it is not ready. Give proxies at
 	// least this long to drain. At most 1m.
 	StopDelay time.Duration `env:"CHECKOUT_STOP_DELAY" envDefault:"0s"`
-	// Another name of `TEMPORAL_WORKER_BUILD_ID`.
-	BuildID string `env:"CHECKOUT_BUILD_ID"`
 	// `debug`, `info`, `warn` or `error`. The log is JSON lines on standard output.
 	LogLevel string `env:"CHECKOUT_LOG_LEVEL" envDefault:"info"`
 
@@ -213,7 +210,6 @@ func (c *Config) check(note func(name string, err error)) {
 	}
 	c.checkMail(note)
 	c.Temporal.check(note)
-	c.checkBuild(note)
 	c.checkNetworks(note)
 }
 
@@ -237,18 +233,6 @@ func (c *Config) parseTest(settings map[string]string, note func(name string, er
 	for name, err := range describe[Networks](env.ParseWithOptions(&c.Test, env.Options{Environment: environment})) {
 		note(testName(name), err)
 	}
-}
-
-// checkBuild leaves the same build id under both of its names.
-func (c *Config) checkBuild(note func(name string, err error)) {
-	if c.BuildID != "" && c.Temporal.BuildID != "" && c.BuildID != c.Temporal.BuildID {
-		note("CHECKOUT_BUILD_ID", errors.New("and TEMPORAL_WORKER_BUILD_ID must not differ"))
-	}
-	if c.BuildID != "" && !buildIDPattern.MatchString(c.BuildID) {
-		note("CHECKOUT_BUILD_ID", errBuildID)
-	}
-	c.Temporal.BuildID = cmp.Or(c.Temporal.BuildID, c.BuildID)
-	c.BuildID = c.Temporal.BuildID
 }
 
 func (c *Config) checkNetworks(note func(name string, err error)) {

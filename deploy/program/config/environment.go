@@ -113,6 +113,11 @@ var ofTemporalsTools = map[string]string{
 	"TEMPORAL_TLS_DISABLE_HOST_VERIFICATION": "TEMPORAL_TLS_SERVER_NAME",
 }
 
+// renamed are settings of earlier versions, by name, and what they are called now.
+var renamed = map[string]string{
+	"CHECKOUT_BUILD_ID": "TEMPORAL_WORKER_BUILD_ID", // 0.1
+}
+
 // headersOfTemporal begins the names of settings of Temporal's tools that set headers of its calls.
 const headersOfTemporal = "TEMPORAL_GRPC_META_"
 
@@ -133,6 +138,8 @@ func unknown(name, value string, known []string) error {
 	}
 	near := nearest(name, known)
 	switch {
+	case renamed[name] != "":
+		return fmt.Errorf("is now called %s", renamed[name])
 	case near != "":
 		return fmt.Errorf("is not a setting; did you mean %s?", near)
 	case ours || strings.HasPrefix(name, "TEMPORAL_TLS_"):

@@ -106,20 +106,20 @@ func TestLoad_RefusesNamesThatAreNoSettings(t *testing.T) {
 	}
 }
 
-func TestLoad_TakesTheBuildIDUnderEitherName(t *testing.T) {
+func TestLoad_NamesTheSettingThatAnOldNameMeans(t *testing.T) {
 	t.Parallel()
-	for _, settings := range [][]string{
-		{"CHECKOUT_BUILD_ID=b1"}, {"TEMPORAL_WORKER_BUILD_ID=b1"}, {"CHECKOUT_BUILD_ID=b1", "TEMPORAL_WORKER_BUILD_ID=b1"},
-	} {
-		c, err := config.Load(good(settings...))
-		require.NoError(t, err)
-		require.Equal(t, "b1", c.Temporal.BuildID)
-		require.Equal(t, "checkout", c.Temporal.DeploymentName)
+	for _, old := range []string{"CHECKOUT_BUILD_ID=b1", "CHECKOUT_BUILD_ID="} {
+		_, err := config.Load(good(old))
+		require.EqualError(t, err, "CHECKOUT_BUILD_ID is now called TEMPORAL_WORKER_BUILD_ID")
 	}
-	_, err := config.Load(good("CHECKOUT_BUILD_ID=b1", "TEMPORAL_WORKER_BUILD_ID=b2"))
-	require.EqualError(t, err, "CHECKOUT_BUILD_ID and TEMPORAL_WORKER_BUILD_ID must not differ")
+	_, err := config.LoadSetup([]string{"DATABASE_URL=postgres://db/checkout", "CHECKOUT_BUILD_ID=b1"})
+	require.EqualError(t, err, "CHECKOUT_BUILD_ID is now called TEMPORAL_WORKER_BUILD_ID")
+}
+
+func TestLoad_ChecksTheNamesOfDeploymentAndBuild(t *testing.T) {
+	t.Parallel()
 	for _, bad := range []string{
-		"CHECKOUT_BUILD_ID=a:b", "TEMPORAL_WORKER_BUILD_ID=a b", "TEMPORAL_DEPLOYMENT_NAME=a.b", "TEMPORAL_DEPLOYMENT_NAME=it's",
+		"TEMPORAL_WORKER_BUILD_ID=a:b", "TEMPORAL_WORKER_BUILD_ID=a b", "TEMPORAL_DEPLOYMENT_NAME=a.b", "TEMPORAL_DEPLOYMENT_NAME=it's",
 	} {
 		_, err := config.Load(good(bad))
 		name, _, _ := strings.Cut(bad, "=")

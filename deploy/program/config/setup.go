@@ -79,6 +79,7 @@ type Setup struct {
 	// Flags.
 	Cell           checkout.Cell `env:"-"` // "" leaves what is there
 	LeanVisibility bool          `env:"-"`
+	RestartRuns    bool          `env:"-"` // those that this version cannot go on with
 }
 
 // Cards returns the modes whose cards a real card network charges.

@@ -48,8 +48,6 @@ type Temporal struct {
 var (
 	deploymentPattern = regexp.MustCompile(`^[A-Za-z0-9_/-]{1,100}$`)
 	buildIDPattern    = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
-
-	errBuildID = errors.New("must be 1 to 100 letters, digits and .-_")
 )
 
 // LoadTemporal reads environment as Load does, with errors in the same form.
@@ -71,7 +69,7 @@ func (t Temporal) check(note func(name string, err error)) {
 		note("TEMPORAL_DEPLOYMENT_NAME", errors.New("must be 1 to 100 letters, digits and _/-"))
 	}
 	if t.BuildID != "" && !buildIDPattern.MatchString(t.BuildID) {
-		note("TEMPORAL_WORKER_BUILD_ID", errBuildID)
+		note("TEMPORAL_WORKER_BUILD_ID", errors.New("must be 1 to 100 letters, digits and .-_"))
 	}
 	if t.APIKey != "" && t.APIKeyFile != "" {
 		note("TEMPORAL_API_KEY_FILE", errors.New("and TEMPORAL_API_KEY must not both be set"))

@@ -11,6 +11,7 @@ import (
 
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/storage"
+	"example.com/checkout/worker"
 	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/runs"
 )
@@ -20,7 +21,8 @@ const setupPatience = 3 * time.Minute
 
 // Setup makes everything that the processes need outside themselves: the database's schema, and in
 // Temporal the namespace, its search attributes and the schedules. What is there stays. Each step is
-// told to say when it is done, and the wait for Temporal before. It returns a runs.NotAllowedError.
+// told to say when it is done, and the wait for Temporal before. It returns a runs.NotAllowedError, and a
+// worker.UnreadableRunsError with the steps to take.
 func Setup(ctx context.Context, cfg config.Setup, say func(done string)) error {
 	if err := storage.Migrate(ctx, cmp.Or(cfg.Pooler.DirectURL, cfg.DatabaseURL)); err != nil {
 		return err
@@ -54,16 +56,26 @@ func Setup(ctx context.Context, cfg config.Setup, say func(done string)) error {
 	}
 	say(fmt.Sprintf("Temporal has the namespace %s and its search attributes", cfg.Temporal.Namespace))
 
-	err = flows.EnsureSchedules(ctx, runs.Schedules{
-		ReconcileEvery: cfg.Schedules.ReconcileEvery, Retention: contract.RetentionInput{
-			Age: cfg.Schedules.DeliveryRetention, Session: cfg.Schedules.SessionRetention,
-			Audit: cfg.Schedules.AuditRetention, Sandbox: cfg.Schedules.SandboxRetention,
-			Request: cfg.Schedules.RequestRetention,
-		},
-		Cards: cfg.Cards(), Chains: cfg.Chains(),
+	open := openRuns(temporal, cfg.Temporal)
+	err = wait(ctx, "Temporal", func() error { return setUpOver(ctx, open, cfg.RestartRuns, say) }, func(err error) bool {
+		return !errors.As(err, new(worker.UnreadableRunsError))
 	})
 	if err != nil {
-		return errors.Join(err, context.Cause(ctx))
+		return err
+	}
+
+	err = wait(ctx, "Temporal", func() error {
+		return flows.EnsureSchedules(ctx, runs.Schedules{
+			ReconcileEvery: cfg.Schedules.ReconcileEvery, Retention: contract.RetentionInput{
+				Age: cfg.Schedules.DeliveryRetention, Session: cfg.Schedules.SessionRetention,
+				Audit: cfg.Schedules.AuditRetention, Sandbox: cfg.Schedules.SandboxRetention,
+				Request: cfg.Schedules.RequestRetention,
+			},
+			Cards: cfg.Cards(), Chains: cfg.Chains(),
+		})
+	}, func(error) bool { return true })
+	if err != nil {
+		return err
 	}
 	say("Temporal has the schedules")
 	if !cfg.LeanVisibility {

@@ -114,7 +114,7 @@ func wait(ctx context.Context, what string, try func() error, passing func(error
 		slog.WarnContext(ctx, "waiting for "+what, "error", err)
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return fmt.Errorf("%w (last answer: %w)", context.Cause(ctx), err)
 		case <-time.After(waitInterval):
 		}
 	}

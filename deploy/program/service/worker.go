@@ -64,6 +64,9 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 	defer temporal.Close()
 	state.Connected(store.Ping, temporalAnswers(temporal))
 
+	if err := requireReadable(ctx, openRuns(temporal, cfg.Temporal)); err != nil {
+		return err
+	}
 	if err := quietSlowTasks(); err != nil {
 		return err
 	}

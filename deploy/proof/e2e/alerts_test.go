@@ -21,7 +21,7 @@ func TestAlerts_FireUnderTheirFault(t *testing.T) {
 	t.Parallel()
 	e2e.OnlyLong(t)
 	stack := e2e.OwnStack(t, devstack.Options{Env: []string{
-		"CHECKOUT_BUILD_ID=one", "OTEL_METRICS_EXPORTER=prometheus", "CHECKOUT_RECONCILE_INTERVAL=2s",
+		"TEMPORAL_WORKER_BUILD_ID=one", "OTEL_METRICS_EXPORTER=prometheus", "CHECKOUT_RECONCILE_INTERVAL=2s",
 	}})
 	p := startPrometheus(t, stack, impatientRules(t))
 	p.awaitAlert("CheckoutBuildNotReleased")

@@ -23,7 +23,7 @@ import (
 func TestNamespace_OfAnotherName(t *testing.T) {
 	t.Parallel()
 	stack := e2e.Beside(t, devstack.Options{Namespace: "prod.a1b2c", Env: []string{
-		"CHECKOUT_RECONCILE_INTERVAL=5s", "CHECKOUT_BUILD_ID=one", "CHECKOUT_TEMPORAL_UI_URL=http://temporal.example",
+		"CHECKOUT_RECONCILE_INTERVAL=5s", "TEMPORAL_WORKER_BUILD_ID=one", "CHECKOUT_TEMPORAL_UI_URL=http://temporal.example",
 	}})
 	e2e.Release(t, stack, "one")
 	m, c := e2e.NewMerchant(t, stack), e2e.TemporalClient(t, stack)

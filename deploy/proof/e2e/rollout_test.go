@@ -29,7 +29,7 @@ func TestRollout_FailsNoRequest(t *testing.T) {
 	e2e.OnlyLong(t)
 	program := need.Program(t, "apt-get install --no-install-recommends haproxy", "haproxy")
 	stack := e2e.Beside(t, devstack.Options{
-		RetrySchedule: e2e.SharedSchedule, Env: []string{"CHECKOUT_BUILD_ID=one", "CHECKOUT_STOP_DELAY=5s"},
+		RetrySchedule: e2e.SharedSchedule, Env: []string{"TEMPORAL_WORKER_BUILD_ID=one", "CHECKOUT_STOP_DELAY=5s"},
 	})
 	f := startFleet(t, stack, program)
 	e2e.Release(t, stack, "one")
@@ -144,7 +144,7 @@ func ready(table string) (n int) {
 // start starts a process of a build.
 func (f *fleet) start(command, build string, env ...string) *devstack.Process {
 	f.t.Helper()
-	process, err := f.stack.StartMore(command, command+"-"+build, append(env, "CHECKOUT_BUILD_ID="+build)...)
+	process, err := f.stack.StartMore(command, command+"-"+build, append(env, "TEMPORAL_WORKER_BUILD_ID="+build)...)
 	require.NoError(f.t, err)
 	f.t.Cleanup(process.Kill)
 	return process

@@ -29,7 +29,7 @@ import (
 // and the old one can stop once its runs have ended.
 func TestUpgrade_RunsEndOnTheirBuild(t *testing.T) {
 	t.Parallel()
-	stack := e2e.Beside(t, devstack.Options{Env: []string{"CHECKOUT_BUILD_ID=one"}})
+	stack := e2e.Beside(t, devstack.Options{Env: []string{"TEMPORAL_WORKER_BUILD_ID=one"}})
 	c := e2e.TemporalClient(t, stack)
 	e2e.Await(t, "the worker says that its build must be released", 10*time.Second, func() bool {
 		log, err := os.ReadFile(stack.Log("worker"))
@@ -96,7 +96,7 @@ func TestUpgrade_RunsEndOnTheirBuild(t *testing.T) {
 func TestUpgrade_ABuildWithoutWorkersIsToldAndNotReleased(t *testing.T) {
 	t.Parallel()
 	e2e.OnlyLong(t)
-	stack := e2e.Beside(t, devstack.Options{Env: []string{"CHECKOUT_BUILD_ID=one"}})
+	stack := e2e.Beside(t, devstack.Options{Env: []string{"TEMPORAL_WORKER_BUILD_ID=one"}})
 	e2e.Release(t, stack, "one")
 	m := e2e.NewMerchant(t, stack)
 	two := startWorker(t, stack, "two")
@@ -156,6 +156,79 @@ func TestUpgrade_ABadBuildBlocksAndIsRolledBack(t *testing.T) {
 	require.Equal(t, 1, m.Charges(id))
 }
 
+// TestUpgrade_OverRunsThatDoNotFitIsRefusedWithTheSteps: an earlier version without a build id called the session's id
+// otherwise, and began a delivery with another command. The setup and a worker refuse to start over such runs and say what
+// to do; the steps lose nothing.
+func TestUpgrade_OverRunsThatDoNotFitIsRefusedWithTheSteps(t *testing.T) {
+	t.Parallel()
+	e2e.OnlyLong(t)
+	stack := e2e.Beside(t, devstack.Options{})
+	c := e2e.TemporalClient(t, stack)
+	m := e2e.NewMerchant(t, stack)
+	m.Receiver.Answer(http.StatusInternalServerError)
+	refused := m.Create(e2e.Terms)
+	m.MustPay(refused, e2e.CardDeclined)
+	m.Arrivals(1, 10*time.Second)
+	delivery := e2e.DeliveryOf(t, stack, refused, "checkout.failed")
+	pending := m.Create(e2e.Terms)
+	require.NoError(t, stack.Worker.Stop(20*time.Second))
+
+	earlier := map[string]worker.Worker{contract.TaskQueueCheckout: nil, contract.TaskQueueWebhooks: nil}
+	for queue := range earlier {
+		earlier[queue] = worker.New(c, queue, worker.Options{})
+		for _, name := range []string{contract.TypeCheckoutSession, contract.TypeWebhookDelivery} {
+			earlier[queue].RegisterWorkflowWithOptions(func(ctx workflow.Context, _ map[string]string) error {
+				return workflow.Sleep(ctx, time.Hour)
+			}, workflow.RegisterOptions{Name: name})
+		}
+		require.NoError(t, earlier[queue].Start())
+	}
+	begin := func(queue, name, id string, input map[string]string) {
+		_, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
+			ID: id, TaskQueue: queue, WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING,
+		}, name, input)
+		require.NoError(t, err)
+		e2e.Await(t, id+" sleeps", 20*time.Second, func() bool { return len(e2e.Events(t, c, id, "")) >= 5 })
+	}
+	begin(contract.TaskQueueCheckout, contract.TypeCheckoutSession, pending, map[string]string{"session_id": pending})
+	begin(contract.TaskQueueWebhooks, contract.TypeWebhookDelivery, delivery, map[string]string{
+		"merchant_id": m.ID, "mode": "test", "id": delivery, "event_type": "checkout.failed", "host": "127.0.0.1",
+	})
+	for _, old := range earlier {
+		old.Stop()
+	}
+
+	var out string
+	e2e.Await(t, "Temporal's list has the runs, and the setup refuses", 30*time.Second, func() bool {
+		var err error
+		out, err = e2e.CheckoutCommand(t, stack, "setup")
+		return err != nil && strings.Contains(out, pending) && strings.Contains(out, delivery)
+	})
+	require.Contains(t, out, "this version cannot go on with open runs of an earlier one")
+	require.Contains(t, out, `contract.CheckoutSessionInput cannot be read: json: unknown field "session_id"`)
+	require.Contains(t, out, "checkout setup --restart-runs")
+	require.Contains(t, out, `"checkout release --runs" counts those without one`)
+	require.NoError(t, stack.StartWorker(t.Context()))
+	<-stack.Worker.Done()
+	require.ErrorContains(t, stack.Worker.Err(), "exit status 1")
+	log, err := os.ReadFile(stack.Log("worker"))
+	require.NoError(t, err)
+	require.Contains(t, string(log), "checkout setup --restart-runs")
+	out, err = e2e.CheckoutCommand(t, stack, "release", "--runs")
+	require.NoError(t, err, out)
+	require.Regexp(t, `without a build\t[2-9] open`, out)
+
+	m.Receiver.Answer(http.StatusOK)
+	out, err = e2e.CheckoutCommand(t, stack, "setup", "--restart-runs")
+	require.NoError(t, err, out)
+	require.Regexp(t, "terminated [2-9] open runs", out)
+	require.NoError(t, stack.StartWorker(t.Context()))
+	m.MustPay(pending, e2e.CardSucceeds)
+	m.AwaitStatus(pending, checkout.StatusCompleted, 10*time.Second)
+	m.AwaitDelivery(delivery, "status", "delivered", 2*time.Minute)
+	require.Equal(t, 1, m.Charges(pending))
+}
+
 // migrate changes the schema as a migration for the next build may: something
 // is added that this build does not know.
 func migrate(t *testing.T, stack *devstack.Stack) {
@@ -181,7 +254,7 @@ func startWorker(t *testing.T, stack *devstack.Stack, build string) *exec.Cmd {
 	log, err := os.Create(stack.Log("worker-" + build))
 	require.NoError(t, err)
 	cmd := exec.Command(self)
-	cmd.Env = append(stack.Environment(), "CHECKOUT_DEVSTACK_COMMAND=worker", "CHECKOUT_BUILD_ID="+build)
+	cmd.Env = append(stack.Environment(), "CHECKOUT_DEVSTACK_COMMAND=worker", "TEMPORAL_WORKER_BUILD_ID="+build)
 	cmd.Stdout, cmd.Stderr = log, log
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = log.Close() }) // it may have ended

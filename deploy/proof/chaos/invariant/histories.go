@@ -3,18 +3,15 @@ package invariant
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
-	"go.temporal.io/sdk/log"
-	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 	"golang.org/x/sync/errgroup"
 
-	flows "example.com/checkout/workflows"
+	"example.com/checkout/worker"
 )
 
 // History is the history of one run, replayed on this build.
@@ -98,26 +95,12 @@ func replayed(ctx context.Context, s Sources, run Run) (*History, error) {
 		return nil, nil
 	}
 
-	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{})
-	if err != nil {
-		return nil, err
-	}
-
-	flows.RegisterCheckout(replayRegistry{replayer})
-	flows.RegisterWebhooks(replayRegistry{replayer})
-	err = replayer.ReplayWorkflowHistoryWithOptions(log.NewStructuredLogger(slog.New(slog.DiscardHandler)), whole,
-		worker.ReplayWorkflowHistoryOptions{OriginalExecution: workflow.Execution{ID: run.WorkflowID, RunID: run.RunID}})
+	err = worker.Replay(workflow.Execution{ID: run.WorkflowID, RunID: run.RunID}, whole)
 	if err != nil {
 		h.ReplayError = err.Error()
 	}
 	return h, nil
 }
-
-// replayRegistry adapts a replayer to the registry type of the Register functions. The methods for
-// dynamic workflows and activities are not used.
-type replayRegistry struct{ worker.WorkflowReplayer }
-
-func (replayRegistry) RegisterDynamicWorkflow(any, workflow.DynamicRegisterOptions) {}
 
 // taskFailure returns why a workflow task failed, if the service is at fault. It returns "" for
 // normal causes: a message that came during a task, an operator's reset, and a server or worker
