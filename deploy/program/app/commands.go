@@ -46,7 +46,7 @@ Settings come from the environment; the README.md of the release, "Configuration
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 
-	addGroup(root, "Processes:", c.apiCommand(), c.workerCommand(), c.setupCommand())
+	addGroup(root, "Processes:", c.apiCommand(), c.workerCommand(), c.setupCommand(), c.healthCommand())
 	addGroup(root, "For operators:", c.releaseCommand(), c.replayCommand(),
 		c.merchantCommand(), c.keyCommand(), c.deliveryCommand(), c.payoutCommand(), c.refundCommand(), c.treasuryCommand(),
 		c.findingCommand(), c.reportCommand(), c.customerCommand(), c.masterKeyCommand(), c.resealCommand())

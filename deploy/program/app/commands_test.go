@@ -15,7 +15,7 @@ import (
 // allCommands are all commands as people type them.
 var allCommands = []string{
 	"api", "completion", "completion bash", "completion fish", "completion powershell", "completion zsh",
-	"customer", "customer erase", "delivery", "delivery failed", "finding", "finding close", "finding list", "help",
+	"customer", "customer erase", "delivery", "delivery failed", "finding", "finding close", "finding list", "health", "help",
 	"key", "key create", "key list", "key revoke", "listen", "master-key", "master-key new", "merchant",
 	"merchant create", "merchant invite", "merchant list", "merchant plan", "merchant reset-factor", "merchant show",
 	"payout", "payout release", "payout retry", "payout show", "refund", "release",

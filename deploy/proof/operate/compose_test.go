@@ -61,6 +61,8 @@ func TestCompose_AgreesWithItself(t *testing.T) {
 		require.Equal(t, []string{"no-new-privileges:true"}, service.SecurityOpt, name)
 		require.Equal(t, []string{"ALL"}, service.CapDrop, name)
 		require.Equal(t, name != "temporal-ui", service.ReadOnly, name)
+		require.Positive(t, service.MemLimit, name)
+		require.NotNil(t, service.Logging, name)
 		given := map[string]bool{}
 		for _, secret := range service.Secrets {
 			given["/run/secrets/"+secret.Source] = true
