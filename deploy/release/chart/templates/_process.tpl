@@ -10,11 +10,21 @@ env, ports, health (the port of the probes) and grace (seconds). */ -}}
 {{- define "checkout.pod" -}}
 {{- $v := .root.Values }}
 {{- $image := .image | default (first $v.worker.builds) }}
+{{- /* Settings of one build come before those of all: an older build refuses a name that it does not know. */ -}}
+{{- $settings := merge (dict) ((.image | default dict).settings | default dict) (.of.settings | default dict) $v.settings }}
 {{- $secrets := concat (.of.secrets | default list) ($v.temporal.apiKey | ternary (list "TEMPORAL_API_KEY") list) | uniq }}
 {{- $files := .of.files | default list }}
 metadata:
   labels: {{ include "checkout.labels" . }}
+  {{- with $v.pods.annotations }}
+  annotations: {{ toJson . }}
+  {{- end }}
 spec:
+  {{- range $field, $value := omit $v.pods "annotations" }}
+  {{- if $value }}
+  {{ $field }}: {{ toJson $value }}
+  {{- end }}
+  {{- end }}
   automountServiceAccountToken: false
   serviceAccountName: {{ $v.serviceAccountName | default "default" }}
   imagePullSecrets: {{ toJson ($v.image.pullSecrets | default list) }}
@@ -46,7 +56,7 @@ spec:
       readinessProbe: {httpGet: {path: /readyz, port: {{ .health }}}, periodSeconds: 5, timeoutSeconds: 5}
       {{- end }}
       env:
-        {{- range $name, $value := merge (.env | default dict) (fromYaml (include "checkout.env" .root)) $v.settings }}
+        {{- range $name, $value := merge (.env | default dict) (fromYaml (include "checkout.env" .root)) $settings }}
         - {name: {{ $name }}, value: {{ $value | toString | quote }}}
         {{- end }}
         {{- range $secrets }}
