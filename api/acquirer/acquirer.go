@@ -40,6 +40,8 @@ type Reports struct {
 type Config struct {
 	Reports
 
+	// Books makes the worker ask the card network about the charges of a report about a risk.
+	Books func(ctx context.Context, mode checkout.Mode) error
 	// Verify checks the signature of a raw report and reads it. Its error is for the log and quotes
 	// nothing of the report.
 	Verify func(payload []byte, signature string) (storage.AcquirerEvent, error)
@@ -91,8 +93,14 @@ func (c Config) take(w http.ResponseWriter, r *http.Request) (int, error) {
 		count(r.Context(), "refused")
 		return http.StatusBadRequest, err
 	}
-	if _, err := c.Note(r.Context(), event); err != nil {
+	fresh, err := c.Note(r.Context(), event)
+	if err != nil {
 		return http.StatusServiceUnavailable, err
+	}
+	if fresh && event.Risk {
+		if err := c.Books(r.Context(), event.Mode); err != nil {
+			c.Log.InfoContext(r.Context(), "a risk is looked at within minutes", "acquirer_event", event.ID, "error", err)
+		}
 	}
 	if !event.Unread {
 		count(r.Context(), "taken")
@@ -101,7 +109,7 @@ func (c Config) take(w http.ResponseWriter, r *http.Request) (int, error) {
 }
 
 // Note stores a report, and makes the session look when the report is new. It returns whether it is. A
-// report about a risk is followed by the worker, because only the worker may ask the card network. A report
+// report about a risk is followed by Books, because only the worker may ask the card network. A report
 // that cannot be read is counted and logged, and never stored: the network's own state is asked anyway.
 func (n Reports) Note(ctx context.Context, event storage.AcquirerEvent) (fresh bool, err error) {
 	if event.Unread {

@@ -40,6 +40,7 @@ type desk struct {
 	payment string
 	told    []string // session and transaction ids
 	away    error    // the workflow's answer
+	booked  []checkout.Mode
 }
 
 const reference = "pi_1"
@@ -70,11 +71,15 @@ func newDesk(t *testing.T) *desk {
 				return d.away
 			},
 		},
+		Books: func(_ context.Context, mode checkout.Mode) error {
+			d.booked = append(d.booked, mode)
+			return d.away
+		},
 		Verify: func(payload []byte, signature string) (storage.AcquirerEvent, error) {
 			e, err := stripe.VerifyEvent(payload, signature, []string{"whsec_old", secret})
 			return storage.AcquirerEvent{
 				ID: e.ID, Mode: checkout.ModeLive, Type: e.Type, ObjectID: e.ObjectID, Reference: e.Reference, CreatedAt: e.CreatedAt,
-				Unread: e.Unread,
+				Risk: e.Risk, Unread: e.Unread,
 			}, err
 		},
 	})
@@ -115,9 +120,23 @@ func TestReports_AreNotedOnceAndMakeTheSessionLook(t *testing.T) {
 		require.Equal(t, http.StatusOK, d.send(body, sign(body, secret, time.Now())))
 	}
 	require.Equal(t, []string{d.session.ID + " " + d.payment}, d.told, "three times the same report asks once")
+	require.Empty(t, d.booked, "nothing is at risk")
 	fresh, err := d.store.NoteAcquirerEvent(t.Context(), storage.AcquirerEvent{ID: "evt_1", Mode: checkout.ModeLive, CreatedAt: time.Now()})
 	require.NoError(t, err)
 	require.False(t, fresh, "it is stored")
+}
+
+func TestReports_OfADisputeMakeTheBooksLookOnce(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.away = errors.New("Temporal is away")
+	body := fmt.Sprintf(`{"id": "evt_3", "object": "event", "type": "charge.dispute.created", "created": %d,
+		"livemode": true, "data": {"object": {"id": "dp_1", "object": "dispute", "payment_intent": %q}}}`,
+		time.Now().Unix(), reference)
+	for range 3 {
+		require.Equal(t, http.StatusOK, d.send(body, sign(body, secret, time.Now())))
+	}
+	require.Equal(t, []checkout.Mode{checkout.ModeLive}, d.booked)
 }
 
 func TestReports_DecideNothing(t *testing.T) {

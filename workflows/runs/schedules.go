@@ -137,9 +137,11 @@ const (
 // error: the schedule starts Reconcile anyway.
 func (c *Client) ReconcileNow(ctx context.Context) error { return c.runNow(ctx, ScheduleReconcile) }
 
-// BooksNow starts Books now, or once more after the present one. The caller may ignore an error: the
-// schedule starts Books anyway.
-func (c *Client) BooksNow(ctx context.Context) error { return c.runNow(ctx, ScheduleBooks) }
+// BooksNow starts Books of a mode now, or once more after the present one. The caller may ignore an error:
+// the schedule starts Books anyway.
+func (c *Client) BooksNow(ctx context.Context, mode checkout.Mode) error {
+	return c.runNow(ctx, ofMode(mode, ScheduleBooks, booksEvery, contract.TypeBooks).id)
+}
 
 // runNow starts the run of a schedule now, or once more after the present one.
 func (c *Client) runNow(ctx context.Context, scheduleID string) error {

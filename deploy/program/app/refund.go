@@ -98,7 +98,8 @@ func orderRefund(ctx context.Context, store *storage.Store, transactionID string
 
 // hurryRefunds starts the schedules that send refunds and deliveries.
 func hurryRefunds(ctx context.Context, cfg config.Config) bool {
-	return hurry(ctx, cfg, (*runs.Client).BooksNow, (*runs.Client).ReconcileNow)
+	books := func(flows *runs.Client, ctx context.Context) error { return flows.BooksNow(ctx, checkout.ModeLive) }
+	return hurry(ctx, cfg, books, (*runs.Client).ReconcileNow)
 }
 
 // hurry starts schedules. It returns false when Temporal does not answer: they run anyway.

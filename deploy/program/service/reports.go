@@ -30,7 +30,9 @@ func withReports(cfg config.Config, store *storage.Store, flows *runs.Client, re
 	if !cfg.Live.Cards && !cfg.Test.Cards {
 		return rest
 	}
-	taken := acquirer.New(acquirer.Config{Reports: reports(store, flows), Verify: verifier(cfg.Live, cfg.Test)})
+	taken := acquirer.New(acquirer.Config{
+		Reports: reports(store, flows), Books: flows.BooksNow, Verify: verifier(cfg.Live, cfg.Test),
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == acquirer.Path {
 			taken.ServeHTTP(w, r)

@@ -51,6 +51,10 @@ func TestUpgrade_RunsEndOnTheirBuild(t *testing.T) {
 	paid := load.stop()
 	require.Greater(t, len(paid), 5)
 
+	log, err := os.ReadFile(stack.Log("worker-two"))
+	require.NoError(t, err)
+	require.Contains(t, string(log), "open runs fit this version")
+
 	m.MustPay(waiting, e2e.CardSucceeds)
 	m.AwaitStatus(waiting, checkout.StatusCompleted, 10*time.Second)
 	failing.Receiver.Answer(http.StatusOK)

@@ -105,6 +105,14 @@ func TestChart_RefusesWrongValues(t *testing.T) {
 		`settings.CHECKOUT_SMTP_URL="smtp://a:b@c"`:     "CHECKOUT_SMTP_URL",
 		`api.replicas=0`:                                "minimum",
 		`monitoring.enabled="perhaps"`:                  "boolean",
+		`networkPolicy.enabled=true`:                    "minItems", // nobody named would be everybody
+		`networkPolicy={"enabled": true, "from": [{}]}`: "minProperties",
+		`api.autoscaling.maxReplica=3`:                  "maxReplica",
+		`temporal.tls.secrets="temporal-client"`:        "secrets",
+		`ingress.class="public"`:                        "class",
+		`image.pullPolicy="Sometimes"`:                  "pullPolicy",
+		`pods.tolerations={}`:                           "tolerations",
+		`api.settings.CHECKOUT_MASTER_KEYS="1:c2Vj"`:    "CHECKOUT_MASTER_KEYS",
 	} {
 		said, err := exec.CommandContext(t.Context(), helm, "template", "shop", e2e.Path("deploy/release/chart"),
 			"--values", "testdata/values/minimal.yaml", "--set-json", set).CombinedOutput()
@@ -112,6 +120,40 @@ func TestChart_RefusesWrongValues(t *testing.T) {
 		require.Contains(t, string(said), "schema(s)", set)
 		require.Contains(t, string(said), says, set)
 	}
+}
+
+// TestChart_RefusesValuesThatContradictEachOther: the schema cannot see them.
+func TestChart_RefusesValuesThatContradictEachOther(t *testing.T) {
+	t.Parallel()
+	helm := built(t, helmProgram)
+	for set, says := range map[string]string{
+		`worker.builds=[{"id": "0.1.0"}, {"id": "0.1.0"}]`: "worker.builds names a build twice",
+		`api.autoscaling.maxReplicas=1`:                    "api.autoscaling.maxReplicas is less than api.replicas",
+	} {
+		said, err := exec.CommandContext(t.Context(), helm, "template", "shop", e2e.Path("deploy/release/chart"),
+			"--kube-version", kubeVersion, "--values", "testdata/values/minimal.yaml", "--set-json", set).CombinedOutput()
+		require.Error(t, err, set)
+		require.Contains(t, string(said), says, set)
+	}
+	said, err := exec.CommandContext(t.Context(), helm, "template", "shop", e2e.Path("deploy/release/chart"),
+		"--kube-version", "1.30.0", "--values", "testdata/values/minimal.yaml").CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(said), "chart requires kubeVersion")
+}
+
+// TestChart_GivesABuildItsSettings: a setting that is new in a version reaches no older build, which would refuse it.
+func TestChart_GivesABuildItsSettings(t *testing.T) {
+	t.Parallel()
+	given := map[string]string{}
+	for _, o := range pods(rendered(t, "everything")) {
+		for _, variable := range o.at("spec", "template", "spec", "containers", 0, "env").([]any) {
+			if of := variable.(map[string]any); of["name"] == "CHECKOUT_MAIL_FROM" {
+				given[o.name()] = fmt.Sprint(of["value"])
+			}
+		}
+		require.Equal(t, "checkout", o.at("spec", "template", "spec", "nodeSelector", "pool"), o.name())
+	}
+	require.Equal(t, map[string]string{"shop-api": "api@shop.example", "shop-worker-0-2-0": "new@shop.example"}, given)
 }
 
 // pods returns the objects that make pods.
