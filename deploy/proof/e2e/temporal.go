@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/deploy/standin/devstack"
@@ -49,12 +51,15 @@ func StatusOf(t *testing.T, c client.Client, id string) enumspb.WorkflowExecutio
 	return run.WorkflowExecutionInfo.Status
 }
 
-// Events returns the history of a run; "" for runID means the last run of the id.
+// Events returns the history of a run; "" for runID means the last run of the id. It is empty before the run begins.
 func Events(t *testing.T, c client.Client, id, runID string) []*historypb.HistoryEvent {
 	t.Helper()
 	var all []*historypb.HistoryEvent
 	for i := c.GetWorkflowHistory(t.Context(), id, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); i.HasNext(); {
 		e, err := i.Next()
+		if notFound := (*serviceerror.NotFound)(nil); errors.As(err, &notFound) {
+			return nil
+		}
 		require.NoError(t, err)
 		all = append(all, e)
 	}
