@@ -84,7 +84,7 @@ func isDigits(s string) bool {
 // holdsCard reports whether s contains digits that may be a card number, with or without spaces and
 // hyphens.
 func holdsCard(s string) bool {
-	s = stripSeparators(s)
+	s = stripSeparators(halfWidth(s))
 	for len(s) > 0 {
 		n := strings.IndexFunc(s, func(r rune) bool { return r < '0' || r > '9' })
 		if n < 0 {
@@ -100,6 +100,19 @@ func holdsCard(s string) bool {
 		s = s[min(n+1, len(s)):]
 	}
 	return false
+}
+
+// halfWidth replaces the wide characters of a Japanese keyboard with the ordinary ones.
+func halfWidth(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= '！' && r <= '～':
+			return r - '！' + '!'
+		case r == '\u3000':
+			return ' '
+		}
+		return r
+	}, s)
 }
 
 // stripSeparators removes the characters that customers type between the digits of a card.

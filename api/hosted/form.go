@@ -84,12 +84,12 @@ func (f faults) First() string {
 // fault.
 func parseForm(t *texts, values url.Values, now time.Time) (card checkout.Card, shown form) {
 	shown.Email, shown.Faults.Email = parseEmail(t, values.Get(fieldEmail))
-	card.Number, shown.Faults.CardNumber = parseNumber(t, values.Get(fieldCardNumber))
-	card.ExpMonth, card.ExpYear, shown.Faults.Exp = parseExp(t, values.Get(fieldExp), now)
+	card.Number, shown.Faults.CardNumber = parseNumber(t, halfWidth(values.Get(fieldCardNumber)))
+	card.ExpMonth, card.ExpYear, shown.Faults.Exp = parseExp(t, halfWidth(values.Get(fieldExp)), now)
 	if card.ExpYear != 0 {
 		shown.Exp = fmt.Sprintf("%02d / %02d", card.ExpMonth, card.ExpYear%100)
 	}
-	card.CVC, shown.Faults.CVC = parseCVC(t, values.Get(fieldCVC), brandOf(card.Number))
+	card.CVC, shown.Faults.CVC = parseCVC(t, halfWidth(values.Get(fieldCVC)), brandOf(card.Number))
 	if values.Has(fieldName) {
 		shown.Name, shown.Faults.Name = parseName(t, values.Get(fieldName))
 		card.Name = shown.Name

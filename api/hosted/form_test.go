@@ -1,6 +1,7 @@
 package hosted
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -48,6 +49,19 @@ func TestParseNumber(t *testing.T) {
 			require.True(t, isDigits(digits))
 		}
 	}
+}
+
+// TestParseForm_WideDigits: a Japanese keyboard types them.
+func TestParseForm_WideDigits(t *testing.T) {
+	t.Parallel()
+	card, shown := parseForm(&english.Texts, url.Values{
+		fieldCardNumber: {"４２４２　４２４２　４２４２　４２４２"}, fieldExp: {"１／４０"}, fieldCVC: {"１２３"}, fieldEmail: {"a@example.com"},
+	}, time.Date(2026, time.February, 1, 0, 0, 0, 0, time.UTC))
+	require.Empty(t, shown.Faults.First())
+	require.Equal(t, "4242424242424242 1/2040 123", fmt.Sprintf("%s %d/%d %s", card.Number, card.ExpMonth, card.ExpYear, card.CVC))
+
+	_, fault := parseName(&english.Texts, "４２４２４２４２４２４２４２４２")
+	require.Equal(t, english.Texts.NameCard, fault)
 }
 
 func TestLuhn(t *testing.T) {

@@ -158,7 +158,7 @@ func choices(here *language, page string, query url.Values) []choice {
 	var all []choice
 	for _, l := range languages {
 		q := url.Values{paramLanguage: {l.tag}}
-		for _, kept := range []string{paramPayment, paramProcessing, paramNotPossible, paramColor} {
+		for _, kept := range []string{paramPayment, paramProcessing, paramOvertaken, paramNotPossible, paramColor} {
 			if query.Has(kept) {
 				q[kept] = query[kept]
 			}
@@ -172,6 +172,7 @@ func choices(here *language, page string, query url.Values) []choice {
 func scriptText(t *texts) string {
 	b, err := json.Marshal(map[string]string{
 		"paying": t.Paying, "expired": t.ExpiredHeading, "fiveMinutes": t.FiveMinutes, "oneMinute": t.OneMinute,
+		"offline": t.OfflineHeading, "offlineText": t.OfflineText,
 		"fix":           t.FixHeading,
 		"numberMissing": t.NumberMissing, "numberDigits": t.NumberDigits, "numberShort": t.NumberShort,
 		"numberLong": t.NumberLong, "numberBad": t.NumberBad,

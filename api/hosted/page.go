@@ -2,6 +2,7 @@ package hosted
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -96,10 +97,13 @@ type view struct {
 	ScriptText string // messages for checkout.js, JSON
 
 	Poll    string // address of the status that the page polls
-	Next    string // address to open after a change
+	Next    string // address of the page
+	Then    string // address to open after a change; "" for Next
 	Refresh string // address to reload without JavaScript; "" for never
 	Every   int    // seconds between refreshes
-	Forward bool   // follow Action at once
+	// Overtaken: another tab was faster, and the card of this customer's form was not tried.
+	Overtaken bool
+	Forward   bool // follow Action at once
 
 	Action   template.HTMLAttr // href of the bank's page
 	Payment  string            // id (txn_…) of the payment being checked
@@ -321,7 +325,7 @@ func (v view) alerting(alert, reason string) view {
 // asWaiting returns the page that waits for a payment in flight.
 func (v view) asWaiting() view {
 	v = v.as(stateProcessing, v.T.ProcessingHeading, v.T.ProcessingText)
-	v.Poll, v.Refresh, v.Every = v.Next+"/status", v.Next, 3
+	v.Poll, v.Refresh, v.Every = v.Next+"/status", cmp.Or(v.Then, v.Next), 3
 	return v
 }
 
@@ -359,6 +363,7 @@ func (v view) asEnded() view {
 const (
 	paramPayment    = "payment"    // a payment of unknown outcome
 	paramProcessing = "processing" // another payment of the session is being decided
+	paramOvertaken  = "overtaken"  // the other payment was decided; this customer's card was not tried
 	paramForward    = "continue"   // open the bank's page at once
 
 	paramNotPossible = "not_possible" // there was no exchange rate; nothing was charged
@@ -367,6 +372,9 @@ const (
 // showPage serves GET /{id}.
 func (s *server) showPage(w http.ResponseWriter, r *http.Request, v view) error {
 	query, id := r.URL.Query(), v.Session.ID
+	if v.Overtaken = query.Has(paramProcessing) || query.Has(paramOvertaken); v.Overtaken {
+		v.Then = v.Next + "?" + paramOvertaken
+	}
 	switch {
 	case v.Session.Status.Final():
 		s.render(w, r, http.StatusOK, v.asEnded())
@@ -381,6 +389,8 @@ func (s *server) showPage(w http.ResponseWriter, r *http.Request, v view) error 
 		s.render(w, r, http.StatusOK, v.asChecking(transactionID))
 	case query.Has(paramProcessing):
 		s.render(w, r, http.StatusOK, v.asWaiting())
+	case v.Overtaken:
+		s.render(w, r, http.StatusOK, v.alerting(v.T.OvertakenHeading, v.T.OvertakenText).asForm())
 	case query.Has(paramNotPossible):
 		s.render(w, r, http.StatusOK, v.alerting(v.T.NotPossibleHeading, v.T.NotPossible).asForm())
 	default:

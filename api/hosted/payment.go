@@ -39,30 +39,33 @@ func (s *server) readPayment(w http.ResponseWriter, r *http.Request, v view) (ok
 	if err := readForm(w, r, refused...); err != nil {
 		return false, err
 	}
-	here := s.path(v.Session.ID)
-	switch attempt := r.PostForm.Get(fieldAttempt); {
-	case v.Session.Status.Final():
-		goOn(w, r, here)
-		return false, nil
-	case v.Session.PaymentInFlight:
-		goOn(w, r, here+"?"+paramProcessing)
-		return false, nil
-	case attempt != "" && attempt != strconv.Itoa(v.Session.Attempts): // see fieldAttempt
-		return false, s.overtaken(w, r, v)
+	attempt := r.PostForm.Get(fieldAttempt)
+	if undecided(v.Session) && (attempt == "" || attempt == strconv.Itoa(v.Session.Attempts)) { // see fieldAttempt
+		return true, nil
 	}
-	return true, nil
+	return false, s.overtaken(w, r, v)
 }
 
 // overtaken answers a form that was shown before another payment began. If the form's own payment was that
 // one, the form was sent twice and the page shows the outcome. Otherwise the customer reads that this form
 // was not paid.
 func (s *server) overtaken(w http.ResponseWriter, r *http.Request, v view) error {
+	here := s.path(v.Session.ID)
 	sent, err := s.Store.HasPayment(r.Context(), v.Session.ID, r.PostForm.Get(fieldPayment))
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if sent {
-		goOn(w, r, s.path(v.Session.ID))
+	case sent:
+		goOn(w, r, here)
+		return nil
+	case v.Session.PaymentInFlight:
+		goOn(w, r, here+"?"+paramProcessing)
+		return nil
+	case v.Session.Status == checkout.StatusCompleted && r.PostForm.Has(fieldPayment):
+		goOn(w, r, here+"?"+paramOvertaken)
+		return nil
+	case v.Session.Status.Final():
+		goOn(w, r, here)
 		return nil
 	}
 	_, shown := parseForm(v.T, r.PostForm, s.now())
@@ -202,7 +205,7 @@ func (s *server) payWith(
 ) (outcome checkout.PaymentOutcome, next string, err error) {
 	mine, err := s.createPayment(ctx, p)
 	if err != nil || !mine {
-		return "", s.path(p.SessionID), err
+		return "", s.path(p.SessionID) + "?" + paramOvertaken, err
 	}
 	got, err := s.charge(ctx, p.SessionID, p.ID)
 	if (err == nil && got.Outcome != checkout.OutcomeFailed) || errors.Is(err, checkout.ErrPaymentNotPossible) {
@@ -283,6 +286,8 @@ func (s *server) after(sessionID, transactionID string, err error) string {
 		return here + "?" + url.Values{paramPayment: {transactionID}}.Encode()
 	case errors.Is(err, checkout.ErrPaymentInFlight):
 		return here + "?" + paramProcessing
+	case errors.Is(err, checkout.ErrNotPending):
+		return here + "?" + paramOvertaken
 	case errors.Is(err, checkout.ErrPaymentNotPossible):
 		return here + "?" + paramNotPossible
 	}

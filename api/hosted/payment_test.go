@@ -202,6 +202,40 @@ func TestPay_Processing(t *testing.T) {
 	require.Len(t, h.cards.seen, 1)
 }
 
+// TestPay_TwoTabs: each shows what happened to its own form, never the other's success or decline.
+func TestPay_TwoTabs(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	const elsewhere, outdated = "You paid in another tab", "This form was out of date"
+	form := func() url.Values {
+		f := goodCard()
+		f.Set(fieldPayment, checkout.NewID(checkout.PrefixTransaction))
+		return f
+	}
+	h.pay = takes
+	id, first := h.session(), form()
+	h.requireRedirect(h.post("/"+id, first), "/checkout/"+id)
+	h.requireRedirect(h.post("/"+id, first), "/checkout/"+id) // the same form again
+	h.requireRedirect(h.post("/"+id, form()), "/checkout/"+id+"?processing")
+	require.Contains(t, h.get("/"+id+"?processing").Body.String(), `data-next="/checkout/`+id+`?overtaken"`)
+
+	h.pay = succeeds
+	id, first = h.session(), form()
+	h.requireRedirect(h.post("/"+id, first), "/checkout/"+id)
+	h.requireRedirect(h.post("/"+id, first), "/checkout/"+id)
+	h.requireRedirect(h.post("/"+id, form()), "/checkout/"+id+"?overtaken")
+	require.Contains(t, h.get("/"+id+"?overtaken").Body.String(), elsewhere)
+	require.NotContains(t, h.get("/"+id).Body.String(), elsewhere)
+
+	h.pay = declines
+	id = h.session()
+	require.Contains(t, h.follow(h.post("/"+id, form())), english.Texts.InsufficientFunds)
+	body := h.get("/" + id + "?overtaken").Body.String()
+	require.Contains(t, body, outdated)
+	require.Contains(t, body, "<title>"+outdated)
+	require.NotContains(t, body, english.Texts.InsufficientFunds)
+}
+
 func TestPay_UnknownOutcomeNeverInvitesToPayAgain(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -285,7 +319,7 @@ func TestPay_RefusedIsDropped(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	for errType, want := range map[string]string{
-		contract.ErrTypeSessionNotPending: "", contract.ErrTypePaymentInFlight: "?processing", contract.ErrTypePaymentNotFound: "",
+		contract.ErrTypeSessionNotPending: "?overtaken", contract.ErrTypePaymentInFlight: "?processing", contract.ErrTypePaymentNotFound: "",
 		contract.ErrTypePaymentNotPossible: "?not_possible",
 	} {
 		h.paid, h.pay = nil, refuses(errType)
@@ -408,7 +442,7 @@ func TestPay_AnotherSessionsPaymentIsNotTouched(t *testing.T) {
 	h.post("/"+first, goodCard())
 	form := goodCard()
 	form.Set(fieldPayment, h.paid[0])
-	h.requireRedirect(h.post("/"+second, form), "/checkout/"+second)
+	h.requireRedirect(h.post("/"+second, form), "/checkout/"+second+"?overtaken")
 	require.Len(t, h.paid, 1)
 	require.Zero(t, h.read(second).Attempts)
 	form.Set(fieldPayment, "txn_invented")

@@ -23,6 +23,7 @@ type texts struct {
 	Accepted, CVC, CVCHint, CVCHintAmex, Name, Pay, Paying          string
 	DeclinedHeading, AttemptsLeft, LastAttempt                      string
 	FixHeading, FixErrors, OvertakenHeading, OvertakenText          string
+	OfflineHeading, OfflineText                                     string
 	NotReady, NetworkAway, NotPossibleHeading, NotPossible          string
 	Simulated, ScriptNeeded, CardLoading, CardAwayHeading, CardAway string
 	CardFault, FixLive, PrivacyLive                                 string
@@ -35,7 +36,8 @@ type texts struct {
 	ProcessingHeading, ProcessingText, ProcessingKeep               string
 	CheckingHeading, CheckingText, CheckingCancel                   string
 	CompletedHeading, CompletedText, CompletedBack, CompletedSoon   string
-	CompletedStay, CompletedStays, CompletedClose, CompletedPrint   string
+	CompletedElsewhere, CompletedStay, CompletedStays               string
+	CompletedClose, CompletedPrint                                  string
 	AmountPaid, PaidWith, PaidTo, PaidAt, PaymentReference          string
 	FailedHeading, FailedText, ExpiredHeading, ExpiredText          string
 	UnknownTitle, UnknownText, MethodTitle, MethodText              string

@@ -23,6 +23,20 @@
   var other = { key: "card", name: "", lengths: [12, 13, 14, 15, 16, 17, 18, 19], cvc: 0 };
   var all = document.querySelector(".brands");
 
+  // A Japanese keyboard types wide digits. The field has ordinary ones before anything reads it.
+  function typed(field, then) {
+    function read(event) {
+      if (event.isComposing) { return; }
+      var plain = field.value.normalize("NFKC"), at = field.selectionStart;
+      if (plain !== field.value) {
+        field.value = plain;
+        if (document.activeElement === field) { field.setSelectionRange(at, at); }
+      }
+      then(event);
+    }
+    field.addEventListener("input", read);
+    field.addEventListener("compositionend", read);
+  }
   function digits(s) { return s.replace(/\D/g, ""); }
   function brandOf(s) {
     for (var i = 0; i < brands.length; i++) { if (brands[i].prefix.test(s)) { return brands[i]; } }
@@ -54,8 +68,7 @@
   }
 
   var before = "";
-  number.addEventListener("input", function (event) {
-    if (event.isComposing) { return; }
+  typed(number, function (event) {
     var d = digits(number.value), after = digitsBefore(number);
     showBrand(brandOf(d));
     if (/[^\d\s-]/.test(number.value) || d.length > 19) { before = d; return; } // whatever it is, it stays to be mended
@@ -71,14 +84,17 @@
     showBrand(brandOf(d));
   });
 
-  exp.addEventListener("input", function (event) {
+  typed(cvc, function () {});
+  typed(exp, function (event) {
     var d = digits(exp.value), after = digitsBefore(exp);
-    if (event.isComposing || /[^\d\s\/.-]/.test(exp.value) || d.length > 4) { return; }
+    if (/[^\d\s\/.-]/.test(exp.value) || d.length > 4) { return; }
     if (event.inputType && event.inputType.indexOf("delete") === 0) {
       rewrite(exp, d.length > 2 ? d.slice(0, 2) + " / " + d.slice(2) : d, after);
       return;
     }
     if (exp.selectionStart !== null && exp.selectionStart < exp.value.length && document.activeElement === exp) { return; } // mended in the middle
+    var pasted = /^\s*(\d)\s*[\/.-]\s*(\d\d)\s*$/.exec(exp.value);
+    if (pasted) { d = "0" + d; }
     if ((d.length === 1 && (d > "1" || /^\d\s*[\/.-]/.test(exp.value))) || (d.length === 2 && +d > 12 && d[0] === "1")) { d = "0" + d; }
     if (d.length >= 2) { exp.value = d.slice(0, 2) + " / " + d.slice(2); }
   });

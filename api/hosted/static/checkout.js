@@ -114,8 +114,9 @@
     form.hidden = document.querySelector(".small").hidden = true;
   }
 
-  // At the end, and when this tab is in front again, the server is asked: another
-  // tab may have paid, and this clock may be wrong.
+  // At the end, when this tab is in front again, and three times a minute while it is,
+  // the server is asked: another tab may have paid, the merchant may have expired the
+  // session, and this clock may be wrong.
   function look(over) {
     if (asking || paying || expired || (document.hidden && !over)) { return; }
     asking = true;
@@ -133,8 +134,8 @@
     if (expired) { return; }
     var seconds = Math.max(0, Math.ceil((ends - now()) / 1000));
     clock.textContent = Math.floor(seconds / 60) + ":" + two(seconds % 60);
-    if (seconds === 0) { look(true); }
-    else if (seconds <= 60 && said < 2) { said = 2; say(texts.oneMinute); }
+    if (seconds % 20 === 0) { look(seconds === 0); }
+    if (seconds <= 60 && said < 2) { said = 2; say(texts.oneMinute); }
     else if (seconds <= 300 && said < 1) { said = 1; say(texts.fiveMinutes); }
     setTimeout(tick, 1000);
   }
@@ -174,18 +175,40 @@
     if (on) { say(texts.paying); }
   }
 
+  function alarm(heading, text) {
+    var box = byId("decline");
+    if (!box.hidden && box.querySelector("strong").textContent === heading) { return; } // said once
+    document.title = box.dataset.title.replace("%", function () { return heading; });
+    box.querySelector("strong").textContent = heading;
+    box.querySelector("p").textContent = text;
+    box.hidden = false;
+    box.focus(); // read out first
+  }
+
+  // online calls then when the line is back, at once if it never was away.
+  function online(then) {
+    if (navigator.onLine) { then(); return; }
+    alarm(texts.offline, texts.offlineText);
+    window.addEventListener("online", function () { byId("decline").hidden = true; then(); }, { once: true });
+  }
+
   // The form is sent without leaving the page, so that what the customer typed
-  // stays after a decline. Whatever goes wrong on the way, the browser sends the
-  // form again by itself: it is the same payment, which is never made twice.
+  // stays after a decline and while there is no line. It may be sent several times: it
+  // is the same payment, which is never made twice. An answer that is no JSON is a
+  // page, which the browser gets by sending the form itself.
   function send() {
     fetch(form.action, { method: "POST", headers: { Accept: "application/json" }, body: new URLSearchParams(new FormData(form)) }).then(function (r) {
-      if (!r.ok) { throw r; }
-      return r.json();
-    }).then(answered, function () { form.submit(); });
+      if (!r.ok) { form.submit(); return; }
+      return r.json().then(answered);
+    }).catch(function () {
+      alarm(texts.offline, texts.offlineText);
+      setTimeout(function () { online(send); }, 2000);
+    });
   }
 
   function answered(a) {
     if (a.next) { location.assign(a.next); return; }
+    byId("decline").hidden = true;
     pay(false);
     if (expired) { expire(); return; }
     form.elements.attempt.value = a.attempt;
@@ -205,11 +228,7 @@
       empty[0].focus();
       return;
     }
-    var box = byId("decline");
-    box.querySelector("strong").textContent = a.alert;
-    box.querySelector("p").textContent = a.reason;
-    box.hidden = false;
-    box.focus(); // read out first
+    alarm(a.alert, a.reason);
   }
 
   form.addEventListener("submit", function (event) {
@@ -227,12 +246,14 @@
       return;
     }
     pay(true);
-    if (!page.before) { send(); return; }
-    page.before().then(send, function (fault) {
-      pay(false);
-      if (expired) { expire(); return; }
-      summary([fault]);
-      fault[0].focus();
+    online(function () {
+      if (!page.before) { send(); return; }
+      page.before().then(send, function (fault) {
+        pay(false);
+        if (expired) { expire(); return; }
+        summary([fault]);
+        fault[0].focus();
+      });
     });
   });
 

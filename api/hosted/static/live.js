@@ -95,11 +95,11 @@
     }
   }
 
-  // fault returns what the customer reads about an error. Only these kinds are
-  // written for customers.
+  // fault returns what the customer reads about an error. The frame itself says what is
+  // missing there. Of the others, only this kind is written for customers.
   function fault(error) {
-    var told = error && (error.type === "validation_error" || error.type === "card_error") && error.message;
-    return told || page.texts.cardFault;
+    if (error && error.type === "validation_error") { return ""; }
+    return error && error.type === "card_error" && error.message || page.texts.cardFault;
   }
 
   page.before = function () {

@@ -59,6 +59,8 @@ func TestBrowser(t *testing.T) {
 		"expires while it is open":          testBrowserExpires,
 		"pays without JavaScript":           testBrowserNoScript,
 		"double click charges once":         testBrowserDoubleClick,
+		"offline while it pays":             testBrowserOffline,
+		"the merchant expires it":           testBrowserMerchantExpires,
 		"a slip costs nothing":              testBrowserSlip,
 		"back and reload charge once":       testBrowserBack,
 		"typing and pasting a card":         testBrowserCardField,
@@ -329,6 +331,34 @@ func testBrowserSlowCard(t *testing.T, browser context.Context) {
 	require.Equal(t, 1, m.Charges(id))
 }
 
+// testBrowserOffline pays while the line is away. The form stays, and goes on by itself.
+func testBrowserOffline(t *testing.T, browser context.Context) {
+	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+	id := m.Create(e2e.Terms)
+	open(b, m, id)
+	fill(b, e2e.CardSucceeds)
+	b.Script(`window.line = window.fetch, window.fetch = () => Promise.reject(new TypeError("Failed to fetch"))`)
+	b.Do(chrome.Click("#pay-button"), chrome.See("#decline"))
+	require.Contains(t, b.Text("#decline"), "You are offline")
+	require.Equal(t, []string{"4242 4242 4242 4242", "123"}, []string{b.Value("#card_number"), b.Value("#cvc")})
+	b.Inspect("offline")
+	require.Zero(t, m.Charges(id))
+	b.Script(`window.fetch = window.line`)
+	b.Do(seeState("completed"))
+	require.Equal(t, 1, m.Charges(id))
+}
+
+// testBrowserMerchantExpires: an open form notices it by itself.
+func testBrowserMerchantExpires(t *testing.T, browser context.Context) {
+	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+	id := m.Create(e2e.Terms)
+	open(b, m, id)
+	b.Do(seeState("form"))
+	m.Must(http.StatusOK, "POST", "/v1/checkout/"+id+"/expire", "")
+	b.Do(chrome.See("#expired"))
+	require.Equal(t, "This session has expired – Shop", chrome.Get(b, chromedp.Title()))
+}
+
 func testBrowserExpires(t *testing.T, browser context.Context) {
 	stack := e2e.Beside(t, devstack.Options{SessionLifetime: "5s", Env: []string{"CHECKOUT_FORM_RATE_LIMIT=0.1"}})
 	m, b := e2e.NewMerchant(t, stack), chrome.NewTab(t, browser)
@@ -561,6 +591,12 @@ func testBrowserCardField(t *testing.T, browser context.Context) {
 	require.Equal(t, "12 / ", b.Value("#exp"))
 	b.Do(chromedp.KeyEvent(kb.Backspace), chromedp.KeyEvent(kb.Backspace))
 	require.Equal(t, "1", b.Value("#exp"), "the slash does not come back")
+	for _, pasted := range []string{"1 / 40", "１／４０"} {
+		paste(b, "#exp", pasted)
+		require.Equal(t, "01 / 40", b.Value("#exp"), pasted)
+	}
+	paste(b, "#card_number", "４２４２４２４２４２４２４２４２")
+	require.Equal(t, "4242 4242 4242 4242", b.Value("#card_number"), "wide digits")
 	paste(b, "#exp", "12/2040")
 	require.Equal(t, "12/2040", b.Value("#exp"))
 }

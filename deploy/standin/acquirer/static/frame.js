@@ -29,7 +29,7 @@ const wear = (appearance = {}) => {
     const value = appearance.variables?.[name]
     if (value) document.documentElement.style.setProperty(property, value)
   }
-  if (appearance.theme === 'night') document.documentElement.style.colorScheme = 'dark'
+  document.documentElement.style.colorScheme = appearance.theme === 'night' ? 'dark' : ''
 }
 
 const validate = () => {
