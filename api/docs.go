@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
+	"html"
 	"net/http"
 	"regexp"
 	"slices"
@@ -96,8 +97,11 @@ var redoc = sync.OnceValue(func() []byte {
 func (s *Server) assetRoutes(router *mux.Router) {
 	other := s.serve(func(*http.Request) (int, any, error) { return 0, nil, methodNotAllowed("GET, HEAD") })
 	for _, a := range assets {
-		if a.path == "/v1/openapi.yaml" {
+		switch a.path {
+		case "/v1/openapi.yaml":
 			a.content = s.servedDocument
+		case "/docs":
+			a.content = s.servedGuide
 		}
 		served := s.serveAsset(a)
 		router.HandleFunc(a.path, func(w http.ResponseWriter, r *http.Request) {
@@ -118,6 +122,14 @@ func (s *Server) servedDocument() []byte {
 	}
 	relative := []byte("servers:\n  - url: /\n    description: Where this document comes from.\n")
 	return bytes.Replace(document, relative, []byte("servers:\n  - url: "+s.URL+"\n"), 1)
+}
+
+// servedGuide returns the guide with the public address of this API in its samples.
+func (s *Server) servedGuide() []byte {
+	if s.URL == "" {
+		return guidePage()
+	}
+	return bytes.ReplaceAll(guidePage(), []byte("http://127.0.0.1:8080"), []byte(html.EscapeString(s.URL)))
 }
 
 // serveAsset answers with an asset, compressed when the client accepts gzip.

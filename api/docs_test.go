@@ -75,6 +75,9 @@ func TestDocs_DocumentNamesTheServer(t *testing.T) {
 	require.Contains(t, string(served), "servers:\n  - url: https://api.example.com\nsecurity:")
 	_, err := conformance.Parse(served)
 	require.NoError(t, err)
+	guide := f.fetch("/docs").Body.String()
+	require.Contains(t, guide, "export CHECKOUT_API_URL=https://api.example.com\n")
+	require.NotContains(t, guide, "127.0.0.1:8080")
 }
 
 // TestDocs_NeedNoOtherHost checks that the pages load only files of this server and run no inline

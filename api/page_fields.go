@@ -102,7 +102,6 @@ func (f fields) lineItem(at string, value jsontext.Value, mode checkout.Mode) (i
 			of.add("unit_amount", err.Error()) // ParseUnitAmount writes its errors for merchants
 		}
 	}
-	// The worker that fetches the picture checks where its host leads. A lookup for each item would take too long.
 	item.ImageURL = of.pageAddress("image_url", mode)
 	for _, one := range found {
 		f.add(at+"."+one.Param, one.Message[len(one.Param)+1:])

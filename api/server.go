@@ -6,6 +6,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -258,15 +259,32 @@ func (s *Server) serve(h handler) http.Handler {
 		web.SetDataHeaders(w.Header())
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", strconv.Itoa(len(text))) // net/http does not know it after HEAD
+		read := http.NewResponseController(w)
+		if status == http.StatusRequestEntityTooLarge {
+			w.Header().Set("Connection", "close")
+			_ = read.EnableFullDuplex() // the answer goes out before the body has come; HTTP/2 needs nothing
+		}
 		w.WriteHeader(status)
 		_, _ = w.Write(
 			text,
 		) // #nosec G705 -- JSON, sent as such with nosniff; an error means that the client has gone
+		if status == http.StatusRequestEntityTooLarge {
+			_ = read.Flush()
+			linger(read, r)
+		}
 		s.log(ctx, r, ex, status, time.Since(began), err)
 		if s.Requests != nil && ex.caller.Key.ID != "" {
 			s.Requests.add(ctx, ex.logged(web.Method(r), r.Pattern, status, code, began))
 		}
 	})
+}
+
+// linger reads what else comes of a body that is too large. Many clients send all before they read: a closed
+// connection would hide the answer from them.
+func linger(read *http.ResponseController, r *http.Request) {
+	const most, longest = 32 << 20, 5 * time.Second
+	_ = read.SetReadDeadline(time.Now().Add(longest)) // HTTP/1 only; ReadTimeout is the other bound
+	_, _ = io.CopyN(io.Discard, r.Body, most)         // an error means that the client has gone
 }
 
 // accepted returns the text of a handler's answer and sets its headers.

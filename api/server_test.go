@@ -360,3 +360,26 @@ func (hanging) CheckHealth(context.Context, *client.CheckHealthRequest) (*client
 	time.Sleep(4 * time.Second)
 	return nil, errors.New("too late")
 }
+
+// TestServer_TooLargeIsAnsweredWhileItIsSent: Python sends all of a body before it reads the answer.
+func TestServer_TooLargeIsAnsweredWhileItIsSent(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	server := httptest.NewServer(f.handler)
+	defer server.Close()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close()) }()
+	body := strings.Repeat(" ", 5<<20)
+	_, err = fmt.Fprintf(conn, "POST /v1/checkout HTTP/1.1\r\nHost: api\r\nAuthorization: Bearer %s\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n", f.merchant.testKey, len(body))
+	require.NoError(t, err)
+
+	_, err = io.WriteString(conn, body)
+	require.NoError(t, err, "no reset connection")
+
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	require.Equal(t, 413, res.StatusCode)
+	require.NoError(t, res.Body.Close())
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
 )
 
 // createdSession is the answer to a create. secret is the session's own webhook secret, "" when a
@@ -166,12 +168,30 @@ func (s *Server) newSession(
 	n.Description = f.pageText("description", checkout.MaxDescription)
 	n.Locale = optionalChoiceOf(f, "locale", checkout.Locales)
 	n.LineItems = f.lineItems(n.Amount, mode)
+	s.checkPictures(ctx, f, n.LineItems, mode)
 	n.WebhookURL = s.receiver(ctx, f, "webhook_url", mode, false)
 
 	if err := ctx.Err(); err != nil {
 		return n, fmt.Errorf("check webhook_url: %w", err)
 	}
 	return n, found.err()
+}
+
+// checkPictures refuses pictures at an IP address that the worker must not reach. Where a name leads, the worker finds out:
+// a lookup for each item would take too long.
+func (s *Server) checkPictures(ctx context.Context, f fields, items []checkout.LineItem, mode checkout.Mode) {
+	for i, item := range items {
+		if item.ImageURL == nil {
+			continue
+		}
+		host := webhook.HostOf(*item.ImageURL)
+		if _, err := netip.ParseAddr(host); err != nil {
+			continue
+		}
+		if err := s.CheckAddress(ctx, mode, host); err != nil {
+			f.add(fmt.Sprintf("line_items[%d].image_url", i), err.Error()) // CheckAddress writes its errors for merchants
+		}
+	}
 }
 
 // receiver reads a URL that the service will send events to.

@@ -185,7 +185,10 @@ func TestCreateSession_PicturesHaveAddressesThatCanBeFetched(t *testing.T) {
 		return nil
 	}
 	got := create(f.merchant.testKey, `"http://10.0.0.1/a.png?token=secret-canary"`)
-	require.Equal(t, 201, got.status, "the worker's guard refuses the address; Reconcile starts the run")
+	require.Equal(t, 400, got.status)
+	require.Equal(t, []string{"line_items[0].image_url"}, got.params())
+	got = create(f.merchant.testKey, `"http://pictures.example/a.png?token=secret-canary"`)
+	require.Equal(t, 201, got.status, "the worker's guard looks where the name leads; Reconcile starts the run")
 	require.NotContains(t, f.log.String(), "secret-canary")
 	require.Equal(t, 201, create(f.merchant.testKey, `null`).status)
 }

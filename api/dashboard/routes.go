@@ -156,7 +156,7 @@ const inMode = "/{mode:test|live}"
 // serverName is the dashboard's name in spans and metrics.
 const serverName = "checkout-dashboard"
 
-// open adds a route without a check of the visitor. Forms also count against the address's rate for
+// open adds a route without a check of the visitor. HEAD is answered as GET; net/http leaves the body out. Forms also count against the address's rate for
 // forms.
 func (s *server) open(method, path string, h web.Handler) {
 	var counts []func(*http.Request) storage.Bucket
@@ -164,7 +164,11 @@ func (s *server) open(method, path string, h web.Handler) {
 		counts = append(counts, s.entrance.Forms)
 	}
 	served := web.Serve(s.entrance.Limited(h, counts...), s.fail)
-	s.router.Handle(path, web.Route(serverName, path, served)).Methods(method)
+	methods := []string{method}
+	if method == http.MethodGet {
+		methods = append(methods, http.MethodHead)
+	}
+	s.router.Handle(path, web.Route(serverName, path, served)).Methods(methods...)
 }
 
 func (s *server) get(path string, needs checkout.Role, h face.Handler) {

@@ -3,6 +3,7 @@ package webhook
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -104,7 +105,7 @@ var (
 
 const maxURLLength = 2048
 
-// ParseURL checks the URL of a redirect or a webhook: absolute http or https, at most 2,048
+// ParseURL checks the URL of a redirect or a webhook: absolute http or https, a host that can exist, at most 2,048
 // characters, no userinfo, no control characters or backslashes, a port from 1 to 65535, https in
 // live mode. It does not check which address the host resolves to; the address guard does.
 func ParseURL(raw string, mode checkout.Mode) (*url.URL, error) {
@@ -122,13 +123,29 @@ func ParseURL(raw string, mode checkout.Mode) (*url.URL, error) {
 	if u.User != nil {
 		return nil, ErrURLUserinfo
 	}
-	if !validPort(u) {
+	if !validPort(u) || !possibleHost(u.Hostname()) {
 		return nil, ErrURLSyntax
 	}
 	if mode.Live() && u.Scheme != "https" {
 		return nil, ErrURLHTTPS
 	}
 	return u, nil
+}
+
+// possibleHost reports whether a host is an IP address in its usual spelling, or a name whose labels have 1 to 63
+// bytes and whose last one is no number: browsers read such a name as an address.
+func possibleHost(host string) bool {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	labels := strings.Split(strings.TrimSuffix(host, "."), ".")
+	for _, label := range labels {
+		if label == "" || len(label) > 63 {
+			return false
+		}
+	}
+	last := strings.ToLower(labels[len(labels)-1])
+	return strings.Trim(last, "0123456789") != "" && !strings.HasPrefix(last, "0x")
 }
 
 // HostOf returns the host of an address without its port, such as "shop.example"; "" when the

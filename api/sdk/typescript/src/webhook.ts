@@ -3,8 +3,14 @@ import type { components } from "./openapi.js";
 
 type Event = components["schemas"]["Event"];
 
-// SignatureError and NoEventError are what constructEvent throws. Answer both with 400.
-export class SignatureError extends Error {}
+// SignatureError and NoEventError are what constructEvent throws. Answer both with 400. The reason: "missing", there is no
+// signature of the known form; "stale", its time is more than five minutes away, so a clock is wrong or somebody sends again
+// what they have seen; "wrong", it does not fit the body and the secret.
+export class SignatureError extends Error {
+  constructor(readonly reason: "missing" | "stale" | "wrong") {
+    super(`the signature is ${reason}`);
+  }
+}
 export class NoEventError extends Error {}
 
 // maxBody is far more bytes than an event has. Keep no more of a body: nobody can fill the memory.
@@ -26,16 +32,23 @@ function verify(secret: string, header: string, body: Uint8Array, now = Date.now
   });
 }
 
+// reasonOf returns why verify refused a header.
+function reasonOf(header: string): SignatureError["reason"] {
+  const times = [...header.matchAll(/(?:^|,)t=([0-9]{1,12})(?=,|$)/g)];
+  if (times.length !== 1 || !/(?:^|,)v1=/.test(header)) return "missing";
+  return Math.abs(Date.now() / 1000 - Number(times[0]?.[1])) > 300 ? "stale" : "wrong";
+}
+
 // constructEvent returns the event of a delivery after it has verified the signature with the webhook's secret, "whsec_"
-// included. The body must be the raw bytes as they arrived. The signature is the header X-Service-Signature: its value, or
+// included. The body must be the raw bytes as they arrived, or the text that they are: await request.text() in Next.js, Hono and
+// Workers. A text that was parsed and written again is another one. The signature is the header X-Service-Signature: its value, or
 // all values as request.headersDistinct has them. The event may have a type that this version does not know: answer 200 to
 // it, too. The same event may come again: its id tells. It throws a SignatureError or a NoEventError.
-export function constructEvent(body: Uint8Array, signature: string | string[] | undefined, secret: string): Event {
+export function constructEvent(body: Uint8Array | string, signature: string | string[] | null | undefined, secret: string): Event {
+  const bytes = typeof body === "string" ? new TextEncoder().encode(body) : body;
   const header = [signature ?? []].flat().join(","); // two headers become one with two timestamps, which is refused
-  if (body.length > maxBody || /\s/.test(header) || !verify(secret, header, body)) {
-    throw new SignatureError("the signature does not fit");
-  }
-  return parseStored(body);
+  if (bytes.length > maxBody || /\s/.test(header) || !verify(secret, header, bytes)) throw new SignatureError(reasonOf(header));
+  return parseStored(bytes);
 }
 
 // parseStored returns the event of a body that constructEvent took before, such as one that you stored. It verifies nothing.
