@@ -108,7 +108,7 @@ func writeChart(source, version, path string) error {
 // parts are what the files of a release hold, below deploy/release: what systemd, compose and a bare Prometheus need, a
 // receiver to try it with, and the operators' guide.
 var parts = []string{
-	"README.md", "operate.md", "install.md", "without-systemd.md", "backups.md", "live.md", "scale.md", "settings.md",
+	"README.md", "operate.md", "alerts.md", "install.md", "without-systemd.md", "backups.md", "live.md", "scale.md", "settings.md",
 	"systemd", "compose", "container", "receivers", "chart/files",
 }
 

@@ -75,7 +75,7 @@ func anchors(content string) (all []string) {
 func TestFiles_AnOperatorNeedsNoSource(t *testing.T) {
 	t.Parallel()
 	files := packed(t)
-	for _, name := range []string{"operate.md", "install.md", "without-systemd.md"} {
+	for _, name := range []string{"operate.md", "alerts.md", "install.md", "without-systemd.md"} {
 		content := files["checkout/"+name]
 		require.NotRegexp(t, `of the source\)|go run|deploy/[a-z]+/`, content, name)
 		require.LessOrEqual(t, strings.Count(content, "\n"), 300, name)

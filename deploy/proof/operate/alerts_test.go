@@ -18,7 +18,7 @@ import (
 
 const (
 	alertsFile = "../../release/chart/files/alerts.yaml"
-	guide      = "../../release/operate.md"
+	guide      = "../../release/alerts.md"
 )
 
 // healthy is an hour and more of a service that has no fault: promtool's notation of values, by series.
@@ -152,6 +152,6 @@ func TestAlerts_HaveATestAndASection(t *testing.T) {
 	text, err := os.ReadFile(guide)
 	require.NoError(t, err)
 	for _, name := range names {
-		require.Contains(t, strings.ToLower(string(text)), "\n### "+strings.ToLower(name)+"\n", "say in operate.md what to do")
+		require.Contains(t, strings.ToLower(string(text)), "\n## "+strings.ToLower(name)+"\n", "say in alerts.md what to do")
 	}
 }
