@@ -33,7 +33,12 @@ func Reconcile(ctx workflow.Context) (ReconcileResult, error) {
 	restartOrphans := restartAsChildren
 	if workflow.GetVersion(ctx, changeRestartOrphans, workflow.DefaultVersion, 1) != workflow.DefaultVersion {
 		restartOrphans = func(ctx workflow.Context, done *activities.Restarts) error {
-			return workflow.ExecuteActivity(ctx, h.RestartOrphans, *done).Get(ctx, done)
+			var round activities.Restarts // a fresh one: what JSON omits would stay as the round before left it
+			err := workflow.ExecuteActivity(ctx, h.RestartOrphans, *done).Get(ctx, &round)
+			if err == nil {
+				*done = round
+			}
+			return err
 		}
 	}
 
