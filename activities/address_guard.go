@@ -84,9 +84,8 @@ func (g *AddressGuard) control(
 // lookupTimeout limits Check, because a merchant waits for the result.
 const lookupTimeout = 2 * time.Second
 
-// ErrHostName: the host is neither a name nor an address that a browser would accept. Merchants see
-// this text.
-var ErrHostName = errors.New("must have a host name or an IP address in its usual spelling")
+// ErrHostName: the host is neither a name nor an address that a browser would accept.
+var ErrHostName = webhook.ErrURLHost
 
 // Longest names in DNS, in bytes, without the final dot. A longer name can never exist. Source: RFC
 // 1035, section 2.3.4.

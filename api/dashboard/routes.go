@@ -156,8 +156,8 @@ const inMode = "/{mode:test|live}"
 // serverName is the dashboard's name in spans and metrics.
 const serverName = "checkout-dashboard"
 
-// open adds a route without a check of the visitor. HEAD is answered as GET; net/http leaves the body out. Forms also count against the address's rate for
-// forms.
+// open adds a route without a check of the visitor. HEAD is answered as GET; net/http leaves the body out. Forms also
+// count against the address's rate for forms.
 func (s *server) open(method, path string, h web.Handler) {
 	var counts []func(*http.Request) storage.Bucket
 	if method == http.MethodPost {

@@ -98,6 +98,7 @@ func CheckDescription(text string) error {
 // Errors of ParseURL. Merchants see these texts.
 var (
 	ErrURLSyntax   = errors.New("must be an absolute http or https URL")
+	ErrURLHost     = errors.New("must have a host name or an IP address in its usual spelling")
 	ErrURLLength   = errors.New("must be at most 2048 characters")
 	ErrURLUserinfo = errors.New("must not contain a user name or password")
 	ErrURLHTTPS    = errors.New("must be https in live mode")
@@ -123,8 +124,11 @@ func ParseURL(raw string, mode checkout.Mode) (*url.URL, error) {
 	if u.User != nil {
 		return nil, ErrURLUserinfo
 	}
-	if !validPort(u) || !possibleHost(u.Hostname()) {
+	if !validPort(u) {
 		return nil, ErrURLSyntax
+	}
+	if !possibleHost(u.Hostname()) {
+		return nil, ErrURLHost
 	}
 	if mode.Live() && u.Scheme != "https" {
 		return nil, ErrURLHTTPS
