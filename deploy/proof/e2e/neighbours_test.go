@@ -60,8 +60,7 @@ func (h *hanging) all() (now, most int) {
 // TestNeighbours_EndpointsThatHangDelayNobodyElse: a merchant's 50 endpoints
 // hang, with more deliveries than they may have under way; another merchant's
 // arrive while they do. What that costs in time is measured by the benchmark.
-func TestNeighbours_EndpointsThatHangDelayNobodyElse(t *testing.T) {
-	t.Parallel()
+func TestNeighbours_EndpointsThatHangDelayNobodyElse(t *testing.T) { // alone: it measures time
 	stack := e2e.MadeUp(t)
 	sick, healthy := e2e.NewMerchant(t, stack), e2e.NewMerchant(t, stack)
 	store, server := e2e.OpenStore(t, stack), newHanging(t)

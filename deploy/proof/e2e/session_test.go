@@ -148,8 +148,7 @@ func TestAdvance(t *testing.T) {
 
 // TestRaces_OneWinner lets pay, expire and the timer race on the real server,
 // 200 times, and holds what everybody was told against what happened.
-func TestRaces_OneWinner(t *testing.T) {
-	t.Parallel()
+func TestRaces_OneWinner(t *testing.T) { // alone: it measures time
 	const lifetime = 2 * time.Second
 	stack := e2e.Beside(t, devstack.Options{SessionLifetime: lifetime.String()})
 	m := e2e.NewMerchant(t, stack)

@@ -27,8 +27,7 @@ import (
 // TestUpgrade_RunsEndOnTheirBuild: two builds at once under load. Runs that are
 // open stay with the old one, new ones begin with the new one after its release,
 // and the old one can stop once its runs have ended.
-func TestUpgrade_RunsEndOnTheirBuild(t *testing.T) {
-	t.Parallel()
+func TestUpgrade_RunsEndOnTheirBuild(t *testing.T) { // alone: it measures time
 	stack := e2e.Beside(t, devstack.Options{Env: []string{"TEMPORAL_WORKER_BUILD_ID=one"}})
 	c := e2e.TemporalClient(t, stack)
 	e2e.Await(t, "the worker says that its build must be released", 10*time.Second, func() bool {
