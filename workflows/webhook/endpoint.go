@@ -137,9 +137,11 @@ func ParseURL(raw string, mode checkout.Mode) (*url.URL, error) {
 }
 
 // possibleHost reports whether a host is an IP address in its usual spelling, or a name whose labels have 1 to 63
-// bytes and whose last one is no number: browsers read such a name as an address.
+// bytes and whose last one is no number: browsers read such a name as an address. It accepts what is not ASCII: the
+// address guard knows the plain spelling.
 func possibleHost(host string) bool {
-	if _, err := netip.ParseAddr(host); err == nil {
+	_, err := netip.ParseAddr(strings.TrimSuffix(host, "."))
+	if err == nil || strings.ContainsFunc(host, func(r rune) bool { return r > unicode.MaxASCII }) {
 		return true
 	}
 	labels := strings.Split(strings.TrimSuffix(host, "."), ".")
