@@ -177,8 +177,8 @@ func (s *Server) newSession(
 	return n, found.err()
 }
 
-// checkPictures refuses pictures at an IP address that the worker must not reach. Where a name leads, the worker finds out:
-// a lookup for each item would take too long.
+// checkPictures refuses pictures at an IP address that the worker must not reach. Where a name leads, the worker finds
+// out: a lookup for each item would take too long.
 func (s *Server) checkPictures(ctx context.Context, f fields, items []checkout.LineItem, mode checkout.Mode) {
 	for i, item := range items {
 		if item.ImageURL == nil {

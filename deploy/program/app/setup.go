@@ -42,7 +42,8 @@ Temporal may create new ones: run it again then.`,
 			return nil
 		},
 	}
-	command.Flags().StringVar((*string)(&flags.Cell), "cell", "", "two of 0-9 and a-z without i, l, o and u; the first is 00")
+	command.Flags().StringVar((*string)(&flags.Cell), "cell", "",
+		"two of 0-9 and a-z without i, l, o and u; the first is 00")
 	command.Flags().BoolVar(&flags.LeanVisibility, "lean-visibility", false, "drop Temporal's unused indexes")
 	command.Flags().BoolVar(&flags.RestartRuns, "restart-runs", false, "terminate open runs that do not fit this version")
 	return command
