@@ -29,8 +29,7 @@ func (c *call) releaseCommand() *cobra.Command {
 		Short: "Start new runs on the workers of a build",
 		Long: `Starts new runs on the workers whose TEMPORAL_WORKER_BUILD_ID is BUILD. Open runs stay on their build:
 keep its workers until it has drained. --runs counts the open runs, and those without a build. Scripts use --drained,
-which exits
-with status 1 while the build is needed. The command refuses a build without polling workers. A worker
+which exits with status 1 while the build is needed. The command refuses a build without polling workers. A worker
 that ended less than 90 seconds ago may still count.`,
 		Example: `  checkout release 2026-11-22 --wait
   checkout release --runs
