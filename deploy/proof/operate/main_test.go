@@ -37,6 +37,8 @@ var (
 	apiServerProgram = build.Program{
 		Name: "kube-apiserver", Title: "Kubernetes' API server", Takes: "ten minutes", Module: "deploy/tools/kubernetes",
 		Package: "k8s.io/kubernetes/cmd/kube-apiserver", Files: []string{"go.mod", "go.sum"},
+		// Helm asks the server for its version and holds the chart's kubeVersion against it.
+		Linker: "-X k8s.io/component-base/version.gitVersion=v" + kubeVersion,
 	}
 )
 

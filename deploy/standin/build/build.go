@@ -30,6 +30,7 @@ type Program struct {
 	Package string   // import path, or "." for the module's own
 	Files   []string // the files of the module on which the program depends, besides the stubs of Without
 	Without Without  // what the build leaves out
+	Linker  string   // more flags for the linker
 }
 
 // Progress shows long work to a person.
@@ -86,7 +87,8 @@ func (p Program) Build(ctx context.Context, progress Progress) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := goBuild(ctx, source, p.Package, without, program+".new", tell); err != nil {
+	flags := append([]string{"-ldflags=-s -w " + p.Linker}, without...)
+	if err := goBuild(ctx, source, p.Package, flags, program+".new", tell); err != nil {
 		return "", err
 	}
 	return program, os.Rename(program+".new", program)
@@ -103,7 +105,7 @@ func (p Program) key(ctx context.Context, source string) (string, error) {
 	}
 	sum := sha256.New()
 	sum.Write(version)
-	fmt.Fprintf(sum, "%v\n", p.Without) // a map is printed in the order of its keys
+	fmt.Fprintf(sum, "%v %s\n", p.Without, p.Linker) // a map is printed in the order of its keys
 	stubs := slices.Sorted(maps.Values(p.Without.Stubs))
 	for _, name := range slices.Concat(p.Files, stubs) {
 		content, err := os.ReadFile(filepath.Join(source, name))
@@ -160,7 +162,7 @@ func exists(path string) bool {
 // packages done of all, linking.
 func goBuild(ctx context.Context, source, pkg string, flags []string, output string, tell func(string)) error {
 	// The list of packages and the build need the same flags, so that both agree on the packages already built.
-	flags = append([]string{"-mod=readonly", "-buildvcs=false", "-ldflags=-s -w"}, flags...)
+	flags = append([]string{"-mod=readonly", "-buildvcs=false"}, flags...)
 	modules := 0
 	tell("fetching modules")
 	list := goCommand(
