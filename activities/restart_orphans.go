@@ -261,7 +261,3 @@ func (r *restarter) each(
 	}
 	return chosen, ctx.Err()
 }
-
-// FindOrphans is for runs of Reconcile that began in an older build and start the runs of its result. The
-// next Reconcile finds everything, so there is none.
-func (*Housekeeping) FindOrphans(context.Context) ([]contract.Orphan, error) { return nil, nil }

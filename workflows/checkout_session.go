@@ -159,17 +159,15 @@ func (s *session) expire(ctx workflow.Context) (left time.Duration) {
 	return 0
 }
 
-// carryOut starts the deliveries of a decision, then its payout if there is one.
+// carryOut starts the deliveries of a decision and sends its payout, all in the workflow task that decided: another
+// task would cost Temporal three state transitions.
 func (s *session) carryOut(ctx workflow.Context, decision activities.Settlement) error {
 	started := startDeliveries(ctx, s.in.Owner, decision.EventType, decision.Deliveries)
-	if err := awaitStarts(ctx, started); err != nil { // the customer's answer does not wait for this
-		return err
+	if decision.PayoutID != "" {
+		in := contract.PayoutInput{Ref: s.in.Owner.Ref(decision.PayoutID)}
+		started = append(started, sendPayout(ctx, in)...)
 	}
-	if decision.PayoutID == "" {
-		return nil
-	}
-	in := contract.PayoutInput{Ref: s.in.Owner.Ref(decision.PayoutID)}
-	return awaitStarts(ctx, sendPayout(ctx, in, len(started) > 0))
+	return awaitStarts(ctx, started)
 }
 
 // close waits until the open messages are answered and ends the run.

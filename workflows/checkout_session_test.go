@@ -121,20 +121,6 @@ func (c *flakyChain) Sign(ctx context.Context, request checkout.TransferRequest)
 	return c.PayoutNetwork.Sign(ctx, request)
 }
 
-// The customer's answer leaves with the end of a workflow task. Where no delivery
-// starts, no task ends between the decision and the payout.
-func TestCheckoutSession_WithoutADeliveryThePayoutGetsARun(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	s, in := w.session()
-	env := w.env(s.ID, s.CreatedAt)
-	started := children(env)
-	update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(s.ID, cardSucceeds)})
-	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
-	require.Equal(t, []string{contract.TypePayout}, *started)
-	require.Equal(t, checkout.PayoutSent, w.read(s.ID).Payout.Status)
-}
-
 func TestPayout_SendsAndTells(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

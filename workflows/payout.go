@@ -8,16 +8,12 @@ import (
 	"example.com/checkout/workflows/contract"
 )
 
-// sendPayout sends the payout within a workflow task of its session. Most transfers succeed at
-// once, so most payouts need no workflow of their own. sendPayout starts a Payout when the try
-// fails. It starts one at once while the customer still waits for the answer (answered is false),
-// because the answer leaves only at the end of the workflow task. A payout on a real chain always
-// has a Payout: the chain takes longer than a workflow task may. In live mode that is known without
-// asking. It returns the started children, without waiting for them.
-func sendPayout(
-	ctx workflow.Context, in contract.PayoutInput, answered bool,
-) []workflow.ChildWorkflowFuture {
-	if answered && !in.Mode.Live() {
+// sendPayout sends the payout within a workflow task of its session. Most transfers of the sandbox succeed at once,
+// so most need no workflow of their own. The customer's answer waits for the try, a second at most, because it leaves
+// at the end of the task. sendPayout starts a Payout when the try fails. A payout in live mode always has a Payout: a
+// real chain takes longer than a workflow task may. It returns the started children, without waiting for them.
+func sendPayout(ctx workflow.Context, in contract.PayoutInput) []workflow.ChildWorkflowFuture {
+	if !in.Mode.Live() {
 		var (
 			a       *activities.Payments
 			settled activities.Settlement

@@ -1,3 +1,5 @@
+// Package workflows holds the Temporal workflows of the service. They are deterministic and do no
+// I/O; activities do. Their names, inputs and results are in package contract.
 package workflows
 
 import (

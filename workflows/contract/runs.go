@@ -64,9 +64,9 @@ func (in ModeInput) Chosen() checkout.Mode { return cmp.Or(in.Mode, checkout.Mod
 type Orphan struct {
 	checkout.Ref // of a session, payout, delivery, bulk replay or picture; its id is the workflow id
 
-	ExpiresAt  time.Time         `json:"expires_at,omitzero"`  // of a session
-	PaymentID  string            `json:"payment_id,omitempty"` // of a session's payment in flight
-	EventType  webhook.EventType `json:"event_type,omitempty"` // of a delivery
-	EndpointID string            `json:"endpoint_id,omitempty"`
-	Host       string            `json:"host,omitempty"` // of a delivery
+	ExpiresAt  time.Time         // of a session
+	PaymentID  string            // of a session's payment in flight
+	EventType  webhook.EventType // of a delivery
+	EndpointID string            // of a delivery
+	Host       string            // of a delivery
 }

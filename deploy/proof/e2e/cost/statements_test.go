@@ -31,7 +31,7 @@ var most = map[string]count{
 }
 
 // transitions is what the runs of a paid session may cost in Temporal: the session and its two deliveries.
-const transitions = 22
+const transitions = 19
 
 // TestCost_OfAPaidSession counts what PostgreSQL logs. A busy computer may add a statement, so the best of some tries
 // counts.
