@@ -17,10 +17,11 @@ const unreadableSteps = `No run has changed. Either let these runs end on the fo
 
 To let them end, set a TEMPORAL_WORKER_BUILD_ID for the workers of the former version, start them and run
 "checkout release BUILD". New runs then belong to that build. "checkout release --runs" counts those without one:
-a session takes an hour, a delivery 15. Afterwards start this version, with another TEMPORAL_WORKER_BUILD_ID.
+a session takes an hour, a delivery 15. Afterwards start this version, with another TEMPORAL_WORKER_BUILD_ID. Stop the
+former APIs before you release that build: they start runs that it cannot read.
 
-To start them again, stop the workers of the former version, run "checkout setup --restart-runs" of this version, and
-start its workers. Within two minutes Reconcile starts the runs again from PostgreSQL. Nothing is charged or paid twice.
+To start them again, stop the APIs and workers of the former version, run "checkout setup --restart-runs" of this version,
+and start it. Within two minutes Reconcile starts the runs again from PostgreSQL. Nothing is charged or paid twice.
 A delivery has six new attempts.`
 
 func openRuns(temporal client.Client, cfg config.Temporal) worker.OpenRuns {
