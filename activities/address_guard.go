@@ -5,8 +5,6 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -87,16 +85,8 @@ const lookupTimeout = 2 * time.Second
 // ErrHostName: the host is neither a name nor an address that a browser would accept.
 var ErrHostName = webhook.ErrURLHost
 
-// Longest names in DNS, in bytes, without the final dot. A longer name can never exist. Source: RFC
-// 1035, section 2.3.4.
-const (
-	maxLabel = 63
-	maxName  = 253
-)
-
 // canonicalHost returns host in the form that DNS uses. It returns ErrHostName, and
-// ErrBlockedAddress for an address with a zone. It refuses unusual spellings of numbers, such as
-// 0x7f.1 or 2130706433: some programs read them as addresses and others as names.
+// ErrBlockedAddress for an address with a zone.
 func canonicalHost(host string) (string, error) {
 	if address, err := netip.ParseAddr(host); err == nil {
 		if address.Zone() != "" {
@@ -105,18 +95,8 @@ func canonicalHost(host string) (string, error) {
 		return host, nil
 	}
 	ascii, err := idna.Lookup.ToASCII(strings.TrimSuffix(host, "."))
-	if err != nil || len(ascii) > maxName ||
-		slices.ContainsFunc(strings.Split(ascii, "."), func(label string) bool {
-			return label == "" || len(label) > maxLabel
-		}) {
+	if err != nil || !webhook.PossibleHost(ascii) {
 		return "", ErrHostName
-	}
-	last := ascii[strings.LastIndexByte(ascii, '.')+1:]
-	if _, err := strconv.ParseUint(last, 0, 64); err == nil || strings.HasPrefix(last, "0x") ||
-		strings.Trim(last, "0123456789") == "" {
-		if _, err := netip.ParseAddr(ascii); err != nil {
-			return "", ErrHostName
-		}
 	}
 	return ascii, nil
 }

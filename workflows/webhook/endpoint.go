@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -127,7 +128,7 @@ func ParseURL(raw string, mode checkout.Mode) (*url.URL, error) {
 	if !validPort(u) {
 		return nil, ErrURLSyntax
 	}
-	if !possibleHost(u.Hostname()) {
+	if !PossibleHost(strings.TrimSuffix(u.Hostname(), ".")) {
 		return nil, ErrURLHost
 	}
 	if mode.Live() && u.Scheme != "https" {
@@ -136,22 +137,26 @@ func ParseURL(raw string, mode checkout.Mode) (*url.URL, error) {
 	return u, nil
 }
 
-// possibleHost reports whether a host is an IP address in its usual spelling, or a name whose labels have 1 to 63
-// bytes and whose last one is no number: browsers read such a name as an address. It accepts what is not ASCII: the
-// address guard knows the plain spelling.
-func possibleHost(host string) bool {
-	_, err := netip.ParseAddr(strings.TrimSuffix(host, "."))
+// Longest names in DNS, in bytes. Source: RFC 1035, section 2.3.4.
+const (
+	maxLabel = 63
+	maxName  = 253
+)
+
+// PossibleHost reports whether a host, without a final dot, is an IP address in its usual spelling, or a name that DNS can
+// have. Its last label is no number, such as 0x7f or 2130706433: some programs read it as an address. It accepts what is
+// not ASCII: the address guard knows the plain spelling and asks again.
+func PossibleHost(host string) bool {
+	_, err := netip.ParseAddr(host)
 	if err == nil || strings.ContainsFunc(host, func(r rune) bool { return r > unicode.MaxASCII }) {
 		return true
 	}
-	labels := strings.Split(strings.TrimSuffix(host, "."), ".")
-	for _, label := range labels {
-		if label == "" || len(label) > 63 {
-			return false
-		}
-	}
+	labels := strings.Split(host, ".")
 	last := strings.ToLower(labels[len(labels)-1])
-	return strings.Trim(last, "0123456789") != "" && !strings.HasPrefix(last, "0x")
+	_, err = strconv.ParseUint(last, 0, 64)
+	return err != nil && strings.Trim(last, "0123456789") != "" && !strings.HasPrefix(last, "0x") &&
+		len(host) <= maxName &&
+		!slices.ContainsFunc(labels, func(label string) bool { return label == "" || len(label) > maxLabel })
 }
 
 // HostOf returns the host of an address without its port, such as "shop.example"; "" when the
