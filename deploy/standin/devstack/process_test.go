@@ -25,7 +25,7 @@ const role = "DEVSTACK_TEST_ROLE"
 func TestMain(m *testing.M) {
 	switch os.Getenv(role) {
 	case "parent": // starts a child, prints its id, and waits to be killed
-		child, err := shell(os.TempDir(), os.DevNull, "sleep 600").Start()
+		child, err := shell(os.TempDir(), os.DevNull, "exec sleep 600").Start()
 		if err != nil {
 			os.Exit(1)
 		}
@@ -65,7 +65,7 @@ func TestProcess_EndsWithItsLastWords(t *testing.T) {
 func TestProcess_StopAsksThenKills(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "script.log")
-	polite, err := shell(t.TempDir(), log, "sleep 600").Start()
+	polite, err := shell(t.TempDir(), log, "exec sleep 600").Start()
 	require.NoError(t, err)
 	require.NoError(t, polite.Err(), "it runs")
 	require.NoError(t, polite.Stop(time.Minute))
