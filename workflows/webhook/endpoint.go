@@ -143,9 +143,9 @@ const (
 	maxName  = 253
 )
 
-// PossibleHost reports whether a host, without a final dot, is an IP address in its usual spelling, or a name that DNS can
-// have. Its last label is no number, such as 0x7f or 2130706433: some programs read it as an address. It accepts what is
-// not ASCII: the address guard knows the plain spelling and asks again.
+// PossibleHost reports whether a host, without a final dot, is an IP address in its usual spelling, or a name that DNS
+// can have. Its last label is no number, such as 0x7f or 2130706433: some programs read it as an address. It accepts
+// what is not ASCII: the address guard knows the plain spelling and asks again.
 func PossibleHost(host string) bool {
 	_, err := netip.ParseAddr(host)
 	if err == nil || strings.ContainsFunc(host, func(r rune) bool { return r > unicode.MaxASCII }) {

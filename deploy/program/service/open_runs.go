@@ -20,8 +20,8 @@ To let them end, set a TEMPORAL_WORKER_BUILD_ID for the workers of the former ve
 a session takes an hour, a delivery 15. Afterwards start this version, with another TEMPORAL_WORKER_BUILD_ID. Stop the
 former APIs before you release that build: they start runs that it cannot read.
 
-To start them again, stop the APIs and workers of the former version, run "checkout setup --restart-runs" of this version,
-and start it. Within two minutes Reconcile starts the runs again from PostgreSQL. Nothing is charged or paid twice.
+To start them again, stop the APIs and workers of the former version, run "checkout setup --restart-runs" of this
+version, and start it. Within two minutes Reconcile starts the runs again from PostgreSQL. Nothing is charged or paid twice.
 A delivery has six new attempts.`
 
 func openRuns(temporal client.Client, cfg config.Temporal) worker.OpenRuns {
