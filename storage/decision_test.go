@@ -188,6 +188,17 @@ var paymentDecisions = []decision{
 			s := f.create(t, f.newSession())
 			return f.begins(s, f.asks(t, s)), f.begins(s, f.asks(t, s))
 		}},
+	{name: "a payment begins while the time of its session ends", first: "1", rows: paymentRows,
+		second: "refused: begin payment: session is not pending", hold: "(created,,,pending,f,0,0,0)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			s := f.create(t, f.newSession())
+			return f.timeEnds(s), f.begins(s, f.asks(t, s))
+		}},
+	{name: "a confirmation begins", first: "true", second: "false", rows: paymentRows, hold: "(processing,processing,1,pending,t,0,0,0)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			s, id := f.charged(t, underWay)
+			return f.confirms(s, id), nil
+		}},
 	{name: "a payment is dropped while it begins", second: "<nil>", rows: paymentRows, hold: "(processing,,1,pending,t,0,0,0)",
 		arrange: func(t *testing.T, f fixture) (call, call) {
 			s := f.create(t, f.newSession())
@@ -438,6 +449,21 @@ func (f fixture) begins(s checkout.Session, id string) call {
 		}
 		got, err := f.Charge(ctx, ref(s), id)
 		return struct{ Attempt int }{got.Attempt}, err
+	}
+}
+
+// timeEnds lets the session's time pass.
+func (f fixture) timeEnds(s checkout.Session) call {
+	return func(ctx context.Context) (any, error) {
+		tag, err := f.Pool().Exec(ctx, `UPDATE checkout_session SET expires_at = clock_timestamp() WHERE id = $1`, s.ID)
+		return tag.RowsAffected(), err
+	}
+}
+
+// confirms begins the second confirmation.
+func (f fixture) confirms(s checkout.Session, id string) call {
+	return func(ctx context.Context) (any, error) {
+		return f.BeginConfirm(ctx, ref(s), id, 2, checkout.Quote{Rate: checkout.MustRate("1.08")})
 	}
 }
 
