@@ -67,7 +67,7 @@ type Recovered struct {
 }
 
 // RecoverTransfer writes a transfer, or a version of a live one, that the chain has and PostgreSQL lacks:
-// with the payout's amount, its event, the ledger and the account's nonce, in one transaction under the
+// with the payout's amount, its event, the ledger and the account's next number, in one transaction under the
 // lock of the account. The payout is sent then. The transfer is live: the next round of the treasury
 // confirms it. A booking of the outflow to suspense is undone. done is false when a transfer explains the
 // outflow by now. It returns ErrNotFrozen, and checkout.ErrConflict when the payout or the transfer changed.
@@ -122,7 +122,7 @@ func (r Recovered) insert(ctx context.Context, tx pgx.Tx, a treasury) error {
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return err
 	}
-	return bookSigned(ctx, tx, a, p, r.TransferID, v.TransferPlan)
+	return bookSigned(ctx, tx, a, p, r.TransferID, v.Outputs[0])
 }
 
 // append stores the version and returns its number. A version that came after a cancellation is not ours.
@@ -130,9 +130,9 @@ func (r Recovered) append(ctx context.Context, tx pgx.Tx, a treasury) (number in
 	v, batch := r.Version, &pgx.Batch{}
 	err = tx.QueryRow(ctx, `
 		SELECT count(*) + 1 FROM transfer_version v JOIN transfer t ON t.id = v.transfer_id
-		WHERE t.id = $1 AND t.account_id = $2 AND t.nonce = $3 AND t.status = 'live'
+		WHERE t.id = $1 AND t.account_id = $2 AND `+slotOf+` = $3 AND t.status = 'live'
 		HAVING bool_and(NOT v.cancels AND v.currency = $4 AND v.destination = $5 AND v.amount = $6::numeric)`,
-		r.TransferID, a.ID, v.Nonce, v.Amount.Currency(), v.Destination, v.Amount).Scan(&number)
+		r.TransferID, a.ID, v.Slot, v.Currency(), v.Outputs[0].Destination, v.Outputs[0].Amount).Scan(&number)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = fmt.Errorf("%w: it is no version of %s", checkout.ErrConflict, r.TransferID)
 	}
@@ -181,7 +181,7 @@ func finishRecovered(
 		if p.Status != checkout.PayoutPending {
 			continue
 		}
-		p.Amount, p.Fee, p.TxHash = paid.Amount, paid.Fee, paid.TxHash
+		p.Amount, p.Fee, p.TxHash = paid.Outputs[0].Amount, paid.Outputs[0].Fee, paid.TxHash
 		p.ExchangeRate = cmp.Or(rate, p.ExchangeRate)
 		_, err = tx.Exec(ctx, `
 			UPDATE payout SET amount = $4, fee = $5, exchange_rate = $6 WHERE id = $1 AND merchant_id = $2 AND mode = $3`,

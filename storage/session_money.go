@@ -33,7 +33,7 @@ type PayoutTransfer struct {
 	ID        string // tr_…
 	ChainID   string // CAIP-2, such as "eip155:1"
 	Network   string
-	Nonce     uint64
+	Slot      checkout.Slot
 	Status    TransferStatus
 	Amount    string  // decimal in the payout's currency: what the destination receives
 	Fee       string  // decimal in the payout's currency: what the merchant pays for the network
@@ -84,7 +84,7 @@ func (s *Store) SessionMoney(ctx context.Context, ref checkout.Ref) (SessionMone
 	const transfers = `transfer_payout x JOIN payout p ON p.id = x.payout_id AND p.session_id = $3
 			AND p.merchant_id = $1 AND p.mode = $2 AND x.merchant_id = $1 AND x.mode = $2`
 	batch.Queue(`
-		SELECT t.id, a.chain_id, a.network, t.nonce, t.status, x.amount::text AS amount, x.fee::text AS fee,
+		SELECT t.id, a.chain_id, a.network, `+slotOf+` AS slot, t.status, x.amount::text AS amount, x.fee::text AS fee,
 			coalesce(t.tx_hash, '') AS tx_hash, t.height, t.proved - t.height AS depth, t.created_at, t.ended_at
 		FROM `+transfers+` JOIN transfer t ON t.id = x.transfer_id JOIN treasury_account a ON a.id = t.account_id
 		ORDER BY t.created_at, t.id`,

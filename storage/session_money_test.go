@@ -29,12 +29,13 @@ func (f fixture) paidOnChain(t *testing.T, payout checkout.Ref) {
 	require.NoError(t, err)
 	p, _, err := f.Payout(t.Context(), payout)
 	require.NoError(t, err)
-	plan := checkout.TransferPlan{Destination: p.Destination, Amount: checkout.MustCrypto("10", checkout.USDC), Fee: checkout.MustCrypto("0.5", checkout.USDC), MaxCost: checkout.MustCrypto("0.001", checkout.ETH)}
+	pays := checkout.TransferOutput{PayoutID: p.ID, Destination: p.Destination, Amount: checkout.MustCrypto("10", checkout.USDC), Fee: checkout.MustCrypto("0.5", checkout.USDC)}
+	plan := checkout.TransferPlan{Outputs: []checkout.TransferOutput{pays}, Fee: pays.Fee, MaxCost: checkout.MustCrypto("0.001", checkout.ETH)}
 	signed, err := f.SignTransfer(t.Context(), storage.SigningOrder{
 		Payout: p, AccountID: account.ID, Plan: plan, Chain: standing, Value: 1_000,
 		Limits: checkout.PayoutLimits{Payout: 1_000_000, Day: 1_000_000, MerchantDay: 1_000_000, MerchantUnsettled: 1_000_000},
-		Sign: func(_ context.Context, plan checkout.TransferPlan, nonce uint64) (checkout.TransferVersion, error) {
-			return checkout.TransferVersion{TransferPlan: plan, Nonce: nonce, TxHash: "0x1", Raw: []byte("bytes")}, nil
+		Sign: func(_ context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error) {
+			return checkout.TransferVersion{TransferPlan: plan, TxHash: "0x1", Raw: []byte("bytes")}, nil
 		},
 	})
 	require.NoError(t, err)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -33,7 +34,7 @@ type SigningOrder struct {
 
 // Sign is checkout.Chain.Sign. It runs under the lock of the account, for two seconds at most. Its error
 // rolls everything back, and is returned as a checkout.HeldError of HoldSigner.
-type Sign func(ctx context.Context, plan checkout.TransferPlan, nonce uint64) (checkout.TransferVersion, error)
+type Sign func(ctx context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error)
 
 // Signed is what became of an order. Version is set when Step is stands or go.
 type Signed struct {
@@ -45,7 +46,7 @@ type Signed struct {
 
 // SignTransfer decides about an order, and signs and stores the transfer, in one transaction under
 // the lock of the account. A transfer that stands already is returned instead of a new one. So the
-// nonce, the signed bytes and the payout's amount exist together or not at all, and a repeat after
+// slot, the signed bytes and the payout's amount exist together or not at all, and a repeat after
 // any error is safe.
 //
 // A hold, a failure and a freezing are stored too. It returns checkout.ErrNotFound, and
@@ -85,14 +86,14 @@ func (o SigningOrder) decide(ctx context.Context, tx pgx.Tx, a treasury, p locke
 		got.Failure = p.Failure
 	case checkout.SigningFreeze, checkout.SigningHold:
 		if step == checkout.SigningFreeze {
-			err = a.freeze(ctx, tx, a.foreignNonce(o.Chain.NextNonce))
+			err = a.freeze(ctx, tx, a.foreign(o.Chain))
 		}
 		if err == nil {
 			got.TransferOutcome, err = p.hold(ctx, tx, why, o.Patience)
 		}
 	case checkout.SigningGo:
-		if p.Generation != o.Payout.Generation || p.Destination != o.Plan.Destination ||
-			p.Currency != o.Plan.Amount.Currency() {
+		if p.Generation != o.Payout.Generation || p.Destination != o.Plan.Outputs[0].Destination ||
+			p.Currency != o.Plan.Currency() {
 			return Signed{}, fmt.Errorf("%w: the payout changed while its transfer was priced", checkout.ErrConflict)
 		}
 		got.Version, err = o.sign(ctx, tx, a, p)
@@ -106,7 +107,7 @@ func (o SigningOrder) facts(
 ) (checkout.Signing, error) {
 	facts := checkout.Signing{
 		Standing: p.Standing, Pending: p.Status == checkout.PayoutPending && p.Failure == "",
-		Frozen: a.Frozen, NextNonce: a.NextNonce, ChainNonce: o.Chain.NextNonce,
+		Frozen: a.Frozen, Foreign: a.foreign(o.Chain) != "",
 		Value: o.Value, Limits: o.Limits, Early: p.Now.Before(p.NotBefore),
 		Released: p.SizeReleased,
 	}
@@ -128,7 +129,7 @@ func (o SigningOrder) facts(
 	if facts.Live, err = a.live(ctx, tx, o.Chain.Height); err != nil {
 		return facts, err
 	}
-	facts.Has, facts.Spends = o.Chain.Balances, checkout.PurseOf(o.Plan.Amount, o.Plan.MaxCost)
+	facts.Has, facts.Spends = o.Chain.Balances, checkout.PurseOf(o.Plan.Outputs[0].Amount, o.Plan.MaxCost)
 	return facts, nil
 }
 
@@ -139,15 +140,15 @@ func (a *treasury) live(ctx context.Context, tx pgx.Tx, height uint64) (checkout
 	return a.mayTake(ctx, tx, `(status = 'live' OR proved > $2)`, height)
 }
 
-// mayTake returns what transfers may take from the account, or have taken. where selects them; $2 is its number.
-func (a *treasury) mayTake(ctx context.Context, tx pgx.Tx, where string, number uint64) (checkout.Purse, error) {
+// mayTake returns what transfers may take from the account, or have taken. where selects them; $2 is its argument.
+func (a *treasury) mayTake(ctx context.Context, tx pgx.Tx, where string, arg any) (checkout.Purse, error) {
 	return purse(ctx, tx, `
 		WITH live AS (SELECT id FROM transfer WHERE account_id = $1 AND `+where+`)
 		SELECT x.amount || ' ' || x.currency FROM live JOIN transfer_payout x ON x.transfer_id = live.id
 		UNION ALL
 		SELECT max(v.max_cost) || ' ' || $3::text FROM live
 			JOIN transfer_version v ON v.transfer_id = live.id GROUP BY live.id`,
-		a.ID, number, checkout.NetworkCurrency(a.Network))
+		a.ID, arg, checkout.NetworkCurrency(a.Network))
 }
 
 // purse adds up rows of an amount with its currency.
@@ -160,11 +161,14 @@ func purse(ctx context.Context, tx pgx.Tx, query string, args ...any) (checkout.
 	return checkout.PurseOf(all...), err
 }
 
-// sign signs the plan with the account's next nonce and stores all of it.
+// sign signs the plan, with the account's next number unless it has a slot, and stores all of it.
 func (o SigningOrder) sign(
 	ctx context.Context, tx pgx.Tx, a treasury, p lockedPayout,
 ) (checkout.TransferVersion, error) {
-	v, err := o.Sign.within(ctx, o.Plan, a.NextNonce)
+	if o.Plan.Slot == nil {
+		o.Plan.Slot = checkout.NumberSlot(a.Next)
+	}
+	v, err := o.Sign.within(ctx, o.Plan)
 	if err != nil {
 		return checkout.TransferVersion{}, err
 	}
@@ -176,28 +180,26 @@ func (o SigningOrder) sign(
 		UPDATE payout SET amount = $4, fee = $5, tx_hash = $6, exchange_rate = $7, hold = '', held_at = NULL,
 			next_action_at = NULL
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
-		p.ID, p.MerchantID, p.Mode, v.Amount, v.Fee, v.TxHash, o.Payout.ExchangeRate)
+		p.ID, p.MerchantID, p.Mode, v.Outputs[0].Amount, v.Outputs[0].Fee, v.TxHash, o.Payout.ExchangeRate)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return checkout.TransferVersion{}, err
 	}
-	return v, bookSigned(ctx, tx, a, p, id, v.TransferPlan)
+	return v, bookSigned(ctx, tx, a, p, id, v.Outputs[0])
 }
 
 // within calls sign and compares what it returns with what was asked for.
-func (sign Sign) within(
-	ctx context.Context, plan checkout.TransferPlan, nonce uint64,
-) (checkout.TransferVersion, error) {
+func (sign Sign) within(ctx context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error) {
 	ctx, cancel := context.WithTimeout(ctx, signTimeout)
 	defer cancel()
-	v, err := sign(ctx, plan, nonce)
+	v, err := sign(ctx, plan)
 	if err != nil {
 		return v, checkout.HeldError{Why: checkout.HoldSigner, Cause: err}
 	}
 	got := v.TransferPlan
-	if v.Nonce != nonce || got.Destination != plan.Destination ||
-		!got.Amount.Is(plan.Amount) || !got.Fee.Is(plan.Fee) || !got.MaxCost.Is(plan.MaxCost) ||
+	if !slices.Equal(got.Slot, plan.Slot) || !slices.EqualFunc(got.Outputs, plan.Outputs, checkout.TransferOutput.Is) ||
+		!got.Fee.Is(plan.Fee) || !got.MaxCost.Is(plan.MaxCost) ||
 		got.Cancels != plan.Cancels || !bytes.Equal(got.Terms, plan.Terms) || v.TxHash == "" || len(v.Raw) == 0 {
-		return v, fmt.Errorf("the signed transfer is not the planned one of nonce %d", nonce)
+		return v, fmt.Errorf("the signed transfer is not the planned one of %s", plan.Slot.Name())
 	}
 	return v, nil
 }
@@ -206,18 +208,23 @@ func (sign Sign) within(
 func queueTransfer(
 	b *pgx.Batch, id string, a treasury, p lockedPayout, v checkout.TransferVersion, base uint64, value checkout.Amount,
 ) {
+	number, ordered := v.Slot.Number()
+	if !ordered {
+		number = a.Next
+	}
+	pays := v.Outputs[0]
 	b.Queue(`
 		INSERT INTO transfer (id, account_id, nonce, status, base, created_at) VALUES ($1, $2, $3, 'live', $4, $5)`,
-		id, a.ID, v.Nonce, base, a.Now)
+		id, a.ID, number, base, a.Now)
 	b.Queue(`
 		INSERT INTO transfer_payout (transfer_id, payout_id, merchant_id, mode, currency, amount, fee, value, standing,
 			created_at)
 		VALUES (@transfer, @payout, @merchant, @mode, @currency, @amount, @fee, @value, true, @now)`,
 		pgx.NamedArgs{
-			"transfer": id, "payout": p.ID, "merchant": p.MerchantID, "mode": p.Mode, "currency": v.Amount.Currency(),
-			"amount": v.Amount, "fee": v.Fee, "value": value, "now": a.Now,
+			"transfer": id, "payout": p.ID, "merchant": p.MerchantID, "mode": p.Mode, "currency": v.Currency(),
+			"amount": pays.Amount, "fee": pays.Fee, "value": value, "now": a.Now,
 		})
-	b.Queue(`UPDATE treasury_account SET next_nonce = greatest(next_nonce, $2) WHERE id = $1`, a.ID, v.Nonce+1)
+	b.Queue(`UPDATE treasury_account SET next_nonce = greatest(next_nonce, $2) WHERE id = $1`, a.ID, number+1)
 	queueVersion(b, id, 1, v, a.Now)
 }
 
@@ -226,13 +233,17 @@ func queueVersion(b *pgx.Batch, transferID string, number int, v checkout.Transf
 	if len(terms) == 0 {
 		terms = json.RawMessage(`{}`)
 	}
+	pays := checkout.TransferOutput{Amount: v.MaxCost.Sub(v.MaxCost), Fee: v.MaxCost.Sub(v.MaxCost)} // cancels
+	if len(v.Outputs) > 0 {
+		pays = v.Outputs[0]
+	}
 	b.Queue(`
 		INSERT INTO transfer_version (tx_hash, transfer_id, number, currency, destination, amount, fee, max_cost, terms,
 			raw, created_at, cancels)
 		VALUES (@hash, @transfer, @number, @currency, @destination, @amount, @fee, @most, @terms, @raw, @now, @cancels)`,
 		pgx.NamedArgs{
-			"hash": v.TxHash, "transfer": transferID, "number": number, "currency": v.Amount.Currency(),
-			"destination": v.Destination, "amount": v.Amount, "fee": v.Fee, "most": v.MaxCost, "terms": terms,
+			"hash": v.TxHash, "transfer": transferID, "number": number, "currency": pays.Amount.Currency(),
+			"destination": pays.Destination, "amount": pays.Amount, "fee": pays.Fee, "most": v.MaxCost, "terms": terms,
 			"raw": v.Raw, "now": now, "cancels": v.Cancels,
 		})
 }
@@ -240,7 +251,7 @@ func queueVersion(b *pgx.Batch, transferID string, number int, v checkout.Transf
 // bookSigned books what the transfer pays: we owe the merchant nothing more, its money became
 // crypto, and that is on its way.
 func bookSigned(
-	ctx context.Context, tx pgx.Tx, a treasury, p lockedPayout, transferID string, plan checkout.TransferPlan,
+	ctx context.Context, tx pgx.Tx, a treasury, p lockedPayout, transferID string, pays checkout.TransferOutput,
 ) error {
 	source, net := string(p.SourceCurrency), big.NewInt(int64(p.SourceAmount))
 	return entry{
@@ -248,9 +259,9 @@ func bookSigned(
 		Postings: []posting{
 			{accountPayable, p.MerchantID, source, net},
 			{accountExchange, "", source, new(big.Int).Neg(net)},
-			inCrypto(accountExchange, "", plan.Amount.Add(plan.Fee)),
-			inCrypto(accountTransit, a.ID, plan.Amount.Neg()),
-			inCrypto(accountNetworkFee, "", plan.Fee.Neg()),
+			inCrypto(accountExchange, "", pays.Amount.Add(pays.Fee)),
+			inCrypto(accountTransit, a.ID, pays.Amount.Neg()),
+			inCrypto(accountNetworkFee, "", pays.Fee.Neg()),
 		},
 	}.book(ctx, tx)
 }

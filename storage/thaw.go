@@ -40,7 +40,7 @@ type LostPayment struct {
 	Destination string
 }
 
-// Thaw lets an account sign again. A person must have explained what froze it. Nonces that somebody
+// Thaw lets an account sign again. A person must have explained what froze it. Numbers that somebody
 // else used are skipped. A payout that was paid by missing money is sent, with its event and its booking, and its
 // transfer is confirmed: it can be neither retried nor refunded. A loss is booked to suspense.
 //
@@ -60,7 +60,7 @@ func (s *Store) Thaw(ctx context.Context, o ThawOrder) error {
 		_, err = tx.Exec(ctx, `
 			UPDATE treasury_account SET frozen_at = NULL, frozen_why = '', short_height = NULL,
 				unexplained_block = NULL, next_nonce = greatest(next_nonce, $2)
-			WHERE id = $1`, o.AccountID, o.Now.NextNonce)
+			WHERE id = $1`, o.AccountID, o.Now.Next)
 		return err
 	})
 	return pg.Wrap("thaw", err)
@@ -119,20 +119,24 @@ func (a *treasury) explainShortage(ctx context.Context, tx pgx.Tx, o ThawOrder) 
 func (a *treasury) lostPayments(
 	ctx context.Context, tx pgx.Tx, now checkout.AccountSnapshot, missing checkout.Crypto,
 ) ([]LostPayment, error) {
+	usedUp, err := a.usedUp(ctx, tx, now)
+	if err != nil {
+		return nil, err
+	}
 	return pg.Collect[LostPayment](ctx, tx, lostPayment+`
 			AND x.currency = $3 AND (x.amount = $4::numeric OR t.status = 'live' AND x.amount < $4::numeric)
-		ORDER BY t.nonce`, a.ID, now.FinalNonce, missing.Currency(), missing)
+		ORDER BY t.nonce`, a.ID, usedUp, missing.Currency(), missing)
 }
 
-// lostPayment begins a query over payments of the account $1 that the chain does not show: their nonce is below
-// $2. None of them has a payout that another transfer may pay.
+// lostPayment begins a query over payments of the account $1 that the chain does not show: their transfers have
+// ended, or are those of $2, whose slots are used up. None of them has a payout that another transfer may pay.
 const lostPayment = `
 	SELECT x.payout_id, p.status, t.id AS transfer_id, x.amount || ' ' || x.currency AS amount, (
 		SELECT v.destination FROM transfer_version v WHERE v.transfer_id = t.id AND NOT v.cancels
 		ORDER BY v.number DESC LIMIT 1) AS destination
 	FROM transfer t JOIN transfer_payout x ON x.transfer_id = t.id
 		JOIN payout p ON p.id = x.payout_id AND p.merchant_id = x.merchant_id AND p.mode = x.mode
-	WHERE t.account_id = $1 AND t.nonce < $2 AND t.status <> 'confirmed' AND NOT EXISTS (
+	WHERE t.account_id = $1 AND t.status <> 'confirmed' AND (t.status <> 'live' OR t.id = ANY ($2)) AND NOT EXISTS (
 		SELECT FROM transfer_payout y WHERE y.payout_id = x.payout_id AND y.standing AND y.transfer_id <> t.id)`
 
 // paidByMissing confirms the newest transfer of the payout, and takes what it paid from missing: its amount, and
@@ -140,8 +144,12 @@ const lostPayment = `
 func (a *treasury) paidByMissing(
 	ctx context.Context, tx pgx.Tx, o ThawOrder, payoutID string, missing checkout.Purse,
 ) error {
+	usedUp, err := a.usedUp(ctx, tx, o.Now)
+	if err != nil {
+		return err
+	}
 	found, err := pg.Collect[LostPayment](ctx, tx, lostPayment+`
-			AND x.payout_id = $3 ORDER BY t.nonce DESC LIMIT 1`, a.ID, o.Now.FinalNonce, payoutID)
+			AND x.payout_id = $3 ORDER BY t.nonce DESC LIMIT 1`, a.ID, usedUp, payoutID)
 	if err != nil {
 		return err
 	}
@@ -183,8 +191,11 @@ func (l *lostTransfer) read(ctx context.Context, tx pgx.Tx) error {
 	if err != nil {
 		return err
 	}
-	l.transfer.Versions, err = pg.Collect[checkout.TransferVersion](ctx, tx, selectVersion+`
+	newest, err := versions(ctx, tx, `
 		WHERE t.id = $1 AND NOT v.cancels ORDER BY v.number DESC LIMIT 1`, l.transfer.ID)
+	for _, v := range newest {
+		l.transfer.Versions = append(l.transfer.Versions, v.TransferVersion)
+	}
 	return err
 }
 

@@ -1,9 +1,11 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,15 +22,15 @@ const (
 	TransferLive      TransferStatus = "live"      // signed; nobody knows yet how it ends
 	TransferConfirmed TransferStatus = "confirmed" // paid
 	TransferReverted  TransferStatus = "reverted"  // in a block, but the destination received nothing
-	TransferDead      TransferStatus = "dead"      // another transaction took its nonce
-	TransferCanceled  TransferStatus = "canceled"  // a version that pays nobody took its nonce
+	TransferDead      TransferStatus = "dead"      // another transaction used its slot
+	TransferCanceled  TransferStatus = "canceled"  // a version that pays nobody used its slot
 )
 
-// Transfer is one nonce of a treasury account, with the signed versions.
+// Transfer is one slot of a treasury account, with the signed versions.
 type Transfer struct {
 	ID        string // tr_…
 	AccountID string
-	Nonce     uint64
+	Slot      checkout.Slot
 	Status    TransferStatus
 	Base      uint64                     // height of the chain when it was signed
 	Unchanged time.Duration              // time since its newest version was signed
@@ -39,10 +41,50 @@ type Transfer struct {
 // Newest returns the version to send.
 func (t Transfer) Newest() checkout.TransferVersion { return t.Versions[len(t.Versions)-1] }
 
-var selectVersion = `
-	SELECT v.destination, v.amount || ' ' || v.currency AS amount, v.fee || ' ' || v.currency AS fee,
-		v.max_cost || CASE v.currency` + feeCurrencies() + ` END AS max_cost, v.terms, v.cancels,
-		t.nonce, v.tx_hash, v.raw FROM transfer_version v JOIN transfer t ON t.id = v.transfer_id `
+// slotOf is the slot of a transfer t.
+const slotOf = `ARRAY[t.nonce::text]`
+
+// storedVersion is a signed version of a transfer.
+type storedVersion struct {
+	TransferID string
+	checkout.TransferVersion
+}
+
+// versions returns signed versions v of transfers t, with what they pay.
+func versions(ctx context.Context, q pg.Querier, where string, args ...any) ([]storedVersion, error) {
+	all, err := pg.Collect[storedVersion](ctx, q, `
+		SELECT v.transfer_id, `+slotOf+` AS slot, v.fee || ' ' || v.currency AS fee,
+			v.max_cost || CASE v.currency`+feeCurrencies()+` END AS max_cost, v.terms, v.cancels, v.tx_hash, v.raw
+		FROM transfer_version v JOIN transfer t ON t.id = v.transfer_id `+where, args...)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, len(all))
+	for i, v := range all {
+		ids[i] = v.TransferID
+	}
+	type output struct {
+		TransferID string
+		checkout.TransferOutput
+	}
+	outputs, err := pg.Collect[output](ctx, q, `
+		SELECT x.transfer_id, x.payout_id, (SELECT v.destination FROM transfer_version v
+				WHERE v.transfer_id = x.transfer_id AND v.number = 1) AS destination,
+			x.amount || ' ' || x.currency AS amount, x.fee || ' ' || x.currency AS fee
+		FROM transfer_payout x WHERE x.transfer_id = ANY ($1) ORDER BY x.payout_id`, ids)
+	pays := map[string][]checkout.TransferOutput{}
+	for _, o := range outputs {
+		pays[o.TransferID] = append(pays[o.TransferID], o.TransferOutput)
+	}
+	for i := range all {
+		if v := &all[i]; v.Cancels {
+			v.Fee = checkout.Crypto{}
+		} else {
+			v.Outputs = pays[v.TransferID]
+		}
+	}
+	return all, err
+}
 
 // feeCurrencies are the branches of a CASE that turns a payout currency into a space and the currency of its network's
 // fees.
@@ -55,13 +97,13 @@ func feeCurrencies() (sql string) {
 
 // standingVersion returns the newest version of the transfer that stands for a payout.
 func standingVersion(ctx context.Context, tx pgx.Tx, payoutID string) (checkout.TransferVersion, error) {
-	rows, err := tx.Query(ctx, selectVersion+`
+	newest, err := versions(ctx, tx, `
 		JOIN transfer_payout x ON x.transfer_id = t.id AND x.standing
 		WHERE x.payout_id = $1 ORDER BY v.number DESC LIMIT 1`, payoutID)
-	if err != nil {
-		return checkout.TransferVersion{}, err
+	if err != nil || len(newest) == 0 {
+		return checkout.TransferVersion{}, cmp.Or(err, pgx.ErrNoRows)
 	}
-	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[checkout.TransferVersion])
+	return newest[0].TransferVersion, nil
 }
 
 // StandingTransfer returns the newest signed version of the payout's transfer, and false when
@@ -85,7 +127,7 @@ func (s *Store) StandingTransfer(
 	return v, stands, nil
 }
 
-// LiveTransfers returns up to limit transfers of an account whose end is not final, by nonce.
+// LiveTransfers returns up to limit transfers of an account whose end is not final, in their order.
 func (s *Store) LiveTransfers(ctx context.Context, accountID string, limit int) ([]Transfer, error) {
 	return s.transfers(ctx, `WHERE t.account_id = $1 AND t.status = 'live' ORDER BY t.nonce LIMIT $2`, accountID, limit)
 }
@@ -99,24 +141,52 @@ func (s *Store) Burnt(ctx context.Context, p checkout.Payout) (cost checkout.Cry
 	return cost, pg.Wrap("burnt gas", err)
 }
 
-// UndoneTransfers returns up to limit transfers of an account that ended although the chain's final
-// nonce is not above theirs, by nonce: a reorganization undid their end, or the node lags.
-func (s *Store) UndoneTransfers(
-	ctx context.Context, accountID string, finalNonce uint64, limit int,
-) ([]Transfer, error) {
-	return s.transfers(ctx, `
-		WHERE t.account_id = $1 AND t.nonce >= $2 AND t.status <> 'live' ORDER BY t.nonce LIMIT $3`,
-		accountID, finalNonce, limit)
+// slotTransfer is a transfer and its slot.
+type slotTransfer struct {
+	ID   string
+	Slot checkout.Slot
 }
 
-// TransfersOf returns the transfer of an account that has the nonce, or none.
-func (s *Store) TransfersOf(ctx context.Context, accountID string, nonce uint64) ([]Transfer, error) {
-	return s.transfers(ctx, `WHERE t.account_id = $1 AND t.nonce = $2`, accountID, nonce)
+// UndoneTransfers returns those of the newest limit transfers of an account that ended although their slot is free at
+// the last final block, in their order: a reorganization undid their end, or the node lags.
+func (s *Store) UndoneTransfers(
+	ctx context.Context, accountID string, now checkout.AccountSnapshot, limit int,
+) ([]Transfer, error) {
+	ended, err := pg.Collect[slotTransfer](ctx, s.pool, `
+		SELECT t.id, `+slotOf+` AS slot FROM transfer t
+		WHERE t.account_id = $1 AND t.status <> 'live' ORDER BY t.nonce DESC LIMIT $2`, accountID, limit)
+	var undone []string
+	for _, t := range ended {
+		if !now.Used(t.Slot) {
+			undone = append(undone, t.ID)
+		}
+	}
+	if err != nil || len(undone) == 0 {
+		return nil, pg.Wrap("undone transfers", err)
+	}
+	return s.transfers(ctx, `WHERE t.id = ANY ($1) ORDER BY t.nonce`, undone)
+}
+
+// usedUp returns the live transfers of the account whose slot is used up at the last final block.
+func (a *treasury) usedUp(ctx context.Context, tx pgx.Tx, now checkout.AccountSnapshot) (ids []string, err error) {
+	live, err := pg.Collect[slotTransfer](ctx, tx, `
+		SELECT t.id, `+slotOf+` AS slot FROM transfer t WHERE t.account_id = $1 AND t.status = 'live'`, a.ID)
+	for _, t := range live {
+		if now.Used(t.Slot) {
+			ids = append(ids, t.ID)
+		}
+	}
+	return ids, err
+}
+
+// TransfersWith returns the transfers of an account that have a unit of the slot, in their order.
+func (s *Store) TransfersWith(ctx context.Context, accountID string, slot checkout.Slot) ([]Transfer, error) {
+	return s.transfers(ctx, `WHERE t.account_id = $1 AND `+slotOf+` && $2 ORDER BY t.nonce`, accountID, slot)
 }
 
 func (s *Store) transfers(ctx context.Context, where string, args ...any) ([]Transfer, error) {
 	got, err := pg.Collect[Transfer](ctx, s.pool, `
-		SELECT t.id, t.account_id, t.nonce, t.status, t.base, clock_timestamp() - (
+		SELECT t.id, t.account_id, `+slotOf+` AS slot, t.status, t.base, clock_timestamp() - (
 			SELECT max(v.created_at) FROM transfer_version v WHERE v.transfer_id = t.id) AS unchanged,
 			t.cancel_at IS NOT NULL AS canceling
 		FROM transfer t `+where, args...)
@@ -128,13 +198,8 @@ func (s *Store) transfers(ctx context.Context, where string, args ...any) ([]Tra
 	for i := range got {
 		byID[got[i].ID], ids[i] = &got[i], got[i].ID
 	}
-	type row struct {
-		TransferID string
-		checkout.TransferVersion
-	}
-	versions, err := pg.Collect[row](ctx, s.pool, `SELECT transfer_id, x.* FROM (`+selectVersion+`) x
-		JOIN transfer_version USING (tx_hash) WHERE transfer_id = ANY ($1) ORDER BY transfer_id, number`, ids)
-	for _, v := range versions {
+	all, err := versions(ctx, s.pool, `WHERE v.transfer_id = ANY ($1) ORDER BY v.transfer_id, v.number`, ids)
+	for _, v := range all {
 		t := byID[v.TransferID]
 		t.Versions = append(t.Versions, v.TransferVersion)
 	}
@@ -169,7 +234,7 @@ func (s *Store) AddVersion(
 		if err := t.mayBecome(plan); err != nil {
 			return err
 		}
-		if v, err = sign.within(ctx, plan, t.Nonce); err != nil {
+		if v, err = sign.within(ctx, plan); err != nil {
 			return err
 		}
 		batch := &pgx.Batch{}
@@ -186,11 +251,14 @@ func (s *Store) AddVersion(
 // mayBecome returns an error when the plan must not be the transfer's next version.
 func (t Transfer) mayBecome(plan checkout.TransferPlan) error {
 	last := t.Newest()
+	if !slices.Equal(plan.Slot, t.Slot) {
+		return errors.New("the replacement has another slot")
+	}
 	if plan.Cancels && t.Canceling {
 		return nil
 	}
-	if plan.Cancels != last.Cancels || !plan.Amount.Is(last.Amount) || plan.Destination != last.Destination {
-		return errors.New("the replacement changes the amount, the destination or the currency")
+	if plan.Cancels != last.Cancels || !slices.EqualFunc(plan.Outputs, last.Outputs, checkout.TransferOutput.Is) {
+		return errors.New("the replacement pays something else")
 	}
 	return nil
 }

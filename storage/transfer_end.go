@@ -113,7 +113,7 @@ func (e ending) mayFail(ctx context.Context, tx pgx.Tx, all []BurntGas) (bool, e
 	if err != nil {
 		return false, err
 	}
-	if less := got.short[e.transfer.Versions[0].Amount.Currency()]; less.Known() {
+	if less := got.short[e.transfer.Versions[0].Currency()]; less.Known() {
 		return false, MissingError{sentence(checkout.PurseOf(less))}
 	}
 	return true, nil
@@ -127,10 +127,13 @@ func (a *treasury) unbooked(
 	if len(all) == 0 {
 		return nil, nil
 	}
+	usedUp, err := a.usedUp(ctx, tx, now)
+	if err != nil {
+		return nil, err
+	}
 	rows, err := tx.Query(ctx, `
-		SELECT id FROM transfer t WHERE account_id = $1 AND status = 'live' AND nonce < $2 AND NOT EXISTS (
-			SELECT FROM transfer_payout x WHERE x.transfer_id = t.id AND x.payout_id = ANY($3))`,
-		a.ID, now.FinalNonce, paid)
+		SELECT id FROM transfer t WHERE id = ANY ($1) AND NOT EXISTS (
+			SELECT FROM transfer_payout x WHERE x.transfer_id = t.id AND x.payout_id = ANY ($2))`, usedUp, paid)
 	if err != nil {
 		return nil, err
 	}

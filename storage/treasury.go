@@ -20,7 +20,6 @@ type TreasuryAccount struct {
 
 	ID        string // tre_…
 	Mode      checkout.Mode
-	NextNonce uint64
 	NextBlock uint64     // the first block whose outflows were not compared with transfers
 	Live      int        // transfers whose end is not final
 	FrozenAt  *time.Time // nil unless frozen: then nothing is signed
@@ -32,12 +31,12 @@ type TreasuryAccount struct {
 }
 
 const selectTreasury = `
-	SELECT a.id, a.mode, a.network, a.chain_id, a.address, a.next_nonce, a.next_block, a.frozen_at,
+	SELECT a.id, a.mode, a.network, a.chain_id, a.address, a.next_block, a.frozen_at,
 		a.frozen_why, a.unexplained_block, a.created_at,
 		(SELECT count(*) FROM transfer t WHERE t.account_id = a.id AND t.status = 'live') AS live
 	FROM treasury_account a `
 
-// OpenTreasury returns the row of an account. The first call makes it: its nonces begin with the
+// OpenTreasury returns the row of an account. The first call makes it: its numbers begin with the
 // chain's next one, and its blocks after the chain's present one.
 func (s *Store) OpenTreasury(
 	ctx context.Context, mode checkout.Mode, a checkout.TreasuryAccount, now checkout.AccountSnapshot,
@@ -48,7 +47,7 @@ func (s *Store) OpenTreasury(
 		SELECT $1, $2, $3, $4, $5, $6, $7, 0, date_trunc('milliseconds', clock_timestamp())
 		WHERE NOT EXISTS (SELECT FROM treasury_account WHERE mode = $2 AND chain_id = $4 AND address = $5)
 		ON CONFLICT ON CONSTRAINT treasury_account_address_key DO NOTHING`,
-		checkout.NewID(checkout.PrefixTreasury), mode, a.Network, a.ChainID, a.Address, now.NextNonce,
+		checkout.NewID(checkout.PrefixTreasury), mode, a.Network, a.ChainID, a.Address, now.Next,
 		now.Height+1)
 	if err != nil {
 		return TreasuryAccount{}, pg.Wrap("open treasury", err)
@@ -103,7 +102,7 @@ type treasury struct {
 	ID          string
 	Mode        checkout.Mode
 	Network     string
-	NextNonce   uint64
+	Next        uint64 // the number of the next transfer
 	NextBlock   uint64
 	SeenHeight  uint64
 	ShortHeight *uint64
@@ -115,7 +114,7 @@ type treasury struct {
 // so first.
 func lockTreasury(ctx context.Context, tx pgx.Tx, accountID string) (treasury, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT id, mode, network, next_nonce, next_block, seen_height, short_height,
+		SELECT id, mode, network, next_nonce AS next, next_block, seen_height, short_height,
 			frozen_at IS NOT NULL AS frozen, date_trunc('milliseconds', clock_timestamp()) AS now
 		FROM treasury_account WHERE id = $1 FOR UPDATE`, accountID)
 	if err != nil {
@@ -158,13 +157,17 @@ var ErrNotCompared = errors.New("the treasury account is not compared with its c
 // time of the last one is that of the backup.
 const compareWithin = time.Minute
 
-// NoteCompared notes that the outflows up to the last final block are compared with the transfers, unless the chain
-// knows a nonce that no transfer has.
+// NoteCompared notes that the outflows up to the last final block are compared with the transfers, unless a
+// transaction uses a slot that no transfer has.
 func (s *Store) NoteCompared(ctx context.Context, accountID string, now checkout.AccountSnapshot) error {
-	_, err := s.pool.Exec(ctx, `
-		UPDATE treasury_account SET compared_at = clock_timestamp() WHERE id = $1 AND next_nonce >= $2`,
-		accountID, now.NextNonce)
-	return pg.Wrap("note a comparison", err)
+	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		a, err := lockTreasury(ctx, tx, accountID)
+		if err != nil || a.foreign(now) != "" {
+			return err
+		}
+		_, err = tx.Exec(ctx, `UPDATE treasury_account SET compared_at = clock_timestamp() WHERE id = $1`, accountID)
+		return pg.Wrap("note a comparison", err)
+	})
 }
 
 // knownChain is how an account stands that may have paid a payout.
@@ -210,22 +213,50 @@ func requireCompared(ctx context.Context, tx pgx.Tx, payout checkout.Ref) error 
 	return nil
 }
 
-// CheckNonce freezes the account when the chain knows a nonce that no transfer has. It returns the
+// Unknown returns the units that transactions use which are not final, and that no transfer has.
+func (s *Store) Unknown(
+	ctx context.Context, accountID string, now checkout.AccountSnapshot,
+) (units checkout.Slot, err error) {
+	return pg.InTx(ctx, s.pool, "unknown slots", func(tx pgx.Tx) (checkout.Slot, error) {
+		a, err := lockTreasury(ctx, tx, accountID)
+		return a.unknown(now), err
+	})
+}
+
+func (a *treasury) unknown(now checkout.AccountSnapshot) (units checkout.Slot) {
+	for _, unit := range now.Using {
+		if n, ordered := (checkout.Slot{unit}).Number(); !ordered || n >= a.Next {
+			units = append(units, unit)
+		}
+	}
+	return units
+}
+
+// CheckForeign freezes the account when a transaction uses a slot that no transfer has. It returns the
 // reason, "" when there is none.
-func (s *Store) CheckNonce(
+func (s *Store) CheckForeign(
 	ctx context.Context, accountID string, now checkout.AccountSnapshot,
 ) (why string, err error) {
-	return pg.InTx(ctx, s.pool, "check nonce", func(tx pgx.Tx) (why string, err error) {
+	return pg.InTx(ctx, s.pool, "check slots", func(tx pgx.Tx) (why string, err error) {
 		a, err := lockTreasury(ctx, tx, accountID)
-		if err != nil || now.NextNonce <= a.NextNonce {
+		if err == nil {
+			why = a.foreign(now)
+		}
+		if why == "" {
 			return why, err
 		}
-		why = a.foreignNonce(now.NextNonce)
 		return why, a.freeze(ctx, tx, why)
 	})
 }
 
-func (a *treasury) foreignNonce(chain uint64) string {
-	return fmt.Sprintf("the chain has nonces up to %d, and transfers have them only up to %d",
-		chain-1, int64(a.NextNonce)-1) //nolint:gosec // a nonce is small
+// foreign names a slot in a sentence that a transaction uses, and no transfer has: "" when there is none.
+func (a *treasury) foreign(now checkout.AccountSnapshot) string {
+	units := a.unknown(now)
+	if now.Next > a.Next {
+		units = checkout.NumberSlot(now.Next - 1)
+	}
+	if len(units) == 0 {
+		return ""
+	}
+	return "a transaction uses " + units.Name() + ", and no transfer has it"
 }

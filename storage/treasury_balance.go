@@ -73,14 +73,18 @@ func (a *treasury) atLatest(ctx context.Context, tx pgx.Tx, now checkout.Account
 	return a.compare(ctx, tx, now.Balances, live)
 }
 
-// atFinal compares the balances of the last final block. Of the live transfers, those that have a final
-// nonce may have taken something there, and no other.
+// atFinal compares the balances of the last final block. Of the live transfers, those whose slot is
+// used up may have taken something there, and no other.
 func (a *treasury) atFinal(ctx context.Context, tx pgx.Tx, now checkout.AccountSnapshot) (comparison, error) {
 	known, err := a.knowsFinal(ctx, tx, now)
 	if err != nil || !known {
 		return comparison{}, err
 	}
-	live, err := a.mayTake(ctx, tx, `status = 'live' AND nonce < $2`, now.FinalNonce)
+	usedUp, err := a.usedUp(ctx, tx, now)
+	if err != nil {
+		return comparison{}, err
+	}
+	live, err := a.mayTake(ctx, tx, `id = ANY ($2)`, usedUp)
 	if err != nil {
 		return comparison{}, err
 	}

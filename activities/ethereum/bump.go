@@ -102,12 +102,16 @@ func (c *Chain) payloadOf(plan checkout.TransferPlan) (payload, error) {
 	if plan.Cancels {
 		return payload{c.treasury, new(big.Int), nil}, nil
 	}
-	to, err := address.Ethereum(plan.Destination)
+	if len(plan.Outputs) != 1 {
+		return payload{}, fmt.Errorf("a transfer has one output, not %d", len(plan.Outputs))
+	}
+	pays := plan.Outputs[0]
+	to, err := address.Ethereum(pays.Destination)
 	if err != nil {
 		return payload{}, fmt.Errorf("the destination %w", err)
 	}
-	if plan.Amount.Sign() <= 0 {
-		return payload{}, fmt.Errorf("%q is not a positive amount", plan.Amount)
+	if pays.Amount.Sign() <= 0 {
+		return payload{}, fmt.Errorf("%q is not a positive amount", pays.Amount)
 	}
-	return c.payload(to, plan.Amount)
+	return c.payload(to, pays.Amount)
 }

@@ -3,7 +3,6 @@ package ethereum
 import (
 	"context"
 	"fmt"
-	"math/big"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
@@ -30,10 +29,7 @@ func (c *Chain) cancel(ctx context.Context, last checkout.TransferVersion) (chec
 	if err != nil {
 		return checkout.TransferPlan{}, err
 	}
-	nothing := ether(new(big.Int))
-	plan := checkout.TransferPlan{
-		Destination: c.treasury.Hex(), Amount: nothing, Fee: nothing, Cancels: true,
-	}
+	plan := checkout.TransferPlan{Slot: last.Slot, Cancels: true}
 	p, err := c.payloadOf(plan)
 	if err != nil {
 		return checkout.TransferPlan{}, err

@@ -216,6 +216,9 @@ func (c *Chain) Account() checkout.TreasuryAccount {
 	}
 }
 
+// Batch implements checkout.Chain.
+func (c *Chain) Batch() checkout.Batch { return checkout.Batch{Most: 1} }
+
 // CallContract calls a contract at the latest block and returns its answer. It changes nothing. It
 // asks the second node when the first is not ready. The block's age is not checked: the answer must
 // have its own time, as a price has.

@@ -18,7 +18,7 @@ func TestTransferFee_IsWhatAPayoutWouldPay(t *testing.T) {
 	fee, err := c.TransferFee(t.Context(), checkout.ETH)
 	require.NoError(t, err)
 	require.Equal(t, "0.000084000000000000", fee.String(), "21,000 gas at 3 + 1 gwei")
-	plan, err := c.Plan(t.Context(), request(checkout.ETH, r.payee(), "50.5"))
+	plan, err := c.Plan(t.Context(), []checkout.TransferRequest{request(checkout.ETH, r.payee(), "50.5")}, nil)
 	require.NoError(t, err)
 	require.Equal(t, plan.Fee, fee)
 	for _, token := range []checkout.PayoutCurrency{checkout.USDC, checkout.USDT} {

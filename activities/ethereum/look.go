@@ -46,21 +46,21 @@ type pooled struct {
 // Look implements checkout.Chain. It looks at what every node says. A final state needs the same
 // answer of all of them; it returns ErrWitnessesDisagree when they say different things that are
 // final, and ErrNotReady when one of them is not ready.
-func (c *Chain) Look(
-	ctx context.Context, nonce uint64, versions []checkout.TransferVersion,
-) (checkout.TransferSnapshot, error) {
-	s, err := c.look(ctx, nonce, versions)
+func (c *Chain) Look(ctx context.Context, versions []checkout.TransferVersion) (checkout.TransferSnapshot, error) {
+	if len(versions) == 0 {
+		return checkout.TransferSnapshot{}, errors.New("ethereum: there is no version to look for")
+	}
+	s, err := c.look(ctx, versions)
 	if err != nil {
-		return checkout.TransferSnapshot{}, fmt.Errorf("ethereum: look at nonce %d: %w", nonce, err)
+		return checkout.TransferSnapshot{}, fmt.Errorf("ethereum: look at %s: %w", versions[0].Slot.Name(), err)
 	}
 	return s, nil
 }
 
-func (c *Chain) look(
-	ctx context.Context, nonce uint64, versions []checkout.TransferVersion,
-) (checkout.TransferSnapshot, error) {
-	if len(versions) == 0 {
-		return checkout.TransferSnapshot{}, errors.New("there is no version to look for")
+func (c *Chain) look(ctx context.Context, versions []checkout.TransferVersion) (checkout.TransferSnapshot, error) {
+	nonce, err := nonceOf(versions[0].Slot)
+	if err != nil {
+		return checkout.TransferSnapshot{}, err
 	}
 	views, err := c.views(ctx)
 	if err != nil {
@@ -213,24 +213,25 @@ func (w witness) outcome(r receipt, v checkout.TransferVersion) (checkout.Transf
 	if r.Status != 1 {
 		return checkout.TransferStateReverted, nothing, nil
 	}
-	if v.Amount.Currency() == checkout.ETH {
-		return checkout.TransferStateConfirmed, v.Amount, nil
+	pays := v.Outputs[0]
+	if v.Currency() == checkout.ETH {
+		return checkout.TransferStateConfirmed, pays.Amount, nil
 	}
-	token, ok := w.tokens[v.Amount.Currency()]
+	token, ok := w.tokens[v.Currency()]
 	if !ok {
-		return "", nothing, fmt.Errorf("no token is configured for %s", v.Amount.Currency())
+		return "", nothing, fmt.Errorf("no token is configured for %s", v.Currency())
 	}
 	received := new(big.Int)
 	for _, entry := range r.Logs {
 		t, ok := entry.transfer()
-		if ok && entry.Contract == token && t.from == w.treasury && strings.EqualFold(t.to.Hex(), v.Destination) {
+		if ok && entry.Contract == token && t.from == w.treasury && strings.EqualFold(t.to.Hex(), pays.Destination) {
 			received.Add(received, t.amount)
 		}
 	}
 	if received.Sign() == 0 {
 		return checkout.TransferStateReverted, nothing, nil
 	}
-	return checkout.TransferStateConfirmed, checkout.NewCrypto(received, v.Amount.Currency()), nil
+	return checkout.TransferStateConfirmed, checkout.NewCrypto(received, v.Currency()), nil
 }
 
 // A tokenTransfer is a token's log of a transfer. Its amount is in the token's smallest unit.

@@ -36,8 +36,8 @@ func TestPayout_IsPaidOnce(t *testing.T) {
 		require.Equal(t, uint64(2), s.Depth)
 		require.NotEmpty(t, s.BlockHash)
 		require.NotZero(t, s.Height)
-		require.Equal(t, v.Amount, s.Received)
-		require.Equal(t, v.Amount.String(), r.has(currency, v.Destination))
+		require.Equal(t, v.Outputs[0].Amount, s.Received)
+		require.Equal(t, v.Outputs[0].Amount.String(), r.has(currency, v.Outputs[0].Destination))
 		require.Equal(t, 1, s.Cost.Sign())
 		require.LessOrEqual(t, s.Cost.Cmp(v.MaxCost), 0)
 	}
@@ -74,7 +74,7 @@ func TestLook_ADroppedTransactionIsUnknownAndSentAgain(t *testing.T) {
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(3)
 	r.sees(c, checkout.TransferStateConfirmed, v)
-	require.Equal(t, v.Amount.String(), r.has(checkout.USDT, v.Destination))
+	require.Equal(t, v.Outputs[0].Amount.String(), r.has(checkout.USDT, v.Outputs[0].Destination))
 }
 
 // TestLook_ABaseFeeThatJumpsIsOvertaken: after a base fee x 20 the first version waits, and the next is
@@ -98,10 +98,10 @@ func TestLook_ABaseFeeThatJumpsIsOvertaken(t *testing.T) {
 	r.mine(3)
 	s := r.sees(c, checkout.TransferStateConfirmed, first, second)
 	require.Equal(t, second.TxHash, s.TxHash)
-	require.Equal(t, second.Amount.String(), r.has(checkout.USDC, first.Destination))
+	require.Equal(t, second.Outputs[0].Amount.String(), r.has(checkout.USDC, first.Outputs[0].Destination))
 	_ = c.Send(t.Context(), first)
 	r.mine(1)
-	require.Equal(t, second.Amount.String(), r.has(checkout.USDC, first.Destination), "never both")
+	require.Equal(t, second.Outputs[0].Amount.String(), r.has(checkout.USDC, first.Outputs[0].Destination), "never both")
 }
 
 // TestLook_AfterAReorganizationTheSameBytesArePaid: three blocks go, with the transfer in the first.
@@ -117,13 +117,13 @@ func TestLook_AfterAReorganizationTheSameBytesArePaid(t *testing.T) {
 	require.Equal(t, uint64(2), before.Depth)
 	require.NoError(t, r.anvil.Reorg(t.Context(), 3))
 	require.Equal(t, checkout.TransferStateUnknown, r.sees(c, checkout.TransferStateUnknown, v).State)
-	require.Equal(t, "0.000000", r.has(checkout.USDC, v.Destination))
+	require.Equal(t, "0.000000", r.has(checkout.USDC, v.Outputs[0].Destination))
 
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(9)
 	after := r.sees(c, checkout.TransferStateConfirmed, v)
 	require.NotEqual(t, before.BlockHash, after.BlockHash)
-	require.Equal(t, v.Amount.String(), r.has(checkout.USDC, v.Destination))
+	require.Equal(t, v.Outputs[0].Amount.String(), r.has(checkout.USDC, v.Outputs[0].Destination))
 }
 
 // TestLook_DoesNotBelieveAReceiptAlone: a node shows a receipt of a block of the chain, as anvil did after
@@ -212,16 +212,16 @@ func TestLook_EveryPartOfAReceiptMustFitTheChain(t *testing.T) {
 	p.tell(receiptOf(dead, other)) // the block is true, and the nonce after it, but it does not hold the transaction
 	r.sees(c, checkout.TransferStateDead, dead)
 	p.tell(receiptOf(paid, block{Number: other.Number - 1, Hash: common.HexToHash("0xf0")})) // the block is of a fork
-	_, err := c.Look(t.Context(), 0, []checkout.TransferVersion{paid})
+	_, err := c.Look(t.Context(), []checkout.TransferVersion{paid})
 	require.ErrorContains(t, err, "it has no receipt")
 	p.tell(receiptOf(paid, block{Number: other.Number + 100, Hash: other.Hash})) // the block is above the head
-	_, err = c.Look(t.Context(), 0, []checkout.TransferVersion{paid})
+	_, err = c.Look(t.Context(), []checkout.TransferVersion{paid})
 	require.ErrorContains(t, err, "it has no receipt")
 
 	p.tell(nonceAfter(final, "0x0", honest)) // the final nonce is not above the transfer's
 	r.sees(c, checkout.TransferStateMined, paid)
 	p.tell(nonceAfter(final, "0x9", honest)) // the final nonce is above that of the head
-	_, err = c.Look(t.Context(), 2, []checkout.TransferVersion{waiting})
+	_, err = c.Look(t.Context(), []checkout.TransferVersion{waiting})
 	require.ErrorContains(t, err, "contradicts itself")
 
 	next := r.signed(c, checkout.USDC, "20", 2)
@@ -257,7 +257,7 @@ func TestLook_ANodeWithoutTheReceiptProvesNothing(t *testing.T) {
 		}
 		return nil
 	})
-	_, err := c.Look(t.Context(), 0, []checkout.TransferVersion{v})
+	_, err := c.Look(t.Context(), []checkout.TransferVersion{v})
 	require.ErrorContains(t, err, "it has no receipt of "+v.TxHash)
 
 	final := r.height() - 2
@@ -270,7 +270,7 @@ func TestLook_ANodeWithoutTheReceiptProvesNothing(t *testing.T) {
 		}
 		return nil
 	})
-	_, err = c.Look(t.Context(), 0, []checkout.TransferVersion{v})
+	_, err = c.Look(t.Context(), []checkout.TransferVersion{v})
 	require.ErrorContains(t, err, "the nonce is used up by an unknown transaction")
 }
 
@@ -298,8 +298,8 @@ func TestLook_SomebodyElseUsedTheKey(t *testing.T) {
 	hash := r.use(thief, 1_000_000_000_000_000_000)
 	standing, err := c.Snapshot(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, uint64(1), standing.NextNonce, "it waits in the pool, and is seen")
-	require.Zero(t, standing.FinalNonce)
+	require.Equal(t, checkout.NumberSlot(0), standing.Using, "it waits in the pool, and is seen")
+	require.False(t, standing.Used(checkout.NumberSlot(0)))
 	r.mine(1)
 	height := r.height()
 	require.Error(t, c.Send(t.Context(), v))
@@ -312,7 +312,8 @@ func TestLook_SomebodyElseUsedTheKey(t *testing.T) {
 
 	standing, err = c.Snapshot(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, uint64(1), standing.FinalNonce)
+	require.True(t, standing.Used(checkout.NumberSlot(0)))
+	require.Empty(t, standing.Using)
 	require.Equal(t, "1000000.000000", standing.Balances[checkout.USDC].String())
 	require.Equal(t, "1000000.000000", standing.Balances[checkout.USDT].String())
 	require.Equal(t, "98.99", standing.Balances[checkout.ETH].String()[:5])
@@ -320,7 +321,7 @@ func TestLook_SomebodyElseUsedTheKey(t *testing.T) {
 	out, err := c.Outflows(t.Context(), 0, anyBlock)
 	require.NoError(t, err)
 	cost := checkout.MustCrypto("99", checkout.ETH).Sub(standing.Balances[checkout.ETH])
-	require.Equal(t, []checkout.Outflow{{TxHash: hash, Nonce: 0, Destination: thief.Hex(),
+	require.Equal(t, []checkout.Outflow{{TxHash: hash, Slot: checkout.NumberSlot(0), Destination: thief.Hex(),
 		Amount: checkout.MustCrypto("1.000000000000000000", checkout.ETH), Cost: cost, Height: height}}, out.All)
 	require.Equal(t, height+1, out.Next)
 }
@@ -354,12 +355,13 @@ func TestLook_TheLogSaysWhatWasReceived(t *testing.T) {
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(3)
 	s := r.sees(c, checkout.TransferStateConfirmed, v)
-	require.Equal(t, r.has(checkout.USDT, v.Destination), s.Received.String())
-	require.NotEqual(t, v.Amount, s.Received)
+	require.Equal(t, r.has(checkout.USDT, v.Outputs[0].Destination), s.Received.String())
+	require.NotEqual(t, v.Outputs[0].Amount, s.Received)
 
 	liar := r.deploy("Liar")
 	c.tokens[checkout.USDC] = liar
-	v, err := c.Sign(t.Context(), checkout.TransferPlan{Destination: r.payee(), Amount: checkout.MustCrypto("5", checkout.USDC), Terms: v.Terms}, 1)
+	v, err := c.Sign(t.Context(), checkout.TransferPlan{Slot: checkout.NumberSlot(1), Terms: v.Terms,
+		Outputs: []checkout.TransferOutput{{Destination: r.payee(), Amount: checkout.MustCrypto("5", checkout.USDC)}}})
 	require.NoError(t, err)
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(3)
@@ -397,11 +399,11 @@ func TestLook_TwoNodesMustAgree(t *testing.T) {
 		}
 		return nil
 	})
-	_, err := c.Look(t.Context(), 0, []checkout.TransferVersion{v})
+	_, err := c.Look(t.Context(), []checkout.TransferVersion{v})
 	require.ErrorIs(t, err, ErrWitnessesDisagree)
 
 	p.tell(func(string, []json.RawMessage, json.RawMessage) any { return nodeWords("out of order") })
-	_, err = c.Look(t.Context(), 0, []checkout.TransferVersion{v})
+	_, err = c.Look(t.Context(), []checkout.TransferVersion{v})
 	require.ErrorContains(t, err, "node 2")
 	got, err := c.Check(t.Context(), checkout.USDC, r.payee())
 	require.NoError(t, err, "one node is enough to look at an address")
@@ -437,6 +439,6 @@ func TestTogether(t *testing.T) {
 func TestLook_NeedsAVersion(t *testing.T) {
 	t.Parallel()
 	c := offline(t, func(k *Keystore) Signer { return k })
-	_, err := c.Look(t.Context(), 0, nil)
+	_, err := c.Look(t.Context(), nil)
 	require.ErrorContains(t, err, "there is no version to look for")
 }

@@ -57,8 +57,9 @@ func (c *Chain) outflows(ctx context.Context, first, last uint64) (checkout.Outf
 		return checkout.Outflows{}, err
 	}
 	all = append(all, s.unexplained...)
+	nonce := func(o checkout.Outflow) uint64 { n, _ := o.Slot.Number(); return n }
 	slices.SortStableFunc(all, func(a, b checkout.Outflow) int {
-		return cmp.Or(cmp.Compare(a.Height, b.Height), cmp.Compare(a.Nonce, b.Nonce))
+		return cmp.Or(cmp.Compare(a.Height, b.Height), cmp.Compare(nonce(a), nonce(b)))
 	})
 	return checkout.Outflows{All: all, Next: last + 1}, nil
 }
@@ -178,7 +179,7 @@ func (s *search) readBlock(ctx context.Context, height uint64, before nonceKnown
 	for nonce := before.nonce; nonce < after.nonce; nonce++ {
 		if !nonces[nonce] {
 			s.unexplained = append(s.unexplained, checkout.Outflow{
-				Nonce: nonce, Amount: ether(new(big.Int)), Height: height,
+				Slot: checkout.NumberSlot(nonce), Amount: ether(new(big.Int)), Height: height,
 			})
 		}
 	}
@@ -213,10 +214,12 @@ func (s *search) tokenOutflows(logs []logEntry, last uint64) []checkout.Outflow 
 			continue
 		}
 		amount := checkout.NewCrypto(t.amount, s.currencyOf(entry.Contract))
-		all = append(all, checkout.Outflow{
-			TxHash: entry.TxHash.Hex(), Nonce: uint64(s.sent[entry.TxHash].Nonce), Destination: t.to.Hex(),
-			Amount: amount, Height: uint64(entry.Height),
-		})
+		o := checkout.Outflow{
+			TxHash: entry.TxHash.Hex(), Destination: t.to.Hex(), Amount: amount, Height: uint64(entry.Height)}
+		if tx, ours := s.sent[entry.TxHash]; ours {
+			o.Slot = checkout.NumberSlot(uint64(tx.Nonce))
+		}
+		all = append(all, o)
 	}
 	return all
 }
@@ -253,7 +256,8 @@ func (s *search) transactions(ctx context.Context, tokens []checkout.Outflow) ([
 		if movesTokens[hash] && value.Sign() == 0 {
 			continue
 		}
-		o := checkout.Outflow{TxHash: hash.Hex(), Nonce: uint64(tx.Nonce), Amount: ether(value), Height: uint64(tx.Height)}
+		o := checkout.Outflow{
+			TxHash: hash.Hex(), Slot: checkout.NumberSlot(uint64(tx.Nonce)), Amount: ether(value), Height: uint64(tx.Height)}
 		if r != nil && !movesTokens[hash] {
 			o.Cost = r.cost()
 		}

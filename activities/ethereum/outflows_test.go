@@ -29,8 +29,8 @@ func TestOutflows_AreAllThatLeavesTheAccount(t *testing.T) {
 		v := r.signed(c, currency, "20", uint64(nonce))
 		require.NoError(t, c.Send(t.Context(), v))
 		r.mine(7)
-		want = append(want, checkout.Outflow{TxHash: v.TxHash, Nonce: uint64(nonce),
-			Destination: v.Destination, Amount: v.Amount, Cost: r.sees(c, checkout.TransferStateConfirmed, v).Cost,
+		want = append(want, checkout.Outflow{TxHash: v.TxHash, Slot: checkout.NumberSlot(uint64(nonce)),
+			Destination: v.Outputs[0].Destination, Amount: v.Outputs[0].Amount, Cost: r.sees(c, checkout.TransferStateConfirmed, v).Cost,
 			Height: from + uint64(nonce)*7})
 	}
 	approve := encodeCall("approve(address,uint256)", r.anvil.Accounts[0], big.NewInt(5))
@@ -38,7 +38,7 @@ func TestOutflows_AreAllThatLeavesTheAccount(t *testing.T) {
 	hash, err := r.anvil.Send(t.Context(), chains.Transaction{From: r.key.account, To: &r.market.USDC, Data: approve})
 	require.NoError(t, err)
 	r.mine(1)
-	want = append(want, checkout.Outflow{TxHash: hash, Nonce: 3, Destination: r.market.USDC.Hex(),
+	want = append(want, checkout.Outflow{TxHash: hash, Slot: checkout.NumberSlot(3), Destination: r.market.USDC.Hex(),
 		Amount: checkout.MustCrypto("0", checkout.ETH), Height: from + 21})
 	thief := common.HexToAddress("0x7417e50000000000000000000000000000000001")
 	r.invoke("USDC", r.market.USDC, "transferFrom", r.key.account, thief, big.NewInt(5))
@@ -197,7 +197,7 @@ func TestOutflows_ShowAnotherUseOfTheKey(t *testing.T) {
 
 	out, err := c.Outflows(t.Context(), 0, anyBlock)
 	require.NoError(t, err)
-	require.Equal(t, []checkout.Outflow{{Nonce: 0, Amount: checkout.MustCrypto("0", checkout.ETH), Height: height}}, out.All)
+	require.Equal(t, []checkout.Outflow{{Slot: checkout.NumberSlot(0), Amount: checkout.MustCrypto("0", checkout.ETH), Height: height}}, out.All)
 	r.sees(c, checkout.TransferStateDead, v)
 }
 
@@ -212,14 +212,15 @@ func TestOutflows_ARevertedTransactionMovedNothing(t *testing.T) {
 	terms.Estimate, terms.Gas = 100_000, 100_000
 	encoded, err := terms.encode()
 	require.NoError(t, err)
-	v, err := c.Sign(t.Context(), checkout.TransferPlan{Destination: refuser.Hex(), Amount: checkout.MustCrypto("1", checkout.ETH), Terms: encoded}, 0)
+	v, err := c.Sign(t.Context(), checkout.TransferPlan{Slot: checkout.NumberSlot(0), Terms: encoded,
+		Outputs: []checkout.TransferOutput{{Destination: refuser.Hex(), Amount: checkout.MustCrypto("1", checkout.ETH)}}})
 	require.NoError(t, err)
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(3)
 	seen := r.sees(c, checkout.TransferStateReverted, v)
 	out, err := c.Outflows(t.Context(), 0, anyBlock)
 	require.NoError(t, err)
-	require.Equal(t, []checkout.Outflow{{TxHash: v.TxHash, Destination: refuser.Hex(),
+	require.Equal(t, []checkout.Outflow{{TxHash: v.TxHash, Slot: v.Slot, Destination: refuser.Hex(),
 		Amount: checkout.MustCrypto("0", checkout.ETH), Cost: seen.Cost, Height: seen.Height}}, out.All)
 	require.False(t, out.All[0].Moved())
 }

@@ -75,7 +75,13 @@ func cost(gas uint64, price *big.Int) *big.Int {
 // Plan implements checkout.Chain. It also returns checkout.ErrFloatTooLow when the treasury has too
 // little of the currency or of ether, and checkout.ErrNotTransferable when a simulation of the
 // transfer does not give the destination the whole amount.
-func (c *Chain) Plan(ctx context.Context, req checkout.TransferRequest) (checkout.TransferPlan, error) {
+func (c *Chain) Plan(
+	ctx context.Context, payouts []checkout.TransferRequest, _ checkout.Slot,
+) (checkout.TransferPlan, error) {
+	if len(payouts) != 1 {
+		return checkout.TransferPlan{}, fmt.Errorf("ethereum: a transfer pays one payout, not %d", len(payouts))
+	}
+	req := payouts[0]
 	plan, err := c.plan(ctx, req)
 	if err != nil {
 		return checkout.TransferPlan{}, fmt.Errorf("ethereum: plan %s: %w", req.PayoutID, err)
@@ -130,7 +136,9 @@ func (c *Chain) plan(ctx context.Context, req checkout.TransferRequest) (checkou
 		return checkout.TransferPlan{}, err
 	}
 	return checkout.TransferPlan{
-		Destination: req.Destination, Amount: amount, Fee: fee, MaxCost: ether(t.maxCost()), Terms: encoded,
+		Outputs: []checkout.TransferOutput{{
+			PayoutID: req.PayoutID, Destination: req.Destination, Amount: amount, Fee: fee}},
+		Fee: fee, MaxCost: ether(t.maxCost()), Terms: encoded,
 	}, nil
 }
 

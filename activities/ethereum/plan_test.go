@@ -63,9 +63,9 @@ func TestPlan_SimulatesAsTheChainRunsIt(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	burner := r.deploy("Payee", uint8(3)).Hex()
-	_, err := c.Plan(t.Context(), request(checkout.ETH, burner, "1"))
+	_, err := c.Plan(t.Context(), []checkout.TransferRequest{request(checkout.ETH, burner, "1")}, nil)
 	require.ErrorIs(t, err, checkout.ErrNotTransferable)
-	_, err = c.Plan(t.Context(), request(checkout.USDC, burner, "100"))
+	_, err = c.Plan(t.Context(), []checkout.TransferRequest{request(checkout.USDC, burner, "100")}, nil)
 	require.NoError(t, err, "a token asks no payee")
 }
 
@@ -76,15 +76,15 @@ func TestPlan_ThePayoutPaysForGasThatWasBurnt(t *testing.T) {
 	c := r.open()
 	for currency, more := range map[checkout.PayoutCurrency]string{checkout.ETH: "0.01", checkout.USDC: "32"} {
 		req := request(currency, r.payee(), "40")
-		before, err := c.Plan(t.Context(), req)
+		before, err := c.Plan(t.Context(), []checkout.TransferRequest{req}, nil)
 		require.NoError(t, err)
 		req.Burnt = checkout.MustCrypto("0.01", checkout.ETH)
-		after, err := c.Plan(t.Context(), req)
+		after, err := c.Plan(t.Context(), []checkout.TransferRequest{req}, nil)
 		require.NoError(t, err)
 		require.Equal(t, checkout.MustCrypto(more, currency), after.Fee.Sub(before.Fee))
-		require.Equal(t, req.Gross, after.Amount.Add(after.Fee))
+		require.Equal(t, req.Gross, after.Outputs[0].Amount.Add(after.Fee))
 		req.Burnt = checkout.MustCrypto("40", checkout.ETH)
-		_, err = c.Plan(t.Context(), req)
+		_, err = c.Plan(t.Context(), []checkout.TransferRequest{req}, nil)
 		require.ErrorIs(t, err, checkout.ErrTooSmall)
 	}
 }
@@ -103,7 +103,7 @@ func TestCheck_DoesNotBlameTheAddressForTheToken(t *testing.T) {
 		r.invoke(name, token.at, "pause", true)
 		_, err := c.Check(t.Context(), token.currency, r.payee())
 		require.ErrorIs(t, err, checkout.ErrNotTransferable)
-		_, err = c.Plan(t.Context(), request(token.currency, r.payee(), "100"))
+		_, err = c.Plan(t.Context(), []checkout.TransferRequest{request(token.currency, r.payee(), "100")}, nil)
 		require.ErrorContains(t, err, "ethereum: plan po_1")
 		r.invoke(name, token.at, "pause", false)
 
@@ -118,7 +118,7 @@ func TestCheck_DoesNotBlameTheAddressForTheToken(t *testing.T) {
 		got, err := poor.Check(t.Context(), currency, r.payee())
 		require.NoError(t, err)
 		require.Empty(t, got)
-		_, err = poor.Plan(t.Context(), request(currency, r.payee(), "100"))
+		_, err = poor.Plan(t.Context(), []checkout.TransferRequest{request(currency, r.payee(), "100")}, nil)
 		require.ErrorIs(t, err, checkout.ErrFloatTooLow)
 	}
 }
@@ -136,7 +136,7 @@ func TestPlan_ThePayoutPaysTheExpectedFee(t *testing.T) {
 		if currency == checkout.ETH {
 			rate = decimal.NewFromInt(1)
 		}
-		plan, err := c.Plan(t.Context(), request(currency, r.payee(), "50.5"))
+		plan, err := c.Plan(t.Context(), []checkout.TransferRequest{request(currency, r.payee(), "50.5")}, nil)
 		require.NoError(t, err)
 		terms, err := decodeTerms(plan.Terms)
 		require.NoError(t, err)
@@ -151,7 +151,7 @@ func TestPlan_ThePayoutPaysTheExpectedFee(t *testing.T) {
 
 		fee := decimal.New(int64(terms.Estimate)*4, -9).Mul(rate).RoundUp(currency.Places())
 		require.Equal(t, fee.StringFixed(currency.Places()), plan.Fee.String())
-		require.Equal(t, decimal.RequireFromString("50.5").Sub(fee).StringFixed(currency.Places()), plan.Amount.String())
+		require.Equal(t, decimal.RequireFromString("50.5").Sub(fee).StringFixed(currency.Places()), plan.Outputs[0].Amount.String())
 		require.Equal(t, decimal.New(int64(terms.Gas)*7, -9).StringFixed(18), plan.MaxCost.String())
 	}
 }
@@ -162,7 +162,7 @@ func TestPlan_RefusesWhatCostsTooMuch(t *testing.T) {
 	require.NoError(t, r.anvil.SetBaseFee(t.Context(), 20*gwei))
 	r.mine(1) // the head's base fee is 20 gwei; a plan pays 21 with the tip
 	plan := func(c *Chain, gross string) (terms, error) {
-		p, err := c.Plan(t.Context(), request(checkout.USDC, r.payee(), gross))
+		p, err := c.Plan(t.Context(), []checkout.TransferRequest{request(checkout.USDC, r.payee(), gross)}, nil)
 		if err != nil {
 			return terms{}, err
 		}
@@ -188,7 +188,7 @@ func TestPlan_RefusesWhatCostsTooMuch(t *testing.T) {
 		"the destination":          request(checkout.USDC, "nowhere", "10"),
 		"there is no price of ETH": {PayoutID: "po_1", Destination: r.payee(), Gross: checkout.MustCrypto("10", checkout.USDT)},
 	} {
-		_, err := c.Plan(t.Context(), req)
+		_, err := c.Plan(t.Context(), []checkout.TransferRequest{req}, nil)
 		require.ErrorContains(t, err, want)
 	}
 }
@@ -199,11 +199,11 @@ func TestPlan_RefusesATokenThatTakesAFee(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	r.invoke("USDT", r.market.USDT, "setParams", big.NewInt(10), big.NewInt(50_000000)) // 0.1 %
-	_, err := c.Plan(t.Context(), request(checkout.USDT, r.payee(), "100"))
+	_, err := c.Plan(t.Context(), []checkout.TransferRequest{request(checkout.USDT, r.payee(), "100")}, nil)
 	require.ErrorIs(t, err, checkout.ErrNotTransferable)
 	require.ErrorContains(t, err, "the destination would receive 9")
 	r.invoke("USDT", r.market.USDT, "setParams", big.NewInt(10), big.NewInt(0)) // at most nothing
-	_, err = c.Plan(t.Context(), request(checkout.USDT, r.payee(), "100"))
+	_, err = c.Plan(t.Context(), []checkout.TransferRequest{request(checkout.USDT, r.payee(), "100")}, nil)
 	require.NoError(t, err)
 }
 
@@ -215,7 +215,7 @@ func TestPlan_RefusesATokenThatOnlySaysNo(t *testing.T) {
 	r.invoke("Liar", liar, "mint", r.key.account, big.NewInt(1_000_000_000))
 	c := r.open()
 	c.tokens[checkout.USDC] = liar
-	_, err := c.Plan(t.Context(), request(checkout.USDC, r.payee(), "100"))
+	_, err := c.Plan(t.Context(), []checkout.TransferRequest{request(checkout.USDC, r.payee(), "100")}, nil)
 	require.ErrorIs(t, err, checkout.ErrNotTransferable)
 	_, err = c.Check(t.Context(), checkout.USDC, r.payee())
 	require.ErrorIs(t, err, checkout.ErrNotTransferable)
@@ -225,7 +225,7 @@ func TestPlan_NeedsEtherForTheFee(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, chains.Options{})
 	require.NoError(t, r.anvil.SetBalance(t.Context(), r.key.account, big.NewInt(1000)))
-	_, err := r.open().Plan(t.Context(), request(checkout.USDC, r.payee(), "100"))
+	_, err := r.open().Plan(t.Context(), []checkout.TransferRequest{request(checkout.USDC, r.payee(), "100")}, nil)
 	require.ErrorIs(t, err, checkout.ErrFloatTooLow)
 	require.ErrorContains(t, err, "it has 0.000000000000001000 ETH")
 }
@@ -270,9 +270,8 @@ func TestBump_HasABudget(t *testing.T) {
 	v := r.signed(small, checkout.USDC, "10", 0) // 1 USDC is 0.0003125 ETH: 5 or 6 gwei for each gas
 	same, err := small.Bump(t.Context(), v)
 	require.NoError(t, err)
-	require.Equal(t, v.Amount, same.Amount)
+	require.Equal(t, v.Outputs, same.Outputs)
 	require.Equal(t, v.Fee, same.Fee, "the merchant's fee stays")
-	require.Equal(t, v.Destination, same.Destination)
 
 	require.NoError(t, r.anvil.SetBaseFee(t.Context(), 20*gwei))
 	r.mine(1)
@@ -280,13 +279,13 @@ func TestBump_HasABudget(t *testing.T) {
 	require.ErrorIs(t, err, checkout.ErrFeeTooHigh)
 
 	stuck := r.open() // 0.005 ETH however small it is
-	v, err = stuck.Sign(t.Context(), v.TransferPlan, 0)
+	v, err = stuck.Sign(t.Context(), v.TransferPlan)
 	require.NoError(t, err)
 	_, err = stuck.Bump(t.Context(), v)
 	require.ErrorIs(t, err, checkout.ErrFeeTooHigh, "the budget is the plan's")
 
 	other := v
-	other.Amount = checkout.MustCrypto("1", checkout.USDC)
+	other.Outputs[0].Amount = checkout.MustCrypto("1", checkout.USDC)
 	_, err = small.Bump(t.Context(), other)
 	require.ErrorContains(t, err, "its signed bytes do something else than its plan")
 	other.Raw = []byte("x")

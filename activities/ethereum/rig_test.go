@@ -119,9 +119,10 @@ func request(currency checkout.PayoutCurrency, to, gross string) checkout.Transf
 // signed plans and signs a payout.
 func (r *rig) signed(c *Chain, currency checkout.PayoutCurrency, gross string, nonce uint64) checkout.TransferVersion {
 	r.Helper()
-	plan, err := c.Plan(r.Context(), request(currency, r.payee(), gross))
+	plan, err := c.Plan(r.Context(), []checkout.TransferRequest{request(currency, r.payee(), gross)}, nil)
 	require.NoError(r, err)
-	v, err := c.Sign(r.Context(), plan, nonce)
+	plan.Slot = checkout.NumberSlot(nonce)
+	v, err := c.Sign(r.Context(), plan)
 	require.NoError(r, err)
 	return v
 }
@@ -131,7 +132,7 @@ func (r *rig) bumped(c *Chain, last checkout.TransferVersion) checkout.TransferV
 	r.Helper()
 	plan, err := c.Bump(r.Context(), last)
 	require.NoError(r, err)
-	v, err := c.Sign(r.Context(), plan, last.Nonce)
+	v, err := c.Sign(r.Context(), plan)
 	require.NoError(r, err)
 	return v
 }
@@ -139,7 +140,7 @@ func (r *rig) bumped(c *Chain, last checkout.TransferVersion) checkout.TransferV
 // sees requires that the transfer is in a state.
 func (r *rig) sees(c *Chain, want checkout.TransferState, versions ...checkout.TransferVersion) checkout.TransferSnapshot {
 	r.Helper()
-	got, err := c.Look(r.Context(), versions[0].Nonce, versions)
+	got, err := c.Look(r.Context(), versions)
 	require.NoError(r, err)
 	require.Equal(r, want, got.State)
 	return got

@@ -27,23 +27,28 @@ type Signer interface {
 }
 
 // Sign implements checkout.Chain. It asks no node.
-func (c *Chain) Sign(
-	ctx context.Context, plan checkout.TransferPlan, nonce uint64,
-) (checkout.TransferVersion, error) {
-	v, err := c.sign(ctx, plan, nonce)
+func (c *Chain) Sign(ctx context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error) {
+	v, err := c.sign(ctx, plan)
 	if err != nil {
-		return checkout.TransferVersion{}, fmt.Errorf("ethereum: sign with nonce %d: %w", nonce, err)
+		return checkout.TransferVersion{}, fmt.Errorf("ethereum: sign with %s: %w", plan.Slot.Name(), err)
 	}
 	return v, nil
 }
 
-func (c *Chain) sign(
-	ctx context.Context, plan checkout.TransferPlan, nonce uint64,
-) (checkout.TransferVersion, error) {
+// nonceOf returns the nonce that a slot is.
+func nonceOf(s checkout.Slot) (uint64, error) {
+	nonce, ok := s.Number()
+	if !ok {
+		return 0, fmt.Errorf("%s is no nonce", s.Name())
+	}
+	return nonce, nil
+}
+
+func (c *Chain) sign(ctx context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error) {
 	if c.signer == nil {
 		return checkout.TransferVersion{}, errors.New("this process has no signer")
 	}
-	tx, err := c.transaction(plan, nonce)
+	tx, err := c.transaction(plan)
 	if err != nil {
 		return checkout.TransferVersion{}, err
 	}
@@ -58,11 +63,15 @@ func (c *Chain) sign(
 	if err != nil {
 		return checkout.TransferVersion{}, fmt.Errorf("signer: %w", err)
 	}
-	return checkout.TransferVersion{TransferPlan: plan, Nonce: nonce, TxHash: hash.Hex(), Raw: raw}, nil
+	return checkout.TransferVersion{TransferPlan: plan, TxHash: hash.Hex(), Raw: raw}, nil
 }
 
 // transaction returns the unsigned transaction of a plan.
-func (c *Chain) transaction(plan checkout.TransferPlan, nonce uint64) (*types.DynamicFeeTx, error) {
+func (c *Chain) transaction(plan checkout.TransferPlan) (*types.DynamicFeeTx, error) {
+	nonce, err := nonceOf(plan.Slot)
+	if err != nil {
+		return nil, err
+	}
 	p, err := c.payloadOf(plan)
 	if err != nil {
 		return nil, err

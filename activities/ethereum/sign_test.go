@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -19,7 +20,9 @@ import (
 
 // planned is a plan of 10 USDC that no node was asked for.
 var planned = checkout.TransferPlan{
-	Destination: "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359", Amount: checkout.MustCrypto("10.000000", checkout.USDC),
+	Slot: checkout.NumberSlot(7),
+	Outputs: []checkout.TransferOutput{{
+		Destination: "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359", Amount: checkout.MustCrypto("10.000000", checkout.USDC)}},
 	Terms: json.RawMessage(`{"gas_estimate": 50000, "gas": 60000, "tip_wei": "1", "cap_wei": "5", "budget_wei": "1000000"}`),
 }
 
@@ -41,9 +44,9 @@ func offline(t *testing.T, s func(*Keystore) Signer) *Chain {
 func TestSign_GivesTheSameBytesAgain(t *testing.T) {
 	t.Parallel()
 	c := offline(t, func(k *Keystore) Signer { return k })
-	first, err := c.Sign(t.Context(), planned, 7)
+	first, err := c.Sign(t.Context(), planned)
 	require.NoError(t, err)
-	again, err := c.Sign(t.Context(), planned, 7)
+	again, err := c.Sign(t.Context(), planned)
 	require.NoError(t, err)
 	require.Equal(t, first, again)
 
@@ -98,7 +101,7 @@ func TestSign_NoticesEveryFieldThatTheSignerChanges(t *testing.T) {
 		"access list": func(tx *types.DynamicFeeTx) { tx.AccessList = types.AccessList{{Address: stranger}} },
 	} {
 		c := offline(t, func(k *Keystore) Signer { return changing{k, change} })
-		_, err := c.Sign(t.Context(), planned, 7)
+		_, err := c.Sign(t.Context(), planned)
 		require.ErrorContains(t, err, "it changed the field "+field)
 	}
 
@@ -110,7 +113,7 @@ func TestSign_NoticesEveryFieldThatTheSignerChanges(t *testing.T) {
 			return signed.MarshalBinary()
 		}}
 	})
-	_, err := c.Sign(t.Context(), planned, 7)
+	_, err := c.Sign(t.Context(), planned)
 	require.ErrorContains(t, err, "it changed the field type")
 
 	c = offline(t, func(k *Keystore) Signer {
@@ -120,7 +123,7 @@ func TestSign_NoticesEveryFieldThatTheSignerChanges(t *testing.T) {
 			return (&Keystore{k.account, other}).Sign(ctx, k.account, tx)
 		}}
 	})
-	_, err = c.Sign(t.Context(), planned, 7)
+	_, err = c.Sign(t.Context(), planned)
 	require.ErrorContains(t, err, "its signature is not the treasury's")
 }
 
@@ -136,11 +139,11 @@ func TestSign_EndsWhenTheSignerRefusesOrHangs(t *testing.T) {
 		},
 	} {
 		c := offline(t, func(k *Keystore) Signer { return answering{k, answer} })
-		_, err := c.Sign(t.Context(), planned, 7)
+		_, err := c.Sign(t.Context(), planned)
 		require.ErrorContains(t, err, want)
 	}
 	c := offline(t, func(*Keystore) Signer { return nil })
-	_, err := c.Sign(t.Context(), planned, 7)
+	_, err := c.Sign(t.Context(), planned)
 	require.ErrorContains(t, err, "this process has no signer")
 }
 
@@ -148,11 +151,15 @@ func TestSign_RefusesAPlanThatIsNotOne(t *testing.T) {
 	t.Parallel()
 	c := offline(t, func(k *Keystore) Signer { return k })
 	for want, change := range map[string]func(*checkout.TransferPlan){
-		"the destination has a checksum":        func(p *checkout.TransferPlan) { p.Destination = "0xFB6916095ca1df60bB79Ce92cE3Ea74c37c5d359" },
-		`"0.000000" is not a positive amount`:   func(p *checkout.TransferPlan) { p.Amount = checkout.MustCrypto("0", checkout.USDC) },
-		`"-10.000000" is not a positive amount`: func(p *checkout.TransferPlan) { p.Amount = p.Amount.Neg() },
-		`"" is not a positive amount`:           func(p *checkout.TransferPlan) { p.Amount = checkout.Crypto{} },
-		"no token is configured for USDT":       func(p *checkout.TransferPlan) { p.Amount = checkout.MustCrypto("10", checkout.USDT) },
+		"the destination has a checksum": func(p *checkout.TransferPlan) {
+			p.Outputs[0].Destination = "0xFB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"
+		},
+		`"0.000000" is not a positive amount`:   func(p *checkout.TransferPlan) { p.Outputs[0].Amount = checkout.MustCrypto("0", checkout.USDC) },
+		`"-10.000000" is not a positive amount`: func(p *checkout.TransferPlan) { p.Outputs[0].Amount = p.Outputs[0].Amount.Neg() },
+		`"" is not a positive amount`:           func(p *checkout.TransferPlan) { p.Outputs[0].Amount = checkout.Crypto{} },
+		"no token is configured for USDT":       func(p *checkout.TransferPlan) { p.Outputs[0].Amount = checkout.MustCrypto("10", checkout.USDT) },
+		"slot a:0, b:1 is no nonce":             func(p *checkout.TransferPlan) { p.Slot = checkout.Slot{"a:0", "b:1"} },
+		"a transfer has one output, not 0":      func(p *checkout.TransferPlan) { p.Outputs = nil },
 		"terms of the plan":                     func(p *checkout.TransferPlan) { p.Terms = json.RawMessage(`{"gas": 1}`) },
 		"the network's fee is above the limit": func(p *checkout.TransferPlan) {
 			p.Terms = json.RawMessage(`{"gas_estimate": 1, "gas": 1, "tip_wei": "1", "cap_wei": "200000000001", "budget_wei": "1"}`)
@@ -163,8 +170,9 @@ func TestSign_RefusesAPlanThatIsNotOne(t *testing.T) {
 		"terms of the plan: unexpected end of JSON i": func(p *checkout.TransferPlan) { p.Terms = nil },
 	} {
 		p := planned
+		p.Outputs = slices.Clone(p.Outputs)
 		change(&p)
-		_, err := c.Sign(t.Context(), p, 7)
+		_, err := c.Sign(t.Context(), p)
 		require.ErrorContains(t, err, want)
 	}
 }
@@ -190,15 +198,15 @@ func TestRemoteSigner_SignsOverJSONRPC(t *testing.T) {
 		}
 		return nil
 	})
-	got, err := c.Sign(t.Context(), v.TransferPlan, 0)
+	got, err := c.Sign(t.Context(), v.TransferPlan)
 	require.NoError(t, err)
 	require.Equal(t, v.Raw, got.Raw)
 
 	p.tell(func(string, []json.RawMessage, json.RawMessage) any { return errors.New("no signature today") })
-	_, err = c.Sign(t.Context(), v.TransferPlan, 0)
+	_, err = c.Sign(t.Context(), v.TransferPlan)
 	require.ErrorContains(t, err, "no signature today")
 	p.tell(func(string, []json.RawMessage, json.RawMessage) any { return "" })
-	_, err = c.Sign(t.Context(), v.TransferPlan, 0)
+	_, err = c.Sign(t.Context(), v.TransferPlan)
 	require.ErrorContains(t, err, "it returned no signed transaction")
 }
 

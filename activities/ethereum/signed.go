@@ -3,6 +3,7 @@ package ethereum
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/big"
 
@@ -14,7 +15,11 @@ import (
 
 // Signed implements checkout.Chain. What the gas was estimated at follows from the gas. The budget is
 // what the version could cost: the budget of the plan is not in the transaction.
-func (c *Chain) Signed(ctx context.Context, o checkout.Outflow) (checkout.TransferVersion, error) {
+func (c *Chain) Signed(ctx context.Context, all []checkout.Outflow) (checkout.TransferVersion, error) {
+	o := all[0]
+	if len(all) > 1 {
+		return checkout.TransferVersion{}, fmt.Errorf("ethereum: transaction %s: %w", o.TxHash, checkout.ErrNotSigned)
+	}
 	v, err := c.signed(ctx, o)
 	if err != nil {
 		return checkout.TransferVersion{}, fmt.Errorf("ethereum: transaction %s: %w", o.TxHash, err)
@@ -23,10 +28,12 @@ func (c *Chain) Signed(ctx context.Context, o checkout.Outflow) (checkout.Transf
 }
 
 func (c *Chain) signed(ctx context.Context, o checkout.Outflow) (checkout.TransferVersion, error) {
-	plan := checkout.TransferPlan{Destination: o.Destination, Amount: o.Amount}
+	plan := checkout.TransferPlan{
+		Slot: o.Slot, Outputs: []checkout.TransferOutput{{Destination: o.Destination, Amount: o.Amount}}}
 	p, err := c.payloadOf(plan)
-	if err != nil {
-		return checkout.TransferVersion{}, fmt.Errorf("%w: %w", checkout.ErrNotSigned, err)
+	nonce, isNonce := o.Slot.Number()
+	if err != nil || !isNonce {
+		return checkout.TransferVersion{}, errors.Join(checkout.ErrNotSigned, err)
 	}
 	n, _, err := c.healthy(ctx)
 	if err != nil {
@@ -45,7 +52,7 @@ func (c *Chain) signed(ctx context.Context, o checkout.Outflow) (checkout.Transf
 		return checkout.TransferVersion{}, err
 	}
 	hash, err := c.checkSigned(raw, &types.DynamicFeeTx{
-		ChainID: new(big.Int).SetUint64(c.chainID), Nonce: o.Nonce, GasTipCap: tx.GasTipCap(),
+		ChainID: new(big.Int).SetUint64(c.chainID), Nonce: nonce, GasTipCap: tx.GasTipCap(),
 		GasFeeCap: tx.GasFeeCap(), Gas: tx.Gas(), To: &p.to, Value: p.value, Data: p.data,
 	})
 	if err != nil || hash != common.HexToHash(o.TxHash) {
@@ -58,5 +65,5 @@ func (c *Chain) signed(ctx context.Context, o checkout.Outflow) (checkout.Transf
 	if plan.Terms, err = t.encode(); err != nil {
 		return checkout.TransferVersion{}, err
 	}
-	return checkout.TransferVersion{TransferPlan: plan, Nonce: o.Nonce, TxHash: hash.Hex(), Raw: raw}, nil
+	return checkout.TransferVersion{TransferPlan: plan, TxHash: hash.Hex(), Raw: raw}, nil
 }

@@ -15,9 +15,10 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Snapshot implements checkout.Chain. Of two nodes the higher next nonce counts, because either may
-// know a transaction that the other does not, and the lower final one. Balances are the first node's; those
-// of the final block must be the same on both, else it returns ErrWitnessesDisagree.
+// Snapshot implements checkout.Chain. The nonces between the final one and the next one are in use. Of two nodes the
+// higher next nonce counts, because either may know a transaction that the other does not, and the lower final one.
+// Balances are the first node's; those of the final block must be the same on both, else it returns
+// ErrWitnessesDisagree.
 func (c *Chain) Snapshot(ctx context.Context) (checkout.AccountSnapshot, error) {
 	s, err := c.snapshot(ctx)
 	if err != nil {
@@ -33,6 +34,7 @@ func (c *Chain) snapshot(ctx context.Context) (checkout.AccountSnapshot, error) 
 	}
 	final := slices.MinFunc(views, func(a, b view) int { return cmp.Compare(a.final.Number, b.final.Number) }).final
 	s := checkout.AccountSnapshot{Height: uint64(views[0].head.Number), FinalHeight: uint64(final.Number)}
+	used := uint64(0) // nonces, at the final block
 	for i, n := range c.nodes {
 		var waiting, latest, atFinal hexutil.Uint64
 		err := n.ask(ctx, c.nonceAt("pending", &waiting), c.nonceAt(views[i].head.at(), &latest),
@@ -44,7 +46,7 @@ func (c *Chain) snapshot(ctx context.Context) (checkout.AccountSnapshot, error) 
 		if err != nil {
 			return checkout.AccountSnapshot{}, err
 		}
-		if i > 0 && (uint64(atFinal) != s.FinalNonce || !maps.EqualFunc(balances, s.FinalBalances, checkout.Crypto.Is)) {
+		if i > 0 && (uint64(atFinal) != used || !maps.EqualFunc(balances, s.FinalBalances, checkout.Crypto.Is)) {
 			return checkout.AccountSnapshot{}, fmt.Errorf("%w: about the account at block %d",
 				ErrWitnessesDisagree, s.FinalHeight)
 		}
@@ -52,8 +54,15 @@ func (c *Chain) snapshot(ctx context.Context) (checkout.AccountSnapshot, error) 
 		if err != nil {
 			return checkout.AccountSnapshot{}, err
 		}
-		s.NextNonce = max(s.NextNonce, uint64(waiting), uint64(latest), pooled)
-		s.FinalNonce, s.FinalBalances = uint64(atFinal), balances
+		s.Next = max(s.Next, uint64(waiting), uint64(latest), pooled)
+		used, s.FinalBalances = uint64(atFinal), balances
+	}
+	for nonce := used; nonce < s.Next; nonce++ {
+		s.Using = append(s.Using, checkout.NumberSlot(nonce)...)
+	}
+	s.Used = func(slot checkout.Slot) bool {
+		nonce, ok := slot.Number()
+		return ok && nonce < used
 	}
 	s.Balances, err = c.balances(ctx, c.nodes[0], views[0].head.at())
 	return s, err

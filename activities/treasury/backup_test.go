@@ -19,7 +19,7 @@ func TestSync_AVersionThatTheBackupLacksIsNoDeath(t *testing.T) {
 	first := f.version(t, id, 1)
 	plan, err := f.node.Bump(t.Context(), first)
 	require.NoError(t, err)
-	second, err := f.node.Sign(t.Context(), plan, first.Nonce)
+	second, err := f.node.Sign(t.Context(), plan)
 	require.NoError(t, err)
 	require.NoError(t, f.node.Send(t.Context(), second))
 	f.mine(t, 3)
@@ -63,7 +63,7 @@ func TestSync_AnOldBackupIsFrozenBeforeAnythingIsSigned(t *testing.T) {
 	require.Equal(t, checkout.TransferOutcome{Held: checkout.HoldFrozen, Generation: 1}, got, "also when its run comes before the first round")
 	f.mine(t, 3)
 	f.sync(t)
-	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "the chain has nonces up to")
+	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "a transaction uses slot 0")
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
 	require.Equal(t, paid, f.received(t))
 }
@@ -88,7 +88,7 @@ func TestSync_APaymentBehindAGapFreezesAfterARestore(t *testing.T) {
 	held, err := f.Transfer(t.Context(), dropped)
 	require.NoError(t, err)
 	require.Equal(t, checkout.HoldFrozen, held.Held)
-	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "the chain has nonces up to 1")
+	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "a transaction uses slot 1")
 	accounts, err := f.Accounts(t.Context())
 	require.NoError(t, err)
 	o := treasury.ThawOrder{AccountID: accounts[0].ID}

@@ -62,7 +62,7 @@ func TestCancelTransfer_TheCancellationWins(t *testing.T) {
 	f.cancel(t, id, ref)
 	require.Equal(t, 1, f.sync(t).Bumped)
 	v := f.version(t, id, 2)
-	require.Equal(t, []any{true, f.version(t, id, 1).Nonce}, []any{v.Cancels, v.Nonce})
+	require.Equal(t, []any{true, f.version(t, id, 1).Slot}, []any{v.Cancels, v.Slot})
 	f.mine(t, 1)
 	require.Equal(t, 0, f.sync(t).Canceled, "it is not final")
 	require.Equal(t, checkout.PayoutSent, f.read(t, ref).Status)
@@ -166,7 +166,7 @@ func TestCancelTransfer_OnlyAnOperatorMakesAVersionThatPaysNobody(t *testing.T) 
 	plan, err := f.chain.Cancel(t.Context(), live[0].Newest())
 	require.NoError(t, err)
 	_, _, err = f.Store.AddVersion(t.Context(), live[0], plan, nil)
-	require.ErrorContains(t, err, "the replacement changes")
+	require.ErrorContains(t, err, "the replacement pays something else")
 }
 
 func TestCancelTransfer_AFrozenAccountSignsNothing(t *testing.T) {

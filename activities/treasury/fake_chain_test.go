@@ -299,7 +299,12 @@ func (c *fakeChain) Check(
 // fakeFees are what a merchant pays for the network.
 var fakeFees = map[checkout.PayoutCurrency]string{checkout.USDC: "0.25", checkout.USDT: "0.25", checkout.ETH: "0.0001"}
 
-func (c *fakeChain) Plan(_ context.Context, req checkout.TransferRequest) (checkout.TransferPlan, error) {
+func (c *fakeChain) Batch() checkout.Batch { return checkout.Batch{Most: 1} }
+
+func (c *fakeChain) Plan(
+	_ context.Context, payouts []checkout.TransferRequest, _ checkout.Slot,
+) (checkout.TransferPlan, error) {
+	req := payouts[0]
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := errors.Join(c.step(), c.planErr); err != nil {
@@ -313,7 +318,8 @@ func (c *fakeChain) Plan(_ context.Context, req checkout.TransferRequest) (check
 	if amount.Sign() <= 0 {
 		return checkout.TransferPlan{}, checkout.ErrTooSmall
 	}
-	return withTerms(checkout.TransferPlan{Destination: req.Destination, Amount: amount, Fee: fee},
+	pays := checkout.TransferOutput{PayoutID: req.PayoutID, Destination: req.Destination, Amount: amount, Fee: fee}
+	return withTerms(checkout.TransferPlan{Outputs: []checkout.TransferOutput{pays}, Fee: fee},
 		terms{fakeTip, 2*c.base + fakeTip, req.PayoutID}), nil
 }
 
@@ -352,13 +358,10 @@ func (c *fakeChain) Cancel(_ context.Context, last checkout.TransferVersion) (ch
 		return checkout.TransferPlan{}, err
 	}
 	t.Tip, t.Cap, t.Payout = t.Tip*2, max(t.Cap*2, 2*c.base+t.Tip), ""
-	return withTerms(checkout.TransferPlan{Destination: "0xTreasury", Amount: checkout.MustCrypto("0", checkout.ETH), Fee: checkout.MustCrypto("0", checkout.ETH),
-		Cancels: true}, t), nil
+	return withTerms(checkout.TransferPlan{Slot: last.Slot, Cancels: true}, t), nil
 }
 
-func (c *fakeChain) Sign(
-	ctx context.Context, plan checkout.TransferPlan, nonce uint64,
-) (checkout.TransferVersion, error) {
+func (c *fakeChain) Sign(ctx context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := errors.Join(ctx.Err(), c.signErr); err != nil {
@@ -371,9 +374,15 @@ func (c *fakeChain) Sign(
 	if err := json.Unmarshal(plan.Terms, &t); err != nil {
 		return checkout.TransferVersion{}, err
 	}
-	tx := fakeTx{nonce, t.Tip, t.Cap, plan.Amount.Currency(), plan.Destination, plan.Amount.Units().String(), t.Payout}
-	v := checkout.TransferVersion{TransferPlan: plan, Nonce: nonce, TxHash: tx.hash(), Raw: tx.raw()}
+	nonce, _ := plan.Slot.Number()
+	tx := fakeTx{nonce, t.Tip, t.Cap, checkout.ETH, "0xTreasury", "0", t.Payout}
+	if !plan.Cancels {
+		pays := plan.Outputs[0]
+		tx.Currency, tx.To, tx.Units = plan.Currency(), pays.Destination, pays.Amount.Units().String()
+	}
+	v := checkout.TransferVersion{TransferPlan: plan, TxHash: tx.hash(), Raw: tx.raw()}
 	if c.forge != nil {
+		v.Outputs = slices.Clone(v.Outputs)
 		c.forge(&v)
 	}
 	return v, nil
@@ -422,14 +431,13 @@ func (c *fakeChain) accept(raw []byte) error {
 	return nil
 }
 
-func (c *fakeChain) Look(
-	_ context.Context, nonce uint64, versions []checkout.TransferVersion,
-) (checkout.TransferSnapshot, error) {
+func (c *fakeChain) Look(_ context.Context, versions []checkout.TransferVersion) (checkout.TransferSnapshot, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.step(); err != nil {
 		return checkout.TransferSnapshot{}, err
 	}
+	nonce, _ := versions[0].Slot.Number()
 	seen := c.look(nonce, versions)
 	if c.lies != nil {
 		return c.lies(seen, versions[len(versions)-1]), nil
@@ -494,11 +502,18 @@ func (c *fakeChain) Snapshot(context.Context) (checkout.AccountSnapshot, error) 
 	if err := c.step(); err != nil {
 		return checkout.AccountSnapshot{}, err
 	}
-	now := checkout.AccountSnapshot{NextNonce: c.tip().nonce, FinalNonce: c.blocks[c.final].nonce,
-		Balances: c.tip().purse(), Height: uint64(len(c.blocks) - 1),
+	used := c.blocks[c.final].nonce
+	now := checkout.AccountSnapshot{Next: c.tip().nonce, Balances: c.tip().purse(), Height: uint64(len(c.blocks) - 1),
 		FinalBalances: c.blocks[c.final].purse(), FinalHeight: uint64(c.final)}
-	for c.pool[now.NextNonce].To != "" {
-		now.NextNonce++
+	for c.pool[now.Next].To != "" {
+		now.Next++
+	}
+	for nonce := used; nonce < now.Next; nonce++ {
+		now.Using = append(now.Using, checkout.NumberSlot(nonce)...)
+	}
+	now.Used = func(slot checkout.Slot) bool {
+		nonce, ok := slot.Number()
+		return ok && nonce < used
 	}
 	c.earlier = append(c.earlier, now)
 	if c.chaos && c.random.IntN(100) < 10 {
@@ -526,7 +541,7 @@ func (c *fakeChain) Outflows(_ context.Context, from, to uint64) (checkout.Outfl
 	out := checkout.Outflows{Next: max(from, last+1)}
 	for height := from; height <= last; height++ {
 		for _, r := range c.blocks[height].receipts {
-			o := checkout.Outflow{TxHash: r.hash(), Nonce: r.Nonce, Destination: r.To,
+			o := checkout.Outflow{TxHash: r.hash(), Slot: checkout.NumberSlot(r.Nonce), Destination: r.To,
 				Amount: checkout.NewCrypto(new(big.Int), checkout.ETH), Cost: checkout.NewCrypto(r.cost, checkout.ETH), Height: height}
 			if r.ok {
 				units, _ := new(big.Int).SetString(r.Units, 10)
@@ -539,7 +554,7 @@ func (c *fakeChain) Outflows(_ context.Context, from, to uint64) (checkout.Outfl
 }
 
 // Signed is only of real chains: what is recovered is read from a real node.
-func (c *fakeChain) Signed(context.Context, checkout.Outflow) (checkout.TransferVersion, error) {
+func (c *fakeChain) Signed(context.Context, []checkout.Outflow) (checkout.TransferVersion, error) {
 	return checkout.TransferVersion{}, errNode
 }
 

@@ -63,7 +63,7 @@ func TestSync_ADeathThatTheBalancesDenyIsNone(t *testing.T) {
 		require.Contains(t, got.Alarms, "the chain says that "+id+" is dead, and the account lacks "+amount+" USDC: nothing is decided")
 		f.mine(t, 1)
 	}
-	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "a use of nonce 0 without a transaction")
+	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "a use of slot 0 without a transaction")
 	_, err := f.Store.RetryPayout(t.Context(), ref)
 	require.ErrorIs(t, err, checkout.ErrPayoutNotFailed)
 	_, err = f.Store.RefundPayout(t.Context(), ref)
@@ -139,7 +139,7 @@ func TestThaw_RefusesWhileMoneyIsMissingThatNobodyNamed(t *testing.T) {
 
 	got := f.recover(t, nil)
 	require.Len(t, got.Found, 1)
-	require.Equal(t, []string{"", "the chain shows no transaction of this nonce: thaw says what is missing"},
+	require.Equal(t, []string{"", "the chain shows no transaction of this slot: thaw says what is missing"},
 		[]string{got.Found[0].TxHash, got.Found[0].Why})
 }
 

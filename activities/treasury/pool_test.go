@@ -96,7 +96,8 @@ func TestSync_AnUnderpricedVersionIsFollowedByAHigherOne(t *testing.T) {
 		}
 		require.Equal(t, versions-2, pool.refused)
 		last := f.version(t, transfer, versions)
-		require.Equal(t, last.TxHash, pool.waiting[last.Nonce].Hash().Hex(), "the highest one waits in the pool")
+		nonce, _ := last.Slot.Number()
+		require.Equal(t, last.TxHash, pool.waiting[nonce].Hash().Hex(), "the highest one waits in the pool")
 
 		f.StuckAfter = time.Hour
 		f.mine(t, 3)

@@ -36,10 +36,10 @@ func (t *Treasury) price(
 		return order, err
 	}
 
-	order.Plan, err = chain.Plan(ctx, checkout.TransferRequest{
+	order.Plan, err = chain.Plan(ctx, []checkout.TransferRequest{{
 		PayoutID: p.ID, TransactionID: p.TransactionID, Network: p.Network,
 		Destination: p.Destination, Gross: gross, FeeRate: feeRate, Burnt: burnt,
-	})
+	}}, nil)
 	if err != nil {
 		return order, fmt.Errorf("plan a transfer: %w", err)
 	}
@@ -137,9 +137,13 @@ func quote(ctx context.Context, source checkout.RateSource, l leg) (checkout.Rat
 // checkPlan compares a plan with the payout: it pays the destination no more than the payout has
 // left after the fee.
 func checkPlan(plan checkout.TransferPlan, p checkout.Payout, gross checkout.Crypto) error {
-	if plan.Destination != p.Destination || plan.Amount.Currency() != p.Currency ||
-		plan.Fee.Currency() != p.Currency || plan.Amount.Sign() <= 0 || plan.Fee.Sign() < 0 ||
-		plan.Amount.Add(plan.Fee).Cmp(gross) > 0 {
+	if len(plan.Outputs) != 1 {
+		return errors.New("the plan of the transfer pays other payouts")
+	}
+	pays := plan.Outputs[0]
+	if pays.PayoutID != p.ID || pays.Destination != p.Destination || pays.Amount.Currency() != p.Currency ||
+		pays.Fee.Currency() != p.Currency || pays.Amount.Sign() <= 0 || pays.Fee.Sign() < 0 ||
+		pays.Amount.Add(pays.Fee).Cmp(gross) > 0 || !plan.Fee.Is(pays.Fee) {
 		return errors.New("the plan of the transfer is not the payout's")
 	}
 	return nil

@@ -36,7 +36,7 @@ type Recovery struct {
 type RecoveryResult struct {
 	From, Next uint64 // the blocks that it looked at: Next is the first one that is not final
 	Found      []Recovery
-	NotFinal   uint64 // transactions of the account that are not final, so they were not looked at
+	NotFinal   int // units that transactions use which are not final, so they were not looked at
 }
 
 // Recover finds the payouts of the outflows that no transfer explains. An outflow is clear when one payout
@@ -105,7 +105,7 @@ func (r *recovery) read(ctx context.Context, result *RecoveryResult) (unexplaine
 	if err != nil {
 		return nil, fmt.Errorf("read the account: %w", err)
 	}
-	result.NotFinal = now.NextNonce - min(now.NextNonce, now.FinalNonce)
+	result.NotFinal = len(now.Using)
 	result.From = r.account.NextBlock
 	if r.account.UnexplainedBlock != nil {
 		result.From = *r.account.UnexplainedBlock
@@ -132,11 +132,11 @@ func (r *recovery) match(ctx context.Context, f *candidate) error {
 	if !f.Moved() {
 		f.Why = "it moved nothing, so it paid no payout"
 		if f.TxHash == "" {
-			f.Why = "the chain shows no transaction of this nonce: thaw says what is missing"
+			f.Why = "the chain shows no transaction of this slot: thaw says what is missing"
 		}
 		return nil
 	}
-	v, err := r.chain.Signed(ctx, f.Outflow)
+	v, err := r.chain.Signed(ctx, []checkout.Outflow{f.Outflow})
 	if errors.Is(err, checkout.ErrNotSigned) {
 		f.Why = "it is no payment of this service"
 		return nil
@@ -146,7 +146,7 @@ func (r *recovery) match(ctx context.Context, f *candidate) error {
 		return nil //nolint:nilerr // the result has it, and the other outflows are looked at
 	}
 	f.recovered = storage.Recovered{AccountID: r.account.ID, Outflow: f.Outflow, Version: v}
-	taken, err := r.Store.TransfersOf(ctx, r.account.ID, f.Nonce)
+	taken, err := r.Store.TransfersWith(ctx, r.account.ID, f.Slot)
 	if err != nil {
 		return err
 	}
@@ -166,13 +166,15 @@ func (r *recovery) match(ctx context.Context, f *candidate) error {
 		if r.Chosen[f.TxHash] == p.ID && fee.Known() {
 			f.Fits, f.chosen = nil, true
 			if !fits && !p.RateHolds(time.Now()) {
-				p.ExchangeRate, fee = rateOf(p, v.Amount), v.Amount.Sub(v.Amount)
+				p.ExchangeRate, fee = rateOf(p, f.Amount), f.Amount.Sub(f.Amount)
 			}
 		} else if !fits || f.chosen {
 			continue
 		}
 		f.Fits = append(f.Fits, p.ID)
-		f.recovered.Payout, f.recovered.Version.Fee, f.recovered.Version.Destination = p, fee, p.Destination
+		f.recovered.Payout, f.recovered.Version.Fee = p, fee
+		f.recovered.Version.Outputs = []checkout.TransferOutput{{
+			PayoutID: p.ID, Destination: p.Destination, Amount: f.Amount, Fee: fee}}
 	}
 	return r.judge(ctx, f)
 }
@@ -183,19 +185,19 @@ func rateOf(p checkout.Payout, amount checkout.Crypto) checkout.Rate {
 	return checkout.CeilRate(new(big.Rat).Quo(amount.Coins(), p.SourceAmount.Coins(p.SourceCurrency)))
 }
 
-// isVersionOf makes the outflow a version of the transfer with its nonce, if it is live and pays the same.
+// isVersionOf makes the outflow a version of the transfer with its slot, if it is live and pays the same.
 func (f *candidate) isVersionOf(transfer storage.Transfer) {
 	last := transfer.Newest()
 	if transfer.Status != storage.TransferLive {
-		f.Why = fmt.Sprintf("its nonce is that of %s, which is %s", transfer.ID, transfer.Status)
+		f.Why = fmt.Sprintf("its slot is that of %s, which is %s", transfer.ID, transfer.Status)
 		return
 	}
-	if !pays(transfer, f.Outflow) || last.Cancels || !last.Amount.Is(f.recovered.Version.Amount) {
-		f.Why = "its nonce is that of " + transfer.ID + ", which pays something else"
+	if !pays(transfer, f.Outflow) || last.Cancels || !last.Outputs[0].Amount.Is(f.Amount) {
+		f.Why = "its slot is that of " + transfer.ID + ", which pays something else"
 		return
 	}
 	f.Transfer, f.recovered.TransferID = transfer.ID, transfer.ID
-	f.recovered.Version.Fee, f.recovered.Version.Destination = last.Fee, last.Destination
+	f.recovered.Version.Fee, f.recovered.Version.Outputs = last.Fee, last.Outputs
 }
 
 // fee returns what the merchant paid for the network when the version paid the payout, none when it paid too
@@ -205,10 +207,11 @@ func (r *recovery) fee(
 	ctx context.Context, p checkout.Payout, v checkout.TransferVersion,
 ) (fee checkout.Crypto, fits bool, err error) {
 	gross := p.Gross()
-	if gross.Cmp(v.Amount) < 0 {
+	amount := v.Outputs[0].Amount
+	if gross.Cmp(amount) < 0 {
 		return checkout.Crypto{}, false, nil
 	}
-	fee = gross.Sub(v.Amount)
+	fee = gross.Sub(amount)
 	burnt, err := r.Store.Burnt(ctx, p)
 	if err != nil {
 		return fee, false, err

@@ -178,7 +178,7 @@ func TestRecover_AVersionThatTheBackupLacks(t *testing.T) {
 	ref, id := f.sent(t)
 	plan, err := f.node.Bump(t.Context(), f.version(t, id, 1))
 	require.NoError(t, err)
-	second, err := f.node.Sign(t.Context(), plan, f.version(t, id, 1).Nonce)
+	second, err := f.node.Sign(t.Context(), plan)
 	require.NoError(t, err)
 	require.NoError(t, f.node.Send(t.Context(), second))
 	f.mine(t, 3)

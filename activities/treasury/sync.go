@@ -22,7 +22,7 @@ type AccountResult struct {
 	Network   string `json:"network"`
 	Live      int    `json:"live"`      // transfers that the round looked at
 	Resent    int    `json:"resent"`    // no node knew them
-	Bumped    int    `json:"bumped"`    // 1 when the fee of the transfer that blocks the others was raised
+	Bumped    int    `json:"bumped"`    // got another version
 	Confirmed int    `json:"confirmed"` //
 	Reopened  int    `json:"reopened"`  // a reorganization undid their end
 	Reverted  int    `json:"reverted"`
@@ -42,8 +42,8 @@ type AccountResult struct {
 const maxLive = 500
 
 // Sync is one round of following. It looks at the live transfers of every chain, oldest first, sends
-// the bytes again when no node knows them, raises the fee of the one transfer that blocks the
-// others, writes what is final, and freezes an account when a nonce or an outflow is not ours. It is
+// the bytes again when no node knows them, raises the fee of a transfer that blocks the
+// others, writes what is final, and freezes an account when a used slot or an outflow is not ours. It is
 // safe to run twice at once. With an error the result holds what was done; a repeat does the rest.
 func (t *Treasury) Sync(ctx context.Context) (SyncResult, error) {
 	var (
@@ -75,7 +75,7 @@ type round struct {
 }
 
 func (r *round) run(ctx context.Context) error {
-	return r.take(ctx, r.open, r.checkNonce, r.checkOutflows, r.reopen, r.follow, r.checkBalances)
+	return r.take(ctx, r.open, r.checkForeign, r.checkOutflows, r.reopen, r.follow, r.checkBalances)
 }
 
 func (r *round) take(ctx context.Context, steps ...func(context.Context) error) error {
@@ -87,12 +87,12 @@ func (r *round) take(ctx context.Context, steps ...func(context.Context) error) 
 	return nil
 }
 
-// Compare compares the nonces and outflows of every chain with the transfers, as a round does first. It sends
+// Compare compares the slots in use and the outflows of every chain with the transfers, as a round does first. It sends
 // and ends nothing. An account of which the transfers lack something is frozen.
 func (t *Treasury) Compare(ctx context.Context) error {
 	for network, chain := range t.Chains {
 		r := round{Treasury: t, chain: chain}
-		if err := r.take(ctx, r.open, r.checkNonce, r.checkOutflows); err != nil {
+		if err := r.take(ctx, r.open, r.checkForeign, r.checkOutflows); err != nil {
 			return fmt.Errorf("compare %s: %w", network, err)
 		}
 	}
@@ -108,11 +108,8 @@ func (r *round) open(ctx context.Context) (err error) {
 	return err
 }
 
-func (r *round) checkNonce(ctx context.Context) error {
-	if r.now.NextNonce <= r.account.NextNonce {
-		return nil // the row's nonce only grows
-	}
-	why, err := r.Store.CheckNonce(ctx, r.account.ID, r.now)
+func (r *round) checkForeign(ctx context.Context) error {
+	why, err := r.Store.CheckForeign(ctx, r.account.ID, r.now)
 	r.noteFreeze(why)
 	return err
 }
@@ -152,15 +149,15 @@ func (r *round) checkOutflows(ctx context.Context) error {
 	return nil
 }
 
-// reopen looks for transfers that have ended although the chain's final nonce is not above theirs.
+// reopen looks for transfers that have ended although their slot is free at the final block.
 // A node that lags shows the same, so the transfer's own state decides.
 func (r *round) reopen(ctx context.Context) error {
-	undone, err := r.Store.UndoneTransfers(ctx, r.account.ID, r.now.FinalNonce, maxLive)
+	undone, err := r.Store.UndoneTransfers(ctx, r.account.ID, r.now, maxLive)
 	if err != nil {
 		return err
 	}
 	for _, transfer := range undone {
-		seen, err := r.chain.Look(ctx, transfer.Nonce, transfer.Versions)
+		seen, err := r.chain.Look(ctx, transfer.Versions)
 		if err != nil {
 			return fmt.Errorf("look at %s: %w", transfer.ID, err)
 		}
@@ -184,7 +181,7 @@ func final(s checkout.TransferState) bool {
 		s == checkout.TransferStateDead || s == checkout.TransferStateCanceled
 }
 
-// follow looks at every live transfer. Nonces have an order, so the first one that is in no block
+// follow looks at every live transfer. Where slots have an order, the first one that is in no block
 // blocks all others.
 func (r *round) follow(ctx context.Context) error {
 	live, err := r.Store.LiveTransfers(ctx, r.account.ID, maxLive)
@@ -198,10 +195,11 @@ func (r *round) follow(ctx context.Context) error {
 	)
 	blocked := false
 	for _, transfer := range live {
-		seen, err := r.chain.Look(ctx, transfer.Nonce, transfer.Versions)
+		_, ordered := transfer.Slot.Number()
+		seen, err := r.chain.Look(ctx, transfer.Versions)
 		if err != nil {
 			faults = append(faults, fmt.Errorf("look at %s: %w", transfer.ID, err))
-			blocked = true // it may be the one that blocks: nobody after it is bumped
+			blocked = ordered // it may be the one that blocks: nobody after it is bumped
 			continue
 		}
 		switch {
@@ -209,7 +207,7 @@ func (r *round) follow(ctx context.Context) error {
 			ended = append(ended, finalTransfer{transfer, seen})
 		case seen.State != checkout.TransferStateMined:
 			err = r.push(ctx, transfer, seen, !blocked)
-			blocked = true
+			blocked = ordered
 		}
 		if err != nil {
 			faults = append(faults, err)
@@ -294,12 +292,12 @@ func (r *round) replace(
 }
 
 // end writes a final state. A receipt alone proves nothing: nodes show receipts of blocks that a
-// reorganization has removed. So the final nonce must be above the transfer's too. That a transfer
+// reorganization has removed. So the slot must be used up at the final block of the round too. That a transfer
 // paid nobody lets a payout be sent again, so the list of outflows and the balances must agree as well:
 // a node may have lost a block and know its state. burnt is what the transfers took that paid nothing.
 func (r *round) end(ctx context.Context, t finalTransfer, burnt []storage.BurntGas) error {
 	transfer, seen := t.Transfer, t.seen
-	if r.now.FinalNonce <= transfer.Nonce {
+	if !r.now.Used(transfer.Slot) {
 		return nil // the next round knows more
 	}
 	if seen.State != checkout.TransferStateConfirmed {
@@ -333,7 +331,7 @@ func (r *round) end(ctx context.Context, t finalTransfer, burnt []storage.BurntG
 		r.result.Canceled++
 	case checkout.TransferStateDead:
 		r.result.Dead++
-		r.alarm("nonce %d of %s was used by another transaction", transfer.Nonce, transfer.ID)
+		r.alarm("%s of %s was used by another transaction", transfer.Slot.Name(), transfer.ID)
 	}
 	return nil
 }
@@ -360,14 +358,15 @@ func (r *round) paid(ctx context.Context, transfer storage.Transfer) (bool, erro
 }
 
 // pays reports whether the outflow is a payment of the transfer: a version of it, or another transaction
-// with its nonce that pays the same. After the restore of an old backup PostgreSQL lacks the versions that
+// with its slot that pays the same. After the restore of an old backup PostgreSQL lacks the versions that
 // were signed since. A version that cancels pays nobody.
 func pays(transfer storage.Transfer, o checkout.Outflow) bool {
 	return o.Moved() && slices.ContainsFunc(transfer.Versions, func(v checkout.TransferVersion) bool {
-		if v.Cancels || v.Amount.Currency() != o.Amount.Currency() {
+		if v.Cancels || v.Currency() != o.Amount.Currency() {
 			return false
 		}
-		return v.TxHash == o.TxHash || o.Nonce == transfer.Nonce && strings.EqualFold(v.Destination, o.Destination)
+		return v.TxHash == o.TxHash || o.Slot.Shares(transfer.Slot) && slices.ContainsFunc(v.Outputs,
+			func(pays checkout.TransferOutput) bool { return strings.EqualFold(pays.Destination, o.Destination) })
 	})
 }
 

@@ -98,12 +98,12 @@ func TestSync_ANonceOfNobodyFreezes(t *testing.T) {
 	got, err := f.Transfer(t.Context(), ref)
 	require.NoError(t, err)
 	require.Equal(t, checkout.HoldFrozen, got.Held, "the next order sees it")
-	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "nonces up to 8")
+	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "uses slot 8")
 
 	f = newFixture(t)
 	f.send(t, f.usdc(t))
 	f.chain.foreign(t, 8, "5000000")
-	require.Contains(t, f.sync(t).Frozen, "nonces up to 8", "and so does the next round")
+	require.Contains(t, f.sync(t).Frozen, "uses slot 8", "and so does the next round")
 }
 
 func TestSync_AnOutflowOfNobodyFreezesUntilAPersonThaws(t *testing.T) {

@@ -1,6 +1,7 @@
 package treasury
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ type ThawOrder struct {
 	By        checkout.AuditEntry // of each payout in Paid
 }
 
-// Thaw lets an account sign again. A person must have explained what froze it: the nonces are then taken as they
+// Thaw lets an account sign again. A person must have explained what froze it: the slots are then taken as they
 // are. It first writes what the chain shows: outflows of nobody, and the ends of transfers. It refuses while a
 // payout could be paid a second time: when a transaction may have paid one, as after the restore of an old
 // backup, where Recover comes first; and when money is missing that the order does not name.
@@ -44,8 +45,9 @@ func (t *Treasury) Thaw(ctx context.Context, o ThawOrder) error {
 	if err != nil {
 		return fmt.Errorf("read the account: %w", err)
 	}
-	if now.NextNonce > max(account.NextNonce, now.FinalNonce) {
-		return ErrNotFinal
+	unknown, err := t.Store.Unknown(ctx, account.ID, now)
+	if err != nil || len(unknown) > 0 {
+		return cmp.Or(err, ErrNotFinal)
 	}
 	r := recovery{Treasury: t, chain: chain, account: account}
 	if err := r.noteAll(ctx, now.FinalHeight); err != nil {
@@ -80,7 +82,7 @@ func (t *Treasury) findPaid(ctx context.Context, payouts []string) error {
 	return nil
 }
 
-// endFinal writes the ends of the transfers whose nonce is final, and no other. It returns them. While money is
+// endFinal writes the ends of the transfers whose slot is used up, and no other. It returns them. While money is
 // missing, those that paid nothing stay live.
 func (r *round) endFinal(ctx context.Context) (ended []finalTransfer, err error) {
 	live, err := r.Store.LiveTransfers(ctx, r.account.ID, maxLive)
@@ -88,10 +90,10 @@ func (r *round) endFinal(ctx context.Context) (ended []finalTransfer, err error)
 		return nil, err
 	}
 	for _, transfer := range live {
-		if transfer.Nonce >= r.now.FinalNonce {
-			break
+		if !r.now.Used(transfer.Slot) {
+			continue
 		}
-		seen, err := r.chain.Look(ctx, transfer.Nonce, transfer.Versions)
+		seen, err := r.chain.Look(ctx, transfer.Versions)
 		if err != nil {
 			return nil, fmt.Errorf("look at %s: %w", transfer.ID, err)
 		}
@@ -144,7 +146,7 @@ func (r *recovery) mayHavePaid(ctx context.Context, o checkout.Outflow) (string,
 	if !o.Moved() {
 		return "", nil
 	}
-	taken, err := r.Store.TransfersOf(ctx, r.account.ID, o.Nonce)
+	taken, err := r.Store.TransfersWith(ctx, r.account.ID, o.Slot)
 	if err != nil {
 		return "", err
 	}

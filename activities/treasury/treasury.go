@@ -106,7 +106,7 @@ func send(ctx context.Context, chain checkout.Chain, v checkout.TransferVersion)
 		return nil
 	}
 	// A refused transaction may be in the pool, or mined: only its state tells.
-	seen, err := chain.Look(ctx, v.Nonce, []checkout.TransferVersion{v})
+	seen, err := chain.Look(ctx, []checkout.TransferVersion{v})
 	if err != nil {
 		return fmt.Errorf("look at a transfer: %w", err)
 	}

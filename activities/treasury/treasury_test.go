@@ -163,12 +163,14 @@ func TestTransfer_HoldsWhatCannotBeSentNow(t *testing.T) {
 func TestTransfer_StoresNothingThatTheSignerChanged(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(v *checkout.TransferVersion){
-		"nonce":       func(v *checkout.TransferVersion) { v.Nonce++ },
-		"destination": func(v *checkout.TransferVersion) { v.Destination = "0xThief" },
-		"amount":      func(v *checkout.TransferVersion) { v.Amount = checkout.MustCrypto("107", checkout.USDC) },
-		"currency":    func(v *checkout.TransferVersion) { v.Amount = checkout.NewCrypto(v.Amount.Units(), checkout.ETH) },
-		"terms":       func(v *checkout.TransferVersion) { v.Terms = []byte(`{"Tip":9}`) },
-		"no bytes":    func(v *checkout.TransferVersion) { v.Raw = nil },
+		"slot":        func(v *checkout.TransferVersion) { v.Slot = checkout.NumberSlot(8) },
+		"destination": func(v *checkout.TransferVersion) { v.Outputs[0].Destination = "0xThief" },
+		"amount":      func(v *checkout.TransferVersion) { v.Outputs[0].Amount = checkout.MustCrypto("107", checkout.USDC) },
+		"currency": func(v *checkout.TransferVersion) {
+			v.Outputs[0].Amount = checkout.NewCrypto(v.Outputs[0].Amount.Units(), checkout.ETH)
+		},
+		"terms":    func(v *checkout.TransferVersion) { v.Terms = []byte(`{"Tip":9}`) },
+		"no bytes": func(v *checkout.TransferVersion) { v.Raw = nil },
 	} {
 		f := newFixture(t)
 		f.chain.forge = change

@@ -346,16 +346,18 @@ func (d *desk) signed(ref checkout.Ref) storage.Transfer {
 	d.t.Helper()
 	ctx := d.t.Context()
 	standing := checkout.AccountSnapshot{
-		NextNonce: 7, FinalNonce: 7, Height: 21_000_000, Balances: checkout.PurseOf(checkout.MustCrypto("5", checkout.ETH), checkout.MustCrypto("900000", checkout.USDC), checkout.MustCrypto("0", checkout.USDT)),
+		Next: 7, Height: 21_000_000, Balances: checkout.PurseOf(checkout.MustCrypto("5", checkout.ETH), checkout.MustCrypto("900000", checkout.USDC), checkout.MustCrypto("0", checkout.USDT)),
 	}
 	account, err := d.store.OpenTreasury(ctx, checkout.ModeLive, checkout.TreasuryAccount{Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, standing)
 	require.NoError(d.t, err)
 	p, _, err := d.store.Payout(ctx, ref)
 	require.NoError(d.t, err)
-	plan := checkout.TransferPlan{Destination: p.Destination, Amount: checkout.MustCrypto("1319.000000", checkout.USDC), Fee: checkout.MustCrypto("0.913333", checkout.USDC), MaxCost: checkout.MustCrypto("0.000700000000000000", checkout.ETH)}
+	fee := checkout.MustCrypto("0.913333", checkout.USDC)
+	pays := checkout.TransferOutput{PayoutID: p.ID, Destination: p.Destination, Amount: checkout.MustCrypto("1319.000000", checkout.USDC), Fee: fee}
+	plan := checkout.TransferPlan{Outputs: []checkout.TransferOutput{pays}, Fee: fee, MaxCost: checkout.MustCrypto("0.000700000000000000", checkout.ETH)}
 	version := func(hash string) storage.Sign {
-		return func(_ context.Context, plan checkout.TransferPlan, nonce uint64) (checkout.TransferVersion, error) {
-			return checkout.TransferVersion{TransferPlan: plan, Nonce: nonce, TxHash: hash, Raw: []byte("bytes that move money")}, nil
+		return func(_ context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error) {
+			return checkout.TransferVersion{TransferPlan: plan, TxHash: hash, Raw: []byte("bytes that move money")}, nil
 		}
 	}
 	got, err := d.store.SignTransfer(ctx, storage.SigningOrder{
@@ -366,6 +368,7 @@ func (d *desk) signed(ref checkout.Ref) storage.Transfer {
 	require.Equal(d.t, checkout.SigningGo, got.Step)
 	live, err := d.store.LiveTransfers(ctx, account.ID, 1)
 	require.NoError(d.t, err)
+	plan.Slot = live[0].Slot
 	_, added, err := d.store.AddVersion(ctx, live[0], plan, version("0xsecond"))
 	require.NoError(d.t, err)
 	require.True(d.t, added)
@@ -413,7 +416,7 @@ func TestSession_ShowsItsMoney(t *testing.T) {
 	require.NoError(t, err)
 	got := viewer.get(path)
 	for _, want := range []string{
-		"pi_3Q", "coinbase 1.0931", "kraken 1.0929", "22 Nov 2026 15:59:58", "22 Nov 2026 16:00:00", "not final", "Nonce 7", transfer.ID,
+		"pi_3Q", "coinbase 1.0931", "kraken 1.0929", "22 Nov 2026 15:59:58", "22 Nov 2026 16:00:00", "not final", "Slot 7", transfer.ID,
 		"network fee 0.913333 USDC", `href="https://etherscan.io/tx/0xfirst"`, `href="https://etherscan.io/tx/0xsecond"`, "0.000700000000000000 ETH",
 		"Charge", "acquirer:receivable", "1234.50 EUR", "merchant:payable", "revenue:fee", "Transfer signed", "transit", "1319.000000 USDC",
 	} {
@@ -438,7 +441,7 @@ func TestSession_ShowsItsMoney(t *testing.T) {
 	test := d.newSession(d.merchant, checkout.ModeTest)
 	d.pay(test, "")
 	shown := viewer.get("/test/sessions/" + test.ID).text()
-	for _, absent := range []string{"Ledger", "Acquirer", "Signed versions", "Exchange rate", "Nonce"} {
+	for _, absent := range []string{"Ledger", "Acquirer", "Signed versions", "Exchange rate", "Slot"} {
 		require.NotContains(t, shown, absent, "test mode has none")
 	}
 }

@@ -4,7 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 )
 
 // Chain is a blockchain with the treasury's account on it. No answer of a node decides anything: a
@@ -19,31 +23,79 @@ type Chain interface {
 	// Sanctioned reports whether the chain's own list of sanctioned addresses has destination. It is false
 	// when no list is configured. It returns ErrNotTransferable when the list does not answer.
 	Sanctioned(ctx context.Context, destination string) (bool, error)
-	// Plan prices a transfer. It changes nothing. It returns ErrFeeTooHigh when the fee is above
+	// Batch says how many payouts one transfer may pay.
+	Batch() Batch
+	// Plan prices one transfer of payouts, in the order of their ids. It changes nothing. taken are the units of the
+	// account's live transfers: the plan has none of them. It returns ErrFeeTooHigh when the fee is above
 	// its limit, and ErrTooSmall when the fee leaves nothing or too little of the payout. It returns
-	// ErrFloatTooLow and ErrNotTransferable too. All four may be different later.
-	Plan(ctx context.Context, req TransferRequest) (TransferPlan, error)
-	// Bump prices the next version of a transfer that the network does not take: the same nonce,
-	// destination and amount, and a higher fee. It returns ErrFeeTooHigh.
+	// ErrFloatTooLow and ErrNotTransferable too. All four may be different later. An error about some of several
+	// payouts is a PayoutErrors: a plan of the others may succeed.
+	Plan(ctx context.Context, payouts []TransferRequest, taken Slot) (TransferPlan, error)
+	// Bump prices the next version of a transfer that the network does not take: the same slot and outputs, and a
+	// higher fee for the network. It returns ErrFeeTooHigh.
 	Bump(ctx context.Context, last TransferVersion) (TransferPlan, error)
-	// Cancel prices a version that pays nobody: it uses up the nonce of a transfer that the network does
+	// Cancel prices a version that pays nobody: it uses up the slot of a transfer that the network does
 	// not take. It returns ErrFeeTooHigh.
 	Cancel(ctx context.Context, last TransferVersion) (TransferPlan, error)
-	// Sign signs the plan with the nonce. It sends nothing. The same input gives the same bytes. It
+	// Sign signs the plan, which has a slot. It sends nothing. The same input gives the same bytes. It
 	// compares every field of what the signer returned with the plan.
-	Sign(ctx context.Context, plan TransferPlan, nonce uint64) (TransferVersion, error)
+	Sign(ctx context.Context, plan TransferPlan) (TransferVersion, error)
 	// Send gives a signed version to the network. Its error decides nothing.
 	Send(ctx context.Context, v TransferVersion) error
-	// Look returns the state of a transfer: of the nonce and all its versions together.
-	Look(ctx context.Context, nonce uint64, versions []TransferVersion) (TransferSnapshot, error)
+	// Look returns the state of a transfer: of its slot and all its versions together.
+	Look(ctx context.Context, versions []TransferVersion) (TransferSnapshot, error)
 	// Snapshot returns the account's state on the chain.
 	Snapshot(ctx context.Context) (AccountSnapshot, error)
 	// Outflows returns the transfers out of the account that the chain has in the blocks from first to last,
 	// oldest first. It looks at no block that is not final.
 	Outflows(ctx context.Context, first, last uint64) (Outflows, error)
-	// Signed returns the transaction of an outflow as the version that Sign made, without its Fee. It
-	// returns ErrNotSigned when Sign makes no such transaction.
-	Signed(ctx context.Context, o Outflow) (TransferVersion, error)
+	// Signed returns the transaction that made the outflows, all of them, as the version that Sign made: an output
+	// for each outflow, in their order, without payouts and fees. It returns ErrNotSigned when Sign makes no
+	// such transaction.
+	Signed(ctx context.Context, all []Outflow) (TransferVersion, error)
+}
+
+// Slot is what a transaction of the treasury's account uses up, and no other transaction can use after it: a nonce on
+// Ethereum, coins on Bitcoin. All versions of a transfer have the same slot, so the chain accepts at most one of them.
+// Two transfers have no unit in common. What a unit means is known to its chain alone.
+type Slot []string
+
+// NumberSlot returns the slot of a chain that takes the transactions of an account in the order of their numbers.
+func NumberSlot(n uint64) Slot { return Slot{strconv.FormatUint(n, 10)} }
+
+// Number returns the slot's number. ordered is false on a chain that takes the account's transactions in any order.
+// Otherwise a transfer waits for those of lower numbers.
+func (s Slot) Number() (n uint64, ordered bool) {
+	if len(s) != 1 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(s[0], 10, 63)
+	return n, err == nil
+}
+
+// Shares reports whether both slots have a unit in common.
+func (s Slot) Shares(with Slot) bool {
+	return slices.ContainsFunc(s, func(unit string) bool { return slices.Contains(with, unit) })
+}
+
+// Name names the slot in a sentence.
+func (s Slot) Name() string { return "slot " + strings.Join(s, ", ") }
+
+// Batch says how a chain combines payouts.
+type Batch struct {
+	Most int           // payouts of one transfer
+	Wait time.Duration // how long a payout waits for others; 0 when Most is 1
+}
+
+// PayoutErrors says by payout id why some of several payouts have no place in a transfer.
+type PayoutErrors map[string]error
+
+func (e PayoutErrors) Error() string {
+	var all []string
+	for _, id := range slices.Sorted(maps.Keys(e)) {
+		all = append(all, id+": "+e[id].Error())
+	}
+	return strings.Join(all, "; ")
 }
 
 // ErrNotSigned: Sign makes no such transaction.
@@ -70,22 +122,42 @@ type TreasuryAccount struct {
 	Address string
 }
 
-// TransferPlan is a priced transfer, ready to be signed.
+// TransferPlan is a priced transfer, ready to be signed once it has a slot.
 type TransferPlan struct {
-	Destination string
-	Amount      Crypto          // what the destination receives
-	Fee         Crypto          // what the merchant pays for the network, in the currency of Amount
-	MaxCost     Crypto          // in the chain's own currency: the fee at most
-	Terms       json.RawMessage // the chain's own fields: gas, tip, cap, and so on
-	Cancels     bool            // it pays nobody: see Chain.Cancel
+	Slot    Slot             // nil in a plan of Chain.Plan: the account's next number
+	Outputs []TransferOutput `db:"-"` // in the order of their payouts' ids, all in one currency; none when it cancels
+	Fee     Crypto           // the sum of the outputs' fees; none when it cancels
+	MaxCost Crypto           // in the chain's own currency: the fee at most
+	Terms   json.RawMessage  // the chain's own fields: gas, tip, cap, and so on
+	Cancels bool             // it pays nobody: see Chain.Cancel
 }
 
-// TransferVersion is one signed transaction of a transfer. All versions of a transfer have the same
-// nonce, so the chain accepts at most one of them.
+// Currency returns the currency of the outputs, "" when there are none.
+func (p TransferPlan) Currency() PayoutCurrency {
+	if len(p.Outputs) == 0 {
+		return ""
+	}
+	return p.Outputs[0].Amount.Currency()
+}
+
+// TransferOutput is the part of a transfer that pays one payout.
+type TransferOutput struct {
+	PayoutID    string
+	Destination string
+	Amount      Crypto // what the destination receives
+	Fee         Crypto // what the merchant pays for the network, in the currency of Amount
+}
+
+// Is reports whether both are the same output.
+func (o TransferOutput) Is(other TransferOutput) bool {
+	return o.PayoutID == other.PayoutID && o.Destination == other.Destination && o.Amount.Is(other.Amount) &&
+		o.Fee.Is(other.Fee)
+}
+
+// TransferVersion is one signed transaction of a transfer.
 type TransferVersion struct {
 	TransferPlan
 
-	Nonce  uint64
 	TxHash string
 	Raw    []byte // the signed bytes. They move money: never log them
 }
@@ -101,7 +173,7 @@ const (
 	TransferStateMined     TransferState = "mined"     // in a block that may still disappear
 	TransferStateConfirmed TransferState = "confirmed" // paid
 	TransferStateReverted  TransferState = "reverted"  // in a block, but the destination received nothing
-	TransferStateDead      TransferState = "dead"      // another transaction took the nonce: none of them can be mined
+	TransferStateDead      TransferState = "dead"      // another transaction used the slot: none of them can be mined
 	TransferStateCanceled  TransferState = "canceled"  // a version that cancels is in a block: nobody was paid
 )
 
@@ -109,7 +181,7 @@ const (
 type TransferSnapshot struct {
 	State     TransferState
 	TxHash    string // of the version in the block; "" unless mined, confirmed, reverted or canceled
-	Height    uint64 // of that block; of the block that took the nonce when dead
+	Height    uint64 // of that block; of the block that used the slot when dead
 	BlockHash string
 	Depth     uint64 // blocks on top of it
 	Cost      Crypto // in the chain's own currency: the fee that was paid; none unless in a block
@@ -118,12 +190,13 @@ type TransferSnapshot struct {
 
 // AccountSnapshot is the state of the treasury's account on its chain.
 type AccountSnapshot struct {
-	NextNonce  uint64 // the first nonce that no mined or pooled transaction has
-	FinalNonce uint64 // the same, of the last final block
-	Balances   Purse  // of the latest block
-	Height     uint64
+	Next     uint64 // the lowest number that a new transfer can have; 0 on a chain without an order
+	Using    Slot   // the units that transactions use which are not final, mined or in the pool
+	Balances Purse  // of the latest block
+	Height   uint64
 
-	// The same of the last final block, as FinalNonce.
+	// Of the last final block.
+	Used          func(Slot) bool // whether the slot is used up, by whatever transaction
 	FinalBalances Purse
 	FinalHeight   uint64
 }
@@ -131,8 +204,8 @@ type AccountSnapshot struct {
 // Outflow is a transfer out of the treasury's account that the chain has, or another use of its key. What
 // another account sent is one only when it moved something: everybody can transfer nothing.
 type Outflow struct {
-	TxHash      string // "" when a nonce was used up without a transaction of the account
-	Nonce       uint64 // 0 when another account sent the transaction
+	TxHash      string // "" when a slot was used up without a transaction of the account
+	Slot        Slot   // nil when another account sent the transaction
 	Destination string
 	Amount      Crypto // 0 for a use of the key that moved nothing
 	Cost        Crypto // in the chain's own currency: the fee that the account paid; none when it paid none
@@ -145,7 +218,7 @@ func (o Outflow) Moved() bool { return o.Amount.Sign() != 0 }
 // Name names the outflow in a sentence.
 func (o Outflow) Name() string {
 	if o.TxHash == "" {
-		return fmt.Sprintf("a use of nonce %d without a transaction", o.Nonce)
+		return "a use of " + o.Slot.Name() + " without a transaction"
 	}
 	return "the transaction " + o.TxHash
 }

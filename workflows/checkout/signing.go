@@ -24,9 +24,7 @@ type Signing struct {
 	Early    bool // the payment is not old enough
 	Released bool // an operator lets it pass whatever its size
 	Settled  bool // the acquirer has made the charge's money available
-
-	NextNonce  uint64 // of the account's row
-	ChainNonce uint64 // the first nonce that the chain does not know, read before the lock
+	Foreign  bool // a transaction uses a slot that no transfer has
 
 	Value       Amount // of this payout, in US cents
 	MerchantDay Amount // of the merchant's standing transfers of the last 24 hours
@@ -48,7 +46,7 @@ const (
 	SigningEnded  SigningStep = "ended"  // the payout is decided
 	SigningFreeze SigningStep = "freeze" // somebody else uses the account's key
 	SigningHold   SigningStep = "hold"
-	SigningGo     SigningStep = "go" // sign with NextNonce
+	SigningGo     SigningStep = "go"
 )
 
 // Decide returns the next step, and the reason when it is SigningHold or SigningFreeze.
@@ -60,7 +58,7 @@ func (s Signing) Decide() (SigningStep, PayoutHold) {
 		return SigningEnded, ""
 	case s.Frozen:
 		return SigningHold, HoldFrozen
-	case s.ChainNonce > s.NextNonce:
+	case s.Foreign:
 		return SigningFreeze, HoldFrozen
 	case s.AtRisk:
 		return SigningHold, HoldRisk

@@ -21,16 +21,15 @@ func TestSigning_Decide(t *testing.T) {
 	}{
 		"all is well": {func(*checkout.Signing) {}, checkout.SigningGo, ""},
 		"a standing transfer goes before everything": {func(s *checkout.Signing) {
-			s.Standing, s.Pending, s.Frozen, s.ChainNonce = true, false, true, 99
+			s.Standing, s.Pending, s.Frozen, s.Foreign = true, false, true, true
 		}, checkout.SigningStands, ""},
-		"decided":                     {func(s *checkout.Signing) { s.Pending, s.Frozen = false, true }, checkout.SigningEnded, ""},
-		"frozen":                      {func(s *checkout.Signing) { s.Frozen, s.ChainNonce = true, 99 }, checkout.SigningHold, checkout.HoldFrozen},
-		"the chain is behind":         {func(s *checkout.Signing) { s.ChainNonce = 0 }, checkout.SigningGo, ""},
-		"the chain knows more nonces": {func(s *checkout.Signing) { s.ChainNonce = 6 }, checkout.SigningFreeze, checkout.HoldFrozen},
-		"the charge may go back":      {func(s *checkout.Signing) { s.AtRisk = true }, checkout.SigningHold, checkout.HoldRisk},
-		"the payment is too young":    {func(s *checkout.Signing) { s.Early, s.Settled = true, true }, checkout.SigningHold, checkout.HoldDelay},
-		"too much is not settled":     {func(s *checkout.Signing) { s.Unsettled++ }, checkout.SigningHold, checkout.HoldUnsettled},
-		"this charge is settled":      {func(s *checkout.Signing) { s.Unsettled, s.Settled = 1_000_000, true }, checkout.SigningGo, ""},
+		"decided":                    {func(s *checkout.Signing) { s.Pending, s.Frozen = false, true }, checkout.SigningEnded, ""},
+		"frozen":                     {func(s *checkout.Signing) { s.Frozen, s.Foreign = true, true }, checkout.SigningHold, checkout.HoldFrozen},
+		"a slot of nobody is in use": {func(s *checkout.Signing) { s.Foreign = true }, checkout.SigningFreeze, checkout.HoldFrozen},
+		"the charge may go back":     {func(s *checkout.Signing) { s.AtRisk = true }, checkout.SigningHold, checkout.HoldRisk},
+		"the payment is too young":   {func(s *checkout.Signing) { s.Early, s.Settled = true, true }, checkout.SigningHold, checkout.HoldDelay},
+		"too much is not settled":    {func(s *checkout.Signing) { s.Unsettled++ }, checkout.SigningHold, checkout.HoldUnsettled},
+		"this charge is settled":     {func(s *checkout.Signing) { s.Unsettled, s.Settled = 1_000_000, true }, checkout.SigningGo, ""},
 		"no limit of what is not settled": {func(s *checkout.Signing) {
 			s.Unsettled, s.Limits.MerchantUnsettled = 0, 0
 		}, checkout.SigningHold, checkout.HoldUnsettled},
@@ -50,7 +49,7 @@ func TestSigning_Decide(t *testing.T) {
 		"more is live than is there": {func(s *checkout.Signing) { s.Live = units(1_000, 0) }, checkout.SigningHold, checkout.HoldFloat},
 	} {
 		s := checkout.Signing{
-			Pending: true, NextNonce: 5, ChainNonce: 5, Value: 10_000, MerchantDay: 40_000, Day: 90_000,
+			Pending: true, Value: 10_000, MerchantDay: 40_000, Day: 90_000,
 			Unsettled: 20_000,
 			Limits: checkout.PayoutLimits{
 				Payout: 10_000, MerchantDay: 50_000, Day: 100_000, MerchantUnsettled: 30_000,

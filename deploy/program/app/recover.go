@@ -70,11 +70,11 @@ func (c *call) recoverTreasury(ctx context.Context, cfg config.Config, o treasur
 		return err
 	}
 
-	rows := [][]string{{"TRANSACTION", "NONCE", "PAID", "TO", "PAYOUT", "NEXT STEP"}}
+	rows := [][]string{{"TRANSACTION", "SLOT", "PAID", "TO", "PAYOUT", "NEXT STEP"}}
 	clear, written := 0, 0
 	for _, r := range report.Found {
 		rows = append(rows, []string{
-			cmp.Or(r.TxHash, "not shown"), fmt.Sprint(r.Nonce), r.Amount.Named(), r.Destination, recoveredPayout(r),
+			cmp.Or(r.TxHash, "not shown"), strings.Join(r.Slot, " "), r.Amount.Named(), r.Destination, recoveredPayout(r),
 			recoveryStep(r),
 		})
 		if r.Why == "" {

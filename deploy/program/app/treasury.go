@@ -78,7 +78,7 @@ func (c *call) treasuryThawCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "thaw tre_…",
 		Short: "Let an account sign again",
-		Long: `Lets an account sign again, with the nonce that the chain has. Find out first why it was frozen. The command
+		Long: `Lets an account sign again, with the slots that the chain has. Find out first why it was frozen. The command
 refuses while an unknown transaction may have paid a payout: run checkout treasury recover first. It also
 refuses while the chain has less than the ledger: it lists what is missing and the payouts that may have been
 paid with it. Then pass --paid for each payout that the merchant has received, and --loss for the rest. It
@@ -162,7 +162,7 @@ func (c *call) treasuryCancelCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "cancel tr_…",
 		Short: "Cancel a signed transfer that the network does not accept",
-		Long: `Cancels a transfer: the worker signs a replacement with the same nonce that pays nothing. The network
+		Long: `Cancels a transfer: the worker signs a replacement with the same slot that pays nothing. The network
 accepts only one of the two. If it accepts the cancellation, the payout fails once that is final, and can
 be retried or refunded. If it accepts an earlier version, the merchant is paid as usual.`,
 		Example: "  checkout treasury cancel tr_06gztkasqmwac4tmdh4b4ta89w",
@@ -261,20 +261,20 @@ const mostShown = 20
 
 // underWay returns a table of the transfers that are not final.
 func underWay(ctx context.Context, store *storage.Store, accounts []storage.TreasuryAccount) ([][]string, error) {
-	rows := [][]string{{"TRANSFER", "NONCE", "VERSIONS", "PAYS", "TO", "LAST SIGNED", "CANCELED"}}
+	rows := [][]string{{"TRANSFER", "SLOT", "VERSIONS", "PAYS", "TO", "LAST SIGNED", "CANCELED"}}
 	for _, a := range accounts {
 		live, err := store.LiveTransfers(ctx, a.ID, mostShown)
 		if err != nil {
 			return nil, err
 		}
 		for _, t := range live {
-			first, canceled := t.Versions[0], ""
+			pays, canceled := t.Versions[0].Outputs[0], ""
 			if t.Canceling {
 				canceled = "asked for"
 			}
 			rows = append(rows, []string{
-				t.ID, fmt.Sprint(t.Nonce), fmt.Sprint(len(t.Versions)), first.Amount.Named(),
-				first.Destination, t.Unchanged.Round(time.Second).String() + " ago", canceled,
+				t.ID, strings.Join(t.Slot, " "), fmt.Sprint(len(t.Versions)), pays.Amount.Named(),
+				pays.Destination, t.Unchanged.Round(time.Second).String() + " ago", canceled,
 			})
 		}
 	}

@@ -16,7 +16,7 @@ var freezes = Invariant{
 				explained = explained || theft.Froze == why
 			}
 			// What is signed stays in the world when a restore takes its row. It may be mined after the recovery.
-			explained = explained || len(w.Live.Lost) > 0 && strings.HasPrefix(why, "the chain has nonces")
+			explained = explained || len(w.Live.Lost) > 0 && strings.HasPrefix(why, "a transaction uses slot")
 			for _, p := range w.Live.Known {
 				explained = explained || slices.ContainsFunc(p.Hashes, func(hash string) bool {
 					_, lost := w.lost(hash)

@@ -48,7 +48,7 @@ func (l live) seesMoney(browser context.Context, id string) {
 	hash, _ := l.Session(id).Field("payout.tx_hash").(string)
 	intents, _ := l.facts(id)
 	for _, want := range []string{
-		intents[0].ID, "kraken", "coinbase", hash, "in the block", "confirmed", "proved final", "Nonce",
+		intents[0].ID, "kraken", "coinbase", hash, "in the block", "confirmed", "proved final", "Slot",
 		"acquirer:receivable", "merchant:payable", "Transfer confirmed", "expense:gas",
 	} {
 		require.Contains(l.T, b.Text("#session"), want)
