@@ -138,10 +138,10 @@ func TestConfirm_IsAPageOfItsOwn(t *testing.T) {
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	for path, fields := range map[string][]string{
-		"/live/keys":             {"label", "a", "access", "full"},
-		"/test/members":          {"email", "eve@shop.example", "role", "owner"},
-		"/test/settings/payout":  {"address_USDC", goodAddress, "before_address_USDC", "sandbox:shop"},
-		"/account/second_factor": nil,
+		"/live/keys":                  {"label", "a", "access", "full"},
+		"/test/members":               {"email", "eve@shop.example", "role", "owner"},
+		"/test/settings/payout":       {"address_USDC", goodAddress, "before_address_USDC", "sandbox:shop"},
+		"/test/account/second_factor": nil,
 	} {
 		asked := owner.post(path, fields...)
 		require.Equal(t, 303, asked.status, path)

@@ -12,7 +12,7 @@ type auditPage struct {
 	Next    string // cursor of the next page, "" on the last
 }
 
-// listAudit serves GET /{mode}/audit.
+// listAudit serves GET …/audit.
 func (s *server) listAudit(v face.Visit) (face.Answer, error) {
 	entries, err := s.Store.AuditEntries(
 		v.Context(), v.Owner(),

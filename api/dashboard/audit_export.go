@@ -8,7 +8,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// exportAudit serves GET /{mode}/audit.csv: the entries of the page of the audit log, all of them.
+// exportAudit serves GET …/audit.csv: the entries of the page of the audit log, all of them.
 func (s *server) exportAudit(v face.Visit, w http.ResponseWriter) error {
 	return export[checkout.AuditEntry]{
 		name: "audit",

@@ -165,8 +165,8 @@ func TestAudit_NothingChangesWithoutItsEntry(t *testing.T) {
 		delivery + "/resume": nil,
 		"/test/deliveries/" + ended.ref.ID + "/replay": nil,
 		"/test/replays/" + s.replay.ID + "/cancel":     nil,
-		"/account/password":                            {"password", password, "new_password", "a much better one", "new_password_again", "a much better one"},
-		"/account/signout":                             nil,
+		"/test/account/password":                       {"password", password, "new_password", "a much better one", "new_password_again", "a much better one"},
+		"/test/account/signout":                        nil,
 		"/live/settings/payout/stop":                   {"currency", "USDC", "address", "0xb"},
 		"/live/settings/payout":                        {"address_ETH", goodAddress, "password", password},
 		"/live/keys":                                   {"label", "server", "access", "full", "password", password},
@@ -176,14 +176,14 @@ func TestAudit_NothingChangesWithoutItsEntry(t *testing.T) {
 		for i := 0; i < len(fields); i += 2 {
 			form.Add(fields[i], fields[i+1])
 		}
-		answer, err := owner.http.PostForm(owner.base+path, form)
+		answer, err := owner.http.PostForm(owner.address(path), form)
 		require.NoError(t, err, path)
 		answer.Body.Close()
 		require.Equal(t, 500, answer.StatusCode, path)
 		require.Equal(t, before, s.everything(), path)
 	}
 	for _, code := range []string{phone.code(0), recovery[0]} {
-		answer, err := guarded.http.PostForm(guarded.base+"/account/second_factor/remove", url.Values{"password": {password}, "code": {code}})
+		answer, err := guarded.http.PostForm(guarded.address("/test/account/second_factor/remove"), url.Values{"password": {password}, "code": {code}})
 		require.NoError(t, err)
 		answer.Body.Close()
 		require.Equal(t, 500, answer.StatusCode)

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"example.com/checkout/api/dashboard/face"
-	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage/account"
 	"example.com/checkout/storage/pg"
@@ -61,7 +60,7 @@ func (s *server) readBrand(v face.Visit, p *settingsPage) (err error) {
 
 var brandChanged = face.Notice("brand_changed", "The hosted page was changed.")
 
-// changeBrand serves POST /{mode}/settings/brand. It changes the color and the logo of the hosted
+// changeBrand serves POST …/settings/brand. It changes the color and the logo of the hosted
 // page.
 func (s *server) changeBrand(v face.Visit) (face.Answer, error) {
 	change, detail, err := brandChange(v)
@@ -124,7 +123,7 @@ var (
 
 // brandChange reads the difference between the form and the values that it was shown with. detail
 // describes the difference, "" for none. Without a chosen file the logo stays. Errors:
-// limit.ErrBusy, login.ErrOtherMerchant, storage.ErrLogo and storage.ErrLogoLarge.
+// limit.ErrBusy, storage.ErrLogo and storage.ErrLogoLarge.
 func brandChange(v face.Visit) (change account.BrandChange, detail string, err error) {
 	turn, err := decodingOf.Enter(v.Context(), v.MerchantID())
 	if err != nil {
@@ -134,9 +133,6 @@ func brandChange(v face.Visit) (change account.BrandChange, detail string, err e
 
 	if err := v.ParseMultipartForm(maxUpload); err != nil && !errors.Is(err, http.ErrNotMultipart) {
 		return change, "", account.ErrLogoLarge // the form's other fields are unknown
-	}
-	if err := login.CheckMembership(v); err != nil {
-		return change, "", err
 	}
 
 	color := v.PostFormValue("color")

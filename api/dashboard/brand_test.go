@@ -36,7 +36,7 @@ func (b *browser) uploading(logo []byte, fields ...string) *http.Request {
 		require.NoError(b.t, w.WriteField(name, form.fields.Get(name)))
 	}
 	require.NoError(b.t, w.Close())
-	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodPost, b.base+"/test/settings/brand", &body)
+	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodPost, b.address("/test/settings/brand"), &body)
 	require.NoError(b.t, err)
 	r.Header.Set("Content-Type", w.FormDataContentType())
 	return r

@@ -8,10 +8,12 @@ import (
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/workflows/runs"
 
@@ -127,16 +129,18 @@ func TestFail_AnOutageOfPostgreSQLIs503(t *testing.T) {
 	defer func() { require.NoError(t, conn.Close(context.Background())) }()
 	_, err = conn.Exec(t.Context(), `BEGIN; LOCK TABLE webhook_endpoint`)
 	require.NoError(t, err)
-	res, err := b.http.Get(b.base + "/test/webhooks")
+	res, err := b.http.Get(b.address("/test/webhooks"))
 	require.NoError(t, err)
 	require.NoError(t, res.Body.Close())
 	require.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
 }
 
-// browser is one person's browser. It keeps cookies and follows no redirect.
+// browser is one person's browser. It keeps cookies and follows no redirect. Tests leave out the merchant in addresses:
+// a browser adds it to what it asks for, and takes it off what it reads.
 type browser struct {
 	t    *testing.T
 	base string
+	at   string // begins the address of each page of the merchant
 	http *http.Client
 }
 
@@ -144,7 +148,7 @@ func (d *desk) browser() *browser {
 	d.t.Helper()
 	jar, err := cookiejar.New(nil)
 	require.NoError(d.t, err)
-	return &browser{d.t, d.server.URL, &http.Client{
+	return &browser{d.t, d.server.URL, "/m/" + d.merchant, &http.Client{
 		Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
@@ -156,9 +160,14 @@ type page struct {
 	body   string
 }
 
+// inPath is the merchant in an address, which may be a part of another one.
+var inPath = regexp.MustCompile(`(^|=)(?:/m/|%2Fm%2F)mer_[0-9a-z]+`)
+
+func withoutMerchant(address string) string { return inPath.ReplaceAllString(address, "$1") }
+
 // to is where an answer leads, and the key of what is said there.
 func (p page) to() string {
-	to := p.header.Get("Location")
+	to := withoutMerchant(p.header.Get("Location"))
 	for _, line := range p.header.Values("Set-Cookie") {
 		if cookie, err := http.ParseSetCookie(line); err == nil && cookie.Name == "notice" && cookie.Value != "" {
 			to += " " + cookie.Value
@@ -195,7 +204,7 @@ func (b *browser) send(method, path string, form url.Values, header ...string) p
 	if form != nil {
 		body = strings.NewReader(form.Encode())
 	}
-	r, err := http.NewRequestWithContext(b.t.Context(), method, b.base+path, body)
+	r, err := http.NewRequestWithContext(b.t.Context(), method, b.address(path), body)
 	require.NoError(b.t, err)
 	if form != nil {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -204,6 +213,14 @@ func (b *browser) send(method, path string, form url.Values, header ...string) p
 		r.Header.Set(header[i], header[i+1])
 	}
 	return b.do(r)
+}
+
+// address returns the address of a path.
+func (b *browser) address(path string) string {
+	if strings.HasPrefix(path, "/test/") || strings.HasPrefix(path, "/live/") {
+		path = b.at + path
+	}
+	return b.base + path
 }
 
 // do sends a request; no answer may be a failure or lack the policy.
@@ -217,7 +234,7 @@ func (b *browser) do(r *http.Request) page {
 	require.Less(b.t, answer.StatusCode, 500, "%s %s", r.Method, r.URL.Path)
 	require.Contains(b.t, answer.Header.Get("Content-Security-Policy"), "default-src 'none'")
 	require.NotContains(b.t, string(text), "<no value>")
-	return page{answer.StatusCode, answer.Header, string(text)}
+	return page{answer.StatusCode, answer.Header, strings.ReplaceAll(string(text), b.at+"/", "/")}
 }
 
 // newMember makes a member with password.
@@ -252,7 +269,7 @@ func (d *desk) as(role checkout.Role) *browser {
 	email := string(role) + "." + checkout.NewID("x") + "@shop.example"
 	d.newMember(d.merchant, email, role)
 	b := d.browser()
-	require.Equal(d.t, "/", b.signIn(email, password).header.Get("Location"))
+	require.Equal(d.t, "/", b.signIn(email, password).to())
 	return b
 }
 
@@ -284,7 +301,7 @@ func value[T any](d *desk, sql string, args ...any) (v T) {
 // route is one of the dashboard's.
 type route struct{ method, path string }
 
-// routesOf are all routes of a method, with ids that nothing has.
+// routesOf are all routes of a method but those of before, with ids that nothing has.
 func routesOf(t *testing.T, method string) (all []route) {
 	t.Helper()
 	s := newServer(Config{URL: "http://dashboard.example"})
@@ -294,7 +311,8 @@ func routesOf(t *testing.T, method string) (all []route) {
 			return err
 		}
 		methods, err := r.GetMethods()
-		if slices.Contains(methods, method) {
+		if slices.Contains(methods, method) && !strings.Contains(path, "{page:") {
+			path = strings.TrimPrefix(path, face.Of)
 			path = strings.NewReplacer("{mode:test|live}", "test", "{id}", "x", "{token}", "x", "{file}", "x").Replace(path)
 			require.NotContains(t, path, "{")
 			all = append(all, route{method, path})

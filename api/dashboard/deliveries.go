@@ -136,7 +136,7 @@ func (f *deliveryForm) id(text, what, prefix string) {
 	}
 }
 
-// listDeliveries serves GET /{mode}/deliveries, newest first.
+// listDeliveries serves GET …/deliveries, newest first.
 func (s *server) listDeliveries(v face.Visit) (face.Answer, error) {
 	var p deliveriesPage
 	q := v.URL.Query()

@@ -47,7 +47,7 @@ func deliveryRef(v face.Visit) checkout.Ref {
 	return v.Owner().Ref(v.ID())
 }
 
-// showDelivery serves GET /{mode}/deliveries/{id}.
+// showDelivery serves GET …/deliveries/{id}.
 func (s *server) showDelivery(v face.Visit) (face.Answer, error) {
 	d, err := s.Store.Delivery(v.Context(), deliveryRef(v))
 	if err != nil {

@@ -35,7 +35,7 @@ type export[T any] struct {
 func (s *server) exported(h func(v face.Visit, w http.ResponseWriter) error) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		v, err := s.login.Visitor(r)
-		if errors.Is(err, checkout.ErrNotFound) {
+		if errors.Is(err, login.ErrSignIn) {
 			login.AskToSignIn(w, r)
 			return nil
 		}
@@ -100,7 +100,7 @@ func asText(cell string) string {
 	return cell
 }
 
-// exportSessions serves GET /{mode}/sessions.csv with the filters of the list.
+// exportSessions serves GET …/sessions.csv with the filters of the list.
 func (s *server) exportSessions(v face.Visit, w http.ResponseWriter) error {
 	form, page := readSessionForm(v.URL.Query()), pg.Page{}
 	if form.bound(&page) != "" {
@@ -141,7 +141,7 @@ func sessionCells(s checkout.Session) []string {
 	}
 }
 
-// exportPayouts serves GET /{mode}/payouts.csv with the filters of the list.
+// exportPayouts serves GET …/payouts.csv with the filters of the list.
 func (s *server) exportPayouts(v face.Visit, w http.ResponseWriter) error {
 	form, page := readPayoutForm(v.URL.Query()), pg.Page{}
 	if form.bound(&page) != "" {
@@ -170,7 +170,7 @@ func payoutCells(p checkout.Payout) []string {
 	}
 }
 
-// exportDeliveries serves GET /{mode}/deliveries.csv with the filters of the log.
+// exportDeliveries serves GET …/deliveries.csv with the filters of the log.
 func (s *server) exportDeliveries(v face.Visit, w http.ResponseWriter) error {
 	var form deliveryForm
 	filter, page := form.read(v.URL.Query())

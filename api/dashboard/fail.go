@@ -60,10 +60,6 @@ var conflicts = []struct {
 	err  error
 	text string
 }{
-	{
-		login.ErrOtherMerchant,
-		"Another merchant was opened in this browser in the meantime. Nothing was done. Open the page again.",
-	},
 	{checkout.ErrNotPending, "The session has already ended."},
 	{checkout.ErrPaymentInFlight, "A payment of the session is in progress. Check again in a moment."},
 	{webhook.ErrDeliveryInProgress, "An attempt is running, or the delivery is waiting for the next one."},

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"example.com/checkout/api/dashboard/face"
@@ -58,7 +59,7 @@ var ranges = []struct {
 	{storage.SpanDays, "30 days", "Last 30 days", "day", "2 Jan"},
 }
 
-// showHome serves GET /{mode}/. The query chooses the charts: range is 24h or 30d, currency is that of the
+// showHome serves GET …/. The query chooses the charts: range is 24h or 30d, currency is that of the
 // paid amounts. Other values count as none.
 func (s *server) showHome(v face.Visit) (face.Answer, error) {
 	now := time.Now().UTC()
@@ -169,15 +170,22 @@ func (p homePage) FirstRate() string {
 	return percentage(p.Deliveries.FirstArrived, p.Deliveries.First-p.Deliveries.FirstArrived)
 }
 
-// showRoot serves GET /. It leads to live mode when the merchant has live sessions, or is set up for them
-// and has no test sessions either; else to test mode.
+// showRoot serves GET / and GET /m/{merchant}/. It leads to live mode when the merchant has live sessions, or is set up
+// for them and has no test sessions either; else to test mode.
 func (s *server) showRoot(v face.Visit) (face.Answer, error) {
 	works, err := s.Store.WorksLive(v.Context(), v.MerchantID())
 	if err != nil {
 		return face.Answer{}, err
 	}
+	v.Mode = checkout.ModeTest
 	if works {
-		return face.GoTo("/live/", "")
+		v.Mode = checkout.ModeLive
 	}
-	return face.GoTo("/test/", "")
+	return face.GoTo(v.Path("/"), "")
+}
+
+// showFormer serves addresses of before, which named no merchant, and leads to the page of the merchant whose page was
+// shown last.
+func showFormer(v face.Visit) (face.Answer, error) {
+	return face.GoTo(addressWith(v.Path(strings.TrimPrefix(v.URL.Path, "/"+string(v.Mode))), v.URL.Query()), "")
 }

@@ -83,7 +83,7 @@ func (s *server) keysPage(v face.Visit, p keysPage) (face.Answer, error) {
 // accessSome is the form's choice of single scopes.
 const accessSome = "some"
 
-// createKey serves POST /{mode}/keys.
+// createKey serves POST …/keys.
 func (s *server) createKey(v face.Visit) (face.Answer, error) {
 	form, k, fault := readKeyForm(v)
 	if fault != "" {
@@ -157,7 +157,7 @@ func readKeyForm(v face.Visit) (form keyForm, k checkout.APIKey, fault string) {
 
 var keyRevoked = face.Notice("key_revoked", "The key is revoked. It is refused from the next request on.")
 
-// revokeKey serves POST /{mode}/keys/{id}/revoke.
+// revokeKey serves POST …/keys/{id}/revoke.
 func (s *server) revokeKey(v face.Visit) (face.Answer, error) {
 	err := s.Store.RevokeAPIKey(v.Context(), v.Owner().Ref(v.ID()), v.Audit("api_key.revoked", v.ID(), "valid → revoked"))
 	if err != nil {
@@ -274,7 +274,7 @@ func (keysPage) Replace(v face.View, k checkout.APIKey) string {
 	return v.Path("/keys?") + q.Encode() + "#create"
 }
 
-// showKeySecret serves GET /{mode}/keys/{id}/secret.
+// showKeySecret serves GET …/keys/{id}/secret.
 func (s *server) showKeySecret(v face.Visit) (face.Answer, error) {
 	k, err := s.Store.APIKey(v.Context(), v.ID())
 	if err == nil && (k.MerchantID != v.MerchantID() || k.Mode != v.Mode) {

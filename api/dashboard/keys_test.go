@@ -142,7 +142,7 @@ func TestRevokeKey_AndWhoMay(t *testing.T) {
 	for range 2 {
 		got := developer.post(path)
 		require.Equal(t, 303, got.status)
-		require.Contains(t, developer.get(got.header.Get("Location")).text(), "The key is revoked.")
+		require.Contains(t, developer.follow(got).text(), "The key is revoked.")
 	}
 	require.Contains(t, developer.get("/test/keys").text(), `<span class="status revoked">`)
 	require.Equal(t, int64(1), value[int64](d, `SELECT count(*) FROM audit_entry WHERE action = 'api_key.revoked' AND subject = $1`, id))

@@ -37,7 +37,7 @@ func (s *server) membersPage(v face.Visit, p membersPage) (face.Answer, error) {
 
 var invitationSent = face.Notice("invitation_sent", "The invitation is on its way. Its link is valid for 3 days.")
 
-// inviteMember serves POST /{mode}/members. The link goes to the mailbox only: an owner who saw it could accept it and
+// inviteMember serves POST …/members. The link goes to the mailbox only: an owner who saw it could accept it and
 // so claim the address of a stranger.
 func (s *server) inviteMember(v face.Visit) (face.Answer, error) {
 	if !s.Mail {
@@ -90,7 +90,7 @@ func (s *server) unconfirmedOwner(v face.Visit, concerned bool, what string) (*f
 	})
 }
 
-// renewInvitation serves POST /{mode}/members/{id}/invitation.
+// renewInvitation serves POST …/members/{id}/invitation.
 func (s *server) renewInvitation(v face.Visit) (face.Answer, error) {
 	m, err := s.Store.Member(v.Context(), v.MerchantID(), v.ID())
 	if err == nil && !s.Mail {
@@ -116,7 +116,7 @@ var (
 	memberRemoved = face.Notice("member_removed", "The person can no longer sign in.")
 )
 
-// changeRole serves POST /{mode}/members/{id}/role.
+// changeRole serves POST …/members/{id}/role.
 func (s *server) changeRole(v face.Visit) (face.Answer, error) {
 	role := checkout.Role(v.PostFormValue("role"))
 	if !role.Valid() {
@@ -139,7 +139,7 @@ func (s *server) changeRole(v face.Visit) (face.Answer, error) {
 	return s.memberChanged(v, err, roleChanged)
 }
 
-// removeMember serves POST /{mode}/members/{id}/remove.
+// removeMember serves POST …/members/{id}/remove.
 func (s *server) removeMember(v face.Visit) (face.Answer, error) {
 	m, err := s.Store.Member(v.Context(), v.MerchantID(), v.ID())
 	if err != nil {

@@ -28,7 +28,7 @@ func TestInvitation_MakesAMember(t *testing.T) {
 	bob := d.browser()
 	require.Contains(t, bob.get(link).text(), "bob@shop.example")
 	require.Contains(t, bob.post(link, "password", "short", "password_again", "short").text(), "at least 12")
-	require.Equal(t, "/", bob.post(link, "password", password, "password_again", password).header.Get("Location"))
+	require.Equal(t, "/", bob.post(link, "password", password, "password_again", password).to())
 	require.Equal(t, 200, bob.get("/test/members").status, "and signs in")
 	require.Equal(t, 403, bob.post("/test/members", "email", "eve@shop.example", "role", "owner").status)
 

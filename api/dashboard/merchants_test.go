@@ -3,15 +3,18 @@ package dashboard
 import (
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/api/limit"
+	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
 
-// people returns a browser in which ann is signed in to both merchants of the desk; the second one is open.
+// people returns a browser in which ann is signed in to both merchants of the desk.
 func (d *desk) people() *browser {
 	d.t.Helper()
 	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
@@ -27,73 +30,190 @@ func (b *browser) signInTo(merchant, email string) page {
 	return b.form("/signin?other=1", "/signin").send("email", email, "password", password, "merchant", merchant)
 }
 
-func (d *desk) signedIn() int { return value[int](d, `SELECT count(*) FROM member_session`) }
-
-// opened returns the merchant that is open, and how many others can be opened.
-func (b *browser) opened() (merchant string, others int) {
-	b.t.Helper()
-	account := b.get("/account")
-	require.Equal(b.t, 200, account.status)
-	before, _, _ := strings.Cut(account.text(), "</a>\n  <nav class=\"modes\"")
-	return before[strings.LastIndex(before, ">")+1:], strings.Count(account.body, `action="/account/merchants/`)
+// in returns the same browser in a tab with another merchant.
+func (b *browser) in(merchant string) *browser {
+	tab := *b
+	tab.at = "/m/" + merchant
+	return &tab
 }
 
-func TestMerchants_OnePersonSwitches(t *testing.T) {
+func (d *desk) signedIn() int { return value[int](d, `SELECT count(*) FROM member_session`) }
+
+// merchants returns the merchants to which the person of a tab is signed in: the tab's own comes first.
+func (b *browser) merchants() (names []string) {
+	b.t.Helper()
+	account := b.get("/test/account")
+	require.Equal(b.t, 200, account.status)
+	_, list, _ := strings.Cut(account.text(), `<section id="merchants">`)
+	list, _, _ = strings.Cut(list, "</section>")
+	for _, item := range regexp.MustCompile(`<li>(?:<a [^>]*>)?([^<]+?)(?:</a>)? <small>`).FindAllStringSubmatch(list, -1) {
+		names = append(names, item[1])
+	}
+	return names
+}
+
+// TestMerchants_TabsHaveTheirs: two tabs of a browser act for two merchants at once, and neither changes the other.
+func TestMerchants_TabsHaveTheirs(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	b := d.people()
-	require.Equal(t, "/", b.get("/signin").to(), "signed in already")
-	require.Contains(t, b.get("/signin?other=1").body, `value="Ann@shop.example"`)
-	require.Contains(t, b.get("/test/").body, `href="/account#merchants"`)
-	open, others := b.opened()
-	require.Equal(t, "Other shop", open)
-	require.Equal(t, 1, others)
-	require.Equal(t, 403, b.post("/test/keys", "label", "x").status, "a viewer there")
+	shop, other := b.in(d.merchant), b.in(d.other)
+	require.Equal(t, []string{"Shop", "Other shop"}, shop.merchants())
+	require.Equal(t, []string{"Other shop", "Shop"}, other.merchants())
+	require.Contains(t, shop.get("/test/").body, `href="/test/account#merchants"`)
 
-	require.Equal(t, "/", b.form("/account", "/account/merchants/"+d.merchant).send().to())
-	open, others = b.opened()
-	require.Equal(t, "Shop", open)
-	require.Equal(t, 1, others)
-	require.Equal(t, 303, b.post("/test/keys", "label", "x", "access", "read").status, "an owner here")
-	require.Equal(t, "/", b.form("/account", "/account/merchants/"+d.other).send().to())
-	require.Equal(t, 2, d.signedIn())
+	for range 2 {
+		require.Equal(t, 403, other.post("/test/keys", "label", "x", "access", "read").status, "a viewer there")
+		require.Equal(t, 303, shop.post("/test/keys", "label", "x", "access", "read").status, "an owner here")
+	}
+	require.Equal(t, d.merchant, value[string](d, `SELECT string_agg(DISTINCT merchant_id, ',') FROM api_key`))
 
 	b.signInTo(d.merchant, "ann@shop.example")
 	b.signInTo(d.merchant, "ann@shop.example")
 	require.Equal(t, 2, d.signedIn(), "once for each merchant")
+	require.Equal(t, 200, other.get("/test/").status)
 }
 
-func TestMerchants_AFormOfAnotherMerchantDoesNothing(t *testing.T) {
+// TestMerchants_EveryLinkNamesTheMerchant: a link or a form without it would lead to the merchant of another tab.
+func TestMerchants_EveryLinkNamesTheMerchant(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	b := d.as(checkout.RoleOwner)
+	bare := regexp.MustCompile(`(?:href|action|hx-get|sse-connect)="/(?:test|live|account)[^"]*"`)
+	for _, r := range routesOf(t, "GET") {
+		if strings.HasSuffix(r.path, "/stream") {
+			continue
+		}
+		b.at = "/m/" + d.merchant
+		address := b.address(r.path)
+		b.at = "-" // reads the page as it is
+		got, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+		require.NoError(t, err)
+		if page := b.do(got); page.status == 200 {
+			require.Empty(t, bare.FindAllString(page.body, -1), r.path)
+		}
+	}
+}
+
+// TestMerchants_AddressesOfBefore name no merchant: they lead to the one whose page was shown last.
+func TestMerchants_AddressesOfBefore(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	b := d.people()
-	b.form("/account", "/account/merchants/"+d.merchant).send()
-	shown := b.form("/test/members", "/test/members")
-	ann := b.form("/test/settings", "/test/settings/brand").fields.Get("membership")
-	b.form("/account", "/account/merchants/"+d.other).send()
-	d.exec(`UPDATE member SET role = 'owner'`)
-	got := shown.send("email", "eve@shop.example", "role", "viewer")
-	require.Equal(t, 409, got.status)
-	require.Contains(t, got.text(), "Another merchant was opened in this browser in the meantime.")
-	require.Zero(t, value[int](d, `SELECT count(*) FROM member WHERE email = 'eve@shop.example'`))
-	require.Equal(t, 409, b.upload(nil, "membership", ann, "color", "#123456", "before_color", "").status)
-	require.Zero(t, value[int](d, `SELECT count(*) FROM merchant WHERE brand_color = '#123456'`))
-	require.Equal(t, 303, b.form("/test/members", "/test/members").send("email", "eve@shop.example", "role", "viewer").status)
+	leads := func(path string) string {
+		t.Helper()
+		got, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.base+path, nil)
+		require.NoError(t, err)
+		return b.do(got).header.Get("Location")
+	}
+	for _, merchant := range []string{d.other, d.merchant} {
+		b.in(merchant).get("/test/")
+		at := "/m/" + merchant
+		require.Equal(t, at+"/test/", leads("/"))
+		require.Equal(t, at+"/live/sessions/cs_1?a=b", leads("/live/sessions/cs_1?a=b"))
+		require.Equal(t, at+"/test/evil.example", leads("/test//evil.example"))
+		require.Equal(t, at+"/test/account", leads("/account"))
+		require.Equal(t, at+"/test/account/second_factor", leads("/account/second_factor"))
+	}
+	require.Equal(t, 404, b.in(d.other).get("/m/mer_x/test/").status)
+	require.Equal(t, "/m/"+d.merchant+"/test/", leads("/"), "a refusal is no page of a merchant")
+
+	nobody := d.browser()
+	require.Equal(t, "/signin?next=%2Flive%2Fsessions", nobody.get("/live/sessions").to())
 }
 
-func TestMerchants_APartOfAnotherMerchantsPageLoadsTheWholePage(t *testing.T) {
+// unlimited lets a test ask for every page.
+var unlimited = storage.Rate{PerSecond: 1e6, Burst: 1e6}
+
+// TestIsolation_AStrangersMerchantIsNotFound takes every route of the merchant of another person, as any role, by its
+// address, and by a form or a stolen cookie besides. The answer is that to an unknown merchant, and nothing happens.
+func TestIsolation_AStrangersMerchantIsNotFound(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, func(c *Config) { c.Limits = limit.Rates{Requests: unlimited, Forms: unlimited} })
+	d.newMember(d.other, "bob@shop.example", checkout.RoleOwner)
+	people := map[checkout.Role]*browser{}
+	for _, role := range checkout.Roles {
+		people[role] = d.as(role)
+	}
+	before := d.everything()
+	for role, b := range people {
+		for _, r := range append(routesOf(t, "GET"), routesOf(t, "POST")...) {
+			if !strings.HasPrefix(r.path, "/test/") {
+				continue
+			}
+			var told []string
+			for _, merchant := range []string{d.other, checkout.NewID(checkout.PrefixMerchant)} {
+				got := b.in(merchant).send(r.method, r.path, url.Values{"merchant": {d.other}, "password": {password}})
+				require.Equal(t, 404, got.status, "%s %s as %s", r.method, r.path, role)
+				require.NotContains(t, got.text(), "Other shop")
+				told = append(told, got.body)
+			}
+			require.Equal(t, told[0], told[1], "%s %s", r.method, r.path)
+		}
+	}
+	require.Equal(t, before, d.everything())
+}
+
+// TestIsolation_SignInAsksForTheMerchantOfAnAddress whose person is signed in elsewhere, and comes back to the page.
+func TestIsolation_SignInAsksForTheMerchantOfAnAddress(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	b := d.people()
-	ann := b.form("/account", "/account/password").fields.Get("membership")
-	require.Contains(t, b.get("/test/keys").body, `hx-headers='{"Membership": "`+ann+`"}'`)
-	got := b.send("GET", "/test/keys", nil, "HX-Request", "true", "Membership", ann)
-	require.Equal(t, 200, got.status)
-	require.Empty(t, got.header.Get("HX-Refresh"))
-	b.form("/account", "/account/merchants/"+d.merchant).send()
-	got = b.send("GET", "/test/keys", nil, "HX-Request", "true", "Membership", ann)
-	require.Equal(t, 409, got.status)
-	require.Equal(t, "true", got.header.Get("HX-Refresh"))
+	d.newMember(d.merchant, ceo, checkout.RoleOwner)
+	d.newMemberWith(d.other, ceo, checkout.RoleViewer, other)
+	b := d.browser()
+	b.signIn(ceo, password)
+	page := "/m/" + d.other + "/live/payouts"
+
+	asked := b.get(page)
+	require.Equal(t, "/signin?next="+url.QueryEscape(page), asked.header.Get("Location"))
+	form := b.form(asked.header.Get("Location"), "/signin")
+	require.Equal(t, d.other, form.fields.Get("merchant"))
+	require.Equal(t, 422, form.send("password", password).status, "the password of the other merchant")
+	require.Equal(t, page, form.send("password", other).header.Get("Location"))
+	require.Equal(t, 200, b.get(page).status)
+	require.Equal(t, 200, b.get("/test/settings").status, "signed in to both")
+
+	stranger := d.browser()
+	require.Equal(t, page, stranger.post("/signin", "email", ceo, "password", other, "next", page).header.Get("Location"),
+		"the address says which account is meant")
+}
+
+// TestIsolation_AClaimedAddressLearnsNothing: an address that is not proven sees no difference between a merchant that
+// knows it and one that does not.
+func TestIsolation_AClaimedAddressLearnsNothing(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.squat()
+	d.newMember(d.merchant, ceo, checkout.RoleOwner)
+	b := d.browser().in(d.other)
+	require.Equal(t, 303, b.signIn(ceo, "the squatter's own").status)
+	require.Equal(t, 200, b.get("/test/").status)
+
+	known, unknown := b.in(d.merchant).get("/test/"), b.in(checkout.NewID(checkout.PrefixMerchant)).get("/test/")
+
+	require.Equal(t, 404, known.status)
+	require.Equal(t, unknown.body, known.body)
+}
+
+// TestIsolation_AProofIsOfOneMerchant: a confirmation that was asked for at one merchant confirms nothing at another.
+func TestIsolation_AProofIsOfOneMerchant(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.newMember(d.merchant, ceo, checkout.RoleOwner)
+	d.newMemberWith(d.other, ceo, checkout.RoleOwner, other)
+	b := d.browser()
+	b.signIn(ceo, password)
+	require.Equal(t, 303, b.form("/signin?other=1", "/signin").send("email", ceo, "password", other, "merchant", d.other).status)
+	asked := b.post("/live/keys", "label", "a", "access", "full")
+	_, query, _ := strings.Cut(asked.header.Get("Location"), "?")
+
+	require.Equal(t, 200, b.follow(asked).status)
+	require.Equal(t, 303, b.in(d.other).get("/live/confirm?"+query).status, "sealed for the other one")
+	require.Contains(t, b.in(d.other).post("/live/keys", "label", "a", "access", "full", "password", password).text(),
+		"The password is wrong.")
+	require.Zero(t, value[int](d, `SELECT count(*) FROM api_key`))
+	require.Equal(t, 303, b.in(d.other).post("/live/keys", "label", "a", "access", "full", "password", other).status)
+	require.Equal(t, d.other, value[string](d, `SELECT merchant_id FROM api_key`))
 }
 
 func TestMerchants_AForgottenPasswordEndsTheOthersOfTheBrowser(t *testing.T) {
@@ -107,27 +227,13 @@ func TestMerchants_AForgottenPasswordEndsTheOthersOfTheBrowser(t *testing.T) {
 	require.Zero(t, d.signedIn())
 }
 
-// TestMerchants_EveryFormNamesTheMember: a form that is written in another way would lack the field.
-func TestMerchants_EveryFormNamesTheMember(t *testing.T) {
-	t.Parallel()
-	entries, err := templateFiles.ReadDir("templates")
-	require.NoError(t, err)
-	for _, e := range entries {
-		text, err := templateFiles.ReadFile("templates/" + e.Name())
-		require.NoError(t, err)
-		require.Equal(t, strings.Count(string(text), "<form")-strings.Count(string(text), `<form method="get"`),
-			len(postForm.FindAll(text, -1)), e.Name())
-	}
-}
-
 func TestMerchants_AnotherPersonInTheBrowserGetsNone(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	b := d.people()
 	d.newMember(d.merchant, "bob@shop.example", checkout.RoleViewer)
 	require.Equal(t, "/", b.signIn("bob@shop.example", password).to())
-	_, others := b.opened()
-	require.Zero(t, others)
+	require.Equal(t, []string{"Shop"}, b.merchants())
 	require.Equal(t, 1, d.signedIn(), "ann is signed out")
 }
 
@@ -142,41 +248,34 @@ func TestMerchants_ATokenOfAnotherPersonOpensNothing(t *testing.T) {
 	for _, planted := range []string{stranger, "x." + stranger, strings.Repeat(stranger+".", 200)} {
 		cookies := append(b.http.Jar.Cookies(at), &http.Cookie{Name: "others", Value: planted})
 		b.http.Jar.SetCookies(at, cookies)
-		open, others := b.opened()
-		require.Equal(t, "Shop", open)
-		require.Zero(t, others)
-		require.Equal(t, "/signin?other=1&merchant="+d.other, b.post("/account/merchants/"+d.other).to())
+		require.Equal(t, []string{"Shop"}, b.merchants())
 	}
 }
 
 func TestMerchants_EachAsksForItsOwnSecondFactor(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	guarded := d.people()
+	guarded := d.people().in(d.other)
 	phone, _ := guarded.enrol()
 	d.forgetUse()
 	b := d.browser()
 	require.Equal(t, "/", b.signIn("ann@shop.example", password).to())
 	half := b.signInTo(d.other, "ann@shop.example")
 	require.Equal(t, "/signin/code?next=%2F", half.to())
-	open, others := b.opened()
-	require.Equal(t, "Shop", open)
-	require.Zero(t, others, "the password alone opens nothing")
-	require.Equal(t, "/signin?other=1&merchant="+d.other, b.post("/account/merchants/"+d.other).to())
+	require.Equal(t, []string{"Shop"}, b.merchants(), "the password alone opens nothing")
+	require.Equal(t, 303, b.in(d.other).get("/test/").status)
 	require.Equal(t, "/", b.form("/signin/code", "/signin/code").send("code", phone.code(0)).to())
-	open, others = b.opened()
-	require.Equal(t, "Other shop", open)
-	require.Equal(t, 1, others)
+	require.Equal(t, []string{"Other shop", "Shop"}, b.in(d.other).merchants())
 }
 
 func TestMerchants_SigningOutEndsAll(t *testing.T) {
 	t.Parallel()
-	for _, path := range []string{"/signout", "/account/signout"} {
+	for _, path := range []string{"/signout", "/test/account/signout"} {
 		d := newDesk(t)
 		b := d.people()
 		require.Equal(t, "/signin", b.post(path).to())
 		require.Zero(t, d.signedIn(), path)
-		require.Equal(t, 303, b.get("/account").status)
+		require.Equal(t, 303, b.get("/test/account").status)
 	}
 }
 
@@ -192,9 +291,8 @@ func TestMerchants_RemovedOrIdleIsNotOffered(t *testing.T) {
 		d := newDesk(t)
 		b := d.people()
 		d.exec(end, d.merchant)
-		_, others := b.opened()
-		require.Zero(t, others)
-		require.Equal(t, "/signin?other=1&merchant="+d.merchant, b.post("/account/merchants/"+d.merchant).to())
+		require.Equal(t, []string{"Other shop"}, b.in(d.other).merchants())
+		require.NotEqual(t, 200, b.get("/test/").status)
 	}
 }
 
@@ -208,7 +306,5 @@ func TestMerchants_AnInvitationIsAddedToTheOthers(t *testing.T) {
 	token, err := d.store.Invite(t.Context(), m, "test")
 	require.NoError(t, err)
 	require.Equal(t, "/", b.post("/invitation/"+token, "password", "another long one", "password_again", "another long one").to())
-	open, others := b.opened()
-	require.Equal(t, "Other shop", open)
-	require.Equal(t, 1, others)
+	require.Equal(t, []string{"Other shop", "Shop"}, b.in(d.other).merchants())
 }

@@ -72,7 +72,7 @@ func TestInvitation_OfAnAddressTellsNothingOfOtherMerchants(t *testing.T) {
 	d.exec(`DELETE FROM token_bucket`)
 	first, second := d.browser(), d.browser()
 	require.Equal(t, 303, first.signIn("ceo@victim.example", password).status, "the first merchant's password signs in as before")
-	require.Contains(t, first.get("/test/members").text(), "Other shop")
+	require.Contains(t, first.in(d.other).get("/test/members").text(), "Other shop")
 	require.Equal(t, 422, second.post("/signin", "email", "ceo@victim.example", "password", other, "merchant", d.other).status)
 	require.Equal(t, 303, second.post("/signin", "email", "ceo@victim.example", "password", other, "merchant", d.merchant).status)
 	require.NotContains(t, second.get("/test/members").text(), "Other shop")

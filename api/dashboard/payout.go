@@ -9,7 +9,7 @@ import (
 
 var payoutRetried = face.Notice("payout_retried", "The payout is sent again, to your current payout address.")
 
-// retryPayout serves POST /{mode}/sessions/{id}/retry_payout.
+// retryPayout serves POST …/sessions/{id}/retry_payout.
 func (s *server) retryPayout(v face.Visit) (face.Answer, error) {
 	session, err := s.Store.Session(v.Context(), v.Owner().Ref(v.ID()))
 	if err != nil {

@@ -76,7 +76,7 @@ func (f payoutForm) address(v face.Visit, path, before string) string {
 // maxSum is how many payouts are added up at most. That takes 0.3 s.
 const maxSum = 100_000
 
-// listPayouts serves GET /{mode}/payouts, newest first.
+// listPayouts serves GET …/payouts, newest first.
 func (s *server) listPayouts(v face.Visit) (face.Answer, error) {
 	p := payoutsPage{Form: readPayoutForm(v.URL.Query())}
 	page := pg.Page{Before: before(v, checkout.PrefixPayout), Limit: pageSize + 1}

@@ -81,7 +81,7 @@ func (f *replayForm) time(what, text string) time.Time {
 	return time.Time{}
 }
 
-// showReplays serves GET /{mode}/webhooks/{id}/replay. When the query has the form, it counts the
+// showReplays serves GET …/webhooks/{id}/replay. When the query has the form, it counts the
 // deliveries to send again.
 func (s *server) showReplays(v face.Visit) (face.Answer, error) {
 	e, err := s.endpoint(v)
@@ -130,7 +130,7 @@ func (s *server) replaysPage(v face.Visit, p replaysPage) (face.Answer, error) {
 
 var replayStarted = face.Notice("replay_started", "The bulk replay has started.")
 
-// startReplay serves POST /{mode}/webhooks/{id}/replay.
+// startReplay serves POST …/webhooks/{id}/replay.
 func (s *server) startReplay(v face.Visit) (face.Answer, error) {
 	e, err := s.endpoint(v)
 	if err != nil {
@@ -169,7 +169,7 @@ func (p replayPage) Percent() int {
 	return min(100, 100*p.Done/p.Total)
 }
 
-// showReplay serves GET /{mode}/replays/{id}.
+// showReplay serves GET …/replays/{id}.
 func (s *server) showReplay(v face.Visit) (face.Answer, error) {
 	r, err := s.Store.Replay(v.Context(), v.Owner().Ref(v.ID()))
 	if err != nil {
@@ -192,7 +192,7 @@ var (
 	replayEnded    = face.Notice("replay_ended", "The bulk replay had already ended.")
 )
 
-// cancelReplay serves POST /{mode}/replays/{id}/cancel.
+// cancelReplay serves POST …/replays/{id}/cancel.
 func (s *server) cancelReplay(v face.Visit) (face.Answer, error) {
 	r, err := s.Store.Replay(v.Context(), v.Owner().Ref(v.ID()))
 	if err != nil {

@@ -73,7 +73,7 @@ func (f requestForm) address(v face.Visit, before string) string {
 	})
 }
 
-// listRequests serves GET /{mode}/requests, newest first.
+// listRequests serves GET …/requests, newest first.
 func (s *server) listRequests(v face.Visit) (face.Answer, error) {
 	p := requestsPage{Form: readRequestForm(v.URL.Query())}
 	page := pg.Page{Before: before(v, checkout.PrefixRequest), Limit: pageSize + 1}

@@ -41,9 +41,9 @@ func TestReset_GivesANewPasswordOnce(t *testing.T) {
 	require.Equal(t, 422, form.send("code", token, "password", "short", "password_again", "short").status)
 	require.Equal(t, 422, form.send("code", token, "password", other, "password_again", password).status)
 	require.Equal(t, 422, form.send("code", token+"x", "password", other, "password_again", other).status)
-	require.Equal(t, 200, signedIn.get("/account").status)
+	require.Equal(t, 200, signedIn.get("/test/account").status)
 	require.Equal(t, "/signin?reset=1", form.send("code", token, "password", other, "password_again", other).to())
-	require.Equal(t, 303, signedIn.get("/account").status, "every browser is signed out")
+	require.Equal(t, 303, signedIn.get("/test/account").status, "every browser is signed out")
 	require.Equal(t, 422, form.send("code", token, "password", password, "password_again", password).status)
 	require.Equal(t, 422, signedIn.signIn(m.Email, password).status)
 	require.Equal(t, 303, signedIn.signIn(m.Email, other).status)
@@ -103,7 +103,7 @@ func TestMail_TellsOwnersAndThePersonWhatChanged(t *testing.T) {
 	require.Equal(t, "live_key owner true", mails())
 	owner.post("/test/keys", "label", "server", "access", "full")
 	require.Empty(t, mails())
-	owner.post("/account/password", "password", password, "new_password", password+"2", "new_password_again", password+"2")
+	owner.post("/test/account/password", "password", password, "new_password", password+"2", "new_password_again", password+"2")
 	require.Equal(t, "account_changed owner true", mails())
 }
 

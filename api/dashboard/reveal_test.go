@@ -62,7 +62,7 @@ func TestRotate_ASecondClickRotatesNoMore(t *testing.T) {
 	current, previous := s.signs()
 	require.Equal(t, webhook.SecretDigest(s.endpoint.Secret), previous)
 	require.Equal(t, webhook.SecretDigest(secretIn.FindString(shown.body)), current)
-	require.Equal(t, at+" secret_gone", dev.get(twice.send().header.Get("Location")).to(), "and after it was shown")
+	require.Equal(t, at+" secret_gone", dev.get(twice.send().to()).to(), "and after it was shown")
 	_, previous = s.signs()
 	require.Equal(t, webhook.SecretDigest(s.endpoint.Secret), previous)
 	require.Regexp(t, secretIn, dev.follow(dev.form(at, at+"/rotate").send("hours", "0")).body)
@@ -94,7 +94,7 @@ func TestReveal_IsForOneBrowserAndOnce(t *testing.T) {
 	here.signIn("ann@shop.example", password)
 	there.signIn("ann@shop.example", password)
 	made := here.form("/test/keys", "/test/keys").send("label", "server")
-	path := made.header.Get("Location")
+	path := made.to()
 	require.Regexp(t, `^/test/keys/key_[0-9a-z]{26}/secret$`, path)
 	for _, b := range []*browser{there, other} {
 		require.Equal(t, "/test/keys secret_gone", b.get(path).to(), "another browser")
@@ -103,7 +103,7 @@ func TestReveal_IsForOneBrowserAndOnce(t *testing.T) {
 
 	process := httptest.NewServer(New(d.config)) // of the same service
 	defer process.Close()
-	shown := (&browser{t, process.URL, here.http}).get(path)
+	shown := (&browser{t, process.URL, here.at, here.http}).get(path)
 	key := shownKey.FindString(shown.body)
 	require.NotEmpty(t, key)
 	require.NotContains(t, fmt.Sprint(made.header, shown.header), key, "nor in an address or a cookie")
@@ -116,7 +116,7 @@ func TestReveal_IsSealedAndForgotten(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	b := d.as(checkout.RoleDeveloper)
-	path := b.form("/test/keys", "/test/keys").send("label", "server").header.Get("Location")
+	path := b.form("/test/keys", "/test/keys").send("label", "server").to()
 	require.Zero(t, value[int](d, `SELECT count(*) FROM reveal WHERE encode(sealed, 'escape') LIKE '%sk_test_%'`))
 	d.exec(`UPDATE reveal SET created_at = now() - interval '6 minutes'`)
 	require.Equal(t, "/test/keys secret_gone", b.get(path).to())
@@ -137,7 +137,7 @@ func TestReveal_ShowsNoSecretThatDoesNotSign(t *testing.T) {
 	made := dev.form(at, at+"/rotate").send()
 	_, err := s.store.RotateSecret(t.Context(), checkout.Owner{MerchantID: s.merchant, Mode: s.mode}.Ref(s.endpoint.ID), webhook.NewSecret(), 0) // by the API, meanwhile
 	require.NoError(t, err)
-	require.Equal(t, at+" secret_gone", dev.get(made.header.Get("Location")).to())
+	require.Equal(t, at+" secret_gone", dev.get(made.to()).to())
 }
 
 func TestReveal_OfWhatCouldNotBeMadeIsDropped(t *testing.T) {
@@ -213,15 +213,15 @@ func TestPosts_EndInARedirect(t *testing.T) {
 		{"/test/deliveries/x/hold", delivery + "/hold", nil},
 		{"/test/deliveries/x/resume", delivery + "/resume", nil},
 		{"/test/webhooks/x/delete", at + "/delete", nil},
-		{"/account/password", "/account/password", []string{"password", password, "new_password", "a much better one", "new_password_again", "a much better one"}},
-		{"/account/signout", "/account/signout", nil},
+		{"/test/account/password", "/test/account/password", []string{"password", password, "new_password", "a much better one", "new_password_again", "a much better one"}},
+		{"/test/account/signout", "/test/account/signout", nil},
 		{"/signin", "/signin", []string{"email", "bob@shop.example", "password", password}},
 		{"/signout", "/signout", nil},
 	}
 	seen := map[string]bool{ // TestInvitation_MakesAMember, TestDeliveries_SteeringSaysWhatHappens, TestRetryPayout_OnlyOwnersAndItIsNoted, TestSecondFactor…, TestReset…, TestMerchants…, deploy/proof/e2e/passkey
-		"/signin/code": true, "/password/forgot": true, "/password/reset": true, "/account/second_factor": true, "/account/second_factor/code": true, "/account/second_factor/remove": true,
-		"/signin/passkey": true, "/passkey/challenge": true, "/account/passkeys": true, "/account/passkeys/new": true, "/account/passkeys/x": true, "/account/passkeys/x/remove": true,
-		"/account/merchants/x": true, "/invitation/x": true, "/test/deliveries/x/replay": true, "/test/sessions/x/retry_payout": true,
+		"/signin/code": true, "/password/forgot": true, "/password/reset": true, "/test/account/second_factor": true, "/test/account/second_factor/code": true, "/test/account/second_factor/remove": true,
+		"/signin/passkey": true, "/passkey/challenge": true, "/test/passkey/challenge": true, "/test/account/passkeys": true, "/test/account/passkeys/new": true, "/test/account/passkeys/x": true, "/test/account/passkeys/x/remove": true,
+		"/test/account/merchants/x": true, "/invitation/x": true, "/test/deliveries/x/replay": true, "/test/sessions/x/retry_payout": true,
 	}
 	for _, p := range posts {
 		if p.route == "/signin" {

@@ -67,44 +67,48 @@ func newServer(cfg Config) *server {
 	return s
 }
 
-// routes adds the routes of all pages. Pages of a mode are below /test and /live. Each route names
-// the role that it needs.
+// routes adds the routes of all pages. Pages of a merchant are below face.InMode. Each route names the role that it
+// needs.
 func (s *server) routes() {
 	s.router.Handle("/static/{file}", web.Route(serverName, "/static/{file}", web.Serve(s.static, s.fail))).
 		Methods(http.MethodGet)
 	s.login.Routes(s.open)
 
 	s.get("/", checkout.RoleViewer, s.showRoot)
-	s.get(inMode+"/", checkout.RoleViewer, s.showHome)
-	s.get(inMode+"/settings", checkout.RoleViewer, s.showSettings)
-	s.post(inMode+"/settings", checkout.RoleOwner, s.changeSettings)
-	s.post(inMode+"/settings/brand", checkout.RoleOwner, s.changeBrand)
-	s.get(inMode+"/settings/payout", checkout.RoleOwner, s.showAddresses)
-	s.post(inMode+"/settings/payout", checkout.RoleOwner, s.changeAddresses)
-	s.post(inMode+"/settings/payout/stop", checkout.RoleOwner, s.stopAddressChange)
+	s.get(face.Of+"/", checkout.RoleViewer, s.showRoot)
+	for _, former := range []string{"/{mode:test|live}/{page:.*}", "/account", "/account/{page:.*}"} {
+		s.get(former, checkout.RoleViewer, showFormer)
+	}
+	s.get(face.InMode+"/", checkout.RoleViewer, s.showHome)
+	s.get(face.InMode+"/settings", checkout.RoleViewer, s.showSettings)
+	s.post(face.InMode+"/settings", checkout.RoleOwner, s.changeSettings)
+	s.post(face.InMode+"/settings/brand", checkout.RoleOwner, s.changeBrand)
+	s.get(face.InMode+"/settings/payout", checkout.RoleOwner, s.showAddresses)
+	s.post(face.InMode+"/settings/payout", checkout.RoleOwner, s.changeAddresses)
+	s.post(face.InMode+"/settings/payout/stop", checkout.RoleOwner, s.stopAddressChange)
 
-	s.get(inMode+"/members", checkout.RoleViewer, s.listMembers)
-	s.post(inMode+"/members", checkout.RoleOwner, s.inviteMember)
-	s.post(inMode+"/members/{id}/invitation", checkout.RoleOwner, s.renewInvitation)
-	s.post(inMode+"/members/{id}/role", checkout.RoleOwner, s.changeRole)
-	s.post(inMode+"/members/{id}/remove", checkout.RoleOwner, s.removeMember)
-	s.get(inMode+"/audit", checkout.RoleViewer, s.listAudit)
-	s.open(http.MethodGet, inMode+"/audit.csv", s.exported(s.exportAudit))
+	s.get(face.InMode+"/members", checkout.RoleViewer, s.listMembers)
+	s.post(face.InMode+"/members", checkout.RoleOwner, s.inviteMember)
+	s.post(face.InMode+"/members/{id}/invitation", checkout.RoleOwner, s.renewInvitation)
+	s.post(face.InMode+"/members/{id}/role", checkout.RoleOwner, s.changeRole)
+	s.post(face.InMode+"/members/{id}/remove", checkout.RoleOwner, s.removeMember)
+	s.get(face.InMode+"/audit", checkout.RoleViewer, s.listAudit)
+	s.open(http.MethodGet, face.InMode+"/audit.csv", s.exported(s.exportAudit))
 
-	s.get(inMode+"/sessions", checkout.RoleViewer, s.listSessions)
-	s.get(inMode+"/sessions/{id}", checkout.RoleViewer, s.showSession)
-	s.post(inMode+"/sessions/{id}/expire", checkout.RoleDeveloper, s.expireSession)
-	s.post(inMode+"/sessions/{id}/retry_payout", checkout.RoleOwner, s.retryPayout)
-	s.get(inMode+"/payouts", checkout.RoleViewer, s.listPayouts)
-	s.open(http.MethodGet, inMode+"/sessions.csv", s.exported(s.exportSessions))
-	s.open(http.MethodGet, inMode+"/payouts.csv", s.exported(s.exportPayouts))
-	s.open(http.MethodGet, inMode+"/deliveries.csv", s.exported(s.exportDeliveries))
-	s.get(inMode+"/requests", checkout.RoleViewer, s.listRequests)
-	s.get(inMode+"/keys", checkout.RoleViewer, s.listKeys)
-	s.post(inMode+"/keys", checkout.RoleDeveloper, s.createKey)
-	s.post(inMode+"/keys/{id}/revoke", checkout.RoleDeveloper, s.revokeKey)
+	s.get(face.InMode+"/sessions", checkout.RoleViewer, s.listSessions)
+	s.get(face.InMode+"/sessions/{id}", checkout.RoleViewer, s.showSession)
+	s.post(face.InMode+"/sessions/{id}/expire", checkout.RoleDeveloper, s.expireSession)
+	s.post(face.InMode+"/sessions/{id}/retry_payout", checkout.RoleOwner, s.retryPayout)
+	s.get(face.InMode+"/payouts", checkout.RoleViewer, s.listPayouts)
+	s.open(http.MethodGet, face.InMode+"/sessions.csv", s.exported(s.exportSessions))
+	s.open(http.MethodGet, face.InMode+"/payouts.csv", s.exported(s.exportPayouts))
+	s.open(http.MethodGet, face.InMode+"/deliveries.csv", s.exported(s.exportDeliveries))
+	s.get(face.InMode+"/requests", checkout.RoleViewer, s.listRequests)
+	s.get(face.InMode+"/keys", checkout.RoleViewer, s.listKeys)
+	s.post(face.InMode+"/keys", checkout.RoleDeveloper, s.createKey)
+	s.post(face.InMode+"/keys/{id}/revoke", checkout.RoleDeveloper, s.revokeKey)
 
-	s.get(inMode+"/keys/{id}/secret", checkout.RoleDeveloper, s.showKeySecret)
+	s.get(face.InMode+"/keys/{id}/secret", checkout.RoleDeveloper, s.showKeySecret)
 
 	s.webhookRoutes()
 
@@ -120,38 +124,37 @@ func (s *server) routes() {
 // route that fits, so names come before ids.
 func (s *server) webhookRoutes() {
 	const looks, handles = checkout.RoleViewer, checkout.RoleDeveloper
-	s.get(inMode+"/webhooks", looks, s.listWebhooks)
-	s.post(inMode+"/webhooks", handles, s.createWebhook)
-	s.get(inMode+"/webhooks/new", handles, s.newWebhook)
-	s.get(inMode+"/webhooks/{id}", looks, s.showWebhook)
-	s.post(inMode+"/webhooks/{id}", handles, s.changeWebhook)
-	s.get(inMode+"/webhooks/{id}/secret", handles, s.showWebhookSecret)
-	s.get(inMode+"/webhooks/{id}/edit", handles, s.editWebhook)
-	s.post(inMode+"/webhooks/{id}/hold", handles, s.holdWebhook)
-	s.post(inMode+"/webhooks/{id}/resume", handles, s.resumeWebhook)
-	s.post(inMode+"/webhooks/{id}/test", handles, s.sendTestEvent)
-	s.post(inMode+"/webhooks/{id}/rotate", handles, s.rotateSecret)
-	s.get(inMode+"/webhooks/{id}/delete", handles, s.askToDelete)
-	s.post(inMode+"/webhooks/{id}/delete", handles, s.deleteWebhook)
-	s.get(inMode+"/webhooks/{id}/replay", looks, s.showReplays)
-	s.post(inMode+"/webhooks/{id}/replay", handles, s.startReplay)
+	s.get(face.InMode+"/webhooks", looks, s.listWebhooks)
+	s.post(face.InMode+"/webhooks", handles, s.createWebhook)
+	s.get(face.InMode+"/webhooks/new", handles, s.newWebhook)
+	s.get(face.InMode+"/webhooks/{id}", looks, s.showWebhook)
+	s.post(face.InMode+"/webhooks/{id}", handles, s.changeWebhook)
+	s.get(face.InMode+"/webhooks/{id}/secret", handles, s.showWebhookSecret)
+	s.get(face.InMode+"/webhooks/{id}/edit", handles, s.editWebhook)
+	s.post(face.InMode+"/webhooks/{id}/hold", handles, s.holdWebhook)
+	s.post(face.InMode+"/webhooks/{id}/resume", handles, s.resumeWebhook)
+	s.post(face.InMode+"/webhooks/{id}/test", handles, s.sendTestEvent)
+	s.post(face.InMode+"/webhooks/{id}/rotate", handles, s.rotateSecret)
+	s.get(face.InMode+"/webhooks/{id}/delete", handles, s.askToDelete)
+	s.post(face.InMode+"/webhooks/{id}/delete", handles, s.deleteWebhook)
+	s.get(face.InMode+"/webhooks/{id}/replay", looks, s.showReplays)
+	s.post(face.InMode+"/webhooks/{id}/replay", handles, s.startReplay)
 
-	s.get(inMode+"/replays", looks, func(v face.Visit) (face.Answer, error) { return face.GoTo(v.Path("/webhooks"), "") })
-	s.get(inMode+"/replays/{id}", looks, s.showReplay)
-	s.post(inMode+"/replays/{id}/cancel", handles, s.cancelReplay)
+	s.get(face.InMode+"/replays", looks, func(v face.Visit) (face.Answer, error) {
+		return face.GoTo(v.Path("/webhooks"), "")
+	})
+	s.get(face.InMode+"/replays/{id}", looks, s.showReplay)
+	s.post(face.InMode+"/replays/{id}/cancel", handles, s.cancelReplay)
 
-	s.get(inMode+"/deliveries", looks, s.listDeliveries)
+	s.get(face.InMode+"/deliveries", looks, s.listDeliveries)
 	// A stream lasts as long as its page is open, so it has no span and no time-out.
-	s.router.Handle(inMode+"/deliveries/stream", web.Serve(s.streamDeliveries, s.fail)).Methods(http.MethodGet)
-	s.get(inMode+"/deliveries/{id}", looks, s.showDelivery)
-	s.post(inMode+"/deliveries/{id}/retry", handles, s.retryDelivery)
-	s.post(inMode+"/deliveries/{id}/hold", handles, s.holdDelivery)
-	s.post(inMode+"/deliveries/{id}/resume", handles, s.resumeDelivery)
-	s.post(inMode+"/deliveries/{id}/replay", handles, s.replayDelivery)
+	s.router.Handle(face.InMode+"/deliveries/stream", web.Serve(s.streamDeliveries, s.fail)).Methods(http.MethodGet)
+	s.get(face.InMode+"/deliveries/{id}", looks, s.showDelivery)
+	s.post(face.InMode+"/deliveries/{id}/retry", handles, s.retryDelivery)
+	s.post(face.InMode+"/deliveries/{id}/hold", handles, s.holdDelivery)
+	s.post(face.InMode+"/deliveries/{id}/resume", handles, s.resumeDelivery)
+	s.post(face.InMode+"/deliveries/{id}/replay", handles, s.replayDelivery)
 }
-
-// inMode begins the path of every page of a mode.
-const inMode = "/{mode:test|live}"
 
 // serverName is the dashboard's name in spans and metrics.
 const serverName = "checkout-dashboard"

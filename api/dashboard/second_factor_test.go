@@ -42,11 +42,11 @@ var (
 // enrol turns a second factor on in a signed-in browser. It returns the app and the recovery codes.
 func (b *browser) enrol() (app, []string) {
 	b.t.Helper()
-	asked := b.post("/account/second_factor")
-	shown := b.formOf(asked, "/account/second_factor").send("password", password)
+	asked := b.post("/test/account/second_factor")
+	shown := b.formOf(asked, "/test/account/second_factor").send("password", password)
 	require.Contains(b.t, shown.body, `src="data:image/png;base64,`)
 	phone := app{b.t, strings.ReplaceAll(factorKeyShown.FindStringSubmatch(shown.body)[1], " ", "")}
-	codes := b.follow(b.formOf(shown, "/account/second_factor/code").send("code", phone.code(-1)))
+	codes := b.follow(b.formOf(shown, "/test/account/second_factor/code").send("code", phone.code(-1)))
 	return phone, strings.Fields(factorCodesShown.FindStringSubmatch(codes.body)[1])
 }
 
@@ -63,9 +63,9 @@ func TestSecondFactor_SigningInNeedsACode(t *testing.T) {
 	other.signIn(m.Email, password)
 	phone, recovery := first.enrol()
 	require.Len(t, recovery, 10)
-	require.Equal(t, 200, first.get("/account").status)
-	require.Equal(t, 303, other.get("/account").status, "others are signed out")
-	require.Contains(t, first.get("/account/recovery_codes").to(), "/account", "they are shown once")
+	require.Equal(t, 200, first.get("/test/account").status)
+	require.Equal(t, 303, other.get("/test/account").status, "others are signed out")
+	require.Contains(t, first.get("/test/account/recovery_codes").to(), "/test/account", "they are shown once")
 
 	b := d.browser()
 	got := b.post("/signin", "email", m.Email, "password", password, "next", "/test/members")
@@ -92,7 +92,7 @@ func TestSecondFactor_SigningInNeedsACode(t *testing.T) {
 	again.post("/signout")
 	again.signIn(m.Email, password)
 	require.Equal(t, 422, again.post("/signin/code", "code", recovery[0]).status)
-	require.Contains(t, first.get("/account").text(), "9 recovery codes are left")
+	require.Contains(t, first.get("/test/account").text(), "9 recovery codes are left")
 	log := first.get("/test/audit").text()
 	for _, action := range []string{"member.second_factor_on", "member.code_refused", "member.recovery_code_used", "off → on"} {
 		require.Contains(t, log, action)
@@ -169,30 +169,30 @@ func TestSecondFactor_OnAndOffNeedThePassword(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	b := d.as(checkout.RoleViewer)
-	require.Equal(t, "/account", b.get("/account/second_factor").to(), "nothing was started")
-	asked := b.post("/account/second_factor")
-	require.Equal(t, 422, b.formOf(asked, "/account/second_factor").send("password", "wrong").status)
-	require.Equal(t, "/account", b.get("/account/second_factor").to())
-	shown := b.formOf(asked, "/account/second_factor").send("password", password)
-	require.Equal(t, "/account", b.get("/account/second_factor").to(), "a stolen session cannot see what was started")
+	require.Equal(t, "/test/account", b.get("/test/account/second_factor").to(), "nothing was started")
+	asked := b.post("/test/account/second_factor")
+	require.Equal(t, 422, b.formOf(asked, "/test/account/second_factor").send("password", "wrong").status)
+	require.Equal(t, "/test/account", b.get("/test/account/second_factor").to())
+	shown := b.formOf(asked, "/test/account/second_factor").send("password", password)
+	require.Equal(t, "/test/account", b.get("/test/account/second_factor").to(), "a stolen session cannot see what was started")
 	key := factorKeyShown.FindStringSubmatch(shown.body)[1]
-	wrong := b.formOf(shown, "/account/second_factor/code").send("code", "000000")
+	wrong := b.formOf(shown, "/test/account/second_factor/code").send("code", "000000")
 	require.Equal(t, 422, wrong.status)
 	require.NotContains(t, wrong.body, key, "nor with a wrong code")
 	require.NotContains(t, wrong.body, "data:image/png")
 	require.Zero(t, value[int](d, `SELECT count(*) FROM reveal`))
-	require.NotContains(t, b.get("/account").text(), "recovery codes are left")
+	require.NotContains(t, b.get("/test/account").text(), "recovery codes are left")
 
 	phone, _ := b.enrol()
-	require.Equal(t, "/account", b.post("/account/second_factor").to(), "it cannot be replaced")
-	require.Equal(t, "/account", b.get("/account/second_factor").to(), "nor be seen again")
+	require.Equal(t, "/test/account", b.post("/test/account/second_factor").to(), "it cannot be replaced")
+	require.Equal(t, "/test/account", b.get("/test/account/second_factor").to(), "nor be seen again")
 	d.forgetUse()
-	off := b.formOf(b.post("/account/second_factor/remove"), "/account/second_factor/remove")
+	off := b.formOf(b.post("/test/account/second_factor/remove"), "/test/account/second_factor/remove")
 	require.Equal(t, 422, off.send("password", password).status)
 	require.Equal(t, 422, off.send("password", "wrong", "code", phone.code(0)).status)
-	require.Equal(t, "/account second_factor_off", off.send("password", password, "code", phone.code(0)).to())
+	require.Equal(t, "/test/account second_factor_off", off.send("password", password, "code", phone.code(0)).to())
 	require.Zero(t, value[int](d, `SELECT (SELECT count(*) FROM second_factor) + (SELECT count(*) FROM recovery_code)`))
-	require.Equal(t, 303, b.form("/account", "/account/password").send("password", password,
+	require.Equal(t, 303, b.form("/test/account", "/test/account/password").send("password", password,
 		"new_password", password+"2", "new_password_again", password+"2").status)
 }
 
@@ -354,9 +354,9 @@ func TestSecondFactor_TwoTabsShowNoCodesOfEachOther(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	b := d.as(checkout.RoleOwner)
-	shown := b.formOf(b.post("/account/second_factor"), "/account/second_factor").send("password", password)
+	shown := b.formOf(b.post("/test/account/second_factor"), "/test/account/second_factor").send("password", password)
 	phone := app{t, strings.ReplaceAll(factorKeyShown.FindStringSubmatch(shown.body)[1], " ", "")}
-	first := b.formOf(shown, "/account/second_factor/code").send("code", phone.code(-1))
+	first := b.formOf(shown, "/test/account/second_factor/code").send("code", phone.code(-1))
 	d.exec(`
 		INSERT INTO reveal (session_hash, form, merchant_id, mode, subject, master_key_id, sealed)
 		SELECT session_hash, 'of the second tab', merchant_id, mode, split_part(subject, '-', 1) || '-0000000000000000', master_key_id, sealed
@@ -370,9 +370,9 @@ func TestPasskey_IsNotOfferedAtAnIPAddress(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, func(c *Config) { c.URL = "http://127.0.0.1:8083" })
 	b := d.as(checkout.RoleOwner)
-	require.NotContains(t, b.get("/account").text(), "Add a passkey")
+	require.NotContains(t, b.get("/test/account").text(), "Add a passkey")
 	require.NotContains(t, d.browser().get("/signin").text(), "data-passkey")
 	require.Equal(t, 404, b.post("/passkey/challenge", "for", "sign_in").status)
-	require.Equal(t, 404, b.post("/account/passkeys/new", "password", password).status)
-	require.Equal(t, 404, b.post("/account/passkeys", "passkey", "{}").status)
+	require.Equal(t, 404, b.post("/test/account/passkeys/new", "password", password).status)
+	require.Equal(t, 404, b.post("/test/account/passkeys", "passkey", "{}").status)
 }

@@ -39,7 +39,7 @@ type moment struct {
 
 type pair struct{ Key, Value string }
 
-// showSession serves GET /{mode}/sessions/{id}.
+// showSession serves GET …/sessions/{id}.
 func (s *server) showSession(v face.Visit) (face.Answer, error) { return s.sessionPage(v, "") }
 
 // sessionPage shows a session. fault says why the session could not be changed, "" for no fault.
@@ -81,7 +81,7 @@ func (s *server) sessionPage(v face.Visit, fault string) (face.Answer, error) {
 
 var sessionExpired = face.Notice("session_expired", "The session has expired. It can no longer be paid.")
 
-// expireSession serves POST /{mode}/sessions/{id}/expire. As in the REST API, the workflow decides
+// expireSession serves POST …/sessions/{id}/expire. As in the REST API, the workflow decides
 // and the answer comes from the row.
 func (s *server) expireSession(v face.Visit) (face.Answer, error) {
 	before, err := s.Store.Session(v.Context(), v.Owner().Ref(v.ID()))

@@ -35,7 +35,7 @@ type sessionForm struct {
 // Chosen reports whether any filter is set.
 func (f sessionForm) Chosen() bool { return f != sessionForm{} }
 
-// listSessions serves GET /{mode}/sessions.
+// listSessions serves GET …/sessions.
 func (s *server) listSessions(v face.Visit) (face.Answer, error) {
 	p := sessionsPage{Form: readSessionForm(v.URL.Query())}
 	page := pg.Page{Before: before(v, checkout.PrefixSession), Limit: pageSize + 1}

@@ -118,7 +118,7 @@ var settingsChanged = face.Notice(
 	"settings_changed", "The settings were changed. Your webhooks get merchant.updated.",
 )
 
-// changeSettings serves POST /{mode}/settings, the settings of both modes. It writes only the
+// changeSettings serves POST …/settings, the settings of both modes. It writes only the
 // fields that the person has changed. Other people's changes of other fields stay.
 func (s *server) changeSettings(v face.Visit) (face.Answer, error) {
 	p, err := s.settingsPage(v)
@@ -216,7 +216,7 @@ const (
 	maxAddress = 200 // characters; real addresses have less than half as many
 )
 
-// changeAddresses serves POST /{mode}/settings/payout. Without a password it leads to the page that shows the changes
+// changeAddresses serves POST …/settings/payout. Without a password it leads to the page that shows the changes
 // and asks for the password. With the right password it writes them. It writes only the addresses that
 // the person has changed.
 func (s *server) changeAddresses(v face.Visit) (face.Answer, error) {
@@ -292,7 +292,7 @@ func (s *server) changeAddresses(v face.Visit) (face.Answer, error) {
 	return got, err
 }
 
-// showAddresses serves GET /{mode}/settings/payout, which shows the changes of a form that was sent without a password.
+// showAddresses serves GET …/settings/payout, which shows the changes of a form that was sent without a password.
 func (s *server) showAddresses(v face.Visit) (face.Answer, error) {
 	asked, ok := s.login.Asked(v)
 	if !ok {
@@ -336,7 +336,7 @@ var (
 	addressNotThere = face.Notice("address_not_there", "This change is no longer scheduled. Check the addresses.")
 )
 
-// stopAddressChange serves POST /{mode}/settings/payout/stop. It needs no password: a member who sees a
+// stopAddressChange serves POST …/settings/payout/stop. It needs no password: a member who sees a
 // theft must be fast, and what is stopped can be announced again.
 func (s *server) stopAddressChange(v face.Visit) (face.Answer, error) {
 	to := checkout.PayoutAddress{

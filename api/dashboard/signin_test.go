@@ -15,10 +15,10 @@ func TestSignIn_OpensTheMerchantsPages(t *testing.T) {
 	d := newDesk(t)
 	d.newMember(d.merchant, "Ann@Shop.example", checkout.RoleOwner)
 	b := d.browser()
-	require.Equal(t, "/signin?next=%2Ftest%2Fmembers%3Fa%3Db", b.get("/test/members?a=b").header.Get("Location"))
+	require.Equal(t, "/signin?next=%2Ftest%2Fmembers%3Fa%3Db", b.get("/test/members?a=b").to())
 	got := b.post("/signin", "email", " ann@shop.EXAMPLE ", "password", password, "next", "/test/members?a=b")
 	require.Equal(t, 303, got.status)
-	require.Equal(t, "/test/members?a=b", got.header.Get("Location"))
+	require.Equal(t, "/test/members?a=b", got.to())
 	cookie := got.header.Get("Set-Cookie")
 	require.Contains(t, cookie, "HttpOnly")
 	require.Contains(t, cookie, "SameSite=Lax")
@@ -28,8 +28,8 @@ func TestSignIn_OpensTheMerchantsPages(t *testing.T) {
 	require.Contains(t, page.body, "Ann@Shop.example")
 	require.Contains(t, page.body, "Test mode.")
 	require.NotContains(t, b.get("/live/members").body, "Test mode.")
-	require.Equal(t, "/test/", b.get("/").header.Get("Location"))
-	require.Equal(t, "/", b.get("/signin").header.Get("Location"), "who is signed in need not")
+	require.Equal(t, "/test/", b.get("/").to())
+	require.Equal(t, "/", b.get("/signin").to(), "who is signed in need not")
 }
 
 func TestSignIn_OneAnswerForEverythingThatIsWrong(t *testing.T) {
@@ -94,12 +94,12 @@ func TestSignIn_NextIsAPageOfOurs(t *testing.T) {
 	d := newDesk(t)
 	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
 	for next, want := range map[string]string{
-		"/live/sessions": "/live/sessions", "/account": "/account",
+		"/live/sessions": "/live/sessions", "/test/account": "/test/account",
 		"https://evil.example/": "/", "//evil.example": "/", "/\\evil.example": "/", "javascript:alert(1)": "/", "/signout": "/", "": "/",
 	} {
 		d.exec(`DELETE FROM token_bucket`)
 		got := d.browser().post("/signin", "email", "ann@shop.example", "password", password, "next", next)
-		require.Equal(t, want, got.header.Get("Location"), next)
+		require.Equal(t, want, got.to(), next)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestSignOut_HoldsOnTheServer(t *testing.T) {
 	require.Equal(t, 303, first.send("GET", "/test/", nil, "Cookie", kept).status, "the old cookie is worth nothing")
 	require.Equal(t, 200, second.get("/test/").status)
 	first.signIn("ann@shop.example", password)
-	require.Equal(t, "/signin", second.post("/account/signout").header.Get("Location"))
+	require.Equal(t, "/signin", second.post("/test/account/signout").to())
 	require.Equal(t, 303, first.get("/test/").status, "everywhere")
 	require.Equal(t, 303, second.get("/test/").status)
 	second.signIn("ann@shop.example", password)
@@ -162,7 +162,7 @@ func TestPassword_ChangeSignsOthersOut(t *testing.T) {
 	there.signIn("ann@shop.example", password)
 	change := func(present, next, again string) page {
 		d.exec(`DELETE FROM token_bucket`)
-		return here.post("/account/password", "password", present, "new_password", next, "new_password_again", again)
+		return here.post("/test/account/password", "password", present, "new_password", next, "new_password_again", again)
 	}
 	const better = "a much better one"
 	require.Contains(t, change("wrong", better, better).text(), "The password is wrong")
@@ -170,8 +170,8 @@ func TestPassword_ChangeSignsOthersOut(t *testing.T) {
 	require.Contains(t, change(password, better, better+"!").text(), "not the same")
 	require.Contains(t, change(password, strings.Repeat("x", 257), strings.Repeat("x", 257)).text(), "at most 256")
 	require.Equal(t, 303, change(password, better, better).status)
-	require.Equal(t, 200, here.get("/account").status, "this browser stays")
-	require.Equal(t, 303, there.get("/account").status)
+	require.Equal(t, 200, here.get("/test/account").status, "this browser stays")
+	require.Equal(t, 303, there.get("/test/account").status)
 	require.Equal(t, 422, there.signIn("ann@shop.example", password).status)
 	require.Equal(t, 303, there.signIn("ann@shop.example", better).status)
 	require.Equal(t, 1, value[int](d, `SELECT count(*) FROM audit_entry WHERE action = 'member.password_changed'`))
@@ -209,14 +209,14 @@ func TestRoutes_NeedSomebodyWhoIsSignedIn(t *testing.T) {
 	d := newDesk(t)
 	b := d.browser()
 	open := map[string]bool{"/static/x": true, "/signin": true, "/signout": true, "/invitation/x": true, "/password/forgot": true, "/password/reset": true,
-		"/signin/passkey": true, "/passkey/challenge": true}
+		"/signin/passkey": true, "/passkey/challenge": true, "/test/passkey/challenge": true}
 	for _, r := range append(routesOf(t, "GET"), routesOf(t, "POST")...) {
 		if open[r.path] {
 			continue
 		}
 		got := b.send(r.method, r.path, url.Values{})
 		require.Equal(t, 303, got.status, r.path)
-		require.True(t, strings.HasPrefix(got.header.Get("Location"), "/signin"), r.path)
+		require.True(t, strings.HasPrefix(got.to(), "/signin"), r.path)
 	}
 }
 
@@ -225,9 +225,9 @@ func TestRoutes_OfAViewerChangeNothing(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	b := d.as(checkout.RoleViewer)
-	own := map[string]bool{"/signin": true, "/signout": true, "/invitation/x": true, "/account/password": true, "/account/signout": true, "/account/merchants/x": true,
-		"/signin/code": true, "/password/forgot": true, "/password/reset": true, "/account/second_factor": true, "/account/second_factor/code": true, "/account/second_factor/remove": true,
-		"/signin/passkey": true, "/passkey/challenge": true, "/account/passkeys": true, "/account/passkeys/new": true, "/account/passkeys/x": true, "/account/passkeys/x/remove": true}
+	own := map[string]bool{"/signin": true, "/signout": true, "/invitation/x": true, "/test/account/password": true, "/test/account/signout": true,
+		"/signin/code": true, "/password/forgot": true, "/password/reset": true, "/test/account/second_factor": true, "/test/account/second_factor/code": true, "/test/account/second_factor/remove": true,
+		"/signin/passkey": true, "/passkey/challenge": true, "/test/passkey/challenge": true, "/test/account/passkeys": true, "/test/account/passkeys/new": true, "/test/account/passkeys/x": true, "/test/account/passkeys/x/remove": true}
 	for _, r := range routesOf(t, "POST") {
 		if !own[r.path] {
 			require.Equal(t, 403, b.post(r.path).status, r.path)

@@ -30,22 +30,16 @@ const changed = "event: delivery\ndata: changed\n\n"
 // errNotLive means that the dashboard has no live log.
 var errNotLive = fmt.Errorf("%w: live updates are not configured", failure.Unavailable)
 
-// streamDeliveries serves GET /{mode}/deliveries/stream. It sends an event whenever deliveries of
+// streamDeliveries serves GET …/deliveries/stream. It sends an event whenever deliveries of
 // the merchant and mode may have changed. It ends when the browser closes it, when the member may
 // no longer see deliveries, or when the service stops.
 func (s *server) streamDeliveries(w http.ResponseWriter, r *http.Request) error {
 	v, err := s.mayListen(r)
-	if errors.Is(err, checkout.ErrNotFound) {
+	if errors.Is(err, login.ErrSignIn) {
 		login.AskToSignIn(w, r)
 		return nil
 	}
 	if err != nil {
-		return err
-	}
-
-	if !v.IsFor(r.URL.Query().Get("of")) { // another merchant is open meanwhile
-		w.Header().Set("Content-Type", "text/event-stream")
-		_, err := io.WriteString(w, changed) // makes the page load, and so become that merchant's
 		return err
 	}
 
@@ -64,8 +58,7 @@ func (s *server) streamDeliveries(w http.ResponseWriter, r *http.Request) error 
 	return nil
 }
 
-// mayListen returns the visitor of a stream. It returns checkout.ErrNotFound when nobody is signed
-// in.
+// mayListen returns the visitor of a stream, or the error of login.Server.Visitor.
 func (s *server) mayListen(r *http.Request) (face.Visit, error) {
 	turn, err := s.entrance.Enter(r)
 	if err != nil {
@@ -125,8 +118,8 @@ func (s *server) tellChanges(w http.ResponseWriter, v face.Visit, sub *storage.S
 	}
 }
 
-// hasLeft reports whether the visitor is no longer signed in to the same merchant.
+// hasLeft reports whether the visitor is no longer signed in to the merchant.
 func (s *server) hasLeft(v face.Visit) bool {
-	now, err := s.login.Visitor(v.Request)
-	return errors.Is(err, checkout.ErrNotFound) || err == nil && now.MerchantID() != v.MerchantID()
+	_, err := s.login.Visitor(v.Request)
+	return errors.Is(err, login.ErrSignIn) || errors.Is(err, checkout.ErrNotFound)
 }

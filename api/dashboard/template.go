@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"html/template"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -39,16 +38,9 @@ var pages = func() map[string]*template.Template {
 	return m
 }()
 
-var postForm = regexp.MustCompile(`<form method="post"[^>]*>`)
-
-// parse adds a file's templates to t. Every form that changes something gets the field membership: the same path is a
-// page of every merchant, and another tab may have opened another merchant.
+// parse adds a file's templates to t.
 func parse(t *template.Template, name string) {
-	text, err := templateFiles.ReadFile("templates/" + name + ".html")
-	if err != nil {
-		panic(err) // embedded
-	}
-	template.Must(t.New(name + ".html").Parse(postForm.ReplaceAllString(string(text), `$0{{template "membership" $$}}`)))
+	template.Must(t.ParseFS(templateFiles, "templates/"+name+".html"))
 }
 
 var functions = template.FuncMap{

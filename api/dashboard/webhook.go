@@ -43,7 +43,7 @@ func (s *server) endpoint(v face.Visit) (webhook.Endpoint, error) {
 	return s.Store.Endpoint(v.Context(), v.Owner().Ref(v.ID()))
 }
 
-// showWebhook serves GET /{mode}/webhooks/{id}.
+// showWebhook serves GET …/webhooks/{id}.
 func (s *server) showWebhook(v face.Visit) (face.Answer, error) {
 	e, err := s.endpoint(v)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *server) showWebhook(v face.Visit) (face.Answer, error) {
 	)
 }
 
-// editWebhook serves GET /{mode}/webhooks/{id}/edit.
+// editWebhook serves GET …/webhooks/{id}/edit.
 func (s *server) editWebhook(v face.Visit) (face.Answer, error) {
 	e, err := s.endpoint(v)
 	if err != nil {
@@ -96,7 +96,7 @@ var (
 	)
 )
 
-// changeWebhook serves POST /{mode}/webhooks/{id}.
+// changeWebhook serves POST …/webhooks/{id}.
 func (s *server) changeWebhook(v face.Visit) (face.Answer, error) {
 	e, err := s.endpoint(v)
 	if err != nil {
@@ -207,7 +207,7 @@ func (s *server) setWebhookStatus(
 
 var testSent = face.Notice("test_sent", "The test event is on its way. This page shows the result.")
 
-// sendTestEvent serves POST /{mode}/webhooks/{id}/test.
+// sendTestEvent serves POST …/webhooks/{id}/test.
 func (s *server) sendTestEvent(v face.Visit) (face.Answer, error) {
 	e, err := s.endpoint(v)
 	if err != nil {
@@ -231,7 +231,7 @@ func (s *server) sendTestEvent(v face.Visit) (face.Answer, error) {
 	return face.GoTo(v.Path("/deliveries/"+d.ID), testSent)
 }
 
-// rotateSecret serves POST /{mode}/webhooks/{id}/rotate.
+// rotateSecret serves POST …/webhooks/{id}/rotate.
 func (s *server) rotateSecret(v face.Visit) (face.Answer, error) {
 	hours, err := strconv.Atoi(v.PostFormValue("hours"))
 	if err != nil || !slices.ContainsFunc(overlaps, func(o overlap) bool { return o.Hours == hours }) {
@@ -257,7 +257,7 @@ type deletePage struct {
 	Pending int // deliveries that would be canceled
 }
 
-// askToDelete serves GET /{mode}/webhooks/{id}/delete.
+// askToDelete serves GET …/webhooks/{id}/delete.
 func (s *server) askToDelete(v face.Visit) (face.Answer, error) {
 	e, err := s.endpoint(v)
 	if err != nil {
@@ -270,7 +270,7 @@ func (s *server) askToDelete(v face.Visit) (face.Answer, error) {
 	return face.Show("webhook_delete", "Delete the webhook", deletePage{e, pending})
 }
 
-// deleteWebhook serves POST /{mode}/webhooks/{id}/delete.
+// deleteWebhook serves POST …/webhooks/{id}/delete.
 func (s *server) deleteWebhook(v face.Visit) (face.Answer, error) {
 	e, err := s.endpoint(v)
 	if err != nil {
@@ -283,7 +283,7 @@ func (s *server) deleteWebhook(v face.Visit) (face.Answer, error) {
 	return face.GoTo(v.Path("/webhooks"), webhookDeleted)
 }
 
-// showWebhookSecret serves GET /{mode}/webhooks/{id}/secret. It shows the secret only while it is
+// showWebhookSecret serves GET …/webhooks/{id}/secret. It shows the secret only while it is
 // the registration's current one.
 func (s *server) showWebhookSecret(v face.Visit) (face.Answer, error) {
 	e, err := s.endpoint(v)

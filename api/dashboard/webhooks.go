@@ -41,7 +41,7 @@ type webhookRow struct {
 	Health storage.EndpointHealth
 }
 
-// listWebhooks serves GET /{mode}/webhooks. The list needs no pages, because the number of
+// listWebhooks serves GET …/webhooks. The list needs no pages, because the number of
 // registrations is limited.
 func (s *server) listWebhooks(v face.Visit) (face.Answer, error) {
 	endpoints, err := s.endpoints(v)
@@ -131,7 +131,7 @@ type secretShown struct {
 	New bool // the registration is new
 }
 
-// createWebhook serves POST /{mode}/webhooks.
+// createWebhook serves POST …/webhooks.
 func (s *server) createWebhook(v face.Visit) (face.Answer, error) {
 	f, err := s.readWebhook(v)
 	if err != nil {

@@ -53,6 +53,7 @@ type service struct {
 
 	key     string // API key
 	cookies []*http.Cookie
+	at      string // begins the address of each page of the merchant
 	session string // id of a pending session
 }
 
@@ -98,6 +99,7 @@ func (s *service) makeMerchant(store *storage.Store) {
 	require.NoError(s.t, err)
 	signedIn := s.deskSends("/signin", url.Values{"email": {member.Email}, "password": {password}})
 	require.Equal(s.t, http.StatusSeeOther, signedIn.Code, signedIn.Body)
+	s.at = "/m/" + m.ID
 	s.cookies = signedIn.Result().Cookies()
 
 	created := s.restSends("/v1/checkout", `{"amount": 10.50, "currency": "USD", "payout_currency": "USDC"}`)
@@ -173,7 +175,7 @@ func (s *service) asked(session string) map[string]*httptest.ResponseRecorder {
 		"REST API":           func() *httptest.ResponseRecorder { return s.restGets("/v1/checkout/" + session) },
 		"hosted page":        func() *httptest.ResponseRecorder { return s.pageGets("/" + session) },
 		"hosted page's JSON": func() *httptest.ResponseRecorder { return s.pageGets("/" + session + "/status") },
-		"dashboard":          func() *httptest.ResponseRecorder { return s.deskGets("/test/sessions/" + session) },
+		"dashboard":          func() *httptest.ResponseRecorder { return s.deskGets(s.at + "/test/sessions/" + session) },
 	}
 	var (
 		asking  sync.WaitGroup
@@ -277,7 +279,7 @@ func TestFaces_APanicIsA500(t *testing.T) {
 		},
 		"hosted page": func() *httptest.ResponseRecorder { return s.pageSends("/"+s.session, card) },
 		"dashboard": func() *httptest.ResponseRecorder {
-			return s.deskSends("/test/webhooks", url.Values{"url": {"https://canary.example/"}, "events": {"checkout.completed"}})
+			return s.deskSends(s.at+"/test/webhooks", url.Values{"url": {"https://canary.example/"}, "events": {"checkout.completed"}})
 		},
 	} {
 		var got *httptest.ResponseRecorder
@@ -308,7 +310,7 @@ func TestFaces_WhatTemporalSaysIsTheSameForAll(t *testing.T) {
 		s.temporal.update = c.err
 		for face, got := range map[string]*httptest.ResponseRecorder{
 			"REST API":  s.restSends("/v1/checkout/"+s.session+"/expire", ""),
-			"dashboard": s.deskSends("/test/sessions/"+s.session+"/expire", url.Values{"a": {"b"}}),
+			"dashboard": s.deskSends(s.at+"/test/sessions/"+s.session+"/expire", url.Values{"a": {"b"}}),
 		} {
 			require.Equal(t, c.want, got.Code, "%s: %s", face, name)
 			require.NotContains(t, got.Body.String(), c.err.Error())

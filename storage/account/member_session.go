@@ -49,23 +49,6 @@ func (s *Store) SignIn(
 	return pg.Wrap("sign in", err)
 }
 
-// SignedIn returns the member of a browser and the merchant's name. Callers ask on each request, so
-// a removal or a new role takes effect with the next request. It returns checkout.ErrNotFound.
-func (s *Store) SignedIn(ctx context.Context, hash []byte) (checkout.Member, string, error) {
-	var merchant string
-	m, err := scanMember(s.pool.QueryRow(ctx, `
-		WITH seen AS ( -- a write a minute is enough to know who is idle
-			UPDATE member_session SET seen_at = clock_timestamp()
-			WHERE hash = $1 AND seen_at < clock_timestamp() - interval '1 minute'
-				AND seen_at > clock_timestamp() - $2::interval
-		)
-		SELECT `+memberColumns+`, r.name
-		FROM member_session s JOIN member m ON m.id = s.member_id JOIN merchant r ON r.id = m.merchant_id
-		WHERE s.hash = $1 AND `+stillSignedIn,
-		hash, memberIdle, memberLifetime), &merchant)
-	return m, merchant, pg.Wrap("signed in", err)
-}
-
 // SignedInMember is a member who is signed in, the merchant's name and the SHA-256 of the browser's token.
 type SignedInMember struct {
 	checkout.Member
@@ -74,21 +57,22 @@ type SignedInMember struct {
 	Hash     []byte
 }
 
-// SignedInMembers returns the members of several tokens of one browser, by the merchant's name. Tokens that are not
-// valid are left out. It does not count as use of the tokens.
-func (s *Store) SignedInMembers(ctx context.Context, hashes [][]byte) ([]SignedInMember, error) {
-	rows, err := s.pool.Query(ctx, `
-		SELECT `+memberColumns+`, r.name, s.hash
-		FROM member_session s JOIN member m ON m.id = s.member_id JOIN merchant r ON r.id = m.merchant_id
-		WHERE s.hash = ANY ($1) AND `+stillSignedIn+`
-		ORDER BY r.name, m.id`, hashes, memberIdle, memberLifetime)
-	if err != nil {
-		return nil, pg.Wrap("signed in", err)
-	}
-	members, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (in SignedInMember, err error) {
+// SignedIn returns the members of the tokens of one browser in any order; hashes are the SHA-256 of the tokens. Tokens
+// that are not valid are left out. It counts as use of the token of a merchant, "" for none. Callers ask
+// on each request, so a removal or a new role takes effect with the next request.
+func (s *Store) SignedIn(ctx context.Context, merchantID string, hashes ...[]byte) ([]SignedInMember, error) {
+	members, err := pg.CollectBy(ctx, s.pool, func(row pgx.CollectableRow) (in SignedInMember, err error) {
 		in.Member, err = scanMember(row, &in.Merchant, &in.Hash)
 		return in, err
-	})
+	}, `
+		WITH seen AS ( -- a write a minute is enough to know who is idle
+			UPDATE member_session s SET seen_at = clock_timestamp() FROM member m
+			WHERE s.hash = ANY ($1) AND m.id = s.member_id AND m.merchant_id = $4
+				AND s.seen_at < clock_timestamp() - interval '1 minute' AND s.seen_at > clock_timestamp() - $2::interval
+		)
+		SELECT `+memberColumns+`, r.name, s.hash
+		FROM member_session s JOIN member m ON m.id = s.member_id JOIN merchant r ON r.id = m.merchant_id
+		WHERE s.hash = ANY ($1) AND `+stillSignedIn, hashes, memberIdle, memberLifetime, merchantID)
 	return members, pg.Wrap("signed in", err)
 }
 

@@ -35,8 +35,12 @@ func (v View) In(section string) bool {
 // because an id exists in one mode only.
 func (v View) OtherMode() string {
 	section, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(v.URL.Path, v.Path("")), "/"), "/")
-	return "/" + string(v.Mode.Other()) + "/" + section
+	v.Mode = v.Mode.Other()
+	return v.Path("/" + section)
 }
+
+// Home returns the address that leads to the first page of a merchant.
+func (View) Home(merchantID string) string { return Home(merchantID) }
 
 // Run returns the address of a run in Temporal's UI, "" without a UI.
 func (v View) Run(workflowID string) string {

@@ -2,6 +2,7 @@ package face
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/gorilla/mux"
 
@@ -17,8 +18,8 @@ type Visit struct {
 	Merchant string        // name
 	Mode     checkout.Mode // from the path; test when the path has none
 
-	// Several: this browser is, or was, signed in to other merchants too.
-	Several bool
+	// Others are the person's other merchants to which this browser is signed in.
+	Others []account.SignedInMember
 
 	Browser []byte // SHA-256 of the browser's token
 	notice  string // message about the last action
@@ -26,6 +27,13 @@ type Visit struct {
 
 // ID returns the id in the path.
 func (v Visit) ID() string { return mux.Vars(v.Request)["id"] }
+
+// SignedInTo reports whether the person is signed in to a merchant in this browser.
+func (v Visit) SignedInTo(merchantID string) bool {
+	return v.MerchantID() == merchantID || slices.ContainsFunc(v.Others, func(o account.SignedInMember) bool {
+		return o.MerchantID == merchantID
+	})
+}
 
 // Owner returns the visitor's merchant, in the page's mode.
 func (v Visit) Owner() checkout.Owner {
@@ -35,8 +43,18 @@ func (v Visit) Owner() checkout.Owner {
 // MerchantID returns the id of the visitor's merchant.
 func (v Visit) MerchantID() string { return v.Member.MerchantID }
 
-// Path returns the address of a page in the visit's mode.
-func (v Visit) Path(path string) string { return "/" + string(v.Mode) + path }
+// InMode begins the route of every page of a signed-in person, and Path its address: the account and the mode are in
+// the address, so a link opens what it names in whichever tab.
+const InMode = Of + "/{mode:test|live}"
+
+// Of begins the route of what belongs to a merchant.
+const Of = "/m/{merchant:mer_[0-9a-z]+}"
+
+// Path returns the address of a page of the visitor's merchant in the visit's mode.
+func (v Visit) Path(path string) string { return Home(v.MerchantID()) + string(v.Mode) + path }
+
+// Home returns the address that leads to the first page of a merchant.
+func Home(merchantID string) string { return "/m/" + merchantID + "/" }
 
 // May reports whether the visitor's role includes role.
 func (v Visit) May(role checkout.Role) bool { return v.Member.Role.May(role) }
@@ -58,6 +76,3 @@ func (v Visit) AuditBoth(what, subject, detail string) checkout.AuditEntry {
 func (v Visit) Reveal(subject string) account.Reveal {
 	return account.Reveal{Owner: v.Owner(), Browser: v.Browser, Subject: subject}
 }
-
-// IsFor reports whether a page that was made for a member is for the visitor. "" is a request that does not say it.
-func (v Visit) IsFor(member string) bool { return member == "" || member == v.Member.ID }

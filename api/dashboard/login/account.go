@@ -1,8 +1,6 @@
 package login
 
 import (
-	"net/http"
-	"net/url"
 	"slices"
 
 	"example.com/checkout/api/dashboard/face"
@@ -14,7 +12,6 @@ type accountPage struct {
 	Fault         string
 	RecoveryCodes int // that are left
 	Passkeys      []checkout.Passkey
-	Others        []signedInElse
 	Mail          bool // the person can prove the address by choosing a password by mail
 }
 
@@ -30,11 +27,7 @@ func (s *Server) accountPage(v face.Visit, fault string) (face.Answer, error) {
 	if err != nil {
 		return face.Answer{}, err
 	}
-	others, err := s.others(v.Context(), s.otherTokens(v.Request), v.Member)
-	if err != nil {
-		return face.Answer{}, err
-	}
-	p := accountPage{fault, left, keys, others, s.Mail}
+	p := accountPage{fault, left, keys, s.Mail}
 	if fault != "" {
 		return face.Refuse("account", "Your account", p)
 	}
@@ -45,7 +38,7 @@ var passwordChanged = face.Notice(
 	"password_changed", "Your password was changed. Every other browser was signed out.",
 )
 
-// changePassword serves POST /account/password. It signs out every browser and signs this one in
+// changePassword serves POST …/account/password. It signs out every browser and signs this one in
 // again.
 func (s *Server) changePassword(v face.Visit) (face.Answer, error) {
 	fault := passhash.Fault(v.PostFormValue("new_password"), v.PostFormValue("new_password_again"))
@@ -73,43 +66,23 @@ func (s *Server) changePassword(v face.Visit) (face.Answer, error) {
 	if err := s.Store.SignIn(v.Context(), v.Member.ID, hash, sum); err != nil {
 		return face.Answer{}, err
 	}
-	got, err := face.GoTo("/account", passwordChanged)
-	got.Cookies = []*http.Cookie{s.memberCookieOf(token), s.knownCookieOf(v.Request, hash)}
+	tokens := s.tokens(v.Request)
+	tokens[slices.Index(tokens, s.tokenOf(v))] = token
+	got, err := face.GoTo(v.Path("/account"), passwordChanged)
+	got.Cookies = append(s.cookiesOf(tokens...), s.knownCookieOf(v.Request, hash))
 	return got, err
 }
 
-// signOutEverywhere serves POST /account/signout. It signs this browser out of the person's other merchants too.
+// signOutEverywhere serves POST …/account/signout. It signs this browser out of the person's other merchants too.
 func (s *Server) signOutEverywhere(v face.Visit) (face.Answer, error) {
 	if err := s.Store.SignOutEverywhere(v.Context(), v.Member.ID,
 		v.AuditBoth("member.signed_out", v.Member.ID, "every browser")); err != nil {
 		return face.Answer{}, err
 	}
-	if err := s.Store.SignOut(v.Context(), hashesOf(s.otherTokens(v.Request))...); err != nil {
+	if err := s.Store.SignOut(v.Context(), hashesOf(s.tokens(v.Request))...); err != nil {
 		return face.Answer{}, err
 	}
 	got, err := face.GoTo("/signin", "")
-	got.Cookies = []*http.Cookie{s.othersCookieOf(nil)}
-	return got, err
-}
-
-// openMerchant serves POST /account/merchants/{id}: it opens another merchant to which the browser is signed in. When
-// that has ended, the person signs in again.
-func (s *Server) openMerchant(v face.Visit) (face.Answer, error) {
-	id := v.ID()
-	tokens := s.otherTokens(v.Request)
-	others, err := s.others(v.Context(), tokens, v.Member)
-	if err != nil {
-		return face.Answer{}, err
-	}
-	i := slices.IndexFunc(others, func(o signedInElse) bool { return o.MerchantID == id })
-	if i < 0 {
-		return face.GoTo("/signin?other=1&merchant="+url.QueryEscape(id), "")
-	}
-	rest := []string{s.Face.Cookie(v.Request, memberCookie)}
-	for _, o := range slices.Concat(others[:i], others[i+1:]) {
-		rest = append(rest, o.token)
-	}
-	got, err := face.GoTo("/", "")
-	got.Cookies = []*http.Cookie{s.memberCookieOf(others[i].token), s.othersCookieOf(rest)}
+	got.Cookies = s.cookiesOf()
 	return got, err
 }

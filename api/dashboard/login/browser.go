@@ -2,20 +2,23 @@ package login
 
 import (
 	"bytes"
-	"context"
 	"net/http"
 	"slices"
 	"strings"
 
+	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
 )
 
 // A person may belong to several merchants, with a password and a second factor for each. A browser may be signed in to
-// several of them: the cookie member has the token of the merchant that is open, and the cookie others has the rest.
+// several of them: the cookie member has the token of the newest sign-in, and the cookie others has the rest. A page's
+// address says which one is meant. The cookie last names the merchant whose page was shown last, for addresses that
+// name none; it opens nothing.
 const (
 	memberCookie = "member"
 	othersCookie = "others"
+	lastCookie   = "last"
 	maxOthers    = 9
 )
 
@@ -29,18 +32,17 @@ func (s *Server) valuesOf(r *http.Request, name string, most int) []string {
 	return values[:min(len(values), most)]
 }
 
-// otherTokens returns the tokens of the merchants that are not open.
-func (s *Server) otherTokens(r *http.Request) []string {
-	return s.valuesOf(r, othersCookie, maxOthers)
-}
-
 // tokens returns every token of a browser.
 func (s *Server) tokens(r *http.Request) []string {
-	tokens := s.otherTokens(r)
-	if open := s.Face.Cookie(r, memberCookie); open != "" {
-		tokens = append(tokens, open)
-	}
-	return tokens
+	return append(s.valuesOf(r, memberCookie, 1), s.valuesOf(r, othersCookie, maxOthers)...)
+}
+
+// tokenOf returns the token with which a visitor is signed in.
+func (s *Server) tokenOf(v face.Visit) string {
+	tokens := s.tokens(v.Request)
+	return tokens[slices.IndexFunc(tokens, func(token string) bool {
+		return bytes.Equal(checkout.HashToken(token), v.Browser)
+	})]
 }
 
 func hashesOf(tokens []string) [][]byte {
@@ -51,58 +53,56 @@ func hashesOf(tokens []string) [][]byte {
 	return hashes
 }
 
-// memberCookieOf returns the cookie with the token of the merchant that is open.
-func (s *Server) memberCookieOf(token string) *http.Cookie {
-	return s.Face.NewCookie(memberCookie, token, 0)
-}
-
-// othersCookieOf returns the cookie with the tokens of the merchants that are not open.
-func (s *Server) othersCookieOf(tokens []string) *http.Cookie {
-	if len(tokens) == 0 {
-		return s.Face.NewCookie(othersCookie, "", -1)
+// cookiesOf returns the cookies of a browser with these tokens.
+func (s *Server) cookiesOf(tokens ...string) []*http.Cookie {
+	newest := tokens[:min(len(tokens), 1)]
+	return []*http.Cookie{
+		s.cookieOf(memberCookie, newest), s.cookieOf(othersCookie, tokens[len(newest):]),
 	}
-	return s.Face.NewCookie(othersCookie, strings.Join(tokens, "."), 0)
 }
 
-// signedInElse is a merchant to which the browser is signed in, and which is not open.
-type signedInElse struct {
-	account.SignedInMember
-
-	token string
+// cookieOf returns a cookie with values that valuesOf reads. It removes the cookie when there are none.
+func (s *Server) cookieOf(name string, values []string) *http.Cookie {
+	if len(values) == 0 {
+		return s.Face.NewCookie(name, "", -1)
+	}
+	return s.Face.NewCookie(name, strings.Join(values, "."), 0)
 }
 
-// others returns the other merchants to which one person is signed in with tokens. A person is an e-mail address.
-func (s *Server) others(ctx context.Context, tokens []string, person checkout.Member) ([]signedInElse, error) {
-	if len(tokens) == 0 {
+// signedIn returns the members of a browser, the newest sign-in first. It counts as use of a merchant, "" for none.
+// They are of one person, who is an e-mail address: a token of another one that got into a cookie opens nothing.
+func (s *Server) signedIn(r *http.Request, merchantID string) (all []account.SignedInMember, err error) {
+	hashes := hashesOf(s.tokens(r))
+	if len(hashes) == 0 {
 		return nil, nil
 	}
-	members, err := s.Store.SignedInMembers(ctx, hashesOf(tokens))
-	if err != nil {
-		return nil, err
-	}
-	var others []signedInElse
-	for _, m := range members {
-		if m.ID == person.ID || !strings.EqualFold(m.Email, person.Email) {
-			continue
+	found, err := s.Store.SignedIn(r.Context(), merchantID, hashes...)
+	for _, hash := range hashes {
+		for _, m := range found {
+			if bytes.Equal(m.Hash, hash) && (len(all) == 0 || strings.EqualFold(m.Email, all[0].Email)) {
+				all = append(all, m)
+			}
 		}
-		i := slices.IndexFunc(tokens, func(token string) bool { return bytes.Equal(checkout.HashToken(token), m.Hash) })
-		others = append(others, signedInElse{m, tokens[i]})
 	}
-	return others, nil
+	return all, err
 }
 
 // keepOthers returns the tokens of a browser that stay valid when person signs in, and signs the browser out of the
 // rest: of another person, and of the same merchant.
 func (s *Server) keepOthers(r *http.Request, person checkout.Member) (kept []string, err error) {
-	tokens := s.tokens(r)
-	others, err := s.others(r.Context(), tokens, person)
+	members, err := s.signedIn(r, "")
 	if err != nil {
 		return nil, err
 	}
-	for _, o := range others {
-		kept = append(kept, o.token)
+	tokens := s.tokens(r)
+	for _, token := range tokens[:min(len(tokens), maxOthers)] {
+		if slices.ContainsFunc(members, func(m account.SignedInMember) bool {
+			return m.ID != person.ID && strings.EqualFold(m.Email, person.Email) &&
+				bytes.Equal(checkout.HashToken(token), m.Hash)
+		}) {
+			kept = append(kept, token)
+		}
 	}
-	kept = kept[:min(len(kept), maxOthers)]
 	gone := slices.DeleteFunc(tokens, func(token string) bool { return slices.Contains(kept, token) })
 	return kept, s.Store.SignOut(r.Context(), hashesOf(gone)...)
 }
@@ -112,7 +112,8 @@ func (s *Server) forget(w http.ResponseWriter, r *http.Request) error {
 	if err := s.Store.SignOut(r.Context(), hashesOf(s.tokens(r))...); err != nil {
 		return err
 	}
-	s.Face.SetCookie(w, memberCookie, "", -1)
-	http.SetCookie(w, s.othersCookieOf(nil))
+	for _, cookie := range s.cookiesOf() {
+		http.SetCookie(w, cookie)
+	}
 	return nil
 }

@@ -10,8 +10,6 @@ import (
 	"maps"
 	"net/url"
 
-	"github.com/gorilla/mux"
-
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/api/passhash"
 	"example.com/checkout/storage"
@@ -70,17 +68,17 @@ func (s *Server) WithoutFactor(v face.Visit, back string) (*face.Answer, error) 
 	if !s.RequireFactor || v.Member.SecondFactor {
 		return nil, nil
 	}
-	got, err := face.GoTo("/account/needs_factor?"+url.Values{"back": {back}}.Encode(), "")
+	got, err := face.GoTo(v.Path("/account/needs_factor?")+url.Values{"back": {back}}.Encode(), "")
 	return &got, err
 }
 
-// showNeedsFactor serves GET /account/needs_factor.
+// showNeedsFactor serves GET …/account/needs_factor.
 func (s *Server) showNeedsFactor(v face.Visit) (face.Answer, error) {
 	return face.Show("needs_factor", "Set up a second factor first", safeNext(v.URL.Query().Get("back")))
 }
 
-// proofs are the fields of the template "step_up", and the one that each form has.
-var proofs = []string{"password", "code", "passkey", "username", membershipField}
+// proofs are the fields of the template "step_up".
+var proofs = []string{"password", "code", "passkey", "username"}
 
 const confirmTitle = "Confirm your identity"
 
@@ -107,11 +105,7 @@ func (s *Server) Unconfirmed(v face.Visit, p ConfirmPage) (*face.Answer, error) 
 		got, err := face.Refuse("confirm", confirmTitle, p)
 		return &got, err
 	}
-	at := "/account/confirm"
-	if mux.Vars(v.Request)["mode"] != "" {
-		at = v.Path("/confirm")
-	}
-	got, err := s.Ask(v, at, p)
+	got, err := s.Ask(v, v.Path("/confirm"), p)
 	return &got, err
 }
 
@@ -145,13 +139,13 @@ func (s *Server) Asked(v face.Visit) (p ConfirmPage, ok bool) {
 
 // seal proves that a text was written for this browser: a link from someone else cannot fill in the form.
 func (s *Server) seal(v face.Visit, text []byte) string {
-	mac := hmac.New(sha256.New, []byte(s.Face.Cookie(v.Request, memberCookie)))
+	mac := hmac.New(sha256.New, []byte(s.tokenOf(v)))
 	mac.Write([]byte("a form to be confirmed "))
 	mac.Write(text)
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// showConfirm serves GET /account/confirm and /{mode}/confirm.
+// showConfirm serves GET …/confirm.
 func (s *Server) showConfirm(v face.Visit) (face.Answer, error) {
 	p, ok := s.Asked(v)
 	if !ok {

@@ -25,14 +25,14 @@ type newPasskeyPage struct {
 
 const addingTitle = "Add a passkey"
 
-// startPasskey serves POST /account/passkeys/new. It needs the password, and the second factor of who has one. Only
+// startPasskey serves POST …/account/passkeys/new. It needs the password, and the second factor of who has one. Only
 // then there is a challenge for a new passkey.
 func (s *Server) startPasskey(v face.Visit) (face.Answer, error) {
 	if s.Passkeys == nil {
 		return face.Answer{}, checkout.ErrNotFound
 	}
 	page, err := s.Unconfirmed(v, ConfirmPage{
-		Text: "A passkey signs you in without a password and replaces an app code.", Button: "Continue", Back: "/account",
+		Text: "A passkey signs you in without a password and replaces an app code.", Button: "Continue", Back: v.Path("/account"),
 	})
 	if page != nil || err != nil {
 		return face.OrNone(page), err
@@ -67,7 +67,7 @@ var (
 	passkeyRemoved = face.Notice("passkey_removed", "The passkey was removed. Remove it on your device too.")
 )
 
-// addPasskey serves POST /account/passkeys.
+// addPasskey serves POST …/account/passkeys.
 func (s *Server) addPasskey(v face.Visit) (face.Answer, error) {
 	if s.Passkeys == nil {
 		return face.Answer{}, checkout.ErrNotFound
@@ -99,7 +99,7 @@ func (s *Server) addPasskey(v face.Visit) (face.Answer, error) {
 	first, err := s.Store.AddPasskey(v.Context(), stored,
 		v.AuditBoth("member.passkey_added", v.Member.ID, "passkey “"+name+"”, "+stored.ID))
 	if err == nil && first {
-		return face.GoTo(pageOfCodes(kept.Subject), passkeyAdded)
+		return face.GoTo(pageOfCodes(v)(kept.Subject), passkeyAdded)
 	}
 	if dropped := s.Store.DropReveal(v.Context(), kept); dropped != nil {
 		return face.Answer{}, errors.Join(err, dropped)
@@ -110,7 +110,7 @@ func (s *Server) addPasskey(v face.Visit) (face.Answer, error) {
 	if err != nil {
 		return face.Answer{}, err
 	}
-	return face.GoTo("/account", passkeyAdded)
+	return face.GoTo(v.Path("/account"), passkeyAdded)
 }
 
 // created checks what the browser says about a new passkey. It returns errPasskey, which the audit log has then.
@@ -161,7 +161,7 @@ func (s *Server) passkey(v face.Visit) (checkout.Passkey, error) {
 	return checkout.Passkey{}, checkout.ErrNotFound
 }
 
-// renamePasskey serves POST /account/passkeys/{id}.
+// renamePasskey serves POST …/account/passkeys/{id}.
 func (s *Server) renamePasskey(v face.Visit) (face.Answer, error) {
 	p, err := s.passkey(v)
 	if err != nil {
@@ -172,17 +172,17 @@ func (s *Server) renamePasskey(v face.Visit) (face.Answer, error) {
 		return s.accountPage(v, fmt.Sprintf("The name of a passkey must have 1 to %d characters.", maxPasskeyName))
 	}
 	if name == p.Name {
-		return face.GoTo("/account", face.NothingChanged)
+		return face.GoTo(v.Path("/account"), face.NothingChanged)
 	}
 	err = s.Store.RenamePasskey(v.Context(), v.MerchantID(), v.Member.ID, p.ID, name,
 		v.AuditBoth("member.passkey_renamed", v.Member.ID, "passkey “"+p.Name+"” → “"+name+"”, "+p.ID))
 	if err != nil {
 		return face.Answer{}, err
 	}
-	return face.GoTo("/account", passkeyRenamed)
+	return face.GoTo(v.Path("/account"), passkeyRenamed)
 }
 
-// removePasskey serves POST /account/passkeys/{id}/remove.
+// removePasskey serves POST …/account/passkeys/{id}/remove.
 func (s *Server) removePasskey(v face.Visit) (face.Answer, error) {
 	p, err := s.passkey(v)
 	if err != nil {
@@ -193,7 +193,7 @@ func (s *Server) removePasskey(v face.Visit) (face.Answer, error) {
 		text += " It is your last second factor: afterwards anyone who knows your password can sign in as you, " +
 			"and your recovery codes stop working."
 	}
-	page, err := s.Unconfirmed(v, ConfirmPage{Text: text, Button: "Remove it", Back: "/account"})
+	page, err := s.Unconfirmed(v, ConfirmPage{Text: text, Button: "Remove it", Back: v.Path("/account")})
 	if page != nil || err != nil {
 		return face.OrNone(page), err
 	}
@@ -202,5 +202,5 @@ func (s *Server) removePasskey(v face.Visit) (face.Answer, error) {
 	if err != nil {
 		return face.Answer{}, err
 	}
-	return face.GoTo("/account", passkeyRemoved)
+	return face.GoTo(v.Path("/account"), passkeyRemoved)
 }

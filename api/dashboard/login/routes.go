@@ -25,15 +25,18 @@ func (s *Server) Routes(open func(method, path string, h web.Handler)) {
 	open(http.MethodGet, "/invitation/{token}", s.showInvitation)
 	open(http.MethodPost, "/invitation/{token}", s.acceptInvitation)
 
-	get := func(path string, h face.Handler) { open(http.MethodGet, path, s.SignedIn(checkout.RoleViewer, h)) }
-	post := func(path string, h face.Handler) { open(http.MethodPost, path, s.SignedIn(checkout.RoleViewer, h)) }
+	get := func(path string, h face.Handler) {
+		open(http.MethodGet, face.InMode+path, s.SignedIn(checkout.RoleViewer, h))
+	}
+	post := func(path string, h face.Handler) {
+		open(http.MethodPost, face.InMode+path, s.SignedIn(checkout.RoleViewer, h))
+	}
+	open(http.MethodPost, face.InMode+"/passkey/challenge", s.challengePasskey)
+	get("/confirm", s.showConfirm)
 	get("/account", s.showAccount)
-	get("/account/confirm", s.showConfirm)
-	get("/{mode:test|live}/confirm", s.showConfirm)
 	get("/account/needs_factor", s.showNeedsFactor)
 	post("/account/password", s.changePassword)
 	post("/account/signout", s.signOutEverywhere)
-	post("/account/merchants/{id}", s.openMerchant)
 	post("/account/second_factor", s.startFactor)
 	get("/account/second_factor", s.showFactor)
 	post("/account/second_factor/code", s.confirmFactor)

@@ -28,16 +28,16 @@ type factorPage struct {
 
 const factorTitle = "Turn the second factor on"
 
-// startFactor serves POST /account/second_factor. It needs the password: somebody who found an open browser
+// startFactor serves POST …/account/second_factor. It needs the password: somebody who found an open browser
 // could otherwise lock its owner out. Only its answer shows the secret: another page would show it to
 // a thief of the session.
 func (s *Server) startFactor(v face.Visit) (face.Answer, error) {
 	if v.Member.App {
-		return face.GoTo("/account", "")
+		return face.GoTo(v.Path("/account"), "")
 	}
 	page, err := s.Unconfirmed(v, ConfirmPage{
 		Text: "You will then sign in with your password and a code from an app on your phone.", Button: "Continue",
-		Back: "/account",
+		Back: v.Path("/account"),
 	})
 	if page != nil || err != nil {
 		return face.OrNone(page), err
@@ -54,8 +54,10 @@ func (s *Server) startFactor(v face.Visit) (face.Answer, error) {
 	return face.Show("second_factor", factorTitle, p)
 }
 
-// showFactor serves GET /account/second_factor, for a browser that goes back or repeats its last address.
-func (s *Server) showFactor(face.Visit) (face.Answer, error) { return face.GoTo("/account", "") }
+// showFactor serves GET …/account/second_factor, for a browser that goes back or repeats its last address.
+func (s *Server) showFactor(v face.Visit) (face.Answer, error) {
+	return face.GoTo(v.Path("/account"), "")
+}
 
 func newFactorPage(v face.Visit, secret []byte) (factorPage, error) {
 	key, err := totp.Generate(totp.GenerateOpts{
@@ -93,7 +95,7 @@ func inGroups(text string) string {
 	return b.String()
 }
 
-// confirmFactor serves POST /account/second_factor/code. The first code turns the second factor on, and the
+// confirmFactor serves POST …/account/second_factor/code. The first code turns the second factor on, and the
 // page that follows shows the recovery codes.
 func (s *Server) confirmFactor(v face.Visit) (face.Answer, error) {
 	if ok, err := s.mayGuessCode(v.Request, v.Member, v.Browser); err != nil {
@@ -102,7 +104,7 @@ func (s *Server) confirmFactor(v face.Visit) (face.Answer, error) {
 		return face.Answer{}, errGuesses
 	}
 	codes, hashes := newRecoveryCodes()
-	made, err := face.Made(s.Store, v, setOfCodes(v, hashes), strings.Join(codes, "\n"), pageOfCodes, func() error {
+	made, err := face.Made(s.Store, v, setOfCodes(v, hashes), strings.Join(codes, "\n"), pageOfCodes(v), func() error {
 		return s.Store.ConfirmSecondFactor(
 			v.Context(), v.MerchantID(), v.Member.ID, checkCode(plainCode(v.PostFormValue("code")), time.Now()), hashes,
 			v.Browser, v.AuditBoth("member.second_factor_on", v.Member.ID, "second factor: off → on"),
@@ -113,7 +115,7 @@ func (s *Server) confirmFactor(v face.Visit) (face.Answer, error) {
 	}
 	_, err = s.Store.StartedSecondFactor(v.Context(), v.MerchantID(), v.Member.ID)
 	if errors.Is(err, checkout.ErrNotFound) {
-		return face.GoTo("/account", "")
+		return face.GoTo(v.Path("/account"), "")
 	}
 	if err != nil {
 		return face.Answer{}, err
@@ -129,33 +131,33 @@ func setOfCodes(v face.Visit, hashes [][]byte) string {
 	return v.Member.ID + "-" + hex.EncodeToString(hashes[0][:8])
 }
 
-// pageOfCodes returns the address of the page that shows a set of recovery codes.
-func pageOfCodes(set string) string {
-	return "/account/recovery_codes?" + url.Values{"set": {set}}.Encode()
+// pageOfCodes returns a function from a set of recovery codes to the address of the page that shows it.
+func pageOfCodes(v face.Visit) func(set string) string {
+	return func(set string) string { return v.Path("/account/recovery_codes?") + url.Values{"set": {set}}.Encode() }
 }
 
-// showRecoveryCodes serves GET /account/recovery_codes, once for each set.
+// showRecoveryCodes serves GET …/account/recovery_codes, once for each set.
 func (s *Server) showRecoveryCodes(v face.Visit) (face.Answer, error) {
 	codes, err := s.Store.TakeReveal(v.Context(), v.Reveal(v.URL.Query().Get("set")))
 	if err != nil {
-		return face.Gone(err, "/account")
+		return face.Gone(err, v.Path("/account"))
 	}
 	return face.Show("recovery_codes", "Your recovery codes", strings.Split(codes, "\n"))
 }
 
 var factorOff = face.Notice("second_factor_off", "App codes are no longer accepted.")
 
-// removeFactor serves POST /account/second_factor/remove.
+// removeFactor serves POST …/account/second_factor/remove.
 func (s *Server) removeFactor(v face.Visit) (face.Answer, error) {
 	if !v.Member.App {
-		return face.GoTo("/account", face.NothingChanged)
+		return face.GoTo(v.Path("/account"), face.NothingChanged)
 	}
 	text := "Anyone who knows your password can then sign in as you."
 	if v.Member.Passkeys > 0 {
 		text = "App codes will no longer be accepted. Your passkeys and recovery codes stay."
 	}
 	page, err := s.Unconfirmed(v, ConfirmPage{
-		Text: text, Button: "Turn it off", Back: "/account",
+		Text: text, Button: "Turn it off", Back: v.Path("/account"),
 	})
 	if page != nil || err != nil {
 		return face.OrNone(page), err
@@ -165,5 +167,5 @@ func (s *Server) removeFactor(v face.Visit) (face.Answer, error) {
 	if err != nil {
 		return face.Answer{}, err
 	}
-	return face.GoTo("/account", factorOff)
+	return face.GoTo(v.Path("/account"), factorOff)
 }

@@ -2,9 +2,11 @@ package login
 
 import (
 	"net/http"
+	"regexp"
 	"strings"
 
 	"example.com/checkout/api/action"
+	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/api/failure"
 	"example.com/checkout/workflows/checkout"
 )
@@ -28,18 +30,32 @@ func (s *Server) startSession(
 	if err != nil {
 		return err
 	}
-	http.SetCookie(w, s.memberCookieOf(token))
-	http.SetCookie(w, s.othersCookieOf(others))
+	for _, cookie := range s.cookiesOf(append([]string{token}, others...)...) {
+		http.SetCookie(w, cookie)
+	}
 	s.addKnown(w, r, passwordHash)
+	if next == "/" {
+		next = face.Home(member.MerchantID)
+	}
 	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // G710: safeNext allows only pages of ours
 	return nil
 }
 
+// ours are the addresses of pages of a merchant, and those of before, which name no merchant.
+var ours = regexp.MustCompile(`^/(?:m/(mer_[0-9a-z]+)/|test/|live/|account)`)
+
 // safeNext returns the page to open after signing in. It allows only pages of this dashboard.
 func safeNext(next string) string {
-	if strings.HasPrefix(next, "/test/") || strings.HasPrefix(next, "/live/") ||
-		strings.HasPrefix(next, "/account") {
+	if ours.MatchString(next) {
 		return next
 	}
 	return "/"
+}
+
+// merchantOf returns the merchant that an address names, "" for none.
+func merchantOf(next string) string {
+	if parts := ours.FindStringSubmatch(next); parts != nil {
+		return parts[1]
+	}
+	return ""
 }

@@ -22,8 +22,7 @@ type signInForm struct {
 	Failed   bool
 	// NoPasskey: a passkey was refused.
 	NoPasskey bool
-	// Other: the person is signed in and adds another merchant.
-	Other bool
+	Back      string // page of a person who is signed in and adds another merchant, else ""
 
 	Reset bool // the password was just changed
 	Mail  bool // somebody who forgot the password may ask for a mail
@@ -35,11 +34,13 @@ func (s *Server) showSignIn(w http.ResponseWriter, r *http.Request) error {
 		Next: query.Get("next"), Merchant: query.Get("merchant"), Mail: s.Mail, Reset: query.Has("reset"),
 	}
 	if v, err := s.Visitor(r); err == nil {
-		if !query.Has("other") {
-			http.Redirect(w, r, "/", http.StatusSeeOther)
+		if wanted := merchantOf(form.Next); wanted != "" && !v.SignedInTo(wanted) {
+			form.Merchant = wanted
+		} else if !query.Has("other") {
+			http.Redirect(w, r, safeNext(form.Next), http.StatusSeeOther)
 			return nil
 		}
-		form.Other, form.Email = true, v.Member.Email
+		form.Back, form.Email = v.Path("/account#merchants"), v.Member.Email
 	}
 	s.Face.Open(w, r, http.StatusOK, "signin", "Sign in", form)
 	return nil
@@ -58,7 +59,7 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) error {
 	if err != nil && failure.KindOf(err) != failure.NotFound { // PostgreSQL takes no NUL in an address
 		return err
 	}
-	tried := s.meant(r, all, form.Merchant)
+	tried := s.meant(r, all, form.Merchant, merchantOf(form.Next))
 	hashes := hashesOfPasswords(tried)
 	if ok, err := s.mayGuessPassword(r, form.Email, hashes...); err != nil {
 		return err
@@ -94,14 +95,16 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) error {
 }
 
 // meant returns the accounts that a person may mean, the likeliest first: those of the merchant, if one is named, and
-// first those that were signed in before in this browser.
+// first the one whose page is to be opened, then those that were signed in before in this browser.
 func (s *Server) meant(
-	r *http.Request, all []account.MemberWithPassword, merchantID string,
+	r *http.Request, all []account.MemberWithPassword, merchantID, opens string,
 ) (known []account.MemberWithPassword) {
 	var others []account.MemberWithPassword
 	for _, m := range all {
 		switch {
 		case merchantID != "" && m.MerchantID != merchantID:
+		case m.MerchantID == opens:
+			known = append([]account.MemberWithPassword{m}, known...)
 		case s.knows(r, m.Hash):
 			known = append(known, m)
 		default:

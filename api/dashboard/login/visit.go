@@ -1,11 +1,13 @@
 package login
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,26 +16,12 @@ import (
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/api/failure"
 	"example.com/checkout/api/web"
+	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
 )
 
-// ErrOtherMerchant refuses a form that was shown before another merchant was opened in this browser.
-var ErrOtherMerchant = fmt.Errorf("the form is of another merchant: %w", failure.Conflict)
-
-// membershipField is the field of every form that names the member for whom the page was made.
-const membershipField = "membership"
-
-// membershipHeader is the same for htmx, which loads parts of a page.
-const membershipHeader = "Membership"
-
-// CheckMembership returns ErrOtherMerchant for a form that was shown to another of the person's members. SignedIn calls
-// it, but not for an Upload.
-func CheckMembership(v face.Visit) error {
-	if !v.IsFor(v.PostFormValue(membershipField)) {
-		return ErrOtherMerchant
-	}
-	return nil
-}
+// ErrSignIn refuses a visitor who has to sign in first.
+var ErrSignIn = fmt.Errorf("not signed in: %w", failure.Unauthorized)
 
 const requestTimeout = 10 * time.Second
 
@@ -46,50 +34,70 @@ func (s *Server) SignedIn(needs checkout.Role, h face.Handler) web.Handler {
 		r = r.WithContext(ctx)
 
 		v, err := s.Visitor(r)
-		if errors.Is(err, checkout.ErrNotFound) {
+		if errors.Is(err, ErrSignIn) {
 			AskToSignIn(w, r)
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if !v.IsFor(r.Header.Get(membershipHeader)) {
-			w.Header().Set("HX-Refresh", "true") // the whole page becomes that of the merchant that is open
-			return ErrOtherMerchant
-		}
 		if !v.May(needs) {
 			return failure.Forbidden
 		}
-		if !Upload(r) { // its handler reads it in its merchant's turn
-			if err := CheckMembership(v); err != nil {
-				return err
-			}
-		}
-
 		got, err := h(v)
 		if err != nil {
 			return err
+		}
+		if r.Method == http.MethodGet && s.Face.Cookie(r, lastCookie) != v.MerchantID() {
+			s.Face.SetCookie(w, lastCookie, v.MerchantID(), 0)
 		}
 		s.Face.Write(w, v, got)
 		return nil
 	}
 }
 
-// Visitor returns the signed-in visitor. It returns checkout.ErrNotFound when nobody is signed in.
+// Visitor returns the signed-in visitor: the person's member of the merchant in the path. A path without a merchant is
+// of the one whose page was shown last. It returns ErrSignIn when the person has to sign in first, and
+// checkout.ErrNotFound when the merchant is none of the person's.
 func (s *Server) Visitor(r *http.Request) (face.Visit, error) {
-	token := s.Face.Cookie(r, memberCookie)
-	if token == "" {
-		return face.Visit{}, checkout.ErrNotFound
+	named := mux.Vars(r)["merchant"]
+	merchant := cmp.Or(named, s.Face.Cookie(r, lastCookie))
+	members, err := s.signedIn(r, merchant)
+	if err != nil {
+		return face.Visit{}, err
 	}
-	hash := checkout.HashToken(token)
-	member, merchant, err := s.Store.SignedIn(r.Context(), hash)
+	if len(members) == 0 {
+		return face.Visit{}, ErrSignIn
+	}
+	at := slices.IndexFunc(members, func(m account.SignedInMember) bool { return m.MerchantID == merchant })
+	if at < 0 && named != "" {
+		return face.Visit{}, s.absent(r, members[0].Member, named)
+	}
+	m := members[max(at, 0)]
 	mode := checkout.ModeTest
 	if mux.Vars(r)["mode"] == string(checkout.ModeLive) {
 		mode = checkout.ModeLive
 	}
 	return face.Visit{
-		Request: r, Member: member, Merchant: merchant, Mode: mode, Browser: hash, Several: len(s.otherTokens(r)) > 0,
-	}, err
+		Request: r, Member: m.Member, Merchant: m.Merchant, Mode: mode, Browser: m.Hash,
+		Others: slices.DeleteFunc(members, func(o account.SignedInMember) bool { return o.MerchantID == m.MerchantID }),
+	}, nil
+}
+
+// absent returns why a person who is signed in elsewhere gets no page of a merchant: ErrSignIn when the person may sign
+// in there, else checkout.ErrNotFound. Claiming an address does not show which merchants know it: the address is
+// proven, or the account was signed in before in this browser.
+func (s *Server) absent(r *http.Request, person checkout.Member, merchantID string) error {
+	all, err := s.Store.MembersByEmail(r.Context(), person.Email)
+	if err != nil {
+		return err
+	}
+	for _, m := range all {
+		if m.MerchantID == merchantID && (person.Proven || s.knows(r, m.Hash)) {
+			return ErrSignIn
+		}
+	}
+	return checkout.ErrNotFound
 }
 
 // AskToSignIn leads the visitor to the sign-in page and back afterwards.

@@ -40,7 +40,8 @@ for (const part of document.querySelectorAll("[data-passkey]")) {
         const options = PublicKeyCredential.parseCreationOptionsFromJSON(JSON.parse(part.dataset.options));
         answer = await navigator.credentials.create({ publicKey: options });
       } else {
-        const asked = await fetch("/passkey/challenge", { method: "POST", body: new URLSearchParams({ for: purpose }) });
+        const at = purpose === "step_up" ? document.body.dataset.at : "";
+        const asked = await fetch(at + "/passkey/challenge", { method: "POST", body: new URLSearchParams({ for: purpose }) });
         if (!asked.ok) throw new Error(asked.statusText);
         const options = PublicKeyCredential.parseRequestOptionsFromJSON(await asked.json());
         answer = await navigator.credentials.get({ publicKey: options });

@@ -332,7 +332,7 @@ func (a *attacker) guess(ctx context.Context) *http.Request {
 }
 
 func (a *attacker) upload(ctx context.Context) *http.Request {
-	return send(ctx, http.MethodPost, a.stack.DashboardURL()+"/test/settings/brand", a.form,
+	return send(ctx, http.MethodPost, a.stack.DashboardURL()+"/m/"+a.stack.Demo.MerchantID+"/test/settings/brand", a.form,
 		"Content-Type", a.formType, "Cookie", a.cookie, "X-Forwarded-For", someNetwork())
 }
 

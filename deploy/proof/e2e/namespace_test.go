@@ -42,7 +42,7 @@ func TestNamespace_OfAnotherName(t *testing.T) {
 
 	demo := &e2e.Merchant{T: t, Stack: stack, Key: stack.Demo.APIKey}
 	shown := demo.Create(e2e.Terms)
-	require.Contains(t, dashboardPage(t, stack, "/test/sessions/"+shown), `href="http://temporal.example/namespaces/prod.a1b2c/workflows/`+shown+`"`)
+	require.Contains(t, dashboardPage(t, stack, "/m/"+stack.Demo.MerchantID+"/test/sessions/"+shown), `href="http://temporal.example/namespaces/prod.a1b2c/workflows/`+shown+`"`)
 }
 
 // dashboardPage is a page of the demo merchant as its owner sees it.

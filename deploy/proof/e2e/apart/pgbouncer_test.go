@@ -78,7 +78,7 @@ func liveLog(t *testing.T, m *e2e.Merchant) <-chan struct{} {
 	token, hash := checkout.NewToken()
 	require.NoError(t, store.SignIn(t.Context(), member.ID, "password", hash))
 
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, m.Stack.DashboardURL()+"/test/deliveries/stream", http.NoBody)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, m.Stack.DashboardURL()+"/m/"+m.ID+"/test/deliveries/stream", http.NoBody)
 	require.NoError(t, err)
 	request.AddCookie(&http.Cookie{Name: "member", Value: token})
 	answer, err := http.DefaultClient.Do(request)

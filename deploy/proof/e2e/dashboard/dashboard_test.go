@@ -54,7 +54,7 @@ func signIn(b *chrome.Tab, m *e2e.Merchant, email string) {
 // page goes to a page of the dashboard.
 func page(b *chrome.Tab, m *e2e.Merchant, path string) {
 	b.T.Helper()
-	b.Do(chromedp.Navigate(m.Stack.DashboardURL()+path), chrome.See("main h1"))
+	b.Do(chromedp.Navigate(m.Stack.DashboardURL()+"/m/"+m.ID+path), chrome.See("main h1"))
 }
 
 // invited invites a person on the page that is open. It returns the link, which is in the mailbox only.

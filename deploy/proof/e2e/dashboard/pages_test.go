@@ -44,7 +44,7 @@ func TestDashboard_EveryPage(t *testing.T) {
 		"/test/", "/live/", "/test/sessions", "/live/sessions", "/test/sessions?status=expired", "/test/sessions/" + paid, "/test/sessions/" + unpaid,
 		"/test/payouts", "/live/payouts", "/test/deliveries", "/live/deliveries", "/test/deliveries/" + delivery,
 		"/test/webhooks", "/live/webhooks", "/test/webhooks/" + endpoint, "/test/webhooks/" + endpoint + "/replay", "/test/replays/" + replay,
-		"/test/keys", "/live/keys", "/test/requests", "/live/requests", "/test/requests?status=refused", "/test/settings", "/live/settings", "/test/members", "/test/audit", "/account",
+		"/test/keys", "/live/keys", "/test/requests", "/live/requests", "/test/requests?status=refused", "/test/settings", "/live/settings", "/test/members", "/test/audit", "/test/account",
 	} {
 		page(b, m, path)
 		b.RequireTablesFit(path)

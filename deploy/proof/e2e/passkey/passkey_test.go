@@ -140,7 +140,7 @@ func (s *site) typeSignIn(b *chrome.Tab, email string) {
 func (s *site) register(b *chrome.Tab, name string) []string {
 	s.t.Helper()
 	// The page of the account has a form with a password too, which belongs to another form.
-	const form = `form[action="/account/passkeys/new"] `
+	const form = `form[action$="/account/passkeys/new"] `
 	b.Do(chromedp.Navigate(s.url+"/account"), chrome.Click(form+"button"),
 		chrome.TypeInto(form+"#password", password), chrome.Click(form+"button"),
 		chrome.TypeInto("#name", name), chrome.Click("[data-passkey] button"), chrome.See("#codes"))
@@ -163,15 +163,15 @@ func TestPasskey_FromAddingToRemoving(t *testing.T) {
 	b.Do(chrome.See(".sections"))
 	invite := func(email string) {
 		b.Do(chromedp.Navigate(s.url+"/test/members"), chrome.TypeInto("#email", email),
-			chromedp.SetValue(chromedp.CSS(`form[action="/test/members"] select[name=role]`), "owner"),
-			chrome.Click(`form[action="/test/members"] button`), chrome.See("main .warning"))
+			chromedp.SetValue(chromedp.CSS(`form[action$="/test/members"] select[name=role]`), "owner"),
+			chrome.Click(`form[action$="/test/members"] button`), chrome.See("main .warning"))
 	}
 	invite("bob@shop.example")
 	require.Contains(t, b.Text("main"), "You have none yet")
 	b.Axe("a second factor is needed")
 
 	require.Len(t, s.register(b, "Laptop"), 10)
-	b.Do(chrome.Click("main a[role=button]"), chrome.See(`form[action="/account/passkeys/new"]`))
+	b.Do(chrome.Click("main a[role=button]"), chrome.See(`form[action$="/account/passkeys/new"]`))
 	require.Contains(t, b.Text("main"), "10 recovery codes are left")
 	b.Axe("the account with a passkey")
 	held := call(b, webauthn.GetCredentials, webauthn.GetCredentialsParams{AuthenticatorID: authenticator})
@@ -199,9 +199,9 @@ func TestPasskey_FromAddingToRemoving(t *testing.T) {
 	require.Equal(t, 1, query[int](s, `SELECT count(*) FROM mail WHERE kind = 'invitation'`), "the passkey is enough")
 	id := query[string](s, `SELECT id FROM passkey`)
 	b.Do(chromedp.Navigate(s.url+"/account"), chrome.Empty("#name-"+id), chrome.TypeInto("#name-"+id, "Old laptop"),
-		chrome.Click(`form[action="/account/passkeys/`+id+`"] .secondary`), chrome.See(".notice"))
+		chrome.Click(`form[action$="/account/passkeys/`+id+`"] .secondary`), chrome.See(".notice"))
 	require.Equal(t, "Old laptop", b.Value("#name-"+id))
-	b.Do(chrome.Click(`form[action="/account/passkeys/`+id+`"] .danger`), chrome.See(`form[action="/account/passkeys/`+id+`/remove"] #code`))
+	b.Do(chrome.Click(`form[action$="/account/passkeys/`+id+`"] .danger`), chrome.See(`form[action$="/account/passkeys/`+id+`/remove"] #code`))
 	require.Contains(t, b.Text("main"), "your recovery codes stop working")
 	b.Do(chrome.Click(usePasskey), chrome.See(".notice"))
 	require.Equal(t, 0, query[int](s, `SELECT (SELECT count(*) FROM passkey) + (SELECT count(*) FROM recovery_code)`))
