@@ -1,6 +1,7 @@
 package devstack
 
 import (
+	"fmt"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -79,8 +80,10 @@ func (s *Stack) APIURL() string { return "http://" + loopback(s.options.Ports.AP
 // PageURL returns the address of the hosted page.
 func (s *Stack) PageURL() string { return "http://" + loopback(s.options.Ports.Page) }
 
-// DashboardURL returns the address of the dashboard.
-func (s *Stack) DashboardURL() string { return "http://" + loopback(s.options.Ports.Dashboard) }
+// DashboardURL returns the address of the dashboard. It is a name: browsers offer no passkeys for an IP address.
+func (s *Stack) DashboardURL() string {
+	return fmt.Sprintf("http://localhost:%d", s.options.Ports.Dashboard)
+}
 
 // ReceiverURL returns the address of the sample receiver.
 func (s *Stack) ReceiverURL() string { return "http://" + loopback(s.options.Ports.Receiver) }
