@@ -60,6 +60,7 @@ var assets = []asset{
 		func() []byte { return document }, // see Server.servedDocument
 	},
 	{"/docs", "text/html; charset=utf-8", cacheAndAskFor, pagePolicy, guidePage},
+	{"/docs/listen", "text/html; charset=utf-8", cacheAndAskFor, pagePolicy, listenPage},
 	{"/docs/reference", "text/html; charset=utf-8", cacheAndAskFor, pagePolicy, docsFile("reference.html")},
 	{"/docs/guide.css", "text/css; charset=utf-8", cacheAndAskFor, "default-src 'none'", guideSheet},
 	{"/docs/page.css", "text/css; charset=utf-8", cacheAndAskFor, "default-src 'none'", docsFile("page.css")},

@@ -33,6 +33,7 @@ func TestDocs_AreServedWithoutAKey(t *testing.T) {
 	f.store.Close() // documents do not need the store
 	for path, mediaType := range map[string]string{
 		"/v1/openapi.yaml": "application/yaml", "/docs": "text/html; charset=utf-8", "/docs/reference": "text/html; charset=utf-8",
+		"/docs/listen":   "text/html; charset=utf-8",
 		"/docs/page.css": "text/css; charset=utf-8", "/docs/guide.css": "text/css; charset=utf-8",
 		"/docs/page.js": "text/javascript; charset=utf-8", "/docs/redoc-3.0.1.js": "text/javascript; charset=utf-8",
 	} {
@@ -85,7 +86,7 @@ func TestDocs_DocumentNamesTheServer(t *testing.T) {
 func TestDocs_NeedNoOtherHost(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
-	for path, files := range map[string]int{"/docs": 2, "/docs/reference": 2} {
+	for path, files := range map[string]int{"/docs": 2, "/docs/listen": 2, "/docs/reference": 2} {
 		page := f.fetch(path)
 		policy := page.Header().Get("Content-Security-Policy")
 		require.Contains(t, policy, "default-src 'none'; script-src 'self';")
@@ -123,7 +124,7 @@ func TestDocs_LinksOfThePagesResolve(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
 	links := 0
-	for _, path := range []string{"/docs", "/docs/reference"} {
+	for _, path := range []string{"/docs", "/docs/reference", "/docs/listen"} {
 		page := f.fetch(path).Body.String()
 		for _, found := range regexp.MustCompile(`<a [^>]*href="([^"]*)"`).FindAllStringSubmatch(page, -1) {
 			links++
@@ -155,8 +156,8 @@ func TestGuide_IsRenderedWhole(t *testing.T) {
 
 func TestGuide_LinksThatWorkInTheRepositoryOnlyBecomeText(t *testing.T) {
 	t.Parallel()
-	page, err := renderGuide([]byte("# A\n\n## Go & b\n\n[The *reference*](openapi.yaml), [`a` file](../deploy/x.go), " +
-		"[`a` [b]](c.md), [here](#go--b), [there](https://example.com/)\n\n<script>alert(1)</script>\n"))
+	page, err := renderGuide([]byte("# A\n\n## Go & b\n\n[The *reference*](openapi.yaml), [`a` file](../deploy/x.go), "+
+		"[`a` [b]](c.md), [here](#go--b), [there](https://example.com/)\n\n<script>alert(1)</script>\n"), "docs", "docs/")
 	require.NoError(t, err)
 	require.Contains(t, string(page), `<p><a href="docs/reference">The <em>reference</em></a>, <code>a</code> file, <code>a</code> [b], `+
 		`<a href="#go--b">here</a>, <a href="https://example.com/">there</a></p>`)

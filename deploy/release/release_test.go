@@ -96,7 +96,7 @@ func TestWithoutSource_NamesTheSource(t *testing.T) {
 		"[here](#x) [live](live.md#refund) [web](https://example.com)": "",
 		"[below](a/b.md)": "",
 		"[why](../../api/decisions/treasury.md#x).": "why (`api/decisions/treasury.md` of the source).",
-		"[`listen`](../program/listen/README.md)":   "`listen` (`deploy/program/listen/README.md` of the source)",
+		"[`listen`](../../api/docs/listen.md)":      "`listen` (`api/docs/listen.md` of the source)",
 	} {
 		got := withoutSource(file{name: "checkout/README.md", content: []byte(text)}, there)
 		if want == "" {

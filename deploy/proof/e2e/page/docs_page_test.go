@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/proof/e2e"
@@ -57,7 +58,7 @@ func TestDocsPage_AsksNoOtherHost(t *testing.T) {
 }
 
 // TestGuidePage_LeadsToTheReferenceAndBack opens the merchant's guide in a real Chromium: it is readable at every size,
-// axe-core finds nothing, and it and the reference lead to each other.
+// axe-core finds nothing, and its samples are in tabs, and it and the reference lead to each other.
 func TestGuidePage_LeadsToTheReferenceAndBack(t *testing.T) {
 	t.Parallel()
 	b := chrome.NewTab(t, chrome.StartBrowser(t))
@@ -70,6 +71,16 @@ func TestGuidePage_LeadsToTheReferenceAndBack(t *testing.T) {
 		chrome.Click(`.sections a[href="#verify-a-signature"]`),
 		chrome.Click(`.pages a[href="docs/reference"]`),
 		chrome.See(`.pages a[href="../docs"]`),
+		chrome.Click(`.pages a[href="../docs"]`),
+		chrome.See(`#quick-start`),
+		chrome.See(`.tabs .language-sh`),
+		chromedp.Focus(chromedp.CSS(`.tabs input:checked`)),
+		chromedp.KeyEvent(kb.ArrowRight),
+		chrome.See(`.tabs .language-go`),
+		chrome.Click(`.tabs label:nth-of-type(4)`),
+		chrome.See(`.tabs .language-python`),
+		chrome.Click(`a[href="docs/listen"]`),
+		chrome.See(`#listen-events-on-your-own-computer`),
 		chrome.Click(`.pages a[href="../docs"]`),
 		chrome.See(`#quick-start`),
 	)
