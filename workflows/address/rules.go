@@ -20,6 +20,7 @@ var (
 	errEthereumChecksum = errors.New("has a checksum (its upper-case letters) that does not match: a character is wrong")
 	errEthereumLow      = errors.New("is below 0x10000, where the network's own contracts are: money sent there is lost")
 	errBitcoin          = errors.New("is not a Bitcoin address: a character is wrong or missing")
+	errBitcoinKind      = errors.New("is of a kind that is not supported: P2PKH, P2SH, P2WPKH, P2WSH and P2TR are")
 	errBitcoinNetwork   = errors.New("is of another Bitcoin network")
 	errSandbox          = errors.New("exists in test mode only")
 	errTestChain        = errors.New("is one of the sandbox, and payouts are sent on a test network here")
@@ -81,26 +82,51 @@ func checkEthereum(_ checkout.Mode, address string) error {
 }
 
 func checkBitcoin(mode checkout.Mode, address string) error {
-	switch {
-	case bitcoinAddress(address, &chaincfg.MainNetParams):
-		return nil
-	case !bitcoinAddress(address, &chaincfg.TestNet3Params) && !bitcoinAddress(address, &chaincfg.RegressionNetParams):
-		return errBitcoin
-	case mode.Live():
-		return errBitcoinNetwork
+	_, err := Bitcoin(address, &chaincfg.MainNetParams)
+	if err != errBitcoinNetwork || mode.Live() { //nolint:errorlint // Bitcoin returns it as it is
+		return err
 	}
-	return nil
+	return nil // of a test network
 }
 
-// bitcoinAddress reports whether text is an address of the network. The library also reads public
-// keys; they are not addresses.
-func bitcoinAddress(text string, network *chaincfg.Params) bool {
-	got, err := btcutil.DecodeAddress(text, network)
-	if err != nil {
-		return false
+// bitcoinNetworks are the networks whose addresses are known. Those of testnet4 and of signet are as testnet3's.
+var bitcoinNetworks = []*chaincfg.Params{
+	&chaincfg.MainNetParams, &chaincfg.TestNet3Params, &chaincfg.RegressionNetParams,
+}
+
+// Bitcoin reads an address of a network: P2PKH, P2SH, P2WPKH, P2WSH or P2TR. The text of the error continues a
+// sentence that begins with "The address". Source: BIP-173, BIP-350.
+func Bitcoin(text string, network *chaincfg.Params) (btcutil.Address, error) {
+	for _, of := range bitcoinNetworks {
+		got, err := btcutil.DecodeAddress(text, of)
+		var (
+			version btcutil.UnsupportedWitnessVerError
+			length  btcutil.UnsupportedWitnessProgLenError
+		)
+		switch {
+		case errors.As(err, &version) || errors.As(err, &length):
+			return nil, errBitcoinKind
+		case err != nil || !got.IsForNet(of):
+			continue
+		}
+		switch got.(type) {
+		case *btcutil.AddressPubKeyHash, *btcutil.AddressScriptHash, *btcutil.AddressWitnessPubKeyHash,
+			*btcutil.AddressWitnessScriptHash, *btcutil.AddressTaproot:
+			// The library takes some programs of version 1 for others of version 0.
+			if shown := got.EncodeAddress(); shown != text && shown != strings.ToLower(text) {
+				return nil, errBitcoinKind
+			}
+		case *btcutil.AddressPubKey:
+			return nil, errBitcoin // a public key is no address
+		default:
+			return nil, errBitcoinKind // everybody can spend what is sent to an anchor
+		}
+		if of.Net != network.Net && !got.IsForNet(network) {
+			return nil, errBitcoinNetwork
+		}
+		return got, nil
 	}
-	_, isKey := got.(*btcutil.AddressPubKey)
-	return !isKey && got.IsForNet(network)
+	return nil, errBitcoin
 }
 
 // lowestAccount is the first address of Ethereum that can be an account's.
