@@ -17,9 +17,21 @@ func ForTest(t testing.TB, o Options) *Anvil {
 	return anvil
 }
 
-// skipWithout skips the test when err is ErrNotInstalled and fails it for every other error.
+// BitcoinForTest returns a Bitcoin node that ends with the test. It skips the test when Debian's mirror gave none.
+func BitcoinForTest(t testing.TB, o BitcoinOptions) *Bitcoin {
+	t.Helper()
+	node, err := StartBitcoin(t.Context(), o)
+	skipWithout(t, err)
+	t.Cleanup(node.Close)
+	return node
+}
+
+// skipWithout skips the test when a program is missing, and fails it for every other error.
 func skipWithout(t testing.TB, err error) {
 	t.Helper()
+	if errors.Is(err, ErrNoKnots) {
+		need.Missing(t, err.Error(), "a way to http://deb.debian.org, and apt-get of Debian")
+	}
 	if errors.Is(err, ErrNotInstalled) {
 		need.Missing(t, err.Error(), "apt-get install npm")
 	}

@@ -1,0 +1,328 @@
+package chains
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"example.com/checkout/storage/pgtemp"
+)
+
+// BitcoinOptions say how a Bitcoin node runs. The zero value is a new chain on a free port.
+type BitcoinOptions struct {
+	Dir  string   // of its files; "": one that Close removes
+	Port int      // of 127.0.0.1; 0: a free one
+	Args []string // more of bitcoind's arguments
+
+	BlockTime time.Duration // a block at each of them; 0: blocks come from Mine only
+}
+
+// Bitcoin is a running node of a chain of its own (regtest), with wallets. It listens on 127.0.0.1 only, knows no
+// other node, and ends with this process at the latest. Wallets send nothing by
+// themselves.
+type Bitcoin struct {
+	URL            string // without the user and its password
+	User, Password string
+
+	options   BitcoinOptions
+	program   knots
+	temporary bool
+
+	mu   sync.Mutex
+	pid  int
+	done chan struct{} // closed when the process has ended
+}
+
+// Miner is the wallet with the rewards of the blocks.
+const Miner = "miner"
+
+// StartBitcoin unpacks the node if it is missing, and starts it. ctx bounds the start only. It returns ErrNoKnots.
+func StartBitcoin(ctx context.Context, o BitcoinOptions) (*Bitcoin, error) {
+	program, err := installKnots(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b := &Bitcoin{User: "checkout", Password: rand.Text(), options: o, program: program}
+	if o.Dir == "" {
+		b.temporary = true
+		if b.options.Dir, err = os.MkdirTemp("", "checkout-bitcoin-"); err != nil {
+			return nil, err
+		}
+	}
+	if o.Port == 0 {
+		if b.options.Port, err = freePort(); err != nil {
+			return nil, err
+		}
+	}
+	b.URL = "http://127.0.0.1:" + strconv.Itoa(b.options.Port)
+	if err = b.Start(ctx); err == nil {
+		err = b.OpenWallet(ctx, Miner)
+	}
+	if err != nil {
+		b.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// Start starts the node again after Stop. args are added to its arguments.
+func (b *Bitcoin) Start(ctx context.Context, args ...string) error {
+	if err := os.MkdirAll(b.options.Dir, 0o700); err != nil {
+		return err
+	}
+	// The password is in a file: everybody sees a program's arguments.
+	secrets := fmt.Sprintf("[regtest]\nrpcuser=%s\nrpcpassword=%s\n", b.User, b.Password)
+	if err := os.WriteFile(filepath.Join(b.options.Dir, "bitcoin.conf"), []byte(secrets), 0o600); err != nil {
+		return err
+	}
+	args = append([]string{
+		"-regtest", "-server", "-datadir=" + b.options.Dir, "-rpcbind=127.0.0.1", "-rpcallowip=127.0.0.1",
+		"-rpcport=" + strconv.Itoa(b.options.Port), "-listen=0", "-connect=0", "-walletbroadcast=0", "-fallbackfee=0.00001",
+		"-keypool=20", "-unsafesqlitesync", // a wallet of a test is made and written to within milliseconds
+		"-printtoconsole=0",
+	}, append(b.options.Args, args...)...)
+	cmd := b.program.command("bitcoind", args...)
+	var output tail
+	cmd.Stdout, cmd.Stderr = &output, &output
+	exited, err := pgtemp.StartTied(cmd, syscall.SIGTERM)
+	if err != nil {
+		return fmt.Errorf("start bitcoind: %w", err)
+	}
+	done := make(chan struct{})
+	go func() {
+		for range exited { // how it ended is in its output
+		}
+		close(done)
+	}()
+	b.mu.Lock()
+	b.pid, b.done = cmd.Process.Pid, done
+	b.mu.Unlock()
+	if err := b.ready(ctx); err != nil {
+		b.kill()
+		return fmt.Errorf("start bitcoind: %w\n%s", err, output.String())
+	}
+	if b.options.BlockTime > 0 {
+		go b.mineUntil(context.WithoutCancel(ctx), done)
+	}
+	return nil
+}
+
+// mineUntil adds a block at each BlockTime, until the process has ended.
+func (b *Bitcoin) mineUntil(ctx context.Context, done <-chan struct{}) {
+	for {
+		select {
+		case <-done:
+			return
+		case <-time.After(b.options.BlockTime):
+			_, _ = b.Mine(ctx, 1) // an error means that the node is ending
+		}
+	}
+}
+
+// ready waits until the node answers.
+func (b *Bitcoin) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	for {
+		err := b.Call(ctx, "", nil, "getblockchaininfo")
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-b.Done():
+			return fmt.Errorf("it ended: %w", err)
+		case <-ctx.Done():
+			return fmt.Errorf("it does not answer: %w", err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// OpenWallet makes a wallet with keys unless it is there. The node loads it again at each start.
+func (b *Bitcoin) OpenWallet(ctx context.Context, name string) error {
+	err := b.Call(ctx, name, nil, "getwalletinfo")
+	if err != nil {
+		err = b.Call(ctx, "", nil, "createwallet", name, false, false, "", false, true, true)
+	}
+	return err
+}
+
+// Call asks the node, in a wallet unless that is "". result is a pointer, or nil.
+func (b *Bitcoin) Call(ctx context.Context, wallet string, result any, method string, args ...any) error {
+	if args == nil {
+		args = []any{}
+	}
+	question, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": args})
+	if err != nil {
+		return err
+	}
+	at := b.URL
+	if wallet != "" {
+		at += "/wallet/" + wallet
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, at, bytes.NewReader(question))
+	if err != nil {
+		return err
+	}
+	request.SetBasicAuth(b.User, b.Password)
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	defer answer.Body.Close()
+	var got struct {
+		Result json.RawMessage `json:"result"`
+		Error  *struct {
+			Code    int    `json:"code"`
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	content, err := io.ReadAll(answer.Body)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", method, err)
+	case json.Unmarshal(content, &got) != nil:
+		return fmt.Errorf("%s: HTTP %d", method, answer.StatusCode)
+	case got.Error != nil:
+		return fmt.Errorf("%s: %d %s", method, got.Error.Code, got.Error.Message)
+	case result == nil:
+		return nil
+	}
+	return json.Unmarshal(got.Result, result)
+}
+
+// Mine adds blocks. It returns their hashes.
+func (b *Bitcoin) Mine(ctx context.Context, blocks int) (hashes []string, err error) {
+	var to string
+	if err := b.Call(ctx, Miner, &to, "getnewaddress"); err != nil {
+		return nil, err
+	}
+	err = b.Call(ctx, "", &hashes, "generatetoaddress", blocks, to)
+	return hashes, err
+}
+
+// coinbaseMaturity is the number of blocks before the reward of a block can be spent, and one more.
+const coinbaseMaturity = 101
+
+// Fund pays amounts, decimals, to a wallet: a coin for each, in one transaction that nobody has mined yet. It returns
+// the transaction's id. It mines first what the miner needs.
+func (b *Bitcoin) Fund(ctx context.Context, wallet string, amounts ...string) (txid string, err error) {
+	var height int
+	if err := b.Call(ctx, "", &height, "getblockcount"); err != nil {
+		return "", err
+	}
+	if height < coinbaseMaturity {
+		if _, err := b.Mine(ctx, coinbaseMaturity+20); err != nil {
+			return "", err
+		}
+	}
+	outputs := map[string]string{}
+	for _, amount := range amounts {
+		var address string
+		if err := b.Call(ctx, wallet, &address, "getnewaddress", "", "bech32"); err != nil {
+			return "", err
+		}
+		outputs[address] = amount
+	}
+	return b.Pay(ctx, Miner, outputs)
+}
+
+// Pay pays decimals by address from a wallet, whatever the depth of its coins is. It returns the transaction's id.
+func (b *Bitcoin) Pay(ctx context.Context, wallet string, outputs map[string]string) (txid string, err error) {
+	var signed struct {
+		Hex string `json:"hex"`
+	}
+	options := map[string]any{"add_to_wallet": false, "fee_rate": 2}
+	if err := b.Call(ctx, wallet, &signed, "send", outputs, nil, "unset", nil, options); err != nil {
+		return "", err
+	}
+	err = b.Call(ctx, "", &txid, "sendrawtransaction", signed.Hex)
+	return txid, err
+}
+
+// Reorganize replaces the last blocks by as many others and one more. What was in them waits in the pool again, and
+// the new blocks are empty.
+func (b *Bitcoin) Reorganize(ctx context.Context, blocks int) error {
+	var (
+		height     int
+		hash, with string
+	)
+	if err := b.Call(ctx, "", &height, "getblockcount"); err != nil {
+		return err
+	}
+	if err := b.Call(ctx, "", &hash, "getblockhash", height-blocks+1); err != nil {
+		return err
+	}
+	if err := b.Call(ctx, Miner, &with, "getnewaddress"); err != nil {
+		return err
+	}
+	if err := b.Call(ctx, "", nil, "invalidateblock", hash); err != nil {
+		return err
+	}
+	for range blocks + 1 {
+		if err := b.Call(ctx, "", nil, "generateblock", with, []string{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PID returns the process id.
+func (b *Bitcoin) PID() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.pid
+}
+
+// Done returns a channel that is closed when the process has ended.
+func (b *Bitcoin) Done() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.done
+}
+
+// Stop ends the node. It keeps its files: a killed node may lose blocks that no other node has.
+func (b *Bitcoin) Stop() error {
+	if err := syscall.Kill(b.PID(), syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return err
+	}
+	select {
+	case <-b.Done():
+	case <-time.After(30 * time.Second):
+		b.kill()
+		return errors.New("bitcoind did not stop within 30 s and was killed")
+	}
+	return nil
+}
+
+// ForgetPool makes the next start begin without what waits in the pool.
+func (b *Bitcoin) ForgetPool() error {
+	return os.Remove(filepath.Join(b.options.Dir, "regtest", "mempool.dat"))
+}
+
+func (b *Bitcoin) kill() {
+	_ = syscall.Kill(b.PID(), syscall.SIGKILL) // an error means that it has already ended
+	<-b.Done()
+}
+
+// Close ends the node at once, and removes its files unless they have a directory of the options. A second call does
+// nothing.
+func (b *Bitcoin) Close() {
+	if b.Done() != nil {
+		b.kill()
+	}
+	if b.temporary {
+		_ = os.RemoveAll(b.options.Dir) // below the system's temporary directory
+	}
+}

@@ -1,0 +1,102 @@
+package chains
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"example.com/checkout/deploy/standin/build"
+)
+
+// ErrNoKnots means that this computer has no Bitcoin node, and that Debian's mirror gave none. The text says why.
+var ErrNoKnots = errors.New("the Debian package bitcoin-knots is missing")
+
+// A knots is Debian's package bitcoin-knots with its libraries, unpacked into a directory.
+type knots string
+
+// command prepares a program of the package. It runs with the package's own loader: this computer may be older.
+func (k knots) command(program string, args ...string) *exec.Cmd {
+	root := string(k)
+	program = filepath.Join(root, "usr", "bin", program)
+	args = append([]string{"--library-path", filepath.Join(root, "libraries"), program}, args...)
+	return exec.Command(filepath.Join(root, "loader"), args...) //nolint:gosec,noctx // G204: ours; it outlives ctx
+}
+
+// InstallKnots unpacks the newest bitcoin-knots of Debian, the RPC and wallet of Bitcoin Core, into the user's cache
+// unless one is there. It needs Debian, installs nothing, and returns the version. Several processes may call it at
+// once. It returns ErrNoKnots.
+func InstallKnots(ctx context.Context) (version string, err error) {
+	k, err := installKnots(ctx)
+	if err != nil {
+		return "", err
+	}
+	out, err := k.command("bitcoind", "--version").Output()
+	if err != nil {
+		return "", fmt.Errorf("bitcoind --version: %w", err)
+	}
+	version, _, _ = strings.Cut(string(out), "\n")
+	return version, nil
+}
+
+func installKnots(ctx context.Context) (knots, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no cache directory: %w", err)
+	}
+	dir := filepath.Join(cache, "checkout-devstack", "bitcoin-knots")
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // G301: as the other programs of the cache
+		return "", err
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // G304: the cache
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close() // it also ends the lock
+	if err := build.Lock(ctx, lock); err != nil {
+		return "", fmt.Errorf("wait for another process that unpacks bitcoin-knots: %w", err)
+	}
+
+	done, made := filepath.Join(dir, "root"), filepath.Join(dir, "root.new")
+	if _, err := os.Stat(done); err == nil {
+		return knots(done), nil
+	}
+	script := exec.CommandContext(ctx, "sh", "-euc", unpackKnots, "sh", made) //nolint:gosec // G204: a constant
+	if out, err := script.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %w\n%s", ErrNoKnots, err, out)
+	}
+	return knots(done), os.Rename(made, done)
+}
+
+// unpackKnots downloads the package and the libraries that it needs, as if nothing was installed, and unpacks them.
+// apt works in a directory of its own, so it needs no root. The mirror may be a copy that is some weeks old; its
+// signature is still checked.
+const unpackKnots = `
+new=$1
+rm -rf "$new"
+apt=$new/apt
+mkdir -p "$apt/lists/partial" "$apt/archives/partial" "$apt/none"
+: >"$apt/status"
+keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+echo "deb [signed-by=$keyring] http://deb.debian.org/debian sid main" >"$apt/sources"
+cat >"$apt/conf" <<CONF
+Dir::State "$apt"; Dir::State::status "$apt/status"; Dir::Cache "$apt";
+Dir::Etc::sourcelist "$apt/sources"; Dir::Etc::sourceparts "$apt/none"; Dir::Etc::parts "$apt/none";
+Dir::Etc::preferences "$apt/none/preferences"; Dir::Etc::preferencesparts "$apt/none";
+Acquire::Languages "none"; Acquire::Check-Valid-Until "false"; Acquire::Retries "3"; APT::Sandbox::User "";
+CONF
+export APT_CONFIG="$apt/conf"
+apt-get update -q
+packages=$(apt-get install -q -s --no-install-recommends bitcoin-knots | awk '/^Inst (lib|bitcoin)/ {print $2}')
+cd "$apt/archives"
+apt-get download -q $packages
+for package in *.deb; do dpkg -x "$package" "$new"; done
+cd "$new"
+rm -r "$apt"
+loader=$(find usr -name 'ld-linux-*.so.*' | head -n 1)
+ln -s "$loader" loader
+ln -s "$(dirname "$(find usr -name 'libc.so.6' | head -n 1)")" libraries
+`
