@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -85,6 +86,25 @@ func TestChart_Lints(t *testing.T) {
 	helm := built(t, helmProgram)
 	for _, variant := range variants {
 		run(t, ".", helm, "lint", "--strict", e2e.Path("deploy/release/chart"), "--values", filepath.Join("testdata/values", variant+".yaml"))
+	}
+}
+
+// TestChart_KeepsThePoliciesOfKubeScore runs its default checks. Those that are left out have a reason.
+func TestChart_KeepsThePoliciesOfKubeScore(t *testing.T) {
+	t.Parallel()
+	args := []string{
+		"score", "--exit-one-on-warning", "--kubernetes-version", "v" + kubeVersion[:strings.LastIndex(kubeVersion, ".")],
+		"--ignore-container-cpu-limit",                      // a limit would slow payments on a node with idle cores
+		"--ignore-test=container-image-pull-policy",         // a version's image never changes
+		"--ignore-test=pod-networkpolicy",                   // only the operator knows who calls; networkPolicy is a value
+		"--ignore-test=deployment-has-host-podantiaffinity", // topologySpreadConstraints spread the pods
+	}
+	for _, variant := range variants {
+		text := run(t, ".", built(t, helmProgram), "template", "shop", e2e.Path("deploy/release/chart"), "--kube-version", kubeVersion,
+			"--values", filepath.Join("testdata/values", variant+".yaml"))
+		objects := filepath.Join(t.TempDir(), variant+".yaml")
+		require.NoError(t, os.WriteFile(objects, []byte(text), 0o600))
+		run(t, ".", built(t, kubeScoreProgram), append(args, objects)...)
 	}
 }
 

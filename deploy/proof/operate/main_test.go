@@ -34,6 +34,10 @@ var (
 		Name: "helm", Title: "Helm", Takes: "some minutes", Module: "deploy/tools/helm",
 		Package: "helm.sh/helm/v3/cmd/helm", Files: []string{"go.mod", "go.sum"},
 	}
+	kubeScoreProgram = build.Program{
+		Name: "kube-score", Title: "kube-score", Takes: "a minute", Module: "deploy/tools/kubescore",
+		Package: "github.com/zegl/kube-score/cmd/kube-score", Files: []string{"go.mod", "go.sum"},
+	}
 	apiServerProgram = build.Program{
 		Name: "kube-apiserver", Title: "Kubernetes' API server", Takes: "ten minutes", Module: "deploy/tools/kubernetes",
 		Package: "k8s.io/kubernetes/cmd/kube-apiserver", Files: []string{"go.mod", "go.sum"},

@@ -14,6 +14,8 @@ env, ports, health (the port of the probes) and grace (seconds). */ -}}
 {{- $settings := merge (dict) ((.image | default dict).settings | default dict) (.of.settings | default dict) $v.settings }}
 {{- $secrets := concat (.of.secrets | default list) ($v.temporal.apiKey | ternary (list "TEMPORAL_API_KEY") list) | uniq }}
 {{- $files := .of.files | default list }}
+{{- $ofJob := dict "requests" (dict "cpu" "100m" "memory" "128Mi" "ephemeral-storage" "64Mi")
+  "limits" (dict "memory" "512Mi" "ephemeral-storage" "1Gi") }}
 metadata:
   labels: {{ include "checkout.labels" . }}
   {{- with $v.pods.annotations }}
@@ -45,7 +47,7 @@ spec:
       imagePullPolicy: {{ $v.image.pullPolicy }}
       args: {{ toJson .args }}
       securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
-      resources: {{ toJson (.of.resources | default dict) }}
+      resources: {{ toJson (.of.resources | default $ofJob) }}
       {{- if .health }}
       ports:
         {{- range $name, $port := merge .ports ($v.monitoring.enabled | ternary (dict "metrics" 9464) dict) }}
