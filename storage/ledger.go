@@ -97,20 +97,22 @@ func (e entry) book(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// reverse books the opposite of an earlier entry, under another kind.
+// reverse books the opposite of an earlier entry, under another kind; with generation 0, of all of them together.
 func reverse(
 	ctx context.Context, tx pgx.Tx, subject, kind string, generation int, as string, asGeneration int,
 ) error {
 	tag, err := tx.Exec(ctx, `
 		WITH earlier AS (
 			SELECT id, mode, merchant_id FROM ledger_entry
-			WHERE subject = $1 AND kind = $2 AND generation = $3
+			WHERE subject = $1 AND kind = $2 AND $3 IN (generation, 0)
 		), entry AS (
 			INSERT INTO ledger_entry (mode, kind, subject, generation, merchant_id)
-			SELECT mode, $4, $1, $5, merchant_id FROM earlier RETURNING id)
+			SELECT mode, $4, $1, $5, CASE WHEN count(DISTINCT merchant_id) = 1 THEN min(merchant_id) END
+			FROM earlier GROUP BY mode RETURNING id)
 		INSERT INTO ledger_posting (entry_id, mode, account, holder, asset, amount)
-		SELECT entry.id, p.mode, p.account, p.holder, p.asset, -p.amount
-		FROM entry, earlier JOIN ledger_posting p ON p.entry_id = earlier.id`,
+		SELECT entry.id, p.mode, p.account, p.holder, p.asset, -sum(p.amount)
+		FROM entry, earlier JOIN ledger_posting p ON p.entry_id = earlier.id
+		GROUP BY 1, 2, 3, 4, 5 HAVING sum(p.amount) <> 0`,
 		subject, kind, generation, as, asGeneration)
 	if err == nil && tag.RowsAffected() == 0 {
 		err = fmt.Errorf("there is no entry %s of generation %d", kind, generation)

@@ -87,6 +87,27 @@ func (s *Store) PayoutToSend(ctx context.Context, ref checkout.Ref) (PayoutToSen
 	return pg.ExactlyOne[PayoutToSend](rows, "payout to send")
 }
 
+// PayoutsToBatch returns the oldest payouts of every merchant that wait for a transfer of the account, by id, and how
+// long the first of them has waited. Only the treasury may call it.
+func (s *Store) PayoutsToBatch(
+	ctx context.Context, a TreasuryAccount, limit int,
+) (all []checkout.Payout, waited time.Duration, err error) {
+	type row struct {
+		checkout.Payout
+		Waited time.Duration
+	}
+	got, err := pg.Collect[row](ctx, s.pool, `
+		SELECT `+payoutColumns+`, clock_timestamp() - coalesce(p.next_action_at, p.created_at) AS waited`+payoutJoin+`
+		WHERE p.mode = $1 AND `+chainOf+` IN ($2, '') AND p.network = $3 AND p.status = 'pending' AND p.failure = ''
+			AND coalesce(p.next_action_at, p.created_at) <= clock_timestamp()
+			AND NOT EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing)
+		ORDER BY p.id LIMIT $4`, a.Mode, a.ChainID, a.Network, limit)
+	for _, r := range got {
+		all, waited = append(all, r.Payout), max(waited, r.Waited)
+	}
+	return all, waited, pg.Wrap("payouts to batch", err)
+}
+
 // PayoutFilter selects payouts. An empty field selects all.
 type PayoutFilter struct {
 	Status    checkout.PayoutStatus

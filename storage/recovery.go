@@ -1,10 +1,10 @@
 package storage
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -56,21 +56,20 @@ func (s *Store) UndecidedPayment(ctx context.Context, a TreasuryAccount, o check
 	return id, pg.Wrap("undecided payments", err)
 }
 
-// Recovered is an outflow of the chain that PostgreSQL lacks, with the payout that it paid.
+// Recovered is a transaction of the chain that PostgreSQL lacks, with the payouts that it paid.
 type Recovered struct {
 	AccountID  string
-	Outflow    checkout.Outflow
-	Version    checkout.TransferVersion // as it was signed, with the fee that the merchant paid
+	Outflows   []checkout.Outflow
+	Version    checkout.TransferVersion // as it was signed, with the fees that the merchants paid
 	TransferID string                   // the live transfer that lacks the version; "" when the transfer is lacking
-	Payout     checkout.Payout          // which the transfer paid, with the rate of it; unset with a TransferID
-	Value      checkout.Amount          // of the payout, in US cents
+	Payouts    []PricedPayout           // as its outputs, each with its rate; none with a TransferID
 }
 
 // RecoverTransfer writes a transfer, or a version of a live one, that the chain has and PostgreSQL lacks:
-// with the payout's amount, its event, the ledger and the account's next number, in one transaction under the
-// lock of the account. The payout is sent then. The transfer is live: the next round of the treasury
-// confirms it. A booking of the outflow to suspense is undone. done is false when a transfer explains the
-// outflow by now. It returns ErrNotFrozen, and checkout.ErrConflict when the payout or the transfer changed.
+// with the payouts' amounts, their events, the ledger and the account's next number, in one transaction under the
+// lock of the account. The payouts are sent then. The transfer is live: the next round of the treasury
+// confirms it. A booking of the outflows to suspense is undone. done is false when a transfer explains them
+// by now. It returns ErrNotFrozen, and checkout.ErrConflict when a payout or the transfer changed.
 func (s *Store) RecoverTransfer(
 	ctx context.Context, r Recovered, by checkout.AuditEntry,
 ) (done bool, err error) {
@@ -82,7 +81,7 @@ func (s *Store) RecoverTransfer(
 		if !a.Frozen {
 			return ErrNotFrozen
 		}
-		unexplained, err := a.unexplained(ctx, tx, []checkout.Outflow{r.Outflow})
+		unexplained, err := a.unexplained(ctx, tx, r.Outflows)
 		if err != nil || len(unexplained) == 0 {
 			return err
 		}
@@ -100,75 +99,79 @@ func (s *Store) RecoverTransfer(
 		if err := r.unsuspend(ctx, tx, a, number); err != nil {
 			return err
 		}
-		return finishRecovered(ctx, tx, r.TransferID, r.Version, r.Payout.ExchangeRate, by)
+		return finishRecovered(ctx, tx, r.TransferID, r.Version, r.Payouts, by)
 	})
 	if err != nil {
-		return false, fmt.Errorf("recover the transfer of %s: %w", r.Outflow.TxHash, err)
+		return false, fmt.Errorf("recover the transfer of %s: %w", r.Version.TxHash, err)
 	}
 	return done, nil
 }
 
 // insert stores the transfer as SignTransfer does.
 func (r Recovered) insert(ctx context.Context, tx pgx.Tx, a treasury) error {
-	p, err := lockGeneration(ctx, tx, r.Payout)
-	if err != nil {
-		return err
+	var payouts []lockedPayout
+	for _, priced := range r.Payouts {
+		p, err := lockGeneration(ctx, tx, priced.Payout)
+		if err != nil {
+			return err
+		}
+		if p.closed() {
+			return fmt.Errorf("%w: %s does not wait for a transfer", checkout.ErrConflict, p.ID)
+		}
+		payouts = append(payouts, p)
 	}
-	if p.closed() {
-		return fmt.Errorf("%w: %s does not wait for a transfer", checkout.ErrConflict, p.ID)
-	}
-	v, batch := r.Version, &pgx.Batch{}
-	queueTransfer(batch, r.TransferID, a, p, v, r.Outflow.Height, r.Value)
+	batch := &pgx.Batch{}
+	queueTransfer(batch, r.TransferID, a, r.Payouts, r.Version, r.Outflows[0].Height)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return err
 	}
-	return bookSigned(ctx, tx, a, p, r.TransferID, v.Outputs[0])
+	return bookSigned(ctx, tx, a, payouts, r.TransferID, r.Version.TransferPlan)
 }
 
 // append stores the version and returns its number. A version that came after a cancellation is not ours.
 func (r Recovered) append(ctx context.Context, tx pgx.Tx, a treasury) (number int, err error) {
-	v, batch := r.Version, &pgx.Batch{}
-	err = tx.QueryRow(ctx, `
-		SELECT count(*) + 1 FROM transfer_version v JOIN transfer t ON t.id = v.transfer_id
-		WHERE t.id = $1 AND t.account_id = $2 AND `+slotOf+` = $3 AND t.status = 'live'
-		HAVING bool_and(NOT v.cancels AND v.currency = $4 AND v.destination = $5 AND v.amount = $6::numeric)`,
-		r.TransferID, a.ID, v.Slot, v.Currency(), v.Outputs[0].Destination, v.Outputs[0].Amount).Scan(&number)
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = fmt.Errorf("%w: it is no version of %s", checkout.ErrConflict, r.TransferID)
-	}
+	all, err := versions(ctx, tx, `
+		WHERE t.id = $1 AND t.account_id = $2 AND t.status = 'live' ORDER BY v.number`, r.TransferID, a.ID)
 	if err != nil {
 		return 0, err
 	}
-	queueVersion(batch, r.TransferID, number, v, a.Now)
-	return number, tx.SendBatch(ctx, batch).Close()
-}
-
-// unsuspend takes back what NoteOutflows booked when it found the outflow.
-func (r Recovered) unsuspend(ctx context.Context, tx pgx.Tx, a treasury, number int) error {
-	if r.Outflow.Height >= a.NextBlock {
-		return nil // it will find it explained
+	same := func(v storedVersion) bool {
+		return slices.Equal(v.Slot, r.Version.Slot) &&
+			slices.EqualFunc(v.Outputs, r.Version.Outputs, checkout.TransferOutput.Is)
 	}
-	amount, cost := r.Outflow.Amount, r.Outflow.Cost
-	return entry{
-		Mode: a.Mode, Kind: entryRecovered, Subject: r.TransferID, Generation: number,
-		Postings: []posting{
-			inCrypto(accountWallet, a.ID, amount), inCrypto(accountSuspense, "", amount.Neg()),
-			inCrypto(accountWallet, a.ID, cost), inCrypto(accountSuspense, "", cost.Neg()),
-		},
-	}.book(ctx, tx)
+	if len(all) == 0 || slices.ContainsFunc(all, func(v storedVersion) bool { return !same(v) }) {
+		return 0, fmt.Errorf("%w: it is no version of %s", checkout.ErrConflict, r.TransferID)
+	}
+	batch := &pgx.Batch{}
+	queueVersion(batch, r.TransferID, len(all)+1, r.Version, a.Now)
+	return len(all) + 1, tx.SendBatch(ctx, batch).Close()
 }
 
-// finishRecovered ends the payouts of a transfer that paid the version as sent, unless they are. rate is that of
-// the payment, none for the payout's.
+// unsuspend takes back what NoteOutflows booked when it found the outflows.
+func (r Recovered) unsuspend(ctx context.Context, tx pgx.Tx, a treasury, number int) error {
+	if r.Outflows[0].Height >= a.NextBlock {
+		return nil // it will find them explained
+	}
+	e := entry{Mode: a.Mode, Kind: entryRecovered, Subject: r.TransferID, Generation: number}
+	for _, o := range r.Outflows {
+		e.Postings = append(e.Postings,
+			inCrypto(accountWallet, a.ID, o.Amount), inCrypto(accountSuspense, "", o.Amount.Neg()),
+			inCrypto(accountWallet, a.ID, o.Cost), inCrypto(accountSuspense, "", o.Cost.Neg()))
+	}
+	return e.book(ctx, tx)
+}
+
+// finishRecovered ends the payouts of a transfer that paid the version as sent, unless they are. rates has payouts with
+// the rates of the payment; the others have theirs.
 func finishRecovered(
-	ctx context.Context, tx pgx.Tx, transferID string, paid checkout.TransferVersion, rate checkout.Rate,
+	ctx context.Context, tx pgx.Tx, transferID string, paid checkout.TransferVersion, rates []PricedPayout,
 	by checkout.AuditEntry,
 ) error {
 	payouts, err := payoutsOf(ctx, tx, transferID)
 	if err != nil {
 		return err
 	}
-	for _, ref := range payouts {
+	for i, ref := range payouts {
 		by.ID, by.Subject = checkout.NewID(checkout.PrefixAuditEntry), ref.ID
 		by.MerchantID, by.Mode = ref.MerchantID, &ref.Mode
 		if err := pg.Audit(ctx, tx, by); err != nil {
@@ -181,8 +184,10 @@ func finishRecovered(
 		if p.Status != checkout.PayoutPending {
 			continue
 		}
-		p.Amount, p.Fee, p.TxHash = paid.Outputs[0].Amount, paid.Outputs[0].Fee, paid.TxHash
-		p.ExchangeRate = cmp.Or(rate, p.ExchangeRate)
+		p.Amount, p.Fee, p.TxHash = paid.Outputs[i].Amount, paid.Outputs[i].Fee, paid.TxHash
+		if len(rates) > 0 {
+			p.ExchangeRate = rates[i].ExchangeRate
+		}
 		_, err = tx.Exec(ctx, `
 			UPDATE payout SET amount = $4, fee = $5, exchange_rate = $6 WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
 			p.ID, p.MerchantID, p.Mode, p.Amount, p.Fee, p.ExchangeRate)

@@ -32,14 +32,14 @@ func (f fixture) paidOnChain(t *testing.T, payout checkout.Ref) {
 	pays := checkout.TransferOutput{PayoutID: p.ID, Destination: p.Destination, Amount: checkout.MustCrypto("10", checkout.USDC), Fee: checkout.MustCrypto("0.5", checkout.USDC)}
 	plan := checkout.TransferPlan{Outputs: []checkout.TransferOutput{pays}, Fee: pays.Fee, MaxCost: checkout.MustCrypto("0.001", checkout.ETH)}
 	signed, err := f.SignTransfer(t.Context(), storage.SigningOrder{
-		Payout: p, AccountID: account.ID, Plan: plan, Chain: standing, Value: 1_000,
+		Payouts: []storage.PricedPayout{{Payout: p, Value: 1_000}}, AccountID: account.ID, Plan: plan, Chain: standing,
 		Limits: checkout.PayoutLimits{Payout: 1_000_000, Day: 1_000_000, MerchantDay: 1_000_000, MerchantUnsettled: 1_000_000},
 		Sign: func(_ context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error) {
 			return checkout.TransferVersion{TransferPlan: plan, TxHash: "0x1", Raw: []byte("bytes")}, nil
 		},
 	})
 	require.NoError(t, err)
-	require.Equal(t, checkout.SigningGo, signed.Step)
+	require.Equal(t, checkout.SigningGo, signed.Payouts[0].Step)
 	live, err := f.LiveTransfers(t.Context(), account.ID, 1)
 	require.NoError(t, err)
 	_, _, err = f.EndTransfer(t.Context(), live[0],

@@ -19,118 +19,181 @@ import (
 // transaction that is idle for 10 s.
 const signTimeout = 2 * time.Second
 
-// SigningOrder asks for the transfer of a payout. Its facts about the chain were read before.
+// SigningOrder asks for one transfer of payouts. Its facts about the chain were read before.
 type SigningOrder struct {
-	Payout    checkout.Payout // as it was when its transfer was priced, with the rate of the plan
+	Payouts   []PricedPayout // in the order of their ids, as the outputs of the plan
 	AccountID string
 	Plan      checkout.TransferPlan
 	Chain     checkout.AccountSnapshot
-	Value     checkout.Amount // of the payout, in US cents
 	Limits    checkout.PayoutLimits
 	Delay     time.Duration // between the payment and the signature
 	Patience  time.Duration // see HoldPayout
 	Sign      Sign
 }
 
+// PricedPayout is a payout as it was when its transfer was priced, with the rate of the plan.
+type PricedPayout struct {
+	checkout.Payout
+
+	Value checkout.Amount // in US cents
+}
+
 // Sign is checkout.Chain.Sign. It runs under the lock of the account, for two seconds at most. Its error
 // rolls everything back, and is returned as a checkout.HeldError of HoldSigner.
 type Sign func(ctx context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error)
 
-// Signed is what became of an order. Version is set when Step is stands or go.
+// Signed is what became of an order. Without a version nothing was signed, and the payouts whose step is go may be
+// planned again without the others.
 type Signed struct {
-	checkout.TransferOutcome
-
-	Step    checkout.SigningStep
-	Version checkout.TransferVersion // the newest one: send it
+	Payouts []SignedPayout // as in the order
+	Version checkout.TransferVersion
 }
 
-// SignTransfer decides about an order, and signs and stores the transfer, in one transaction under
-// the lock of the account. A transfer that stands already is returned instead of a new one. So the
-// slot, the signed bytes and the payout's amount exist together or not at all, and a repeat after
-// any error is safe.
+// SignedPayout is what became of one payout of an order.
+type SignedPayout struct {
+	checkout.TransferOutcome
+
+	Step checkout.SigningStep
+}
+
+// SignTransfer decides about an order, and signs and stores the transfer if every payout may go, in one transaction
+// under the lock of the account. So the slot, the signed bytes and the payouts' amounts exist together or not at all,
+// and a repeat after any error is safe.
 //
 // A hold, a failure and a freezing are stored too. It returns checkout.ErrNotFound, and
-// checkout.ErrConflict when the payout changed since it was priced.
+// checkout.ErrConflict when a payout changed since it was priced, and when another transfer has a unit of the slot.
 func (s *Store) SignTransfer(ctx context.Context, o SigningOrder) (Signed, error) {
-	return pg.InTx(ctx, s.pool, "sign transfer", func(tx pgx.Tx) (got Signed, err error) {
+	got, err := pg.InTx(ctx, s.pool, "sign transfer", func(tx pgx.Tx) (got Signed, err error) {
 		a, err := lockTreasury(ctx, tx, o.AccountID)
 		if err != nil {
 			return got, err
 		}
+		merchants := make([]string, len(o.Payouts))
+		for i, p := range o.Payouts {
+			merchants[i] = p.MerchantID
+		}
 		// The merchant's limit counts transfers of all accounts.
-		_, err = tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, o.Payout.MerchantID)
+		_, err = tx.Exec(ctx, `SELECT FROM merchant WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE`, merchants)
 		if err != nil {
 			return got, err
 		}
-		p, err := lockPayout(ctx, tx, o.Payout.Ref)
-		if err != nil {
-			return got, err
-		}
-		return o.decide(ctx, tx, a, p)
+		return o.decide(ctx, tx, a)
 	})
+	if pg.Violates(err, "transfer_slot_standing_key") {
+		err = fmt.Errorf("%w: another transfer has a unit of %s", checkout.ErrConflict, o.Plan.Slot.Name())
+	}
+	return got, err
 }
 
-func (o SigningOrder) decide(ctx context.Context, tx pgx.Tx, a treasury, p lockedPayout) (Signed, error) {
-	p.NotBefore = p.CreatedAt.Add(o.Delay) // a payout is made when its payment is completed
-	facts, err := o.facts(ctx, tx, a, p)
+func (o SigningOrder) decide(ctx context.Context, tx pgx.Tx, a treasury) (got Signed, err error) {
+	payouts := make([]lockedPayout, len(o.Payouts))
+	facts, err := o.facts(ctx, tx, a)
 	if err != nil {
-		return Signed{}, err
+		return got, err
 	}
+	all := true
+	for i, priced := range o.Payouts {
+		p, err := lockPayout(ctx, tx, priced.Ref)
+		if err != nil {
+			return got, err
+		}
+		p.NotBefore = p.CreatedAt.Add(o.Delay) // a payout is made when its payment is completed
+		if err := o.addFacts(ctx, tx, &facts, i, p); err != nil {
+			return got, err
+		}
+		outcome, err := o.step(ctx, tx, &a, facts, i, p)
+		if err != nil {
+			return got, err
+		}
+		if outcome.Step == checkout.SigningGo {
+			facts.add(p.MerchantID, o.Plan.Outputs[i], priced.Value)
+		}
+		all = all && outcome.Step == checkout.SigningGo
+		payouts[i], got.Payouts = p, append(got.Payouts, outcome)
+	}
+	if all {
+		got.Version, err = o.sign(ctx, tx, a, payouts)
+	}
+	return got, err
+}
 
+// step decides about the i-th payout, and writes what does not let it go.
+func (o SigningOrder) step(
+	ctx context.Context, tx pgx.Tx, a *treasury, facts batchFacts, i int, p lockedPayout,
+) (got SignedPayout, err error) {
 	step, why := facts.Decide()
-	got := Signed{Step: step}
+	got.Step = step
 	switch step {
-	case checkout.SigningStands:
-		got.Version, err = standingVersion(ctx, tx, p.ID)
 	case checkout.SigningEnded:
 		got.Failure = p.Failure
 	case checkout.SigningFreeze, checkout.SigningHold:
 		if step == checkout.SigningFreeze {
-			err = a.freeze(ctx, tx, a.foreign(o.Chain))
+			err = a.freeze(ctx, tx, facts.foreign)
 		}
 		if err == nil {
 			got.TransferOutcome, err = p.hold(ctx, tx, why, o.Patience)
 		}
 	case checkout.SigningGo:
-		if p.Generation != o.Payout.Generation || p.Destination != o.Plan.Outputs[0].Destination ||
+		if p.Generation != o.Payouts[i].Generation || p.Destination != o.Plan.Outputs[i].Destination ||
 			p.Currency != o.Plan.Currency() {
-			return Signed{}, fmt.Errorf("%w: the payout changed while its transfer was priced", checkout.ErrConflict)
+			err = fmt.Errorf("%w: the payout changed while its transfer was priced", checkout.ErrConflict)
 		}
-		got.Version, err = o.sign(ctx, tx, a, p)
 	}
 	return got, err
 }
 
-// facts reads what Decide needs. Every row that it adds up is written under the same locks.
-func (o SigningOrder) facts(
-	ctx context.Context, tx pgx.Tx, a treasury, p lockedPayout,
-) (checkout.Signing, error) {
-	facts := checkout.Signing{
-		Standing: p.Standing, Pending: p.Status == checkout.PayoutPending && p.Failure == "",
-		Frozen: a.Frozen, Foreign: a.foreign(o.Chain) != "",
-		Value: o.Value, Limits: o.Limits, Early: p.Now.Before(p.NotBefore),
-		Released: p.SizeReleased,
+// batchFacts are the facts about one payout, with what the payouts before it in the transfer take.
+type batchFacts struct {
+	checkout.Signing
+
+	foreign string                     // names a slot that no transfer has
+	batch   checkout.Amount            // value of the payouts before this one
+	of      map[string]checkout.Amount // of each merchant's
+	pays    checkout.Crypto            // their amounts
+}
+
+func (f *batchFacts) add(merchantID string, pays checkout.TransferOutput, value checkout.Amount) {
+	f.batch += value
+	f.of[merchantID] += value
+	f.pays = f.pays.Add(pays.Amount)
+}
+
+// facts reads what Decide needs about the account. Every row that it adds up is written under the same locks.
+func (o SigningOrder) facts(ctx context.Context, tx pgx.Tx, a treasury) (facts batchFacts, err error) {
+	facts.of = map[string]checkout.Amount{}
+	facts.Frozen, facts.Limits, facts.Has = a.Frozen, o.Limits, o.Chain.Balances
+	if facts.foreign, err = a.foreign(ctx, tx, o.Chain); err != nil {
+		return facts, err
 	}
+	facts.Foreign = facts.foreign != ""
+	facts.Live, err = a.live(ctx, tx, o.Chain.Height)
+	return facts, err
+}
+
+// addFacts reads what Decide needs about the i-th payout.
+func (o SigningOrder) addFacts(ctx context.Context, tx pgx.Tx, facts *batchFacts, i int, p lockedPayout) error {
+	facts.Standing, facts.Pending = p.Standing, p.Status == checkout.PayoutPending && p.Failure == ""
+	facts.Value, facts.Early, facts.Released = o.Payouts[i].Value, p.Now.Before(p.NotBefore), p.SizeReleased
 	err := tx.QueryRow(ctx, `
 		SELECT (SELECT coalesce(sum(value), 0) FROM transfer_payout
 				WHERE standing AND merchant_id = $1 AND mode = $2 AND created_at > $4::timestamptz - interval '1 day')::bigint,
 			(SELECT coalesce(sum(x.value), 0) FROM transfer t JOIN transfer_payout x ON x.transfer_id = t.id AND x.standing
 				WHERE t.account_id = $3 AND t.created_at > $4::timestamptz - interval '1 day')::bigint`,
-		p.MerchantID, p.Mode, a.ID, a.Now).Scan(&facts.MerchantDay, &facts.Day)
+		p.MerchantID, p.Mode, o.AccountID, p.Now).Scan(&facts.MerchantDay, &facts.Day)
 	if err != nil {
-		return facts, err
+		return err
 	}
 	if facts.AtRisk, err = p.atRisk(ctx, tx); err != nil {
-		return facts, err
+		return err
 	}
 	if facts.Settled, facts.Unsettled, err = p.unsettled(ctx, tx); err != nil {
-		return facts, err
+		return err
 	}
-	if facts.Live, err = a.live(ctx, tx, o.Chain.Height); err != nil {
-		return facts, err
-	}
-	facts.Has, facts.Spends = o.Chain.Balances, checkout.PurseOf(o.Plan.Outputs[0].Amount, o.Plan.MaxCost)
-	return facts, nil
+	facts.Day += facts.batch
+	facts.MerchantDay += facts.of[p.MerchantID]
+	facts.Unsettled += facts.of[p.MerchantID]
+	facts.Spends = checkout.PurseOf(facts.pays.Add(o.Plan.Outputs[i].Amount), o.Plan.MaxCost)
+	return nil
 }
 
 // live returns what the transfers that are not final may still take from the account. Transfers
@@ -163,10 +226,13 @@ func purse(ctx context.Context, tx pgx.Tx, query string, args ...any) (checkout.
 
 // sign signs the plan, with the account's next number unless it has a slot, and stores all of it.
 func (o SigningOrder) sign(
-	ctx context.Context, tx pgx.Tx, a treasury, p lockedPayout,
+	ctx context.Context, tx pgx.Tx, a treasury, payouts []lockedPayout,
 ) (checkout.TransferVersion, error) {
 	if o.Plan.Slot == nil {
 		o.Plan.Slot = checkout.NumberSlot(a.Next)
+	} else if a.NextBlock <= o.Chain.FinalHeight {
+		// Only numbers tell at once that the chain knows more than we do, as after the restore of an old backup.
+		return checkout.TransferVersion{}, checkout.HeldError{Why: checkout.HoldChain, Cause: ErrNotCompared}
 	}
 	v, err := o.Sign.within(ctx, o.Plan)
 	if err != nil {
@@ -175,16 +241,18 @@ func (o SigningOrder) sign(
 
 	id := checkout.NewID(checkout.PrefixTransfer)
 	batch := &pgx.Batch{}
-	queueTransfer(batch, id, a, p, v, o.Chain.Height, o.Value)
-	batch.Queue(`
-		UPDATE payout SET amount = $4, fee = $5, tx_hash = $6, exchange_rate = $7, hold = '', held_at = NULL,
-			next_action_at = NULL
-		WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
-		p.ID, p.MerchantID, p.Mode, v.Outputs[0].Amount, v.Outputs[0].Fee, v.TxHash, o.Payout.ExchangeRate)
+	queueTransfer(batch, id, a, o.Payouts, v, o.Chain.Height)
+	for i, p := range o.Payouts {
+		batch.Queue(`
+			UPDATE payout SET amount = $4, fee = $5, tx_hash = $6, exchange_rate = $7, hold = '', held_at = NULL,
+				next_action_at = NULL
+			WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
+			p.ID, p.MerchantID, p.Mode, v.Outputs[i].Amount, v.Outputs[i].Fee, v.TxHash, p.ExchangeRate)
+	}
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return checkout.TransferVersion{}, err
 	}
-	return v, bookSigned(ctx, tx, a, p, id, v.Outputs[0])
+	return v, bookSigned(ctx, tx, a, payouts, id, v.TransferPlan)
 }
 
 // within calls sign and compares what it returns with what was asked for.
@@ -204,26 +272,32 @@ func (sign Sign) within(ctx context.Context, plan checkout.TransferPlan) (checko
 	return v, nil
 }
 
-// queueTransfer stores a transfer that pays a payout, with its first version. From the height base on it may be mined.
+// queueTransfer stores a transfer that pays payouts, with its first version. From the height base on it may be mined.
 func queueTransfer(
-	b *pgx.Batch, id string, a treasury, p lockedPayout, v checkout.TransferVersion, base uint64, value checkout.Amount,
+	b *pgx.Batch, id string, a treasury, payouts []PricedPayout, v checkout.TransferVersion, base uint64,
 ) {
 	number, ordered := v.Slot.Number()
 	if !ordered {
 		number = a.Next
 	}
-	pays := v.Outputs[0]
 	b.Queue(`
 		INSERT INTO transfer (id, account_id, nonce, status, base, created_at) VALUES ($1, $2, $3, 'live', $4, $5)`,
 		id, a.ID, number, base, a.Now)
-	b.Queue(`
-		INSERT INTO transfer_payout (transfer_id, payout_id, merchant_id, mode, currency, amount, fee, value, standing,
-			created_at)
-		VALUES (@transfer, @payout, @merchant, @mode, @currency, @amount, @fee, @value, true, @now)`,
-		pgx.NamedArgs{
-			"transfer": id, "payout": p.ID, "merchant": p.MerchantID, "mode": p.Mode, "currency": v.Currency(),
-			"amount": pays.Amount, "fee": pays.Fee, "value": value, "now": a.Now,
-		})
+	if !ordered {
+		b.Queue(`INSERT INTO transfer_slot (transfer_id, account_id, unit) SELECT $1, $2, unnest($3::text[])`,
+			id, a.ID, v.Slot)
+	}
+	for i, p := range payouts {
+		pays := v.Outputs[i]
+		b.Queue(`
+			INSERT INTO transfer_payout (transfer_id, payout_id, merchant_id, mode, currency, destination, amount, fee, value,
+				standing, created_at)
+			VALUES (@transfer, @payout, @merchant, @mode, @currency, @destination, @amount, @fee, @value, true, @now)`,
+			pgx.NamedArgs{
+				"transfer": id, "payout": p.ID, "merchant": p.MerchantID, "mode": p.Mode, "currency": v.Currency(),
+				"destination": pays.Destination, "amount": pays.Amount, "fee": pays.Fee, "value": p.Value, "now": a.Now,
+			})
+	}
 	b.Queue(`UPDATE treasury_account SET next_nonce = greatest(next_nonce, $2) WHERE id = $1`, a.ID, number+1)
 	queueVersion(b, id, 1, v, a.Now)
 }
@@ -233,9 +307,14 @@ func queueVersion(b *pgx.Batch, transferID string, number int, v checkout.Transf
 	if len(terms) == 0 {
 		terms = json.RawMessage(`{}`)
 	}
-	pays := checkout.TransferOutput{Amount: v.MaxCost.Sub(v.MaxCost), Fee: v.MaxCost.Sub(v.MaxCost)} // cancels
-	if len(v.Outputs) > 0 {
-		pays = v.Outputs[0]
+	nothing := v.MaxCost.Sub(v.MaxCost)
+	pays := checkout.TransferOutput{Amount: nothing, Fee: nothing} // of a version that cancels
+	for i, o := range v.Outputs {
+		if pays.Destination = o.Destination; i == 0 {
+			pays = o
+			continue
+		}
+		pays.Amount, pays.Fee = pays.Amount.Add(o.Amount), pays.Fee.Add(o.Fee)
 	}
 	b.Queue(`
 		INSERT INTO transfer_version (tx_hash, transfer_id, number, currency, destination, amount, fee, max_cost, terms,
@@ -248,20 +327,26 @@ func queueVersion(b *pgx.Batch, transferID string, number int, v checkout.Transf
 		})
 }
 
-// bookSigned books what the transfer pays: we owe the merchant nothing more, its money became
-// crypto, and that is on its way.
+// bookSigned books what the transfer pays: we owe the merchants nothing more, their money became
+// crypto, and that is on its way. The entry of each payout has its place in the transfer as generation.
 func bookSigned(
-	ctx context.Context, tx pgx.Tx, a treasury, p lockedPayout, transferID string, pays checkout.TransferOutput,
+	ctx context.Context, tx pgx.Tx, a treasury, payouts []lockedPayout, transferID string, plan checkout.TransferPlan,
 ) error {
-	source, net := string(p.SourceCurrency), big.NewInt(int64(p.SourceAmount))
-	return entry{
-		Mode: p.Mode, Kind: entrySigned, Subject: transferID, Generation: 1, MerchantID: p.MerchantID,
-		Postings: []posting{
-			{accountPayable, p.MerchantID, source, net},
-			{accountExchange, "", source, new(big.Int).Neg(net)},
-			inCrypto(accountExchange, "", pays.Amount.Add(pays.Fee)),
-			inCrypto(accountTransit, a.ID, pays.Amount.Neg()),
-			inCrypto(accountNetworkFee, "", pays.Fee.Neg()),
-		},
-	}.book(ctx, tx)
+	for i, p := range payouts {
+		source, net, pays := string(p.SourceCurrency), big.NewInt(int64(p.SourceAmount)), plan.Outputs[i]
+		err := entry{
+			Mode: p.Mode, Kind: entrySigned, Subject: transferID, Generation: i + 1, MerchantID: p.MerchantID,
+			Postings: []posting{
+				{accountPayable, p.MerchantID, source, net},
+				{accountExchange, "", source, new(big.Int).Neg(net)},
+				inCrypto(accountExchange, "", pays.Amount.Add(pays.Fee)),
+				inCrypto(accountTransit, a.ID, pays.Amount.Neg()),
+				inCrypto(accountNetworkFee, "", pays.Fee.Neg()),
+			},
+		}.book(ctx, tx)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -17,6 +18,7 @@ type ThawOrder struct {
 	Now       checkout.AccountSnapshot // of a moment at which every payment that the chain shows is booked
 	Paid      []string                 // payouts that the missing money paid
 	Losses    checkout.Purse           // what is missing besides them, and paid nobody
+	Foreign   checkout.Slot            // units that transactions of nobody used
 	Burnt     []BurntGas               // of transfers that paid nothing and may not have ended
 	By        checkout.AuditEntry      // of each payout in Paid; without its id, subject and merchant
 }
@@ -59,8 +61,8 @@ func (s *Store) Thaw(ctx context.Context, o ThawOrder) error {
 		}
 		_, err = tx.Exec(ctx, `
 			UPDATE treasury_account SET frozen_at = NULL, frozen_why = '', short_height = NULL,
-				unexplained_block = NULL, next_nonce = greatest(next_nonce, $2)
-			WHERE id = $1`, o.AccountID, o.Now.Next)
+				unexplained_block = NULL, next_nonce = greatest(next_nonce, $2), accepted_units = accepted_units || $3
+			WHERE id = $1`, o.AccountID, o.Now.Next, append(checkout.Slot{}, o.Foreign...))
 		return err
 	})
 	return pg.Wrap("thaw", err)
@@ -84,9 +86,17 @@ func (a *treasury) explainShortage(ctx context.Context, tx pgx.Tx, o ThawOrder) 
 		return err
 	}
 	missing := final.short
+	paid := map[string]bool{}
 	for _, id := range o.Paid {
-		if err := a.paidByMissing(ctx, tx, o, id, missing); err != nil {
+		if paid[id] {
+			continue // by the transfer of an earlier one
+		}
+		together, err := a.paidByMissing(ctx, tx, o, id, missing)
+		if err != nil {
 			return err
+		}
+		for _, o := range together {
+			paid[o.PayoutID] = true
 		}
 	}
 	left := maps.Clone(missing)
@@ -115,7 +125,7 @@ func (a *treasury) explainShortage(ctx context.Context, tx pgx.Tx, o ThawOrder) 
 }
 
 // lostPayments are the payments that may have taken what is missing of a currency: of failed payouts, exactly
-// that amount; of transfers about which nothing is decided, any that is not more.
+// that amount in one transfer; of transfers about which nothing is decided, any that is not more.
 func (a *treasury) lostPayments(
 	ctx context.Context, tx pgx.Tx, now checkout.AccountSnapshot, missing checkout.Crypto,
 ) ([]LostPayment, error) {
@@ -124,56 +134,61 @@ func (a *treasury) lostPayments(
 		return nil, err
 	}
 	return pg.Collect[LostPayment](ctx, tx, lostPayment+`
-			AND x.currency = $3 AND (x.amount = $4::numeric OR t.status = 'live' AND x.amount < $4::numeric)
-		ORDER BY t.nonce`, a.ID, usedUp, missing.Currency(), missing)
+			AND x.currency = $3 AND (SELECT sum(y.amount) = $4::numeric OR t.status = 'live' AND sum(y.amount) < $4::numeric
+				FROM transfer_payout y WHERE y.transfer_id = t.id)
+		ORDER BY t.nonce, x.payout_id`, a.ID, usedUp, missing.Currency(), missing)
 }
 
 // lostPayment begins a query over payments of the account $1 that the chain does not show: their transfers have
 // ended, or are those of $2, whose slots are used up. None of them has a payout that another transfer may pay.
 const lostPayment = `
-	SELECT x.payout_id, p.status, t.id AS transfer_id, x.amount || ' ' || x.currency AS amount, (
-		SELECT v.destination FROM transfer_version v WHERE v.transfer_id = t.id AND NOT v.cancels
-		ORDER BY v.number DESC LIMIT 1) AS destination
+	SELECT x.payout_id, p.status, t.id AS transfer_id, x.amount || ' ' || x.currency AS amount,
+		` + destinationOf + ` AS destination
 	FROM transfer t JOIN transfer_payout x ON x.transfer_id = t.id
 		JOIN payout p ON p.id = x.payout_id AND p.merchant_id = x.merchant_id AND p.mode = x.mode
 	WHERE t.account_id = $1 AND t.status <> 'confirmed' AND (t.status <> 'live' OR t.id = ANY ($2)) AND NOT EXISTS (
 		SELECT FROM transfer_payout y WHERE y.payout_id = x.payout_id AND y.standing AND y.transfer_id <> t.id)`
 
-// paidByMissing confirms the newest transfer of the payout, and takes what it paid from missing: its amount, and
-// ether up to its highest fee.
+// paidByMissing confirms the newest transfer of the payout, and takes what it paid from missing: its amounts, and
+// what the network takes up to its highest fee. It returns what the transfer paid: the order must name all of it.
 func (a *treasury) paidByMissing(
 	ctx context.Context, tx pgx.Tx, o ThawOrder, payoutID string, missing checkout.Purse,
-) error {
+) ([]checkout.TransferOutput, error) {
 	usedUp, err := a.usedUp(ctx, tx, o.Now)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	found, err := pg.Collect[LostPayment](ctx, tx, lostPayment+`
 			AND x.payout_id = $3 ORDER BY t.nonce DESC LIMIT 1`, a.ID, usedUp, payoutID)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(found) == 0 {
-		return fmt.Errorf("%w: no payment of %s is lost", checkout.ErrConflict, payoutID)
+		return nil, fmt.Errorf("%w: no payment of %s is lost", checkout.ErrConflict, payoutID)
 	}
-	p, paid := found[0], found[0].Amount
-	if missing[paid.Currency()].Cmp(paid) < 0 {
-		return fmt.Errorf("%w: %s of %s is more than what is missing", checkout.ErrConflict, paid.Named(), payoutID)
-	}
-	missing[paid.Currency()] = missing[paid.Currency()].Sub(paid)
-
-	l := lostTransfer{treasury: *a, payment: p}
+	l := lostTransfer{treasury: *a, payment: found[0]}
 	if err := l.read(ctx, tx); err != nil {
-		return err
+		return nil, err
 	}
-	most := l.transfer.Newest().MaxCost
+	paid := l.transfer.Newest()
+	for _, pays := range paid.Outputs {
+		if !slices.Contains(o.Paid, pays.PayoutID) {
+			return nil, fmt.Errorf("%w: %s pays %s too", checkout.ErrConflict, l.transfer.ID, pays.PayoutID)
+		}
+		if missing[pays.Amount.Currency()].Cmp(pays.Amount) < 0 {
+			return nil, fmt.Errorf("%w: %s of %s is more than what is missing", checkout.ErrConflict,
+				pays.Amount.Named(), pays.PayoutID)
+		}
+		missing[pays.Amount.Currency()] = missing[pays.Amount.Currency()].Sub(pays.Amount)
+	}
+	most := paid.MaxCost
 	own := most.Currency()
 	gas := checkout.NewCrypto(missing[own].Units(), own)
 	if gas.Cmp(most) > 0 {
 		gas = most
 	}
 	missing[own] = missing[own].Sub(gas)
-	return l.confirm(ctx, tx, o, gas)
+	return paid.Outputs, l.confirm(ctx, tx, o, gas)
 }
 
 // lostTransfer is a transfer whose payment the chain does not show.
@@ -216,7 +231,7 @@ func (l *lostTransfer) confirm(ctx context.Context, tx pgx.Tx, o ThawOrder, cost
 	if err := e.book(ctx, tx, generation); err != nil {
 		return err
 	}
-	if err := finishRecovered(ctx, tx, l.transfer.ID, paid, checkout.Rate{}, o.By); err != nil {
+	if err := finishRecovered(ctx, tx, l.transfer.ID, paid, nil, o.By); err != nil {
 		return err
 	}
 	_, err = e.endPayouts(ctx, tx)
@@ -235,7 +250,7 @@ func (l *lostTransfer) revive(ctx context.Context, tx pgx.Tx) error {
 	if err != nil {
 		return err
 	}
-	for _, ref := range refs {
+	for i, ref := range refs {
 		p, err := lockPayout(ctx, tx, ref)
 		if err != nil {
 			return err
@@ -253,7 +268,7 @@ func (l *lostTransfer) revive(ctx context.Context, tx pgx.Tx) error {
 			return err
 		}
 		_, err = tx.Exec(ctx, `UPDATE payout SET destination = $4 WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
-			ref.ID, ref.MerchantID, ref.Mode, l.payment.Destination)
+			ref.ID, ref.MerchantID, ref.Mode, l.transfer.Newest().Outputs[i].Destination)
 		if err != nil {
 			return err
 		}
@@ -263,7 +278,8 @@ func (l *lostTransfer) revive(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	_, err = tx.Exec(ctx, `
-		WITH standing AS (UPDATE transfer_payout SET standing = true WHERE transfer_id = $1)
+		WITH standing AS (UPDATE transfer_payout SET standing = true WHERE transfer_id = $1),
+			slot AS (UPDATE transfer_slot SET standing = true WHERE transfer_id = $1)
 		UPDATE transfer SET status = 'live', generation = generation + 1, ended_at = NULL, proved = NULL, height = NULL,
 			block_hash = NULL, tx_hash = NULL, cost = NULL
 		WHERE id = $1`, l.transfer.ID)

@@ -41,8 +41,14 @@ type Transfer struct {
 // Newest returns the version to send.
 func (t Transfer) Newest() checkout.TransferVersion { return t.Versions[len(t.Versions)-1] }
 
-// slotOf is the slot of a transfer t.
-const slotOf = `ARRAY[t.nonce::text]`
+const (
+	// slotOf is the slot of a transfer t.
+	slotOf = `coalesce((SELECT array_agg(s.unit ORDER BY s.unit) FROM transfer_slot s WHERE s.transfer_id = t.id),
+		ARRAY[t.nonce::text])`
+	// destinationOf is where the part of a transfer goes that pays the payout of x, a transfer_payout.
+	destinationOf = `coalesce(x.destination, (
+		SELECT v.destination FROM transfer_version v WHERE v.transfer_id = x.transfer_id AND v.number = 1))`
+)
 
 // storedVersion is a signed version of a transfer.
 type storedVersion struct {
@@ -68,8 +74,7 @@ func versions(ctx context.Context, q pg.Querier, where string, args ...any) ([]s
 		checkout.TransferOutput
 	}
 	outputs, err := pg.Collect[output](ctx, q, `
-		SELECT x.transfer_id, x.payout_id, (SELECT v.destination FROM transfer_version v
-				WHERE v.transfer_id = x.transfer_id AND v.number = 1) AS destination,
+		SELECT x.transfer_id, x.payout_id, `+destinationOf+` AS destination,
 			x.amount || ' ' || x.currency AS amount, x.fee || ' ' || x.currency AS fee
 		FROM transfer_payout x WHERE x.transfer_id = ANY ($1) ORDER BY x.payout_id`, ids)
 	pays := map[string][]checkout.TransferOutput{}
@@ -179,9 +184,22 @@ func (a *treasury) usedUp(ctx context.Context, tx pgx.Tx, now checkout.AccountSn
 	return ids, err
 }
 
-// TransfersWith returns the transfers of an account that have a unit of the slot, in their order.
+// TakenUnits returns the units of the account's live transfers, unless their slots are numbers.
+func (s *Store) TakenUnits(ctx context.Context, accountID string) (units checkout.Slot, err error) {
+	units, err = pg.CollectBy(ctx, s.pool, pgx.RowTo[string], `
+		SELECT s.unit FROM transfer_slot s JOIN transfer t ON t.id = s.transfer_id
+		WHERE t.account_id = $1 AND t.status = 'live'`, accountID)
+	return units, pg.Wrap("taken units", err)
+}
+
+// TransfersWith returns the standing transfers of an account that have a unit of the slot, in their order.
 func (s *Store) TransfersWith(ctx context.Context, accountID string, slot checkout.Slot) ([]Transfer, error) {
-	return s.transfers(ctx, `WHERE t.account_id = $1 AND `+slotOf+` && $2 ORDER BY t.nonce`, accountID, slot)
+	if n, ordered := slot.Number(); ordered {
+		return s.transfers(ctx, `WHERE t.account_id = $1 AND t.nonce = $2`, accountID, n)
+	}
+	return s.transfers(ctx, `
+		WHERE t.id IN (SELECT transfer_id FROM transfer_slot WHERE account_id = $1 AND unit = ANY ($2) AND standing)
+		ORDER BY t.nonce`, accountID, slot)
 }
 
 func (s *Store) transfers(ctx context.Context, where string, args ...any) ([]Transfer, error) {

@@ -152,6 +152,7 @@ func (a *treasury) unbooked(
 func (e ending) write(ctx context.Context, tx pgx.Tx, status TransferStatus) (generation int, err error) {
 	if status == TransferDead {
 		err = tx.QueryRow(ctx, `
+			WITH fallen AS (UPDATE transfer_slot SET standing = false WHERE transfer_id = $1)
 			UPDATE transfer SET status = 'dead', ended_at = $2, proved = $3
 			WHERE id = $1 AND status = 'live' RETURNING generation`,
 			e.transfer.ID, e.Now, e.now.Height).Scan(&generation)
@@ -171,13 +172,13 @@ func (e ending) book(ctx context.Context, tx pgx.Tx, generation int) error {
 	id := e.transfer.ID
 	switch e.seen.State {
 	case checkout.TransferStateDead:
-		return reverse(ctx, tx, id, entrySigned, 1, entryDead, generation)
+		return reverse(ctx, tx, id, entrySigned, 0, entryDead, generation)
 	case checkout.TransferStateReverted:
-		if err := reverse(ctx, tx, id, entrySigned, 1, entryReverted, generation); err != nil {
+		if err := reverse(ctx, tx, id, entrySigned, 0, entryReverted, generation); err != nil {
 			return err
 		}
 	case checkout.TransferStateCanceled:
-		if err := reverse(ctx, tx, id, entrySigned, 1, entryCanceled, generation); err != nil {
+		if err := reverse(ctx, tx, id, entrySigned, 0, entryCanceled, generation); err != nil {
 			return err
 		}
 	}

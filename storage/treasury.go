@@ -36,19 +36,19 @@ const selectTreasury = `
 		(SELECT count(*) FROM transfer t WHERE t.account_id = a.id AND t.status = 'live') AS live
 	FROM treasury_account a `
 
-// OpenTreasury returns the row of an account. The first call makes it: its numbers begin with the
-// chain's next one, and its blocks after the chain's present one.
+// OpenTreasury returns the row of an account. The first call makes it: what uses slots is accepted, its numbers begin
+// with the chain's next one, and its blocks after the chain's present one.
 func (s *Store) OpenTreasury(
 	ctx context.Context, mode checkout.Mode, a checkout.TreasuryAccount, now checkout.AccountSnapshot,
 ) (TreasuryAccount, error) {
 	_, err := s.pool.Exec(ctx, `
 		INSERT INTO treasury_account (id, mode, network, chain_id, address, next_nonce, next_block,
-			seen_height, created_at)
-		SELECT $1, $2, $3, $4, $5, $6, $7, 0, date_trunc('milliseconds', clock_timestamp())
+			seen_height, accepted_units, created_at)
+		SELECT $1, $2, $3, $4, $5, $6, $7, 0, $8, date_trunc('milliseconds', clock_timestamp())
 		WHERE NOT EXISTS (SELECT FROM treasury_account WHERE mode = $2 AND chain_id = $4 AND address = $5)
 		ON CONFLICT ON CONSTRAINT treasury_account_address_key DO NOTHING`,
 		checkout.NewID(checkout.PrefixTreasury), mode, a.Network, a.ChainID, a.Address, now.Next,
-		now.Height+1)
+		now.Height+1, append(checkout.Slot{}, now.Using...))
 	if err != nil {
 		return TreasuryAccount{}, pg.Wrap("open treasury", err)
 	}
@@ -162,7 +162,10 @@ const compareWithin = time.Minute
 func (s *Store) NoteCompared(ctx context.Context, accountID string, now checkout.AccountSnapshot) error {
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		a, err := lockTreasury(ctx, tx, accountID)
-		if err != nil || a.foreign(now) != "" {
+		if err != nil {
+			return err
+		}
+		if why, err := a.foreign(ctx, tx, now); err != nil || why != "" {
 			return err
 		}
 		_, err = tx.Exec(ctx, `UPDATE treasury_account SET compared_at = clock_timestamp() WHERE id = $1`, accountID)
@@ -219,17 +222,31 @@ func (s *Store) Unknown(
 ) (units checkout.Slot, err error) {
 	return pg.InTx(ctx, s.pool, "unknown slots", func(tx pgx.Tx) (checkout.Slot, error) {
 		a, err := lockTreasury(ctx, tx, accountID)
-		return a.unknown(now), err
+		if err != nil {
+			return nil, err
+		}
+		return a.unknown(ctx, tx, now)
 	})
 }
 
-func (a *treasury) unknown(now checkout.AccountSnapshot) (units checkout.Slot) {
+func (a *treasury) unknown(
+	ctx context.Context, tx pgx.Tx, now checkout.AccountSnapshot,
+) (numbers checkout.Slot, err error) {
+	var others checkout.Slot
 	for _, unit := range now.Using {
-		if n, ordered := (checkout.Slot{unit}).Number(); !ordered || n >= a.Next {
-			units = append(units, unit)
+		if n, ordered := (checkout.Slot{unit}).Number(); !ordered {
+			others = append(others, unit)
+		} else if n >= a.Next {
+			numbers = append(numbers, unit)
 		}
 	}
-	return units
+	if len(others) == 0 {
+		return numbers, nil
+	}
+	return pg.CollectBy(ctx, tx, pgx.RowTo[string], `
+		SELECT unit FROM unnest($2::text[]) unit JOIN treasury_account a ON a.id = $1
+		WHERE unit <> ALL (a.accepted_units) AND NOT EXISTS (
+			SELECT FROM transfer_slot s WHERE s.account_id = a.id AND s.unit = unit.unit AND s.standing)`, a.ID, others)
 }
 
 // CheckForeign freezes the account when a transaction uses a slot that no transfer has. It returns the
@@ -240,7 +257,7 @@ func (s *Store) CheckForeign(
 	return pg.InTx(ctx, s.pool, "check slots", func(tx pgx.Tx) (why string, err error) {
 		a, err := lockTreasury(ctx, tx, accountID)
 		if err == nil {
-			why = a.foreign(now)
+			why, err = a.foreign(ctx, tx, now)
 		}
 		if why == "" {
 			return why, err
@@ -250,13 +267,13 @@ func (s *Store) CheckForeign(
 }
 
 // foreign names a slot in a sentence that a transaction uses, and no transfer has: "" when there is none.
-func (a *treasury) foreign(now checkout.AccountSnapshot) string {
-	units := a.unknown(now)
+func (a *treasury) foreign(ctx context.Context, tx pgx.Tx, now checkout.AccountSnapshot) (why string, err error) {
+	units, err := a.unknown(ctx, tx, now)
 	if now.Next > a.Next {
 		units = checkout.NumberSlot(now.Next - 1)
 	}
 	if len(units) == 0 {
-		return ""
+		return "", err
 	}
-	return "a transaction uses " + units.Name() + ", and no transfer has it"
+	return "a transaction uses " + units.Name() + ", and no transfer has it", nil
 }

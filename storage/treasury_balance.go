@@ -236,33 +236,34 @@ func (a *treasury) unexplained(
 		hashes[i] = o.TxHash
 	}
 	versions, err := pg.Collect[knownVersion](ctx, tx, `
-		SELECT v.tx_hash, v.destination, v.amount || ' ' || v.currency AS amount, t.status
-		FROM transfer_version v JOIN transfer t ON t.id = v.transfer_id
+		SELECT v.tx_hash, `+destinationOf+` AS destination, x.amount || ' ' || x.currency AS amount, v.cancels, t.status
+		FROM transfer_version v JOIN transfer t ON t.id = v.transfer_id JOIN transfer_payout x ON x.transfer_id = t.id
 		WHERE t.account_id = $1 AND v.tx_hash = ANY ($2)`, a.ID, hashes)
-	known := map[string]knownVersion{}
+	known := map[string][]knownVersion{}
 	for _, v := range versions {
-		known[v.TxHash] = v
+		known[v.TxHash] = append(known[v.TxHash], v)
 	}
 	var unexplained []checkout.Outflow
 	for _, o := range all {
-		if v, there := known[o.TxHash]; !there || !v.explains(o) {
+		if !slices.ContainsFunc(known[o.TxHash], func(v knownVersion) bool { return v.explains(o) }) {
 			unexplained = append(unexplained, o)
 		}
 	}
 	return unexplained, err
 }
 
-// knownVersion is what a signed version of ours pays.
+// knownVersion is what a signed version of ours pays to one payout.
 type knownVersion struct {
 	TxHash      string
 	Destination string
 	Amount      checkout.Crypto
+	Cancels     bool
 	Status      TransferStatus
 }
 
 // explains reports whether the outflow is the payment of the version. A transaction of ours that
 // moved nothing took only its fee.
 func (v knownVersion) explains(o checkout.Outflow) bool {
-	return !o.Moved() || (v.Status == TransferLive || v.Status == TransferConfirmed) && v.Amount.Is(o.Amount) &&
-		strings.EqualFold(v.Destination, o.Destination)
+	pays := !v.Cancels && (v.Status == TransferLive || v.Status == TransferConfirmed)
+	return !o.Moved() || pays && v.Amount.Is(o.Amount) && strings.EqualFold(v.Destination, o.Destination)
 }

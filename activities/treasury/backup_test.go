@@ -51,7 +51,7 @@ func TestSync_AnOldBackupIsFrozenBeforeAnythingIsSigned(t *testing.T) {
 	paid := f.received(t)
 
 	f.exec(t, `DROP TRIGGER transfer_version_insert_only ON transfer_version`)
-	f.exec(t, `TRUNCATE transfer_version, transfer_payout, transfer`)
+	f.exec(t, `TRUNCATE transfer_version, transfer_payout, transfer_slot, transfer`)
 	f.exec(t, `UPDATE treasury_account a SET next_nonce = b.next_nonce, next_block = b.next_block, seen_height = b.seen_height
 		FROM backup_treasury_account b WHERE b.id = a.id`)
 	f.exec(t, `UPDATE payout p SET status = b.status, amount = b.amount, fee = b.fee, tx_hash = b.tx_hash, sent_at = NULL,

@@ -42,8 +42,8 @@ func (r *fakeRates) Quote(
 		return checkout.Quote{}, checkout.ErrNoRate
 	}
 	rates := map[checkout.Currency]map[checkout.PayoutCurrency]string{
-		checkout.EUR: {checkout.USDC: "1.08", checkout.USDT: "1.08", checkout.ETH: cmp.Or(r.eth, "0.0003375")},
-		checkout.USD: {checkout.USDC: "1", checkout.USDT: "1", checkout.ETH: "0.0003125"},
+		checkout.EUR: {checkout.USDC: "1.08", checkout.USDT: "1.08", checkout.ETH: cmp.Or(r.eth, "0.0003375"), checkout.BTC: "0.00001"},
+		checkout.USD: {checkout.USDC: "1", checkout.USDT: "1", checkout.ETH: "0.0003125", checkout.BTC: "0.0000092"},
 	}
 	return checkout.Quote{Rate: checkout.MustRate(rates[from][to]), At: time.Now(), Until: time.Now().Add(day)}, nil
 }
@@ -80,6 +80,7 @@ func (f fixture) merchant(t *testing.T, address string) checkout.Owner {
 	for _, c := range []checkout.PayoutCurrency{checkout.ETH, checkout.USDC, checkout.USDT} {
 		addresses = append(addresses, checkout.PayoutAddress{Currency: c, Network: "ethereum", Address: address})
 	}
+	addresses = append(addresses, checkout.PayoutAddress{Currency: checkout.BTC, Network: "bitcoin", Address: address})
 	require.NoError(t, f.Store.CreateMerchant(t.Context(), m, checkout.ModeLive, addresses))
 	return m.Owner(checkout.ModeLive)
 }

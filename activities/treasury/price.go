@@ -11,39 +11,50 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// price plans the transfer of a payout. It signs nothing.
-func (t *Treasury) price(
-	ctx context.Context, chain checkout.Chain, p checkout.Payout,
-) (storage.SigningOrder, error) {
-	order := storage.SigningOrder{Limits: t.Limits, Delay: t.Delay, Patience: t.patience()}
-	var err error
-	if p.ExchangeRate, err = t.rate(ctx, p); err != nil {
-		return order, err
+// pricedPayout is a payout that may be signed, as far as is known before the lock of the account.
+type pricedPayout struct {
+	storage.PricedPayout
+
+	request checkout.TransferRequest
+}
+
+// price checks the destination of a payout and prices it.
+func (t *Treasury) price(ctx context.Context, chain checkout.Chain, p checkout.Payout) (got pricedPayout, err error) {
+	if err := t.check(ctx, chain, p); err != nil {
+		return got, err
 	}
-	order.Payout = p
-	gross := p.Gross()
+	if p.ExchangeRate, err = t.rate(ctx, p); err != nil {
+		return got, err
+	}
 	feeRate, err := t.feeRate(ctx, p)
 	if err != nil {
-		return order, err
+		return got, err
 	}
-	order.Value, err = value(ctx, t.Rates, p)
-	if err != nil {
-		return order, err
+	if got.Value, err = value(ctx, t.Rates, p); err != nil {
+		return got, err
 	}
-
 	burnt, err := t.Store.Burnt(ctx, p)
-	if err != nil {
-		return order, err
-	}
-
-	order.Plan, err = chain.Plan(ctx, []checkout.TransferRequest{{
+	got.Payout = p
+	got.request = checkout.TransferRequest{
 		PayoutID: p.ID, TransactionID: p.TransactionID, Network: p.Network,
-		Destination: p.Destination, Gross: gross, FeeRate: feeRate, Burnt: burnt,
-	}}, nil)
-	if err != nil {
-		return order, fmt.Errorf("plan a transfer: %w", err)
+		Destination: p.Destination, Gross: p.Gross(), FeeRate: feeRate, Burnt: burnt,
 	}
-	return order, checkPlan(order.Plan, p, gross)
+	return got, err
+}
+
+// plan plans a transfer of payouts. It signs nothing.
+func (t *Treasury) plan(
+	ctx context.Context, chain checkout.Chain, all []pricedPayout, taken checkout.Slot,
+) (checkout.TransferPlan, error) {
+	requests := make([]checkout.TransferRequest, len(all))
+	for i, p := range all {
+		requests[i] = p.request
+	}
+	plan, err := chain.Plan(ctx, requests, taken)
+	if err != nil {
+		return plan, fmt.Errorf("plan a transfer: %w", err)
+	}
+	return plan, checkPlan(plan, requests)
 }
 
 // rate returns the rate of a transfer that is signed now.
@@ -134,17 +145,24 @@ func quote(ctx context.Context, source checkout.RateSource, l leg) (checkout.Rat
 	return quote.Rate, nil
 }
 
-// checkPlan compares a plan with the payout: it pays the destination no more than the payout has
-// left after the fee.
-func checkPlan(plan checkout.TransferPlan, p checkout.Payout, gross checkout.Crypto) error {
-	if len(plan.Outputs) != 1 {
+// checkPlan compares a plan with the payouts: it pays each destination no more than the payout has
+// left after the fee, and the fee has no other part.
+func checkPlan(plan checkout.TransferPlan, payouts []checkout.TransferRequest) error {
+	if len(plan.Outputs) != len(payouts) {
 		return errors.New("the plan of the transfer pays other payouts")
 	}
-	pays := plan.Outputs[0]
-	if pays.PayoutID != p.ID || pays.Destination != p.Destination || pays.Amount.Currency() != p.Currency ||
-		pays.Fee.Currency() != p.Currency || pays.Amount.Sign() <= 0 || pays.Fee.Sign() < 0 ||
-		pays.Amount.Add(pays.Fee).Cmp(gross) > 0 || !plan.Fee.Is(pays.Fee) {
-		return errors.New("the plan of the transfer is not the payout's")
+	var fee checkout.Crypto
+	for i, p := range payouts {
+		pays, currency := plan.Outputs[i], p.Gross.Currency()
+		if pays.PayoutID != p.PayoutID || pays.Destination != p.Destination || pays.Amount.Currency() != currency ||
+			pays.Fee.Currency() != currency || currency != plan.Currency() || pays.Amount.Sign() <= 0 ||
+			pays.Fee.Sign() < 0 || pays.Amount.Add(pays.Fee).Cmp(p.Gross) > 0 {
+			return fmt.Errorf("the plan of the transfer is not that of %s", p.PayoutID)
+		}
+		fee = fee.Add(pays.Fee)
+	}
+	if !plan.Fee.Is(fee) {
+		return errors.New("the payouts do not share the fee of the transfer")
 	}
 	return nil
 }

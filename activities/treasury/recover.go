@@ -1,10 +1,13 @@
 package treasury
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
+	"strings"
 	"time"
 
 	"example.com/checkout/storage"
@@ -58,27 +61,79 @@ func (t *Treasury) Recover(ctx context.Context, o RecoveryOrder) (RecoveryResult
 	if err != nil {
 		return result, err
 	}
-	for _, outflow := range unexplained {
-		f := candidate{Recovery: Recovery{Outflow: outflow}}
-		if err := r.match(ctx, &f); err != nil {
+	lost := byTransaction(unexplained)
+	for _, tx := range lost {
+		if err := r.match(ctx, tx); err != nil {
 			return result, err
 		}
-		r.found = append(r.found, &f)
+		r.found = append(r.found, tx.pays...)
 	}
 	r.settleClaims()
-	for _, f := range r.found {
-		if o.Apply && f.Why == "" {
-			f.Done, err = t.Store.RecoverTransfer(ctx, f.recovered, o.By)
-			if errors.Is(err, checkout.ErrConflict) {
-				f.Why, err = "it changed meanwhile: run this again", nil
+	for _, tx := range lost {
+		if tx.settle(); o.Apply && tx.pays[0].Why == "" {
+			done, err := t.Store.RecoverTransfer(ctx, tx.recovered, o.By)
+			tx.note(func(f *candidate) {
+				if f.Done = done; errors.Is(err, checkout.ErrConflict) {
+					f.Why = "it changed meanwhile: run this again"
+				}
+			})
+			if err != nil && !errors.Is(err, checkout.ErrConflict) {
+				return result, err
 			}
 		}
-		result.Found = append(result.Found, f.Recovery)
-		if err != nil {
-			return result, err
-		}
+		tx.note(func(f *candidate) { result.Found = append(result.Found, f.Recovery) })
 	}
 	return result, nil
+}
+
+// lostTransaction is a transaction that no transfer explains, with what would be written.
+type lostTransaction struct {
+	pays      []*candidate // its outflows
+	recovered storage.Recovered
+}
+
+func byTransaction(unexplained []checkout.Outflow) (all []*lostTransaction) {
+	for _, o := range unexplained {
+		f := &candidate{Recovery: Recovery{Outflow: o}}
+		if n := len(all); n > 0 && o.TxHash != "" && all[n-1].pays[0].TxHash == o.TxHash {
+			all[n-1].pays = append(all[n-1].pays, f)
+			continue
+		}
+		all = append(all, &lostTransaction{pays: []*candidate{f}})
+	}
+	return all
+}
+
+// note does the same with all outflows.
+func (tx *lostTransaction) note(do func(f *candidate)) {
+	for _, f := range tx.pays {
+		do(f)
+	}
+}
+
+// refuse says of all outflows why a person must look.
+func (tx *lostTransaction) refuse(why string) { tx.note(func(f *candidate) { f.Why = why }) }
+
+// settle makes the transaction clear only as a whole, and completes what is written: by payout ids, as any transfer.
+func (tx *lostTransaction) settle() {
+	unclear := slices.ContainsFunc(tx.pays, func(f *candidate) bool { return f.Why != "" })
+	tx.note(func(f *candidate) {
+		if unclear && f.Why == "" {
+			f.Why, f.Payout, f.Transfer = "another payment of its transaction is not clear", "", ""
+		}
+	})
+	if unclear || tx.recovered.TransferID != "" {
+		return
+	}
+	slices.SortFunc(tx.pays, func(a, b *candidate) int { return cmp.Compare(a.Payout, b.Payout) })
+	v := &tx.recovered.Version
+	v.Outputs, v.Fee = nil, checkout.Crypto{}
+	tx.note(func(f *candidate) {
+		tx.recovered.Payouts = append(tx.recovered.Payouts, f.payout)
+		v.Outputs = append(v.Outputs, checkout.TransferOutput{
+			PayoutID: f.Payout, Destination: f.payout.Destination, Amount: f.Amount, Fee: f.fee})
+		v.Fee = v.Fee.Add(f.fee)
+	})
 }
 
 // recovery is one run of Recover.
@@ -91,12 +146,13 @@ type recovery struct {
 	found   []*candidate
 }
 
-// candidate is a Recovery with what would be written.
+// candidate is a Recovery with the payout that it paid.
 type candidate struct {
 	Recovery
 
-	recovered storage.Recovered
-	chosen    bool // by a person
+	payout storage.PricedPayout
+	fee    checkout.Crypto
+	chosen bool // by a person
 }
 
 // read returns the final outflows that no transfer explains, oldest first.
@@ -127,39 +183,53 @@ func (r *recovery) read(ctx context.Context, result *RecoveryResult) (unexplaine
 	}
 }
 
-// match finds the transfer that lacks the outflow, or the payouts that it may have paid.
-func (r *recovery) match(ctx context.Context, f *candidate) error {
-	if !f.Moved() {
-		f.Why = "it moved nothing, so it paid no payout"
-		if f.TxHash == "" {
-			f.Why = "the chain shows no transaction of this slot: thaw says what is missing"
+// match finds the transfer that lacks the transaction, or the payouts that its outflows may have paid.
+func (r *recovery) match(ctx context.Context, tx *lostTransaction) error {
+	outflows := make([]checkout.Outflow, len(tx.pays))
+	for i, f := range tx.pays {
+		outflows[i] = f.Outflow
+	}
+	if first := outflows[0]; !first.Moved() {
+		tx.refuse("it moved nothing, so it paid no payout")
+		if first.TxHash == "" {
+			tx.refuse("the chain shows no transaction of this slot: thaw says what is missing")
 		}
 		return nil
 	}
-	v, err := r.chain.Signed(ctx, []checkout.Outflow{f.Outflow})
+	v, err := r.chain.Signed(ctx, outflows)
 	if errors.Is(err, checkout.ErrNotSigned) {
-		f.Why = "it is no payment of this service"
+		tx.refuse("it is no payment of this service")
 		return nil
 	}
 	if err != nil {
-		f.Why = err.Error()
-		return nil //nolint:nilerr // the result has it, and the other outflows are looked at
+		tx.refuse(err.Error())
+		return nil // the result has it, and the other outflows are looked at
 	}
-	f.recovered = storage.Recovered{AccountID: r.account.ID, Outflow: f.Outflow, Version: v}
-	taken, err := r.Store.TransfersWith(ctx, r.account.ID, f.Slot)
+	tx.recovered = storage.Recovered{AccountID: r.account.ID, Outflows: outflows, Version: v}
+	taken, err := r.Store.TransfersWith(ctx, r.account.ID, v.Slot)
 	if err != nil {
 		return err
 	}
 	if len(taken) > 0 {
-		f.isVersionOf(taken[0])
+		tx.isVersionOf(taken[0])
 		return nil
 	}
+	for _, f := range tx.pays {
+		if err := r.fit(ctx, f, v.MaxCost); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fit finds the payouts that an outflow may have paid. most is the highest fee of its transaction.
+func (r *recovery) fit(ctx context.Context, f *candidate, most checkout.Crypto) error {
 	payouts, err := r.Store.PayoutsTo(ctx, r.account, f.Outflow)
 	if err != nil {
 		return err
 	}
 	for _, p := range payouts {
-		fee, fits, err := r.fee(ctx, p, v)
+		fee, fits, err := r.fee(ctx, p, f.Amount, most)
 		if err != nil {
 			return err
 		}
@@ -172,9 +242,7 @@ func (r *recovery) match(ctx context.Context, f *candidate) error {
 			continue
 		}
 		f.Fits = append(f.Fits, p.ID)
-		f.recovered.Payout, f.recovered.Version.Fee = p, fee
-		f.recovered.Version.Outputs = []checkout.TransferOutput{{
-			PayoutID: p.ID, Destination: p.Destination, Amount: f.Amount, Fee: fee}}
+		f.payout.Payout, f.fee = p, fee
 	}
 	return r.judge(ctx, f)
 }
@@ -185,29 +253,44 @@ func rateOf(p checkout.Payout, amount checkout.Crypto) checkout.Rate {
 	return checkout.CeilRate(new(big.Rat).Quo(amount.Coins(), p.SourceAmount.Coins(p.SourceCurrency)))
 }
 
-// isVersionOf makes the outflow a version of the transfer with its slot, if it is live and pays the same.
-func (f *candidate) isVersionOf(transfer storage.Transfer) {
+// isVersionOf makes the transaction a version of the transfer with its slot, if it is live and pays the same.
+func (tx *lostTransaction) isVersionOf(transfer storage.Transfer) {
 	last := transfer.Newest()
 	if transfer.Status != storage.TransferLive {
-		f.Why = fmt.Sprintf("its slot is that of %s, which is %s", transfer.ID, transfer.Status)
+		tx.refuse(fmt.Sprintf("its slot is that of %s, which is %s", transfer.ID, transfer.Status))
 		return
 	}
-	if !pays(transfer, f.Outflow) || last.Cancels || !last.Outputs[0].Amount.Is(f.Amount) {
-		f.Why = "its slot is that of " + transfer.ID + ", which pays something else"
+	if last.Cancels || !samePayments(last.Outputs, tx.recovered.Outflows) {
+		tx.refuse("its slot is that of " + transfer.ID + ", which pays something else")
 		return
 	}
-	f.Transfer, f.recovered.TransferID = transfer.ID, transfer.ID
-	f.recovered.Version.Fee, f.recovered.Version.Outputs = last.Fee, last.Outputs
+	tx.note(func(f *candidate) { f.Transfer = transfer.ID })
+	tx.recovered.TransferID = transfer.ID
+	tx.recovered.Version.Fee, tx.recovered.Version.Outputs = last.Fee, last.Outputs
 }
 
-// fee returns what the merchant paid for the network when the version paid the payout, none when it paid too
-// much for that. It fits when that is not more than the version could cost, at the present price: the
+// samePayments reports whether the outflows are the payments of the outputs, in whatever order.
+func samePayments(outputs []checkout.TransferOutput, outflows []checkout.Outflow) bool {
+	left := slices.Clone(outputs)
+	for _, o := range outflows {
+		i := slices.IndexFunc(left, func(pays checkout.TransferOutput) bool {
+			return pays.Amount.Is(o.Amount) && strings.EqualFold(pays.Destination, o.Destination)
+		})
+		if i < 0 {
+			return false
+		}
+		left = slices.Delete(left, i, i+1)
+	}
+	return len(left) == 0
+}
+
+// fee returns what the merchant paid for the network when the payout was paid amount, none when that is too
+// much. It fits when the fee is not more than the transaction could cost, at the present price: the
 // payout's row does not know the fee before the transfer is signed.
 func (r *recovery) fee(
-	ctx context.Context, p checkout.Payout, v checkout.TransferVersion,
+	ctx context.Context, p checkout.Payout, amount, maxCost checkout.Crypto,
 ) (fee checkout.Crypto, fits bool, err error) {
 	gross := p.Gross()
-	amount := v.Outputs[0].Amount
 	if gross.Cmp(amount) < 0 {
 		return checkout.Crypto{}, false, nil
 	}
@@ -216,7 +299,7 @@ func (r *recovery) fee(
 	if err != nil {
 		return fee, false, err
 	}
-	most, err := r.costIn(ctx, p, v.MaxCost.Add(burnt))
+	most, err := r.costIn(ctx, p, maxCost.Add(burnt))
 	return fee, err == nil && fee.Cmp(most) <= 0, err
 }
 
@@ -231,7 +314,7 @@ func (r *recovery) costIn(ctx context.Context, p checkout.Payout, cost checkout.
 
 // judge says whether the outflow is clear.
 func (r *recovery) judge(ctx context.Context, f *candidate) (err error) {
-	p := f.recovered.Payout
+	p := f.payout.Payout
 	switch {
 	case r.Chosen[f.TxHash] != "" && !f.chosen:
 		f.Why = "it cannot have paid the chosen payout"
@@ -248,7 +331,7 @@ func (r *recovery) judge(ctx context.Context, f *candidate) (err error) {
 		return err
 	default:
 		f.Payout = p.ID
-		f.recovered.Value, err = value(ctx, r.Rates, p)
+		f.payout.Value, err = value(ctx, r.Rates, p)
 	}
 	return err
 }

@@ -20,11 +20,12 @@ type SyncResult struct {
 type AccountResult struct {
 	ID        string `json:"id"`
 	Network   string `json:"network"`
-	Live      int    `json:"live"`      // transfers that the round looked at
-	Resent    int    `json:"resent"`    // no node knew them
-	Bumped    int    `json:"bumped"`    // got another version
-	Confirmed int    `json:"confirmed"` //
-	Reopened  int    `json:"reopened"`  // a reorganization undid their end
+	Live      int    `json:"live"`             // transfers that the round looked at
+	Resent    int    `json:"resent"`           // no node knew them
+	Bumped    int    `json:"bumped"`           // got another version
+	Signed    int    `json:"signed,omitempty"` // payouts that got a transfer together
+	Confirmed int    `json:"confirmed"`        //
+	Reopened  int    `json:"reopened"`         // a reorganization undid their end
 	Reverted  int    `json:"reverted"`
 	Dead      int    `json:"dead"`
 	Canceled  int    `json:"canceled"`
@@ -75,7 +76,7 @@ type round struct {
 }
 
 func (r *round) run(ctx context.Context) error {
-	return r.take(ctx, r.open, r.checkForeign, r.checkOutflows, r.reopen, r.follow, r.checkBalances)
+	return r.take(ctx, r.open, r.checkForeign, r.checkOutflows, r.reopen, r.follow, r.signBatch, r.checkBalances)
 }
 
 func (r *round) take(ctx context.Context, steps ...func(context.Context) error) error {

@@ -53,7 +53,8 @@ func (t *Treasury) Thaw(ctx context.Context, o ThawOrder) error {
 	if err := r.noteAll(ctx, now.FinalHeight); err != nil {
 		return err
 	}
-	if err := r.requireExplained(ctx, o.Losses); err != nil {
+	foreign, err := r.requireExplained(ctx, o.Losses)
+	if err != nil {
 		return err
 	}
 	ended, err := (&round{Treasury: t, chain: chain, account: account, now: now}).endFinal(ctx)
@@ -61,7 +62,8 @@ func (t *Treasury) Thaw(ctx context.Context, o ThawOrder) error {
 		return err
 	}
 	err = t.Store.Thaw(ctx, storage.ThawOrder{
-		AccountID: o.AccountID, Now: now, Paid: o.Paid, Losses: o.Missing, Burnt: burntBy(ended), By: o.By})
+		AccountID: o.AccountID, Now: now, Paid: o.Paid, Losses: o.Missing, Foreign: foreign,
+		Burnt: burntBy(ended), By: o.By})
 	if errors.Is(err, checkout.ErrPaymentRefunded) {
 		err = errors.Join(err, t.findPaid(ctx, o.Paid))
 	}
@@ -119,25 +121,27 @@ func (r *recovery) noteAll(ctx context.Context, last uint64) error {
 	}
 }
 
-// requireExplained returns ErrUnrecovered when an outflow, which is none of losses, may have paid a payout.
-func (r *recovery) requireExplained(ctx context.Context, losses []string) error {
+// requireExplained returns ErrUnrecovered when an outflow, which is none of losses, may have paid a payout. It
+// returns the units that the outflows used.
+func (r *recovery) requireExplained(ctx context.Context, losses []string) (units checkout.Slot, err error) {
 	unexplained, err := r.read(ctx, &RecoveryResult{})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, outflow := range unexplained {
+		units = append(units, outflow.Slot...)
 		if slices.Contains(losses, outflow.TxHash) {
 			continue
 		}
 		paid, err := r.mayHavePaid(ctx, outflow)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if paid != "" {
-			return fmt.Errorf("%w: %s, by %s", ErrUnrecovered, paid, outflow.TxHash)
+			return nil, fmt.Errorf("%w: %s, by %s", ErrUnrecovered, paid, outflow.TxHash)
 		}
 	}
-	return nil
+	return units, nil
 }
 
 // mayHavePaid returns the first payout or transfer that Recover could give the outflow to, whatever its

@@ -38,7 +38,8 @@ const (
 var (
 	// ErrNoChain: no chain is configured for the payout's network and mode.
 	ErrNoChain = errors.New("no chain is configured for this network and mode")
-	// ErrNotTaken: the transfer is stored, and no node has it yet. Sync sends it again too.
+	// ErrNotTaken: the transfer is stored, and no node has it yet, or it is still to be signed together with others.
+	// Sync does both.
 	ErrNotTaken = errors.New("the network has not taken the transfer yet")
 )
 
@@ -68,36 +69,66 @@ func (t *Treasury) transfer(ctx context.Context, p checkout.Payout) (checkout.Tr
 	if err != nil {
 		return checkout.TransferOutcome{}, err
 	}
+	if !stands && chain.Batch().Most > 1 {
+		return waiting(p)
+	}
 	if !stands {
 		signed, err := t.sign(ctx, chain, p)
-		if err != nil || signed.Version.TxHash == "" {
-			return signed.TransferOutcome, err
+		if err != nil {
+			return checkout.TransferOutcome{}, err
 		}
-		v = signed.Version
+		if v = signed.Version; v.TxHash == "" && signed.Payouts[0].Step != checkout.SigningStands {
+			return signed.Payouts[0].TransferOutcome, nil
+		}
+	}
+	if v.TxHash == "" { // another process has signed meanwhile
+		if v, _, err = t.Store.StandingTransfer(ctx, p.Ref); err != nil {
+			return checkout.TransferOutcome{}, err
+		}
 	}
 	return checkout.TransferOutcome{}, send(ctx, chain, v)
+}
+
+// waiting is the outcome of a payout whose transfer a round signs, together with others.
+func waiting(p checkout.Payout) (checkout.TransferOutcome, error) {
+	if p.Hold != "" && p.NextActionAt != nil && p.NextActionAt.After(time.Now()) {
+		return checkout.TransferOutcome{Held: p.Hold}, nil
+	}
+	return checkout.TransferOutcome{}, ErrNotTaken
 }
 
 // sign checks, prices and signs the transfer of a payout. The result has no version when the facts
 // under the lock of the account hold the payout or end it.
 func (t *Treasury) sign(ctx context.Context, chain checkout.Chain, p checkout.Payout) (storage.Signed, error) {
-	if err := t.check(ctx, chain, p); err != nil {
-		return storage.Signed{}, err
-	}
-	order, err := t.price(ctx, chain, p)
+	priced, err := t.price(ctx, chain, p)
 	if err != nil {
 		return storage.Signed{}, err
 	}
-	order.Chain, err = chain.Snapshot(ctx)
+	all := []pricedPayout{priced}
+	plan, err := t.plan(ctx, chain, all, nil)
+	if err != nil {
+		return storage.Signed{}, err
+	}
+	now, err := chain.Snapshot(ctx)
 	if err != nil {
 		return storage.Signed{}, fmt.Errorf("read the account: %w", err)
 	}
-	account, err := t.Store.OpenTreasury(ctx, t.Mode, chain.Account(), order.Chain)
+	account, err := t.Store.OpenTreasury(ctx, t.Mode, chain.Account(), now)
 	if err != nil {
 		return storage.Signed{}, err
 	}
-	order.AccountID, order.Sign = account.ID, chain.Sign
-	return t.Store.SignTransfer(ctx, order)
+	return t.Store.SignTransfer(ctx, t.order(chain, account.ID, now, plan, all))
+}
+
+func (t *Treasury) order(
+	chain checkout.Chain, accountID string, now checkout.AccountSnapshot, plan checkout.TransferPlan, all []pricedPayout,
+) storage.SigningOrder {
+	o := storage.SigningOrder{AccountID: accountID, Plan: plan, Chain: now, Sign: chain.Sign,
+		Limits: t.Limits, Delay: t.Delay, Patience: t.patience()}
+	for _, p := range all {
+		o.Payouts = append(o.Payouts, p.PricedPayout)
+	}
+	return o
 }
 
 // send gives a stored version to the network. It returns ErrNotTaken unless a node has it.

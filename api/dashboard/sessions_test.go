@@ -361,11 +361,11 @@ func (d *desk) signed(ref checkout.Ref) storage.Transfer {
 		}
 	}
 	got, err := d.store.SignTransfer(ctx, storage.SigningOrder{
-		Payout: p, AccountID: account.ID, Plan: plan, Chain: standing, Value: 140_000, Sign: version("0xfirst"),
+		Payouts: []storage.PricedPayout{{Payout: p, Value: 140_000}}, AccountID: account.ID, Plan: plan, Chain: standing, Sign: version("0xfirst"),
 		Limits: checkout.PayoutLimits{Payout: 1_000_000, Day: 1_000_000, MerchantDay: 1_000_000, MerchantUnsettled: 1_000_000},
 	})
 	require.NoError(d.t, err)
-	require.Equal(d.t, checkout.SigningGo, got.Step)
+	require.Equal(d.t, checkout.SigningGo, got.Payouts[0].Step)
 	live, err := d.store.LiveTransfers(ctx, account.ID, 1)
 	require.NoError(d.t, err)
 	plan.Slot = live[0].Slot

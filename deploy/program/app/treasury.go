@@ -268,13 +268,16 @@ func underWay(ctx context.Context, store *storage.Store, accounts []storage.Trea
 			return nil, err
 		}
 		for _, t := range live {
-			pays, canceled := t.Versions[0].Outputs[0], ""
+			pays, canceled, more := t.Versions[0].Outputs, "", ""
 			if t.Canceling {
 				canceled = "asked for"
 			}
+			if len(pays) > 1 {
+				more = fmt.Sprintf(" and %d more", len(pays)-1)
+			}
 			rows = append(rows, []string{
-				t.ID, strings.Join(t.Slot, " "), fmt.Sprint(len(t.Versions)), pays.Amount.Named(),
-				pays.Destination, t.Unchanged.Round(time.Second).String() + " ago", canceled,
+				t.ID, strings.Join(t.Slot, " "), fmt.Sprint(len(t.Versions)), pays[0].Amount.Named() + more,
+				pays[0].Destination, t.Unchanged.Round(time.Second).String() + " ago", canceled,
 			})
 		}
 	}

@@ -1,0 +1,108 @@
+package treasury
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// signBatch signs one transfer of the payouts that wait for one, when they are as many as a transfer may have or the
+// first has waited long enough. One that cannot be signed at present leaves the others. On a chain whose transfers pay
+// one payout, the payouts' runs sign.
+func (r *round) signBatch(ctx context.Context) error {
+	batch := r.chain.Batch()
+	if batch.Most == 1 {
+		return nil
+	}
+	waiting, waited, err := r.Store.PayoutsToBatch(ctx, r.account, batch.Most)
+	if err != nil || len(waiting) == 0 || len(waiting) < batch.Most && waited < batch.Wait {
+		return err
+	}
+	var (
+		all    []pricedPayout
+		faults []error
+	)
+	for _, p := range waiting {
+		priced, err := r.price(ctx, r.chain, p)
+		if err != nil {
+			faults = append(faults, r.leave(ctx, p, err))
+			continue
+		}
+		all = append(all, priced)
+	}
+	for len(all) > 0 {
+		var signed checkout.TransferVersion
+		if all, signed, err = r.signTogether(ctx, all); err != nil {
+			return errors.Join(append(faults, err)...)
+		}
+		if signed.TxHash != "" {
+			r.result.Signed = len(all)
+			_ = r.chain.Send(ctx, signed) // the next round looks whether it arrived
+			break
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// signTogether signs one transfer of payouts. Without a version it returns those that may be planned again.
+func (r *round) signTogether(
+	ctx context.Context, all []pricedPayout,
+) (left []pricedPayout, signed checkout.TransferVersion, err error) {
+	taken, err := r.Store.TakenUnits(ctx, r.account.ID)
+	if err != nil {
+		return nil, signed, err
+	}
+	plan, err := r.plan(ctx, r.chain, all, taken)
+	var got storage.Signed
+	if err == nil {
+		got, err = r.Store.SignTransfer(ctx, r.order(r.chain, r.account.ID, r.now, plan, all))
+	}
+	if err != nil {
+		left, err = r.without(ctx, all, err)
+		return left, signed, err
+	}
+	if got.Version.TxHash != "" {
+		return all, got.Version, nil
+	}
+	for i, p := range got.Payouts {
+		if p.Step == checkout.SigningGo {
+			left = append(left, all[i])
+		}
+	}
+	return left, signed, nil
+}
+
+// without puts the payouts off that an error is about, and returns the others: none when it is about all of them.
+func (r *round) without(ctx context.Context, all []pricedPayout, why error) (left []pricedPayout, err error) {
+	if errors.Is(why, checkout.ErrConflict) {
+		return nil, nil // another process was faster: the next round looks again
+	}
+	some, faults := checkout.PayoutErrors{}, []error(nil)
+	about := errors.As(why, &some)
+	for _, p := range all {
+		switch own := some[p.ID]; {
+		case !about:
+			faults = append(faults, r.leave(ctx, p.Payout, why))
+		case own != nil:
+			faults = append(faults, r.leave(ctx, p.Payout, own))
+		default:
+			left = append(left, p)
+		}
+	}
+	if len(left) == len(all) {
+		return nil, fmt.Errorf("the chain refuses other payouts than it was asked for: %w", why)
+	}
+	return left, errors.Join(faults...)
+}
+
+// leave holds or fails a payout that cannot be signed. Its run tells the merchant.
+func (r *round) leave(ctx context.Context, p checkout.Payout, why error) error {
+	_, err := r.putOff(ctx, p, why)
+	if errors.Is(err, ErrNotTaken) {
+		return nil
+	}
+	return err
+}

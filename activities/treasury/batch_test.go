@@ -1,0 +1,301 @@
+package treasury_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/activities/treasury"
+	"example.com/checkout/workflows/checkout"
+)
+
+// onCoins is a fixture whose treasury has a chain with coins.
+type onCoins struct {
+	fixture
+	coins *coinChain
+}
+
+func newOnCoins(t *testing.T, coins int, batch checkout.Batch) onCoins {
+	t.Helper()
+	return newOn(t, newCoinChain(coins, 100_000_000, batch))
+}
+
+func newOn(t *testing.T, chain *coinChain) onCoins {
+	t.Helper()
+	f := onCoins{newFixture(t), chain}
+	f.Treasury = f.another(t)
+	f.sync(t) // books the first coins
+	return f
+}
+
+// another returns a treasury in another process.
+func (f onCoins) another(t *testing.T) *treasury.Treasury {
+	t.Helper()
+	other := f.process(t)
+	other.Chains, other.StuckAfter = map[string]checkout.Chain{"bitcoin": f.coins}, time.Hour
+	return other
+}
+
+// payouts returns n payouts in BTC to addresses of different merchants.
+func (f onCoins) payouts(t *testing.T, n int) (all []checkout.Ref) {
+	t.Helper()
+	for range n {
+		owner := f.merchant(t, "to"+checkout.NewID(checkout.PrefixMerchant))
+		all = append(all, f.payout(t, owner, 10_000, checkout.BTC))
+	}
+	return all
+}
+
+// settle mines until the last transfer is final, and follows it.
+func (f onCoins) settle(t *testing.T) {
+	t.Helper()
+	f.coins.mine(f.coins.finality + 1)
+	f.sync(t)
+	f.sync(t)
+}
+
+// finish ends payouts as their runs do.
+func (f onCoins) finish(t *testing.T, all []checkout.Ref) {
+	t.Helper()
+	for _, ref := range all {
+		f.send(t, ref)
+	}
+}
+
+func TestBatch_PaysEachPayoutOnce(t *testing.T) {
+	t.Parallel()
+	f := newOnCoins(t, 3, soon)
+	all := f.payouts(t, 7)
+	_, err := f.Transfer(t.Context(), all[0])
+	require.ErrorIs(t, err, treasury.ErrNotTaken, "its run waits for the others")
+
+	require.Equal(t, 7, f.sync(t).Signed)
+	f.finish(t, all)
+	f.settle(t)
+
+	paid, fees := f.coins.paid()
+	sum := checkout.Crypto{}
+	for _, ref := range all {
+		p := f.read(t, ref)
+		require.Equal(t, []int64{p.Amount.Units().Int64()}, paid[ref.ID])
+		require.True(t, p.Gross().Is(p.Amount.Add(p.Fee)))
+		require.NotNil(t, p.ConfirmedAt)
+		sum = sum.Add(p.Fee)
+	}
+	require.Len(t, paid, 7)
+	require.Equal(t, fees, sum.Units().Int64(), "the fee is shared to the last unit")
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM transfer`))
+	books := f.ledger(t)
+	require.Equal(t, f.coins.balance(f.coins.final())[checkout.BTC].Units().String(), books["wallet BTC"])
+	require.Equal(t, "0", books["transit BTC"])
+	require.Empty(t, f.sync(t).Alarms)
+}
+
+func TestBatch_WaitsForOthers(t *testing.T) {
+	t.Parallel()
+	f := newOnCoins(t, 3, checkout.Batch{Most: 2, Wait: time.Hour})
+	f.payouts(t, 1)
+	require.Zero(t, f.sync(t).Signed, "the first has time")
+	f.payouts(t, 2)
+	require.Equal(t, 2, f.sync(t).Signed, "a transfer is full")
+	require.Zero(t, f.sync(t).Signed)
+}
+
+func TestBatch_OneThatWaitsLeavesTheOthers(t *testing.T) {
+	t.Parallel()
+	f := newOnCoins(t, 3, soon)
+	all := f.payouts(t, 2)
+	small := f.payout(t, f.merchant(t, "toSmall"), 50, checkout.BTC)
+	large := f.payout(t, f.merchant(t, "toLarge"), 1_000_000, checkout.BTC)
+	invalid := f.payout(t, f.merchant(t, "toNobody"), 10_000, checkout.BTC)
+	f.coins.invalid["toNobody"] = true
+	f.Limits.Payout = 500_000
+
+	require.Equal(t, 2, f.sync(t).Signed)
+
+	f.finish(t, all)
+	require.Equal(t, checkout.HoldFee, f.read(t, small).Hold)
+	require.Equal(t, checkout.HoldLarge, f.read(t, large).Hold)
+	require.Equal(t, checkout.PayoutInvalidAddress, f.read(t, invalid).Failure)
+	got, err := f.Transfer(t.Context(), large)
+	require.NoError(t, err)
+	require.Equal(t, checkout.HoldLarge, got.Held, "its run ends")
+	f.settle(t)
+	paid, _ := f.coins.paid()
+	require.Len(t, paid, 2)
+}
+
+// A merchant's limit counts the payouts of the same transfer.
+func TestBatch_LimitsCountThePayoutsBefore(t *testing.T) {
+	t.Parallel()
+	f := newOnCoins(t, 3, soon)
+	owner := f.merchant(t, "toOne")
+	f.payout(t, owner, 10_000, checkout.BTC)
+	second := f.payout(t, owner, 10_000, checkout.BTC)
+	f.Limits.MerchantDay = 15_000
+
+	require.Equal(t, 1, f.sync(t).Signed)
+	require.Equal(t, checkout.HoldLimit, f.read(t, second).Hold)
+}
+
+func TestBatch_TwoProcessesShareNoCoinAndNoPayout(t *testing.T) {
+	t.Parallel()
+	f := newOnCoins(t, 40, checkout.Batch{Most: 2, Wait: time.Nanosecond})
+	all := f.payouts(t, 16)
+	var both sync.WaitGroup
+	for range 2 {
+		process := f.another(t)
+		both.Go(func() {
+			for range 20 {
+				_, err := process.Sync(t.Context())
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	both.Wait()
+	f.finish(t, all)
+	f.settle(t)
+
+	paid, _ := f.coins.paid()
+	for _, ref := range all {
+		require.Len(t, paid[ref.ID], 1)
+	}
+	require.Zero(t, f.query(t, `SELECT count(*) - count(DISTINCT unit) FROM transfer_slot`))
+}
+
+// Two processes chose the same coin before either had signed.
+func TestBatch_ATakenCoinIsRefused(t *testing.T) {
+	t.Parallel()
+	f := newOnCoins(t, 3, checkout.Batch{Most: 2, Wait: time.Nanosecond})
+	f.payouts(t, 1)
+	require.Equal(t, 1, f.sync(t).Signed)
+	f.payouts(t, 1)
+	f.coins.forge = func(plan *checkout.TransferPlan) { plan.Slot = checkout.Slot{"coin:0"} }
+	require.Zero(t, f.sync(t).Signed)
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM transfer`))
+	f.coins.forge = nil
+	require.Equal(t, 1, f.sync(t).Signed, "the next round plans again")
+}
+
+func TestBatch_AReplacementKeepsSlotAndOutputs(t *testing.T) {
+	t.Parallel()
+	f := newOnCoins(t, 3, soon)
+	all := f.payouts(t, 3)
+	require.Equal(t, 3, f.sync(t).Signed)
+	f.finish(t, all)
+	f.StuckAfter = time.Nanosecond
+	for wrong, forge := range map[string]func(plan *checkout.TransferPlan){
+		"the replacement has another slot": func(plan *checkout.TransferPlan) { plan.Slot = checkout.Slot{"coin:2"} },
+		"the replacement pays something else": func(plan *checkout.TransferPlan) {
+			plan.Outputs = plan.Outputs[:2]
+		},
+	} {
+		f.coins.forge = forge
+		_, err := f.Sync(t.Context())
+		require.ErrorContains(t, err, wrong)
+	}
+	f.coins.forge = nil
+	require.Equal(t, 1, f.sync(t).Bumped)
+	f.StuckAfter = time.Hour
+	f.settle(t)
+
+	paid, _ := f.coins.paid()
+	for _, ref := range all {
+		require.Equal(t, []int64{f.read(t, ref).Amount.Units().Int64()}, paid[ref.ID])
+	}
+	require.EqualValues(t, 2, f.query(t, `SELECT count(*) FROM transfer_version`))
+}
+
+func TestBatch_ACanceledTransferFailsAllItsPayouts(t *testing.T) {
+	t.Parallel()
+	f := newOnCoins(t, 3, soon)
+	all := f.payouts(t, 3)
+	f.sync(t)
+	f.finish(t, all)
+	id, _ := f.query(t, `SELECT id FROM transfer`).(string)
+	refs, err := f.Store.CancelTransfer(t.Context(), id, checkout.AuditEntry{Action: "transfer.canceled"})
+	require.NoError(t, err)
+	require.Len(t, refs, 3)
+	f.sync(t)
+	f.coins.mine(f.coins.finality + 1)
+	require.Len(t, f.sync(t).Failed, 3)
+	paid, _ := f.coins.paid()
+	require.Empty(t, paid)
+	require.Equal(t, "0", f.ledger(t)["transit BTC"])
+}
+
+// Somebody spends one of a transfer's coins: all its payouts fail, may be retried, and its other coins are free.
+func TestBatch_ADeadTransferFreesItsCoinsAndPayouts(t *testing.T) {
+	t.Parallel()
+	f := newOn(t, newCoinChain(3, 400_000, soon))
+	all := f.payouts(t, 6) // need two coins
+	require.Equal(t, 6, f.sync(t).Signed)
+	f.finish(t, all)
+	require.EqualValues(t, 2, f.query(t, `SELECT count(*) FROM transfer_slot`))
+	thief := coinTx{Coins: []string{"coin:1"}, Pays: []coinOutput{{To: "thief", Units: 300_000}}, Fee: 100_000}
+	require.NoError(t, f.coins.accept(thief))
+	f.coins.mine(f.coins.finality + 1)
+
+	round := f.sync(t)
+	require.Equal(t, 1, round.Dead)
+	require.Len(t, round.Failed, 6)
+	require.Contains(t, round.Frozen, "no transfer explains")
+	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer_slot WHERE standing`))
+	require.Equal(t, checkout.PayoutNetworkError, f.read(t, all[5]).Failure)
+
+	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: round.ID, Losses: []string{thief.hash()}}))
+	_, err := f.Store.RetryPayout(t.Context(), all[5])
+	require.NoError(t, err)
+	require.Equal(t, 1, f.sync(t).Signed)
+	require.Equal(t, "coin:0", f.query(t, `SELECT unit FROM transfer_slot WHERE standing`), "it is free again")
+	f.send(t, all[5])
+	f.settle(t)
+	paid, _ := f.coins.paid()
+	require.Len(t, paid[all[5].ID], 1)
+	require.Len(t, paid, 2, "and the thief's")
+}
+
+// A transaction of somebody else uses a coin that no transfer has: nothing more is signed.
+func TestBatch_ACoinOfNobodyFreezes(t *testing.T) {
+	t.Parallel()
+	f := newOnCoins(t, 2, soon)
+	require.NoError(t, f.coins.accept(coinTx{Coins: []string{"coin:1"}, Pays: []coinOutput{{To: "thief", Units: 5}}, Fee: 1}))
+	f.payouts(t, 1)
+
+	round := f.sync(t)
+
+	require.Contains(t, round.Frozen, "a transaction uses slot coin:1")
+	require.Zero(t, round.Signed)
+}
+
+// An old backup was restored: the chain has a transfer of several payouts that PostgreSQL lacks.
+func TestBatch_ALostTransferIsRecoveredWithAllItsPayouts(t *testing.T) {
+	t.Parallel()
+	f := newOnCoins(t, 2, soon)
+	all := f.payouts(t, 3)
+	f.sync(t)
+	f.coins.mine(f.coins.finality + 1)
+	f.exec(t, `DROP TRIGGER transfer_version_insert_only ON transfer_version`)
+	f.exec(t, `TRUNCATE transfer_version, transfer_payout, transfer_slot, transfer`)
+	f.exec(t, `UPDATE payout SET amount = '', fee = '', tx_hash = ''`)
+
+	round := f.sync(t)
+	require.Contains(t, round.Frozen, "no transfer explains")
+	require.Zero(t, round.Signed)
+	got, err := f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: round.ID, Apply: true})
+	require.NoError(t, err)
+	require.Len(t, got.Found, 3)
+	for _, found := range got.Found {
+		require.True(t, found.Done, found.Why)
+	}
+	require.Equal(t, 1, f.sync(t).Confirmed)
+	for _, ref := range all {
+		require.NotNil(t, f.read(t, ref).ConfirmedAt)
+	}
+	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: round.ID}))
+	require.Zero(t, f.sync(t).Signed, "nobody is paid again")
+}
