@@ -344,6 +344,9 @@ func (s *Server) log(
 		attrs = append(attrs, slog.String("merchant_id", ex.caller.Merchant.ID),
 			slog.String("mode", string(ex.caller.Key.Mode)), slog.String("key_id", ex.caller.Key.ID))
 	}
+	if ex.sessionID != "" {
+		attrs = append(attrs, slog.String("session_id", ex.sessionID))
+	}
 	if status >= http.StatusInternalServerError {
 		attrs = append(attrs, web.ErrorAttrs(err)...)
 	}

@@ -108,6 +108,7 @@ func TestServer_LogsOneLineARequestWithoutItsData(t *testing.T) {
 	require.Equal(t, "/v1/checkout", line["route"])
 	require.Equal(t, "POST", line["method"])
 	require.EqualValues(t, 201, line["status"])
+	require.Equal(t, got.json["id"], line["session_id"])
 	require.Equal(t, f.merchant.ID, line["merchant_id"])
 	require.Equal(t, f.merchant.testKeyID, line["key_id"])
 	require.Equal(t, "test", line["mode"])

@@ -84,6 +84,7 @@ func (s *Server) createSession(r *http.Request) (int, any, error) {
 		return 0, nil, s.orderIDRefusal(ctx, caller, err)
 	}
 
+	exchangeFrom(ctx).sessionID = got.ID
 	s.fetchPictures(ctx, got)
 
 	if got.SigningEndpoint == nil || *got.SigningEndpoint != got.OwnEndpoint() {

@@ -109,7 +109,22 @@ type DeliveryFilter struct {
 	EventID    string
 	EventType  webhook.EventType
 	SessionID  string
+	Wait       DeliveryWait // of pending deliveries; "" for all
 }
+
+// DeliveryWait is what a pending delivery waits for.
+type DeliveryWait string
+
+// The waits of pending deliveries: for the first attempt of a run, for another one, and for a hold to end.
+const (
+	WaitUntried  DeliveryWait = "NOT " + heldNow + " AND NOT " + tried
+	WaitRetrying DeliveryWait = "NOT " + heldNow + " AND " + tried
+	WaitHeld     DeliveryWait = heldNow
+
+	heldNow = "(d.held OR (NOT d.session_url AND w.status = 'disabled'))"
+	tried   = `EXISTS (SELECT FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run
+		AND a.duration_ms IS NOT NULL)`
+)
 
 // Deliveries lists deliveries, newest first, without their attempts.
 func (s *Store) Deliveries(
@@ -119,6 +134,9 @@ func (s *Store) Deliveries(
 	q.Equal("d.status", string(f.Status))
 	if f.Status != "" && f.Status != webhook.DeliveryDelivered {
 		q.Where("d.status <> 'delivered'") // lets PostgreSQL use the small partial index
+	}
+	if f.Wait != "" {
+		q.Where(string(f.Wait))
 	}
 	q.Equal("d.endpoint_id", f.EndpointID)
 	q.Equal("d.event_id", f.EventID)

@@ -1,11 +1,14 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -214,7 +217,8 @@ type SessionFilter struct {
 	Metadata map[string]string
 	// Search is a session id, payment id or payout id, the beginning of an order id or of a customer's
 	// e-mail address in any case, or the last four digits of a card. What is shorter than minPrefix must
-	// be the whole of it.
+	// be the whole of it. An amount, such as "EUR 19.99", and metadata, such as "color:red", are found in the
+	// recentSearch before the end of the page.
 	Search string
 }
 
@@ -235,6 +239,37 @@ const found = `
 		AND lower(customer_email) ~>=~ lower($3) AND lower(customer_email) ~<=~ (lower($3) || $4) LIMIT 10000)
 	UNION (SELECT session_id FROM transaction WHERE merchant_id = $1 AND mode = $2
 		AND payment_method->>'last4' = $3 ORDER BY session_id DESC LIMIT 10000)`
+
+// recentSearch is how old sessions may be that are found by what no index has.
+const recentSearch = 31 * 24 * time.Hour
+
+// foundRecent selects more sessions for a search; the condition is about the table. The ids bound what is read.
+const foundRecent = `
+	UNION (SELECT id FROM checkout_session WHERE merchant_id = $1 AND mode = $2 AND id >= ? AND id < ? AND %s
+		ORDER BY id DESC LIMIT 10000)`
+
+var amountSearch = regexp.MustCompile(`^(?:([A-Z]{3}) )?([\d,]+(?:\.\d{2})?)(?: ([A-Z]{3}))?$`)
+
+// searchRecent returns the conditions of a search by what no index has, with ? for args; "" for none.
+func searchRecent(search string) (condition string, args []any) {
+	parts := amountSearch.FindStringSubmatch(strings.ToUpper(search))
+	if parts == nil {
+		key, value, pair := strings.Cut(search, ":")
+		if !pair || key == "" {
+			return "", nil
+		}
+		return "metadata->>?::text = ?", []any{key, strings.TrimSpace(value)}
+	}
+	amount, err := checkout.ParseAmount(strings.ReplaceAll(parts[2], ",", ""))
+	currency := cmp.Or(parts[1], parts[3])
+	switch {
+	case err != nil || currency == "" && !strings.Contains(parts[2], "."): // four digits are those of a card
+		return "", nil
+	case currency == "":
+		return "amount = ?", []any{amount}
+	}
+	return "amount = ? AND currency = ?", []any{amount, currency}
+}
 
 // lastRune is the highest character: no text that begins with a prefix comes after the prefix and it.
 const lastRune = string(utf8.MaxRune)
@@ -257,7 +292,20 @@ func (s *Store) Sessions(
 		}
 		q.Args = append(q.Args, f.Search, last)
 		// Not IN: PostgreSQL must find these few ids before it reads the list.
-		q.Where("s.id = ANY (ARRAY(" + found + "))")
+		ids, args := found, []any(nil)
+		if condition, values := searchRecent(f.Search); condition != "" {
+			until := p.Until
+			if until.IsZero() {
+				until = time.Now()
+			}
+			until = until.Add(pg.ClockSkew)
+			ids += fmt.Sprintf(foundRecent, condition)
+			args = append([]any{
+				checkout.FirstID(checkout.PrefixSession, until.Add(-recentSearch)),
+				checkout.FirstID(checkout.PrefixSession, until),
+			}, values...)
+		}
+		q.Where("s.id = ANY (ARRAY("+ids+"))", args...)
 	}
 
 	if f.Transaction != "" {

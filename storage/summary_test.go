@@ -221,7 +221,9 @@ func TestSessions_Search(t *testing.T) {
 	f.record(t, s, txn, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	settled, err := f.FinishPayment(t.Context(), ref(s), txn)
 	require.NoError(t, err)
-	f.create(t, f.newSession())
+	m := f.newSession()
+	m.Amount, m.Metadata = 1999, []byte(`{"color":"red"}`)
+	paid := f.create(t, m)
 	other := f.merchant
 	other.ID = checkout.NewID(checkout.PrefixMerchant)
 	require.NoError(t, f.CreateMerchant(t.Context(), other, checkout.ModeTest, nil))
@@ -241,6 +243,13 @@ func TestSessions_Search(t *testing.T) {
 	}
 	for _, text := range []string{"an", "or", "rder", "%", "ann%", "ord_r", "424", "42424", s.ID[:len(s.ID)-1], "ann@example.com "} {
 		require.Empty(t, search(f.merchant.ID, checkout.ModeTest, storage.SessionFilter{Search: text}), text)
+	}
+	for text, want := range map[string][]string{
+		"19.99": {paid.ID}, "EUR 19.99": {paid.ID}, "19.99 eur": {paid.ID}, "color:red": {paid.ID}, "color: red": {paid.ID},
+		"USD 19.99": nil, "19.98": nil, "19": nil, "color:re": nil, ":red": nil,
+	} {
+		require.Equal(t, want, search(f.merchant.ID, checkout.ModeTest, storage.SessionFilter{Search: text}), text)
+		require.Empty(t, search(other.ID, checkout.ModeTest, storage.SessionFilter{Search: text}), text)
 	}
 	filter := storage.SessionFilter{Search: s.ID, Status: checkout.StatusCompleted, Currency: checkout.EUR, OrderID: "order 7"}
 	require.Equal(t, []string{s.ID}, search(f.merchant.ID, checkout.ModeTest, filter), "all of them hold")

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"net/http"
@@ -106,14 +107,27 @@ func (f *deliveryForm) read(q url.Values) (storage.DeliveryFilter, pg.Page) {
 	if !page.Until.IsZero() {
 		page.Until = page.Until.AddDate(0, 0, 1)
 	}
+	f.Fault = cmp.Or(f.Fault, unknown("status", f.Status, deliveryStates),
+		unknown("event type", webhook.EventType(f.Type), webhook.EventTypes))
 	f.id(f.Session, "session", checkout.PrefixSession)
 	f.id(f.Event, "event", checkout.PrefixEvent)
-	return storage.DeliveryFilter{
-		Status: webhook.DeliveryStatus(
-			f.Status,
-		), EndpointID: f.Webhook, EventID: f.Event, EventType: webhook.EventType(f.Type), SessionID: f.Session,
-	}, page
+	filter := storage.DeliveryFilter{
+		Status: webhook.DeliveryStatus(f.Status), EndpointID: f.Webhook, EventID: f.Event,
+		EventType: webhook.EventType(f.Type), SessionID: f.Session,
+	}
+	if wait, ok := waits[f.Status]; ok {
+		filter.Status, filter.Wait = webhook.DeliveryPending, wait
+	}
+	return filter, page
 }
+
+// waits are the words for pending deliveries, see state.
+var waits = map[string]storage.DeliveryWait{
+	"pending": storage.WaitUntried, "retrying": storage.WaitRetrying, "on_hold": storage.WaitHeld,
+}
+
+// deliveryStates are the choices of the status.
+var deliveryStates = []string{"pending", "retrying", "on_hold", "delivered", "failed", "canceled"}
 
 func (f *deliveryForm) day(name, text string) time.Time {
 	if text == "" {

@@ -37,6 +37,16 @@ type attemptRow struct {
 	Cut      bool   // the answer was longer
 }
 
+// First returns the first lines of the answer's body. The page shows them where an attempt failed.
+func (r attemptRow) First() string {
+	const lines, characters = 4, 400
+	text := strings.TrimSpace(r.Response)
+	if runes := []rune(text); len(runes) > characters {
+		text = string(runes[:characters]) + "…"
+	}
+	return strings.Join(strings.SplitN(text, "\n", lines+1)[:min(lines, strings.Count(text, "\n")+1)], "\n")
+}
+
 // header is a header of the request.
 type header struct{ Name, Value string }
 

@@ -73,7 +73,7 @@ func (e export[T]) write(v face.Visit, w http.ResponseWriter) error {
 		for _, row := range rows {
 			cells := e.row(row)
 			for i, cell := range cells {
-				cells[i] = asText(cell)
+				cells[i] = asText(face.Visible(cell))
 			}
 			_ = out.Write(cells) // Error reports it
 		}

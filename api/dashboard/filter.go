@@ -1,7 +1,9 @@
 package dashboard
 
 import (
+	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +36,14 @@ func (d days) bound(p *pg.Page) (fault string) {
 		return "The first day must not be after the last one."
 	}
 	return ""
+}
+
+// unknown returns the fault of a filter with a value that its list does not have, "" for none.
+func unknown[T ~string](name string, value T, list []T) (fault string) {
+	if value == "" || slices.Contains(list, value) {
+		return ""
+	}
+	return fmt.Sprintf("There is no %s %q. Choose one from the list.", name, string(value))
 }
 
 // addressOf returns path with a query of the values that are not empty.

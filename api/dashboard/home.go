@@ -16,8 +16,9 @@ import (
 type homePage struct {
 	storage.Summary
 	Failing    []failing // at most maxAlarms
-	Folded     int       // how many more there are
-	Ranges     []choice  // of the charts
+	Folded     []failing // the others
+	Announced  []checkout.AddressChange
+	Ranges     []choice // of the charts
 	Currencies []choice
 	Reload     string // address of this page
 	Title      string // of the charts
@@ -45,9 +46,11 @@ type choice struct {
 // failing is a registration whose last attempts all failed.
 type failing struct {
 	storage.FailingEndpoint
-	Name  string // the URL without its query
-	Today bool   // Since is of the day in UTC
-	Again string // address of the form that sends again what was missed
+	Name string // the URL without its query
+
+	Description string // "" for none
+	Today       bool   // Since is of the day in UTC
+	Again       string // address of the form that sends again what was missed
 }
 
 // ranges are the spans of the charts, with the words for them.
@@ -84,11 +87,36 @@ func (s *server) showHome(v face.Visit) (face.Answer, error) {
 	p.Ended = sessionsChart("ended", "Sessions that ended, by "+of.each, of.layout, sum.Periods)
 	p.Paid = paidChart("paid", "Paid in "+string(p.Currency)+", by "+of.each, of.layout, p.Currency, sum.Periods)
 	p.link(v, of.span)
-	shown := min(len(sum.Failing), maxAlarms)
-	p.Folded = len(sum.Failing) - shown
-	for _, e := range sum.Failing[:shown] {
-		p.Failing = append(p.Failing, failing{
-			FailingEndpoint: e, Name: webhook.PlainURL(e.URL),
+	if p.Announced, err = s.Store.AddressChanges(v.Context(), v.Owner()); err != nil {
+		return face.Answer{}, err
+	}
+	alarms, err := s.alarms(v, sum.Failing, now)
+	if err != nil {
+		return face.Answer{}, err
+	}
+	shown := min(len(alarms), maxAlarms)
+	p.Failing, p.Folded = alarms[:shown], alarms[shown:]
+	return face.Show("home", "Home", p)
+}
+
+// alarms returns an alarm for each registration that fails.
+func (s *server) alarms(v face.Visit, all []storage.FailingEndpoint, now time.Time) (alarms []failing, err error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	endpoints, err := s.endpoints(v)
+	if err != nil {
+		return nil, err
+	}
+	descriptions := map[string]string{}
+	for _, e := range endpoints {
+		if e.Description != nil {
+			descriptions[e.ID] = *e.Description
+		}
+	}
+	for _, e := range all {
+		alarms = append(alarms, failing{
+			FailingEndpoint: e, Name: webhook.PlainURL(e.URL), Description: descriptions[e.ID],
 			Today: !e.Since.Before(now.Truncate(24 * time.Hour)),
 			Again: addressOf(v.Path("/webhooks/"+e.ID+"/replay"), map[string]string{
 				"since": e.Oldest.UTC().Format(minute), "status": string(webhook.DeliveryFailed),
@@ -96,7 +124,7 @@ func (s *server) showHome(v face.Visit) (face.Answer, error) {
 			}),
 		})
 	}
-	return face.Show("home", "Home", p)
+	return alarms, nil
 }
 
 // chooseCurrency chooses the currency of the chart: the wanted one, else the first that was paid.

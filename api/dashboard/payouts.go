@@ -1,8 +1,8 @@
 package dashboard
 
 import (
+	"cmp"
 	"net/url"
-	"slices"
 	"strings"
 
 	"example.com/checkout/api/dashboard/face"
@@ -47,19 +47,17 @@ type payoutForm struct {
 // Chosen reports whether any filter is set.
 func (f payoutForm) Chosen() bool { return f != payoutForm{} }
 
-// readPayoutForm reads a query. It drops values that the page does not offer.
+// bound sets the times of a page. It returns the fault of the form, "" for none.
+func (f payoutForm) bound(p *pg.Page) (fault string) {
+	return cmp.Or(unknown("status", f.Status, checkout.PayoutStatuses),
+		unknown("payout currency", f.Currency, checkout.PayoutCurrencies), f.days.bound(p))
+}
+
 func readPayoutForm(q url.Values) payoutForm {
-	f := payoutForm{
+	return payoutForm{
 		Status: checkout.PayoutStatus(q.Get("status")), Currency: checkout.PayoutCurrency(q.Get("currency")),
 		days: readDays(q),
 	}
-	if !slices.Contains(checkout.PayoutStatuses, f.Status) {
-		f.Status = ""
-	}
-	if !f.Currency.Valid() {
-		f.Currency = ""
-	}
-	return f
 }
 
 func (f payoutForm) filter() storage.PayoutFilter {

@@ -57,7 +57,6 @@ func TestPayouts_FiltersAndSums(t *testing.T) {
 		"?status=pending":                        nil,
 		"?currency=ETH":                          {first.ID, second.ID},
 		"?currency=BTC":                          nil,
-		"?status=x&currency=EUR":                 {first.ID, second.ID, failed.ID},
 		"?from=" + today(1):                      nil,
 		"?from=" + today(-1) + "&to=" + today(1): {first.ID, second.ID, failed.ID},
 	} {
@@ -65,7 +64,9 @@ func TestPayouts_FiltersAndSums(t *testing.T) {
 		require.Equal(t, 200, got.status, query)
 		require.ElementsMatch(t, want, listedPayouts(got), query)
 	}
-	require.Equal(t, 422, viewer.get("/test/payouts?from=nonsense").status)
+	for _, query := range []string{"from=nonsense", "status=x", "currency=EUR"} {
+		require.Equal(t, 422, viewer.get("/test/payouts?"+query).status, query)
+	}
 
 	all := viewer.get("/test/payouts").text()
 	require.Contains(t, all, "0.300000000000000003 ETH", "exact")

@@ -1,6 +1,8 @@
 package dashboard
 
 import (
+	"cmp"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -41,22 +43,21 @@ var requestMethods = []string{http.MethodGet, http.MethodPost, http.MethodPatch,
 // Chosen reports whether any filter is set.
 func (f requestForm) Chosen() bool { return f != requestForm{} }
 
-// readRequestForm reads a query. It drops values that the page does not offer.
+// bound sets the times of a page. It returns the fault of the form, "" for none.
+func (f requestForm) bound(p *pg.Page) (fault string) {
+	fault = cmp.Or(unknown("status", f.Class, slices.Sorted(maps.Keys(requestClasses))),
+		unknown("method", f.Method, requestMethods), f.days.bound(p))
+	if fault == "" && f.Key != "" && !checkout.IsID(checkout.PrefixAPIKey, f.Key) {
+		fault = "This is not the id of an API key. Choose one from the list."
+	}
+	return fault
+}
+
 func readRequestForm(q url.Values) requestForm {
-	f := requestForm{
+	return requestForm{
 		Class: q.Get("status"), Method: q.Get("method"), Route: strings.TrimSpace(q.Get("route")), Key: q.Get("key"),
 		ID: strings.TrimSpace(q.Get("id")), days: readDays(q),
 	}
-	if requestClasses[f.Class] == 0 {
-		f.Class = ""
-	}
-	if !slices.Contains(requestMethods, f.Method) {
-		f.Method = ""
-	}
-	if !checkout.IsID(checkout.PrefixAPIKey, f.Key) {
-		f.Key = ""
-	}
-	return f
 }
 
 func (f requestForm) filter() storage.RequestFilter {

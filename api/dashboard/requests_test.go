@@ -45,5 +45,7 @@ func TestRequests_FiltersAndPages(t *testing.T) {
 		require.Contains(t, got.text(), "rate_limited", query)
 	}
 	require.Contains(t, viewer.get("/test/requests?status=failed").text(), "No requests match")
-	require.Equal(t, 422, viewer.get("/test/requests?from=nonsense").status)
+	for _, query := range []string{"from=nonsense", "status=bogus", "method=PUT", "key=x"} {
+		require.Equal(t, 422, viewer.get("/test/requests?"+query).status, query)
+	}
 }

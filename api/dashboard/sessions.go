@@ -1,11 +1,11 @@
 package dashboard
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -61,12 +61,14 @@ func (s *server) listSessions(v face.Visit) (face.Answer, error) {
 	return face.Show("sessions", "Sessions", p)
 }
 
-// placeOf returns the address of the page about a delivery or an event of the visitor, when search is the
-// id of one; else "".
+// placeOf returns the address of the page about a delivery, an event or an API request of the visitor, when search is
+// the id of one; else "".
 func (s *server) placeOf(v face.Visit, search string) (string, error) {
 	place := ""
 	var err error
 	switch {
+	case strings.HasPrefix(search, checkout.PrefixRequest+"_"):
+		place = addressOf(v.Path("/requests"), map[string]string{"id": search})
 	case checkout.IsID(checkout.PrefixDelivery, search):
 		place = v.Path("/deliveries/" + search)
 		_, err = s.Store.Delivery(v.Context(), v.Owner().Ref(search))
@@ -83,7 +85,13 @@ func (s *server) placeOf(v face.Visit, search string) (string, error) {
 // maxSearch is in bytes. Every text that a search can find is shorter.
 const maxSearch = 600
 
-// readSessionForm reads a query. It drops values that the page does not offer.
+// bound sets the times of a page. It returns the fault of the form, "" for none.
+func (f sessionForm) bound(p *pg.Page) (fault string) {
+	return cmp.Or(unknown("status", f.Status, checkout.Statuses),
+		unknown("currency", f.Currency, checkout.Currencies), f.days.bound(p))
+}
+
+// readSessionForm reads a query. It drops a search that finds nothing.
 func readSessionForm(q url.Values) sessionForm {
 	f := sessionForm{
 		Search: strings.TrimSpace(q.Get("search")), Status: checkout.Status(q.Get("status")),
@@ -91,12 +99,6 @@ func readSessionForm(q url.Values) sessionForm {
 	}
 	if !utf8.ValidString(f.Search) || strings.ContainsRune(f.Search, 0) || len(f.Search) > maxSearch {
 		f.Search = ""
-	}
-	if !slices.Contains(checkout.Statuses, f.Status) {
-		f.Status = ""
-	}
-	if !f.Currency.Valid() {
-		f.Currency = ""
 	}
 	return f
 }

@@ -120,7 +120,12 @@ func TestSessions_FiltersAndSearch(t *testing.T) {
 		"?search=4242":                       {usd.ID},
 		"?search=%00":                        all, // nothing that could be searched for
 		"?search=%ff":                        all,
-		"?status=nonsense&currency=BTC":      all,
+		"?search=1234.50":                    all,
+		"?search=EUR+1%2C234.50":             {pending.ID},
+		"?search=1%2C234.50+usd":             {usd.ID},
+		"?search=n:1.50":                     all,
+		"?search=n:1.5":                      nil,
+		"?search=1234.50&to=" + day(-32):     nil,
 		"?before=nonsense":                   all,
 	} {
 		got := viewer.get("/test/sessions" + query)
@@ -133,7 +138,7 @@ func TestSessions_FiltersAndSearch(t *testing.T) {
 	page := viewer.get("/test/sessions").text()
 	require.Contains(t, page, "1,234.50 USD")
 	require.Contains(t, page, email)
-	for _, query := range []string{"?from=nonsense", "?to=2026-02-30", "?from=0001-01-01", "?from=2026-02-02&to=2026-02-01"} {
+	for _, query := range []string{"?from=nonsense", "?status=bogus", "?currency=BTC", "?to=2026-02-30", "?from=0001-01-01", "?from=2026-02-02&to=2026-02-01"} {
 		got := viewer.get("/test/sessions" + query)
 		require.Equal(t, 422, got.status, query)
 		require.Contains(t, got.body, `role="alert"`, query)
@@ -147,6 +152,7 @@ func TestSessions_SearchLeadsToDeliveriesAndEvents(t *testing.T) {
 	viewer := s.as(checkout.RoleViewer)
 	require.Equal(t, "/test/deliveries/"+s.ref.ID, viewer.get("/test/sessions?search="+s.ref.ID).to())
 	require.Equal(t, "/test/deliveries?event="+s.event.ID, viewer.get("/test/sessions?search=+"+s.event.ID).to())
+	require.Equal(t, "/test/requests?id=req_1", viewer.get("/test/sessions?search=req_1").to())
 	for _, path := range []string{"/live/sessions?search=" + s.ref.ID, "/test/sessions?search=" + foreign.ref.ID, "/test/sessions?search=" + foreign.event.ID} {
 		require.Contains(t, viewer.get(path).text(), "No sessions match", path)
 	}
@@ -182,7 +188,10 @@ func TestSession_ShowsItsWholeTree(t *testing.T) {
 		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 	})
 	require.NoError(t, err)
-	s := d.newSession(d.merchant, checkout.ModeTest)
+	s := d.newSession(d.merchant, checkout.ModeTest, func(s *checkout.Session) {
+		s.Description, s.CancelURL, s.Locale = new("Two mugs"), new("https://shop.example/cart"), new(checkout.Locale("de"))
+		s.LineItems = []checkout.LineItem{{Name: "Blue mug", Quantity: 2, UnitAmount: 61725}}
+	})
 	d.pay(s, checkout.FailureInsufficientFunds)
 	txn, settled := d.pay(s, "")
 	delivery := checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(settled.Deliveries[0].ID)
@@ -201,6 +210,7 @@ func TestSession_ShowsItsWholeTree(t *testing.T) {
 	require.Equal(t, 200, got.status)
 	for _, want := range []string{
 		s.ID, "1,234.50 EUR", "Visa •••• 4242, 12/2040", "3-D Secure", "Insufficient funds", "insufficient_funds", "12.35 EUR", txn,
+		"Two mugs", "https://shop.example/cart", "<dt>Language</dt><dd>de</dd>", "2 × Blue mug",
 		"order 7", "1.50", "Created", "Payment failed", "Paid", "Payout sent", "1319.913333 USDC", "0xfeed", "sandbox:shop",
 		"checkout.failed", "checkout.completed", "payout.sent", "https://shop.example/hook", "no answer in 10 s", "1.2 s",
 		`href="https://pay.example.com/` + s.ID + `"`, `href="/test/deliveries/` + delivery.ID + `"`,
@@ -552,4 +562,19 @@ func TestSession_CallsADeliveryAsTheLogDoes(t *testing.T) {
 	says("retrying")
 	require.NoError(t, s.store.HoldDelivery(t.Context(), s.ref))
 	says("on hold")
+}
+
+// TestVisible_NothingReorders: U+202E writes "gpj.exe" for "exe.jpg".
+func TestVisible_NothingReorders(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.newSession(d.merchant, checkout.ModeTest, func(s *checkout.Session) {
+		s.Metadata = json.RawMessage(`{"order_id":"a\u202egpj.exe"}`)
+	})
+	viewer := d.as(checkout.RoleViewer)
+	for _, path := range []string{"/test/sessions", "/test/sessions.csv"} {
+		got := viewer.get(path)
+		require.NotContains(t, got.body, "\u202e", path)
+		require.Contains(t, got.body, `a\u202egpj.exe`, path)
+	}
 }

@@ -75,7 +75,7 @@ var functions = template.FuncMap{
 	"lasts":    lasts,
 	"means":    webhook.EventType.Words,
 	"events":   func() []webhook.EventType { return webhook.EventTypes },
-	"statuses": func() []webhook.DeliveryStatus { return webhook.DeliveryStatuses },
+	"statuses": func() []string { return deliveryStates },
 	"dict":     dict,
 }
 

@@ -198,6 +198,8 @@ func TestDeliveries_SteeringSaysWhatHappens(t *testing.T) {
 	} {
 		require.Contains(t, text, want)
 	}
+	before, _, _ := strings.Cut(text, "The whole answer")
+	require.Contains(t, before, ">down for maintenance</pre>", "seen without unfolding")
 	require.NotRegexp(t, secretIn, text)
 	goes := func(action, notice string) {
 		t.Helper()
@@ -233,20 +235,26 @@ func TestDeliveries_Filters(t *testing.T) {
 	t.Parallel()
 	s := plainSender(t)
 	other := newSender(s.desk, s.merchant, checkout.ModeTest, "https://other.example/hook", "", `{}`)
+	retried := newSender(s.desk, s.merchant, checkout.ModeTest, "https://retried.example/hook", "", `{}`)
+	held := newSender(s.desk, s.merchant, checkout.ModeTest, "https://held.example/hook", "", `{}`)
 	s.attempt("run", 1, 200, "")
+	retried.attempt("run", 1, 500, "")
+	s.exec(`UPDATE webhook_endpoint SET status = 'disabled' WHERE id = $1`, held.endpoint.ID)
 	dev := s.as(checkout.RoleViewer)
 	today, yesterday := time.Now().UTC().Format(time.DateOnly), time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly)
+	all := []string{held.ref.ID, retried.ref.ID, other.ref.ID, s.ref.ID}
 	for query, want := range map[string][]string{
-		"":                                   {other.ref.ID, s.ref.ID},
+		"":                                   all,
 		"status=delivered":                   {s.ref.ID},
 		"status=pending":                     {other.ref.ID},
-		"status=nonsense":                    nil,
+		"status=retrying":                    {retried.ref.ID},
+		"status=on_hold":                     {held.ref.ID},
 		"webhook=" + s.endpoint.ID:           {s.ref.ID},
 		"webhook=wh_nothing":                 nil,
-		"type=payout.sent":                   {other.ref.ID, s.ref.ID},
+		"type=payout.sent":                   all,
 		"type=payout.failed":                 nil,
 		"event=" + s.event.ID:                {s.ref.ID},
-		"from=" + yesterday + "&to=" + today: {other.ref.ID, s.ref.ID},
+		"from=" + yesterday + "&to=" + today: all,
 		"to=" + yesterday:                    nil,
 		"session=" + checkout.NewID(checkout.PrefixSession): nil,
 		"before=" + other.ref.ID:                            {s.ref.ID},
@@ -259,7 +267,7 @@ func TestDeliveries_Filters(t *testing.T) {
 		}
 		require.Equal(t, want, rows, query)
 	}
-	for _, query := range []string{"from=yesterday", "session=x", "event=%00"} {
+	for _, query := range []string{"from=yesterday", "session=x", "event=%00", "status=bogus", "type=bogus"} {
 		require.Equal(t, 422, dev.get("/test/deliveries?"+query).status, query)
 	}
 	require.Contains(t, dev.get("/live/deliveries").text(), "Nothing was sent yet.")

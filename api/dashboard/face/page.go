@@ -2,7 +2,10 @@ package face
 
 import (
 	"bytes"
+	"fmt"
+	"io"
 	"net/http"
+	"strings"
 
 	"example.com/checkout/workflows/checkout"
 )
@@ -40,5 +43,17 @@ func (f *Face) Render(w http.ResponseWriter, v Visit, status int, page, title st
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(text.Bytes()) // an error means that the visitor has gone
+	_, _ = io.WriteString(w, Visible(text.String())) // an error means that the visitor has gone
 }
+
+// Visible shows the characters that reorder or break a text unseen, such as U+202E, as escapes: what others wrote must
+// not look like something else. In JSON the escape means the same.
+func Visible(text string) string { return unseen.Replace(text) }
+
+var unseen = func() *strings.Replacer {
+	var pairs []string
+	for _, r := range "\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069" {
+		pairs = append(pairs, string(r), fmt.Sprintf(`\u%04x`, r))
+	}
+	return strings.NewReplacer(pairs...)
+}()

@@ -19,7 +19,9 @@ import (
 func TestDashboard_EveryPage(t *testing.T) {
 	t.Parallel()
 	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
-	paid := m.Create(`{"amount": 10.50, "currency": "EUR", "payout_currency": "USDC", "customer_email": "ann@example.com", "metadata": {"order_id": "o-1", "gift": true}}`)
+	paid := m.Create(`{"amount": 10.50, "currency": "EUR", "payout_currency": "USDC", "customer_email": "ann@example.com",
+		"description": "Two mugs", "locale": "de", "cancel_url": "https://shop.example/cart",
+		"line_items": [{"name": "Blue mug with a long name", "quantity": 2, "unit_amount": 5.25}], "metadata": {"order_id": "o-1", "gift": true}}`)
 	m.MustPay(paid, e2e.CardDeclined)
 	m.MustPay(paid, e2e.CardSucceeds)
 	m.AwaitStatus(paid, checkout.StatusCompleted, 10*time.Second)
