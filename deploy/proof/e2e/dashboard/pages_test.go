@@ -34,9 +34,14 @@ func TestDashboard_EveryPage(t *testing.T) {
 	delivery := e2e.DeliveryOf(t, e2e.Shared, paid, "checkout.completed")
 	endpoint := e2e.Query[string](t, e2e.Shared, `SELECT id FROM webhook_endpoint WHERE merchant_id = $1`, m.ID)
 	replay := m.Must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay", `{"since": "2026-01-01T00:00:00Z"}`).Field("id").(string)
+	url := e2e.Query[string](t, e2e.Shared, `SELECT url FROM webhook_endpoint WHERE id = $1`, endpoint)
+	for _, path := range []string{"orders", "stock", "mail", "ledger"} {
+		m.Must(http.StatusCreated, http.MethodPost, "/v1/webhooks", `{"url": "`+url+`/`+path+`", "description": "For `+path+`"}`)
+	}
 	e2e.Query[string](t, e2e.Shared, `
 		INSERT INTO webhook_endpoint_failure (endpoint_id, since, last_at, marked_at, held_at) -- that it works changes nothing
-		VALUES ($1, now() - interval '2 days', now(), now(), now()) RETURNING endpoint_id`, endpoint)
+		SELECT id, now() - interval '2 days', now(), now(), now() FROM webhook_endpoint WHERE merchant_id = $1
+		RETURNING endpoint_id`, m.ID)
 
 	b := chrome.NewTab(t, browser)
 	b.Do(chromedp.Navigate(m.Stack.DashboardURL()+"/signin"), chrome.See("#email"))
