@@ -20,7 +20,7 @@ func TestDashboard_EveryPage(t *testing.T) {
 	t.Parallel()
 	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
 	paid := m.Create(`{"amount": 10.50, "currency": "EUR", "payout_currency": "USDC", "customer_email": "ann@example.com",
-		"description": "Two mugs", "locale": "de", "cancel_url": "https://shop.example/cart",
+		"description": "Two mugs", "locale": "en", "cancel_url": "https://shop.example/cart",
 		"line_items": [{"name": "Blue mug with a long name", "quantity": 2, "unit_amount": 5.25}], "metadata": {"order_id": "o-1", "gift": true}}`)
 	m.MustPay(paid, e2e.CardDeclined)
 	m.MustPay(paid, e2e.CardSucceeds)
@@ -36,7 +36,7 @@ func TestDashboard_EveryPage(t *testing.T) {
 	replay := m.Must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay", `{"since": "2026-01-01T00:00:00Z"}`).Field("id").(string)
 	url := e2e.Query[string](t, e2e.Shared, `SELECT url FROM webhook_endpoint WHERE id = $1`, endpoint)
 	for _, path := range []string{"orders", "stock", "mail", "ledger"} {
-		m.Must(http.StatusCreated, http.MethodPost, "/v1/webhooks", `{"url": "`+url+`/`+path+`", "description": "For `+path+`"}`)
+		m.Must(http.StatusCreated, http.MethodPost, "/v1/webhooks", `{"url": "`+url+`/`+path+`", "events": ["payout.sent"], "description": "For `+path+`"}`)
 	}
 	e2e.Query[string](t, e2e.Shared, `
 		INSERT INTO webhook_endpoint_failure (endpoint_id, since, last_at, marked_at, held_at) -- that it works changes nothing
