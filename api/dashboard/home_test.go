@@ -107,7 +107,7 @@ func TestHome_AnAlarmForARegistrationThatFails(t *testing.T) {
 		require.Contains(t, viewer.get(path).body, `<span class="status failed">failing</span>`, "nothing arrives, so it is not green")
 	}
 	shown := viewer.get("/test/").text()
-	require.Contains(t, shown, "<strong>https://shop.example/hook</strong></a> <span>Orders</span> has failed since")
+	require.Contains(t, shown, "<strong>https://shop.example/hook</strong></a> (Orders) has failed since")
 	require.Contains(t, shown, "Retries continue")
 	require.NotContains(t, shown, "/hold")
 	_, err := s.store.EndDelivery(t.Context(), s.ref, "", webhook.DeliveryFailed)
