@@ -188,8 +188,8 @@ func (b book) judge(ctx context.Context, c checkout.Charged, now time.Time) (*ch
 	case c.Cost != nil && !c.Cost.Valid(): // one odd charge must not stop the comparison of the others
 		return &checkout.Finding{
 			Kind: checkout.FindingChargeDiffers,
-			Detail: fmt.Sprintf("The card network booked %s of %s as the cost of %s, which cannot be.",
-				c.Cost.Cost, c.Cost.Gross, match.TransactionID),
+			Detail: fmt.Sprintf("The card network booked %s of %s %s as the cost of %s, which cannot be.",
+				c.Cost.Cost, c.Cost.Gross, c.Cost.Currency, match.TransactionID),
 		}, nil
 	}
 	return nil, nil

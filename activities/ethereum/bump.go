@@ -56,8 +56,8 @@ func (t *terms) raise(base, most *big.Int) error {
 		limit = most
 	}
 	if least.Cmp(limit) > 0 {
-		return fmt.Errorf("%w: a unit of gas would have to cost %s wei, the limit is %s",
-			checkout.ErrFeeTooHigh, least, limit)
+		return fmt.Errorf("%w: a unit of gas would have to cost %s, the limit is %s",
+			checkout.ErrFeeTooHigh, inGwei(least), inGwei(limit))
 	}
 	t.TipWei, t.CapWei = tip, bigger(least, wanted)
 	if t.CapWei.Cmp(limit) > 0 {
@@ -115,3 +115,6 @@ func (c *Chain) payloadOf(plan checkout.TransferPlan) (payload, error) {
 	}
 	return c.payload(to, pays.Amount)
 }
+
+// inGwei writes a price of gas in the unit of the setting for its limit.
+func inGwei(wei *big.Int) string { return checkout.FormatUnits(wei, 9) + " gwei" }

@@ -166,7 +166,7 @@ func (c *Chain) price(
 	}
 	now := new(big.Int).Add(v.head.BaseFee.ToInt(), tip.ToInt())
 	if now.Cmp(c.maxFee) > 0 {
-		return terms{}, fmt.Errorf("%w: gas costs %s wei, the limit is %s", checkout.ErrFeeTooHigh, now, c.maxFee)
+		return terms{}, fmt.Errorf("%w: gas costs %s, the limit is %s", checkout.ErrFeeTooHigh, inGwei(now), inGwei(c.maxFee))
 	}
 	limit := new(big.Int).Add(now, v.head.BaseFee.ToInt()) // 2 x base + tip
 	if limit.Cmp(c.maxFee) > 0 {

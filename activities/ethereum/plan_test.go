@@ -179,6 +179,7 @@ func TestPlan_RefusesWhatCostsTooMuch(t *testing.T) {
 
 	_, err = plan(r.open(func(o *Options) { o.MaxFeeGwei = 20 }), "100")
 	require.ErrorIs(t, err, checkout.ErrFeeTooHigh)
+	require.ErrorContains(t, err, ", the limit is 20.000000000 gwei", "in the unit of the setting")
 	got, err := plan(r.open(func(o *Options) { o.MaxFeeGwei = 30 }), "100")
 	require.NoError(t, err)
 	require.Equal(t, big.NewInt(30*gwei), got.CapWei, "the limit, not 41")

@@ -81,7 +81,8 @@ func (c *Chain) transaction(plan checkout.TransferPlan) (*types.DynamicFeeTx, er
 		return nil, err
 	}
 	if t.CapWei.Cmp(c.maxFee) > 0 {
-		return nil, fmt.Errorf("%w: the plan's cap is %s wei, the limit is %s", checkout.ErrFeeTooHigh, t.CapWei, c.maxFee)
+		return nil, fmt.Errorf("%w: the plan's cap is %s, the limit is %s",
+			checkout.ErrFeeTooHigh, inGwei(t.CapWei), inGwei(c.maxFee))
 	}
 	return &types.DynamicFeeTx{
 		ChainID: new(big.Int).SetUint64(c.chainID), Nonce: nonce, GasTipCap: t.TipWei, GasFeeCap: t.CapWei,
