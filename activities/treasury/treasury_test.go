@@ -255,11 +255,38 @@ func TestTransfer_OnlyOfItsModeAndNetworks(t *testing.T) {
 
 func TestTransfer_LimitsHoldWhenManyReachThemAtOnce(t *testing.T) {
 	t.Parallel()
+	for name, limit := range map[string]func(*checkout.PayoutLimits) *checkout.Amount{
+		"of a merchant":   func(l *checkout.PayoutLimits) *checkout.Amount { return &l.MerchantDay },
+		"of the account":  func(l *checkout.PayoutLimits) *checkout.Amount { return &l.Day },
+		"of open charges": func(l *checkout.PayoutLimits) *checkout.Amount { return &l.MerchantUnsettled },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			*limit(&f.Limits) = 3*10_692 + 10_691
+
+			f.followsAtOnce(t, 12)
+
+			require.EqualValues(t, 3, f.query(t, `SELECT count(*) FROM transfer`))
+			require.EqualValues(t, 9, f.query(t, `SELECT count(*) FROM payout WHERE hold IN ('limit', 'unsettled')`))
+		})
+	}
+}
+
+func TestTransfer_OfAPayoutThatWasRetriedMeanwhile(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
-	f.Limits.MerchantDay = 3*10_692 + 10_691
-	f.followsAtOnce(t, 12)
-	require.EqualValues(t, 3, f.query(t, `SELECT count(*) FROM transfer`))
-	require.EqualValues(t, 9, f.query(t, `SELECT count(*) FROM payout WHERE hold = 'limit'`))
+	ref := f.usdc(t)
+	before, err := f.Store.PayoutToSend(t.Context(), ref)
+	require.NoError(t, err)
+	f.exec(t, `UPDATE payout SET status = 'failed'`)
+	_, err = f.Store.RetryPayout(t.Context(), ref)
+	require.NoError(t, err)
+
+	_, err = f.Treasury.Transfer(t.Context(), before)
+
+	require.ErrorIs(t, err, checkout.ErrConflict)
+	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
 }
 
 func TestTransfer_TheFloatHoldsWhenManyWantItAtOnce(t *testing.T) {
