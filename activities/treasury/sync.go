@@ -272,6 +272,9 @@ func (r *round) replace(
 	price func(context.Context, checkout.TransferVersion) (checkout.TransferPlan, error),
 ) error {
 	plan, err := price(ctx, transfer.Newest())
+	if errors.Is(err, checkout.ErrNotStuck) {
+		return nil
+	}
 	if errors.Is(err, checkout.ErrFeeTooHigh) {
 		r.alarm("%s blocks the account: %v", transfer.ID, checkout.ErrFeeTooHigh)
 		return nil

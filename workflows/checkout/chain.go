@@ -32,7 +32,7 @@ type Chain interface {
 	// payouts is a PayoutErrors: a plan of the others may succeed.
 	Plan(ctx context.Context, payouts []TransferRequest, taken Slot) (TransferPlan, error)
 	// Bump prices the next version of a transfer that the network does not take: the same slot and outputs, and a
-	// higher fee for the network. It returns ErrFeeTooHigh.
+	// higher fee for the network. It returns ErrFeeTooHigh, and ErrNotStuck.
 	Bump(ctx context.Context, last TransferVersion) (TransferPlan, error)
 	// Cancel prices a version that pays nobody: it uses up the slot of a transfer that the network does
 	// not take. It returns ErrFeeTooHigh.
@@ -97,6 +97,9 @@ func (e PayoutErrors) Error() string {
 	}
 	return strings.Join(all, "; ")
 }
+
+// ErrNotStuck: the network may still take the last version, so Bump prices no other one.
+var ErrNotStuck = errors.New("the network may still take the last version")
 
 // ErrNotSigned: Sign makes no such transaction.
 var ErrNotSigned = errors.New("this service signs no such transaction")
