@@ -1,0 +1,94 @@
+package bitcoin
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// TestBump_KeepsCoinsAndOutputs: any of the versions may be mined, and only one.
+func TestBump_KeepsCoinsAndOutputs(t *testing.T) {
+	r := newRig(t, "0.3", "0.3", "0.3")
+	c := r.open()
+	first := r.signed(c, "0.2", "0.25")
+	require.Len(t, first.Slot, 2)
+	require.NoError(t, c.Send(t.Context(), first))
+	_, err := c.Bump(t.Context(), first)
+	require.ErrorIs(t, err, checkout.ErrNotStuck, "blocks may still take it")
+
+	r.mineNothing(9)
+	_, err = c.Bump(t.Context(), first)
+	require.ErrorIs(t, err, checkout.ErrNotStuck, "size costs no more now")
+	r.costs("0.00020000")
+	second := r.bumped(c, first)
+	require.Equal(t, first.Slot, second.Slot)
+	require.Equal(t, first.Outputs, second.Outputs)
+	require.Equal(t, first.Fee, second.Fee, "the change pays")
+	was, is := r.terms(first.TransferPlan), r.terms(second.TransferPlan)
+	require.Greater(t, is.Fee, 15*was.Fee)
+	require.Equal(t, is.Fee-was.Fee, was.Change[0].Sats-is.Change[0].Sats)
+	require.NoError(t, c.Send(t.Context(), second))
+	require.Equal(t, []string{second.TxHash}, r.pool())
+	require.Error(t, c.Send(t.Context(), first))
+	r.sees(c, checkout.TransferStatePending, first, second)
+
+	r.mine(6)
+	seen := r.sees(c, checkout.TransferStateConfirmed, first, second)
+	require.Equal(t, second.TxHash, seen.TxHash)
+	require.Equal(t, second.MaxCost, seen.Cost)
+	out, err := c.Outflows(t.Context(), 0, 1_000)
+	require.NoError(t, err)
+	require.Len(t, out.All, 2, "what was replaced is no outflow")
+	require.Equal(t, second.TxHash, out.All[0].TxHash)
+	require.Equal(t, second.MaxCost, out.All[0].Cost)
+	require.False(t, out.All[1].Cost.Known())
+}
+
+// TestBump_WithinTheBudget: fees rise 20 times, twice.
+func TestBump_WithinTheBudget(t *testing.T) {
+	r := newRig(t, "1")
+	c := r.open(func(o *Options) { o.MaxFeeRate = 10_000 })
+	r.costs("0.00005000")
+	first := r.signed(c, "0.005")
+	require.NoError(t, c.Send(t.Context(), first))
+	r.mineNothing(9)
+	r.costs("0.00100000")
+	second := r.bumped(c, first)
+	require.NoError(t, c.Send(t.Context(), second))
+	r.costs("0.02000000")
+	third := r.bumped(c, second)
+	require.NoError(t, c.Send(t.Context(), third))
+	require.Equal(t, "0.00050000", third.MaxCost.String(), "10 % of the payout")
+	_, err := c.Bump(t.Context(), third)
+	require.ErrorIs(t, err, checkout.ErrFeeTooHigh)
+	require.Equal(t, []string{third.TxHash}, r.pool())
+}
+
+// TestCancel_PaysTheWallet: the payees get nothing, and the coins come back less the fee.
+func TestCancel_PaysTheWallet(t *testing.T) {
+	r := newRig(t, "1")
+	c := r.open()
+	v := r.signed(c, "0.2", "0.25")
+	require.NoError(t, c.Send(t.Context(), v))
+	plan, err := c.Cancel(t.Context(), v)
+	require.NoError(t, err)
+	require.Equal(t, v.Slot, plan.Slot)
+	require.True(t, plan.Cancels)
+	require.Empty(t, plan.Outputs)
+	canceled := r.sign(c, plan)
+	require.NoError(t, c.Send(t.Context(), canceled))
+	require.Equal(t, []string{canceled.TxHash}, r.pool())
+	r.mine(6)
+	seen := r.sees(c, checkout.TransferStateCanceled, v, canceled)
+	require.Equal(t, canceled.MaxCost, seen.Cost)
+	left := btc("1").Sub(canceled.MaxCost).String()
+	require.Equal(t, [2]string{left, left}, r.has(c))
+	out, err := c.Outflows(t.Context(), 0, 1_000)
+	require.NoError(t, err)
+	require.Len(t, out.All, 1)
+	require.Equal(t, canceled.TxHash, out.All[0].TxHash)
+	require.False(t, out.All[0].Moved())
+	require.Equal(t, canceled.MaxCost, out.All[0].Cost)
+}

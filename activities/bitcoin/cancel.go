@@ -1,0 +1,48 @@
+package bitcoin
+
+import (
+	"context"
+	"fmt"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// Cancel implements checkout.Chain. The version spends all coins of the transfer to the wallet itself. Its fee is above
+// that of the last version, as Bump makes it, and has no other limit than the rate: an operator wants it. It returns
+// checkout.ErrFeeTooHigh.
+func (c *Chain) Cancel(ctx context.Context, last checkout.TransferVersion) (checkout.TransferPlan, error) {
+	plan, err := c.cancel(ctx, last)
+	if err != nil {
+		return checkout.TransferPlan{}, fmt.Errorf("bitcoin: cancel %s: %w", last.TxHash, err)
+	}
+	return plan, nil
+}
+
+func (c *Chain) cancel(ctx context.Context, last checkout.TransferVersion) (checkout.TransferPlan, error) {
+	t, err := decodeTerms(last.Terms)
+	if err != nil {
+		return checkout.TransferPlan{}, err
+	}
+	v, err := c.view(ctx)
+	if err != nil {
+		return checkout.TransferPlan{}, err
+	}
+	price, err := c.prices(ctx)
+	if err != nil {
+		return checkout.TransferPlan{}, err
+	}
+	to := change{}
+	if len(t.Change) > 0 {
+		to.Address = t.Change[0].Address
+	} else if err := c.node.call(ctx, &to.Address, "getrawchangeaddress", "bech32"); err != nil {
+		return checkout.TransferPlan{}, err
+	}
+	to.Sats = int64(sum(t.Coins)) - t.Fee
+	t.Change, t.Burnt, t.Height = []change{to}, nil, v.head
+	size := t.size(nil)
+	t.Budget = int64(c.maxRate.of(size))
+	if err := c.raise(ctx, last, &t, price, size); err != nil {
+		return checkout.TransferPlan{}, err
+	}
+	return next(checkout.TransferPlan{Slot: last.Slot, Cancels: true}, t)
+}

@@ -1,0 +1,268 @@
+// Package bitcoin sends payouts in BTC. It implements checkout.Chain with the RPC and wallet of Bitcoin Core 28 or
+// later, and with another node as the signer when the wallet has no keys.
+//
+// Nothing is decided by an error of a node. The blocks and the coins of the wallet decide. A transfer spends final
+// coins only, which are its slot: all its versions spend the same ones, so one of them can be mined at most. Source:
+// api/decisions.md, "what a node's answer means".
+package bitcoin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/btcsuite/btcd/chaincfg"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// Options are the settings of a Chain.
+type Options struct {
+	Network string // as the node names it: main, test, testnet4, signet or regtest
+	// The node: an http or https URL with the user, and the user's password.
+	RPCURL, RPCPassword string
+	// Wallet is the treasury's wallet in the node. Without one a Chain estimates fees only.
+	Wallet string
+	// Signs says that this process signs: with the wallet's keys, or with those of the signer, another node with a
+	// wallet of the same name. Its wallet need not know the chain.
+	Signs                     bool
+	SignerURL, SignerPassword string
+
+	Confirmations uint64        // from which on a block is final; 0: 6
+	FeeTarget     uint64        // blocks within which a transfer should be mined; 0: 6
+	MaxFeeRate    uint64        // in satoshis for a virtual byte; 0: 150
+	BatchInterval time.Duration // how long a payout waits for others
+	MaxHeadAge    time.Duration // the age at which the last block is too old; 0: 2 hours, or none on regtest
+}
+
+// Chain implements checkout.Chain for Bitcoin. Its methods may be called from several goroutines.
+type Chain struct {
+	network       network
+	node, signer  *node
+	signs         bool
+	confirmations uint64
+	feeTarget     uint64
+	maxRate       rate
+	batchInterval time.Duration
+	maxHeadAge    time.Duration
+	address       string // of the account: the first one of the wallet
+
+	mu   sync.Mutex
+	ours map[string]bool // addresses: whether they are the wallet's
+}
+
+var _ checkout.Chain = (*Chain)(nil)
+
+// A network is a blockchain of Bitcoin's.
+type network struct {
+	name    string
+	genesis string // the hash of its first block
+	params  *chaincfg.Params
+}
+
+var networks = []network{
+	{"main", "000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f", &chaincfg.MainNetParams},
+	{"test", "000000000933ea01ad0ee984209779baaec3ced90fa3f408719526f8d77f4943", &chaincfg.TestNet3Params},
+	{"testnet4", "00000000da84f2bafbbc53dee25a72ae507ff4914b867c565be350b0da8bf043", &chaincfg.TestNet3Params},
+	{"signet", "00000008819873e925422c1ff0f99f7cc9bbb232af63a077a480a3633bee1ef6", &chaincfg.TestNet3Params},
+	{"regtest", "0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206", &chaincfg.RegressionNetParams},
+}
+
+func networkOf(name string) (network, error) {
+	var names []string
+	for _, n := range networks {
+		if n.name == name {
+			return n, nil
+		}
+		names = append(names, n.name)
+	}
+	return network{}, fmt.Errorf("the network must be one of %s", strings.Join(names, ", "))
+}
+
+// ChainName returns the CAIP-2 name of a network, such as "bip122:000000000019d6689c085ae165831e93", "" for an unknown
+// one.
+func ChainName(name string) string {
+	n, err := networkOf(name)
+	if err != nil {
+		return ""
+	}
+	const digits = 32 // as CAIP-2 has it
+	return "bip122:" + n.genesis[:digits]
+}
+
+// Open checks the settings, the node, its wallet and the signer. It returns ErrNotReady when a node may be ready
+// later. Every other error is a wrong setting. No error holds a node's URL.
+func Open(ctx context.Context, o Options) (*Chain, error) {
+	c, err := newChain(o)
+	if err == nil {
+		_, err = c.view(ctx)
+	}
+	if err == nil && c.node.wallet != "" {
+		err = c.checkWallet(ctx)
+	}
+	if err == nil && c.signer != c.node {
+		err = c.checkSigner(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bitcoin: %w", err)
+	}
+	return c, nil
+}
+
+// newChain reads the settings. It asks nobody.
+func newChain(o Options) (*Chain, error) {
+	c := &Chain{
+		signs: o.Signs, confirmations: or(o.Confirmations, 6), feeTarget: or(o.FeeTarget, 6),
+		maxRate:       perKilo * rate(or(o.MaxFeeRate, 150)), //nolint:gosec // G115: checked by the settings
+		batchInterval: o.BatchInterval, maxHeadAge: o.MaxHeadAge, ours: map[string]bool{},
+	}
+	var err error
+	if c.network, err = networkOf(o.Network); err != nil {
+		return nil, err
+	}
+	if c.maxHeadAge == 0 && c.network.name != "regtest" {
+		c.maxHeadAge = 2 * time.Hour
+	}
+	if c.node, err = dial("node", o.RPCURL, o.RPCPassword, o.Wallet); err != nil {
+		return nil, err
+	}
+	if c.signer = c.node; o.SignerURL != "" {
+		c.signer, err = dial("signer", o.SignerURL, o.SignerPassword, o.Wallet)
+	}
+	return c, err
+}
+
+func or(n, instead uint64) uint64 {
+	if n == 0 {
+		return instead
+	}
+	return n
+}
+
+// A walletInfo is what a node says of a wallet.
+type walletInfo struct {
+	HasKeys       bool                   `json:"private_keys_enabled"`
+	Descriptors   bool                   `json:"descriptors"`
+	UnlockedUntil *int64                 `json:"unlocked_until"` // nil: it has no passphrase
+	Scanning      any                    `json:"scanning"`       // false, or how far it is
+	Processed     *struct{ Hash string } `json:"lastprocessedblock"`
+}
+
+// keys returns an error unless the wallet can sign.
+func (w walletInfo) keys(n *node) error {
+	switch {
+	case !w.HasKeys:
+		return fmt.Errorf("%s: the wallet has no keys: set a signer", n.name)
+	case w.UnlockedUntil != nil && *w.UnlockedUntil == 0:
+		return fmt.Errorf("%s: %w: the wallet is locked (walletpassphrase)", n.name, ErrNotReady)
+	}
+	return nil
+}
+
+// checkWallet checks the node's wallet, and learns the account's address.
+func (c *Chain) checkWallet(ctx context.Context) error {
+	var (
+		info walletInfo
+		all  struct {
+			Descriptors []struct {
+				Descriptor string `json:"desc"`
+				Active     bool   `json:"active"`
+				Internal   bool   `json:"internal"`
+			} `json:"descriptors"`
+		}
+	)
+	if err := c.node.ask(ctx, ask(&info, "getwalletinfo"), ask(&all, "listdescriptors")); err != nil {
+		return err
+	}
+	if !info.Descriptors {
+		return fmt.Errorf("%s: the wallet must be a descriptor wallet", c.node.name)
+	}
+	if c.signs && c.signer == c.node {
+		if err := info.keys(c.node); err != nil {
+			return err
+		}
+	}
+	for _, d := range all.Descriptors {
+		if d.Active && !d.Internal && strings.HasPrefix(d.Descriptor, "wpkh(") {
+			var first []string
+			err := c.node.call(ctx, &first, "deriveaddresses", d.Descriptor, []int{0, 0})
+			if err == nil && len(first) == 1 {
+				c.address = first[0]
+				return nil
+			}
+			return err
+		}
+	}
+	return fmt.Errorf("%s: the wallet has no active descriptor wpkh(…)", c.node.name)
+}
+
+// checkSigner checks that the signer's wallet has keys, and that the account's address is one of its own.
+func (c *Chain) checkSigner(ctx context.Context) error {
+	if !c.signs {
+		return nil
+	}
+	var (
+		info  walletInfo
+		first struct {
+			Mine bool `json:"ismine"`
+		}
+	)
+	err := c.signer.ask(ctx, ask(&info, "getwalletinfo"), ask(&first, "getaddressinfo", c.address))
+	if err == nil {
+		err = info.keys(c.signer)
+	}
+	if err == nil && !first.Mine {
+		err = errors.New("the signer's wallet does not have the treasury's address " + c.address)
+	}
+	return err
+}
+
+// Account implements checkout.Chain. The address is the first one of the wallet; the account has many.
+func (c *Chain) Account() checkout.TreasuryAccount {
+	return checkout.TreasuryAccount{
+		Network: checkout.Bitcoin, ChainID: ChainName(c.network.name), Address: c.address,
+	}
+}
+
+// Batch implements checkout.Chain.
+func (c *Chain) Batch() checkout.Batch {
+	return checkout.Batch{Most: mostPayouts, Wait: c.batchInterval}
+}
+
+// Sanctioned implements checkout.Chain. Bitcoin has no list of its own.
+func (c *Chain) Sanctioned(context.Context, string) (bool, error) { return false, nil }
+
+// mine reports whether an address is the wallet's. That never changes.
+func (c *Chain) mine(ctx context.Context, addresses ...string) (map[string]bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	got := make([]struct {
+		Mine bool `json:"ismine"`
+	}, len(addresses))
+	var questions []question
+	var unknown []int
+	for i, address := range addresses {
+		if _, known := c.ours[address]; !known {
+			questions = append(questions, ask(&got[i], "getaddressinfo", address))
+			unknown = append(unknown, i)
+		}
+	}
+	if err := c.node.ask(ctx, questions...); err != nil {
+		return nil, err
+	}
+	const enough = 100_000 // addresses
+	if len(c.ours) > enough {
+		clear(c.ours)
+	}
+	for _, i := range unknown {
+		c.ours[addresses[i]] = got[i].Mine
+	}
+	mine := map[string]bool{}
+	for _, address := range addresses {
+		mine[address] = c.ours[address]
+	}
+	return mine, nil
+}

@@ -1,0 +1,129 @@
+package bitcoin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// Look implements checkout.Chain. It returns ErrNotReady when a coin is spent and the wallet does not show by what.
+func (c *Chain) Look(ctx context.Context, versions []checkout.TransferVersion) (checkout.TransferSnapshot, error) {
+	s, err := c.look(ctx, versions)
+	if err != nil {
+		return checkout.TransferSnapshot{}, fmt.Errorf("bitcoin: look: %w", err)
+	}
+	return s, nil
+}
+
+func (c *Chain) look(ctx context.Context, versions []checkout.TransferVersion) (checkout.TransferSnapshot, error) {
+	if len(versions) == 0 {
+		return checkout.TransferSnapshot{}, errors.New("there is no version to look for")
+	}
+	v, err := c.view(ctx)
+	if err != nil {
+		return checkout.TransferSnapshot{}, err
+	}
+	slot := versions[0].Slot
+	known, coins := make([]walletTx, len(versions)), make([]*struct{}, len(slot))
+	unknown, unpooled := make([]*refusal, len(versions)), make([]*refusal, len(versions))
+	var questions []question
+	for i, version := range versions {
+		questions = append(questions, ask(&known[i], "gettransaction", version.TxHash, true).in(&unknown[i]),
+			ask(nil, "getmempoolentry", version.TxHash).in(&unpooled[i]))
+	}
+	for i, unit := range slot {
+		spent, err := outpoint(unit)
+		if err != nil {
+			return checkout.TransferSnapshot{}, err
+		}
+		questions = append(questions, ask(&coins[i], "gettxout", spent.Hash.String(), spent.Index, false))
+	}
+	if err := c.node.ask(ctx, questions...); err != nil {
+		return checkout.TransferSnapshot{}, err
+	}
+
+	for i, version := range versions {
+		if unknown[i] == nil && known[i].Confirmations > 0 {
+			return c.mined(ctx, known[i], version)
+		}
+	}
+	switch {
+	case slices.Contains(coins, nil):
+		return c.spent(ctx, v, versions, slot)
+	case slices.Contains(unpooled, nil):
+		return checkout.TransferSnapshot{State: checkout.TransferStatePending}, nil
+	}
+	return checkout.TransferSnapshot{State: checkout.TransferStateUnknown}, nil
+}
+
+// mined returns the state of a version that the wallet shows in a block.
+func (c *Chain) mined(
+	ctx context.Context, got walletTx, v checkout.TransferVersion,
+) (checkout.TransferSnapshot, error) {
+	var canonical string
+	if err := c.node.call(ctx, &canonical, "getblockhash", got.Height); err != nil {
+		return checkout.TransferSnapshot{}, err
+	}
+	if canonical != got.Block {
+		return checkout.TransferSnapshot{}, fmt.Errorf("%s: %w: its wallet shows another block at height %d",
+			c.node.name, ErrNotReady, got.Height)
+	}
+	t, err := decodeTerms(v.Terms)
+	if err != nil {
+		return checkout.TransferSnapshot{}, err
+	}
+	s := checkout.TransferSnapshot{
+		State: checkout.TransferStateMined, TxHash: v.TxHash, Height: got.Height, BlockHash: got.Block,
+		Depth: uint64(got.Confirmations) - 1, Cost: sats(t.Fee).crypto(), //nolint:gosec // G115: above 0
+	}
+	switch {
+	case s.Depth+1 < c.confirmations:
+	case v.Cancels:
+		s.State = checkout.TransferStateCanceled
+	default:
+		s.State = checkout.TransferStateConfirmed
+		for _, o := range v.Outputs {
+			s.Received = s.Received.Add(o.Amount)
+		}
+	}
+	return s, nil
+}
+
+// deepest is more blocks than the chain ever goes back.
+const deepest = 100
+
+// spent is asked when a coin of the transfer is not there any more, and no version is in a block. That proves nothing
+// until the transaction is known that spent it, and is final.
+func (c *Chain) spent(
+	ctx context.Context, v view, versions []checkout.TransferVersion, slot checkout.Slot,
+) (checkout.TransferSnapshot, error) {
+	t, err := decodeTerms(versions[0].Terms)
+	if err != nil {
+		return checkout.TransferSnapshot{}, err
+	}
+	from := min(t.Height, v.final)
+	all, err := c.movements(ctx, from-min(from, deepest))
+	if err != nil {
+		return checkout.TransferSnapshot{}, err
+	}
+	for _, m := range all {
+		isVersion := slices.ContainsFunc(versions, func(v checkout.TransferVersion) bool { return v.TxHash == m.txid })
+		switch {
+		case m.confirmations < 1 || !slotOf(m.tx).Shares(slot):
+		case isVersion:
+			return checkout.TransferSnapshot{}, fmt.Errorf("%w: %s was just mined", ErrNotReady, m.txid)
+		case uint64(m.confirmations) < c.confirmations:
+			return checkout.TransferSnapshot{State: checkout.TransferStateUnknown}, nil
+		default:
+			return checkout.TransferSnapshot{
+				State: checkout.TransferStateDead, Height: m.height, BlockHash: m.block,
+				Depth: uint64(m.confirmations) - 1,
+			}, nil
+		}
+	}
+	return checkout.TransferSnapshot{}, fmt.Errorf("%s: %w: a coin is gone, and its wallet does not show what spent it",
+		c.node.name, ErrNotReady)
+}

@@ -1,0 +1,178 @@
+package bitcoin
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/standin/chains"
+	"example.com/checkout/workflows/checkout"
+)
+
+// TestTransfer_FromThePlanToItsConfirmation: each state in turn, the payee's money, and the account's balances.
+func TestTransfer_FromThePlanToItsConfirmation(t *testing.T) {
+	r := newRig(t, "1", "2")
+	c := r.open()
+	require.Equal(t, [2]string{"3.00000000", "3.00000000"}, r.has(c))
+
+	v := r.signed(c, "0.5")
+	r.sees(c, checkout.TransferStateUnknown, v)
+	require.NoError(t, c.Send(t.Context(), v))
+	r.sees(c, checkout.TransferStatePending, v)
+	require.Equal(t, [2]string{"3.00000000", "3.00000000"}, r.has(c), "nothing is mined")
+	s, err := c.Snapshot(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, v.Slot, s.Using)
+	require.False(t, s.Used(v.Slot))
+
+	left := btc("3").Sub(v.Outputs[0].Amount).Sub(v.MaxCost).String()
+	for depth := range uint64(5) {
+		r.mine(1)
+		seen := r.sees(c, checkout.TransferStateMined, v)
+		require.Equal(t, depth, seen.Depth)
+		require.Equal(t, [2]string{left, "3.00000000"}, r.has(c))
+	}
+	r.mine(1)
+	seen := r.sees(c, checkout.TransferStateConfirmed, v)
+	require.Equal(t, v.Outputs[0].Amount, seen.Received)
+	require.Equal(t, v.MaxCost, seen.Cost)
+	require.Equal(t, [2]string{left, left}, r.has(c))
+	require.Equal(t, v.Outputs[0].Amount.String(), r.received(v.Outputs[0].Destination))
+	s, err = c.Snapshot(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, s.Using)
+	require.True(t, s.Used(v.Slot))
+}
+
+// TestPlan_SpendsFinalCoinsOnly: a coin of depth 5 may still disappear, and everything that spends it with it.
+func TestPlan_SpendsFinalCoinsOnly(t *testing.T) {
+	r := newRig(t)
+	c := r.open()
+	r.fund("1")
+	for range 5 {
+		r.mine(1)
+		_, err := c.Plan(t.Context(), r.requests("0.1"), nil)
+		require.ErrorIs(t, err, checkout.ErrFloatTooLow)
+	}
+	r.mine(1)
+	r.planned(c, "0.1")
+}
+
+// TestPlan_LeavesOldKindsOfCoinsAlone: somebody else could rename a transaction that spends one.
+func TestPlan_LeavesOldKindsOfCoinsAlone(t *testing.T) {
+	r := newRig(t)
+	c := r.open()
+	r.mine(120) // rewards that can be spent
+	for _, kind := range []string{"legacy", "p2sh-segwit"} {
+		var address string
+		r.call(wallet, &address, "getnewaddress", "", kind)
+		_, err := r.node.Pay(t.Context(), chains.Miner, map[string]string{address: "1"})
+		require.NoError(t, err)
+	}
+	r.mine(6)
+	_, err := c.Plan(t.Context(), r.requests("0.1"), nil)
+	require.ErrorIs(t, err, checkout.ErrFloatTooLow)
+	require.Equal(t, [2]string{"2.00000000", "2.00000000"}, r.has(c), "they are the account's all the same")
+}
+
+// TestPlan_LeavesTakenCoinsAlone: those of other transfers, although no node has these yet.
+func TestPlan_LeavesTakenCoinsAlone(t *testing.T) {
+	r := newRig(t, "1", "1")
+	c := r.open()
+	first := r.planned(c, "0.1")
+	second, err := c.Plan(t.Context(), r.requests("0.1"), first.Slot)
+	require.NoError(t, err)
+	require.False(t, first.Slot.Shares(second.Slot))
+	_, err = c.Plan(t.Context(), r.requests("0.1"), append(first.Slot, second.Slot...))
+	require.ErrorIs(t, err, checkout.ErrFloatTooLow)
+}
+
+// TestSend_TheSameBytesTwicePayOnce: in the pool, and after they are mined.
+func TestSend_TheSameBytesTwicePayOnce(t *testing.T) {
+	r := newRig(t, "1")
+	c := r.open()
+	v := r.signed(c, "0.5")
+	require.Equal(t, v, r.sign(c, v.TransferPlan), "the same plan gives the same bytes")
+	require.NoError(t, c.Send(t.Context(), v))
+	require.NoError(t, c.Send(t.Context(), v))
+	require.Equal(t, []string{v.TxHash}, r.pool())
+	r.mine(1)
+	_ = c.Send(t.Context(), v) // what the node says decides nothing
+	require.Empty(t, r.pool())
+	r.mine(5)
+	r.sees(c, checkout.TransferStateConfirmed, v)
+	require.Equal(t, v.Outputs[0].Amount.String(), r.received(v.Outputs[0].Destination))
+}
+
+// TestLook_ARestartWithoutThePool: the transfer is unknown then, and the same bytes are sent again.
+func TestLook_ARestartWithoutThePool(t *testing.T) {
+	r := newRig(t, "1")
+	c := r.open()
+	v := r.signed(c, "0.5")
+	require.NoError(t, c.Send(t.Context(), v))
+	require.NoError(t, r.node.Stop())
+	_, err := c.Look(t.Context(), []checkout.TransferVersion{v})
+	require.ErrorIs(t, err, ErrNotReady)
+	require.NoError(t, r.node.ForgetPool())
+	require.NoError(t, r.node.Start(t.Context()))
+	require.Empty(t, r.pool())
+
+	r.sees(c, checkout.TransferStateUnknown, v)
+	require.Equal(t, [2]string{"1.00000000", "1.00000000"}, r.has(c), "the wallet counts the coin as spent, and it is not")
+	require.NoError(t, c.Send(t.Context(), v))
+	r.sees(c, checkout.TransferStatePending, v)
+	r.mine(6)
+	r.sees(c, checkout.TransferStateConfirmed, v)
+}
+
+// TestLook_AReorganizationOfThreeBlocks takes a mined transfer back into the pool, and its coins are final still.
+func TestLook_AReorganizationOfThreeBlocks(t *testing.T) {
+	r := newRig(t, "1")
+	c := r.open()
+	v := r.signed(c, "0.5")
+	require.NoError(t, c.Send(t.Context(), v))
+	r.mine(3)
+	require.EqualValues(t, 2, r.sees(c, checkout.TransferStateMined, v).Depth)
+	require.NoError(t, r.node.Reorganize(t.Context(), 3))
+	r.sees(c, checkout.TransferStatePending, v)
+	require.Equal(t, [2]string{"1.00000000", "1.00000000"}, r.has(c))
+	r.mine(6)
+	r.sees(c, checkout.TransferStateConfirmed, v)
+	require.Equal(t, v.Outputs[0].Amount.String(), r.received(v.Outputs[0].Destination))
+}
+
+// TestLook_AnotherWalletSpendsOurCoin: the transfer is dead once that is final, and not one block earlier.
+func TestLook_AnotherWalletSpendsOurCoin(t *testing.T) {
+	r := newRig(t, "1")
+	c := r.open()
+	v := r.signed(c, "0.5")
+	var keys struct {
+		Descriptors []map[string]any `json:"descriptors"`
+	}
+	r.call(wallet, &keys, "listdescriptors", true)
+	r.makeWallet("thief", false)
+	r.call("thief", nil, "importdescriptors", keys.Descriptors)
+
+	payee := r.payee("bech32")
+	txid, err := r.node.Pay(t.Context(), "thief", map[string]string{payee: "0.9"})
+	require.NoError(t, err)
+	s, err := c.Snapshot(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, v.Slot, s.Using, "a coin that no transfer may be known to use")
+	for range 5 {
+		r.mine(1)
+		r.sees(c, checkout.TransferStateUnknown, v)
+	}
+	r.mine(1)
+	seen := r.sees(c, checkout.TransferStateDead, v)
+	require.EqualValues(t, 5, seen.Depth)
+	out, err := c.Outflows(t.Context(), 0, 1_000)
+	require.NoError(t, err)
+	require.Len(t, out.All, 1)
+	require.Equal(t, txid, out.All[0].TxHash)
+	require.Equal(t, payee, out.All[0].Destination)
+	require.Equal(t, "0.90000000", out.All[0].Amount.String())
+	require.Equal(t, v.Slot, out.All[0].Slot)
+	_, err = c.Signed(t.Context(), out.All)
+	require.ErrorIs(t, err, checkout.ErrNotSigned)
+}

@@ -1,0 +1,174 @@
+package bitcoin
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/standin/chains"
+	"example.com/checkout/workflows/checkout"
+)
+
+// TestOpen_SaysWhatIsWrong without the URL or the password.
+func TestOpen_SaysWhatIsWrong(t *testing.T) {
+	r := newRig(t)
+	for name, c := range map[string]struct {
+		change func(*Options)
+		want   string
+		later  bool // it may be ready later
+	}{
+		"network":     {func(o *Options) { o.Network = "main" }, "its network is regtest, not main", false},
+		"no network":  {func(o *Options) { o.Network = "mainnet" }, "must be one of main, test, testnet4, signet, regtest", false},
+		"password":    {func(o *Options) { o.RPCPassword = "secret" }, "refuses the user or the password", false},
+		"no password": {func(o *Options) { o.RPCPassword = "" }, "the password file a password", false},
+		"wallet":      {func(o *Options) { o.Wallet = "none" }, "refused (-18)", false},
+		"not there":   {func(o *Options) { o.RPCURL = "http://user@127.0.0.1:1" }, "it does not answer", true},
+		"in the URL":  {func(o *Options) { o.RPCURL = "http://user:hidden@127.0.0.1:1" }, "must be in its file", false},
+		"no URL":      {func(o *Options) { o.RPCURL = "user:hidden@127.0.0.1" }, "not an http or https URL", false},
+	} {
+		o := r.options
+		c.change(&o)
+		_, err := Open(t.Context(), o)
+		require.ErrorContains(t, err, c.want, name)
+		require.Equal(t, c.later, strings.Contains(err.Error(), ErrNotReady.Error()), name)
+		for _, secret := range []string{"127.0.0.1", r.node.Password, "hidden", "secret"} {
+			require.NotContains(t, err.Error(), secret, name)
+		}
+	}
+}
+
+// TestOpen_AnOldHeadIsNotReady: a node that lost the others shows an old chain.
+func TestOpen_AnOldHeadIsNotReady(t *testing.T) {
+	t.Parallel()
+	ago := time.Now().Add(-3 * time.Hour).Unix()
+	node := chains.BitcoinForTest(t, chains.BitcoinOptions{Args: []string{"-mocktime=" + strconv.FormatInt(ago, 10)}})
+	_, err := node.Mine(t.Context(), 1)
+	require.NoError(t, err)
+	o := Options{Network: "regtest", RPCURL: "http://" + node.User + "@" + strings.TrimPrefix(node.URL, "http://"),
+		RPCPassword: node.Password, MaxHeadAge: 2 * time.Hour}
+	_, err = Open(t.Context(), o)
+	require.ErrorIs(t, err, ErrNotReady)
+	require.ErrorContains(t, err, "its last block is 3h0m")
+	o.MaxHeadAge = 4 * time.Hour
+	_, err = Open(t.Context(), o)
+	require.NoError(t, err)
+}
+
+func TestOpen_ALockedWalletIsNotReady(t *testing.T) {
+	r := newRig(t, "1")
+	r.call(wallet, nil, "encryptwallet", "a passphrase")
+	_, err := Open(t.Context(), r.options)
+	require.ErrorIs(t, err, ErrNotReady)
+	r.call(wallet, nil, "walletpassphrase", "a passphrase", 600)
+	r.signed(r.open(), "0.1")
+}
+
+// TestOpen_WithoutAWallet prices transfers, and needs calls only that move nothing.
+func TestOpen_WithoutAWallet(t *testing.T) {
+	r := newRig(t, "1")
+	c := r.open(func(o *Options) { o.Wallet, o.Signs = "", false })
+	r.costs("0.00010000")
+	fee, err := c.TransferFee(t.Context(), checkout.BTC)
+	require.NoError(t, err)
+	require.Equal(t, "0.00001530", fee.String())
+	plan := r.planned(r.open(), "0.1")
+	require.Equal(t, -1, plan.Fee.Cmp(fee), "an output of the largest kind costs more")
+	_, err = c.Sign(t.Context(), plan)
+	require.ErrorContains(t, err, "no signer")
+	_, err = c.TransferFee(t.Context(), checkout.ETH)
+	require.Error(t, err)
+}
+
+// TestSigner_HasTheKeys: the node only watches, keeps few blocks, and another node without the chain signs.
+func TestSigner_HasTheKeys(t *testing.T) {
+	r := newRig(t)
+	vault := chains.BitcoinForTest(t, chains.BitcoinOptions{})
+	require.NoError(t, vault.Call(t.Context(), "", nil, "createwallet", "watched", false, false, "", false, true, true))
+	var public struct {
+		Descriptors []map[string]any `json:"descriptors"`
+	}
+	require.NoError(t, vault.Call(t.Context(), "watched", &public, "listdescriptors"))
+	r.makeWallet("watched", true)
+	r.call("watched", nil, "importdescriptors", public.Descriptors)
+	_, err := r.node.Fund(t.Context(), "watched", "1")
+	require.NoError(t, err)
+	r.mine(6)
+
+	watch := func(o *Options) { o.Wallet = "watched" }
+	o := r.options
+	watch(&o)
+	_, err = Open(t.Context(), o)
+	require.ErrorContains(t, err, "the wallet has no keys: set a signer")
+	c := r.open(watch, func(o *Options) {
+		o.SignerURL, o.SignerPassword = "http://"+vault.User+"@"+strings.TrimPrefix(vault.URL, "http://"), vault.Password
+	})
+	v := r.signed(c, "0.5")
+	require.NoError(t, c.Send(t.Context(), v))
+	r.mine(6)
+	r.sees(c, checkout.TransferStateConfirmed, v)
+	require.Equal(t, [2]string{btc("1").Sub(v.Outputs[0].Amount).Sub(v.MaxCost).String(),
+		btc("1").Sub(v.Outputs[0].Amount).Sub(v.MaxCost).String()}, r.has(c))
+
+	stranger := chains.BitcoinForTest(t, chains.BitcoinOptions{})
+	require.NoError(t, stranger.Call(t.Context(), "", nil, "createwallet", "watched", false, false, "", false, true, true))
+	o.SignerURL = "http://" + stranger.User + "@" + strings.TrimPrefix(stranger.URL, "http://")
+	o.SignerPassword = stranger.Password
+	_, err = Open(t.Context(), o)
+	require.ErrorContains(t, err, "does not have the treasury's address")
+}
+
+// TestSign_RefusesWhatTheSignerChanged: an output, an input, or nothing signed.
+func TestSign_RefusesWhatTheSignerChanged(t *testing.T) {
+	r := newRig(t, "1", "1")
+	c := r.open()
+	plan := r.planned(c, "0.1")
+	terms := r.terms(plan)
+	want, err := c.transaction(plan, terms)
+	require.NoError(t, err)
+	signed, err := parse(r.sign(c, plan).Raw)
+	require.NoError(t, err)
+	for name, change := range map[string]func(){
+		"output":   func() { signed.TxOut[0].Value++ },
+		"payee":    func() { signed.TxOut[0].PkScript[5]++ },
+		"sequence": func() { signed.TxIn[0].Sequence++ },
+		"coin":     func() { signed.TxIn[0].PreviousOutPoint.Index++ },
+		"lock":     func() { signed.LockTime++ },
+		"witness":  func() { signed.TxIn[0].Witness = nil },
+		"more":     func() { signed.AddTxOut(signed.TxOut[0]) },
+	} {
+		signed, err = parse(r.sign(c, plan).Raw)
+		require.NoError(t, err)
+		require.NoError(t, checkSigned(bytesOf(t, signed), want))
+		change()
+		require.Error(t, checkSigned(bytesOf(t, signed), want), name)
+	}
+
+	terms.Change[0].Address = r.payee("bech32")
+	plan.Terms, err = terms.encode()
+	require.NoError(t, err)
+	_, err = c.Sign(t.Context(), plan)
+	require.ErrorContains(t, err, "would leave the wallet")
+}
+
+func TestCheck_OfTheRightNetworkAndNotOurs(t *testing.T) {
+	r := newRig(t)
+	c := r.open()
+	var own string
+	r.call(wallet, &own, "getnewaddress")
+	for address, want := range map[string]checkout.PayoutFailure{
+		r.payee("bech32"): "", strings.ToUpper(r.payee("bech32m")): "", r.payee("legacy"): "",
+		own: checkout.PayoutInvalidAddress, strings.ToUpper(own): checkout.PayoutInvalidAddress,
+		c.Account().Address:                          checkout.PayoutInvalidAddress,
+		"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4": checkout.PayoutInvalidAddress,
+		"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed": checkout.PayoutInvalidAddress,
+	} {
+		got, err := c.Check(t.Context(), checkout.BTC, address)
+		require.NoError(t, err)
+		require.Equal(t, want, got, address)
+	}
+	require.Equal(t, "bip122:0f9188f13cb7b2c71f2a335e3a4fc328", c.Account().ChainID)
+	require.Equal(t, "bip122:000000000019d6689c085ae165831e93", ChainName("main"))
+}

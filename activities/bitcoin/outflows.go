@@ -1,0 +1,63 @@
+package bitcoin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// Outflows implements checkout.Chain. A transaction is an outflow for each payment to others, in the order of its
+// outputs, and one that moved nothing when it pays the wallet only. What another version replaced is none: it is in no
+// block.
+func (c *Chain) Outflows(ctx context.Context, first, last uint64) (checkout.Outflows, error) {
+	out, err := c.outflows(ctx, first, last)
+	if err != nil {
+		return checkout.Outflows{}, fmt.Errorf("bitcoin: outflows from block %d: %w", first, err)
+	}
+	return out, nil
+}
+
+func (c *Chain) outflows(ctx context.Context, first, last uint64) (checkout.Outflows, error) {
+	v, err := c.view(ctx)
+	if err != nil {
+		return checkout.Outflows{}, err
+	}
+	first = max(first, 1) // the first block of the chain moves nothing
+	last = min(last, v.final)
+	if first > last {
+		return checkout.Outflows{Next: first}, nil
+	}
+	all, err := c.movements(ctx, first-1)
+	if err != nil {
+		return checkout.Outflows{}, err
+	}
+	slices.SortStableFunc(all, func(a, b *movement) int {
+		return cmp.Or(cmp.Compare(a.height, b.height), cmp.Compare(a.txid, b.txid))
+	})
+	out := checkout.Outflows{Next: last + 1}
+	for _, m := range all {
+		if m.confirmations > 0 && m.height >= first && m.height <= last {
+			out.All = append(out.All, m.outflows()...)
+		}
+	}
+	return out, nil
+}
+
+// outflows returns the payments of a movement. The first one has its fee.
+func (m *movement) outflows() []checkout.Outflow {
+	paid := slices.Clone(m.paid)
+	slices.SortFunc(paid, func(a, b payment) int { return cmp.Compare(a.vout, b.vout) })
+	if len(paid) == 0 {
+		paid = []payment{{}}
+	}
+	all := make([]checkout.Outflow, len(paid))
+	for i, p := range paid {
+		all[i] = checkout.Outflow{
+			TxHash: m.txid, Slot: slotOf(m.tx), Destination: p.address, Amount: p.amount.crypto(), Height: m.height}
+	}
+	all[0].Cost = m.fee.crypto()
+	return all
+}

@@ -1,0 +1,193 @@
+package bitcoin
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/btcsuite/btcd/wire"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/standin/chains"
+	"example.com/checkout/workflows/checkout"
+)
+
+// A rig is a real node with a wallet of a treasury, and a market of fees.
+type rig struct {
+	*testing.T
+
+	node    *chains.Bitcoin
+	market  *chains.FeeMarket
+	options Options
+}
+
+const wallet = "treasury"
+
+// newRig starts a node with a treasury that has final coins of these amounts.
+func newRig(t *testing.T, coins ...string) *rig {
+	t.Helper()
+	t.Parallel()
+	r := &rig{T: t, node: chains.BitcoinForTest(t, chains.BitcoinOptions{})}
+	r.makeWallet(wallet, false)
+	r.market = chains.NewFeeMarket(r.node)
+	t.Cleanup(r.market.Close)
+	r.options = Options{
+		Network: "regtest", RPCURL: r.market.URL(), RPCPassword: r.node.Password, Wallet: wallet, Signs: true, BatchInterval: time.Minute,
+	}
+	if len(coins) > 0 {
+		r.fund(coins...)
+	}
+	r.mine(6)
+	return r
+}
+
+func (r *rig) makeWallet(name string, withoutKeys bool) {
+	r.Helper()
+	r.call("", nil, "createwallet", name, withoutKeys, withoutKeys, "", false, true, true)
+}
+
+// costs sets what the node says that 1,000 vB cost, in bitcoins.
+func (r *rig) costs(rate string) {
+	r.market.Set(rate)
+}
+
+func (r *rig) call(wallet string, result any, method string, args ...any) {
+	r.Helper()
+	require.NoError(r, r.node.Call(r.Context(), wallet, result, method, args...))
+}
+
+func (r *rig) fund(coins ...string) string {
+	r.Helper()
+	txid, err := r.node.Fund(r.Context(), wallet, coins...)
+	require.NoError(r, err)
+	return txid
+}
+
+func (r *rig) mine(blocks int) {
+	r.Helper()
+	_, err := r.node.Mine(r.Context(), blocks)
+	require.NoError(r, err)
+}
+
+// mineNothing adds blocks without a transaction.
+func (r *rig) mineNothing(blocks int) {
+	r.Helper()
+	for range blocks {
+		r.call("", nil, "generateblock", r.payee("bech32"), []string{})
+	}
+}
+
+// open returns a chain with the rig's options after change.
+func (r *rig) open(change ...func(*Options)) *Chain {
+	r.Helper()
+	o := r.options
+	for _, c := range change {
+		c(&o)
+	}
+	c, err := Open(r.Context(), o)
+	require.NoError(r, err)
+	return c
+}
+
+// payee returns an address of another wallet that nobody has used.
+func (r *rig) payee(kind string) (address string) {
+	r.Helper()
+	r.call(chains.Miner, &address, "getnewaddress", "", kind)
+	return address
+}
+
+// requests asks for a payout of each gross amount.
+func (r *rig) requests(gross ...string) []checkout.TransferRequest {
+	r.Helper()
+	all := make([]checkout.TransferRequest, len(gross))
+	for i, amount := range gross {
+		all[i] = checkout.TransferRequest{
+			PayoutID: fmt.Sprintf("po_%03d", i+1), Network: checkout.Bitcoin, Destination: r.payee("bech32"),
+			Gross: btc(amount), FeeRate: checkout.MustRate("1"), Burnt: checkout.NewCrypto(new(big.Int), checkout.BTC),
+		}
+	}
+	return all
+}
+
+func btc(decimal string) checkout.Crypto { return checkout.MustCrypto(decimal, checkout.BTC) }
+
+// planned plans payouts.
+func (r *rig) planned(c *Chain, gross ...string) checkout.TransferPlan {
+	r.Helper()
+	plan, err := c.Plan(r.Context(), r.requests(gross...), nil)
+	require.NoError(r, err)
+	return plan
+}
+
+func (r *rig) sign(c *Chain, plan checkout.TransferPlan) checkout.TransferVersion {
+	r.Helper()
+	v, err := c.Sign(r.Context(), plan)
+	require.NoError(r, err)
+	return v
+}
+
+// signed plans and signs a transfer of payouts.
+func (r *rig) signed(c *Chain, gross ...string) checkout.TransferVersion {
+	r.Helper()
+	return r.sign(c, r.planned(c, gross...))
+}
+
+// bumped signs the next version.
+func (r *rig) bumped(c *Chain, last checkout.TransferVersion) checkout.TransferVersion {
+	r.Helper()
+	plan, err := c.Bump(r.Context(), last)
+	require.NoError(r, err)
+	return r.sign(c, plan)
+}
+
+// sees requires that the transfer is in a state.
+func (r *rig) sees(c *Chain, want checkout.TransferState, versions ...checkout.TransferVersion) checkout.TransferSnapshot {
+	r.Helper()
+	got, err := c.Look(r.Context(), versions)
+	require.NoError(r, err)
+	require.Equal(r, want, got.State)
+	return got
+}
+
+// received returns what an address of another wallet has in blocks, as a decimal.
+func (r *rig) received(address string) string {
+	r.Helper()
+	var got json.Number
+	r.call(chains.Miner, &got, "getreceivedbyaddress", address, 1)
+	return got.String()
+}
+
+// termsOfPlan returns the terms of a plan.
+func (r *rig) terms(plan checkout.TransferPlan) terms {
+	r.Helper()
+	t, err := decodeTerms(plan.Terms)
+	require.NoError(r, err)
+	return t
+}
+
+// has returns the balances of the account, of the last block and of the last final one, as decimals.
+func (r *rig) has(c *Chain) [2]string {
+	r.Helper()
+	s, err := c.Snapshot(r.Context())
+	require.NoError(r, err)
+	return [2]string{s.Balances[checkout.BTC].String(), s.FinalBalances[checkout.BTC].String()}
+}
+
+// pool returns the transactions that wait.
+func (r *rig) pool() (all []string) {
+	r.Helper()
+	r.call("", &all, "getrawmempool")
+	slices.Sort(all)
+	return all
+}
+
+func bytesOf(t *testing.T, tx *wire.MsgTx) []byte {
+	t.Helper()
+	var raw bytes.Buffer
+	require.NoError(t, tx.Serialize(&raw))
+	return raw.Bytes()
+}

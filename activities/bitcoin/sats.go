@@ -1,0 +1,43 @@
+package bitcoin
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/big"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// sats is an amount in satoshis. The RPC writes whole bitcoins with 8 decimals; no float ever has them.
+type sats int64
+
+// most is more than all bitcoins that will ever exist.
+const most = sats(21_000_000 * 100_000_000)
+
+// UnmarshalJSON reads a number of bitcoins from its digits.
+func (s *sats) UnmarshalJSON(number []byte) error {
+	digits, negative := bytes.CutPrefix(number, []byte("-"))
+	units, err := checkout.ParseUnits(string(digits), checkout.BTC.Places())
+	if err != nil || !units.IsInt64() || sats(units.Int64()) > most {
+		return fmt.Errorf("%.40q is no amount of bitcoins", number)
+	}
+	if *s = sats(units.Int64()); negative {
+		*s = -*s
+	}
+	return nil
+}
+
+// MarshalJSON writes bitcoins as a text, which the RPC takes for an amount.
+func (s sats) MarshalJSON() ([]byte, error) { return json.Marshal(s.crypto().String()) }
+
+func (s sats) crypto() checkout.Crypto { return checkout.NewCrypto(big.NewInt(int64(s)), checkout.BTC) }
+
+// satsOf returns an amount that was checked to be a possible one of bitcoins.
+func satsOf(a checkout.Crypto) (sats, error) {
+	units := a.Units()
+	if a.Currency() != checkout.BTC || !units.IsInt64() || units.Sign() < 0 || sats(units.Int64()) > most {
+		return 0, fmt.Errorf("%q is no amount of BTC", a.Named())
+	}
+	return sats(units.Int64()), nil
+}

@@ -1,0 +1,134 @@
+package bitcoin
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/btcsuite/btcd/wire"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// signTimeout bounds a signature: the caller holds the lock of the account meanwhile.
+const signTimeout = 2 * time.Second
+
+// Sign implements checkout.Chain. It asks the node for the coins' scripts and keys, and the signer for signatures.
+func (c *Chain) Sign(ctx context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error) {
+	v, err := c.sign(ctx, plan)
+	if err != nil {
+		return checkout.TransferVersion{}, fmt.Errorf("bitcoin: sign: %w", err)
+	}
+	return v, nil
+}
+
+func (c *Chain) sign(ctx context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error) {
+	if !c.signs {
+		return checkout.TransferVersion{}, errors.New("this process has no signer")
+	}
+	t, err := decodeTerms(plan.Terms)
+	if err != nil {
+		return checkout.TransferVersion{}, err
+	}
+	if err := c.check(plan, t); err != nil {
+		return checkout.TransferVersion{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, signTimeout)
+	defer cancel()
+	if err := c.checkChange(ctx, t); err != nil {
+		return checkout.TransferVersion{}, err
+	}
+	tx, err := c.transaction(plan, t)
+	if err != nil {
+		return checkout.TransferVersion{}, err
+	}
+	raw, err := c.signature(ctx, tx)
+	if err != nil {
+		return checkout.TransferVersion{}, err
+	}
+	if err := checkSigned(raw, tx); err != nil {
+		return checkout.TransferVersion{}, fmt.Errorf("signer: %w", err)
+	}
+	return checkout.TransferVersion{TransferPlan: plan, TxHash: tx.TxHash().String(), Raw: raw}, nil
+}
+
+// A processed is the answer of walletprocesspsbt.
+type processed struct {
+	PSBT     string `json:"psbt"`
+	Complete bool   `json:"complete"`
+	Hex      string `json:"hex"`
+}
+
+// signature returns the signed bytes of a transaction.
+func (c *Chain) signature(ctx context.Context, tx *wire.MsgTx) ([]byte, error) {
+	unsigned, err := psbt(tx)
+	if err != nil {
+		return nil, err
+	}
+	var got processed
+	if c.signer != c.node {
+		// The node knows the coins, and the signer the keys.
+		if err := c.node.call(ctx, &got, "walletprocesspsbt", unsigned, false, "DEFAULT", true, false); err != nil {
+			return nil, err
+		}
+		unsigned = got.PSBT
+	}
+	if err := c.signer.call(ctx, &got, "walletprocesspsbt", unsigned, true, "DEFAULT", true, true); err != nil {
+		return nil, err
+	}
+	raw, err := hex.DecodeString(got.Hex)
+	if !got.Complete || err != nil || len(raw) == 0 {
+		return nil, fmt.Errorf("%s: it did not sign every input", c.signer.name)
+	}
+	return raw, nil
+}
+
+// psbt returns an unsigned transaction as a PSBT. Source: BIP-174.
+func psbt(tx *wire.MsgTx) (string, error) {
+	var unsigned, all bytes.Buffer
+	if err := tx.SerializeNoWitness(&unsigned); err != nil {
+		return "", err
+	}
+	all.WriteString("psbt\xff\x01\x00")
+	if err := wire.WriteVarBytes(&all, 0, unsigned.Bytes()); err != nil {
+		return "", err
+	}
+	// An empty map for all, and one for each input and output.
+	all.Write(make([]byte, 1+len(tx.TxIn)+len(tx.TxOut)))
+	return base64.StdEncoding.EncodeToString(all.Bytes()), nil
+}
+
+// checkSigned compares what a signer returned with what it was asked to sign, input by input and output by output.
+func checkSigned(raw []byte, want *wire.MsgTx) error {
+	got, err := parse(raw)
+	if err != nil {
+		return errors.New("it returned something else than a transaction")
+	}
+	var different []error
+	differs := func(format string, args ...any) { different = append(different, fmt.Errorf(format, args...)) }
+	if got.Version != want.Version || got.LockTime != want.LockTime {
+		differs("it changed the version or the lock time")
+	}
+	if len(got.TxIn) != len(want.TxIn) || len(got.TxOut) != len(want.TxOut) {
+		return errors.New("it changed the number of inputs or outputs")
+	}
+	for i, in := range got.TxIn {
+		if in.PreviousOutPoint != want.TxIn[i].PreviousOutPoint || in.Sequence != want.TxIn[i].Sequence ||
+			len(in.SignatureScript) > 0 {
+			differs("it changed input %d", i)
+		}
+		if len(in.Witness) == 0 {
+			differs("it did not sign input %d", i)
+		}
+	}
+	for i, out := range got.TxOut {
+		if out.Value != want.TxOut[i].Value || !bytes.Equal(out.PkScript, want.TxOut[i].PkScript) {
+			differs("it changed output %d", i)
+		}
+	}
+	return errors.Join(different...)
+}

@@ -1,0 +1,87 @@
+package bitcoin
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/btcsuite/btcd/wire"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// Signed implements checkout.Chain. The budget is what the version cost: the budget of the plan is not in the
+// transaction.
+func (c *Chain) Signed(ctx context.Context, all []checkout.Outflow) (checkout.TransferVersion, error) {
+	if len(all) == 0 {
+		return checkout.TransferVersion{}, fmt.Errorf("bitcoin: signed: there is no outflow")
+	}
+	v, err := c.signed(ctx, all)
+	if err != nil {
+		return checkout.TransferVersion{}, fmt.Errorf("bitcoin: transaction %s: %w", all[0].TxHash, err)
+	}
+	return v, nil
+}
+
+func (c *Chain) signed(ctx context.Context, all []checkout.Outflow) (checkout.TransferVersion, error) {
+	var got walletTx
+	if err := c.node.call(ctx, &got, "gettransaction", all[0].TxHash, true); err != nil {
+		return checkout.TransferVersion{}, err
+	}
+	tx, raw, err := parseHex(got.Hex)
+	if err != nil {
+		return checkout.TransferVersion{}, fmt.Errorf("%s does not show it", c.node.name)
+	}
+	plan := checkout.TransferPlan{Slot: slotOf(tx)}
+	for _, o := range all {
+		plan.Outputs = append(plan.Outputs, checkout.TransferOutput{Destination: o.Destination, Amount: o.Amount})
+	}
+	t, err := c.termsOf(ctx, tx, len(plan.Outputs))
+	if err != nil {
+		return checkout.TransferVersion{}, err
+	}
+	t.Height = got.Height
+	want, err := c.transaction(plan, t)
+	if err != nil || checkSigned(raw, want) != nil || c.checkChange(ctx, t) != nil {
+		return checkout.TransferVersion{}, checkout.ErrNotSigned
+	}
+	if plan, err = next(plan, t); err != nil {
+		return checkout.TransferVersion{}, err
+	}
+	return checkout.TransferVersion{TransferPlan: plan, TxHash: tx.TxHash().String(), Raw: raw}, nil
+}
+
+// termsOf reads the terms of a transaction whose first outputs pay others, and the others are the change.
+func (c *Chain) termsOf(ctx context.Context, tx *wire.MsgTx, paid int) (terms, error) {
+	parents := make([]walletTx, len(tx.TxIn))
+	questions := make([]question, len(tx.TxIn))
+	for i, in := range tx.TxIn {
+		questions[i] = ask(&parents[i], "gettransaction", in.PreviousOutPoint.Hash.String(), true)
+	}
+	if err := c.node.ask(ctx, questions...); err != nil {
+		return terms{}, err
+	}
+	var t terms
+	for i, unit := range slotOf(tx) {
+		parent, _, err := parseHex(parents[i].Hex)
+		if err != nil || int(tx.TxIn[i].PreviousOutPoint.Index) >= len(parent.TxOut) {
+			return terms{}, fmt.Errorf("%s: it has no output %s", c.node.name, unit)
+		}
+		out := parent.TxOut[tx.TxIn[i].PreviousOutPoint.Index]
+		weight, _ := inputWeight(hex.EncodeToString(out.PkScript))
+		t.Coins = append(t.Coins, coin{unit, out.Value, weight})
+		t.Fee += out.Value
+	}
+	for i, out := range tx.TxOut {
+		t.Fee -= out.Value
+		if i >= paid {
+			address, err := c.addressOf(out.PkScript)
+			if err != nil {
+				return terms{}, checkout.ErrNotSigned
+			}
+			t.Change = append(t.Change, change{address, out.Value})
+		}
+	}
+	t.Budget = t.Fee
+	return t, nil
+}
