@@ -248,6 +248,10 @@ func (c *Config) checkNetworks(note func(name string, err error)) {
 		note("CHECKOUT_TEST_ETHEREUM_TREASURY",
 			errors.New("must not be CHECKOUT_ETHEREUM_TREASURY on the same chain: use a separate account for each mode"))
 	}
+	if c.Test.sharesWallet(c.Live) {
+		note("CHECKOUT_TEST_BITCOIN_WALLET",
+			errors.New("must not be CHECKOUT_BITCOIN_WALLET on the same node: use a separate wallet for each mode"))
+	}
 }
 
 func (c *Config) checkAddresses(note func(name string, err error)) {

@@ -64,6 +64,27 @@ type Networks struct {
 	// The highest fee for a unit of gas, in gwei. Above it payouts wait.
 	EthereumMaxFeeGwei uint64 `env:"CHECKOUT_ETHEREUM_MAX_FEE_GWEI" envDefault:"200"`
 
+	// The Bitcoin node, Bitcoin Core 28 or later, as `http://USER@HOST:8332`. Without it there are no payouts in BTC.
+	BitcoinRPCURL string `env:"CHECKOUT_BITCOIN_RPC_URL"`
+	// File with the password of the node's user. The API's user needs no call of a wallet.
+	BitcoinPasswordFile string `env:"CHECKOUT_BITCOIN_RPC_PASSWORD_FILE"`
+	// Bitcoin's network, as the node names it: main, test, testnet4, signet or regtest.
+	BitcoinNetwork string `env:"CHECKOUT_BITCOIN_NETWORK" envDefault:"main"`
+	// The treasury's wallet in the node. Payouts in BTC are sent from it. Worker only.
+	BitcoinWallet string `env:"CHECKOUT_BITCOIN_WALLET" envDefault:"treasury"`
+	// A second node whose wallet of the same name has the keys, when that of the first only watches. Worker only.
+	BitcoinSignerURL string `env:"CHECKOUT_BITCOIN_SIGNER_URL"`
+	// File with the password of the second node's user. Worker only.
+	BitcoinSignerPasswordFile string `env:"CHECKOUT_BITCOIN_SIGNER_PASSWORD_FILE"`
+	// From how many confirmations on a transfer and a coin count as final.
+	BitcoinConfirmations uint64 `env:"CHECKOUT_BITCOIN_CONFIRMATIONS" envDefault:"6"`
+	// Within how many blocks a transfer should be mined. The node estimates the fee for it.
+	BitcoinFeeTarget uint64 `env:"CHECKOUT_BITCOIN_FEE_TARGET" envDefault:"6"`
+	// The highest fee for a virtual byte, in satoshis. Above it payouts wait.
+	BitcoinMaxFeeRate uint64 `env:"CHECKOUT_BITCOIN_MAX_FEE_RATE" envDefault:"150"`
+	// How long payouts in BTC wait for others: one transaction pays up to 100.
+	BitcoinBatchInterval time.Duration `env:"CHECKOUT_BITCOIN_BATCH_INTERVAL" envDefault:"1m"`
+
 	// Sources of exchange rates, at least two: kraken, coinbase and chainlink, separated by commas.
 	RateSources []string `env:"CHECKOUT_RATE_SOURCES" envDefault:"kraken,coinbase,chainlink"`
 	// How old a price of kraken and coinbase may be.
@@ -193,6 +214,7 @@ func (n Networks) check(noteAs func(name string, err error)) {
 		note("CHECKOUT_ETHEREUM_SIGNER_URL",
 			fmt.Errorf("must not be set together with %s", n.name("CHECKOUT_ETHEREUM_KEYSTORE")))
 	}
+	n.checkBitcoin(note)
 	note("CHECKOUT_LIVE_PAYOUT_PATIENCE", atLeast(n.PayoutPatience, time.Minute))
 	note("CHECKOUT_LIVE_PAYOUT_DELAY", atLeast(n.PayoutDelay, 0))
 	if n.SanctionsOracle != "" {
@@ -239,6 +261,13 @@ func (n Networks) checkSimulated(note func(name string, err error)) {
 	if n.Chains && n.EthereumChainID == 1 {
 		note("CHECKOUT_ETHEREUM_CHAIN_ID", errors.New("must not be 1, the main network"+because))
 	}
+	for name, address := range map[string]string{
+		"CHECKOUT_BITCOIN_RPC_URL": n.BitcoinRPCURL, "CHECKOUT_BITCOIN_SIGNER_URL": n.BitcoinSignerURL,
+	} {
+		if n.Chains && address != "" && !onLoopback(withoutUser(address)) {
+			note(name, errors.New("must be an http:// address on 127.0.0.1"+because))
+		}
+	}
 	if strings.Contains(n.StripeSecretKey, "k_live_") {
 		note("CHECKOUT_STRIPE_SECRET_KEY", errors.New("must not be a live key"+because))
 	}
@@ -282,6 +311,9 @@ func (n Networks) ForAPI() error {
 	if n.Chains {
 		present["CHECKOUT_ETHEREUM_TREASURY"] = n.EthereumTreasury != ""
 		present["CHECKOUT_ETHEREUM_RPC_URLS"] = len(n.EthereumRPCURLs) > 0 // for prices and fees
+		if n.Bitcoin() {
+			present["CHECKOUT_BITCOIN_RPC_PASSWORD_FILE"] = n.BitcoinPasswordFile != ""
+		}
 		n.needsLimits(present)
 	}
 	return n.needed(present)
@@ -298,6 +330,12 @@ func (n Networks) ForWorker() error {
 		present["CHECKOUT_ETHEREUM_TREASURY"] = n.EthereumTreasury != ""
 		key := "CHECKOUT_ETHEREUM_KEYSTORE or " + n.name("CHECKOUT_ETHEREUM_SIGNER_URL")
 		present[key] = n.EthereumKeystore+n.EthereumSignerURL != ""
+		if n.Bitcoin() {
+			present["CHECKOUT_BITCOIN_RPC_PASSWORD_FILE"] = n.BitcoinPasswordFile != ""
+		}
+		if n.BitcoinSignerURL != "" {
+			present["CHECKOUT_BITCOIN_SIGNER_PASSWORD_FILE"] = n.BitcoinSignerPasswordFile != ""
+		}
 		n.needsLimits(present)
 		if n.EthereumKeystore != "" {
 			present["CHECKOUT_ETHEREUM_KEYSTORE_PASSWORD_FILE"] = n.EthereumPasswordFile != ""
@@ -368,9 +406,14 @@ func (n Networks) Feeds() (map[string]string, error) {
 
 // KeystorePassword reads the password of the keystore from its file.
 func (n Networks) KeystorePassword() (string, error) {
-	content, err := os.ReadFile(n.EthereumPasswordFile)
-	if err != nil { // the error would be about a file that holds a secret
-		return "", errors.New(n.name("CHECKOUT_ETHEREUM_KEYSTORE_PASSWORD_FILE") + " cannot be read")
+	return n.password("CHECKOUT_ETHEREUM_KEYSTORE_PASSWORD_FILE", n.EthereumPasswordFile)
+}
+
+// password reads the file of a setting.
+func (n Networks) password(setting, file string) (string, error) {
+	content, err := os.ReadFile(file) //nolint:gosec // G304: a setting
+	if err != nil {                   // the error would be about a file that holds a secret
+		return "", errors.New(n.name(setting) + " cannot be read")
 	}
 	return strings.TrimRight(string(content), "\r\n"), nil
 }

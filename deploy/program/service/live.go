@@ -12,7 +12,6 @@ import (
 	"github.com/shopspring/decimal"
 
 	"example.com/checkout/activities"
-	"example.com/checkout/activities/ethereum"
 	"example.com/checkout/activities/rate"
 	"example.com/checkout/activities/stripe"
 	"example.com/checkout/activities/treasury"
@@ -55,20 +54,19 @@ func openNetworks(ctx context.Context, n config.Networks, store *storage.Store) 
 	if !n.Chains {
 		return opened, nil
 	}
-	signer, err := signerOf(n)
+	chains, err := chainsOf(n, true)
 	if err != nil {
 		return opened, err
 	}
-	chain := &lateChain{}
-	if opened.rates, err = newRates(n, chain); err != nil {
+	if opened.rates, err = newRates(n, chains[checkout.Ethereum]); err != nil {
 		return opened, err
 	}
 	limits, err := n.Limits()
 	if err != nil {
 		return opened, err
 	}
-	opened.bounds = newPayoutBounds(limits, opened.rates, chain.transferFee)
-	opened.payer = &lateTreasury{chain: chain, ChainName: ethereum.ChainName(n.EthereumChainID), pay: treasury.Treasury{
+	opened.bounds = newPayoutBounds(limits, opened.rates, chains)
+	opened.payer = &lateTreasury{chains: chains, pay: treasury.Treasury{
 		Store: store, Mode: n.Mode, Rates: opened.rates, Limits: limits, Patience: n.PayoutPatience,
 		Delay: n.PayoutDelay, Sanctioned: n.Sanctioned,
 	}}
@@ -76,40 +74,39 @@ func openNetworks(ctx context.Context, n config.Networks, store *storage.Store) 
 	if err := measureTreasury(n.Mode, &opened.payer.followed); err != nil {
 		return opened, err
 	}
-	if n.Mode.Live() {
-		return opened, chain.open(ctx, n, signer)
+	for network, chain := range chains {
+		// Live mode pays on Ethereum, at least.
+		if n.Mode.Live() && network == checkout.Ethereum {
+			err = chain.open(ctx)
+		} else {
+			err = chain.tryOrLater(ctx, n.Mode)
+		}
+		if err != nil {
+			return opened, err
+		}
 	}
-	err = chain.try(ctx, n, signer)
-	if errors.Is(err, ethereum.ErrNotReady) {
-		go chain.openLater(ctx, n, signer)
-		err = nil
-	}
-	return opened, err
+	return opened, nil
 }
 
-// lateTreasury is a treasury whose chain may not be ready yet. Until then its payouts are tried again.
+// lateTreasury is a treasury whose chains may not be ready yet. Until then their payouts are tried again.
 type lateTreasury struct {
-	ChainName string // CAIP-2
-	chain     *lateChain
-	pay       treasury.Treasury // without Chains
-	followed  atomic.Int64      // when a round last ended well, in seconds since 1970
+	chains   lateChains
+	pay      treasury.Treasury // without Chains
+	followed atomic.Int64      // when a round last ended well, in seconds since 1970
 }
 
-func (l *lateTreasury) opened() (*treasury.Treasury, error) {
-	chain := l.chain.opened.Load()
-	if chain == nil {
-		return nil, errNoNodeYet
-	}
+// opened returns the treasury with the chains that are ready.
+func (l *lateTreasury) opened() *treasury.Treasury {
 	t := l.pay
-	t.Chains = map[string]checkout.Chain{checkout.Ethereum: chain}
-	return &t, nil
+	t.Chains = l.chains.opened()
+	return &t
 }
 
 // Transfer implements activities.PayoutSender.
 func (l *lateTreasury) Transfer(ctx context.Context, p storage.PayoutToSend) (checkout.TransferOutcome, error) {
-	t, err := l.opened()
-	if err != nil {
-		return checkout.TransferOutcome{}, err
+	t := l.opened()
+	if chain := l.chains[p.Network]; chain != nil && t.Chains[p.Network] == nil {
+		return checkout.TransferOutcome{}, chain.notYet()
 	}
 	return t.Transfer(ctx, p)
 }
@@ -125,8 +122,8 @@ func (n modeNetworks) networks(beside activities.Networks) activities.Networks {
 		all.Cards[checkout.AcquirerStripe] = n.cards
 	}
 	if n.payer != nil {
-		all.Chains[n.payer.ChainName] = activities.Chain{
-			Rates: n.rates, Payouts: n.payer, Bounds: n.bounds.find,
+		for _, chain := range n.payer.chains {
+			all.Chains[chain.id] = activities.Chain{Rates: n.rates, Payouts: n.payer, Bounds: n.bounds.find}
 		}
 	}
 	return all
@@ -146,28 +143,6 @@ func (n modeNetworks) follow(ctx context.Context, o *worker.Options, note noteRe
 		go n.rates.Run(ctx)
 		go n.bounds.run(ctx)
 	}
-}
-
-// signerOf returns what has the treasury's key.
-func signerOf(n config.Networks) (ethereum.Signer, error) {
-	if n.EthereumKeystore != "" {
-		password, err := n.KeystorePassword()
-		if err != nil {
-			return nil, err
-		}
-		return ethereum.OpenKeystore(n.EthereumKeystore, password)
-	}
-	return ethereum.NewRemoteSigner(n.EthereumSignerURL)
-}
-
-// openEthereum opens the chain. It returns ethereum.ErrNotReady when a repeat may succeed. signer is nil in
-// a process that signs nothing.
-func openEthereum(ctx context.Context, n config.Networks, signer ethereum.Signer) (*ethereum.Chain, error) {
-	return ethereum.Open(ctx, ethereum.Options{
-		RPCURLs: n.EthereumRPCURLs, ChainID: n.EthereumChainID, Treasury: n.EthereumTreasury,
-		Tokens: n.Tokens(), Signer: signer, MaxFeeGwei: n.EthereumMaxFeeGwei, Confirmations: n.EthereumConfirmations,
-		SanctionsOracle: n.SanctionsOracle,
-	})
 }
 
 // newRates returns the exchange rates. Run must read them.
@@ -204,11 +179,8 @@ func newRates(n config.Networks, chain rate.Caller) (*rate.Rates, error) {
 // follow is one round of the treasury, in the words of package activities.
 func (l *lateTreasury) follow(ctx context.Context) (activities.TreasuryResult, error) {
 	var result activities.TreasuryResult
-	t, err := l.opened()
-	if err != nil {
-		return result, err
-	}
-	got, err := t.Sync(ctx)
+	got, err := l.opened().Sync(ctx)
+	err = errors.Join(err, l.chains.missing())
 	if err == nil {
 		l.followed.Store(time.Now().Unix())
 	}
@@ -246,8 +218,12 @@ func openNetworksAPI(
 	if !n.Chains {
 		return run, nil
 	}
-	chain := &lateChain{}
-	rates, err := newRates(n, chain)
+	n.BitcoinWallet = "" // prices need no call of a wallet
+	chains, err := chainsOf(n, false)
+	if err != nil {
+		return nil, err
+	}
+	rates, err := newRates(n, chains[checkout.Ethereum])
 	if err != nil {
 		return nil, err
 	}
@@ -255,69 +231,19 @@ func openNetworksAPI(
 	if err != nil {
 		return nil, err
 	}
-	bounds := newPayoutBounds(limits, rates, chain.transferFee)
+	bounds := newPayoutBounds(limits, rates, chains)
 	page.Chains[n.Mode] = map[checkout.PayoutCurrency]string{}
 	for _, c := range bounds.currencies {
-		page.Chains[n.Mode][c] = ethereum.ChainName(n.EthereumChainID)
+		page.Chains[n.Mode][c] = chains[c.Network()].id
 	}
 	rest.Payouts[n.Mode] = &api.Payouts{
 		Currencies: bounds.currencies, NoQuoteSince: rates.NoQuoteSince, Bounds: bounds.find,
 	}
 	return func(ctx context.Context) {
-		chain.openSoon(ctx, n)
+		chains.openSoon(ctx, n.Mode)
 		go bounds.run(ctx)
 		rates.Run(ctx)
 	}, nil
-}
-
-// lateChain is a chain that may not be ready yet. The API process reads prices through it and must not
-// wait for a node: nothing else there needs one.
-type lateChain struct {
-	opened atomic.Pointer[ethereum.Chain]
-}
-
-// errNoNodeYet: the chain is configured, and its node was not ready since the process started.
-var errNoNodeYet = errors.New("no node of Ethereum is ready yet")
-
-// try opens the chain unless its node is not ready: then it returns ethereum.ErrNotReady.
-func (c *lateChain) try(ctx context.Context, n config.Networks, signer ethereum.Signer) error {
-	chain, err := openEthereum(ctx, n, signer)
-	if err == nil {
-		c.opened.Store(chain)
-	}
-	return err
-}
-
-// open waits for the node.
-func (c *lateChain) open(ctx context.Context, n config.Networks, signer ethereum.Signer) error {
-	return wait(ctx, "Ethereum", func() error { return c.try(ctx, n, signer) },
-		func(err error) bool { return errors.Is(err, ethereum.ErrNotReady) })
-}
-
-// openSoon tries the node once before the first round of prices: the next round is 10 s later, and no payment is
-// possible until then. A node that does not answer is opened later.
-func (c *lateChain) openSoon(ctx context.Context, n config.Networks) {
-	first, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	if c.try(first, n, nil) != nil {
-		go c.openLater(ctx, n, nil)
-	}
-}
-
-// openLater waits for the node while the process does other work.
-func (c *lateChain) openLater(ctx context.Context, n config.Networks, signer ethereum.Signer) {
-	if err := c.open(ctx, n, signer); err != nil && ctx.Err() == nil {
-		slog.ErrorContext(ctx, "Ethereum is not used", "mode", n.Mode, "error", err)
-	}
-}
-
-// CallContract implements rate.Caller.
-func (c *lateChain) CallContract(ctx context.Context, to string, data []byte) ([]byte, error) {
-	chain := c.opened.Load()
-	if chain == nil {
-		return nil, errNoNodeYet
-	}
-	return chain.CallContract(ctx, to, data)
 }
 
 // ThawTreasury lets an account of the treasury sign again, with its nonce and balances as the chain has
@@ -329,17 +255,22 @@ func ThawTreasury(ctx context.Context, cfg config.Config, o treasury.ThawOrder) 
 	})
 }
 
-// CompareTreasury compares the chain of live mode with the transfers, and freezes an account of which they lack
-// something. Its errors say what is wrong with the settings or the node.
+// CompareTreasury compares the chains of live mode with the transfers, and freezes an account of which they lack
+// something. Its errors say what is wrong with the settings or a node.
 func CompareTreasury(ctx context.Context, n config.Networks, store *storage.Store) error {
 	if n.EthereumTreasury == "" {
 		return errNoTreasury
 	}
-	chain := &lateChain{}
-	if err := chain.try(ctx, n, nil); err != nil {
+	chains, err := chainsOf(n, false)
+	if err != nil {
 		return err
 	}
-	return follower(n, store, chain).Compare(ctx)
+	for _, chain := range chains {
+		if err := chain.try(ctx); err != nil {
+			return err
+		}
+	}
+	return follower(n, store, chains).Compare(ctx)
 }
 
 // RecoverTreasury finds what the chain knows of an account and PostgreSQL lacks. It waits until there are
@@ -348,13 +279,17 @@ func RecoverTreasury(
 	ctx context.Context, cfg config.Config, o treasury.RecoveryOrder,
 ) (result treasury.RecoveryResult, err error) {
 	err = withTreasury(ctx, cfg, o.AccountID, func(n config.Networks, t *treasury.Treasury) error {
-		caller, _ := t.Chains[checkout.Ethereum].(rate.Caller)
-		rates, err := newRates(n, caller)
+		chains, err := chainsOf(n, false)
+		if err != nil {
+			return err
+		}
+		rates, err := newRates(n, chains[checkout.Ethereum])
 		if err != nil {
 			return err
 		}
 		ctx, stop := context.WithCancel(ctx)
 		defer stop()
+		chains.openSoon(ctx, n.Mode)
 		go rates.Run(ctx)
 		t.Rates = rates
 		return wait(ctx, "the exchange rates", func() (err error) {
@@ -402,19 +337,25 @@ func openTreasury(
 		return nil, err
 	}
 	of := func(a storage.TreasuryAccount) bool { return a.ID == accountID }
-	if !slices.ContainsFunc(accounts, of) { // the chain need not be asked
+	i := slices.IndexFunc(accounts, of)
+	if i < 0 { // the chain need not be asked
 		return nil, checkout.ErrNotFound
 	}
-	chain := &lateChain{}
-	if err := chain.open(ctx, n, nil); err != nil {
+	all, err := chainsOf(n, false)
+	if err != nil {
 		return nil, err
 	}
-	return follower(n, store, chain), nil
+	chain := all[accounts[i].Network]
+	if chain == nil {
+		return nil, checkout.ErrNotFound
+	}
+	if err := chain.open(ctx); err != nil {
+		return nil, err
+	}
+	return follower(n, store, lateChains{accounts[i].Network: chain}), nil
 }
 
-// follower returns the treasury of a chain. Nothing can be signed with it.
-func follower(n config.Networks, store *storage.Store, chain *lateChain) *treasury.Treasury {
-	return &treasury.Treasury{
-		Store: store, Mode: n.Mode, Chains: map[string]checkout.Chain{checkout.Ethereum: chain.opened.Load()},
-	}
+// follower returns the treasury of chains. Nothing can be signed with it.
+func follower(n config.Networks, store *storage.Store, chains lateChains) *treasury.Treasury {
+	return &treasury.Treasury{Store: store, Mode: n.Mode, Chains: chains.opened()}
 }

@@ -86,7 +86,7 @@ func TestOpenNetworks_LiveModeDoesNotWaitForATestNetwork(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	opened, err := openNetworks(ctx, n, nil)
 	require.NoError(t, err)
-	_, err = opened.networks(activities.Networks{}).Chains["eip155:31337"].Payouts.Transfer(ctx, storage.PayoutToSend{})
+	_, err = opened.networks(activities.Networks{}).Chains["eip155:31337"].Payouts.Transfer(ctx, storage.PayoutToSend{Payout: checkout.Payout{Network: "ethereum"}})
 	require.ErrorIs(t, err, errNoNodeYet)
 	opened.payer.followed.Store(1)
 	_, err = opened.payer.follow(ctx)

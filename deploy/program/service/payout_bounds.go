@@ -20,7 +20,7 @@ const (
 )
 
 // feeShare is the largest part of a payout that the network's fee may take.
-// Source: api/decisions.md, "fee of an Ethereum payout".
+// Source: api/decisions.md, "fee of an Ethereum payout", "fee of a Bitcoin payout".
 var feeShare = big.NewRat(5, 100)
 
 // payoutBounds finds out in the background what can be paid out, so that no request asks a node. Bounds that
@@ -37,16 +37,17 @@ type payoutBounds struct {
 	known map[[2]string]checkout.PayoutBounds // by currency and payout currency
 }
 
-func newPayoutBounds(
-	limits checkout.PayoutLimits, rates checkout.RateSource,
-	estimate func(context.Context, checkout.PayoutCurrency) (checkout.Crypto, error),
-) *payoutBounds {
+// newPayoutBounds returns the bounds of the currencies that are paid out on the chains.
+func newPayoutBounds(limits checkout.PayoutLimits, rates checkout.RateSource, chains lateChains) *payoutBounds {
 	b := &payoutBounds{
-		limits: limits, rates: rates, estimate: estimate,
+		limits: limits, rates: rates,
 		fees: map[checkout.PayoutCurrency]checkout.Crypto{}, known: map[[2]string]checkout.PayoutBounds{},
 	}
+	b.estimate = func(ctx context.Context, c checkout.PayoutCurrency) (checkout.Crypto, error) {
+		return chains[c.Network()].transferFee(ctx, c)
+	}
 	for _, c := range checkout.PayoutCurrencies {
-		if c.Network() == checkout.Ethereum {
+		if chains[c.Network()] != nil {
 			b.currencies = append(b.currencies, c)
 		}
 	}
@@ -117,13 +118,4 @@ func (b *payoutBounds) find(from checkout.Currency, to checkout.PayoutCurrency) 
 	defer b.mu.Unlock()
 	bounds, ok := b.known[[2]string{string(from), string(to)}]
 	return bounds, ok
-}
-
-// transferFee asks the chain when it is ready.
-func (c *lateChain) transferFee(ctx context.Context, currency checkout.PayoutCurrency) (checkout.Crypto, error) {
-	chain := c.opened.Load()
-	if chain == nil {
-		return checkout.Crypto{}, errNoNodeYet
-	}
-	return chain.TransferFee(ctx, currency)
 }

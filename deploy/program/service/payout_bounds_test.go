@@ -26,12 +26,15 @@ func (r fixedRates) Quote(_ context.Context, from checkout.Currency, to checkout
 func TestPayoutBounds_TheLeastPayoutIsTwentyTimesTheFee(t *testing.T) {
 	t.Parallel()
 	estimates := map[checkout.PayoutCurrency]string{checkout.ETH: "0.00021", checkout.USDC: "0.0006"}
-	b := newPayoutBounds(checkout.PayoutLimits{Payout: 1_000_000, MerchantDay: 2_000_000, Day: 2_000_000}, fixedRates{}, func(_ context.Context, c checkout.PayoutCurrency) (checkout.Crypto, error) {
+	limits := checkout.PayoutLimits{Payout: 1_000_000, MerchantDay: 2_000_000, Day: 2_000_000}
+	b := newPayoutBounds(limits, fixedRates{}, lateChains{checkout.Ethereum: {}})
+	require.Equal(t, []checkout.PayoutCurrency{checkout.USDT, checkout.USDC, checkout.ETH}, b.currencies)
+	b.estimate = func(_ context.Context, c checkout.PayoutCurrency) (checkout.Crypto, error) {
 		if estimates[c] == "" {
 			return checkout.Crypto{}, errors.New("no node answers")
 		}
 		return checkout.MustCrypto(estimates[c], checkout.ETH), nil
-	})
+	}
 	find := func(from checkout.Currency, to checkout.PayoutCurrency) (least, most string) {
 		got, ok := b.find(from, to)
 		if !ok {
