@@ -68,7 +68,7 @@ func parse(args []string) (o devstack.Options, build bool, err error) {
 	)
 	flags.BoolVar(
 		&o.LiveDouble, "live-double", false,
-		"simulate live mode too: the card network, a chain with a funded treasury, and prices",
+		"simulate live mode too: the card network, chains with funded treasuries, and prices",
 	)
 	flags.BoolVar(&build, "build", false, "only build the Temporal server into the cache")
 	flags.IntVar(&o.Ports.API, "api-port", 8080, "port of the REST API")
@@ -92,6 +92,9 @@ func parse(args []string) (o devstack.Options, build bool, err error) {
 		return o, false, parseErr
 	}
 
+	if o.LiveDouble {
+		o.Bitcoin = 10 * time.Second
+	}
 	o.Out, o.DatabaseURL = os.Stdout, os.Getenv("DATABASE_URL")
 	faults := []error{}
 	if o.Dir == "" {

@@ -129,9 +129,12 @@ func (s *Stack) goLive(ctx context.Context) error {
 
 	var addresses []checkout.PayoutAddress
 	for _, c := range checkout.PayoutCurrencies {
-		if c.Network() == checkout.Ethereum {
-			to := checkout.PayoutAddress{Currency: c, Network: c.Network(), Address: s.Live.payoutAddress()}
-			addresses = append(addresses, to)
+		address, err := s.Live.payoutAddress(ctx, c)
+		if err != nil {
+			return err
+		}
+		if address != "" {
+			addresses = append(addresses, checkout.PayoutAddress{Currency: c, Network: c.Network(), Address: address})
 		}
 	}
 	owner := checkout.Owner{MerchantID: s.Demo.MerchantID, Mode: checkout.ModeLive}

@@ -31,6 +31,7 @@ type LiveDouble struct {
 	Anvil    *chains.Anvil
 	Market   chains.Market
 	Prices   *ticker.Server
+	Bitcoin  *chains.Bitcoin // nil without Options.Bitcoin, or without Debian's package
 	// WebhookSecret signs the reports of the card network.
 	WebhookSecret string
 
@@ -39,6 +40,7 @@ type LiveDouble struct {
 	chain              chains.Options
 	scriptURL, nodeURL string
 	accounts           []common.Address
+	bitcoinPassword    string // the file with it
 
 	float   int64             // see Options.Float
 	prices  map[string]string // addresses of the sources of prices, by name
@@ -83,6 +85,9 @@ func (s *Stack) startLiveDouble(ctx context.Context) error {
 		return err
 	}
 	if err := d.fundTreasury(ctx); err != nil {
+		return err
+	}
+	if err := s.startBitcoin(ctx, d); err != nil {
 		return err
 	}
 	mock, err := acquirer.StartMock(ctx)
@@ -215,8 +220,17 @@ func units(c checkout.PayoutCurrency, dollars int64) *big.Int {
 // Treasury is the account that pays.
 func (d *LiveDouble) Treasury() common.Address { return d.accounts[treasuryAccount] }
 
-// payoutAddress is where the demo merchant gets its live payouts.
-func (d *LiveDouble) payoutAddress() string { return d.accounts[merchantAccount].Hex() }
+// payoutAddress is where the demo merchant gets its live payouts in a currency, "" when none is paid out.
+func (d *LiveDouble) payoutAddress(ctx context.Context, c checkout.PayoutCurrency) (address string, err error) {
+	switch {
+	case c.Network() == checkout.Ethereum:
+		return d.accounts[merchantAccount].Hex(), nil
+	case d.Bitcoin == nil:
+		return "", nil
+	}
+	err = d.Bitcoin.Call(ctx, merchantWallet, &address, "getnewaddress", "", "bech32m")
+	return address, err
+}
 
 // environment returns the settings of live mode for a command, "api" or "worker".
 func (d *LiveDouble) environment(command string) []string {
@@ -239,6 +253,7 @@ func (d *LiveDouble) environment(command string) []string {
 	for c, token := range d.Market.Tokens() {
 		env = append(env, fmt.Sprintf("CHECKOUT_ETHEREUM_%s=%s", c, token.Hex()))
 	}
+	env = append(env, d.bitcoinEnvironment()...)
 	switch command {
 	case "api":
 		env = append(env,
@@ -264,6 +279,9 @@ func (d *LiveDouble) feeds() string {
 
 // Balance returns what the demo merchant has on the chain, in the currency's smallest unit.
 func (d *LiveDouble) Balance(ctx context.Context, c checkout.PayoutCurrency) (*big.Int, error) {
+	if c == checkout.BTC {
+		return d.bitcoins(ctx, merchantWallet)
+	}
 	return d.BalanceOf(ctx, d.accounts[merchantAccount], c)
 }
 
@@ -300,6 +318,9 @@ func (d *LiveDouble) stop() {
 	}
 	if d.Anvil != nil {
 		_ = d.Anvil.Stop() // it was killed if it did not stop
+	}
+	if d.Bitcoin != nil {
+		_ = d.Bitcoin.Stop() // the same
 	}
 	for _, server := range d.servers {
 		_ = server.Close() // it only closes sockets

@@ -33,8 +33,10 @@ type Options struct {
 	// form of CHECKOUT_TEST_SESSION_LIFETIME and CHECKOUT_TEST_RETRY_SCHEDULE.
 	SessionLifetime, RetrySchedule string
 	NoUI                           bool
-	LiveDouble                     bool   // simulate everything that live mode needs
-	Namespace                      string // in Temporal; "": the service's own default
+	LiveDouble                     bool // simulate everything that live mode needs
+	// Bitcoin is how often the simulated live mode has a block of Bitcoin; 0: it has no Bitcoin.
+	Bitcoin   time.Duration
+	Namespace string // in Temporal; "": the service's own default
 	// Temporal is a running server to use instead of a private one: the stack adds Namespace to it.
 	Temporal        *Temporal
 	Security        *TemporalSecurity

@@ -17,13 +17,13 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// testBrowser types the card into the acquirer's frame, for each currency of the chain. The merchant's
-// balance on the chain grows by payout.amount, the transfer becomes final, and the card number is
+// testBrowser types the card into the acquirer's frame, for each payout currency. The merchant's
+// balance on its chain grows by payout.amount, the transfer becomes final, and the card number is
 // nowhere in the service.
 func testBrowser(t *testing.T, l live) {
 	browser := chrome.StartBrowser(t)
 	var ids []string
-	for _, c := range []checkout.PayoutCurrency{checkout.USDT, checkout.USDC, checkout.ETH} {
+	for _, c := range checkout.PayoutCurrencies {
 		before := l.balance(c)
 		id := l.Create(terms(c))
 		ids = append(ids, id)

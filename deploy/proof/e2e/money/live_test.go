@@ -114,7 +114,7 @@ func testFrozen(t *testing.T, l live) {
 	first := l.Create(terms(checkout.USDC))
 	l.pay(first, cardSucceeds)
 	l.paidOut(first)
-	account := regexp.MustCompile(`tre_[0-9a-z]+`).FindString(operator("show"))
+	account := regexp.MustCompile(`(tre_[0-9a-z]+) +eip155`).FindStringSubmatch(operator("show"))[1]
 	require.Contains(t, operator("freeze", account, "--reason", "a test of the stop button"), "is frozen")
 	require.Contains(t, operator("show"), "a test of the stop button")
 	out, err := e2e.CheckoutCommand(t, l.stack, "treasury", "freeze", account, "--reason", "another reason")

@@ -36,7 +36,7 @@ type live struct {
 
 func startLive(t *testing.T) live {
 	t.Helper()
-	stack := e2e.OwnStack(t, devstack.Options{LiveDouble: true, Env: []string{
+	stack := e2e.OwnStack(t, devstack.Options{LiveDouble: true, Bitcoin: time.Second, Env: []string{
 		"CHECKOUT_RECONCILE_INTERVAL=2s", "OTEL_TRACES_EXPORTER=console",
 	}})
 	return live{&e2e.Merchant{T: t, Stack: stack, ID: stack.Demo.MerchantID, Key: stack.Demo.LiveKey}, stack}
