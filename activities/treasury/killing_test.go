@@ -119,6 +119,8 @@ type killing struct {
 	look                               *pgxpool.Pool
 	seed                               uint64
 	left                               atomic.Int64 // payouts that are not final
+	unmade                             atomic.Int64 // payouts that are still to be made
+	last                               atomic.Value // the last error of a round
 	cut, killed, errors, retried, held atomic.Int64
 }
 
@@ -183,11 +185,12 @@ func (k *killing) handle(ctx context.Context, process *treasury.Treasury, p chec
 // due returns some payouts that are pending or failed, and counts those that are not final.
 func (k *killing) due(ctx context.Context, random *rand.Rand) ([]checkout.Payout, error) {
 	conn := k.look
-	var left int64
-	if err := conn.QueryRow(ctx, `SELECT count(*) FROM payout WHERE confirmed_at IS NULL OR status <> 'sent'`).Scan(&left); err != nil {
+	left := k.unmade.Load() // before the count, which has those that are made meanwhile
+	var made int64
+	if err := conn.QueryRow(ctx, `SELECT count(*) FROM payout WHERE confirmed_at IS NULL OR status <> 'sent'`).Scan(&made); err != nil {
 		return nil, err
 	}
-	k.left.Store(left)
+	k.left.Store(left + made)
 	if random.IntN(10) == 0 { // from now on the addresses are right
 		_, err := conn.Exec(ctx, `UPDATE payout_address a SET address = '0xCorrected' WHERE address IN ('0xReverts', '0xInvalid')
 			AND EXISTS (SELECT FROM payout p WHERE p.merchant_id = a.merchant_id AND (p.generation > 1 OR p.status = 'failed'))`)
@@ -219,6 +222,7 @@ func (k *killing) follows(ctx context.Context, process *treasury.Treasury, numbe
 		cancel()
 		if err != nil {
 			k.errors.Add(1)
+			k.last.Store(err.Error())
 		}
 		for _, a := range report.Accounts {
 			if a.Frozen != "" || a.Dead > 0 {
@@ -228,6 +232,12 @@ func (k *killing) follows(ctx context.Context, process *treasury.Treasury, numbe
 	}
 	return nil
 }
+
+// killsOne ends a connection of PostgreSQL that is at work.
+const killsOne = `
+	SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity
+		WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle'
+		ORDER BY random() LIMIT 1) x`
 
 // kills ends a connection of PostgreSQL now and then, whatever it is doing.
 func (k *killing) kills(ctx context.Context) {
@@ -241,10 +251,7 @@ func (k *killing) kills(ctx context.Context) {
 		if err != nil {
 			continue
 		}
-		_, err = conn.Exec(ctx, `
-			SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity
-				WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle'
-				ORDER BY random() LIMIT 1) x`)
+		_, err = conn.Exec(ctx, killsOne)
 		_ = conn.Close(context.Background())
 		if err == nil {
 			k.killed.Add(1)

@@ -1,0 +1,279 @@
+package treasury_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"example.com/checkout/activities/bitcoin"
+	"example.com/checkout/activities/treasury"
+	"example.com/checkout/deploy/standin/chains"
+	"example.com/checkout/workflows/checkout"
+)
+
+// onBitcoin is a fixture whose chain is a real Bitcoin node. Blocks come from its miner only.
+type onBitcoin struct {
+	fixture
+
+	node    *chains.Bitcoin
+	market  *chains.FeeMarket
+	owner   checkout.Owner
+	address string // of the merchant
+}
+
+// newOnBitcoin returns one whose treasury has as many coins of 0.05 BTC.
+func newOnBitcoin(t *testing.T, coins int) onBitcoin {
+	t.Helper()
+	f := onBitcoin{fixture: newFixture(t), node: chains.BitcoinForTest(t, chains.BitcoinOptions{})}
+	ctx := t.Context()
+	require.NoError(t, f.node.OpenWallet(ctx, "treasury"))
+	require.NoError(t, f.node.OpenWallet(ctx, "merchant"))
+	_, err := f.node.Fund(ctx, "treasury", slices.Repeat([]string{"0.05"}, coins)...)
+	require.NoError(t, err)
+	f.mine(t, 6)
+	f.market = chains.NewFeeMarket(f.node)
+	t.Cleanup(f.market.Close)
+	f.Treasury = f.process(t)
+	require.NoError(t, f.node.Call(ctx, "merchant", &f.address, "getnewaddress", "", "bech32"))
+	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard",
+		FeeBasisPoints: 100, PaymentAttempts: 3}
+	require.NoError(t, f.Store.CreateMerchant(ctx, m, checkout.ModeLive, []checkout.PayoutAddress{
+		{Currency: checkout.BTC, Network: checkout.Bitcoin, Address: f.address}}))
+	f.owner = m.Owner(checkout.ModeLive)
+	return f
+}
+
+// process returns a treasury with connections to PostgreSQL and to the node of its own.
+func (f onBitcoin) process(t *testing.T) *treasury.Treasury {
+	t.Helper()
+	process := f.fixture.process(t)
+	chain, err := bitcoin.Open(t.Context(), bitcoin.Options{
+		Network: "regtest", RPCURL: f.market.URL(), RPCPassword: f.node.Password, Wallet: "treasury", Signs: true,
+		FeeTarget: 1,
+	})
+	require.NoError(t, err)
+	process.Chains = map[string]checkout.Chain{checkout.Bitcoin: chain}
+	return process
+}
+
+func (f onBitcoin) mine(t *testing.T, blocks int) {
+	t.Helper()
+	_, err := f.node.Mine(t.Context(), blocks)
+	require.NoError(t, err)
+}
+
+// paid returns what every transaction that paid the merchant paid it, by transaction.
+func (f onBitcoin) paid(t *testing.T) map[string][]checkout.Crypto {
+	t.Helper()
+	var since struct {
+		Transactions []struct {
+			TxID          string      `json:"txid"`
+			Category      string      `json:"category"`
+			Amount        json.Number `json:"amount"`
+			Confirmations int64       `json:"confirmations"`
+		} `json:"transactions"`
+	}
+	require.NoError(t, f.node.Call(t.Context(), "merchant", &since, "listsinceblock"))
+	paid := map[string][]checkout.Crypto{}
+	for _, o := range since.Transactions {
+		if o.Category == "receive" && o.Confirmations > 0 {
+			paid[o.TxID] = append(paid[o.TxID], checkout.MustCrypto(o.Amount.String(), checkout.BTC))
+		}
+	}
+	return paid
+}
+
+// wallet returns what the treasury has in final blocks.
+func (f onBitcoin) wallet(t *testing.T) checkout.Crypto {
+	t.Helper()
+	s, err := f.Chains[checkout.Bitcoin].Snapshot(t.Context())
+	require.NoError(t, err)
+	return s.FinalBalances[checkout.BTC]
+}
+
+// requirePaidOnce compares payouts, the chain and the ledger, to the last satoshi.
+func (f onBitcoin) requirePaidOnce(t *testing.T, refs []checkout.Ref) {
+	t.Helper()
+	paid := f.paid(t)
+	for _, ref := range refs {
+		p := f.read(t, ref)
+		require.Equal(t, checkout.PayoutSent, p.Status, p.ID)
+		require.NotNil(t, p.ConfirmedAt, p.ID)
+		i := slices.IndexFunc(paid[p.TxHash], p.Amount.Is)
+		require.GreaterOrEqual(t, i, 0, "%s paid %s by %s: %v", p.ID, p.Amount, p.TxHash, paid[p.TxHash])
+		paid[p.TxHash] = slices.Delete(paid[p.TxHash], i, i+1)
+	}
+	for hash, rest := range paid {
+		require.Empty(t, rest, "%s paid more than the payouts", hash)
+	}
+	books := f.ledger(t)
+	require.Equal(t, f.wallet(t).Units().String(), books["wallet BTC"])
+	require.Contains(t, []string{"", "0"}, books["transit BTC"])
+	require.Equal(t, "0", books["merchant:payable EUR"])
+	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM treasury_account WHERE frozen_at IS NOT NULL`))
+	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM finding`))
+}
+
+// TestBitcoin_OneTransferPaysABatch: payouts are signed together, and each is paid to the last satoshi.
+func TestBitcoin_OneTransferPaysABatch(t *testing.T) {
+	t.Parallel()
+	f := newOnBitcoin(t, 3)
+	refs := make([]checkout.Ref, 5)
+	for i := range refs {
+		refs[i] = f.payout(t, f.owner, 10_000, checkout.BTC)
+	}
+	_, err := f.Transfer(t.Context(), refs[4])
+	require.ErrorIs(t, err, treasury.ErrNotTaken, "a round signs it, with others")
+	f.sync(t)
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM transfer`))
+	require.EqualValues(t, 5, f.query(t, `SELECT count(*) FROM transfer_payout`))
+	for _, ref := range refs {
+		f.send(t, ref)
+	}
+	f.mine(t, 6)
+	f.sync(t)
+	f.requirePaidOnce(t, refs)
+}
+
+// TestBitcoin_PaysEachPayoutOnce: two processes pay and follow, while calls are cut short, connections of PostgreSQL are
+// killed, and the node is restarted without its pool, reorganizes three blocks, and sees fees rise 20 times.
+func TestBitcoin_PaysEachPayoutOnce(t *testing.T) {
+	t.Parallel()
+	f := newOnBitcoin(t, 60)
+	seed := uint64(time.Now().UnixNano())
+	if *dice != 0 {
+		seed = *dice
+	}
+	t.Logf("-dice %d", seed)
+	look, err := pgxpool.New(t.Context(), f.url)
+	require.NoError(t, err)
+	defer look.Close()
+	k := killing{fixture: f.fixture, look: look, seed: seed}
+	k.left.Store(1)
+	k.unmade.Store(int64(*payouts))
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute+time.Duration(*payouts)*time.Second)
+	defer cancel()
+	group, ctx := errgroup.WithContext(ctx)
+	refs := make([]checkout.Ref, *payouts)
+	for i := range customers {
+		group.Go(func() error {
+			for n := i; n < len(refs); n += customers {
+				amount := checkout.Amount(5_000 + rand.New(rand.NewPCG(seed, uint64(n))).IntN(20_000))
+				refs[n] = f.payout(t, f.owner, amount, checkout.BTC)
+				k.unmade.Add(-1)
+			}
+			return nil
+		})
+	}
+	first, second := f.process(t), f.process(t)
+	for i, process := range []*treasury.Treasury{first, second, first, second} {
+		group.Go(func() error { return k.sends(ctx, process, uint64(i)) })
+	}
+	group.Go(func() error { return k.follows(ctx, first, 10) })
+	group.Go(func() error { return k.follows(ctx, second, 11) })
+	working, stop := context.WithCancel(ctx)
+	world := bitcoinWorld{onBitcoin: f, killing: &k, count: map[string]int{}}
+	var around sync.WaitGroup
+	around.Go(func() { world.run(working) })
+	err = group.Wait()
+	stop()
+	around.Wait()
+	t.Logf("world %v; cut short %d, killed connections %d, errors %d; %v transfers, %v versions, at most %v of one",
+		world.count, k.cut.Load(), k.killed.Load(), k.errors.Load(), f.query(t, `SELECT count(*) FROM transfer`),
+		f.query(t, `SELECT count(*) FROM transfer_version`), f.query(t, `SELECT max(number) FROM transfer_version`))
+	require.NoError(t, err, "%v; the last error: %v",
+		f.query(t, `SELECT coalesce(string_agg(frozen_why, ','), '') FROM treasury_account`), k.last.Load())
+	f.mine(t, 6)
+	f.sync(t)
+	f.requirePaidOnce(t, refs)
+}
+
+// minerAddress gets the rewards of empty blocks. It is of BIP-173.
+const minerAddress = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"
+
+// customers pay at the same time.
+const customers = 2
+
+// bitcoinWorld is what happens around the treasury.
+type bitcoinWorld struct {
+	onBitcoin
+
+	killing *killing
+	count   map[string]int
+}
+
+func (w *bitcoinWorld) run(ctx context.Context) {
+	random := rand.New(rand.NewPCG(w.killing.seed, 99))
+	rates := []string{"0.00002000", "0.00005000"}
+	for ctx.Err() == nil {
+		what, do := "block", func() error { _, err := w.node.Mine(ctx, 1); return err }
+		switch n := random.IntN(100); {
+		case n < 1:
+			what, do = "restart", w.restart
+		case n < 5:
+			what, do = "reorganization", func() error { return w.node.Reorganize(ctx, 1+random.IntN(3)) }
+		case n < 10:
+			what, do = "fee", func() error { w.market.Set(rates[random.IntN(len(rates))]); return nil }
+		case n < 30:
+			what, do = "kill", func() error { return w.kill(ctx) }
+		case n < 34:
+			what, do = "spike", func() error { return w.spike(ctx) }
+		}
+		if err := do(); err == nil {
+			w.count[what]++
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Duration(random.IntN(200)) * time.Millisecond):
+		}
+	}
+}
+
+// restart starts the node again without its pool. It must be there afterwards.
+func (w *bitcoinWorld) restart() error {
+	if err := w.node.Stop(); err != nil {
+		return err
+	}
+	if err := w.node.ForgetPool(); err != nil {
+		return fmt.Errorf("forget the pool: %w", err)
+	}
+	return w.node.Start(context.Background())
+}
+
+// spike makes size 20 times as dear, and blocks take nothing for a second.
+func (w *bitcoinWorld) spike(ctx context.Context) error {
+	w.market.Set("0.00040000")
+	for range 10 {
+		if err := w.node.Call(ctx, "", nil, "generateblock", minerAddress, []string{}); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+func (w *bitcoinWorld) kill(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, w.url)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	_, err = conn.Exec(ctx, killsOne)
+	if err == nil {
+		w.killing.killed.Add(1)
+	}
+	return err
+}
