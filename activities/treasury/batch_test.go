@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/activities/treasury"
+	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -26,6 +27,8 @@ func newOn(t *testing.T, chain *coinChain) onCoins {
 	t.Helper()
 	f := onCoins{newFixture(t), chain}
 	f.Treasury = f.another(t)
+	f.sync(t)
+	f.coins.mine(f.coins.finality)
 	f.sync(t) // books the first coins
 	return f
 }
@@ -178,7 +181,18 @@ func TestBatch_ATakenCoinIsRefused(t *testing.T) {
 	require.Zero(t, f.sync(t).Signed)
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM transfer`))
 	f.coins.forge = nil
+	f.coins.pool = map[string]coinTx{} // only PostgreSQL knows that the coin is taken
 	require.Equal(t, 1, f.sync(t).Signed, "the next round plans again")
+}
+
+func TestBatch_APlanSharesTheWholeFee(t *testing.T) {
+	t.Parallel()
+	f := newOnCoins(t, 3, soon)
+	f.payouts(t, 3)
+	f.coins.forge = func(plan *checkout.TransferPlan) { plan.Fee = plan.Fee.Add(btc(1)) }
+	_, err := f.Sync(t.Context())
+	require.ErrorContains(t, err, "the payouts do not share the fee of the transfer")
+	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
 }
 
 func TestBatch_AReplacementKeepsSlotAndOutputs(t *testing.T) {
@@ -298,4 +312,40 @@ func TestBatch_ALostTransferIsRecoveredWithAllItsPayouts(t *testing.T) {
 	}
 	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: round.ID}))
 	require.Zero(t, f.sync(t).Signed, "nobody is paid again")
+}
+
+// The node lost the block of a transfer and knows its state: a person says that the missing money paid all of it.
+func TestBatch_MissingMoneyPaidAllPayouts(t *testing.T) {
+	t.Parallel()
+	f := newOnCoins(t, 2, soon)
+	all := f.payouts(t, 3)
+	f.sync(t)
+	f.finish(t, all)
+	f.coins.mine(1)
+	paid, fees := f.coins.paid()
+	left, ids := int64(100_000_000)-fees, []string{}
+	for _, ref := range all {
+		left, ids = left-paid[ref.ID][0], append(ids, ref.ID)
+	}
+	f.coins.blocks = make([][]coinTx, len(f.coins.blocks)+4)
+	delete(f.coins.genesis, "coin:0")
+	f.coins.genesis["change:1"] = left
+
+	round := f.sync(t)
+	require.Len(t, round.Alarms, 1)
+	require.Contains(t, round.Alarms[0], "nothing is decided")
+	require.NoError(t, f.Store.Freeze(t.Context(), round.ID, "a block is lost"))
+	var short storage.ShortageError
+	require.ErrorAs(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: round.ID}), &short)
+	require.Len(t, short.Payments, 3)
+	order := treasury.ThawOrder{AccountID: round.ID, Paid: ids[:2], By: checkout.AuditEntry{Action: "transfer.recovered"}}
+	require.ErrorIs(t, f.Thaw(t.Context(), order), checkout.ErrConflict, "the third is paid too")
+	order.Paid = ids
+	require.NoError(t, f.Thaw(t.Context(), order))
+
+	for _, ref := range all {
+		require.NotNil(t, f.read(t, ref).ConfirmedAt)
+	}
+	require.Equal(t, f.coins.balance(f.coins.final())[checkout.BTC].Units().String(), f.ledger(t)["wallet BTC"])
+	require.Empty(t, f.sync(t).Alarms)
 }

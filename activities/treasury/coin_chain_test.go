@@ -297,7 +297,7 @@ func (c *coinChain) Outflows(_ context.Context, first, last uint64) (checkout.Ou
 	for height := first; height <= last; height++ {
 		for _, tx := range c.blocks[height] {
 			cost := btc(tx.Fee)
-			for _, pays := range append(tx.Pays, coinOutput{})[:max(1, len(tx.Pays))] {
+			for _, pays := range slices.Backward(append(tx.Pays, coinOutput{})[:max(1, len(tx.Pays))]) {
 				out.All = append(out.All, checkout.Outflow{TxHash: tx.hash(), Slot: tx.Coins, Destination: pays.To,
 					Amount: btc(pays.Units), Cost: cost, Height: height})
 				cost = checkout.Crypto{}
