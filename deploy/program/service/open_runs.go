@@ -21,8 +21,8 @@ a session takes an hour, a delivery 15. Afterwards start this version, with anot
 former APIs before you release that build: they start runs that it cannot read.
 
 To start them again, stop the APIs and workers of the former version, run "checkout setup --restart-runs" of this
-version, and start it. Within two minutes Reconcile starts the runs again from PostgreSQL. Nothing is charged or paid twice.
-A delivery has six new attempts.`
+version, and start it. Within two minutes Reconcile starts the runs again from PostgreSQL. Nothing is charged or paid
+twice. A delivery has six new attempts.`
 
 func openRuns(temporal client.Client, cfg config.Temporal) worker.OpenRuns {
 	return worker.OpenRuns{Temporal: temporal, Deployment: cfg.DeploymentName, BuildID: cfg.BuildID}
