@@ -16,8 +16,8 @@ import (
 // User is the user and group of the image's process. They need no name.
 const User = "65532:65532"
 
-// writeImage writes an image for each program of Linux, as a tar of an OCI layout: skopeo, podman and
-// docker load read it. The image is that of container/Dockerfile.
+// writeImage writes an image for each program of Linux, as a tar of an OCI layout: skopeo, podman, containerd and, over
+// containerd, docker load read it. The image is that of container/Dockerfile.
 func writeImage(programs map[Platform]string, version, path string) error {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, p := range Platforms {
@@ -42,12 +42,15 @@ func writeImage(programs map[Platform]string, version, path string) error {
 	if err != nil {
 		return err
 	}
-	named := layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": "checkout:" + version})
+	named := layout.WithAnnotations(map[string]string{
+		"org.opencontainers.image.ref.name": "checkout:" + version,
+		"io.containerd.image.name":          "docker.io/library/checkout:" + version, // as docker load and containerd take it
+	})
 	if err := target.AppendIndex(index, named); err != nil {
 		return err
 	}
 	var files []file
-	if err := walk(dir, "", func(f file) { files = append(files, f) }); err != nil {
+	if err := walk(dir, ".", func(f file) { files = append(files, f) }); err != nil {
 		return err
 	}
 	content, err := archive(files)

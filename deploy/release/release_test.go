@@ -1,8 +1,13 @@
 package release
 
 import (
+	"archive/tar"
+	"errors"
 	"fmt"
+	"io"
+	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -104,4 +109,32 @@ func TestWithoutSource_NamesTheSource(t *testing.T) {
 		}
 		require.Equal(t, want, string(got), fmt.Sprintf("of %q", text))
 	}
+}
+
+// TestImage_IsReadByContainerd: it compares names as they are written, without a slash before, and gives an image the
+// full name that one of the index's annotations has.
+func TestImage_IsReadByContainerd(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	program, image := filepath.Join(dir, "program"), filepath.Join(dir, "image.tar")
+	require.NoError(t, os.WriteFile(program, []byte("a program"), 0o600))
+
+	require.NoError(t, writeImage(map[Platform]string{{OS: "linux", Arch: "amd64"}: program}, "1.2.3", image))
+
+	written, err := os.Open(image)
+	require.NoError(t, err)
+	defer written.Close()
+	found := map[string]string{}
+	for r := tar.NewReader(written); ; {
+		header, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		content, err := io.ReadAll(r)
+		require.NoError(t, err)
+		found[header.Name] = string(content)
+	}
+	require.Contains(t, found, "oci-layout")
+	require.Regexp(t, `"io.containerd.image.name": *"docker.io/library/checkout:1.2.3"`, found["index.json"])
 }
