@@ -35,7 +35,7 @@ func (c *call) commands() *cobra.Command {
 		Long: `checkout runs the service: the REST API, the hosted page, the dashboard and the worker. It is also
 the command line for operators and merchants' developers.
 
-Settings come from the environment; the README.md of the release, "Configuration", lists them.`,
+Settings come from the environment; settings.md of the release lists them.`,
 		Version:       telemetry.Version(), // --version
 		Args:          commandOf,
 		RunE:          func(root *cobra.Command, _ []string) error { return root.Help() },

@@ -23,12 +23,16 @@ import (
 	"example.com/checkout/storage/pgtemp"
 )
 
-// parsed reads a compose file as docker compose does.
+// parsed reads a compose file as docker compose does, with .env beside it.
 func parsed(t *testing.T, text string) (*types.Project, error) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "compose.yaml")
+	dir := t.TempDir()
+	path := filepath.Join(dir, "compose.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	options, err := cli.NewProjectOptions([]string{path}, cli.WithName("checkout"))
+	settings := "IMAGE=checkout:1.2.3\nCHECKOUT_PAGE_URL=https://pay.shop.example\nCHECKOUT_TRUSTED_PROXIES=172.16.0.0/12\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ".env"), []byte(settings), 0o600))
+	options, err := cli.NewProjectOptions([]string{path}, cli.WithName("checkout"), cli.WithWorkingDirectory(dir),
+		cli.WithEnvFiles(), cli.WithDotEnv)
 	require.NoError(t, err)
 	return options.LoadProject(t.Context())
 }
@@ -43,6 +47,7 @@ func TestCompose_IsValid(t *testing.T) {
 		{"secrets: [DATABASE_URL, CHECKOUT_MASTER_KEYS]", "secrets: [DATABASE_URL, MASTER_KEYS]", "undefined secret"},
 		{"{setup: {condition: service_completed_successfully}}", "{setups: {condition: service_completed_successfully}}", "undefined service"},
 		{"source: databases", "source: database", "undefined config"},
+		{"${IMAGE:?", "${OTHER:?", "OTHER"},
 	} {
 		require.Contains(t, text, fault.from)
 		_, err := parsed(t, strings.ReplaceAll(text, fault.from, fault.to))
@@ -57,6 +62,10 @@ func TestCompose_AgreesWithItself(t *testing.T) {
 	t.Parallel()
 	project, err := parsed(t, read(t, "compose/compose.yaml"))
 	require.NoError(t, err)
+	api := project.Services["api"]
+	require.Equal(t, "checkout:1.2.3", api.Image)
+	require.Equal(t, "https://pay.shop.example", *api.Environment["CHECKOUT_PAGE_URL"])
+	require.Equal(t, "172.16.0.0/12", *api.Environment["CHECKOUT_TRUSTED_PROXIES"])
 	for name, service := range project.Services {
 		require.Equal(t, []string{"no-new-privileges:true"}, service.SecurityOpt, name)
 		require.Equal(t, []string{"ALL"}, service.CapDrop, name)

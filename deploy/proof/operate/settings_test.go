@@ -49,7 +49,7 @@ func TestSettings_OfWhatIsShippedAreKnown(t *testing.T) {
 			for _, name := range shape.FindAllString(string(content), -1) {
 				found[name] = true
 				setting := strings.TrimSuffix(name, "_FILE")
-				ok := slices.Contains(known, name) || slices.Contains(known, setting) || name == "CHECKOUT_IMAGE"
+				ok := slices.Contains(known, name) || slices.Contains(known, setting)
 				require.True(t, ok, "%s names %s, which is no setting", path, name)
 			}
 			return err
