@@ -155,26 +155,27 @@ func TestBitcoin_PaysEachPayoutOnce(t *testing.T) {
 		seed = *dice
 	}
 	t.Logf("-dice %d", seed)
+	refs := make([]checkout.Ref, *payouts)
+	var making errgroup.Group
+	making.SetLimit(8)
+	for i := range refs {
+		amount := checkout.Amount(5_000 + rand.New(rand.NewPCG(seed, uint64(i))).IntN(20_000))
+		making.Go(func() error {
+			refs[i] = f.payout(t, f.owner, amount, checkout.BTC)
+			return nil
+		})
+	}
+	require.NoError(t, making.Wait())
+	// They are due one after another, so there are many batches.
+	f.exec(t, `UPDATE payout SET next_action_at = now() + random() * $1::integer * interval '40 milliseconds'`, *payouts)
 	look, err := pgxpool.New(t.Context(), f.url)
 	require.NoError(t, err)
 	defer look.Close()
 	k := killing{fixture: f.fixture, look: look, seed: seed}
 	k.left.Store(1)
-	k.unmade.Store(int64(*payouts))
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute+time.Duration(*payouts)*time.Second)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
-	refs := make([]checkout.Ref, *payouts)
-	for i := range customers {
-		group.Go(func() error {
-			for n := i; n < len(refs); n += customers {
-				amount := checkout.Amount(5_000 + rand.New(rand.NewPCG(seed, uint64(n))).IntN(20_000))
-				refs[n] = f.payout(t, f.owner, amount, checkout.BTC)
-				k.unmade.Add(-1)
-			}
-			return nil
-		})
-	}
 	first, second := f.process(t), f.process(t)
 	for i, process := range []*treasury.Treasury{first, second, first, second} {
 		group.Go(func() error { return k.sends(ctx, process, uint64(i)) })
@@ -200,9 +201,6 @@ func TestBitcoin_PaysEachPayoutOnce(t *testing.T) {
 
 // minerAddress gets the rewards of empty blocks. It is of BIP-173.
 const minerAddress = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"
-
-// customers pay at the same time.
-const customers = 2
 
 // bitcoinWorld is what happens around the treasury.
 type bitcoinWorld struct {

@@ -119,7 +119,6 @@ type killing struct {
 	look                               *pgxpool.Pool
 	seed                               uint64
 	left                               atomic.Int64 // payouts that are not final
-	unmade                             atomic.Int64 // payouts that are still to be made
 	last                               atomic.Value // the last error of a round
 	cut, killed, errors, retried, held atomic.Int64
 }
@@ -185,12 +184,11 @@ func (k *killing) handle(ctx context.Context, process *treasury.Treasury, p chec
 // due returns some payouts that are pending or failed, and counts those that are not final.
 func (k *killing) due(ctx context.Context, random *rand.Rand) ([]checkout.Payout, error) {
 	conn := k.look
-	left := k.unmade.Load() // before the count, which has those that are made meanwhile
-	var made int64
-	if err := conn.QueryRow(ctx, `SELECT count(*) FROM payout WHERE confirmed_at IS NULL OR status <> 'sent'`).Scan(&made); err != nil {
+	var left int64
+	if err := conn.QueryRow(ctx, `SELECT count(*) FROM payout WHERE confirmed_at IS NULL OR status <> 'sent'`).Scan(&left); err != nil {
 		return nil, err
 	}
-	k.left.Store(left + made)
+	k.left.Store(left)
 	if random.IntN(10) == 0 { // from now on the addresses are right
 		_, err := conn.Exec(ctx, `UPDATE payout_address a SET address = '0xCorrected' WHERE address IN ('0xReverts', '0xInvalid')
 			AND EXISTS (SELECT FROM payout p WHERE p.merchant_id = a.merchant_id AND (p.generation > 1 OR p.status = 'failed'))`)
