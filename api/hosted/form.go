@@ -225,5 +225,7 @@ func parseName(t *texts, typed string) (name, fault string) {
 	return name, ""
 }
 
-// unprintable reports whether r is a control character or changes the direction of text.
-func unprintable(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
+// unprintable reports whether r is a control character, changes the direction of text or begins a line.
+func unprintable(r rune) bool {
+	return unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp)
+}

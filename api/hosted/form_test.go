@@ -210,6 +210,7 @@ func TestParseName(t *testing.T) {
 		"4242 4242 4242 4242":       english.Texts.NameCard,
 		"Ada\nLovelace":             english.Texts.NameBad,
 		"\u202eadA":                 english.Texts.NameBad,
+		"Ada\u2028Byron":            english.Texts.NameBad,
 		"\xff":                      english.Texts.NameBad,
 		strings.Repeat("é", 100):    "",
 		strings.Repeat("é", 101):    english.Texts.NameLong,
