@@ -58,7 +58,7 @@ that ended less than 90 seconds ago may still count.`,
 					case wait:
 						err = b.awaitWorkers(ctx, args[0])
 					default:
-						err = b.requireWorkers(ctx, args[0])
+						err = retried(ctx, func(ctx context.Context) error { return b.requireWorkers(ctx, args[0]) })
 					}
 					if err != nil {
 						return err
