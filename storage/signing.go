@@ -284,7 +284,9 @@ func queueTransfer(
 		INSERT INTO transfer (id, account_id, nonce, status, base, created_at) VALUES ($1, $2, $3, 'live', $4, $5)`,
 		id, a.ID, number, base, a.Now)
 	if !ordered {
-		b.Queue(`INSERT INTO transfer_slot (transfer_id, account_id, unit) SELECT $1, $2, unnest($3::text[])`,
+		b.Queue(`
+			INSERT INTO transfer_slot (transfer_id, account_id, unit, position)
+			SELECT $1, $2, unit, position FROM unnest($3::text[]) WITH ORDINALITY AS x (unit, position)`,
 			id, a.ID, v.Slot)
 	}
 	for i, p := range payouts {

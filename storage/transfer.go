@@ -43,7 +43,7 @@ func (t Transfer) Newest() checkout.TransferVersion { return t.Versions[len(t.Ve
 
 const (
 	// slotOf is the slot of a transfer t.
-	slotOf = `coalesce((SELECT array_agg(s.unit ORDER BY s.unit) FROM transfer_slot s WHERE s.transfer_id = t.id),
+	slotOf = `coalesce((SELECT array_agg(s.unit ORDER BY s.position) FROM transfer_slot s WHERE s.transfer_id = t.id),
 		ARRAY[t.nonce::text])`
 	// destinationOf is where the part of a transfer goes that pays the payout of x, a transfer_payout.
 	destinationOf = `coalesce(x.destination, (

@@ -47,7 +47,11 @@ func (c *Chain) bump(ctx context.Context, last checkout.TransferVersion) (checko
 	if v.head < t.Height+c.feeTarget+patience || sats(t.Fee) >= price.now.of(size) && c.isPooled(ctx, last) {
 		return checkout.TransferPlan{}, checkout.ErrNotStuck
 	}
-	if err := c.raise(ctx, last, &t, price, size); err != nil {
+	limit := sats(t.Budget)
+	if !last.Cancels {
+		limit = min(limit, c.maxRate.of(size))
+	}
+	if err := c.raise(ctx, last, &t, price, size, limit); err != nil {
 		return checkout.TransferPlan{}, err
 	}
 	return next(last.TransferPlan, t)
@@ -64,7 +68,9 @@ func next(plan checkout.TransferPlan, t terms) (checkout.TransferPlan, error) {
 // raise sets the fee of the next version, and takes the difference from the change. A node takes a replacement when it
 // pays what all the transactions pay that it replaces, those of payees who spend their coin already too, and its own
 // size once more.
-func (c *Chain) raise(ctx context.Context, last checkout.TransferVersion, t *terms, price prices, size int64) error {
+func (c *Chain) raise(
+	ctx context.Context, last checkout.TransferVersion, t *terms, price prices, size int64, limit sats,
+) error {
 	replaced := sats(t.Fee)
 	var (
 		pooled struct {
@@ -78,7 +84,7 @@ func (c *Chain) raise(ctx context.Context, last checkout.TransferVersion, t *ter
 		return err
 	}
 	replaced = max(replaced, pooled.Fees.Descendants)
-	least, limit := replaced+price.increment.of(size), min(sats(t.Budget), c.maxRate.of(size))
+	least := replaced + price.increment.of(size)
 	if least > limit {
 		return fmt.Errorf("%w: it would have to be %s BTC, the limit is %s",
 			checkout.ErrFeeTooHigh, least.crypto(), limit.crypto())

@@ -37,11 +37,15 @@ func (c *Chain) cancel(ctx context.Context, last checkout.TransferVersion) (chec
 	} else if err := c.node.call(ctx, &to.Address, "getrawchangeaddress", "bech32"); err != nil {
 		return checkout.TransferPlan{}, err
 	}
+	weights, err := c.outputWeights(last.Outputs)
+	if err != nil {
+		return checkout.TransferPlan{}, err
+	}
 	to.Sats = int64(sum(t.Coins)) - t.Fee
+	// It is smaller than the version that it replaces, and pays more.
+	t.Budget = int64(c.maxRate.of(t.size(weights)))
 	t.Change, t.Burnt, t.Height = []change{to}, nil, v.head
-	size := t.size(nil)
-	t.Budget = int64(c.maxRate.of(size))
-	if err := c.raise(ctx, last, &t, price, size); err != nil {
+	if err := c.raise(ctx, last, &t, price, t.size(nil), sats(t.Budget)); err != nil {
 		return checkout.TransferPlan{}, err
 	}
 	return next(checkout.TransferPlan{Slot: last.Slot, Cancels: true}, t)

@@ -239,6 +239,10 @@ func (c *Chain) Sanctioned(context.Context, string) (bool, error) { return false
 func (c *Chain) mine(ctx context.Context, addresses ...string) (map[string]bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	const enough = 100_000 // addresses
+	if len(c.ours) > enough {
+		clear(c.ours)
+	}
 	got := make([]struct {
 		Mine bool `json:"ismine"`
 	}, len(addresses))
@@ -252,10 +256,6 @@ func (c *Chain) mine(ctx context.Context, addresses ...string) (map[string]bool,
 	}
 	if err := c.node.ask(ctx, questions...); err != nil {
 		return nil, err
-	}
-	const enough = 100_000 // addresses
-	if len(c.ours) > enough {
-		clear(c.ours)
 	}
 	for _, i := range unknown {
 		c.ours[addresses[i]] = got[i].Mine

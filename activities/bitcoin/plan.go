@@ -135,9 +135,12 @@ func (d *draft) choose() error {
 		return nil
 	}
 	short := checkout.PayoutErrors{}
-	most := sum(d.free[:min(len(d.free), mostInputs)]) - sats(d.Budget) - leastChange
+	most := sum(d.free[:min(len(d.free), mostInputs)]) - leastBudget - leastChange
 	for _, p := range d.payouts {
-		if most -= sats(p.Gross.Units().Int64()); most < 0 {
+		needs := sats(p.Gross.Units().Int64())
+		if needs += floor(needs, largestBudget); needs <= most {
+			most -= needs
+		} else {
 			short[p.PayoutID] = fmt.Errorf("%w: final coins for %s", checkout.ErrFloatTooLow, p.Gross.Named())
 		}
 	}

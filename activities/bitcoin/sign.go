@@ -39,7 +39,7 @@ func (c *Chain) sign(ctx context.Context, plan checkout.TransferPlan) (checkout.
 	}
 	ctx, cancel := context.WithTimeout(ctx, signTimeout)
 	defer cancel()
-	if err := c.checkChange(ctx, t); err != nil {
+	if err := errors.Join(c.checkChange(ctx, t), c.checkSignersChange(ctx, t)); err != nil {
 		return checkout.TransferVersion{}, err
 	}
 	tx, err := c.transaction(plan, t)
@@ -54,6 +54,27 @@ func (c *Chain) sign(ctx context.Context, plan checkout.TransferPlan) (checkout.
 		return checkout.TransferVersion{}, fmt.Errorf("signer: %w", err)
 	}
 	return checkout.TransferVersion{TransferPlan: plan, TxHash: tx.TxHash().String(), Raw: raw}, nil
+}
+
+// checkSignersChange asks a second node with the keys whether the change is its wallet's. The node that gave the addresses
+// has no keys, so somebody who controls only that node must not receive the change.
+func (c *Chain) checkSignersChange(ctx context.Context, t terms) error {
+	if c.signer == c.node {
+		return nil
+	}
+	for _, change := range t.Change {
+		var info struct {
+			Mine bool `json:"ismine"`
+		}
+		if err := c.signer.call(ctx, &info, "getaddressinfo", change.Address); err != nil {
+			return err
+		}
+		if !info.Mine {
+			return fmt.Errorf("signer: the change to %s would leave its wallet; keypoolrefill makes it know more addresses",
+				change.Address)
+		}
+	}
+	return nil
 }
 
 // A processed is the answer of walletprocesspsbt.

@@ -103,7 +103,11 @@ func (c *Chain) check(plan checkout.TransferPlan, t terms) error {
 	if err != nil {
 		return err
 	}
-	if most := c.maxRate.of(t.size(weights)); sats(t.Fee) > most {
+	most := c.maxRate.of(t.size(weights))
+	if plan.Cancels {
+		most = sats(t.Budget)
+	}
+	if sats(t.Fee) > most {
 		return fmt.Errorf("%w: %s BTC, the limit is %s", checkout.ErrFeeTooHigh, sats(t.Fee).crypto(), most.crypto())
 	}
 	if plan.Cancels != (len(plan.Outputs) == 0) || len(plan.Outputs) > mostPayouts {

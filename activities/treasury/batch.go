@@ -55,10 +55,16 @@ func (r *round) signTogether(
 	if err != nil {
 		return nil, signed, err
 	}
+	var (
+		now checkout.AccountSnapshot
+		got storage.Signed
+	)
 	plan, err := r.plan(ctx, r.chain, all, taken)
-	var got storage.Signed
+	if err == nil { // that of the round is old: a transfer may have been sent since whose row PostgreSQL lost
+		now, err = r.chain.Snapshot(ctx)
+	}
 	if err == nil {
-		got, err = r.Store.SignTransfer(ctx, r.order(r.chain, r.account.ID, r.now, plan, all))
+		got, err = r.Store.SignTransfer(ctx, r.order(r.chain, r.account.ID, now, plan, all))
 	}
 	if err != nil {
 		left, err = r.without(ctx, all, err)

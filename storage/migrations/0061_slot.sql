@@ -5,6 +5,7 @@ CREATE TABLE transfer_slot (
     transfer_id text NOT NULL REFERENCES transfer,
     account_id  text NOT NULL REFERENCES treasury_account,
     unit        text NOT NULL,
+    position    integer NOT NULL, -- in the slot, from 1: the transaction has its units in this order
     standing    boolean NOT NULL DEFAULT true, -- false once the transfer was proved dead
     PRIMARY KEY (transfer_id, unit)
 );
