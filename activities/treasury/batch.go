@@ -83,8 +83,8 @@ func (r *round) signTogether(
 
 // without puts the payouts off that an error is about, and returns the others: none when it is about all of them.
 func (r *round) without(ctx context.Context, all []pricedPayout, why error) (left []pricedPayout, err error) {
-	if errors.Is(why, checkout.ErrConflict) {
-		return nil, nil // another process was faster: the next round looks again
+	if errors.Is(why, checkout.ErrConflict) || errors.Is(why, storage.ErrNotCompared) {
+		return nil, nil // another process was faster, or a block has come: the next round looks again
 	}
 	some, faults := checkout.PayoutErrors{}, []error(nil)
 	about := errors.As(why, &some)

@@ -332,7 +332,7 @@ func TestPasskey_RefusesWhatIsWrong(t *testing.T) {
 	status, _ = half.post("/signin/code", "passkey", sign(another, half.challenge("sign_in")))
 	require.Equal(t, 422, status)
 	status, _ = newVisitor().post("/passkey/challenge", "for", "step_up")
-	require.Equal(t, 404, status, "nobody is signed in")
+	require.Equal(t, 401, status, "a stranger confirms nothing")
 	status, _ = half.post("/signin/code", "passkey", sign(another, half.challenge("second_step")))
 	require.Equal(t, 303, status, "the right one")
 
