@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -75,13 +76,13 @@ func Record(t *testing.T, c client.Client, name, id string) {
 // RecordRun writes the history of one run to -record-histories; runID "" is the last run.
 func RecordRun(t *testing.T, c client.Client, name, id, runID string) {
 	t.Helper()
-	var h historypb.History
-	for i := c.GetWorkflowHistory(t.Context(), id, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); i.HasNext(); {
-		e, err := i.Next()
-		require.NoError(t, err)
-		h.Events = append(h.Events, e)
-	}
-	require.NotEmpty(t, h.Events)
+	// A replay needs a workflow task that is completed.
+	const least = 4 // events
+	h := historypb.History{}
+	Await(t, "the first workflow task of "+id+" is completed", 20*time.Second, func() bool {
+		h.Events = Events(t, c, id, runID)
+		return len(h.Events) >= least
+	})
 	if *RecordHistories == "" {
 		return
 	}
