@@ -1,6 +1,8 @@
 package bitcoin
 
 import (
+	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -91,4 +93,33 @@ func TestCancel_PaysTheWallet(t *testing.T) {
 	require.Equal(t, canceled.TxHash, out.All[0].TxHash)
 	require.False(t, out.All[0].Moved())
 	require.Equal(t, canceled.MaxCost, out.All[0].Cost)
+}
+
+// TestCancel_ALargeBatch: the version that pays nobody is much smaller than the one that it replaces, and pays more.
+func TestCancel_ALargeBatch(t *testing.T) {
+	r := newRig(t, "1")
+	c := r.open(func(o *Options) { o.MaxFeeRate = 30 })
+	r.costs("0.00020000")
+	v := r.signed(c, slices.Repeat([]string{"0.01"}, 30)...)
+	require.NoError(t, c.Send(t.Context(), v))
+	plan, err := c.Cancel(t.Context(), v)
+	require.NoError(t, err)
+	require.NoError(t, c.Send(t.Context(), r.sign(c, plan)))
+}
+
+// TestChain_AFullCacheForgetsNoQuestion: the addresses of one question are answered together.
+func TestChain_AFullCacheForgetsNoQuestion(t *testing.T) {
+	r := newRig(t, "1")
+	c := r.open()
+	var ours string
+	r.call(wallet, &ours, "getrawchangeaddress", "bech32")
+	ask := []string{ours, r.payee("bech32")}
+	want := map[string]bool{ask[0]: true, ask[1]: false}
+	for i := range 100_001 {
+		c.ours[strconv.Itoa(i)] = false
+	}
+	c.ours[ours] = true
+	got, err := c.mine(t.Context(), ask...)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
 }

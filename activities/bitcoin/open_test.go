@@ -112,6 +112,19 @@ func TestSigner_HasTheKeys(t *testing.T) {
 	require.Equal(t, [2]string{btc("1").Sub(v.Outputs[0].Amount).Sub(v.MaxCost).String(),
 		btc("1").Sub(v.Outputs[0].Amount).Sub(v.MaxCost).String()}, r.has(c))
 
+	// Somebody who controls only the node that watches wants the change.
+	stolen := r.payee("bech32")
+	var descriptor struct{ Descriptor string }
+	r.call("", &descriptor, "getdescriptorinfo", "addr("+stolen+")")
+	r.call("watched", nil, "importdescriptors", []map[string]any{{"desc": descriptor.Descriptor, "timestamp": "now"}})
+	plan := r.planned(c, "0.1")
+	forged := r.terms(plan)
+	forged.Change[0].Address = stolen
+	plan.Terms, err = forged.encode()
+	require.NoError(t, err)
+	_, err = c.Sign(t.Context(), plan)
+	require.ErrorContains(t, err, "the change to "+stolen+" would leave its wallet")
+
 	stranger := chains.BitcoinForTest(t, chains.BitcoinOptions{})
 	require.NoError(t, stranger.Call(t.Context(), "", nil, "createwallet", "watched", false, false, "", false, true, true))
 	o.SignerURL = "http://" + stranger.User + "@" + strings.TrimPrefix(stranger.URL, "http://")

@@ -145,6 +145,47 @@ func TestBitcoin_OneTransferPaysABatch(t *testing.T) {
 	f.requirePaidOnce(t, refs)
 }
 
+// TestBitcoin_ATransferOfSeveralCoinsIsReplaced: the next version has the coins in the order of the first, or its
+// signature would be refused. A payout above the float leaves the others alone.
+func TestBitcoin_ATransferOfSeveralCoinsIsReplaced(t *testing.T) {
+	t.Parallel()
+	f := newOnBitcoin(t, 1)
+	_, err := f.node.Fund(t.Context(), "treasury", "0.11", "0.15", "0.10", "0.16", "0.12", "0.14", "0.13")
+	require.NoError(t, err)
+	f.mine(t, 6)
+	refs := []checkout.Ref{f.payout(t, f.owner, 6_500_000, checkout.BTC)}
+	for range 4 {
+		refs = append(refs, f.payout(t, f.owner, 10_000, checkout.BTC))
+	}
+	f.Limits.Payout = 20_000_000
+	above := f.payout(t, f.owner, 10_000_000, checkout.BTC)
+	require.Equal(t, 5, f.sync(t).Signed)
+	require.Equal(t, checkout.HoldFloat, f.read(t, above).Hold)
+	require.Greater(t, f.query(t, `SELECT count(*) FROM transfer_slot`), int64(5))
+	for _, ref := range refs {
+		f.send(t, ref)
+	}
+
+	f.market.Set("0.00040000")
+	for range 9 {
+		require.NoError(t, f.node.Call(t.Context(), "", nil, "generateblock", minerAddress, []string{}))
+	}
+	f.StuckAfter = time.Nanosecond
+	require.Equal(t, 1, f.sync(t).Bumped)
+	f.mine(t, 6)
+	f.sync(t)
+
+	_, err = f.node.Fund(t.Context(), "treasury", "2")
+	require.NoError(t, err)
+	f.mine(t, 6)
+	f.exec(t, `UPDATE payout SET next_action_at = now() WHERE id = $1`, above.ID)
+	require.Equal(t, 1, f.sync(t).Signed)
+	f.send(t, above)
+	f.mine(t, 6)
+	f.sync(t)
+	f.requirePaidOnce(t, append(refs, above))
+}
+
 // TestBitcoin_PaysEachPayoutOnce: two processes pay and follow, while calls are cut short, connections of PostgreSQL are
 // killed, and the node is restarted without its pool, reorganizes three blocks, and sees fees rise 20 times.
 func TestBitcoin_PaysEachPayoutOnce(t *testing.T) {
