@@ -56,8 +56,8 @@ func (c *Chain) sign(ctx context.Context, plan checkout.TransferPlan) (checkout.
 	return checkout.TransferVersion{TransferPlan: plan, TxHash: tx.TxHash().String(), Raw: raw}, nil
 }
 
-// checkSignersChange asks a second node with the keys whether the change is its wallet's. The node that gave the addresses
-// has no keys, so somebody who controls only that node must not receive the change.
+// checkSignersChange asks a second node with the keys whether the change is its wallet's. The node that gave the
+// addresses has no keys, so somebody who controls only that node must not receive the change.
 func (c *Chain) checkSignersChange(ctx context.Context, t terms) error {
 	if c.signer == c.node {
 		return nil
