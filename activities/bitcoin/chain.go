@@ -123,6 +123,9 @@ func newChain(o Options) (*Chain, error) {
 	if c.network, err = networkOf(o.Network); err != nil {
 		return nil, err
 	}
+	if c.network.name == "main" && c.confirmations < 3 {
+		return nil, errors.New("a block with fewer than 3 confirmations may go away: on main that is too few")
+	}
 	if c.maxHeadAge == 0 && c.network.name != "regtest" {
 		c.maxHeadAge = 2 * time.Hour
 	}

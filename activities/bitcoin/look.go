@@ -124,6 +124,34 @@ func (c *Chain) spent(
 			}, nil
 		}
 	}
-	return checkout.TransferSnapshot{}, fmt.Errorf("%s: %w: a coin is gone, and its wallet does not show what spent it",
+	return c.replacedParent(ctx, v, slot)
+}
+
+// replacedParent is asked when nothing spent a coin that is gone. After a reorganization of many blocks another
+// transaction may have replaced the one that made it.
+func (c *Chain) replacedParent(
+	ctx context.Context, v view, slot checkout.Slot,
+) (checkout.TransferSnapshot, error) {
+	parents, questions := make([]walletTx, len(slot)), make([]question, len(slot))
+	for i, unit := range slot {
+		made, err := outpoint(unit)
+		if err != nil {
+			return checkout.TransferSnapshot{}, err
+		}
+		questions[i] = ask(&parents[i], "gettransaction", made.Hash.String(), true)
+	}
+	if err := c.node.ask(ctx, questions...); err != nil {
+		return checkout.TransferSnapshot{}, err
+	}
+	for _, parent := range parents {
+		depth := -parent.Confirmations // of the transaction that replaced it
+		if depth < int64(c.confirmations) { //nolint:gosec // G115: some blocks
+			continue
+		}
+		s := checkout.TransferSnapshot{
+			State: checkout.TransferStateDead, Height: v.height(depth), Depth: uint64(depth) - 1}
+		return s, c.node.call(ctx, &s.BlockHash, "getblockhash", s.Height)
+	}
+	return checkout.TransferSnapshot{}, fmt.Errorf("%s: %w: a coin is gone, and its wallet does not show why",
 		c.node.name, ErrNotReady)
 }

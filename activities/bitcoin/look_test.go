@@ -176,3 +176,39 @@ func TestLook_AnotherWalletSpendsOurCoin(t *testing.T) {
 	_, err = c.Signed(t.Context(), out.All)
 	require.ErrorIs(t, err, checkout.ErrNotSigned)
 }
+
+// TestLook_AnotherTransactionReplacesTheParent: a reorganization of more blocks than are final takes a coin away that a
+// transfer spends. The transfer is dead once that is final.
+func TestLook_AnotherTransactionReplacesTheParent(t *testing.T) {
+	r := newRig(t)
+	parent := r.fund("1")
+	r.mine(6)
+	c := r.open()
+	v := r.signed(c, "0.5")
+	var made struct {
+		Decoded struct {
+			Vin []map[string]any `json:"vin"`
+		} `json:"decoded"`
+	}
+	r.call(chains.Miner, &made, "gettransaction", parent, true, true)
+	coin := map[string]any{"txid": made.Decoded.Vin[0]["txid"], "vout": made.Decoded.Vin[0]["vout"]}
+	require.NoError(t, r.node.Reorganize(t.Context(), 7))
+	var unsigned string
+	r.call("", &unsigned, "createrawtransaction", []any{coin}, map[string]string{r.payee("bech32"): "24"})
+	var other struct{ Hex string }
+	r.call(chains.Miner, &other, "signrawtransactionwithwallet", unsigned)
+	r.call("", nil, "generateblock", r.payee("bech32"), []string{other.Hex})
+
+	for range 5 {
+		_, err := c.Look(t.Context(), []checkout.TransferVersion{v})
+		require.ErrorIs(t, err, ErrNotReady)
+		r.mine(1)
+	}
+	seen := r.sees(c, checkout.TransferStateDead, v)
+	require.EqualValues(t, 5, seen.Depth)
+	require.NotEmpty(t, seen.BlockHash)
+	require.Equal(t, [2]string{"0.00000000", "0.00000000"}, r.has(c))
+	s, err := c.Snapshot(t.Context())
+	require.NoError(t, err)
+	require.True(t, s.Used(v.Slot))
+}

@@ -21,6 +21,7 @@ func TestOpen_SaysWhatIsWrong(t *testing.T) {
 		later  bool // it may be ready later
 	}{
 		"network":     {func(o *Options) { o.Network = "main" }, "its network is regtest, not main", false},
+		"shallow":     {func(o *Options) { o.Network, o.Confirmations = "main", 2 }, "fewer than 3 confirmations", false},
 		"no network":  {func(o *Options) { o.Network = "mainnet" }, "must be one of main, test, testnet4, signet, regtest", false},
 		"password":    {func(o *Options) { o.RPCPassword = "secret" }, "refuses the user or the password", false},
 		"no password": {func(o *Options) { o.RPCPassword = "" }, "the password file a password", false},
@@ -123,7 +124,13 @@ func TestSigner_HasTheKeys(t *testing.T) {
 	plan.Terms, err = forged.encode()
 	require.NoError(t, err)
 	_, err = c.Sign(t.Context(), plan)
-	require.ErrorContains(t, err, "the change to "+stolen+" would leave its wallet")
+	require.ErrorContains(t, err, "the change would leave its wallet: "+stolen)
+
+	// A wallet knows 1,000 addresses ahead. The one of the signer gives none out.
+	for range 1_001 {
+		r.call("watched", nil, "getrawchangeaddress", "bech32")
+	}
+	r.sign(c, r.planned(c, "0.1"))
 
 	stranger := chains.BitcoinForTest(t, chains.BitcoinOptions{})
 	require.NoError(t, stranger.Call(t.Context(), "", nil, "createwallet", "watched", false, false, "", false, true, true))

@@ -208,7 +208,10 @@ func (d *draft) giveChange(ctx context.Context) error {
 		d.Change[i].Sats = int64(left) / int64(len(d.Change))
 	}
 	d.Change[0].Sats += int64(left) % int64(len(d.Change))
-	return d.checkChange(ctx, d.terms)
+	if err := d.checkChange(ctx, d.terms); err != nil {
+		return err
+	}
+	return d.prepareSigner(ctx, d.terms)
 }
 
 // plan returns the finished plan.

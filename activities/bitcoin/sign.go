@@ -70,11 +70,35 @@ func (c *Chain) checkSignersChange(ctx context.Context, t terms) error {
 			return err
 		}
 		if !info.Mine {
-			return fmt.Errorf("signer: the change to %s would leave its wallet; keypoolrefill makes it know more addresses",
-				change.Address)
+			return fmt.Errorf("signer: %w: %s", errForeignChange, change.Address)
 		}
 	}
 	return nil
+}
+
+var errForeignChange = errors.New("the change would leave its wallet")
+
+// prepareSigner makes the signer know the change of a plan. Its wallet gives no addresses out, so it knows only the first
+// ones until it is asked for more.
+func (c *Chain) prepareSigner(ctx context.Context, t terms) error {
+	if !c.signs {
+		return nil
+	}
+	err := c.checkSignersChange(ctx, t)
+	if !errors.Is(err, errForeignChange) {
+		return err
+	}
+	const more = 1_000 // addresses
+	var info struct {
+		Known int `json:"keypoolsize_hd_internal"`
+	}
+	if err := c.signer.call(ctx, &info, "getwalletinfo"); err != nil {
+		return err
+	}
+	if err := c.signer.call(ctx, nil, "keypoolrefill", info.Known+more); err != nil {
+		return err
+	}
+	return c.checkSignersChange(ctx, t)
 }
 
 // A processed is the answer of walletprocesspsbt.
