@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"example.com/checkout/deploy/proof/chaos/invariant"
 	"example.com/checkout/deploy/standin/acquirer"
 	"example.com/checkout/deploy/standin/devstack"
 )
@@ -21,18 +22,31 @@ var liveFaultKinds = []faultKind{
 	{"acquirer-forgets-keys", 3, "", controlled(acquirer.Control.ForgetKeys)},
 	{"reports-lost", 2, "", controlled(acquirer.Control.LoseWebhooks)},
 	{"reports-held", 2, "", holdReports},
-	{"chain-stop", 1, "chain", stopped},
-	{"chain-pause", 2, "chain", paused(8 * time.Second)},
-	{"chain-no-answers", 2, "", noAnswers("worker-chain")},
+	{"chain-stop", 1, "chain", halts(stopped)},
+	{"chain-pause", 2, "chain", halts(paused(8 * time.Second))},
+	{"chain-no-answers", 2, "", halts(noAnswers("worker-chain"))},
 	{"acquirer-no-answers", 2, "", noAnswers("worker-acquirer")},
 	{"chain-drop", 3, "", dropTransactions},
-	{"chain-base-fee", 2, "", raiseBaseFee},
+	{"chain-base-fee", 2, "", halts(raiseBaseFee)},
 	{"chain-reorganization", 4, "", reorganize},
 	{"treasury-top-up", 6, "", topUp},
 	{"treasury-freeze", 1, "", freeze},
 	{"worker-dies-before-commit", 2, "", dies((*chaos).signs)},
 	{"worker-dies-after-commit", 2, "", dies((*chaos).commits)},
 	{"worker-dies-after-send", 2, "", dies((*chaos).sends)},
+}
+
+// halts notes when a fault put payouts on hold. Whether an enemy delays payouts is a question about the others.
+func halts(
+	inject func(context.Context, *chaos, *part, *rand.Rand) bool,
+) func(context.Context, *chaos, *part, *rand.Rand) bool {
+	return func(ctx context.Context, c *chaos, p *part, random *rand.Rand) bool {
+		halt := invariant.Span{From: time.Now()}
+		did := inject(ctx, c, p, random)
+		halt.To = time.Now()
+		c.world.note(func(s *invariant.Siege) { s.Halts = append(s.Halts, halt) })
+		return did
+	}
 }
 
 // planned lets some of the next requests to the card network go wrong.

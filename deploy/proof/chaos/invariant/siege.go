@@ -12,7 +12,8 @@ import (
 type Siege struct {
 	Thefts []Theft
 	Frozen []string // why the account was frozen, each time
-	// Hostile is the merchant of an enemy, who acts during Sieges. The treasury was stopped by operators during Halts.
+	// Hostile is the merchant of an enemy, who acts during Sieges. During Halts an
+	// operator, a node that did not answer or a high fee stopped the treasury.
 	Hostile       string
 	Sieges, Halts []Span
 	// Lost are the times that a restore has taken out of PostgreSQL. Known are payouts of which merchants knew
