@@ -190,36 +190,31 @@ func (s *Store) FinishPayout(
 	if !errors.Is(err, errOvertaken) {
 		return got, pg.Wrap("finish payout", err)
 	}
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.InTx(ctx, s.pool, "finish payout", func(tx pgx.Tx) (got Settlement, err error) {
 		p, err := lockPayout(ctx, tx, ref)
 		if err != nil {
-			return err
+			return got, err
 		}
 
 		if generation != 0 && generation != p.Generation { // it was retried, so it had failed
 			got.EventType = webhook.PayoutFailed
 			got.Deliveries, err = published(ctx, tx, p.Owner, p.ID, got.EventType, generation)
-			return err
+			return got, err
 		}
 
 		if p.Status != checkout.PayoutPending {
 			got.EventType = payoutEventType(p.Status)
 			got.Deliveries, err = published(ctx, tx, p.Owner, p.ID, got.EventType,
 				p.Generation)
-			return err
+			return got, err
 		}
 
 		if err := p.mayEnd(failure); err != nil {
-			return err
+			return got, err
 		}
 
-		got, err = p.decide(ctx, tx, failure)
-		return err
+		return p.decide(ctx, tx, failure)
 	})
-	if err != nil {
-		return Settlement{}, fmt.Errorf("finish payout: %w", err)
-	}
-	return got, nil
 }
 
 // decidePayoutUnlocked reads a payout of the sandbox and decides it in one statement, which does nothing unless the

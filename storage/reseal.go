@@ -92,29 +92,27 @@ func (s *Store) resealAll(
 
 // resealSome seals up to resealPage rows again and returns their number. It leaves rows out that others
 // change at the moment.
-func (s *Store) resealSome(ctx context.Context, key string, of sealing) (n int, err error) {
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+func (s *Store) resealSome(ctx context.Context, key string, of sealing) (int, error) {
+	return pg.InTx(ctx, s.pool, "reseal", func(tx pgx.Tx) (int, error) {
 		rows, err := tx.Query(ctx, fmt.Sprintf(`
 			SELECT ctid::text, %s, ARRAY[%s] FROM %s WHERE %s = $1
 			LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED`,
 			of.owner, strings.Join(of.values, ", "), of.table, of.key), key, resealPage)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[sealedRow])
 		if err != nil {
-			return err
+			return 0, err
 		}
-		n = len(found)
 		batch := &pgx.Batch{}
 		for _, row := range found {
 			if err := s.queueReseal(batch, key, of, row); err != nil {
-				return err
+				return 0, err
 			}
 		}
-		return tx.SendBatch(ctx, batch).Close()
+		return len(found), tx.SendBatch(ctx, batch).Close()
 	})
-	return n, err
 }
 
 // sealedRow is a locked row. The lock keeps its place in the table.
@@ -144,18 +142,16 @@ func (s *Store) queueReseal(batch *pgx.Batch, key string, of sealing, row sealed
 }
 
 // retireKey notes that nothing needs a key any more. It returns false when something does.
-func (s *Store) retireKey(ctx context.Context, key string) (retired bool, err error) {
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+func (s *Store) retireKey(ctx context.Context, key string) (bool, error) {
+	return pg.InTx(ctx, s.pool, "retire key", func(tx pgx.Tx) (bool, error) {
 		used, err := keyUsed(ctx, tx, key)
 		if err != nil || used {
-			return err
+			return false, err
 		}
-		retired = true
 		_, err = tx.Exec(ctx, `
 			UPDATE master_key SET retired_at = coalesce(retired_at, clock_timestamp()) WHERE id = $1`, key)
-		return err
+		return true, err
 	})
-	return retired, err
 }
 
 // keyUsed reports whether a key has sealed something that is still there.

@@ -414,15 +414,14 @@ type Expired struct {
 // checkout.ErrNotFound for an unknown session too.
 func (s *Store) ExpireSession(
 	ctx context.Context, ref checkout.Ref, x Expiry,
-) (got Expired, err error) {
+) (Expired, error) {
 	var now *time.Time
 	if !x.Now.IsZero() {
 		now = &x.Now
 	}
-
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.InTx(ctx, s.pool, "expire session", func(tx pgx.Tx) (got Expired, err error) {
 		var inFlight bool
-		err := tx.QueryRow(ctx, `
+		err = tx.QueryRow(ctx, `
 			SELECT status, payment_in_flight,
 				CASE WHEN $5 THEN interval '0' ELSE expires_at - coalesce($6::timestamptz,
 				clock_timestamp()) END
@@ -432,19 +431,20 @@ func (s *Store) ExpireSession(
 		got.Left = max(0, got.Left)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
-			return checkout.ErrNotFound
+			return got, checkout.ErrNotFound
 		case err != nil:
-			return err
+			return got, err
 		case got.Status != checkout.StatusPending:
 			got.Left = 0
-			return nil
+			return got, nil
 		case inFlight:
-			return tx.QueryRow(ctx, `
+			err = tx.QueryRow(ctx, `
 				SELECT id FROM transaction WHERE session_id = $1 AND merchant_id = $2 AND mode = $3
 					AND status = 'processing'`,
 				ref.ID, ref.MerchantID, ref.Mode).Scan(&got.InFlight)
+			return got, err
 		case got.Left > 0:
-			return nil
+			return got, nil
 		}
 
 		got.Status = checkout.StatusExpired
@@ -456,10 +456,6 @@ func (s *Store) ExpireSession(
 				ended_at = date_trunc('milliseconds', clock_timestamp())
 			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`,
 			ref.ID, ref.MerchantID, ref.Mode)
-		return err
+		return got, err
 	})
-	if err != nil {
-		return Expired{}, fmt.Errorf("expire session: %w", err)
-	}
-	return got, nil
 }

@@ -136,9 +136,9 @@ func (s *Store) Invitation(ctx context.Context, hash []byte) (checkout.Member, s
 // expired.
 func (s *Store) AcceptInvitation(
 	ctx context.Context, hash []byte, passwordHash, address string,
-) (m checkout.Member, err error) {
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) (err error) {
-		m, err = scanMember(tx.QueryRow(ctx, `
+) (checkout.Member, error) {
+	return pg.InTx(ctx, s.pool, "accept invitation", func(tx pgx.Tx) (checkout.Member, error) {
+		m, err := scanMember(tx.QueryRow(ctx, `
 			UPDATE member m SET password_hash = $2, joined_at = clock_timestamp(),
 				invitation_hash = NULL, invitation_expires_at = NULL, invitation_proof = NULL,
 				email_proven_at = CASE WHEN invitation_proof = invitation_hash THEN clock_timestamp() END
@@ -146,15 +146,14 @@ func (s *Store) AcceptInvitation(
 				AND m.removed_at IS NULL
 			RETURNING `+memberColumns, hash, passwordHash))
 		if err != nil {
-			return err
+			return m, err
 		}
-		return pg.Audit(ctx, tx, checkout.AuditEntry{
+		return m, pg.Audit(ctx, tx, checkout.AuditEntry{
 			ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: m.MerchantID, Actor: m.Email,
 			Action: "member.joined", Subject: m.ID, Detail: "as " + string(m.Role),
 			Address: address,
 		})
 	})
-	return m, pg.Wrap("accept invitation", err)
 }
 
 // Member returns one member. It returns checkout.ErrNotFound.

@@ -21,16 +21,16 @@ const challengeLifetime = 5 * time.Minute
 
 // PasskeyHandle returns the random name of a member towards passkeys, and makes it when there is none. It
 // returns checkout.ErrNotFound.
-func (s *Store) PasskeyHandle(ctx context.Context, merchantID, memberID string) (handle []byte, err error) {
+func (s *Store) PasskeyHandle(ctx context.Context, merchantID, memberID string) ([]byte, error) {
 	made := make([]byte, passkeyHandleBytes)
 	_, _ = rand.Read(made) // never fails: crypto/rand ends the process instead
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `
+	return pg.InTx(ctx, s.pool, "passkey handle", func(tx pgx.Tx) (handle []byte, err error) {
+		_, err = tx.Exec(ctx, `
 			INSERT INTO passkey_handle (member_id, handle)
 			SELECT id, $3 FROM member WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL
 			ON CONFLICT (member_id) DO NOTHING`, memberID, merchantID, made)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		err = tx.QueryRow(ctx, `
 			SELECT h.handle FROM passkey_handle h JOIN member m ON m.id = h.member_id
@@ -38,9 +38,8 @@ func (s *Store) PasskeyHandle(ctx context.Context, merchantID, memberID string) 
 		if errors.Is(err, pgx.ErrNoRows) {
 			err = checkout.ErrNotFound
 		}
-		return err
+		return handle, err
 	})
-	return handle, pg.Wrap("passkey handle", err)
 }
 
 // MemberByPasskeyHandle returns the member with a name towards passkeys, and the hash of the password. The name

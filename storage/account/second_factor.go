@@ -97,42 +97,40 @@ func (s *Secrets) ConfirmSecondFactor(
 
 // UseCode reports whether check knows the typed code of a member's second factor. A code that it knows is
 // used up, with those of earlier time steps.
-func (s *Secrets) UseCode(ctx context.Context, merchantID, memberID string, check CodeCheck) (ok bool, err error) {
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+func (s *Secrets) UseCode(ctx context.Context, merchantID, memberID string, check CodeCheck) (bool, error) {
+	return pg.InTx(ctx, s.pool, "use code", func(tx pgx.Tx) (bool, error) {
 		secret, last, err := s.secondFactor(ctx, tx, merchantID, memberID, true)
 		if err != nil {
-			return err
+			return false, err
 		}
-		var step int64
-		if step, ok = check(secret, last); !ok {
-			return nil
+		step, ok := check(secret, last)
+		if !ok {
+			return false, nil
 		}
 		_, err = tx.Exec(ctx, `UPDATE second_factor SET last_step = $2 WHERE member_id = $1`, memberID, step)
-		return err
+		return true, err
 	})
-	return ok && err == nil, pg.Wrap("use code", err)
 }
 
 // UseRecoveryCode reports whether a member has the recovery code with this SHA-256, and deletes it. by goes
 // to the audit log then.
 func (s *Store) UseRecoveryCode(
 	ctx context.Context, merchantID, memberID string, hash []byte, by checkout.AuditEntry,
-) (ok bool, err error) {
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+) (bool, error) {
+	return pg.InTx(ctx, s.pool, "use recovery code", func(tx pgx.Tx) (bool, error) {
 		tag, err := tx.Exec(ctx, `
 			DELETE FROM recovery_code r USING member m
 			WHERE r.member_id = $1 AND r.hash = $3 AND m.id = r.member_id AND m.merchant_id = $2
 				AND m.removed_at IS NULL`,
 			memberID, merchantID, hash)
-		if ok = tag.RowsAffected() > 0; err != nil || !ok {
-			return err
+		if err != nil || tag.RowsAffected() == 0 {
+			return false, err
 		}
 		if err := mailMember(ctx, tx, memberID, MailDetail(by)); err != nil {
-			return err
+			return false, err
 		}
-		return pg.Audit(ctx, tx, by)
+		return true, pg.Audit(ctx, tx, by)
 	})
-	return ok && err == nil, pg.Wrap("use recovery code", err)
 }
 
 // RecoveryCodes counts the recovery codes that a member has left.
