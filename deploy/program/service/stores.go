@@ -11,6 +11,7 @@ import (
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
+	"google.golang.org/grpc"
 
 	"example.com/checkout/api/health"
 	"example.com/checkout/deploy/program/config"
@@ -89,6 +90,9 @@ func AwaitTemporal(ctx context.Context, cfg config.Temporal) (client.Client, err
 	return temporal, err
 }
 
+// windowBytes is how much Temporal may send before the client has read it: the largest message of Temporal.
+const windowBytes = 4 << 20
+
 // temporalOptions give Temporal's client the service's log and telemetry.
 func temporalOptions(cfg config.Temporal) (client.Options, error) {
 	options, err := cfg.Options()
@@ -98,6 +102,9 @@ func temporalOptions(cfg config.Temporal) (client.Options, error) {
 	options.Logger = log.NewStructuredLogger(slog.Default())
 	// No gzip: Temporal is near and its messages are small, so gzip would cost more than it saves.
 	options.ConnectionOptions.GrpcCompression = &client.GrpcCompressionNone{}
+	// Fixed windows: else gRPC measures the connection, with a ping and its answer for almost every response.
+	options.ConnectionOptions.DialOptions = append(options.ConnectionOptions.DialOptions,
+		grpc.WithStaticStreamWindowSize(windowBytes), grpc.WithStaticConnWindowSize(windowBytes))
 	err = telemetry.Temporal(&options)
 	return options, err
 }
