@@ -59,7 +59,7 @@ func (s *Store) UndecidedPayment(ctx context.Context, a TreasuryAccount, o check
 // Recovered is a transaction of the chain that PostgreSQL lacks, with the payouts that it paid.
 type Recovered struct {
 	AccountID  string
-	Outflows   []checkout.Outflow
+	Outflows   []checkout.Outflow       // that paid the payouts; the first has the cost of the whole transaction
 	Version    checkout.TransferVersion // as it was signed, with the fees that the merchants paid
 	TransferID string                   // the live transfer that lacks the version; "" when the transfer is lacking
 	Payouts    []PricedPayout           // as its outputs, each with its rate; none with a TransferID
@@ -68,8 +68,9 @@ type Recovered struct {
 // RecoverTransfer writes a transfer, or a version of a live one, that the chain has and PostgreSQL lacks:
 // with the payouts' amounts, their events, the ledger and the account's next number, in one transaction under the
 // lock of the account. The payouts are sent then. The transfer is live: the next round of the treasury
-// confirms it. A booking of the outflows to suspense is undone. done is false when a transfer explains them
-// by now. It returns ErrNotFrozen, and checkout.ErrConflict when a payout or the transfer changed.
+// confirms it. A booking of the outflows to suspense is undone; other outflows of the transaction stay there. done
+// is false when a transfer explains them by now. It returns ErrNotFrozen, and checkout.ErrConflict when a payout or
+// the transfer changed.
 func (s *Store) RecoverTransfer(
 	ctx context.Context, r Recovered, by checkout.AuditEntry,
 ) (done bool, err error) {

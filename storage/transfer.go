@@ -41,6 +41,11 @@ type Transfer struct {
 // Newest returns the version to send.
 func (t Transfer) Newest() checkout.TransferVersion { return t.Versions[len(t.Versions)-1] }
 
+// Has reports whether a version of the transfer is the transaction of the hash.
+func (t Transfer) Has(txHash string) bool {
+	return slices.ContainsFunc(t.Versions, func(v checkout.TransferVersion) bool { return v.TxHash == txHash })
+}
+
 const (
 	// slotOf is the slot of a transfer t.
 	slotOf = `coalesce((SELECT array_agg(s.unit ORDER BY s.position) FROM transfer_slot s WHERE s.transfer_id = t.id),

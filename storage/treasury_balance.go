@@ -227,7 +227,8 @@ func (s *Store) NoteOutflows(
 	})
 }
 
-// unexplained returns the outflows that are not the payment of a transfer.
+// unexplained returns the outflows that are not the payment of a transfer. all has every outflow of a transaction or
+// none of it: an output of a transfer explains one. An outflow keeps its cost unless the end of a transfer books it.
 func (a *treasury) unexplained(
 	ctx context.Context, tx pgx.Tx, all []checkout.Outflow,
 ) ([]checkout.Outflow, error) {
@@ -239,13 +240,22 @@ func (a *treasury) unexplained(
 		SELECT v.tx_hash, `+destinationOf+` AS destination, x.amount || ' ' || x.currency AS amount, v.cancels, t.status
 		FROM transfer_version v JOIN transfer t ON t.id = v.transfer_id JOIN transfer_payout x ON x.transfer_id = t.id
 		WHERE t.account_id = $1 AND v.tx_hash = ANY ($2)`, a.ID, hashes)
-	known := map[string][]knownVersion{}
+	known, booked := map[string][]knownVersion{}, map[string]bool{}
 	for _, v := range versions {
 		known[v.TxHash] = append(known[v.TxHash], v)
+		booked[v.TxHash] = v.pays()
 	}
 	var unexplained []checkout.Outflow
 	for _, o := range all {
-		if !slices.ContainsFunc(known[o.TxHash], func(v knownVersion) bool { return v.explains(o) }) {
+		left := known[o.TxHash]
+		i := slices.IndexFunc(left, func(v knownVersion) bool { return v.explains(o) })
+		switch {
+		case i >= 0 && o.Moved():
+			known[o.TxHash] = slices.Delete(left, i, i+1)
+		case i < 0:
+			if booked[o.TxHash] {
+				o.Cost = checkout.Crypto{}
+			}
 			unexplained = append(unexplained, o)
 		}
 	}
@@ -261,9 +271,13 @@ type knownVersion struct {
 	Status      TransferStatus
 }
 
+// pays reports whether the chain has the version as a payment.
+func (v knownVersion) pays() bool {
+	return !v.Cancels && (v.Status == TransferLive || v.Status == TransferConfirmed)
+}
+
 // explains reports whether the outflow is the payment of the version. A transaction of ours that
 // moved nothing took only its fee.
 func (v knownVersion) explains(o checkout.Outflow) bool {
-	pays := !v.Cancels && (v.Status == TransferLive || v.Status == TransferConfirmed)
-	return !o.Moved() || pays && v.Amount.Is(o.Amount) && strings.EqualFold(v.Destination, o.Destination)
+	return !o.Moved() || v.pays() && v.Amount.Is(o.Amount) && strings.EqualFold(v.Destination, o.Destination)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"example.com/checkout/workflows/checkout"
 )
@@ -50,13 +51,11 @@ func (c *Chain) outflows(ctx context.Context, first, last uint64) (checkout.Outf
 func (m *movement) outflows() []checkout.Outflow {
 	paid := slices.Clone(m.paid)
 	slices.SortFunc(paid, func(a, b payment) int { return cmp.Compare(a.vout, b.vout) })
-	if len(paid) == 0 {
-		paid = []payment{{}}
-	}
-	all := make([]checkout.Outflow, len(paid))
+	common := checkout.Outflow{TxHash: m.txid, Slot: slotOf(m.tx), Amount: sats(0).crypto(), Height: m.height}
+	all := slices.Repeat([]checkout.Outflow{common}, max(1, len(paid)))
 	for i, p := range paid {
-		all[i] = checkout.Outflow{
-			TxHash: m.txid, Slot: slotOf(m.tx), Destination: p.address, Amount: p.amount.crypto(), Height: m.height}
+		all[i].Output = strconv.FormatUint(uint64(p.vout), 10)
+		all[i].Destination, all[i].Amount = p.address, p.amount.crypto()
 	}
 	all[0].Cost = m.fee.crypto()
 	return all

@@ -61,7 +61,8 @@ func TestPlan_ABatchOfAHundred(t *testing.T) {
 	}
 }
 
-// outputsOf returns the outputs that the chain's outflows show for a version, with its payouts and fees.
+// outputsOf returns the outputs that the chain's outflows show for a version, with its payouts and fees. A payout's
+// highest fee is its fee, a share of what the treasury pays, and what does not come out even.
 func (r *rig) outputsOf(c *Chain, v checkout.TransferVersion) []checkout.TransferOutput {
 	r.Helper()
 	out, err := c.Outflows(r.Context(), 0, 10_000)
@@ -73,6 +74,8 @@ func (r *rig) outputsOf(c *Chain, v checkout.TransferVersion) []checkout.Transfe
 	require.Equal(r, v.Slot, got.Slot)
 	require.Equal(r, v.MaxCost, got.MaxCost)
 	for i := range got.Outputs {
+		more := got.Outputs[i].Fee.Sub(v.Outputs[i].Fee).Units().Int64()
+		require.True(r, more >= 0 && more <= 6, "%d satoshis more than the fee of a payout", more)
 		got.Outputs[i].PayoutID, got.Outputs[i].Fee = v.Outputs[i].PayoutID, v.Outputs[i].Fee
 	}
 	return got.Outputs

@@ -45,10 +45,23 @@ func (c *Chain) signed(ctx context.Context, all []checkout.Outflow) (checkout.Tr
 	if err != nil || checkSigned(raw, want) != nil || c.checkChange(ctx, t) != nil {
 		return checkout.TransferVersion{}, checkout.ErrNotSigned
 	}
+	if err := c.shareMost(plan.Outputs, sats(t.Fee)); err != nil {
+		return checkout.TransferVersion{}, err
+	}
 	if plan, err = next(plan, t); err != nil {
 		return checkout.TransferVersion{}, err
 	}
 	return checkout.TransferVersion{TransferPlan: plan, TxHash: tx.TxHash().String(), Raw: raw}, nil
+}
+
+// shareMost gives each output its highest share of the fee of a version. The payouts share the fee of the first version
+// without what the treasury pays, which is not more; rounded up, and one satoshi more, is what does not come out even.
+func (c *Chain) shareMost(outputs []checkout.TransferOutput, fee sats) error {
+	weights, err := c.outputWeights(outputs)
+	for i, weight := range weights {
+		outputs[i].Fee = (fee*sats(weight)/sats(total(weights)) + 1).crypto()
+	}
+	return err
 }
 
 // termsOf reads the terms of a transaction whose first outputs pay others, and the others are the change.

@@ -62,6 +62,7 @@ func (c *Chain) signed(ctx context.Context, o checkout.Outflow) (checkout.Transf
 	t := terms{Gas: tx.Gas(), Estimate: tx.Gas() - 1 - (tx.Gas()-1)/5, TipWei: tx.GasTipCap(), CapWei: tx.GasFeeCap()}
 	t.BudgetWei = cost(t.Estimate, t.CapWei)
 	plan.MaxCost = ether(t.maxCost())
+	plan.Outputs[0].Fee = plan.MaxCost
 	if plan.Terms, err = t.encode(); err != nil {
 		return checkout.TransferVersion{}, err
 	}

@@ -297,9 +297,9 @@ func (c *coinChain) Outflows(_ context.Context, first, last uint64) (checkout.Ou
 	for height := first; height <= last; height++ {
 		for _, tx := range c.blocks[height] {
 			cost := btc(tx.Fee)
-			for _, pays := range slices.Backward(append(tx.Pays, coinOutput{})[:max(1, len(tx.Pays))]) {
-				out.All = append(out.All, checkout.Outflow{TxHash: tx.hash(), Slot: tx.Coins, Destination: pays.To,
-					Amount: btc(pays.Units), Cost: cost, Height: height})
+			for i, pays := range slices.Backward(append(tx.Pays, coinOutput{})[:max(1, len(tx.Pays))]) {
+				out.All = append(out.All, checkout.Outflow{TxHash: tx.hash(), Output: strconv.Itoa(i), Slot: tx.Coins,
+					Destination: pays.To, Amount: btc(pays.Units), Cost: cost, Height: height})
 				cost = checkout.Crypto{}
 			}
 		}
@@ -311,13 +311,14 @@ func (c *coinChain) Signed(_ context.Context, all []checkout.Outflow) (checkout.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, tx := range slices.Concat(c.blocks...) {
-		if tx.hash() != all[0].TxHash {
+		if tx.hash() != all[0].TxHash || len(all) != len(tx.Pays) {
 			continue
 		}
 		v := checkout.TransferVersion{TxHash: tx.hash(), Raw: tx.raw()}
 		v.Slot, v.MaxCost, v.Terms = tx.Coins, btc(tx.Fee), json.RawMessage(`{}`)
 		for _, o := range all {
-			v.Outputs = append(v.Outputs, checkout.TransferOutput{Destination: o.Destination, Amount: o.Amount})
+			v.Outputs = append(v.Outputs, checkout.TransferOutput{Destination: o.Destination, Amount: o.Amount,
+				Fee: btc(tx.Fee/int64(len(all)) + 1)})
 		}
 		return v, nil
 	}

@@ -1,13 +1,11 @@
 package treasury
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/big"
 	"slices"
-	"strings"
 	"time"
 
 	"example.com/checkout/storage"
@@ -19,7 +17,8 @@ import (
 type RecoveryOrder struct {
 	AccountID string
 	From      *uint64           // the first block; nil: since the chain is known to be ahead
-	Chosen    map[string]string // ids of payouts that a person chose, by the transaction that paid them
+	Chosen    map[string]string // ids of payouts that a person chose, by the payment, as checkout.Outflow.Payment names it
+	Losses    []string          // payments that paid no payout, as a person says; thaw needs them again
 	Apply     bool              // write what is clear
 	By        checkout.AuditEntry
 }
@@ -43,8 +42,9 @@ type RecoveryResult struct {
 }
 
 // Recover finds the payouts of the outflows that no transfer explains. An outflow is clear when one payout
-// fits it, and no other outflow: by destination, currency and amount. What is clear is written when the
-// order says so, one transaction each; a repeat writes nothing twice. The account stays frozen.
+// fits it, and no other outflow: by destination, currency and amount. Several of one transaction to one address are
+// clear when as many payouts fit them. A transaction is written when the order says so and all its outflows are clear
+// beside the losses; a repeat writes nothing twice. The account stays frozen.
 //
 // It returns storage.ErrNotFrozen, checkout.ErrNotFound, and checkout.ErrNoRate.
 func (t *Treasury) Recover(ctx context.Context, o RecoveryOrder) (RecoveryResult, error) {
@@ -70,7 +70,7 @@ func (t *Treasury) Recover(ctx context.Context, o RecoveryOrder) (RecoveryResult
 	}
 	r.settleClaims()
 	for _, tx := range lost {
-		if tx.settle(); o.Apply && tx.pays[0].Why == "" {
+		if tx.settle() && o.Apply {
 			done, err := t.Store.RecoverTransfer(ctx, tx.recovered, o.By)
 			tx.note(func(f *candidate) {
 				if f.Done = done; errors.Is(err, checkout.ErrConflict) {
@@ -81,59 +81,11 @@ func (t *Treasury) Recover(ctx context.Context, o RecoveryOrder) (RecoveryResult
 				return result, err
 			}
 		}
-		tx.note(func(f *candidate) { result.Found = append(result.Found, f.Recovery) })
+		for _, f := range append(tx.pays, tx.lost...) {
+			result.Found = append(result.Found, f.Recovery)
+		}
 	}
 	return result, nil
-}
-
-// lostTransaction is a transaction that no transfer explains, with what would be written.
-type lostTransaction struct {
-	pays      []*candidate // its outflows
-	recovered storage.Recovered
-}
-
-func byTransaction(unexplained []checkout.Outflow) (all []*lostTransaction) {
-	for _, o := range unexplained {
-		f := &candidate{Recovery: Recovery{Outflow: o}}
-		if n := len(all); n > 0 && o.TxHash != "" && all[n-1].pays[0].TxHash == o.TxHash {
-			all[n-1].pays = append(all[n-1].pays, f)
-			continue
-		}
-		all = append(all, &lostTransaction{pays: []*candidate{f}})
-	}
-	return all
-}
-
-// note does the same with all outflows.
-func (tx *lostTransaction) note(do func(f *candidate)) {
-	for _, f := range tx.pays {
-		do(f)
-	}
-}
-
-// refuse says of all outflows why a person must look.
-func (tx *lostTransaction) refuse(why string) { tx.note(func(f *candidate) { f.Why = why }) }
-
-// settle makes the transaction clear only as a whole, and completes what is written: by payout ids, as any transfer.
-func (tx *lostTransaction) settle() {
-	unclear := slices.ContainsFunc(tx.pays, func(f *candidate) bool { return f.Why != "" })
-	tx.note(func(f *candidate) {
-		if unclear && f.Why == "" {
-			f.Why, f.Payout, f.Transfer = "another payment of its transaction is not clear", "", ""
-		}
-	})
-	if unclear || tx.recovered.TransferID != "" {
-		return
-	}
-	slices.SortFunc(tx.pays, func(a, b *candidate) int { return cmp.Compare(a.Payout, b.Payout) })
-	v := &tx.recovered.Version
-	v.Outputs, v.Fee = nil, checkout.Crypto{}
-	tx.note(func(f *candidate) {
-		tx.recovered.Payouts = append(tx.recovered.Payouts, f.payout)
-		v.Outputs = append(v.Outputs, checkout.TransferOutput{
-			PayoutID: f.Payout, Destination: f.payout.Destination, Amount: f.Amount, Fee: f.fee})
-		v.Fee = v.Fee.Add(f.fee)
-	})
 }
 
 // recovery is one run of Recover.
@@ -144,15 +96,6 @@ type recovery struct {
 	chain   checkout.Chain
 	account storage.TreasuryAccount
 	found   []*candidate
-}
-
-// candidate is a Recovery with the payout that it paid.
-type candidate struct {
-	Recovery
-
-	payout storage.PricedPayout
-	fee    checkout.Crypto
-	chosen bool // by a person
 }
 
 // read returns the final outflows that no transfer explains, oldest first.
@@ -196,6 +139,14 @@ func (r *recovery) match(ctx context.Context, tx *lostTransaction) error {
 		}
 		return nil
 	}
+	taken, err := r.Store.TransfersWith(ctx, r.account.ID, outflows[0].Slot)
+	if err != nil {
+		return err
+	}
+	if len(taken) > 0 && taken[0].Has(outflows[0].TxHash) {
+		tx.refuse(fmt.Sprintf("its transaction is that of %s, which is %s and does not pay it", taken[0].ID, taken[0].Status))
+		return nil
+	}
 	v, err := r.chain.Signed(ctx, outflows)
 	if errors.Is(err, checkout.ErrNotSigned) {
 		tx.refuse("it is no payment of this service")
@@ -206,45 +157,56 @@ func (r *recovery) match(ctx context.Context, tx *lostTransaction) error {
 		return nil // the result has it, and the other outflows are looked at
 	}
 	tx.recovered = storage.Recovered{AccountID: r.account.ID, Outflows: outflows, Version: v}
-	taken, err := r.Store.TransfersWith(ctx, r.account.ID, v.Slot)
-	if err != nil {
-		return err
-	}
 	if len(taken) > 0 {
 		tx.isVersionOf(taken[0])
 		return nil
 	}
+	for i, f := range tx.pays {
+		f.most = v.Outputs[i].Fee
+	}
+	return r.fitAll(ctx, tx)
+}
+
+// fitAll finds the payouts that the outflows of a transaction paid.
+func (r *recovery) fitAll(ctx context.Context, tx *lostTransaction) error {
+	tx.setAside(r.RecoveryOrder)
 	for _, f := range tx.pays {
-		if err := r.fit(ctx, f, v.MaxCost); err != nil {
+		if err := r.fit(ctx, f); err != nil {
+			return err
+		}
+	}
+	tx.pair()
+	for _, f := range tx.pays {
+		if err := r.judge(ctx, f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// fit finds the payouts that an outflow may have paid. most is the highest fee of its transaction.
-func (r *recovery) fit(ctx context.Context, f *candidate, most checkout.Crypto) error {
+// fit finds the payouts that an outflow may have paid.
+func (r *recovery) fit(ctx context.Context, f *candidate) error {
 	payouts, err := r.Store.PayoutsTo(ctx, r.account, f.Outflow)
 	if err != nil {
 		return err
 	}
 	for _, p := range payouts {
-		fee, fits, err := r.fee(ctx, p, f.Amount, most)
+		fits, err := r.fitsPayout(ctx, f, p)
 		if err != nil {
 			return err
 		}
-		if r.Chosen[f.TxHash] == p.ID && fee.Known() {
-			f.Fits, f.chosen = nil, true
+		if r.Chosen[f.Payment()] == p.ID && p.Gross().Cmp(f.Amount) >= 0 {
 			if !fits && !p.RateHolds(time.Now()) {
-				p.ExchangeRate, fee = rateOf(p, f.Amount), f.Amount.Sub(f.Amount)
+				p.ExchangeRate = rateOf(p, f.Amount)
 			}
-		} else if !fits || f.chosen {
-			continue
+			f.fits, f.chosen = []checkout.Payout{p}, true
+			return nil
 		}
-		f.Fits = append(f.Fits, p.ID)
-		f.payout.Payout, f.fee = p, fee
+		if fits {
+			f.fits = append(f.fits, p)
+		}
 	}
-	return r.judge(ctx, f)
+	return nil
 }
 
 // rateOf returns the rate at which a payout is worth amount before any fee: the rate at the signature of its
@@ -253,54 +215,20 @@ func rateOf(p checkout.Payout, amount checkout.Crypto) checkout.Rate {
 	return checkout.CeilRate(new(big.Rat).Quo(amount.Coins(), p.SourceAmount.Coins(p.SourceCurrency)))
 }
 
-// isVersionOf makes the transaction a version of the transfer with its slot, if it is live and pays the same.
-func (tx *lostTransaction) isVersionOf(transfer storage.Transfer) {
-	last := transfer.Newest()
-	if transfer.Status != storage.TransferLive {
-		tx.refuse(fmt.Sprintf("its slot is that of %s, which is %s", transfer.ID, transfer.Status))
-		return
-	}
-	if last.Cancels || !samePayments(last.Outputs, tx.recovered.Outflows) {
-		tx.refuse("its slot is that of " + transfer.ID + ", which pays something else")
-		return
-	}
-	tx.note(func(f *candidate) { f.Transfer = transfer.ID })
-	tx.recovered.TransferID = transfer.ID
-	tx.recovered.Version.Fee, tx.recovered.Version.Outputs = last.Fee, last.Outputs
-}
-
-// samePayments reports whether the outflows are the payments of the outputs, in whatever order.
-func samePayments(outputs []checkout.TransferOutput, outflows []checkout.Outflow) bool {
-	left := slices.Clone(outputs)
-	for _, o := range outflows {
-		i := slices.IndexFunc(left, func(pays checkout.TransferOutput) bool {
-			return pays.Amount.Is(o.Amount) && strings.EqualFold(pays.Destination, o.Destination)
-		})
-		if i < 0 {
-			return false
-		}
-		left = slices.Delete(left, i, i+1)
-	}
-	return len(left) == 0
-}
-
-// fee returns what the merchant paid for the network when the payout was paid amount, none when that is too
-// much. It fits when the fee is not more than the transaction could cost, at the present price: the
-// payout's row does not know the fee before the transfer is signed.
-func (r *recovery) fee(
-	ctx context.Context, p checkout.Payout, amount, maxCost checkout.Crypto,
-) (fee checkout.Crypto, fits bool, err error) {
+// fitsPayout reports whether the outflow can have paid the payout: the fee that is left for the network is not more
+// than its share of what the transaction could cost, at the present price. The payout's row does not know the fee
+// before the transfer is signed.
+func (r *recovery) fitsPayout(ctx context.Context, f *candidate, p checkout.Payout) (bool, error) {
 	gross := p.Gross()
-	if gross.Cmp(amount) < 0 {
-		return checkout.Crypto{}, false, nil
+	if gross.Cmp(f.Amount) < 0 {
+		return false, nil
 	}
-	fee = gross.Sub(amount)
 	burnt, err := r.Store.Burnt(ctx, p)
 	if err != nil {
-		return fee, false, err
+		return false, err
 	}
-	most, err := r.costIn(ctx, p, maxCost.Add(burnt))
-	return fee, err == nil && fee.Cmp(most) <= 0, err
+	most, err := r.costIn(ctx, p, f.most.Add(burnt))
+	return err == nil && gross.Sub(f.Amount).Cmp(most) <= 0, err
 }
 
 // costIn returns what the network takes, in the payout's currency.
@@ -314,9 +242,14 @@ func (r *recovery) costIn(ctx context.Context, p checkout.Payout, cost checkout.
 
 // judge says whether the outflow is clear.
 func (r *recovery) judge(ctx context.Context, f *candidate) (err error) {
-	p := f.payout.Payout
+	var p checkout.Payout
+	for _, p = range f.fits {
+		f.Fits = append(f.Fits, p.ID)
+	}
 	switch {
-	case r.Chosen[f.TxHash] != "" && !f.chosen:
+	case slices.Contains(r.Losses, f.Payment()):
+		f.Why = "it is chosen and named as a loss"
+	case r.Chosen[f.Payment()] != "" && !f.chosen:
 		f.Why = "it cannot have paid the chosen payout"
 	case len(f.Fits) == 0:
 		f.Why = "no payout fits"
@@ -330,7 +263,7 @@ func (r *recovery) judge(ctx context.Context, f *candidate) (err error) {
 		}
 		return err
 	default:
-		f.Payout = p.ID
+		f.Payout, f.payout.Payout, f.fee = p.ID, p, p.Gross().Sub(f.Amount)
 		f.payout.Value, err = value(ctx, r.Rates, p)
 	}
 	return err
@@ -349,15 +282,15 @@ func (r *recovery) settleClaims() {
 		if f.Payout == "" || claims[f.Payout] == 1 || f.chosen && r.choices(f.Payout) == 1 {
 			continue
 		}
-		f.Why = "other transactions fit the payout too"
+		f.Why = "other payments fit the payout too"
 		if chosen[f.Payout] && !f.chosen {
-			f.Why = "another transaction is chosen for its payout"
+			f.Why = "another payment is chosen for its payout"
 		}
 		f.Payout = ""
 	}
 }
 
-// choices counts the transactions for which a person chose the payout.
+// choices counts the payments for which a person chose the payout.
 func (r *recovery) choices(payoutID string) (n int) {
 	for _, id := range r.Chosen {
 		if id == payoutID {

@@ -22,7 +22,7 @@ var (
 // ThawOrder asks for signatures after a freeze. A person says what is known about what is lost.
 type ThawOrder struct {
 	AccountID string
-	Losses    []string            // transactions that paid no payout
+	Losses    []string            // payments that paid no payout, as checkout.Outflow.Payment names them
 	Paid      []string            // payouts that were paid by money that is missing
 	Missing   checkout.Purse      // what is missing besides, which paid no payout
 	By        checkout.AuditEntry // of each payout in Paid
@@ -130,7 +130,7 @@ func (r *recovery) requireExplained(ctx context.Context, losses []string) (units
 	}
 	for _, outflow := range unexplained {
 		units = append(units, outflow.Slot...)
-		if slices.Contains(losses, outflow.TxHash) {
+		if slices.Contains(losses, outflow.Payment()) {
 			continue
 		}
 		paid, err := r.mayHavePaid(ctx, outflow)
@@ -138,7 +138,7 @@ func (r *recovery) requireExplained(ctx context.Context, losses []string) (units
 			return nil, err
 		}
 		if paid != "" {
-			return nil, fmt.Errorf("%w: %s, by %s", ErrUnrecovered, paid, outflow.TxHash)
+			return nil, fmt.Errorf("%w: %s, by %s", ErrUnrecovered, paid, outflow.Payment())
 		}
 	}
 	return units, nil

@@ -47,11 +47,11 @@ type Chain interface {
 	// Snapshot returns the account's state on the chain.
 	Snapshot(ctx context.Context) (AccountSnapshot, error)
 	// Outflows returns the transfers out of the account that the chain has in the blocks from first to last,
-	// oldest first. It looks at no block that is not final.
+	// oldest first, and those of one transaction together. It looks at no block that is not final.
 	Outflows(ctx context.Context, first, last uint64) (Outflows, error)
 	// Signed returns the transaction that made the outflows, all of them, as the version that Sign made: an output
-	// for each outflow, in their order, without payouts and fees. It returns ErrNotSigned when Sign makes no
-	// such transaction.
+	// for each outflow, in their order, without payouts. The fee of an output is its highest share of what the
+	// transaction may cost, in the chain's own currency. It returns ErrNotSigned when Sign makes no such transaction.
 	Signed(ctx context.Context, all []Outflow) (TransferVersion, error)
 }
 
@@ -208,6 +208,7 @@ type AccountSnapshot struct {
 // another account sent is one only when it moved something: everybody can transfer nothing.
 type Outflow struct {
 	TxHash      string // "" when a slot was used up without a transaction of the account
+	Output      string // its number in the transaction, where one transaction pays several; "" elsewhere
 	Slot        Slot   // nil when another account sent the transaction
 	Destination string
 	Amount      Crypto // 0 for a use of the key that moved nothing
@@ -218,7 +219,16 @@ type Outflow struct {
 // Moved reports whether the outflow took an amount from the account, beside its cost.
 func (o Outflow) Moved() bool { return o.Amount.Sign() != 0 }
 
-// Name names the outflow in a sentence.
+// Payment names the outflow alone: by the hash of its transaction, such as "4f…", with the output where it has one,
+// such as "4f…:2". It is "" without a transaction.
+func (o Outflow) Payment() string {
+	if o.Output == "" {
+		return o.TxHash
+	}
+	return o.TxHash + ":" + o.Output
+}
+
+// Name names the outflow's transaction in a sentence.
 func (o Outflow) Name() string {
 	if o.TxHash == "" {
 		return "a use of " + o.Slot.Name() + " without a transaction"

@@ -31,17 +31,22 @@ old backup. It shows each unexplained outflow with the payout that it paid: the 
 destination, currency and amount. Without --apply it is a dry run. With --apply, each unambiguous payout
 becomes sent, with its transfer, event and booking. The command is idempotent.
 
-If several payouts match, choose one with --paid. The account stays frozen: run checkout treasury thaw
-when every outflow is explained.`,
+If several payouts match, choose one with --paid. A transaction of several payouts is written as a whole. If one of
+its payments paid no payout in the database, name it with --loss: then the others are written. The account stays
+frozen: run checkout treasury thaw when every outflow is explained.`,
 		Example: `  checkout treasury recover tre_06gztkasqmwac4tmdh4b4ta89w
-  checkout treasury recover tre_06gztkasqmwac4tmdh4b4ta89w --paid 0x88df…=po_06gztkb4d1xr0m2wve7kq5n9hc --apply`,
+  checkout treasury recover tre_06gztkasqmwac4tmdh4b4ta89w --paid 0x88df…=po_06gztkb4d1xr0m2wve7kq5n9hc --apply
+  checkout treasury recover tre_06gztkasqmwac4tmdh4b4ta89w --loss 4f2a…:2 --apply`,
 		Args: idAnd(checkout.PrefixTreasury, listsTreasury),
 		RunE: c.configured(ends, func(args []string) serviceAction {
 			return func(ctx context.Context, cfg config.Config) error {
 				o.AccountID, o.Chosen = args[0], map[string]string{}
 				o.By = checkout.AuditEntry{Actor: actor, Action: "payout.recovered"}
-				for hash, id := range chosen {
-					o.Chosen[strings.ToLower(hash)] = id
+				for payment, id := range chosen {
+					o.Chosen[strings.ToLower(payment)] = id
+				}
+				for i, payment := range o.Losses {
+					o.Losses[i] = strings.ToLower(payment)
 				}
 				if from >= 0 {
 					first := uint64(from)
@@ -54,7 +59,8 @@ when every outflow is explained.`,
 	command.Flags().BoolVar(&o.Apply, "apply", false, "write the unambiguous matches")
 	command.Flags().Int64Var(&from, "from-block", -1,
 		"the first block to check (default: where the database is behind the chain)")
-	command.Flags().StringToStringVar(&chosen, "paid", nil, "the payout that a transaction paid, as TRANSACTION=po_…")
+	command.Flags().StringToStringVar(&chosen, "paid", nil, "the payout that a payment paid, as PAYMENT=po_…")
+	command.Flags().StringSliceVar(&o.Losses, "loss", nil, "a payment that paid no payout, such as 4f2a…:2")
 	return command
 }
 
@@ -70,11 +76,11 @@ func (c *call) recoverTreasury(ctx context.Context, cfg config.Config, o treasur
 		return err
 	}
 
-	rows := [][]string{{"TRANSACTION", "SLOT", "PAID", "TO", "PAYOUT", "NEXT STEP"}}
+	rows := [][]string{{"PAYMENT", "SLOT", "PAID", "TO", "PAYOUT", "NEXT STEP"}}
 	clear, written := 0, 0
 	for _, r := range report.Found {
 		rows = append(rows, []string{
-			cmp.Or(r.TxHash, "not shown"), strings.Join(r.Slot, " "), r.Amount.Named(), r.Destination, recoveredPayout(r),
+			cmp.Or(r.Payment(), "not shown"), strings.Join(r.Slot, " "), r.Amount.Named(), r.Destination, recoveredPayout(r),
 			recoveryStep(r),
 		})
 		if r.Why == "" {

@@ -101,7 +101,7 @@ queries the chain, so it needs the settings of the account's mode.`,
 		}),
 	}
 	command.Flags().StringSliceVar(&losses, "loss", nil,
-		"what paid no payout: a transaction, or a missing amount, as CURRENCY=AMOUNT")
+		"what paid no payout: a payment, as recover lists it, or a missing amount, as CURRENCY=AMOUNT")
 	command.Flags().StringSliceVar(&o.Paid, "paid", nil, "a payout that the missing amount paid; it becomes sent")
 	return command
 }
@@ -128,8 +128,8 @@ func (c *call) thawTreasury(ctx context.Context, cfg config.Config, o treasury.T
 	case errors.As(err, &short):
 		return c.explainShortage(short)
 	case errors.Is(err, treasury.ErrUnrecovered):
-		return fmt.Errorf("%w. Run checkout treasury recover %s. If the transaction paid no payout, "+
-			"thaw with --loss and its hash", err, o.AccountID)
+		return fmt.Errorf("%w. Run checkout treasury recover %s. If the payment paid no payout, "+
+			"thaw with --loss and its name", err, o.AccountID)
 	case errors.Is(err, treasury.ErrNotFinal):
 		return fmt.Errorf("%w; wait some minutes, and run this again", err)
 	case errors.Is(err, checkout.ErrPaymentRefunded):

@@ -1,0 +1,230 @@
+package treasury_test
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/activities/treasury"
+	"example.com/checkout/workflows/checkout"
+)
+
+// forget takes the transfers away, as the restore of a backup does that is older than them.
+func (f onCoins) forget(t *testing.T, lostPayouts ...checkout.Ref) {
+	t.Helper()
+	f.exec(t, `DROP TRIGGER transfer_version_insert_only ON transfer_version`)
+	f.exec(t, `TRUNCATE transfer_version, transfer_payout, transfer_slot, transfer`)
+	f.exec(t, `UPDATE payout SET amount = '', fee = '', tx_hash = '', status = 'pending', sent_at = NULL`)
+	f.exec(t, `SET session_replication_role = replica; DELETE FROM ledger_posting WHERE entry_id IN (
+			SELECT id FROM ledger_entry WHERE kind = 'transfer_signed');
+		DELETE FROM ledger_entry WHERE kind = 'transfer_signed'`)
+	for _, ref := range lostPayouts {
+		f.exec(t, `SET session_replication_role = replica; DELETE FROM payout WHERE id = '`+ref.ID+`'`)
+	}
+}
+
+// alike returns payouts to one merchant, each some cents larger than the one before.
+func (f onCoins) alike(t *testing.T, n int, cents checkout.Amount) (all []checkout.Ref) {
+	t.Helper()
+	owner := f.merchant(t, "toOne")
+	for i := range n {
+		all = append(all, f.payout(t, owner, 10_000+checkout.Amount(i)*cents, checkout.BTC))
+	}
+	return all
+}
+
+// account returns the only account.
+func (f onCoins) account(t *testing.T) string {
+	t.Helper()
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	return accounts[0].ID
+}
+
+// recover writes what is clear.
+func (f onCoins) recover(t *testing.T, o treasury.RecoveryOrder) map[string]treasury.Recovery {
+	t.Helper()
+	o.AccountID, o.Apply = f.account(t), true
+	got, err := f.Recover(t.Context(), o)
+	require.NoError(t, err)
+	found := map[string]treasury.Recovery{}
+	for _, r := range got.Found {
+		found[r.Output] = r
+	}
+	require.Len(t, found, len(got.Found))
+	return found
+}
+
+// hash returns the hash of the only transaction.
+func (f onCoins) hash(t *testing.T) string {
+	t.Helper()
+	for _, b := range f.coins.blocks {
+		for _, tx := range b {
+			return tx.hash()
+		}
+	}
+	t.Fatal("there is no transaction")
+	return ""
+}
+
+// requireBooked compares the ledger with the chain, and what is lost, in satoshis.
+func (f onCoins) requireBooked(t *testing.T, lost int64) {
+	t.Helper()
+	books := f.ledger(t)
+	require.Equal(t, f.coins.balance(f.coins.final())[checkout.BTC].Units().String(), books["wallet BTC"])
+	require.Equal(t, strconv.FormatInt(lost, 10), books["suspense BTC"])
+	require.Equal(t, "0", books["transit BTC"])
+}
+
+// requirePaidOnce requires that the chain has the payouts once, and the rows have the same amounts.
+func (f onCoins) requirePaidOnce(t *testing.T, all []checkout.Ref) {
+	t.Helper()
+	paid, _ := f.coins.paid()
+	for _, ref := range all {
+		p := f.read(t, ref)
+		require.NotNil(t, p.ConfirmedAt)
+		require.Equal(t, []int64{p.Amount.Units().Int64()}, paid[ref.ID])
+	}
+}
+
+// Payouts to one address differ by less than what the transaction cost, and by more than what each paid of it.
+func TestLostTransaction_APayoutPaysItsShareOfTheFee(t *testing.T) {
+	t.Parallel()
+	f := newOnCoins(t, 2, soon)
+	all := f.alike(t, 9, 6) // 8 share 341 satoshis, and differ by 59
+	f.exec(t, `UPDATE payout SET next_action_at = now() + interval '1 day' WHERE id = $1`, all[8].ID)
+	require.Equal(t, 8, f.sync(t).Signed)
+	f.coins.mine(f.coins.finality + 1)
+	f.forget(t)
+	f.sync(t)
+
+	for _, r := range f.recover(t, treasury.RecoveryOrder{}) {
+		require.True(t, r.Done, r.Why)
+	}
+	require.Equal(t, 1, f.sync(t).Confirmed)
+	f.requirePaidOnce(t, all[:8])
+	f.requireBooked(t, 0)
+	require.Equal(t, checkout.PayoutPending, f.read(t, all[8]).Status)
+}
+
+// As many payouts fit the payments to an address as there are: all of them are paid.
+func TestLostTransaction_TwinsThatAreAllPaidAreClear(t *testing.T) {
+	t.Parallel()
+	f := newOnCoins(t, 2, soon)
+	all := f.alike(t, 5, 1) // 10 satoshis apart, and a share is 50
+	f.sync(t)
+	f.coins.mine(f.coins.finality + 1)
+	f.forget(t)
+	f.sync(t)
+	for _, r := range f.recover(t, treasury.RecoveryOrder{}) {
+		require.True(t, r.Done, r.Why)
+	}
+	f.sync(t)
+	f.requirePaidOnce(t, all)
+	f.requireBooked(t, 0)
+}
+
+// One more payout fits than is paid: a person chooses for each payment of the transaction.
+func TestLostTransaction_APersonChoosesForEachPayment(t *testing.T) {
+	t.Parallel()
+	f := newOnCoins(t, 2, soon)
+	twins := f.alike(t, 3, 0)
+	f.exec(t, `UPDATE payout SET next_action_at = now() + interval '1 day' WHERE id = $1`, twins[2].ID)
+	other := f.payouts(t, 1)
+	require.Equal(t, 3, f.sync(t).Signed)
+	f.coins.mine(f.coins.finality + 1)
+	f.forget(t)
+	f.sync(t)
+
+	found := f.recover(t, treasury.RecoveryOrder{})
+	require.Equal(t, []string{"several payouts fit", "several payouts fit", "another payment of its transaction is not clear"},
+		[]string{found["0"].Why, found["1"].Why, found["2"].Why})
+	require.Len(t, found["0"].Fits, 3)
+	hash := f.hash(t)
+	choices := map[string]string{hash + ":0": twins[0].ID}
+	found = f.recover(t, treasury.RecoveryOrder{Chosen: choices})
+	require.Equal(t, "several payouts fit", found["1"].Why)
+	choices[hash+":1"] = twins[0].ID
+	found = f.recover(t, treasury.RecoveryOrder{Chosen: choices})
+	require.Equal(t, "other payments fit the payout too", found["1"].Why, "one payout cannot be paid twice")
+	choices[hash+":1"] = other[0].ID
+	found = f.recover(t, treasury.RecoveryOrder{Chosen: choices})
+	require.Equal(t, "it cannot have paid the chosen payout", found["1"].Why)
+	choices[hash+":1"] = twins[1].ID
+	for _, r := range f.recover(t, treasury.RecoveryOrder{Chosen: choices}) {
+		require.True(t, r.Done, r.Why)
+	}
+	f.sync(t)
+	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t)}))
+	f.exec(t, `UPDATE payout SET next_action_at = NULL`)
+	require.Equal(t, 1, f.sync(t).Signed, "the third is paid now")
+	f.finish(t, twins[2:])
+	f.settle(t)
+	f.requirePaidOnce(t, append(twins, other...))
+	f.requireBooked(t, 0)
+}
+
+// The row of one payout is lost altogether. A person says that its payment is a loss: the others are written. seen is
+// whether a round has booked the payments before.
+func TestLostTransaction_TheRestOfALossIsWritten(t *testing.T) {
+	t.Parallel()
+	for name, seen := range map[string]bool{"after a round": true, "before a round": false} {
+		for lost := range 3 { // the first and the second one are the same payment, to the last satoshi
+			t.Run(name+", output "+strconv.Itoa(lost), func(t *testing.T) {
+				t.Parallel()
+				f := newOnCoins(t, 2, soon)
+				f.requireRestWritten(t, f.alike(t, 3, 0), lost, seen)
+			})
+		}
+	}
+}
+
+func (f onCoins) requireRestWritten(t *testing.T, all []checkout.Ref, lost int, seen bool) {
+	t.Helper()
+	require.Equal(t, 3, f.sync(t).Signed)
+	f.coins.mine(f.coins.finality + 1)
+	paid, _ := f.coins.paid()
+	loss := paid[all[lost].ID][0]
+	require.Equal(t, paid[all[0].ID], paid[all[1].ID])
+	f.forget(t, all[lost])
+	id := f.account(t)
+	name := f.hash(t) + ":" + strconv.Itoa(lost)
+	thaw := treasury.ThawOrder{AccountID: id, Losses: []string{name}}
+	if seen {
+		f.sync(t)
+		require.ErrorIs(t, f.Thaw(t.Context(), thaw), treasury.ErrUnrecovered, "its other payments paid payouts")
+		thaw.Losses = []string{f.hash(t)}
+		require.ErrorIs(t, f.Thaw(t.Context(), thaw), treasury.ErrUnrecovered, "a payment is named, not a transaction")
+	} else {
+		require.NoError(t, f.Store.Freeze(t.Context(), id, "a restore"))
+	}
+
+	for _, r := range f.recover(t, treasury.RecoveryOrder{}) {
+		require.NotEmpty(t, r.Why)
+	}
+	left := append(all[:lost:lost], all[lost+1:]...)
+	both := treasury.RecoveryOrder{Losses: []string{name}, Chosen: map[string]string{name: left[0].ID}}
+	require.Equal(t, "it is chosen and named as a loss", f.recover(t, both)[strconv.Itoa(lost)].Why)
+	for output, r := range f.recover(t, treasury.RecoveryOrder{Losses: []string{name}}) {
+		require.Equal(t, output != strconv.Itoa(lost), r.Done, r.Why)
+	}
+	again := f.recover(t, treasury.RecoveryOrder{})
+	require.Len(t, again, 1, "a repeat finds the loss")
+	for _, r := range again {
+		require.Contains(t, r.Why, "which is live and does not pay it")
+		require.Equal(t, loss, r.Amount.Units().Int64())
+		thaw.Losses = []string{r.Payment()} // of two that are the same, any
+	}
+	require.ErrorIs(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: id}), treasury.ErrUnrecovered)
+	require.NoError(t, f.Thaw(t.Context(), thaw))
+
+	require.Zero(t, f.sync(t).Signed, "nobody is paid again")
+	f.settle(t)
+	require.Empty(t, f.sync(t).Alarms)
+	require.Nil(t, f.query(t, `SELECT frozen_at FROM treasury_account`))
+	f.requireBooked(t, loss)
+	for _, ref := range left {
+		require.NotNil(t, f.read(t, ref).ConfirmedAt)
+	}
+}
