@@ -149,8 +149,11 @@ func (c *Chain) replacedParent(
 			continue
 		}
 		s := checkout.TransferSnapshot{
-			State: checkout.TransferStateDead, Height: v.height(depth), Depth: uint64(depth) - 1}
-		return s, c.node.call(ctx, &s.BlockHash, "getblockhash", s.Height)
+			State: checkout.TransferStateDead, Height: v.height(depth),
+			Depth: uint64(depth) - 1, //nolint:gosec // G115: above 0
+		}
+		err := c.node.call(ctx, &s.BlockHash, "getblockhash", s.Height)
+		return s, err
 	}
 	return checkout.TransferSnapshot{}, fmt.Errorf("%s: %w: a coin is gone, and its wallet does not show why",
 		c.node.name, ErrNotReady)

@@ -78,8 +78,8 @@ func (c *Chain) checkSignersChange(ctx context.Context, t terms) error {
 
 var errForeignChange = errors.New("the change would leave its wallet")
 
-// prepareSigner makes the signer know the change of a plan. Its wallet gives no addresses out, so it knows only the first
-// ones until it is asked for more.
+// prepareSigner makes the signer know the change of a plan. Its wallet gives no addresses out, so it knows only the
+// first ones until it is asked for more.
 func (c *Chain) prepareSigner(ctx context.Context, t terms) error {
 	if !c.signs {
 		return nil
