@@ -49,7 +49,7 @@ func newDouble(t *testing.T) *world {
 	require.NoError(t, err)
 	t.Cleanup(double.Stop)
 	control := double.Control()
-	return newWorld(t, testKey, double.APIURL(), &control)
+	return newWorld(t, testKey, compared(t, double.APIURL()), &control)
 }
 
 func newWorld(t *testing.T, key, apiURL string, control *acquirer.Control) *world {

@@ -36,7 +36,9 @@ func (a *Acquirer) dispute(ctx context.Context, tx pgx.Tx, ch object, reason, st
 	d["id"], d["charge"], d["payment_intent"] = id, ch.text("id"), ch.text("payment_intent")
 	d["amount"], d["currency"], d["created"] = ch.number("amount"), ch.text("currency"), time.Now().Unix()
 	d["livemode"], d["reason"], d["metadata"] = a.options.Livemode, reason, object{}
-	d["balance_transactions"], d["status"], d["payment_method_details"] = []any{}, "", object{"card": object{}}
+	brand := ch.part("payment_method_details").part("card").text("brand")
+	d["balance_transactions"], d["status"] = []any{}, ""
+	d["payment_method_details"] = object{"card": object{"brand": brand, "network": brand}}
 	ch["disputed"] = true
 	if err := update(ctx, tx, ch); err != nil {
 		return err

@@ -44,7 +44,9 @@ func (a *Acquirer) createRefund(ctx context.Context, tx pgx.Tx, q request) (answ
 	r := q.fixture
 	r["id"], r["amount"], r["currency"], r["charge"] = newID("re_"), amount, ch.text("currency"), ch.text("id")
 	r["payment_intent"], r["created"], r["metadata"] = ch.text("payment_intent"), time.Now().Unix(), metadata(q)
-	r["status"], r["failure_reason"], r["failure_balance_transaction"] = succeeded, nil, nil
+	r["status"] = succeeded
+	delete(r, "failure_reason") // they are there after a failure only
+	delete(r, "failure_balance_transaction")
 	if cardNamed(cardName).refund == refundLater {
 		r["status"] = pending
 	}
