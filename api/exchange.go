@@ -13,7 +13,7 @@ type exchange struct {
 	requestID string
 	caller    storage.Caller     // zero before authentication
 	allowance *storage.Allowance // nil before authentication
-	sessionID string             // of the session that the request created, "" for none
+	sessionID string             // of the session that the answer is about, "" for none
 	seed      []byte             // set for an idempotent request; nil: ids are random
 }
 

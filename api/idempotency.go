@@ -58,6 +58,9 @@ func (s *Server) once(r *http.Request, turn *limit.Turn, h handler) (int, any, e
 		return 0, nil, err
 	}
 	if kept != nil {
+		if id, ok := strings.CutPrefix(kept.Location, sessionsPath); ok {
+			exchangeFrom(ctx).sessionID = id
+		}
 		return kept.Status, replayed{located{kept.Location, json.RawMessage(kept.Body)}}, nil
 	}
 	exchangeFrom(ctx).seed = seed

@@ -105,6 +105,6 @@ func (ex *exchange) logged(method, route string, status int, code string, began 
 	return checkout.APIRequest{
 		Ref:       ex.caller.Key.Owner.Ref(checkout.NewID(checkout.PrefixRequest)),
 		RequestID: ex.requestID, KeyID: ex.caller.Key.ID, Method: method, Route: route, Status: status, Error: code,
-		Duration: time.Since(began), CreatedAt: began.UTC().Truncate(time.Millisecond),
+		SessionID: ex.sessionID, Duration: time.Since(began), CreatedAt: began.UTC().Truncate(time.Millisecond),
 	}
 }

@@ -26,15 +26,29 @@ func TestRequestLog_HasEveryRequestWithAKeyAndNothingSecret(t *testing.T) {
 	f.do("POST", "/v1/checkout", f.merchant.testKey, `{"canary": 1}`)
 	f.do("GET", "/v1/merchant", f.merchant.liveKey, "")
 	requests.Flush(t.Context())
+	created := f.do("POST", "/v1/checkout", f.merchant.testKey, with("metadata", `{"order_id": "order-1"}`), "Idempotency-Key", "k")
+	session := created.json["id"].(string)
+	f.do("POST", "/v1/checkout", f.merchant.testKey, with("metadata", `{"order_id": "order-1"}`), "Idempotency-Key", "k") // repeated
+	f.do("POST", "/v1/checkout", f.merchant.testKey, with("metadata", `{"order_id": "order-1"}`))                         // taken
+	f.do("GET", "/v1/checkout/"+session, f.merchant.testKey, "")
+	f.do("POST", "/v1/checkout/"+session+"/expire", f.merchant.testKey, "")
+	f.do("GET", "/v1/checkout/"+session, f.merchant.liveKey, "") // a 404
+	requests.Flush(t.Context())
 	list := func(mode checkout.Mode) (rows []checkout.APIRequest) {
 		rows, err := f.store.Requests(t.Context(), f.merchant.Owner(mode), storage.RequestFilter{}, pg.Page{Limit: 10})
 		require.NoError(t, err)
 		return rows
 	}
-	require.Len(t, list(checkout.ModeLive), 1)
+	live := list(checkout.ModeLive)
+	require.Len(t, live, 2)
+	require.Empty(t, live[0].SessionID, "of another mode")
 	got := list(checkout.ModeTest)
-	require.Len(t, got, 2)
-	for _, r := range got {
+	require.Len(t, got, 7)
+	for _, r := range got[:5] {
+		require.Equal(t, session, r.SessionID, "%s %s: %d", r.Method, r.Route, r.Status)
+	}
+	for _, r := range got[5:] {
+		require.Empty(t, r.SessionID)
 		require.Equal(t, f.merchant.testKeyID, r.KeyID)
 		if r.Method == http.MethodGet {
 			require.Equal(t, "/v1/checkout/{id}", r.Route)

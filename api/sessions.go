@@ -48,6 +48,9 @@ func (c createdSession) MarshalJSON() ([]byte, error) {
 	return append(append(object[:len(object)-1], ','), more[1:]...), nil
 }
 
+// sessionsPath comes before a session's id.
+const sessionsPath = "/v1/checkout/"
+
 // createSession serves POST /v1/checkout. Source: interface document, "Create a
 // session".
 func (s *Server) createSession(r *http.Request) (int, any, error) {
@@ -90,7 +93,7 @@ func (s *Server) createSession(r *http.Request) (int, any, error) {
 	if got.SigningEndpoint == nil || *got.SigningEndpoint != got.OwnEndpoint() {
 		secret = "" // a registration's secret signs; a repeat may find one from the first try
 	}
-	return http.StatusCreated, located{"/v1/checkout/" + got.ID, createdSession{s.withURL(got), secret}}, nil
+	return http.StatusCreated, located{sessionsPath + got.ID, createdSession{s.withURL(got), secret}}, nil
 }
 
 const (
@@ -323,6 +326,7 @@ func (s *Server) orderIDRefusal(ctx context.Context, caller storage.Caller, err 
 	if readErr != nil {
 		return readErr
 	}
+	exchangeFrom(ctx).sessionID = holder.ID
 	if holder.Status == checkout.StatusExpired || holder.Status == checkout.StatusFailed {
 		return unavailable(err)
 	}
@@ -426,8 +430,9 @@ func (s *Server) session(r *http.Request) (checkout.Session, error) {
 	if err != nil {
 		return checkout.Session{}, err
 	}
-	caller := callerFrom(r.Context())
-	return s.Store.Session(r.Context(), caller.Key.Owner.Ref(id))
+	session, err := s.Store.Session(r.Context(), callerFrom(r.Context()).Key.Owner.Ref(id))
+	exchangeFrom(r.Context()).sessionID = session.ID
+	return session, err
 }
 
 func (s *Server) withURL(session checkout.Session) checkout.Session {

@@ -149,7 +149,7 @@ func holdFailing(ctx context.Context, tx pgx.Tx, e webhook.Endpoint, since time.
 // a secret.
 func mailAbout(ctx context.Context, tx pgx.Tx, e webhook.Endpoint, since time.Time, kind checkout.MailKind) error {
 	to := []checkout.Role{checkout.RoleOwner, checkout.RoleDeveloper}
-	return account.MailRoles(ctx, tx, e.MerchantID, to, kind, fmt.Sprintf(
+	return account.MailRoles(ctx, tx, e.MerchantID, to, kind, string(e.Mode)+"/webhooks/"+e.ID, fmt.Sprintf(
 		"Webhook: %s (%s), %s mode\nEvery first attempt has failed since %s.",
 		webhook.HostPortOf(e.URL), e.ID, e.Mode, spokenTime(since)))
 }

@@ -86,6 +86,7 @@ func TestJudgeEndpoint_AnHourOfFailedFirstAttemptsIsMarkedOnce(t *testing.T) {
 	require.NotNil(t, got.FailingSince)
 	require.Equal(t, webhook.EndpointEnabled, got.Status)
 	require.Equal(t, "usr_dev", f.mails(t, checkout.MailEndpointFailing))
+	require.Equal(t, "test/webhooks/"+e.ID, f.query(t, `SELECT page FROM mail WHERE kind = $1`, checkout.MailEndpointFailing))
 	sum, err := f.Summary(t.Context(), e.Owner, storage.SpanHours, time.Now().Add(48*time.Hour))
 	require.NoError(t, err)
 	require.Len(t, sum.Failing, 1, "none of its deliveries is of the last day")

@@ -82,6 +82,9 @@ func (f fixture) customer(t *testing.T, e webhook.Endpoint) checkout.Session {
 	request := storage.IdempotentRequest{Owner: s.Owner, Route: "POST /v1/checkout", Key: s.ID}
 	_, _, err = f.ClaimRequest(t.Context(), request, []byte("body"))
 	require.NoError(t, err)
+	require.NoError(t, f.LogRequests(t.Context(), []checkout.APIRequest{{
+		Ref: s.Owner.Ref(checkout.NewID(checkout.PrefixRequest)), SessionID: s.ID, CreatedAt: s.CreatedAt,
+	}}))
 	body, err := json.Marshal(map[string]any{"id": s.ID, "amount": 10.5, "customer_email": email})
 	require.NoError(t, err)
 	require.NoError(t, f.KeepAnswer(t.Context(), request, storage.KeptAnswer{Status: 201, Location: "/v1/checkout/" + s.ID, Body: body}))
@@ -158,7 +161,8 @@ func TestEraseCustomer_LeavesTheAddressInNoTable(t *testing.T) {
 	require.Equal(t, storage.Erasure{Rows: map[string]int{}}, erase(true), "a repeat finds nothing")
 	require.EqualValues(t, 3, f.query(t, `SELECT count(*) FROM audit_entry WHERE action = 'customer.erased'`))
 
-	// The books, the order id and the neighbour are as before.
+	// The books, the order id, the log of requests and the neighbour are as before.
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM api_request WHERE session_id = $1`, done.ID))
 	got, err := f.Session(t.Context(), done.Ref)
 	require.NoError(t, err)
 	require.EqualValues(t, 1050, got.Amount)

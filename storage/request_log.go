@@ -14,14 +14,14 @@ import (
 // requests of a moment.
 func (s *Store) LogRequests(ctx context.Context, requests []checkout.APIRequest) error {
 	n := len(requests)
-	texts := make([][]string, 8)
+	texts := make([][]string, 9)
 	for i := range texts {
 		texts[i] = make([]string, n)
 	}
 	status, took, at := make([]int16, n), make([]int32, n), make([]time.Time, n)
 	for i, r := range requests {
 		for column, value := range []string{
-			r.ID, r.MerchantID, string(r.Mode), r.RequestID, r.KeyID, r.Method, r.Route, r.Error,
+			r.ID, r.MerchantID, string(r.Mode), r.RequestID, r.KeyID, r.Method, r.Route, r.Error, r.SessionID,
 		} {
 			texts[column][i] = value
 		}
@@ -30,10 +30,11 @@ func (s *Store) LogRequests(ctx context.Context, requests []checkout.APIRequest)
 	}
 	_, err := s.pool.Exec(ctx, `
 		INSERT INTO api_request (id, merchant_id, mode, request_id, key_id, method, route, error,
-			status, duration_ms, created_at)
+			session_id, status, duration_ms, created_at)
 		SELECT r.* FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
-			$8::text[], $9::smallint[], $10::integer[], $11::timestamptz[]) r, `+pg.Unhurried,
-		texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], texts[6], texts[7], status, took, at)
+			$8::text[], $9::text[], $10::smallint[], $11::integer[], $12::timestamptz[]) r, `+pg.Unhurried,
+		texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], texts[6], texts[7],
+		texts[8], status, took, at)
 	return pg.Wrap("log requests", err)
 }
 
@@ -66,14 +67,14 @@ func (s *Store) Requests(
 	q.Page(checkout.PrefixRequest, "r", p)
 	rows, err := s.pool.Query(ctx, `
 		SELECT r.id, r.merchant_id, r.mode, r.request_id, r.key_id, r.method, r.route, r.status, r.error,
-			r.duration_ms, r.created_at FROM api_request r `+q.SQL, q.Args...)
+			r.session_id, r.duration_ms, r.created_at FROM api_request r `+q.SQL, q.Args...)
 	if err != nil {
 		return nil, pg.Wrap("requests", err)
 	}
 	got, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r checkout.APIRequest, err error) {
 		var took int64
 		err = row.Scan(&r.ID, &r.MerchantID, &r.Mode, &r.RequestID, &r.KeyID, &r.Method, &r.Route, &r.Status, &r.Error,
-			&took, &r.CreatedAt)
+			&r.SessionID, &took, &r.CreatedAt)
 		r.Duration, r.CreatedAt = time.Duration(took)*time.Millisecond, r.CreatedAt.UTC()
 		return r, err
 	})

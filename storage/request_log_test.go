@@ -27,6 +27,7 @@ func TestRequests_AreListedByOwnerAndFilter(t *testing.T) {
 	read := request(owner, "key_1", "GET", "/v1/checkout/{id}", "req_1", "", 200)
 	refused := request(owner, "key_2", "POST", "/v1/checkout", "order-7", "invalid_request", 400)
 	failed := request(owner, "key_2", "POST", "/v1/webhooks", "req_3", "unavailable", 503)
+	read.SessionID = "cs_1"
 	live := request(f.merchant.Owner(checkout.ModeLive), "key_1", "GET", "/v1/checkout/{id}", "req_1", "", 200)
 	other := request(checkout.Owner{MerchantID: "mch_other", Mode: checkout.ModeTest}, "key_1", "GET", "/v1/checkout/{id}", "req_1", "", 200)
 	require.NoError(t, f.LogRequests(t.Context(), []checkout.APIRequest{read, refused, failed, live, other}))

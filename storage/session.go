@@ -217,8 +217,8 @@ type SessionFilter struct {
 	Metadata map[string]string
 	// Search is a session id, payment id or payout id, the beginning of an order id or of a customer's
 	// e-mail address in any case, or the last four digits of a card. What is shorter than minPrefix must
-	// be the whole of it. An amount, such as "EUR 19.99", and metadata, such as "color:red", are found in the
-	// recentSearch before the end of the page.
+	// be the whole of it. An amount, such as "EUR 19.99", and metadata, such as "color:red", are found among the newest
+	// 50,000 sessions before the end of the page.
 	Search string
 }
 
@@ -240,13 +240,11 @@ const found = `
 	UNION (SELECT session_id FROM transaction WHERE merchant_id = $1 AND mode = $2
 		AND payment_method->>'last4' = $3 ORDER BY session_id DESC LIMIT 10000)`
 
-// recentSearch is how old sessions may be that are found by what no index has.
-const recentSearch = 31 * 24 * time.Hour
-
-// foundRecent selects more sessions for a search; the condition is about the table. The ids bound what is read.
+// foundRecent selects more sessions for a search; the condition is about what no index has. So it reads 50,000 at most.
 const foundRecent = `
-	UNION (SELECT id FROM checkout_session WHERE merchant_id = $1 AND mode = $2 AND id >= ? AND id < ? AND %s
-		ORDER BY id DESC LIMIT 10000)`
+	UNION (SELECT id FROM (
+		SELECT * FROM checkout_session WHERE merchant_id = $1 AND mode = $2 AND id < ? ORDER BY id DESC LIMIT 50000
+	) recent WHERE %s ORDER BY id DESC LIMIT 10000)`
 
 var amountSearch = regexp.MustCompile(`^(?:([A-Z]{3}) )?([\d,]+(?:\.\d{2})?)(?: ([A-Z]{3}))?$`)
 
@@ -298,12 +296,8 @@ func (s *Store) Sessions(
 			if until.IsZero() {
 				until = time.Now()
 			}
-			until = until.Add(pg.ClockSkew)
 			ids += fmt.Sprintf(foundRecent, condition)
-			args = append([]any{
-				checkout.FirstID(checkout.PrefixSession, until.Add(-recentSearch)),
-				checkout.FirstID(checkout.PrefixSession, until),
-			}, values...)
+			args = append([]any{checkout.FirstID(checkout.PrefixSession, until.Add(pg.ClockSkew))}, values...)
 		}
 		q.Where("s.id = ANY (ARRAY("+ids+"))", args...)
 	}

@@ -1,6 +1,7 @@
 package storage_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -254,6 +255,14 @@ func TestSessions_Search(t *testing.T) {
 	filter := storage.SessionFilter{Search: s.ID, Status: checkout.StatusCompleted, Currency: checkout.EUR, OrderID: "order 7"}
 	require.Equal(t, []string{s.ID}, search(f.merchant.ID, checkout.ModeTest, filter), "all of them hold")
 	require.Empty(t, search(f.merchant.ID, checkout.ModeTest, storage.SessionFilter{Search: s.ID, Currency: checkout.USD}))
+
+	old := checkout.FirstID(checkout.PrefixSession, time.Now().AddDate(-1, 0, 0))
+	copies := `INSERT INTO checkout_session SELECT (jsonb_populate_record(r, jsonb_build_object('id', %s, 'amount', 100000 + i))).*
+		FROM checkout_session r, generate_series(1, $2) i WHERE r.id = $1`
+	f.exec(t, fmt.Sprintf(copies, "'"+old+"'"), paid.ID, 1)
+	require.Equal(t, []string{old}, search(f.merchant.ID, checkout.ModeTest, storage.SessionFilter{Search: "EUR 1000.01"}))
+	f.exec(t, fmt.Sprintf(copies, "r.id || i"), paid.ID, 50_000)
+	require.NotContains(t, search(f.merchant.ID, checkout.ModeTest, storage.SessionFilter{Search: "EUR 1000.01"}), old, "a search ends")
 }
 
 func TestSessionHistory_IsTheWholeTreeAndOnlyForItsOwner(t *testing.T) {

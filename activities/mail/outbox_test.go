@@ -255,16 +255,22 @@ func TestOutbox_SeveralProcessesSendEachMailOnce(t *testing.T) {
 func TestText_EveryKindHasOneAndNothingGetsIntoTheHeader(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
-	for _, kind := range []checkout.MailKind{checkout.MailPasswordReset, checkout.MailAccountChanged, checkout.MailOwnersChanged,
-		checkout.MailLiveKey, checkout.MailAddressAsked, checkout.MailAddressStopped, checkout.MailAddressChanged,
-		checkout.MailEndpointFailing, checkout.MailEndpointHeld} {
+	for kind, page := range map[checkout.MailKind]string{
+		checkout.MailPasswordReset: "/password/reset", checkout.MailAccountChanged: "/live/account",
+		checkout.MailOwnersChanged: "/live/members", checkout.MailLiveKey: "/live/keys", checkout.MailAddressAsked: "/live/settings",
+		checkout.MailAddressStopped: "/live/settings", checkout.MailAddressChanged: "/live/settings",
+		checkout.MailEndpointFailing: "/", checkout.MailEndpointHeld: "/", // as queued before mails had a page
+	} {
 		o.exec(`INSERT INTO mail (member_id, kind, detail, next_at) VALUES ($1, $2, 'USDC: 0xa → 0xb', now())`, o.member.ID, kind)
 		require.NoError(t, o.sendDue(t.Context()))
 		mails := o.box.Mails("")
 		last := mails[len(mails)-1]
 		require.NotEmpty(t, last.Subject, kind)
 		require.Equal(t, o.member.Email, last.To)
-		require.Contains(t, last.Text, o.DashboardURL, kind)
+		if kind != checkout.MailPasswordReset {
+			page = "/m/" + o.member.MerchantID + page + "\r\n"
+		}
+		require.Contains(t, last.Text, o.DashboardURL+page, kind)
 		require.Contains(t, last.Text, "Café Bcc: eve@evil. example (", kind)
 		require.NotZero(t, allowances[kind].merchant.Burst, kind)
 		require.Equal(t, kind != checkout.MailPasswordReset, strings.Contains(last.Text, "USDC: 0xa → 0xb"), kind)

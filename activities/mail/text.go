@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"cmp"
 	"strings"
 
 	"example.com/checkout/workflows/checkout"
@@ -13,40 +14,49 @@ type Message struct {
 	Text    string
 }
 
-// words are what each kind of mail says first, and what its reader may do.
-var words = map[checkout.MailKind]struct{ subject, news, advice string }{
+// words are what each kind of mail says first, what its reader may do, and the merchant's page in the dashboard that
+// it is about, unless the mail names one.
+var words = map[checkout.MailKind]struct{ subject, news, advice, page string }{
 	checkout.MailAccountChanged: {
 		"Your account was changed", "The way you sign in was changed.",
 		"If this was not you, ask another owner of your merchant to remove your account now. If there is no other owner, " +
 			"contact us immediately: we remove second factors that are not yours.",
+		"live/account",
 	},
 	checkout.MailOwnersChanged: {
 		"The owners of your merchant changed", "Owners can change payout addresses and people.",
 		"If you did not expect this, open People in the dashboard and remove anyone who should not be there.",
+		"live/members",
 	},
 	checkout.MailLiveKey: {
 		"A live API key was created", "A live key charges real cards.",
 		"If you did not expect this, open the live API keys in the dashboard and revoke it.",
+		"live/keys",
 	},
 	checkout.MailAddressAsked: {
 		"A payout address will change", "Someone requested a new address for your live payouts.",
 		"If you did not expect this, open the live settings in the dashboard and stop the change. Any owner can.",
+		"live/settings",
 	},
 	checkout.MailAddressStopped: {
 		"The change of a payout address was stopped", "A scheduled change of a live payout address was canceled.",
 		"If you did not expect this, ask the other owners.",
+		"live/settings",
 	},
 	checkout.MailAddressChanged: {
 		"A payout address was changed", "Live payouts are now sent to another address.",
 		"If you did not expect this, contact us immediately and change the address in the live settings.",
+		"live/settings",
 	},
 	checkout.MailEndpointFailing: {
 		"A webhook is failing", "Your server does not accept our events. We keep retrying.",
 		"Open Webhooks in the dashboard: each delivery shows your server's answer.",
+		"",
 	},
 	checkout.MailEndpointHeld: {
 		"A webhook was put on hold", "We stopped sending, because your server has not accepted events for a long time.",
 		"Nothing is lost: events wait. Fix the server, then open the webhook in the dashboard and resume it.",
+		"",
 	},
 }
 
@@ -82,7 +92,8 @@ func text(m checkout.Mail, dashboard, code string) Message {
 	default:
 		w := words[m.Kind]
 		said.Subject = w.subject
-		parts = []string{w.news, m.Detail, w.advice, "The dashboard: " + dashboard}
+		page := dashboard + "/m/" + m.MerchantID + "/" + cmp.Or(m.Page, w.page)
+		parts = []string{w.news, m.Detail, w.advice, "In the dashboard: " + page}
 	}
 	at := m.CreatedAt.UTC().Format("2 Jan 2006 15:04:05 UTC")
 	parts = append(parts, "Merchant: "+checkout.MailText(m.Merchant)+" ("+m.MerchantID+")\nAt: "+at)

@@ -28,11 +28,13 @@ func TestRequests_FiltersAndPages(t *testing.T) {
 		})
 	}
 	rows[0].Method, rows[0].Route, rows[0].Status, rows[0].Error = http.MethodPost, "/v1/webhooks", 429, "rate_limited"
+	rows[len(rows)-1].SessionID = "cs_1"
 	rows[1].MerchantID = d.other
 	require.NoError(t, d.store.LogRequests(t.Context(), rows))
 
 	first := viewer.get("/test/requests")
 	require.Equal(t, pageSize, strings.Count(first.body, "&lt;b&gt;"), "escaped")
+	require.Equal(t, 1, strings.Count(first.body, `/test/sessions/cs_1"`), "a link to the session")
 	require.Contains(t, first.text(), "shop server")
 	require.NotContains(t, first.text(), "rate_limited")
 	require.Contains(t, viewer.get("/test/requests?before="+rows[2].ID).text(), "rate_limited", "the next page")

@@ -20,18 +20,19 @@ const mailPatience = 24 * time.Hour
 // MailOwners writes a mail to every owner of a merchant who can sign in, in the transaction that the mail
 // is about.
 func MailOwners(ctx context.Context, to pg.Executor, merchantID string, kind checkout.MailKind, detail string) error {
-	return MailRoles(ctx, to, merchantID, []checkout.Role{checkout.RoleOwner}, kind, detail)
+	return MailRoles(ctx, to, merchantID, []checkout.Role{checkout.RoleOwner}, kind, "", detail)
 }
 
-// MailRoles is MailOwners for the members with one of the roles.
+// MailRoles is MailOwners for the members with one of the roles. page is as in checkout.Mail.
 func MailRoles(
-	ctx context.Context, to pg.Executor, merchantID string, roles []checkout.Role, kind checkout.MailKind, detail string,
+	ctx context.Context, to pg.Executor, merchantID string, roles []checkout.Role, kind checkout.MailKind,
+	page, detail string,
 ) error {
 	_, err := to.Exec(ctx, `
-		INSERT INTO mail (member_id, kind, detail, next_at)
-		SELECT id, $3, $4, clock_timestamp() FROM member
+		INSERT INTO mail (member_id, kind, detail, page, next_at)
+		SELECT id, $3, $4, $5, clock_timestamp() FROM member
 		WHERE merchant_id = $1 AND role = ANY ($2) AND removed_at IS NULL AND password_hash IS NOT NULL`,
-		merchantID, roles, kind, detail)
+		merchantID, roles, kind, detail, page)
 	return pg.Wrap("mail to members", err)
 }
 
@@ -102,7 +103,7 @@ func (s *Store) DueMails(ctx context.Context, limit int) ([]checkout.Mail, error
 		FROM due LEFT JOIN member m ON m.id = due.member_id LEFT JOIN merchant r ON r.id = m.merchant_id
 		WHERE l.id = due.id
 		RETURNING l.id, l.kind, l.detail, l.created_at, l.attempts, coalesce(m.id, ''), coalesce(r.id, ''),
-			coalesce(r.name, ''), coalesce(m.email, ''), coalesce(l.session_id, '')`,
+			coalesce(r.name, ''), coalesce(m.email, ''), coalesce(l.session_id, ''), l.page`,
 		limit, mailLease, mailPatience)
 	return mails, pg.Wrap("due mails", err)
 }

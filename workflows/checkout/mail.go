@@ -33,6 +33,7 @@ type Mail struct {
 	Merchant   string // name
 	To         string // e-mail address
 	SessionID  string // of a receipt, which has no member, merchant and address: the sender reads the session
+	Page       string // of the merchant in the dashboard, such as "test/webhooks/we_…"; "" for that of the kind
 }
 
 // PasswordResetLifetime is how long the code in a mail is good for.

@@ -13,6 +13,7 @@ type APIRequest struct {
 	Route     string // template, such as "/v1/checkout/{id}"
 	Status    int
 	Error     string // code of the answer, "" without an error
+	SessionID string // of the merchant's session that the answer is about, "" for none
 	Duration  time.Duration
 	CreatedAt time.Time // when the request came
 }
