@@ -87,6 +87,7 @@ var faults = map[string]map[string]string{
 	"CheckoutReportsRefused": {`checkout_acquirer_reports_total{checkout_acquirer_report_outcome="taken"}`: "5x90"},
 	"CheckoutPayoutsFrozen":  {`checkout_payout_pending{checkout_mode="live",checkout_payout_hold="frozen"}`: "1x90"},
 	"CheckoutPayoutsHeld":    {`checkout_payout_pending{checkout_mode="live",checkout_payout_hold="float"}`: "1x90"},
+	"CheckoutFindingOpen":    {`checkout_finding_open{checkout_mode="live",checkout_finding_kind="cost_differs"}`: "1x90"},
 	"CheckoutPayoutsLate":    {`checkout_payout_oldest_seconds{checkout_mode="live"}`: "1000x90"},
 }
 
