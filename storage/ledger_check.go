@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/big"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -150,13 +151,16 @@ func checkReceivable(ctx context.Context, tx pgx.Tx, mode checkout.Mode) ([]Ledg
 type seenWallet struct {
 	ID           string
 	Network      string
+	ChainID      string
+	Age          time.Duration
 	SeenHeight   uint64
 	SeenBalances checkout.Purse // nil before the first comparison
 }
 
 func checkWallets(ctx context.Context, tx pgx.Tx, mode checkout.Mode) ([]LedgerCheck, error) {
 	wallets, err := pg.Collect[seenWallet](ctx, tx, `
-		SELECT id, network, seen_height, seen_balances FROM treasury_account WHERE mode = $1 ORDER BY id`, mode)
+		SELECT id, network, chain_id, now() - created_at AS age, seen_height, seen_balances
+		FROM treasury_account WHERE mode = $1 ORDER BY id`, mode)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ type DayReport struct {
 	Refunds  []RefundDay
 	Disputes []DisputeDay
 	Payouts  []PayoutDay
+	Floats   []Float            // now
 	Findings []checkout.Finding // open now, oldest first
 	Checks   []LedgerCheck      // of the whole ledger, as it is now
 }
@@ -102,6 +103,9 @@ func (a *Accounts) DayReport(ctx context.Context, from time.Time) (DayReport, er
 			return err
 		}
 		if got.Payouts, err = pg.Collect[PayoutDay](ctx, tx, payoutsOfDay, from, to); err != nil {
+			return err
+		}
+		if got.Floats, err = floats(ctx, tx, checkout.ModeLive); err != nil {
 			return err
 		}
 		if got.Findings, err = openFindings(ctx, tx, checkout.ModeLive); err != nil {

@@ -65,7 +65,7 @@ func TestReport_IsATableForPeople(t *testing.T) {
 		`growth +0\.80 % +1 +10\.00 +0\.08 +0\.59 +-0\.51 +EUR +0`,
 		`fees of payments +0\.08 +EUR`, `cost of the acquirer +-0\.59 +EUR`,
 		`pending +1 +0 +USDC +9\.92 +EUR`,
-		`REFUNDS: none`, `DISPUTES: none`, `OPEN FINDING: none`,
+		`REFUNDS: none`, `DISPUTES: none`, `FLOAT NOW: none`, `OPEN FINDING: none`,
 		`acquirer:receivable +EUR +0\.00 +0\.00 +0\.00 +0`,
 		`The ledger agrees\.`,
 	} {
@@ -98,6 +98,7 @@ func TestReport_InJSONHasEveryAmountAsText(t *testing.T) {
 			{"account": "revenue:fee", "asset": "EUR", "amount": "-0.10"}],
 		"refunds": [], "disputes": [],
 		"payouts": [{"state": "pending", "currency": "USDC", "number": 1, "sum": "0", "source_currency": "EUR", "source_sum": "9.90"}],
+		"float": [],
 		"ledger": [
 			{"what": "sum of all accounts", "asset": "EUR", "ledger": "0.00", "expected": "0.00", "under_way": "0.00", "difference": "0"},
 			{"what": "acquirer:receivable", "asset": "EUR", "ledger": "0.00", "expected": "0.00", "under_way": "0.00", "difference": "0"}],
