@@ -70,13 +70,17 @@ type ReconcileChargesResult struct {
 
 // ReconcileCharges compares the charges of the card network with the transactions. The charge of a
 // transaction whose session is not completed is refunded: the customer paid for nothing. Every
-// difference becomes a finding. What a charge cost is booked.
+// difference becomes a finding. What a charge cost is booked. Then it compares the sums of the ledger.
 func (b *Books) ReconcileCharges(ctx context.Context, in contract.ModeInput) (ReconcileChargesResult, error) {
 	of, err := b.of(in)
 	if err != nil {
 		return ReconcileChargesResult{}, asFinal(ctx, err, "")
 	}
-	return of.reconcile(ctx)
+	result, err := of.reconcile(ctx)
+	found, failed := b.Store.ReconcileLedger(ctx, of.mode)
+	of.say(ctx, found)
+	result.Found += len(found)
+	return result, asFinal(ctx, errors.Join(err, failed), "")
 }
 
 func (b book) reconcile(ctx context.Context) (ReconcileChargesResult, error) {
@@ -88,31 +92,30 @@ func (b book) reconcile(ctx context.Context) (ReconcileChargesResult, error) {
 	)
 	for charged, err := range b.Succeeded(ctx, from.Add(-checkout.SessionLifetime)) {
 		if err != nil {
-			return result, asFinal(ctx, err, "")
+			return result, err
 		}
 		activity.RecordHeartbeat(ctx, result.Charges)
 		result.Charges++
 		references = append(references, charged.Reference)
 		f, err := b.judge(ctx, charged, now)
 		if err == nil {
-			err = b.note(ctx, &result, charged.Reference, f)
+			err = b.note(ctx, &result, charged, f)
 		}
 		if err != nil {
-			return result, asFinal(ctx, err, "")
+			return result, err
 		}
 	}
 
 	ids, err := b.Store.Uncharged(ctx, b.mode, from, now.Add(-unmatchedAfter), references)
 	for _, id := range ids {
-		f := &checkout.Finding{
-			Kind: checkout.FindingChargeMissing, Detail: "The card network knows no charge of the transaction.",
-		}
-		err = errors.Join(err, b.note(ctx, &result, id, f))
+		err = errors.Join(err, b.open(ctx, &result, checkout.Finding{
+			Kind: checkout.FindingChargeMissing, Subject: id, Detail: "The card network knows no charge of the transaction.",
+		}))
 	}
 	if err == nil {
-		err = b.bookOld(ctx, from)
+		err = b.bookOld(ctx, &result, from.Add(-checkout.SessionLifetime)) // the others are listed above
 	}
-	return result, asFinal(ctx, err, "")
+	return result, err
 }
 
 // unbookedPage is how many older charges one comparison asks about at most. The next one does the rest.
@@ -120,31 +123,39 @@ const unbookedPage = 1000
 
 // bookOld asks about the charges before a time that the network had not booked while they were compared.
 // Otherwise their money would count as not available for ever, and hold the merchant's payouts.
-func (b book) bookOld(ctx context.Context, before time.Time) error {
+func (b book) bookOld(ctx context.Context, result *ReconcileChargesResult, before time.Time) error {
 	var failed failures
 	references, err := b.Store.UnbookedCharges(ctx, b.mode, before, "", unbookedPage)
 	for _, reference := range references {
 		activity.RecordHeartbeat(ctx, reference)
-		if err := failed.pass(ctx, reference, b.bookOne(ctx, reference)); err != nil {
+		if err := failed.pass(ctx, reference, b.bookOne(ctx, result, reference)); err != nil {
 			return err
 		}
 	}
 	return err
 }
 
-func (b book) bookOne(ctx context.Context, reference string) error {
+func (b book) bookOne(ctx context.Context, result *ReconcileChargesResult, reference string) error {
 	c, err := b.Charged(ctx, reference)
 	if errors.Is(err, checkout.ErrNotFound) {
 		return nil // the finding charge_missing tells of it
 	}
-	if err != nil || !c.Cost.Valid() {
+	if err != nil {
 		return err
 	}
 	match, err := b.Store.ChargeMatch(ctx, b.mode, reference)
 	if err != nil {
 		return err
 	}
-	return b.Store.RecordChargeCost(ctx, b.mode, match.TransactionID, *c.Cost)
+	if !c.Cost.Valid() {
+		return b.open(ctx, result, checkout.Finding{
+			Kind: checkout.FindingChargeLate, Subject: match.TransactionID,
+			Detail: "The card network has not booked the charge for two days.",
+		})
+	}
+	err = b.Store.RecordChargeCost(ctx, b.mode, match.TransactionID, *c.Cost)
+	return errors.Join(err, b.Store.CloseFindings(ctx, b.mode, []string{match.TransactionID},
+		checkout.FindingChargeMissing, checkout.FindingChargeLate))
 }
 
 // judge returns the finding about a charge, nil when all is well. It orders the refund of a charge
@@ -191,21 +202,36 @@ func (b book) judge(ctx context.Context, c checkout.Charged, now time.Time) (*ch
 			Detail: fmt.Sprintf("The card network booked %s of %s %s as the cost of %s, which cannot be.",
 				c.Cost.Cost, c.Cost.Gross, c.Cost.Currency, match.TransactionID),
 		}, nil
+	case c.Cost != nil && match.Cost != nil && !c.Cost.Is(*match.Cost):
+		return &checkout.Finding{
+			Kind: checkout.FindingCostDiffers,
+			Detail: fmt.Sprintf("%s of %s %s are booked as the cost of %s, and the card network has %s of %s %s.",
+				match.Cost.Cost, match.Cost.Gross, match.Cost.Currency, match.TransactionID,
+				c.Cost.Cost, c.Cost.Gross, c.Cost.Currency),
+		}, nil
 	}
 	return nil, nil
 }
 
-// note opens a finding, or closes those of a charge with which all is well.
-func (b book) note(ctx context.Context, result *ReconcileChargesResult, subject string, f *checkout.Finding) error {
+// note opens the finding about a charge, or closes those of a charge with which all is well.
+func (b book) note(
+	ctx context.Context, result *ReconcileChargesResult, c checkout.Charged, f *checkout.Finding,
+) error {
 	if f == nil {
-		return b.Store.CloseFindings(ctx, b.mode, subject,
-			checkout.FindingChargeUnmatched, checkout.FindingChargeUnknown, checkout.FindingChargeDiffers)
+		return b.Store.CloseFindings(ctx, b.mode, []string{c.Reference, c.TransactionID},
+			checkout.FindingChargeUnmatched, checkout.FindingChargeUnknown, checkout.FindingChargeDiffers,
+			checkout.FindingCostDiffers, checkout.FindingChargeMissing, checkout.FindingChargeLate)
 	}
-	f.Mode, f.Subject = b.mode, subject
-	fresh, err := b.Store.OpenFinding(ctx, *f)
+	f.Subject = c.Reference
+	return b.open(ctx, result, *f)
+}
+
+func (b book) open(ctx context.Context, result *ReconcileChargesResult, f checkout.Finding) error {
+	f.Mode = b.mode
+	fresh, err := b.Store.OpenFinding(ctx, f)
 	if fresh {
 		result.Found++
-		b.say(ctx, []checkout.Finding{*f})
+		b.say(ctx, []checkout.Finding{f})
 	}
 	return err
 }
@@ -261,7 +287,7 @@ func (b book) sendRefund(ctx context.Context, r checkout.Refund) (decided bool, 
 // say logs findings that are new.
 func (b book) say(ctx context.Context, found []checkout.Finding) {
 	for _, f := range found {
-		logger(ctx).ErrorContext(ctx, "the books differ from the card network",
+		logger(ctx).ErrorContext(ctx, "the books differ",
 			"kind", f.Kind, "subject", f.Subject, "detail", f.Detail)
 	}
 }

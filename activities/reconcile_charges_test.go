@@ -379,6 +379,14 @@ func TestReconcileCharges_AsksAgainAboutAnOldCharge(t *testing.T) {
 	require.Equal(t, at, *b.availableAt(old))
 	require.Nil(t, b.availableAt(missing), "the network does not know it")
 	require.Nil(t, b.availableAt(declined))
+	late := missing
+	b.old[late.Reference] = late
+	b.compare()
+	require.Equal(t, map[checkout.FindingKind]string{checkout.FindingChargeLate: late.TransactionID}, b.findings())
+	late.Cost = old.Cost
+	b.old[late.Reference] = late
+	b.compare()
+	require.Empty(t, b.findings())
 	b.old = nil
 	b.compare()
 	require.Equal(t, at, *b.availableAt(old))

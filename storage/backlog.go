@@ -19,13 +19,14 @@ const (
 	BacklogDeliveryOverdue   = "delivery overdue"   // the time of its attempt was a while ago
 	BacklogDeliveryParked    = "delivery parked"    // came due while on hold
 	BacklogPayout            = "payout"             // is not sent yet
+	BacklogFinding           = "finding"            // is open
 )
 
 // Backlog counts rows of all merchants that wait for something.
 type Backlog struct {
 	Kind  string
 	Mode  checkout.Mode
-	Hold  string // why payouts wait; "" when they wait for nothing special, and for other kinds
+	Hold  string // why payouts wait; "" when they wait for nothing special, and for other kinds. The kind of findings
 	Count int64
 	// Oldest is the age of the oldest payout; 0 for other kinds.
 	Oldest time.Duration
@@ -56,6 +57,8 @@ const backlog = `
 		UNION ALL
 		(SELECT '` + BacklogPayout + `', mode, hold, created_at
 			FROM payout WHERE status = 'pending' ORDER BY created_at LIMIT $2)
+		UNION ALL
+		(SELECT '` + BacklogFinding + `', mode, kind, NULL FROM finding WHERE closed_at IS NULL LIMIT $2)
 	) waiting GROUP BY kind, mode, hold`
 
 // Backlog counts what waits, by kind, mode and hold. A kind has no entry when nothing of it waits.

@@ -36,6 +36,9 @@ func TestBacklog_CountsWhatWaits(t *testing.T) {
 	_, err = f.EndDelivery(t.Context(), ended, "", webhook.DeliveryFailed)
 	require.NoError(t, err)
 
+	_, err = f.OpenFinding(t.Context(), checkout.Finding{Mode: checkout.ModeTest, Kind: checkout.FindingCostDiffers, Subject: "pi_1"})
+	require.NoError(t, err)
+
 	got, err = f.Backlog(t.Context(), 0)
 	require.NoError(t, err)
 	for i := range got {
@@ -50,6 +53,7 @@ func TestBacklog_CountsWhatWaits(t *testing.T) {
 	require.ElementsMatch(t, []storage.Backlog{
 		of(storage.BacklogSessionOverdue, ""), of(storage.BacklogDeliveryScheduled, ""), of(storage.BacklogDeliveryOverdue, ""),
 		of(storage.BacklogDeliveryParked, ""), of(storage.BacklogPayout, "float"), of(storage.BacklogPayout, ""),
+		of(storage.BacklogFinding, "cost_differs"),
 	}, got)
 	got, err = f.Backlog(t.Context(), time.Hour)
 	require.NoError(t, err)

@@ -19,6 +19,8 @@ type ChargeMatch struct {
 	Paid          bool // the transaction succeeded and its session is completed
 	Deciding      bool // the payment is in flight
 	Booked        bool // nothing is left for RecordChargeCost
+	// Cost is what is booked as the cost, without a time; nil while nothing is.
+	Cost *checkout.ChargeCost
 }
 
 // ChargeMatch finds the transaction of a charge. The charge belongs to the acquirer's account, which
@@ -27,14 +29,20 @@ func (s *Store) ChargeMatch(
 	ctx context.Context, mode checkout.Mode, reference string,
 ) (ChargeMatch, error) {
 	var m ChargeMatch
+	var settled *checkout.Currency
+	var cost checkout.ChargeCost
 	err := s.pool.QueryRow(ctx, `
 		SELECT t.id, s.amount, s.currency, t.status = 'succeeded' AND s.status = 'completed', t.status = 'processing',
-			t.settled IS NOT NULL AND t.available_at IS NOT NULL
+			t.settled IS NOT NULL AND t.available_at IS NOT NULL, t.settled_currency, coalesce(t.settled, 0), coalesce(t.cost, 0)
 		FROM transaction t JOIN checkout_session s ON s.id = t.session_id
 		WHERE t.mode = $1 AND t.acquirer_ref = $2`, mode, reference).Scan(
-		&m.TransactionID, &m.Amount, &m.Currency, &m.Paid, &m.Deciding, &m.Booked)
+		&m.TransactionID, &m.Amount, &m.Currency, &m.Paid, &m.Deciding, &m.Booked,
+		&settled, &cost.Gross, &cost.Cost)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = checkout.ErrNotFound
+	}
+	if settled != nil {
+		cost.Currency, m.Cost = *settled, &cost
 	}
 	return m, pg.Wrap("charge match", err)
 }

@@ -32,7 +32,7 @@ func openFinding(ctx context.Context, to pg.Executor, f checkout.Finding) (bool,
 // is new.
 func keepFinding(ctx context.Context, to pg.Executor, differs bool, f checkout.Finding) ([]checkout.Finding, error) {
 	if !differs {
-		return nil, closeFindings(ctx, to, f.Mode, f.Subject, f.Kind)
+		return nil, closeFindings(ctx, to, f.Mode, []string{f.Subject}, f.Kind)
 	}
 	fresh, err := openFinding(ctx, to, f)
 	if err != nil || !fresh {
@@ -41,19 +41,40 @@ func keepFinding(ctx context.Context, to pg.Executor, differs bool, f checkout.F
 	return []checkout.Finding{f}, nil
 }
 
-// CloseFindings closes the open findings of the kinds about a subject.
+// keepFindings opens the findings of a kind that are not open, and closes its others. It returns the new ones.
+func (s *Store) keepFindings(
+	ctx context.Context, mode checkout.Mode, kind checkout.FindingKind, found []checkout.Finding,
+) (fresh []checkout.Finding, err error) {
+	return pg.InTx(ctx, s.pool, "keep findings", func(tx pgx.Tx) (fresh []checkout.Finding, err error) {
+		subjects := []string{}
+		for _, f := range found {
+			f.Mode, f.Kind, subjects = mode, kind, append(subjects, f.Subject)
+			opened, err := keepFinding(ctx, tx, true, f)
+			if err != nil {
+				return nil, err
+			}
+			fresh = append(fresh, opened...)
+		}
+		_, err = tx.Exec(ctx, `
+			UPDATE finding SET closed_at = date_trunc('milliseconds', clock_timestamp())
+			WHERE mode = $1 AND kind = $2 AND subject <> ALL ($3) AND closed_at IS NULL`, mode, kind, subjects)
+		return fresh, err
+	})
+}
+
+// CloseFindings closes the open findings of the kinds about the subjects.
 func (s *Store) CloseFindings(
-	ctx context.Context, mode checkout.Mode, subject string, kinds ...checkout.FindingKind,
+	ctx context.Context, mode checkout.Mode, subjects []string, kinds ...checkout.FindingKind,
 ) error {
-	return closeFindings(ctx, s.pool, mode, subject, kinds...)
+	return closeFindings(ctx, s.pool, mode, subjects, kinds...)
 }
 
 func closeFindings(
-	ctx context.Context, to pg.Executor, mode checkout.Mode, subject string, kinds ...checkout.FindingKind,
+	ctx context.Context, to pg.Executor, mode checkout.Mode, subjects []string, kinds ...checkout.FindingKind,
 ) error {
 	_, err := to.Exec(ctx, `
 		UPDATE finding SET closed_at = date_trunc('milliseconds', clock_timestamp())
-		WHERE mode = $1 AND subject = $2 AND kind = ANY ($3) AND closed_at IS NULL`, mode, subject, kinds)
+		WHERE mode = $1 AND subject = ANY ($2) AND kind = ANY ($3) AND closed_at IS NULL`, mode, subjects, kinds)
 	return pg.Wrap("close findings", err)
 }
 

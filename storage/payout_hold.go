@@ -210,7 +210,7 @@ func (s *Store) RetryPayout(
 		}
 		// The next generation has the merchant's address of now, which is looked at anew, also when an
 		// operator had released the payout.
-		if err := closeFindings(ctx, tx, p.Mode, p.ID, checkout.FindingPayoutSanctioned); err != nil {
+		if err := closeFindings(ctx, tx, p.Mode, []string{p.ID}, checkout.FindingPayoutSanctioned); err != nil {
 			return err
 		}
 		return pg.Audit(ctx, tx, by...)

@@ -290,5 +290,10 @@ type ChargeCost struct {
 	AvailableAt time.Time
 }
 
+// Is reports whether c and d are the same money, whenever it is available.
+func (c *ChargeCost) Is(d ChargeCost) bool {
+	return c.Currency == d.Currency && c.Gross == d.Gross && c.Cost == d.Cost
+}
+
 // Valid reports whether c is known and can be the cost of a charge.
 func (c *ChargeCost) Valid() bool { return c != nil && c.Gross > 0 && c.Cost >= 0 }

@@ -34,6 +34,8 @@ const (
 	FindingChargeUnknown   FindingKind = "charge_unknown"   // charged for a transaction that is not there
 	FindingChargeDiffers   FindingKind = "charge_differs"   // another amount or currency
 	FindingChargeMissing   FindingKind = "charge_missing"   // completed, and the network knows no charge
+	FindingChargeLate      FindingKind = "charge_late"      // the network has not booked it for two days
+	FindingCostDiffers     FindingKind = "cost_differs"     // what it cost changed after it was booked
 	// The subject of these three is the network's dispute, warning or refund.
 	FindingChargeDisputed FindingKind = "charge_disputed"
 	FindingFraudWarning   FindingKind = "fraud_warning"
@@ -43,6 +45,14 @@ const (
 	// The subject of these two is the transaction.
 	FindingRefundShort     FindingKind = "refund_short"      // the payment is given back, but not the whole of it
 	FindingRefundedAndPaid FindingKind = "refunded_and_paid" // the customer and the merchant both have the money
+)
+
+// Kinds of findings about sums and accounts.
+const (
+	// Its subject is the account of the ledger with its asset.
+	FindingLedgerDiffers FindingKind = "ledger_differs"
+	// Its subject is the account of the treasury, which signs nothing.
+	FindingTreasuryFrozen FindingKind = "treasury_frozen"
 )
 
 // FindingPayoutSanctioned: the payout's destination is a sanctioned address. Its subject is the payout.

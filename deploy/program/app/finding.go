@@ -15,9 +15,9 @@ import (
 func (c *call) findingCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "finding",
-		Short: "Show discrepancies with the card network, and close settled ones",
-		Long: `A finding is a discrepancy between the books and the card network that a person should explain. Most close
-automatically when the discrepancy is gone. Lost disputes and failed refunds stay until an operator closes them.`,
+		Short: "Show discrepancies of the books, and close settled ones",
+		Long: `A finding is a discrepancy between the books and the card network or a chain that a person should explain. Most
+close automatically when the discrepancy is gone. Lost disputes and failed refunds stay until an operator closes them.`,
 	}
 	command.AddCommand(c.findingListCommand(), c.findingCloseCommand())
 	return command

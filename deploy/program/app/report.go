@@ -58,6 +58,7 @@ type shownReport struct {
 	Refunds  []shownRefunds    `json:"refunds"`
 	Disputes []shownDisputes   `json:"disputes"`
 	Payouts  []shownPayouts    `json:"payouts"`
+	Floats   []shownFloat      `json:"float"`
 	Checks   []shownCheck      `json:"ledger"`
 	Agrees   bool              `json:"ledger_agrees"`
 	Findings []shownDayFinding `json:"open_findings"`
@@ -105,6 +106,15 @@ type shownPayouts struct {
 	Source         string `json:"source_sum"`
 }
 
+type shownFloat struct {
+	Account  string `json:"account"`
+	Currency string `json:"currency"`
+	Balance  string `json:"balance"`
+	Live     string `json:"live"`
+	Pending  string `json:"pending"`
+	DaysLeft string `json:"days_left"`
+}
+
 type shownCheck struct {
 	What       string `json:"what"`
 	Asset      string `json:"asset"`
@@ -142,12 +152,28 @@ func showReport(day time.Time, r storage.DayReport) shownReport {
 		Payouts: each(r.Payouts, func(p storage.PayoutDay) shownPayouts {
 			return shownPayouts{p.State, string(p.Currency), p.Payouts, p.Sum, string(p.SourceCurrency), p.Source.String()}
 		}),
+		Floats: each(r.Floats, showFloat),
 		Checks: each(r.Checks, func(k storage.LedgerCheck) shownCheck { return shownCheck(k) }),
 		Agrees: r.Agrees(),
 		Findings: each(r.Findings, func(f checkout.Finding) shownDayFinding {
 			return shownDayFinding{f.ID, string(f.Kind), f.Subject, f.Detail, showTime(&f.OpenedAt)}
 		}),
 	}
+}
+
+func showFloat(f storage.Float) shownFloat {
+	return shownFloat{
+		f.AccountID, string(f.Balance.Currency()), f.Balance.String(), f.Live.String(), f.Pending.String(), f.DaysLeft(),
+	}
+}
+
+// floatTable is a table of what the treasury has, and how long it lasts.
+func floatTable(all []shownFloat) [][]string {
+	rows := [][]string{{"FLOAT NOW", "BALANCE", "LIVE", "PENDING", "DAYS LEFT", "ACCOUNT"}}
+	for _, f := range all {
+		rows = append(rows, []string{f.Currency, f.Balance, f.Live, f.Pending, f.DaysLeft, f.Account})
+	}
+	return rows
 }
 
 // each converts a list.
@@ -233,7 +259,7 @@ func (c console) printChecks(r shownReport) error {
 	if !r.Agrees {
 		verdict = "The ledger does not agree: see the column DIFFERENCE."
 	}
-	err := c.printTables(ledger, findings)
+	err := c.printTables(floatTable(r.Floats), ledger, findings)
 	_, said := fmt.Fprintf(c.out, "\n%s\n", verdict)
 	return errors.Join(err, said)
 }

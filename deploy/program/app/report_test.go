@@ -14,9 +14,9 @@ import (
 )
 
 // charge pays a live session of 10.00 EUR for USDC, which the plan in force earns from.
-func (o operator) charge(merchantID string) {
+func (o operator) charge(store *storage.Store, merchantID string) {
 	o.t.Helper()
-	store, ctx := o.store(), o.t.Context()
+	ctx := o.t.Context()
 	owner := checkout.Owner{MerchantID: merchantID, Mode: checkout.ModeLive}
 	s, err := store.CreateSession(ctx, storage.NewSession{Lifetime: time.Hour, Session: checkout.Session{
 		Ref: owner.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1000, Currency: checkout.EUR,
@@ -56,7 +56,8 @@ func TestReport_IsATableForPeople(t *testing.T) {
 	o := newOperator(t)
 	id := o.merchant()
 	o.must("merchant", "plan", id, "growth")
-	o.charge(id)
+	store := o.store()
+	o.charge(store, id)
 	o.yesterday()
 	out := o.must("report", "--day", "2026-10-01")
 	require.Contains(t, out, "The live books of 2026-10-01, UTC\n\nPLAN ")
@@ -64,7 +65,7 @@ func TestReport_IsATableForPeople(t *testing.T) {
 		`growth +0\.80 % +1 +10\.00 +0\.08 +0\.59 +-0\.51 +EUR +0`,
 		`fees of payments +0\.08 +EUR`, `cost of the acquirer +-0\.59 +EUR`,
 		`pending +1 +0 +USDC +9\.92 +EUR`,
-		`REFUNDS: none`, `DISPUTES: none`, `OPEN FINDING: none`,
+		`REFUNDS: none`, `DISPUTES: none`, `FLOAT NOW: none`, `OPEN FINDING: none`,
 		`acquirer:receivable +EUR +0\.00 +0\.00 +0\.00 +0`,
 		`The ledger agrees\.`,
 	} {
@@ -73,13 +74,17 @@ func TestReport_IsATableForPeople(t *testing.T) {
 	require.Contains(t, o.must("report", "--day", "2026-10-02"), "PLAN: none\n")
 
 	o.exec(`SET session_replication_role = replica; UPDATE ledger_posting SET amount = amount + 1 WHERE account = 'revenue:fee'`)
-	require.Contains(t, o.must("report"), "The ledger does not agree: see the column DIFFERENCE.\n")
+	_, err := store.ReconcileLedger(t.Context(), checkout.ModeLive)
+	require.NoError(t, err)
+	out = o.must("report")
+	require.Contains(t, out, "The ledger does not agree: see the column DIFFERENCE.\n")
+	require.Regexp(t, `(?m)^ledger_differs +\S+ +sum of all accounts EUR +The ledger has 0\.01 EUR, and should have 0\.00 EUR\.$`, out)
 }
 
 func TestReport_InJSONHasEveryAmountAsText(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
-	o.charge(o.merchant())
+	o.charge(o.store(), o.merchant())
 	o.yesterday()
 	require.JSONEq(t, `{
 		"day": "2026-10-01",
@@ -93,6 +98,7 @@ func TestReport_InJSONHasEveryAmountAsText(t *testing.T) {
 			{"account": "revenue:fee", "asset": "EUR", "amount": "-0.10"}],
 		"refunds": [], "disputes": [],
 		"payouts": [{"state": "pending", "currency": "USDC", "number": 1, "sum": "0", "source_currency": "EUR", "source_sum": "9.90"}],
+		"float": [],
 		"ledger": [
 			{"what": "sum of all accounts", "asset": "EUR", "ledger": "0.00", "expected": "0.00", "under_way": "0.00", "difference": "0"},
 			{"what": "acquirer:receivable", "asset": "EUR", "ledger": "0.00", "expected": "0.00", "under_way": "0.00", "difference": "0"}],

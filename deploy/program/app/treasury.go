@@ -225,6 +225,10 @@ func (c *call) showTreasury(ctx context.Context, store *storage.Store, mode chec
 	if err != nil {
 		return err
 	}
+	floats, err := store.Floats(ctx, mode)
+	if err != nil {
+		return err
+	}
 
 	rows := [][]string{{"ACCOUNT", "CHAIN", "ADDRESS", "UNDER WAY", "FROZEN"}}
 	for _, a := range accounts {
@@ -252,8 +256,8 @@ func (c *call) showTreasury(ctx context.Context, store *storage.Store, mode chec
 		ledger = append(ledger, []string{b.Account, b.Asset, amount})
 	}
 	shown := console{out: c.out}
-	return errors.Join(shown.printTable(rows...), shown.printTable(under...),
-		shown.printTable(waiting...), shown.printTable(ledger...), shown.printFindings(findings))
+	return errors.Join(shown.printTable(rows...), shown.printTable(floatTable(each(floats, showFloat))...),
+		shown.printTable(under...), shown.printTable(waiting...), shown.printTable(ledger...), shown.printFindings(findings))
 }
 
 // mostShown is how many transfers of an account are listed, the oldest first: they block the others.

@@ -116,6 +116,9 @@ type Networks struct {
 	// How long a payout may wait before it fails, and how long its exchange rate is locked for a retry.
 	PayoutPatience time.Duration `env:"CHECKOUT_LIVE_PAYOUT_PATIENCE" envDefault:"24h"`
 
+	// For how many days the float should last. Below it the alert CheckoutFloatLow fires. 0 turns it off. Worker only.
+	FloatDays uint16 `env:"CHECKOUT_TREASURY_FLOAT_DAYS" envDefault:"2"`
+
 	// File with addresses to which nothing is paid, one a line; `#` begins a comment. It is read at start.
 	SanctionsFile string `env:"CHECKOUT_SANCTIONS_FILE"`
 	// A contract with `isSanctioned(address)`, as Chainalysis has one. Nothing is paid to an address that it names.

@@ -25,6 +25,8 @@ var (
 		metric.WithUnit("{payout}"), metric.WithDescription("Unsent payouts, by reason."))
 	oldestPayout, _ = meter.Float64ObservableGauge("checkout.payout.oldest",
 		metric.WithUnit("s"), metric.WithDescription("Age of the oldest unsent payout; 0 if there is none."))
+	findingsOpen, _ = meter.Int64ObservableGauge("checkout.finding.open",
+		metric.WithUnit("{finding}"), metric.WithDescription("Open findings, by kind."))
 	schemaVersion, _ = meter.Int64ObservableGauge("checkout.schema.version",
 		metric.WithDescription("Number of the newest migration in the database."))
 	feedHeld, _ = meter.Float64ObservableGauge("checkout.event.feed.held", metric.WithUnit("s"),
@@ -39,6 +41,7 @@ const (
 	modeKey  = attribute.Key("checkout.mode")
 	stateKey = attribute.Key("webhook.delivery.state")
 	holdKey  = attribute.Key("checkout.payout.hold")
+	kindKey  = attribute.Key("checkout.finding.kind")
 )
 
 // deliveryStates are the values of webhook.delivery.state.
@@ -68,7 +71,7 @@ type backlogMeter struct {
 func measureBacklog(store *storage.Store) error {
 	m := &backlogMeter{store: store}
 	_, err := meter.RegisterCallback(m.observe,
-		sessionsOverdue, deliveryBacklog, payoutsPending, oldestPayout, schemaVersion, feedHeld)
+		sessionsOverdue, deliveryBacklog, payoutsPending, oldestPayout, findingsOpen, schemaVersion, feedHeld)
 	return err
 }
 
@@ -111,19 +114,21 @@ func (m *backlogMeter) observe(ctx context.Context, o metric.Observer) error {
 }
 
 // observeMode reports what waits in one mode. It reports 0 where nothing waits, so that each series is
-// always there; only the holds of payouts come and go.
+// always there; only the holds of payouts and the kinds of findings come and go.
 func observeMode(o metric.Observer, mode checkout.Mode, all []storage.Backlog) {
+	in := modeKey.String(string(mode))
 	counts, holds, oldest := map[string]int64{}, map[string]int64{"": 0}, time.Duration(0)
 	for _, b := range all {
 		switch {
 		case b.Mode != mode:
 		case b.Kind == storage.BacklogPayout:
 			holds[b.Hold], oldest = b.Count, max(oldest, b.Oldest)
+		case b.Kind == storage.BacklogFinding:
+			o.ObserveInt64(findingsOpen, b.Count, metric.WithAttributes(in, kindKey.String(b.Hold)))
 		default:
 			counts[b.Kind] = b.Count
 		}
 	}
-	in := modeKey.String(string(mode))
 	o.ObserveInt64(sessionsOverdue, counts[storage.BacklogSessionOverdue], metric.WithAttributes(in))
 	for kind, state := range deliveryStates {
 		o.ObserveInt64(deliveryBacklog, counts[kind], metric.WithAttributes(in, stateKey.String(state)))

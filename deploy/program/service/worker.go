@@ -3,6 +3,7 @@ package service
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"os"
@@ -54,7 +55,8 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 	if err := measure(cfg, store); err != nil {
 		return err
 	}
-	if err := measureBacklog(store); err != nil {
+	err = errors.Join(measureBacklog(store), measureFloat(cfg.Live, store), measureFloat(cfg.Test, store))
+	if err != nil {
 		return err
 	}
 	temporal, err := AwaitTemporal(ctx, cfg.Temporal)

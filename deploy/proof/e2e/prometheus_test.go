@@ -29,7 +29,7 @@ var metricLabels = []string{
 	"db_response_status_code", "db_system_name", "pgx_operation_type",
 	"activity_type", "client_name", "namespace", "operation", "poller_type", "status_code", "task_queue", "worker_type", "workflow_type", "failure_reason",
 	"go_memory_type", "cause",
-	"webhook_delivery_state", "checkout_payout_hold", "checkout_reconcile_outcome", "db_client_connection_pool_name",
+	"webhook_delivery_state", "checkout_payout_hold", "checkout_finding_kind", "checkout_reconcile_outcome", "db_client_connection_pool_name",
 }
 
 // TestMetrics_ArriveInPrometheus: a real Prometheus scrapes API and worker and
@@ -91,7 +91,8 @@ func TestMetrics_ArriveInPrometheus(t *testing.T) {
 }
 
 // fillsDashboard requires that each panel of the dashboard for Grafana says what it shows, and in which
-// unit, and that Prometheus has data for it. The panels of exchange rates need live mode.
+// unit, and that Prometheus has data for it. The panels of exchange rates and of the
+// treasury need live mode.
 func (p *prometheus) fillsDashboard() {
 	p.t.Helper()
 	content, err := os.ReadFile(e2e.Path("deploy", "release", "chart", "files", "dashboard.json"))
@@ -115,7 +116,7 @@ func (p *prometheus) fillsDashboard() {
 		require.Equal(p.t, "${datasource}", panel.Datasource.UID, panel.Title)
 		require.NotEmpty(p.t, panel.Targets, panel.Title)
 		for _, target := range panel.Targets {
-			if !strings.Contains(target.Expr, "checkout_rate_") {
+			if !regexp.MustCompile("checkout_(rate|treasury)_").MatchString(target.Expr) {
 				p.awaitData(panel.Title, strings.ReplaceAll(target.Expr, "$__rate_interval", "1m"))
 			}
 		}

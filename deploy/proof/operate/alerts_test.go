@@ -48,6 +48,8 @@ var healthy = map[string]string{
 	`checkout_acquirer_reports_total{checkout_acquirer_report_outcome="taken"}`:                      "0+1x90",
 	`checkout_acquirer_reports_total{checkout_acquirer_report_outcome="refused"}`:                    "0+1x90",
 	`checkout_event_feed_held_seconds{job="worker"}`:                                                 "0x90",
+	`checkout_treasury_float_remaining_days{checkout_mode="live",checkout_payout_currency="USDC"}`:   "5x90",
+	`checkout_treasury_float_least_days{checkout_mode="live"}`:                                       "2x90",
 }
 
 // gone takes a series away.
@@ -87,7 +89,11 @@ var faults = map[string]map[string]string{
 	"CheckoutReportsRefused": {`checkout_acquirer_reports_total{checkout_acquirer_report_outcome="taken"}`: "5x90"},
 	"CheckoutPayoutsFrozen":  {`checkout_payout_pending{checkout_mode="live",checkout_payout_hold="frozen"}`: "1x90"},
 	"CheckoutPayoutsHeld":    {`checkout_payout_pending{checkout_mode="live",checkout_payout_hold="float"}`: "1x90"},
-	"CheckoutPayoutsLate":    {`checkout_payout_oldest_seconds{checkout_mode="live"}`: "1000x90"},
+	"CheckoutFloatLow": {
+		`checkout_treasury_float_remaining_days{checkout_mode="live",checkout_payout_currency="USDC"}`: "1.5x90",
+	},
+	"CheckoutFindingOpen": {`checkout_finding_open{checkout_mode="live",checkout_finding_kind="cost_differs"}`: "1x90"},
+	"CheckoutPayoutsLate": {`checkout_payout_oldest_seconds{checkout_mode="live"}`: "1000x90"},
 }
 
 func posts(kind, labels string) string {

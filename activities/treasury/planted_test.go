@@ -1,0 +1,176 @@
+package treasury_test
+
+import (
+	"context"
+	"iter"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/testsuite"
+
+	"example.com/checkout/activities"
+	"example.com/checkout/activities/treasury"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
+)
+
+// planted are books in which something is made to differ. They have one charge, whose payout is confirmed.
+type planted struct {
+	fixture
+
+	charges []checkout.Charged // what the card network lists
+}
+
+func newPlanted(t *testing.T) *planted {
+	t.Helper()
+	p := &planted{fixture: newFixture(t)}
+	p.settle(t)
+	ref := p.usdc(t)
+	p.send(t, ref)
+	p.settle(t)
+	id := p.paidBy(t, ref)
+	p.exec(t, `UPDATE transaction SET completed_at = completed_at - interval '1 hour'`)
+	p.charges = []checkout.Charged{{
+		Reference: id, TransactionID: id, Amount: 10_000, Currency: checkout.EUR, CreatedAt: time.Now().Add(-time.Hour),
+		Cost: &checkout.ChargeCost{Currency: checkout.EUR, Gross: 10_000, Cost: 320, AvailableAt: time.Now()},
+	}}
+	return p
+}
+
+// reconcile makes a round of the treasury and compares the books. It returns the
+// findings that the report of the day shows, with their details.
+func (p *planted) reconcile(t *testing.T) (kinds map[checkout.FindingKind]string, report storage.DayReport) {
+	t.Helper()
+	p.sync(t)
+	env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
+	books := &activities.Books{Store: p.Store, Accounts: map[checkout.Mode]activities.Account{checkout.ModeLive: {
+		Succeeded: func(context.Context, time.Time) iter.Seq2[checkout.Charged, error] {
+			return func(yield func(checkout.Charged, error) bool) {
+				for _, c := range p.charges {
+					if !yield(c, nil) {
+						return
+					}
+				}
+			}
+		},
+	}}}
+	env.RegisterActivity(books)
+	_, err := env.ExecuteActivity(books.ReconcileCharges, contract.ModeInput{})
+	require.NoError(t, err)
+	report = p.day(t, 0)
+	kinds = map[checkout.FindingKind]string{}
+	for _, f := range report.Findings {
+		kinds[f.Kind] = f.Detail
+	}
+	require.Len(t, kinds, len(report.Findings), "each once")
+	return kinds, report
+}
+
+// without hides rows of the ledger, and returns what puts them back.
+func (p *planted) without(t *testing.T, kind string) (back func(*testing.T)) {
+	t.Helper()
+	const quiet = `SET session_replication_role = replica; `
+	p.exec(t, quiet+`CREATE TABLE gone_entry AS SELECT * FROM ledger_entry WHERE kind = '`+kind+`';
+		CREATE TABLE gone_posting AS SELECT p.* FROM ledger_posting p JOIN gone_entry e ON e.id = p.entry_id;
+		DELETE FROM ledger_posting WHERE entry_id IN (SELECT id FROM gone_entry);
+		DELETE FROM ledger_entry WHERE id IN (SELECT id FROM gone_entry)`)
+	return func(t *testing.T) {
+		p.exec(t, quiet+`INSERT INTO ledger_entry OVERRIDING SYSTEM VALUE SELECT * FROM gone_entry;
+			INSERT INTO ledger_posting SELECT * FROM gone_posting`)
+	}
+}
+
+func (p *planted) thaw(t *testing.T) {
+	t.Helper()
+	accounts, err := p.Accounts(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, p.Thaw(t.Context(), treasury.ThawOrder{AccountID: accounts[0].ID}))
+}
+
+// TestReconcile_FindsWhatIsPlanted: each difference is found by its name, shown by the report, and closed when its cause
+// is gone.
+func TestReconcile_FindsWhatIsPlanted(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		plant func(*testing.T, *planted) (remove func(*testing.T))
+		found map[checkout.FindingKind]string // a part of the detail
+	}{
+		"a charge that we do not know": {
+			func(_ *testing.T, p *planted) func(*testing.T) {
+				p.charges = append(p.charges, checkout.Charged{Reference: "pi_lost", TransactionID: "txn_lost", Amount: 500,
+					Currency: checkout.EUR, CreatedAt: time.Now().Add(-time.Hour)})
+				return func(*testing.T) { p.charges[1].Refunded = 500 }
+			}, map[checkout.FindingKind]string{checkout.FindingChargeUnknown: "5.00 EUR were charged for txn_lost"},
+		},
+		"a charge that is not there": {
+			func(_ *testing.T, p *planted) func(*testing.T) {
+				all := p.charges
+				p.charges = nil
+				return func(*testing.T) { p.charges = all }
+			}, map[checkout.FindingKind]string{checkout.FindingChargeMissing: "knows no charge"},
+		},
+		"a fee that changed": {
+			func(_ *testing.T, p *planted) func(*testing.T) {
+				was := p.charges[0].Cost
+				p.charges[0].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 10_000, Cost: 321}
+				return func(*testing.T) { p.charges[0].Cost = was }
+			}, map[checkout.FindingKind]string{checkout.FindingCostDiffers: "3.20 of 100.00 EUR are booked"},
+		},
+		"an entry missing": {
+			func(t *testing.T, p *planted) func(*testing.T) { return p.without(t, "charge") },
+			map[checkout.FindingKind]string{checkout.FindingLedgerDiffers: "The ledger has -100.00 EUR, and should have 0.00 EUR."},
+		},
+		"an outflow that we did not make": {
+			func(t *testing.T, p *planted) func(*testing.T) {
+				p.chain.foreign(t, 8, "5000000")
+				p.chain.mine(5)
+				p.exec(t, `UPDATE treasury_account SET next_nonce = 9`) // as if an old backup lacked the transfer
+				return p.thaw
+			}, map[checkout.FindingKind]string{checkout.FindingTreasuryFrozen: "no transfer explains the transaction"},
+		},
+		"an inflow reorganized away": {
+			func(t *testing.T, p *planted) func(*testing.T) {
+				inflow := func(t *testing.T) {
+					p.chain.take(checkout.USDT, -70_000_000)
+					p.sync(t)
+					p.chain.mine(4)
+				}
+				inflow(t)
+				require.Equal(t, "-1000000000000", p.ledger(t)["funding USDT"], "it is booked at final depth")
+				p.sync(t)
+				require.Equal(t, "-1000070000000", p.ledger(t)["funding USDT"])
+				p.chain.undo(7) // all blocks with it
+				p.chain.mine(8)
+				return func(t *testing.T) {
+					inflow(t)
+					p.thaw(t)
+				}
+			}, map[checkout.FindingKind]string{checkout.FindingLedgerDiffers: "1000070.000000 USDT, and should have 1000000",
+				checkout.FindingTreasuryFrozen: "below the ledger by 70.000000 USDT"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlanted(t)
+			kinds, report := p.reconcile(t)
+			require.Empty(t, kinds)
+			require.True(t, report.Agrees(), "%+v", report.Checks)
+
+			remove := c.plant(t, p)
+			for range 2 {
+				kinds, _ = p.reconcile(t)
+				require.Len(t, kinds, len(c.found), "%v", kinds)
+				for kind, says := range c.found {
+					require.Contains(t, kinds[kind], says)
+				}
+			}
+			remove(t)
+			p.chain.mine(1)
+			kinds, report = p.reconcile(t)
+			require.Empty(t, kinds)
+			require.True(t, report.Agrees(), "%+v", report.Checks)
+		})
+	}
+}
