@@ -26,10 +26,11 @@ func TestRequestLog_HasEveryRequestWithAKeyAndNothingSecret(t *testing.T) {
 	f.do("POST", "/v1/checkout", f.merchant.testKey, `{"canary": 1}`)
 	f.do("GET", "/v1/merchant", f.merchant.liveKey, "")
 	requests.Flush(t.Context())
-	created := f.do("POST", "/v1/checkout", f.merchant.testKey, with("metadata", `{"order_id": "order-1"}`), "Idempotency-Key", "k")
+	body := with("metadata", `{"order_id": "order-1"}`) // its fields have a random order
+	created := f.do("POST", "/v1/checkout", f.merchant.testKey, body, "Idempotency-Key", "k")
 	session := created.json["id"].(string)
-	f.do("POST", "/v1/checkout", f.merchant.testKey, with("metadata", `{"order_id": "order-1"}`), "Idempotency-Key", "k") // repeated
-	f.do("POST", "/v1/checkout", f.merchant.testKey, with("metadata", `{"order_id": "order-1"}`))                         // taken
+	f.do("POST", "/v1/checkout", f.merchant.testKey, body, "Idempotency-Key", "k") // repeated
+	f.do("POST", "/v1/checkout", f.merchant.testKey, body)                         // taken
 	f.do("GET", "/v1/checkout/"+session, f.merchant.testKey, "")
 	f.do("POST", "/v1/checkout/"+session+"/expire", f.merchant.testKey, "")
 	f.do("GET", "/v1/checkout/"+session, f.merchant.liveKey, "") // a 404
