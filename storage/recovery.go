@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -29,30 +30,35 @@ func (s *Store) Unexplained(
 }
 
 // PayoutsTo returns the payouts of every merchant that an outflow of the account may have paid: in its
-// currency, to its destination, without a transfer that stands. A failed payout counts with the address that a retry
-// gives it, also when its payment is refunded. Only the treasury may call it.
+// currency, to its destination, without a transfer that stands. A payout counts with each address that it had, and
+// with its merchant's present one, which a retry that is lost may have given it. Failed ones count, also when their
+// payment is refunded. Only the treasury may call it.
 func (s *Store) PayoutsTo(ctx context.Context, a TreasuryAccount, o checkout.Outflow) ([]checkout.Payout, error) {
 	got, err := pg.Collect[checkout.Payout](ctx, s.pool, `
 		SELECT `+payoutColumns+payoutJoin+`
 		LEFT JOIN current_payout_address d ON d.merchant_id = p.merchant_id AND d.mode = p.mode AND d.currency = p.currency
 		WHERE p.mode = $1 AND `+chainOf+` IN ($2, '') AND p.network = $3 AND p.currency = $4
-			AND lower(CASE p.status WHEN 'failed' THEN d.address ELSE p.destination END) = lower($5)
-			AND (p.status = 'failed' OR p.status = 'pending' AND p.failure = '')
+			AND (lower($5) IN (lower(p.destination), lower(d.address)) OR EXISTS (
+				SELECT FROM jsonb_array_elements(p.retried) former WHERE lower(former->>'destination') = lower($5)))
+			AND p.status IN ('pending', 'failed')
 			AND NOT EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing)
 		ORDER BY p.id`, a.Mode, a.ChainID, a.Network, o.Amount.Currency(), o.Destination)
 	return got, pg.Wrap("payouts to an address", err)
 }
 
 // UndecidedPayment returns the oldest payment in the outflow's currency that was asked for before the account was
-// frozen and is not decided; "" when there is none. One that has not begun can begin while its session is pending:
-// then the card network says that it has the money already. After a restore the outflow may have paid its payout,
-// which is made when the payment is decided again. Only the treasury may call it.
+// frozen, or before its last outflow of nobody was noted, and is not decided; "" when there is none. The freeze alone
+// may be older than the payment: the backup may be of a frozen account. One that has not begun can begin while its
+// session is pending: then the card network says that it has the money already. After a restore the outflow may have
+// paid its payout, which is made when the payment is decided again. Only the treasury may call it.
 func (s *Store) UndecidedPayment(ctx context.Context, a TreasuryAccount, o checkout.Outflow) (id string, err error) {
 	err = s.pool.QueryRow(ctx, `
 		SELECT coalesce(min(t.id), '') FROM transaction t JOIN checkout_session s ON s.id = t.session_id
 		WHERE t.mode = $1 AND `+chainOf+` IN ($2, '') AND s.payout_currency = $3
 			AND (t.status = 'processing' OR t.status = 'created' AND s.status = 'pending' AND t.card_token IS NOT NULL)
-			AND t.created_at < coalesce($4, now())`, a.Mode, a.ChainID, o.Amount.Currency(), a.FrozenAt).Scan(&id)
+			AND t.created_at < greatest(coalesce($4, now()),
+				(SELECT max(created_at) FROM ledger_entry WHERE kind = $5 AND subject = $6))`,
+		a.Mode, a.ChainID, o.Amount.Currency(), a.FrozenAt, entryOutflow, a.ID).Scan(&id)
 	return id, pg.Wrap("undecided payments", err)
 }
 
@@ -186,12 +192,16 @@ func finishRecovered(
 			continue
 		}
 		p.Amount, p.Fee, p.TxHash = paid.Outputs[i].Amount, paid.Outputs[i].Fee, paid.TxHash
+		if to := paid.Outputs[i].Destination; !strings.EqualFold(p.Destination, to) { // paid in another generation
+			p.Destination = to
+		}
 		if len(rates) > 0 {
 			p.ExchangeRate = rates[i].ExchangeRate
 		}
 		_, err = tx.Exec(ctx, `
-			UPDATE payout SET amount = $4, fee = $5, exchange_rate = $6 WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
-			p.ID, p.MerchantID, p.Mode, p.Amount, p.Fee, p.ExchangeRate)
+			UPDATE payout SET amount = $4, fee = $5, exchange_rate = $6, destination = $7
+			WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
+			p.ID, p.MerchantID, p.Mode, p.Amount, p.Fee, p.ExchangeRate, p.Destination)
 		if err != nil {
 			return err
 		}

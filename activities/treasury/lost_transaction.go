@@ -57,7 +57,7 @@ func (tx *lostTransaction) settle() (clear bool) {
 	tx.note(func(f *candidate) {
 		tx.recovered.Payouts = append(tx.recovered.Payouts, f.payout)
 		v.Outputs = append(v.Outputs, checkout.TransferOutput{
-			PayoutID: f.Payout, Destination: f.payout.Destination, Amount: f.Amount, Fee: f.fee})
+			PayoutID: f.Payout, Destination: f.Destination, Amount: f.Amount, Fee: f.fee})
 		v.Fee = v.Fee.Add(f.fee)
 	})
 	return true

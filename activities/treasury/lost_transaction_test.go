@@ -195,7 +195,7 @@ func (f onCoins) requireRestWritten(t *testing.T, all []checkout.Ref, lost int, 
 		f.sync(t)
 		require.ErrorIs(t, f.Thaw(t.Context(), thaw), treasury.ErrUnrecovered, "its other payments paid payouts")
 		thaw.Losses = []string{f.hash(t)}
-		require.ErrorIs(t, f.Thaw(t.Context(), thaw), treasury.ErrUnrecovered, "a payment is named, not a transaction")
+		require.ErrorIs(t, f.Thaw(t.Context(), thaw), treasury.ErrNoPayment, "a payment is named, not a transaction")
 	} else {
 		require.NoError(t, f.Store.Freeze(t.Context(), id, "a restore"))
 	}
@@ -227,4 +227,229 @@ func (f onCoins) requireRestWritten(t *testing.T, all []checkout.Ref, lost int, 
 	for _, ref := range left {
 		require.NotNil(t, f.read(t, ref).ConfirmedAt)
 	}
+}
+
+// signAll signs and mines what is pending.
+func (f onCoins) signAll(t *testing.T, n int) {
+	t.Helper()
+	require.Equal(t, n, f.sync(t).Signed)
+	f.coins.mine(f.coins.finality + 1)
+}
+
+// A name that the chain does not show is a mistake of the person who gives it.
+func TestLostTransaction_AWrongNameIsRefused(t *testing.T) {
+	t.Parallel()
+	f := newOnCoins(t, 2, soon)
+	all := f.alike(t, 2, 0)
+	f.signAll(t, 2)
+	f.forget(t)
+	f.sync(t)
+	id, hash := f.account(t), f.hash(t)
+	for _, wrong := range []string{hash, hash + ":2", "x:0", ""} {
+		_, err := f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: id, Losses: []string{wrong}})
+		require.ErrorContains(t, err, "no such payment")
+		_, err = f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: id, Apply: true, Chosen: map[string]string{wrong: all[0].ID}})
+		require.ErrorContains(t, err, "no such payment")
+	}
+	chosen := map[string]string{hash + ":0": all[0].ID, hash + ":1": all[1].ID}
+	for range 2 {
+		f.recover(t, treasury.RecoveryOrder{Chosen: chosen}) // a repeat is no mistake
+	}
+	f.sync(t)
+	require.Error(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: id, Losses: []string{hash + ":2"}}))
+	require.NotNil(t, f.query(t, `SELECT frozen_at FROM treasury_account`))
+	require.Error(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: id, Paid: []string{"po_none"}}))
+	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: id}))
+}
+
+// A payment is named as a loss, and then its payment is decided.
+func TestLostTransaction_NoLossWhileAPaymentIsUndecided(t *testing.T) {
+	t.Parallel()
+	f := newOnCoins(t, 2, soon)
+	known := f.payouts(t, 1)
+	session, tx := f.begin(t, f.merchant(t, "toLate"), 10_000, checkout.BTC)
+	restore := f.backup(t)
+	f.complete(t, session, tx)
+	f.signAll(t, 2)
+	f.settle(t)
+	restore()
+	f.sync(t)
+	name := ""
+	for _, r := range f.recover(t, treasury.RecoveryOrder{}) {
+		if r.Destination == "toLate" {
+			name = r.Payment()
+		}
+	}
+	for _, r := range f.recover(t, treasury.RecoveryOrder{Losses: []string{name}}) {
+		require.False(t, r.Done)
+	}
+	late := f.complete(t, session, tx)
+	for _, r := range f.recover(t, treasury.RecoveryOrder{Losses: []string{name}}) {
+		require.False(t, r.Done, "its payout fits")
+	}
+	for _, r := range f.recover(t, treasury.RecoveryOrder{}) {
+		require.True(t, r.Done, r.Why)
+	}
+	f.sync(t)
+	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t)}))
+	require.NotNil(t, f.read(t, late).ConfirmedAt)
+	require.NotNil(t, f.read(t, known[0]).ConfirmedAt)
+	f.requireBooked(t, 0)
+}
+
+// The backup is of a time at which the account was frozen.
+func TestLostTransaction_AThawWaitsForPaymentsThatAreNewerThanTheFreeze(t *testing.T) {
+	t.Parallel()
+	f := newOnCoins(t, 2, soon)
+	require.NoError(t, f.Store.Freeze(t.Context(), f.account(t), "an operator"))
+	session, tx := f.begin(t, f.owner, 10_000, checkout.BTC)
+	restore := f.backup(t)
+	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t)}))
+	f.complete(t, session, tx)
+	f.signAll(t, 1)
+	f.settle(t)
+	restore()
+	require.ErrorIs(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t)}), treasury.ErrUnrecovered)
+	f.sync(t)
+	require.ErrorIs(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t)}), treasury.ErrUnrecovered)
+}
+
+// The backup has a live transfer that was canceled, and the payout was retried and paid.
+func TestLostTransaction_AThawSeesThePayoutThatItFails(t *testing.T) {
+	t.Parallel()
+	f := newOnCoins(t, 2, soon)
+	ref := f.payout(t, f.merchant(t, "toOne"), 10_000, checkout.BTC)
+	require.Equal(t, 1, f.sync(t).Signed)
+	restore := f.backup(t)
+	id, _ := f.query(t, `SELECT id FROM transfer`).(string)
+	_, err := f.Store.CancelTransfer(t.Context(), id, checkout.AuditEntry{Actor: "operator", Action: "transfer.canceled"})
+	require.NoError(t, err)
+	f.sync(t)
+	f.coins.mine(f.coins.finality + 1)
+	require.Equal(t, 1, f.sync(t).Canceled)
+	_, err = f.Store.RetryPayout(t.Context(), ref)
+	require.NoError(t, err)
+	f.signAll(t, 1)
+	f.settle(t)
+	restore()
+	require.NoError(t, f.Store.Freeze(t.Context(), f.account(t), "a restore"))
+	require.ErrorIs(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t)}), treasury.ErrUnrecovered)
+	_, err = f.Store.RetryPayout(t.Context(), ref)
+	require.NoError(t, err)
+	got, err := f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: f.account(t), Apply: true})
+	require.NoError(t, err)
+	for _, r := range got.Found {
+		require.Equal(t, r.Moved(), r.Done, r.Why) // the cancellation moved nothing
+	}
+	f.sync(t)
+	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t)}))
+	f.requirePaidOnce(t, []checkout.Ref{ref})
+}
+
+// A failed payout was retried and paid after the backup. Its merchant changes the address before the recovery.
+func TestLostTransaction_AChangedAddressHidesNoPayout(t *testing.T) {
+	t.Parallel()
+	f := newOnCoins(t, 2, soon)
+	ref := f.payout(t, f.merchant(t, "toOne"), 10_000, checkout.BTC)
+	_, err := f.Store.FinishPayout(t.Context(), ref, 0, checkout.PayoutNetworkError)
+	require.NoError(t, err)
+	restore := f.backup(t)
+	_, err = f.Store.RetryPayout(t.Context(), ref)
+	require.NoError(t, err)
+	f.signAll(t, 1)
+	f.settle(t)
+	restore()
+	f.sync(t)
+	f.exec(t, `UPDATE payout_address SET address = 'toOther' WHERE merchant_id = $1`, ref.MerchantID)
+	thaw := treasury.ThawOrder{AccountID: f.account(t)}
+	require.ErrorIs(t, f.Thaw(t.Context(), thaw), treasury.ErrUnrecovered)
+	_, err = f.Store.RetryPayout(t.Context(), ref)
+	require.NoError(t, err)
+	require.Equal(t, "toOther", f.read(t, ref).Destination)
+	require.ErrorIs(t, f.Thaw(t.Context(), thaw), treasury.ErrUnrecovered)
+	require.True(t, f.recover(t, treasury.RecoveryOrder{})["0"].Done)
+	f.sync(t)
+	require.NoError(t, f.Thaw(t.Context(), thaw))
+	f.requirePaidOnce(t, []checkout.Ref{ref})
+	require.Equal(t, "toOne", f.read(t, ref).Destination)
+	f.requireBooked(t, 0)
+	require.Zero(t, f.sync(t).Signed)
+}
+
+// The failure of a payout is recorded, and its run has not ended it.
+func TestLostTransaction_AFailureThatIsOnlyRecordedCounts(t *testing.T) {
+	t.Parallel()
+	f := newOnCoins(t, 2, soon)
+	ref := f.payout(t, f.merchant(t, "toOne"), 10_000, checkout.BTC)
+	f.coins.invalid["toOne"] = true
+	f.sync(t)
+	require.Equal(t, checkout.PayoutPending, f.read(t, ref).Status)
+	require.NotEmpty(t, f.read(t, ref).Failure)
+	restore := f.backup(t)
+	f.coins.invalid["toOne"] = false
+	_, err := f.Store.FinishPayout(t.Context(), ref, 1, checkout.PayoutInvalidAddress)
+	require.NoError(t, err)
+	require.Equal(t, checkout.PayoutFailed, f.read(t, ref).Status)
+	_, err = f.Store.RetryPayout(t.Context(), ref)
+	require.NoError(t, err)
+	f.signAll(t, 1)
+	f.settle(t)
+	restore()
+	f.sync(t)
+	require.Contains(t, f.recover(t, treasury.RecoveryOrder{})["0"].Why, "has failed")
+	require.ErrorIs(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t)}), treasury.ErrUnrecovered)
+}
+
+// A person takes both payments of a transaction for losses, and one is none.
+func TestLostTransaction_APaymentThatFitsIsNoLoss(t *testing.T) {
+	t.Parallel()
+	f := newOnCoins(t, 2, soon)
+	all := f.payouts(t, 3)
+	f.signAll(t, 3)
+	f.forget(t, all[0])
+	f.sync(t)
+	hash := f.hash(t)
+	both := f.recover(t, treasury.RecoveryOrder{Losses: []string{hash + ":0", hash + ":1"}})
+	for _, r := range both {
+		require.False(t, r.Done, "po of output 1 fits")
+	}
+	for output, r := range f.recover(t, treasury.RecoveryOrder{Losses: []string{hash + ":0"}}) {
+		require.Equal(t, output != "0", r.Done, r.Why)
+	}
+}
+
+// A transaction is written beside a loss. A reorganization replaces it by an earlier version, which is lost too.
+func TestLostTransaction_AnotherVersionBesideALoss(t *testing.T) {
+	t.Parallel()
+	f := newOnCoins(t, 2, soon)
+	all := f.payouts(t, 3)
+	f.signAll(t, 3)
+	f.forget(t, all[0])
+	f.sync(t)
+	name := f.hash(t) + ":0"
+	f.recover(t, treasury.RecoveryOrder{Losses: []string{name}})
+	for i, b := range f.coins.blocks {
+		for _, tx := range b {
+			tx.Fee, tx.Change = tx.Fee-10, tx.Change+10
+			f.coins.blocks[i] = nil
+			f.coins.pool[tx.hash()] = tx
+		}
+	}
+	f.coins.mine(f.coins.finality + 1)
+	f.sync(t)
+	found := f.recover(t, treasury.RecoveryOrder{})
+	for _, r := range found {
+		require.False(t, r.Done)
+	}
+	name = f.hash(t) + ":0"
+	for output, r := range f.recover(t, treasury.RecoveryOrder{Losses: []string{name}}) {
+		require.Equal(t, output != "0", r.Done, r.Why)
+	}
+	f.sync(t)
+	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t), Losses: []string{name}}))
+	for _, ref := range all[1:] {
+		require.NotNil(t, f.read(t, ref).ConfirmedAt)
+	}
+	books := f.ledger(t)
+	require.Equal(t, f.coins.balance(f.coins.final())[checkout.BTC].Units().String(), books["wallet BTC"])
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 	"time"
@@ -46,7 +47,7 @@ type RecoveryResult struct {
 // clear when as many payouts fit them. A transaction is written when the order says so and all its outflows are clear
 // beside the losses; a repeat writes nothing twice. The account stays frozen.
 //
-// It returns storage.ErrNotFrozen, checkout.ErrNotFound, and checkout.ErrNoRate.
+// It returns storage.ErrNotFrozen, checkout.ErrNotFound, ErrNoPayment, and checkout.ErrNoRate.
 func (t *Treasury) Recover(ctx context.Context, o RecoveryOrder) (RecoveryResult, error) {
 	var result RecoveryResult
 	account, chain, err := t.account(ctx, o.AccountID)
@@ -59,7 +60,7 @@ func (t *Treasury) Recover(ctx context.Context, o RecoveryOrder) (RecoveryResult
 	r := recovery{Treasury: t, RecoveryOrder: o, chain: chain, account: account}
 	unexplained, err := r.read(ctx, &result)
 	if err != nil {
-		return result, err
+		return RecoveryResult{}, err
 	}
 	lost := byTransaction(unexplained)
 	for _, tx := range lost {
@@ -70,6 +71,9 @@ func (t *Treasury) Recover(ctx context.Context, o RecoveryOrder) (RecoveryResult
 	}
 	r.settleClaims()
 	for _, tx := range lost {
+		if err := r.doubt(ctx, tx); err != nil {
+			return result, err
+		}
 		if tx.settle() && o.Apply {
 			done, err := t.Store.RecoverTransfer(ctx, tx.recovered, o.By)
 			tx.note(func(f *candidate) {
@@ -98,7 +102,11 @@ type recovery struct {
 	found   []*candidate
 }
 
-// read returns the final outflows that no transfer explains, oldest first.
+// ErrNoPayment: an order names a payment that the chain does not show in the blocks that were looked at.
+var ErrNoPayment = errors.New("the chain shows no such payment")
+
+// read returns the final outflows that no transfer explains, oldest first. It returns ErrNoPayment when the order names
+// none of the outflows.
 func (r *recovery) read(ctx context.Context, result *RecoveryResult) (unexplained []checkout.Outflow, err error) {
 	now, err := r.chain.Snapshot(ctx)
 	if err != nil {
@@ -112,6 +120,7 @@ func (r *recovery) read(ctx context.Context, result *RecoveryResult) (unexplaine
 	if r.From != nil {
 		result.From = *r.From
 	}
+	names := map[string]bool{}
 	for result.Next = result.From; ; {
 		out, err := r.chain.Outflows(ctx, result.Next, now.FinalHeight)
 		if err != nil {
@@ -119,11 +128,26 @@ func (r *recovery) read(ctx context.Context, result *RecoveryResult) (unexplaine
 		}
 		more, err := r.Store.Unexplained(ctx, r.account.ID, out.All)
 		unexplained = append(unexplained, more...)
-		if err != nil || out.Next <= result.Next {
-			return unexplained, err
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range out.All {
+			names[o.Payment()] = true
+		}
+		if out.Next <= result.Next {
+			return unexplained, r.requireNamed(names)
 		}
 		result.Next = out.Next
 	}
+}
+
+func (r *recovery) requireNamed(names map[string]bool) error {
+	for _, name := range slices.AppendSeq(slices.Clone(r.Losses), maps.Keys(r.Chosen)) {
+		if name == "" || !names[name] {
+			return fmt.Errorf("%w: %q", ErrNoPayment, name)
+		}
+	}
+	return nil
 }
 
 // match finds the transfer that lacks the transaction, or the payouts that its outflows may have paid.
@@ -156,21 +180,21 @@ func (r *recovery) match(ctx context.Context, tx *lostTransaction) error {
 		tx.refuse(err.Error())
 		return nil // the result has it, and the other outflows are looked at
 	}
-	tx.recovered = storage.Recovered{AccountID: r.account.ID, Outflows: outflows, Version: v}
+	tx.recovered = storage.Recovered{AccountID: r.account.ID, Version: v}
+	for i, f := range tx.pays {
+		f.most = v.Outputs[i].Fee
+	}
+	tx.setAside(r.RecoveryOrder)
 	if len(taken) > 0 {
 		tx.isVersionOf(taken[0])
 		return nil
-	}
-	for i, f := range tx.pays {
-		f.most = v.Outputs[i].Fee
 	}
 	return r.fitAll(ctx, tx)
 }
 
 // fitAll finds the payouts that the outflows of a transaction paid.
 func (r *recovery) fitAll(ctx context.Context, tx *lostTransaction) error {
-	tx.setAside(r.RecoveryOrder)
-	for _, f := range tx.pays {
+	for _, f := range slices.Concat(tx.pays, tx.lost) {
 		if err := r.fit(ctx, f); err != nil {
 			return err
 		}
@@ -255,7 +279,7 @@ func (r *recovery) judge(ctx context.Context, f *candidate) (err error) {
 		f.Why = "no payout fits"
 	case len(f.Fits) > 1:
 		f.Why = "several payouts fit"
-	case p.Status == checkout.PayoutFailed:
+	case p.Failure != "":
 		f.Why = "the payout has failed: retry it, and run this again"
 		refunded, err := r.Store.FindPaid(ctx, p.Ref, f.Name()+" paid "+p.ID)
 		if refunded {
@@ -264,6 +288,7 @@ func (r *recovery) judge(ctx context.Context, f *candidate) (err error) {
 		return err
 	default:
 		f.Payout, f.payout.Payout, f.fee = p.ID, p, p.Gross().Sub(f.Amount)
+		f.payout.Destination = f.Destination // its row may have the address of another generation
 		f.payout.Value, err = value(ctx, r.Rates, p)
 	}
 	return err
@@ -288,6 +313,34 @@ func (r *recovery) settleClaims() {
 		}
 		f.Payout = ""
 	}
+}
+
+// doubt refuses a transaction with a loss that may have paid a payout after all: what is written cannot be completed. A
+// payout that another payment takes is none, nor one whose payment is refunded.
+func (r *recovery) doubt(ctx context.Context, tx *lostTransaction) error {
+	for _, f := range tx.lost {
+		may, err := r.Store.UndecidedPayment(ctx, r.account, f.Outflow)
+		if err != nil {
+			return err
+		}
+		for _, p := range f.fits {
+			if slices.ContainsFunc(r.found, func(other *candidate) bool { return other.Payout == p.ID }) {
+				continue
+			}
+			refunded, err := r.Store.FindPaid(ctx, p.Ref, f.Name()+" paid "+p.ID)
+			if err != nil {
+				return err
+			}
+			if !refunded {
+				may = p.ID
+			}
+		}
+		if may != "" {
+			f.Why = "it may be no loss: it may have paid " + may
+			tx.refuse("another payment of its transaction is not clear")
+		}
+	}
+	return nil
 }
 
 // choices counts the payments for which a person chose the payout.

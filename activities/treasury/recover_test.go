@@ -12,9 +12,9 @@ import (
 )
 
 // backup keeps the rows that a payout and its transfer change. What it returns brings them back.
-func (f onAnvil) backup(t *testing.T) (restore func()) {
+func (f fixture) backup(t *testing.T) (restore func()) {
 	t.Helper()
-	tables := []string{"treasury_account", "transfer", "transfer_payout", "transfer_version", "payout", "event", "ledger_entry",
+	tables := []string{"treasury_account", "transfer", "transfer_payout", "transfer_slot", "transfer_version", "payout", "event", "ledger_entry",
 		"ledger_posting", "checkout_session", "transaction"}
 	for _, table := range tables {
 		f.exec(t, "CREATE TABLE backup_"+table+" AS TABLE "+table)

@@ -33,7 +33,7 @@ type ThawOrder struct {
 // payout could be paid a second time: when a transaction may have paid one, as after the restore of an old
 // backup, where Recover comes first; and when money is missing that the order does not name.
 //
-// It returns checkout.ErrNotFound, ErrNotFinal, ErrUnrecovered, and the errors of storage.Thaw. With
+// It returns checkout.ErrNotFound, ErrNotFinal, ErrNoPayment, ErrUnrecovered, and the errors of storage.Thaw. With
 // checkout.ErrPaymentRefunded it opens the finding that the customer and the merchant both have the money.
 func (t *Treasury) Thaw(ctx context.Context, o ThawOrder) error {
 	account, chain, err := t.account(ctx, o.AccountID)
@@ -49,15 +49,19 @@ func (t *Treasury) Thaw(ctx context.Context, o ThawOrder) error {
 	if err != nil || len(unknown) > 0 {
 		return cmp.Or(err, ErrNotFinal)
 	}
-	r := recovery{Treasury: t, chain: chain, account: account}
+	r := recovery{Treasury: t, RecoveryOrder: RecoveryOrder{Losses: o.Losses}, chain: chain, account: account}
 	if err := r.noteAll(ctx, now.FinalHeight); err != nil {
 		return err
 	}
-	foreign, err := r.requireExplained(ctx, o.Losses)
-	if err != nil {
+	if _, err := r.requireExplained(ctx); err != nil {
 		return err
 	}
 	ended, err := (&round{Treasury: t, chain: chain, account: account, now: now}).endFinal(ctx)
+	if err != nil {
+		return err
+	}
+	// Once more: a payout whose transfer has ended without a payment may have been retried and paid in the lost time.
+	foreign, err := r.requireExplained(ctx)
 	if err != nil {
 		return err
 	}
@@ -121,16 +125,16 @@ func (r *recovery) noteAll(ctx context.Context, last uint64) error {
 	}
 }
 
-// requireExplained returns ErrUnrecovered when an outflow, which is none of losses, may have paid a payout. It
+// requireExplained returns ErrUnrecovered when an outflow, which is none of the losses, may have paid a payout. It
 // returns the units that the outflows used.
-func (r *recovery) requireExplained(ctx context.Context, losses []string) (units checkout.Slot, err error) {
+func (r *recovery) requireExplained(ctx context.Context) (units checkout.Slot, err error) {
 	unexplained, err := r.read(ctx, &RecoveryResult{})
 	if err != nil {
 		return nil, err
 	}
 	for _, outflow := range unexplained {
 		units = append(units, outflow.Slot...)
-		if slices.Contains(losses, outflow.Payment()) {
+		if slices.Contains(r.Losses, outflow.Payment()) {
 			continue
 		}
 		paid, err := r.mayHavePaid(ctx, outflow)
@@ -159,12 +163,13 @@ func (r *recovery) mayHavePaid(ctx context.Context, o checkout.Outflow) (string,
 			return transfer.ID, nil
 		}
 	}
-	payouts, err := r.Store.PayoutsTo(ctx, r.account, o)
+	undecided, err := r.Store.UndecidedPayment(ctx, r.account, o) // before the payouts: it may become one meanwhile
 	if err != nil {
 		return "", err
 	}
+	payouts, err := r.Store.PayoutsTo(ctx, r.account, o)
 	if len(payouts) > 0 {
-		return payouts[0].ID, nil
+		return payouts[0].ID, err
 	}
-	return r.Store.UndecidedPayment(ctx, r.account, o)
+	return undecided, err
 }
