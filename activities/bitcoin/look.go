@@ -144,7 +144,7 @@ func (c *Chain) replacedParent(
 		return checkout.TransferSnapshot{}, err
 	}
 	for _, parent := range parents {
-		depth := -parent.Confirmations // of the transaction that replaced it
+		depth := -parent.Confirmations      // of the transaction that replaced it
 		if depth < int64(c.confirmations) { //nolint:gosec // G115: some blocks
 			continue
 		}
