@@ -20,8 +20,8 @@ func TestRequestLog_HasEveryRequestWithAKeyAndNothingSecret(t *testing.T) {
 		requests = NewRequestLog(c.Store, c.Log)
 		c.Requests = requests
 	})
-	f.do("GET", "/v1/merchant", "", "")               // nobody's
-	f.do("GET", "/v1/merchant", "sk_test_canary", "") // nobody's
+	f.do("GET", "/v1/merchant", "", "")               // no key, no row
+	f.do("GET", "/v1/merchant", "sk_test_canary", "") // no merchant has this key: no row
 	f.do("GET", "/v1/checkout/canary?canary=1", f.merchant.testKey, "", "X-Request-Id", "chosen-1")
 	f.do("POST", "/v1/checkout", f.merchant.testKey, `{"canary": 1}`)
 	f.do("GET", "/v1/merchant", f.merchant.liveKey, "")

@@ -9,8 +9,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Snapshot implements checkout.Chain. In use are the coins that transactions spend which are not final, whoever made
-// them.
+// Snapshot implements checkout.Chain. A transaction that is not final uses the coins that it spends, whoever made it.
 func (c *Chain) Snapshot(ctx context.Context) (checkout.AccountSnapshot, error) {
 	const tries = 3 // a block may come meanwhile
 	for range tries {
