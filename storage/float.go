@@ -32,12 +32,8 @@ func (f Float) DaysLeft() string {
 }
 
 // Floats returns the float of each currency, of the accounts that are in use. Only operators may call it.
-func (s *Store) Floats(ctx context.Context, mode checkout.Mode) (all []Float, err error) {
-	err = pgx.BeginTxFunc(ctx, s.pool, oneMoment, func(tx pgx.Tx) error {
-		all, err = floats(ctx, tx, mode)
-		return err
-	})
-	return all, pg.Wrap("floats", err)
+func (s *Store) Floats(ctx context.Context, mode checkout.Mode) ([]Float, error) {
+	return pg.InSnapshot(ctx, s.pool, "floats", func(tx pgx.Tx) ([]Float, error) { return floats(ctx, tx, mode) })
 }
 
 // floats reads the account of each network that was compared last.

@@ -25,17 +25,15 @@ type LedgerCheck struct {
 // Agrees reports whether the ledger is as it should be. It is so while nothing to compare with is known.
 func (c LedgerCheck) Agrees() bool { return c.Difference == "0" }
 
-// oneMoment makes all queries of a transaction see the rows of one moment.
-var oneMoment = pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-
 // ReconcileLedger opens a finding for each sum of the ledger that differs and for each frozen account, and closes those
 // whose cause is gone. It returns the new ones.
 func (s *Store) ReconcileLedger(ctx context.Context, mode checkout.Mode) (fresh []checkout.Finding, err error) {
-	found := map[checkout.FindingKind][]checkout.Finding{}
-	err = pgx.BeginTxFunc(ctx, s.pool, oneMoment, func(tx pgx.Tx) error {
+	type byKind = map[checkout.FindingKind][]checkout.Finding
+	found, err := pg.InSnapshot(ctx, s.pool, "check ledger", func(tx pgx.Tx) (byKind, error) {
+		found := byKind{}
 		checks, err := checkLedger(ctx, tx, mode)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, c := range checks {
 			if !c.Agrees() {
@@ -45,10 +43,10 @@ func (s *Store) ReconcileLedger(ctx context.Context, mode checkout.Mode) (fresh 
 		found[checkout.FindingTreasuryFrozen], err = pg.Collect[checkout.Finding](ctx, tx, `
 			SELECT '' AS id, mode, '' AS kind, id AS subject, frozen_why AS detail, frozen_at AS opened_at, NULL AS closed_at
 			FROM treasury_account WHERE mode = $1 AND frozen_at IS NOT NULL ORDER BY id`, mode)
-		return err
+		return found, err
 	})
 	if err != nil {
-		return nil, pg.Wrap("check ledger", err)
+		return nil, err
 	}
 	for _, kind := range []checkout.FindingKind{checkout.FindingLedgerDiffers, checkout.FindingTreasuryFrozen} {
 		more, err := s.keepFindings(ctx, mode, kind, found[kind])

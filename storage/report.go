@@ -87,37 +87,32 @@ type PayoutDay struct {
 // DayReport returns the live books of the 24 hours that begin at from. All of it is of one moment. It
 // changes nothing. Only operators may call it: it is about all merchants.
 func (a *Accounts) DayReport(ctx context.Context, from time.Time) (DayReport, error) {
-	var got DayReport
 	to := from.Add(24 * time.Hour)
-	err := pgx.BeginTxFunc(ctx, a.pool, oneMoment, func(tx pgx.Tx) (err error) {
+	return pg.InSnapshot(ctx, a.pool, "report", func(tx pgx.Tx) (got DayReport, err error) {
 		if got.Plans, err = pg.Collect[PlanDay](ctx, tx, plansOfDay, from, to); err != nil {
-			return err
+			return got, err
 		}
 		if got.Booked, err = booked(ctx, tx, from, to); err != nil {
-			return err
+			return got, err
 		}
 		if got.Refunds, err = pg.Collect[RefundDay](ctx, tx, refundsOfDay, from, to); err != nil {
-			return err
+			return got, err
 		}
 		if got.Disputes, err = pg.Collect[DisputeDay](ctx, tx, disputesOfDay, from, to); err != nil {
-			return err
+			return got, err
 		}
 		if got.Payouts, err = pg.Collect[PayoutDay](ctx, tx, payoutsOfDay, from, to); err != nil {
-			return err
+			return got, err
 		}
 		if got.Floats, err = floats(ctx, tx, checkout.ModeLive); err != nil {
-			return err
+			return got, err
 		}
 		if got.Findings, err = openFindings(ctx, tx, checkout.ModeLive); err != nil {
-			return err
+			return got, err
 		}
 		got.Checks, err = checkLedger(ctx, tx, checkout.ModeLive)
-		return err
+		return got, err
 	})
-	if err != nil {
-		return DayReport{}, pg.Wrap("report", err)
-	}
-	return got, nil
 }
 
 // booked returns what the entries of the day changed.

@@ -12,8 +12,21 @@ import (
 func InTx[T any](
 	ctx context.Context, pool *pgxpool.Pool, doing string, do func(tx pgx.Tx) (T, error),
 ) (T, error) {
+	return inTx(ctx, pool, pgx.TxOptions{}, doing, do)
+}
+
+// InSnapshot is InTx for queries that all see the rows of one moment. It writes nothing.
+func InSnapshot[T any](
+	ctx context.Context, pool *pgxpool.Pool, doing string, do func(tx pgx.Tx) (T, error),
+) (T, error) {
+	return inTx(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, doing, do)
+}
+
+func inTx[T any](
+	ctx context.Context, pool *pgxpool.Pool, o pgx.TxOptions, doing string, do func(tx pgx.Tx) (T, error),
+) (T, error) {
 	var got, none T
-	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
+	err := pgx.BeginTxFunc(ctx, pool, o, func(tx pgx.Tx) (err error) {
 		got, err = do(tx)
 		return err
 	})
