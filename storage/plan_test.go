@@ -65,7 +65,7 @@ func (f fixture) multiply(t *testing.T) {
 	for _, table := range []string{
 		"checkout_session id", "transaction id session_id acquirer_ref", "payout id session_id transaction_id",
 		"event id subject_id session_id", "webhook_delivery id event_id", "webhook_attempt delivery_id",
-		"sandbox_charge transaction_id", "sandbox_card token", "token_bucket owner",
+		"sandbox_charge transaction_id", "token_bucket owner",
 	} {
 		names := strings.Fields(table)
 		var set []string
@@ -102,7 +102,6 @@ func (f fixture) paysAndDelivers(t *testing.T) {
 	require.NoError(t, err)
 
 	id := f.asks(t, s)
-	require.NoError(t, f.CreateSandboxCard(ctx, storage.SandboxCard{Token: "tok_1"}))
 	_, err = f.Charge(ctx, s.Ref, id)
 	require.NoError(t, err)
 	_, err = f.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, id)

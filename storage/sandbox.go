@@ -11,15 +11,8 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// SandboxCard is a card in the sandbox's card network. The sandbox tables stand for systems outside
+// SandboxCharge is a charge in the sandbox's card network. The sandbox tables stand for systems outside
 // the service, so they have no merchant.
-type SandboxCard struct {
-	Token    string
-	Behavior string
-	Method   checkout.PaymentMethod
-}
-
-// SandboxCharge is a charge in the sandbox's card network.
 type SandboxCharge struct {
 	TransactionID string
 	SessionID     string
@@ -33,27 +26,6 @@ type SandboxCharge struct {
 	Calls         int        // number of calls for this charge
 	SettleAt      *time.Time // when a processing charge is decided and the first callback is due
 	Callbacks     int        // callbacks that remain
-}
-
-// CreateSandboxCard stores a token.
-func (s *Store) CreateSandboxCard(ctx context.Context, c SandboxCard) error {
-	_, err := s.pool.Exec(ctx, `
-		INSERT INTO sandbox_card (token, behavior, method) VALUES ($1, $2, $3)`,
-		c.Token, c.Behavior, c.Method)
-	if err != nil {
-		return fmt.Errorf("create sandbox card: %w", err)
-	}
-	return nil
-}
-
-// SandboxCard returns the card of a token, or checkout.ErrNotFound.
-func (s *Store) SandboxCard(ctx context.Context, token string) (SandboxCard, error) {
-	rows, err := s.pool.Query(ctx, `
-		SELECT token, behavior, method FROM sandbox_card WHERE token = $1`, token)
-	if err != nil {
-		return SandboxCard{}, fmt.Errorf("sandbox card: %w", err)
-	}
-	return pg.ExactlyOne[SandboxCard](rows, "sandbox card")
 }
 
 const sandboxChargeColumns = `

@@ -3,9 +3,9 @@ package sandbox
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -38,35 +38,33 @@ const callbacks = 3
 // errLost is the caller's error when the answer was lost.
 var errLost = errors.New("sandbox: the card network did not answer")
 
-// Tokenize implements checkout.Tokenizer. It does not store the card number: the token says how the network treats the
-// number. The row is for workers of older builds, which read it.
-func (n *CardNetwork) Tokenize(
-	ctx context.Context, c checkout.Card,
-) (string, checkout.PaymentMethod, error) {
-	known := lookup(c, time.Now())
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
-	meaning := string(known.behavior)
-	if known.failure != "" {
-		meaning += ":" + string(known.failure)
-	}
-	stored := storage.SandboxCard{Behavior: meaning, Method: known.method(c)}
-	says, err := json.Marshal(stored)
-	if err != nil {
-		return "", stored.Method, err
-	}
-	stored.Token = "tok_" + hex.EncodeToString(b[:]) + "." + string(says)
-	return stored.Token, stored.Method, n.Store.CreateSandboxCard(ctx, stored)
+// meaning is what a token says: how the network treats the number, and what the merchant may know of the card. The
+// card number is stored nowhere.
+type meaning struct {
+	Behavior string
+	Method   checkout.PaymentMethod
 }
 
-// card returns the card of a token.
-func (n *CardNetwork) card(ctx context.Context, token string) (card storage.SandboxCard, err error) {
-	_, says, ok := strings.Cut(token, ".")
-	if !ok { // of an older build
-		return n.Store.SandboxCard(ctx, token)
+// Tokenize implements checkout.Tokenizer.
+func (n *CardNetwork) Tokenize(
+	_ context.Context, c checkout.Card,
+) (string, checkout.PaymentMethod, error) {
+	known := lookup(c, time.Now())
+	says := meaning{Behavior: string(known.behavior), Method: known.method(c)}
+	if known.failure != "" {
+		says.Behavior += ":" + string(known.failure)
 	}
-	err = json.Unmarshal([]byte(says), &card)
-	return card, err
+	text, err := json.Marshal(says)
+	return "tok_" + rand.Text() + "." + string(text), says.Method, err
+}
+
+// meaningOf reads a token.
+func meaningOf(token string) (m meaning, err error) {
+	_, text, _ := strings.Cut(token, ".")
+	if err := json.Unmarshal([]byte(text), &m); err != nil {
+		return m, fmt.Errorf("sandbox: the card token: %w", err)
+	}
+	return m, nil
 }
 
 // Prepare implements checkout.CardNetwork. The sandbox knows a payment by its own id, so there is
@@ -79,7 +77,7 @@ func (n *CardNetwork) Prepare(_ context.Context, req checkout.ChargeRequest) (st
 func (n *CardNetwork) Confirm(
 	ctx context.Context, _ string, _ int, req checkout.ChargeRequest,
 ) (checkout.ChargeResult, error) {
-	card, err := n.card(ctx, req.Token)
+	card, err := meaningOf(req.Token)
 	if err != nil {
 		return checkout.ChargeResult{}, err
 	}
