@@ -22,57 +22,15 @@ const (
 	Tls            AttemptError = "tls"
 )
 
-// Valid indicates whether the value is a known member of the AttemptError enum.
-func (e AttemptError) Valid() bool {
-	switch e {
-	case BlockedAddress:
-		return true
-	case Connect:
-		return true
-	case Dns:
-		return true
-	case Http:
-		return true
-	case Internal:
-		return true
-	case Timeout:
-		return true
-	case Tls:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for CheckoutCompletedType.
 const (
 	CheckoutCompletedTypeCheckoutCompleted CheckoutCompletedType = "checkout.completed"
 )
 
-// Valid indicates whether the value is a known member of the CheckoutCompletedType enum.
-func (e CheckoutCompletedType) Valid() bool {
-	switch e {
-	case CheckoutCompletedTypeCheckoutCompleted:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for CheckoutFailedType.
 const (
 	CheckoutFailedTypeCheckoutFailed CheckoutFailedType = "checkout.failed"
 )
-
-// Valid indicates whether the value is a known member of the CheckoutFailedType enum.
-func (e CheckoutFailedType) Valid() bool {
-	switch e {
-	case CheckoutFailedTypeCheckoutFailed:
-		return true
-	default:
-		return false
-	}
-}
 
 // Defines values for ComputedVerificationProblem.
 const (
@@ -91,40 +49,6 @@ const (
 	ComputedVerificationProblemWithoutTimestamp        ComputedVerificationProblem = "without_timestamp"
 )
 
-// Valid indicates whether the value is a known member of the ComputedVerificationProblem enum.
-func (e ComputedVerificationProblem) Valid() bool {
-	switch e {
-	case ComputedVerificationProblemBase64:
-		return true
-	case ComputedVerificationProblemBodyReencoded:
-		return true
-	case ComputedVerificationProblemExpiredSecret:
-		return true
-	case ComputedVerificationProblemNotASignature:
-		return true
-	case ComputedVerificationProblemOtherHash:
-		return true
-	case ComputedVerificationProblemOtherSecret:
-		return true
-	case ComputedVerificationProblemPrefixed:
-		return true
-	case ComputedVerificationProblemTimestampInMilliseconds:
-		return true
-	case ComputedVerificationProblemUnknown:
-		return true
-	case ComputedVerificationProblemUpperCase:
-		return true
-	case ComputedVerificationProblemWithoutDot:
-		return true
-	case ComputedVerificationProblemWithoutSecret:
-		return true
-	case ComputedVerificationProblemWithoutTimestamp:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for Currency.
 const (
 	AUD Currency = "AUD"
@@ -134,83 +58,25 @@ const (
 	USD Currency = "USD"
 )
 
-// Valid indicates whether the value is a known member of the Currency enum.
-func (e Currency) Valid() bool {
-	switch e {
-	case AUD:
-		return true
-	case CAD:
-		return true
-	case EUR:
-		return true
-	case GBP:
-		return true
-	case USD:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for DeletionDeleted.
 const (
 	DeletionDeletedTrue DeletionDeleted = true
 )
-
-// Valid indicates whether the value is a known member of the DeletionDeleted enum.
-func (e DeletionDeleted) Valid() bool {
-	switch e {
-	case DeletionDeletedTrue:
-		return true
-	default:
-		return false
-	}
-}
 
 // Defines values for DeliveryHeldError.
 const (
 	DeliveryHeldErrorDeliveryHeld DeliveryHeldError = "delivery_held"
 )
 
-// Valid indicates whether the value is a known member of the DeliveryHeldError enum.
-func (e DeliveryHeldError) Valid() bool {
-	switch e {
-	case DeliveryHeldErrorDeliveryHeld:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for DeliveryInProgressError.
 const (
 	DeliveryInProgressErrorDeliveryInProgress DeliveryInProgressError = "delivery_in_progress"
 )
 
-// Valid indicates whether the value is a known member of the DeliveryInProgressError enum.
-func (e DeliveryInProgressError) Valid() bool {
-	switch e {
-	case DeliveryInProgressErrorDeliveryInProgress:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for DeliveryNotPendingError.
 const (
 	DeliveryNotPendingErrorDeliveryNotPending DeliveryNotPendingError = "delivery_not_pending"
 )
-
-// Valid indicates whether the value is a known member of the DeliveryNotPendingError enum.
-func (e DeliveryNotPendingError) Valid() bool {
-	switch e {
-	case DeliveryNotPendingErrorDeliveryNotPending:
-		return true
-	default:
-		return false
-	}
-}
 
 // Defines values for DeliveryStatus.
 const (
@@ -220,22 +86,6 @@ const (
 	DeliveryStatusPending   DeliveryStatus = "pending"
 )
 
-// Valid indicates whether the value is a known member of the DeliveryStatus enum.
-func (e DeliveryStatus) Valid() bool {
-	switch e {
-	case DeliveryStatusCanceled:
-		return true
-	case DeliveryStatusDelivered:
-		return true
-	case DeliveryStatusFailed:
-		return true
-	case DeliveryStatusPending:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for EventName.
 const (
 	EventNameCheckoutCompleted EventName = "checkout.completed"
@@ -244,24 +94,6 @@ const (
 	EventNamePayoutFailed      EventName = "payout.failed"
 	EventNamePayoutSent        EventName = "payout.sent"
 )
-
-// Valid indicates whether the value is a known member of the EventName enum.
-func (e EventName) Valid() bool {
-	switch e {
-	case EventNameCheckoutCompleted:
-		return true
-	case EventNameCheckoutFailed:
-		return true
-	case EventNameMerchantUpdated:
-		return true
-	case EventNamePayoutFailed:
-		return true
-	case EventNamePayoutSent:
-		return true
-	default:
-		return false
-	}
-}
 
 // Defines values for FailureCode.
 const (
@@ -278,110 +110,30 @@ const (
 	FailureCodeThreeDsFailed         FailureCode = "three_ds_failed"
 )
 
-// Valid indicates whether the value is a known member of the FailureCode enum.
-func (e FailureCode) Valid() bool {
-	switch e {
-	case FailureCodeCardDeclined:
-		return true
-	case FailureCodeExpiredCard:
-		return true
-	case FailureCodeFraudBlocked:
-		return true
-	case FailureCodeIncorrectCvc:
-		return true
-	case FailureCodeInsufficientFunds:
-		return true
-	case FailureCodeInsufficientLiquidity:
-		return true
-	case FailureCodeInvalidAddress:
-		return true
-	case FailureCodeNetworkError:
-		return true
-	case FailureCodeProcessingError:
-		return true
-	case FailureCodeThreeDsAbandoned:
-		return true
-	case FailureCodeThreeDsFailed:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for ForbiddenError.
 const (
 	ForbiddenErrorForbidden ForbiddenError = "forbidden"
 )
-
-// Valid indicates whether the value is a known member of the ForbiddenError enum.
-func (e ForbiddenError) Valid() bool {
-	switch e {
-	case ForbiddenErrorForbidden:
-		return true
-	default:
-		return false
-	}
-}
 
 // Defines values for IdempotencyConflictError.
 const (
 	IdempotencyConflictErrorIdempotencyConflict IdempotencyConflictError = "idempotency_conflict"
 )
 
-// Valid indicates whether the value is a known member of the IdempotencyConflictError enum.
-func (e IdempotencyConflictError) Valid() bool {
-	switch e {
-	case IdempotencyConflictErrorIdempotencyConflict:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for InternalErrorError.
 const (
 	InternalErrorErrorInternalError InternalErrorError = "internal_error"
 )
-
-// Valid indicates whether the value is a known member of the InternalErrorError enum.
-func (e InternalErrorError) Valid() bool {
-	switch e {
-	case InternalErrorErrorInternalError:
-		return true
-	default:
-		return false
-	}
-}
 
 // Defines values for InvalidApiKeyError.
 const (
 	InvalidApiKeyErrorInvalidApiKey InvalidApiKeyError = "invalid_api_key"
 )
 
-// Valid indicates whether the value is a known member of the InvalidApiKeyError enum.
-func (e InvalidApiKeyError) Valid() bool {
-	switch e {
-	case InvalidApiKeyErrorInvalidApiKey:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for InvalidRequestError.
 const (
 	InvalidRequestErrorInvalidRequest InvalidRequestError = "invalid_request"
 )
-
-// Valid indicates whether the value is a known member of the InvalidRequestError enum.
-func (e InvalidRequestError) Valid() bool {
-	switch e {
-	case InvalidRequestErrorInvalidRequest:
-		return true
-	default:
-		return false
-	}
-}
 
 // Defines values for Locale.
 const (
@@ -397,34 +149,6 @@ const (
 	Sv Locale = "sv"
 )
 
-// Valid indicates whether the value is a known member of the Locale enum.
-func (e Locale) Valid() bool {
-	switch e {
-	case De:
-		return true
-	case En:
-		return true
-	case Es:
-		return true
-	case Fr:
-		return true
-	case It:
-		return true
-	case Ja:
-		return true
-	case Nl:
-		return true
-	case Pl:
-		return true
-	case Pt:
-		return true
-	case Sv:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for MerchantChanged.
 const (
 	MerchantChangedName            MerchantChanged = "name"
@@ -433,36 +157,10 @@ const (
 	MerchantChangedSettings        MerchantChanged = "settings"
 )
 
-// Valid indicates whether the value is a known member of the MerchantChanged enum.
-func (e MerchantChanged) Valid() bool {
-	switch e {
-	case MerchantChangedName:
-		return true
-	case MerchantChangedPayoutAddresses:
-		return true
-	case MerchantChangedPlan:
-		return true
-	case MerchantChangedSettings:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for MerchantUpdatedType.
 const (
 	MerchantUpdatedTypeMerchantUpdated MerchantUpdatedType = "merchant.updated"
 )
-
-// Valid indicates whether the value is a known member of the MerchantUpdatedType enum.
-func (e MerchantUpdatedType) Valid() bool {
-	switch e {
-	case MerchantUpdatedTypeMerchantUpdated:
-		return true
-	default:
-		return false
-	}
-}
 
 // Defines values for MomentStatus.
 const (
@@ -476,77 +174,21 @@ const (
 	MomentStatusPending       MomentStatus = "pending"
 )
 
-// Valid indicates whether the value is a known member of the MomentStatus enum.
-func (e MomentStatus) Valid() bool {
-	switch e {
-	case MomentStatusCompleted:
-		return true
-	case MomentStatusExpired:
-		return true
-	case MomentStatusFailed:
-		return true
-	case MomentStatusPaymentFailed:
-		return true
-	case MomentStatusPayoutFailed:
-		return true
-	case MomentStatusPayoutPending:
-		return true
-	case MomentStatusPayoutSent:
-		return true
-	case MomentStatusPending:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for Network.
 const (
 	Bitcoin  Network = "bitcoin"
 	Ethereum Network = "ethereum"
 )
 
-// Valid indicates whether the value is a known member of the Network enum.
-func (e Network) Valid() bool {
-	switch e {
-	case Bitcoin:
-		return true
-	case Ethereum:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for NotFoundError.
 const (
 	NotFoundErrorNotFound NotFoundError = "not_found"
 )
 
-// Valid indicates whether the value is a known member of the NotFoundError enum.
-func (e NotFoundError) Valid() bool {
-	switch e {
-	case NotFoundErrorNotFound:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for OrderIdInUseError.
 const (
 	OrderIdInUseErrorOrderIdInUse OrderIdInUseError = "order_id_in_use"
 )
-
-// Valid indicates whether the value is a known member of the OrderIdInUseError enum.
-func (e OrderIdInUseError) Valid() bool {
-	switch e {
-	case OrderIdInUseErrorOrderIdInUse:
-		return true
-	default:
-		return false
-	}
-}
 
 // Defines values for OrderIdInUseStatus.
 const (
@@ -554,107 +196,35 @@ const (
 	OrderIdInUseStatusPending   OrderIdInUseStatus = "pending"
 )
 
-// Valid indicates whether the value is a known member of the OrderIdInUseStatus enum.
-func (e OrderIdInUseStatus) Valid() bool {
-	switch e {
-	case OrderIdInUseStatusCompleted:
-		return true
-	case OrderIdInUseStatusPending:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for PayloadTooLargeError.
 const (
 	PayloadTooLargeErrorPayloadTooLarge PayloadTooLargeError = "payload_too_large"
 )
-
-// Valid indicates whether the value is a known member of the PayloadTooLargeError enum.
-func (e PayloadTooLargeError) Valid() bool {
-	switch e {
-	case PayloadTooLargeErrorPayloadTooLarge:
-		return true
-	default:
-		return false
-	}
-}
 
 // Defines values for PaymentInProgressError.
 const (
 	PaymentInProgressErrorPaymentInProgress PaymentInProgressError = "payment_in_progress"
 )
 
-// Valid indicates whether the value is a known member of the PaymentInProgressError enum.
-func (e PaymentInProgressError) Valid() bool {
-	switch e {
-	case PaymentInProgressErrorPaymentInProgress:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for PaymentInProgressStatus.
 const (
 	PaymentInProgressStatusPending PaymentInProgressStatus = "pending"
 )
-
-// Valid indicates whether the value is a known member of the PaymentInProgressStatus enum.
-func (e PaymentInProgressStatus) Valid() bool {
-	switch e {
-	case PaymentInProgressStatusPending:
-		return true
-	default:
-		return false
-	}
-}
 
 // Defines values for PaymentMethodType.
 const (
 	Card PaymentMethodType = "card"
 )
 
-// Valid indicates whether the value is a known member of the PaymentMethodType enum.
-func (e PaymentMethodType) Valid() bool {
-	switch e {
-	case Card:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for PaymentRefundedError.
 const (
 	PaymentRefundedErrorPaymentRefunded PaymentRefundedError = "payment_refunded"
 )
 
-// Valid indicates whether the value is a known member of the PaymentRefundedError enum.
-func (e PaymentRefundedError) Valid() bool {
-	switch e {
-	case PaymentRefundedErrorPaymentRefunded:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for PayoutAddressRevertedError.
 const (
 	PayoutAddressRevertedErrorPayoutAddressReverted PayoutAddressRevertedError = "payout_address_reverted"
 )
-
-// Valid indicates whether the value is a known member of the PayoutAddressRevertedError enum.
-func (e PayoutAddressRevertedError) Valid() bool {
-	switch e {
-	case PayoutAddressRevertedErrorPayoutAddressReverted:
-		return true
-	default:
-		return false
-	}
-}
 
 // Defines values for PayoutCurrency.
 const (
@@ -664,36 +234,10 @@ const (
 	USDT PayoutCurrency = "USDT"
 )
 
-// Valid indicates whether the value is a known member of the PayoutCurrency enum.
-func (e PayoutCurrency) Valid() bool {
-	switch e {
-	case BTC:
-		return true
-	case ETH:
-		return true
-	case USDC:
-		return true
-	case USDT:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for PayoutFailedType.
 const (
 	PayoutFailedTypePayoutFailed PayoutFailedType = "payout.failed"
 )
-
-// Valid indicates whether the value is a known member of the PayoutFailedType enum.
-func (e PayoutFailedType) Valid() bool {
-	switch e {
-	case PayoutFailedTypePayoutFailed:
-		return true
-	default:
-		return false
-	}
-}
 
 // Defines values for PayoutFailureCode.
 const (
@@ -702,49 +246,15 @@ const (
 	PayoutFailureCodeNetworkError          PayoutFailureCode = "network_error"
 )
 
-// Valid indicates whether the value is a known member of the PayoutFailureCode enum.
-func (e PayoutFailureCode) Valid() bool {
-	switch e {
-	case PayoutFailureCodeInsufficientLiquidity:
-		return true
-	case PayoutFailureCodeInvalidAddress:
-		return true
-	case PayoutFailureCodeNetworkError:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for PayoutNotFailedError.
 const (
 	PayoutNotFailedErrorPayoutNotFailed PayoutNotFailedError = "payout_not_failed"
 )
 
-// Valid indicates whether the value is a known member of the PayoutNotFailedError enum.
-func (e PayoutNotFailedError) Valid() bool {
-	switch e {
-	case PayoutNotFailedErrorPayoutNotFailed:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for PayoutSentType.
 const (
 	PayoutSentTypePayoutSent PayoutSentType = "payout.sent"
 )
-
-// Valid indicates whether the value is a known member of the PayoutSentType enum.
-func (e PayoutSentType) Valid() bool {
-	switch e {
-	case PayoutSentTypePayoutSent:
-		return true
-	default:
-		return false
-	}
-}
 
 // Defines values for PayoutStatus.
 const (
@@ -753,34 +263,10 @@ const (
 	PayoutStatusSent    PayoutStatus = "sent"
 )
 
-// Valid indicates whether the value is a known member of the PayoutStatus enum.
-func (e PayoutStatus) Valid() bool {
-	switch e {
-	case PayoutStatusFailed:
-		return true
-	case PayoutStatusPending:
-		return true
-	case PayoutStatusSent:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for RateLimitedError.
 const (
 	RateLimitedErrorRateLimited RateLimitedError = "rate_limited"
 )
-
-// Valid indicates whether the value is a known member of the RateLimitedError enum.
-func (e RateLimitedError) Valid() bool {
-	switch e {
-	case RateLimitedErrorRateLimited:
-		return true
-	default:
-		return false
-	}
-}
 
 // Defines values for ReplayStatus.
 const (
@@ -789,49 +275,15 @@ const (
 	ReplayStatusRunning   ReplayStatus = "running"
 )
 
-// Valid indicates whether the value is a known member of the ReplayStatus enum.
-func (e ReplayStatus) Valid() bool {
-	switch e {
-	case ReplayStatusCanceled:
-		return true
-	case ReplayStatusCompleted:
-		return true
-	case ReplayStatusRunning:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for ReplayPreviewPreview.
 const (
 	ReplayPreviewPreviewTrue ReplayPreviewPreview = true
 )
 
-// Valid indicates whether the value is a known member of the ReplayPreviewPreview enum.
-func (e ReplayPreviewPreview) Valid() bool {
-	switch e {
-	case ReplayPreviewPreviewTrue:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for ReplayRateExceededError.
 const (
 	ReplayRateExceededErrorReplayRateExceeded ReplayRateExceededError = "replay_rate_exceeded"
 )
-
-// Valid indicates whether the value is a known member of the ReplayRateExceededError enum.
-func (e ReplayRateExceededError) Valid() bool {
-	switch e {
-	case ReplayRateExceededErrorReplayRateExceeded:
-		return true
-	default:
-		return false
-	}
-}
 
 // Defines values for ReplayRequestStatus.
 const (
@@ -840,34 +292,10 @@ const (
 	ReplayRequestStatusFailed    ReplayRequestStatus = "failed"
 )
 
-// Valid indicates whether the value is a known member of the ReplayRequestStatus enum.
-func (e ReplayRequestStatus) Valid() bool {
-	switch e {
-	case ReplayRequestStatusCanceled:
-		return true
-	case ReplayRequestStatusDelivered:
-		return true
-	case ReplayRequestStatusFailed:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for ReplayRunningError.
 const (
 	ReplayRunningErrorReplayRunning ReplayRunningError = "replay_running"
 )
-
-// Valid indicates whether the value is a known member of the ReplayRunningError enum.
-func (e ReplayRunningError) Valid() bool {
-	switch e {
-	case ReplayRunningErrorReplayRunning:
-		return true
-	default:
-		return false
-	}
-}
 
 // Defines values for ReplayableStatus.
 const (
@@ -876,34 +304,10 @@ const (
 	ReplayableStatusFailed    ReplayableStatus = "failed"
 )
 
-// Valid indicates whether the value is a known member of the ReplayableStatus enum.
-func (e ReplayableStatus) Valid() bool {
-	switch e {
-	case ReplayableStatusCanceled:
-		return true
-	case ReplayableStatusDelivered:
-		return true
-	case ReplayableStatusFailed:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for SessionNotPendingError.
 const (
 	SessionNotPendingErrorSessionNotPending SessionNotPendingError = "session_not_pending"
 )
-
-// Valid indicates whether the value is a known member of the SessionNotPendingError enum.
-func (e SessionNotPendingError) Valid() bool {
-	switch e {
-	case SessionNotPendingErrorSessionNotPending:
-		return true
-	default:
-		return false
-	}
-}
 
 // Defines values for SessionStatus.
 const (
@@ -912,22 +316,6 @@ const (
 	SessionStatusFailed    SessionStatus = "failed"
 	SessionStatusPending   SessionStatus = "pending"
 )
-
-// Valid indicates whether the value is a known member of the SessionStatus enum.
-func (e SessionStatus) Valid() bool {
-	switch e {
-	case SessionStatusCompleted:
-		return true
-	case SessionStatusExpired:
-		return true
-	case SessionStatusFailed:
-		return true
-	case SessionStatusPending:
-		return true
-	default:
-		return false
-	}
-}
 
 // Defines values for TransactionFailureCode.
 const (
@@ -941,92 +329,26 @@ const (
 	TransactionFailureCodeThreeDsFailed     TransactionFailureCode = "three_ds_failed"
 )
 
-// Valid indicates whether the value is a known member of the TransactionFailureCode enum.
-func (e TransactionFailureCode) Valid() bool {
-	switch e {
-	case TransactionFailureCodeCardDeclined:
-		return true
-	case TransactionFailureCodeExpiredCard:
-		return true
-	case TransactionFailureCodeFraudBlocked:
-		return true
-	case TransactionFailureCodeIncorrectCvc:
-		return true
-	case TransactionFailureCodeInsufficientFunds:
-		return true
-	case TransactionFailureCodeProcessingError:
-		return true
-	case TransactionFailureCodeThreeDsAbandoned:
-		return true
-	case TransactionFailureCodeThreeDsFailed:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for TransactionStatus.
 const (
 	TransactionStatusFailed    TransactionStatus = "failed"
 	TransactionStatusSucceeded TransactionStatus = "succeeded"
 )
 
-// Valid indicates whether the value is a known member of the TransactionStatus enum.
-func (e TransactionStatus) Valid() bool {
-	switch e {
-	case TransactionStatusFailed:
-		return true
-	case TransactionStatusSucceeded:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for TransferNotFinalError.
 const (
 	TransferNotFinalErrorTransferNotFinal TransferNotFinalError = "transfer_not_final"
 )
-
-// Valid indicates whether the value is a known member of the TransferNotFinalError enum.
-func (e TransferNotFinalError) Valid() bool {
-	switch e {
-	case TransferNotFinalErrorTransferNotFinal:
-		return true
-	default:
-		return false
-	}
-}
 
 // Defines values for UnavailableError.
 const (
 	UnavailableErrorUnavailable UnavailableError = "unavailable"
 )
 
-// Valid indicates whether the value is a known member of the UnavailableError enum.
-func (e UnavailableError) Valid() bool {
-	switch e {
-	case UnavailableErrorUnavailable:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for UnsupportedMediaTypeError.
 const (
 	UnsupportedMediaTypeErrorUnsupportedMediaType UnsupportedMediaTypeError = "unsupported_media_type"
 )
-
-// Valid indicates whether the value is a known member of the UnsupportedMediaTypeError enum.
-func (e UnsupportedMediaTypeError) Valid() bool {
-	switch e {
-	case UnsupportedMediaTypeErrorUnsupportedMediaType:
-		return true
-	default:
-		return false
-	}
-}
 
 // Defines values for VerificationProblem.
 const (
@@ -1050,50 +372,6 @@ const (
 	VerificationProblemWrongSecretOrChangedBody VerificationProblem = "wrong_secret_or_changed_body"
 )
 
-// Valid indicates whether the value is a known member of the VerificationProblem enum.
-func (e VerificationProblem) Valid() bool {
-	switch e {
-	case VerificationProblemBodyByteOrderMark:
-		return true
-	case VerificationProblemBodyChanged:
-		return true
-	case VerificationProblemBodyCrlf:
-		return true
-	case VerificationProblemBodyEmpty:
-		return true
-	case VerificationProblemBodyNotJson:
-		return true
-	case VerificationProblemBodyNotRaw:
-		return true
-	case VerificationProblemBodyReencoded:
-		return true
-	case VerificationProblemBodyTrailingNewline:
-		return true
-	case VerificationProblemBodyTruncated:
-		return true
-	case VerificationProblemBodyWhiteSpace:
-		return true
-	case VerificationProblemDeletedRegistration:
-		return true
-	case VerificationProblemExpiredSecret:
-		return true
-	case VerificationProblemMalformedHeader:
-		return true
-	case VerificationProblemOtherRegistration:
-		return true
-	case VerificationProblemTimestampInFuture:
-		return true
-	case VerificationProblemTimestampTooOld:
-		return true
-	case VerificationProblemWrongSecret:
-		return true
-	case VerificationProblemWrongSecretOrChangedBody:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for VerificationSecret.
 const (
 	VerificationSecretCurrent  VerificationSecret = "current"
@@ -1101,34 +379,10 @@ const (
 	VerificationSecretPrevious VerificationSecret = "previous"
 )
 
-// Valid indicates whether the value is a known member of the VerificationSecret enum.
-func (e VerificationSecret) Valid() bool {
-	switch e {
-	case VerificationSecretCurrent:
-		return true
-	case VerificationSecretExpired:
-		return true
-	case VerificationSecretPrevious:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for WebhookDeletedError.
 const (
 	WebhookDeletedErrorWebhookDeleted WebhookDeletedError = "webhook_deleted"
 )
-
-// Valid indicates whether the value is a known member of the WebhookDeletedError enum.
-func (e WebhookDeletedError) Valid() bool {
-	switch e {
-	case WebhookDeletedErrorWebhookDeleted:
-		return true
-	default:
-		return false
-	}
-}
 
 // Defines values for WebhookStatus.
 const (
@@ -1136,35 +390,11 @@ const (
 	Enabled  WebhookStatus = "enabled"
 )
 
-// Valid indicates whether the value is a known member of the WebhookStatus enum.
-func (e WebhookStatus) Valid() bool {
-	switch e {
-	case Disabled:
-		return true
-	case Enabled:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for ListEventsParamsOrder.
 const (
 	Asc  ListEventsParamsOrder = "asc"
 	Desc ListEventsParamsOrder = "desc"
 )
-
-// Valid indicates whether the value is a known member of the ListEventsParamsOrder enum.
-func (e ListEventsParamsOrder) Valid() bool {
-	switch e {
-	case Asc:
-		return true
-	case Desc:
-		return true
-	default:
-		return false
-	}
-}
 
 // Amount Major units of the currency, with two decimals.
 //
