@@ -5,12 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -18,12 +16,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/client"
 
-	"example.com/checkout/deploy/proof/chaos/invariant"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
-	"example.com/checkout/workflows/contract"
 )
 
 func newRandom() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
@@ -56,80 +51,6 @@ func newPart(name, kind string) *fakePart {
 	return f
 }
 
-func TestDraw_AKindComesAsOftenAsItsWeightSays(t *testing.T) {
-	t.Parallel()
-	kinds := []faultKind{{name: "rare", weight: 1}, {name: "often", weight: 3}, {name: "never"}}
-	drawn, random := map[string]int{}, newRandom()
-	for range 4000 {
-		drawn[draw(kinds, random).name]++
-	}
-	require.InDelta(t, 1000, drawn["rare"], 150)
-	require.InDelta(t, 3000, drawn["often"], 150)
-	require.Zero(t, drawn["never"])
-}
-
-func TestTake_GivesAPartThatNothingElseBreaks(t *testing.T) {
-	t.Parallel()
-	first, second, other := newPart("API 1", "api"), newPart("API 2", "api"), newPart("worker 1", "worker")
-	c, random := &chaos{rig: &rig{parts: []*part{&first.part, &second.part, &other.part}}}, newRandom()
-	api := faultKind{part: "api"}
-
-	one, ok := c.take(api, random)
-	require.True(t, ok)
-	two, ok := c.take(api, random)
-	require.True(t, ok)
-	require.ElementsMatch(t, []*part{&first.part, &second.part}, []*part{one, two})
-	_, ok = c.take(api, random)
-	require.False(t, ok, "both are broken")
-
-	one.Unlock()
-	two.Unlock()
-	close(first.ended)
-	for range 10 {
-		got, ok := c.take(api, random)
-		require.True(t, ok)
-		require.Equal(t, "API 2", got.name, "the other one ended, and the watcher starts it")
-		got.Unlock()
-	}
-	none, ok := c.take(faultKind{}, random)
-	require.True(t, ok)
-	require.Nil(t, none)
-}
-
-// TestInject_RepairsEveryFaultBeforeItEnds also checks that no two faults break one part at the same time.
-func TestInject_RepairsEveryFaultBeforeItEnds(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var (
-			mu           sync.Mutex
-			broken, most int
-		)
-		slow := func(ctx context.Context, _ *chaos, _ *part, _ *rand.Rand) bool {
-			mu.Lock()
-			broken++
-			most = max(most, broken)
-			mu.Unlock()
-			pause(ctx, 10*time.Second)
-			mu.Lock()
-			broken--
-			mu.Unlock()
-			return true
-		}
-		nothing := func(context.Context, *chaos, *part, *rand.Rand) bool { return false }
-		c := &chaos{
-			runOptions: runOptions{every: time.Second, kinds: []faultKind{{"api-slow", 1, "api", slow}, {"nothing", 1, "", nothing}}},
-			rig:        &rig{parts: []*part{&newPart("API 1", "api").part}}, life: t.Context(), broken: map[string]int{},
-		}
-		load, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		c.inject(load)
-		require.Zero(t, broken, "the load ends, and a fault still has its repair")
-		require.Equal(t, 1, most)
-		require.Equal(t, map[string]int{"api-slow": int(c.injected.Load())}, c.broken, "a fault that found nothing does not count")
-		require.Greater(t, c.broken["api-slow"], 2)
-	})
-}
-
 func TestKilledAndStopped_StartThePartUntilItRuns(t *testing.T) {
 	t.Parallel()
 	for how, fault := range map[string]func(context.Context, *chaos, *part, *rand.Rand) bool{"kill": killed, "stop": stopped} {
@@ -142,25 +63,6 @@ func TestKilledAndStopped_StartThePartUntilItRuns(t *testing.T) {
 			require.Equal(t, strings.Repeat("worker 1 does not start yet: PostgreSQL is away\n", 2), out.String())
 		})
 	}
-}
-
-// TestWatch_StartsWhatEndedByItself leaves a part alone that a fault has locked.
-func TestWatch_StartsWhatEndedByItself(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		dead, broken, fine := newPart("API 1", "api"), newPart("API 2", "api"), newPart("worker 1", "worker")
-		close(dead.ended)
-		broken.Lock()
-		close(broken.ended)
-		c := &chaos{rig: &rig{parts: []*part{&dead.part, &broken.part, &fine.part}, out: io.Discard}, out: io.Discard}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		c.rig.watch(ctx, c.ended)
-		require.Equal(t, []string{"API 1"}, c.exits)
-		require.Equal(t, []string{"start"}, dead.did)
-		require.Empty(t, broken.did)
-		require.Empty(t, fine.did)
-	})
 }
 
 // state returns the letter of a process's state in Linux: S sleeps, T is stopped.
@@ -238,36 +140,6 @@ func newDatabase(t *testing.T, url string) {
 	require.NoError(t, err)
 }
 
-func TestOperate_ActsOnRunsOfOpenAndEndedSessions(t *testing.T) {
-	t.Parallel()
-	url := pgtemp.ForTest(t, storage.Migrate)
-	newDatabase(t, url)
-	c, random := &chaos{rig: &rig{databaseURL: url}}, newRandom()
-	acted := map[string]bool{}
-	var answer error
-	fault := operate(func(_ context.Context, _ *chaos, id string) error { acted[id] = true; return answer })
-	found := 0
-	for range 40 {
-		if fault(t.Context(), c, nil, random) {
-			found++
-		}
-	}
-	require.Equal(t, map[string]bool{"cs_pending": true, "cs_expired": true}, acted)
-	require.Greater(t, found, 5)
-	require.Less(t, found, 35, "there is no delivery, and then nothing was broken")
-
-	answer = errors.New("the run has ended")
-	for range 10 {
-		require.False(t, fault(t.Context(), c, nil, random))
-	}
-	answer = fmt.Errorf("terminate: %w", context.DeadlineExceeded)
-	happened := false
-	for range 10 {
-		happened = fault(t.Context(), c, nil, random) || happened
-	}
-	require.True(t, happened, "nobody knows whether it happened, so it counts")
-}
-
 func TestLockRows_LocksPendingSessionsUntilItEnds(t *testing.T) {
 	t.Parallel()
 	url := pgtemp.ForTest(t, storage.Migrate)
@@ -313,41 +185,4 @@ func TestTerminateBackends_EndsConnections(t *testing.T) {
 
 	require.NoError(t, server.Stop())
 	require.False(t, terminateBackends(t.Context(), c, nil, nil), "nobody is there to be ended")
-}
-
-// operatorDouble is Temporal, which notes what an operator asks for.
-type operatorDouble struct {
-	client.Client
-	asked []string
-}
-
-func (d *operatorDouble) SignalWorkflow(_ context.Context, id, _, name string, _ any) error {
-	d.asked = append(d.asked, name+" "+id)
-	return nil
-}
-
-func (d *operatorDouble) TerminateWorkflow(_ context.Context, id, _, _ string, _ ...any) error {
-	d.asked = append(d.asked, "terminate "+id)
-	return nil
-}
-
-func (d *operatorDouble) CancelWorkflow(_ context.Context, id, _ string) error {
-	d.asked = append(d.asked, "cancel "+id)
-	return nil
-}
-
-// TestOperator_IsNotedBeforeItActs checks the notes that excuse a run which ended early.
-func TestOperator_IsNotedBeforeItActs(t *testing.T) {
-	t.Parallel()
-	temporal := &operatorDouble{}
-	c := &chaos{rig: &rig{temporal: temporal}}
-	require.NoError(t, terminateRun(t.Context(), c, "cs_1"))
-	require.NoError(t, cancelRun(t.Context(), c, "whd_1"))
-	c.signal(t.Context(), "cs_2")
-	require.Equal(t, []string{
-		"terminate cs_1", "cancel whd_1", contract.SignalComplete + " cs_2", contract.SignalExpire + " cs_2",
-	}, temporal.asked)
-	require.Equal(t, []string{
-		invariant.OpTerminate + " cs_1 202 ", opCancel + " whd_1 202 ", invariant.OpSignal + " cs_2 202 ",
-	}, c.said())
 }

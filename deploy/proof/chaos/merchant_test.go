@@ -77,11 +77,3 @@ func TestAddMerchants_NoteEverySecretThatMustNotLeak(t *testing.T) {
 	}
 	require.Equal(t, 1, silent, "one registration has no listener")
 }
-
-func TestTerms_NameTheRequestAndWhatIsAsked(t *testing.T) {
-	t.Parallel()
-	m := &merchant{}
-	require.JSONEq(t, `{"amount":10.5,"currency":"EUR","payout_currency":"USDC","metadata":{"key":"key-1"}}`, m.terms("key-1", "", ""))
-	require.JSONEq(t, `{"amount":10.5,"currency":"EUR","payout_currency":"USDC",
-		"metadata":{"key":"key-2","order_id":"order-2"},"webhook_url":"http://shop/"}`, m.terms("key-2", "order-2", "http://shop/"))
-}

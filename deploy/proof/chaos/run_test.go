@@ -14,8 +14,6 @@ import (
 
 	"example.com/checkout/deploy/proof/chaos/invariant"
 	"example.com/checkout/deploy/standin/devstack"
-	"example.com/checkout/storage"
-	"example.com/checkout/storage/pgtemp"
 )
 
 // long asks for the short form of the chaos run.
@@ -122,50 +120,6 @@ func TestRun_AnUnknownCommandSaysWhichThereAre(t *testing.T) {
 	}
 	require.EqualError(t, run(t.Context(), []string{"run", "now"}), `unknown argument "now"; -help lists the flags`)
 	require.EqualError(t, run(t.Context(), []string{"check", "now"}), `unknown argument "now"; -help lists the flags`)
-}
-
-func TestEnough_WhenAllIsReachedOrTheTimeIsOver(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		created, delivered, injected int64
-		since                        time.Duration
-		want                         bool
-	}{
-		{10, 20, 3, 0, true},
-		{9, 20, 3, 0, false},
-		{10, 19, 3, 0, false},
-		{10, 20, 2, 0, false},
-		{0, 0, 0, 2 * time.Hour, true},
-	} {
-		run := &chaos{
-			runOptions: runOptions{sessions: 10, deliveries: 20, faults: 3, limit: time.Hour}, loadBegan: time.Now().Add(-c.since),
-		}
-		run.created.Store(c.created)
-		run.delivered.Store(c.delivered)
-		run.injected.Store(c.injected)
-		require.Equal(t, c.want, run.enough(), "%+v", c)
-	}
-}
-
-func TestProgress_CountsTheOutcomesOfCalls(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	c := &chaos{out: &out, began: time.Now(), calls: []invariant.Call{{Status: 201}, {Status: 200}, {Status: 409}, {Status: 503}, {}}}
-	c.created.Store(4)
-	c.progress()
-	require.Regexp(t, `^ +\d+\.\d s  4 sessions, 0 deliveries, 0 live payouts, 0 faults, calls: 2 ok, 1 fail, 2 unknown\n$`, out.String())
-}
-
-func TestCountDeliveries_KeepsTheLastCountWhilePostgreSQLIsAway(t *testing.T) {
-	t.Parallel()
-	c := &chaos{rig: &rig{databaseURL: pgtemp.ForTest(t, storage.Migrate)}}
-	c.delivered.Store(7)
-	c.countDeliveries(t.Context())
-	require.Zero(t, c.delivered.Load())
-	c.delivered.Store(7)
-	c.rig.databaseURL += "_gone"
-	c.countDeliveries(t.Context())
-	require.EqualValues(t, 7, c.delivered.Load())
 }
 
 func TestRunReport_IsWrittenAsJSONWhereItIsAskedFor(t *testing.T) {
