@@ -1,7 +1,6 @@
 package devstack_test
 
 import (
-	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -68,7 +67,6 @@ func newStack(t *testing.T) *stack {
 
 func (s *stack) startPostgres(t *testing.T) {
 	t.Helper()
-	defer took(t, "start of PostgreSQL")()
 	port := 0
 	if s.postgres != nil {
 		port = s.postgres.Port()
@@ -80,7 +78,6 @@ func (s *stack) startPostgres(t *testing.T) {
 
 func (s *stack) startTemporal(t *testing.T) *devstack.Temporal {
 	t.Helper()
-	defer took(t, "start of Temporal")()
 	server, err := devstack.StartTemporal(t.Context(), s.temporalOptions())
 	require.NoError(t, err)
 	return server
@@ -123,12 +120,6 @@ func requireRunning(t *testing.T, c client.Client, id string) {
 	require.Equal(t, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, description.WorkflowExecutionInfo.Status)
 }
 
-// took logs the duration of an action.
-func took(t *testing.T, what string) func() {
-	began := time.Now()
-	return func() { t.Logf("%s: %v", what, time.Since(began).Round(10*time.Millisecond)) }
-}
-
 func TestStack_SurvivesEveryKill(t *testing.T) {
 	t.Parallel()
 	onlyLong(t)
@@ -157,9 +148,7 @@ func TestStack_SurvivesEveryKill(t *testing.T) {
 
 	// Temporal alone.
 	s.temporal.Kill()
-	done := took(t, "restart of Temporal")
 	require.NoError(t, s.temporal.Start(t.Context()))
-	done()
 	require.ErrorContains(t, s.temporal.Start(t.Context()), "it runs already")
 	requireRunning(t, c, "cs_both")
 	require.NoError(t, startWorkflow(t.Context(), c, "cs_temporal"))
@@ -167,19 +156,15 @@ func TestStack_SurvivesEveryKill(t *testing.T) {
 	// PostgreSQL alone, while Temporal's server keeps running.
 	s.postgres.Kill()
 	s.startPostgres(t)
-	done = took(t, "recovery of Temporal after PostgreSQL")
 	require.EventuallyWithT(t, func(collect *assert.CollectT) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		require.NoError(collect, startWorkflow(ctx, c, "cs_postgres"))
 	}, 30*time.Second, 50*time.Millisecond)
-	done()
 	requireRunning(t, c, "cs_temporal")
 
 	// An orderly stop.
-	done = took(t, "stop of Temporal")
 	require.NoError(t, s.temporal.Stop())
-	done()
 	s.temporal = s.startTemporal(t)
 	requireRunning(t, c, "cs_postgres")
 	t.Logf("memory of temporal: %.0f MB", devstack.ResidentMemory(s.temporal.PID()))
@@ -224,13 +209,11 @@ func TestStartUI_ShowsTheNamespaceAndActs(t *testing.T) {
 	require.NoError(t, startWorkflow(t.Context(), s.client(t), "cs_shown"))
 	ports, err := devstack.Free(1)
 	require.NoError(t, err)
-	done := took(t, "start of the UI")
 	ui, err := devstack.StartUI(t.Context(), devstack.UIOptions{
 		Program: s.program, Temporal: s.temporal.Address(), Namespace: "checkout",
 		Dir: filepath.Join(s.dir, "ui"), Port: ports[0],
 	})
 	require.NoError(t, err)
-	done()
 	t.Cleanup(func() { require.NoError(t, ui.Stop(10*time.Second)) })
 	base := fmt.Sprintf("http://127.0.0.1:%d", ports[0])
 
@@ -288,17 +271,4 @@ func TestStartTemporal_TellsWhyItCannot(t *testing.T) {
 	t.Parallel()
 	_, err := devstack.StartTemporal(t.Context(), devstack.TemporalOptions{PostgresURL: "postgres://me:secret@[::1"})
 	require.EqualError(t, err, "start Temporal: PostgresURL is not a postgres:// URL with user and host")
-}
-
-func TestBuildTemporal_IsDoneOnce(t *testing.T) {
-	t.Parallel()
-	first, err := devstack.BuildTemporal(t.Context(), os.Stderr)
-	require.NoError(t, err)
-	var out bytes.Buffer
-	began := time.Now()
-	second, err := devstack.BuildTemporal(t.Context(), &out)
-	require.NoError(t, err)
-	require.Equal(t, first, second)
-	require.Less(t, time.Since(began), 2*time.Second)
-	require.Empty(t, out.String(), "nothing to wait for, nothing to tell")
 }
