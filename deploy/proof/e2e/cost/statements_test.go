@@ -2,11 +2,15 @@ package cost
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -30,15 +34,22 @@ var most = map[string]count{
 	"twenty seconds without a request":                                        {20, 20},
 }
 
-// transitions is what the runs of a paid session may cost in Temporal: the session and its two deliveries.
-const transitions = 19
+// What a paid session may cost in Temporal, its two deliveries included: changes of a run that Temporal stores, and what
+// Temporal Cloud would count against a namespace's rate.
+const (
+	transitions = 19
+	actions     = 12
+)
 
 // TestCost_OfAPaidSession counts what PostgreSQL logs. A busy computer may add a statement, so the best of some tries
 // counts.
 func TestCost_OfAPaidSession(t *testing.T) {
 	t.Parallel()
+	ports, err := devstack.Free(1)
+	require.NoError(t, err)
+	metrics := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	stack := e2e.OwnStack(t, devstack.Options{
-		RetrySchedule: e2e.SharedSchedule, Env: []string{"CHECKOUT_RECONCILE_INTERVAL=1h"},
+		RetrySchedule: e2e.SharedSchedule, Env: []string{"CHECKOUT_RECONCILE_INTERVAL=1h"}, TemporalMetrics: metrics,
 	})
 	m := e2e.NewMerchant(t, stack)
 	log := logStatements(t, stack)
@@ -59,8 +70,9 @@ func TestCost_OfAPaidSession(t *testing.T) {
 		return got
 	}
 
-	var changes []int64 // a busy computer may give a run another workflow task
+	var changes, acted []int64 // a busy computer may give a run another workflow task
 	for range 3 {
+		before := actionsOf(t, metrics)
 		measure("a create, with its row in the log of requests", logTime, func() {
 			session = m.Must(http.StatusCreated, http.MethodPost, "/v1/checkout", e2e.Terms).Field("id").(string)
 		})
@@ -71,6 +83,7 @@ func TestCost_OfAPaidSession(t *testing.T) {
 			m.Arrivals(events, time.Minute)
 		})
 		changes = append(changes, transitionsOf(t, stack, session))
+		acted = append(acted, actionsOf(t, metrics)-before)
 	}
 	measure("twenty seconds without a request", idleTime, func() {})
 	for _, s := range best["a payment: form, charge, payout, two deliveries and the page afterwards"] {
@@ -90,8 +103,10 @@ func TestCost_OfAPaidSession(t *testing.T) {
 			t.Errorf("%s: %+v, not %+v:\n%v", what, n, most, got)
 		}
 	}
-	t.Logf("state transitions: %v", changes)
+	t.Logf("state transitions: %v, actions: %v", changes, acted)
 	require.LessOrEqual(t, slices.Min(changes), int64(transitions))
+	require.LessOrEqual(t, slices.Min(acted), int64(actions))
+	require.Positive(t, slices.Min(acted))
 }
 
 const (
@@ -168,6 +183,23 @@ func transitionsOf(t *testing.T, stack *devstack.Stack, session string) (n int64
 		run, err := c.DescribeWorkflowExecution(t.Context(), id, "")
 		require.NoError(t, err)
 		n += run.GetWorkflowExecutionInfo().GetStateTransitionCount()
+	}
+	return n
+}
+
+var actionLine = regexp.MustCompile(`(?m)^action\{[^}]*\} (\S+)$`)
+
+// actionsOf adds up the actions that Temporal's server at the address metrics has counted so far.
+func actionsOf(t *testing.T, metrics string) (n int64) {
+	t.Helper()
+	answer, err := http.Get("http://" + metrics + "/metrics")
+	require.NoError(t, err)
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(t, errors.Join(err, answer.Body.Close()))
+	for _, line := range actionLine.FindAllSubmatch(text, -1) {
+		count, err := strconv.ParseFloat(string(line[1]), 64)
+		require.NoError(t, err)
+		n += int64(count)
 	}
 	return n
 }
