@@ -49,17 +49,25 @@ func (c MerchantChange) announce(ctx context.Context, tx pgx.Tx) (all []checkout
 			continue
 		}
 		change := checkout.AddressChange{PayoutAddress: to, By: c.By.Actor}
+		var replaced *string // the address that was announced before
 		err := tx.QueryRow(ctx, `
-			UPDATE payout_address SET next_network = $4, next_address = $5, next_by = $6,
+			UPDATE payout_address a SET next_network = $4, next_address = $5, next_by = $6,
 				next_at = date_trunc('milliseconds', clock_timestamp() + $7::interval)
-			WHERE merchant_id = $1 AND mode = $2 AND currency = $3 RETURNING next_at`,
-			c.MerchantID, c.Mode, to.Currency, to.Network, to.Address, change.By, c.Delay).Scan(&change.At)
+			FROM payout_address earlier
+			WHERE (a.merchant_id, a.mode, a.currency) = ($1, $2, $3)
+				AND (earlier.merchant_id, earlier.mode, earlier.currency) = ($1, $2, $3)
+			RETURNING a.next_at, earlier.next_address`,
+			c.MerchantID, c.Mode, to.Currency, to.Network, to.Address, change.By, c.Delay).Scan(&change.At, &replaced)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, change)
-		detail = append(detail, fmt.Sprintf("%s: %s → %s, from %s on", to.Currency, addressOf(before, to.Currency),
-			cmp.Or(to.Address, "none"), checkout.FormatTime(change.At)))
+		says := fmt.Sprintf("%s: %s → %s, from %s on", to.Currency, addressOf(before, to.Currency),
+			cmp.Or(to.Address, "none"), checkout.FormatTime(change.At))
+		if replaced != nil {
+			says += ", in place of the announced change to " + cmp.Or(*replaced, "none")
+		}
+		detail = append(detail, says)
 	}
 	if len(all) == 0 {
 		return nil, nil

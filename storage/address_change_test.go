@@ -93,6 +93,8 @@ func TestAddressChange_ARemovalWaitsAndAFirstAddressDoesNot(t *testing.T) {
 	require.Equal(t, "0xabc", f.payoutTo(t), "or a thief would remove the address, and add the own one as a first")
 	got := f.changesAddress(t, "0xdef", time.Hour)
 	require.Len(t, got.Announced, 1, "it replaces the removal")
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry
+		WHERE action = 'payout_address.change_announced' AND detail LIKE '%0xabc → 0xdef%in place of the announced change to none'`), "and says so")
 	require.Equal(t, "0xabc", f.payoutTo(t))
 	f.changesAddress(t, "", time.Hour)
 	f.comes(t)
@@ -108,6 +110,22 @@ func TestAddressChange_ARemovalWaitsAndAFirstAddressDoesNot(t *testing.T) {
 	require.Empty(t, got.Announced)
 	require.Len(t, got.Events, 2, "what had come is told first")
 	require.Equal(t, "0xfff", f.payoutTo(t))
+}
+
+// TestAddressChange_TheSameAddressStopsNothing: a form that names the present address as a new one would take an announced
+// change back without a mail or an entry in the audit log.
+func TestAddressChange_TheSameAddressStopsNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.changesAddress(t, "0xdef", 24*time.Hour)
+
+	got := f.changesAddress(t, "0xabc", 24*time.Hour)
+
+	require.Empty(t, got.Events)
+	announced, err := f.AddressChanges(t.Context(), f.merchant.Owner(checkout.ModeTest))
+	require.NoError(t, err)
+	require.Len(t, announced, 1)
+	require.Equal(t, "0xdef", announced[0].Address)
 }
 
 func TestAddressChange_IsStoppedByItsAddress(t *testing.T) {

@@ -252,8 +252,8 @@ func (c MerchantChange) payoutAddresses(
 	}
 
 	for _, to := range c.Addresses {
-		if c.waits(before, to) {
-			continue
+		if c.waits(before, to) || addressOf(before, to.Currency) == to.Address {
+			continue // what is not changed takes no announced change back
 		}
 		if to.Address == "" {
 			_, err = tx.Exec(ctx, `

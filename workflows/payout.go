@@ -28,7 +28,8 @@ func sendPayout(ctx workflow.Context, in contract.PayoutInput) []workflow.ChildW
 	return []workflow.ChildWorkflowFuture{workflow.ExecuteChildWorkflow(child, contract.TypePayout, in)}
 }
 
-// Payout sends the crypto payout of a completed session when the session could not send it at once.
+// Payout sends the crypto payout of a completed session: every payout on a real chain, and one of the sandbox that the
+// session could not send at once.
 // It tells the merchant: payout.sent or payout.failed. Source: interface document, "Event types".
 //
 // A payout on a real chain may have to wait, for example until the treasury is topped up or a node is

@@ -1,11 +1,13 @@
 package workflows
 
 import (
+	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
 
 	"example.com/checkout/activities"
+	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
@@ -136,8 +138,10 @@ func (d *delivery) wait(ctx workflow.Context, sent contract.SendAttemptResult) {
 	case contract.ReasonHeld:
 		workflow.SetCurrentDetails(ctx, "on hold: waits for the signal "+contract.SignalResume)
 		_ = workflow.Await(ctx, func() bool { return d.resume.Len() > 0 })
-		workflow.SetCurrentDetails(ctx, "")
 	default:
+		workflow.SetCurrentDetails(ctx, fmt.Sprintf("%s; the next try is at %s",
+			sent.Reason.Details(), checkout.FormatTime(workflow.Now(ctx).Add(sent.Wait))))
 		_, _ = workflow.AwaitWithTimeout(ctx, sent.Wait, func() bool { return d.retryNow.Len() > 0 })
 	}
+	workflow.SetCurrentDetails(ctx, "")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/sdk/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
@@ -260,4 +261,32 @@ func TestWebhookDelivery_SignsEveryAttemptAfresh(t *testing.T) {
 	require.NoError(t, webhook.Verify(secret, a.header.Get("X-Service-Signature"), a.body, time.Now()))
 	require.Equal(t, "1", a.header.Get("X-Service-Attempt"))
 	require.Equal(t, in.ID, a.header.Get("X-Service-Delivery-Id"))
+}
+
+// TestWebhookDelivery_SaysForWhatItWaits: an operator reads it in Temporal's UI.
+func TestWebhookDelivery_SaysForWhatItWaits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.delivery()
+	env := w.env(in.ID, time.Now())
+	pending := contract.DeliveryState{Status: webhook.DeliveryPending}
+	var a *activities.Deliveries
+	env.OnActivity(a.SendAttempt, mock.Anything, mock.Anything).
+		Return(contract.SendAttemptResult{DeliveryState: pending, Reason: contract.ReasonAway}, nil).Once()
+	env.OnActivity(a.SendAttempt, mock.Anything, mock.Anything).
+		Return(contract.SendAttemptResult{DeliveryState: contract.DeliveryState{Status: webhook.DeliveryDelivered}}, nil)
+	var details string
+	env.RegisterDelayedCallback(func() {
+		answer, err := env.QueryWorkflow("__temporal_workflow_metadata")
+		require.NoError(t, err)
+		var shown sdk.WorkflowMetadata
+		require.NoError(t, answer.Get(&shown))
+		details = shown.CurrentDetails
+	}, time.Second)
+
+	env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
+
+	require.NoError(t, env.GetWorkflowError())
+	require.Contains(t, details, "PostgreSQL is away, or a master key is missing")
+	require.Contains(t, details, "the next try is at 2")
 }

@@ -91,7 +91,8 @@ type AttemptResult struct {
 	Duration   time.Duration `json:"duration"`
 }
 
-// Reason says why SendAttempt made no attempt. The run keeps all its remaining attempts.
+// Reason says why SendAttempt made no attempt. The run keeps all its remaining attempts. Every other reason for which a
+// delivery waits is in deploy/release/README.md, "Why a delivery waits".
 type Reason string
 
 // Reasons.
@@ -100,8 +101,16 @@ const (
 	ReasonBusy  Reason = "busy endpoint"      // the endpoint has as many attempts under way as it may
 	ReasonEarly Reason = "not due"            // the attempt came before its time
 	ReasonReset Reason = "activity reset"     // by an operator: a new run of the log begins
-	ReasonAway  Reason = "PostgreSQL is away" // the attempt cannot be noted, so it is not sent
+	ReasonAway  Reason = "PostgreSQL is away" // or another fault: the attempt cannot be noted, so it is not sent
 )
+
+// Details returns the reason in words for Temporal's UI.
+func (r Reason) Details() string {
+	if r == ReasonAway {
+		return "the attempt cannot be noted: PostgreSQL is away, or a master key is missing; the worker's log says which"
+	}
+	return string(r)
+}
 
 // AttemptLost is the text for operators of an attempt whose worker died.
 const AttemptLost = "the worker died"

@@ -58,7 +58,8 @@ type ConfirmPage struct {
 	Path   string     // of the form
 	Fields url.Values // the form's fields, sent again with the proof
 	Fault  string
-	// Grave actions concern owners, live keys and live payout addresses. They can need a second factor.
+	// Grave actions concern owners and live keys. They can need a second factor; so can a change of a live payout address,
+	// which asks with WithoutFactor.
 	Grave bool
 }
 

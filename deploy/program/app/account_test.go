@@ -106,7 +106,7 @@ func TestAccounts_SayWhatIsWrongWithTheCall(t *testing.T) {
 	}{
 		{[]string{"key"}, "key: the command is missing: create, list, revoke; checkout key --help explains"},
 		{[]string{"key", testKey}, "key: there is no such command; checkout key --help explains"},
-		{[]string{"merchant"}, "merchant: the command is missing: create, invite, list, plan, reset-factor, show; checkout merchant --help explains"},
+		{[]string{"merchant"}, "merchant: the command is missing: create, invite, list, plan, reset-factor, show, stop-address; checkout merchant --help explains"},
 		{[]string{"merchant", "delete"}, `merchant: there is no command "delete"; checkout merchant --help explains`},
 		{[]string{"key", "create", "--mode", "test", "--label", "a"}, "key create: mer_… is missing; checkout key create --help explains"},
 		{[]string{"key", "create", key, "--mode", "test", "--label", "a"}, "not a valid id: expected mer_ and 26 characters, as shown by checkout merchant list"},

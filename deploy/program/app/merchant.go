@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ func (c *call) merchantCommand() *cobra.Command {
 for links, and no other setting.`,
 	}
 	command.AddCommand(c.merchantCreateCommand(), c.merchantInviteCommand(), c.merchantResetFactorCommand(),
+		c.merchantStopAddressCommand(),
 		c.merchantPlanCommand(), c.merchantListCommand(), c.merchantShowCommand())
 	return command
 }
@@ -284,6 +286,16 @@ func (c console) showMerchant(ctx context.Context, id string, asJSON bool) error
 				rows,
 				[]string{fmt.Sprintf("payout %s, %s mode", to.Currency, mode), to.Network + ":" + to.Address},
 			)
+		}
+		changes, err := c.AddressChanges(ctx, checkout.Owner{MerchantID: id, Mode: mode})
+		if err != nil {
+			return err
+		}
+		for _, to := range changes {
+			rows = append(rows, []string{
+				fmt.Sprintf("from %s on", showTime(&to.At)),
+				fmt.Sprintf("payout %s, %s mode: %s, by %s", to.Currency, mode, cmp.Or(to.Address, "none"), to.By),
+			})
 		}
 	}
 	if asJSON {

@@ -13,6 +13,7 @@ import (
 
 	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/deploy/program/app"
+	"example.com/checkout/storage"
 	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
 )
@@ -225,4 +226,25 @@ func TestMerchantResetFactor_TurnsEverythingOff(t *testing.T) {
 		_, _, err := o.run(append([]string{"merchant", "reset-factor"}, args...)...)
 		require.ErrorContains(t, err, want)
 	}
+}
+
+func TestMerchantStopAddress_StopsWhatIsScheduled(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	id := strings.TrimSpace(o.must("merchant", "create", "--name", "Shop", "--mode", "live",
+		"--payout", "USDC=ethereum:0x52908400098527886E0F7030069857D2E4169EE7"))
+	store := o.store()
+	change := storage.MerchantChange{
+		MerchantID: id, Mode: checkout.ModeLive, Delay: time.Hour, By: checkout.AuditEntry{MerchantID: id, Actor: "thief@shop.example"},
+		Addresses: []checkout.PayoutAddress{{Currency: checkout.USDC, Network: checkout.Ethereum, Address: "0xdef"}},
+	}
+	_, err := store.ChangeMerchant(t.Context(), change)
+	require.NoError(t, err)
+	require.Contains(t, o.must("merchant", "show", id), "payout USDC, live mode: 0xdef, by thief@shop.example")
+
+	o.refused("no change of the ETH address", "merchant", "stop-address", id, "ETH")
+	require.Contains(t, o.must("merchant", "stop-address", id, "USDC"), "the change to 0xdef is stopped")
+
+	o.refused("no change of the USDC address", "merchant", "stop-address", id, "USDC")
+	require.NotContains(t, o.must("merchant", "show", id), "0xdef")
 }

@@ -159,8 +159,8 @@ export interface paths {
         put?: never;
         /**
          * Retry a failed payout
-         * @description Scope `payouts:write`. Sends a failed payout again: the same id, source amount and exchange rate, to your current
-         *     payout address. The payout is `pending` again, and `payout.sent` or another `payout.failed` follows.
+         * @description Scope `payouts:write`. Sends a failed payout again: the same id, source amount and exchange rate, to your current payout
+         *     address. In live mode a retry after the lock of the rate has ended gets today's rate if that is lower. The payout is `pending` again, and `payout.sent` or another `payout.failed` follows.
          */
         post: operations["retryPayout"];
         delete?: never;

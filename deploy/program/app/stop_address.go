@@ -1,0 +1,57 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+func (c *call) merchantStopAddressCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "stop-address mer_… CURRENCY",
+		Short: "Stop a change of a live payout address that is not in effect yet",
+		Long: `Stops a scheduled change of a live payout address: payouts continue to the present address. An owner can do the
+same in the dashboard. Use this when a thief has an owner's access and no other owner is left. checkout merchant
+show lists the scheduled changes. The audit log gets an entry, and every owner gets an e-mail.`,
+		Example: "  checkout merchant stop-address mer_06gzx1s5q8v2m9kd3yet7b4wnc USDC",
+		Args:    idAnd(checkout.PrefixMerchant, listsMerchants, "the currency"),
+		RunE: c.operator(func(args []string) (accountAction, error) {
+			currency := checkout.PayoutCurrency(args[1])
+			if !currency.Valid() {
+				return nil, fmt.Errorf("%q is not a payout currency; use one of %s", args[1], payoutNetworks())
+			}
+			return func(ctx context.Context, c console) error { return c.stopAddress(ctx, args[0], currency) }, nil
+		}),
+	}
+}
+
+func (c console) stopAddress(ctx context.Context, merchantID string, currency checkout.PayoutCurrency) error {
+	live := checkout.Owner{MerchantID: merchantID, Mode: checkout.ModeLive}
+	all, err := c.AddressChanges(ctx, live)
+	if err != nil {
+		return err
+	}
+	none := fmt.Errorf("no change of the %s address of %s is scheduled", currency, merchantID)
+	at := slices.IndexFunc(all, func(a checkout.AddressChange) bool { return a.Currency == currency })
+	if at < 0 {
+		return none
+	}
+	to := all[at].PayoutAddress
+	err = c.StopAddressChange(ctx, live, to,
+		operatorsEntry(merchantID, &live.Mode, "payout_address.change_stopped", merchantID, ""))
+	if errors.Is(err, checkout.ErrNotFound) {
+		return none
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.out, "the change to %s is stopped; payouts in %s continue to the present address\n",
+		cmp.Or(to.Address, "no address"), currency)
+	return err
+}
