@@ -96,8 +96,8 @@ func (s *Store) FailingEndpoints(ctx context.Context, rules FailureRules, limit 
 // registration on hold or deleted it.
 func (s *Store) JudgeEndpoint(ctx context.Context, ref checkout.Ref, rules FailureRules) error {
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		e, err := scanEndpoint(tx.QueryRow(ctx, selectEndpoint+ownEndpoint+` AND w.status = 'enabled' FOR NO KEY UPDATE`,
-			ref.MerchantID, ref.Mode, ref.ID))
+		e, err := readEndpoint(ctx, tx, selectEndpoint+ownEndpoint+` AND w.status = 'enabled' FOR NO KEY UPDATE`,
+			ref.MerchantID, ref.Mode, ref.ID)
 		if errors.Is(err, checkout.ErrNotFound) {
 			return nil
 		}

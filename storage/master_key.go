@@ -42,11 +42,8 @@ type registeredKey struct {
 }
 
 func (s *Store) proveKeys(ctx context.Context, tx pgx.Tx) error {
-	rows, err := tx.Query(ctx, `SELECT id, check_value, retired_at IS NOT NULL FROM master_key ORDER BY id`)
-	if err != nil {
-		return err
-	}
-	keys, err := pgx.CollectRows(rows, pgx.RowToStructByPos[registeredKey])
+	keys, err := pg.CollectBy(ctx, tx, pgx.RowToStructByPos[registeredKey],
+		`SELECT id, check_value, retired_at IS NOT NULL FROM master_key ORDER BY id`)
 	if err != nil {
 		return err
 	}

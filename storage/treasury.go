@@ -52,12 +52,9 @@ func (s *Store) OpenTreasury(
 	if err != nil {
 		return TreasuryAccount{}, pg.Wrap("open treasury", err)
 	}
-	rows, err := s.pool.Query(ctx, selectTreasury+`
+	got, err := pg.One[TreasuryAccount](ctx, s.pool, selectTreasury+`
 		WHERE a.mode = $1 AND a.chain_id = $2 AND a.address = $3`, mode, a.ChainID, a.Address)
-	if err != nil {
-		return TreasuryAccount{}, pg.Wrap("open treasury", err)
-	}
-	return pg.ExactlyOne[TreasuryAccount](rows, "open treasury")
+	return got, pg.Wrap("open treasury", err)
 }
 
 // TreasuryAccounts returns every account of a mode, oldest first. Only operators may call it.
@@ -113,29 +110,18 @@ type treasury struct {
 // lockTreasury locks the account. Every transaction that changes an account or its transfers does
 // so first.
 func lockTreasury(ctx context.Context, tx pgx.Tx, accountID string) (treasury, error) {
-	rows, err := tx.Query(ctx, `
+	return pg.One[treasury](ctx, tx, `
 		SELECT id, mode, network, next_nonce AS next, next_block, seen_height, short_height,
 			frozen_at IS NOT NULL AS frozen, date_trunc('milliseconds', clock_timestamp()) AS now
 		FROM treasury_account WHERE id = $1 FOR UPDATE`, accountID)
-	if err != nil {
-		return treasury{}, err
-	}
-	a, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[treasury])
-	if errors.Is(err, pgx.ErrNoRows) {
-		return treasury{}, checkout.ErrNotFound
-	}
-	return a, err
 }
 
 // lockTreasuryOf locks the account of a transfer. It returns checkout.ErrNotFound.
 func lockTreasuryOf(ctx context.Context, tx pgx.Tx, transferID string) (treasury, error) {
 	var accountID string
 	err := tx.QueryRow(ctx, `SELECT account_id FROM transfer WHERE id = $1`, transferID).Scan(&accountID)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return treasury{}, checkout.ErrNotFound
-	}
 	if err != nil {
-		return treasury{}, err
+		return treasury{}, pg.Found(err)
 	}
 	return lockTreasury(ctx, tx, accountID)
 }
