@@ -87,7 +87,7 @@ func (a *Accounts) AddressChanges(ctx context.Context, owner checkout.Owner) ([]
 func (a *Accounts) StopAddressChange(
 	ctx context.Context, owner checkout.Owner, to checkout.PayoutAddress, by checkout.AuditEntry,
 ) error {
-	err := pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, a.pool, "stop address change", func(tx pgx.Tx) error {
 		var stays string
 		err := tx.QueryRow(ctx, `
 			UPDATE payout_address SET next_network = NULL, next_address = NULL, next_at = NULL, next_by = NULL
@@ -104,7 +104,6 @@ func (a *Accounts) StopAddressChange(
 		}
 		return pg.Audit(ctx, tx, by)
 	})
-	return pg.Wrap("stop address change", err)
 }
 
 // takeEffect moves the addresses of a mode whose time has come to their place, and stores the

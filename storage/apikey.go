@@ -26,7 +26,7 @@ func (a *Accounts) CreateAPIKey(
 		k.Scopes = checkout.Scopes{checkout.ScopeFull}
 	}
 
-	err := pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
+	err := pg.RunInTx(ctx, a.pool, "create api key", func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
 			INSERT INTO api_key (id, merchant_id, mode, label, scopes, hash, last4)
 			VALUES ($1, $2, $3, $4, $5, $6, $7)`,
@@ -47,7 +47,7 @@ func (a *Accounts) CreateAPIKey(
 	if pg.Violates(err, "api_key_merchant_id_fkey") {
 		return checkout.ErrNotFound
 	}
-	return pg.Wrap("create api key", err)
+	return err
 }
 
 const selectAPIKey = `
@@ -68,7 +68,7 @@ func (a *Accounts) APIKeys(ctx context.Context, merchantID string) ([]checkout.A
 func (a *Accounts) RevokeAPIKey(
 	ctx context.Context, ref checkout.Ref, note ...checkout.AuditEntry,
 ) error {
-	err := pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, a.pool, "revoke api key", func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
 			UPDATE api_key SET revoked_at = now()
 			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND revoked_at IS NULL`,
@@ -91,7 +91,6 @@ func (a *Accounts) RevokeAPIKey(
 		}
 		return err
 	})
-	return pg.Wrap("revoke api key", err)
 }
 
 // APIKey returns the key with this id, of any merchant. Only operators may call it. It returns

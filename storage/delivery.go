@@ -155,25 +155,17 @@ func (s *Store) HurryDelivery(ctx context.Context, ref checkout.Ref, by ...check
 // steer changes a delivery if the condition in set is true. If it is false, steer returns the error
 // that says why.
 func (s *Store) steer(ctx context.Context, ref checkout.Ref, by []checkout.AuditEntry, set string) error {
-	var steered bool
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(
-			ctx,
+	steered, err := pg.InTx(ctx, s.pool, "steer delivery", func(tx pgx.Tx) (bool, error) {
+		tag, err := tx.Exec(ctx,
 			`UPDATE webhook_delivery d `+set+` AND d.id = $1 AND d.merchant_id = $2 AND d.mode = $3`,
-			ref.ID,
-			ref.MerchantID,
-			ref.Mode,
-		)
-		if steered = tag.RowsAffected() > 0; err != nil || !steered {
-			return err
+			ref.ID, ref.MerchantID, ref.Mode)
+		if err != nil || tag.RowsAffected() == 0 {
+			return false, err
 		}
-		return pg.Audit(ctx, tx, by...)
+		return true, pg.Audit(ctx, tx, by...)
 	})
-	if err != nil {
-		return pg.Wrap("steer delivery", err)
-	}
-	if steered {
-		return nil
+	if err != nil || steered {
+		return err
 	}
 
 	d, err := s.Delivery(ctx, ref)

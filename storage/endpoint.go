@@ -27,19 +27,18 @@ var ErrTooManyEndpoints = errors.New("too many webhook registrations")
 func (s *Store) CreateEndpoint(
 	ctx context.Context, e webhook.Endpoint, by ...checkout.AuditEntry,
 ) (webhook.Endpoint, error) {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	e, err := pg.InTx(ctx, s.pool, "create webhook registration", func(tx pgx.Tx) (webhook.Endpoint, error) {
 		// The lock on the merchant's row makes its registrations take turns, so the limit holds.
 		if _, err := tx.Exec(ctx, `
 			SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, e.MerchantID); err != nil {
-			return err
+			return e, err
 		}
 		switch again, err := readEndpoint(ctx, tx, selectEndpoint+ownEndpoint, e.MerchantID, e.Mode, e.ID); {
 		case err == nil:
 			again.Secret = e.Secret
-			e = again
-			return nil
+			return again, nil
 		case !errors.Is(err, checkout.ErrNotFound):
-			return err
+			return e, err
 		}
 
 		var count int
@@ -48,23 +47,23 @@ func (s *Store) CreateEndpoint(
 			WHERE merchant_id = $1 AND mode = $2 AND session_id IS NULL AND deleted_at IS NULL`,
 			e.MerchantID, e.Mode).Scan(&count)
 		if err != nil {
-			return err
+			return e, err
 		}
 
 		if count >= webhook.MaxEndpoints {
-			return ErrTooManyEndpoints
+			return e, ErrTooManyEndpoints
 		}
 
 		if err := s.insertEndpoint(ctx, tx, &e, nil); err != nil {
-			return err
+			return e, err
 		}
-		return pg.Audit(ctx, tx, by...)
+		return e, pg.Audit(ctx, tx, by...)
 	})
 
 	if pg.Violates(err, "webhook_endpoint_pkey") { // a repeat, and the registration was deleted since
 		err = checkout.ErrNotFound
 	}
-	return e, pg.Wrap("create webhook registration", err)
+	return e, err
 }
 
 // insertSessionSecret stores the secret for the webhook_url of one session. Its row is an endpoint
@@ -251,7 +250,7 @@ func endpointChanged(by []checkout.AuditEntry, was, is webhook.Endpoint) []check
 func (s *Store) DeleteEndpoint(
 	ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry,
 ) error {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, s.pool, "delete webhook registration", func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
 			UPDATE webhook_endpoint w SET deleted_at = clock_timestamp() `+ownEndpoint,
 			ref.MerchantID, ref.Mode, ref.ID)
@@ -266,7 +265,6 @@ func (s *Store) DeleteEndpoint(
 		}
 		return pg.Audit(ctx, tx, by...)
 	})
-	return pg.Wrap("delete webhook registration", err)
 }
 
 // RotateSecret gives a registration a new secret. The previous secret also signs until overlap is

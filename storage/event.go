@@ -154,15 +154,14 @@ type TestEvent struct {
 func (s *Store) PublishTest(
 	ctx context.Context, t TestEvent, by ...checkout.AuditEntry,
 ) (webhook.Event, webhook.Dispatch, error) {
-	var refs []webhook.Dispatch
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	refs, err := pg.InTx(ctx, s.pool, "publish test event", func(tx pgx.Tx) (refs []webhook.Dispatch, err error) {
 		var at time.Time
 		// A repeat must use the type of the first call: the type may come from the registration's
 		// events, which may have changed since. The lock makes a repeat wait for a first call that
 		// is committing.
-		_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, t.SubjectID)
+		_, err = tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, t.SubjectID)
 		if err != nil {
-			return err
+			return nil, err
 		}
 
 		err = tx.QueryRow(ctx, `
@@ -171,7 +170,7 @@ func (s *Store) PublishTest(
 				$4)`,
 			t.SubjectID, t.MerchantID, t.Mode, t.Type).Scan(&at, &t.Type)
 		if err != nil {
-			return err
+			return nil, err
 		}
 
 		refs, err = publish(ctx, tx, publication{
@@ -182,9 +181,9 @@ func (s *Store) PublishTest(
 			err = checkout.ErrNotFound
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		return pg.Audit(ctx, tx, by...)
+		return refs, pg.Audit(ctx, tx, by...)
 	})
 
 	if pg.Violates(err, "event_subject_type_key") { // the request was repeated
@@ -195,7 +194,7 @@ func (s *Store) PublishTest(
 	}
 
 	if err != nil {
-		return webhook.Event{}, webhook.Dispatch{}, pg.Wrap("publish test event", err)
+		return webhook.Event{}, webhook.Dispatch{}, err
 	}
 	event, err := pg.One[webhook.Event](ctx, s.pool, selectEvent+`
 		WHERE e.subject_id = $1 AND e.merchant_id = $2 AND e.mode = $3`, t.SubjectID, t.MerchantID, t.Mode)

@@ -81,7 +81,7 @@ func closeFindings(
 //
 // It returns checkout.ErrNotFound, and checkout.ErrConflict when the finding is closed.
 func (s *Store) CloseFinding(ctx context.Context, id, why string, by checkout.AuditEntry) error {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, s.pool, "close finding", func(tx pgx.Tx) error {
 		f, err := pg.One[checkout.Finding](ctx, tx, `
 			WITH closed AS (
 				UPDATE finding SET closed_at = date_trunc('milliseconds', clock_timestamp()), closed_why = $2
@@ -113,7 +113,6 @@ func (s *Store) CloseFinding(ctx context.Context, id, why string, by checkout.Au
 		}
 		return nil
 	})
-	return pg.Wrap("close finding", err)
 }
 
 // OpenFindings lists the open findings of a mode, oldest first.

@@ -18,7 +18,7 @@ const keyCheck = "checkout master key"
 // process fail. It checks again afterwards, because another process may register a key at the same
 // time.
 func (s *Store) checkKeys(ctx context.Context) error {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, s.pool, "check master key", func(tx pgx.Tx) error {
 		if err := s.proveKeys(ctx, tx); err != nil {
 			return err
 		}
@@ -31,7 +31,6 @@ func (s *Store) checkKeys(ctx context.Context) error {
 		}
 		return s.proveKeys(ctx, tx)
 	})
-	return pg.Wrap("check master key", err)
 }
 
 // registeredKey is a row of master_key.

@@ -15,14 +15,14 @@ func (a *Accounts) CreateMerchant(
 	ctx context.Context, m checkout.Merchant, mode checkout.Mode,
 	addresses []checkout.PayoutAddress,
 ) error {
-	return pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, a.pool, "create merchant", func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
 			INSERT INTO merchant (id, name, plan, fee_basis_points, fee_fixed, payment_attempts,
 				order_id_guard)
 			VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING`,
 			m.ID, m.Name, m.Plan, m.FeeBasisPoints, m.FeeFixed, m.PaymentAttempts, m.OrderIDGuard)
 		if err != nil {
-			return pg.Wrap("create merchant", err)
+			return err
 		}
 		for _, to := range addresses {
 			_, err := tx.Exec(ctx, `

@@ -237,7 +237,7 @@ func (s *Store) MaySendRefund(ctx context.Context, r checkout.Refund) error {
 	}
 	ref, err := s.LivePayoutOf(ctx, r.TransactionID)
 	if err == nil {
-		err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return requireCompared(ctx, tx, ref) })
+		err = requireCompared(ctx, s.pool, ref)
 	}
 	return pg.Wrap("may send a refund", err)
 }

@@ -48,7 +48,7 @@ func (s *Store) CreateSession(
 	var err error
 	// Before the session's transaction, which waits for Temporal: other creates may use the same pictures.
 	if session.Pictures, err = s.insertPictures(ctx, session); err != nil {
-		return checkout.Session{}, fmt.Errorf("create session: %w", err)
+		return checkout.Session{}, pg.Wrap("create session", err)
 	}
 	select {
 	case s.creates <- struct{}{}:
@@ -57,11 +57,11 @@ func (s *Store) CreateSession(
 		return checkout.Session{}, ctx.Err()
 	}
 
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	created, err := pg.InTx(ctx, s.pool, "create session", func(tx pgx.Tx) (checkout.Session, error) {
 		if n.Secret != "" {
 			endpoint, err := s.insertSessionSecret(ctx, tx, n)
 			if err != nil {
-				return err
+				return session, err
 			}
 			session.SigningEndpoint = &endpoint
 		}
@@ -86,9 +86,9 @@ func (s *Store) CreateSession(
 		},
 		).Scan(&session.Status, &session.CreatedAt, &session.ExpiresAt)
 		if err != nil {
-			return err
+			return session, err
 		}
-		return start(ctx, session)
+		return session, start(ctx, session)
 	})
 
 	// The client repeated the request, after a crash or an unknown outcome. PostgreSQL may report
@@ -101,10 +101,7 @@ func (s *Store) CreateSession(
 		}
 		return again, err
 	}
-	if err != nil {
-		return checkout.Session{}, fmt.Errorf("create session: %w", err)
-	}
-	return session, nil
+	return created, err
 }
 
 // orderIDInUse finds the session that holds the order id of session.

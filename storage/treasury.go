@@ -68,7 +68,7 @@ func (s *Store) TreasuryAccounts(
 // Freeze stops all signatures of an account, in every process: a signature looks at the row under
 // its lock. It returns checkout.ErrNotFound, and ErrFrozen with the first reason, which stays.
 func (s *Store) Freeze(ctx context.Context, accountID, why string) error {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, s.pool, "freeze", func(tx pgx.Tx) error {
 		a, err := lockTreasury(ctx, tx, accountID)
 		if err != nil {
 			return err
@@ -78,7 +78,6 @@ func (s *Store) Freeze(ctx context.Context, accountID, why string) error {
 		}
 		return a.freeze(ctx, tx, why)
 	})
-	return pg.Wrap("freeze", err)
 }
 
 // alreadyFrozen returns ErrFrozen with the time and the reason of the freeze.
@@ -146,7 +145,7 @@ const compareWithin = time.Minute
 // NoteCompared notes that the outflows up to the last final block are compared with the transfers, unless a
 // transaction uses a slot that no transfer has.
 func (s *Store) NoteCompared(ctx context.Context, accountID string, now checkout.AccountSnapshot) error {
-	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, s.pool, "note a comparison", func(tx pgx.Tx) error {
 		a, err := lockTreasury(ctx, tx, accountID)
 		if err != nil {
 			return err
@@ -155,7 +154,7 @@ func (s *Store) NoteCompared(ctx context.Context, accountID string, now checkout
 			return err
 		}
 		_, err = tx.Exec(ctx, `UPDATE treasury_account SET compared_at = clock_timestamp() WHERE id = $1`, accountID)
-		return pg.Wrap("note a comparison", err)
+		return err
 	})
 }
 
@@ -172,8 +171,8 @@ type knownChain struct {
 // requireCompared returns ErrFrozen or ErrNotCompared while the chain of a payout may have paid it without a
 // transfer that says so, as after the restore of an old backup. The account that was compared last is in use. Each
 // other one of the chain must have been frozen, and compared afterwards.
-func requireCompared(ctx context.Context, tx pgx.Tx, payout checkout.Ref) error {
-	accounts, err := pg.Collect[knownChain](ctx, tx, `
+func requireCompared(ctx context.Context, from pg.Querier, payout checkout.Ref) error {
+	accounts, err := pg.Collect[knownChain](ctx, from, `
 		SELECT a.id, a.last, a.frozen_at IS NOT NULL AS frozen, a.frozen_why, a.created_at > p.created_at AS younger,
 			coalesce(a.compared_at > CASE WHEN a.last THEN clock_timestamp() - $4::interval ELSE a.frozen_at END, false)
 				AS compared

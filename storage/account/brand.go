@@ -175,7 +175,7 @@ func (s *Store) SetBrand(
 		}
 	}
 
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	err := pg.RunInTx(ctx, s.pool, "set brand", func(tx pgx.Tx) error {
 		now, err := pg.One[Brand](ctx, tx, selectBrand+` FOR NO KEY UPDATE`, merchantID)
 		if err != nil {
 			return err
@@ -201,7 +201,7 @@ func (s *Store) SetBrand(
 	if pg.Violates(err, "merchant_logo_check") {
 		return ErrLogo
 	}
-	return pg.Wrap("set brand", err)
+	return err
 }
 
 // Errors of a brand. Merchants may see their texts.

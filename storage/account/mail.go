@@ -165,7 +165,7 @@ func (s *Store) ResetEmail(ctx context.Context, hash []byte) (email string, err 
 // out of every browser. The code came by mail, so it proves the e-mail address. address is the IP address of the
 // request. It returns checkout.ErrNotFound when the code is unknown, was used or has run out.
 func (s *Store) ResetPassword(ctx context.Context, hash []byte, passwordHash, address string) error {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, s.pool, "reset password", func(tx pgx.Tx) error {
 		m, err := pg.One[checkout.Member](ctx, tx, `
 			WITH used AS (
 				SELECT member_id FROM password_reset WHERE hash = $1 AND expires_at > clock_timestamp() FOR UPDATE
@@ -191,5 +191,4 @@ func (s *Store) ResetPassword(ctx context.Context, hash []byte, passwordHash, ad
 		}
 		return mailMember(ctx, tx, m.ID, checkout.MailAccountChanged, MailDetail(by))
 	})
-	return pg.Wrap("reset password", err)
 }

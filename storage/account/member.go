@@ -42,7 +42,7 @@ func (s *Store) invite(
 	ctx context.Context, m checkout.Member, by checkout.AuditEntry, open bool, send func(pgx.Tx) error,
 ) error {
 	_, unknown := checkout.NewToken()
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	err := pg.RunInTx(ctx, s.pool, "invite member", func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
 			UPDATE member SET removed_at = clock_timestamp(), invitation_hash = NULL,
 				invitation_expires_at = NULL
@@ -76,7 +76,7 @@ func (s *Store) invite(
 	case pg.Violates(err, "member_merchant_id_fkey"):
 		return checkout.ErrNotFound
 	}
-	return pg.Wrap("invite member", err)
+	return err
 }
 
 // RenewInvitation mails a new link to a member who has no password yet; the former link ends. Every owner gets a mail
@@ -275,7 +275,7 @@ const (
 func (s *Store) changeMember(
 	ctx context.Context, by checkout.AuditEntry, tell mailTo, statement string, args ...any,
 ) error {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, s.pool, "change member", func(tx pgx.Tx) error {
 		merchantID := args[1]
 		// Not FOR UPDATE: a sign-in holds the member's row and inserts an audit entry, which takes
 		// a key-share lock on the merchant. The two would deadlock.
@@ -330,7 +330,6 @@ func (s *Store) changeMember(
 		}
 		return pg.Audit(ctx, tx, by)
 	})
-	return pg.Wrap("change member", err)
 }
 
 // role returns the role of a member, "" for an unknown one.

@@ -27,7 +27,7 @@ const stillSignedIn = `m.removed_at IS NULL
 func (s *Store) SignIn(
 	ctx context.Context, memberID, passwordHash string, hash []byte, by ...checkout.AuditEntry,
 ) error {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, s.pool, "sign in", func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
 			WITH now AS (
 				UPDATE member SET signed_in_at = clock_timestamp()
@@ -46,7 +46,6 @@ func (s *Store) SignIn(
 		}
 		return pg.Audit(ctx, tx, by...)
 	})
-	return pg.Wrap("sign in", err)
 }
 
 // SignedInMember is a member who is signed in, the merchant's name and the SHA-256 of the browser's token.
@@ -81,11 +80,10 @@ func (s *Store) SignOut(ctx context.Context, hashes ...[]byte) error {
 
 // SignOutEverywhere deletes every signed-in browser of a member, and writes by to the audit log.
 func (s *Store) SignOutEverywhere(ctx context.Context, memberID string, by checkout.AuditEntry) error {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, s.pool, "sign out", func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `DELETE FROM member_session WHERE member_id = $1`, memberID); err != nil {
 			return err
 		}
 		return pg.Audit(ctx, tx, by)
 	})
-	return pg.Wrap("sign out", err)
 }

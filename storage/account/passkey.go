@@ -113,7 +113,7 @@ func (s *Store) AddPasskey(ctx context.Context, p NewPasskey, by checkout.AuditE
 func (s *Store) RenamePasskey(
 	ctx context.Context, merchantID, memberID, id, name string, by checkout.AuditEntry,
 ) error {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, s.pool, "rename passkey", func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
 			UPDATE passkey p SET name = $4 FROM member m
 			WHERE p.id = $3 AND m.id = p.member_id AND m.id = $1 AND m.merchant_id = $2`, memberID, merchantID, id, name)
@@ -125,7 +125,6 @@ func (s *Store) RenamePasskey(
 		}
 		return pg.Audit(ctx, tx, by)
 	})
-	return pg.Wrap("rename passkey", err)
 }
 
 // RemovePasskey removes a passkey of a member, who gets a mail. With the last second factor the recovery codes go
@@ -150,7 +149,7 @@ func (s *Store) RemovePasskey(
 func (s *Store) UsePasskey(
 	ctx context.Context, merchantID, memberID string, use func([]checkout.Passkey) (checkout.Passkey, error),
 ) error {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, s.pool, "use passkey", func(tx pgx.Tx) error {
 		all, err := passkeys(ctx, tx, selectKeys+` FOR NO KEY UPDATE OF p`, merchantID, memberID)
 		if err != nil {
 			return err
@@ -164,7 +163,6 @@ func (s *Store) UsePasskey(
 			used.ID, memberID, used.Credential)
 		return err
 	})
-	return pg.Wrap("use passkey", err)
 }
 
 // Challenge is what a passkey has to sign.

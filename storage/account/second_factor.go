@@ -65,7 +65,7 @@ func (s *Secrets) ConfirmSecondFactor(
 	ctx context.Context, merchantID, memberID string, check CodeCheck, recovery [][]byte, keep []byte,
 	by checkout.AuditEntry,
 ) error {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, s.pool, "confirm second factor", func(tx pgx.Tx) error {
 		secret, last, err := s.secondFactor(ctx, tx, merchantID, memberID, false)
 		if err != nil {
 			return err
@@ -88,7 +88,6 @@ func (s *Secrets) ConfirmSecondFactor(
 		}
 		return pg.Audit(ctx, tx, by)
 	})
-	return pg.Wrap("confirm second factor", err)
 }
 
 // UseCode reports whether check knows the typed code of a member's second factor. A code that it knows is
