@@ -48,8 +48,7 @@ func TestHoldAwayPayout_UsesUpNoPatience(t *testing.T) {
 	f.exec(t, `UPDATE payout SET held_at = held_at - interval '3 days'`)
 	f.chain.planErr = checkout.ErrFeeTooHigh
 	for range 2 {
-		got, err := f.Transfer(t.Context(), ref)
-		require.NoError(t, err)
+		got := f.transfer(t, ref)
 		require.Equal(t, checkout.TransferOutcome{Held: checkout.HoldFee, Generation: 1}, got)
 	}
 }

@@ -58,8 +58,7 @@ func TestSync_AnOldBackupIsFrozenBeforeAnythingIsSigned(t *testing.T) {
 		confirmed_at = NULL FROM backup_payout b WHERE b.id = p.id`)
 	require.Equal(t, checkout.PayoutPending, f.read(t, first).Status)
 
-	got, err := f.Transfer(t.Context(), first)
-	require.NoError(t, err)
+	got := f.transfer(t, first)
 	require.Equal(t, checkout.TransferOutcome{Held: checkout.HoldFrozen, Generation: 1}, got, "also when its run comes before the first round")
 	f.mine(t, 3)
 	f.sync(t)
@@ -85,18 +84,15 @@ func TestSync_APaymentBehindAGapFreezesAfterARestore(t *testing.T) {
 	require.Equal(t, "0", f.received(t))
 	restore()
 
-	held, err := f.Transfer(t.Context(), dropped)
-	require.NoError(t, err)
+	held := f.transfer(t, dropped)
 	require.Equal(t, checkout.HoldFrozen, held.Held)
 	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "a transaction uses slot 1")
-	accounts, err := f.Accounts(t.Context())
-	require.NoError(t, err)
-	o := treasury.ThawOrder{AccountID: accounts[0].ID}
+	o := treasury.ThawOrder{AccountID: f.account(t).ID}
 	require.ErrorIs(t, f.Thaw(t.Context(), o), treasury.ErrNotFinal)
 
 	// A person fills the gap: the treasury sends nothing to itself.
 	account := f.anvil.Accounts[1]
-	_, err = f.anvil.Send(t.Context(), chains.Transaction{From: account, To: &account})
+	_, err := f.anvil.Send(t.Context(), chains.Transaction{From: account, To: &account})
 	require.NoError(t, err)
 	f.mine(t, 3)
 	f.sync(t)

@@ -96,9 +96,7 @@ func TestThaw_BurntGasIsNotMissing(t *testing.T) {
 	f.chain.mine(f.chain.finality + 1)
 	require.Len(t, f.sync(t).Alarms, 2)
 
-	accounts, err := f.Accounts(t.Context())
-	require.NoError(t, err)
-	o := treasury.ThawOrder{AccountID: accounts[0].ID}
+	o := treasury.ThawOrder{AccountID: f.account(t).ID}
 	require.NoError(t, f.Store.Freeze(t.Context(), o.AccountID, "an operator looks"))
 	var short storage.ShortageError
 	require.ErrorAs(t, f.Thaw(t.Context(), o), &short)

@@ -145,11 +145,35 @@ func transfer(ctx context.Context, t *treasury.Treasury, ref checkout.Ref) (chec
 // send transfers a payout and finishes it.
 func (f fixture) send(t *testing.T, ref checkout.Ref) {
 	t.Helper()
+	got := f.transfer(t, ref)
+	require.Equal(t, checkout.TransferOutcome{Generation: got.Generation}, got)
+	_, err := f.Store.FinishPayout(t.Context(), ref, got.Generation, "")
+	require.NoError(t, err)
+}
+
+// account returns the only account.
+func (f fixture) account(t *testing.T) storage.TreasuryAccount {
+	t.Helper()
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	require.Len(t, accounts, 1)
+	return accounts[0]
+}
+
+// transfer orders a payout once more, and returns what became of it.
+func (f fixture) transfer(t *testing.T, ref checkout.Ref) checkout.TransferOutcome {
+	t.Helper()
 	got, err := f.Transfer(t.Context(), ref)
 	require.NoError(t, err)
-	require.Equal(t, checkout.TransferOutcome{Generation: got.Generation}, got)
-	_, err = f.Store.FinishPayout(t.Context(), ref, got.Generation, "")
-	require.NoError(t, err)
+	return got
+}
+
+// transferOf returns the transfer that pays a payout.
+func (f fixture) transferOf(t *testing.T, ref checkout.Ref) string {
+	t.Helper()
+	id, ok := f.query(t, `SELECT transfer_id FROM transfer_payout WHERE payout_id = $1 AND standing`, ref.ID).(string)
+	require.True(t, ok)
+	return id
 }
 
 // sync returns the report of a round for the only account.

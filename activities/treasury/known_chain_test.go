@@ -48,10 +48,8 @@ func TestRefundPayout_AfterARestoreAndAFreeze(t *testing.T) {
 	f.send(t, ref)
 	f.mine(t, 3)
 	restore()
-	accounts, err := f.Accounts(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, f.Store.Freeze(t.Context(), accounts[0].ID, "a backup is restored"))
-	_, err = f.Store.RefundPayout(t.Context(), ref)
+	require.NoError(t, f.Store.Freeze(t.Context(), f.account(t).ID, "a backup is restored"))
+	_, err := f.Store.RefundPayout(t.Context(), ref)
 	require.ErrorIs(t, err, storage.ErrFrozen)
 	require.ErrorContains(t, err, "a backup is restored")
 	require.Len(t, f.recover(t, nil).Found, 1, "the freeze says from which block on")
@@ -131,15 +129,12 @@ func TestFreeze_EveryKindStopsRefunds(t *testing.T) {
 	for name, freeze := range map[string]func(t *testing.T, f fixture){
 		"a person": func(t *testing.T, f fixture) {
 			t.Helper()
-			accounts, err := f.Accounts(t.Context())
-			require.NoError(t, err)
-			require.NoError(t, f.Store.Freeze(t.Context(), accounts[0].ID, "a drill"))
+			require.NoError(t, f.Store.Freeze(t.Context(), f.account(t).ID, "a drill"))
 		},
 		"a signature that sees a unexplained nonce": func(t *testing.T, f fixture) {
 			t.Helper()
 			f.exec(t, `UPDATE treasury_account SET next_nonce = next_nonce - 1`)
-			got, err := f.Transfer(t.Context(), f.usdc(t))
-			require.NoError(t, err)
+			got := f.transfer(t, f.usdc(t))
 			require.Equal(t, checkout.HoldFrozen, got.Held)
 		},
 		"missing money": func(t *testing.T, f fixture) {
@@ -194,9 +189,7 @@ func TestRecover_FindsWhatIsRefundedToo(t *testing.T) {
 	require.Len(t, findings, 1)
 	require.Equal(t, checkout.FindingRefundedAndPaid, findings[0].Kind)
 	require.Contains(t, findings[0].Detail, got.Found[0].TxHash)
-	accounts, err := f.Accounts(t.Context())
-	require.NoError(t, err)
-	thaw := treasury.ThawOrder{AccountID: accounts[0].ID}
+	thaw := treasury.ThawOrder{AccountID: f.account(t).ID}
 	require.ErrorIs(t, f.Thaw(t.Context(), thaw), treasury.ErrUnrecovered)
 
 	// The customer's bank returns the refund: the merchant alone has the money.

@@ -10,7 +10,6 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"example.com/checkout/activities"
-	"example.com/checkout/activities/treasury"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
@@ -80,13 +79,6 @@ func (p *planted) without(t *testing.T, kind string) (back func(*testing.T)) {
 		p.exec(t, quiet+`INSERT INTO ledger_entry OVERRIDING SYSTEM VALUE SELECT * FROM gone_entry;
 			INSERT INTO ledger_posting SELECT * FROM gone_posting`)
 	}
-}
-
-func (p *planted) thaw(t *testing.T) {
-	t.Helper()
-	accounts, err := p.Accounts(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, p.Thaw(t.Context(), treasury.ThawOrder{AccountID: accounts[0].ID}))
 }
 
 // TestReconcile_FindsWhatIsPlanted: each difference is found by its name, shown by the report, and closed when its cause

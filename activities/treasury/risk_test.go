@@ -39,8 +39,7 @@ func (f fixture) risk(t *testing.T, ref checkout.Ref, kind checkout.RiskKind, st
 func (f fixture) requireHeld(t *testing.T, ref checkout.Ref) {
 	t.Helper()
 	for range 2 {
-		got, err := f.Transfer(t.Context(), ref)
-		require.NoError(t, err)
+		got := f.transfer(t, ref)
 		require.Equal(t, checkout.TransferOutcome{Held: checkout.HoldRisk, Generation: 1}, got)
 		f.exec(t, `UPDATE payout SET held_at = held_at - interval '60 days' WHERE id = $1`, ref.ID)
 	}
