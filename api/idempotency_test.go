@@ -122,9 +122,7 @@ func TestIdempotency_AProcessWithoutTheNewMasterKeyIsUnavailable(t *testing.T) {
 	f := newFront(t)
 	path, body, _, _ := f.prepare("registration")
 	newer := *f
-	var err error
-	newer.keys, err = pg.ParseKeyring(pg.NewMasterKey("k2") + "," + f.masterKey)
-	require.NoError(t, err)
+	newer.MasterKeys = pg.NewMasterKey("k2") + "," + f.MasterKeys
 	first := newer.second().do("POST", path, f.merchant.testKey, body, idempotent, "k")
 	require.Equal(t, 201, first.status, first.body)
 	again := f.do("POST", path, f.merchant.testKey, body, idempotent, "k")

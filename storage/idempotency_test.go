@@ -39,7 +39,7 @@ func (f fixture) claim(t *testing.T, r storage.IdempotentRequest, body string) [
 // claimsRunOut makes every claim older than claimFor.
 func (f fixture) claimsRunOut(t *testing.T) {
 	t.Helper()
-	f.exec(t, `UPDATE idempotent_request SET locked_until = clock_timestamp() - interval '1 millisecond' WHERE locked_until IS NOT NULL`)
+	f.Exec(t, `UPDATE idempotent_request SET locked_until = clock_timestamp() - interval '1 millisecond' WHERE locked_until IS NOT NULL`)
 }
 
 func TestClaimRequest_OneWorksOnItAndItsAnswerIsKept(t *testing.T) {
@@ -76,7 +76,7 @@ func TestClaimRequest_OneWorksOnItAndItsAnswerIsKept(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, &storage.KeptAnswer{Status: 200, Body: []byte("{}")}, kept, "without a location")
 
-	f.exec(t, `UPDATE idempotent_request a SET answer = b.answer FROM idempotent_request b WHERE a.key = 'l' AND b.key = 'k'`)
+	f.Exec(t, `UPDATE idempotent_request a SET answer = b.answer FROM idempotent_request b WHERE a.key = 'l' AND b.key = 'k'`)
 	_, _, err = f.ClaimRequest(t.Context(), other, fingerprint("a"))
 	require.ErrorIs(t, err, pg.ErrWrongMasterKey, "an answer belongs to its own request")
 }

@@ -139,7 +139,7 @@ func TestDeliveries_Filters(t *testing.T) {
 	require.Empty(t, list(storage.DeliveryFilter{Status: webhook.DeliveryFailed, EndpointID: a.ID}, none))
 
 	at := f.read(t, failed).CreatedAt
-	f.exec(t, `UPDATE webhook_delivery SET created_at = $1 WHERE id <> $2`, at.Add(-time.Second), failed.ID)
+	f.Exec(t, `UPDATE webhook_delivery SET created_at = $1 WHERE id <> $2`, at.Add(-time.Second), failed.ID)
 	require.Equal(t, []string{failed.ID}, list(storage.DeliveryFilter{}, pg.Page{Since: at}), "since is in it")
 	require.Empty(t, list(storage.DeliveryFilter{}, pg.Page{Since: at.Add(time.Millisecond)}))
 	require.Len(t, list(storage.DeliveryFilter{}, pg.Page{Until: at}), 4, "until is not")

@@ -320,8 +320,7 @@ func TestCheckoutSession_AChargeWhoseNoteIsLostIsPaidOut(t *testing.T) {
 	update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
 	env.RegisterDelayedCallback(func() { w.exec(`DROP TRIGGER away ON transaction`) }, 5*time.Minute)
 	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
-	var rate string
-	w.row(`SELECT exchange_rate FROM payout`, &rate)
+	rate := w.text(`SELECT exchange_rate FROM payout`)
 	require.Equal(t, "1.08", rate)
 }
 

@@ -144,9 +144,9 @@ func TestWebhookDelivery_ALongHistoryContinuesAsNewWithTheSameAttempts(t *testin
 	}
 }
 
-func (w *world) runID(in contract.WebhookDeliveryInput) (id string) {
+func (w *world) runID(in contract.WebhookDeliveryInput) string {
 	w.t.Helper()
-	w.row(`SELECT run_id FROM webhook_delivery WHERE id = $1`, &id, in.ID)
+	return w.text(`SELECT run_id FROM webhook_delivery WHERE id = $1`, in.ID)
 	return id
 }
 

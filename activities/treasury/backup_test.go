@@ -43,18 +43,18 @@ func TestSync_AnOldBackupIsFrozenBeforeAnythingIsSigned(t *testing.T) {
 	f.sync(t)
 	tables := []string{"payout", "treasury_account", "transfer", "transfer_payout", "transfer_version"}
 	for _, table := range tables {
-		f.exec(t, "CREATE TABLE backup_"+table+" AS TABLE "+table)
+		f.Exec(t, "CREATE TABLE backup_"+table+" AS TABLE "+table)
 	}
 	f.send(t, first)
 	f.mine(t, 3)
 	require.Equal(t, 1, f.sync(t).Confirmed)
 	paid := f.received(t)
 
-	f.exec(t, `DROP TRIGGER transfer_version_insert_only ON transfer_version`)
-	f.exec(t, `TRUNCATE transfer_version, transfer_payout, transfer_slot, transfer`)
-	f.exec(t, `UPDATE treasury_account a SET next_nonce = b.next_nonce, next_block = b.next_block, seen_height = b.seen_height
+	f.Exec(t, `DROP TRIGGER transfer_version_insert_only ON transfer_version`)
+	f.Exec(t, `TRUNCATE transfer_version, transfer_payout, transfer_slot, transfer`)
+	f.Exec(t, `UPDATE treasury_account a SET next_nonce = b.next_nonce, next_block = b.next_block, seen_height = b.seen_height
 		FROM backup_treasury_account b WHERE b.id = a.id`)
-	f.exec(t, `UPDATE payout p SET status = b.status, amount = b.amount, fee = b.fee, tx_hash = b.tx_hash, sent_at = NULL,
+	f.Exec(t, `UPDATE payout p SET status = b.status, amount = b.amount, fee = b.fee, tx_hash = b.tx_hash, sent_at = NULL,
 		confirmed_at = NULL FROM backup_payout b WHERE b.id = p.id`)
 	require.Equal(t, checkout.PayoutPending, f.read(t, first).Status)
 

@@ -68,21 +68,21 @@ func TestRefundPayout_IsRefusedUnlessTheChainIsKnown(t *testing.T) {
 
 	ref := f.usdc(t)
 	for _, old := range []string{"NULL", "now() - interval '61 seconds'"} {
-		f.exec(t, `UPDATE treasury_account SET compared_at = `+old)
+		f.Exec(t, `UPDATE treasury_account SET compared_at = `+old)
 		_, err = f.Store.RefundPayout(t.Context(), ref)
 		require.ErrorIs(t, err, storage.ErrNotCompared)
 	}
-	f.exec(t, `UPDATE treasury_account SET compared_at = NULL, next_nonce = next_nonce - 1`)
+	f.Exec(t, `UPDATE treasury_account SET compared_at = NULL, next_nonce = next_nonce - 1`)
 	require.ErrorIs(t, f.refund(t.Context(), ref), storage.ErrFrozen, "the chain has a nonce that no transfer has")
 	require.Nil(t, f.query(t, `SELECT compared_at FROM treasury_account`))
 
-	f.exec(t, `UPDATE treasury_account SET next_nonce = next_nonce + 1, frozen_at = NULL, frozen_why = ''`)
+	f.Exec(t, `UPDATE treasury_account SET next_nonce = next_nonce + 1, frozen_at = NULL, frozen_why = ''`)
 	require.NoError(t, f.refund(t.Context(), ref))
 	// The order is in a backup, whose chain is not known: the worker does not send it.
 	pending, err := f.Store.PendingRefunds(t.Context(), checkout.ModeLive, "", 10)
 	require.NoError(t, err)
 	require.NoError(t, f.Store.MaySendRefund(t.Context(), pending[0]))
-	f.exec(t, `UPDATE treasury_account SET compared_at = now() - interval '61 seconds'`)
+	f.Exec(t, `UPDATE treasury_account SET compared_at = now() - interval '61 seconds'`)
 	require.ErrorIs(t, f.Store.MaySendRefund(t.Context(), pending[0]), storage.ErrNotCompared)
 	pending[0].NetworkRef = "re_1"
 	require.NoError(t, f.Store.MaySendRefund(t.Context(), pending[0]), "the card network has it already")
@@ -133,7 +133,7 @@ func TestFreeze_EveryKindStopsRefunds(t *testing.T) {
 		},
 		"a signature that sees a unexplained nonce": func(t *testing.T, f fixture) {
 			t.Helper()
-			f.exec(t, `UPDATE treasury_account SET next_nonce = next_nonce - 1`)
+			f.Exec(t, `UPDATE treasury_account SET next_nonce = next_nonce - 1`)
 			got := f.transfer(t, f.usdc(t))
 			require.Equal(t, checkout.HoldFrozen, got.Held)
 		},
@@ -146,7 +146,7 @@ func TestFreeze_EveryKindStopsRefunds(t *testing.T) {
 		},
 		"a unexplained nonce": func(t *testing.T, f fixture) {
 			t.Helper()
-			f.exec(t, `UPDATE treasury_account SET next_nonce = next_nonce - 1`)
+			f.Exec(t, `UPDATE treasury_account SET next_nonce = next_nonce - 1`)
 			f.sync(t)
 		},
 	} {
@@ -172,13 +172,13 @@ func TestRecover_FindsWhatIsRefundedToo(t *testing.T) {
 	restore := f.backup(t)
 	pending, err := f.Store.PendingRefunds(t.Context(), checkout.ModeLive, "", 10)
 	require.NoError(t, err)
-	f.exec(t, `UPDATE refund SET status = 'failed'`)
+	f.Exec(t, `UPDATE refund SET status = 'failed'`)
 	_, err = f.Store.RetryPayout(t.Context(), ref)
 	require.NoError(t, err)
 	f.send(t, ref)
 	f.mine(t, 3)
 	restore()
-	f.exec(t, `UPDATE refund SET status = 'pending'`)
+	f.Exec(t, `UPDATE refund SET status = 'pending'`)
 	f.sync(t)
 	require.ErrorIs(t, f.Store.MaySendRefund(t.Context(), pending[0]), storage.ErrFrozen, "nothing goes back meanwhile")
 

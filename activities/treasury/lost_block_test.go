@@ -181,7 +181,7 @@ func TestThaw_ARefundedPayoutThatTheMissingMoneyPaid(t *testing.T) {
 	t.Parallel()
 	f, ref, o := newLost(t)
 	f.callDead(t, o, ref)
-	f.exec(t, `UPDATE treasury_account SET frozen_at = NULL, frozen_why = '', compared_at = now()`)
+	f.Exec(t, `UPDATE treasury_account SET frozen_at = NULL, frozen_why = '', compared_at = now()`)
 	_, err := f.Store.RefundPayout(t.Context(), ref)
 	require.NoError(t, err)
 	require.NoError(t, f.Store.Freeze(t.Context(), o.AccountID, "a test"))

@@ -14,14 +14,14 @@ import (
 // forget takes the transfers away, as the restore of a backup does that is older than them.
 func (f onCoins) forget(t *testing.T, lostPayouts ...checkout.Ref) {
 	t.Helper()
-	f.exec(t, `DROP TRIGGER transfer_version_insert_only ON transfer_version`)
-	f.exec(t, `TRUNCATE transfer_version, transfer_payout, transfer_slot, transfer`)
-	f.exec(t, `UPDATE payout SET amount = '', fee = '', tx_hash = '', status = 'pending', sent_at = NULL`)
-	f.exec(t, `SET session_replication_role = replica; DELETE FROM ledger_posting WHERE entry_id IN (
+	f.Exec(t, `DROP TRIGGER transfer_version_insert_only ON transfer_version`)
+	f.Exec(t, `TRUNCATE transfer_version, transfer_payout, transfer_slot, transfer`)
+	f.Exec(t, `UPDATE payout SET amount = '', fee = '', tx_hash = '', status = 'pending', sent_at = NULL`)
+	f.Exec(t, `SET session_replication_role = replica; DELETE FROM ledger_posting WHERE entry_id IN (
 			SELECT id FROM ledger_entry WHERE kind = 'transfer_signed');
 		DELETE FROM ledger_entry WHERE kind = 'transfer_signed'`)
 	for _, ref := range lostPayouts {
-		f.exec(t, `SET session_replication_role = replica; DELETE FROM payout WHERE id = '`+ref.ID+`'`)
+		f.Exec(t, `SET session_replication_role = replica; DELETE FROM payout WHERE id = '`+ref.ID+`'`)
 	}
 }
 
@@ -101,7 +101,7 @@ func TestLostTransaction_APayoutPaysItsShareOfTheFee(t *testing.T) {
 	t.Parallel()
 	f := newOnCoins(t, 2, soon)
 	all := f.alike(t, 9, 6) // 8 share 341 satoshis, and differ by 59
-	f.exec(t, `UPDATE payout SET next_action_at = now() + interval '1 day' WHERE id = $1`, all[8].ID)
+	f.Exec(t, `UPDATE payout SET next_action_at = now() + interval '1 day' WHERE id = $1`, all[8].ID)
 	require.Equal(t, 8, f.sync(t).Signed)
 	f.coins.mine(f.coins.finality + 1)
 	f.forget(t)
@@ -134,7 +134,7 @@ func TestLostTransaction_APersonChoosesForEachPayment(t *testing.T) {
 	t.Parallel()
 	f := newOnCoins(t, 2, soon)
 	twins := f.alike(t, 3, 0)
-	f.exec(t, `UPDATE payout SET next_action_at = now() + interval '1 day' WHERE id = $1`, twins[2].ID)
+	f.Exec(t, `UPDATE payout SET next_action_at = now() + interval '1 day' WHERE id = $1`, twins[2].ID)
 	other := f.payouts(t, 1)
 	require.Equal(t, 3, f.sync(t).Signed)
 	f.coins.mine(f.coins.finality + 1)
@@ -159,7 +159,7 @@ func TestLostTransaction_APersonChoosesForEachPayment(t *testing.T) {
 	requireDone(t, f.recover(t, treasury.RecoveryOrder{Chosen: choices}))
 	f.sync(t)
 	f.thaw(t)
-	f.exec(t, `UPDATE payout SET next_action_at = NULL`)
+	f.Exec(t, `UPDATE payout SET next_action_at = NULL`)
 	require.Equal(t, 1, f.sync(t).Signed, "the third is paid now")
 	f.finish(t, twins[2:])
 	f.settle(t)
@@ -353,7 +353,7 @@ func TestLostTransaction_AChangedAddressHidesNoPayout(t *testing.T) {
 	f.settle(t)
 	restore()
 	f.sync(t)
-	f.exec(t, `UPDATE payout_address SET address = 'toOther' WHERE merchant_id = $1`, ref.MerchantID)
+	f.Exec(t, `UPDATE payout_address SET address = 'toOther' WHERE merchant_id = $1`, ref.MerchantID)
 	thaw := treasury.ThawOrder{AccountID: f.account(t).ID}
 	require.ErrorIs(t, f.Thaw(t.Context(), thaw), treasury.ErrUnrecovered)
 	_, err = f.Store.RetryPayout(t.Context(), ref)

@@ -17,7 +17,7 @@ func (f fixture) backup(t *testing.T) (restore func()) {
 	tables := []string{"treasury_account", "transfer", "transfer_payout", "transfer_slot", "transfer_version", "payout", "event", "ledger_entry",
 		"ledger_posting", "checkout_session", "transaction"}
 	for _, table := range tables {
-		f.exec(t, "CREATE TABLE backup_"+table+" AS TABLE "+table)
+		f.Exec(t, "CREATE TABLE backup_"+table+" AS TABLE "+table)
 	}
 	return func() {
 		t.Helper()
@@ -30,7 +30,7 @@ func (f fixture) backup(t *testing.T) (restore func()) {
 			}
 			sql += "INSERT INTO " + table + " " + overriding + "SELECT * FROM backup_" + table + ";"
 		}
-		f.exec(t, sql)
+		f.Exec(t, sql)
 	}
 }
 
@@ -268,9 +268,9 @@ func TestThaw_WaitsForPaymentsOfBeforeTheRestore(t *testing.T) {
 	err := f.Thaw(t.Context(), treasury.ThawOrder{AccountID: account.ID})
 	require.ErrorIs(t, err, treasury.ErrUnrecovered)
 	require.ErrorContains(t, err, id)
-	f.exec(t, `UPDATE transaction SET status = 'created'`) // the backup is from before it began, and it can begin again
+	f.Exec(t, `UPDATE transaction SET status = 'created'`) // the backup is from before it began, and it can begin again
 	require.ErrorContains(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: account.ID}), id)
-	f.exec(t, `UPDATE transaction SET status = 'processing'`)
+	f.Exec(t, `UPDATE transaction SET status = 'processing'`)
 
 	payout := f.complete(t, session, id)
 	require.True(t, f.recover(t, nil).Found[0].Done)

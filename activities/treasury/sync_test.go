@@ -108,7 +108,7 @@ func TestSync_AnOutflowOfNobodyFreezesUntilAPersonThaws(t *testing.T) {
 	f.chain.foreign(t, 7, "5000000")
 	f.chain.mine(5)
 	// An old backup was restored that knows of the nonce, and not of the transfer.
-	f.exec(t, `UPDATE treasury_account SET next_nonce = 8`)
+	f.Exec(t, `UPDATE treasury_account SET next_nonce = 8`)
 	require.Contains(t, f.sync(t).Frozen, "no transfer explains the transaction")
 	ref := f.usdc(t)
 	held := f.transfer(t, ref)
@@ -302,7 +302,7 @@ func TestSync_ARevertedTransferFailsThePayoutAndARetryPaysIt(t *testing.T) {
 	require.Equal(t, "0", books["revenue:network_fee USDC"])
 	require.Equal(t, "252000000000000", books["expense:gas ETH"], "the network took its fee")
 
-	f.exec(t, `UPDATE payout_address SET address = '0xNew'`)
+	f.Exec(t, `UPDATE payout_address SET address = '0xNew'`)
 	retried, err := f.Store.RetryPayout(t.Context(), ref)
 	require.NoError(t, err)
 	require.Equal(t, []any{2, "0xNew", "", checkout.PayoutPending}, []any{retried.Generation, retried.Destination, retried.TxHash, retried.Status})

@@ -189,10 +189,10 @@ func TestTransfer_FailsWhenItsPatienceIsOver(t *testing.T) {
 	f.chain.planErr = checkout.ErrFeeTooHigh
 	got := f.transfer(t, ref)
 	require.Equal(t, checkout.HoldFee, got.Held)
-	f.exec(t, `UPDATE payout SET held_at = held_at - interval '23:59'`)
+	f.Exec(t, `UPDATE payout SET held_at = held_at - interval '23:59'`)
 	got = f.transfer(t, ref)
 	require.Equal(t, checkout.HoldFee, got.Held)
-	f.exec(t, `UPDATE payout SET held_at = held_at - interval '1 minute'`)
+	f.Exec(t, `UPDATE payout SET held_at = held_at - interval '1 minute'`)
 	got = f.transfer(t, ref)
 	require.Equal(t, checkout.TransferOutcome{Failure: checkout.PayoutInsufficientLiquidity, Generation: 1}, got)
 
@@ -269,7 +269,7 @@ func TestTransfer_OfAPayoutThatWasRetriedMeanwhile(t *testing.T) {
 	ref := f.usdc(t)
 	before, err := f.Store.PayoutToSend(t.Context(), ref)
 	require.NoError(t, err)
-	f.exec(t, `UPDATE payout SET status = 'failed'`)
+	f.Exec(t, `UPDATE payout SET status = 'failed'`)
 	_, err = f.Store.RetryPayout(t.Context(), ref)
 	require.NoError(t, err)
 
@@ -313,7 +313,7 @@ func TestRetryPayout_OnlyAfterAFailure(t *testing.T) {
 	_, err = f.Store.RetryPayout(t.Context(), ref)
 	require.ErrorIs(t, err, checkout.ErrPayoutNotFailed, "sent")
 	require.ErrorIs(t, err, checkout.ErrConflict)
-	f.exec(t, `UPDATE payout SET status = 'failed'`)
+	f.Exec(t, `UPDATE payout SET status = 'failed'`)
 	_, err = f.Store.RetryPayout(t.Context(), ref)
 	require.ErrorIs(t, err, checkout.ErrTransferStands, "a row that somebody changed by hand")
 	_, err = f.Store.RetryPayout(t.Context(), f.merchant(t, "0xOther").Ref(ref.ID))
@@ -384,7 +384,7 @@ func TestTransfer_APayoutAboveTheLimitWaitsForAPerson(t *testing.T) {
 		for range 2 {
 			got := f.transfer(t, ref)
 			require.Equal(t, large, got, name)
-			f.exec(t, `UPDATE payout SET held_at = held_at - interval '25 hours'`)
+			f.Exec(t, `UPDATE payout SET held_at = held_at - interval '25 hours'`)
 		}
 		entry := checkout.AuditEntry{
 			ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: f.owner.MerchantID, Actor: "operator",

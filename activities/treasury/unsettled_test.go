@@ -25,7 +25,7 @@ func (f fixture) held(t *testing.T, ref checkout.Ref, why checkout.PayoutHold) {
 	for range 2 {
 		got := f.transfer(t, ref)
 		require.Equal(t, checkout.TransferOutcome{Held: why, Generation: 1}, got)
-		f.exec(t, `UPDATE payout SET held_at = held_at - interval '60 days' WHERE id = $1`, ref.ID)
+		f.Exec(t, `UPDATE payout SET held_at = held_at - interval '60 days' WHERE id = $1`, ref.ID)
 	}
 	require.Equal(t, why, f.read(t, ref).Hold)
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer_payout WHERE payout_id = $1`, ref.ID))
@@ -76,7 +76,7 @@ func TestUnsettled_GoesOnWhenTheAcquirerHasSettled(t *testing.T) {
 	f.held(t, third, checkout.HoldUnsettled)
 	f.available(t, first, time.Now()) // the first answer stays
 	f.held(t, third, checkout.HoldUnsettled)
-	f.exec(t, `UPDATE transaction SET available_at = now() - interval '1 second' WHERE available_at IS NOT NULL`)
+	f.Exec(t, `UPDATE transaction SET available_at = now() - interval '1 second' WHERE available_at IS NOT NULL`)
 	f.send(t, third)
 
 	f.held(t, fourth, checkout.HoldUnsettled)
@@ -94,7 +94,7 @@ func TestUnsettled_TheSandboxHoldsNoMoneyBack(t *testing.T) {
 	f.Limits.MerchantUnsettled = 0
 	ref := f.usdc(t)
 	f.held(t, ref, checkout.HoldUnsettled)
-	f.exec(t, `UPDATE transaction SET acquirer = 'sandbox'`)
+	f.Exec(t, `UPDATE transaction SET acquirer = 'sandbox'`)
 	f.send(t, ref)
 }
 
@@ -107,9 +107,9 @@ func TestDelay_HoldsUntilItIsOver(t *testing.T) {
 	f.held(t, ref, checkout.HoldDelay)
 	p := f.read(t, ref)
 	require.Equal(t, p.CreatedAt.Add(72*time.Hour), *p.NextActionAt)
-	f.exec(t, `UPDATE payout SET created_at = created_at - interval '71 hours 59 minutes'`)
+	f.Exec(t, `UPDATE payout SET created_at = created_at - interval '71 hours 59 minutes'`)
 	f.held(t, ref, checkout.HoldDelay)
-	f.exec(t, `UPDATE payout SET created_at = created_at - interval '1 minute'`)
+	f.Exec(t, `UPDATE payout SET created_at = created_at - interval '1 minute'`)
 	f.send(t, ref)
 }
 
@@ -137,7 +137,7 @@ func TestSanctions_NothingIsSigned(t *testing.T) {
 
 		_, err = f.Store.FinishPayout(t.Context(), ref, 1, want.Failure)
 		require.NoError(t, err)
-		f.exec(t, `UPDATE payout_address SET address = '0xClean'`)
+		f.Exec(t, `UPDATE payout_address SET address = '0xClean'`)
 		_, err = f.Store.RetryPayout(t.Context(), ref)
 		require.NoError(t, err)
 		f.send(t, ref)
