@@ -169,10 +169,17 @@ func (w *world) env(id string, starts time.Time) *testsuite.TestWorkflowEnvironm
 
 // slowCharge makes the charge take d of the workflow's time.
 func (w *world) slowCharge(env *testsuite.TestWorkflowEnvironment, d time.Duration) {
-	env.OnActivity(w.payments.ChargeCard, mock.Anything, mock.Anything).Return(
-		func(ctx context.Context, in activities.PaymentInput) (activities.PaymentAnswer, error) {
-			return w.payments.ChargeCard(ctx, in)
-		}).After(d)
+	before(env, w.payments.ChargeCard, func(context.Context) {}).After(d)
+}
+
+// before calls do before each call of an activity.
+func before[In, Out any](
+	env *testsuite.TestWorkflowEnvironment, call func(context.Context, In) (Out, error), do func(context.Context),
+) *testsuite.MockCallWrapper {
+	return env.OnActivity(call, mock.Anything, mock.Anything).Return(func(ctx context.Context, in In) (Out, error) {
+		do(ctx)
+		return call(ctx, in)
+	})
 }
 
 // reply is what an update was answered.
