@@ -50,14 +50,14 @@ func (a *Accounts) CreateAPIKey(
 	return err
 }
 
-const selectAPIKey = `
+const selectKey = `
 	SELECT k.id, k.merchant_id, k.mode, k.label, k.scopes, k.last4, k.created_at, k.revoked_at,
 		(SELECT max(b.at) FROM token_bucket b WHERE b.owner = k.id) AS used_at
 	FROM api_key k `
 
 // APIKeys returns the keys of a merchant in both modes, newest first. Revoked keys are included.
 func (a *Accounts) APIKeys(ctx context.Context, merchantID string) ([]checkout.APIKey, error) {
-	keys, err := pg.Collect[checkout.APIKey](ctx, a.pool, selectAPIKey+`
+	keys, err := pg.Collect[checkout.APIKey](ctx, a.pool, selectKey+`
 		WHERE k.merchant_id = $1 ORDER BY k.id DESC`, merchantID)
 	return keys, pg.Wrap("api keys", err)
 }
@@ -96,7 +96,7 @@ func (a *Accounts) RevokeAPIKey(
 // APIKey returns the key with this id, of any merchant. Only operators may call it. It returns
 // checkout.ErrNotFound.
 func (a *Accounts) APIKey(ctx context.Context, id string) (checkout.APIKey, error) {
-	k, err := pg.One[checkout.APIKey](ctx, a.pool, selectAPIKey+`WHERE k.id = $1`, id)
+	k, err := pg.One[checkout.APIKey](ctx, a.pool, selectKey+`WHERE k.id = $1`, id)
 	return k, pg.Wrap("api key", err)
 }
 
