@@ -65,7 +65,8 @@ func (m migrator) once(ctx context.Context) error {
 	cfg.RuntimeParams["lock_timeout"] = migrationLockTimeout // to which RESET in a migration returns
 
 	db := stdlib.OpenDB(*cfg)
-	defer func() { _ = db.Close() }()                                         // nothing is left to write
+	defer func() { _ = db.Close() }() // nothing is left to write
+
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 60)) // for another migrating process, in s
 	if err != nil {
 		return err
