@@ -12,8 +12,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/pg"
-	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
@@ -21,8 +20,8 @@ import (
 
 // keeper has a database for Housekeeping, and a fake Temporal that can fail.
 type keeper struct {
+	storagetest.Database
 	t        *testing.T
-	url      string
 	store    *storage.Store
 	runs     *fakeRuns
 	env      *testsuite.TestActivityEnvironment
@@ -85,19 +84,15 @@ func (r *fakeRuns) about(id string) error {
 
 func newKeeper(t *testing.T) *keeper {
 	t.Helper()
-	k := &keeper{t: t, url: pgtemp.ForTest(t, storage.Migrate), runs: &fakeRuns{
+	k := &keeper{t: t, Database: storagetest.New(t), runs: &fakeRuns{
 		refuses: map[string]bool{}, open: map[string]bool{}, closed: map[string]bool{},
 	}}
-	keys, err := pg.ParseKeyring(pg.NewMasterKey("k1"))
-	require.NoError(t, err)
-	k.store, err = storage.Open(t.Context(), storage.Options{URL: k.url, Keys: keys})
-	require.NoError(t, err)
-	t.Cleanup(k.store.Close)
+	k.store = k.Open(t, 0)
 	k.merchant, k.endpoint = checkout.NewID(checkout.PrefixMerchant), checkout.NewID(checkout.PrefixEndpoint)
 	require.NoError(t, k.store.CreateMerchant(t.Context(), checkout.Merchant{
 		ID: k.merchant, Name: "Shop", Plan: "standard", PaymentAttempts: checkout.DefaultPaymentAttempts,
 	}, checkout.ModeTest, nil))
-	_, err = k.store.CreateEndpoint(t.Context(), webhook.Endpoint{
+	_, err := k.store.CreateEndpoint(t.Context(), webhook.Endpoint{
 		Ref: checkout.Owner{MerchantID: k.merchant, Mode: checkout.ModeTest}.Ref(k.endpoint), URL: "https://shop.example/a",
 		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 	})
@@ -112,22 +107,12 @@ func newKeeper(t *testing.T) *keeper {
 // exec changes rows without the store.
 func (k *keeper) exec(sql string, args ...any) {
 	k.t.Helper()
-	_, err := k.conn().Exec(k.t.Context(), sql, args...)
-	require.NoError(k.t, err)
+	k.Exec(k.t, sql, args...)
 }
 
-func (k *keeper) count(table string) (n int) {
+func (k *keeper) count(table string) int {
 	k.t.Helper()
-	require.NoError(k.t, k.conn().QueryRow(k.t.Context(), `SELECT count(*) FROM `+pgx.Identifier{table}.Sanitize()).Scan(&n))
-	return n
-}
-
-func (k *keeper) conn() *pgx.Conn {
-	k.t.Helper()
-	conn, err := pgx.Connect(k.t.Context(), k.url)
-	require.NoError(k.t, err)
-	k.t.Cleanup(func() { _ = conn.Close(context.Background()) }) // a test's connection
-	return conn
+	return storagetest.Value[int](k.t, k.Database, `SELECT count(*) FROM `+pgx.Identifier{table}.Sanitize())
 }
 
 // deliveries creates n pending deliveries that are an hour late.
@@ -317,7 +302,5 @@ func TestDeleteFinished_ForgetsAnyNumberOfRequestsInPages(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, n, "deliveries and events count, requests do not")
 	require.Zero(t, k.count("idempotent_request"))
-	var most int
-	require.NoError(t, k.conn().QueryRow(t.Context(), `SELECT max(rows) FROM statements`).Scan(&most))
-	require.Equal(t, retentionPage, most)
+	require.Equal(t, retentionPage, storagetest.Value[int](t, k.Database, `SELECT max(rows) FROM statements`))
 }

@@ -14,8 +14,7 @@ import (
 
 	"example.com/checkout/activities"
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/pg"
-	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 )
@@ -34,11 +33,7 @@ const testChain = "eip155:31337"
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	keys, err := pg.ParseKeyring(pg.NewMasterKey("k1"))
-	require.NoError(t, err)
-	store, err := storage.Open(t.Context(), storage.Options{URL: pgtemp.ForTest(t, storage.Migrate), Keys: keys})
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
+	store := storagetest.New(t).Open(t, 0)
 	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", FeeBasisPoints: 100, PaymentAttempts: 3}
 	require.NoError(t, store.CreateMerchant(t.Context(), m, checkout.ModeTest, nil))
 	d := &desk{t: t, owner: m.Owner(checkout.ModeTest)}

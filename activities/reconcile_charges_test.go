@@ -9,15 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/testsuite"
 
 	"example.com/checkout/activities"
 	"example.com/checkout/api/acquirer"
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/pg"
-	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 )
@@ -25,9 +23,9 @@ import (
 // books are the live books of one merchant and the charges of a card network.
 type books struct {
 	*activities.Books
+	storagetest.Database
 
 	t       *testing.T
-	url     string // of the database
 	owner   checkout.Owner
 	charges []checkout.Charged
 	refunds map[string]checkout.RefundResult // by charge; made
@@ -59,16 +57,12 @@ func (n network) Refund(_ context.Context, reference, refundID string) (checkout
 
 func newBooks(t *testing.T) *books {
 	t.Helper()
-	keys, err := pg.ParseKeyring(pg.NewMasterKey("k1"))
-	require.NoError(t, err)
-	url := pgtemp.ForTest(t, storage.Migrate)
-	store, err := storage.Open(t.Context(), storage.Options{URL: url, Keys: keys})
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
+	db := storagetest.New(t)
+	store := db.Open(t, 0)
 	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", PaymentAttempts: 3}
 	require.NoError(t, store.CreateMerchant(t.Context(), m, checkout.ModeLive, nil))
 	b := &books{
-		t: t, url: url, owner: m.Owner(checkout.ModeLive), refunds: map[string]checkout.RefundResult{}, answer: checkout.RefundSucceeded,
+		t: t, Database: db, owner: m.Owner(checkout.ModeLive), refunds: map[string]checkout.RefundResult{}, answer: checkout.RefundSucceeded,
 		risks: map[string][]checkout.ChargeRisk{},
 	}
 	account := activities.Account{CardNetwork: network{b: b}, Succeeded: func(context.Context, time.Time) iter.Seq2[checkout.Charged, error] {
@@ -125,10 +119,7 @@ func (b *books) paid(outcome checkout.PaymentOutcome) checkout.Charged {
 // availableAt is when the money of the charge is available, nil when that is not known.
 func (b *books) availableAt(c checkout.Charged) (at *time.Time) {
 	b.t.Helper()
-	conn, err := pgx.Connect(b.t.Context(), b.url)
-	require.NoError(b.t, err)
-	defer conn.Close(b.t.Context())
-	require.NoError(b.t, conn.QueryRow(b.t.Context(), `SELECT available_at FROM transaction WHERE id = $1`, c.TransactionID).Scan(&at))
+	at = storagetest.Value[*time.Time](b.t, b.Database, `SELECT available_at FROM transaction WHERE id = $1`, c.TransactionID)
 	if at != nil {
 		*at = at.UTC()
 	}
@@ -137,11 +128,7 @@ func (b *books) availableAt(c checkout.Charged) (at *time.Time) {
 
 func (b *books) exec(query string) {
 	b.t.Helper()
-	conn, err := pgx.Connect(b.t.Context(), b.url)
-	require.NoError(b.t, err)
-	defer conn.Close(b.t.Context())
-	_, err = conn.Exec(b.t.Context(), query)
-	require.NoError(b.t, err)
+	b.Exec(b.t, query)
 }
 
 // run executes an activity of the books and decodes its result.
@@ -306,17 +293,11 @@ func TestReconcileCharges_BooksWhatAChargeCost(t *testing.T) {
 	b.compare()
 	b.charges[0].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 61}
 	b.compare()
-	booked := func(c checkout.Charged) (got []string) {
-		conn, err := pgx.Connect(t.Context(), b.url)
-		require.NoError(t, err)
-		defer conn.Close(t.Context())
-		rows, err := conn.Query(t.Context(), `
-			SELECT p.account || ' ' || p.asset || ' ' || p.amount FROM ledger_entry e JOIN ledger_posting p ON p.entry_id = e.id
-			WHERE e.subject = $1 AND e.kind = 'charge_cost' AND e.mode = 'live' ORDER BY 1`, c.TransactionID)
-		require.NoError(t, err)
-		got, err = pgx.CollectRows(rows, pgx.RowTo[string])
-		require.NoError(t, err)
-		return got
+	booked := func(c checkout.Charged) []string {
+		return storagetest.Value[[]string](t, b.Database, `
+			SELECT array_agg(p.account || ' ' || p.asset || ' ' || p.amount ORDER BY p.account, p.asset)
+			FROM ledger_entry e JOIN ledger_posting p ON p.entry_id = e.id
+			WHERE e.subject = $1 AND e.kind = 'charge_cost' AND e.mode = 'live'`, c.TransactionID)
 	}
 	require.Equal(t, []string{"acquirer:balance EUR 990", "acquirer:receivable EUR -1050", "expense:acquirer EUR 60"}, booked(same), "the first answer, once")
 	require.Equal(t, []string{

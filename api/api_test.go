@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/runs"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -29,7 +29,6 @@ import (
 
 	"example.com/checkout/api/conformance"
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
@@ -172,17 +171,14 @@ func (m merchant) key(mode checkout.Mode) string {
 
 // front is a front end with its own PostgreSQL.
 type front struct {
-	t    *testing.T
-	url  string // of the database
-	keys *pg.Keyring
-	// masterKey is the master key of keys.
-	masterKey string
-	store     *storage.Store
-	temporal  *temporalDouble
-	config    Config
-	handler   http.Handler
-	log       *safeBuffer
-	merchant  merchant
+	storagetest.Database
+	t        *testing.T
+	store    *storage.Store
+	temporal *temporalDouble
+	config   Config
+	handler  http.Handler
+	log      *safeBuffer
+	merchant merchant
 }
 
 // plenty are limits that tests of other subjects never reach.
@@ -201,14 +197,8 @@ func anyPayout(checkout.Currency, checkout.PayoutCurrency) (checkout.PayoutBound
 
 func newFront(t *testing.T, change ...func(*Config)) *front {
 	t.Helper()
-	f := &front{t: t, url: pgtemp.ForTest(t, storage.Migrate), temporal: &temporalDouble{}, log: &safeBuffer{}}
-	f.masterKey = pg.NewMasterKey("k1")
-	keys, err := pg.ParseKeyring(f.masterKey)
-	require.NoError(t, err)
-	f.keys = keys
-	f.store, err = storage.Open(t.Context(), storage.Options{URL: f.url, Keys: keys, MaxConns: 4})
-	require.NoError(t, err)
-	t.Cleanup(f.store.Close)
+	f := &front{t: t, Database: storagetest.New(t), temporal: &temporalDouble{}, log: &safeBuffer{}}
+	f.store = f.Open(t, 4)
 	f.config = Config{
 		Store:       f.store,
 		Workflows:   &runs.Client{Temporal: f.temporal},
@@ -240,10 +230,7 @@ func newFront(t *testing.T, change ...func(*Config)) *front {
 func (f *front) second() *front {
 	f.t.Helper()
 	other := *f
-	var err error
-	other.store, err = storage.Open(f.t.Context(), storage.Options{URL: f.url, Keys: f.keys, MaxConns: 4})
-	require.NoError(f.t, err)
-	f.t.Cleanup(other.store.Close)
+	other.store = f.Open(f.t, 4)
 	other.config.Store = other.store
 	other.handler = New(other.config)
 	return &other
@@ -341,23 +328,15 @@ func (a answer) params() []string {
 }
 
 // count counts rows.
-func (f *front) count(table string) (n int) {
+func (f *front) count(table string) int {
 	f.t.Helper()
-	conn, err := pgx.Connect(f.t.Context(), f.url)
-	require.NoError(f.t, err)
-	defer func() { require.NoError(f.t, conn.Close(context.Background())) }()
-	require.NoError(f.t, conn.QueryRow(f.t.Context(), `SELECT count(*) FROM `+table).Scan(&n))
-	return n
+	return storagetest.Value[int](f.t, f.Database, `SELECT count(*) FROM `+table)
 }
 
 // exec changes rows behind the front end's back.
 func (f *front) exec(sql string, args ...any) {
 	f.t.Helper()
-	conn, err := pgx.Connect(f.t.Context(), f.url)
-	require.NoError(f.t, err)
-	defer func() { require.NoError(f.t, conn.Close(context.Background())) }()
-	_, err = conn.Exec(f.t.Context(), sql, args...)
-	require.NoError(f.t, err)
+	f.Exec(f.t, sql, args...)
 }
 
 const validSession = `{"amount":10.5,"currency":"USD","payout_currency":"USDC"}`

@@ -1,14 +1,13 @@
 package api
 
 import (
-	"context"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/storage/pg"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -83,11 +82,7 @@ func TestAudit_AKeyChangesNothingWithoutItsEntry(t *testing.T) {
 }
 
 // value asks the database for one text.
-func (f *front) value(sql string) (v string) {
+func (f *front) value(sql string, args ...any) string {
 	f.t.Helper()
-	conn, err := pgx.Connect(f.t.Context(), f.url)
-	require.NoError(f.t, err)
-	defer func() { require.NoError(f.t, conn.Close(context.Background())) }()
-	require.NoError(f.t, conn.QueryRow(f.t.Context(), sql).Scan(&v))
-	return v
+	return storagetest.Value[string](f.t, f.Database, sql, args...)
 }

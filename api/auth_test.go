@@ -1,11 +1,9 @@
 package api
 
 import (
-	"context"
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/workflows/checkout"
@@ -117,10 +115,8 @@ func TestAuthentication_SchemeInAnyCase(t *testing.T) {
 func TestAuthentication_ALockedTableIsUnavailableNotAWrongKey(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
-	conn, err := pgx.Connect(t.Context(), f.url)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, conn.Close(context.Background())) }()
-	_, err = conn.Exec(t.Context(), `BEGIN; LOCK TABLE api_key`)
+	conn := f.Connect(t)
+	_, err := conn.Exec(t.Context(), `BEGIN; LOCK TABLE api_key`)
 	require.NoError(t, err)
 	got := f.do("GET", "/v1/checkout/"+checkout.NewID("cs"), f.merchant.testKey, "")
 	require.Equal(t, 503, got.status)

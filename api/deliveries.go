@@ -20,31 +20,15 @@ func (s *Server) listDeliveries(r *http.Request) (int, any, error) {
 		EventID:    optionalID(q, "event", checkout.PrefixEvent),
 		SessionID:  optionalID(q, "session", checkout.PrefixSession),
 	}
-	return answerList(
-		q,
-		checkout.PrefixDelivery,
-		func(d webhook.Delivery) string { return d.ID },
-		func(p pg.Page) ([]webhook.Delivery, error) {
-			return s.Store.Deliveries(ctx, caller.Key.Owner, filter, p)
-		},
-	)
+	return answerList(q, checkout.PrefixDelivery, func(p pg.Page) ([]webhook.Delivery, error) {
+		return s.Store.Deliveries(ctx, caller.Key.Owner, filter, p)
+	})
 }
 
 // getDelivery serves GET /v1/deliveries/{id}, with attempts.
 func (s *Server) getDelivery(r *http.Request) (int, any, error) {
-	ref, err := deliveryRef(r)
-	if err != nil {
-		return 0, nil, err
-	}
-	d, err := s.Store.Delivery(r.Context(), ref)
+	d, err := named(r, checkout.PrefixDelivery, s.Store.Delivery)
 	return http.StatusOK, d, err
-}
-
-// deliveryRef returns the reference of the delivery in the path, with the caller as owner.
-func deliveryRef(r *http.Request) (checkout.Ref, error) {
-	caller := callerFrom(r.Context())
-	id, err := pathID(r, checkout.PrefixDelivery)
-	return caller.Key.Owner.Ref(id), err
 }
 
 // replayDelivery serves POST /v1/deliveries/{id}/replay.
@@ -70,17 +54,13 @@ func (s *Server) resumeDelivery(r *http.Request) (int, any, error) {
 // steer applies do to the delivery in the path and answers with the changed delivery. The request
 // must have no body.
 func (s *Server) steer(r *http.Request, status int, do action.Steering, what string) (int, any, error) {
-	ref, err := deliveryRef(r)
-	if err != nil {
-		return 0, nil, err
-	}
-	d, err := s.Store.Delivery(r.Context(), ref)
+	d, err := named(r, checkout.PrefixDelivery, s.Store.Delivery)
 	if err != nil { // a 404 comes before faults of the body
 		return 0, nil, err
 	}
 	if err := readNothing(r); err != nil {
 		return 0, nil, err
 	}
-	d, err = do(r.Context(), ref, audit(r, what, d.ID, action.DeliveryDetail(d)))
+	d, err = do(r.Context(), d.Ref, audit(r, what, d.ID, action.DeliveryDetail(d)))
 	return status, d, err
 }

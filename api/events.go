@@ -31,14 +31,9 @@ func (s *Server) listEvents(r *http.Request) (int, any, error) {
 		Type:      optionalChoice(q, "type", webhook.EventTypes),
 		SessionID: optionalID(q, "session", checkout.PrefixSession),
 	}
-	return answerList(
-		q,
-		checkout.PrefixEvent,
-		func(e webhook.Event) string { return e.ID },
-		func(p pg.Page) ([]webhook.Event, error) {
-			return s.Store.Events(ctx, caller.Key.Owner, filter, p)
-		},
-	)
+	return answerList(q, checkout.PrefixEvent, func(p pg.Page) ([]webhook.Event, error) {
+		return s.Store.Events(ctx, caller.Key.Owner, filter, p)
+	})
 }
 
 // feedEvents serves GET /v1/events?order=asc. A filter would read the whole rest of the feed for each answer.
@@ -53,33 +48,23 @@ func (s *Server) feedEvents(ctx context.Context, caller storage.Caller, q query)
 		q.add("cursor", "cannot be combined with after")
 	}
 
-	return answerList(
-		q,
-		checkout.PrefixEvent,
-		func(e webhook.Event) string { return e.ID },
-		func(p pg.Page) ([]webhook.Event, error) {
-			name := "after"
-			if after == "" {
-				name, after = "cursor", p.Before
-			}
-			got, err := s.Store.EventFeed(ctx, caller.Key.Owner, after, p.Limit)
-			if errors.Is(err, checkout.ErrNotFound) {
-				q.add(name, "must be one of your events in this mode that still exists; events are removed some time "+
-					"after their last delivery. Start without it, and skip the ids that you already have")
-				return nil, q.err()
-			}
-			return got, err
-		},
-	)
+	return answerList(q, checkout.PrefixEvent, func(p pg.Page) ([]webhook.Event, error) {
+		name := "after"
+		if after == "" {
+			name, after = "cursor", p.Before
+		}
+		got, err := s.Store.EventFeed(ctx, caller.Key.Owner, after, p.Limit)
+		if errors.Is(err, checkout.ErrNotFound) {
+			q.add(name, "must be one of your events in this mode that still exists; events are removed some time "+
+				"after their last delivery. Start without it, and skip the ids that you already have")
+			return nil, q.err()
+		}
+		return got, err
+	})
 }
 
 // getEvent serves GET /v1/events/{id}.
 func (s *Server) getEvent(r *http.Request) (int, any, error) {
-	id, err := pathID(r, checkout.PrefixEvent)
-	if err != nil {
-		return 0, nil, err
-	}
-	caller := callerFrom(r.Context())
-	e, err := s.Store.Event(r.Context(), caller.Key.Owner.Ref(id))
+	e, err := named(r, checkout.PrefixEvent, s.Store.Event)
 	return http.StatusOK, e, err
 }

@@ -70,6 +70,25 @@ func (f *front) started() *[]string {
 	return &ids
 }
 
+// firstStartHangs makes the first start of a workflow close reached and wait for goOn.
+func (f *front) firstStartHangs() (reached, goOn chan struct{}) {
+	reached, goOn = make(chan struct{}), make(chan struct{})
+	var starts atomic.Int32
+	f.temporal.start = func(client.StartWorkflowOptions) error {
+		if starts.Add(1) == 1 {
+			close(reached)
+			<-goOn
+		}
+		return nil
+	}
+	return reached, goOn
+}
+
+// createsWithKey creates a session with the Idempotency-Key k.
+func (f *front) createsWithKey() answer {
+	return f.do("POST", "/v1/checkout", f.merchant.testKey, validSession, idempotent, "k")
+}
+
 // crash makes the process die after a request's effect and before its answer is kept, so that the
 // claim stays. Call over to end that.
 func (f *front) crash() (over func()) {
@@ -122,9 +141,7 @@ func TestIdempotency_AProcessWithoutTheNewMasterKeyIsUnavailable(t *testing.T) {
 	f := newFront(t)
 	path, body, _, _ := f.prepare("registration")
 	newer := *f
-	var err error
-	newer.keys, err = pg.ParseKeyring(pg.NewMasterKey("k2") + "," + f.masterKey)
-	require.NoError(t, err)
+	newer.MasterKeys = pg.NewMasterKey("k2") + "," + f.MasterKeys
 	first := newer.second().do("POST", path, f.merchant.testKey, body, idempotent, "k")
 	require.Equal(t, 201, first.status, first.body)
 	again := f.do("POST", path, f.merchant.testKey, body, idempotent, "k")
@@ -394,24 +411,19 @@ func TestIdempotency_RefusesKeysThatAreNone(t *testing.T) {
 func TestIdempotency_ARequestInProgressIsAConflict(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
-	reached, goOn := make(chan struct{}), make(chan struct{})
-	f.temporal.start = func(client.StartWorkflowOptions) error {
-		close(reached)
-		<-goOn
-		return nil
-	}
+	reached, goOn := f.firstStartHangs()
 	first := make(chan answer)
-	go func() { first <- f.do("POST", "/v1/checkout", f.merchant.testKey, validSession, idempotent, "k") }()
+	go func() { first <- f.createsWithKey() }()
 	<-reached
 	for _, process := range []*front{f, f.second()} {
-		got := process.do("POST", "/v1/checkout", f.merchant.testKey, validSession, idempotent, "k")
+		got := process.createsWithKey()
 		require.Equal(t, 409, got.status)
 		require.Equal(t, "idempotency_conflict", got.json["error"])
 		require.Equal(t, "1", got.header.Get("Retry-After"))
 	}
 	close(goOn)
 	require.Equal(t, 201, (<-first).status)
-	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, validSession, idempotent, "k").status)
+	require.Equal(t, 201, f.createsWithKey().status)
 	require.Equal(t, 1, f.count("checkout_session"))
 }
 
@@ -419,14 +431,9 @@ func TestIdempotency_ARequestInProgressIsAConflict(t *testing.T) {
 func TestIdempotency_ARepeatWaitsForTheFirstAnswer(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, func(c *Config) { c.IdempotencyWait = time.Minute })
-	reached, goOn := make(chan struct{}), make(chan struct{})
-	f.temporal.start = func(client.StartWorkflowOptions) error {
-		close(reached)
-		<-goOn
-		return nil
-	}
+	reached, goOn := f.firstStartHangs()
 	answers := make(chan answer)
-	send := func() { answers <- f.do("POST", "/v1/checkout", f.merchant.testKey, validSession, idempotent, "k") }
+	send := func() { answers <- f.createsWithKey() }
 	go send()
 	<-reached
 	go send()
@@ -449,15 +456,7 @@ func TestIdempotency_ARepeatThatWaitsKeepsNothingFromOthers(t *testing.T) {
 	key := f.merchant.testKey
 	require.Equal(t, 201, other.do("POST", "/v1/checkout", key, validSession).status, "this process knows the key")
 
-	reached, goOn := make(chan struct{}), make(chan struct{})
-	var starts atomic.Int32
-	f.temporal.start = func(client.StartWorkflowOptions) error {
-		if starts.Add(1) == 1 {
-			close(reached)
-			<-goOn
-		}
-		return nil
-	}
+	reached, goOn := f.firstStartHangs()
 	answers := make(chan answer, 2)
 	send := func(to *front) { answers <- to.do("POST", "/v1/checkout", key, validSession, idempotent, "k") }
 	go send(f)
@@ -476,14 +475,9 @@ func TestIdempotency_ARepeatThatWaitsKeepsNothingFromOthers(t *testing.T) {
 func TestIdempotency_FewRepeatsWait(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, func(c *Config) { c.IdempotencyWait = time.Minute })
-	reached, goOn := make(chan struct{}), make(chan struct{})
-	f.temporal.start = func(client.StartWorkflowOptions) error {
-		close(reached)
-		<-goOn
-		return nil
-	}
+	reached, goOn := f.firstStartHangs()
 	answers := make(chan answer, 22)
-	send := func() { answers <- f.do("POST", "/v1/checkout", f.merchant.testKey, validSession, idempotent, "k") }
+	send := func() { answers <- f.createsWithKey() }
 	go send()
 	<-reached
 	for range 21 {
@@ -502,14 +496,9 @@ func TestIdempotency_FewRepeatsWait(t *testing.T) {
 func TestIdempotency_AWaitEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, func(c *Config) { c.IdempotencyWait = time.Hour })
-	reached, goOn := make(chan struct{}), make(chan struct{})
-	f.temporal.start = func(client.StartWorkflowOptions) error {
-		close(reached)
-		<-goOn
-		return nil
-	}
+	reached, goOn := f.firstStartHangs()
 	first := make(chan answer)
-	go func() { first <- f.do("POST", "/v1/checkout", f.merchant.testKey, validSession, idempotent, "k") }()
+	go func() { first <- f.createsWithKey() }()
 	<-reached
 	ctx, gone := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer gone()
@@ -623,9 +612,9 @@ func TestIdempotency_AClientThatGoesAndAPanicLeaveNoClaim(t *testing.T) {
 	r.Header.Set(idempotent, "k")
 	require.Equal(t, 503, f.send(r).status)
 	f.temporal.start = func(client.StartWorkflowOptions) error { panic("x") }
-	require.Equal(t, 500, f.do("POST", "/v1/checkout", f.merchant.testKey, validSession, idempotent, "k").status)
+	require.Equal(t, 500, f.createsWithKey().status)
 	f.temporal.start = nil
-	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, validSession, idempotent, "k").status)
+	require.Equal(t, 201, f.createsWithKey().status)
 	require.Equal(t, 1, f.count("checkout_session"))
 }
 

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -129,10 +128,7 @@ type isolation struct {
 func newIsolation(t *testing.T) *isolation {
 	t.Helper()
 	m := &isolation{front: newFront(t)}
-	var err error
-	m.conn, err = pgx.Connect(t.Context(), m.url)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = m.conn.Close(context.Background()) })
+	m.conn = m.Connect(t)
 	m.tables = m.fingerprintSQL()
 	for i, merchant := range []merchant{m.merchant, m.newMerchant(true)} {
 		for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
@@ -191,13 +187,9 @@ func (m *isolation) newOwner(who merchant, mode checkout.Mode, name string) owne
 }
 
 // transactionOf returns the id of a session's payment.
-func (f *front) transactionOf(session string) (id string) {
+func (f *front) transactionOf(session string) string {
 	f.t.Helper()
-	conn, err := pgx.Connect(f.t.Context(), f.url)
-	require.NoError(f.t, err)
-	defer func() { require.NoError(f.t, conn.Close(context.Background())) }()
-	require.NoError(f.t, conn.QueryRow(f.t.Context(), `SELECT id FROM transaction WHERE session_id = $1`, session).Scan(&id))
-	return id
+	return f.value(`SELECT id FROM transaction WHERE session_id = $1`, session)
 }
 
 // sign adds body and its signature by the secret.

@@ -28,7 +28,7 @@ func slowly(reads, writes, live, badKeys int) func(*Config) {
 func TestLimits_TenTimesTheBurstGetsTheBurst(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, slowly(20, 10, 30, 100))
-	pgtemp.StopTime(t, f.url, "token_bucket", "at")
+	pgtemp.StopTime(t, f.URL, "token_bucket", "at")
 	for _, c := range []struct {
 		method, key string
 		burst       int
@@ -141,7 +141,7 @@ func TestLimits_ARefusedRequestHasNoEffect(t *testing.T) {
 func TestLimits_RefillOverTime(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, slowly(4, 4, 4, 4))
-	pgtemp.StopTime(t, f.url, "token_bucket", "at")
+	pgtemp.StopTime(t, f.URL, "token_bucket", "at")
 	take := func() answer { return f.do("GET", "/v1/checkout", f.merchant.testKey, "") }
 	for range 6 {
 		take()

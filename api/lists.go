@@ -29,22 +29,12 @@ type page[T any] struct {
 	NextCursor *string `json:"next_cursor"` // null on the last page
 }
 
-// newPage returns the answer for found. If there are more entries, found has one more than limit.
-func newPage[T any](found []T, limit int, id func(T) string) page[T] {
-	p := page[T]{Data: found}
-	if len(found) > limit {
-		p.Data, p.HasMore = found[:limit], true
-		last := id(p.Data[limit-1])
-		p.NextCursor = &last
-	}
-	return p
-}
+// listed is an object that lists have.
+type listed interface{ PublicID() string }
 
 // answerList reads pageParameters and serves that page. find gets a limit of one more than the page
 // has.
-func answerList[T any](
-	q query, prefix string, id func(T) string, find func(pg.Page) ([]T, error),
-) (int, any, error) {
+func answerList[T listed](q query, prefix string, find func(pg.Page) ([]T, error)) (int, any, error) {
 	chosen := q.page(prefix)
 	if err := q.err(); err != nil {
 		return 0, nil, err
@@ -55,7 +45,13 @@ func answerList[T any](
 	if err != nil {
 		return 0, nil, err
 	}
-	return http.StatusOK, newPage(found, limit, id), nil
+	p := page[T]{Data: found}
+	if len(found) > limit {
+		p.Data, p.HasMore = found[:limit], true
+		last := p.Data[limit-1].PublicID()
+		p.NextCursor = &last
+	}
+	return http.StatusOK, p, nil
 }
 
 // query holds the parameters of a list by name, each at most once. Its methods add mistakes to the

@@ -18,12 +18,12 @@ import (
 	"testing"
 
 	"github.com/gorilla/mux"
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/api/conformance"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -93,15 +93,7 @@ func everyAnswerWasSeen() bool {
 // checkEvents checks every event that a test has made against the document's webhooks. It checks
 // the bytes that a delivery would send.
 func (f *front) checkEvents() {
-	ctx := context.Background()
-	conn, err := pgx.Connect(ctx, f.url)
-	require.NoError(f.t, err)
-	defer func() { require.NoError(f.t, conn.Close(ctx)) }()
-	rows, err := conn.Query(ctx, `SELECT body FROM event`)
-	require.NoError(f.t, err)
-	bodies, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
-	require.NoError(f.t, err)
-	for _, body := range bodies {
+	for _, body := range storagetest.Value[[][]byte](f.t, f.Database, `SELECT array_agg(body) FROM event`) {
 		assert.NoError(f.t, openAPI().CheckEvent(body))
 	}
 }

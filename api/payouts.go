@@ -17,14 +17,9 @@ func (s *Server) listPayouts(r *http.Request) (int, any, error) {
 		Status:    optionalChoice(q, "status", checkout.PayoutStatuses),
 		SessionID: optionalID(q, "session", checkout.PrefixSession),
 	}
-	return answerList(
-		q,
-		checkout.PrefixPayout,
-		func(p checkout.Payout) string { return p.ID },
-		func(p pg.Page) ([]checkout.Payout, error) {
-			return s.Store.Payouts(ctx, caller.Key.Owner, filter, p)
-		},
-	)
+	return answerList(q, checkout.PrefixPayout, func(p pg.Page) ([]checkout.Payout, error) {
+		return s.Store.Payouts(ctx, caller.Key.Owner, filter, p)
+	})
 }
 
 // getPayout serves GET /v1/payouts/{id}.
@@ -52,11 +47,10 @@ func (s *Server) retryPayout(r *http.Request) (int, any, error) {
 
 // payout returns the payout in the path.
 func (s *Server) payout(r *http.Request) (checkout.Payout, error) {
-	id, err := pathID(r, checkout.PrefixPayout)
+	ref, err := pathRef(r, checkout.PrefixPayout)
 	if err != nil {
 		return checkout.Payout{}, err
 	}
-	caller := callerFrom(r.Context())
-	p, _, err := s.Store.Payout(r.Context(), caller.Key.Owner.Ref(id))
+	p, _, err := s.Store.Payout(r.Context(), ref)
 	return p, err
 }

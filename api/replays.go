@@ -81,14 +81,9 @@ func (s *Server) listReplays(r *http.Request) (int, any, error) {
 	ctx, caller := r.Context(), callerFrom(r.Context())
 	q := readQuery(r, "webhook")
 	endpoint := optionalID(q, "webhook", checkout.PrefixEndpoint)
-	return answerList(
-		q,
-		checkout.PrefixReplay,
-		func(r webhook.Replay) string { return r.ID },
-		func(p pg.Page) ([]webhook.Replay, error) {
-			return s.Store.Replays(ctx, caller.Key.Owner, endpoint, p)
-		},
-	)
+	return answerList(q, checkout.PrefixReplay, func(p pg.Page) ([]webhook.Replay, error) {
+		return s.Store.Replays(ctx, caller.Key.Owner, endpoint, p)
+	})
 }
 
 // getReplay serves GET /v1/replays/{id}.
@@ -99,12 +94,7 @@ func (s *Server) getReplay(r *http.Request) (int, any, error) {
 
 // replay reads the bulk replay in the path.
 func (s *Server) replay(r *http.Request) (webhook.Replay, error) {
-	id, err := pathID(r, checkout.PrefixReplay)
-	if err != nil {
-		return webhook.Replay{}, err
-	}
-	caller := callerFrom(r.Context())
-	return s.Store.Replay(r.Context(), caller.Key.Owner.Ref(id))
+	return named(r, checkout.PrefixReplay, s.Store.Replay)
 }
 
 // cancelReplay serves POST /v1/replays/{id}/cancel.

@@ -211,13 +211,25 @@ func (s *Server) route(router *mux.Router, path string, m methods) {
 	}))
 }
 
-// pathID returns the id in the path. It returns checkout.ErrNotFound when the id has another shape.
-func pathID(r *http.Request, prefix string) (string, error) {
+// pathRef returns the id in the path as one of the caller's. It returns checkout.ErrNotFound when the id has another
+// shape.
+func pathRef(r *http.Request, prefix string) (checkout.Ref, error) {
 	id := mux.Vars(r)["id"]
 	if !checkout.IsID(prefix, id) {
-		return "", checkout.ErrNotFound
+		return checkout.Ref{}, checkout.ErrNotFound
 	}
-	return id, nil
+	return callerFrom(r.Context()).Key.Owner.Ref(id), nil
+}
+
+// named reads the caller's object that the path names. It returns checkout.ErrNotFound.
+func named[T any](
+	r *http.Request, prefix string, read func(context.Context, checkout.Ref) (T, error),
+) (found T, err error) {
+	ref, err := pathRef(r, prefix)
+	if err != nil {
+		return found, err
+	}
+	return read(r.Context(), ref)
 }
 
 func notFound(*http.Request) (int, any, error) { return 0, nil, checkout.ErrNotFound }

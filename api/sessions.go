@@ -355,21 +355,16 @@ func (s *Server) listSessions(r *http.Request) (int, any, error) {
 		}
 		filter.OrderID = text
 	}
-	return answerList(
-		q,
-		checkout.PrefixSession,
-		func(session checkout.Session) string { return session.ID },
-		func(p pg.Page) ([]checkout.Session, error) {
-			if err := q.checkMetadataRange(filter, p); err != nil {
-				return nil, err
-			}
-			found, err := s.Store.Sessions(ctx, caller.Key.Owner, filter, p)
-			for i := range found {
-				found[i] = s.withURL(found[i])
-			}
-			return found, err
-		},
-	)
+	return answerList(q, checkout.PrefixSession, func(p pg.Page) ([]checkout.Session, error) {
+		if err := q.checkMetadataRange(filter, p); err != nil {
+			return nil, err
+		}
+		found, err := s.Store.Sessions(ctx, caller.Key.Owner, filter, p)
+		for i := range found {
+			found[i] = s.withURL(found[i])
+		}
+		return found, err
+	})
 }
 
 // getSession serves GET /v1/checkout/{id}. Another merchant's session is a 404.
@@ -426,11 +421,7 @@ func (s *Server) ended(session checkout.Session) (int, any, error) {
 
 // session reads the session in the path.
 func (s *Server) session(r *http.Request) (checkout.Session, error) {
-	id, err := pathID(r, checkout.PrefixSession)
-	if err != nil {
-		return checkout.Session{}, err
-	}
-	session, err := s.Store.Session(r.Context(), callerFrom(r.Context()).Key.Owner.Ref(id))
+	session, err := named(r, checkout.PrefixSession, s.Store.Session)
 	exchangeFrom(r.Context()).sessionID = session.ID
 	return session, err
 }

@@ -14,7 +14,6 @@ import (
 
 	"example.com/checkout/workflows/runs"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 
@@ -33,10 +32,7 @@ func TestShares_AnotherMerchantIsAnsweredWhileOneTakesEveryConnection(t *testing
 	for _, key := range []string{f.merchant.testKey, other.testKey} { // this process knows both
 		require.Equal(t, 200, f.do("GET", "/v1/checkout", key, "").status)
 	}
-	conn, err := pgx.Connect(t.Context(), f.url)
-	require.NoError(t, err)
-	defer conn.Close(context.Background())
-	tx, err := conn.Begin(t.Context())
+	tx, err := f.Connect(t).Begin(t.Context())
 	require.NoError(t, err)
 	_, err = tx.Exec(t.Context(), `SELECT FROM token_bucket WHERE owner = $1 FOR UPDATE`, f.merchant.testKeyID)
 	require.NoError(t, err)

@@ -17,22 +17,13 @@ func (s *Server) listTransactions(r *http.Request) (int, any, error) {
 		Status:    optionalChoice(q, "status", checkout.DecidedTransactions),
 		SessionID: optionalID(q, "session", checkout.PrefixSession),
 	}
-	return answerList(
-		q,
-		checkout.PrefixTransaction,
-		func(t checkout.Transaction) string { return t.ID },
-		func(p pg.Page) ([]checkout.Transaction, error) {
-			return s.Store.Transactions(ctx, caller.Key.Owner, filter, p)
-		},
-	)
+	return answerList(q, checkout.PrefixTransaction, func(p pg.Page) ([]checkout.Transaction, error) {
+		return s.Store.Transactions(ctx, caller.Key.Owner, filter, p)
+	})
 }
 
 // getTransaction serves GET /v1/transactions/{id}. A payment that is not decided is a 404.
 func (s *Server) getTransaction(r *http.Request) (int, any, error) {
-	id, err := pathID(r, checkout.PrefixTransaction)
-	if err != nil {
-		return 0, nil, err
-	}
-	t, err := s.Store.Transaction(r.Context(), callerFrom(r.Context()).Key.Owner.Ref(id))
+	t, err := named(r, checkout.PrefixTransaction, s.Store.Transaction)
 	return http.StatusOK, t, err
 }

@@ -78,14 +78,9 @@ func (s *Server) listEndpoints(r *http.Request) (int, any, error) {
 	ctx, caller := r.Context(), callerFrom(r.Context())
 	q := readQuery(r, "status")
 	status := optionalChoice(q, "status", webhook.EndpointStatuses)
-	return answerList(
-		q,
-		checkout.PrefixEndpoint,
-		func(e webhook.Endpoint) string { return e.ID },
-		func(p pg.Page) ([]webhook.Endpoint, error) {
-			return s.Store.Endpoints(ctx, caller.Key.Owner, status, p)
-		},
-	)
+	return answerList(q, checkout.PrefixEndpoint, func(p pg.Page) ([]webhook.Endpoint, error) {
+		return s.Store.Endpoints(ctx, caller.Key.Owner, status, p)
+	})
 }
 
 // getEndpoint serves GET /v1/webhooks/{id}.
@@ -96,12 +91,7 @@ func (s *Server) getEndpoint(r *http.Request) (int, any, error) {
 
 // endpoint reads the registration in the path. A registration of the other mode is not found.
 func (s *Server) endpoint(r *http.Request) (webhook.Endpoint, error) {
-	id, err := pathID(r, checkout.PrefixEndpoint)
-	if err != nil {
-		return webhook.Endpoint{}, err
-	}
-	caller := callerFrom(r.Context())
-	return s.Store.Endpoint(r.Context(), caller.Key.Owner.Ref(id))
+	return named(r, checkout.PrefixEndpoint, s.Store.Endpoint)
 }
 
 // changeEndpoint serves PATCH /v1/webhooks/{id}.

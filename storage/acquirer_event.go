@@ -32,10 +32,7 @@ func (s *Store) NoteAcquirerEvent(ctx context.Context, e AcquirerEvent) (bool, e
 		INSERT INTO acquirer_event (id, mode, type, object_id, reference, unseen, created_at, received_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp()) ON CONFLICT DO NOTHING`,
 		e.ID, e.Mode, e.Type, e.ObjectID, e.Reference, e.Risk && e.Reference != "", e.CreatedAt)
-	if err != nil {
-		return false, pg.Wrap("note acquirer event", err)
-	}
-	return tag.RowsAffected() == 1, nil
+	return tag.RowsAffected() == 1, pg.Wrap("note acquirer event", err)
 }
 
 // PaymentByReference names the payment in flight that the card network knows by reference, and its
@@ -48,13 +45,7 @@ func (s *Store) PaymentByReference(
 		SELECT session_id, merchant_id, mode, id FROM transaction
 		WHERE mode = $1 AND acquirer_ref = $2 AND status = 'processing'`, mode, reference).Scan(
 		&session.ID, &session.MerchantID, &session.Mode, &transactionID)
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = checkout.ErrNotFound
-	}
-	if err != nil {
-		return checkout.Ref{}, "", pg.Wrap("payment by reference", err)
-	}
-	return session, transactionID, nil
+	return session, transactionID, pg.Wrap("payment by reference", pg.Found(err))
 }
 
 // AcquirerCursor is up to where the card network's list of reports was read.

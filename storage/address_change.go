@@ -95,18 +95,15 @@ func (a *Accounts) AddressChanges(ctx context.Context, owner checkout.Owner) ([]
 func (a *Accounts) StopAddressChange(
 	ctx context.Context, owner checkout.Owner, to checkout.PayoutAddress, by checkout.AuditEntry,
 ) error {
-	err := pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, a.pool, "stop address change", func(tx pgx.Tx) error {
 		var stays string
 		err := tx.QueryRow(ctx, `
 			UPDATE payout_address SET next_network = NULL, next_address = NULL, next_at = NULL, next_by = NULL
 			WHERE merchant_id = $1 AND mode = $2 AND currency = $3 AND next_address = $4
 				AND next_at > clock_timestamp()
 			RETURNING address`, owner.MerchantID, owner.Mode, to.Currency, to.Address).Scan(&stays)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return checkout.ErrNotFound
-		}
 		if err != nil {
-			return err
+			return pg.Found(err)
 		}
 		by.Detail = fmt.Sprintf("%s: %s stays, not %s", to.Currency, stays, cmp.Or(to.Address, "none"))
 		detail := account.MailDetail(by)
@@ -115,7 +112,6 @@ func (a *Accounts) StopAddressChange(
 		}
 		return pg.Audit(ctx, tx, by)
 	})
-	return pg.Wrap("stop address change", err)
 }
 
 // takeEffect moves the addresses of a mode whose time has come to their place, and stores the
@@ -124,13 +120,9 @@ func (a *Accounts) StopAddressChange(
 func takeEffect(
 	ctx context.Context, tx pgx.Tx, m checkout.Merchant, mode checkout.Mode,
 ) (*MerchantUpdated, error) {
-	const stored = `
-		SELECT currency, network, address FROM payout_address WHERE merchant_id = $1 AND mode = $2 ORDER BY currency`
-	rows, err := tx.Query(ctx, stored, m.ID, mode)
-	if err != nil {
-		return nil, err
-	}
-	before, err := pgx.CollectRows(rows, pgx.RowToStructByPos[checkout.PayoutAddress])
+	before, err := pg.Collect[checkout.PayoutAddress](ctx, tx, `
+		SELECT currency, network, address FROM payout_address WHERE merchant_id = $1 AND mode = $2 ORDER BY currency`,
+		m.ID, mode)
 	if err != nil {
 		return nil, err
 	}
@@ -172,12 +164,8 @@ func takeEffect(
 // TakeEffect tells of up to limit merchants' announced addresses whose time has come: see takeEffect.
 // Reconcile starts the workflows of the events. It returns the number of merchants.
 func (a *Accounts) TakeEffect(ctx context.Context, limit int) (int, error) {
-	rows, err := a.pool.Query(ctx, `
+	merchants, err := pg.CollectBy(ctx, a.pool, pgx.RowTo[string], `
 		SELECT DISTINCT merchant_id FROM payout_address WHERE next_at <= clock_timestamp() LIMIT $1`, limit)
-	if err != nil {
-		return 0, pg.Wrap("due addresses", err)
-	}
-	merchants, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	for _, id := range merchants {
 		_, fault := a.ChangeMerchant(ctx, MerchantChange{MerchantID: id})
 		err = errors.Join(err, fault) // one merchant's fault does not hold the others up

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
@@ -35,7 +34,7 @@ func (f fixture) payoutTo(t *testing.T) string {
 // comes makes the time of the announced change come.
 func (f fixture) comes(t *testing.T) {
 	t.Helper()
-	f.exec(t, `UPDATE payout_address SET next_at = clock_timestamp() WHERE next_at IS NOT NULL`)
+	f.Exec(t, `UPDATE payout_address SET next_at = clock_timestamp() WHERE next_at IS NOT NULL`)
 }
 
 func (f fixture) stops(t *testing.T, address string) error {
@@ -50,7 +49,7 @@ func TestAddressChange_HoldsFromItsMomentOn(t *testing.T) {
 	f.endpoint(t, "https://shop.example/a", webhook.MerchantUpdated)
 	f.owner(t, "ann@shop.example")
 	f.owner(t, "bob@shop.example")
-	f.exec(t, `DELETE FROM mail`)
+	f.Exec(t, `DELETE FROM mail`)
 	failed := f.failedPayout(t)
 	got := f.changesAddress(t, "0xdef", 24*time.Hour)
 	require.Empty(t, got.Events)
@@ -175,10 +174,8 @@ func TestAddressChange_StoppedInTheLastMomentGetsNoPayout(t *testing.T) {
 			run := decide(f, t)
 			f.changesAddress(t, "0xdef", time.Hour)
 			f.comes(t)
-			conn, err := pgx.Connect(t.Context(), f.url)
-			require.NoError(t, err)
-			defer func() { _ = conn.Close(context.Background()) }()
-			_, err = conn.Exec(t.Context(), `BEGIN; UPDATE payout_address SET next_network = NULL, next_address = NULL, next_at = NULL, next_by = NULL`)
+			conn := f.Connect(t)
+			_, err := conn.Exec(t.Context(), `BEGIN; UPDATE payout_address SET next_network = NULL, next_address = NULL, next_at = NULL, next_by = NULL`)
 			require.NoError(t, err)
 			type result struct {
 				to  string

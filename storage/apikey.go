@@ -26,7 +26,7 @@ func (a *Accounts) CreateAPIKey(
 		k.Scopes = checkout.Scopes{checkout.ScopeFull}
 	}
 
-	err := pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
+	err := pg.RunInTx(ctx, a.pool, "create api key", func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
 			INSERT INTO api_key (id, merchant_id, mode, label, scopes, hash, last4)
 			VALUES ($1, $2, $3, $4, $5, $6, $7)`,
@@ -47,24 +47,18 @@ func (a *Accounts) CreateAPIKey(
 	if pg.Violates(err, "api_key_merchant_id_fkey") {
 		return checkout.ErrNotFound
 	}
-	return pg.Wrap("create api key", err)
+	return err
 }
+
+const selectKey = `
+	SELECT k.id, k.merchant_id, k.mode, k.label, k.scopes, k.last4, k.created_at, k.revoked_at,
+		(SELECT max(b.at) FROM token_bucket b WHERE b.owner = k.id) AS used_at
+	FROM api_key k `
 
 // APIKeys returns the keys of a merchant in both modes, newest first. Revoked keys are included.
 func (a *Accounts) APIKeys(ctx context.Context, merchantID string) ([]checkout.APIKey, error) {
-	rows, err := a.pool.Query(ctx, `
-		SELECT k.id, k.merchant_id, k.mode, k.label, k.scopes, k.last4, k.created_at, k.revoked_at,
-			(SELECT max(b.at) FROM token_bucket b WHERE b.owner = k.id)
-		FROM api_key k
+	keys, err := pg.Collect[checkout.APIKey](ctx, a.pool, selectKey+`
 		WHERE k.merchant_id = $1 ORDER BY k.id DESC`, merchantID)
-	if err != nil {
-		return nil, pg.Wrap("api keys", err)
-	}
-	keys, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (k checkout.APIKey, err error) {
-		err = row.Scan(&k.ID, &k.MerchantID, &k.Mode, &k.Label, &k.Scopes, &k.Last4, &k.CreatedAt,
-			&k.RevokedAt, &k.UsedAt)
-		return k, err
-	})
 	return keys, pg.Wrap("api keys", err)
 }
 
@@ -74,7 +68,7 @@ func (a *Accounts) APIKeys(ctx context.Context, merchantID string) ([]checkout.A
 func (a *Accounts) RevokeAPIKey(
 	ctx context.Context, ref checkout.Ref, note ...checkout.AuditEntry,
 ) error {
-	err := pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, a.pool, "revoke api key", func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
 			UPDATE api_key SET revoked_at = now()
 			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND revoked_at IS NULL`,
@@ -97,20 +91,12 @@ func (a *Accounts) RevokeAPIKey(
 		}
 		return err
 	})
-	return pg.Wrap("revoke api key", err)
 }
 
 // APIKey returns the key with this id, of any merchant. Only operators may call it. It returns
 // checkout.ErrNotFound.
 func (a *Accounts) APIKey(ctx context.Context, id string) (checkout.APIKey, error) {
-	var k checkout.APIKey
-	err := a.pool.QueryRow(ctx, `
-		SELECT id, merchant_id, mode, label, scopes, last4, created_at, revoked_at FROM api_key
-		WHERE id = $1`, id).Scan(
-		&k.ID, &k.MerchantID, &k.Mode, &k.Label, &k.Scopes, &k.Last4, &k.CreatedAt, &k.RevokedAt)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return checkout.APIKey{}, checkout.ErrNotFound
-	}
+	k, err := pg.One[checkout.APIKey](ctx, a.pool, selectKey+`WHERE k.id = $1`, id)
 	return k, pg.Wrap("api key", err)
 }
 

@@ -3,12 +3,12 @@ package storage
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -40,20 +40,14 @@ func (s *Store) BeginAttempt(ctx context.Context, ref checkout.Ref, turn webhook
 	if errors.Is(err, pgx.ErrNoRows) {
 		out, err = s.takeTurn(ctx, ref, turn, func(webhook.Step) bool { return true })
 	}
-	if err != nil {
-		return AttemptDecision{}, fmt.Errorf("begin attempt: %w", err)
-	}
-	return out, nil
+	return out, pg.Wrap("begin attempt", err)
 }
 
 // ReportAttempt is BeginAttempt limited to webhook.StepReport. If the decision is another step,
 // nothing changes. Errors are as of BeginAttempt.
 func (s *Store) ReportAttempt(ctx context.Context, ref checkout.Ref, turn webhook.Turn) (AttemptDecision, error) {
 	out, err := s.takeTurn(ctx, ref, turn, func(step webhook.Step) bool { return step == webhook.StepReport })
-	if err != nil {
-		return AttemptDecision{}, fmt.Errorf("report attempt: %w", err)
-	}
-	return out, nil
+	return out, pg.Wrap("report attempt", err)
 }
 
 // beginFirst begins the first attempt of a delivery that no run has touched, in one statement. It decides what
@@ -226,11 +220,7 @@ func lockDelivery(
 			d, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[lockedDelivery])
 			return err
 		})
-	err = conn.SendBatch(ctx, batch).Close()
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = checkout.ErrNotFound
-	}
-	return d, err
+	return d, pg.Found(conn.SendBatch(ctx, batch).Close())
 }
 
 // orNull returns nil, which is NULL in SQL, for the zero time.
@@ -371,10 +361,7 @@ func (s *Store) FinishAttempt(
 		WHERE d.id = attempt.delivery_id AND d.merchant_id = $2 AND d.mode = $3 AND d.run = $4 AND d.status = 'pending'`,
 		ref.ID, ref.MerchantID, ref.Mode, a.Run, a.Number, a.Duration.Milliseconds(), a.StatusCode,
 		string(a.ErrorKind), a.ResponseBody, nextIn)
-	if err != nil {
-		return fmt.Errorf("finish attempt: %w", err)
-	}
-	return nil
+	return pg.Wrap("finish attempt", err)
 }
 
 // DeferAttempt notes that the next attempt waits, because its endpoint has as many attempts under
@@ -383,10 +370,7 @@ func (s *Store) DeferAttempt(ctx context.Context, ref checkout.Ref, wait time.Du
 	_, err := s.pool.Exec(ctx, `
 		UPDATE webhook_delivery SET next_attempt_at = greatest(next_attempt_at, clock_timestamp() + $4::interval)
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`, ref.ID, ref.MerchantID, ref.Mode, wait)
-	if err != nil {
-		return fmt.Errorf("defer attempt: %w", err)
-	}
-	return nil
+	return pg.Wrap("defer attempt", err)
 }
 
 // LastAttempts returns the newest attempt of each delivery, by delivery id, without the answer's
@@ -394,24 +378,13 @@ func (s *Store) DeferAttempt(ctx context.Context, ref checkout.Ref, wait time.Du
 func (s *Store) LastAttempts(
 	ctx context.Context, owner checkout.Owner, deliveryIDs []string,
 ) (map[string]webhook.Attempt, error) {
-	rows, err := s.pool.Query(ctx, `
-		SELECT d.id, a.run, a.number, a.scheduled_at, a.started_at, a.duration_ms, a.status_code, a.error_kind, NULL::bytea
-		FROM webhook_delivery d CROSS JOIN LATERAL (
-			SELECT run, number, scheduled_at, started_at, duration_ms, status_code, error_kind
-			FROM webhook_attempt WHERE delivery_id = d.id ORDER BY run DESC, number DESC LIMIT 1
+	attempts, err := pg.CollectBy(ctx, s.pool, pgx.RowToStructByNameLax[deliveryAttempt], `
+		SELECT d.id AS delivery_id,`+attemptColumns+` FROM webhook_delivery d CROSS JOIN LATERAL (
+			SELECT * FROM webhook_attempt WHERE delivery_id = d.id ORDER BY run DESC, number DESC LIMIT 1
 		) a WHERE d.id = ANY ($3) AND d.merchant_id = $1 AND d.mode = $2`, owner.MerchantID, owner.Mode, deliveryIDs)
-	if err != nil {
-		return nil, fmt.Errorf("last attempts: %w", err)
-	}
 	last := map[string]webhook.Attempt{}
-	_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (string, error) {
-		var id string
-		a, err := scanAttempt(row, &id)
-		last[id] = a
-		return id, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("last attempts: %w", err)
+	for _, a := range attempts {
+		last[a.DeliveryID] = a.Attempt
 	}
-	return last, nil
+	return last, pg.Wrap("last attempts", err)
 }

@@ -244,7 +244,7 @@ func TestBeginAttempt_AResetActivityIsANewRun(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, webhook.StepBegin, out.Step)
 		require.Equal(t, 2, out.Run)
-		f.exec(t, `UPDATE webhook_delivery SET hurried_at = clock_timestamp()`)
+		f.Exec(t, `UPDATE webhook_delivery SET hurried_at = clock_timestamp()`)
 	}
 	stands, err := f.FailDelivery(t.Context(), ref, "run-a")
 	require.NoError(t, err)
@@ -287,7 +287,7 @@ func TestFinishAttempt_SaysWhenTheNextFollows(t *testing.T) {
 
 	f.begin(t, ref, "run-a", 2)
 	require.Equal(t, *d.NextAttemptAt, *f.read(t, ref).Attempts[1].ScheduledAt)
-	f.exec(t, `UPDATE webhook_delivery SET sending_until = clock_timestamp()`)
+	f.Exec(t, `UPDATE webhook_delivery SET sending_until = clock_timestamp()`)
 	d = f.read(t, ref)
 	require.InDelta(t, (15*time.Second + 184800*time.Millisecond).Seconds(), d.NextAttemptAt.Sub(d.Attempts[1].StartedAt).Seconds(), 0.01,
 		"its worker died: 15 s, and then the policy's own 30 s * 6.16")
@@ -371,7 +371,7 @@ func TestHurryDelivery_SaysWhyNot(t *testing.T) {
 	require.NoError(t, f.FinishAttempt(t.Context(), ref, refused(1, 1), time.Hour))
 	require.NoError(t, f.HurryDelivery(t.Context(), ref))
 	f.begin(t, ref, "run-a", 2)
-	f.exec(t, `UPDATE webhook_delivery SET sending_until = clock_timestamp() - interval '1 second'`)
+	f.Exec(t, `UPDATE webhook_delivery SET sending_until = clock_timestamp() - interval '1 second'`)
 	require.NoError(t, f.HurryDelivery(t.Context(), ref), "the attempt's worker died")
 
 	_, err := f.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryFailed)
@@ -405,7 +405,7 @@ func TestBeginAttempt_NotBeforeItIsDue(t *testing.T) {
 		"the activity reset": {webhook.Turn{RunID: "run-a", Try: 1}, false, webhook.StepAgain},
 		"a replay":           {webhook.Turn{RunID: "run-b", Try: 1}, false, webhook.StepBegin},
 	} {
-		f.exec(t, `UPDATE webhook_delivery SET next_attempt_at = $2, run_id = 'run-a', run = 1, attempts = 1, counted = 1,
+		f.Exec(t, `UPDATE webhook_delivery SET next_attempt_at = $2, run_id = 'run-a', run = 1, attempts = 1, counted = 1,
 			hurried_at = NULL, sending_until = NULL WHERE id = $1`, d.ID, due)
 		if c.asks {
 			require.NoError(t, f.HurryDelivery(t.Context(), d))

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/exaring/otelpgx"
-	"github.com/jackc/pgx/v5"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 
 	"example.com/checkout/storage/pg"
@@ -40,7 +39,7 @@ const BacklogLimit = 100_000
 // for the operators' metrics.
 const backlog = `
 	SELECT kind, mode, hold, count(*) AS count,
-		coalesce(extract(epoch FROM statement_timestamp() - min(since)), 0)::float8 AS oldest
+		coalesce(statement_timestamp() - min(since), '0') AS oldest
 	FROM (
 		(SELECT '` + BacklogSessionOverdue + `' AS kind, mode, '' AS hold, NULL::timestamptz AS since
 			FROM checkout_session
@@ -64,16 +63,7 @@ const backlog = `
 // Backlog counts what waits, by kind, mode and hold. A kind has no entry when nothing of it waits.
 // What is late by less than margin is not overdue.
 func (s *Store) Backlog(ctx context.Context, margin time.Duration) ([]Backlog, error) {
-	rows, err := s.pool.Query(ctx, backlog, margin, BacklogLimit)
-	if err != nil {
-		return nil, pg.Wrap("backlog", err)
-	}
-	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (b Backlog, err error) {
-		var seconds float64
-		err = row.Scan(&b.Kind, &b.Mode, &b.Hold, &b.Count, &seconds)
-		b.Oldest = time.Duration(seconds * float64(time.Second))
-		return b, err
-	})
+	all, err := pg.Collect[Backlog](ctx, s.pool, backlog, margin, BacklogLimit)
 	return all, pg.Wrap("backlog", err)
 }
 

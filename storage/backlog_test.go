@@ -22,9 +22,9 @@ func TestBacklog_CountsWhatWaits(t *testing.T) {
 	e := f.endpoint(t, "https://shop.example:8443/a", webhook.MerchantUpdated)
 	late := f.create(t, f.newSession())
 	f.create(t, f.newSession()) // has time left
-	f.exec(t, `UPDATE checkout_session SET expires_at = clock_timestamp() - interval '1 minute' WHERE id = $1`, late.ID)
+	f.Exec(t, `UPDATE checkout_session SET expires_at = clock_timestamp() - interval '1 minute' WHERE id = $1`, late.ID)
 	_, settled := f.pay(t, f.create(t, f.newSession()), checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	f.exec(t, `UPDATE payout SET created_at = created_at - interval '1 hour', hold = 'float' WHERE id = $1`, settled.PayoutID)
+	f.Exec(t, `UPDATE payout SET created_at = created_at - interval '1 hour', hold = 'float' WHERE id = $1`, settled.PayoutID)
 	f.pay(t, f.create(t, f.newSession()), checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	f.publishTest(t, e, webhook.PayoutSent)
 	_, later := f.publishTest(t, e, webhook.PayoutSent)
@@ -64,10 +64,8 @@ func TestBacklog_CountsWhatWaits(t *testing.T) {
 func TestBacklog_ReadsNoWholeTable(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	conn, err := pgx.Connect(t.Context(), f.url)
-	require.NoError(t, err)
-	defer func() { _ = conn.Close(t.Context()) }()
-	_, err = conn.Exec(t.Context(), `SET enable_seqscan = off`) // the tables are empty
+	conn := f.Connect(t)
+	_, err := conn.Exec(t.Context(), `SET enable_seqscan = off`) // the tables are empty
 	require.NoError(t, err)
 	rows, err := conn.Query(t.Context(), "EXPLAIN "+storage.BacklogQuery, time.Minute, storage.BacklogLimit)
 	require.NoError(t, err)

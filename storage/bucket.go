@@ -52,6 +52,16 @@ func allowance(ok bool, tokens, rate float64, burst int) Allowance {
 		Reset: until(float64(burst)), Wait: until(1)}
 }
 
+func scanAllowance(row pgx.CollectableRow) (Allowance, error) {
+	var (
+		ok           bool
+		tokens, rate float64
+		burst        int
+	)
+	err := row.Scan(&ok, &tokens, &rate, &burst)
+	return allowance(ok, tokens, rate, burst), err
+}
+
 // Bucket is one token bucket. An owner has a bucket for each kind.
 type Bucket struct {
 	Owner string
@@ -75,26 +85,12 @@ func (s *Store) Allow(ctx context.Context, buckets ...Bucket) (Allowance, error)
 			append(rates, b.PerSecond), append(bursts, b.Burst)
 	}
 
-	rows, err := s.pool.Query(ctx, `
+	all, err := pg.CollectBy(ctx, s.pool, scanAllowance, `
 		INSERT INTO token_bucket AS b (owner, kind, rate, burst, tokens, allowed, at)
 		SELECT owner, kind, rate, burst, burst - 1, true, clock_timestamp()
 		FROM unnest($1::text[], $2::text[], $3::float8[], $4::int[])
 			AS asked (owner, kind, rate, burst), `+pg.Unhurried+takeOne,
 		owners, kinds, rates, bursts)
-	if err != nil {
-		return Allowance{}, pg.Wrap("token bucket", err)
-	}
-
-	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Allowance, error) {
-		var (
-			ok           bool
-			tokens, rate float64
-			burst        int
-		)
-
-		err := row.Scan(&ok, &tokens, &rate, &burst)
-		return allowance(ok, tokens, rate, burst), err
-	})
 	if err != nil {
 		return Allowance{}, pg.Wrap("token bucket", err)
 	}

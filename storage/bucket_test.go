@@ -17,13 +17,13 @@ import (
 // later moves every bucket's last use back by d.
 func (f fixture) later(t *testing.T, d time.Duration) {
 	t.Helper()
-	f.exec(t, `UPDATE token_bucket SET at = at - $1::interval`, d)
+	f.Exec(t, `UPDATE token_bucket SET at = at - $1::interval`, d)
 }
 
 func TestAllowAddress_CountsDownAndRefills(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	pgtemp.StopTime(t, f.url, "token_bucket", "at")
+	pgtemp.StopTime(t, f.URL, "token_bucket", "at")
 	rate := storage.Rate{PerSecond: 0.01, Burst: 3}
 	take := func() storage.Allowance {
 		a, err := f.AllowAddress(t.Context(), "192.0.2.1", rate)
@@ -60,7 +60,7 @@ func TestAllowAddress_CountsDownAndRefills(t *testing.T) {
 func TestAllowAddress_ChangedRatesHoldAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	pgtemp.StopTime(t, f.url, "token_bucket", "at")
+	pgtemp.StopTime(t, f.URL, "token_bucket", "at")
 	take := func(burst int) storage.Allowance {
 		a, err := f.AllowAddress(t.Context(), "192.0.2.1", storage.Rate{PerSecond: 0.01, Burst: burst})
 		require.NoError(t, err)
@@ -175,7 +175,7 @@ func TestDeleteOldBuckets_OfAddressesGoAfterAnHourThoseOfKeysWithTheLog(t *testi
 	}
 	const logAge = 24 * time.Hour
 	require.EqualValues(t, 8, left(logAge))
-	f.exec(t, `UPDATE token_bucket SET tokens = 0`)
+	f.Exec(t, `UPDATE token_bucket SET tokens = 0`)
 	f.later(t, 62*time.Minute)
 	require.EqualValues(t, 3, left(logAge), "those of the key, and one that is not full yet")
 	f.later(t, logAge)
@@ -187,11 +187,11 @@ func TestDeleteOldBuckets_OfAddressesGoAfterAnHourThoseOfKeysWithTheLog(t *testi
 func TestBuckets_WaitForNoDisk(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.exec(t, `CREATE TABLE seen (written text, value text)`)
-	f.exec(t, `CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$
+	f.Exec(t, `CREATE TABLE seen (written text, value text)`)
+	f.Exec(t, `CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN INSERT INTO seen VALUES (TG_TABLE_NAME, current_setting('synchronous_commit')); RETURN NEW; END $$`)
 	for _, table := range []string{"token_bucket", "merchant"} {
-		f.exec(t, `CREATE TRIGGER see AFTER INSERT OR UPDATE ON `+table+` FOR EACH ROW EXECUTE FUNCTION see()`)
+		f.Exec(t, `CREATE TRIGGER see AFTER INSERT OR UPDATE ON `+table+` FOR EACH ROW EXECUTE FUNCTION see()`)
 	}
 	key := checkout.NewAPIKey(checkout.ModeTest)
 	require.NoError(t, f.CreateAPIKey(t.Context(), checkout.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID("key")), Label: "ci"}, key))

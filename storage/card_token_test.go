@@ -49,7 +49,7 @@ func TestCardTokens_GoWithThePaymentOrItsSession(t *testing.T) {
 	old, open := session(), session()
 	f.asks(t, old)
 	f.asks(t, open)
-	f.exec(t, `UPDATE checkout_session SET status = 'expired', ended_at = clock_timestamp() WHERE id = $1`, old.ID)
+	f.Exec(t, `UPDATE checkout_session SET status = 'expired', ended_at = clock_timestamp() WHERE id = $1`, old.ID)
 	for _, want := range []int{1, 0} {
 		n, err := f.ForgetCardTokens(t.Context(), 10)
 		require.NoError(t, err)

@@ -22,7 +22,7 @@ func (s *Store) RecordChargeCost(
 	if !c.Valid() {
 		return fmt.Errorf("record charge cost: %s of %s cannot be the cost of %s", c.Cost, c.Gross, transactionID)
 	}
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, s.pool, "record charge cost", func(tx pgx.Tx) error {
 		if err := recordAvailable(ctx, tx, mode, transactionID, c.AvailableAt); err != nil {
 			return err
 		}
@@ -41,7 +41,6 @@ func (s *Store) RecordChargeCost(
 		}
 		return bookCost(ctx, tx, t, c)
 	})
-	return pg.Wrap("record charge cost", err)
 }
 
 // recordAvailable stores when the money of a succeeded charge is available. A zero time is not known yet.

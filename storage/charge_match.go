@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -38,13 +37,10 @@ func (s *Store) ChargeMatch(
 		WHERE t.mode = $1 AND t.acquirer_ref = $2`, mode, reference).Scan(
 		&m.TransactionID, &m.Amount, &m.Currency, &m.Paid, &m.Deciding, &m.Booked,
 		&settled, &cost.Gross, &cost.Cost)
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = checkout.ErrNotFound
-	}
 	if settled != nil {
 		cost.Currency, m.Cost = *settled, &cost
 	}
-	return m, pg.Wrap("charge match", err)
+	return m, pg.Wrap("charge match", pg.Found(err))
 }
 
 // Uncharged returns the ids of the transactions that succeeded in the interval and whose charge is not

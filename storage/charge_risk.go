@@ -260,7 +260,7 @@ func (p *lockedPayout) atRisk(ctx context.Context, tx pgx.Tx) (bool, error) {
 // checkout.ErrNotFound, and checkout.ErrConflict when something else holds the payout, or nothing. by is
 // written with the change.
 func (s *Store) ReleasePayout(ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry) error {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, s.pool, "release payout", func(tx pgx.Tx) error {
 		p, err := lockPayout(ctx, tx, ref)
 		if err != nil {
 			return err
@@ -278,7 +278,6 @@ func (s *Store) ReleasePayout(ctx context.Context, ref checkout.Ref, by ...check
 		}
 		return pg.Audit(ctx, tx, by...)
 	})
-	return pg.Wrap("release payout", err)
 }
 
 // PayoutRisks returns the risks of a payout's charge, oldest first.

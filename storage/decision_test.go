@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
@@ -58,10 +57,8 @@ func TestDecisions_RunTwiceWhileTheFirstIsBeingCommitted(t *testing.T) {
 // once the second waits too or has its answer. It returns both answers.
 func (f fixture) atOnce(t *testing.T, first, second call) (one, two string) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), f.url)
-	require.NoError(t, err)
-	defer func() { _ = conn.Close(context.Background()) }()
-	_, err = conn.Exec(t.Context(), `
+	conn := f.Connect(t)
+	_, err := conn.Exec(t.Context(), `
 		CREATE FUNCTION hang() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NULL; END $$;
 		DO $$ DECLARE name text; BEGIN
 			FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' LOOP
@@ -130,7 +127,7 @@ var sessionDecisions = []decision{
 		}},
 	{name: "a session with an order id is created", first: "true", second: same, rows: sessionRows, hold: "(pending,f,0)",
 		arrange: func(t *testing.T, f fixture) (call, call) {
-			f.exec(t, `REINDEX INDEX CONCURRENTLY checkout_session_pkey`) // PostgreSQL then checks the order id first
+			f.Exec(t, `REINDEX INDEX CONCURRENTLY checkout_session_pkey`) // PostgreSQL then checks the order id first
 			return f.creates(f.withOrderID()), nil
 		}},
 	{name: "two sessions of one order id are created", first: "true", second: "refused: order id in use", rows: sessionRows, hold: "(pending,f,0)",
@@ -667,7 +664,7 @@ var accountDecisions = []decision{
 			_, err := f.claims()(t.Context())
 			require.NoError(t, err)
 			require.NoError(t, f.KeepAnswer(t.Context(), f.request("key-1"), storage.KeptAnswer{Status: 201}))
-			f.exec(t, `UPDATE idempotent_request SET created_at = now() - interval '2 days'`)
+			f.Exec(t, `UPDATE idempotent_request SET created_at = now() - interval '2 days'`)
 			return f.claims(), nil
 		}},
 }

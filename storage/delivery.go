@@ -20,19 +20,14 @@ const selectDelivery = `
 		d.status = 'pending' AND (d.held OR (NOT d.session_url AND w.status = 'disabled')) AS held, d.run,
 		CASE WHEN d.sending_until > clock_timestamp() OR d.held OR (NOT d.session_url AND w.status = 'disabled')
 			THEN NULL ELSE d.next_attempt_at END AS next_attempt_at,
-		d.created_at, d.finished_at, NOT d.session_url AND w.deleted_at IS NOT NULL, d.session_url
+		d.created_at, d.finished_at, NOT d.session_url AND w.deleted_at IS NOT NULL AS endpoint_deleted,
+		d.session_url
 	FROM webhook_delivery d JOIN event e ON e.id = d.event_id JOIN webhook_endpoint w ON w.id = d.endpoint_id `
 
 // Delivery returns one delivery with its newest maxAttemptsShown attempts, oldest first. It
 // returns checkout.ErrNotFound.
 func (s *Store) Delivery(ctx context.Context, ref checkout.Ref) (webhook.Delivery, error) {
-	return s.delivery(
-		ctx,
-		`WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3`,
-		ref.ID,
-		ref.MerchantID,
-		ref.Mode,
-	)
+	return s.delivery(ctx, `WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
 }
 
 // AnyDelivery is Delivery for an operator who knows only the id, such as
@@ -45,61 +40,36 @@ func (s *Store) delivery(ctx context.Context, where string, args ...any) (webhoo
 	var d webhook.Delivery
 	batch := &pgx.Batch{}
 	batch.Queue(selectDelivery+where, args...).Query(func(rows pgx.Rows) (err error) {
-		d, err = pgx.CollectExactlyOneRow(rows, scanDelivery)
+		d, err = pgx.CollectExactlyOneRow(rows, readDelivery)
 		return err
 	})
 	batch.Queue(`
-		SELECT run, number, scheduled_at, started_at, duration_ms, status_code, error_kind, response_body
-		FROM (
-			SELECT run, number, scheduled_at, started_at, duration_ms, status_code, error_kind, response_body
-			FROM webhook_attempt WHERE delivery_id = $1 ORDER BY run DESC, number DESC LIMIT $2) a
+		SELECT `+attemptColumns+`, a.response_body FROM (
+			SELECT * FROM webhook_attempt WHERE delivery_id = $1 ORDER BY run DESC, number DESC LIMIT $2) a
 		ORDER BY run, number`, args[0], maxAttemptsShown).Query(func(rows pgx.Rows) (err error) {
-		d.Attempts, err = pgx.CollectRows(
-			rows, func(row pgx.CollectableRow) (webhook.Attempt, error) { return scanAttempt(row) },
-		)
+		d.Attempts, err = pgx.CollectRows(rows, pgx.RowToStructByName[webhook.Attempt])
 		return err
 	})
-	err := s.pool.SendBatch(ctx, batch).Close()
-	if errors.Is(err, pgx.ErrNoRows) {
-		return webhook.Delivery{}, checkout.ErrNotFound
-	}
-	return d, pg.Wrap("delivery", err)
+	return d, pg.Wrap("delivery", pg.Found(s.pool.SendBatch(ctx, batch).Close()))
 }
 
 // maxAttemptsShown limits the size of an answer. A delivery has more attempts only after many
 // replays.
 const maxAttemptsShown = 60
 
-func scanDelivery(row pgx.CollectableRow) (d webhook.Delivery, err error) {
-	err = row.Scan(
-		&d.ID, &d.EventID, &d.EventType, &d.SessionID, &d.MerchantID, &d.Mode, &d.EndpointID, &d.URL,
-		&d.Status, &d.Held, &d.Run, &d.NextAttemptAt, &d.CreatedAt, &d.FinishedAt, &d.EndpointDeleted,
-		&d.SessionURL,
-	)
-	return d, err
-}
+// readDelivery reads a row of selectDelivery.
+var readDelivery = pgx.RowToStructByNameLax[webhook.Delivery]
 
-// scanAttempt reads an attempt. before receives the columns that precede the attempt's columns.
-func scanAttempt(row pgx.CollectableRow, before ...any) (a webhook.Attempt, err error) {
-	var (
-		took   *int64
-		status *int
-		kind   *webhook.ErrorKind
-	)
-	if err := row.Scan(append(before, &a.Run, &a.Number, &a.ScheduledAt, &a.StartedAt, &took, &status, &kind,
-		&a.ResponseBody)...); err != nil {
-		return a, err
-	}
-	if took != nil {
-		a.Finished, a.Duration = true, time.Duration(*took)*time.Millisecond
-	}
-	if status != nil {
-		a.StatusCode = *status
-	}
-	if kind != nil {
-		a.ErrorKind = *kind
-	}
-	return a, nil
+// attemptColumns read the webhook.Attempt of a webhook_attempt a, but for the answer's body.
+const attemptColumns = `
+	a.run, a.number, a.scheduled_at, a.started_at, a.duration_ms IS NOT NULL AS finished,
+	coalesce(a.duration_ms, 0) * interval '1 millisecond' AS duration, coalesce(a.status_code, 0) AS status_code,
+	coalesce(a.error_kind, '') AS error_kind`
+
+// deliveryAttempt is an attempt without the answer's body.
+type deliveryAttempt struct {
+	DeliveryID string
+	webhook.Attempt
 }
 
 // DeliveryFilter chooses deliveries. An empty field matches every delivery.
@@ -144,7 +114,7 @@ func (s *Store) Deliveries(
 	q.Equal("e.session_id", f.SessionID)
 	q.Page(checkout.PrefixDelivery, "d", p)
 
-	got, err := pg.CollectBy(ctx, s.pool, scanDelivery, selectDelivery+q.SQL, q.Args...)
+	got, err := pg.CollectBy(ctx, s.pool, readDelivery, selectDelivery+q.SQL, q.Args...)
 	return got, pg.Wrap("deliveries", err)
 }
 
@@ -185,25 +155,17 @@ func (s *Store) HurryDelivery(ctx context.Context, ref checkout.Ref, by ...check
 // steer changes a delivery if the condition in set is true. If it is false, steer returns the error
 // that says why.
 func (s *Store) steer(ctx context.Context, ref checkout.Ref, by []checkout.AuditEntry, set string) error {
-	var steered bool
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(
-			ctx,
+	steered, err := pg.InTx(ctx, s.pool, "steer delivery", func(tx pgx.Tx) (bool, error) {
+		tag, err := tx.Exec(ctx,
 			`UPDATE webhook_delivery d `+set+` AND d.id = $1 AND d.merchant_id = $2 AND d.mode = $3`,
-			ref.ID,
-			ref.MerchantID,
-			ref.Mode,
-		)
-		if steered = tag.RowsAffected() > 0; err != nil || !steered {
-			return err
+			ref.ID, ref.MerchantID, ref.Mode)
+		if err != nil || tag.RowsAffected() == 0 {
+			return false, err
 		}
-		return pg.Audit(ctx, tx, by...)
+		return true, pg.Audit(ctx, tx, by...)
 	})
-	if err != nil {
-		return pg.Wrap("steer delivery", err)
-	}
-	if steered {
-		return nil
+	if err != nil || steered {
+		return err
 	}
 
 	d, err := s.Delivery(ctx, ref)
@@ -277,8 +239,5 @@ func (s *Store) endDelivery(
 				AND mode = $3`,
 			ref.ID, ref.MerchantID, ref.Mode).Scan(&end.Status, &end.RunID, &end.Attempts)
 	}
-	if errors.Is(err, pgx.ErrNoRows) {
-		return end, checkout.ErrNotFound
-	}
-	return end, pg.Wrap("end delivery", err)
+	return end, pg.Wrap("end delivery", pg.Found(err))
 }

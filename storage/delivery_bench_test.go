@@ -1,7 +1,6 @@
 package storage_test
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"testing"
@@ -12,7 +11,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
-	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -94,12 +93,8 @@ func BenchmarkDeliveryLog(b *testing.B) {
 // fillLog returns a store with n deliveries; every tenth is the busy merchant's.
 func fillLog(b *testing.B, n int) *storage.Store {
 	b.Helper()
-	url := pgtemp.ForTest(b, storage.Migrate)
-	keys, err := pg.ParseKeyring(pg.NewMasterKey("k1"))
-	require.NoError(b, err)
-	s, err := storage.Open(b.Context(), storage.Options{URL: url, Keys: keys})
-	require.NoError(b, err)
-	b.Cleanup(s.Close)
+	db := storagetest.New(b)
+	s := db.Open(b, 0)
 	for i := range 10 {
 		merchant, endpoint := benchMerchant[:len(benchMerchant)-1]+fmt.Sprint(i), benchEndpoint[:len(benchEndpoint)-1]+fmt.Sprint(i)
 		require.NoError(b, s.CreateMerchant(b.Context(), checkout.Merchant{ID: merchant, Name: "Shop", Plan: "standard", PaymentAttempts: 3}, checkout.ModeTest, nil))
@@ -109,9 +104,7 @@ func fillLog(b *testing.B, n int) *storage.Store {
 		})
 		require.NoError(b, err)
 	}
-	conn, err := pgx.Connect(b.Context(), url)
-	require.NoError(b, err)
-	defer func() { _ = conn.Close(context.Background()) }() // a benchmark's connection
+	conn := db.Connect(b)
 	// Building an index at once is faster than row by row.
 	rows, err := conn.Query(b.Context(), `
 		SELECT indexname, indexdef FROM pg_indexes WHERE tablename IN ('event', 'webhook_delivery', 'webhook_attempt') AND indexdef NOT LIKE '%UNIQUE%'`)

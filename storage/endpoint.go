@@ -27,20 +27,18 @@ var ErrTooManyEndpoints = errors.New("too many webhook registrations")
 func (s *Store) CreateEndpoint(
 	ctx context.Context, e webhook.Endpoint, by ...checkout.AuditEntry,
 ) (webhook.Endpoint, error) {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	e, err := pg.InTx(ctx, s.pool, "create webhook registration", func(tx pgx.Tx) (webhook.Endpoint, error) {
 		// The lock on the merchant's row makes its registrations take turns, so the limit holds.
 		if _, err := tx.Exec(ctx, `
 			SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, e.MerchantID); err != nil {
-			return err
+			return e, err
 		}
-		switch again, err := scanEndpoint(tx.QueryRow(ctx, selectEndpoint+ownEndpoint,
-			e.MerchantID, e.Mode, e.ID)); {
+		switch again, err := readEndpoint(ctx, tx, selectEndpoint+ownEndpoint, e.MerchantID, e.Mode, e.ID); {
 		case err == nil:
 			again.Secret = e.Secret
-			e = again
-			return nil
+			return again, nil
 		case !errors.Is(err, checkout.ErrNotFound):
-			return err
+			return e, err
 		}
 
 		var count int
@@ -49,23 +47,23 @@ func (s *Store) CreateEndpoint(
 			WHERE merchant_id = $1 AND mode = $2 AND session_id IS NULL AND deleted_at IS NULL`,
 			e.MerchantID, e.Mode).Scan(&count)
 		if err != nil {
-			return err
+			return e, err
 		}
 
 		if count >= webhook.MaxEndpoints {
-			return ErrTooManyEndpoints
+			return e, ErrTooManyEndpoints
 		}
 
 		if err := s.insertEndpoint(ctx, tx, &e, nil); err != nil {
-			return err
+			return e, err
 		}
-		return pg.Audit(ctx, tx, by...)
+		return e, pg.Audit(ctx, tx, by...)
 	})
 
 	if pg.Violates(err, "webhook_endpoint_pkey") { // a repeat, and the registration was deleted since
 		err = checkout.ErrNotFound
 	}
-	return e, pg.Wrap("create webhook registration", err)
+	return e, err
 }
 
 // insertSessionSecret stores the secret for the webhook_url of one session. Its row is an endpoint
@@ -98,8 +96,10 @@ func (s *Store) insertEndpoint(
 
 const (
 	selectEndpointColumns = `
-		SELECT id, merchant_id, mode, url, events, description, status, created_at,
-			CASE WHEN previous_expires_at > clock_timestamp() THEN previous_expires_at END, ` + failingSince + ` `
+		SELECT id, merchant_id, mode, url, CASE WHEN '*' = ANY (events) THEN '{*}' ELSE events END AS events,
+			description, status, created_at,
+			CASE WHEN previous_expires_at > clock_timestamp() THEN previous_expires_at END AS rotating_until,
+			` + failingSince + ` AS failing_since `
 	selectEndpoint = selectEndpointColumns + `FROM webhook_endpoint w `
 )
 
@@ -108,16 +108,8 @@ const ownEndpoint = `
 	WHERE w.merchant_id = $1 AND w.mode = $2 AND w.id = $3 AND w.session_id IS NULL
 		AND w.deleted_at IS NULL`
 
-func scanEndpoint(row pgx.Row) (e webhook.Endpoint, err error) {
-	err = row.Scan(&e.ID, &e.MerchantID, &e.Mode, &e.URL, &e.Events, &e.Description, &e.Status,
-		&e.CreatedAt, &e.RotatingUntil, &e.FailingSince)
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = checkout.ErrNotFound
-	}
-	if slices.Contains(e.Events, webhook.AllEvents) {
-		e.Events = []webhook.EventType{webhook.AllEvents}
-	}
-	return e, err
+func readEndpoint(ctx context.Context, from pg.Querier, query string, args ...any) (webhook.Endpoint, error) {
+	return pg.OneBy(ctx, from, pgx.RowToStructByNameLax[webhook.Endpoint], query, args...)
 }
 
 // storedEvents returns what the column events holds. Beside AllEvents it has the names of today: a build that does
@@ -131,8 +123,7 @@ func storedEvents(events []webhook.EventType) []webhook.EventType {
 
 // Endpoint returns one registration. It returns checkout.ErrNotFound.
 func (s *Store) Endpoint(ctx context.Context, ref checkout.Ref) (webhook.Endpoint, error) {
-	e, err := scanEndpoint(s.pool.QueryRow(ctx, selectEndpoint+ownEndpoint,
-		ref.MerchantID, ref.Mode, ref.ID))
+	e, err := readEndpoint(ctx, s.pool, selectEndpoint+ownEndpoint, ref.MerchantID, ref.Mode, ref.ID)
 	return e, pg.Wrap("webhook registration", err)
 }
 
@@ -144,7 +135,7 @@ func (s *Store) Endpoints(
 	q.Where("w.session_id IS NULL AND w.deleted_at IS NULL")
 	q.Equal("w.status", string(status))
 	q.Page(checkout.PrefixEndpoint, "w", p)
-	got, err := pg.CollectBy(ctx, s.pool, pg.RowBy(scanEndpoint), selectEndpoint+q.SQL, q.Args...)
+	got, err := pg.CollectBy(ctx, s.pool, pgx.RowToStructByNameLax[webhook.Endpoint], selectEndpoint+q.SQL, q.Args...)
 	return got, pg.Wrap("webhook registrations", err)
 }
 
@@ -193,8 +184,8 @@ func (s *Store) ChangeEndpoint(
 	ctx context.Context, ref checkout.Ref, c EndpointChange, by ...checkout.AuditEntry,
 ) (webhook.Endpoint, error) {
 	return pg.InTx(ctx, s.pool, "change webhook registration", func(tx pgx.Tx) (e webhook.Endpoint, err error) {
-		now, err := scanEndpoint(tx.QueryRow(ctx, selectEndpoint+ownEndpoint+` FOR NO KEY UPDATE`,
-			ref.MerchantID, ref.Mode, ref.ID))
+		now, err := readEndpoint(ctx, tx, selectEndpoint+ownEndpoint+` FOR NO KEY UPDATE`,
+			ref.MerchantID, ref.Mode, ref.ID)
 		if err != nil {
 			return e, err
 		}
@@ -209,7 +200,7 @@ func (s *Store) ChangeEndpoint(
 			}
 		}
 
-		e, err = scanEndpoint(tx.QueryRow(ctx, `
+		e, err = readEndpoint(ctx, tx, `
 			WITH w AS (
 				UPDATE webhook_endpoint w SET url = coalesce($4, url),
 					events = coalesce($5, events), status = coalesce($8, status),
@@ -218,7 +209,7 @@ func (s *Store) ChangeEndpoint(
 				`+ownEndpoint+`
 				RETURNING *
 			) `+selectEndpointColumns+`FROM w`,
-			ref.MerchantID, ref.Mode, ref.ID, c.URL, storedEvents(c.Events), c.Description, c.ClearDescription, c.Status))
+			ref.MerchantID, ref.Mode, ref.ID, c.URL, storedEvents(c.Events), c.Description, c.ClearDescription, c.Status)
 		if err != nil {
 			return e, err
 		}
@@ -259,7 +250,7 @@ func endpointChanged(by []checkout.AuditEntry, was, is webhook.Endpoint) []check
 func (s *Store) DeleteEndpoint(
 	ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry,
 ) error {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, s.pool, "delete webhook registration", func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
 			UPDATE webhook_endpoint w SET deleted_at = clock_timestamp() `+ownEndpoint,
 			ref.MerchantID, ref.Mode, ref.ID)
@@ -274,7 +265,6 @@ func (s *Store) DeleteEndpoint(
 		}
 		return pg.Audit(ctx, tx, by...)
 	})
-	return pg.Wrap("delete webhook registration", err)
 }
 
 // RotateSecret gives a registration a new secret. The previous secret also signs until overlap is
@@ -284,57 +274,48 @@ func (s *Store) RotateSecret(
 	ctx context.Context, ref checkout.Ref, secret string, overlap time.Duration,
 	by ...checkout.AuditEntry,
 ) (webhook.Endpoint, error) {
-	var e webhook.Endpoint
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.InTx(ctx, s.pool, "rotate secret", func(tx pgx.Tx) (e webhook.Endpoint, err error) {
 		var (
 			keyID  string
 			sealed []byte
 		)
 
-		err := tx.QueryRow(ctx, `
+		err = tx.QueryRow(ctx, `
 			SELECT master_key_id, sealed_digest
 			FROM webhook_endpoint w `+ownEndpoint+` FOR NO KEY UPDATE`,
 			ref.MerchantID, ref.Mode, ref.ID).Scan(&keyID, &sealed)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return checkout.ErrNotFound
-		}
 		if err != nil {
-			return err
+			return e, pg.Found(err)
 		}
 
 		current, err := s.keys.Unseal(keyID, ref.ID, sealed)
 		if err != nil {
-			return err
+			return e, err
 		}
 
 		if subtle.ConstantTimeCompare(current, webhook.SecretDigest(secret)) == 1 {
-			e, err = scanEndpoint(tx.QueryRow(ctx, selectEndpoint+ownEndpoint,
-				ref.MerchantID, ref.Mode, ref.ID))
-			return err
+			by = nil // a repeat changes nothing
+			e, err = readEndpoint(ctx, tx, selectEndpoint+ownEndpoint, ref.MerchantID, ref.Mode, ref.ID)
+		} else {
+			keyID, sealed = s.keys.Seal(ref.ID, webhook.SecretDigest(secret))
+			e, err = readEndpoint(ctx, tx, `
+				WITH w AS (
+					UPDATE webhook_endpoint w SET previous_master_key_id = master_key_id,
+						previous_sealed_digest = sealed_digest,
+						previous_expires_at =
+							date_trunc('milliseconds', clock_timestamp()) + $6::interval,
+						master_key_id = $4, sealed_digest = $5 `+ownEndpoint+`
+					RETURNING *
+				) `+selectEndpointColumns+`FROM w`,
+				ref.MerchantID, ref.Mode, ref.ID, keyID, sealed, overlap)
 		}
-
-		keyID, sealed = s.keys.Seal(ref.ID, webhook.SecretDigest(secret))
-		e, err = scanEndpoint(tx.QueryRow(ctx, `
-			WITH w AS (
-				UPDATE webhook_endpoint w SET previous_master_key_id = master_key_id,
-					previous_sealed_digest = sealed_digest,
-					previous_expires_at =
-						date_trunc('milliseconds', clock_timestamp()) + $6::interval,
-					master_key_id = $4, sealed_digest = $5 `+ownEndpoint+`
-				RETURNING *
-			) `+selectEndpointColumns+`FROM w`,
-			ref.MerchantID, ref.Mode, ref.ID, keyID, sealed, overlap))
 		if err != nil {
-			return err
+			return e, err
 		}
-		return pg.Audit(ctx, tx, by...)
-	})
-	if err != nil {
-		return webhook.Endpoint{}, pg.Wrap("rotate secret", err)
-	}
 
-	e.Secret = secret
-	return e, nil
+		e.Secret = secret
+		return e, pg.Audit(ctx, tx, by...)
+	})
 }
 
 // deref returns the text, or "" for nil.

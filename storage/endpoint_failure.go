@@ -95,9 +95,9 @@ func (s *Store) FailingEndpoints(ctx context.Context, rules FailureRules, limit 
 // nothing when an attempt has arrived meanwhile, when somebody else was first, and when a person has put the
 // registration on hold or deleted it.
 func (s *Store) JudgeEndpoint(ctx context.Context, ref checkout.Ref, rules FailureRules) error {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		e, err := scanEndpoint(tx.QueryRow(ctx, selectEndpoint+ownEndpoint+` AND w.status = 'enabled' FOR NO KEY UPDATE`,
-			ref.MerchantID, ref.Mode, ref.ID))
+	return pg.RunInTx(ctx, s.pool, "judge webhook registration", func(tx pgx.Tx) error {
+		e, err := readEndpoint(ctx, tx, selectEndpoint+ownEndpoint+` AND w.status = 'enabled' FOR NO KEY UPDATE`,
+			ref.MerchantID, ref.Mode, ref.ID)
 		if errors.Is(err, checkout.ErrNotFound) {
 			return nil
 		}
@@ -123,7 +123,6 @@ func (s *Store) JudgeEndpoint(ctx context.Context, ref checkout.Ref, rules Failu
 		}
 		return mailAbout(ctx, tx, e, since, checkout.MailEndpointFailing)
 	})
-	return pg.Wrap("judge webhook registration", err)
 }
 
 // holdFailing puts a registration on hold, as a person would. What waits for it is kept until a person resumes it.

@@ -46,7 +46,7 @@ func (f fixture) event(t *testing.T, e webhook.Endpoint, kind webhook.ErrorKind)
 // failsLater lets time pass since what was noted about e.
 func (f fixture) failsLater(t *testing.T, e webhook.Endpoint, hours int) {
 	t.Helper()
-	f.exec(t, fmt.Sprintf(`UPDATE webhook_endpoint_failure SET since = since - interval '%[1]d hours',
+	f.Exec(t, fmt.Sprintf(`UPDATE webhook_endpoint_failure SET since = since - interval '%[1]d hours',
 		last_at = last_at - interval '%[1]d hours', arrived_at = arrived_at - interval '%[1]d hours'
 		WHERE endpoint_id = $1`, hours), e.ID)
 }
@@ -59,7 +59,7 @@ func (f fixture) mails(t *testing.T, kind checkout.MailKind) any {
 func newFailing(t *testing.T) (fixture, webhook.Endpoint) {
 	f := newFixture(t)
 	for id, role := range map[string]checkout.Role{"usr_dev": "developer", "usr_viewer": "viewer"} {
-		f.exec(t, `INSERT INTO member (id, merchant_id, email, role, password_hash) VALUES ($1, $2, $1, $3, 'x')`, id, f.merchant.ID, role)
+		f.Exec(t, `INSERT INTO member (id, merchant_id, email, role, password_hash) VALUES ($1, $2, $1, $3, 'x')`, id, f.merchant.ID, role)
 	}
 	return f, f.endpoint(t, "https://orders.example/a", webhook.EventTypes...)
 }

@@ -30,7 +30,7 @@ type EndpointHealth struct {
 func (s *Store) EndpointHealth(
 	ctx context.Context, owner checkout.Owner, within time.Duration,
 ) (map[string]EndpointHealth, error) {
-	rows, err := s.pool.Query(ctx, `
+	list, err := pg.CollectBy(ctx, s.pool, pgx.RowToStructByPos[EndpointHealth], `
 		SELECT w.id, count(*), count(*) FILTER (WHERE d.status = 'delivered'),
 			count(*) FILTER (WHERE d.status = 'failed'),
 			count(*) FILTER (WHERE d.status = 'pending'),
@@ -46,20 +46,11 @@ func (s *Store) EndpointHealth(
 		GROUP BY w.id`,
 		owner.MerchantID, owner.Mode,
 		checkout.FirstID(checkout.PrefixDelivery, time.Now().Add(-within)), maxHealthDeliveries)
-	if err != nil {
-		return nil, pg.Wrap("health of webhooks", err)
-	}
-
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[EndpointHealth])
-	if err != nil {
-		return nil, pg.Wrap("health of webhooks", err)
-	}
-
 	health := map[string]EndpointHealth{}
 	for _, h := range list {
 		health[h.EndpointID] = h
 	}
-	return health, nil
+	return health, pg.Wrap("health of webhooks", err)
 }
 
 // CountPending returns the number of pending deliveries of a registration.

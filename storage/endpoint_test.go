@@ -48,7 +48,7 @@ func TestCreateEndpoint_StarReachesTypesToCome(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []webhook.EventType{"*"}, read.Events)
 	require.EqualValues(t, 6, f.query(t, `SELECT cardinality(events) FROM webhook_endpoint`), "a build from before * knows names only")
-	f.exec(t, `UPDATE webhook_endpoint SET events = array_remove(events, 'payout.failed')`)
+	f.Exec(t, `UPDATE webhook_endpoint SET events = array_remove(events, 'payout.failed')`)
 
 	f.failedPayout(t)
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM webhook_delivery d JOIN event e ON e.id = d.event_id
@@ -142,7 +142,7 @@ func TestRotateSecret_BothSignWhileItLasts(t *testing.T) {
 	third := webhook.SecretDigest(again.Secret)
 	require.Equal(t, [][]byte{third, second}, digests(), "the one before the previous stops at once")
 
-	f.exec(t, `UPDATE webhook_endpoint SET previous_expires_at = clock_timestamp() - interval '1 second'`)
+	f.Exec(t, `UPDATE webhook_endpoint SET previous_expires_at = clock_timestamp() - interval '1 second'`)
 	require.Equal(t, [][]byte{third}, digests())
 	read, err := f.Endpoint(t.Context(), e.Ref)
 	require.NoError(t, err)
@@ -162,7 +162,7 @@ func TestWebhookKeys_AreForgottenAWeekAfterTheirEnd(t *testing.T) {
 	_, err := f.RotateSecret(t.Context(), e.Ref, webhook.NewSecret(), time.Hour)
 	require.NoError(t, err)
 	for age, known := range map[string]bool{"-1 hour": true, "6 days": true, "8 days": false} {
-		f.exec(t, `UPDATE webhook_endpoint SET previous_expires_at = clock_timestamp() - $1::interval`, age)
+		f.Exec(t, `UPDATE webhook_endpoint SET previous_expires_at = clock_timestamp() - $1::interval`, age)
 		keys, err := f.WebhookKeys(t.Context(), e.Owner, "")
 		require.NoError(t, err)
 		require.Len(t, keys, 1)

@@ -57,14 +57,10 @@ func (s *Store) EraseCustomer(
 			return e.done, pg.Wrap("erase customer from idempotent answers", err)
 		}
 	}
-	rows, err := s.pool.Query(ctx, `
+	members, err := pg.CollectBy(ctx, s.pool, pgx.RowTo[string], `
 		SELECT id FROM member WHERE merchant_id = $1 AND lower(email) = $2 ORDER BY id`, merchantID, e.email)
-	if err != nil {
-		return e.done, pg.Wrap("erase customer", err)
-	}
-	members, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	e.done.Members = append(e.done.Members, members...)
-	return e.done, err
+	return e.done, pg.Wrap("erase customer", err)
 }
 
 // eraser is one call of EraseCustomer.
@@ -137,30 +133,26 @@ var findCustomer = `
 		OR ` + names("s.metadata::jsonb::text") + ` OR ` + eachPersonal(" OR ", personalColumn.named) + `
 	FROM checkout_session s WHERE s.merchant_id = $1 AND s.mode = $2 AND s.id > $3 ORDER BY s.id LIMIT $5`
 
+// searched is a session that may have data of the customer.
+type searched struct {
+	ID    string
+	Match bool
+}
+
 func (e *eraser) eraseSessions(ctx context.Context, owner checkout.Owner) error {
 	for after := ""; ; {
-		rows, err := e.pool.Query(ctx, findCustomer, owner.MerchantID, owner.Mode, after, e.email, customerPage)
-		if err != nil {
+		page, err := pg.CollectBy(ctx, e.pool, pgx.RowToStructByPos[searched], findCustomer,
+			owner.MerchantID, owner.Mode, after, e.email, customerPage)
+		if err != nil || len(page) == 0 {
 			return err
 		}
-		var (
-			found []string
-			match bool
-		)
-		looked := 0
-		_, err = pgx.ForEachRow(rows, []any{&after, &match}, func() error {
-			looked++
-			if match {
-				found = append(found, after)
+		for _, session := range page {
+			after = session.ID
+			if !session.Match {
+				continue
 			}
-			return nil
-		})
-		if err != nil || looked == 0 {
-			return err
-		}
-		for _, id := range found {
-			if err := e.eraseSession(ctx, owner.Ref(id)); err != nil {
-				return fmt.Errorf("%s: %w", id, err)
+			if err := e.eraseSession(ctx, owner.Ref(session.ID)); err != nil {
+				return fmt.Errorf("%s: %w", session.ID, err)
 			}
 		}
 	}
@@ -223,7 +215,11 @@ func longestDelivery() (all time.Duration) {
 
 // openData returns what of a session is still needed.
 func openData(ctx context.Context, tx pgx.Tx, ref checkout.Ref) ([]OpenData, error) {
-	rows, err := tx.Query(ctx, `
+	return pg.CollectBy(ctx, tx, func(row pgx.CollectableRow) (OpenData, error) {
+		open := OpenData{Ref: ref}
+		err := row.Scan(&open.Why, &open.Until)
+		return open, err
+	}, `
 		SELECT 'the session is pending', expires_at FROM checkout_session
 			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'
 		UNION ALL SELECT 'payout ' || id || ' is pending', NULL FROM payout
@@ -232,14 +228,6 @@ func openData(ctx context.Context, tx pgx.Tx, ref checkout.Ref) ([]OpenData, err
 			FROM event e JOIN webhook_delivery d ON d.event_id = e.id
 			WHERE e.session_id = $1 AND e.merchant_id = $2 AND e.mode = $3 AND d.status = 'pending'`,
 		ref.ID, ref.MerchantID, ref.Mode, longestDelivery())
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (OpenData, error) {
-		open := OpenData{Ref: ref}
-		err := row.Scan(&open.Why, &open.Until)
-		return open, err
-	})
 }
 
 // erasedURL takes the place of an address that held the e-mail address.
@@ -324,14 +312,10 @@ func (e *eraser) eraseAnswers(ctx context.Context, owner checkout.Owner) error {
 	}
 	route, key := "", ""
 	for {
-		rows, err := e.pool.Query(ctx, `
+		page, err := pg.CollectBy(ctx, e.pool, pgx.RowToStructByPos[storedAnswer], `
 			SELECT route, key, created_at, coalesce(answer, ''), master_key_id FROM idempotent_request
 			WHERE merchant_id = $1 AND mode = $2 AND (route, key) > ($3, $4)
 			ORDER BY route, key LIMIT $5`, owner.MerchantID, owner.Mode, route, key, customerPage)
-		if err != nil {
-			return err
-		}
-		page, err := pgx.CollectRows(rows, pgx.RowToStructByPos[storedAnswer])
 		if err != nil || len(page) == 0 {
 			return err
 		}

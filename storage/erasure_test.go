@@ -17,9 +17,7 @@ import (
 // tablesWith returns the tables that have a text in any column, of whatever type.
 func (f fixture) tablesWith(t *testing.T, text string) (tables []string) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), f.url)
-	require.NoError(t, err)
-	defer func() { _ = conn.Close(t.Context()) }()
+	conn := f.Connect(t)
 	rows, err := conn.Query(t.Context(), `
 		SELECT c.table_name, array_agg(c.column_name::text) FILTER (WHERE c.data_type = 'bytea')
 		FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name)
@@ -78,7 +76,7 @@ func (f fixture) customer(t *testing.T, e webhook.Endpoint) checkout.Session {
 	f.record(t, s, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	settled, err := f.FinishPayment(t.Context(), s.Ref, id)
 	require.NoError(t, err)
-	f.exec(t, `UPDATE payout SET status = 'sent', sent_at = now() WHERE id = $1`, settled.PayoutID)
+	f.Exec(t, `UPDATE payout SET status = 'sent', sent_at = now() WHERE id = $1`, settled.PayoutID)
 	request := storage.IdempotentRequest{Owner: s.Owner, Route: "POST /v1/checkout", Key: s.ID}
 	_, _, err = f.ClaimRequest(t.Context(), request, []byte("body"))
 	require.NoError(t, err)
@@ -108,9 +106,9 @@ func TestEraseCustomer_LeavesTheAddressInNoTable(t *testing.T) {
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	done := f.customer(t, e)
 	f.deliver(t, done)
-	f.exec(t, `UPDATE checkout_session SET order_id = 'order-78'`)
+	f.Exec(t, `UPDATE checkout_session SET order_id = 'order-78'`)
 	waiting := f.customer(t, e) // its delivery is not delivered
-	f.exec(t, `UPDATE checkout_session SET order_id = 'order-79' WHERE id = $1`, waiting.ID)
+	f.Exec(t, `UPDATE checkout_session SET order_id = 'order-79' WHERE id = $1`, waiting.ID)
 	pending := f.newSession()
 	email := strings.ToUpper(erasedEmail)
 	pending.CustomerEmail = &email

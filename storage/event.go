@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -116,32 +115,26 @@ func publishWith(ctx context.Context, to pg.Querier, p publication, d decision) 
 
 // published returns the deliveries that publish stored for an event.
 func published(
-	ctx context.Context, tx pgx.Tx, owner checkout.Owner, subjectID string, typ webhook.EventType,
+	ctx context.Context, from pg.Querier, owner checkout.Owner, subjectID string, typ webhook.EventType,
 	generation int,
 ) ([]webhook.Dispatch, error) {
-	rows, err := tx.Query(ctx, `
+	return pg.CollectBy(ctx, from, readDispatch, `
 		SELECT d.id, `+laneEndpoint+`, d.url FROM webhook_delivery d JOIN event e ON e.id = d.event_id
 		WHERE e.merchant_id = $1 AND e.mode = $2 AND e.subject_id = $3 AND e.type = $4
 			AND e.generation = $5
 		ORDER BY d.id`,
 		owner.MerchantID, owner.Mode, subjectID, typ, generation)
-	if err != nil {
-		return nil, err
-	}
-	return collectDispatches(rows)
 }
 
 // laneEndpoint is the endpoint whose lane limits the attempts of a webhook_delivery. A delivery to
 // a session's own URL gets "": another session may have the same URL and another endpoint.
 const laneEndpoint = `CASE WHEN session_url THEN '' ELSE endpoint_id END`
 
-func collectDispatches(rows pgx.Rows) ([]webhook.Dispatch, error) {
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (ref webhook.Dispatch, err error) {
-		var address string
-		err = row.Scan(&ref.ID, &ref.EndpointID, &address)
-		ref.Host = webhook.HostOf(address)
-		return ref, err
-	})
+func readDispatch(row pgx.CollectableRow) (ref webhook.Dispatch, err error) {
+	var address string
+	err = row.Scan(&ref.ID, &ref.EndpointID, &address)
+	ref.Host = webhook.HostOf(address)
+	return ref, err
 }
 
 // TestEvent is an event for one registration only, whatever event types the registration lists. It
@@ -161,15 +154,14 @@ type TestEvent struct {
 func (s *Store) PublishTest(
 	ctx context.Context, t TestEvent, by ...checkout.AuditEntry,
 ) (webhook.Event, webhook.Dispatch, error) {
-	var refs []webhook.Dispatch
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	refs, err := pg.InTx(ctx, s.pool, "publish test event", func(tx pgx.Tx) (refs []webhook.Dispatch, err error) {
 		var at time.Time
 		// A repeat must use the type of the first call: the type may come from the registration's
 		// events, which may have changed since. The lock makes a repeat wait for a first call that
 		// is committing.
-		_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, t.SubjectID)
+		_, err = tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, t.SubjectID)
 		if err != nil {
-			return err
+			return nil, err
 		}
 
 		err = tx.QueryRow(ctx, `
@@ -178,7 +170,7 @@ func (s *Store) PublishTest(
 				$4)`,
 			t.SubjectID, t.MerchantID, t.Mode, t.Type).Scan(&at, &t.Type)
 		if err != nil {
-			return err
+			return nil, err
 		}
 
 		refs, err = publish(ctx, tx, publication{
@@ -189,54 +181,35 @@ func (s *Store) PublishTest(
 			err = checkout.ErrNotFound
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		return pg.Audit(ctx, tx, by...)
+		return refs, pg.Audit(ctx, tx, by...)
 	})
 
 	if pg.Violates(err, "event_subject_type_key") { // the request was repeated
-		err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) (err error) {
-			refs, err = published(ctx, tx, t.Owner, t.SubjectID, t.Type, 1)
-			if err == nil && len(refs) == 0 {
-				err = checkout.ErrNotFound
-			}
-			return err
-		})
+		refs, err = published(ctx, s.pool, t.Owner, t.SubjectID, t.Type, 1)
+		if err == nil && len(refs) == 0 {
+			err = checkout.ErrNotFound
+		}
 	}
 
-	var event webhook.Event
-	if err == nil {
-		event, err = scanEvent(s.pool.QueryRow(ctx, selectEvent+`
-			WHERE e.subject_id = $1 AND e.merchant_id = $2 AND e.mode = $3`,
-			t.SubjectID, t.MerchantID, t.Mode))
-	}
 	if err != nil {
-		return webhook.Event{}, webhook.Dispatch{}, fmt.Errorf("publish test event: %w", err)
+		return webhook.Event{}, webhook.Dispatch{}, err
 	}
-	return event, refs[0], nil
+	event, err := pg.One[webhook.Event](ctx, s.pool, selectEvent+`
+		WHERE e.subject_id = $1 AND e.merchant_id = $2 AND e.mode = $3`, t.SubjectID, t.MerchantID, t.Mode)
+	return event, refs[0], pg.Wrap("publish test event", err)
 }
 
 const selectEvent = `
-	SELECT e.id, e.merchant_id, e.mode, e.type, e.subject_id, coalesce(e.session_id, ''),
+	SELECT e.id, e.merchant_id, e.mode, e.type, e.subject_id, coalesce(e.session_id, '') AS session_id,
 		e.created_at, e.body FROM event e `
-
-func scanEvent(row pgx.Row) (e webhook.Event, err error) {
-	err = row.Scan(&e.ID, &e.MerchantID, &e.Mode, &e.Type, &e.SubjectID, &e.SessionID, &e.CreatedAt,
-		&e.Body)
-	return e, err
-}
 
 // Event returns one event. It returns checkout.ErrNotFound.
 func (s *Store) Event(ctx context.Context, ref checkout.Ref) (webhook.Event, error) {
-	e, err := scanEvent(s.pool.QueryRow(ctx, selectEvent+`
-		WHERE e.id = $1 AND e.merchant_id = $2 AND e.mode = $3`, ref.ID, ref.MerchantID, ref.Mode))
-	if errors.Is(err, pgx.ErrNoRows) {
-		return webhook.Event{}, checkout.ErrNotFound
-	}
-	if err != nil {
-		return webhook.Event{}, fmt.Errorf("event: %w", err)
-	}
-	return e, nil
+	e, err := pg.One[webhook.Event](ctx, s.pool, selectEvent+`
+		WHERE e.id = $1 AND e.merchant_id = $2 AND e.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
+	return e, pg.Wrap("event", err)
 }
 
 // EventFilter selects events. An empty field selects all.
@@ -253,26 +226,15 @@ func (s *Store) Events(
 	q.Equal("e.type", string(f.Type))
 	q.Equal("e.session_id", f.SessionID)
 	q.Page(checkout.PrefixEvent, "e", p)
-	rows, err := s.pool.Query(ctx, selectEvent+q.SQL, q.Args...)
-	if err != nil {
-		return nil, fmt.Errorf("events: %w", err)
-	}
-	got, err := pgx.CollectRows(rows,
-		func(row pgx.CollectableRow) (webhook.Event, error) { return scanEvent(row) })
-	if err != nil {
-		return nil, fmt.Errorf("events: %w", err)
-	}
-	return got, nil
+	got, err := pg.Collect[webhook.Event](ctx, s.pool, selectEvent+q.SQL, q.Args...)
+	return got, pg.Wrap("events", err)
 }
 
 // EventDeliveries returns the deliveries of an event, oldest first.
 func (s *Store) EventDeliveries(ctx context.Context, ref checkout.Ref) ([]webhook.Dispatch, error) {
-	rows, err := s.pool.Query(ctx, `
+	got, err := pg.CollectBy(ctx, s.pool, readDispatch, `
 		SELECT id, `+laneEndpoint+`, url FROM webhook_delivery
 		WHERE merchant_id = $1 AND mode = $2 AND event_id = $3 ORDER BY id`,
 		ref.MerchantID, ref.Mode, ref.ID)
-	if err != nil {
-		return nil, fmt.Errorf("deliveries of an event: %w", err)
-	}
-	return collectDispatches(rows)
+	return got, pg.Wrap("deliveries of an event", err)
 }

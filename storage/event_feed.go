@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -33,15 +31,12 @@ func (s *Store) EventFeed(
 		err := s.pool.QueryRow(ctx, `
 			SELECT feed_era, commit_xid::text FROM event WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
 			after, owner.MerchantID, owner.Mode).Scan(&era, &xid)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil, checkout.ErrNotFound
-		}
 		if err != nil {
-			return nil, pg.Wrap("position in the feed", err)
+			return nil, pg.Wrap("position in the feed", pg.Found(err))
 		}
 	}
 
-	got, err := pg.CollectBy(ctx, s.pool, pg.RowBy(scanEvent), eventFeed,
+	got, err := pg.Collect[webhook.Event](ctx, s.pool, eventFeed,
 		owner.MerchantID, owner.Mode, era, xid, after, limit)
 	return got, pg.Wrap("feed of events", err)
 }

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -85,7 +84,7 @@ func TestEventFeed_NoEventIsMissedOrRepeated(t *testing.T) {
 
 // createEvents stores n events, each in a transaction that stays open for up to 30 ms, with as many that roll back.
 func (f fixture) createEvents(ctx context.Context, n int) error {
-	conn, err := pgx.Connect(ctx, f.url)
+	conn, err := pgx.Connect(ctx, f.URL)
 	if err != nil {
 		return err
 	}
@@ -128,9 +127,7 @@ func TestEventFeed_WaitsForOlderTransactions(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/hook", webhook.PayoutSent)
-	conn, err := pgx.Connect(t.Context(), f.url)
-	require.NoError(t, err)
-	defer func() { _ = conn.Close(context.Background()) }()
+	conn := f.Connect(t)
 	tx, err := conn.Begin(t.Context())
 	require.NoError(t, err)
 	_, err = tx.Exec(t.Context(), `SELECT pg_current_xact_id()`)
@@ -174,39 +171,28 @@ func TestEventFeed_GoesOnInAnotherCluster(t *testing.T) {
 		old = append(old, event.ID)
 	}
 	old[1], old[2] = old[2], old[1] // its transaction was the younger one
-	f.exec(t, `UPDATE event SET commit_xid = ('1' || lpad(array_position($1, id)::text, 12, '0'))::xid8`, old)
+	f.Exec(t, `UPDATE event SET commit_xid = ('1' || lpad(array_position($1, id)::text, 12, '0'))::xid8`, old)
 	require.Empty(t, f.feed(t, "", 100))
-	_, err := storage.Open(t.Context(), storage.Options{URL: f.url, Keys: f.keys(t)})
+	_, err := f.TryOpen(t, 0)
 	require.ErrorIs(t, err, storage.ErrOtherCluster, "a process waits")
 
 	for range 2 { // the second one has nothing to do
-		require.NoError(t, storage.Migrate(t.Context(), f.url))
+		require.NoError(t, storage.Migrate(t.Context(), f.URL))
 		require.EqualValues(t, 1, f.query(t, `SELECT feed_era FROM installation`))
 		require.Equal(t, old, f.feed(t, "", 100))
 		require.Equal(t, old[2:], f.feed(t, old[1], 100), "who has read a part goes on there")
 	}
-	store, err := storage.Open(t.Context(), storage.Options{URL: f.url, Keys: f.keys(t)})
-	require.NoError(t, err)
-	store.Close()
+	f.Open(t, 0)
 	event, _ := f.publishTest(t, e, webhook.PayoutSent)
 	require.Equal(t, append(old, event.ID), f.feedOf(t, 4))
 	require.Equal(t, []string{event.ID}, f.feed(t, old[2], 100))
-}
-
-func (f fixture) keys(t *testing.T) *pg.Keyring {
-	t.Helper()
-	keys, err := pg.ParseKeyring(f.masterKey)
-	require.NoError(t, err)
-	return keys
 }
 
 // A pg_dump and other readers have no transaction id.
 func TestEventFeed_DoesNotWaitForReaders(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	conn, err := pgx.Connect(t.Context(), f.url)
-	require.NoError(t, err)
-	defer func() { _ = conn.Close(context.Background()) }()
+	conn := f.Connect(t)
 	tx, err := conn.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 	require.NoError(t, err)
 	_, err = tx.Exec(t.Context(), `SELECT FROM event`)
@@ -219,10 +205,8 @@ func TestEventFeed_DoesNotWaitForReaders(t *testing.T) {
 func TestEventFeed_HasAnIndex(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	conn, err := pgx.Connect(t.Context(), f.url)
-	require.NoError(t, err)
-	defer func() { _ = conn.Close(context.Background()) }()
-	_, err = conn.Exec(t.Context(), `SET enable_seqscan = off; SET enable_sort = off`)
+	conn := f.Connect(t)
+	_, err := conn.Exec(t.Context(), `SET enable_seqscan = off; SET enable_sort = off`)
 	require.NoError(t, err)
 	query := strings.NewReplacer("$1", "'m'", "$2", "'test'", "$3", "0", "$4", "'5'", "$5", "'evt_1'", "$6", "10").Replace(storage.EventFeedQuery)
 	rows, err := conn.Query(t.Context(), `EXPLAIN `+query)

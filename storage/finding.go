@@ -22,10 +22,7 @@ func openFinding(ctx context.Context, to pg.Executor, f checkout.Finding) (bool,
 		VALUES ($1, $2, $3, $4, $5, date_trunc('milliseconds', clock_timestamp()))
 		ON CONFLICT (mode, kind, subject) WHERE closed_at IS NULL DO NOTHING`,
 		checkout.NewID(checkout.PrefixFinding), f.Mode, f.Kind, f.Subject, f.Detail)
-	if err != nil {
-		return false, pg.Wrap("open finding", err)
-	}
-	return tag.RowsAffected() == 1, nil
+	return tag.RowsAffected() == 1, pg.Wrap("open finding", err)
 }
 
 // keepFinding opens a finding while something differs, and closes it otherwise. It returns the finding when it
@@ -84,17 +81,13 @@ func closeFindings(
 //
 // It returns checkout.ErrNotFound, and checkout.ErrConflict when the finding is closed.
 func (s *Store) CloseFinding(ctx context.Context, id, why string, by checkout.AuditEntry) error {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, `
+	return pg.RunInTx(ctx, s.pool, "close finding", func(tx pgx.Tx) error {
+		f, err := pg.One[checkout.Finding](ctx, tx, `
 			WITH closed AS (
 				UPDATE finding SET closed_at = date_trunc('milliseconds', clock_timestamp()), closed_why = $2
 				WHERE id = $1 AND closed_at IS NULL RETURNING id)
 			SELECT f.id, f.mode, f.kind, f.subject, f.detail, f.opened_at, f.closed_at FROM finding f
 			WHERE f.id = $1 AND (f.closed_at IS NOT NULL OR EXISTS (SELECT FROM closed))`, id, why)
-		if err != nil {
-			return err
-		}
-		f, err := pg.ExactlyOne[checkout.Finding](rows, "finding")
 		if err != nil {
 			return err
 		}
@@ -120,7 +113,6 @@ func (s *Store) CloseFinding(ctx context.Context, id, why string, by checkout.Au
 		}
 		return nil
 	})
-	return pg.Wrap("close finding", err)
 }
 
 // OpenFindings lists the open findings of a mode, oldest first.

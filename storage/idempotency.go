@@ -158,8 +158,5 @@ func (s *Store) DeleteOldRequests(ctx context.Context, limit int) (int, error) {
 		DELETE FROM idempotent_request i USING old
 		WHERE i.merchant_id = old.merchant_id AND i.mode = old.mode AND i.route = old.route
 			AND i.key = old.key`, KeepAnswers, limit)
-	if err != nil {
-		return 0, pg.Wrap("delete old requests", err)
-	}
-	return int(tag.RowsAffected()), nil
+	return int(tag.RowsAffected()), pg.Wrap("delete old requests", err)
 }

@@ -39,7 +39,7 @@ func (f fixture) claim(t *testing.T, r storage.IdempotentRequest, body string) [
 // claimsRunOut makes every claim older than claimFor.
 func (f fixture) claimsRunOut(t *testing.T) {
 	t.Helper()
-	f.exec(t, `UPDATE idempotent_request SET locked_until = clock_timestamp() - interval '1 millisecond' WHERE locked_until IS NOT NULL`)
+	f.Exec(t, `UPDATE idempotent_request SET locked_until = clock_timestamp() - interval '1 millisecond' WHERE locked_until IS NOT NULL`)
 }
 
 func TestClaimRequest_OneWorksOnItAndItsAnswerIsKept(t *testing.T) {
@@ -76,7 +76,7 @@ func TestClaimRequest_OneWorksOnItAndItsAnswerIsKept(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, &storage.KeptAnswer{Status: 200, Body: []byte("{}")}, kept, "without a location")
 
-	f.exec(t, `UPDATE idempotent_request a SET answer = b.answer FROM idempotent_request b WHERE a.key = 'l' AND b.key = 'k'`)
+	f.Exec(t, `UPDATE idempotent_request a SET answer = b.answer FROM idempotent_request b WHERE a.key = 'l' AND b.key = 'k'`)
 	_, _, err = f.ClaimRequest(t.Context(), other, fingerprint("a"))
 	require.ErrorIs(t, err, pg.ErrWrongMasterKey, "an answer belongs to its own request")
 }
@@ -187,62 +187,6 @@ func TestCreateSession_WhileTheFirstIsStillBeingCommitted(t *testing.T) {
 	require.NoError(t, <-slow)
 	require.NoError(t, <-again)
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM checkout_session`))
-}
-
-func TestCreateEndpoint_AgainWithTheSameID(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	first := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
-	for range webhook.MaxEndpoints - 1 {
-		f.endpoint(t, "https://shop.example/b", webhook.CheckoutCompleted)
-	}
-	again, err := f.CreateEndpoint(t.Context(), first)
-	require.NoError(t, err, "it is one of the 50")
-	require.Equal(t, first.ID, again.ID)
-	require.Equal(t, first.Secret, again.Secret)
-	require.NoError(t, f.DeleteEndpoint(t.Context(), f.merchant.Owner(checkout.ModeTest).Ref(first.ID)))
-	_, err = f.CreateEndpoint(t.Context(), first)
-	require.ErrorIs(t, err, checkout.ErrNotFound, "it was deleted in the meantime")
-}
-
-func TestRotateSecret_AgainWithTheSameSecretKeepsThePrevious(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
-	secret := webhook.SeededSecret(f.claim(t, f.request("k"), "a"))
-	rotate := func(overlap time.Duration) webhook.Endpoint {
-		got, err := f.RotateSecret(t.Context(), e.Ref, secret, overlap)
-		require.NoError(t, err)
-		require.Equal(t, secret, got.Secret)
-		return got
-	}
-	first := rotate(time.Hour)
-	require.Equal(t, first.RotatingUntil, rotate(time.Hour).RotatingUntil, "its time does not begin again")
-	keys, err := f.WebhookKeys(t.Context(), e.Owner, "")
-	require.NoError(t, err)
-	require.Equal(t, webhook.SecretDigest(secret), keys[0].Current)
-	require.Equal(t, webhook.SecretDigest(e.Secret), keys[0].Previous)
-}
-
-func TestPublishTest_AgainWithTheSameSubjectIsTheSameEvent(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
-	test := storage.TestEvent{
-		Owner: e.Owner, EndpointID: e.ID, SubjectID: checkout.NewID("test"), Type: webhook.CheckoutCompleted,
-		Data: func(at time.Time) any { return map[string]any{"at": at} },
-	}
-	first, delivery, err := f.PublishTest(t.Context(), test)
-	require.NoError(t, err)
-	for _, typ := range []webhook.EventType{webhook.CheckoutCompleted, webhook.PayoutSent} {
-		test.Type = typ
-		again, ref, err := f.PublishTest(t.Context(), test)
-		require.NoError(t, err)
-		require.Equal(t, first, again)
-		require.Equal(t, delivery, ref)
-	}
-	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM event`))
-	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM webhook_delivery`))
 }
 
 func TestSeeds_MakeTheSameIDsAndSecretsAndNoOthers(t *testing.T) {

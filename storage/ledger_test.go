@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
@@ -147,9 +146,7 @@ func TestLedger_TheDatabaseRefusesWhatIsNotBalancedOrChanges(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.pay(t, f.create(t, f.liveSession()), checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	conn, err := pgx.Connect(t.Context(), f.url)
-	require.NoError(t, err)
-	defer conn.Close(t.Context())
+	conn := f.Connect(t)
 	const post = `
 		WITH e AS (INSERT INTO ledger_entry (mode, kind, subject, generation) VALUES ('live', 'x', $1, 1) RETURNING id)
 		INSERT INTO ledger_posting (entry_id, mode, account, asset, amount)
@@ -161,7 +158,7 @@ func TestLedger_TheDatabaseRefusesWhatIsNotBalancedOrChanges(t *testing.T) {
 		_, err := conn.Exec(t.Context(), post, name, c[0], c[1], c[2])
 		require.ErrorContains(t, err, "is not balanced", name)
 	}
-	_, err = conn.Exec(t.Context(), post, "balanced", "5", "-5", "EUR")
+	_, err := conn.Exec(t.Context(), post, "balanced", "5", "-5", "EUR")
 	require.NoError(t, err)
 	_, err = conn.Exec(t.Context(), post, "balanced", "5", "-5", "EUR")
 	require.ErrorContains(t, err, "ledger_entry_subject_key", "the same thing twice")

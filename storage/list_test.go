@@ -27,10 +27,21 @@ func walk(t *testing.T, size int, list func(pg.Page) []string) []string {
 	}
 }
 
+// idsOf returns the ids of a list, or the text of its error, which is none.
+func idsOf[T interface{ PublicID() string }](list []T, err error) (ids []string) {
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, one := range list {
+		ids = append(ids, one.PublicID())
+	}
+	return ids
+}
+
 func TestLists_PagesAreDisjointAndCompleteNewestFirst(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	m, mode := f.merchant.ID, checkout.ModeTest
+	owner := f.merchant.Owner(checkout.ModeTest)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	var deliveries, events, replays []string
 	endpoints := []string{e.ID}
@@ -48,37 +59,17 @@ func TestLists_PagesAreDisjointAndCompleteNewestFirst(t *testing.T) {
 		want []string
 		list func(pg.Page) []string
 	}{
-		"deliveries": {deliveries, func(p pg.Page) (ids []string) {
-			got, err := f.Deliveries(t.Context(), checkout.Owner{MerchantID: m, Mode: mode}, storage.DeliveryFilter{}, p)
-			require.NoError(t, err)
-			for _, d := range got {
-				ids = append(ids, d.ID)
-			}
-			return ids
+		"deliveries": {deliveries, func(p pg.Page) []string {
+			return idsOf(f.Deliveries(t.Context(), owner, storage.DeliveryFilter{}, p))
 		}},
-		"events": {events, func(p pg.Page) (ids []string) {
-			got, err := f.Events(t.Context(), checkout.Owner{MerchantID: m, Mode: mode}, storage.EventFilter{}, p)
-			require.NoError(t, err)
-			for _, e := range got {
-				ids = append(ids, e.ID)
-			}
-			return ids
+		"events": {events, func(p pg.Page) []string {
+			return idsOf(f.Events(t.Context(), owner, storage.EventFilter{}, p))
 		}},
-		"replays": {replays, func(p pg.Page) (ids []string) {
-			got, err := f.Replays(t.Context(), checkout.Owner{MerchantID: m, Mode: mode}, e.ID, p)
-			require.NoError(t, err)
-			for _, r := range got {
-				ids = append(ids, r.ID)
-			}
-			return ids
+		"replays": {replays, func(p pg.Page) []string {
+			return idsOf(f.Replays(t.Context(), owner, e.ID, p))
 		}},
-		"endpoints": {endpoints, func(p pg.Page) (ids []string) {
-			got, err := f.Endpoints(t.Context(), checkout.Owner{MerchantID: m, Mode: mode}, "", p)
-			require.NoError(t, err)
-			for _, e := range got {
-				ids = append(ids, e.ID)
-			}
-			return ids
+		"endpoints": {endpoints, func(p pg.Page) []string {
+			return idsOf(f.Endpoints(t.Context(), owner, "", p))
 		}},
 	} {
 		slices.Sort(tc.want)
@@ -139,7 +130,7 @@ func TestDeliveries_Filters(t *testing.T) {
 	require.Empty(t, list(storage.DeliveryFilter{Status: webhook.DeliveryFailed, EndpointID: a.ID}, none))
 
 	at := f.read(t, failed).CreatedAt
-	f.exec(t, `UPDATE webhook_delivery SET created_at = $1 WHERE id <> $2`, at.Add(-time.Second), failed.ID)
+	f.Exec(t, `UPDATE webhook_delivery SET created_at = $1 WHERE id <> $2`, at.Add(-time.Second), failed.ID)
 	require.Equal(t, []string{failed.ID}, list(storage.DeliveryFilter{}, pg.Page{Since: at}), "since is in it")
 	require.Empty(t, list(storage.DeliveryFilter{}, pg.Page{Since: at.Add(time.Millisecond)}))
 	require.Len(t, list(storage.DeliveryFilter{}, pg.Page{Until: at}), 4, "until is not")

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
@@ -82,7 +81,7 @@ func TestLiveLog_TellsThoseWhomItConcernsAndWaitsForNobody(t *testing.T) {
 	f.testDelivery(t)
 	takeChange(t, mine)
 	// again has not taken its first change; the other subscribers must not wait for it.
-	f.exec(t, `UPDATE delivery_watch SET told_at = '-infinity'`)
+	f.Exec(t, `UPDATE delivery_watch SET told_at = '-infinity'`)
 	f.testDelivery(t)
 	takeChange(t, mine)
 	takeChange(t, again)
@@ -91,7 +90,7 @@ func TestLiveLog_TellsThoseWhomItConcernsAndWaitsForNobody(t *testing.T) {
 	require.Empty(t, other.Changes)
 	again.Close()
 	again.Close()
-	f.exec(t, `UPDATE delivery_watch SET told_at = '-infinity'`)
+	f.Exec(t, `UPDATE delivery_watch SET told_at = '-infinity'`)
 	f.testDelivery(t)
 	takeChange(t, mine)
 	require.Empty(t, again.Changes)
@@ -103,10 +102,10 @@ func TestLiveLog_ConnectsAgainAndThenLooksAtEverything(t *testing.T) {
 	log := f.NewLiveLog()
 	sub := f.subscribe(t, log, f.merchant.ID, checkout.ModeTest)
 	runLiveLog(t, log, sub)
-	f.exec(t, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+	f.Exec(t, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 		WHERE datname = current_database() AND query LIKE '%INSERT INTO delivery_watch%' AND pid <> pg_backend_pid()`)
 	takeChange(t, sub) // changes during the interruption
-	f.exec(t, `UPDATE delivery_watch SET told_at = '-infinity'`)
+	f.Exec(t, `UPDATE delivery_watch SET told_at = '-infinity'`)
 	f.testDelivery(t)
 	takeChange(t, sub)
 }
@@ -131,15 +130,13 @@ func TestLiveLog_EndsEverySubscription(t *testing.T) {
 func TestLiveLog_NothingIsToldUnlessSomebodyLooks(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	conn, err := pgx.Connect(t.Context(), f.url)
-	require.NoError(t, err)
-	defer func() { _ = conn.Close(context.Background()) }()
-	_, err = conn.Exec(t.Context(), `LISTEN delivery`)
+	conn := f.Connect(t)
+	_, err := conn.Exec(t.Context(), `LISTEN delivery`)
 	require.NoError(t, err)
 	told := func() (payloads []string) {
 		t.Helper()
 		f.testDelivery(t)
-		f.exec(t, `NOTIFY delivery, 'end'`)
+		f.Exec(t, `NOTIFY delivery, 'end'`)
 		for {
 			n, err := conn.WaitForNotification(t.Context())
 			require.NoError(t, err)
@@ -150,13 +147,13 @@ func TestLiveLog_NothingIsToldUnlessSomebodyLooks(t *testing.T) {
 		}
 	}
 	require.Empty(t, told(), "nobody looks")
-	f.exec(t, `INSERT INTO delivery_watch VALUES ($1, 'live', 'infinity', '-infinity')`, f.merchant.ID)
+	f.Exec(t, `INSERT INTO delivery_watch VALUES ($1, 'live', 'infinity', '-infinity')`, f.merchant.ID)
 	require.Empty(t, told(), "somebody looks at the other mode")
-	f.exec(t, `INSERT INTO delivery_watch VALUES ($1, 'test', 'infinity', '-infinity')`, f.merchant.ID)
+	f.Exec(t, `INSERT INTO delivery_watch VALUES ($1, 'test', 'infinity', '-infinity')`, f.merchant.ID)
 	require.Equal(t, []string{f.merchant.ID + " test"}, told())
-	f.exec(t, `UPDATE delivery_watch SET told_at = 'infinity'`)
+	f.Exec(t, `UPDATE delivery_watch SET told_at = 'infinity'`)
 	require.Empty(t, told(), "it was told a moment ago")
-	f.exec(t, `UPDATE delivery_watch SET told_at = '-infinity', until = now()`)
+	f.Exec(t, `UPDATE delivery_watch SET told_at = '-infinity', until = now()`)
 	require.Empty(t, told(), "nobody looks any more")
 }
 

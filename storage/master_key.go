@@ -18,7 +18,7 @@ const keyCheck = "checkout master key"
 // process fail. It checks again afterwards, because another process may register a key at the same
 // time.
 func (s *Store) checkKeys(ctx context.Context) error {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, s.pool, "check master key", func(tx pgx.Tx) error {
 		if err := s.proveKeys(ctx, tx); err != nil {
 			return err
 		}
@@ -31,7 +31,6 @@ func (s *Store) checkKeys(ctx context.Context) error {
 		}
 		return s.proveKeys(ctx, tx)
 	})
-	return pg.Wrap("check master key", err)
 }
 
 // registeredKey is a row of master_key.
@@ -42,11 +41,8 @@ type registeredKey struct {
 }
 
 func (s *Store) proveKeys(ctx context.Context, tx pgx.Tx) error {
-	rows, err := tx.Query(ctx, `SELECT id, check_value, retired_at IS NOT NULL FROM master_key ORDER BY id`)
-	if err != nil {
-		return err
-	}
-	keys, err := pgx.CollectRows(rows, pgx.RowToStructByPos[registeredKey])
+	keys, err := pg.CollectBy(ctx, tx, pgx.RowToStructByPos[registeredKey],
+		`SELECT id, check_value, retired_at IS NOT NULL FROM master_key ORDER BY id`)
 	if err != nil {
 		return err
 	}

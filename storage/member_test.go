@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/workflows/checkout"
@@ -46,9 +45,7 @@ func TestNoDeadlock_OfAChangeAndAnEntryOfTheSameMerchant(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			conn, err := pgx.Connect(t.Context(), f.url)
-			require.NoError(t, err)
-			defer func() { _ = conn.Close(context.Background()) }()
+			conn := f.Connect(t)
 			tx, err := conn.Begin(t.Context())
 			require.NoError(t, err)
 			_, err = tx.Exec(t.Context(), c.holds, f.merchant.ID, c.id)
@@ -67,9 +64,7 @@ func TestNoDeadlock_OfAChangeAndAnEntryOfTheSameMerchant(t *testing.T) {
 // waitForLock returns when a transaction waits for a lock.
 func (f fixture) waitForLock(t *testing.T) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), f.url)
-	require.NoError(t, err)
-	defer func() { _ = conn.Close(context.Background()) }()
+	conn := f.Connect(t)
 	require.Eventually(t, func() bool {
 		var waits bool
 		err := conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waits)
@@ -88,7 +83,7 @@ func TestInvitation_ProvesTheAddressOnlyByMailOrByTheOperator(t *testing.T) {
 	mailed, seen := checkout.NewID("usr"), checkout.NewID("usr")
 	require.NoError(t, f.invites(t.Context(), mailed, "mailed@shop.example", checkout.RoleViewer))
 	require.NoError(t, f.invites(t.Context(), seen, "stranger@victim.example", checkout.RoleViewer))
-	f.exec(t, `UPDATE member SET invitation_hash = 'seen' WHERE id = $1`, seen) // as a build of before renews it
+	f.Exec(t, `UPDATE member SET invitation_hash = 'seen' WHERE id = $1`, seen) // as a build of before renews it
 	token, err := f.Invite(t.Context(), checkout.Member{
 		ID: "usr_by_operator", MerchantID: f.merchant.ID, Email: "ann@shop.example", Role: checkout.RoleOwner}, "operator")
 	require.NoError(t, err)
@@ -119,7 +114,7 @@ func TestMembersByEmail_WhoReadsTheMailboxComesFirst(t *testing.T) {
 		_, err = f.AcceptInvitation(t.Context(), checkout.HashToken(token), "password at "+merchant, "192.0.2.1")
 		require.NoError(t, err)
 	}
-	f.exec(t, `UPDATE member SET joined_at = joined_at - interval '1 year', email_proven_at = NULL WHERE merchant_id = $1`, squatter)
+	f.Exec(t, `UPDATE member SET joined_at = joined_at - interval '1 year', email_proven_at = NULL WHERE merchant_id = $1`, squatter)
 
 	members, err := f.MembersByEmail(t.Context(), "ceo@VICTIM.example")
 

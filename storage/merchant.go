@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"errors"
 
 	"github.com/jackc/pgx/v5"
 
@@ -16,14 +15,14 @@ func (a *Accounts) CreateMerchant(
 	ctx context.Context, m checkout.Merchant, mode checkout.Mode,
 	addresses []checkout.PayoutAddress,
 ) error {
-	return pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, a.pool, "create merchant", func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
 			INSERT INTO merchant (id, name, plan, fee_basis_points, fee_fixed, payment_attempts,
 				order_id_guard)
 			VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING`,
 			m.ID, m.Name, m.Plan, m.FeeBasisPoints, m.FeeFixed, m.PaymentAttempts, m.OrderIDGuard)
 		if err != nil {
-			return pg.Wrap("create merchant", err)
+			return err
 		}
 		for _, to := range addresses {
 			_, err := tx.Exec(ctx, `
@@ -41,29 +40,16 @@ func (a *Accounts) CreateMerchant(
 const merchantColumns = `id, name, plan, fee_basis_points, fee_fixed, payment_attempts, order_id_guard,
 	created_at`
 
-func scanMerchant(row pgx.CollectableRow) (m checkout.Merchant, err error) {
-	err = row.Scan(&m.ID, &m.Name, &m.Plan, &m.FeeBasisPoints, &m.FeeFixed, &m.PaymentAttempts,
-		&m.OrderIDGuard, &m.CreatedAt)
-	return m, err
-}
-
 // Merchants returns every merchant, newest first. Only operators may call it.
 func (a *Accounts) Merchants(ctx context.Context) ([]checkout.Merchant, error) {
-	merchants, err := pg.CollectBy(ctx, a.pool, scanMerchant,
+	merchants, err := pg.Collect[checkout.Merchant](ctx, a.pool,
 		`SELECT `+merchantColumns+` FROM merchant ORDER BY id DESC`)
 	return merchants, pg.Wrap("merchants", err)
 }
 
 // Merchant returns one merchant. It returns checkout.ErrNotFound.
 func (a *Accounts) Merchant(ctx context.Context, id string) (checkout.Merchant, error) {
-	rows, err := a.pool.Query(ctx, `SELECT `+merchantColumns+` FROM merchant WHERE id = $1`, id)
-	if err != nil {
-		return checkout.Merchant{}, pg.Wrap("merchant", err)
-	}
-	m, err := pgx.CollectExactlyOneRow(rows, scanMerchant)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return checkout.Merchant{}, checkout.ErrNotFound
-	}
+	m, err := pg.One[checkout.Merchant](ctx, a.pool, `SELECT `+merchantColumns+` FROM merchant WHERE id = $1`, id)
 	return m, pg.Wrap("merchant", err)
 }
 

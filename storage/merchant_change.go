@@ -3,7 +3,6 @@ package storage
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -59,17 +58,8 @@ func (a *Accounts) ChangeMerchant(
 	ctx context.Context, c MerchantChange,
 ) (changed MerchantChanged, err error) {
 	return pg.InTx(ctx, a.pool, "change merchant", func(tx pgx.Tx) (changed MerchantChanged, err error) {
-		changed = MerchantChanged{}
-		rows, err := tx.Query(ctx, `
+		m, err := pg.One[checkout.Merchant](ctx, tx, `
 			SELECT `+merchantColumns+` FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, c.MerchantID)
-		if err != nil {
-			return changed, err
-		}
-
-		m, err := pgx.CollectExactlyOneRow(rows, scanMerchant)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return changed, checkout.ErrNotFound
-		}
 		if err != nil {
 			return changed, err
 		}

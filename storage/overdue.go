@@ -89,13 +89,7 @@ func (s *Store) Unfinished(ctx context.Context, ids []string) ([]Overdue, error)
 }
 
 func (s *Store) overdue(ctx context.Context, where string, args ...any) ([]Overdue, error) {
-	rows, err := s.pool.Query(ctx, `
-		SELECT id, merchant_id, mode, expires_at, payment_id, type, endpoint_id, url
-		FROM (`+unfinished+`) u WHERE `+where, args...)
-	if err != nil {
-		return nil, pg.Wrap("overdue", err)
-	}
-	got, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (o Overdue, err error) {
+	got, err := pg.CollectBy(ctx, s.pool, func(row pgx.CollectableRow) (o Overdue, err error) {
 		var (
 			address   string
 			expiresAt *time.Time
@@ -107,7 +101,9 @@ func (s *Store) overdue(ctx context.Context, where string, args ...any) ([]Overd
 		}
 		o.Host = webhook.HostOf(address)
 		return o, err
-	})
+	}, `
+		SELECT id, merchant_id, mode, expires_at, payment_id, type, endpoint_id, url
+		FROM (`+unfinished+`) u WHERE `+where, args...)
 	return got, pg.Wrap("overdue", err)
 }
 

@@ -56,7 +56,7 @@ func TestOverdue_IsEverythingThatShouldHaveDoneSomething(t *testing.T) {
 	want := []string{settled.PayoutID, delivery.ID, replay.ID}
 	slices.Sort(want)
 	require.Equal(t, want, overdue(0), "the session has an hour, one delivery too, the others wait or have ended")
-	f.exec(t, `UPDATE checkout_session SET expires_at = clock_timestamp() - interval '1 minute' WHERE id = $1`, pending.ID)
+	f.Exec(t, `UPDATE checkout_session SET expires_at = clock_timestamp() - interval '1 minute' WHERE id = $1`, pending.ID)
 	require.Equal(t, append([]string{pending.ID}, want...), overdue(0))
 	require.Equal(t, []string{pending.ID}, overdue(50*time.Second))
 
@@ -89,9 +89,9 @@ func TestPendingSessions_ComeInTheOrderOfTheirEnds(t *testing.T) {
 	}
 	paid := f.create(t, f.newSession())
 	f.pay(t, paid, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	f.exec(t, `UPDATE checkout_session SET expires_at = '2040-01-01' WHERE id = ANY ($1)`, want[1:4]) // at the same time
-	f.exec(t, `UPDATE checkout_session SET expires_at = '2039-01-01' WHERE id = $1`, want[0])
-	f.exec(t, `UPDATE checkout_session SET expires_at = '2041-01-01' WHERE id = $1`, want[4])
+	f.Exec(t, `UPDATE checkout_session SET expires_at = '2040-01-01' WHERE id = ANY ($1)`, want[1:4]) // at the same time
+	f.Exec(t, `UPDATE checkout_session SET expires_at = '2039-01-01' WHERE id = $1`, want[0])
+	f.Exec(t, `UPDATE checkout_session SET expires_at = '2041-01-01' WHERE id = $1`, want[4])
 	slices.Sort(want[1:4])
 
 	var (

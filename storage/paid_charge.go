@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -45,7 +44,7 @@ func lockCharge(ctx context.Context, tx pgx.Tx, mode checkout.Mode, where string
 	if err != nil {
 		return paidCharge{}, err
 	}
-	rows, err := tx.Query(ctx, `
+	return pg.One[paidCharge](ctx, tx, `
 		SELECT t.id AS transaction_id, t.merchant_id, t.mode, coalesce(t.acquirer_ref, '') AS reference, s.amount, t.fee,
 			s.currency, t.status = 'succeeded' AS paid, coalesce(p.id, '') AS payout_id, coalesce(p.status, '') AS payout,
 			EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing) AS standing,
@@ -53,10 +52,6 @@ func lockCharge(ctx context.Context, tx pgx.Tx, mode checkout.Mode, where string
 		FROM transaction t JOIN checkout_session s ON s.id = t.session_id LEFT JOIN payout p
 			ON p.transaction_id = t.id AND p.merchant_id = t.merchant_id AND p.mode = t.mode
 		WHERE t.mode = $1 AND `+where, mode, id)
-	if err != nil {
-		return paidCharge{}, err
-	}
-	return pg.ExactlyOne[paidCharge](rows, "charge")
 }
 
 // lockChargeOf is lockCharge for the charge of a payout.
@@ -65,11 +60,8 @@ func lockChargeOf(ctx context.Context, tx pgx.Tx, payout checkout.Ref) (paidChar
 	err := tx.QueryRow(ctx, `
 		SELECT transaction_id FROM payout WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
 		payout.ID, payout.MerchantID, payout.Mode).Scan(&transactionID)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return paidCharge{}, checkout.ErrNotFound
-	}
 	if err != nil {
-		return paidCharge{}, err
+		return paidCharge{}, pg.Found(err)
 	}
 	return lockCharge(ctx, tx, payout.Mode, `t.id = $2`, transactionID)
 }
@@ -82,7 +74,7 @@ type backToCustomer struct {
 }
 
 func (c paidCharge) back(ctx context.Context, tx pgx.Tx) (backToCustomer, error) {
-	rows, err := tx.Query(ctx, `
+	return pg.One[backToCustomer](ctx, tx, `
 		SELECT $4 - coalesce((SELECT sum(amount) FROM charge_risk WHERE transaction_id = $3 AND mode = $1 AND currency = $5
 				AND kind <> 'fraud_warning' AND status IN ('open', 'lost')), 0)::bigint
 			- coalesce((SELECT sum(coalesce(r.amount, $4)) FROM refund r WHERE r.mode = $1 AND r.acquirer_ref = $2
@@ -90,10 +82,6 @@ func (c paidCharge) back(ctx context.Context, tx pgx.Tx) (backToCustomer, error)
 			EXISTS (SELECT FROM refund r WHERE r.mode = $1 AND r.acquirer_ref = $2 AND `+refundStands+`) AS refunded,
 			EXISTS (SELECT FROM charge_risk WHERE transaction_id = $3 AND mode = $1 AND kind = 'dispute' AND status = 'open')
 				AS disputed`, c.Mode, c.Reference, c.TransactionID, c.Amount, c.Currency)
-	if err != nil {
-		return backToCustomer{}, err
-	}
-	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[backToCustomer])
 }
 
 // paidOut reports whether the merchant has the money, or a signed transfer may still bring it.

@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -61,13 +60,10 @@ func (s *Store) CreatePayment(ctx context.Context, p NewPayment) error {
 	if pg.Violates(err, "transaction_pkey") {
 		return checkout.ErrPaymentExists
 	}
-	if err != nil {
-		return fmt.Errorf("create payment: %w", err)
-	}
-	if tag.RowsAffected() == 0 {
+	if err == nil && tag.RowsAffected() == 0 {
 		return checkout.ErrNotPending
 	}
-	return nil
+	return pg.Wrap("create payment", err)
 }
 
 // DropPayment deletes a payment that the workflow refused, and with it the card's token. An
@@ -76,10 +72,7 @@ func (s *Store) DropPayment(ctx context.Context, sessionID, id string) error {
 	_, err := s.pool.Exec(ctx, `
 		DELETE FROM transaction WHERE id = $1 AND session_id = $2 AND status = 'created'`,
 		id, sessionID)
-	if err != nil {
-		return fmt.Errorf("drop payment: %w", err)
-	}
-	return nil
+	return pg.Wrap("drop payment", err)
 }
 
 // ForgetCardTokens removes up to limit tokens of cards whose payment has not begun and cannot begin, because its
@@ -88,10 +81,7 @@ func (s *Store) ForgetCardTokens(ctx context.Context, limit int) (int, error) {
 	tag, err := s.pool.Exec(ctx, `
 		UPDATE transaction SET card_token = NULL WHERE id IN (`+uselessCards+` LIMIT $1 FOR UPDATE OF t SKIP LOCKED)`,
 		limit)
-	if err != nil {
-		return 0, fmt.Errorf("forget card tokens: %w", err)
-	}
-	return int(tag.RowsAffected()), nil
+	return int(tag.RowsAffected()), pg.Wrap("forget card tokens", err)
 }
 
 const uselessCards = `
@@ -105,10 +95,7 @@ func (s *Store) HasPayment(ctx context.Context, sessionID, id string) (bool, err
 	err := s.pool.QueryRow(ctx, `
 		SELECT EXISTS (SELECT FROM transaction WHERE id = $1 AND session_id = $2)`,
 		id, sessionID).Scan(&there)
-	if err != nil {
-		return false, fmt.Errorf("find payment: %w", err)
-	}
-	return there, nil
+	return there, pg.Wrap("find payment", err)
 }
 
 // PaymentInFlight is what a customer's page needs of a payment in flight.
@@ -129,10 +116,7 @@ func (s *Store) PaymentInFlight(ctx context.Context, sessionID string) (PaymentI
 	if errors.Is(err, pgx.ErrNoRows) {
 		return PaymentInFlight{}, nil
 	}
-	if err != nil {
-		return PaymentInFlight{}, fmt.Errorf("payment in flight: %w", err)
-	}
-	return p, nil
+	return p, pg.Wrap("payment in flight", err)
 }
 
 // Charge is what the card network must know about a payment, and what was stored about its charge.
@@ -167,13 +151,7 @@ func (s *Store) Charge(ctx context.Context, ref checkout.Ref, transactionID stri
 		&c.Amount, &c.Currency, &c.PayoutCurrency, &c.Fee.BasisPoints, &c.Fee.Fixed, &c.Attempt,
 		&c.Token,
 		&c.Reference, &c.Confirms, &c.ActionURL, &c.Acquirer, &c.ChainRef)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Charge{}, checkout.ErrNotFound
-	}
-	if err != nil {
-		return Charge{}, fmt.Errorf("charge: %w", err)
-	}
-	return c, nil
+	return c, pg.Wrap("charge", pg.Found(err))
 }
 
 // BeginPayment marks the payment as in flight. It stores the exchange rate, the network's name of
@@ -216,16 +194,10 @@ func (s *Store) BeginPayment(
 		SELECT answer FROM payment`,
 		ref.ID, ref.MerchantID, ref.Mode, transactionID, reference,
 		rate.Rate, orNull(rate.At), sourceRates(rate.Sources), orNull(rate.Until)).Scan(&answer)
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = checkout.ErrNotFound
-	}
 	if err == nil {
 		err = answer.err()
 	}
-	if err != nil {
-		return false, fmt.Errorf("begin payment: %w", err)
-	}
-	return answer == paymentBegins, nil
+	return answer == paymentBegins, pg.Wrap("begin payment", pg.Found(err))
 }
 
 // beginAnswer says what BeginPayment found.
@@ -269,10 +241,7 @@ func (s *Store) BeginConfirm(
 			AND confirms = $5 - 1 AND coalesce(outcome, '') NOT IN ('succeeded', 'failed')`,
 		ref.ID, ref.MerchantID, ref.Mode, transactionID, number, rate.Rate, orNull(rate.At), sourceRates(rate.Sources),
 		orNull(rate.Until))
-	if err != nil {
-		return false, fmt.Errorf("begin confirmation: %w", err)
-	}
-	return tag.RowsAffected() == 1, nil
+	return tag.RowsAffected() == 1, pg.Wrap("begin confirmation", err)
 }
 
 // GiveUpPayment makes sure that a payment without a charge never gets one. It stores the failure,
@@ -287,7 +256,7 @@ func (s *Store) GiveUpPayment(
 			AND acquirer_ref IS NULL AND status = 'created'`,
 		ref.ID, ref.MerchantID, ref.Mode, transactionID, reason)
 	if err != nil {
-		return false, fmt.Errorf("give payment up: %w", err)
+		return false, pg.Wrap("give payment up", err)
 	}
 	if tag.RowsAffected() == 1 {
 		return true, nil
@@ -312,12 +281,8 @@ func (s *Store) RecordCharge(
 		  AND coalesce(outcome, '') NOT IN ('succeeded', 'failed')`,
 		ref.ID, ref.MerchantID, ref.Mode, transactionID, result.Outcome, result.Failure,
 		result.ActionURL, result.Method, result.Method.Last4 != "")
-	if err != nil {
-		return "", "", fmt.Errorf("record charge: %w", err)
-	}
-
-	if tag.RowsAffected() == 1 {
-		return result.Outcome, result.Failure, nil
+	if err != nil || tag.RowsAffected() == 1 {
+		return result.Outcome, result.Failure, pg.Wrap("record charge", err)
 	}
 
 	var (
@@ -329,11 +294,5 @@ func (s *Store) RecordCharge(
 		SELECT coalesce(outcome, ''), failure FROM transaction
 		WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3`,
 		ref.ID, ref.MerchantID, ref.Mode, transactionID).Scan(&outcome, &failure)
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = checkout.ErrNotFound
-	}
-	if err != nil {
-		return "", "", fmt.Errorf("record charge: %w", err)
-	}
-	return outcome, failure, nil
+	return outcome, failure, pg.Wrap("record charge", pg.Found(err))
 }

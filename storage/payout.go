@@ -46,23 +46,13 @@ func (s *Store) AnyPayout(ctx context.Context, id string) (checkout.Payout, erro
 }
 
 func (s *Store) payout(ctx context.Context, where string, args ...any) (checkout.Payout, []byte, error) {
-	rows, err := s.pool.Query(ctx, `
-		SELECT `+payoutColumns+`, p.signed_transfer AS signed`+payoutJoin+` WHERE `+where, args...)
-	if err != nil {
-		return checkout.Payout{}, nil, fmt.Errorf("payout: %w", err)
-	}
 	type row struct {
 		checkout.Payout
 		Signed []byte
 	}
-	got, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[row])
-	if errors.Is(err, pgx.ErrNoRows) {
-		return checkout.Payout{}, nil, checkout.ErrNotFound
-	}
-	if err != nil {
-		return checkout.Payout{}, nil, fmt.Errorf("payout: %w", err)
-	}
-	return got.Payout, got.Signed, nil
+	got, err := pg.One[row](ctx, s.pool, `
+		SELECT `+payoutColumns+`, p.signed_transfer AS signed`+payoutJoin+` WHERE `+where, args...)
+	return got.Payout, got.Signed, pg.Wrap("payout", err)
 }
 
 // PayoutToSend is a payout with what its chain needs to send it.
@@ -76,15 +66,12 @@ type PayoutToSend struct {
 
 // PayoutToSend returns a payout to be sent. It returns checkout.ErrNotFound.
 func (s *Store) PayoutToSend(ctx context.Context, ref checkout.Ref) (PayoutToSend, error) {
-	rows, err := s.pool.Query(ctx, `
+	got, err := pg.One[PayoutToSend](ctx, s.pool, `
 		SELECT `+payoutColumns+`, p.signed_transfer AS signed, `+chainOf+` AS chain,
 			coalesce((SELECT behavior FROM sandbox_charge c WHERE c.transaction_id = p.transaction_id), '') AS behavior`+
 		payoutJoin+`
 		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
-	if err != nil {
-		return PayoutToSend{}, fmt.Errorf("payout to send: %w", err)
-	}
-	return pg.ExactlyOne[PayoutToSend](rows, "payout to send")
+	return got, pg.Wrap("payout to send", err)
 }
 
 // PayoutsToBatch returns the oldest payouts of every merchant that wait for a transfer of the account, by id, and how
@@ -133,15 +120,8 @@ func (s *Store) Payouts(
 ) ([]checkout.Payout, error) {
 	q := f.list(owner)
 	q.Page(checkout.PrefixPayout, "p", p)
-	rows, err := s.pool.Query(ctx, `SELECT `+payoutColumns+payoutJoin+` `+q.SQL, q.Args...)
-	if err != nil {
-		return nil, fmt.Errorf("payouts: %w", err)
-	}
-	got, err := pgx.CollectRows(rows, pgx.RowToStructByName[checkout.Payout])
-	if err != nil {
-		return nil, fmt.Errorf("payouts: %w", err)
-	}
-	return got, nil
+	got, err := pg.Collect[checkout.Payout](ctx, s.pool, `SELECT `+payoutColumns+payoutJoin+` `+q.SQL, q.Args...)
+	return got, pg.Wrap("payouts", err)
 }
 
 // RecordTransfer stores a signed transfer of p before it is sent, or the network's refusal to sign
@@ -269,21 +249,13 @@ func lockPayout(ctx context.Context, tx pgx.Tx, ref checkout.Ref) (lockedPayout,
 }
 
 func readPayout(ctx context.Context, from pg.Querier, ref checkout.Ref) (lockedPayout, error) {
-	rows, err := from.Query(ctx, `
+	return pg.One[lockedPayout](ctx, from, `
 		SELECT `+payoutColumns+`, date_trunc('milliseconds', clock_timestamp()) AS now,
 			p.held_at, EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing)
 				AS standing, `+chainOf+` <> 'sandbox' AS on_chain, p.size_released_at IS NOT NULL AS size_released,
 			s.webhook_url, s.signing_endpoint_id AS signing_endpoint, p.xmin::text AS version`+payoutJoin+`
 		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`,
 		ref.ID, ref.MerchantID, ref.Mode)
-	if err != nil {
-		return lockedPayout{}, err
-	}
-	p, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[lockedPayout])
-	if errors.Is(err, pgx.ErrNoRows) {
-		return lockedPayout{}, checkout.ErrNotFound
-	}
-	return p, err
 }
 
 // event returns the payout's event of its present generation.

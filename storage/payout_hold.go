@@ -170,7 +170,7 @@ func (s *Store) HeldPayouts(ctx context.Context, mode checkout.Mode) ([]HeldPayo
 func (s *Store) RetryPayout(
 	ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry,
 ) (checkout.Payout, error) {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	err := pg.RunInTx(ctx, s.pool, "retry payout", func(tx pgx.Tx) error {
 		p, err := lockPayout(ctx, tx, ref)
 		if err != nil {
 			return err
@@ -216,7 +216,7 @@ func (s *Store) RetryPayout(
 		return pg.Audit(ctx, tx, by...)
 	})
 	if err != nil {
-		return checkout.Payout{}, pg.Wrap("retry payout", err)
+		return checkout.Payout{}, err
 	}
 	p, _, err := s.Payout(ctx, ref)
 	return p, err

@@ -28,16 +28,12 @@ func (s *Store) SumPayouts(
 ) (sums []PayoutSum, complete bool, err error) {
 	q := f.list(owner)
 	q.Page(checkout.PrefixPayout, "p", pg.Page{Since: p.Since, Until: p.Until, Limit: p.Limit + 1})
-	rows, err := s.pool.Query(ctx, `
+	sums, err = pg.Collect[PayoutSum](ctx, s.pool, `
 		SELECT status, coalesce(currency, '') AS currency, coalesce(source_currency, '') AS source_currency,
 			count(*) AS payouts, coalesce(sum(nullif(amount, '')::numeric)::text, '') AS amount,
 			CASE WHEN source_currency IS NULL THEN 0 ELSE sum(source_amount) END::bigint AS source
 		FROM (SELECT p.status, p.currency, p.source_currency, p.amount, p.source_amount FROM payout p `+q.SQL+`) p
 		GROUP BY GROUPING SETS ((status, currency), (status, source_currency)) ORDER BY 1, 2, 3`, q.Args...)
-	if err != nil {
-		return nil, false, pg.Wrap("sum of payouts", err)
-	}
-	sums, err = pgx.CollectRows(rows, pgx.RowToStructByName[PayoutSum])
 	if err != nil {
 		return nil, false, pg.Wrap("sum of payouts", err)
 	}
@@ -56,17 +52,14 @@ func (s *Store) SumPayouts(
 // PayoutChains returns the chains (CAIP-2, such as "eip155:1") of the transfers that pay payouts, by the
 // id of the payout. A payout without such a transfer has no entry.
 func (s *Store) PayoutChains(ctx context.Context, owner checkout.Owner, ids []string) (map[string]string, error) {
-	rows, err := s.pool.Query(ctx, `
-		SELECT x.payout_id, a.chain_id
+	rows, _ := s.pool.Query(ctx, // ForEachRow returns the error
+		`SELECT x.payout_id, a.chain_id
 		FROM transfer_payout x JOIN transfer t ON t.id = x.transfer_id JOIN treasury_account a ON a.id = t.account_id
 		WHERE x.merchant_id = $1 AND x.mode = $2 AND x.payout_id = ANY ($3) AND x.standing`,
 		owner.MerchantID, owner.Mode, ids)
-	if err != nil {
-		return nil, pg.Wrap("chains of payouts", err)
-	}
 	chains := map[string]string{}
 	var id, chain string
-	_, err = pgx.ForEachRow(rows, []any{&id, &chain}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&id, &chain}, func() error {
 		chains[id] = chain
 		return nil
 	})

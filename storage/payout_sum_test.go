@@ -23,7 +23,7 @@ func TestSumPayouts_IsExactAndBounded(t *testing.T) {
 	one, two := f.payout(t), f.payout(t)
 	f.failedPayout(t)
 	for ref, amount := range map[checkout.Ref]string{one: "0.100000000000000001", two: "123456789012345678.200000000000000002"} {
-		f.exec(t, `UPDATE payout SET status = 'sent', sent_at = now(), amount = $2, currency = 'ETH', source_amount = 10, source_currency = 'GBP' WHERE id = $1`, ref.ID, amount)
+		f.Exec(t, `UPDATE payout SET status = 'sent', sent_at = now(), amount = $2, currency = 'ETH', source_amount = 10, source_currency = 'GBP' WHERE id = $1`, ref.ID, amount)
 	}
 	all, complete := sum(owner, storage.PayoutFilter{}, pg.Page{Limit: 3})
 	require.True(t, complete)

@@ -2,8 +2,6 @@ package storage
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -64,8 +62,7 @@ func (s *Store) insertPictures(ctx context.Context, session checkout.Session) (a
 	if len(urls) == 0 {
 		return nil, nil
 	}
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		added = nil
+	return pg.InTx(ctx, s.pool, "pictures", func(tx pgx.Tx) (added []checkout.Picture, err error) {
 		var batch pgx.Batch
 		for _, query := range []string{usePictures, renewPictures} {
 			batch.Queue(query, session.MerchantID, session.Mode, ids, urls, maxPendingPictures).Query(func(rows pgx.Rows) error {
@@ -79,9 +76,8 @@ func (s *Store) insertPictures(ctx context.Context, session checkout.Session) (a
 				return err
 			})
 		}
-		return tx.SendBatch(ctx, &batch).Close()
+		return added, tx.SendBatch(ctx, &batch).Close()
 	})
-	return added, pg.Wrap("pictures", err)
 }
 
 // shownPictures are the pictures p that the page of the session $1 can show.
@@ -116,13 +112,7 @@ func (s *Store) CustomerPicture(ctx context.Context, sessionID, pictureID string
 	err = s.pool.QueryRow(ctx, `
 		SELECT p.content_type, p.content, p.width, p.height`+shownPictures+` AND p.id = $2 LIMIT 1`,
 		sessionID, pictureID).Scan(&f.ContentType, &f.Content, &f.Width, &f.Height)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return f, checkout.ErrNotFound
-	}
-	if err != nil {
-		return f, fmt.Errorf("picture: %w", err)
-	}
-	return f, nil
+	return f, pg.Wrap("picture", pg.Found(err))
 }
 
 // BeginPicture counts a try to fetch a pending picture. It returns its URL and the number of the try, the first
@@ -132,13 +122,7 @@ func (s *Store) BeginPicture(ctx context.Context, ref checkout.Ref) (url string,
 		UPDATE picture SET tries = tries + 1
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending' RETURNING url, tries`,
 		ref.ID, ref.MerchantID, ref.Mode).Scan(&url, &try)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return "", 0, checkout.ErrNotFound
-	}
-	if err != nil {
-		return "", 0, fmt.Errorf("begin picture: %w", err)
-	}
-	return url, try, nil
+	return url, try, pg.Wrap("begin picture", pg.Found(err))
 }
 
 // FinishPicture stores how the fetch of a pending picture ended. For another picture it changes nothing.
@@ -149,10 +133,7 @@ func (s *Store) FinishPicture(ctx context.Context, ref checkout.Ref, f PictureFi
 			fetched_at = clock_timestamp()
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`,
 		ref.ID, ref.MerchantID, ref.Mode, f.ContentType, f.Content, f.Width, f.Height, f.Failure)
-	if err != nil {
-		return fmt.Errorf("finish picture: %w", err)
-	}
-	return nil
+	return pg.Wrap("finish picture", err)
 }
 
 // DeleteOldPictures deletes up to limit pictures that no new session has used for longer than age. It works for
@@ -164,8 +145,5 @@ func (s *Store) DeleteOldPictures(ctx context.Context, age time.Duration, limit 
 			ORDER BY last_used_at LIMIT $2 FOR UPDATE SKIP LOCKED
 		)
 		DELETE FROM picture p USING old WHERE p.id = old.id`, age, limit)
-	if err != nil {
-		return 0, fmt.Errorf("delete old pictures: %w", err)
-	}
-	return int(tag.RowsAffected()), nil
+	return int(tag.RowsAffected()), pg.Wrap("delete old pictures", err)
 }

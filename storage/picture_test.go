@@ -52,11 +52,11 @@ func TestCreateSession_FetchesAPictureOnceADay(t *testing.T) {
 	}
 	require.Empty(t, f.create(t, showing(f.newSession(), a, b)).Pictures)
 
-	f.exec(t, `UPDATE picture SET fetched_at = fetched_at - interval '2 minutes'`)
+	f.Exec(t, `UPDATE picture SET fetched_at = fetched_at - interval '2 minutes'`)
 	again := f.create(t, showing(f.newSession(), a, b)).Pictures
 	require.Len(t, again, 1, "the one that failed")
 	require.Equal(t, b, again[0].URL)
-	f.exec(t, `UPDATE picture SET fetched_at = fetched_at - interval '1 day'`)
+	f.Exec(t, `UPDATE picture SET fetched_at = fetched_at - interval '1 day'`)
 	again = f.create(t, showing(f.newSession(), a, b)).Pictures
 	require.Len(t, again, 1, "the old one; the other is being fetched")
 	require.Equal(t, a, again[0].URL)
@@ -81,10 +81,10 @@ func TestCreateSession_LeavesFewPicturesToFetch(t *testing.T) {
 	first := f.create(t, showing(f.newSession(), "https://shop.example/more.png"))
 	require.Empty(t, first.Pictures, "200 are pending")
 	require.Len(t, f.create(t, showing(f.liveSession(), "https://shop.example/more.png")).Pictures, 1, "the other mode has its own")
-	f.exec(t, `UPDATE picture SET status = 'failed', failure = 'x', fetched_at = clock_timestamp() WHERE url LIKE '%/0/%'`)
+	f.Exec(t, `UPDATE picture SET status = 'failed', failure = 'x', fetched_at = clock_timestamp() WHERE url LIKE '%/0/%'`)
 	require.Len(t, f.create(t, showing(f.newSession(), "https://shop.example/more.png")).Pictures, 1)
-	f.exec(t, `UPDATE picture SET fetched_at = now() - interval '2 minutes' WHERE status = 'failed'`)
-	f.exec(t, `INSERT INTO picture (id, merchant_id, mode, url, url_digest)
+	f.Exec(t, `UPDATE picture SET fetched_at = now() - interval '2 minutes' WHERE status = 'failed'`)
+	f.Exec(t, `INSERT INTO picture (id, merchant_id, mode, url, url_digest)
 		SELECT 'pic_' || i, merchant_id, mode, i, sha256(i::text::bytea) FROM generate_series(1, 50) i, (SELECT * FROM picture WHERE mode = 'test' LIMIT 1) p`)
 	require.Empty(t, f.create(t, showing(f.newSession(), "https://shop.example/0/0.png")).Pictures, "nor is one fetched again")
 }
@@ -152,7 +152,7 @@ func TestOverdue_HasPicturesWhoseFetchIsLate(t *testing.T) {
 	late, err := f.Overdue(t.Context(), 0, "", 10)
 	require.NoError(t, err)
 	require.Empty(t, late)
-	f.exec(t, `UPDATE picture SET created_at = created_at - interval '6 minutes'`)
+	f.Exec(t, `UPDATE picture SET created_at = created_at - interval '6 minutes'`)
 	late, err = f.Overdue(t.Context(), 0, "", 10)
 	require.NoError(t, err)
 	require.Len(t, late, 1)
@@ -164,7 +164,7 @@ func TestDeleteOldPictures_LeavesThoseInUse(t *testing.T) {
 	f := newFixture(t)
 	const old, used = "https://shop.example/old.png", "https://shop.example/used.png"
 	f.create(t, showing(f.newSession(), old, used))
-	f.exec(t, `UPDATE picture SET last_used_at = last_used_at - interval '31 days'`)
+	f.Exec(t, `UPDATE picture SET last_used_at = last_used_at - interval '31 days'`)
 	require.Empty(t, f.create(t, showing(f.newSession(), used)).Pictures)
 	for _, want := range []int{1, 0} {
 		n, err := f.DeleteOldPictures(t.Context(), 30*24*time.Hour, 10)
@@ -187,7 +187,7 @@ func TestCreateSession_SessionsAtTheSameTimeFetchAPictureOnce(t *testing.T) {
 	for _, p := range s.Pictures {
 		f.fetched(t, s.Owner, p, beans)
 	}
-	f.exec(t, `UPDATE picture SET fetched_at = fetched_at - interval '2 days'`)
+	f.Exec(t, `UPDATE picture SET fetched_at = fetched_at - interval '2 days'`)
 	var (
 		creates sync.WaitGroup
 		mu      sync.Mutex

@@ -20,12 +20,9 @@ import (
 func TestPlans_OfAPaidSessionReadNoWholeTable(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	one, err := storage.Open(t.Context(), storage.Options{URL: f.url, Keys: f.keys(t), MaxConns: 1})
-	require.NoError(t, err)
-	t.Cleanup(one.Close)
-	f.Store = one
+	f.Store = f.Open(t, 1)
 	f.paysAndDelivers(t)
-	conn, err := one.Pool().Acquire(t.Context())
+	conn, err := f.Pool().Acquire(t.Context())
 	require.NoError(t, err)
 	defer conn.Release()
 
@@ -72,7 +69,7 @@ func (f fixture) multiply(t *testing.T) {
 		for _, column := range names[1:] {
 			set = append(set, fmt.Sprintf("'%[1]s', r.%[1]s || '-' || i", column))
 		}
-		f.exec(t, fmt.Sprintf(`INSERT INTO %[1]s SELECT (jsonb_populate_record(r, jsonb_build_object(%[2]s))).*
+		f.Exec(t, fmt.Sprintf(`INSERT INTO %[1]s SELECT (jsonb_populate_record(r, jsonb_build_object(%[2]s))).*
 			FROM %[1]s r, generate_series(1, 3000) i`, names[0], strings.Join(set, ", ")))
 	}
 }

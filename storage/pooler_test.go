@@ -17,16 +17,16 @@ import (
 func TestOpen_BehindPgBouncerTheRoleMustHaveTheSettings(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	keys, err := pg.ParseKeyring(f.masterKey)
+	keys, err := pg.ParseKeyring(f.MasterKeys)
 	require.NoError(t, err)
 	open := func() error {
-		s, err := storage.Open(t.Context(), storage.Options{URL: f.url, DirectURL: f.url, Keys: keys})
+		s, err := storage.Open(t.Context(), storage.Options{URL: f.URL, DirectURL: f.URL, Keys: keys})
 		if err == nil {
 			s.Close()
 		}
 		return err
 	}
-	at, err := url.Parse(f.url)
+	at, err := url.Parse(f.URL)
 	require.NoError(t, err)
 	statements := pg.RoleSettings("postgres", strings.TrimPrefix(at.Path, "/"))
 	require.Len(t, statements, 4)
@@ -35,9 +35,9 @@ func TestOpen_BehindPgBouncerTheRoleMustHaveTheSettings(t *testing.T) {
 		require.ErrorIs(t, err, pg.ErrRoleSettings, "%d settings are there", i)
 		require.ErrorContains(t, err, statement)
 		require.True(t, pg.Misconfigured(err))
-		_, err = storage.OpenAccounts(t.Context(), storage.Options{URL: f.url, DirectURL: f.url})
+		_, err = storage.OpenAccounts(t.Context(), storage.Options{URL: f.URL, DirectURL: f.URL})
 		require.ErrorIs(t, err, pg.ErrRoleSettings)
-		f.exec(t, statement)
+		f.Exec(t, statement)
 	}
 	require.NoError(t, open())
 }

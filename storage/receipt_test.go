@@ -32,7 +32,7 @@ func TestFinishPayment_MailsOneReceiptToTheCustomer(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.owner(t, "ann@shop.example")
-	f.exec(t, `DELETE FROM mail`)
+	f.Exec(t, `DELETE FROM mail`)
 	receipts := func(s checkout.Session) any {
 		return f.query(t, `SELECT count(*) FROM mail WHERE session_id = $1 AND kind = 'receipt' AND detail = 'pl'`, s.ID)
 	}
@@ -45,13 +45,13 @@ func TestFinishPayment_MailsOneReceiptToTheCustomer(t *testing.T) {
 	require.EqualValues(t, 1, receipts(live), "once, though it was decided twice")
 	require.EqualValues(t, 0, receipts(f.buys(t, f.newSession(), "customer@example.com", paid)), "a test key writes to no stranger")
 	require.EqualValues(t, 1, receipts(f.buys(t, f.newSession(), "Ann@shop.example", paid)), "but to the merchant's people")
-	f.exec(t, `UPDATE member SET email_proven_at = NULL`)
+	f.Exec(t, `UPDATE member SET email_proven_at = NULL`)
 	require.EqualValues(t, 0, receipts(f.buys(t, f.newSession(), "ann@shop.example", paid)), "nor to an address that is not proven")
 	declined := checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined}
 	require.EqualValues(t, 0, receipts(f.buys(t, f.liveSession(), "customer@example.com", declined)))
 
 	// Somebody who cannot sign in waits for no receipts.
-	f.exec(t, `UPDATE mail SET next_at = next_at - interval '1 hour'`)
+	f.Exec(t, `UPDATE mail SET next_at = next_at - interval '1 hour'`)
 	require.NoError(t, f.AskForReset(t.Context(), "ann@shop.example"))
 	due, err := f.DueMails(t.Context(), 1)
 	require.NoError(t, err)

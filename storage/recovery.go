@@ -80,19 +80,18 @@ type Recovered struct {
 func (s *Store) RecoverTransfer(
 	ctx context.Context, r Recovered, by checkout.AuditEntry,
 ) (done bool, err error) {
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.InTx(ctx, s.pool, "recover the transfer of "+r.Version.TxHash, func(tx pgx.Tx) (done bool, err error) {
 		a, err := lockTreasury(ctx, tx, r.AccountID)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if !a.Frozen {
-			return ErrNotFrozen
+			return false, ErrNotFrozen
 		}
 		unexplained, err := a.unexplained(ctx, tx, r.Outflows)
 		if err != nil || len(unexplained) == 0 {
-			return err
+			return false, err
 		}
-		done = true
 		number := 1
 		if r.TransferID == "" {
 			r.TransferID = checkout.NewID(checkout.PrefixTransfer)
@@ -101,17 +100,13 @@ func (s *Store) RecoverTransfer(
 			number, err = r.append(ctx, tx, a)
 		}
 		if err != nil {
-			return err
+			return false, err
 		}
 		if err := r.unsuspend(ctx, tx, a, number); err != nil {
-			return err
+			return false, err
 		}
-		return finishRecovered(ctx, tx, r.TransferID, r.Version, r.Payouts, by)
+		return true, finishRecovered(ctx, tx, r.TransferID, r.Version, r.Payouts, by)
 	})
-	if err != nil {
-		return false, fmt.Errorf("recover the transfer of %s: %w", r.Version.TxHash, err)
-	}
-	return done, nil
 }
 
 // insert stores the transfer as SignTransfer does.

@@ -38,12 +38,9 @@ const refundStands = `r.status <> 'failed'`
 // LivePayoutOf names the payout of a live transaction. The caller is an operator, who has no merchant.
 // It returns checkout.ErrNotFound when the transaction was not paid, or is of test mode.
 func (s *Store) LivePayoutOf(ctx context.Context, transactionID string) (checkout.Ref, error) {
-	rows, err := s.pool.Query(ctx, `
+	ref, err := pg.One[checkout.Ref](ctx, s.pool, `
 		SELECT id, merchant_id, mode FROM payout WHERE transaction_id = $1 AND mode = 'live'`, transactionID)
-	if err != nil {
-		return checkout.Ref{}, pg.Wrap("live payout", err)
-	}
-	return pg.ExactlyOne[checkout.Ref](rows, "live payout")
+	return ref, pg.Wrap("live payout", err)
 }
 
 // RefundPayout gives what is left of the payment of a live payout back to the customer instead of paying the
@@ -124,12 +121,8 @@ func (p *lockedPayout) mayGoBack(ctx context.Context, tx pgx.Tx) error {
 // lastRefund returns the newest refund of the charge, the zero value when there is none. more reports whether
 // another one may be ordered: none is under way, and the customer does not have everything.
 func (c paidCharge) lastRefund(ctx context.Context, tx pgx.Tx) (last checkout.Refund, more bool, err error) {
-	rows, err := tx.Query(ctx, selectRefund+`
+	last, err = pg.One[checkout.Refund](ctx, tx, selectRefund+`
 		WHERE r.mode = $1 AND r.acquirer_ref = $2 ORDER BY r.id DESC LIMIT 1`, c.Mode, c.Reference)
-	if err != nil {
-		return last, false, err
-	}
-	last, err = pg.ExactlyOne[checkout.Refund](rows, "refund of a charge")
 	if errors.Is(err, checkout.ErrNotFound) {
 		return checkout.Refund{}, true, nil
 	}
@@ -180,11 +173,7 @@ func (c paidCharge) order(ctx context.Context, tx pgx.Tx, why checkout.RefundRea
 
 // readRefund locks a refund and returns it. It returns checkout.ErrNotFound.
 func readRefund(ctx context.Context, tx pgx.Tx, mode checkout.Mode, id string) (checkout.Refund, error) {
-	rows, err := tx.Query(ctx, selectRefund+`WHERE r.mode = $1 AND r.id = $2 FOR UPDATE OF r`, mode, id)
-	if err != nil {
-		return checkout.Refund{}, err
-	}
-	return pg.ExactlyOne[checkout.Refund](rows, "refund")
+	return pg.One[checkout.Refund](ctx, tx, selectRefund+`WHERE r.mode = $1 AND r.id = $2 FOR UPDATE OF r`, mode, id)
 }
 
 // bookRefund books the way from what a refund gave before to what it gives after. The first refund that gives
@@ -248,7 +237,7 @@ func (s *Store) MaySendRefund(ctx context.Context, r checkout.Refund) error {
 	}
 	ref, err := s.LivePayoutOf(ctx, r.TransactionID)
 	if err == nil {
-		err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return requireCompared(ctx, tx, ref) })
+		err = requireCompared(ctx, s.pool, ref)
 	}
 	return pg.Wrap("may send a refund", err)
 }

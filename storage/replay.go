@@ -63,25 +63,21 @@ func (s *Store) CreateReplay(
 		by[i].Detail = fmt.Sprintf("%d %s", total, by[i].Detail)
 	}
 
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.InTx(ctx, s.pool, "create replay", func(tx pgx.Tx) (webhook.Replay, error) {
 		// All bulk replays of a merchant share one rate limit, so their creations take turns here.
 		if _, err := tx.Exec(ctx, `
 			SELECT pg_advisory_xact_lock(hashtextextended('replay ' || $1, 0))`,
 			r.MerchantID); err != nil {
-			return err
+			return r, err
 		}
 
-		stored, err := scanReplay(tx.QueryRow(ctx, selectReplay+`
-			WHERE r.id = $1 AND r.merchant_id = $2 AND r.mode = $3`, r.ID, r.MerchantID, r.Mode))
-		if err == nil { // the request was repeated
-			r = stored
-		}
+		stored, err := readReplay(ctx, tx, r.Ref)
 		if !errors.Is(err, checkout.ErrNotFound) {
-			return err
+			return stored, err // the request was repeated
 		}
 
 		if err := mayReplay(ctx, tx, r); err != nil {
-			return err
+			return r, err
 		}
 
 		err = tx.QueryRow(ctx, `
@@ -94,14 +90,10 @@ func (s *Store) CreateReplay(
 				"until": r.Until, "filter": r.Filter, "rate": r.Rate, "status": r.Status, "total": r.Total,
 			}).Scan(&r.CreatedAt)
 		if err != nil {
-			return err
+			return r, err
 		}
-		return pg.Audit(ctx, tx, by...)
+		return r, pg.Audit(ctx, tx, by...)
 	})
-	if err != nil {
-		return webhook.Replay{}, pg.Wrap("create replay", err)
-	}
-	return r, nil
 }
 
 // mayReplay checks r against the merchant's running bulk replays, of both modes.
@@ -131,21 +123,15 @@ const selectReplay = `
 		r.total, r.after, r.started, r.skipped,
 		r.created_at, r.finished_at FROM webhook_replay r `
 
-func scanReplay(row pgx.Row) (r webhook.Replay, err error) {
-	err = row.Scan(&r.ID, &r.MerchantID, &r.Mode, &r.EndpointID, &r.Since, &r.Until, &r.Filter,
-		&r.Rate, &r.Status, &r.Total, &r.After, &r.Started,
-		&r.Skipped, &r.CreatedAt, &r.FinishedAt)
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = checkout.ErrNotFound
-	}
-	return r, err
-}
-
 // Replay returns one bulk replay. It returns checkout.ErrNotFound.
 func (s *Store) Replay(ctx context.Context, ref checkout.Ref) (webhook.Replay, error) {
-	r, err := scanReplay(s.pool.QueryRow(ctx, selectReplay+`
-		WHERE r.id = $1 AND r.merchant_id = $2 AND r.mode = $3`, ref.ID, ref.MerchantID, ref.Mode))
+	r, err := readReplay(ctx, s.pool, ref)
 	return r, pg.Wrap("replay", err)
+}
+
+func readReplay(ctx context.Context, from pg.Querier, ref checkout.Ref) (webhook.Replay, error) {
+	return pg.One[webhook.Replay](ctx, from, selectReplay+`
+		WHERE r.id = $1 AND r.merchant_id = $2 AND r.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
 }
 
 // Replays lists bulk replays, newest first. An empty endpointID selects all registrations.
@@ -155,7 +141,7 @@ func (s *Store) Replays(
 	q := pg.NewList(owner, "r")
 	q.Equal("r.endpoint_id", endpointID)
 	q.Page(checkout.PrefixReplay, "r", p)
-	got, err := pg.CollectBy(ctx, s.pool, pg.RowBy(scanReplay), selectReplay+q.SQL, q.Args...)
+	got, err := pg.Collect[webhook.Replay](ctx, s.pool, selectReplay+q.SQL, q.Args...)
 	return got, pg.Wrap("replays", err)
 }
 
@@ -169,20 +155,16 @@ type ReplayedDelivery struct {
 func (s *Store) ReplayedDeliveries(
 	ctx context.Context, r webhook.Replay, limit int,
 ) ([]ReplayedDelivery, error) {
-	rows, err := s.pool.Query(ctx, `
-		SELECT d.id, d.endpoint_id, d.url, e.type FROM webhook_delivery d
-		JOIN event e ON e.id = d.event_id
-		WHERE `+replayed+` AND d.id > $9 ORDER BY d.id LIMIT $10`,
-		append(replayedArgs(r), r.After, limit)...)
-	if err != nil {
-		return nil, pg.Wrap("replayed deliveries", err)
-	}
-	got, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (d ReplayedDelivery, err error) {
+	got, err := pg.CollectBy(ctx, s.pool, func(row pgx.CollectableRow) (d ReplayedDelivery, err error) {
 		var address string
 		err = row.Scan(&d.ID, &d.EndpointID, &address, &d.EventType)
 		d.Host = webhook.HostOf(address)
 		return d, err
-	})
+	}, `
+		SELECT d.id, d.endpoint_id, d.url, e.type FROM webhook_delivery d
+		JOIN event e ON e.id = d.event_id
+		WHERE `+replayed+` AND d.id > $9 ORDER BY d.id LIMIT $10`,
+		append(replayedArgs(r), r.After, limit)...)
 	return got, pg.Wrap("replayed deliveries", err)
 }
 

@@ -41,7 +41,7 @@ func TestReplayedDeliveries_AreThoseOfTheRegistrationStatusAndTime(t *testing.T)
 	_, err = f.EndDelivery(t.Context(), own, "", webhook.DeliveryFailed)
 	require.NoError(t, err)
 	first := f.read(t, a.Owner.Ref(want[0])).CreatedAt
-	f.exec(t, `UPDATE webhook_delivery SET created_at = $1 WHERE id <> $2`, first.Add(time.Second), want[0])
+	f.Exec(t, `UPDATE webhook_delivery SET created_at = $1 WHERE id <> $2`, first.Add(time.Second), want[0])
 
 	r := newReplay(a)
 	n, err := f.PreviewReplay(t.Context(), r)

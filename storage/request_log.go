@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
@@ -65,19 +63,12 @@ func (s *Store) Requests(
 		q.Where("r.status / 100 = ?", f.Class)
 	}
 	q.Page(checkout.PrefixRequest, "r", p)
-	rows, err := s.pool.Query(ctx, `
-		SELECT r.id, r.merchant_id, r.mode, r.request_id, r.key_id, r.method, r.route, r.status, r.error,
-			r.session_id, r.duration_ms, r.created_at FROM api_request r `+q.SQL, q.Args...)
-	if err != nil {
-		return nil, pg.Wrap("requests", err)
+	got, err := pg.Collect[checkout.APIRequest](ctx, s.pool, `
+		SELECT r.id, r.merchant_id, r.mode, r.request_id, r.key_id, r.method, r.route, r.status, r.error, r.session_id,
+			r.duration_ms * interval '1 millisecond' AS duration, r.created_at FROM api_request r `+q.SQL, q.Args...)
+	for i := range got {
+		got[i].CreatedAt = got[i].CreatedAt.UTC()
 	}
-	got, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r checkout.APIRequest, err error) {
-		var took int64
-		err = row.Scan(&r.ID, &r.MerchantID, &r.Mode, &r.RequestID, &r.KeyID, &r.Method, &r.Route, &r.Status, &r.Error,
-			&r.SessionID, &took, &r.CreatedAt)
-		r.Duration, r.CreatedAt = time.Duration(took)*time.Millisecond, r.CreatedAt.UTC()
-		return r, err
-	})
 	return got, pg.Wrap("requests", err)
 }
 

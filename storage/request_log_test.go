@@ -56,7 +56,7 @@ func TestRequests_AreListedByOwnerAndFilter(t *testing.T) {
 		require.Equal(t, []checkout.APIRequest{tc.want}, list(tc.filter, pg.Page{}), tc.filter)
 	}
 
-	f.exec(t, `UPDATE api_request SET created_at = created_at - interval '2 days' WHERE id = $1`, read.ID)
+	f.Exec(t, `UPDATE api_request SET created_at = created_at - interval '2 days' WHERE id = $1`, read.ID)
 	deleted, err := f.DeleteOldAPIRequests(t.Context(), 24*time.Hour, 10)
 	require.NoError(t, err)
 	require.Equal(t, 1, deleted)

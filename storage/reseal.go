@@ -47,11 +47,8 @@ const resealPage = 500
 // retires the keys that have sealed nothing that is left: Open needs them no longer.
 func (s *Store) Reseal(ctx context.Context, progress func(what string, rows int)) (Resealed, error) {
 	done := Resealed{Current: s.keys.Current(), Values: map[string]int{}}
-	rows, err := s.pool.Query(ctx, `SELECT id FROM master_key WHERE id <> $1 ORDER BY id`, s.keys.Current())
-	if err != nil {
-		return done, pg.Wrap("reseal", err)
-	}
-	old, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	old, err := pg.CollectBy(ctx, s.pool, pgx.RowTo[string],
+		`SELECT id FROM master_key WHERE id <> $1 ORDER BY id`, s.keys.Current())
 	if err != nil {
 		return done, pg.Wrap("reseal", err)
 	}
@@ -94,14 +91,10 @@ func (s *Store) resealAll(
 // change at the moment.
 func (s *Store) resealSome(ctx context.Context, key string, of sealing) (int, error) {
 	return pg.InTx(ctx, s.pool, "reseal", func(tx pgx.Tx) (int, error) {
-		rows, err := tx.Query(ctx, fmt.Sprintf(`
+		found, err := pg.CollectBy(ctx, tx, pgx.RowToStructByPos[sealedRow], fmt.Sprintf(`
 			SELECT ctid::text, %s, ARRAY[%s] FROM %s WHERE %s = $1
 			LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED`,
 			of.owner, strings.Join(of.values, ", "), of.table, of.key), key, resealPage)
-		if err != nil {
-			return 0, err
-		}
-		found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[sealedRow])
 		if err != nil {
 			return 0, err
 		}

@@ -1,13 +1,11 @@
 package storage_test
 
 import (
-	"context"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
@@ -20,12 +18,9 @@ import (
 // restart opens a store as a process that starts with these master keys.
 func (f fixture) restart(t *testing.T, keys ...string) (fixture, error) {
 	t.Helper()
-	ring, err := pg.ParseKeyring(strings.Join(keys, ","))
-	require.NoError(t, err)
-	f.Store, err = storage.Open(t.Context(), storage.Options{URL: f.url, Keys: ring, MaxConns: 2})
-	if err == nil {
-		t.Cleanup(f.Store.Close)
-	}
+	f.MasterKeys = strings.Join(keys, ",")
+	var err error
+	f.Store, err = f.TryOpen(t, 2)
 	return f, err
 }
 
@@ -43,7 +38,7 @@ func (f fixture) rotate(t *testing.T, e webhook.Endpoint) (digests [][]byte) {
 func TestReseal_NoDeliveryStopsWhileAKeyIsReplaced(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	old, fresh := f.masterKey, pg.NewMasterKey("k2")
+	old, fresh := f.MasterKeys, pg.NewMasterKey("k2")
 	registration := f.endpoint(t, "https://shop.example/a", webhook.MerchantUpdated)
 	first := f.rotate(t, registration)
 
@@ -117,8 +112,8 @@ func TestReseal_KnowsEverySealedValue(t *testing.T) {
 	answer := storage.KeptAnswer{Status: 201, Location: "/v1/a/1", Body: []byte(`{"a":1}`)}
 	require.NoError(t, f.KeepAnswer(t.Context(), answered, answer))
 	shown := account.Reveal{Browser: []byte("browser"), Form: "form", Owner: owner, Subject: "key_1", Secret: "sk_test_1"}
-	f.exec(t, `INSERT INTO member (id, merchant_id, email, role) VALUES ('usr_1', $1, 'ann@shop.example', 'owner')`, f.merchant.ID)
-	f.exec(t, `INSERT INTO member_session (hash, member_id) VALUES ($1, 'usr_1')`, shown.Browser)
+	f.Exec(t, `INSERT INTO member (id, merchant_id, email, role) VALUES ('usr_1', $1, 'ann@shop.example', 'owner')`, f.merchant.ID)
+	f.Exec(t, `INSERT INTO member_session (hash, member_id) VALUES ($1, 'usr_1')`, shown.Browser)
 	_, _, err = f.KeepReveal(t.Context(), shown)
 	require.NoError(t, err)
 	require.NoError(t, f.StartSecondFactor(t.Context(), f.merchant.ID, "usr_1", []byte("a factor")))
@@ -163,7 +158,7 @@ func TestReseal_SeveralAtOnceInPages(t *testing.T) {
 		}, []byte("body"))
 		require.NoError(t, err)
 	}
-	f.exec(t, `INSERT INTO webhook_endpoint (id, merchant_id, mode, url, events, status, master_key_id, sealed_digest, created_at)
+	f.Exec(t, `INSERT INTO webhook_endpoint (id, merchant_id, mode, url, events, status, master_key_id, sealed_digest, created_at)
 		SELECT $1 || n, merchant_id, mode, url, events, status, master_key_id, '', created_at
 		FROM webhook_endpoint, generate_series(1, 1200) n`, checkout.NewID(checkout.PrefixEndpoint))
 	newer := f.newerKey(t)
@@ -201,9 +196,7 @@ func TestReseal_WhatOthersChangeKeepsItsKey(t *testing.T) {
 	f := newFixture(t)
 	f.endpoint(t, "https://shop.example/a", webhook.PayoutSent)
 	newer := f.newerKey(t)
-	conn, err := pgx.Connect(t.Context(), f.url)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	conn := f.Connect(t)
 	tx, err := conn.Begin(t.Context())
 	require.NoError(t, err)
 	_, err = tx.Exec(t.Context(), `SELECT FROM webhook_endpoint FOR UPDATE`)
@@ -223,7 +216,7 @@ func TestReseal_AKeyThatStillSealsIsNotRetired(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	fresh := pg.NewMasterKey("k2")
-	newer, err := f.restart(t, fresh, f.masterKey)
+	newer, err := f.restart(t, fresh, f.MasterKeys)
 	require.NoError(t, err)
 	done, err := newer.Reseal(t.Context(), func(string, int) {})
 	require.NoError(t, err)
@@ -240,7 +233,7 @@ func TestReseal_AKeyThatStillSealsIsNotRetired(t *testing.T) {
 	// It starts again, and may seal at any time.
 	_, err = newer.Reseal(t.Context(), func(string, int) {})
 	require.NoError(t, err)
-	_, err = f.restart(t, f.masterKey, fresh)
+	_, err = f.restart(t, f.MasterKeys, fresh)
 	require.NoError(t, err)
 	_, err = f.restart(t, fresh)
 	require.ErrorContains(t, err, `key "k1" is missing, and no reseal has retired it`)

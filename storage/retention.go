@@ -16,7 +16,7 @@ import (
 // stays, however old. It returns the number of deleted deliveries; 0 means that none is left.
 func (s *Store) DeleteFinished(ctx context.Context, age time.Duration, limit int) (int, error) {
 	return pg.InTx(ctx, s.pool, "delete finished deliveries", func(tx pgx.Tx) (deleted int, err error) {
-		rows, err := tx.Query(ctx, `
+		events, err := pg.CollectBy(ctx, tx, pgx.RowTo[string], `
 			WITH old AS (
 				SELECT id FROM webhook_delivery
 				WHERE id < $1 AND status <> 'pending'
@@ -27,11 +27,6 @@ func (s *Store) DeleteFinished(ctx context.Context, age time.Duration, limit int
 			)
 			DELETE FROM webhook_delivery d USING old WHERE d.id = old.id RETURNING d.event_id`,
 			oldID(checkout.PrefixDelivery, age), age, limit)
-		if err != nil {
-			return deleted, err
-		}
-
-		events, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		if err != nil {
 			return deleted, err
 		}
@@ -63,10 +58,7 @@ func (s *Store) DeleteUnsentEvents(
 		)
 		SELECT coalesce((SELECT max(id) FROM old), ''), (SELECT count(*) FROM gone)`,
 		after, oldID(checkout.PrefixEvent, age), age, limit).Scan(&last, &deleted)
-	if err != nil {
-		return "", 0, pg.Wrap("delete unsent events", err)
-	}
-	return last, deleted, nil
+	return last, deleted, pg.Wrap("delete unsent events", err)
 }
 
 // DeleteOldSessions looks at up to limit sessions, with ids after the id after, that ended more than age
@@ -79,10 +71,7 @@ func (s *Store) DeleteOldSessions(
 ) (last string, deleted int, err error) {
 	err = s.pool.QueryRow(ctx, deleteOldSessions,
 		after, oldID(checkout.PrefixSession, age), age, limit).Scan(&last, &deleted)
-	if err != nil {
-		return "", 0, pg.Wrap("delete old sessions", err)
-	}
-	return last, deleted, nil
+	return last, deleted, pg.Wrap("delete old sessions", err)
 }
 
 // deleteOldSessions works for all merchants and both modes. The foreign keys are checked at the end of
@@ -120,10 +109,7 @@ func (s *Store) DeleteOldAuditEntries(ctx context.Context, age time.Duration, li
 		)
 		DELETE FROM audit_entry a USING old WHERE a.id = old.id`,
 		oldID(checkout.PrefixAuditEntry, age), age, limit)
-	if err != nil {
-		return 0, pg.Wrap("delete old audit entries", err)
-	}
-	return int(tag.RowsAffected()), nil
+	return int(tag.RowsAffected()), pg.Wrap("delete old audit entries", err)
 }
 
 // SandboxTables are the tables of the sandbox whose old rows may be deleted.
@@ -147,10 +133,7 @@ func (s *Store) DeleteOldSandbox(
 			ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED
 		)
 		DELETE FROM %[1]s t USING old WHERE t.%[2]s = old.key`, table, key, settled), age, limit)
-	if err != nil {
-		return 0, fmt.Errorf("delete old rows of %s: %w", table, err)
-	}
-	return int(tag.RowsAffected()), nil
+	return int(tag.RowsAffected()), pg.Wrap("delete old rows of "+table, err)
 }
 
 // oldID returns an id that sorts after the ids of rows older than age.

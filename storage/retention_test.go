@@ -18,15 +18,15 @@ func TestDeleteFinished_RemovesWhatEndedLongAgoAndNothingElse(t *testing.T) {
 	const age = 24 * time.Hour
 	old := func(ref checkout.Ref, ended bool) checkout.Ref {
 		id := checkout.FirstID(checkout.PrefixDelivery, time.Now().Add(-72*time.Hour))[:14] + ref.ID[14:]
-		f.exec(t, `ALTER TABLE webhook_attempt DISABLE TRIGGER ALL`)
-		f.exec(t, `ALTER TABLE webhook_delivery DISABLE TRIGGER ALL`)
-		f.exec(t, `UPDATE webhook_attempt SET delivery_id = $1 WHERE delivery_id = $2`, id, ref.ID)
-		f.exec(t, `UPDATE webhook_delivery SET id = $1, created_at = created_at - interval '72 hours' WHERE id = $2`, id, ref.ID)
-		f.exec(t, `ALTER TABLE webhook_attempt ENABLE TRIGGER ALL`)
-		f.exec(t, `ALTER TABLE webhook_delivery ENABLE TRIGGER ALL`)
+		f.Exec(t, `ALTER TABLE webhook_attempt DISABLE TRIGGER ALL`)
+		f.Exec(t, `ALTER TABLE webhook_delivery DISABLE TRIGGER ALL`)
+		f.Exec(t, `UPDATE webhook_attempt SET delivery_id = $1 WHERE delivery_id = $2`, id, ref.ID)
+		f.Exec(t, `UPDATE webhook_delivery SET id = $1, created_at = created_at - interval '72 hours' WHERE id = $2`, id, ref.ID)
+		f.Exec(t, `ALTER TABLE webhook_attempt ENABLE TRIGGER ALL`)
+		f.Exec(t, `ALTER TABLE webhook_delivery ENABLE TRIGGER ALL`)
 		ref.ID = id
 		if ended {
-			f.exec(t, `UPDATE webhook_delivery SET finished_at = finished_at - interval '72 hours' WHERE id = $1`, id)
+			f.Exec(t, `UPDATE webhook_delivery SET finished_at = finished_at - interval '72 hours' WHERE id = $1`, id)
 		}
 		return ref
 	}
@@ -63,15 +63,15 @@ func TestDeleteFinished_RemovesWhatEndedLongAgoAndNothingElse(t *testing.T) {
 	require.Zero(t, n)
 
 	// An event without a delivery: the merchant had no registration.
-	f.exec(t, `DELETE FROM webhook_attempt WHERE delivery_id = $1`, young.ID)
-	f.exec(t, `DELETE FROM webhook_delivery WHERE id = $1`, young.ID)
+	f.Exec(t, `DELETE FROM webhook_attempt WHERE delivery_id = $1`, young.ID)
+	f.Exec(t, `DELETE FROM webhook_delivery WHERE id = $1`, young.ID)
 	_, n, err = f.DeleteUnsentEvents(t.Context(), age, "", 100)
 	require.NoError(t, err)
 	require.Zero(t, n, "it is not that old")
-	f.exec(t, `ALTER TABLE event DISABLE TRIGGER ALL`)
-	f.exec(t, `UPDATE event SET id = $1 || substr(id, 15), created_at = created_at - interval '72 hours'
+	f.Exec(t, `ALTER TABLE event DISABLE TRIGGER ALL`)
+	f.Exec(t, `UPDATE event SET id = $1 || substr(id, 15), created_at = created_at - interval '72 hours'
 		WHERE id NOT IN (SELECT event_id FROM webhook_delivery)`, checkout.FirstID(checkout.PrefixEvent, time.Now().Add(-72*time.Hour))[:14])
-	f.exec(t, `ALTER TABLE event ENABLE TRIGGER ALL`)
+	f.Exec(t, `ALTER TABLE event ENABLE TRIGGER ALL`)
 	last, n, err := f.DeleteUnsentEvents(t.Context(), age, "", 100)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
@@ -118,7 +118,7 @@ func (f fixture) oldSession(t *testing.T, mode checkout.Mode) checkout.Session {
 // endOld makes the ends of all sessions a hundred days old.
 func (f fixture) endOld(t *testing.T) {
 	t.Helper()
-	f.exec(t, `UPDATE checkout_session SET ended_at = ended_at - interval '100 days' WHERE ended_at IS NOT NULL`)
+	f.Exec(t, `UPDATE checkout_session SET ended_at = ended_at - interval '100 days' WHERE ended_at IS NOT NULL`)
 }
 
 func TestDeleteOldSessions_KeepsWhatIsNeededElsewhere(t *testing.T) {
@@ -135,7 +135,7 @@ func TestDeleteOldSessions_KeepsWhatIsNeededElsewhere(t *testing.T) {
 
 	paid := f.oldSession(t, checkout.ModeTest)
 	_, settled := f.pay(t, paid, succeeded)
-	f.exec(t, `UPDATE payout SET status = 'sent', sent_at = now() WHERE id = $1`, settled.PayoutID)
+	f.Exec(t, `UPDATE payout SET status = 'sent', sent_at = now() WHERE id = $1`, settled.PayoutID)
 	unpaid := expire(f.oldSession(t, checkout.ModeTest))
 	unpaidLive := expire(f.oldSession(t, checkout.ModeLive))
 
@@ -148,10 +148,10 @@ func TestDeleteOldSessions_KeepsWhatIsNeededElsewhere(t *testing.T) {
 	kept["it is paid in live mode"] = f.oldSession(t, checkout.ModeLive)
 	f.pay(t, kept["it is paid in live mode"], succeeded)
 	kept["it is pending"] = f.oldSession(t, checkout.ModeTest)
-	f.exec(t, `DELETE FROM event`) // Retention deletes those that no address got
+	f.Exec(t, `DELETE FROM event`) // Retention deletes those that no address got
 	kept["the log has an event"] = f.oldSession(t, checkout.ModeTest)
 	_, logged := f.pay(t, kept["the log has an event"], succeeded)
-	f.exec(t, `UPDATE payout SET status = 'sent', sent_at = now() WHERE id = $1`, logged.PayoutID)
+	f.Exec(t, `UPDATE payout SET status = 'sent', sent_at = now() WHERE id = $1`, logged.PayoutID)
 	f.endOld(t)
 	kept["it ended lately"] = expire(f.oldSession(t, checkout.ModeTest))
 	ledger := f.query(t, `SELECT count(*) FROM ledger_entry`)
@@ -187,15 +187,15 @@ func TestDeleteOldAuditEntries_AndSandbox(t *testing.T) {
 	for _, id := range []string{old, checkout.NewID(checkout.PrefixAuditEntry)} {
 		require.NoError(t, f.Audit(t.Context(), checkout.AuditEntry{ID: id, MerchantID: f.merchant.ID, Actor: "operator"}))
 	}
-	f.exec(t, `UPDATE audit_entry SET created_at = now() - interval '400 days' WHERE id = $1`, old)
+	f.Exec(t, `UPDATE audit_entry SET created_at = now() - interval '400 days' WHERE id = $1`, old)
 	n, err := f.DeleteOldAuditEntries(t.Context(), 365*24*time.Hour, 10)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 
-	f.exec(t, `INSERT INTO sandbox_card (token, behavior, method, created_at) VALUES ('old', '', '{}', now() - interval '40 days'), ('new', '', '{}', now())`)
-	f.exec(t, `INSERT INTO sandbox_charge (transaction_id, session_id, behavior, method, amount, currency, outcome, return_url, callbacks, created_at)
+	f.Exec(t, `INSERT INTO sandbox_card (token, behavior, method, created_at) VALUES ('old', '', '{}', now() - interval '40 days'), ('new', '', '{}', now())`)
+	f.Exec(t, `INSERT INTO sandbox_charge (transaction_id, session_id, behavior, method, amount, currency, outcome, return_url, callbacks, created_at)
 		SELECT id, '', '', '{}', 1, 'EUR', '', '', callbacks, now() - interval '40 days' FROM (VALUES ('old', 0), ('owed', 1)) v (id, callbacks)`)
-	f.exec(t, `INSERT INTO sandbox_transfer (tx_hash, payout_id, created_at) VALUES ('old', 'a', now() - interval '40 days'), ('new', 'b', now())`)
+	f.Exec(t, `INSERT INTO sandbox_transfer (tx_hash, payout_id, created_at) VALUES ('old', 'a', now() - interval '40 days'), ('new', 'b', now())`)
 	for _, table := range storage.SandboxTables {
 		n, err := f.DeleteOldSandbox(t.Context(), table, 30*24*time.Hour, 10)
 		require.NoError(t, err)

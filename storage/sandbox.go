@@ -2,10 +2,7 @@ package storage
 
 import (
 	"context"
-	"fmt"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
@@ -35,7 +32,7 @@ const sandboxChargeColumns = `
 // CreateSandboxCharge stores a charge. A repeat for the same transaction counts the call and
 // returns the first charge.
 func (s *Store) CreateSandboxCharge(ctx context.Context, c SandboxCharge) (SandboxCharge, error) {
-	rows, err := s.pool.Query(ctx, `
+	charge, err := pg.One[SandboxCharge](ctx, s.pool, `
 		INSERT INTO sandbox_charge (transaction_id, session_id, behavior, method, amount, currency,
 			outcome, failure, return_url, settle_at, callbacks)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
@@ -43,21 +40,14 @@ func (s *Store) CreateSandboxCharge(ctx context.Context, c SandboxCharge) (Sandb
 		RETURNING `+sandboxChargeColumns,
 		c.TransactionID, c.SessionID, c.Behavior, c.Method, c.Amount, c.Currency, c.Outcome,
 		c.Failure, c.ReturnURL, c.SettleAt, c.Callbacks)
-	if err != nil {
-		return SandboxCharge{}, fmt.Errorf("create sandbox charge: %w", err)
-	}
-	return pg.ExactlyOne[SandboxCharge](rows, "create sandbox charge")
+	return charge, pg.Wrap("create sandbox charge", err)
 }
 
 // SandboxCharge returns the charge of a transaction, or checkout.ErrNotFound.
 func (s *Store) SandboxCharge(ctx context.Context, transactionID string) (SandboxCharge, error) {
-	rows, err := s.pool.Query(ctx, `
-		SELECT `+sandboxChargeColumns+` FROM sandbox_charge WHERE transaction_id = $1`,
-		transactionID)
-	if err != nil {
-		return SandboxCharge{}, fmt.Errorf("sandbox charge: %w", err)
-	}
-	return pg.ExactlyOne[SandboxCharge](rows, "sandbox charge")
+	charge, err := pg.One[SandboxCharge](ctx, s.pool, `
+		SELECT `+sandboxChargeColumns+` FROM sandbox_charge WHERE transaction_id = $1`, transactionID)
+	return charge, pg.Wrap("sandbox charge", err)
 }
 
 // DecideSandboxCharge sets the outcome of an undecided charge and returns the charge. A decided
@@ -71,20 +61,17 @@ func (s *Store) DecideSandboxCharge(
 		WHERE transaction_id = $1 AND outcome IN ('action_required', 'processing')`,
 		transactionID, outcome, failure)
 	if err != nil {
-		return SandboxCharge{}, fmt.Errorf("decide sandbox charge: %w", err)
+		return SandboxCharge{}, pg.Wrap("decide sandbox charge", err)
 	}
 	return s.SandboxCharge(ctx, transactionID)
 }
 
 // DueSandboxCallbacks returns up to 100 charges whose next callback is due, earliest first.
 func (s *Store) DueSandboxCallbacks(ctx context.Context) ([]SandboxCharge, error) {
-	rows, err := s.pool.Query(ctx, `
+	due, err := pg.Collect[SandboxCharge](ctx, s.pool, `
 		SELECT `+sandboxChargeColumns+` FROM sandbox_charge
 		WHERE callbacks > 0 AND settle_at <= clock_timestamp() ORDER BY settle_at LIMIT 100`)
-	if err != nil {
-		return nil, fmt.Errorf("sandbox callbacks: %w", err)
-	}
-	return pgx.CollectRows(rows, pgx.RowToStructByName[SandboxCharge])
+	return due, pg.Wrap("sandbox callbacks", err)
 }
 
 // CountSandboxCallback records that one callback was made.
@@ -92,10 +79,7 @@ func (s *Store) CountSandboxCallback(ctx context.Context, transactionID string) 
 	_, err := s.pool.Exec(ctx, `
 		UPDATE sandbox_charge SET callbacks = callbacks - 1
 		WHERE transaction_id = $1 AND callbacks > 0`, transactionID)
-	if err != nil {
-		return fmt.Errorf("count sandbox callback: %w", err)
-	}
-	return nil
+	return pg.Wrap("count sandbox callback", err)
 }
 
 // PostponeSandboxCallback makes the next callback due after delay.
@@ -105,10 +89,7 @@ func (s *Store) PostponeSandboxCallback(
 	_, err := s.pool.Exec(ctx, `
 		UPDATE sandbox_charge SET settle_at = clock_timestamp() + $2::interval
 		WHERE transaction_id = $1`, transactionID, delay)
-	if err != nil {
-		return fmt.Errorf("postpone sandbox callback: %w", err)
-	}
-	return nil
+	return pg.Wrap("postpone sandbox callback", err)
 }
 
 // SendSandboxTransfer records a transfer of p and puts it on the sandbox's chain, in one statement. It returns false
@@ -127,8 +108,5 @@ func (s *Store) BroadcastSandboxTransfer(ctx context.Context, txHash, payoutID s
 	_, err := s.pool.Exec(ctx, `
 		INSERT INTO sandbox_transfer (tx_hash, payout_id) VALUES ($1, $2)`+sandboxRepeat,
 		txHash, payoutID)
-	if err != nil {
-		return fmt.Errorf("broadcast sandbox transfer: %w", err)
-	}
-	return nil
+	return pg.Wrap("broadcast sandbox transfer", err)
 }

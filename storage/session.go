@@ -48,7 +48,7 @@ func (s *Store) CreateSession(
 	var err error
 	// Before the session's transaction, which waits for Temporal: other creates may use the same pictures.
 	if session.Pictures, err = s.insertPictures(ctx, session); err != nil {
-		return checkout.Session{}, fmt.Errorf("create session: %w", err)
+		return checkout.Session{}, pg.Wrap("create session", err)
 	}
 	select {
 	case s.creates <- struct{}{}:
@@ -57,11 +57,11 @@ func (s *Store) CreateSession(
 		return checkout.Session{}, ctx.Err()
 	}
 
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	created, err := pg.InTx(ctx, s.pool, "create session", func(tx pgx.Tx) (checkout.Session, error) {
 		if n.Secret != "" {
 			endpoint, err := s.insertSessionSecret(ctx, tx, n)
 			if err != nil {
-				return err
+				return session, err
 			}
 			session.SigningEndpoint = &endpoint
 		}
@@ -86,9 +86,9 @@ func (s *Store) CreateSession(
 		},
 		).Scan(&session.Status, &session.CreatedAt, &session.ExpiresAt)
 		if err != nil {
-			return err
+			return session, err
 		}
-		return start(ctx, session)
+		return session, start(ctx, session)
 	})
 
 	// The client repeated the request, after a crash or an unknown outcome. PostgreSQL may report
@@ -101,10 +101,7 @@ func (s *Store) CreateSession(
 		}
 		return again, err
 	}
-	if err != nil {
-		return checkout.Session{}, fmt.Errorf("create session: %w", err)
-	}
-	return session, nil
+	return created, err
 }
 
 // orderIDInUse finds the session that holds the order id of session.
@@ -185,18 +182,12 @@ func (s *Store) readSession(ctx context.Context, payout bool, where string, args
 func (s *Store) readSessionOnce(
 	ctx context.Context, payout bool, where, lock string, args ...any,
 ) (row brandedSession, err error) {
-	rows, err := s.pool.Query(ctx, `
+	row, err = pg.OneBy(ctx, s.pool, pgx.RowToStructByNameLax[brandedSession], `
 		SELECT s.*, `+account.BrandColumns+`
 		FROM (SELECT `+sessionColumns+` FROM checkout_session WHERE `+where+lock+`) s
 			JOIN merchant m ON m.id = s.merchant_id`, args...)
-	if err == nil {
-		row, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByNameLax[brandedSession])
-	}
-	if errors.Is(err, pgx.ErrNoRows) {
-		return brandedSession{}, checkout.ErrNotFound
-	}
 	if err != nil {
-		return brandedSession{}, fmt.Errorf("read session: %w", err)
+		return row, pg.Wrap("read session", err)
 	}
 	one := []checkout.Session{row.Session}
 	err = s.readPayments(ctx, one, payout)
@@ -324,15 +315,10 @@ func (s *Store) Sessions(
 	}
 	q.Equal("s.currency", string(f.Currency))
 	q.Page(checkout.PrefixSession, "s", p)
-	rows, err := s.pool.Query(ctx, `
+	sessions, err := pg.CollectBy(ctx, s.pool, pgx.RowToStructByNameLax[checkout.Session], `
 		SELECT `+sessionColumns+` FROM checkout_session s `+q.SQL, q.Args...)
 	if err != nil {
-		return nil, fmt.Errorf("sessions: %w", err)
-	}
-
-	sessions, err := pgx.CollectRows(rows, pgx.RowToStructByNameLax[checkout.Session])
-	if err != nil {
-		return nil, fmt.Errorf("sessions: %w", err)
+		return nil, pg.Wrap("sessions", err)
 	}
 	return sessions, s.readPayments(ctx, sessions, true)
 }
@@ -381,10 +367,7 @@ func (s *Store) readPayments(ctx context.Context, sessions []checkout.Session, p
 			return err
 		})
 	}
-	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
-		return fmt.Errorf("payments of sessions: %w", err)
-	}
-	return nil
+	return pg.Wrap("payments of sessions", s.pool.SendBatch(ctx, &batch).Close())
 }
 
 // Expiry asks to end a session without a payment.
@@ -409,10 +392,6 @@ type Expired struct {
 func (s *Store) ExpireSession(
 	ctx context.Context, ref checkout.Ref, x Expiry,
 ) (Expired, error) {
-	var now *time.Time
-	if !x.Now.IsZero() {
-		now = &x.Now
-	}
 	return pg.InTx(ctx, s.pool, "expire session", func(tx pgx.Tx) (got Expired, err error) {
 		var inFlight bool
 		err = tx.QueryRow(ctx, `
@@ -421,13 +400,11 @@ func (s *Store) ExpireSession(
 				clock_timestamp()) END
 			FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3
 				AND expires_at = $4 FOR NO KEY UPDATE`,
-			ref.ID, ref.MerchantID, ref.Mode, x.At, x.Early, now).Scan(&got.Status, &inFlight, &got.Left)
+			ref.ID, ref.MerchantID, ref.Mode, x.At, x.Early, orNull(x.Now)).Scan(&got.Status, &inFlight, &got.Left)
 		got.Left = max(0, got.Left)
 		switch {
-		case errors.Is(err, pgx.ErrNoRows):
-			return got, checkout.ErrNotFound
 		case err != nil:
-			return got, err
+			return got, pg.Found(err)
 		case got.Status != checkout.StatusPending:
 			got.Left = 0
 			return got, nil

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -34,7 +33,7 @@ func (s *Store) SessionHistory(ctx context.Context, ref checkout.Ref) (SessionHi
 	var (
 		h          SessionHistory
 		deliveries []webhook.Delivery
-		attempts   map[string][]webhook.Attempt
+		attempts   []deliveryAttempt
 		batch      pgx.Batch
 	)
 
@@ -49,66 +48,40 @@ func (s *Store) SessionHistory(ctx context.Context, ref checkout.Ref) (SessionHi
 	const ofSession = `WHERE e.session_id = $3 AND e.merchant_id = $1 AND e.mode = $2 `
 	batch.Queue(selectEvent+ofSession+`ORDER BY e.id`,
 		ref.MerchantID, ref.Mode, ref.ID).Query(func(rows pgx.Rows) (err error) {
-		h.Events, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (EventHistory, error) {
-			e, err := scanEvent(row)
-			return EventHistory{Event: e}, err
-		})
+		h.Events, err = pgx.CollectRows(rows, pgx.RowToStructByNameLax[EventHistory])
 		return err
 	})
 
 	batch.Queue(selectDelivery+ofSession+`ORDER BY d.id`,
 		ref.MerchantID, ref.Mode, ref.ID).Query(func(rows pgx.Rows) (err error) {
-		deliveries, err = pgx.CollectRows(rows, scanDelivery)
+		deliveries, err = pgx.CollectRows(rows, readDelivery)
 		return err
 	})
 
 	batch.Queue(`
-		SELECT d.id, a.run, a.number, a.scheduled_at, a.started_at, a.duration_ms, a.status_code,
-			a.error_kind, NULL::bytea
+		SELECT d.id AS delivery_id,`+attemptColumns+`
 		FROM webhook_delivery d JOIN event e ON e.id = d.event_id CROSS JOIN LATERAL (
-			SELECT run, number, scheduled_at, started_at, duration_ms, status_code, error_kind
-			FROM webhook_attempt WHERE delivery_id = d.id ORDER BY run DESC, number DESC LIMIT $4) a `+ofSession+`
+			SELECT * FROM webhook_attempt WHERE delivery_id = d.id ORDER BY run DESC, number DESC LIMIT $4) a `+ofSession+`
 		ORDER BY a.run, a.number`,
 		ref.MerchantID, ref.Mode, ref.ID, maxAttemptsOfTree).Query(func(rows pgx.Rows) (err error) {
-		attempts, err = collectAttempts(rows)
+		attempts, err = pgx.CollectRows(rows, pgx.RowToStructByNameLax[deliveryAttempt])
 		return err
 	})
 
 	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
-		return SessionHistory{}, fmt.Errorf("history of a session: %w", err)
+		return SessionHistory{}, pg.Wrap("history of a session", err)
 	}
 
 	h.add(deliveries, attempts)
 	return h, nil
 }
 
-// collectAttempts reads rows that hold a delivery's id and an attempt. The key of the map is the
-// delivery's id.
-func collectAttempts(rows pgx.Rows) (map[string][]webhook.Attempt, error) {
-	all := map[string][]webhook.Attempt{}
-	for rows.Next() {
-		var id string
-		a, err := scanAttempt(withID{rows, &id})
-		if err != nil {
-			return nil, err
-		}
-		all[id] = append(all[id], a)
-	}
-	return all, rows.Err()
-}
-
-// withID scans an id before the other columns of a row.
-type withID struct {
-	pgx.CollectableRow
-	id *string
-}
-
-func (r withID) Scan(dest ...any) error {
-	return r.CollectableRow.Scan(append([]any{r.id}, dest...)...)
-}
-
 // add assigns deliveries to their events.
-func (h *SessionHistory) add(deliveries []webhook.Delivery, attempts map[string][]webhook.Attempt) {
+func (h *SessionHistory) add(deliveries []webhook.Delivery, attempts []deliveryAttempt) {
+	of := map[string][]webhook.Attempt{}
+	for _, a := range attempts {
+		of[a.DeliveryID] = append(of[a.DeliveryID], a.Attempt)
+	}
 	at := map[string]int{}
 	for i, e := range h.Events {
 		at[e.ID] = i
@@ -118,7 +91,7 @@ func (h *SessionHistory) add(deliveries []webhook.Delivery, attempts map[string]
 		if !ok { // the event was published after the first query
 			continue
 		}
-		d.Attempts = attempts[d.ID]
+		d.Attempts = of[d.ID]
 		h.Events[i].Deliveries = append(h.Events[i].Deliveries, d)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -116,7 +117,7 @@ func (s *Store) SessionMoney(ctx context.Context, ref checkout.Ref) (SessionMone
 	})
 
 	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
-		return SessionMoney{}, fmt.Errorf("money of a session: %w", err)
+		return SessionMoney{}, pg.Wrap("money of a session", err)
 	}
 	for _, v := range versions {
 		i := slices.IndexFunc(got.Transfers, func(t PayoutTransfer) bool { return t.ID == v.TransferID })

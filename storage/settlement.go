@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"time"
 
@@ -34,27 +33,22 @@ func (s *Store) FinishPayment(
 	ctx context.Context, ref checkout.Ref, transactionID string,
 ) (Settlement, error) {
 	got, err := s.decideUnlocked(ctx, ref, transactionID)
-	if errors.Is(err, errOvertaken) {
-		err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-			p, err := lockPayment(ctx, tx, ref, transactionID)
-			if err != nil {
-				return err
-			}
-			switch p.Status {
-			case checkout.TransactionCreated:
-				got = Settlement{Status: p.CurrentStatus}
-			case checkout.TransactionProcessing:
-				got, err = p.decideLocked(ctx, tx)
-			default:
-				got, err = p.settled(ctx, tx)
-			}
-			return err
-		})
+	if !errors.Is(err, errOvertaken) {
+		return got, pg.Wrap("finish payment", err)
 	}
-	if err != nil {
-		return Settlement{}, fmt.Errorf("finish payment: %w", err)
-	}
-	return got, nil
+	return pg.InTx(ctx, s.pool, "finish payment", func(tx pgx.Tx) (Settlement, error) {
+		p, err := lockPayment(ctx, tx, ref, transactionID)
+		if err != nil {
+			return Settlement{}, err
+		}
+		switch p.Status {
+		case checkout.TransactionCreated:
+			return Settlement{Status: p.CurrentStatus}, nil
+		case checkout.TransactionProcessing:
+			return p.decideLocked(ctx, tx)
+		}
+		return p.settled(ctx, tx)
+	})
 }
 
 // decideUnlocked reads the payment and decides it in one statement, which does nothing unless the session and the
@@ -121,7 +115,7 @@ func lockPayment(
 func readPayment(
 	ctx context.Context, from pg.Querier, ref checkout.Ref, transactionID, lock string,
 ) (payment, error) {
-	rows, err := from.Query(ctx, `
+	return pg.One[payment](ctx, from, `
 		SELECT `+transactionColumns+`, coalesce(t.outcome, '') AS outcome,
 		       date_trunc('milliseconds', clock_timestamp()) AS now,
 		       s.status AS current_status, s.max_attempts, s.webhook_url,
@@ -133,15 +127,6 @@ func readPayment(
 		transactionJoin+` JOIN merchant m ON m.id = t.merchant_id
 		WHERE t.id = $4 AND t.session_id = $1 AND t.merchant_id = $2 AND t.mode = $3 `+lock,
 		ref.ID, ref.MerchantID, ref.Mode, transactionID)
-	if err != nil {
-		return payment{}, err
-	}
-
-	p, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[payment])
-	if errors.Is(err, pgx.ErrNoRows) {
-		return payment{}, checkout.ErrNotFound
-	}
-	return p, err
 }
 
 // decideLocked is decide, in a transaction that has locked the session and the payment.

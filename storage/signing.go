@@ -216,11 +216,7 @@ func (a *treasury) mayTake(ctx context.Context, tx pgx.Tx, where string, arg any
 
 // purse adds up rows of an amount with its currency.
 func purse(ctx context.Context, tx pgx.Tx, query string, args ...any) (checkout.Purse, error) {
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	all, err := pgx.CollectRows(rows, pgx.RowTo[checkout.Crypto])
+	all, err := pg.CollectBy(ctx, tx, pgx.RowTo[checkout.Crypto], query, args...)
 	return checkout.PurseOf(all...), err
 }
 

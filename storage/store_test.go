@@ -14,6 +14,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -21,49 +22,27 @@ import (
 // fixture is a store on a database of its own with one merchant.
 type fixture struct {
 	*storage.Store
-	url       string
-	masterKey string
-	merchant  checkout.Merchant
+	storagetest.Database
+	merchant checkout.Merchant
 }
 
 func newFixture(t testing.TB) fixture {
 	t.Helper()
-	url := pgtemp.ForTest(t, storage.Migrate)
-	masterKey := pg.NewMasterKey("k1")
-	keys, err := pg.ParseKeyring(masterKey)
-	require.NoError(t, err)
-	store, err := storage.Open(t.Context(), storage.Options{URL: url, Keys: keys})
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
-	m := checkout.Merchant{
+	db := storagetest.New(t)
+	f := fixture{db.Open(t, 0), db, checkout.Merchant{
 		ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard",
 		FeeBasisPoints: checkout.DefaultFeeBasisPoints, PaymentAttempts: checkout.DefaultPaymentAttempts, OrderIDGuard: true,
-	}
-	require.NoError(t, store.CreateMerchant(t.Context(), m, checkout.ModeTest, []checkout.PayoutAddress{
+	}}
+	require.NoError(t, f.CreateMerchant(t.Context(), f.merchant, checkout.ModeTest, []checkout.PayoutAddress{
 		{Currency: checkout.USDC, Network: "ethereum", Address: "0xabc"},
 	}))
-	return fixture{store, url, masterKey, m}
+	return f
 }
 
 // query returns the one value that sql selects.
 func (f fixture) query(t *testing.T, sql string, args ...any) any {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), f.url)
-	require.NoError(t, err)
-	defer func() { _ = conn.Close(context.Background()) }()
-	var got any
-	require.NoError(t, conn.QueryRow(t.Context(), sql, args...).Scan(&got))
-	return got
-}
-
-// exec changes rows without the store.
-func (f fixture) exec(t *testing.T, sql string, args ...any) {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), f.url)
-	require.NoError(t, err)
-	defer func() { _ = conn.Close(context.Background()) }()
-	_, err = conn.Exec(t.Context(), sql, args...)
-	require.NoError(t, err)
+	return storagetest.Value[any](t, f.Database, sql, args...)
 }
 
 // publishTest sends a test event and returns its delivery.
@@ -159,9 +138,7 @@ func TestOpen_RefusesWrongMasterKey(t *testing.T) {
 		"another key under the same id": pg.NewMasterKey("k1"),
 		"the sealing key is missing":    pg.NewMasterKey("k2"),
 	} {
-		keys, err := pg.ParseKeyring(text)
-		require.NoError(t, err)
-		_, err = storage.Open(t.Context(), storage.Options{URL: f.url, Keys: keys})
+		_, err := storagetest.Database{URL: f.URL, MasterKeys: text}.TryOpen(t, 0)
 		require.ErrorIs(t, err, pg.ErrWrongMasterKey, name)
 	}
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM master_key`), "a refused process leaves nothing behind")
@@ -170,18 +147,15 @@ func TestOpen_RefusesWrongMasterKey(t *testing.T) {
 // newerKey opens a second store on the database of f. Its first key is unknown to f.
 func (f fixture) newerKey(t *testing.T) fixture {
 	t.Helper()
-	keys, err := pg.ParseKeyring(pg.NewMasterKey("k2") + "," + f.masterKey)
-	require.NoError(t, err)
-	f.Store, err = storage.Open(t.Context(), storage.Options{URL: f.url, Keys: keys})
-	require.NoError(t, err)
-	t.Cleanup(f.Store.Close)
+	f.MasterKeys = pg.NewMasterKey("k2") + "," + f.MasterKeys
+	f.Store = f.Open(t, 0)
 	return f
 }
 
 func TestUnavailable_PostgreSQLThatLetsNobodyIn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	at, err := url.Parse(f.url)
+	at, err := url.Parse(f.URL)
 	require.NoError(t, err)
 	name := strings.TrimPrefix(at.Path, "/")
 	other := func(change func(*url.URL)) error {
@@ -203,9 +177,7 @@ func TestUnavailable_PostgreSQLThatLetsNobodyIn(t *testing.T) {
 	// The administrator connects to another database: the next statement closes this one to everybody.
 	elsewhere := *at
 	elsewhere.Path = "/postgres"
-	admin, err := pgx.Connect(t.Context(), elsewhere.String())
-	require.NoError(t, err)
-	defer func() { _ = admin.Close(context.Background()) }()
+	admin := storagetest.Database{URL: elsewhere.String()}.Connect(t)
 	quoted := pgx.Identifier{name}.Sanitize()
 	_, err = admin.Exec(t.Context(), `ALTER DATABASE `+quoted+` ALLOW_CONNECTIONS false`)
 	require.NoError(t, err)
@@ -225,12 +197,11 @@ func TestUnavailable_PostgreSQLThatLetsNobodyIn(t *testing.T) {
 
 func TestOpen_RefusesASchemaThatIsTooOld(t *testing.T) {
 	t.Parallel()
-	keys, err := pg.ParseKeyring(pg.NewMasterKey("k1"))
-	require.NoError(t, err)
 	url := pgtemp.ForTest(t, nil)
+	db := storagetest.Database{URL: url, MasterKeys: pg.NewMasterKey("k1")}
 	refused := func(when string) {
 		t.Helper()
-		_, err := storage.Open(t.Context(), storage.Options{URL: url, Keys: keys})
+		_, err := db.TryOpen(t, 0)
 		require.ErrorIs(t, err, pg.ErrSchemaTooOld, when)
 		require.ErrorContains(t, err, "run checkout setup")
 		_, err = storage.OpenAccounts(t.Context(), storage.Options{URL: url})
@@ -238,20 +209,11 @@ func TestOpen_RefusesASchemaThatIsTooOld(t *testing.T) {
 	}
 	refused("there is none")
 	require.NoError(t, storage.Migrate(t.Context(), url))
-	conn, err := pgx.Connect(t.Context(), url)
-	require.NoError(t, err)
-	defer func() { _ = conn.Close(context.Background()) }()
-	versions := func(statement string) {
-		t.Helper()
-		_, err := conn.Exec(t.Context(), statement)
-		require.NoError(t, err)
-	}
-	versions(`DELETE FROM goose_db_version WHERE version_id = (SELECT max(version_id) FROM goose_db_version)`)
+	db.Exec(t, `DELETE FROM goose_db_version WHERE version_id = (SELECT max(version_id) FROM goose_db_version)`)
 	refused("the newest migration is missing")
-	versions(`INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)`)
-	store, err := storage.Open(t.Context(), storage.Options{URL: url, Keys: keys})
+	db.Exec(t, `INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)`)
+	_, err := db.TryOpen(t, 0)
 	require.NoError(t, err, "a newer schema fits")
-	store.Close()
 }
 
 func TestMigrate_TwoAtOnce(t *testing.T) {
@@ -270,22 +232,16 @@ func TestMigrate_TwoAtOnce(t *testing.T) {
 func TestOpen_CommitsForGoodWhateverTheDatabaseIsSetTo(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.exec(t, `CREATE TABLE seen (value text)`)
-	f.exec(t, `CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$
+	f.Exec(t, `CREATE TABLE seen (value text)`)
+	f.Exec(t, `CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN INSERT INTO seen VALUES (current_setting('synchronous_commit')); RETURN NEW; END $$`)
-	f.exec(t, `CREATE TRIGGER see BEFORE INSERT ON merchant FOR EACH ROW EXECUTE FUNCTION see()`)
-	keys, err := pg.ParseKeyring(pg.NewMasterKey("k1"))
-	require.NoError(t, err)
-	f.exec(t, `DELETE FROM master_key`)
+	f.Exec(t, `CREATE TRIGGER see BEFORE INSERT ON merchant FOR EACH ROW EXECUTE FUNCTION see()`)
 	for set, want := range map[string]string{"off": "on", "local": "local", "on": "on", "remote_apply": "remote_apply"} {
-		f.exec(t, `DELETE FROM seen`)
-		f.exec(t, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = `+set+`', current_database()); END $$`)
-		store, err := storage.Open(t.Context(), storage.Options{URL: f.url, Keys: keys})
-		require.NoError(t, err)
+		f.Exec(t, `DELETE FROM seen`)
+		f.Exec(t, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = `+set+`', current_database()); END $$`)
 		m := f.merchant
 		m.ID = checkout.NewID(checkout.PrefixMerchant)
-		require.NoError(t, store.CreateMerchant(t.Context(), m, checkout.ModeTest, nil))
-		store.Close()
+		require.NoError(t, f.Open(t, 0).CreateMerchant(t.Context(), m, checkout.ModeTest, nil))
 		require.Equal(t, want, f.query(t, `SELECT value FROM seen`), set)
 	}
 }

@@ -21,7 +21,7 @@ func (f fixture) past(t *testing.T, at time.Time, merchant string, mode checkout
 		ended = &at
 	}
 	id := checkout.SeededID(checkout.PrefixSession, append(idTimeOf(at), checkout.NewSeed()[6:]...))
-	f.exec(t, `INSERT INTO checkout_session (id, merchant_id, mode, amount, currency, payout_currency, status, metadata, max_attempts, created_at, expires_at, ended_at)
+	f.Exec(t, `INSERT INTO checkout_session (id, merchant_id, mode, amount, currency, payout_currency, status, metadata, max_attempts, created_at, expires_at, ended_at)
 		VALUES ($1, $2, $3, $4, $5, 'USDC', $6, '{}', 3, $7, $8, $9)`, id, merchant, mode, amount, currency, status, at, at.Add(time.Hour), ended)
 }
 
@@ -114,7 +114,7 @@ func TestSummary_CountsEachDeliveryAndPayoutOnce(t *testing.T) {
 	end(next(e), "")
 	end(next(e), "")
 	replayed := next(e)
-	f.exec(t, `UPDATE webhook_delivery SET run = 2, status = 'delivered', attempts = 1 WHERE id = $1`, replayed.ID)
+	f.Exec(t, `UPDATE webhook_delivery SET run = 2, status = 'delivered', attempts = 1 WHERE id = $1`, replayed.ID)
 	failed := next(e)
 	end(failed, webhook.ErrorHTTP)
 	_, err := f.EndDelivery(t.Context(), failed, "", webhook.DeliveryFailed)
@@ -127,9 +127,9 @@ func TestSummary_CountsEachDeliveryAndPayoutOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, f.HoldDelivery(t.Context(), next(e)))
 	next(held)
-	f.exec(t, `UPDATE webhook_endpoint SET status = 'disabled' WHERE id = $1`, held.ID)
+	f.Exec(t, `UPDATE webhook_endpoint SET status = 'disabled' WHERE id = $1`, held.ID)
 	old := next(e)
-	f.exec(t, `UPDATE webhook_delivery SET created_at = created_at - interval '25 hours' WHERE id = $1`, old.ID)
+	f.Exec(t, `UPDATE webhook_delivery SET created_at = created_at - interval '25 hours' WHERE id = $1`, old.ID)
 
 	for _, failure := range []checkout.PayoutFailure{"", "", checkout.PayoutNetworkError} {
 		s := f.create(t, f.newSession())
@@ -138,7 +138,7 @@ func TestSummary_CountsEachDeliveryAndPayoutOnce(t *testing.T) {
 		require.NoError(t, err)
 	}
 	f.pay(t, f.create(t, f.newSession()), checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	f.exec(t, `DELETE FROM webhook_delivery WHERE event_id IN (SELECT id FROM event WHERE session_id IS NOT NULL)`) // only those above
+	f.Exec(t, `DELETE FROM webhook_delivery WHERE event_id IN (SELECT id FROM event WHERE session_id IS NOT NULL)`) // only those above
 
 	got, err := f.Summary(t.Context(), f.merchant.Owner(checkout.ModeTest), storage.SpanHours, time.Now())
 	require.NoError(t, err)
@@ -193,11 +193,11 @@ func TestSummary_NamesTheRegistrationsThatFail(t *testing.T) {
 	require.NoError(t, err)
 	want := storage.FailingEndpoint{ID: bad.ID, URL: bad.URL, Since: since, Oldest: d.CreatedAt, Missed: 1}
 	require.Equal(t, []storage.FailingEndpoint{want}, failing())
-	f.exec(t, `UPDATE webhook_endpoint SET status = 'disabled' WHERE id = $1`, bad.ID)
+	f.Exec(t, `UPDATE webhook_endpoint SET status = 'disabled' WHERE id = $1`, bad.ID)
 	want.Held = true
 	require.Equal(t, []storage.FailingEndpoint{want}, failing())
-	f.exec(t, `UPDATE webhook_delivery SET next_attempt_at = now() - interval '2 minutes' WHERE id = $1`, one.ID)
-	f.exec(t, `UPDATE webhook_endpoint SET status = 'enabled' WHERE id = $1`, bad.ID)
+	f.Exec(t, `UPDATE webhook_delivery SET next_attempt_at = now() - interval '2 minutes' WHERE id = $1`, one.ID)
+	f.Exec(t, `UPDATE webhook_endpoint SET status = 'enabled' WHERE id = $1`, bad.ID)
 	got, err := f.Summary(t.Context(), owner, storage.SpanHours, time.Now())
 	require.NoError(t, err)
 	require.Equal(t, 1, got.Deliveries.Overdue)
@@ -259,9 +259,9 @@ func TestSessions_Search(t *testing.T) {
 	old := checkout.FirstID(checkout.PrefixSession, time.Now().AddDate(-1, 0, 0))
 	copies := `INSERT INTO checkout_session SELECT (jsonb_populate_record(r, jsonb_build_object('id', %s, 'amount', 100000 + i))).*
 		FROM checkout_session r, generate_series(1, $2) i WHERE r.id = $1`
-	f.exec(t, fmt.Sprintf(copies, "'"+old+"'"), paid.ID, 1)
+	f.Exec(t, fmt.Sprintf(copies, "'"+old+"'"), paid.ID, 1)
 	require.Equal(t, []string{old}, search(f.merchant.ID, checkout.ModeTest, storage.SessionFilter{Search: "EUR 1000.01"}))
-	f.exec(t, fmt.Sprintf(copies, "r.id || i"), paid.ID, 50_000)
+	f.Exec(t, fmt.Sprintf(copies, "r.id || i"), paid.ID, 50_000)
 	require.NotContains(t, search(f.merchant.ID, checkout.ModeTest, storage.SessionFilter{Search: "EUR 1000.01"}), old, "a search ends")
 }
 

@@ -51,7 +51,7 @@ type LostPayment struct {
 // ledger knows more than the final block of the order. A failed payout whose payment is refunded is
 // checkout.ErrPaymentRefunded.
 func (s *Store) Thaw(ctx context.Context, o ThawOrder) error {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, s.pool, "thaw", func(tx pgx.Tx) error {
 		a, err := lockTreasury(ctx, tx, o.AccountID)
 		if err != nil {
 			return err
@@ -65,7 +65,6 @@ func (s *Store) Thaw(ctx context.Context, o ThawOrder) error {
 			WHERE id = $1`, o.AccountID, o.Now.Next, append(checkout.Slot{}, o.Foreign...))
 		return err
 	})
-	return pg.Wrap("thaw", err)
 }
 
 // explainShortage books what is missing at the final block as the order says.

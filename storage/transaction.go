@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -28,31 +27,15 @@ func (s *Store) Transactions(
 	q.Equal("t.status", string(f.Status))
 	q.Equal("t.session_id", f.SessionID)
 	q.Page(checkout.PrefixTransaction, "t", p)
-	rows, err := s.pool.Query(ctx, `SELECT `+transactionColumns+transactionJoin+` `+q.SQL, q.Args...)
-	if err != nil {
-		return nil, fmt.Errorf("transactions: %w", err)
-	}
-	got, err := pgx.CollectRows(rows, pgx.RowToStructByNameLax[checkout.Transaction])
-	if err != nil {
-		return nil, fmt.Errorf("transactions: %w", err)
-	}
-	return got, nil
+	got, err := pg.CollectBy(ctx, s.pool, pgx.RowToStructByNameLax[checkout.Transaction],
+		`SELECT `+transactionColumns+transactionJoin+` `+q.SQL, q.Args...)
+	return got, pg.Wrap("transactions", err)
 }
 
 // Transaction returns a decided transaction. It returns checkout.ErrNotFound.
 func (s *Store) Transaction(ctx context.Context, ref checkout.Ref) (checkout.Transaction, error) {
-	rows, err := s.pool.Query(ctx, `
+	got, err := pg.OneBy(ctx, s.pool, pgx.RowToStructByNameLax[checkout.Transaction], `
 		SELECT `+transactionColumns+transactionJoin+`
 		WHERE t.id = $1 AND t.merchant_id = $2 AND t.mode = $3 AND `+decided, ref.ID, ref.MerchantID, ref.Mode)
-	if err != nil {
-		return checkout.Transaction{}, fmt.Errorf("transaction: %w", err)
-	}
-	got, err := pg.OptionalRow[checkout.Transaction](rows)
-	if err != nil {
-		return checkout.Transaction{}, fmt.Errorf("transaction: %w", err)
-	}
-	if got == nil {
-		return checkout.Transaction{}, checkout.ErrNotFound
-	}
-	return *got, nil
+	return got, pg.Wrap("transaction", err)
 }

@@ -121,20 +121,17 @@ func standingVersion(ctx context.Context, tx pgx.Tx, payoutID string) (checkout.
 func (s *Store) StandingTransfer(
 	ctx context.Context, ref checkout.Ref,
 ) (v checkout.TransferVersion, stands bool, err error) {
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		err := tx.QueryRow(ctx, `
+	v, err = pg.InTx(ctx, s.pool, "standing transfer", func(tx pgx.Tx) (v checkout.TransferVersion, err error) {
+		err = tx.QueryRow(ctx, `
 			SELECT EXISTS (SELECT FROM transfer_payout
 				WHERE payout_id = $1 AND merchant_id = $2 AND mode = $3 AND standing)`,
 			ref.ID, ref.MerchantID, ref.Mode).Scan(&stands)
 		if err == nil && stands {
 			v, err = standingVersion(ctx, tx, ref.ID)
 		}
-		return err
+		return v, err
 	})
-	if err != nil {
-		return v, false, pg.Wrap("standing transfer", err)
-	}
-	return v, stands, nil
+	return v, v.TxHash != "", err
 }
 
 // LiveTransfers returns up to limit transfers of an account whose end is not final, in their order.
@@ -239,36 +236,33 @@ var ErrFrozen = errors.New("the treasury account is frozen")
 func (s *Store) AddVersion(
 	ctx context.Context, t Transfer, plan checkout.TransferPlan, sign Sign,
 ) (v checkout.TransferVersion, added bool, err error) {
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	v, err = pg.InTx(ctx, s.pool, "add version", func(tx pgx.Tx) (none checkout.TransferVersion, err error) {
 		a, err := lockTreasury(ctx, tx, t.AccountID)
 		if err != nil {
-			return err
+			return none, err
 		}
 		if a.Frozen {
-			return ErrFrozen
+			return none, ErrFrozen
 		}
 		var current bool
 		err = tx.QueryRow(ctx, `
 			SELECT t.status = 'live' AND (SELECT count(*) FROM transfer_version v WHERE v.transfer_id = t.id) = $2
 			FROM transfer t WHERE t.id = $1`, t.ID, len(t.Versions)).Scan(&current)
 		if err != nil || !current {
-			return err
+			return none, err
 		}
 		if err := t.mayBecome(plan); err != nil {
-			return err
+			return none, err
 		}
-		if v, err = sign.within(ctx, plan); err != nil {
-			return err
+		v, err := sign.within(ctx, plan)
+		if err != nil {
+			return none, err
 		}
 		batch := &pgx.Batch{}
 		queueVersion(batch, t.ID, len(t.Versions)+1, v, a.Now)
-		added = true
-		return tx.SendBatch(ctx, batch).Close()
+		return v, tx.SendBatch(ctx, batch).Close()
 	})
-	if err != nil {
-		return checkout.TransferVersion{}, false, pg.Wrap("add version", err)
-	}
-	return v, added, nil
+	return v, v.TxHash != "", err
 }
 
 // mayBecome returns an error when the plan must not be the transfer's next version.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -131,13 +132,9 @@ func (a *treasury) unbooked(
 	if err != nil {
 		return nil, err
 	}
-	rows, err := tx.Query(ctx, `
+	live, err := pg.CollectBy(ctx, tx, pgx.RowTo[string], `
 		SELECT id FROM transfer t WHERE id = ANY ($1) AND NOT EXISTS (
 			SELECT FROM transfer_payout x WHERE x.transfer_id = t.id AND x.payout_id = ANY ($2))`, usedUp, paid)
-	if err != nil {
-		return nil, err
-	}
-	live, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	var burnt []checkout.Crypto
 	for _, b := range all {
 		if slices.Contains(live, b.TransferID) {
@@ -271,17 +268,17 @@ func (t Transfer) findRefunded(ctx context.Context, tx pgx.Tx, why string) error
 // payout may have got another one. Then the account is frozen, and a person must look. reopened is
 // false when the transfer is live already.
 func (s *Store) ReopenTransfer(ctx context.Context, t Transfer) (reopened bool, err error) {
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.InTx(ctx, s.pool, "reopen transfer "+t.ID, func(tx pgx.Tx) (reopened bool, err error) {
 		a, err := lockTreasury(ctx, tx, t.AccountID)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if t.Status != TransferConfirmed {
 			why := fmt.Sprintf("%s was %s, and a reorganization undid it", t.ID, t.Status)
 			if err := a.freeze(ctx, tx, why); err != nil {
-				return err
+				return false, err
 			}
-			return t.findRefunded(ctx, tx, why)
+			return false, t.findRefunded(ctx, tx, why)
 		}
 
 		var generation int
@@ -290,23 +287,18 @@ func (s *Store) ReopenTransfer(ctx context.Context, t Transfer) (reopened bool, 
 				block_hash = NULL, tx_hash = NULL, cost = NULL
 			WHERE id = $1 AND status = 'confirmed' RETURNING generation - 1`, t.ID).Scan(&generation)
 		if errors.Is(err, pgx.ErrNoRows) {
-			return nil
+			return false, nil
 		}
 		if err != nil {
-			return err
+			return false, err
 		}
-		reopened = true
 		if err := reverse(ctx, tx, t.ID, entryFinal, generation, entryReopened, generation); err != nil {
-			return err
+			return false, err
 		}
 		// Other tables name the merchant; here the transfer says whose payouts they are.
 		_, err = tx.Exec(ctx, `
 			UPDATE payout p SET confirmed_at = NULL FROM transfer_payout x
 			WHERE x.transfer_id = $1 AND p.id = x.payout_id AND p.merchant_id = x.merchant_id AND p.mode = x.mode`, t.ID)
-		return err
+		return true, err
 	})
-	if err != nil {
-		return false, fmt.Errorf("reopen transfer %s: %w", t.ID, err)
-	}
-	return reopened, nil
 }

@@ -52,12 +52,9 @@ func (s *Store) OpenTreasury(
 	if err != nil {
 		return TreasuryAccount{}, pg.Wrap("open treasury", err)
 	}
-	rows, err := s.pool.Query(ctx, selectTreasury+`
+	got, err := pg.One[TreasuryAccount](ctx, s.pool, selectTreasury+`
 		WHERE a.mode = $1 AND a.chain_id = $2 AND a.address = $3`, mode, a.ChainID, a.Address)
-	if err != nil {
-		return TreasuryAccount{}, pg.Wrap("open treasury", err)
-	}
-	return pg.ExactlyOne[TreasuryAccount](rows, "open treasury")
+	return got, pg.Wrap("open treasury", err)
 }
 
 // TreasuryAccounts returns every account of a mode, oldest first. Only operators may call it.
@@ -71,7 +68,7 @@ func (s *Store) TreasuryAccounts(
 // Freeze stops all signatures of an account, in every process: a signature looks at the row under
 // its lock. It returns checkout.ErrNotFound, and ErrFrozen with the first reason, which stays.
 func (s *Store) Freeze(ctx context.Context, accountID, why string) error {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, s.pool, "freeze", func(tx pgx.Tx) error {
 		a, err := lockTreasury(ctx, tx, accountID)
 		if err != nil {
 			return err
@@ -81,7 +78,6 @@ func (s *Store) Freeze(ctx context.Context, accountID, why string) error {
 		}
 		return a.freeze(ctx, tx, why)
 	})
-	return pg.Wrap("freeze", err)
 }
 
 // alreadyFrozen returns ErrFrozen with the time and the reason of the freeze.
@@ -113,29 +109,18 @@ type treasury struct {
 // lockTreasury locks the account. Every transaction that changes an account or its transfers does
 // so first.
 func lockTreasury(ctx context.Context, tx pgx.Tx, accountID string) (treasury, error) {
-	rows, err := tx.Query(ctx, `
+	return pg.One[treasury](ctx, tx, `
 		SELECT id, mode, network, next_nonce AS next, next_block, seen_height, short_height,
 			frozen_at IS NOT NULL AS frozen, date_trunc('milliseconds', clock_timestamp()) AS now
 		FROM treasury_account WHERE id = $1 FOR UPDATE`, accountID)
-	if err != nil {
-		return treasury{}, err
-	}
-	a, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[treasury])
-	if errors.Is(err, pgx.ErrNoRows) {
-		return treasury{}, checkout.ErrNotFound
-	}
-	return a, err
 }
 
 // lockTreasuryOf locks the account of a transfer. It returns checkout.ErrNotFound.
 func lockTreasuryOf(ctx context.Context, tx pgx.Tx, transferID string) (treasury, error) {
 	var accountID string
 	err := tx.QueryRow(ctx, `SELECT account_id FROM transfer WHERE id = $1`, transferID).Scan(&accountID)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return treasury{}, checkout.ErrNotFound
-	}
 	if err != nil {
-		return treasury{}, err
+		return treasury{}, pg.Found(err)
 	}
 	return lockTreasury(ctx, tx, accountID)
 }
@@ -160,7 +145,7 @@ const compareWithin = time.Minute
 // NoteCompared notes that the outflows up to the last final block are compared with the transfers, unless a
 // transaction uses a slot that no transfer has.
 func (s *Store) NoteCompared(ctx context.Context, accountID string, now checkout.AccountSnapshot) error {
-	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, s.pool, "note a comparison", func(tx pgx.Tx) error {
 		a, err := lockTreasury(ctx, tx, accountID)
 		if err != nil {
 			return err
@@ -169,7 +154,7 @@ func (s *Store) NoteCompared(ctx context.Context, accountID string, now checkout
 			return err
 		}
 		_, err = tx.Exec(ctx, `UPDATE treasury_account SET compared_at = clock_timestamp() WHERE id = $1`, accountID)
-		return pg.Wrap("note a comparison", err)
+		return err
 	})
 }
 
@@ -186,8 +171,8 @@ type knownChain struct {
 // requireCompared returns ErrFrozen or ErrNotCompared while the chain of a payout may have paid it without a
 // transfer that says so, as after the restore of an old backup. The account that was compared last is in use. Each
 // other one of the chain must have been frozen, and compared afterwards.
-func requireCompared(ctx context.Context, tx pgx.Tx, payout checkout.Ref) error {
-	accounts, err := pg.Collect[knownChain](ctx, tx, `
+func requireCompared(ctx context.Context, from pg.Querier, payout checkout.Ref) error {
+	accounts, err := pg.Collect[knownChain](ctx, from, `
 		SELECT a.id, a.last, a.frozen_at IS NOT NULL AS frozen, a.frozen_why, a.created_at > p.created_at AS younger,
 			coalesce(a.compared_at > CASE WHEN a.last THEN clock_timestamp() - $4::interval ELSE a.frozen_at END, false)
 				AS compared

@@ -320,8 +320,7 @@ func TestCheckoutSession_AChargeWhoseNoteIsLostIsPaidOut(t *testing.T) {
 	update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
 	env.RegisterDelayedCallback(func() { w.exec(`DROP TRIGGER away ON transaction`) }, 5*time.Minute)
 	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
-	var rate string
-	w.row(`SELECT exchange_rate FROM payout`, &rate)
+	rate := w.text(`SELECT exchange_rate FROM payout`)
 	require.Equal(t, "1.08", rate)
 }
 
@@ -365,11 +364,7 @@ func TestCheckoutSession_AnyNumberOfSignalsAsksTheNetworkAFewTimes(t *testing.T)
 			id := w.payment(s.ID, card3DS)
 			env := w.env(s.ID, s.CreatedAt)
 			asked := 0
-			env.OnActivity(w.payments.ConfirmPayment, mock.Anything, mock.Anything).Return(
-				func(ctx context.Context, in activities.PaymentInput) (activities.PaymentAnswer, error) {
-					asked++
-					return w.payments.ConfirmPayment(ctx, in)
-				})
+			before(env, w.payments.ConfirmPayment, func(context.Context) { asked++ })
 			update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
 			for i := range 50 {
 				env.RegisterDelayedCallback(func() {
@@ -607,16 +602,8 @@ func TestCheckoutSession_DecisionsAreNotGivenUpWhilePostgresIsAway(t *testing.T)
 	env := w.env(s.ID, s.CreatedAt)
 	var patience []time.Duration
 	note := func(ctx context.Context) { patience = append(patience, activity.GetInfo(ctx).ScheduleToCloseTimeout) }
-	env.OnActivity(w.payments.FinishPayment, mock.Anything, mock.Anything).Return(
-		func(ctx context.Context, in activities.PaymentInput) (activities.Settlement, error) {
-			note(ctx)
-			return w.payments.FinishPayment(ctx, in)
-		})
-	env.OnActivity(w.payments.ExpireSession, mock.Anything, mock.Anything).Return(
-		func(ctx context.Context, in activities.ExpireSessionInput) (activities.ExpireSessionResult, error) {
-			note(ctx)
-			return w.payments.ExpireSession(ctx, in)
-		})
+	before(env, w.payments.FinishPayment, note)
+	before(env, w.payments.ExpireSession, note)
 	update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(s.ID, cardDeclined)})
 	require.Equal(t, checkout.StatusExpired, runSession(t, env, in).Status)
 	require.Len(t, patience, 2)

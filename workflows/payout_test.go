@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/activities"
@@ -67,10 +66,7 @@ func (w *world) runPayout(ref checkout.Ref, away *awayTreasury) (contract.Payout
 	w.payments.Live = activities.Networks{Chains: map[string]activities.Chain{"eip155:1": {Payouts: away}}}
 	w.payments.Test.Chains["eip155:31337"] = activities.Chain{Payouts: away}
 	env := w.env(ref.ID, time.Now())
-	env.OnActivity(w.payments.BroadcastPayout, mock.Anything, mock.Anything).Return(
-		func(ctx context.Context, ref checkout.Ref) (activities.BroadcastPayoutResult, error) {
-			return w.payments.BroadcastPayout(ctx, ref)
-		}).After(20 * time.Second)
+	before(env, w.payments.BroadcastPayout, func(context.Context) {}).After(20 * time.Second)
 	began := env.Now()
 	env.ExecuteWorkflow(contract.TypePayout, contract.PayoutInput{Ref: ref})
 	require.True(w.t, env.IsWorkflowCompleted())

@@ -69,8 +69,7 @@ func TestPictureFetch_EndsWithAPictureOrWithout(t *testing.T) {
 			require.True(t, env.IsWorkflowCompleted())
 			require.NoError(t, env.GetWorkflowError(), "a page without a picture is no failure")
 
-			var got string
-			w.row(`SELECT concat_ws('|', status, failure, tries, width, height) FROM picture`, &got)
+			got := w.text(`SELECT concat_ws('|', status, failure, tries, width, height) FROM picture`)
 			want := fmt.Sprintf("%s|%s|%d", c.status, c.failure, c.tries)
 			if c.status == "ready" {
 				want = fmt.Sprintf("ready|%d|192|144", c.tries)
@@ -101,8 +100,7 @@ func TestPictureFetch_ATryThatKilledItsWorkerIsNotRepeatedForever(t *testing.T) 
 		env.RegisterActivity(activities.NewPictures(w.Store, activities.NewAddressGuard(true)))
 		env.ExecuteWorkflow(contract.TypePictureFetch, contract.PictureFetchInput{Ref: ref})
 		require.NoError(t, env.GetWorkflowError())
-		var got string
-		w.row(`SELECT concat_ws('|', status, failure, tries) FROM picture`, &got)
+		got := w.text(`SELECT concat_ws('|', status, failure, tries) FROM picture`)
 		require.Equal(t, want, got)
 	}
 }

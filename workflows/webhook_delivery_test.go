@@ -27,8 +27,7 @@ func (w *world) delivery() contract.WebhookDeliveryInput {
 	w.t.Helper()
 	w.endpoint(webhook.CheckoutCompleted)
 	w.completed(cardSucceeds)
-	var id string
-	w.row(`SELECT id FROM webhook_delivery`, &id)
+	id := w.text(`SELECT id FROM webhook_delivery`)
 	return contract.WebhookDeliveryInput{Ref: w.owner().Ref(id), EventType: webhook.CheckoutCompleted, Host: "127.0.0.1"}
 }
 
@@ -253,7 +252,7 @@ func TestWebhookDelivery_SignsEveryAttemptAfresh(t *testing.T) {
 	require.NoError(t, err)
 	w.pay(s)
 	in := contract.WebhookDeliveryInput{Ref: checkout.Ref{Owner: w.owner()}, EventType: webhook.CheckoutCompleted}
-	w.row(`SELECT id FROM webhook_delivery`, &in.ID)
+	in.ID = w.text(`SELECT id FROM webhook_delivery`)
 	env := w.env(in.ID, time.Now())
 	env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
 	require.NoError(t, env.GetWorkflowError())

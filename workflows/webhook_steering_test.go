@@ -86,11 +86,7 @@ func TestWebhookDelivery_ResumesThatCameBeforeAHoldDoNotWakeIt(t *testing.T) {
 	in := w.delivery()
 	looks := 0
 	got := w.steered(in, func(env *testsuite.TestWorkflowEnvironment) {
-		env.OnActivity(w.deliveries.SendAttempt, mock.Anything, mock.Anything).Return(
-			func(ctx context.Context, in activities.SendAttemptInput) (contract.SendAttemptResult, error) {
-				looks++
-				return w.deliveries.SendAttempt(ctx, in)
-			})
+		before(env, w.deliveries.SendAttempt, func(context.Context) { looks++ })
 		env.RegisterDelayedCallback(func() {
 			for range 1000 {
 				env.SignalWorkflow(contract.SignalResume, nil)
@@ -144,10 +140,9 @@ func TestWebhookDelivery_ALongHistoryContinuesAsNewWithTheSameAttempts(t *testin
 	}
 }
 
-func (w *world) runID(in contract.WebhookDeliveryInput) (id string) {
+func (w *world) runID(in contract.WebhookDeliveryInput) string {
 	w.t.Helper()
-	w.row(`SELECT run_id FROM webhook_delivery WHERE id = $1`, &id, in.ID)
-	return id
+	return w.text(`SELECT run_id FROM webhook_delivery WHERE id = $1`, in.ID)
 }
 
 func TestWebhookDelivery_WaitsWhileItsRegistrationIsDisabled(t *testing.T) {
@@ -315,14 +310,11 @@ func TestWebhookDelivery_ARetryNowWhoseSignalComesLateMakesOneAttempt(t *testing
 	in := w.delivery()
 	calls := 0
 	got := w.steered(in, func(env *testsuite.TestWorkflowEnvironment) {
-		real := w.deliveries.SendAttempt
-		env.OnActivity(w.deliveries.SendAttempt, mock.Anything, mock.Anything).Return(
-			func(ctx context.Context, in activities.SendAttemptInput) (contract.SendAttemptResult, error) {
-				if calls++; calls == 2 { // between the first attempt and its report
-					require.NoError(t, w.HurryDelivery(context.Background(), in.Ref))
-				}
-				return real(ctx, in)
-			})
+		before(env, w.deliveries.SendAttempt, func(context.Context) {
+			if calls++; calls == 2 { // between the first attempt and its report
+				require.NoError(t, w.HurryDelivery(context.Background(), in.Ref))
+			}
+		})
 		env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalRetryNow, nil) }, second)
 	})
 	require.Equal(t, []time.Duration{0, second, 301 * second, 2101 * second, 9301 * second, 52501 * second}, got)

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/testsuite"
@@ -18,8 +17,7 @@ import (
 	"example.com/checkout/activities"
 	"example.com/checkout/activities/sandbox"
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/pg"
-	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
@@ -30,8 +28,8 @@ import (
 // networks and a receiver. Only the clock of the workflows is skipped.
 type world struct {
 	*storage.Store
+	storagetest.Database
 	t          *testing.T
-	url        string
 	merchant   checkout.Merchant
 	cards      *sandbox.CardNetwork
 	payments   *activities.Payments
@@ -52,13 +50,9 @@ const (
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	url := pgtemp.ForTest(t, storage.Migrate)
-	keys, err := pg.ParseKeyring(pg.NewMasterKey("k1"))
-	require.NoError(t, err)
-	store, err := storage.Open(t.Context(), storage.Options{URL: url, Keys: keys})
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
-	w := &world{Store: store, t: t, url: url, receiver: newReceiver(t)}
+	db := storagetest.New(t)
+	store := db.Open(t, 0)
+	w := &world{Store: store, Database: db, t: t, receiver: newReceiver(t)}
 	w.merchant = checkout.Merchant{
 		ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard",
 		FeeBasisPoints: checkout.DefaultFeeBasisPoints, PaymentAttempts: checkout.DefaultPaymentAttempts, OrderIDGuard: true,
@@ -128,20 +122,18 @@ func (w *world) read(id string) checkout.Session {
 // count returns the one number that sql selects.
 func (w *world) count(sql string, args ...any) int {
 	w.t.Helper()
-	var n int
-	w.row(sql, &n, args...)
-	return n
+	return storagetest.Value[int](w.t, w.Database, sql, args...)
 }
 
-// row reads the one value that sql selects.
-func (w *world) row(sql string, into any, args ...any) {
+// text returns the one text that sql selects.
+func (w *world) text(sql string, args ...any) string {
 	w.t.Helper()
-	w.connect(func(c *pgx.Conn) error { return c.QueryRow(w.t.Context(), sql, args...).Scan(into) })
+	return storagetest.Value[string](w.t, w.Database, sql, args...)
 }
 
 func (w *world) exec(sql string) {
 	w.t.Helper()
-	w.connect(func(c *pgx.Conn) error { _, err := c.Exec(w.t.Context(), sql); return err })
+	w.Exec(w.t, sql)
 }
 
 // refuse makes PostgreSQL refuse a statement, such as INSERT ON webhook_attempt, as
@@ -155,14 +147,6 @@ func (w *world) refuseWith(statement, code string) {
 	w.t.Helper()
 	w.exec(`CREATE FUNCTION away() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'away' USING ERRCODE = '` + code + `'; END $$`)
 	w.exec(`CREATE TRIGGER away BEFORE ` + statement + ` EXECUTE FUNCTION away()`)
-}
-
-func (w *world) connect(f func(c *pgx.Conn) error) {
-	w.t.Helper()
-	conn, err := pgx.Connect(w.t.Context(), w.url)
-	require.NoError(w.t, err)
-	defer func() { _ = conn.Close(context.Background()) }() // a test's connection
-	require.NoError(w.t, f(conn))
 }
 
 // env returns a time-skipping environment that runs id with the real
@@ -185,10 +169,17 @@ func (w *world) env(id string, starts time.Time) *testsuite.TestWorkflowEnvironm
 
 // slowCharge makes the charge take d of the workflow's time.
 func (w *world) slowCharge(env *testsuite.TestWorkflowEnvironment, d time.Duration) {
-	env.OnActivity(w.payments.ChargeCard, mock.Anything, mock.Anything).Return(
-		func(ctx context.Context, in activities.PaymentInput) (activities.PaymentAnswer, error) {
-			return w.payments.ChargeCard(ctx, in)
-		}).After(d)
+	before(env, w.payments.ChargeCard, func(context.Context) {}).After(d)
+}
+
+// before calls do before each call of an activity.
+func before[In, Out any](
+	env *testsuite.TestWorkflowEnvironment, call func(context.Context, In) (Out, error), do func(context.Context),
+) *testsuite.MockCallWrapper {
+	return env.OnActivity(call, mock.Anything, mock.Anything).Return(func(ctx context.Context, in In) (Out, error) {
+		do(ctx)
+		return call(ctx, in)
+	})
 }
 
 // reply is what an update was answered.

@@ -13,14 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/standin/mailbox"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/account"
-	"example.com/checkout/storage/pg"
-	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -28,19 +26,16 @@ import (
 type office struct {
 	*testing.T
 	Outbox
+	storagetest.Database
 	box    *mailbox.Mailbox
-	url    string
 	member checkout.Member
 }
 
 func newOffice(t *testing.T) *office {
 	t.Helper()
-	o := &office{T: t, url: pgtemp.ForTest(t, storage.Migrate)}
-	keys, err := pg.ParseKeyring(pg.NewMasterKey("k1"))
-	require.NoError(t, err)
-	store, err := storage.Open(t.Context(), storage.Options{URL: o.url, Keys: keys, MaxConns: 4})
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
+	o := &office{T: t, Database: storagetest.New(t)}
+	store := o.Open(t, 4)
+	var err error
 	o.box, err = mailbox.Start("127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(o.box.Close)
@@ -61,21 +56,13 @@ func newOffice(t *testing.T) *office {
 // exec changes rows, such as the time of the next attempt.
 func (o *office) exec(sql string, args ...any) {
 	o.Helper()
-	conn, err := pgx.Connect(o.Context(), o.url)
-	require.NoError(o, err)
-	defer conn.Close(context.Background())
-	_, err = conn.Exec(o.Context(), sql, args...)
-	require.NoError(o, err)
+	o.Exec(o, sql, args...)
 }
 
 // count is the number of mails that a condition holds for.
-func (o *office) count(where string) (n int) {
+func (o *office) count(where string) int {
 	o.Helper()
-	conn, err := pgx.Connect(o.Context(), o.url)
-	require.NoError(o, err)
-	defer conn.Close(context.Background())
-	require.NoError(o, conn.QueryRow(o.Context(), `SELECT count(*) FROM mail WHERE `+where).Scan(&n))
-	return n
+	return storagetest.Value[int](o, o.Database, `SELECT count(*) FROM mail WHERE `+where)
 }
 
 const (

@@ -12,21 +12,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/storage"
-	"example.com/checkout/storage/pg"
-	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 )
 
 func newNetwork(t *testing.T) *CardNetwork {
 	t.Helper()
-	databaseURL := pgtemp.ForTest(t, storage.Migrate)
-	keys, err := pg.ParseKeyring(pg.NewMasterKey("k1"))
-	require.NoError(t, err)
-	store, err := storage.Open(t.Context(), storage.Options{URL: databaseURL, Keys: keys})
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
-	return &CardNetwork{Store: store, ChallengeURL: "http://bank.example/3ds"}
+	return &CardNetwork{Store: storagetest.New(t).Open(t, 0), ChallengeURL: "http://bank.example/3ds"}
 }
 
 // charge tokenizes a card and charges it once.

@@ -78,13 +78,6 @@ func (f onAnvil) sent(t *testing.T) (ref checkout.Ref, transferID string) {
 	return ref, f.transferOf(t, ref)
 }
 
-func (f onAnvil) transferOf(t *testing.T, ref checkout.Ref) string {
-	t.Helper()
-	id, ok := f.query(t, `SELECT transfer_id FROM transfer_payout WHERE payout_id = $1 AND standing`, ref.ID).(string)
-	require.True(t, ok)
-	return id
-}
-
 // received returns what the merchant has, in the smallest unit of USDC.
 func (f onAnvil) received(t *testing.T) string {
 	t.Helper()
@@ -98,9 +91,7 @@ func (f onAnvil) received(t *testing.T) string {
 // version returns a version of a transfer, the first being 1.
 func (f onAnvil) version(t *testing.T, transferID string, number int) checkout.TransferVersion {
 	t.Helper()
-	accounts, err := f.Accounts(t.Context())
-	require.NoError(t, err)
-	live, err := f.Store.LiveTransfers(t.Context(), accounts[0].ID, 10)
+	live, err := f.Store.LiveTransfers(t.Context(), f.account(t).ID, 10)
 	require.NoError(t, err)
 	for _, transfer := range live {
 		if transfer.ID == transferID {

@@ -45,11 +45,10 @@ func TestHoldAwayPayout_UsesUpNoPatience(t *testing.T) {
 	ref := f.usdc(t)
 	_, err := f.Store.HoldAwayPayout(t.Context(), ref)
 	require.NoError(t, err)
-	f.exec(t, `UPDATE payout SET held_at = held_at - interval '3 days'`)
+	f.Exec(t, `UPDATE payout SET held_at = held_at - interval '3 days'`)
 	f.chain.planErr = checkout.ErrFeeTooHigh
 	for range 2 {
-		got, err := f.Transfer(t.Context(), ref)
-		require.NoError(t, err)
+		got := f.transfer(t, ref)
 		require.Equal(t, checkout.TransferOutcome{Held: checkout.HoldFee, Generation: 1}, got)
 	}
 }

@@ -43,23 +43,22 @@ func TestSync_AnOldBackupIsFrozenBeforeAnythingIsSigned(t *testing.T) {
 	f.sync(t)
 	tables := []string{"payout", "treasury_account", "transfer", "transfer_payout", "transfer_version"}
 	for _, table := range tables {
-		f.exec(t, "CREATE TABLE backup_"+table+" AS TABLE "+table)
+		f.Exec(t, "CREATE TABLE backup_"+table+" AS TABLE "+table)
 	}
 	f.send(t, first)
 	f.mine(t, 3)
 	require.Equal(t, 1, f.sync(t).Confirmed)
 	paid := f.received(t)
 
-	f.exec(t, `DROP TRIGGER transfer_version_insert_only ON transfer_version`)
-	f.exec(t, `TRUNCATE transfer_version, transfer_payout, transfer_slot, transfer`)
-	f.exec(t, `UPDATE treasury_account a SET next_nonce = b.next_nonce, next_block = b.next_block, seen_height = b.seen_height
+	f.Exec(t, `DROP TRIGGER transfer_version_insert_only ON transfer_version`)
+	f.Exec(t, `TRUNCATE transfer_version, transfer_payout, transfer_slot, transfer`)
+	f.Exec(t, `UPDATE treasury_account a SET next_nonce = b.next_nonce, next_block = b.next_block, seen_height = b.seen_height
 		FROM backup_treasury_account b WHERE b.id = a.id`)
-	f.exec(t, `UPDATE payout p SET status = b.status, amount = b.amount, fee = b.fee, tx_hash = b.tx_hash, sent_at = NULL,
+	f.Exec(t, `UPDATE payout p SET status = b.status, amount = b.amount, fee = b.fee, tx_hash = b.tx_hash, sent_at = NULL,
 		confirmed_at = NULL FROM backup_payout b WHERE b.id = p.id`)
 	require.Equal(t, checkout.PayoutPending, f.read(t, first).Status)
 
-	got, err := f.Transfer(t.Context(), first)
-	require.NoError(t, err)
+	got := f.transfer(t, first)
 	require.Equal(t, checkout.TransferOutcome{Held: checkout.HoldFrozen, Generation: 1}, got, "also when its run comes before the first round")
 	f.mine(t, 3)
 	f.sync(t)
@@ -85,18 +84,15 @@ func TestSync_APaymentBehindAGapFreezesAfterARestore(t *testing.T) {
 	require.Equal(t, "0", f.received(t))
 	restore()
 
-	held, err := f.Transfer(t.Context(), dropped)
-	require.NoError(t, err)
+	held := f.transfer(t, dropped)
 	require.Equal(t, checkout.HoldFrozen, held.Held)
 	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "a transaction uses slot 1")
-	accounts, err := f.Accounts(t.Context())
-	require.NoError(t, err)
-	o := treasury.ThawOrder{AccountID: accounts[0].ID}
+	o := treasury.ThawOrder{AccountID: f.account(t).ID}
 	require.ErrorIs(t, f.Thaw(t.Context(), o), treasury.ErrNotFinal)
 
 	// A person fills the gap: the treasury sends nothing to itself.
 	account := f.anvil.Accounts[1]
-	_, err = f.anvil.Send(t.Context(), chains.Transaction{From: account, To: &account})
+	_, err := f.anvil.Send(t.Context(), chains.Transaction{From: account, To: &account})
 	require.NoError(t, err)
 	f.mine(t, 3)
 	f.sync(t)

@@ -178,7 +178,7 @@ func TestBitcoin_ATransferOfSeveralCoinsIsReplaced(t *testing.T) {
 	_, err = f.node.Fund(t.Context(), "treasury", "2")
 	require.NoError(t, err)
 	f.mine(t, 6)
-	f.exec(t, `UPDATE payout SET next_action_at = now() WHERE id = $1`, above.ID)
+	f.Exec(t, `UPDATE payout SET next_action_at = now() WHERE id = $1`, above.ID)
 	require.Equal(t, 1, f.sync(t).Signed)
 	f.send(t, above)
 	f.mine(t, 6)
@@ -209,8 +209,8 @@ func TestBitcoin_PaysEachPayoutOnce(t *testing.T) {
 	}
 	require.NoError(t, making.Wait())
 	// They are due one after another, so there are many batches.
-	f.exec(t, `UPDATE payout SET next_action_at = now() + random() * $1::integer * interval '40 milliseconds'`, *payouts)
-	look, err := pgxpool.New(t.Context(), f.url)
+	f.Exec(t, `UPDATE payout SET next_action_at = now() + random() * $1::integer * interval '40 milliseconds'`, *payouts)
+	look, err := pgxpool.New(t.Context(), f.URL)
 	require.NoError(t, err)
 	defer look.Close()
 	k := killing{fixture: f.fixture, look: look, seed: seed}
@@ -306,7 +306,7 @@ func (w *bitcoinWorld) spike(ctx context.Context) error {
 }
 
 func (w *bitcoinWorld) kill(ctx context.Context) error {
-	conn, err := pgx.Connect(ctx, w.url)
+	conn, err := pgx.Connect(ctx, w.URL)
 	if err != nil {
 		return err
 	}

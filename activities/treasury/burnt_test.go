@@ -34,7 +34,7 @@ func TestTransfer_BurntGasIsTakenOffTheRetry(t *testing.T) {
 	cost := checkout.MustCrypto(burnt, checkout.ETH)
 	require.Equal(t, 1, cost.Sign())
 
-	f.exec(t, `UPDATE payout_address SET address = $1 WHERE merchant_id = $2`, f.payee.Hex(), owner.MerchantID)
+	f.Exec(t, `UPDATE payout_address SET address = $1 WHERE merchant_id = $2`, f.payee.Hex(), owner.MerchantID)
 	_, err = f.Store.RetryPayout(t.Context(), ref)
 	require.NoError(t, err)
 	f.send(t, ref)
@@ -62,7 +62,7 @@ func TestSync_TransfersThatPaidNothingDoNotWaitForEachOther(t *testing.T) {
 			refs = append(refs, ref)
 		}
 		if cancels {
-			f.exec(t, `UPDATE transfer SET cancel_at = now()`)
+			f.Exec(t, `UPDATE transfer SET cancel_at = now()`)
 			require.Equal(t, 3, f.sync(t).Bumped)
 		}
 		f.chain.mine(f.chain.finality + 1)
@@ -96,9 +96,7 @@ func TestThaw_BurntGasIsNotMissing(t *testing.T) {
 	f.chain.mine(f.chain.finality + 1)
 	require.Len(t, f.sync(t).Alarms, 2)
 
-	accounts, err := f.Accounts(t.Context())
-	require.NoError(t, err)
-	o := treasury.ThawOrder{AccountID: accounts[0].ID}
+	o := treasury.ThawOrder{AccountID: f.account(t).ID}
 	require.NoError(t, f.Store.Freeze(t.Context(), o.AccountID, "an operator looks"))
 	var short storage.ShortageError
 	require.ErrorAs(t, f.Thaw(t.Context(), o), &short)

@@ -8,22 +8,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/activities/treasury"
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/pg"
-	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 )
 
 // fixture is a database with one merchant, and a chain.
 type fixture struct {
 	*treasury.Treasury
+	storagetest.Database
 	chain *fakeChain
-	url   string
-	keys  string
 	owner checkout.Owner
 }
 
@@ -52,7 +49,7 @@ var generous = checkout.PayoutLimits{Payout: 1_000_000, MerchantDay: 1_000_000_0
 
 func newFixture(t *testing.T) fixture {
 	t.Helper()
-	f := fixture{url: pgtemp.ForTest(t, storage.Migrate), keys: pg.NewMasterKey("k1")}
+	f := fixture{Database: storagetest.New(t)}
 	f.chain = newFakeChain(1, map[checkout.PayoutCurrency]string{
 		checkout.ETH: "1000", checkout.USDC: "1000000", checkout.USDT: "1000000"})
 	f.Treasury = f.process(t)
@@ -63,12 +60,7 @@ func newFixture(t *testing.T) fixture {
 // process returns a treasury with connections of its own.
 func (f fixture) process(t *testing.T) *treasury.Treasury {
 	t.Helper()
-	keys, err := pg.ParseKeyring(f.keys)
-	require.NoError(t, err)
-	store, err := storage.Open(t.Context(), storage.Options{URL: f.url, Keys: keys, MaxConns: 8})
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
-	return &treasury.Treasury{Store: store, Mode: checkout.ModeLive, Rates: &fakeRates{}, Limits: generous,
+	return &treasury.Treasury{Store: f.Open(t, 8), Mode: checkout.ModeLive, Rates: &fakeRates{}, Limits: generous,
 		Chains: map[string]checkout.Chain{"ethereum": f.chain}, StuckAfter: time.Nanosecond}
 }
 
@@ -145,11 +137,35 @@ func transfer(ctx context.Context, t *treasury.Treasury, ref checkout.Ref) (chec
 // send transfers a payout and finishes it.
 func (f fixture) send(t *testing.T, ref checkout.Ref) {
 	t.Helper()
+	got := f.transfer(t, ref)
+	require.Equal(t, checkout.TransferOutcome{Generation: got.Generation}, got)
+	_, err := f.Store.FinishPayout(t.Context(), ref, got.Generation, "")
+	require.NoError(t, err)
+}
+
+// account returns the only account.
+func (f fixture) account(t *testing.T) storage.TreasuryAccount {
+	t.Helper()
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	require.Len(t, accounts, 1)
+	return accounts[0]
+}
+
+// transfer orders a payout once more, and returns what became of it.
+func (f fixture) transfer(t *testing.T, ref checkout.Ref) checkout.TransferOutcome {
+	t.Helper()
 	got, err := f.Transfer(t.Context(), ref)
 	require.NoError(t, err)
-	require.Equal(t, checkout.TransferOutcome{Generation: got.Generation}, got)
-	_, err = f.Store.FinishPayout(t.Context(), ref, got.Generation, "")
-	require.NoError(t, err)
+	return got
+}
+
+// transferOf returns the transfer that pays a payout.
+func (f fixture) transferOf(t *testing.T, ref checkout.Ref) string {
+	t.Helper()
+	id, ok := f.query(t, `SELECT transfer_id FROM transfer_payout WHERE payout_id = $1 AND standing`, ref.ID).(string)
+	require.True(t, ok)
+	return id
 }
 
 // sync returns the report of a round for the only account.
@@ -171,22 +187,7 @@ func (f fixture) read(t *testing.T, ref checkout.Ref) checkout.Payout {
 // query returns the one value that sql selects.
 func (f fixture) query(t *testing.T, sql string, args ...any) any {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), f.url)
-	require.NoError(t, err)
-	defer func() { _ = conn.Close(context.Background()) }()
-	var got any
-	require.NoError(t, conn.QueryRow(t.Context(), sql, args...).Scan(&got))
-	return got
-}
-
-// exec changes rows without the store.
-func (f fixture) exec(t *testing.T, sql string, args ...any) {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), f.url)
-	require.NoError(t, err)
-	defer func() { _ = conn.Close(context.Background()) }()
-	_, err = conn.Exec(t.Context(), sql, args...)
-	require.NoError(t, err)
+	return storagetest.Value[any](t, f.Database, sql, args...)
 }
 
 // ledger returns the balances as "account asset" and smallest units.

@@ -44,7 +44,7 @@ func TestTreasury_PaysEachPayoutOnce(t *testing.T) {
 
 	refs := f.many(t, *payouts, seed)
 	f.chain.chaos = true
-	look, err := pgxpool.New(t.Context(), f.url)
+	look, err := pgxpool.New(t.Context(), f.URL)
 	require.NoError(t, err)
 	defer look.Close()
 	k := killing{fixture: f, look: look, seed: seed}
@@ -245,7 +245,7 @@ func (k *killing) kills(ctx context.Context) {
 			return
 		case <-k.chain.tick:
 		}
-		conn, err := pgx.Connect(ctx, k.url)
+		conn, err := pgx.Connect(ctx, k.URL)
 		if err != nil {
 			continue
 		}

@@ -48,10 +48,8 @@ func TestRefundPayout_AfterARestoreAndAFreeze(t *testing.T) {
 	f.send(t, ref)
 	f.mine(t, 3)
 	restore()
-	accounts, err := f.Accounts(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, f.Store.Freeze(t.Context(), accounts[0].ID, "a backup is restored"))
-	_, err = f.Store.RefundPayout(t.Context(), ref)
+	require.NoError(t, f.Store.Freeze(t.Context(), f.account(t).ID, "a backup is restored"))
+	_, err := f.Store.RefundPayout(t.Context(), ref)
 	require.ErrorIs(t, err, storage.ErrFrozen)
 	require.ErrorContains(t, err, "a backup is restored")
 	require.Len(t, f.recover(t, nil).Found, 1, "the freeze says from which block on")
@@ -70,21 +68,21 @@ func TestRefundPayout_IsRefusedUnlessTheChainIsKnown(t *testing.T) {
 
 	ref := f.usdc(t)
 	for _, old := range []string{"NULL", "now() - interval '61 seconds'"} {
-		f.exec(t, `UPDATE treasury_account SET compared_at = `+old)
+		f.Exec(t, `UPDATE treasury_account SET compared_at = `+old)
 		_, err = f.Store.RefundPayout(t.Context(), ref)
 		require.ErrorIs(t, err, storage.ErrNotCompared)
 	}
-	f.exec(t, `UPDATE treasury_account SET compared_at = NULL, next_nonce = next_nonce - 1`)
+	f.Exec(t, `UPDATE treasury_account SET compared_at = NULL, next_nonce = next_nonce - 1`)
 	require.ErrorIs(t, f.refund(t.Context(), ref), storage.ErrFrozen, "the chain has a nonce that no transfer has")
 	require.Nil(t, f.query(t, `SELECT compared_at FROM treasury_account`))
 
-	f.exec(t, `UPDATE treasury_account SET next_nonce = next_nonce + 1, frozen_at = NULL, frozen_why = ''`)
+	f.Exec(t, `UPDATE treasury_account SET next_nonce = next_nonce + 1, frozen_at = NULL, frozen_why = ''`)
 	require.NoError(t, f.refund(t.Context(), ref))
 	// The order is in a backup, whose chain is not known: the worker does not send it.
 	pending, err := f.Store.PendingRefunds(t.Context(), checkout.ModeLive, "", 10)
 	require.NoError(t, err)
 	require.NoError(t, f.Store.MaySendRefund(t.Context(), pending[0]))
-	f.exec(t, `UPDATE treasury_account SET compared_at = now() - interval '61 seconds'`)
+	f.Exec(t, `UPDATE treasury_account SET compared_at = now() - interval '61 seconds'`)
 	require.ErrorIs(t, f.Store.MaySendRefund(t.Context(), pending[0]), storage.ErrNotCompared)
 	pending[0].NetworkRef = "re_1"
 	require.NoError(t, f.Store.MaySendRefund(t.Context(), pending[0]), "the card network has it already")
@@ -131,15 +129,12 @@ func TestFreeze_EveryKindStopsRefunds(t *testing.T) {
 	for name, freeze := range map[string]func(t *testing.T, f fixture){
 		"a person": func(t *testing.T, f fixture) {
 			t.Helper()
-			accounts, err := f.Accounts(t.Context())
-			require.NoError(t, err)
-			require.NoError(t, f.Store.Freeze(t.Context(), accounts[0].ID, "a drill"))
+			require.NoError(t, f.Store.Freeze(t.Context(), f.account(t).ID, "a drill"))
 		},
 		"a signature that sees a unexplained nonce": func(t *testing.T, f fixture) {
 			t.Helper()
-			f.exec(t, `UPDATE treasury_account SET next_nonce = next_nonce - 1`)
-			got, err := f.Transfer(t.Context(), f.usdc(t))
-			require.NoError(t, err)
+			f.Exec(t, `UPDATE treasury_account SET next_nonce = next_nonce - 1`)
+			got := f.transfer(t, f.usdc(t))
 			require.Equal(t, checkout.HoldFrozen, got.Held)
 		},
 		"missing money": func(t *testing.T, f fixture) {
@@ -151,7 +146,7 @@ func TestFreeze_EveryKindStopsRefunds(t *testing.T) {
 		},
 		"a unexplained nonce": func(t *testing.T, f fixture) {
 			t.Helper()
-			f.exec(t, `UPDATE treasury_account SET next_nonce = next_nonce - 1`)
+			f.Exec(t, `UPDATE treasury_account SET next_nonce = next_nonce - 1`)
 			f.sync(t)
 		},
 	} {
@@ -177,13 +172,13 @@ func TestRecover_FindsWhatIsRefundedToo(t *testing.T) {
 	restore := f.backup(t)
 	pending, err := f.Store.PendingRefunds(t.Context(), checkout.ModeLive, "", 10)
 	require.NoError(t, err)
-	f.exec(t, `UPDATE refund SET status = 'failed'`)
+	f.Exec(t, `UPDATE refund SET status = 'failed'`)
 	_, err = f.Store.RetryPayout(t.Context(), ref)
 	require.NoError(t, err)
 	f.send(t, ref)
 	f.mine(t, 3)
 	restore()
-	f.exec(t, `UPDATE refund SET status = 'pending'`)
+	f.Exec(t, `UPDATE refund SET status = 'pending'`)
 	f.sync(t)
 	require.ErrorIs(t, f.Store.MaySendRefund(t.Context(), pending[0]), storage.ErrFrozen, "nothing goes back meanwhile")
 
@@ -194,9 +189,7 @@ func TestRecover_FindsWhatIsRefundedToo(t *testing.T) {
 	require.Len(t, findings, 1)
 	require.Equal(t, checkout.FindingRefundedAndPaid, findings[0].Kind)
 	require.Contains(t, findings[0].Detail, got.Found[0].TxHash)
-	accounts, err := f.Accounts(t.Context())
-	require.NoError(t, err)
-	thaw := treasury.ThawOrder{AccountID: accounts[0].ID}
+	thaw := treasury.ThawOrder{AccountID: f.account(t).ID}
 	require.ErrorIs(t, f.Thaw(t.Context(), thaw), treasury.ErrUnrecovered)
 
 	// The customer's bank returns the refund: the merchant alone has the money.

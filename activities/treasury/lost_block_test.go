@@ -80,9 +80,7 @@ func newLost(t *testing.T) (f onAnvil, ref checkout.Ref, o treasury.ThawOrder) {
 	f.loseBlocks(t, 1)
 	f.mine(t, 3)
 	require.NotEmpty(t, f.sync(t).Frozen)
-	accounts, err := f.Accounts(t.Context())
-	require.NoError(t, err)
-	return f, ref, treasury.ThawOrder{AccountID: accounts[0].ID, By: checkout.AuditEntry{Actor: "operator", Action: "payout.recovered"}}
+	return f, ref, treasury.ThawOrder{AccountID: f.account(t).ID, By: checkout.AuditEntry{Actor: "operator", Action: "payout.recovered"}}
 }
 
 // requireShortage requires that a thaw is refused because of the payment of the payout and its gas.
@@ -183,7 +181,7 @@ func TestThaw_ARefundedPayoutThatTheMissingMoneyPaid(t *testing.T) {
 	t.Parallel()
 	f, ref, o := newLost(t)
 	f.callDead(t, o, ref)
-	f.exec(t, `UPDATE treasury_account SET frozen_at = NULL, frozen_why = '', compared_at = now()`)
+	f.Exec(t, `UPDATE treasury_account SET frozen_at = NULL, frozen_why = '', compared_at = now()`)
 	_, err := f.Store.RefundPayout(t.Context(), ref)
 	require.NoError(t, err)
 	require.NoError(t, f.Store.Freeze(t.Context(), o.AccountID, "a test"))
@@ -249,9 +247,7 @@ func TestThaw_ALossThatIsNotMissingIsNone(t *testing.T) {
 	f := newFixture(t)
 	f.sync(t)
 	f.sync(t)
-	accounts, err := f.Accounts(t.Context())
-	require.NoError(t, err)
-	o := treasury.ThawOrder{AccountID: accounts[0].ID, Missing: checkout.PurseOf(checkout.MustCrypto("5", checkout.USDC))}
+	o := treasury.ThawOrder{AccountID: f.account(t).ID, Missing: checkout.PurseOf(checkout.MustCrypto("5", checkout.USDC))}
 	require.NoError(t, f.Store.Freeze(t.Context(), o.AccountID, "a test"))
 	require.ErrorIs(t, f.Thaw(t.Context(), o), checkout.ErrConflict)
 	f.chain.take(checkout.USDC, 5_000_000)

@@ -1,6 +1,7 @@
 package treasury_test
 
 import (
+	"slices"
 	"strconv"
 	"testing"
 
@@ -13,14 +14,14 @@ import (
 // forget takes the transfers away, as the restore of a backup does that is older than them.
 func (f onCoins) forget(t *testing.T, lostPayouts ...checkout.Ref) {
 	t.Helper()
-	f.exec(t, `DROP TRIGGER transfer_version_insert_only ON transfer_version`)
-	f.exec(t, `TRUNCATE transfer_version, transfer_payout, transfer_slot, transfer`)
-	f.exec(t, `UPDATE payout SET amount = '', fee = '', tx_hash = '', status = 'pending', sent_at = NULL`)
-	f.exec(t, `SET session_replication_role = replica; DELETE FROM ledger_posting WHERE entry_id IN (
+	f.Exec(t, `DROP TRIGGER transfer_version_insert_only ON transfer_version`)
+	f.Exec(t, `TRUNCATE transfer_version, transfer_payout, transfer_slot, transfer`)
+	f.Exec(t, `UPDATE payout SET amount = '', fee = '', tx_hash = '', status = 'pending', sent_at = NULL`)
+	f.Exec(t, `SET session_replication_role = replica; DELETE FROM ledger_posting WHERE entry_id IN (
 			SELECT id FROM ledger_entry WHERE kind = 'transfer_signed');
 		DELETE FROM ledger_entry WHERE kind = 'transfer_signed'`)
 	for _, ref := range lostPayouts {
-		f.exec(t, `SET session_replication_role = replica; DELETE FROM payout WHERE id = '`+ref.ID+`'`)
+		f.Exec(t, `SET session_replication_role = replica; DELETE FROM payout WHERE id = '`+ref.ID+`'`)
 	}
 }
 
@@ -34,18 +35,10 @@ func (f onCoins) alike(t *testing.T, n int, cents checkout.Amount) (all []checko
 	return all
 }
 
-// account returns the only account.
-func (f onCoins) account(t *testing.T) string {
-	t.Helper()
-	accounts, err := f.Accounts(t.Context())
-	require.NoError(t, err)
-	return accounts[0].ID
-}
-
 // recover writes what is clear.
 func (f onCoins) recover(t *testing.T, o treasury.RecoveryOrder) map[string]treasury.Recovery {
 	t.Helper()
-	o.AccountID, o.Apply = f.account(t), true
+	o.AccountID, o.Apply = f.account(t).ID, true
 	got, err := f.Recover(t.Context(), o)
 	require.NoError(t, err)
 	found := map[string]treasury.Recovery{}
@@ -54,6 +47,21 @@ func (f onCoins) recover(t *testing.T, o treasury.RecoveryOrder) map[string]trea
 	}
 	require.Len(t, found, len(got.Found))
 	return found
+}
+
+// requireDone requires that a recovery wrote every payment but those of some outputs.
+func requireDone(t *testing.T, found map[string]treasury.Recovery, but ...string) {
+	t.Helper()
+	for output, r := range found {
+		require.Equal(t, !slices.Contains(but, output), r.Done, r.Why)
+	}
+}
+
+func requireNoneDone(t *testing.T, found map[string]treasury.Recovery, why ...any) {
+	t.Helper()
+	for _, r := range found {
+		require.False(t, r.Done, why...)
+	}
 }
 
 // hash returns the hash of the only transaction.
@@ -93,15 +101,13 @@ func TestLostTransaction_APayoutPaysItsShareOfTheFee(t *testing.T) {
 	t.Parallel()
 	f := newOnCoins(t, 2, soon)
 	all := f.alike(t, 9, 6) // 8 share 341 satoshis, and differ by 59
-	f.exec(t, `UPDATE payout SET next_action_at = now() + interval '1 day' WHERE id = $1`, all[8].ID)
+	f.Exec(t, `UPDATE payout SET next_action_at = now() + interval '1 day' WHERE id = $1`, all[8].ID)
 	require.Equal(t, 8, f.sync(t).Signed)
 	f.coins.mine(f.coins.finality + 1)
 	f.forget(t)
 	f.sync(t)
 
-	for _, r := range f.recover(t, treasury.RecoveryOrder{}) {
-		require.True(t, r.Done, r.Why)
-	}
+	requireDone(t, f.recover(t, treasury.RecoveryOrder{}))
 	require.Equal(t, 1, f.sync(t).Confirmed)
 	f.requirePaidOnce(t, all[:8])
 	f.requireBooked(t, 0)
@@ -117,9 +123,7 @@ func TestLostTransaction_TwinsThatAreAllPaidAreClear(t *testing.T) {
 	f.coins.mine(f.coins.finality + 1)
 	f.forget(t)
 	f.sync(t)
-	for _, r := range f.recover(t, treasury.RecoveryOrder{}) {
-		require.True(t, r.Done, r.Why)
-	}
+	requireDone(t, f.recover(t, treasury.RecoveryOrder{}))
 	f.sync(t)
 	f.requirePaidOnce(t, all)
 	f.requireBooked(t, 0)
@@ -130,7 +134,7 @@ func TestLostTransaction_APersonChoosesForEachPayment(t *testing.T) {
 	t.Parallel()
 	f := newOnCoins(t, 2, soon)
 	twins := f.alike(t, 3, 0)
-	f.exec(t, `UPDATE payout SET next_action_at = now() + interval '1 day' WHERE id = $1`, twins[2].ID)
+	f.Exec(t, `UPDATE payout SET next_action_at = now() + interval '1 day' WHERE id = $1`, twins[2].ID)
 	other := f.payouts(t, 1)
 	require.Equal(t, 3, f.sync(t).Signed)
 	f.coins.mine(f.coins.finality + 1)
@@ -152,12 +156,10 @@ func TestLostTransaction_APersonChoosesForEachPayment(t *testing.T) {
 	found = f.recover(t, treasury.RecoveryOrder{Chosen: choices})
 	require.Equal(t, "it cannot have paid the chosen payout", found["1"].Why)
 	choices[hash+":1"] = twins[1].ID
-	for _, r := range f.recover(t, treasury.RecoveryOrder{Chosen: choices}) {
-		require.True(t, r.Done, r.Why)
-	}
+	requireDone(t, f.recover(t, treasury.RecoveryOrder{Chosen: choices}))
 	f.sync(t)
-	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t)}))
-	f.exec(t, `UPDATE payout SET next_action_at = NULL`)
+	f.thaw(t)
+	f.Exec(t, `UPDATE payout SET next_action_at = NULL`)
 	require.Equal(t, 1, f.sync(t).Signed, "the third is paid now")
 	f.finish(t, twins[2:])
 	f.settle(t)
@@ -188,7 +190,7 @@ func (f onCoins) requireRestWritten(t *testing.T, all []checkout.Ref, lost int, 
 	loss := paid[all[lost].ID][0]
 	require.Equal(t, paid[all[0].ID], paid[all[1].ID])
 	f.forget(t, all[lost])
-	id := f.account(t)
+	id := f.account(t).ID
 	name := f.hash(t) + ":" + strconv.Itoa(lost)
 	thaw := treasury.ThawOrder{AccountID: id, Losses: []string{name}}
 	if seen {
@@ -206,9 +208,7 @@ func (f onCoins) requireRestWritten(t *testing.T, all []checkout.Ref, lost int, 
 	left := append(all[:lost:lost], all[lost+1:]...)
 	both := treasury.RecoveryOrder{Losses: []string{name}, Chosen: map[string]string{name: left[0].ID}}
 	require.Equal(t, "it is chosen and named as a loss", f.recover(t, both)[strconv.Itoa(lost)].Why)
-	for output, r := range f.recover(t, treasury.RecoveryOrder{Losses: []string{name}}) {
-		require.Equal(t, output != strconv.Itoa(lost), r.Done, r.Why)
-	}
+	requireDone(t, f.recover(t, treasury.RecoveryOrder{Losses: []string{name}}), strconv.Itoa(lost))
 	again := f.recover(t, treasury.RecoveryOrder{})
 	require.Len(t, again, 1, "a repeat finds the loss")
 	for _, r := range again {
@@ -244,7 +244,7 @@ func TestLostTransaction_AWrongNameIsRefused(t *testing.T) {
 	f.signAll(t, 2)
 	f.forget(t)
 	f.sync(t)
-	id, hash := f.account(t), f.hash(t)
+	id, hash := f.account(t).ID, f.hash(t)
 	for _, wrong := range []string{hash, hash + ":2", "x:0", ""} {
 		_, err := f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: id, Losses: []string{wrong}})
 		require.ErrorContains(t, err, "no such payment")
@@ -280,18 +280,12 @@ func TestLostTransaction_NoLossWhileAPaymentIsUndecided(t *testing.T) {
 			name = r.Payment()
 		}
 	}
-	for _, r := range f.recover(t, treasury.RecoveryOrder{Losses: []string{name}}) {
-		require.False(t, r.Done)
-	}
+	requireNoneDone(t, f.recover(t, treasury.RecoveryOrder{Losses: []string{name}}))
 	late := f.complete(t, session, tx)
-	for _, r := range f.recover(t, treasury.RecoveryOrder{Losses: []string{name}}) {
-		require.False(t, r.Done, "its payout fits")
-	}
-	for _, r := range f.recover(t, treasury.RecoveryOrder{}) {
-		require.True(t, r.Done, r.Why)
-	}
+	requireNoneDone(t, f.recover(t, treasury.RecoveryOrder{Losses: []string{name}}), "its payout fits")
+	requireDone(t, f.recover(t, treasury.RecoveryOrder{}))
 	f.sync(t)
-	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t)}))
+	f.thaw(t)
 	require.NotNil(t, f.read(t, late).ConfirmedAt)
 	require.NotNil(t, f.read(t, known[0]).ConfirmedAt)
 	f.requireBooked(t, 0)
@@ -301,17 +295,17 @@ func TestLostTransaction_NoLossWhileAPaymentIsUndecided(t *testing.T) {
 func TestLostTransaction_AThawWaitsForPaymentsThatAreNewerThanTheFreeze(t *testing.T) {
 	t.Parallel()
 	f := newOnCoins(t, 2, soon)
-	require.NoError(t, f.Store.Freeze(t.Context(), f.account(t), "an operator"))
+	require.NoError(t, f.Store.Freeze(t.Context(), f.account(t).ID, "an operator"))
 	session, tx := f.begin(t, f.owner, 10_000, checkout.BTC)
 	restore := f.backup(t)
-	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t)}))
+	f.thaw(t)
 	f.complete(t, session, tx)
 	f.signAll(t, 1)
 	f.settle(t)
 	restore()
-	require.ErrorIs(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t)}), treasury.ErrUnrecovered)
+	require.ErrorIs(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t).ID}), treasury.ErrUnrecovered)
 	f.sync(t)
-	require.ErrorIs(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t)}), treasury.ErrUnrecovered)
+	require.ErrorIs(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t).ID}), treasury.ErrUnrecovered)
 }
 
 // The backup has a live transfer that was canceled, and the payout was retried and paid.
@@ -321,8 +315,7 @@ func TestLostTransaction_AThawSeesThePayoutThatItFails(t *testing.T) {
 	ref := f.payout(t, f.merchant(t, "toOne"), 10_000, checkout.BTC)
 	require.Equal(t, 1, f.sync(t).Signed)
 	restore := f.backup(t)
-	id, _ := f.query(t, `SELECT id FROM transfer`).(string)
-	_, err := f.Store.CancelTransfer(t.Context(), id, checkout.AuditEntry{Actor: "operator", Action: "transfer.canceled"})
+	_, err := f.Store.CancelTransfer(t.Context(), f.transferOf(t, ref), checkout.AuditEntry{Actor: "operator", Action: "transfer.canceled"})
 	require.NoError(t, err)
 	f.sync(t)
 	f.coins.mine(f.coins.finality + 1)
@@ -332,17 +325,17 @@ func TestLostTransaction_AThawSeesThePayoutThatItFails(t *testing.T) {
 	f.signAll(t, 1)
 	f.settle(t)
 	restore()
-	require.NoError(t, f.Store.Freeze(t.Context(), f.account(t), "a restore"))
-	require.ErrorIs(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t)}), treasury.ErrUnrecovered)
+	require.NoError(t, f.Store.Freeze(t.Context(), f.account(t).ID, "a restore"))
+	require.ErrorIs(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t).ID}), treasury.ErrUnrecovered)
 	_, err = f.Store.RetryPayout(t.Context(), ref)
 	require.NoError(t, err)
-	got, err := f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: f.account(t), Apply: true})
+	got, err := f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: f.account(t).ID, Apply: true})
 	require.NoError(t, err)
 	for _, r := range got.Found {
 		require.Equal(t, r.Moved(), r.Done, r.Why) // the cancellation moved nothing
 	}
 	f.sync(t)
-	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t)}))
+	f.thaw(t)
 	f.requirePaidOnce(t, []checkout.Ref{ref})
 }
 
@@ -360,8 +353,8 @@ func TestLostTransaction_AChangedAddressHidesNoPayout(t *testing.T) {
 	f.settle(t)
 	restore()
 	f.sync(t)
-	f.exec(t, `UPDATE payout_address SET address = 'toOther' WHERE merchant_id = $1`, ref.MerchantID)
-	thaw := treasury.ThawOrder{AccountID: f.account(t)}
+	f.Exec(t, `UPDATE payout_address SET address = 'toOther' WHERE merchant_id = $1`, ref.MerchantID)
+	thaw := treasury.ThawOrder{AccountID: f.account(t).ID}
 	require.ErrorIs(t, f.Thaw(t.Context(), thaw), treasury.ErrUnrecovered)
 	_, err = f.Store.RetryPayout(t.Context(), ref)
 	require.NoError(t, err)
@@ -397,7 +390,7 @@ func TestLostTransaction_AFailureThatIsOnlyRecordedCounts(t *testing.T) {
 	restore()
 	f.sync(t)
 	require.Contains(t, f.recover(t, treasury.RecoveryOrder{})["0"].Why, "has failed")
-	require.ErrorIs(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t)}), treasury.ErrUnrecovered)
+	require.ErrorIs(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t).ID}), treasury.ErrUnrecovered)
 }
 
 // A person takes both payments of a transaction for losses, and one is none.
@@ -409,13 +402,8 @@ func TestLostTransaction_APaymentThatFitsIsNoLoss(t *testing.T) {
 	f.forget(t, all[0])
 	f.sync(t)
 	hash := f.hash(t)
-	both := f.recover(t, treasury.RecoveryOrder{Losses: []string{hash + ":0", hash + ":1"}})
-	for _, r := range both {
-		require.False(t, r.Done, "po of output 1 fits")
-	}
-	for output, r := range f.recover(t, treasury.RecoveryOrder{Losses: []string{hash + ":0"}}) {
-		require.Equal(t, output != "0", r.Done, r.Why)
-	}
+	requireNoneDone(t, f.recover(t, treasury.RecoveryOrder{Losses: []string{hash + ":0", hash + ":1"}}), "the payout of output 1 fits")
+	requireDone(t, f.recover(t, treasury.RecoveryOrder{Losses: []string{hash + ":0"}}), "0")
 }
 
 // A transaction is written beside a loss. A reorganization replaces it by an earlier version, which is lost too.
@@ -437,16 +425,11 @@ func TestLostTransaction_AnotherVersionBesideALoss(t *testing.T) {
 	}
 	f.coins.mine(f.coins.finality + 1)
 	f.sync(t)
-	found := f.recover(t, treasury.RecoveryOrder{})
-	for _, r := range found {
-		require.False(t, r.Done)
-	}
+	requireNoneDone(t, f.recover(t, treasury.RecoveryOrder{}))
 	name = f.hash(t) + ":0"
-	for output, r := range f.recover(t, treasury.RecoveryOrder{Losses: []string{name}}) {
-		require.Equal(t, output != "0", r.Done, r.Why)
-	}
+	requireDone(t, f.recover(t, treasury.RecoveryOrder{Losses: []string{name}}), "0")
 	f.sync(t)
-	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t), Losses: []string{name}}))
+	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t).ID, Losses: []string{name}}))
 	for _, ref := range all[1:] {
 		require.NotNil(t, f.read(t, ref).ConfirmedAt)
 	}

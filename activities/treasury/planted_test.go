@@ -10,7 +10,6 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"example.com/checkout/activities"
-	"example.com/checkout/activities/treasury"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
@@ -31,7 +30,7 @@ func newPlanted(t *testing.T) *planted {
 	p.send(t, ref)
 	p.settle(t)
 	id := p.paidBy(t, ref)
-	p.exec(t, `UPDATE transaction SET completed_at = completed_at - interval '1 hour'`)
+	p.Exec(t, `UPDATE transaction SET completed_at = completed_at - interval '1 hour'`)
 	p.charges = []checkout.Charged{{
 		Reference: id, TransactionID: id, Amount: 10_000, Currency: checkout.EUR, CreatedAt: time.Now().Add(-time.Hour),
 		Cost: &checkout.ChargeCost{Currency: checkout.EUR, Gross: 10_000, Cost: 320, AvailableAt: time.Now()},
@@ -72,21 +71,14 @@ func (p *planted) reconcile(t *testing.T) (kinds map[checkout.FindingKind]string
 func (p *planted) without(t *testing.T, kind string) (back func(*testing.T)) {
 	t.Helper()
 	const quiet = `SET session_replication_role = replica; `
-	p.exec(t, quiet+`CREATE TABLE gone_entry AS SELECT * FROM ledger_entry WHERE kind = '`+kind+`';
+	p.Exec(t, quiet+`CREATE TABLE gone_entry AS SELECT * FROM ledger_entry WHERE kind = '`+kind+`';
 		CREATE TABLE gone_posting AS SELECT p.* FROM ledger_posting p JOIN gone_entry e ON e.id = p.entry_id;
 		DELETE FROM ledger_posting WHERE entry_id IN (SELECT id FROM gone_entry);
 		DELETE FROM ledger_entry WHERE id IN (SELECT id FROM gone_entry)`)
 	return func(t *testing.T) {
-		p.exec(t, quiet+`INSERT INTO ledger_entry OVERRIDING SYSTEM VALUE SELECT * FROM gone_entry;
+		p.Exec(t, quiet+`INSERT INTO ledger_entry OVERRIDING SYSTEM VALUE SELECT * FROM gone_entry;
 			INSERT INTO ledger_posting SELECT * FROM gone_posting`)
 	}
-}
-
-func (p *planted) thaw(t *testing.T) {
-	t.Helper()
-	accounts, err := p.Accounts(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, p.Thaw(t.Context(), treasury.ThawOrder{AccountID: accounts[0].ID}))
 }
 
 // TestReconcile_FindsWhatIsPlanted: each difference is found by its name, shown by the report, and closed when its cause
@@ -126,7 +118,7 @@ func TestReconcile_FindsWhatIsPlanted(t *testing.T) {
 			func(t *testing.T, p *planted) func(*testing.T) {
 				p.chain.foreign(t, 8, "5000000")
 				p.chain.mine(5)
-				p.exec(t, `UPDATE treasury_account SET next_nonce = 9`) // as if an old backup lacked the transfer
+				p.Exec(t, `UPDATE treasury_account SET next_nonce = 9`) // as if an old backup lacked the transfer
 				return p.thaw
 			}, map[checkout.FindingKind]string{checkout.FindingTreasuryFrozen: "no transfer explains the transaction"},
 		},

@@ -39,11 +39,9 @@ func TestSync_ATransferOfNothingFreezesNothing(t *testing.T) {
 	require.Empty(t, f.sync(t).Frozen)
 	waiting := f.payout(t, f.owner, 5_000, checkout.USDC)
 
-	accounts, err := f.Accounts(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, f.Store.Freeze(t.Context(), accounts[0].ID, "a drill"))
+	require.NoError(t, f.Store.Freeze(t.Context(), f.account(t).ID, "a drill"))
 	first := uint64(0)
-	got, err := f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: accounts[0].ID, From: &first})
+	got, err := f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: f.account(t).ID, From: &first})
 	require.NoError(t, err)
 	require.Empty(t, got.Found)
 	f.thaw(t)

@@ -17,7 +17,7 @@ func (f fixture) backup(t *testing.T) (restore func()) {
 	tables := []string{"treasury_account", "transfer", "transfer_payout", "transfer_slot", "transfer_version", "payout", "event", "ledger_entry",
 		"ledger_posting", "checkout_session", "transaction"}
 	for _, table := range tables {
-		f.exec(t, "CREATE TABLE backup_"+table+" AS TABLE "+table)
+		f.Exec(t, "CREATE TABLE backup_"+table+" AS TABLE "+table)
 	}
 	return func() {
 		t.Helper()
@@ -30,16 +30,14 @@ func (f fixture) backup(t *testing.T) (restore func()) {
 			}
 			sql += "INSERT INTO " + table + " " + overriding + "SELECT * FROM backup_" + table + ";"
 		}
-		f.exec(t, sql)
+		f.Exec(t, sql)
 	}
 }
 
 // recover runs one recovery. A dry one first changes nothing.
 func (f onAnvil) recover(t *testing.T, chosen map[string]string) treasury.RecoveryResult {
 	t.Helper()
-	accounts, err := f.Accounts(t.Context())
-	require.NoError(t, err)
-	o := treasury.RecoveryOrder{AccountID: accounts[0].ID, Chosen: chosen, By: checkout.AuditEntry{Actor: "operator", Action: "payout.recovered"}}
+	o := treasury.RecoveryOrder{AccountID: f.account(t).ID, Chosen: chosen, By: checkout.AuditEntry{Actor: "operator", Action: "payout.recovered"}}
 	rows := `SELECT concat((SELECT count(*) FROM transfer_version), ' ', (SELECT count(*) FROM event), ' ',
 		(SELECT count(*) FROM ledger_entry), ' ', (SELECT next_nonce FROM treasury_account))`
 	before := f.query(t, rows)
@@ -73,11 +71,9 @@ func (f onAnvil) requireChain(t *testing.T) map[string]string {
 }
 
 // thaw is what a person does at the end.
-func (f onAnvil) thaw(t *testing.T) {
+func (f fixture) thaw(t *testing.T) {
 	t.Helper()
-	accounts, err := f.Accounts(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: accounts[0].ID}))
+	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t).ID}))
 	require.Nil(t, f.query(t, `SELECT unexplained_block FROM treasury_account`))
 }
 
@@ -107,9 +103,7 @@ func TestRecover_AnOldBackupPaysNobodyTwice(t *testing.T) {
 	restore()
 	require.Equal(t, checkout.PayoutPending, f.read(t, token).Status)
 
-	accounts, err := f.Accounts(t.Context())
-	require.NoError(t, err)
-	tooEarly := treasury.ThawOrder{AccountID: accounts[0].ID}
+	tooEarly := treasury.ThawOrder{AccountID: f.account(t).ID}
 	require.ErrorIs(t, f.Thaw(t.Context(), tooEarly), treasury.ErrUnrecovered, "before the first round")
 	for range 3 { // the rounds freeze the account and book the outflows to suspense
 		f.sync(t)
@@ -117,7 +111,7 @@ func TestRecover_AnOldBackupPaysNobodyTwice(t *testing.T) {
 		f.mine(t, 1)
 	}
 	require.NotEqual(t, "0", f.ledger(t)["suspense USDC"])
-	_, err = f.Store.RefundPayout(t.Context(), token)
+	_, err := f.Store.RefundPayout(t.Context(), token)
 	require.ErrorIs(t, err, storage.ErrFrozen, "it is paid")
 	_, err = f.Store.RefundPayout(t.Context(), unpaid)
 	require.ErrorIs(t, err, storage.ErrFrozen, "nobody knows that it is not")
@@ -197,9 +191,7 @@ func TestRecover_LeavesTheRestToAPerson(t *testing.T) {
 	t.Parallel()
 	f := newOnAnvil(t)
 	f.sync(t)
-	accounts, err := f.Accounts(t.Context())
-	require.NoError(t, err)
-	_, err = f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: accounts[0].ID})
+	_, err := f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: f.account(t).ID})
 	require.ErrorIs(t, err, storage.ErrNotFrozen)
 	_, err = f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: "tre_none"})
 	require.ErrorIs(t, err, checkout.ErrNotFound)
@@ -270,16 +262,15 @@ func TestThaw_WaitsForPaymentsOfBeforeTheRestore(t *testing.T) {
 	restore()
 	f.sync(t)
 
-	accounts, err := f.Accounts(t.Context())
-	require.NoError(t, err)
-	require.NotNil(t, accounts[0].FrozenAt)
+	account := f.account(t)
+	require.NotNil(t, account.FrozenAt)
 	require.Equal(t, "no payout fits", f.recover(t, nil).Found[0].Why)
-	err = f.Thaw(t.Context(), treasury.ThawOrder{AccountID: accounts[0].ID})
+	err := f.Thaw(t.Context(), treasury.ThawOrder{AccountID: account.ID})
 	require.ErrorIs(t, err, treasury.ErrUnrecovered)
 	require.ErrorContains(t, err, id)
-	f.exec(t, `UPDATE transaction SET status = 'created'`) // the backup is from before it began, and it can begin again
-	require.ErrorContains(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: accounts[0].ID}), id)
-	f.exec(t, `UPDATE transaction SET status = 'processing'`)
+	f.Exec(t, `UPDATE transaction SET status = 'created'`) // the backup is from before it began, and it can begin again
+	require.ErrorContains(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: account.ID}), id)
+	f.Exec(t, `UPDATE transaction SET status = 'processing'`)
 
 	payout := f.complete(t, session, id)
 	require.True(t, f.recover(t, nil).Found[0].Done)

@@ -26,8 +26,7 @@ func TestRefundPayout_NothingIsSignedAfterwards(t *testing.T) {
 	require.NoError(t, f.Compare(t.Context()))
 	ref := f.usdc(t)
 	f.Limits.Payout = 1
-	_, err := f.Transfer(t.Context(), ref)
-	require.NoError(t, err)
+	_ = f.transfer(t, ref)
 	require.Equal(t, checkout.HoldLarge, f.read(t, ref).Hold)
 	f.Limits = generous
 
@@ -48,8 +47,7 @@ func TestRefundPayout_NothingIsSignedAfterwards(t *testing.T) {
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry`))
 
 	// A run that was believed dead, and a retry, sign nothing.
-	got, err := f.Transfer(t.Context(), ref)
-	require.NoError(t, err)
+	got := f.transfer(t, ref)
 	require.Equal(t, checkout.TransferOutcome{Failure: checkout.PayoutNetworkError, Generation: 1}, got)
 	_, err = f.Store.FinishPayout(t.Context(), ref, 0, got.Failure)
 	require.NoError(t, err)
@@ -62,16 +60,15 @@ func TestRefundPayout_IsRefusedOnceATransferIsSigned(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ref := f.usdc(t)
-	_, err := f.Transfer(t.Context(), ref)
-	require.NoError(t, err)
+	_ = f.transfer(t, ref)
 	for range 2 { // while it is pending, and after it was sent
-		_, err = f.Store.RefundPayout(t.Context(), ref, operators(ref))
+		_, err := f.Store.RefundPayout(t.Context(), ref, operators(ref))
 		require.ErrorIs(t, err, checkout.ErrTransferStands)
 		_, err = f.Store.FinishPayout(t.Context(), ref, 0, "")
 		require.NoError(t, err)
 	}
 	f.settle(t)
-	_, err = f.Store.RefundPayout(t.Context(), ref, operators(ref))
+	_, err := f.Store.RefundPayout(t.Context(), ref, operators(ref))
 	require.ErrorIs(t, err, checkout.ErrTransferStands)
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM refund`))
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM audit_entry`))
@@ -127,8 +124,7 @@ func TestRefundPayout_OneThatExistsAfterAllEndsTheRetry(t *testing.T) {
 	_, err = f.Store.RecordRefund(t.Context(), r, made)
 	require.NoError(t, err)
 	for range 2 {
-		got, err := f.Transfer(t.Context(), ref)
-		require.NoError(t, err)
+		got := f.transfer(t, ref)
 		require.Equal(t, checkout.PayoutNetworkError, got.Failure)
 		require.ErrorIs(t, f.Store.ReleasePayout(t.Context(), ref), checkout.ErrConflict)
 		_, err = f.Store.RetryPayout(t.Context(), ref)

@@ -29,7 +29,7 @@ func (f fixture) day(t *testing.T, days int) storage.DayReport {
 // today moves everything of the test into one day: midnight may pass while it runs.
 func (f fixture) today(t *testing.T) {
 	t.Helper()
-	f.exec(t, `
+	f.Exec(t, `
 		SET session_replication_role = replica;
 		UPDATE transaction SET completed_at = now(); UPDATE payout SET created_at = now();
 		UPDATE refund SET created_at = now(); UPDATE acquirer_event SET received_at = now();
@@ -124,7 +124,7 @@ func TestDayReport_ShowsASabotagedLedger(t *testing.T) {
 
 	// post books against an account that no check looks at, and one-sided when against is "".
 	post := func(subject, account, holder, asset, amount, against string) {
-		f.exec(t, `SET session_replication_role = replica;
+		f.Exec(t, `SET session_replication_role = replica;
 			WITH e AS (INSERT INTO ledger_entry (mode, kind, subject, generation) VALUES ('live', 'sabotage', '`+subject+`', 1) RETURNING id)
 			INSERT INTO ledger_posting (entry_id, mode, account, holder, asset, amount)
 			SELECT e.id, 'live', p.account, p.holder, '`+asset+`', p.amount FROM e, (VALUES

@@ -14,7 +14,7 @@ import (
 // retry changes the merchant's payout address and retries the payout.
 func (f fixture) retry(t *testing.T, ref checkout.Ref, address string) checkout.Payout {
 	t.Helper()
-	f.exec(t, `UPDATE payout_address SET address = $1, next_address = NULL, next_network = NULL, next_by = NULL, next_at = NULL`,
+	f.Exec(t, `UPDATE payout_address SET address = $1, next_address = NULL, next_network = NULL, next_by = NULL, next_at = NULL`,
 		address)
 	p, err := f.Store.RetryPayout(t.Context(), ref)
 	require.NoError(t, err)
@@ -24,17 +24,16 @@ func (f fixture) retry(t *testing.T, ref checkout.Ref, address string) checkout.
 // fail makes a pending payout fail by its address.
 func (f fixture) fail(t *testing.T, ref checkout.Ref) {
 	t.Helper()
-	got, err := f.Transfer(t.Context(), ref)
-	require.NoError(t, err)
+	got := f.transfer(t, ref)
 	require.Equal(t, checkout.PayoutInvalidAddress, got.Failure)
-	_, err = f.Store.FinishPayout(t.Context(), ref, got.Generation, got.Failure)
+	_, err := f.Store.FinishPayout(t.Context(), ref, got.Generation, got.Failure)
 	require.NoError(t, err)
 }
 
 // age moves the lock of the payout's rate into the past.
 func (f fixture) age(t *testing.T, ref checkout.Ref, by time.Duration) {
 	t.Helper()
-	f.exec(t, `UPDATE transaction SET rate_at = rate_at - $2::interval, rate_until = rate_until - $2::interval
+	f.Exec(t, `UPDATE transaction SET rate_at = rate_at - $2::interval, rate_until = rate_until - $2::interval
 		WHERE id = $1`, f.read(t, ref).TransactionID, by)
 }
 
@@ -126,8 +125,7 @@ func TestRetryRate_WithoutARateThePayoutWaits(t *testing.T) {
 	f.age(t, ref, day+time.Second)
 	f.Rates = &fakeRates{none: true}
 	f.retry(t, ref, "0xGood")
-	got, err := f.Transfer(t.Context(), ref)
-	require.NoError(t, err)
+	got := f.transfer(t, ref)
 	require.Equal(t, checkout.HoldRate, got.Held)
 	f.Rates = &fakeRates{eth: "0.0003"}
 	f.send(t, ref)
@@ -142,7 +140,7 @@ func TestRetryRate_APayoutThatWaitsForUsKeepsIts(t *testing.T) {
 	ref := f.payout(t, f.owner, 10_000, checkout.ETH)
 	f.held(t, ref, checkout.HoldDelay)
 	f.age(t, ref, 60*day)
-	f.exec(t, `UPDATE payout SET created_at = created_at - interval '60 days'`)
+	f.Exec(t, `UPDATE payout SET created_at = created_at - interval '60 days'`)
 	f.Rates = &fakeRates{eth: "0.0003"}
 	f.send(t, ref)
 	f.requireRate(t, ref, "0.0003375", "0.033412500000000000")
@@ -167,10 +165,10 @@ func TestRetryRate_OfAnOlderBuildIsLockedForADay(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ref := f.failedETH(t)
-	f.exec(t, `UPDATE transaction SET rate_until = NULL`)
+	f.Exec(t, `UPDATE transaction SET rate_until = NULL`)
 	p := f.read(t, ref)
 	require.WithinDuration(t, time.Now().Add(day), *p.RateUntil, time.Minute)
-	f.exec(t, `UPDATE transaction SET rate_at = NULL`)
+	f.Exec(t, `UPDATE transaction SET rate_at = NULL`)
 	require.Nil(t, f.read(t, ref).RateUntil, "a payment of the sandbox")
 }
 
@@ -196,18 +194,18 @@ func TestRetry_AfterARevertedTransferAsksForAnotherAddress(t *testing.T) {
 	}
 	revert()
 	require.Equal(t, &checkout.AddressRevertedError{Address: "0xMerchant"}, refused())
-	f.exec(t, `UPDATE payout_address SET address = '0xMERCHANT'`)
+	f.Exec(t, `UPDATE payout_address SET address = '0xMERCHANT'`)
 	require.Equal(t, "0xMERCHANT", refused().Address, "the same address in other letters")
 
-	f.exec(t, `UPDATE payout_address SET next_address = '0xSecond', next_network = network, next_by = 'ann@shop.example',
+	f.Exec(t, `UPDATE payout_address SET next_address = '0xSecond', next_network = network, next_by = 'ann@shop.example',
 		next_at = now() + interval '1 hour'`)
 	require.WithinDuration(t, time.Now().Add(time.Hour), *refused().ChangesAt, time.Minute)
-	f.exec(t, `UPDATE payout_address SET next_at = now()`)
+	f.Exec(t, `UPDATE payout_address SET next_at = now()`)
 	_, err := f.Store.RetryPayout(t.Context(), ref)
 	require.NoError(t, err)
 	revert()
 	require.Equal(t, "0xSecond", refused().Address)
-	f.exec(t, `UPDATE payout_address SET next_address = '0xMerchant', next_network = network, next_by = 'ann@shop.example', next_at = now()`)
+	f.Exec(t, `UPDATE payout_address SET next_address = '0xMerchant', next_network = network, next_by = 'ann@shop.example', next_at = now()`)
 	require.Equal(t, "0xMerchant", refused().Address, "two addresses in turn")
 	f.retry(t, ref, "0xThird")
 	f.send(t, ref)
@@ -224,7 +222,7 @@ func TestRetryRate_ALostTransferIsRecoveredAtTheRateThatItPaid(t *testing.T) {
 	ref := f.payout(t, owner, 10_000, checkout.ETH)
 	f.fail(t, ref)
 	f.age(t, ref, day+time.Second)
-	f.exec(t, `UPDATE payout_address SET address = $1`, f.payee.Hex())
+	f.Exec(t, `UPDATE payout_address SET address = $1`, f.payee.Hex())
 	restore := f.backup(t)
 	f.retry(t, ref, f.payee.Hex())
 	f.Rates = &fakeRates{eth: "0.0003"}

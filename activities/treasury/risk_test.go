@@ -39,10 +39,9 @@ func (f fixture) risk(t *testing.T, ref checkout.Ref, kind checkout.RiskKind, st
 func (f fixture) requireHeld(t *testing.T, ref checkout.Ref) {
 	t.Helper()
 	for range 2 {
-		got, err := f.Transfer(t.Context(), ref)
-		require.NoError(t, err)
+		got := f.transfer(t, ref)
 		require.Equal(t, checkout.TransferOutcome{Held: checkout.HoldRisk, Generation: 1}, got)
-		f.exec(t, `UPDATE payout SET held_at = held_at - interval '60 days' WHERE id = $1`, ref.ID)
+		f.Exec(t, `UPDATE payout SET held_at = held_at - interval '60 days' WHERE id = $1`, ref.ID)
 	}
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer_payout WHERE payout_id = $1`, ref.ID))
 }
@@ -62,7 +61,7 @@ func TestRisk_HoldsAPayoutUntilItIsGone(t *testing.T) {
 		f.requireHeld(t, ref) // nobody has asked the card network yet
 		for _, status := range []checkout.RiskStatus{checkout.RiskInquiry, checkout.RiskOpen, checkout.RiskLost} {
 			found := f.risk(t, ref, kind, status)
-			f.exec(t, `UPDATE acquirer_event SET unseen = false`)
+			f.Exec(t, `UPDATE acquirer_event SET unseen = false`)
 			if status == checkout.RiskInquiry {
 				require.Contains(t, found[0].Detail, "waits")
 			}

@@ -60,13 +60,11 @@ func TestSync_AFrozenAccountIsFollowedAndSignsNothing(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
 	f.send(t, ref)
-	accounts, err := f.Accounts(t.Context())
-	require.NoError(t, err)
-	require.Len(t, accounts, 1)
-	require.Equal(t, 1, accounts[0].Live)
-	id := accounts[0].ID
+	account := f.account(t)
+	require.Equal(t, 1, account.Live)
+	id := account.ID
 	require.NoError(t, f.Store.Freeze(t.Context(), id, "a drill"))
-	err = f.Store.Freeze(t.Context(), id, "another reason")
+	err := f.Store.Freeze(t.Context(), id, "another reason")
 	require.ErrorIs(t, err, storage.ErrFrozen)
 	require.ErrorContains(t, err, "a drill")
 	f.chain.base = 900
@@ -80,10 +78,8 @@ func TestSync_AFrozenAccountIsFollowedAndSignsNothing(t *testing.T) {
 	f.chain.base = 10
 	f.settle(t)
 	require.NotNil(t, f.read(t, ref).ConfirmedAt)
-	accounts, err = f.Accounts(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, "a drill", accounts[0].FrozenWhy)
-	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: id}))
+	require.Equal(t, "a drill", f.account(t).FrozenWhy)
+	f.thaw(t)
 	f.send(t, other)
 	require.ErrorIs(t, f.Store.Freeze(t.Context(), "tre_none", "x"), checkout.ErrNotFound)
 	require.ErrorIs(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: "tre_none"}), checkout.ErrNotFound)
@@ -95,8 +91,7 @@ func TestSync_ANonceOfNobodyFreezes(t *testing.T) {
 	f.send(t, f.usdc(t))
 	f.chain.foreign(t, 8, "5000000") // in the pool only
 	ref := f.usdc(t)
-	got, err := f.Transfer(t.Context(), ref)
-	require.NoError(t, err)
+	got := f.transfer(t, ref)
 	require.Equal(t, checkout.HoldFrozen, got.Held, "the next order sees it")
 	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "uses slot 8")
 
@@ -113,17 +108,14 @@ func TestSync_AnOutflowOfNobodyFreezesUntilAPersonThaws(t *testing.T) {
 	f.chain.foreign(t, 7, "5000000")
 	f.chain.mine(5)
 	// An old backup was restored that knows of the nonce, and not of the transfer.
-	f.exec(t, `UPDATE treasury_account SET next_nonce = 8`)
+	f.Exec(t, `UPDATE treasury_account SET next_nonce = 8`)
 	require.Contains(t, f.sync(t).Frozen, "no transfer explains the transaction")
 	ref := f.usdc(t)
-	held, err := f.Transfer(t.Context(), ref)
-	require.NoError(t, err)
+	held := f.transfer(t, ref)
 	require.Equal(t, checkout.HoldFrozen, held.Held)
 	f.chain.mine(5)
 	f.sync(t)
-	accounts, err := f.Accounts(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: accounts[0].ID}))
+	f.thaw(t)
 	f.send(t, ref)
 	f.settle(t)
 	require.Empty(t, f.sync(t).Frozen)
@@ -137,9 +129,7 @@ func TestThaw_BooksALossOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.settle(t)
-	accounts, err := f.Accounts(t.Context())
-	require.NoError(t, err)
-	o := treasury.ThawOrder{AccountID: accounts[0].ID}
+	o := treasury.ThawOrder{AccountID: f.account(t).ID}
 	require.NoError(t, f.Store.Freeze(t.Context(), o.AccountID, "a drill"))
 	f.chain.foreign(t, 7, "5000000")
 	require.ErrorIs(t, f.Thaw(t.Context(), o), treasury.ErrNotFinal)
@@ -167,9 +157,7 @@ func TestThaw_AtALossThatAPersonNames(t *testing.T) {
 	hash := f.read(t, lost).TxHash
 	restore()
 	next := f.payout(t, f.owner, 5_000, checkout.USDC)
-	accounts, err := f.Accounts(t.Context())
-	require.NoError(t, err)
-	o := treasury.ThawOrder{AccountID: accounts[0].ID}
+	o := treasury.ThawOrder{AccountID: f.account(t).ID}
 	require.ErrorContains(t, f.Thaw(t.Context(), o), next.ID+", by "+hash)
 	o.Losses = []string{hash}
 	require.NoError(t, f.Thaw(t.Context(), o))
@@ -314,7 +302,7 @@ func TestSync_ARevertedTransferFailsThePayoutAndARetryPaysIt(t *testing.T) {
 	require.Equal(t, "0", books["revenue:network_fee USDC"])
 	require.Equal(t, "252000000000000", books["expense:gas ETH"], "the network took its fee")
 
-	f.exec(t, `UPDATE payout_address SET address = '0xNew'`)
+	f.Exec(t, `UPDATE payout_address SET address = '0xNew'`)
 	retried, err := f.Store.RetryPayout(t.Context(), ref)
 	require.NoError(t, err)
 	require.Equal(t, []any{2, "0xNew", "", checkout.PayoutPending}, []any{retried.Generation, retried.Destination, retried.TxHash, retried.Status})
@@ -349,12 +337,9 @@ func TestSync_ADeadTransferFreezesAndLetsItsPayoutBeSentAgain(t *testing.T) {
 
 	_, err = f.Store.RetryPayout(t.Context(), ref)
 	require.NoError(t, err)
-	held, err := f.Transfer(t.Context(), ref)
-	require.NoError(t, err)
+	held := f.transfer(t, ref)
 	require.Equal(t, checkout.HoldFrozen, held.Held, "a person must look first")
-	accounts, err := f.Accounts(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: accounts[0].ID}))
+	f.thaw(t)
 	f.send(t, ref)
 	f.settle(t)
 	payments, _ := f.chain.paid()
@@ -409,9 +394,7 @@ func TestSync_TwoRoundsRaiseTheFeeOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.send(t, f.usdc(t))
-	accounts, err := f.Accounts(t.Context())
-	require.NoError(t, err)
-	live, err := f.Store.LiveTransfers(t.Context(), accounts[0].ID, 10)
+	live, err := f.Store.LiveTransfers(t.Context(), f.account(t).ID, 10)
 	require.NoError(t, err)
 	require.Len(t, live, 1)
 	for _, want := range []bool{true, false} {
@@ -433,9 +416,7 @@ func TestSync_OldBalancesSayNothing(t *testing.T) {
 	require.NoError(t, err)
 	f.send(t, f.usdc(t))
 	f.settle(t)
-	accounts, err := f.Accounts(t.Context())
-	require.NoError(t, err)
-	got, err := f.Store.CompareBalances(t.Context(), accounts[0].ID, old)
+	got, err := f.Store.CompareBalances(t.Context(), f.account(t).ID, old)
 	require.NoError(t, err)
 	require.Empty(t, got.Inflows, "the payment is not in them")
 	require.Equal(t, "-1000000000000", f.requireBooked(t)["funding USDC"])

@@ -51,8 +51,7 @@ func TestTransfer_ARepeatSendsTheSameBytes(t *testing.T) {
 	f.chain.onSend = func(hash string) { sent = append(sent, hash) }
 	ref := f.usdc(t)
 	for range 3 {
-		got, err := f.Transfer(t.Context(), ref)
-		require.NoError(t, err)
+		got := f.transfer(t, ref)
 		require.Equal(t, checkout.TransferOutcome{Generation: 1}, got)
 	}
 	f.chain.mine(1)
@@ -136,8 +135,7 @@ func TestTransfer_HoldsWhatCannotBeSentNow(t *testing.T) {
 			ref := f.usdc(t)
 			c.damage(&f)
 			for range 2 {
-				got, err := f.Transfer(t.Context(), ref)
-				require.NoError(t, err)
+				got := f.transfer(t, ref)
 				require.Equal(t, checkout.TransferOutcome{Held: c.want, Generation: 1}, got)
 			}
 			p := f.read(t, ref)
@@ -189,24 +187,20 @@ func TestTransfer_FailsWhenItsPatienceIsOver(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
 	f.chain.planErr = checkout.ErrFeeTooHigh
-	got, err := f.Transfer(t.Context(), ref)
-	require.NoError(t, err)
+	got := f.transfer(t, ref)
 	require.Equal(t, checkout.HoldFee, got.Held)
-	f.exec(t, `UPDATE payout SET held_at = held_at - interval '23:59'`)
-	got, err = f.Transfer(t.Context(), ref)
-	require.NoError(t, err)
+	f.Exec(t, `UPDATE payout SET held_at = held_at - interval '23:59'`)
+	got = f.transfer(t, ref)
 	require.Equal(t, checkout.HoldFee, got.Held)
-	f.exec(t, `UPDATE payout SET held_at = held_at - interval '1 minute'`)
-	got, err = f.Transfer(t.Context(), ref)
-	require.NoError(t, err)
+	f.Exec(t, `UPDATE payout SET held_at = held_at - interval '1 minute'`)
+	got = f.transfer(t, ref)
 	require.Equal(t, checkout.TransferOutcome{Failure: checkout.PayoutInsufficientLiquidity, Generation: 1}, got)
 
 	// The same call again, of a run that was believed dead, signs nothing although it now could.
 	f.chain.planErr = nil
-	got, err = f.Transfer(t.Context(), ref)
-	require.NoError(t, err)
+	got = f.transfer(t, ref)
 	require.Equal(t, checkout.TransferOutcome{Failure: checkout.PayoutInsufficientLiquidity, Generation: 1}, got)
-	_, err = f.Store.FinishPayout(t.Context(), ref, got.Generation, got.Failure)
+	_, err := f.Store.FinishPayout(t.Context(), ref, got.Generation, got.Failure)
 	require.NoError(t, err)
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
 
@@ -214,8 +208,7 @@ func TestTransfer_FailsWhenItsPatienceIsOver(t *testing.T) {
 	_, err = f.Store.RetryPayout(t.Context(), ref)
 	require.NoError(t, err)
 	f.chain.planErr = checkout.ErrFeeTooHigh
-	got, err = f.Transfer(t.Context(), ref)
-	require.NoError(t, err)
+	got = f.transfer(t, ref)
 	require.Equal(t, checkout.HoldFee, got.Held)
 }
 
@@ -224,18 +217,15 @@ func TestTransfer_AnInvalidAddressFailsBeforeAnythingIsSigned(t *testing.T) {
 	f := newFixture(t)
 	f.chain.invalid["0xMerchant"] = true
 	ref := f.usdc(t)
-	got, err := f.Transfer(t.Context(), ref)
-	require.NoError(t, err)
+	got := f.transfer(t, ref)
 	require.Equal(t, checkout.TransferOutcome{Failure: checkout.PayoutInvalidAddress, Generation: 1}, got)
 	f.chain.invalid["0xMerchant"] = false
-	got, err = f.Transfer(t.Context(), ref)
-	require.NoError(t, err)
+	got = f.transfer(t, ref)
 	require.Equal(t, checkout.TransferOutcome{Failure: checkout.PayoutInvalidAddress, Generation: 1}, got, "the first answer stays")
-	_, err = f.Store.FinishPayout(t.Context(), ref, got.Generation, got.Failure)
+	_, err := f.Store.FinishPayout(t.Context(), ref, got.Generation, got.Failure)
 	require.NoError(t, err)
 	require.Equal(t, checkout.PayoutFailed, f.read(t, ref).Status)
-	got, err = f.Transfer(t.Context(), ref)
-	require.NoError(t, err)
+	got = f.transfer(t, ref)
 	require.Equal(t, checkout.PayoutInvalidAddress, got.Failure)
 }
 
@@ -279,7 +269,7 @@ func TestTransfer_OfAPayoutThatWasRetriedMeanwhile(t *testing.T) {
 	ref := f.usdc(t)
 	before, err := f.Store.PayoutToSend(t.Context(), ref)
 	require.NoError(t, err)
-	f.exec(t, `UPDATE payout SET status = 'failed'`)
+	f.Exec(t, `UPDATE payout SET status = 'failed'`)
 	_, err = f.Store.RetryPayout(t.Context(), ref)
 	require.NoError(t, err)
 
@@ -323,7 +313,7 @@ func TestRetryPayout_OnlyAfterAFailure(t *testing.T) {
 	_, err = f.Store.RetryPayout(t.Context(), ref)
 	require.ErrorIs(t, err, checkout.ErrPayoutNotFailed, "sent")
 	require.ErrorIs(t, err, checkout.ErrConflict)
-	f.exec(t, `UPDATE payout SET status = 'failed'`)
+	f.Exec(t, `UPDATE payout SET status = 'failed'`)
 	_, err = f.Store.RetryPayout(t.Context(), ref)
 	require.ErrorIs(t, err, checkout.ErrTransferStands, "a row that somebody changed by hand")
 	_, err = f.Store.RetryPayout(t.Context(), f.merchant(t, "0xOther").Ref(ref.ID))
@@ -336,8 +326,7 @@ func TestFinishPayout_BelievesTheTransfers(t *testing.T) {
 	ref := f.usdc(t)
 	_, err := f.Store.FinishPayout(t.Context(), ref, 1, "")
 	require.ErrorIs(t, err, checkout.ErrConflict, "nothing was signed")
-	_, err = f.Transfer(t.Context(), ref)
-	require.NoError(t, err)
+	_ = f.transfer(t, ref)
 	_, err = f.Store.FinishPayout(t.Context(), ref, 1, checkout.PayoutNetworkError)
 	require.ErrorIs(t, err, checkout.ErrTransferStands)
 	_, err = f.Store.FinishPayout(t.Context(), ref, 1, "")
@@ -368,8 +357,7 @@ func TestHoldPayout_ComesTooLateForASignedPayout(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, checkout.TransferOutcome{}, held)
 	ref = f.usdc(t)
-	_, err = f.Transfer(t.Context(), ref)
-	require.NoError(t, err)
+	_ = f.transfer(t, ref)
 	held, err = f.Store.HoldPayout(t.Context(), checkout.Payout{Ref: ref, Generation: 1}, checkout.HoldFloat, 0)
 	require.NoError(t, err)
 	require.Equal(t, checkout.TransferOutcome{}, held)
@@ -394,10 +382,9 @@ func TestTransfer_APayoutAboveTheLimitWaitsForAPerson(t *testing.T) {
 		f.Limits = limits
 		large := checkout.TransferOutcome{Held: checkout.HoldLarge, Generation: 1}
 		for range 2 {
-			got, err := f.Transfer(t.Context(), ref)
-			require.NoError(t, err)
+			got := f.transfer(t, ref)
 			require.Equal(t, large, got, name)
-			f.exec(t, `UPDATE payout SET held_at = held_at - interval '25 hours'`)
+			f.Exec(t, `UPDATE payout SET held_at = held_at - interval '25 hours'`)
 		}
 		entry := checkout.AuditEntry{
 			ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: f.owner.MerchantID, Actor: "operator",
@@ -418,18 +405,16 @@ func TestTransfer_ARetriedPayoutIsReleasedAnew(t *testing.T) {
 	ref := f.usdc(t)
 	f.Limits.Payout = 10_691
 	large := checkout.TransferOutcome{Held: checkout.HoldLarge, Generation: 1}
-	got, err := f.Transfer(t.Context(), ref)
-	require.NoError(t, err)
+	got := f.transfer(t, ref)
 	require.Equal(t, large, got)
 	require.NoError(t, f.Store.ReleasePayout(t.Context(), ref))
-	_, err = f.Store.RefusePayout(t.Context(), f.read(t, ref), checkout.PayoutInvalidAddress)
+	_, err := f.Store.RefusePayout(t.Context(), f.read(t, ref), checkout.PayoutInvalidAddress)
 	require.NoError(t, err)
 	_, err = f.Store.FinishPayout(t.Context(), ref, 1, checkout.PayoutInvalidAddress)
 	require.NoError(t, err)
 	_, err = f.Store.RetryPayout(t.Context(), ref)
 	require.NoError(t, err)
 	large.Generation = 2
-	got, err = f.Transfer(t.Context(), ref)
-	require.NoError(t, err)
+	got = f.transfer(t, ref)
 	require.Equal(t, large, got)
 }

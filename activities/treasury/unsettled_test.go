@@ -23,10 +23,9 @@ func (f fixture) available(t *testing.T, ref checkout.Ref, at time.Time) {
 func (f fixture) held(t *testing.T, ref checkout.Ref, why checkout.PayoutHold) {
 	t.Helper()
 	for range 2 {
-		got, err := f.Transfer(t.Context(), ref)
-		require.NoError(t, err)
+		got := f.transfer(t, ref)
 		require.Equal(t, checkout.TransferOutcome{Held: why, Generation: 1}, got)
-		f.exec(t, `UPDATE payout SET held_at = held_at - interval '60 days' WHERE id = $1`, ref.ID)
+		f.Exec(t, `UPDATE payout SET held_at = held_at - interval '60 days' WHERE id = $1`, ref.ID)
 	}
 	require.Equal(t, why, f.read(t, ref).Hold)
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer_payout WHERE payout_id = $1`, ref.ID))
@@ -77,7 +76,7 @@ func TestUnsettled_GoesOnWhenTheAcquirerHasSettled(t *testing.T) {
 	f.held(t, third, checkout.HoldUnsettled)
 	f.available(t, first, time.Now()) // the first answer stays
 	f.held(t, third, checkout.HoldUnsettled)
-	f.exec(t, `UPDATE transaction SET available_at = now() - interval '1 second' WHERE available_at IS NOT NULL`)
+	f.Exec(t, `UPDATE transaction SET available_at = now() - interval '1 second' WHERE available_at IS NOT NULL`)
 	f.send(t, third)
 
 	f.held(t, fourth, checkout.HoldUnsettled)
@@ -95,7 +94,7 @@ func TestUnsettled_TheSandboxHoldsNoMoneyBack(t *testing.T) {
 	f.Limits.MerchantUnsettled = 0
 	ref := f.usdc(t)
 	f.held(t, ref, checkout.HoldUnsettled)
-	f.exec(t, `UPDATE transaction SET acquirer = 'sandbox'`)
+	f.Exec(t, `UPDATE transaction SET acquirer = 'sandbox'`)
 	f.send(t, ref)
 }
 
@@ -108,9 +107,9 @@ func TestDelay_HoldsUntilItIsOver(t *testing.T) {
 	f.held(t, ref, checkout.HoldDelay)
 	p := f.read(t, ref)
 	require.Equal(t, p.CreatedAt.Add(72*time.Hour), *p.NextActionAt)
-	f.exec(t, `UPDATE payout SET created_at = created_at - interval '71 hours 59 minutes'`)
+	f.Exec(t, `UPDATE payout SET created_at = created_at - interval '71 hours 59 minutes'`)
 	f.held(t, ref, checkout.HoldDelay)
-	f.exec(t, `UPDATE payout SET created_at = created_at - interval '1 minute'`)
+	f.Exec(t, `UPDATE payout SET created_at = created_at - interval '1 minute'`)
 	f.send(t, ref)
 }
 
@@ -126,8 +125,7 @@ func TestSanctions_NothingIsSigned(t *testing.T) {
 		ref := f.usdc(t)
 		want := checkout.TransferOutcome{Failure: checkout.PayoutInvalidAddress, Generation: 1}
 		for range 2 {
-			got, err := f.Transfer(t.Context(), ref)
-			require.NoError(t, err)
+			got := f.transfer(t, ref)
 			require.Equal(t, want, got, name)
 		}
 		require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
@@ -139,7 +137,7 @@ func TestSanctions_NothingIsSigned(t *testing.T) {
 
 		_, err = f.Store.FinishPayout(t.Context(), ref, 1, want.Failure)
 		require.NoError(t, err)
-		f.exec(t, `UPDATE payout_address SET address = '0xClean'`)
+		f.Exec(t, `UPDATE payout_address SET address = '0xClean'`)
 		_, err = f.Store.RetryPayout(t.Context(), ref)
 		require.NoError(t, err)
 		f.send(t, ref)
@@ -155,11 +153,10 @@ func TestSanctions_AnOracleThatDoesNotAnswerHolds(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
 	f.chain.listErr = fmt.Errorf("oracle: %w", checkout.ErrNotTransferable)
-	got, err := f.Transfer(t.Context(), ref)
-	require.NoError(t, err)
+	got := f.transfer(t, ref)
 	require.Equal(t, checkout.HoldChain, got.Held)
 	f.chain.listErr = errNode
-	_, err = f.Transfer(t.Context(), ref)
+	_, err := f.Transfer(t.Context(), ref)
 	require.ErrorIs(t, err, errNode, "the run tries again, and holds it as away after minutes")
 	require.NotErrorIs(t, err, treasury.ErrNotTaken)
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))

@@ -24,8 +24,7 @@ import (
 	"example.com/checkout/activities/stripe"
 	"example.com/checkout/api/acquirer"
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/pg"
-	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -47,14 +46,11 @@ const reference = "pi_1"
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	keys, err := pg.ParseKeyring(pg.NewMasterKey("k1"))
-	require.NoError(t, err)
-	store, err := storage.Open(t.Context(), storage.Options{URL: pgtemp.ForTest(t, storage.Migrate), Keys: keys})
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
+	store := storagetest.New(t).Open(t, 0)
 	d := &desk{t: t, store: store, payment: checkout.NewID(checkout.PrefixTransaction)}
 	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", PaymentAttempts: 3}
 	require.NoError(t, store.CreateMerchant(t.Context(), m, checkout.ModeLive, nil))
+	var err error
 	d.session, err = store.CreateSession(t.Context(), storage.NewSession{Lifetime: time.Hour, Session: checkout.Session{
 		Ref: m.Owner(checkout.ModeLive).Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: checkout.EUR,
 		PayoutCurrency: checkout.USDC, Metadata: json.RawMessage(`{}`), MaxAttempts: 3,

@@ -15,16 +15,14 @@ import (
 
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/api/dashboard/login"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/runs"
 
 	"github.com/gorilla/mux"
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/pg"
-	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -32,8 +30,8 @@ const password = "correct horse battery"
 
 // desk is a dashboard with two merchants and its own PostgreSQL.
 type desk struct {
+	storagetest.Database
 	t        *testing.T
-	url      string // of the database
 	store    *storage.Store
 	temporal *temporalDouble
 	config   Config
@@ -44,12 +42,8 @@ type desk struct {
 
 func newDesk(t *testing.T, change ...func(*Config)) *desk {
 	t.Helper()
-	d := &desk{t: t, url: pgtemp.ForTest(t, storage.Migrate), temporal: &temporalDouble{}}
-	keys, err := pg.ParseKeyring(pg.NewMasterKey("k1"))
-	require.NoError(t, err)
-	d.store, err = storage.Open(t.Context(), storage.Options{URL: d.url, Keys: keys, MaxConns: 4})
-	require.NoError(t, err)
-	t.Cleanup(d.store.Close)
+	d := &desk{t: t, Database: storagetest.New(t), temporal: &temporalDouble{}}
+	d.store = d.Open(t, 4)
 	d.config = Config{
 		Store: d.store, Workflows: &runs.Client{Temporal: d.temporal}, URL: "http://dashboard.example",
 		Mail: true, CheckoutURL: "https://pay.example.com", TemporalUI: "https://temporal.example", Namespace: "shop.a1b2c",
@@ -124,10 +118,8 @@ func TestFail_AnOutageOfPostgreSQLIs503(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	b := d.as(checkout.RoleDeveloper)
-	conn, err := pgx.Connect(t.Context(), d.url)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, conn.Close(context.Background())) }()
-	_, err = conn.Exec(t.Context(), `BEGIN; LOCK TABLE webhook_endpoint`)
+	conn := d.Connect(t)
+	_, err := conn.Exec(t.Context(), `BEGIN; LOCK TABLE webhook_endpoint`)
 	require.NoError(t, err)
 	res, err := b.http.Get(b.address("/test/webhooks"))
 	require.NoError(t, err)
@@ -281,21 +273,13 @@ func (b *browser) signIn(email, password string) page {
 // exec changes rows behind the dashboard's back.
 func (d *desk) exec(sql string, args ...any) {
 	d.t.Helper()
-	conn, err := pgx.Connect(d.t.Context(), d.url)
-	require.NoError(d.t, err)
-	defer conn.Close(context.Background())
-	_, err = conn.Exec(d.t.Context(), sql, args...)
-	require.NoError(d.t, err)
+	d.Exec(d.t, sql, args...)
 }
 
 // value returns the one value of a query.
-func value[T any](d *desk, sql string, args ...any) (v T) {
+func value[T any](d *desk, sql string, args ...any) T {
 	d.t.Helper()
-	conn, err := pgx.Connect(d.t.Context(), d.url)
-	require.NoError(d.t, err)
-	defer conn.Close(context.Background())
-	require.NoError(d.t, conn.QueryRow(d.t.Context(), sql, args...).Scan(&v))
-	return v
+	return storagetest.Value[T](d.t, d.Database, sql, args...)
 }
 
 // route is one of the dashboard's.

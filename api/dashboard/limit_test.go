@@ -24,7 +24,7 @@ import (
 // stopRefill keeps tokens from coming back, so that the number of refusals does not depend on the speed of the test.
 func (d *desk) stopRefill() {
 	d.t.Helper()
-	pgtemp.StopTime(d.t, d.url, "token_bucket", "at")
+	pgtemp.StopTime(d.t, d.URL, "token_bucket", "at")
 }
 
 // from sends a form from an address, or a GET without a form.

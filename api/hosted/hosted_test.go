@@ -19,8 +19,7 @@ import (
 
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/pg"
-	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/runs"
@@ -60,13 +59,9 @@ type harness struct {
 
 func newHarness(t *testing.T) *harness {
 	t.Helper()
-	keys, err := pg.ParseKeyring(pg.NewMasterKey("test"))
-	require.NoError(t, err)
-	database := pgtemp.ForTest(t, storage.Migrate)
-	store, err := storage.Open(t.Context(), storage.Options{URL: database, Keys: keys, MaxConns: 4})
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
-	h := &harness{t: t, database: database, store: store, log: &bytes.Buffer{}, cards: &cardNetwork{},
+	db := storagetest.New(t)
+	store := db.Open(t, 4)
+	h := &harness{t: t, database: db.URL, store: store, log: &bytes.Buffer{}, cards: &cardNetwork{},
 		refs: map[string]checkout.Ref{}, pictures: map[string][]checkout.Picture{}}
 	h.server = newServer(Config{
 		Store: store, Workflows: &runs.Client{Temporal: fakeTemporal{h: h}}, TestCards: h.cards, CheckoutURL: testURL,

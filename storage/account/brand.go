@@ -74,22 +74,14 @@ const BrandColumns = `m.name, coalesce(m.brand_color, '') AS color, coalesce(m.l
 	coalesce(m.support, '') AS support, coalesce(m.terms_url, '') AS terms_url,
 	coalesce(m.privacy_url, '') AS privacy_url, m.receipts`
 
-const brandColumns = `m.id, ` + BrandColumns
-
-func scanBrand(row pgx.Row, b *Brand) error {
-	return row.Scan(&b.MerchantID, &b.Name, &b.Color, &b.LogoVersion, &b.Support, &b.TermsURL, &b.PrivacyURL, &b.Receipts)
-}
+const selectBrand = `SELECT m.id AS merchant_id, ` + BrandColumns + ` FROM merchant m WHERE m.id = $1`
 
 // HasLogo reports whether the merchant has a logo.
 func (b Brand) HasLogo() bool { return b.LogoVersion != "" }
 
 // Brand returns the look of a merchant's hosted page. It returns checkout.ErrNotFound.
 func (s *Store) Brand(ctx context.Context, merchantID string) (Brand, error) {
-	var b Brand
-	err := scanBrand(s.pool.QueryRow(ctx, `SELECT `+brandColumns+` FROM merchant m WHERE m.id = $1`, merchantID), &b)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Brand{}, checkout.ErrNotFound
-	}
+	b, err := pg.One[Brand](ctx, s.pool, selectBrand, merchantID)
 	return b, pg.Wrap("brand", err)
 }
 
@@ -101,10 +93,7 @@ func (s *Store) Logo(
 	err = s.pool.QueryRow(ctx, `
 		SELECT logo, logo_version FROM merchant WHERE id = $1 AND logo IS NOT NULL`,
 		merchantID).Scan(&content, &version)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, "", checkout.ErrNotFound
-	}
-	return content, version, pg.Wrap("logo", err)
+	return content, version, pg.Wrap("logo", pg.Found(err))
 }
 
 // BrandChange is a change of a brand. A nil field keeps its value; an empty one removes it.
@@ -186,13 +175,8 @@ func (s *Store) SetBrand(
 		}
 	}
 
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		var now Brand
-		err := scanBrand(tx.QueryRow(ctx, `
-			SELECT `+brandColumns+` FROM merchant m WHERE m.id = $1 FOR NO KEY UPDATE`, merchantID), &now)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return checkout.ErrNotFound
-		}
+	err := pg.RunInTx(ctx, s.pool, "set brand", func(tx pgx.Tx) error {
+		now, err := pg.One[Brand](ctx, tx, selectBrand+` FOR NO KEY UPDATE`, merchantID)
 		if err != nil {
 			return err
 		}
@@ -217,7 +201,7 @@ func (s *Store) SetBrand(
 	if pg.Violates(err, "merchant_logo_check") {
 		return ErrLogo
 	}
-	return pg.Wrap("set brand", err)
+	return err
 }
 
 // Errors of a brand. Merchants may see their texts.

@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -36,22 +35,12 @@ func MailRoles(
 	return pg.Wrap("mail to members", err)
 }
 
-// mailMember is MailOwners for the person whose account was changed.
-func mailMember(ctx context.Context, to pg.Executor, memberID, detail string) error {
+// mailMember writes a mail to one person.
+func mailMember(ctx context.Context, to pg.Executor, memberID string, kind checkout.MailKind, detail string) error {
 	_, err := to.Exec(ctx, `
 		INSERT INTO mail (member_id, kind, detail, next_at) VALUES ($1, $2, $3, clock_timestamp())`,
-		memberID, checkout.MailAccountChanged, detail)
+		memberID, kind, detail)
 	return pg.Wrap("mail to member", err)
-}
-
-// mailInvitation writes a mail with a link for choosing a first password.
-func mailInvitation(
-	ctx context.Context, to pg.Executor, memberID string, role checkout.Role, by checkout.AuditEntry,
-) error {
-	_, err := to.Exec(ctx, `
-		INSERT INTO mail (member_id, kind, detail, next_at) VALUES ($1, $2, $3, clock_timestamp())`,
-		memberID, checkout.MailInvitation, invitationDetail(role, by))
-	return pg.Wrap("mail invitation", err)
 }
 
 // invitationDetail has no IP address: the invited person may be a stranger.
@@ -169,18 +158,15 @@ func (s *Store) ResetEmail(ctx context.Context, hash []byte) (email string, err 
 	err = s.pool.QueryRow(ctx, `
 		SELECT m.email FROM password_reset r JOIN member m ON m.id = r.member_id
 		WHERE r.hash = $1 AND r.expires_at > clock_timestamp() AND m.removed_at IS NULL`, hash).Scan(&email)
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = checkout.ErrNotFound
-	}
-	return email, pg.Wrap("member of a code", err)
+	return email, pg.Wrap("member of a code", pg.Found(err))
 }
 
 // ResetPassword gives the member of a code a new password, ends all codes of the member and signs the member
 // out of every browser. The code came by mail, so it proves the e-mail address. address is the IP address of the
 // request. It returns checkout.ErrNotFound when the code is unknown, was used or has run out.
 func (s *Store) ResetPassword(ctx context.Context, hash []byte, passwordHash, address string) error {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		m, err := scanMember(tx.QueryRow(ctx, `
+	return pg.RunInTx(ctx, s.pool, "reset password", func(tx pgx.Tx) error {
+		m, err := pg.One[checkout.Member](ctx, tx, `
 			WITH used AS (
 				SELECT member_id FROM password_reset WHERE hash = $1 AND expires_at > clock_timestamp() FOR UPDATE
 			), codes AS (
@@ -191,7 +177,7 @@ func (s *Store) ResetPassword(ctx context.Context, hash []byte, passwordHash, ad
 			UPDATE member m SET password_hash = $2, email_proven_at = coalesce(m.email_proven_at, clock_timestamp())
 			FROM used
 			WHERE m.id = used.member_id AND m.removed_at IS NULL AND m.password_hash IS NOT NULL
-			RETURNING `+memberColumns, hash, passwordHash))
+			RETURNING `+memberColumns, hash, passwordHash)
 		if err != nil {
 			return err
 		}
@@ -203,7 +189,6 @@ func (s *Store) ResetPassword(ctx context.Context, hash []byte, passwordHash, ad
 		if err := pg.Audit(ctx, tx, by); err != nil {
 			return err
 		}
-		return mailMember(ctx, tx, m.ID, MailDetail(by))
+		return mailMember(ctx, tx, m.ID, checkout.MailAccountChanged, MailDetail(by))
 	})
-	return pg.Wrap("reset password", err)
 }

@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"errors"
 
 	"github.com/jackc/pgx/v5"
 
@@ -12,26 +11,18 @@ import (
 
 const memberColumns = `
 	m.id, m.merchant_id, m.email, m.role, m.created_at, m.signed_in_at, m.invitation_expires_at,
-	m.email_proven_at IS NOT NULL,
-	EXISTS (SELECT FROM second_factor f WHERE f.member_id = m.id AND f.confirmed_at IS NOT NULL),
-	(SELECT count(*) FROM passkey p WHERE p.member_id = m.id)`
-
-func scanMember(row pgx.Row, more ...any) (m checkout.Member, err error) {
-	err = row.Scan(append([]any{&m.ID, &m.MerchantID, &m.Email, &m.Role, &m.CreatedAt,
-		&m.SignedInAt, &m.InvitationExpiresAt, &m.Proven, &m.App, &m.Passkeys}, more...)...)
-	m.SecondFactor = m.App || m.Passkeys > 0
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = checkout.ErrNotFound
-	}
-	return m, err
-}
+	m.email_proven_at IS NOT NULL AS proven,
+	EXISTS (SELECT FROM second_factor f WHERE f.member_id = m.id AND f.confirmed_at IS NOT NULL) AS app,
+	(SELECT count(*) FROM passkey p WHERE p.member_id = m.id) AS passkeys`
 
 // InviteMember stores a member without a password, and a mail with the link for choosing one. Only who reads that
 // mailbox sees the link, so accepting it proves the address. It returns checkout.ErrEmailInUse when the merchant
 // already has a member with this address, and checkout.ErrNotFound for an unknown merchant. A member of another
 // merchant may have the same address. An expired invitation is replaced.
 func (s *Store) InviteMember(ctx context.Context, m checkout.Member, by checkout.AuditEntry) error {
-	return s.invite(ctx, m, by, false, func(tx pgx.Tx) error { return mailInvitation(ctx, tx, m.ID, m.Role, by) })
+	return s.invite(ctx, m, by, false, func(tx pgx.Tx) error {
+		return mailMember(ctx, tx, m.ID, checkout.MailInvitation, invitationDetail(m.Role, by))
+	})
 }
 
 // Invite is InviteMember for an operator, who knows the person and hands over the link: by is how the audit log calls
@@ -51,7 +42,7 @@ func (s *Store) invite(
 	ctx context.Context, m checkout.Member, by checkout.AuditEntry, open bool, send func(pgx.Tx) error,
 ) error {
 	_, unknown := checkout.NewToken()
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	err := pg.RunInTx(ctx, s.pool, "invite member", func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
 			UPDATE member SET removed_at = clock_timestamp(), invitation_hash = NULL,
 				invitation_expires_at = NULL
@@ -84,10 +75,8 @@ func (s *Store) invite(
 		return checkout.ErrEmailInUse
 	case pg.Violates(err, "member_merchant_id_fkey"):
 		return checkout.ErrNotFound
-	case err != nil:
-		return pg.Wrap("invite member", err)
 	}
-	return nil
+	return err
 }
 
 // RenewInvitation mails a new link to a member who has no password yet; the former link ends. Every owner gets a mail
@@ -123,12 +112,15 @@ func keepInvitation(ctx context.Context, to pg.Executor, memberID string, hash [
 // Invitation returns the member of an invitation that has not expired, and the merchant's name. It
 // returns checkout.ErrNotFound.
 func (s *Store) Invitation(ctx context.Context, hash []byte) (checkout.Member, string, error) {
-	var merchant string
-	m, err := scanMember(s.pool.QueryRow(ctx, `
-		SELECT `+memberColumns+`, r.name FROM member m JOIN merchant r ON r.id = m.merchant_id
+	type row struct {
+		checkout.Member
+		Merchant string
+	}
+	m, err := pg.One[row](ctx, s.pool, `
+		SELECT `+memberColumns+`, r.name AS merchant FROM member m JOIN merchant r ON r.id = m.merchant_id
 		WHERE m.invitation_hash = $1 AND m.invitation_expires_at > clock_timestamp()
-			AND m.removed_at IS NULL`, hash), &merchant)
-	return m, merchant, pg.Wrap("invitation", err)
+			AND m.removed_at IS NULL`, hash)
+	return m.Member, m.Merchant, pg.Wrap("invitation", err)
 }
 
 // AcceptInvitation sets the first password and uses up the invitation, which proves the address. The audit log gets
@@ -138,13 +130,13 @@ func (s *Store) AcceptInvitation(
 	ctx context.Context, hash []byte, passwordHash, address string,
 ) (checkout.Member, error) {
 	return pg.InTx(ctx, s.pool, "accept invitation", func(tx pgx.Tx) (checkout.Member, error) {
-		m, err := scanMember(tx.QueryRow(ctx, `
+		m, err := pg.One[checkout.Member](ctx, tx, `
 			UPDATE member m SET password_hash = $2, joined_at = clock_timestamp(),
 				invitation_hash = NULL, invitation_expires_at = NULL, invitation_proof = NULL,
 				email_proven_at = CASE WHEN invitation_proof = invitation_hash THEN clock_timestamp() END
 			WHERE m.invitation_hash = $1 AND m.invitation_expires_at > clock_timestamp()
 				AND m.removed_at IS NULL
-			RETURNING `+memberColumns, hash, passwordHash))
+			RETURNING `+memberColumns, hash, passwordHash)
 		if err != nil {
 			return m, err
 		}
@@ -160,26 +152,29 @@ func (s *Store) AcceptInvitation(
 func (s *Store) Member(
 	ctx context.Context, merchantID, memberID string,
 ) (checkout.Member, error) {
-	m, err := scanMember(s.pool.QueryRow(ctx, `
-		SELECT `+memberColumns+` FROM member m
-		WHERE m.id = $1 AND m.merchant_id = $2 AND m.removed_at IS NULL`, memberID, merchantID))
+	m, err := readMember(ctx, s.pool, merchantID, memberID)
 	return m, pg.Wrap("member", err)
+}
+
+func readMember(ctx context.Context, from pg.Querier, merchantID, memberID string) (checkout.Member, error) {
+	return pg.One[checkout.Member](ctx, from, `
+		SELECT `+memberColumns+` FROM member m
+		WHERE m.id = $1 AND m.merchant_id = $2 AND m.removed_at IS NULL`, memberID, merchantID)
 }
 
 // Members returns the members of a merchant, oldest first.
 func (s *Store) Members(ctx context.Context, merchantID string) ([]checkout.Member, error) {
-	members, err := pg.CollectBy(ctx, s.pool,
-		func(row pgx.CollectableRow) (checkout.Member, error) { return scanMember(row) }, `
+	members, err := pg.Collect[checkout.Member](ctx, s.pool, `
 		SELECT `+memberColumns+` FROM member m
 		WHERE m.merchant_id = $1 AND m.removed_at IS NULL ORDER BY m.id`, merchantID)
 	return members, pg.Wrap("members", err)
 }
 
-// MemberWithPassword is a member who can sign in, and the hash of the password.
+// MemberWithPassword is a member who can sign in.
 type MemberWithPassword struct {
 	checkout.Member
 
-	Hash string
+	Hash string // of the password
 }
 
 // MembersByEmail returns the members with an address who can sign in: one for each merchant that knows it. Those who
@@ -210,17 +205,10 @@ func (s *Store) memberWithPassword(ctx context.Context, where string, args ...an
 }
 
 func (s *Store) membersWithPassword(ctx context.Context, where string, args ...any) ([]MemberWithPassword, error) {
-	rows, err := s.pool.Query(ctx, `
-		SELECT `+memberColumns+`, m.password_hash FROM member m
+	return pg.Collect[MemberWithPassword](ctx, s.pool, `
+		SELECT `+memberColumns+`, m.password_hash AS hash FROM member m
 		WHERE `+where+` AND m.removed_at IS NULL AND m.password_hash IS NOT NULL
 		ORDER BY m.email_proven_at IS NULL, coalesce(m.joined_at, m.created_at), m.id`, args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (m MemberWithPassword, err error) {
-		m.Member, err = scanMember(row, &m.Hash)
-		return m, err
-	})
 }
 
 // Rehash replaces the hash of a member's password by another one of the same password. It changes nothing when the
@@ -287,7 +275,7 @@ const (
 func (s *Store) changeMember(
 	ctx context.Context, by checkout.AuditEntry, tell mailTo, statement string, args ...any,
 ) error {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, s.pool, "change member", func(tx pgx.Tx) error {
 		merchantID := args[1]
 		// Not FOR UPDATE: a sign-in holds the member's row and inserts an audit entry, which takes
 		// a key-share lock on the merchant. The two would deadlock.
@@ -333,7 +321,7 @@ func (s *Store) changeMember(
 		}
 		switch {
 		case tell == toMember:
-			err = mailMember(ctx, tx, by.Subject, MailDetail(by))
+			err = mailMember(ctx, tx, by.Subject, checkout.MailAccountChanged, MailDetail(by))
 		case tell == toOwners && was != checkout.RoleOwner && now == checkout.RoleOwner:
 			err = MailOwners(ctx, tx, by.MerchantID, checkout.MailOwnersChanged, MailDetail(by))
 		}
@@ -342,7 +330,6 @@ func (s *Store) changeMember(
 		}
 		return pg.Audit(ctx, tx, by)
 	})
-	return pg.Wrap("change member", err)
 }
 
 // role returns the role of a member, "" for an unknown one.

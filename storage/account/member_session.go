@@ -27,7 +27,7 @@ const stillSignedIn = `m.removed_at IS NULL
 func (s *Store) SignIn(
 	ctx context.Context, memberID, passwordHash string, hash []byte, by ...checkout.AuditEntry,
 ) error {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, s.pool, "sign in", func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
 			WITH now AS (
 				UPDATE member SET signed_in_at = clock_timestamp()
@@ -46,7 +46,6 @@ func (s *Store) SignIn(
 		}
 		return pg.Audit(ctx, tx, by...)
 	})
-	return pg.Wrap("sign in", err)
 }
 
 // SignedInMember is a member who is signed in, the merchant's name and the SHA-256 of the browser's token.
@@ -61,16 +60,13 @@ type SignedInMember struct {
 // that are not valid are left out. It counts as use of the token of a merchant, "" for none. Callers ask
 // on each request, so a removal or a new role takes effect with the next request.
 func (s *Store) SignedIn(ctx context.Context, merchantID string, hashes ...[]byte) ([]SignedInMember, error) {
-	members, err := pg.CollectBy(ctx, s.pool, func(row pgx.CollectableRow) (in SignedInMember, err error) {
-		in.Member, err = scanMember(row, &in.Merchant, &in.Hash)
-		return in, err
-	}, `
+	members, err := pg.Collect[SignedInMember](ctx, s.pool, `
 		WITH seen AS ( -- a write a minute is enough to know who is idle
 			UPDATE member_session s SET seen_at = clock_timestamp() FROM member m
 			WHERE s.hash = ANY ($1) AND m.id = s.member_id AND m.merchant_id = $4
 				AND s.seen_at < clock_timestamp() - interval '1 minute' AND s.seen_at > clock_timestamp() - $2::interval
 		)
-		SELECT `+memberColumns+`, r.name, s.hash
+		SELECT `+memberColumns+`, r.name AS merchant, s.hash
 		FROM member_session s JOIN member m ON m.id = s.member_id JOIN merchant r ON r.id = m.merchant_id
 		WHERE s.hash = ANY ($1) AND `+stillSignedIn, hashes, memberIdle, memberLifetime, merchantID)
 	return members, pg.Wrap("signed in", err)
@@ -78,19 +74,16 @@ func (s *Store) SignedIn(ctx context.Context, merchantID string, hashes ...[]byt
 
 // SignOut deletes tokens of a signed-in browser. A repeat changes nothing.
 func (s *Store) SignOut(ctx context.Context, hashes ...[]byte) error {
-	if _, err := s.pool.Exec(ctx, `DELETE FROM member_session WHERE hash = ANY ($1)`, hashes); err != nil {
-		return pg.Wrap("sign out", err)
-	}
-	return nil
+	_, err := s.pool.Exec(ctx, `DELETE FROM member_session WHERE hash = ANY ($1)`, hashes)
+	return pg.Wrap("sign out", err)
 }
 
 // SignOutEverywhere deletes every signed-in browser of a member, and writes by to the audit log.
 func (s *Store) SignOutEverywhere(ctx context.Context, memberID string, by checkout.AuditEntry) error {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, s.pool, "sign out", func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `DELETE FROM member_session WHERE member_id = $1`, memberID); err != nil {
 			return err
 		}
 		return pg.Audit(ctx, tx, by)
 	})
-	return pg.Wrap("sign out", err)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -35,10 +34,7 @@ func (s *Store) PasskeyHandle(ctx context.Context, merchantID, memberID string) 
 		err = tx.QueryRow(ctx, `
 			SELECT h.handle FROM passkey_handle h JOIN member m ON m.id = h.member_id
 			WHERE m.id = $1 AND m.merchant_id = $2 AND m.removed_at IS NULL`, memberID, merchantID).Scan(&handle)
-		if errors.Is(err, pgx.ErrNoRows) {
-			err = checkout.ErrNotFound
-		}
-		return handle, err
+		return handle, pg.Found(err)
 	})
 }
 
@@ -78,48 +74,46 @@ type NewPasskey struct {
 // signs the member out of every browser but one; first says so. It returns checkout.ErrNotFound for an unknown
 // member, and checkout.ErrConflict when somebody has the passkey already.
 func (s *Store) AddPasskey(ctx context.Context, p NewPasskey, by checkout.AuditEntry) (first bool, err error) {
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	first, err = pg.InTx(ctx, s.pool, "add passkey", func(tx pgx.Tx) (first bool, err error) {
 		// The same turn as in changeMember, so that no other factor comes or goes meanwhile.
 		if _, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, p.MerchantID); err != nil {
-			return err
+			return false, err
 		}
-		m, err := scanMember(tx.QueryRow(ctx, `
-			SELECT `+memberColumns+` FROM member m WHERE m.id = $1 AND m.merchant_id = $2 AND m.removed_at IS NULL`,
-			p.MemberID, p.MerchantID))
+		m, err := readMember(ctx, tx, p.MerchantID, p.MemberID)
 		if err != nil {
-			return err
+			return false, err
 		}
 		_, err = tx.Exec(ctx, `
 			INSERT INTO passkey (id, member_id, credential_id, name, credential) VALUES ($1, $2, $3, $4, $5)`,
 			p.ID, m.ID, p.CredentialID, p.Name, p.Credential)
 		if err != nil {
-			return err
+			return false, err
 		}
-		if first = !m.SecondFactor; first {
+		if first = !m.SecondFactor(); first {
 			_, err = tx.Exec(ctx, `
 				WITH old AS (DELETE FROM recovery_code WHERE member_id = $1 AND hash <> ALL ($2)),
 				others AS (DELETE FROM member_session WHERE member_id = $1 AND hash <> $3)
 				INSERT INTO recovery_code (member_id, hash) SELECT $1, unnest($2::bytea[])`, m.ID, p.Recovery, p.Keep)
 			if err != nil {
-				return err
+				return false, err
 			}
 		}
-		if err := mailMember(ctx, tx, m.ID, MailDetail(by)); err != nil {
-			return err
+		if err := mailMember(ctx, tx, m.ID, checkout.MailAccountChanged, MailDetail(by)); err != nil {
+			return false, err
 		}
-		return pg.Audit(ctx, tx, by)
+		return first, pg.Audit(ctx, tx, by)
 	})
 	if pg.Violates(err, "passkey_credential_id_key") {
 		err = checkout.ErrConflict
 	}
-	return first && err == nil, pg.Wrap("add passkey", err)
+	return first, err
 }
 
 // RenamePasskey gives a passkey of a member another name. It returns checkout.ErrNotFound.
 func (s *Store) RenamePasskey(
 	ctx context.Context, merchantID, memberID, id, name string, by checkout.AuditEntry,
 ) error {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, s.pool, "rename passkey", func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
 			UPDATE passkey p SET name = $4 FROM member m
 			WHERE p.id = $3 AND m.id = p.member_id AND m.id = $1 AND m.merchant_id = $2`, memberID, merchantID, id, name)
@@ -131,7 +125,6 @@ func (s *Store) RenamePasskey(
 		}
 		return pg.Audit(ctx, tx, by)
 	})
-	return pg.Wrap("rename passkey", err)
 }
 
 // RemovePasskey removes a passkey of a member, who gets a mail. With the last second factor the recovery codes go
@@ -156,7 +149,7 @@ func (s *Store) RemovePasskey(
 func (s *Store) UsePasskey(
 	ctx context.Context, merchantID, memberID string, use func([]checkout.Passkey) (checkout.Passkey, error),
 ) error {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, s.pool, "use passkey", func(tx pgx.Tx) error {
 		all, err := passkeys(ctx, tx, selectKeys+` FOR NO KEY UPDATE OF p`, merchantID, memberID)
 		if err != nil {
 			return err
@@ -170,7 +163,6 @@ func (s *Store) UsePasskey(
 			used.ID, memberID, used.Credential)
 		return err
 	})
-	return pg.Wrap("use passkey", err)
 }
 
 // Challenge is what a passkey has to sign.
@@ -203,8 +195,5 @@ func (s *Store) TakeChallenge(ctx context.Context, c Challenge) (session []byte,
 	err = s.pool.QueryRow(ctx, `
 		DELETE FROM passkey_challenge WHERE hash = $1 AND browser = $2 AND purpose = $3
 			AND expires_at > clock_timestamp() RETURNING session`, c.hash(), c.Browser, c.Purpose).Scan(&session)
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = checkout.ErrNotFound
-	}
-	return session, pg.Wrap("take challenge", err)
+	return session, pg.Wrap("take challenge", pg.Found(err))
 }

@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -76,11 +75,8 @@ func (s *Secrets) TakeReveal(ctx context.Context, r Reveal) (secret string, err 
 			  AND created_at > clock_timestamp() - $5::interval
 			ORDER BY created_at DESC LIMIT 1 FOR UPDATE`,
 			r.Browser, r.MerchantID, r.Mode, r.Subject, revealLifetime).Scan(&r.Form, &keyID, &sealed)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return secret, checkout.ErrNotFound
-		}
 		if err != nil {
-			return secret, err
+			return secret, pg.Found(err)
 		}
 
 		plain, err := s.keys.Unseal(keyID, r.Subject, sealed)

@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"errors"
 
 	"github.com/jackc/pgx/v5"
 
@@ -52,11 +51,8 @@ func (s *Secrets) secondFactor(
 		SELECT f.master_key_id, f.sealed, f.last_step FROM second_factor f JOIN member m ON m.id = f.member_id
 		WHERE m.id = $1 AND m.merchant_id = $2 AND m.removed_at IS NULL AND (f.confirmed_at IS NOT NULL) = $3
 		FOR UPDATE OF f`, memberID, merchantID, confirmed).Scan(&keyID, &sealed, &lastStep)
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = checkout.ErrNotFound
-	}
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, pg.Found(err)
 	}
 	secret, err = s.keys.Unseal(keyID, sealedFactor(memberID), sealed)
 	return secret, lastStep, err
@@ -69,7 +65,7 @@ func (s *Secrets) ConfirmSecondFactor(
 	ctx context.Context, merchantID, memberID string, check CodeCheck, recovery [][]byte, keep []byte,
 	by checkout.AuditEntry,
 ) error {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, s.pool, "confirm second factor", func(tx pgx.Tx) error {
 		secret, last, err := s.secondFactor(ctx, tx, merchantID, memberID, false)
 		if err != nil {
 			return err
@@ -87,12 +83,11 @@ func (s *Secrets) ConfirmSecondFactor(
 		if err != nil {
 			return err
 		}
-		if err := mailMember(ctx, tx, memberID, MailDetail(by)); err != nil {
+		if err := mailMember(ctx, tx, memberID, checkout.MailAccountChanged, MailDetail(by)); err != nil {
 			return err
 		}
 		return pg.Audit(ctx, tx, by)
 	})
-	return pg.Wrap("confirm second factor", err)
 }
 
 // UseCode reports whether check knows the typed code of a member's second factor. A code that it knows is
@@ -126,7 +121,7 @@ func (s *Store) UseRecoveryCode(
 		if err != nil || tag.RowsAffected() == 0 {
 			return false, err
 		}
-		if err := mailMember(ctx, tx, memberID, MailDetail(by)); err != nil {
+		if err := mailMember(ctx, tx, memberID, checkout.MailAccountChanged, MailDetail(by)); err != nil {
 			return false, err
 		}
 		return true, pg.Audit(ctx, tx, by)

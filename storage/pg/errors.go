@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/puddle/v2"
@@ -19,10 +20,21 @@ func isNetError(err error) bool {
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }
 
-// isUndefinedTable reports whether the schema is missing.
-func isUndefinedTable(err error) bool {
-	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr) && pgErr.Code == "42P01"
+// Codes of PostgreSQL's errors.
+const (
+	undefinedTable   = "42P01"
+	queryCanceled    = "57014"
+	lockNotAvailable = "55P03"
+	readOnly         = "25006"
+	unknownDatabase  = "3D000"
+)
+
+// sqlState returns the code of PostgreSQL's error, "" for another error.
+func sqlState(err error) string {
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return pgErr.Code
+	}
+	return ""
 }
 
 // unreadable are the codes of a text that no column can hold, and of one that is not of
@@ -32,15 +44,13 @@ var unreadable = []string{"22021", "22P02", "22P05"}
 // Malformed reports whether PostgreSQL refused a value that it cannot represent, such as a text
 // with U+0000. A repeat fails in the same way.
 func Malformed(err error) bool {
-	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr) && slices.Contains(unreadable, pgErr.Code)
+	return slices.Contains(unreadable, sqlState(err))
 }
 
 // TookTooLong reports whether a statement reached statement_timeout. Waiting for a lock has a
 // time-out and an error code of its own.
 func TookTooLong(err error) bool {
-	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr) && pgErr.Code == "57014"
+	return sqlState(err) == queryCanceled
 }
 
 // Unavailable reports whether PostgreSQL could not answer now: it is down, full, read-only or
@@ -52,22 +62,20 @@ func Unavailable(err error) bool {
 	if err == nil {
 		return false
 	}
-	var (
-		connectErr *pgconn.ConnectError
-		pgErr      *pgconn.PgError
-	)
-	switch {
-	case errors.As(err, &connectErr), errors.Is(err, puddle.ErrClosedPool), errors.Is(err, ErrWrongMasterKey):
+	var connectErr *pgconn.ConnectError
+	if errors.As(err, &connectErr) || errors.Is(err, puddle.ErrClosedPool) || errors.Is(err, ErrWrongMasterKey) {
 		return true
-	case !errors.As(err, &pgErr):
+	}
+	code := sqlState(err)
+	if code == "" {
 		return pgconn.Timeout(err) || pgconn.SafeToRetry(err) ||
 			errors.Is(err, context.DeadlineExceeded) || isNetError(err)
 	}
-	switch pgErr.Code[:2] {
+	switch code[:2] {
 	case "08", "53", "57", "58", "40": // connection, resources, operator, system, rollback
 		return true
 	}
-	return pgErr.Code == "55P03" || pgErr.Code == "25006" // lock not available, read-only
+	return code == lockNotAvailable || code == readOnly
 }
 
 // Misconfigured reports whether a setting is wrong: a master key, or a role, password or database
@@ -75,10 +83,9 @@ func Unavailable(err error) bool {
 // gets such an error at its start must stop. A running process waits, because an operator may be
 // changing the setting.
 func Misconfigured(err error) bool {
-	var pgErr *pgconn.PgError
+	code := sqlState(err)
 	return errors.Is(err, ErrWrongMasterKey) || errors.Is(err, ErrPooler) || errors.Is(err, ErrRoleSettings) ||
-		errors.As(err, &pgErr) &&
-			(pgErr.Code[:2] == "28" || pgErr.Code == "3D000")
+		strings.HasPrefix(code, "28") || code == unknownDatabase // 28: the role or its password
 }
 
 // Violates reports whether err is a violation of the named constraint.

@@ -10,16 +10,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 )
-
-// newMigrationLock returns a lock that waits up to a minute for another migrating process.
-func newMigrationLock() (lock.SessionLocker, error) {
-	return lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 60))
-}
 
 // Migrate runs the migrations that the database at url lacks, and then calls then. url must not lead to a
 // pooler. When several processes call it at once, one works and the others wait. A migration that waits for a lock
@@ -43,7 +37,7 @@ type migrator struct {
 func (m migrator) run(ctx context.Context) error {
 	for try := 1; ; try++ {
 		err := m.once(ctx)
-		if !lockNotAvailable(err) {
+		if sqlState(err) != lockNotAvailable {
 			return err
 		}
 		if try == m.tries {
@@ -59,11 +53,6 @@ func (m migrator) run(ctx context.Context) error {
 	}
 }
 
-func lockNotAvailable(err error) bool {
-	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr) && pgErr.Code == "55P03"
-}
-
 func (m migrator) once(ctx context.Context) error {
 	cfg, err := pgx.ParseConfig(m.url)
 	if err != nil {
@@ -77,7 +66,8 @@ func (m migrator) once(ctx context.Context) error {
 
 	db := stdlib.OpenDB(*cfg)
 	defer func() { _ = db.Close() }() // nothing is left to write
-	locker, err := newMigrationLock()
+
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 60)) // for another migrating process, in s
 	if err != nil {
 		return err
 	}
@@ -94,8 +84,5 @@ func (m migrator) once(ctx context.Context) error {
 	if m.then == nil {
 		return nil
 	}
-	if err := m.then(ctx, db); err != nil {
-		return Wrap("migrate", err)
-	}
-	return nil
+	return Wrap("migrate", m.then(ctx, db))
 }

@@ -23,25 +23,30 @@ func Collect[T any](ctx context.Context, from Querier, query string, args ...any
 func CollectBy[T any](
 	ctx context.Context, from Querier, read pgx.RowToFunc[T], query string, args ...any,
 ) ([]T, error) {
-	rows, err := from.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
+	rows, _ := from.Query(ctx, query, args...) // CollectRows returns the error
 	return pgx.CollectRows(rows, read)
 }
 
-// RowBy is scan, which also reads a single row, for CollectBy.
-func RowBy[T any](scan func(pgx.Row) (T, error)) pgx.RowToFunc[T] {
-	return func(row pgx.CollectableRow) (T, error) { return scan(row) }
+// One returns the one row of a query. It returns checkout.ErrNotFound when there is none.
+func One[T any](ctx context.Context, from Querier, query string, args ...any) (T, error) {
+	return OneBy(ctx, from, pgx.RowToStructByName[T], query, args...)
 }
 
-// ExactlyOne returns the one row. It returns checkout.ErrNotFound when there is none.
-func ExactlyOne[T any](rows pgx.Rows, doing string) (T, error) {
-	got, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[T])
+// OneBy is One with another way to read a row.
+func OneBy[T any](
+	ctx context.Context, from Querier, read pgx.RowToFunc[T], query string, args ...any,
+) (T, error) {
+	rows, _ := from.Query(ctx, query, args...) // CollectExactlyOneRow returns the error
+	got, err := pgx.CollectExactlyOneRow(rows, read)
+	return got, Found(err)
+}
+
+// Found is err, but checkout.ErrNotFound when a query has no row.
+func Found(err error) error {
 	if errors.Is(err, pgx.ErrNoRows) {
-		return got, checkout.ErrNotFound
+		return checkout.ErrNotFound
 	}
-	return got, Wrap(doing, err)
+	return err
 }
 
 // OptionalRow returns nil when there is no row.

@@ -23,7 +23,7 @@ func CheckSchema(ctx context.Context, pool Querier, migrations fs.FS) error {
 	rows, _ := pool.Query(ctx, // CollectExactlyOneRow returns the error
 		`SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied`)
 	there, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
-	if err != nil && !isUndefinedTable(err) {
+	if err != nil && sqlState(err) != undefinedTable {
 		return Wrap("read the schema's version", err)
 	}
 	if there < needed {

@@ -22,6 +22,11 @@ func InSnapshot[T any](
 	return inTx(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, doing, do)
 }
 
+// RunInTx is InTx for a transaction without a result.
+func RunInTx(ctx context.Context, pool *pgxpool.Pool, doing string, do func(tx pgx.Tx) error) error {
+	return Wrap(doing, pgx.BeginFunc(ctx, pool, do))
+}
+
 func inTx[T any](
 	ctx context.Context, pool *pgxpool.Pool, o pgx.TxOptions, doing string, do func(tx pgx.Tx) (T, error),
 ) (T, error) {

@@ -39,8 +39,10 @@ type Member struct {
 	Proven              bool       // a code that was mailed to the address came back, or an operator vouched for it
 	App                 bool       // the member has an app that makes codes
 	Passkeys            int        // how many the member has
-	SecondFactor        bool       // signing in needs more than the password: the app or a passkey
 }
+
+// SecondFactor reports whether signing in needs more than the password: the app or a passkey.
+func (m Member) SecondFactor() bool { return m.App || m.Passkeys > 0 }
 
 // Passkey is what a member's device or key fob proves the member with, instead of a code.
 type Passkey struct {

@@ -13,5 +13,8 @@ type Ref struct {
 	ID string `json:"id"`
 }
 
+// PublicID returns the id, also of an object that has the Ref.
+func (r Ref) PublicID() string { return r.ID }
+
 // Ref returns the Ref of the owner's object with this id.
 func (o Owner) Ref(id string) Ref { return Ref{Owner: o, ID: id} }

@@ -39,7 +39,7 @@ func (s *Server) Confirmed(v face.Visit) (fault string, err error) {
 	switch {
 	case err != nil:
 		return "", err
-	case ok && v.Member.SecondFactor:
+	case ok && v.Member.SecondFactor():
 		return s.factorFault(v.Request, v.Member, ceremony{toStepUp, v.Browser})
 	case ok:
 		return "", nil
@@ -66,7 +66,7 @@ type ConfirmPage struct {
 // WithoutFactor leads a visitor without a second factor to the page that says how to set one up. It returns nil when
 // the visitor has one or need not. back is the path of the page before.
 func (s *Server) WithoutFactor(v face.Visit, back string) (*face.Answer, error) {
-	if !s.RequireFactor || v.Member.SecondFactor {
+	if !s.RequireFactor || v.Member.SecondFactor() {
 		return nil, nil
 	}
 	got, err := face.GoTo(v.Path("/account/needs_factor?")+url.Values{"back": {back}}.Encode(), "")

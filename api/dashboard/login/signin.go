@@ -87,7 +87,7 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if m.SecondFactor {
+	if m.SecondFactor() {
 		s.askForCode(w, r, m.Member, m.Hash, safeNext(form.Next))
 		return nil
 	}

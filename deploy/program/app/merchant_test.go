@@ -215,7 +215,7 @@ func TestMerchantResetFactor_TurnsEverythingOff(t *testing.T) {
 	require.Contains(t, o.must(reset...), "no longer has a second factor")
 	ann, err = store.Member(t.Context(), lines[0], ann.ID)
 	require.NoError(t, err)
-	require.False(t, ann.SecondFactor)
+	require.False(t, ann.SecondFactor())
 	left, err := store.RecoveryCodes(t.Context(), lines[0], ann.ID)
 	require.NoError(t, err)
 	require.Zero(t, left)
