@@ -70,6 +70,7 @@ func TestBeginAttempt_OnHoldParksWithoutAnAttempt(t *testing.T) {
 
 		require.NoError(t, tc.resume(ref), name)
 		require.False(t, f.read(t, ref).Held, name)
+		require.NotNil(t, f.read(t, ref).NextAttemptAt, "it is due, and not being sent: "+name)
 		out := f.begin(t, ref, "run-a", 1)
 		require.Equal(t, webhook.StepBegin, out.Step, name)
 		require.Equal(t, 1, out.Run, "the same run goes on: "+name)

@@ -19,7 +19,7 @@ const selectDelivery = `
 		CASE WHEN d.session_url OR d.status <> 'pending' THEN d.url ELSE w.url END AS url, d.status,
 		d.status = 'pending' AND (d.held OR (NOT d.session_url AND w.status = 'disabled')) AS held, d.run,
 		CASE WHEN d.sending_until > clock_timestamp() OR d.held OR (NOT d.session_url AND w.status = 'disabled')
-			THEN NULL ELSE d.next_attempt_at END AS next_attempt_at,
+			THEN NULL ELSE coalesce(d.next_attempt_at, d.parked_at) END AS next_attempt_at,
 		d.created_at, d.finished_at, NOT d.session_url AND w.deleted_at IS NOT NULL AS endpoint_deleted,
 		d.session_url
 	FROM webhook_delivery d JOIN event e ON e.id = d.event_id JOIN webhook_endpoint w ON w.id = d.endpoint_id `
