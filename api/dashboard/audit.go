@@ -19,7 +19,8 @@ func (s *server) listAudit(v face.Visit) (face.Answer, error) {
 	if err != nil {
 		return face.Answer{}, err
 	}
-	p, next := auditPage{}, ""
+	p := auditPage{}
+	var next string
 	p.Entries, next = onePage(entries, func(e checkout.AuditEntry) string { return e.ID })
 	p.turning = besides(page.Before, next, func(before string) string {
 		return addressOf(v.Path("/audit"), map[string]string{"before": before})

@@ -1,7 +1,7 @@
 package config
 
-// Ready holds the settings of `checkout health`: where an API and a worker say whether they are ready. It needs no secret,
-// so that a job without any can ask.
+// Ready holds the settings of `checkout health`: where an API and a worker say whether they are ready. It needs no
+// secret, so that a job without any can ask.
 type Ready struct {
 	APIAddress    string `env:"CHECKOUT_API_ADDRESS" envDefault:"127.0.0.1:8080"`
 	HealthAddress string `env:"CHECKOUT_HEALTH_ADDRESS" envDefault:"127.0.0.1:8084"`
