@@ -62,8 +62,8 @@ var assets = []asset{
 	{"/docs", "text/html; charset=utf-8", cacheAndAskFor, pagePolicy, guidePage},
 	{"/docs/listen", "text/html; charset=utf-8", cacheAndAskFor, pagePolicy, listenPage},
 	{"/docs/reference", "text/html; charset=utf-8", cacheAndAskFor, pagePolicy, docsFile("reference.html")},
-	{"/docs/guide.css", "text/css; charset=utf-8", cacheAndAskFor, "default-src 'none'", guideSheet},
-	{"/docs/page.css", "text/css; charset=utf-8", cacheAndAskFor, "default-src 'none'", docsFile("page.css")},
+	{"/docs/guide.css", "text/css; charset=utf-8", cacheAndAskFor, "default-src 'none'", docsFile("guide.css")},
+	{"/docs/page.css", "text/css; charset=utf-8", cacheAndAskFor, "default-src 'none'", pageSheet},
 	{
 		"/docs/page.js",
 		"text/javascript; charset=utf-8",
@@ -74,7 +74,7 @@ var assets = []asset{
 	{"/docs/redoc-3.0.1.js", "text/javascript; charset=utf-8", cacheForever, "default-src 'none'", redoc},
 }
 
-func guideSheet() []byte { return files.Colored(docsFile("guide.css")()) }
+func pageSheet() []byte { return files.Colored(docsFile("page.css")()) }
 
 func docsFile(name string) func() []byte {
 	return func() []byte {

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -178,10 +179,10 @@ func TestDocs_RedocIsTheOneOfNPM(t *testing.T) {
 	require.Contains(t, string(license), "The MIT License")
 }
 
-// TestGuide_ItsSheetSetsEveryColorThatItUses also finds a color that is set in guide.css and in colors.css.
-func TestGuide_ItsSheetSetsEveryColorThatItUses(t *testing.T) {
+// TestGuide_ItsSheetsSetEveryColorThatTheyUse also finds a color that is set in another sheet and in colors.css.
+func TestGuide_ItsSheetsSetEveryColorThatTheyUse(t *testing.T) {
 	t.Parallel()
-	sheet := string(guideSheet())
+	sheet := string(slices.Concat(pageSheet(), docsFile("guide.css")()))
 	used := regexp.MustCompile(`var\((--[a-z-]+)\)`).FindAllStringSubmatch(sheet, -1)
 	require.Greater(t, len(used), 10)
 	for _, property := range used {

@@ -9,19 +9,21 @@ import (
 // auditPage is a page of the audit log.
 type auditPage struct {
 	Entries []checkout.AuditEntry
-	Next    string // cursor of the next page, "" on the last
+	turning
 }
 
 // listAudit serves GET …/audit.
 func (s *server) listAudit(v face.Visit) (face.Answer, error) {
-	entries, err := s.Store.AuditEntries(
-		v.Context(), v.Owner(),
-		pg.Page{Before: before(v, checkout.PrefixAuditEntry), Limit: pageSize + 1},
-	)
+	page := pg.Page{Before: before(v, checkout.PrefixAuditEntry), Limit: pageSize + 1}
+	entries, err := s.Store.AuditEntries(v.Context(), v.Owner(), page)
 	if err != nil {
 		return face.Answer{}, err
 	}
 	p := auditPage{}
-	p.Entries, p.Next = onePage(entries, func(e checkout.AuditEntry) string { return e.ID })
+	var next string
+	p.Entries, next = onePage(entries, func(e checkout.AuditEntry) string { return e.ID })
+	p.turning = besides(page.Before, next, func(before string) string {
+		return addressOf(v.Path("/audit"), map[string]string{"before": before})
+	})
 	return face.Show("audit", "Audit log", p)
 }

@@ -22,13 +22,12 @@ type deliveriesPage struct {
 	Deliveries []deliveryRow
 	Filter     deliveryForm
 	Webhooks   []webhook.Endpoint // choices of the filter
-	Older      string             // address of the next page, "" on the last
-	Newest     string             // address of the first page, "" on the first page
-	Reload     string             // address that answers with this page once the page has changed
-	Live       bool               // the page updates its rows by itself
-	CSV        string             // address of the filtered log as a file
-	Pause      string             // address of this page without live updates
-	Resume     string             // address with live updates; both are "" where the page cannot be live
+	turning
+	Reload string // address that answers with this page once the page has changed
+	Live   bool   // the page updates its rows by itself
+	CSV    string // address of the filtered log as a file
+	Pause  string // address of this page without live updates
+	Resume string // address with live updates; both are "" where the page cannot be live
 }
 
 type deliveryRow struct {
@@ -173,7 +172,7 @@ func (s *server) listDeliveries(v face.Visit) (face.Answer, error) {
 	var next string
 	p.Deliveries, next = onePage(rows, func(r deliveryRow) string { return r.ID })
 	p.CSV = addressWith(v.Path("/deliveries.csv"), p.Filter.query())
-	p.link(v, next, page.Before != "", s.LiveLog != nil && q.Get("live") != "off")
+	p.link(v, page.Before, next, s.LiveLog != nil && q.Get("live") != "off")
 	if page.Before == "" && s.LiveLog == nil {
 		p.Pause, p.Resume = "", ""
 	}
@@ -206,12 +205,9 @@ func (p deliveriesPage) version() string {
 }
 
 // link fills in the addresses. Only the first page is live, because new deliveries appear there.
-func (p *deliveriesPage) link(v face.Visit, next string, later, live bool) {
-	if next != "" {
-		p.Older = p.address(v, "before", next)
-	}
-	if later {
-		p.Newest = p.address(v)
+func (p *deliveriesPage) link(v face.Visit, before, next string, live bool) {
+	p.turning = besides(before, next, func(before string) string { return p.address(v, "before", before) })
+	if before != "" {
 		return
 	}
 	p.Live, p.Pause, p.Resume = live, p.address(v, "live", "off"), p.address(v)
@@ -222,7 +218,9 @@ func (p *deliveriesPage) link(v face.Visit, next string, later, live bool) {
 func (p deliveriesPage) address(v face.Visit, more ...string) string {
 	q := p.Filter.query()
 	for pair := range slices.Chunk(more, 2) {
-		q.Set(pair[0], pair[1])
+		if pair[1] != "" {
+			q.Set(pair[0], pair[1])
+		}
 	}
 	return addressWith(v.Path("/deliveries"), q)
 }

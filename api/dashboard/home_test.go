@@ -99,7 +99,7 @@ func TestHome_AnAlarmForARegistrationThatFails(t *testing.T) {
 	t.Parallel()
 	s := plainSender(t)
 	developer, viewer := s.as(checkout.RoleDeveloper), s.as(checkout.RoleViewer)
-	require.NotContains(t, viewer.get("/test/").text(), "has failed since")
+	require.NotContains(t, viewer.get("/test/").text(), "has been failing since")
 	for n := range 3 {
 		s.attempt("run", n+1, 500, "")
 	}
@@ -107,7 +107,7 @@ func TestHome_AnAlarmForARegistrationThatFails(t *testing.T) {
 		require.Contains(t, viewer.get(path).body, `<span class="status failed">failing</span>`, "nothing arrives, so it is not green")
 	}
 	shown := viewer.get("/test/").text()
-	require.Contains(t, shown, "<strong>https://shop.example/hook</strong></a> (Orders) has failed since")
+	require.Contains(t, shown, "<strong>https://shop.example/hook</strong></a> (Orders) has been failing since")
 	require.Contains(t, shown, "Retries continue")
 	require.NotContains(t, shown, "/hold")
 	_, err := s.store.EndDelivery(t.Context(), s.ref, "", webhook.DeliveryFailed)
@@ -122,7 +122,7 @@ func TestHome_AnAlarmForARegistrationThatFails(t *testing.T) {
 	again := regexp.MustCompile(`href="(` + at + `/replay\?[^"]*)"`).FindStringSubmatch(shown)
 	require.NotNil(t, again)
 	require.Contains(t, developer.get(again[1]).text(), "One delivery", "it counts them at once")
-	require.NotContains(t, developer.get("/live/").text(), "has failed since")
+	require.NotContains(t, developer.get("/live/").text(), "has been failing since")
 }
 
 // Six registrations on one host fail. Each alarm names its own, and three are enough to see above the figures.
@@ -143,7 +143,7 @@ func TestHome_AlarmsNameTheURLAndFoldBeyondThree(t *testing.T) {
 	folded, _, _ = strings.Cut(folded, "</details>")
 	require.Equal(t, 3, strings.Count(before, `class="alarm"`))
 	require.Equal(t, 3, strings.Count(folded, `class="alarm"`))
-	require.Contains(t, folded, "3 more webhooks fail")
+	require.Contains(t, folded, "3 more webhooks are failing")
 	names := map[string]bool{}
 	for _, name := range regexp.MustCompile(`<strong>(https://shop.example/\w+)</strong>`).FindAllString(before+folded, -1) {
 		names[name] = true
@@ -151,7 +151,7 @@ func TestHome_AlarmsNameTheURLAndFoldBeyondThree(t *testing.T) {
 	require.Len(t, names, 6)
 	require.NotContains(t, shown.body, "canary")
 	d.exec(`DELETE FROM webhook_endpoint_failure WHERE endpoint_id IN (SELECT endpoint_id FROM webhook_endpoint_failure LIMIT 2)`)
-	require.Contains(t, viewer.get("/test/").text(), "1 more webhook fails")
+	require.Contains(t, viewer.get("/test/").text(), "1 more webhook is failing")
 }
 
 func TestChart_StacksBarsToScale(t *testing.T) {
@@ -192,7 +192,7 @@ func TestPercentage_Is100OnlyWhenAllAreGood(t *testing.T) {
 
 func TestPages_SayThatLiveModeIsSimulated(t *testing.T) {
 	t.Parallel()
-	const words = "No real card is charged and no real coin is sent."
+	const words = "Simulated live mode."
 	for _, simulated := range []bool{true, false} {
 		owner := newDesk(t, func(c *Config) { c.Simulated = simulated }).as(checkout.RoleOwner)
 		require.Equal(t, simulated, strings.Contains(owner.get("/live/").text(), words))

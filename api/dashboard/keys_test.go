@@ -127,7 +127,7 @@ func TestRevokeKey_AndWhoMay(t *testing.T) {
 	got := viewer.get("/test/keys").text()
 	require.Contains(t, got, "server")
 	require.NotContains(t, got, "Revoke…")
-	require.NotContains(t, got, "Make a test key")
+	require.NotContains(t, got, "Create a test key")
 
 	unknown := developer.post("/test/keys/" + checkout.NewID(checkout.PrefixAPIKey) + "/revoke")
 	for name, other := range map[string]string{

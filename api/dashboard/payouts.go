@@ -16,10 +16,9 @@ type payoutsPage struct {
 	Payouts []payoutRow  // newest first
 	Sums    []payoutSums // on the first page
 	TooMany bool         // more payouts than are added up
-	Older   string       // address of the next page, "" on the last
-	Newest  string       // address of the first page, "" on the first page
-	CSV     string       // address of the filtered list as a file
-	Fault   string       // fault of the form, "" for none
+	turning
+	CSV   string // address of the filtered list as a file
+	Fault string // fault of the form, "" for none
 }
 
 // payoutRow is a payout in the list.
@@ -90,12 +89,7 @@ func (s *server) listPayouts(v face.Visit) (face.Answer, error) {
 	if p.Payouts, err = s.payoutRows(v, shown); err != nil {
 		return face.Answer{}, err
 	}
-	if next != "" {
-		p.Older = p.Form.address(v, "/payouts", next)
-	}
-	if page.Before != "" {
-		p.Newest = p.Form.address(v, "/payouts", "")
-	}
+	p.turning = besides(page.Before, next, func(before string) string { return p.Form.address(v, "/payouts", before) })
 	if len(shown) == 0 || p.Newest != "" { // older pages have the same sums
 		return face.Show("payouts", "Payouts", p)
 	}

@@ -20,10 +20,10 @@ import (
 // replaysPage shows the form of a bulk replay, its preview and earlier bulk replays.
 type replaysPage struct {
 	webhook.Endpoint
-	Form     replayForm
-	Preview  *preview // nil before the person asks for it
-	Replays  []webhook.Replay
-	Older    string
+	Form    replayForm
+	Preview *preview // nil before the person asks for it
+	Replays []webhook.Replay
+	turning
 	Statuses []webhook.DeliveryStatus
 	MaxRate  int
 }
@@ -109,17 +109,16 @@ func (s *server) showReplays(v face.Visit) (face.Answer, error) {
 
 // replaysPage shows a form and the earlier bulk replays.
 func (s *server) replaysPage(v face.Visit, p replaysPage) (face.Answer, error) {
-	replays, err := s.Store.Replays(
-		v.Context(), v.Owner(), p.ID,
-		pg.Page{Before: before(v, checkout.PrefixReplay), Limit: pageSize + 1},
-	)
+	page := pg.Page{Before: before(v, checkout.PrefixReplay), Limit: pageSize + 1}
+	replays, err := s.Store.Replays(v.Context(), v.Owner(), p.ID, page)
 	if err != nil {
 		return face.Answer{}, err
 	}
 	var next string
-	if p.Replays, next = onePage(replays, func(r webhook.Replay) string { return r.ID }); next != "" {
-		p.Older = v.Path("/webhooks/"+p.ID+"/replay") + "?before=" + next
-	}
+	p.Replays, next = onePage(replays, func(r webhook.Replay) string { return r.ID })
+	p.turning = besides(page.Before, next, func(before string) string {
+		return addressOf(v.Path("/webhooks/"+p.ID+"/replay"), map[string]string{"before": before})
+	})
 	p.Statuses, p.MaxRate = webhook.ReplayableStatuses, webhook.MaxReplayRate
 	status := http.StatusOK
 	if p.Form.Fault != "" {

@@ -19,9 +19,8 @@ type requestsPage struct {
 	Form     requestForm
 	Requests []requestRow // newest first
 	Keys     []checkout.APIKey
-	Older    string // address of the next page, "" on the last
-	Newest   string // address of the first page, "" on the first page
-	Fault    string // fault of the form, "" for none
+	turning
+	Fault string // fault of the form, "" for none
 }
 
 type requestRow struct {
@@ -98,12 +97,7 @@ func (s *server) listRequests(v face.Visit) (face.Answer, error) {
 		}
 		p.Requests = append(p.Requests, row)
 	}
-	if next != "" {
-		p.Older = p.Form.address(v, next)
-	}
-	if page.Before != "" {
-		p.Newest = p.Form.address(v, "")
-	}
+	p.turning = besides(page.Before, next, func(before string) string { return p.Form.address(v, before) })
 	return face.Show("requests", "Requests", p)
 }
 

@@ -18,10 +18,9 @@ import (
 type sessionsPage struct {
 	Form     sessionForm
 	Sessions []checkout.Session // newest first
-	Older    string             // address of the next page, "" on the last
-	Newest   string             // address of the first page, "" on the first page
-	CSV      string             // address of the filtered list as a file
-	Fault    string             // fault of the form, "" for none
+	turning
+	CSV   string // address of the filtered list as a file
+	Fault string // fault of the form, "" for none
 }
 
 // sessionForm is the filter of the list, as the person typed it. An empty field filters nothing.
@@ -52,12 +51,7 @@ func (s *server) listSessions(v face.Visit) (face.Answer, error) {
 	}
 	var next string
 	p.Sessions, next = onePage(found, func(s checkout.Session) string { return s.ID })
-	if next != "" {
-		p.Older = p.Form.address(v, "/sessions", next)
-	}
-	if page.Before != "" {
-		p.Newest = p.Form.address(v, "/sessions", "")
-	}
+	p.turning = besides(page.Before, next, func(before string) string { return p.Form.address(v, "/sessions", before) })
 	return face.Show("sessions", "Sessions", p)
 }
 

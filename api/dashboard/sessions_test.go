@@ -332,7 +332,7 @@ func TestSession_EverythingIsText(t *testing.T) {
 		d.exec(`UPDATE checkout_session SET webhook_url = $1 WHERE id = $2`, "u"+payload, s.ID)
 		page := viewer.get("/test/sessions/" + s.ID)
 		require.Equal(t, 200, page.status)
-		for _, prefix := range []string{"", "k", "e", "r", "d", "n", "x", "f", "l", "c", "w", "u"} {
+		for _, prefix := range []string{"", "k", "e", "r", "d", "N", "x", "f", "l", "c", "w", "u"} {
 			requireText(t, page, prefix+payload)
 		}
 		list := viewer.get("/test/sessions")

@@ -17,13 +17,14 @@ func (c *call) healthCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "health {api | worker}",
 		Short: "Succeed if the process of this computer is ready",
-		Long: `Asks /readyz of the API or the worker at its own address, for the health check of a container, which has no
-other program. It exits with status 1 when the process is not ready within 5 seconds.`,
+		Long: `Asks /readyz of the API or the worker, for the health check of a container, which has no other program. It asks
+at CHECKOUT_API_ADDRESS or CHECKOUT_HEALTH_ADDRESS, and needs no other setting. It exits with status 1
+when the process is not ready within 5 seconds.`,
 		Args:      cobra.MatchAll(words("api or worker"), cobra.OnlyValidArgs),
 		ValidArgs: []string{"api", "worker"},
 		RunE: func(_ *cobra.Command, args []string) error {
 			c.work = func(ctx context.Context) error {
-				cfg, err := config.Load(c.environment)
+				cfg, err := config.LoadReady(c.environment)
 				if err != nil {
 					return configurationError(err)
 				}

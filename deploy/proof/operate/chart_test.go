@@ -117,6 +117,8 @@ func TestChart_RefusesWrongValues(t *testing.T) {
 		`worker.builds=null`:                            "builds",
 		`worker.builds=[{"id": "0.1.0", "replica": 2}]`: "replica",
 		`worker.builds=[{"id": "A b"}]`:                 "pattern",
+		`worker.builds=[{"id": "1", "digest": "1f"}]`:   "pattern",
+		`worker.builds=[{"id": "1", "image": "a", "digest": "sha256:` + strings.Repeat("1f", 32) + `"}]`: "not",
 		`temporal.address="temporal"`:                   "pattern",
 		`hosts.page="https://pay.shop.example"`:         "pattern",
 		`setting.CHECKOUT_LOG_LEVEL="info"`:             "setting",
@@ -241,7 +243,7 @@ func TestChart_GivesEachProcessItsSecretsOnly(t *testing.T) {
 	worker := "DATABASE_URL CHECKOUT_MASTER_KEYS CHECKOUT_STRIPE_SECRET_KEY CHECKOUT_ETHEREUM_KEYSTORE_PASSWORD"
 	require.Equal(t, map[string]string{
 		"shop-api":          "DATABASE_URL CHECKOUT_MASTER_KEYS CHECKOUT_STRIPE_WEBHOOK_SECRETS",
-		"shop-worker-0-1-0": worker, "shop-worker-0-2-0": worker, "shop-setup": "DATABASE_URL", "shop-release": "",
+		"shop-worker-0-1-0": worker, "shop-worker-0-2-0": worker, "shop-setup": "DATABASE_URL", "shop-release": "", "shop-test": "",
 	}, got)
 }
 
@@ -260,5 +262,43 @@ shop-worker-0-1-0 1 checkout:0.1.0 [worker] <nil>
 shop-drained-0-0-9 <nil> checkout:0.2.0 [release --drained 0.0.9] pre-upgrade
 shop-setup <nil> checkout:0.2.0 [setup] pre-install,pre-upgrade
 shop-release <nil> checkout:0.2.0 [release 0.2.0 --wait] post-install,post-upgrade,post-rollback
+shop-test <nil> checkout:0.2.0 [health api] test
 `, got.String())
+}
+
+// TestChart_TakesAnImageByItsDigest: each process runs the digest of its build.
+func TestChart_TakesAnImageByItsDigest(t *testing.T) {
+	t.Parallel()
+	digest := "sha256:" + strings.Repeat("1f", 32)
+	got := map[string]any{}
+	for _, o := range pods(rendered(t, "builds", "--set", "worker.builds[0].digest="+digest)) {
+		got[o.name()] = o.at("spec", "template", "spec", "containers", 0, "image")
+	}
+	require.Equal(t, map[string]any{
+		"shop-api": "checkout@" + digest, "shop-worker-0-2-0": "checkout@" + digest, "shop-worker-0-1-0": "checkout:0.1.0",
+		"shop-drained-0-0-9": "checkout@" + digest, "shop-setup": "checkout@" + digest, "shop-release": "checkout@" + digest,
+		"shop-test": "checkout@" + digest,
+	}, got)
+}
+
+// TestChart_ItsTestReachesTheAPI: helm test asks the Service, and the network policy lets its pod in, and to that port
+// alone.
+func TestChart_ItsTestReachesTheAPI(t *testing.T) {
+	t.Parallel()
+	all := rendered(t, "everything")
+	find := func(kind, name string) object {
+		i := slices.IndexFunc(all, func(o object) bool { return o.kind() == kind && o.name() == name })
+		require.GreaterOrEqual(t, i, 0, "%s %s", kind, name)
+		return all[i]
+	}
+	asks := find("Job", "shop-test")
+	require.Contains(t, asks.at("spec", "template", "spec", "containers", 0, "env"),
+		map[string]any{"name": "CHECKOUT_API_ADDRESS", "value": "shop:8080"})
+	require.Contains(t, find("Service", "shop").at("spec", "ports"), map[string]any{"name": "api", "port": 8080, "targetPort": "api"})
+	admits := find("NetworkPolicy", "shop").at("spec", "ingress").([]any)
+	require.Len(t, admits, 2)
+	require.Equal(t, map[string]any{
+		"from":  []any{map[string]any{"podSelector": map[string]any{"matchLabels": asks.at("spec", "template", "metadata", "labels")}}},
+		"ports": []any{map[string]any{"port": "api"}},
+	}, admits[1])
 }

@@ -21,8 +21,11 @@ const (
 	merchantWallet = "merchant"
 )
 
-// bitcoinDir keeps the chain between starts.
-const bitcoinDir = "bitcoin"
+// The chain, which is kept between starts, and the password of its node.
+const (
+	bitcoinDir      = "bitcoin"
+	bitcoinPassword = "bitcoin-password"
+)
 
 // startBitcoin starts the node and funds the treasury once. Without Debian's package there is no payout in BTC.
 func (s *Stack) startBitcoin(ctx context.Context, d *LiveDouble) (err error) {
@@ -40,7 +43,7 @@ func (s *Stack) startBitcoin(ctx context.Context, d *LiveDouble) (err error) {
 	if err != nil {
 		return err
 	}
-	d.bitcoinPassword = filepath.Join(s.options.Dir, "bitcoin-password")
+	d.bitcoinPassword = filepath.Join(s.options.Dir, bitcoinPassword)
 	if err := os.WriteFile(d.bitcoinPassword, []byte(d.Bitcoin.Password), 0o600); err != nil {
 		return err
 	}

@@ -26,6 +26,8 @@ var ourEntries = []string{
 	"temporal-ui",
 	demoFile,
 	chainFile,
+	bitcoinDir,
+	bitcoinPassword,
 	"environment",
 	"api.log",
 	"api.log.old",

@@ -76,12 +76,19 @@ func TestDashboard_EveryPage(t *testing.T) {
 	inspectPage(b, "dashboard-invitation")
 }
 
-// inspectPage proves in each look that the page is not wider than the window and
+// compact returns what a phone would show too high or cut off: a bar of more than one line, and a list that scrolls
+// sideways in its box. The figures of the charts may: they are a table of numbers.
+const compact = `innerWidth > 760 ? [] : Array.from(document.querySelectorAll(".bar, .testing, .scroll:not(#charts-table-scroll)"))
+	.filter((e) => e.matches(".scroll") ? e.scrollWidth > e.clientWidth : e.offsetHeight > (e.matches(".bar") ? 56 : 24))
+	.map((e) => e.outerHTML.slice(0, 90) + " is " + e.scrollWidth + " x " + e.offsetHeight)`
+
+// inspectPage proves in each look that the page is not wider than the window, that a phone has the most of it, and
 // that axe finds nothing.
 func inspectPage(b *chrome.Tab, name string) {
 	b.T.Helper()
 	b.EachLook(name, func(what string, l chrome.Look) {
 		b.RequireNoSideways(what)
+		require.Empty(b.T, chrome.Get(b, chromedp.Evaluate[[]string](compact)), what)
 		b.AxeIn(l, what)
 	})
 }

@@ -10,6 +10,7 @@ env, ports, health (the port of the probes) and grace (seconds). */ -}}
 {{- define "checkout.pod" -}}
 {{- $v := .root.Values }}
 {{- $image := .image | default (first $v.worker.builds) }}
+{{- $tag := empty $image.digest | ternary (printf ":%s" $image.id) (printf "@%s" $image.digest) }}
 {{- /* Settings of one build come before those of all: an older build refuses a name that it does not know. */ -}}
 {{- $settings := merge (dict) ((.image | default dict).settings | default dict) (.of.settings | default dict) $v.settings }}
 {{- $secrets := concat (.of.secrets | default list) ($v.temporal.apiKey | ternary (list "TEMPORAL_API_KEY") list) | uniq }}
@@ -43,7 +44,7 @@ spec:
     {runAsNonRoot: true, runAsUser: 65532, runAsGroup: 65532, fsGroup: 65532, seccompProfile: {type: RuntimeDefault}}
   containers:
     - name: checkout
-      image: {{ $image.image | default (printf "%s:%s" $v.image.repository $image.id) | quote }}
+      image: {{ $image.image | default (printf "%s%s" $v.image.repository $tag) | quote }}
       imagePullPolicy: {{ $v.image.pullPolicy }}
       args: {{ toJson .args }}
       securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
