@@ -490,6 +490,7 @@ func TestIdempotency_FewRepeatsWait(t *testing.T) {
 		got := <-answers
 		require.Equal(t, 201, got.status, got.body)
 	}
+	require.Equal(t, 1, f.count("checkout_session"))
 }
 
 // TestIdempotency_AWaitEndsWithItsClient: nobody waits for an answer that nobody reads.

@@ -220,7 +220,8 @@ func lockDelivery(
 			d, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[lockedDelivery])
 			return err
 		})
-	return d, pg.Found(conn.SendBatch(ctx, batch).Close())
+	err = conn.SendBatch(ctx, batch).Close() // fills d
+	return d, pg.Found(err)
 }
 
 // orNull returns nil, which is NULL in SQL, for the zero time.

@@ -50,7 +50,8 @@ func (s *Store) delivery(ctx context.Context, where string, args ...any) (webhoo
 		d.Attempts, err = pgx.CollectRows(rows, pgx.RowToStructByName[webhook.Attempt])
 		return err
 	})
-	return d, pg.Wrap("delivery", pg.Found(s.pool.SendBatch(ctx, batch).Close()))
+	err := s.pool.SendBatch(ctx, batch).Close() // fills d
+	return d, pg.Wrap("delivery", pg.Found(err))
 }
 
 // maxAttemptsShown limits the size of an answer. A delivery has more attempts only after many

@@ -20,6 +20,7 @@ func walk(t *testing.T, size int, list func(pg.Page) []string) []string {
 	for p := (pg.Page{Limit: size}); ; p.Before = all[len(all)-1] {
 		got := list(p)
 		require.LessOrEqual(t, len(got), size)
+		require.LessOrEqual(t, len(all), 1000, "a list without an end: %v", got)
 		if len(got) == 0 {
 			return all
 		}

@@ -242,7 +242,7 @@ func (c MerchantChange) payoutAddresses(
 	}
 
 	for _, to := range c.Addresses {
-		if c.waits(before, to) || addressOf(before, to.Currency) == to.Address {
+		if c.waits(before, to) || slices.Contains(before, to) {
 			continue // what is not changed takes no announced change back
 		}
 		if to.Address == "" {

@@ -76,7 +76,8 @@ func (s *Store) insertPictures(ctx context.Context, session checkout.Session) (a
 				return err
 			})
 		}
-		return added, tx.SendBatch(ctx, &batch).Close()
+		err = tx.SendBatch(ctx, &batch).Close() // fills added
+		return added, err
 	})
 }
 

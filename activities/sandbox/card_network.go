@@ -58,11 +58,11 @@ func (n *CardNetwork) Tokenize(
 	return "tok_" + rand.Text() + "." + string(text), says.Method, err
 }
 
-// meaningOf reads a token.
+// meaningOf reads a token. It returns checkout.ErrNotFound for one that Tokenize did not make.
 func meaningOf(token string) (m meaning, err error) {
 	_, text, _ := strings.Cut(token, ".")
 	if err := json.Unmarshal([]byte(text), &m); err != nil {
-		return m, fmt.Errorf("sandbox: the card token: %w", err)
+		return m, fmt.Errorf("%w: the token is not of this card network: %w", checkout.ErrNotFound, err)
 	}
 	return m, nil
 }

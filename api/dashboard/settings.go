@@ -216,9 +216,9 @@ const (
 	maxAddress = 200 // characters; real addresses have less than half as many
 )
 
-// changeAddresses serves POST …/settings/payout. Without a proof of who asks it leads to the page that shows the changes
-// and asks for it. With a passkey, or the password and the second factor, it writes them. It writes only the addresses that
-// the person has changed.
+// changeAddresses serves POST …/settings/payout. Without a proof of who asks, it leads to the page that shows the
+// changes and asks for it. With a passkey, or the password and the second factor, it writes them. It writes only the
+// addresses that the person has changed.
 func (s *server) changeAddresses(v face.Visit) (face.Answer, error) {
 	p, err := s.settingsPage(v)
 	if err != nil {

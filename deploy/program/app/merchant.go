@@ -215,6 +215,14 @@ func listMerchant(m checkout.Merchant) listedMerchant {
 		}, checkout.FormatTime(m.CreatedAt)}
 }
 
+// listedChange is a scheduled change of a payout address in the output of --json.
+type listedChange struct {
+	checkout.PayoutAddress
+
+	At string `json:"at"`
+	By string `json:"by"`
+}
+
 func (c *call) merchantListCommand() *cobra.Command {
 	var asJSON bool
 	command := &cobra.Command{
@@ -275,6 +283,7 @@ func (c console) showMerchant(ctx context.Context, id string, asJSON bool) error
 	}
 
 	addresses := map[checkout.Mode][]checkout.PayoutAddress{}
+	scheduled := map[checkout.Mode][]listedChange{}
 	for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
 		got, err := c.PayoutAddresses(ctx, checkout.Owner{MerchantID: id, Mode: mode})
 		if err != nil {
@@ -296,13 +305,15 @@ func (c console) showMerchant(ctx context.Context, id string, asJSON bool) error
 				fmt.Sprintf("from %s on", showTime(&to.At)),
 				fmt.Sprintf("payout %s, %s mode: %s, by %s", to.Currency, mode, cmp.Or(to.Address, "none"), to.By),
 			})
+			scheduled[mode] = append(scheduled[mode], listedChange{to.PayoutAddress, checkout.FormatTime(to.At), to.By})
 		}
 	}
 	if asJSON {
 		return c.printJSON(struct {
 			listedMerchant
 			Addresses map[checkout.Mode][]checkout.PayoutAddress `json:"payout_addresses"`
-		}{listMerchant(m), addresses})
+			Scheduled map[checkout.Mode][]listedChange           `json:"scheduled_payout_addresses,omitempty"`
+		}{listMerchant(m), addresses, scheduled})
 	}
 	return c.printTable(rows...)
 }

@@ -37,16 +37,16 @@ func (c console) stopAddress(ctx context.Context, merchantID string, currency ch
 	if err != nil {
 		return err
 	}
-	none := fmt.Errorf("no change of the %s address of %s is scheduled", currency, merchantID)
 	at := slices.IndexFunc(all, func(a checkout.AddressChange) bool { return a.Currency == currency })
 	if at < 0 {
-		return none
+		return fmt.Errorf("no change of the %s address of %s is scheduled", currency, merchantID)
 	}
 	to := all[at].PayoutAddress
 	err = c.StopAddressChange(ctx, live, to,
 		operatorsEntry(merchantID, &live.Mode, "payout_address.change_stopped", merchantID, ""))
 	if errors.Is(err, checkout.ErrNotFound) {
-		return none
+		return fmt.Errorf("the change to %s has ended or was replaced meanwhile; see checkout merchant show %s",
+			cmp.Or(to.Address, "no address"), merchantID)
 	}
 	if err != nil {
 		return err
