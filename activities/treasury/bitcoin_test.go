@@ -41,7 +41,7 @@ func newOnBitcoin(t *testing.T, coins int) onBitcoin {
 	_, err := f.node.Fund(ctx, "treasury", slices.Repeat([]string{"0.05"}, coins)...)
 	require.NoError(t, err)
 	f.mine(t, 6)
-	f.market = chains.NewFeeMarket(f.node)
+	f.market = chains.NewFeeMarket(f.node.URL)
 	t.Cleanup(f.market.Close)
 	f.Treasury = f.process(t)
 	require.NoError(t, f.node.Call(ctx, "merchant", &f.address, "getnewaddress", "", "bech32"))

@@ -39,10 +39,14 @@ type Bitcoin struct {
 	program   knots
 	temporary bool
 
+	mining sync.Mutex // no block comes while others are replaced
+
 	mu   sync.Mutex
 	pid  int
 	done chan struct{} // closed when the process has ended
 }
+
+const bitcoinUser = "checkout"
 
 // Miner is the wallet with the rewards of the blocks.
 const Miner = "miner"
@@ -53,7 +57,7 @@ func StartBitcoin(ctx context.Context, o BitcoinOptions) (*Bitcoin, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Bitcoin{User: "checkout", Password: rand.Text(), options: o, program: program}
+	b := &Bitcoin{User: bitcoinUser, Password: rand.Text(), options: o, program: program}
 	if o.Dir == "" {
 		b.temporary = true
 		if b.options.Dir, err = os.MkdirTemp("", "checkout-bitcoin-"); err != nil {
@@ -204,6 +208,8 @@ func (b *Bitcoin) Call(ctx context.Context, wallet string, result any, method st
 
 // Mine adds blocks. It returns their hashes.
 func (b *Bitcoin) Mine(ctx context.Context, blocks int) (hashes []string, err error) {
+	b.mining.Lock()
+	defer b.mining.Unlock()
 	var to string
 	if err := b.Call(ctx, Miner, &to, "getnewaddress"); err != nil {
 		return nil, err
@@ -254,6 +260,8 @@ func (b *Bitcoin) Pay(ctx context.Context, wallet string, outputs map[string]str
 // Reorganize replaces the last blocks by as many others and one more. What was in them waits in the pool again, and
 // the new blocks are empty.
 func (b *Bitcoin) Reorganize(ctx context.Context, blocks int) error {
+	b.mining.Lock()
+	defer b.mining.Unlock()
 	var (
 		height     int
 		hash, with string
