@@ -105,9 +105,9 @@ func TestRun_Live(t *testing.T) {
 
 func TestParseRun_OnlyARunWithLiveModeHasItsFaults(t *testing.T) {
 	t.Parallel()
-	_, err := parseRun([]string{"-kinds", "chain"}, io.Discard)
-	require.ErrorContains(t, err, `there is no kind "chain"`)
-	o, err := parseRun([]string{"-live", "-kinds", "chain,worker-dies"}, io.Discard)
+	_, err := parseRun([]string{"-kinds", "bitcoin"}, io.Discard)
+	require.ErrorContains(t, err, `there is no kind "bitcoin"`)
+	o, err := parseRun([]string{"-live", "-kinds", "ethereum,worker-dies"}, io.Discard)
 	require.NoError(t, err)
 	require.Len(t, o.kinds, 9)
 	o, err = parseRun([]string{"-live"}, io.Discard)

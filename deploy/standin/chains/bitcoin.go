@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -39,7 +40,8 @@ type Bitcoin struct {
 	program   knots
 	temporary bool
 
-	mining sync.Mutex // no block comes while others are replaced
+	mining  sync.Mutex // no block comes while others are replaced
+	nothing atomic.Bool
 
 	mu   sync.Mutex
 	pid  int
@@ -129,9 +131,35 @@ func (b *Bitcoin) mineUntil(ctx context.Context, done <-chan struct{}) {
 		case <-done:
 			return
 		case <-time.After(b.options.BlockTime):
-			_, _ = b.Mine(ctx, 1) // an error means that the node is ending
+			_ = b.mineNext(ctx) // an error means that the node is ending
 		}
 	}
+}
+
+func (b *Bitcoin) mineNext(ctx context.Context) (err error) {
+	if b.nothing.Load() {
+		b.mining.Lock()
+		defer b.mining.Unlock()
+		return b.mineEmpty(ctx, 1)
+	}
+	_, err = b.Mine(ctx, 1)
+	return err
+}
+
+// TakeNothing says whether the blocks at each BlockTime are empty, as if all that waits paid too little.
+func (b *Bitcoin) TakeNothing(on bool) { b.nothing.Store(on) }
+
+func (b *Bitcoin) mineEmpty(ctx context.Context, blocks int) error {
+	var to string
+	if err := b.Call(ctx, Miner, &to, "getnewaddress"); err != nil {
+		return err
+	}
+	for range blocks {
+		if err := b.Call(ctx, "", nil, "generateblock", to, []string{}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ready waits until the node answers.
@@ -263,8 +291,8 @@ func (b *Bitcoin) Reorganize(ctx context.Context, blocks int) error {
 	b.mining.Lock()
 	defer b.mining.Unlock()
 	var (
-		height     int
-		hash, with string
+		height int
+		hash   string
 	)
 	if err := b.Call(ctx, "", &height, "getblockcount"); err != nil {
 		return err
@@ -272,18 +300,10 @@ func (b *Bitcoin) Reorganize(ctx context.Context, blocks int) error {
 	if err := b.Call(ctx, "", &hash, "getblockhash", height-blocks+1); err != nil {
 		return err
 	}
-	if err := b.Call(ctx, Miner, &with, "getnewaddress"); err != nil {
-		return err
-	}
 	if err := b.Call(ctx, "", nil, "invalidateblock", hash); err != nil {
 		return err
 	}
-	for range blocks + 1 {
-		if err := b.Call(ctx, "", nil, "generateblock", with, []string{}); err != nil {
-			return err
-		}
-	}
-	return nil
+	return b.mineEmpty(ctx, blocks+1)
 }
 
 // PID returns the process id.
