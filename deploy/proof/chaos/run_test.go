@@ -100,7 +100,9 @@ func TestRun_Live(t *testing.T) {
 	err = runChaos(t.Context(), o, &out, &progress)
 	t.Logf("%s%s", progress.String(), out.String())
 	require.NoError(t, err)
-	require.Regexp(t, `live payouts: .*\d+ sent`, out.String(), "payouts are sent")
+	for _, currency := range invariant.LiveCurrencies {
+		require.Regexp(t, `live payouts: .*\d+ `+string(currency)+` sent`, out.String())
+	}
 }
 
 func TestParseRun_OnlyARunWithLiveModeHasItsFaults(t *testing.T) {
