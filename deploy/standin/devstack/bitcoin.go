@@ -61,7 +61,7 @@ func (s *Stack) startBitcoin(ctx context.Context, d *LiveDouble) (err error) {
 // change is final some blocks later.
 func (d *LiveDouble) fundBitcoin(ctx context.Context, dollars int64) error {
 	const coins = 20
-	coin := worth(checkout.BTC, dollars/coins).String()
+	coin := amountOf(checkout.BTC, dollars/coins).String()
 	if _, err := d.Bitcoin.Fund(ctx, TreasuryWallet, slices.Repeat([]string{coin}, coins)...); err != nil {
 		return err
 	}

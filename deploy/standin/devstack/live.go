@@ -213,9 +213,9 @@ func (d *LiveDouble) Fund(ctx context.Context, c checkout.PayoutCurrency, dollar
 }
 
 // units returns an amount of US dollars in the currency's smallest unit.
-func units(c checkout.PayoutCurrency, dollars int64) *big.Int { return worth(c, dollars).Units() }
+func units(c checkout.PayoutCurrency, dollars int64) *big.Int { return amountOf(c, dollars).Units() }
 
-func worth(c checkout.PayoutCurrency, dollars int64) checkout.Crypto {
+func amountOf(c checkout.PayoutCurrency, dollars int64) checkout.Crypto {
 	price, _ := new(big.Rat).SetString(c.TestPrice())
 	return checkout.FloorCrypto(price.Quo(big.NewRat(dollars, 1), price), c)
 }
