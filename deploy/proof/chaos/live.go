@@ -142,7 +142,9 @@ func (c *chaos) addLiveMerchant(
 		if currency.Network() == checkout.Bitcoin {
 			address = onBitcoin
 		}
-		addresses = append(addresses, checkout.PayoutAddress{Currency: currency, Network: currency.Network(), Address: address})
+		addresses = append(addresses, checkout.PayoutAddress{
+			Currency: currency, Network: currency.Network(), Address: address,
+		})
 	}
 	err = store.CreateMerchant(ctx, checkout.Merchant{
 		ID: m.id, Name: name, Plan: "standard", FeeBasisPoints: checkout.DefaultFeeBasisPoints,

@@ -102,7 +102,9 @@ func attacks(
 	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
-		return c.onNode(ctx, checkout.Ethereum, func(d *devstack.LiveDouble) error { return do(ctx, d, &c.world, random) }) == nil
+		return c.onNode(ctx, checkout.Ethereum, func(d *devstack.LiveDouble) error {
+			return do(ctx, d, &c.world, random)
+		}) == nil
 	}
 }
 

@@ -82,7 +82,8 @@ func readTransfers(ctx context.Context, tx pgx.Tx, f *Facts) error {
 			ARRAY(SELECT x.payout_id FROM transfer_payout x WHERE x.transfer_id = t.id) AS payouts,
 			coalesce((SELECT array_agg(s.unit) FROM transfer_slot s WHERE s.transfer_id = t.id), ARRAY[t.nonce::text]) AS slot,
 			ARRAY(SELECT v.tx_hash FROM transfer_version v WHERE v.transfer_id = t.id ORDER BY v.number) AS versions
-		FROM transfer t JOIN treasury_account a ON a.id = t.account_id WHERE a.mode = 'live' ORDER BY t.nonce`, pgx.RowToStructByName[Transfer])
+		FROM transfer t JOIN treasury_account a ON a.id = t.account_id WHERE a.mode = 'live' ORDER BY t.nonce`,
+		pgx.RowToStructByName[Transfer])
 }
 
 // readLedger reads the balances. What the card network settled of its receivable stands apart, as
