@@ -110,6 +110,9 @@ func (c *chaos) thawAccount(ctx context.Context, a account) error {
 	defer cancel()
 	args := []string{"thaw", a.ID}
 	if c.restored.Load() > 0 {
+		if err := c.decideAll(ctx, *a.FrozenAt); err != nil {
+			return err
+		}
 		losses, err := c.recover(ctx, a)
 		if err != nil {
 			return err
