@@ -264,6 +264,24 @@ func (c *chaos) operator(ctx context.Context, out io.Writer, args ...string) err
 	return nil
 }
 
+// takeEther lets the enemy's contracts take ether while a payout waits for that: only the chain showed that they refuse it,
+// so the payout does not fail for a day.
+func (c *chaos) takeEther(ctx context.Context) error {
+	e := &c.world.enemy
+	waiting, err := query[int](ctx, c.rig, `
+		SELECT count(*) FROM payout WHERE merchant_id = $1 AND status = 'pending' AND hold = 'chain'`, e.shop.id)
+	if err != nil || waiting == 0 {
+		return err
+	}
+	return c.onNode(ctx, checkout.Ethereum, func(d *devstack.LiveDouble) (err error) {
+		for _, payee := range e.payees {
+			_, failed := d.Anvil.SendCall(ctx, e.wallet, "Payee", payee, "set", uint8(0), d.Market.USDC)
+			err = errors.Join(err, failed)
+		}
+		return err
+	})
+}
+
 // endAttack makes failed payouts good at the end of the load: one half is given back to the
 // customers, the other half is paid to an address that can be paid. A refund that is not made yet is ordered
 // again, which hurries it.

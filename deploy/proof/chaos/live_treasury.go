@@ -175,7 +175,7 @@ func (c *chaos) keepTreasury(ctx context.Context) error {
 	}
 	c.world.looked = time.Now()
 	// The chain may not be final yet: the next look is soon.
-	if err := errors.Join(c.thaw(ctx), c.endAttack(ctx), c.refundUnknown(ctx)); err != nil {
+	if err := errors.Join(c.thaw(ctx), c.takeEther(ctx), c.endAttack(ctx), c.refundUnknown(ctx)); err != nil {
 		c.say("the operator waits: %s", err)
 	}
 	waiting, err := query[int](ctx, c.rig, `SELECT count(*) FROM payout WHERE status = 'pending' AND hold = 'float'`)
