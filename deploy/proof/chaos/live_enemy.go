@@ -264,8 +264,8 @@ func (c *chaos) operator(ctx context.Context, out io.Writer, args ...string) err
 	return nil
 }
 
-// takeEther lets the enemy's contracts take ether while a payout waits for that: only the chain showed that they refuse it,
-// so the payout does not fail for a day.
+// takeEther lets the enemy's contracts take ether while a payout waits for that. Only a simulation on the chain showed
+// that they refuse it, so the payout does not fail for a day.
 func (c *chaos) takeEther(ctx context.Context) error {
 	e := &c.world.enemy
 	waiting, err := query[int](ctx, c.rig, `

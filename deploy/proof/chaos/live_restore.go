@@ -160,8 +160,8 @@ func (c *chaos) freezeAll(ctx context.Context) error {
 	return c.freezeAccounts(ctx, all...)
 }
 
-// decideAll asks the customers of live payments that are older than a freeze to answer their bank, and their merchants to
-// end the sessions that wait for a payment. Until all are decided nobody knows which of them the chain has paid.
+// decideAll asks the customers of live payments that are older than a freeze to answer their bank, and their merchants
+// to end the sessions that wait for a payment. Until all are decided, what the chain has paid is not clear.
 func (c *chaos) decideAll(ctx context.Context, before time.Time) error {
 	var found []waiting
 	read := inPostgres(ctx, c, func(conn *pgx.Conn) error {
