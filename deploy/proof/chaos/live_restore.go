@@ -249,7 +249,8 @@ func (c *chaos) decide(ctx context.Context, said string) (chosen, losses []strin
 		case payout == "", payout == "sent": // its row is lost, or it was paid twice, which 24 judges
 			losses = append(losses, "--loss", payment)
 			if strings.Contains(payment, ":") { // the others of its transaction are written beside it
-				chosen, again = append(chosen, "--loss", payment), again || !strings.Contains(line, "it is a loss")
+				chosen = append(chosen, "--loss", payment)
+				again = again || strings.Contains(line, "no payout fits") || strings.Contains(line, "it may be no loss")
 			}
 		case strings.Contains(line, "retry it"):
 			c.retryPayout(ctx, payout)

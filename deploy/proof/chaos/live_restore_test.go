@@ -29,6 +29,8 @@ func TestDecide_ADecisionForEachTransactionThatIsNotClear(t *testing.T) {
 		again          bool
 	}{
 		{batch + ":1  aa:0  0.002 BTC  bcrt1q  no payout fits", loss, loss, true},
+		{batch + ":1  aa:0  0.002 BTC  bcrt1q  it may be no loss: it may have paid po_3", loss, loss, true},
+		{batch + ":1  aa:0  0.002 BTC  bcrt1q  it is no payment of this service", loss, loss, false},
 		{batch + ":1  aa:0  0.002 BTC  bcrt1q  it is a loss: thaw with --loss", loss, loss, false},
 		{"from block 1 up to 9: 0 unexplained, 0 clear, 0 written", nil, nil, false},
 		{"from block 1 up to 9: 0 unexplained, 0 clear, 0 written; 2 more are not final yet: run this again", nil, nil, true},
