@@ -117,6 +117,21 @@ type rpcAnswer struct {
 	} `json:"error"`
 }
 
+// inWarmup is the code of a node that still loads its blocks and wallets. It answers every call with it, so it is no
+// answer to any.
+const inWarmup = -28
+
+// refused returns the error of an answer: ErrNotReady or a refusal.
+func (a *rpcAnswer) refused() error {
+	switch {
+	case a.Error == nil:
+		return nil
+	case a.Error.Code == inWarmup:
+		return fmt.Errorf("%w: it is starting", ErrNotReady)
+	}
+	return &refusal{a.Error.Code, a.Error.Message}
+}
+
 func (n *node) askSome(ctx context.Context, questions []question) error {
 	batch := make([]rpcQuestion, len(questions))
 	for i, q := range questions {
@@ -145,15 +160,16 @@ func (n *node) askSome(ctx context.Context, questions []question) error {
 }
 
 func (q question) read(a *rpcAnswer) error {
-	switch {
-	case a == nil:
+	if a == nil {
 		return fmt.Errorf("%w: it left a question unanswered", ErrNotReady)
-	case a.Error != nil:
-		refused := &refusal{a.Error.Code, a.Error.Message}
-		if q.refused == nil {
-			return refused
-		}
+	}
+	var refused *refusal
+	err := a.refused()
+	switch {
+	case errors.As(err, &refused) && q.refused != nil:
 		*q.refused = refused
+	case err != nil:
+		return err
 	case q.result != nil:
 		if err := json.Unmarshal(a.Result, q.result); err != nil {
 			return fmt.Errorf("%w: its answer is not the one of this call: %w", ErrNotReady, err)
@@ -198,7 +214,7 @@ func (n *node) post(ctx context.Context, body []byte) ([]rpcAnswer, error) {
 	if json.Unmarshal(content, &answers) != nil {
 		var one rpcAnswer // the whole batch is refused
 		if json.Unmarshal(content, &one) == nil && one.Error != nil {
-			return nil, &refusal{one.Error.Code, one.Error.Message}
+			return nil, one.refused()
 		}
 		return nil, fmt.Errorf("%w: HTTP %d", ErrNotReady, answer.StatusCode)
 	}

@@ -1,6 +1,8 @@
 package bitcoin
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -38,6 +40,27 @@ func TestOpen_SaysWhatIsWrong(t *testing.T) {
 		for _, secret := range []string{"127.0.0.1", r.node.Password, "hidden", "secret"} {
 			require.NotContains(t, err.Error(), secret, name)
 		}
+	}
+}
+
+// TestOpen_AStartingNodeIsNotReady: it refuses every call, also one whose refusal would say something.
+func TestOpen_AStartingNodeIsNotReady(t *testing.T) {
+	t.Parallel()
+	const starting = `"error": {"code": -28, "message": "Loading wallet…"}`
+	for _, answer := range []string{`[{"id": 0, ` + starting + `}, {"id": 1, ` + starting + `}]`, `{` + starting + `}`} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(answer)) // the client may be gone
+		}))
+		t.Cleanup(server.Close)
+		n, err := dial("node", strings.Replace(server.URL, "//", "//user@", 1), "password", "")
+		require.NoError(t, err)
+		var unknown *refusal
+		err = n.ask(t.Context(), ask(nil, "gettransaction", "aa").in(&unknown), ask(nil, "getblockcount"))
+		require.ErrorIs(t, err, ErrNotReady)
+		require.Nil(t, unknown)
+		_, err = Open(t.Context(), Options{Network: "regtest", RPCURL: "http://user@" + server.Listener.Addr().String(),
+			RPCPassword: "password"})
+		require.ErrorIs(t, err, ErrNotReady)
 	}
 }
 

@@ -33,7 +33,7 @@ func newRig(t *testing.T, coins ...string) *rig {
 	t.Parallel()
 	r := &rig{T: t, node: chains.BitcoinForTest(t, chains.BitcoinOptions{})}
 	r.makeWallet(wallet, false)
-	r.market = chains.NewFeeMarket(r.node)
+	r.market = chains.NewFeeMarket(r.node.URL)
 	t.Cleanup(r.market.Close)
 	r.options = Options{
 		Network: "regtest", RPCURL: r.market.URL(), RPCPassword: r.node.Password, Wallet: wallet, Signs: true, BatchInterval: time.Minute,

@@ -41,7 +41,7 @@ func newOnBitcoin(t *testing.T, coins int) onBitcoin {
 	_, err := f.node.Fund(ctx, "treasury", slices.Repeat([]string{"0.05"}, coins)...)
 	require.NoError(t, err)
 	f.mine(t, 6)
-	f.market = chains.NewFeeMarket(f.node)
+	f.market = chains.NewFeeMarket(f.node.URL)
 	t.Cleanup(f.market.Close)
 	f.Treasury = f.process(t)
 	require.NoError(t, f.node.Call(ctx, "merchant", &f.address, "getnewaddress", "", "bech32"))
@@ -184,6 +184,49 @@ func TestBitcoin_ATransferOfSeveralCoinsIsReplaced(t *testing.T) {
 	f.mine(t, 6)
 	f.sync(t)
 	f.requirePaidOnce(t, append(refs, above))
+}
+
+// TestBitcoin_RecoversALostBatch: the rows are those of a backup from before a transaction that paid several payouts, two
+// of them the same. It is written as a whole. Nobody is paid twice, and a payout of later is paid after the thaw.
+func TestBitcoin_RecoversALostBatch(t *testing.T) {
+	t.Parallel()
+	f := newOnBitcoin(t, 3)
+	f.sync(t)
+	var refs []checkout.Ref
+	for _, amount := range []checkout.Amount{10_000, 20_000, 30_000, 30_000} {
+		refs = append(refs, f.payout(t, f.owner, amount, checkout.BTC))
+	}
+	restore := f.backup(t)
+	require.Equal(t, 4, f.sync(t).Signed)
+	f.mine(t, 6)
+	require.Equal(t, 1, f.sync(t).Confirmed)
+	require.Len(t, f.paid(t), 1)
+	restore()
+	require.Equal(t, checkout.PayoutPending, f.read(t, refs[0]).Status)
+
+	later := f.payout(t, f.owner, 40_000, checkout.BTC)
+	require.Zero(t, f.sync(t).Signed)
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	o := treasury.ThawOrder{AccountID: accounts[0].ID}
+	require.ErrorIs(t, f.Thaw(t.Context(), o), treasury.ErrUnrecovered)
+	got, err := f.Recover(t.Context(), treasury.RecoveryOrder{
+		AccountID: o.AccountID, Apply: true, By: checkout.AuditEntry{Actor: "operator", Action: "payout.recovered"}})
+	require.NoError(t, err)
+	require.Len(t, got.Found, 4)
+	for _, r := range got.Found {
+		require.True(t, r.Done, "%s: %s", r.Payment(), r.Why)
+	}
+	f.sync(t)
+	require.NoError(t, f.Thaw(t.Context(), o))
+
+	f.exec(t, `UPDATE payout SET next_action_at = now() WHERE id = $1`, later.ID)
+	require.Equal(t, 1, f.sync(t).Signed)
+	f.send(t, later)
+	f.mine(t, 6)
+	f.sync(t)
+	require.Len(t, f.paid(t), 2)
+	f.requirePaidOnce(t, append(refs, later))
 }
 
 // TestBitcoin_PaysEachPayoutOnce: two processes pay and follow, while calls are cut short, connections of PostgreSQL are

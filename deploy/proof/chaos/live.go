@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/btcsuite/btcd/btcutil"
+	"github.com/btcsuite/btcd/chaincfg"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 
@@ -47,7 +49,7 @@ var (
 // world is what the run knows about live mode.
 type world struct {
 	merchants []*merchant
-	addresses []string // of payouts; only payouts pay them
+	addresses map[string][]string // of payouts, by network; only payouts pay them
 	control   acquirer.Control
 	frame     string // origin of the form's frame
 
@@ -56,8 +58,8 @@ type world struct {
 	enemy    enemy
 	besieged atomic.Bool // the enemy acts
 
-	backup sync.RWMutex // an operator makes and restores it: nobody is given money back meanwhile
-	chosen []string     // flags of treasury recover
+	backup sync.RWMutex        // an operator makes and restores it: nobody is given money back meanwhile
+	chosen map[string][]string // flags of treasury recover, by network
 
 	mu    sync.Mutex
 	siege invariant.Siege
@@ -82,7 +84,8 @@ func (w *world) sources(d *devstack.LiveDouble) *invariant.LiveSources {
 
 // anyAddress is a payout address of a merchant.
 func (w *world) anyAddress(random *rand.Rand) common.Address {
-	return common.HexToAddress(w.addresses[random.IntN(len(w.addresses))])
+	all := w.addresses[checkout.Ethereum]
+	return common.HexToAddress(all[random.IntN(len(all))])
 }
 
 // addLiveMerchants creates merchants with a live key. They have no registrations: live deliveries
@@ -107,10 +110,10 @@ func (c *chaos) addLiveMerchants(ctx context.Context, store *storage.Store) erro
 			)
 		}
 	}
+	c.world.addresses, c.world.chosen = map[string][]string{}, map[string][]string{}
 	for i := range liveMerchants {
-		// Nobody has the keys of these addresses, and every run has new ones.
-		to := common.BytesToAddress(crypto.Keccak256(fmt.Append(nil, c.seed, i, c.began))).Hex()
-		c.world.addresses = append(c.world.addresses, to)
+		to := common.BytesToAddress(c.nobody(i)).Hex()
+		c.world.addresses[checkout.Ethereum] = append(c.world.addresses[checkout.Ethereum], to)
 		if _, err := c.addLiveMerchant(ctx, store, fmt.Sprintf("Live shop %d", i+1), to); err != nil {
 			return err
 		}
@@ -118,16 +121,32 @@ func (c *chaos) addLiveMerchants(ctx context.Context, store *storage.Store) erro
 	return c.addEnemy(ctx, store)
 }
 
-// addLiveMerchant creates a merchant with a live key, who gets all payouts at one address.
+// nobody returns the hash of a key that nobody has. Every run has new ones.
+func (c *chaos) nobody(i int) []byte { return crypto.Keccak256(fmt.Append(nil, c.seed, i, c.began)) }
+
+// addLiveMerchant creates a merchant with a live key, who gets all payouts on Ethereum at one address, and those on
+// Bitcoin at an address of another kind than other merchants.
 func (c *chaos) addLiveMerchant(
 	ctx context.Context, store *storage.Store, name, to string,
 ) (*merchant, error) {
 	m := &merchant{id: checkout.NewID(checkout.PrefixMerchant), key: checkout.NewAPIKey(checkout.ModeLive), live: true}
+	number := len(c.world.merchants)
+	onBitcoin, err := bitcoinAddress(number, c.nobody(number))
+	if err != nil {
+		return nil, err
+	}
+	c.world.addresses[checkout.Bitcoin] = append(c.world.addresses[checkout.Bitcoin], onBitcoin)
 	var addresses []checkout.PayoutAddress
 	for _, currency := range invariant.LiveCurrencies {
-		addresses = append(addresses, checkout.PayoutAddress{Currency: currency, Network: currency.Network(), Address: to})
+		address := to
+		if currency.Network() == checkout.Bitcoin {
+			address = onBitcoin
+		}
+		addresses = append(addresses, checkout.PayoutAddress{
+			Currency: currency, Network: currency.Network(), Address: address,
+		})
 	}
-	err := store.CreateMerchant(ctx, checkout.Merchant{
+	err = store.CreateMerchant(ctx, checkout.Merchant{
 		ID: m.id, Name: name, Plan: "standard", FeeBasisPoints: checkout.DefaultFeeBasisPoints,
 		PaymentAttempts: checkout.DefaultPaymentAttempts,
 	}, checkout.ModeLive, addresses)
@@ -144,6 +163,31 @@ func (c *chaos) addLiveMerchant(
 	)
 	c.world.merchants = append(c.world.merchants, m)
 	return m, nil
+}
+
+// bitcoinAddress returns an address of a hash of 32 bytes: the numbers count the kinds.
+func bitcoinAddress(number int, hash []byte) (string, error) {
+	var (
+		address btcutil.Address
+		err     error
+		network = &chaincfg.RegressionNetParams
+	)
+	switch number % 5 {
+	case 0:
+		address, err = btcutil.NewAddressWitnessPubKeyHash(hash[:20], network)
+	case 1:
+		address, err = btcutil.NewAddressTaproot(hash, network)
+	case 2:
+		address, err = btcutil.NewAddressPubKeyHash(hash[:20], network)
+	case 3:
+		address, err = btcutil.NewAddressScriptHashFromHash(hash[:20], network)
+	default:
+		address, err = btcutil.NewAddressWitnessScriptHash(hash, network)
+	}
+	if err != nil {
+		return "", err
+	}
+	return address.EncodeAddress(), nil
 }
 
 // liveScripts are the stories of live sessions. No live session can be advanced, and its time of one
@@ -193,13 +237,16 @@ var liveScripts = []script{
 func (c *chaos) liveSession(random *rand.Rand) {
 	ctx, cancel := context.WithTimeout(c.life, 90*time.Second)
 	defer cancel()
-	c.playLive(ctx, draw(liveScripts, random), random)
+	network := []string{checkout.Ethereum, checkout.Bitcoin}[random.IntN(2)]
+	c.playLive(ctx, draw(liveScripts, random), random, invariant.CurrenciesOn(network)...)
 }
 
-// playLive creates a live session and plays a script with it.
-func (c *chaos) playLive(ctx context.Context, chosen script, random *rand.Rand) {
+// playLive creates a live session with a payout in one of the currencies, and plays a script with it.
+func (c *chaos) playLive(
+	ctx context.Context, chosen script, random *rand.Rand, currencies ...checkout.PayoutCurrency,
+) {
 	m, key := c.world.merchants[random.IntN(len(c.world.merchants))], c.nextKey()
-	body := liveTerms(key, random)
+	body := liveTerms(key, currencies[random.IntN(len(currencies))], random)
 	id, expiresAt := c.create(ctx, m, key, body, 20)
 	if id == "" {
 		return
@@ -209,11 +256,10 @@ func (c *chaos) playLive(ctx context.Context, chosen script, random *rand.Rand) 
 
 // liveTerms returns the body of a request that creates a live session. The amounts differ, so that
 // one payout cannot pass for another.
-func liveTerms(key string, random *rand.Rand) string {
+func liveTerms(key string, payout checkout.PayoutCurrency, random *rand.Rand) string {
 	cents := 20_00 + random.IntN(380_00)
 	return fmt.Sprintf(`{"amount": %d.%02d, "currency": %q, "payout_currency": %q, "metadata": {"key": %q}}`,
-		cents/100, cents%100, []string{"EUR", "USD", "GBP"}[random.IntN(3)],
-		[]string{"USDC", "USDT", "ETH"}[random.IntN(3)], key)
+		cents/100, cents%100, []string{"EUR", "USD", "GBP"}[random.IntN(3)], payout, key)
 }
 
 // payLive types the card into the card network's frame and sends the page's form with the

@@ -8,6 +8,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/workflows/checkout"
 )
 
 // dies kills both workers when one of them has reached a point in sending a payout. reach waits for it
@@ -30,7 +31,7 @@ func dies(reach func(*chaos, context.Context) bool) func(context.Context, *chaos
 		for _, p := range workers {
 			p.kill()
 		}
-		for _, name := range []string{"worker-signer", "worker-chain"} {
+		for _, name := range []string{"worker-signer", "worker-ethereum"} {
 			c.rig.link(name).set(linkPasses)
 		}
 		for _, p := range workers {
@@ -63,7 +64,7 @@ func (c *chaos) sends(ctx context.Context) bool {
 	hash, committed := c.commitsWith(ctx, linkSwallows)
 	return committed && c.reached(ctx, func() bool {
 		var known *struct{ Nonce hexutil.Uint64 }
-		err := c.onChain(ctx, func(d *devstack.LiveDouble) error {
+		err := c.onNode(ctx, checkout.Ethereum, func(d *devstack.LiveDouble) error {
 			return d.Anvil.Call(ctx, &known, "eth_getTransactionByHash", hash)
 		})
 		return err == nil && known != nil
@@ -73,7 +74,8 @@ func (c *chaos) sends(ctx context.Context) bool {
 // commitsWith lets a worker sign while its way to the node has a fault, and returns the hash of what
 // it has committed.
 func (c *chaos) commitsWith(ctx context.Context, f linkFault) (hash string, committed bool) {
-	const newest = `SELECT coalesce((SELECT tx_hash FROM transfer_version ORDER BY created_at DESC LIMIT 1), '')`
+	const newest = `
+		SELECT coalesce((SELECT tx_hash FROM transfer_version WHERE currency <> 'BTC' ORDER BY created_at DESC LIMIT 1), '')`
 	if !c.signs(ctx) {
 		return "", false
 	}
@@ -81,7 +83,7 @@ func (c *chaos) commitsWith(ctx context.Context, f linkFault) (hash string, comm
 	if err != nil {
 		return "", false
 	}
-	c.rig.link("worker-chain").set(f)
+	c.rig.link("worker-ethereum").set(f)
 	c.rig.link("worker-signer").set(linkPasses)
 	committed = c.reached(ctx, func() bool {
 		hash, err = query[string](ctx, c.rig, newest)

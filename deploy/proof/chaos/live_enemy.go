@@ -102,7 +102,9 @@ func attacks(
 	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
-		return c.onChain(ctx, func(d *devstack.LiveDouble) error { return do(ctx, d, &c.world, random) }) == nil
+		return c.onNode(ctx, checkout.Ethereum, func(d *devstack.LiveDouble) error {
+			return do(ctx, d, &c.world, random)
+		}) == nil
 	}
 }
 
@@ -158,7 +160,7 @@ func fillBlock(ctx context.Context, d *devstack.LiveDouble, w *world, random *ra
 func undoDust(ctx context.Context, c *chaos, p *part, random *rand.Rand) bool {
 	sent := attacks(dust)(ctx, c, p, random)
 	pause(ctx, between(random, 1500*time.Millisecond, 2500*time.Millisecond))
-	return sent && reorganize(ctx, c, p, random)
+	return sent && reorganizes(checkout.Ethereum)(ctx, c, p, random)
 }
 
 // changePayee changes what one of the contracts does with ether: see deploy/standin/chains/contracts/Payee.sol.
@@ -173,7 +175,8 @@ func changePayee(ctx context.Context, d *devstack.LiveDouble, w *world, random *
 func changeAddress(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 	e := &c.world.enemy
 	to := append([]common.Address{c.rig.stack.Live.Treasury(), e.wallet}, e.payees...)[random.IntN(2+len(e.payees))]
-	currency := invariant.LiveCurrencies[random.IntN(len(invariant.LiveCurrencies))]
+	currencies := invariant.CurrenciesOn(checkout.Ethereum)
+	currency := currencies[random.IntN(len(currencies))]
 	return c.setAddress(ctx, currency, to, time.Duration(random.IntN(2))*3*time.Second) == nil
 }
 
@@ -261,6 +264,24 @@ func (c *chaos) operator(ctx context.Context, out io.Writer, args ...string) err
 	return nil
 }
 
+// takeEther lets the enemy's contracts take ether while a payout waits for that. Only a simulation on the chain showed
+// that they refuse it, so the payout does not fail for a day.
+func (c *chaos) takeEther(ctx context.Context) error {
+	e := &c.world.enemy
+	waiting, err := query[int](ctx, c.rig, `
+		SELECT count(*) FROM payout WHERE merchant_id = $1 AND status = 'pending' AND hold = 'chain'`, e.shop.id)
+	if err != nil || waiting == 0 {
+		return err
+	}
+	return c.onNode(ctx, checkout.Ethereum, func(d *devstack.LiveDouble) (err error) {
+		for _, payee := range e.payees {
+			_, failed := d.Anvil.SendCall(ctx, e.wallet, "Payee", payee, "set", uint8(0), d.Market.USDC)
+			err = errors.Join(err, failed)
+		}
+		return err
+	})
+}
+
 // endAttack makes failed payouts good at the end of the load: one half is given back to the
 // customers, the other half is paid to an address that can be paid. A refund that is not made yet is ordered
 // again, which hurries it.
@@ -282,7 +303,7 @@ func (c *chaos) endAttack(ctx context.Context) error {
 			}
 			continue
 		}
-		if owner == c.world.enemy.shop.id {
+		if owner == c.world.enemy.shop.id && currency.Network() == checkout.Ethereum {
 			if err := c.setAddress(ctx, currency, c.world.enemy.wallet, 0); err != nil {
 				return err
 			}

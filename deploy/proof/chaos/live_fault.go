@@ -8,6 +8,7 @@ import (
 	"example.com/checkout/deploy/proof/chaos/invariant"
 	"example.com/checkout/deploy/standin/acquirer"
 	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/workflows/checkout"
 )
 
 // liveFaultKinds are the kinds that only a run with live mode has. The double sends each report three
@@ -22,13 +23,18 @@ var liveFaultKinds = []faultKind{
 	{"acquirer-forgets-keys", 3, "", controlled(acquirer.Control.ForgetKeys)},
 	{"reports-lost", 2, "", controlled(acquirer.Control.LoseWebhooks)},
 	{"reports-held", 2, "", holdReports},
-	{"chain-stop", 1, "chain", halts(stopped)},
-	{"chain-pause", 2, "chain", halts(paused(8 * time.Second))},
-	{"chain-no-answers", 2, "", halts(noAnswers("worker-chain"))},
+	{"ethereum-stop", 1, checkout.Ethereum, halts(stopped)},
+	{"ethereum-pause", 2, checkout.Ethereum, halts(paused(8 * time.Second))},
+	{"ethereum-no-answers", 2, "", halts(noAnswers("worker-ethereum"))},
 	{"acquirer-no-answers", 2, "", noAnswers("worker-acquirer")},
-	{"chain-drop", 3, "", dropTransactions},
-	{"chain-base-fee", 2, "", halts(raiseBaseFee)},
-	{"chain-reorganization", 4, "", reorganize},
+	{"ethereum-drop", 3, "", dropTransactions},
+	{"ethereum-fee", 2, "", halts(feeRises(checkout.Ethereum, raiseBaseFee))},
+	{"ethereum-reorganization", 4, "", reorganizes(checkout.Ethereum)},
+	{"bitcoin-stop", 2, checkout.Bitcoin, halts(stopped)}, // its pool is lost
+	{"bitcoin-pause", 1, checkout.Bitcoin, halts(paused(8 * time.Second))},
+	{"bitcoin-no-answers", 2, "", halts(noAnswers("worker-bitcoin"))},
+	{"bitcoin-fee", 2, "", halts(feeRises(checkout.Bitcoin, raiseBitcoinFee))},
+	{"bitcoin-reorganization", 4, "", reorganizes(checkout.Bitcoin)},
 	{"treasury-top-up", 6, "", topUp},
 	{"treasury-freeze", 1, "", freeze},
 	{"worker-dies-before-commit", 2, "", dies((*chaos).signs)},
@@ -94,11 +100,11 @@ func dropTransactions(ctx context.Context, c *chaos, _ *part, random *rand.Rand)
 	defer cancel()
 	hashes, err := query[[]string](ctx, c.rig, `
 		SELECT coalesce(array_agg(v.tx_hash), '{}') FROM transfer_version v JOIN transfer t ON t.id = v.transfer_id
-		WHERE t.status = 'live'`)
+		WHERE t.status = 'live' AND v.currency <> 'BTC'`)
 	if err != nil || len(hashes) == 0 {
 		return false
 	}
-	return c.onChain(ctx, func(d *devstack.LiveDouble) error {
+	return c.onNode(ctx, checkout.Ethereum, func(d *devstack.LiveDouble) error {
 		for _, hash := range hashes {
 			if random.IntN(2) == 0 {
 				_ = d.Anvil.Drop(ctx, hash) // it is not in the pool
@@ -111,30 +117,64 @@ func dropTransactions(ctx context.Context, c *chaos, _ *part, random *rand.Rand)
 // highFee is 20 times the base fee of the first block, in wei.
 const highFee = 20_000_000_000
 
-// raiseBaseFee keeps the base fee high, sometimes for so long that the service must raise its own.
-func raiseBaseFee(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
-	longest := 20 * time.Second
-	if random.IntN(3) == 0 {
-		longest = 150 * time.Second
+// What 1,000 virtual bytes cost, in bitcoins. The higher one is 20 times the other.
+const (
+	usualRate = "0.00002000"
+	highRate  = "0.00040000"
+)
+
+// feeRises keeps the fee of a network high, sometimes for so long that the service must raise its own.
+func feeRises(
+	network string, raise func(context.Context, *rig) error,
+) func(context.Context, *chaos, *part, *rand.Rand) bool {
+	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
+		longest := 20 * time.Second
+		if random.IntN(3) == 0 {
+			longest = 150 * time.Second
+		}
+		raised := false
+		end := time.Now().Add(between(random, longest/2, longest))
+		for ; time.Now().Before(end); pause(ctx, 500*time.Millisecond) {
+			limited, cancel := context.WithTimeout(ctx, 5*time.Second)
+			err := c.onNode(limited, network, func(*devstack.LiveDouble) error { return raise(limited, c.rig) })
+			cancel()
+			raised = raised || err == nil
+		}
+		if network == checkout.Bitcoin { // that of Ethereum falls by itself
+			c.rig.fees.Set(usualRate)
+			c.rig.stack.Live.Bitcoin.TakeNothing(false)
+		}
+		return raised
 	}
-	raised := false
-	end := time.Now().Add(between(random, longest/2, longest))
-	for ; time.Now().Before(end); pause(ctx, 500*time.Millisecond) {
-		limited, cancel := context.WithTimeout(ctx, 5*time.Second)
-		err := c.onChain(limited, func(d *devstack.LiveDouble) error { return d.Anvil.SetBaseFee(limited, highFee) })
-		cancel()
-		raised = raised || err == nil
-	}
-	return raised
 }
 
-// reorganize replaces up to three blocks by others without their transactions.
-func reorganize(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	return c.onChain(ctx, func(d *devstack.LiveDouble) error {
-		return d.Anvil.Reorg(ctx, 1+random.Uint64N(3))
-	}) == nil
+func raiseBaseFee(ctx context.Context, r *rig) error {
+	return r.stack.Live.Anvil.SetBaseFee(ctx, highFee)
+}
+
+// raiseBitcoinFee lets blocks take nothing: others pay more.
+func raiseBitcoinFee(_ context.Context, r *rig) error {
+	r.fees.Set(highRate)
+	r.stack.Live.Bitcoin.TakeNothing(true)
+	return nil
+}
+
+// reorganizes replaces up to three blocks by others without their transactions.
+func reorganizes(network string) func(context.Context, *chaos, *part, *rand.Rand) bool {
+	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		return c.onNode(ctx, network, func(d *devstack.LiveDouble) error {
+			return reorganize(ctx, d, network, 1+random.IntN(3))
+		}) == nil
+	}
+}
+
+func reorganize(ctx context.Context, d *devstack.LiveDouble, network string, blocks int) error {
+	if network == checkout.Bitcoin {
+		return d.Bitcoin.Reorganize(ctx, blocks)
+	}
+	return d.Anvil.Reorg(ctx, uint64(blocks)) //nolint:gosec // some blocks
 }
 
 // topUp gives the treasury more, which lasts longer in a long run.
@@ -142,7 +182,5 @@ func topUp(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	some := float * max(1, int64(c.payouts)/30)
-	return c.onChain(ctx, func(d *devstack.LiveDouble) error {
-		return topUpAll(ctx, d, some+random.Int64N(3*some))
-	}) == nil
+	return c.topUpAll(ctx, some+random.Int64N(3*some)) == nil
 }

@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -20,6 +20,7 @@ import (
 	"example.com/checkout/deploy/proof/chaos/invariant"
 	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/workflows/checkout"
 )
 
 // lostTime is how long the service works between a backup and its loss.
@@ -110,7 +111,7 @@ func (c *chaos) putBack(ctx context.Context, dir string, parts []*part) error {
 func (c *chaos) halted(ctx context.Context, do func([]*part) error) error {
 	var parts []*part
 	for _, p := range c.rig.parts {
-		if p.kind == "acquirer" || p.kind == "chain" {
+		if slices.Contains([]string{"acquirer", checkout.Ethereum, checkout.Bitcoin}, p.kind) {
 			continue
 		}
 		for !p.TryLock() {
@@ -150,27 +151,55 @@ func (c *chaos) noteLost(ctx context.Context) error {
 	return nil
 }
 
-// freezeAll freezes the account of the treasury before a worker starts.
+// freezeAll freezes the treasury before a worker starts.
 func (c *chaos) freezeAll(ctx context.Context) error {
-	id, err := query[string](ctx, c.rig, `SELECT coalesce(max(id), '') FROM treasury_account WHERE frozen_at IS NULL`)
-	if err != nil || id == "" {
+	all, err := c.accounts(ctx, false)
+	if err != nil {
 		return err
 	}
-	return c.operator(ctx, io.Discard, "treasury", "freeze", id, "--reason", invariant.OperatorsFreeze)
+	return c.freezeAccounts(ctx, all...)
+}
+
+// decideAll asks the customers of live payments that are older than a freeze to answer their bank, and their merchants
+// to end the sessions that wait for a payment. Until all are decided, what the chain has paid is not clear.
+func (c *chaos) decideAll(ctx context.Context, before time.Time) error {
+	var found []waiting
+	read := inPostgres(ctx, c, func(conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, `
+			SELECT s.id, s.merchant_id, coalesce(t.action_url, '') FROM checkout_session s
+			JOIN transaction t ON t.session_id = s.id AND t.status IN ('created', 'processing')
+			WHERE s.status = 'pending' AND s.mode = 'live' AND t.created_at < $1`, before)
+		if err != nil {
+			return err
+		}
+		found, err = pgx.CollectRows(rows, pgx.RowToStructByPos[waiting])
+		return err
+	})
+	if !read {
+		return errors.New("nobody knows which payments are undecided")
+	}
+	c.actFor(ctx, found)
+	return nil
 }
 
 // recover lets the database know what the chain has. It returns the flags that a person then gives to treasury
 // thaw. It returns an error when it must run again first.
-func (c *chaos) recover(ctx context.Context, id string) (losses []string, err error) {
-	if err := c.requireEmptyPool(ctx); err != nil {
+func (c *chaos) recover(ctx context.Context, a account) (losses []string, err error) {
+	prepare := c.requireEmptyPool
+	if a.Network == checkout.Bitcoin {
+		prepare = c.sendAgain
+	}
+	if err := prepare(ctx); err != nil {
 		return nil, err
 	}
 	var said bytes.Buffer
-	if err := c.treasury(ctx, &said, append([]string{"recover", id, "--apply"}, c.world.chosen...)...); err != nil {
+	err = c.treasury(ctx, a, &said, append([]string{"recover", a.ID, "--apply"}, c.world.chosen[a.Network]...)...)
+	if err != nil {
+		c.world.chosen[a.Network] = nil // a reorganization may have taken a payment out of the chain
 		return nil, err
 	}
 	var again bool
-	if c.world.chosen, losses, again = c.decide(ctx, said.String()); again {
+	if c.world.chosen[a.Network], losses, again = c.decide(ctx, said.String()); again {
 		return nil, errors.New("recover must run again")
 	}
 	return losses, nil
@@ -184,7 +213,7 @@ func (c *chaos) requireEmptyPool(ctx context.Context) error {
 		return err
 	}
 	var pool map[string]map[common.Address]map[string]struct{ Hash string }
-	return c.onChain(ctx, func(d *devstack.LiveDouble) error {
+	return c.onNode(ctx, checkout.Ethereum, func(d *devstack.LiveDouble) error {
 		if err := d.Anvil.Call(ctx, &pool, "txpool_content"); err != nil {
 			return err
 		}
@@ -204,12 +233,12 @@ func (c *chaos) requireEmptyPool(ctx context.Context) error {
 func (c *chaos) decide(ctx context.Context, said string) (chosen, losses []string, again bool) {
 	again = strings.Contains(said, "not final yet")
 	for line := range strings.Lines(said) {
-		hash, _, _ := strings.Cut(line, " ")
+		payment, _, _ := strings.Cut(line, " ")
 		c.say("recover: %s", strings.TrimSpace(line))
-		if !strings.HasPrefix(hash, "0x") || strings.Contains(line, "written") {
+		if !namesPayment.MatchString(payment) || strings.Contains(line, "written") {
 			continue
 		}
-		transaction := c.paidBy(hash)
+		transaction := c.paidBy(line)
 		payout, err := query[string](ctx, c.rig, `
 			SELECT coalesce((SELECT coalesce((SELECT CASE p.status WHEN 'sent' THEN 'sent' ELSE p.id END
 					FROM payout p WHERE p.transaction_id = t.id), 'none yet')
@@ -218,27 +247,70 @@ func (c *chaos) decide(ctx context.Context, said string) (chosen, losses []strin
 		case err != nil || payout == "none yet":
 			again = true // the payment is decided first
 		case payout == "", payout == "sent": // its row is lost, or it was paid twice, which 24 judges
-			losses = append(losses, "--loss", hash)
+			losses = append(losses, "--loss", payment)
+			if strings.Contains(payment, ":") { // the others of its transaction are written beside it
+				chosen = append(chosen, "--loss", payment)
+				again = again || strings.Contains(line, "no payout fits") || strings.Contains(line, "it may be no loss")
+			}
 		case strings.Contains(line, "retry it"):
 			c.retryPayout(ctx, payout)
 			again = true
 		default:
-			chosen, again = append(chosen, "--paid", hash+"="+payout), true
+			chosen, again = append(chosen, "--paid", payment+"="+payout), true
 		}
 	}
 	return chosen, losses, again
 }
 
-// paidBy returns the payment that a transaction on the chain paid out, as merchants know it.
-func (c *chaos) paidBy(hash string) (transactionID string) {
+// namesPayment matches the name of a payment: a transaction, on Bitcoin with an output.
+var namesPayment = regexp.MustCompile(`^0x[0-9a-f]+$|^[0-9a-f]{64}:[0-9]+$`)
+
+// paidBy returns the payment that was paid out as a line of treasury recover says, as merchants know it.
+func (c *chaos) paidBy(line string) (transactionID string) {
+	hash, _, _ := strings.Cut(strings.Fields(line)[0], ":")
 	c.world.note(func(s *invariant.Siege) {
 		for _, p := range s.Known {
-			if slices.Contains(p.Hashes, hash) {
+			// A transaction of Bitcoin pays several, each of another amount.
+			is := p.Currency != checkout.BTC || strings.Contains(line, " "+p.Amount+" ") && strings.Contains(line, p.Destination)
+			if is && slices.Contains(p.Hashes, hash) {
 				transactionID = p.TransactionID
 			}
 		}
 	})
 	return transactionID
+}
+
+// sendAgain gives the node what its treasury's wallet has and its pool has lost. On a real network other nodes still
+// have it.
+func (c *chaos) sendAgain(ctx context.Context) error {
+	return c.onNode(ctx, checkout.Bitcoin, func(d *devstack.LiveDouble) error {
+		all, err := walletTxs(ctx, d)
+		for _, tx := range all {
+			var got struct {
+				Hex string `json:"hex"`
+			}
+			if tx.Confirmations != 0 || err != nil {
+				continue
+			}
+			err = d.Bitcoin.Call(ctx, devstack.TreasuryWallet, &got, "gettransaction", tx.TxID)
+			_ = d.Bitcoin.Call(ctx, "", nil, "sendrawtransaction", got.Hex) // it is there, or another version is
+		}
+		return err
+	})
+}
+
+// walletTx is a transaction that the treasury's wallet knows. Below 0 confirmations another one replaced it.
+type walletTx struct {
+	TxID          string `json:"txid"`
+	Confirmations int    `json:"confirmations"`
+}
+
+func walletTxs(ctx context.Context, d *devstack.LiveDouble) ([]walletTx, error) {
+	var since struct {
+		Transactions []walletTx `json:"transactions"`
+	}
+	err := d.Bitcoin.Call(ctx, devstack.TreasuryWallet, &since, "listsinceblock")
+	return since.Transactions, err
 }
 
 // refundUnknown gives back what the card network has charged for a lost row, unless the merchant was paid.
@@ -274,23 +346,37 @@ func (c *chaos) refundUnknown(ctx context.Context) error {
 
 // paidOnChain reports whether a transaction in a block paid out a payment whose row is lost.
 func (c *chaos) paidOnChain(ctx context.Context, transactionID string) (paid bool) {
-	var hashes []string
+	var of []invariant.LostPayout
 	c.world.note(func(s *invariant.Siege) {
 		for _, p := range s.Known {
 			if p.TransactionID == transactionID {
-				hashes = append(hashes, p.Hashes...)
+				of = append(of, p)
 			}
 		}
 	})
-	err := c.onChain(ctx, func(d *devstack.LiveDouble) error {
-		for _, hash := range hashes {
-			var receipt *chains.Receipt
-			if err := d.Anvil.Call(ctx, &receipt, "eth_getTransactionReceipt", hash); err != nil {
+	for _, p := range of {
+		for _, hash := range p.Hashes {
+			err := c.onNode(ctx, p.Currency.Network(), func(d *devstack.LiveDouble) error {
+				is, err := mined(ctx, d, p.Currency.Network(), hash)
+				paid = paid || is
 				return err
+			})
+			if err != nil {
+				return true // nobody knows
 			}
-			paid = paid || receipt != nil && receipt.Status == 1
 		}
-		return nil
-	})
-	return paid || err != nil
+	}
+	return paid
+}
+
+// mined reports whether a transaction of the treasury is in a block, and paid.
+func mined(ctx context.Context, d *devstack.LiveDouble, network, hash string) (bool, error) {
+	if network == checkout.Bitcoin {
+		all, err := walletTxs(ctx, d)
+		is := func(tx walletTx) bool { return tx.TxID == hash && tx.Confirmations > 0 }
+		return slices.ContainsFunc(all, is), err
+	}
+	var receipt *chains.Receipt
+	err := d.Anvil.Call(ctx, &receipt, "eth_getTransactionReceipt", hash)
+	return receipt != nil && receipt.Status == 1, err
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/big"
 	"math/rand/v2"
@@ -13,31 +14,40 @@ import (
 	"example.com/checkout/deploy/proof/chaos/invariant"
 	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/workflows/checkout"
 )
 
-// addLiveParts adds the card network and the chain's node.
+// addLiveParts adds the card network and the nodes of the chains.
 func (r *rig) addLiveParts() {
 	d, never := r.stack.Live, make(chan struct{})
-	stopNode := func() { _ = d.Anvil.Stop() } // Stop kills a node that does not end
+	stopAnvil := func() { _ = d.Anvil.Stop() } // Stop kills a node that does not end
+	stopBitcoin := func() {
+		_ = d.Bitcoin.Stop()       // as above
+		_ = d.Bitcoin.ForgetPool() // it may be gone
+	}
 	r.parts = append(r.parts,
 		&part{
 			name: "card network", kind: "acquirer", start: d.StartAcquirer,
 			pid: func() int { return 0 }, done: func() <-chan struct{} { return never }, // it is in this process
 			kill: func() { d.Acquirer.Stop() }, stop: func() { d.Acquirer.Stop() },
 		},
+		// A node that is killed forgets its blocks. On a real network others have them, so these
+		// always write them; what waits in their pools is lost.
 		&part{
-			// A node that is killed forgets its blocks. On a real network others have them, so this one
-			// always writes them; what waits in its pool is lost.
-			name: "node", kind: "chain", start: d.StartChain, kill: stopNode, stop: stopNode,
+			name: "node of Ethereum", kind: checkout.Ethereum, start: d.StartChain, kill: stopAnvil, stop: stopAnvil,
 			pid: func() int { return d.Anvil.PID() }, done: func() <-chan struct{} { return d.Anvil.Done() },
+		},
+		&part{
+			name: "node of Bitcoin", kind: checkout.Bitcoin, kill: stopBitcoin, stop: stopBitcoin, pid: d.Bitcoin.PID,
+			done: d.Bitcoin.Done, start: func(ctx context.Context) error { return d.Bitcoin.Start(ctx) },
 		},
 	)
 }
 
-// onChain uses the node while no fault breaks it.
-func (c *chaos) onChain(ctx context.Context, do func(d *devstack.LiveDouble) error) error {
+// onNode uses the node of a network while no fault breaks it.
+func (c *chaos) onNode(ctx context.Context, network string, do func(d *devstack.LiveDouble) error) error {
 	for _, p := range c.rig.parts {
-		if p.kind != "chain" {
+		if p.kind != network {
 			continue
 		}
 		for !p.TryLock() {
@@ -48,7 +58,7 @@ func (c *chaos) onChain(ctx context.Context, do func(d *devstack.LiveDouble) err
 		defer p.Unlock()
 		return do(c.rig.stack.Live)
 	}
-	return errors.New("there is no chain")
+	return errors.New("there is no node of " + network)
 }
 
 // superviseTreasury is the operator who looks at the treasury until ctx ends.
@@ -62,63 +72,92 @@ func (c *chaos) superviseTreasury(ctx context.Context) {
 	}
 }
 
-// thaw lets a frozen account sign again, as an operator does. Once a backup was restored, the database first
-// gets to know what the chain has: a lost transaction may be mined long after that.
+// account is a row of the treasury's accounts.
+type account struct {
+	ID, Network string
+	FrozenAt    *time.Time
+	FrozenWhy   string
+}
+
+// accounts returns those that are frozen, or those that are not.
+func (c *chaos) accounts(ctx context.Context, frozen bool) (all []account, err error) {
+	conn, err := pgx.Connect(ctx, c.rig.databaseURL)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing was written
+	rows, err := conn.Query(ctx, `
+		SELECT id, network, frozen_at, frozen_why FROM treasury_account WHERE (frozen_at IS NOT NULL) = $1`, frozen)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[account])
+}
+
+// thaw lets the frozen accounts sign again.
 func (c *chaos) thaw(ctx context.Context) error {
+	frozen, err := c.accounts(ctx, true)
+	for _, a := range frozen {
+		err = errors.Join(err, c.thawAccount(ctx, a))
+	}
+	return err
+}
+
+// thawAccount lets an account sign again, as an operator does. Once a backup was restored, the database first
+// gets to know what the chain has: a lost transaction may be mined long after that.
+func (c *chaos) thawAccount(ctx context.Context, a account) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	id, err := query[string](ctx, c.rig, `
-		SELECT coalesce(max(id), '') FROM treasury_account WHERE frozen_at IS NOT NULL`)
-	if err != nil || id == "" {
-		return err
-	}
-	why, err := query[string](ctx, c.rig, `SELECT frozen_why FROM treasury_account WHERE id = $1`, id)
-	if err != nil {
-		return err
-	}
-	at, err := query[time.Time](ctx, c.rig, `SELECT frozen_at FROM treasury_account WHERE id = $1`, id)
-	if err != nil {
-		return err
-	}
-	args := []string{"thaw", id}
+	args := []string{"thaw", a.ID}
 	if c.restored.Load() > 0 {
-		losses, err := c.recover(ctx, id)
+		if err := c.decideAll(ctx, *a.FrozenAt); err != nil {
+			return err
+		}
+		losses, err := c.recover(ctx, a)
 		if err != nil {
 			return err
 		}
 		args = append(args, losses...)
 	}
-	if err := c.treasury(ctx, io.Discard, args...); err != nil {
+	if err := c.treasury(ctx, a, io.Discard, args...); err != nil {
 		return err
 	}
-	c.say("the treasury was frozen and thawed: %s", why)
+	c.world.chosen[a.Network] = nil
+	c.say("the account on %s was frozen and thawed: %s", a.Network, a.FrozenWhy)
 	c.world.note(func(s *invariant.Siege) {
-		s.Frozen = append(s.Frozen, why)
-		if why == invariant.OperatorsFreeze {
-			s.Halts = append(s.Halts, invariant.Span{From: at, To: time.Now()})
+		s.Frozen = append(s.Frozen, a.FrozenWhy)
+		if a.FrozenWhy == invariant.OperatorsFreeze {
+			s.Halts = append(s.Halts, invariant.Span{From: *a.FrozenAt, To: time.Now()})
 		}
 	})
 	return nil
 }
 
-// treasury runs an operator's command for the treasury. While the enemy acts, a reorganization comes just
+// treasury runs an operator's command for an account. While the enemy acts, a reorganization comes just
 // before.
-func (c *chaos) treasury(ctx context.Context, out io.Writer, args ...string) error {
-	return c.onChain(ctx, func(d *devstack.LiveDouble) error {
+func (c *chaos) treasury(ctx context.Context, a account, out io.Writer, args ...string) error {
+	return c.onNode(ctx, a.Network, func(d *devstack.LiveDouble) error {
 		if c.world.besieged.Load() {
-			_ = d.Anvil.Reorg(ctx, 1+rand.Uint64N(3)) //nolint:gosec // a node that fails has none
+			_ = reorganize(ctx, d, a.Network, 1+rand.IntN(3)) //nolint:gosec // a node that fails has none
 		}
 		return c.operator(ctx, out, append([]string{"treasury"}, args...)...)
 	})
 }
 
-// freeze stops the treasury for a while, as an operator does. Who supervises it thaws it.
-func freeze(ctx context.Context, c *chaos, _ *part, _ *rand.Rand) bool {
+// freeze stops an account for a while, as an operator does. Who supervises the treasury thaws it.
+func freeze(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	id, err := query[string](ctx, c.rig, `SELECT coalesce(max(id), '') FROM treasury_account WHERE frozen_at IS NULL`)
-	return err == nil && id != "" &&
-		c.operator(ctx, io.Discard, "treasury", "freeze", id, "--reason", invariant.OperatorsFreeze) == nil
+	all, err := c.accounts(ctx, false)
+	return err == nil && len(all) > 0 && c.freezeAccounts(ctx, all[random.IntN(len(all))]) == nil
+}
+
+func (c *chaos) freezeAccounts(ctx context.Context, all ...account) (err error) {
+	for _, a := range all {
+		reason := []string{"--reason", invariant.OperatorsFreeze}
+		err = errors.Join(err, c.operator(ctx, io.Discard, append([]string{"treasury", "freeze", a.ID}, reason...)...))
+	}
+	return err
 }
 
 // keepTreasury acts for the operator at the end of the load: it repairs the card network, thaws the
@@ -136,7 +175,7 @@ func (c *chaos) keepTreasury(ctx context.Context) error {
 	}
 	c.world.looked = time.Now()
 	// The chain may not be final yet: the next look is soon.
-	if err := errors.Join(c.thaw(ctx), c.endAttack(ctx), c.refundUnknown(ctx)); err != nil {
+	if err := errors.Join(c.thaw(ctx), c.takeEther(ctx), c.endAttack(ctx), c.refundUnknown(ctx)); err != nil {
 		c.say("the operator waits: %s", err)
 	}
 	waiting, err := query[int](ctx, c.rig, `SELECT count(*) FROM payout WHERE status = 'pending' AND hold = 'float'`)
@@ -144,41 +183,96 @@ func (c *chaos) keepTreasury(ctx context.Context) error {
 		return err
 	}
 	c.world.toppedUp = time.Now()
-	return c.onChain(ctx, func(d *devstack.LiveDouble) error { return topUpAll(ctx, d, 10*float) })
+	return c.topUpAll(ctx, 10*float)
 }
 
 // topUpAll gives the treasury more of every currency, and waits until this is final: a node here
 // forgets what a reorganization removes, and the operator would have to send it again.
-func topUpAll(ctx context.Context, d *devstack.LiveDouble, dollars int64) error {
-	for _, currency := range invariant.LiveCurrencies {
-		if err := d.Fund(ctx, currency, dollars); err != nil {
-			return err
-		}
+func (c *chaos) topUpAll(ctx context.Context, dollars int64) (err error) {
+	for _, network := range []string{checkout.Ethereum, checkout.Bitcoin} {
+		err = errors.Join(err, c.onNode(ctx, network, func(d *devstack.LiveDouble) error {
+			for _, currency := range invariant.CurrenciesOn(network) {
+				if err := d.Fund(ctx, currency, dollars); err != nil {
+					return err
+				}
+			}
+			if network == checkout.Ethereum {
+				pause(ctx, 5*time.Second)
+			}
+			return nil
+		}))
 	}
-	pause(ctx, 5*time.Second)
-	return nil
+	return err
 }
 
-// robTreasury sends a transaction with the treasury's key, as a thief would, when everything is at
+// robTreasury sends a transaction with the treasury's key of each chain, as a thief would, when everything is at
 // rest. The account must freeze, and sign nothing for the payout of a new session. After an operator
 // has thawed it, the payout is sent.
 func (c *chaos) robTreasury(ctx context.Context) error {
 	if !c.live {
 		return nil
 	}
+	for network, rob := range map[string]func(context.Context, *devstack.LiveDouble) (string, error){
+		checkout.Ethereum: robEthereum, checkout.Bitcoin: robBitcoin,
+	} {
+		if err := c.robAccount(ctx, network, rob); err != nil {
+			return fmt.Errorf("a theft on %s: %w", network, err)
+		}
+	}
+	return nil
+}
+
+func (c *chaos) robAccount(
+	ctx context.Context, network string, rob func(context.Context, *devstack.LiveDouble) (txHash string, err error),
+) error {
 	ctx, cancel := context.WithTimeout(ctx, 6*time.Minute)
 	defer cancel()
-	theft, err := c.steal(ctx)
+	var theft invariant.Theft
+	err := c.onNode(ctx, network, func(d *devstack.LiveDouble) (err error) {
+		theft.TxHash, err = rob(ctx, d)
+		return err
+	})
 	if err != nil {
 		return err
 	}
+	c.say("a thief used the treasury's key on %s", network)
+	c.until(ctx, 90*time.Second, func() bool {
+		var frozen []account
+		frozen, err = c.accounts(ctx, true)
+		for _, a := range frozen {
+			if a.Network == network {
+				theft.Froze = a.FrozenWhy
+			}
+		}
+		return err != nil || theft.Froze != ""
+	})
 	c.world.note(func(s *invariant.Siege) { s.Thefts = append(s.Thefts, theft) })
-	if theft.Froze == "" {
-		return nil // invariant 25 tells
+	if err != nil || theft.Froze == "" {
+		return err // invariant 25 tells
 	}
-	if err := c.payWhileFrozen(ctx); err != nil {
+	if err := c.payWhileFrozen(ctx, network); err != nil {
 		return err
 	}
+	return c.restAgain(ctx)
+}
+
+// robEthereum moves a little ether.
+func robEthereum(ctx context.Context, d *devstack.LiveDouble) (txHash string, err error) {
+	thief := d.Anvil.Accounts[9]
+	return d.Anvil.Send(ctx, chains.Transaction{From: d.Treasury(), To: &thief, Value: big.NewInt(1_000)})
+}
+
+// robBitcoin spends a coin of the treasury.
+func robBitcoin(ctx context.Context, d *devstack.LiveDouble) (txHash string, err error) {
+	var thief string
+	if err := d.Bitcoin.Call(ctx, chains.Miner, &thief, "getnewaddress"); err != nil {
+		return "", err
+	}
+	return d.Bitcoin.Pay(ctx, devstack.TreasuryWallet, map[string]string{thief: "0.00012345"})
+}
+
+// restAgain waits until an operator has thawed the treasury, and everything is at rest.
+func (c *chaos) restAgain(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, c.rig.databaseURL)
 	if err != nil {
 		return err
@@ -197,30 +291,12 @@ func (c *chaos) robTreasury(ctx context.Context) error {
 	return err
 }
 
-// steal moves a little ether, and waits until the account is frozen.
-func (c *chaos) steal(ctx context.Context) (theft invariant.Theft, err error) {
-	err = c.onChain(ctx, func(d *devstack.LiveDouble) (err error) {
-		thief := d.Anvil.Accounts[9]
-		theft.TxHash, err = d.Anvil.Send(ctx, chains.Transaction{From: d.Treasury(), To: &thief, Value: big.NewInt(1_000)})
-		return err
-	})
-	if err != nil {
-		return theft, err
-	}
-	c.say("a thief used the treasury's key")
-	c.until(ctx, 90*time.Second, func() bool {
-		theft.Froze, err = query[string](ctx, c.rig, `SELECT coalesce(max(frozen_why), '') FROM treasury_account`)
-		return err != nil || theft.Froze != ""
-	})
-	return theft, err
-}
-
-// payWhileFrozen pays a session. Its payout must wait.
-func (c *chaos) payWhileFrozen(ctx context.Context) (err error) {
+// payWhileFrozen pays a session. Its payout on the network must wait.
+func (c *chaos) payWhileFrozen(ctx context.Context, network string) (err error) {
 	random := rand.New(rand.NewPCG(c.seed, 0x7e57)) //nolint:gosec // the same seed must give the same numbers
 	c.playLive(ctx, script{name: "live: pay while frozen", play: func(ctx context.Context, c *chaos, s *scene) {
 		c.payLive(ctx, s, liveGood)
-	}}, random)
+	}}, random, invariant.CurrenciesOn(network)...)
 	held := 0
 	c.until(ctx, time.Minute, func() bool {
 		held, err = query[int](ctx, c.rig, `SELECT count(*) FROM payout WHERE status = 'pending' AND hold = 'frozen'`)

@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/deploy/program/config"
+	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/deploy/standin/devstack"
 )
 
@@ -35,7 +36,8 @@ type rig struct {
 	pages       []string
 	parts       []*part
 	links       []*link
-	temporal    client.Client // a direct connection, not through a link
+	fees        *chains.FeeMarket // of Bitcoin; nil without live mode
+	temporal    client.Client     // a direct connection, not through a link
 	out         io.Writer
 }
 
@@ -43,7 +45,7 @@ type rig struct {
 type part struct {
 	sync.Mutex
 	name  string // "API 1"
-	kind  string // "api", "worker", "temporal", "postgres", "acquirer" or "chain"
+	kind  string // "api", "worker", "temporal", "postgres", "acquirer", or a network with its node
 	pid   func() int
 	done  func() <-chan struct{}
 	kill  func()
@@ -71,7 +73,7 @@ func startRig(ctx context.Context, dir string, live bool, out io.Writer) (_ *rig
 		return nil, err
 	}
 	r.stack, err = devstack.Start(ctx, devstack.Options{
-		Dir: dir, NoUI: true, Out: out, Ports: at, Through: through, LiveDouble: live, Float: float,
+		Dir: dir, NoUI: true, Out: out, Ports: at, Through: through, LiveDouble: live, Float: float, Bitcoin: time.Second,
 		RetrySchedule: retrySchedule, SessionLifetime: shortLifetime.String(),
 		Env: []string{
 			"OTEL_METRICS_EXPORTER=prometheus",
@@ -88,6 +90,9 @@ func startRig(ctx context.Context, dir string, live bool, out io.Writer) (_ *rig
 	r.apis, r.pages = []string{r.stack.APIURL()}, []string{r.stack.PageURL()}
 	r.addStackParts()
 	if live {
+		if r.stack.Live.Bitcoin == nil {
+			return nil, chains.ErrNoKnots
+		}
 		r.addLiveParts()
 	}
 	if err := r.addMore(ctx, ports); err != nil {
@@ -108,14 +113,26 @@ type way struct {
 // servers, and those of the links.
 func (r *rig) startLinks(live bool) (at devstack.Ports, through map[string]devstack.Ports, err error) {
 	through = map[string]devstack.Ports{}
+	market := 0
+	if live {
+		free, err := devstack.Free(1)
+		if err != nil {
+			return at, nil, err
+		}
+		at.Bitcoin = free[0]
+		r.fees = chains.NewFeeMarket("http://" + loopback(at.Bitcoin))
+		r.fees.Set(usualRate)
+		market = r.fees.Port()
+	}
 	for _, command := range []string{"api", "worker"} {
 		var own devstack.Ports
 		ways := []way{{"temporal", &at.Temporal, &own.Temporal}, {"postgres", &at.Postgres, &own.Postgres}}
 		if live {
-			ways = append(ways, way{"acquirer", &at.Acquirer, &own.Acquirer}, way{"chain", &at.Chain, &own.Chain})
+			ways = append(ways, way{"acquirer", &at.Acquirer, &own.Acquirer}, way{"ethereum", &at.Ethereum, &own.Ethereum},
+				way{"bitcoin", &market, &own.Bitcoin})
 		}
 		if live && command == "worker" { // only a worker signs
-			ways = append(ways, way{"signer", &at.Chain, &own.Signer})
+			ways = append(ways, way{"signer", &at.Ethereum, &own.Signer})
 		}
 		for _, w := range ways {
 			ports, err := devstack.Free(2)
@@ -300,5 +317,8 @@ func (r *rig) close() {
 	}
 	for _, l := range r.links {
 		l.close()
+	}
+	if r.fees != nil {
+		r.fees.Close()
 	}
 }

@@ -32,7 +32,7 @@ type runReport struct {
 	Requests   int            `json:"requests"`   // requests that receivers got
 	Duplicates int            `json:"duplicates"` // events that a receiver accepted more than once without a replay
 
-	LivePayouts map[string]int `json:"live_payouts"` // by status
+	LivePayouts map[string]int `json:"live_payouts"` // by currency and status
 	Frozen      []string       `json:"frozen"`       // why the treasury was frozen, each time
 
 	Faults map[string]int            `json:"faults"`
@@ -88,7 +88,7 @@ func (c *chaos) count(r *runReport, f *invariant.Facts) {
 	}
 	for _, p := range f.Payouts {
 		if p.Mode.Live() {
-			r.LivePayouts[string(p.Status)]++
+			r.LivePayouts[string(p.Currency)+" "+string(p.Status)]++
 		}
 	}
 

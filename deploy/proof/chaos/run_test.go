@@ -98,14 +98,16 @@ func TestRun_Live(t *testing.T) {
 	err = runChaos(t.Context(), o, &out, &progress)
 	t.Logf("%s%s", progress.String(), out.String())
 	require.NoError(t, err)
-	require.Regexp(t, `live payouts: .*\d+ sent`, out.String(), "payouts are sent")
+	for _, currency := range invariant.LiveCurrencies {
+		require.Regexp(t, `live payouts: .*\d+ `+string(currency)+` sent`, out.String())
+	}
 }
 
 func TestParseRun_OnlyARunWithLiveModeHasItsFaults(t *testing.T) {
 	t.Parallel()
-	_, err := parseRun([]string{"-kinds", "chain"}, io.Discard)
-	require.ErrorContains(t, err, `there is no kind "chain"`)
-	o, err := parseRun([]string{"-live", "-kinds", "chain,worker-dies"}, io.Discard)
+	_, err := parseRun([]string{"-kinds", "bitcoin"}, io.Discard)
+	require.ErrorContains(t, err, `there is no kind "bitcoin"`)
+	o, err := parseRun([]string{"-live", "-kinds", "ethereum,worker-dies"}, io.Discard)
 	require.NoError(t, err)
 	require.Len(t, o.kinds, 9)
 	o, err = parseRun([]string{"-live"}, io.Discard)

@@ -177,6 +177,11 @@ func (c *chaos) bringToRest(ctx context.Context, conn *pgx.Conn) (hastened int, 
 		return 0, err
 	}
 
+	return c.actFor(ctx, found), nil
+}
+
+// actFor acts for the people for whom these wait.
+func (c *chaos) actFor(ctx context.Context, found []waiting) (hastened int) {
 	byID := map[string]*merchant{}
 	for _, m := range slices.Concat(c.merchants, c.world.merchants) {
 		byID[m.id] = m
@@ -202,5 +207,5 @@ func (c *chaos) bringToRest(ctx context.Context, conn *pgx.Conn) (hastened int, 
 			c.end(ctx, m, invariant.OpAdvance, w.ID)
 		}
 	}
-	return hastened, nil
+	return hastened
 }

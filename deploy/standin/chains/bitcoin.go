@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -39,10 +40,15 @@ type Bitcoin struct {
 	program   knots
 	temporary bool
 
+	mining  sync.Mutex // no block comes while others are replaced
+	nothing atomic.Bool
+
 	mu   sync.Mutex
 	pid  int
 	done chan struct{} // closed when the process has ended
 }
+
+const bitcoinUser = "checkout"
 
 // Miner is the wallet with the rewards of the blocks.
 const Miner = "miner"
@@ -53,7 +59,7 @@ func StartBitcoin(ctx context.Context, o BitcoinOptions) (*Bitcoin, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Bitcoin{User: "checkout", Password: rand.Text(), options: o, program: program}
+	b := &Bitcoin{User: bitcoinUser, Password: rand.Text(), options: o, program: program}
 	if o.Dir == "" {
 		b.temporary = true
 		if b.options.Dir, err = os.MkdirTemp("", "checkout-bitcoin-"); err != nil {
@@ -125,9 +131,35 @@ func (b *Bitcoin) mineUntil(ctx context.Context, done <-chan struct{}) {
 		case <-done:
 			return
 		case <-time.After(b.options.BlockTime):
-			_, _ = b.Mine(ctx, 1) // an error means that the node is ending
+			_ = b.mineNext(ctx) // an error means that the node is ending
 		}
 	}
+}
+
+func (b *Bitcoin) mineNext(ctx context.Context) (err error) {
+	if b.nothing.Load() {
+		b.mining.Lock()
+		defer b.mining.Unlock()
+		return b.mineEmpty(ctx, 1)
+	}
+	_, err = b.Mine(ctx, 1)
+	return err
+}
+
+// TakeNothing says whether the blocks at each BlockTime are empty, as if all that waits paid too little.
+func (b *Bitcoin) TakeNothing(on bool) { b.nothing.Store(on) }
+
+func (b *Bitcoin) mineEmpty(ctx context.Context, blocks int) error {
+	var to string
+	if err := b.Call(ctx, Miner, &to, "getnewaddress"); err != nil {
+		return err
+	}
+	for range blocks {
+		if err := b.Call(ctx, "", nil, "generateblock", to, []string{}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ready waits until the node answers.
@@ -204,6 +236,8 @@ func (b *Bitcoin) Call(ctx context.Context, wallet string, result any, method st
 
 // Mine adds blocks. It returns their hashes.
 func (b *Bitcoin) Mine(ctx context.Context, blocks int) (hashes []string, err error) {
+	b.mining.Lock()
+	defer b.mining.Unlock()
 	var to string
 	if err := b.Call(ctx, Miner, &to, "getnewaddress"); err != nil {
 		return nil, err
@@ -254,9 +288,11 @@ func (b *Bitcoin) Pay(ctx context.Context, wallet string, outputs map[string]str
 // Reorganize replaces the last blocks by as many others and one more. What was in them waits in the pool again, and
 // the new blocks are empty.
 func (b *Bitcoin) Reorganize(ctx context.Context, blocks int) error {
+	b.mining.Lock()
+	defer b.mining.Unlock()
 	var (
-		height     int
-		hash, with string
+		height int
+		hash   string
 	)
 	if err := b.Call(ctx, "", &height, "getblockcount"); err != nil {
 		return err
@@ -264,18 +300,10 @@ func (b *Bitcoin) Reorganize(ctx context.Context, blocks int) error {
 	if err := b.Call(ctx, "", &hash, "getblockhash", height-blocks+1); err != nil {
 		return err
 	}
-	if err := b.Call(ctx, Miner, &with, "getnewaddress"); err != nil {
-		return err
-	}
 	if err := b.Call(ctx, "", nil, "invalidateblock", hash); err != nil {
 		return err
 	}
-	for range blocks + 1 {
-		if err := b.Call(ctx, "", nil, "generateblock", with, []string{}); err != nil {
-			return err
-		}
-	}
-	return nil
+	return b.mineEmpty(ctx, blocks+1)
 }
 
 // PID returns the process id.

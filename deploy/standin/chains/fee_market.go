@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,15 +13,15 @@ import (
 
 // A FeeMarket passes calls on to a Bitcoin node and sets what it estimates a fee at: a chain of a test has no market.
 type FeeMarket struct {
-	node   *Bitcoin
+	node   string // its URL
 	server *httptest.Server
 
 	mu   sync.Mutex
 	rate string
 }
 
-// NewFeeMarket starts a market. The caller must close it.
-func NewFeeMarket(node *Bitcoin) *FeeMarket {
+// NewFeeMarket starts a market for the node at a URL, which need not answer yet. The caller must close it.
+func NewFeeMarket(node string) *FeeMarket {
 	m := &FeeMarket{node: node}
 	m.server = httptest.NewServer(http.HandlerFunc(m.serve))
 	return m
@@ -28,8 +29,11 @@ func NewFeeMarket(node *Bitcoin) *FeeMarket {
 
 // URL returns the address, with the node's user.
 func (m *FeeMarket) URL() string {
-	return strings.Replace(m.server.URL, "http://", "http://"+m.node.User+"@", 1)
+	return strings.Replace(m.server.URL, "http://", "http://"+bitcoinUser+"@", 1)
 }
+
+// Port returns its port on 127.0.0.1.
+func (m *FeeMarket) Port() int { return m.server.Listener.Addr().(*net.TCPAddr).Port }
 
 // Close ends it.
 func (m *FeeMarket) Close() { m.server.Close() }
@@ -47,7 +51,7 @@ func (m *FeeMarket) serve(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	onward, err := http.NewRequestWithContext( //nolint:gosec // G704: our node
-		request.Context(), http.MethodPost, m.node.URL+request.URL.EscapedPath(), bytes.NewReader(asked))
+		request.Context(), http.MethodPost, m.node+request.URL.EscapedPath(), bytes.NewReader(asked))
 	if err != nil {
 		return
 	}

@@ -1,6 +1,7 @@
 package devstack
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,11 +16,10 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Wallets of the Bitcoin node, besides its miner's.
-const (
-	treasuryWallet = "treasury"
-	merchantWallet = "merchant"
-)
+// TreasuryWallet is the wallet of the Bitcoin node that pays.
+const TreasuryWallet = "treasury"
+
+const merchantWallet = "merchant"
 
 // The chain, which is kept between starts, and the password of its node.
 const (
@@ -33,7 +33,7 @@ func (s *Stack) startBitcoin(ctx context.Context, d *LiveDouble) (err error) {
 		return nil
 	}
 	d.Bitcoin, err = chains.StartBitcoin(ctx, chains.BitcoinOptions{
-		Dir: filepath.Join(s.options.Dir, bitcoinDir), BlockTime: s.options.Bitcoin,
+		Dir: filepath.Join(s.options.Dir, bitcoinDir), Port: s.options.Ports.Bitcoin, BlockTime: s.options.Bitcoin,
 	})
 	if errors.Is(err, chains.ErrNoKnots) {
 		reason, _, _ := strings.Cut(err.Error(), "\n")
@@ -50,23 +50,30 @@ func (s *Stack) startBitcoin(ctx context.Context, d *LiveDouble) (err error) {
 	if err := d.Bitcoin.OpenWallet(ctx, merchantWallet); err != nil {
 		return err
 	}
-	if err := d.Bitcoin.OpenWallet(ctx, treasuryWallet); err != nil {
+	if err := d.Bitcoin.OpenWallet(ctx, TreasuryWallet); err != nil {
 		return err
 	}
-	has, err := d.bitcoins(ctx, treasuryWallet)
+	has, err := d.bitcoins(ctx, TreasuryWallet)
 	if err != nil || has.Sign() > 0 {
 		return err // funded at an earlier start
 	}
-	// A coin is used up by each transfer, and its change is final a minute later.
-	if _, err := d.Bitcoin.Fund(ctx, treasuryWallet, slices.Repeat([]string{"0.2"}, 50)...); err != nil {
+	return d.Fund(ctx, checkout.BTC, cmp.Or(d.float, plenty))
+}
+
+// fundBitcoin gives the treasury more, and makes it final. It gives several coins: each transfer uses one up, and its
+// change is final some blocks later.
+func (d *LiveDouble) fundBitcoin(ctx context.Context, dollars int64) error {
+	const coins = 20
+	coin := amountOf(checkout.BTC, dollars/coins).String()
+	if _, err := d.Bitcoin.Fund(ctx, TreasuryWallet, slices.Repeat([]string{coin}, coins)...); err != nil {
 		return err
 	}
-	_, err = d.Bitcoin.Mine(ctx, confirmations)
+	_, err := d.Bitcoin.Mine(ctx, BitcoinConfirmations)
 	return err
 }
 
-// confirmations make a block final.
-const confirmations = 6
+// BitcoinConfirmations make a block final.
+const BitcoinConfirmations = 6
 
 // bitcoins returns what a wallet has in blocks, in satoshis.
 func (d *LiveDouble) bitcoins(ctx context.Context, wallet string) (*big.Int, error) {
@@ -75,6 +82,17 @@ func (d *LiveDouble) bitcoins(ctx context.Context, wallet string) (*big.Int, err
 		return nil, err
 	}
 	return checkout.ParseUnits(got.String(), checkout.BTC.Places())
+}
+
+// bitcoinsOf returns what an address has in blocks, in satoshis.
+func (d *LiveDouble) bitcoinsOf(ctx context.Context, address string) (*big.Int, error) {
+	var got struct {
+		Total json.Number `json:"total_amount"`
+	}
+	if err := d.Bitcoin.Call(ctx, "", &got, "scantxoutset", "start", []string{"addr(" + address + ")"}); err != nil {
+		return nil, err
+	}
+	return checkout.ParseUnits(got.Total.String(), checkout.BTC.Places())
 }
 
 // bitcoinEnvironment returns the settings of Bitcoin, none without a node.

@@ -59,16 +59,21 @@ func (s *Stack) through(command string) []string {
 	if s.Live == nil {
 		return env
 	}
+	user := ""
+	if s.Live.Bitcoin != nil {
+		user = s.Live.Bitcoin.User + "@"
+	}
 	for _, proxy := range []struct {
 		setting string
 		port    int
 	}{
-		{"CHECKOUT_STRIPE_API_URL", s.options.Through[command].Acquirer},
-		{"CHECKOUT_ETHEREUM_RPC_URLS", s.options.Through[command].Chain},
-		{"CHECKOUT_ETHEREUM_SIGNER_URL", s.options.Through[command].Signer},
+		{"CHECKOUT_STRIPE_API_URL=http://", s.options.Through[command].Acquirer},
+		{"CHECKOUT_ETHEREUM_RPC_URLS=http://", s.options.Through[command].Ethereum},
+		{"CHECKOUT_ETHEREUM_SIGNER_URL=http://", s.options.Through[command].Signer},
+		{"CHECKOUT_BITCOIN_RPC_URL=http://" + user, s.options.Through[command].Bitcoin},
 	} {
 		if proxy.port != 0 {
-			env = append(env, proxy.setting+"=http://"+loopback(proxy.port))
+			env = append(env, proxy.setting+loopback(proxy.port))
 		}
 	}
 	return env

@@ -1,6 +1,7 @@
 package devstack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,7 +80,7 @@ func (s *Stack) startLiveDouble(ctx context.Context) error {
 	}
 	// Final is what has four blocks on top: a reorganization of three blocks undoes nothing final.
 	d.chain = chains.Options{
-		StateFile: filepath.Join(s.options.Dir, chainFile), BlockTime: time.Second, Epoch: 2, Port: s.options.Ports.Chain,
+		StateFile: filepath.Join(s.options.Dir, chainFile), BlockTime: time.Second, Epoch: 2, Port: s.options.Ports.Ethereum,
 	}
 	if err := d.StartChain(ctx); err != nil {
 		return err
@@ -173,12 +174,9 @@ func (d *LiveDouble) fundTreasury(ctx context.Context) (err error) {
 	if d.Market, err = d.Anvil.DeployMarket(ctx); err != nil {
 		return err
 	}
-	dollars := d.float
-	if dollars == 0 {
-		dollars = plenty
-	}
+	dollars := cmp.Or(d.float, plenty)
 	for c := range d.Market.Tokens() {
-		has, err := d.BalanceOf(ctx, d.Treasury(), c)
+		has, err := d.TreasuryBalance(ctx, c)
 		if err != nil {
 			return err
 		}
@@ -196,9 +194,12 @@ func (d *LiveDouble) fundTreasury(ctx context.Context) (err error) {
 }
 
 // Fund gives the treasury more of a currency, in US dollars. Ether comes from an account of the chain.
-// It returns when the transaction is in a block, which a reorganization may still remove.
+// It returns when the transaction is in a block, which a reorganization may still remove on Ethereum.
 func (d *LiveDouble) Fund(ctx context.Context, c checkout.PayoutCurrency, dollars int64) error {
-	if c != checkout.ETH {
+	switch {
+	case c == checkout.BTC:
+		return d.fundBitcoin(ctx, dollars)
+	case c != checkout.ETH:
 		return d.Anvil.Fund(ctx, string(c), d.Market.Tokens()[c], d.Treasury(), units(c, dollars))
 	}
 	to := d.Treasury()
@@ -212,9 +213,11 @@ func (d *LiveDouble) Fund(ctx context.Context, c checkout.PayoutCurrency, dollar
 }
 
 // units returns an amount of US dollars in the currency's smallest unit.
-func units(c checkout.PayoutCurrency, dollars int64) *big.Int {
+func units(c checkout.PayoutCurrency, dollars int64) *big.Int { return amountOf(c, dollars).Units() }
+
+func amountOf(c checkout.PayoutCurrency, dollars int64) checkout.Crypto {
 	price, _ := new(big.Rat).SetString(c.TestPrice())
-	return checkout.FloorCrypto(price.Quo(big.NewRat(dollars, 1), price), c).Units()
+	return checkout.FloorCrypto(price.Quo(big.NewRat(dollars, 1), price), c)
 }
 
 // Treasury is the account that pays.
@@ -282,14 +285,24 @@ func (d *LiveDouble) Balance(ctx context.Context, c checkout.PayoutCurrency) (*b
 	if c == checkout.BTC {
 		return d.bitcoins(ctx, merchantWallet)
 	}
-	return d.BalanceOf(ctx, d.accounts[merchantAccount], c)
+	return d.BalanceOf(ctx, d.accounts[merchantAccount].Hex(), c)
 }
 
-// BalanceOf returns what an account has on the chain, in the currency's smallest unit.
-func (d *LiveDouble) BalanceOf(
-	ctx context.Context, account common.Address, c checkout.PayoutCurrency,
-) (*big.Int, error) {
-	if c == checkout.ETH {
+// TreasuryBalance returns what the treasury has in blocks, in the currency's smallest unit.
+func (d *LiveDouble) TreasuryBalance(ctx context.Context, c checkout.PayoutCurrency) (*big.Int, error) {
+	if c == checkout.BTC {
+		return d.bitcoins(ctx, TreasuryWallet)
+	}
+	return d.BalanceOf(ctx, d.Treasury().Hex(), c)
+}
+
+// BalanceOf returns what an address has in blocks, in the currency's smallest unit.
+func (d *LiveDouble) BalanceOf(ctx context.Context, address string, c checkout.PayoutCurrency) (*big.Int, error) {
+	account := common.HexToAddress(address)
+	switch c {
+	case checkout.BTC:
+		return d.bitcoinsOf(ctx, address)
+	case checkout.ETH:
 		var balance hexutil.Big
 		err := d.Anvil.Call(ctx, &balance, "eth_getBalance", account, "latest")
 		return balance.ToInt(), err

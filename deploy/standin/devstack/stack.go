@@ -17,9 +17,9 @@ import (
 type Ports struct {
 	API, Page, Dashboard, Receiver, UI, Temporal, Postgres, Health int
 
-	// Of the simulated live mode: the card network's API, the chain's node, and the treasury's signer.
-	// The node is the signer too; they differ only in Options.Through.
-	Acquirer, Chain, Signer int
+	// Of the simulated live mode: the card network's API, the nodes of the chains, and the treasury's signer.
+	// The node of Ethereum is the signer too; they differ only in Options.Through.
+	Acquirer, Ethereum, Signer, Bitcoin int
 }
 
 // Options describe the stack to start.

@@ -6,14 +6,16 @@ var burns = Invariant{
 	check: func(w *world, r *Result) {
 		type try struct{ payoutID, to string }
 		reverted := map[try]bool{}
-		payoutOf := w.payoutOf()
+		payoutsOf := w.payoutsOf()
 		for _, tx := range w.Live.Sent {
 			r.Checked++
-			at := try{payoutOf[tx.TxHash], tx.To}
-			if reverted[at] && at.payoutID != "" {
-				r.violated(at.payoutID, "was sent to %s again, by %s", tx.To, tx.TxHash)
+			for _, id := range payoutsOf[tx.TxHash] {
+				at := try{id, tx.To}
+				if reverted[at] {
+					r.violated(id, "was sent to %s again, by %s", tx.To, tx.TxHash)
+				}
+				reverted[at] = reverted[at] || tx.Reverted
 			}
-			reverted[at] = reverted[at] || tx.Reverted
 		}
 	},
 }

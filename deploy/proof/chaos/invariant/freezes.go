@@ -19,8 +19,7 @@ var freezes = Invariant{
 			explained = explained || len(w.Live.Lost) > 0 && strings.HasPrefix(why, "a transaction uses slot")
 			for _, p := range w.Live.Known {
 				explained = explained || slices.ContainsFunc(p.Hashes, func(hash string) bool {
-					_, lost := w.lost(hash)
-					return lost && strings.Contains(why, hash)
+					return len(w.lost(hash)) > 0 && strings.Contains(why, hash)
 				})
 			}
 			if !explained {

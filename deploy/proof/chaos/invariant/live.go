@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -20,8 +21,8 @@ import (
 // LiveSources are the witnesses of a simulated live mode.
 type LiveSources struct {
 	Double *devstack.LiveDouble
-	// Destinations are payout addresses that had nothing before, and that only payouts pay.
-	Destinations []string
+	// Destinations are payout addresses by network. They had nothing before, and only payouts pay them.
+	Destinations map[string][]string
 	Siege
 }
 
@@ -35,8 +36,8 @@ type Theft struct {
 type Live struct {
 	Intents  []acquirer.IntentFact
 	Charges  []acquirer.ChargeFact
-	Sent     []SentTransaction // the treasury's transactions in the chain's blocks, by nonce
-	Nonce    uint64            // the treasury's next one
+	Sent     []SentTransaction // the treasury's transactions in the blocks of each chain, in their order
+	Nonce    uint64            // the treasury's next one on Ethereum
 	Treasury map[checkout.PayoutCurrency]*big.Int
 	Balances map[string]map[checkout.PayoutCurrency]*big.Int // by LiveSources.Destinations
 	Siege
@@ -45,18 +46,20 @@ type Live struct {
 // SentTransaction is a transaction of the treasury in a block.
 type SentTransaction struct {
 	TxHash   string
-	Nonce    uint64
-	To       string // the destination, or the token
+	Slot     checkout.Slot
+	To       string // the destination, or the token; "" on Bitcoin
 	Reverted bool   // it moved nothing
+	Hasty    bool   // it spent a coin that was not final
 }
 
-// Transfer is a signed transfer of a live payout.
+// Transfer is a signed transfer of live payouts.
 type Transfer struct {
-	ID, PayoutID string
-	Nonce        uint64
-	Status       storage.TransferStatus
-	TxHash       string   // of the version that was mined; "" while nobody knows
-	Versions     []string // hashes
+	ID       string
+	Payouts  []string // ids
+	Slot     checkout.Slot
+	Status   storage.TransferStatus
+	TxHash   string   // of the version that was mined; "" while nobody knows
+	Versions []string // hashes
 }
 
 // LedgerBalance is the sum of one account of the ledger in one asset.
@@ -75,10 +78,12 @@ func needsLive(f *Facts) string {
 
 func readTransfers(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	return collect(ctx, tx, &f.Transfers, `
-		SELECT t.id, x.payout_id, t.nonce, t.status, coalesce(t.tx_hash, '') AS tx_hash,
+		SELECT t.id, t.status, coalesce(t.tx_hash, '') AS tx_hash,
+			ARRAY(SELECT x.payout_id FROM transfer_payout x WHERE x.transfer_id = t.id) AS payouts,
+			coalesce((SELECT array_agg(s.unit) FROM transfer_slot s WHERE s.transfer_id = t.id), ARRAY[t.nonce::text]) AS slot,
 			ARRAY(SELECT v.tx_hash FROM transfer_version v WHERE v.transfer_id = t.id ORDER BY v.number) AS versions
-		FROM transfer t JOIN treasury_account a ON a.id = t.account_id JOIN transfer_payout x ON x.transfer_id = t.id
-		WHERE a.mode = 'live' ORDER BY t.nonce`, pgx.RowToStructByName[Transfer])
+		FROM transfer t JOIN treasury_account a ON a.id = t.account_id WHERE a.mode = 'live' ORDER BY t.nonce`,
+		pgx.RowToStructByName[Transfer])
 }
 
 // readLedger reads the balances. What the card network settled of its receivable stands apart, as
@@ -104,26 +109,34 @@ func readLive(ctx context.Context, s Sources, f *Facts) error {
 	if s.Live == nil {
 		return nil
 	}
-	f.Live = &Live{Siege: s.Live.Siege, Balances: map[string]map[checkout.PayoutCurrency]*big.Int{}}
-	known, err := s.Live.Double.Acquirer.Control().Facts(ctx)
+	d := s.Live.Double
+	f.Live = &Live{
+		Siege: s.Live.Siege, Treasury: map[checkout.PayoutCurrency]*big.Int{},
+		Balances: map[string]map[checkout.PayoutCurrency]*big.Int{},
+	}
+	known, err := d.Acquirer.Control().Facts(ctx)
 	if err != nil {
 		return err
 	}
 	f.Live.Intents, f.Live.Charges = known.Intents, known.Charges
 	f.addLiveCharges()
-	if err := f.Live.readChain(ctx, s.Live.Double); err != nil {
+	if err := errors.Join(f.Live.readEthereum(ctx, d), f.Live.readBitcoin(ctx, d)); err != nil {
 		return err
 	}
-	if f.Live.Treasury, err = balancesOf(ctx, s.Live.Double, s.Live.Double.Treasury()); err != nil {
-		return err
-	}
-	for _, address := range s.Live.Destinations {
-		f.Live.Balances[address], err = balancesOf(ctx, s.Live.Double, common.HexToAddress(address))
-		if err != nil {
+	for _, c := range LiveCurrencies {
+		if f.Live.Treasury[c], err = d.TreasuryBalance(ctx, c); err != nil {
 			return err
 		}
+		for _, address := range s.Live.Destinations[c.Network()] {
+			if f.Live.Balances[address] == nil {
+				f.Live.Balances[address] = map[checkout.PayoutCurrency]*big.Int{}
+			}
+			if f.Live.Balances[address][c], err = d.BalanceOf(ctx, address, c); err != nil {
+				return err
+			}
+		}
 	}
-	s.Progress(fmt.Sprintf("the card network: %d charges; the chain: %d transactions of the treasury",
+	s.Progress(fmt.Sprintf("the card network: %d charges; the chains: %d transactions of the treasury",
 		len(f.Live.Charges), len(f.Live.Sent)))
 	return nil
 }
@@ -141,26 +154,19 @@ func (f *Facts) addLiveCharges() {
 	}
 }
 
-func balancesOf(
-	ctx context.Context, d *devstack.LiveDouble, account common.Address,
-) (map[checkout.PayoutCurrency]*big.Int, error) {
-	all := map[checkout.PayoutCurrency]*big.Int{}
-	for _, c := range LiveCurrencies {
-		units, err := d.BalanceOf(ctx, account, c)
-		if err != nil {
-			return nil, err
-		}
-		all[c] = units
-	}
-	return all, nil
+// LiveCurrencies are the currencies that the simulated treasury pays.
+var LiveCurrencies = []checkout.PayoutCurrency{checkout.ETH, checkout.USDC, checkout.USDT, checkout.BTC}
+
+// CurrenciesOn returns those of a network.
+func CurrenciesOn(network string) []checkout.PayoutCurrency {
+	return slices.DeleteFunc(slices.Clone(LiveCurrencies), func(c checkout.PayoutCurrency) bool {
+		return c.Network() != network
+	})
 }
 
-// LiveCurrencies are the currencies that the simulated treasury pays.
-var LiveCurrencies = []checkout.PayoutCurrency{checkout.ETH, checkout.USDC, checkout.USDT}
-
-// readChain reads the treasury's transactions from every block. After a reorganization a node may
+// readEthereum reads the treasury's transactions from every block. After a reorganization a node may
 // still show receipts of blocks that are gone, so only those of transactions in blocks are asked.
-func (l *Live) readChain(ctx context.Context, d *devstack.LiveDouble) error {
+func (l *Live) readEthereum(ctx context.Context, d *devstack.LiveDouble) error {
 	var nonce, head hexutil.Uint64
 	err := errors.Join(
 		d.Anvil.Call(ctx, &nonce, "eth_getTransactionCount", d.Treasury(), "latest"),
@@ -190,7 +196,9 @@ func (l *Live) readChain(ctx context.Context, d *devstack.LiveDouble) error {
 			if err := d.Anvil.Call(ctx, &receipt, "eth_getTransactionReceipt", tx.Hash); err != nil {
 				return err
 			}
-			l.Sent = append(l.Sent, SentTransaction{tx.Hash.Hex(), uint64(tx.Nonce), tx.To.Hex(), receipt.Status != 1})
+			l.Sent = append(l.Sent, SentTransaction{
+				TxHash: tx.Hash.Hex(), Slot: checkout.NumberSlot(uint64(tx.Nonce)), To: tx.To.Hex(), Reverted: receipt.Status != 1,
+			})
 		}
 	}
 	return nil

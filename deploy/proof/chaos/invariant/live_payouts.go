@@ -9,7 +9,7 @@ import (
 
 var livePayouts = Invariant{
 	Number: 24, Names: "payout or address",
-	Title: "a live payout that was sent is one transaction on the chain, no other is any, and each address has the sum of its payouts",
+	Title: "a live payout that was sent is paid by one transaction on its chain, no other is paid, and each address has the sum of its payouts",
 	needs: needsLive,
 	check: func(w *world, r *Result) {
 		paid := w.paid()
@@ -29,20 +29,22 @@ var livePayouts = Invariant{
 			}
 		}
 		for _, tx := range w.Live.Sent {
-			if p, lost := w.lost(tx.TxHash); lost && !tx.Reverted && paid[p.ID] == 0 {
-				paid[p.ID]++
-				w.expect(r, expected, Payout{ID: p.ID, Destination: p.Destination, Currency: p.Currency, Amount: p.Amount})
+			for _, p := range w.lost(tx.TxHash) {
+				if !tx.Reverted && paid[p.ID] == 0 {
+					paid[p.ID]++
+					w.expect(r, expected, Payout{ID: p.ID, Destination: p.Destination, Currency: p.Currency, Amount: p.Amount})
+				}
 			}
 		}
 		for address, has := range w.Live.Balances {
-			for _, c := range LiveCurrencies {
+			for c, units := range has {
 				r.Checked++
 				want := expected[address][c]
 				if want == nil {
 					want = new(big.Int)
 				}
-				if has[c].Cmp(want) != 0 {
-					r.violated(address, "has %s of the smallest unit of %s, and its payouts are %s", has[c], c, want)
+				if units.Cmp(want) != 0 {
+					r.violated(address, "has %s of the smallest unit of %s, and its payouts are %s", units, c, want)
 				}
 			}
 		}
@@ -52,17 +54,18 @@ var livePayouts = Invariant{
 // lostPaid reports whether a payment whose row is lost was paid out.
 func (w *world) lostPaid(transactionID string) bool {
 	return slices.ContainsFunc(w.Live.Sent, func(tx SentTransaction) bool {
-		p, lost := w.lost(tx.TxHash)
-		return lost && !tx.Reverted && p.TransactionID == transactionID
+		return !tx.Reverted && slices.ContainsFunc(w.lost(tx.TxHash), func(p LostPayout) bool {
+			return p.TransactionID == transactionID
+		})
 	})
 }
 
-// payoutOf returns the payouts of signed transactions, by hash.
-func (w *world) payoutOf() map[string]string {
-	of := map[string]string{}
+// payoutsOf returns the payouts of signed transactions, by hash.
+func (w *world) payoutsOf() map[string][]string {
+	of := map[string][]string{}
 	for _, t := range w.Transfers {
 		for _, hash := range t.Versions {
-			of[hash] = t.PayoutID
+			of[hash] = t.Payouts
 		}
 	}
 	return of
@@ -70,10 +73,12 @@ func (w *world) payoutOf() map[string]string {
 
 // paid returns how many transactions on the chain paid each payout.
 func (w *world) paid() map[string]int {
-	payoutOf, paid := w.payoutOf(), map[string]int{}
+	payoutsOf, paid := w.payoutsOf(), map[string]int{}
 	for _, tx := range w.Live.Sent {
-		if !tx.Reverted {
-			paid[payoutOf[tx.TxHash]]++
+		for _, id := range payoutsOf[tx.TxHash] {
+			if !tx.Reverted {
+				paid[id]++
+			}
 		}
 	}
 	return paid

@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"fmt"
 	"math/big"
 	"slices"
 	"testing"
@@ -16,7 +17,10 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-const shop = "0x00000000000000000000000000000000000A11cE"
+const (
+	shop        = "0x00000000000000000000000000000000000A11cE"
+	bitcoinShop = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"
+)
 
 // addLive adds a live session that was paid with 10.50 EUR and paid out 11 USDC, with the second
 // version of its transfer. The first transaction of the treasury was a thief's.
@@ -47,7 +51,7 @@ func (f *Facts) addLive() {
 		Result: string(checkout.StatusCompleted),
 	})
 	f.Transfers = []Transfer{{
-		ID: "tr_1", PayoutID: "po_live", Nonce: 1, Status: storage.TransferConfirmed, TxHash: "0x2", Versions: []string{"0x1", "0x2"},
+		ID: "tr_1", Payouts: []string{"po_live"}, Slot: checkout.NumberSlot(1), Status: storage.TransferConfirmed, TxHash: "0x2", Versions: []string{"0x1", "0x2"},
 	}}
 	f.Ledger = []LedgerBalance{
 		{"acquirer:receivable", "EUR", "1050"}, {"transit", "USDC", "0"}, {"wallet", "ETH", "7"}, {"wallet", "USDC", "5000000"},
@@ -63,7 +67,7 @@ func (f *Facts) addLive() {
 			{ID: "ch_0", IntentID: "pi_1", TransactionID: "txn_live", Amount: 1050, Currency: "eur"},
 			{ID: "ch_1", IntentID: "pi_1", TransactionID: "txn_live", Amount: 1050, Currency: "eur", Paid: true},
 		},
-		Sent: []SentTransaction{{TxHash: "0xbad"}, {TxHash: "0x2", Nonce: 1}}, Nonce: 2, Treasury: units(7, 5_000_000, 0),
+		Sent: []SentTransaction{{TxHash: "0xbad", Slot: checkout.NumberSlot(0)}, {TxHash: "0x2", Slot: checkout.NumberSlot(1)}}, Nonce: 2, Treasury: units(7, 5_000_000, 0),
 		Balances: map[string]map[checkout.PayoutCurrency]*big.Int{shop: units(0, 11_000_000, 0)},
 		Siege: Siege{
 			Thefts: []Theft{{"0xbad", "no transfer explains it"}}, Frozen: []string{OperatorsFreeze, "no transfer explains it"},
@@ -134,7 +138,7 @@ var liveCases = []brokenCase{
 
 	// 24
 	{"24: paid twice", func(f *Facts) {
-		f.Live.Sent, f.Live.Nonce = append(f.Live.Sent, SentTransaction{TxHash: "0x1", Nonce: 2}), 3
+		f.Live.Sent, f.Live.Nonce = append(f.Live.Sent, SentTransaction{TxHash: "0x1", Slot: checkout.NumberSlot(2)}), 3
 		f.Live.Balances[shop][checkout.USDC] = big.NewInt(22_000_000)
 	}, []string{"24 " + shop, "24 po_live", "25 tr_1"}},
 	{"24: sent and not paid", func(f *Facts) {
@@ -151,11 +155,32 @@ var liveCases = []brokenCase{
 	// 25
 	{"25: nobody noticed the thief", func(f *Facts) { f.Live.Thefts[0].Froze, f.Live.Frozen = "", nil }, []string{"25 0xbad"}},
 	{"25: a transaction of no transfer", func(f *Facts) {
-		f.Live.Sent, f.Live.Nonce = append(f.Live.Sent, SentTransaction{TxHash: "0x9", Nonce: 2}), 3
+		f.Live.Sent, f.Live.Nonce = append(f.Live.Sent, SentTransaction{TxHash: "0x9", Slot: checkout.NumberSlot(2)}), 3
 	}, []string{"25 0x9"}},
 	{"25: confirmed with another version", func(f *Facts) { f.Transfers[0].TxHash = "0x1" }, []string{"25 tr_1"}},
 	{"25: still live, and in a block", func(f *Facts) { f.Transfers[0].Status, f.Transfers[0].TxHash = storage.TransferLive, "" }, []string{"25 tr_1"}},
 	{"25: a nonce without a transaction", func(f *Facts) { f.Live.Nonce = 3 }, []string{"25 treasury"}},
+	{"24: one transaction pays two payouts", func(f *Facts) { f.payTogether() }, nil},
+	{"24: a batch lacks a payout", func(f *Facts) {
+		f.payTogether()
+		f.Transfers[1].Payouts = f.Transfers[1].Payouts[:1]
+	}, []string{"24 po_live_btc2"}},
+	{"24: a batch pays a satoshi less", func(f *Facts) {
+		f.payTogether()
+		f.Live.Balances[bitcoinShop][checkout.BTC] = big.NewInt(40_000)
+	}, []string{"24 " + bitcoinShop}},
+	{"25: a version forgot a coin", func(f *Facts) {
+		f.payTogether()
+		f.Live.Sent[2].Slot = f.Live.Sent[2].Slot[:1]
+	}, []string{"25 tr_2"}},
+	{"25: a coin was spent too early", func(f *Facts) {
+		f.payTogether()
+		f.Live.Sent[2].Hasty = true
+	}, []string{"25 tr_2"}},
+	{"26: the wallet lacks a satoshi", func(f *Facts) {
+		f.payTogether()
+		f.Live.Treasury[checkout.BTC] = big.NewInt(58_999)
+	}, []string{"26 wallet BTC"}},
 
 	// 26
 	{"26: the wallet lacks one unit", func(f *Facts) { f.Ledger[3].Amount = "4999999" }, []string{"26 wallet USDC"}},
@@ -205,7 +230,7 @@ var liveCases = []brokenCase{
 	}, nil},
 	{"24: a payout whose row is lost was paid twice", func(f *Facts) {
 		f.lose()
-		f.Live.Sent, f.Live.Nonce = append(f.Live.Sent, SentTransaction{TxHash: "0xgone2", Nonce: 3}), 4
+		f.Live.Sent, f.Live.Nonce = append(f.Live.Sent, SentTransaction{TxHash: "0xgone2", Slot: checkout.NumberSlot(3)}), 4
 		f.Live.Balances[shop][checkout.USDC] = big.NewInt(17_000_000)
 	}, []string{"24 " + shop}},
 	{"25: nobody ever knew what left after a restore", func(f *Facts) {
@@ -222,6 +247,40 @@ var liveCases = []brokenCase{
 		f.lose()
 		f.Live.Frozen = append(f.Live.Frozen, "no transfer explains the transaction 0xgone of nonce 2")
 	}, nil},
+}
+
+// payTogether adds two payouts that one transaction of Bitcoin paid, which spent two coins.
+func (f *Facts) payTogether() {
+	coins := checkout.Slot{"aa:1", "bb:0"}
+	for n, id := range []string{"po_live_btc1", "po_live_btc2"} {
+		p, session, transaction := *f.payout("po_live"), *f.session("cs_live"), f.Transactions[len(f.Transactions)-1]
+		p.ID, p.Currency, p.Amount, p.Destination = id, checkout.BTC, fmt.Sprintf("0.0002000%d", n), bitcoinShop
+		session.ID, transaction.ID = "cs_"+id, "txn_"+id
+		p.SessionID, p.TransactionID, transaction.SessionID = session.ID, transaction.ID, session.ID
+		f.Sessions, f.Payouts = append(f.Sessions, session), append(f.Payouts, p)
+		f.Transactions = append(f.Transactions, transaction)
+		run := f.SessionRuns[len(f.SessionRuns)-1]
+		run.WorkflowID, run.RunID = session.ID, "r-"+id
+		f.SessionRuns = append(f.SessionRuns, run)
+		for _, e := range []Event{*f.eventOf("evt_live_paid"), *f.eventOf("evt_live_sent")} {
+			e.ID, e.SessionID = e.ID+id, session.ID
+			if e.SubjectID = transaction.ID; e.Type == webhook.PayoutSent {
+				e.SubjectID = id
+			}
+			f.Events = append(f.Events, e)
+		}
+		f.Live.Charges = append(f.Live.Charges, acquirer.ChargeFact{
+			ID: "ch_" + id, TransactionID: transaction.ID, Amount: 1050, Currency: "eur", Paid: true})
+		f.Charges = append(f.Charges, Charge{transaction.ID, session.ID, checkout.OutcomeSucceeded})
+	}
+	f.Ledger[0].Amount = "3150"
+	f.Ledger = append(f.Ledger, LedgerBalance{"wallet", "BTC", "59000"})
+	f.Transfers = append(f.Transfers, Transfer{
+		ID: "tr_2", Payouts: []string{"po_live_btc1", "po_live_btc2"}, Slot: coins, Status: storage.TransferConfirmed,
+		TxHash: "cc", Versions: []string{"cc"}})
+	f.Live.Sent = append(f.Live.Sent, SentTransaction{TxHash: "cc", Slot: slices.Clone(coins)})
+	f.Live.Treasury[checkout.BTC] = big.NewInt(59_000)
+	f.Live.Balances[bitcoinShop] = map[checkout.PayoutCurrency]*big.Int{checkout.BTC: big.NewInt(40_001)}
 }
 
 // unpaid lets the live payout fail before anything was signed.
@@ -246,7 +305,7 @@ func (f *Facts) lose() {
 	f.Live.Known = map[string]LostPayout{
 		"po_gone": {"po_gone", "txn_gone", shop, checkout.USDC, "3", []string{"0xgone", "0xgone2"}},
 	}
-	f.Live.Sent, f.Live.Nonce = append(f.Live.Sent, SentTransaction{TxHash: "0xgone", Nonce: 2}), 3
+	f.Live.Sent, f.Live.Nonce = append(f.Live.Sent, SentTransaction{TxHash: "0xgone", Slot: checkout.NumberSlot(2)}), 3
 	f.Live.Balances[shop][checkout.USDC] = big.NewInt(14_000_000)
 	f.charge(acquirer.ChargeFact{ID: "ch_gone", TransactionID: "txn_gone", Amount: 300, Currency: "eur", Paid: true})
 }
@@ -271,7 +330,7 @@ func TestBurns_AnAddressThatRevertedIsPaidNoMore(t *testing.T) {
 		want int
 	}{{[]string{shop, shop}, 1}, {[]string{"0xother", shop}, 0}} {
 		f := newFacts()
-		f.Live.Sent = []SentTransaction{{TxHash: "0x1", To: c.to[0], Reverted: true}, {TxHash: "0x2", Nonce: 1, To: c.to[1]}}
+		f.Live.Sent = []SentTransaction{{TxHash: "0x1", To: c.to[0], Reverted: true}, {TxHash: "0x2", To: c.to[1]}}
 		var r Result
 		burns.check(newWorld(f), &r)
 		require.Len(t, r.Violations, c.want, "%v", c.to)

@@ -1,34 +1,45 @@
 package invariant
 
-import "example.com/checkout/storage"
+import (
+	"slices"
+
+	"example.com/checkout/storage"
+)
 
 var outflows = Invariant{
 	Number: 25, Names: "transaction or transfer",
-	Title: "every transaction of the treasury belongs to a transfer, any other froze the account, and each transfer says what the chain says",
+	Title: "every transaction of the treasury belongs to a transfer and uses its slot, any other froze the account, and each transfer says what the chain says",
 	needs: needsLive,
 	check: func(w *world, r *Result) {
-		transferOf, mined, frozen := map[string]string{}, map[string]string{}, map[string]bool{}
+		transferOf, mined, frozen := map[string]Transfer{}, map[string]string{}, map[string]bool{}
 		for _, t := range w.Transfers {
 			for _, hash := range t.Versions {
-				transferOf[hash] = t.ID
+				transferOf[hash] = t
 			}
 		}
 		for _, theft := range w.Live.Thefts {
 			frozen[theft.TxHash] = theft.Froze != ""
 		}
-		for i, tx := range w.Live.Sent {
+		nonce := uint64(0)
+		for _, tx := range w.Live.Sent {
 			r.Checked++
-			if tx.Nonce != uint64(i) {
-				r.violated(tx.TxHash, "has the nonce %d and is number %d", tx.Nonce, i)
+			if n, ordered := tx.Slot.Number(); ordered {
+				if n != nonce {
+					r.violated(tx.TxHash, "has the nonce %d and is number %d", n, nonce)
+				}
+				nonce++
 			}
-			if id := transferOf[tx.TxHash]; id != "" {
-				mined[id] = tx.TxHash
-			} else if _, lost := w.lost(tx.TxHash); !lost && !frozen[tx.TxHash] {
+			t, ours := transferOf[tx.TxHash]
+			switch {
+			case ours:
+				mined[t.ID] = tx.TxHash
+				r.judgeSlot(t, tx)
+			case len(w.lost(tx.TxHash)) == 0 && !frozen[tx.TxHash]:
 				r.violated(tx.TxHash, "belongs to no transfer, and froze nothing")
 			}
 		}
-		if n := len(w.Live.Sent); uint64(n) != w.Live.Nonce {
-			r.violated("treasury", "has the nonce %d and %d transactions", w.Live.Nonce, n)
+		if nonce != w.Live.Nonce {
+			r.violated("treasury", "has the nonce %d and %d transactions", w.Live.Nonce, nonce)
 		}
 		for _, t := range w.Transfers {
 			r.Checked++
@@ -38,4 +49,15 @@ var outflows = Invariant{
 			}
 		}
 	},
+}
+
+// judgeSlot compares what a transaction uses up with its transfer.
+func (r *Result) judgeSlot(t Transfer, tx SentTransaction) {
+	want, used := slices.Sorted(slices.Values(t.Slot)), slices.Sorted(slices.Values(tx.Slot))
+	if !slices.Equal(want, used) {
+		r.violated(t.ID, "has the %s, and its transaction used the %s", t.Slot.Name(), tx.Slot.Name())
+	}
+	if tx.Hasty {
+		r.violated(t.ID, "spent a coin that was not final")
+	}
 }

@@ -36,14 +36,14 @@ func (w *world) unasked(transactionID string) bool {
 	return w.Live != nil && len(w.Live.Lost) > 0 && t.Reference == "" && (t.Mode.Live() || !there)
 }
 
-// lost returns the payout of a lost row that a transaction of the treasury paid.
-func (w *world) lost(hash string) (LostPayout, bool) {
+// lost returns the payouts of lost rows that a transaction of the treasury paid.
+func (w *world) lost(hash string) (all []LostPayout) {
 	for _, p := range w.Live.Known {
 		if w.unasked(p.TransactionID) && slices.Contains(p.Hashes, hash) {
-			return p, true
+			all = append(all, p)
 		}
 	}
-	return LostPayout{}, false
+	return all
 }
 
 // forget takes from the facts what only PostgreSQL could confirm, and has lost: requests of deliveries, and

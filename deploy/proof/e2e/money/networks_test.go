@@ -17,6 +17,7 @@ import (
 	"example.com/checkout/deploy/program/app"
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/acquirer"
+	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
@@ -72,7 +73,10 @@ func TestTestNetworks(t *testing.T) {
 	})
 }
 
-const testAcquirerKey = "sk_test_networks"
+const (
+	testAcquirerKey = "sk_test_networks"
+	testWallet      = "test"
+)
 
 // startNetworks starts a stack whose test mode is the sandbox, and beside it the test networks.
 func startNetworks(t *testing.T) networks {
@@ -84,8 +88,13 @@ func startNetworks(t *testing.T) networks {
 	for c, at := range n.stack.Live.Market.Tokens() {
 		require.NoError(t, chain.Fund(t.Context(), string(c), at, n.treasury, big.NewInt(1_000_000_000_000)))
 	}
+	node := n.stack.Live.Bitcoin
+	require.NoError(t, node.OpenWallet(t.Context(), testWallet))
+	_, err := node.Fund(t.Context(), testWallet, "0.5", "0.5")
+	require.NoError(t, err)
+	_, err = node.Mine(t.Context(), devstack.BitcoinConfirmations)
+	require.NoError(t, err)
 	require.NoError(t, n.stack.Postgres.CreateDatabase(t.Context(), "acquirer_test", ""))
-	var err error
 	n.acquirer, err = acquirer.Start(t.Context(), acquirer.Options{
 		DatabaseURL: n.stack.Postgres.URL("acquirer_test"), SecretKey: testAcquirerKey,
 		Webhooks: acquirer.Webhooks{URL: n.stack.APIURL() + "/acquirers/stripe/events", Secret: n.secret, Copies: 2},
@@ -129,7 +138,7 @@ func (n networks) environment() []string {
 		if !ok {
 			rest, ok = strings.CutPrefix(setting, "CHECKOUT_")
 		}
-		for _, of := range []string{"STRIPE_", "ETHEREUM_", "RATE_", "SIMULATED", "MAX_", "MERCHANT_"} {
+		for _, of := range []string{"STRIPE_", "ETHEREUM_", "BITCOIN_", "RATE_", "SIMULATED", "MAX_", "MERCHANT_"} {
 			if ok && strings.HasPrefix(rest, of) {
 				env = append(env, "CHECKOUT_TEST_"+rest)
 			}
@@ -139,6 +148,7 @@ func (n networks) environment() []string {
 		"CHECKOUT_TEST_STRIPE_API_URL="+n.acquirer.APIURL(), "CHECKOUT_TEST_STRIPE_JS_URL="+n.acquirer.ScriptURL(),
 		"CHECKOUT_TEST_STRIPE_SECRET_KEY="+testAcquirerKey, "CHECKOUT_TEST_STRIPE_PUBLISHABLE_KEY=pk_test_networks",
 		"CHECKOUT_TEST_STRIPE_WEBHOOK_SECRETS="+n.secret, "CHECKOUT_TEST_ETHEREUM_TREASURY="+n.treasury.Hex(),
+		"CHECKOUT_TEST_BITCOIN_WALLET="+testWallet,
 	)
 }
 
