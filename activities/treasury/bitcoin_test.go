@@ -220,7 +220,7 @@ func TestBitcoin_RecoversALostBatch(t *testing.T) {
 	f.sync(t)
 	require.NoError(t, f.Thaw(t.Context(), o))
 
-	f.exec(t, `UPDATE payout SET next_action_at = now() WHERE id = $1`, later.ID)
+	f.Exec(t, `UPDATE payout SET next_action_at = now() WHERE id = $1`, later.ID)
 	require.Equal(t, 1, f.sync(t).Signed)
 	f.send(t, later)
 	f.mine(t, 6)
