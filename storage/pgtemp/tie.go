@@ -4,7 +4,13 @@ import (
 	"os/exec"
 	"runtime"
 	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
+
+// timerSlack is by how much the kernel may delay the timers of a child, to let several of them fire at once.
+const timerSlack = 500 * time.Microsecond
 
 // StartTied starts cmd so that it gets the signal onDeath when this process ends, kill -9 included.
 // exited receives the result of cmd.Wait once and is then closed. cmd runs in a process group of
@@ -26,6 +32,10 @@ func StartTied(cmd *exec.Cmd, onDeath syscall.Signal) (exited <-chan error, err 
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer close(done)
+		// The child inherits it. Go's monitor thread sleeps for 20 µs at a time: its wake-ups are a tenth of the processor
+		// time of a program under load.
+		_ = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(timerSlack), 0, 0, 0)  // never fails
+		defer func() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) }() // the default again
 		err := cmd.Start()
 		started <- err
 		if err == nil {
