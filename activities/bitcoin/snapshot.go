@@ -9,7 +9,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Snapshot implements checkout.Chain. A transaction that is not final uses the coins that it spends, whoever made it.
+// Snapshot implements checkout.Chain. A coin counts as spent as soon as any transaction spends it, final or not.
 func (c *Chain) Snapshot(ctx context.Context) (checkout.AccountSnapshot, error) {
 	const tries = 3 // a block may come meanwhile
 	for range tries {

@@ -393,14 +393,22 @@ func TestLostTransaction_AFailureThatIsOnlyRecordedCounts(t *testing.T) {
 	require.ErrorIs(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t).ID}), treasury.ErrUnrecovered)
 }
 
-// A person takes both payments of a transaction for losses, and one is none.
-func TestLostTransaction_APaymentThatFitsIsNoLoss(t *testing.T) {
-	t.Parallel()
-	f := newOnCoins(t, 2, soon)
-	all := f.payouts(t, 3)
+// newLostBatch returns a treasury that has paid three payouts by one transaction. The database has lost the transaction and
+// the first of the payouts.
+func newLostBatch(t *testing.T) (f onCoins, all []checkout.Ref) {
+	t.Helper()
+	f = newOnCoins(t, 2, soon)
+	all = f.payouts(t, 3)
 	f.signAll(t, 3)
 	f.forget(t, all[0])
 	f.sync(t)
+	return f, all
+}
+
+// A person takes both payments of a transaction for losses, and one is none.
+func TestLostTransaction_APaymentThatFitsIsNoLoss(t *testing.T) {
+	t.Parallel()
+	f, _ := newLostBatch(t)
 	hash := f.hash(t)
 	requireNoneDone(t, f.recover(t, treasury.RecoveryOrder{Losses: []string{hash + ":0", hash + ":1"}}), "the payout of output 1 fits")
 	requireDone(t, f.recover(t, treasury.RecoveryOrder{Losses: []string{hash + ":0"}}), "0")
@@ -409,11 +417,7 @@ func TestLostTransaction_APaymentThatFitsIsNoLoss(t *testing.T) {
 // A transaction is written beside a loss. A reorganization replaces it by an earlier version, which is lost too.
 func TestLostTransaction_AnotherVersionBesideALoss(t *testing.T) {
 	t.Parallel()
-	f := newOnCoins(t, 2, soon)
-	all := f.payouts(t, 3)
-	f.signAll(t, 3)
-	f.forget(t, all[0])
-	f.sync(t)
+	f, all := newLostBatch(t)
 	name := f.hash(t) + ":0"
 	f.recover(t, treasury.RecoveryOrder{Losses: []string{name}})
 	for i, b := range f.coins.blocks {

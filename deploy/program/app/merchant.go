@@ -285,7 +285,7 @@ func (c console) showMerchant(ctx context.Context, id string, asJSON bool) error
 	addresses := map[checkout.Mode][]checkout.PayoutAddress{}
 	scheduled := map[checkout.Mode][]listedChange{}
 	for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
-		got, err := c.PayoutAddresses(ctx, checkout.Owner{MerchantID: id, Mode: mode})
+		got, err := c.PayoutAddresses(ctx, m.Owner(mode))
 		if err != nil {
 			return err
 		}
@@ -296,7 +296,7 @@ func (c console) showMerchant(ctx context.Context, id string, asJSON bool) error
 				[]string{fmt.Sprintf("payout %s, %s mode", to.Currency, mode), to.Network + ":" + to.Address},
 			)
 		}
-		changes, err := c.AddressChanges(ctx, checkout.Owner{MerchantID: id, Mode: mode})
+		changes, err := c.AddressChanges(ctx, m.Owner(mode))
 		if err != nil {
 			return err
 		}

@@ -163,20 +163,12 @@ func (c *chaos) freezeAll(ctx context.Context) error {
 // decideAll asks the customers of live payments that are older than a freeze to answer their bank, and their merchants
 // to end the sessions that wait for a payment. Until all are decided, what the chain has paid is not clear.
 func (c *chaos) decideAll(ctx context.Context, before time.Time) error {
-	var found []waiting
-	read := inPostgres(ctx, c, func(conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, `
-			SELECT s.id, s.merchant_id, coalesce(t.action_url, '') FROM checkout_session s
-			JOIN transaction t ON t.session_id = s.id AND t.status IN ('created', 'processing')
-			WHERE s.status = 'pending' AND s.mode = 'live' AND t.created_at < $1`, before)
-		if err != nil {
-			return err
-		}
-		found, err = pgx.CollectRows(rows, pgx.RowToStructByPos[waiting])
+	found, err := queryAll[waiting](ctx, c.rig, `
+		SELECT s.id, s.merchant_id, coalesce(t.action_url, '') FROM checkout_session s
+		JOIN transaction t ON t.session_id = s.id AND t.status IN ('created', 'processing')
+		WHERE s.status = 'pending' AND s.mode = 'live' AND t.created_at < $1`, before)
+	if err != nil {
 		return err
-	})
-	if !read {
-		return errors.New("nobody knows which payments are undecided")
 	}
 	c.actFor(ctx, found)
 	return nil

@@ -80,18 +80,9 @@ type account struct {
 }
 
 // accounts returns those that are frozen, or those that are not.
-func (c *chaos) accounts(ctx context.Context, frozen bool) (all []account, err error) {
-	conn, err := pgx.Connect(ctx, c.rig.databaseURL)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing was written
-	rows, err := conn.Query(ctx, `
+func (c *chaos) accounts(ctx context.Context, frozen bool) ([]account, error) {
+	return queryAll[account](ctx, c.rig, `
 		SELECT id, network, frozen_at, frozen_why FROM treasury_account WHERE (frozen_at IS NOT NULL) = $1`, frozen)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowToStructByPos[account])
 }
 
 // thaw lets the frozen accounts sign again.

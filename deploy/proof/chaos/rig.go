@@ -302,6 +302,17 @@ func query[T any](ctx context.Context, r *rig, sql string, args ...any) (T, erro
 	return got, err
 }
 
+// queryAll is query for rows whose columns are the fields of T.
+func queryAll[T any](ctx context.Context, r *rig, sql string, args ...any) ([]T, error) {
+	conn, err := pgx.Connect(ctx, r.databaseURL)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing was written
+	rows, _ := conn.Query(ctx, sql, args...)                      // CollectRows returns the error
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[T])
+}
+
 // close ends everything.
 func (r *rig) close() {
 	if r.temporal != nil {
