@@ -68,16 +68,9 @@ func (a *Payments) networks(mode checkout.Mode) Networks {
 	return a.Test
 }
 
-// chain returns the chain of that name. The payments of older builds in live mode have no name: there
-// was one chain.
+// chain returns the chain of that name.
 func (a *Payments) chain(mode checkout.Mode, name string) (Chain, error) {
-	chains := a.networks(mode).Chains
-	if name == "" && len(chains) == 1 {
-		for only := range chains {
-			name = only
-		}
-	}
-	found, ok := chains[name]
+	found, ok := a.networks(mode).Chains[name]
 	if !ok {
 		return Chain{}, ErrNoNetwork
 	}

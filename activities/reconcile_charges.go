@@ -47,11 +47,11 @@ type book struct {
 }
 
 func (b *Books) of(in contract.ModeInput) (book, error) {
-	account, ok := b.Accounts[in.Chosen()]
+	account, ok := b.Accounts[in.Mode]
 	if !ok {
 		return book{}, ErrNoNetwork
 	}
-	return book{b, account, in.Chosen()}, nil
+	return book{b, account, in.Mode}, nil
 }
 
 const (

@@ -98,9 +98,9 @@ func (b *books) paid(outcome checkout.PaymentOutcome) checkout.Charged {
 		PayoutCurrency: checkout.USDC, Metadata: json.RawMessage(`{}`), MaxAttempts: 3,
 	}}, func(context.Context, checkout.Session) error { return nil })
 	require.NoError(b.t, err)
-	id := checkout.NewID(checkout.PrefixTransaction)
-	reference := "pi_" + id
-	require.NoError(b.t, b.Store.CreatePayment(ctx, storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "ctoken_1"}))
+	p := storagetest.Payment(s.ID, s.Mode)
+	id, reference := p.ID, "pi_"+p.ID
+	require.NoError(b.t, b.Store.CreatePayment(ctx, p))
 	_, err = b.Store.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, reference)
 	require.NoError(b.t, err)
 	if outcome != "" {
@@ -137,7 +137,7 @@ func run[T any](b *books, activity any) (T, error) {
 	env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
 	env.RegisterActivity(b.Books)
 	var got T
-	value, err := env.ExecuteActivity(activity, contract.ModeInput{})
+	value, err := env.ExecuteActivity(activity, contract.ModeInput{Mode: checkout.ModeLive})
 	if err == nil {
 		require.NoError(b.t, value.Get(&got))
 	}

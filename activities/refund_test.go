@@ -17,6 +17,7 @@ import (
 	"example.com/checkout/deploy/standin/acquirer"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -98,7 +99,9 @@ func (w *till) pay(card string) charged {
 		TransactionID: id, SessionID: s.ID, Attempt: 1, Token: token.ID, Amount: 5000, Currency: checkout.EUR,
 		ReturnURL: "https://pay.example/return",
 	}
-	require.NoError(w.t, w.Store.CreatePayment(ctx, storage.NewPayment{ID: id, SessionID: s.ID, CardToken: token.ID}))
+	p := storagetest.Payment(s.ID, s.Mode)
+	p.ID, p.CardToken = id, token.ID
+	require.NoError(w.t, w.Store.CreatePayment(ctx, p))
 	reference, err := w.network.Prepare(ctx, order)
 	require.NoError(w.t, err)
 	_, err = w.Store.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, reference)

@@ -37,13 +37,13 @@ type FailedPayout struct {
 
 // SyncTreasury is one round of following the signed transfers of a mode.
 func (t *Treasury) SyncTreasury(ctx context.Context, in contract.ModeInput) (TreasuryResult, error) {
-	follow, ok := t.Follow[in.Chosen()]
+	follow, ok := t.Follow[in.Mode]
 	if !ok {
 		return TreasuryResult{}, asFinal(ctx, ErrNoNetwork, "")
 	}
 	result, err := follow(ctx)
 	for _, says := range result.Alarms {
-		raise(ctx, in.Chosen(), alarmTreasury, says)
+		raise(ctx, in.Mode, alarmTreasury, says)
 	}
 	return result, asFinal(ctx, err, "")
 }

@@ -387,8 +387,8 @@ func (f *front) newPayout(m merchant, mode checkout.Mode) (session, payout strin
 	f.t.Helper()
 	session, payout = f.newSession(m.key(mode)), checkout.NewID(checkout.PrefixPayout)
 	transaction := checkout.NewID(checkout.PrefixTransaction)
-	f.exec(`INSERT INTO transaction (id, session_id, merchant_id, mode, status, attempt, fee, net, exchange_rate, payment_method, session_status, created_at, completed_at)
-		SELECT $2, id, merchant_id, mode, 'succeeded', 1, 11, 1039, '1', '{"type":"card","brand":"visa","last4":"4242","exp_month":8,"exp_year":2029,"country":"US","three_d_secure":false}', 'completed', created_at, created_at
+	f.exec(`INSERT INTO transaction (id, session_id, merchant_id, mode, status, attempt, fee, net, exchange_rate, payment_method, acquirer, chain_ref, session_status, created_at, completed_at)
+		SELECT $2, id, merchant_id, mode, 'succeeded', 1, 11, 1039, '1', '{"type":"card","brand":"visa","last4":"4242","exp_month":8,"exp_year":2029,"country":"US","three_d_secure":false}', 'sandbox', 'sandbox', 'completed', created_at, created_at
 		FROM checkout_session WHERE id = $1`, session, transaction)
 	f.exec(`INSERT INTO payout (id, session_id, transaction_id, merchant_id, mode, status, amount, currency, network, destination,
 			source_amount, source_currency, exchange_rate, fee, tx_hash, created_at, sent_at)

@@ -292,8 +292,8 @@ func TestListSessions_EntriesAreTheWholeSessions(t *testing.T) {
 	f.newSession(key)
 	for range 3 {
 		session, _ := f.newPayout(f.merchant, checkout.ModeTest)
-		f.exec(`INSERT INTO transaction (id, session_id, merchant_id, mode, status, attempt, failure, payment_method, created_at, completed_at)
-			SELECT $2, id, merchant_id, mode, 'failed', 0, 'card_declined', '{}', created_at, created_at FROM checkout_session WHERE id = $1`,
+		f.exec(`INSERT INTO transaction (id, session_id, merchant_id, mode, status, attempt, failure, payment_method, acquirer, chain_ref, created_at, completed_at)
+			SELECT $2, id, merchant_id, mode, 'failed', 0, 'card_declined', '{}', 'sandbox', 'sandbox', created_at, created_at FROM checkout_session WHERE id = $1`,
 			session, checkout.NewID("txn"))
 	}
 	got := f.do("GET", "/v1/checkout", key, "")

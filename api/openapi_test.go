@@ -172,7 +172,7 @@ func (f *front) pay(session string, result checkout.ChargeResult) (string, stora
 	ref := checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}.Ref(session)
 	id := checkout.NewID(checkout.PrefixTransaction)
 	card := checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 8, ExpYear: 2029, Country: "US"}
-	require.NoError(f.t, f.store.CreatePayment(ctx, storage.NewPayment{ID: id, SessionID: session, CardToken: "tok", Method: card}))
+	require.NoError(f.t, f.store.CreatePayment(ctx, storage.NewPayment{ID: id, SessionID: session, CardToken: "tok", Method: card, Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox}))
 	_, err := f.store.BeginPayment(ctx, ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, id)
 	require.NoError(f.t, err)
 	_, _, err = f.store.RecordCharge(ctx, ref, id, result)

@@ -124,8 +124,6 @@ func TestScopes_OfAKey(t *testing.T) {
 	require.Equal(t, 403, f.do("GET", "/v1/checkout", several, "").status, "none")
 	f.exec(`UPDATE api_key SET scopes = '{Full,checkout,*,checkout:,:write,checkout:admin}' WHERE id = $1`, id)
 	require.Equal(t, 403, f.do("GET", "/v1/checkout", several, "").status, "none that is known")
-	f.exec(`UPDATE api_key SET scopes = DEFAULT WHERE id = $1`, id)
-	require.Equal(t, 201, f.do("POST", "/v1/checkout", several, validSession).status, "a key from before there were scopes has all")
 	require.NoError(t, f.store.RevokeAPIKey(t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}.Ref(id)))
 	require.Equal(t, 401, f.do("POST", "/v1/checkout", several, validSession).status)
 	require.Equal(t, 401, f.do("GET", "/v1/events", several, "").status)

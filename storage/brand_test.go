@@ -233,7 +233,7 @@ func TestCreatePayment_TwiceWithTheSameIDIsOne(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	session := f.create(t, f.newSession())
-	p := storage.NewPayment{ID: checkout.NewID(checkout.PrefixTransaction), SessionID: session.ID, CardToken: "tok_1"}
+	p := storage.NewPayment{ID: checkout.NewID(checkout.PrefixTransaction), SessionID: session.ID, CardToken: "tok_1", Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox}
 	require.NoError(t, f.CreatePayment(t.Context(), p))
 	p.CardToken = "tok_2"
 	require.ErrorIs(t, f.CreatePayment(t.Context(), p), checkout.ErrPaymentExists)

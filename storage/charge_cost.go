@@ -60,7 +60,7 @@ func recordAvailable(ctx context.Context, tx pgx.Tx, mode checkout.Mode, transac
 func (p *lockedPayout) unsettled(ctx context.Context, tx pgx.Tx) (settled bool, sum checkout.Amount, err error) {
 	err = tx.QueryRow(ctx, `
 		WITH unavailable AS MATERIALIZED (SELECT t.id, t.session_id FROM transaction t
-			WHERE t.merchant_id = $1 AND t.mode = $2 AND t.status = 'succeeded' AND `+acquirerOf+` <> 'sandbox'
+			WHERE t.merchant_id = $1 AND t.mode = $2 AND t.status = 'succeeded' AND t.acquirer <> 'sandbox'
 				AND coalesce(t.available_at, 'infinity') > $3)
 		SELECT NOT EXISTS (SELECT FROM unavailable WHERE id = $4), (
 			SELECT coalesce(sum(x.value), 0)::bigint FROM unavailable u

@@ -51,7 +51,7 @@ func (s *Store) Uncharged(
 	ids, err := pg.CollectBy(ctx, s.pool, pgx.RowTo[string], `
 		SELECT t.id FROM transaction t
 		WHERE t.mode = $1 AND t.status = 'succeeded' AND t.completed_at BETWEEN $2 AND $3
-			AND `+acquirerOf+` <> 'sandbox'
+			AND t.acquirer <> 'sandbox'
 			AND coalesce(t.acquirer_ref, '') <> ALL (coalesce($4::text[], '{}')) -- a nil slice is null
 		ORDER BY t.id`,
 		mode, from, to, references)
@@ -66,7 +66,7 @@ func (s *Store) UnbookedCharges(
 ) ([]string, error) {
 	references, err := pg.CollectBy(ctx, s.pool, pgx.RowTo[string], `
 		SELECT t.acquirer_ref FROM transaction t
-		WHERE t.mode = $1 AND t.status = 'succeeded' AND t.available_at IS NULL AND `+acquirerOf+` <> 'sandbox'
+		WHERE t.mode = $1 AND t.status = 'succeeded' AND t.available_at IS NULL AND t.acquirer <> 'sandbox'
 			AND t.completed_at < $2 AND t.acquirer_ref > $3
 		ORDER BY t.acquirer_ref LIMIT $4`, mode, before, after, limit)
 	return references, pg.Wrap("unbooked charges", err)

@@ -171,7 +171,7 @@ var paymentDecisions = []decision{
 		arrange: func(t *testing.T, f fixture) (call, call) {
 			s, id := f.create(t, f.newSession()), checkout.NewID(checkout.PrefixTransaction)
 			return func(ctx context.Context) (any, error) {
-				return nil, f.CreatePayment(ctx, storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "tok_1"})
+				return nil, f.CreatePayment(ctx, storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "tok_1", Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox})
 			}, nil
 		}},
 	{name: "a payment begins", second: same, rows: paymentRows, hold: "(processing,,1,pending,t,0,0,0)",
@@ -435,7 +435,7 @@ func (f fixture) expires(s checkout.Session) call {
 func (f fixture) asks(t *testing.T, s checkout.Session) string {
 	t.Helper()
 	id := checkout.NewID(checkout.PrefixTransaction)
-	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "tok_1"}))
+	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "tok_1", Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox}))
 	return id
 }
 

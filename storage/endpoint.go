@@ -89,7 +89,7 @@ func (s *Store) insertEndpoint(
 			@session, @key, @sealed, date_trunc('milliseconds', clock_timestamp())) RETURNING created_at`,
 		pgx.NamedArgs{
 			"id": e.ID, "merchant": e.MerchantID, "mode": e.Mode, "url": e.URL,
-			"events": storedEvents(e.Events), "description": e.Description, "status": e.Status,
+			"events": e.Events, "description": e.Description, "status": e.Status,
 			"session": sessionID, "key": keyID, "sealed": sealed,
 		}).Scan(&e.CreatedAt)
 }
@@ -110,15 +110,6 @@ const ownEndpoint = `
 
 func readEndpoint(ctx context.Context, from pg.Querier, query string, args ...any) (webhook.Endpoint, error) {
 	return pg.OneBy(ctx, from, pgx.RowToStructByNameLax[webhook.Endpoint], query, args...)
-}
-
-// storedEvents returns what the column events holds. Beside AllEvents it has the names of today: a build that does
-// not know AllEvents goes on delivering these while it is replaced.
-func storedEvents(events []webhook.EventType) []webhook.EventType {
-	if slices.Contains(events, webhook.AllEvents) {
-		return append(slices.Clone(webhook.EventTypes), webhook.AllEvents)
-	}
-	return events
 }
 
 // Endpoint returns one registration. It returns checkout.ErrNotFound.
@@ -209,7 +200,7 @@ func (s *Store) ChangeEndpoint(
 				`+ownEndpoint+`
 				RETURNING *
 			) `+selectEndpointColumns+`FROM w`,
-			ref.MerchantID, ref.Mode, ref.ID, c.URL, storedEvents(c.Events), c.Description, c.ClearDescription, c.Status)
+			ref.MerchantID, ref.Mode, ref.ID, c.URL, c.Events, c.Description, c.ClearDescription, c.Status)
 		if err != nil {
 			return e, err
 		}

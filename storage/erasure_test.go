@@ -66,6 +66,7 @@ func (f fixture) customer(t *testing.T, e webhook.Endpoint) checkout.Session {
 	method := checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 7, ExpYear: 2031, Country: "DE"}
 	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{
 		ID: id, SessionID: s.ID, CardToken: "tok_1", Method: method, CustomerEmail: &email,
+		Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox,
 	}))
 	_, err := f.BeginPayment(t.Context(), s.Ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, id)
 	require.NoError(t, err)

@@ -128,7 +128,7 @@ func checkReceivable(ctx context.Context, tx pgx.Tx, mode checkout.Mode) ([]Ledg
 	return compare(ctx, tx, accountReceivable, `
 		WITH paid AS (SELECT t.id, t.mode, t.settled, s.amount, s.currency FROM transaction t
 			JOIN checkout_session s ON s.id = t.session_id WHERE t.mode = $1 AND t.status = 'succeeded'
-				AND (`+acquirerOf+` <> 'sandbox' OR `+chainOf+` <> 'sandbox')),
+				AND (t.acquirer <> 'sandbox' OR t.chain_ref <> 'sandbox')),
 		moved AS (
 			SELECT asset, amount AS ledger, 0 AS expected FROM ledger_posting
 			WHERE mode = $1 AND account = $2

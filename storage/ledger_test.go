@@ -1,7 +1,6 @@
 package storage_test
 
 import (
-	"cmp"
 	"testing"
 	"time"
 
@@ -47,8 +46,9 @@ func TestLedger_AChargeIsBookedOnceAndOnlyInLiveMode(t *testing.T) {
 func TestLedger_BooksTestModeOnTestNetworks(t *testing.T) {
 	t.Parallel()
 	for networks, want := range map[storage.NewPayment]int{
-		{}: 0, {Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox}: 0,
-		{Acquirer: checkout.AcquirerStripe}: 1, {ChainRef: "eip155:31337"}: 1,
+		{Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox}: 0,
+		{Acquirer: checkout.AcquirerStripe, ChainRef: checkout.ChainSandbox}:  1,
+		{Acquirer: checkout.AcquirerSandbox, ChainRef: "eip155:31337"}:        1,
 	} {
 		f := newFixture(t)
 		s := f.create(t, f.newSession())
@@ -64,7 +64,7 @@ func TestLedger_BooksTestModeOnTestNetworks(t *testing.T) {
 		payout := s.Owner.Ref(got.PayoutID)
 		sending, err := f.PayoutToSend(t.Context(), payout)
 		require.NoError(t, err)
-		require.Equal(t, cmp.Or(networks.ChainRef, checkout.ChainSandbox), sending.Chain)
+		require.Equal(t, networks.ChainRef, sending.Chain)
 		_, err = f.FinishPayout(t.Context(), payout, 0, "")
 		if sending.Chain == checkout.ChainSandbox {
 			require.NoError(t, err)
@@ -74,30 +74,15 @@ func TestLedger_BooksTestModeOnTestNetworks(t *testing.T) {
 	}
 }
 
-// TestPayment_OfAnOlderBuild: its rows name no network.
-func TestPayment_OfAnOlderBuild(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	for mode, want := range map[checkout.Mode][2]string{checkout.ModeTest: {"sandbox", "sandbox"}, checkout.ModeLive: {"stripe", ""}} {
-		n := f.newSession()
-		n.Mode = mode
-		s := f.create(t, n)
-		id, _ := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-		c, err := f.Charge(t.Context(), ref(s), id)
-		require.NoError(t, err)
-		require.Equal(t, want, [2]string{string(c.Acquirer), c.ChainRef}, mode)
-	}
-}
-
 // TestUncharged_LeavesTheSandboxOut: nobody but the sandbox knows its charges.
 func TestUncharged_LeavesTheSandboxOut(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	now := time.Now()
-	for acquirer, want := range map[checkout.Acquirer]int{"": 0, checkout.AcquirerSandbox: 0, checkout.AcquirerStripe: 1} {
+	for acquirer, want := range map[checkout.Acquirer]int{checkout.AcquirerSandbox: 0, checkout.AcquirerStripe: 1} {
 		s := f.create(t, f.newSession())
 		id := checkout.NewID(checkout.PrefixTransaction)
-		require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{ID: id, SessionID: s.ID, Acquirer: acquirer}))
+		require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{ID: id, SessionID: s.ID, Acquirer: acquirer, ChainRef: checkout.ChainSandbox}))
 		_, err := f.BeginPayment(t.Context(), ref(s), id, checkout.Quote{Rate: checkout.MustRate("1.08")}, "pi_"+id)
 		require.NoError(t, err)
 		f.record(t, s, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})

@@ -77,7 +77,7 @@ func (c paidCharge) back(ctx context.Context, tx pgx.Tx) (backToCustomer, error)
 	return pg.One[backToCustomer](ctx, tx, `
 		SELECT $4 - coalesce((SELECT sum(amount) FROM charge_risk WHERE transaction_id = $3 AND mode = $1 AND currency = $5
 				AND kind <> 'fraud_warning' AND status IN ('open', 'lost')), 0)::bigint
-			- coalesce((SELECT sum(coalesce(r.amount, $4)) FROM refund r WHERE r.mode = $1 AND r.acquirer_ref = $2
+			- coalesce((SELECT sum(r.amount) FROM refund r WHERE r.mode = $1 AND r.acquirer_ref = $2
 				AND `+refundStands+`), 0)::bigint AS left,
 			EXISTS (SELECT FROM refund r WHERE r.mode = $1 AND r.acquirer_ref = $2 AND `+refundStands+`) AS refunded,
 			EXISTS (SELECT FROM charge_risk WHERE transaction_id = $3 AND mode = $1 AND kind = 'dispute' AND status = 'open')

@@ -30,18 +30,10 @@ type NewPayment struct {
 	Method        checkout.PaymentMethod
 	CustomerEmail *string
 	Language      string // of the page, a BCP 47 tag; "" when nobody knows
-	// Acquirer is the network that CardToken is of, and ChainRef the chain of the payout. For "" see
-	// acquirerOf and chainOf.
+	// Acquirer is the network that CardToken is of, and ChainRef the chain of the payout.
 	Acquirer checkout.Acquirer
 	ChainRef string
 }
-
-// acquirerOf and chainOf are the networks of a payment t. Older builds stored none: they had Stripe and
-// one chain in live mode, and the sandbox in test mode.
-const (
-	acquirerOf = `coalesce(t.acquirer, CASE t.mode WHEN 'live' THEN 'stripe' ELSE 'sandbox' END)`
-	chainOf    = `coalesce(t.chain_ref, CASE t.mode WHEN 'live' THEN '' ELSE 'sandbox' END)`
-)
 
 // CreatePayment stores a payment that a customer asks for. It charges nothing and changes no
 // session; the workflow may still refuse the payment. The customer has no API key, so the query
@@ -52,7 +44,7 @@ func (s *Store) CreatePayment(ctx context.Context, p NewPayment) error {
 	tag, err := s.pool.Exec(ctx, `
 		INSERT INTO transaction (id, session_id, merchant_id, mode, status, customer_email,
 			card_token, payment_method, acquirer, chain_ref, language, created_at)
-		SELECT $1, id, merchant_id, mode, 'created', $3, $4, $5, nullif($6, ''), nullif($7, ''), nullif($8, ''),
+		SELECT $1, id, merchant_id, mode, 'created', $3, $4, $5, $6, $7, nullif($8, ''),
 			date_trunc('milliseconds', clock_timestamp())
 		FROM checkout_session WHERE id = $2 AND status = 'pending'
 			AND expires_at > clock_timestamp()`,
@@ -110,7 +102,7 @@ type PaymentInFlight struct {
 func (s *Store) PaymentInFlight(ctx context.Context, sessionID string) (PaymentInFlight, error) {
 	var p PaymentInFlight
 	err := s.pool.QueryRow(ctx, `
-		SELECT t.id, `+acquirerOf+`, coalesce(t.action_url, '') FROM transaction t
+		SELECT t.id, t.acquirer, coalesce(t.action_url, '') FROM transaction t
 		WHERE t.session_id = $1 AND t.status = 'processing'`,
 		sessionID).Scan(&p.ID, &p.Acquirer, &p.ActionURL)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -129,21 +121,20 @@ type Charge struct {
 	Confirms       int          // the number of the last confirmation that was sent or was about to be
 	ActionURL      string       // where the customer confirms (3-D Secure); "" when nothing needs confirming
 	Acquirer       checkout.Acquirer
-	ChainRef       string // "" when an older build began a live payment
+	ChainRef       string
 }
 
 // Began reports whether BeginPayment has accepted the payment.
 func (c Charge) Began() bool { return c.Attempt > 0 }
 
-// Charge returns a payment's charge, without ReturnURL. It returns checkout.ErrNotFound. Older builds
-// stored no reference: they knew the sandbox only, which knows a payment by its own id.
+// Charge returns a payment's charge, without ReturnURL. It returns checkout.ErrNotFound.
 func (s *Store) Charge(ctx context.Context, ref checkout.Ref, transactionID string) (Charge, error) {
 	c := Charge{ChargeRequest: checkout.ChargeRequest{TransactionID: transactionID, SessionID: ref.ID}}
 	err := s.pool.QueryRow(ctx, `
 		SELECT s.amount, s.currency, s.payout_currency, m.fee_basis_points, m.fee_fixed, coalesce(t.attempt, 0),
 			coalesce(t.card_token, ''),
-			coalesce(t.acquirer_ref, CASE t.status WHEN 'processing' THEN t.id ELSE '' END), t.confirms,
-			coalesce(t.action_url, ''), `+acquirerOf+`, `+chainOf+`
+			coalesce(t.acquirer_ref, ''), t.confirms,
+			coalesce(t.action_url, ''), t.acquirer, t.chain_ref
 		FROM checkout_session s JOIN transaction t ON t.session_id = s.id AND t.id = $4
 			JOIN merchant m ON m.id = s.merchant_id
 		WHERE s.id = $1 AND s.merchant_id = $2 AND s.mode = $3`,

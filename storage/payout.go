@@ -20,7 +20,7 @@ const (
 		p.amount || ' ' || p.currency AS amount, p.currency,
 		p.network, p.destination,
 		p.source_amount, p.source_currency, p.exchange_rate, p.fee || ' ' || p.currency AS fee, p.tx_hash, p.failure,
-		t.exchange_rate AS locked_rate, ` + rateUntil + ` AS rate_until,
+		t.exchange_rate AS locked_rate, t.rate_until,
 		EXISTS (SELECT FROM charge_risk r WHERE r.transaction_id = t.id) AS disputed,
 		s.metadata, p.generation, p.retried, p.hold, p.next_action_at, p.created_at, p.sent_at, p.confirmed_at,
 		p.failed_at`
@@ -28,9 +28,6 @@ const (
 		FROM payout p JOIN checkout_session s ON s.id = p.session_id
 			AND s.merchant_id = p.merchant_id AND s.mode = p.mode
 		JOIN transaction t ON t.id = p.transaction_id AND t.merchant_id = p.merchant_id AND t.mode = p.mode`
-
-	// rateUntil is when the lock of the rate of a payment t ends. Older builds stored only its beginning.
-	rateUntil = `coalesce(t.rate_until, t.rate_at + interval '24 hours')`
 )
 
 // Payout returns one payout and its signed transfer. The transfer is nil before RecordTransfer. It
@@ -59,7 +56,7 @@ func (s *Store) payout(ctx context.Context, where string, args ...any) (checkout
 type PayoutToSend struct {
 	checkout.Payout
 
-	Chain    string // of its payment; "" when an older build began a live one
+	Chain    string // of its payment
 	Signed   []byte // the sandbox's signed transfer; nil before RecordTransfer
 	Behavior string // of the payment's SandboxCharge, "" when there is none
 }
@@ -67,7 +64,7 @@ type PayoutToSend struct {
 // PayoutToSend returns a payout to be sent. It returns checkout.ErrNotFound.
 func (s *Store) PayoutToSend(ctx context.Context, ref checkout.Ref) (PayoutToSend, error) {
 	got, err := pg.One[PayoutToSend](ctx, s.pool, `
-		SELECT `+payoutColumns+`, p.signed_transfer AS signed, `+chainOf+` AS chain,
+		SELECT `+payoutColumns+`, p.signed_transfer AS signed, t.chain_ref AS chain,
 			coalesce((SELECT behavior FROM sandbox_charge c WHERE c.transaction_id = p.transaction_id), '') AS behavior`+
 		payoutJoin+`
 		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
@@ -85,7 +82,7 @@ func (s *Store) PayoutsToBatch(
 	}
 	got, err := pg.Collect[row](ctx, s.pool, `
 		SELECT `+payoutColumns+`, clock_timestamp() - coalesce(p.next_action_at, p.created_at) AS waited`+payoutJoin+`
-		WHERE p.mode = $1 AND `+chainOf+` IN ($2, '') AND p.network = $3 AND p.status = 'pending' AND p.failure = ''
+		WHERE p.mode = $1 AND t.chain_ref = $2 AND p.network = $3 AND p.status = 'pending' AND p.failure = ''
 			AND coalesce(p.next_action_at, p.created_at) <= clock_timestamp()
 			AND NOT EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing)
 		ORDER BY p.id LIMIT $4`, a.Mode, a.ChainID, a.Network, limit)
@@ -252,7 +249,7 @@ func readPayout(ctx context.Context, from pg.Querier, ref checkout.Ref) (lockedP
 	return pg.One[lockedPayout](ctx, from, `
 		SELECT `+payoutColumns+`, date_trunc('milliseconds', clock_timestamp()) AS now,
 			p.held_at, EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing)
-				AS standing, `+chainOf+` <> 'sandbox' AS on_chain, p.size_released_at IS NOT NULL AS size_released,
+				AS standing, t.chain_ref <> 'sandbox' AS on_chain, p.size_released_at IS NOT NULL AS size_released,
 			s.webhook_url, s.signing_endpoint_id AS signing_endpoint, p.xmin::text AS version`+payoutJoin+`
 		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`,
 		ref.ID, ref.MerchantID, ref.Mode)

@@ -243,7 +243,7 @@ func (p *lockedPayout) requireOtherAddress(ctx context.Context, tx pgx.Tx) error
 			AND n.currency = a.currency AND n.next_at > $5)
 		FROM current_payout_address a WHERE a.merchant_id = $2 AND a.mode = $3 AND a.currency = $4 AND EXISTS (
 			SELECT FROM transfer_payout x JOIN transfer t ON t.id = x.transfer_id AND t.status = 'reverted'
-			WHERE x.payout_id = $1 AND lower(`+destinationOf+`) = lower(a.address))`,
+			WHERE x.payout_id = $1 AND lower(x.destination) = lower(a.address))`,
 		p.ID, p.MerchantID, p.Mode, p.Currency, p.Now).Scan(&reverted.Address, &reverted.ChangesAt)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil

@@ -37,7 +37,7 @@ func (s *Store) PayoutsTo(ctx context.Context, a TreasuryAccount, o checkout.Out
 	got, err := pg.Collect[checkout.Payout](ctx, s.pool, `
 		SELECT `+payoutColumns+payoutJoin+`
 		LEFT JOIN current_payout_address d ON d.merchant_id = p.merchant_id AND d.mode = p.mode AND d.currency = p.currency
-		WHERE p.mode = $1 AND `+chainOf+` IN ($2, '') AND p.network = $3 AND p.currency = $4
+		WHERE p.mode = $1 AND t.chain_ref = $2 AND p.network = $3 AND p.currency = $4
 			AND (lower($5) IN (lower(p.destination), lower(d.address)) OR EXISTS (
 				SELECT FROM jsonb_array_elements(p.retried) former WHERE lower(former->>'destination') = lower($5)))
 			AND p.status IN ('pending', 'failed')
@@ -54,7 +54,7 @@ func (s *Store) PayoutsTo(ctx context.Context, a TreasuryAccount, o checkout.Out
 func (s *Store) UndecidedPayment(ctx context.Context, a TreasuryAccount, o checkout.Outflow) (id string, err error) {
 	err = s.pool.QueryRow(ctx, `
 		SELECT coalesce(min(t.id), '') FROM transaction t JOIN checkout_session s ON s.id = t.session_id
-		WHERE t.mode = $1 AND `+chainOf+` IN ($2, '') AND s.payout_currency = $3
+		WHERE t.mode = $1 AND t.chain_ref = $2 AND s.payout_currency = $3
 			AND (t.status = 'processing' OR t.status = 'created' AND s.status = 'pending' AND t.card_token IS NOT NULL)
 			AND t.created_at < greatest(coalesce($4, now()),
 				(SELECT max(created_at) FROM ledger_entry WHERE kind = $5 AND subject = $6))`,

@@ -24,13 +24,11 @@ func (s *Store) CreateRefund(ctx context.Context, r checkout.Refund) error {
 	return pg.Wrap("create refund", err)
 }
 
-// selectRefund reads checkout.Refund. A refund of an older build, which stored no amount, gave the whole
-// charge back.
+// selectRefund reads checkout.Refund.
 const selectRefund = `
 	SELECT r.id, r.mode, r.acquirer_ref AS reference, coalesce(r.transaction_id, '') AS transaction_id, r.reason,
-		r.status, coalesce(r.amount, s.amount, 0) AS amount, r.network_ref, r.created_at, r.ended_at
-	FROM refund r LEFT JOIN transaction t ON t.id = r.transaction_id AND t.mode = r.mode
-		LEFT JOIN checkout_session s ON s.id = t.session_id `
+		r.status, r.amount, r.network_ref, r.created_at, r.ended_at
+	FROM refund r `
 
 // refundStands is true for a refund r that gives the customer money, or may: it has not failed.
 const refundStands = `r.status <> 'failed'`

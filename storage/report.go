@@ -30,7 +30,7 @@ func (r DayReport) Agrees() bool {
 
 // PlanDay adds up the succeeded charges of the day by plan and currency.
 type PlanDay struct {
-	Plan           string // "" when an older build decided the payments: it did not store the plan
+	Plan           string
 	FeeBasisPoints int64
 	FeeFixed       checkout.Amount
 	Currency       checkout.Currency

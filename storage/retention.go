@@ -85,7 +85,7 @@ const deleteOldSessions = `
 	), removable AS MATERIALIZED (
 		SELECT old.id FROM old
 		WHERE NOT EXISTS (SELECT FROM transaction t WHERE t.session_id = old.id AND t.acquirer_ref IS NOT NULL
-				AND (` + acquirerOf + ` <> 'sandbox' OR ` + chainOf + ` <> 'sandbox'))
+				AND (t.acquirer <> 'sandbox' OR t.chain_ref <> 'sandbox'))
 			AND NOT EXISTS (SELECT FROM payout p WHERE p.session_id = old.id AND p.status = 'pending')
 			AND NOT EXISTS (SELECT FROM event e WHERE e.session_id = old.id)
 	), no_payout AS (
@@ -113,7 +113,7 @@ func (s *Store) DeleteOldAuditEntries(ctx context.Context, age time.Duration, li
 }
 
 // SandboxTables are the tables of the sandbox whose old rows may be deleted.
-var SandboxTables = []string{"sandbox_card", "sandbox_charge", "sandbox_transfer"}
+var SandboxTables = []string{"sandbox_charge", "sandbox_transfer"}
 
 // DeleteOldSandbox deletes up to limit rows older than age from one of SandboxTables, oldest first. A
 // charge that still owes a callback stays. It returns the number of rows; 0 means that none is left.
@@ -121,7 +121,7 @@ func (s *Store) DeleteOldSandbox(
 	ctx context.Context, table string, age time.Duration, limit int,
 ) (int, error) {
 	key := map[string]string{
-		"sandbox_card": "token", "sandbox_charge": "transaction_id", "sandbox_transfer": "tx_hash",
+		"sandbox_charge": "transaction_id", "sandbox_transfer": "tx_hash",
 	}[table]
 	settled := ""
 	if table == "sandbox_charge" {

@@ -25,7 +25,6 @@ func TestRetention_EachQueryHasAnIndex(t *testing.T) {
 		sessions:                  "checkout_session_removable transaction_session payout_session_id_key event_session webhook_endpoint_session",
 		uselessCards + ` LIMIT 9`: "transaction_untried",
 		`SELECT id FROM audit_entry WHERE id < 'aud_z' ORDER BY id LIMIT 1000`:                           "audit_entry_pkey",
-		`SELECT token FROM sandbox_card WHERE created_at < now() ORDER BY created_at LIMIT 9`:            "sandbox_card_age",
 		`SELECT tx_hash FROM sandbox_transfer WHERE created_at < now() ORDER BY created_at LIMIT 9`:      "sandbox_transfer_age",
 		`SELECT transaction_id FROM sandbox_charge WHERE created_at < now() ORDER BY created_at LIMIT 9`: "sandbox_charge_age",
 		`SELECT FROM webhook_endpoint WHERE master_key_id = 'k'`:                                         "webhook_endpoint_master_key",

@@ -192,7 +192,6 @@ func TestDeleteOldAuditEntries_AndSandbox(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 
-	f.Exec(t, `INSERT INTO sandbox_card (token, behavior, method, created_at) VALUES ('old', '', '{}', now() - interval '40 days'), ('new', '', '{}', now())`)
 	f.Exec(t, `INSERT INTO sandbox_charge (transaction_id, session_id, behavior, method, amount, currency, outcome, return_url, callbacks, created_at)
 		SELECT id, '', '', '{}', 1, 'EUR', '', '', callbacks, now() - interval '40 days' FROM (VALUES ('old', 0), ('owed', 1)) v (id, callbacks)`)
 	f.Exec(t, `INSERT INTO sandbox_transfer (tx_hash, payout_id, created_at) VALUES ('old', 'a', now() - interval '40 days'), ('new', 'b', now())`)

@@ -83,7 +83,7 @@ func TestSessionMoney_IsOnlyForItsOwner(t *testing.T) {
 
 	// The transfer pays another merchant too: what is booked for all of it is for neither.
 	_, others := f.livePaid(t, other)
-	f.Exec(t, `INSERT INTO transfer_payout (transfer_id, payout_id, merchant_id, mode, currency, amount, fee, value, standing, created_at)
-		SELECT transfer_id, $1, $2, mode, currency, amount, fee, value, true, created_at FROM transfer_payout`, others.ID, other.ID)
+	f.Exec(t, `INSERT INTO transfer_payout (transfer_id, payout_id, merchant_id, mode, currency, destination, amount, fee, value, standing, created_at)
+		SELECT transfer_id, $1, $2, mode, currency, destination, amount, fee, value, true, created_at FROM transfer_payout`, others.ID, other.ID)
 	require.Equal(t, []string{"charge", "transfer_signed"}, kinds())
 }

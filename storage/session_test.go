@@ -94,7 +94,7 @@ func TestSession_ReadsExpiredByTheClockUnlessAPaymentIsInFlight(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, checkout.StatusCompleted, settled.Status, "accepted in time, finished after it")
 
-	err = f.CreatePayment(t.Context(), storage.NewPayment{ID: checkout.NewID(checkout.PrefixTransaction), SessionID: over.ID, CardToken: "tok_1"})
+	err = f.CreatePayment(t.Context(), storage.NewPayment{ID: checkout.NewID(checkout.PrefixTransaction), SessionID: over.ID, CardToken: "tok_1", Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox})
 	require.ErrorIs(t, err, checkout.ErrNotPending)
 }
 
@@ -160,7 +160,7 @@ func TestBeginPayment_AcceptsOneAtATime(t *testing.T) {
 	require.Equal(t, "1.08", f.query(t, `SELECT exchange_rate FROM transaction`), "the first rate is locked")
 
 	second := checkout.NewID(checkout.PrefixTransaction)
-	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{ID: second, SessionID: s.ID, CardToken: "tok_2"}))
+	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{ID: second, SessionID: s.ID, CardToken: "tok_2", Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox}))
 	_, err = f.BeginPayment(t.Context(), ref(s), second, checkout.Quote{Rate: checkout.MustRate("1.08")}, second)
 	require.ErrorIs(t, err, checkout.ErrPaymentInFlight)
 	_, err = f.BeginPayment(t.Context(), ref(s), checkout.NewID(checkout.PrefixTransaction), checkout.Quote{Rate: checkout.MustRate("1.08")}, "pi_unknown")
@@ -195,7 +195,7 @@ func TestFinishPayment_WritesTheWholeTransactionIntoTheEvent(t *testing.T) {
 	s := f.create(t, f.newSession())
 	id := checkout.NewID(checkout.PrefixTransaction)
 	method := checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 12, ExpYear: 2030, Country: "US"}
-	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "tok_secret", Method: method, CustomerEmail: &email}))
+	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "tok_secret", Method: method, CustomerEmail: &email, Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox}))
 	_, err := f.BeginPayment(t.Context(), ref(s), id, checkout.Quote{Rate: checkout.MustRate("1.08")}, id)
 	require.NoError(t, err)
 	f.record(t, s, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded, Method: method})
@@ -241,7 +241,7 @@ func TestFinishPayment_EndsTheSessionAfterTheLastAttemptOrAFraudBlock(t *testing
 		require.Equal(t, webhook.CheckoutFailed, got.EventType)
 		require.EqualValues(t, 2-attempt, f.query(t, `SELECT attempts_remaining FROM transaction WHERE id = $1`, id))
 	}
-	err := f.CreatePayment(t.Context(), storage.NewPayment{ID: checkout.NewID(checkout.PrefixTransaction), SessionID: s.ID, CardToken: "tok_1"})
+	err := f.CreatePayment(t.Context(), storage.NewPayment{ID: checkout.NewID(checkout.PrefixTransaction), SessionID: s.ID, CardToken: "tok_1", Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox})
 	require.ErrorIs(t, err, checkout.ErrNotPending)
 
 	fraud := f.create(t, f.newSession())

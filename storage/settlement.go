@@ -120,7 +120,7 @@ func readPayment(
 		       date_trunc('milliseconds', clock_timestamp()) AS now,
 		       s.status AS current_status, s.max_attempts, s.webhook_url,
 		       s.signing_endpoint_id AS signing_endpoint, m.plan, m.receipts, m.fee_basis_points, m.fee_fixed,
-		       `+acquirerOf+` AS acquirer, `+chainOf+` AS chain_ref,
+		       t.acquirer, t.chain_ref,
 		       EXISTS (SELECT FROM payout_address a WHERE a.merchant_id = $2 AND a.mode = $3
 		           AND a.currency = s.payout_currency AND a.next_at IS NOT NULL) AS announced,
 		       t.xmin::text AS version, s.xmin::text AS session_version`+

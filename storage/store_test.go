@@ -95,13 +95,11 @@ func ref(s checkout.Session) checkout.Ref {
 // beginPayment creates a payment and marks it as in flight.
 func (f fixture) beginPayment(t *testing.T, s checkout.Session) string {
 	t.Helper()
-	id := checkout.NewID(checkout.PrefixTransaction)
-	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{
-		ID: id, SessionID: s.ID, CardToken: "tok_1", Method: checkout.PaymentMethod{Type: "card", Last4: "4242"},
-	}))
-	_, err := f.BeginPayment(t.Context(), ref(s), id, checkout.Quote{Rate: checkout.MustRate("1.08")}, id)
+	p := storagetest.Payment(s.ID, s.Mode)
+	require.NoError(t, f.CreatePayment(t.Context(), p))
+	_, err := f.BeginPayment(t.Context(), ref(s), p.ID, checkout.Quote{Rate: checkout.MustRate("1.08")}, p.ID)
 	require.NoError(t, err)
-	return id
+	return p.ID
 }
 
 // record stores an answer of the card network.

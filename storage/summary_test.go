@@ -216,7 +216,7 @@ func TestSessions_Search(t *testing.T) {
 	n.CustomerEmail, n.Metadata = &email, []byte(`{"order_id":"order 7"}`)
 	s := f.create(t, n)
 	txn := checkout.NewID(checkout.PrefixTransaction)
-	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{ID: txn, SessionID: s.ID, CardToken: "tok_1", CustomerEmail: &typed, Method: checkout.PaymentMethod{Last4: "4242"}}))
+	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{ID: txn, SessionID: s.ID, CardToken: "tok_1", CustomerEmail: &typed, Method: checkout.PaymentMethod{Last4: "4242"}, Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox}))
 	_, err := f.BeginPayment(t.Context(), ref(s), txn, checkout.Quote{Rate: checkout.MustRate("1.08")}, txn)
 	require.NoError(t, err)
 	f.record(t, s, txn, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})

@@ -142,7 +142,7 @@ func (a *treasury) lostPayments(
 // ended, or are those of $2, whose slots are used up. None of them has a payout that another transfer may pay.
 const lostPayment = `
 	SELECT x.payout_id, p.status, t.id AS transfer_id, x.amount || ' ' || x.currency AS amount,
-		` + destinationOf + ` AS destination
+		x.destination
 	FROM transfer t JOIN transfer_payout x ON x.transfer_id = t.id
 		JOIN payout p ON p.id = x.payout_id AND p.merchant_id = x.merchant_id AND p.mode = x.mode
 	WHERE t.account_id = $1 AND t.status <> 'confirmed' AND (t.status <> 'live' OR t.id = ANY ($2)) AND NOT EXISTS (

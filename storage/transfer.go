@@ -50,9 +50,6 @@ const (
 	// slotOf is the slot of a transfer t.
 	slotOf = `coalesce((SELECT array_agg(s.unit ORDER BY s.position) FROM transfer_slot s WHERE s.transfer_id = t.id),
 		ARRAY[t.nonce::text])`
-	// destinationOf is where the part of a transfer goes that pays the payout of x, a transfer_payout.
-	destinationOf = `coalesce(x.destination, (
-		SELECT v.destination FROM transfer_version v WHERE v.transfer_id = x.transfer_id AND v.number = 1))`
 )
 
 // storedVersion is a signed version of a transfer.
@@ -79,7 +76,7 @@ func versions(ctx context.Context, q pg.Querier, where string, args ...any) ([]s
 		checkout.TransferOutput
 	}
 	outputs, err := pg.Collect[output](ctx, q, `
-		SELECT x.transfer_id, x.payout_id, `+destinationOf+` AS destination,
+		SELECT x.transfer_id, x.payout_id, x.destination,
 			x.amount || ' ' || x.currency AS amount, x.fee || ' ' || x.currency AS fee
 		FROM transfer_payout x WHERE x.transfer_id = ANY ($1) ORDER BY x.payout_id`, ids)
 	pays := map[string][]checkout.TransferOutput{}

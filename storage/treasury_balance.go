@@ -237,7 +237,7 @@ func (a *treasury) unexplained(
 		hashes[i] = o.TxHash
 	}
 	versions, err := pg.Collect[knownVersion](ctx, tx, `
-		SELECT v.tx_hash, `+destinationOf+` AS destination, x.amount || ' ' || x.currency AS amount, v.cancels, t.status
+		SELECT v.tx_hash, x.destination, x.amount || ' ' || x.currency AS amount, v.cancels, t.status
 		FROM transfer_version v JOIN transfer t ON t.id = v.transfer_id JOIN transfer_payout x ON x.transfer_id = t.id
 		WHERE t.account_id = $1 AND v.tx_hash = ANY ($2)`, a.ID, hashes)
 	known, booked := map[string][]knownVersion{}, map[string]bool{}

@@ -11,6 +11,7 @@ import (
 
 	"example.com/checkout/activities"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 )
@@ -48,8 +49,10 @@ func (w *world) payout(mode checkout.Mode, chain string) checkout.Ref {
 		PayoutCurrency: checkout.USDC, MaxAttempts: 3, Metadata: json.RawMessage(`{}`),
 	}}, w.noWorkflow)
 	require.NoError(w.t, err)
-	id := checkout.NewID(checkout.PrefixTransaction)
-	require.NoError(w.t, w.CreatePayment(ctx, storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "ctoken_1", ChainRef: chain}))
+	p := storagetest.Payment(s.ID, mode)
+	p.ChainRef = chain
+	id := p.ID
+	require.NoError(w.t, w.CreatePayment(ctx, p))
 	_, err = w.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, "pi_"+id)
 	require.NoError(w.t, err)
 	_, _, err = w.RecordCharge(ctx, s.Ref, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})

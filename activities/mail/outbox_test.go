@@ -169,6 +169,7 @@ func (o *office) paid(email string) string {
 	txn := checkout.NewID(checkout.PrefixTransaction)
 	require.NoError(o, o.Store.CreatePayment(o.Context(), storage.NewPayment{
 		ID: txn, SessionID: id, CardToken: "tok_1", CustomerEmail: &email, Language: "sv",
+		Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox,
 	}))
 	ref := owner.Ref(id)
 	_, err = o.Store.BeginPayment(o.Context(), ref, txn, checkout.Quote{Rate: checkout.MustRate("1.08")}, txn)
@@ -402,7 +403,6 @@ func TestOutbox_TheLinkOfAnInvitationIsInItsMailOnly(t *testing.T) {
 	joined, err := o.Store.AcceptInvitation(t.Context(), checkout.HashToken(token), "hash", "")
 	require.NoError(t, err)
 	require.Equal(t, bob.ID, joined.ID)
-	require.True(t, joined.Proven)
 
 	require.ErrorIs(t, o.Store.KeepInvitation(t.Context(), bob.ID, []byte("x")), checkout.ErrNotFound, "who has joined gets no other link")
 }

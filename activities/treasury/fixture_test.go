@@ -95,9 +95,14 @@ func (f fixture) begin(
 		PayoutCurrency: to, MaxAttempts: 3, Metadata: json.RawMessage(`{}`)}, Lifetime: time.Hour},
 		func(context.Context, checkout.Session) error { return nil })
 	require.NoError(t, err)
-	id := checkout.NewID(checkout.PrefixTransaction)
-	require.NoError(t, f.Store.CreatePayment(ctx, storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "tok",
-		Method: checkout.PaymentMethod{Type: "card", Last4: "4242"}}))
+	p := storagetest.Payment(s.ID, owner.Mode)
+	for _, chain := range f.Chains {
+		if chain.Account().Network == to.Network() {
+			p.ChainRef = chain.Account().ChainID
+		}
+	}
+	id := p.ID
+	require.NoError(t, f.Store.CreatePayment(ctx, p))
 	quote, err := (&fakeRates{}).Quote(ctx, checkout.EUR, to)
 	require.NoError(t, err)
 	_, err = f.Store.BeginPayment(ctx, s.Ref, id, quote, id)

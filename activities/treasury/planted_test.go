@@ -56,7 +56,7 @@ func (p *planted) reconcile(t *testing.T) (kinds map[checkout.FindingKind]string
 		},
 	}}}
 	env.RegisterActivity(books)
-	_, err := env.ExecuteActivity(books.ReconcileCharges, contract.ModeInput{})
+	_, err := env.ExecuteActivity(books.ReconcileCharges, contract.ModeInput{Mode: checkout.ModeLive})
 	require.NoError(t, err)
 	report = p.day(t, 0)
 	kinds = map[checkout.FindingKind]string{}

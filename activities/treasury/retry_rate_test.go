@@ -160,18 +160,6 @@ func TestRetryRate_ADisputeIsNoWayToWaitForAPrice(t *testing.T) {
 	f.requireRate(t, ref, "0.0003", "0.029700000000000000")
 }
 
-// Older builds stored when the rate was locked, not for how long.
-func TestRetryRate_OfAnOlderBuildIsLockedForADay(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	ref := f.failedETH(t)
-	f.Exec(t, `UPDATE transaction SET rate_until = NULL`)
-	p := f.read(t, ref)
-	require.WithinDuration(t, time.Now().Add(day), *p.RateUntil, time.Minute)
-	f.Exec(t, `UPDATE transaction SET rate_at = NULL`)
-	require.Nil(t, f.read(t, ref).RateUntil, "a payment of the sandbox")
-}
-
 // The merchant's contract refuses what the simulation saw it take, as often as it likes.
 func TestRetry_AfterARevertedTransferAsksForAnotherAddress(t *testing.T) {
 	t.Parallel()

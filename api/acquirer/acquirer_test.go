@@ -56,7 +56,7 @@ func newDesk(t *testing.T) *desk {
 		PayoutCurrency: checkout.USDC, Metadata: json.RawMessage(`{}`), MaxAttempts: 3,
 	}}, func(context.Context, checkout.Session) error { return nil })
 	require.NoError(t, err)
-	require.NoError(t, store.CreatePayment(t.Context(), storage.NewPayment{ID: d.payment, SessionID: d.session.ID, CardToken: "ctoken_1"}))
+	require.NoError(t, store.CreatePayment(t.Context(), storage.NewPayment{ID: d.payment, SessionID: d.session.ID, CardToken: "ctoken_1", Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox}))
 	_, err = store.BeginPayment(t.Context(), d.session.Ref, d.payment, checkout.Quote{Rate: checkout.MustRate("1.08")}, reference)
 	require.NoError(t, err)
 	d.handler = acquirer.New(acquirer.Config{

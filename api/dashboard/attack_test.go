@@ -17,15 +17,16 @@ const (
 	other = "another one to know"
 )
 
-// squat makes the other merchant claim the address of the desk's owner, as an owner could who saw the link of her
-// invitation: earlier, with a password of her own, and without proof.
+// squat makes the other merchant invite the address of the desk's owner, who does not join.
 func (d *desk) squat() {
 	d.t.Helper()
-	d.newMemberWith(d.other, ceo, checkout.RoleViewer, "the squatter's own")
-	d.exec(`UPDATE member SET email_proven_at = NULL, joined_at = joined_at - interval '1 year' WHERE merchant_id = $1`, d.other)
+	_, err := d.store.Invite(d.t.Context(), checkout.Member{
+		ID: checkout.NewID("usr"), MerchantID: d.other, Email: ceo, Role: checkout.RoleViewer,
+	}, "operator")
+	require.NoError(d.t, err)
 }
 
-// TestAttack_AnAddressIsNotSquatted: another merchant claims an address first. Its true owner signs in to her own
+// TestAttack_AnAddressIsNotSquatted: another merchant invites an address first. Its true owner signs in to her own
 // merchant without its id, and her failures, with her IP address, are in no log of the squatter.
 func TestAttack_AnAddressIsNotSquatted(t *testing.T) {
 	t.Parallel()

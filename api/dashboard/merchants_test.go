@@ -178,23 +178,6 @@ func TestIsolation_SignInAsksForTheMerchantOfAnAddress(t *testing.T) {
 		"the address says which account is meant")
 }
 
-// TestIsolation_AClaimedAddressLearnsNothing: an address that is not proven sees no difference between a merchant that
-// knows it and one that does not.
-func TestIsolation_AClaimedAddressLearnsNothing(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	d.squat()
-	d.newMember(d.merchant, ceo, checkout.RoleOwner)
-	b := d.browser().in(d.other)
-	require.Equal(t, 303, b.signIn(ceo, "the squatter's own").status)
-	require.Equal(t, 200, b.get("/test/").status)
-
-	known, unknown := b.in(d.merchant).get("/test/"), b.in(checkout.NewID(checkout.PrefixMerchant)).get("/test/")
-
-	require.Equal(t, 404, known.status)
-	require.Equal(t, unknown.body, known.body)
-}
-
 // TestIsolation_AProofIsOfOneMerchant: a confirmation that was asked for at one merchant confirms nothing at another.
 func TestIsolation_AProofIsOfOneMerchant(t *testing.T) {
 	t.Parallel()

@@ -48,7 +48,7 @@ func (d *desk) newSession(merchant string, mode checkout.Mode, change ...func(*c
 func (d *desk) beginPayment(s checkout.Session) (id string) {
 	d.t.Helper()
 	id = checkout.NewID(checkout.PrefixTransaction)
-	require.NoError(d.t, d.store.CreatePayment(d.t.Context(), storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "tok", Method: visa}))
+	require.NoError(d.t, d.store.CreatePayment(d.t.Context(), storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "tok", Method: visa, Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox}))
 	_, err := d.store.BeginPayment(d.t.Context(), s.Ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, id)
 	require.NoError(d.t, err)
 	return id
@@ -522,8 +522,9 @@ const revertedTransfer = `
 		SELECT '0xt', 'tr_1', 1, p.currency, a.address, 1, 0, 0, '{}', '', now()
 		FROM payout p JOIN payout_address a USING (merchant_id, mode, currency) WHERE p.id = $1
 	)
-	INSERT INTO transfer_payout (transfer_id, payout_id, merchant_id, mode, currency, amount, fee, value, standing, created_at)
-	SELECT 'tr_1', id, merchant_id, mode, currency, 1, 0, 100, false, now() FROM payout WHERE id = $1`
+	INSERT INTO transfer_payout (transfer_id, payout_id, merchant_id, mode, currency, destination, amount, fee, value, standing, created_at)
+	SELECT 'tr_1', p.id, merchant_id, mode, currency, a.address, 1, 0, 100, false, now()
+	FROM payout p JOIN payout_address a USING (merchant_id, mode, currency) WHERE p.id = $1`
 
 // The network reverted a transfer: the person reads what to do, and when the announced address holds.
 func TestRetryPayout_AfterARevertedTransferNeedsAnotherAddress(t *testing.T) {

@@ -401,7 +401,7 @@ func TestTestNetworks_TheReturnAsksTheNetworkOfThePayment(t *testing.T) {
 			return contract.PaymentResult{}, nil
 		}
 		id, txn := h.session(), checkout.NewID(checkout.PrefixTransaction)
-		require.NoError(t, h.store.CreatePayment(t.Context(), storage.NewPayment{ID: txn, SessionID: id, CardToken: "t", Acquirer: acquirer}))
+		require.NoError(t, h.store.CreatePayment(t.Context(), storage.NewPayment{ID: txn, SessionID: id, CardToken: "t", Acquirer: acquirer, ChainRef: checkout.ChainSandbox}))
 		_, err := h.store.BeginPayment(t.Context(), h.refs[id], txn, checkout.Quote{Rate: checkout.MustRate("1.08")}, txn)
 		require.NoError(t, err)
 		h.requireRedirect(h.get("/"+id+"/return"), "/checkout/"+id)

@@ -295,7 +295,7 @@ func TestCancel_RacesTheBeginning(t *testing.T) {
 	for range 40 {
 		id := h.session()
 		txn := checkout.NewID(checkout.PrefixTransaction)
-		require.NoError(t, h.store.CreatePayment(t.Context(), storage.NewPayment{ID: txn, SessionID: id, CardToken: "tok_1"}))
+		require.NoError(t, h.store.CreatePayment(t.Context(), storage.NewPayment{ID: txn, SessionID: id, CardToken: "tok_1", Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox}))
 		var wg sync.WaitGroup
 		var beginErr error
 		wg.Go(func() {

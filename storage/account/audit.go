@@ -19,9 +19,8 @@ func (s *Store) Audit(ctx context.Context, e checkout.AuditEntry) error {
 // failurePause is how long a second failure of an account from the same address is not noted.
 const failurePause = 10 * time.Minute
 
-// NoteFailedSignIn notes in the audit log of a member who has proved the e-mail address that someone gave a wrong
-// password, with the IP address. Otherwise a merchant could claim a stranger's address, and read where the stranger
-// signs in. Of many failures of an account from one address it notes one in ten minutes, so that strangers cannot fill
+// NoteFailedSignIn notes in the audit log of a member who has joined that someone gave a wrong password, with the IP
+// address. Otherwise a merchant could invite a stranger, and read where the stranger signs in. Of many failures of an account from one address it notes one in ten minutes, so that strangers cannot fill
 // the log. "" for an unknown member costs the same statement. It does not wait for the disk, because the time of the
 // answer would tell which accounts exist; a crash may lose the failures of a moment.
 func (s *Store) NoteFailedSignIn(ctx context.Context, memberID, address string) error {
@@ -29,7 +28,7 @@ func (s *Store) NoteFailedSignIn(ctx context.Context, memberID, address string) 
 		WITH hurry AS MATERIALIZED (SELECT `+pg.Unhurried+`),
 		account AS (
 			SELECT m.id, m.merchant_id, m.email FROM member m, hurry
-			WHERE m.id = $1 AND m.email_proven_at IS NOT NULL AND m.removed_at IS NULL
+			WHERE m.id = $1 AND m.password_hash IS NOT NULL AND m.removed_at IS NULL
 		)
 		INSERT INTO audit_entry (id, merchant_id, actor, action, subject, detail, address)
 		SELECT $2, a.merchant_id, a.email, 'member.sign_in_failed', a.id, 'a wrong password', $3 FROM account a

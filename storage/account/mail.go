@@ -162,7 +162,7 @@ func (s *Store) ResetEmail(ctx context.Context, hash []byte) (email string, err 
 }
 
 // ResetPassword gives the member of a code a new password, ends all codes of the member and signs the member
-// out of every browser. The code came by mail, so it proves the e-mail address. address is the IP address of the
+// out of every browser. address is the IP address of the
 // request. It returns checkout.ErrNotFound when the code is unknown, was used or has run out.
 func (s *Store) ResetPassword(ctx context.Context, hash []byte, passwordHash, address string) error {
 	return pg.RunInTx(ctx, s.pool, "reset password", func(tx pgx.Tx) error {
@@ -174,7 +174,7 @@ func (s *Store) ResetPassword(ctx context.Context, hash []byte, passwordHash, ad
 			), gone AS (
 				DELETE FROM member_session s USING used WHERE s.member_id = used.member_id
 			)
-			UPDATE member m SET password_hash = $2, email_proven_at = coalesce(m.email_proven_at, clock_timestamp())
+			UPDATE member m SET password_hash = $2
 			FROM used
 			WHERE m.id = used.member_id AND m.removed_at IS NULL AND m.password_hash IS NOT NULL
 			RETURNING `+memberColumns, hash, passwordHash)

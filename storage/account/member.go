@@ -11,7 +11,7 @@ import (
 
 const memberColumns = `
 	m.id, m.merchant_id, m.email, m.role, m.created_at, m.signed_in_at, m.invitation_expires_at,
-	m.email_proven_at IS NOT NULL AS proven,
+
 	EXISTS (SELECT FROM second_factor f WHERE f.member_id = m.id AND f.confirmed_at IS NOT NULL) AS app,
 	(SELECT count(*) FROM passkey p WHERE p.member_id = m.id) AS passkeys`
 
@@ -100,8 +100,7 @@ func (s *Store) KeepInvitation(ctx context.Context, memberID string, hash []byte
 
 func keepInvitation(ctx context.Context, to pg.Executor, memberID string, hash []byte) error {
 	tag, err := to.Exec(ctx, `
-		UPDATE member SET invitation_hash = $2, invitation_proof = $2,
-			invitation_expires_at = clock_timestamp() + $3::interval
+		UPDATE member SET invitation_hash = $2, invitation_expires_at = clock_timestamp() + $3::interval
 		WHERE id = $1 AND removed_at IS NULL AND password_hash IS NULL`, memberID, hash, checkout.InvitationLifetime)
 	if err == nil && tag.RowsAffected() == 0 {
 		err = checkout.ErrNotFound
@@ -132,8 +131,7 @@ func (s *Store) AcceptInvitation(
 	return pg.InTx(ctx, s.pool, "accept invitation", func(tx pgx.Tx) (checkout.Member, error) {
 		m, err := pg.One[checkout.Member](ctx, tx, `
 			UPDATE member m SET password_hash = $2, joined_at = clock_timestamp(),
-				invitation_hash = NULL, invitation_expires_at = NULL, invitation_proof = NULL,
-				email_proven_at = CASE WHEN invitation_proof = invitation_hash THEN clock_timestamp() END
+				invitation_hash = NULL, invitation_expires_at = NULL
 			WHERE m.invitation_hash = $1 AND m.invitation_expires_at > clock_timestamp()
 				AND m.removed_at IS NULL
 			RETURNING `+memberColumns, hash, passwordHash)
@@ -208,7 +206,7 @@ func (s *Store) membersWithPassword(ctx context.Context, where string, args ...a
 	return pg.Collect[MemberWithPassword](ctx, s.pool, `
 		SELECT `+memberColumns+`, m.password_hash AS hash FROM member m
 		WHERE `+where+` AND m.removed_at IS NULL AND m.password_hash IS NOT NULL
-		ORDER BY m.email_proven_at IS NULL, coalesce(m.joined_at, m.created_at), m.id`, args...)
+		ORDER BY m.joined_at, m.id`, args...)
 }
 
 // Rehash replaces the hash of a member's password by another one of the same password. It changes nothing when the

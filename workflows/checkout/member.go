@@ -36,7 +36,6 @@ type Member struct {
 	CreatedAt           time.Time
 	SignedInAt          *time.Time // nil when the member never signed in
 	InvitationExpiresAt *time.Time // nil after the invitation was accepted
-	Proven              bool       // a code that was mailed to the address came back, or an operator vouched for it
 	App                 bool       // the member has an app that makes codes
 	Passkeys            int        // how many the member has
 }

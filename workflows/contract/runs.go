@@ -1,7 +1,6 @@
 package contract
 
 import (
-	"cmp"
 	"time"
 
 	"example.com/checkout/workflows/checkout"
@@ -53,12 +52,8 @@ type RetentionInput struct {
 
 // ModeInput is the input of TreasurySync and Books.
 type ModeInput struct {
-	// Mode "" means live: older builds ran for live mode only, and their schedules give no input.
-	Mode checkout.Mode `json:"mode,omitempty"`
+	Mode checkout.Mode `json:"mode"`
 }
-
-// Chosen returns the mode.
-func (in ModeInput) Chosen() checkout.Mode { return cmp.Or(in.Mode, checkout.ModeLive) }
 
 // Orphan is a row that should have a run and has none.
 type Orphan struct {

@@ -85,17 +85,14 @@ func (s *Server) Visitor(r *http.Request) (face.Visit, error) {
 }
 
 // absent returns why a person who is signed in elsewhere gets no page of a merchant: ErrSignIn when the person may sign
-// in there, else checkout.ErrNotFound. Claiming an address does not show which merchants know it: the address is
-// proven, or the account was signed in before in this browser.
+// in there, else checkout.ErrNotFound. Who is signed in has proved the e-mail address.
 func (s *Server) absent(r *http.Request, person checkout.Member, merchantID string) error {
 	all, err := s.Store.MembersByEmail(r.Context(), person.Email)
 	if err != nil {
 		return err
 	}
-	for _, m := range all {
-		if m.MerchantID == merchantID && (person.Proven || s.knows(r, m.Hash)) {
-			return ErrSignIn
-		}
+	if slices.ContainsFunc(all, func(m account.MemberWithPassword) bool { return m.MerchantID == merchantID }) {
+		return ErrSignIn
 	}
 	return checkout.ErrNotFound
 }

@@ -12,6 +12,7 @@ import (
 	"example.com/checkout/deploy/program/app"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -24,13 +25,13 @@ func (o operator) heldPayout(store *storage.Store) checkout.Ref {
 		PayoutCurrency: checkout.USDC, Metadata: json.RawMessage(`{}`), MaxAttempts: 3,
 	}}, func(context.Context, checkout.Session) error { return nil })
 	require.NoError(o.t, err)
-	id := checkout.NewID(checkout.PrefixTransaction)
-	require.NoError(o.t, store.CreatePayment(ctx, storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "ctoken_1"}))
-	_, err = store.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, "pi_1")
+	payment := storagetest.Payment(s.ID, s.Mode)
+	require.NoError(o.t, store.CreatePayment(ctx, payment))
+	_, err = store.BeginPayment(ctx, s.Ref, payment.ID, checkout.Quote{Rate: checkout.MustRate("1.08")}, "pi_1")
 	require.NoError(o.t, err)
-	_, _, err = store.RecordCharge(ctx, s.Ref, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	_, _, err = store.RecordCharge(ctx, s.Ref, payment.ID, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	require.NoError(o.t, err)
-	settled, err := store.FinishPayment(ctx, s.Ref, id)
+	settled, err := store.FinishPayment(ctx, s.Ref, payment.ID)
 	require.NoError(o.t, err)
 	payout := owner.Ref(settled.PayoutID)
 	_, err = store.RecordRisks(ctx, checkout.ModeLive, storage.ChargeLook{Reference: "pi_1"}, []checkout.ChargeRisk{

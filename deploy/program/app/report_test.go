@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -23,15 +24,15 @@ func (o operator) charge(store *storage.Store, merchantID string) {
 		PayoutCurrency: checkout.USDC, Metadata: json.RawMessage(`{}`), MaxAttempts: 3,
 	}}, func(context.Context, checkout.Session) error { return nil })
 	require.NoError(o.t, err)
-	id := checkout.NewID(checkout.PrefixTransaction)
-	require.NoError(o.t, store.CreatePayment(ctx, storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "ctoken_1"}))
-	_, err = store.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, "pi_"+id)
+	p := storagetest.Payment(s.ID, s.Mode)
+	require.NoError(o.t, store.CreatePayment(ctx, p))
+	_, err = store.BeginPayment(ctx, s.Ref, p.ID, checkout.Quote{Rate: checkout.MustRate("1.08")}, "pi_"+p.ID)
 	require.NoError(o.t, err)
-	_, _, err = store.RecordCharge(ctx, s.Ref, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	_, _, err = store.RecordCharge(ctx, s.Ref, p.ID, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	require.NoError(o.t, err)
-	_, err = store.FinishPayment(ctx, s.Ref, id)
+	_, err = store.FinishPayment(ctx, s.Ref, p.ID)
 	require.NoError(o.t, err)
-	require.NoError(o.t, store.RecordChargeCost(ctx, checkout.ModeLive, id, checkout.ChargeCost{Currency: checkout.EUR, Gross: 1000, Cost: 59}))
+	require.NoError(o.t, store.RecordChargeCost(ctx, checkout.ModeLive, p.ID, checkout.ChargeCost{Currency: checkout.EUR, Gross: 1000, Cost: 59}))
 }
 
 // yesterday moves everything into one day.
