@@ -26,7 +26,7 @@ func (f fixture) changesAddress(t *testing.T, address string, delay time.Duratio
 // payoutTo pays a session and returns where its payout goes.
 func (f fixture) payoutTo(t *testing.T) string {
 	t.Helper()
-	p, _, err := f.Payout(t.Context(), f.payout(t))
+	p, err := f.Payout(t.Context(), f.payout(t))
 	require.NoError(t, err)
 	return p.Destination
 }
@@ -156,7 +156,7 @@ func TestAddressChange_StoppedInTheLastMomentGetsNoPayout(t *testing.T) {
 				if err != nil {
 					return "", err
 				}
-				p, _, err := f.Payout(context.Background(), s.Owner.Ref(got.PayoutID))
+				p, err := f.Payout(context.Background(), s.Owner.Ref(got.PayoutID))
 				return p.Destination, err
 			}
 		},
