@@ -194,6 +194,23 @@ func TestAddressChange_StoppedInTheLastMomentGetsNoPayout(t *testing.T) {
 	}
 }
 
+// TestAddressChange_ReplacesNoneThatIsBeingStopped: the e-mail would name a change that an owner has stopped.
+func TestAddressChange_ReplacesNoneThatIsBeingStopped(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.changesAddress(t, "0xdef", time.Hour)
+	conn := f.Connect(t)
+	_, err := conn.Exec(t.Context(), `BEGIN; UPDATE payout_address SET next_network = NULL, next_address = NULL, next_at = NULL, next_by = NULL`)
+	require.NoError(t, err)
+	done := make(chan storage.MerchantChanged, 1)
+	go func() { done <- f.changesAddress(t, "0xfff", time.Hour) }()
+	f.waitForLock(t)
+	_, err = conn.Exec(t.Context(), `COMMIT`)
+	require.NoError(t, err)
+	require.Len(t, (<-done).Announced, 1)
+	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM audit_entry WHERE detail LIKE '%in place of%'`))
+}
+
 // TestAddressChange_WithoutADelayEndsWhatIsAnnounced is for the setting 0s: an address that holds at once is not
 // replaced by one that was announced under another setting.
 func TestAddressChange_WithoutADelayEndsWhatIsAnnounced(t *testing.T) {
