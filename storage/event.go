@@ -75,7 +75,7 @@ func publishWith(ctx context.Context, to pg.Querier, p publication, d decision) 
 	args := pgx.NamedArgs{
 		"event": id, "merchant": p.MerchantID, "mode": p.Mode, "type": p.Type, "subject": p.SubjectID,
 		"session": p.SessionID, "at": p.At, "body": body, "generation": max(1, p.Generation),
-		"only": p.Only, "url": p.WebhookURL, "signer": p.SigningEndpoint, "candidates": candidates,
+		"only": p.Only, "url": p.WebhookURL, "signing_endpoint": p.SigningEndpoint, "candidates": candidates,
 	}
 	maps.Copy(args, d.args)
 	rows, err := to.Query(ctx, `WITH `+d.sql+`, event AS (
@@ -87,7 +87,7 @@ func publishWith(ctx context.Context, to pg.Querier, p publication, d decision) 
 			  AND CASE WHEN @only::text IS NULL THEN events && ARRAY[@type::text, '*'] ELSE id = @only END
 			  AND @url::text IS NULL
 			UNION ALL
-			SELECT @signer, @url, true WHERE @url IS NOT NULL
+			SELECT @signing_endpoint, @url, true WHERE @url IS NOT NULL
 		), delivery AS (
 			INSERT INTO webhook_delivery (id, event_id, merchant_id, mode, endpoint_id, url,
 				session_url, status, next_attempt_at, created_at)

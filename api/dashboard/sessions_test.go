@@ -365,7 +365,7 @@ func (d *desk) signed(ref checkout.Ref) storage.Transfer {
 	fee := checkout.MustCrypto("0.913333", checkout.USDC)
 	pays := checkout.TransferOutput{PayoutID: p.ID, Destination: p.Destination, Amount: checkout.MustCrypto("1319.000000", checkout.USDC), Fee: fee}
 	plan := checkout.TransferPlan{Outputs: []checkout.TransferOutput{pays}, Fee: fee, MaxCost: checkout.MustCrypto("0.000700000000000000", checkout.ETH)}
-	version := func(hash string) storage.Sign {
+	version := func(hash string) storage.SignVersion {
 		return func(_ context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error) {
 			return checkout.TransferVersion{TransferPlan: plan, TxHash: hash, Raw: []byte("bytes that move money")}, nil
 		}
