@@ -144,8 +144,7 @@ func (s *Store) FinishPayout(
 
 		if p.Status != checkout.PayoutPending {
 			got.EventType = payoutEventType(p.Status)
-			got.Deliveries, err = published(ctx, tx, p.Owner, p.ID, got.EventType,
-				p.Generation)
+			got.Deliveries, err = published(ctx, tx, p.Owner, p.ID, got.EventType, p.Generation)
 			return got, err
 		}
 

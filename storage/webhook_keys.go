@@ -30,9 +30,7 @@ const ExplainedFor = 7 * 24 * time.Hour
 // that signed the deliveries of the event eventID, also of deleted registrations; eventID may be
 // empty. Callers use them to find out which secret made a signature. The digests must not leave the
 // process.
-func (s *Store) WebhookKeys(
-	ctx context.Context, owner checkout.Owner, eventID string,
-) ([]WebhookKeys, error) {
+func (s *Store) WebhookKeys(ctx context.Context, owner checkout.Owner, eventID string) ([]WebhookKeys, error) {
 	got, err := pg.CollectBy(ctx, s.pool, s.scanWebhookKeys, `
 		SELECT id, coalesce(session_id, ''), deleted_at IS NOT NULL,
 			master_key_id, sealed_digest, CASE WHEN recent THEN previous_master_key_id END,
@@ -74,9 +72,7 @@ func (s *Store) scanWebhookKeys(row pgx.CollectableRow) (WebhookKeys, error) {
 // the oldest enabled one. It returns "" when the merchant has no enabled registration in this mode. One that
 // the service put on hold counts as enabled: see lendsSecret.
 // Source: api/decisions.md, "which secret signs".
-func (s *Store) SigningEndpoint(
-	ctx context.Context, owner checkout.Owner, url string,
-) (string, error) {
+func (s *Store) SigningEndpoint(ctx context.Context, owner checkout.Owner, url string) (string, error) {
 	var id string
 	err := s.pool.QueryRow(ctx, `
 		SELECT id FROM webhook_endpoint r

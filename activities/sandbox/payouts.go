@@ -26,7 +26,7 @@ type Payouts struct {
 func NewPayouts(store *storage.Store) *Payouts { return &Payouts{store, &Chain{store}} }
 
 // Transfer signs the transfer, stores it and sends it, the latter two in one statement. A repeat sends the stored
-// transfer; the network accepts the same transfer only once.
+// transfer; the chain accepts the same transfer only once.
 func (n *Payouts) Transfer(ctx context.Context, p storage.PayoutToSend) (checkout.TransferOutcome, error) {
 	if p.Status == checkout.PayoutPending && p.Failure == "" && p.Recorded == nil {
 		transfer, err := n.Chain.Sign(ctx, checkout.TransferRequest{
@@ -79,11 +79,8 @@ type transferBody struct {
 }
 
 // Sign implements checkout.SandboxChain.
-func (n *Chain) Sign(
-	_ context.Context, req checkout.TransferRequest,
-) (checkout.SandboxTransfer, error) {
-	body := transferBody{PayoutID: req.PayoutID, Currency: string(req.Gross.Currency()),
-		Destination: req.Destination}
+func (n *Chain) Sign(_ context.Context, req checkout.TransferRequest) (checkout.SandboxTransfer, error) {
+	body := transferBody{PayoutID: req.PayoutID, Currency: string(req.Gross.Currency()), Destination: req.Destination}
 	switch {
 	case !validAddress(req.Destination), behavior(req.Behavior) == payoutBadAddress:
 		return checkout.SandboxTransfer{Failed: checkout.PayoutInvalidAddress}, nil
@@ -107,9 +104,7 @@ func (n *Chain) Sign(
 }
 
 // Broadcast implements checkout.SandboxChain.
-func (n *Chain) Broadcast(
-	ctx context.Context, payoutID string, signed []byte,
-) (checkout.PayoutFailure, error) {
+func (n *Chain) Broadcast(ctx context.Context, payoutID string, signed []byte) (checkout.PayoutFailure, error) {
 	if failure, err := fails(payoutID, signed); err != nil || failure != "" {
 		return failure, err
 	}
