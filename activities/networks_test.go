@@ -196,9 +196,9 @@ func TestPayments_WaitForTheirNetwork(t *testing.T) {
 	require.Equal(t, []string{testChain + " Transfer"}, d.must(d.BroadcastPayout, payout))
 }
 
-// TestSendPayout_IsForTheSandbox: a payout on a real chain is not sent within a workflow task, and a
+// TestSendSandboxPayout_IsForTheSandbox: a payout on a real chain is not sent within a workflow task, and a
 // payout on hold never counts as sent.
-func TestSendPayout_IsForTheSandbox(t *testing.T) {
+func TestSendSandboxPayout_IsForTheSandbox(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.onNetworks()
@@ -207,16 +207,16 @@ func TestSendPayout_IsForTheSandbox(t *testing.T) {
 		d.must(d.ChargeCard, in)
 		d.must(d.ConfirmPayment, in)
 	}
-	require.Equal(t, []string{"sandbox Transfer"}, d.must(d.SendPayout, d.payout(inSandbox)))
+	require.Equal(t, []string{"sandbox Transfer"}, d.must(d.SendSandboxPayout, d.payout(inSandbox)))
 
 	payout := d.payout(onChain)
-	asked, err := d.do(nil, d.SendPayout, payout)
+	asked, err := d.do(nil, d.SendSandboxPayout, payout)
 	failure, ok := errors.AsType[*temporal.ApplicationError](err)
 	require.True(t, ok && failure.Type() == contract.ErrTypePayoutTakesLonger, err)
 	require.Empty(t, asked)
 	_, err = d.Store.FinishPayout(t.Context(), payout, 0, "")
 	require.ErrorIs(t, err, checkout.ErrConflict, "nothing was signed")
-	_, err = d.do(nil, d.SendPayout, d.owner.Ref("po_unknown"))
+	_, err = d.do(nil, d.SendSandboxPayout, d.owner.Ref("po_unknown"))
 	require.ErrorContains(t, err, "not found")
 }
 

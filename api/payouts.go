@@ -51,6 +51,6 @@ func (s *Server) payout(r *http.Request) (checkout.Payout, error) {
 	if err != nil {
 		return checkout.Payout{}, err
 	}
-	p, _, err := s.Store.Payout(r.Context(), ref)
+	p, err := s.Store.Payout(r.Context(), ref)
 	return p, err
 }

@@ -30,6 +30,9 @@ var retired = map[string]string{
 	"AccountReport":    "AccountResult",
 	"RecoveryReport":   "RecoveryResult",
 	"TreasuryReport":   "TreasuryResult",
+	"PayoutNetwork":    "SandboxChain",
+	"RecordTransfer":   "RecordSandboxTransfer",
+	"SendPayout":       "SendSandboxPayout",
 }
 
 func TestGlossary_RetiredNamesStayAway(t *testing.T) {

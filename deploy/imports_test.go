@@ -43,7 +43,7 @@ var mayImport = map[string][]string{
 	"storage/account":     {"storage/pg", leaves[0], leaves[1]},
 	"storage/pg":          {leaves[0]},
 	"storage/pgtemp":      {},
-	"storage/storagetest": {"storage", "storage/pg", "storage/pgtemp"},
+	"storage/storagetest": {"storage", "storage/pg", "storage/pgtemp", leaves[0]},
 	"activities":          {"storage", "storage/account", "storage/pg", contract, leaves[0], leaves[1]},
 	"activities/sandbox":  {"storage", leaves[0], leaves[1]},
 	"activities/rate":     {leaves[0]},

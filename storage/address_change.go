@@ -53,9 +53,9 @@ func (c MerchantChange) announce(ctx context.Context, tx pgx.Tx) (all []checkout
 		err := tx.QueryRow(ctx, `
 			UPDATE payout_address a SET next_network = $4, next_address = $5, next_by = $6,
 				next_at = date_trunc('milliseconds', clock_timestamp() + $7::interval)
-			FROM payout_address earlier
-			WHERE (a.merchant_id, a.mode, a.currency) = ($1, $2, $3)
-				AND (earlier.merchant_id, earlier.mode, earlier.currency) = ($1, $2, $3)
+			FROM ( -- locked, or a change that is being stopped would count as replaced
+				SELECT next_address FROM payout_address WHERE (merchant_id, mode, currency) = ($1, $2, $3) FOR NO KEY UPDATE
+			) earlier WHERE (a.merchant_id, a.mode, a.currency) = ($1, $2, $3)
 			RETURNING a.next_at, earlier.next_address`,
 			c.MerchantID, c.Mode, to.Currency, to.Network, to.Address, change.By, c.Delay).Scan(&change.At, &replaced)
 		if err != nil {

@@ -26,7 +26,7 @@ func (f fixture) changesAddress(t *testing.T, address string, delay time.Duratio
 // payoutTo pays a session and returns where its payout goes.
 func (f fixture) payoutTo(t *testing.T) string {
 	t.Helper()
-	p, _, err := f.Payout(t.Context(), f.payout(t))
+	p, err := f.Payout(t.Context(), f.payout(t))
 	require.NoError(t, err)
 	return p.Destination
 }
@@ -156,7 +156,7 @@ func TestAddressChange_StoppedInTheLastMomentGetsNoPayout(t *testing.T) {
 				if err != nil {
 					return "", err
 				}
-				p, _, err := f.Payout(context.Background(), s.Owner.Ref(got.PayoutID))
+				p, err := f.Payout(context.Background(), s.Owner.Ref(got.PayoutID))
 				return p.Destination, err
 			}
 		},
@@ -192,6 +192,23 @@ func TestAddressChange_StoppedInTheLastMomentGetsNoPayout(t *testing.T) {
 			require.Equal(t, result{"0xabc", nil}, <-done)
 		})
 	}
+}
+
+// TestAddressChange_ReplacesNoneThatIsBeingStopped: the e-mail would name a change that an owner has stopped.
+func TestAddressChange_ReplacesNoneThatIsBeingStopped(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.changesAddress(t, "0xdef", time.Hour)
+	conn := f.Connect(t)
+	_, err := conn.Exec(t.Context(), `BEGIN; UPDATE payout_address SET next_network = NULL, next_address = NULL, next_at = NULL, next_by = NULL`)
+	require.NoError(t, err)
+	done := make(chan storage.MerchantChanged, 1)
+	go func() { done <- f.changesAddress(t, "0xfff", time.Hour) }()
+	f.waitForLock(t)
+	_, err = conn.Exec(t.Context(), `COMMIT`)
+	require.NoError(t, err)
+	require.Len(t, (<-done).Announced, 1)
+	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM audit_entry WHERE detail LIKE '%in place of%'`))
 }
 
 // TestAddressChange_WithoutADelayEndsWhatIsAnnounced is for the setting 0s: an address that holds at once is not

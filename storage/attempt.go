@@ -32,7 +32,7 @@ type AttemptDecision struct {
 // beginFirst.
 //
 // A session's own address still gets its events after the registration that signed for it was
-// deleted: another secret signs, see signerOf.
+// deleted: another secret signs, see secretEndpoint.
 // BeginAttempt returns checkout.ErrNotFound, or ErrWrongMasterKey when this process lacks the
 // master key that sealed the secret; then nothing has changed.
 func (s *Store) BeginAttempt(ctx context.Context, ref checkout.Ref, turn webhook.Turn) (AttemptDecision, error) {
@@ -69,11 +69,11 @@ func (s *Store) beginFirst(
 	if !turn.Local {
 		counted = 1
 	}
-	var by signature
+	var by webhookSecret
 	err = s.pool.QueryRow(ctx, `
 		WITH due AS (
 			SELECT d.event_id, d.next_attempt_at, CASE WHEN d.session_url THEN d.url ELSE w.url END AS url,
-				coalesce($8::timestamptz, clock_timestamp()) AS now, w.id AS signer, w.master_key_id, w.sealed_digest,
+				coalesce($8::timestamptz, clock_timestamp()) AS now, w.id AS secret_of, w.master_key_id, w.sealed_digest,
 				CASE WHEN w.previous_expires_at > clock_timestamp() THEN w.previous_master_key_id END AS previous_key_id,
 				w.previous_sealed_digest
 			FROM webhook_delivery d JOIN webhook_endpoint w ON w.id = d.endpoint_id
@@ -90,11 +90,11 @@ func (s *Store) beginFirst(
 			INSERT INTO webhook_attempt (delivery_id, run, number, scheduled_at, started_at)
 			SELECT $1, 1, 1, next_attempt_at, now FROM due
 		)
-		SELECT e.id, e.type, e.body, due.url, signer, master_key_id, sealed_digest, previous_key_id, previous_sealed_digest
+		SELECT e.id, e.type, e.body, due.url, secret_of, master_key_id, sealed_digest, previous_key_id, previous_sealed_digest
 		FROM due JOIN event e ON e.id = due.event_id`,
 		ref.ID, ref.MerchantID, ref.Mode, turn.RunID, counted, webhook.AttemptTimeout,
 		webhook.AttemptTimeout+webhook.FallbackDelay(turn.Made+turn.Try), orNull(turn.Now), s.keys.IDs()).Scan(
-		&out.EventID, &out.EventType, &out.Body, &out.URL, &by.Signer, &by.KeyID, &by.Sealed, &by.PreviousKeyID,
+		&out.EventID, &out.EventType, &out.Body, &out.URL, &by.SecretOf, &by.KeyID, &by.Sealed, &by.PreviousKeyID,
 		&by.Previous)
 	if err == nil {
 		out.Digests, err = s.unsealDigests(by)
@@ -124,11 +124,11 @@ func (s *Store) takeTurn(
 	}
 
 	if out.Step == webhook.StepBegin {
-		if row.Signer == nil {
-			row.signature, err = s.insertUntoldSecret(ctx, conn, ref, row)
+		if row.SecretOf == nil {
+			row.webhookSecret, err = s.insertUntoldSecret(ctx, conn, ref, row)
 		}
 		if err == nil {
-			out.Digests, err = s.unsealDigests(row.signature)
+			out.Digests, err = s.unsealDigests(row.webhookSecret)
 		}
 		if err != nil {
 			return out, err
@@ -149,7 +149,7 @@ func rollback(ctx context.Context, conn *pgxpool.Conn) {
 // lockedDelivery is a delivery whose row this transaction has locked.
 type lockedDelivery struct {
 	webhook.DeliverySnapshot
-	signature
+	webhookSecret
 	Now        time.Time
 	Run        int
 	EventID    string
@@ -161,25 +161,25 @@ type lockedDelivery struct {
 	LastKind   webhook.ErrorKind
 }
 
-// signature holds the sealed secret that signs. It belongs to the endpoint Signer; nil means that
+// webhookSecret is the sealed secret that signs. It is that of the endpoint SecretOf; nil means that
 // the session has no secret yet.
-type signature struct {
-	Signer, KeyID, PreviousKeyID *string // PreviousKeyID is nil when no rotation is under way
-	Sealed, Previous             []byte
+type webhookSecret struct {
+	SecretOf, KeyID, PreviousKeyID *string // PreviousKeyID is nil when no rotation is under way
+	Sealed, Previous               []byte
 }
 
-// signerOf selects the id of the endpoint whose secret signs the delivery d of the event e. This
+// secretEndpoint selects the id of the endpoint whose secret signs the delivery d of the event e. This
 // is the delivery's endpoint w. If w is deleted and the delivery goes to a session's own address,
 // it is the registration that would sign for a new session. If no registration is enabled, it is
 // the session's own secret, or NULL when the session has none yet.
 //
 // Each attempt selects anew, because an event may be published before the deletion and sent hours
 // after it. Source: api/decisions.md, "which secret signs".
-const signerOf = `
+const secretEndpoint = `
 	CASE WHEN NOT d.session_url OR w.deleted_at IS NULL THEN w.id ELSE coalesce(
 		(SELECT r.id FROM webhook_endpoint r
 			WHERE r.merchant_id = d.merchant_id AND r.mode = d.mode AND r.session_id IS NULL AND r.deleted_at IS NULL
-				AND ` + maySign + `
+				AND ` + lendsSecret + `
 			ORDER BY r.url = d.url DESC, r.created_at, r.id LIMIT 1),
 		(SELECT r.id FROM webhook_endpoint r
 			WHERE r.id =
@@ -196,12 +196,12 @@ const readLocked = `
 		clock.now, d.run, d.event_id, e.type AS event_type, e.session_id,
 		CASE WHEN d.session_url THEN d.url ELSE w.url END AS url, e.body,
 		coalesce(a.status_code, 0) AS last_status, coalesce(a.error_kind, '') AS last_kind,
-		k.id AS signer, k.master_key_id AS key_id, k.sealed_digest AS sealed,
+		k.id AS secret_of, k.master_key_id AS key_id, k.sealed_digest AS sealed,
 		CASE WHEN k.previous_expires_at > clock_timestamp() THEN k.previous_master_key_id END AS previous_key_id,
 		k.previous_sealed_digest AS previous
 	FROM webhook_delivery d JOIN event e ON e.id = d.event_id JOIN webhook_endpoint w ON w.id = d.endpoint_id
 		LEFT JOIN webhook_attempt a ON a.delivery_id = d.id AND a.run = d.run AND a.number = d.attempts
-		LEFT JOIN webhook_endpoint k ON k.id = ` + signerOf + `
+		LEFT JOIN webhook_endpoint k ON k.id = ` + secretEndpoint + `
 		CROSS JOIN (SELECT coalesce($4::timestamptz, clock_timestamp()) AS now) clock
 	WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3`
 
@@ -275,7 +275,7 @@ func (d lockedDelivery) note(
 			INSERT INTO webhook_attempt (delivery_id, run, number, scheduled_at, started_at)
 			SELECT id, $3, $4, next_attempt_at, $8 FROM webhook_delivery WHERE id = $1 -- the row before this UPDATE
 			ON CONFLICT (delivery_id, run, number) DO UPDATE SET started_at = excluded.started_at`,
-			ref.ID, turn.RunID, out.Run, out.Number, counted, d.URL, d.Signer, d.Now,
+			ref.ID, turn.RunID, out.Run, out.Number, counted, d.URL, d.SecretOf, d.Now,
 			webhook.AttemptTimeout, webhook.AttemptTimeout+webhook.FallbackDelay(turn.Made+turn.Try))
 	case out.Step == webhook.StepPark:
 		batch.Queue(`
@@ -306,7 +306,7 @@ func (d lockedDelivery) note(
 // registration can.
 func (s *Store) insertUntoldSecret(
 	ctx context.Context, conn *pgxpool.Conn, ref checkout.Ref, d lockedDelivery,
-) (is signature, err error) {
+) (is webhookSecret, err error) {
 	if d.SessionID == nil {
 		return is, errors.New("an event of no session goes to a session's own address")
 	}
@@ -319,18 +319,18 @@ func (s *Store) insertUntoldSecret(
 		ON CONFLICT (id) DO UPDATE SET url = webhook_endpoint.url -- another delivery inserted it first
 		RETURNING id, master_key_id, sealed_digest`,
 		id, ref.MerchantID, ref.Mode, d.URL, webhook.EventTypes, d.SessionID, keyID, sealed,
-	).Scan(&is.Signer, &is.KeyID, &is.Sealed)
+	).Scan(&is.SecretOf, &is.KeyID, &is.Sealed)
 	return is, err
 }
 
-// unsealDigests returns the digest of the signer's secret. During a rotation, the digest of the
+// unsealDigests returns the digest of the secret. During a rotation, the digest of the
 // previous secret follows.
-func (s *Store) unsealDigests(by signature) ([][]byte, error) {
-	digest, err := s.keys.Unseal(*by.KeyID, *by.Signer, by.Sealed)
+func (s *Store) unsealDigests(by webhookSecret) ([][]byte, error) {
+	digest, err := s.keys.Unseal(*by.KeyID, *by.SecretOf, by.Sealed)
 	if err != nil || by.PreviousKeyID == nil {
 		return [][]byte{digest}, err
 	}
-	old, err := s.keys.Unseal(*by.PreviousKeyID, *by.Signer, by.Previous)
+	old, err := s.keys.Unseal(*by.PreviousKeyID, *by.SecretOf, by.Previous)
 	return [][]byte{digest, old}, err
 }
 

@@ -283,12 +283,12 @@ var payoutDecisions = []decision{
 	{name: "two transfers of a payout are signed", first: "a ", second: same, rows: payoutRows, hold: "(pending,a,\"\",0)",
 		arrange: func(t *testing.T, f fixture) (call, call) {
 			p := f.payout(t)
-			return f.signs(p, checkout.Transfer{Signed: []byte("a"), TxHash: "a"}), f.signs(p, checkout.Transfer{Signed: []byte("b"), TxHash: "b"})
+			return f.recordsTransfer(p, checkout.SandboxTransfer{Signed: []byte("a"), TxHash: "a"}), f.recordsTransfer(p, checkout.SandboxTransfer{Signed: []byte("b"), TxHash: "b"})
 		}},
 	{name: "a transfer is refused while one is signed", first: "a ", second: same, rows: payoutRows, hold: "(pending,a,\"\",0)",
 		arrange: func(t *testing.T, f fixture) (call, call) {
 			p := f.payout(t)
-			return f.signs(p, checkout.Transfer{Signed: []byte("a"), TxHash: "a"}), f.signs(p, checkout.Transfer{Failed: checkout.PayoutNetworkError})
+			return f.recordsTransfer(p, checkout.SandboxTransfer{Signed: []byte("a"), TxHash: "a"}), f.recordsTransfer(p, checkout.SandboxTransfer{Failed: checkout.PayoutNetworkError})
 		}},
 	{name: "a payout is decided", second: same, rows: payoutRows, hold: "(sent,\"\",\"\",1)",
 		arrange: func(t *testing.T, f fixture) (call, call) {
@@ -301,14 +301,14 @@ var payoutDecisions = []decision{
 		arrange: func(t *testing.T, f fixture) (call, call) {
 			p := f.payout(t)
 			return func(ctx context.Context) (any, error) {
-				return f.SendSandboxTransfer(ctx, checkout.Payout{Ref: p, Generation: 1}, checkout.Transfer{TxHash: "a", Signed: []byte("a")})
+				return f.SendSandboxTransfer(ctx, checkout.Payout{Ref: p, Generation: 1}, checkout.SandboxTransfer{TxHash: "a", Signed: []byte("a")})
 			}, nil
 		}},
 	{name: "a payout is decided while its transfer is signed", first: "a ", rows: payoutEvents, hold: "(sent,a,1)",
 		second: same,
 		arrange: func(t *testing.T, f fixture) (call, call) {
 			p := f.payout(t)
-			return f.signs(p, checkout.Transfer{Signed: []byte("a"), TxHash: "a"}), func(ctx context.Context) (any, error) {
+			return f.recordsTransfer(p, checkout.SandboxTransfer{Signed: []byte("a"), TxHash: "a"}), func(ctx context.Context) (any, error) {
 				got, err := f.FinishPayout(ctx, p, 1, "")
 				return map[webhook.EventType]string{webhook.PayoutSent: "a "}[got.EventType], err
 			}
@@ -504,9 +504,9 @@ func (f fixture) payout(t *testing.T) checkout.Ref {
 	return s.Owner.Ref(got.PayoutID)
 }
 
-func (f fixture) signs(p checkout.Ref, transfer checkout.Transfer) call {
+func (f fixture) recordsTransfer(p checkout.Ref, transfer checkout.SandboxTransfer) call {
 	return func(ctx context.Context) (any, error) {
-		signed, failure, err := f.RecordTransfer(ctx, checkout.Payout{Ref: p, Generation: 1}, transfer)
+		signed, failure, err := f.RecordSandboxTransfer(ctx, checkout.Payout{Ref: p, Generation: 1}, transfer)
 		return string(signed) + " " + string(failure), err
 	}
 }

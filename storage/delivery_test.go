@@ -87,9 +87,9 @@ func TestFinishPayout_RunTwiceReturnsTheSame(t *testing.T) {
 	s := f.create(t, f.newSession())
 	_, settled := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	p := s.Owner.Ref(settled.PayoutID)
-	signed, _, err := f.RecordTransfer(t.Context(), checkout.Payout{Ref: p, Generation: 1}, checkout.Transfer{Signed: []byte("one"), TxHash: "0x1", Amount: checkout.MustCrypto("1", checkout.USDC), Fee: checkout.MustCrypto("0", checkout.USDC)})
+	signed, _, err := f.RecordSandboxTransfer(t.Context(), checkout.Payout{Ref: p, Generation: 1}, checkout.SandboxTransfer{Signed: []byte("one"), TxHash: "0x1", Amount: checkout.MustCrypto("1", checkout.USDC), Fee: checkout.MustCrypto("0", checkout.USDC)})
 	require.NoError(t, err)
-	again, _, err := f.RecordTransfer(t.Context(), checkout.Payout{Ref: p, Generation: 1}, checkout.Transfer{Signed: []byte("two"), TxHash: "0x2", Amount: checkout.MustCrypto("2", checkout.USDC), Fee: checkout.MustCrypto("0", checkout.USDC)})
+	again, _, err := f.RecordSandboxTransfer(t.Context(), checkout.Payout{Ref: p, Generation: 1}, checkout.SandboxTransfer{Signed: []byte("two"), TxHash: "0x2", Amount: checkout.MustCrypto("2", checkout.USDC), Fee: checkout.MustCrypto("0", checkout.USDC)})
 	require.NoError(t, err)
 	require.Equal(t, signed, again, "the first transfer that was signed stays")
 
@@ -109,13 +109,13 @@ func TestFinishPayout_RunTwiceReturnsTheSame(t *testing.T) {
 // A session and a Payout that Reconcile started may send the same payout. If the refusal of one and
 // the signature of the other were both recorded, the service would report a real transfer as
 // failed.
-func TestRecordTransfer_TheFirstStays(t *testing.T) {
+func TestRecordSandboxTransfer_TheFirstStays(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	signed := checkout.Transfer{Signed: []byte("one"), TxHash: "0x1", Amount: checkout.MustCrypto("1", checkout.USDC), Fee: checkout.MustCrypto("0", checkout.USDC)}
-	refused := checkout.Transfer{Failed: checkout.PayoutInsufficientLiquidity}
+	signed := checkout.SandboxTransfer{Signed: []byte("one"), TxHash: "0x1", Amount: checkout.MustCrypto("1", checkout.USDC), Fee: checkout.MustCrypto("0", checkout.USDC)}
+	refused := checkout.SandboxTransfer{Failed: checkout.PayoutInsufficientLiquidity}
 	for name, c := range map[string]struct {
-		first, second checkout.Transfer
+		first, second checkout.SandboxTransfer
 		signed        []byte
 		failure       checkout.PayoutFailure
 	}{
@@ -125,8 +125,8 @@ func TestRecordTransfer_TheFirstStays(t *testing.T) {
 		s := f.create(t, f.newSession())
 		_, settled := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 		p := s.Owner.Ref(settled.PayoutID)
-		for _, transfer := range []checkout.Transfer{c.first, c.second} {
-			signed, failure, err := f.RecordTransfer(t.Context(), checkout.Payout{Ref: p, Generation: 1}, transfer)
+		for _, transfer := range []checkout.SandboxTransfer{c.first, c.second} {
+			signed, failure, err := f.RecordSandboxTransfer(t.Context(), checkout.Payout{Ref: p, Generation: 1}, transfer)
 			require.NoError(t, err)
 			require.Equal(t, c.signed, signed, name)
 			require.Equal(t, c.failure, failure, name)
@@ -137,7 +137,7 @@ func TestRecordTransfer_TheFirstStays(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, string(shown), `"failure":null`, "it is not decided yet")
 	}
-	_, _, err := f.RecordTransfer(t.Context(), checkout.Payout{Ref: f.merchant.Owner(checkout.ModeTest).Ref("po_none"), Generation: 1}, signed)
+	_, _, err := f.RecordSandboxTransfer(t.Context(), checkout.Payout{Ref: f.merchant.Owner(checkout.ModeTest).Ref("po_none"), Generation: 1}, signed)
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 }
 

@@ -236,7 +236,7 @@ func endpointChanged(by []checkout.AuditEntry, was, is webhook.Endpoint) []check
 
 // DeleteEndpoint deletes a registration. Nothing more is sent to it, and Reconcile cancels its
 // pending deliveries. Its secret signs nothing more, not even for the webhook_url of a session: see
-// signerOf. Its row stays for the log. It returns checkout.ErrNotFound. by works as in
+// secretEndpoint. Its row stays for the log. It returns checkout.ErrNotFound. by works as in
 // CreateEndpoint.
 func (s *Store) DeleteEndpoint(
 	ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry,

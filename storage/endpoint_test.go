@@ -1,6 +1,7 @@
 package storage_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -112,6 +113,10 @@ func TestEndpoint_IsNotFoundForOthers(t *testing.T) {
 		require.ErrorIs(t, err, checkout.ErrNotFound, name)
 	}
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM event`), "a refused test event leaves nothing")
+	event, _ := f.publishTest(t, e, webhook.PayoutSent)
+	f.Exec(t, `UPDATE event SET mode = 'live'`)
+	_, _, err := f.PublishTest(t.Context(), storage.TestEvent{Owner: e.Owner, EndpointID: e.ID, SubjectID: event.SubjectID, Type: webhook.PayoutSent, Data: func(time.Time) any { return 1 }})
+	require.False(t, err == nil || errors.Is(err, checkout.ErrNotFound), "the registration exists: %v", err)
 	got, err := f.Endpoints(t.Context(), e.Owner, "", pg.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, got, 1)

@@ -75,7 +75,7 @@ func publishWith(ctx context.Context, to pg.Querier, p publication, d decision) 
 	args := pgx.NamedArgs{
 		"event": id, "merchant": p.MerchantID, "mode": p.Mode, "type": p.Type, "subject": p.SubjectID,
 		"session": p.SessionID, "at": p.At, "body": body, "generation": max(1, p.Generation),
-		"only": p.Only, "url": p.WebhookURL, "signer": p.SigningEndpoint, "candidates": candidates,
+		"only": p.Only, "url": p.WebhookURL, "signing_endpoint": p.SigningEndpoint, "candidates": candidates,
 	}
 	maps.Copy(args, d.args)
 	rows, err := to.Query(ctx, `WITH `+d.sql+`, event AS (
@@ -87,7 +87,7 @@ func publishWith(ctx context.Context, to pg.Querier, p publication, d decision) 
 			  AND CASE WHEN @only::text IS NULL THEN events && ARRAY[@type::text, '*'] ELSE id = @only END
 			  AND @url::text IS NULL
 			UNION ALL
-			SELECT @signer, @url, true WHERE @url IS NOT NULL
+			SELECT @signing_endpoint, @url, true WHERE @url IS NOT NULL
 		), delivery AS (
 			INSERT INTO webhook_delivery (id, event_id, merchant_id, mode, endpoint_id, url,
 				session_url, status, next_attempt_at, created_at)
@@ -154,56 +154,47 @@ type TestEvent struct {
 func (s *Store) PublishTest(
 	ctx context.Context, t TestEvent, by ...checkout.AuditEntry,
 ) (webhook.Event, webhook.Dispatch, error) {
-	refs, err := pg.InTx(ctx, s.pool, "publish test event", func(tx pgx.Tx) (refs []webhook.Dispatch, err error) {
+	type stored struct {
+		webhook.Event
+		DeliveryID, Lane, URL string
+	}
+	got, err := pg.InTx(ctx, s.pool, "publish test event", func(tx pgx.Tx) (got stored, err error) {
+		// The lock makes a repeat wait for a first call that is committing, and find its event: of the first call's
+		// type, which may come from the registration's events, and these may have changed since.
 		var at time.Time
-		// A repeat must use the type of the first call: the type may come from the registration's
-		// events, which may have changed since. The lock makes a repeat wait for a first call that
-		// is committing.
-		_, err = tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, t.SubjectID)
-		if err != nil {
-			return nil, err
-		}
-
 		err = tx.QueryRow(ctx, `
-			SELECT date_trunc('milliseconds', clock_timestamp()), coalesce(
-				(SELECT type FROM event WHERE subject_id = $1 AND merchant_id = $2 AND mode = $3),
-				$4)`,
-			t.SubjectID, t.MerchantID, t.Mode, t.Type).Scan(&at, &t.Type)
+			SELECT date_trunc('milliseconds', clock_timestamp()) FROM pg_advisory_xact_lock(hashtextextended($1, 0))`,
+			t.SubjectID).Scan(&at)
 		if err != nil {
-			return nil, err
+			return got, err
 		}
-
-		refs, err = publish(ctx, tx, publication{
+		find := func() error {
+			got, err = pg.One[stored](ctx, tx, `
+				SELECT `+eventColumns+`, d.id AS delivery_id, `+laneEndpoint+` AS lane, d.url
+				FROM event e JOIN webhook_delivery d ON d.event_id = e.id
+				WHERE e.subject_id = $1 AND e.merchant_id = $2 AND e.mode = $3`, t.SubjectID, t.MerchantID, t.Mode)
+			return err
+		}
+		if !errors.Is(find(), checkout.ErrNotFound) {
+			return got, err
+		}
+		_, err = publish(ctx, tx, publication{
 			Ref: checkout.Ref{Owner: t.Owner}, Type: t.Type, SubjectID: t.SubjectID,
 			Data: t.Data(at), At: at, Only: &t.EndpointID,
 		})
-		if err == nil && len(refs) == 0 {
-			err = checkout.ErrNotFound
+		if err != nil || find() != nil { // there is no such registration
+			return got, err
 		}
-		if err != nil {
-			return nil, err
-		}
-		return refs, pg.Audit(ctx, tx, by...)
+		return got, pg.Audit(ctx, tx, by...)
 	})
-
-	if pg.Violates(err, "event_subject_type_key") { // the request was repeated
-		refs, err = published(ctx, s.pool, t.Owner, t.SubjectID, t.Type, 1)
-		if err == nil && len(refs) == 0 {
-			err = checkout.ErrNotFound
-		}
-	}
-
-	if err != nil {
-		return webhook.Event{}, webhook.Dispatch{}, err
-	}
-	event, err := pg.One[webhook.Event](ctx, s.pool, selectEvent+`
-		WHERE e.subject_id = $1 AND e.merchant_id = $2 AND e.mode = $3`, t.SubjectID, t.MerchantID, t.Mode)
-	return event, refs[0], pg.Wrap("publish test event", err)
+	return got.Event, webhook.Dispatch{ID: got.DeliveryID, EndpointID: got.Lane, Host: webhook.HostOf(got.URL)}, err
 }
 
-const selectEvent = `
-	SELECT e.id, e.merchant_id, e.mode, e.type, e.subject_id, coalesce(e.session_id, '') AS session_id,
-		e.created_at, e.body FROM event e `
+const (
+	eventColumns = `e.id, e.merchant_id, e.mode, e.type, e.subject_id, coalesce(e.session_id, '') AS session_id,
+		e.created_at, e.body`
+	selectEvent = `SELECT ` + eventColumns + ` FROM event e `
+)
 
 // Event returns one event. It returns checkout.ErrNotFound.
 func (s *Store) Event(ctx context.Context, ref checkout.Ref) (webhook.Event, error) {

@@ -30,26 +30,19 @@ const (
 		JOIN transaction t ON t.id = p.transaction_id AND t.merchant_id = p.merchant_id AND t.mode = p.mode`
 )
 
-// Payout returns one payout and its signed transfer. The transfer is nil before RecordTransfer. It
-// returns checkout.ErrNotFound.
-func (s *Store) Payout(ctx context.Context, ref checkout.Ref) (checkout.Payout, []byte, error) {
+// Payout returns one payout. It returns checkout.ErrNotFound.
+func (s *Store) Payout(ctx context.Context, ref checkout.Ref) (checkout.Payout, error) {
 	return s.payout(ctx, `p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
 }
 
 // AnyPayout is Payout for an operator who knows only the id. It returns checkout.ErrNotFound.
 func (s *Store) AnyPayout(ctx context.Context, id string) (checkout.Payout, error) {
-	p, _, err := s.payout(ctx, `p.id = $1`, id)
-	return p, err
+	return s.payout(ctx, `p.id = $1`, id)
 }
 
-func (s *Store) payout(ctx context.Context, where string, args ...any) (checkout.Payout, []byte, error) {
-	type row struct {
-		checkout.Payout
-		Signed []byte
-	}
-	got, err := pg.One[row](ctx, s.pool, `
-		SELECT `+payoutColumns+`, p.signed_transfer AS signed`+payoutJoin+` WHERE `+where, args...)
-	return got.Payout, got.Signed, pg.Wrap("payout", err)
+func (s *Store) payout(ctx context.Context, where string, args ...any) (checkout.Payout, error) {
+	p, err := pg.One[checkout.Payout](ctx, s.pool, `SELECT `+payoutColumns+payoutJoin+` WHERE `+where, args...)
+	return p, pg.Wrap("payout", err)
 }
 
 // PayoutToSend is a payout with what its chain needs to send it.
@@ -57,14 +50,14 @@ type PayoutToSend struct {
 	checkout.Payout
 
 	Chain    string // of its payment
-	Signed   []byte // the sandbox's signed transfer; nil before RecordTransfer
+	Recorded []byte // the signed bytes of its SandboxTransfer; nil before that is recorded, and always on a real chain
 	Behavior string // of the payment's SandboxCharge, "" when there is none
 }
 
 // PayoutToSend returns a payout to be sent. It returns checkout.ErrNotFound.
 func (s *Store) PayoutToSend(ctx context.Context, ref checkout.Ref) (PayoutToSend, error) {
 	got, err := pg.One[PayoutToSend](ctx, s.pool, `
-		SELECT `+payoutColumns+`, p.signed_transfer AS signed, t.chain_ref AS chain,
+		SELECT `+payoutColumns+`, p.signed_transfer AS recorded, t.chain_ref AS chain,
 			coalesce((SELECT behavior FROM sandbox_charge c WHERE c.transaction_id = p.transaction_id), '') AS behavior`+
 		payoutJoin+`
 		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
@@ -121,39 +114,6 @@ func (s *Store) Payouts(
 	return got, pg.Wrap("payouts", err)
 }
 
-// RecordTransfer stores a signed transfer of p before it is sent, or the network's refusal to sign
-// one. The first record of a generation stays: when another process was faster, RecordTransfer
-// returns that process's record. It returns checkout.ErrNotFound, and checkout.ErrConflict when p was
-// retried meanwhile.
-func (s *Store) RecordTransfer(
-	ctx context.Context, p checkout.Payout, t checkout.Transfer,
-) ([]byte, checkout.PayoutFailure, error) {
-	recorded, err := s.recordTransfer(ctx, p, t, "")
-	if err != nil || recorded {
-		return t.Signed, t.Failed, err
-	}
-	now, signed, err := s.Payout(ctx, p.Ref)
-	if err == nil && now.Generation != p.Generation {
-		return nil, "", fmt.Errorf("record transfer: %w: the payout was retried", checkout.ErrConflict)
-	}
-	return signed, now.Failure, err
-}
-
-// recordTransfer records a transfer, with more to do in the same statement. It returns false when there is a record.
-func (s *Store) recordTransfer(
-	ctx context.Context, p checkout.Payout, t checkout.Transfer, more string,
-) (recorded bool, err error) {
-	err = s.pool.QueryRow(ctx, `
-		WITH recorded AS (
-			UPDATE payout SET amount = $4, fee = $5, tx_hash = $6, signed_transfer = $7, failure = $8
-			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'
-				AND signed_transfer IS NULL AND failure = '' AND generation = $9
-			RETURNING id
-		)`+more+` SELECT count(*) = 1 FROM recorded`,
-		p.ID, p.MerchantID, p.Mode, t.Amount, t.Fee, t.TxHash, t.Signed, t.Failed, p.Generation).Scan(&recorded)
-	return recorded, pg.Wrap("record transfer", err)
-}
-
 // FinishPayout decides a generation of the payout, in one transaction with its event and deliveries;
 // generation 0 is the present one. An empty failure means that the payout was sent. A repeat changes
 // nothing and returns the same settlement, even after a retry of the payout.
@@ -181,8 +141,7 @@ func (s *Store) FinishPayout(
 
 		if p.Status != checkout.PayoutPending {
 			got.EventType = payoutEventType(p.Status)
-			got.Deliveries, err = published(ctx, tx, p.Owner, p.ID, got.EventType,
-				p.Generation)
+			got.Deliveries, err = published(ctx, tx, p.Owner, p.ID, got.EventType, p.Generation)
 			return got, err
 		}
 

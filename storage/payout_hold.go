@@ -218,8 +218,7 @@ func (s *Store) RetryPayout(
 	if err != nil {
 		return checkout.Payout{}, err
 	}
-	p, _, err := s.Payout(ctx, ref)
-	return p, err
+	return s.Payout(ctx, ref)
 }
 
 // requireNotRefunded returns checkout.ErrPaymentRefunded unless every refund of the payout's payment has failed.

@@ -111,7 +111,7 @@ func (f fixture) paysAndDelivers(t *testing.T) {
 
 	p, err := f.PayoutToSend(ctx, s.Owner.Ref(paid.PayoutID))
 	require.NoError(t, err)
-	ok, err := f.SendSandboxTransfer(ctx, p.Payout, checkout.Transfer{Signed: []byte("a"), TxHash: "a"})
+	ok, err := f.SendSandboxTransfer(ctx, p.Payout, checkout.SandboxTransfer{Signed: []byte("a"), TxHash: "a"})
 	require.NoError(t, err)
 	require.True(t, ok)
 	sent, err := f.FinishPayout(ctx, p.Ref, p.Generation, "")

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"example.com/checkout/storage/pg"
@@ -92,10 +93,43 @@ func (s *Store) PostponeSandboxCallback(
 	return pg.Wrap("postpone sandbox callback", err)
 }
 
+// RecordSandboxTransfer stores a transfer of p that is not sent in the same statement, or the refusal of the sandbox's
+// chain to sign one. The first record of a generation stays: when another process was faster, it returns that process's
+// record. It returns checkout.ErrNotFound, and checkout.ErrConflict when p was retried meanwhile.
+func (s *Store) RecordSandboxTransfer(
+	ctx context.Context, p checkout.Payout, t checkout.SandboxTransfer,
+) ([]byte, checkout.PayoutFailure, error) {
+	recorded, err := s.recordSandboxTransfer(ctx, p, t, "")
+	if err != nil || recorded {
+		return t.Signed, t.Failed, err
+	}
+	now, err := s.PayoutToSend(ctx, p.Ref)
+	if err == nil && now.Generation != p.Generation {
+		return nil, "", fmt.Errorf("record sandbox transfer: %w: the payout was retried", checkout.ErrConflict)
+	}
+	return now.Recorded, now.Failure, err
+}
+
+// recordSandboxTransfer records a transfer, with more to do in the same statement. It returns false when there is a
+// record.
+func (s *Store) recordSandboxTransfer(
+	ctx context.Context, p checkout.Payout, t checkout.SandboxTransfer, more string,
+) (recorded bool, err error) {
+	err = s.pool.QueryRow(ctx, `
+		WITH recorded AS (
+			UPDATE payout SET amount = $4, fee = $5, tx_hash = $6, signed_transfer = $7, failure = $8
+			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'
+				AND signed_transfer IS NULL AND failure = '' AND generation = $9
+			RETURNING id
+		)`+more+` SELECT count(*) = 1 FROM recorded`,
+		p.ID, p.MerchantID, p.Mode, t.Amount, t.Fee, t.TxHash, t.Signed, t.Failed, p.Generation).Scan(&recorded)
+	return recorded, pg.Wrap("record sandbox transfer", err)
+}
+
 // SendSandboxTransfer records a transfer of p and puts it on the sandbox's chain, in one statement. It returns false
 // when p has a record, or is not pending any more; then nothing has changed.
-func (s *Store) SendSandboxTransfer(ctx context.Context, p checkout.Payout, t checkout.Transfer) (bool, error) {
-	return s.recordTransfer(ctx, p, t, `, sent AS (
+func (s *Store) SendSandboxTransfer(ctx context.Context, p checkout.Payout, t checkout.SandboxTransfer) (bool, error) {
+	return s.recordSandboxTransfer(ctx, p, t, `, sent AS (
 			INSERT INTO sandbox_transfer (tx_hash, payout_id) SELECT $6, id FROM recorded`+sandboxRepeat+`
 		)`)
 }

@@ -27,7 +27,7 @@ func (f fixture) paidOnChain(t *testing.T, payout checkout.Ref) {
 	account, err := f.OpenTreasury(t.Context(), checkout.ModeLive,
 		checkout.TreasuryAccount{Network: "ethereum", ChainID: "eip155:1", Address: "0xT"}, standing)
 	require.NoError(t, err)
-	p, _, err := f.Payout(t.Context(), payout)
+	p, err := f.Payout(t.Context(), payout)
 	require.NoError(t, err)
 	pays := checkout.TransferOutput{PayoutID: p.ID, Destination: p.Destination, Amount: checkout.MustCrypto("10", checkout.USDC), Fee: checkout.MustCrypto("0.5", checkout.USDC)}
 	plan := checkout.TransferPlan{Outputs: []checkout.TransferOutput{pays}, Fee: pays.Fee, MaxCost: checkout.MustCrypto("0.001", checkout.ETH)}

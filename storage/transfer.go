@@ -231,7 +231,7 @@ var ErrFrozen = errors.New("the treasury account is frozen")
 // than last: another process was faster. A version pays the same as the one before, unless it cancels
 // the transfer, as an operator asked. It returns ErrFrozen.
 func (s *Store) AddVersion(
-	ctx context.Context, t Transfer, plan checkout.TransferPlan, sign Sign,
+	ctx context.Context, t Transfer, plan checkout.TransferPlan, sign SignVersion,
 ) (v checkout.TransferVersion, added bool, err error) {
 	v, err = pg.InTx(ctx, s.pool, "add version", func(tx pgx.Tx) (none checkout.TransferVersion, err error) {
 		a, err := lockTreasury(ctx, tx, t.AccountID)

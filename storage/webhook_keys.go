@@ -30,9 +30,7 @@ const ExplainedFor = 7 * 24 * time.Hour
 // that signed the deliveries of the event eventID, also of deleted registrations; eventID may be
 // empty. Callers use them to find out which secret made a signature. The digests must not leave the
 // process.
-func (s *Store) WebhookKeys(
-	ctx context.Context, owner checkout.Owner, eventID string,
-) ([]WebhookKeys, error) {
+func (s *Store) WebhookKeys(ctx context.Context, owner checkout.Owner, eventID string) ([]WebhookKeys, error) {
 	got, err := pg.CollectBy(ctx, s.pool, s.scanWebhookKeys, `
 		SELECT id, coalesce(session_id, ''), deleted_at IS NOT NULL,
 			master_key_id, sealed_digest, CASE WHEN recent THEN previous_master_key_id END,
@@ -52,7 +50,7 @@ func (s *Store) WebhookKeys(
 func (s *Store) scanWebhookKeys(row pgx.CollectableRow) (WebhookKeys, error) {
 	var (
 		k  WebhookKeys
-		by = signature{Signer: &k.EndpointID}
+		by = webhookSecret{SecretOf: &k.EndpointID}
 	)
 	if err := row.Scan(&k.EndpointID, &k.SessionID, &k.Deleted, &by.KeyID, &by.Sealed,
 		&by.PreviousKeyID, &by.Previous, &k.Until); err != nil {
@@ -72,16 +70,14 @@ func (s *Store) scanWebhookKeys(row pgx.CollectableRow) (WebhookKeys, error) {
 // SigningEndpoint returns the id of the registration whose secret signs the events of a session
 // with the webhook_url url. It prefers the oldest enabled registration with exactly this URL, then
 // the oldest enabled one. It returns "" when the merchant has no enabled registration in this mode. One that
-// the service put on hold counts as enabled: see maySign.
+// the service put on hold counts as enabled: see lendsSecret.
 // Source: api/decisions.md, "which secret signs".
-func (s *Store) SigningEndpoint(
-	ctx context.Context, owner checkout.Owner, url string,
-) (string, error) {
+func (s *Store) SigningEndpoint(ctx context.Context, owner checkout.Owner, url string) (string, error) {
 	var id string
 	err := s.pool.QueryRow(ctx, `
 		SELECT id FROM webhook_endpoint r
 		WHERE merchant_id = $1 AND mode = $2 AND session_id IS NULL AND deleted_at IS NULL
-			AND `+maySign+`
+			AND `+lendsSecret+`
 		ORDER BY url = $3 DESC, created_at, id LIMIT 1`,
 		owner.MerchantID, owner.Mode, url).Scan(&id)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {

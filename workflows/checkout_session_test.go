@@ -94,7 +94,7 @@ func TestCheckoutSession_APayoutThatIsNotTakenAtOnceGetsARun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.endpoint(webhook.CheckoutCompleted, webhook.PayoutSent)
-	chain := &flakyChain{PayoutNetwork: &sandbox.PayoutNetwork{Store: w.Store}, away: 3}
+	chain := &flakyChain{SandboxChain: &sandbox.Chain{Store: w.Store}, away: 3}
 	w.payments.Test.Chains[checkout.ChainSandbox] = activities.Chain{Rates: sandbox.Rates{}, Payouts: &sandbox.Payouts{Store: w.Store, Chain: chain}}
 	s, in := w.session()
 	env := w.env(s.ID, s.CreatedAt)
@@ -110,15 +110,15 @@ func TestCheckoutSession_APayoutThatIsNotTakenAtOnceGetsARun(t *testing.T) {
 
 // flakyChain does not answer the first times that it is asked to sign.
 type flakyChain struct {
-	checkout.PayoutNetwork
+	checkout.SandboxChain
 	away, tries int
 }
 
-func (c *flakyChain) Sign(ctx context.Context, request checkout.TransferRequest) (checkout.Transfer, error) {
+func (c *flakyChain) Sign(ctx context.Context, request checkout.TransferRequest) (checkout.SandboxTransfer, error) {
 	if c.tries++; c.tries <= c.away {
-		return checkout.Transfer{}, context.DeadlineExceeded
+		return checkout.SandboxTransfer{}, context.DeadlineExceeded
 	}
-	return c.PayoutNetwork.Sign(ctx, request)
+	return c.SandboxChain.Sign(ctx, request)
 }
 
 func TestPayout_SendsAndTells(t *testing.T) {

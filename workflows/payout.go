@@ -19,7 +19,7 @@ func sendPayout(ctx workflow.Context, in contract.PayoutInput) []workflow.ChildW
 			settled activities.Settlement
 		)
 		options := workflow.WithLocalActivityOptions(ctx, sendPayoutOptions(in.ID))
-		err := workflow.ExecuteLocalActivity(options, a.SendPayout, in.Ref).Get(ctx, &settled)
+		err := workflow.ExecuteLocalActivity(options, a.SendSandboxPayout, in.Ref).Get(ctx, &settled)
 		if err == nil {
 			return startDeliveries(ctx, in.Owner, settled.EventType, settled.Deliveries)
 		}

@@ -173,7 +173,7 @@ func TestLook_AnotherWalletSpendsOurCoin(t *testing.T) {
 	require.Equal(t, payee, out.All[0].Destination)
 	require.Equal(t, "0.90000000", out.All[0].Amount.String())
 	require.Equal(t, v.Slot, out.All[0].Slot)
-	_, err = c.Signed(t.Context(), out.All)
+	_, err = c.VersionOf(t.Context(), out.All)
 	require.ErrorIs(t, err, checkout.ErrNotSigned)
 }
 

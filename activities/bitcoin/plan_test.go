@@ -67,7 +67,7 @@ func (r *rig) outputsOf(c *Chain, v checkout.TransferVersion) []checkout.Transfe
 	r.Helper()
 	out, err := c.Outflows(r.Context(), 0, 10_000)
 	require.NoError(r, err)
-	got, err := c.Signed(r.Context(), out.All)
+	got, err := c.VersionOf(r.Context(), out.All)
 	require.NoError(r, err)
 	require.Equal(r, v.Raw, got.Raw)
 	require.Equal(r, v.TxHash, got.TxHash)

@@ -208,7 +208,7 @@ func ask(t *testing.T, n *CardNetwork, method, id, answer string) *httptest.Resp
 func TestPayouts_PriceSignAndBroadcastOnce(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t)
-	p := &PayoutNetwork{Store: n.Store}
+	p := &Chain{Store: n.Store}
 	rate, err := Rates{}.Quote(t.Context(), checkout.EUR, checkout.BTC)
 	require.NoError(t, err)
 	require.Equal(t, "0.000016875", rate.Rate.String())

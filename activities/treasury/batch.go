@@ -57,7 +57,7 @@ func (r *round) signTogether(
 	}
 	var (
 		now checkout.AccountSnapshot
-		got storage.Signed
+		got storage.SigningResult
 	)
 	plan, err := r.plan(ctx, r.chain, all, taken)
 	if err == nil { // that of the round is old: a transfer may have been sent since whose row PostgreSQL lost

@@ -307,7 +307,7 @@ func (c *coinChain) Outflows(_ context.Context, first, last uint64) (checkout.Ou
 	return out, nil
 }
 
-func (c *coinChain) Signed(_ context.Context, all []checkout.Outflow) (checkout.TransferVersion, error) {
+func (c *coinChain) VersionOf(_ context.Context, all []checkout.Outflow) (checkout.TransferVersion, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, tx := range slices.Concat(c.blocks...) {

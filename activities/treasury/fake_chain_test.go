@@ -553,8 +553,8 @@ func (c *fakeChain) Outflows(_ context.Context, from, to uint64) (checkout.Outfl
 	return out, nil
 }
 
-// Signed is only of real chains: what is recovered is read from a real node.
-func (c *fakeChain) Signed(context.Context, []checkout.Outflow) (checkout.TransferVersion, error) {
+// VersionOf is only of real chains: what is recovered is read from a real node.
+func (c *fakeChain) VersionOf(context.Context, []checkout.Outflow) (checkout.TransferVersion, error) {
 	return checkout.TransferVersion{}, errNode
 }
 

@@ -184,7 +184,7 @@ func (f fixture) sync(t *testing.T) treasury.AccountResult {
 
 func (f fixture) read(t *testing.T, ref checkout.Ref) checkout.Payout {
 	t.Helper()
-	p, _, err := f.Store.Payout(t.Context(), ref)
+	p, err := f.Store.Payout(t.Context(), ref)
 	require.NoError(t, err)
 	return p
 }

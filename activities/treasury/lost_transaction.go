@@ -117,7 +117,7 @@ func (tx *lostTransaction) pair() {
 type candidate struct {
 	Recovery
 
-	most   checkout.Crypto   // the highest fee, in the chain's own currency, as checkout.Chain.Signed says
+	most   checkout.Crypto   // the highest fee, in the chain's own currency, as checkout.Chain.VersionOf says
 	fits   []checkout.Payout // each with the rate at which it was paid
 	payout storage.PricedPayout
 	fee    checkout.Crypto

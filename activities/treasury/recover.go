@@ -171,7 +171,7 @@ func (r *recovery) match(ctx context.Context, tx *lostTransaction) error {
 		tx.refuse(fmt.Sprintf("its transaction is that of %s, which is %s and does not pay it", taken[0].ID, taken[0].Status))
 		return nil
 	}
-	v, err := r.chain.Signed(ctx, outflows)
+	v, err := r.chain.VersionOf(ctx, outflows)
 	if errors.Is(err, checkout.ErrNotSigned) {
 		tx.refuse("it is no payment of this service")
 		return nil

@@ -99,23 +99,23 @@ func waiting(p checkout.Payout) (checkout.TransferOutcome, error) {
 
 // sign checks, prices and signs the transfer of a payout. The result has no version when the facts
 // under the lock of the account hold the payout or end it.
-func (t *Treasury) sign(ctx context.Context, chain checkout.Chain, p checkout.Payout) (storage.Signed, error) {
+func (t *Treasury) sign(ctx context.Context, chain checkout.Chain, p checkout.Payout) (storage.SigningResult, error) {
 	priced, err := t.price(ctx, chain, p)
 	if err != nil {
-		return storage.Signed{}, err
+		return storage.SigningResult{}, err
 	}
 	all := []pricedPayout{priced}
 	plan, err := t.plan(ctx, chain, all, nil)
 	if err != nil {
-		return storage.Signed{}, err
+		return storage.SigningResult{}, err
 	}
 	now, err := chain.Snapshot(ctx)
 	if err != nil {
-		return storage.Signed{}, fmt.Errorf("read the account: %w", err)
+		return storage.SigningResult{}, fmt.Errorf("read the account: %w", err)
 	}
 	account, err := t.Store.OpenTreasury(ctx, t.Mode, chain.Account(), now)
 	if err != nil {
-		return storage.Signed{}, err
+		return storage.SigningResult{}, err
 	}
 	return t.Store.SignTransfer(ctx, t.order(chain, account.ID, now, plan, all))
 }

@@ -19,8 +19,8 @@ func (d *desk) endedPayout(merchant string, mode checkout.Mode, amount checkout.
 	ref := s.Owner.Ref(settled.PayoutID)
 	if failure == "" {
 		d.exec(`UPDATE payout SET currency = $2 WHERE id = $1`, ref.ID, amount.Currency())
-		_, _, err := d.store.RecordTransfer(d.t.Context(), checkout.Payout{Ref: ref, Generation: 1},
-			checkout.Transfer{Signed: []byte("x"), TxHash: "0x" + ref.ID, Amount: amount, Fee: amount})
+		_, _, err := d.store.RecordSandboxTransfer(d.t.Context(), checkout.Payout{Ref: ref, Generation: 1},
+			checkout.SandboxTransfer{Signed: []byte("x"), TxHash: "0x" + ref.ID, Amount: amount, Fee: amount})
 		require.NoError(d.t, err)
 	}
 	_, err := d.store.FinishPayout(d.t.Context(), ref, 1, failure)
@@ -108,7 +108,7 @@ func TestPayouts_AFailedOneIsMendedAndSentAgain(t *testing.T) {
 	require.NotNil(t, form)
 	d.temporal.start = func(client.StartWorkflowOptions) error { return nil }
 	require.Equal(t, 303, owner.post(form[1]).status)
-	p, _, err := d.store.Payout(t.Context(), ref)
+	p, err := d.store.Payout(t.Context(), ref)
 	require.NoError(t, err)
 	require.Equal(t, checkout.PayoutPending, p.Status)
 	require.NotContains(t, owner.get("/test/payouts").text(), "Send again")
@@ -122,7 +122,7 @@ func TestPayouts_LinkToTheExplorerAndSayWhyTheyWait(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	_, payout := d.livePayout()
-	p, _, err := d.store.Payout(t.Context(), payout)
+	p, err := d.store.Payout(t.Context(), payout)
 	require.NoError(t, err)
 	_, err = d.store.HoldPayout(t.Context(), p, checkout.HoldFloat, time.Hour)
 	require.NoError(t, err)

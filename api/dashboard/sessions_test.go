@@ -199,7 +199,7 @@ func TestSession_ShowsItsWholeTree(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, d.store.FinishAttempt(t.Context(), delivery, webhook.Attempt{Run: 1, Number: 1, Duration: 1234 * time.Millisecond, ErrorKind: webhook.ErrorTimeout}, time.Minute))
 	payout := checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(settled.PayoutID)
-	_, _, err = d.store.RecordTransfer(t.Context(), checkout.Payout{Ref: payout, Generation: 1}, checkout.Transfer{Signed: []byte("s"), TxHash: "0xfeed", Amount: checkout.MustCrypto("1319.913333", checkout.USDC), Fee: checkout.MustCrypto("0.001", checkout.USDC)})
+	_, _, err = d.store.RecordSandboxTransfer(t.Context(), checkout.Payout{Ref: payout, Generation: 1}, checkout.SandboxTransfer{Signed: []byte("s"), TxHash: "0xfeed", Amount: checkout.MustCrypto("1319.913333", checkout.USDC), Fee: checkout.MustCrypto("0.001", checkout.USDC)})
 	require.NoError(t, err)
 	run := `href="https://temporal.example/namespaces/shop.a1b2c/workflows/` + payout.ID + `"`
 	require.Contains(t, d.as(checkout.RoleViewer).get("/test/sessions/"+s.ID).body, run, "a payout on the way may have a run")
@@ -360,12 +360,12 @@ func (d *desk) signed(ref checkout.Ref) storage.Transfer {
 	}
 	account, err := d.store.OpenTreasury(ctx, checkout.ModeLive, checkout.TreasuryAccount{Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, standing)
 	require.NoError(d.t, err)
-	p, _, err := d.store.Payout(ctx, ref)
+	p, err := d.store.Payout(ctx, ref)
 	require.NoError(d.t, err)
 	fee := checkout.MustCrypto("0.913333", checkout.USDC)
 	pays := checkout.TransferOutput{PayoutID: p.ID, Destination: p.Destination, Amount: checkout.MustCrypto("1319.000000", checkout.USDC), Fee: fee}
 	plan := checkout.TransferPlan{Outputs: []checkout.TransferOutput{pays}, Fee: fee, MaxCost: checkout.MustCrypto("0.000700000000000000", checkout.ETH)}
-	version := func(hash string) storage.Sign {
+	version := func(hash string) storage.SignVersion {
 		return func(_ context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error) {
 			return checkout.TransferVersion{TransferPlan: plan, TxHash: hash, Raw: []byte("bytes that move money")}, nil
 		}
@@ -405,7 +405,7 @@ func TestSession_ShowsItsMoney(t *testing.T) {
 	viewer := d.as(checkout.RoleViewer)
 	path := "/live/sessions/" + s.ID
 	require.NotContains(t, viewer.get(path).text(), "Signed versions", "nothing is signed")
-	p, _, err := d.store.Payout(t.Context(), payout)
+	p, err := d.store.Payout(t.Context(), payout)
 	require.NoError(t, err)
 	_, err = d.store.HoldPayout(t.Context(), p, checkout.HoldFloat, time.Hour)
 	require.NoError(t, err)

@@ -49,10 +49,10 @@ type Chain interface {
 	// Outflows returns the transfers out of the account that the chain has in the blocks from first to last,
 	// oldest first, and those of one transaction together. It looks at no block that is not final.
 	Outflows(ctx context.Context, first, last uint64) (Outflows, error)
-	// Signed returns the transaction that made the outflows, all of them, as the version that Sign made: an output
+	// VersionOf returns the transaction that made the outflows, all of them, as the version that Sign made: an output
 	// for each outflow, in their order, without payouts. The fee of an output is its highest share of what the
 	// transaction may cost, in the chain's own currency. It returns ErrNotSigned when Sign makes no such transaction.
-	Signed(ctx context.Context, all []Outflow) (TransferVersion, error)
+	VersionOf(ctx context.Context, all []Outflow) (TransferVersion, error)
 }
 
 // Slot is what a transaction of the treasury's account uses up, and no other transaction can use after it: a nonce on

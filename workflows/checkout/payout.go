@@ -46,7 +46,7 @@ type Payout struct {
 	SessionID      string
 	TransactionID  string
 	Status         PayoutStatus
-	Amount         Crypto // in Currency; none until quoted
+	Amount         Crypto // in Currency; none until a transfer is signed
 	Currency       PayoutCurrency
 	Network        string
 	Destination    string
@@ -56,9 +56,9 @@ type Payout struct {
 	LockedRate     Rate          // ExchangeRate when the customer paid
 	RateUntil      *time.Time    // when the lock of the rate ends; nil: never
 	Disputed       bool          // the charge was disputed, reported as fraud, or refunded outside, before or now
-	Fee            Crypto        // in Currency; none until quoted
-	TxHash         string        // "" until broadcast
-	Failure        PayoutFailure // set on a pending payout when the network refuses to sign
+	Fee            Crypto        // in Currency; none until a transfer is signed
+	TxHash         string        // "" until a transfer is signed, and after a failure
+	Failure        PayoutFailure // of a pending payout: FinishPayout is to end it with this
 	Metadata       json.RawMessage
 	Generation     int             // the first is 1; a retry of a failed payout adds one
 	Retried        []RetriedPayout // the generations before this one, oldest first
@@ -160,16 +160,16 @@ type TransferRequest struct {
 	Network       string
 	Destination   string
 	Gross         Crypto // before the network's fee
-	FeeRate       Rate   // the currency of Gross for one unit of the chain's own currency; none in test mode
+	FeeRate       Rate   // the currency of Gross for one unit of the chain's own currency; none in the sandbox
 	// Burnt is what earlier transfers of the payout cost that were reverted, in the chain's own currency. The payout
 	// pays for it.
 	Burnt    Crypto
-	Behavior string // of the sandbox's charge; "" in live mode
+	Behavior string // of the sandbox's charge; "" on a real chain
 }
 
-// Transfer is a signed transfer, ready to send. It is stored before it is sent. So a repeat sends
-// the same bytes and cannot pay twice.
-type Transfer struct {
+// SandboxTransfer is a signed transfer of the sandbox's chain. It is stored before or as it is sent, so a repeat
+// sends the same bytes. On a real chain it is a TransferVersion.
+type SandboxTransfer struct {
 	Signed []byte
 	TxHash string
 	Amount Crypto        // after the fee; none when Failed
@@ -177,11 +177,11 @@ type Transfer struct {
 	Failed PayoutFailure // set when the network refuses to sign: nothing was or will be sent
 }
 
-// PayoutNetwork is the API of a chain that needs no treasury: the sandbox. Any error means that the
-// outcome is unknown and that the caller must repeat the call.
-type PayoutNetwork interface {
+// SandboxChain is the API of the sandbox's chain, which needs no treasury; that of a real one is Chain. Any error
+// means that the outcome is unknown and that the caller must repeat the call.
+type SandboxChain interface {
 	// Sign prices and signs a transfer. It does not send it.
-	Sign(ctx context.Context, req TransferRequest) (Transfer, error)
+	Sign(ctx context.Context, req TransferRequest) (SandboxTransfer, error)
 	// Broadcast sends a signed transfer. A repeat of the same transfer succeeds too. A failure code
 	// means that the network refused it for good.
 	Broadcast(ctx context.Context, payoutID string, signed []byte) (PayoutFailure, error)

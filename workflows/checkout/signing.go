@@ -14,9 +14,9 @@ type PayoutLimits struct {
 // would wait for ever, because no day has room for it.
 func (l PayoutLimits) Largest() Amount { return min(l.Payout, l.MerchantDay, l.Day) }
 
-// Signing holds the facts on which the next signature of a treasury account depends. They are read
+// SigningFacts are the facts on which the next signature of a treasury account depends. They are read
 // under the lock of the account.
-type Signing struct {
+type SigningFacts struct {
 	Standing bool // a transfer of the payout exists that may still pay it
 	Pending  bool // the payout is pending, and no failure is recorded
 	Frozen   bool
@@ -50,7 +50,7 @@ const (
 )
 
 // Decide returns the next step, and the reason when it is SigningHold or SigningFreeze.
-func (s Signing) Decide() (SigningStep, PayoutHold) {
+func (s SigningFacts) Decide() (SigningStep, PayoutHold) {
 	switch {
 	case s.Standing:
 		return SigningStands, ""
@@ -77,7 +77,7 @@ func (s Signing) Decide() (SigningStep, PayoutHold) {
 }
 
 // affordable reports whether the account has what this transfer takes beside the live ones.
-func (s Signing) affordable() bool {
+func (s SigningFacts) affordable() bool {
 	for currency, spends := range s.Spends {
 		has := s.Has[currency]
 		if !has.Known() || has.Sub(s.Live[currency]).Cmp(spends) < 0 {

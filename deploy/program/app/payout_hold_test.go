@@ -38,7 +38,7 @@ func (o operator) heldPayout(store *storage.Store) checkout.Ref {
 		{ID: "du_1", Kind: checkout.RiskDispute, Status: checkout.RiskOpen, Amount: 1050, Currency: checkout.EUR},
 	})
 	require.NoError(o.t, err)
-	p, _, err := store.Payout(ctx, payout)
+	p, err := store.Payout(ctx, payout)
 	require.NoError(o.t, err)
 	_, err = store.HoldPayout(ctx, p, checkout.HoldRisk, time.Hour)
 	require.NoError(o.t, err)
@@ -128,7 +128,7 @@ func TestPayoutRelease_IsAudited(t *testing.T) {
 	require.Equal(t, held.ID, entries[0].Subject)
 	require.Equal(t, "operator", entries[0].Actor)
 
-	p, _, err := store.Payout(t.Context(), held)
+	p, err := store.Payout(t.Context(), held)
 	require.NoError(t, err)
 	_, err = store.HoldPayout(t.Context(), p, checkout.HoldFloat, time.Hour)
 	require.NoError(t, err)

@@ -23,16 +23,16 @@ import (
 
 // hangingChain does not answer the first time that it is asked to sign.
 type hangingChain struct {
-	checkout.PayoutNetwork
+	checkout.SandboxChain
 	asked atomic.Int64
 }
 
-func (c *hangingChain) Sign(ctx context.Context, request checkout.TransferRequest) (checkout.Transfer, error) {
+func (c *hangingChain) Sign(ctx context.Context, request checkout.TransferRequest) (checkout.SandboxTransfer, error) {
 	if c.asked.Add(1) == 1 {
 		<-ctx.Done()
-		return checkout.Transfer{}, ctx.Err()
+		return checkout.SandboxTransfer{}, ctx.Err()
 	}
-	return c.PayoutNetwork.Sign(ctx, request)
+	return c.SandboxChain.Sign(ctx, request)
 }
 
 // TestPayout_TheSessionTriesOnce: while the chain hangs, the customer gets the answer
@@ -42,7 +42,7 @@ func TestPayout_TheSessionTriesOnce(t *testing.T) {
 	stack := e2e.Beside(t, devstack.Options{})
 	stack.Worker.Kill()
 	store, c := e2e.OpenStore(t, stack), e2e.TemporalClient(t, stack)
-	workWith(t, stack, store, &hangingChain{PayoutNetwork: &sandbox.PayoutNetwork{Store: store}})
+	workWith(t, stack, store, &hangingChain{SandboxChain: &sandbox.Chain{Store: store}})
 	m := e2e.NewMerchant(t, stack)
 
 	id := m.Create(e2e.Terms)
@@ -58,7 +58,7 @@ func TestPayout_TheSessionTriesOnce(t *testing.T) {
 }
 
 // workWith runs the workers in this process, with another chain.
-func workWith(t *testing.T, stack *devstack.Stack, store *storage.Store, chain checkout.PayoutNetwork) {
+func workWith(t *testing.T, stack *devstack.Stack, store *storage.Store, chain checkout.SandboxChain) {
 	t.Helper()
 	c := e2e.TemporalClient(t, stack)
 	flows := &runs.Client{Temporal: c}

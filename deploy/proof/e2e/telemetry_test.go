@@ -134,8 +134,8 @@ func TestTrace_GoesFromTheRequestToTheReceiver(t *testing.T) {
 		require.Equal(t, slices.Concat([]string{"RunActivity:ChargeCard", "StartActivity:ChargeCard"}, session), above(charge.SpanContext.SpanID))
 		event := awaitSpan(t, "worker", "RunActivity:FinishPayment", trace) // decides, and writes the event
 		require.Equal(t, slices.Concat([]string{"RunActivity:FinishPayment", "StartActivity:FinishPayment"}, session), above(event.SpanContext.SpanID))
-		payout := awaitSpan(t, "worker", "RunActivity:SendPayout", trace)
-		require.Equal(t, slices.Concat([]string{"RunActivity:SendPayout", "StartActivity:SendPayout"}, session), above(payout.SpanContext.SpanID))
+		payout := awaitSpan(t, "worker", "RunActivity:SendSandboxPayout", trace)
+		require.Equal(t, slices.Concat([]string{"RunActivity:SendSandboxPayout", "StartActivity:SendSandboxPayout"}, session), above(payout.SpanContext.SpanID))
 		logged, err := os.ReadFile(e2e.Shared.Log("worker"))
 		require.NoError(t, err)
 		require.Contains(t, string(logged), `"delivery_id":"`+a.Delivery+`"`)

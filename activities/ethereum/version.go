@@ -13,9 +13,9 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Signed implements checkout.Chain. What the gas was estimated at follows from the gas. The budget is
+// VersionOf implements checkout.Chain. What the gas was estimated at follows from the gas. The budget is
 // what the version could cost: the budget of the plan is not in the transaction.
-func (c *Chain) Signed(ctx context.Context, all []checkout.Outflow) (checkout.TransferVersion, error) {
+func (c *Chain) VersionOf(ctx context.Context, all []checkout.Outflow) (checkout.TransferVersion, error) {
 	o := all[0]
 	if len(all) > 1 {
 		return checkout.TransferVersion{}, fmt.Errorf("ethereum: transaction %s: %w", o.TxHash, checkout.ErrNotSigned)

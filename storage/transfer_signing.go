@@ -28,7 +28,7 @@ type SigningOrder struct {
 	Limits    checkout.PayoutLimits
 	Delay     time.Duration // between the payment and the signature
 	Patience  time.Duration // see HoldPayout
-	Sign      Sign
+	Sign      SignVersion
 }
 
 // PricedPayout is a payout as it was when its transfer was priced, with the rate of the plan.
@@ -38,19 +38,19 @@ type PricedPayout struct {
 	Value checkout.Amount // in US cents
 }
 
-// Sign is checkout.Chain.Sign. It runs under the lock of the account, for two seconds at most. Its error
+// SignVersion is checkout.Chain.Sign. It runs under the lock of the account, for two seconds at most. Its error
 // rolls everything back, and is returned as a checkout.HeldError of HoldSigner.
-type Sign func(ctx context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error)
+type SignVersion func(ctx context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error)
 
-// Signed is what became of an order. Without a version nothing was signed, and the payouts whose step is go may be
-// planned again without the others.
-type Signed struct {
-	Payouts []SignedPayout // as in the order
+// SigningResult is what became of an order. Without a version nothing was signed, and the payouts whose step is go may
+// be planned again without the others.
+type SigningResult struct {
+	Payouts []SigningOutcome // as in the order
 	Version checkout.TransferVersion
 }
 
-// SignedPayout is what became of one payout of an order.
-type SignedPayout struct {
+// SigningOutcome is what became of one payout of an order.
+type SigningOutcome struct {
 	checkout.TransferOutcome
 
 	Step checkout.SigningStep
@@ -62,8 +62,8 @@ type SignedPayout struct {
 //
 // A hold, a failure and a freezing are stored too. It returns checkout.ErrNotFound, and
 // checkout.ErrConflict when a payout changed since it was priced, and when another transfer has a unit of the slot.
-func (s *Store) SignTransfer(ctx context.Context, o SigningOrder) (Signed, error) {
-	got, err := pg.InTx(ctx, s.pool, "sign transfer", func(tx pgx.Tx) (got Signed, err error) {
+func (s *Store) SignTransfer(ctx context.Context, o SigningOrder) (SigningResult, error) {
+	got, err := pg.InTx(ctx, s.pool, "sign transfer", func(tx pgx.Tx) (got SigningResult, err error) {
 		a, err := lockTreasury(ctx, tx, o.AccountID)
 		if err != nil {
 			return got, err
@@ -85,7 +85,7 @@ func (s *Store) SignTransfer(ctx context.Context, o SigningOrder) (Signed, error
 	return got, err
 }
 
-func (o SigningOrder) decide(ctx context.Context, tx pgx.Tx, a treasury) (got Signed, err error) {
+func (o SigningOrder) decide(ctx context.Context, tx pgx.Tx, a treasury) (got SigningResult, err error) {
 	payouts := make([]lockedPayout, len(o.Payouts))
 	facts, err := o.facts(ctx, tx, a)
 	if err != nil {
@@ -120,7 +120,7 @@ func (o SigningOrder) decide(ctx context.Context, tx pgx.Tx, a treasury) (got Si
 // step decides about the i-th payout, and writes what does not let it go.
 func (o SigningOrder) step(
 	ctx context.Context, tx pgx.Tx, a *treasury, facts batchFacts, i int, p lockedPayout,
-) (got SignedPayout, err error) {
+) (got SigningOutcome, err error) {
 	step, why := facts.Decide()
 	got.Step = step
 	switch step {
@@ -144,7 +144,7 @@ func (o SigningOrder) step(
 
 // batchFacts are the facts about one payout, with what the payouts before it in the transfer take.
 type batchFacts struct {
-	checkout.Signing
+	checkout.SigningFacts
 
 	foreign string                     // names a slot that no transfer has
 	batch   checkout.Amount            // value of the payouts before this one
@@ -252,7 +252,7 @@ func (o SigningOrder) sign(
 }
 
 // within calls sign and compares what it returns with what was asked for.
-func (sign Sign) within(ctx context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error) {
+func (sign SignVersion) within(ctx context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error) {
 	ctx, cancel := context.WithTimeout(ctx, signTimeout)
 	defer cancel()
 	v, err := sign(ctx, plan)

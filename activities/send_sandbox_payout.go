@@ -9,10 +9,10 @@ import (
 	"example.com/checkout/workflows/contract"
 )
 
-// SendPayout calls BroadcastPayout and FinishPayout for a payout of the sandbox, which never waits. It
+// SendSandboxPayout calls BroadcastPayout and FinishPayout for a payout of the sandbox, which never waits. It
 // fails with their errors. After an error it may be repeated, and so may each of the two. It fails with
 // PayoutTakesLonger for a payout on a real chain, and sends nothing.
-func (a *Payments) SendPayout(ctx context.Context, in checkout.Ref) (Settlement, error) {
+func (a *Payments) SendSandboxPayout(ctx context.Context, in checkout.Ref) (Settlement, error) {
 	p, err := a.Store.PayoutToSend(ctx, in)
 	if err != nil {
 		return Settlement{}, asFinal(ctx, err, contract.ErrTypePayoutNotFound)

@@ -10,9 +10,9 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Signed implements checkout.Chain. The budget is what the version cost: the budget of the plan is not in the
+// VersionOf implements checkout.Chain. The budget is what the version cost: the budget of the plan is not in the
 // transaction.
-func (c *Chain) Signed(ctx context.Context, all []checkout.Outflow) (checkout.TransferVersion, error) {
+func (c *Chain) VersionOf(ctx context.Context, all []checkout.Outflow) (checkout.TransferVersion, error) {
 	if len(all) == 0 {
 		return checkout.TransferVersion{}, fmt.Errorf("bitcoin: signed: there is no outflow")
 	}

@@ -13,22 +13,22 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// PayoutNetwork implements checkout.PayoutNetwork for test mode.
-type PayoutNetwork struct{ Store *storage.Store }
+// Chain implements checkout.SandboxChain.
+type Chain struct{ Store *storage.Store }
 
-// Payouts sends test payouts. It implements activities.PayoutSender.
+// Payouts sends the payouts of the sandbox. It implements activities.PayoutSender.
 type Payouts struct {
 	Store *storage.Store
-	Chain checkout.PayoutNetwork
+	Chain checkout.SandboxChain
 }
 
 // NewPayouts returns the payouts of the sandbox's own chain.
-func NewPayouts(store *storage.Store) *Payouts { return &Payouts{store, &PayoutNetwork{store}} }
+func NewPayouts(store *storage.Store) *Payouts { return &Payouts{store, &Chain{store}} }
 
 // Transfer signs the transfer, stores it and sends it, the latter two in one statement. A repeat sends the stored
-// transfer; the network accepts the same transfer only once.
+// transfer; the chain accepts the same transfer only once.
 func (n *Payouts) Transfer(ctx context.Context, p storage.PayoutToSend) (checkout.TransferOutcome, error) {
-	if p.Status == checkout.PayoutPending && p.Failure == "" && p.Signed == nil {
+	if p.Status == checkout.PayoutPending && p.Failure == "" && p.Recorded == nil {
 		transfer, err := n.Chain.Sign(ctx, checkout.TransferRequest{
 			PayoutID: p.ID, TransactionID: p.TransactionID, Network: p.Network, Destination: p.Destination,
 			Gross: p.Gross(), Behavior: p.Behavior,
@@ -46,7 +46,7 @@ func (n *Payouts) Transfer(ctx context.Context, p storage.PayoutToSend) (checkou
 				return checkout.TransferOutcome{Generation: p.Generation}, err
 			}
 		}
-		if p.Signed, p.Failure, err = n.Store.RecordTransfer(ctx, p.Payout, transfer); err != nil {
+		if p.Recorded, p.Failure, err = n.Store.RecordSandboxTransfer(ctx, p.Payout, transfer); err != nil {
 			return checkout.TransferOutcome{}, err
 		}
 	}
@@ -55,7 +55,7 @@ func (n *Payouts) Transfer(ctx context.Context, p storage.PayoutToSend) (checkou
 		// An earlier run or another process decided it.
 		return checkout.TransferOutcome{Failure: p.Failure, Generation: p.Generation}, nil
 	}
-	failure, err := n.Chain.Broadcast(ctx, p.ID, p.Signed)
+	failure, err := n.Chain.Broadcast(ctx, p.ID, p.Recorded)
 	return checkout.TransferOutcome{Failure: failure, Generation: p.Generation}, err
 }
 
@@ -78,17 +78,14 @@ type transferBody struct {
 	Fails       string `json:"fails,omitempty"` // the failure that the chain will report
 }
 
-// Sign implements checkout.PayoutNetwork.
-func (n *PayoutNetwork) Sign(
-	_ context.Context, req checkout.TransferRequest,
-) (checkout.Transfer, error) {
-	body := transferBody{PayoutID: req.PayoutID, Currency: string(req.Gross.Currency()),
-		Destination: req.Destination}
+// Sign implements checkout.SandboxChain.
+func (n *Chain) Sign(_ context.Context, req checkout.TransferRequest) (checkout.SandboxTransfer, error) {
+	body := transferBody{PayoutID: req.PayoutID, Currency: string(req.Gross.Currency()), Destination: req.Destination}
 	switch {
 	case !validAddress(req.Destination), behavior(req.Behavior) == payoutBadAddress:
-		return checkout.Transfer{Failed: checkout.PayoutInvalidAddress}, nil
+		return checkout.SandboxTransfer{Failed: checkout.PayoutInvalidAddress}, nil
 	case req.Destination == addressNoLiquidity:
-		return checkout.Transfer{Failed: checkout.PayoutInsufficientLiquidity}, nil
+		return checkout.SandboxTransfer{Failed: checkout.PayoutInsufficientLiquidity}, nil
 	case req.Destination == addressNetworkError, behavior(req.Behavior) == payoutBreaks:
 		body.Fails = string(checkout.PayoutNetworkError)
 	}
@@ -98,18 +95,16 @@ func (n *PayoutNetwork) Sign(
 	body.Amount = amount.String()
 	signed, err := json.Marshal(body)
 	if err != nil {
-		return checkout.Transfer{}, err
+		return checkout.SandboxTransfer{}, err
 	}
 
 	hash := sha256.Sum256(signed)
-	return checkout.Transfer{Signed: signed, TxHash: "0x" + hex.EncodeToString(hash[:]),
+	return checkout.SandboxTransfer{Signed: signed, TxHash: "0x" + hex.EncodeToString(hash[:]),
 		Amount: amount, Fee: fee}, nil
 }
 
-// Broadcast implements checkout.PayoutNetwork.
-func (n *PayoutNetwork) Broadcast(
-	ctx context.Context, payoutID string, signed []byte,
-) (checkout.PayoutFailure, error) {
+// Broadcast implements checkout.SandboxChain.
+func (n *Chain) Broadcast(ctx context.Context, payoutID string, signed []byte) (checkout.PayoutFailure, error) {
 	if failure, err := fails(payoutID, signed); err != nil || failure != "" {
 		return failure, err
 	}
