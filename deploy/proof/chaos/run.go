@@ -205,8 +205,10 @@ func runChaos(ctx context.Context, o runOptions, out, progress io.Writer) error 
 	if err := r.write(o.json, out); err != nil {
 		return err
 	}
-	if r.Violations > 0 {
-		return errViolated
+	for _, i := range r.Invariants {
+		for _, v := range i.Violations {
+			return fmt.Errorf("%w, the first is %d: %s %s", errViolated, i.Number, v.ID, v.Text)
+		}
 	}
 	return nil
 }

@@ -78,9 +78,10 @@ func TestRun_TheServiceKeepsItsWord(t *testing.T) {
 	o, err := parseRun([]string{"-sessions", "150", "-deliveries", "150", "-faults", "12", "-every", "1600ms", "-for", "25s", "-within", "2m", "-data", t.TempDir(), "-histories", "100"}, io.Discard)
 	require.NoError(t, err)
 	var progress, out bytes.Buffer
-	err = runChaos(t.Context(), o, &out, &progress)
+	if err := runChaos(t.Context(), o, &out, &progress); err != nil {
+		t.Error(err) // before the long report
+	}
 	t.Logf("%s%s", progress.String(), out.String())
-	require.NoError(t, err)
 	require.Regexp(t, `sessions: \d+ completed`, out.String(), "customers can pay")
 }
 
@@ -95,9 +96,10 @@ func TestRun_Live(t *testing.T) {
 	}, io.Discard)
 	require.NoError(t, err)
 	var progress, out bytes.Buffer
-	err = runChaos(t.Context(), o, &out, &progress)
+	if err := runChaos(t.Context(), o, &out, &progress); err != nil {
+		t.Error(err) // before the long report
+	}
 	t.Logf("%s%s", progress.String(), out.String())
-	require.NoError(t, err)
 	for _, currency := range invariant.LiveCurrencies {
 		require.Regexp(t, `live payouts: .*\d+ `+string(currency)+` sent`, out.String())
 	}
