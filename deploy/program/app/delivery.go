@@ -12,13 +12,11 @@ import (
 )
 
 func (c *call) deliveryCommand() *cobra.Command {
-	command := &cobra.Command{
+	return parentOf(&cobra.Command{
 		Use:   "delivery",
 		Short: "List permanently failed deliveries",
 		Long:  `Lists deliveries of all merchants. It needs DATABASE_URL and no other setting.`,
-	}
-	command.AddCommand(c.deliveryFailedCommand())
-	return command
+	}, c.deliveryFailedCommand())
 }
 
 func (c *call) deliveryFailedCommand() *cobra.Command {

@@ -13,16 +13,14 @@ import (
 )
 
 func (c *call) keyCommand() *cobra.Command {
-	command := &cobra.Command{
+	return parentOf(&cobra.Command{
 		Use:   "key",
 		Short: "Create, list and revoke merchants' API keys",
 		Long: `Creates, lists and revokes merchants' API keys. It needs DATABASE_URL and no other setting.
 
 To replace a key, create one with the same label, deploy it, wait until list shows its use, then revoke
 the old one.`,
-	}
-	command.AddCommand(c.keyCreateCommand(), c.keyListCommand(), c.keyRevokeCommand())
-	return command
+	}, c.keyCreateCommand(), c.keyListCommand(), c.keyRevokeCommand())
 }
 
 func (c *call) keyCreateCommand() *cobra.Command {

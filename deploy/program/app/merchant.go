@@ -18,16 +18,14 @@ import (
 const listsMerchants = "checkout merchant list"
 
 func (c *call) merchantCommand() *cobra.Command {
-	command := &cobra.Command{
+	return parentOf(&cobra.Command{
 		Use:   "merchant",
 		Short: "Create, list and change merchants and invite their members",
 		Long: `Creates, lists and changes merchants and invites their members. It needs DATABASE_URL, CHECKOUT_DASHBOARD_URL
 for links, and no other setting.`,
-	}
-	command.AddCommand(c.merchantCreateCommand(), c.merchantInviteCommand(), c.merchantResetFactorCommand(),
+	}, c.merchantCreateCommand(), c.merchantInviteCommand(), c.merchantResetFactorCommand(),
 		c.merchantStopAddressCommand(),
 		c.merchantPlanCommand(), c.merchantListCommand(), c.merchantShowCommand())
-	return command
 }
 
 func (c *call) merchantCreateCommand() *cobra.Command {
