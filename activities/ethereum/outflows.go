@@ -27,15 +27,8 @@ const (
 // amount is 0 when it moved nothing, as a reverted one. A nonce that no transaction of the account used is
 // there without a hash: somebody used the key for something else. It looks at 500 blocks at most, of the
 // first node that is ready, and at fewer when the node refuses their logs.
-func (c *Chain) Outflows(ctx context.Context, first, last uint64) (checkout.Outflows, error) {
-	out, err := c.outflows(ctx, first, last)
-	if err != nil {
-		return checkout.Outflows{}, fmt.Errorf("ethereum: outflows from block %d: %w", first, err)
-	}
-	return out, nil
-}
-
-func (c *Chain) outflows(ctx context.Context, first, last uint64) (checkout.Outflows, error) {
+func (c *Chain) Outflows(ctx context.Context, first, last uint64) (_ checkout.Outflows, err error) {
+	defer checkout.Wrap(&err, "ethereum: outflows from block %d", first)
 	n, v, err := c.healthy(ctx)
 	if err != nil {
 		return checkout.Outflows{}, err

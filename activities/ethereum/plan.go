@@ -77,19 +77,12 @@ func cost(gas uint64, price *big.Int) *big.Int {
 // transfer does not give the destination the whole amount.
 func (c *Chain) Plan(
 	ctx context.Context, payouts []checkout.TransferRequest, _ checkout.Slot,
-) (checkout.TransferPlan, error) {
+) (_ checkout.TransferPlan, err error) {
 	if len(payouts) != 1 {
 		return checkout.TransferPlan{}, fmt.Errorf("ethereum: a transfer pays one payout, not %d", len(payouts))
 	}
 	req := payouts[0]
-	plan, err := c.plan(ctx, req)
-	if err != nil {
-		return checkout.TransferPlan{}, fmt.Errorf("ethereum: plan %s: %w", req.PayoutID, err)
-	}
-	return plan, nil
-}
-
-func (c *Chain) plan(ctx context.Context, req checkout.TransferRequest) (checkout.TransferPlan, error) {
+	defer checkout.Wrap(&err, "ethereum: plan %s", req.PayoutID)
 	to, err := address.Ethereum(req.Destination)
 	if err != nil {
 		return checkout.TransferPlan{}, fmt.Errorf("the destination %w", err)
