@@ -93,8 +93,7 @@ func dialTLS(
 		if err == nil {
 			return c, nil
 		}
-		var dial *net.OpError
-		if errors.As(err, &dial) && dial.Op == "dial" {
+		if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
 			return nil, err
 		}
 		return nil, fmt.Errorf("%w: %w", errHandshake, err)

@@ -99,11 +99,8 @@ func (s *Server) replay(r *http.Request) (webhook.Replay, error) {
 
 // cancelReplay serves POST /v1/replays/{id}/cancel.
 func (s *Server) cancelReplay(r *http.Request) (int, any, error) {
-	replay, err := s.replay(r)
+	replay, err := alone(r, s.replay)
 	if err != nil {
-		return 0, nil, err
-	}
-	if err := readNothing(r); err != nil {
 		return 0, nil, err
 	}
 	replay, err = s.webhooks().

@@ -379,11 +379,8 @@ func (s *Server) getSession(r *http.Request) (int, any, error) {
 // expireSession serves POST /v1/checkout/{id}/expire. A repeat gives the same answer. The workflow
 // decides; the answer comes from the row.
 func (s *Server) expireSession(r *http.Request) (int, any, error) {
-	session, err := s.session(r)
+	session, err := alone(r, s.session)
 	if err != nil {
-		return 0, nil, err
-	}
-	if err := readNothing(r); err != nil {
 		return 0, nil, err
 	}
 	if session.Status != checkout.StatusPending {

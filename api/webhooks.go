@@ -155,11 +155,8 @@ func (s *Server) resumeEndpoint(r *http.Request) (int, any, error) {
 func (s *Server) setEndpointStatus(
 	r *http.Request, status webhook.EndpointStatus, what string,
 ) (int, any, error) {
-	e, err := s.endpoint(r)
+	e, err := alone(r, s.endpoint)
 	if err != nil {
-		return 0, nil, err
-	}
-	if err := readNothing(r); err != nil {
 		return 0, nil, err
 	}
 	return s.change(r, e, storage.EndpointChange{Status: &status}, what)
@@ -181,11 +178,8 @@ type deleted struct {
 // deleteEndpoint serves DELETE /v1/webhooks/{id}. Pending deliveries of the registration are
 // canceled.
 func (s *Server) deleteEndpoint(r *http.Request) (int, any, error) {
-	e, err := s.endpoint(r)
+	e, err := alone(r, s.endpoint)
 	if err != nil {
-		return 0, nil, err
-	}
-	if err := readNothing(r); err != nil {
 		return 0, nil, err
 	}
 	if err := s.webhooks().DeleteEndpoint(r.Context(), e, audit(r, "webhook.deleted", e.ID,

@@ -117,8 +117,7 @@ func (s *search) nonceAfter(ctx context.Context, height uint64) (nonceKnown, err
 	var nonce hexutil.Uint64
 	q := s.nonceAt(hexutil.Uint64(height), &nonce)
 	err := s.node.call(ctx, q.result, q.method, q.args...)
-	var refused *refusal
-	if errors.As(err, &refused) {
+	if _, refused := errors.AsType[*refusal](err); refused {
 		return nonceKnown{}, nil
 	}
 	return nonceKnown{uint64(nonce), err == nil}, err

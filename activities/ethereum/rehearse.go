@@ -93,8 +93,7 @@ func (c *Chain) rehearse(
 // notTransferable returns checkout.ErrNotTransferable for what a node refuses. Its words decide nothing: the payout
 // waits, and is tried again.
 func notTransferable(err error) error {
-	var refused *refusal
-	if errors.As(err, &refused) {
+	if _, refused := errors.AsType[*refusal](err); refused {
 		return fmt.Errorf("%w: %w", checkout.ErrNotTransferable, err)
 	}
 	return err

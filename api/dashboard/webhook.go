@@ -117,8 +117,7 @@ func (s *server) changeWebhook(v face.Visit) (face.Answer, error) {
 	}
 
 	_, err = s.webhooks().ChangeEndpoint(v.Context(), e, change, v.Audit("webhook.changed", e.ID, ""))
-	var conflict *pg.ChangedError
-	if errors.As(err, &conflict) {
+	if conflict, ok := errors.AsType[*pg.ChangedError](err); ok {
 		return s.webhookConflict(v, f, conflict)
 	}
 	if err != nil {

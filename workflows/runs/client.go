@@ -50,8 +50,7 @@ func (c *Client) Open(ctx context.Context, workflowID string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	got, err := c.Temporal.DescribeWorkflow(ctx, workflowID, "")
-	var notFound *serviceerror.NotFound
-	if errors.As(err, &notFound) {
+	if _, notFound := errors.AsType[*serviceerror.NotFound](err); notFound {
 		return false, nil
 	}
 	if err != nil {
@@ -94,8 +93,7 @@ func (c *Client) cancel(ctx context.Context, workflowID string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	err := c.Temporal.CancelWorkflow(ctx, workflowID, "")
-	var already *serviceerror.CancellationAlreadyRequested
-	if errors.As(err, &already) {
+	if _, already := errors.AsType[*serviceerror.CancellationAlreadyRequested](err); already {
 		return nil
 	}
 	return answer("cancel", err)
