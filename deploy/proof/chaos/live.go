@@ -129,7 +129,6 @@ func (c *chaos) nobody(i int) []byte { return crypto.Keccak256(fmt.Append(nil, c
 func (c *chaos) addLiveMerchant(
 	ctx context.Context, store *storage.Store, name, to string,
 ) (*merchant, error) {
-	m := &merchant{id: checkout.NewID(checkout.PrefixMerchant), key: checkout.NewAPIKey(checkout.ModeLive), live: true}
 	number := len(c.world.merchants)
 	onBitcoin, err := bitcoinAddress(number, c.nobody(number))
 	if err != nil {
@@ -146,18 +145,11 @@ func (c *chaos) addLiveMerchant(
 			Currency: currency, Network: currency.Network(), Address: address,
 		})
 	}
-	err = store.CreateMerchant(ctx, checkout.Merchant{
-		ID: m.id, Name: name, Plan: "standard", FeeBasisPoints: checkout.DefaultFeeBasisPoints,
-		PaymentAttempts: checkout.DefaultPaymentAttempts,
-	}, checkout.ModeLive, addresses)
+	owner, key, err := devstack.AddMerchant(ctx, store, name, checkout.ModeLive, addresses...)
 	if err != nil {
 		return nil, err
 	}
-	owner := checkout.Owner{MerchantID: m.id, Mode: checkout.ModeLive}
-	key := checkout.APIKey{Ref: owner.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "chaos"}
-	if err := store.CreateAPIKey(ctx, key, m.key); err != nil {
-		return nil, err
-	}
+	m := &merchant{id: owner.MerchantID, key: key, live: true}
 	c.canaries = append(
 		c.canaries, invariant.Canary{Name: "live key of " + m.id, Value: strings.TrimPrefix(m.key, "sk_live_")},
 	)
