@@ -65,9 +65,7 @@ var brandChanged = face.Notice("brand_changed", "The hosted page was changed.")
 func (s *server) changeBrand(v face.Visit) (face.Answer, error) {
 	change, detail, err := brandChange(v)
 	if err == nil && detail != "" {
-		err = s.Store.SetBrand(
-			v.Context(), v.MerchantID(), change, v.AuditBoth("brand.changed", v.MerchantID(), detail),
-		)
+		err = s.Store.SetBrand(v.Context(), v.MerchantID(), change, v.AuditBoth("brand.changed", v.MerchantID(), detail))
 	}
 	conflict, faster := errors.AsType[*pg.ChangedError](err)
 	wrong, isContact := errors.AsType[*account.ContactError](err)
