@@ -20,9 +20,7 @@ type BroadcastPayoutResult struct {
 
 // BroadcastPayout sends the transfer of a payout. A repeat never sends another one: a transfer is
 // stored before it is sent. It fails with PayoutNotFound.
-func (a *Payments) BroadcastPayout(
-	ctx context.Context, in checkout.Ref,
-) (BroadcastPayoutResult, error) {
+func (a *Payments) BroadcastPayout(ctx context.Context, in checkout.Ref) (BroadcastPayoutResult, error) {
 	p, err := a.Store.PayoutToSend(ctx, in)
 	if err != nil {
 		return BroadcastPayoutResult{}, asFinal(ctx, err, contract.ErrTypePayoutNotFound)

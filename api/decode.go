@@ -118,10 +118,7 @@ func checkMediaType(h http.Header) error {
 			return nil
 		}
 	}
-	return refuse(
-		failure.UnsupportedMedia, codeMediaType,
-		"The body must be sent with Content-Type: application/json.",
-	)
+	return refuse(failure.UnsupportedMedia, codeMediaType, "The body must be sent with Content-Type: application/json.")
 }
 
 // decodeObject accepts one UTF-8 JSON object with nothing after it, without duplicate names and at

@@ -124,9 +124,7 @@ func (c *Chain) spent(
 
 // replacedParent is asked when nothing spent a coin that is gone. After a reorganization of many blocks another
 // transaction may have replaced the one that made it.
-func (c *Chain) replacedParent(
-	ctx context.Context, v view, slot checkout.Slot,
-) (checkout.TransferSnapshot, error) {
+func (c *Chain) replacedParent(ctx context.Context, v view, slot checkout.Slot) (checkout.TransferSnapshot, error) {
 	parents, questions := make([]walletTx, len(slot)), make([]question, len(slot))
 	for i, unit := range slot {
 		made, err := outpoint(unit)

@@ -125,9 +125,7 @@ func (s *search) nonceAfter(ctx context.Context, height uint64) (nonceKnown, err
 
 // unchangedUntil returns the last block of the longest range from at on that it finds without a
 // transaction of the account; 0 when at itself is not known to have none. It halves the range.
-func (s *search) unchangedUntil(
-	ctx context.Context, at, last uint64, before nonceKnown,
-) (uint64, nonceKnown, error) {
+func (s *search) unchangedUntil(ctx context.Context, at, last uint64, before nonceKnown) (uint64, nonceKnown, error) {
 	if !before.known {
 		return 0, nonceKnown{}, nil
 	}

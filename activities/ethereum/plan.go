@@ -129,9 +129,8 @@ func (c *Chain) Plan(
 		return checkout.TransferPlan{}, err
 	}
 	return checkout.TransferPlan{
-		Outputs: []checkout.TransferOutput{{
-			PayoutID: req.PayoutID, Destination: req.Destination, Amount: amount, Fee: fee}},
-		Fee: fee, MaxCost: ether(t.maxCost()), Terms: encoded,
+		Outputs: []checkout.TransferOutput{{PayoutID: req.PayoutID, Destination: req.Destination, Amount: amount, Fee: fee}},
+		Fee:     fee, MaxCost: ether(t.maxCost()), Terms: encoded,
 	}, nil
 }
 
@@ -140,9 +139,7 @@ func part(of checkout.Crypto, share *big.Rat) *big.Rat { return new(big.Rat).Mul
 
 // price asks how much gas a transfer needs and what gas costs. It returns checkout.ErrFeeTooHigh when
 // gas costs more than the limit now. The cap is twice the base fee, and at most the limit.
-func (c *Chain) price(
-	ctx context.Context, n *node, v view, to common.Address, amount checkout.Crypto,
-) (terms, error) {
+func (c *Chain) price(ctx context.Context, n *node, v view, to common.Address, amount checkout.Crypto) (terms, error) {
 	p, err := c.payload(to, amount)
 	if err != nil {
 		return terms{}, err

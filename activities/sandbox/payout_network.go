@@ -79,11 +79,8 @@ type transferBody struct {
 }
 
 // Sign implements checkout.PayoutNetwork.
-func (n *PayoutNetwork) Sign(
-	_ context.Context, req checkout.TransferRequest,
-) (checkout.Transfer, error) {
-	body := transferBody{PayoutID: req.PayoutID, Currency: string(req.Gross.Currency()),
-		Destination: req.Destination}
+func (n *PayoutNetwork) Sign(_ context.Context, req checkout.TransferRequest) (checkout.Transfer, error) {
+	body := transferBody{PayoutID: req.PayoutID, Currency: string(req.Gross.Currency()), Destination: req.Destination}
 	switch {
 	case !validAddress(req.Destination), behavior(req.Behavior) == payoutBadAddress:
 		return checkout.Transfer{Failed: checkout.PayoutInvalidAddress}, nil
@@ -102,14 +99,11 @@ func (n *PayoutNetwork) Sign(
 	}
 
 	hash := sha256.Sum256(signed)
-	return checkout.Transfer{Signed: signed, TxHash: "0x" + hex.EncodeToString(hash[:]),
-		Amount: amount, Fee: fee}, nil
+	return checkout.Transfer{Signed: signed, TxHash: "0x" + hex.EncodeToString(hash[:]), Amount: amount, Fee: fee}, nil
 }
 
 // Broadcast implements checkout.PayoutNetwork.
-func (n *PayoutNetwork) Broadcast(
-	ctx context.Context, payoutID string, signed []byte,
-) (checkout.PayoutFailure, error) {
+func (n *PayoutNetwork) Broadcast(ctx context.Context, payoutID string, signed []byte) (checkout.PayoutFailure, error) {
 	if failure, err := fails(payoutID, signed); err != nil || failure != "" {
 		return failure, err
 	}

@@ -138,10 +138,7 @@ func brandChange(v face.Visit) (change account.BrandChange, detail string, err e
 		color = ""
 	}
 
-	change.Was = &account.Brand{
-		Color:       v.PostFormValue("before_color"),
-		LogoVersion: v.PostFormValue("before_logo"),
-	}
+	change.Was = &account.Brand{Color: v.PostFormValue("before_color"), LogoVersion: v.PostFormValue("before_logo")}
 	if !strings.EqualFold(color, change.Was.Color) {
 		change.Color, detail = &color, "color: "+colorWords(change.Was.Color)+" → "+colorWords(color)
 	}

@@ -94,9 +94,7 @@ func (s *server) renewInvitation(v face.Visit) (face.Answer, error) {
 	if err != nil {
 		return face.Answer{}, err
 	}
-	page, err := s.unconfirmedOwner(
-		v, m.Role == checkout.RoleOwner, "Another link lets "+m.Email+" sign in as an owner.",
-	)
+	page, err := s.unconfirmedOwner(v, m.Role == checkout.RoleOwner, "Another link lets "+m.Email+" sign in as an owner.")
 	if page != nil || err != nil {
 		return face.OrNone(page), err
 	}

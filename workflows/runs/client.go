@@ -102,9 +102,7 @@ func (c *Client) cancel(ctx context.Context, workflowID string) error {
 // update sends an update and waits for its answer. A repeat with the same updateID returns the
 // first answer, even after the workflow has closed. Concurrent calls with equal arguments share one
 // call, because Temporal refuses more than ten updates of a run at a time.
-func update[T any](
-	ctx context.Context, c *Client, workflowID, name, updateID string, args ...any,
-) (T, error) {
+func update[T any](ctx context.Context, c *Client, workflowID, name, updateID string, args ...any) (T, error) {
 	got, err, _ := c.underWay.Do(fmt.Sprint(workflowID, name, updateID, args), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 		defer cancel()

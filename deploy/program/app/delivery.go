@@ -65,28 +65,12 @@ func (c console) listFailed(ctx context.Context, limit int, asJSON bool) error {
 	rows := [][]string{{"ID", "MERCHANT", "MODE", "EVENT", "URL", "RUNS", "FAILED"}}
 	for _, d := range failed {
 		l := listedDelivery{
-			d.ID,
-			d.MerchantID,
-			d.Mode,
-			d.EventType,
-			webhook.HostOf(d.URL),
-			d.URL,
-			d.Runs,
-			checkout.FormatTime(d.FailedAt),
+			d.ID, d.MerchantID, d.Mode, d.EventType, webhook.HostOf(d.URL), d.URL, d.Runs, checkout.FormatTime(d.FailedAt),
 		}
 		listed = append(listed, l)
-		rows = append(
-			rows,
-			[]string{
-				l.ID,
-				l.MerchantID,
-				string(l.Mode),
-				string(l.EventType),
-				l.URL,
-				strconv.Itoa(l.Runs),
-				l.FailedAt,
-			},
-		)
+		rows = append(rows, []string{
+			l.ID, l.MerchantID, string(l.Mode), string(l.EventType), l.URL, strconv.Itoa(l.Runs), l.FailedAt,
+		})
 	}
 	if asJSON {
 		return c.printJSON(listed)

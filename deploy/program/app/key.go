@@ -132,9 +132,7 @@ func (c console) listKeys(ctx context.Context, merchantID string, asJSON bool) e
 	rows := [][]string{{"ID", "MODE", "LABEL", "SCOPES", "LAST4", "CREATED", "LAST USED", "REVOKED"}}
 	for _, k := range keys {
 		listed = append(listed, listedKey{k.ID, k.MerchantID, k.Mode, k.Label, k.Scopes, k.Last4,
-			checkout.FormatTime(
-				k.CreatedAt,
-			), checkout.FormatOptionalTime(k.UsedAt), checkout.FormatOptionalTime(k.RevokedAt)})
+			checkout.FormatTime(k.CreatedAt), checkout.FormatOptionalTime(k.UsedAt), checkout.FormatOptionalTime(k.RevokedAt)})
 		rows = append(rows, []string{k.ID, string(k.Mode), k.Label, strings.Join(k.Scopes, ","), k.Last4,
 			showTime(&k.CreatedAt), showTime(k.UsedAt), showTime(k.RevokedAt)})
 	}
@@ -159,14 +157,8 @@ func (c *call) keyRevokeCommand() *cobra.Command {
 func (c console) revokeKey(ctx context.Context, id string) error {
 	k, err := c.APIKey(ctx, id)
 	if err == nil {
-		err = c.RevokeAPIKey(
-			ctx,
-			k.Ref,
-			operatorsEntry(
-				k.MerchantID, &k.Mode, "api_key.revoked", k.ID,
-				fmt.Sprintf("“%s”, ends in %s", k.Label, k.Last4),
-			),
-		)
+		err = c.RevokeAPIKey(ctx, k.Ref, operatorsEntry(k.MerchantID, &k.Mode, "api_key.revoked", k.ID,
+			fmt.Sprintf("“%s”, ends in %s", k.Label, k.Last4)))
 	}
 	if errors.Is(err, checkout.ErrNotFound) {
 		return fmt.Errorf("there is no key %s", id)

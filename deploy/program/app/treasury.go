@@ -44,8 +44,7 @@ func (c *call) treasuryShowCommand() *cobra.Command {
 			return c.showTreasury(ctx, store, of)
 		}),
 	}
-	command.Flags().StringVar(&mode, "mode", string(checkout.ModeLive),
-		"live, or test for accounts on test networks")
+	command.Flags().StringVar(&mode, "mode", string(checkout.ModeLive), "live, or test for accounts on test networks")
 	completes(command, "mode", string(checkout.ModeTest), string(checkout.ModeLive))
 	return command
 }
@@ -142,8 +141,7 @@ func (c *call) explainShortage(short storage.ShortageError) error {
 	}
 	rows := [][]string{{"PAYOUT", "IS", "TRANSFER", "PAYS", "TO"}}
 	for _, p := range short.Payments {
-		rows = append(rows, []string{
-			p.PayoutID, string(p.Status), p.TransferID, p.Amount.Named(), p.Destination})
+		rows = append(rows, []string{p.PayoutID, string(p.Status), p.TransferID, p.Amount.Named(), p.Destination})
 	}
 	said := fmt.Errorf("%w. These payouts may have been paid with it. Ask the merchants, or another node. "+
 		"Then thaw with --paid and each payout that was paid, and --loss for the rest", short)

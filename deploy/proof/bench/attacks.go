@@ -236,10 +236,7 @@ func (a *attacker) prepare(ctx context.Context) error {
 	credentials := url.Values{"email": {devstack.DemoOwner}, "password": {a.stack.Demo.Password}}.Encode()
 	discard(
 		owner,
-		send(
-			ctx, http.MethodPost, at+"/signin", []byte(credentials), "Content-Type",
-			"application/x-www-form-urlencoded",
-		),
+		send(ctx, http.MethodPost, at+"/signin", []byte(credentials), "Content-Type", "application/x-www-form-urlencoded"),
 	)
 	u, err := url.Parse(at)
 	if err != nil {

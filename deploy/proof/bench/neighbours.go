@@ -147,16 +147,10 @@ func (n *neighbourhood) endpoints(ctx context.Context, base string, count int) (
 
 // publish makes an event for one endpoint and starts its delivery.
 func (n *neighbourhood) publish(ctx context.Context, e webhook.Endpoint) (webhook.Event, error) {
-	event, ref, err := n.store.PublishTest(
-		ctx,
-		storage.TestEvent{
-			Owner:      e.Owner,
-			EndpointID: e.ID,
-			SubjectID:  checkout.NewID("test"),
-			Type:       webhook.PayoutSent,
-			Data:       func(time.Time) any { return struct{}{} },
-		},
-	)
+	event, ref, err := n.store.PublishTest(ctx, storage.TestEvent{
+		Owner: e.Owner, EndpointID: e.ID, SubjectID: checkout.NewID("test"), Type: webhook.PayoutSent,
+		Data: func(time.Time) any { return struct{}{} },
+	})
 	if err != nil {
 		return event, err
 	}

@@ -86,10 +86,7 @@ func (c *chaos) addCanaries() error {
 		c.canaries = append(c.canaries, h.Canary)
 	}
 	for _, card := range slices.Compact(slices.Sorted(slices.Values(cards))) {
-		c.canaries = append(
-			c.canaries,
-			invariant.Canary{Name: "card number ending in " + card[len(card)-4:], Value: card},
-		)
+		c.canaries = append(c.canaries, invariant.Canary{Name: "card number ending in " + card[len(card)-4:], Value: card})
 	}
 	return nil
 }
@@ -103,10 +100,7 @@ func (c *chaos) addMerchant(ctx context.Context, store *storage.Store, i int) (*
 		return nil, err
 	}
 	m := &merchant{id: owner.MerchantID, key: key}
-	c.canaries = append(
-		c.canaries,
-		invariant.Canary{Name: "key of " + m.id, Value: strings.TrimPrefix(m.key, "sk_test_")},
-	)
+	c.canaries = append(c.canaries, invariant.Canary{Name: "key of " + m.id, Value: strings.TrimPrefix(m.key, "sk_test_")})
 	first := webhook.NewSecret()
 	if err := c.addEndpoint(ctx, store, m, first, c.startReceiver); err != nil {
 		return nil, err
@@ -134,10 +128,7 @@ func (c *chaos) addEndpoint(
 	c.canaries = append(
 		c.canaries,
 		invariant.Canary{Name: "webhook secret of " + m.id, Value: strings.TrimPrefix(secret, "whsec_")},
-		invariant.Canary{
-			Name:  "digest of a webhook secret of " + m.id,
-			Value: string(webhook.SecretDigest(secret)),
-		},
+		invariant.Canary{Name: "digest of a webhook secret of " + m.id, Value: string(webhook.SecretDigest(secret))},
 	)
 	address, err := listen(m, secret)
 	if err != nil {

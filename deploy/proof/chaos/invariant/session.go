@@ -124,8 +124,7 @@ func readSessions(ctx context.Context, tx pgx.Tx, f *Facts) error {
 		read(ctx, tx, &f.Transactions, `
 			SELECT id, session_id, merchant_id, mode, status, session_status, coalesce(acquirer_ref, ''), created_at,
 				completed_at FROM transaction ORDER BY id`),
-		read(ctx, tx, &f.Charges,
-			`SELECT transaction_id, session_id, outcome FROM sandbox_charge ORDER BY transaction_id`),
+		read(ctx, tx, &f.Charges, `SELECT transaction_id, session_id, outcome FROM sandbox_charge ORDER BY transaction_id`),
 		read(ctx, tx, &f.Payouts, `
 			SELECT id, session_id, transaction_id, merchant_id, mode, status, generation, currency, amount, destination,
 				(SELECT count(*) FROM sandbox_transfer t WHERE t.payout_id = payout.id)
@@ -133,8 +132,7 @@ func readSessions(ctx context.Context, tx pgx.Tx, f *Facts) error {
 				EXISTS (SELECT FROM refund r WHERE r.transaction_id = payout.transaction_id AND r.mode = payout.mode
 					AND r.status = 'succeeded'), created_at, sent_at
 			FROM payout ORDER BY id`),
-		read(ctx, tx, &f.KeptRequests,
-			`SELECT merchant_id, route, key, mode, coalesce(status, 0) FROM idempotent_request`),
+		read(ctx, tx, &f.KeptRequests, `SELECT merchant_id, route, key, mode, coalesce(status, 0) FROM idempotent_request`),
 		collect(ctx, tx, &f.Constraints, `
 			SELECT conname FROM pg_constraint WHERE convalidated AND conrelid IN ('checkout_session'::regclass,
 				'transaction'::regclass, 'payout'::regclass)
