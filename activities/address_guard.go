@@ -61,15 +61,12 @@ func (g *AddressGuard) guardian(mode checkout.Mode) *ssrf.Guardian {
 // an address it checks the address and skips a forbidden one. When no address is left it fails with
 // ErrBlockedAddress, or with the error of a public address that came first.
 func (g *AddressGuard) dialer(mode checkout.Mode) *net.Dialer {
-	return &net.Dialer{Control: g.control(mode), Resolver: g.resolver,
-		Timeout: webhook.ResponseTimeout}
+	return &net.Dialer{Control: g.control(mode), Resolver: g.resolver, Timeout: webhook.ResponseTimeout}
 }
 
 // control returns a net.Dialer.Control. It checks each address just before the dial and fails with
 // ErrBlockedAddress.
-func (g *AddressGuard) control(
-	mode checkout.Mode,
-) func(network, address string, c syscall.RawConn) error {
+func (g *AddressGuard) control(mode checkout.Mode) func(network, address string, c syscall.RawConn) error {
 	guardian := g.guardian(mode)
 	return func(network, address string, c syscall.RawConn) error {
 		if guardian.Safe(network, address, c) != nil {

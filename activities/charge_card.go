@@ -125,9 +125,7 @@ func (a *Payments) goOn(
 }
 
 // confirm sends a confirmation that is stored already.
-func (a *Payments) confirm(
-	ctx context.Context, in PaymentInput, p payment, number int,
-) (PaymentAnswer, error) {
+func (a *Payments) confirm(ctx context.Context, in PaymentInput, p payment, number int) (PaymentAnswer, error) {
 	result, err := p.cards.Confirm(ctx, p.Reference, number, p.ChargeRequest)
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, contract.ErrTypePaymentUnknownToNetwork)

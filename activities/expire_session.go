@@ -28,9 +28,7 @@ type ExpireSessionInput struct {
 }
 
 // ExpireSession ends a session without a payment. It fails with SessionNotFound.
-func (a *Payments) ExpireSession(
-	ctx context.Context, in ExpireSessionInput,
-) (ExpireSessionResult, error) {
+func (a *Payments) ExpireSession(ctx context.Context, in ExpireSessionInput) (ExpireSessionResult, error) {
 	x := storage.Expiry{At: in.ExpiresAt, Early: !in.OnTime}
 	if a.Now != nil {
 		x.Now = a.Now()

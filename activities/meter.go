@@ -28,8 +28,7 @@ var (
 		metric.WithUnit("s"),
 		metric.WithDescription("How long attempts of webhook deliveries took; error.type says why one failed."),
 		// The boundaries of http.client.request.duration.
-		metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75,
-			1, 2.5, 5, 7.5, 10))
+		metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10))
 )
 
 const (
@@ -49,8 +48,7 @@ func countReconciled(ctx context.Context, outcome string, n int) {
 // repeated, the session counts twice.
 func countSession(ctx context.Context, mode checkout.Mode, status checkout.Status) {
 	if status.Final() {
-		sessionsEnded.Add(ctx, 1, metric.WithAttributes(modeKey.String(string(mode)),
-			statusKey.String(string(status))))
+		sessionsEnded.Add(ctx, 1, metric.WithAttributes(modeKey.String(string(mode)), statusKey.String(string(status))))
 	}
 }
 

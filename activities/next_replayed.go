@@ -37,12 +37,9 @@ type NextReplayedResult struct {
 // NextReplayed stores the progress of a bulk replay and returns the deliveries to start next. It
 // returns none at the end. A new run passes no progress and continues after the stored one, because
 // the run before it may have been terminated. It fails with ReplayNotFound.
-func (d *Deliveries) NextReplayed(
-	ctx context.Context, in NextReplayedInput,
-) (NextReplayedResult, error) {
+func (d *Deliveries) NextReplayed(ctx context.Context, in NextReplayedInput) (NextReplayedResult, error) {
 	if in.Progress != (Progress{}) {
-		if err := d.RecordReplay(ctx,
-			RecordReplayInput{in.Ref, webhook.ReplayRunning, in.Progress}); err != nil {
+		if err := d.RecordReplay(ctx, RecordReplayInput{in.Ref, webhook.ReplayRunning, in.Progress}); err != nil {
 			return NextReplayedResult{}, err
 		}
 	}

@@ -33,8 +33,7 @@ const (
 type receivers struct{ test, live http.RoundTripper }
 
 func newReceivers(guard *AddressGuard) receivers {
-	return receivers{test: newTransport(guard, checkout.ModeTest),
-		live: newTransport(guard, checkout.ModeLive)}
+	return receivers{test: newTransport(guard, checkout.ModeTest), live: newTransport(guard, checkout.ModeLive)}
 }
 
 // transport returns the transport of a mode. It returns false for an address that live mode does not take: no check
@@ -85,16 +84,13 @@ var errHandshake = errors.New("TLS handshake")
 // dialTLS marks errors that come after the connection was made, because most of them have no type
 // of their own. The dialer's time-out covers the handshake too; with the transport's own handshake
 // it could continue after its request has ended.
-func dialTLS(
-	dialer *tls.Dialer,
-) func(ctx context.Context, network, address string) (net.Conn, error) {
+func dialTLS(dialer *tls.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := dialer.DialContext(ctx, network, address)
 		if err == nil {
 			return c, nil
 		}
-		var dial *net.OpError
-		if errors.As(err, &dial) && dial.Op == "dial" {
+		if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
 			return nil, err
 		}
 		return nil, fmt.Errorf("%w: %w", errHandshake, err)
@@ -142,9 +138,7 @@ func (r receivers) post(
 
 // newPost returns a request that the transport sends at most once. With GetBody the transport would
 // send a POST up to seven times more when an HTTP/2 receiver resets the stream.
-func newPost(
-	ctx context.Context, address string, headers http.Header, body []byte,
-) (*http.Request, error) {
+func newPost(ctx context.Context, address string, headers http.Header, body []byte) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
 		return nil, err

@@ -214,9 +214,7 @@ func (b book) judge(ctx context.Context, c checkout.Charged, now time.Time) (*ch
 }
 
 // note opens the finding about a charge, or closes those of a charge with which all is well.
-func (b book) note(
-	ctx context.Context, result *ReconcileChargesResult, c checkout.Charged, f *checkout.Finding,
-) error {
+func (b book) note(ctx context.Context, result *ReconcileChargesResult, c checkout.Charged, f *checkout.Finding) error {
 	if f == nil {
 		return b.Store.CloseFindings(ctx, b.mode, []string{c.Reference, c.TransactionID},
 			checkout.FindingChargeUnmatched, checkout.FindingChargeUnknown, checkout.FindingChargeDiffers,
@@ -287,7 +285,6 @@ func (b book) sendRefund(ctx context.Context, r checkout.Refund) (decided bool, 
 // say logs findings that are new.
 func (b book) say(ctx context.Context, found []checkout.Finding) {
 	for _, f := range found {
-		logger(ctx).ErrorContext(ctx, "the books differ",
-			"kind", f.Kind, "subject", f.Subject, "detail", f.Detail)
+		logger(ctx).ErrorContext(ctx, "the books differ", "kind", f.Kind, "subject", f.Subject, "detail", f.Detail)
 	}
 }

@@ -2,7 +2,6 @@ package activities_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"iter"
 	"log/slog"
@@ -92,22 +91,10 @@ func newBooks(t *testing.T) *books {
 // paid pays a session, and returns the charge as the network has it.
 func (b *books) paid(outcome checkout.PaymentOutcome) checkout.Charged {
 	b.t.Helper()
-	ctx := b.t.Context()
-	s, err := b.Store.CreateSession(ctx, storage.NewSession{Lifetime: time.Hour, Session: checkout.Session{
-		Ref: b.owner.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: checkout.EUR,
-		PayoutCurrency: checkout.USDC, Metadata: json.RawMessage(`{}`), MaxAttempts: 3,
-	}}, func(context.Context, checkout.Session) error { return nil })
-	require.NoError(b.t, err)
-	p := storagetest.Payment(s.ID, s.Mode)
-	id, reference := p.ID, "pi_"+p.ID
-	require.NoError(b.t, b.Store.CreatePayment(ctx, p))
-	_, err = b.Store.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, reference)
-	require.NoError(b.t, err)
+	s, reference := storagetest.Session(b.t, b.Store, b.owner), "pi_"+checkout.NewID(checkout.PrefixTransaction)
+	id := storagetest.Begin(b.t, b.Store, s.Ref, storage.NewPayment{}, reference)
 	if outcome != "" {
-		_, _, err = b.Store.RecordCharge(ctx, s.Ref, id, checkout.ChargeResult{Outcome: outcome, Failure: "card_declined"})
-		require.NoError(b.t, err)
-		_, err = b.Store.FinishPayment(ctx, s.Ref, id)
-		require.NoError(b.t, err)
+		storagetest.Finish(b.t, b.Store, s.Ref, id, checkout.ChargeResult{Outcome: outcome, Failure: "card_declined"})
 	}
 	c := checkout.Charged{
 		Reference: reference, TransactionID: id, SessionID: s.ID, Amount: 1050, Currency: checkout.EUR, CreatedAt: time.Now().Add(-time.Hour),

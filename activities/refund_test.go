@@ -86,11 +86,7 @@ type charged struct {
 func (w *till) pay(card string) charged {
 	w.t.Helper()
 	ctx := w.t.Context()
-	s, err := w.Store.CreateSession(ctx, storage.NewSession{Lifetime: time.Hour, Session: checkout.Session{
-		Ref: w.owner.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 5000, Currency: checkout.EUR,
-		PayoutCurrency: checkout.USDC, Metadata: []byte(`{}`), MaxAttempts: 3,
-	}}, func(context.Context, checkout.Session) error { return nil })
-	require.NoError(w.t, err)
+	s := storagetest.Session(w.t, w.Store, w.owner, func(s *checkout.Session) { s.Amount = 5000 })
 	token, err := w.api.V1TestHelpersConfirmationTokens.Create(ctx,
 		&api.TestHelpersConfirmationTokenCreateParams{PaymentMethod: api.String("pm_card_" + card)})
 	require.NoError(w.t, err)
@@ -99,7 +95,7 @@ func (w *till) pay(card string) charged {
 		TransactionID: id, SessionID: s.ID, Attempt: 1, Token: token.ID, Amount: 5000, Currency: checkout.EUR,
 		ReturnURL: "https://pay.example/return",
 	}
-	p := storagetest.Payment(s.ID, s.Mode)
+	p := storagetest.Payment(s.Ref)
 	p.ID, p.CardToken = id, token.ID
 	require.NoError(w.t, w.Store.CreatePayment(ctx, p))
 	reference, err := w.network.Prepare(ctx, order)
@@ -108,10 +104,7 @@ func (w *till) pay(card string) charged {
 	require.NoError(w.t, err)
 	got, err := w.network.Confirm(ctx, reference, 1, order)
 	require.NoError(w.t, err)
-	_, _, err = w.Store.RecordCharge(ctx, s.Ref, id, got)
-	require.NoError(w.t, err)
-	settled, err := w.Store.FinishPayment(ctx, s.Ref, id)
-	require.NoError(w.t, err)
+	settled := storagetest.Finish(w.t, w.Store, s.Ref, id, got)
 	return charged{reference, id, w.owner.Ref(settled.PayoutID)}
 }
 

@@ -105,8 +105,7 @@ func (r *restarter) begin(ctx context.Context) error {
 	}
 	ids, err := r.Runs.Terminated(ctx, terminatedWithin)
 	if err != nil {
-		logger(ctx).ErrorContext(ctx,
-			"terminated runs not listed: they start again when they are overdue", "error", err)
+		logger(ctx).ErrorContext(ctx, "terminated runs not listed: they start again when they are overdue", "error", err)
 	}
 	if len(ids) > 0 {
 		rows, err := r.Store.Unfinished(ctx, ids)

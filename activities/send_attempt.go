@@ -33,12 +33,7 @@ type Deliveries struct {
 
 // NewDeliveries returns the activities. guard checks every address before they connect to it.
 func NewDeliveries(store *storage.Store, guard *AddressGuard, testSchedule webhook.Schedule) *Deliveries {
-	return &Deliveries{
-		Store:        store,
-		TestSchedule: testSchedule,
-		receivers:    newReceivers(guard),
-		lanes:        newLanes(),
-	}
+	return &Deliveries{Store: store, TestSchedule: testSchedule, receivers: newReceivers(guard), lanes: newLanes()}
 }
 
 // DeliveryInput names a delivery and its owner.
@@ -220,9 +215,7 @@ func (d *Deliveries) sent(
 // no Idempotency-Key header: with that header, Go's transport would silently repeat the POST.
 func (d *Deliveries) send(ctx context.Context, in DeliveryInput, out storage.AttemptDecision) webhook.Attempt {
 	started := time.Now()
-	headers := http.Header{
-		webhook.SignatureHeader: {webhook.Sign(out.Digests[0], started, out.Body, out.Digests[1:]...)},
-	}
+	headers := http.Header{webhook.SignatureHeader: {webhook.Sign(out.Digests[0], started, out.Body, out.Digests[1:]...)}}
 	for name, value := range webhook.RequestHeaders(in.ID, out.EventID, out.EventType, out.Number) {
 		headers.Set(name, value)
 	}
@@ -255,9 +248,7 @@ func refused(text string, delay time.Duration) error {
 	return temporal.NewApplicationErrorWithOptions(
 		text,
 		contract.ErrTypeReceiverRefused,
-		temporal.ApplicationErrorOptions{
-			NextRetryDelay: delay, Category: temporal.ApplicationErrorCategoryBenign,
-		},
+		temporal.ApplicationErrorOptions{NextRetryDelay: delay, Category: temporal.ApplicationErrorCategoryBenign},
 	)
 }
 

@@ -172,10 +172,7 @@ func (v verification) rightKey(s signer) computedVerdict {
 			fmt.Sprintf("It was computed with the previous secret of %s, which has expired.", s.name()),
 		)
 	}
-	return computedVerdict{
-		Right:   true,
-		Message: fmt.Sprintf("It is right for its body: it was computed with %s.", s),
-	}
+	return computedVerdict{Right: true, Message: fmt.Sprintf("It is right for its body: it was computed with %s.", s)}
 }
 
 func hmacOf(key []byte, text string) []byte {

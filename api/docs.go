@@ -138,9 +138,7 @@ func (s *Server) serveAsset(a asset) http.Handler {
 	packed := sync.OnceValue(func() []byte { return files.Pack(a.content()) })
 	etag := sync.OnceValue(func() string {
 		sum := sha256.Sum256(a.content())
-		return `W/"` + base64.RawURLEncoding.EncodeToString(
-			sum[:16],
-		) + `"` // weak: the compressed form has other bytes
+		return `W/"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"` // weak: the compressed form has other bytes
 	})
 
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

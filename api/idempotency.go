@@ -48,9 +48,7 @@ func (s *Server) once(r *http.Request, turn *limit.Turn, h handler) (int, any, e
 	r.Body = io.NopCloser(bytes.NewReader(body))
 
 	ctx, caller := r.Context(), callerFrom(r.Context())
-	request := storage.IdempotentRequest{
-		Owner: caller.Key.Owner, Route: r.Method + " " + r.URL.EscapedPath(), Key: key,
-	}
+	request := storage.IdempotentRequest{Owner: caller.Key.Owner, Route: r.Method + " " + r.URL.EscapedPath(), Key: key}
 	fingerprint := sha256.Sum256(body)
 
 	kept, seed, err := s.claim(ctx, turn, request, fingerprint[:])
@@ -118,10 +116,7 @@ func (s *Server) keep(
 	if err != nil {
 		refused := refusalOf(err).kind.Status() < http.StatusInternalServerError
 		if releaseErr := s.Store.ReleaseRequest(done, request, refused); releaseErr != nil {
-			s.Log.WarnContext(
-				ctx, "request not released", "error", releaseErr, "request_id",
-				exchangeFrom(ctx).requestID,
-			)
+			s.Log.WarnContext(ctx, "request not released", "error", releaseErr, "request_id", exchangeFrom(ctx).requestID)
 		}
 		return status, body, err
 	}

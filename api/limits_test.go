@@ -1,9 +1,7 @@
 package api
 
 import (
-	"net/http/httptest"
 	"strconv"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -97,32 +95,6 @@ func TestLimits_AreOnEveryAnswerToAValidKey(t *testing.T) {
 	}
 }
 
-func TestLimits_HoldAcrossProcessesAndAtOnce(t *testing.T) {
-	t.Parallel()
-	f := newFront(t, slowly(20, 20, 20, 20))
-	processes := []*front{f, f.second()}
-	var (
-		mu       sync.Mutex
-		statuses = map[int]int{}
-		wg       sync.WaitGroup
-	)
-	for i := range 100 {
-		wg.Go(func() {
-			r := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/checkout", nil)
-			r.Header.Set("Authorization", "Bearer "+f.merchant.testKey)
-			w := processes[i%2].serve(r)
-			mu.Lock()
-			defer mu.Unlock()
-			statuses[w.Code]++
-		})
-	}
-	wg.Wait()
-	require.Equal(t, map[int]int{200: 20, 429: 80}, statuses)
-	another, _ := f.newKey(f.merchant, checkout.ModeTest)
-	require.Equal(t, 200, f.do("GET", "/v1/checkout", another, "").status, "each key has its own")
-	require.Equal(t, 200, f.do("GET", "/v1/checkout", f.newMerchant(true).testKey, "").status)
-}
-
 func TestLimits_ARefusedRequestHasNoEffect(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, slowly(5, 1, 5, 5))
@@ -136,33 +108,6 @@ func TestLimits_ARefusedRequestHasNoEffect(t *testing.T) {
 	require.Zero(t, body.read, "it comes before the body is read")
 	require.Zero(t, f.count("idempotent_request"), "and is not kept")
 	require.Equal(t, 1, f.count("checkout_session"))
-}
-
-func TestLimits_RefillOverTime(t *testing.T) {
-	t.Parallel()
-	f := newFront(t, slowly(4, 4, 4, 4))
-	pgtemp.StopTime(t, f.URL, "token_bucket", "at")
-	take := func() answer { return f.do("GET", "/v1/checkout", f.merchant.testKey, "") }
-	for range 6 {
-		take()
-	}
-	later := func(seconds int) {
-		f.exec(`UPDATE token_bucket SET at = at - make_interval(secs => $1)`, seconds)
-	}
-	require.Equal(t, 429, take().status)
-	later(500)
-	require.Equal(t, 429, take().status, "half a token")
-	later(501)
-	require.Equal(t, 200, take().status, "what was refused has cost nothing")
-	require.Equal(t, 429, take().status)
-	later(1e6)
-	got := take()
-	require.Equal(t, 200, got.status)
-	require.Equal(t, "3", got.header.Get("RateLimit-Remaining"), "never more than the burst")
-	for range 3 {
-		require.Equal(t, 200, take().status)
-	}
-	require.Equal(t, 429, take().status)
 }
 
 func TestLimits_BadKeysArePerAddress(t *testing.T) {

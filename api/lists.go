@@ -156,10 +156,7 @@ func (f fields) requiredTime(name string) time.Time {
 func parsedTime(in texts, name, text string) time.Time {
 	t, err := checkout.ParseTime(text)
 	if err != nil || t.Unix() < 0 {
-		in.add(
-			name,
-			"must be an RFC 3339 time, for example 2026-01-31T09:30:00Z; in a query, + must be written %2B",
-		)
+		in.add(name, "must be an RFC 3339 time, for example 2026-01-31T09:30:00Z; in a query, + must be written %2B")
 		return time.Time{}
 	}
 	return t

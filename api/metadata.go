@@ -65,10 +65,7 @@ func (f fields) metadata() (json.RawMessage, *string) {
 func (f fields) metadataPair(pair member) {
 	param := "metadata." + shown(pair.name)
 	if n := utf8.RuneCountInString(pair.name); n < 1 || n > maxMetadataKey || hasControl(pair.name) {
-		f.add(
-			param,
-			fmt.Sprintf("must have a key of 1 to %d characters without control characters", maxMetadataKey),
-		)
+		f.add(param, fmt.Sprintf("must have a key of 1 to %d characters without control characters", maxMetadataKey))
 	}
 	switch pair.value.Kind() {
 	case '"':
@@ -100,10 +97,7 @@ func (f fields) double(param, token string) {
 	case !fits:
 		f.add(param, "must fit into a 64-bit float (at most 1.8e308); send it as a string")
 	case !same:
-		f.add(
-			param,
-			fmt.Sprintf("must be exact as a 64-bit float: readers would get %s; send it as a string", next),
-		)
+		f.add(param, fmt.Sprintf("must be exact as a 64-bit float: readers would get %s; send it as a string", next))
 	}
 }
 

@@ -168,18 +168,10 @@ func TestOpenAPI_EventsOfEveryType(t *testing.T) {
 // pay pays a test session with a card and returns the transaction's id and the settlement.
 func (f *front) pay(session string, result checkout.ChargeResult) (string, storage.Settlement) {
 	f.t.Helper()
-	ctx := f.t.Context()
 	ref := checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}.Ref(session)
-	id := checkout.NewID(checkout.PrefixTransaction)
 	card := checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 8, ExpYear: 2029, Country: "US"}
-	require.NoError(f.t, f.store.CreatePayment(ctx, storage.NewPayment{ID: id, SessionID: session, CardToken: "tok", Method: card, Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox}))
-	_, err := f.store.BeginPayment(ctx, ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, id)
-	require.NoError(f.t, err)
-	_, _, err = f.store.RecordCharge(ctx, ref, id, result)
-	require.NoError(f.t, err)
-	got, err := f.store.FinishPayment(ctx, ref, id)
-	require.NoError(f.t, err)
-	return id, got
+	id := storagetest.Begin(f.t, f.store, ref, storage.NewPayment{Method: card}, "")
+	return id, storagetest.Finish(f.t, f.store, ref, id, result)
 }
 
 // TestOpenAPI_RefusalsOfEveryOperation causes every refusal that is the same for all operations,

@@ -30,11 +30,8 @@ func (s *Server) getPayout(r *http.Request) (int, any, error) {
 
 // retryPayout serves POST /v1/payouts/{id}/retry.
 func (s *Server) retryPayout(r *http.Request) (int, any, error) {
-	p, err := s.payout(r)
-	if err != nil { // a 404 comes before faults of the body
-		return 0, nil, err
-	}
-	if err := readNothing(r); err != nil {
+	p, err := alone(r, s.payout)
+	if err != nil {
 		return 0, nil, err
 	}
 	entry := audit(r, checkout.PayoutRetried, p.ID, p.RetryDetail())

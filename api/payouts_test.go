@@ -77,21 +77,7 @@ func TestRetryPayout_AfterARevertedTransferNeedsAnotherAddress(t *testing.T) {
 	ref := f.failedPayout()
 	f.exec(`INSERT INTO payout_address (merchant_id, mode, currency, network, address) SELECT $1, 'test', currency, network, 'sandbox:reverts'
 		FROM payout ON CONFLICT (merchant_id, mode, currency) DO UPDATE SET address = excluded.address`, f.merchant.ID)
-	f.exec(`
-	WITH account AS (
-		INSERT INTO treasury_account (id, mode, network, chain_id, address, next_nonce, next_block, seen_height, created_at)
-		VALUES ('tre_1', 'test', 'ethereum', 'eip155:1', '0x1', 1, 1, 1, now())
-	), signed AS (
-		INSERT INTO transfer (id, account_id, nonce, status, base, created_at, ended_at, proved, height, block_hash, tx_hash, cost)
-		VALUES ('tr_1', 'tre_1', 0, 'reverted', 1, now(), now(), 3, 2, '0xb', '0xt', 0)
-	), version AS (
-		INSERT INTO transfer_version (tx_hash, transfer_id, number, currency, destination, amount, fee, max_cost, terms, raw, created_at)
-		SELECT '0xt', 'tr_1', 1, p.currency, a.address, 1, 0, 0, '{}', '', now()
-		FROM payout p JOIN payout_address a USING (merchant_id, mode, currency) WHERE p.id = $1
-	)
-	INSERT INTO transfer_payout (transfer_id, payout_id, merchant_id, mode, currency, destination, amount, fee, value, standing, created_at)
-	SELECT 'tr_1', p.id, merchant_id, mode, currency, a.address, 1, 0, 100, false, now()
-	FROM payout p JOIN payout_address a USING (merchant_id, mode, currency) WHERE p.id = $1`, ref.ID)
+	f.Revert(t, ref.ID)
 	got := f.retry(ref.ID)
 	require.Equal(t, 409, got.status)
 	require.Equal(t, "payout_address_reverted", got.json["error"])

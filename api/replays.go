@@ -51,9 +51,7 @@ func (s *Server) createReplay(r *http.Request) (int, any, error) {
 
 // newReplay reads the body of a bulk replay. The boolean says whether the merchant asks only for a
 // preview. The error has all faults of the body.
-func newReplay(
-	ctx context.Context, e webhook.Endpoint, members []member, now time.Time,
-) (webhook.Replay, bool, error) {
+func newReplay(ctx context.Context, e webhook.Endpoint, members []member, now time.Time) (webhook.Replay, bool, error) {
 	var found faults
 	f := newFields(&found, members, "since", "until", "status", "rate", "preview")
 	replay := webhook.Replay{
@@ -99,11 +97,8 @@ func (s *Server) replay(r *http.Request) (webhook.Replay, error) {
 
 // cancelReplay serves POST /v1/replays/{id}/cancel.
 func (s *Server) cancelReplay(r *http.Request) (int, any, error) {
-	replay, err := s.replay(r)
+	replay, err := alone(r, s.replay)
 	if err != nil {
-		return 0, nil, err
-	}
-	if err := readNothing(r); err != nil {
 		return 0, nil, err
 	}
 	replay, err = s.webhooks().

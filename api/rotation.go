@@ -25,9 +25,7 @@ func (s *Server) rotateSecret(r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 	var found faults
-	hours := newFields(
-		&found, members, "overlap_hours",
-	).whole("overlap_hours", 0, maxOverlapHours, defaultOverlapHours)
+	hours := newFields(&found, members, "overlap_hours").whole("overlap_hours", 0, maxOverlapHours, defaultOverlapHours)
 	if err := found.err(); err != nil {
 		return 0, nil, err
 	}

@@ -148,11 +148,7 @@ func (s *Server) routes(router *mux.Router) {
 	s.route(
 		router,
 		"/v1/webhooks/{id}",
-		methods{
-			get:    webhooks(s.getEndpoint),
-			patch:  webhooks(s.changeEndpoint),
-			remove: webhooks(s.deleteEndpoint),
-		},
+		methods{get: webhooks(s.getEndpoint), patch: webhooks(s.changeEndpoint), remove: webhooks(s.deleteEndpoint)},
 	)
 	s.route(router, "/v1/webhooks/{id}/hold", methods{post: webhooks(s.holdEndpoint)})
 	s.route(router, "/v1/webhooks/{id}/resume", methods{post: webhooks(s.resumeEndpoint)})
@@ -277,9 +273,7 @@ func (s *Server) serve(h handler) http.Handler {
 			_ = read.EnableFullDuplex() // the answer goes out before the body has come; HTTP/2 needs nothing
 		}
 		w.WriteHeader(status)
-		_, _ = w.Write(
-			text,
-		) // #nosec G705 -- JSON, sent as such with nosniff; an error means that the client has gone
+		_, _ = w.Write(text) // #nosec G705 -- JSON, sent as such with nosniff; an error means that the client has gone
 		if status == http.StatusRequestEntityTooLarge {
 			_ = read.Flush()
 			linger(read, r)
@@ -341,9 +335,7 @@ func call(h handler, r *http.Request) (status int, body any, err error) {
 
 // log writes the request's one log line. It leaves out path, query, headers and body: they may hold
 // merchants' secrets or customers' data.
-func (s *Server) log(
-	ctx context.Context, r *http.Request, ex *exchange, status int, took time.Duration, err error,
-) {
+func (s *Server) log(ctx context.Context, r *http.Request, ex *exchange, status int, took time.Duration, err error) {
 	level := web.Level(status, err)
 	if status < http.StatusInternalServerError && (r.Pattern == "/healthz" || r.Pattern == "/readyz") {
 		level = slog.LevelDebug // probes come every second

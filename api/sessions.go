@@ -124,9 +124,7 @@ func (s *Server) fetchPictures(ctx context.Context, session checkout.Session) {
 }
 
 // newSession reads the body of a create. The error has all faults of the body.
-func (s *Server) newSession(
-	ctx context.Context, caller storage.Caller, members []member,
-) (storage.NewSession, error) {
+func (s *Server) newSession(ctx context.Context, caller storage.Caller, members []member) (storage.NewSession, error) {
 	var found faults
 	mode := caller.Key.Mode
 	f := newFields(&found, members, "amount", "currency", "payout_currency", "customer_email", "metadata",
@@ -199,9 +197,7 @@ func (s *Server) checkPictures(ctx context.Context, f fields, items []checkout.L
 }
 
 // receiver reads a URL that the service will send events to.
-func (s *Server) receiver(
-	ctx context.Context, f fields, name string, mode checkout.Mode, required bool,
-) *string {
+func (s *Server) receiver(ctx context.Context, f fields, name string, mode checkout.Mode, required bool) *string {
 	read := f.optionalText
 	if required {
 		read = f.requiredText
@@ -300,8 +296,7 @@ func (p *Payouts) checkBounds(n checkout.Session, fee checkout.Fee) error {
 		found.add("amount", fmt.Sprintf("must currently be at least %s %s for %s, because of the network fee",
 			least, n.Currency, n.PayoutCurrency))
 	case n.Amount > most:
-		found.add("amount", fmt.Sprintf("must currently be at most %s %s, because of the payout limit",
-			most, n.Currency))
+		found.add("amount", fmt.Sprintf("must currently be at most %s %s, because of the payout limit", most, n.Currency))
 	}
 	return found.err()
 }
@@ -379,11 +374,8 @@ func (s *Server) getSession(r *http.Request) (int, any, error) {
 // expireSession serves POST /v1/checkout/{id}/expire. A repeat gives the same answer. The workflow
 // decides; the answer comes from the row.
 func (s *Server) expireSession(r *http.Request) (int, any, error) {
-	session, err := s.session(r)
+	session, err := alone(r, s.session)
 	if err != nil {
-		return 0, nil, err
-	}
-	if err := readNothing(r); err != nil {
 		return 0, nil, err
 	}
 	if session.Status != checkout.StatusPending {

@@ -556,25 +556,6 @@ func TestGetSession_UnknownForeignAndMalformedIdsAreTheSame404(t *testing.T) {
 	}
 }
 
-func TestGetSession_OtherModeIsForbidden(t *testing.T) {
-	t.Parallel()
-	f := newFront(t)
-	id := f.newSession(f.merchant.testKey)
-	got := f.do("GET", "/v1/checkout/"+id, f.merchant.liveKey, "")
-	require.Equal(t, 403, got.status)
-	require.Equal(t, "forbidden", got.json["error"])
-}
-
-func TestGetSession_ExpiredByTheClockAlone(t *testing.T) {
-	t.Parallel()
-	f := newFront(t)
-	id := f.newSession(f.merchant.testKey)
-	f.exec(`UPDATE checkout_session SET expires_at = now()`)
-	got := f.do("GET", "/v1/checkout/"+id, f.merchant.testKey, "")
-	require.Equal(t, "expired", got.json["status"])
-	require.Nil(t, got.json["completed_at"])
-}
-
 func TestExpireSession_PendingThenAgain(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)

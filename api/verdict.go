@@ -191,10 +191,7 @@ func (v verification) signatureVerdict(sig webhook.Signature) verdict {
 		)
 	}
 
-	d := failed(
-		problemWrongSecret,
-		"None of your secrets matches this body or the one that we sent. Also: "+how.message,
-	)
+	d := failed(problemWrongSecret, "None of your secrets matches this body or the one that we sent. Also: "+how.message)
 	d.FirstDifference = how.at
 	return d
 }
@@ -227,10 +224,7 @@ func (v verification) judge(s signer, sig webhook.Signature) verdict {
 	case s.state(v.Now) == secretExpired:
 		return failed(
 			problemExpiredSecret,
-			fmt.Sprintf(
-				"The signature is right, but it was made with the previous secret of %s, which has expired.",
-				s.name(),
-			),
+			fmt.Sprintf("The signature is right, but it was made with the previous secret of %s, which has expired.", s.name()),
 		)
 	case age > tolerance:
 		return failed(
@@ -268,10 +262,7 @@ type bodyDifference struct {
 func difference(sent, got string) bodyDifference {
 	switch {
 	case got == "":
-		return bodyDifference{
-			problem: problemBodyEmpty,
-			message: "The body is empty: something else read it first.",
-		}
+		return bodyDifference{problem: problemBodyEmpty, message: "The body is empty: something else read it first."}
 	case strings.HasPrefix(got, "[object "):
 		return bodyDifference{
 			problem: problemBodyNotRaw,
@@ -301,10 +292,7 @@ func change(sent, got string) bodyDifference {
 			message: "Line breaks in the body were converted to CRLF, or one was added.",
 		}
 	case strings.TrimSuffix(got, "\n") == sent:
-		return bodyDifference{
-			problem: problemBodyNewline,
-			message: "The body ends with a line break that we did not send.",
-		}
+		return bodyDifference{problem: problemBodyNewline, message: "The body ends with a line break that we did not send."}
 	case strings.TrimSpace(got) == sent:
 		return bodyDifference{
 			problem: problemBodySpace,
@@ -325,10 +313,7 @@ func jsonChange(sent, got string) bodyDifference {
 	if json.Unmarshal([]byte(got), &is) != nil {
 		return bodyDifference{
 			problem: problemBodyUnreadable,
-			message: fmt.Sprintf(
-				"The body was changed from byte %d on and is no longer JSON.",
-				firstDifference(sent, got),
-			),
+			message: fmt.Sprintf("The body was changed from byte %d on and is no longer JSON.", firstDifference(sent, got)),
 		}
 	}
 	if text, ok := is.(string); ok && text == sent {
@@ -345,10 +330,7 @@ func jsonChange(sent, got string) bodyDifference {
 	}
 	return bodyDifference{
 		problem: problemBodyOtherwise,
-		message: fmt.Sprintf(
-			"The body was changed: its content differs from byte %d on.",
-			firstDifference(sent, got),
-		),
+		message: fmt.Sprintf("The body was changed: its content differs from byte %d on.", firstDifference(sent, got)),
 	}
 }
 

@@ -28,9 +28,7 @@ func (s *Server) createEndpoint(r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	got, err := s.Store.CreateEndpoint(
-		r.Context(), e, audit(r, "webhook.created", e.ID, "for "+webhook.HostPortOf(e.URL)),
-	)
+	got, err := s.Store.CreateEndpoint(r.Context(), e, audit(r, "webhook.created", e.ID, "for "+webhook.HostPortOf(e.URL)))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -38,9 +36,7 @@ func (s *Server) createEndpoint(r *http.Request) (int, any, error) {
 }
 
 // newEndpoint reads the body of a registration. The error has all faults of the body.
-func (s *Server) newEndpoint(
-	ctx context.Context, caller storage.Caller, members []member,
-) (webhook.Endpoint, error) {
+func (s *Server) newEndpoint(ctx context.Context, caller storage.Caller, members []member) (webhook.Endpoint, error) {
 	var found faults
 	f := newFields(&found, members, "url", "events", "description")
 	e := webhook.Endpoint{
@@ -152,22 +148,15 @@ func (s *Server) resumeEndpoint(r *http.Request) (int, any, error) {
 	return s.setEndpointStatus(r, webhook.EndpointEnabled, "webhook.resumed")
 }
 
-func (s *Server) setEndpointStatus(
-	r *http.Request, status webhook.EndpointStatus, what string,
-) (int, any, error) {
-	e, err := s.endpoint(r)
+func (s *Server) setEndpointStatus(r *http.Request, status webhook.EndpointStatus, what string) (int, any, error) {
+	e, err := alone(r, s.endpoint)
 	if err != nil {
-		return 0, nil, err
-	}
-	if err := readNothing(r); err != nil {
 		return 0, nil, err
 	}
 	return s.change(r, e, storage.EndpointChange{Status: &status}, what)
 }
 
-func (s *Server) change(
-	r *http.Request, e webhook.Endpoint, c storage.EndpointChange, what string,
-) (int, any, error) {
+func (s *Server) change(r *http.Request, e webhook.Endpoint, c storage.EndpointChange, what string) (int, any, error) {
 	got, err := s.webhooks().ChangeEndpoint(r.Context(), e, c, audit(r, what, e.ID, ""))
 	return http.StatusOK, got, err
 }
@@ -181,11 +170,8 @@ type deleted struct {
 // deleteEndpoint serves DELETE /v1/webhooks/{id}. Pending deliveries of the registration are
 // canceled.
 func (s *Server) deleteEndpoint(r *http.Request) (int, any, error) {
-	e, err := s.endpoint(r)
+	e, err := alone(r, s.endpoint)
 	if err != nil {
-		return 0, nil, err
-	}
-	if err := readNothing(r); err != nil {
 		return 0, nil, err
 	}
 	if err := s.webhooks().DeleteEndpoint(r.Context(), e, audit(r, "webhook.deleted", e.ID,

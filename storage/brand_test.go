@@ -229,17 +229,6 @@ func TestEncodeLogo_Refuses(t *testing.T) {
 	}
 }
 
-func TestCreatePayment_TwiceWithTheSameIDIsOne(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	session := f.create(t, f.newSession())
-	p := storage.NewPayment{ID: checkout.NewID(checkout.PrefixTransaction), SessionID: session.ID, CardToken: "tok_1", Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox}
-	require.NoError(t, f.CreatePayment(t.Context(), p))
-	p.CardToken = "tok_2"
-	require.ErrorIs(t, f.CreatePayment(t.Context(), p), checkout.ErrPaymentExists)
-	require.Equal(t, "tok_1", f.query(t, `SELECT card_token FROM transaction WHERE id = $1`, p.ID))
-}
-
 func TestAllow_TakesFromSeveralBucketsAndTellsTheLongestWait(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -478,6 +478,7 @@ func (f fixture) drops(s checkout.Session, id string) call {
 func (f fixture) charged(t *testing.T, result checkout.ChargeResult) (checkout.Session, string) {
 	t.Helper()
 	f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted, webhook.CheckoutFailed, webhook.PayoutSent, webhook.PayoutFailed)
+	f.endpoint(t, "https://shop.example/b", webhook.PayoutFailed) // no event of a payment
 	s := f.create(t, f.newSession())
 	id := f.beginPayment(t, s)
 	f.record(t, s, id, result)

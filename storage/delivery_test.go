@@ -3,7 +3,6 @@ package storage_test
 import (
 	"encoding/json"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -18,30 +17,6 @@ func (f fixture) delivery(t *testing.T) checkout.Ref {
 	s := f.create(t, f.newSession())
 	_, got := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	return s.Owner.Ref(got.Deliveries[0].ID)
-}
-
-func TestBeginAttempt_NotesTheAttemptBeforeAnythingIsSent(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	d := f.delivery(t)
-	out, err := f.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-a", Try: 1})
-	require.NoError(t, err)
-	require.Equal(t, 1, out.Run)
-	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM webhook_attempt WHERE duration_ms IS NULL`))
-
-	failed := webhook.Attempt{Run: 1, Number: 1, Duration: time.Second, StatusCode: 500, ErrorKind: webhook.ErrorHTTP, ResponseBody: []byte("no")}
-	require.NoError(t, f.FinishAttempt(t.Context(), d, failed, 30*time.Second))
-	wait := f.query(t, `SELECT extract(epoch FROM next_attempt_at - (SELECT started_at FROM webhook_attempt))::float8 FROM webhook_delivery`)
-	require.InDelta(t, 31.0, wait, 0.001)
-
-	require.NoError(t, f.HurryAttempt(t.Context(), d, "run-a", time.Time{}))
-	out, err = f.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-a", Try: 2})
-	require.NoError(t, err)
-	require.Equal(t, 1, out.Run)
-	require.NoError(t, f.FinishAttempt(t.Context(), d, webhook.Attempt{Run: 1, Number: 2, StatusCode: 204}, 0))
-	got, err := f.AnyDelivery(t.Context(), d.ID)
-	require.NoError(t, err)
-	require.Equal(t, webhook.DeliveryDelivered, got.Status)
 }
 
 func TestBeginAttempt_OfANewRunIsAReplay(t *testing.T) {
@@ -66,7 +41,7 @@ func TestBeginAttempt_OfANewRunIsAReplay(t *testing.T) {
 	require.Equal(t, webhook.DeliveryPending, got.Status, "the old run has no say any more")
 }
 
-func TestBeginAttempt_OfAForeignDeliveryIsNotFound(t *testing.T) {
+func TestDelivery_OfAnotherIsNotFound(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	d := f.delivery(t)
@@ -77,33 +52,9 @@ func TestBeginAttempt_OfAForeignDeliveryIsNotFound(t *testing.T) {
 	} {
 		_, err := f.BeginAttempt(t.Context(), foreign, webhook.Turn{RunID: "run-a", Try: 1})
 		require.ErrorIs(t, err, checkout.ErrNotFound)
+		_, err = f.EndDelivery(t.Context(), foreign, "run-a", webhook.DeliveryFailed)
+		require.ErrorIs(t, err, checkout.ErrNotFound)
 	}
-}
-
-func TestFinishPayout_RunTwiceReturnsTheSame(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.endpoint(t, "https://shop.example/a", webhook.PayoutSent, webhook.PayoutFailed)
-	s := f.create(t, f.newSession())
-	_, settled := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	p := s.Owner.Ref(settled.PayoutID)
-	signed, _, err := f.RecordSandboxTransfer(t.Context(), checkout.Payout{Ref: p, Generation: 1}, checkout.SandboxTransfer{Signed: []byte("one"), TxHash: "0x1", Amount: checkout.MustCrypto("1", checkout.USDC), Fee: checkout.MustCrypto("0", checkout.USDC)})
-	require.NoError(t, err)
-	again, _, err := f.RecordSandboxTransfer(t.Context(), checkout.Payout{Ref: p, Generation: 1}, checkout.SandboxTransfer{Signed: []byte("two"), TxHash: "0x2", Amount: checkout.MustCrypto("2", checkout.USDC), Fee: checkout.MustCrypto("0", checkout.USDC)})
-	require.NoError(t, err)
-	require.Equal(t, signed, again, "the first transfer that was signed stays")
-
-	first, err := f.FinishPayout(t.Context(), p, 1, "")
-	require.NoError(t, err)
-	require.Equal(t, webhook.PayoutSent, first.EventType)
-	second, err := f.FinishPayout(t.Context(), p, 1, checkout.PayoutNetworkError)
-	require.NoError(t, err)
-	require.Equal(t, first, second, "sent stays sent")
-	got, err := f.Session(t.Context(), s.Ref)
-	require.NoError(t, err)
-	require.Equal(t, checkout.PayoutSent, got.Payout.Status)
-	require.Equal(t, "0x1", got.Payout.TxHash)
-	require.Equal(t, checkout.TransactionSucceeded, got.Transaction().Status)
 }
 
 // A session and a Payout that Reconcile started may send the same payout. If the refusal of one and

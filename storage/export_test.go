@@ -8,5 +8,11 @@ const BacklogQuery = backlog
 // EventFeedQuery is the query of EventFeed.
 const EventFeedQuery = eventFeed
 
+// DeleteOldSessionsQuery is the query of DeleteOldSessions.
+const DeleteOldSessionsQuery = deleteOldSessions
+
+// UselessCardsQuery selects the payments whose card nobody needs.
+const UselessCardsQuery = uselessCards
+
 // Pool returns the connections of s.
 func (s *Store) Pool() *pgxpool.Pool { return s.pool }

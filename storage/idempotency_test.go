@@ -154,41 +154,6 @@ func TestCreateSession_AgainWithTheSameIDStartsNothingAndFindsIt(t *testing.T) {
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM webhook_endpoint`))
 }
 
-// TestCreateSession_WhileTheFirstIsStillBeingCommitted: the first process was believed dead.
-func TestCreateSession_WhileTheFirstIsStillBeingCommitted(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	n := f.newSession()
-	reached, goOn := make(chan struct{}), make(chan struct{})
-	slow := make(chan error)
-	go func() {
-		_, err := f.CreateSession(t.Context(), n, func(context.Context, checkout.Session) error {
-			close(reached)
-			<-goOn
-			return nil
-		})
-		slow <- err
-	}()
-	<-reached
-	again := make(chan error)
-	go func() {
-		got, err := f.CreateSession(t.Context(), n, started)
-		if err == nil && got.ID != n.ID {
-			err = errors.New("another session")
-		}
-		again <- err
-	}()
-	select {
-	case err := <-again:
-		require.Fail(t, "it must wait for the first", err)
-	case <-time.After(100 * time.Millisecond):
-	}
-	close(goOn)
-	require.NoError(t, <-slow)
-	require.NoError(t, <-again)
-	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM checkout_session`))
-}
-
 func TestSeeds_MakeTheSameIDsAndSecretsAndNoOthers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -56,6 +56,20 @@ func TestPlans_OfAPaidSessionReadNoWholeTable(t *testing.T) {
 	}
 }
 
+// plan returns how PostgreSQL would run a query in a connection with these settings. Tables of a test are so small that
+// PostgreSQL reads them whole, unless the settings say no.
+func (f fixture) plan(t *testing.T, settings, query string, args ...any) string {
+	t.Helper()
+	conn := f.Connect(t)
+	_, err := conn.Exec(t.Context(), settings)
+	require.NoError(t, err)
+	rows, err := conn.Query(t.Context(), "EXPLAIN "+query, args...)
+	require.NoError(t, err)
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	return strings.Join(lines, "\n")
+}
+
 // multiply adds thousands of rows to the tables that grow with every session.
 func (f fixture) multiply(t *testing.T) {
 	t.Helper()

@@ -160,17 +160,6 @@ func TestCreateReplay_AMerchantsAreAtMost100ASecondTogether(t *testing.T) {
 	require.EqualValues(t, 3, started.Load())
 }
 
-func TestCreateReplay_TheSameRequestAgainIsTheSameReplay(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	r := newReplay(f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted))
-	first, err := f.CreateReplay(t.Context(), r)
-	require.NoError(t, err)
-	again, err := f.CreateReplay(t.Context(), r)
-	require.NoError(t, err)
-	require.Equal(t, first.CreatedAt.UTC(), again.CreatedAt.UTC())
-}
-
 func TestRecordReplay_KeepsTheFirstEnd(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

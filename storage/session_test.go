@@ -98,16 +98,6 @@ func TestSession_ReadsExpiredByTheClockUnlessAPaymentIsInFlight(t *testing.T) {
 	require.ErrorIs(t, err, checkout.ErrNotPending)
 }
 
-func TestExpireSession_IsRefusedWhileAPaymentIsInFlight(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	s := f.create(t, f.newSession())
-	id := f.beginPayment(t, s)
-	got, err := f.ExpireSession(t.Context(), ref(s), storage.Expiry{At: s.ExpiresAt, Early: true})
-	require.NoError(t, err)
-	require.Equal(t, storage.Expired{Status: checkout.StatusPending, InFlight: id}, got)
-}
-
 // The timer is Temporal's, and Temporal's clock may be ahead of PostgreSQL's.
 func TestExpireSession_OnTimeWaitsForPostgreSQLsClock(t *testing.T) {
 	t.Parallel()
@@ -144,7 +134,7 @@ func TestExpireSession_LeavesTheSessionOfALaterTryAlone(t *testing.T) {
 	require.Equal(t, storage.Expired{Status: checkout.StatusExpired}, expired)
 }
 
-func TestBeginPayment_AcceptsOneAtATime(t *testing.T) {
+func TestBeginPayment_TheFirstRateAndReferenceStay(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	s := f.create(t, f.newSession())
@@ -158,34 +148,6 @@ func TestBeginPayment_AcceptsOneAtATime(t *testing.T) {
 	require.Equal(t, first, c.Reference, "the first reference stays")
 	require.Equal(t, 1, c.Confirms)
 	require.Equal(t, "1.08", f.query(t, `SELECT exchange_rate FROM transaction`), "the first rate is locked")
-
-	second := checkout.NewID(checkout.PrefixTransaction)
-	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{ID: second, SessionID: s.ID, CardToken: "tok_2", Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox}))
-	_, err = f.BeginPayment(t.Context(), ref(s), second, checkout.Quote{Rate: checkout.MustRate("1.08")}, second)
-	require.ErrorIs(t, err, checkout.ErrPaymentInFlight)
-	_, err = f.BeginPayment(t.Context(), ref(s), checkout.NewID(checkout.PrefixTransaction), checkout.Quote{Rate: checkout.MustRate("1.08")}, "pi_unknown")
-	require.ErrorIs(t, err, checkout.ErrNotFound)
-}
-
-func TestFinishPayment_RunTwiceReturnsTheSame(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
-	f.endpoint(t, "https://shop.example/b", webhook.CheckoutCompleted, webhook.PayoutSent)
-	f.endpoint(t, "https://shop.example/c", webhook.PayoutSent)
-	s := f.create(t, f.newSession())
-	id, first := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	require.Equal(t, checkout.StatusCompleted, first.Status)
-	require.Len(t, first.Deliveries, 2)
-	require.Equal(t, "shop.example", first.Deliveries[0].Host)
-	require.NotEmpty(t, first.PayoutID)
-
-	second, err := f.FinishPayment(t.Context(), ref(s), id)
-	require.NoError(t, err)
-	require.Equal(t, first, second)
-	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM event`))
-	require.EqualValues(t, 2, f.query(t, `SELECT count(*) FROM webhook_delivery`))
-	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM payout`))
 }
 
 func TestFinishPayment_WritesTheWholeTransactionIntoTheEvent(t *testing.T) {
@@ -322,31 +284,6 @@ func TestSecrets_AreNowhereInTheDatabase(t *testing.T) {
 	require.NotContains(t, dump, key[len("sk_test_"):])
 	digest := f.query(t, `SELECT count(*) FROM webhook_endpoint WHERE position($1::bytea in sealed_digest) > 0`, webhook.SecretDigest(e.Secret))
 	require.EqualValues(t, 0, digest, "the digest signs, so it is sealed")
-}
-
-func TestAuthenticate_FailsOnTheNextCallAfterRevocation(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	key := checkout.NewAPIKey(checkout.ModeTest)
-	id := checkout.NewID(checkout.PrefixAPIKey)
-	require.NoError(t, f.CreateAPIKey(t.Context(), checkout.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref(id), Label: "ci"}, key))
-	hash, ok := checkout.HashAPIKey(key)
-	require.True(t, ok)
-	caller, err := f.authenticate(t, hash)
-	require.NoError(t, err)
-	require.Equal(t, f.merchant, caller.Merchant)
-	require.NoError(t, f.RevokeAPIKey(t.Context(), f.merchant.Owner(checkout.ModeTest).Ref(id)))
-	_, err = f.authenticate(t, hash)
-	require.ErrorIs(t, err, checkout.ErrAPIKey)
-}
-
-// authenticate calls Authenticate with limits that no test reaches.
-func (f fixture) authenticate(t *testing.T, hash []byte) (storage.Caller, error) {
-	t.Helper()
-	plenty := storage.Rate{PerSecond: 1000, Burst: 1000}
-	c, allowance, err := f.Authenticate(t.Context(), hash, storage.RequestRead, storage.Rates{Test: plenty, Live: plenty})
-	require.Equal(t, err == nil, allowance.OK)
-	return c, err
 }
 
 // BenchmarkSession measures PostgreSQL's time for a creation without a workflow, and for a

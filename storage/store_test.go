@@ -95,7 +95,7 @@ func ref(s checkout.Session) checkout.Ref {
 // beginPayment creates a payment and marks it as in flight.
 func (f fixture) beginPayment(t *testing.T, s checkout.Session) string {
 	t.Helper()
-	p := storagetest.Payment(s.ID, s.Mode)
+	p := storagetest.Payment(s.Ref)
 	require.NoError(t, f.CreatePayment(t.Context(), p))
 	_, err := f.BeginPayment(t.Context(), ref(s), p.ID, checkout.Quote{Rate: checkout.MustRate("1.08")}, p.ID)
 	require.NoError(t, err)

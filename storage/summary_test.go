@@ -300,28 +300,3 @@ func TestSessionHistory_IsTheWholeTreeAndOnlyForItsOwner(t *testing.T) {
 		require.Empty(t, got.Events)
 	}
 }
-
-func TestAPIKeys_AreNotedInTheAuditLogWithTheChange(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	entry := func(action string) checkout.AuditEntry {
-		return checkout.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: f.merchant.ID, Actor: "a@b.c", Action: action, Subject: "key"}
-	}
-	actions := func() (all []string) {
-		entries, err := f.AuditEntries(t.Context(), f.merchant.Owner(checkout.ModeTest), pg.Page{Limit: 10})
-		require.NoError(t, err)
-		for _, e := range entries {
-			all = append(all, e.Action)
-		}
-		return all
-	}
-	k := checkout.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "ci"}
-	require.NoError(t, f.CreateAPIKey(t.Context(), k, checkout.NewAPIKey(k.Mode), entry("api_key.created")))
-	require.Error(t, f.CreateAPIKey(t.Context(), k, checkout.NewAPIKey(k.Mode), entry("api_key.created")), "the same id again")
-	require.ErrorIs(t, f.RevokeAPIKey(t.Context(), checkout.Owner{MerchantID: k.MerchantID, Mode: checkout.ModeLive}.Ref(k.ID), entry("api_key.revoked")), checkout.ErrNotFound)
-	require.Equal(t, []string{"api_key.created"}, actions())
-	for range 2 {
-		require.NoError(t, f.RevokeAPIKey(t.Context(), k.Ref, entry("api_key.revoked")))
-	}
-	require.Equal(t, []string{"api_key.revoked", "api_key.created"}, actions())
-}

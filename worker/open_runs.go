@@ -133,8 +133,7 @@ func (o OpenRuns) history(ctx context.Context, run workflow.Execution) (*history
 	events := o.Temporal.GetWorkflowHistory(ctx, run.ID, run.RunID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
 		e, err := events.Next()
-		var gone *serviceerror.NotFound
-		if errors.As(err, &gone) || len(history.Events) == checkEvents {
+		if _, gone := errors.AsType[*serviceerror.NotFound](err); gone || len(history.Events) == checkEvents {
 			return nil, nil //nolint:nilnil // nothing to replay
 		}
 		if err != nil {
@@ -166,8 +165,7 @@ func (o OpenRuns) Terminate(ctx context.Context, found UnreadableRunsError, reas
 		for _, info := range page {
 			group.Go(func() error {
 				err := o.Temporal.TerminateWorkflow(ctx, info.Execution.WorkflowId, info.Execution.RunId, reason)
-				var gone *serviceerror.NotFound
-				if errors.As(err, &gone) { // the list is a moment late
+				if _, gone := errors.AsType[*serviceerror.NotFound](err); gone { // the list is a moment late
 					return nil
 				}
 				ended.Add(1)

@@ -78,8 +78,7 @@ func Start(c client.Client, o Options) (*Workers, error) {
 	delivering.MaxConcurrentActivityExecutionSize = o.Deliver
 	// A delivery makes its first attempt within its first workflow task.
 	delivering.MaxConcurrentLocalActivityExecutionSize = o.Deliver
-	delivering.MaxConcurrentWorkflowTaskExecutionSize = max(o.Deliver,
-		delivering.MaxConcurrentWorkflowTaskExecutionSize)
+	delivering.MaxConcurrentWorkflowTaskExecutionSize = max(o.Deliver, delivering.MaxConcurrentWorkflowTaskExecutionSize)
 	webhooks := worker.New(c, contract.TaskQueueWebhooks, delivering)
 	workflows.RegisterWebhooks(webhooks)
 	webhooks.RegisterActivity(o.Deliveries)

@@ -2,7 +2,6 @@ package workflows_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -43,23 +42,9 @@ func (w *world) livePayout() checkout.Ref {
 // payout charges a card and returns the payout of it.
 func (w *world) payout(mode checkout.Mode, chain string) checkout.Ref {
 	w.t.Helper()
-	ctx, owner := w.t.Context(), w.merchant.Owner(mode)
-	s, err := w.CreateSession(ctx, storage.NewSession{Lifetime: time.Hour, Session: checkout.Session{
-		Ref: owner.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: checkout.EUR,
-		PayoutCurrency: checkout.USDC, MaxAttempts: 3, Metadata: json.RawMessage(`{}`),
-	}}, w.noWorkflow)
-	require.NoError(w.t, err)
-	p := storagetest.Payment(s.ID, mode)
-	p.ChainRef = chain
-	id := p.ID
-	require.NoError(w.t, w.CreatePayment(ctx, p))
-	_, err = w.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, "pi_"+id)
-	require.NoError(w.t, err)
-	_, _, err = w.RecordCharge(ctx, s.Ref, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	require.NoError(w.t, err)
-	settled, err := w.FinishPayment(ctx, s.Ref, id)
-	require.NoError(w.t, err)
-	return owner.Ref(settled.PayoutID)
+	s := storagetest.Session(w.t, w.Store, w.merchant.Owner(mode))
+	id := storagetest.Begin(w.t, w.Store, s.Ref, storage.NewPayment{ChainRef: chain}, "")
+	return s.Owner.Ref(storagetest.Finish(w.t, w.Store, s.Ref, id, storagetest.Succeeded).PayoutID)
 }
 
 // runPayout runs the workflow of a payout whose treasury is away. Each try takes 20 s. It returns

@@ -213,20 +213,6 @@ func TestWebhookDelivery_WithoutARowFails(t *testing.T) {
 	require.Equal(t, contract.ErrTypeDeliveryWithoutRow, errType(env.GetWorkflowError()))
 }
 
-func TestWebhookDelivery_CanceledByAnOperator(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	in := w.delivery()
-	w.receiver.status = http.StatusInternalServerError
-	env := w.env(in.ID, time.Now())
-	env.RegisterDelayedCallback(env.CancelWorkflow, time.Minute)
-	env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
-	require.True(t, env.IsWorkflowCompleted())
-	got, err := w.AnyDelivery(t.Context(), in.ID)
-	require.NoError(t, err)
-	require.Equal(t, webhook.DeliveryCanceled, got.Status)
-}
-
 func TestWebhookDelivery_NotesASuccessThatPostgreSQLMissed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -243,7 +229,7 @@ func TestWebhookDelivery_NotesASuccessThatPostgreSQLMissed(t *testing.T) {
 	require.Equal(t, webhook.DeliveryDelivered, got.Status)
 }
 
-func TestWebhookDelivery_SignsEveryAttemptAfresh(t *testing.T) {
+func TestWebhookDelivery_SignsWithTheSessionsSecret(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	secret := webhook.NewSecret()

@@ -16,7 +16,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"example.com/checkout/activities"
-	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
@@ -47,25 +46,6 @@ func (w *world) ref(in contract.WebhookDeliveryInput) checkout.Ref {
 
 const second, minute, hour = time.Second, time.Minute, time.Hour
 
-func TestWebhookDelivery_AHoldUsesUpNoAttempt(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	in := w.delivery()
-	got := w.steered(in, func(env *testsuite.TestWorkflowEnvironment) {
-		env.RegisterDelayedCallback(func() { require.NoError(t, w.HoldDelivery(t.Context(), w.ref(in))) }, 10*second)
-		env.RegisterDelayedCallback(func() {
-			d, err := w.Delivery(t.Context(), w.ref(in))
-			require.NoError(t, err)
-			require.True(t, d.Held)
-			require.Len(t, d.Attempts, 1, "it came due at 30 s and waits")
-			require.Nil(t, d.NextAttemptAt)
-			require.NoError(t, w.ResumeDelivery(t.Context(), w.ref(in)))
-			env.SignalWorkflow(contract.SignalResume, nil)
-		}, 10*minute)
-	})
-	require.Equal(t, []time.Duration{0, 10 * minute, 15 * minute, 45 * minute, 2*hour + 45*minute, 14*hour + 45*minute}, got)
-}
-
 func TestWebhookDelivery_AHoldThatEndsBeforeTheAttemptIsDueChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -80,7 +60,7 @@ func TestWebhookDelivery_AHoldThatEndsBeforeTheAttemptIsDueChangesNothing(t *tes
 	require.Equal(t, []time.Duration{0, 30 * second, 330 * second, 2130 * second, 9330 * second, 52530 * second}, got)
 }
 
-func TestWebhookDelivery_ResumesThatCameBeforeAHoldDoNotWakeIt(t *testing.T) {
+func TestWebhookDelivery_AHoldUsesUpNoAttemptAndEarlierResumesDoNotWakeIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	in := w.delivery()
@@ -94,6 +74,7 @@ func TestWebhookDelivery_ResumesThatCameBeforeAHoldDoNotWakeIt(t *testing.T) {
 			require.NoError(t, w.HoldDelivery(t.Context(), w.ref(in)))
 		}, 10*second)
 		env.RegisterDelayedCallback(func() {
+			require.Len(t, w.deliveryRow(in).Attempts, 1, "it came due at 30 s and waits")
 			require.NoError(t, w.ResumeDelivery(t.Context(), w.ref(in)))
 			env.SignalWorkflow(contract.SignalResume, nil)
 		}, 10*minute)
@@ -143,31 +124,6 @@ func TestWebhookDelivery_ALongHistoryContinuesAsNewWithTheSameAttempts(t *testin
 func (w *world) runID(in contract.WebhookDeliveryInput) string {
 	w.t.Helper()
 	return w.text(`SELECT run_id FROM webhook_delivery WHERE id = $1`, in.ID)
-}
-
-func TestWebhookDelivery_WaitsWhileItsRegistrationIsDisabled(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	in := w.delivery()
-	endpoint := w.deliveryRow(in).EndpointID
-	change := func(status webhook.EndpointStatus) {
-		_, err := w.ChangeEndpoint(t.Context(), in.Owner.Ref(endpoint), storage.EndpointChange{Status: &status})
-		require.NoError(t, err)
-	}
-	change(webhook.EndpointDisabled)
-	env := w.env(in.ID, time.Now())
-	env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalResume, nil) }, hour) // too early: still disabled
-	env.RegisterDelayedCallback(func() {
-		require.Zero(t, w.count(`SELECT count(*) FROM webhook_attempt`))
-		change(webhook.EndpointEnabled)
-		env.SignalWorkflow(contract.SignalResume, nil)
-	}, 100*hour)
-	env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
-	require.NoError(t, env.GetWorkflowError())
-	require.Len(t, w.receiver.arrivals, 1)
-	d := w.deliveryRow(in)
-	require.Equal(t, webhook.DeliveryDelivered, d.Status)
-	require.Equal(t, 1, d.Run)
 }
 
 func (w *world) deliveryRow(in contract.WebhookDeliveryInput) webhook.Delivery {
@@ -240,44 +196,35 @@ func TestWebhookDelivery_WhateverGoesWrongBeforeTheRequestUsesUpNoAttempt(t *tes
 	}
 }
 
-func TestWebhookDelivery_OfADeletedRegistrationIsCanceled(t *testing.T) {
+func TestWebhookDelivery_CanceledByAnOperator(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	in := w.delivery()
-	w.receiver.status = http.StatusInternalServerError
-	env := w.env(in.ID, time.Now())
-	env.RegisterDelayedCallback(func() {
-		require.NoError(t, w.DeleteEndpoint(t.Context(), in.Owner.Ref(w.deliveryRow(in).EndpointID)))
-	}, 10*second)
-	env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
-	require.NoError(t, env.GetWorkflowError())
-	require.Len(t, w.receiver.arrivals, 1)
-	require.Equal(t, webhook.DeliveryCanceled, w.deliveryRow(in).Status)
-}
+	for name, c := range map[string]struct {
+		held     bool
+		after    time.Duration
+		attempts int
+	}{
+		"before its first attempt": {false, 0, 0},
+		"between attempts":         {false, minute, 2},
+		"while it is parked":       {true, minute, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			in := w.delivery()
+			w.receiver.status = http.StatusInternalServerError
+			if c.held {
+				require.NoError(t, w.HoldDelivery(t.Context(), w.ref(in)))
+			}
+			env := w.env(in.ID, time.Now())
+			env.RegisterDelayedCallback(env.CancelWorkflow, c.after)
 
-func TestWebhookDelivery_CanceledBeforeItsFirstAttemptSendsNothing(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	in := w.delivery()
-	env := w.env(in.ID, time.Now())
-	env.RegisterDelayedCallback(env.CancelWorkflow, 0)
-	env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
-	require.NoError(t, env.GetWorkflowError())
-	require.Equal(t, webhook.DeliveryCanceled, w.deliveryRow(in).Status)
-	require.Empty(t, w.receiver.arrivals)
-}
+			env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
 
-func TestWebhookDelivery_CanceledWhileParked(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	in := w.delivery()
-	require.NoError(t, w.HoldDelivery(t.Context(), w.ref(in)))
-	env := w.env(in.ID, time.Now())
-	env.RegisterDelayedCallback(env.CancelWorkflow, minute)
-	env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
-	require.NoError(t, env.GetWorkflowError())
-	require.Equal(t, webhook.DeliveryCanceled, w.deliveryRow(in).Status)
-	require.Empty(t, w.receiver.arrivals)
+			require.NoError(t, env.GetWorkflowError())
+			require.Equal(t, webhook.DeliveryCanceled, w.deliveryRow(in).Status)
+			require.Len(t, w.receiver.arrivals, c.attempts)
+		})
+	}
 }
 
 // After a crash Temporal may hand out a task twice; the second one would begin

@@ -15,15 +15,8 @@ const patience = 3
 // Bump implements checkout.Chain. The next version spends the same coins and pays the same outputs; the change pays
 // the higher fee. It returns checkout.ErrNotStuck when blocks may still take the last version, and
 // checkout.ErrFeeTooHigh when the fee would be above the limit or the transfer's budget.
-func (c *Chain) Bump(ctx context.Context, last checkout.TransferVersion) (checkout.TransferPlan, error) {
-	plan, err := c.bump(ctx, last)
-	if err != nil {
-		return checkout.TransferPlan{}, fmt.Errorf("bitcoin: bump %s: %w", last.TxHash, err)
-	}
-	return plan, nil
-}
-
-func (c *Chain) bump(ctx context.Context, last checkout.TransferVersion) (checkout.TransferPlan, error) {
+func (c *Chain) Bump(ctx context.Context, last checkout.TransferVersion) (_ checkout.TransferPlan, err error) {
+	defer checkout.Wrap(&err, "bitcoin: bump %s", last.TxHash)
 	t, err := decodeTerms(last.Terms)
 	if err != nil {
 		return checkout.TransferPlan{}, err

@@ -2,7 +2,6 @@ package bitcoin
 
 import (
 	"context"
-	"fmt"
 
 	"example.com/checkout/workflows/checkout"
 )
@@ -10,15 +9,8 @@ import (
 // Cancel implements checkout.Chain. The version spends all coins of the transfer to the wallet itself. Its fee is above
 // that of the last version, as Bump makes it, and has no other limit than the rate: an operator wants it. It returns
 // checkout.ErrFeeTooHigh.
-func (c *Chain) Cancel(ctx context.Context, last checkout.TransferVersion) (checkout.TransferPlan, error) {
-	plan, err := c.cancel(ctx, last)
-	if err != nil {
-		return checkout.TransferPlan{}, fmt.Errorf("bitcoin: cancel %s: %w", last.TxHash, err)
-	}
-	return plan, nil
-}
-
-func (c *Chain) cancel(ctx context.Context, last checkout.TransferVersion) (checkout.TransferPlan, error) {
+func (c *Chain) Cancel(ctx context.Context, last checkout.TransferVersion) (_ checkout.TransferPlan, err error) {
+	defer checkout.Wrap(&err, "bitcoin: cancel %s", last.TxHash)
 	t, err := decodeTerms(last.Terms)
 	if err != nil {
 		return checkout.TransferPlan{}, err

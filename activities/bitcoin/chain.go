@@ -225,9 +225,7 @@ func (c *Chain) checkSigner(ctx context.Context) error {
 
 // Account implements checkout.Chain. The address is the first one of the wallet; the account has many.
 func (c *Chain) Account() checkout.TreasuryAccount {
-	return checkout.TreasuryAccount{
-		Network: checkout.Bitcoin, ChainID: ChainName(c.network.name), Address: c.address,
-	}
+	return checkout.TreasuryAccount{Network: checkout.Bitcoin, ChainID: ChainName(c.network.name), Address: c.address}
 }
 
 // Batch implements checkout.Chain.

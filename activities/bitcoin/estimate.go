@@ -9,15 +9,8 @@ import (
 
 // TransferFee estimates what a transfer of one payout costs now: one coin, the change, and an output of the largest
 // kind. Payouts that are sent together pay less each. It signs nothing and sends nothing. Its errors are those of Plan.
-func (c *Chain) TransferFee(ctx context.Context, currency checkout.PayoutCurrency) (checkout.Crypto, error) {
-	fee, err := c.transferFee(ctx, currency)
-	if err != nil {
-		return checkout.Crypto{}, fmt.Errorf("bitcoin: fee of a transfer of %s: %w", currency, err)
-	}
-	return fee, nil
-}
-
-func (c *Chain) transferFee(ctx context.Context, currency checkout.PayoutCurrency) (checkout.Crypto, error) {
+func (c *Chain) TransferFee(ctx context.Context, currency checkout.PayoutCurrency) (_ checkout.Crypto, err error) {
+	defer checkout.Wrap(&err, "bitcoin: fee of a transfer of %s", currency)
 	if currency != checkout.BTC {
 		return checkout.Crypto{}, fmt.Errorf("it is not of this network")
 	}

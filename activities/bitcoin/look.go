@@ -10,15 +10,10 @@ import (
 )
 
 // Look implements checkout.Chain. It returns ErrNotReady when a coin is spent and the wallet does not show by what.
-func (c *Chain) Look(ctx context.Context, versions []checkout.TransferVersion) (checkout.TransferSnapshot, error) {
-	s, err := c.look(ctx, versions)
-	if err != nil {
-		return checkout.TransferSnapshot{}, fmt.Errorf("bitcoin: look: %w", err)
-	}
-	return s, nil
-}
-
-func (c *Chain) look(ctx context.Context, versions []checkout.TransferVersion) (checkout.TransferSnapshot, error) {
+func (c *Chain) Look(
+	ctx context.Context, versions []checkout.TransferVersion,
+) (_ checkout.TransferSnapshot, err error) {
+	defer checkout.Wrap(&err, "bitcoin: look")
 	if len(versions) == 0 {
 		return checkout.TransferSnapshot{}, errors.New("there is no version to look for")
 	}
@@ -129,9 +124,7 @@ func (c *Chain) spent(
 
 // replacedParent is asked when nothing spent a coin that is gone. After a reorganization of many blocks another
 // transaction may have replaced the one that made it.
-func (c *Chain) replacedParent(
-	ctx context.Context, v view, slot checkout.Slot,
-) (checkout.TransferSnapshot, error) {
+func (c *Chain) replacedParent(ctx context.Context, v view, slot checkout.Slot) (checkout.TransferSnapshot, error) {
 	parents, questions := make([]walletTx, len(slot)), make([]question, len(slot))
 	for i, unit := range slot {
 		made, err := outpoint(unit)

@@ -3,7 +3,6 @@ package bitcoin
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -13,15 +12,8 @@ import (
 // Outflows implements checkout.Chain. A transaction is an outflow for each payment to others, in the order of its
 // outputs, and one that moved nothing when it pays the wallet only. What another version replaced is none: it is in no
 // block.
-func (c *Chain) Outflows(ctx context.Context, first, last uint64) (checkout.Outflows, error) {
-	out, err := c.outflows(ctx, first, last)
-	if err != nil {
-		return checkout.Outflows{}, fmt.Errorf("bitcoin: outflows from block %d: %w", first, err)
-	}
-	return out, nil
-}
-
-func (c *Chain) outflows(ctx context.Context, first, last uint64) (checkout.Outflows, error) {
+func (c *Chain) Outflows(ctx context.Context, first, last uint64) (_ checkout.Outflows, err error) {
+	defer checkout.Wrap(&err, "bitcoin: outflows from block %d", first)
 	v, err := c.view(ctx)
 	if err != nil {
 		return checkout.Outflows{}, err

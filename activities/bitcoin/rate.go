@@ -36,8 +36,7 @@ func (c *Chain) prices(ctx context.Context) (prices, error) {
 			Increment sats `json:"incrementalrelayfee"`
 		}
 	)
-	err := c.node.ask(ctx,
-		ask(&estimate, "estimatesmartfee", c.feeTarget, "economical"), ask(&pool, "getmempoolinfo"))
+	err := c.node.ask(ctx, ask(&estimate, "estimatesmartfee", c.feeTarget, "economical"), ask(&pool, "getmempoolinfo"))
 	if err != nil {
 		return prices{}, err
 	}

@@ -18,15 +18,8 @@ import (
 const signTimeout = 2 * time.Second
 
 // Sign implements checkout.Chain. It asks the node for the coins' scripts and keys, and the signer for signatures.
-func (c *Chain) Sign(ctx context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error) {
-	v, err := c.sign(ctx, plan)
-	if err != nil {
-		return checkout.TransferVersion{}, fmt.Errorf("bitcoin: sign: %w", err)
-	}
-	return v, nil
-}
-
-func (c *Chain) sign(ctx context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error) {
+func (c *Chain) Sign(ctx context.Context, plan checkout.TransferPlan) (_ checkout.TransferVersion, err error) {
+	defer checkout.Wrap(&err, "bitcoin: sign")
 	if !c.signs {
 		return checkout.TransferVersion{}, errors.New("this process has no signer")
 	}

@@ -16,15 +16,8 @@ import (
 // Bump implements checkout.Chain. The tip rises by 15 %: nodes ask for 10 %. The cap rises by 15 % or
 // to twice the base fee, whichever is more: after a jump of the base fee 15 % never catches up. It
 // returns checkout.ErrFeeTooHigh when that is above the limit of the price or the transfer's budget.
-func (c *Chain) Bump(ctx context.Context, last checkout.TransferVersion) (checkout.TransferPlan, error) {
-	plan, err := c.bump(ctx, last)
-	if err != nil {
-		return checkout.TransferPlan{}, fmt.Errorf("ethereum: bump %s: %w", last.TxHash, err)
-	}
-	return plan, nil
-}
-
-func (c *Chain) bump(ctx context.Context, last checkout.TransferVersion) (checkout.TransferPlan, error) {
+func (c *Chain) Bump(ctx context.Context, last checkout.TransferVersion) (_ checkout.TransferPlan, err error) {
+	defer checkout.Wrap(&err, "ethereum: bump %s", last.TxHash)
 	t, err := decodeTerms(last.Terms)
 	if err != nil {
 		return checkout.TransferPlan{}, err

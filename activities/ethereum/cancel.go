@@ -2,7 +2,6 @@ package ethereum
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
@@ -12,15 +11,8 @@ import (
 // Cancel implements checkout.Chain. The version sends no ether from the treasury to itself. Its price is
 // above that of the last version, as Bump makes it, and has no other limit than the price of a unit of
 // gas: an operator wants it. It returns checkout.ErrFeeTooHigh.
-func (c *Chain) Cancel(ctx context.Context, last checkout.TransferVersion) (checkout.TransferPlan, error) {
-	plan, err := c.cancel(ctx, last)
-	if err != nil {
-		return checkout.TransferPlan{}, fmt.Errorf("ethereum: cancel %s: %w", last.TxHash, err)
-	}
-	return plan, nil
-}
-
-func (c *Chain) cancel(ctx context.Context, last checkout.TransferVersion) (checkout.TransferPlan, error) {
+func (c *Chain) Cancel(ctx context.Context, last checkout.TransferVersion) (_ checkout.TransferPlan, err error) {
+	defer checkout.Wrap(&err, "ethereum: cancel %s", last.TxHash)
 	t, err := decodeTerms(last.Terms)
 	if err != nil {
 		return checkout.TransferPlan{}, err

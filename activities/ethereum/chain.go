@@ -211,9 +211,7 @@ func (c *Chain) checkSigner(ctx context.Context) error {
 
 // Account implements checkout.Chain.
 func (c *Chain) Account() checkout.TreasuryAccount {
-	return checkout.TreasuryAccount{
-		Network: checkout.Ethereum, ChainID: ChainName(c.chainID), Address: c.treasury.Hex(),
-	}
+	return checkout.TreasuryAccount{Network: checkout.Ethereum, ChainID: ChainName(c.chainID), Address: c.treasury.Hex()}
 }
 
 // Batch implements checkout.Chain.

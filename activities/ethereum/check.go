@@ -19,17 +19,8 @@ var control = common.HexToAddress("0xc0117401c0117401c0117401c0117401c0117401")
 // to nobody at present, such as a token that is paused.
 func (c *Chain) Check(
 	ctx context.Context, currency checkout.PayoutCurrency, destination string,
-) (checkout.PayoutFailure, error) {
-	failure, err := c.check(ctx, currency, destination)
-	if err != nil {
-		return "", fmt.Errorf("ethereum: check %s to %s: %w", currency, destination, err)
-	}
-	return failure, nil
-}
-
-func (c *Chain) check(
-	ctx context.Context, currency checkout.PayoutCurrency, destination string,
-) (checkout.PayoutFailure, error) {
+) (_ checkout.PayoutFailure, err error) {
+	defer checkout.Wrap(&err, "ethereum: check %s to %s", currency, destination)
 	if _, err := c.payload(common.Address{}, checkout.NewCrypto(new(big.Int), currency)); err != nil {
 		return "", err
 	}

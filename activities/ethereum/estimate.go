@@ -2,7 +2,6 @@ package ethereum
 
 import (
 	"context"
-	"fmt"
 	"math/big"
 
 	"example.com/checkout/workflows/checkout"
@@ -11,15 +10,8 @@ import (
 // TransferFee estimates what a transfer of the currency costs now: the gas of the smallest transfer, at
 // the present base fee and tip. It is in ether. It signs nothing and sends nothing. Its errors
 // are those of Plan.
-func (c *Chain) TransferFee(ctx context.Context, currency checkout.PayoutCurrency) (checkout.Crypto, error) {
-	fee, err := c.transferFee(ctx, currency)
-	if err != nil {
-		return checkout.Crypto{}, fmt.Errorf("ethereum: fee of a transfer of %s: %w", currency, err)
-	}
-	return fee, nil
-}
-
-func (c *Chain) transferFee(ctx context.Context, currency checkout.PayoutCurrency) (checkout.Crypto, error) {
+func (c *Chain) TransferFee(ctx context.Context, currency checkout.PayoutCurrency) (_ checkout.Crypto, err error) {
+	defer checkout.Wrap(&err, "ethereum: fee of a transfer of %s", currency)
 	n, v, err := c.healthy(ctx)
 	if err != nil {
 		return checkout.Crypto{}, err

@@ -46,18 +46,13 @@ type pooled struct {
 // Look implements checkout.Chain. It looks at what every node says. A final state needs the same
 // answer of all of them; it returns ErrWitnessesDisagree when they say different things that are
 // final, and ErrNotReady when one of them is not ready.
-func (c *Chain) Look(ctx context.Context, versions []checkout.TransferVersion) (checkout.TransferSnapshot, error) {
+func (c *Chain) Look(
+	ctx context.Context, versions []checkout.TransferVersion,
+) (_ checkout.TransferSnapshot, err error) {
 	if len(versions) == 0 {
 		return checkout.TransferSnapshot{}, errors.New("ethereum: there is no version to look for")
 	}
-	s, err := c.look(ctx, versions)
-	if err != nil {
-		return checkout.TransferSnapshot{}, fmt.Errorf("ethereum: look at %s: %w", versions[0].Slot.Name(), err)
-	}
-	return s, nil
-}
-
-func (c *Chain) look(ctx context.Context, versions []checkout.TransferVersion) (checkout.TransferSnapshot, error) {
+	defer checkout.Wrap(&err, "ethereum: look at %s", versions[0].Slot.Name())
 	nonce, err := nonceOf(versions[0].Slot)
 	if err != nil {
 		return checkout.TransferSnapshot{}, err

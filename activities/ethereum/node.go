@@ -149,16 +149,13 @@ func (n *node) fault(method string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var answered rpc.Error
-	if errors.As(err, &answered) {
+	if answered, ok := errors.AsType[rpc.Error](err); ok {
 		return fmt.Errorf("%s: %s: %w", n.name, method, &refusal{answered.ErrorCode(), n.secrets.Replace(answered.Error())})
 	}
-	var status rpc.HTTPError
-	if errors.As(err, &status) { // its text has the body, which may repeat the key
+	if status, ok := errors.AsType[rpc.HTTPError](err); ok { // its text has the body, which may repeat the key
 		return fmt.Errorf("%s: %s: %w: %w", n.name, method, ErrNotReady, httpStatus(status.StatusCode))
 	}
-	var request *url.Error
-	if errors.As(err, &request) { // its text has the URL
+	if request, ok := errors.AsType[*url.Error](err); ok { // its text has the URL
 		err = request.Err
 	}
 	for _, ended := range []error{context.Canceled, context.DeadlineExceeded} {

@@ -27,15 +27,8 @@ const (
 // amount is 0 when it moved nothing, as a reverted one. A nonce that no transaction of the account used is
 // there without a hash: somebody used the key for something else. It looks at 500 blocks at most, of the
 // first node that is ready, and at fewer when the node refuses their logs.
-func (c *Chain) Outflows(ctx context.Context, first, last uint64) (checkout.Outflows, error) {
-	out, err := c.outflows(ctx, first, last)
-	if err != nil {
-		return checkout.Outflows{}, fmt.Errorf("ethereum: outflows from block %d: %w", first, err)
-	}
-	return out, nil
-}
-
-func (c *Chain) outflows(ctx context.Context, first, last uint64) (checkout.Outflows, error) {
+func (c *Chain) Outflows(ctx context.Context, first, last uint64) (_ checkout.Outflows, err error) {
+	defer checkout.Wrap(&err, "ethereum: outflows from block %d", first)
 	n, v, err := c.healthy(ctx)
 	if err != nil {
 		return checkout.Outflows{}, err
@@ -124,8 +117,7 @@ func (s *search) nonceAfter(ctx context.Context, height uint64) (nonceKnown, err
 	var nonce hexutil.Uint64
 	q := s.nonceAt(hexutil.Uint64(height), &nonce)
 	err := s.node.call(ctx, q.result, q.method, q.args...)
-	var refused *refusal
-	if errors.As(err, &refused) {
+	if _, refused := errors.AsType[*refusal](err); refused {
 		return nonceKnown{}, nil
 	}
 	return nonceKnown{uint64(nonce), err == nil}, err
@@ -133,9 +125,7 @@ func (s *search) nonceAfter(ctx context.Context, height uint64) (nonceKnown, err
 
 // unchangedUntil returns the last block of the longest range from at on that it finds without a
 // transaction of the account; 0 when at itself is not known to have none. It halves the range.
-func (s *search) unchangedUntil(
-	ctx context.Context, at, last uint64, before nonceKnown,
-) (uint64, nonceKnown, error) {
+func (s *search) unchangedUntil(ctx context.Context, at, last uint64, before nonceKnown) (uint64, nonceKnown, error) {
 	if !before.known {
 		return 0, nonceKnown{}, nil
 	}

@@ -77,19 +77,12 @@ func cost(gas uint64, price *big.Int) *big.Int {
 // transfer does not give the destination the whole amount.
 func (c *Chain) Plan(
 	ctx context.Context, payouts []checkout.TransferRequest, _ checkout.Slot,
-) (checkout.TransferPlan, error) {
+) (_ checkout.TransferPlan, err error) {
 	if len(payouts) != 1 {
 		return checkout.TransferPlan{}, fmt.Errorf("ethereum: a transfer pays one payout, not %d", len(payouts))
 	}
 	req := payouts[0]
-	plan, err := c.plan(ctx, req)
-	if err != nil {
-		return checkout.TransferPlan{}, fmt.Errorf("ethereum: plan %s: %w", req.PayoutID, err)
-	}
-	return plan, nil
-}
-
-func (c *Chain) plan(ctx context.Context, req checkout.TransferRequest) (checkout.TransferPlan, error) {
+	defer checkout.Wrap(&err, "ethereum: plan %s", req.PayoutID)
 	to, err := address.Ethereum(req.Destination)
 	if err != nil {
 		return checkout.TransferPlan{}, fmt.Errorf("the destination %w", err)
@@ -136,9 +129,8 @@ func (c *Chain) plan(ctx context.Context, req checkout.TransferRequest) (checkou
 		return checkout.TransferPlan{}, err
 	}
 	return checkout.TransferPlan{
-		Outputs: []checkout.TransferOutput{{
-			PayoutID: req.PayoutID, Destination: req.Destination, Amount: amount, Fee: fee}},
-		Fee: fee, MaxCost: ether(t.maxCost()), Terms: encoded,
+		Outputs: []checkout.TransferOutput{{PayoutID: req.PayoutID, Destination: req.Destination, Amount: amount, Fee: fee}},
+		Fee:     fee, MaxCost: ether(t.maxCost()), Terms: encoded,
 	}, nil
 }
 
@@ -147,9 +139,7 @@ func part(of checkout.Crypto, share *big.Rat) *big.Rat { return new(big.Rat).Mul
 
 // price asks how much gas a transfer needs and what gas costs. It returns checkout.ErrFeeTooHigh when
 // gas costs more than the limit now. The cap is twice the base fee, and at most the limit.
-func (c *Chain) price(
-	ctx context.Context, n *node, v view, to common.Address, amount checkout.Crypto,
-) (terms, error) {
+func (c *Chain) price(ctx context.Context, n *node, v view, to common.Address, amount checkout.Crypto) (terms, error) {
 	p, err := c.payload(to, amount)
 	if err != nil {
 		return terms{}, err

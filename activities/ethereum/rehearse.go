@@ -50,9 +50,7 @@ func (c *Chain) balance(
 // rehearse simulates the transfer as the chain runs it, and returns checkout.ErrNotTransferable unless the
 // destination receives the whole amount: a token may take a fee, and a contract may refuse ether. It returns
 // checkout.ErrFloatTooLow when the treasury has too little ether for the fee.
-func (c *Chain) rehearse(
-	ctx context.Context, n *node, to common.Address, amount checkout.Crypto, t terms,
-) error {
+func (c *Chain) rehearse(ctx context.Context, n *node, to common.Address, amount checkout.Crypto, t terms) error {
 	has, err := c.balance(ctx, n, checkout.ETH, "latest")
 	if err != nil {
 		return err
@@ -62,8 +60,7 @@ func (c *Chain) rehearse(
 		needed = needed.Add(amount)
 	}
 	if has.Cmp(needed) < 0 {
-		return fmt.Errorf("%w: it has %s ETH and needs %s for this and its fee", checkout.ErrFloatTooLow,
-			has, needed)
+		return fmt.Errorf("%w: it has %s ETH and needs %s for this and its fee", checkout.ErrFloatTooLow, has, needed)
 	}
 
 	p, err := c.payload(to, amount)
@@ -93,8 +90,7 @@ func (c *Chain) rehearse(
 // notTransferable returns checkout.ErrNotTransferable for what a node refuses. Its words decide nothing: the payout
 // waits, and is tried again.
 func notTransferable(err error) error {
-	var refused *refusal
-	if errors.As(err, &refused) {
+	if _, refused := errors.AsType[*refusal](err); refused {
 		return fmt.Errorf("%w: %w", checkout.ErrNotTransferable, err)
 	}
 	return err

@@ -27,24 +27,8 @@ type Signer interface {
 }
 
 // Sign implements checkout.Chain. It asks no node.
-func (c *Chain) Sign(ctx context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error) {
-	v, err := c.sign(ctx, plan)
-	if err != nil {
-		return checkout.TransferVersion{}, fmt.Errorf("ethereum: sign with %s: %w", plan.Slot.Name(), err)
-	}
-	return v, nil
-}
-
-// nonceOf returns the nonce that a slot is.
-func nonceOf(s checkout.Slot) (uint64, error) {
-	nonce, ok := s.Number()
-	if !ok {
-		return 0, fmt.Errorf("%s is no nonce", s.Name())
-	}
-	return nonce, nil
-}
-
-func (c *Chain) sign(ctx context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error) {
+func (c *Chain) Sign(ctx context.Context, plan checkout.TransferPlan) (_ checkout.TransferVersion, err error) {
+	defer checkout.Wrap(&err, "ethereum: sign with %s", plan.Slot.Name())
 	if c.signer == nil {
 		return checkout.TransferVersion{}, errors.New("this process has no signer")
 	}
@@ -64,6 +48,15 @@ func (c *Chain) sign(ctx context.Context, plan checkout.TransferPlan) (checkout.
 		return checkout.TransferVersion{}, fmt.Errorf("signer: %w", err)
 	}
 	return checkout.TransferVersion{TransferPlan: plan, TxHash: hash.Hex(), Raw: raw}, nil
+}
+
+// nonceOf returns the nonce that a slot is.
+func nonceOf(s checkout.Slot) (uint64, error) {
+	nonce, ok := s.Number()
+	if !ok {
+		return 0, fmt.Errorf("%s is no nonce", s.Name())
+	}
+	return nonce, nil
 }
 
 // transaction returns the unsigned transaction of a plan.

@@ -19,15 +19,8 @@ import (
 // higher next nonce counts, because either may know a transaction that the other does not, and the lower final one.
 // Balances are the first node's; those of the final block must be the same on both, else it returns
 // ErrWitnessesDisagree.
-func (c *Chain) Snapshot(ctx context.Context) (checkout.AccountSnapshot, error) {
-	s, err := c.snapshot(ctx)
-	if err != nil {
-		return checkout.AccountSnapshot{}, fmt.Errorf("ethereum: snapshot: %w", err)
-	}
-	return s, nil
-}
-
-func (c *Chain) snapshot(ctx context.Context) (checkout.AccountSnapshot, error) {
+func (c *Chain) Snapshot(ctx context.Context) (_ checkout.AccountSnapshot, err error) {
+	defer checkout.Wrap(&err, "ethereum: snapshot")
 	views, err := c.views(ctx)
 	if err != nil {
 		return checkout.AccountSnapshot{}, err

@@ -160,27 +160,10 @@ func TestOutbox_GivesUpWhatIsRefusedForGoodOrOldOrForNobody(t *testing.T) {
 // paid is a completed session. No workflow and no card: its rows are written as they would be.
 func (o *office) paid(email string) string {
 	o.Helper()
-	id := checkout.NewID(checkout.PrefixSession)
-	owner := checkout.Owner{MerchantID: o.member.MerchantID, Mode: checkout.ModeTest}
-	_, err := o.Store.CreateSession(o.Context(), storage.NewSession{Session: checkout.Session{
-		Ref: owner.Ref(id), Amount: 1050, Currency: checkout.EUR, PayoutCurrency: checkout.USDC, MaxAttempts: 3, Metadata: []byte("{}"),
-	}, Lifetime: time.Hour}, func(context.Context, checkout.Session) error { return nil })
-	require.NoError(o, err)
-	txn := checkout.NewID(checkout.PrefixTransaction)
-	require.NoError(o, o.Store.CreatePayment(o.Context(), storage.NewPayment{
-		ID: txn, SessionID: id, CardToken: "tok_1", CustomerEmail: &email, Language: "sv",
-		Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox,
-	}))
-	ref := owner.Ref(id)
-	_, err = o.Store.BeginPayment(o.Context(), ref, txn, checkout.Quote{Rate: checkout.MustRate("1.08")}, txn)
-	require.NoError(o, err)
-	_, err = o.Store.Charge(o.Context(), ref, txn)
-	require.NoError(o, err)
-	_, _, err = o.Store.RecordCharge(o.Context(), ref, txn, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	require.NoError(o, err)
-	_, err = o.Store.FinishPayment(o.Context(), ref, txn)
-	require.NoError(o, err)
-	return id
+	s := storagetest.Session(o, o.Store, checkout.Owner{MerchantID: o.member.MerchantID, Mode: checkout.ModeTest})
+	txn := storagetest.Begin(o, o.Store, s.Ref, storage.NewPayment{CustomerEmail: &email, Language: "sv"}, "")
+	storagetest.Finish(o, o.Store, s.Ref, txn, storagetest.Succeeded)
+	return s.ID
 }
 
 func TestOutbox_SendsReceipts(t *testing.T) {

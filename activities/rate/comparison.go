@@ -85,8 +85,7 @@ func (r *Rates) compare(m market, now time.Time) (comparison, error) {
 			without = append(without, fmt.Sprintf("%s: %v", s.name(), err))
 			continue
 		}
-		c.sources = append(c.sources,
-			checkout.SourceRate{Source: s.name(), Rate: got.given, At: got.at})
+		c.sources = append(c.sources, checkout.SourceRate{Source: s.name(), Rate: got.given, At: got.at})
 		if len(c.sources) == 1 || got.rate.LessThan(c.worst) {
 			c.worst = got.rate
 		}
@@ -128,8 +127,7 @@ func (r *Rates) pegged(c checkout.PayoutCurrency, now time.Time) error {
 		}
 		known = true
 		if p.bid.LessThan(dollar.Sub(maxDepeg)) || p.ask.GreaterThan(dollar.Add(maxDepeg)) {
-			return fmt.Errorf("%s is off its peg: %s says %s USD, and %s is allowed", c, s.name(), p.ask,
-				percent(maxDepeg))
+			return fmt.Errorf("%s is off its peg: %s says %s USD, and %s is allowed", c, s.name(), p.ask, percent(maxDepeg))
 		}
 	}
 	if !known {

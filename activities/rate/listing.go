@@ -89,36 +89,26 @@ var assets = []asset{
 	{
 		code: "EUR", least: decimal.New(3, -1), most: decimal.NewFromInt(3),
 		feed: "0xb49f677943BC038e9857d61E7d053CaA2C1734C1", heartbeat: 24 * time.Hour,
-		books: []book{
-			{"USD", "EURUSD", "ZEURZUSD", ""},
-		},
+		books: []book{{"USD", "EURUSD", "ZEURZUSD", ""}},
 	},
 	{
 		code: "GBP", least: decimal.New(3, -1), most: decimal.NewFromInt(3),
 		feed: "0x5c0Ab2d9b5a7ed9f470386e82BB36A3613cDd4b5", heartbeat: 24 * time.Hour,
-		books: []book{
-			{"USD", "GBPUSD", "ZGBPZUSD", ""},
-		},
+		books: []book{{"USD", "GBPUSD", "ZGBPZUSD", ""}},
 	},
 	{
 		code: "AUD", least: decimal.New(3, -1), most: decimal.NewFromInt(3),
 		feed: "0x77F9710E7d0A19669A13c055F62cd80d313dF022", heartbeat: 24 * time.Hour,
-		books: []book{
-			{"USD", "AUDUSD", "AUDUSD", ""},
-		},
+		books: []book{{"USD", "AUDUSD", "AUDUSD", ""}},
 	},
 	{
 		code: "CAD", least: decimal.New(3, -1), most: decimal.NewFromInt(3),
 		feed: "0xa34317DB73e77d453b1B8d04550c44D10e981C8e", heartbeat: 24 * time.Hour,
-		books: []book{
-			{"USD", "", "", ""},
-		},
+		books: []book{{"USD", "", "", ""}},
 	},
 	{
 		code: "USD", least: decimal.NewFromInt(1), most: decimal.NewFromInt(1),
-		books: []book{
-			{"CAD", "USDCAD", "ZUSDZCAD", ""},
-		},
+		books: []book{{"CAD", "USDCAD", "ZUSDZCAD", ""}},
 	},
 }
 

@@ -222,9 +222,7 @@ func far(rate, from decimal.Decimal) bool {
 
 // Quote implements checkout.RateSource. Its rate is the worst one of the sources, less the spread.
 // The text of its error gives the reason, for the log.
-func (r *Rates) Quote(
-	_ context.Context, from checkout.Currency, to checkout.PayoutCurrency,
-) (checkout.Quote, error) {
+func (r *Rates) Quote(_ context.Context, from checkout.Currency, to checkout.PayoutCurrency) (checkout.Quote, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()

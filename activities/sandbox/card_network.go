@@ -46,9 +46,7 @@ type meaning struct {
 }
 
 // Tokenize implements checkout.Tokenizer.
-func (n *CardNetwork) Tokenize(
-	_ context.Context, c checkout.Card,
-) (string, checkout.PaymentMethod, error) {
+func (n *CardNetwork) Tokenize(_ context.Context, c checkout.Card) (string, checkout.PaymentMethod, error) {
 	known := lookup(c, time.Now())
 	says := meaning{Behavior: string(known.behavior), Method: known.method(c)}
 	if known.failure != "" {
@@ -119,9 +117,7 @@ func (n *CardNetwork) Confirm(
 }
 
 // Payment implements checkout.CardNetwork.
-func (n *CardNetwork) Payment(
-	ctx context.Context, reference string,
-) (checkout.ChargeResult, error) {
+func (n *CardNetwork) Payment(ctx context.Context, reference string) (checkout.ChargeResult, error) {
 	c, err := n.Store.SandboxCharge(ctx, reference)
 	undecided := behavior(c.Behavior) == failsTwiceFirst && c.Outcome == checkout.OutcomeProcessing
 	if errors.Is(err, checkout.ErrNotFound) || undecided {

@@ -20,8 +20,7 @@ func (n *Network) intent(ctx context.Context, reference string) (*stripe.Payment
 	if !isReference(reference) {
 		return nil, fmt.Errorf("%q is not the id of a payment intent", reference)
 	}
-	got, err := n.api.V1PaymentIntents.Retrieve(ctx, reference,
-		&stripe.PaymentIntentRetrieveParams{Expand: expanded})
+	got, err := n.api.V1PaymentIntents.Retrieve(ctx, reference, &stripe.PaymentIntentRetrieveParams{Expand: expanded})
 	if err != nil {
 		return nil, fmt.Errorf("read intent %s: %w", reference, publicError(err))
 	}

@@ -49,8 +49,7 @@ func (n *Network) Charged(ctx context.Context, reference string) (checkout.Charg
 	params := &stripe.PaymentIntentRetrieveParams{}
 	params.AddExpand("latest_charge.balance_transaction")
 	i, err := n.api.V1PaymentIntents.Retrieve(ctx, reference, params)
-	var refusal *stripe.Error
-	if errors.As(err, &refusal) && refusal.HTTPStatusCode == http.StatusNotFound {
+	if refusal, ok := errors.AsType[*stripe.Error](err); ok && refusal.HTTPStatusCode == http.StatusNotFound {
 		return checkout.Charged{}, checkout.ErrNotFound
 	}
 	if err != nil {

@@ -3,7 +3,6 @@ package treasury_test
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"math/big"
 	"testing"
 	"time"
@@ -90,12 +89,9 @@ func (f fixture) begin(
 ) (session checkout.Ref, transactionID string) {
 	t.Helper()
 	ctx := t.Context()
-	s, err := f.Store.CreateSession(ctx, storage.NewSession{Session: checkout.Session{
-		Ref: owner.Ref(checkout.NewID(checkout.PrefixSession)), Amount: amount, Currency: checkout.EUR,
-		PayoutCurrency: to, MaxAttempts: 3, Metadata: json.RawMessage(`{}`)}, Lifetime: time.Hour},
-		func(context.Context, checkout.Session) error { return nil })
-	require.NoError(t, err)
-	p := storagetest.Payment(s.ID, owner.Mode)
+	s := storagetest.Session(t, f.Store, owner, func(s *checkout.Session) { s.Amount, s.PayoutCurrency = amount, to })
+	p := storagetest.Payment(s.Ref)
+	p.Method = checkout.PaymentMethod{Type: "card", Last4: "4242"}
 	for _, chain := range f.Chains {
 		if chain.Account().Network == to.Network() {
 			p.ChainRef = chain.Account().ChainID
@@ -113,10 +109,7 @@ func (f fixture) begin(
 // complete decides a payment that has succeeded, and returns its payout.
 func (f fixture) complete(t *testing.T, session checkout.Ref, transactionID string) checkout.Ref {
 	t.Helper()
-	_, _, err := f.Store.RecordCharge(t.Context(), session, transactionID, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	require.NoError(t, err)
-	settled, err := f.Store.FinishPayment(t.Context(), session, transactionID)
-	require.NoError(t, err)
+	settled := storagetest.Finish(t, f.Store, session, transactionID, storagetest.Succeeded)
 	return session.Owner.Ref(settled.PayoutID)
 }
 

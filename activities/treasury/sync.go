@@ -319,8 +319,7 @@ func (r *round) end(ctx context.Context, t finalTransfer, burnt []storage.BurntG
 	}
 
 	failed, ended, err := r.Store.EndTransfer(ctx, transfer, seen, r.now, burnt...)
-	var missing storage.MissingError
-	if errors.As(err, &missing) {
+	if missing, ok := errors.AsType[storage.MissingError](err); ok {
 		r.alarm("the chain says that %s is %s, and %v: nothing is decided", transfer.ID, seen.State, missing)
 		return nil
 	}

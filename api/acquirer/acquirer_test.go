@@ -5,7 +5,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -47,18 +46,11 @@ const reference = "pi_1"
 func newDesk(t *testing.T) *desk {
 	t.Helper()
 	store := storagetest.New(t).Open(t, 0)
-	d := &desk{t: t, store: store, payment: checkout.NewID(checkout.PrefixTransaction)}
+	d := &desk{t: t, store: store}
 	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", PaymentAttempts: 3}
 	require.NoError(t, store.CreateMerchant(t.Context(), m, checkout.ModeLive, nil))
-	var err error
-	d.session, err = store.CreateSession(t.Context(), storage.NewSession{Lifetime: time.Hour, Session: checkout.Session{
-		Ref: m.Owner(checkout.ModeLive).Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: checkout.EUR,
-		PayoutCurrency: checkout.USDC, Metadata: json.RawMessage(`{}`), MaxAttempts: 3,
-	}}, func(context.Context, checkout.Session) error { return nil })
-	require.NoError(t, err)
-	require.NoError(t, store.CreatePayment(t.Context(), storage.NewPayment{ID: d.payment, SessionID: d.session.ID, CardToken: "ctoken_1", Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox}))
-	_, err = store.BeginPayment(t.Context(), d.session.Ref, d.payment, checkout.Quote{Rate: checkout.MustRate("1.08")}, reference)
-	require.NoError(t, err)
+	d.session = storagetest.Session(t, store, m.Owner(checkout.ModeLive))
+	d.payment = storagetest.Begin(t, store, d.session.Ref, storage.NewPayment{}, reference)
 	d.handler = acquirer.New(acquirer.Config{
 		Reports: acquirer.Reports{
 			Store: store, Log: slog.New(slog.DiscardHandler),

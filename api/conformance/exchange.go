@@ -48,9 +48,7 @@ func (d *Document) Check(e Exchange) (Operation, error) {
 			want = http.StatusMethodNotAllowed
 		}
 		if e.Status != want {
-			return Operation{}, fmt.Errorf(
-				"%s %s is not documented, but answered %d", e.Method, e.URL.EscapedPath(), e.Status,
-			)
+			return Operation{}, fmt.Errorf("%s %s is not documented, but answered %d", e.Method, e.URL.EscapedPath(), e.Status)
 		}
 		o, at = Operation{}, outside+"/"+strconv.Itoa(want)
 	}

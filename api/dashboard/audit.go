@@ -20,9 +20,7 @@ func (s *server) listAudit(v face.Visit) (face.Answer, error) {
 		return face.Answer{}, err
 	}
 	p := auditPage{}
-	var next string
-	p.Entries, next = onePage(entries, func(e checkout.AuditEntry) string { return e.ID })
-	p.turning = besides(page.Before, next, func(before string) string {
+	p.Entries, p.turning = onePage(entries, page.Before, func(before string) string {
 		return addressOf(v.Path("/audit"), map[string]string{"before": before})
 	})
 	return face.Show("audit", "Audit log", p)

@@ -16,7 +16,7 @@ func (s *server) exportAudit(v face.Visit, w http.ResponseWriter) error {
 		read: func(p pg.Page) ([]checkout.AuditEntry, error) {
 			return s.Store.AuditEntries(v.Context(), v.Owner(), p)
 		},
-		id: func(e checkout.AuditEntry) string { return e.ID }, row: auditCells,
+		row: auditCells,
 	}.write(v, w)
 }
 

@@ -65,9 +65,7 @@ var brandChanged = face.Notice("brand_changed", "The hosted page was changed.")
 func (s *server) changeBrand(v face.Visit) (face.Answer, error) {
 	change, detail, err := brandChange(v)
 	if err == nil && detail != "" {
-		err = s.Store.SetBrand(
-			v.Context(), v.MerchantID(), change, v.AuditBoth("brand.changed", v.MerchantID(), detail),
-		)
+		err = s.Store.SetBrand(v.Context(), v.MerchantID(), change, v.AuditBoth("brand.changed", v.MerchantID(), detail))
 	}
 	conflict, faster := errors.AsType[*pg.ChangedError](err)
 	wrong, isContact := errors.AsType[*account.ContactError](err)
@@ -140,10 +138,7 @@ func brandChange(v face.Visit) (change account.BrandChange, detail string, err e
 		color = ""
 	}
 
-	change.Was = &account.Brand{
-		Color:       v.PostFormValue("before_color"),
-		LogoVersion: v.PostFormValue("before_logo"),
-	}
+	change.Was = &account.Brand{Color: v.PostFormValue("before_color"), LogoVersion: v.PostFormValue("before_logo")}
 	if !strings.EqualFold(color, change.Was.Color) {
 		change.Color, detail = &color, "color: "+colorWords(change.Was.Color)+" → "+colorWords(color)
 	}

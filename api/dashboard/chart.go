@@ -142,10 +142,7 @@ func appendPart(parts []part, class string, below, n, top int64) []part {
 		return parts
 	}
 	height := func(n int64) float64 { return chartHeight * float64(n) / float64(top) }
-	return append(
-		parts,
-		part{class, fmt.Sprintf("%.2f", chartHeight-height(below+n)), fmt.Sprintf("%.2f", height(n))},
-	)
+	return append(parts, part{class, fmt.Sprintf("%.2f", chartHeight-height(below+n)), fmt.Sprintf("%.2f", height(n))})
 }
 
 // roundUp returns the next number that is easy to read beside a chart: 1, 2, 4, 6 or 8 with zeros.

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/storage"
@@ -64,8 +63,9 @@ func state(d webhook.Delivery, last webhook.Attempt) string {
 
 // deliveryForm is the filter of the log, as the person typed it.
 type deliveryForm struct {
-	Status, Webhook, Type, Session, Event, From, To string
-	Fault                                           string
+	Status, Webhook, Type, Session, Event string
+	days
+	Fault string
 }
 
 // Used reports whether any filter is set.
@@ -81,32 +81,21 @@ func (f deliveryForm) More() bool {
 
 // query returns the form as the query of an address.
 func (f deliveryForm) query() url.Values {
-	q := url.Values{}
-	for name, value := range map[string]string{
+	return queryOf(map[string]string{
 		"status": f.Status, "webhook": f.Webhook, "type": f.Type, "session": f.Session, "event": f.Event,
 		"from": f.From, "to": f.To,
-	} {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
-	return q
+	})
 }
 
 // read reads the filter. The range includes both days, in UTC.
 func (f *deliveryForm) read(q url.Values) (storage.DeliveryFilter, pg.Page) {
 	get := func(name string) string { return strings.TrimSpace(q.Get(name)) }
 	*f = deliveryForm{
-		Status: get(
-			"status",
-		), Webhook: get("webhook"), Type: get("type"), Session: get("session"), Event: get("event"),
-		From: get("from"), To: get("to"),
+		Status: get("status"), Webhook: get("webhook"), Type: get("type"), Session: get("session"), Event: get("event"),
+		days: readDays(q),
 	}
-	page := pg.Page{Since: f.day("from", f.From), Until: f.day("to", f.To)}
-	if !page.Until.IsZero() {
-		page.Until = page.Until.AddDate(0, 0, 1)
-	}
-	f.Fault = cmp.Or(f.Fault, unknown("status", f.Status, deliveryStates),
+	var page pg.Page
+	f.Fault = cmp.Or(f.bound(&page), unknown("status", f.Status, deliveryStates),
 		unknown("event type", webhook.EventType(f.Type), webhook.EventTypes))
 	f.id(f.Session, "session", checkout.PrefixSession)
 	f.id(f.Event, "event", checkout.PrefixEvent)
@@ -128,24 +117,9 @@ var waits = map[string]storage.DeliveryWait{
 // deliveryStates are the choices of the status.
 var deliveryStates = []string{"pending", "retrying", "on_hold", "delivered", "failed", "canceled"}
 
-func (f *deliveryForm) day(name, text string) time.Time {
-	if text == "" {
-		return time.Time{}
-	}
-	t, err := time.Parse(time.DateOnly, text)
-	if err != nil || t.Year() < 1970 || t.Year() > 9999 {
-		f.Fault = fmt.Sprintf("%q is not a date; write it as 2026-01-31.", name)
-		return time.Time{}
-	}
-	return t
-}
-
 func (f *deliveryForm) id(text, what, prefix string) {
 	if text != "" && !checkout.IsID(prefix, text) {
-		f.Fault = fmt.Sprintf(
-			"This is not a %s id: it must be %s_ and 26 characters.", what,
-			prefix,
-		)
+		f.Fault = fmt.Sprintf("This is not a %s id: it must be %s_ and 26 characters.", what, prefix)
 	}
 }
 
@@ -169,12 +143,10 @@ func (s *server) listDeliveries(v face.Visit) (face.Answer, error) {
 		return face.Answer{}, err
 	}
 
-	var next string
-	p.Deliveries, next = onePage(rows, func(r deliveryRow) string { return r.ID })
+	p.Deliveries, p.turning = onePage(rows, page.Before, func(before string) string { return p.address(v, "before", before) })
 	p.CSV = addressWith(v.Path("/deliveries.csv"), p.Filter.query())
-	p.link(v, page.Before, next, s.LiveLog != nil && q.Get("live") != "off")
-	if page.Before == "" && s.LiveLog == nil {
-		p.Pause, p.Resume = "", ""
+	if page.Before == "" && s.LiveLog != nil { // only the first page is live, because new deliveries appear there
+		p.Live, p.Pause, p.Resume = q.Get("live") != "off", p.address(v, "live", "off"), p.address(v)
 	}
 
 	version := p.version()
@@ -202,15 +174,6 @@ func (p deliveriesPage) version() string {
 		_, _ = fmt.Fprintln(hash, r.ID, r.Version()) // writing to a hash cannot fail
 	}
 	return strconv.FormatUint(hash.Sum64(), 36)
-}
-
-// link fills in the addresses. Only the first page is live, because new deliveries appear there.
-func (p *deliveriesPage) link(v face.Visit, before, next string, live bool) {
-	p.turning = besides(before, next, func(before string) string { return p.address(v, "before", before) })
-	if before != "" {
-		return
-	}
-	p.Live, p.Pause, p.Resume = live, p.address(v, "live", "off"), p.address(v)
 }
 
 // address returns the address of a page of the log with the same filter. more alternates names and

@@ -106,9 +106,7 @@ func byRun(attempts []webhook.Attempt) []run {
 			all = append(all, run{Number: a.Run})
 		}
 		last := &all[len(all)-1]
-		last.Attempts = append(
-			last.Attempts, attemptRow{a, readable(a.ResponseBody), len(a.ResponseBody) >= maxResponse},
-		)
+		last.Attempts = append(last.Attempts, attemptRow{a, readable(a.ResponseBody), len(a.ResponseBody) >= maxResponse})
 	}
 	return all
 }

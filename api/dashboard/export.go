@@ -21,12 +21,11 @@ import (
 const exportPage = 500
 
 // export is a list as a CSV file.
-type export[T any] struct {
+type export[T identified] struct {
 	name string // of the list, for the name of the file
 	head []string
 	page pg.Page                    // bounds the times; its Before and Limit do not count
 	read func(pg.Page) ([]T, error) // newest first
-	id   func(T) string
 	row  func(T) []string
 }
 
@@ -84,7 +83,7 @@ func (e export[T]) write(v face.Visit, w http.ResponseWriter) error {
 		if len(rows) < exportPage {
 			return nil
 		}
-		page.Before = e.id(rows[len(rows)-1])
+		page.Before = rows[len(rows)-1].PublicID()
 		if rows, err = e.read(page); err != nil {
 			return err
 		}
@@ -116,7 +115,7 @@ func (s *server) exportSessions(v face.Visit, w http.ResponseWriter) error {
 		read: func(p pg.Page) ([]checkout.Session, error) {
 			return s.Store.Sessions(v.Context(), v.Owner(), form.filter(), p)
 		},
-		id: func(s checkout.Session) string { return s.ID }, row: sessionCells,
+		row: sessionCells,
 	}.write(v, w)
 }
 
@@ -157,7 +156,7 @@ func (s *server) exportPayouts(v face.Visit, w http.ResponseWriter) error {
 		read: func(p pg.Page) ([]checkout.Payout, error) {
 			return s.Store.Payouts(v.Context(), v.Owner(), form.filter(), p)
 		},
-		id: func(p checkout.Payout) string { return p.ID }, row: payoutCells,
+		row: payoutCells,
 	}.write(v, w)
 }
 
@@ -184,7 +183,7 @@ func (s *server) exportDeliveries(v face.Visit, w http.ResponseWriter) error {
 			"last_attempt", "last_attempt_at", "last_result", "next_attempt_at",
 		},
 		read: func(p pg.Page) ([]deliveryRow, error) { return s.deliveryRows(v, filter, p) },
-		id:   func(r deliveryRow) string { return r.ID }, row: deliveryCells,
+		row:  deliveryCells,
 	}.write(v, w)
 }
 

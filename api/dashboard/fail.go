@@ -35,13 +35,10 @@ var noInvitation = problem{
 
 // problems are the texts for each kind of error.
 var problems = map[failure.Kind]problem{
-	failure.Internal:     {"Something went wrong", "It is our fault. We have logged the error."},
-	failure.Invalid:      {"Not understood", "The form could not be read. Go back and try again."},
-	failure.Unauthorized: {"Not signed in", "Sign in first."},
-	failure.Forbidden: {
-		"Not allowed",
-		"Your role does not allow this, or the form came from another site.",
-	},
+	failure.Internal:         {"Something went wrong", "It is our fault. We have logged the error."},
+	failure.Invalid:          {"Not understood", "The form could not be read. Go back and try again."},
+	failure.Unauthorized:     {"Not signed in", "Sign in first."},
+	failure.Forbidden:        {"Not allowed", "Your role does not allow this, or the form came from another site."},
 	failure.NotFound:         {"Not found", "This page does not exist, or it belongs to the other mode."},
 	failure.MethodNotAllowed: {"Not possible", "This address does not support this method."},
 	failure.Conflict:         {"Not possible now", "Something has changed in the meantime. Reload the page."},
@@ -49,10 +46,7 @@ var problems = map[failure.Kind]problem{
 	failure.UnsupportedMedia: {"Not understood", "The form could not be read. Go back and try again."},
 	failure.RateLimited:      {"Too many attempts", "Wait a minute, then try again."},
 	failure.Busy:             {"Too busy now", "Nothing was done. Try again in a moment."},
-	failure.Unavailable: {
-		"Not available now",
-		"The outcome is unknown. Check before you try again.",
-	},
+	failure.Unavailable:      {"Not available now", "The outcome is unknown. Check before you try again."},
 }
 
 // conflicts are more exact texts for errors of kind Conflict.

@@ -48,13 +48,18 @@ func unknown[T ~string](name string, value T, list []T) (fault string) {
 
 // addressOf returns path with a query of the values that are not empty.
 func addressOf(path string, values map[string]string) string {
+	return addressWith(path, queryOf(values))
+}
+
+// queryOf returns a query of the values that are not empty.
+func queryOf(values map[string]string) url.Values {
 	q := url.Values{}
 	for name, value := range values {
 		if value != "" {
 			q.Set(name, value)
 		}
 	}
-	return addressWith(path, q)
+	return q
 }
 
 func addressWith(path string, q url.Values) string {

@@ -14,19 +14,6 @@ type turning struct {
 	Older  string // the next page, "" on the last
 }
 
-// besides returns the pages beside the one that begins at the cursor before. next is the cursor of the next page, ""
-// on the last. address returns the address of the page at a cursor.
-func besides(before, next string, address func(before string) string) turning {
-	var p turning
-	if before != "" {
-		p.Newest = address("")
-	}
-	if next != "" {
-		p.Older = address(next)
-	}
-	return p
-}
-
 // before returns the cursor in the query, "" for the newest page and for a malformed cursor.
 func before(v face.Visit, prefix string) string {
 	if cursor := v.URL.Query().Get("before"); checkout.IsID(prefix, cursor) {
@@ -35,11 +22,18 @@ func before(v face.Visit, prefix string) string {
 	return ""
 }
 
-// onePage cuts a list of at most pageSize+1 entries to one page. next is the cursor of the next
-// page, "" on the last.
-func onePage[T any](read []T, id func(T) string) (page []T, next string) {
-	if len(read) <= pageSize {
-		return read, ""
+// identified is an entry of a list; cursors are ids.
+type identified interface{ PublicID() string }
+
+// onePage cuts a list of at most pageSize+1 entries, which begins at the cursor before, to one page. address returns
+// the address of the page at a cursor.
+func onePage[T identified](read []T, before string, address func(before string) string) (page []T, others turning) {
+	if before != "" {
+		others.Newest = address("")
 	}
-	return read[:pageSize], id(read[pageSize-1])
+	if len(read) > pageSize {
+		read = read[:pageSize]
+		others.Older = address(read[pageSize-1].PublicID())
+	}
+	return read, others
 }

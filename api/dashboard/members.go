@@ -55,12 +55,7 @@ func (s *server) inviteMember(v face.Visit) (face.Answer, error) {
 		err != nil {
 		return face.OrNone(page), err
 	}
-	m := checkout.Member{
-		ID:         checkout.NewID(checkout.PrefixMember),
-		MerchantID: v.MerchantID(),
-		Email:      email,
-		Role:       role,
-	}
+	m := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: v.MerchantID(), Email: email, Role: role}
 	got, err := sent(s, v, m.ID, func() error {
 		return s.Store.InviteMember(v.Context(), m, v.AuditBoth("member.invited", m.ID, email+" as "+string(role)))
 	})
@@ -99,9 +94,7 @@ func (s *server) renewInvitation(v face.Visit) (face.Answer, error) {
 	if err != nil {
 		return face.Answer{}, err
 	}
-	page, err := s.unconfirmedOwner(
-		v, m.Role == checkout.RoleOwner, "Another link lets "+m.Email+" sign in as an owner.",
-	)
+	page, err := s.unconfirmedOwner(v, m.Role == checkout.RoleOwner, "Another link lets "+m.Email+" sign in as an owner.")
 	if page != nil || err != nil {
 		return face.OrNone(page), err
 	}

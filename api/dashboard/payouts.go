@@ -85,11 +85,13 @@ func (s *server) listPayouts(v face.Visit) (face.Answer, error) {
 	if err != nil {
 		return face.Answer{}, err
 	}
-	shown, next := onePage(found, func(p checkout.Payout) string { return p.ID })
+	shown, others := onePage(found, page.Before, func(before string) string {
+		return p.Form.address(v, "/payouts", before)
+	})
 	if p.Payouts, err = s.payoutRows(v, shown); err != nil {
 		return face.Answer{}, err
 	}
-	p.turning = besides(page.Before, next, func(before string) string { return p.Form.address(v, "/payouts", before) })
+	p.turning = others
 	if len(shown) == 0 || p.Newest != "" { // older pages have the same sums
 		return face.Show("payouts", "Payouts", p)
 	}

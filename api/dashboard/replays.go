@@ -114,9 +114,7 @@ func (s *server) replaysPage(v face.Visit, p replaysPage) (face.Answer, error) {
 	if err != nil {
 		return face.Answer{}, err
 	}
-	var next string
-	p.Replays, next = onePage(replays, func(r webhook.Replay) string { return r.ID })
-	p.turning = besides(page.Before, next, func(before string) string {
+	p.Replays, p.turning = onePage(replays, page.Before, func(before string) string {
 		return addressOf(v.Path("/webhooks/"+p.ID+"/replay"), map[string]string{"before": before})
 	})
 	p.Statuses, p.MaxRate = webhook.ReplayableStatuses, webhook.MaxReplayRate

@@ -89,7 +89,7 @@ func (s *server) listRequests(v face.Visit) (face.Answer, error) {
 		return face.Answer{}, err
 	}
 	p.Keys = slices.DeleteFunc(keys, func(k checkout.APIKey) bool { return k.Mode != v.Mode })
-	shown, next := onePage(found, func(r checkout.APIRequest) string { return r.ID })
+	shown, others := onePage(found, page.Before, func(before string) string { return p.Form.address(v, before) })
 	for _, r := range shown {
 		row := requestRow{APIRequest: r}
 		if i := slices.IndexFunc(p.Keys, func(k checkout.APIKey) bool { return k.ID == r.KeyID }); i >= 0 {
@@ -97,7 +97,7 @@ func (s *server) listRequests(v face.Visit) (face.Answer, error) {
 		}
 		p.Requests = append(p.Requests, row)
 	}
-	p.turning = besides(page.Before, next, func(before string) string { return p.Form.address(v, before) })
+	p.turning = others
 	return face.Show("requests", "Requests", p)
 }
 

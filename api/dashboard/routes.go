@@ -112,12 +112,8 @@ func (s *server) routes() {
 
 	s.webhookRoutes()
 
-	s.router.NotFoundHandler = web.Route(
-		serverName, "not found", web.Serve(s.entrance.Limited(notFound), s.fail),
-	)
-	s.router.MethodNotAllowedHandler = web.Route(
-		serverName, "method not allowed", s.failing(failure.MethodNotAllowed),
-	)
+	s.router.NotFoundHandler = web.Route(serverName, "not found", web.Serve(s.entrance.Limited(notFound), s.fail))
+	s.router.MethodNotAllowedHandler = web.Route(serverName, "method not allowed", s.failing(failure.MethodNotAllowed))
 }
 
 // webhookRoutes adds the pages of registrations, deliveries and bulk replays. mux takes the first

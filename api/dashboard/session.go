@@ -50,12 +50,7 @@ func (s *server) sessionPage(v face.Visit, fault string) (face.Answer, error) {
 	}
 
 	session.URL = checkout.PageURL(s.CheckoutURL, session.ID)
-	p := sessionPage{
-		Session:  session,
-		Fault:    fault,
-		Customer: customerOf(session),
-		Pairs:    metadataPairs(session.Metadata),
-	}
+	p := sessionPage{Session: session, Fault: fault, Customer: customerOf(session), Pairs: metadataPairs(session.Metadata)}
 	if p.SessionHistory, err = s.Store.SessionHistory(v.Context(), v.Owner().Ref(session.ID)); err != nil {
 		return face.Answer{}, err
 	}
@@ -99,10 +94,7 @@ func (s *server) expireSession(v face.Visit) (face.Answer, error) {
 
 	switch {
 	case errors.Is(asked, checkout.ErrPaymentInFlight):
-		return s.sessionPage(
-			v,
-			"A payment of this session is in progress, so it cannot expire now. Check again in a moment.",
-		)
+		return s.sessionPage(v, "A payment of this session is in progress, so it cannot expire now. Check again in a moment.")
 	case asked != nil && !errors.Is(asked, checkout.ErrNotFound) && !errors.Is(asked, checkout.ErrNotPending):
 		return face.Answer{}, asked
 	}

@@ -49,9 +49,9 @@ func (s *server) listSessions(v face.Visit) (face.Answer, error) {
 	if err != nil {
 		return face.Answer{}, err
 	}
-	var next string
-	p.Sessions, next = onePage(found, func(s checkout.Session) string { return s.ID })
-	p.turning = besides(page.Before, next, func(before string) string { return p.Form.address(v, "/sessions", before) })
+	p.Sessions, p.turning = onePage(found, page.Before, func(before string) string {
+		return p.Form.address(v, "/sessions", before)
+	})
 	return face.Show("sessions", "Sessions", p)
 }
 

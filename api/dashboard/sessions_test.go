@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
@@ -32,26 +33,17 @@ func requireText(t *testing.T, p page, payload string) {
 // newSession creates a pending session.
 func (d *desk) newSession(merchant string, mode checkout.Mode, change ...func(*checkout.Session)) checkout.Session {
 	d.t.Helper()
-	s := checkout.Session{
-		Ref: checkout.Owner{MerchantID: merchant, Mode: mode}.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 123450, Currency: checkout.EUR,
-		PayoutCurrency: checkout.USDC, MaxAttempts: 3, Metadata: json.RawMessage(`{"order_id":"order 7","n":1.50}`),
+	told := func(s *checkout.Session) {
+		s.Amount, s.Metadata = 123450, json.RawMessage(`{"order_id":"order 7","n":1.50}`)
 	}
-	for _, c := range change {
-		c(&s)
-	}
-	got, err := d.store.CreateSession(d.t.Context(), storage.NewSession{Session: s, Lifetime: time.Hour}, func(context.Context, checkout.Session) error { return nil })
-	require.NoError(d.t, err)
-	return got
+	owner := checkout.Owner{MerchantID: merchant, Mode: mode}
+	return storagetest.Session(d.t, d.store, owner, append([]func(*checkout.Session){told}, change...)...)
 }
 
 // beginPayment begins a payment of a session with a Visa card.
 func (d *desk) beginPayment(s checkout.Session) (id string) {
 	d.t.Helper()
-	id = checkout.NewID(checkout.PrefixTransaction)
-	require.NoError(d.t, d.store.CreatePayment(d.t.Context(), storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "tok", Method: visa, Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox}))
-	_, err := d.store.BeginPayment(d.t.Context(), s.Ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, id)
-	require.NoError(d.t, err)
-	return id
+	return storagetest.Begin(d.t, d.store, s.Ref, storage.NewPayment{Method: visa}, "")
 }
 
 var visa = checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 12, ExpYear: 2040, Country: "US", ThreeDSecure: true}
@@ -59,17 +51,12 @@ var visa = checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242", Ex
 // pay brings a payment to its end; "" succeeds.
 func (d *desk) pay(s checkout.Session, failure checkout.FailureCode) (id string, settled storage.Settlement) {
 	d.t.Helper()
-	ref := s.Ref
 	id = d.beginPayment(s)
 	result := checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded, Method: visa}
 	if failure != "" {
 		result = checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: failure, Method: visa}
 	}
-	_, _, err := d.store.RecordCharge(d.t.Context(), ref, id, result)
-	require.NoError(d.t, err)
-	settled, err = d.store.FinishPayment(d.t.Context(), ref, id)
-	require.NoError(d.t, err)
-	return id, settled
+	return id, storagetest.Finish(d.t, d.store, s.Ref, id, result)
 }
 
 var sessionLink = regexp.MustCompile(`/(?:test|live)/sessions/(cs_[0-9a-z]{26})`)
@@ -509,23 +496,6 @@ func TestRetryPayout_SaysWhichRateItHas(t *testing.T) {
 	require.Contains(t, owner.get(path).text(), "at 1.02 (1.08 when the customer paid)")
 }
 
-// revertedTransfer stores that the network reverted a transfer of payout $1 to its merchant's present address.
-const revertedTransfer = `
-	WITH account AS (
-		INSERT INTO treasury_account (id, mode, network, chain_id, address, next_nonce, next_block, seen_height, created_at)
-		VALUES ('tre_1', 'test', 'ethereum', 'eip155:1', '0x1', 1, 1, 1, now())
-	), signed AS (
-		INSERT INTO transfer (id, account_id, nonce, status, base, created_at, ended_at, proved, height, block_hash, tx_hash, cost)
-		VALUES ('tr_1', 'tre_1', 0, 'reverted', 1, now(), now(), 3, 2, '0xb', '0xt', 0)
-	), version AS (
-		INSERT INTO transfer_version (tx_hash, transfer_id, number, currency, destination, amount, fee, max_cost, terms, raw, created_at)
-		SELECT '0xt', 'tr_1', 1, p.currency, a.address, 1, 0, 0, '{}', '', now()
-		FROM payout p JOIN payout_address a USING (merchant_id, mode, currency) WHERE p.id = $1
-	)
-	INSERT INTO transfer_payout (transfer_id, payout_id, merchant_id, mode, currency, destination, amount, fee, value, standing, created_at)
-	SELECT 'tr_1', p.id, merchant_id, mode, currency, a.address, 1, 0, 100, false, now()
-	FROM payout p JOIN payout_address a USING (merchant_id, mode, currency) WHERE p.id = $1`
-
 // The network reverted a transfer: the person reads what to do, and when the announced address holds.
 func TestRetryPayout_AfterARevertedTransferNeedsAnotherAddress(t *testing.T) {
 	t.Parallel()
@@ -535,7 +505,7 @@ func TestRetryPayout_AfterARevertedTransferNeedsAnotherAddress(t *testing.T) {
 	payout := s.Owner.Ref(settled.PayoutID)
 	_, err := d.store.FinishPayout(t.Context(), payout, 1, checkout.PayoutInvalidAddress)
 	require.NoError(t, err)
-	d.exec(revertedTransfer, payout.ID)
+	d.Revert(t, payout.ID)
 	owner, path := d.as(checkout.RoleOwner), "/test/sessions/"+s.ID
 	got := owner.post(path + "/retry_payout")
 	require.Equal(t, 422, got.status)

@@ -114,9 +114,7 @@ func (s *server) settingsPage(v face.Visit) (settingsPage, error) {
 	return p, nil
 }
 
-var settingsChanged = face.Notice(
-	"settings_changed", "The settings were changed. Your webhooks get merchant.updated.",
-)
+var settingsChanged = face.Notice("settings_changed", "The settings were changed. Your webhooks get merchant.updated.")
 
 // changeSettings serves POST …/settings, the settings of both modes. It writes only the
 // fields that the person has changed. Other people's changes of other fields stay.
@@ -234,9 +232,7 @@ func (s *server) changeAddresses(v face.Visit) (face.Answer, error) {
 	for i := range p.Addresses {
 		f := &p.Addresses[i]
 		stored := f.Before
-		f.Address, f.Before = strings.TrimSpace(v.PostFormValue(f.Name())), strings.TrimSpace(
-			v.PostFormValue(f.BeforeName()),
-		)
+		f.Address, f.Before = strings.TrimSpace(v.PostFormValue(f.Name())), strings.TrimSpace(v.PostFormValue(f.BeforeName()))
 		if !f.Changed() {
 			f.Address, f.Before = stored, stored
 			continue

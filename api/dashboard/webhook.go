@@ -53,9 +53,7 @@ func (s *server) showWebhook(v face.Visit) (face.Answer, error) {
 	if err != nil {
 		return face.Answer{}, err
 	}
-	rows, err := s.deliveryRows(
-		v, storage.DeliveryFilter{EndpointID: e.ID}, pg.Page{Limit: recentDeliveries},
-	)
+	rows, err := s.deliveryRows(v, storage.DeliveryFilter{EndpointID: e.ID}, pg.Page{Limit: recentDeliveries})
 	if err != nil {
 		return face.Answer{}, err
 	}
@@ -87,13 +85,9 @@ var (
 		"webhook_changed",
 		"The webhook was changed. The change also applies to its pending deliveries.",
 	)
-	webhookHeld = face.Notice(
-		"webhook_held", "The webhook is on hold. Its events wait, and no attempt is used up.",
-	)
+	webhookHeld    = face.Notice("webhook_held", "The webhook is on hold. Its events wait, and no attempt is used up.")
 	webhookResumed = face.Notice("webhook_resumed", "The webhook is enabled. Waiting events are being sent.")
-	webhookDeleted = face.Notice(
-		"webhook_deleted", "The webhook was deleted, and its pending deliveries are canceled.",
-	)
+	webhookDeleted = face.Notice("webhook_deleted", "The webhook was deleted, and its pending deliveries are canceled.")
 )
 
 // changeWebhook serves POST …/webhooks/{id}.
@@ -117,8 +111,7 @@ func (s *server) changeWebhook(v face.Visit) (face.Answer, error) {
 	}
 
 	_, err = s.webhooks().ChangeEndpoint(v.Context(), e, change, v.Audit("webhook.changed", e.ID, ""))
-	var conflict *pg.ChangedError
-	if errors.As(err, &conflict) {
+	if conflict, ok := errors.AsType[*pg.ChangedError](err); ok {
 		return s.webhookConflict(v, f, conflict)
 	}
 	if err != nil {

@@ -150,9 +150,7 @@ func (s *server) createWebhook(v face.Visit) (face.Answer, error) {
 	}
 
 	got, err := face.Made(s.Store, v, e.ID, e.Secret, secretOfWebhook(v), func() error {
-		_, err := s.Store.CreateEndpoint(
-			v.Context(), e, v.Audit("webhook.created", e.ID, "for "+webhook.HostPortOf(e.URL)),
-		)
+		_, err := s.Store.CreateEndpoint(v.Context(), e, v.Audit("webhook.created", e.ID, "for "+webhook.HostPortOf(e.URL)))
 		return err
 	})
 

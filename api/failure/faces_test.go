@@ -26,8 +26,7 @@ import (
 	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/api/hosted"
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/pg"
-	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/runs"
 )
@@ -59,17 +58,14 @@ type service struct {
 
 func newService(t *testing.T) *service {
 	t.Helper()
-	s := &service{t: t, ctx: t.Context(), database: pgtemp.ForTest(t, storage.Migrate), temporal: &temporalDouble{}, log: &lockedBuffer{}}
+	db := storagetest.New(t)
+	s := &service{t: t, ctx: t.Context(), database: db.URL, temporal: &temporalDouble{}, log: &lockedBuffer{}}
 	u, err := url.Parse(s.database)
 	require.NoError(t, err)
 	s.relay = newRelay(t, u.Host)
 	u.Host = s.relay.listener.Addr().String()
-
-	keys, err := pg.ParseKeyring(pg.NewMasterKey("k1"))
-	require.NoError(t, err)
-	store, err := storage.Open(t.Context(), storage.Options{URL: u.String(), Keys: keys, MaxConns: 4})
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
+	db.URL = u.String() // the store goes through the relay
+	store := db.Open(t, 4)
 	log := slog.New(slog.NewJSONHandler(s.log, nil))
 	flows := &runs.Client{Temporal: s.temporal}
 

@@ -57,8 +57,7 @@ func NewAcquirer(mode checkout.Mode, publishableKey, scriptURL string, simulated
 		only := []string{origin}
 		a.Sources = web.Sources{Scripts: only, Frames: only, Connections: only}
 	case origin != "https://js.stripe.com":
-		return nil, errors.New("the acquirer's script must come from https://js.stripe.com, " +
-			"unless it is simulated")
+		return nil, errors.New("the acquirer's script must come from https://js.stripe.com, " + "unless it is simulated")
 	case !strings.HasPrefix(publishableKey, "pk_"+string(mode)+"_"):
 		return nil, fmt.Errorf("the acquirer's publishable key is not one of %s mode (pk_%s_)", mode, mode)
 	default:

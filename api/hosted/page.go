@@ -244,9 +244,7 @@ func newItem(m money, i checkout.LineItem, c checkout.Currency) item {
 // fillIn returns a merchant's address with the session's id in it, where the merchant asked for that. Many
 // libraries for URLs encode the braces.
 func fillIn(address, sessionID string) string {
-	return strings.NewReplacer(
-		"{CHECKOUT_SESSION_ID}", sessionID, "%7BCHECKOUT_SESSION_ID%7D", sessionID,
-	).Replace(address)
+	return strings.NewReplacer("{CHECKOUT_SESSION_ID}", sessionID, "%7BCHECKOUT_SESSION_ID%7D", sessionID).Replace(address)
 }
 
 // wayBack returns the href for a customer who has not paid: cancel_url, else the merchant's site. The whole
@@ -273,9 +271,7 @@ func linkTo(address string) (template.HTMLAttr, bool) {
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
 		return "", false
 	}
-	return template.HTMLAttr(
-		`href="` + html.EscapeString(address) + `"`,
-	), true // #nosec G203 -- escaped just here
+	return template.HTMLAttr(`href="` + html.EscapeString(address) + `"`), true // #nosec G203 -- escaped just here
 }
 
 // oneLine replaces control characters and direction marks in a merchant's name, so that it fits in

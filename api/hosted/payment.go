@@ -256,9 +256,7 @@ var unknownPayments, _ = otel.Meter("example.com/checkout/api/hosted").Int64Coun
 // repeat for the same payment returns the first answer, so a repeat after runs.ErrOutcomeUnknown
 // cannot charge twice. charge drops a payment that the workflow refused, so that it can never be
 // charged.
-func (s *server) charge(
-	ctx context.Context, sessionID, transactionID string,
-) (contract.PaymentResult, error) {
+func (s *server) charge(ctx context.Context, sessionID, transactionID string) (contract.PaymentResult, error) {
 	got, err := s.Workflows.Pay(ctx, sessionID, transactionID)
 	log := s.Log.With("session_id", sessionID, "transaction_id", transactionID)
 	switch {

@@ -79,8 +79,7 @@ func ParseScopes(text string) (Scopes, error) {
 	for scope := range strings.SplitSeq(text, ",") {
 		scope = strings.TrimSpace(scope)
 		if !slices.Contains(AllScopes, scope) {
-			return nil, fmt.Errorf("%q is not a scope; scopes are %s", scope,
-				strings.Join(AllScopes, ", "))
+			return nil, fmt.Errorf("%q is not a scope; scopes are %s", scope, strings.Join(AllScopes, ", "))
 		}
 		if !slices.Contains(scopes, scope) {
 			scopes = append(scopes, scope)

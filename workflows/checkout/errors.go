@@ -63,3 +63,10 @@ func (e *AddressRevertedError) Advice() string {
 
 // Unwrap returns ErrConflict.
 func (e *AddressRevertedError) Unwrap() error { return ErrConflict }
+
+// Wrap says in the error of a function what it was doing: defer Wrap(&err, "look at %s", name).
+func Wrap(err *error, format string, args ...any) {
+	if *err != nil {
+		*err = fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), *err)
+	}
+}

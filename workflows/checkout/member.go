@@ -82,3 +82,6 @@ type AuditEntry struct {
 	Address    string // IP address of the request; "" for a command
 	CreatedAt  time.Time
 }
+
+// PublicID returns the id, as Ref.PublicID does for what one mode has.
+func (e AuditEntry) PublicID() string { return e.ID }

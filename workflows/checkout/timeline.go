@@ -40,8 +40,7 @@ func (p *Payout) moments(begun time.Time, sentAt, failedAt *time.Time, why Payou
 		all = append(all, moment{*sentAt, Moment{Status: MomentPayoutSent, PayoutID: &p.ID}})
 	}
 	if failedAt != nil {
-		all = append(all, moment{*failedAt,
-			Moment{Status: MomentPayoutFailed, PayoutID: &p.ID, Reason: orNull(string(why))}})
+		all = append(all, moment{*failedAt, Moment{Status: MomentPayoutFailed, PayoutID: &p.ID, Reason: orNull(string(why))}})
 	}
 	return all
 }
@@ -52,8 +51,7 @@ func (s Session) Timeline() []Moment {
 	for _, t := range s.Transactions {
 		if t.Failure != "" && t.CompletedAt != nil {
 			all = append(all, moment{*t.CompletedAt,
-				Moment{Status: MomentPaymentFailed, TransactionID: &t.ID,
-					Reason: orNull(string(t.Failure))}})
+				Moment{Status: MomentPaymentFailed, TransactionID: &t.ID, Reason: orNull(string(t.Failure))}})
 		}
 	}
 	switch {

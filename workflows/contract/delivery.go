@@ -25,11 +25,8 @@ type WebhookDeliveryInput struct {
 }
 
 // NewWebhookDeliveryInput returns the input of a WebhookDelivery.
-func NewWebhookDeliveryInput(
-	owner checkout.Owner, typ webhook.EventType, ref webhook.Dispatch,
-) WebhookDeliveryInput {
-	return WebhookDeliveryInput{Ref: owner.Ref(ref.ID), EventType: typ, EndpointID: ref.EndpointID,
-		Host: ref.Host}
+func NewWebhookDeliveryInput(owner checkout.Owner, typ webhook.EventType, ref webhook.Dispatch) WebhookDeliveryInput {
+	return WebhookDeliveryInput{Ref: owner.Ref(ref.ID), EventType: typ, EndpointID: ref.EndpointID, Host: ref.Host}
 }
 
 // ContinuedDelivery is the state that a run takes over from an earlier one.

@@ -68,9 +68,7 @@ var SearchAttributes = []temporal.SearchAttributeKeyKeyword{
 }
 
 // SearchAttributesOf returns the owner's attributes and more.
-func SearchAttributesOf(
-	owner checkout.Owner, more ...temporal.SearchAttributeUpdate,
-) temporal.SearchAttributes {
+func SearchAttributesOf(owner checkout.Owner, more ...temporal.SearchAttributeUpdate) temporal.SearchAttributes {
 	return temporal.NewSearchAttributes(append(more,
 		SearchAttributeMerchantID.ValueSet(owner.MerchantID), SearchAttributeMode.ValueSet(string(owner.Mode)))...)
 }

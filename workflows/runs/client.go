@@ -50,8 +50,7 @@ func (c *Client) Open(ctx context.Context, workflowID string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	got, err := c.Temporal.DescribeWorkflow(ctx, workflowID, "")
-	var notFound *serviceerror.NotFound
-	if errors.As(err, &notFound) {
+	if _, notFound := errors.AsType[*serviceerror.NotFound](err); notFound {
 		return false, nil
 	}
 	if err != nil {
@@ -94,8 +93,7 @@ func (c *Client) cancel(ctx context.Context, workflowID string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	err := c.Temporal.CancelWorkflow(ctx, workflowID, "")
-	var already *serviceerror.CancellationAlreadyRequested
-	if errors.As(err, &already) {
+	if _, already := errors.AsType[*serviceerror.CancellationAlreadyRequested](err); already {
 		return nil
 	}
 	return answer("cancel", err)
@@ -104,9 +102,7 @@ func (c *Client) cancel(ctx context.Context, workflowID string) error {
 // update sends an update and waits for its answer. A repeat with the same updateID returns the
 // first answer, even after the workflow has closed. Concurrent calls with equal arguments share one
 // call, because Temporal refuses more than ten updates of a run at a time.
-func update[T any](
-	ctx context.Context, c *Client, workflowID, name, updateID string, args ...any,
-) (T, error) {
+func update[T any](ctx context.Context, c *Client, workflowID, name, updateID string, args ...any) (T, error) {
 	got, err, _ := c.underWay.Do(fmt.Sprint(workflowID, name, updateID, args), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 		defer cancel()

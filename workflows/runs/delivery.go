@@ -15,8 +15,7 @@ import (
 // ReplayDelivery starts a new run of a delivery that has ended. It returns
 // webhook.ErrDeliveryInProgress and ErrOutcomeUnknown.
 func (c *Client) ReplayDelivery(ctx context.Context, d webhook.Delivery) error {
-	err := c.startDelivery(ctx, d.Owner, d.EventType, d.Dispatch(),
-		enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE)
+	err := c.startDelivery(ctx, d.Owner, d.EventType, d.Dispatch(), enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE)
 	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 		return webhook.ErrDeliveryInProgress
 	}
@@ -26,8 +25,7 @@ func (c *Client) ReplayDelivery(ctx context.Context, d webhook.Delivery) error {
 // StartDelivery starts the first run of a delivery. A repeat changes nothing. It returns
 // ErrOutcomeUnknown.
 func (c *Client) StartDelivery(ctx context.Context, e webhook.Event, ref webhook.Dispatch) error {
-	err := c.startDelivery(ctx, e.Owner, e.Type, ref,
-		enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE)
+	err := c.startDelivery(ctx, e.Owner, e.Type, ref, enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE)
 	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 		return nil
 	}
@@ -46,10 +44,9 @@ func (c *Client) startDelivery(
 		TaskQueue:                                contract.TaskQueueWebhooks,
 		WorkflowIDReusePolicy:                    reuse,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		TypedSearchAttributes: contract.SearchAttributesOf(owner,
-			in.SearchAttribute()),
-		Priority:      temporal.Priority{FairnessKey: owner.MerchantID},
-		StaticSummary: in.Summary(), StaticDetails: in.Details(),
+		TypedSearchAttributes:                    contract.SearchAttributesOf(owner, in.SearchAttribute()),
+		Priority:                                 temporal.Priority{FairnessKey: owner.MerchantID},
+		StaticSummary:                            in.Summary(), StaticDetails: in.Details(),
 	}, contract.TypeWebhookDelivery, in)
 	return err
 }

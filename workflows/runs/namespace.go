@@ -80,8 +80,7 @@ func repeat(ctx context.Context, try func(context.Context) error) error {
 		call, cancel := context.WithTimeout(ctx, setupCallTimeout)
 		err := try(call)
 		cancel()
-		var notAllowed *NotAllowedError
-		if err == nil || errors.As(err, &notAllowed) {
+		if _, notAllowed := errors.AsType[*NotAllowedError](err); err == nil || notAllowed {
 			return err
 		}
 		select {
@@ -109,8 +108,7 @@ func (s setup) register(ctx context.Context) error {
 	there, err := s.Temporal.WorkflowService().DescribeNamespace(
 		ctx, &workflowservice.DescribeNamespaceRequest{Namespace: s.namespace},
 	)
-	var notFound *serviceerror.NamespaceNotFound
-	if errors.As(err, &notFound) {
+	if _, notFound := errors.AsType[*serviceerror.NamespaceNotFound](err); notFound {
 		_, err = s.Temporal.WorkflowService().RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{
 			Namespace: s.namespace, Description: "hosted checkout",
 			WorkflowExecutionRetentionPeriod: durationpb.New(MinRetention),

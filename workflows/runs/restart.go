@@ -47,8 +47,7 @@ func (c *Client) restart(ctx context.Context, o contract.Orphan, options client.
 		in = contract.CheckoutSessionInput{
 			Ref: o.Ref, ExpiresAt: o.ExpiresAt, ActionTimeout: contract.ActionTimeout, PaymentID: o.PaymentID,
 		}
-		attributes = append(attributes,
-			contract.SearchAttributeSessionStatus.ValueSet(string(checkout.StatusPending)))
+		attributes = append(attributes, contract.SearchAttributeSessionStatus.ValueSet(string(checkout.StatusPending)))
 	case checkout.PrefixPayout:
 		typ, options.StaticSummary, in = contract.TypePayout, "payout", contract.PayoutInput{Ref: o.Ref}
 	case checkout.PrefixReplay:

@@ -60,18 +60,14 @@ func askSession[T any](ctx context.Context, c *Client, sessionID, name, updateID
 // Pay asks the session to charge the card of the payment and waits for the outcome. It returns
 // checkout.ErrNotPending, checkout.ErrPaymentInFlight, ErrPaymentNotFound and ErrOutcomeUnknown. It
 // returns checkout.ErrNotFound when the run is closed or unknown; the caller reads the row again.
-func (c *Client) Pay(
-	ctx context.Context, sessionID, transactionID string,
-) (contract.PaymentResult, error) {
+func (c *Client) Pay(ctx context.Context, sessionID, transactionID string) (contract.PaymentResult, error) {
 	return askSession[contract.PaymentResult](ctx, c, sessionID, contract.UpdatePay, transactionID,
 		contract.PayInput{TransactionID: transactionID})
 }
 
 // Complete asks the session to look up a payment in flight at the card network. It returns the
 // errors of Pay.
-func (c *Client) Complete(
-	ctx context.Context, sessionID, transactionID string,
-) (contract.PaymentResult, error) {
+func (c *Client) Complete(ctx context.Context, sessionID, transactionID string) (contract.PaymentResult, error) {
 	return askSession[contract.PaymentResult](ctx, c, sessionID, contract.UpdateComplete, askAgain,
 		contract.CompleteInput{TransactionID: transactionID})
 }
@@ -94,6 +90,5 @@ const askAgain = ""
 // SignalComplete tells the session that the card network decided a payment. It does not wait for an
 // outcome. It returns checkout.ErrNotFound and ErrOutcomeUnknown.
 func (c *Client) SignalComplete(ctx context.Context, sessionID, transactionID string) error {
-	return c.signal(ctx, sessionID, contract.SignalComplete,
-		contract.CompleteInput{TransactionID: transactionID})
+	return c.signal(ctx, sessionID, contract.SignalComplete, contract.CompleteInput{TransactionID: transactionID})
 }

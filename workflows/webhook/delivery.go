@@ -21,8 +21,7 @@ const (
 )
 
 // DeliveryStatuses lists every state of a delivery.
-var DeliveryStatuses = []DeliveryStatus{DeliveryPending, DeliveryDelivered, DeliveryFailed,
-	DeliveryCanceled}
+var DeliveryStatuses = []DeliveryStatus{DeliveryPending, DeliveryDelivered, DeliveryFailed, DeliveryCanceled}
 
 // Errors of a retry, replay or cancel.
 var (

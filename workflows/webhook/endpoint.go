@@ -84,8 +84,7 @@ func (e Endpoint) MarshalJSON() ([]byte, error) {
 const maxDescription = 255
 
 // ErrDescription is the error of CheckDescription. Merchants see this text.
-var ErrDescription = fmt.Errorf("must have at most %d characters and no control characters",
-	maxDescription)
+var ErrDescription = fmt.Errorf("must have at most %d characters and no control characters", maxDescription)
 
 // CheckDescription checks the description of an endpoint. It returns ErrDescription.
 func CheckDescription(text string) error {

@@ -63,9 +63,7 @@ func sampleTransaction(
 	return t
 }
 
-func samplePayout(
-	metadata json.RawMessage, at time.Time, failure checkout.PayoutFailure,
-) checkout.Payout {
+func samplePayout(metadata json.RawMessage, at time.Time, failure checkout.PayoutFailure) checkout.Payout {
 	p := checkout.Payout{
 		Ref:           checkout.Owner{Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixPayout)),
 		SessionID:     checkout.NewID(checkout.PrefixSession),
@@ -88,8 +86,7 @@ func samplePayout(
 
 // sampleMerchantUpdate is a change of a payout address.
 func sampleMerchantUpdate(m checkout.Merchant, _ json.RawMessage, _ time.Time) any {
-	address := checkout.PayoutAddress{Currency: checkout.USDC, Network: checkout.USDC.Network(),
-		Address: sampleAddress}
+	address := checkout.PayoutAddress{Currency: checkout.USDC, Network: checkout.USDC.Network(), Address: sampleAddress}
 	before := address
 	before.Address = "0xde709f2102306220921060314715629080e2fb77"
 	return checkout.MerchantUpdate{

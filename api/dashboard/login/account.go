@@ -34,9 +34,7 @@ func (s *Server) accountPage(v face.Visit, fault string) (face.Answer, error) {
 	return face.Show("account", "Your account", p)
 }
 
-var passwordChanged = face.Notice(
-	"password_changed", "Your password was changed. Every other browser was signed out.",
-)
+var passwordChanged = face.Notice("password_changed", "Your password was changed. Every other browser was signed out.")
 
 // changePassword serves POST …/account/password. It signs out every browser and signs this one in
 // again.

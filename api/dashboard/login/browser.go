@@ -56,9 +56,7 @@ func hashesOf(tokens []string) [][]byte {
 // cookiesOf returns the cookies of a browser with these tokens.
 func (s *Server) cookiesOf(tokens ...string) []*http.Cookie {
 	newest := tokens[:min(len(tokens), 1)]
-	return []*http.Cookie{
-		s.cookieOf(memberCookie, newest), s.cookieOf(othersCookie, tokens[len(newest):]),
-	}
+	return []*http.Cookie{s.cookieOf(memberCookie, newest), s.cookieOf(othersCookie, tokens[len(newest):])}
 }
 
 // cookieOf returns a cookie with values that valuesOf reads. It removes the cookie when there are none.

@@ -16,9 +16,7 @@ import (
 
 // Accept accepts an invitation with a first password. address is the person's IP address for the audit log, "" for
 // none. It returns checkout.ErrNotFound when the invitation is unknown or has run out.
-func Accept(
-	ctx context.Context, accounts *storage.Accounts, token, password, address string,
-) (checkout.Member, error) {
+func Accept(ctx context.Context, accounts *storage.Accounts, token, password, address string) (checkout.Member, error) {
 	m, _, err := accounts.Invitation(ctx, checkout.HashToken(token))
 	if err != nil {
 		return checkout.Member{}, err

@@ -156,9 +156,7 @@ func (s *Server) removeFactor(v face.Visit) (face.Answer, error) {
 	if v.Member.Passkeys > 0 {
 		text = "App codes will no longer be accepted. Your passkeys and recovery codes stay."
 	}
-	page, err := s.Unconfirmed(v, ConfirmPage{
-		Text: text, Button: "Turn it off", Back: v.Path("/account"),
-	})
+	page, err := s.Unconfirmed(v, ConfirmPage{Text: text, Button: "Turn it off", Back: v.Path("/account")})
 	if page != nil || err != nil {
 		return face.OrNone(page), err
 	}

@@ -30,9 +30,7 @@ type signInForm struct {
 
 func (s *Server) showSignIn(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
-	form := signInForm{
-		Next: query.Get("next"), Merchant: query.Get("merchant"), Mail: s.Mail, Reset: query.Has("reset"),
-	}
+	form := signInForm{Next: query.Get("next"), Merchant: query.Get("merchant"), Mail: s.Mail, Reset: query.Has("reset")}
 	if v, err := s.Visitor(r); err == nil {
 		if wanted := merchantOf(form.Next); wanted != "" && !v.SignedInTo(wanted) {
 			form.Merchant = wanted

@@ -62,10 +62,7 @@ func parse(args []string) (o devstack.Options, build bool, err error) {
 		&o.Dir, "data", defaultDir(),
 		"directory that keeps all data between starts; \"go run ./deploy/proof/chaos check -help\" says how to check what is in it",
 	)
-	flags.BoolVar(
-		&o.Fresh, "fresh", false,
-		"start empty: remove what an earlier start left in the data directory",
-	)
+	flags.BoolVar(&o.Fresh, "fresh", false, "start empty: remove what an earlier start left in the data directory")
 	flags.BoolVar(
 		&o.LiveDouble, "live-double", false,
 		"simulate live mode too: the card network, chains with funded treasuries, and prices",
@@ -79,9 +76,7 @@ func parse(args []string) (o devstack.Options, build bool, err error) {
 	flags.IntVar(&o.Ports.UI, "ui-port", 8233, "port of Temporal's UI")
 	flags.IntVar(&o.Ports.Temporal, "temporal-port", 7233, "port of Temporal")
 	flags.IntVar(&o.Ports.Postgres, "postgres-port", 0, "port of the private PostgreSQL; 0 is a free one")
-	flags.StringVar(
-		&o.SessionLifetime, "session-lifetime", "", "lifetime of test sessions, such as 2m; default 1h",
-	)
+	flags.StringVar(&o.SessionLifetime, "session-lifetime", "", "lifetime of test sessions, such as 2m; default 1h")
 	flags.StringVar(
 		&o.RetrySchedule,
 		"retry-schedule",

@@ -12,21 +12,23 @@ import (
 
 	"example.com/checkout/deploy/program/app"
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 )
 
 // operator runs the commands for merchants and keys. DATABASE_URL is their only setting.
 type operator struct {
 	t           *testing.T
+	db          storagetest.Database
 	url         string
 	environment []string // settings besides the database
 }
 
 func newOperator(t *testing.T) operator {
 	t.Helper()
-	return operator{t: t, url: pgtemp.ForTest(t, storage.Migrate)}
+	db := storagetest.New(t)
+	return operator{t: t, db: db, url: db.URL}
 }
 
 func (o operator) run(args ...string) (out, notes string, err error) {
@@ -60,12 +62,7 @@ func (o operator) merchant() string {
 // store returns a store as in the API process.
 func (o operator) store() *storage.Store {
 	o.t.Helper()
-	keys, err := pg.ParseKeyring(pg.NewMasterKey("k1"))
-	require.NoError(o.t, err)
-	store, err := storage.Open(o.t.Context(), storage.Options{URL: o.url, Keys: keys, MaxConns: 2})
-	require.NoError(o.t, err)
-	o.t.Cleanup(store.Close)
-	return store
+	return o.db.Open(o.t, 2)
 }
 
 // authenticate checks a key as the API does for each request.

@@ -66,6 +66,12 @@ Settings come from the environment; settings.md of the release lists them.`,
 	return root
 }
 
+// parentOf returns command with its sub-commands.
+func parentOf(command *cobra.Command, children ...*cobra.Command) *cobra.Command {
+	command.AddCommand(children...)
+	return command
+}
+
 // addGroup adds commands to root's help, below a heading.
 func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
 	root.AddGroup(&cobra.Group{ID: title, Title: title})

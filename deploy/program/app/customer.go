@@ -13,13 +13,11 @@ import (
 )
 
 func (c *call) customerCommand() *cobra.Command {
-	command := &cobra.Command{
+	return parentOf(&cobra.Command{
 		Use:   "customer",
 		Short: "Erase the data of a customer",
 		Long:  `Customers have no account. Their data is in the sessions that they paid.`,
-	}
-	command.AddCommand(c.customerEraseCommand())
-	return command
+	}, c.customerEraseCommand())
 }
 
 func (c *call) customerEraseCommand() *cobra.Command {
@@ -49,10 +47,8 @@ separately.`,
 			if command.Flags().Changed("merchant") && !checkout.IsID(checkout.PrefixMerchant, merchant) {
 				return fmt.Errorf("--merchant: not a valid id: expected mer_ and 26 characters, as shown by %s", listsMerchants)
 			}
-			return c.configured(ends, func([]string) serviceAction {
-				return c.withStore(func(ctx context.Context, store *storage.Store) error {
-					return c.eraseCustomer(ctx, store, email, merchant, apply)
-				})
+			return c.stored(func(ctx context.Context, store *storage.Store, _ string) error {
+				return c.eraseCustomer(ctx, store, email, merchant, apply)
 			})(command, args)
 		},
 	}

@@ -2,44 +2,32 @@ package app_test
 
 import (
 	"bytes"
-	"context"
-	"encoding/json"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/program/app"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 )
 
 func TestCustomerErase_SaysWhatItWouldDoAndDoesItOnce(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
-	key := pg.NewMasterKey("k1")
-	keys, err := pg.ParseKeyring(key)
-	require.NoError(t, err)
-	store, err := storage.Open(t.Context(), storage.Options{URL: o.url, Keys: keys, MaxConns: 2})
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
+	store := o.store()
 	const email = "ann@example.com"
 	owner, typed := checkout.Owner{MerchantID: o.merchant(), Mode: checkout.ModeTest}, email
 	sessionOf := func() checkout.Session {
-		s, err := store.CreateSession(t.Context(), storage.NewSession{Lifetime: time.Hour, Session: checkout.Session{
-			Ref: owner.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: checkout.EUR,
-			PayoutCurrency: checkout.USDC, Metadata: json.RawMessage(`{}`), MaxAttempts: 3, CustomerEmail: &typed,
-		}}, func(context.Context, checkout.Session) error { return nil })
-		require.NoError(t, err)
-		return s
+		return storagetest.Session(t, store, owner, func(s *checkout.Session) { s.CustomerEmail = &typed })
 	}
 	ended, pending := sessionOf(), sessionOf()
-	_, err = store.ExpireSession(t.Context(), ended.Ref, storage.Expiry{At: ended.ExpiresAt, Early: true})
+	_, err := store.ExpireSession(t.Context(), ended.Ref, storage.Expiry{At: ended.ExpiresAt, Early: true})
 	require.NoError(t, err)
 	erase := func(args ...string) (string, error) {
 		var out, notes bytes.Buffer
-		settings := []string{"DATABASE_URL=" + o.url, "CHECKOUT_MASTER_KEYS=" + key, "CHECKOUT_LOG_LEVEL=error"}
+		settings := []string{"DATABASE_URL=" + o.url, "CHECKOUT_MASTER_KEYS=" + o.db.MasterKeys, "CHECKOUT_LOG_LEVEL=error"}
 		err := app.Main(t.Context(), append([]string{"customer", "erase"}, args...), settings, &out, &notes)
 		return out.String(), err
 	}

@@ -12,13 +12,11 @@ import (
 )
 
 func (c *call) deliveryCommand() *cobra.Command {
-	command := &cobra.Command{
+	return parentOf(&cobra.Command{
 		Use:   "delivery",
 		Short: "List permanently failed deliveries",
 		Long:  `Lists deliveries of all merchants. It needs DATABASE_URL and no other setting.`,
-	}
-	command.AddCommand(c.deliveryFailedCommand())
-	return command
+	}, c.deliveryFailedCommand())
 }
 
 func (c *call) deliveryFailedCommand() *cobra.Command {
@@ -67,28 +65,12 @@ func (c console) listFailed(ctx context.Context, limit int, asJSON bool) error {
 	rows := [][]string{{"ID", "MERCHANT", "MODE", "EVENT", "URL", "RUNS", "FAILED"}}
 	for _, d := range failed {
 		l := listedDelivery{
-			d.ID,
-			d.MerchantID,
-			d.Mode,
-			d.EventType,
-			webhook.HostOf(d.URL),
-			d.URL,
-			d.Runs,
-			checkout.FormatTime(d.FailedAt),
+			d.ID, d.MerchantID, d.Mode, d.EventType, webhook.HostOf(d.URL), d.URL, d.Runs, checkout.FormatTime(d.FailedAt),
 		}
 		listed = append(listed, l)
-		rows = append(
-			rows,
-			[]string{
-				l.ID,
-				l.MerchantID,
-				string(l.Mode),
-				string(l.EventType),
-				l.URL,
-				strconv.Itoa(l.Runs),
-				l.FailedAt,
-			},
-		)
+		rows = append(rows, []string{
+			l.ID, l.MerchantID, string(l.Mode), string(l.EventType), l.URL, strconv.Itoa(l.Runs), l.FailedAt,
+		})
 	}
 	if asJSON {
 		return c.printJSON(listed)

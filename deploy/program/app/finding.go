@@ -13,14 +13,12 @@ import (
 )
 
 func (c *call) findingCommand() *cobra.Command {
-	command := &cobra.Command{
+	return parentOf(&cobra.Command{
 		Use:   "finding",
 		Short: "Show discrepancies of the books, and close settled ones",
 		Long: `A finding is a discrepancy between the books and the card network or a chain that a person should explain. Most
 close automatically when the discrepancy is gone. Lost disputes and failed refunds stay until an operator closes them.`,
-	}
-	command.AddCommand(c.findingListCommand(), c.findingCloseCommand())
-	return command
+	}, c.findingListCommand(), c.findingCloseCommand())
 }
 
 func (c *call) findingListCommand() *cobra.Command {
@@ -29,18 +27,16 @@ func (c *call) findingListCommand() *cobra.Command {
 		Use:   "list",
 		Short: "List the open findings",
 		Args:  words(),
-		RunE: c.configured(ends, func([]string) serviceAction {
-			return c.withStore(func(ctx context.Context, store *storage.Store) error {
-				of, err := parseMode(mode)
-				if err != nil {
-					return err
-				}
-				findings, err := store.OpenFindings(ctx, of)
-				if err != nil {
-					return err
-				}
-				return console{out: c.out}.printFindings(findings)
-			})
+		RunE: c.stored(func(ctx context.Context, store *storage.Store, _ string) error {
+			of, err := parseMode(mode)
+			if err != nil {
+				return err
+			}
+			findings, err := store.OpenFindings(ctx, of)
+			if err != nil {
+				return err
+			}
+			return console{out: c.out}.printFindings(findings)
 		}),
 	}
 	command.Flags().StringVar(&mode, "mode", string(checkout.ModeLive), "test or live")
@@ -57,10 +53,8 @@ func (c *call) findingCloseCommand() *cobra.Command {
 minutes. The audit log of the charge's merchant gets an entry, without the reason.`,
 		Example: `  checkout finding close fnd_06gztkasqmwac4tmdh4b4ta89w --reason "the customer was paid by bank transfer"`,
 		Args:    idAnd(checkout.PrefixFinding, "checkout finding list"),
-		RunE: c.configured(ends, func(args []string) serviceAction {
-			return c.withStore(func(ctx context.Context, store *storage.Store) error {
-				return c.closeFinding(ctx, store, args[0], why)
-			})
+		RunE: c.stored(func(ctx context.Context, store *storage.Store, id string) error {
+			return c.closeFinding(ctx, store, id, why)
 		}),
 	}
 	command.Flags().StringVar(&why, "reason", "", "how it was settled (required)")

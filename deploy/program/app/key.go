@@ -13,16 +13,14 @@ import (
 )
 
 func (c *call) keyCommand() *cobra.Command {
-	command := &cobra.Command{
+	return parentOf(&cobra.Command{
 		Use:   "key",
 		Short: "Create, list and revoke merchants' API keys",
 		Long: `Creates, lists and revokes merchants' API keys. It needs DATABASE_URL and no other setting.
 
 To replace a key, create one with the same label, deploy it, wait until list shows its use, then revoke
 the old one.`,
-	}
-	command.AddCommand(c.keyCreateCommand(), c.keyListCommand(), c.keyRevokeCommand())
-	return command
+	}, c.keyCreateCommand(), c.keyListCommand(), c.keyRevokeCommand())
 }
 
 func (c *call) keyCreateCommand() *cobra.Command {
@@ -134,9 +132,7 @@ func (c console) listKeys(ctx context.Context, merchantID string, asJSON bool) e
 	rows := [][]string{{"ID", "MODE", "LABEL", "SCOPES", "LAST4", "CREATED", "LAST USED", "REVOKED"}}
 	for _, k := range keys {
 		listed = append(listed, listedKey{k.ID, k.MerchantID, k.Mode, k.Label, k.Scopes, k.Last4,
-			checkout.FormatTime(
-				k.CreatedAt,
-			), checkout.FormatOptionalTime(k.UsedAt), checkout.FormatOptionalTime(k.RevokedAt)})
+			checkout.FormatTime(k.CreatedAt), checkout.FormatOptionalTime(k.UsedAt), checkout.FormatOptionalTime(k.RevokedAt)})
 		rows = append(rows, []string{k.ID, string(k.Mode), k.Label, strings.Join(k.Scopes, ","), k.Last4,
 			showTime(&k.CreatedAt), showTime(k.UsedAt), showTime(k.RevokedAt)})
 	}
@@ -161,14 +157,8 @@ func (c *call) keyRevokeCommand() *cobra.Command {
 func (c console) revokeKey(ctx context.Context, id string) error {
 	k, err := c.APIKey(ctx, id)
 	if err == nil {
-		err = c.RevokeAPIKey(
-			ctx,
-			k.Ref,
-			operatorsEntry(
-				k.MerchantID, &k.Mode, "api_key.revoked", k.ID,
-				fmt.Sprintf("“%s”, ends in %s", k.Label, k.Last4),
-			),
-		)
+		err = c.RevokeAPIKey(ctx, k.Ref, operatorsEntry(k.MerchantID, &k.Mode, "api_key.revoked", k.ID,
+			fmt.Sprintf("“%s”, ends in %s", k.Label, k.Last4)))
 	}
 	if errors.Is(err, checkout.ErrNotFound) {
 		return fmt.Errorf("there is no key %s", id)

@@ -50,11 +50,11 @@ To rotate a key:
   3. run checkout reseal with the same keys
   4. remove the old key, and restart all of them`,
 		Args: words(),
-		RunE: c.configured(ends, func([]string) serviceAction { return c.withStore(c.reseal) }),
+		RunE: c.stored(c.reseal),
 	}
 }
 
-func (c *call) reseal(ctx context.Context, store *storage.Store) error {
+func (c *call) reseal(ctx context.Context, store *storage.Store, _ string) error {
 	done, err := store.Reseal(ctx, func(what string, rows int) {
 		fmt.Fprintf(c.notes, "%s: %d sealed again\n", what, rows)
 	})

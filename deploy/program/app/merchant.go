@@ -18,16 +18,14 @@ import (
 const listsMerchants = "checkout merchant list"
 
 func (c *call) merchantCommand() *cobra.Command {
-	command := &cobra.Command{
+	return parentOf(&cobra.Command{
 		Use:   "merchant",
 		Short: "Create, list and change merchants and invite their members",
 		Long: `Creates, lists and changes merchants and invites their members. It needs DATABASE_URL, CHECKOUT_DASHBOARD_URL
 for links, and no other setting.`,
-	}
-	command.AddCommand(c.merchantCreateCommand(), c.merchantInviteCommand(), c.merchantResetFactorCommand(),
+	}, c.merchantCreateCommand(), c.merchantInviteCommand(), c.merchantResetFactorCommand(),
 		c.merchantStopAddressCommand(),
 		c.merchantPlanCommand(), c.merchantListCommand(), c.merchantShowCommand())
-	return command
 }
 
 func (c *call) merchantCreateCommand() *cobra.Command {
@@ -61,12 +59,7 @@ Payout networks by currency: ` + payoutNetworks() + `.`,
 			addresses, err = addPayout(addresses, text)
 			return err
 		})
-	flags.StringVar(
-		&mode,
-		"mode",
-		string(checkout.ModeTest),
-		"`mode` of the payout addresses: test, live or both",
-	)
+	flags.StringVar(&mode, "mode", string(checkout.ModeTest), "`mode` of the payout addresses: test, live or both")
 	flags.StringVar(&owner, "owner", "", "e-mail `address` of the first owner")
 	flags.BoolVar(&withKey, "with-key", false, "also create a first test key")
 	completes(command, "mode", string(checkout.ModeTest), string(checkout.ModeLive), bothModes)
@@ -291,10 +284,7 @@ func (c console) showMerchant(ctx context.Context, id string, asJSON bool) error
 		}
 		addresses[mode] = append([]checkout.PayoutAddress{}, got...) // an empty list in JSON, not null
 		for _, to := range got {
-			rows = append(
-				rows,
-				[]string{fmt.Sprintf("payout %s, %s mode", to.Currency, mode), to.Network + ":" + to.Address},
-			)
+			rows = append(rows, []string{fmt.Sprintf("payout %s, %s mode", to.Currency, mode), to.Network + ":" + to.Address})
 		}
 		changes, err := c.AddressChanges(ctx, m.Owner(mode))
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,13 +16,11 @@ import (
 )
 
 func (c *call) payoutCommand() *cobra.Command {
-	command := &cobra.Command{
+	return parentOf(&cobra.Command{
 		Use:   "payout",
 		Short: "Show, release or retry a payout",
 		Long:  `Works on one payout of any merchant.`,
-	}
-	command.AddCommand(c.payoutShowCommand(), c.payoutReleaseCommand(), c.payoutRetryCommand())
-	return command
+	}, c.payoutShowCommand(), c.payoutReleaseCommand(), c.payoutRetryCommand())
 }
 
 func (c *call) payoutRetryCommand() *cobra.Command {
@@ -37,18 +34,12 @@ the payout, and after a reverted transfer until the payout address has changed. 
 log gets an entry.`,
 		Example: "  checkout payout retry po_06gztkasqmwac4tmdh4b4ta89w",
 		Args:    idAnd(checkout.PrefixPayout, showsPayouts),
-		RunE: c.configured(ends, func(args []string) serviceAction {
-			return storing(func(ctx context.Context, cfg config.Config, store *storage.Store) error {
-				return retryPayout(ctx, cfg, store, args[0], c.out)
-			})
-		}),
+		RunE:    c.storing(c.retryPayout),
 	}
 }
 
 // retryPayout makes a failed payout pending and starts its run.
-func retryPayout(
-	ctx context.Context, cfg config.Config, store *storage.Store, payoutID string, out io.Writer,
-) error {
+func (c *call) retryPayout(ctx context.Context, cfg config.Config, store *storage.Store, payoutID string) error {
 	p, err := anyPayout(ctx, store, payoutID)
 	if err != nil {
 		return err
@@ -76,9 +67,9 @@ func retryPayout(
 	case err != nil:
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%s is pending again, to %s; %s\n", p.ID, p.Destination, begun)
+	_, err = fmt.Fprintf(c.out, "%s is pending again, to %s; %s\n", p.ID, p.Destination, begun)
 	if !p.RateHolds(time.Now()) {
-		_, err = fmt.Fprintf(out, "The lock of its exchange rate has ended: the transfer uses the rate %s, or a lower one "+
+		_, err = fmt.Fprintf(c.out, "The lock of its exchange rate has ended: the transfer uses the rate %s, or a lower one "+
 			"if the price is worse when it is signed.\n", p.ExchangeRate)
 	}
 	return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,11 +19,7 @@ func (c *call) payoutShowCommand() *cobra.Command {
 		Use:   "show po_…",
 		Short: "Show a payout, its holds and the risks of its charge",
 		Args:  idAnd(checkout.PrefixPayout, showsPayouts),
-		RunE: c.configured(ends, func(args []string) serviceAction {
-			return c.withStore(func(ctx context.Context, store *storage.Store) error {
-				return c.showPayout(ctx, store, args[0])
-			})
-		}),
+		RunE:  c.stored(c.showPayout),
 	}
 }
 
@@ -43,11 +38,7 @@ limits. If the payout fails and is retried, it must be released again.
 Every other hold ends automatically. The merchant's audit log gets an entry.`,
 		Example: "  checkout payout release po_06gztkasqmwac4tmdh4b4ta89w",
 		Args:    idAnd(checkout.PrefixPayout, showsPayouts),
-		RunE: c.configured(ends, func(args []string) serviceAction {
-			return c.withStore(func(ctx context.Context, store *storage.Store) error {
-				return c.releasePayout(ctx, store, args[0])
-			})
-		}),
+		RunE:    c.stored(c.releasePayout),
 	}
 }
 
@@ -60,16 +51,11 @@ func (c *call) showPayout(ctx context.Context, store *storage.Store, id string) 
 	if err != nil {
 		return err
 	}
-
-	next := ""
-	if p.NextActionAt != nil {
-		next = p.NextActionAt.UTC().Format(time.RFC3339)
-	}
 	rows := [][]string{
 		{"PAYOUT", "TRANSACTION", "AMOUNT", "STATUS", "HELD", "NEXT TRY"},
 		{
 			p.ID, p.TransactionID, fmt.Sprintf("%s %s", p.SourceAmount, p.SourceCurrency), string(p.Status),
-			string(p.Hold), next,
+			string(p.Hold), showTime(p.NextActionAt),
 		},
 	}
 	dangers := [][]string{{"RISK", "KIND", "STATUS", "AMOUNT"}}

@@ -2,8 +2,6 @@ package app_test
 
 import (
 	"bytes"
-	"context"
-	"encoding/json"
 	"testing"
 	"time"
 
@@ -20,21 +18,10 @@ import (
 func (o operator) heldPayout(store *storage.Store) checkout.Ref {
 	o.t.Helper()
 	ctx, owner := o.t.Context(), checkout.Owner{MerchantID: o.merchant(), Mode: checkout.ModeLive}
-	s, err := store.CreateSession(ctx, storage.NewSession{Lifetime: time.Hour, Session: checkout.Session{
-		Ref: owner.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: checkout.EUR,
-		PayoutCurrency: checkout.USDC, Metadata: json.RawMessage(`{}`), MaxAttempts: 3,
-	}}, func(context.Context, checkout.Session) error { return nil })
-	require.NoError(o.t, err)
-	payment := storagetest.Payment(s.ID, s.Mode)
-	require.NoError(o.t, store.CreatePayment(ctx, payment))
-	_, err = store.BeginPayment(ctx, s.Ref, payment.ID, checkout.Quote{Rate: checkout.MustRate("1.08")}, "pi_1")
-	require.NoError(o.t, err)
-	_, _, err = store.RecordCharge(ctx, s.Ref, payment.ID, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	require.NoError(o.t, err)
-	settled, err := store.FinishPayment(ctx, s.Ref, payment.ID)
-	require.NoError(o.t, err)
-	payout := owner.Ref(settled.PayoutID)
-	_, err = store.RecordRisks(ctx, checkout.ModeLive, storage.ChargeLook{Reference: "pi_1"}, []checkout.ChargeRisk{
+	s := storagetest.Session(o.t, store, owner)
+	id := storagetest.Begin(o.t, store, s.Ref, storage.NewPayment{}, "pi_1")
+	payout := owner.Ref(storagetest.Finish(o.t, store, s.Ref, id, storagetest.Succeeded).PayoutID)
+	_, err := store.RecordRisks(ctx, checkout.ModeLive, storage.ChargeLook{Reference: "pi_1"}, []checkout.ChargeRisk{
 		{ID: "du_1", Kind: checkout.RiskDispute, Status: checkout.RiskOpen, Amount: 1050, Currency: checkout.EUR},
 	})
 	require.NoError(o.t, err)
@@ -48,15 +35,10 @@ func (o operator) heldPayout(store *storage.Store) checkout.Ref {
 // withStore returns a store of the operator's database, and what runs a command with its settings.
 func (o operator) withStore() (*storage.Store, func(command ...string) (string, error)) {
 	o.t.Helper()
-	key := pg.NewMasterKey("k1")
-	keys, err := pg.ParseKeyring(key)
-	require.NoError(o.t, err)
-	store, err := storage.Open(o.t.Context(), storage.Options{URL: o.url, Keys: keys, MaxConns: 2})
-	require.NoError(o.t, err)
-	o.t.Cleanup(store.Close)
+	store := o.store()
 	return store, func(command ...string) (string, error) {
 		var out, notes bytes.Buffer
-		settings := []string{"DATABASE_URL=" + o.url, "CHECKOUT_MASTER_KEYS=" + key}
+		settings := []string{"DATABASE_URL=" + o.url, "CHECKOUT_MASTER_KEYS=" + o.db.MasterKeys}
 		err := app.Main(o.t.Context(), command, settings, &out, &notes)
 		return out.String(), err
 	}

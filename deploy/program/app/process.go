@@ -20,7 +20,9 @@ func (c *call) apiCommand() *cobra.Command {
 		Long: `Serves the REST API, the hosted page and the dashboard until it is stopped. It waits for PostgreSQL. It
 starts without Temporal, and then answers what it can.`,
 		Args: words(),
-		RunE: c.configured(stays, func([]string) serviceAction { return service.API }),
+		RunE: c.configured(stays, func(ctx context.Context, cfg config.Config, _ string) error {
+			return service.API(ctx, cfg)
+		}),
 	}
 }
 
@@ -30,12 +32,15 @@ func (c *call) workerCommand() *cobra.Command {
 		Short: "Run the workflows and activities",
 		Long:  `Runs the workflows and activities until it is stopped. It waits for PostgreSQL and Temporal.`,
 		Args:  words(),
-		RunE:  c.configured(stays, func([]string) serviceAction { return service.Worker }),
+		RunE: c.configured(stays, func(ctx context.Context, cfg config.Config, _ string) error {
+			return service.Worker(ctx, cfg)
+		}),
 	}
 }
 
-// serviceAction is the work of a command that needs the service's whole configuration.
-type serviceAction func(ctx context.Context, cfg config.Config) error
+// serviceAction is the work of a command that needs the service's whole configuration. id is the command's first
+// argument, "" for a command without arguments.
+type serviceAction func(ctx context.Context, cfg config.Config, id string) error
 
 // The values of Stays: a process runs until it is stopped, or until its work is done.
 const (
@@ -44,31 +49,41 @@ const (
 )
 
 // configured returns the RunE of a command that runs action with the service's configuration.
-func (c *call) configured(stays bool, action func(args []string) serviceAction) func(*cobra.Command, []string) error {
+func (c *call) configured(stays bool, action serviceAction) func(*cobra.Command, []string) error {
 	return func(command *cobra.Command, args []string) error {
-		c.work = func(ctx context.Context) error { return c.runConfigured(ctx, command.Name(), stays, action(args)) }
+		id := ""
+		if len(args) > 0 {
+			id = args[0]
+		}
+		c.work = func(ctx context.Context) error { return c.runConfigured(ctx, command.Name(), stays, action, id) }
 		return nil
 	}
 }
 
-// withStore opens the store for an action that needs nothing else.
-func (c *call) withStore(act func(context.Context, *storage.Store) error) serviceAction {
-	return storing(func(ctx context.Context, _ config.Config, store *storage.Store) error { return act(ctx, store) })
+// stored is storing for an action that needs the store only.
+func (c *call) stored(
+	act func(ctx context.Context, store *storage.Store, id string) error,
+) func(*cobra.Command, []string) error {
+	return c.storing(func(ctx context.Context, _ config.Config, store *storage.Store, id string) error {
+		return act(ctx, store, id)
+	})
 }
 
-// storing opens the store for an action.
-func storing(act func(context.Context, config.Config, *storage.Store) error) serviceAction {
-	return func(ctx context.Context, cfg config.Config) error {
+// storing returns the RunE of a command that ends, and needs the configuration and the store.
+func (c *call) storing(
+	act func(ctx context.Context, cfg config.Config, store *storage.Store, id string) error,
+) func(*cobra.Command, []string) error {
+	return c.configured(ends, func(ctx context.Context, cfg config.Config, id string) error {
 		store, err := service.OpenStore(ctx, cfg)
 		if err != nil {
 			return err
 		}
 		defer store.Close()
-		return act(ctx, cfg, store)
-	}
+		return act(ctx, cfg, store, id)
+	})
 }
 
-func (c *call) runConfigured(ctx context.Context, name string, stays bool, action serviceAction) error {
+func (c *call) runConfigured(ctx context.Context, name string, stays bool, action serviceAction, id string) error {
 	cfg, err := config.Load(c.environment)
 	if err != nil {
 		return configurationError(err)
@@ -79,7 +94,7 @@ func (c *call) runConfigured(ctx context.Context, name string, stays bool, actio
 	}
 	defer flush()
 
-	err = action(ctx, cfg)
+	err = action(ctx, cfg, id)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) { // the process was stopped while it waited
 		return nil
 	}

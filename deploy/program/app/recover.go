@@ -38,22 +38,19 @@ frozen: run checkout treasury thaw when every outflow is explained.`,
   checkout treasury recover tre_06gztkasqmwac4tmdh4b4ta89w --paid 0x88df…=po_06gztkb4d1xr0m2wve7kq5n9hc --apply
   checkout treasury recover tre_06gztkasqmwac4tmdh4b4ta89w --loss 4f2a…:2 --apply`,
 		Args: idAnd(checkout.PrefixTreasury, listsTreasury),
-		RunE: c.configured(ends, func(args []string) serviceAction {
-			return func(ctx context.Context, cfg config.Config) error {
-				o.AccountID, o.Chosen = args[0], map[string]string{}
-				o.By = checkout.AuditEntry{Actor: actor, Action: "payout.recovered"}
-				for payment, id := range chosen {
-					o.Chosen[strings.ToLower(payment)] = id
-				}
-				for i, payment := range o.Losses {
-					o.Losses[i] = strings.ToLower(payment)
-				}
-				if from >= 0 {
-					first := uint64(from)
-					o.From = &first
-				}
-				return c.recoverTreasury(ctx, cfg, o)
+		RunE: c.configured(ends, func(ctx context.Context, cfg config.Config, account string) error {
+			o.AccountID, o.Chosen = account, map[string]string{}
+			o.By = checkout.AuditEntry{Actor: actor, Action: "payout.recovered"}
+			for payment, id := range chosen {
+				o.Chosen[strings.ToLower(payment)] = id
 			}
+			for i, payment := range o.Losses {
+				o.Losses[i] = strings.ToLower(payment)
+			}
+			if from >= 0 {
+				o.From = new(uint64(from))
+			}
+			return c.recoverTreasury(ctx, cfg, o)
 		}),
 	}
 	command.Flags().BoolVar(&o.Apply, "apply", false, "write the unambiguous matches")

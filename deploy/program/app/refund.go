@@ -30,11 +30,7 @@ while a dispute of the charge is open, because the card network then makes no re
 The command is idempotent and shows the refund's status. A failed refund is ordered again.`,
 		Example: "  checkout refund txn_06gztkasqmwac4tmdh4b4ta89w",
 		Args:    idAnd(checkout.PrefixTransaction, "the dashboard"),
-		RunE: c.configured(ends, func(args []string) serviceAction {
-			return storing(func(ctx context.Context, cfg config.Config, store *storage.Store) error {
-				return c.refund(ctx, cfg, store, args[0])
-			})
-		}),
+		RunE:    c.storing(c.refund),
 	}
 }
 

@@ -124,8 +124,7 @@ func (b builds) requireWorkers(ctx context.Context, build string) error {
 		return fmt.Errorf("release %s: %w", build, err)
 	}
 	version, err := b.deployment.DescribeVersion(ctx, client.WorkerDeploymentDescribeVersionOptions{BuildID: build})
-	var notFound *serviceerror.NotFound
-	if err != nil && !errors.As(err, &notFound) {
+	if _, notFound := errors.AsType[*serviceerror.NotFound](err); err != nil && !notFound {
 		return fmt.Errorf("release %s: %w", build, err)
 	}
 	if err != nil || !polling[build] || !knowsBoth(version.Info.TaskQueuesInfos) {
@@ -148,8 +147,7 @@ func knowsBoth(queues []client.WorkerDeploymentTaskQueueInfo) bool {
 // requireDrained returns an error while open runs need the workers of build, or new runs begin there.
 func (b builds) requireDrained(ctx context.Context, build string) error {
 	known, err := b.deployment.Describe(ctx, client.WorkerDeploymentDescribeOptions{})
-	var notFound *serviceerror.NotFound
-	if err != nil && !errors.As(err, &notFound) {
+	if _, notFound := errors.AsType[*serviceerror.NotFound](err); err != nil && !notFound {
 		return fmt.Errorf("build %s: %w", build, err)
 	}
 	if current := known.Info.RoutingConfig.CurrentVersion; current != nil && current.BuildID == build {
@@ -198,8 +196,7 @@ const tries = 5
 func retried(ctx context.Context, ask func(context.Context) error) (err error) {
 	for range tries {
 		err = ask(ctx)
-		var slow *serviceerror.DeadlineExceeded
-		if !errors.As(err, &slow) && !errors.Is(err, context.DeadlineExceeded) {
+		if _, slow := errors.AsType[*serviceerror.DeadlineExceeded](err); !slow && !errors.Is(err, context.DeadlineExceeded) {
 			return err
 		}
 	}
@@ -230,8 +227,7 @@ func (b builds) release(ctx context.Context, build string) error {
 // countRuns prints how many open runs each build has, and how many have none.
 func (b builds) countRuns(ctx context.Context) error {
 	got, err := b.deployment.Describe(ctx, client.WorkerDeploymentDescribeOptions{})
-	var notFound *serviceerror.NotFound
-	if err != nil && !errors.As(err, &notFound) {
+	if _, notFound := errors.AsType[*serviceerror.NotFound](err); err != nil && !notFound {
 		return fmt.Errorf("count runs: %w", err)
 	}
 	polling, err := service.PollingBuilds(ctx, b.temporal, b.name)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -24,18 +23,12 @@ func (c *call) replayCommand() *cobra.Command {
 attempts as a new delivery. It works even after Temporal has removed the history of earlier runs.`,
 		Example: "  checkout replay whd_06gztkasqmwac4tmdh4b4ta89w",
 		Args:    idAnd(checkout.PrefixDelivery, "checkout delivery failed"),
-		RunE: c.configured(ends, func(args []string) serviceAction {
-			return storing(func(ctx context.Context, cfg config.Config, store *storage.Store) error {
-				return replay(ctx, cfg, store, args[0], c.out)
-			})
-		}),
+		RunE:    c.storing(c.replay),
 	}
 }
 
 // replay starts a new run of a delivery.
-func replay(
-	ctx context.Context, cfg config.Config, store *storage.Store, deliveryID string, out io.Writer,
-) error {
+func (c *call) replay(ctx context.Context, cfg config.Config, store *storage.Store, deliveryID string) error {
 	d, err := store.AnyDelivery(ctx, deliveryID)
 	if errors.Is(err, checkout.ErrNotFound) {
 		return fmt.Errorf("there is no delivery %s", deliveryID)
@@ -56,6 +49,6 @@ func replay(
 	case err != nil:
 		return err
 	}
-	_, err = fmt.Fprintf(out, "started run %d of %s (%s to %s)\n", d.Run+1, d.ID, d.EventType, d.Dispatch().Host)
+	_, err = fmt.Fprintf(c.out, "started run %d of %s (%s to %s)\n", d.Run+1, d.ID, d.EventType, d.Dispatch().Host)
 	return err
 }

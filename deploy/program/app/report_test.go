@@ -1,12 +1,9 @@
 package app_test
 
 import (
-	"context"
-	"encoding/json"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
@@ -17,22 +14,11 @@ import (
 // charge pays a live session of 10.00 EUR for USDC, which the plan in force earns from.
 func (o operator) charge(store *storage.Store, merchantID string) {
 	o.t.Helper()
-	ctx := o.t.Context()
 	owner := checkout.Owner{MerchantID: merchantID, Mode: checkout.ModeLive}
-	s, err := store.CreateSession(ctx, storage.NewSession{Lifetime: time.Hour, Session: checkout.Session{
-		Ref: owner.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1000, Currency: checkout.EUR,
-		PayoutCurrency: checkout.USDC, Metadata: json.RawMessage(`{}`), MaxAttempts: 3,
-	}}, func(context.Context, checkout.Session) error { return nil })
-	require.NoError(o.t, err)
-	p := storagetest.Payment(s.ID, s.Mode)
-	require.NoError(o.t, store.CreatePayment(ctx, p))
-	_, err = store.BeginPayment(ctx, s.Ref, p.ID, checkout.Quote{Rate: checkout.MustRate("1.08")}, "pi_"+p.ID)
-	require.NoError(o.t, err)
-	_, _, err = store.RecordCharge(ctx, s.Ref, p.ID, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	require.NoError(o.t, err)
-	_, err = store.FinishPayment(ctx, s.Ref, p.ID)
-	require.NoError(o.t, err)
-	require.NoError(o.t, store.RecordChargeCost(ctx, checkout.ModeLive, p.ID, checkout.ChargeCost{Currency: checkout.EUR, Gross: 1000, Cost: 59}))
+	s := storagetest.Session(o.t, store, owner, func(s *checkout.Session) { s.Amount = 1000 })
+	id := storagetest.Begin(o.t, store, s.Ref, storage.NewPayment{}, "")
+	storagetest.Finish(o.t, store, s.Ref, id, storagetest.Succeeded)
+	require.NoError(o.t, store.RecordChargeCost(o.t.Context(), checkout.ModeLive, id, checkout.ChargeCost{Currency: checkout.EUR, Gross: 1000, Cost: 59}))
 }
 
 // yesterday moves everything into one day.
@@ -45,11 +31,7 @@ func (o operator) yesterday() {
 
 func (o operator) exec(sql string) {
 	o.t.Helper()
-	conn, err := pgx.Connect(o.t.Context(), o.url)
-	require.NoError(o.t, err)
-	defer func() { require.NoError(o.t, conn.Close(o.t.Context())) }()
-	_, err = conn.Exec(o.t.Context(), sql)
-	require.NoError(o.t, err)
+	o.db.Exec(o.t, sql)
 }
 
 func TestReport_IsATableForPeople(t *testing.T) {

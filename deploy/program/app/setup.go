@@ -57,8 +57,7 @@ func (c *call) setUp(ctx context.Context, flags config.Setup) error {
 		}
 		return service.Setup(ctx, cfg, func(done string) { fmt.Fprintln(c.out, done) })
 	})
-	var notAllowed *runs.NotAllowedError
-	if errors.As(err, &notAllowed) {
+	if notAllowed, ok := errors.AsType[*runs.NotAllowedError](err); ok {
 		return fmt.Errorf("%w\nOn Temporal Cloud, run this and then setup again:\n  %s", err, cloudCommand(notAllowed))
 	}
 	return err

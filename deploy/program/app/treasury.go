@@ -21,15 +21,13 @@ import (
 const listsTreasury = "checkout treasury show"
 
 func (c *call) treasuryCommand() *cobra.Command {
-	command := &cobra.Command{
+	return parentOf(&cobra.Command{
 		Use:   "treasury",
 		Short: "Show, freeze and thaw the payout accounts",
 		Long: `The treasury's accounts sign the transfers of payouts; each mode has separate accounts. A frozen
 account signs nothing more, in any process. Transfers that are already signed are still followed.`,
-	}
-	command.AddCommand(c.treasuryShowCommand(), c.treasuryFreezeCommand(), c.treasuryThawCommand(),
+	}, c.treasuryShowCommand(), c.treasuryFreezeCommand(), c.treasuryThawCommand(),
 		c.treasuryCancelCommand(), c.treasuryRecoverCommand())
-	return command
 }
 
 func (c *call) treasuryShowCommand() *cobra.Command {
@@ -38,17 +36,15 @@ func (c *call) treasuryShowCommand() *cobra.Command {
 		Use:   "show",
 		Short: "Show the accounts, transfers, holds and findings",
 		Args:  words(),
-		RunE: c.configured(ends, func([]string) serviceAction {
-			return c.withStore(func(ctx context.Context, store *storage.Store) error {
-				if mode != string(checkout.ModeTest) && mode != string(checkout.ModeLive) {
-					return fmt.Errorf("--mode must be test or live, not %q", mode)
-				}
-				return c.showTreasury(ctx, store, checkout.Mode(mode))
-			})
+		RunE: c.stored(func(ctx context.Context, store *storage.Store, _ string) error {
+			of, err := parseMode(mode)
+			if err != nil {
+				return err
+			}
+			return c.showTreasury(ctx, store, of)
 		}),
 	}
-	command.Flags().StringVar(&mode, "mode", string(checkout.ModeLive),
-		"live, or test for accounts on test networks")
+	command.Flags().StringVar(&mode, "mode", string(checkout.ModeLive), "live, or test for accounts on test networks")
 	completes(command, "mode", string(checkout.ModeTest), string(checkout.ModeLive))
 	return command
 }
@@ -60,10 +56,8 @@ func (c *call) treasuryFreezeCommand() *cobra.Command {
 		Short:   "Stop an account from signing",
 		Example: `  checkout treasury freeze tre_06gztkasqmwac4tmdh4b4ta89w --reason "the key may be known"`,
 		Args:    idAnd(checkout.PrefixTreasury, listsTreasury),
-		RunE: c.configured(ends, func(args []string) serviceAction {
-			return c.withStore(func(ctx context.Context, store *storage.Store) error {
-				return c.said(store.Freeze(ctx, args[0], why), args[0], "is frozen: nothing is signed")
-			})
+		RunE: c.stored(func(ctx context.Context, store *storage.Store, id string) error {
+			return c.said(store.Freeze(ctx, id, why), id, "is frozen: nothing is signed")
 		}),
 	}
 	command.Flags().StringVar(&why, "reason", "an operator froze it", "the reason that treasury show displays")
@@ -87,17 +81,15 @@ queries the chain, so it needs the settings of the account's mode.`,
   checkout treasury thaw tre_06gztkasqmwac4tmdh4b4ta89w --paid po_06gztkb4d1xr0m2wve7kq5n9hc
   checkout treasury thaw tre_06gztkasqmwac4tmdh4b4ta89w --loss USDT=165.317450 --loss ETH=0.000123`,
 		Args: idAnd(checkout.PrefixTreasury, listsTreasury),
-		RunE: c.configured(ends, func(args []string) serviceAction {
-			return func(ctx context.Context, cfg config.Config) error {
-				o.AccountID, o.Missing = args[0], checkout.Purse{}
-				o.By = checkout.AuditEntry{Actor: actor, Action: "payout.recovered"}
-				for _, loss := range losses {
-					if err := addLoss(&o, loss); err != nil {
-						return err
-					}
+		RunE: c.configured(ends, func(ctx context.Context, cfg config.Config, id string) error {
+			o.AccountID, o.Missing = id, checkout.Purse{}
+			o.By = checkout.AuditEntry{Actor: actor, Action: "payout.recovered"}
+			for _, loss := range losses {
+				if err := addLoss(&o, loss); err != nil {
+					return err
 				}
-				return c.thawTreasury(ctx, cfg, o)
 			}
+			return c.thawTreasury(ctx, cfg, o)
 		}),
 	}
 	command.Flags().StringSliceVar(&losses, "loss", nil,
@@ -149,8 +141,7 @@ func (c *call) explainShortage(short storage.ShortageError) error {
 	}
 	rows := [][]string{{"PAYOUT", "IS", "TRANSFER", "PAYS", "TO"}}
 	for _, p := range short.Payments {
-		rows = append(rows, []string{
-			p.PayoutID, string(p.Status), p.TransferID, p.Amount.Named(), p.Destination})
+		rows = append(rows, []string{p.PayoutID, string(p.Status), p.TransferID, p.Amount.Named(), p.Destination})
 	}
 	said := fmt.Errorf("%w. These payouts may have been paid with it. Ask the merchants, or another node. "+
 		"Then thaw with --paid and each payout that was paid, and --loss for the rest", short)
@@ -167,11 +158,7 @@ accepts only one of the two. If it accepts the cancellation, the payout fails on
 be retried or refunded. If it accepts an earlier version, the merchant is paid as usual.`,
 		Example: "  checkout treasury cancel tr_06gztkasqmwac4tmdh4b4ta89w",
 		Args:    idAnd(checkout.PrefixTransfer, listsTreasury),
-		RunE: c.configured(ends, func(args []string) serviceAction {
-			return c.withStore(func(ctx context.Context, store *storage.Store) error {
-				return c.cancelTransfer(ctx, store, args[0])
-			})
-		}),
+		RunE:    c.stored(c.cancelTransfer),
 	}
 }
 

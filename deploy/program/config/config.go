@@ -280,9 +280,7 @@ func (c Config) PayoutAddressRules() address.Rules {
 func payoutAddressRules(testNetworks bool, live, test Networks) address.Rules {
 	return address.Rules{
 		TestNetworks: testNetworks,
-		Reserved: map[checkout.Mode][]string{
-			checkout.ModeLive: live.reserved(), checkout.ModeTest: test.reserved(),
-		},
+		Reserved:     map[checkout.Mode][]string{checkout.ModeLive: live.reserved(), checkout.ModeTest: test.reserved()},
 		Sanctioned: map[checkout.Mode]checkout.AddressList{
 			checkout.ModeLive: live.Sanctioned, checkout.ModeTest: test.Sanctioned,
 		},

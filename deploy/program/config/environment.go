@@ -50,8 +50,7 @@ func contentOf(path string) (string, error) {
 	}
 	content, err := os.ReadFile(path) //nolint:gosec // G304: an operator's setting
 	if err != nil {
-		var cause *fs.PathError
-		if errors.As(err, &cause) {
+		if cause, ok := errors.AsType[*fs.PathError](err); ok {
 			err = cause.Err
 		}
 		return "", fmt.Errorf("names %s, which cannot be read: %w", path, err)

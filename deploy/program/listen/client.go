@@ -256,8 +256,7 @@ func retryAfter(h http.Header) time.Duration {
 
 // reason returns the innermost error of a failed request, without the URL.
 func reason(err error) string {
-	var request *url.Error
-	if errors.As(err, &request) {
+	if request, ok := errors.AsType[*url.Error](err); ok {
 		err = request.Err
 	}
 	if errors.Is(err, context.DeadlineExceeded) {

@@ -81,9 +81,7 @@ func checkKey(key string) error {
 		)
 	}
 	if !keyShape.MatchString(key) {
-		return errors.New(
-			"does not look like a key, which is sk_test_ and 64 hexadecimal digits without quotes or spaces",
-		)
+		return errors.New("does not look like a key, which is sk_test_ and 64 hexadecimal digits without quotes or spaces")
 	}
 	return nil
 }

@@ -154,11 +154,7 @@ func (f *stateFile) load() error {
 // save replaces the file in one step. After a crash at any moment, either the old or the new file
 // is there, complete.
 func (f *stateFile) save() error {
-	text, err := json.MarshalIndent(
-		f.state,
-		"",
-		"  ",
-	) // #nosec G117 -- the secret is kept in this file on purpose
+	text, err := json.MarshalIndent(f.state, "", "  ") // #nosec G117 -- the secret is kept in this file on purpose
 	if err != nil {
 		return fmt.Errorf("state file: %w", err)
 	}
@@ -174,11 +170,7 @@ func (f *stateFile) replace(text []byte) error {
 		return err
 	}
 	// O_EXCL: never write through a link that somebody else put there.
-	file, err := os.OpenFile(
-		next,
-		os.O_WRONLY|os.O_CREATE|os.O_EXCL,
-		0o600,
-	) // #nosec G304 -- the user's own choice
+	file, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // #nosec G304 -- the user's own choice
 	if err != nil {
 		return err
 	}

@@ -79,9 +79,7 @@ func API(told context.Context, cfg config.Config) error {
 }
 
 // startAPI opens rest for the REST API and starts the rest of the process in group.
-func startAPI(
-	ctx context.Context, cfg config.Config, group *errgroup.Group, rest *gate, restConfig api.Config,
-) error {
+func startAPI(ctx context.Context, cfg config.Config, group *errgroup.Group, rest *gate, restConfig api.Config) error {
 	store, flows := restConfig.Store, restConfig.Workflows
 	guard := activities.NewAddressGuard(cfg.AllowLoopback)
 	if cfg.AllowLoopback {

@@ -113,9 +113,7 @@ func (l *lateTreasury) Transfer(ctx context.Context, p storage.PayoutToSend) (ch
 
 // networks returns the networks beside those of the sandbox.
 func (n modeNetworks) networks(beside activities.Networks) activities.Networks {
-	all := activities.Networks{
-		Cards: map[checkout.Acquirer]checkout.CardNetwork{}, Chains: map[string]activities.Chain{},
-	}
+	all := activities.Networks{Cards: map[checkout.Acquirer]checkout.CardNetwork{}, Chains: map[string]activities.Chain{}}
 	maps.Copy(all.Cards, beside.Cards)
 	maps.Copy(all.Chains, beside.Chains)
 	if n.cards != nil {

@@ -3,7 +3,6 @@ package service
 import (
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -11,33 +10,23 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"example.com/checkout/deploy/program/config"
-	"example.com/checkout/storage"
-	"example.com/checkout/storage/pg"
-	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 )
 
 // TestMeter_TellsTheFloatAndTheFindings: the global meter can be set once only, so one test has it.
 func TestMeter_TellsTheFloatAndTheFindings(t *testing.T) {
 	t.Parallel()
-	url := pgtemp.ForTest(t, storage.Migrate)
-	keys, err := pg.ParseKeyring(pg.NewMasterKey("k1"))
+	db := storagetest.New(t)
+	store := db.Open(t, 0)
+	_, err := store.OpenFinding(t.Context(), checkout.Finding{Mode: checkout.ModeLive, Kind: checkout.FindingCostDiffers, Subject: "pi_1"})
 	require.NoError(t, err)
-	store, err := storage.Open(t.Context(), storage.Options{URL: url, Keys: keys})
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
-	_, err = store.OpenFinding(t.Context(), checkout.Finding{Mode: checkout.ModeLive, Kind: checkout.FindingCostDiffers, Subject: "pi_1"})
-	require.NoError(t, err)
-	conn, err := pgx.Connect(t.Context(), url)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, conn.Close(t.Context())) }()
-	_, err = conn.Exec(t.Context(), `
+	db.Exec(t, `
 		WITH account AS (
 			INSERT INTO treasury_account (id, mode, network, chain_id, address, next_nonce, next_block, seen_height, seen_balances, created_at)
 			VALUES ('tre_1', 'live', 'bitcoin', 'bip122:1', 'a wallet', 0, 1, 9, '{"BTC": "1.5"}', now()))
 		INSERT INTO transfer (id, account_id, nonce, status, base, cost, created_at, proved, ended_at)
 		VALUES ('tr_1', 'tre_1', 0, 'dead', 1, '0.5', now(), 1, now())`)
-	require.NoError(t, err)
 
 	reader := metric.NewManualReader()
 	otel.SetMeterProvider(metric.NewMeterProvider(metric.WithReader(reader)))

@@ -76,8 +76,7 @@ type builds struct {
 func describeBuilds(ctx context.Context, temporal client.Client, deployment string) (builds, error) {
 	handle := temporal.WorkerDeploymentClient().GetHandle(deployment)
 	got, err := handle.Describe(ctx, client.WorkerDeploymentDescribeOptions{})
-	var notFound *serviceerror.NotFound
-	if errors.As(err, &notFound) {
+	if _, notFound := errors.AsType[*serviceerror.NotFound](err); notFound {
 		return builds{}, nil
 	}
 	if err != nil {

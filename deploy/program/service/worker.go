@@ -138,9 +138,7 @@ func sendMails(ctx context.Context, cfg config.Config, store *storage.Store) {
 		slog.InfoContext(ctx, "no mails are sent: CHECKOUT_SMTP_URL is not set")
 		return
 	}
-	(&mail.Outbox{
-		Store: store, Send: cfg.SMTP.Send, DashboardURL: cfg.DashboardURL, Receipt: hosted.Receipt,
-	}).Run(ctx)
+	(&mail.Outbox{Store: store, Send: cfg.SMTP.Send, DashboardURL: cfg.DashboardURL, Receipt: hosted.Receipt}).Run(ctx)
 }
 
 // tellMissingSchedules logs an error when the settings need schedules that nobody made: then nothing

@@ -82,9 +82,7 @@ func Setup(ctx context.Context, o Options) (func(), error) {
 		if err != nil {
 			return nil, fmt.Errorf("metric reader: %w", err)
 		}
-		provider := metric.NewMeterProvider(
-			metric.WithReader(reader), metric.WithResource(res), metric.WithView(inSeconds),
-		)
+		provider := metric.NewMeterProvider(metric.WithReader(reader), metric.WithResource(res), metric.WithView(inSeconds))
 		otel.SetMeterProvider(provider)
 		shutdowns = append(shutdowns, provider.Shutdown)
 		if err := runtime.Start(); err != nil {

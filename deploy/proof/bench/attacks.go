@@ -50,7 +50,7 @@ func attacks(flags *flag.FlagSet) func(context.Context) (report, error) {
 		if err := a.prepare(ctx); err != nil {
 			return report{}, err
 		}
-		key, err := r.newNeighbour(ctx)
+		_, key, err := devstack.AddMerchant(ctx, r.store, "Neighbour", checkout.ModeTest)
 		if err != nil {
 			return report{}, err
 		}
@@ -139,26 +139,6 @@ type attack struct {
 	name        string
 	connections int
 	request     func(context.Context) *http.Request
-}
-
-// newNeighbour makes the measured merchant and returns its key.
-func (r *rig) newNeighbour(ctx context.Context) (string, error) {
-	m := checkout.Merchant{
-		ID:              checkout.NewID(checkout.PrefixMerchant),
-		Name:            "Neighbour",
-		Plan:            "standard",
-		FeeBasisPoints:  checkout.DefaultFeeBasisPoints,
-		PaymentAttempts: 3,
-	}
-	if err := r.store.CreateMerchant(ctx, m, checkout.ModeTest, nil); err != nil {
-		return "", err
-	}
-	key := checkout.NewAPIKey(checkout.ModeTest)
-	return key, r.store.CreateAPIKey(ctx, checkout.APIKey{
-		Ref: m.Owner(checkout.ModeTest).
-			Ref(checkout.NewID(checkout.PrefixAPIKey)),
-		Label: "bench", Scopes: checkout.Scopes{checkout.ScopeFull},
-	}, key)
 }
 
 // beside measures the neighbour's requests during an attack.
@@ -256,10 +236,7 @@ func (a *attacker) prepare(ctx context.Context) error {
 	credentials := url.Values{"email": {devstack.DemoOwner}, "password": {a.stack.Demo.Password}}.Encode()
 	discard(
 		owner,
-		send(
-			ctx, http.MethodPost, at+"/signin", []byte(credentials), "Content-Type",
-			"application/x-www-form-urlencoded",
-		),
+		send(ctx, http.MethodPost, at+"/signin", []byte(credentials), "Content-Type", "application/x-www-form-urlencoded"),
 	)
 	u, err := url.Parse(at)
 	if err != nil {
@@ -301,16 +278,12 @@ func (a *attacker) prepare(ctx context.Context) error {
 // register makes as many registrations as are allowed, each with two secrets.
 func (a *attacker) register(ctx context.Context) error {
 	for i := range webhook.MaxEndpoints - 1 { // the demo merchant has one already
-		e := webhook.Endpoint{
-			Ref: checkout.Owner{
-				MerchantID: a.stack.Demo.MerchantID,
-				Mode:       checkout.ModeTest,
-			}.Ref(
-				checkout.NewID(checkout.PrefixEndpoint),
-			), URL: fmt.Sprintf("https://shop.example/%d", i),
+		owner := checkout.Owner{MerchantID: a.stack.Demo.MerchantID, Mode: checkout.ModeTest}
+		e, err := a.store.CreateEndpoint(ctx, webhook.Endpoint{
+			Ref: owner.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: fmt.Sprintf("https://shop.example/%d", i),
 			Events: webhook.EventTypes, Status: webhook.EndpointDisabled, Secret: webhook.NewSecret(),
-		}
-		if _, err := a.store.CreateEndpoint(ctx, e); err != nil {
+		})
+		if err != nil {
 			return err
 		}
 		if _, err := a.store.RotateSecret(ctx, e.Ref, webhook.NewSecret(), webhook.MaxRotationOverlap); err != nil {

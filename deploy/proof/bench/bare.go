@@ -43,9 +43,7 @@ func (b *bareApplication) payOne(ctx context.Context) error {
 	done := make(chan struct{}, 2)
 	b.done.Store(id, done)
 	defer b.done.Delete(id)
-	_, err := b.temporal.ExecuteWorkflow(
-		ctx, client.StartWorkflowOptions{ID: id, TaskQueue: b.queue}, bareSession,
-	)
+	_, err := b.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: b.queue}, bareSession)
 	if err != nil {
 		return err
 	}
@@ -105,13 +103,8 @@ func bareSession(ctx workflow.Context) error {
 		ctx, workflow.ChildWorkflowOptions{ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_ABANDON},
 	)
 	id := workflow.GetInfo(ctx).WorkflowExecution.ID
-	first, second := workflow.ExecuteChildWorkflow(
-		ctx, bareDelivery, id,
-	), workflow.ExecuteChildWorkflow(
-		ctx,
-		bareDelivery,
-		id,
-	)
+	first := workflow.ExecuteChildWorkflow(ctx, bareDelivery, id)
+	second := workflow.ExecuteChildWorkflow(ctx, bareDelivery, id)
 	for _, child := range []workflow.ChildWorkflowFuture{first, second} {
 		if err := child.GetChildWorkflowExecution().Get(ctx, nil); err != nil {
 			return err
@@ -132,7 +125,5 @@ func bareActivity(ctx workflow.Context) workflow.Context {
 }
 
 func bareLocal(ctx workflow.Context) workflow.Context {
-	return workflow.WithLocalActivityOptions(
-		ctx, workflow.LocalActivityOptions{StartToCloseTimeout: bareTimeout},
-	)
+	return workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{StartToCloseTimeout: bareTimeout})
 }

@@ -30,40 +30,28 @@ type benchmark struct {
 
 var benchmarks = []benchmark{
 	{
-		"create",
-		"sessions created over REST, against starting the same workflow and inserting the same row",
-		[]string{"-rounds=4", "-for=3s"},
-		create,
+		"create", "sessions created over REST, against starting the same workflow and inserting the same row",
+		[]string{"-rounds=4", "-for=3s"}, create,
 	},
 	{
-		"paid",
-		"whole sessions, from their creation to the last event, against a bare Temporal application; memory",
-		[]string{"-rounds=4", "-for=5s"},
-		paid,
+		"paid", "whole sessions, from their creation to the last event, against a bare Temporal application; memory",
+		[]string{"-rounds=4", "-for=5s"}, paid,
 	},
 	{
-		"cost",
-		"what one session costs in Temporal and PostgreSQL, by their own counters",
-		[]string{"-sessions=100"},
-		cost,
+		"cost", "what one session costs in Temporal and PostgreSQL, by their own counters",
+		[]string{"-sessions=100"}, cost,
 	},
 	{
-		"deliveries",
-		"events from publish to receipt, at a steady pace and as fast as it goes, against a bare Temporal workflow",
-		[]string{"-rounds=4", "-for=3s", "-steady=10s"},
-		deliveries,
+		"deliveries", "events from publish to receipt, at a steady pace and as fast as it goes, against a bare Temporal workflow",
+		[]string{"-rounds=4", "-for=3s", "-steady=10s"}, deliveries,
 	},
 	{
-		"neighbours",
-		"healthy deliveries beside endpoints that hang and thousands of waiting retries",
-		[]string{"-for=10s", "-waiting=1000"},
-		neighbours,
+		"neighbours", "healthy deliveries beside endpoints that hang and thousands of waiting retries",
+		[]string{"-for=10s", "-waiting=1000"}, neighbours,
 	},
 	{
-		"attacks",
-		"a merchant's requests beside one who asks for more than a fair share",
-		[]string{"-rounds=1", "-for=5s"},
-		attacks,
+		"attacks", "a merchant's requests beside one who asks for more than a fair share",
+		[]string{"-rounds=1", "-for=5s"}, attacks,
 	},
 }
 
@@ -137,9 +125,7 @@ func run(ctx context.Context, args []string) error {
 }
 
 // named adds the benchmark's name to the reports of measure.
-func named(
-	bench benchmark, measure func(context.Context) (report, error),
-) func(context.Context) (report, error) {
+func named(bench benchmark, measure func(context.Context) (report, error)) func(context.Context) (report, error) {
 	return func(ctx context.Context) (report, error) {
 		fmt.Fprintln(os.Stderr, "==>", bench.name)
 		got, err := measure(ctx)

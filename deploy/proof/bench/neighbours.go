@@ -128,24 +128,15 @@ func latency(phases ...phase) []figure {
 // endpoints registers count endpoints at base, 50 for each merchant.
 func (n *neighbourhood) endpoints(ctx context.Context, base string, count int) ([]webhook.Endpoint, error) {
 	var all []webhook.Endpoint
-	merchant := ""
+	var owner checkout.Owner
 	for i := range count {
+		var err error
 		if i%webhook.MaxEndpoints == 0 {
-			merchant = checkout.NewID(checkout.PrefixMerchant)
-			err := n.store.CreateMerchant(ctx, checkout.Merchant{
-				ID: merchant, Name: "Shop", Plan: "standard", FeeBasisPoints: checkout.DefaultFeeBasisPoints, PaymentAttempts: 3,
-			}, checkout.ModeTest, nil)
-			if err != nil {
+			if owner, _, err = devstack.AddMerchant(ctx, n.store, "Shop", checkout.ModeTest); err != nil {
 				return nil, err
 			}
 		}
-		e, err := n.store.CreateEndpoint(ctx, webhook.Endpoint{
-			Ref: checkout.Owner{
-				MerchantID: merchant,
-				Mode:       checkout.ModeTest,
-			}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: fmt.Sprintf("%s/%d", base, i),
-			Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
-		})
+		e, err := devstack.AddEndpoint(ctx, n.store, owner, fmt.Sprintf("%s/%d", base, i), webhook.NewSecret())
 		if err != nil {
 			return nil, err
 		}
@@ -156,16 +147,10 @@ func (n *neighbourhood) endpoints(ctx context.Context, base string, count int) (
 
 // publish makes an event for one endpoint and starts its delivery.
 func (n *neighbourhood) publish(ctx context.Context, e webhook.Endpoint) (webhook.Event, error) {
-	event, ref, err := n.store.PublishTest(
-		ctx,
-		storage.TestEvent{
-			Owner:      e.Owner,
-			EndpointID: e.ID,
-			SubjectID:  checkout.NewID("test"),
-			Type:       webhook.PayoutSent,
-			Data:       func(time.Time) any { return struct{}{} },
-		},
-	)
+	event, ref, err := n.store.PublishTest(ctx, storage.TestEvent{
+		Owner: e.Owner, EndpointID: e.ID, SubjectID: checkout.NewID("test"), Type: webhook.PayoutSent,
+		Data: func(time.Time) any { return struct{}{} },
+	})
 	if err != nil {
 		return event, err
 	}

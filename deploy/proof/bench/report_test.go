@@ -2,9 +2,7 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"math"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -43,15 +41,6 @@ func TestTable_ShowsMediansAndGoals(t *testing.T) {
 	require.Contains(t, lines, "goal ≤ 100 ms of p99: NOT met by ours: 120")
 }
 
-func TestJSON_HasEveryRound(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	require.NoError(t, sample().writeJSON(&out))
-	var got results
-	require.NoError(t, json.Unmarshal(out.Bytes(), &got))
-	require.Equal(t, sample(), got)
-}
-
 func TestCompare_WarnsOfASpreadThatIsWiderThanTheDifference(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "ours / bare: 1.25, median of 5 pairs of rounds. The middle half of them is 1.20 to 1.30.",
@@ -65,15 +54,4 @@ func TestMedian(t *testing.T) {
 	require.InDelta(t, 2, median([]float64{3, 1, 2}), 0)
 	require.InDelta(t, 2.5, median([]float64{4, 1, 2, 3}), 0)
 	require.True(t, math.IsNaN(median(nil)))
-}
-
-func TestRun_RefusesWhatItDoesNotKnow(t *testing.T) {
-	t.Parallel()
-	require.ErrorContains(t, run(t.Context(), nil), "usage")
-	require.ErrorContains(t, run(t.Context(), []string{"nothing"}), "neighbours")
-	require.ErrorContains(t, run(t.Context(), []string{"create", "too", "much"}), "too")
-	require.NoError(t, save("", nil))
-	file := filepath.Join(t.TempDir(), "values.json")
-	require.NoError(t, save(file, sample().writeJSON))
-	require.FileExists(t, file)
 }

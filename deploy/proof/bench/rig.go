@@ -15,7 +15,6 @@ import (
 
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/pg"
 )
 
 // rig is a stack to measure, with direct access that merchants do not have.
@@ -56,12 +55,7 @@ func newRig(ctx context.Context, o devstack.Options) (r *rig, err error) {
 		return r, err
 	}
 
-	keys, err := pg.ParseKeyring(r.stack.Demo.MasterKeys)
-	if err != nil {
-		return r, err
-	}
-	if r.store, err = storage.Open(ctx, storage.Options{URL: r.stack.DatabaseURL(), Keys: keys,
-		MaxConns: 16}); err != nil {
+	if r.store, err = r.stack.OpenStore(ctx, 16); err != nil {
 		return r, err
 	}
 	if r.temporal, err = r.dial(ctx, nil); err != nil {

@@ -78,18 +78,9 @@ func (c *chaos) call(ctx context.Context, m *merchant, what call) answer {
 	if what.op != opSteer {
 		told = checkout.Status(got.field("status"))
 	}
-	c.note(
-		invariant.Call{
-			Op:         what.op,
-			MerchantID: m.id,
-			Key:        what.key,
-			ID:         id,
-			At:         began,
-			EndedAt:    time.Now(),
-			Status:     got.status,
-			Told:       told,
-		},
-	)
+	c.note(invariant.Call{
+		Op: what.op, MerchantID: m.id, Key: what.key, ID: id, At: began, EndedAt: time.Now(), Status: got.status, Told: told,
+	})
 	return got
 }
 
@@ -164,16 +155,9 @@ func (c *chaos) sendForm(ctx context.Context, m *merchant, id string, form url.V
 	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
 	began := time.Now()
 	got := request(ctx, http.MethodPost, page+"/"+id, header, form.Encode())
-	c.note(
-		invariant.Call{
-			Op:         invariant.OpPay,
-			MerchantID: m.id,
-			ID:         id,
-			At:         began,
-			EndedAt:    time.Now(),
-			Status:     got.status,
-		},
-	)
+	c.note(invariant.Call{
+		Op: invariant.OpPay, MerchantID: m.id, ID: id, At: began, EndedAt: time.Now(), Status: got.status,
+	})
 	return got
 }
 
@@ -189,9 +173,7 @@ func (c *chaos) answerBank(ctx context.Context, m *merchant, id, address, said s
 		ctx, http.MethodPost, address,
 		http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, "answer="+said,
 	)
-	c.note(
-		invariant.Call{Op: opConfirm, MerchantID: m.id, ID: id, At: began, EndedAt: time.Now(), Status: got.status},
-	)
+	c.note(invariant.Call{Op: opConfirm, MerchantID: m.id, ID: id, At: began, EndedAt: time.Now(), Status: got.status})
 }
 
 // look reads the session's status from the customer's page or the REST API.
@@ -207,17 +189,9 @@ func (c *chaos) look(ctx context.Context, m *merchant, id string) {
 	if got.status == http.StatusOK {
 		told = checkout.Status(got.field("status"))
 	}
-	c.note(
-		invariant.Call{
-			Op:         opPage,
-			MerchantID: m.id,
-			ID:         id,
-			At:         began,
-			EndedAt:    time.Now(),
-			Status:     got.status,
-			Told:       told,
-		},
-	)
+	c.note(invariant.Call{
+		Op: opPage, MerchantID: m.id, ID: id, At: began, EndedAt: time.Now(), Status: got.status, Told: told,
+	})
 }
 
 // end asks the REST API to expire or advance a session. It repeats the request while the outcome is

@@ -45,19 +45,14 @@ var faultKinds = []faultKind{
 	{"temporal-term", 1, "temporal", stopped},
 	{"temporal-pause", 1, "temporal", paused(8 * time.Second)}, // C3
 	{"postgres-kill", 1, "postgres", killed},
-	{"postgres-immediate", 2, "postgres", stopped},                           // D1
-	{"postgres-pause", 1, "postgres", paused(5 * time.Second)},               // D3
-	{"backends-terminated", 3, "", terminateBackends},                        // D4
-	{"connections-exhausted", 1, "", exhaustConnections},                     // D5
-	{"row-lock", 3, "", lockRows},                                            // D7
-	{"client-disconnect", 2, "", disconnectClients},                          // A5
-	{"net-cut", 2, "", onLink(linkCut, 500*time.Millisecond, 5*time.Second)}, // G
-	{
-		"net-outage",
-		1,
-		"",
-		onLink(linkCut, 11*time.Second, 14*time.Second),
-	}, // D2: longer than a decision may take
+	{"postgres-immediate", 2, "postgres", stopped},                              // D1
+	{"postgres-pause", 1, "postgres", paused(5 * time.Second)},                  // D3
+	{"backends-terminated", 3, "", terminateBackends},                           // D4
+	{"connections-exhausted", 1, "", exhaustConnections},                        // D5
+	{"row-lock", 3, "", lockRows},                                               // D7
+	{"client-disconnect", 2, "", disconnectClients},                             // A5
+	{"net-cut", 2, "", onLink(linkCut, 500*time.Millisecond, 5*time.Second)},    // G
+	{"net-outage", 1, "", onLink(linkCut, 11*time.Second, 14*time.Second)},      // D2: longer than a decision may take
 	{"net-blackhole", 2, "", onLink(linkBlackHole, time.Second, 6*time.Second)}, // G
 	{"net-delay", 2, "", onLink(linkDelays, 2*time.Second, 5*time.Second)},      // G
 	{"net-reset", 3, "", resetLink},                                             // D9

@@ -105,9 +105,7 @@ func (c *chaos) addLiveMerchants(ctx context.Context, store *storage.Store) erro
 	)
 	for _, card := range slices.Concat(liveGoodCards, liveDeclined, []string{liveAsks, liveAsksThen}) {
 		if !slices.Contains(cards, card) {
-			c.canaries = append(
-				c.canaries, invariant.Canary{Name: "card number ending in " + card[len(card)-4:], Value: card},
-			)
+			c.canaries = append(c.canaries, invariant.Canary{Name: "card number ending in " + card[len(card)-4:], Value: card})
 		}
 	}
 	c.world.addresses, c.world.chosen = map[string][]string{}, map[string][]string{}
@@ -126,10 +124,7 @@ func (c *chaos) nobody(i int) []byte { return crypto.Keccak256(fmt.Append(nil, c
 
 // addLiveMerchant creates a merchant with a live key, who gets all payouts on Ethereum at one address, and those on
 // Bitcoin at an address of another kind than other merchants.
-func (c *chaos) addLiveMerchant(
-	ctx context.Context, store *storage.Store, name, to string,
-) (*merchant, error) {
-	m := &merchant{id: checkout.NewID(checkout.PrefixMerchant), key: checkout.NewAPIKey(checkout.ModeLive), live: true}
+func (c *chaos) addLiveMerchant(ctx context.Context, store *storage.Store, name, to string) (*merchant, error) {
 	number := len(c.world.merchants)
 	onBitcoin, err := bitcoinAddress(number, c.nobody(number))
 	if err != nil {
@@ -146,18 +141,11 @@ func (c *chaos) addLiveMerchant(
 			Currency: currency, Network: currency.Network(), Address: address,
 		})
 	}
-	err = store.CreateMerchant(ctx, checkout.Merchant{
-		ID: m.id, Name: name, Plan: "standard", FeeBasisPoints: checkout.DefaultFeeBasisPoints,
-		PaymentAttempts: checkout.DefaultPaymentAttempts,
-	}, checkout.ModeLive, addresses)
+	owner, key, err := devstack.AddMerchant(ctx, store, name, checkout.ModeLive, addresses...)
 	if err != nil {
 		return nil, err
 	}
-	owner := checkout.Owner{MerchantID: m.id, Mode: checkout.ModeLive}
-	key := checkout.APIKey{Ref: owner.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "chaos"}
-	if err := store.CreateAPIKey(ctx, key, m.key); err != nil {
-		return nil, err
-	}
+	m := &merchant{id: owner.MerchantID, key: key, live: true}
 	c.canaries = append(
 		c.canaries, invariant.Canary{Name: "live key of " + m.id, Value: strings.TrimPrefix(m.key, "sk_live_")},
 	)
@@ -242,9 +230,7 @@ func (c *chaos) liveSession(random *rand.Rand) {
 }
 
 // playLive creates a live session with a payout in one of the currencies, and plays a script with it.
-func (c *chaos) playLive(
-	ctx context.Context, chosen script, random *rand.Rand, currencies ...checkout.PayoutCurrency,
-) {
+func (c *chaos) playLive(ctx context.Context, chosen script, random *rand.Rand, currencies ...checkout.PayoutCurrency) {
 	m, key := c.world.merchants[random.IntN(len(c.world.merchants))], c.nextKey()
 	body := liveTerms(key, currencies[random.IntN(len(currencies))], random)
 	id, expiresAt := c.create(ctx, m, key, body, 20)

@@ -126,9 +126,7 @@ func transferNothing(ctx context.Context, d *devstack.LiveDouble, w *world, rand
 	victims := []common.Address{w.enemy.wallet, d.Treasury(), w.anyAddress(random)}
 	for c, token := range d.Market.Tokens() {
 		for _, to := range victims {
-			_, err := d.Anvil.SendCall(
-				ctx, w.enemy.wallet, string(c), token, "transferFrom", d.Treasury(), to, new(big.Int),
-			)
+			_, err := d.Anvil.SendCall(ctx, w.enemy.wallet, string(c), token, "transferFrom", d.Treasury(), to, new(big.Int))
 			if err != nil {
 				return err
 			}

@@ -214,10 +214,7 @@ func (c *chaos) steer(ctx context.Context) {
 			}
 			id := ids[random.IntN(len(ids))]
 			for _, verb := range verbs {
-				c.call(
-					ctx, m,
-					call{op: opSteer, id: id, method: http.MethodPost, path: "/v1/deliveries/" + id + "/" + verb},
-				)
+				c.call(ctx, m, call{op: opSteer, id: id, method: http.MethodPost, path: "/v1/deliveries/" + id + "/" + verb})
 				pause(ctx, between(random, 0, 2*time.Second))
 			}
 		}

@@ -15,7 +15,6 @@ import (
 	"example.com/checkout/deploy/proof/chaos/invariant"
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -32,12 +31,7 @@ const merchants = 5
 
 // addMerchants creates the merchants and starts their receivers.
 func (c *chaos) addMerchants(ctx context.Context) error {
-	keys, err := pg.ParseKeyring(c.rig.stack.Demo.MasterKeys)
-	if err != nil {
-		return err
-	}
-
-	store, err := storage.Open(ctx, storage.Options{URL: c.rig.databaseURL, Keys: keys, MaxConns: 2})
+	store, err := c.rig.stack.OpenStore(ctx, 2)
 	if err != nil {
 		return err
 	}
@@ -92,10 +86,7 @@ func (c *chaos) addCanaries() error {
 		c.canaries = append(c.canaries, h.Canary)
 	}
 	for _, card := range slices.Compact(slices.Sorted(slices.Values(cards))) {
-		c.canaries = append(
-			c.canaries,
-			invariant.Canary{Name: "card number ending in " + card[len(card)-4:], Value: card},
-		)
+		c.canaries = append(c.canaries, invariant.Canary{Name: "card number ending in " + card[len(card)-4:], Value: card})
 	}
 	return nil
 }
@@ -103,47 +94,24 @@ func (c *chaos) addCanaries() error {
 // addMerchant creates a merchant with two registrations for all events. The last merchant gets a
 // third one, at an address without a listener.
 func (c *chaos) addMerchant(ctx context.Context, store *storage.Store, i int) (*merchant, error) {
-	m := &merchant{id: checkout.NewID(checkout.PrefixMerchant), key: checkout.NewAPIKey(checkout.ModeTest)}
-	err := store.CreateMerchant(ctx, checkout.Merchant{
-		ID: m.id, Name: fmt.Sprintf("Shop %d", i+1), Plan: "standard", FeeBasisPoints: checkout.DefaultFeeBasisPoints,
-		PaymentAttempts: checkout.DefaultPaymentAttempts, OrderIDGuard: true,
-	}, checkout.ModeTest, []checkout.PayoutAddress{{Currency: checkout.USDC, Network: "ethereum",
-		Address: "sandbox:shop"}})
+	owner, key, err := devstack.AddMerchant(ctx, store, fmt.Sprintf("Shop %d", i+1), checkout.ModeTest,
+		checkout.PayoutAddress{Currency: checkout.USDC, Network: checkout.Ethereum, Address: "sandbox:shop"})
 	if err != nil {
 		return nil, err
 	}
-
-	err = store.CreateAPIKey(
-		ctx,
-		checkout.APIKey{
-			Ref: checkout.Owner{
-				MerchantID: m.id,
-				Mode:       checkout.ModeTest,
-			}.Ref(checkout.NewID(checkout.PrefixAPIKey)),
-			Label: "chaos",
-		},
-		m.key,
-	)
-	if err != nil {
-		return nil, err
-	}
-
-	c.canaries = append(
-		c.canaries,
-		invariant.Canary{Name: "key of " + m.id, Value: strings.TrimPrefix(m.key, "sk_test_")},
-	)
+	m := &merchant{id: owner.MerchantID, key: key}
+	c.canaries = append(c.canaries, invariant.Canary{Name: "key of " + m.id, Value: strings.TrimPrefix(m.key, "sk_test_")})
 	first := webhook.NewSecret()
-	if err := c.addEndpoint(ctx, store, m, first, webhook.EventTypes, true); err != nil {
+	if err := c.addEndpoint(ctx, store, m, first, c.startReceiver); err != nil {
 		return nil, err
 	}
 
 	time.Sleep(2 * time.Millisecond) // the oldest registration's secret signs for a session's own address
-	if err := c.addEndpoint(ctx, store, m, webhook.NewSecret(), webhook.EventTypes, true); err != nil {
+	if err := c.addEndpoint(ctx, store, m, webhook.NewSecret(), c.startReceiver); err != nil {
 		return nil, err
 	}
 	if i == merchants-1 {
-		if err := c.addEndpoint(ctx, store, m, webhook.NewSecret(), []webhook.EventType{webhook.CheckoutFailed},
-			false); err != nil {
+		if err := c.addEndpoint(ctx, store, m, webhook.NewSecret(), nobody, webhook.CheckoutFailed); err != nil {
 			return nil, err
 		}
 	}
@@ -152,34 +120,22 @@ func (c *chaos) addMerchant(ctx context.Context, store *storage.Store, i int) (*
 	return m, err
 }
 
-// addEndpoint registers a receiver, with or without a listener.
+// addEndpoint registers a receiver at an address that listen returns.
 func (c *chaos) addEndpoint(
-	ctx context.Context, store *storage.Store, m *merchant, secret string, types []webhook.EventType,
-	listens bool,
+	ctx context.Context, store *storage.Store, m *merchant, secret string,
+	listen func(*merchant, string) (address string, err error), types ...webhook.EventType,
 ) error {
 	c.canaries = append(
 		c.canaries,
 		invariant.Canary{Name: "webhook secret of " + m.id, Value: strings.TrimPrefix(secret, "whsec_")},
-		invariant.Canary{
-			Name:  "digest of a webhook secret of " + m.id,
-			Value: string(webhook.SecretDigest(secret)),
-		},
+		invariant.Canary{Name: "digest of a webhook secret of " + m.id, Value: string(webhook.SecretDigest(secret))},
 	)
-	listen := c.startReceiver
-	if !listens {
-		listen = nobody
-	}
 	address, err := listen(m, secret)
 	if err != nil {
 		return err
 	}
-	_, err = store.CreateEndpoint(ctx, webhook.Endpoint{
-		Ref: checkout.Owner{
-			MerchantID: m.id,
-			Mode:       checkout.ModeTest,
-		}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: address, Events: types,
-		Status: webhook.EndpointEnabled, Secret: secret,
-	})
+	owner := checkout.Owner{MerchantID: m.id, Mode: checkout.ModeTest}
+	_, err = devstack.AddEndpoint(ctx, store, owner, address, secret, types...)
 	return err
 }
 

@@ -90,25 +90,17 @@ func parseRun(args []string, help io.Writer) (runOptions, error) {
 			"\nAll after "+faultKinds[len(faultKinds)-1].name+" need -live",
 	)
 	flags.IntVar(&o.customers, "customers", 24, "how many sessions are under way at once")
-	flags.DurationVar(
-		&o.think, "think", 500*time.Millisecond,
-		"how long a customer at most waits before the next session",
-	)
+	flags.DurationVar(&o.think, "think", 500*time.Millisecond, "how long a customer at most waits before the next session")
 	flags.DurationVar(
 		&o.within, "within", 30*time.Second,
 		"how long the service may take to come to rest, beside retries that are not due",
 	)
-	flags.DurationVar(
-		&o.wait, "wait", 4*time.Minute, "how long to wait at the end for everything to come to rest",
-	)
+	flags.DurationVar(&o.wait, "wait", 4*time.Minute, "how long to wait at the end for everything to come to rest")
 	flags.IntVar(&o.histories, "histories", 300, "how many histories to replay on this build, about")
 	flags.BoolVar(&o.keep, "keep", false, "keep the data of the run, whatever came of it")
 	flags.StringVar(&o.dir, "data", "", "an empty or new `DIRECTORY` for the data; default a temporary one")
 	flags.StringVar(
-		&o.json,
-		"json",
-		"",
-		"`FILE` to write the report to as JSON too; - is standard output, instead of words",
+		&o.json, "json", "", "`FILE` to write the report to as JSON too; - is standard output, instead of words",
 	)
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -383,9 +375,7 @@ func (c *chaos) ended(name string) {
 // say writes a progress line.
 func (c *chaos) say(format string, args ...any) {
 	// A lost line of progress does no harm.
-	_, _ = fmt.Fprintf(
-		c.out, "%6.1f s  %s\n", time.Since(c.began).Seconds(), fmt.Sprintf(format, args...),
-	)
+	_, _ = fmt.Fprintf(c.out, "%6.1f s  %s\n", time.Since(c.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
 func (c *chaos) progress() {
@@ -422,10 +412,8 @@ func (c *chaos) sources() (invariant.Sources, error) {
 	schedule, err := config.ParseSchedule(retrySchedule)
 	return invariant.Sources{
 		DatabaseURL: c.rig.databaseURL, Temporal: c.rig.temporal, Namespace: c.rig.stack.Temporal.Namespace(),
-		Schedule: schedule,
-		ReceiverLogs: []string{
-			c.rig.stack.ReceiverLogFile(),
-		}, DeliveryRetention: 24 * time.Hour, Histories: c.histories,
+		Schedule:     schedule,
+		ReceiverLogs: []string{c.rig.stack.ReceiverLogFile()}, DeliveryRetention: 24 * time.Hour, Histories: c.histories,
 		Canaries: c.canaries, Leaks: c.seenLeaks(), Logs: filepath.Join(c.dir, "stack"),
 		Progress: func(text string) { c.say("%s", text) }, Live: c.world.sources(c.rig.stack.Live),
 	}, err

@@ -200,10 +200,7 @@ func (r *runReport) print(out io.Writer) error {
 	fmt.Fprintln(table, "calls\tok\tfail\tunknown")
 	for _, op := range slices.Sorted(maps.Keys(r.Calls)) {
 		of := r.Calls[op]
-		fmt.Fprintf(
-			table, "%s\t%d\t%d\t%d\n", op, of[invariant.CallOK], of[invariant.CallRefused],
-			of[invariant.CallUnknown],
-		)
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\n", op, of[invariant.CallOK], of[invariant.CallRefused], of[invariant.CallUnknown])
 	}
 
 	fmt.Fprintln(table, "\nscript or race\twho won")

@@ -2,13 +2,10 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"flag"
 	"io"
 	"os"
-	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -47,25 +44,6 @@ func TestParseRun_SaysWhatToChange(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, len(faultKinds), len(o.kinds))
 	require.NotZero(t, o.seed)
-}
-
-func TestRunReport_SaysWhatHappened(t *testing.T) {
-	t.Parallel()
-	r := runReport{
-		Seed: 7, Load: 10 * time.Second, Sessions: 20, Statuses: map[string]int{"expired": 5, "completed": 15}, Rest: &invariant.Rest{After: time.Second},
-		Faults: map[string]int{"api-kill": 2}, Calls: map[string]map[string]int{"create": {"ok": 20, "unknown": 1}},
-		Played: map[string]map[string]int{"pay × timer": {"completed": 1, "expired": 2}}, Violations: 1,
-		Invariants: []invariant.Result{{Invariant: invariant.Invariant{Number: 5, Title: "charged once"}, Checked: 15, Violations: []invariant.Violation{{ID: "cs_1", Text: "was charged twice"}}}},
-	}
-	var out bytes.Buffer
-	require.NoError(t, r.write("", &out))
-	for _, line := range []string{
-		"seed 7: 10s under load, 20 sessions (2.0 a second), 0 deliveries, 0 attempts, 2 faults\n", "at rest 1s after the last fault",
-		"sessions: 15 completed, 5 expired", "faults: 2 api-kill\n", "create  20  0     1\n",
-		"pay × timer     1 completed, 2 expired\n", " 5  cs_1  was charged twice\n",
-	} {
-		require.Contains(t, out.String(), line)
-	}
 }
 
 // TestRun_TheServiceKeepsItsWord is the short form of the run: at most half a minute of faults,
@@ -115,32 +93,4 @@ func TestParseRun_OnlyARunWithLiveModeHasItsFaults(t *testing.T) {
 	o, err = parseRun([]string{"-live"}, io.Discard)
 	require.NoError(t, err)
 	require.Len(t, o.kinds, len(faultKinds)+len(liveFaultKinds))
-}
-
-func TestRun_AnUnknownCommandSaysWhichThereAre(t *testing.T) {
-	t.Parallel()
-	for _, args := range [][]string{nil, {"walk"}} {
-		require.ErrorContains(t, run(t.Context(), args), "break a stack of its own", "%v", args)
-	}
-	require.EqualError(t, run(t.Context(), []string{"run", "now"}), `unknown argument "now"; -help lists the flags`)
-	require.EqualError(t, run(t.Context(), []string{"check", "now"}), `unknown argument "now"; -help lists the flags`)
-}
-
-func TestRunReport_IsWrittenAsJSONWhereItIsAskedFor(t *testing.T) {
-	t.Parallel()
-	r := runReport{Seed: 7, Load: time.Second, Rest: &invariant.Rest{}}
-	var out bytes.Buffer
-	require.NoError(t, r.write("-", &out))
-	var got runReport
-	require.NoError(t, json.Unmarshal(out.Bytes(), &got), "nothing else is on standard output")
-	require.Equal(t, r.Seed, got.Seed)
-
-	file := filepath.Join(t.TempDir(), "report.json")
-	out.Reset()
-	require.NoError(t, r.write(file, &out))
-	require.Contains(t, out.String(), "seed 7:", "words as well")
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &got))
-	require.Error(t, r.write(filepath.Join(file, "x"), &out), "no such directory")
 }

@@ -105,8 +105,7 @@ func (c *chaos) endReset(ctx context.Context, conn *pgx.Conn) (words string, err
 	ended, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	for _, id := range ended {
 		err := c.rig.temporal.SignalWorkflow(ctx, id, "", contract.SignalExpire, nil)
-		var over *serviceerror.NotFound // the list lags behind
-		if err != nil && !errors.As(err, &over) {
+		if _, over := errors.AsType[*serviceerror.NotFound](err); err != nil && !over { // the list lags behind
 			return "", err
 		}
 	}

@@ -50,11 +50,7 @@ func decideTwice(
 func lockInFlight(ctx context.Context, conn *pgx.Conn, id string) bool {
 	tx, err := conn.Begin(ctx)
 	for began := time.Now(); err == nil && time.Since(began) < 10*time.Second; pause(ctx, 5*time.Millisecond) {
-		tag, failed := tx.Exec(
-			ctx,
-			`SELECT FROM checkout_session WHERE id = $1 AND payment_in_flight FOR UPDATE`,
-			id,
-		)
+		tag, failed := tx.Exec(ctx, `SELECT FROM checkout_session WHERE id = $1 AND payment_in_flight FOR UPDATE`, id)
 		if tag.RowsAffected() == 1 {
 			return true
 		}

@@ -143,8 +143,7 @@ func settle(ctx context.Context, stack *devstack.Stack) error {
 		}
 		for _, id := range lost {
 			err := c.SignalWorkflow(ctx, id, "", contract.SignalRetryNow, nil)
-			var missing *serviceerror.NotFound // Reconcile starts it
-			if err != nil && !errors.As(err, &missing) {
+			if _, missing := errors.AsType[*serviceerror.NotFound](err); err != nil && !missing { // Reconcile starts it
 				return fmt.Errorf("hasten %s: %w", id, err)
 			}
 		}

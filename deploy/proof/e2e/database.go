@@ -12,15 +12,12 @@ import (
 
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/pg"
 )
 
 // OpenStore opens the stack's PostgreSQL as the service does.
 func OpenStore(t *testing.T, stack *devstack.Stack) *storage.Store {
 	t.Helper()
-	keys, err := pg.ParseKeyring(stack.Demo.MasterKeys)
-	require.NoError(t, err)
-	store, err := storage.Open(t.Context(), storage.Options{URL: stack.DatabaseURL(), Keys: keys, MaxConns: 4})
+	store, err := stack.OpenStore(t.Context(), 4)
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	return store

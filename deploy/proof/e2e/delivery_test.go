@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/workflowservice/v1"
 
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/workflows/checkout"
@@ -54,17 +52,6 @@ func TestDelivery_WaitsTheScheduleFailsAndIsReplayed(t *testing.T) {
 	require.Len(t, again, 7)
 	require.Equal(t, got[0].Body, again[6].Body, "the same event, byte for byte")
 	require.Equal(t, "1", again[6].Attempt, "attempts are numbered per run")
-
-	// Replay by an operator: Reset in Temporal's UI.
-	_, err = c.WorkflowService().ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
-		Namespace: e2e.Shared.Temporal.Namespace(), WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: delivery},
-		Reason: "test", WorkflowTaskFinishEventId: 4, RequestId: delivery,
-	})
-	require.NoError(t, err)
-	m.Arrivals(8, 10*time.Second)
-	e2e.Await(t, "the reset is delivered", 10*time.Second, func() bool { return e2e.DeliveryStatus(t, delivery) == "delivered" })
-	require.Equal(t, 3, e2e.Query[int](t, e2e.Shared, `SELECT run FROM webhook_delivery WHERE id = $1`, delivery))
-	require.Equal(t, 8, e2e.Query[int](t, e2e.Shared, `SELECT count(*) FROM webhook_attempt WHERE delivery_id = $1 AND duration_ms IS NOT NULL`, delivery))
 }
 
 func TestReplay_TellsWhyItCannot(t *testing.T) {
@@ -103,19 +90,4 @@ func TestSessionsOwnAddress_IsSignedByTheRegistrationsSecret(t *testing.T) {
 	for _, typ := range []string{"checkout.completed", "payout.sent"} {
 		e2e.Excuse(t, 11, e2e.DeliveryOf(t, e2e.Shared, id, typ), "the other merchant's server does not know the secret")
 	}
-}
-
-func TestLiveKey_IsNeverATestCharge(t *testing.T) {
-	t.Parallel()
-	m := e2e.NewMerchant(t, e2e.Shared)
-	m.Key = checkout.NewAPIKey(checkout.ModeLive)
-	require.NoError(t, e2e.OpenStore(t, e2e.Shared).CreateAPIKey(t.Context(), checkout.APIKey{
-		Ref: checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeLive}.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "live",
-	}, m.Key))
-	refused := m.Must(http.StatusForbidden, http.MethodPost, "/v1/checkout", e2e.Terms)
-	require.Equal(t, "forbidden", refused.Field("error"))
-	plain := m.Must(http.StatusBadRequest, http.MethodPost, "/v1/webhooks", `{"url": "http://shop.example/", "events": ["*"]}`)
-	require.Equal(t, "url", plain.Field("param"))
-	inside := m.Must(http.StatusBadRequest, http.MethodPost, "/v1/webhooks", `{"url": "https://127.0.0.1/", "events": ["*"]}`)
-	require.Equal(t, "url", inside.Field("param"))
 }

@@ -49,9 +49,7 @@ type Merchant struct {
 // its own, which gets every type of event.
 func NewMerchant(t *testing.T, stack *devstack.Stack) *Merchant {
 	t.Helper()
-	m := &Merchant{
-		T: t, Stack: stack, ID: checkout.NewID(checkout.PrefixMerchant), Key: checkout.NewAPIKey(checkout.ModeTest), Secret: webhook.NewSecret(),
-	}
+	m := &Merchant{T: t, Stack: stack, Secret: webhook.NewSecret()}
 	ports, err := devstack.Free(1)
 	require.NoError(t, err)
 	address := fmt.Sprintf("127.0.0.1:%d", ports[0])
@@ -66,17 +64,11 @@ func NewMerchant(t *testing.T, stack *devstack.Stack) *Merchant {
 	}
 
 	store := OpenStore(t, stack)
-	require.NoError(t, store.CreateMerchant(t.Context(), checkout.Merchant{
-		ID: m.ID, Name: "Shop", Plan: "standard", FeeBasisPoints: checkout.DefaultFeeBasisPoints,
-		PaymentAttempts: checkout.DefaultPaymentAttempts, OrderIDGuard: true,
-	}, checkout.ModeTest, []checkout.PayoutAddress{{Currency: checkout.USDC, Network: "ethereum", Address: "sandbox:shop"}}))
-	require.NoError(t, store.CreateAPIKey(t.Context(), checkout.APIKey{
-		Ref: checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "test",
-	}, m.Key))
-	_, err = store.CreateEndpoint(t.Context(), webhook.Endpoint{
-		Ref: checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: m.URL,
-		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: m.Secret,
-	})
+	owner, key, err := devstack.AddMerchant(t.Context(), store, "Shop", checkout.ModeTest,
+		checkout.PayoutAddress{Currency: checkout.USDC, Network: checkout.Ethereum, Address: "sandbox:shop"})
+	require.NoError(t, err)
+	m.ID, m.Key = owner.MerchantID, key
+	_, err = devstack.AddEndpoint(t.Context(), store, owner, m.URL, m.Secret)
 	require.NoError(t, err)
 	return m
 }

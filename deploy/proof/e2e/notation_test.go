@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -126,29 +125,4 @@ func repeated(t *testing.T, count, text, between string) string {
 		b.WriteString(strings.ReplaceAll(text, "%d", strconv.Itoa(i)))
 	}
 	return b.String()
-}
-
-func TestCorpusNotation(t *testing.T) {
-	t.Parallel()
-	w := &corpusWorld{values: map[string]string{"id": "cs_1"}, secrets: map[string]string{"current": "whsec_1"}}
-	for text, want := range map[string]string{
-		"plain {}":                   "plain {}",
-		"/v1/‹id›":                   "/v1/cs_1",
-		"‹own›‹hex:ff 00›":           "x\xff\x00",
-		"‹repeat:3:a%d›":             "a0a1a2",
-		"{‹list:2:\"k%d\":1›}":       `{"k0":1,"k1":1}`,
-		"‹json:a\"‹id››":             `"a\"cs_1"`,
-		"‹cut:2:abc›‹upper:a›":       "abA",
-		"‹sorted:{\"b\":1,\"a\":2}›": `{"a":2,"b":1}`,
-		"‹replace:b:c:abc›":          "acc",
-	} {
-		require.Equal(t, want, w.say(t, text, map[string]string{"own": "x"}), text)
-	}
-	require.Equal(t, fmt.Sprintf("%x", hmacOf("whsec_1", "1.a")), w.say(t, "‹hmac:current:1.a›", nil))
-}
-
-func hmacOf(secret, text string) []byte {
-	mac := hmac.New(sha256.New, []byte(secret))
-	mac.Write([]byte(text))
-	return mac.Sum(nil)
 }

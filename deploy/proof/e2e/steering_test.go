@@ -14,31 +14,6 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// TestHold_UsesUpNoAttempt: a hold outlasts the time of the next attempt, which
-// then follows the resume at once.
-func TestHold_UsesUpNoAttempt(t *testing.T) {
-	t.Parallel()
-	m := e2e.NewMerchant(t, e2e.Shared)
-	delivery := m.RefusedDelivery()
-	held := m.Must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+delivery+"/hold", "")
-	require.Equal(t, true, held.Field("held"))
-	require.Equal(t, "pending", held.Field("status"))
-	refused := m.Must(http.StatusConflict, http.MethodPost, "/v1/deliveries/"+delivery+"/retry_now", "")
-	require.Equal(t, "delivery_held", refused.Field("error"))
-	got, _ := m.Receiver.Arrivals()
-	time.Sleep(4 * time.Second) // two attempts would have been due
-	still, _ := m.Receiver.Arrivals()
-	require.LessOrEqual(t, len(still), len(got)+1, "at most one was under way")
-	m.Receiver.Answer(http.StatusOK)
-	m.Must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+delivery+"/resume", "")
-	end := m.AwaitDelivery(delivery, "status", "delivered", 5*time.Second)
-	attempts := end.Field("attempts").([]any)
-	require.Len(t, attempts, len(still)+1)
-	last := attempts[len(still)].(map[string]any)
-	require.EqualValues(t, len(still)+1, last["number"])
-	require.EqualValues(t, 200, last["status_code"])
-}
-
 // TestRetryNow_MakesTheNextAttemptAtOnce five times in a row: a merchant's own
 // tests see all retries in seconds.
 func TestRetryNow_MakesTheNextAttemptAtOnce(t *testing.T) {

@@ -123,9 +123,7 @@ func (a *Acquirer) charge(ctx context.Context, tx pgx.Tx, q request, i, method o
 }
 
 // refuse records the bank's no.
-func (a *Acquirer) refuse(
-	ctx context.Context, tx pgx.Tx, q request, i, ch, method object, c card,
-) (answer, error) {
+func (a *Acquirer) refuse(ctx context.Context, tx pgx.Tx, q request, i, ch, method object, c card) (answer, error) {
 	failed := object{
 		"type": "card_error", "code": c.code, "decline_code": c.declineCode, "message": "Your card was declined.",
 		"charge": ch.text("id"), "payment_method": method,

@@ -136,9 +136,7 @@ func (a *Acquirer) facts(ctx context.Context) (Facts, error) {
 		}
 		transaction := o.part("metadata").text("transaction_id")
 		if kind == kindIntent {
-			f.Intents = append(f.Intents, IntentFact{
-				id, transaction, o.text("status"), o.number("amount"), o.text("currency"),
-			})
+			f.Intents = append(f.Intents, IntentFact{id, transaction, o.text("status"), o.number("amount"), o.text("currency")})
 			return nil
 		}
 		f.Charges = append(f.Charges, ChargeFact{

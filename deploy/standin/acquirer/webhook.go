@@ -37,9 +37,7 @@ type sender struct {
 }
 
 func newSender(db *pgxpool.Pool, o Webhooks) *sender {
-	return &sender{
-		db: db, options: o, wake: make(chan struct{}, 1), client: &http.Client{Timeout: 10 * time.Second},
-	}
+	return &sender{db: db, options: o, wake: make(chan struct{}, 1), client: &http.Client{Timeout: 10 * time.Second}}
 }
 
 // schedule plans the copies of one event, in the transaction that made it.

@@ -182,10 +182,7 @@ func goBuild(ctx context.Context, source, pkg string, flags []string, output str
 	packages, done := len(strings.Fields(stale)), 0
 	tell(fmt.Sprintf("0 of %d packages", packages))
 	// With -v the go command names each package, the program's own last.
-	build := goCommand(
-		ctx,
-		source,
-		slices.Concat([]string{"build", "-v", "-o", output}, flags, []string{pkg})...)
+	build := goCommand(ctx, source, slices.Concat([]string{"build", "-v", "-o", output}, flags, []string{pkg})...)
 	_, err = eachLine(build, func(line string) {
 		if strings.Contains(line, " ") { // a message of the compiler
 			return

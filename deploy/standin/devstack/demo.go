@@ -47,24 +47,10 @@ func loadDemo(ctx context.Context, path, databaseURL, receiverURL string) (Demo,
 		return Demo{}, err
 	}
 
-	d = Demo{
-		MasterKeys: pg.NewMasterKey("local"), MerchantID: checkout.NewID(checkout.PrefixMerchant),
-		APIKey: checkout.NewAPIKey(
-			checkout.ModeTest,
-		), EndpointID: checkout.NewID(checkout.PrefixEndpoint), Secret: webhook.NewSecret(),
-		Password: rand.Text(),
-	}
-
-	keys, err := pg.ParseKeyring(d.MasterKeys)
-	if err != nil {
-		return Demo{}, err
-	}
-
-	store, err := storage.Open(ctx, storage.Options{URL: databaseURL, Keys: keys})
+	d = Demo{MasterKeys: pg.NewMasterKey("local"), Secret: webhook.NewSecret(), Password: rand.Text()}
+	store, err := d.openStore(ctx, databaseURL, 0)
 	if errors.Is(err, pg.ErrWrongMasterKey) {
-		return Demo{}, fmt.Errorf(
-			"the database was set up by a stack whose %s is gone; use another database: %w", path, err,
-		)
+		return Demo{}, fmt.Errorf("the database was set up by a stack whose %s is gone; use another database: %w", path, err)
 	}
 	if err != nil {
 		return Demo{}, err
@@ -76,38 +62,21 @@ func loadDemo(ctx context.Context, path, databaseURL, receiverURL string) (Demo,
 	return d, writeJSON(path, d)
 }
 
-func (d Demo) create(ctx context.Context, store *storage.Store, receiverURL string) error {
-	merchant := checkout.Merchant{
-		ID: d.MerchantID, Name: "Demo Shop", Plan: "standard", FeeBasisPoints: checkout.DefaultFeeBasisPoints,
-		PaymentAttempts: checkout.DefaultPaymentAttempts, OrderIDGuard: true,
-	}
+func (d *Demo) create(ctx context.Context, store *storage.Store, receiverURL string) error {
 	var addresses []checkout.PayoutAddress
 	for _, c := range checkout.PayoutCurrencies {
-		addresses = append(
-			addresses,
-			checkout.PayoutAddress{Currency: c, Network: c.Network(), Address: "sandbox:demo-shop"},
-		)
+		addresses = append(addresses, checkout.PayoutAddress{Currency: c, Network: c.Network(), Address: "sandbox:demo-shop"})
 	}
-	if err := store.CreateMerchant(ctx, merchant, checkout.ModeTest, addresses); err != nil {
+	owner, key, err := AddMerchant(ctx, store, "Demo Shop", checkout.ModeTest, addresses...)
+	if err != nil {
 		return err
 	}
-	key := checkout.APIKey{
-		Ref: checkout.Owner{
-			MerchantID: d.MerchantID,
-			Mode:       checkout.ModeTest,
-		}.Ref(checkout.NewID(checkout.PrefixAPIKey)),
-		Label: "local",
-	}
-	if err := store.CreateAPIKey(ctx, key, d.APIKey); err != nil {
+	d.MerchantID, d.APIKey = owner.MerchantID, key
+	if err := createOwner(ctx, store, *d); err != nil {
 		return err
 	}
-	if err := createOwner(ctx, store, d); err != nil {
-		return err
-	}
-	_, err := store.CreateEndpoint(ctx, webhook.Endpoint{
-		Ref: checkout.Owner{MerchantID: d.MerchantID, Mode: checkout.ModeTest}.Ref(d.EndpointID), URL: receiverURL,
-		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: d.Secret,
-	})
+	endpoint, err := AddEndpoint(ctx, store, owner, receiverURL, d.Secret)
+	d.EndpointID = endpoint.ID
 	return err
 }
 
@@ -117,11 +86,7 @@ func (s *Stack) goLive(ctx context.Context) error {
 	if s.Live == nil || s.Demo.LiveKey != "" {
 		return nil
 	}
-	keys, err := pg.ParseKeyring(s.Demo.MasterKeys)
-	if err != nil {
-		return err
-	}
-	store, err := storage.Open(ctx, storage.Options{URL: s.DatabaseURL(), Keys: keys})
+	store, err := s.OpenStore(ctx, 0)
 	if err != nil {
 		return err
 	}

@@ -68,9 +68,7 @@ func (s *Stack) startLiveDouble(ctx context.Context) error {
 	if s.Postgres == nil {
 		return errors.New("-live-double needs the stack's own PostgreSQL: unset DATABASE_URL")
 	}
-	d := &LiveDouble{
-		WebhookSecret: "whsec_" + s.Demo.Password, float: s.options.Float, prices: map[string]string{},
-	}
+	d := &LiveDouble{WebhookSecret: "whsec_" + s.Demo.Password, float: s.options.Float, prices: map[string]string{}}
 	s.Live = d
 	if err := s.Postgres.CreateDatabase(ctx, acquirerDatabase, ""); err != nil {
 		return err
@@ -203,9 +201,7 @@ func (d *LiveDouble) Fund(ctx context.Context, c checkout.PayoutCurrency, dollar
 		return d.Anvil.Fund(ctx, string(c), d.Market.Tokens()[c], d.Treasury(), units(c, dollars))
 	}
 	to := d.Treasury()
-	hash, err := d.Anvil.Send(ctx, chains.Transaction{
-		From: d.accounts[fundingAccount], To: &to, Value: units(c, dollars),
-	})
+	hash, err := d.Anvil.Send(ctx, chains.Transaction{From: d.accounts[fundingAccount], To: &to, Value: units(c, dollars)})
 	if err == nil {
 		_, err = d.Anvil.Receipt(ctx, hash)
 	}
@@ -263,9 +259,7 @@ func (d *LiveDouble) environment(command string) []string {
 			"CHECKOUT_STRIPE_PUBLISHABLE_KEY=pk_test_simulated", "CHECKOUT_STRIPE_WEBHOOK_SECRETS="+d.WebhookSecret,
 		)
 	case "worker":
-		env = append(env,
-			"CHECKOUT_STRIPE_SECRET_KEY="+AcquirerKey, "CHECKOUT_ETHEREUM_SIGNER_URL="+d.nodeURL,
-		)
+		env = append(env, "CHECKOUT_STRIPE_SECRET_KEY="+AcquirerKey, "CHECKOUT_ETHEREUM_SIGNER_URL="+d.nodeURL)
 	}
 	return env
 }

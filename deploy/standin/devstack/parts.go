@@ -115,9 +115,7 @@ func (s *Stack) prepare(ctx context.Context) error {
 		return err
 	}
 	var err error
-	s.Demo, err = loadDemo(
-		ctx, filepath.Join(s.options.Dir, demoFile), s.DatabaseURL(), s.ReceiverURL()+webhookPath,
-	)
+	s.Demo, err = loadDemo(ctx, filepath.Join(s.options.Dir, demoFile), s.DatabaseURL(), s.ReceiverURL()+webhookPath)
 	return err
 }
 
@@ -200,9 +198,7 @@ func (s *Stack) StartMore(command, logName string, env ...string) (*Process, err
 		Name: logName, Path: self, Args: nil, Dir: s.options.Dir, Log: s.Log(logName),
 		Env: slices.Concat(
 			s.Environment(),
-			[]string{
-				"OTEL_EXPORTER_PROMETHEUS_PORT=" + strconv.Itoa(s.metrics[logName]),
-			}, // for a further process 0: any port
+			[]string{"OTEL_EXPORTER_PROMETHEUS_PORT=" + strconv.Itoa(s.metrics[logName])}, // for a further process 0: any port
 			s.Live.environment(command),
 			s.through(command),
 			s.options.Env,

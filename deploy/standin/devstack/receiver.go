@@ -28,9 +28,7 @@ const maxArrivals = 10_000
 //go:embed receiver.html
 var receiverHTML string
 
-var receiverPage = template.Must(
-	template.New("receiver").Funcs(template.FuncMap{"pretty": pretty}).Parse(receiverHTML),
-)
+var receiverPage = template.Must(template.New("receiver").Funcs(template.FuncMap{"pretty": pretty}).Parse(receiverHTML))
 
 // Arrival is one request to the receiver.
 type Arrival struct {

@@ -203,14 +203,10 @@ func StartCanary(address string, log *ReceiverLog) (stop func(), err error) {
 	server := &http.Server{
 		ReadHeaderTimeout: 5 * time.Second,
 		Handler: http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
-			note(
-				LoggedRequest{
-					Method:   req.Method,
-					Proto:    req.Proto,
-					Delivery: req.Header.Get("X-Service-Delivery-Id"),
-					Attempt:  req.Header.Get("X-Service-Attempt"),
-				},
-			)
+			note(LoggedRequest{
+				Method: req.Method, Proto: req.Proto, Delivery: req.Header.Get("X-Service-Delivery-Id"),
+				Attempt: req.Header.Get("X-Service-Attempt"),
+			})
 		}),
 		ConnState: func(_ net.Conn, state http.ConnState) {
 			if state == http.StateNew {

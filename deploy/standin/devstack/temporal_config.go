@@ -149,10 +149,7 @@ func writeTemporalConfig(o TemporalOptions, ports temporalPorts, admin *url.URL)
 
 // global returns the part of the configuration that all services share.
 func (o TemporalOptions) global() map[string]any {
-	settings := map[string]any{"membership": map[string]any{
-		"maxJoinDuration":  "30s",
-		"broadcastAddress": "127.0.0.1",
-	}}
+	settings := map[string]any{"membership": map[string]any{"maxJoinDuration": "30s", "broadcastAddress": "127.0.0.1"}}
 	if o.MetricsAddress != "" {
 		settings["metrics"] = map[string]any{"prometheus": map[string]any{"listenAddress": o.MetricsAddress}}
 	}

@@ -95,13 +95,13 @@ type Delivery struct {
 	HurriedAt               *time.Time // the last request for retry_now
 	CreatedAt               time.Time
 	FinishedAt              *time.Time
-	Attempts                []webhook.Attempt // by run and number, without the answers' bodies
+	Attempts                []webhook.Attempt `db:"-"` // by run and number, without the answers' bodies
 
 	// Moved says that the row changed while Gather read Temporal, so the two do not describe the
 	// same moment.
-	Moved bool
-	// version changes with every change of the row.
-	version string
+	Moved bool `db:"-"`
+	// Version changes with every change of the row.
+	Version string
 }
 
 // Tolerances of the witnesses.

@@ -15,9 +15,7 @@ var fanOut = Invariant{
 		byMerchant := map[string][]Endpoint{}
 		for _, e := range w.Endpoints {
 			if !e.OfSession {
-				byMerchant[owner(e.MerchantID, string(e.Mode))] = append(
-					byMerchant[owner(e.MerchantID, string(e.Mode))], e,
-				)
+				byMerchant[owner(e.MerchantID, string(e.Mode))] = append(byMerchant[owner(e.MerchantID, string(e.Mode))], e)
 			}
 		}
 		for _, e := range w.Events {

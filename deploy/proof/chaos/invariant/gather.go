@@ -57,10 +57,7 @@ func Gather(ctx context.Context, s Sources) (*Facts, error) {
 	}
 
 	s.Progress(
-		fmt.Sprintf(
-			"PostgreSQL: %d sessions, %d events, %d deliveries", len(f.Sessions), len(f.Events),
-			len(f.Deliveries),
-		),
+		fmt.Sprintf("PostgreSQL: %d sessions, %d events, %d deliveries", len(f.Sessions), len(f.Events), len(f.Deliveries)),
 	)
 	for _, read := range []func(context.Context, Sources, *Facts) error{readTemporal, readCounts, readHistorySample} {
 		if err := read(ctx, s, f); err != nil {

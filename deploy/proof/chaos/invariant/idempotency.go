@@ -36,8 +36,7 @@ var idempotency = Invariant{
 				kept[scope{k.MerchantID, k.Key}] = k.Status
 			}
 		}
-		for _, at := range slices.SortedFunc(maps.Keys(keys), func(a,
-			b scope) int {
+		for _, at := range slices.SortedFunc(maps.Keys(keys), func(a, b scope) int {
 			return compare(a.merchantID+a.key, b.merchantID+b.key)
 		}) {
 			r.Checked++

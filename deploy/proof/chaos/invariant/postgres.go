@@ -31,57 +31,24 @@ func readPostgres(ctx context.Context, conn *pgx.Conn, f *Facts) error {
 }
 
 func readEvents(ctx context.Context, tx pgx.Tx, f *Facts) error {
-	rows, err := tx.Query(ctx, `
+	return read(ctx, tx, &f.Events, `
 		SELECT e.id, e.merchant_id, e.mode, e.type, e.subject_id, coalesce(e.session_id, ''), e.created_at,
 			encode(sha256(e.body), 'hex'),
 			coalesce(s.webhook_url, ''), CASE WHEN s.webhook_url IS NULL THEN '' ELSE coalesce(s.signing_endpoint_id, '') END
 		FROM event e LEFT JOIN checkout_session s ON s.id = e.session_id ORDER BY e.id`)
-	if err != nil {
-		return err
-	}
-	f.Events, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Event, err error) {
-		err = row.Scan(
-			&e.ID, &e.MerchantID, &e.Mode, &e.Type, &e.SubjectID, &e.SessionID, &e.CreatedAt,
-			&e.BodySHA256, &e.WebhookURL, &e.SigningEndpoint,
-		)
-		return e, err
-	})
-	return err
 }
 
 func readEndpoints(ctx context.Context, tx pgx.Tx, f *Facts) error {
-	rows, err := tx.Query(ctx, `
+	return read(ctx, tx, &f.Endpoints, `
 		SELECT id, merchant_id, mode, url, events, session_id IS NOT NULL, created_at, changed_at, deleted_at
 			FROM webhook_endpoint ORDER BY id`)
-	if err != nil {
-		return err
-	}
-	f.Endpoints, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Endpoint, err error) {
-		err = row.Scan(
-			&e.ID, &e.MerchantID, &e.Mode, &e.URL, &e.Events, &e.OfSession, &e.CreatedAt, &e.ChangedAt,
-			&e.DeletedAt,
-		)
-		return e, err
-	})
-	return err
 }
 
 func readDeliveries(ctx context.Context, tx pgx.Tx, f *Facts) error {
-	rows, err := tx.Query(ctx, `
+	return read(ctx, tx, &f.Deliveries, `
 		SELECT id, event_id, merchant_id, mode, endpoint_id, url, session_url, status, run, hurried_at, created_at,
 			finished_at, xmin::text
 		FROM webhook_delivery ORDER BY id`)
-	if err != nil {
-		return err
-	}
-	f.Deliveries, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (d Delivery, err error) {
-		err = row.Scan(
-			&d.ID, &d.EventID, &d.MerchantID, &d.Mode, &d.EndpointID, &d.URL, &d.SessionURL, &d.Status,
-			&d.Run, &d.HurriedAt, &d.CreatedAt, &d.FinishedAt, &d.version,
-		)
-		return d, err
-	})
-	return err
 }
 
 func readAttempts(ctx context.Context, tx pgx.Tx, f *Facts) error {
@@ -103,28 +70,15 @@ func readAttempts(ctx context.Context, tx pgx.Tx, f *Facts) error {
 		took int64
 		a    webhook.Attempt
 	)
-	_, err = pgx.ForEachRow(
-		rows,
-		[]any{
-			&id,
-			&a.Run,
-			&a.Number,
-			&a.ScheduledAt,
-			&a.StartedAt,
-			&a.Finished,
-			&took,
-			&a.StatusCode,
-			&a.ErrorKind,
-		},
-		func() error {
-			if of[id] == nil {
-				return errors.New("attempt of no delivery " + id) // a foreign key prevents this
-			}
-			a.Duration = time.Duration(took) * time.Millisecond
-			of[id].Attempts = append(of[id].Attempts, a)
-			return nil
-		},
-	)
+	into := []any{&id, &a.Run, &a.Number, &a.ScheduledAt, &a.StartedAt, &a.Finished, &took, &a.StatusCode, &a.ErrorKind}
+	_, err = pgx.ForEachRow(rows, into, func() error {
+		if of[id] == nil {
+			return errors.New("attempt of no delivery " + id) // a foreign key prevents this
+		}
+		a.Duration = time.Duration(took) * time.Millisecond
+		of[id].Attempts = append(of[id].Attempts, a)
+		return nil
+	})
 	return err
 }
 
@@ -138,7 +92,7 @@ func readMoved(ctx context.Context, conn *pgx.Conn, f *Facts) error {
 	known := map[string]bool{}
 	for i := range f.Sessions {
 		s := &f.Sessions[i]
-		known[s.ID], s.Moved = true, now[s.ID] != s.version
+		known[s.ID], s.Moved = true, now[s.ID] != s.Version
 	}
 	f.SessionRuns = withoutNew(f.SessionRuns, now, known)
 
@@ -147,7 +101,7 @@ func readMoved(ctx context.Context, conn *pgx.Conn, f *Facts) error {
 	}
 	for i := range f.Deliveries {
 		d := &f.Deliveries[i]
-		known[d.ID], d.Moved = true, now[d.ID] != d.version
+		known[d.ID], d.Moved = true, now[d.ID] != d.Version
 	}
 	f.Runs = withoutNew(f.Runs, now, known)
 	return nil

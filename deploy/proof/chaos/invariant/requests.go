@@ -54,10 +54,7 @@ var requests = Invariant{
 // checkBody checks that the body has the event's bytes, and that body and headers name the event.
 func checkBody(a arrival, e Event, r *Result) {
 	if a.BodySHA256 != e.BodySHA256 {
-		r.violated(
-			a.Delivery, "attempt %s at %s does not carry the bytes of %s", a.Attempt,
-			checkout.FormatTime(a.At), e.ID,
-		)
+		r.violated(a.Delivery, "attempt %s at %s does not carry the bytes of %s", a.Attempt, checkout.FormatTime(a.At), e.ID)
 	}
 	if a.EventID != e.ID || a.HeaderEvent != e.ID || a.Type != string(e.Type) {
 		r.violated(

@@ -26,10 +26,7 @@ var schedule = Invariant{
 				r.Checked++
 				w.checkRequestsOf(d, a, r)
 				if w.Strict && a.ScheduledAt != nil && a.StartedAt.After(a.ScheduledAt.Add(latest)) {
-					r.violated(
-						d.ID, "attempt %d.%d began %s after its time", a.Run, a.Number,
-						a.StartedAt.Sub(*a.ScheduledAt),
-					)
+					r.violated(d.ID, "attempt %d.%d began %s after its time", a.Run, a.Number, a.StartedAt.Sub(*a.ScheduledAt))
 				}
 			}
 			wishes := w.wishes(d)

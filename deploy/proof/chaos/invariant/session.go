@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -23,8 +24,8 @@ type Session struct {
 	ExpiresAt      time.Time
 	EndedAt        *time.Time
 
-	Moved   bool // as Delivery.Moved
-	version string
+	Moved   bool   `db:"-"` // as Delivery.Moved
+	Version string // as Delivery.Version
 }
 
 // Transaction is a row of the table transaction.
@@ -115,91 +116,40 @@ func (w *world) operated(id string, ops ...string) bool {
 
 // readSessions reads the sessions and their transactions, charges, payouts and stored requests.
 func readSessions(ctx context.Context, tx pgx.Tx, f *Facts) error {
-	err := collect(ctx, tx, &f.Sessions, `
-		SELECT id, merchant_id, mode, status, payment_in_flight, coalesce(metadata->>'key', ''), amount, currency,
-			created_at, expires_at, ended_at, xmin::text
-		FROM checkout_session ORDER BY id`, func(row pgx.CollectableRow) (s Session, err error) {
-		err = row.Scan(
-			&s.ID, &s.MerchantID, &s.Mode, &s.Status, &s.InFlight, &s.Key, &s.Amount, &s.Currency,
-			&s.CreatedAt, &s.ExpiresAt, &s.EndedAt, &s.version,
-		)
-		return s, err
-	})
-	if err != nil {
-		return err
-	}
-
-	err = collect(ctx, tx, &f.Transactions, `
-		SELECT id, session_id, merchant_id, mode, status, session_status, created_at, completed_at,
-			coalesce(acquirer_ref, '') FROM transaction ORDER BY id`,
-		func(row pgx.CollectableRow) (t Transaction, err error) {
-			err = row.Scan(
-				&t.ID, &t.SessionID, &t.MerchantID, &t.Mode, &t.Status, &t.SessionStatus, &t.CreatedAt,
-				&t.CompletedAt, &t.Reference,
-			)
-			return t, err
-		})
-	if err != nil {
-		return err
-	}
-
-	err = collect(
-		ctx,
-		tx,
-		&f.Charges,
-		`SELECT transaction_id, session_id, outcome FROM sandbox_charge ORDER BY transaction_id`,
-		func(row pgx.CollectableRow) (c Charge, err error) {
-			err = row.Scan(&c.TransactionID, &c.SessionID, &c.Outcome)
-			return c, err
-		},
+	return cmp.Or(
+		read(ctx, tx, &f.Sessions, `
+			SELECT id, merchant_id, mode, status, payment_in_flight, coalesce(metadata->>'key', ''), amount, currency,
+				created_at, expires_at, ended_at, xmin::text
+			FROM checkout_session ORDER BY id`),
+		read(ctx, tx, &f.Transactions, `
+			SELECT id, session_id, merchant_id, mode, status, session_status, coalesce(acquirer_ref, ''), created_at,
+				completed_at FROM transaction ORDER BY id`),
+		read(ctx, tx, &f.Charges, `SELECT transaction_id, session_id, outcome FROM sandbox_charge ORDER BY transaction_id`),
+		read(ctx, tx, &f.Payouts, `
+			SELECT id, session_id, transaction_id, merchant_id, mode, status, generation, currency, amount, destination,
+				(SELECT count(*) FROM sandbox_transfer t WHERE t.payout_id = payout.id)
+					+ (SELECT count(*) FROM transfer_payout x WHERE x.payout_id = payout.id AND x.standing),
+				EXISTS (SELECT FROM refund r WHERE r.transaction_id = payout.transaction_id AND r.mode = payout.mode
+					AND r.status = 'succeeded'), created_at, sent_at
+			FROM payout ORDER BY id`),
+		read(ctx, tx, &f.KeptRequests, `SELECT merchant_id, route, key, mode, coalesce(status, 0) FROM idempotent_request`),
+		collect(ctx, tx, &f.Constraints, `
+			SELECT conname FROM pg_constraint WHERE convalidated AND conrelid IN ('checkout_session'::regclass,
+				'transaction'::regclass, 'payout'::regclass)
+			UNION SELECT indexrelid::regclass::text FROM pg_index WHERE indisunique AND indisvalid
+				AND indrelid = 'transaction'::regclass`,
+			pgx.RowTo[string]),
 	)
-	if err != nil {
-		return err
-	}
+}
 
-	err = collect(ctx, tx, &f.Payouts, `
-		SELECT id, session_id, transaction_id, merchant_id, mode, status, generation, currency, amount, destination,
-			(SELECT count(*) FROM sandbox_transfer t WHERE t.payout_id = payout.id)
-				+ (SELECT count(*) FROM transfer_payout x WHERE x.payout_id = payout.id AND x.standing),
-			EXISTS (SELECT FROM refund r WHERE r.transaction_id = payout.transaction_id AND r.mode = payout.mode
-				AND r.status = 'succeeded'), created_at, sent_at
-		FROM payout ORDER BY id`, func(row pgx.CollectableRow) (p Payout, err error) {
-		err = row.Scan(
-			&p.ID, &p.SessionID, &p.TransactionID, &p.MerchantID, &p.Mode, &p.Status, &p.Generation,
-			&p.Currency, &p.Amount, &p.Destination, &p.Transfers, &p.GivenBack, &p.CreatedAt, &p.SentAt,
-		)
-		return p, err
-	})
-	if err != nil {
-		return err
-	}
-
-	err = collect(
-		ctx,
-		tx,
-		&f.KeptRequests,
-		`SELECT merchant_id, mode, route, key, coalesce(status, 0) FROM idempotent_request`,
-		func(row pgx.CollectableRow) (k KeptRequest, err error) {
-			err = row.Scan(&k.MerchantID, &k.Mode, &k.Route, &k.Key, &k.Status)
-			return k, err
-		},
-	)
-	if err != nil {
-		return err
-	}
-	return collect(ctx, tx, &f.Constraints, `
-		SELECT conname FROM pg_constraint WHERE convalidated AND conrelid IN ('checkout_session'::regclass,
-			'transaction'::regclass, 'payout'::regclass)
-		UNION SELECT indexrelid::regclass::text FROM pg_index WHERE indisunique AND indisvalid
-			AND indrelid = 'transaction'::regclass`,
-		pgx.RowTo[string])
+// read reads rows whose columns are the fields of T, in their order.
+func read[T any](ctx context.Context, tx pgx.Tx, into *[]T, sql string) error {
+	return collect(ctx, tx, into, sql, pgx.RowToStructByPos[T])
 }
 
 func collect[T any](ctx context.Context, tx pgx.Tx, into *[]T, sql string, scan pgx.RowToFunc[T]) error {
-	rows, err := tx.Query(ctx, sql)
-	if err != nil {
-		return err
-	}
+	rows, _ := tx.Query(ctx, sql) // CollectRows returns the error
+	var err error
 	*into, err = pgx.CollectRows(rows, scan)
 	return err
 }

@@ -196,8 +196,7 @@ func (t *runReader) readAll(ctx context.Context, workflowType string, ids []stri
 func (t *runReader) read(ctx context.Context, id string) error {
 	for end := time.Now().Add(temporalLag); ; time.Sleep(temporalLagTry) {
 		described, err := t.Temporal.DescribeWorkflowExecution(ctx, id, "")
-		var notFound *serviceerror.NotFound
-		if errors.As(err, &notFound) {
+		if _, notFound := errors.AsType[*serviceerror.NotFound](err); notFound {
 			t.forget(id) // the workflow was removed, but the list still has it
 			return nil
 		}
@@ -313,8 +312,7 @@ func (r Run) compare(other Run) int {
 
 // ignoreGone returns nil for the error of a run that Temporal removed during the reading.
 func ignoreGone(err error) error {
-	var notFound *serviceerror.NotFound
-	if errors.As(err, &notFound) {
+	if _, notFound := errors.AsType[*serviceerror.NotFound](err); notFound {
 		return nil
 	}
 	return err

@@ -31,8 +31,7 @@ import (
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/proof/e2e/chrome"
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/pg"
-	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/runs"
@@ -88,11 +87,7 @@ type received struct{ Line, Header, Body string }
 
 func newShop(t *testing.T) *shop {
 	t.Helper()
-	keys, err := pg.ParseKeyring(pg.NewMasterKey("test"))
-	require.NoError(t, err)
-	store, err := storage.Open(t.Context(), storage.Options{URL: pgtemp.ForTest(t, storage.Migrate), Keys: keys, MaxConns: 4})
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
+	store := storagetest.New(t).Open(t, 4)
 	s := &shop{t: t, store: store, acquirer: startAcquirer(t), refs: map[string]checkout.Ref{}}
 	s.answer = s.succeed
 	taker, err := hosted.NewAcquirer(checkout.ModeLive, "pk_test_standin", s.acquirer.url+"/stripe.js", true)

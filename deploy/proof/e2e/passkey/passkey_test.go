@@ -24,8 +24,7 @@ import (
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/proof/e2e/chrome"
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/pg"
-	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -45,12 +44,8 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{t: t, database: pgtemp.ForTest(t, storage.Migrate)}
-	keys, err := pg.ParseKeyring(pg.NewMasterKey("k1"))
-	require.NoError(t, err)
-	s.store, err = storage.Open(t.Context(), storage.Options{URL: s.database, Keys: keys, MaxConns: 4})
-	require.NoError(t, err)
-	t.Cleanup(s.store.Close)
+	db := storagetest.New(t)
+	s := &site{t: t, database: db.URL, store: db.Open(t, 4)}
 	s.url, s.other = s.serve(), s.serve()
 	m := checkout.Merchant{
 		ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard",
