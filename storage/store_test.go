@@ -96,6 +96,7 @@ func ref(s checkout.Session) checkout.Ref {
 func (f fixture) beginPayment(t *testing.T, s checkout.Session) string {
 	t.Helper()
 	p := storagetest.Payment(s.Ref)
+	p.Method = checkout.PaymentMethod{Type: "card", Last4: "4242"}
 	require.NoError(t, f.CreatePayment(t.Context(), p))
 	_, err := f.BeginPayment(t.Context(), ref(s), p.ID, checkout.Quote{Rate: checkout.MustRate("1.08")}, p.ID)
 	require.NoError(t, err)

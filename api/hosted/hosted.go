@@ -32,8 +32,8 @@ type Config struct {
 	// Acquirers take the cards, by mode. Without one, the sandbox takes those of test sessions, and a
 	// live session cannot be paid.
 	Acquirers map[checkout.Mode]*Acquirer
-	// Chains holds the CAIP-2 names of the chains on which new payments are paid out, by mode. For a
-	// currency without one see storage.NewPayment.
+	// Chains holds the CAIP-2 names of the chains on which new payments are paid out, by mode. The payouts of a
+	// test session without one are the sandbox's.
 	Chains map[checkout.Mode]map[checkout.PayoutCurrency]string
 	// CheckoutURL is {checkout_url} without a trailing slash. Requests arrive with its path, if it
 	// has one.

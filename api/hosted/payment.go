@@ -102,7 +102,7 @@ func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) error {
 	// From here on the payment goes on even when the customer leaves.
 	outcome, next, err := s.payWith(context.WithoutCancel(r.Context()), r, storage.NewPayment{
 		ID: paymentID(r), SessionID: v.Session.ID, CardToken: token, Method: method, CustomerEmail: &v.Form.Email,
-		Language: languageOf(r).tag, Acquirer: acquirer, ChainRef: s.Chains[v.Session.Mode][v.Session.PayoutCurrency],
+		Language: languageOf(r).tag, Acquirer: acquirer, ChainRef: s.chain(v.Session),
 	})
 	if err != nil {
 		return err
@@ -112,6 +112,15 @@ func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) error {
 	}
 	goOn(w, r, next)
 	return nil
+}
+
+// chain returns the chain of the payout of a session's payment, "" for none: then the payment is refused.
+func (s *server) chain(of checkout.Session) string {
+	chain := s.Chains[of.Mode][of.PayoutCurrency]
+	if chain == "" && of.Mode == checkout.ModeTest {
+		return checkout.ChainSandbox
+	}
+	return chain
 }
 
 // declined answers a payment that the network refused. While the session can be tried again, the form comes

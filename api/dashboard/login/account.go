@@ -12,7 +12,6 @@ type accountPage struct {
 	Fault         string
 	RecoveryCodes int // that are left
 	Passkeys      []checkout.Passkey
-	Mail          bool // the person can prove the address by choosing a password by mail
 }
 
 func (s *Server) showAccount(v face.Visit) (face.Answer, error) { return s.accountPage(v, "") }
@@ -27,7 +26,7 @@ func (s *Server) accountPage(v face.Visit, fault string) (face.Answer, error) {
 	if err != nil {
 		return face.Answer{}, err
 	}
-	p := accountPage{fault, left, keys, s.Mail}
+	p := accountPage{fault, left, keys}
 	if fault != "" {
 		return face.Refuse("account", "Your account", p)
 	}
