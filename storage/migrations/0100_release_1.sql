@@ -4,8 +4,7 @@
 -- +goose StatementBegin
 DO $$ BEGIN
     IF EXISTS (SELECT FROM goose_db_version WHERE version_id BETWEEN 1 AND 99) THEN
-        RAISE EXCEPTION 'a build before 1.0.0 made this database, and it cannot be upgraded'
-            USING HINT = 'Give the service an empty database. Start a local stack with --fresh.';
+        RAISE EXCEPTION 'a build before 1.0.0 made this database: give the service an empty one, or a local stack --fresh';
     END IF;
 END $$;
 -- +goose StatementEnd
