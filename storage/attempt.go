@@ -179,7 +179,7 @@ const secretEndpoint = `
 	CASE WHEN NOT d.session_url OR w.deleted_at IS NULL THEN w.id ELSE coalesce(
 		(SELECT r.id FROM webhook_endpoint r
 			WHERE r.merchant_id = d.merchant_id AND r.mode = d.mode AND r.session_id IS NULL AND r.deleted_at IS NULL
-				AND ` + lendsSecret + `
+				AND ` + backsSession + `
 			ORDER BY r.url = d.url DESC, r.created_at, r.id LIMIT 1),
 		(SELECT r.id FROM webhook_endpoint r
 			WHERE r.id =

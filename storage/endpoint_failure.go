@@ -66,10 +66,10 @@ const (
 // failingSince selects since when the registration w fails; NULL when it is not marked.
 const failingSince = `(SELECT f.since FROM webhook_endpoint_failure f WHERE f.endpoint_id = w.id AND f.marked_at IS NOT NULL)`
 
-// lendsSecret selects the registrations r whose secret may sign for a session's own webhook_url: of those that are
-// enabled, and of those that the service put on hold. A session's address works although another one fails, so the secret
-// that signs for it does not change without a person.
-const lendsSecret = `(r.status = 'enabled' OR EXISTS (
+// backsSession selects the registrations r whose secret may sign for a session's own webhook_url: those that are
+// enabled, and those that the service put on hold. A session's address works although another one fails, so the
+// secret that signs for it does not change without a person.
+const backsSession = `(r.status = 'enabled' OR EXISTS (
 	SELECT FROM webhook_endpoint_failure f WHERE f.endpoint_id = r.id AND f.held_at IS NOT NULL))`
 
 // toMark and toHold select the failures f whose time has come. $1 and $2 are the times of FailureRules. The last

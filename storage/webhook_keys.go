@@ -70,14 +70,14 @@ func (s *Store) scanWebhookKeys(row pgx.CollectableRow) (WebhookKeys, error) {
 // SigningEndpoint returns the id of the registration whose secret signs the events of a session
 // with the webhook_url url. It prefers the oldest enabled registration with exactly this URL, then
 // the oldest enabled one. It returns "" when the merchant has no enabled registration in this mode. One that
-// the service put on hold counts as enabled: see lendsSecret.
+// the service put on hold counts as enabled: see backsSession.
 // Source: api/decisions.md, "which secret signs".
 func (s *Store) SigningEndpoint(ctx context.Context, owner checkout.Owner, url string) (string, error) {
 	var id string
 	err := s.pool.QueryRow(ctx, `
 		SELECT id FROM webhook_endpoint r
 		WHERE merchant_id = $1 AND mode = $2 AND session_id IS NULL AND deleted_at IS NULL
-			AND `+lendsSecret+`
+			AND `+backsSession+`
 		ORDER BY url = $3 DESC, created_at, id LIMIT 1`,
 		owner.MerchantID, owner.Mode, url).Scan(&id)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {

@@ -26,7 +26,7 @@ func (c *Chain) Check(
 	}
 	to, err := address.Ethereum(destination)
 	if err != nil || c.isOurs(to) {
-		return checkout.PayoutInvalidAddress, nil //nolint:nilerr // the fault of the address is the answer
+		return checkout.PayoutInvalidAddress, nil // the fault of the address is the answer
 	}
 	n, v, err := c.healthy(ctx)
 	if err != nil {

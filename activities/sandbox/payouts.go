@@ -99,7 +99,9 @@ func (n *Chain) Sign(_ context.Context, req checkout.TransferRequest) (checkout.
 	}
 
 	hash := sha256.Sum256(signed)
-	return checkout.SandboxTransfer{Signed: signed, TxHash: "0x" + hex.EncodeToString(hash[:]), Amount: amount, Fee: fee}, nil
+	return checkout.SandboxTransfer{
+		Signed: signed, TxHash: "0x" + hex.EncodeToString(hash[:]), Amount: amount, Fee: fee,
+	}, nil
 }
 
 // Broadcast implements checkout.SandboxChain.

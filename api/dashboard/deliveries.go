@@ -143,7 +143,8 @@ func (s *server) listDeliveries(v face.Visit) (face.Answer, error) {
 		return face.Answer{}, err
 	}
 
-	p.Deliveries, p.turning = onePage(rows, page.Before, func(before string) string { return p.address(v, "before", before) })
+	address := func(before string) string { return p.address(v, "before", before) }
+	p.Deliveries, p.turning = onePage(rows, page.Before, address)
 	p.CSV = addressWith(v.Path("/deliveries.csv"), p.Filter.query())
 	if page.Before == "" && s.LiveLog != nil { // only the first page is live, because new deliveries appear there
 		p.Live, p.Pause, p.Resume = q.Get("live") != "off", p.address(v, "live", "off"), p.address(v)
