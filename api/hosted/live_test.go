@@ -24,6 +24,7 @@ func newLiveHarness(t *testing.T) (h *harness, id string) {
 	h = newHarness(t)
 	acquirer, err := NewAcquirer(checkout.ModeLive, "pk_live_51abc", "https://js.stripe.com/dahlia/stripe.js", false)
 	require.NoError(t, err)
+	h.server.Config.Chains = map[checkout.Mode]map[checkout.PayoutCurrency]string{checkout.ModeLive: {checkout.USDC: "eip155:1"}}
 	h.acquirer(checkout.ModeLive, acquirer)
 	id = h.session(live)
 	return h, id

@@ -31,7 +31,7 @@ const merchants = 5
 
 // addMerchants creates the merchants and starts their receivers.
 func (c *chaos) addMerchants(ctx context.Context) error {
-	store, err := c.rig.stack.OpenStore(ctx, 2)
+	store, err := c.rig.stack.Demo.OpenStore(ctx, c.rig.databaseURL, 2)
 	if err != nil {
 		return err
 	}

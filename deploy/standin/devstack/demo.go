@@ -48,7 +48,7 @@ func loadDemo(ctx context.Context, path, databaseURL, receiverURL string) (Demo,
 	}
 
 	d = Demo{MasterKeys: pg.NewMasterKey("local"), Secret: webhook.NewSecret(), Password: rand.Text()}
-	store, err := d.openStore(ctx, databaseURL, 0)
+	store, err := d.OpenStore(ctx, databaseURL, 0)
 	if errors.Is(err, pg.ErrWrongMasterKey) {
 		return Demo{}, fmt.Errorf("the database was set up by a stack whose %s is gone; use another database: %w", path, err)
 	}

@@ -11,10 +11,11 @@ import (
 
 // OpenStore opens the stack's PostgreSQL as the service does. 0 connections are the default.
 func (s *Stack) OpenStore(ctx context.Context, maxConns int32) (*storage.Store, error) {
-	return s.Demo.openStore(ctx, s.DatabaseURL(), maxConns)
+	return s.Demo.OpenStore(ctx, s.DatabaseURL(), maxConns)
 }
 
-func (d Demo) openStore(ctx context.Context, databaseURL string, maxConns int32) (*storage.Store, error) {
+// OpenStore opens a database whose secrets the master keys of d have sealed.
+func (d Demo) OpenStore(ctx context.Context, databaseURL string, maxConns int32) (*storage.Store, error) {
 	keys, err := pg.ParseKeyring(d.MasterKeys)
 	if err != nil {
 		return nil, err
