@@ -21,8 +21,9 @@ const failurePause = 10 * time.Minute
 
 // NoteFailedSignIn notes in the audit log of a member who has joined that someone gave a wrong password, with the IP
 // address. Otherwise a merchant could invite a stranger, and read where the stranger signs in. Of many failures of an
-// account from one address it notes one in ten minutes, so that strangers cannot fill the log. "" for an unknown member costs the same statement. It does not wait for the disk, because the time of the
-// answer would tell which accounts exist; a crash may lose the failures of a moment.
+// account from one address it notes one in ten minutes, so that strangers cannot fill the log. "" for an unknown member
+// costs the same statement. It does not wait for the disk, because the time of the answer would tell which accounts
+// exist; a crash may lose the failures of a moment.
 func (s *Store) NoteFailedSignIn(ctx context.Context, memberID, address string) error {
 	_, err := s.pool.Exec(ctx, `
 		WITH hurry AS MATERIALIZED (SELECT `+pg.Unhurried+`),
