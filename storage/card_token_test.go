@@ -45,7 +45,7 @@ func TestCardTokens_GoWithThePaymentOrItsSession(t *testing.T) {
 		require.EqualValues(t, left, tokens(s), outcome)
 	}
 
-	// Rows of older builds, and of a payment that was asked for while its session ended.
+	// Of a payment that was asked for while its session ended.
 	old, open := session(), session()
 	f.asks(t, old)
 	f.asks(t, open)

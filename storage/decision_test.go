@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -169,9 +170,9 @@ const paymentRows = `SELECT t.status, t.outcome, t.attempt, s.status AS session,
 var paymentDecisions = []decision{
 	{name: "a payment is asked for", first: "<nil>", second: "refused: payment exists", rows: paymentRows, hold: "(created,,,pending,f,0,0,0)",
 		arrange: func(t *testing.T, f fixture) (call, call) {
-			s, id := f.create(t, f.newSession()), checkout.NewID(checkout.PrefixTransaction)
+			p := storagetest.Payment(f.create(t, f.newSession()).Ref)
 			return func(ctx context.Context) (any, error) {
-				return nil, f.CreatePayment(ctx, storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "tok_1", Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox})
+				return nil, f.CreatePayment(ctx, p)
 			}, nil
 		}},
 	{name: "a payment begins", second: same, rows: paymentRows, hold: "(processing,,1,pending,t,0,0,0)",
@@ -434,9 +435,9 @@ func (f fixture) expires(s checkout.Session) call {
 // asks creates a payment.
 func (f fixture) asks(t *testing.T, s checkout.Session) string {
 	t.Helper()
-	id := checkout.NewID(checkout.PrefixTransaction)
-	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "tok_1", Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox}))
-	return id
+	p := storagetest.Payment(s.Ref)
+	require.NoError(t, f.CreatePayment(t.Context(), p))
+	return p.ID
 }
 
 func (f fixture) begins(s checkout.Session, id string) call {

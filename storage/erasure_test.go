@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -62,15 +63,9 @@ func (f fixture) customer(t *testing.T, e webhook.Endpoint) checkout.Session {
 	n.Metadata = json.RawMessage(`{"order_id": "order-77", "who": ["Ann.Canary@example.com"], "phone": "5551234"}`)
 	n.Secret = webhook.NewSecret()
 	s := f.create(t, n)
-	id := checkout.NewID(checkout.PrefixTransaction)
 	method := checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 7, ExpYear: 2031, Country: "DE"}
-	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{
-		ID: id, SessionID: s.ID, CardToken: "tok_1", Method: method, CustomerEmail: &email,
-		Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox,
-	}))
-	_, err := f.BeginPayment(t.Context(), s.Ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, id)
-	require.NoError(t, err)
-	_, err = f.CreateSandboxCharge(t.Context(), storage.SandboxCharge{
+	id := storagetest.Begin(t, f.Store, s.Ref, storage.NewPayment{Method: method, CustomerEmail: &email}, "")
+	_, err := f.CreateSandboxCharge(t.Context(), storage.SandboxCharge{
 		TransactionID: id, SessionID: s.ID, Method: method, Amount: s.Amount, Currency: s.Currency, ReturnURL: redirect,
 	})
 	require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -14,16 +15,10 @@ import (
 func (f fixture) buys(t *testing.T, n storage.NewSession, email string, result checkout.ChargeResult) checkout.Session {
 	t.Helper()
 	s := f.create(t, n)
-	id := checkout.NewID(checkout.PrefixTransaction)
-	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{
-		ID: id, SessionID: s.ID, CardToken: "tok_1", CustomerEmail: &email, Language: "pl",
-		Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox,
-	}))
-	_, err := f.BeginPayment(t.Context(), s.Ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, id)
-	require.NoError(t, err)
+	id := storagetest.Begin(t, f.Store, s.Ref, storage.NewPayment{CustomerEmail: &email, Language: "pl"}, "")
 	f.record(t, s, id, result)
 	for range 2 {
-		_, err = f.FinishPayment(t.Context(), s.Ref, id)
+		_, err := f.FinishPayment(t.Context(), s.Ref, id)
 		require.NoError(t, err)
 	}
 	return s

@@ -133,8 +133,7 @@ func booked(ctx context.Context, tx pgx.Tx, from, to time.Time) ([]BookedDay, er
 const (
 	// A cost in another currency is converted at the acquirer's own rate, settled / amount.
 	plansOfDay = `
-		SELECT coalesce(t.plan, '') AS plan, coalesce(t.fee_basis_points, 0) AS fee_basis_points,
-			coalesce(t.fee_fixed, 0) AS fee_fixed, s.currency, count(*) AS charges, sum(s.amount)::bigint AS sum,
+		SELECT t.plan, t.fee_basis_points, t.fee_fixed, s.currency, count(*) AS charges, sum(s.amount)::bigint AS sum,
 			sum(t.fee)::bigint AS earned, coalesce(sum(round(t.cost * s.amount::numeric / t.settled)), 0)::bigint AS cost,
 			count(*) FILTER (WHERE t.settled IS NULL) AS cost_unknown
 		FROM transaction t JOIN checkout_session s ON s.id = t.session_id
@@ -146,7 +145,7 @@ const (
 		WHERE e.mode = 'live' AND e.created_at >= $1 AND e.created_at < $2 GROUP BY 1, 2 ORDER BY 1, 2`
 	refundsOfDay = `
 		SELECT r.reason, r.status, coalesce(s.currency, '') AS currency, count(*) AS refunds,
-			coalesce(sum(coalesce(r.amount, s.amount)), 0)::bigint AS sum
+			sum(r.amount)::bigint AS sum
 		FROM refund r LEFT JOIN transaction t ON t.id = r.transaction_id AND t.mode = r.mode
 			LEFT JOIN checkout_session s ON s.id = t.session_id
 		WHERE r.mode = 'live' AND r.created_at >= $1 AND r.created_at < $2 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -94,7 +95,7 @@ func TestSession_ReadsExpiredByTheClockUnlessAPaymentIsInFlight(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, checkout.StatusCompleted, settled.Status, "accepted in time, finished after it")
 
-	err = f.CreatePayment(t.Context(), storage.NewPayment{ID: checkout.NewID(checkout.PrefixTransaction), SessionID: over.ID, CardToken: "tok_1", Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox})
+	err = f.CreatePayment(t.Context(), storagetest.Payment(over.Ref))
 	require.ErrorIs(t, err, checkout.ErrNotPending)
 }
 
@@ -155,13 +156,10 @@ func TestFinishPayment_WritesTheWholeTransactionIntoTheEvent(t *testing.T) {
 	f := newFixture(t)
 	email := "ann@example.com"
 	s := f.create(t, f.newSession())
-	id := checkout.NewID(checkout.PrefixTransaction)
 	method := checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 12, ExpYear: 2030, Country: "US"}
-	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "tok_secret", Method: method, CustomerEmail: &email, Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox}))
-	_, err := f.BeginPayment(t.Context(), ref(s), id, checkout.Quote{Rate: checkout.MustRate("1.08")}, id)
-	require.NoError(t, err)
+	id := storagetest.Begin(t, f.Store, s.Ref, storage.NewPayment{CardToken: "tok_secret", Method: method, CustomerEmail: &email}, "")
 	f.record(t, s, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded, Method: method})
-	_, err = f.FinishPayment(t.Context(), ref(s), id)
+	_, err := f.FinishPayment(t.Context(), ref(s), id)
 	require.NoError(t, err)
 
 	var envelope struct {
@@ -203,7 +201,7 @@ func TestFinishPayment_EndsTheSessionAfterTheLastAttemptOrAFraudBlock(t *testing
 		require.Equal(t, webhook.CheckoutFailed, got.EventType)
 		require.EqualValues(t, 2-attempt, f.query(t, `SELECT attempts_remaining FROM transaction WHERE id = $1`, id))
 	}
-	err := f.CreatePayment(t.Context(), storage.NewPayment{ID: checkout.NewID(checkout.PrefixTransaction), SessionID: s.ID, CardToken: "tok_1", Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox})
+	err := f.CreatePayment(t.Context(), storagetest.Payment(s.Ref))
 	require.ErrorIs(t, err, checkout.ErrNotPending)
 
 	fraud := f.create(t, f.newSession())

@@ -9,6 +9,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -215,10 +216,7 @@ func TestSessions_Search(t *testing.T) {
 	n := f.newSession()
 	n.CustomerEmail, n.Metadata = &email, []byte(`{"order_id":"order 7"}`)
 	s := f.create(t, n)
-	txn := checkout.NewID(checkout.PrefixTransaction)
-	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{ID: txn, SessionID: s.ID, CardToken: "tok_1", CustomerEmail: &typed, Method: checkout.PaymentMethod{Last4: "4242"}, Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox}))
-	_, err := f.BeginPayment(t.Context(), ref(s), txn, checkout.Quote{Rate: checkout.MustRate("1.08")}, txn)
-	require.NoError(t, err)
+	txn := storagetest.Begin(t, f.Store, s.Ref, storage.NewPayment{CustomerEmail: &typed, Method: checkout.PaymentMethod{Last4: "4242"}}, "")
 	f.record(t, s, txn, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	settled, err := f.FinishPayment(t.Context(), ref(s), txn)
 	require.NoError(t, err)

@@ -97,9 +97,10 @@ func (w *world) payment(sessionID, number string) string {
 	w.t.Helper()
 	token, method, err := w.cards.Tokenize(w.t.Context(), checkout.Card{Number: number, ExpMonth: 12, ExpYear: 2099, CVC: "123"})
 	require.NoError(w.t, err)
-	id := checkout.NewID(checkout.PrefixTransaction)
-	require.NoError(w.t, w.CreatePayment(w.t.Context(), storage.NewPayment{ID: id, SessionID: sessionID, CardToken: token, Method: method, Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox}))
-	return id
+	p := storagetest.Payment(w.merchant.Owner(checkout.ModeTest).Ref(sessionID))
+	p.CardToken, p.Method = token, method
+	require.NoError(w.t, w.CreatePayment(w.t.Context(), p))
+	return p.ID
 }
 
 func (w *world) endpoint(events ...webhook.EventType) {

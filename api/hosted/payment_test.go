@@ -19,6 +19,7 @@ import (
 	"golang.org/x/net/html"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/runs"
@@ -294,8 +295,9 @@ func TestCancel_RacesTheBeginning(t *testing.T) {
 	h := newHarness(t)
 	for range 40 {
 		id := h.session()
-		txn := checkout.NewID(checkout.PrefixTransaction)
-		require.NoError(t, h.store.CreatePayment(t.Context(), storage.NewPayment{ID: txn, SessionID: id, CardToken: "tok_1", Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox}))
+		p := storagetest.Payment(h.refs[id])
+		txn := p.ID
+		require.NoError(t, h.store.CreatePayment(t.Context(), p))
 		var wg sync.WaitGroup
 		var beginErr error
 		wg.Go(func() {

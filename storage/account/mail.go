@@ -162,8 +162,8 @@ func (s *Store) ResetEmail(ctx context.Context, hash []byte) (email string, err 
 }
 
 // ResetPassword gives the member of a code a new password, ends all codes of the member and signs the member
-// out of every browser. address is the IP address of the
-// request. It returns checkout.ErrNotFound when the code is unknown, was used or has run out.
+// out of every browser. address is the IP address of the request. It returns checkout.ErrNotFound when the code is
+// unknown, was used or has run out.
 func (s *Store) ResetPassword(ctx context.Context, hash []byte, passwordHash, address string) error {
 	return pg.RunInTx(ctx, s.pool, "reset password", func(tx pgx.Tx) error {
 		m, err := pg.One[checkout.Member](ctx, tx, `

@@ -11,7 +11,6 @@ import (
 
 const memberColumns = `
 	m.id, m.merchant_id, m.email, m.role, m.created_at, m.signed_in_at, m.invitation_expires_at,
-
 	EXISTS (SELECT FROM second_factor f WHERE f.member_id = m.id AND f.confirmed_at IS NOT NULL) AS app,
 	(SELECT count(*) FROM passkey p WHERE p.member_id = m.id) AS passkeys`
 
