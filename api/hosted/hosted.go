@@ -33,7 +33,7 @@ type Config struct {
 	// live session cannot be paid.
 	Acquirers map[checkout.Mode]*Acquirer
 	// Chains holds the CAIP-2 names of the chains on which new payments are paid out, by mode. The payouts of a
-	// test session without one are the sandbox's.
+	// test session without one are the sandbox's, and a live session without one cannot be paid.
 	Chains map[checkout.Mode]map[checkout.PayoutCurrency]string
 	// CheckoutURL is {checkout_url} without a trailing slash. Requests arrive with its path, if it
 	// has one.

@@ -237,19 +237,29 @@ func TestLive_NotPossibleSaysSo(t *testing.T) {
 	require.ErrorIs(t, err, checkout.ErrNotFound, "the token is gone")
 }
 
-func TestLive_WithoutAnAcquirer(t *testing.T) {
+func TestLive_CannotBePaidWithout(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
-	id := h.session(live)
-	body := h.get("/" + id).Body.String()
-	require.Contains(t, body, english.Texts.NotReady)
-	for _, not := range []string{"Test mode", "4242 4242", "<form", "<input", `id="card"`, "live.js"} {
-		require.NotContains(t, body, not)
+	for name, remove := range map[string]func(h *harness){
+		"an acquirer": func(h *harness) { h.acquirer(checkout.ModeLive, nil) },
+		"a chain":     func(h *harness) { h.server.Config.Chains = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, id := newLiveHarness(t)
+			remove(h)
+
+			body := h.get("/" + id).Body.String()
+			w := h.post("/"+id, goodToken())
+
+			require.Contains(t, body, english.Texts.NotReady)
+			for _, not := range []string{"Test mode", "4242 4242", "<form", "<input", `id="card"`, "live.js"} {
+				require.NotContains(t, body, not)
+			}
+			require.Equal(t, http.StatusServiceUnavailable, w.Code)
+			require.Contains(t, w.Body.String(), english.Texts.NotReady)
+			require.Empty(t, h.paid)
+		})
 	}
-	w := h.post("/"+id, goodToken())
-	require.Equal(t, http.StatusServiceUnavailable, w.Code)
-	require.Contains(t, w.Body.String(), english.Texts.NotReady)
-	require.Empty(t, h.paid)
 }
 
 func TestLive_ATestSessionTakesNoToken(t *testing.T) {

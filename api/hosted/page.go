@@ -169,7 +169,9 @@ func (s *server) view(l *language, session checkout.Session, b account.Brand) vi
 	first, _ := utf8.DecodeRuneInString(v.Merchant)
 	v.Initial = string(unicode.ToUpper(first))
 
-	v.Acquirer = s.Acquirers[session.Mode]
+	if s.chain(session) != "" { // otherwise its proceeds could not be paid out
+		v.Acquirer = s.Acquirers[session.Mode]
+	}
 
 	if t := session.Transaction(); t != nil {
 		v.Card = cardLabel(v.T, t.PaymentMethod)

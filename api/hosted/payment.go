@@ -114,7 +114,7 @@ func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) error {
 	return nil
 }
 
-// chain returns the chain of the payout of a session's payment, "" for none: then the payment is refused.
+// chain returns the chain of the payout of a session's payment, "" for none.
 func (s *server) chain(of checkout.Session) string {
 	chain := s.Chains[of.Mode][of.PayoutCurrency]
 	if chain == "" && of.Mode == checkout.ModeTest {

@@ -98,6 +98,7 @@ func newShop(t *testing.T) *shop {
 	s.config = hosted.Config{
 		Store: store, Workflows: &runs.Client{Temporal: workflow{shop: s}}, TestCards: &sandbox.CardNetwork{Store: store},
 		Acquirers: map[checkout.Mode]*hosted.Acquirer{checkout.ModeLive: taker}, CheckoutURL: s.url, Log: e2e.Discard,
+		Chains: map[checkout.Mode]map[checkout.PayoutCurrency]string{checkout.ModeLive: {checkout.USDC: "eip155:1"}},
 	}
 	server.Config.Handler = s.keep(hosted.New(s.config))
 	server.Start()
