@@ -176,7 +176,7 @@ func TestUnavailable_PostgreSQLThatLetsNobodyIn(t *testing.T) {
 	// The administrator connects to another database: the next statement closes this one to everybody.
 	elsewhere := *at
 	elsewhere.Path = "/postgres"
-	admin := storagetest.Database{URL: elsewhere.String()}.Connect(t)
+	admin := storagetest.At(t, elsewhere.String()).Connect(t)
 	quoted := pgx.Identifier{name}.Sanitize()
 	_, err = admin.Exec(t.Context(), `ALTER DATABASE `+quoted+` ALLOW_CONNECTIONS false`)
 	require.NoError(t, err)
@@ -197,7 +197,7 @@ func TestUnavailable_PostgreSQLThatLetsNobodyIn(t *testing.T) {
 func TestOpen_RefusesASchemaThatIsTooOld(t *testing.T) {
 	t.Parallel()
 	url := pgtemp.ForTest(t, nil)
-	db := storagetest.Database{URL: url, MasterKeys: pg.NewMasterKey("k1")}
+	db := storagetest.At(t, url)
 	refused := func(when string) {
 		t.Helper()
 		_, err := db.TryOpen(t, 0)

@@ -1,4 +1,4 @@
-// Package release makes everything that a release hands out: programs, image, chart, and the files for
+// Package release makes everything that a release hands out: programs, image, chart, notes, and the files for
 // compose and systemd. The same source and the same Go give the same bytes.
 package release
 
@@ -31,20 +31,27 @@ func (p Platform) String() string { return p.OS + "/" + p.Arch }
 // sums is the file with the SHA-256 of the others, in the form of sha256sum.
 const sums = "SHA256SUMS"
 
-// Make writes a release into dir, which must be empty or absent. version is like 0.2.0; say is told each
+// Make writes a release into dir, which must be empty or absent. version is like 1.1.0; say is told each
 // step. The working directory must be inside the source tree. The errors are those of the go command and
 // of files.
 func Make(ctx context.Context, version, dir string, platforms []Platform, say func(step string)) error {
 	if !regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$`).MatchString(version) {
-		return fmt.Errorf("%q is no version: one is like 0.2.0", version)
+		return fmt.Errorf("%q is no version: one is like 1.1.0", version)
 	}
 	if left, err := os.ReadDir(dir); err == nil && len(left) > 0 {
 		return fmt.Errorf("%s is not empty", dir)
+	}
+	source, err := build.Source("deploy/release", "README.md")
+	if err != nil {
+		return err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // G301: public
 		return err
 	}
 	name := filepath.Join(dir, "checkout-"+version)
+	if err := writeNotes(source, version, name+"-notes.md"); err != nil { // before the long work
+		return err
+	}
 	programs := map[Platform]string{}
 	for _, p := range platforms {
 		say("the program for " + p.String())
@@ -57,10 +64,6 @@ func Make(ctx context.Context, version, dir string, platforms []Platform, say fu
 		}
 	}
 	say("image, chart, files for compose and systemd")
-	source, err := build.Source("deploy/release", "README.md")
-	if err != nil {
-		return err
-	}
 	return errors.Join(
 		writeImage(programs, version, name+"-image.tar"),
 		writeChart(filepath.Join(source, "chart"), version, name+".tgz"),
@@ -108,7 +111,7 @@ func writeChart(source, version, path string) error {
 // parts are what the files of a release hold, below deploy/release: what systemd, compose and a bare Prometheus need, a
 // receiver to try it with, and the operators' guide.
 var parts = []string{
-	"README.md", "operate.md", "alerts.md", "install.md", "without-systemd.md", "backups.md", "live.md", "scale.md", "settings.md",
+	"README.md", notesPage, "operate.md", "alerts.md", "install.md", "without-systemd.md", "backups.md", "live.md", "scale.md", "settings.md",
 	"systemd", "compose", "container", "receivers", "chart/files",
 }
 

@@ -115,11 +115,13 @@ func (c cluster) initialize(ctx context.Context, data string, o Options) error {
 
 // settings returns the server's command line.
 func (c cluster) settings(port int, throwaway bool) []string {
-	durable := "on"
+	durable, short := "on", []string(nil)
 	if throwaway {
-		durable = "off"
+		// A process has hundreds of databases, each for seconds: the autovacuum would visit one after the other all the time,
+		// and creating and dropping one looks at every buffer.
+		durable, short = "off", []string{"-c", "autovacuum=off", "-c", "shared_buffers=16MB"}
 	}
-	return []string{
+	return append([]string{
 		"-D", c.data(),
 		"-c", "port=" + strconv.Itoa(port),
 		"-c", "listen_addresses=127.0.0.1",
@@ -132,7 +134,7 @@ func (c cluster) settings(port int, throwaway bool) []string {
 		"-c", "log_destination=stderr",
 		"-c", "timezone=UTC",
 		"-c", "log_timezone=UTC",
-	}
+	}, short...)
 }
 
 // postmaster returns the process id in the cluster's lock file when the process is a PostgreSQL

@@ -27,10 +27,15 @@ func (s *Server) query(ctx context.Context, do func(*pgx.Conn) error) error {
 	return do(conn)
 }
 
-func createDatabase(ctx context.Context, conn *pgx.Conn, name, template string) error {
+// An executor is a connection or a pool.
+type executor interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+func createDatabase(ctx context.Context, conn executor, name, template string) error {
 	sql := "CREATE DATABASE " + pgx.Identifier{name}.Sanitize()
-	if template != "" {
-		sql += " TEMPLATE " + pgx.Identifier{template}.Sanitize()
+	if template != "" { // copied as files, which takes half as long as page by page through the WAL
+		sql += " TEMPLATE " + pgx.Identifier{template}.Sanitize() + " STRATEGY file_copy"
 	}
 	for began := time.Now(); ; {
 		_, err := conn.Exec(ctx, sql)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // ForTest returns the URL of a database for this test alone. The database is dropped after the
@@ -58,6 +59,7 @@ type host struct {
 	// when no connection has its prefix.
 	prefix string
 	keeper *pgx.Conn
+	admin  *pgxpool.Pool // to the database postgres: a new connection for each statement would cost more than the statement
 
 	mu        sync.Mutex
 	templates map[uintptr]string // names of templates, by migrate function
@@ -77,15 +79,23 @@ var testHost = sync.OnceValues(func() (*host, error) {
 			u.Path = "/" + database
 			return u.String()
 		}
-		return h, h.adopt(ctx, address)
+		if err := h.adopt(ctx, address); err != nil {
+			return nil, err
+		}
+		return h, h.connect()
 	}
 	server, err := Start(ctx, Options{Throwaway: true, Template: &Template{Name: "empty"}})
 	if err != nil {
 		return nil, err
 	}
 	h.url = server.URL
-	return h, nil
+	return h, h.connect()
 })
+
+func (h *host) connect() (err error) {
+	h.admin, err = pgxpool.New(context.Background(), h.url("postgres")) // for the life of the process
+	return err
+}
 
 // adopt uses a server that another process started. It announces this process on the server and
 // drops the databases of dead processes.
@@ -150,25 +160,15 @@ func (h *host) template(migrate func(context.Context, string) error) (string, er
 }
 
 func (h *host) create(name, template string) error {
-	return h.admin(func(ctx context.Context, conn *pgx.Conn) error { return createDatabase(ctx, conn, name, template) })
+	ctx, cancel := context.WithTimeout(context.Background(), testDeadline)
+	defer cancel()
+	return createDatabase(ctx, h.admin, name, template)
 }
 
 func (h *host) drop(name string) error {
-	return h.admin(func(ctx context.Context, conn *pgx.Conn) error {
-		// FORCE: an open pool of the test must not hide the test's own failure.
-		_, err := conn.Exec(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{name}.Sanitize()+" WITH (FORCE)")
-		return err
-	})
-}
-
-// admin runs do on a connection to the database postgres.
-func (h *host) admin(do func(context.Context, *pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), testDeadline)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, h.url("postgres"))
-	if err != nil {
-		return err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	return do(ctx, conn)
+	// FORCE: an open pool of the test must not hide the test's own failure.
+	_, err := h.admin.Exec(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{name}.Sanitize()+" WITH (FORCE)")
+	return err
 }

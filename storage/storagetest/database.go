@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
@@ -16,12 +17,25 @@ import (
 type Database struct {
 	URL        string
 	MasterKeys string // see pg.ParseKeyring
+	pool       *pgxpool.Pool
 }
 
 // New makes a database. It is dropped after the test.
 func New(tb testing.TB) Database {
 	tb.Helper()
-	return Database{pgtemp.ForTest(tb, storage.Migrate), pg.NewMasterKey("k1")}
+	return At(tb, pgtemp.ForTest(tb, storage.Migrate))
+}
+
+// At describes a database that is there, or one that the test migrates itself.
+func At(tb testing.TB, url string) Database {
+	tb.Helper()
+	d := Database{URL: url, MasterKeys: pg.NewMasterKey("k1")}
+	var err error
+	if d.pool, err = pgxpool.New(context.WithoutCancel(tb.Context()), d.URL); err != nil { // it connects when it is used
+		tb.Fatalf("connect: %v", err)
+	}
+	tb.Cleanup(d.pool.Close)
+	return d
 }
 
 // Open returns a store with up to conns connections of its own, as another process has; 0 means as many as usual.
@@ -62,9 +76,7 @@ func (d Database) Connect(tb testing.TB) *pgx.Conn {
 // Exec changes rows without the store.
 func (d Database) Exec(tb testing.TB, sql string, args ...any) {
 	tb.Helper()
-	conn := d.Connect(tb)
-	defer func() { _ = conn.Close(context.Background()) }() // a loop may call it often
-	if _, err := conn.Exec(context.WithoutCancel(tb.Context()), sql, args...); err != nil {
+	if _, err := d.pool.Exec(context.WithoutCancel(tb.Context()), sql, args...); err != nil {
 		tb.Fatalf("%s: %v", sql, err)
 	}
 }
@@ -72,9 +84,7 @@ func (d Database) Exec(tb testing.TB, sql string, args ...any) {
 // Value returns the one value that a query selects.
 func Value[T any](tb testing.TB, d Database, sql string, args ...any) (v T) {
 	tb.Helper()
-	conn := d.Connect(tb)
-	defer func() { _ = conn.Close(context.Background()) }() // as in Exec
-	if err := conn.QueryRow(context.WithoutCancel(tb.Context()), sql, args...).Scan(&v); err != nil {
+	if err := d.pool.QueryRow(context.WithoutCancel(tb.Context()), sql, args...).Scan(&v); err != nil {
 		tb.Fatalf("%s: %v", sql, err)
 	}
 	return v

@@ -1,6 +1,6 @@
 // Command release makes everything that a release hands out.
 //
-//	go run ./deploy/cmd/release -out dist -version 0.2.0
+//	go run ./deploy/cmd/release -out dist -version 1.0.0
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 
 func main() {
 	out := flag.String("out", "dist", "directory to write; it must be empty or absent")
-	version := flag.String("version", "0.1.0", "version of the release")
+	version := flag.String("version", "1.0.0", "version of the release")
 	only := flag.String("platform", "", "make the program of this platform alone, such as linux/amd64")
 	flag.Parse()
 	platforms := release.Platforms

@@ -154,10 +154,12 @@ func onShared(ctx context.Context, o *devstack.Options) error {
 	return Shared.Postgres.CreateDatabase(ctx, name, "")
 }
 
-// OwnStack starts a stack that the test may break.
+// OwnStack starts a stack that the test may break, in an empty directory unless o names one.
 func OwnStack(t *testing.T, o devstack.Options) *devstack.Stack {
 	t.Helper()
-	o.Dir, o.NoUI = t.TempDir(), true
+	if o.NoUI = true; o.Dir == "" {
+		o.Dir = t.TempDir()
+	}
 	s, err := startStack(o)
 	if err != nil {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ func typeScriptProgram(t *testing.T, file string) (string, []string) {
 		{sdk, []string{"npm", "pack", "--silent"}},
 		{shop, []string{
 			"npm", "install", "--no-save", "--prefer-offline", "--ignore-scripts", "--no-audit", "--no-fund",
-			filepath.Join(sdk, "checkout-sdk-0.1.0.tgz"),
+			filepath.Join(sdk, "checkout-sdk-1.0.0.tgz"),
 		}},
 		{shop, []string{"node", compiler, "--typeRoots", filepath.Join(packages, "@types")}},
 	} {

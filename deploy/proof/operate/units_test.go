@@ -14,7 +14,7 @@ import (
 var units = map[string]string{
 	"checkout-setup.service":        "checkout-setup.service",
 	"checkout-api@1.service":        "checkout-api@.service",
-	"checkout-worker@0.1.0.service": "checkout-worker@.service",
+	"checkout-worker@1.0.0.service": "checkout-worker@.service",
 }
 
 // TestUnits_AreValid gives the units to systemd-analyze, and a unit with a fault. systemd-analyze reads one file, so

@@ -35,16 +35,9 @@ const DemoOwner = "owner@demo.example"
 // loadDemo reads the demo merchant. On the first start it creates the merchant, with a registration
 // for receiverURL.
 func loadDemo(ctx context.Context, path, databaseURL, receiverURL string) (Demo, error) {
-	var d Demo
-	text, err := os.ReadFile(path)
-	switch {
-	case err == nil:
-		if err := json.Unmarshal(text, &d); err != nil {
-			return Demo{}, fmt.Errorf("%s is damaged; start with -fresh: %w", path, err)
-		}
-		return d, nil
-	case !errors.Is(err, fs.ErrNotExist):
-		return Demo{}, err
+	d, err := readDemo(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return d, err
 	}
 
 	d = Demo{MasterKeys: pg.NewMasterKey("local"), Secret: webhook.NewSecret(), Password: rand.Text()}
@@ -60,6 +53,17 @@ func loadDemo(ctx context.Context, path, databaseURL, receiverURL string) (Demo,
 		return Demo{}, err
 	}
 	return d, writeJSON(path, d)
+}
+
+func readDemo(path string) (d Demo, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return Demo{}, err
+	}
+	if err := json.Unmarshal(text, &d); err != nil {
+		return Demo{}, fmt.Errorf("%s is damaged; start with -fresh: %w", path, err)
+	}
+	return d, nil
 }
 
 func (d *Demo) create(ctx context.Context, store *storage.Store, receiverURL string) error {

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/caarlos0/env/v11"
 
 	"example.com/checkout/deploy/standin/mailbox"
 	"example.com/checkout/storage/pgtemp"
@@ -110,6 +113,19 @@ func (s *Stack) start(ctx context.Context) error {
 		}
 	}
 	return os.WriteFile(s.EnvironmentFile(), []byte(strings.Join(s.OperatorsEnvironment(), "\n")+"\n"), 0o600)
+}
+
+// At describes a stack that another process runs in o.Dir with o.Ports: its addresses, its demo merchant, its database.
+// It has no parts.
+func At(o Options) (*Stack, error) {
+	s := &Stack{options: o}
+	text, err := os.ReadFile(s.EnvironmentFile())
+	if err != nil {
+		return nil, err
+	}
+	s.options.DatabaseURL = env.ToMap(strings.Fields(string(text)))["DATABASE_URL"]
+	s.Demo, err = readDemo(filepath.Join(o.Dir, demoFile))
+	return s, err
 }
 
 // Stop ends every part, the ones that depend on others first.

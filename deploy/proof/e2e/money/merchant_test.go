@@ -48,12 +48,15 @@ func terms(c checkout.PayoutCurrency) string {
 
 var scriptOrigin = regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+/dahlia`)
 
-func (l live) token(number string) string { return tokenOf(l.T, l.stack.Live.Acquirer, number) }
+func (l live) token(number string) string {
+	return tokenOf(l.T, l.stack.Live.Acquirer.ScriptURL(), number)
+}
 
-// tokenOf types a card into the acquirer's frame and returns the confirmation token, without a browser.
-func tokenOf(t *testing.T, a *acquirer.Acquirer, number string) string {
+// tokenOf types a card into the frame of the acquirer whose script is at an address, and returns the confirmation token,
+// without a browser.
+func tokenOf(t *testing.T, script, number string) string {
 	t.Helper()
-	origin := strings.TrimSuffix(scriptOrigin.FindString(a.ScriptURL()), "/dahlia")
+	origin := strings.TrimSuffix(scriptOrigin.FindString(script), "/dahlia")
 	body := fmt.Sprintf(`{"number": %q, "exp_month": 12, "exp_year": 2040, "cvc": "917"}`, number)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, origin+"/tokens", strings.NewReader(body))
 	require.NoError(t, err)

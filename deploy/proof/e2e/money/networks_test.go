@@ -239,6 +239,6 @@ func (n networks) usdc() decimal.Decimal {
 // pay sends the page's form with a token of test mode's acquirer.
 func (n networks) pay(id, number string) {
 	n.T.Helper()
-	token := tokenOf(n.T, n.acquirer, number)
+	token := tokenOf(n.T, n.acquirer.ScriptURL(), number)
 	n.send(id, url.Values{"email": {"ann@example.com"}, "confirmation_token": {token}})
 }
