@@ -153,11 +153,15 @@ var openAPI = sync.OnceValue(func() *conformance.Document {
 	return d
 })
 
-// Must is Call for a request whose answer must have status.
-func (m *Merchant) Must(status int, method, path, body string) Answer {
+// Must is Call for a request whose answer must have status. On a busy computer the API may ask for another try.
+func (m *Merchant) Must(status int, method, path, body string) (got Answer) {
 	m.T.Helper()
-	got, err := m.Call(method, path, body)
-	require.NoError(m.T, err)
+	Await(m.T, method+" "+path, time.Minute, func() bool {
+		var err error
+		got, err = m.Call(method, path, body)
+		require.NoError(m.T, err)
+		return got.Status == status || got.Status != http.StatusServiceUnavailable
+	})
 	require.Equal(m.T, status, got.Status, string(got.Body))
 	return got
 }
@@ -261,11 +265,16 @@ func (m *Merchant) Pay(id, card string) (int, string, error) {
 	return res.StatusCode, page.String(), err
 }
 
-// MustPay is Pay for a payment that must get an answer.
-func (m *Merchant) MustPay(id, card string) string {
+// MustPay is Pay for a payment that must get an answer. On a busy computer the page may ask for another try.
+func (m *Merchant) MustPay(id, card string) (page string) {
 	m.T.Helper()
-	_, page, err := m.Pay(id, card)
-	require.NoError(m.T, err)
+	Await(m.T, "an answer to the payment of "+id, time.Minute, func() bool {
+		var status int
+		var err error
+		status, page, err = m.Pay(id, card)
+		require.NoError(m.T, err)
+		return status != http.StatusServiceUnavailable
+	})
 	return page
 }
 
