@@ -42,5 +42,11 @@ func (w *words) Write(p []byte) (int, error) {
 // Release runs checkout release.
 func Release(t *testing.T, stack *devstack.Stack, build string) {
 	t.Helper()
-	require.NoError(t, app.Main(t.Context(), []string{"release", build, "--wait"}, stack.Environment(), os.Stderr, os.Stderr))
+	ReleaseAt(t, stack.Environment(), build)
+}
+
+// ReleaseAt is Release for a stack that another process runs, by its settings.
+func ReleaseAt(t *testing.T, settings []string, build string) {
+	t.Helper()
+	require.NoError(t, app.Main(t.Context(), []string{"release", build, "--wait"}, settings, os.Stderr, os.Stderr))
 }
