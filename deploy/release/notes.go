@@ -19,7 +19,8 @@ func writeNotes(source, version, path string) error {
 	heading := "\n## " + version + "\n"
 	_, rest, found := strings.Cut(string(page), heading)
 	if !found {
-		return fmt.Errorf("deploy/release/%s has no section %q: say there what the version changes", notesPage, strings.TrimSpace(heading))
+		const missing = "deploy/release/%s has no section %q: say there what the version changes"
+		return fmt.Errorf(missing, notesPage, strings.TrimSpace(heading))
 	}
 	section, _, _ := strings.Cut(rest, "\n## ")
 	text := "# checkout " + version + "\n\n" + strings.TrimSpace(section) + "\n"

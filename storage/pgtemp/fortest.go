@@ -59,7 +59,7 @@ type host struct {
 	// when no connection has its prefix.
 	prefix string
 	keeper *pgx.Conn
-	admin  *pgxpool.Pool // to the database postgres: a new connection for each statement would cost more than the statement
+	admin  *pgxpool.Pool // to the database postgres: to connect for each statement costs more than the statement
 
 	mu        sync.Mutex
 	templates map[uintptr]string // names of templates, by migrate function
