@@ -7,7 +7,7 @@
   window.options = window.frameFocus = window.frameTyped = null;
   window.Stripe = function (key, settings) {
     if (!/^pk_/.test(key)) { throw new Error("no publishable key"); }
-    var frame, asked = {}, number = 0, heard = {};
+    var frame, loaded = false, asked = {}, number = 0, heard = {};
     function ask(what, more) {
       return new Promise(function (keep) {
         asked[++number] = keep;
@@ -36,6 +36,7 @@
                 frame.style.cssText = "border: 0; width: 100%; height: 230px; display: block";
                 frame.src = origin + "/frame";
                 frame.addEventListener("load", function () {
+                  loaded = true;
                   frame.contentWindow.postMessage({ look: options.appearance, lang: options.locale }, origin);
                 });
                 box.appendChild(frame);
@@ -46,7 +47,7 @@
           },
           update: function (changes) {
             Object.assign(options, changes);
-            frame.contentWindow.postMessage({ look: options.appearance }, origin);
+            if (loaded) { frame.contentWindow.postMessage({ look: options.appearance }, origin); }
           },
           submit: function () { return ask("check"); }
         };
