@@ -124,33 +124,42 @@ func settle(ctx context.Context, stack *devstack.Stack) error {
 		return err
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing was written
-	c, err := stack.Temporal.Dial(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
 	for end := time.Now().Add(settleTime); ; time.Sleep(100 * time.Millisecond) {
 		words, err := invariant.Unsettled(ctx, conn)
 		if err != nil || words == "" {
 			return err
 		}
-		lost, err := lostAttempts(ctx, conn)
+		lost, err := hasten(ctx, stack, conn)
 		if err != nil {
 			return err
 		}
 		if time.Now().After(end) {
 			return fmt.Errorf("not at rest after %s: %s; overdue: %v", settleTime, words, lost)
 		}
-		for _, id := range lost {
-			err := c.SignalWorkflow(ctx, id, "", contract.SignalRetryNow, nil)
-			if _, missing := errors.AsType[*serviceerror.NotFound](err); err != nil && !missing { // Reconcile starts it
-				return fmt.Errorf("hasten %s: %w", id, err)
-			}
-		}
 		if len(lost) > 0 {
 			time.Sleep(5 * time.Second) // the attempts begin
 		}
 	}
+}
+
+// hasten makes the next attempt of deliveries whose attempt was lost, and returns their ids.
+func hasten(ctx context.Context, stack *devstack.Stack, conn *pgx.Conn) ([]string, error) {
+	lost, err := lostAttempts(ctx, conn)
+	if err != nil || len(lost) == 0 {
+		return nil, err
+	}
+	c, err := stack.Temporal.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	for _, id := range lost {
+		err := c.SignalWorkflow(ctx, id, "", contract.SignalRetryNow, nil)
+		if _, missing := errors.AsType[*serviceerror.NotFound](err); err != nil && !missing { // Reconcile starts it
+			return nil, fmt.Errorf("hasten %s: %w", id, err)
+		}
+	}
+	return lost, nil
 }
 
 func lostAttempts(ctx context.Context, conn *pgx.Conn) ([]string, error) {

@@ -52,7 +52,7 @@ func (b *Tab) AxeIn(l Look, what string) {
 		Nodes    []string
 	}](endTransitions+`;
 		axe.run(document, {
-			resultTypes: ["violations"],
+			resultTypes: ["violations"], iframes: false, // those of another origin, which do not answer
 			runOnly: `+l.runOnly()+`,
 		}).then((r) => r.violations.map((v) => ({
 			ID: v.id, Help: v.help, Nodes: v.nodes.map((n) => n.html + "\n      " + n.failureSummary.replaceAll("\n", " ")),
