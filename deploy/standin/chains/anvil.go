@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"example.com/checkout/storage/pgtemp"
@@ -44,10 +45,11 @@ type Anvil struct {
 	ChainID  uint64
 	Accounts []common.Address // ten, each with 10,000 ETH; everybody knows their keys
 
-	rpc  *rpc.Client
-	cmd  *exec.Cmd
-	done chan struct{} // closed when the process has ended
-	end  sync.Once
+	rpc     *rpc.Client
+	cmd     *exec.Cmd
+	done    chan struct{} // closed when the process has ended
+	end     sync.Once
+	started uint64 // the last block of the state file, 0 for a new chain
 }
 
 // StartAnvil installs anvil if it is missing, and starts it. ctx bounds the start only. It returns
@@ -156,7 +158,7 @@ func (a *Anvil) ready(ctx context.Context) error {
 	}
 }
 
-// hasChain checks that it is our anvil that answers on the port.
+// hasChain checks that it is our anvil that answers on the port, and notes its last block.
 func (a *Anvil) hasChain(ctx context.Context) error {
 	var id string
 	if err := a.Call(ctx, &id, "eth_chainId"); err != nil {
@@ -165,7 +167,10 @@ func (a *Anvil) hasChain(ctx context.Context) error {
 	if got, err := strconv.ParseUint(id, 0, 64); err != nil || got != a.ChainID {
 		return fmt.Errorf("the node at %s has chain id %s: another program has the port", a.URL, id)
 	}
-	return nil
+	var last hexutil.Uint64
+	err := a.Call(ctx, &last, "eth_blockNumber")
+	a.started = uint64(last)
+	return err
 }
 
 // Call asks the node. result is a pointer, or nil.

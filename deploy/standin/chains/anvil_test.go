@@ -57,3 +57,16 @@ func TestMarket_APriceCanBeSet(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, uint8(8), decimals)
 }
+
+func TestReorg_KeepsTheBlocksOfBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	o := Options{StateFile: filepath.Join(t.TempDir(), "chain.json"), NoMining: true}
+	a := ForTest(t, o)
+	require.NoError(t, a.Mine(t.Context(), 3))
+	require.NoError(t, a.Stop())
+	a = ForTest(t, o)
+
+	require.ErrorContains(t, a.Reorg(t.Context(), 1), "the node has 0 blocks since its start, too few to replace 1")
+	require.NoError(t, a.Mine(t.Context(), 2))
+	require.NoError(t, a.Reorg(t.Context(), 1))
+}

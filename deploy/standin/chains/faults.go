@@ -2,6 +2,7 @@ package chains
 
 import (
 	"context"
+	"fmt"
 	"math/big"
 	"time"
 
@@ -24,8 +25,16 @@ func (a *Anvil) Drop(ctx context.Context, txHash string) error {
 	return a.Call(ctx, nil, "anvil_dropTransaction", txHash)
 }
 
-// Reorg replaces the last blocks by as many others without their transactions.
+// Reorg replaces the last blocks by as many others without their transactions. It refuses to replace blocks of before the
+// node's start: anvil then forgets the code of contracts.
 func (a *Anvil) Reorg(ctx context.Context, blocks uint64) error {
+	var last hexutil.Uint64
+	if err := a.Call(ctx, &last, "eth_blockNumber"); err != nil {
+		return err
+	}
+	if a.started > 0 && uint64(last) <= a.started+blocks {
+		return fmt.Errorf("the node has %d blocks since its start, too few to replace %d", uint64(last)-a.started, blocks)
+	}
 	return a.Call(ctx, nil, "anvil_reorg", blocks, []any{})
 }
 
