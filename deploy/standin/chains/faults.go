@@ -25,8 +25,8 @@ func (a *Anvil) Drop(ctx context.Context, txHash string) error {
 	return a.Call(ctx, nil, "anvil_dropTransaction", txHash)
 }
 
-// Reorg replaces the last blocks by as many others without their transactions. It refuses to replace blocks of before the
-// node's start: anvil then forgets the code of contracts.
+// Reorg replaces the last blocks by as many others without their transactions. It refuses to replace blocks of before
+// the node's start: anvil then forgets the code of contracts.
 func (a *Anvil) Reorg(ctx context.Context, blocks uint64) error {
 	var last hexutil.Uint64
 	if err := a.Call(ctx, &last, "eth_blockNumber"); err != nil {
