@@ -252,7 +252,7 @@ func TestBitcoin_PaysEachPayoutOnce(t *testing.T) {
 	}
 	require.NoError(t, making.Wait())
 	// They are due one after another, so there are many batches.
-	f.Exec(t, `UPDATE payout SET next_action_at = now() + random() * $1::integer * interval '40 milliseconds'`, *payouts)
+	f.Exec(t, `UPDATE payout SET next_action_at = now() + random() * $1::integer * interval '100 milliseconds'`, *payouts)
 	look, err := pgxpool.New(t.Context(), f.URL)
 	require.NoError(t, err)
 	defer look.Close()
@@ -301,11 +301,11 @@ func (w *bitcoinWorld) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		what, do := "block", func() error { _, err := w.node.Mine(ctx, 1); return err }
 		switch n := random.IntN(100); {
-		case n < 1:
+		case n < 3:
 			what, do = "restart", w.restart
-		case n < 5:
+		case n < 8:
 			what, do = "reorganization", func() error { return w.node.Reorganize(ctx, 1+random.IntN(3)) }
-		case n < 10:
+		case n < 13:
 			what, do = "fee", func() error { w.market.Set(rates[random.IntN(len(rates))]); return nil }
 		case n < 30:
 			what, do = "kill", func() error { return w.kill(ctx) }
@@ -315,9 +315,12 @@ func (w *bitcoinWorld) run(ctx context.Context) {
 		if err := do(); err == nil {
 			w.count[what]++
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Duration(random.IntN(200)) * time.Millisecond):
+		// After a kill a round must succeed first: on a busy machine a round takes longer than the time between two kills.
+		for before := w.killing.rounds.Load(); ctx.Err() == nil; {
+			time.Sleep(time.Duration(random.IntN(200)) * time.Millisecond)
+			if what != "kill" || w.killing.rounds.Load() > before {
+				break
+			}
 		}
 	}
 }

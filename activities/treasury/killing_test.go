@@ -120,6 +120,7 @@ type killing struct {
 	seed                               uint64
 	left                               atomic.Int64 // payouts that are not final
 	last                               atomic.Value // the last error of a round
+	rounds                             atomic.Int64 // that ended without an error
 	cut, killed, errors, retried, held atomic.Int64
 }
 
@@ -142,7 +143,6 @@ func (k *killing) sends(ctx context.Context, process *treasury.Treasury, number 
 		due, err := k.due(ctx, random)
 		if err != nil {
 			k.errors.Add(1)
-			continue
 		}
 		for _, p := range due {
 			short, cancel := k.cutShort(ctx, random)
@@ -151,6 +151,7 @@ func (k *killing) sends(ctx context.Context, process *treasury.Treasury, number 
 			}
 			cancel()
 		}
+		time.Sleep(10 * time.Millisecond) // leave the computer to those that follow
 	}
 	return nil
 }
@@ -221,6 +222,8 @@ func (k *killing) follows(ctx context.Context, process *treasury.Treasury, numbe
 		if err != nil {
 			k.errors.Add(1)
 			k.last.Store(err.Error())
+		} else {
+			k.rounds.Add(1)
 		}
 		for _, a := range report.Accounts {
 			if a.Frozen != "" || a.Dead > 0 {
