@@ -39,16 +39,17 @@ func TestPgBouncer_CarriesEverything(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if status, page, err := m.Pay(id, e2e.CardSucceeds); err != nil || status != http.StatusOK {
-					t.Error(status, page, err)
+				if _, err := m.TryPay(id, e2e.CardSucceeds); err != nil {
+					t.Error(err)
 				}
 			}
 		})
 	}
 	group.Wait()
+	e2e.Await(t, "every session is paid", time.Minute, func() bool { // the page may answer while a payment is under way
+		return e2e.Query[int](t, stack, `SELECT count(*) FROM checkout_session WHERE status = 'completed'`) == sessions
+	})
 	m.Arrivals(2*sessions, time.Minute) // checkout.completed and payout.sent
-	// Counted only now: on a busy machine the page answers while a payment is still under way.
-	require.Equal(t, sessions, e2e.Query[int](t, stack, `SELECT count(*) FROM checkout_session WHERE status = 'completed'`))
 	<-changes
 	<-changes
 	e2e.RequireInvariants(t, stack, e2e.SharedSchedule)
