@@ -6,8 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/stretchr/testify/require"
 )
 
@@ -69,4 +71,18 @@ func TestReorg_KeepsTheBlocksOfBeforeTheStart(t *testing.T) {
 	require.ErrorContains(t, a.Reorg(t.Context(), 1), "the node has 0 blocks since its start, too few to replace 1")
 	require.NoError(t, a.Mine(t.Context(), 2))
 	require.NoError(t, a.Reorg(t.Context(), 1))
+}
+
+func TestReorg_KeepsTheTime(t *testing.T) {
+	t.Parallel()
+	a := ForTest(t, Options{NoMining: true})
+	for range 4 {
+		require.NoError(t, a.Mine(t.Context(), 1))
+		time.Sleep(time.Second)
+	}
+	require.NoError(t, a.Reorg(t.Context(), 3))
+	require.NoError(t, a.Mine(t.Context(), 1))
+	var last struct{ Timestamp hexutil.Uint64 }
+	require.NoError(t, a.Call(t.Context(), &last, "eth_getBlockByNumber", "latest", false))
+	require.WithinDuration(t, time.Now(), time.Unix(int64(last.Timestamp), 0), 2*time.Second)
 }

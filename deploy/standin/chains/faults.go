@@ -35,7 +35,11 @@ func (a *Anvil) Reorg(ctx context.Context, blocks uint64) error {
 	if a.started > 0 && uint64(last) <= a.started+blocks {
 		return fmt.Errorf("the node has %d blocks since its start, too few to replace %d", uint64(last)-a.started, blocks)
 	}
-	return a.Call(ctx, nil, "anvil_reorg", blocks, []any{})
+	if err := a.Call(ctx, nil, "anvil_reorg", blocks, []any{}); err != nil {
+		return err
+	}
+	// The node's clock went back to the time of the first block that was replaced.
+	return a.Call(ctx, nil, "evm_setTime", time.Now().Unix())
 }
 
 // SetBaseFee sets the base fee of the next block, in wei.
