@@ -34,9 +34,8 @@ type modeNetworks struct {
 	bounds *payoutBounds
 }
 
-// openNetworks opens the networks of a mode. It returns an error for a wrong setting. Live mode waits for
-// a node that is not ready. In test mode the payouts wait for it, because live mode must not wait for a
-// test network.
+// openNetworks opens the networks of a mode. It returns an error for a wrong setting. The payouts of a chain wait for a
+// node that is not ready. Everything else must not wait for it.
 func openNetworks(ctx context.Context, n config.Networks, store *storage.Store) (modeNetworks, error) {
 	opened := modeNetworks{mode: n.Mode}
 	if err := n.ForWorker(); err != nil {
@@ -74,14 +73,8 @@ func openNetworks(ctx context.Context, n config.Networks, store *storage.Store) 
 	if err := measureTreasury(n.Mode, &opened.payer.followed); err != nil {
 		return opened, err
 	}
-	for network, chain := range chains {
-		// Live mode pays on Ethereum, at least.
-		if n.Mode.Live() && network == checkout.Ethereum {
-			err = chain.open(ctx)
-		} else {
-			err = chain.tryOrLater(ctx, n.Mode)
-		}
-		if err != nil {
+	for _, chain := range chains {
+		if err := chain.tryOrLater(ctx, n.Mode); err != nil {
 			return opened, err
 		}
 	}
@@ -132,7 +125,8 @@ func (n modeNetworks) networks(beside activities.Networks) activities.Networks {
 func (n modeNetworks) follow(ctx context.Context, o *worker.Options, note noteReport) {
 	if n.cards != nil {
 		o.Books.Accounts[n.mode] = activities.Account{
-			CardNetwork: n.cards, Succeeded: n.cards.Succeeded, Charged: n.cards.Charged, Risks: n.cards.Risks,
+			CardNetwork: n.cards, Succeeded: n.cards.Succeeded, Movements: n.cards.Movements, Charged: n.cards.Charged,
+			Risks:  n.cards.Risks,
 			Events: listed(n.mode, n.cards), Note: note,
 		}
 	}

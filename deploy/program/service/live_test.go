@@ -1,7 +1,6 @@
 package service
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -72,18 +71,23 @@ func TestOpenNetworks_AWrongKeystoreStopsTheProcess(t *testing.T) {
 	require.ErrorContains(t, err, "CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED is not set: live mode needs it")
 }
 
-// TestOpenNetworks_LiveModeDoesNotWaitForATestNetwork: a test network that is away delays its own payouts
-// only. Live mode waits for its node.
-func TestOpenNetworks_LiveModeDoesNotWaitForATestNetwork(t *testing.T) {
+// TestOpenNetworks_OnlyPayoutsWaitForANode: a network that is away delays its own payouts only.
+func TestOpenNetworks_OnlyPayoutsWaitForANode(t *testing.T) {
 	t.Parallel()
+	for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
+		t.Run(string(mode), func(t *testing.T) { onlyPayoutsWait(t, mode) })
+	}
+}
+
+func onlyPayoutsWait(t *testing.T, mode checkout.Mode) {
 	n := config.Networks{
-		Mode: checkout.ModeTest, Chains: true, EthereumRPCURLs: []string{"http://127.0.0.1:1"}, EthereumChainID: 31337,
+		Mode: mode, Chains: true, EthereumRPCURLs: []string{"http://127.0.0.1:1"}, EthereumChainID: 31337,
 		EthereumTreasury: "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", EthereumSignerURL: "http://127.0.0.1:1",
 		EthereumConfirmations: "finalized", EthereumMaxFeeGwei: 200, RateSources: []string{"kraken", "coinbase"}, RateMaxAge: time.Minute,
 		EthereumUSDC: "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48", EthereumUSDT: "0xdAC17F958D2ee523a2206206994597C13D831ec7",
 		RateMaxDeviation: "1%", RateSpread: "1%", RateSpreadStable: "0.5%", MaxPayout: "1", MaxDay: "1", MaxMerchantDay: "1", MaxMerchantUnsettled: "1",
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx := t.Context()
 	opened, err := openNetworks(ctx, n, nil)
 	require.NoError(t, err)
 	_, err = opened.networks(activities.Networks{}).Chains["eip155:31337"].Payouts.Transfer(ctx, storage.PayoutToSend{Payout: checkout.Payout{Network: "ethereum"}})
@@ -97,8 +101,4 @@ func TestOpenNetworks_LiveModeDoesNotWaitForATestNetwork(t *testing.T) {
 	wrong.EthereumTreasury = "0x1"
 	_, err = openNetworks(ctx, wrong, nil)
 	require.ErrorContains(t, err, "the treasury's address", "a wrong setting stops the process")
-	cancel()
-	n.Mode = checkout.ModeLive
-	_, err = openNetworks(ctx, n, nil)
-	require.Error(t, err, "it waited until the process was stopped")
 }
