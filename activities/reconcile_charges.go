@@ -27,6 +27,8 @@ type Account struct {
 
 	// Succeeded goes through the charges of the network since a time. It ends after an error.
 	Succeeded func(ctx context.Context, since time.Time) iter.Seq2[checkout.Charged, error]
+	// Movements goes through the changes of our balance at the network since a time. It ends after an error.
+	Movements func(ctx context.Context, since time.Time) iter.Seq2[checkout.Movement, error]
 	// Charged asks the network about one charge.
 	Charged func(ctx context.Context, reference string) (checkout.Charged, error)
 	// Events lists the reports of the network after a cursor, oldest first, and says whether there are
@@ -70,17 +72,39 @@ type ReconcileChargesResult struct {
 
 // ReconcileCharges compares the charges of the card network with the transactions. The charge of a
 // transaction whose session is not completed is refunded: the customer paid for nothing. Every
-// difference becomes a finding. What a charge cost is booked. Then it compares the sums of the ledger.
+// difference becomes a finding. What a charge cost is booked, and what moved our balance for another reason. Then it
+// compares the sums of the ledger.
 func (b *Books) ReconcileCharges(ctx context.Context, in contract.ModeInput) (ReconcileChargesResult, error) {
 	of, err := b.of(in)
 	if err != nil {
 		return ReconcileChargesResult{}, asFinal(ctx, err, "")
 	}
 	result, err := of.reconcile(ctx)
-	found, failed := b.Store.ReconcileLedger(ctx, of.mode)
-	of.say(ctx, found)
-	result.Found += len(found)
-	return result, asFinal(ctx, errors.Join(err, failed), "")
+	for _, compare := range []func(context.Context) ([]checkout.Finding, error){
+		of.bookMovements,
+		func(ctx context.Context) ([]checkout.Finding, error) { return b.Store.ReconcileLedger(ctx, of.mode) },
+	} {
+		found, failed := compare(ctx)
+		of.say(ctx, found)
+		result.Found += len(found)
+		err = errors.Join(err, failed)
+	}
+	return result, asFinal(ctx, err, "")
+}
+
+// bookMovements books what moved our balance at the network and is no charge.
+func (b book) bookMovements(ctx context.Context) ([]checkout.Finding, error) {
+	var all []checkout.Movement
+	for m, err := range b.Movements(ctx, time.Now().Add(-chargesBack)) {
+		if err != nil {
+			return nil, err
+		}
+		activity.RecordHeartbeat(ctx, m.ID)
+		if m.Kind != checkout.MovementCharge { // most are charges, and booked with their costs
+			all = append(all, m)
+		}
+	}
+	return b.Store.BookMovements(ctx, b.mode, all)
 }
 
 func (b book) reconcile(ctx context.Context) (ReconcileChargesResult, error) {

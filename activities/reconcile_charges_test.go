@@ -64,7 +64,7 @@ func newBooks(t *testing.T) *books {
 		t: t, Database: db, owner: m.Owner(checkout.ModeLive), refunds: map[string]checkout.RefundResult{}, answer: checkout.RefundSucceeded,
 		risks: map[string][]checkout.ChargeRisk{},
 	}
-	account := activities.Account{CardNetwork: network{b: b}, Succeeded: func(context.Context, time.Time) iter.Seq2[checkout.Charged, error] {
+	account := activities.Account{CardNetwork: network{b: b}, Movements: noMovements, Succeeded: func(context.Context, time.Time) iter.Seq2[checkout.Charged, error] {
 		return func(yield func(checkout.Charged, error) bool) {
 			for _, c := range b.charges {
 				if !yield(c, nil) {
@@ -86,6 +86,10 @@ func newBooks(t *testing.T) *books {
 	}}
 	b.Books = &activities.Books{Store: store, Accounts: map[checkout.Mode]activities.Account{checkout.ModeLive: account}}
 	return b
+}
+
+func noMovements(context.Context, time.Time) iter.Seq2[checkout.Movement, error] {
+	return func(func(checkout.Movement, error) bool) {}
 }
 
 // paid pays a session, and returns the charge as the network has it.

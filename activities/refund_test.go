@@ -57,8 +57,8 @@ func newTill(t *testing.T) *till {
 		URL: api.String(double.APIURL()), MaxNetworkRetries: api.Int64(0), LeveledLogger: &api.LeveledLogger{Level: api.LevelNull},
 	})))
 	w.Accounts[checkout.ModeLive] = activities.Account{
-		CardNetwork: w.network, Succeeded: w.network.Succeeded, Charged: w.network.Charged, Risks: w.network.Risks,
-		Note: w.Store.NoteAcquirerEvent,
+		CardNetwork: w.network, Succeeded: w.network.Succeeded, Movements: w.network.Movements, Charged: w.network.Charged,
+		Risks: w.network.Risks, Note: w.Store.NoteAcquirerEvent,
 		Events: func(ctx context.Context, cursor string, since time.Time) (page []storage.AcquirerEvent, more bool, err error) {
 			events, more, err := w.network.Events(ctx, cursor, since)
 			for _, e := range events {

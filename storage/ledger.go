@@ -15,6 +15,7 @@ import (
 const (
 	accountReceivable = "acquirer:receivable" // what the acquirer owes us
 	accountBalance    = "acquirer:balance"    // what it owes us after its costs
+	accountBank       = "bank"                // what it paid to our bank
 	accountPayable    = "merchant:payable"    // what we owe a merchant; holder: the merchant
 	accountFee        = "revenue:fee"
 	accountNetworkFee = "revenue:network_fee" // what merchants pay for the network
@@ -46,6 +47,7 @@ const (
 	entryOutflow   = "outflow"            // that no transfer explains
 	entryShortage  = "shortage"           // that a person accepted
 	entryRisk      = "risk"               // subject: the charge's risk
+	entryMovement  = "movement"           // subject: the card network's movement
 )
 
 // entry is a ledger entry to book. It is booked in the transaction that decided what it tells.

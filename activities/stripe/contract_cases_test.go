@@ -56,6 +56,7 @@ var contract = map[string]func(*world){
 	"forgotten keys":                                  forgottenKeys,
 	"forgotten keys of a refund":                      forgottenRefundKey,
 	"charges are listed":                              listsCharges,
+	"movements of the balance are listed":             listsMovements,
 }
 
 func chargesOnce(w *world) {
@@ -606,6 +607,21 @@ func forgottenRefundKey(w *world) {
 	require.NoError(w.t, err)
 	require.Equal(w.t, checkout.RefundFailed, again.Status)
 	require.EqualValues(w.t, 0, w.refunded(reference))
+}
+
+func listsMovements(w *world) {
+	since := time.Now().Add(-time.Minute)
+	req, reference := w.prepare("visa")
+	w.confirm(reference, 1, req)
+	_, err := w.network.Refund(w.t.Context(), reference, newRefundID())
+	require.NoError(w.t, err)
+	seen := map[checkout.MovementKind]bool{}
+	for m, err := range w.network.Movements(w.t.Context(), since) {
+		require.NoError(w.t, err)
+		require.True(w.t, m.ID != "" && m.Currency != "" && m.Amount != 0, "%+v", m)
+		seen[m.Kind] = true
+	}
+	require.True(w.t, seen[checkout.MovementCharge] && seen[checkout.MovementCustomer], "%v", seen)
 }
 
 func listsCharges(w *world) {

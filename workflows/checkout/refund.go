@@ -36,6 +36,7 @@ const (
 	FindingChargeMissing   FindingKind = "charge_missing"   // completed, and the network knows no charge
 	FindingChargeLate      FindingKind = "charge_late"      // the network has not booked it for two days
 	FindingCostDiffers     FindingKind = "cost_differs"     // what it cost changed after it was booked
+	FindingMovementUnknown FindingKind = "movement_unknown" // the network changed our balance; the subject is its movement
 	// The subject of these three is the network's dispute, warning or refund.
 	FindingChargeDisputed FindingKind = "charge_disputed"
 	FindingFraudWarning   FindingKind = "fraud_warning"

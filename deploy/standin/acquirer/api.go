@@ -233,7 +233,7 @@ func (a *Acquirer) route(ctx context.Context, tx pgx.Tx, q request) (answer, err
 		return a.createTestToken(ctx, tx, q)
 	case "POST refunds":
 		return a.createRefund(ctx, tx, q)
-	case "GET payment_intents", "GET refunds", "GET charges", "GET disputes", "GET events",
+	case "GET balance_transactions", "GET payment_intents", "GET refunds", "GET charges", "GET disputes", "GET events",
 		"GET radar/id": // early_fraud_warnings
 		return listObjects(ctx, tx, q)
 	case "GET refunds/id", "GET charges/id", "GET disputes/id", "GET events/id", "GET confirmation_tokens/id":

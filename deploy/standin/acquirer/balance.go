@@ -23,14 +23,14 @@ func (a *Acquirer) settle(ctx context.Context, tx pgx.Tx, ch object) error {
 }
 
 // book changes the balance of the account by amount, less a fee. source is what moved the money, and kind is the
-// type of the balance transaction.
+// reporting category of the balance transaction.
 func (a *Acquirer) book(ctx context.Context, tx pgx.Tx, source object, kind string, amount, fee int64) (object, error) {
 	id, now := newID("txn_"), time.Now()
 	b, err := a.mock.fixture(ctx, "/v1/balance_transactions/"+id)
 	if err != nil {
 		return nil, err
 	}
-	b["id"], b["type"], b["reporting_category"], b["status"] = id, kind, kind, "pending"
+	b["id"], b["type"], b["reporting_category"], b["status"] = id, typeOf(kind), kind, "pending"
 	b["source"], b["currency"], b["exchange_rate"] = source.text("id"), source.text("currency"), nil
 	b["amount"], b["fee"], b["net"], b["created"] = amount, fee, amount-fee, now.Unix()
 	b["available_on"], b["fee_details"] = now.Add(settlesAfter).Unix(), []any{}
@@ -41,4 +41,23 @@ func (a *Acquirer) book(ctx context.Context, tx pgx.Tx, source object, kind stri
 		}}
 	}
 	return b, insert(ctx, tx, b, source.text("payment_intent"), "")
+}
+
+// move changes the balance for a reason that no customer has, on command.
+func (a *Acquirer) move(ctx context.Context, category, currency string, amount int64) error {
+	return pgx.BeginFunc(ctx, a.db, func(tx pgx.Tx) error {
+		_, err := a.book(ctx, tx, object{"currency": currency}, category, amount, 0)
+		return err
+	})
+}
+
+// typeOf returns the type of balance transactions of a reporting category.
+func typeOf(category string) string {
+	switch category {
+	case "dispute", "dispute_reversal":
+		return "adjustment"
+	case "fee":
+		return "stripe_fee"
+	}
+	return category
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -71,6 +72,13 @@ func (a *Acquirer) control() http.Handler {
 	handle("POST /refunds/settle", func(r *http.Request) (any, error) { return nil, a.settleRefunds(r.Context()) })
 	handle("POST /refunds/{intent}/{status}", func(r *http.Request) (any, error) {
 		return nil, a.setRefund(r.Context(), r.PathValue("intent"), r.PathValue("status"))
+	})
+	handle("POST /movements/{category}/{currency}/{amount}", func(r *http.Request) (any, error) {
+		amount, err := strconv.ParseInt(r.PathValue("amount"), 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		return nil, a.move(r.Context(), r.PathValue("category"), r.PathValue("currency"), amount)
 	})
 	handle("GET /facts", func(r *http.Request) (any, error) { return a.facts(r.Context()) })
 	handle("GET /addresses", func(*http.Request) (any, error) {
@@ -203,6 +211,11 @@ func (c Control) SettleRefunds(ctx context.Context) error {
 // SetRefund gives the youngest refund of an intent one of Stripe's statuses.
 func (c Control) SetRefund(ctx context.Context, intentID, status string) error {
 	return c.call(ctx, "POST", "/refunds/"+intentID+"/"+status, nil, nil)
+}
+
+// Move changes the balance of the account by an amount in minor units, for one of Stripe's reporting categories.
+func (c Control) Move(ctx context.Context, category, currency string, amount int64) error {
+	return c.call(ctx, "POST", fmt.Sprintf("/movements/%s/%s/%d", category, currency, amount), nil, nil)
 }
 
 // Facts returns what happened.

@@ -67,15 +67,15 @@ func (a *Acquirer) moveDispute(ctx context.Context, tx pgx.Tx, d object, status,
 		card["case_type"] = "inquiry"
 	}
 	d["payment_method_details"] = object{"type": "card", "card": card}
-	amount, fee := int64(0), int64(0)
+	amount, fee, category := int64(0), int64(0), ""
 	switch {
 	case to.holds && !from.holds:
-		amount, fee = -d.number("amount"), disputeFee
+		amount, fee, category = -d.number("amount"), disputeFee, "dispute"
 	case !to.holds && from.holds:
-		amount = d.number("amount")
+		amount, category = d.number("amount"), "dispute_reversal"
 	}
 	if amount != 0 {
-		b, err := a.book(ctx, tx, d, "adjustment", amount, fee)
+		b, err := a.book(ctx, tx, d, category, amount, fee)
 		if err != nil {
 			return err
 		}
