@@ -7,7 +7,7 @@ import (
 	"example.com/checkout/workflows/contract"
 )
 
-// Treasury holds the activity that follows transfers.
+// Treasury holds the activity that follows transfers and signs batches.
 type Treasury struct {
 	// Follow holds the rounds by mode.
 	Follow map[checkout.Mode]Follow
@@ -35,7 +35,8 @@ type FailedPayout struct {
 	Settlement
 }
 
-// SyncTreasury is one round of following the signed transfers of a mode.
+// SyncTreasury is one round of following the signed transfers of a mode and signing the next batch. Follow leads to
+// treasury.Treasury.Sync, through lateTreasury in deploy/program/service.
 func (t *Treasury) SyncTreasury(ctx context.Context, in contract.ModeInput) (TreasuryResult, error) {
 	follow, ok := t.Follow[in.Mode]
 	if !ok {

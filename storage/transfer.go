@@ -251,7 +251,7 @@ func (s *Store) AddVersion(
 		if err := t.mayBecome(plan); err != nil {
 			return none, err
 		}
-		v, err := sign.within(ctx, plan)
+		v, err := sign.checked(ctx, plan)
 		if err != nil {
 			return none, err
 		}

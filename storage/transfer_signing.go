@@ -230,7 +230,7 @@ func (o SigningOrder) sign(
 		// Only numbers tell at once that the chain knows more than we do, as after the restore of an old backup.
 		return checkout.TransferVersion{}, checkout.HeldError{Why: checkout.HoldChain, Cause: ErrNotCompared}
 	}
-	v, err := o.Sign.within(ctx, o.Plan)
+	v, err := o.Sign.checked(ctx, o.Plan)
 	if err != nil {
 		return checkout.TransferVersion{}, err
 	}
@@ -251,8 +251,8 @@ func (o SigningOrder) sign(
 	return v, bookSigned(ctx, tx, a, payouts, id, v.TransferPlan)
 }
 
-// within calls sign and compares what it returns with what was asked for.
-func (sign SignVersion) within(ctx context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error) {
+// checked calls sign and compares what it returns with what was asked for.
+func (sign SignVersion) checked(ctx context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error) {
 	ctx, cancel := context.WithTimeout(ctx, signTimeout)
 	defer cancel()
 	v, err := sign(ctx, plan)

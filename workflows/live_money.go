@@ -9,8 +9,8 @@ import (
 	"example.com/checkout/workflows/contract"
 )
 
-// TreasurySync follows the signed transfers of a mode for one round: it sends them again, raises fees,
-// notes what is final, and freezes an account with an outflow that is not ours. A schedule for each mode
+// TreasurySync is one round of a mode's treasury. It follows the signed transfers: it sends them again, raises fees,
+// notes what is final, and freezes an account with an outflow that is not ours. On Bitcoin it also signs the next batch. A schedule for each mode
 // runs it every few seconds, one run at a time.
 func TreasurySync(ctx workflow.Context, in contract.ModeInput) (activities.TreasuryResult, error) {
 	var (
