@@ -25,7 +25,8 @@ var words = map[checkout.MailKind]struct{ subject, news, advice, page string }{
 	},
 	checkout.MailOwnersChanged: {
 		"The owners of your merchant changed", "Owners can change payout addresses and people.",
-		"If you did not expect this, open People in the dashboard and remove anyone who should not be there.",
+		"If you did not expect this, open People in the dashboard and remove anyone who should not be there. " +
+			"If you can no longer sign in, contact us immediately.",
 		"live/members",
 	},
 	checkout.MailLiveKey: {

@@ -30,7 +30,7 @@ func TestAudit_HasWhoJoinedAndSignedIn(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
-	owner.post("/test/members", "email", "bob@shop.example", "role", "developer")
+	owner.post("/test/members", "email", "bob@shop.example", "role", "developer", "password", password)
 	bob := d.browser()
 	require.Equal(t, 303, bob.post(d.mailed("bob@shop.example"), "password", password, "password_again", password).status)
 	bob.post("/signout")
@@ -144,7 +144,7 @@ func TestAudit_NothingChangesWithoutItsEntry(t *testing.T) {
 		"/test/settings/brand":                     {"color", "#123456"},
 		"/test/settings/payout":                    {"address_USDC", goodAddress, "before_address_USDC", "sandbox:shop", "password", password},
 		"/test/members":                            {"email", "eve@shop.example", "role", "viewer"},
-		"/test/members/" + bob.ID + "/role":        {"role", "developer"},
+		"/test/members/" + bob.ID + "/role":        {"role", "developer", "password", password},
 		"/test/members/" + bob.ID + "/remove":      nil,
 		"/test/sessions/" + session.ID + "/expire": nil,
 		"/test/keys":                               {"label", "server", "access", "read"},

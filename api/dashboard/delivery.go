@@ -139,7 +139,7 @@ var (
 	deliveryHeld    = face.Notice(
 		"delivery_held", "The delivery is on hold. No attempt is made or used up until you resume it.",
 	)
-	deliveryResumed  = face.Notice("delivery_resumed", "The delivery continues.")
+	deliveryResumed  = face.Notice("delivery_resumed", "The delivery is no longer on hold.")
 	deliveryReplayed = face.Notice(
 		"delivery_replayed",
 		"The event is being sent again: the same bytes, a fresh signature, as many attempts as a new delivery.",

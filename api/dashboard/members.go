@@ -50,9 +50,8 @@ func (s *server) inviteMember(v face.Visit) (face.Answer, error) {
 	if !role.Valid() {
 		return s.membersPage(v, membersPage{Fault: "Choose a role.", Email: email})
 	}
-	if page, err := s.unconfirmedOwner(v, role == checkout.RoleOwner,
-		email+" will be invited as an owner."); page != nil ||
-		err != nil {
+	page, err := s.unconfirmedRole(v, role.May(checkout.RoleDeveloper), email+" will be invited as "+roleWords[role]+".")
+	if page != nil || err != nil {
 		return face.OrNone(page), err
 	}
 	m := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: v.MerchantID(), Email: email, Role: role}
@@ -72,15 +71,20 @@ func sent(s *server, v face.Visit, memberID string, invite func() error) (face.A
 	return got, err
 }
 
-// unconfirmedOwner asks for the password before a person becomes an owner or stops being one,
-// because an owner decides where the money goes. concerned says that the change is such a one. The
-// answer is nil when it is not, or when the password was right.
-func (s *server) unconfirmedOwner(v face.Visit, concerned bool, what string) (*face.Answer, error) {
+// roleWords say what a person is.
+var roleWords = map[checkout.Role]string{
+	checkout.RoleOwner: "an owner", checkout.RoleDeveloper: "a developer", checkout.RoleViewer: "a viewer",
+}
+
+// unconfirmedRole asks for the password before a person becomes an owner or a developer, or an owner stops being one: what
+// such people do alone needs a proof too, and a new one proves it with a password that a thief of the cookie has chosen.
+// concerned says that the change is such a one. The answer is nil when it is not, or when the password was right.
+func (s *server) unconfirmedRole(v face.Visit, concerned bool, what string) (*face.Answer, error) {
 	if !concerned {
 		return nil, nil
 	}
 	return s.login.Unconfirmed(v, login.ConfirmPage{
-		Text: what + " Owners change payout addresses and people.", Button: "Confirm", Back: v.Path("/members"),
+		Text: what + " Owners change payout addresses and people, and developers make live keys.", Button: "Confirm", Back: v.Path("/members"),
 		Grave: true,
 	})
 }
@@ -94,7 +98,8 @@ func (s *server) renewInvitation(v face.Visit) (face.Answer, error) {
 	if err != nil {
 		return face.Answer{}, err
 	}
-	page, err := s.unconfirmedOwner(v, m.Role == checkout.RoleOwner, "Another link lets "+m.Email+" sign in as an owner.")
+	page, err := s.unconfirmedRole(v, m.Role.May(checkout.RoleDeveloper),
+		"Another link lets "+m.Email+" sign in as "+roleWords[m.Role]+".")
 	if page != nil || err != nil {
 		return face.OrNone(page), err
 	}
@@ -122,7 +127,7 @@ func (s *server) changeRole(v face.Visit) (face.Answer, error) {
 	if m.Role == role {
 		return face.GoTo(v.Path("/members"), face.NothingChanged)
 	}
-	page, err := s.unconfirmedOwner(v, m.Role == checkout.RoleOwner || role == checkout.RoleOwner,
+	page, err := s.unconfirmedRole(v, m.Role == checkout.RoleOwner || role.May(checkout.RoleDeveloper),
 		fmt.Sprintf("%s, now %s, becomes %s.", m.Email, m.Role, role))
 	if page != nil || err != nil {
 		return face.OrNone(page), err
@@ -138,7 +143,7 @@ func (s *server) removeMember(v face.Visit) (face.Answer, error) {
 	if err != nil {
 		return face.Answer{}, err
 	}
-	page, err := s.unconfirmedOwner(
+	page, err := s.unconfirmedRole(
 		v, m.Role == checkout.RoleOwner, m.Email+", an owner, will no longer be able to sign in.",
 	)
 	if page != nil || err != nil {

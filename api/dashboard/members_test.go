@@ -1,6 +1,10 @@
 package dashboard
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -17,9 +21,9 @@ func TestInvitation_MakesAMember(t *testing.T) {
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	form := owner.form("/test/members", "/test/members")
-	sent := form.send("email", "bob@shop.example", "role", "developer")
+	sent := form.send("email", "bob@shop.example", "role", "developer", "password", password)
 	require.Equal(t, "/test/members invitation_sent", sent.to())
-	require.Equal(t, "/test/members invitation_sent", form.send("email", "bob@shop.example", "role", "developer").to(), "a second click")
+	require.Equal(t, "/test/members invitation_sent", form.send("email", "bob@shop.example", "role", "developer", "password", password).to(), "a second click")
 	require.NotContains(t, owner.follow(sent).body, "/invitation/")
 	require.Equal(t, 1, value[int](d, `SELECT count(*) FROM mail WHERE kind = 'invitation'`))
 	require.Contains(t, value[string](d, `SELECT detail FROM mail WHERE kind = 'invitation'`), "Role: developer\nInvited by: owner.")
@@ -150,4 +154,22 @@ func TestAudit_ShowsTheModeAndPages(t *testing.T) {
 	require.Equal(t, 50, strings.Count(first.body, "<tr><td>"))
 	require.Equal(t, 13, strings.Count(rest.body, "<tr><td>"), "60, and one who was invited, joined and signed in")
 	require.Equal(t, 200, b.get("/test/audit?before='").status)
+}
+
+// TestConfirm_AThiefOfTheCookieWritesNoPage: with the cookie alone, nobody puts words on the page that asks an owner for the
+// password, nor an address into its form.
+func TestConfirm_AThiefOfTheCookieWritesNoPage(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	owner := d.as(checkout.RoleOwner)
+	at, err := url.Parse(owner.address("/live/settings"))
+	require.NoError(t, err)
+	text := `{"Text":"Please confirm your account.","Path":"` + at.Path + `/payout","Fields":{"address_ETH":["0xthief"]}}`
+	for _, c := range owner.http.Jar.Cookies(at) {
+		mac := hmac.New(sha256.New, []byte(c.Value))
+		mac.Write([]byte("a form to be confirmed " + text))
+		query := url.Values{"form": {text}, "seal": {base64.RawURLEncoding.EncodeToString(mac.Sum(nil))}}.Encode()
+		got := owner.get("/live/confirm?" + query)
+		require.Equal(t, 303, got.status, "%s: %s", c.Name, got.body)
+	}
 }

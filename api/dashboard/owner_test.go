@@ -28,7 +28,9 @@ func TestOwners_AreMadeAndUnmadeWithThePassword(t *testing.T) {
 		fields     []string
 	}{
 		{"invite an owner", "/test/members", []string{"email", "new@shop.example", "role", "owner"}},
+		{"invite a developer, who makes live keys", "/test/members", []string{"email", "dev@shop.example", "role", "developer"}},
 		{"a new link for an invited owner", "/test/members/" + third + "/invitation", nil},
+		{"promote to developer", "/test/members/" + viewer.ID + "/role", []string{"role", "developer"}},
 		{"promote", "/test/members/" + viewer.ID + "/role", []string{"role", "owner"}},
 		{"demote", "/test/members/" + second.ID + "/role", []string{"role", "viewer"}},
 		{"promote again", "/test/members/" + second.ID + "/role", []string{"role", "owner"}},
@@ -47,12 +49,12 @@ func TestOwners_AreMadeAndUnmadeWithThePassword(t *testing.T) {
 		require.Equal(t, 303, form.send("password", password).status, c.name)
 		require.NotEqual(t, before, people(), c.name)
 	}
-	require.Equal(t, 12, value[int](d, `SELECT count(*) FROM audit_entry WHERE action = 'member.password_refused'`), "a wrong password is noted")
+	require.Equal(t, 16, value[int](d, `SELECT count(*) FROM audit_entry WHERE action = 'member.password_refused'`), "a wrong password is noted")
 	for range 10 {
 		owner.post("/test/members", "email", "eve@shop.example", "role", "owner", "password", "guess")
 	}
 	require.Contains(t, owner.post("/test/members", "email", "eve@shop.example", "role", "owner", "password", password).text(), "Too many attempts")
-	require.Equal(t, 303, owner.post("/test/members", "email", "dev@shop.example", "role", "developer").status, "others need none")
+	require.Equal(t, 303, owner.post("/test/members", "email", "eye@shop.example", "role", "viewer").status, "a viewer needs none")
 	require.Equal(t, "second@shop.example: owner → viewer", value[string](d, `SELECT detail FROM audit_entry WHERE action = 'member.role_changed' AND detail LIKE '%→ viewer'`))
 }
 
@@ -85,6 +87,6 @@ func TestInvitation_ThatHasRunOutBlocksNobody(t *testing.T) {
 	require.Equal(t, 303, owner.post("/test/members", "email", "bob@shop.example", "role", "viewer").status)
 	require.Equal(t, 422, owner.post("/test/members", "email", "BOB@shop.example", "role", "viewer").status, "he is invited")
 	d.exec(`UPDATE member SET invitation_expires_at = now() - interval '1 second' WHERE email = 'bob@shop.example'`)
-	require.Equal(t, "/test/members invitation_sent", owner.post("/test/members", "email", "bob@shop.example", "role", "developer").to())
+	require.Equal(t, "/test/members invitation_sent", owner.post("/test/members", "email", "bob@shop.example", "role", "developer", "password", password).to())
 	require.Equal(t, 1, value[int](d, `SELECT count(*) FROM member WHERE email = 'bob@shop.example' AND removed_at IS NULL`))
 }

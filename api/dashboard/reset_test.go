@@ -88,7 +88,7 @@ func TestMail_TellsOwnersAndThePersonWhatChanged(t *testing.T) {
 		return value[string](d, `WITH taken AS (DELETE FROM mail l USING member m WHERE m.id = l.member_id
 			RETURNING l.kind || ' ' || m.role || ' ' || (m.merchant_id = $1)) SELECT coalesce(string_agg("?column?", ', ' ORDER BY "?column?"), '') FROM taken`, d.merchant)
 	}
-	owner.post("/test/members", "email", "dev@shop.example", "role", "developer")
+	owner.post("/test/members", "email", "dev@shop.example", "role", "developer", "password", password)
 	require.Equal(t, "invitation developer true", mails())
 	owner.post("/test/members", "email", "second@shop.example", "role", "owner", "password", password)
 	require.Equal(t, "invitation owner true, owners_changed owner true", mails())

@@ -196,7 +196,7 @@ func TestPosts_EndInARedirect(t *testing.T) {
 		{"/test/settings/payout/stop", "/test/settings/payout/stop", []string{"currency", "USDC", "address", "0x1"}},
 		{"/test/members", "/test/members", []string{"email", "eve@shop.example", "role", "viewer"}},
 		{"/test/members/x/invitation", "/test/members/" + carl + "/invitation", nil},
-		{"/test/members/x/role", "/test/members/" + bob.ID + "/role", []string{"role", "developer"}},
+		{"/test/members/x/role", "/test/members/" + bob.ID + "/role", []string{"role", "developer", "password", password}},
 		{"/test/members/x/remove", "/test/members/" + bob.ID + "/remove", nil},
 		{"/test/sessions/x/expire", "/test/sessions/" + session.ID + "/expire", nil},
 		{"/test/keys", "/test/keys", []string{"label", "server", "access", "read"}},

@@ -290,7 +290,10 @@ func (s *server) changeAddresses(v face.Visit) (face.Answer, error) {
 
 // showAddresses serves GET …/settings/payout, which shows the changes of a form that was sent without a password.
 func (s *server) showAddresses(v face.Visit) (face.Answer, error) {
-	asked, ok := s.login.Asked(v)
+	asked, ok, err := s.login.Asked(v)
+	if err != nil {
+		return face.Answer{}, err
+	}
 	if !ok {
 		return face.GoTo(v.Path("/settings"), "")
 	}

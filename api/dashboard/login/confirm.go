@@ -58,8 +58,8 @@ type ConfirmPage struct {
 	Path   string     // of the form
 	Fields url.Values // the form's fields, sent again with the proof
 	Fault  string
-	// Grave actions concern owners and live keys. They can need a second factor; so can a change of a live payout address,
-	// which asks with WithoutFactor.
+	// Grave actions concern live keys and who may make them. They can need a second factor; so can a change of a live
+	// payout address, which asks with WithoutFactor.
 	Grave bool
 }
 
@@ -125,30 +125,44 @@ func (s *Server) Ask(v face.Visit, at string, p ConfirmPage) (face.Answer, error
 	if err != nil {
 		return face.Answer{}, fmt.Errorf("confirmation: %w", err)
 	}
-	return face.GoTo(at+"?"+url.Values{"form": {string(text)}, "seal": {s.seal(v, text)}}.Encode(), "")
+	seal, err := s.seal(v, text)
+	if err != nil {
+		return face.Answer{}, err
+	}
+	return face.GoTo(at+"?"+url.Values{"form": {string(text)}, "seal": {seal}}.Encode(), "")
 }
 
 // Asked returns what Ask was called with in this browser.
-func (s *Server) Asked(v face.Visit) (p ConfirmPage, ok bool) {
+func (s *Server) Asked(v face.Visit) (p ConfirmPage, ok bool, err error) {
 	text := []byte(v.URL.Query().Get("form"))
-	if !hmac.Equal([]byte(s.seal(v, text)), []byte(v.URL.Query().Get("seal"))) {
-		return p, false
+	seal, err := s.seal(v, text)
+	if err != nil || !hmac.Equal([]byte(seal), []byte(v.URL.Query().Get("seal"))) {
+		return p, false, err
 	}
 	ok = json.Unmarshal(text, &p) == nil
-	return p, ok
+	return p, ok, nil
 }
 
-// seal proves that a text was written for this browser: a link from someone else cannot fill in the form.
-func (s *Server) seal(v face.Visit, text []byte) string {
-	mac := hmac.New(sha256.New, []byte(s.tokenOf(v)))
+// seal proves that this service wrote a text for this browser. The key is the hash of the visitor's password, which no
+// browser has: neither a link from someone else nor a thief of the cookie can put words on the page and fill in the form.
+func (s *Server) seal(v face.Visit, text []byte) (string, error) {
+	hash, err := s.Store.MemberPassword(v.Context(), v.MerchantID(), v.Member.ID)
+	if err != nil {
+		return "", err
+	}
+	mac := hmac.New(sha256.New, []byte(hash))
 	mac.Write([]byte("a form to be confirmed "))
+	mac.Write(v.Browser)
 	mac.Write(text)
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)), nil
 }
 
 // showConfirm serves GET …/confirm.
 func (s *Server) showConfirm(v face.Visit) (face.Answer, error) {
-	p, ok := s.Asked(v)
+	p, ok, err := s.Asked(v)
+	if err != nil {
+		return face.Answer{}, err
+	}
 	if !ok {
 		return face.GoTo("/", "")
 	}

@@ -194,9 +194,9 @@ func (a *Anvil) Stop() error {
 	}
 	select {
 	case <-a.done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(2 * time.Minute): // it writes its state, after an hour hundreds of megabytes; half of it is no state
 		a.Kill()
-		return errors.New("anvil did not stop within 10 s and was killed")
+		return errors.New("anvil did not stop within 2 minutes and was killed")
 	}
 	return nil
 }
