@@ -18,8 +18,8 @@ type BroadcastPayoutResult struct {
 	Generation int `json:"generation,omitempty"`
 }
 
-// BroadcastPayout signs and sends the transfer of a payout, or waits for the batch that pays it. A repeat never sends another one: a transfer is
-// stored before it is sent. It fails with PayoutNotFound.
+// BroadcastPayout signs and sends the transfer of a payout, or waits for the batch that pays it. A repeat never
+// sends another one: a transfer is stored before it is sent. It fails with PayoutNotFound.
 func (a *Payments) BroadcastPayout(ctx context.Context, in checkout.Ref) (BroadcastPayoutResult, error) {
 	p, err := a.Store.PayoutToSend(ctx, in)
 	if err != nil {

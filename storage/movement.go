@@ -13,8 +13,9 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// BookMovements books what moved our balance at the card network and is booked nowhere else: payouts to our bank, fees, and
-// what the network moved for another reason, which becomes a finding. It returns the new findings. A repeat books nothing.
+// BookMovements books what moved our balance at the card network and is booked nowhere else: payouts to our bank, fees,
+// and what the network moved for another reason, which becomes a finding. It returns the new findings. A repeat books
+// nothing.
 func (s *Store) BookMovements(
 	ctx context.Context, mode checkout.Mode, all []checkout.Movement,
 ) ([]checkout.Finding, error) {

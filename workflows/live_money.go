@@ -10,8 +10,8 @@ import (
 )
 
 // TreasurySync is one round of a mode's treasury. It follows the signed transfers: it sends them again, raises fees,
-// notes what is final, and freezes an account with an outflow that is not ours. On Bitcoin it also signs the next batch. A schedule for each mode
-// runs it every few seconds, one run at a time.
+// notes what is final, and freezes an account with an outflow that is not ours. On Bitcoin it signs the next batch too.
+// A schedule for each mode runs it every few seconds, one run at a time.
 func TreasurySync(ctx workflow.Context, in contract.ModeInput) (activities.TreasuryResult, error) {
 	var (
 		t      *activities.Treasury

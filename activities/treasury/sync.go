@@ -47,7 +47,8 @@ const maxLive = 500
 // Sync is one round of following. It looks at the live transfers of every chain, oldest first, sends
 // the bytes again when no node knows them, raises the fee of a transfer that blocks the
 // others, writes what is final, and freezes an account when a used slot or an outflow is not ours. Then it signs the
-// next batch, on a chain that has batches. It is safe to run twice at once. With an error the result holds what was done; a repeat does the rest.
+// next batch, on a chain that has batches. It is safe to run twice at once. With an error the result
+// holds what was done; a repeat does the rest.
 func (t *Treasury) Sync(ctx context.Context) (SyncResult, error) {
 	networks := slices.Sorted(maps.Keys(t.Chains))
 	accounts, faults := make([]AccountResult, len(networks)), make([]error, len(networks))

@@ -76,15 +76,17 @@ var roleWords = map[checkout.Role]string{
 	checkout.RoleOwner: "an owner", checkout.RoleDeveloper: "a developer", checkout.RoleViewer: "a viewer",
 }
 
-// unconfirmedRole asks for the password before a person becomes an owner or a developer, or an owner stops being one: what
-// such people do alone needs a proof too, and a new one proves it with a password that a thief of the cookie has chosen.
-// concerned says that the change is such a one. The answer is nil when it is not, or when the password was right.
+// unconfirmedRole asks for the password before a person becomes an owner or a developer, or an owner stops being one:
+// what such people do alone needs a proof too, and a new one proves it with a password that a thief of the cookie has
+// chosen. concerned says that the change is such a one. The answer is nil when it is not, or when the password was
+// right.
 func (s *server) unconfirmedRole(v face.Visit, concerned bool, what string) (*face.Answer, error) {
 	if !concerned {
 		return nil, nil
 	}
 	return s.login.Unconfirmed(v, login.ConfirmPage{
-		Text: what + " Owners change payout addresses and people, and developers make live keys.", Button: "Confirm", Back: v.Path("/members"),
+		Text:   what + " Owners change payout addresses and people, and developers make live keys.",
+		Button: "Confirm", Back: v.Path("/members"),
 		Grave: true,
 	})
 }

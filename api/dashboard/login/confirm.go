@@ -144,7 +144,7 @@ func (s *Server) Asked(v face.Visit) (p ConfirmPage, ok bool, err error) {
 }
 
 // seal proves that this service wrote a text for this browser. The key is the hash of the visitor's password, which no
-// browser has: neither a link from someone else nor a thief of the cookie can put words on the page and fill in the form.
+// browser has: neither a link from someone else nor a thief of the cookie can write the page and fill in its form.
 func (s *Server) seal(v face.Visit, text []byte) (string, error) {
 	hash, err := s.Store.MemberPassword(v.Context(), v.MerchantID(), v.Member.ID)
 	if err != nil {
