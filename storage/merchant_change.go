@@ -87,7 +87,7 @@ func (a *Accounts) ChangeMerchant(
 
 		detail := settingsDetail(before, m)
 		for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
-			event, addresses, err := c.tellMode(ctx, tx, m, mode, shared)
+			event, addresses, err := c.applyMode(ctx, tx, m, mode, shared)
 			if err != nil {
 				return changed, err
 			}
@@ -113,14 +113,14 @@ func (a *Accounts) ChangeMerchant(
 	})
 }
 
-// tellMode applies the payout addresses of a mode and stores the event for the changes in this
+// applyMode applies the payout addresses of a mode and stores the event for the changes in this
 // mode. The event is nil when nothing changed. The second result lists the old and new addresses in
 // words.
-func (c MerchantChange) tellMode(
+func (c MerchantChange) applyMode(
 	ctx context.Context, tx pgx.Tx, m checkout.Merchant, mode checkout.Mode, shared map[string]any,
 ) (*MerchantUpdated, []string, error) {
 	previous := maps.Clone(shared)
-	before, after, err := c.payoutAddresses(ctx, tx, mode)
+	before, after, err := c.applyAddresses(ctx, tx, mode)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -227,9 +227,9 @@ func updateMerchant(ctx context.Context, tx pgx.Tx, m checkout.Merchant) error {
 	return err
 }
 
-// payoutAddresses applies the new addresses when mode is c.Mode. It returns the addresses before
+// applyAddresses applies the new addresses when mode is c.Mode. It returns the addresses before
 // and after.
-func (c MerchantChange) payoutAddresses(
+func (c MerchantChange) applyAddresses(
 	ctx context.Context, tx pgx.Tx, mode checkout.Mode,
 ) (before, after []checkout.PayoutAddress, err error) {
 	if before, err = payoutAddresses(ctx, tx,
