@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
 	"golang.org/x/sync/errgroup"
 
 	"example.com/checkout/activities"
@@ -108,7 +110,7 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 	note := reports(store, flows).Note
 	live.follow(ctx, &options, note)
 	test.follow(ctx, &options, note)
-	workers, err := worker.Start(temporal, options)
+	workers, err := startWorkers(ctx, temporal, options)
 	if err != nil {
 		return err
 	}
@@ -130,6 +132,22 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 	cards.RunCallbacks(ctx, flows.SignalComplete)
 	<-sent
 	return nil
+}
+
+// startWorkers waits while Temporal, which has answered before, does not answer now.
+func startWorkers(ctx context.Context, temporal client.Client, o worker.Options) (workers *worker.Workers, err error) {
+	err = wait(ctx, "Temporal", func() (err error) {
+		workers, err = worker.Start(temporal, o)
+		return err
+	}, temporalIsAway)
+	return workers, err
+}
+
+// temporalIsAway reports whether err says that Temporal gave no answer.
+func temporalIsAway(err error) bool {
+	_, late := errors.AsType[*serviceerror.DeadlineExceeded](err)
+	_, away := errors.AsType[*serviceerror.Unavailable](err)
+	return late || away || errors.Is(err, context.DeadlineExceeded)
 }
 
 // sendMails sends the mails until ctx ends. Without a mail server it only says so.
