@@ -60,8 +60,8 @@ const fewestPollers = 5
 // Workers holds the running workers of one process.
 type Workers struct{ running []worker.Worker }
 
-// Start begins to poll both task queues. It returns an error when Temporal refuses the worker, and when Temporal does not
-// answer within some seconds. Then it may be called again.
+// Start begins to poll both task queues. It returns an error when Temporal refuses the worker, and when Temporal does
+// not answer within some seconds. Then it may be called again.
 func Start(c client.Client, o Options) (*Workers, error) {
 	if o.Deliver == 0 {
 		o.Deliver = defaultDeliver
