@@ -92,7 +92,7 @@ func (b *Books) ReconcileCharges(ctx context.Context, in contract.ModeInput) (Re
 	return result, asFinal(ctx, err, "")
 }
 
-// bookMovements books what moved our balance at the network and is no charge.
+// bookMovements books what moved our balance at the network.
 func (b book) bookMovements(ctx context.Context) ([]checkout.Finding, error) {
 	var all []checkout.Movement
 	for m, err := range b.Movements(ctx, time.Now().Add(-chargesBack)) {
@@ -100,9 +100,7 @@ func (b book) bookMovements(ctx context.Context) ([]checkout.Finding, error) {
 			return nil, err
 		}
 		activity.RecordHeartbeat(ctx, m.ID)
-		if m.Kind != checkout.MovementCharge { // most are charges, and booked with their costs
-			all = append(all, m)
-		}
+		all = append(all, m)
 	}
 	return b.Store.BookMovements(ctx, b.mode, all)
 }

@@ -43,7 +43,10 @@ func (s *Store) BookMovements(
 			if err := e.book(ctx, tx); err != nil {
 				return nil, err
 			}
-			found, err := keepFinding(ctx, tx, m.Kind == checkout.MovementOther, movementFinding(mode, m))
+			if m.Kind != checkout.MovementOther {
+				continue
+			}
+			found, err := keepFinding(ctx, tx, true, movementFinding(mode, m))
 			if err != nil {
 				return nil, err
 			}

@@ -38,7 +38,7 @@ func (a *Anvil) Reorg(ctx context.Context, blocks uint64) error {
 	if err := a.Call(ctx, nil, "anvil_reorg", blocks, []any{}); err != nil {
 		return err
 	}
-	// The node's clock went back to the time of the first block that was replaced.
+	// The node's clock went back to the time of the last block that stayed.
 	return a.Call(ctx, nil, "evm_setTime", time.Now().Unix())
 }
 
