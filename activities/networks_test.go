@@ -350,3 +350,54 @@ func TestChargeCard_AnIntentThatIsBeingDecidedIsAskedAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, activities.PaymentAnswer{Outcome: checkout.OutcomeSucceeded}, got)
 }
+
+// scripted is a card network that lets a test act during Prepare, and choose the answer to Confirm.
+type scripted struct {
+	noting
+	prepare func()
+	outcome checkout.PaymentOutcome
+}
+
+func (n scripted) Prepare(ctx context.Context, req checkout.ChargeRequest) (string, error) {
+	if n.prepare != nil {
+		n.prepare()
+	}
+	return n.noting.Prepare(ctx, req)
+}
+
+func (n scripted) Confirm(context.Context, string, int, checkout.ChargeRequest) (checkout.ChargeResult, error) {
+	n.note("Confirm")
+	return checkout.ChargeResult{Outcome: n.outcome, Failure: checkout.FailureCardDeclined}, nil
+}
+
+// TestChargeCard_OneExecutionConfirms: of two executions that prepared a charge at the same time, the slower one
+// confirms nothing. Its repeat asks the network.
+func TestChargeCard_OneExecutionConfirms(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.onNetworks()
+	in := d.payment(checkout.AcquirerStripe, testChain)
+	d.Test.Cards[checkout.AcquirerStripe] = scripted{noting: noting{d: d, name: "stripe"}, prepare: func() {
+		first, err := d.Store.BeginPayment(t.Context(), in.Ref, in.TransactionID, checkout.Quote{Rate: checkout.MustRate("1.08")}, "ref_other")
+		require.NoError(t, err)
+		require.True(t, first)
+	}}
+
+	asked, err := d.do(nil, d.ChargeCard, in)
+	failure, ok := errors.AsType[*temporal.ApplicationError](err)
+	require.True(t, ok && !failure.NonRetryable(), err)
+	require.Equal(t, []string{testChain + " Quote", "stripe Prepare"}, asked)
+
+	require.Equal(t, []string{"stripe Payment"}, d.must(d.ChargeCard, in))
+}
+
+// TestChargeCard_CancelsADeclinedCharge: until then the network would let the customer confirm it again.
+func TestChargeCard_CancelsADeclinedCharge(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.onNetworks()
+	d.Test.Cards[checkout.AcquirerStripe] = scripted{noting: noting{d: d, name: "stripe"}, outcome: checkout.OutcomeFailed}
+
+	asked := d.must(d.ChargeCard, d.payment(checkout.AcquirerStripe, testChain))
+	require.Equal(t, []string{testChain + " Quote", "stripe Prepare", "stripe Confirm", "stripe Cancel"}, asked)
+}

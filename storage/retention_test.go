@@ -105,6 +105,21 @@ func TestDeleteFinished_TakesTheLimitAtATime(t *testing.T) {
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM event`))
 }
 
+func TestDeleteFinished_KeepsTheEventOfAnotherDelivery(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	_, ended := f.publishTest(t, f.endpoint(t, "https://shop.example/a", webhook.MerchantUpdated), webhook.PayoutSent)
+	_, waits := f.publishTest(t, f.endpoint(t, "https://shop.example/b", webhook.MerchantUpdated), webhook.PayoutSent)
+	f.Exec(t, `UPDATE webhook_delivery SET event_id = (SELECT event_id FROM webhook_delivery WHERE id = $1) WHERE id = $2`, ended.ID, waits.ID)
+	_, err := f.EndDelivery(t.Context(), ended, "", webhook.DeliveryFailed)
+	require.NoError(t, err)
+
+	n, err := f.DeleteFinished(t.Context(), 0, 100)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.Equal(t, webhook.DeliveryPending, f.read(t, waits).Status)
+}
+
 // oldSession creates a session that is a hundred days old.
 func (f fixture) oldSession(t *testing.T, mode checkout.Mode) checkout.Session {
 	t.Helper()

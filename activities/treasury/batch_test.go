@@ -129,17 +129,29 @@ func TestBatch_OneThatWaitsLeavesTheOthers(t *testing.T) {
 	require.Len(t, paid, 2)
 }
 
-// A merchant's limit counts the payouts of the same transfer.
+// A limit counts the payouts of the same transfer.
 func TestBatch_LimitsCountThePayoutsBefore(t *testing.T) {
 	t.Parallel()
-	f := newOnCoins(t, 3, soon)
-	owner := f.merchant(t, "toOne")
-	f.payout(t, owner, 10_000, checkout.BTC)
-	second := f.payout(t, owner, 10_000, checkout.BTC)
-	f.Limits.MerchantDay = 15_000
+	for name, c := range map[string]struct {
+		limit func(*checkout.PayoutLimits) *checkout.Amount
+		hold  checkout.PayoutHold
+	}{
+		"of the merchant's day":    {func(l *checkout.PayoutLimits) *checkout.Amount { return &l.MerchantDay }, checkout.HoldLimit},
+		"of the account's day":     {func(l *checkout.PayoutLimits) *checkout.Amount { return &l.Day }, checkout.HoldLimit},
+		"of what is not available": {func(l *checkout.PayoutLimits) *checkout.Amount { return &l.MerchantUnsettled }, checkout.HoldUnsettled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newOnCoins(t, 3, soon)
+			owner := f.merchant(t, "toOne")
+			f.payout(t, owner, 10_000, checkout.BTC)
+			second := f.payout(t, owner, 10_000, checkout.BTC)
+			*c.limit(&f.Limits) = 15_000
 
-	require.Equal(t, 1, f.sync(t).Signed)
-	require.Equal(t, checkout.HoldLimit, f.read(t, second).Hold)
+			require.Equal(t, 1, f.sync(t).Signed)
+			require.Equal(t, c.hold, f.read(t, second).Hold)
+		})
+	}
 }
 
 func TestBatch_TwoProcessesShareNoCoinAndNoPayout(t *testing.T) {
