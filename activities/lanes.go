@@ -8,7 +8,7 @@ import (
 
 // Limits of attempts to one endpoint in one worker process: how many run at once, and how many wait
 // in line for a moment. After an attempt that timed out, the endpoint gets one attempt at a time
-// until it answers. So endpoints that hang cannot take the slots of endpoints that answer.
+// until one ends in time. So endpoints that hang cannot take the slots of endpoints that answer.
 const (
 	laneWidth     = 4
 	laneWidthSick = 1

@@ -266,7 +266,7 @@ func (s *server) changeAddresses(v face.Visit) (face.Answer, error) {
 	}
 	switch {
 	case v.Method == http.MethodGet:
-		return face.Show("payout", "Change payout addresses", p)
+		return face.Show("payout_addresses", "Change payout addresses", p)
 	case !v.PostForm.Has("password"):
 		return s.login.Ask(v, v.Path("/settings/payout"), login.ConfirmPage{})
 	}
@@ -277,7 +277,7 @@ func (s *server) changeAddresses(v face.Visit) (face.Answer, error) {
 	}
 	if fault != "" {
 		p.Faults["password"] = fault
-		return face.Refuse("payout", "Change payout addresses", p)
+		return face.Refuse("payout_addresses", "Change payout addresses", p)
 	}
 
 	got, err := s.changeMerchant(v, c)

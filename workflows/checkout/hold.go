@@ -14,7 +14,7 @@ const (
 	HoldFrozen PayoutHold = "frozen" // payouts are stopped
 	HoldFee    PayoutHold = "fee"    // the network's fee is above its limit, or leaves too little
 	HoldRate   PayoutHold = "rate"   // the network's fee has no price in the payout's currency
-	HoldChain  PayoutHold = "chain"  // no node can be trusted at present
+	HoldChain  PayoutHold = "chain"  // no node can be trusted now
 	HoldSigner PayoutHold = "signer" // the signer refused or did not answer
 	HoldAway   PayoutHold = "away"   // no node answers; a signed transfer may be on its way
 	HoldRisk   PayoutHold = "risk"   // the charge may go back to the customer

@@ -98,7 +98,7 @@ const (
 	ReasonBusy  Reason = "busy endpoint"      // the endpoint has as many attempts under way as it may
 	ReasonEarly Reason = "not due"            // the attempt came before its time
 	ReasonReset Reason = "activity reset"     // by an operator: a new run of the log begins
-	ReasonAway  Reason = "PostgreSQL is away" // or another fault: the attempt cannot be noted, so it is not sent
+	ReasonAway  Reason = "PostgreSQL is away" // or another fault: an attempt that cannot be noted is not sent
 )
 
 // Details returns the reason in words for Temporal's UI.
