@@ -19,7 +19,7 @@ func CheckoutCommand(t *testing.T, stack *devstack.Stack, args ...string) (strin
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), LeastPatience)
 	defer cancel()
-	said := &words{}
+	said := &Words{}
 	err := app.Main(ctx, args, stack.OperatorsEnvironment(), said, said)
 	if err != nil {
 		fmt.Fprintln(said, "checkout:", err)
@@ -27,13 +27,13 @@ func CheckoutCommand(t *testing.T, stack *devstack.Stack, args ...string) (strin
 	return said.String(), err
 }
 
-// words may be written to by several goroutines: a command logs while it works.
-type words struct {
+// Words is what a command says. Several goroutines may write to it: a command logs while it works.
+type Words struct {
 	sync.Mutex
 	strings.Builder
 }
 
-func (w *words) Write(p []byte) (int, error) {
+func (w *Words) Write(p []byte) (int, error) {
 	w.Lock()
 	defer w.Unlock()
 	return w.Builder.Write(p)

@@ -2,15 +2,14 @@ package e2e_test
 
 import (
 	"context"
-	"errors"
 	"maps"
-	"os"
-	"os/exec"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/deploy/program/app"
 	"example.com/checkout/deploy/proof/e2e"
 )
 
@@ -31,9 +30,9 @@ type configurationCase struct {
 	Names     []string // all of Set and Unset when left out
 }
 
-// TestCorpus_NothingStartsWithAWrongConfiguration starts the service with every
-// environment of testdata/corpus/configuration: it ends at once, not with 0, and
-// says which settings are wrong without quoting them.
+// TestCorpus_NothingStartsWithAWrongConfiguration starts the command with every
+// environment of testdata/corpus/configuration: it ends at once with an error that
+// names the wrong settings without quoting them.
 func TestCorpus_NothingStartsWithAWrongConfiguration(t *testing.T) {
 	t.Parallel()
 	counts := map[string]int{}
@@ -54,31 +53,25 @@ func TestCorpus_NothingStartsWithAWrongConfiguration(t *testing.T) {
 
 func (c configurationCase) refused(t *testing.T) {
 	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), e2e.LeastPatience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, self)
-	cmd.Dir, cmd.Env = t.TempDir(), []string{"PATH=" + os.Getenv("PATH"), "CHECKOUT_DEVSTACK_COMMAND=" + c.Command}
 	settings := append(e2e.Shared.Environment(), // whose addresses are taken
 		"CHECKOUT_API_ADDRESS=127.0.0.1:0", "CHECKOUT_PAGE_ADDRESS=127.0.0.1:0", "CHECKOUT_DASHBOARD_ADDRESS=127.0.0.1:0")
-	for _, setting := range settings {
-		if !slices.ContainsFunc(c.Unset, func(name string) bool { return len(setting) > len(name) && setting[:len(name)+1] == name+"=" }) {
-			cmd.Env = append(cmd.Env, setting)
-		}
-	}
+	settings = slices.DeleteFunc(settings, func(setting string) bool {
+		name, _, _ := strings.Cut(setting, "=")
+		return slices.Contains(c.Unset, name)
+	})
 	for name, value := range c.Set {
-		cmd.Env = append(cmd.Env, name+"="+value) // the last of a name counts
+		settings = append(settings, name+"="+value) // the last of a name counts
 	}
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, ctx.Err(), "it runs: %s", out)
-	var exit *exec.ExitError
-	require.True(t, errors.As(err, &exit), "%v: %s", err, out)
-	require.Positive(t, exit.ExitCode(), "%s", out)
+	var out e2e.Words // the test process logs to it too
+	err := app.Main(ctx, []string{c.Command}, settings, &out, &out)
+	require.NoError(t, ctx.Err(), "it runs: %s", &out)
+	require.Error(t, err)
+	require.Equal(t, 1, app.ExitStatus(err))
+	said := out.String() + err.Error()
 	for _, name := range c.Names {
-		require.Contains(t, string(out), name)
+		require.Contains(t, said, name)
 	}
-	require.NotContains(t, string(out), "canary", "values may be secrets")
-	require.NotContains(t, string(out), "panic", "%s", out)
-	require.NotContains(t, string(out), "goroutine")
+	require.NotContains(t, said, "canary", "values may be secrets")
 }
