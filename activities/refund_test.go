@@ -2,6 +2,7 @@ package activities_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -439,17 +440,19 @@ func (w *till) refundOutside(c charged) {
 	})
 }
 
+var refundSteps = flag.Int("refund-steps", 3, "steps of an order of refunds and disputes; .ci/run takes 4")
+
 // TestRefund_TheLedgerAgreesAfterEveryOrder: a part is refunded outside, the charge is disputed, we refund it, the
-// dispute is won, the dispute is lost: all orders of up to four.
+// dispute is won, the dispute is lost: all orders of up to -refund-steps.
 func TestRefund_TheLedgerAgreesAfterEveryOrder(t *testing.T) {
 	t.Parallel()
 	courses := map[string][][]string{} // by their first step
-	for _, course := range orders([]string{"part", "dispute", "refund", "won", "lost"}, 4) {
+	for _, course := range orders([]string{"part", "dispute", "refund", "won", "lost"}, *refundSteps) {
 		courses[course[0]] = append(courses[course[0]], course)
 	}
 	require.Len(t, courses, 5)
 	for first, courses := range courses {
-		require.Len(t, courses, 120/5, "the shorter ones are their beginnings")
+		require.Len(t, courses, map[int]int{3: 4 * 3, 4: 4 * 3 * 2}[*refundSteps], "the shorter ones are their beginnings")
 		t.Run(first, func(t *testing.T) {
 			t.Parallel()
 			newTill(t).takeCourses(courses)

@@ -123,11 +123,12 @@ type isolation struct {
 	tables   string // reads a fingerprint of all tables
 	asked    int    // calls to Temporal
 	requests int
+	tried    map[string]bool // malformed ids, by caller, route and path
 }
 
 func newIsolation(t *testing.T) *isolation {
 	t.Helper()
-	m := &isolation{front: newFront(t)}
+	m := &isolation{front: newFront(t), tried: map[string]bool{}}
 	m.conn = m.Connect(t)
 	m.tables = m.fingerprintSQL()
 	for i, merchant := range []merchant{m.merchant, m.newMerchant(true)} {
@@ -280,6 +281,7 @@ func TestIsolation_EveryRouteAndPair(t *testing.T) {
 	cells := 0
 	for _, o := range m.owners {
 		for _, c := range m.owners {
+			before := m.fingerprint()
 			for _, r := range reaches {
 				cells++
 				switch {
@@ -289,6 +291,7 @@ func TestIsolation_EveryRouteAndPair(t *testing.T) {
 					m.own(o, r)
 				}
 			}
+			require.Equal(t, before, m.fingerprint(), "%s asked for all of %s: nothing happened", c, o)
 		}
 	}
 	for _, o := range m.owners {
@@ -337,7 +340,7 @@ func (m *isolation) knowsEveryRoute() {
 func (m *isolation) foreign(o, c owner, r reach) {
 	m.t.Helper()
 	what := fmt.Sprintf("%s %s of %s by %s", r.route, r.path, o, c)
-	before, asked := m.fingerprint(), m.asked
+	asked := m.asked
 	got, unknown := m.ask(c, r, o.things), m.ask(c, r, o.unknown)
 	want := foreignStatus(o, c, r)
 	require.Equal(m.t, want, got.status, "%s: %s", what, got.body)
@@ -350,11 +353,15 @@ func (m *isolation) foreign(o, c owner, r reach) {
 	if strings.Contains(r.route, "{id}") {
 		require.Len(m.t, got.json, 3, "%s: error, message and request_id", what)
 		name := r.path[strings.Index(r.path, "{")+1 : strings.Index(r.path, "}")]
+		once := c.String() + r.route + r.path
 		for _, bad := range malformed(o.things[name]) {
+			if m.tried[once] {
+				break
+			}
 			require.Equal(m.t, seen(unknown), seen(m.ask(c, r, map[string]string{name: bad})), "%s: %s", what, bad)
 		}
+		m.tried[once] = true
 	}
-	require.Equal(m.t, before, m.fingerprint(), "%s: nothing happened", what)
 	require.Equal(m.t, asked, m.asked, "%s: Temporal was not asked", what)
 }
 
@@ -362,16 +369,12 @@ func (m *isolation) foreign(o, c owner, r reach) {
 func (m *isolation) own(o owner, r reach) {
 	m.t.Helper()
 	what := fmt.Sprintf("%s %s of %s", r.route, r.path, o)
-	before := m.fingerprint()
 	got := m.ask(o, r, o.things)
 	want := r.own
 	if strings.HasPrefix(r.route, "POST /v1/test/") && o.mode.Live() {
 		want = 403
 	}
 	require.Equal(m.t, want, got.status, "%s: %s", what, got.body)
-	if !r.changes {
-		require.Equal(m.t, before, m.fingerprint(), what)
-	}
 	if r.lists != nil {
 		ids := []string{}
 		for _, name := range r.lists {

@@ -25,16 +25,16 @@ func slowly(reads, writes, live, badKeys int) func(*Config) {
 
 func TestLimits_TenTimesTheBurstGetsTheBurst(t *testing.T) {
 	t.Parallel()
-	f := newFront(t, slowly(20, 10, 30, 100))
+	f := newFront(t, slowly(4, 2, 6, 100))
 	pgtemp.StopTime(t, f.URL, "token_bucket", "at")
 	for _, c := range []struct {
 		method, key string
 		burst       int
 	}{
-		{"GET", f.merchant.testKey, 20},
-		{"POST", f.merchant.testKey, 10},
-		{"GET", f.merchant.liveKey, 30},
-		{"POST", f.merchant.liveKey, 30},
+		{"GET", f.merchant.testKey, 4},
+		{"POST", f.merchant.testKey, 2},
+		{"GET", f.merchant.liveKey, 6},
+		{"POST", f.merchant.liveKey, 6},
 	} {
 		let := 0
 		for i := range 10 * c.burst {
@@ -57,7 +57,7 @@ func TestLimits_TenTimesTheBurstGetsTheBurst(t *testing.T) {
 		}
 		require.Equal(t, c.burst, let, c)
 	}
-	require.Equal(t, 40, f.count("checkout_session"))
+	require.Equal(t, 8, f.count("checkout_session"))
 }
 
 func TestLimits_TheDefaultsAre25InTestAnd100InLiveMode(t *testing.T) {

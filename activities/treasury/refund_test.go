@@ -153,7 +153,7 @@ func TestRefundPayout_RacesASignature(t *testing.T) {
 	f := newFixture(t)
 	var refunded, signed int
 	delay := 4 * time.Millisecond
-	for round := range 150 {
+	for round := range 60 {
 		require.NoError(t, f.Compare(t.Context()))
 		ref := f.usdc(t)
 		var (
@@ -190,6 +190,6 @@ func TestRefundPayout_RacesASignature(t *testing.T) {
 		}
 	}
 	t.Logf("the refund won %d times, the signature %d times", refunded, signed)
-	require.Greater(t, min(refunded, signed), 20)
+	require.Greater(t, min(refunded, signed), 8)
 	f.ledger(t)
 }

@@ -30,7 +30,7 @@ func TestForTest_EveryTestHasItsOwnDatabase(t *testing.T) {
 	t.Parallel()
 	var urls []string
 	t.Run("group", func(t *testing.T) {
-		for range 8 {
+		for range 3 {
 			url := pgtemp.ForTest(t, migrate)
 			urls = append(urls, url)
 			t.Run("insert", func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestForTest_WithoutMigrationIsEmpty(t *testing.T) {
 
 func TestForTest_OnAServerOfTheCallers(t *testing.T) {
 	t.Parallel()
-	server := start(t, pgtemp.Options{Throwaway: true})
+	server := start(t, pgtemp.Options{Throwaway: true, Template: empty})
 	require.NoError(t, server.CreateDatabase(t.Context(), "pgtemp_deadbeef00_test_1", ""), "left by a killed process")
 	require.NoError(t, server.CreateDatabase(t.Context(), "shop", ""))
 

@@ -36,8 +36,12 @@ func TestMain(m *testing.M) {
 		os.Stdout.WriteString(strconv.Itoa(server.PID()) + "\n")
 		select {}
 	}
+	pgtemp.RunInParallel()
 	os.Exit(m.Run())
 }
+
+// empty spares a test initdb, which takes seconds.
+var empty = &pgtemp.Template{Name: "empty"}
 
 func start(t *testing.T, o pgtemp.Options) *pgtemp.Server {
 	t.Helper()
@@ -74,7 +78,7 @@ func requireKept(t *testing.T, url string) {
 func TestStart_IsDurableAndPrivate(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "pg")
-	server := start(t, pgtemp.Options{Dir: dir})
+	server := start(t, pgtemp.Options{Dir: dir, Template: empty})
 
 	conn := connect(t, server.URL("postgres"))
 	for setting, want := range map[string]string{
@@ -100,7 +104,7 @@ func TestStart_IsDurableAndPrivate(t *testing.T) {
 func TestStop_ThenStartKeepsData(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	first, err := pgtemp.Start(t.Context(), pgtemp.Options{Dir: dir})
+	first, err := pgtemp.Start(t.Context(), pgtemp.Options{Dir: dir, Template: empty})
 	require.NoError(t, err)
 	insert(t, first.URL("postgres"))
 	require.NoError(t, first.Stop())
@@ -114,7 +118,7 @@ func TestStop_ThenStartKeepsData(t *testing.T) {
 func TestKill_ThenStartRecoversWhileABackendStillRuns(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	first, err := pgtemp.Start(t.Context(), pgtemp.Options{Dir: dir})
+	first, err := pgtemp.Start(t.Context(), pgtemp.Options{Dir: dir, Template: empty})
 	require.NoError(t, err)
 	insert(t, first.URL("postgres"))
 	// This backend is busy, so for two seconds it does not notice that its postmaster is gone.
@@ -146,7 +150,7 @@ func requireBusy(t *testing.T, url string) {
 func TestStart_ProcessIDInTheLockFileBelongsToAnotherProgram(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	first, err := pgtemp.Start(t.Context(), pgtemp.Options{Dir: dir})
+	first, err := pgtemp.Start(t.Context(), pgtemp.Options{Dir: dir, Template: empty})
 	require.NoError(t, err)
 	insert(t, first.URL("postgres"))
 	lockFile := filepath.Join(dir, "data", "postmaster.pid")
@@ -180,7 +184,7 @@ func TestStart_PortTaken(t *testing.T) {
 	defer listener.Close()
 	port := listener.Addr().(*net.TCPAddr).Port
 
-	_, err = pgtemp.Start(t.Context(), pgtemp.Options{Dir: t.TempDir(), Port: port})
+	_, err = pgtemp.Start(t.Context(), pgtemp.Options{Dir: t.TempDir(), Port: port, Template: empty})
 	require.ErrorIs(t, err, pgtemp.ErrPortTaken)
 	require.EqualError(t, err, "start PostgreSQL: 127.0.0.1:"+strconv.Itoa(port)+": port is taken")
 }
@@ -188,8 +192,8 @@ func TestStart_PortTaken(t *testing.T) {
 func TestStart_DirectoryInUse(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	start(t, pgtemp.Options{Dir: dir})
-	_, err := pgtemp.Start(t.Context(), pgtemp.Options{Dir: dir})
+	start(t, pgtemp.Options{Dir: dir, Template: empty})
+	_, err := pgtemp.Start(t.Context(), pgtemp.Options{Dir: dir, Template: empty})
 	require.EqualError(t, err, "start PostgreSQL: "+dir+": in use by another process")
 }
 
@@ -226,7 +230,7 @@ func TestStart_AsTheUserPostgres(t *testing.T) {
 	uid, err := strconv.Atoi(postgres.Uid)
 	require.NoError(t, err)
 	dir := filepath.Join(t.TempDir(), "pg")
-	first, err := pgtemp.Start(t.Context(), pgtemp.Options{Dir: dir})
+	first, err := pgtemp.Start(t.Context(), pgtemp.Options{Dir: dir, Template: empty})
 	require.NoError(t, err)
 	insert(t, first.URL("postgres"))
 	require.NoError(t, first.Stop())
@@ -254,7 +258,7 @@ func runs(pid int) bool {
 func TestStop_RemovesTheThrowawayDirectory(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "pg")
-	server, err := pgtemp.Start(t.Context(), pgtemp.Options{Dir: dir, Throwaway: true})
+	server, err := pgtemp.Start(t.Context(), pgtemp.Options{Dir: dir, Throwaway: true, Template: empty})
 	require.NoError(t, err)
 	var fsync string
 	require.NoError(t, connect(t, server.URL("postgres")).QueryRow(t.Context(), `SHOW fsync`).Scan(&fsync))
@@ -265,7 +269,7 @@ func TestStop_RemovesTheThrowawayDirectory(t *testing.T) {
 
 func TestCreateDatabase(t *testing.T) {
 	t.Parallel()
-	server := start(t, pgtemp.Options{Throwaway: true})
+	server := start(t, pgtemp.Options{Throwaway: true, Template: empty})
 	require.NoError(t, server.CreateDatabase(t.Context(), "shop", ""))
 	require.NoError(t, server.CreateDatabase(t.Context(), "shop", ""), "an existing database is fine")
 	insert(t, server.URL("shop"))

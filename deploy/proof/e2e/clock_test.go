@@ -18,6 +18,9 @@ import (
 // while PostgreSQL's clock says that there is time left: nobody loses a session by it.
 func TestHistories_OfAClockThatIsAhead(t *testing.T) {
 	t.Parallel()
+	if *e2e.RecordHistories == "" {
+		e2e.OnlyLong(t)
+	}
 	stack := e2e.Beside(t, devstack.Options{SessionLifetime: "15s"})
 	setBack(t, stack, "10s")
 	c, m := e2e.TemporalClient(t, stack), e2e.NewMerchant(t, stack)

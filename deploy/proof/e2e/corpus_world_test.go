@@ -34,6 +34,7 @@ type corpusWorld struct {
 	keys     map[string]string // API keys by caller
 	secrets  map[string]string // signing secrets by name
 	values   map[string]string // of ‹name›
+	last     string            // state after the last request; "" when it may have changed since
 }
 
 const cardFraud = "4100000000000019" // from api/README.md

@@ -19,6 +19,7 @@ import (
 // paid.
 func TestIdempotencyKey_SurvivesKill9(t *testing.T) {
 	t.Parallel()
+	e2e.OnlyLong(t)
 	stack := e2e.Beside(t, devstack.Options{})
 	m := e2e.NewMerchant(t, stack)
 	const n = 20

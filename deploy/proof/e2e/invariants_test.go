@@ -28,6 +28,7 @@ import (
 // package invariant; this proves that the witnesses are heard.
 func TestInvariants_TheCheckNamesWhatIsBroken(t *testing.T) {
 	t.Parallel()
+	e2e.OnlyLong(t)
 	stack := e2e.Beside(t, devstack.Options{RetrySchedule: e2e.SharedSchedule})
 	m := e2e.NewMerchant(t, stack)
 	m.Receiver.Answer(503)

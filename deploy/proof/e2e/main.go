@@ -96,6 +96,9 @@ func runTests(m *testing.M, withShared bool) int {
 	return checkShared()
 }
 
+// MkdirTemp makes a directory that is there until the tests of the package have ended.
+func MkdirTemp() (string, error) { return os.MkdirTemp(dir, "") }
+
 // MadeUp returns the service for tests that make up rows. The invariants would rightly report such
 // rows. It starts beside Shared with the first of these tests.
 func MadeUp(t *testing.T) *devstack.Stack {

@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -46,12 +47,37 @@ with sqlite3.connect("`+filepath.Join(dir, "webhook-events.db")+`") as db: db.ex
 	}},
 }
 
+// built holds the built examples by file: a build takes longer than its tests.
+var built struct {
+	sync.Mutex
+	programs map[string]string
+}
+
+// builtOnce returns the program that build makes in an empty directory, of this process's first call for the file.
+func builtOnce(t *testing.T, file string, build func(dir string) (program string)) string {
+	t.Helper()
+	built.Lock()
+	defer built.Unlock()
+	if built.programs[file] == "" {
+		dir, err := e2e.MkdirTemp()
+		require.NoError(t, err)
+		program := build(dir)
+		if built.programs == nil {
+			built.programs = map[string]string{}
+		}
+		built.programs[file] = program
+	}
+	return built.programs[file]
+}
+
 func goProgram(t *testing.T, file string) (string, []string) {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "receiver")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-C", filepath.Dir(file), "-o", binary).CombinedOutput()
-	require.NoError(t, err, string(out))
-	return binary, nil
+	return builtOnce(t, file, func(dir string) string {
+		binary := filepath.Join(dir, "receiver")
+		out, err := exec.CommandContext(t.Context(), "go", "build", "-C", filepath.Dir(file), "-o", binary).CombinedOutput()
+		require.NoError(t, err, string(out))
+		return binary
+	}), nil
 }
 
 // interpreted returns how a program of an interpreter is run, which is in the Debian package of that name.

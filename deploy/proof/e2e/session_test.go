@@ -147,7 +147,7 @@ func TestAdvance(t *testing.T) {
 }
 
 // TestRaces_OneWinner lets pay, expire and the timer race on the real server,
-// 100 times, and holds what everybody was told against what happened.
+// many times, and holds what everybody was told against what happened.
 func TestRaces_OneWinner(t *testing.T) { // alone: it measures time
 	const lifetime = 2 * time.Second
 	stack := e2e.Beside(t, devstack.Options{SessionLifetime: lifetime.String()})
@@ -158,7 +158,7 @@ func TestRaces_OneWinner(t *testing.T) { // alone: it measures time
 	)
 	group := errgroup.Group{}
 	group.SetLimit(10)
-	for i := range 100 {
+	for i := range 40 {
 		group.Go(func() error {
 			id, err := m.TryCreate(e2e.Terms)
 			if err != nil {
@@ -201,8 +201,8 @@ func TestRaces_OneWinner(t *testing.T) { // alone: it measures time
 	}
 	require.NoError(t, group.Wait())
 	t.Logf("winners: %v", winners)
-	require.GreaterOrEqual(t, winners["completed"], 10)
-	require.GreaterOrEqual(t, winners["expired"], 10)
+	require.GreaterOrEqual(t, winners["completed"], 3)
+	require.GreaterOrEqual(t, winners["expired"], 3)
 	require.Equal(t, winners["completed"], e2e.Query[int](t, stack, `SELECT count(*) FROM sandbox_charge WHERE outcome = 'succeeded'`), "charges")
 	require.Equal(t, winners["completed"], e2e.Query[int](t, stack, `SELECT count(*) FROM event WHERE type = 'checkout.completed'`), "events")
 	require.Equal(t, 0, e2e.Query[int](t, stack, `
@@ -215,7 +215,7 @@ func TestRaces_OneWinner(t *testing.T) { // alone: it measures time
 // raceDelays spreads the starts of round i, so that each of pay, expire and the
 // timer wins often; 0 for expire means that nobody asks for it.
 func raceDelays(i int, lifetime time.Duration) (pay, expire time.Duration) {
-	step := time.Duration(i) * time.Millisecond / 2
+	step := time.Duration(i) * time.Millisecond
 	switch i % 5 {
 	case 0: // pay and expire at once
 		return step, 25 * time.Millisecond

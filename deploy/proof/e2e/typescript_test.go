@@ -24,26 +24,29 @@ func typeScriptProgram(t *testing.T, file string) (string, []string) {
 		need.Missing(t, "a package of npm", "npm ci --ignore-scripts --prefix deploy/tools/clients/typescript")
 	}
 	compiler := filepath.Join(packages, "typescript", "bin", "tsc")
-	sdk, shop := filepath.Join(t.TempDir(), "sdk"), filepath.Join(t.TempDir(), "shop")
-	require.NoError(t, os.CopyFS(sdk, os.DirFS(e2e.Path("api", "sdk", "typescript"))))
-	require.NoError(t, os.CopyFS(shop, os.DirFS(filepath.Dir(file))))
-	require.NoError(t, os.Symlink(packages, filepath.Join(sdk, "node_modules")))
-	for _, step := range []struct {
-		dir     string
-		command []string
-	}{
-		{sdk, []string{"node", compiler}},
-		{sdk, []string{"npm", "pack", "--silent"}},
-		{shop, []string{
-			"npm", "install", "--no-save", "--prefer-offline", "--ignore-scripts", "--no-audit", "--no-fund",
-			filepath.Join(sdk, "checkout-sdk-1.0.0.tgz"),
-		}},
-		{shop, []string{"node", compiler, "--typeRoots", filepath.Join(packages, "@types")}},
-	} {
-		c := exec.CommandContext(t.Context(), step.command[0], step.command[1:]...) // #nosec G204 -- of this file
-		c.Dir = step.dir
-		out, err := c.CombinedOutput()
-		require.NoError(t, err, "%v: %s", step.command, out)
-	}
-	return node, []string{filepath.Join(shop, "out", "shop.js")}
+	program := builtOnce(t, file, func(dir string) string {
+		sdk, shop := filepath.Join(dir, "sdk"), filepath.Join(dir, "shop")
+		require.NoError(t, os.CopyFS(sdk, os.DirFS(e2e.Path("api", "sdk", "typescript"))))
+		require.NoError(t, os.CopyFS(shop, os.DirFS(filepath.Dir(file))))
+		require.NoError(t, os.Symlink(packages, filepath.Join(sdk, "node_modules")))
+		for _, step := range []struct {
+			dir     string
+			command []string
+		}{
+			{sdk, []string{"node", compiler}},
+			{sdk, []string{"npm", "pack", "--silent"}},
+			{shop, []string{
+				"npm", "install", "--no-save", "--prefer-offline", "--ignore-scripts", "--no-audit", "--no-fund",
+				filepath.Join(sdk, "checkout-sdk-1.0.0.tgz"),
+			}},
+			{shop, []string{"node", compiler, "--typeRoots", filepath.Join(packages, "@types")}},
+		} {
+			c := exec.CommandContext(t.Context(), step.command[0], step.command[1:]...) // #nosec G204 -- of this file
+			c.Dir = step.dir
+			out, err := c.CombinedOutput()
+			require.NoError(t, err, "%v: %s", step.command, out)
+		}
+		return filepath.Join(shop, "out", "shop.js")
+	})
+	return node, []string{program}
 }

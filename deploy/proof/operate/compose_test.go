@@ -97,6 +97,7 @@ func TestCompose_AgreesWithItself(t *testing.T) {
 // computer's.
 func TestCompose_ItsTemporalStarts(t *testing.T) {
 	t.Parallel()
+	e2e.OnlyLong(t)
 	ctx := t.Context()
 	project, err := parsed(t, read(t, "compose/compose.yaml"))
 	require.NoError(t, err)

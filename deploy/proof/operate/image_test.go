@@ -26,6 +26,7 @@ import (
 // would: from nothing but the image, read-only, as its user. The worker delivers to a receiver whose
 // authority it knows from a file.
 func TestImage_DeliversOverHTTPS(t *testing.T) {
+	e2e.OnlyLong(t)
 	if os.Geteuid() != 0 {
 		t.Skip("only root can mount the image")
 	}

@@ -26,6 +26,7 @@ var lostSessions = flag.Int("lost-sessions", 60, "how many sessions lose their r
 // next attempt goes on, too.
 func TestLostTemporal_EveryPendingSessionHasARunAgain(t *testing.T) {
 	t.Parallel()
+	e2e.OnlyLong(t)
 	stack := e2e.OwnStack(t, devstack.Options{
 		RetrySchedule: e2e.SharedSchedule, Env: []string{"CHECKOUT_RECONCILE_INTERVAL=5s"},
 	})

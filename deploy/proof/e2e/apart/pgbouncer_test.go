@@ -29,7 +29,7 @@ func TestPgBouncer_CarriesEverything(t *testing.T) {
 	changes := liveLog(t, m)
 	<-changes // the stream is open
 
-	const sessions, atOnce = 60, 6
+	const sessions, atOnce = 18, 6
 	var group sync.WaitGroup
 	for range atOnce {
 		group.Go(func() {

@@ -26,10 +26,10 @@ import (
 )
 
 // soonOver is the time that the second client certificate is valid.
-const soonOver = 30 * time.Second
+const soonOver = 20 * time.Second
 
 // connectionAge is how long a connection to Temporal lives.
-const connectionAge = 5 * time.Second
+const connectionAge = 3 * time.Second
 
 // TestSecuredTemporal runs the service on a Temporal that asks for a client certificate and a token. Then
 // the certificate is replaced by one that soon expires, and that by a third, and no request fails.

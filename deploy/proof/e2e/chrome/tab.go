@@ -21,6 +21,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/need"
 )
 
@@ -235,9 +236,10 @@ type Look struct {
 
 const contrast = "color-contrast"
 
+// The first two see each size and each scheme. -long and -screenshots look at the other two as well.
 var looks = []Look{
-	{320, 640, true, "light", nil}, {320, 640, true, "dark", []string{contrast}},
-	{1440, 900, false, "light", []string{contrast}}, {1440, 900, false, "dark", nil},
+	{320, 640, true, "light", nil}, {1440, 900, false, "dark", nil},
+	{320, 640, true, "dark", []string{contrast}}, {1440, 900, false, "light", []string{contrast}},
 }
 
 func (l Look) emulate() chromedp.Action[chromedp.Void] {
@@ -251,11 +253,14 @@ func (l Look) emulate() chromedp.Action[chromedp.Void] {
 // on.
 const endTransitions = `document.getAnimations().forEach((a) => a.effect.getComputedTiming().iterations === Infinity || a.finish())`
 
-// EachLook shows the page on a narrow phone and on a wide screen, each light and dark. With
-// -screenshots it keeps a picture of each look.
+// EachLook shows the page in each look. With -screenshots it keeps a picture of each.
 func (b *Tab) EachLook(name string, look func(what string, l Look)) {
 	b.T.Helper()
-	for _, l := range looks {
+	chosen := looks[:2]
+	if *e2e.Long || *Screenshots != "" {
+		chosen = looks
+	}
+	for _, l := range chosen {
 		what := fmt.Sprintf("%s-%d-%s", name, l.width, l.scheme)
 		b.Do(l.emulate(), Prefers(l.scheme))
 		b.Script(endTransitions)

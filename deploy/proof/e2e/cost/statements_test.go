@@ -31,7 +31,7 @@ var most = map[string]count{
 	"the page of a new session":                                               {2, 2},
 	"a payment: form, charge, payout, two deliveries and the page afterwards": {21, 21},
 	"a delivery of those two":                                                 {2, 2},
-	"twenty seconds without a request":                                        {20, 20},
+	"ten seconds without a request":                                           {10, 10},
 }
 
 // What a paid session may cost in Temporal, its two deliveries included: changes of a run that Temporal stores, and what
@@ -85,7 +85,7 @@ func TestCost_OfAPaidSession(t *testing.T) {
 		changes = append(changes, transitionsOf(t, stack, session))
 		acted = append(acted, actionsOf(t, metrics)-before)
 	}
-	measure("twenty seconds without a request", idleTime, func() {})
+	measure("ten seconds without a request", idleTime, func() {})
 	for _, s := range best["a payment: form, charge, payout, two deliveries and the page afterwards"] {
 		if strings.Contains(s.text, "webhook_attempt") {
 			best["a delivery of those two"] = append(best["a delivery of those two"], s)
@@ -111,7 +111,7 @@ func TestCost_OfAPaidSession(t *testing.T) {
 
 const (
 	logTime  = 2 * time.Second // the log of requests is written once a second
-	idleTime = 20 * time.Second
+	idleTime = 10 * time.Second
 )
 
 // background are the statements that come without a request.

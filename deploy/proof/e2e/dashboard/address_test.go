@@ -16,6 +16,7 @@ import (
 // who got the mail.
 func TestDashboard_AnotherOwnerStopsAChangedAddress(t *testing.T) {
 	t.Parallel()
+	e2e.OnlyLong(t)
 	const first, other = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "0x52908400098527886E0F7030069857D2E4169EE7"
 	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
 	owner := newDashboard(t, browser, m, checkout.RoleOwner)

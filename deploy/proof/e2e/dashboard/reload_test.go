@@ -16,6 +16,7 @@ import (
 // making a key and adding a webhook again, as people do.
 func TestDashboard_AReloadMakesNothingTwice(t *testing.T) {
 	t.Parallel()
+	e2e.OnlyLong(t)
 	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
 	dev := newDashboard(t, browser, m, checkout.RoleDeveloper)
 	registration := m.Registration()
@@ -49,6 +50,7 @@ func TestDashboard_AReloadMakesNothingTwice(t *testing.T) {
 // TestDashboard_AnOwnerIsInvitedWithThePassword takes the steps that a person does.
 func TestDashboard_AnOwnerIsInvitedWithThePassword(t *testing.T) {
 	t.Parallel()
+	e2e.OnlyLong(t)
 	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
 	owner := newDashboard(t, browser, m, checkout.RoleOwner)
 	page(owner, m, "/test/members")

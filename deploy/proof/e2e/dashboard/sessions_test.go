@@ -113,6 +113,7 @@ func TestDashboard_Sessions(t *testing.T) {
 // and revokes the old one.
 func TestDashboard_Keys(t *testing.T) {
 	t.Parallel()
+	e2e.OnlyLong(t)
 	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
 	b := newDashboard(t, browser, m, checkout.RoleDeveloper)
 	made := func() string { // by the form as it is

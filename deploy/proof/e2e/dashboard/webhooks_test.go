@@ -38,7 +38,7 @@ func TestDashboard_WebhookFromAddingToDeleting(t *testing.T) {
 	dev.Do(chrome.Click(`main > p [role="button"]`), chrome.See("#type"))
 	require.NotContains(t, chrome.Get(dev, chromedp.Evaluate[string](`document.documentElement.outerHTML`)), secret, "it was shown once")
 
-	dev.Do(chrome.Click(`form[action$="/test"] button`), chrome.See(".notice"), seeIn(".head .status", "failed"))
+	dev.Do(chrome.Click(`form[action$="/test"] button`), chrome.See(".notice"), seeIn("#state", "Attempt 1 of 6 failed"))
 	page(dev, m, "/test/webhooks/"+e2e.Query[string](t, m.Stack, `SELECT id FROM webhook_endpoint WHERE merchant_id = $1 AND description = 'Second'`, m.ID))
 	confirms(dev)
 	dev.Do(chrome.Click(`form[action$="/rotate"] button`), chrome.See("#secret"))
@@ -102,6 +102,7 @@ func TestDashboard_LiveLog(t *testing.T) {
 // TestDashboard_BulkReplay counts, starts, watches and finds the replay again.
 func TestDashboard_BulkReplay(t *testing.T) {
 	t.Parallel()
+	e2e.OnlyLong(t)
 	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
 	for range 4 {
 		m.MustPay(m.Create(e2e.Terms), e2e.CardDeclined)

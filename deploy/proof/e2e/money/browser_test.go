@@ -8,6 +8,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/jackc/pgx/v5"
+	"github.com/shopspring/decimal"
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/proof/chaos/invariant"
@@ -17,16 +18,21 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// testBrowser types the card into the acquirer's frame, for each payout currency. The merchant's
-// balance on its chain grows by payout.amount, the transfer becomes final, and the card number is
-// nowhere in the service.
+// testBrowser pays a session of each payout currency, the first one with a card that is typed into the acquirer's
+// frame. The merchant's balance on its chain grows by payout.amount, the transfer becomes final, and the card number
+// is nowhere in the service.
 func testBrowser(t *testing.T, l live) {
 	browser := chrome.StartBrowser(t)
 	var ids []string
-	for _, c := range checkout.PayoutCurrencies {
-		before := l.balance(c)
+	before := map[checkout.PayoutCurrency]decimal.Decimal{}
+	for i, c := range checkout.PayoutCurrencies {
+		before[c] = l.balance(c)
 		id := l.Create(terms(c))
 		ids = append(ids, id)
+		if i > 0 {
+			l.pay(id, cardSucceeds)
+			continue
+		}
 		b := chrome.NewTab(t, browser)
 		b.Do(chromedp.Navigate(l.stack.PageURL()+"/"+id), chrome.See("#pay-button:enabled"))
 		require.Equal(t, "Simulated: no real card is charged", b.Text(".test"))
@@ -34,14 +40,13 @@ func testBrowser(t *testing.T, l live) {
 		b.Do(chrome.TypeInto("#email", "ann@example.com"), tab, chromedp.KeyEvent(cardSucceeds), tab, chromedp.KeyEvent("1240"), tab,
 			chromedp.KeyEvent("917"), chrome.Click("#pay-button"), chrome.See(`body[data-state="completed"]`))
 		require.Contains(t, b.Text("main"), "Visa •••• 4242")
-		b.Inspect("live-paid-" + string(c))
-
-		amount := l.paidOut(id)
-		require.True(t, amount.IsPositive())
-		e2e.Await(t, "the coins are on the chain", 20*time.Second, func() bool { return l.balance(c).Equal(before.Add(amount)) })
+		b.Inspect("live-paid")
 	}
-	for _, id := range ids {
-		e2e.Await(t, "the transfer is final", time.Minute, func() bool { return l.confirmed(id) })
+	for i, c := range checkout.PayoutCurrencies {
+		amount := l.paidOut(ids[i])
+		require.True(t, amount.IsPositive())
+		e2e.Await(t, "the coins are on the chain", 20*time.Second, func() bool { return l.balance(c).Equal(before[c].Add(amount)) })
+		e2e.Await(t, "the transfer is final", time.Minute, func() bool { return l.confirmed(ids[i]) })
 	}
 	l.seesMoney(browser, ids[1])
 	require.Zero(t, e2e.Query[int](t, l.stack, `SELECT count(*) FROM finding`))

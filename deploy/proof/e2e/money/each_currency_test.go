@@ -68,6 +68,7 @@ func TestEachCurrency(t *testing.T) {
 	t.Parallel()
 	file := os.Getenv("TEST_NETWORKS")
 	if file == "" {
+		e2e.OnlyLong(t)
 		file = filepath.Join(t.TempDir(), "networks")
 		settings := strings.Join(startNetworks(t).environment(), "\n")
 		require.NoError(t, os.WriteFile(file, []byte(settings), 0o600))
