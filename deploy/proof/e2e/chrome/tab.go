@@ -86,8 +86,9 @@ type Tab struct {
 	T   *testing.T
 	Ctx context.Context
 
-	mu     sync.Mutex
-	faults []string
+	mu       sync.Mutex
+	faults   []string
+	expected string // see Expect
 }
 
 // NewTab opens a tab, closed at the end of the test.
@@ -129,11 +130,18 @@ func (b *Tab) Listen(event any) {
 			fault = fmt.Sprintf("content security policy: %s %s", d.ViolatedDirective, d.BlockedURL)
 		}
 	}
-	if fault != "" {
-		b.mu.Lock()
-		defer b.mu.Unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if fault != "" && (b.expected == "" || !strings.Contains(fault, b.expected)) {
 		b.faults = append(b.faults, fault)
 	}
+}
+
+// Expect forgets the noted errors and warnings, and from now on those with a text: the browser may report one twice.
+func (b *Tab) Expect(text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.faults, b.expected = nil, text
 }
 
 // TakeFaults returns the noted errors and warnings, and forgets them.
