@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	payouts = flag.Int("payouts", 20, "number of payouts of the killing test; .ci/run takes 300")
+	payouts = flag.Int("payouts", 20, "number of payouts of the killing tests; .ci/run takes 300")
 	dice    = flag.Uint64("dice", 0, "seed of the killing test; 0 takes the time")
 )
 

@@ -158,7 +158,11 @@ func TestRaces_OneWinner(t *testing.T) { // alone: it measures time
 	)
 	group := errgroup.Group{}
 	group.SetLimit(10)
-	for i := range 40 {
+	rounds := 40
+	if *e2e.Long {
+		rounds = 100
+	}
+	for i := range rounds {
 		group.Go(func() error {
 			id, err := m.TryCreate(e2e.Terms)
 			if err != nil {
