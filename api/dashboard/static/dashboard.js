@@ -153,13 +153,16 @@ class SharedStream extends EventTarget {
     this.source.onopen = () => { this.pause = 1000; };
     this.source.onerror = () => {
       if (this.source.readyState !== EventSource.CLOSED) return; // it connects again by itself
+      this.tell("changed"); // the page loads: it may ask to sign in, and changes were missed
       this.retry = setTimeout(() => this.open(), this.pause);
       this.pause = Math.min(2 * this.pause, 60000);
     };
-    this.source.addEventListener("delivery", (event) => {
-      this.others.postMessage(event.data);
-      this.hear(event.data);
-    });
+    this.source.addEventListener("delivery", (event) => this.tell(event.data));
+  }
+
+  tell(data) {
+    this.others.postMessage(data);
+    this.hear(data);
   }
 
   hear(data) {

@@ -38,7 +38,7 @@ func TestDashboard_WebhookFromAddingToDeleting(t *testing.T) {
 	dev.Do(chrome.Click(`main > p [role="button"]`), chrome.See("#type"))
 	require.NotContains(t, chrome.Get(dev, chromedp.Evaluate[string](`document.documentElement.outerHTML`)), secret, "it was shown once")
 
-	dev.Do(chrome.Click(`form[action$="/test"] button`), chrome.See(".notice"), seeIn("#state", "Attempt 1 of 6 failed"))
+	dev.Do(chrome.Click(`form[action$="/test"] button`), chrome.See(".notice"), seeIn(".head .status", "failed"))
 	page(dev, m, "/test/webhooks/"+e2e.Query[string](t, m.Stack, `SELECT id FROM webhook_endpoint WHERE merchant_id = $1 AND description = 'Second'`, m.ID))
 	confirms(dev)
 	dev.Do(chrome.Click(`form[action$="/rotate"] button`), chrome.See("#secret"))
@@ -97,6 +97,23 @@ func TestDashboard_LiveLog(t *testing.T) {
 	e2e.Query[int](t, m.Stack, `WITH gone AS (DELETE FROM member_session s USING member m WHERE m.id = s.member_id AND m.merchant_id = $1) SELECT 1`, m.ID)
 	b.Do(chrome.See("#password"))
 	b.TakeFaults() // the stream that was refused
+}
+
+// TestDashboard_AStreamThatIsRefusedAsksToSignIn: the reader signs out elsewhere before the open page has its stream.
+func TestDashboard_AStreamThatIsRefusedAsksToSignIn(t *testing.T) {
+	t.Parallel()
+	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
+	b := newDashboard(t, browser, m, checkout.RoleDeveloper)
+	other := another(b)
+	page(other, m, "/test/sessions")
+	other.Script(`navigator.locks.request("stream /m/` + m.ID + `/test/deliveries/stream", () => new Promise((go) => { window.go = go })), 0`)
+	page(b, m, "/test/deliveries")
+	e2e.Query[int](t, m.Stack, `WITH gone AS (DELETE FROM member_session s USING member m WHERE m.id = s.member_id AND m.merchant_id = $1) SELECT 1`, m.ID)
+	other.Script(`window.go()`)
+
+	b.Do(chrome.See("#password"))
+	b.TakeFaults() // the stream that was refused
+	other.TakeFaults()
 }
 
 // TestDashboard_BulkReplay counts, starts, watches and finds the replay again.
