@@ -440,7 +440,7 @@ func (w *till) refundOutside(c charged) {
 	})
 }
 
-var refundSteps = flag.Int("refund-steps", 3, "steps of an order of refunds and disputes; .ci/run takes 4")
+var refundSteps = flag.Int("refund-steps", 3, "steps of an order of refunds and disputes, 3 or 4; .ci/run takes 4")
 
 // TestRefund_TheLedgerAgreesAfterEveryOrder: a part is refunded outside, the charge is disputed, we refund it, the
 // dispute is won, the dispute is lost: all orders of up to -refund-steps.

@@ -48,10 +48,10 @@ with sqlite3.connect("`+filepath.Join(dir, "webhook-events.db")+`") as db: db.ex
 }
 
 // built holds the built examples by file: a build takes longer than its tests.
-var built struct {
+var built = struct {
 	sync.Mutex
 	programs map[string]string
-}
+}{programs: map[string]string{}}
 
 // builtOnce returns the program that build makes in an empty directory, of this process's first call for the file.
 func builtOnce(t *testing.T, file string, build func(dir string) (program string)) string {
@@ -61,11 +61,7 @@ func builtOnce(t *testing.T, file string, build func(dir string) (program string
 	if built.programs[file] == "" {
 		dir, err := e2e.MkdirTemp()
 		require.NoError(t, err)
-		program := build(dir)
-		if built.programs == nil {
-			built.programs = map[string]string{}
-		}
-		built.programs[file] = program
+		built.programs[file] = build(dir)
 	}
 	return built.programs[file]
 }

@@ -102,10 +102,11 @@ func requireCompleted(m *e2e.Merchant, after string, acknowledged []string) {
 // them are acknowledged, something happens. It returns all that were acknowledged.
 func createAndPayWhile(m *e2e.Merchant, n int, happens func()) []string {
 	m.T.Helper()
-	ids, three := make([]string, n), make(chan struct{}, n)
+	ids, three, launched := make([]string, n), make(chan struct{}, n), make(chan struct{})
 	var group errgroup.Group
 	group.SetLimit(3)
 	go func() {
+		defer close(launched)
 		for i := range ids {
 			group.Go(func() error {
 				time.Sleep(time.Duration(i%3) * 40 * time.Millisecond)
@@ -128,6 +129,7 @@ func createAndPayWhile(m *e2e.Merchant, n int, happens func()) []string {
 		}
 	}
 	happens()
+	<-launched
 	_ = group.Wait() // never fails
 	var acknowledged []string
 	for _, id := range ids {

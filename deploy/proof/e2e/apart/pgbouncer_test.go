@@ -29,7 +29,8 @@ func TestPgBouncer_CarriesEverything(t *testing.T) {
 	changes := liveLog(t, m)
 	<-changes // the stream is open
 
-	const sessions, atOnce = 18, 6
+	const atOnce = 6
+	sessions := e2e.Rounds(18, 60)
 	var group sync.WaitGroup
 	for range atOnce {
 		group.Go(func() {

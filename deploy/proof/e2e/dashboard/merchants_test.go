@@ -23,6 +23,7 @@ func TestDashboard_SeveralMerchants(t *testing.T) {
 	b := chrome.NewTab(t, browser)
 	signIn(b, first, email)
 	b.Do(chromedp.Navigate(first.Stack.DashboardURL()+"/m/"+second.ID+"/test/keys"), chrome.See("#password"))
+	inspectPage(b, "dashboard-signin-other")
 	require.Equal(t, second.ID, b.Value("#merchant"))
 	b.Do(chrome.TypeInto("#password", dashboardPassword), chrome.Click("main button"), chrome.See("#create"))
 	page(b, first, "/test/account")

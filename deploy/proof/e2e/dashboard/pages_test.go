@@ -48,19 +48,14 @@ func TestDashboard_EveryPage(t *testing.T) {
 	inspectPage(b, "dashboard-signin")
 	signIn(b, m, newMember(m, checkout.RoleOwner))
 	for _, path := range []string{
-		"/test/", "/live/", "/test/sessions", "/test/sessions?status=expired", "/test/sessions/" + paid, "/test/sessions/" + unpaid,
-		"/test/payouts", "/test/deliveries", "/test/deliveries/" + delivery,
-		"/test/webhooks", "/test/webhooks/" + endpoint, "/test/webhooks/" + endpoint + "/replay", "/test/replays/" + replay,
-		"/test/keys", "/live/keys", "/test/requests", "/test/requests?status=refused", "/test/settings", "/live/settings", "/test/members", "/test/audit", "/test/account",
+		"/test/", "/live/", "/test/sessions", "/live/sessions", "/test/sessions?status=expired", "/test/sessions/" + paid, "/test/sessions/" + unpaid,
+		"/test/payouts", "/live/payouts", "/test/deliveries", "/live/deliveries", "/test/deliveries/" + delivery,
+		"/test/webhooks", "/live/webhooks", "/test/webhooks/" + endpoint, "/test/webhooks/" + endpoint + "/replay", "/test/replays/" + replay,
+		"/test/keys", "/live/keys", "/test/requests", "/live/requests", "/test/requests?status=refused", "/test/settings", "/live/settings", "/test/members", "/test/audit", "/test/account",
 	} {
 		page(b, m, path)
 		b.RequireTablesFit(path)
 		inspectPage(b, "dashboard"+strings.NewReplacer("/", "-", "?", "-", "=", "-", paid, "one", unpaid, "unpaid", delivery, "one", endpoint, "one", replay, "one").Replace(path))
-	}
-	for _, list := range []string{"sessions", "payouts", "deliveries", "webhooks", "requests"} { // empty ones
-		page(b, m, "/live/"+list)
-		b.RequireTablesFit(list)
-		b.Axe(list)
 	}
 	page(b, m, "/test/sessions/"+unpaid)
 	b.Do(chrome.Click("#retry-ask"), chrome.See("#retry-payout form button"))

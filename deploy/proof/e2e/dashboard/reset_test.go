@@ -23,6 +23,7 @@ func TestDashboard_ForgottenPassword(t *testing.T) {
 	b.Do(chromedp.Navigate(m.Stack.DashboardURL()+"/signin"), chrome.Click(`a[href="/password/forgot"]`), chrome.See(`form[action="/password/forgot"]`))
 	inspectPage(b, "dashboard-forgot")
 	b.Do(chrome.TypeInto("#email", email), chrome.Click("main button"), chrome.See("#code"))
+	inspectPage(b, "dashboard-reset")
 	e2e.Await(t, "the mail", 20*time.Second, func() bool { return len(m.Stack.Mailbox.Mails(email)) == 1 })
 	link := regexp.MustCompile(`http\S+#\S+`).FindString(m.Stack.Mailbox.Mails(email)[0].Text)
 	require.Contains(t, link, m.Stack.DashboardURL()+"/password/reset#")

@@ -23,7 +23,7 @@ func TestDashboard_SecondFactor(t *testing.T) {
 	signIn(b, m, email)
 	page(b, m, "/test/account")
 	b.Do(chrome.Click(`form[action$="/account/second_factor"] button`), chrome.See("main .warning"))
-	b.Axe("confirm")
+	inspectPage(b, "dashboard-confirm")
 	b.Do(chrome.TypeInto("#password", dashboardPassword), chrome.Click("main button"), chrome.See(".qr"))
 	inspectPage(b, "dashboard-second-factor")
 	secret := strings.ReplaceAll(b.Text("#secret"), " ", "")
@@ -33,7 +33,7 @@ func TestDashboard_SecondFactor(t *testing.T) {
 		return code
 	}
 	b.Do(chrome.TypeInto("#code", "000000"), chrome.Click("main form button"), chrome.See("main .fault"))
-	b.Axe("second-factor-again")
+	inspectPage(b, "dashboard-second-factor-again")
 	require.Len(t, b.TakeFaults(), 1, "the browser notes the status 422")
 	b.Do(chrome.TypeInto("#code", code(0)), chrome.Click("main form button"), chrome.See("#codes"))
 	inspectPage(b, "dashboard-recovery-codes")
@@ -42,15 +42,15 @@ func TestDashboard_SecondFactor(t *testing.T) {
 
 	b.Do(chrome.Click(".who button"), chrome.See("#password"), chrome.TypeInto("#email", email),
 		chrome.TypeInto("#password", dashboardPassword), chrome.Click("main button"), chrome.See("#code"))
-	b.Axe("signin-code")
+	inspectPage(b, "dashboard-signin-code")
 	b.Do(chrome.TypeInto("#code", recovery[0]), chrome.Click("main button"), chrome.See(".sections"))
 
 	page(b, m, "/live/keys")
 	b.Do(chrome.TypeInto("#label", "server"), chrome.Click("#create form button"), chrome.See("#code"))
-	b.Axe("live-key")
+	inspectPage(b, "dashboard-live-key")
 	b.Do(chrome.TypeInto("#password", dashboardPassword), chrome.TypeInto("#code", recovery[1]), chrome.Click("main form button"), chrome.See("#key"))
 	require.True(t, strings.HasPrefix(b.Text("#key"), "sk_live_"))
 	b.Do(chromedp.Navigate(m.Stack.DashboardURL()+"/m/"+m.ID+"/test/account"), chrome.See(`form[action$="/account/second_factor/remove"]`))
 	require.Contains(t, b.Text("main"), "8 recovery codes are left")
-	b.Axe("account-factor")
+	inspectPage(b, "dashboard-account-factor")
 }

@@ -236,7 +236,7 @@ func testBrowserItems(t *testing.T, browser context.Context) {
 		open(b, m, id)
 		b.Do(seeState("form"), chrome.See(`html[lang="`+locale+`"]`))
 		require.Equal(t, 2+more, chrome.Get(b, chromedp.Evaluate[int](`document.querySelectorAll(".items li").length`)))
-		b.Glance("items-" + locale)
+		b.Inspect("items-" + locale)
 		b.Do(chromedp.EmulateViewport(390, 844))
 		if *chrome.Screenshots != "" {
 			b.Keep("items-"+locale+"-390", chrome.Get(b, chromedp.FullScreenshot(100)))
@@ -715,11 +715,7 @@ func testBrowserLanguages(t *testing.T, browser context.Context) {
 			`document.getElementById("exp").getBoundingClientRect().top - document.getElementById("cvc").getBoundingClientRect().top`)), "at one height")
 		b.Do(chromedp.EmulateReset(), chrome.Click("#pay-button"), chrome.See("#card_number-error"))
 		require.Equal(t, l.fault, b.Text("#card_number-error"))
-		if l.tag == "de" || l.tag == "ja" { // what axe finds depends on the template, not on the language
-			b.Glance("faults-" + l.tag)
-		}
-		b.Do(chromedp.EmulateViewport(320, 800))
-		b.RequireFits("faults-"+l.tag, false)
+		b.Glance("faults-" + l.tag)
 		open(b, m, paid)
 		b.Do(seeState("completed"))
 		require.Equal(t, l.done, b.Text("h1"), "the cookie holds for what follows")
@@ -742,7 +738,8 @@ func testBrowserLanguages(t *testing.T, browser context.Context) {
 // testBrowserBrand looks at colors that are hard to read, and at a logo.
 func testBrowserBrand(t *testing.T, browser context.Context) {
 	for name, c := range map[string]struct{ color, button string }{
-		"yellow": {"#ffe600", "rgb(255, 230, 0)"}, "black": {"#000000", "rgb(0, 0, 0)"},
+		"yellow": {"#ffe600", "rgb(255, 230, 0)"}, "black": {"#000000", "rgb(0, 0, 0)"}, "white": {"#ffffff", "rgb(255, 255, 255)"},
+		"gray": {"#767676", "rgb(118, 118, 118)"}, "purple": {"#5b2be0", "rgb(91, 43, 224)"},
 	} {
 		m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
 		picture := image.NewNRGBA(image.Rect(0, 0, 300, 100))
@@ -818,15 +815,12 @@ func media(name, value string) chromedp.Action[chromedp.Void] {
 // testBrowserMarkup opens pages full of what would like to be markup. A script
 // that ran would open a dialog or complain, and the tab notices both.
 func testBrowserMarkup(t *testing.T, browser context.Context) {
-	for i, texts := range [][]string{{
+	for i, payload := range []string{
 		`<script>throw new Error("ran")</script>`, `"><img src=x onerror='throw new Error("ran")'>`, `'><svg onload=console.error("ran")>`,
-		`</title><script>console.error("ran")</script>`, `</script><script>console.error("ran")</script>`,
-	}, {
-		`" autofocus onfocus="console.error(1)`, `<iframe srcdoc="<script>parent.console.error(1)</script>">`, `<a href="javascript:console.error(1)">x</a>`, `{{constructor.constructor("console.error(1)")()}}`,
-	}, {
-		`<base href=//other.invalid>`, `<meta http-equiv=refresh content="0;url=//other.invalid">`, `<style>*{display:none}</style>`, `]]><x>`, `<!--`,
-	}} {
-		payload := strings.Join(texts, " ")
+		`</title><script>console.error("ran")</script>`, `</script><script>console.error("ran")</script>`, `" autofocus onfocus="console.error(1)`,
+		`<iframe srcdoc="<script>parent.console.error(1)</script>">`, `<a href="javascript:console.error(1)">x</a>`, `{{constructor.constructor("console.error(1)")()}}`,
+		`<base href=//other.invalid>`, `<meta http-equiv=refresh content="0;url=//other.invalid">`, `<style>*{display:none}</style>`, `<!--`, `]]><x>`,
+	} {
 		m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
 		e2e.Query[string](t, e2e.Shared, `UPDATE merchant SET name = $2 WHERE id = $1 RETURNING id`, m.ID, payload)
 		shopURL, _ := shop(t)
@@ -841,14 +835,14 @@ func testBrowserMarkup(t *testing.T, browser context.Context) {
 		require.Equal(t, payload, chrome.Get(b, chromedp.Evaluate[string](`document.querySelector(".merchant span:last-child").textContent`)))
 		require.Equal(t, payload, chrome.Get(b, chromedp.Evaluate[string](`document.querySelector(".facts dd").textContent`)))
 		require.Contains(t, chrome.Get(b, chromedp.Evaluate[string](`document.title`)), strings.Join(strings.Fields(payload), " "))
-		b.Do(chromedp.SetValue(chromedp.CSS("#email"), payload), chromedp.SetValue(chromedp.CSS("#name"), texts[0]), chrome.Click("#pay-button"), chrome.See("#faults"))
+		b.Do(chromedp.SetValue(chromedp.CSS("#email"), payload), chromedp.SetValue(chromedp.CSS("#name"), payload), chrome.Click("#pay-button"), chrome.See("#faults"))
 		require.Equal(t, 0, chrome.Get(b, chromedp.Evaluate[int](`document.querySelectorAll("iframe, base, style, main img:not(.logo)").length`)))
-		if i > 0 { // one is paid: the other pages come from the same templates
+		if i%4 > 0 { // four of them are paid: the other pages come from the same templates
 			continue
 		}
 		b.Do(chrome.Empty("#email"))
 		fill(b, e2e.CardSucceeds)
-		b.Do(chromedp.SetValue(chromedp.CSS("#name"), texts[0]), chrome.Click("#pay-button"), seeState("completed"), chrome.Click("#stay"))
+		b.Do(chromedp.SetValue(chromedp.CSS("#name"), payload), chrome.Click("#pay-button"), seeState("completed"), chrome.Click("#stay"))
 		require.Contains(t, b.Text("#return"), strings.Join(strings.Fields(payload), " "), i)
 		require.True(t, strings.HasPrefix(chrome.Get(b, chromedp.Evaluate[string](`document.getElementById("return").href`)), shopURL+"/"))
 		require.Equal(t, 0, chrome.Get(b, chromedp.Evaluate[int](`document.querySelectorAll("iframe, base, style, main img, main script").length`)))
