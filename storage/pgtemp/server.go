@@ -261,11 +261,12 @@ func (s *Server) checkPort() error {
 	return listener.Close()
 }
 
-// freePort returns a port on which no program listens. It lies below Linux's range of ports for
-// decided connections. So a restart finds its port free, however many clients try to connect.
+// freePort returns a port on which no program listens. It lies below Linux's range of ports for outgoing connections, so
+// a restart finds its port free, however many clients try to connect. It lies above the ports that package devstack gives
+// to programs that bind them later.
 func freePort() int {
 	for {
-		port := 15000 + rand.IntN(32768-15000)
+		port := 28000 + rand.IntN(32768-28000)
 		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err == nil {
 			_ = listener.Close() // no connection was accepted

@@ -3,6 +3,7 @@ package pgtemp
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
@@ -11,13 +12,29 @@ const throwawayPattern = "pgtemp-*"
 // newThrowawayDir makes the directory of a throwaway server. It removes the directories of ended
 // processes: a test process cannot run code after its last test to remove its own.
 func newThrowawayDir(a account) (string, error) {
-	base := os.TempDir()
+	base := throwawayBase()
 	removeStale(base)
 	dir, err := os.MkdirTemp(base, throwawayPattern)
 	if err != nil {
 		return "", err
 	}
 	return dir, a.own(dir)
+}
+
+// memory is where Linux keeps files in memory, and enough is the free space in bytes that a throwaway server may want there.
+const (
+	memory = "/dev/shm"
+	enough = 2 << 30
+)
+
+// throwawayBase returns the directory for throwaway servers: in memory when there is room. On a disk, a database of some
+// hundred files takes five times as long to create and drop.
+func throwawayBase() string {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(memory, &s); err != nil || s.Bavail*uint64(s.Bsize) < enough {
+		return os.TempDir()
+	}
+	return memory
 }
 
 // removeStale removes the throwaway directories that no process holds.

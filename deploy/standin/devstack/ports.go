@@ -10,16 +10,17 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // The ports that Free gives. All are below 32768, for two reasons. Linux uses higher ports for
 // outgoing connections, so such a port could be taken before it is used. Temporal stores its
-// membership ports in a column of 16 signed bits.
+// membership ports in a column of 16 signed bits. Those from 28000 on are of package pgtemp.
 const (
 	firstPort = 10000
-	lastPort  = 32767
+	lastPort  = 27999
 	blockSize = 64 // ports
 )
 
@@ -88,6 +89,17 @@ func CheckFree(addr, flag string) error {
 		return err
 	}
 	return listener.Close()
+}
+
+// listen listens on a port that this process had open a moment ago, as CheckFree has. Another thread's epoll_wait, and a child
+// process before its exec, may still have it open.
+func listen(addr string) (net.Listener, error) {
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		listener, err := net.Listen("tcp", addr)
+		if !errors.Is(err, syscall.EADDRINUSE) || time.Since(began) > time.Second {
+			return listener, err
+		}
+	}
 }
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

@@ -6,7 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,6 +52,33 @@ func TestFree_GivesNoPortToTwoProcesses(t *testing.T) {
 			seen[port] = true
 		}
 	}
+}
+
+// TestStartReceiver_OnAPortThatWasJustClosed: a child process has a copy of each open listener from its fork until its exec.
+func TestStartReceiver_OnAPortThatWasJustClosed(t *testing.T) {
+	t.Parallel()
+	ports, err := devstack.Free(1)
+	require.NoError(t, err)
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))
+	ended := make(chan struct{})
+	var starts sync.WaitGroup
+	starts.Go(func() {
+		for {
+			select {
+			case <-ended:
+				return
+			default:
+				_ = exec.Command("true").Run()
+			}
+		}
+	})
+	for range 400 {
+		receiver, err := devstack.StartReceiver(address, "whsec_test")
+		require.NoError(t, err)
+		receiver.Close()
+	}
+	close(ended)
+	starts.Wait()
 }
 
 func TestCheckFree_NamesTheAddressAndTheFlag(t *testing.T) {

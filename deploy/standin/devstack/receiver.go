@@ -67,7 +67,7 @@ type Receiver struct {
 
 // StartReceiver starts a receiver that listens on address and verifies signatures with secret.
 func StartReceiver(address, secret string) (*Receiver, error) {
-	listener, err := net.Listen("tcp", address)
+	listener, err := listen(address)
 	if err != nil {
 		return nil, fmt.Errorf("receiver: %w", err)
 	}

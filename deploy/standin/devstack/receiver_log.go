@@ -190,7 +190,7 @@ func signedAt(header string) int64 {
 // StartCanary listens on address, which must never get a request, and writes every request to log.
 // It answers 200, so that a wrong sender notices nothing.
 func StartCanary(address string, log *ReceiverLog) (stop func(), err error) {
-	listener, err := net.Listen("tcp", address)
+	listener, err := listen(address)
 	if err != nil {
 		return nil, fmt.Errorf("canary: %w", err)
 	}
