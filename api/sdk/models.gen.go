@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"time"
-
-	"github.com/oapi-codegen/runtime"
 )
 
 // Defines values for AttemptError.
@@ -388,12 +386,6 @@ const (
 const (
 	Disabled WebhookStatus = "disabled"
 	Enabled  WebhookStatus = "enabled"
-)
-
-// Defines values for ListEventsParamsOrder.
-const (
-	Asc  ListEventsParamsOrder = "asc"
-	Desc ListEventsParamsOrder = "desc"
 )
 
 // Amount Major units of the currency, with two decimals.
@@ -2159,464 +2151,11 @@ type DeliveryEnded = DeliveryConflict
 // ReplayConflict defines model for ReplayConflict.
 type ReplayConflict = BulkReplayConflict
 
-// ListSessionsParams defines parameters for ListSessions.
-type ListSessionsParams struct {
-	// Status Only sessions with this status.
-	Status *SessionStatus `form:"status,omitempty" json:"status,omitempty"`
-
-	// OrderId Only sessions with this `metadata.order_id`, as it was sent.
-	OrderId *string `form:"order_id,omitempty" json:"order_id,omitempty"`
-
-	// Transaction Only the session of this transaction.
-	Transaction *TransactionId `form:"transaction,omitempty" json:"transaction,omitempty"`
-
-	// CustomerEmail Only sessions of this address, which you or the customer gave. Upper and lower case do not matter.
-	CustomerEmail *string `form:"customer_email,omitempty" json:"customer_email,omitempty"`
-
-	// Metadata Only sessions whose `metadata` has these pairs: `metadata[cart]=c-77`. A number or a boolean is written as it was sent. It
-	// needs `since`, at most 31 days before `until` or before now, or one of `order_id`, `transaction` and `customer_email`.
-	Metadata *map[string]string `json:"metadata,omitempty"`
-
-	// Limit How many entries a page has at most.
-	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor The `next_cursor` of the page before.
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-
-	// Since Only what was created then or later. RFC 3339; write `+` as `%2B`.
-	Since *Since `form:"since,omitempty" json:"since,omitempty"`
-
-	// Until Only what was created before. RFC 3339; write `+` as `%2B`.
-	Until *Until `form:"until,omitempty" json:"until,omitempty"`
-}
-
-// CreateSessionParams defines parameters for CreateSession.
-type CreateSessionParams struct {
-	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
-	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
-}
-
-// ExpireSessionParams defines parameters for ExpireSession.
-type ExpireSessionParams struct {
-	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
-	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
-}
-
-// ListDeliveriesParams defines parameters for ListDeliveries.
-type ListDeliveriesParams struct {
-	// Status Only deliveries with this status.
-	Status *DeliveryStatus `form:"status,omitempty" json:"status,omitempty"`
-
-	// Webhook Only what belongs to this webhook.
-	Webhook *WebhookFilter `form:"webhook,omitempty" json:"webhook,omitempty"`
-
-	// Event Only deliveries of this event.
-	Event *EventId `form:"event,omitempty" json:"event,omitempty"`
-
-	// Session Only what belongs to this session.
-	Session *SessionFilter `form:"session,omitempty" json:"session,omitempty"`
-
-	// Limit How many entries a page has at most.
-	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor The `next_cursor` of the page before.
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-
-	// Since Only what was created then or later. RFC 3339; write `+` as `%2B`.
-	Since *Since `form:"since,omitempty" json:"since,omitempty"`
-
-	// Until Only what was created before. RFC 3339; write `+` as `%2B`.
-	Until *Until `form:"until,omitempty" json:"until,omitempty"`
-}
-
-// HoldDeliveryParams defines parameters for HoldDelivery.
-type HoldDeliveryParams struct {
-	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
-	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
-}
-
-// ReplayDeliveryParams defines parameters for ReplayDelivery.
-type ReplayDeliveryParams struct {
-	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
-	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
-}
-
-// ResumeDeliveryParams defines parameters for ResumeDelivery.
-type ResumeDeliveryParams struct {
-	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
-	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
-}
-
-// RetryDeliveryParams defines parameters for RetryDelivery.
-type RetryDeliveryParams struct {
-	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
-	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
-}
-
-// ListEventsParams defines parameters for ListEvents.
-type ListEventsParams struct {
-	// Order `desc`: newest first. `asc`: the feed, oldest first, in a stable order in which `created_at` can go back a
-	// little. The feed takes `limit`, `after` and `cursor` only.
-	Order *ListEventsParamsOrder `form:"order,omitempty" json:"order,omitempty"`
-
-	// After Only events after this one in the feed; needs `order=asc`. Without it the feed starts with the oldest event.
-	// It is a 400 if the event does not exist in this mode, or no longer: events are removed some time after their
-	// last delivery. Then start without it, and skip the `id`s that you already have.
-	After *EventId `form:"after,omitempty" json:"after,omitempty"`
-
-	// Type Only events of this type.
-	Type *EventName `form:"type,omitempty" json:"type,omitempty"`
-
-	// Session Only what belongs to this session.
-	Session *SessionFilter `form:"session,omitempty" json:"session,omitempty"`
-
-	// Limit How many entries a page has at most.
-	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor The `next_cursor` of the page before.
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-
-	// Since Only what was created then or later. RFC 3339; write `+` as `%2B`.
-	Since *Since `form:"since,omitempty" json:"since,omitempty"`
-
-	// Until Only what was created before. RFC 3339; write `+` as `%2B`.
-	Until *Until `form:"until,omitempty" json:"until,omitempty"`
-}
-
-// ListEventsParamsOrder defines parameters for ListEvents.
-type ListEventsParamsOrder string
-
-// ListPayoutsParams defines parameters for ListPayouts.
-type ListPayoutsParams struct {
-	// Status Only payouts with this status.
-	Status *PayoutStatus `form:"status,omitempty" json:"status,omitempty"`
-
-	// Session Only what belongs to this session.
-	Session *SessionFilter `form:"session,omitempty" json:"session,omitempty"`
-
-	// Limit How many entries a page has at most.
-	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor The `next_cursor` of the page before.
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-
-	// Since Only what was created then or later. RFC 3339; write `+` as `%2B`.
-	Since *Since `form:"since,omitempty" json:"since,omitempty"`
-
-	// Until Only what was created before. RFC 3339; write `+` as `%2B`.
-	Until *Until `form:"until,omitempty" json:"until,omitempty"`
-}
-
-// RetryPayoutParams defines parameters for RetryPayout.
-type RetryPayoutParams struct {
-	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
-	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
-}
-
-// ListReplaysParams defines parameters for ListReplays.
-type ListReplaysParams struct {
-	// Webhook Only what belongs to this webhook.
-	Webhook *WebhookFilter `form:"webhook,omitempty" json:"webhook,omitempty"`
-
-	// Limit How many entries a page has at most.
-	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor The `next_cursor` of the page before.
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-
-	// Since Only what was created then or later. RFC 3339; write `+` as `%2B`.
-	Since *Since `form:"since,omitempty" json:"since,omitempty"`
-
-	// Until Only what was created before. RFC 3339; write `+` as `%2B`.
-	Until *Until `form:"until,omitempty" json:"until,omitempty"`
-}
-
-// CancelReplayParams defines parameters for CancelReplay.
-type CancelReplayParams struct {
-	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
-	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
-}
-
-// AdvanceSessionParams defines parameters for AdvanceSession.
-type AdvanceSessionParams struct {
-	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
-	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
-}
-
-// ListTransactionsParams defines parameters for ListTransactions.
-type ListTransactionsParams struct {
-	// Status Only transactions with this status.
-	Status *TransactionStatus `form:"status,omitempty" json:"status,omitempty"`
-
-	// Session Only what belongs to this session.
-	Session *SessionFilter `form:"session,omitempty" json:"session,omitempty"`
-
-	// Limit How many entries a page has at most.
-	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor The `next_cursor` of the page before.
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-
-	// Since Only what was created then or later. RFC 3339; write `+` as `%2B`.
-	Since *Since `form:"since,omitempty" json:"since,omitempty"`
-
-	// Until Only what was created before. RFC 3339; write `+` as `%2B`.
-	Until *Until `form:"until,omitempty" json:"until,omitempty"`
-}
-
-// ListWebhooksParams defines parameters for ListWebhooks.
-type ListWebhooksParams struct {
-	// Status Only webhooks with this status.
-	Status *WebhookStatus `form:"status,omitempty" json:"status,omitempty"`
-
-	// Limit How many entries a page has at most.
-	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor The `next_cursor` of the page before.
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-
-	// Since Only what was created then or later. RFC 3339; write `+` as `%2B`.
-	Since *Since `form:"since,omitempty" json:"since,omitempty"`
-
-	// Until Only what was created before. RFC 3339; write `+` as `%2B`.
-	Until *Until `form:"until,omitempty" json:"until,omitempty"`
-}
-
-// CreateWebhookParams defines parameters for CreateWebhook.
-type CreateWebhookParams struct {
-	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
-	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
-}
-
-// VerifySignatureParams defines parameters for VerifySignature.
-type VerifySignatureParams struct {
-	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
-	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
-}
-
-// HoldWebhookParams defines parameters for HoldWebhook.
-type HoldWebhookParams struct {
-	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
-	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
-}
-
-// CreateReplayParams defines parameters for CreateReplay.
-type CreateReplayParams struct {
-	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
-	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
-}
-
-// ResumeWebhookParams defines parameters for ResumeWebhook.
-type ResumeWebhookParams struct {
-	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
-	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
-}
-
-// RotateSecretParams defines parameters for RotateSecret.
-type RotateSecretParams struct {
-	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
-	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
-}
-
-// SendTestEventParams defines parameters for SendTestEvent.
-type SendTestEventParams struct {
-	// IdempotencyKey Your unique name for this request, which makes retries idempotent.
-	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
-}
-
-// OnCheckoutCompletedParams defines parameters for OnCheckoutCompleted.
-type OnCheckoutCompletedParams struct {
-	// XServiceSignature `t`, Unix seconds of this attempt, and `v1`, the lower-case hex of HMAC-SHA256 of `<t>.<raw body>` keyed with the secret.
-	// There are two `v1` until a rotated secret expires.
-	XServiceSignature string `json:"X-Service-Signature"`
-
-	// XServiceEventId The `id` of the event. Drop an event that you have seen.
-	XServiceEventId EventId `json:"X-Service-Event-Id"`
-
-	// XServiceEventType The `type` of the event.
-	XServiceEventType EventName `json:"X-Service-Event-Type"`
-
-	// XServiceDeliveryId The delivery. There is none when `checkout listen` forwards the event.
-	XServiceDeliveryId *DeliveryId `json:"X-Service-Delivery-Id,omitempty"`
-
-	// XServiceAttempt Which attempt this is, from 1; a replay begins at 1 again.
-	XServiceAttempt int `json:"X-Service-Attempt"`
-
-	// UserAgent Who sends it.
-	UserAgent string `json:"User-Agent"`
-
-	// Traceparent W3C trace context.
-	Traceparent *string `json:"traceparent,omitempty"`
-}
-
-// OnCheckoutFailedParams defines parameters for OnCheckoutFailed.
-type OnCheckoutFailedParams struct {
-	// XServiceSignature `t`, Unix seconds of this attempt, and `v1`, the lower-case hex of HMAC-SHA256 of `<t>.<raw body>` keyed with the secret.
-	// There are two `v1` until a rotated secret expires.
-	XServiceSignature string `json:"X-Service-Signature"`
-
-	// XServiceEventId The `id` of the event. Drop an event that you have seen.
-	XServiceEventId EventId `json:"X-Service-Event-Id"`
-
-	// XServiceEventType The `type` of the event.
-	XServiceEventType EventName `json:"X-Service-Event-Type"`
-
-	// XServiceDeliveryId The delivery. There is none when `checkout listen` forwards the event.
-	XServiceDeliveryId *DeliveryId `json:"X-Service-Delivery-Id,omitempty"`
-
-	// XServiceAttempt Which attempt this is, from 1; a replay begins at 1 again.
-	XServiceAttempt int `json:"X-Service-Attempt"`
-
-	// UserAgent Who sends it.
-	UserAgent string `json:"User-Agent"`
-
-	// Traceparent W3C trace context.
-	Traceparent *string `json:"traceparent,omitempty"`
-}
-
-// OnMerchantUpdatedParams defines parameters for OnMerchantUpdated.
-type OnMerchantUpdatedParams struct {
-	// XServiceSignature `t`, Unix seconds of this attempt, and `v1`, the lower-case hex of HMAC-SHA256 of `<t>.<raw body>` keyed with the secret.
-	// There are two `v1` until a rotated secret expires.
-	XServiceSignature string `json:"X-Service-Signature"`
-
-	// XServiceEventId The `id` of the event. Drop an event that you have seen.
-	XServiceEventId EventId `json:"X-Service-Event-Id"`
-
-	// XServiceEventType The `type` of the event.
-	XServiceEventType EventName `json:"X-Service-Event-Type"`
-
-	// XServiceDeliveryId The delivery. There is none when `checkout listen` forwards the event.
-	XServiceDeliveryId *DeliveryId `json:"X-Service-Delivery-Id,omitempty"`
-
-	// XServiceAttempt Which attempt this is, from 1; a replay begins at 1 again.
-	XServiceAttempt int `json:"X-Service-Attempt"`
-
-	// UserAgent Who sends it.
-	UserAgent string `json:"User-Agent"`
-
-	// Traceparent W3C trace context.
-	Traceparent *string `json:"traceparent,omitempty"`
-}
-
-// OnPayoutFailedParams defines parameters for OnPayoutFailed.
-type OnPayoutFailedParams struct {
-	// XServiceSignature `t`, Unix seconds of this attempt, and `v1`, the lower-case hex of HMAC-SHA256 of `<t>.<raw body>` keyed with the secret.
-	// There are two `v1` until a rotated secret expires.
-	XServiceSignature string `json:"X-Service-Signature"`
-
-	// XServiceEventId The `id` of the event. Drop an event that you have seen.
-	XServiceEventId EventId `json:"X-Service-Event-Id"`
-
-	// XServiceEventType The `type` of the event.
-	XServiceEventType EventName `json:"X-Service-Event-Type"`
-
-	// XServiceDeliveryId The delivery. There is none when `checkout listen` forwards the event.
-	XServiceDeliveryId *DeliveryId `json:"X-Service-Delivery-Id,omitempty"`
-
-	// XServiceAttempt Which attempt this is, from 1; a replay begins at 1 again.
-	XServiceAttempt int `json:"X-Service-Attempt"`
-
-	// UserAgent Who sends it.
-	UserAgent string `json:"User-Agent"`
-
-	// Traceparent W3C trace context.
-	Traceparent *string `json:"traceparent,omitempty"`
-}
-
-// OnPayoutSentParams defines parameters for OnPayoutSent.
-type OnPayoutSentParams struct {
-	// XServiceSignature `t`, Unix seconds of this attempt, and `v1`, the lower-case hex of HMAC-SHA256 of `<t>.<raw body>` keyed with the secret.
-	// There are two `v1` until a rotated secret expires.
-	XServiceSignature string `json:"X-Service-Signature"`
-
-	// XServiceEventId The `id` of the event. Drop an event that you have seen.
-	XServiceEventId EventId `json:"X-Service-Event-Id"`
-
-	// XServiceEventType The `type` of the event.
-	XServiceEventType EventName `json:"X-Service-Event-Type"`
-
-	// XServiceDeliveryId The delivery. There is none when `checkout listen` forwards the event.
-	XServiceDeliveryId *DeliveryId `json:"X-Service-Delivery-Id,omitempty"`
-
-	// XServiceAttempt Which attempt this is, from 1; a replay begins at 1 again.
-	XServiceAttempt int `json:"X-Service-Attempt"`
-
-	// UserAgent Who sends it.
-	UserAgent string `json:"User-Agent"`
-
-	// Traceparent W3C trace context.
-	Traceparent *string `json:"traceparent,omitempty"`
-}
-
-// CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
-type CreateSessionJSONRequestBody = SessionRequest
-
-// CreateWebhookJSONRequestBody defines body for CreateWebhook for application/json ContentType.
-type CreateWebhookJSONRequestBody = WebhookRequest
-
-// VerifySignatureJSONRequestBody defines body for VerifySignature for application/json ContentType.
-type VerifySignatureJSONRequestBody = VerificationRequest
-
-// ChangeWebhookJSONRequestBody defines body for ChangeWebhook for application/json ContentType.
-type ChangeWebhookJSONRequestBody = WebhookChange
-
-// CreateReplayJSONRequestBody defines body for CreateReplay for application/json ContentType.
-type CreateReplayJSONRequestBody = ReplayRequest
-
-// RotateSecretJSONRequestBody defines body for RotateSecret for application/json ContentType.
-type RotateSecretJSONRequestBody = RotationRequest
-
-// SendTestEventJSONRequestBody defines body for SendTestEvent for application/json ContentType.
-type SendTestEventJSONRequestBody = TestEventRequest
-
-// OnCheckoutCompletedJSONRequestBody defines body for OnCheckoutCompleted for application/json ContentType.
-type OnCheckoutCompletedJSONRequestBody = CheckoutCompleted
-
-// OnCheckoutFailedJSONRequestBody defines body for OnCheckoutFailed for application/json ContentType.
-type OnCheckoutFailedJSONRequestBody = CheckoutFailed
-
-// OnMerchantUpdatedJSONRequestBody defines body for OnMerchantUpdated for application/json ContentType.
-type OnMerchantUpdatedJSONRequestBody = MerchantUpdated
-
-// OnPayoutFailedJSONRequestBody defines body for OnPayoutFailed for application/json ContentType.
-type OnPayoutFailedJSONRequestBody = PayoutFailed
-
-// OnPayoutSentJSONRequestBody defines body for OnPayoutSent for application/json ContentType.
-type OnPayoutSentJSONRequestBody = PayoutSent
-
 // AsReplayRunning returns the union data inside the BulkReplayConflict as a ReplayRunning
 func (t BulkReplayConflict) AsReplayRunning() (ReplayRunning, error) {
 	var body ReplayRunning
 	err := json.Unmarshal(t.union, &body)
 	return body, err
-}
-
-// FromReplayRunning overwrites any union data inside the BulkReplayConflict as the provided ReplayRunning
-func (t *BulkReplayConflict) FromReplayRunning(v ReplayRunning) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"replay_running"}`))
-	t.union = b
-	return err
-}
-
-// MergeReplayRunning performs a merge with any union data inside the BulkReplayConflict, using the provided ReplayRunning
-func (t *BulkReplayConflict) MergeReplayRunning(v ReplayRunning) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"replay_running"}`))
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
 }
 
 // AsReplayRateExceeded returns the union data inside the BulkReplayConflict as a ReplayRateExceeded
@@ -2626,65 +2165,11 @@ func (t BulkReplayConflict) AsReplayRateExceeded() (ReplayRateExceeded, error) {
 	return body, err
 }
 
-// FromReplayRateExceeded overwrites any union data inside the BulkReplayConflict as the provided ReplayRateExceeded
-func (t *BulkReplayConflict) FromReplayRateExceeded(v ReplayRateExceeded) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"replay_rate_exceeded"}`))
-	t.union = b
-	return err
-}
-
-// MergeReplayRateExceeded performs a merge with any union data inside the BulkReplayConflict, using the provided ReplayRateExceeded
-func (t *BulkReplayConflict) MergeReplayRateExceeded(v ReplayRateExceeded) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"replay_rate_exceeded"}`))
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
-}
-
 // AsIdempotencyConflict returns the union data inside the BulkReplayConflict as a IdempotencyConflict
 func (t BulkReplayConflict) AsIdempotencyConflict() (IdempotencyConflict, error) {
 	var body IdempotencyConflict
 	err := json.Unmarshal(t.union, &body)
 	return body, err
-}
-
-// FromIdempotencyConflict overwrites any union data inside the BulkReplayConflict as the provided IdempotencyConflict
-func (t *BulkReplayConflict) FromIdempotencyConflict(v IdempotencyConflict) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"idempotency_conflict"}`))
-	t.union = b
-	return err
-}
-
-// MergeIdempotencyConflict performs a merge with any union data inside the BulkReplayConflict, using the provided IdempotencyConflict
-func (t *BulkReplayConflict) MergeIdempotencyConflict(v IdempotencyConflict) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"idempotency_conflict"}`))
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
 }
 
 func (t BulkReplayConflict) Discriminator() (string, error) {
@@ -2729,65 +2214,11 @@ func (t CreateConflict) AsOrderIdInUse() (OrderIdInUse, error) {
 	return body, err
 }
 
-// FromOrderIdInUse overwrites any union data inside the CreateConflict as the provided OrderIdInUse
-func (t *CreateConflict) FromOrderIdInUse(v OrderIdInUse) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"order_id_in_use"}`))
-	t.union = b
-	return err
-}
-
-// MergeOrderIdInUse performs a merge with any union data inside the CreateConflict, using the provided OrderIdInUse
-func (t *CreateConflict) MergeOrderIdInUse(v OrderIdInUse) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"order_id_in_use"}`))
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
-}
-
 // AsIdempotencyConflict returns the union data inside the CreateConflict as a IdempotencyConflict
 func (t CreateConflict) AsIdempotencyConflict() (IdempotencyConflict, error) {
 	var body IdempotencyConflict
 	err := json.Unmarshal(t.union, &body)
 	return body, err
-}
-
-// FromIdempotencyConflict overwrites any union data inside the CreateConflict as the provided IdempotencyConflict
-func (t *CreateConflict) FromIdempotencyConflict(v IdempotencyConflict) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"idempotency_conflict"}`))
-	t.union = b
-	return err
-}
-
-// MergeIdempotencyConflict performs a merge with any union data inside the CreateConflict, using the provided IdempotencyConflict
-func (t *CreateConflict) MergeIdempotencyConflict(v IdempotencyConflict) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"idempotency_conflict"}`))
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
 }
 
 func (t CreateConflict) Discriminator() (string, error) {
@@ -2830,65 +2261,11 @@ func (t DeliveryConflict) AsDeliveryNotPending() (DeliveryNotPending, error) {
 	return body, err
 }
 
-// FromDeliveryNotPending overwrites any union data inside the DeliveryConflict as the provided DeliveryNotPending
-func (t *DeliveryConflict) FromDeliveryNotPending(v DeliveryNotPending) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"delivery_not_pending"}`))
-	t.union = b
-	return err
-}
-
-// MergeDeliveryNotPending performs a merge with any union data inside the DeliveryConflict, using the provided DeliveryNotPending
-func (t *DeliveryConflict) MergeDeliveryNotPending(v DeliveryNotPending) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"delivery_not_pending"}`))
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
-}
-
 // AsIdempotencyConflict returns the union data inside the DeliveryConflict as a IdempotencyConflict
 func (t DeliveryConflict) AsIdempotencyConflict() (IdempotencyConflict, error) {
 	var body IdempotencyConflict
 	err := json.Unmarshal(t.union, &body)
 	return body, err
-}
-
-// FromIdempotencyConflict overwrites any union data inside the DeliveryConflict as the provided IdempotencyConflict
-func (t *DeliveryConflict) FromIdempotencyConflict(v IdempotencyConflict) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"idempotency_conflict"}`))
-	t.union = b
-	return err
-}
-
-// MergeIdempotencyConflict performs a merge with any union data inside the DeliveryConflict, using the provided IdempotencyConflict
-func (t *DeliveryConflict) MergeIdempotencyConflict(v IdempotencyConflict) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"idempotency_conflict"}`))
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
 }
 
 func (t DeliveryConflict) Discriminator() (string, error) {
@@ -2931,65 +2308,11 @@ func (t Event) AsCheckoutCompleted() (CheckoutCompleted, error) {
 	return body, err
 }
 
-// FromCheckoutCompleted overwrites any union data inside the Event as the provided CheckoutCompleted
-func (t *Event) FromCheckoutCompleted(v CheckoutCompleted) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"type":"checkout.completed"}`))
-	t.union = b
-	return err
-}
-
-// MergeCheckoutCompleted performs a merge with any union data inside the Event, using the provided CheckoutCompleted
-func (t *Event) MergeCheckoutCompleted(v CheckoutCompleted) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"type":"checkout.completed"}`))
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
-}
-
 // AsCheckoutFailed returns the union data inside the Event as a CheckoutFailed
 func (t Event) AsCheckoutFailed() (CheckoutFailed, error) {
 	var body CheckoutFailed
 	err := json.Unmarshal(t.union, &body)
 	return body, err
-}
-
-// FromCheckoutFailed overwrites any union data inside the Event as the provided CheckoutFailed
-func (t *Event) FromCheckoutFailed(v CheckoutFailed) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"type":"checkout.failed"}`))
-	t.union = b
-	return err
-}
-
-// MergeCheckoutFailed performs a merge with any union data inside the Event, using the provided CheckoutFailed
-func (t *Event) MergeCheckoutFailed(v CheckoutFailed) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"type":"checkout.failed"}`))
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
 }
 
 // AsPayoutSent returns the union data inside the Event as a PayoutSent
@@ -2999,33 +2322,6 @@ func (t Event) AsPayoutSent() (PayoutSent, error) {
 	return body, err
 }
 
-// FromPayoutSent overwrites any union data inside the Event as the provided PayoutSent
-func (t *Event) FromPayoutSent(v PayoutSent) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"type":"payout.sent"}`))
-	t.union = b
-	return err
-}
-
-// MergePayoutSent performs a merge with any union data inside the Event, using the provided PayoutSent
-func (t *Event) MergePayoutSent(v PayoutSent) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"type":"payout.sent"}`))
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
-}
-
 // AsPayoutFailed returns the union data inside the Event as a PayoutFailed
 func (t Event) AsPayoutFailed() (PayoutFailed, error) {
 	var body PayoutFailed
@@ -3033,65 +2329,11 @@ func (t Event) AsPayoutFailed() (PayoutFailed, error) {
 	return body, err
 }
 
-// FromPayoutFailed overwrites any union data inside the Event as the provided PayoutFailed
-func (t *Event) FromPayoutFailed(v PayoutFailed) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"type":"payout.failed"}`))
-	t.union = b
-	return err
-}
-
-// MergePayoutFailed performs a merge with any union data inside the Event, using the provided PayoutFailed
-func (t *Event) MergePayoutFailed(v PayoutFailed) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"type":"payout.failed"}`))
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
-}
-
 // AsMerchantUpdated returns the union data inside the Event as a MerchantUpdated
 func (t Event) AsMerchantUpdated() (MerchantUpdated, error) {
 	var body MerchantUpdated
 	err := json.Unmarshal(t.union, &body)
 	return body, err
-}
-
-// FromMerchantUpdated overwrites any union data inside the Event as the provided MerchantUpdated
-func (t *Event) FromMerchantUpdated(v MerchantUpdated) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"type":"merchant.updated"}`))
-	t.union = b
-	return err
-}
-
-// MergeMerchantUpdated performs a merge with any union data inside the Event, using the provided MerchantUpdated
-func (t *Event) MergeMerchantUpdated(v MerchantUpdated) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"type":"merchant.updated"}`))
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
 }
 
 func (t Event) Discriminator() (string, error) {
@@ -3147,18 +2389,6 @@ func (t *Metadata_AdditionalProperties) FromMetadata0(v Metadata0) error {
 	return err
 }
 
-// MergeMetadata0 performs a merge with any union data inside the Metadata_AdditionalProperties, using the provided Metadata0
-func (t *Metadata_AdditionalProperties) MergeMetadata0(v Metadata0) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
-}
-
 // AsMetadata1 returns the union data inside the Metadata_AdditionalProperties as a Metadata1
 func (t Metadata_AdditionalProperties) AsMetadata1() (Metadata1, error) {
 	var body Metadata1
@@ -3173,18 +2403,6 @@ func (t *Metadata_AdditionalProperties) FromMetadata1(v Metadata1) error {
 	return err
 }
 
-// MergeMetadata1 performs a merge with any union data inside the Metadata_AdditionalProperties, using the provided Metadata1
-func (t *Metadata_AdditionalProperties) MergeMetadata1(v Metadata1) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
-}
-
 // AsMetadata2 returns the union data inside the Metadata_AdditionalProperties as a Metadata2
 func (t Metadata_AdditionalProperties) AsMetadata2() (Metadata2, error) {
 	var body Metadata2
@@ -3196,18 +2414,6 @@ func (t Metadata_AdditionalProperties) AsMetadata2() (Metadata2, error) {
 func (t *Metadata_AdditionalProperties) FromMetadata2(v Metadata2) error {
 	b, err := json.Marshal(v)
 	t.union = b
-	return err
-}
-
-// MergeMetadata2 performs a merge with any union data inside the Metadata_AdditionalProperties, using the provided Metadata2
-func (t *Metadata_AdditionalProperties) MergeMetadata2(v Metadata2) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
 	return err
 }
 
@@ -3228,65 +2434,11 @@ func (t PayoutConflict) AsPayoutNotFailed() (PayoutNotFailed, error) {
 	return body, err
 }
 
-// FromPayoutNotFailed overwrites any union data inside the PayoutConflict as the provided PayoutNotFailed
-func (t *PayoutConflict) FromPayoutNotFailed(v PayoutNotFailed) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"payout_not_failed"}`))
-	t.union = b
-	return err
-}
-
-// MergePayoutNotFailed performs a merge with any union data inside the PayoutConflict, using the provided PayoutNotFailed
-func (t *PayoutConflict) MergePayoutNotFailed(v PayoutNotFailed) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"payout_not_failed"}`))
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
-}
-
 // AsTransferNotFinal returns the union data inside the PayoutConflict as a TransferNotFinal
 func (t PayoutConflict) AsTransferNotFinal() (TransferNotFinal, error) {
 	var body TransferNotFinal
 	err := json.Unmarshal(t.union, &body)
 	return body, err
-}
-
-// FromTransferNotFinal overwrites any union data inside the PayoutConflict as the provided TransferNotFinal
-func (t *PayoutConflict) FromTransferNotFinal(v TransferNotFinal) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"transfer_not_final"}`))
-	t.union = b
-	return err
-}
-
-// MergeTransferNotFinal performs a merge with any union data inside the PayoutConflict, using the provided TransferNotFinal
-func (t *PayoutConflict) MergeTransferNotFinal(v TransferNotFinal) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"transfer_not_final"}`))
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
 }
 
 // AsPaymentRefunded returns the union data inside the PayoutConflict as a PaymentRefunded
@@ -3296,33 +2448,6 @@ func (t PayoutConflict) AsPaymentRefunded() (PaymentRefunded, error) {
 	return body, err
 }
 
-// FromPaymentRefunded overwrites any union data inside the PayoutConflict as the provided PaymentRefunded
-func (t *PayoutConflict) FromPaymentRefunded(v PaymentRefunded) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"payment_refunded"}`))
-	t.union = b
-	return err
-}
-
-// MergePaymentRefunded performs a merge with any union data inside the PayoutConflict, using the provided PaymentRefunded
-func (t *PayoutConflict) MergePaymentRefunded(v PaymentRefunded) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"payment_refunded"}`))
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
-}
-
 // AsPayoutAddressReverted returns the union data inside the PayoutConflict as a PayoutAddressReverted
 func (t PayoutConflict) AsPayoutAddressReverted() (PayoutAddressReverted, error) {
 	var body PayoutAddressReverted
@@ -3330,65 +2455,11 @@ func (t PayoutConflict) AsPayoutAddressReverted() (PayoutAddressReverted, error)
 	return body, err
 }
 
-// FromPayoutAddressReverted overwrites any union data inside the PayoutConflict as the provided PayoutAddressReverted
-func (t *PayoutConflict) FromPayoutAddressReverted(v PayoutAddressReverted) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"payout_address_reverted"}`))
-	t.union = b
-	return err
-}
-
-// MergePayoutAddressReverted performs a merge with any union data inside the PayoutConflict, using the provided PayoutAddressReverted
-func (t *PayoutConflict) MergePayoutAddressReverted(v PayoutAddressReverted) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"payout_address_reverted"}`))
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
-}
-
 // AsIdempotencyConflict returns the union data inside the PayoutConflict as a IdempotencyConflict
 func (t PayoutConflict) AsIdempotencyConflict() (IdempotencyConflict, error) {
 	var body IdempotencyConflict
 	err := json.Unmarshal(t.union, &body)
 	return body, err
-}
-
-// FromIdempotencyConflict overwrites any union data inside the PayoutConflict as the provided IdempotencyConflict
-func (t *PayoutConflict) FromIdempotencyConflict(v IdempotencyConflict) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"idempotency_conflict"}`))
-	t.union = b
-	return err
-}
-
-// MergeIdempotencyConflict performs a merge with any union data inside the PayoutConflict, using the provided IdempotencyConflict
-func (t *PayoutConflict) MergeIdempotencyConflict(v IdempotencyConflict) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"idempotency_conflict"}`))
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
 }
 
 func (t PayoutConflict) Discriminator() (string, error) {
@@ -3437,33 +2508,6 @@ func (t ReplayDeliveryConflict) AsDeliveryInProgress() (DeliveryInProgress, erro
 	return body, err
 }
 
-// FromDeliveryInProgress overwrites any union data inside the ReplayDeliveryConflict as the provided DeliveryInProgress
-func (t *ReplayDeliveryConflict) FromDeliveryInProgress(v DeliveryInProgress) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"delivery_in_progress"}`))
-	t.union = b
-	return err
-}
-
-// MergeDeliveryInProgress performs a merge with any union data inside the ReplayDeliveryConflict, using the provided DeliveryInProgress
-func (t *ReplayDeliveryConflict) MergeDeliveryInProgress(v DeliveryInProgress) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"delivery_in_progress"}`))
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
-}
-
 // AsWebhookDeleted returns the union data inside the ReplayDeliveryConflict as a WebhookDeleted
 func (t ReplayDeliveryConflict) AsWebhookDeleted() (WebhookDeleted, error) {
 	var body WebhookDeleted
@@ -3471,65 +2515,11 @@ func (t ReplayDeliveryConflict) AsWebhookDeleted() (WebhookDeleted, error) {
 	return body, err
 }
 
-// FromWebhookDeleted overwrites any union data inside the ReplayDeliveryConflict as the provided WebhookDeleted
-func (t *ReplayDeliveryConflict) FromWebhookDeleted(v WebhookDeleted) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"webhook_deleted"}`))
-	t.union = b
-	return err
-}
-
-// MergeWebhookDeleted performs a merge with any union data inside the ReplayDeliveryConflict, using the provided WebhookDeleted
-func (t *ReplayDeliveryConflict) MergeWebhookDeleted(v WebhookDeleted) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"webhook_deleted"}`))
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
-}
-
 // AsIdempotencyConflict returns the union data inside the ReplayDeliveryConflict as a IdempotencyConflict
 func (t ReplayDeliveryConflict) AsIdempotencyConflict() (IdempotencyConflict, error) {
 	var body IdempotencyConflict
 	err := json.Unmarshal(t.union, &body)
 	return body, err
-}
-
-// FromIdempotencyConflict overwrites any union data inside the ReplayDeliveryConflict as the provided IdempotencyConflict
-func (t *ReplayDeliveryConflict) FromIdempotencyConflict(v IdempotencyConflict) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"idempotency_conflict"}`))
-	t.union = b
-	return err
-}
-
-// MergeIdempotencyConflict performs a merge with any union data inside the ReplayDeliveryConflict, using the provided IdempotencyConflict
-func (t *ReplayDeliveryConflict) MergeIdempotencyConflict(v IdempotencyConflict) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"idempotency_conflict"}`))
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
 }
 
 func (t ReplayDeliveryConflict) Discriminator() (string, error) {
@@ -3574,65 +2564,11 @@ func (t RetryNowConflict) AsDeliveryInProgress() (DeliveryInProgress, error) {
 	return body, err
 }
 
-// FromDeliveryInProgress overwrites any union data inside the RetryNowConflict as the provided DeliveryInProgress
-func (t *RetryNowConflict) FromDeliveryInProgress(v DeliveryInProgress) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"delivery_in_progress"}`))
-	t.union = b
-	return err
-}
-
-// MergeDeliveryInProgress performs a merge with any union data inside the RetryNowConflict, using the provided DeliveryInProgress
-func (t *RetryNowConflict) MergeDeliveryInProgress(v DeliveryInProgress) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"delivery_in_progress"}`))
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
-}
-
 // AsDeliveryHeld returns the union data inside the RetryNowConflict as a DeliveryHeld
 func (t RetryNowConflict) AsDeliveryHeld() (DeliveryHeld, error) {
 	var body DeliveryHeld
 	err := json.Unmarshal(t.union, &body)
 	return body, err
-}
-
-// FromDeliveryHeld overwrites any union data inside the RetryNowConflict as the provided DeliveryHeld
-func (t *RetryNowConflict) FromDeliveryHeld(v DeliveryHeld) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"delivery_held"}`))
-	t.union = b
-	return err
-}
-
-// MergeDeliveryHeld performs a merge with any union data inside the RetryNowConflict, using the provided DeliveryHeld
-func (t *RetryNowConflict) MergeDeliveryHeld(v DeliveryHeld) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"delivery_held"}`))
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
 }
 
 // AsDeliveryNotPending returns the union data inside the RetryNowConflict as a DeliveryNotPending
@@ -3642,65 +2578,11 @@ func (t RetryNowConflict) AsDeliveryNotPending() (DeliveryNotPending, error) {
 	return body, err
 }
 
-// FromDeliveryNotPending overwrites any union data inside the RetryNowConflict as the provided DeliveryNotPending
-func (t *RetryNowConflict) FromDeliveryNotPending(v DeliveryNotPending) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"delivery_not_pending"}`))
-	t.union = b
-	return err
-}
-
-// MergeDeliveryNotPending performs a merge with any union data inside the RetryNowConflict, using the provided DeliveryNotPending
-func (t *RetryNowConflict) MergeDeliveryNotPending(v DeliveryNotPending) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"delivery_not_pending"}`))
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
-}
-
 // AsIdempotencyConflict returns the union data inside the RetryNowConflict as a IdempotencyConflict
 func (t RetryNowConflict) AsIdempotencyConflict() (IdempotencyConflict, error) {
 	var body IdempotencyConflict
 	err := json.Unmarshal(t.union, &body)
 	return body, err
-}
-
-// FromIdempotencyConflict overwrites any union data inside the RetryNowConflict as the provided IdempotencyConflict
-func (t *RetryNowConflict) FromIdempotencyConflict(v IdempotencyConflict) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"idempotency_conflict"}`))
-	t.union = b
-	return err
-}
-
-// MergeIdempotencyConflict performs a merge with any union data inside the RetryNowConflict, using the provided IdempotencyConflict
-func (t *RetryNowConflict) MergeIdempotencyConflict(v IdempotencyConflict) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"idempotency_conflict"}`))
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
 }
 
 func (t RetryNowConflict) Discriminator() (string, error) {
@@ -3747,33 +2629,6 @@ func (t SessionConflict) AsSessionNotPending() (SessionNotPending, error) {
 	return body, err
 }
 
-// FromSessionNotPending overwrites any union data inside the SessionConflict as the provided SessionNotPending
-func (t *SessionConflict) FromSessionNotPending(v SessionNotPending) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"session_not_pending"}`))
-	t.union = b
-	return err
-}
-
-// MergeSessionNotPending performs a merge with any union data inside the SessionConflict, using the provided SessionNotPending
-func (t *SessionConflict) MergeSessionNotPending(v SessionNotPending) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"session_not_pending"}`))
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
-}
-
 // AsPaymentInProgress returns the union data inside the SessionConflict as a PaymentInProgress
 func (t SessionConflict) AsPaymentInProgress() (PaymentInProgress, error) {
 	var body PaymentInProgress
@@ -3781,65 +2636,11 @@ func (t SessionConflict) AsPaymentInProgress() (PaymentInProgress, error) {
 	return body, err
 }
 
-// FromPaymentInProgress overwrites any union data inside the SessionConflict as the provided PaymentInProgress
-func (t *SessionConflict) FromPaymentInProgress(v PaymentInProgress) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"payment_in_progress"}`))
-	t.union = b
-	return err
-}
-
-// MergePaymentInProgress performs a merge with any union data inside the SessionConflict, using the provided PaymentInProgress
-func (t *SessionConflict) MergePaymentInProgress(v PaymentInProgress) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"payment_in_progress"}`))
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
-}
-
 // AsIdempotencyConflict returns the union data inside the SessionConflict as a IdempotencyConflict
 func (t SessionConflict) AsIdempotencyConflict() (IdempotencyConflict, error) {
 	var body IdempotencyConflict
 	err := json.Unmarshal(t.union, &body)
 	return body, err
-}
-
-// FromIdempotencyConflict overwrites any union data inside the SessionConflict as the provided IdempotencyConflict
-func (t *SessionConflict) FromIdempotencyConflict(v IdempotencyConflict) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"idempotency_conflict"}`))
-	t.union = b
-	return err
-}
-
-// MergeIdempotencyConflict performs a merge with any union data inside the SessionConflict, using the provided IdempotencyConflict
-func (t *SessionConflict) MergeIdempotencyConflict(v IdempotencyConflict) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"error":"idempotency_conflict"}`))
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
 }
 
 func (t SessionConflict) Discriminator() (string, error) {

@@ -4,10 +4,4 @@ go 1.26.0
 
 require example.com/checkout/api/sdk v0.0.0
 
-require (
-	github.com/apapsch/go-jsonmerge/v2 v2.0.0 // indirect
-	github.com/google/uuid v1.6.0 // indirect
-	github.com/oapi-codegen/runtime v1.8.0 // indirect
-)
-
 replace example.com/checkout/api/sdk => ../../../../api/sdk
