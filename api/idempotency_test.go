@@ -63,7 +63,7 @@ func (f *front) prepare(name string) (path, body, id, secret string) {
 // started returns the ids of the workflows that are started from now on.
 func (f *front) started() *[]string {
 	var ids []string
-	f.temporal.start = func(o client.StartWorkflowOptions) error {
+	f.temporal.Start = func(o client.StartWorkflowOptions) error {
 		ids = append(ids, o.ID)
 		return nil
 	}
@@ -74,7 +74,7 @@ func (f *front) started() *[]string {
 func (f *front) firstStartHangs() (reached, goOn chan struct{}) {
 	reached, goOn = make(chan struct{}), make(chan struct{})
 	var starts atomic.Int32
-	f.temporal.start = func(client.StartWorkflowOptions) error {
+	f.temporal.Start = func(client.StartWorkflowOptions) error {
 		if starts.Add(1) == 1 {
 			close(reached)
 			<-goOn
@@ -579,7 +579,7 @@ func TestIdempotency_AnUnknownOutcomeMayBeRepeatedAtOnce(t *testing.T) {
 	f := newFront(t)
 	ids := []string{}
 	failure := serviceerror.NewUnavailable("gone")
-	f.temporal.start = func(o client.StartWorkflowOptions) error {
+	f.temporal.Start = func(o client.StartWorkflowOptions) error {
 		ids = append(ids, o.ID)
 		return failure
 	}
@@ -604,7 +604,7 @@ func TestIdempotency_AClientThatGoesAndAPanicLeaveNoClaim(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	f.temporal.start = func(client.StartWorkflowOptions) error {
+	f.temporal.Start = func(client.StartWorkflowOptions) error {
 		cancel()
 		return context.Canceled
 	}
@@ -612,9 +612,9 @@ func TestIdempotency_AClientThatGoesAndAPanicLeaveNoClaim(t *testing.T) {
 	r.Header.Set("Authorization", "Bearer "+f.merchant.testKey)
 	r.Header.Set(idempotent, "k")
 	require.Equal(t, 503, f.send(r).status)
-	f.temporal.start = func(client.StartWorkflowOptions) error { panic("x") }
+	f.temporal.Start = func(client.StartWorkflowOptions) error { panic("x") }
 	require.Equal(t, 500, f.createsWithKey().status)
-	f.temporal.start = nil
+	f.temporal.Start = nil
 	require.Equal(t, 201, f.createsWithKey().status)
 	require.Equal(t, 1, f.count("checkout_session"))
 }

@@ -84,7 +84,7 @@ func TestSendTestEvent_GoesToTheOneRegistrationThroughAWorkflow(t *testing.T) {
 	require.Zero(t, f.count("event"))
 
 	var started []client.StartWorkflowOptions
-	f.temporal.start = func(o client.StartWorkflowOptions) error {
+	f.temporal.Start = func(o client.StartWorkflowOptions) error {
 		started = append(started, o)
 		return nil
 	}
@@ -95,7 +95,7 @@ func TestSendTestEvent_GoesToTheOneRegistrationThroughAWorkflow(t *testing.T) {
 	require.Equal(t, "webhooks", started[0].TaskQueue)
 	require.Equal(t, "checkout.completed to shop.example ("+endpoint+")", started[0].StaticSummary)
 
-	f.temporal.start = func(client.StartWorkflowOptions) error { return errors.New("Temporal is away") }
+	f.temporal.Start = func(client.StartWorkflowOptions) error { return errors.New("Temporal is away") }
 	f.newDelivery(key, endpoint)
 	require.Equal(t, 2, f.count("webhook_delivery"), "Reconcile starts it")
 	require.Contains(t, f.log.String(), "left to Reconcile")

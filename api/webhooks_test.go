@@ -107,16 +107,16 @@ func TestChangeEndpoint_ChangesWhatIsSent(t *testing.T) {
 	want["description"] = "Shop, Zürich"
 	change(`{"description":"Shop, Zürich"}`)
 	change(`{"description":null,"events":["payout.sent","merchant.updated"]}`)
-	require.Zero(t, f.temporal.triggers.Load())
+	require.Zero(t, f.temporal.Triggers.Load())
 	want["status"] = "disabled"
 	change(`{"status":"disabled"}`)
-	require.Zero(t, f.temporal.triggers.Load(), "nothing waits for that")
+	require.Zero(t, f.temporal.Triggers.Load(), "nothing waits for that")
 	want["status"], want["description"] = "enabled", nil
 	change(`{"status":"enabled","description":""}`)
-	require.EqualValues(t, 1, f.temporal.triggers.Load(), "what waited goes on")
+	require.EqualValues(t, 1, f.temporal.Triggers.Load(), "what waited goes on")
 	want["events"] = []any{"checkout.completed", "checkout.failed", "payout.sent", "payout.failed", "merchant.updated"}
 	change(`{"events":["*"]}`)
-	require.EqualValues(t, 1, f.temporal.triggers.Load())
+	require.EqualValues(t, 1, f.temporal.Triggers.Load())
 
 	for body, params := range map[string][]string{
 		`{"url":"https://10.0.0.1/"}`:                                  {"url"},
@@ -157,13 +157,13 @@ func TestHoldEndpoint_AndResumeAreChangesOfStatus(t *testing.T) {
 	held := f.do("GET", "/v1/deliveries/"+delivery, key, "")
 	require.Equal(t, true, held.json["held"])
 	require.Nil(t, held.json["next_attempt_at"])
-	require.Zero(t, f.temporal.triggers.Load())
+	require.Zero(t, f.temporal.Triggers.Load())
 	for range 2 {
 		got := f.do("POST", "/v1/webhooks/"+id+"/resume", key, "{}")
 		require.Equal(t, 200, got.status)
 		require.Equal(t, "enabled", got.json["status"])
 	}
-	require.EqualValues(t, 2, f.temporal.triggers.Load())
+	require.EqualValues(t, 2, f.temporal.Triggers.Load())
 	require.Equal(t, false, f.do("GET", "/v1/deliveries/"+delivery, key, "").json["held"])
 	for _, action := range []string{"hold", "resume"} {
 		got := f.do("POST", "/v1/webhooks/"+id+"/"+action, key, `{"until":"tomorrow"}`)
@@ -181,7 +181,7 @@ func TestDeleteEndpoint_IsGoneAtOnce(t *testing.T) {
 	got := f.do("DELETE", "/v1/webhooks/"+id, key, "")
 	require.Equal(t, 200, got.status)
 	require.Equal(t, `{"id":"`+id+`","deleted":true}`+"\n", got.body)
-	require.EqualValues(t, 1, f.temporal.triggers.Load(), "its pending deliveries are canceled")
+	require.EqualValues(t, 1, f.temporal.Triggers.Load(), "its pending deliveries are canceled")
 	for _, route := range [][2]string{{"GET", ""}, {"DELETE", ""}, {"POST", "/resume"}, {"POST", "/rotate_secret"}, {"POST", "/test"}} {
 		require.Equal(t, 404, f.do(route[0], "/v1/webhooks/"+id+route[1], key, "").status, route)
 	}
