@@ -60,6 +60,13 @@ func (f *front) prepare(name string) (path, body, id, secret string) {
 	return strings.ReplaceAll(c.path, "{id}", id), strings.ReplaceAll(c.body, "{id}", id), id, secret
 }
 
+// forAnotherMerchant returns the front for a merchant that has nothing yet.
+func (f *front) forAnotherMerchant(t *testing.T) *front {
+	other := *f
+	other.t, other.merchant = t, f.newMerchant(true)
+	return &other
+}
+
 // started returns the ids of the workflows that are started from now on.
 func (f *front) started() *[]string {
 	var ids []string
@@ -107,10 +114,10 @@ func (f *front) claimsRunOut() {
 
 func TestIdempotency_ARepeatGetsTheFirstAnswerByteForByte(t *testing.T) {
 	t.Parallel()
+	all := newFront(t)
 	for name, c := range repeatable {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFront(t)
+			f := all.forAnotherMerchant(t)
 			path, body, _, _ := f.prepare(name)
 			starts, before, key := f.started(), f.count(c.effect), f.merchant.testKey
 			first := f.do("POST", path, key, body, idempotent, "k 1")
@@ -191,10 +198,10 @@ func TestIdempotency_KeepsNothingThatCanBeRead(t *testing.T) {
 
 func TestIdempotency_AProcessThatDiesBeforeItsAnswerIsKeptDoesNothingTwice(t *testing.T) {
 	t.Parallel()
+	all := newFront(t)
 	for name, c := range repeatable {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFront(t)
+			f := all.forAnotherMerchant(t)
 			path, body, id, secret := f.prepare(name)
 			starts, before, key := f.started(), f.count(c.effect), f.merchant.testKey
 			over := f.crash()
