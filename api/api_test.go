@@ -14,24 +14,24 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/runs"
+	"example.com/checkout/workflows/runs/runstest"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
 
 	"example.com/checkout/api/conformance"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
-	"example.com/checkout/workflows/contract"
 )
 
 // spans holds the spans of all requests in all tests.
@@ -47,76 +47,6 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// temporalDouble replaces Temporal in tests of the front end alone. End-to-end tests use a real
-// server.
-type temporalDouble struct {
-	client.Client
-	start    func(client.StartWorkflowOptions) error
-	update   func(client.UpdateWorkflowOptions) error
-	signal   func(workflowID, name string) error
-	cancel   func(workflowID string) error
-	trigger  func() error
-	state    contract.SessionState // answers updates
-	triggers atomic.Int32
-}
-
-func (d *temporalDouble) ExecuteWorkflow(_ context.Context, o client.StartWorkflowOptions, _ any, _ ...any) (client.WorkflowRun, error) {
-	if d.start == nil {
-		return nil, nil
-	}
-	return nil, d.start(o)
-}
-
-func (d *temporalDouble) UpdateWorkflow(_ context.Context, o client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
-	return answered{state: d.state}, d.update(o)
-}
-
-func (d *temporalDouble) SignalWorkflow(_ context.Context, workflowID, _, name string, _ any) error {
-	if d.signal == nil {
-		return nil
-	}
-	return d.signal(workflowID, name)
-}
-
-func (d *temporalDouble) CancelWorkflow(_ context.Context, workflowID, _ string) error {
-	return d.cancel(workflowID)
-}
-
-func (d *temporalDouble) ScheduleClient() client.ScheduleClient { return scheduleDouble{d: d} }
-
-// scheduleDouble replaces the schedule of Reconcile.
-type scheduleDouble struct {
-	client.ScheduleClient
-	client.ScheduleHandle
-	d *temporalDouble
-}
-
-func (s scheduleDouble) GetHandle(context.Context, string) client.ScheduleHandle { return s }
-
-func (s scheduleDouble) Trigger(context.Context, client.ScheduleTriggerOptions) error {
-	s.d.triggers.Add(1)
-	if s.d.trigger == nil {
-		return nil
-	}
-	return s.d.trigger()
-}
-
-func (d *temporalDouble) CheckHealth(context.Context, *client.CheckHealthRequest) (*client.CheckHealthResponse, error) {
-	return &client.CheckHealthResponse{}, nil
-}
-
-type answered struct {
-	client.WorkflowUpdateHandle
-	state contract.SessionState
-}
-
-func (a answered) Get(_ context.Context, result any) error {
-	if state, ok := result.(*contract.SessionState); ok {
-		*state = a.state
-	}
-	return nil
-}
-
 // unreachableTemporal returns a client to a port without a listener.
 func unreachableTemporal(t *testing.T) client.Client {
 	t.Helper()
@@ -124,18 +54,11 @@ func unreachableTemporal(t *testing.T) client.Client {
 	require.NoError(t, err)
 	address := l.Addr().String()
 	require.NoError(t, l.Close())
-	c, err := client.NewLazyClient(client.Options{HostPort: address, Logger: quiet{}})
+	c, err := client.NewLazyClient(client.Options{HostPort: address, Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
-
-type quiet struct{}
-
-func (quiet) Debug(string, ...any) {}
-func (quiet) Info(string, ...any)  {}
-func (quiet) Warn(string, ...any)  {}
-func (quiet) Error(string, ...any) {}
 
 // safeBuffer is a log that several requests may write at once.
 type safeBuffer struct {
@@ -174,7 +97,7 @@ type front struct {
 	storagetest.Database
 	t        *testing.T
 	store    *storage.Store
-	temporal *temporalDouble
+	temporal *runstest.Temporal
 	config   Config
 	handler  http.Handler
 	log      *safeBuffer
@@ -197,7 +120,7 @@ func anyPayout(checkout.Currency, checkout.PayoutCurrency) (checkout.PayoutBound
 
 func newFront(t *testing.T, change ...func(*Config)) *front {
 	t.Helper()
-	f := &front{t: t, Database: storagetest.New(t), temporal: &temporalDouble{}, log: &safeBuffer{}}
+	f := &front{t: t, Database: storagetest.New(t), temporal: &runstest.Temporal{}, log: &safeBuffer{}}
 	f.store = f.Open(t, 4)
 	f.config = Config{
 		Store:       f.store,
@@ -418,7 +341,7 @@ func (a answer) ids() []string {
 
 // expireAs makes Temporal call do with the session's id when it is asked to expire a session.
 func (f *front) expireAs(do func(id string) error) {
-	f.temporal.update = func(o client.UpdateWorkflowOptions) error { return do(o.WorkflowID) }
+	f.temporal.Update = func(o client.UpdateWorkflowOptions) error { return do(o.WorkflowID) }
 }
 
 // endsExpired returns the work of a healthy workflow: it expires the session.

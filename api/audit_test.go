@@ -62,8 +62,8 @@ func TestAudit_HasWhatAKeyDoes(t *testing.T) {
 func TestAudit_AKeyChangesNothingWithoutItsEntry(t *testing.T) {
 	t.Parallel()
 	f := newDeliveryFront(t)
-	f.temporal.start = func(client.StartWorkflowOptions) error { require.Fail(t, "a workflow was started"); return nil }
-	f.temporal.signal = func(string, string) error { require.Fail(t, "a workflow was told"); return nil }
+	f.temporal.Start = func(client.StartWorkflowOptions) error { require.Fail(t, "a workflow was started"); return nil }
+	f.temporal.Signal = func(string, string) error { require.Fail(t, "a workflow was told"); return nil }
 	f.exec(`ALTER TABLE audit_entry ADD CONSTRAINT full_disk CHECK (false) NOT VALID`)
 	everything := func() string {
 		return f.value(`SELECT (SELECT string_agg(w::text, ';' ORDER BY id) FROM webhook_endpoint w) || (SELECT string_agg(d::text, ';' ORDER BY id) FROM webhook_delivery d)

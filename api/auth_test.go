@@ -11,54 +11,32 @@ import (
 
 var someKey = "sk_test_" + strings.Repeat("0123456789abcdef", 4)
 
-// badAuthorization are sets of Authorization headers without a readable key.
+// badAuthorization are sets of Authorization headers without a readable key, beside those of the
+// corpus of input (refused/authorization.yaml).
 var badAuthorization = map[string][]string{
-	"missing":             nil,
-	"empty":               {""},
-	"twice":               {"Bearer " + someKey, "Bearer " + someKey},
-	"two in one":          {"Bearer " + someKey + ", Bearer " + someKey},
-	"scheme only":         {"Bearer"},
-	"scheme and space":    {"Bearer "},
-	"key only":            {someKey},
-	"Basic":               {"Basic " + someKey},
-	"Token":               {"Token " + someKey},
-	"no space":            {"Bearer" + someKey},
-	"two spaces":          {"Bearer  " + someKey},
-	"tab":                 {"Bearer\t" + someKey},
-	"space before":        {" Bearer " + someKey},
-	"space after":         {"Bearer " + someKey + " "},
-	"colon":               {"Bearer: " + someKey},
-	"quoted":              {`Bearer "` + someKey + `"`},
-	"angle brackets":      {"Bearer <" + someKey + ">"},
-	"comma after":         {"Bearer " + someKey + ","},
-	"short":               {"Bearer sk_test_1234"},
-	"one too short":       {"Bearer " + someKey[:len(someKey)-1]},
-	"one too long":        {"Bearer " + someKey + "0"},
-	"no prefix":           {"Bearer " + someKey[8:]},
-	"unknown prefix":      {"Bearer pk_test_" + someKey[8:]},
-	"upper-case prefix":   {"Bearer SK_TEST_" + someKey[8:]},
-	"upper-case body":     {"Bearer sk_test_" + strings.ToUpper(someKey[8:])},
-	"unicode":             {"Bearer sk_test_" + strings.Repeat("é", 32)},
-	"full-width":          {"Bearer ｓk_test_" + someKey[8:]},
-	"zero-width joiner":   {"Bearer " + someKey[:20] + "\u200d" + someKey[23:]},
-	"NUL":                 {"Bearer " + someKey[:len(someKey)-1] + "\x00"},
-	"newline":             {"Bearer " + someKey[:len(someKey)-1] + "\n"},
-	"10 kB":               {"Bearer " + strings.Repeat("a", 10<<10)},
-	"SQL":                 {"Bearer ' OR '1'='1"},
-	"kelvin sign scheme":  {"Bea\u212aer " + someKey},
-	"percent-encoded":     {"Bearer sk%5Ftest%5F" + someKey[8:]},
-	"base64":              {"Bearer c2tfdGVzdF8="},
-	"password of basic":   {"Basic c2tfdGVzdF86"},
-	"unknown test":        {"Bearer " + someKey},
-	"unknown live":        {"Bearer sk_live_" + someKey[8:]},
-	"unknown lower-case":  {"bearer " + someKey},
-	"query-like":          {"Bearer api_key=" + someKey},
-	"hash of a known key": {"Bearer sk_test_" + strings.Repeat("f", 64)},
+	"missing":            nil,
+	"twice":              {"Bearer " + someKey, "Bearer " + someKey},
+	"two in one":         {"Bearer " + someKey + ", Bearer " + someKey},
+	"scheme and space":   {"Bearer "},
+	"no space":           {"Bearer" + someKey},
+	"space before":       {" Bearer " + someKey},
+	"space after":        {"Bearer " + someKey + " "},
+	"short":              {"Bearer sk_test_1234"},
+	"no prefix":          {"Bearer " + someKey[8:]},
+	"upper-case prefix":  {"Bearer SK_TEST_" + someKey[8:]},
+	"upper-case body":    {"Bearer sk_test_" + strings.ToUpper(someKey[8:])},
+	"full-width":         {"Bearer ｓk_test_" + someKey[8:]},
+	"zero-width joiner":  {"Bearer " + someKey[:20] + "\u200d" + someKey[23:]},
+	"NUL":                {"Bearer " + someKey[:len(someKey)-1] + "\x00"},
+	"newline":            {"Bearer " + someKey[:len(someKey)-1] + "\n"},
+	"kelvin sign scheme": {"Bea\u212aer " + someKey},
+	"percent-encoded":    {"Bearer sk%5Ftest%5F" + someKey[8:]},
+	"unknown lower-case": {"bearer " + someKey},
+	"query-like":         {"Bearer api_key=" + someKey},
 }
 
 func TestAuthentication_OneBodyForEveryKeyThatIsNotValid(t *testing.T) {
 	t.Parallel()
-	require.GreaterOrEqual(t, len(badAuthorization), 40)
 	f := newFront(t)
 	revoked := f.newMerchant(true)
 	require.NoError(t, f.store.RevokeAPIKey(t.Context(), checkout.Owner{MerchantID: revoked.ID, Mode: checkout.ModeTest}.Ref(revoked.testKeyID)))

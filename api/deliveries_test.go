@@ -103,7 +103,7 @@ func TestReplayDelivery_StartsANewRun(t *testing.T) {
 		f.end(status)
 		require.Equal(t, string(status), f.get().json["status"])
 		var started client.StartWorkflowOptions
-		f.temporal.start = func(o client.StartWorkflowOptions) error {
+		f.temporal.Start = func(o client.StartWorkflowOptions) error {
 			started = o
 			f.attempt("run-b", 1, 0)
 			return nil
@@ -125,7 +125,7 @@ func TestReplayDelivery_WaitsForTheRunThatHasEndedTheDelivery(t *testing.T) {
 	f := newDeliveryFront(t)
 	f.end(webhook.DeliveryFailed)
 	tries := 0
-	f.temporal.start = func(client.StartWorkflowOptions) error {
+	f.temporal.Start = func(client.StartWorkflowOptions) error {
 		if tries++; tries < 3 {
 			return serviceerror.NewWorkflowExecutionAlreadyStarted("x", "y", "z")
 		}
@@ -144,7 +144,7 @@ func TestReplayDelivery_OfTwoAtOnceOneStarts(t *testing.T) {
 	f.attempt("run-a", 1, 500)
 	f.end(webhook.DeliveryFailed)
 	tries := 0
-	f.temporal.start = func(client.StartWorkflowOptions) error {
+	f.temporal.Start = func(client.StartWorkflowOptions) error {
 		tries++
 		f.attempt("run-b", 1, 0) // by the other replay's run
 		return serviceerror.NewWorkflowExecutionAlreadyStarted("x", "y", "z")
@@ -178,16 +178,16 @@ func TestReplayDelivery_SaysWhyNot(t *testing.T) {
 	}
 	conflict("delivery_in_progress")
 	f.end(webhook.DeliveryFailed)
-	f.temporal.start = func(client.StartWorkflowOptions) error {
+	f.temporal.Start = func(client.StartWorkflowOptions) error {
 		return serviceerror.NewWorkflowExecutionAlreadyStarted("x", "y", "z")
 	}
 	conflict("delivery_in_progress")
-	f.temporal.start = func(client.StartWorkflowOptions) error { return context.DeadlineExceeded }
+	f.temporal.Start = func(client.StartWorkflowOptions) error { return context.DeadlineExceeded }
 	got := f.steer("replay")
 	require.Equal(t, 503, got.status)
 	require.Equal(t, "failed", f.get().json["status"])
 
-	f.temporal.start = nil
+	f.temporal.Start = nil
 	f.do("DELETE", "/v1/webhooks/"+f.endpoint, f.merchant.testKey, "")
 	conflict("webhook_deleted")
 	f.exec(`UPDATE webhook_delivery SET session_url = true`)
@@ -202,7 +202,7 @@ func TestRetryDelivery_SignalsTheRun(t *testing.T) {
 		"its run is gone: Reconcile's work": serviceerror.NewNotFound("x"),
 	} {
 		signals := []string{}
-		f.temporal.signal = func(id, name string) error {
+		f.temporal.Signal = func(id, name string) error {
 			signals = append(signals, id+" "+name)
 			return err
 		}
@@ -211,7 +211,7 @@ func TestRetryDelivery_SignalsTheRun(t *testing.T) {
 		require.Equal(t, f.delivery, got.json["id"])
 		require.Equal(t, []string{f.delivery + " retry_now"}, signals, name)
 	}
-	f.temporal.signal = func(string, string) error { return errors.New("inner words") }
+	f.temporal.Signal = func(string, string) error { return errors.New("inner words") }
 	got := f.steer("retry_now")
 	require.Equal(t, 503, got.status)
 	require.NotContains(t, got.body, "inner words")
@@ -220,7 +220,7 @@ func TestRetryDelivery_SignalsTheRun(t *testing.T) {
 func TestRetryDelivery_SaysWhyNot(t *testing.T) {
 	t.Parallel()
 	f := newDeliveryFront(t)
-	f.temporal.signal = func(string, string) error { panic("nothing is to be woken") }
+	f.temporal.Signal = func(string, string) error { panic("nothing is to be woken") }
 	conflict := func(code string) {
 		t.Helper()
 		got := f.steer("retry_now")
@@ -244,7 +244,7 @@ func TestHoldDelivery_AndResume(t *testing.T) {
 	f := newDeliveryFront(t)
 	signals := []string{}
 	answer := error(nil)
-	f.temporal.signal = func(id, name string) error {
+	f.temporal.Signal = func(id, name string) error {
 		signals = append(signals, id+" "+name)
 		return answer
 	}

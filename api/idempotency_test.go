@@ -60,10 +60,17 @@ func (f *front) prepare(name string) (path, body, id, secret string) {
 	return strings.ReplaceAll(c.path, "{id}", id), strings.ReplaceAll(c.body, "{id}", id), id, secret
 }
 
+// forAnotherMerchant returns the front for a merchant that has nothing yet.
+func (f *front) forAnotherMerchant(t *testing.T) *front {
+	other := *f
+	other.t, other.merchant = t, f.newMerchant(true)
+	return &other
+}
+
 // started returns the ids of the workflows that are started from now on.
 func (f *front) started() *[]string {
 	var ids []string
-	f.temporal.start = func(o client.StartWorkflowOptions) error {
+	f.temporal.Start = func(o client.StartWorkflowOptions) error {
 		ids = append(ids, o.ID)
 		return nil
 	}
@@ -74,7 +81,7 @@ func (f *front) started() *[]string {
 func (f *front) firstStartHangs() (reached, goOn chan struct{}) {
 	reached, goOn = make(chan struct{}), make(chan struct{})
 	var starts atomic.Int32
-	f.temporal.start = func(client.StartWorkflowOptions) error {
+	f.temporal.Start = func(client.StartWorkflowOptions) error {
 		if starts.Add(1) == 1 {
 			close(reached)
 			<-goOn
@@ -107,10 +114,10 @@ func (f *front) claimsRunOut() {
 
 func TestIdempotency_ARepeatGetsTheFirstAnswerByteForByte(t *testing.T) {
 	t.Parallel()
+	all := newFront(t)
 	for name, c := range repeatable {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFront(t)
+			f := all.forAnotherMerchant(t)
 			path, body, _, _ := f.prepare(name)
 			starts, before, key := f.started(), f.count(c.effect), f.merchant.testKey
 			first := f.do("POST", path, key, body, idempotent, "k 1")
@@ -191,10 +198,10 @@ func TestIdempotency_KeepsNothingThatCanBeRead(t *testing.T) {
 
 func TestIdempotency_AProcessThatDiesBeforeItsAnswerIsKeptDoesNothingTwice(t *testing.T) {
 	t.Parallel()
+	all := newFront(t)
 	for name, c := range repeatable {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFront(t)
+			f := all.forAnotherMerchant(t)
 			path, body, id, secret := f.prepare(name)
 			starts, before, key := f.started(), f.count(c.effect), f.merchant.testKey
 			over := f.crash()
@@ -579,7 +586,7 @@ func TestIdempotency_AnUnknownOutcomeMayBeRepeatedAtOnce(t *testing.T) {
 	f := newFront(t)
 	ids := []string{}
 	failure := serviceerror.NewUnavailable("gone")
-	f.temporal.start = func(o client.StartWorkflowOptions) error {
+	f.temporal.Start = func(o client.StartWorkflowOptions) error {
 		ids = append(ids, o.ID)
 		return failure
 	}
@@ -604,7 +611,7 @@ func TestIdempotency_AClientThatGoesAndAPanicLeaveNoClaim(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	f.temporal.start = func(client.StartWorkflowOptions) error {
+	f.temporal.Start = func(client.StartWorkflowOptions) error {
 		cancel()
 		return context.Canceled
 	}
@@ -612,9 +619,9 @@ func TestIdempotency_AClientThatGoesAndAPanicLeaveNoClaim(t *testing.T) {
 	r.Header.Set("Authorization", "Bearer "+f.merchant.testKey)
 	r.Header.Set(idempotent, "k")
 	require.Equal(t, 503, f.send(r).status)
-	f.temporal.start = func(client.StartWorkflowOptions) error { panic("x") }
+	f.temporal.Start = func(client.StartWorkflowOptions) error { panic("x") }
 	require.Equal(t, 500, f.createsWithKey().status)
-	f.temporal.start = nil
+	f.temporal.Start = nil
 	require.Equal(t, 201, f.createsWithKey().status)
 	require.Equal(t, 1, f.count("checkout_session"))
 }

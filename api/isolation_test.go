@@ -137,11 +137,11 @@ func newIsolation(t *testing.T) *isolation {
 	}
 	m.awaitFeed()
 	note := func() error { m.asked++; return nil }
-	m.temporal.start = func(client.StartWorkflowOptions) error { return note() }
-	m.temporal.update = func(client.UpdateWorkflowOptions) error { return note() }
-	m.temporal.signal = func(string, string) error { return note() }
-	m.temporal.cancel = func(string) error { return note() }
-	m.temporal.trigger = note
+	m.temporal.Start = func(client.StartWorkflowOptions) error { return note() }
+	m.temporal.Update = func(client.UpdateWorkflowOptions) error { return note() }
+	m.temporal.Signal = func(string, string) error { return note() }
+	m.temporal.Cancel = func(string) error { return note() }
+	m.temporal.Trigger = note
 	return m
 }
 
@@ -450,13 +450,13 @@ func (m *isolation) prepare(o owner, r reach) {
 	case "POST /v1/deliveries/{id}/replay":
 		d.attempt("run-a", 1, 500)
 		d.end(webhook.DeliveryFailed)
-		m.temporal.start = func(client.StartWorkflowOptions) error {
+		m.temporal.Start = func(client.StartWorkflowOptions) error {
 			d.attempt("run-b", 1, 0)
 			return nil
 		}
 	case "POST /v1/replays/{id}/cancel":
-		m.temporal.start = nil
-		m.temporal.cancel = func(id string) error {
+		m.temporal.Start = nil
+		m.temporal.Cancel = func(id string) error {
 			m.exec(`UPDATE webhook_replay SET status = 'canceled', finished_at = now() WHERE id = $1`, id)
 			return nil
 		}

@@ -76,7 +76,7 @@ func TestLimits_AreOnEveryAnswerToAValidKey(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
 	read, _ := f.newKey(f.merchant, checkout.ModeTest, checkout.ScopeRead)
-	f.temporal.start = nil
+	f.temporal.Start = nil
 	for status, got := range map[int]answer{
 		200: f.do("GET", "/v1/checkout", f.merchant.testKey, ""),
 		201: f.do("POST", "/v1/checkout", f.merchant.testKey, validSession),

@@ -283,7 +283,7 @@ func TestOpenAPI_WhatIsNotHTTPIsRefused(t *testing.T) {
 func TestOpenAPI_IdempotencyConflictsOfEveryPOST(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
-	f.temporal.cancel = func(string) error { return nil }
+	f.temporal.Cancel = func(string) error { return nil }
 	f.expireAs(f.endsExpired(f.merchant, checkout.ModeTest))
 	own := f.ownIDs()
 	for _, o := range openAPI().Operations() {

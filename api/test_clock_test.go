@@ -18,7 +18,7 @@ func TestAdvanceSession_ReachesTheExpiryThroughTheWorkflow(t *testing.T) {
 	f := newFront(t)
 	id := f.newSession(f.merchant.testKey)
 	var asked []string
-	f.temporal.update = func(o client.UpdateWorkflowOptions) error {
+	f.temporal.Update = func(o client.UpdateWorkflowOptions) error {
 		asked = append(asked, o.UpdateName+" "+o.WorkflowID)
 		return f.endsExpired(f.merchant, checkout.ModeTest)(o.WorkflowID)
 	}
@@ -71,8 +71,8 @@ func TestAdvanceSession_WithAPaymentInFlightAnswersTheSessionAsItIs(t *testing.T
 	t.Parallel()
 	f := newFront(t)
 	id := f.newSession(f.merchant.testKey)
-	f.temporal.update = func(client.UpdateWorkflowOptions) error { return nil }
-	f.temporal.state = contract.SessionState{Status: checkout.StatusPending, PaymentInFlight: true}
+	f.temporal.Update = func(client.UpdateWorkflowOptions) error { return nil }
+	f.temporal.State = contract.SessionState{Status: checkout.StatusPending, PaymentInFlight: true}
 	got := f.do("POST", "/v1/test/checkout/"+id+"/advance", f.merchant.testKey, "")
 	require.Equal(t, 200, got.status, got.body)
 	require.Equal(t, "pending", got.json["status"])

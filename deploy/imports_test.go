@@ -70,6 +70,8 @@ var mayImport = map[string][]string{
 
 	"activities/bitcoin":  {"workflows/address", leaves[0]},
 	"activities/ethereum": {"workflows/address", leaves[0]},
+
+	"workflows/runs/runstest": {contract},
 }
 
 // only says who may import the packages that run in a worker. All others use the contract.

@@ -118,9 +118,9 @@ func TestAudit_NothingChangesWithoutItsEntry(t *testing.T) {
 	t.Parallel()
 	s := plainSender(t)
 	told := errors.New("a workflow was told")
-	s.temporal.start = func(client.StartWorkflowOptions) error { require.NoError(t, told); return nil }
-	s.temporal.signal = func(string, string) error { require.NoError(t, told); return nil }
-	s.temporal.update = func(client.UpdateWorkflowOptions) error { require.NoError(t, told); return nil }
+	s.temporal.Start = func(client.StartWorkflowOptions) error { require.NoError(t, told); return nil }
+	s.temporal.Signal = func(string, string) error { require.NoError(t, told); return nil }
+	s.temporal.Update = func(client.UpdateWorkflowOptions) error { require.NoError(t, told); return nil }
 	s.attempt("run", 1, 500, "")
 	ended := newSender(s.desk, s.merchant, s.mode, "https://ended.example/", "", `{}`)
 	_, err := s.store.EndDelivery(t.Context(), ended.ref, "", webhook.DeliveryFailed)

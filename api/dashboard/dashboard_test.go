@@ -17,10 +17,10 @@ import (
 	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/runs"
+	"example.com/checkout/workflows/runs/runstest"
 
 	"github.com/gorilla/mux"
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
@@ -33,7 +33,7 @@ type desk struct {
 	storagetest.Database
 	t        *testing.T
 	store    *storage.Store
-	temporal *temporalDouble
+	temporal *runstest.Temporal
 	config   Config
 	server   *httptest.Server
 	merchant string // id
@@ -42,7 +42,7 @@ type desk struct {
 
 func newDesk(t *testing.T, change ...func(*Config)) *desk {
 	t.Helper()
-	d := &desk{t: t, Database: storagetest.New(t), temporal: &temporalDouble{}}
+	d := &desk{t: t, Database: storagetest.New(t), temporal: &runstest.Temporal{}}
 	d.store = d.Open(t, 4)
 	d.config = Config{
 		Store: d.store, Workflows: &runs.Client{Temporal: d.temporal}, URL: "http://dashboard.example",
@@ -69,50 +69,6 @@ func (d *desk) newMerchant(name string) string {
 	}))
 	return m.ID
 }
-
-// temporalDouble replaces Temporal in tests of the dashboard alone.
-type temporalDouble struct {
-	client.Client
-	start  func(client.StartWorkflowOptions) error
-	update func(client.UpdateWorkflowOptions) error
-	signal func(workflowID, name string) error
-}
-
-func (d *temporalDouble) ExecuteWorkflow(_ context.Context, o client.StartWorkflowOptions, _ any, _ ...any) (client.WorkflowRun, error) {
-	if d.start == nil {
-		return nil, nil
-	}
-	return nil, d.start(o)
-}
-
-func (d *temporalDouble) UpdateWorkflow(_ context.Context, o client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
-	return answered{}, d.update(o)
-}
-
-func (d *temporalDouble) SignalWorkflow(_ context.Context, workflowID, _, name string, _ any) error {
-	if d.signal == nil {
-		return nil
-	}
-	return d.signal(workflowID, name)
-}
-
-func (d *temporalDouble) CancelWorkflow(context.Context, string, string) error { return nil }
-
-func (d *temporalDouble) ScheduleClient() client.ScheduleClient { return scheduleDouble{} }
-
-// scheduleDouble replaces the schedule of Reconcile.
-type scheduleDouble struct {
-	client.ScheduleClient
-	client.ScheduleHandle
-}
-
-func (s scheduleDouble) GetHandle(context.Context, string) client.ScheduleHandle { return s }
-
-func (scheduleDouble) Trigger(context.Context, client.ScheduleTriggerOptions) error { return nil }
-
-type answered struct{ client.WorkflowUpdateHandle }
-
-func (answered) Get(context.Context, any) error { return nil }
 
 func TestFail_AnOutageOfPostgreSQLIs503(t *testing.T) {
 	t.Parallel()

@@ -106,7 +106,7 @@ func TestPayouts_AFailedOneIsMendedAndSentAgain(t *testing.T) {
 	require.Contains(t, shown, "goes to your current address: <code>sandbox:mended</code>")
 	form := regexp.MustCompile(`action="(/test/sessions/cs_\w+/retry_payout)"`).FindStringSubmatch(shown)
 	require.NotNil(t, form)
-	d.temporal.start = func(client.StartWorkflowOptions) error { return nil }
+	d.temporal.Start = func(client.StartWorkflowOptions) error { return nil }
 	require.Equal(t, 303, owner.post(form[1]).status)
 	p, err := d.store.Payout(t.Context(), ref)
 	require.NoError(t, err)

@@ -230,7 +230,7 @@ func TestSession_NobodyElsesAndNotTheOtherModes(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
-	d.temporal.update = func(client.UpdateWorkflowOptions) error { t.Error("Temporal was asked"); return nil }
+	d.temporal.Update = func(client.UpdateWorkflowOptions) error { t.Error("Temporal was asked"); return nil }
 	unknown := checkout.NewID(checkout.PrefixSession)
 	masked := func(p page, id string) string { return strings.ReplaceAll(p.body, id, "ID") }
 	wantGet, wantPost := owner.get("/test/sessions/"+unknown), owner.post("/test/sessions/"+unknown+"/expire")
@@ -256,7 +256,7 @@ func TestExpireSession_ThroughTheWorkflowAndIsNoted(t *testing.T) {
 	s := d.newSession(d.merchant, checkout.ModeTest)
 	path := "/test/sessions/" + s.ID
 	asked := 0
-	d.temporal.update = func(o client.UpdateWorkflowOptions) error {
+	d.temporal.Update = func(o client.UpdateWorkflowOptions) error {
 		require.Equal(t, s.ID, o.WorkflowID)
 		require.Equal(t, contract.UpdateExpire, o.UpdateName)
 		asked++
@@ -286,12 +286,12 @@ func TestExpireSession_SaysWhyNot(t *testing.T) {
 		return func(client.UpdateWorkflowOptions) error { return temporal.NewApplicationError("no", kind) }
 	}
 	s := d.newSession(d.merchant, checkout.ModeTest)
-	d.temporal.update = refuse(contract.ErrTypePaymentInFlight)
+	d.temporal.Update = refuse(contract.ErrTypePaymentInFlight)
 	got := developer.post("/test/sessions/" + s.ID + "/expire")
 	require.Equal(t, 422, got.status)
 	require.Contains(t, got.text(), "A payment of this session is in progress")
 
-	d.temporal.update = func(client.UpdateWorkflowOptions) error { // the customer was faster
+	d.temporal.Update = func(client.UpdateWorkflowOptions) error { // the customer was faster
 		d.pay(s, "")
 		return temporal.NewApplicationError("no", contract.ErrTypeSessionNotPending)
 	}
@@ -457,7 +457,7 @@ func TestRetryPayout_OnlyOwnersAndItIsNoted(t *testing.T) {
 	require.NoError(t, err)
 
 	var started []string
-	d.temporal.start = func(o client.StartWorkflowOptions) error { started = append(started, o.ID); return nil }
+	d.temporal.Start = func(o client.StartWorkflowOptions) error { started = append(started, o.ID); return nil }
 	require.NotContains(t, developer.get(path).text(), "Retry the payout now")
 	require.Equal(t, 403, developer.post(path+"/retry_payout").status)
 	require.Equal(t, 404, owner.post("/live/sessions/"+s.ID+"/retry_payout").status)

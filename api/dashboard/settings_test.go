@@ -18,7 +18,7 @@ func TestSettings_ChangeTellsBothModes(t *testing.T) {
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	started := map[string]bool{}
-	d.temporal.start = func(o client.StartWorkflowOptions) error {
+	d.temporal.Start = func(o client.StartWorkflowOptions) error {
 		started[o.ID] = true
 		return nil
 	}
@@ -48,7 +48,7 @@ func TestSettings_ChangeTellsBothModes(t *testing.T) {
 func TestSettings_AreChangedWhileTemporalIsAway(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	d.temporal.start = func(client.StartWorkflowOptions) error { return errors.New("away") }
+	d.temporal.Start = func(client.StartWorkflowOptions) error { return errors.New("away") }
 	got := d.as(checkout.RoleOwner).form("/test/settings", "/test/settings").send("name", "New")
 	require.Equal(t, 303, got.status)
 	require.Equal(t, "New", value[string](d, `SELECT name FROM merchant WHERE id = $1`, d.merchant))

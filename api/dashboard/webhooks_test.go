@@ -177,7 +177,7 @@ func TestWebhooks_TestEventGoesToThePageOfItsDelivery(t *testing.T) {
 	t.Parallel()
 	s := plainSender(t)
 	var started client.StartWorkflowOptions
-	s.temporal.start = func(o client.StartWorkflowOptions) error { started = o; return nil }
+	s.temporal.Start = func(o client.StartWorkflowOptions) error { started = o; return nil }
 	got := s.as(checkout.RoleDeveloper).post("/test/webhooks/"+s.endpoint.ID+"/test", "type", "merchant.updated")
 	require.Equal(t, "/test/deliveries/"+started.ID+" test_sent", got.to())
 	require.Equal(t, "merchant.updated", value[string](s.desk, `SELECT e.type FROM event e JOIN webhook_delivery d ON d.event_id = e.id WHERE d.id = $1`, started.ID))
@@ -188,7 +188,7 @@ func TestDeliveries_SteeringSaysWhatHappens(t *testing.T) {
 	t.Parallel()
 	s := plainSender(t)
 	var signals []string
-	s.temporal.signal = func(id, name string) error { signals = append(signals, id+" "+name); return nil }
+	s.temporal.Signal = func(id, name string) error { signals = append(signals, id+" "+name); return nil }
 	s.attempt("run", 1, 503, "down for maintenance")
 	dev, at := s.as(checkout.RoleDeveloper), "/test/deliveries/"+s.ref.ID
 	text := dev.get(at).text()
@@ -218,7 +218,7 @@ func TestDeliveries_SteeringSaysWhatHappens(t *testing.T) {
 	_, err := s.store.EndDelivery(t.Context(), s.ref, "", webhook.DeliveryFailed)
 	require.NoError(t, err)
 	require.Contains(t, dev.get(at).text(), "Every attempt failed")
-	s.temporal.start = func(client.StartWorkflowOptions) error { s.attempt("again", 1, 200, "thanks"); return nil }
+	s.temporal.Start = func(client.StartWorkflowOptions) error { s.attempt("again", 1, 200, "thanks"); return nil }
 	goes("replay", "delivery_replayed")
 	text = dev.get(at).text()
 	require.Contains(t, text, "Your server accepted it")
@@ -330,7 +330,7 @@ func TestReplays_PreviewStartCancel(t *testing.T) {
 	_, err := s.store.EndDelivery(t.Context(), s.ref, "", webhook.DeliveryFailed)
 	require.NoError(t, err)
 	var started []string
-	s.temporal.start = func(o client.StartWorkflowOptions) error { started = append(started, o.ID); return nil }
+	s.temporal.Start = func(o client.StartWorkflowOptions) error { started = append(started, o.ID); return nil }
 	dev, at := s.as(checkout.RoleDeveloper), "/test/webhooks/"+s.endpoint.ID+"/replay"
 	form := url.Values{"since": {"2020-01-01T00:00"}, "status": {"failed"}, "rate": {"5"}}
 	got := dev.get(at + "?" + form.Encode())

@@ -29,6 +29,7 @@ import (
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/runs"
+	"example.com/checkout/workflows/runs/runstest"
 )
 
 const (
@@ -44,7 +45,7 @@ type service struct {
 	ctx      context.Context // of the requests
 	database string          // URL without the relay
 	relay    *relay
-	temporal *temporalDouble
+	temporal *runstest.Temporal
 	log      *lockedBuffer
 	rest     http.Handler
 	page     http.Handler
@@ -59,7 +60,7 @@ type service struct {
 func newService(t *testing.T) *service {
 	t.Helper()
 	db := storagetest.New(t)
-	s := &service{t: t, ctx: t.Context(), database: db.URL, temporal: &temporalDouble{}, log: &lockedBuffer{}}
+	s := &service{t: t, ctx: t.Context(), database: db.URL, temporal: &runstest.Temporal{}, log: &lockedBuffer{}}
 	u, err := url.Parse(s.database)
 	require.NoError(t, err)
 	s.relay = newRelay(t, u.Host)
@@ -303,7 +304,7 @@ func TestFaces_WhatTemporalSaysIsTheSameForAll(t *testing.T) {
 		"Temporal is overrun":     {serviceerror.NewResourceExhausted(0, "too many"), http.StatusServiceUnavailable},
 		"Temporal says who knows": {errors.New("inner words"), http.StatusServiceUnavailable},
 	} {
-		s.temporal.update = c.err
+		s.temporal.Update = func(client.UpdateWorkflowOptions) error { return c.err }
 		for face, got := range map[string]*httptest.ResponseRecorder{
 			"REST API":  s.restSends("/v1/checkout/"+s.session+"/expire", ""),
 			"dashboard": s.deskSends(s.at+"/test/sessions/"+s.session+"/expire", url.Values{"a": {"b"}}),
@@ -319,20 +320,6 @@ type panics struct{ checkout.CardNetwork }
 
 func (panics) Tokenize(_ context.Context, c checkout.Card) (string, checkout.PaymentMethod, error) {
 	panic(fmt.Errorf("canary card %s", c.Number))
-}
-
-// temporalDouble starts everything and answers updates with an error.
-type temporalDouble struct {
-	client.Client
-	update error
-}
-
-func (d *temporalDouble) ExecuteWorkflow(context.Context, client.StartWorkflowOptions, any, ...any) (client.WorkflowRun, error) {
-	return nil, nil
-}
-
-func (d *temporalDouble) UpdateWorkflow(context.Context, client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
-	return nil, d.update
 }
 
 // relay forwards connections to PostgreSQL until it is cut.

@@ -252,17 +252,6 @@ func (h *harness) follow(w *httptest.ResponseRecorder) string {
 	return h.get(strings.TrimPrefix(w.Header().Get("Location"), "/checkout")).Body.String()
 }
 
-// quiet is a log.Logger of the SDK that says nothing.
-type quiet struct{}
-
-func (quiet) Debug(string, ...any) {}
-
-func (quiet) Info(string, ...any) {}
-
-func (quiet) Warn(string, ...any) {}
-
-func (quiet) Error(string, ...any) {}
-
 // hostileTexts are texts that become markup when a page does not escape them.
 var hostileTexts = []string{
 	`<script>alert(1)</script>`, `"><script>alert(1)</script>`, `'><img src=x onerror=alert(1)>`, `<img src=x onerror=alert(1)>`,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
 	"golang.org/x/net/html"
 
 	"example.com/checkout/storage"
@@ -549,7 +551,7 @@ func TestPay_UnreadableForms(t *testing.T) {
 func TestPay_TemporalUnreachable(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	away, err := client.NewLazyClient(client.Options{HostPort: "127.0.0.1:1", Logger: quiet{}})
+	away, err := client.NewLazyClient(client.Options{HostPort: "127.0.0.1:1", Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
 	require.NoError(t, err)
 	t.Cleanup(away.Close)
 	h.server.Workflows = &runs.Client{Temporal: away}

@@ -75,44 +75,86 @@ func requireKept(t *testing.T, url string) {
 	require.Equal(t, "kept", text)
 }
 
-func TestStart_IsDurableAndPrivate(t *testing.T) {
+// TestStart_TheLifeOfADirectory: each step finds the directory as the step before has left it.
+func TestStart_TheLifeOfADirectory(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "pg")
-	server := start(t, pgtemp.Options{Dir: dir, Template: empty})
+	first := start(t, pgtemp.Options{Dir: dir, Template: empty})
+	url := first.URL("postgres")
+	insert(t, url)
 
-	conn := connect(t, server.URL("postgres"))
-	for setting, want := range map[string]string{
-		"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", "max_connections": "300",
-		"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "server_encoding": "UTF8", "TimeZone": "UTC",
-	} {
-		var got string
-		require.NoError(t, conn.QueryRow(t.Context(), `SELECT current_setting($1)`, setting).Scan(&got))
-		require.Equal(t, want, got, setting)
-	}
+	t.Run("durable and private", func(t *testing.T) {
+		conn := connect(t, url)
+		for setting, want := range map[string]string{
+			"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", "max_connections": "300",
+			"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "server_encoding": "UTF8", "TimeZone": "UTC",
+		} {
+			var got string
+			require.NoError(t, conn.QueryRow(t.Context(), `SELECT current_setting($1)`, setting).Scan(&got))
+			require.Equal(t, want, got, setting)
+		}
 
-	info, err := os.Stat(filepath.Join(dir, "password"))
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+		info, err := os.Stat(filepath.Join(dir, "password"))
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 
-	config, err := pgx.ParseConfig(server.URL("postgres"))
-	require.NoError(t, err)
-	config.Password = "guess"
-	_, err = pgx.ConnectConfig(t.Context(), config)
-	require.ErrorContains(t, err, "password authentication failed")
-}
+		config, err := pgx.ParseConfig(url)
+		require.NoError(t, err)
+		config.Password = "guess"
+		_, err = pgx.ConnectConfig(t.Context(), config)
+		require.ErrorContains(t, err, "password authentication failed")
+	})
 
-func TestStop_ThenStartKeepsData(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	first, err := pgtemp.Start(t.Context(), pgtemp.Options{Dir: dir, Template: empty})
-	require.NoError(t, err)
-	insert(t, first.URL("postgres"))
-	require.NoError(t, first.Stop())
-	require.NoError(t, first.Stop(), "a second Stop does nothing")
+	t.Run("in use", func(t *testing.T) {
+		_, err := pgtemp.Start(t.Context(), pgtemp.Options{Dir: dir, Template: empty})
+		require.EqualError(t, err, "start PostgreSQL: "+dir+": in use by another process")
+	})
 
-	second := start(t, pgtemp.Options{Dir: dir, Port: first.Port()})
-	require.Equal(t, first.URL("postgres"), second.URL("postgres"), "same port and password")
-	requireKept(t, second.URL("postgres"))
+	t.Run("stopped, then killed", func(t *testing.T) {
+		require.NoError(t, first.Stop())
+		require.NoError(t, first.Stop(), "a second Stop does nothing")
+		second := start(t, pgtemp.Options{Dir: dir, Port: first.Port()})
+		require.Equal(t, url, second.URL("postgres"), "same port and password")
+		requireKept(t, url)
+
+		lockFile := filepath.Join(dir, "data", "postmaster.pid")
+		content, err := os.ReadFile(lockFile)
+		require.NoError(t, err)
+		second.Kill()
+
+		// As after a reboot: the process id now belongs to another program.
+		other := exec.Command("sleep", "600")
+		require.NoError(t, other.Start())
+		defer func() { _ = other.Process.Kill(); _ = other.Wait() }()
+		stale := strings.Replace(string(content), strconv.Itoa(second.PID()), strconv.Itoa(other.Process.Pid), 1)
+		require.NotEqual(t, string(content), stale)
+		require.NoError(t, os.WriteFile(lockFile, []byte(stale), 0o600))
+		requireKept(t, start(t, pgtemp.Options{Dir: dir}).URL("postgres"))
+	})
+
+	// A container may forbid user namespaces, in which root's servers run. Then a cluster belongs to the user postgres,
+	// and goes on belonging to it where they are permitted.
+	t.Run("of the user postgres", func(t *testing.T) {
+		if os.Geteuid() != 0 {
+			t.Skip("only root starts servers as somebody else")
+		}
+		postgres, err := user.Lookup("postgres") // Debian's package makes it
+		require.NoError(t, err)
+		uid, err := strconv.Atoi(postgres.Uid)
+		require.NoError(t, err)
+		require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+			return errors.Join(err, os.Lchown(path, uid, -1))
+		}))
+		for parent := filepath.Dir(dir); parent != os.TempDir(); parent = filepath.Dir(parent) {
+			require.NoError(t, os.Chmod(parent, 0o755)) // it must get in
+		}
+
+		server := start(t, pgtemp.Options{Dir: dir})
+		requireKept(t, server.URL("postgres"))
+		process, err := os.Stat("/proc/" + strconv.Itoa(server.PID()))
+		require.NoError(t, err)
+		require.EqualValues(t, uid, process.Sys().(*syscall.Stat_t).Uid)
+	})
 }
 
 func TestKill_ThenStartRecoversWhileABackendStillRuns(t *testing.T) {
@@ -121,12 +163,12 @@ func TestKill_ThenStartRecoversWhileABackendStillRuns(t *testing.T) {
 	first, err := pgtemp.Start(t.Context(), pgtemp.Options{Dir: dir, Template: empty})
 	require.NoError(t, err)
 	insert(t, first.URL("postgres"))
-	// This backend is busy, so for two seconds it does not notice that its postmaster is gone.
+	// This backend is busy, so for a second it does not notice that its postmaster is gone.
 	busy := connect(t, first.URL("postgres"))
 	_, err = busy.Exec(t.Context(), `
 		CREATE FUNCTION compute() RETURNS void LANGUAGE plpgsql AS $$
 		DECLARE began timestamptz := clock_timestamp();
-		BEGIN WHILE clock_timestamp() < began + interval '2 s' LOOP END LOOP; END $$`)
+		BEGIN WHILE clock_timestamp() < began + interval '1 s' LOOP END LOOP; END $$`)
 	require.NoError(t, err)
 	go func() { _, _ = busy.Exec(context.Background(), `SELECT compute()`) }() // the connection gets lost
 	requireBusy(t, first.URL("postgres"))
@@ -145,27 +187,6 @@ func requireBusy(t *testing.T, url string) {
 			`SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query = 'SELECT compute()'`).Scan(&n)
 		return err == nil && n == 1
 	}, 10*time.Second, 10*time.Millisecond)
-}
-
-func TestStart_ProcessIDInTheLockFileBelongsToAnotherProgram(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	first, err := pgtemp.Start(t.Context(), pgtemp.Options{Dir: dir, Template: empty})
-	require.NoError(t, err)
-	insert(t, first.URL("postgres"))
-	lockFile := filepath.Join(dir, "data", "postmaster.pid")
-	content, err := os.ReadFile(lockFile)
-	require.NoError(t, err)
-	first.Kill()
-
-	// As after a reboot: the process id now belongs to another program.
-	other := exec.Command("sleep", "600")
-	require.NoError(t, other.Start())
-	defer func() { _ = other.Process.Kill(); _ = other.Wait() }()
-	stale := strings.Replace(string(content), strconv.Itoa(first.PID()), strconv.Itoa(other.Process.Pid), 1)
-	require.NoError(t, os.WriteFile(lockFile, []byte(stale), 0o600))
-
-	requireKept(t, start(t, pgtemp.Options{Dir: dir}).URL("postgres"))
 }
 
 func TestStart_InitdbWasKilledHalfWay(t *testing.T) {
@@ -189,14 +210,6 @@ func TestStart_PortTaken(t *testing.T) {
 	require.EqualError(t, err, "start PostgreSQL: 127.0.0.1:"+strconv.Itoa(port)+": port is taken")
 }
 
-func TestStart_DirectoryInUse(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	start(t, pgtemp.Options{Dir: dir, Template: empty})
-	_, err := pgtemp.Start(t.Context(), pgtemp.Options{Dir: dir, Template: empty})
-	require.EqualError(t, err, "start PostgreSQL: "+dir+": in use by another process")
-}
-
 func TestStart_ParentKilledLeavesNoServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -218,36 +231,6 @@ func TestStart_ParentKilledLeavesNoServer(t *testing.T) {
 	require.False(t, runs(pid), "the former server is gone")
 }
 
-// TestStart_AsTheUserPostgres: a container may forbid user namespaces, in which root's servers run. Then a cluster
-// belongs to the user postgres, and goes on belonging to it where they are permitted.
-func TestStart_AsTheUserPostgres(t *testing.T) {
-	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root starts servers as somebody else")
-	}
-	postgres, err := user.Lookup("postgres") // Debian's package makes it
-	require.NoError(t, err)
-	uid, err := strconv.Atoi(postgres.Uid)
-	require.NoError(t, err)
-	dir := filepath.Join(t.TempDir(), "pg")
-	first, err := pgtemp.Start(t.Context(), pgtemp.Options{Dir: dir, Template: empty})
-	require.NoError(t, err)
-	insert(t, first.URL("postgres"))
-	require.NoError(t, first.Stop())
-	require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-		return errors.Join(err, os.Lchown(path, uid, -1))
-	}))
-	for parent := filepath.Dir(dir); parent != os.TempDir(); parent = filepath.Dir(parent) {
-		require.NoError(t, os.Chmod(parent, 0o755)) // it must get in
-	}
-
-	second := start(t, pgtemp.Options{Dir: dir})
-	requireKept(t, second.URL("postgres"))
-	process, err := os.Stat("/proc/" + strconv.Itoa(second.PID()))
-	require.NoError(t, err)
-	require.EqualValues(t, uid, process.Sys().(*syscall.Stat_t).Uid)
-}
-
 // runs reports whether the process executes a program. A zombie does not: containers without an
 // init leave orphans as zombies.
 func runs(pid int) bool {
@@ -255,21 +238,10 @@ func runs(pid int) bool {
 	return err == nil
 }
 
-func TestStop_RemovesTheThrowawayDirectory(t *testing.T) {
+func TestCreateDatabase_InAThrowawayDirectory(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "pg")
-	server, err := pgtemp.Start(t.Context(), pgtemp.Options{Dir: dir, Throwaway: true, Template: empty})
-	require.NoError(t, err)
-	var fsync string
-	require.NoError(t, connect(t, server.URL("postgres")).QueryRow(t.Context(), `SHOW fsync`).Scan(&fsync))
-	require.Equal(t, "off", fsync)
-	require.NoError(t, server.Stop())
-	require.NoDirExists(t, dir)
-}
-
-func TestCreateDatabase(t *testing.T) {
-	t.Parallel()
-	server := start(t, pgtemp.Options{Throwaway: true, Template: empty})
+	server := start(t, pgtemp.Options{Dir: dir, Throwaway: true, Template: empty})
 	require.NoError(t, server.CreateDatabase(t.Context(), "shop", ""))
 	require.NoError(t, server.CreateDatabase(t.Context(), "shop", ""), "an existing database is fine")
 	insert(t, server.URL("shop"))
@@ -280,4 +252,10 @@ func TestCreateDatabase(t *testing.T) {
 	time.AfterFunc(300*time.Millisecond, func() { _ = conn.Close(context.Background()) })
 	require.NoError(t, server.CreateDatabase(t.Context(), "copy", "shop"), "it waits for the template's connections")
 	requireKept(t, server.URL("copy"))
+
+	var fsync string
+	require.NoError(t, connect(t, server.URL("shop")).QueryRow(t.Context(), `SHOW fsync`).Scan(&fsync))
+	require.Equal(t, "off", fsync)
+	require.NoError(t, server.Stop())
+	require.NoDirExists(t, dir)
 }
