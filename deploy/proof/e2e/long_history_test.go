@@ -73,7 +73,8 @@ func TestAdvance_AnyNumberOfCallsLeavesTheSessionReachable(t *testing.T) {
 		m.Must(http.StatusOK, http.MethodPost, "/v1/test/checkout/"+session+"/advance", "")
 	}
 	require.Equal(t, before, len(e2e.Events(t, c, session, "")), "no call left a trace")
-	m.Must(http.StatusConflict, http.MethodPost, "/v1/checkout/"+session+"/expire", "")
+	refused := m.Must(http.StatusConflict, http.MethodPost, "/v1/checkout/"+session+"/expire", "")
+	require.Equal(t, "payment_in_progress", refused.Field("error"))
 }
 
 // TestSession_AnyNumberOfSignalsLeavesItPayable.
