@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -36,15 +37,16 @@ var examples = []struct {
 	program    func(t *testing.T, file string) (path string, args []string)
 	// forget makes it look as if the program had died before any event was processed.
 	forget func(t *testing.T, dir string)
+	sells  bool // it also creates sessions
 }{
-	{"go", "examples/go/main.go", "api/sdk/webhook.go", goProgram, forgetMarks},
-	{"typescript", "examples/typescript/shop.ts", "api/sdk/typescript/src/webhook.ts", typeScriptProgram, forgetMarks},
+	{"go", "examples/go/main.go", "api/sdk/webhook.go", goProgram, forgetMarks, true},
+	{"typescript", "examples/typescript/shop.ts", "api/sdk/typescript/src/webhook.ts", typeScriptProgram, forgetMarks, true},
 	{"python", "receivers/python/receiver.py", "deploy/release/receivers/python/receiver.py", interpreted("python3", "python3"), func(t *testing.T, dir string) {
 		t.Helper()
 		out, err := exec.CommandContext(t.Context(), "python3", "-c", `import sqlite3
 with sqlite3.connect("`+filepath.Join(dir, "webhook-events.db")+`") as db: db.execute("UPDATE event SET processed_at = NULL")`).CombinedOutput()
 		require.NoError(t, err, string(out))
-	}},
+	}, false},
 }
 
 // built holds the built examples by file: a build takes longer than its tests.
@@ -104,7 +106,7 @@ type example struct {
 	process *devstack.Process
 	address string
 	url     string
-	key     string // of the API; only a shop needs it
+	key     string // of the API; only a program that sells needs it
 }
 
 // newExample prepares the receiver of a name; it does not run yet.
@@ -167,6 +169,34 @@ func (x *example) processed() map[string]int {
 	return times
 }
 
+// buys is a customer who buys something. It returns the session, and the order that is to be fulfilled.
+func (x *example) buys(m *e2e.Merchant) (session string, orders []string) {
+	x.t.Helper()
+	browser := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := browser.Post("http://"+x.address+"/shop", "application/x-www-form-urlencoded", http.NoBody)
+	require.NoError(x.t, err)
+	require.NoError(x.t, res.Body.Close())
+	require.Equal(x.t, http.StatusSeeOther, res.StatusCode)
+	session = path.Base(res.Header.Get("Location"))
+	got := m.Session(session)
+	require.Equal(x.t, res.Header.Get("Location"), got.Field("url"), "the customer is sent to the hosted page")
+	require.Equal(x.t, "59.97", fmt.Sprintf("%.2f", got.Field("amount")))
+	return session, []string{got.Field("metadata.order_id").(string)}
+}
+
+var fulfilledLine = regexp.MustCompile(`(?m)^fulfilled (\S+)$`)
+
+// fulfilled returns the orders that were fulfilled, oldest first.
+func (x *example) fulfilled() (orders []string) {
+	x.t.Helper()
+	text, err := os.ReadFile(x.program.Log)
+	require.NoError(x.t, err)
+	for _, line := range fulfilledLine.FindAllStringSubmatch(string(text), -1) {
+		orders = append(orders, line[1])
+	}
+	return orders
+}
+
 // post sends the request of a delivery, or of an attacker who imitates one.
 func (x *example) post(body string, signatures ...string) int {
 	x.t.Helper()
@@ -181,7 +211,7 @@ func (x *example) post(body string, signatures ...string) int {
 }
 
 // TestReceivers_ProcessEachEventOnce takes each example through a merchant's first days: a payment, a replay, a restart
-// and a rotated secret.
+// and a rotated secret. Those that sell get the payment of an order, and fulfil it once.
 func TestReceivers_ProcessEachEventOnce(t *testing.T) {
 	t.Parallel()
 	for _, e := range examples {
@@ -192,9 +222,17 @@ func TestReceivers_ProcessEachEventOnce(t *testing.T) {
 			m.Must(http.StatusOK, http.MethodDelete, "/v1/webhooks/"+m.Registration(), "")
 			registered := m.Must(http.StatusCreated, http.MethodPost, "/v1/webhooks", `{"url": "`+x.url+`", "events": ["*"]}`)
 			endpoint, secret := registered.Field("id").(string), registered.Field("secret").(string)
+			x.key = m.Key
 			x.start(secret)
 
-			session := m.Create(e2e.Terms)
+			var session string
+			var orders []string
+			if e.sells {
+				session, orders = x.buys(m)
+			} else {
+				session = m.Create(e2e.Terms)
+			}
+			require.Empty(t, x.fulfilled())
 			m.MustPay(session, e2e.CardSucceeds)
 			want := map[string]int{}
 			var deliveries []string
@@ -231,6 +269,7 @@ func TestReceivers_ProcessEachEventOnce(t *testing.T) {
 			replay(3)
 			x.stop()
 			require.Equal(t, want, x.processed(), "it remembers after a restart")
+			require.Equal(t, orders, x.fulfilled())
 
 			// While a rotation lasts there are two v1: the old secret still works, and the new one does already.
 			rotated := m.Must(http.StatusOK, http.MethodPost, "/v1/webhooks/"+endpoint+"/rotate_secret", `{"overlap_hours": 1}`).Field("secret").(string)
@@ -251,6 +290,7 @@ func TestReceivers_ProcessEachEventOnce(t *testing.T) {
 				want[event] = 2
 			}
 			require.Equal(t, want, x.processed())
+			require.Equal(t, orders, x.fulfilled(), "what is processed again is not fulfilled again")
 		})
 	}
 }
