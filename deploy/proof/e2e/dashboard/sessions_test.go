@@ -69,7 +69,7 @@ func TestDashboard_Sessions(t *testing.T) {
 		require.Contains(t, b.Text(".tree"), want)
 	}
 	run := chrome.Get(b, chromedp.Evaluate[string](`document.getElementById("run-session").href`))
-	require.Equal(t, e2e.Shared.UIURL()+"/namespaces/checkout/workflows/"+id, run)
+	require.Equal(t, e2e.Shared.UIURL()+"/namespaces/"+e2e.Shared.Temporal.Namespace()+"/workflows/"+id, run)
 	b.Shoot("dashboard-session")
 
 	other := m.Create(e2e.Terms)

@@ -962,7 +962,7 @@ func testOperatorPages(t *testing.T, browser context.Context) {
 	shootOnce(b, "receiver")
 
 	b.Do(chromedp.EmulateViewport(1600, 1400))
-	workflows := e2e.Shared.UIURL() + "/namespaces/checkout/workflows"
+	workflows := e2e.Shared.UIURL() + "/namespaces/" + e2e.Shared.Temporal.Namespace() + "/workflows"
 	delivery := e2e.DeliveryOf(t, e2e.Shared, id, "checkout.completed")
 	for _, page := range []struct{ name, address, shows string }{
 		{"list", "", "CheckoutSession"},
