@@ -44,6 +44,7 @@ func TestDashboard_Sessions(t *testing.T) {
 	t.Parallel()
 	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
 	b := newDashboard(t, browser, m, checkout.RoleDeveloper)
+	page(b, m, "/test/")
 	require.Contains(t, b.Text("main"), "Nothing has happened here yet")
 	b.Do(chrome.Click(`.sections a[href$="/test/sessions"]`), chrome.See("#sessions .empty"))
 	require.Contains(t, b.Text("main"), "No sessions yet")
