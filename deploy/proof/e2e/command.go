@@ -39,6 +39,13 @@ func (w *Words) Write(p []byte) (int, error) {
 	return w.Builder.Write(p)
 }
 
+// String returns what was said so far.
+func (w *Words) String() string {
+	w.Lock()
+	defer w.Unlock()
+	return w.Builder.String()
+}
+
 // Release runs checkout release.
 func Release(t *testing.T, stack *devstack.Stack, build string) {
 	t.Helper()

@@ -143,14 +143,21 @@ var corpusLeast = map[string]int{
 
 const acceptedLeast = 150
 
-// TestCorpus_InvalidInputIsRefusedAndChangesNothing sends every request of
-// testdata/corpus/refused to the API: the exact status, code and param, a JSON
+// TestCorpus sends what merchants and customers may send. It ends with what is accepted, because that changes rows.
+func TestCorpus(t *testing.T) {
+	t.Parallel()
+	w := newCorpusWorld(t)
+	t.Run("invalid input is refused and changes nothing", w.refuseAll)
+	t.Run("the page takes no payment from wrong input", w.refuseForms)
+	t.Run("near misses are accepted", w.acceptAll)
+}
+
+// refuseAll sends every request of testdata/corpus/refused to the API: the exact status, code and param, a JSON
 // body with its request id, never a 5xx, and nothing that PostgreSQL has of the
 // merchants is another afterwards. No workflow comes to be, and the process lives.
-func TestCorpus_InvalidInputIsRefusedAndChangesNothing(t *testing.T) {
-	t.Parallel()
+func (w *corpusWorld) refuseAll(t *testing.T) {
+	t.Helper()
 	files := loadCorpus[corpusFile](t, "refused")
-	w := newCorpusWorld(t)
 	pid, counts := w.stack.API.PID(), map[string]int{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		f := files[name]
@@ -170,12 +177,11 @@ func TestCorpus_InvalidInputIsRefusedAndChangesNothing(t *testing.T) {
 	logCounts(t, "refused", counts)
 }
 
-// TestCorpus_NearMissesAreAccepted sends every request of testdata/corpus/accepted,
-// each beside a limit that it keeps, and reads back what was made.
-func TestCorpus_NearMissesAreAccepted(t *testing.T) {
-	t.Parallel()
+// acceptAll sends every request of testdata/corpus/accepted, each beside a limit that it keeps, and reads back what was
+// made.
+func (w *corpusWorld) acceptAll(t *testing.T) {
+	t.Helper()
 	files := loadCorpus[corpusFile](t, "accepted")
-	w := newCorpusWorld(t)
 	pid, counts, total := w.stack.API.PID(), map[string]int{}, 0
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		f := files[name]

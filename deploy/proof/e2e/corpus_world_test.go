@@ -245,6 +245,7 @@ func (w *corpusWorld) claim(t *testing.T, c corpusCase) {
 func (w *corpusWorld) requireNoOtherWorkflow(t *testing.T) {
 	t.Helper()
 	last := w.own.Create(e2e.Terms)
+	w.last = ""
 	merchants := fmt.Sprintf("MerchantId IN (%q, %q)", w.own.ID, w.other.ID)
 	count := func(query string) int {
 		got, err := w.temporal.CountWorkflow(t.Context(), &workflowservice.CountWorkflowExecutionsRequest{Query: query})

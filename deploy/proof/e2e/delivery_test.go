@@ -13,8 +13,9 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// TestDelivery_WaitsTheScheduleFailsAndIsReplayed runs the whole life of a
-// delivery on the shared stack's schedule of 1, 2, 3, 4 and 5 seconds.
+// TestDelivery_WaitsTheScheduleFailsAndIsReplayed runs the whole life of a delivery on the shared stack's schedule of 1, 2,
+// 3, 4 and 5 seconds. A replay is refused before its end. A delivery that is late, because all workers were away, is not
+// started twice.
 func TestDelivery_WaitsTheScheduleFailsAndIsReplayed(t *testing.T) {
 	t.Parallel()
 	m := e2e.NewMerchant(t, e2e.Shared)
@@ -23,6 +24,22 @@ func TestDelivery_WaitsTheScheduleFailsAndIsReplayed(t *testing.T) {
 	id := m.Create(e2e.Terms)
 	m.MustPay(id, e2e.CardDeclined) // one event only
 	delivery := e2e.DeliveryOf(t, e2e.Shared, id, "checkout.failed")
+	refuses := func(id, why string) {
+		out, err := e2e.CheckoutCommand(t, e2e.Shared, "replay", id)
+		require.Error(t, err)
+		require.Contains(t, out, why)
+	}
+	refuses(checkout.NewID(checkout.PrefixDelivery), "there is no delivery whd_")
+	refuses(delivery, "still in progress")
+
+	m.Arrivals(5, 20*time.Second)
+	e2e.Await(t, "the fifth attempt is noted", 10*time.Second, func() bool {
+		return e2e.Query[bool](t, e2e.Shared, `
+			SELECT duration_ms IS NOT NULL FROM webhook_attempt WHERE delivery_id = $1 AND number = 5`, delivery)
+	})
+	// Reconcile runs every 5 seconds and now finds it overdue.
+	e2e.Query[string](t, e2e.Shared, `
+		UPDATE webhook_delivery SET next_attempt_at = next_attempt_at - interval '1 hour' WHERE id = $1 RETURNING id`, delivery)
 	e2e.Await(t, "the delivery is permanently failed", 40*time.Second, func() bool { return e2e.DeliveryStatus(t, delivery) == "failed" })
 
 	got, _ := m.Receiver.Arrivals()
@@ -42,6 +59,8 @@ func TestDelivery_WaitsTheScheduleFailsAndIsReplayed(t *testing.T) {
 		return err == nil && run.WorkflowExecutionInfo.Status == enumspb.WORKFLOW_EXECUTION_STATUS_FAILED
 	})
 
+	require.Equal(t, 1, e2e.Query[int](t, e2e.Shared, `SELECT run FROM webhook_delivery WHERE id = $1`, delivery))
+
 	// Replay by an engineer: checkout replay whd_….
 	m.Receiver.Answer(http.StatusOK)
 	out, err := e2e.CheckoutCommand(t, e2e.Shared, "replay", delivery)
@@ -52,42 +71,4 @@ func TestDelivery_WaitsTheScheduleFailsAndIsReplayed(t *testing.T) {
 	require.Len(t, again, 7)
 	require.Equal(t, got[0].Body, again[6].Body, "the same event, byte for byte")
 	require.Equal(t, "1", again[6].Attempt, "attempts are numbered per run")
-}
-
-func TestReplay_TellsWhyItCannot(t *testing.T) {
-	t.Parallel()
-	out, err := e2e.CheckoutCommand(t, e2e.Shared, "replay", checkout.NewID(checkout.PrefixDelivery))
-	require.Error(t, err)
-	require.Contains(t, out, "there is no delivery whd_")
-	out, err = e2e.CheckoutCommand(t, e2e.Shared, "replay", "cs_1")
-	require.Error(t, err)
-	require.Contains(t, out, "not a valid id: expected whd_ and 26 characters")
-
-	m := e2e.NewMerchant(t, e2e.Shared)
-	m.Receiver.Answer(http.StatusInternalServerError)
-	id := m.Create(e2e.Terms)
-	m.MustPay(id, e2e.CardDeclined)
-	out, err = e2e.CheckoutCommand(t, e2e.Shared, "replay", e2e.DeliveryOf(t, e2e.Shared, id, "checkout.failed"))
-	require.Error(t, err)
-	require.Contains(t, out, "still in progress")
-}
-
-func TestSessionsOwnAddress_IsSignedByTheRegistrationsSecret(t *testing.T) {
-	t.Parallel()
-	m, other := e2e.NewMerchant(t, e2e.Shared), e2e.NewMerchant(t, e2e.Shared)
-	// The other merchant's server stands for this merchant's second address.
-	created := m.Must(http.StatusCreated, http.MethodPost, "/v1/checkout", `{"amount": 10, "currency": "EUR", "payout_currency": "USDC",
-		"webhook_url": "`+other.URL+`"}`)
-	require.Nil(t, created.Field("webhook_secret"), "a registration's secret signs")
-	id := created.Field("id").(string)
-	m.MustPay(id, e2e.CardSucceeds)
-	for _, a := range other.Arrivals(2, 10*time.Second) {
-		require.ErrorContains(t, a.Signature, "does not match", "not the other's secret")
-	}
-	e2e.Await(t, "the payout is told", 10*time.Second, func() bool { return m.Session(id).Field("payout.status") == "sent" })
-	got, _ := m.Receiver.Arrivals()
-	require.Empty(t, got, "webhook_url replaces the registrations")
-	for _, typ := range []string{"checkout.completed", "payout.sent"} {
-		e2e.Excuse(t, 11, e2e.DeliveryOf(t, e2e.Shared, id, typ), "the other merchant's server does not know the secret")
-	}
 }

@@ -78,19 +78,3 @@ func TestReconcile_StartsAgainWhatAnOperatorTerminated(t *testing.T) {
 	e2e.Await(t, "the payout without a run is sent", 30*time.Second, func() bool { return m.Session(session).Field("payout.status") == "sent" })
 	require.Equal(t, payout, m.Session(session).Field("payout.id"))
 }
-
-// TestReconcile_LeavesWhatHasARunAlone: deliveries that are late, because all
-// workers were away, are not started twice.
-func TestReconcile_LeavesWhatHasARunAlone(t *testing.T) {
-	t.Parallel()
-	m := e2e.NewMerchant(t, e2e.Shared)
-	m.Receiver.Answer(http.StatusInternalServerError)
-	id := m.Create(e2e.Terms)
-	m.MustPay(id, e2e.CardDeclined)
-	delivery := e2e.DeliveryOf(t, e2e.Shared, id, "checkout.failed")
-	m.Arrivals(1, 10*time.Second)
-	// It looks overdue to Reconcile all the time.
-	e2e.Query[string](t, e2e.Shared, `UPDATE webhook_delivery SET next_attempt_at = next_attempt_at - interval '1 hour' WHERE id = $1 RETURNING id`, delivery)
-	e2e.Await(t, "the delivery is permanently failed", 60*time.Second, func() bool { return e2e.DeliveryStatus(t, delivery) == "failed" })
-	require.Equal(t, 1, e2e.Query[int](t, e2e.Shared, `SELECT run FROM webhook_delivery WHERE id = $1`, delivery))
-}

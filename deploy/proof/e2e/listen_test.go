@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"bytes"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -17,12 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
-	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -40,7 +37,7 @@ func TestListen_CatchesUpOnWhatItMissed(t *testing.T) {
 	pay()
 	got := dev.arrivals(2, 20*time.Second)
 	delivered := m.Arrivals(2, 20*time.Second)
-	secret := regexp.MustCompile(`(?m)^  (whsec_[0-9a-f]{64})$`).FindStringSubmatch(running.said())[1]
+	secret := regexp.MustCompile(`(?m)^  (whsec_[0-9a-f]{64})$`).FindStringSubmatch(running.said.String())[1]
 	bodies := eventBodies(t, m)
 	for _, a := range got {
 		require.Equal(t, bodies[a.id], a.body, "the bytes of event.body")
@@ -59,43 +56,31 @@ func TestListen_CatchesUpOnWhatItMissed(t *testing.T) {
 		require.Equal(t, want, a.header)
 	}
 	dev.stop(running)
-	require.Contains(t, running.said(), "2 forwarded, 0 failed")
-
-	// Stopped, it misses two payments and their payouts, and catches up.
-	pay()
-	pay()
-	e2e.Await(t, "six events", 20*time.Second, func() bool { return len(eventBodies(t, m)) == 6 })
-	running = dev.listen()
-	dev.await(running, "missed while listen did not run")
-	dev.arrivals(6, 20*time.Second)
-	time.Sleep(2500 * time.Millisecond) // two looks more: none comes twice
-	dev.stop(running)
-	require.Contains(t, running.said(), "4 forwarded, 0 failed")
-	got = dev.arrivals(6, 0)
-	require.Len(t, got, 6)
-	require.Equal(t, inFeed(t, m), idsOf(got), "in the order of the feed")
+	require.Contains(t, running.said.String(), "2 forwarded, 0 failed")
 
 	// Killed in the middle of catching up, it repeats the event under way.
 	pay()
 	pay()
 	pay()
-	e2e.Await(t, "twelve events", 20*time.Second, func() bool { return len(eventBodies(t, m)) == 12 })
-	release := dev.hangAt(9)
+	e2e.Await(t, "eight events", 20*time.Second, func() bool { return len(eventBodies(t, m)) == 8 })
+	release := dev.hangAt(5)
 	running = dev.listen()
-	dev.arrivals(9, 20*time.Second)
+	dev.arrivals(5, 20*time.Second)
 	require.NoError(t, running.cmd.Process.Kill())
 	_ = running.cmd.Wait() // killed
 	release()
 	running = dev.listen()
-	dev.arrivals(13, 20*time.Second)
-	time.Sleep(1500 * time.Millisecond)
+	dev.await(running, "missed while listen did not run")
+	dev.arrivals(9, 20*time.Second)
+	time.Sleep(2500 * time.Millisecond) // two looks more: none comes twice
 	dev.stop(running)
-	got = dev.arrivals(13, 0)
-	require.Len(t, got, 13)
-	require.Equal(t, got[8].id, got[9].id, "the one under way comes again")
-	once := slices.Delete(slices.Clone(got), 8, 9)
+	require.Contains(t, running.said.String(), "4 forwarded, 0 failed")
+	got = dev.arrivals(9, 0)
+	require.Len(t, got, 9)
+	require.Equal(t, got[4].id, got[5].id, "the one under way comes again")
+	once := slices.Delete(slices.Clone(got), 4, 5)
 	bodies = eventBodies(t, m)
-	require.Len(t, bodies, 12)
+	require.Len(t, bodies, 8)
 	for _, a := range once {
 		require.Equal(t, bodies[a.id], a.body)
 		delete(bodies, a.id)
@@ -113,47 +98,21 @@ func TestListen_CatchesUpOnWhatItMissed(t *testing.T) {
 		require.Equal(t, os.FileMode(0o600), info.Mode(), name)
 		text, err := os.ReadFile(name)
 		require.NoError(t, err)
-		require.NotContains(t, name+string(text)+running.said(), m.Key[len("sk_test_"):][:16])
+		require.NotContains(t, name+string(text)+running.said.String(), m.Key[len("sk_test_"):][:16])
 	}
-	t.Log("\n" + running.said())
-
-	// A key that the API does not know ends it.
-	m.Key = checkout.NewAPIKey(checkout.ModeTest)
-	running = dev.listen()
-	require.Error(t, running.cmd.Wait())
-	require.Contains(t, running.said(), "checkout: the API at "+m.Stack.APIURL()+" refuses the key of CHECKOUT_API_KEY")
-	require.NotContains(t, running.said(), m.Key[len("sk_test_"):][:16])
+	t.Log("\n" + running.said.String())
 }
 
 // inFeed returns the ids of the merchant's events in the order in which their transactions stored them.
 func inFeed(t *testing.T, m *e2e.Merchant) []string {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), m.Stack.DatabaseURL())
-	require.NoError(t, err)
-	defer func() { _ = conn.Close(t.Context()) }() // a test's connection
-	rows, err := conn.Query(t.Context(), `SELECT id FROM event WHERE merchant_id = $1 ORDER BY commit_xid, id`, m.ID)
-	require.NoError(t, err)
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	require.NoError(t, err)
-	return ids
+	return e2e.Query[[]string](t, m.Stack, `SELECT array_agg(id ORDER BY commit_xid, id) FROM event WHERE merchant_id = $1`, m.ID)
 }
 
 func eventBodies(t *testing.T, m *e2e.Merchant) map[string]string {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), m.Stack.DatabaseURL())
-	require.NoError(t, err)
-	defer func() { _ = conn.Close(t.Context()) }() // a test's connection
-	rows, err := conn.Query(t.Context(), `SELECT id, body FROM event WHERE merchant_id = $1`, m.ID)
-	require.NoError(t, err)
-	bodies := map[string]string{}
-	var id string
-	var body []byte
-	_, err = pgx.ForEachRow(rows, []any{&id, &body}, func() error {
-		bodies[id] = string(body)
-		return nil
-	})
-	require.NoError(t, err)
-	return bodies
+	return e2e.Query[map[string]string](t, m.Stack, `
+		SELECT jsonb_object_agg(id, convert_from(body, 'UTF8')) FROM event WHERE merchant_id = $1`, m.ID)
 }
 
 // arrived is a request that came to a developer's server.
@@ -171,11 +130,10 @@ func idsOf(all []arrived) []string {
 	return ids
 }
 
-// developer has a server on this computer, a home and the production binary.
+// developer has a server on this computer and a home.
 type developer struct {
 	t      *testing.T
 	m      *e2e.Merchant
-	binary string
 	home   string
 	server *httptest.Server
 
@@ -187,9 +145,7 @@ type developer struct {
 
 func newDeveloper(t *testing.T, m *e2e.Merchant) *developer {
 	t.Helper()
-	d := &developer{t: t, m: m, binary: filepath.Join(t.TempDir(), "checkout"), home: t.TempDir(), gate: make(chan struct{})}
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", d.binary, "example.com/checkout/deploy/cmd/checkout").CombinedOutput()
-	require.NoError(t, err, string(out))
+	d := &developer{t: t, m: m, home: t.TempDir(), gate: make(chan struct{})}
 	d.server = httptest.NewServer(d)
 	t.Cleanup(d.server.Close)
 	return d
@@ -227,42 +183,33 @@ func (d *developer) arrivals(n int, within time.Duration) (all []arrived) {
 
 // listening is a running checkout listen.
 type listening struct {
-	cmd *exec.Cmd
-	mu  sync.Mutex
-	out bytes.Buffer
-}
-
-func (l *listening) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.out.Write(p)
-}
-
-func (l *listening) said() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.out.String()
+	cmd  *exec.Cmd
+	said e2e.Words
 }
 
 // listen starts checkout listen with an environment of its own.
-func (d *developer) listen(flags ...string) *listening {
+func (d *developer) listen() *listening {
 	d.t.Helper()
-	l := &listening{}
-	l.cmd = exec.CommandContext(d.t.Context(), d.binary, append([]string{"listen", "--forward-to", d.server.URL + "/webhook"}, flags...)...)
-	l.cmd.Env = []string{"HOME=" + d.home, "XDG_CONFIG_HOME=" + d.home, "CHECKOUT_API_KEY=" + d.m.Key, "CHECKOUT_API_URL=" + d.m.Stack.APIURL()}
-	l.cmd.Stdout, l.cmd.Stderr = l, l
+	program, err := os.Executable()
+	require.NoError(d.t, err)
+	l := &listening{cmd: exec.CommandContext(d.t.Context(), program)}
+	l.cmd.Env = []string{
+		commandVariable + "=listen --forward-to " + d.server.URL + "/webhook",
+		"HOME=" + d.home, "XDG_CONFIG_HOME=" + d.home, "CHECKOUT_API_KEY=" + d.m.Key, "CHECKOUT_API_URL=" + d.m.Stack.APIURL(),
+	}
+	l.cmd.Stdout, l.cmd.Stderr = &l.said, &l.said
 	require.NoError(d.t, l.cmd.Start())
 	return l
 }
 
 func (d *developer) await(l *listening, text string) {
 	d.t.Helper()
-	e2e.Await(d.t, text, 20*time.Second, func() bool { return strings.Contains(l.said(), text) })
+	e2e.Await(d.t, text, 20*time.Second, func() bool { return strings.Contains(l.said.String(), text) })
 }
 
 // stop is Ctrl-C.
 func (d *developer) stop(l *listening) {
 	d.t.Helper()
 	require.NoError(d.t, l.cmd.Process.Signal(syscall.SIGINT))
-	require.NoError(d.t, l.cmd.Wait(), l.said())
+	require.NoError(d.t, l.cmd.Wait(), l.said.String())
 }

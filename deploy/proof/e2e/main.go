@@ -91,7 +91,8 @@ func runTests(m *testing.M, withShared bool) int {
 
 	Shared, err = startStack(devstack.Options{
 		Dir: filepath.Join(dir, "shared"), RetrySchedule: SharedSchedule,
-		Env: []string{"OTEL_TRACES_EXPORTER=console", "OTEL_METRICS_EXPORTER=prometheus", "CHECKOUT_RECONCILE_INTERVAL=5s"},
+		Namespace: "prod.a1b2c", // a setting; on Temporal Cloud it is never "checkout"
+		Env:       []string{"OTEL_TRACES_EXPORTER=console", "OTEL_METRICS_EXPORTER=prometheus", "CHECKOUT_RECONCILE_INTERVAL=5s"},
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -336,6 +336,15 @@ func (m *Merchant) TestEvent(endpoint string) storage.TestEvent {
 	}
 }
 
+// SignIn signs a member in to the dashboard without its form. It returns the value of the cookie member.
+func (m *Merchant) SignIn(email string) (cookie string) {
+	m.T.Helper()
+	token, hash := checkout.NewToken()
+	member := Query[[]string](m.T, m.Stack, `SELECT ARRAY[id, password_hash] FROM member WHERE merchant_id = $1 AND email = $2`, m.ID, email)
+	require.NoError(m.T, OpenStore(m.T, m.Stack).SignIn(m.T.Context(), member[0], member[1], hash))
+	return token
+}
+
 // Registration returns the id of the merchant's registration.
 func (m *Merchant) Registration() string {
 	m.T.Helper()

@@ -32,18 +32,6 @@ func TemporalClient(t *testing.T, stack *devstack.Stack) client.Client {
 // Discard is a logger for clients of Temporal that drops every line.
 var Discard = slog.New(slog.NewTextHandler(io.Discard, nil))
 
-// History reads all events of the last run of a workflow, to its end.
-func History(t *testing.T, c client.Client, id string) []*historypb.HistoryEvent {
-	t.Helper()
-	var events []*historypb.HistoryEvent
-	for i := c.GetWorkflowHistory(t.Context(), id, "", true, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); i.HasNext(); {
-		e, err := i.Next()
-		require.NoError(t, err)
-		events = append(events, e)
-	}
-	return events
-}
-
 // StatusOf returns the status of the last run of a workflow.
 func StatusOf(t *testing.T, c client.Client, id string) enumspb.WorkflowExecutionStatus {
 	t.Helper()

@@ -3,14 +3,9 @@ package devstack_test
 import (
 	"context"
 	"flag"
-	"fmt"
-	"io"
 	"log/slog"
-	"net/http"
-	"net/http/cookiejar"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -201,70 +196,6 @@ func requireFound(t *testing.T, c client.Client, query, id string) {
 		require.Len(collect, found.Executions, 1)
 		require.Equal(collect, id, found.Executions[0].Execution.WorkflowId)
 	}, 20*time.Second, 50*time.Millisecond)
-}
-
-func TestStartUI_ShowsTheNamespaceAndActs(t *testing.T) {
-	t.Parallel()
-	s := startStack(t)
-	require.NoError(t, startWorkflow(t.Context(), s.client(t), "cs_shown"))
-	ports, err := devstack.Free(1)
-	require.NoError(t, err)
-	ui, err := devstack.StartUI(t.Context(), devstack.UIOptions{
-		Program: s.program, Temporal: s.temporal.Address(), Namespace: "checkout",
-		Dir: filepath.Join(s.dir, "ui"), Port: ports[0],
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, ui.Stop(10*time.Second)) })
-	base := fmt.Sprintf("http://127.0.0.1:%d", ports[0])
-
-	jar, err := cookiejar.New(nil)
-	require.NoError(t, err)
-	browser := http.Client{Jar: jar}
-	ask := func(method, path, token, body string) (int, string) {
-		request, err := http.NewRequestWithContext(t.Context(), method, base+path, strings.NewReader(body))
-		require.NoError(t, err)
-		request.Header.Set("X-CSRF-Token", token)
-		request.Header.Set("Content-Type", "application/json")
-		answer, err := browser.Do(request)
-		require.NoError(t, err)
-		defer answer.Body.Close()
-		content, err := io.ReadAll(answer.Body)
-		require.NoError(t, err)
-		return answer.StatusCode, string(content)
-	}
-
-	status, page := ask("GET", "/namespaces/checkout/workflows", "", "")
-	require.Equal(t, http.StatusOK, status)
-	require.Contains(t, page, "<html")
-	status, settings := ask("GET", "/api/v1/settings", "", "")
-	require.Equal(t, http.StatusOK, status)
-	require.Contains(t, settings, `"DisableWriteActions":false`)
-	status, namespace := ask("GET", "/api/v1/namespaces/checkout", "", "")
-	require.Equal(t, http.StatusOK, status)
-	require.Contains(t, namespace, `"name": "checkout"`)
-	requireFound(t, s.client(t), "", "cs_shown")
-	status, workflows := ask("GET", "/api/v1/namespaces/checkout/workflows", "", "")
-	require.Equal(t, http.StatusOK, status)
-	require.Contains(t, workflows, "cs_shown")
-
-	// An operator's click sends the cookie's token in a header.
-	request, err := http.NewRequest(http.MethodGet, base, nil)
-	require.NoError(t, err)
-	var token string
-	for _, cookie := range jar.Cookies(request.URL) {
-		if cookie.Name == "_csrf" {
-			token = cookie.Value
-		}
-	}
-	const terminate = "/api/v1/namespaces/checkout/workflows/cs_shown/terminate"
-	status, said := ask("POST", terminate, "", `{}`)
-	require.GreaterOrEqual(t, status, 400, "refused without the token: %s", said)
-	status, said = ask("POST", terminate, token, `{"reason":"test"}`)
-	require.Equal(t, http.StatusOK, status, said)
-	description, err := s.client(t).DescribeWorkflowExecution(t.Context(), "cs_shown", "")
-	require.NoError(t, err)
-	require.Equal(t, enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, description.WorkflowExecutionInfo.Status)
-	t.Logf("memory of the UI: %.0f MB", devstack.ResidentMemory(ui.PID()))
 }
 
 func TestStartTemporal_TellsWhyItCannot(t *testing.T) {

@@ -77,12 +77,10 @@ func liveLog(t *testing.T, m *e2e.Merchant) <-chan struct{} {
 	require.NoError(t, err)
 	_, err = store.AcceptInvitation(t.Context(), checkout.HashToken(invitation), "password", "")
 	require.NoError(t, err)
-	token, hash := checkout.NewToken()
-	require.NoError(t, store.SignIn(t.Context(), member.ID, "password", hash))
 
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, m.Stack.DashboardURL()+"/m/"+m.ID+"/test/deliveries/stream", http.NoBody)
 	require.NoError(t, err)
-	request.AddCookie(&http.Cookie{Name: "member", Value: token})
+	request.AddCookie(&http.Cookie{Name: "member", Value: m.SignIn(member.Email)})
 	answer, err := http.DefaultClient.Do(request)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = answer.Body.Close() })

@@ -39,6 +39,10 @@ var most = map[string]count{
 const (
 	transitions = 19
 	actions     = 12
+	// The events of the session's history, its payout's included, and of a delivery's: one workflow task, and a marker of
+	// the attempt.
+	sessionEvents  = 27
+	deliveryEvents = 6
 )
 
 // TestCost_OfAPaidSession counts what PostgreSQL logs. A busy computer may add a statement, so the best of some tries
@@ -70,7 +74,7 @@ func TestCost_OfAPaidSession(t *testing.T) {
 		return got
 	}
 
-	var changes, acted []int64 // a busy computer may give a run another workflow task
+	var changes, acted, inSession, inDelivery []int64 // a busy computer may give a run another workflow task
 	for range 3 {
 		before := actionsOf(t, metrics)
 		measure("a create, with its row in the log of requests", logTime, func() {
@@ -82,7 +86,8 @@ func TestCost_OfAPaidSession(t *testing.T) {
 			events += 2
 			m.Arrivals(events, time.Minute)
 		})
-		changes = append(changes, transitionsOf(t, stack, session))
+		n, paid, delivered := historiesOf(t, stack, session)
+		changes, inSession, inDelivery = append(changes, n), append(inSession, paid), append(inDelivery, delivered...)
 		acted = append(acted, actionsOf(t, metrics)-before)
 	}
 	measure("ten seconds without a request", idleTime, func() {})
@@ -103,7 +108,9 @@ func TestCost_OfAPaidSession(t *testing.T) {
 			t.Errorf("%s: %+v, not %+v:\n%v", what, n, most, got)
 		}
 	}
-	t.Logf("state transitions: %v, actions: %v", changes, acted)
+	t.Logf("state transitions: %v, actions: %v, events: %v and %v", changes, acted, inSession, inDelivery)
+	require.LessOrEqual(t, slices.Min(inSession), int64(sessionEvents))
+	require.LessOrEqual(t, slices.Min(inDelivery), int64(deliveryEvents))
 	require.LessOrEqual(t, slices.Min(changes), int64(transitions))
 	require.LessOrEqual(t, slices.Min(acted), int64(actions))
 	require.Positive(t, slices.Min(acted))
@@ -172,19 +179,22 @@ func logStatements(t *testing.T, stack *devstack.Stack) func() []statement {
 	}
 }
 
-// transitionsOf adds up the state transitions of the session's run and of those of its deliveries.
-func transitionsOf(t *testing.T, stack *devstack.Stack, session string) (n int64) {
+// historiesOf adds up the state transitions of the session's run and of those of its deliveries, and counts the events of
+// each.
+func historiesOf(t *testing.T, stack *devstack.Stack, session string) (transitions, inSession int64, inDeliveries []int64) {
 	t.Helper()
 	c := e2e.TemporalClient(t, stack)
-	deliveries := e2e.Query[string](t, stack, `
+	deliveries := strings.Fields(e2e.Query[string](t, stack, `
 		SELECT string_agg(d.id, ' ') FROM webhook_delivery d JOIN event e ON e.id = d.event_id
-		WHERE e.session_id = $1`, session)
-	for _, id := range append(strings.Fields(deliveries), session) {
+		WHERE e.session_id = $1`, session))
+	for _, id := range append(deliveries, session) {
+		require.NoError(t, c.GetWorkflow(t.Context(), id, "").Get(t.Context(), nil), "it ends")
 		run, err := c.DescribeWorkflowExecution(t.Context(), id, "")
 		require.NoError(t, err)
-		n += run.GetWorkflowExecutionInfo().GetStateTransitionCount()
+		transitions += run.GetWorkflowExecutionInfo().GetStateTransitionCount()
+		inDeliveries = append(inDeliveries, run.GetWorkflowExecutionInfo().GetHistoryLength())
 	}
-	return n
+	return transitions, inDeliveries[len(deliveries)], inDeliveries[:len(deliveries)]
 }
 
 var actionLine = regexp.MustCompile(`(?m)^action\{[^}]*\} (\S+)$`)

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/proof/e2e"
-	"example.com/checkout/deploy/proof/e2e/chrome"
 	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
 )
@@ -19,10 +18,10 @@ import (
 // with a description that would speak for us.
 func TestDashboard_AStrangerGetsAnInvitationAndNothingElse(t *testing.T) {
 	t.Parallel()
-	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
-	owner := newMember(m, checkout.RoleOwner)
+	m := e2e.NewMerchant(t, e2e.Shared)
+	store, owner := e2e.OpenStore(t, m.Stack), newMember(m, checkout.RoleOwner)
 	stranger, on := m.ID+"@stranger.example", true
-	require.NoError(t, e2e.OpenStore(t, m.Stack).SetBrand(t.Context(), m.ID, account.BrandChange{Receipts: &on}))
+	require.NoError(t, store.SetBrand(t.Context(), m.ID, account.BrandChange{Receipts: &on}))
 	pay := func(email string) {
 		t.Helper()
 		id := m.Create(`{"amount": 10.50, "currency": "EUR", "payout_currency": "USDC", "description": "Your account is locked: https://evil.example/unlock"}`)
@@ -35,10 +34,11 @@ func TestDashboard_AStrangerGetsAnInvitationAndNothingElse(t *testing.T) {
 		require.NoError(t, res.Body.Close())
 		m.AwaitStatus(id, checkout.StatusCompleted, 10*time.Second)
 	}
-	b := chrome.NewTab(t, browser)
-	signIn(b, m, owner)
-	page(b, m, "/test/members")
-	invited(b, m, stranger)
+	invited := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: m.ID, Email: stranger, Role: checkout.RoleViewer}
+	require.NoError(t, store.InviteMember(t.Context(), invited, checkout.AuditEntry{
+		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: m.ID, Actor: owner, Action: "member.invited", Subject: invited.ID,
+	}))
+	e2e.Await(t, "the invitation", 20*time.Second, func() bool { return len(m.Stack.Mailbox.Mails(stranger)) == 1 })
 
 	for range 3 {
 		pay(stranger)

@@ -44,6 +44,7 @@ func TestDashboard_Sessions(t *testing.T) {
 	t.Parallel()
 	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
 	b := newDashboard(t, browser, m, checkout.RoleDeveloper)
+	page(b, m, "/test/")
 	require.Contains(t, b.Text("main"), "Nothing has happened here yet")
 	b.Do(chrome.Click(`.sections a[href$="/test/sessions"]`), chrome.See("#sessions .empty"))
 	require.Contains(t, b.Text("main"), "No sessions yet")
@@ -69,7 +70,7 @@ func TestDashboard_Sessions(t *testing.T) {
 		require.Contains(t, b.Text(".tree"), want)
 	}
 	run := chrome.Get(b, chromedp.Evaluate[string](`document.getElementById("run-session").href`))
-	require.Equal(t, e2e.Shared.UIURL()+"/namespaces/checkout/workflows/"+id, run)
+	require.Equal(t, e2e.Shared.UIURL()+"/namespaces/"+e2e.Shared.Temporal.Namespace()+"/workflows/"+id, run)
 	b.Shoot("dashboard-session")
 
 	other := m.Create(e2e.Terms)
