@@ -81,16 +81,7 @@ func (a *Acquirer) control() http.Handler {
 		return nil, a.move(r.Context(), r.PathValue("category"), r.PathValue("currency"), amount)
 	})
 	handle("GET /facts", func(r *http.Request) (any, error) { return a.facts(r.Context()) })
-	handle("GET /addresses", func(*http.Request) (any, error) {
-		return Addresses{API: a.APIURL(), Script: a.ScriptURL()}, nil
-	})
 	return mux
-}
-
-// Addresses are where a double is reached.
-type Addresses struct {
-	API    string `json:"api"`
-	Script string `json:"script"`
 }
 
 // Facts are what happened at the double, whatever its answers said. Amounts are in minor units.
@@ -222,12 +213,6 @@ func (c Control) Move(ctx context.Context, category, currency string, amount int
 func (c Control) Facts(ctx context.Context) (f Facts, err error) {
 	err = c.call(ctx, "GET", "/facts", nil, &f)
 	return f, err
-}
-
-// Addresses returns where the double's other addresses are.
-func (c Control) Addresses(ctx context.Context) (got Addresses, err error) {
-	err = c.call(ctx, "GET", "/addresses", nil, &got)
-	return got, err
 }
 
 var controlClient = &http.Client{Timeout: 30 * time.Second}
