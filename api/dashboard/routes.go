@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -28,13 +29,8 @@ func New(cfg Config) http.Handler {
 
 // newServer returns the server with its routes.
 func newServer(cfg Config) *server {
-	if cfg.Log == nil {
-		cfg.Log = slog.Default()
-	}
-	if cfg.heartbeat == 0 {
-		cfg.heartbeat = streamHeartbeat
-	}
-
+	cfg.Log = cmp.Or(cfg.Log, slog.Default())
+	cfg.heartbeat = cmp.Or(cfg.heartbeat, streamHeartbeat)
 	cfg.Limits = cfg.Limits.Or(DefaultLimits)
 	if cfg.Shares == nil {
 		cfg.Shares = limit.NewShares(limit.DefaultShare)

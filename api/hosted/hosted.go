@@ -7,6 +7,7 @@
 package hosted
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -69,9 +70,7 @@ type server struct {
 func New(cfg Config) http.Handler { return newServer(cfg).handler() }
 
 func newServer(cfg Config) *server {
-	if cfg.Log == nil {
-		cfg.Log = slog.Default()
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.Default())
 	cfg.Limits = cfg.Limits.Or(DefaultLimits)
 	if cfg.Shares == nil {
 		cfg.Shares = limit.NewShares(limit.DefaultShare)
