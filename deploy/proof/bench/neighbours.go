@@ -259,11 +259,8 @@ func (n *neighbourhood) copyWaiting(ctx context.Context, made, count int) error 
 	type waiting struct{ id, merchant, endpoint string }
 	var real []waiting
 	for len(real) < made {
-		rows, err := conn.Query(ctx, `SELECT id, merchant_id, endpoint_id FROM webhook_delivery
-			WHERE status = 'pending' AND next_attempt_at > now() + interval '1 hour'`)
-		if err != nil {
-			return err
-		}
+		rows, _ := conn.Query(ctx, `SELECT id, merchant_id, endpoint_id FROM webhook_delivery
+			WHERE status = 'pending' AND next_attempt_at > now() + interval '1 hour'`) // CollectRows returns the error
 		real, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (w waiting, err error) {
 			err = row.Scan(&w.id, &w.merchant, &w.endpoint)
 			return w, err
