@@ -141,7 +141,7 @@ func (c cluster) awaitFormer(ctx context.Context) error {
 			// SIGINT asks a postmaster for a fast, clean shutdown. The process may be gone by now.
 			_ = syscall.Kill(pid, syscall.SIGINT)
 		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := Pause(ctx, 50*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -170,7 +170,7 @@ func (s *Server) start(ctx context.Context, o Options) error {
 		if !portLost && !portLeft && !backendsLeft {
 			return err
 		}
-		if err := pause(ctx, 200*time.Millisecond); err != nil {
+		if err := Pause(ctx, 200*time.Millisecond); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/runs"
 
 	"github.com/jackc/pgx/v5"
@@ -265,7 +266,7 @@ func (n *neighbourhood) copyWaiting(ctx context.Context, made, count int) error 
 			err = row.Scan(&w.id, &w.merchant, &w.endpoint)
 			return w, err
 		})
-		if err := errors.Join(err, sleep(ctx, 100*time.Millisecond)); err != nil {
+		if err := errors.Join(err, pgtemp.Pause(ctx, 100*time.Millisecond)); err != nil {
 			return err
 		}
 	}
@@ -364,12 +365,7 @@ func (n *neighbourhood) beside(ctx context.Context, count int, hang bool) (stop 
 	for i, e := range endpoints {
 		group.Go(func() {
 			pause := time.Duration(i) * webhook.ResponseTimeout / time.Duration(count) // spread
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case <-time.After(pause):
-				}
+			for pgtemp.Pause(ctx, pause) == nil {
 				_, _ = n.publish(ctx, e) // after an error, the next one follows
 				pause = webhook.ResponseTimeout
 			}
