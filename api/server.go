@@ -93,7 +93,7 @@ func New(c Config) http.Handler {
 	}
 
 	if c.Health == nil {
-		c.Health = health.Started(c.Store.Ping, c.temporalAnswers)
+		c.Health = health.Started(c.Store.Ping, health.Temporal(c.Workflows.Temporal))
 	}
 
 	s := newServer(c)
