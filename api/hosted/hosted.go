@@ -49,7 +49,8 @@ type Config struct {
 // TestCards is the sandbox's card network, the only one to which this page sends a card. Other cards go
 // from the customer's browser to the acquirer.
 type TestCards interface {
-	checkout.Tokenizer
+	// Tokenize exchanges a card for a token.
+	Tokenize(ctx context.Context, card checkout.Card) (token string, method checkout.PaymentMethod, err error)
 	// Payment is as in checkout.CardNetwork.
 	Payment(ctx context.Context, reference string) (checkout.ChargeResult, error)
 }
