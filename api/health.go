@@ -1,10 +1,7 @@
 package api
 
 import (
-	"context"
 	"net/http"
-
-	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/api/health"
 )
@@ -24,10 +21,4 @@ func (s *Server) readyz(r *http.Request) (int, any, error) {
 	e.body.Message = ready.Message()
 	e.body.Checks = ready.Checks()
 	return 0, nil, e
-}
-
-// temporalAnswers asks Temporal for a sign of life.
-func (c Config) temporalAnswers(ctx context.Context) error {
-	_, err := c.Workflows.Temporal.CheckHealth(ctx, &client.CheckHealthRequest{})
-	return err
 }

@@ -44,10 +44,5 @@ func (s *Server) retryPayout(r *http.Request) (int, any, error) {
 
 // payout returns the payout in the path.
 func (s *Server) payout(r *http.Request) (checkout.Payout, error) {
-	ref, err := pathRef(r, checkout.PrefixPayout)
-	if err != nil {
-		return checkout.Payout{}, err
-	}
-	p, err := s.Store.Payout(r.Context(), ref)
-	return p, err
+	return named(r, checkout.PrefixPayout, s.Store.Payout)
 }

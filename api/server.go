@@ -4,6 +4,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -80,18 +81,10 @@ type Server struct {
 
 // New returns the REST front end. It sets no limits on connections; the caller's http.Server does.
 func New(c Config) http.Handler {
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
-	if c.SessionLifetime == 0 {
-		c.SessionLifetime = checkout.SessionLifetime
-	}
-	if c.IdempotencyWait == 0 {
-		c.IdempotencyWait = defaultIdempotencyWait
-	}
-	if c.Limits == (Limits{}) {
-		c.Limits = DefaultLimits
-	}
+	c.Log = cmp.Or(c.Log, slog.Default())
+	c.SessionLifetime = cmp.Or(c.SessionLifetime, checkout.SessionLifetime)
+	c.IdempotencyWait = cmp.Or(c.IdempotencyWait, defaultIdempotencyWait)
+	c.Limits = cmp.Or(c.Limits, DefaultLimits)
 	if c.Limits.Verify.Burst == 0 {
 		c.Limits.Verify = DefaultLimits.Verify
 	}
@@ -100,7 +93,7 @@ func New(c Config) http.Handler {
 	}
 
 	if c.Health == nil {
-		c.Health = health.Started(c.Store.Ping, c.temporalAnswers)
+		c.Health = health.Started(c.Store.Ping, health.Temporal(c.Workflows.Temporal))
 	}
 
 	s := newServer(c)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -87,12 +88,7 @@ func (s signer) state(now time.Time) secretState {
 }
 
 // name returns the value of signed_by.
-func (s signer) name() string {
-	if s.SessionID != "" {
-		return s.SessionID
-	}
-	return s.EndpointID
-}
+func (s signer) name() string { return cmp.Or(s.SessionID, s.EndpointID) }
 
 func (s signer) String() string {
 	if s.SessionID != "" {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"regexp"
+	"slices"
 	"time"
 
 	"example.com/checkout/api/limit"
@@ -66,10 +67,7 @@ func (s *Server) verifySignature(r *http.Request) (int, any, error) {
 	if errors.Is(err, limit.ErrBusy) {
 		return 0, nil, &limit.TooOftenError{Wait: time.Second}
 	}
-	if err != nil {
-		return 0, nil, err
-	}
-	return http.StatusOK, explained, nil
+	return http.StatusOK, explained, err
 }
 
 const (
@@ -83,12 +81,9 @@ var explaining = limit.NewGate(1, 16)
 
 // knows reports whether id is a registration of the caller that is not deleted.
 func (v verification) knows(id string) bool {
-	for _, k := range v.Keys {
-		if k.EndpointID == id && k.SessionID == "" && !k.Deleted {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(v.Keys, func(k storage.WebhookKeys) bool {
+		return k.EndpointID == id && k.SessionID == "" && !k.Deleted
+	})
 }
 
 var eventIDPattern = regexp.MustCompile(checkout.PrefixEvent + `_[0-9a-hjkmnp-tv-z]{26}`)

@@ -273,18 +273,15 @@ var erasures = []struct {
 
 // eraseEvents rewrites the bytes of a session's events.
 func (e *eraser) eraseEvents(ctx context.Context, tx pgx.Tx, ref checkout.Ref, counted map[string]int) error {
-	rows, err := tx.Query(ctx, `
+	rows, _ := tx.Query(ctx, `
 		SELECT id, body FROM event WHERE session_id = $1 AND merchant_id = $2 AND mode = $3`,
-		ref.ID, ref.MerchantID, ref.Mode)
-	if err != nil {
-		return err
-	}
+		ref.ID, ref.MerchantID, ref.Mode) // ForEachRow returns the error
 	bodies := map[string][]byte{}
 	var (
 		id   string
 		body []byte
 	)
-	_, err = pgx.ForEachRow(rows, []any{&id, &body}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&id, &body}, func() error {
 		bodies[id] = eraseJSON(body, e.email)
 		return nil
 	})

@@ -78,7 +78,8 @@ func publishWith(ctx context.Context, to pg.Querier, p publication, d decision) 
 		"only": p.Only, "url": p.WebhookURL, "signing_endpoint": p.SigningEndpoint, "candidates": candidates,
 	}
 	maps.Copy(args, d.args)
-	rows, err := to.Query(ctx, `WITH `+d.sql+`, event AS (
+	// ForEachRow returns the error.
+	rows, _ := to.Query(ctx, `WITH `+d.sql+`, event AS (
 			INSERT INTO event (id, merchant_id, mode, type, subject_id, session_id, created_at, body, generation)
 			SELECT @event, @merchant, @mode, @type, @subject, nullif(@session, ''), @at, @body, @generation FROM decided
 		), target AS (
@@ -96,9 +97,6 @@ func publishWith(ctx context.Context, to pg.Querier, p publication, d decision) 
 			RETURNING id, `+laneEndpoint+` AS lane, url
 		)
 		SELECT delivery.* FROM decided LEFT JOIN delivery ON true ORDER BY delivery.id`, args)
-	if err != nil {
-		return nil, err
-	}
 	took, all := false, []webhook.Dispatch{}
 	var delivery, lane, address *string
 	_, err = pgx.ForEachRow(rows, []any{&delivery, &lane, &address}, func() error {

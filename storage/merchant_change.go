@@ -297,11 +297,7 @@ func publishMerchantUpdate(
 		return "", err
 	}
 	update := checkout.MerchantUpdate{Merchant: m, Mode: mode, Addresses: addresses,
-		Previous: previous}
-	for name := range previous {
-		update.Changed = append(update.Changed, name)
-	}
-	slices.Sort(update.Changed)
+		Previous: previous, Changed: slices.Sorted(maps.Keys(previous))}
 	id := checkout.NewID(checkout.PrefixEvent)
 	_, err := publish(ctx, tx, publication{
 		Ref: m.Owner(mode).Ref(id), Type: webhook.MerchantUpdated,

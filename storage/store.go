@@ -48,9 +48,7 @@ const defaultMaxConns = 20
 // this database, and returns ErrWrongMasterKey otherwise. It returns ErrSchemaTooOld when the schema is
 // missing or old, and ErrOtherCluster: see Migrate. It returns ErrPooler and ErrRoleSettings.
 func Open(ctx context.Context, opts Options) (*Store, error) {
-	if opts.MaxConns == 0 {
-		opts.MaxConns = defaultMaxConns
-	}
+	opts.MaxConns = cmp.Or(opts.MaxConns, defaultMaxConns)
 	listen, err := pg.Direct(cmp.Or(opts.DirectURL, opts.URL))
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ package ethereum
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,18 +125,13 @@ func (c *Chain) setLimits(o Options) error {
 	}
 	c.maxFee = new(big.Int).Mul(new(big.Int).SetUint64(o.MaxFeeGwei), big.NewInt(1e9))
 
-	if o.StuckFee == "" {
-		o.StuckFee = "0.005"
-	}
-	stuck, err := checkout.ParseCrypto(o.StuckFee, checkout.ETH)
+	stuck, err := checkout.ParseCrypto(cmp.Or(o.StuckFee, "0.005"), checkout.ETH)
 	if err != nil {
 		return errors.New("the fee for a stuck transfer must be a decimal number of ETH")
 	}
 	c.stuckFee = stuck.Units()
 
-	if c.maxHeadAge == 0 {
-		c.maxHeadAge = time.Minute
-	}
+	c.maxHeadAge = cmp.Or(c.maxHeadAge, time.Minute)
 	if o.Confirmations != "finalized" {
 		n, err := strconv.ParseUint(o.Confirmations, 10, 32)
 		if err != nil || n == 0 {

@@ -64,11 +64,7 @@ func (c *Chain) Snapshot(ctx context.Context) (_ checkout.AccountSnapshot, err e
 // balances returns what the account has at a block.
 func (c *Chain) balances(ctx context.Context, n *node, at any) (all checkout.Purse, err error) {
 	all = checkout.Purse{}
-	currencies := []checkout.PayoutCurrency{checkout.ETH}
-	for currency := range c.tokens {
-		currencies = append(currencies, currency)
-	}
-	for _, currency := range currencies {
+	for _, currency := range slices.AppendSeq([]checkout.PayoutCurrency{checkout.ETH}, maps.Keys(c.tokens)) {
 		all[currency], err = c.balance(ctx, n, currency, at)
 		if err != nil {
 			return nil, err

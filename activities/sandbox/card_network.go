@@ -15,7 +15,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// CardNetwork implements checkout.CardNetwork and checkout.Tokenizer for test mode.
+// CardNetwork implements checkout.CardNetwork and hosted.TestCards for test mode.
 type CardNetwork struct {
 	Store *storage.Store
 	// ChallengeURL is the base of Challenge's pages, where a customer confirms a payment (3-D
@@ -45,7 +45,7 @@ type meaning struct {
 	Method   checkout.PaymentMethod
 }
 
-// Tokenize implements checkout.Tokenizer.
+// Tokenize implements hosted.TestCards.
 func (n *CardNetwork) Tokenize(_ context.Context, c checkout.Card) (string, checkout.PaymentMethod, error) {
 	known := lookup(c, time.Now())
 	says := meaning{Behavior: string(known.behavior), Method: known.method(c)}

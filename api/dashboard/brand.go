@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -19,12 +20,7 @@ import (
 const defaultColor = "#0f5e63"
 
 // Color returns the value of the page's color field.
-func (p settingsPage) Color() string {
-	if p.Brand.Color == "" {
-		return defaultColor
-	}
-	return p.Brand.Color
-}
+func (p settingsPage) Color() string { return cmp.Or(p.Brand.Color, defaultColor) }
 
 // contactField is one link of the page's footer in the form.
 type contactField struct{ Name, Label, Typed, Stored, Fault string }
@@ -140,7 +136,8 @@ func brandChange(v face.Visit) (change account.BrandChange, detail string, err e
 
 	change.Was = &account.Brand{Color: v.PostFormValue("before_color"), LogoVersion: v.PostFormValue("before_logo")}
 	if !strings.EqualFold(color, change.Was.Color) {
-		change.Color, detail = &color, "color: "+colorWords(change.Was.Color)+" → "+colorWords(color)
+		const none = "the page's own"
+		change.Color, detail = &color, "color: "+cmp.Or(change.Was.Color, none)+" → "+cmp.Or(color, none)
 	}
 
 	contact := contactIn(v, "")
@@ -149,7 +146,7 @@ func brandChange(v face.Visit) (change account.BrandChange, detail string, err e
 	}
 	for _, name := range account.ContactFields {
 		if from, to := *change.Was.Field(name), *contact.Field(name); from != to {
-			detail = join(detail, fmt.Sprintf("%s: %s → %s", name, linkWords(from), linkWords(to)))
+			detail = join(detail, fmt.Sprintf("%s: %s → %s", name, cmp.Or(from, "none"), cmp.Or(to, "none")))
 		}
 	}
 
@@ -190,20 +187,6 @@ func contactIn(v face.Visit, prefix string) (c account.Contact) {
 		*c.Field(name) = strings.TrimSpace(v.PostFormValue(prefix + name))
 	}
 	return c
-}
-
-func linkWords(text string) string {
-	if text == "" {
-		return "none"
-	}
-	return text
-}
-
-func colorWords(color string) string {
-	if color == "" {
-		return "the page's own"
-	}
-	return color
 }
 
 // join joins two texts by "; ". a may be empty.

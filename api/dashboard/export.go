@@ -2,16 +2,13 @@ package dashboard
 
 import (
 	"encoding/csv"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
 	"example.com/checkout/api/dashboard/face"
-	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/api/failure"
-	"example.com/checkout/api/web"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
@@ -27,27 +24,6 @@ type export[T identified] struct {
 	page pg.Page                    // bounds the times; its Before and Limit do not count
 	read func(pg.Page) ([]T, error) // newest first
 	row  func(T) []string
-}
-
-// exported serves a download for members of every role: it has what the pages show to all of them. h
-// writes the answer. Downloads count as streams, of which a person has few at once.
-func (s *server) exported(h func(v face.Visit, w http.ResponseWriter) error) web.Handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		v, err := s.login.Visitor(r)
-		if errors.Is(err, login.ErrSignIn) {
-			login.AskToSignIn(w, r)
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		mine, ok := s.streams.TryEnter(v.Member.ID)
-		if !ok {
-			return fmt.Errorf("%w: this person has too many streams open", failure.RateLimited)
-		}
-		defer mine.Leave(false)
-		return h(v, w)
-	}
 }
 
 // write writes the whole list, page by page. After an error the download is cut, so that browsers report
@@ -100,7 +76,7 @@ func asText(cell string) string {
 }
 
 // exportSessions serves GET …/sessions.csv with the filters of the list.
-func (s *server) exportSessions(v face.Visit, w http.ResponseWriter) error {
+func (s *server) exportSessions(v face.Visit, w http.ResponseWriter, _ *http.Request) error {
 	form, page := readSessionForm(v.URL.Query()), pg.Page{}
 	if form.bound(&page) != "" {
 		return failure.Invalid
@@ -141,7 +117,7 @@ func sessionCells(s checkout.Session) []string {
 }
 
 // exportPayouts serves GET …/payouts.csv with the filters of the list.
-func (s *server) exportPayouts(v face.Visit, w http.ResponseWriter) error {
+func (s *server) exportPayouts(v face.Visit, w http.ResponseWriter, _ *http.Request) error {
 	form, page := readPayoutForm(v.URL.Query()), pg.Page{}
 	if form.bound(&page) != "" {
 		return failure.Invalid
@@ -170,7 +146,7 @@ func payoutCells(p checkout.Payout) []string {
 }
 
 // exportDeliveries serves GET …/deliveries.csv with the filters of the log.
-func (s *server) exportDeliveries(v face.Visit, w http.ResponseWriter) error {
+func (s *server) exportDeliveries(v face.Visit, w http.ResponseWriter, _ *http.Request) error {
 	var form deliveryForm
 	filter, page := form.read(v.URL.Query())
 	if form.Fault != "" {

@@ -10,6 +10,7 @@ import (
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/api/failure"
+	"example.com/checkout/api/web"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
@@ -30,25 +31,33 @@ const changed = "event: delivery\ndata: changed\n\n"
 // errNotLive means that the dashboard has no live log.
 var errNotLive = fmt.Errorf("%w: live updates are not configured", failure.Unavailable)
 
+// streamed serves what lasts longer than a page, of which a person has few at once: live pages and downloads. It has
+// what the pages show to members of every role. visitor returns who asks, and h writes the answer.
+func (s *server) streamed(
+	visitor func(*http.Request) (face.Visit, error), h func(face.Visit, http.ResponseWriter, *http.Request) error,
+) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		v, err := visitor(r)
+		if errors.Is(err, login.ErrSignIn) {
+			login.AskToSignIn(w, r)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		mine, ok := s.streams.TryEnter(v.Member.ID)
+		if !ok {
+			return fmt.Errorf("%w: this person has too many live pages or downloads open", failure.RateLimited)
+		}
+		defer mine.Leave(false)
+		return h(v, w, r)
+	}
+}
+
 // streamDeliveries serves GET …/deliveries/stream. It sends an event whenever deliveries of
 // the merchant and mode may have changed. It ends when the browser closes it, when the member may
 // no longer see deliveries, or when the service stops.
-func (s *server) streamDeliveries(w http.ResponseWriter, r *http.Request) error {
-	v, err := s.mayListen(r)
-	if errors.Is(err, login.ErrSignIn) {
-		login.AskToSignIn(w, r)
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-
-	mine, ok := s.streams.TryEnter(v.Member.ID)
-	if !ok {
-		return fmt.Errorf("%w: this person has too many live pages open", failure.RateLimited)
-	}
-	defer mine.Leave(false)
-
+func (s *server) streamDeliveries(v face.Visit, w http.ResponseWriter, r *http.Request) error {
 	sub, err := s.LiveLog.Subscribe(r.Context(), v.Owner())
 	if err != nil {
 		return err

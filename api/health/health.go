@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"go.temporal.io/sdk/client"
 )
 
 const (
@@ -19,6 +21,14 @@ const (
 
 // Check asks a system for a sign of life.
 type Check func(ctx context.Context) error
+
+// Temporal asks Temporal for a sign of life.
+func Temporal(c client.Client) Check {
+	return func(ctx context.Context) error {
+		_, err := c.CheckHealth(ctx, &client.CheckHealthRequest{})
+		return err
+	}
+}
 
 // errNotAsked is the answer of a system that nobody has connected to yet.
 var errNotAsked = errors.New("not connected yet")

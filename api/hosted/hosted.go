@@ -7,6 +7,7 @@
 package hosted
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -48,7 +49,8 @@ type Config struct {
 // TestCards is the sandbox's card network, the only one to which this page sends a card. Other cards go
 // from the customer's browser to the acquirer.
 type TestCards interface {
-	checkout.Tokenizer
+	// Tokenize exchanges a card for a token.
+	Tokenize(ctx context.Context, card checkout.Card) (token string, method checkout.PaymentMethod, err error)
 	// Payment is as in checkout.CardNetwork.
 	Payment(ctx context.Context, reference string) (checkout.ChargeResult, error)
 }
@@ -69,9 +71,7 @@ type server struct {
 func New(cfg Config) http.Handler { return newServer(cfg).handler() }
 
 func newServer(cfg Config) *server {
-	if cfg.Log == nil {
-		cfg.Log = slog.Default()
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.Default())
 	cfg.Limits = cfg.Limits.Or(DefaultLimits)
 	if cfg.Shares == nil {
 		cfg.Shares = limit.NewShares(limit.DefaultShare)

@@ -249,9 +249,7 @@ func (s *server) createPayment(ctx context.Context, p storage.NewPayment) (bool,
 }
 
 // tokenize exchanges a card for a token. Never log its error: it may quote the card.
-func tokenize(
-	ctx context.Context, cards checkout.Tokenizer, card checkout.Card,
-) (string, checkout.PaymentMethod, error) {
+func tokenize(ctx context.Context, cards TestCards, card checkout.Card) (string, checkout.PaymentMethod, error) {
 	ctx, cancel := context.WithTimeout(ctx, tokenizeTimeout)
 	defer cancel()
 	return cards.Tokenize(ctx, card)

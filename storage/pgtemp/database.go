@@ -44,7 +44,7 @@ func createDatabase(ctx context.Context, conn executor, name, template string) e
 			return nil
 		// object_in_use: a backend lives a moment longer than its connection
 		case code == "55006" && time.Since(began) < 5*time.Second:
-			if err := pause(ctx, 20*time.Millisecond); err != nil {
+			if err := Pause(ctx, 20*time.Millisecond); err != nil {
 				return err
 			}
 		default:

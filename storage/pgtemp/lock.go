@@ -24,7 +24,7 @@ func lockDir(ctx context.Context, dir string, patience time.Duration) (*os.File,
 		if err == nil || !errors.Is(err, errLocked) || time.Now().After(deadline) {
 			return lock, err
 		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := Pause(ctx, 50*time.Millisecond); err != nil {
 			return nil, err
 		}
 	}
@@ -45,8 +45,8 @@ func tryLock(path string) (*os.File, error) {
 	return file, nil
 }
 
-// pause waits d. It returns early with the error of ctx when ctx ends.
-func pause(ctx context.Context, d time.Duration) error {
+// Pause waits d. It returns early with the error of ctx when ctx ends.
+func Pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -38,7 +38,6 @@ type Options struct {
 	Dir       string    // the server's directory, created when missing; empty only with Throwaway
 	Port      int       // on 127.0.0.1; 0 means a free port
 	BinDir    string    // directory of postgres and initdb; empty asks FindBinaries
-	Log       io.Writer // also gets the server's log lines; may be nil
 	Throwaway bool      // fast and not crash-safe; Stop removes the directory
 	Template  *Template // what a new cluster begins with; nil: an empty cluster of initdb
 }
@@ -141,7 +140,7 @@ func (c cluster) awaitFormer(ctx context.Context) error {
 			// SIGINT asks a postmaster for a fast, clean shutdown. The process may be gone by now.
 			_ = syscall.Kill(pid, syscall.SIGINT)
 		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := Pause(ctx, 50*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -158,7 +157,7 @@ func (s *Server) start(ctx context.Context, o Options) error {
 		if o.Port == 0 {
 			s.port = freePort()
 		}
-		err := s.startOnce(ctx, o.Log)
+		err := s.startOnce(ctx)
 		if err == nil {
 			return nil
 		}
@@ -170,13 +169,13 @@ func (s *Server) start(ctx context.Context, o Options) error {
 		if !portLost && !portLeft && !backendsLeft {
 			return err
 		}
-		if err := pause(ctx, 200*time.Millisecond); err != nil {
+		if err := Pause(ctx, 200*time.Millisecond); err != nil {
 			return err
 		}
 	}
 }
 
-func (s *Server) startOnce(ctx context.Context, log io.Writer) error {
+func (s *Server) startOnce(ctx context.Context) error {
 	if err := s.checkPort(); err != nil {
 		return err
 	}
@@ -193,10 +192,6 @@ func (s *Server) startOnce(ctx context.Context, log io.Writer) error {
 
 	s.cmd = s.cluster.command("postgres", s.cluster.settings(s.port, s.throwaway)...)
 	s.cmd.Stdout, s.cmd.Stderr = file, file
-	if log != nil {
-		s.cmd.Stdout, s.cmd.Stderr = log, io.MultiWriter(file, log)
-		s.cmd.WaitDelay = time.Second // a backend may outlive the postmaster and keep the pipe open
-	}
 
 	// SIGQUIT makes the server end all its backends at once. SIGKILL would leave busy backends
 	// behind.

@@ -181,7 +181,7 @@ type ChargeRequest struct {
 	TransactionID string
 	SessionID     string
 	Attempt       int
-	Token         string // from the network's own form, or from Tokenizer
+	Token         string // from the network's own form, or from hosted.TestCards
 	Amount        Amount
 	Currency      Currency
 	ReturnURL     string // where the bank sends the customer after 3-D Secure
@@ -229,12 +229,6 @@ type CardNetwork interface {
 	Cancel(ctx context.Context, reference string, reason FailureCode) (ChargeResult, error)
 	// Refund gives back what is left of a charge. refundID is the idempotency key.
 	Refund(ctx context.Context, reference, refundID string) (RefundResult, error)
-}
-
-// Tokenizer exchanges a card for a token. Only the sandbox has it: a card number for another network
-// never reaches the service, because that network's own form takes it.
-type Tokenizer interface {
-	Tokenize(ctx context.Context, card Card) (token string, method PaymentMethod, err error)
 }
 
 // RefundStatus is the state of a refund.

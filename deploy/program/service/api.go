@@ -17,6 +17,7 @@ import (
 	"example.com/checkout/activities/sandbox"
 	"example.com/checkout/api"
 	"example.com/checkout/api/dashboard"
+	"example.com/checkout/api/health"
 	"example.com/checkout/api/hosted"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/api/web"
@@ -58,7 +59,7 @@ func API(told context.Context, cfg config.Config) error {
 	store, err := awaitStore(starting, cfg, state)
 	if err == nil {
 		defer store.Close()
-		state.Connected(store.Ping, temporalAnswers(temporal))
+		state.Connected(store.Ping, health.Temporal(temporal))
 		err = measure(cfg, store)
 	}
 	if err == nil {

@@ -17,7 +17,7 @@ var meter = otel.Meter("example.com/checkout/deploy/program/service")
 func newState(temporal client.Client) *health.State {
 	state := health.Starting(waitsForStore)
 	if temporal != nil {
-		state.Connected(nil, temporalAnswers(temporal))
+		state.Connected(nil, health.Temporal(temporal))
 	}
 	// An error here means a bad instrument name: a bug.
 	_, _ = meter.Int64ObservableGauge("checkout.temporal.available",
@@ -34,12 +34,4 @@ func oneIf(is bool) int64 {
 		return 1
 	}
 	return 0
-}
-
-// temporalAnswers asks Temporal for a sign of life.
-func temporalAnswers(temporal client.Client) health.Check {
-	return func(ctx context.Context) error {
-		_, err := temporal.CheckHealth(ctx, &client.CheckHealthRequest{})
-		return err
-	}
 }

@@ -31,12 +31,10 @@ func LeanVisibility(ctx context.Context, url string) (undo []string, err error) 
 		return nil, fmt.Errorf("open Temporal's visibility database: %w", err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	rows, err := conn.Query(ctx, `
+	// CollectRows returns the error.
+	rows, _ := conn.Query(ctx, `
 		SELECT indexname, indexdef FROM pg_indexes
 		WHERE tablename = 'executions_visibility' AND schemaname = current_schema() ORDER BY indexname`)
-	if err != nil {
-		return nil, err
-	}
 	type index struct{ Name, Definition string }
 	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[index])
 	if err != nil {

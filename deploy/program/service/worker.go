@@ -66,7 +66,7 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 		return err
 	}
 	defer temporal.Close()
-	state.Connected(store.Ping, temporalAnswers(temporal))
+	state.Connected(store.Ping, health.Temporal(temporal))
 
 	if err := requireReadable(ctx, openRuns(temporal, cfg.Temporal)); err != nil {
 		return err

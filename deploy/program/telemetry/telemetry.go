@@ -3,6 +3,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,10 +54,7 @@ func Setup(ctx context.Context, o Options) (func(), error) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { slog.Warn("telemetry", "error", err) }))
 	otel.SetTextMapPropagator(propagator)
 
-	service := os.Getenv("OTEL_SERVICE_NAME")
-	if service == "" {
-		service = "checkout-" + o.Service
-	}
+	service := cmp.Or(os.Getenv("OTEL_SERVICE_NAME"), "checkout-"+o.Service)
 	res, err := resource.New(
 		ctx, resource.WithFromEnv(), resource.WithTelemetrySDK(),
 		resource.WithAttributes(semconv.ServiceName(service), semconv.ServiceVersion(Version())),

@@ -59,10 +59,8 @@ func (b *bareApplication) payOne(ctx context.Context) error {
 	}
 
 	for range 2 {
-		select {
-		case <-done:
-		case <-time.After(patience):
-			return fmt.Errorf("%s: %w", id, errPatience)
+		if err := await(ctx, done, id); err != nil {
+			return err
 		}
 	}
 	return nil

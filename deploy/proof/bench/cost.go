@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/storage/pgtemp"
 )
 
 const (
@@ -180,29 +181,16 @@ func (m *meter) repeat(ctx context.Context, n int, do func(context.Context) erro
 		if err != nil {
 			return err
 		}
-		if err := sleep(ctx, time.Second); err != nil {
+		if err := pgtemp.Pause(ctx, time.Second); err != nil {
 			return err
 		}
 	}
-	return sleep(ctx, costSettles)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
+	return pgtemp.Pause(ctx, costSettles)
 }
 
 // read returns the counters now, by row.
 func (m *meter) read(ctx context.Context) (map[string]float64, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, m.metrics, nil)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := http.DefaultClient.Do(request)
+	answer, err := http.DefaultClient.Do(get(ctx, m.metrics))
 	if err != nil {
 		return nil, err
 	}

@@ -190,15 +190,8 @@ func load(
 func (r *rig) createOverREST(clients int) func(context.Context) (string, error) {
 	browser := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
 	try := func(ctx context.Context, body string) (id string, status int, err error) {
-		request, err := http.NewRequestWithContext(
-			ctx, http.MethodPost, r.stack.APIURL()+"/v1/checkout", strings.NewReader(body),
-		)
-		if err != nil {
-			return "", 0, err
-		}
-		request.Header.Set("Authorization", "Bearer "+r.stack.Demo.APIKey)
-		request.Header.Set("Content-Type", "application/json")
-		answer, err := browser.Do(request)
+		answer, err := browser.Do(send(ctx, http.MethodPost, r.stack.APIURL()+"/v1/checkout", []byte(body),
+			"Authorization", "Bearer "+r.stack.Demo.APIKey, "Content-Type", "application/json"))
 		if err != nil {
 			return "", 0, err
 		}

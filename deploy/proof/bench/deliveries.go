@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"net/http"
@@ -96,14 +95,7 @@ func (p *publisher) one(ctx context.Context) error {
 	}
 	done, _ := p.arrived.LoadOrStore(event.ID, make(chan struct{}))
 	defer p.arrived.Delete(event.ID)
-	select {
-	case <-done.(chan struct{}):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(patience):
-		return errors.New(event.ID + " did not arrive within a minute")
-	}
+	return await(ctx, done.(chan struct{}), event.ID)
 }
 
 // deliverOne runs one bare workflow and waits for its activity.
@@ -116,10 +108,5 @@ func (b *bareApplication) deliverOne(ctx context.Context) error {
 		bareDelivery, id); err != nil {
 		return err
 	}
-	select {
-	case <-done:
-		return nil
-	case <-time.After(patience):
-		return fmt.Errorf("%s: %w", id, errPatience)
-	}
+	return await(ctx, done, id)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/storage/pgtemp"
 )
 
 // memory is the memory of the API and of the worker.
@@ -18,15 +19,11 @@ func (r *rig) memory() memory {
 // peakMemory watches the memory until ctx ends and returns the highest value of each.
 func (r *rig) peakMemory(ctx context.Context) memory {
 	peak := r.memory()
-	for {
-		select {
-		case <-ctx.Done():
-			return peak
-		case <-time.After(200 * time.Millisecond):
-		}
+	for pgtemp.Pause(ctx, 200*time.Millisecond) == nil {
 		now := r.memory()
 		peak = memory{max(peak.api, now.api), max(peak.worker, now.worker)}
 	}
+	return peak
 }
 
 // memoryUnder returns the memory of API and worker at rest, and the highest value during work.

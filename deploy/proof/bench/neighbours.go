@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/runs"
 
 	"github.com/jackc/pgx/v5"
@@ -259,16 +260,13 @@ func (n *neighbourhood) copyWaiting(ctx context.Context, made, count int) error 
 	type waiting struct{ id, merchant, endpoint string }
 	var real []waiting
 	for len(real) < made {
-		rows, err := conn.Query(ctx, `SELECT id, merchant_id, endpoint_id FROM webhook_delivery
-			WHERE status = 'pending' AND next_attempt_at > now() + interval '1 hour'`)
-		if err != nil {
-			return err
-		}
+		rows, _ := conn.Query(ctx, `SELECT id, merchant_id, endpoint_id FROM webhook_delivery
+			WHERE status = 'pending' AND next_attempt_at > now() + interval '1 hour'`) // CollectRows returns the error
 		real, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (w waiting, err error) {
 			err = row.Scan(&w.id, &w.merchant, &w.endpoint)
 			return w, err
 		})
-		if err := errors.Join(err, sleep(ctx, 100*time.Millisecond)); err != nil {
+		if err := errors.Join(err, pgtemp.Pause(ctx, 100*time.Millisecond)); err != nil {
 			return err
 		}
 	}
@@ -367,12 +365,7 @@ func (n *neighbourhood) beside(ctx context.Context, count int, hang bool) (stop 
 	for i, e := range endpoints {
 		group.Go(func() {
 			pause := time.Duration(i) * webhook.ResponseTimeout / time.Duration(count) // spread
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case <-time.After(pause):
-				}
+			for pgtemp.Pause(ctx, pause) == nil {
 				_, _ = n.publish(ctx, e) // after an error, the next one follows
 				pause = webhook.ResponseTimeout
 			}

@@ -10,7 +10,6 @@ import (
 	"net/http/cookiejar"
 	"net/url"
 	"regexp"
-	"strings"
 	"sync"
 	"time"
 
@@ -110,8 +109,6 @@ func (c *customers) arrived(session string) {
 // patience is how long one session may take before the benchmark gives up.
 const patience = time.Minute
 
-var errPatience = errors.New("the events did not arrive within a minute")
-
 // payOne runs one session from its creation to its two events.
 func (c *customers) payOne(ctx context.Context) error {
 	id, err := c.create(ctx)
@@ -125,13 +122,18 @@ func (c *customers) payOne(ctx context.Context) error {
 	if err := c.pay(ctx, id); err != nil {
 		return err
 	}
+	return await(ctx, w.done, id)
+}
+
+// await waits for done. id names in an error what did not come.
+func await(ctx context.Context, done <-chan struct{}, id string) error {
 	select {
-	case <-w.done:
+	case <-done:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(patience):
-		return fmt.Errorf("%s: %w", id, errPatience)
+		return errors.New(id + ": no answer within a minute")
 	}
 }
 
@@ -147,13 +149,8 @@ func (c *customers) pay(ctx context.Context, id string) error {
 		"cvc":         {"123"},
 		"email":       {"ann@example.com"},
 	}
-	request, err := http.NewRequestWithContext(
-		ctx, http.MethodPost, c.stack.PageURL()+"/"+id, strings.NewReader(form.Encode()),
-	)
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	request := send(ctx, http.MethodPost, c.stack.PageURL()+"/"+id, []byte(form.Encode()),
+		"Content-Type", "application/x-www-form-urlencoded")
 	answer, err := (&http.Client{Transport: c.http, Jar: jar}).Do(request)
 	if err != nil {
 		return err

@@ -175,10 +175,8 @@ func settle(ctx context.Context, o checkOptions) (string, error) {
 			return words, err
 		}
 		o.sources.Progress("waiting: " + words)
-		select {
-		case <-ctx.Done():
+		if pause(ctx, min(2*time.Second, time.Until(end)+time.Millisecond)); ctx.Err() != nil {
 			return "", ctx.Err()
-		case <-time.After(min(2*time.Second, time.Until(end)+time.Millisecond)):
 		}
 	}
 }

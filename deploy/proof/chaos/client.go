@@ -144,7 +144,7 @@ func (c *chaos) pay(ctx context.Context, m *merchant, id, card string) {
 		"email":       {customerEmail},
 	})
 	if got.at != nil && strings.Contains(got.at.Path, "/sandbox/3ds/") {
-		c.confirm(ctx, m, id, got.at.String())
+		c.answerBank(ctx, m, id, got.at.String(), "confirm")
 	}
 	c.look(ctx, m, id)
 }
@@ -159,11 +159,6 @@ func (c *chaos) sendForm(ctx context.Context, m *merchant, id string, form url.V
 		Op: invariant.OpPay, MerchantID: m.id, ID: id, At: began, EndedAt: time.Now(), Status: got.status,
 	})
 	return got
-}
-
-// confirm answers the bank's question with yes.
-func (c *chaos) confirm(ctx context.Context, m *merchant, id, address string) {
-	c.answerBank(ctx, m, id, address, "confirm")
 }
 
 // answerBank answers the bank's question, and goes back to the shop.

@@ -26,10 +26,11 @@ type faultKind struct {
 	name   string
 	weight int    // frequency, relative to the others
 	part   string // the kind of part that the fault breaks and locks; "" for none
-	// inject breaks something, waits, and repairs it. It returns false when it found nothing to
-	// break.
-	inject func(ctx context.Context, c *chaos, p *part, random *rand.Rand) bool
+	inject injection
 }
+
+// An injection breaks something, waits, and repairs it. It returns false when it found nothing to break.
+type injection func(ctx context.Context, c *chaos, p *part, random *rand.Rand) bool
 
 func (k faultKind) often() int { return k.weight }
 
@@ -117,7 +118,7 @@ func stopped(ctx context.Context, c *chaos, p *part, random *rand.Rand) bool {
 
 // paused stops a process for one second to longest and then continues it. The process then works
 // with old knowledge.
-func paused(longest time.Duration) func(context.Context, *chaos, *part, *rand.Rand) bool {
+func paused(longest time.Duration) injection {
 	return func(ctx context.Context, _ *chaos, p *part, random *rand.Rand) bool {
 		pids := family(p.pid())
 		for _, pid := range pids {
@@ -131,26 +132,13 @@ func paused(longest time.Duration) func(context.Context, *chaos, *part, *rand.Ra
 	}
 }
 
-// inPostgres runs do with an operator's connection to PostgreSQL.
-func inPostgres(ctx context.Context, c *chaos, do func(*pgx.Conn) error) bool {
+func terminateBackends(ctx context.Context, c *chaos, _ *part, _ *rand.Rand) bool {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, c.rig.databaseURL)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // closing ends the fault
-	return do(conn) == nil
-}
-
-func terminateBackends(ctx context.Context, c *chaos, _ *part, _ *rand.Rand) bool {
-	return inPostgres(ctx, c, func(conn *pgx.Conn) error {
-		_, err := conn.Exec(
-			ctx,
-			`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'`,
-		)
-		return err
-	})
+	_, err := query[int](ctx, c.rig, `
+		SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+		WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'`)
+	return err == nil
 }
 
 func exhaustConnections(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
@@ -215,7 +203,7 @@ func disconnectClients(ctx context.Context, c *chaos, _ *part, random *rand.Rand
 	return true
 }
 
-func onLink(f linkFault, from, to time.Duration) func(context.Context, *chaos, *part, *rand.Rand) bool {
+func onLink(f linkFault, from, to time.Duration) injection {
 	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 		l := c.rig.links[random.IntN(len(c.rig.links))]
 		l.set(f)
@@ -231,9 +219,7 @@ func resetLink(_ context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 }
 
 // operate makes an operator act on a run of a session or a delivery, open or closed.
-func operate(
-	do func(ctx context.Context, c *chaos, workflowID string) error,
-) func(context.Context, *chaos, *part, *rand.Rand) bool {
+func operate(do func(ctx context.Context, c *chaos, workflowID string) error) injection {
 	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()

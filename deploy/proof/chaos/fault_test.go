@@ -53,7 +53,7 @@ func newPart(name, kind string) *fakePart {
 
 func TestKilledAndStopped_StartThePartUntilItRuns(t *testing.T) {
 	t.Parallel()
-	for how, fault := range map[string]func(context.Context, *chaos, *part, *rand.Rand) bool{"kill": killed, "stop": stopped} {
+	for how, fault := range map[string]injection{"kill": killed, "stop": stopped} {
 		synctest.Test(t, func(t *testing.T) {
 			var out bytes.Buffer
 			p := newPart("worker 1", "worker")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -266,17 +265,10 @@ func (c *chaos) cardToken(ctx context.Context, card string) string {
 		return ""
 	}
 	for range 5 {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.world.frame+"/tokens", strings.NewReader(string(text)))
-		if err != nil {
-			return ""
-		}
-		req.Header.Set("Origin", c.world.frame)
-		if res, err := browser.Do(req); err == nil {
-			body, _ := io.ReadAll(res.Body) // a broken answer names no token
-			_ = res.Body.Close()            // the body was read
-			if id := (answer{body: body}).field("id"); id != "" {
-				return id
-			}
+		header := http.Header{"Origin": {c.world.frame}}
+		got := request(ctx, http.MethodPost, c.world.frame+"/tokens", header, string(text))
+		if id := got.field("id"); id != "" {
+			return id
 		}
 		pause(ctx, time.Second)
 	}

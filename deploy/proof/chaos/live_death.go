@@ -13,7 +13,7 @@ import (
 
 // dies kills both workers when one of them has reached a point in sending a payout. reach waits for it
 // and reports whether it was reached.
-func dies(reach func(*chaos, context.Context) bool) func(context.Context, *chaos, *part, *rand.Rand) bool {
+func dies(reach func(*chaos, context.Context) bool) injection {
 	return func(ctx context.Context, c *chaos, _ *part, _ *rand.Rand) bool {
 		var workers []*part
 		for _, p := range c.rig.parts {

@@ -96,9 +96,7 @@ func (c *chaos) attack(ctx context.Context) {
 }
 
 // attacks makes a move of the wallet. It does not wait until the move is in a block.
-func attacks(
-	do func(ctx context.Context, d *devstack.LiveDouble, w *world, random *rand.Rand) error,
-) func(context.Context, *chaos, *part, *rand.Rand) bool {
+func attacks(do func(ctx context.Context, d *devstack.LiveDouble, w *world, random *rand.Rand) error) injection {
 	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()

@@ -43,9 +43,7 @@ var liveFaultKinds = []faultKind{
 }
 
 // halts notes when a fault put payouts on hold. Whether an enemy delays payouts is a question about the others.
-func halts(
-	inject func(context.Context, *chaos, *part, *rand.Rand) bool,
-) func(context.Context, *chaos, *part, *rand.Rand) bool {
+func halts(inject injection) injection {
 	return func(ctx context.Context, c *chaos, p *part, random *rand.Rand) bool {
 		halt := invariant.Span{From: time.Now()}
 		did := inject(ctx, c, p, random)
@@ -56,7 +54,7 @@ func halts(
 }
 
 // planned lets some of the next requests to the card network go wrong.
-func planned(f acquirer.Fault) func(context.Context, *chaos, *part, *rand.Rand) bool {
+func planned(f acquirer.Fault) injection {
 	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 		// Some: a client silently repeats a request with an idempotency key.
 		f.Match = []string{"", "/confirm", "/cancel", "POST /v1/payment_intents"}[random.IntN(4)]
@@ -66,9 +64,7 @@ func planned(f acquirer.Fault) func(context.Context, *chaos, *part, *rand.Rand) 
 }
 
 // controlled asks the card network's control address.
-func controlled(
-	do func(acquirer.Control, context.Context) error,
-) func(context.Context, *chaos, *part, *rand.Rand) bool {
+func controlled(do func(acquirer.Control, context.Context) error) injection {
 	return func(ctx context.Context, c *chaos, _ *part, _ *rand.Rand) bool {
 		return do(c.world.control, ctx) == nil
 	}
@@ -83,7 +79,7 @@ func holdReports(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool
 }
 
 // noAnswers lets requests through a link take effect and loses their answers.
-func noAnswers(name string) func(context.Context, *chaos, *part, *rand.Rand) bool {
+func noAnswers(name string) injection {
 	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 		l := c.rig.link(name)
 		l.set(linkSwallows)
@@ -124,9 +120,7 @@ const (
 )
 
 // feeRises keeps the fee of a network high, sometimes for so long that the service must raise its own.
-func feeRises(
-	network string, raise func(context.Context, *rig) error,
-) func(context.Context, *chaos, *part, *rand.Rand) bool {
+func feeRises(network string, raise func(context.Context, *rig) error) injection {
 	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 		longest := 20 * time.Second
 		if random.IntN(3) == 0 {
@@ -160,7 +154,7 @@ func raiseBitcoinFee(_ context.Context, r *rig) error {
 }
 
 // reorganizes replaces up to three blocks by others without their transactions.
-func reorganizes(network string) func(context.Context, *chaos, *part, *rand.Rand) bool {
+func reorganizes(network string) injection {
 	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/jackc/pgx/v5"
 
 	"example.com/checkout/deploy/proof/chaos/invariant"
 	"example.com/checkout/deploy/standin/chains"
@@ -129,25 +128,18 @@ func (c *chaos) halted(ctx context.Context, do func([]*part) error) error {
 
 // noteLost notes what merchants know of their payouts.
 func (c *chaos) noteLost(ctx context.Context) error {
-	noted := inPostgres(ctx, c, func(conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, `
-			SELECT p.id, p.transaction_id, p.destination, p.currency, p.amount, array_agg(v.tx_hash) FROM payout p
-			JOIN transfer_payout x ON x.payout_id = p.id AND x.standing
-			JOIN transfer_version v ON v.transfer_id = x.transfer_id WHERE p.mode = 'live' GROUP BY p.id`)
-		if err != nil {
-			return err
-		}
-		known, err := pgx.CollectRows(rows, pgx.RowToStructByPos[invariant.LostPayout])
-		c.world.note(func(s *invariant.Siege) {
-			for _, p := range known {
-				s.Known[p.ID] = p
-			}
-		})
-		return err
-	})
-	if !noted {
-		return errors.New("nobody knows which payouts were sent")
+	known, err := queryAll[invariant.LostPayout](ctx, c.rig, `
+		SELECT p.id, p.transaction_id, p.destination, p.currency, p.amount, array_agg(v.tx_hash) FROM payout p
+		JOIN transfer_payout x ON x.payout_id = p.id AND x.standing
+		JOIN transfer_version v ON v.transfer_id = x.transfer_id WHERE p.mode = 'live' GROUP BY p.id`)
+	if err != nil {
+		return fmt.Errorf("read which payouts were sent: %w", err)
 	}
+	c.world.note(func(s *invariant.Siege) {
+		for _, p := range known {
+			s.Known[p.ID] = p
+		}
+	})
 	return nil
 }
 

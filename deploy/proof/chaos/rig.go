@@ -166,22 +166,22 @@ func (r *rig) link(name string) *link {
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
+// processPart returns the part of an API or a worker. start sets p.
+func processPart(name, kind, metrics string, p **devstack.Process, start func(context.Context) error) *part {
+	return &part{
+		name: name, kind: kind, metrics: metrics, start: start,
+		pid: func() int { return (*p).PID() }, done: func() <-chan struct{} { return (*p).Done() },
+		kill: func() { (*p).Kill() }, stop: func() { _ = (*p).Stop(20 * time.Second) },
+		// Stop kills a process that does not end
+	}
+}
+
 // addStackParts adds the parts that every stack has.
 func (r *rig) addStackParts() {
 	s := r.stack
-	process := func(name, kind string, p **devstack.Process, start func(context.Context) error) *part {
-		return &part{
-			name: name, kind: kind, start: start,
-			pid: func() int { return (*p).PID() }, done: func() <-chan struct{} { return (*p).Done() },
-			kill: func() { (*p).Kill() }, stop: func() { _ = (*p).Stop(20 * time.Second) },
-			// Stop kills a process that does not end
-			metrics: s.MetricsAddress(kind),
-		}
-	}
-
 	r.parts = append(r.parts,
-		process("API 1", "api", &s.API, s.StartAPI),
-		process("worker 1", "worker", &s.Worker, s.StartWorker),
+		processPart("API 1", "api", s.MetricsAddress("api"), &s.API, s.StartAPI),
+		processPart("worker 1", "worker", s.MetricsAddress("worker"), &s.Worker, s.StartWorker),
 		&part{
 			name: "Temporal", kind: "temporal", pid: s.Temporal.PID, done: s.Temporal.Done, kill: s.Temporal.Kill,
 			stop: func() { _ = s.Temporal.Stop() }, start: s.Temporal.Start, // Stop kills a process that does not end
@@ -205,20 +205,12 @@ func (r *rig) addMore(ctx context.Context, ports []int) error {
 	}
 	for i, command := range []string{"api", "worker"} {
 		var process *devstack.Process
-		p := &part{
-			metrics: loopback(ports[3+i]),
-			name:    strings.Replace(command, "api", "API", 1) + " 2", kind: command,
-			pid: func() int { return process.PID() }, done: func() <-chan struct{} { return process.Done() },
-			kill: func() { process.Kill() }, stop: func() { _ = process.Stop(20 * time.Second) },
-			// Stop kills a process that does not end
-			start: func(context.Context) (err error) {
-				process, err = r.stack.StartMore(
-					command,
-					command+"2",
-					append(env, "OTEL_EXPORTER_PROMETHEUS_PORT="+strconv.Itoa(ports[3+i]))...)
-				return err
-			},
-		}
+		name := strings.Replace(command, "api", "API", 1) + " 2"
+		p := processPart(name, command, loopback(ports[3+i]), &process, func(context.Context) (err error) {
+			process, err = r.stack.StartMore(
+				command, command+"2", append(env, "OTEL_EXPORTER_PROMETHEUS_PORT="+strconv.Itoa(ports[3+i]))...)
+			return err
+		})
 		if err := p.start(ctx); err != nil {
 			return err
 		}
@@ -243,16 +235,13 @@ func (r *rig) again(ctx context.Context, p *part) {
 			// A lost line of progress does no harm.
 			_, _ = fmt.Fprintf(r.out, "%s does not start yet: %s\n", p.name, first)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(500 * time.Millisecond):
-		}
+		pause(ctx, 500*time.Millisecond)
 	}
 }
 
 // watch restarts parts that end without a fault, until ctx ends. It reports each one to ended.
 func (r *rig) watch(ctx context.Context, ended func(name string)) {
-	for {
+	for ; ctx.Err() == nil; pause(ctx, 200*time.Millisecond) {
 		for _, p := range r.parts {
 			if !p.TryLock() {
 				continue
@@ -266,11 +255,6 @@ func (r *rig) watch(ctx context.Context, ended func(name string)) {
 			default:
 			}
 			p.Unlock()
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }

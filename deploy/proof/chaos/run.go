@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -125,9 +126,7 @@ func parseRun(args []string, help io.Writer) (runOptions, error) {
 		}
 	}
 	o.kinds = slices.DeleteFunc(slices.Clone(o.kinds), isMove)
-	if o.seed == 0 {
-		o.seed = uint64(time.Now().UnixNano())
-	}
+	o.seed = cmp.Or(o.seed, uint64(time.Now().UnixNano()))
 	return o, nil
 }
 

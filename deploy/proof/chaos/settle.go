@@ -97,11 +97,9 @@ func (c *chaos) endReset(ctx context.Context, conn *pgx.Conn) (words string, err
 	for _, run := range open.Executions {
 		ids = append(ids, run.Execution.WorkflowId)
 	}
-	rows, err := conn.Query(ctx, `
+	// CollectRows returns the error.
+	rows, _ := conn.Query(ctx, `
 		SELECT id FROM checkout_session WHERE id = ANY ($1) AND mode = 'live' AND status <> 'pending'`, ids)
-	if err != nil {
-		return "", err
-	}
 	ended, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	for _, id := range ended {
 		err := c.rig.temporal.SignalWorkflow(ctx, id, "", contract.SignalExpire, nil)
@@ -158,7 +156,7 @@ type waiting struct{ ID, MerchantID, What string }
 // Merchants end unpaid sessions, resume deliveries on hold, and hasten deliveries that would wait
 // longer than hasty. It returns the number of hastened deliveries.
 func (c *chaos) bringToRest(ctx context.Context, conn *pgx.Conn) (hastened int, err error) {
-	rows, err := conn.Query(ctx, `
+	rows, _ := conn.Query(ctx, `
 		SELECT s.id, s.merchant_id, coalesce(t.action_url, '') FROM checkout_session s LEFT
 			JOIN transaction t ON t.session_id = s.id AND t.status = 'processing'
 			WHERE s.status = 'pending' AND (s.expires_at > now() + interval '15 seconds' OR t.action_url IS NOT NULL)
@@ -166,11 +164,7 @@ func (c *chaos) bringToRest(ctx context.Context, conn *pgx.Conn) (hastened int, 
 		UNION ALL SELECT id, merchant_id, 'retry_now' FROM webhook_delivery
 			WHERE status = 'pending' AND NOT held AND (next_attempt_at > now() + $1::interval
 				OR next_attempt_at < now() - $1::interval)
-				AND (sending_until IS NULL OR sending_until < now())`, hasty)
-	if err != nil {
-		return 0, err
-	}
-
+				AND (sending_until IS NULL OR sending_until < now())`, hasty) // CollectRows returns the error
 	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[waiting])
 	if err != nil {
 		return 0, err
@@ -199,7 +193,7 @@ func (c *chaos) actFor(ctx context.Context, found []waiting) (hastened int) {
 				hastened++
 			}
 		case w.What != "":
-			c.confirm(ctx, m, w.ID, w.What)
+			c.answerBank(ctx, m, w.ID, w.What, "confirm")
 		case m.live:
 			c.end(ctx, m, invariant.OpExpire, w.ID)
 		default:

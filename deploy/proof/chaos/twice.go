@@ -17,9 +17,7 @@ const asksTheBank = "4000000000003220"
 
 // decideTwice makes several runs of one session decide its payment at once. It locks the row, so
 // that a run waits for it. Then operators end that run, and the next run waits as well.
-func decideTwice(
-	operators ...func(ctx context.Context, c *chaos, id string) error,
-) func(context.Context, *chaos, *part, *rand.Rand) bool {
+func decideTwice(operators ...func(ctx context.Context, c *chaos, id string) error) injection {
 	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 		ctx, cancel := context.WithTimeout(ctx, 40*time.Second)
 		defer cancel()

@@ -144,7 +144,11 @@ func settle(ctx context.Context, stack *devstack.Stack) error {
 
 // hasten makes the next attempt of deliveries whose attempt was lost, and returns their ids.
 func hasten(ctx context.Context, stack *devstack.Stack, conn *pgx.Conn) ([]string, error) {
-	lost, err := lostAttempts(ctx, conn)
+	rows, _ := conn.Query(ctx, `
+		SELECT id FROM webhook_delivery
+		WHERE status = 'pending' AND NOT held AND next_attempt_at < now() - $1::interval
+			AND (sending_until IS NULL OR sending_until < now())`, overdue) // CollectRows returns the error
+	lost, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil || len(lost) == 0 {
 		return nil, err
 	}
@@ -160,17 +164,6 @@ func hasten(ctx context.Context, stack *devstack.Stack, conn *pgx.Conn) ([]strin
 		}
 	}
 	return lost, nil
-}
-
-func lostAttempts(ctx context.Context, conn *pgx.Conn) ([]string, error) {
-	rows, err := conn.Query(ctx, `
-		SELECT id FROM webhook_delivery
-		WHERE status = 'pending' AND NOT held AND next_attempt_at < now() - $1::interval
-			AND (sending_until IS NULL OR sending_until < now())`, overdue)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
 // RequireInvariants checks the invariants on a test's own stack. It repeats the check for a while,

@@ -21,6 +21,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/deploy/standin/build"
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/deploy/standin/need"
 	"example.com/checkout/storage/pgtemp"
@@ -185,17 +186,9 @@ func OwnStack(t *testing.T, o devstack.Options) *devstack.Stack {
 func Path(elements ...string) string { return filepath.Join(root(), filepath.Join(elements...)) }
 
 var root = sync.OnceValue(func() string {
-	at, err := os.Getwd()
+	at, err := build.Source(".", "go.mod")
 	if err != nil {
 		panic(err)
 	}
-	for {
-		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {
-			return at
-		}
-		if at == filepath.Dir(at) {
-			panic("this is not below a go.mod")
-		}
-		at = filepath.Dir(at)
-	}
+	return at
 })

@@ -13,6 +13,7 @@
 package acquirer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,9 +93,7 @@ func Start(ctx context.Context, o Options) (_ *Acquirer, err error) {
 
 // listen serves the handler on loopback.
 func (a *Acquirer) listen(name, address string, handler http.Handler) error {
-	if address == "" {
-		address = "127.0.0.1:0"
-	}
+	address = cmp.Or(address, "127.0.0.1:0")
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return fmt.Errorf("address %q: %w", address, err)

@@ -86,7 +86,7 @@ func (a *Acquirer) serveAPI(w http.ResponseWriter, r *http.Request) {
 	}, body, f)
 	switch {
 	case f.lost: // whatever was done is done
-		hangUp(w)
+		panic(http.ErrAbortHandler) // ends the connection without an answer
 	case err != nil:
 		slog.ErrorContext(r.Context(), "acquirer", "request", r.Method+" "+r.URL.Path, "error", err)
 		write(w, refusal(http.StatusInternalServerError, "api_error", "", "The double has failed; see its log."))
@@ -361,9 +361,6 @@ func write(w http.ResponseWriter, got answer) {
 	w.WriteHeader(got.status)
 	_, _ = w.Write(body) // an error means that the client has gone
 }
-
-// hangUp ends the connection without an answer.
-func hangUp(http.ResponseWriter) { panic(http.ErrAbortHandler) }
 
 // sleep waits, and reports false when the client has gone meanwhile.
 func sleep(ctx context.Context, d time.Duration) bool {

@@ -164,11 +164,8 @@ func list(ctx context.Context, tx pgx.Tx, p page) ([]object, bool, error) {
 	}
 	args = append(args, p.limit+1)
 	// Only the fixed conditions above and the numbers of arguments are put together.
-	rows, err := tx.Query(ctx, `SELECT body FROM acquirer.object WHERE `+strings.Join(conditions, " AND ")+
-		` ORDER BY number `+order+fmt.Sprintf(` LIMIT $%d`, len(args)), args...)
-	if err != nil {
-		return nil, false, err
-	}
+	rows, _ := tx.Query(ctx, `SELECT body FROM acquirer.object WHERE `+strings.Join(conditions, " AND ")+
+		` ORDER BY number `+order+fmt.Sprintf(` LIMIT $%d`, len(args)), args...) // CollectRows returns the error
 	bodies, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
 	if err != nil {
 		return nil, false, err

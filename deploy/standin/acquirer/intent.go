@@ -1,6 +1,7 @@
 package acquirer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -47,21 +48,14 @@ func (a *Acquirer) createIntent(ctx context.Context, tx pgx.Tx, q request) (answ
 	}
 	i["id"], i["client_secret"] = id, id+"_secret_"+newID("")
 	i["amount"], i["amount_received"], i["amount_capturable"], i["currency"] = amount, int64(0), int64(0), currency
-	i["confirmation_method"] = orDefault(q.form.Get("confirmation_method"), "automatic")
-	i["capture_method"] = orDefault(q.form.Get("capture_method"), "automatic_async")
+	i["confirmation_method"] = cmp.Or(q.form.Get("confirmation_method"), "automatic")
+	i["capture_method"] = cmp.Or(q.form.Get("capture_method"), "automatic_async")
 	i["created"], i["livemode"], i["metadata"] = time.Now().Unix(), a.options.Livemode, metadata(q)
 	i["status"] = needsMethod
 	if err := insert(ctx, tx, i, id, ""); err != nil {
 		return answer{}, err
 	}
 	return ok(i), a.emit(ctx, tx, q, "payment_intent.created", i)
-}
-
-func orDefault(text, without string) string {
-	if text == "" {
-		return without
-	}
-	return text
 }
 
 // metadata reads the fields metadata[…].

@@ -1,6 +1,7 @@
 package acquirer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,10 +22,7 @@ func (a *Acquirer) createRefund(ctx context.Context, tx pgx.Tx, q request) (answ
 		return answer{}, err
 	}
 	left := ch.number("amount") - ch.number("amount_refunded")
-	amount := number(q.form.Get("amount"))
-	if amount == 0 {
-		amount = left
-	}
+	amount := cmp.Or(number(q.form.Get("amount")), left)
 	switch {
 	case q.publishable:
 		return refusal(http.StatusForbidden, "invalid_request_error", "secret_key_required", "Use a secret key."), nil
@@ -95,11 +93,9 @@ func chargeToRefund(ctx context.Context, tx pgx.Tx, q request) (object, answer, 
 // settleRefunds lets the banks decide the refunds that wait for them.
 func (a *Acquirer) settleRefunds(ctx context.Context) error {
 	return pgx.BeginFunc(ctx, a.db, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, `
+		// CollectRows returns the error.
+		rows, _ := tx.Query(ctx, `
 			SELECT id FROM acquirer.object WHERE kind = 'refund' AND card IN ('pendingRefund', 'refundFail') ORDER BY number`)
-		if err != nil {
-			return err
-		}
 		ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		if err != nil {
 			return err

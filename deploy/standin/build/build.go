@@ -62,7 +62,7 @@ func (p Program) Build(ctx context.Context, progress Progress) (string, error) {
 		return "", err
 	}
 	program := filepath.Join(dir, p.Name)
-	if exists(program) {
+	if Exists(program) {
 		return program, nil
 	}
 
@@ -75,7 +75,7 @@ func (p Program) Build(ctx context.Context, progress Progress) (string, error) {
 	if err := Lock(ctx, lock); err != nil {
 		return "", err
 	}
-	if exists(program) {
+	if Exists(program) {
 		return program, nil
 	}
 	// The name appears only when the program is complete, so a killed build leaves nothing that
@@ -127,7 +127,7 @@ func Source(dir, file string) (string, error) {
 	}
 	for {
 		source := filepath.Join(at, filepath.FromSlash(dir))
-		if exists(filepath.Join(source, file)) {
+		if Exists(filepath.Join(source, file)) {
 			return source, nil
 		}
 		if at == filepath.Dir(at) {
@@ -153,7 +153,8 @@ func Lock(ctx context.Context, file *os.File) error {
 	}
 }
 
-func exists(path string) bool {
+// Exists reports whether there is something at path.
+func Exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }

@@ -2,10 +2,10 @@ package chains
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -34,8 +34,6 @@ type Options struct {
 	BlockTime time.Duration // a block at each of them, in whole seconds; 0: a block for each transaction
 	NoMining  bool          // blocks come from Mine only
 	Epoch     int           // slots in an epoch: a block is final 2 epochs later; 0: 1, so 2 blocks
-	BaseFee   uint64        // in wei, of the first block; 0: 1 gwei
-	Log       io.Writer     // gets what anvil prints; nil: nobody
 }
 
 // Anvil is a running node. It listens on 127.0.0.1 only, and it ends with this process at the
@@ -59,7 +57,7 @@ func StartAnvil(ctx context.Context, o Options) (*Anvil, error) {
 	if err != nil {
 		return nil, err
 	}
-	o = o.withDefaults()
+	o.ChainID, o.Epoch = cmp.Or(o.ChainID, ChainID), cmp.Or(o.Epoch, 1)
 	if o.Port == 0 {
 		if o.Port, err = freePort(); err != nil {
 			return nil, err
@@ -69,7 +67,7 @@ func StartAnvil(ctx context.Context, o Options) (*Anvil, error) {
 	program := filepath.Join(modules, filepath.FromSlash(anvilPackage), "bin", "anvil")
 	cmd := exec.Command(program, o.args()...) //nolint:gosec,noctx // G204: our program; it outlives ctx
 	var output tail
-	cmd.Stdout, cmd.Stderr = o.Log, io.MultiWriter(&output, o.Log)
+	cmd.Stderr = &output
 	exited, err := pgtemp.StartTied(cmd, syscall.SIGKILL)
 	if err != nil {
 		return nil, fmt.Errorf("start anvil: %w", err)
@@ -88,28 +86,12 @@ func StartAnvil(ctx context.Context, o Options) (*Anvil, error) {
 	return a, nil
 }
 
-func (o Options) withDefaults() Options {
-	if o.ChainID == 0 {
-		o.ChainID = ChainID
-	}
-	if o.Epoch == 0 {
-		o.Epoch = 1
-	}
-	if o.BaseFee == 0 {
-		o.BaseFee = 1_000_000_000
-	}
-	if o.Log == nil {
-		o.Log = io.Discard
-	}
-	return o
-}
-
 // args are anvil's arguments.
 func (o Options) args() []string {
 	args := []string{
 		"--host", "127.0.0.1", "--port", strconv.Itoa(o.Port), "--silent",
 		"--chain-id", strconv.FormatUint(o.ChainID, 10),
-		"--block-base-fee-per-gas", strconv.FormatUint(o.BaseFee, 10),
+		"--block-base-fee-per-gas", "1000000000", // 1 gwei
 		"--slots-in-an-epoch", strconv.Itoa(o.Epoch),
 	}
 	if o.StateFile != "" {

@@ -56,8 +56,3 @@ func (a *Anvil) SetBalance(ctx context.Context, account common.Address, wei *big
 func (a *Anvil) Impersonate(ctx context.Context, account common.Address) error {
 	return a.Call(ctx, nil, "anvil_impersonateAccount", account)
 }
-
-// SetTime sets the time of the next block.
-func (a *Anvil) SetTime(ctx context.Context, at time.Time) error {
-	return a.Call(ctx, nil, "evm_setNextBlockTimestamp", at.Unix())
-}

@@ -93,9 +93,6 @@ func (s *Stack) DashboardURL() string {
 // ReceiverURL returns the address of the sample receiver.
 func (s *Stack) ReceiverURL() string { return "http://" + loopback(s.options.Ports.Receiver) }
 
-// HealthURL returns the address of the worker's /healthz and /readyz.
-func (s *Stack) HealthURL() string { return "http://" + loopback(s.options.Ports.Health) }
-
 // UIURL returns the address of Temporal's UI.
 func (s *Stack) UIURL() string { return "http://" + loopback(s.options.Ports.UI) }
 

@@ -31,7 +31,6 @@ type LiveDouble struct {
 	Acquirer *acquirer.Acquirer
 	Anvil    *chains.Anvil
 	Market   chains.Market
-	Prices   *ticker.Server
 	Bitcoin  *chains.Bitcoin // nil without Options.Bitcoin, or without Debian's package
 	// WebhookSecret signs the reports of the card network.
 	WebhookSecret string
@@ -150,14 +149,14 @@ func (d *LiveDouble) StartChain(ctx context.Context) (err error) {
 const AcquirerKey = "sk_test_simulated"
 
 func (d *LiveDouble) startPrices() error {
-	d.Prices = ticker.New()
+	prices := ticker.New()
 	for _, source := range []string{ticker.Kraken, ticker.Coinbase} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return err
 		}
 		d.prices[source] = "http://" + listener.Addr().String()
-		server := &http.Server{Handler: d.Prices.Handler(source), ReadHeaderTimeout: 5 * time.Second}
+		server := &http.Server{Handler: prices.Handler(source), ReadHeaderTimeout: 5 * time.Second}
 		d.servers = append(d.servers, server)
 		go func() { _ = server.Serve(listener) }() // ends with Close
 	}

@@ -11,6 +11,7 @@ import (
 
 	embeddedpostgres "github.com/fergusstrange/embedded-postgres"
 
+	"example.com/checkout/deploy/standin/build"
 	"example.com/checkout/storage/pgtemp"
 )
 
@@ -78,7 +79,7 @@ func downloadPostgres(ctx context.Context, out io.Writer) (string, error) {
 	home := filepath.Join(cache, "checkout-devstack")
 	dir := filepath.Join(home, "postgresql-"+string(downloadedVersion))
 	binDir := filepath.Join(dir, "bin")
-	if exists(dir) {
+	if build.Exists(dir) {
 		return binDir, nil
 	}
 	if err := os.MkdirAll(home, 0o755); err != nil {
@@ -123,13 +124,8 @@ func downloadPostgres(ctx context.Context, out io.Writer) (string, error) {
 			downloadedVersion, errors.Join(startErr, err), PostgresRepository)
 	}
 	// Another process may have made the directory first, with the same content.
-	if err := os.Rename(unpacked, dir); err != nil && !exists(dir) {
+	if err := os.Rename(unpacked, dir); err != nil && !build.Exists(dir) {
 		return "", err
 	}
 	return binDir, nil
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }

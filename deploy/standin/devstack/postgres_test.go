@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/deploy/standin/build"
 	"example.com/checkout/storage/pgtemp"
 )
 
@@ -44,7 +45,7 @@ func TestDownloadPostgres(t *testing.T) {
 	pack := exec.Command("tar", "--xz", "-C", root, "--exclude=bitcode", "--exclude=pgxs", "-cf", "-",
 		"bin/postgres", "bin/initdb", "bin/pg_ctl")
 	for _, part := range []string{"lib", "share"} {
-		if exists(filepath.Join(root, part)) {
+		if build.Exists(filepath.Join(root, part)) {
 			pack.Args = append(pack.Args, part)
 		}
 	}

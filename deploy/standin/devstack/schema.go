@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"example.com/checkout/deploy/program/service"
+	"example.com/checkout/storage/pgtemp"
 )
 
 // schemas are the versioned schemas in the SQL tool, by database.
@@ -85,7 +86,7 @@ func createDatabase(
 		if pg := (*pgconn.PgError)(nil); !errors.As(err, &pg) || pg.Code != objectInUse {
 			return err
 		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
+		if err := pgtemp.Pause(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"example.com/checkout/storage/pgtemp"
 )
 
 // Supervise restarts parts that end by themselves, until ctx ends.
@@ -41,17 +43,7 @@ func (s *Stack) Supervise(ctx context.Context) {
 		_, _ = fmt.Fprintf(s.options.Out, "%s ended; starting it again\n", name)
 		if err := again(ctx); err != nil && ctx.Err() == nil {
 			_, _ = fmt.Fprintf(s.options.Out, "%s: %v\n", name, err)
-			_ = pause(ctx, time.Second) // the loop looks at ctx
+			_ = pgtemp.Pause(ctx, time.Second) // the loop looks at ctx
 		}
-	}
-}
-
-// pause waits d, or less when ctx ends, and then returns ctx's error.
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
 	}
 }

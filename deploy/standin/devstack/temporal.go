@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/log"
 
 	"example.com/checkout/deploy/program/config"
+	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/runs"
 )
 
@@ -96,14 +97,8 @@ func prepareTemporal(ctx context.Context, o TemporalOptions) (*Temporal, error) 
 
 // Start starts the server again after Stop or Kill, on the same ports and data, and returns when it
 // is usable. If the server still runs, it returns an error.
-func (t *Temporal) Start(ctx context.Context) error {
-	if err := t.start(ctx); err != nil {
-		return fmt.Errorf("start Temporal: %w", err)
-	}
-	return nil
-}
-
-func (t *Temporal) start(ctx context.Context) error {
+func (t *Temporal) Start(ctx context.Context) (err error) {
+	defer checkout.Wrap(&err, "start Temporal")
 	ctx, cancel := context.WithTimeoutCause(ctx, temporalPatience, fmt.Errorf("not usable after %v", temporalPatience))
 	defer cancel()
 	t.mu.Lock()

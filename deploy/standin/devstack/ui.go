@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"example.com/checkout/workflows/checkout"
 )
 
 // UIOptions describe Temporal's UI to start.
@@ -21,15 +23,8 @@ type UIOptions struct {
 // StartUI starts Temporal's UI and returns when it answers. It needs nothing from the internet.
 // Operators can signal, cancel, terminate and reset workflows with it. It asks for no password, so
 // only this computer can reach it. While Temporal is away, it shows errors.
-func StartUI(ctx context.Context, o UIOptions) (*Process, error) {
-	process, err := startUI(ctx, o)
-	if err != nil {
-		return nil, fmt.Errorf("start Temporal's UI: %w", err)
-	}
-	return process, nil
-}
-
-func startUI(ctx context.Context, o UIOptions) (*Process, error) {
+func StartUI(ctx context.Context, o UIOptions) (_ *Process, err error) {
+	defer checkout.Wrap(&err, "start Temporal's UI")
 	if err := CheckFree(loopback(o.Port), "-ui-port"); err != nil {
 		return nil, err
 	}

@@ -1,11 +1,10 @@
 // Package ticker is a double of the public price services of Kraken and Coinbase Exchange, in their own
-// formats. It has no password and every client may set the prices, so it listens on loopback only.
+// formats.
 package ticker
 
 import (
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,7 +21,6 @@ type Fault string
 // so Stale changes nothing there. A Slow source never answers. A Wrong one answers with a page of HTML,
 // and one that is Away with 503.
 const (
-	Fine  Fault = ""
 	Stale Fault = "stale"
 	Wrong Fault = "wrong"
 	Slow  Fault = "slow"
@@ -61,9 +59,7 @@ type state struct {
 	fault  Fault
 }
 
-// Server is the double. It serves Kraken below /kraken, Coinbase below /coinbase, and a control: POST
-// /control with {"source": "kraken", "currency": "BTC", "usd": "64000"} sets a price, and with {"source":
-// "kraken", "fault": "slow"} a fault; "" ends it. Without a source it means both.
+// Server is the double.
 type Server struct {
 	mux *http.ServeMux
 
@@ -79,7 +75,6 @@ func New() *Server {
 	}
 	s.mux.HandleFunc("GET /kraken/0/public/Ticker", s.kraken)
 	s.mux.HandleFunc("GET /coinbase/products/{product}/ticker", s.coinbase)
-	s.mux.HandleFunc("POST /control", s.control)
 	return s
 }
 
@@ -87,19 +82,16 @@ func New() *Server {
 func (s *Server) Handler(source string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.URL.Path = "/" + source + r.URL.Path
-		s.ServeHTTP(w, r)
+		s.mux.ServeHTTP(w, r)
 	})
 }
-
-// ServeHTTP implements http.Handler.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
 // SetPrice sets the price of a currency in US dollars, at one source or, with "", at both.
 func (s *Server) SetPrice(source, currency string, usd decimal.Decimal) {
 	s.each(source, func(st *state) { st.prices[currency] = usd })
 }
 
-// SetFault makes one source misbehave or, with "", both.
+// SetFault makes one source misbehave or, with "", both. The fault "" ends it.
 func (s *Server) SetFault(source string, f Fault) {
 	s.each(source, func(st *state) { st.fault = f })
 }
@@ -112,28 +104,6 @@ func (s *Server) each(source string, do func(*state)) {
 			do(st)
 		}
 	}
-}
-
-func (s *Server) control(w http.ResponseWriter, r *http.Request) {
-	var in struct {
-		Source   string           `json:"source"`
-		Currency string           `json:"currency"`
-		USD      *decimal.Decimal `json:"usd"`
-		Fault    *Fault           `json:"fault"`
-	}
-	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<10)).Decode(&in)
-	setsPrice := in.USD != nil && testPrices()[in.Currency].IsPositive()
-	setsFault := in.Fault != nil && slices.Contains([]Fault{Fine, Stale, Wrong, Slow, Away}, *in.Fault)
-	if err != nil || !slices.Contains([]string{"", Kraken, Coinbase}, in.Source) || setsPrice == setsFault {
-		http.Error(w, "send a source, and either a currency and its price in usd, or a fault", http.StatusBadRequest)
-		return
-	}
-	if setsPrice {
-		s.SetPrice(in.Source, in.Currency, *in.USD)
-	} else {
-		s.SetFault(in.Source, *in.Fault)
-	}
-	w.WriteHeader(http.StatusNoContent)
 }
 
 // book returns bid and ask of one unit of base in quote: 0.01 % on each side of the price. They are

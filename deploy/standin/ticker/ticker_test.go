@@ -2,16 +2,17 @@ package ticker_test
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/shopspring/decimal"
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/activities/rate"
@@ -64,48 +65,33 @@ func TestServer_Faults(t *testing.T) {
 	}
 }
 
-func TestServer_IsControlledOverHTTP(t *testing.T) {
+func TestServer_SetsPricesAndFaultsOfOneSourceOrBoth(t *testing.T) {
 	t.Parallel()
 	double := ticker.New()
-	server := httptest.NewServer(double)
-	t.Cleanup(server.Close)
-	control := func(status int, body string) {
+	kraken, coinbase := double.Handler(ticker.Kraken), double.Handler(ticker.Coinbase)
+	get := func(from http.Handler, path string) string {
 		t.Helper()
-		res, err := http.Post(server.URL+"/control", "application/json", strings.NewReader(body))
-		require.NoError(t, err)
-		require.NoError(t, res.Body.Close())
-		require.Equal(t, status, res.StatusCode)
+		answer := httptest.NewRecorder()
+		from.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
+		return strconv.Itoa(answer.Code) + " " + answer.Body.String()
 	}
-	get := func(path string) string {
-		t.Helper()
-		res, err := http.Get(server.URL + path)
-		require.NoError(t, err)
-		body, err := io.ReadAll(res.Body)
-		require.NoError(t, err)
-		require.NoError(t, res.Body.Close())
-		return res.Status + " " + string(body)
-	}
-	const kraken, coinbase = "/kraken/0/public/Ticker?pair=XBTUSD", "/coinbase/products/BTC-USD/ticker"
+	const pair, product = "/0/public/Ticker?pair=XBTUSD", "/products/BTC-USD/ticker"
 
-	control(http.StatusNoContent, `{"source": "kraken", "currency": "BTC", "usd": "50000"}`)
-	require.Contains(t, get(kraken), `"XXBTZUSD":{"a":["50005.0000000000"`)
-	require.Contains(t, get(coinbase), `"ask":"64006.4000000000"`)
-	control(http.StatusNoContent, `{"currency": "BTC", "usd": "70000"}`)
-	require.Contains(t, get(kraken), `["70007.0000000000"`)
-	require.Contains(t, get(coinbase), `"ask":"70007.0000000000"`)
+	double.SetPrice(ticker.Kraken, "BTC", decimal.NewFromInt(50000))
+	require.Contains(t, get(kraken, pair), `"XXBTZUSD":{"a":["50005.0000000000"`)
+	require.Contains(t, get(coinbase, product), `"ask":"64006.4000000000"`)
+	double.SetPrice("", "BTC", decimal.NewFromInt(70000))
+	require.Contains(t, get(kraken, pair), `["70007.0000000000"`)
+	require.Contains(t, get(coinbase, product), `"ask":"70007.0000000000"`)
 
-	control(http.StatusNoContent, `{"source": "coinbase", "fault": "away"}`)
-	require.Contains(t, get(coinbase), "503")
-	require.Contains(t, get(kraken), "200")
-	control(http.StatusNoContent, `{"source": "coinbase", "fault": ""}`)
-	require.Contains(t, get(coinbase), "200")
+	double.SetFault(ticker.Coinbase, ticker.Away)
+	require.Contains(t, get(coinbase, product), "503")
+	require.Contains(t, get(kraken, pair), "200")
+	double.SetFault(ticker.Coinbase, "")
+	require.Contains(t, get(coinbase, product), "200")
 
-	require.Contains(t, get("/kraken/0/public/Ticker?pair=XBTUSD,XBTJPY"), "EQuery:Unknown asset pair")
-	require.Contains(t, get("/coinbase/products/USDC-USD/ticker"), "404")
-	for _, wrong := range []string{``, `{}`, `{"source": "x", "fault": "away"}`, `{"fault": "x"}`, `{"currency": "X", "usd": "1"}`,
-		`{"currency": "BTC", "usd": "1", "fault": "away"}`} {
-		control(http.StatusBadRequest, wrong)
-	}
+	require.Contains(t, get(kraken, "/0/public/Ticker?pair=XBTUSD,XBTJPY"), "EQuery:Unknown asset pair")
+	require.Contains(t, get(coinbase, "/products/USDC-USD/ticker"), "404")
 }
 
 // start returns rates of the double, which are asked for in the background until the test ends.

@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"cmp"
 	"net/http"
 
 	"example.com/checkout/workflows/checkout"
@@ -12,10 +13,7 @@ var egress = Invariant{
 	check: func(w *world, r *Result) {
 		for _, a := range w.arrivals {
 			r.Checked++
-			id := a.Delivery
-			if id == "" {
-				id = a.Listener
-			}
+			id := cmp.Or(a.Delivery, a.Listener)
 			switch {
 			case a.Canary && a.Method == "":
 				r.violated(a.Listener, "was connected to at %s", checkout.FormatTime(a.At))

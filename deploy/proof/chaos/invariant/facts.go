@@ -1,7 +1,6 @@
 package invariant
 
 import (
-	"cmp"
 	"net/url"
 	"slices"
 	"strconv"
@@ -334,5 +333,3 @@ func joined(runs []Run) []Run {
 	}
 	return all
 }
-
-func compare(a, b string) int { return cmp.Compare(a, b) }

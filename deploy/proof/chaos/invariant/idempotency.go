@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 )
 
 // createRoute is the name of a session's creation in the table idempotent_request.
@@ -37,7 +38,7 @@ var idempotency = Invariant{
 			}
 		}
 		for _, at := range slices.SortedFunc(maps.Keys(keys), func(a, b scope) int {
-			return compare(a.merchantID+a.key, b.merchantID+b.key)
+			return strings.Compare(a.merchantID+a.key, b.merchantID+b.key)
 		}) {
 			r.Checked++
 			name, ids, told := at.merchantID+" "+at.key, made[at], acknowledged[at]

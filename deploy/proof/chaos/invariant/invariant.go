@@ -7,6 +7,7 @@ package invariant
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Invariant is one condition that must hold.
@@ -69,7 +70,7 @@ func Check(f *Facts) []Result {
 		if r.NotChecked = i.missing(f); r.NotChecked == "" {
 			i.check(w, &r)
 		}
-		slices.SortStableFunc(r.Violations, func(a, b Violation) int { return compare(a.ID, b.ID) })
+		slices.SortStableFunc(r.Violations, func(a, b Violation) int { return strings.Compare(a.ID, b.ID) })
 		results = append(results, r)
 	}
 	return results

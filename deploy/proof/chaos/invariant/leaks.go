@@ -143,13 +143,10 @@ func searchDatabase(ctx context.Context, config *pgx.ConnConfig, canaries []Cana
 // SearchTables returns, for each table of a database, the number of rows that hold each canary, by
 // the canary's index. It finds a value as text and as bytes.
 func SearchTables(ctx context.Context, conn *pgx.Conn, canaries []Canary) (map[string]map[int]int, error) {
-	rows, err := conn.Query(
+	rows, _ := conn.Query(
 		ctx,
 		`SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'`,
-	)
-	if err != nil {
-		return nil, err
-	}
+	) // CollectRows returns the error
 	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
 		return nil, err
@@ -179,17 +176,14 @@ func searchTable(ctx context.Context, conn *pgx.Conn, table string, canaries []C
 		}
 	}
 
-	rows, err := conn.Query(ctx, `
+	rows, _ := conn.Query(ctx, `
 		SELECT hit.i, count(*) FROM (SELECT r::text AS text FROM `+pgx.Identifier{table}.Sanitize()+` r OFFSET 0) line
 		CROSS JOIN LATERAL (SELECT n.i FROM unnest($1::text[]) WITH ORDINALITY n (needle, i) WHERE strpos(line.text,
-			n.needle) > 0) hit GROUP BY hit.i`, needles)
-	if err != nil {
-		return nil, err
-	}
+			n.needle) > 0) hit GROUP BY hit.i`, needles) // ForEachRow returns the error
 
 	found := map[int]int{}
 	var at, n int
-	_, err = pgx.ForEachRow(rows, []any{&at, &n}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&at, &n}, func() error {
 		found[of[at-1]] += n
 		return nil
 	})

@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"cmp"
 	"math/big"
 	"strings"
 )
@@ -49,11 +50,7 @@ var ledger = Invariant{
 		}
 		for account, want := range expected {
 			r.Checked++
-			got := booked[account]
-			if got == "" {
-				got = "0"
-			}
-			if got != want.String() {
+			if got := cmp.Or(booked[account], "0"); got != want.String() {
 				r.violated(account, "is %s, and outside it is %s", got, want)
 			}
 		}

@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"cmp"
 	"math/big"
 	"slices"
 
@@ -39,10 +40,7 @@ var livePayouts = Invariant{
 		for address, has := range w.Live.Balances {
 			for c, units := range has {
 				r.Checked++
-				want := expected[address][c]
-				if want == nil {
-					want = new(big.Int)
-				}
+				want := cmp.Or(expected[address][c], new(big.Int))
 				if units.Cmp(want) != 0 {
 					r.violated(address, "has %s of the smallest unit of %s, and its payouts are %s", units, c, want)
 				}

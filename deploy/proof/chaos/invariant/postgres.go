@@ -57,13 +57,11 @@ func readAttempts(ctx context.Context, tx pgx.Tx, f *Facts) error {
 		of[f.Deliveries[i].ID] = &f.Deliveries[i]
 	}
 
-	rows, err := tx.Query(ctx, `
+	// ForEachRow returns the error.
+	rows, _ := tx.Query(ctx, `
 		SELECT delivery_id, run, number, scheduled_at, started_at, duration_ms IS NOT NULL, coalesce(duration_ms, 0),
 			coalesce(status_code, 0),
 			coalesce(error_kind, '') FROM webhook_attempt ORDER BY delivery_id, run, number`)
-	if err != nil {
-		return err
-	}
 
 	var (
 		id   string
@@ -71,7 +69,7 @@ func readAttempts(ctx context.Context, tx pgx.Tx, f *Facts) error {
 		a    webhook.Attempt
 	)
 	into := []any{&id, &a.Run, &a.Number, &a.ScheduledAt, &a.StartedAt, &a.Finished, &took, &a.StatusCode, &a.ErrorKind}
-	_, err = pgx.ForEachRow(rows, into, func() error {
+	_, err := pgx.ForEachRow(rows, into, func() error {
 		if of[id] == nil {
 			return errors.New("attempt of no delivery " + id) // a foreign key prevents this
 		}
@@ -109,13 +107,10 @@ func readMoved(ctx context.Context, conn *pgx.Conn, f *Facts) error {
 
 // versions returns the version of each row, by id.
 func versions(ctx context.Context, conn *pgx.Conn, sql string) (map[string]string, error) {
-	rows, err := conn.Query(ctx, sql)
-	if err != nil {
-		return nil, err
-	}
+	rows, _ := conn.Query(ctx, sql) // ForEachRow returns the error
 	var id, version string
 	all := map[string]string{}
-	_, err = pgx.ForEachRow(rows, []any{&id, &version}, func() error { all[id] = version; return nil })
+	_, err := pgx.ForEachRow(rows, []any{&id, &version}, func() error { all[id] = version; return nil })
 	return all, err
 }
 
