@@ -218,7 +218,7 @@ func TestPosts_EndInARedirect(t *testing.T) {
 		{"/signin", "/signin", []string{"email", "bob@shop.example", "password", password}},
 		{"/signout", "/signout", nil},
 	}
-	seen := map[string]bool{ // TestInvitation_MakesAMember, TestDeliveries_SteeringSaysWhatHappens, TestRetryPayout_OnlyOwnersAndItIsNoted, TestSecondFactor…, TestReset…, TestMerchants…, deploy/proof/e2e/passkey
+	seen := map[string]bool{ // TestInvitation_MakesAMember, TestDeliveries_SteeringSaysWhatHappens, TestRetryPayout_OnlyOwnersAndItIsNoted, TestSecondFactor…, TestReset…, TestMerchants…, TestPasskey…
 		"/signin/code": true, "/password/forgot": true, "/password/reset": true, "/test/account/second_factor": true, "/test/account/second_factor/code": true, "/test/account/second_factor/remove": true,
 		"/signin/passkey": true, "/passkey/challenge": true, "/test/passkey/challenge": true, "/test/account/passkeys": true, "/test/account/passkeys/new": true, "/test/account/passkeys/x": true, "/test/account/passkeys/x/remove": true,
 		"/test/account/merchants/x": true, "/invitation/x": true, "/test/deliveries/x/replay": true, "/test/sessions/x/retry_payout": true,

@@ -1,5 +1,4 @@
-// Package passkey tests the dashboard's passkeys with the virtual authenticator of a real Chromium.
-package passkey
+package dashboard
 
 import (
 	"context"
@@ -21,14 +20,11 @@ import (
 
 	"example.com/checkout/api/dashboard"
 	"example.com/checkout/api/dashboard/login"
-	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/proof/e2e/chrome"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 )
-
-func TestMain(m *testing.M) { e2e.MainWithoutShared(m) }
 
 const password = "correct horse battery"
 
@@ -145,7 +141,7 @@ func (s *site) register(b *chrome.Tab, name string) []string {
 // In the page: the button that uses a passkey, and the form of the sign-in.
 const (
 	usePasskey = "[data-passkey] button"
-	signIn     = `form[action="/signin"]`
+	signInForm = `form[action="/signin"]`
 )
 
 // TestPasskey_FromAddingToRemoving adds a passkey, signs in and confirms a dangerous action with it, and removes it.
@@ -176,7 +172,7 @@ func TestPasskey_FromAddingToRemoving(t *testing.T) {
 	require.Len(t, held.Credentials[0].UserHandle, 64)
 
 	// The account's page has a passkey's button too: await the form.
-	b.Do(chrome.Click(".who button"), chrome.See(signIn), chrome.See(usePasskey))
+	b.Do(chrome.Click(".who button"), chrome.See(signInForm), chrome.See(usePasskey))
 	b.Axe("signing in")
 	b.Do(chrome.Click(usePasskey), chrome.See(".sections"))
 	require.Contains(t, query[string](s, `SELECT detail FROM audit_entry WHERE action = 'member.signed_in' ORDER BY id DESC LIMIT 1`),
@@ -203,7 +199,7 @@ func TestPasskey_FromAddingToRemoving(t *testing.T) {
 	require.Equal(t, []string{"member.passkey_added", "member.passkey_renamed", "member.passkey_removed"},
 		query[[]string](s, `SELECT array_agg(action ORDER BY id) FROM audit_entry WHERE action LIKE 'member.passkey%'`))
 
-	b.Do(chrome.Click(".who button"), chrome.See(signIn), chrome.Click(usePasskey), chrome.See("main > .fault"))
+	b.Do(chrome.Click(".who button"), chrome.See(signInForm), chrome.Click(usePasskey), chrome.See("main > .fault"))
 	require.Len(t, b.TakeFaults(), 1, "the browser notes the status 422")
 }
 

@@ -1,4 +1,4 @@
-package live
+package page
 
 import (
 	"encoding/json"

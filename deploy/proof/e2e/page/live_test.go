@@ -1,6 +1,4 @@
-// Package live tests the hosted page of live mode in a real browser, with a stand-in for the
-// acquirer on another origin.
-package live
+package page
 
 import (
 	"bytes"
@@ -37,8 +35,6 @@ import (
 	"example.com/checkout/workflows/runs"
 )
 
-func TestMain(m *testing.M) { e2e.MainWithoutShared(m) }
-
 const (
 	cardPaid     = "4242424242424242"
 	cardDeclined = "4000000000000002"
@@ -49,7 +45,7 @@ const (
 func TestLivePage(t *testing.T) {
 	t.Parallel()
 	browser := chrome.StartBrowser(t)
-	for name, test := range map[string]func(*testing.T, *shop, *chrome.Tab){
+	for name, test := range map[string]func(*testing.T, *liveShop, *chrome.Tab){
 		"the card stays in the acquirer's frame":    testCardStays,
 		"a card that the acquirer refuses":          testRefused,
 		"the acquirer's script does not come":       testAway,
@@ -63,13 +59,13 @@ func TestLivePage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, newShop(t), chrome.NewTab(t, browser))
+			test(t, newLiveShop(t), chrome.NewTab(t, browser))
 		})
 	}
 }
 
-// shop is a hosted page with a live merchant and an acquirer. It keeps what its server received.
-type shop struct {
+// liveShop is a hosted page with a live merchant and an acquirer. It keeps what its server received.
+type liveShop struct {
 	t        *testing.T
 	store    *storage.Store
 	acquirer *acquirer
@@ -85,10 +81,10 @@ type shop struct {
 // received is a request that reached the page's server.
 type received struct{ Line, Header, Body string }
 
-func newShop(t *testing.T) *shop {
+func newLiveShop(t *testing.T) *liveShop {
 	t.Helper()
 	store := storagetest.New(t).Open(t, 4)
-	s := &shop{t: t, store: store, acquirer: startAcquirer(t), refs: map[string]checkout.Ref{}}
+	s := &liveShop{t: t, store: store, acquirer: startAcquirer(t), refs: map[string]checkout.Ref{}}
 	s.answer = s.succeed
 	taker, err := hosted.NewAcquirer(checkout.ModeLive, "pk_test_standin", s.acquirer.url+"/stripe.js", true)
 	require.NoError(t, err)
@@ -107,7 +103,7 @@ func newShop(t *testing.T) *shop {
 }
 
 // keep notes every request.
-func (s *shop) keep(next http.Handler) http.Handler {
+func (s *liveShop) keep(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -122,7 +118,7 @@ func (s *shop) keep(next http.Handler) http.Handler {
 }
 
 // session creates a live session.
-func (s *shop) session(lifetime time.Duration) string {
+func (s *liveShop) session(lifetime time.Duration) string {
 	s.t.Helper()
 	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Aurora Coffee", Plan: "standard", PaymentAttempts: 3}
 	require.NoError(s.t, s.store.CreateMerchant(s.t.Context(), m, checkout.ModeLive, nil))
@@ -139,7 +135,7 @@ func (s *shop) session(lifetime time.Duration) string {
 // workflow stands for the session's workflow.
 type workflow struct {
 	client.Client
-	shop *shop
+	shop *liveShop
 }
 
 func (w workflow) UpdateWorkflow(_ context.Context, o client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
@@ -160,7 +156,7 @@ func (h handle) Get(_ context.Context, into any) error {
 	return nil
 }
 
-func (s *shop) succeed(ref checkout.Ref, id string) (contract.PaymentResult, error) {
+func (s *liveShop) succeed(ref checkout.Ref, id string) (contract.PaymentResult, error) {
 	result := checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded, Method: checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242"}}
 	_, err := s.store.BeginPayment(s.t.Context(), ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, "pi_"+id)
 	if err == nil {
@@ -173,14 +169,14 @@ func (s *shop) succeed(ref checkout.Ref, id string) (contract.PaymentResult, err
 }
 
 // answers sets what the workflow does with a payment.
-func (s *shop) answers(with func(checkout.Ref, string) (contract.PaymentResult, error)) {
+func (s *liveShop) answers(with func(checkout.Ref, string) (contract.PaymentResult, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answer = with
 }
 
 // requests returns what reached the page's server.
-func (s *shop) requests() []received {
+func (s *liveShop) requests() []received {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.received)
@@ -192,21 +188,17 @@ func refuse(errType string) func(checkout.Ref, string) (contract.PaymentResult, 
 	}
 }
 
-func seeState(state string) chromedp.Action[chromedp.Void] {
-	return chrome.See(`body[data-state="` + state + `"]`)
-}
-
 // ready waits until the customer can type the card and pay.
 func ready() chromedp.Action[chromedp.Void] { return chrome.See("#pay-button:enabled") }
 
-func open(b *chrome.Tab, s *shop, id string) {
+func (s *liveShop) open(b *chrome.Tab, id string) {
 	b.T.Helper()
 	b.Do(chromedp.Navigate(s.url+"/"+id), seeState("form"))
 }
 
 // fill types with the keyboard alone: the tab key leads through the frame. The frame is in another
 // process of the browser, so each key waits until the one before has arrived there.
-func fill(b *chrome.Tab, email, number string) {
+func fillFrame(b *chrome.Tab, email, number string) {
 	b.T.Helper()
 	b.Script("window.frameFocus = null")
 	b.Do(chrome.Empty("#email"), chrome.TypeInto("#email", email))
@@ -218,27 +210,27 @@ func fill(b *chrome.Tab, email, number string) {
 	}
 }
 
-func focused(b *chrome.Tab) string {
+func focusedID(b *chrome.Tab) string {
 	b.T.Helper()
 	return chrome.Get(b, chromedp.Evaluate[string](`document.activeElement.id || document.activeElement.tagName`))
 }
 
-func testCardStays(t *testing.T, s *shop, b *chrome.Tab) {
+func testCardStays(t *testing.T, s *liveShop, b *chrome.Tab) {
 	id := s.session(time.Hour)
-	open(b, s, id)
+	s.open(b, id)
 	b.Do(ready())
 	require.Equal(t, "Simulated: no real card is charged", b.Text(".test"))
 	require.Regexp(t, `^\d{1,4}:\d\d$`, b.Text("#countdown"))
 	b.Inspect("live-form")
-	fill(b, "ann@example.com", cardPaid)
-	require.Equal(t, "IFRAME", focused(b))
+	fillFrame(b, "ann@example.com", cardPaid)
+	require.Equal(t, "IFRAME", focusedID(b))
 	b.Inspect("live-form-filled")
 	require.Equal(t, "null, SecurityError", chrome.Get(b, chromedp.Evaluate[string](`(() => {
 		const frame = document.querySelector("#card iframe")
 		try { return frame.contentWindow.document.body.innerText } catch (e) { return frame.contentDocument + ", " + e.name }
 	})()`)), "our script cannot read the frame")
 	b.Do(chromedp.KeyEvent(kb.Tab))
-	require.Equal(t, "pay-button", focused(b))
+	require.Equal(t, "pay-button", focusedID(b))
 	b.Do(chromedp.KeyEvent(kb.Enter), seeState("completed"))
 	require.Contains(t, b.Text("main"), "Visa •••• 4242")
 	require.Equal(t, "Simulated: no real card is charged", b.Text(".test"))
@@ -263,24 +255,24 @@ func testCardStays(t *testing.T, s *shop, b *chrome.Tab) {
 	require.Equal(t, 1, posts)
 }
 
-func testRefused(t *testing.T, s *shop, b *chrome.Tab) {
+func testRefused(t *testing.T, s *liveShop, b *chrome.Tab) {
 	id := s.session(time.Hour)
-	open(b, s, id)
+	s.open(b, id)
 	b.Do(ready(), chrome.Click("#pay-button"), chrome.See("#email-error"))
 	require.Equal(t, "Enter your email address.", b.Text("#email-error"))
-	require.Equal(t, "email", focused(b))
+	require.Equal(t, "email", focusedID(b))
 	b.Do(chrome.TypeInto("#email", "ann@example.com"), chrome.Click("#pay-button"), chrome.SeeText("Check the marked fields"), ready())
 	require.NotContains(t, b.Text("main"), "Your card number is incomplete.", "the acquirer's frame says it, once")
 	require.Equal(t, "alert", chrome.Get(b, chromedp.AttributeValue(chromedp.CSS("#faults"), "role")).Value)
 	b.Do(chromedp.Poll[chromedp.Void](`document.activeElement.tagName === "IFRAME"`))
 	require.Equal(t, "Pay €10.50", b.Text("#pay-button"))
 
-	fill(b, "ann@example.com", cardDeclined)
+	fillFrame(b, "ann@example.com", cardDeclined)
 	b.Do(chrome.Click("#pay-button"), chrome.SeeText("Your card was declined."), ready())
 	b.Inspect("live-declined")
-	open(b, s, id)
+	s.open(b, id)
 	b.Do(ready())
-	fill(b, "ann@example.com", cardOdd)
+	fillFrame(b, "ann@example.com", cardOdd)
 	b.Do(chrome.Click("#pay-button"), chrome.SeeText("Your card could not be read."), ready())
 	require.NotContains(t, b.Text("main"), "for programmers")
 	require.Equal(t, []string{cardDeclined, cardOdd}, s.acquirer.typed())
@@ -289,17 +281,17 @@ func testRefused(t *testing.T, s *shop, b *chrome.Tab) {
 	}
 }
 
-func testAway(t *testing.T, s *shop, b *chrome.Tab) {
+func testAway(t *testing.T, s *liveShop, b *chrome.Tab) {
 	s.acquirer.set(func(a *acquirer) { a.away = true })
 	id := s.session(time.Hour)
-	open(b, s, id)
+	s.open(b, id)
 	b.Do(chrome.See("#away"))
 	require.Contains(t, b.Text("#away"), "You have not been charged.")
 	require.Empty(t, chrome.Get(b, chromedp.Evaluate[string](`document.querySelector("#pay-button:enabled, #card-loading:not([hidden])") ? "hangs" : ""`)))
 	b.Inspect("live-away")
 	s.acquirer.set(func(a *acquirer) { a.away = false })
 	b.Do(chrome.Click("#again"), ready())
-	fill(b, "ann@example.com", cardPaid)
+	fillFrame(b, "ann@example.com", cardPaid)
 	b.Do(chrome.Click("#pay-button"), seeState("completed"))
 	for _, fault := range b.TakeFaults() { // the browser notes what the test asked for
 		require.Contains(t, fault, "503")
@@ -307,7 +299,7 @@ func testAway(t *testing.T, s *shop, b *chrome.Tab) {
 }
 
 // testHangs shortens the page's patience for the first try, so that the test has not to wait for it.
-func testHangs(t *testing.T, s *shop, b *chrome.Tab) {
+func testHangs(t *testing.T, s *liveShop, b *chrome.Tab) {
 	hangs := make(chan struct{})
 	release := sync.OnceFunc(func() { close(hangs) })
 	t.Cleanup(release)
@@ -334,7 +326,7 @@ func testHangs(t *testing.T, s *shop, b *chrome.Tab) {
 }
 
 // testPolicy tries what the page's policy must forbid.
-func testPolicy(t *testing.T, s *shop, b *chrome.Tab) {
+func testPolicy(t *testing.T, s *liveShop, b *chrome.Tab) {
 	other := startAcquirer(t) // a third origin
 	frame := func(address string) string {
 		return fmt.Sprintf(`void (document.body.appendChild(document.createElement("iframe")).src = %q)`, address)
@@ -348,7 +340,7 @@ func testPolicy(t *testing.T, s *shop, b *chrome.Tab) {
 		e2e.Await(t, directive, chrome.BrowserTimeout, func() bool { return strings.Contains(strings.Join(b.TakeFaults(), "\n"), directive) })
 	}
 	id := s.session(time.Hour)
-	open(b, s, id)
+	s.open(b, id)
 	b.Do(ready())
 	blocked(frame(other.url+"/frame"), "frame-src")
 	blocked(script(other.url+"/stripe.js"), "script-src")
@@ -359,7 +351,7 @@ func testPolicy(t *testing.T, s *shop, b *chrome.Tab) {
 
 	// On every other page the acquirer is as foreign as anybody.
 	b.Do(chrome.TypeInto("#email", "ann@example.com"))
-	fill(b, "ann@example.com", cardPaid)
+	fillFrame(b, "ann@example.com", cardPaid)
 	b.Do(chrome.Click("#pay-button"), seeState("completed"))
 	b.TakeFaults()
 	blocked(script(s.acquirer.url+"/stripe.js"), "script-src")
@@ -367,43 +359,43 @@ func testPolicy(t *testing.T, s *shop, b *chrome.Tab) {
 	b.Expect("-src")
 }
 
-func testNotPossible(t *testing.T, s *shop, b *chrome.Tab) {
+func testNotPossible(t *testing.T, s *liveShop, b *chrome.Tab) {
 	s.answers(refuse(contract.ErrTypePaymentNotPossible))
 	id := s.session(time.Hour)
-	open(b, s, id)
+	s.open(b, id)
 	b.Do(ready())
-	fill(b, "ann@example.com", cardPaid)
+	fillFrame(b, "ann@example.com", cardPaid)
 	b.Do(chrome.Click("#pay-button"), chrome.See("#decline"), ready())
 	require.Contains(t, b.Text("#decline"), "Payments are not possible at the moment")
 	require.Contains(t, b.Text("#decline"), "You have not been charged. Try again in a few minutes.")
-	require.Equal(t, "decline", focused(b), "read out first")
+	require.Equal(t, "decline", focusedID(b), "read out first")
 	b.Inspect("live-not-possible")
 	s.answers(s.succeed)
-	fill(b, "ann@example.com", cardPaid)
+	fillFrame(b, "ann@example.com", cardPaid)
 	b.Do(chrome.Click("#pay-button"), seeState("completed"))
 }
 
-func testNoScript(t *testing.T, s *shop, b *chrome.Tab) {
+func testNoScript(t *testing.T, s *liveShop, b *chrome.Tab) {
 	id := s.session(time.Hour)
 	b.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		_, err := cdp.Call(ctx, target, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 		return err
 	}))
-	open(b, s, id)
+	s.open(b, id)
 	require.Contains(t, b.Text("main"), "JavaScript is disabled in your browser.")
 	b.Do(chrome.See("#pay-button:disabled"))
 	b.EachLook("live-no-script", func(what string, _ chrome.Look) { b.RequireNoSideways(what) })
 }
 
-func testExpires(t *testing.T, s *shop, b *chrome.Tab) {
+func testExpires(t *testing.T, s *liveShop, b *chrome.Tab) {
 	id := s.session(6 * time.Second)
-	open(b, s, id)
+	s.open(b, id)
 	b.Do(chrome.See("#expired"))
 	require.Zero(t, chrome.Get(b, chromedp.Evaluate[int](`document.querySelectorAll("iframe, #pay :enabled").length`)))
 	b.Inspect("live-expired")
 }
 
-func testLook(t *testing.T, s *shop, b *chrome.Tab) {
+func testLook(t *testing.T, s *liveShop, b *chrome.Tab) {
 	id := s.session(time.Hour)
 	b.Do(chrome.Prefers("light"))
 	b.Do(chromedp.Navigate(s.url+"/"+id+"?lang=de"), ready())
@@ -436,7 +428,7 @@ func testLook(t *testing.T, s *shop, b *chrome.Tab) {
 	b.Inspect("live-german")
 }
 
-func testNotReady(t *testing.T, s *shop, b *chrome.Tab) {
+func testNotReady(t *testing.T, s *liveShop, b *chrome.Tab) {
 	config := s.config
 	config.Acquirers = nil
 	server := httptest.NewUnstartedServer(nil)
