@@ -268,6 +268,7 @@ func (b *Tab) EachLook(name string, look func(what string, l Look)) {
 	if *e2e.Long || *Screenshots != "" {
 		chosen = looks
 	}
+	b.Do(chromedp.Poll[chromedp.Void](`document.readyState === "complete"`)) // a style sheet may come after the text
 	for _, l := range chosen {
 		what := fmt.Sprintf("%s-%d-%s", name, l.width, l.scheme)
 		b.Do(l.emulate(), Prefers(l.scheme))
