@@ -1,36 +1,30 @@
 package main
 
 import (
-	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"time"
-)
 
-// cpuTick is the unit of Linux's CPU times: USER_HZ is 100 wherever Go runs.
-const cpuTick = 10 * time.Millisecond
+	"github.com/prometheus/procfs"
+)
 
 // cpuTime returns the CPU time of all processes since the computer started; 0 where the system does
 // not show it. It includes processes outside the stack, but on a quiet computer the stack uses
 // nearly all of it.
 func cpuTime() time.Duration {
-	text, err := os.ReadFile("/proc/stat")
+	fs, err := procfs.NewDefaultFS()
 	if err != nil {
 		return 0
 	}
-	line, _, _ := strings.Cut(string(text), "\n")
-	fields := strings.Fields(line)
-	var ticks int64
-	for i, field := range fields[1:] {
-		const idle, ioWait = 3, 4
-		if n, err := strconv.ParseInt(field, 10, 64); err == nil && i != idle && i != ioWait &&
-			i < 8 { // later fields are already counted in user
-			ticks += n
-		}
+	stat, err := fs.Stat()
+	if err != nil {
+		return 0
 	}
-	return time.Duration(ticks) * cpuTick
+	all := stat.CPUTotal // User and Nice include the time of guests
+	return seconds(all.User + all.Nice + all.System + all.IRQ + all.SoftIRQ + all.Steal)
 }
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // programs are the parts of a stack whose CPU time is shown separately.
 var programs = []string{
@@ -66,21 +60,18 @@ func (r *rig) processes() map[int]usage {
 		r.stack.Temporal.PID(): "Temporal", r.stack.API.PID(): "API", r.stack.Worker.PID(): "worker",
 		os.Getpid(): "this benchmark",
 	}
-	entries, err := os.ReadDir("/proc")
+	processes, err := procfs.AllProcs()
 	if err != nil {
 		return all
 	}
-	for _, entry := range entries {
-		pid, err := strconv.Atoi(entry.Name())
-		if err != nil {
-			continue
-		}
-		program, ok := known[pid]
+	for _, p := range processes {
+		program, ok := known[p.PID]
 		if !ok {
-			program = ofPostgres(pid)
+			program = ofPostgres(p)
 		}
-		if program != "" {
-			all[pid] = usage{program, cpuOf(pid)}
+		// One that has just ended is left out.
+		if stat, err := p.Stat(); err == nil && program != "" {
+			all[p.PID] = usage{program, seconds(stat.CPUTime())}
 		}
 	}
 	return all
@@ -88,12 +79,12 @@ func (r *rig) processes() map[int]usage {
 
 // ofPostgres returns the program that a process of PostgreSQL serves, by its title ("postgres: role
 // database address state"); "" if the process is not PostgreSQL.
-func ofPostgres(pid int) string {
-	title, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+func ofPostgres(p procfs.Proc) string {
+	title, err := p.CmdLine()
 	if err != nil {
 		return ""
 	}
-	words := strings.Fields(strings.TrimRight(string(title), "\x00"))
+	words := strings.Fields(strings.Join(title, " "))
 	switch {
 	case len(words) == 0 || words[0] != "postgres:":
 		return ""
@@ -103,25 +94,4 @@ func ofPostgres(pid int) string {
 		return "PostgreSQL of the service"
 	}
 	return "PostgreSQL for both" // the log's writer, autovacuum …
-}
-
-// cpuOf returns the CPU time of a process with its threads.
-func cpuOf(pid int) time.Duration {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	_, rest, _ := strings.Cut(string(text), ") ") // the program's name before it may have spaces
-	fields := strings.Fields(rest)
-	const user, system = 11, 12
-	if len(fields) <= system {
-		return 0
-	}
-	var ticks int64
-	for _, field := range []string{fields[user], fields[system]} {
-		if n, err := strconv.ParseInt(field, 10, 64); err == nil {
-			ticks += n
-		}
-	}
-	return time.Duration(ticks) * cpuTick
 }

@@ -1,26 +1,21 @@
 package devstack
 
 import (
-	"fmt"
 	"math"
-	"os"
-	"strings"
+
+	"github.com/prometheus/procfs"
 )
 
 // ResidentMemory returns the resident memory of a process in MB; NaN where the system does not show
 // it.
 func ResidentMemory(pid int) float64 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	process, err := procfs.NewProc(pid)
 	if err != nil {
 		return math.NaN()
 	}
-	for line := range strings.SplitSeq(string(text), "\n") {
-		if size, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			var kilobytes float64
-			if _, err := fmt.Sscan(size, &kilobytes); err == nil {
-				return kilobytes / 1024
-			}
-		}
+	status, err := process.NewStatus()
+	if err != nil || status.VmRSS == 0 { // it has ended, and its parent does not know yet
+		return math.NaN()
 	}
-	return math.NaN()
+	return float64(status.VmRSS) / (1 << 20)
 }
