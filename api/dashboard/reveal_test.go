@@ -182,6 +182,7 @@ func TestPosts_EndInARedirect(t *testing.T) {
 	carl := value[string](s.desk, `SELECT id FROM member WHERE email = 'carl@shop.example'`)
 	session := s.newSession(s.merchant, checkout.ModeTest)
 	s.exec(`UPDATE checkout_session SET expires_at = now() - interval '1 second' WHERE id = $1`, session.ID)
+	s.temporal.Cancel = func(string) error { return nil }
 	s.attempt("run", 1, 500, "")
 	key, at, delivery := s.newKey(s.merchant, s.mode, "x"), "/test/webhooks/"+s.endpoint.ID, "/test/deliveries/"+s.ref.ID
 	other := newSender(s.desk, s.merchant, s.mode, "https://other.example/", "", `{}`)

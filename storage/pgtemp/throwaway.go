@@ -12,9 +12,13 @@ const throwawayPattern = "pgtemp-*"
 // newThrowawayDir makes the directory of a throwaway server. It removes the directories of ended
 // processes: a test process cannot run code after its last test to remove its own.
 func newThrowawayDir(a account) (string, error) {
-	base := throwawayBase()
-	removeStale(base)
-	dir, err := os.MkdirTemp(base, throwawayPattern)
+	for _, base := range []string{memory, os.TempDir()} {
+		removeStale(base)
+	}
+	dir, err := os.MkdirTemp(throwawayBase(), throwawayPattern)
+	if err != nil { // this user may not write there
+		dir, err = os.MkdirTemp("", throwawayPattern)
+	}
 	if err != nil {
 		return "", err
 	}

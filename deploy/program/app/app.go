@@ -6,8 +6,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 )
+
+// Run is the production program: it runs the command in args until it is done, or SIGINT or SIGTERM asks it to end, and
+// returns the exit status of the process.
+func Run(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := Main(ctx, args, os.Environ(), os.Stdout, os.Stderr)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "checkout:", err)
+	}
+	return ExitStatus(err)
+}
 
 // Main runs the command in args until ctx ends or the command is done. It reads settings from
 // environment, a list of NAME=value. Log lines, help and a command's output go to out.

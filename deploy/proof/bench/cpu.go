@@ -69,8 +69,10 @@ func (r *rig) processes() map[int]usage {
 		if !ok {
 			program = ofPostgres(p)
 		}
-		// One that has just ended is left out.
-		if stat, err := p.Stat(); err == nil && program != "" {
+		if program == "" {
+			continue
+		}
+		if stat, err := p.Stat(); err == nil { // it has not just ended
 			all[p.PID] = usage{program, seconds(stat.CPUTime())}
 		}
 	}

@@ -128,6 +128,8 @@ func (c *chaos) halted(ctx context.Context, do func([]*part) error) error {
 
 // noteLost notes what merchants know of their payouts.
 func (c *chaos) noteLost(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // every part stands still meanwhile
+	defer cancel()
 	known, err := queryAll[invariant.LostPayout](ctx, c.rig, `
 		SELECT p.id, p.transaction_id, p.destination, p.currency, p.amount, array_agg(v.tx_hash) FROM payout p
 		JOIN transfer_payout x ON x.payout_id = p.id AND x.standing

@@ -194,7 +194,7 @@ func (d *developer) listen() *listening {
 	require.NoError(d.t, err)
 	l := &listening{cmd: exec.CommandContext(d.t.Context(), program)}
 	l.cmd.Env = []string{
-		commandVariable + "=listen --forward-to " + d.server.URL + "/webhook",
+		devstack.CommandVariable + "=listen --forward-to " + d.server.URL + "/webhook",
 		"HOME=" + d.home, "XDG_CONFIG_HOME=" + d.home, "CHECKOUT_API_KEY=" + d.m.Key, "CHECKOUT_API_URL=" + d.m.Stack.APIURL(),
 	}
 	l.cmd.Stdout, l.cmd.Stderr = &l.said, &l.said

@@ -203,7 +203,7 @@ func (s *Stack) StartMore(command, logName string, env ...string) (*Process, err
 			s.through(command),
 			s.options.Env,
 			env,
-			[]string{commandVariable + "=" + command},
+			[]string{CommandVariable + "=" + command},
 		),
 	}.Start()
 }

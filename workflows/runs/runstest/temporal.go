@@ -11,7 +11,7 @@ import (
 )
 
 // Temporal answers with what the test's functions return. It accepts what the test has no function for. Only an update
-// panics then.
+// and a cancellation panic then.
 type Temporal struct {
 	client.Client
 	Start    func(client.StartWorkflowOptions) error
@@ -48,11 +48,8 @@ func (d *Temporal) SignalWorkflow(_ context.Context, workflowID, _, name string,
 	return d.Signal(workflowID, name)
 }
 
-// CancelWorkflow cancels nothing.
+// CancelWorkflow returns what Cancel returns.
 func (d *Temporal) CancelWorkflow(_ context.Context, workflowID, _ string) error {
-	if d.Cancel == nil {
-		return nil
-	}
 	return d.Cancel(workflowID)
 }
 

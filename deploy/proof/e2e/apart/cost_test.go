@@ -87,7 +87,7 @@ func TestCost_OfAPaidSession(t *testing.T) {
 			m.Arrivals(events, time.Minute)
 		})
 		n, paid, delivered := historiesOf(t, stack, session)
-		changes, inSession, inDelivery = append(changes, n), append(inSession, paid), append(inDelivery, delivered...)
+		changes, inSession, inDelivery = append(changes, n), append(inSession, paid), append(inDelivery, slices.Max(delivered))
 		acted = append(acted, actionsOf(t, metrics)-before)
 	}
 	measure("ten seconds without a request", idleTime, func() {})

@@ -127,7 +127,7 @@ func (b *Tab) Listen(event any) {
 		}
 	case *audits.EventIssueAdded:
 		if d := e.Issue.Details.ContentSecurityPolicyIssueDetails; d != nil {
-			fault = fmt.Sprintf("content security policy: %s %s", d.ViolatedDirective, d.BlockedURL)
+			fault = fmt.Sprintf("content security policy: %s %q", d.ViolatedDirective, d.BlockedURL)
 		}
 	}
 	b.mu.Lock()
@@ -268,7 +268,9 @@ func (b *Tab) EachLook(name string, look func(what string, l Look)) {
 	if *e2e.Long || *Screenshots != "" {
 		chosen = looks
 	}
-	b.Do(chromedp.Poll[chromedp.Void](`document.readyState === "complete"`)) // a style sheet may come after the text
+	e2e.Await(b.T, "the page has its style sheets", BrowserTimeout, func() bool {
+		return Get(b, chromedp.Evaluate[string](`document.readyState`)) == "complete"
+	})
 	for _, l := range chosen {
 		what := fmt.Sprintf("%s-%d-%s", name, l.width, l.scheme)
 		b.Do(l.emulate(), Prefers(l.scheme))

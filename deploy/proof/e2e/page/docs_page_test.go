@@ -48,7 +48,7 @@ func TestGuidePage_LeadsToTheReferenceAndBack(t *testing.T) {
 		b.AxeIn(l, what)
 	})
 	require.Empty(t, b.TakeFaults())
-	b.Expect("content security policy: script-src ") // the reference's search tries eval, and does without it
+	b.Expect(`content security policy: script-src ""`) // the reference's search tries eval, and does without it
 	b.Do(
 		chrome.Click(`.sections a[href="#verify-a-signature"]`),
 		chrome.Click(`.pages a[href="docs/reference"]`),
