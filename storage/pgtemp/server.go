@@ -256,9 +256,9 @@ func (s *Server) checkPort() error {
 	return listener.Close()
 }
 
-// freePort returns a port on which no program listens. It lies below Linux's range of ports for outgoing connections, so
-// a restart finds its port free, however many clients try to connect. It lies above the ports that package devstack gives
-// to programs that bind them later.
+// freePort returns a port on which no program listens. It lies below Linux's range of ports for outgoing connections,
+// so a restart finds its port free, however many clients try to connect. It lies above the ports that package devstack
+// gives to programs that bind them later.
 func freePort() int {
 	for {
 		port := 28000 + rand.IntN(32768-28000)

@@ -25,14 +25,15 @@ func newThrowawayDir(a account) (string, error) {
 	return dir, a.own(dir)
 }
 
-// memory is where Linux keeps files in memory, and enough is the free space in bytes that a throwaway server may want there.
+// memory is where Linux keeps files in memory, and enough is the free space in bytes that a throwaway server may want
+// there.
 const (
 	memory = "/dev/shm"
 	enough = 2 << 30
 )
 
-// throwawayBase returns the directory for throwaway servers: in memory when there is room. On a disk, a database of some
-// hundred files takes five times as long to create and drop.
+// throwawayBase returns the directory for throwaway servers: in memory when there is room. On a disk, a database of
+// some hundred files takes five times as long to create and drop.
 func throwawayBase() string {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(memory, &s); err != nil || s.Bavail*uint64(s.Bsize) < enough {

@@ -91,8 +91,8 @@ func CheckFree(addr, flag string) error {
 	return listener.Close()
 }
 
-// listen listens on a port that this process had open a moment ago, as CheckFree has. Another thread's epoll_wait, and a child
-// process before its exec, may still have it open.
+// listen listens on a port that this process had open a moment ago, as CheckFree has. Another thread's epoll_wait, and
+// a child process before its exec, may still have it open.
 func listen(addr string) (net.Listener, error) {
 	for began := time.Now(); ; time.Sleep(time.Millisecond) {
 		listener, err := net.Listen("tcp", addr)
