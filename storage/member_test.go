@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -70,6 +72,62 @@ func (f fixture) waitForLock(t *testing.T) {
 		err := conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waits)
 		return err == nil && waits
 	}, 20*time.Second, 5*time.Millisecond)
+}
+
+// TestSignIn_AFirstSecondFactorEndsThoseWithoutIt: also a sign-in that began before it, and whose password is being
+// compared meanwhile.
+func TestSignIn_AFirstSecondFactorEndsThoseWithoutIt(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	adds := map[string]func(checkout.Member, []byte, checkout.AuditEntry) error{
+		"passkey": func(m checkout.Member, keep []byte, by checkout.AuditEntry) error {
+			_, err := f.AddPasskey(context.WithoutCancel(t.Context()), account.NewPasskey{
+				Passkey: checkout.Passkey{ID: checkout.NewID(checkout.PrefixPasskey), Name: "key", Credential: []byte("{}")}, MerchantID: m.MerchantID,
+				MemberID: m.ID, CredentialID: []byte(m.ID), Keep: keep,
+			}, by)
+			return err
+		},
+		"app": func(m checkout.Member, keep []byte, by checkout.AuditEntry) error {
+			if err := f.StartSecondFactor(context.WithoutCancel(t.Context()), m.MerchantID, m.ID, []byte("secret")); err != nil {
+				return err
+			}
+			right := func([]byte, int64) (int64, bool) { return 1, true }
+			return f.ConfirmSecondFactor(context.WithoutCancel(t.Context()), m.MerchantID, m.ID, right, nil, keep, by)
+		},
+	}
+	for name, add := range adds {
+		t.Run(name, func(t *testing.T) {
+			m := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: f.merchant.ID, Email: name + "@shop.example", Role: checkout.RoleOwner}
+			by := func() checkout.AuditEntry {
+				return checkout.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: m.MerchantID, Actor: "ann", Action: "x.y", Subject: m.ID}
+			}
+			require.NoError(t, f.InviteMember(t.Context(), m, by()))
+			f.Exec(t, `UPDATE member SET password_hash = 'hash', joined_at = now() WHERE id = $1`, m.ID)
+			_, keep := checkout.NewToken()
+			require.NoError(t, f.SignIn(t.Context(), m, "hash", keep))
+
+			// Another sign-in is about to commit when the factor comes.
+			_, other := checkout.NewToken()
+			tx, err := f.Connect(t).Begin(t.Context())
+			require.NoError(t, err)
+			_, err = tx.Exec(t.Context(), `UPDATE member SET signed_in_at = now() WHERE id = $1`, m.ID)
+			require.NoError(t, err)
+			_, err = tx.Exec(t.Context(), `INSERT INTO member_session (hash, member_id) VALUES ($1, $2)`, other, m.ID)
+			require.NoError(t, err)
+			done := make(chan error, 1)
+			go func() { done <- add(m, keep, by()) }()
+			f.waitForLock(t)
+			require.NoError(t, tx.Commit(t.Context()))
+			require.NoError(t, <-done)
+			require.Equal(t, keep, storagetest.Value[[]byte](t, f.Database, `SELECT hash FROM member_session WHERE member_id = $1`, m.ID))
+
+			// One that read the member before, and one that has shown the factor.
+			require.ErrorIs(t, f.SignIn(t.Context(), m, "hash", other), checkout.ErrNotFound)
+			now, err := f.Member(t.Context(), m.MerchantID, m.ID)
+			require.NoError(t, err)
+			require.NoError(t, f.SignIn(t.Context(), now, "hash", other))
+		})
+	}
 }
 
 // TestMembersByEmail_WhoJoinedComesInThatOrder: a merchant that only invited a stranger is not among the accounts.

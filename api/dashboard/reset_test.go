@@ -119,11 +119,11 @@ func TestReset_ASignInThatBeganBeforeEndsToo(t *testing.T) {
 	require.NoError(t, d.store.KeepReset(t.Context(), m.ID, code))
 	require.NoError(t, d.store.ResetPassword(t.Context(), code, "hash", ""))
 	_, browser := checkout.NewToken()
-	require.ErrorIs(t, d.store.SignIn(t.Context(), m.ID, former, browser), checkout.ErrNotFound)
-	require.NoError(t, d.store.SignIn(t.Context(), m.ID, "hash", browser))
+	require.ErrorIs(t, d.store.SignIn(t.Context(), m, former, browser), checkout.ErrNotFound)
+	require.NoError(t, d.store.SignIn(t.Context(), m, "hash", browser))
 	require.NoError(t, d.store.RemoveMember(t.Context(), m.MerchantID, m.ID, checkout.AuditEntry{
 		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: m.MerchantID,
 	}))
 	_, browser = checkout.NewToken()
-	require.ErrorIs(t, d.store.SignIn(t.Context(), m.ID, "hash", browser), checkout.ErrNotFound)
+	require.ErrorIs(t, d.store.SignIn(t.Context(), m, "hash", browser), checkout.ErrNotFound)
 }

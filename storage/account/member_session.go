@@ -21,11 +21,11 @@ const stillSignedIn = `m.removed_at IS NULL
 	AND s.seen_at > clock_timestamp() - $2::interval AND s.created_at > clock_timestamp() - $3::interval`
 
 // SignIn stores a signed-in browser; hash is the SHA-256 of its token. The entries by go to the
-// audit log in the same transaction. passwordHash is the hash that the given password was compared
-// with. It returns checkout.ErrNotFound when the member has another password by now, or was removed:
-// that ended every browser, so none may follow with the former password.
+// audit log in the same transaction. m is the member as it was read to decide what a sign-in needs, and passwordHash
+// the hash that the given password was compared with. It returns checkout.ErrNotFound when the member has another
+// password or a first second factor by now, or was removed: that ended every browser, so none may follow without it.
 func (s *Store) SignIn(
-	ctx context.Context, memberID, passwordHash string, hash []byte, by ...checkout.AuditEntry,
+	ctx context.Context, m checkout.Member, passwordHash string, hash []byte, by ...checkout.AuditEntry,
 ) error {
 	return pg.RunInTx(ctx, s.pool, "sign in", func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
@@ -37,15 +37,32 @@ func (s *Store) SignIn(
 					AND (seen_at < now() - $3::interval OR created_at < now() - $4::interval)
 			)
 			INSERT INTO member_session (hash, member_id) SELECT $2, id FROM now`,
-			memberID, hash, memberIdle, memberLifetime, passwordHash)
+			m.ID, hash, memberIdle, memberLifetime, passwordHash)
 		if err != nil {
 			return err
 		}
 		if tag.RowsAffected() == 0 {
 			return checkout.ErrNotFound
 		}
+		if !m.SecondFactor() {
+			// The statement above has locked the member, see lockMember. So this one sees a factor that came meanwhile.
+			now, err := readMember(ctx, tx, m.MerchantID, m.ID)
+			if err != nil {
+				return err
+			}
+			if now.SecondFactor() {
+				return checkout.ErrNotFound
+			}
+		}
 		return pg.Audit(ctx, tx, by...)
 	})
+}
+
+// lockMember lets a sign-in and a first second factor take turns. What ends the other browsers comes in a later
+// statement, so that it sees those that signed in meanwhile.
+func lockMember(ctx context.Context, tx pgx.Tx, memberID string) error {
+	_, err := tx.Exec(ctx, `SELECT FROM member WHERE id = $1 FOR NO KEY UPDATE`, memberID)
+	return err
 }
 
 // SignedInMember is a member who is signed in, the merchant's name and the SHA-256 of the browser's token.

@@ -79,6 +79,9 @@ func (s *Store) AddPasskey(ctx context.Context, p NewPasskey, by checkout.AuditE
 		if _, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, p.MerchantID); err != nil {
 			return false, err
 		}
+		if err := lockMember(ctx, tx, p.MemberID); err != nil {
+			return false, err
+		}
 		m, err := readMember(ctx, tx, p.MerchantID, p.MemberID)
 		if err != nil {
 			return false, err

@@ -66,6 +66,9 @@ func (s *Secrets) ConfirmSecondFactor(
 	by checkout.AuditEntry,
 ) error {
 	return pg.RunInTx(ctx, s.pool, "confirm second factor", func(tx pgx.Tx) error {
+		if err := lockMember(ctx, tx, memberID); err != nil {
+			return err
+		}
 		secret, last, err := s.secondFactor(ctx, tx, merchantID, memberID, false)
 		if err != nil {
 			return err

@@ -60,7 +60,7 @@ func (s *Server) changePassword(v face.Visit) (face.Answer, error) {
 	}
 
 	token, sum := checkout.NewToken()
-	if err := s.Store.SignIn(v.Context(), v.Member.ID, hash, sum); err != nil {
+	if err := s.Store.SignIn(v.Context(), v.Member, hash, sum); err != nil {
 		return face.Answer{}, err
 	}
 	tokens := s.tokens(v.Request)

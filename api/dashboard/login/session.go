@@ -18,8 +18,8 @@ func (s *Server) startSession(
 ) error {
 	token, hash := checkout.NewToken()
 	note := action.Entry(r, member.MerchantID, member.Email, "member.signed_in", member.ID, strings.Join(how, ", "))
-	err := s.Store.SignIn(r.Context(), member.ID, passwordHash, hash, note)
-	if failure.KindOf(err) == failure.NotFound { // the password was changed meanwhile
+	err := s.Store.SignIn(r.Context(), member, passwordHash, hash, note)
+	if failure.KindOf(err) == failure.NotFound { // the password or the second factor was changed meanwhile
 		http.Redirect(w, r, "/signin", http.StatusSeeOther)
 		return nil
 	}

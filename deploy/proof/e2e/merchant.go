@@ -340,8 +340,9 @@ func (m *Merchant) TestEvent(endpoint string) storage.TestEvent {
 func (m *Merchant) SignIn(email string) (cookie string) {
 	m.T.Helper()
 	token, hash := checkout.NewToken()
-	member := Query[[]string](m.T, m.Stack, `SELECT ARRAY[id, password_hash] FROM member WHERE merchant_id = $1 AND email = $2`, m.ID, email)
-	require.NoError(m.T, OpenStore(m.T, m.Stack).SignIn(m.T.Context(), member[0], member[1], hash))
+	row := Query[[]string](m.T, m.Stack, `SELECT ARRAY[id, password_hash] FROM member WHERE merchant_id = $1 AND email = $2`, m.ID, email)
+	member := checkout.Member{ID: row[0], MerchantID: m.ID}
+	require.NoError(m.T, OpenStore(m.T, m.Stack).SignIn(m.T.Context(), member, row[1], hash))
 	return token
 }
 
