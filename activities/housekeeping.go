@@ -45,24 +45,25 @@ const (
 	housekeepingPage = 200
 )
 
-// patience is how many rows may fail on their own. More failures mean that PostgreSQL or Temporal
-// is down, so trying the other rows is useless.
+// patience is how many rows may fail one after the other. More failures mean that PostgreSQL, Temporal or the card
+// network is down, so trying the other rows is useless.
 const patience = 5
 
-// failures counts the rows that failed.
+// failures counts the rows that failed since one did not.
 type failures int
 
-// pass logs the failure of one row, so that the other rows get their turn. The next Reconcile tries
-// the row again. It returns err after too many failures.
+// pass logs the failure of one row, so that the other rows get their turn. The next round tries
+// the row again. It returns err after too many failures in a row.
 func (f *failures) pass(ctx context.Context, id string, err error) error {
 	if err == nil {
+		*f = 0
 		return nil
 	}
 	countReconciled(ctx, "failed", 1)
 	if *f++; *f > patience || ctx.Err() != nil {
 		return err
 	}
-	logger(ctx).ErrorContext(ctx, "left to the next Reconcile", "id", id, "error", err)
+	logger(ctx).ErrorContext(ctx, "left to the next round", "id", id, "error", err)
 	return nil
 }
 

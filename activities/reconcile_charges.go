@@ -140,21 +140,26 @@ func (b book) reconcile(ctx context.Context) (ReconcileChargesResult, error) {
 	return result, err
 }
 
-// unbookedPage is how many older charges one comparison asks about at most. The next one does the rest.
-const unbookedPage = 1000
+// unbookedPage is how many older charges are read at once.
+const unbookedPage = 100
 
 // bookOld asks about the charges before a time that the network had not booked while they were compared.
 // Otherwise their money would count as not available for ever, and hold the merchant's payouts.
 func (b book) bookOld(ctx context.Context, result *ReconcileChargesResult, before time.Time) error {
 	var failed failures
-	references, err := b.Store.UnbookedCharges(ctx, b.mode, before, "", unbookedPage)
-	for _, reference := range references {
-		activity.RecordHeartbeat(ctx, reference)
-		if err := failed.pass(ctx, reference, b.bookOne(ctx, result, reference)); err != nil {
-			return err
+	return eachPage(ctx, func(after string) (string, error) {
+		references, err := b.Store.UnbookedCharges(ctx, b.mode, before, after, unbookedPage)
+		if err != nil || len(references) == 0 {
+			return "", err
 		}
-	}
-	return err
+		for _, reference := range references {
+			activity.RecordHeartbeat(ctx, reference)
+			if err := failed.pass(ctx, reference, b.bookOne(ctx, result, reference)); err != nil {
+				return "", err
+			}
+		}
+		return references[len(references)-1], nil
+	})
 }
 
 func (b book) bookOne(ctx context.Context, result *ReconcileChargesResult, reference string) error {
@@ -292,7 +297,13 @@ func (b *Books) SendRefunds(ctx context.Context, in contract.ModeInput) (int, er
 }
 
 func (b book) sendRefund(ctx context.Context, r checkout.Refund) (decided bool, err error) {
-	if err := b.Store.MaySendRefund(ctx, r); err != nil {
+	err = b.Store.MaySendRefund(ctx, r)
+	if errors.Is(err, storage.ErrFrozen) || errors.Is(err, storage.ErrNotCompared) {
+		// It waits and has not failed. Many that wait must not use up the patience with those that fail.
+		logger(ctx).InfoContext(ctx, "a refund waits", "id", r.ID, "error", err)
+		return false, nil
+	}
+	if err != nil {
 		return false, err
 	}
 	got, err := b.Refund(ctx, r.Reference, r.ID)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -205,6 +207,27 @@ func TestReconcileCharges_ARefusedRefundIsFound(t *testing.T) {
 	require.Equal(t, first[0].ID, b.findings()[checkout.FindingRefundFailed])
 }
 
+// TestSendRefunds_ThoseThatWaitForAChainStopNoOther: the chain that may have paid eight payouts was not compared. A
+// customer who paid for nothing gets the money all the same.
+func TestSendRefunds_ThoseThatWaitForAChainStopNoOther(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	for range 8 {
+		b.paid(checkout.OutcomeSucceeded)
+	}
+	b.exec(`INSERT INTO refund (id, mode, acquirer_ref, transaction_id, reason, status, created_at, amount)
+		SELECT 're_' || row_number() OVER (), mode, acquirer_ref, id, 'operator', 'pending', now(), 1050 FROM transaction`)
+	unmatched := b.paid(checkout.OutcomeFailed)
+	b.compare()
+	require.Len(t, b.pending(), 9)
+
+	decided, err := run[int](b, b.SendRefunds)
+	require.NoError(t, err)
+	require.Equal(t, 1, decided)
+	require.Contains(t, b.refunds, unmatched.Reference)
+	require.Len(t, b.pending(), 8, "they wait")
+}
+
 func (b *books) pending() []checkout.Refund {
 	b.t.Helper()
 	got, err := b.Store.PendingRefunds(b.t.Context(), checkout.ModeLive, "", 10)
@@ -362,4 +385,19 @@ func TestReconcileCharges_AsksAgainAboutAnOldCharge(t *testing.T) {
 	b.old = nil
 	b.compare()
 	require.Equal(t, at, *b.availableAt(old))
+}
+
+// TestReconcileCharges_AsksAboutEachOldCharge: also about those behind a page of charges that the network does not know.
+func TestReconcileCharges_AsksAboutEachOldCharge(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	for range 101 {
+		b.paid(checkout.OutcomeSucceeded)
+	}
+	b.exec(`UPDATE transaction SET completed_at = completed_at - interval '49 hours'`)
+	last := slices.MaxFunc(b.charges, func(x, y checkout.Charged) int { return strings.Compare(x.Reference, y.Reference) })
+	last.Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 60, AvailableAt: time.Now()}
+	b.charges, b.old = nil, map[string]checkout.Charged{last.Reference: last}
+	b.compare()
+	require.NotNil(t, b.availableAt(last))
 }
