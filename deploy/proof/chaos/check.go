@@ -23,22 +23,12 @@ import (
 
 const checkUsage = `usage: go run ./deploy/proof/chaos check [flags]
 
-Reads everything that the service keeps in PostgreSQL and Temporal and, when
-given, what its receivers logged. Says on standard output what does not agree, a
-line for each violation, and then a table of all that was checked. Changes
-nothing, and may run beside a running service: a delivery that moves meanwhile
-is passed over where two witnesses are compared. It is meant for when everything
-has come to rest; -wait waits for that.
+Compares what PostgreSQL, Temporal and the receivers' log have. Prints a line for each violation, then a table of all
+that was checked. Changes nothing. It reads the settings of the service: DATABASE_URL (needed), TEMPORAL_ADDRESS,
+TEMPORAL_NAMESPACE, CHECKOUT_DELIVERY_RETENTION and CHECKOUT_TEST_RETRY_SCHEDULE. deploy/proof/chaos/README.md has
+the invariants.
 
-Where it reads is what the service itself is told: the settings DATABASE_URL
-(needed), TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE and CHECKOUT_DELIVERY_RETENTION.
-For a local stack:
-
-  export $(xargs < DATA/environment)        # DATA: -data of devstack
-  go run ./deploy/proof/chaos check -receiver-log DATA/receiver.jsonl
-
-Exit status: 0 nothing is wrong, 1 there are violations, 2 it could not be found
-out ("go run" makes 1 of both; "go build ./deploy/proof/chaos" does not).
+Exit status: 0 nothing is wrong, 1 there are violations, 2 it could not be found out.
 
 `
 
@@ -62,20 +52,11 @@ func parseCheck(args, environment []string, help io.Writer) (checkOptions, error
 
 	flags.Func(
 		"receiver-log",
-		"`FILE` of a receiver's log, or a directory of files *.jsonl; may be given several times. Without one, what needs it is not checked",
+		"`FILE` of a receiver's log; may be given several times. Without one, what needs it is not checked",
 		func(path string) error {
 			o.sources.ReceiverLogs = append(o.sources.ReceiverLogs, path)
 			return nil
 		},
-	)
-	scheduleText := flags.String(
-		"schedule",
-		env.ToMap(environment)["CHECKOUT_TEST_RETRY_SCHEDULE"],
-		"retry `DELAYS` of test deliveries while they were made, such as 5s,10s,15s,20s,30s; default: those of live mode, or CHECKOUT_TEST_RETRY_SCHEDULE. Live ones have no other",
-	)
-	flags.BoolVar(
-		&o.sources.Strict, "strict", false,
-		"also call an attempt that came more than 10.5 s late a violation: right when nothing was away for that long",
 	)
 	flags.DurationVar(&o.wait, "wait", 0, "how long to wait for everything to come to rest")
 	flags.BoolVar(&o.json, "json", false, "write one JSON object instead of lines and a table")
@@ -86,9 +67,9 @@ func parseCheck(args, environment []string, help io.Writer) (checkOptions, error
 		return o, fmt.Errorf("unknown argument %q; -help lists the flags", flags.Arg(0))
 	}
 
-	schedule, err := config.ParseSchedule(*scheduleText)
+	schedule, err := config.ParseSchedule(env.ToMap(environment)["CHECKOUT_TEST_RETRY_SCHEDULE"])
 	if err != nil {
-		return o, fmt.Errorf("-schedule %w", err)
+		return o, fmt.Errorf("CHECKOUT_TEST_RETRY_SCHEDULE %w", err)
 	}
 	if o.Stores, err = config.LoadStores(environment); err != nil {
 		return o, fmt.Errorf("settings:\n%w", err)
@@ -147,9 +128,7 @@ func check(ctx context.Context, o checkOptions, out, progress io.Writer) error {
 		}
 	}
 
-	for _, i := range r.Invariants {
-		r.Violations += len(i.Violations)
-	}
+	r.Violations = violations(r.Invariants)
 	if o.json {
 		err = json.NewEncoder(out).Encode(r)
 	} else {
@@ -159,6 +138,15 @@ func check(ctx context.Context, o checkOptions, out, progress io.Writer) error {
 		err = errViolated
 	}
 	return err
+}
+
+// violations counts those of all invariants.
+func violations(results []invariant.Result) int {
+	n := 0
+	for _, r := range results {
+		n += len(r.Violations)
+	}
+	return n
 }
 
 // settle waits until everything has come to rest, within the time allowed. It returns the work that

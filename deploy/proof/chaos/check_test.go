@@ -10,20 +10,11 @@ import (
 
 const databaseURL = "DATABASE_URL=postgres://u:hidden@127.0.0.1:1/db"
 
-func TestParseCheck_ReadsFlagsAndSettings(t *testing.T) {
+func TestParseCheck_ReadsTheScheduleOfTheStack(t *testing.T) {
 	t.Parallel()
-	o, err := parseCheck([]string{"-receiver-log", "a", "-receiver-log", "b", "-schedule", "1s,2s,3s,4s,5s", "-strict", "-wait", "1m"},
-		[]string{databaseURL, "TEMPORAL_NAMESPACE=other"}, io.Discard)
+	o, err := parseCheck(nil, []string{databaseURL, "CHECKOUT_TEST_RETRY_SCHEDULE=2s,2s,3s,4s,5s"}, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, []string{"a", "b"}, o.sources.ReceiverLogs)
 	require.Equal(t, 4*time.Second, o.sources.Schedule[3])
-	require.True(t, o.sources.Strict)
-	require.Equal(t, "other", o.sources.Namespace)
-	require.Equal(t, time.Minute, o.wait)
-
-	o, err = parseCheck(nil, []string{databaseURL, "CHECKOUT_TEST_RETRY_SCHEDULE=2s,2s,3s,4s,5s"}, io.Discard)
-	require.NoError(t, err)
-	require.Equal(t, 2*time.Second, o.sources.Schedule[0], "the stack's own settings say it too")
 }
 
 func TestCheck_WithoutPostgresSaysSoAndNoPassword(t *testing.T) {

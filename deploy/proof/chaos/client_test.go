@@ -49,7 +49,7 @@ func newChaos(t *testing.T) *chaos {
 	t.Cleanup(server.Close)
 	return &chaos{
 		rig:    &rig{apis: []string{server.URL}, pages: []string{server.URL}},
-		broken: map[string]int{}, played: map[string][]string{}, canary: "http://canary/",
+		canary: "http://canary/",
 	}
 }
 

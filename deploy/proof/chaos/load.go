@@ -127,6 +127,9 @@ func (c *chaos) signal(ctx context.Context, id string) {
 // nextKey returns a new Idempotency-Key.
 func (c *chaos) nextKey() string { return fmt.Sprintf("key-%d", c.keys.Add(1)) }
 
+// think is how long a customer at most waits before the next session.
+const think = 500 * time.Millisecond
+
 // work keeps sessions under way until ctx ends.
 func (c *chaos) work(ctx context.Context) {
 	var all sync.WaitGroup
@@ -139,7 +142,7 @@ func (c *chaos) work(ctx context.Context) {
 				} else {
 					c.session(random)
 				}
-				pause(ctx, between(random, 0, c.think+time.Millisecond))
+				pause(ctx, between(random, 0, think))
 			}
 		})
 	}
@@ -196,7 +199,7 @@ func (c *chaos) session(random *rand.Rand) {
 // play plays the script and notes who did.
 func (c *chaos) play(ctx context.Context, chosen script, s *scene) {
 	c.mu.Lock()
-	c.played[chosen.name] = append(c.played[chosen.name], s.id)
+	c.played = append(c.played, played{chosen.name, s.id})
 	c.mu.Unlock()
 	c.created.Add(1)
 	chosen.play(ctx, c, s)

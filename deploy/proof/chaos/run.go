@@ -23,22 +23,10 @@ import (
 
 const runUsage = `usage: go run ./deploy/proof/chaos run [flags]
 
-Proves that the service keeps its word under faults. Starts a stack of its own
-(PostgreSQL, Temporal, two API and two worker processes), lets merchants with
-receivers that misbehave and customers with cards of every outcome work on it, and
-breaks it meanwhile, about once in 4 s: processes are killed, stopped and paused,
-connections are cut, delayed and lost, rows locked, runs terminated, canceled and
-reset by operators, also while they decide a payment. With -live, live sessions are paid too, and the
-card network, the chain and the treasury break as well, and an enemy attacks it. When as much has happened as
-was asked for, it waits until everything has come to rest and checks every
-invariant, as "check" does and with what its clients were told.
+Starts a separate stack, breaks it at random while merchants and customers work on it, waits for rest, and checks
+every invariant. deploy/proof/chaos/README.md has the faults. The data of a run with violations is kept and named.
 
-Faults, customers and receivers are drawn from -seed; what happens at the same time
-is up to the computer, so that two runs of one seed are alike and not the same.
-
-Exit status: 0 every invariant holds, 1 there are violations, 2 it could not be
-found out ("go run" makes 1 of both; "go build ./deploy/proof/chaos" does not). The data
-of a run with violations is kept and named.
+Exit status: 0 every invariant holds, 1 there are violations, 2 it could not be found out.
 
 `
 
@@ -54,12 +42,9 @@ type runOptions struct {
 	every            time.Duration
 	kinds, moves     []faultKind // of faults, and of the enemy
 	customers        int
-	think            time.Duration
 	within, wait     time.Duration
 	histories        int
-	keep             bool
 	dir              string
-	json             string
 }
 
 // parseRun reads flags. Its errors say how to correct the call.
@@ -91,18 +76,13 @@ func parseRun(args []string, help io.Writer) (runOptions, error) {
 			"\nAll after "+faultKinds[len(faultKinds)-1].name+" need -live",
 	)
 	flags.IntVar(&o.customers, "customers", 24, "how many sessions are under way at once")
-	flags.DurationVar(&o.think, "think", 500*time.Millisecond, "how long a customer at most waits before the next session")
 	flags.DurationVar(
 		&o.within, "within", 30*time.Second,
 		"how long the service may take to come to rest, beside retries that are not due",
 	)
 	flags.DurationVar(&o.wait, "wait", 4*time.Minute, "how long to wait at the end for everything to come to rest")
 	flags.IntVar(&o.histories, "histories", 300, "how many histories to replay on this build, about")
-	flags.BoolVar(&o.keep, "keep", false, "keep the data of the run, whatever came of it")
-	flags.StringVar(&o.dir, "data", "", "an empty or new `DIRECTORY` for the data; default a temporary one")
-	flags.StringVar(
-		&o.json, "json", "", "`FILE` to write the report to as JSON too; - is standard output, instead of words",
-	)
+	flags.StringVar(&o.dir, "data", "", "an empty or new `DIRECTORY` for the data, which is kept; default a temporary one")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -161,10 +141,13 @@ type chaos struct {
 
 	mu     sync.Mutex
 	calls  []invariant.Call
-	broken map[string]int      // faults by kind
-	played map[string][]string // sessions by script
-	exits  []string            // processes that ended by themselves
+	broken []string // the kind of each fault, and of each move of the enemy
+	played []played // the script of each session
+	exits  []string // processes that ended by themselves
 }
+
+// played is a session of a script.
+type played struct{ script, session string }
 
 // runChaos runs, reports to out, and returns errViolated when an invariant is violated.
 func runChaos(ctx context.Context, o runOptions, out, progress io.Writer) error {
@@ -181,11 +164,9 @@ func runChaos(ctx context.Context, o runOptions, out, progress io.Writer) error 
 		out:        progress,
 		began:      time.Now(),
 		life:       ctx,
-		broken:     map[string]int{},
-		played:     map[string][]string{},
 	}
-	r, err := c.run(ctx)
-	if temporary && !o.keep && err == nil && r.Violations == 0 {
+	got, err := c.run(ctx)
+	if temporary && err == nil && violations(got.results) == 0 {
 		_ = os.RemoveAll(o.dir) // the system cleans up what is left
 	} else {
 		fmt.Fprintln(progress, "the data is in", o.dir)
@@ -193,10 +174,10 @@ func runChaos(ctx context.Context, o runOptions, out, progress io.Writer) error 
 	if err != nil {
 		return err
 	}
-	if err := r.write(o.json, out); err != nil {
+	if err := c.print(out, got); err != nil {
 		return err
 	}
-	for _, i := range r.Invariants {
+	for _, i := range got.results {
 		for _, v := range i.Violations {
 			return fmt.Errorf("%w, the first is %d: %s %s", errViolated, i.Number, v.ID, v.Text)
 		}
@@ -205,7 +186,7 @@ func runChaos(ctx context.Context, o runOptions, out, progress io.Writer) error 
 }
 
 // run does all steps of a run.
-func (c *chaos) run(ctx context.Context) (*runReport, error) {
+func (c *chaos) run(ctx context.Context) (*outcome, error) {
 	c.say("seed %d, data in %s", c.seed, c.dir)
 	var err error
 	if c.rig, err = startRig(ctx, filepath.Join(c.dir, "stack"), c.live, c.out); err != nil {
@@ -225,21 +206,20 @@ func (c *chaos) run(ctx context.Context) (*runReport, error) {
 	defer watcher.Wait()
 	defer stopWatching()
 
-	r := &runReport{Seed: c.seed, Began: time.Now()}
-	c.loadBegan = r.Began
+	c.loadBegan = time.Now()
 	c.breakThings(ctx)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	lastFault := time.Now()
-	r.Load = lastFault.Sub(r.Began)
-	if err := c.settle(ctx, lastFault, r); err != nil {
+	o := &outcome{load: lastFault.Sub(c.loadBegan)}
+	if err := c.settle(ctx, lastFault, o); err != nil {
 		return nil, err
 	}
 	if err := c.robTreasury(ctx); err != nil {
 		return nil, err
 	}
-	return r, c.examine(ctx, r)
+	return o, c.examine(ctx, o)
 }
 
 // breakThings makes customers and merchants work, and injects faults until enough has happened. It
@@ -317,11 +297,11 @@ func (c *chaos) inject(ctx context.Context) {
 	all.Wait()
 }
 
-// noteFault counts a fault, or a move of the enemy.
+// noteFault notes a fault, or a move of the enemy.
 func (c *chaos) noteFault(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.broken[name]++
+	c.broken = append(c.broken, name)
 }
 
 // take locks an unbroken part for the fault and returns it; nil if the fault needs no part. It

@@ -18,9 +18,9 @@ import (
 	"example.com/checkout/workflows/contract"
 )
 
-// settle waits until everything has come to rest after the last fault, and notes the duration in r.
+// settle waits until everything has come to rest after the last fault, and notes the duration in o.
 // During the wait it acts for customers and merchants, see bringToRest.
-func (c *chaos) settle(ctx context.Context, lastFault time.Time, r *runReport) error {
+func (c *chaos) settle(ctx context.Context, lastFault time.Time, o *outcome) error {
 	conn, err := pgx.Connect(ctx, c.rig.databaseURL)
 	if err != nil {
 		return err
@@ -28,7 +28,7 @@ func (c *chaos) settle(ctx context.Context, lastFault time.Time, r *runReport) e
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing was written
 	c.quietReceivers.Store(true)
 	rest := &invariant.Rest{Within: c.within}
-	r.Rest = rest
+	o.rest = rest
 	if rest.LongestRetry, err = c.longestRetry(ctx, conn); err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (c *chaos) settle(ctx context.Context, lastFault time.Time, r *runReport) e
 		if err != nil {
 			return err
 		}
-		r.Hastened += hastened
+		o.hastened += hastened
 		if rest.Restless, err = restless(ctx, conn); err != nil || ctx.Err() != nil {
 			return err
 		}

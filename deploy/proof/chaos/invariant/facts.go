@@ -20,8 +20,6 @@ type Facts struct {
 	// Schedule is the retry schedule of test deliveries; live ones keep
 	// webhook.RetrySchedule.
 	Schedule webhook.Schedule
-	// Strict makes a late attempt a violation.
-	Strict bool
 	// How long PostgreSQL keeps finished deliveries and Temporal closed runs. Older ones may be
 	// gone.
 	DeliveryRetention, RunRetention time.Duration

@@ -3,8 +3,6 @@ package invariant
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -20,10 +18,9 @@ type Sources struct {
 	DatabaseURL       string
 	Temporal          client.Client
 	Namespace         string
-	ReceiverLogs      []string // files, or directories of files *.jsonl
+	ReceiverLogs      []string
 	Schedule          webhook.Schedule
 	DeliveryRetention time.Duration
-	Strict            bool
 	Histories         int          // about how many histories are replayed
 	Live              *LiveSources // nil without a simulated live mode
 	// Facts that only a chaos run knows; nil without one.
@@ -49,7 +46,7 @@ func Gather(ctx context.Context, s Sources) (*Facts, error) {
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // everything was read
 	f := &Facts{
-		Schedule: s.Schedule, Strict: s.Strict, DeliveryRetention: s.DeliveryRetention, Called: s.Calls != nil,
+		Schedule: s.Schedule, DeliveryRetention: s.DeliveryRetention, Called: s.Calls != nil,
 		Calls: s.Calls, Rest: s.Rest, Leaks: s.Leaks,
 	}
 	if err := readPostgres(ctx, conn, f); err != nil {
@@ -85,37 +82,16 @@ func Gather(ctx context.Context, s Sources) (*Facts, error) {
 	return f, nil
 }
 
-// readLogs reads files and directories of files.
+// readLogs reads the logs of receivers, in the order of time.
 func readLogs(paths []string) ([]devstack.LoggedRequest, error) {
-	var files []string
-	for _, path := range paths {
-		info, err := os.Stat(path)
-		if err != nil {
-			return nil, err
-		}
-		if !info.IsDir() {
-			files = append(files, path)
-			continue
-		}
-		found, err := filepath.Glob(filepath.Join(path, "*.jsonl"))
-		if err != nil {
-			return nil, err
-		}
-		if len(found) == 0 {
-			return nil, fmt.Errorf("%s holds no file *.jsonl", path)
-		}
-		files = append(files, found...)
-	}
-
 	var all []devstack.LoggedRequest
-	for _, file := range files {
-		lines, err := devstack.ReadReceiverLog(file)
+	for _, path := range paths {
+		lines, err := devstack.ReadReceiverLog(path)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, lines...)
 	}
-
 	slices.SortStableFunc(all, func(a, b devstack.LoggedRequest) int { return a.At.Compare(b.At) })
 	return all, nil
 }

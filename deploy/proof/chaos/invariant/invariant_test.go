@@ -391,9 +391,6 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 			f.requestOf("whd_ok", 1).At, f.requestOf("whd_ok", 1).T = noon.Add(20*time.Second), noon.Add(20*time.Second).Unix()
 		}, []string{"10 whd_ok"}},
 		{"10: too late is allowed", func(f *Facts) { f.attemptOf("whd_ok", 2).ScheduledAt = new(noon.Add(10 * time.Second)) }, nil},
-		{"10: and strictly is not", func(f *Facts) {
-			f.attemptOf("whd_ok", 2).ScheduledAt, f.Strict = new(noon.Add(10*time.Second)), true
-		}, []string{"10 whd_ok"}},
 
 		// 11
 		{"11: signed by another secret", func(f *Facts) { f.requestOf("whd_ok", 1).SignatureOK = false }, []string{"11 whd_ok"}},

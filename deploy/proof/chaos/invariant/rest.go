@@ -8,28 +8,28 @@ import (
 
 // Rest describes how everything came to rest after the last fault.
 type Rest struct {
-	After  time.Duration `json:"after"`  // time from the end of the last fault to rest
-	Within time.Duration `json:"within"` // the longest allowed time, without waits for retries
+	After  time.Duration // time from the end of the last fault to rest
+	Within time.Duration // the longest allowed time, without waits for retries
 	// The longest wait for a retry, with the attempts that may follow it.
-	LongestRetry  time.Duration `json:"longest_retry"`
-	Restless      string        `json:"restless"`       // work still in progress at the end of the wait; "" for none
-	IdleInTx      int           `json:"idle_in_tx"`     // connections of the service that are idle in a transaction
-	UnwishedExits []string      `json:"unwished_exits"` // processes that ended without a fault
-	Held          []Held        `json:"held"`           // resources of each process of the service
+	LongestRetry  time.Duration
+	Restless      string   // work still in progress at the end of the wait; "" for none
+	IdleInTx      int      // connections of the service that are idle in a transaction
+	UnwishedExits []string // processes that ended without a fault
+	Held          []Held   // resources of each process of the service
 }
 
 // Held are the resources of a process before the load and at rest after it.
 type Held struct {
-	Process string `json:"process"`
-	Before  Hold   `json:"before"`
-	After   Hold   `json:"after"`
+	Process string
+	Before  Hold
+	After   Hold
 }
 
 // Hold are the resources that a process holds.
 type Hold struct {
-	Files      int     `json:"files"` // open files and connections
-	Goroutines int     `json:"goroutines"`
-	Memory     float64 `json:"memory"` // resident, in MB
+	Files      int // open files and connections
+	Goroutines int
+	Memory     float64 // resident, in MB
 }
 
 // kept is how much more a process may hold at rest than before the load, in addition to a fifth. It

@@ -12,10 +12,6 @@ import (
 // not.
 const fallbackShare = 0.62
 
-// latest is how long after its due time an attempt may begin when nothing delays it. Half a second
-// of it is for the service itself.
-const latest = 10*time.Second + 500*time.Millisecond
-
 var schedule = Invariant{
 	Number: 10, Names: "delivery",
 	Title: "a run has at most the schedule's attempts, of one request each",
@@ -25,9 +21,6 @@ var schedule = Invariant{
 			for _, a := range d.Attempts {
 				r.Checked++
 				w.checkRequestsOf(d, a, r)
-				if w.Strict && a.ScheduledAt != nil && a.StartedAt.After(a.ScheduledAt.Add(latest)) {
-					r.violated(d.ID, "attempt %d.%d began %s after its time", a.Run, a.Number, a.StartedAt.Sub(*a.ScheduledAt))
-				}
 			}
 			wishes := w.wishes(d)
 			for _, gap := range w.shortGaps(d) {

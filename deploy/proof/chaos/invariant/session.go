@@ -68,14 +68,14 @@ type KeptRequest struct {
 
 // Call is one call of a client or an operator, with its answer.
 type Call struct {
-	Op         string          `json:"op"` // such as OpCreate
-	MerchantID string          `json:"merchant_id,omitempty"`
-	Key        string          `json:"key,omitempty"` // Idempotency-Key
-	ID         string          `json:"id,omitempty"`  // id of the call's subject, if the caller knows it
-	At         time.Time       `json:"at"`
-	EndedAt    time.Time       `json:"ended_at"`
-	Status     int             `json:"status"`         // HTTP; 0: no answer
-	Told       checkout.Status `json:"told,omitempty"` // the session's status in the answer
+	Op         string // such as OpCreate
+	MerchantID string
+	Key        string // Idempotency-Key
+	ID         string // id of the call's subject, if the caller knows it
+	At         time.Time
+	EndedAt    time.Time
+	Status     int             // HTTP; 0: no answer
+	Told       checkout.Status // the session's status in the answer
 }
 
 // Operations of calls that can explain the end of a session.
