@@ -18,6 +18,7 @@ import (
 type requestsPage struct {
 	Form     requestForm
 	Requests []requestRow // newest first
+	Hidden   bool         // the visitor may not see live keys
 	Keys     []checkout.APIKey
 	turning
 	Fault string // fault of the form, "" for none
@@ -75,7 +76,10 @@ func (f requestForm) address(v face.Visit, before string) string {
 
 // listRequests serves GET …/requests, newest first.
 func (s *server) listRequests(v face.Visit) (face.Answer, error) {
-	p := requestsPage{Form: readRequestForm(v.URL.Query())}
+	p := requestsPage{Form: readRequestForm(v.URL.Query()), Hidden: hidesKeys(v)}
+	if p.Hidden {
+		p.Form.Key = "" // the form has no field that shows or clears it
+	}
 	page := pg.Page{Before: before(v, checkout.PrefixRequest), Limit: pageSize + 1}
 	if p.Fault = p.Form.bound(&page); p.Fault != "" {
 		return face.Refuse("requests", "Requests", p)
@@ -84,11 +88,13 @@ func (s *server) listRequests(v face.Visit) (face.Answer, error) {
 	if err != nil {
 		return face.Answer{}, err
 	}
-	keys, err := s.Store.APIKeys(v.Context(), v.MerchantID())
-	if err != nil {
-		return face.Answer{}, err
+	if !p.Hidden {
+		keys, err := s.Store.APIKeys(v.Context(), v.MerchantID())
+		if err != nil {
+			return face.Answer{}, err
+		}
+		p.Keys = slices.DeleteFunc(keys, func(k checkout.APIKey) bool { return k.Mode != v.Mode })
 	}
-	p.Keys = slices.DeleteFunc(keys, func(k checkout.APIKey) bool { return k.Mode != v.Mode })
 	shown, others := onePage(found, page.Before, func(before string) string { return p.Form.address(v, before) })
 	for _, r := range shown {
 		row := requestRow{APIRequest: r}
