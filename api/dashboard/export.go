@@ -13,6 +13,17 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
+// mayDownload returns the visitor of a download, or the error of login.Server.Visitor.
+func (s *server) mayDownload(r *http.Request) (face.Visit, error) {
+	turn, err := s.entrance.Enter(r)
+	if err != nil {
+		return face.Visit{}, err
+	}
+	// A browser may read slowly, and other people share its address. streamed bounds the downloads of a person.
+	defer turn.Leave(false)
+	return s.login.Visitor(r)
+}
+
 // exportPage is how many rows a statement of an export reads. An export is many short statements and not
 // one long transaction: a long one would hold back the feed of events and the removal of old rows.
 const exportPage = 500

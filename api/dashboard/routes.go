@@ -89,16 +89,16 @@ func (s *server) routes() {
 	s.post(face.InMode+"/members/{id}/role", checkout.RoleOwner, s.changeRole)
 	s.post(face.InMode+"/members/{id}/remove", checkout.RoleOwner, s.removeMember)
 	s.get(face.InMode+"/audit", checkout.RoleViewer, s.listAudit)
-	s.open(http.MethodGet, face.InMode+"/audit.csv", s.streamed(s.login.Visitor, s.exportAudit))
+	s.handle(http.MethodGet, face.InMode+"/audit.csv", s.streamed(s.mayDownload, s.exportAudit))
 
 	s.get(face.InMode+"/sessions", checkout.RoleViewer, s.listSessions)
 	s.get(face.InMode+"/sessions/{id}", checkout.RoleViewer, s.showSession)
 	s.post(face.InMode+"/sessions/{id}/expire", checkout.RoleDeveloper, s.expireSession)
 	s.post(face.InMode+"/sessions/{id}/retry_payout", checkout.RoleOwner, s.retryPayout)
 	s.get(face.InMode+"/payouts", checkout.RoleViewer, s.listPayouts)
-	s.open(http.MethodGet, face.InMode+"/sessions.csv", s.streamed(s.login.Visitor, s.exportSessions))
-	s.open(http.MethodGet, face.InMode+"/payouts.csv", s.streamed(s.login.Visitor, s.exportPayouts))
-	s.open(http.MethodGet, face.InMode+"/deliveries.csv", s.streamed(s.login.Visitor, s.exportDeliveries))
+	s.handle(http.MethodGet, face.InMode+"/sessions.csv", s.streamed(s.mayDownload, s.exportSessions))
+	s.handle(http.MethodGet, face.InMode+"/payouts.csv", s.streamed(s.mayDownload, s.exportPayouts))
+	s.handle(http.MethodGet, face.InMode+"/deliveries.csv", s.streamed(s.mayDownload, s.exportDeliveries))
 	s.get(face.InMode+"/requests", checkout.RoleViewer, s.listRequests)
 	s.get(face.InMode+"/keys", checkout.RoleViewer, s.listKeys)
 	s.post(face.InMode+"/keys", checkout.RoleDeveloper, s.createKey)
@@ -159,12 +159,16 @@ func (s *server) open(method, path string, h web.Handler) {
 	if method == http.MethodPost {
 		counts = append(counts, s.entrance.Forms)
 	}
-	served := web.Serve(s.entrance.Limited(h, counts...), s.fail)
+	s.handle(method, path, s.entrance.Limited(h, counts...))
+}
+
+// handle adds the route of a handler that counts its requests itself.
+func (s *server) handle(method, path string, h web.Handler) {
 	methods := []string{method}
 	if method == http.MethodGet {
 		methods = append(methods, http.MethodHead)
 	}
-	s.router.Handle(path, web.Route(serverName, path, served)).Methods(methods...)
+	s.router.Handle(path, web.Route(serverName, path, web.Serve(h, s.fail))).Methods(methods...)
 }
 
 func (s *server) get(path string, needs checkout.Role, h face.Handler) {
