@@ -88,8 +88,8 @@ func asText(cell string) string {
 
 // exportSessions serves GET …/sessions.csv with the filters of the list.
 func (s *server) exportSessions(v face.Visit, w http.ResponseWriter, _ *http.Request) error {
-	form, page := readSessionForm(v.URL.Query()), pg.Page{}
-	if form.bound(&page) != "" {
+	form, page := sessionForm(v.URL.Query()), pg.Page{}
+	if sessionFault(form, &page) != "" {
 		return failure.Invalid
 	}
 	return export[checkout.Session]{
@@ -99,10 +99,8 @@ func (s *server) exportSessions(v face.Visit, w http.ResponseWriter, _ *http.Req
 			"order_id", "transaction_id", "failure", "card_brand", "card_last4", "payout_id", "payout_status", "payout_amount",
 			"metadata",
 		},
-		read: func(p pg.Page) ([]checkout.Session, error) {
-			return s.Store.Sessions(v.Context(), v.Owner(), form.filter(), p)
-		},
-		row: sessionCells,
+		read: s.sessions(v, form),
+		row:  sessionCells,
 	}.write(v, w)
 }
 
@@ -129,8 +127,8 @@ func sessionCells(s checkout.Session) []string {
 
 // exportPayouts serves GET …/payouts.csv with the filters of the list.
 func (s *server) exportPayouts(v face.Visit, w http.ResponseWriter, _ *http.Request) error {
-	form, page := readPayoutForm(v.URL.Query()), pg.Page{}
-	if form.bound(&page) != "" {
+	form, page := payoutForm(v.URL.Query()), pg.Page{}
+	if payoutFault(form, &page) != "" {
 		return failure.Invalid
 	}
 	return export[checkout.Payout]{
@@ -140,10 +138,8 @@ func (s *server) exportPayouts(v face.Visit, w http.ResponseWriter, _ *http.Requ
 			"destination", "tx_hash", "source_amount", "source_currency", "exchange_rate", "failure", "session_id",
 			"transaction_id", "order_id",
 		},
-		read: func(p pg.Page) ([]checkout.Payout, error) {
-			return s.Store.Payouts(v.Context(), v.Owner(), form.filter(), p)
-		},
-		row: payoutCells,
+		read: s.payouts(v, form),
+		row:  payoutCells,
 	}.write(v, w)
 }
 
@@ -158,9 +154,8 @@ func payoutCells(p checkout.Payout) []string {
 
 // exportDeliveries serves GET …/deliveries.csv with the filters of the log.
 func (s *server) exportDeliveries(v face.Visit, w http.ResponseWriter, _ *http.Request) error {
-	var form deliveryForm
-	filter, page := form.read(v.URL.Query())
-	if form.Fault != "" {
+	form, page := deliveryForm(v.URL.Query()), pg.Page{}
+	if deliveryFault(form, &page) != "" {
 		return failure.Invalid
 	}
 	return export[deliveryRow]{
@@ -169,7 +164,7 @@ func (s *server) exportDeliveries(v face.Visit, w http.ResponseWriter, _ *http.R
 			"id", "state", "event_id", "event_type", "session_id", "webhook_id", "url", "created_at", "finished_at", "run",
 			"last_attempt", "last_attempt_at", "last_result", "next_attempt_at",
 		},
-		read: func(p pg.Page) ([]deliveryRow, error) { return s.deliveryRows(v, filter, p) },
+		read: s.deliveries(v, form),
 		row:  deliveryCells,
 	}.write(v, w)
 }

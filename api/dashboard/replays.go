@@ -106,14 +106,15 @@ func (s *server) showReplays(v face.Visit, e webhook.Endpoint) (face.Answer, err
 
 // replaysPage shows a form and the earlier bulk replays.
 func (s *server) replaysPage(v face.Visit, p replaysPage) (face.Answer, error) {
-	page := pg.Page{Before: before(v, checkout.PrefixReplay), Limit: pageSize + 1}
-	replays, err := s.Store.Replays(v.Context(), v.Owner(), p.ID, page)
+	read := func(page pg.Page) ([]webhook.Replay, error) {
+		return s.Store.Replays(v.Context(), v.Owner(), p.ID, page)
+	}
+	path := "/webhooks/" + p.ID + "/replay"
+	var err error
+	p.Replays, p.turning, err = pageOf(v, path, checkout.PrefixReplay, listForm{}, pg.Page{}, read)
 	if err != nil {
 		return face.Answer{}, err
 	}
-	p.Replays, p.turning = onePage(replays, page.Before, func(before string) string {
-		return addressOf(v.Path("/webhooks/"+p.ID+"/replay"), map[string]string{"before": before})
-	})
 	p.Statuses, p.MaxRate = webhook.ReplayableStatuses, webhook.MaxReplayRate
 	status := http.StatusOK
 	if p.Form.Fault != "" {
