@@ -14,9 +14,8 @@ import (
 
 // computedVerdict explains the signature that a merchant's own code computed.
 type computedVerdict struct {
-	Right   bool     `json:"right"`
-	Problem *problem `json:"problem"`
-	Message string   `json:"message"`
+	Right bool `json:"right"`
+	said
 }
 
 // Problems of a computed signature.
@@ -36,71 +35,60 @@ const (
 	computedUnknown      problem = "unknown"
 )
 
-func miscomputed(p problem, message string) computedVerdict {
-	return computedVerdict{Problem: &p, Message: message}
-}
-
 // explainComputed finds the known mistake that leads to v.Computed. It never returns the right
 // signature.
-func (v verification) explainComputed(sig webhook.Signature) computedVerdict {
+func (v verification) explainComputed(sig webhook.Signature) said {
 	value, form := readComputed(v.Computed)
 	if value == nil {
 		return form
 	}
 	got, found := v.mistake(sig, value)
 	switch {
-	case got.Right && form.Problem != nil:
+	case !found:
+		return wrong(computedUnknown,
+			"It matches no known signature of this delivery. The key must be the whole secret as text, including "+
+				"whsec_; the signed text must be the timestamp t of the header, a dot and the raw body.")
+	case got.Problem == nil && form.Problem != nil:
 		return form
-	case found:
-		return got
 	}
-	return miscomputed(
-		computedUnknown,
-		"It matches no known signature of this delivery. The key must be the whole secret as text, including whsec_; "+
-			"the signed text must be the timestamp t of the header, a dot and the raw body.",
-	)
+	return got
 }
 
-// readComputed decodes text to 32 bytes. The verdict says what is wrong with the form, if anything.
-// The bytes are nil when text does not encode 32 bytes.
-func readComputed(text string) ([]byte, computedVerdict) {
-	var form computedVerdict
+// readComputed decodes text to 32 bytes, and says what is wrong with the form, if anything. The bytes are nil when
+// text does not encode 32 bytes.
+func readComputed(text string) (value []byte, form said) {
 	for _, prefix := range []string{"v1=", "sha256="} {
 		if rest, ok := strings.CutPrefix(text, prefix); ok {
-			text, form = rest, miscomputed(
-				computedPrefixed, "It is right except for the prefix "+prefix+"; compare the digits only.",
-			)
+			text, form = rest, wrong(computedPrefixed,
+				"It is right except for the prefix %s; compare the digits only.", prefix)
 		}
 	}
 
 	value, err := hex.DecodeString(text)
 	if err == nil && len(value) == sha256.Size {
 		if strings.ToLower(text) != text {
-			form = miscomputed(computedUpperCase, "It is right but in upper case; v1 is lower case.")
+			form = wrong(computedUpperCase, "It is right but in upper case; v1 is lower case.")
 		}
 		return value, form
 	}
 	if err == nil && (len(value) == 16 || len(value) == 20 || len(value) == 64) {
-		return nil, miscomputed(
-			computedOtherHash,
-			fmt.Sprintf("It has %d hexadecimal digits; HMAC-SHA256 has 64. Was another hash used?", len(text)),
-		)
+		return nil, wrong(computedOtherHash,
+			"It has %d hexadecimal digits; HMAC-SHA256 has 64. Was another hash used?", len(text))
 	}
 
 	unpadded := strings.TrimRight(text, "=")
 	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		if value, err := encoding.DecodeString(unpadded); err == nil && len(value) == sha256.Size {
-			return value, miscomputed(computedBase64, "It is right but in base64; v1 is lower-case hexadecimal.")
+			return value, wrong(computedBase64, "It is right but in base64; v1 is lower-case hexadecimal.")
 		}
 	}
-	return nil, miscomputed(computedMalformed, "It must be 64 hexadecimal digits.")
+	return nil, wrong(computedMalformed, "It must be 64 hexadecimal digits.")
 }
 
 // signedText is a text that the merchant's code may have signed, and the mistake in it.
 type signedText struct {
-	text    string
-	problem problem // "" for the right text
-	message string
+	text string
+	said
 }
 
 // signedTexts returns the right text and the texts of the known mistakes.
@@ -115,64 +103,52 @@ func (v verification) signedTexts(sig webhook.Signature) []signedText {
 		texts = append(
 			texts,
 			signedText{text: t + "." + body},
-			signedText{
-				body,
-				computedNoTimestamp,
-				"Only the body was signed; sign the timestamp t of the header, a dot and the raw body.",
-			},
-			signedText{t + body, computedNoDot, "The dot between the timestamp and the body is missing."},
-			signedText{
-				t + "000." + body,
-				computedMilliseconds,
-				"The timestamp was in milliseconds; use t of the header unchanged.",
-			},
+			signedText{body, wrong(computedNoTimestamp,
+				"Only the body was signed; sign the timestamp t of the header, a dot and the raw body.")},
+			signedText{t + body, wrong(computedNoDot, "The dot between the timestamp and the body is missing.")},
+			signedText{t + "000." + body, wrong(computedMilliseconds,
+				"The timestamp was in milliseconds; use t of the header unchanged.")},
 		)
 	}
 	for _, s := range reencodings(bodies[len(bodies)-1]) {
-		texts = append(texts, signedText{t + "." + s.body, computedReencoded,
-			"The body was parsed and encoded again before it was signed (as " +
-				s.name + " does); sign the raw bytes of the request."})
+		texts = append(texts, signedText{t + "." + s.body, wrong(computedReencoded, "The body was parsed and encoded "+
+			"again before it was signed (as %s does); sign the raw bytes of the request.", s.name)})
 	}
 	return texts
 }
 
 // mistake finds the text and the secret that value was computed from. It returns false when none
 // fits.
-func (v verification) mistake(sig webhook.Signature, value []byte) (computedVerdict, bool) {
+func (v verification) mistake(sig webhook.Signature, value []byte) (said, bool) {
 	signers := v.signers()
 	for _, text := range v.signedTexts(sig) {
 		for _, s := range signers {
 			if !hmac.Equal(value, hmacOf(s.key(), text.text)) {
 				continue
 			}
-			if text.problem != "" {
-				return miscomputed(text.problem, text.message), true
+			if text.Problem != nil {
+				return text.said, true
 			}
 			return v.rightKey(s), true
 		}
 		sum := sha256.Sum256([]byte(text.text))
 		if hmac.Equal(value, hmacOf(nil, text.text)) || hmac.Equal(value, sum[:]) {
-			return miscomputed(computedNoKey, "The secret was empty or unused: is it loaded?"), true
+			return wrong(computedNoKey, "The secret was empty or unused: is it loaded?"), true
 		}
 	}
-	return computedVerdict{}, false
+	return said{}, false
 }
 
 // rightKey judges the secret that signed the right text.
-func (v verification) rightKey(s signer) computedVerdict {
+func (v verification) rightKey(s signer) said {
 	switch {
 	case v.EndpointID != "" && s.EndpointID != v.EndpointID:
-		return miscomputed(
-			computedOtherSecret,
-			fmt.Sprintf("It was computed with %s, not with the secret of %s.", s, v.EndpointID),
-		)
+		return wrong(computedOtherSecret, "It was computed with %s, not with the secret of %s.", s, v.EndpointID)
 	case s.state(v.Now) == secretExpired:
-		return miscomputed(
-			computedOldSecret,
-			fmt.Sprintf("It was computed with the previous secret of %s, which has expired.", s.name()),
-		)
+		return wrong(computedOldSecret,
+			"It was computed with the previous secret of %s, which has expired.", s.name())
 	}
-	return computedVerdict{Right: true, Message: fmt.Sprintf("It is right for its body: it was computed with %s.", s)}
+	return said{Message: fmt.Sprintf("It is right for its body: it was computed with %s.", s)}
 }
 
 func hmacOf(key []byte, text string) []byte {

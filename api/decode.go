@@ -70,15 +70,6 @@ func readNothing(r *http.Request) error {
 	return f.err()
 }
 
-// alone reads the object in the path for a request without a body. A 404 comes before faults of the body.
-func alone[T any](r *http.Request, read func(*http.Request) (T, error)) (T, error) {
-	found, err := read(r)
-	if err == nil {
-		err = readNothing(r)
-	}
-	return found, err
-}
-
 // checkLength refuses a body whose Content-Length is too large, before the body is read.
 func checkLength(r *http.Request) error {
 	if r.ContentLength > maxBody {

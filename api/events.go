@@ -19,10 +19,9 @@ const (
 
 // listEvents serves GET /v1/events: newest first, or as a feed.
 func (s *Server) listEvents(r *http.Request) (int, any, error) {
-	ctx, caller := r.Context(), callerFrom(r.Context())
 	q := readQuery(r, "type", "session", "order", "after")
 	if optionalChoice(q, "order", []string{newestFirst, feedOrder}) == feedOrder {
-		return s.feedEvents(ctx, caller, q)
+		return s.feedEvents(r.Context(), callerFrom(r.Context()), q)
 	}
 	if _, ok := q.values["after"]; ok {
 		q.add("after", "needs order=asc")
@@ -31,9 +30,7 @@ func (s *Server) listEvents(r *http.Request) (int, any, error) {
 		Type:      optionalChoice(q, "type", webhook.EventTypes),
 		SessionID: optionalID(q, "session", checkout.PrefixSession),
 	}
-	return answerList(q, checkout.PrefixEvent, func(p pg.Page) ([]webhook.Event, error) {
-		return s.Store.Events(ctx, caller.Key.Owner, filter, p)
-	})
+	return listOf(r, q, checkout.PrefixEvent, filter, s.Store.Events)
 }
 
 // feedEvents serves GET /v1/events?order=asc. A filter would read the whole rest of the feed for each answer.
@@ -61,10 +58,4 @@ func (s *Server) feedEvents(ctx context.Context, caller storage.Caller, q query)
 		}
 		return got, err
 	})
-}
-
-// getEvent serves GET /v1/events/{id}.
-func (s *Server) getEvent(r *http.Request) (int, any, error) {
-	e, err := named(r, checkout.PrefixEvent, s.Store.Event)
-	return http.StatusOK, e, err
 }

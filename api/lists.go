@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -52,6 +53,15 @@ func answerList[T listed](q query, prefix string, find func(pg.Page) ([]T, error
 		p.NextCursor = &last
 	}
 	return http.StatusOK, p, nil
+}
+
+// listOf serves a list of the caller's objects.
+func listOf[T listed, F any](
+	r *http.Request, q query, prefix string, filter F,
+	read func(context.Context, checkout.Owner, F, pg.Page) ([]T, error),
+) (int, any, error) {
+	ctx, owner := r.Context(), callerFrom(r.Context()).Key.Owner
+	return answerList(q, prefix, func(p pg.Page) ([]T, error) { return read(ctx, owner, filter, p) })
 }
 
 // query holds the parameters of a list by name, each at most once. Its methods add mistakes to the

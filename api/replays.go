@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"example.com/checkout/api/action"
-	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -24,12 +23,8 @@ type replayPreview struct {
 }
 
 // createReplay serves POST /v1/webhooks/{id}/replay.
-func (s *Server) createReplay(r *http.Request) (int, any, error) {
+func (s *Server) createReplay(r *http.Request, e webhook.Endpoint) (int, any, error) {
 	ctx := r.Context()
-	e, err := s.endpoint(r)
-	if err != nil {
-		return 0, nil, err
-	}
 	members, err := readObject(r)
 	if err != nil {
 		return 0, nil, err
@@ -76,32 +71,14 @@ func newReplay(ctx context.Context, e webhook.Endpoint, members []member, now ti
 
 // listReplays serves GET /v1/replays, newest first.
 func (s *Server) listReplays(r *http.Request) (int, any, error) {
-	ctx, caller := r.Context(), callerFrom(r.Context())
 	q := readQuery(r, "webhook")
 	endpoint := optionalID(q, "webhook", checkout.PrefixEndpoint)
-	return answerList(q, checkout.PrefixReplay, func(p pg.Page) ([]webhook.Replay, error) {
-		return s.Store.Replays(ctx, caller.Key.Owner, endpoint, p)
-	})
-}
-
-// getReplay serves GET /v1/replays/{id}.
-func (s *Server) getReplay(r *http.Request) (int, any, error) {
-	replay, err := s.replay(r)
-	return http.StatusOK, replay, err
-}
-
-// replay reads the bulk replay in the path.
-func (s *Server) replay(r *http.Request) (webhook.Replay, error) {
-	return named(r, checkout.PrefixReplay, s.Store.Replay)
+	return listOf(r, q, checkout.PrefixReplay, endpoint, s.Store.Replays)
 }
 
 // cancelReplay serves POST /v1/replays/{id}/cancel.
-func (s *Server) cancelReplay(r *http.Request) (int, any, error) {
-	replay, err := alone(r, s.replay)
-	if err != nil {
-		return 0, nil, err
-	}
-	replay, err = s.webhooks().
+func (s *Server) cancelReplay(r *http.Request, replay webhook.Replay) (int, any, error) {
+	replay, err := s.webhooks().
 		CancelReplay(r.Context(), replay, audit(r, "replay.cancel_requested", replay.ID, ""))
 	return http.StatusOK, replay, err
 }

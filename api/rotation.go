@@ -15,11 +15,7 @@ const (
 )
 
 // rotateSecret serves POST /v1/webhooks/{id}/rotate_secret. No other answer shows the new secret.
-func (s *Server) rotateSecret(r *http.Request) (int, any, error) {
-	e, err := s.endpoint(r)
-	if err != nil {
-		return 0, nil, err
-	}
+func (s *Server) rotateSecret(r *http.Request, e webhook.Endpoint) (int, any, error) {
 	members, err := readOptional(r)
 	if err != nil {
 		return 0, nil, err

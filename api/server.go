@@ -18,12 +18,14 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/api/health"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/api/web"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/runs"
+	"example.com/checkout/workflows/webhook"
 )
 
 // Config configures the front end. Log, SessionLifetime, Limits and Shares may be left out.
@@ -128,44 +130,59 @@ func (s *Server) routes(router *mux.Router) {
 	events := func(h handler) handler { return s.keyed(checkout.ResourceEvents, h) }
 	payouts := func(h handler) handler { return s.keyed(checkout.ResourcePayouts, h) }
 
+	endpoint := byID(checkout.PrefixEndpoint, s.Store.Endpoint)
+	replay := byID(checkout.PrefixReplay, s.Store.Replay)
+	delivery := byID(checkout.PrefixDelivery, s.Store.Delivery)
+	event := byID(checkout.PrefixEvent, s.Store.Event)
+	payout := byID(checkout.PrefixPayout, s.Store.Payout)
+	transaction := byID(checkout.PrefixTransaction, s.Store.Transaction) // one that is not decided is a 404
+
 	s.route(router, "/v1/checkout", methods{get: checkouts(s.listSessions), post: checkouts(s.createSession)})
-	s.route(router, "/v1/checkout/{id}", methods{get: checkouts(s.getSession)})
-	s.route(router, "/v1/checkout/{id}/expire", methods{post: checkouts(s.expireSession)})
+	s.route(router, "/v1/checkout/{id}", methods{get: checkouts(on(s.session, s.getSession))})
+	s.route(router, "/v1/checkout/{id}/expire", methods{post: checkouts(alone(s.session, s.expireSession))})
 	s.route(router, "/v1/transactions", methods{get: checkouts(s.listTransactions)})
-	s.route(router, "/v1/transactions/{id}", methods{get: checkouts(s.getTransaction)})
+	s.route(router, "/v1/transactions/{id}", methods{get: checkouts(show(transaction))})
 	s.route(router, "/v1/merchant", methods{get: s.keyed(anyResource, s.getMerchant)})
 	s.route(router, "/v1/test/checkout/{id}/advance", methods{post: checkouts(s.advanceSession)})
 
 	s.route(router, "/v1/webhooks", methods{get: webhooks(s.listEndpoints), post: webhooks(s.createEndpoint)})
 	s.route(router, "/v1/webhooks/verify", methods{post: webhooks(s.verifySignature)})
-	s.route(
-		router,
-		"/v1/webhooks/{id}",
-		methods{get: webhooks(s.getEndpoint), patch: webhooks(s.changeEndpoint), remove: webhooks(s.deleteEndpoint)},
-	)
-	s.route(router, "/v1/webhooks/{id}/hold", methods{post: webhooks(s.holdEndpoint)})
-	s.route(router, "/v1/webhooks/{id}/resume", methods{post: webhooks(s.resumeEndpoint)})
-	s.route(router, "/v1/webhooks/{id}/rotate_secret", methods{post: webhooks(s.rotateSecret)})
-	s.route(router, "/v1/webhooks/{id}/test", methods{post: webhooks(s.sendTestEvent)})
-	s.route(router, "/v1/webhooks/{id}/replay", methods{post: webhooks(s.createReplay)})
+	s.route(router, "/v1/webhooks/{id}", methods{
+		get: webhooks(show(endpoint)), patch: webhooks(on(endpoint, s.changeEndpoint)),
+		remove: webhooks(alone(endpoint, s.deleteEndpoint)),
+	})
+	s.route(router, "/v1/webhooks/{id}/hold", methods{
+		post: webhooks(alone(endpoint, s.setEndpointStatus(webhook.EndpointDisabled, "webhook.held"))),
+	})
+	s.route(router, "/v1/webhooks/{id}/resume", methods{
+		post: webhooks(alone(endpoint, s.setEndpointStatus(webhook.EndpointEnabled, "webhook.resumed"))),
+	})
+	s.route(router, "/v1/webhooks/{id}/rotate_secret", methods{post: webhooks(on(endpoint, s.rotateSecret))})
+	s.route(router, "/v1/webhooks/{id}/test", methods{post: webhooks(on(endpoint, s.sendTestEvent))})
+	s.route(router, "/v1/webhooks/{id}/replay", methods{post: webhooks(on(endpoint, s.createReplay))})
 
 	s.route(router, "/v1/replays", methods{get: webhooks(s.listReplays)})
-	s.route(router, "/v1/replays/{id}", methods{get: webhooks(s.getReplay)})
-	s.route(router, "/v1/replays/{id}/cancel", methods{post: webhooks(s.cancelReplay)})
+	s.route(router, "/v1/replays/{id}", methods{get: webhooks(show(replay))})
+	s.route(router, "/v1/replays/{id}/cancel", methods{post: webhooks(alone(replay, s.cancelReplay))})
 
 	s.route(router, "/v1/deliveries", methods{get: deliveries(s.listDeliveries)})
-	s.route(router, "/v1/deliveries/{id}", methods{get: deliveries(s.getDelivery)})
-	s.route(router, "/v1/deliveries/{id}/replay", methods{post: deliveries(s.replayDelivery)})
-	s.route(router, "/v1/deliveries/{id}/retry_now", methods{post: deliveries(s.retryDelivery)})
-	s.route(router, "/v1/deliveries/{id}/hold", methods{post: deliveries(s.holdDelivery)})
-	s.route(router, "/v1/deliveries/{id}/resume", methods{post: deliveries(s.resumeDelivery)})
+	s.route(router, "/v1/deliveries/{id}", methods{get: deliveries(show(delivery))})
+	onDelivery := func(name string, status int, do action.Steering, what string) {
+		h := deliveries(alone(delivery, steer(status, do, what)))
+		s.route(router, "/v1/deliveries/{id}/"+name, methods{post: h})
+	}
+	hooks := s.webhooks()
+	onDelivery("replay", http.StatusAccepted, hooks.ReplayDelivery, "delivery.replay_requested")
+	onDelivery("retry_now", http.StatusAccepted, hooks.RetryDelivery, "delivery.retried")
+	onDelivery("hold", http.StatusOK, hooks.HoldDelivery, "delivery.held")
+	onDelivery("resume", http.StatusOK, hooks.ResumeDelivery, "delivery.resumed")
 
 	s.route(router, "/v1/events", methods{get: events(s.listEvents)})
-	s.route(router, "/v1/events/{id}", methods{get: events(s.getEvent)})
+	s.route(router, "/v1/events/{id}", methods{get: events(show(event))})
 
 	s.route(router, "/v1/payouts", methods{get: payouts(s.listPayouts)})
-	s.route(router, "/v1/payouts/{id}", methods{get: payouts(s.getPayout)})
-	s.route(router, "/v1/payouts/{id}/retry", methods{post: payouts(s.retryPayout)})
+	s.route(router, "/v1/payouts/{id}", methods{get: payouts(show(payout))})
+	s.route(router, "/v1/payouts/{id}/retry", methods{post: payouts(alone(payout, s.retryPayout))})
 
 	s.route(router, "/healthz", methods{get: s.healthz})
 	s.route(router, "/readyz", methods{get: s.readyz})
@@ -210,15 +227,43 @@ func pathRef(r *http.Request, prefix string) (checkout.Ref, error) {
 	return callerFrom(r.Context()).Key.Owner.Ref(id), nil
 }
 
-// named reads the caller's object that the path names. It returns checkout.ErrNotFound.
-func named[T any](
-	r *http.Request, prefix string, read func(context.Context, checkout.Ref) (T, error),
-) (found T, err error) {
-	ref, err := pathRef(r, prefix)
-	if err != nil {
-		return found, err
+// byID reads the caller's object that the path names. It returns checkout.ErrNotFound, also for an id of another shape.
+func byID[T any](
+	prefix string, read func(context.Context, checkout.Ref) (T, error),
+) func(*http.Request) (T, error) {
+	return func(r *http.Request) (found T, err error) {
+		ref, err := pathRef(r, prefix)
+		if err != nil {
+			return found, err
+		}
+		return read(r.Context(), ref)
 	}
-	return read(r.Context(), ref)
+}
+
+// on serves a request about the object in the path. A 404 comes before faults of the body.
+func on[T any](read func(*http.Request) (T, error), h func(*http.Request, T) (int, any, error)) handler {
+	return func(r *http.Request) (int, any, error) {
+		found, err := read(r)
+		if err != nil {
+			return 0, nil, err
+		}
+		return h(r, found)
+	}
+}
+
+// alone is on for a request without a body.
+func alone[T any](read func(*http.Request) (T, error), h func(*http.Request, T) (int, any, error)) handler {
+	return on(read, func(r *http.Request, found T) (int, any, error) {
+		if err := readNothing(r); err != nil {
+			return 0, nil, err
+		}
+		return h(r, found)
+	})
+}
+
+// show serves GET of the object in the path.
+func show[T any](read func(*http.Request) (T, error)) handler {
+	return on(read, func(_ *http.Request, found T) (int, any, error) { return http.StatusOK, found, nil })
 }
 
 func notFound(*http.Request) (int, any, error) { return 0, nil, checkout.ErrNotFound }

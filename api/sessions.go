@@ -363,21 +363,13 @@ func (s *Server) listSessions(r *http.Request) (int, any, error) {
 }
 
 // getSession serves GET /v1/checkout/{id}. Another merchant's session is a 404.
-func (s *Server) getSession(r *http.Request) (int, any, error) {
-	session, err := s.session(r)
-	if err != nil {
-		return 0, nil, err
-	}
+func (s *Server) getSession(_ *http.Request, session checkout.Session) (int, any, error) {
 	return http.StatusOK, s.withURL(session), nil
 }
 
 // expireSession serves POST /v1/checkout/{id}/expire. A repeat gives the same answer. The workflow
 // decides; the answer comes from the row.
-func (s *Server) expireSession(r *http.Request) (int, any, error) {
-	session, err := alone(r, s.session)
-	if err != nil {
-		return 0, nil, err
-	}
+func (s *Server) expireSession(r *http.Request, session checkout.Session) (int, any, error) {
 	if session.Status != checkout.StatusPending {
 		return s.ended(session)
 	}
@@ -413,7 +405,7 @@ func (s *Server) ended(session checkout.Session) (int, any, error) {
 
 // session reads the session in the path.
 func (s *Server) session(r *http.Request) (checkout.Session, error) {
-	session, err := named(r, checkout.PrefixSession, s.Store.Session)
+	session, err := byID(checkout.PrefixSession, s.Store.Session)(r)
 	exchangeFrom(r.Context()).sessionID = session.ID
 	return session, err
 }

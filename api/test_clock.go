@@ -15,8 +15,11 @@ func (s *Server) advanceSession(r *http.Request) (int, any, error) {
 	if callerFrom(r.Context()).Key.Mode.Live() {
 		return 0, nil, forbidden("The clock of live sessions cannot be advanced: use a test key.")
 	}
-	session, err := alone(r, s.session)
+	session, err := s.session(r)
 	if err != nil {
+		return 0, nil, err
+	}
+	if err := readNothing(r); err != nil {
 		return 0, nil, err
 	}
 	if session.Status != checkout.StatusPending {

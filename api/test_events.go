@@ -18,12 +18,8 @@ type sentTestEvent struct {
 
 // sendTestEvent serves POST /v1/webhooks/{id}/test. Only this registration gets the event, even
 // when its list of events does not include the type.
-func (s *Server) sendTestEvent(r *http.Request) (int, any, error) {
+func (s *Server) sendTestEvent(r *http.Request, e webhook.Endpoint) (int, any, error) {
 	ctx, caller := r.Context(), callerFrom(r.Context())
-	e, err := s.endpoint(r)
-	if err != nil {
-		return 0, nil, err
-	}
 	members, err := readOptional(r)
 	if err != nil {
 		return 0, nil, err

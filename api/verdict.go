@@ -16,9 +16,8 @@ import (
 
 // verdict explains a signature. A field that does not apply is null.
 type verdict struct {
-	Valid   bool     `json:"valid"`
-	Problem *problem `json:"problem"`
-	Message string   `json:"message"`
+	Valid bool `json:"valid"`
+	said
 	// SignedBy is the id of a registration, or of the session whose webhook_secret signed.
 	SignedBy        *string      `json:"signed_by"`
 	Secret          *secretState `json:"secret"`
@@ -28,6 +27,15 @@ type verdict struct {
 	// Null without a computed signature or with an unreadable header.
 	Computed *computedVerdict `json:"computed"`
 }
+
+// said is what an explanation tells. Without a problem all is well.
+type said struct {
+	Problem *problem `json:"problem"`
+	Message string   `json:"message"`
+}
+
+// wrong names a problem.
+func wrong(p problem, format string, args ...any) said { return said{&p, fmt.Sprintf(format, args...)} }
 
 // problem is the code of a mistake.
 type problem string
@@ -135,8 +143,8 @@ func (v verification) explain() verdict {
 	age := v.age(sig)
 	d.AgeSeconds = &age
 	if v.Computed != "" {
-		c := v.explainComputed(sig)
-		d.Computed = &c
+		told := v.explainComputed(sig)
+		d.Computed = &computedVerdict{Right: told.Problem == nil, said: told}
 	}
 	return d
 }
@@ -150,46 +158,39 @@ func (v verification) headerVerdict(err error) verdict {
 	case errors.As(err, &fault):
 		message += " " + fault.Fault
 	}
-	return failed(problemHeader, message)
+	return verdict{said: wrong(problemHeader, "%s", message)}
 }
-
-func failed(p problem, message string) verdict { return verdict{Problem: &p, Message: message} }
 
 // signatureVerdict looks for a secret that fits the body in the request. Then it looks for one that
 // fits the body that the service sent.
 func (v verification) signatureVerdict(sig webhook.Signature) verdict {
 	if s, ok := v.signer(sig, v.Body); ok {
-		return v.signedBy(s, v.judge(s, sig))
+		told := v.judge(s, sig)
+		return v.signedBy(s, verdict{Valid: told.Problem == nil, said: told})
 	}
 
-	how := difference(v.Stored, v.Body)
+	how, at := difference(v.Stored, v.Body)
 	if v.Stored != "" {
 		if s, ok := v.signer(sig, v.Stored); ok {
-			d := failed(how.problem, how.message+" The signature matches the body that we sent.")
-			d.FirstDifference = how.at
-			return v.signedBy(s, d)
+			how.Message += " The signature matches the body that we sent."
+			return v.signedBy(s, verdict{said: how, FirstDifference: at})
 		}
 	}
 
 	switch {
-	case how.problem == problemBodyEmpty || how.problem == problemBodyNotRaw:
-		return failed(how.problem, how.message)
+	case how.Problem != nil && at == nil:
+		return verdict{said: how}
 	case v.Stored == "":
-		return failed(
-			problemUnknown,
-			"Wrong secret or changed body: none of your secrets matches, and none of your events has the body's id, so the bodies "+
-				"cannot be compared. Does your API key have the event's mode?",
-		)
-	case how.problem == "":
-		return failed(
-			problemWrongSecret,
-			"The body is what we sent, but none of your secrets matches: the header was changed, or the secret is another merchant's.",
-		)
+		return verdict{said: wrong(problemUnknown,
+			"Wrong secret or changed body: none of your secrets matches, and none of your events has the body's id, "+
+				"so the bodies cannot be compared. Does your API key have the event's mode?")}
+	case how.Problem == nil:
+		return verdict{said: wrong(problemWrongSecret,
+			"The body is what we sent, but none of your secrets matches: the header was changed, or the secret is "+
+				"another merchant's.")}
 	}
-
-	d := failed(problemWrongSecret, "None of your secrets matches this body or the one that we sent. Also: "+how.message)
-	d.FirstDifference = how.at
-	return d
+	return verdict{FirstDifference: at, said: wrong(problemWrongSecret,
+		"None of your secrets matches this body or the one that we sent. Also: %s", how.Message)}
 }
 
 // signedBy adds the signer to d.
@@ -203,131 +204,80 @@ func (v verification) signedBy(s signer, d verdict) verdict {
 }
 
 // judge says whether a receiver must accept a signature that fits.
-func (v verification) judge(s signer, sig webhook.Signature) verdict {
+func (v verification) judge(s signer, sig webhook.Signature) said {
 	age := v.age(sig)
 	const tolerance = int64(webhook.SignatureTolerance / time.Second)
 	switch {
 	case v.EndpointID != "" && s.EndpointID != v.EndpointID:
-		return failed(
-			problemOtherEndpoint,
-			fmt.Sprintf("The signature is right, but it was made with %s, not with the secret of %s.", s, v.EndpointID),
-		)
+		return wrong(problemOtherEndpoint,
+			"The signature is right, but it was made with %s, not with the secret of %s.", s, v.EndpointID)
 	case s.Deleted:
-		return failed(
-			problemDeletedEndpoint,
-			fmt.Sprintf("The signature is right, but it was made with %s, which was deleted.", s),
-		)
+		return wrong(problemDeletedEndpoint, "The signature is right, but it was made with %s, which was deleted.", s)
 	case s.state(v.Now) == secretExpired:
-		return failed(
-			problemExpiredSecret,
-			fmt.Sprintf("The signature is right, but it was made with the previous secret of %s, which has expired.", s.name()),
-		)
+		return wrong(problemExpiredSecret,
+			"The signature is right, but it was made with the previous secret of %s, which has expired.", s.name())
 	case age > tolerance:
-		return failed(
-			problemTooOld,
-			fmt.Sprintf("The signature is right, but its timestamp is %d s old; receivers refuse more than %d s. "+
-				"Is the receiver's clock right, or was the delivery kept before it was checked?", age, tolerance),
-		)
+		return wrong(problemTooOld,
+			"The signature is right, but its timestamp is %d s old; receivers refuse more than %d s. "+
+				"Is the receiver's clock right, or was the delivery kept before it was checked?", age, tolerance)
 	case age < -tolerance:
-		return failed(
-			problemInFuture,
-			fmt.Sprintf(
-				"The signature is right, but its timestamp is %d s in the future; receivers refuse more than %d s.",
-				-age, tolerance,
-			),
-		)
+		return wrong(problemInFuture,
+			"The signature is right, but its timestamp is %d s in the future; receivers refuse more than %d s.",
+			-age, tolerance)
 	}
-	return verdict{
-		Valid:   true,
-		Message: fmt.Sprintf("The signature is right: it was made with %s (%s).", s, s.state(v.Now)),
-	}
+	return said{Message: fmt.Sprintf("The signature is right: it was made with %s (%s).", s, s.state(v.Now))}
 }
 
 // age returns the seconds since the signature was made, negative when its timestamp is in the
 // future.
 func (v verification) age(sig webhook.Signature) int64 { return v.Now.Unix() - sig.Timestamp }
 
-// bodyDifference describes how a body differs from the body that the service sent.
-type bodyDifference struct {
-	problem problem // "" when the bodies are the same
-	message string
-	at      *int // the first byte that differs, nil when there is nothing to compare
-}
-
-// difference compares got with sent. sent is "" when it is unknown.
-func difference(sent, got string) bodyDifference {
+// difference says how got differs from sent, which is "" when it is unknown. at is the first byte that differs, nil
+// when there is nothing to compare.
+func difference(sent, got string) (how said, at *int) {
 	switch {
 	case got == "":
-		return bodyDifference{problem: problemBodyEmpty, message: "The body is empty: something else read it first."}
+		return wrong(problemBodyEmpty, "The body is empty: something else read it first."), nil
 	case strings.HasPrefix(got, "[object "):
-		return bodyDifference{
-			problem: problemBodyNotRaw,
-			message: "The body is a parsed object converted to text; sign the raw bytes of the request.",
-		}
+		return wrong(problemBodyNotRaw,
+			"The body is a parsed object converted to text; sign the raw bytes of the request."), nil
 	case sent == "" || got == sent:
-		return bodyDifference{}
+		return said{}, nil
 	}
-	d := change(sent, got)
-	at := firstDifference(sent, got)
-	d.at = &at
-	return d
+	first := firstDifference(sent, got)
+	return change(sent, got, first), &first
 }
 
-// change names the change from sent to got.
-func change(sent, got string) bodyDifference {
+// change names the change from sent to got, which begins at the byte first.
+func change(sent, got string, first int) said {
 	withoutCR := strings.ReplaceAll(got, "\r\n", "\n")
 	switch {
 	case strings.TrimPrefix(got, "\ufeff") == sent:
-		return bodyDifference{
-			problem: problemBodyBOM,
-			message: "The body begins with a byte order mark that we did not send.",
-		}
+		return wrong(problemBodyBOM, "The body begins with a byte order mark that we did not send.")
 	case withoutCR != got && strings.TrimSuffix(withoutCR, "\n") == sent:
-		return bodyDifference{
-			problem: problemBodyCRLF,
-			message: "Line breaks in the body were converted to CRLF, or one was added.",
-		}
+		return wrong(problemBodyCRLF, "Line breaks in the body were converted to CRLF, or one was added.")
 	case strings.TrimSuffix(got, "\n") == sent:
-		return bodyDifference{problem: problemBodyNewline, message: "The body ends with a line break that we did not send."}
+		return wrong(problemBodyNewline, "The body ends with a line break that we did not send.")
 	case strings.TrimSpace(got) == sent:
-		return bodyDifference{
-			problem: problemBodySpace,
-			message: "There is white space around the body that we did not send.",
-		}
+		return wrong(problemBodySpace, "There is white space around the body that we did not send.")
 	case strings.HasPrefix(sent, got):
-		return bodyDifference{
-			problem: problemBodyTruncated,
-			message: fmt.Sprintf("The body is cut off after %d of %d bytes.", len(got), len(sent)),
-		}
+		return wrong(problemBodyTruncated, "The body is cut off after %d of %d bytes.", len(got), len(sent))
 	}
-	return jsonChange(sent, got)
-}
 
-// jsonChange names the change between two bodies by comparing their JSON values.
-func jsonChange(sent, got string) bodyDifference {
 	var was, is any
 	if json.Unmarshal([]byte(got), &is) != nil {
-		return bodyDifference{
-			problem: problemBodyUnreadable,
-			message: fmt.Sprintf("The body was changed from byte %d on and is no longer JSON.", firstDifference(sent, got)),
-		}
+		return wrong(problemBodyUnreadable, "The body was changed from byte %d on and is no longer JSON.", first)
 	}
 	if text, ok := is.(string); ok && text == sent {
-		return bodyDifference{
-			problem: problemBodyReencoded,
-			message: "The body was encoded a second time: it is a JSON string that holds the one we sent.",
-		}
+		return wrong(problemBodyReencoded,
+			"The body was encoded a second time: it is a JSON string that holds the one we sent.")
 	}
 	if json.Unmarshal([]byte(sent), &was) == nil && reflect.DeepEqual(was, is) {
-		return bodyDifference{problem: problemBodyReencoded, message: fmt.Sprintf(
-			"The body was parsed and encoded again: it has the same content in different bytes, from byte %d on. Sign the raw bytes of the request.",
-			firstDifference(sent, got),
-		)}
+		return wrong(problemBodyReencoded,
+			"The body was parsed and encoded again: it has the same content in different bytes, from byte %d on. "+
+				"Sign the raw bytes of the request.", first)
 	}
-	return bodyDifference{
-		problem: problemBodyOtherwise,
-		message: fmt.Sprintf("The body was changed: its content differs from byte %d on.", firstDifference(sent, got)),
-	}
+	return wrong(problemBodyOtherwise, "The body was changed: its content differs from byte %d on.", first)
 }
 
 // firstDifference returns the index of the first byte that differs.

@@ -8,7 +8,6 @@ import (
 
 	"example.com/checkout/api/action"
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -71,31 +70,13 @@ func (f fields) description() *string {
 
 // listEndpoints serves GET /v1/webhooks, newest first.
 func (s *Server) listEndpoints(r *http.Request) (int, any, error) {
-	ctx, caller := r.Context(), callerFrom(r.Context())
 	q := readQuery(r, "status")
 	status := optionalChoice(q, "status", webhook.EndpointStatuses)
-	return answerList(q, checkout.PrefixEndpoint, func(p pg.Page) ([]webhook.Endpoint, error) {
-		return s.Store.Endpoints(ctx, caller.Key.Owner, status, p)
-	})
-}
-
-// getEndpoint serves GET /v1/webhooks/{id}.
-func (s *Server) getEndpoint(r *http.Request) (int, any, error) {
-	e, err := s.endpoint(r)
-	return http.StatusOK, e, err
-}
-
-// endpoint reads the registration in the path. A registration of the other mode is not found.
-func (s *Server) endpoint(r *http.Request) (webhook.Endpoint, error) {
-	return named(r, checkout.PrefixEndpoint, s.Store.Endpoint)
+	return listOf(r, q, checkout.PrefixEndpoint, status, s.Store.Endpoints)
 }
 
 // changeEndpoint serves PATCH /v1/webhooks/{id}.
-func (s *Server) changeEndpoint(r *http.Request) (int, any, error) {
-	e, err := s.endpoint(r)
-	if err != nil {
-		return 0, nil, err
-	}
+func (s *Server) changeEndpoint(r *http.Request, e webhook.Endpoint) (int, any, error) {
 	members, err := readObject(r)
 	if err != nil {
 		return 0, nil, err
@@ -138,22 +119,13 @@ func (s *Server) endpointChange(
 	return c, found.err()
 }
 
-// holdEndpoint serves POST /v1/webhooks/{id}/hold. It sets the status to disabled.
-func (s *Server) holdEndpoint(r *http.Request) (int, any, error) {
-	return s.setEndpointStatus(r, webhook.EndpointDisabled, "webhook.held")
-}
-
-// resumeEndpoint serves POST /v1/webhooks/{id}/resume. It sets the status to enabled.
-func (s *Server) resumeEndpoint(r *http.Request) (int, any, error) {
-	return s.setEndpointStatus(r, webhook.EndpointEnabled, "webhook.resumed")
-}
-
-func (s *Server) setEndpointStatus(r *http.Request, status webhook.EndpointStatus, what string) (int, any, error) {
-	e, err := alone(r, s.endpoint)
-	if err != nil {
-		return 0, nil, err
+// setEndpointStatus serves POST /v1/webhooks/{id}/hold and …/resume.
+func (s *Server) setEndpointStatus(
+	status webhook.EndpointStatus, what string,
+) func(*http.Request, webhook.Endpoint) (int, any, error) {
+	return func(r *http.Request, e webhook.Endpoint) (int, any, error) {
+		return s.change(r, e, storage.EndpointChange{Status: &status}, what)
 	}
-	return s.change(r, e, storage.EndpointChange{Status: &status}, what)
 }
 
 func (s *Server) change(r *http.Request, e webhook.Endpoint, c storage.EndpointChange, what string) (int, any, error) {
@@ -169,11 +141,7 @@ type deleted struct {
 
 // deleteEndpoint serves DELETE /v1/webhooks/{id}. Pending deliveries of the registration are
 // canceled.
-func (s *Server) deleteEndpoint(r *http.Request) (int, any, error) {
-	e, err := alone(r, s.endpoint)
-	if err != nil {
-		return 0, nil, err
-	}
+func (s *Server) deleteEndpoint(r *http.Request, e webhook.Endpoint) (int, any, error) {
 	if err := s.webhooks().DeleteEndpoint(r.Context(), e, audit(r, "webhook.deleted", e.ID,
 		"for "+webhook.HostPortOf(e.URL))); err != nil {
 		return 0, nil, err

@@ -14,14 +14,16 @@ type auditPage struct {
 
 // listAudit serves GET …/audit.
 func (s *server) listAudit(v face.Visit) (face.Answer, error) {
-	page := pg.Page{Before: before(v, checkout.PrefixAuditEntry), Limit: pageSize + 1}
-	entries, err := s.Store.AuditEntries(v.Context(), v.Owner(), page)
+	var p auditPage
+	var err error
+	p.Entries, p.turning, err = pageOf(v, "/audit", checkout.PrefixAuditEntry, listForm{}, pg.Page{}, s.auditEntries(v))
 	if err != nil {
 		return face.Answer{}, err
 	}
-	p := auditPage{}
-	p.Entries, p.turning = onePage(entries, page.Before, func(before string) string {
-		return addressOf(v.Path("/audit"), map[string]string{"before": before})
-	})
 	return face.Show("audit", "Audit log", p)
+}
+
+// auditEntries returns what reads a page of the audit log.
+func (s *server) auditEntries(v face.Visit) func(pg.Page) ([]checkout.AuditEntry, error) {
+	return func(p pg.Page) ([]checkout.AuditEntry, error) { return s.Store.AuditEntries(v.Context(), v.Owner(), p) }
 }

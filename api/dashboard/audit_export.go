@@ -4,7 +4,6 @@ import (
 	"net/http"
 
 	"example.com/checkout/api/dashboard/face"
-	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -13,10 +12,8 @@ func (s *server) exportAudit(v face.Visit, w http.ResponseWriter, _ *http.Reques
 	return export[checkout.AuditEntry]{
 		name: "audit",
 		head: []string{"id", "at", "mode", "who", "from", "action", "subject", "detail"},
-		read: func(p pg.Page) ([]checkout.AuditEntry, error) {
-			return s.Store.AuditEntries(v.Context(), v.Owner(), p)
-		},
-		row: auditCells,
+		read: s.auditEntries(v),
+		row:  auditCells,
 	}.write(v, w)
 }
 

@@ -6,9 +6,7 @@ import (
 	"hash/fnv"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
-	"strings"
 
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/storage"
@@ -19,9 +17,10 @@ import (
 
 type deliveriesPage struct {
 	Deliveries []deliveryRow
-	Filter     deliveryForm
+	Form       listForm
 	Webhooks   []webhook.Endpoint // choices of the filter
 	turning
+	Fault  string // fault of the form, "" for none
 	Reload string // address that answers with this page once the page has changed
 	Live   bool   // the page updates its rows by itself
 	CSV    string // address of the filtered log as a file
@@ -61,52 +60,24 @@ func state(d webhook.Delivery, last webhook.Attempt) string {
 	return string(d.Status)
 }
 
-// deliveryForm is the filter of the log, as the person typed it.
-type deliveryForm struct {
-	Status, Webhook, Type, Session, Event string
-	days
-	Fault string
-}
-
-// Used reports whether any filter is set.
-func (f deliveryForm) Used() bool {
-	return f != deliveryForm{}
+func deliveryForm(q url.Values) listForm {
+	return readForm(q, "status", "webhook", "type", "session", "event")
 }
 
 // More reports whether one of the rarer filters is set.
-func (f deliveryForm) More() bool {
-	f.Status, f.Webhook, f.Type = "", "", ""
-	return f.Used()
+func (p deliveriesPage) More() bool {
+	return cmp.Or(p.Form.Get("session"), p.Form.Get("event"), p.Form.Get("from"), p.Form.Get("to")) != ""
 }
 
-// query returns the form as the query of an address.
-func (f deliveryForm) query() url.Values {
-	return queryOf(map[string]string{
-		"status": f.Status, "webhook": f.Webhook, "type": f.Type, "session": f.Session, "event": f.Event,
-		"from": f.From, "to": f.To,
-	})
-}
-
-// read reads the filter. The range includes both days, in UTC.
-func (f *deliveryForm) read(q url.Values) (storage.DeliveryFilter, pg.Page) {
-	get := func(name string) string { return strings.TrimSpace(q.Get(name)) }
-	*f = deliveryForm{
-		Status: get("status"), Webhook: get("webhook"), Type: get("type"), Session: get("session"), Event: get("event"),
-		days: readDays(q),
-	}
-	var page pg.Page
-	f.Fault = cmp.Or(f.bound(&page), unknown("status", f.Status, deliveryStates),
-		unknown("event type", webhook.EventType(f.Type), webhook.EventTypes))
-	f.id(f.Session, "session", checkout.PrefixSession)
-	f.id(f.Event, "event", checkout.PrefixEvent)
-	filter := storage.DeliveryFilter{
-		Status: webhook.DeliveryStatus(f.Status), EndpointID: f.Webhook, EventID: f.Event,
-		EventType: webhook.EventType(f.Type), SessionID: f.Session,
-	}
-	if wait, ok := waits[f.Status]; ok {
-		filter.Status, filter.Wait = webhook.DeliveryPending, wait
-	}
-	return filter, page
+// deliveryFault sets the times of a page. It returns the fault of the form, "" for none.
+func deliveryFault(f listForm, p *pg.Page) string {
+	return cmp.Or(
+		notID("event", f.Get("event"), checkout.PrefixEvent),
+		notID("session", f.Get("session"), checkout.PrefixSession),
+		f.days(p),
+		unknown("status", f.Get("status"), deliveryStates),
+		unknown("event type", f.Get("type"), webhook.EventTypes),
+	)
 }
 
 // waits are the words for pending deliveries, see state.
@@ -117,44 +88,42 @@ var waits = map[string]storage.DeliveryWait{
 // deliveryStates are the choices of the status.
 var deliveryStates = []string{"pending", "retrying", "on_hold", "delivered", "failed", "canceled"}
 
-func (f *deliveryForm) id(text, what, prefix string) {
-	if text != "" && !checkout.IsID(prefix, text) {
-		f.Fault = fmt.Sprintf("This is not a %s id: it must be %s_ and 26 characters.", what, prefix)
+// notID returns the fault of a filter that is not an id, "" for none.
+func notID(what, text, prefix string) (fault string) {
+	if text == "" || checkout.IsID(prefix, text) {
+		return ""
 	}
+	return fmt.Sprintf("This is not a %s id: it must be %s_ and 26 characters.", what, prefix)
 }
 
 // listDeliveries serves GET …/deliveries, newest first.
 func (s *server) listDeliveries(v face.Visit) (face.Answer, error) {
-	var p deliveriesPage
-	q := v.URL.Query()
-	filter, page := p.Filter.read(q)
-	page.Limit, page.Before = pageSize+1, before(v, checkout.PrefixDelivery)
-
+	p, page := deliveriesPage{Form: deliveryForm(v.URL.Query())}, pg.Page{}
 	var err error
 	if p.Webhooks, err = s.endpoints(v); err != nil {
 		return face.Answer{}, err
 	}
-	if p.Filter.Fault != "" {
+	if p.Fault = deliveryFault(p.Form, &page); p.Fault != "" {
 		return face.Refuse("deliveries", "Deliveries", p)
 	}
 
-	rows, err := s.deliveryRows(v, filter, page)
+	const path = "/deliveries"
+	p.Deliveries, p.turning, err = pageOf(v, path, checkout.PrefixDelivery, p.Form, page, s.deliveries(v, p.Form))
 	if err != nil {
 		return face.Answer{}, err
 	}
 
-	address := func(before string) string { return p.address(v, "before", before) }
-	p.Deliveries, p.turning = onePage(rows, page.Before, address)
-	p.CSV = addressWith(v.Path("/deliveries.csv"), p.Filter.query())
-	if page.Before == "" && s.LiveLog != nil { // only the first page is live, because new deliveries appear there
-		p.Live, p.Pause, p.Resume = q.Get("live") != "off", p.address(v, "live", "off"), p.address(v)
+	p.CSV = p.Form.address(v.Path("/deliveries.csv"))
+	if p.Newest == "" && s.LiveLog != nil { // only the first page is live, because new deliveries appear there
+		p.Live = v.URL.Query().Get("live") != "off"
+		p.Pause, p.Resume = p.Form.address(v.Path(path), "live", "off"), p.Form.address(v.Path(path))
 	}
 
 	version := p.version()
 	if shows(v, version) {
 		return unchanged("deliveries", p)
 	}
-	p.Reload = p.address(v, "version", version)
+	p.Reload = p.Form.address(v.Path(path), "version", version)
 	return face.Show("deliveries", "Deliveries", p)
 }
 
@@ -177,16 +146,16 @@ func (p deliveriesPage) version() string {
 	return strconv.FormatUint(hash.Sum64(), 36)
 }
 
-// address returns the address of a page of the log with the same filter. more alternates names and
-// values of further parameters.
-func (p deliveriesPage) address(v face.Visit, more ...string) string {
-	q := p.Filter.query()
-	for pair := range slices.Chunk(more, 2) {
-		if pair[1] != "" {
-			q.Set(pair[0], pair[1])
-		}
+// deliveries returns what reads a page of the filtered log.
+func (s *server) deliveries(v face.Visit, f listForm) func(pg.Page) ([]deliveryRow, error) {
+	filter := storage.DeliveryFilter{
+		Status: webhook.DeliveryStatus(f.Get("status")), EndpointID: f.Get("webhook"), EventID: f.Get("event"),
+		EventType: webhook.EventType(f.Get("type")), SessionID: f.Get("session"),
 	}
-	return addressWith(v.Path("/deliveries"), q)
+	if wait, ok := waits[f.Get("status")]; ok {
+		filter.Status, filter.Wait = webhook.DeliveryPending, wait
+	}
+	return func(p pg.Page) ([]deliveryRow, error) { return s.deliveryRows(v, filter, p) }
 }
 
 func (s *server) deliveryRows(v face.Visit, f storage.DeliveryFilter, page pg.Page) ([]deliveryRow, error) {

@@ -53,16 +53,8 @@ type header struct{ Name, Value string }
 // maxResponse is how many bytes of an answer's body are kept. Source: api/decisions.md, "success".
 const maxResponse = 16 << 10
 
-func deliveryRef(v face.Visit) checkout.Ref {
-	return v.Owner().Ref(v.ID())
-}
-
 // showDelivery serves GET …/deliveries/{id}.
-func (s *server) showDelivery(v face.Visit) (face.Answer, error) {
-	d, err := s.Store.Delivery(v.Context(), deliveryRef(v))
-	if err != nil {
-		return face.Answer{}, err
-	}
+func (s *server) showDelivery(v face.Visit, d webhook.Delivery) (face.Answer, error) {
 	event, err := s.Store.Event(v.Context(), v.Owner().Ref(d.EventID))
 	if err != nil {
 		return face.Answer{}, err
@@ -146,30 +138,12 @@ var (
 	)
 )
 
-func (s *server) retryDelivery(v face.Visit) (face.Answer, error) {
-	return s.steer(v, s.webhooks().RetryDelivery, "delivery.retried", deliveryRetried)
-}
-
-func (s *server) holdDelivery(v face.Visit) (face.Answer, error) {
-	return s.steer(v, s.webhooks().HoldDelivery, "delivery.held", deliveryHeld)
-}
-
-func (s *server) resumeDelivery(v face.Visit) (face.Answer, error) {
-	return s.steer(v, s.webhooks().ResumeDelivery, "delivery.resumed", deliveryResumed)
-}
-
-func (s *server) replayDelivery(v face.Visit) (face.Answer, error) {
-	return s.steer(v, s.webhooks().ReplayDelivery, "delivery.replay_requested", deliveryReplayed)
-}
-
-// steer applies do to the delivery in the path.
-func (s *server) steer(v face.Visit, do action.Steering, what, notice string) (face.Answer, error) {
-	d, err := s.Store.Delivery(v.Context(), deliveryRef(v))
-	if err != nil {
-		return face.Answer{}, err
+// steer serves POST of an action on the delivery in the path: do, noted as what.
+func steer(do action.Steering, what, notice string) func(face.Visit, webhook.Delivery) (face.Answer, error) {
+	return func(v face.Visit, d webhook.Delivery) (face.Answer, error) {
+		if _, err := do(v.Context(), d.Ref, v.Audit(what, d.ID, action.DeliveryDetail(d))); err != nil {
+			return face.Answer{}, err
+		}
+		return face.GoTo(v.Path("/deliveries/"+d.ID), notice)
 	}
-	if _, err := do(v.Context(), deliveryRef(v), v.Audit(what, d.ID, action.DeliveryDetail(d))); err != nil {
-		return face.Answer{}, err
-	}
-	return face.GoTo(v.Path("/deliveries/"+d.ID), notice)
 }

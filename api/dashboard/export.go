@@ -13,6 +13,17 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
+// mayDownload returns the visitor of a download, or the error of login.Server.Visitor.
+func (s *server) mayDownload(r *http.Request) (face.Visit, error) {
+	turn, err := s.entrance.Enter(r)
+	if err != nil {
+		return face.Visit{}, err
+	}
+	// A browser may read slowly, and other people share its address. streamed bounds the downloads of a person.
+	defer turn.Leave(false)
+	return s.login.Visitor(r)
+}
+
 // exportPage is how many rows a statement of an export reads. An export is many short statements and not
 // one long transaction: a long one would hold back the feed of events and the removal of old rows.
 const exportPage = 500
@@ -77,8 +88,8 @@ func asText(cell string) string {
 
 // exportSessions serves GET …/sessions.csv with the filters of the list.
 func (s *server) exportSessions(v face.Visit, w http.ResponseWriter, _ *http.Request) error {
-	form, page := readSessionForm(v.URL.Query()), pg.Page{}
-	if form.bound(&page) != "" {
+	form, page := sessionForm(v.URL.Query()), pg.Page{}
+	if sessionFault(form, &page) != "" {
 		return failure.Invalid
 	}
 	return export[checkout.Session]{
@@ -88,10 +99,8 @@ func (s *server) exportSessions(v face.Visit, w http.ResponseWriter, _ *http.Req
 			"order_id", "transaction_id", "failure", "card_brand", "card_last4", "payout_id", "payout_status", "payout_amount",
 			"metadata",
 		},
-		read: func(p pg.Page) ([]checkout.Session, error) {
-			return s.Store.Sessions(v.Context(), v.Owner(), form.filter(), p)
-		},
-		row: sessionCells,
+		read: s.sessions(v, form),
+		row:  sessionCells,
 	}.write(v, w)
 }
 
@@ -118,8 +127,8 @@ func sessionCells(s checkout.Session) []string {
 
 // exportPayouts serves GET …/payouts.csv with the filters of the list.
 func (s *server) exportPayouts(v face.Visit, w http.ResponseWriter, _ *http.Request) error {
-	form, page := readPayoutForm(v.URL.Query()), pg.Page{}
-	if form.bound(&page) != "" {
+	form, page := payoutForm(v.URL.Query()), pg.Page{}
+	if payoutFault(form, &page) != "" {
 		return failure.Invalid
 	}
 	return export[checkout.Payout]{
@@ -129,10 +138,8 @@ func (s *server) exportPayouts(v face.Visit, w http.ResponseWriter, _ *http.Requ
 			"destination", "tx_hash", "source_amount", "source_currency", "exchange_rate", "failure", "session_id",
 			"transaction_id", "order_id",
 		},
-		read: func(p pg.Page) ([]checkout.Payout, error) {
-			return s.Store.Payouts(v.Context(), v.Owner(), form.filter(), p)
-		},
-		row: payoutCells,
+		read: s.payouts(v, form),
+		row:  payoutCells,
 	}.write(v, w)
 }
 
@@ -147,9 +154,8 @@ func payoutCells(p checkout.Payout) []string {
 
 // exportDeliveries serves GET …/deliveries.csv with the filters of the log.
 func (s *server) exportDeliveries(v face.Visit, w http.ResponseWriter, _ *http.Request) error {
-	var form deliveryForm
-	filter, page := form.read(v.URL.Query())
-	if form.Fault != "" {
+	form, page := deliveryForm(v.URL.Query()), pg.Page{}
+	if deliveryFault(form, &page) != "" {
 		return failure.Invalid
 	}
 	return export[deliveryRow]{
@@ -158,7 +164,7 @@ func (s *server) exportDeliveries(v face.Visit, w http.ResponseWriter, _ *http.R
 			"id", "state", "event_id", "event_type", "session_id", "webhook_id", "url", "created_at", "finished_at", "run",
 			"last_attempt", "last_attempt_at", "last_result", "next_attempt_at",
 		},
-		read: func(p pg.Page) ([]deliveryRow, error) { return s.deliveryRows(v, filter, p) },
+		read: s.deliveries(v, form),
 		row:  deliveryCells,
 	}.write(v, w)
 }

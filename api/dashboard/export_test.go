@@ -3,12 +3,16 @@ package dashboard
 import (
 	"encoding/csv"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/api/limit"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -136,4 +140,43 @@ func TestExport_HasNoFormulas(t *testing.T) {
 	}
 	require.Equal(t, "a=1", asText("a=1"))
 	require.Equal(t, string(webhook.PayoutSent), asText(string(webhook.PayoutSent)))
+}
+
+// stalled is a browser that does not read until it is released.
+type stalled struct {
+	*httptest.ResponseRecorder
+	writing chan<- struct{}
+	release <-chan struct{}
+}
+
+func (s stalled) Write(p []byte) (int, error) {
+	s.writing <- struct{}{}
+	<-s.release
+	return s.ResponseRecorder.Write(p)
+}
+
+func TestExport_ASlowBrowserKeepsNobodyOfItsAddressWaiting(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, func(c *Config) { c.Shares = limit.NewShares(1) })
+	h := New(d.config)
+	const office = "192.0.2.1:80"
+	d.newMember(d.merchant, "ann@shop.example", checkout.RoleViewer)
+	cookies := d.from(h, office, "/signin", url.Values{"email": {"ann@shop.example"}, "password": {password}}).Result().Cookies()
+	for _, list := range []string{"audit", "sessions", "payouts", "deliveries"} {
+		writing, release, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		slow := stalled{httptest.NewRecorder(), writing, release}
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://dashboard.example/m/"+d.merchant+"/test/"+list+".csv", nil)
+		r.RemoteAddr = office
+		for _, c := range cookies {
+			r.AddCookie(c)
+		}
+		go func() { defer close(ended); h.ServeHTTP(slow, r) }()
+		<-writing
+		got := d.from(h, office, "/signin", nil)
+		close(release)
+		<-ended
+		require.Equal(t, http.StatusOK, got.Code, "a page for a colleague during a download of %s", list)
+		require.Equal(t, http.StatusOK, slow.Code)
+		require.True(t, strings.HasPrefix(slow.Body.String(), "id,"), slow.Body.String())
+	}
 }

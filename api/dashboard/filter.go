@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -10,61 +11,68 @@ import (
 	"example.com/checkout/storage/pg"
 )
 
-// days are the first and the last day of a list in UTC, both included, as the person typed them. An empty
-// day is no bound.
-type days struct{ From, To string }
+// listForm is the filter of a list as the person typed it: the fields that are not empty.
+type listForm struct{ url.Values }
 
-func readDays(q url.Values) days {
-	return days{From: strings.TrimSpace(q.Get("from")), To: strings.TrimSpace(q.Get("to"))}
+// readForm reads the fields with these names, and the first and the last day.
+func readForm(q url.Values, names ...string) listForm {
+	f := listForm{url.Values{}}
+	for _, name := range append(names, "from", "to") {
+		if text := strings.TrimSpace(q.Get(name)); text != "" {
+			f.Set(name, text)
+		}
+	}
+	return f
 }
 
-// bound sets the times of a page. It returns the fault of the days, "" for none.
-func (d days) bound(p *pg.Page) (fault string) {
+// Chosen reports whether any filter is set.
+func (f listForm) Chosen() bool { return len(f.Values) > 0 }
+
+// days sets the times of a page: from the first to the last day in UTC, both included. A day that is not set is no
+// bound. It returns the fault of the days, "" for none.
+func (f listForm) days(p *pg.Page) (fault string) {
+	from, to := f.Get("from"), f.Get("to")
 	var err error
-	if d.From != "" {
-		if p.Since, err = time.Parse(time.DateOnly, d.From); err != nil || p.Since.Year() < 1970 {
+	if from != "" {
+		if p.Since, err = time.Parse(time.DateOnly, from); err != nil || p.Since.Year() < 1970 {
 			return "The first day must be a date such as 2026-11-21."
 		}
 	}
-	if d.To != "" {
-		if p.Until, err = time.Parse(time.DateOnly, d.To); err != nil || p.Until.Year() < 1970 {
+	if to != "" {
+		if p.Until, err = time.Parse(time.DateOnly, to); err != nil || p.Until.Year() < 1970 {
 			return "The last day must be a date such as 2026-11-21."
 		}
 		p.Until = p.Until.AddDate(0, 0, 1)
 	}
-	if d.From != "" && d.To != "" && !p.Since.Before(p.Until) {
+	if from != "" && to != "" && !p.Since.Before(p.Until) {
 		return "The first day must not be after the last one."
 	}
 	return ""
 }
 
 // unknown returns the fault of a filter with a value that its list does not have, "" for none.
-func unknown[T ~string](name string, value T, list []T) (fault string) {
-	if value == "" || slices.Contains(list, value) {
+func unknown[T ~string](name, value string, list []T) (fault string) {
+	if value == "" || slices.Contains(list, T(value)) {
 		return ""
 	}
-	return fmt.Sprintf("There is no %s %q. Choose one from the list.", name, string(value))
+	return fmt.Sprintf("There is no %s %q. Choose one from the list.", name, value)
 }
 
-// addressOf returns path with a query of the values that are not empty.
-func addressOf(path string, values map[string]string) string {
-	return addressWith(path, queryOf(values))
-}
-
-// queryOf returns a query of the values that are not empty.
-func queryOf(values map[string]string) url.Values {
+// address returns the address of the filtered list at path. more alternates names and values of further parameters;
+// it leaves out an empty one.
+func (f listForm) address(path string, more ...string) string {
 	q := url.Values{}
-	for name, value := range values {
-		if value != "" {
-			q.Set(name, value)
+	maps.Copy(q, f.Values)
+	for pair := range slices.Chunk(more, 2) {
+		if pair[1] != "" {
+			q.Set(pair[0], pair[1])
 		}
 	}
-	return q
-}
-
-func addressWith(path string, q url.Values) string {
 	if len(q) == 0 {
 		return path
 	}
 	return path + "?" + q.Encode()
 }
+
+// addressOf returns path with a query. pairs alternates names and values; addressOf leaves out an empty one.
+func addressOf(path string, pairs ...string) string { return listForm{}.address(path, pairs...) }

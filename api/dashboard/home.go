@@ -118,10 +118,8 @@ func (s *server) alarms(v face.Visit, all []storage.FailingEndpoint, now time.Ti
 		alarms = append(alarms, failing{
 			FailingEndpoint: e, Name: webhook.PlainURL(e.URL), Description: descriptions[e.ID],
 			Today: !e.Since.Before(now.Truncate(24 * time.Hour)),
-			Again: addressOf(v.Path("/webhooks/"+e.ID+"/replay"), map[string]string{
-				"since": e.Oldest.UTC().Format(minute), "status": string(webhook.DeliveryFailed),
-				"rate": strconv.Itoa(webhook.DefaultReplayRate),
-			}),
+			Again: addressOf(v.Path("/webhooks/"+e.ID+"/replay"), "since", e.Oldest.UTC().Format(minute),
+				"status", string(webhook.DeliveryFailed), "rate", strconv.Itoa(webhook.DefaultReplayRate)),
 		})
 	}
 	return alarms, nil
@@ -147,7 +145,7 @@ func (p *homePage) chooseCurrency(wanted checkout.Currency) {
 // link fills in the addresses of the page with other charts.
 func (p *homePage) link(v face.Visit, span storage.Span) {
 	address := func(span storage.Span, c checkout.Currency) string {
-		return addressOf(v.Path("/"), map[string]string{"range": string(span), "currency": string(c)})
+		return addressOf(v.Path("/"), "range", string(span), "currency", string(c))
 	}
 	p.Reload = address(span, p.Currency)
 	for _, r := range ranges {
@@ -215,5 +213,6 @@ func (s *server) showRoot(v face.Visit) (face.Answer, error) {
 // showFormer serves addresses of before, which named no merchant, and leads to the page of the merchant whose page was
 // shown last.
 func showFormer(v face.Visit) (face.Answer, error) {
-	return face.GoTo(addressWith(v.Path(strings.TrimPrefix(v.URL.Path, "/"+string(v.Mode))), v.URL.Query()), "")
+	path := v.Path(strings.TrimPrefix(v.URL.Path, "/"+string(v.Mode)))
+	return face.GoTo(listForm{v.URL.Query()}.address(path), "")
 }

@@ -63,10 +63,13 @@ func (s *server) listKeys(v face.Visit) (face.Answer, error) {
 	return s.keysPage(v, keysPage{Form: f})
 }
 
+// hidesKeys reports whether the visitor may not see the keys of the mode.
+func hidesKeys(v face.Visit) bool { return v.Mode.Live() && !v.May(checkout.RoleDeveloper) }
+
 // keysPage shows the keys and the result of the last action. It hides live keys from visitors who
 // may not manage them.
 func (s *server) keysPage(v face.Visit, p keysPage) (face.Answer, error) {
-	p.Hidden = v.Mode.Live() && !v.May(checkout.RoleDeveloper)
+	p.Hidden = hidesKeys(v)
 	if !p.Hidden {
 		keys, err := s.Store.APIKeys(v.Context(), v.MerchantID())
 		if err != nil {

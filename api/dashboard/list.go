@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -14,26 +15,21 @@ type turning struct {
 	Older  string // the next page, "" on the last
 }
 
-// before returns the cursor in the query, "" for the newest page and for a malformed cursor.
-func before(v face.Visit, prefix string) string {
-	if cursor := v.URL.Query().Get("before"); checkout.IsID(prefix, cursor) {
-		return cursor
-	}
-	return ""
-}
-
 // identified is an entry of a list; cursors are ids.
 type identified interface{ PublicID() string }
 
-// onePage cuts a list of at most pageSize+1 entries, which begins at the cursor before, to one page. address returns
-// the address of the page at a cursor.
-func onePage[T identified](read []T, before string, address func(before string) string) (page []T, others turning) {
-	if before != "" {
-		others.Newest = address("")
+// pageOf reads the page that the visitor asks for of the list at path, which f filters. page bounds the times. The
+// cursor is in the query; a malformed one is the newest page.
+func pageOf[T identified](
+	v face.Visit, path, prefix string, f listForm, page pg.Page, read func(pg.Page) ([]T, error),
+) (shown []T, others turning, err error) {
+	page.Limit = pageSize + 1
+	if cursor := v.URL.Query().Get("before"); checkout.IsID(prefix, cursor) {
+		page.Before, others.Newest = cursor, f.address(v.Path(path))
 	}
-	if len(read) > pageSize {
-		read = read[:pageSize]
-		others.Older = address(read[pageSize-1].PublicID())
+	if shown, err = read(page); len(shown) > pageSize {
+		shown = shown[:pageSize]
+		others.Older = f.address(v.Path(path), "before", shown[pageSize-1].PublicID())
 	}
-	return read, others
+	return shown, others, err
 }

@@ -12,7 +12,7 @@ import (
 )
 
 type payoutsPage struct {
-	Form    payoutForm
+	Form    listForm
 	Payouts []payoutRow  // newest first
 	Sums    []payoutSums // on the first page
 	TooMany bool         // more payouts than are added up
@@ -36,38 +36,25 @@ type payoutSums struct {
 	Source  []string // amount and currency of the payments, after the fee
 }
 
-// payoutForm is the filter of the list, as the person typed it. An empty field filters nothing.
-type payoutForm struct {
-	Status   checkout.PayoutStatus
-	Currency checkout.PayoutCurrency
-	days
+// payoutFault sets the times of a page. It returns the fault of the form, "" for none.
+func payoutFault(f listForm, p *pg.Page) string {
+	return cmp.Or(unknown("status", f.Get("status"), checkout.PayoutStatuses),
+		unknown("payout currency", f.Get("currency"), checkout.PayoutCurrencies), f.days(p))
 }
 
-// Chosen reports whether any filter is set.
-func (f payoutForm) Chosen() bool { return f != payoutForm{} }
+func payoutForm(q url.Values) listForm { return readForm(q, "status", "currency") }
 
-// bound sets the times of a page. It returns the fault of the form, "" for none.
-func (f payoutForm) bound(p *pg.Page) (fault string) {
-	return cmp.Or(unknown("status", f.Status, checkout.PayoutStatuses),
-		unknown("payout currency", f.Currency, checkout.PayoutCurrencies), f.days.bound(p))
-}
-
-func readPayoutForm(q url.Values) payoutForm {
-	return payoutForm{
-		Status: checkout.PayoutStatus(q.Get("status")), Currency: checkout.PayoutCurrency(q.Get("currency")),
-		days: readDays(q),
+func payoutFilter(f listForm) storage.PayoutFilter {
+	return storage.PayoutFilter{
+		Status: checkout.PayoutStatus(f.Get("status")), Currency: checkout.PayoutCurrency(f.Get("currency")),
 	}
 }
 
-func (f payoutForm) filter() storage.PayoutFilter {
-	return storage.PayoutFilter{Status: f.Status, Currency: f.Currency}
-}
-
-// address returns the address of the filtered list at path, from a cursor on.
-func (f payoutForm) address(v face.Visit, path, before string) string {
-	return addressOf(v.Path(path), map[string]string{
-		"status": string(f.Status), "currency": string(f.Currency), "from": f.From, "to": f.To, "before": before,
-	})
+// payouts returns what reads a page of the filtered list.
+func (s *server) payouts(v face.Visit, f listForm) func(pg.Page) ([]checkout.Payout, error) {
+	return func(p pg.Page) ([]checkout.Payout, error) {
+		return s.Store.Payouts(v.Context(), v.Owner(), payoutFilter(f), p)
+	}
 }
 
 // maxSum is how many payouts are added up at most. That takes 0.3 s.
@@ -75,19 +62,15 @@ const maxSum = 100_000
 
 // listPayouts serves GET …/payouts, newest first.
 func (s *server) listPayouts(v face.Visit) (face.Answer, error) {
-	p := payoutsPage{Form: readPayoutForm(v.URL.Query())}
-	page := pg.Page{Before: before(v, checkout.PrefixPayout), Limit: pageSize + 1}
-	if p.Fault = p.Form.bound(&page); p.Fault != "" {
+	p, page := payoutsPage{Form: payoutForm(v.URL.Query())}, pg.Page{}
+	if p.Fault = payoutFault(p.Form, &page); p.Fault != "" {
 		return face.Refuse("payouts", "Payouts", p)
 	}
-	p.CSV = p.Form.address(v, "/payouts.csv", "")
-	found, err := s.Store.Payouts(v.Context(), v.Owner(), p.Form.filter(), page)
+	p.CSV = p.Form.address(v.Path("/payouts.csv"))
+	shown, others, err := pageOf(v, "/payouts", checkout.PrefixPayout, p.Form, page, s.payouts(v, p.Form))
 	if err != nil {
 		return face.Answer{}, err
 	}
-	shown, others := onePage(found, page.Before, func(before string) string {
-		return p.Form.address(v, "/payouts", before)
-	})
 	if p.Payouts, err = s.payoutRows(v, shown); err != nil {
 		return face.Answer{}, err
 	}
@@ -97,7 +80,7 @@ func (s *server) listPayouts(v face.Visit) (face.Answer, error) {
 	}
 
 	page.Limit = maxSum
-	sums, complete, err := s.Store.SumPayouts(v.Context(), v.Owner(), p.Form.filter(), page)
+	sums, complete, err := s.Store.SumPayouts(v.Context(), v.Owner(), payoutFilter(p.Form), page)
 	if err != nil {
 		return face.Answer{}, err
 	}

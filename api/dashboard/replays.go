@@ -83,11 +83,7 @@ func (f *replayForm) time(what, text string) time.Time {
 
 // showReplays serves GET …/webhooks/{id}/replay. When the query has the form, it counts the
 // deliveries to send again.
-func (s *server) showReplays(v face.Visit) (face.Answer, error) {
-	e, err := s.endpoint(v)
-	if err != nil {
-		return face.Answer{}, err
-	}
+func (s *server) showReplays(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
 	now := time.Now().UTC()
 	p := replaysPage{Endpoint: e, Form: replayForm{
 		Since: now.Add(-healthWindow).
@@ -99,6 +95,7 @@ func (s *server) showReplays(v face.Visit) (face.Answer, error) {
 	}
 	r := p.Form.read(v, v.URL.Query(), now)
 	if p.Form.Fault == "" {
+		var err error
 		if r.Total, err = s.Store.PreviewReplay(v.Context(), r); err != nil {
 			return face.Answer{}, err
 		}
@@ -109,14 +106,15 @@ func (s *server) showReplays(v face.Visit) (face.Answer, error) {
 
 // replaysPage shows a form and the earlier bulk replays.
 func (s *server) replaysPage(v face.Visit, p replaysPage) (face.Answer, error) {
-	page := pg.Page{Before: before(v, checkout.PrefixReplay), Limit: pageSize + 1}
-	replays, err := s.Store.Replays(v.Context(), v.Owner(), p.ID, page)
+	read := func(page pg.Page) ([]webhook.Replay, error) {
+		return s.Store.Replays(v.Context(), v.Owner(), p.ID, page)
+	}
+	path := "/webhooks/" + p.ID + "/replay"
+	var err error
+	p.Replays, p.turning, err = pageOf(v, path, checkout.PrefixReplay, listForm{}, pg.Page{}, read)
 	if err != nil {
 		return face.Answer{}, err
 	}
-	p.Replays, p.turning = onePage(replays, page.Before, func(before string) string {
-		return addressOf(v.Path("/webhooks/"+p.ID+"/replay"), map[string]string{"before": before})
-	})
 	p.Statuses, p.MaxRate = webhook.ReplayableStatuses, webhook.MaxReplayRate
 	status := http.StatusOK
 	if p.Form.Fault != "" {
@@ -128,11 +126,7 @@ func (s *server) replaysPage(v face.Visit, p replaysPage) (face.Answer, error) {
 var replayStarted = face.Notice("replay_started", "The bulk replay has started.")
 
 // startReplay serves POST …/webhooks/{id}/replay.
-func (s *server) startReplay(v face.Visit) (face.Answer, error) {
-	e, err := s.endpoint(v)
-	if err != nil {
-		return face.Answer{}, err
-	}
+func (s *server) startReplay(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
 	p := replaysPage{Endpoint: e}
 	if err := v.ParseForm(); err != nil {
 		p.Form.Fault = "The form could not be read."
@@ -142,8 +136,8 @@ func (s *server) startReplay(v face.Visit) (face.Answer, error) {
 	if p.Form.Fault != "" {
 		return s.replaysPage(v, p)
 	}
-	if r, err = s.webhooks().StartReplay(v.Context(), r, v.Audit("replay.started", r.ID,
-		action.ReplayDetail(r))); err != nil {
+	r, err := s.webhooks().StartReplay(v.Context(), r, v.Audit("replay.started", r.ID, action.ReplayDetail(r)))
+	if err != nil {
 		return face.Answer{}, err
 	}
 	return face.GoTo(v.Path("/replays/"+r.ID), replayStarted)
@@ -167,11 +161,7 @@ func (p replayPage) Percent() int {
 }
 
 // showReplay serves GET …/replays/{id}.
-func (s *server) showReplay(v face.Visit) (face.Answer, error) {
-	r, err := s.Store.Replay(v.Context(), v.Owner().Ref(v.ID()))
-	if err != nil {
-		return face.Answer{}, err
-	}
+func (s *server) showReplay(v face.Visit, r webhook.Replay) (face.Answer, error) {
 	p := replayPage{Replay: r, Done: r.Started + r.Skipped, Running: r.Status == webhook.ReplayRunning}
 	if p.Running {
 		p.Left = time.Duration(max(0, r.Total-p.Done)/r.Rate) * time.Second
@@ -190,16 +180,12 @@ var (
 )
 
 // cancelReplay serves POST …/replays/{id}/cancel.
-func (s *server) cancelReplay(v face.Visit) (face.Answer, error) {
-	r, err := s.Store.Replay(v.Context(), v.Owner().Ref(v.ID()))
-	if err != nil {
-		return face.Answer{}, err
-	}
+func (s *server) cancelReplay(v face.Visit, r webhook.Replay) (face.Answer, error) {
 	if r.Status != webhook.ReplayRunning {
 		return face.GoTo(v.Path("/replays/"+r.ID), replayEnded)
 	}
 	by := v.Audit("replay.cancel_requested", r.ID, fmt.Sprintf("%d of %d done", r.Started+r.Skipped, r.Total))
-	if r, err = s.webhooks().CancelReplay(v.Context(), r, by); err != nil {
+	if _, err := s.webhooks().CancelReplay(v.Context(), r, by); err != nil {
 		return face.Answer{}, err
 	}
 	return face.GoTo(v.Path("/replays/"+r.ID), replayCanceled)

@@ -51,3 +51,35 @@ func TestRequests_FiltersAndPages(t *testing.T) {
 		require.Equal(t, 422, viewer.get("/test/requests?"+query).status, query)
 	}
 }
+
+func TestRequests_LiveKeysAreForDevelopers(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
+		key := d.newKey(d.merchant, mode, "till "+string(mode))
+		d.newKey(d.merchant, mode, "unused "+string(mode))
+		d.exec(`UPDATE api_key SET last4 = '9f3c' WHERE id = $1`, key)
+		require.NoError(t, d.store.LogRequests(t.Context(), []checkout.APIRequest{
+			{
+				Ref:       checkout.Owner{MerchantID: d.merchant, Mode: mode}.Ref(checkout.NewID(checkout.PrefixRequest)),
+				RequestID: "req_1", KeyID: key, Method: http.MethodGet, Route: "/v1/checkout/{id}", Status: 200, CreatedAt: time.Now(),
+			},
+			{
+				Ref:       checkout.Owner{MerchantID: d.merchant, Mode: mode}.Ref(checkout.NewID(checkout.PrefixRequest)),
+				RequestID: "req_2", KeyID: "key_deleted", Method: http.MethodGet, Route: "/v1/checkout/{id}", Status: 200, CreatedAt: time.Now(),
+			},
+		}))
+		shown := []string{key, "till " + string(mode), "unused " + string(mode), "9f3c", "key_deleted", `id="key"`, `data-th="API key"`}
+		for _, role := range checkout.Roles {
+			got := d.as(role).get("/" + string(mode) + "/requests").text()
+			require.Contains(t, got, "req_1")
+			require.Contains(t, got, "req_2")
+			for _, text := range shown {
+				require.Equal(t, mode == checkout.ModeTest || role != checkout.RoleViewer, strings.Contains(got, text), "%s of %s for a %s", text, mode, role)
+			}
+		}
+		filtered := "/" + string(mode) + "/requests?key=" + key
+		require.NotContains(t, d.as(checkout.RoleDeveloper).get(filtered).text(), "req_2")
+		require.Equal(t, mode == checkout.ModeLive, strings.Contains(d.as(checkout.RoleViewer).get(filtered).text(), "req_2"))
+	}
+}

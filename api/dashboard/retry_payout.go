@@ -10,18 +10,14 @@ import (
 var payoutRetried = face.Notice("payout_retried", "The payout is sent again, to your current payout address.")
 
 // retryPayout serves POST …/sessions/{id}/retry_payout.
-func (s *server) retryPayout(v face.Visit) (face.Answer, error) {
-	session, err := s.Store.Session(v.Context(), v.Owner().Ref(v.ID()))
-	if err != nil {
-		return face.Answer{}, err
-	}
+func (s *server) retryPayout(v face.Visit, session checkout.Session) (face.Answer, error) {
 	p := session.Payout
 	if p == nil {
 		return face.Answer{}, checkout.ErrNotFound
 	}
 
 	entry := v.Audit(checkout.PayoutRetried, p.ID, p.RetryDetail())
-	_, err = s.Workflows.RetryPayout(v.Context(), s.Store, p.Ref, entry, s.leftToReconcile)
+	_, err := s.Workflows.RetryPayout(v.Context(), s.Store, p.Ref, entry, s.leftToReconcile)
 	reverted, isReverted := errors.AsType[*checkout.AddressRevertedError](err)
 	switch {
 	case isReverted:

@@ -2,12 +2,14 @@ package dashboard
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
 	"net/http"
 	"net/url"
 
 	"github.com/gorilla/mux"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/api/failure"
@@ -15,6 +17,7 @@ import (
 	"example.com/checkout/api/web"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
 )
 
 // New returns the dashboard's handler. It panics when cfg.URL is not an absolute URL.
@@ -89,16 +92,16 @@ func (s *server) routes() {
 	s.post(face.InMode+"/members/{id}/role", checkout.RoleOwner, s.changeRole)
 	s.post(face.InMode+"/members/{id}/remove", checkout.RoleOwner, s.removeMember)
 	s.get(face.InMode+"/audit", checkout.RoleViewer, s.listAudit)
-	s.open(http.MethodGet, face.InMode+"/audit.csv", s.streamed(s.login.Visitor, s.exportAudit))
+	s.handle(http.MethodGet, face.InMode+"/audit.csv", s.streamed(s.mayDownload, s.exportAudit))
 
 	s.get(face.InMode+"/sessions", checkout.RoleViewer, s.listSessions)
 	s.get(face.InMode+"/sessions/{id}", checkout.RoleViewer, s.showSession)
-	s.post(face.InMode+"/sessions/{id}/expire", checkout.RoleDeveloper, s.expireSession)
-	s.post(face.InMode+"/sessions/{id}/retry_payout", checkout.RoleOwner, s.retryPayout)
+	s.post(face.InMode+"/sessions/{id}/expire", checkout.RoleDeveloper, on(s.Store.Session, s.expireSession))
+	s.post(face.InMode+"/sessions/{id}/retry_payout", checkout.RoleOwner, on(s.Store.Session, s.retryPayout))
 	s.get(face.InMode+"/payouts", checkout.RoleViewer, s.listPayouts)
-	s.open(http.MethodGet, face.InMode+"/sessions.csv", s.streamed(s.login.Visitor, s.exportSessions))
-	s.open(http.MethodGet, face.InMode+"/payouts.csv", s.streamed(s.login.Visitor, s.exportPayouts))
-	s.open(http.MethodGet, face.InMode+"/deliveries.csv", s.streamed(s.login.Visitor, s.exportDeliveries))
+	s.handle(http.MethodGet, face.InMode+"/sessions.csv", s.streamed(s.mayDownload, s.exportSessions))
+	s.handle(http.MethodGet, face.InMode+"/payouts.csv", s.streamed(s.mayDownload, s.exportPayouts))
+	s.handle(http.MethodGet, face.InMode+"/deliveries.csv", s.streamed(s.mayDownload, s.exportDeliveries))
 	s.get(face.InMode+"/requests", checkout.RoleViewer, s.listRequests)
 	s.get(face.InMode+"/keys", checkout.RoleViewer, s.listKeys)
 	s.post(face.InMode+"/keys", checkout.RoleDeveloper, s.createKey)
@@ -119,34 +122,53 @@ func (s *server) webhookRoutes() {
 	s.get(face.InMode+"/webhooks", looks, s.listWebhooks)
 	s.post(face.InMode+"/webhooks", handles, s.createWebhook)
 	s.get(face.InMode+"/webhooks/new", handles, s.newWebhook)
-	s.get(face.InMode+"/webhooks/{id}", looks, s.showWebhook)
-	s.post(face.InMode+"/webhooks/{id}", handles, s.changeWebhook)
-	s.get(face.InMode+"/webhooks/{id}/secret", handles, s.showWebhookSecret)
-	s.get(face.InMode+"/webhooks/{id}/edit", handles, s.editWebhook)
-	s.post(face.InMode+"/webhooks/{id}/hold", handles, s.holdWebhook)
-	s.post(face.InMode+"/webhooks/{id}/resume", handles, s.resumeWebhook)
-	s.post(face.InMode+"/webhooks/{id}/test", handles, s.sendTestEvent)
-	s.post(face.InMode+"/webhooks/{id}/rotate", handles, s.rotateSecret)
-	s.get(face.InMode+"/webhooks/{id}/delete", handles, s.askToDelete)
-	s.post(face.InMode+"/webhooks/{id}/delete", handles, s.deleteWebhook)
-	s.get(face.InMode+"/webhooks/{id}/replay", looks, s.showReplays)
-	s.post(face.InMode+"/webhooks/{id}/replay", handles, s.startReplay)
+	s.get(face.InMode+"/webhooks/{id}", looks, on(s.Store.Endpoint, s.showWebhook))
+	s.post(face.InMode+"/webhooks/{id}", handles, on(s.Store.Endpoint, s.changeWebhook))
+	s.get(face.InMode+"/webhooks/{id}/secret", handles, on(s.Store.Endpoint, s.showWebhookSecret))
+	s.get(face.InMode+"/webhooks/{id}/edit", handles, on(s.Store.Endpoint, s.editWebhook))
+	hold := s.setWebhookStatus(webhook.EndpointDisabled, "webhook.held", webhookHeld)
+	resume := s.setWebhookStatus(webhook.EndpointEnabled, "webhook.resumed", webhookResumed)
+	s.post(face.InMode+"/webhooks/{id}/hold", handles, on(s.Store.Endpoint, hold))
+	s.post(face.InMode+"/webhooks/{id}/resume", handles, on(s.Store.Endpoint, resume))
+	s.post(face.InMode+"/webhooks/{id}/test", handles, on(s.Store.Endpoint, s.sendTestEvent))
+	s.post(face.InMode+"/webhooks/{id}/rotate", handles, on(s.Store.Endpoint, s.rotateSecret))
+	s.get(face.InMode+"/webhooks/{id}/delete", handles, on(s.Store.Endpoint, s.askToDelete))
+	s.post(face.InMode+"/webhooks/{id}/delete", handles, on(s.Store.Endpoint, s.deleteWebhook))
+	s.get(face.InMode+"/webhooks/{id}/replay", looks, on(s.Store.Endpoint, s.showReplays))
+	s.post(face.InMode+"/webhooks/{id}/replay", handles, on(s.Store.Endpoint, s.startReplay))
 
 	s.get(face.InMode+"/replays", looks, func(v face.Visit) (face.Answer, error) {
 		return face.GoTo(v.Path("/webhooks"), "")
 	})
-	s.get(face.InMode+"/replays/{id}", looks, s.showReplay)
-	s.post(face.InMode+"/replays/{id}/cancel", handles, s.cancelReplay)
+	s.get(face.InMode+"/replays/{id}", looks, on(s.Store.Replay, s.showReplay))
+	s.post(face.InMode+"/replays/{id}/cancel", handles, on(s.Store.Replay, s.cancelReplay))
 
 	s.get(face.InMode+"/deliveries", looks, s.listDeliveries)
 	// A stream lasts as long as its page is open, so it has no span and no time-out.
 	s.router.Handle(face.InMode+"/deliveries/stream", web.Serve(s.streamed(s.mayListen, s.streamDeliveries), s.fail)).
 		Methods(http.MethodGet)
-	s.get(face.InMode+"/deliveries/{id}", looks, s.showDelivery)
-	s.post(face.InMode+"/deliveries/{id}/retry", handles, s.retryDelivery)
-	s.post(face.InMode+"/deliveries/{id}/hold", handles, s.holdDelivery)
-	s.post(face.InMode+"/deliveries/{id}/resume", handles, s.resumeDelivery)
-	s.post(face.InMode+"/deliveries/{id}/replay", handles, s.replayDelivery)
+	s.get(face.InMode+"/deliveries/{id}", looks, on(s.Store.Delivery, s.showDelivery))
+	onDelivery := func(name string, do action.Steering, what, notice string) {
+		s.post(face.InMode+"/deliveries/{id}/"+name, handles, on(s.Store.Delivery, steer(do, what, notice)))
+	}
+	hooks := s.webhooks()
+	onDelivery("retry", hooks.RetryDelivery, "delivery.retried", deliveryRetried)
+	onDelivery("hold", hooks.HoldDelivery, "delivery.held", deliveryHeld)
+	onDelivery("resume", hooks.ResumeDelivery, "delivery.resumed", deliveryResumed)
+	onDelivery("replay", hooks.ReplayDelivery, "delivery.replay_requested", deliveryReplayed)
+}
+
+// on returns a handler for the visitor's object that the path names.
+func on[T any](
+	read func(context.Context, checkout.Ref) (T, error), h func(face.Visit, T) (face.Answer, error),
+) face.Handler {
+	return func(v face.Visit) (face.Answer, error) {
+		found, err := read(v.Context(), v.Owner().Ref(v.ID()))
+		if err != nil {
+			return face.Answer{}, err
+		}
+		return h(v, found)
+	}
 }
 
 // serverName is the dashboard's name in spans and metrics.
@@ -159,12 +181,16 @@ func (s *server) open(method, path string, h web.Handler) {
 	if method == http.MethodPost {
 		counts = append(counts, s.entrance.Forms)
 	}
-	served := web.Serve(s.entrance.Limited(h, counts...), s.fail)
+	s.handle(method, path, s.entrance.Limited(h, counts...))
+}
+
+// handle adds the route of a handler that counts its requests itself.
+func (s *server) handle(method, path string, h web.Handler) {
 	methods := []string{method}
 	if method == http.MethodGet {
 		methods = append(methods, http.MethodHead)
 	}
-	s.router.Handle(path, web.Route(serverName, path, served)).Methods(methods...)
+	s.router.Handle(path, web.Route(serverName, path, web.Serve(h, s.fail))).Methods(methods...)
 }
 
 func (s *server) get(path string, needs checkout.Role, h face.Handler) {

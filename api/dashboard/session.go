@@ -78,12 +78,7 @@ var sessionExpired = face.Notice("session_expired", "The session has expired. It
 
 // expireSession serves POST …/sessions/{id}/expire. As in the REST API, the workflow decides
 // and the answer comes from the row.
-func (s *server) expireSession(v face.Visit) (face.Answer, error) {
-	before, err := s.Store.Session(v.Context(), v.Owner().Ref(v.ID()))
-	if err != nil {
-		return face.Answer{}, err
-	}
-
+func (s *server) expireSession(v face.Visit, before checkout.Session) (face.Answer, error) {
 	var asked error
 	if before.Status == checkout.StatusPending {
 		if err := s.Store.Audit(v.Context(), v.Audit("session.expiry_requested", before.ID, "before its time")); err != nil {
@@ -99,7 +94,7 @@ func (s *server) expireSession(v face.Visit) (face.Answer, error) {
 		return face.Answer{}, asked
 	}
 
-	after, err := s.Store.Session(v.Context(), v.Owner().Ref(v.ID()))
+	after, err := s.Store.Session(v.Context(), before.Ref)
 	if err != nil {
 		return face.Answer{}, err
 	}

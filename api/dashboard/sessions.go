@@ -16,42 +16,28 @@ import (
 )
 
 type sessionsPage struct {
-	Form     sessionForm
+	Form     listForm
 	Sessions []checkout.Session // newest first
 	turning
 	CSV   string // address of the filtered list as a file
 	Fault string // fault of the form, "" for none
 }
 
-// sessionForm is the filter of the list, as the person typed it. An empty field filters nothing.
-type sessionForm struct {
-	Search   string
-	Status   checkout.Status
-	Currency checkout.Currency
-	days
-}
-
-// Chosen reports whether any filter is set.
-func (f sessionForm) Chosen() bool { return f != sessionForm{} }
-
 // listSessions serves GET …/sessions.
 func (s *server) listSessions(v face.Visit) (face.Answer, error) {
-	p := sessionsPage{Form: readSessionForm(v.URL.Query())}
-	page := pg.Page{Before: before(v, checkout.PrefixSession), Limit: pageSize + 1}
-	if p.Fault = p.Form.bound(&page); p.Fault != "" {
+	p, page := sessionsPage{Form: sessionForm(v.URL.Query())}, pg.Page{}
+	if p.Fault = sessionFault(p.Form, &page); p.Fault != "" {
 		return face.Refuse("sessions", "Sessions", p)
 	}
-	if place, err := s.placeOf(v, p.Form.Search); place != "" || err != nil {
+	if place, err := s.placeOf(v, p.Form.Get("search")); place != "" || err != nil {
 		return face.Answer{Status: http.StatusSeeOther, Location: place}, err
 	}
-	p.CSV = p.Form.address(v, "/sessions.csv", "")
-	found, err := s.Store.Sessions(v.Context(), v.Owner(), p.Form.filter(), page)
+	p.CSV = p.Form.address(v.Path("/sessions.csv"))
+	var err error
+	p.Sessions, p.turning, err = pageOf(v, "/sessions", checkout.PrefixSession, p.Form, page, s.sessions(v, p.Form))
 	if err != nil {
 		return face.Answer{}, err
 	}
-	p.Sessions, p.turning = onePage(found, page.Before, func(before string) string {
-		return p.Form.address(v, "/sessions", before)
-	})
 	return face.Show("sessions", "Sessions", p)
 }
 
@@ -62,7 +48,7 @@ func (s *server) placeOf(v face.Visit, search string) (string, error) {
 	var err error
 	switch {
 	case strings.HasPrefix(search, checkout.PrefixRequest+"_"):
-		place = addressOf(v.Path("/requests"), map[string]string{"id": search})
+		place = addressOf(v.Path("/requests"), "id", search)
 	case checkout.IsID(checkout.PrefixDelivery, search):
 		place = v.Path("/deliveries/" + search)
 		_, err = s.Store.Delivery(v.Context(), v.Owner().Ref(search))
@@ -79,34 +65,31 @@ func (s *server) placeOf(v face.Visit, search string) (string, error) {
 // maxSearch is in bytes. Every text that a search can find is shorter.
 const maxSearch = 600
 
-// bound sets the times of a page. It returns the fault of the form, "" for none.
-func (f sessionForm) bound(p *pg.Page) (fault string) {
-	return cmp.Or(unknown("status", f.Status, checkout.Statuses),
-		unknown("currency", f.Currency, checkout.Currencies), f.days.bound(p))
+// sessionFault sets the times of a page. It returns the fault of the form, "" for none.
+func sessionFault(f listForm, p *pg.Page) string {
+	return cmp.Or(unknown("status", f.Get("status"), checkout.Statuses),
+		unknown("currency", f.Get("currency"), checkout.Currencies), f.days(p))
 }
 
-// readSessionForm reads a query. It drops a search that finds nothing.
-func readSessionForm(q url.Values) sessionForm {
-	f := sessionForm{
-		Search: strings.TrimSpace(q.Get("search")), Status: checkout.Status(q.Get("status")),
-		Currency: checkout.Currency(q.Get("currency")), days: readDays(q),
-	}
-	if !utf8.ValidString(f.Search) || strings.ContainsRune(f.Search, 0) || len(f.Search) > maxSearch {
-		f.Search = ""
+// sessionForm reads a query. It drops a search that finds nothing.
+func sessionForm(q url.Values) listForm {
+	f := readForm(q, "search", "status", "currency")
+	search := f.Get("search")
+	if !utf8.ValidString(search) || strings.ContainsRune(search, 0) || len(search) > maxSearch {
+		f.Del("search")
 	}
 	return f
 }
 
-func (f sessionForm) filter() storage.SessionFilter {
-	return storage.SessionFilter{Status: f.Status, Currency: f.Currency, Search: f.Search}
-}
-
-// address returns the address of the filtered list at path, from a cursor on.
-func (f sessionForm) address(v face.Visit, path, before string) string {
-	return addressOf(v.Path(path), map[string]string{
-		"search": f.Search, "status": string(f.Status), "currency": string(f.Currency), "from": f.From, "to": f.To,
-		"before": before,
-	})
+// sessions returns what reads a page of the filtered list.
+func (s *server) sessions(v face.Visit, f listForm) func(pg.Page) ([]checkout.Session, error) {
+	filter := storage.SessionFilter{
+		Status: checkout.Status(f.Get("status")), Currency: checkout.Currency(f.Get("currency")),
+		Search: f.Get("search"),
+	}
+	return func(p pg.Page) ([]checkout.Session, error) {
+		return s.Store.Sessions(v.Context(), v.Owner(), filter, p)
+	}
 }
 
 // Customer returns the customer's e-mail address: from the last payment, else from the merchant,

@@ -38,17 +38,8 @@ var overlaps = []overlap{{24, "for 24 hours"}, {1, "for an hour"}, {72, "for 3 d
 
 const recentDeliveries = 10
 
-// endpoint reads the registration in the path.
-func (s *server) endpoint(v face.Visit) (webhook.Endpoint, error) {
-	return s.Store.Endpoint(v.Context(), v.Owner().Ref(v.ID()))
-}
-
 // showWebhook serves GET …/webhooks/{id}.
-func (s *server) showWebhook(v face.Visit) (face.Answer, error) {
-	e, err := s.endpoint(v)
-	if err != nil {
-		return face.Answer{}, err
-	}
+func (s *server) showWebhook(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
 	health, err := s.Store.EndpointHealth(v.Context(), v.Owner(), healthWindow)
 	if err != nil {
 		return face.Answer{}, err
@@ -70,11 +61,7 @@ func (s *server) showWebhook(v face.Visit) (face.Answer, error) {
 }
 
 // editWebhook serves GET …/webhooks/{id}/edit.
-func (s *server) editWebhook(v face.Visit) (face.Answer, error) {
-	e, err := s.endpoint(v)
-	if err != nil {
-		return face.Answer{}, err
-	}
+func (s *server) editWebhook(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
 	f := webhookForm{ID: e.ID, Was: e}.Before()
 	f.ID, f.Was = e.ID, e
 	return face.Show("webhook_form", "Change the webhook", f)
@@ -91,11 +78,7 @@ var (
 )
 
 // changeWebhook serves POST …/webhooks/{id}.
-func (s *server) changeWebhook(v face.Visit) (face.Answer, error) {
-	e, err := s.endpoint(v)
-	if err != nil {
-		return face.Answer{}, err
-	}
+func (s *server) changeWebhook(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
 
 	f, err := s.readWebhook(v)
 	if err != nil {
@@ -146,7 +129,7 @@ func texts(types []webhook.EventType) (all []string) {
 // webhookConflict shows the form again after another person has changed the registration first.
 // Fields in conflict show the stored value, other fields the typed value.
 func (s *server) webhookConflict(v face.Visit, f webhookForm, conflict *pg.ChangedError) (face.Answer, error) {
-	e, err := s.endpoint(v)
+	e, err := s.Store.Endpoint(v.Context(), v.Owner().Ref(f.ID))
 	if err != nil {
 		return face.Answer{}, err
 	}
@@ -176,36 +159,23 @@ func (s *server) webhookConflict(v face.Visit, f webhookForm, conflict *pg.Chang
 	return face.Answer{Status: http.StatusConflict, Page: "webhook_form", Title: "Change the webhook", Data: f}, nil
 }
 
-func (s *server) holdWebhook(v face.Visit) (face.Answer, error) {
-	return s.setWebhookStatus(v, webhook.EndpointDisabled, "webhook.held", webhookHeld)
-}
-
-func (s *server) resumeWebhook(v face.Visit) (face.Answer, error) {
-	return s.setWebhookStatus(v, webhook.EndpointEnabled, "webhook.resumed", webhookResumed)
-}
-
+// setWebhookStatus serves POST …/webhooks/{id}/hold and …/resume.
 func (s *server) setWebhookStatus(
-	v face.Visit, status webhook.EndpointStatus, what, notice string,
-) (face.Answer, error) {
-	e, err := s.endpoint(v)
-	if err != nil {
-		return face.Answer{}, err
+	status webhook.EndpointStatus, what, notice string,
+) func(face.Visit, webhook.Endpoint) (face.Answer, error) {
+	return func(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
+		change := storage.EndpointChange{Status: &status}
+		if _, err := s.webhooks().ChangeEndpoint(v.Context(), e, change, v.Audit(what, e.ID, "")); err != nil {
+			return face.Answer{}, err
+		}
+		return face.GoTo(v.Path("/webhooks/"+e.ID), notice)
 	}
-	if _, err := s.webhooks().ChangeEndpoint(v.Context(), e, storage.EndpointChange{Status: &status}, v.Audit(what,
-		e.ID, "")); err != nil {
-		return face.Answer{}, err
-	}
-	return face.GoTo(v.Path("/webhooks/"+e.ID), notice)
 }
 
 var testSent = face.Notice("test_sent", "The test event is on its way. This page shows the result.")
 
 // sendTestEvent serves POST …/webhooks/{id}/test.
-func (s *server) sendTestEvent(v face.Visit) (face.Answer, error) {
-	e, err := s.endpoint(v)
-	if err != nil {
-		return face.Answer{}, err
-	}
+func (s *server) sendTestEvent(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
 	typ := webhook.EventType(v.PostFormValue("type"))
 	if !typ.Valid() {
 		typ = e.EventTypes()[0] // never empty
@@ -225,14 +195,10 @@ func (s *server) sendTestEvent(v face.Visit) (face.Answer, error) {
 }
 
 // rotateSecret serves POST …/webhooks/{id}/rotate.
-func (s *server) rotateSecret(v face.Visit) (face.Answer, error) {
+func (s *server) rotateSecret(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
 	hours, err := strconv.Atoi(v.PostFormValue("hours"))
 	if err != nil || !slices.ContainsFunc(overlaps, func(o overlap) bool { return o.Hours == hours }) {
 		hours = overlaps[0].Hours
-	}
-	e, err := s.endpoint(v)
-	if err != nil {
-		return face.Answer{}, err
 	}
 	secret := webhook.NewSecret()
 	return face.Made(s.Store, v, e.ID, secret, secretOfWebhook(v), func() error {
@@ -251,11 +217,7 @@ type deletePage struct {
 }
 
 // askToDelete serves GET …/webhooks/{id}/delete.
-func (s *server) askToDelete(v face.Visit) (face.Answer, error) {
-	e, err := s.endpoint(v)
-	if err != nil {
-		return face.Answer{}, err
-	}
+func (s *server) askToDelete(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
 	pending, err := s.Store.CountPending(v.Context(), v.Owner(), e.ID)
 	if err != nil {
 		return face.Answer{}, err
@@ -264,11 +226,7 @@ func (s *server) askToDelete(v face.Visit) (face.Answer, error) {
 }
 
 // deleteWebhook serves POST …/webhooks/{id}/delete.
-func (s *server) deleteWebhook(v face.Visit) (face.Answer, error) {
-	e, err := s.endpoint(v)
-	if err != nil {
-		return face.Answer{}, err
-	}
+func (s *server) deleteWebhook(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
 	if err := s.webhooks().DeleteEndpoint(v.Context(), e, v.Audit("webhook.deleted", e.ID,
 		"for "+webhook.HostPortOf(e.URL))); err != nil {
 		return face.Answer{}, err
@@ -278,11 +236,8 @@ func (s *server) deleteWebhook(v face.Visit) (face.Answer, error) {
 
 // showWebhookSecret serves GET …/webhooks/{id}/secret. It shows the secret only while it is
 // the registration's current one.
-func (s *server) showWebhookSecret(v face.Visit) (face.Answer, error) {
-	e, err := s.endpoint(v)
-	if err != nil {
-		return face.Answer{}, err
-	}
+func (s *server) showWebhookSecret(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
+	var err error
 	if e.Secret, err = s.Store.TakeReveal(v.Context(), v.Reveal(e.ID)); err != nil {
 		return face.Gone(err, v.Path("/webhooks/"+e.ID))
 	}

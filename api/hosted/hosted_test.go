@@ -43,7 +43,7 @@ const (
 // harness is a hosted page on a real PostgreSQL. pay and complete replace the workflow.
 type harness struct {
 	t        *testing.T
-	database string // URL
+	database storagetest.Database
 	store    *storage.Store
 	server   *server
 	handler  http.Handler
@@ -61,7 +61,7 @@ func newHarness(t *testing.T) *harness {
 	t.Helper()
 	db := storagetest.New(t)
 	store := db.Open(t, 4)
-	h := &harness{t: t, database: db.URL, store: store, log: &bytes.Buffer{}, cards: &cardNetwork{},
+	h := &harness{t: t, database: db, store: store, log: &bytes.Buffer{}, cards: &cardNetwork{},
 		refs: map[string]checkout.Ref{}, pictures: map[string][]checkout.Picture{}}
 	h.server = newServer(Config{
 		Store: store, Workflows: &runs.Client{Temporal: fakeTemporal{h: h}}, TestCards: h.cards, CheckoutURL: testURL,

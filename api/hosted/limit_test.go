@@ -1,6 +1,7 @@
 package hosted
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -80,6 +81,35 @@ func TestLimits_CustomersWhoShareAnAddressPay(t *testing.T) {
 	}
 }
 
+func TestLimits_AFormWhoseCardNobodyRefusedDoesNotCount(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.server.entrance.Rates.Forms = slow(1)
+	const office = "192.0.2.1:1000"
+	send := func(form url.Values) int {
+		return h.from(office, http.MethodPost, "/"+h.session(), form).Code
+	}
+	h.cards.err = errors.New("away")
+	for range 3 {
+		require.Equal(t, http.StatusServiceUnavailable, send(goodCard()), "the network does not answer")
+	}
+	h.cards.err, h.pay = nil, succeeds
+	taken := goodCard()
+	taken.Set(fieldPayment, checkout.NewID(checkout.PrefixTransaction))
+	for range 3 {
+		require.Equal(t, http.StatusSeeOther, send(taken), "the first session has this payment, the others do not")
+	}
+	require.Len(t, h.paid, 1)
+	h.database.Exec(t, `ALTER TABLE transaction ADD CONSTRAINT full_disk CHECK (false) NOT VALID`)
+	for range 3 {
+		require.Equal(t, http.StatusInternalServerError, send(goodCard()), "the payment is not stored")
+	}
+	h.database.Exec(t, `ALTER TABLE transaction DROP CONSTRAINT full_disk`)
+	h.pay = declines
+	require.Equal(t, http.StatusOK, send(goodCard()), "a refused card has the only token")
+	require.Equal(t, http.StatusTooManyRequests, send(goodCard()))
+}
+
 func TestBound_TheBanksPageOfTheSandboxToo(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -131,7 +161,7 @@ func TestLimits_RequestsOfAnAddress(t *testing.T) {
 func TestLimits_StatusOfASession(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	pgtemp.StopTime(t, h.database, "token_bucket", "at")
+	pgtemp.StopTime(t, h.database.URL, "token_bucket", "at")
 	id, refused := h.session(), 0
 	for i := range 60 { // from as many addresses
 		w := h.from("192.0.2."+strconv.Itoa(i)+":1", http.MethodGet, "/"+id+"/status", nil)

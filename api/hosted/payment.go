@@ -155,6 +155,7 @@ func (s *server) takeCard(
 	token, method, err := tokenize(ctx, s.TestCards, card)
 	if err != nil {
 		s.Log.WarnContext(ctx, "card was not tokenized", "session_id", v.Session.ID, "error_class", classOf(err))
+		s.uncounted(r)
 		s.refuse(w, r, http.StatusServiceUnavailable, *v, t.DeclinedHeading, t.NetworkAway)
 		return "", method, false
 	}
@@ -213,7 +214,8 @@ func (s *server) payWith(
 	ctx context.Context, r *http.Request, p storage.NewPayment,
 ) (outcome checkout.PaymentOutcome, next string, err error) {
 	mine, err := s.createPayment(ctx, p)
-	if err != nil || !mine {
+	if err != nil || !mine { // the form ends before the charge
+		s.uncounted(r)
 		return "", s.path(p.SessionID) + "?" + paramOvertaken, err
 	}
 	got, err := s.charge(ctx, p.SessionID, p.ID)

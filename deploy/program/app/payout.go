@@ -68,7 +68,7 @@ func (c *call) retryPayout(ctx context.Context, cfg config.Config, store *storag
 		return err
 	}
 	_, err = fmt.Fprintf(c.out, "%s is pending again, to %s; %s\n", p.ID, p.Destination, begun)
-	if !p.RateHolds(time.Now()) {
+	if err == nil && !p.RateHolds(time.Now()) {
 		_, err = fmt.Fprintf(c.out, "The lock of its exchange rate has ended: the transfer uses the rate %s, or a lower one "+
 			"if the price is worse when it is signed.\n", p.ExchangeRate)
 	}
