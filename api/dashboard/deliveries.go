@@ -22,11 +22,11 @@ type deliveriesPage struct {
 	Filter     deliveryForm
 	Webhooks   []webhook.Endpoint // choices of the filter
 	turning
-	Reload string // address that answers with this page once the page has changed
-	Live   bool   // the page updates its rows by itself
-	CSV    string // address of the filtered log as a file
-	Pause  string // address of this page without live updates
-	Resume string // address with live updates; both are "" where the page cannot be live
+	Reload  string // address that answers with this page once the page has changed
+	Refresh string // how often the page reads its rows again, "" for never
+	CSV     string // address of the filtered log as a file
+	Pause   string // address of this page without updates
+	Resume  string // address with updates; both are "" where the page has none
 }
 
 type deliveryRow struct {
@@ -131,10 +131,10 @@ func (s *server) listDeliveries(v face.Visit) (face.Answer, error) {
 	page.Limit, page.Before = pageSize+1, before(v, checkout.PrefixDelivery)
 
 	var err error
-	if p.Webhooks, err = s.endpoints(v); err != nil {
-		return face.Answer{}, err
-	}
 	if p.Filter.Fault != "" {
+		if p.Webhooks, err = s.endpoints(v); err != nil {
+			return face.Answer{}, err
+		}
 		return face.Refuse("deliveries", "Deliveries", p)
 	}
 
@@ -146,8 +146,11 @@ func (s *server) listDeliveries(v face.Visit) (face.Answer, error) {
 	address := func(before string) string { return p.address(v, "before", before) }
 	p.Deliveries, p.turning = onePage(rows, page.Before, address)
 	p.CSV = addressWith(v.Path("/deliveries.csv"), p.Filter.query())
-	if page.Before == "" && s.LiveLog != nil { // only the first page is live, because new deliveries appear there
-		p.Live, p.Pause, p.Resume = q.Get("live") != "off", p.address(v, "live", "off"), p.address(v)
+	if page.Before == "" { // new deliveries appear on the first page only
+		p.Pause, p.Resume = p.address(v, "live", "off"), p.address(v)
+		if q.Get("live") != "off" {
+			p.Refresh = refreshOften
+		}
 	}
 
 	version := p.version()
@@ -155,6 +158,9 @@ func (s *server) listDeliveries(v face.Visit) (face.Answer, error) {
 		return unchanged("deliveries", p)
 	}
 	p.Reload = p.address(v, "version", version)
+	if p.Webhooks, err = s.endpoints(v); err != nil {
+		return face.Answer{}, err
+	}
 	return face.Show("deliveries", "Deliveries", p)
 }
 

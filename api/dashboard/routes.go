@@ -30,7 +30,6 @@ func New(cfg Config) http.Handler {
 // newServer returns the server with its routes.
 func newServer(cfg Config) *server {
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
-	cfg.heartbeat = cmp.Or(cfg.heartbeat, streamHeartbeat)
 	cfg.Limits = cfg.Limits.Or(DefaultLimits)
 	if cfg.Shares == nil {
 		cfg.Shares = limit.NewShares(limit.DefaultShare)
@@ -47,7 +46,7 @@ func newServer(cfg Config) *server {
 		Pages: pages, Secure: u.Scheme == "https", Log: cfg.Log,
 	}
 	s := &server{
-		Config: cfg, face: f, router: mux.NewRouter().SkipClean(true), streams: limit.NewShares(maxStreams),
+		Config: cfg, face: f, router: mux.NewRouter().SkipClean(true), downloads: limit.NewShares(maxDownloads),
 		login: &login.Server{
 			Store: cfg.Store, Face: f, Passkeys: passkeys, RequireFactor: cfg.RequireFactor, Mail: cfg.Mail,
 		},
@@ -89,16 +88,16 @@ func (s *server) routes() {
 	s.post(face.InMode+"/members/{id}/role", checkout.RoleOwner, s.changeRole)
 	s.post(face.InMode+"/members/{id}/remove", checkout.RoleOwner, s.removeMember)
 	s.get(face.InMode+"/audit", checkout.RoleViewer, s.listAudit)
-	s.open(http.MethodGet, face.InMode+"/audit.csv", s.streamed(s.login.Visitor, s.exportAudit))
+	s.open(http.MethodGet, face.InMode+"/audit.csv", s.download(s.exportAudit))
 
 	s.get(face.InMode+"/sessions", checkout.RoleViewer, s.listSessions)
 	s.get(face.InMode+"/sessions/{id}", checkout.RoleViewer, s.showSession)
 	s.post(face.InMode+"/sessions/{id}/expire", checkout.RoleDeveloper, s.expireSession)
 	s.post(face.InMode+"/sessions/{id}/retry_payout", checkout.RoleOwner, s.retryPayout)
 	s.get(face.InMode+"/payouts", checkout.RoleViewer, s.listPayouts)
-	s.open(http.MethodGet, face.InMode+"/sessions.csv", s.streamed(s.login.Visitor, s.exportSessions))
-	s.open(http.MethodGet, face.InMode+"/payouts.csv", s.streamed(s.login.Visitor, s.exportPayouts))
-	s.open(http.MethodGet, face.InMode+"/deliveries.csv", s.streamed(s.login.Visitor, s.exportDeliveries))
+	s.open(http.MethodGet, face.InMode+"/sessions.csv", s.download(s.exportSessions))
+	s.open(http.MethodGet, face.InMode+"/payouts.csv", s.download(s.exportPayouts))
+	s.open(http.MethodGet, face.InMode+"/deliveries.csv", s.download(s.exportDeliveries))
 	s.get(face.InMode+"/requests", checkout.RoleViewer, s.listRequests)
 	s.get(face.InMode+"/keys", checkout.RoleViewer, s.listKeys)
 	s.post(face.InMode+"/keys", checkout.RoleDeveloper, s.createKey)
@@ -139,9 +138,6 @@ func (s *server) webhookRoutes() {
 	s.post(face.InMode+"/replays/{id}/cancel", handles, s.cancelReplay)
 
 	s.get(face.InMode+"/deliveries", looks, s.listDeliveries)
-	// A stream lasts as long as its page is open, so it has no span and no time-out.
-	s.router.Handle(face.InMode+"/deliveries/stream", web.Serve(s.streamed(s.mayListen, s.streamDeliveries), s.fail)).
-		Methods(http.MethodGet)
 	s.get(face.InMode+"/deliveries/{id}", looks, s.showDelivery)
 	s.post(face.InMode+"/deliveries/{id}/retry", handles, s.retryDelivery)
 	s.post(face.InMode+"/deliveries/{id}/hold", handles, s.holdDelivery)
