@@ -24,7 +24,7 @@ var retired = map[string]string{
 	"telling":          "started",
 	"strange":          "unexplained",
 	"sighted":          "finalTransfer",
-	"Feed":             "LiveLog, for the dashboard; EventFeed, for GET /v1/events",
+	"Feed":             "EventFeed, for GET /v1/events",
 	"SigningKeys":      "WebhookKeys",
 	"SyncReport":       "SyncResult",
 	"AccountReport":    "AccountResult",

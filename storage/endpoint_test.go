@@ -216,3 +216,48 @@ func TestWebhookKeys_AreThoseThatMayHaveSigned(t *testing.T) {
 	require.Empty(t, keys(a.MerchantID, checkout.ModeLive, paid))
 	require.Empty(t, keys(checkout.NewID(checkout.PrefixMerchant), a.Mode, paid), "nobody else's event opens a key")
 }
+
+func TestEndpointHealth_CountsTheDeliveriesOfARegistration(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	e := f.endpoint(t, "https://shop.example/hook", webhook.PayoutSent)
+	_, d := f.publishTest(t, e, webhook.PayoutSent)
+	health := func() storage.EndpointHealth {
+		t.Helper()
+		all, err := f.EndpointHealth(t.Context(), f.merchant.Owner(checkout.ModeTest), time.Hour)
+		require.NoError(t, err)
+		return all[e.ID]
+	}
+	require.Equal(t, storage.EndpointHealth{EndpointID: e.ID, Total: 1, Pending: 1}, health())
+	last := func() webhook.Attempt {
+		t.Helper()
+		all, err := f.LastAttempts(t.Context(), f.merchant.Owner(checkout.ModeTest), []string{d.ID})
+		require.NoError(t, err)
+		return all[d.ID]
+	}
+	require.Zero(t, last().Number)
+	_, err := f.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "r", Try: 1})
+	require.NoError(t, err)
+	require.False(t, last().Finished)
+	require.NoError(t, f.FinishAttempt(t.Context(), d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 500, ErrorKind: webhook.ErrorHTTP}, time.Hour))
+	require.Equal(t, 500, last().StatusCode)
+	require.Equal(t, storage.EndpointHealth{EndpointID: e.ID, Total: 1, Pending: 1, Retrying: 1}, health())
+	pending, err := f.CountPending(t.Context(), f.merchant.Owner(checkout.ModeTest), e.ID)
+	require.NoError(t, err)
+	require.Equal(t, 1, pending)
+
+	_, err = f.EndDelivery(t.Context(), d, "", webhook.DeliveryFailed)
+	require.NoError(t, err)
+	require.Equal(t, storage.EndpointHealth{EndpointID: e.ID, Total: 1, Failed: 1}, health())
+	for _, whose := range []struct {
+		merchant string
+		mode     checkout.Mode
+	}{{"mer_other", checkout.ModeTest}, {f.merchant.ID, checkout.ModeLive}} {
+		all, err := f.EndpointHealth(t.Context(), checkout.Owner{MerchantID: whose.merchant, Mode: whose.mode}, time.Hour)
+		require.NoError(t, err)
+		require.Empty(t, all)
+		attempts, err := f.LastAttempts(t.Context(), checkout.Owner{MerchantID: whose.merchant, Mode: whose.mode}, []string{d.ID})
+		require.NoError(t, err)
+		require.Empty(t, attempts)
+	}
+}

@@ -20,6 +20,9 @@ import (
 
 var feedEvents = flag.Int("feed-events", 900, "events that a poller reads while they are created")
 
+// feedPatience is how long a transaction of another test's database may hold the feed up.
+const feedPatience = 30 * time.Second
+
 // feed returns the ids behind after.
 func (f fixture) feed(t *testing.T, after string, limit int) (ids []string) {
 	t.Helper()
@@ -34,7 +37,7 @@ func (f fixture) feed(t *testing.T, after string, limit int) (ids []string) {
 // feedOf waits until the feed has n events: a transaction of another test's database may hold it up.
 func (f fixture) feedOf(t *testing.T, n int) (ids []string) {
 	t.Helper()
-	require.Eventually(t, func() bool { ids = f.feed(t, "", 100); return len(ids) == n }, liveLogPatience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { ids = f.feed(t, "", 100); return len(ids) == n }, feedPatience, 5*time.Millisecond)
 	return ids
 }
 
@@ -62,7 +65,7 @@ func TestEventFeed_NoEventIsMissedOrRepeated(t *testing.T) {
 			more = false
 			require.Eventually(t, func() bool { // transactions of other tests may hold the end up
 				return f.query(t, `SELECT coalesce(max(commit_xid), '0') < pg_snapshot_xmin(pg_current_snapshot()) FROM event`) == true
-			}, liveLogPatience, 5*time.Millisecond)
+			}, feedPatience, 5*time.Millisecond)
 		default:
 		}
 		for got := f.feed(t, after, 100); len(got) > 0; got = f.feed(t, after, 100) {

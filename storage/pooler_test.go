@@ -20,7 +20,7 @@ func TestOpen_BehindPgBouncerTheRoleMustHaveTheSettings(t *testing.T) {
 	keys, err := pg.ParseKeyring(f.MasterKeys)
 	require.NoError(t, err)
 	open := func() error {
-		s, err := storage.Open(t.Context(), storage.Options{URL: f.URL, DirectURL: f.URL, Keys: keys})
+		s, err := storage.Open(t.Context(), storage.Options{URL: f.URL, Pooled: true, Keys: keys})
 		if err == nil {
 			s.Close()
 		}
@@ -35,7 +35,7 @@ func TestOpen_BehindPgBouncerTheRoleMustHaveTheSettings(t *testing.T) {
 		require.ErrorIs(t, err, pg.ErrRoleSettings, "%d settings are there", i)
 		require.ErrorContains(t, err, statement)
 		require.True(t, pg.Misconfigured(err))
-		_, err = storage.OpenAccounts(t.Context(), storage.Options{URL: f.URL, DirectURL: f.URL})
+		_, err = storage.OpenAccounts(t.Context(), storage.Options{URL: f.URL, Pooled: true})
 		require.ErrorIs(t, err, pg.ErrRoleSettings)
 		f.Exec(t, statement)
 	}

@@ -10,7 +10,6 @@ import (
 	"cmp"
 	"context"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/checkout/storage/account"
@@ -19,24 +18,21 @@ import (
 
 // Options of Open.
 type Options struct {
-	URL string // postgres://…
-	// DirectURL leads to PostgreSQL itself. It says that URL leads to PgBouncer in transaction mode;
-	// "" means that URL leads to PostgreSQL. Only the feed of deliveries uses it.
-	DirectURL string
-	Keys      *pg.Keyring // seals webhook secrets
-	MaxConns  int32       // 0 means 20
+	URL      string      // postgres://…
+	Pooled   bool        // URL leads to PgBouncer in transaction mode
+	Keys     *pg.Keyring // seals webhook secrets
+	MaxConns int32       // 0 means 20
 }
 
 func (o Options) open(ctx context.Context) (*pgxpool.Pool, error) {
-	return pg.Open(ctx, pg.Options{URL: o.URL, Pooled: o.DirectURL != "", MaxConns: o.MaxConns})
+	return pg.Open(ctx, pg.Options{URL: o.URL, Pooled: o.Pooled, MaxConns: o.MaxConns})
 }
 
 // Store is the service's database. It is safe for concurrent use.
 type Store struct {
 	Accounts
 	*account.Secrets
-	keys   *pg.Keyring
-	listen *pgx.ConnConfig // for a connection that listens, which no pooler may share
+	keys *pg.Keyring
 	// creates limits the connections that wait for Temporal inside CreateSession. So reads still
 	// get a connection while Temporal is slow.
 	creates chan struct{}
@@ -49,16 +45,11 @@ const defaultMaxConns = 20
 // missing or old, and ErrOtherCluster: see Migrate. It returns ErrPooler and ErrRoleSettings.
 func Open(ctx context.Context, opts Options) (*Store, error) {
 	opts.MaxConns = cmp.Or(opts.MaxConns, defaultMaxConns)
-	listen, err := pg.Direct(cmp.Or(opts.DirectURL, opts.URL))
-	if err != nil {
-		return nil, err
-	}
 	pool, err := opts.open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{Accounts: newAccounts(pool), Secrets: account.NewSecrets(pool, opts.Keys), keys: opts.Keys,
-		listen:  listen.ConnConfig,
 		creates: make(chan struct{}, max(1, opts.MaxConns/2))}
 	err = pg.CheckSchema(ctx, pool, schema())
 	if err == nil {

@@ -8,7 +8,7 @@ import (
 )
 
 // exportAudit serves GET …/audit.csv: the entries of the page of the audit log, all of them.
-func (s *server) exportAudit(v face.Visit, w http.ResponseWriter, _ *http.Request) error {
+func (s *server) exportAudit(v face.Visit, w http.ResponseWriter) error {
 	return export[checkout.AuditEntry]{
 		name: "audit",
 		head: []string{"id", "at", "mode", "who", "from", "action", "subject", "detail"},

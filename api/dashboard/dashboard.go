@@ -1,6 +1,6 @@
 // Package dashboard is the website for a merchant's staff: sessions, deliveries, keys, webhooks and
-// settings. The server renders the pages. All of them work without JavaScript; htmx adds live
-// updates. The pages load nothing from other hosts.
+// settings. The server renders the pages. All of them work without JavaScript; htmx reads again
+// what may have changed. The pages load nothing from other hosts.
 package dashboard
 
 import (
@@ -25,7 +25,6 @@ import (
 type Config struct {
 	Store     *storage.Store
 	Workflows *runs.Client
-	LiveLog   *storage.LiveLog // updates the log live; nil: no live updates
 	// URL is the dashboard's address, without a trailing slash or a path.
 	URL         string
 	CheckoutURL string // {checkout_url}, for links to the hosted page
@@ -46,17 +45,15 @@ type Config struct {
 	Limits limit.Rates   // zero rates are replaced by DefaultLimits
 	Shares *limit.Shares // bounds the requests of one address at once; nil: limit.DefaultShare for each
 	Log    *slog.Logger  // nil: slog.Default()
-
-	heartbeat time.Duration // interval of heartbeats in streams
 }
 
 type server struct {
 	Config
-	login    *login.Server
-	face     *face.Face
-	router   *mux.Router
-	entrance *limit.Entrance
-	streams  *limit.Shares // bounds the streams of each person
+	login     *login.Server
+	face      *face.Face
+	router    *mux.Router
+	entrance  *limit.Entrance
+	downloads *limit.Shares // bounds the downloads of each person
 }
 
 // docs returns the address of the REST API's documentation, "" when the API's address is not known.

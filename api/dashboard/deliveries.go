@@ -20,12 +20,12 @@ type deliveriesPage struct {
 	Form       listForm
 	Webhooks   []webhook.Endpoint // choices of the filter
 	turning
-	Fault  string // fault of the form, "" for none
-	Reload string // address that answers with this page once the page has changed
-	Live   bool   // the page updates its rows by itself
-	CSV    string // address of the filtered log as a file
-	Pause  string // address of this page without live updates
-	Resume string // address with live updates; both are "" where the page cannot be live
+	Fault   string // fault of the form, "" for none
+	Reload  string // address that answers with this page once the page has changed
+	Refresh string // how often the page reads its rows again, "" for never
+	CSV     string // address of the filtered log as a file
+	Pause   string // address of this page without updates
+	Resume  string // address with updates; both are "" where the page has none
 }
 
 type deliveryRow struct {
@@ -100,10 +100,10 @@ func notID(what, text, prefix string) (fault string) {
 func (s *server) listDeliveries(v face.Visit) (face.Answer, error) {
 	p, page := deliveriesPage{Form: deliveryForm(v.URL.Query())}, pg.Page{}
 	var err error
-	if p.Webhooks, err = s.endpoints(v); err != nil {
-		return face.Answer{}, err
-	}
 	if p.Fault = deliveryFault(p.Form, &page); p.Fault != "" {
+		if p.Webhooks, err = s.endpoints(v); err != nil {
+			return face.Answer{}, err
+		}
 		return face.Refuse("deliveries", "Deliveries", p)
 	}
 
@@ -114,9 +114,11 @@ func (s *server) listDeliveries(v face.Visit) (face.Answer, error) {
 	}
 
 	p.CSV = p.Form.address(v.Path("/deliveries.csv"))
-	if p.Newest == "" && s.LiveLog != nil { // only the first page is live, because new deliveries appear there
-		p.Live = v.URL.Query().Get("live") != "off"
+	if p.Newest == "" { // new deliveries appear on the first page only
 		p.Pause, p.Resume = p.Form.address(v.Path(path), "live", "off"), p.Form.address(v.Path(path))
+		if v.URL.Query().Get("live") != "off" {
+			p.Refresh = refreshOften
+		}
 	}
 
 	version := p.version()
@@ -124,6 +126,9 @@ func (s *server) listDeliveries(v face.Visit) (face.Answer, error) {
 		return unchanged("deliveries", p)
 	}
 	p.Reload = p.Form.address(v.Path(path), "version", version)
+	if p.Webhooks, err = s.endpoints(v); err != nil {
+		return face.Answer{}, err
+	}
 	return face.Show("deliveries", "Deliveries", p)
 }
 

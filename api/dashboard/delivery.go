@@ -22,7 +22,7 @@ type deliveryPage struct {
 	Headers      []header
 	Body         string // the request's body, indented
 	Exact        string // the request's body, byte for byte
-	Live         bool   // the page updates itself
+	Refresh      string // how often the page reads itself again, "" for never
 }
 
 // run holds the attempts of one run.
@@ -55,28 +55,26 @@ const maxResponse = 16 << 10
 
 // showDelivery serves GET …/deliveries/{id}.
 func (s *server) showDelivery(v face.Visit, d webhook.Delivery) (face.Answer, error) {
-	event, err := s.Store.Event(v.Context(), v.Owner().Ref(d.EventID))
-	if err != nil {
-		return face.Answer{}, err
-	}
-	p := deliveryPage{
-		Runs:     byRun(d.Attempts),
-		Attempts: webhook.MaxAttempts,
-		Exact:    readable(event.Body),
-		Live:     s.LiveLog != nil && d.Status == webhook.DeliveryPending,
-	}
+	p := deliveryPage{Runs: byRun(d.Attempts), Attempts: webhook.MaxAttempts}
 	p.Delivery = d
 	if n := len(d.Attempts); n > 0 {
 		p.Last = d.Attempts[n-1]
 	}
 	p.State = state(d, p.Last)
+	if shows(v, p.Version()) {
+		return unchanged("delivery", p)
+	}
+	event, err := s.Store.Event(v.Context(), v.Owner().Ref(d.EventID))
+	if err != nil {
+		return face.Answer{}, err
+	}
 	p.Headers = headers(d, max(1, p.Last.Number))
-	p.Body = indented(event.Body)
+	p.Body, p.Exact = indented(event.Body), readable(event.Body)
 	if p.Registration, err = s.registration(v, d); err != nil {
 		return face.Answer{}, err
 	}
-	if shows(v, p.Version()) {
-		return unchanged("delivery", p)
+	if d.Status == webhook.DeliveryPending {
+		p.Refresh = refreshOften
 	}
 	return face.Show("delivery", "Delivery", p)
 }

@@ -2,13 +2,16 @@ package dashboard
 
 import (
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
 	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/api/failure"
+	"example.com/checkout/api/web"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
@@ -19,7 +22,7 @@ func (s *server) mayDownload(r *http.Request) (face.Visit, error) {
 	if err != nil {
 		return face.Visit{}, err
 	}
-	// A browser may read slowly, and other people share its address. streamed bounds the downloads of a person.
+	// A browser may read slowly, and other people share its address. download bounds those of a person.
 	defer turn.Leave(false)
 	return s.login.Visitor(r)
 }
@@ -27,6 +30,32 @@ func (s *server) mayDownload(r *http.Request) (face.Visit, error) {
 // exportPage is how many rows a statement of an export reads. An export is many short statements and not
 // one long transaction: a long one would hold back the feed of events and the removal of old rows.
 const exportPage = 500
+
+// maxDownloads bounds the downloads of one person at once in this process.
+const maxDownloads = 5
+
+// downloadPatience is the time for the browser to accept a write.
+const downloadPatience = 10 * time.Second
+
+// download serves a file that takes longer than a page. Like the pages, members of every role may have it.
+func (s *server) download(h func(face.Visit, http.ResponseWriter) error) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		v, err := s.mayDownload(r)
+		if errors.Is(err, login.ErrSignIn) {
+			login.AskToSignIn(w, r)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		mine, ok := s.downloads.TryEnter(v.Member.ID)
+		if !ok {
+			return fmt.Errorf("%w: this person has too many downloads open", failure.RateLimited)
+		}
+		defer mine.Leave(false)
+		return h(v, w)
+	}
+}
 
 // export is a list as a CSV file.
 type export[T identified] struct {
@@ -55,7 +84,7 @@ func (e export[T]) write(v face.Visit, w http.ResponseWriter) error {
 	out := csv.NewWriter(w)
 	_ = out.Write(e.head) // Error reports it
 	for {
-		_ = control.SetWriteDeadline(time.Now().Add(streamPatience))
+		_ = control.SetWriteDeadline(time.Now().Add(downloadPatience))
 		for _, row := range rows {
 			cells := e.row(row)
 			for i, cell := range cells {
@@ -87,7 +116,7 @@ func asText(cell string) string {
 }
 
 // exportSessions serves GET …/sessions.csv with the filters of the list.
-func (s *server) exportSessions(v face.Visit, w http.ResponseWriter, _ *http.Request) error {
+func (s *server) exportSessions(v face.Visit, w http.ResponseWriter) error {
 	form, page := sessionForm(v.URL.Query()), pg.Page{}
 	if sessionFault(form, &page) != "" {
 		return failure.Invalid
@@ -126,7 +155,7 @@ func sessionCells(s checkout.Session) []string {
 }
 
 // exportPayouts serves GET …/payouts.csv with the filters of the list.
-func (s *server) exportPayouts(v face.Visit, w http.ResponseWriter, _ *http.Request) error {
+func (s *server) exportPayouts(v face.Visit, w http.ResponseWriter) error {
 	form, page := payoutForm(v.URL.Query()), pg.Page{}
 	if payoutFault(form, &page) != "" {
 		return failure.Invalid
@@ -153,7 +182,7 @@ func payoutCells(p checkout.Payout) []string {
 }
 
 // exportDeliveries serves GET …/deliveries.csv with the filters of the log.
-func (s *server) exportDeliveries(v face.Visit, w http.ResponseWriter, _ *http.Request) error {
+func (s *server) exportDeliveries(v face.Visit, w http.ResponseWriter) error {
 	form, page := deliveryForm(v.URL.Query()), pg.Page{}
 	if deliveryFault(form, &page) != "" {
 		return failure.Invalid

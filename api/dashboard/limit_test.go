@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/api/passhash"
-	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 )
@@ -226,7 +225,7 @@ func TestLimits_InvitationsAndInventedCookiesOfAnAddress(t *testing.T) {
 	d := newDesk(t)
 	d.stopRefill()
 	h := New(d.config)
-	for i, path := range []string{"/invitation/x", "/test/", "/test/deliveries/stream", "/nowhere"} {
+	for i, path := range []string{"/invitation/x", "/test/", "/test/deliveries.csv", "/nowhere"} {
 		refused := 0
 		for range 300 {
 			w := d.from(h, fmt.Sprintf("192.0.2.%d:80", i), path, nil, &http.Cookie{Name: "member", Value: "invented"})
@@ -255,30 +254,31 @@ func TestLimits_FormsOfAnAddress(t *testing.T) {
 	require.Equal(t, http.StatusOK, d.from(h, "192.0.2.1:80", "/signin", nil).Code, "looking is another matter")
 }
 
-func TestStream_OnePersonHasFive(t *testing.T) {
+func TestDownloads_OnePersonHasFiveAtOnce(t *testing.T) {
 	t.Parallel()
-	var log *storage.LiveLog
-	s := plainSender(t, func(c *Config) {
-		log = c.Store.NewLiveLog()
-		c.LiveLog = log
-	})
-	running, stop := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() { log.Run(running); close(ended) }()
-	t.Cleanup(func() { stop(); <-ended })
-	b := s.as(checkout.RoleViewer)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	for i := range 7 {
-		got := b.stream(ctx)
-		defer got.Body.Close()
-		want := http.StatusOK
-		if i >= 5 {
-			want = http.StatusTooManyRequests
+	d := newDesk(t)
+	s := newServer(d.config)
+	signedIn := func(email string) (checkout.Member, func() int) {
+		t.Helper()
+		member := d.newMember(d.merchant, email, checkout.RoleViewer)
+		cookies := d.from(s.router, "192.0.2.1:80", "/signin", url.Values{"email": {email}, "password": {password}}).Result().Cookies()
+		return member, func() int {
+			return d.from(s.router, "192.0.2.1:80", "/m/"+d.merchant+"/test/sessions.csv", nil, cookies...).Code
 		}
-		require.Equal(t, want, got.StatusCode, i)
 	}
-	other := s.as(checkout.RoleViewer).stream(ctx)
-	defer other.Body.Close()
-	require.Equal(t, http.StatusOK, other.StatusCode, "somebody else")
+	ann, annDownloads := signedIn("ann@shop.example")
+	_, bobDownloads := signedIn("bob@shop.example")
+	for range 4 {
+		_, ok := s.downloads.TryEnter(ann.ID)
+		require.True(t, ok)
+	}
+	for range 2 {
+		require.Equal(t, http.StatusOK, annDownloads(), "the fifth, which ends")
+	}
+	last, ok := s.downloads.TryEnter(ann.ID)
+	require.True(t, ok)
+	require.Equal(t, http.StatusTooManyRequests, annDownloads())
+	require.Equal(t, http.StatusOK, bobDownloads(), "somebody else")
+	last.Leave(false)
+	require.Equal(t, http.StatusOK, annDownloads())
 }

@@ -33,7 +33,6 @@ func New(cfg Config) http.Handler {
 // newServer returns the server with its routes.
 func newServer(cfg Config) *server {
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
-	cfg.heartbeat = cmp.Or(cfg.heartbeat, streamHeartbeat)
 	cfg.Limits = cfg.Limits.Or(DefaultLimits)
 	if cfg.Shares == nil {
 		cfg.Shares = limit.NewShares(limit.DefaultShare)
@@ -50,7 +49,7 @@ func newServer(cfg Config) *server {
 		Pages: pages, Secure: u.Scheme == "https", Log: cfg.Log,
 	}
 	s := &server{
-		Config: cfg, face: f, router: mux.NewRouter().SkipClean(true), streams: limit.NewShares(maxStreams),
+		Config: cfg, face: f, router: mux.NewRouter().SkipClean(true), downloads: limit.NewShares(maxDownloads),
 		login: &login.Server{
 			Store: cfg.Store, Face: f, Passkeys: passkeys, RequireFactor: cfg.RequireFactor, Mail: cfg.Mail,
 		},
@@ -92,16 +91,16 @@ func (s *server) routes() {
 	s.post(face.InMode+"/members/{id}/role", checkout.RoleOwner, s.changeRole)
 	s.post(face.InMode+"/members/{id}/remove", checkout.RoleOwner, s.removeMember)
 	s.get(face.InMode+"/audit", checkout.RoleViewer, s.listAudit)
-	s.handle(http.MethodGet, face.InMode+"/audit.csv", s.streamed(s.mayDownload, s.exportAudit))
+	s.handle(http.MethodGet, face.InMode+"/audit.csv", s.download(s.exportAudit))
 
 	s.get(face.InMode+"/sessions", checkout.RoleViewer, s.listSessions)
 	s.get(face.InMode+"/sessions/{id}", checkout.RoleViewer, s.showSession)
 	s.post(face.InMode+"/sessions/{id}/expire", checkout.RoleDeveloper, on(s.Store.Session, s.expireSession))
 	s.post(face.InMode+"/sessions/{id}/retry_payout", checkout.RoleOwner, on(s.Store.Session, s.retryPayout))
 	s.get(face.InMode+"/payouts", checkout.RoleViewer, s.listPayouts)
-	s.handle(http.MethodGet, face.InMode+"/sessions.csv", s.streamed(s.mayDownload, s.exportSessions))
-	s.handle(http.MethodGet, face.InMode+"/payouts.csv", s.streamed(s.mayDownload, s.exportPayouts))
-	s.handle(http.MethodGet, face.InMode+"/deliveries.csv", s.streamed(s.mayDownload, s.exportDeliveries))
+	s.handle(http.MethodGet, face.InMode+"/sessions.csv", s.download(s.exportSessions))
+	s.handle(http.MethodGet, face.InMode+"/payouts.csv", s.download(s.exportPayouts))
+	s.handle(http.MethodGet, face.InMode+"/deliveries.csv", s.download(s.exportDeliveries))
 	s.get(face.InMode+"/requests", checkout.RoleViewer, s.listRequests)
 	s.get(face.InMode+"/keys", checkout.RoleViewer, s.listKeys)
 	s.post(face.InMode+"/keys", checkout.RoleDeveloper, s.createKey)
@@ -144,9 +143,6 @@ func (s *server) webhookRoutes() {
 	s.post(face.InMode+"/replays/{id}/cancel", handles, on(s.Store.Replay, s.cancelReplay))
 
 	s.get(face.InMode+"/deliveries", looks, s.listDeliveries)
-	// A stream lasts as long as its page is open, so it has no span and no time-out.
-	s.router.Handle(face.InMode+"/deliveries/stream", web.Serve(s.streamed(s.mayListen, s.streamDeliveries), s.fail)).
-		Methods(http.MethodGet)
 	s.get(face.InMode+"/deliveries/{id}", looks, on(s.Store.Delivery, s.showDelivery))
 	onDelivery := func(name string, do action.Steering, what, notice string) {
 		s.post(face.InMode+"/deliveries/{id}/"+name, handles, on(s.Store.Delivery, steer(do, what, notice)))

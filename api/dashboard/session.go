@@ -104,11 +104,14 @@ func (s *server) expireSession(v face.Visit, before checkout.Session) (face.Answ
 	return face.GoTo(v.Path("/sessions/"+before.ID), sessionExpired)
 }
 
+// refreshOften is for pages on which something may change at any moment.
+const refreshOften = "every 3s"
+
 // refresh returns how often the page reloads: often while the session or its payout can change,
 // less often while only its deliveries can.
 func (p sessionPage) refresh() string {
 	if p.Status == checkout.StatusPending || (p.Payout != nil && p.Payout.Status == checkout.PayoutPending) {
-		return "every 3s"
+		return refreshOften
 	}
 	for _, e := range p.Events {
 		for _, d := range e.Deliveries {

@@ -1,12 +1,10 @@
 package dashboard
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"html"
-	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
@@ -301,26 +299,46 @@ func TestDeliveries_PagesKeepTheFilter(t *testing.T) {
 }
 
 // TestDeliveries_AreReadAgainOnlyWhenTheyChanged checks that an unchanged page is not replaced
-// while a person reads it.
+// while a person reads it, and that an open page asks to sign in once its reader has signed out.
 func TestDeliveries_AreReadAgainOnlyWhenTheyChanged(t *testing.T) {
 	t.Parallel()
-	s := plainSender(t, func(c *Config) { c.LiveLog = c.Store.NewLiveLog() })
+	s := plainSender(t)
 	viewer := s.as(checkout.RoleViewer)
-	for _, path := range []string{"/test/deliveries", "/test/deliveries/" + s.ref.ID} {
-		page := viewer.get(path)
-		require.Contains(t, page.body, `sse-connect="/test/deliveries/stream"`)
-		again := html.UnescapeString(regexp.MustCompile(`hx-get="([^"]+)"`).FindStringSubmatch(page.body)[1])
+	paths := []string{"/test/deliveries", "/test/deliveries/" + s.ref.ID}
+	reads := func(body string) string {
+		t.Helper()
+		found := regexp.MustCompile(`hx-get="([^"]+)" hx-trigger="every 3s"`).FindStringSubmatch(body)
+		require.NotNil(t, found)
+		return html.UnescapeString(found[1])
+	}
+	for i, path := range paths {
+		again := reads(viewer.get(path).body)
 		require.Equal(t, 200, viewer.get(again).status, "as a page of its own")
 		got := viewer.send("GET", again, nil, "HX-Request", "true")
 		require.Equal(t, 204, got.status)
 		require.Empty(t, got.body)
-		s.attempt("run", map[string]int{"/test/deliveries": 1}[path]+1, 500, "")
-		require.Equal(t, 200, viewer.send("GET", again, nil, "HX-Request", "true").status)
+		s.attempt("run", i+1, 500, "")
+		got = viewer.send("GET", again, nil, "HX-Request", "true")
+		require.Equal(t, 200, got.status)
+		require.Equal(t, 204, viewer.send("GET", reads(got.body), nil, "HX-Request", "true").status)
 	}
+	paused := viewer.get("/test/deliveries?live=off")
+	require.NotContains(t, paused.body, "hx-get")
+	require.Contains(t, paused.text(), "Update again")
+	require.NotContains(t, viewer.get("/test/deliveries?before="+s.ref.ID).body, "hx-get", "nothing new appears there")
+
+	page := viewer.get("/test/deliveries")
+	require.Equal(t, 200, viewer.follow(viewer.post("/signout")).status)
+	gone := viewer.send("GET", reads(page.body), nil, "HX-Request", "true")
+	require.Equal(t, 401, gone.status, "a redirect would be followed by the script, and its page be taken for the log")
+	require.Contains(t, gone.header.Get("HX-Redirect"), "/signin?next=")
 	nobody := s.browser().send("GET", "/test/deliveries", nil, "HX-Request", "true")
-	require.Equal(t, 401, nobody.status, "a redirect would be followed by the script, and its page be taken for the log")
+	require.Equal(t, 401, nobody.status)
 	require.Equal(t, "/signin?next=%2Ftest%2Fdeliveries", withoutMerchant(nobody.header.Get("HX-Redirect")))
-	require.NotContains(t, viewer.get("/test/deliveries?live=off").body, "sse-connect")
+
+	_, err := s.store.EndDelivery(t.Context(), s.ref, "", webhook.DeliveryFailed)
+	require.NoError(t, err)
+	require.NotContains(t, s.as(checkout.RoleViewer).get(paths[1]).body, "hx-get", "it has ended")
 }
 
 func TestReplays_PreviewStartCancel(t *testing.T) {
@@ -384,9 +402,6 @@ func TestWebhooks_OtherMerchantsAndModes(t *testing.T) {
 	for _, s := range []sender{theirs, live} {
 		for _, method := range []string{"GET", "POST"} {
 			for _, r := range routesOf(t, method) {
-				if strings.HasSuffix(r.path, "/stream") {
-					continue
-				}
 				for prefix, id := range map[string]string{
 					"/test/webhooks/x": s.endpoint.ID, "/test/deliveries/x": s.ref.ID, "/test/replays/x": s.replay.ID,
 				} {
@@ -442,77 +457,4 @@ func TestWebhooks_WhatOthersWroteIsText(t *testing.T) {
 		shown := viewer.get("/test/deliveries/" + s.ref.ID)
 		require.Contains(t, shown.text(), ">"+text+"</pre>", "the answer's body as it came")
 	}
-}
-
-// stream opens the stream of changes.
-func (b *browser) stream(ctx context.Context) *http.Response {
-	b.t.Helper()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, b.address("/test/deliveries/stream"), nil)
-	require.NoError(b.t, err)
-	got, err := b.http.Do(r)
-	require.NoError(b.t, err)
-	return got
-}
-
-func TestStream_TellsOfChangesAndEnds(t *testing.T) {
-	t.Parallel()
-	var log *storage.LiveLog
-	s := plainSender(t, func(c *Config) {
-		log, c.heartbeat = c.Store.NewLiveLog(), 50*time.Millisecond
-		c.LiveLog = log
-	})
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() { log.Run(ctx); close(ended) }()
-	t.Cleanup(func() { cancel(); <-ended })
-
-	nobody := s.browser().stream(t.Context())
-	require.Equal(t, 303, nobody.StatusCode)
-	require.NoError(t, nobody.Body.Close())
-
-	open := func(b *browser) *bufio.Scanner {
-		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // one that does not end fails the test
-		t.Cleanup(cancel)
-		got := b.stream(ctx)
-		t.Cleanup(func() { _ = got.Body.Close() })
-		require.Equal(t, 200, got.StatusCode)
-		require.Equal(t, "text/event-stream", got.Header.Get("Content-Type"))
-		return bufio.NewScanner(got.Body)
-	}
-	const change = "event: delivery"
-	viewer := s.as(checkout.RoleViewer)
-	lines := open(viewer)
-	hear := func(want string) {
-		t.Helper()
-		for lines.Scan() {
-			if lines.Text() == want {
-				return
-			}
-		}
-		t.Fatalf("the stream ended: %v", lines.Err())
-	}
-	hear(change) // what happened before is looked at
-	hear(": here")
-	for n := 1; n <= 3; n++ { // at least one of these is after the last that is told without a change
-		s.exec(`UPDATE delivery_watch SET told_at = '-infinity'`)
-		s.attempt("run", n, 500, "")
-		hear(change)
-	}
-
-	viewer.post("/signout")
-	said := ""
-	for lines.Scan() { // it ends
-		said += lines.Text() + "\n"
-	}
-	require.NoError(t, lines.Err())
-	require.Contains(t, said, change, "so that the page asks to sign in")
-
-	lines = open(s.as(checkout.RoleViewer))
-	hear(change)
-	cancel() // the service stops
-	for lines.Scan() {
-		continue
-	}
-	require.NoError(t, lines.Err(), "it ends without being cut off")
 }

@@ -1,6 +1,6 @@
-// Package sdk is for merchants who write Go: the types of the REST API, which are generated from its
-// OpenAPI document, a client for the calls that a shop makes, and ConstructEvent, which verifies a
-// webhook. README.md shows how to use it.
+// Package sdk is for merchants who write Go: a client for the calls that a shop makes, ConstructEvent, which
+// verifies a webhook, and the types of these calls and of the events, which are generated from the OpenAPI document.
+// README.md shows how to use it.
 package sdk
 
 import (

@@ -9,17 +9,6 @@ import (
 	"time"
 )
 
-// Defines values for AttemptError.
-const (
-	BlockedAddress AttemptError = "blocked_address"
-	Connect        AttemptError = "connect"
-	Dns            AttemptError = "dns"
-	Http           AttemptError = "http"
-	Internal       AttemptError = "internal"
-	Timeout        AttemptError = "timeout"
-	Tls            AttemptError = "tls"
-)
-
 // Defines values for CheckoutCompletedType.
 const (
 	CheckoutCompletedTypeCheckoutCompleted CheckoutCompletedType = "checkout.completed"
@@ -30,23 +19,6 @@ const (
 	CheckoutFailedTypeCheckoutFailed CheckoutFailedType = "checkout.failed"
 )
 
-// Defines values for ComputedVerificationProblem.
-const (
-	ComputedVerificationProblemBase64                  ComputedVerificationProblem = "base64"
-	ComputedVerificationProblemBodyReencoded           ComputedVerificationProblem = "body_reencoded"
-	ComputedVerificationProblemExpiredSecret           ComputedVerificationProblem = "expired_secret"
-	ComputedVerificationProblemNotASignature           ComputedVerificationProblem = "not_a_signature"
-	ComputedVerificationProblemOtherHash               ComputedVerificationProblem = "other_hash"
-	ComputedVerificationProblemOtherSecret             ComputedVerificationProblem = "other_secret"
-	ComputedVerificationProblemPrefixed                ComputedVerificationProblem = "prefixed"
-	ComputedVerificationProblemTimestampInMilliseconds ComputedVerificationProblem = "timestamp_in_milliseconds"
-	ComputedVerificationProblemUnknown                 ComputedVerificationProblem = "unknown"
-	ComputedVerificationProblemUpperCase               ComputedVerificationProblem = "upper_case"
-	ComputedVerificationProblemWithoutDot              ComputedVerificationProblem = "without_dot"
-	ComputedVerificationProblemWithoutSecret           ComputedVerificationProblem = "without_secret"
-	ComputedVerificationProblemWithoutTimestamp        ComputedVerificationProblem = "without_timestamp"
-)
-
 // Defines values for Currency.
 const (
 	AUD Currency = "AUD"
@@ -54,34 +26,6 @@ const (
 	EUR Currency = "EUR"
 	GBP Currency = "GBP"
 	USD Currency = "USD"
-)
-
-// Defines values for DeletionDeleted.
-const (
-	DeletionDeletedTrue DeletionDeleted = true
-)
-
-// Defines values for DeliveryHeldError.
-const (
-	DeliveryHeldErrorDeliveryHeld DeliveryHeldError = "delivery_held"
-)
-
-// Defines values for DeliveryInProgressError.
-const (
-	DeliveryInProgressErrorDeliveryInProgress DeliveryInProgressError = "delivery_in_progress"
-)
-
-// Defines values for DeliveryNotPendingError.
-const (
-	DeliveryNotPendingErrorDeliveryNotPending DeliveryNotPendingError = "delivery_not_pending"
-)
-
-// Defines values for DeliveryStatus.
-const (
-	DeliveryStatusCanceled  DeliveryStatus = "canceled"
-	DeliveryStatusDelivered DeliveryStatus = "delivered"
-	DeliveryStatusFailed    DeliveryStatus = "failed"
-	DeliveryStatusPending   DeliveryStatus = "pending"
 )
 
 // Defines values for EventName.
@@ -214,16 +158,6 @@ const (
 	Card PaymentMethodType = "card"
 )
 
-// Defines values for PaymentRefundedError.
-const (
-	PaymentRefundedErrorPaymentRefunded PaymentRefundedError = "payment_refunded"
-)
-
-// Defines values for PayoutAddressRevertedError.
-const (
-	PayoutAddressRevertedErrorPayoutAddressReverted PayoutAddressRevertedError = "payout_address_reverted"
-)
-
 // Defines values for PayoutCurrency.
 const (
 	BTC  PayoutCurrency = "BTC"
@@ -244,11 +178,6 @@ const (
 	PayoutFailureCodeNetworkError          PayoutFailureCode = "network_error"
 )
 
-// Defines values for PayoutNotFailedError.
-const (
-	PayoutNotFailedErrorPayoutNotFailed PayoutNotFailedError = "payout_not_failed"
-)
-
 // Defines values for PayoutSentType.
 const (
 	PayoutSentTypePayoutSent PayoutSentType = "payout.sent"
@@ -264,42 +193,6 @@ const (
 // Defines values for RateLimitedError.
 const (
 	RateLimitedErrorRateLimited RateLimitedError = "rate_limited"
-)
-
-// Defines values for ReplayStatus.
-const (
-	ReplayStatusCanceled  ReplayStatus = "canceled"
-	ReplayStatusCompleted ReplayStatus = "completed"
-	ReplayStatusRunning   ReplayStatus = "running"
-)
-
-// Defines values for ReplayPreviewPreview.
-const (
-	ReplayPreviewPreviewTrue ReplayPreviewPreview = true
-)
-
-// Defines values for ReplayRateExceededError.
-const (
-	ReplayRateExceededErrorReplayRateExceeded ReplayRateExceededError = "replay_rate_exceeded"
-)
-
-// Defines values for ReplayRequestStatus.
-const (
-	ReplayRequestStatusCanceled  ReplayRequestStatus = "canceled"
-	ReplayRequestStatusDelivered ReplayRequestStatus = "delivered"
-	ReplayRequestStatusFailed    ReplayRequestStatus = "failed"
-)
-
-// Defines values for ReplayRunningError.
-const (
-	ReplayRunningErrorReplayRunning ReplayRunningError = "replay_running"
-)
-
-// Defines values for ReplayableStatus.
-const (
-	ReplayableStatusCanceled  ReplayableStatus = "canceled"
-	ReplayableStatusDelivered ReplayableStatus = "delivered"
-	ReplayableStatusFailed    ReplayableStatus = "failed"
 )
 
 // Defines values for SessionNotPendingError.
@@ -333,11 +226,6 @@ const (
 	TransactionStatusSucceeded TransactionStatus = "succeeded"
 )
 
-// Defines values for TransferNotFinalError.
-const (
-	TransferNotFinalErrorTransferNotFinal TransferNotFinalError = "transfer_not_final"
-)
-
 // Defines values for UnavailableError.
 const (
 	UnavailableErrorUnavailable UnavailableError = "unavailable"
@@ -346,40 +234,6 @@ const (
 // Defines values for UnsupportedMediaTypeError.
 const (
 	UnsupportedMediaTypeErrorUnsupportedMediaType UnsupportedMediaTypeError = "unsupported_media_type"
-)
-
-// Defines values for VerificationProblem.
-const (
-	VerificationProblemBodyByteOrderMark        VerificationProblem = "body_byte_order_mark"
-	VerificationProblemBodyChanged              VerificationProblem = "body_changed"
-	VerificationProblemBodyCrlf                 VerificationProblem = "body_crlf"
-	VerificationProblemBodyEmpty                VerificationProblem = "body_empty"
-	VerificationProblemBodyNotJson              VerificationProblem = "body_not_json"
-	VerificationProblemBodyNotRaw               VerificationProblem = "body_not_raw"
-	VerificationProblemBodyReencoded            VerificationProblem = "body_reencoded"
-	VerificationProblemBodyTrailingNewline      VerificationProblem = "body_trailing_newline"
-	VerificationProblemBodyTruncated            VerificationProblem = "body_truncated"
-	VerificationProblemBodyWhiteSpace           VerificationProblem = "body_white_space"
-	VerificationProblemDeletedRegistration      VerificationProblem = "deleted_registration"
-	VerificationProblemExpiredSecret            VerificationProblem = "expired_secret"
-	VerificationProblemMalformedHeader          VerificationProblem = "malformed_header"
-	VerificationProblemOtherRegistration        VerificationProblem = "other_registration"
-	VerificationProblemTimestampInFuture        VerificationProblem = "timestamp_in_future"
-	VerificationProblemTimestampTooOld          VerificationProblem = "timestamp_too_old"
-	VerificationProblemWrongSecret              VerificationProblem = "wrong_secret"
-	VerificationProblemWrongSecretOrChangedBody VerificationProblem = "wrong_secret_or_changed_body"
-)
-
-// Defines values for VerificationSecret.
-const (
-	VerificationSecretCurrent  VerificationSecret = "current"
-	VerificationSecretExpired  VerificationSecret = "expired"
-	VerificationSecretPrevious VerificationSecret = "previous"
-)
-
-// Defines values for WebhookDeletedError.
-const (
-	WebhookDeletedErrorWebhookDeleted WebhookDeletedError = "webhook_deleted"
 )
 
 // Defines values for WebhookStatus.
@@ -392,44 +246,6 @@ const (
 //
 // Examples: 149.9
 type Amount = float64
-
-// Attempt One POST to your server.
-type Attempt struct {
-	// DurationMs Null while it is under way.
-	DurationMs *int `json:"duration_ms"`
-
-	// Error Why it failed, or null. `http` is a status that is not 2xx, or an answer that is not HTTP; `blocked_address` one that
-	// may not be reached; `internal` is an error of ours.
-	Error *AttemptError `json:"error"`
-
-	// Number From 1 in each run.
-	Number int `json:"number"`
-
-	// ResponseBody The first 16 KiB of the answer; null if there was none.
-	ResponseBody *string `json:"response_body"`
-	Run          int     `json:"run"`
-
-	// ScheduledAt When it was due.
-	//
-	// Examples: 2026-11-03T09:14:05.391Z
-	ScheduledAt *OptionalTime `json:"scheduled_at"`
-
-	// StartedAt RFC 3339 in UTC with milliseconds.
-	//
-	// Examples: 2026-11-03T09:12:44.218Z
-	StartedAt Time `json:"started_at"`
-
-	// StatusCode Null if there was no answer.
-	StatusCode *int `json:"status_code"`
-}
-
-// AttemptError defines model for Attempt.Error.
-type AttemptError string
-
-// BulkReplayConflict defines model for BulkReplayConflict.
-type BulkReplayConflict struct {
-	union json.RawMessage
-}
 
 // CheckoutCompleted defines model for CheckoutCompleted.
 type CheckoutCompleted struct {
@@ -478,25 +294,6 @@ type CheckoutFailed struct {
 
 // CheckoutFailedType defines model for CheckoutFailed.Type.
 type CheckoutFailedType string
-
-// ComputedVerification What is wrong with what your own code computed.
-type ComputedVerification struct {
-	// Message Words for people.
-	Message string                       `json:"message"`
-	Problem *ComputedVerificationProblem `json:"problem"`
-	Right   bool                         `json:"right"`
-}
-
-// ComputedVerificationProblem defines model for ComputedVerification.Problem.
-type ComputedVerificationProblem string
-
-// Count defines model for Count.
-type Count = int
-
-// CreateConflict defines model for CreateConflict.
-type CreateConflict struct {
-	union json.RawMessage
-}
 
 // CreatedSession A checkout session, and who signs for its `webhook_url`.
 type CreatedSession struct {
@@ -597,187 +394,8 @@ type Currency string
 // Examples: 161.726300
 type Decimal = string
 
-// Deletion defines model for Deletion.
-type Deletion struct {
-	Deleted DeletionDeleted `json:"deleted"`
-
-	// Id Examples: wh_06gnk819br7xdwmx1pmsaft8y4
-	Id WebhookId `json:"id"`
-}
-
-// DeletionDeleted defines model for Deletion.Deleted.
-type DeletionDeleted bool
-
-// Delivery One event on its way to one address.
-type Delivery struct {
-	// CreatedAt RFC 3339 in UTC with milliseconds.
-	//
-	// Examples: 2026-11-03T09:12:44.218Z
-	CreatedAt Time `json:"created_at"`
-
-	// EventId Examples: evt_06gt1bz8sw8y4trdajdpy0v7b8
-	EventId   EventId   `json:"event_id"`
-	EventType EventName `json:"event_type"`
-
-	// FinishedAt RFC 3339 in UTC with milliseconds, or null.
-	//
-	// Examples: 2026-11-03T09:14:05.391Z
-	FinishedAt *OptionalTime `json:"finished_at"`
-
-	// Held It or its webhook is on hold.
-	Held bool `json:"held"`
-
-	// Id Examples: whd_06gt1bz8sxjrs5f61bts7f84sw
-	Id DeliveryId `json:"id"`
-
-	// Livemode True in live mode, false in test mode.
-	Livemode Livemode `json:"livemode"`
-
-	// NextAttemptAt Null while an attempt is under way, on hold, and when it has ended.
-	//
-	// Examples: 2026-11-03T09:14:05.391Z
-	NextAttemptAt *OptionalTime `json:"next_attempt_at"`
-
-	// Run 0 until the first attempt begins, then 1, and one more with each replay.
-	Run int `json:"run"`
-
-	// SessionId Null for events that no session caused.
-	SessionId *SessionId `json:"session_id"`
-
-	// Status `failed` is for good: every attempt failed.
-	Status DeliveryStatus `json:"status"`
-
-	// Url Where it is sent.
-	Url string `json:"url"`
-
-	// WebhookId Whose secret signs; for a session's `webhook_url`, whose signed last. That of a session's own secret is not in the list of
-	// webhooks.
-	//
-	//
-	// Examples: wh_06gnk819br7xdwmx1pmsaft8y4
-	WebhookId WebhookId `json:"webhook_id"`
-
-	// WorkflowId Quote it to the service's operator.
-	WorkflowId WorkflowId `json:"workflow_id"`
-}
-
-// DeliveryConflict defines model for DeliveryConflict.
-type DeliveryConflict struct {
-	union json.RawMessage
-}
-
-// DeliveryHeld defines model for DeliveryHeld.
-type DeliveryHeld struct {
-	Error DeliveryHeldError `json:"error"`
-
-	// Message Words for people, which may change.
-	Message string `json:"message"`
-
-	// RequestId Examples: req_06gt1bnbpcf2f2kacfp29vf6mg
-	RequestId RequestId `json:"request_id"`
-}
-
-// DeliveryHeldError defines model for DeliveryHeld.Error.
-type DeliveryHeldError string
-
 // DeliveryId Examples: whd_06gt1bz8sxjrs5f61bts7f84sw
 type DeliveryId = string
-
-// DeliveryInProgress defines model for DeliveryInProgress.
-type DeliveryInProgress struct {
-	Error DeliveryInProgressError `json:"error"`
-
-	// Message Words for people, which may change.
-	Message string `json:"message"`
-
-	// RequestId Examples: req_06gt1bnbpcf2f2kacfp29vf6mg
-	RequestId RequestId `json:"request_id"`
-}
-
-// DeliveryInProgressError defines model for DeliveryInProgress.Error.
-type DeliveryInProgressError string
-
-// DeliveryList defines model for DeliveryList.
-type DeliveryList struct {
-	Data    []Delivery `json:"data"`
-	HasMore bool       `json:"has_more"`
-
-	// NextCursor Null on the last page.
-	NextCursor *string `json:"next_cursor"`
-}
-
-// DeliveryNotPending defines model for DeliveryNotPending.
-type DeliveryNotPending struct {
-	Error DeliveryNotPendingError `json:"error"`
-
-	// Message Words for people, which may change.
-	Message string `json:"message"`
-
-	// RequestId Examples: req_06gt1bnbpcf2f2kacfp29vf6mg
-	RequestId RequestId `json:"request_id"`
-}
-
-// DeliveryNotPendingError defines model for DeliveryNotPending.Error.
-type DeliveryNotPendingError string
-
-// DeliveryStatus `failed` is for good: every attempt failed.
-type DeliveryStatus string
-
-// DeliveryWithAttempts One event on its way to one address, with its attempts.
-type DeliveryWithAttempts struct {
-	// Attempts The newest 60, oldest first.
-	Attempts []Attempt `json:"attempts"`
-
-	// CreatedAt RFC 3339 in UTC with milliseconds.
-	//
-	// Examples: 2026-11-03T09:12:44.218Z
-	CreatedAt Time `json:"created_at"`
-
-	// EventId Examples: evt_06gt1bz8sw8y4trdajdpy0v7b8
-	EventId   EventId   `json:"event_id"`
-	EventType EventName `json:"event_type"`
-
-	// FinishedAt RFC 3339 in UTC with milliseconds, or null.
-	//
-	// Examples: 2026-11-03T09:14:05.391Z
-	FinishedAt *OptionalTime `json:"finished_at"`
-
-	// Held It or its webhook is on hold.
-	Held bool `json:"held"`
-
-	// Id Examples: whd_06gt1bz8sxjrs5f61bts7f84sw
-	Id DeliveryId `json:"id"`
-
-	// Livemode True in live mode, false in test mode.
-	Livemode Livemode `json:"livemode"`
-
-	// NextAttemptAt Null while an attempt is under way, on hold, and when it has ended.
-	//
-	// Examples: 2026-11-03T09:14:05.391Z
-	NextAttemptAt *OptionalTime `json:"next_attempt_at"`
-
-	// Run 0 until the first attempt begins, then 1, and one more with each replay.
-	Run int `json:"run"`
-
-	// SessionId Null for events that no session caused.
-	SessionId *SessionId `json:"session_id"`
-
-	// Status `failed` is for good: every attempt failed.
-	Status DeliveryStatus `json:"status"`
-
-	// Url Where it is sent.
-	Url string `json:"url"`
-
-	// WebhookId Whose secret signs; for a session's `webhook_url`, whose signed last. That of a session's own secret is not in the list of
-	// webhooks.
-	//
-	//
-	// Examples: wh_06gnk819br7xdwmx1pmsaft8y4
-	WebhookId WebhookId `json:"webhook_id"`
-
-	// WorkflowId Quote it to the service's operator.
-	WorkflowId WorkflowId `json:"workflow_id"`
-}
 
 // Error defines model for Error.
 type Error struct {
@@ -799,34 +417,8 @@ type Event struct {
 // EventChoice Event types, in any combination; `["*"]`, alone, is all of them.
 type EventChoice = []string
 
-// EventFields defines model for EventFields.
-type EventFields struct {
-	// CreatedAt RFC 3339 in UTC with milliseconds.
-	//
-	// Examples: 2026-11-03T09:12:44.218Z
-	CreatedAt Time `json:"created_at"`
-
-	// Id Examples: evt_06gt1bz8sw8y4trdajdpy0v7b8
-	Id EventId `json:"id"`
-
-	// Livemode Not in what is sent to webhooks.
-	Livemode *Livemode `json:"livemode,omitempty"`
-
-	// SessionId Null when no session caused it. Not in what is sent to webhooks.
-	SessionId *SessionId `json:"session_id,omitempty"`
-}
-
 // EventId Examples: evt_06gt1bz8sw8y4trdajdpy0v7b8
 type EventId = string
-
-// EventList defines model for EventList.
-type EventList struct {
-	Data    []Event `json:"data"`
-	HasMore bool    `json:"has_more"`
-
-	// NextCursor Null on the last page.
-	NextCursor *string `json:"next_cursor"`
-}
 
 // EventName defines model for EventName.
 type EventName string
@@ -1113,41 +705,6 @@ type OrderIdInUseError string
 // OrderIdInUseStatus Of the session that has the order id; `completed` when the order is paid.
 type OrderIdInUseStatus string
 
-// OwnKey The key of the request, without its secret.
-type OwnKey struct {
-	Id    string `json:"id"`
-	Label string `json:"label"`
-
-	// Scopes `full`, `read`, or a list of `resource:read` and `resource:write`.
-	Scopes []string `json:"scopes"`
-}
-
-// OwnMerchant You in one mode, and the key of the request.
-type OwnMerchant struct {
-	Id string `json:"id"`
-
-	// Key The key of the request, without its secret.
-	Key OwnKey `json:"key"`
-
-	// Livemode True in live mode, false in test mode.
-	Livemode Livemode `json:"livemode"`
-	Name     string   `json:"name"`
-
-	// PayoutAddresses Where payouts are sent. The middle of each address is omitted.
-	PayoutAddresses []PayoutAddress `json:"payout_addresses"`
-
-	// Plan The price of a payment.
-	Plan Plan `json:"plan"`
-}
-
-// Page The fields of every list besides `data`.
-type Page struct {
-	HasMore bool `json:"has_more"`
-
-	// NextCursor Null on the last page.
-	NextCursor *string `json:"next_cursor"`
-}
-
 // PayloadTooLarge defines model for PayloadTooLarge.
 type PayloadTooLarge struct {
 	Error PayloadTooLargeError `json:"error"`
@@ -1200,20 +757,6 @@ type PaymentMethod struct {
 
 // PaymentMethodType defines model for PaymentMethod.Type.
 type PaymentMethodType string
-
-// PaymentRefunded defines model for PaymentRefunded.
-type PaymentRefunded struct {
-	Error PaymentRefundedError `json:"error"`
-
-	// Message Words for people, which may change.
-	Message string `json:"message"`
-
-	// RequestId Examples: req_06gt1bnbpcf2f2kacfp29vf6mg
-	RequestId RequestId `json:"request_id"`
-}
-
-// PaymentRefundedError defines model for PaymentRefunded.Error.
-type PaymentRefundedError string
 
 // Payout The crypto payout of one completed session.
 type Payout struct {
@@ -1322,29 +865,6 @@ type PayoutAddress struct {
 	Network Network `json:"network"`
 }
 
-// PayoutAddressReverted defines model for PayoutAddressReverted.
-type PayoutAddressReverted struct {
-	// AddressChangesAt When your announced change of the payout address takes effect; absent if there is none.
-	//
-	// Examples: 2026-11-03T09:12:44.218Z
-	AddressChangesAt *Time                      `json:"address_changes_at,omitempty"`
-	Error            PayoutAddressRevertedError `json:"error"`
-
-	// Message Words for people, which may change.
-	Message string `json:"message"`
-
-	// RequestId Examples: req_06gt1bnbpcf2f2kacfp29vf6mg
-	RequestId RequestId `json:"request_id"`
-}
-
-// PayoutAddressRevertedError defines model for PayoutAddressReverted.Error.
-type PayoutAddressRevertedError string
-
-// PayoutConflict defines model for PayoutConflict.
-type PayoutConflict struct {
-	union json.RawMessage
-}
-
 // PayoutCurrency The crypto that you receive.
 type PayoutCurrency string
 
@@ -1386,29 +906,6 @@ type PayoutFailureCode string
 // PayoutId Examples: po_06gt1bz8swb002csa3c3dxknsg
 type PayoutId = string
 
-// PayoutList defines model for PayoutList.
-type PayoutList struct {
-	Data    []Payout `json:"data"`
-	HasMore bool     `json:"has_more"`
-
-	// NextCursor Null on the last page.
-	NextCursor *string `json:"next_cursor"`
-}
-
-// PayoutNotFailed defines model for PayoutNotFailed.
-type PayoutNotFailed struct {
-	Error PayoutNotFailedError `json:"error"`
-
-	// Message Words for people, which may change.
-	Message string `json:"message"`
-
-	// RequestId Examples: req_06gt1bnbpcf2f2kacfp29vf6mg
-	RequestId RequestId `json:"request_id"`
-}
-
-// PayoutNotFailedError defines model for PayoutNotFailed.Error.
-type PayoutNotFailedError string
-
 // PayoutSent defines model for PayoutSent.
 type PayoutSent struct {
 	// CreatedAt RFC 3339 in UTC with milliseconds.
@@ -1436,16 +933,6 @@ type PayoutSentType string
 // PayoutStatus defines model for PayoutStatus.
 type PayoutStatus string
 
-// Plan The price of a payment.
-type Plan struct {
-	// FeeBasisPoints Of the amount; 100 is 1 %.
-	FeeBasisPoints int `json:"fee_basis_points"`
-
-	// FeeFixed In the currency of the payment.
-	FeeFixed float64 `json:"fee_fixed"`
-	Name     string  `json:"name"`
-}
-
 // RateLimited defines model for RateLimited.
 type RateLimited struct {
 	Error RateLimitedError `json:"error"`
@@ -1460,169 +947,11 @@ type RateLimited struct {
 // RateLimitedError defines model for RateLimited.Error.
 type RateLimitedError string
 
-// Replay A bulk replay.
-type Replay struct {
-	// CreatedAt RFC 3339 in UTC with milliseconds.
-	//
-	// Examples: 2026-11-03T09:12:44.218Z
-	CreatedAt Time `json:"created_at"`
-
-	// DeliveryStatus The status of the deliveries that are chosen.
-	DeliveryStatus ReplayableStatus `json:"delivery_status"`
-
-	// FinishedAt RFC 3339 in UTC with milliseconds, or null.
-	//
-	// Examples: 2026-11-03T09:14:05.391Z
-	FinishedAt *OptionalTime `json:"finished_at"`
-
-	// Id Examples: whr_06gspaj2m5nmrjh3tpb245xynm
-	Id ReplayId `json:"id"`
-
-	// Livemode True in live mode, false in test mode.
-	Livemode Livemode `json:"livemode"`
-
-	// Rate Deliveries a second.
-	Rate int `json:"rate"`
-
-	// Since RFC 3339 in UTC with milliseconds.
-	//
-	// Examples: 2026-11-03T09:12:44.218Z
-	Since Time `json:"since"`
-
-	// Skipped How many were in progress when their turn came.
-	Skipped int `json:"skipped"`
-
-	// Started How many have been started.
-	Started int          `json:"started"`
-	Status  ReplayStatus `json:"status"`
-
-	// Total How many deliveries there were when it was created.
-	Total int `json:"total"`
-
-	// Until RFC 3339 in UTC with milliseconds.
-	//
-	// Examples: 2026-11-03T09:12:44.218Z
-	Until Time `json:"until"`
-
-	// WebhookId Examples: wh_06gnk819br7xdwmx1pmsaft8y4
-	WebhookId WebhookId `json:"webhook_id"`
-
-	// WorkflowId Quote it to the service's operator.
-	WorkflowId WorkflowId `json:"workflow_id"`
-}
-
-// ReplayStatus defines model for Replay.Status.
-type ReplayStatus string
-
-// ReplayDeliveryConflict defines model for ReplayDeliveryConflict.
-type ReplayDeliveryConflict struct {
-	union json.RawMessage
-}
-
 // ReplayId Examples: whr_06gspaj2m5nmrjh3tpb245xynm
 type ReplayId = string
 
-// ReplayList defines model for ReplayList.
-type ReplayList struct {
-	Data    []Replay `json:"data"`
-	HasMore bool     `json:"has_more"`
-
-	// NextCursor Null on the last page.
-	NextCursor *string `json:"next_cursor"`
-}
-
-// ReplayPreview defines model for ReplayPreview.
-type ReplayPreview struct {
-	// DeliveryStatus The status of the deliveries that are chosen.
-	DeliveryStatus ReplayableStatus     `json:"delivery_status"`
-	Preview        ReplayPreviewPreview `json:"preview"`
-
-	// Rate Deliveries a second.
-	Rate int `json:"rate"`
-
-	// Since RFC 3339 in UTC with milliseconds.
-	//
-	// Examples: 2026-11-03T09:12:44.218Z
-	Since Time `json:"since"`
-
-	// Total How many deliveries would be started.
-	Total int `json:"total"`
-
-	// Until RFC 3339 in UTC with milliseconds.
-	//
-	// Examples: 2026-11-03T09:12:44.218Z
-	Until Time `json:"until"`
-
-	// WebhookId Examples: wh_06gnk819br7xdwmx1pmsaft8y4
-	WebhookId WebhookId `json:"webhook_id"`
-}
-
-// ReplayPreviewPreview defines model for ReplayPreview.Preview.
-type ReplayPreviewPreview bool
-
-// ReplayRateExceeded defines model for ReplayRateExceeded.
-type ReplayRateExceeded struct {
-	Error ReplayRateExceededError `json:"error"`
-
-	// Message Words for people, which may change.
-	Message string `json:"message"`
-
-	// RequestId Examples: req_06gt1bnbpcf2f2kacfp29vf6mg
-	RequestId RequestId `json:"request_id"`
-}
-
-// ReplayRateExceededError defines model for ReplayRateExceeded.Error.
-type ReplayRateExceededError string
-
-// ReplayRequest defines model for ReplayRequest.
-type ReplayRequest struct {
-	// Preview Only count.
-	Preview *bool `json:"preview,omitempty"`
-
-	// Rate Deliveries a second.
-	Rate *int `json:"rate,omitempty"`
-
-	// Since Created then or later. RFC 3339.
-	Since  time.Time            `json:"since"`
-	Status *ReplayRequestStatus `json:"status,omitempty"`
-
-	// Until Created before; now, unless given.
-	Until *time.Time `json:"until,omitempty"`
-}
-
-// ReplayRequestStatus defines model for ReplayRequest.Status.
-type ReplayRequestStatus string
-
-// ReplayRunning defines model for ReplayRunning.
-type ReplayRunning struct {
-	Error ReplayRunningError `json:"error"`
-
-	// Message Words for people, which may change.
-	Message string `json:"message"`
-
-	// RequestId Examples: req_06gt1bnbpcf2f2kacfp29vf6mg
-	RequestId RequestId `json:"request_id"`
-}
-
-// ReplayRunningError defines model for ReplayRunning.Error.
-type ReplayRunningError string
-
-// ReplayableStatus The status of the deliveries that are chosen.
-type ReplayableStatus string
-
 // RequestId Examples: req_06gt1bnbpcf2f2kacfp29vf6mg
 type RequestId = string
-
-// RetryNowConflict defines model for RetryNowConflict.
-type RetryNowConflict struct {
-	union json.RawMessage
-}
-
-// RotationRequest defines model for RotationRequest.
-type RotationRequest struct {
-	// OverlapHours For how many hours the previous secret signs along with the new one.
-	OverlapHours *int `json:"overlap_hours,omitempty"`
-}
 
 // Secret The signing secret, shown only here. All of it is the key, `whsec_` included.
 type Secret = string
@@ -1712,11 +1041,6 @@ type Session struct {
 	WebhookUrl *string `json:"webhook_url"`
 }
 
-// SessionConflict defines model for SessionConflict.
-type SessionConflict struct {
-	union json.RawMessage
-}
-
 // SessionId Examples: cs_06gt1bnbq865s9n3mh86a4s71r
 type SessionId = string
 
@@ -1787,24 +1111,6 @@ type SessionRequest struct {
 
 // SessionStatus Nothing leaves completed, failed or expired.
 type SessionStatus string
-
-// TestEvent defines model for TestEvent.
-type TestEvent struct {
-	// Delivery One event on its way to one address, with its attempts.
-	Delivery DeliveryWithAttempts `json:"delivery"`
-
-	// Event What happened. Its `data` is a transaction, a payout or the merchant, by its `type`.
-	Event Event `json:"event"`
-}
-
-// TestEventRequest defines model for TestEventRequest.
-type TestEventRequest struct {
-	// Metadata As of a session. Not for merchant.updated, which has none.
-	Metadata *Metadata `json:"metadata,omitempty"`
-
-	// Type The first that the webhook lists, unless given.
-	Type *EventName `json:"type,omitempty"`
-}
 
 // Time RFC 3339 in UTC with milliseconds.
 //
@@ -1901,31 +1207,8 @@ type TransactionFailureCode string
 // TransactionId Examples: txn_06gt1byy22ak2qcxs7w1g67824
 type TransactionId = string
 
-// TransactionList defines model for TransactionList.
-type TransactionList struct {
-	Data    []Transaction `json:"data"`
-	HasMore bool          `json:"has_more"`
-
-	// NextCursor Null on the last page.
-	NextCursor *string `json:"next_cursor"`
-}
-
 // TransactionStatus defines model for TransactionStatus.
 type TransactionStatus string
-
-// TransferNotFinal defines model for TransferNotFinal.
-type TransferNotFinal struct {
-	Error TransferNotFinalError `json:"error"`
-
-	// Message Words for people, which may change.
-	Message string `json:"message"`
-
-	// RequestId Examples: req_06gt1bnbpcf2f2kacfp29vf6mg
-	RequestId RequestId `json:"request_id"`
-}
-
-// TransferNotFinalError defines model for TransferNotFinal.Error.
-type TransferNotFinalError string
 
 // Unavailable defines model for Unavailable.
 type Unavailable struct {
@@ -1955,121 +1238,8 @@ type UnsupportedMediaType struct {
 // UnsupportedMediaTypeError defines model for UnsupportedMediaType.Error.
 type UnsupportedMediaTypeError string
 
-// Verification Fields that do not apply are null.
-type Verification struct {
-	// AgeSeconds Of the timestamp; negative in the future.
-	AgeSeconds *int                  `json:"age_seconds"`
-	Computed   *ComputedVerification `json:"computed"`
-
-	// FirstDifference The first byte of the body that differs from what we sent, from 0.
-	FirstDifference *int `json:"first_difference"`
-
-	// Message Words for people.
-	Message string               `json:"message"`
-	Problem *VerificationProblem `json:"problem"`
-
-	// Secret Which of its secrets; `previous` still signs, `expired` no longer does.
-	Secret *VerificationSecret `json:"secret"`
-
-	// SecretExpiresAt RFC 3339 in UTC with milliseconds, or null.
-	//
-	// Examples: 2026-11-03T09:14:05.391Z
-	SecretExpiresAt *OptionalTime `json:"secret_expires_at"`
-
-	// SignedBy The webhook whose secret signed, or the session whose `webhook_secret` did.
-	SignedBy *string `json:"signed_by"`
-
-	// Valid A receiver must accept the delivery.
-	Valid bool `json:"valid"`
-}
-
-// VerificationProblem defines model for Verification.Problem.
-type VerificationProblem string
-
-// VerificationSecret defines model for Verification.Secret.
-type VerificationSecret string
-
-// VerificationRequest defines model for VerificationRequest.
-type VerificationRequest struct {
-	// Body The body as your code saw it, at most 32,768 bytes.
-	Body string `json:"body"`
-
-	// Computed What your own code computed.
-	Computed *string `json:"computed,omitempty"`
-
-	// Header The value of X-Service-Signature.
-	Header string `json:"header"`
-
-	// Webhook The webhook that should have signed; by default any of yours.
-	Webhook *WebhookId `json:"webhook,omitempty"`
-}
-
-// Webhook A webhook.
-type Webhook struct {
-	// CreatedAt RFC 3339 in UTC with milliseconds.
-	//
-	// Examples: 2026-11-03T09:12:44.218Z
-	CreatedAt   Time        `json:"created_at"`
-	Description *string     `json:"description"`
-	Events      []EventName `json:"events"`
-
-	// FailingSince Since when every first attempt of a delivery has failed; null during the first hour. After three days without a
-	// successful delivery the webhook is disabled: its events wait until you resume it.
-	//
-	//
-	// Examples: 2026-11-03T09:14:05.391Z
-	FailingSince *OptionalTime `json:"failing_since"`
-
-	// Id Examples: wh_06gnk819br7xdwmx1pmsaft8y4
-	Id WebhookId `json:"id"`
-
-	// Livemode True in live mode, false in test mode.
-	Livemode Livemode `json:"livemode"`
-
-	// PreviousSecretExpiresAt When the previous secret stops signing; null if there is none.
-	//
-	// Examples: 2026-11-03T09:14:05.391Z
-	PreviousSecretExpiresAt *OptionalTime `json:"previous_secret_expires_at"`
-
-	// Status A disabled webhook holds its deliveries.
-	Status WebhookStatus `json:"status"`
-	Url    string        `json:"url"`
-}
-
-// WebhookChange defines model for WebhookChange.
-type WebhookChange struct {
-	// Description An empty string removes it.
-	Description *string        `json:"description,omitempty"`
-	Events      *EventChoice   `json:"events,omitempty"`
-	Status      *WebhookStatus `json:"status,omitempty"`
-	Url         *string        `json:"url,omitempty"`
-}
-
-// WebhookDeleted defines model for WebhookDeleted.
-type WebhookDeleted struct {
-	Error WebhookDeletedError `json:"error"`
-
-	// Message Words for people, which may change.
-	Message string `json:"message"`
-
-	// RequestId Examples: req_06gt1bnbpcf2f2kacfp29vf6mg
-	RequestId RequestId `json:"request_id"`
-}
-
-// WebhookDeletedError defines model for WebhookDeleted.Error.
-type WebhookDeletedError string
-
 // WebhookId Examples: wh_06gnk819br7xdwmx1pmsaft8y4
 type WebhookId = string
-
-// WebhookList defines model for WebhookList.
-type WebhookList struct {
-	Data    []Webhook `json:"data"`
-	HasMore bool      `json:"has_more"`
-
-	// NextCursor Null on the last page.
-	NextCursor *string `json:"next_cursor"`
-}
 
 // WebhookRequest defines model for WebhookRequest.
 type WebhookRequest struct {
@@ -2121,9 +1291,6 @@ type WebhookWithSecret struct {
 	Url    string        `json:"url"`
 }
 
-// WorkflowId Quote it to the service's operator.
-type WorkflowId = string
-
 // Cursor defines model for Cursor.
 type Cursor = string
 
@@ -2133,173 +1300,11 @@ type IdempotencyKey = string
 // Limit defines model for Limit.
 type Limit = int
 
-// SessionFilter Examples: cs_06gt1bnbq865s9n3mh86a4s71r
-type SessionFilter = SessionId
-
 // Since defines model for Since.
 type Since = time.Time
 
 // Until defines model for Until.
 type Until = time.Time
-
-// WebhookFilter Examples: wh_06gnk819br7xdwmx1pmsaft8y4
-type WebhookFilter = WebhookId
-
-// DeliveryEnded defines model for DeliveryEnded.
-type DeliveryEnded = DeliveryConflict
-
-// ReplayConflict defines model for ReplayConflict.
-type ReplayConflict = BulkReplayConflict
-
-// AsReplayRunning returns the union data inside the BulkReplayConflict as a ReplayRunning
-func (t BulkReplayConflict) AsReplayRunning() (ReplayRunning, error) {
-	var body ReplayRunning
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// AsReplayRateExceeded returns the union data inside the BulkReplayConflict as a ReplayRateExceeded
-func (t BulkReplayConflict) AsReplayRateExceeded() (ReplayRateExceeded, error) {
-	var body ReplayRateExceeded
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// AsIdempotencyConflict returns the union data inside the BulkReplayConflict as a IdempotencyConflict
-func (t BulkReplayConflict) AsIdempotencyConflict() (IdempotencyConflict, error) {
-	var body IdempotencyConflict
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-func (t BulkReplayConflict) Discriminator() (string, error) {
-	var discriminator struct {
-		Discriminator string `json:"error"`
-	}
-	err := json.Unmarshal(t.union, &discriminator)
-	return discriminator.Discriminator, err
-}
-
-func (t BulkReplayConflict) ValueByDiscriminator() (interface{}, error) {
-	discriminator, err := t.Discriminator()
-	if err != nil {
-		return nil, err
-	}
-	switch discriminator {
-	case "idempotency_conflict":
-		return t.AsIdempotencyConflict()
-	case "replay_rate_exceeded":
-		return t.AsReplayRateExceeded()
-	case "replay_running":
-		return t.AsReplayRunning()
-	default:
-		return nil, errors.New("unknown discriminator value: " + discriminator)
-	}
-}
-
-func (t BulkReplayConflict) MarshalJSON() ([]byte, error) {
-	b, err := t.union.MarshalJSON()
-	return b, err
-}
-
-func (t *BulkReplayConflict) UnmarshalJSON(b []byte) error {
-	err := t.union.UnmarshalJSON(b)
-	return err
-}
-
-// AsOrderIdInUse returns the union data inside the CreateConflict as a OrderIdInUse
-func (t CreateConflict) AsOrderIdInUse() (OrderIdInUse, error) {
-	var body OrderIdInUse
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// AsIdempotencyConflict returns the union data inside the CreateConflict as a IdempotencyConflict
-func (t CreateConflict) AsIdempotencyConflict() (IdempotencyConflict, error) {
-	var body IdempotencyConflict
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-func (t CreateConflict) Discriminator() (string, error) {
-	var discriminator struct {
-		Discriminator string `json:"error"`
-	}
-	err := json.Unmarshal(t.union, &discriminator)
-	return discriminator.Discriminator, err
-}
-
-func (t CreateConflict) ValueByDiscriminator() (interface{}, error) {
-	discriminator, err := t.Discriminator()
-	if err != nil {
-		return nil, err
-	}
-	switch discriminator {
-	case "idempotency_conflict":
-		return t.AsIdempotencyConflict()
-	case "order_id_in_use":
-		return t.AsOrderIdInUse()
-	default:
-		return nil, errors.New("unknown discriminator value: " + discriminator)
-	}
-}
-
-func (t CreateConflict) MarshalJSON() ([]byte, error) {
-	b, err := t.union.MarshalJSON()
-	return b, err
-}
-
-func (t *CreateConflict) UnmarshalJSON(b []byte) error {
-	err := t.union.UnmarshalJSON(b)
-	return err
-}
-
-// AsDeliveryNotPending returns the union data inside the DeliveryConflict as a DeliveryNotPending
-func (t DeliveryConflict) AsDeliveryNotPending() (DeliveryNotPending, error) {
-	var body DeliveryNotPending
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// AsIdempotencyConflict returns the union data inside the DeliveryConflict as a IdempotencyConflict
-func (t DeliveryConflict) AsIdempotencyConflict() (IdempotencyConflict, error) {
-	var body IdempotencyConflict
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-func (t DeliveryConflict) Discriminator() (string, error) {
-	var discriminator struct {
-		Discriminator string `json:"error"`
-	}
-	err := json.Unmarshal(t.union, &discriminator)
-	return discriminator.Discriminator, err
-}
-
-func (t DeliveryConflict) ValueByDiscriminator() (interface{}, error) {
-	discriminator, err := t.Discriminator()
-	if err != nil {
-		return nil, err
-	}
-	switch discriminator {
-	case "delivery_not_pending":
-		return t.AsDeliveryNotPending()
-	case "idempotency_conflict":
-		return t.AsIdempotencyConflict()
-	default:
-		return nil, errors.New("unknown discriminator value: " + discriminator)
-	}
-}
-
-func (t DeliveryConflict) MarshalJSON() ([]byte, error) {
-	b, err := t.union.MarshalJSON()
-	return b, err
-}
-
-func (t *DeliveryConflict) UnmarshalJSON(b []byte) error {
-	err := t.union.UnmarshalJSON(b)
-	return err
-}
 
 // AsCheckoutCompleted returns the union data inside the Event as a CheckoutCompleted
 func (t Event) AsCheckoutCompleted() (CheckoutCompleted, error) {
@@ -2423,257 +1428,6 @@ func (t Metadata_AdditionalProperties) MarshalJSON() ([]byte, error) {
 }
 
 func (t *Metadata_AdditionalProperties) UnmarshalJSON(b []byte) error {
-	err := t.union.UnmarshalJSON(b)
-	return err
-}
-
-// AsPayoutNotFailed returns the union data inside the PayoutConflict as a PayoutNotFailed
-func (t PayoutConflict) AsPayoutNotFailed() (PayoutNotFailed, error) {
-	var body PayoutNotFailed
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// AsTransferNotFinal returns the union data inside the PayoutConflict as a TransferNotFinal
-func (t PayoutConflict) AsTransferNotFinal() (TransferNotFinal, error) {
-	var body TransferNotFinal
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// AsPaymentRefunded returns the union data inside the PayoutConflict as a PaymentRefunded
-func (t PayoutConflict) AsPaymentRefunded() (PaymentRefunded, error) {
-	var body PaymentRefunded
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// AsPayoutAddressReverted returns the union data inside the PayoutConflict as a PayoutAddressReverted
-func (t PayoutConflict) AsPayoutAddressReverted() (PayoutAddressReverted, error) {
-	var body PayoutAddressReverted
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// AsIdempotencyConflict returns the union data inside the PayoutConflict as a IdempotencyConflict
-func (t PayoutConflict) AsIdempotencyConflict() (IdempotencyConflict, error) {
-	var body IdempotencyConflict
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-func (t PayoutConflict) Discriminator() (string, error) {
-	var discriminator struct {
-		Discriminator string `json:"error"`
-	}
-	err := json.Unmarshal(t.union, &discriminator)
-	return discriminator.Discriminator, err
-}
-
-func (t PayoutConflict) ValueByDiscriminator() (interface{}, error) {
-	discriminator, err := t.Discriminator()
-	if err != nil {
-		return nil, err
-	}
-	switch discriminator {
-	case "idempotency_conflict":
-		return t.AsIdempotencyConflict()
-	case "payment_refunded":
-		return t.AsPaymentRefunded()
-	case "payout_address_reverted":
-		return t.AsPayoutAddressReverted()
-	case "payout_not_failed":
-		return t.AsPayoutNotFailed()
-	case "transfer_not_final":
-		return t.AsTransferNotFinal()
-	default:
-		return nil, errors.New("unknown discriminator value: " + discriminator)
-	}
-}
-
-func (t PayoutConflict) MarshalJSON() ([]byte, error) {
-	b, err := t.union.MarshalJSON()
-	return b, err
-}
-
-func (t *PayoutConflict) UnmarshalJSON(b []byte) error {
-	err := t.union.UnmarshalJSON(b)
-	return err
-}
-
-// AsDeliveryInProgress returns the union data inside the ReplayDeliveryConflict as a DeliveryInProgress
-func (t ReplayDeliveryConflict) AsDeliveryInProgress() (DeliveryInProgress, error) {
-	var body DeliveryInProgress
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// AsWebhookDeleted returns the union data inside the ReplayDeliveryConflict as a WebhookDeleted
-func (t ReplayDeliveryConflict) AsWebhookDeleted() (WebhookDeleted, error) {
-	var body WebhookDeleted
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// AsIdempotencyConflict returns the union data inside the ReplayDeliveryConflict as a IdempotencyConflict
-func (t ReplayDeliveryConflict) AsIdempotencyConflict() (IdempotencyConflict, error) {
-	var body IdempotencyConflict
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-func (t ReplayDeliveryConflict) Discriminator() (string, error) {
-	var discriminator struct {
-		Discriminator string `json:"error"`
-	}
-	err := json.Unmarshal(t.union, &discriminator)
-	return discriminator.Discriminator, err
-}
-
-func (t ReplayDeliveryConflict) ValueByDiscriminator() (interface{}, error) {
-	discriminator, err := t.Discriminator()
-	if err != nil {
-		return nil, err
-	}
-	switch discriminator {
-	case "delivery_in_progress":
-		return t.AsDeliveryInProgress()
-	case "idempotency_conflict":
-		return t.AsIdempotencyConflict()
-	case "webhook_deleted":
-		return t.AsWebhookDeleted()
-	default:
-		return nil, errors.New("unknown discriminator value: " + discriminator)
-	}
-}
-
-func (t ReplayDeliveryConflict) MarshalJSON() ([]byte, error) {
-	b, err := t.union.MarshalJSON()
-	return b, err
-}
-
-func (t *ReplayDeliveryConflict) UnmarshalJSON(b []byte) error {
-	err := t.union.UnmarshalJSON(b)
-	return err
-}
-
-// AsDeliveryInProgress returns the union data inside the RetryNowConflict as a DeliveryInProgress
-func (t RetryNowConflict) AsDeliveryInProgress() (DeliveryInProgress, error) {
-	var body DeliveryInProgress
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// AsDeliveryHeld returns the union data inside the RetryNowConflict as a DeliveryHeld
-func (t RetryNowConflict) AsDeliveryHeld() (DeliveryHeld, error) {
-	var body DeliveryHeld
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// AsDeliveryNotPending returns the union data inside the RetryNowConflict as a DeliveryNotPending
-func (t RetryNowConflict) AsDeliveryNotPending() (DeliveryNotPending, error) {
-	var body DeliveryNotPending
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// AsIdempotencyConflict returns the union data inside the RetryNowConflict as a IdempotencyConflict
-func (t RetryNowConflict) AsIdempotencyConflict() (IdempotencyConflict, error) {
-	var body IdempotencyConflict
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-func (t RetryNowConflict) Discriminator() (string, error) {
-	var discriminator struct {
-		Discriminator string `json:"error"`
-	}
-	err := json.Unmarshal(t.union, &discriminator)
-	return discriminator.Discriminator, err
-}
-
-func (t RetryNowConflict) ValueByDiscriminator() (interface{}, error) {
-	discriminator, err := t.Discriminator()
-	if err != nil {
-		return nil, err
-	}
-	switch discriminator {
-	case "delivery_held":
-		return t.AsDeliveryHeld()
-	case "delivery_in_progress":
-		return t.AsDeliveryInProgress()
-	case "delivery_not_pending":
-		return t.AsDeliveryNotPending()
-	case "idempotency_conflict":
-		return t.AsIdempotencyConflict()
-	default:
-		return nil, errors.New("unknown discriminator value: " + discriminator)
-	}
-}
-
-func (t RetryNowConflict) MarshalJSON() ([]byte, error) {
-	b, err := t.union.MarshalJSON()
-	return b, err
-}
-
-func (t *RetryNowConflict) UnmarshalJSON(b []byte) error {
-	err := t.union.UnmarshalJSON(b)
-	return err
-}
-
-// AsSessionNotPending returns the union data inside the SessionConflict as a SessionNotPending
-func (t SessionConflict) AsSessionNotPending() (SessionNotPending, error) {
-	var body SessionNotPending
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// AsPaymentInProgress returns the union data inside the SessionConflict as a PaymentInProgress
-func (t SessionConflict) AsPaymentInProgress() (PaymentInProgress, error) {
-	var body PaymentInProgress
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// AsIdempotencyConflict returns the union data inside the SessionConflict as a IdempotencyConflict
-func (t SessionConflict) AsIdempotencyConflict() (IdempotencyConflict, error) {
-	var body IdempotencyConflict
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-func (t SessionConflict) Discriminator() (string, error) {
-	var discriminator struct {
-		Discriminator string `json:"error"`
-	}
-	err := json.Unmarshal(t.union, &discriminator)
-	return discriminator.Discriminator, err
-}
-
-func (t SessionConflict) ValueByDiscriminator() (interface{}, error) {
-	discriminator, err := t.Discriminator()
-	if err != nil {
-		return nil, err
-	}
-	switch discriminator {
-	case "idempotency_conflict":
-		return t.AsIdempotencyConflict()
-	case "payment_in_progress":
-		return t.AsPaymentInProgress()
-	case "session_not_pending":
-		return t.AsSessionNotPending()
-	default:
-		return nil, errors.New("unknown discriminator value: " + discriminator)
-	}
-}
-
-func (t SessionConflict) MarshalJSON() ([]byte, error) {
-	b, err := t.union.MarshalJSON()
-	return b, err
-}
-
-func (t *SessionConflict) UnmarshalJSON(b []byte) error {
 	err := t.union.UnmarshalJSON(b)
 	return err
 }

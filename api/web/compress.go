@@ -6,8 +6,7 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 )
 
-// compressible are the media types of texts. A stream of events is not among them, because each
-// event must leave at once.
+// compressible are the media types of texts.
 var compressible = []string{
 	"text/html", "text/css", "text/javascript", "text/plain", "application/json", "application/yaml", "image/svg+xml",
 }

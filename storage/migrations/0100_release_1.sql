@@ -579,34 +579,6 @@ CREATE INDEX webhook_replay_merchant ON webhook_replay (merchant_id, mode, id);
 CREATE INDEX webhook_replay_running ON webhook_replay (created_at) WHERE status = 'running';
 CREATE INDEX webhook_replay_endpoint ON webhook_replay (endpoint_id);
 
--- Who has the live log of a merchant's deliveries open, in any process. PostgreSQL lets transactions that
--- notify commit one after the other, each with its own write to the disk, so a change is told only
--- while somebody looks, and at most once a second: who is told looks at once, and again a while later.
-CREATE UNLOGGED TABLE delivery_watch (
-    merchant_id text NOT NULL,
-    mode        text NOT NULL,
-    until       timestamptz NOT NULL, -- whoever still looks renews it
-    told_at     timestamptz NOT NULL,
-    PRIMARY KEY (merchant_id, mode)
-);
-
--- +goose StatementBegin
-CREATE FUNCTION tell_delivery() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    -- Another transaction notifies about a locked row; no delivery waits for that.
-    PERFORM FROM delivery_watch w WHERE w.merchant_id = NEW.merchant_id AND w.mode = NEW.mode
-        AND w.until > clock_timestamp() AND w.told_at < clock_timestamp() - interval '1 second' FOR UPDATE SKIP LOCKED;
-    IF FOUND THEN
-        UPDATE delivery_watch w SET told_at = clock_timestamp()
-        WHERE w.merchant_id = NEW.merchant_id AND w.mode = NEW.mode;
-        PERFORM pg_notify('delivery', NEW.merchant_id || ' ' || NEW.mode);
-    END IF;
-    RETURN NULL;
-END $$;
--- +goose StatementEnd
-CREATE TRIGGER webhook_delivery_tell AFTER INSERT OR UPDATE ON webhook_delivery
-    FOR EACH ROW EXECUTE FUNCTION tell_delivery();
-
 -- What the card network reported. A report is a hint to look; the network's own state decides.
 CREATE TABLE acquirer_event (
     id          text PRIMARY KEY,

@@ -56,8 +56,8 @@ func connection(url string) (*pgxpool.Config, error) {
 	return cfg, nil
 }
 
-// Direct sets up a connection to PostgreSQL itself.
-func Direct(url string) (*pgxpool.Config, error) {
+// direct sets up a connection to PostgreSQL itself.
+func direct(url string) (*pgxpool.Config, error) {
 	cfg, err := connection(url)
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ type Options struct {
 // Open makes a pool. It connects once, to check that the time-outs reach PostgreSQL. It returns ErrPooler and
 // ErrRoleSettings.
 func Open(ctx context.Context, o Options) (*pgxpool.Pool, error) {
-	configure := Direct
+	configure := direct
 	if o.Pooled {
 		configure = pooled
 	}

@@ -52,9 +52,7 @@ func (c *call) runAccounts(ctx context.Context, act accountAction) error {
 	if err != nil {
 		return configurationError(err)
 	}
-	accounts, err := storage.OpenAccounts(ctx, storage.Options{
-		URL: stores.DatabaseURL, DirectURL: stores.Pooler.DirectURL,
-	})
+	accounts, err := storage.OpenAccounts(ctx, storage.Options{URL: stores.DatabaseURL, Pooled: stores.Pooler.Kind != ""})
 	if err != nil {
 		return err
 	}

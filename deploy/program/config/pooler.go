@@ -8,7 +8,7 @@ type Pooler struct {
 	// leads to PostgreSQL itself.
 	Kind string `env:"CHECKOUT_DATABASE_POOLER"`
 	// PostgreSQL itself, past PgBouncer, as a postgres:// URL. Required with `CHECKOUT_DATABASE_POOLER`.
-	// `checkout setup` and one connection of each API process use it.
+	// Only `checkout setup` uses it.
 	DirectURL string `env:"CHECKOUT_DATABASE_DIRECT_URL"`
 }
 

@@ -112,9 +112,8 @@ func startAPI(ctx context.Context, cfg config.Config, group *errgroup.Group, res
 	pages.Handle(challengePath+"/", hosted.Bound(page, http.StripPrefix(challengePath, challenge)))
 	pages.Handle("/", hosted.New(page))
 
-	liveLog := store.NewLiveLog()
 	people := dashboard.New(dashboard.Config{
-		Store: store, Workflows: flows, LiveLog: liveLog, URL: cfg.DashboardURL, CheckoutURL: cfg.PageURL,
+		Store: store, Workflows: flows, URL: cfg.DashboardURL, CheckoutURL: cfg.PageURL,
 		APIURL: cfg.APIURL, TemporalUI: cfg.TemporalUIURL, Namespace: cfg.Temporal.Namespace,
 		Addresses: cfg.PayoutAddressRules(),
 		Simulated: cfg.Live.Simulated, Mail: cfg.SMTP != nil, AddressDelay: cfg.PayoutAddressDelay,
@@ -133,8 +132,6 @@ func startAPI(ctx context.Context, cfg config.Config, group *errgroup.Group, res
 	if err != nil {
 		return err
 	}
-	// Run ends the streams at a stop: the stop need not wait for them.
-	group.Go(func() error { liveLog.Run(ctx); return nil })
 	group.Go(func() error { runLive(ctx); return nil })
 	group.Go(func() error { runTest(ctx); return nil })
 	return nil

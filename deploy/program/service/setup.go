@@ -90,7 +90,7 @@ func Setup(ctx context.Context, cfg config.Setup, say func(done string)) error {
 }
 
 func setCell(ctx context.Context, cfg config.Setup) error {
-	accounts, err := storage.OpenAccounts(ctx, storage.Options{URL: cfg.DatabaseURL, DirectURL: cfg.Pooler.DirectURL})
+	accounts, err := storage.OpenAccounts(ctx, storage.Options{URL: cfg.DatabaseURL, Pooled: cfg.Pooler.Kind != ""})
 	if err != nil {
 		return err
 	}

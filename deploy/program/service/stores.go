@@ -47,7 +47,7 @@ const waitsForStore = "waiting for PostgreSQL"
 
 func openStore(ctx context.Context, cfg config.Config, passing func(error) bool) (*storage.Store, error) {
 	options := storage.Options{
-		URL: cfg.DatabaseURL, DirectURL: cfg.Pooler.DirectURL, Keys: cfg.Keys, MaxConns: cfg.DatabaseMaxConns,
+		URL: cfg.DatabaseURL, Pooled: cfg.Pooler.Kind != "", Keys: cfg.Keys, MaxConns: cfg.DatabaseMaxConns,
 	}
 	var store *storage.Store
 	err := wait(ctx, "PostgreSQL", func() (err error) {
