@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"go.temporal.io/sdk/activity"
 
@@ -91,12 +92,15 @@ func (h *Housekeeping) DeleteFinished(ctx context.Context, in contract.Retention
 // sweeps returns the sweeps of all kinds. An event goes after its deliveries, a session after its events.
 func (h *Housekeeping) sweeps(ctx context.Context, in contract.RetentionInput, gone *deleted) []*sweep {
 	var bucket storage.Bucket
+	old := func(total *int, rows storage.OldRows, age time.Duration) *sweep {
+		return deleteAll(total, func(limit int) (int, error) { return h.Store.DeleteOld(ctx, rows, age, limit) })
+	}
 	parts := []*sweep{
 		deleteAll(&gone.Log, func(limit int) (int, error) { return h.Store.DeleteFinished(ctx, in.Age, limit) }),
 		deleteFrom(&gone.Log, func(after string, limit int) (string, int, error) {
 			return h.Store.DeleteUnsentEvents(ctx, in.Age, after, limit)
 		}),
-		deleteAll(new(int), func(limit int) (int, error) { return h.Store.DeleteOldRequests(ctx, limit) }),
+		old(new(int), storage.OldAnswers, storage.KeepAnswers),
 		{retentionPage, func(limit int) (bool, error) {
 			last, err := h.Store.DeleteOldBuckets(ctx, in.Age, bucket, limit)
 			if err == nil {
@@ -106,14 +110,12 @@ func (h *Housekeeping) sweeps(ctx context.Context, in contract.RetentionInput, g
 		}},
 		{1, func(int) (bool, error) { return false, h.Store.ForgetReveals(ctx) }},
 		deleteAll(new(int), func(limit int) (int, error) { return h.Store.ForgetCardTokens(ctx, limit) }),
-		deleteAll(new(int), func(limit int) (int, error) { return h.Store.DeleteOldMails(ctx, in.Age, limit) }),
+		old(new(int), storage.OldMails, in.Age),
 	}
 	if in.Session > 0 {
 		parts = append(parts, deleteFrom(&gone.Session, func(after string, limit int) (string, int, error) {
 			return h.Store.DeleteOldSessions(ctx, in.Session, after, limit)
-		}), deleteAll(new(int), func(limit int) (int, error) {
-			return h.Store.DeleteOldPictures(ctx, in.Session, limit)
-		}))
+		}), old(new(int), storage.OldPictures, in.Session))
 	}
 	if in.Audit > 0 {
 		parts = append(parts, deleteAll(&gone.Audit, func(limit int) (int, error) {
@@ -121,16 +123,11 @@ func (h *Housekeeping) sweeps(ctx context.Context, in contract.RetentionInput, g
 		}))
 	}
 	if in.Request > 0 {
-		parts = append(parts, deleteAll(new(int), func(limit int) (int, error) {
-			return h.Store.DeleteOldAPIRequests(ctx, in.Request, limit)
-		}))
+		parts = append(parts, old(new(int), storage.OldAPIRequests, in.Request))
 	}
 	if in.Sandbox > 0 {
-		for _, table := range storage.SandboxTables {
-			parts = append(parts, deleteAll(&gone.Sandbox, func(limit int) (int, error) {
-				return h.Store.DeleteOldSandbox(ctx, table, in.Sandbox, limit)
-			}))
-		}
+		parts = append(parts, old(&gone.Sandbox, storage.OldSandboxCharges, in.Sandbox),
+			old(&gone.Sandbox, storage.OldSandboxTransfers, in.Sandbox))
 	}
 	return parts
 }

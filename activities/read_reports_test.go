@@ -14,13 +14,13 @@ import (
 )
 
 // list is the network's list of reports, two a page.
-func (b *books) list(_ context.Context, cursor string, since time.Time) ([]storage.AcquirerEvent, bool, error) {
+func (b *books) list(_ context.Context, cursor string, since time.Time) ([]checkout.AcquirerEvent, bool, error) {
 	b.asked = append(b.asked, cursor)
 	if b.away != nil {
 		return nil, false, b.away
 	}
 	begun := cursor == ""
-	var got []storage.AcquirerEvent
+	var got []checkout.AcquirerEvent
 	for _, e := range b.events {
 		if begun && !e.CreatedAt.Before(since) {
 			got = append(got, e)
@@ -33,7 +33,7 @@ func (b *books) list(_ context.Context, cursor string, since time.Time) ([]stora
 // reported adds reports of these ages to the network's list.
 func (b *books) reported(ages ...time.Duration) {
 	for _, age := range ages {
-		b.events = append(b.events, storage.AcquirerEvent{
+		b.events = append(b.events, checkout.AcquirerEvent{
 			ID: fmt.Sprintf("evt_%d", len(b.events)+1), Mode: checkout.ModeLive, Type: "payment_intent.succeeded",
 			CreatedAt: time.Now().Add(-age).UTC(),
 		})
@@ -61,7 +61,7 @@ func TestReadReports_GoesOnWhereItWas(t *testing.T) {
 
 	late := b.events[4]
 	late.ID = "evt_late"
-	b.events = append(b.events[:4], append([]storage.AcquirerEvent{late}, b.events[4:]...)...)
+	b.events = append(b.events[:4], append([]checkout.AcquirerEvent{late}, b.events[4:]...)...)
 	require.Equal(t, 1, b.readReports())
 }
 

@@ -33,9 +33,9 @@ type Account struct {
 	Charged func(ctx context.Context, reference string) (checkout.Charged, error)
 	// Events lists the reports of the network after a cursor, oldest first, and says whether there are
 	// more. With the cursor "" the list begins at since.
-	Events func(ctx context.Context, cursor string, since time.Time) ([]storage.AcquirerEvent, bool, error)
+	Events func(ctx context.Context, cursor string, since time.Time) ([]checkout.AcquirerEvent, bool, error)
 	// Note stores a report, exactly as if the network had sent it here. It returns whether it is new.
-	Note func(ctx context.Context, e storage.AcquirerEvent) (bool, error)
+	Note func(ctx context.Context, e checkout.AcquirerEvent) (bool, error)
 	// Risks asks the network what puts the payout of a charge at risk.
 	Risks func(ctx context.Context, reference string) ([]checkout.ChargeRisk, error)
 }

@@ -32,7 +32,7 @@ type books struct {
 	refunds map[string]checkout.RefundResult // by charge; made
 	answer  checkout.RefundStatus
 	away    error
-	events  []storage.AcquirerEvent          // the network's list, oldest first
+	events  []checkout.AcquirerEvent         // the network's list, oldest first
 	asked   []string                         // the cursors from which it was read
 	risks   map[string][]checkout.ChargeRisk // by charge
 	old     map[string]checkout.Charged      // charges that are not compared any more

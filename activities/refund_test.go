@@ -17,7 +17,6 @@ import (
 	"example.com/checkout/activities"
 	"example.com/checkout/activities/stripe"
 	"example.com/checkout/deploy/standin/acquirer"
-	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
@@ -60,16 +59,7 @@ func newTill(t *testing.T) *till {
 	})))
 	w.Accounts[checkout.ModeLive] = activities.Account{
 		CardNetwork: w.network, Succeeded: w.network.Succeeded, Movements: w.network.Movements, Charged: w.network.Charged,
-		Risks: w.network.Risks, Note: w.Store.NoteAcquirerEvent,
-		Events: func(ctx context.Context, cursor string, since time.Time) (page []storage.AcquirerEvent, more bool, err error) {
-			events, more, err := w.network.Events(ctx, cursor, since)
-			for _, e := range events {
-				page = append(page, storage.AcquirerEvent{
-					ID: e.ID, Mode: checkout.ModeLive, Type: e.Type, ObjectID: e.ObjectID, Reference: e.Reference, Risk: e.Risk, CreatedAt: e.CreatedAt,
-				})
-			}
-			return page, more, err
-		},
+		Risks: w.network.Risks, Events: w.network.Events, Note: w.Store.NoteAcquirerEvent,
 	}
 	a, err := w.Store.OpenTreasury(t.Context(), checkout.ModeLive, checkout.TreasuryAccount{
 		Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, checkout.AccountSnapshot{})
@@ -513,7 +503,7 @@ func (w *till) takeCourses(courses [][]string) {
 // follow reports that something about a charge has changed, and does what the schedule does.
 func (w *till) follow(c charged) {
 	w.t.Helper()
-	_, err := w.Store.NoteAcquirerEvent(w.t.Context(), storage.AcquirerEvent{
+	_, err := w.Store.NoteAcquirerEvent(w.t.Context(), checkout.AcquirerEvent{
 		ID: checkout.NewID(checkout.PrefixEvent), Mode: checkout.ModeLive, Reference: c.reference, Risk: true, CreatedAt: time.Now(),
 	})
 	require.NoError(w.t, err)

@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/api/limit"
+	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -570,7 +571,7 @@ func TestIdempotency_AfterADayItIsANewRequest(t *testing.T) {
 	require.Equal(t, 201, third.status, "whatever its body")
 	require.Equal(t, 3, f.count("checkout_session"))
 	forget := func(want int) {
-		n, err := f.store.DeleteOldRequests(t.Context(), 10)
+		n, err := f.store.DeleteOld(t.Context(), storage.OldAnswers, storage.KeepAnswers, 10)
 		require.NoError(t, err)
 		require.Equal(t, want, n)
 	}

@@ -114,7 +114,7 @@ func (s *Server) fetchPictures(ctx context.Context, session checkout.Session) {
 	starts.SetLimit(picturesAtOnce)
 	for _, p := range session.Pictures {
 		starts.Go(func() error {
-			if err := s.Workflows.StartPictureFetch(ctx, session.Owner.Ref(p.ID)); err != nil {
+			if err := s.Workflows.Start(ctx, session.Owner.Ref(p.ID)); err != nil {
 				s.Log.WarnContext(ctx, "picture left to Reconcile", "picture_id", p.ID, "error", err)
 			}
 			return nil

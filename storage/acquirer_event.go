@@ -11,23 +11,10 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// AcquirerEvent is a report of the card network about one of its objects.
-type AcquirerEvent struct {
-	ID        string
-	Mode      checkout.Mode
-	Type      string // such as "payment_intent.succeeded"
-	ObjectID  string
-	Reference string // of the charge; "" when the report is about something else
-	Risk      bool   // a dispute, a warning or a refund of the charge has changed
-	CreatedAt time.Time
-	// Unread says that the report cannot be stored: its ids are none. Only ID may be used, as a cursor.
-	Unread bool
-}
-
 // NoteAcquirerEvent stores a report once. It returns false when the report is known. Reports belong
 // to the acquirer's account and not to a merchant. A report of a risk holds the payout of the charge
 // until RecordRisks says what the card network knows.
-func (s *Store) NoteAcquirerEvent(ctx context.Context, e AcquirerEvent) (bool, error) {
+func (s *Store) NoteAcquirerEvent(ctx context.Context, e checkout.AcquirerEvent) (bool, error) {
 	tag, err := s.pool.Exec(ctx, `
 		INSERT INTO acquirer_event (id, mode, type, object_id, reference, unseen, created_at, received_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp()) ON CONFLICT DO NOTHING`,

@@ -11,6 +11,9 @@ const EventFeedQuery = eventFeed
 // DeleteOldSessionsQuery is the query of DeleteOldSessions.
 const DeleteOldSessionsQuery = deleteOldSessions
 
+// DeleteOldQuery is the query of DeleteOld.
+func DeleteOldQuery(rows OldRows) string { return rows.deletion() }
+
 // UselessCardsQuery selects the payments whose card nobody needs.
 const UselessCardsQuery = uselessCards
 

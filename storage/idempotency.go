@@ -145,18 +145,3 @@ func (s *Store) ReleaseRequest(ctx context.Context, r IdempotentRequest, refused
 		r.MerchantID, r.Mode, r.Route, r.Key)
 	return pg.Wrap("release request", err)
 }
-
-// DeleteOldRequests deletes up to limit requests that are older than KeepAnswers, oldest first. It
-// returns their number; 0 means that none is left.
-func (s *Store) DeleteOldRequests(ctx context.Context, limit int) (int, error) {
-	tag, err := s.pool.Exec(ctx, `
-		WITH old AS (
-			SELECT merchant_id, mode, route, key FROM idempotent_request
-			WHERE created_at < now() - $1::interval
-			ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED
-		)
-		DELETE FROM idempotent_request i USING old
-		WHERE i.merchant_id = old.merchant_id AND i.mode = old.mode AND i.route = old.route
-			AND i.key = old.key`, KeepAnswers, limit)
-	return int(tag.RowsAffected()), pg.Wrap("delete old requests", err)
-}

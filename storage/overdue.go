@@ -19,8 +19,8 @@ type Overdue struct {
 	ExpiresAt  time.Time         // of a session
 	PaymentID  string            // of a session's payment in flight
 	EventType  webhook.EventType // of a delivery
-	EndpointID string
-	Host       string // of a delivery
+	EndpointID string            // of a delivery or bulk replay
+	Host       string            // of a delivery
 }
 
 // unfinished selects every row of every merchant that should have a run. It has no owner because
@@ -41,7 +41,7 @@ const unfinished = `
 		FROM webhook_delivery d JOIN event e ON e.id = d.event_id
 		WHERE d.status = 'pending' AND d.parked_at IS NULL
 	UNION ALL
-	SELECT r.id, r.merchant_id, r.mode, NULL, '', '', '', '', r.created_at FROM webhook_replay r
+	SELECT r.id, r.merchant_id, r.mode, NULL, '', '', r.endpoint_id, '', r.created_at FROM webhook_replay r
 	WHERE r.status = 'running'
 	UNION ALL
 	SELECT i.id, i.merchant_id, i.mode, NULL, '', '', '', '', i.created_at + interval '5 minutes' FROM picture i

@@ -75,6 +75,7 @@ func TestOverdue_IsEverythingThatShouldHaveDoneSomething(t *testing.T) {
 	}
 	require.False(t, found[pending.ID].ExpiresAt.IsZero())
 	require.True(t, found[replay.ID].ExpiresAt.IsZero())
+	require.Equal(t, e.ID, found[replay.ID].EndpointID)
 	require.Equal(t, storage.Overdue{
 		Ref: f.merchant.Owner(checkout.ModeTest).Ref(parked.ID), EventType: webhook.PayoutSent, EndpointID: e.ID, Host: "shop.example",
 	}, found[parked.ID])

@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -135,16 +134,4 @@ func (s *Store) FinishPicture(ctx context.Context, ref checkout.Ref, f PictureFi
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`,
 		ref.ID, ref.MerchantID, ref.Mode, f.ContentType, f.Content, f.Width, f.Height, f.Failure)
 	return pg.Wrap("finish picture", err)
-}
-
-// DeleteOldPictures deletes up to limit pictures that no new session has used for longer than age. It works for
-// all merchants and both modes. It returns their number; 0 means that none is left.
-func (s *Store) DeleteOldPictures(ctx context.Context, age time.Duration, limit int) (int, error) {
-	tag, err := s.pool.Exec(ctx, `
-		WITH old AS (
-			SELECT id FROM picture WHERE last_used_at < clock_timestamp() - $1::interval
-			ORDER BY last_used_at LIMIT $2 FOR UPDATE SKIP LOCKED
-		)
-		DELETE FROM picture p USING old WHERE p.id = old.id`, age, limit)
-	return int(tag.RowsAffected()), pg.Wrap("delete old pictures", err)
 }

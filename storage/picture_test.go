@@ -167,7 +167,7 @@ func TestDeleteOldPictures_LeavesThoseInUse(t *testing.T) {
 	f.Exec(t, `UPDATE picture SET last_used_at = last_used_at - interval '31 days'`)
 	require.Empty(t, f.create(t, showing(f.newSession(), used)).Pictures)
 	for _, want := range []int{1, 0} {
-		n, err := f.DeleteOldPictures(t.Context(), 30*24*time.Hour, 10)
+		n, err := f.DeleteOld(t.Context(), storage.OldPictures, 30*24*time.Hour, 10)
 		require.NoError(t, err)
 		require.Equal(t, want, n)
 	}

@@ -71,14 +71,3 @@ func (s *Store) Requests(
 	}
 	return got, pg.Wrap("requests", err)
 }
-
-// DeleteOldAPIRequests deletes up to limit requests of the log that are older than age, oldest first. It returns
-// their number; 0 means that none is left.
-func (s *Store) DeleteOldAPIRequests(ctx context.Context, age time.Duration, limit int) (int, error) {
-	tag, err := s.pool.Exec(ctx, `
-		DELETE FROM api_request r USING (
-			SELECT merchant_id, mode, id FROM api_request WHERE created_at < clock_timestamp() - $1::interval
-			ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED
-		) old WHERE r.merchant_id = old.merchant_id AND r.mode = old.mode AND r.id = old.id`, age, limit)
-	return int(tag.RowsAffected()), pg.Wrap("delete old requests", err)
-}

@@ -57,7 +57,7 @@ func TestRequests_AreListedByOwnerAndFilter(t *testing.T) {
 	}
 
 	f.Exec(t, `UPDATE api_request SET created_at = created_at - interval '2 days' WHERE id = $1`, read.ID)
-	deleted, err := f.DeleteOldAPIRequests(t.Context(), 24*time.Hour, 10)
+	deleted, err := f.DeleteOld(t.Context(), storage.OldAPIRequests, 24*time.Hour, 10)
 	require.NoError(t, err)
 	require.Equal(t, 1, deleted)
 	require.Equal(t, []checkout.APIRequest{failed, refused}, list(storage.RequestFilter{}, pg.Page{}))

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -112,28 +113,40 @@ func (s *Store) DeleteOldAuditEntries(ctx context.Context, age time.Duration, li
 	return int(tag.RowsAffected()), pg.Wrap("delete old audit entries", err)
 }
 
-// SandboxTables are the tables of the sandbox whose old rows may be deleted.
-var SandboxTables = []string{"sandbox_charge", "sandbox_transfer"}
+// OldRows is a kind of rows that go when they are old. Their time has an index.
+type OldRows struct{ table, key, time, unless string }
 
-// DeleteOldSandbox deletes up to limit rows older than age from one of SandboxTables, oldest first. A
-// charge that still owes a callback stays. It returns the number of rows; 0 means that none is left.
-func (s *Store) DeleteOldSandbox(
-	ctx context.Context, table string, age time.Duration, limit int,
-) (int, error) {
-	key := map[string]string{
-		"sandbox_charge": "transaction_id", "sandbox_transfer": "tx_hash",
-	}[table]
-	settled := ""
-	if table == "sandbox_charge" {
-		settled = "AND callbacks = 0"
+// Kinds of rows that DeleteOld deletes, of all merchants and both modes.
+var (
+	OldAnswers          = OldRows{table: "idempotent_request", key: "merchant_id, mode, route, key", time: "created_at"}
+	OldMails            = OldRows{table: "mail", key: "id", time: "created_at"}
+	OldPictures         = OldRows{table: "picture", key: "id", time: "last_used_at"} // no new session uses them
+	OldAPIRequests      = OldRows{table: "api_request", key: "merchant_id, mode, id", time: "created_at"}
+	OldSandboxTransfers = OldRows{table: "sandbox_transfer", key: "tx_hash", time: "created_at"}
+	// OldSandboxCharges leaves a charge that still owes a callback.
+	OldSandboxCharges = OldRows{
+		table: "sandbox_charge", key: "transaction_id", time: "created_at", unless: "callbacks > 0",
 	}
-	tag, err := s.pool.Exec(ctx, fmt.Sprintf(`
-		WITH old AS (
-			SELECT %[2]s AS key FROM %[1]s WHERE created_at < clock_timestamp() - $1::interval %[3]s
-			ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED
+)
+
+// DeleteOld deletes up to limit rows of a kind that are older than age, oldest first. It returns their
+// number; 0 means that none is left.
+func (s *Store) DeleteOld(ctx context.Context, rows OldRows, age time.Duration, limit int) (int, error) {
+	tag, err := s.pool.Exec(ctx, rows.deletion(), age, limit)
+	return int(tag.RowsAffected()), pg.Wrap("delete old rows of "+rows.table, err)
+}
+
+// deletion returns the statement of DeleteOld. It uses statement_timestamp(): with clock_timestamp()
+// PostgreSQL would read the index to its end when no row is old.
+func (r OldRows) deletion() string {
+	return fmt.Sprintf(`
+		WITH old AS MATERIALIZED (
+			SELECT %[2]s FROM %[1]s
+			WHERE %[3]s < statement_timestamp() - $1::interval AND NOT (%[4]s)
+			ORDER BY %[3]s LIMIT $2 FOR UPDATE SKIP LOCKED
 		)
-		DELETE FROM %[1]s t USING old WHERE t.%[2]s = old.key`, table, key, settled), age, limit)
-	return int(tag.RowsAffected()), pg.Wrap("delete old rows of "+table, err)
+		DELETE FROM %[1]s WHERE (%[2]s) IN (SELECT %[2]s FROM old)`,
+		r.table, r.key, r.time, cmp.Or(r.unless, "false"))
 }
 
 // oldID returns an id that sorts after the ids of rows older than age.

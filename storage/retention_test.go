@@ -210,8 +210,8 @@ func TestDeleteOldAuditEntries_AndSandbox(t *testing.T) {
 	f.Exec(t, `INSERT INTO sandbox_charge (transaction_id, session_id, behavior, method, amount, currency, outcome, return_url, callbacks, created_at)
 		SELECT id, '', '', '{}', 1, 'EUR', '', '', callbacks, now() - interval '40 days' FROM (VALUES ('old', 0), ('owed', 1)) v (id, callbacks)`)
 	f.Exec(t, `INSERT INTO sandbox_transfer (tx_hash, payout_id, created_at) VALUES ('old', 'a', now() - interval '40 days'), ('new', 'b', now())`)
-	for _, table := range storage.SandboxTables {
-		n, err := f.DeleteOldSandbox(t.Context(), table, 30*24*time.Hour, 10)
+	for table, rows := range map[string]storage.OldRows{"sandbox_charge": storage.OldSandboxCharges, "sandbox_transfer": storage.OldSandboxTransfers} {
+		n, err := f.DeleteOld(t.Context(), rows, 30*24*time.Hour, 10)
 		require.NoError(t, err)
 		require.Equal(t, 1, n, table)
 		require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM `+table))

@@ -152,7 +152,7 @@ func TestOutbox_GivesUpWhatIsRefusedForGoodOrOldOrForNobody(t *testing.T) {
 	require.Zero(t, o.count(open))
 	require.Empty(t, o.box.Mails(""))
 	o.exec(`UPDATE mail SET created_at = now() - interval '8 days'`)
-	n, err := o.Store.DeleteOldMails(t.Context(), 7*24*time.Hour, 10)
+	n, err := o.Store.DeleteOld(t.Context(), storage.OldMails, 7*24*time.Hour, 10)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 }

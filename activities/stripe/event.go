@@ -13,6 +13,8 @@ import (
 
 	"github.com/stripe/stripe-go/v85"
 	"github.com/stripe/stripe-go/v85/webhook"
+
+	"example.com/checkout/workflows/checkout"
 )
 
 // MaxEvent is the largest webhook that is read, in bytes.
@@ -20,24 +22,6 @@ const MaxEvent = 512 << 10
 
 // eventTolerance is how far from now the signature of a webhook may be.
 const eventTolerance = 5 * time.Minute
-
-// An Event says that an object at Stripe has changed. It is a hint to ask for the object's state:
-// events come late, several times, and out of order.
-type Event struct {
-	ID       string // evt_…
-	Type     string // such as payment_intent.succeeded
-	ObjectID string // of the changed object: pi_…, ch_…, re_…, du_…
-	// Reference is the intent that the object is or belongs to, "" when it belongs to none.
-	Reference string
-	// Risk says that the report is about a dispute, a warning of fraud or a refund: see Risks.
-	Risk     bool
-	Livemode bool
-	// CreatedAt has whole seconds, in UTC. A time that cannot be is replaced by the present one.
-	CreatedAt time.Time
-	// Unread says that ids of the event are missing or are none of Stripe's. Only ID may be used then, as a
-	// cursor of Events.
-	Unread bool
-}
 
 // Errors of VerifyEvent.
 var (
@@ -47,23 +31,24 @@ var (
 
 // VerifyEvent reads a webhook's raw body. header is Stripe-Signature. The body must be signed with
 // one of the secrets (whsec_…), of which there are two during a rotation, within the last five
-// minutes. The event's API version does not matter, because only ids are read. The caller compares
-// Livemode with its mode. It returns one of the errors above.
-func VerifyEvent(payload []byte, header string, secrets []string) (Event, error) {
+// minutes. The event's API version does not matter, because only ids are read. It returns one of the errors
+// above, and an error for an event of another mode than that of the secrets.
+func VerifyEvent(payload []byte, header string, mode checkout.Mode, secrets []string) (checkout.AcquirerEvent, error) {
 	if len(payload) > MaxEvent {
-		return Event{}, ErrEventTooLarge
+		return checkout.AcquirerEvent{}, ErrEventTooLarge
 	}
 	signed := func(secret string) bool {
 		return secret != "" && webhook.ValidatePayloadWithTolerance(payload, header, secret, eventTolerance) == nil
 	}
 	if ahead(header) || !slices.ContainsFunc(secrets, signed) {
-		return Event{}, ErrEventSignature
+		return checkout.AcquirerEvent{}, ErrEventSignature
 	}
 	var e stripe.Event
 	if json.Unmarshal(payload, &e) != nil {
-		return Event{Unread: true}, nil //nolint:nilerr // an error would make Stripe send it again
+		//nolint:nilerr // an error would make Stripe send it again
+		return checkout.AcquirerEvent{Mode: mode, Unread: true}, nil
 	}
-	return newEvent(&e), nil
+	return newEvent(&e, mode)
 }
 
 // ahead reports whether a signature is of the future. The library compares the past only.
@@ -78,10 +63,11 @@ func ahead(header string) bool {
 // wordsOfEvent is the shape of Stripe's ids and of its types of events.
 var wordsOfEvent = regexp.MustCompile(`^[0-9A-Za-z_.]{1,255}$`)
 
-// newEvent takes the ids from Stripe's event.
-func newEvent(e *stripe.Event) Event {
-	got := Event{
-		ID: e.ID, Type: string(e.Type), Risk: isRisk(string(e.Type)), Livemode: e.Livemode,
+// newEvent takes the ids from an event that Stripe sent to a mode. Its time has whole seconds; a time that
+// cannot be is replaced by the present one. An event that says that it is of the other mode is refused.
+func newEvent(e *stripe.Event, mode checkout.Mode) (checkout.AcquirerEvent, error) {
+	got := checkout.AcquirerEvent{
+		ID: e.ID, Mode: mode, Type: string(e.Type), Risk: isRisk(string(e.Type)),
 		CreatedAt: eventTime(e.Created, time.Now()),
 	}
 	if e.Data != nil {
@@ -96,9 +82,12 @@ func newEvent(e *stripe.Event) Event {
 	}
 	word := wordsOfEvent.MatchString
 	if !word(got.ID) || !word(got.Type) || !word(got.ObjectID) || got.Reference != "" && !word(got.Reference) {
-		return Event{ID: e.ID, CreatedAt: got.CreatedAt, Livemode: e.Livemode, Unread: true}
+		return checkout.AcquirerEvent{ID: e.ID, Mode: mode, CreatedAt: got.CreatedAt, Unread: true}, nil
 	}
-	return got
+	if e.Livemode != mode.Live() {
+		return checkout.AcquirerEvent{}, fmt.Errorf("the report was sent to %s mode but belongs to the other mode", mode)
+	}
+	return got, nil
 }
 
 // eventTime returns the time of an event, or now when Stripe cannot have made an event then.
@@ -125,7 +114,9 @@ const eventPage = 100
 // since the given time. An event can appear in the list a little after a younger one, so a caller
 // that keeps a cursor must not take the list for complete: what it misses is found when the object's
 // own state is asked.
-func (n *Network) Events(ctx context.Context, cursor string, since time.Time) ([]Event, bool, error) {
+func (n *Network) Events(
+	ctx context.Context, cursor string, since time.Time,
+) (got []checkout.AcquirerEvent, more bool, err error) {
 	params := &stripe.EventListParams{}
 	params.Limit, params.Single = stripe.Int64(eventPage), true
 	if cursor != "" {
@@ -134,7 +125,8 @@ func (n *Network) Events(ctx context.Context, cursor string, since time.Time) ([
 		if err := page.Err(); err != nil {
 			return nil, false, fmt.Errorf("list events: %w", publicError(err))
 		}
-		return events(page.Data()), page.Meta().HasMore, nil
+		got, err = n.events(page.Data())
+		return got, page.Meta().HasMore, err
 	}
 	// Without a cursor Stripe lists from the youngest on, so all pages are needed to find the oldest.
 	params.Single, params.CreatedRange = false, &stripe.RangeQueryParams{GreaterThanOrEqual: since.Unix()}
@@ -146,13 +138,18 @@ func (n *Network) Events(ctx context.Context, cursor string, since time.Time) ([
 		all = append(all, e)
 	}
 	slices.Reverse(all)
-	return events(all[:min(len(all), eventPage)]), len(all) > eventPage, nil
+	got, err = n.events(all[:min(len(all), eventPage)])
+	return got, len(all) > eventPage, err
 }
 
-func events(page []*stripe.Event) []Event {
-	got := make([]Event, 0, len(page))
+func (n *Network) events(page []*stripe.Event) ([]checkout.AcquirerEvent, error) {
+	got := make([]checkout.AcquirerEvent, 0, len(page))
 	for _, e := range page {
-		got = append(got, newEvent(e))
+		event, err := newEvent(e, n.mode)
+		if err != nil {
+			return nil, err
+		}
+		got = append(got, event)
 	}
-	return got
+	return got, nil
 }

@@ -54,15 +54,15 @@ func TestVerifyEvent(t *testing.T) {
 		{"as large as allowed", limit, sign(limit, webhookSecret, 0), []string{webhookSecret}, nil},
 		{"1 MB", large, sign(large, webhookSecret, 0), []string{webhookSecret}, stripe.ErrEventTooLarge},
 	} {
-		got, err := stripe.VerifyEvent([]byte(c.body), c.header, c.secrets)
+		got, err := stripe.VerifyEvent([]byte(c.body), c.header, checkout.ModeLive, c.secrets)
 		if c.want != nil {
 			require.ErrorIs(t, err, c.want, c.name)
 			require.Zero(t, got, c.name)
 			continue
 		}
 		require.NoError(t, err, c.name)
-		require.Equal(t, stripe.Event{
-			ID: "evt_1", Type: "payment_intent.succeeded", ObjectID: "pi_1", Reference: "pi_1", Livemode: true,
+		require.Equal(t, checkout.AcquirerEvent{
+			ID: "evt_1", Mode: checkout.ModeLive, Type: "payment_intent.succeeded", ObjectID: "pi_1", Reference: "pi_1",
 			CreatedAt: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
 		}, got, c.name)
 	}
@@ -76,30 +76,55 @@ func TestVerifyEvent_SaysWhatItCannotRead(t *testing.T) {
 		strings.Replace(succeeded, "evt_1", `evt_\u0000`, 1), strings.Replace(succeeded, "pi_1", `pi_\u0000`, 1),
 		strings.Replace(succeeded, "intent.", `intent.\u0000`, 1), strings.Replace(succeeded, "evt_1", strings.Repeat("e", 4000), 1),
 	} {
-		got, err := stripe.VerifyEvent([]byte(body), sign(body, webhookSecret, 0), []string{webhookSecret})
+		got, err := stripe.VerifyEvent([]byte(body), sign(body, webhookSecret, 0), checkout.ModeLive, []string{webhookSecret})
 		require.NoError(t, err, body)
 		require.True(t, got.Unread, body)
+		require.Equal(t, checkout.ModeLive, got.Mode, "whatever the event says")
 		require.Empty(t, got.ObjectID+got.Reference+got.Type, body)
 	}
 	for _, created := range []string{"-4611686018427387904", "-1", "0", "1099511627776", "4611686018427387904"} {
 		body := strings.Replace(succeeded, "1767225600", created, 1)
-		got, err := stripe.VerifyEvent([]byte(body), sign(body, webhookSecret, 0), []string{webhookSecret})
+		got, err := stripe.VerifyEvent([]byte(body), sign(body, webhookSecret, 0), checkout.ModeLive, []string{webhookSecret})
 		require.NoError(t, err, created)
 		require.False(t, got.Unread, "the time decides nothing")
 		require.WithinDuration(t, time.Now(), got.CreatedAt, time.Minute, created)
 	}
 }
 
-func TestVerifyEvent_TellsTestModeAndTheIntentOfAnotherObject(t *testing.T) {
+func TestVerifyEvent_TellsTheIntentOfAnotherObject(t *testing.T) {
 	t.Parallel()
 	const body = `{"id": "evt_2", "type": "charge.dispute.created", "livemode": false, "created": 0,
 		"data": {"object": {"object": "dispute", "id": "du_1", "payment_intent": "pi_1"}}}`
-	got, err := stripe.VerifyEvent([]byte(body), sign(body, webhookSecret, 0), []string{webhookSecret})
+	got, err := stripe.VerifyEvent([]byte(body), sign(body, webhookSecret, 0), checkout.ModeTest, []string{webhookSecret})
 	require.NoError(t, err)
-	require.False(t, got.Livemode)
+	require.Equal(t, checkout.ModeTest, got.Mode)
 	require.Equal(t, "du_1", got.ObjectID)
 	require.Equal(t, "pi_1", got.Reference)
 	require.True(t, got.Risk, "the charge must be looked at")
+}
+
+func TestEvents_OfTheOtherModeAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
+		for _, livemode := range []bool{false, true} {
+			body := strings.Replace(succeeded, `"livemode": true`, fmt.Sprintf(`"livemode": %v`, livemode), 1)
+			got, err := stripe.VerifyEvent([]byte(body), sign(body, webhookSecret, 0), mode, []string{webhookSecret})
+			if livemode != mode.Live() {
+				require.ErrorContains(t, err, "belongs to the other mode", "%s %v", mode, livemode)
+				require.Zero(t, got)
+				continue
+			}
+			require.NoError(t, err)
+			require.Equal(t, mode, got.Mode)
+		}
+	}
+
+	w := newDouble(t)
+	w.prepare("visa")
+	live, err := stripe.New(stripe.Options{SecretKey: testKey, Mode: checkout.ModeLive, APIURL: w.apiURL, Simulated: true})
+	require.NoError(t, err)
+	_, _, err = live.Events(t.Context(), "", time.Now().Add(-time.Minute))
+	require.ErrorContains(t, err, "the report was sent to live mode but belongs to the other mode")
 }
 
 func TestEvents_GoOnFromACursorOldestFirst(t *testing.T) {
@@ -144,7 +169,7 @@ func TestEvents_GoOnFromACursorOldestFirst(t *testing.T) {
 	require.Equal(t, append(all, page[:97]...), first)
 }
 
-func types(events []stripe.Event) []string {
+func types(events []checkout.AcquirerEvent) []string {
 	var got []string
 	for _, e := range events {
 		got = append(got, e.Type)

@@ -38,7 +38,7 @@ func (n *Network) checkOurs(i *stripe.PaymentIntent, reference string) error {
 	switch {
 	case i.ID != reference:
 		return fmt.Errorf("asked for intent %s, and Stripe sent another one", reference)
-	case i.Livemode != n.live:
+	case i.Livemode != n.mode.Live():
 		return fmt.Errorf("intent %s: livemode is %t", reference, i.Livemode)
 	case i.ConfirmationMethod != stripe.PaymentIntentConfirmationMethodManual:
 		return fmt.Errorf("intent %s: its confirmation method is not manual", reference)

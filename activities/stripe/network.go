@@ -43,7 +43,7 @@ type Options struct {
 // called from several goroutines.
 type Network struct {
 	api  *stripe.Client
-	live bool
+	mode checkout.Mode
 }
 
 var _ checkout.CardNetwork = (*Network)(nil)
@@ -72,7 +72,7 @@ func New(o Options) (*Network, error) {
 		config.URL = stripe.String(strings.TrimSuffix(o.APIURL, "/"))
 	}
 	api := stripe.NewClient(o.SecretKey, stripe.WithBackends(stripe.NewBackendsWithConfig(config)))
-	return &Network{api: api, live: o.Mode.Live()}, nil
+	return &Network{api: api, mode: o.Mode}, nil
 }
 
 // checkKey refuses a key of the other mode: a test key in live mode would take orders for nothing,

@@ -18,7 +18,7 @@ func (f fixture) report(t *testing.T, ref checkout.Ref) storage.ChargeLook {
 	look := storage.ChargeLook{
 		Reference: f.read(t, ref).TransactionID, Reports: []string{checkout.NewID(checkout.PrefixEvent)},
 	}
-	_, err := f.Store.NoteAcquirerEvent(t.Context(), storage.AcquirerEvent{
+	_, err := f.Store.NoteAcquirerEvent(t.Context(), checkout.AcquirerEvent{
 		ID: look.Reports[0], Mode: checkout.ModeLive, Reference: look.Reference, Risk: true, CreatedAt: time.Now(),
 	})
 	require.NoError(t, err)

@@ -63,12 +63,8 @@ func newDesk(t *testing.T) *desk {
 			d.booked = append(d.booked, mode)
 			return d.away
 		},
-		Verify: func(payload []byte, signature string) (storage.AcquirerEvent, error) {
-			e, err := stripe.VerifyEvent(payload, signature, []string{"whsec_old", secret})
-			return storage.AcquirerEvent{
-				ID: e.ID, Mode: checkout.ModeLive, Type: e.Type, ObjectID: e.ObjectID, Reference: e.Reference, CreatedAt: e.CreatedAt,
-				Risk: e.Risk, Unread: e.Unread,
-			}, err
+		Verify: func(payload []byte, signature string) (checkout.AcquirerEvent, error) {
+			return stripe.VerifyEvent(payload, signature, checkout.ModeLive, []string{"whsec_old", secret})
 		},
 	})
 	return d
@@ -109,7 +105,7 @@ func TestReports_AreNotedOnceAndMakeTheSessionLook(t *testing.T) {
 	}
 	require.Equal(t, []string{d.session.ID + " " + d.payment}, d.told, "three times the same report asks once")
 	require.Empty(t, d.booked, "nothing is at risk")
-	fresh, err := d.store.NoteAcquirerEvent(t.Context(), storage.AcquirerEvent{ID: "evt_1", Mode: checkout.ModeLive, CreatedAt: time.Now()})
+	fresh, err := d.store.NoteAcquirerEvent(t.Context(), checkout.AcquirerEvent{ID: "evt_1", Mode: checkout.ModeLive, CreatedAt: time.Now()})
 	require.NoError(t, err)
 	require.False(t, fresh, "it is stored")
 }

@@ -361,8 +361,8 @@ const tellTimeout = time.Second
 func (s *server) tell(v face.Visit, e storage.MerchantUpdated) {
 	ctx, cancel := context.WithTimeout(v.Context(), tellTimeout)
 	defer cancel()
-	if err := s.Workflows.StartMerchantUpdate(ctx, checkout.Owner{MerchantID: v.MerchantID(),
-		Mode: e.Mode}.Ref(e.EventID)); err != nil {
+	owner := checkout.Owner{MerchantID: v.MerchantID(), Mode: e.Mode}
+	if err := s.Workflows.Start(ctx, owner.Ref(e.EventID)); err != nil {
 		s.Log.WarnContext(ctx, "left to Reconcile", "error", err, "event_id", e.EventID)
 	}
 }

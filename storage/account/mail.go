@@ -128,14 +128,6 @@ func (s *Store) MailFailed(ctx context.Context, id int64, delay time.Duration) e
 	return pg.Wrap("mail failed", err)
 }
 
-// DeleteOldMails deletes up to limit mails older than age. It returns their number.
-func (s *Store) DeleteOldMails(ctx context.Context, age time.Duration, limit int) (int, error) {
-	tag, err := s.pool.Exec(ctx, `
-		DELETE FROM mail WHERE id IN (SELECT id FROM mail WHERE created_at < clock_timestamp() - $1::interval
-			ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)`, age, limit)
-	return int(tag.RowsAffected()), pg.Wrap("delete old mails", err)
-}
-
 // KeepReset stores the SHA-256 of the code in a mail. The codes of earlier mails stay good: a stranger, who
 // may ask for a mail to any address, could otherwise end them one after another. It returns
 // checkout.ErrNotFound when the member cannot sign in.

@@ -57,11 +57,11 @@ type ModeInput struct {
 
 // Orphan is a row that should have a run and has none.
 type Orphan struct {
-	checkout.Ref // of a session, payout, delivery, bulk replay or picture; its id is the workflow id
+	checkout.Ref // of a session, payout, delivery, bulk replay, picture or event; its id is the workflow id
 
 	ExpiresAt  time.Time         // of a session
 	PaymentID  string            // of a session's payment in flight
 	EventType  webhook.EventType // of a delivery
-	EndpointID string            // of a delivery
+	EndpointID string            // of a delivery or bulk replay
 	Host       string            // of a delivery
 }

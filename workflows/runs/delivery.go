@@ -3,10 +3,6 @@ package runs
 import (
 	"context"
 
-	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/temporal"
-
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
@@ -15,40 +11,22 @@ import (
 // ReplayDelivery starts a new run of a delivery that has ended. It returns
 // webhook.ErrDeliveryInProgress and ErrOutcomeUnknown.
 func (c *Client) ReplayDelivery(ctx context.Context, d webhook.Delivery) error {
-	err := c.startDelivery(ctx, d.Owner, d.EventType, d.Dispatch(), enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE)
-	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
+	started, err := c.Restart(ctx, deliveryWithoutRun(d.Owner, d.EventType, d.Dispatch()), true)
+	if err == nil && !started {
 		return webhook.ErrDeliveryInProgress
 	}
-	return answer("replay delivery", err)
+	return err
 }
 
 // StartDelivery starts the first run of a delivery. A repeat changes nothing. It returns
 // ErrOutcomeUnknown.
 func (c *Client) StartDelivery(ctx context.Context, e webhook.Event, ref webhook.Dispatch) error {
-	err := c.startDelivery(ctx, e.Owner, e.Type, ref, enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE)
-	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
-		return nil
-	}
-	return answer("start delivery", err)
+	_, err := c.Restart(ctx, deliveryWithoutRun(e.Owner, e.Type, ref), false)
+	return err
 }
 
-func (c *Client) startDelivery(
-	ctx context.Context, owner checkout.Owner, typ webhook.EventType, ref webhook.Dispatch,
-	reuse enumspb.WorkflowIdReusePolicy,
-) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	in := contract.NewWebhookDeliveryInput(owner, typ, ref)
-	_, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID:                                       ref.ID,
-		TaskQueue:                                contract.TaskQueueWebhooks,
-		WorkflowIDReusePolicy:                    reuse,
-		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		TypedSearchAttributes:                    contract.SearchAttributesOf(owner, in.SearchAttribute()),
-		Priority:                                 temporal.Priority{FairnessKey: owner.MerchantID},
-		StaticSummary:                            in.Summary(), StaticDetails: in.Details(),
-	}, contract.TypeWebhookDelivery, in)
-	return err
+func deliveryWithoutRun(owner checkout.Owner, typ webhook.EventType, to webhook.Dispatch) contract.Orphan {
+	return contract.Orphan{Ref: owner.Ref(to.ID), EventType: typ, EndpointID: to.EndpointID, Host: to.Host}
 }
 
 // RetryNow makes the next attempt of a waiting delivery at once. It returns checkout.ErrNotFound

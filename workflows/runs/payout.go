@@ -4,10 +4,6 @@ import (
 	"context"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/temporal"
-
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 )
@@ -46,12 +42,9 @@ func (c *Client) StartPayout(ctx context.Context, ref checkout.Ref) error {
 	defer cancel()
 	until := time.Now().Add(closing)
 	for {
-		err := c.startPayout(ctx, ref)
-		if !temporal.IsWorkflowExecutionAlreadyStartedError(err) {
-			return answer("start payout", err)
-		}
-		if time.Now().After(until) {
-			return nil
+		started, err := c.Restart(ctx, contract.Orphan{Ref: ref}, true)
+		if err != nil || started || time.Now().After(until) {
+			return err
 		}
 		select {
 		case <-ctx.Done():
@@ -59,17 +52,4 @@ func (c *Client) StartPayout(ctx context.Context, ref checkout.Ref) error {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-}
-
-func (c *Client) startPayout(ctx context.Context, ref checkout.Ref) error {
-	_, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID:                                       ref.ID,
-		TaskQueue:                                contract.TaskQueueCheckout,
-		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		TypedSearchAttributes:                    contract.SearchAttributesOf(ref.Owner),
-		Priority:                                 temporal.Priority{FairnessKey: ref.MerchantID},
-		StaticSummary:                            "payout",
-	}, contract.TypePayout, contract.PayoutInput{Ref: ref})
-	return err
 }

@@ -13,8 +13,16 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
+// Start starts the first run of a merchant update or a picture. A repeat changes nothing. It returns
+// ErrOutcomeUnknown.
+func (c *Client) Start(ctx context.Context, ref checkout.Ref) error {
+	_, err := c.Restart(ctx, contract.Orphan{Ref: ref}, false)
+	return err
+}
+
 // Restart starts a run of an orphan and reports whether it did: an open run goes on. With again it also
-// starts one when Temporal has a closed run of the id. It returns ErrOutcomeUnknown.
+// starts one when Temporal has a closed run of the id. A row that was just stored is an orphan, too. It
+// returns ErrOutcomeUnknown.
 func (c *Client) Restart(ctx context.Context, o contract.Orphan, again bool) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -32,7 +40,7 @@ func (c *Client) Restart(ctx context.Context, o contract.Orphan, again bool) (bo
 	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 		return false, nil
 	}
-	return err == nil, answer("restart", err)
+	return err == nil, answer("start a run", err)
 }
 
 func (c *Client) restart(ctx context.Context, o contract.Orphan, options client.StartWorkflowOptions) error {
@@ -43,7 +51,7 @@ func (c *Client) restart(ctx context.Context, o contract.Orphan, options client.
 	)
 	switch prefix, _, _ := strings.Cut(o.ID, "_"); prefix {
 	case checkout.PrefixSession:
-		typ, options.StaticSummary = contract.TypeCheckoutSession, "session"
+		typ, options.StaticSummary = contract.TypeCheckoutSession, string(o.Mode)+" session"
 		in = contract.CheckoutSessionInput{
 			Ref: o.Ref, ExpiresAt: o.ExpiresAt, ActionTimeout: contract.ActionTimeout, PaymentID: o.PaymentID,
 		}
@@ -51,11 +59,15 @@ func (c *Client) restart(ctx context.Context, o contract.Orphan, options client.
 	case checkout.PrefixPayout:
 		typ, options.StaticSummary, in = contract.TypePayout, "payout", contract.PayoutInput{Ref: o.Ref}
 	case checkout.PrefixReplay:
-		typ, options.StaticSummary, in = contract.TypeWebhookReplay, "bulk replay", contract.WebhookReplayInput{Ref: o.Ref}
-		options.TaskQueue = contract.TaskQueueWebhooks
+		typ, options.StaticSummary = contract.TypeWebhookReplay, "bulk replay of "+o.EndpointID
+		in, options.TaskQueue = contract.WebhookReplayInput{Ref: o.Ref}, contract.TaskQueueWebhooks
 	case checkout.PrefixPicture:
 		typ, options.StaticSummary, in = contract.TypePictureFetch, "picture", contract.PictureFetchInput{Ref: o.Ref}
 		options.TaskQueue = contract.TaskQueueWebhooks
+	case checkout.PrefixEvent:
+		typ, options.StaticSummary = contract.TypeMerchantUpdate, "settings of a merchant changed"
+		in = contract.MerchantUpdateInput{Ref: o.Ref}
+		attributes = append(attributes, contract.SearchAttributeEventType.ValueSet(string(webhook.MerchantUpdated)))
 	default:
 		ref := webhook.Dispatch{ID: o.ID, EndpointID: o.EndpointID, Host: o.Host}
 		delivery := contract.NewWebhookDeliveryInput(o.Owner, o.EventType, ref)

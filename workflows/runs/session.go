@@ -15,26 +15,18 @@ import (
 // the same id: such a run belongs to an earlier try whose row was rolled back, and has another
 // expiry time. It returns ErrOutcomeUnknown.
 func (c *Client) StartSession(ctx context.Context, s checkout.Session) error {
-	return c.startSession(ctx, enumspb.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING,
-		string(s.Mode)+" session in "+string(s.Currency),
-		contract.CheckoutSessionInput{Ref: s.Ref, ExpiresAt: s.ExpiresAt, ActionTimeout: contract.ActionTimeout})
-}
-
-func (c *Client) startSession(
-	ctx context.Context, open enumspb.WorkflowIdConflictPolicy, summary string,
-	in contract.CheckoutSessionInput,
-) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	_, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID:                       in.ID,
+		ID:                       s.ID,
 		TaskQueue:                contract.TaskQueueCheckout,
 		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-		WorkflowIDConflictPolicy: open,
-		TypedSearchAttributes: contract.SearchAttributesOf(in.Owner,
+		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING,
+		TypedSearchAttributes: contract.SearchAttributesOf(s.Owner,
 			contract.SearchAttributeSessionStatus.ValueSet(string(checkout.StatusPending))),
-		StaticSummary: summary,
-	}, contract.TypeCheckoutSession, in)
+		StaticSummary: string(s.Mode) + " session in " + string(s.Currency),
+	}, contract.TypeCheckoutSession,
+		contract.CheckoutSessionInput{Ref: s.Ref, ExpiresAt: s.ExpiresAt, ActionTimeout: contract.ActionTimeout})
 	return answer("start session", err)
 }
 
@@ -50,8 +42,7 @@ func askSession[T any](ctx context.Context, c *Client, sessionID, name, updateID
 	if findErr != nil || lost == nil {
 		return got, err
 	}
-	if err := c.startSession(ctx, enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-		string(lost.Mode)+" session", *lost); err != nil {
+	if _, err := c.Restart(ctx, *lost, true); err != nil {
 		return got, err
 	}
 	return update[T](ctx, c, sessionID, name, updateID, args...)

@@ -221,14 +221,13 @@ func protocols() *http.Protocols {
 }
 
 // pendingSession returns a look-up for runs.Client.
-func pendingSession(store *storage.Store) func(context.Context, string) (*contract.CheckoutSessionInput, error) {
-	return func(ctx context.Context, id string) (*contract.CheckoutSessionInput, error) {
+func pendingSession(store *storage.Store) func(context.Context, string) (*contract.Orphan, error) {
+	return func(ctx context.Context, id string) (*contract.Orphan, error) {
 		rows, err := store.Unfinished(ctx, []string{id})
 		if err != nil || len(rows) == 0 {
 			return nil, err
 		}
-		return &contract.CheckoutSessionInput{
-			Ref: rows[0].Ref, ExpiresAt: rows[0].ExpiresAt, ActionTimeout: contract.ActionTimeout, PaymentID: rows[0].PaymentID,
-		}, nil
+		lost := contract.Orphan(rows[0])
+		return &lost, nil
 	}
 }

@@ -127,7 +127,7 @@ func (n modeNetworks) follow(ctx context.Context, o *worker.Options, note noteRe
 		o.Books.Accounts[n.mode] = activities.Account{
 			CardNetwork: n.cards, Succeeded: n.cards.Succeeded, Movements: n.cards.Movements, Charged: n.cards.Charged,
 			Risks:  n.cards.Risks,
-			Events: listed(n.mode, n.cards), Note: note,
+			Events: n.cards.Events, Note: note,
 		}
 	}
 	if n.payer != nil {

@@ -3,10 +3,8 @@ package service
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"time"
 
 	"example.com/checkout/activities/stripe"
 	"example.com/checkout/api/acquirer"
@@ -22,7 +20,7 @@ func reports(store *storage.Store, flows *runs.Client) acquirer.Reports {
 }
 
 // noteReport stores a report. It returns whether it is new.
-type noteReport func(ctx context.Context, e storage.AcquirerEvent) (fresh bool, err error)
+type noteReport func(ctx context.Context, e checkout.AcquirerEvent) (fresh bool, err error)
 
 // withReports takes the reports of the card network at their own path. An http.ServeMux would redirect
 // unclean paths, which the REST API answers with 404.
@@ -43,49 +41,14 @@ func withReports(cfg config.Config, store *storage.Store, flows *runs.Client, re
 }
 
 // verifier checks the reports that the card network sends. The secret says of which mode a report is.
-func verifier(modes ...config.Networks) func([]byte, string) (storage.AcquirerEvent, error) {
-	return func(payload []byte, signature string) (storage.AcquirerEvent, error) {
-		var faults []error
+func verifier(modes ...config.Networks) func([]byte, string) (checkout.AcquirerEvent, error) {
+	return func(payload []byte, signature string) (checkout.AcquirerEvent, error) {
 		for _, n := range modes {
-			e, err := stripe.VerifyEvent(payload, signature, n.StripeWebhookSecrets)
-			if err == nil {
-				return reported(n.Mode, e)
+			e, err := stripe.VerifyEvent(payload, signature, n.Mode, n.StripeWebhookSecrets)
+			if !errors.Is(err, stripe.ErrEventSignature) {
+				return e, err
 			}
-			faults = append(faults, err)
 		}
-		return storage.AcquirerEvent{}, errors.Join(faults...)
+		return checkout.AcquirerEvent{}, stripe.ErrEventSignature
 	}
-}
-
-// listed reads the card network's list of its reports.
-func listed(
-	mode checkout.Mode, cards *stripe.Network,
-) func(context.Context, string, time.Time) ([]storage.AcquirerEvent, bool, error) {
-	return func(ctx context.Context, cursor string, since time.Time) ([]storage.AcquirerEvent, bool, error) {
-		page, more, err := cards.Events(ctx, cursor, since)
-		if err != nil {
-			return nil, false, err
-		}
-		events := make([]storage.AcquirerEvent, 0, len(page))
-		for _, e := range page {
-			event, err := reported(mode, e)
-			if err != nil {
-				return nil, false, err
-			}
-			events = append(events, event)
-		}
-		return events, more, nil
-	}
-}
-
-// reported turns a report of Stripe's into the service's words. A report that says that it is of the
-// other mode is refused.
-func reported(mode checkout.Mode, e stripe.Event) (storage.AcquirerEvent, error) {
-	if e.Livemode != mode.Live() && !e.Unread {
-		return storage.AcquirerEvent{}, fmt.Errorf("the report was sent to %s mode but belongs to the other mode", mode)
-	}
-	return storage.AcquirerEvent{
-		ID: e.ID, Mode: mode, Type: e.Type, ObjectID: e.ObjectID, Reference: e.Reference, Risk: e.Risk,
-		CreatedAt: e.CreatedAt, Unread: e.Unread,
-	}, nil
 }
