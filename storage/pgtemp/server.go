@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -30,7 +29,7 @@ const (
 	stopPatience = 10 * time.Second
 )
 
-// ErrPortTaken is the error of [Start] when another program listens on Options.Port. It is wrapped.
+// ErrPortTaken is the error of [Start] when another program listens on Options.Port, and of [CheckFree]. It is wrapped.
 var ErrPortTaken = errors.New("port is taken")
 
 // Options describe the server. The zero value with a Dir is a durable server on a free port.
@@ -146,27 +145,28 @@ func (c cluster) awaitFormer(ctx context.Context) error {
 	}
 }
 
-// portPatience is how long a former server may still hold its port.
+// portPatience is how long a former server, or a process that has just been forked, may still hold the port.
 const portPatience = 2 * time.Second
 
 // start runs the server. It tries again while a passing obstacle stands in the way.
 func (s *Server) start(ctx context.Context, o Options) error {
-	began := time.Now()
-	for attempt := 1; ; attempt++ {
+	for began := time.Now(); ; {
 		s.port = o.Port
 		if o.Port == 0 {
-			s.port = freePort()
+			ports, err := FreePorts(1)
+			if err != nil {
+				return err
+			}
+			s.port = ports[0]
 		}
 		err := s.startOnce(ctx)
 		if err == nil {
 			return nil
 		}
-		portLost := o.Port == 0 && errors.Is(err, ErrPortTaken) && attempt < 10
-		// A process that the killed server had just forked holds the port a moment longer.
-		portLeft := o.Port != 0 && errors.Is(err, ErrPortTaken) && time.Since(began) < portPatience
+		portLeft := errors.Is(err, ErrPortTaken) && time.Since(began) < portPatience
 		backendsLeft := strings.Contains(err.Error(), "pre-existing shared memory block") &&
 			time.Since(began) < formerPatience
-		if !portLost && !portLeft && !backendsLeft {
+		if !portLeft && !backendsLeft {
 			return err
 		}
 		if err := Pause(ctx, 200*time.Millisecond); err != nil {
@@ -176,7 +176,7 @@ func (s *Server) start(ctx context.Context, o Options) error {
 }
 
 func (s *Server) startOnce(ctx context.Context) error {
-	if err := s.checkPort(); err != nil {
+	if err := CheckFree(s.port); err != nil { // the server would only write it to its log
 		return err
 	}
 
@@ -240,32 +240,6 @@ func (s *Server) awaitReady(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-time.After(20 * time.Millisecond):
-		}
-	}
-}
-
-// checkPort finds a taken port before the start: the server would only write it to its log.
-func (s *Server) checkPort() error {
-	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)))
-	if err != nil {
-		if errors.Is(err, syscall.EADDRINUSE) {
-			return fmt.Errorf("127.0.0.1:%d: %w", s.port, ErrPortTaken)
-		}
-		return err
-	}
-	return listener.Close()
-}
-
-// freePort returns a port on which no program listens. It lies below Linux's range of ports for outgoing connections,
-// so a restart finds its port free, however many clients try to connect. It lies above the ports that package devstack
-// gives to programs that bind them later.
-func freePort() int {
-	for {
-		port := 28000 + rand.IntN(32768-28000)
-		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err == nil {
-			_ = listener.Close() // no connection was accepted
-			return port
 		}
 	}
 }

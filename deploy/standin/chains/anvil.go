@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -59,9 +58,11 @@ func StartAnvil(ctx context.Context, o Options) (*Anvil, error) {
 	}
 	o.ChainID, o.Epoch = cmp.Or(o.ChainID, ChainID), cmp.Or(o.Epoch, 1)
 	if o.Port == 0 {
-		if o.Port, err = freePort(); err != nil {
+		ports, err := pgtemp.FreePorts(1)
+		if err != nil {
 			return nil, err
 		}
+		o.Port = ports[0]
 	}
 
 	program := filepath.Join(modules, filepath.FromSlash(anvilPackage), "bin", "anvil")
@@ -104,16 +105,6 @@ func (o Options) args() []string {
 		args = append(args, "--block-time", strconv.Itoa(int(o.BlockTime/time.Second)))
 	}
 	return args
-}
-
-// freePort returns a port of 127.0.0.1 on which nothing listens at the moment.
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 
 // ready waits until the node answers, and learns its accounts.

@@ -67,9 +67,11 @@ func StartBitcoin(ctx context.Context, o BitcoinOptions) (*Bitcoin, error) {
 		}
 	}
 	if o.Port == 0 {
-		if b.options.Port, err = freePort(); err != nil {
+		ports, err := pgtemp.FreePorts(1)
+		if err != nil {
 			return nil, err
 		}
+		b.options.Port = ports[0]
 	}
 	b.URL = "http://127.0.0.1:" + strconv.Itoa(b.options.Port)
 	if err = b.Start(ctx); err == nil {

@@ -3,8 +3,6 @@ package devstack_test
 import (
 	"bufio"
 	"context"
-	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,14 +34,6 @@ func TestMain(m *testing.M) {
 		defer cancel()
 		os.Stdout.WriteString(strconv.Itoa(os.Getpid()) + "\n")
 		<-ctx.Done()
-		os.Exit(0)
-	case "ports": // prints the ports from Free, and keeps them until its input ends
-		ports, err := devstack.Free(500)
-		if err != nil {
-			os.Exit(1)
-		}
-		fmt.Println(ports)
-		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
 	}
 	os.Exit(m.Run())

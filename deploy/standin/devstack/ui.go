@@ -25,7 +25,7 @@ type UIOptions struct {
 // only this computer can reach it. While Temporal is away, it shows errors.
 func StartUI(ctx context.Context, o UIOptions) (_ *Process, err error) {
 	defer checkout.Wrap(&err, "start Temporal's UI")
-	if err := CheckFree(loopback(o.Port), "-ui-port"); err != nil {
+	if err := checkFree(o.Port, "-ui-port"); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
