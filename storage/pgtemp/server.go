@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 const (
@@ -48,9 +47,7 @@ type Server struct {
 	password  string
 	throwaway bool
 	lock      *os.File
-	cmd       *exec.Cmd
-	done      chan struct{} // closed after the postmaster has ended
-	exit      error         // the result of cmd.Wait; read it after done
+	process   *Process // the postmaster
 	release   sync.Once
 }
 
@@ -190,25 +187,16 @@ func (s *Server) startOnce(ctx context.Context) error {
 		return err
 	}
 
-	s.cmd = s.cluster.command("postgres", s.cluster.settings(s.port, s.throwaway)...)
-	s.cmd.Stdout, s.cmd.Stderr = file, file
+	cmd := s.cluster.command("postgres", s.cluster.settings(s.port, s.throwaway)...)
+	cmd.Stdout, cmd.Stderr = file, file
 
 	// SIGQUIT makes the server end all its backends at once. SIGKILL would leave busy backends
 	// behind.
-	exited, err := StartTied(s.cmd, syscall.SIGQUIT)
-	if err != nil {
+	if s.process, err = StartTied(cmd, syscall.SIGQUIT); err != nil {
 		return err
 	}
-
-	s.done = make(chan struct{})
-	go func() {
-		s.exit = <-exited
-		close(s.done)
-	}()
-
 	if err := s.awaitReady(ctx); err != nil {
-		_ = s.cmd.Process.Signal(syscall.SIGQUIT) // the process may have ended by itself
-		<-s.done
+		_ = s.process.End(syscall.SIGQUIT, stopPatience) // it was killed if it did not end
 		said := make([]byte, 4096)
 		n, _ := file.ReadAt(said, before) // io.EOF is the normal case
 		text := strings.TrimSpace(string(said[:n]))
@@ -222,26 +210,20 @@ func (s *Server) startOnce(ctx context.Context) error {
 
 // awaitReady waits until the server answers a query.
 func (s *Server) awaitReady(ctx context.Context) error {
-	for {
+	var refused error
+	err := s.process.Ready(ctx, func(ctx context.Context) error {
 		err := s.query(ctx, func(*pgx.Conn) error { return nil })
-		var refused *pgconn.PgError
-		switch {
-		case err == nil:
+		if code := sqlState(err); code == "28P01" || code == "28000" { // the wrong password: to wait does not help
+			refused = err
 			return nil
-		case errors.As(err, &refused) && (refused.Code == "28P01" || refused.Code == "28000"):
-			return fmt.Errorf(
-				"the server on port %d does not know the password in %s: %w", s.port,
-				s.cluster.password(), err,
-			)
 		}
-		select {
-		case <-s.done:
-			return fmt.Errorf("postgres ended: %w", s.exit)
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(20 * time.Millisecond):
-		}
+		return err
+	})
+	if refused != nil {
+		return fmt.Errorf("the server on port %d does not know the password in %s: %w",
+			s.port, s.cluster.password(), refused)
 	}
+	return err
 }
 
 // URL returns the superuser's postgres:// URL of a database. It contains the password: keep it out
@@ -261,13 +243,13 @@ func (s *Server) URL(database string) string {
 func (s *Server) Port() int { return s.port }
 
 // PID returns the process id of the postmaster.
-func (s *Server) PID() int { return s.cmd.Process.Pid }
+func (s *Server) PID() int { return s.process.PID() }
 
 // RunAsServer makes cmd run as the server's user, which is never root. Use it before cmd starts.
 func (s *Server) RunAsServer(cmd *exec.Cmd) { s.cluster.account.apply(cmd) }
 
 // Done returns a channel that is closed when the postmaster has ended, for any reason.
-func (s *Server) Done() <-chan struct{} { return s.done }
+func (s *Server) Done() <-chan struct{} { return s.process.Done() }
 
 // Stop shuts the server down fast: it rolls back open transactions and closes connections. After 10
 // s it kills the server. Afterwards [Start] works on the same directory and port. A second Stop
@@ -277,24 +259,18 @@ func (s *Server) Stop() error {
 	if s.throwaway {
 		signal = syscall.SIGQUIT // no checkpoint: the data is not needed
 	}
-	_ = s.cmd.Process.Signal(signal) // it may have ended already
-	var err error
-	select {
-	case <-s.done:
-	case <-time.After(stopPatience):
-		_ = s.cmd.Process.Kill() // it may have ended just now
-		<-s.done
-		err = fmt.Errorf("PostgreSQL did not stop within %v and was killed", stopPatience)
-	}
+	err := s.process.End(signal, stopPatience)
 	s.free()
-	return err
+	if err != nil {
+		return fmt.Errorf("PostgreSQL %w", err)
+	}
+	return nil
 }
 
 // Kill ends the postmaster with SIGKILL, as a crash would, and waits for its end. Its backends end
 // by themselves; [Start] on the same directory waits for them and recovers the data.
 func (s *Server) Kill() {
-	_ = s.cmd.Process.Kill() // it may have ended already
-	<-s.done
+	s.process.Kill()
 	s.free()
 }
 
@@ -310,16 +286,15 @@ func (s *Server) free() {
 
 // runTied runs cmd to its end. cmd ends when this process ends, or ctx.
 func runTied(ctx context.Context, cmd *exec.Cmd) error {
-	exited, err := StartTied(cmd, syscall.SIGKILL)
+	process, err := StartTied(cmd, syscall.SIGKILL)
 	if err != nil {
 		return err
 	}
 	select {
-	case err := <-exited:
-		return err
+	case <-process.Done():
+		return process.Wait()
 	case <-ctx.Done():
-		_ = cmd.Process.Kill() // it may have ended just now
-		<-exited               //nolint:errcheck // how a killed process ended says nothing
+		process.Kill()
 		return context.Cause(ctx)
 	}
 }

@@ -1,16 +1,12 @@
 package chains
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 
@@ -42,10 +38,8 @@ type Anvil struct {
 	ChainID  uint64
 	Accounts []common.Address // ten, each with 10,000 ETH; everybody knows their keys
 
+	node
 	rpc     *rpc.Client
-	cmd     *exec.Cmd
-	done    chan struct{} // closed when the process has ended
-	end     sync.Once
 	started uint64 // the last block of the state file, 0 for a new chain
 }
 
@@ -65,24 +59,15 @@ func StartAnvil(ctx context.Context, o Options) (*Anvil, error) {
 		o.Port = ports[0]
 	}
 
+	a := &Anvil{URL: "http://127.0.0.1:" + strconv.Itoa(o.Port), ChainID: o.ChainID}
+	// With HTTP nothing is dialed yet, and there is nothing to close.
+	if a.rpc, err = rpc.DialContext(ctx, a.URL); err != nil {
+		return nil, err
+	}
 	program := filepath.Join(modules, filepath.FromSlash(anvilPackage), "bin", "anvil")
 	cmd := exec.Command(program, o.args()...) //nolint:gosec,noctx // G204: our program; it outlives ctx
-	var output tail
-	cmd.Stderr = &output
-	exited, err := pgtemp.StartTied(cmd, syscall.SIGKILL)
-	if err != nil {
+	if err := a.start(ctx, cmd, syscall.SIGKILL, a.look); err != nil {
 		return nil, fmt.Errorf("start anvil: %w", err)
-	}
-
-	a := &Anvil{URL: "http://127.0.0.1:" + strconv.Itoa(o.Port), ChainID: o.ChainID, cmd: cmd, done: make(chan struct{})}
-	go func() {
-		for range exited { // how it ended is in its output
-		}
-		close(a.done)
-	}()
-	if err := a.ready(ctx); err != nil {
-		a.Kill()
-		return nil, fmt.Errorf("start anvil: %w\n%s", err, output.String())
 	}
 	return a, nil
 }
@@ -107,43 +92,20 @@ func (o Options) args() []string {
 	return args
 }
 
-// ready waits until the node answers, and learns its accounts.
-func (a *Anvil) ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	client, err := rpc.DialContext(ctx, a.URL)
-	if err != nil {
-		return err
-	}
-	a.rpc = client
-	for {
-		err := a.Call(ctx, &a.Accounts, "eth_accounts")
-		if err == nil {
-			return a.hasChain(ctx)
-		}
-		select {
-		case <-a.done:
-			return fmt.Errorf("it ended: %w", err)
-		case <-ctx.Done():
-			return fmt.Errorf("it does not answer: %w", err)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-}
-
-// hasChain checks that it is our anvil that answers on the port, and notes its last block.
-func (a *Anvil) hasChain(ctx context.Context) error {
-	var id string
+// look checks that it is our anvil that answers on the port, and learns its accounts and its last block.
+func (a *Anvil) look(ctx context.Context) error {
+	var id, last hexutil.Uint64
 	if err := a.Call(ctx, &id, "eth_chainId"); err != nil {
 		return err
 	}
-	if got, err := strconv.ParseUint(id, 0, 64); err != nil || got != a.ChainID {
-		return fmt.Errorf("the node at %s has chain id %s: another program has the port", a.URL, id)
+	if uint64(id) != a.ChainID {
+		return fmt.Errorf("the node at %s has chain id %d: another program has the port", a.URL, id)
 	}
-	var last hexutil.Uint64
-	err := a.Call(ctx, &last, "eth_blockNumber")
+	if err := a.Call(ctx, &last, "eth_blockNumber"); err != nil {
+		return err
+	}
 	a.started = uint64(last)
-	return err
+	return a.Call(ctx, &a.Accounts, "eth_accounts")
 }
 
 // Call asks the node. result is a pointer, or nil.
@@ -154,56 +116,14 @@ func (a *Anvil) Call(ctx context.Context, result any, method string, args ...any
 	return nil
 }
 
-// PID returns the process id.
-func (a *Anvil) PID() int { return a.cmd.Process.Pid }
-
-// Done returns a channel that is closed when the process has ended.
-func (a *Anvil) Done() <-chan struct{} { return a.done }
-
-// Stop ends the node. It writes its state to the state file first, if it has one.
+// Stop ends the node. It writes its state to the state file first, if it has one: after an hour hundreds of megabytes,
+// and half of it is no state.
 func (a *Anvil) Stop() error {
-	if err := a.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	select {
-	case <-a.done:
-	case <-time.After(2 * time.Minute): // it writes its state, after an hour hundreds of megabytes; half of it is no state
-		a.Kill()
-		return errors.New("anvil did not stop within 2 minutes and was killed")
+	if err := a.current().End(syscall.SIGTERM, 2*time.Minute); err != nil {
+		return fmt.Errorf("anvil %w", err)
 	}
 	return nil
 }
 
 // Kill ends the node at once. A second call does nothing.
-func (a *Anvil) Kill() {
-	a.end.Do(func() {
-		_ = a.cmd.Process.Kill() // an error means that it has already ended
-		<-a.done
-		if a.rpc != nil {
-			a.rpc.Close()
-		}
-	})
-}
-
-// tail keeps the first bytes that anvil printed.
-type tail struct {
-	mu    sync.Mutex
-	bytes bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	const enough = 4 << 10
-	if t.bytes.Len() < enough {
-		t.bytes.Write(p)
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.bytes.String()
-}
+func (a *Anvil) Kill() { a.kill() }

@@ -3,6 +3,7 @@ package devstack_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,8 +49,10 @@ func TestProcess_EndsWithItsLastWords(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "script.log")
 	process, err := shell(t.TempDir(), log, "echo first; echo no disk >&2; exit 3").Start()
 	require.NoError(t, err)
-	<-process.Done()
-	require.EqualError(t, process.Err(), "script ended (exit status 3); the end of "+log+":\nfirst\nno disk")
+	want := "script ended (exit status 3); the end of " + log + ":\nfirst\nno disk"
+	never := func(context.Context) error { return errors.New("no answer") }
+	require.EqualError(t, process.Ready(t.Context(), never), want)
+	require.EqualError(t, process.Err(), want)
 }
 
 func TestProcess_StopAsksThenKills(t *testing.T) {
