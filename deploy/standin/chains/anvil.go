@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -39,8 +40,10 @@ type Anvil struct {
 	Accounts []common.Address // ten, each with 10,000 ETH; everybody knows their keys
 
 	node
+	options Options
+	program string // its path
 	rpc     *rpc.Client
-	started uint64 // the last block of the state file, 0 for a new chain
+	started atomic.Uint64 // the last block of the state file, 0 for a new chain
 }
 
 // StartAnvil installs anvil if it is missing, and starts it. ctx bounds the start only. It returns
@@ -59,17 +62,31 @@ func StartAnvil(ctx context.Context, o Options) (*Anvil, error) {
 		o.Port = ports[0]
 	}
 
-	a := &Anvil{URL: "http://127.0.0.1:" + strconv.Itoa(o.Port), ChainID: o.ChainID}
+	a := &Anvil{
+		URL: "http://127.0.0.1:" + strconv.Itoa(o.Port), ChainID: o.ChainID, options: o,
+		program: filepath.Join(modules, filepath.FromSlash(anvilPackage), "bin", "anvil"),
+	}
 	// With HTTP nothing is dialed yet, and there is nothing to close.
 	if a.rpc, err = rpc.DialContext(ctx, a.URL); err != nil {
 		return nil, err
 	}
-	program := filepath.Join(modules, filepath.FromSlash(anvilPackage), "bin", "anvil")
-	cmd := exec.Command(program, o.args()...) //nolint:gosec,noctx // G204: our program; it outlives ctx
-	if err := a.start(ctx, cmd, syscall.SIGKILL, a.look); err != nil {
-		return nil, fmt.Errorf("start anvil: %w", err)
+	if err = a.Start(ctx); err == nil {
+		err = a.Call(ctx, &a.Accounts, "eth_accounts")
+	}
+	if err != nil {
+		a.Kill()
+		return nil, err
 	}
 	return a, nil
+}
+
+// Start starts the node again after Stop, at the same address and with the blocks that it had.
+func (a *Anvil) Start(ctx context.Context) error {
+	cmd := exec.Command(a.program, a.options.args()...) //nolint:gosec,noctx // G204: our program; it outlives ctx
+	if err := a.start(ctx, cmd, syscall.SIGKILL, a.look); err != nil {
+		return fmt.Errorf("start anvil: %w", err)
+	}
+	return nil
 }
 
 // args are anvil's arguments.
@@ -92,7 +109,7 @@ func (o Options) args() []string {
 	return args
 }
 
-// look checks that it is our anvil that answers on the port, and learns its accounts and its last block.
+// look checks that it is our anvil that answers on the port, and learns its last block.
 func (a *Anvil) look(ctx context.Context) error {
 	var id, last hexutil.Uint64
 	if err := a.Call(ctx, &id, "eth_chainId"); err != nil {
@@ -104,8 +121,8 @@ func (a *Anvil) look(ctx context.Context) error {
 	if err := a.Call(ctx, &last, "eth_blockNumber"); err != nil {
 		return err
 	}
-	a.started = uint64(last)
-	return a.Call(ctx, &a.Accounts, "eth_accounts")
+	a.started.Store(uint64(last))
+	return nil
 }
 
 // Call asks the node. result is a pointer, or nil.
