@@ -5,6 +5,8 @@
 // 127.0.0.1 only, asks for a random password (SCRAM), opens no unix socket, and ends when the process that started it
 // ends, in whatever way that happens. Copies of a [Template] have the template's password.
 //
+// Other programs of tests and of the development stack use the same means: [StartTied], [Lock] and [FreePorts].
+//
 // Layout of a server's directory:
 //
 //	data/         the cluster (PGDATA)

@@ -2,8 +2,6 @@ package pgtemp_test
 
 import (
 	"context"
-	"os"
-	"os/exec"
 	"sync/atomic"
 	"testing"
 
@@ -53,25 +51,6 @@ func TestForTest_WithoutMigrationIsEmpty(t *testing.T) {
 	require.NoError(t, connect(t, pgtemp.ForTest(t, nil)).QueryRow(t.Context(),
 		`SELECT count(*) FROM pg_tables WHERE schemaname = 'public'`).Scan(&tables))
 	require.Zero(t, tables)
-}
-
-func TestForTest_OnAServerOfTheCallers(t *testing.T) {
-	t.Parallel()
-	server := start(t, pgtemp.Options{Throwaway: true, Template: empty})
-	require.NoError(t, server.CreateDatabase(t.Context(), "pgtemp_deadbeef00_test_1", ""), "left by a killed process")
-	require.NoError(t, server.CreateDatabase(t.Context(), "shop", ""))
-
-	tests := exec.Command(os.Args[0], "-test.run=^TestForTest_EveryTest|^TestForTest_Without")
-	tests.Env = append(os.Environ(), "DATABASE_URL="+server.URL("postgres"))
-	out, err := tests.CombinedOutput()
-	require.NoError(t, err, string(out))
-
-	rows, err := connect(t, server.URL("postgres")).Query(t.Context(),
-		`SELECT left(datname, 7) FROM pg_database WHERE datname NOT LIKE 'template_' AND datname <> 'postgres' ORDER BY 1`)
-	require.NoError(t, err)
-	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	require.NoError(t, err)
-	require.Equal(t, []string{"pgtemp_", "shop"}, names, "only the template stays, for the next process to drop")
 }
 
 // TestStopTime_RowsHaveOneTime checks rows that are inserted and rows that meet one that is there.

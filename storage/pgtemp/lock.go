@@ -11,18 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errLocked: another process holds the directory.
-var errLocked = errors.New("in use by another process")
-
-// lockDir takes the directory for this process. The kernel releases the lock when the process ends,
-// however it ends, so a held lock has a living owner. lockDir waits for patience, because the owner
-// may be about to end. It returns errLocked, wrapped, or the error of ctx.
-func lockDir(ctx context.Context, dir string, patience time.Duration) (*os.File, error) {
-	deadline := time.Now().Add(patience)
-	for {
-		lock, err := tryLock(filepath.Join(dir, "lock"))
-		if err == nil || !errors.Is(err, errLocked) || time.Now().After(deadline) {
-			return lock, err
+// Lock opens a file, which it makes when it is missing, and waits for its lock until ctx ends. Then it
+// returns the cause of ctx. Closing the file releases the lock. The kernel releases it as well when the
+// process ends, however it ends, so a held lock has a living owner.
+func Lock(ctx context.Context, path string) (*os.File, error) {
+	for { // a blocked system call would not see ctx end
+		file, err := tryLock(path)
+		if !errors.Is(err, errLocked) {
+			return file, err
 		}
 		if err := Pause(ctx, 50*time.Millisecond); err != nil {
 			return nil, err
@@ -30,6 +26,18 @@ func lockDir(ctx context.Context, dir string, patience time.Duration) (*os.File,
 	}
 }
 
+// lockDir takes the directory for this process. It waits for patience, because another owner may be
+// about to end.
+func lockDir(ctx context.Context, dir string, patience time.Duration) (*os.File, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%s: %w", dir, errLocked))
+	defer cancel()
+	return Lock(ctx, filepath.Join(dir, "lock"))
+}
+
+// errLocked: another process holds the lock.
+var errLocked = errors.New("in use by another process")
+
+// tryLock is Lock that does not wait. It returns errLocked, wrapped.
 func tryLock(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -38,7 +46,7 @@ func tryLock(path string) (*os.File, error) {
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = file.Close() // report the error of the lock
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%s: %w", filepath.Dir(path), errLocked)
+			err = errLocked
 		}
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -18,7 +17,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 const (
@@ -30,7 +28,7 @@ const (
 	stopPatience = 10 * time.Second
 )
 
-// ErrPortTaken is the error of [Start] when another program listens on Options.Port. It is wrapped.
+// ErrPortTaken is the error of [Start] when another program listens on Options.Port, and of [CheckFree]. It is wrapped.
 var ErrPortTaken = errors.New("port is taken")
 
 // Options describe the server. The zero value with a Dir is a durable server on a free port.
@@ -49,9 +47,7 @@ type Server struct {
 	password  string
 	throwaway bool
 	lock      *os.File
-	cmd       *exec.Cmd
-	done      chan struct{} // closed after the postmaster has ended
-	exit      error         // the result of cmd.Wait; read it after done
+	process   *Process // the postmaster
 	release   sync.Once
 }
 
@@ -146,27 +142,28 @@ func (c cluster) awaitFormer(ctx context.Context) error {
 	}
 }
 
-// portPatience is how long a former server may still hold its port.
+// portPatience is how long a former server, or a process that has just been forked, may still hold the port.
 const portPatience = 2 * time.Second
 
 // start runs the server. It tries again while a passing obstacle stands in the way.
 func (s *Server) start(ctx context.Context, o Options) error {
-	began := time.Now()
-	for attempt := 1; ; attempt++ {
+	for began := time.Now(); ; {
 		s.port = o.Port
 		if o.Port == 0 {
-			s.port = freePort()
+			ports, err := FreePorts(1)
+			if err != nil {
+				return err
+			}
+			s.port = ports[0]
 		}
 		err := s.startOnce(ctx)
 		if err == nil {
 			return nil
 		}
-		portLost := o.Port == 0 && errors.Is(err, ErrPortTaken) && attempt < 10
-		// A process that the killed server had just forked holds the port a moment longer.
-		portLeft := o.Port != 0 && errors.Is(err, ErrPortTaken) && time.Since(began) < portPatience
+		portLeft := errors.Is(err, ErrPortTaken) && time.Since(began) < portPatience
 		backendsLeft := strings.Contains(err.Error(), "pre-existing shared memory block") &&
 			time.Since(began) < formerPatience
-		if !portLost && !portLeft && !backendsLeft {
+		if !portLeft && !backendsLeft {
 			return err
 		}
 		if err := Pause(ctx, 200*time.Millisecond); err != nil {
@@ -176,7 +173,7 @@ func (s *Server) start(ctx context.Context, o Options) error {
 }
 
 func (s *Server) startOnce(ctx context.Context) error {
-	if err := s.checkPort(); err != nil {
+	if err := CheckFree(s.port); err != nil { // the server would only write it to its log
 		return err
 	}
 
@@ -190,25 +187,16 @@ func (s *Server) startOnce(ctx context.Context) error {
 		return err
 	}
 
-	s.cmd = s.cluster.command("postgres", s.cluster.settings(s.port, s.throwaway)...)
-	s.cmd.Stdout, s.cmd.Stderr = file, file
+	cmd := s.cluster.command("postgres", s.cluster.settings(s.port, s.throwaway)...)
+	cmd.Stdout, cmd.Stderr = file, file
 
 	// SIGQUIT makes the server end all its backends at once. SIGKILL would leave busy backends
 	// behind.
-	exited, err := StartTied(s.cmd, syscall.SIGQUIT)
-	if err != nil {
+	if s.process, err = StartTied(cmd, syscall.SIGQUIT); err != nil {
 		return err
 	}
-
-	s.done = make(chan struct{})
-	go func() {
-		s.exit = <-exited
-		close(s.done)
-	}()
-
 	if err := s.awaitReady(ctx); err != nil {
-		_ = s.cmd.Process.Signal(syscall.SIGQUIT) // the process may have ended by itself
-		<-s.done
+		_ = s.process.End(syscall.SIGQUIT, stopPatience) // it was killed if it did not end
 		said := make([]byte, 4096)
 		n, _ := file.ReadAt(said, before) // io.EOF is the normal case
 		text := strings.TrimSpace(string(said[:n]))
@@ -222,52 +210,20 @@ func (s *Server) startOnce(ctx context.Context) error {
 
 // awaitReady waits until the server answers a query.
 func (s *Server) awaitReady(ctx context.Context) error {
-	for {
+	var refused error
+	err := s.process.Ready(ctx, func(ctx context.Context) error {
 		err := s.query(ctx, func(*pgx.Conn) error { return nil })
-		var refused *pgconn.PgError
-		switch {
-		case err == nil:
+		if code := sqlState(err); code == "28P01" || code == "28000" { // the wrong password: to wait does not help
+			refused = err
 			return nil
-		case errors.As(err, &refused) && (refused.Code == "28P01" || refused.Code == "28000"):
-			return fmt.Errorf(
-				"the server on port %d does not know the password in %s: %w", s.port,
-				s.cluster.password(), err,
-			)
-		}
-		select {
-		case <-s.done:
-			return fmt.Errorf("postgres ended: %w", s.exit)
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-}
-
-// checkPort finds a taken port before the start: the server would only write it to its log.
-func (s *Server) checkPort() error {
-	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)))
-	if err != nil {
-		if errors.Is(err, syscall.EADDRINUSE) {
-			return fmt.Errorf("127.0.0.1:%d: %w", s.port, ErrPortTaken)
 		}
 		return err
+	})
+	if refused != nil {
+		return fmt.Errorf("the server on port %d does not know the password in %s: %w",
+			s.port, s.cluster.password(), refused)
 	}
-	return listener.Close()
-}
-
-// freePort returns a port on which no program listens. It lies below Linux's range of ports for outgoing connections,
-// so a restart finds its port free, however many clients try to connect. It lies above the ports that package devstack
-// gives to programs that bind them later.
-func freePort() int {
-	for {
-		port := 28000 + rand.IntN(32768-28000)
-		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err == nil {
-			_ = listener.Close() // no connection was accepted
-			return port
-		}
-	}
+	return err
 }
 
 // URL returns the superuser's postgres:// URL of a database. It contains the password: keep it out
@@ -287,13 +243,13 @@ func (s *Server) URL(database string) string {
 func (s *Server) Port() int { return s.port }
 
 // PID returns the process id of the postmaster.
-func (s *Server) PID() int { return s.cmd.Process.Pid }
+func (s *Server) PID() int { return s.process.PID() }
 
 // RunAsServer makes cmd run as the server's user, which is never root. Use it before cmd starts.
 func (s *Server) RunAsServer(cmd *exec.Cmd) { s.cluster.account.apply(cmd) }
 
 // Done returns a channel that is closed when the postmaster has ended, for any reason.
-func (s *Server) Done() <-chan struct{} { return s.done }
+func (s *Server) Done() <-chan struct{} { return s.process.Done() }
 
 // Stop shuts the server down fast: it rolls back open transactions and closes connections. After 10
 // s it kills the server. Afterwards [Start] works on the same directory and port. A second Stop
@@ -303,24 +259,18 @@ func (s *Server) Stop() error {
 	if s.throwaway {
 		signal = syscall.SIGQUIT // no checkpoint: the data is not needed
 	}
-	_ = s.cmd.Process.Signal(signal) // it may have ended already
-	var err error
-	select {
-	case <-s.done:
-	case <-time.After(stopPatience):
-		_ = s.cmd.Process.Kill() // it may have ended just now
-		<-s.done
-		err = fmt.Errorf("PostgreSQL did not stop within %v and was killed", stopPatience)
-	}
+	err := s.process.End(signal, stopPatience)
 	s.free()
-	return err
+	if err != nil {
+		return fmt.Errorf("PostgreSQL %w", err)
+	}
+	return nil
 }
 
 // Kill ends the postmaster with SIGKILL, as a crash would, and waits for its end. Its backends end
 // by themselves; [Start] on the same directory waits for them and recovers the data.
 func (s *Server) Kill() {
-	_ = s.cmd.Process.Kill() // it may have ended already
-	<-s.done
+	s.process.Kill()
 	s.free()
 }
 
@@ -336,16 +286,15 @@ func (s *Server) free() {
 
 // runTied runs cmd to its end. cmd ends when this process ends, or ctx.
 func runTied(ctx context.Context, cmd *exec.Cmd) error {
-	exited, err := StartTied(cmd, syscall.SIGKILL)
+	process, err := StartTied(cmd, syscall.SIGKILL)
 	if err != nil {
 		return err
 	}
 	select {
-	case err := <-exited:
-		return err
+	case <-process.Done():
+		return process.Wait()
 	case <-ctx.Done():
-		_ = cmd.Process.Kill() // it may have ended just now
-		<-exited               //nolint:errcheck // how a killed process ended says nothing
+		process.Kill()
 		return context.Cause(ctx)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -26,6 +28,10 @@ import (
 // killed.
 const parentDir = "PGTEMP_TEST_PARENT_DIR"
 
+// countOfPorts makes the test binary a process that prints as many ports of FreePorts, and keeps them until its input
+// ends.
+const countOfPorts = "PGTEMP_TEST_PORTS"
+
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(parentDir); dir != "" {
 		server, err := pgtemp.Start(context.Background(), pgtemp.Options{Dir: dir})
@@ -35,6 +41,15 @@ func TestMain(m *testing.M) {
 		}
 		os.Stdout.WriteString(strconv.Itoa(server.PID()) + "\n")
 		select {}
+	}
+	if count, err := strconv.Atoi(os.Getenv(countOfPorts)); err == nil {
+		ports, err := pgtemp.FreePorts(count)
+		if err != nil {
+			os.Exit(1)
+		}
+		fmt.Println(ports)
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
 	}
 	pgtemp.RunInParallel()
 	os.Exit(m.Run())

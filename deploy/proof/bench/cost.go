@@ -71,7 +71,7 @@ func cost(flags *flag.FlagSet) func(context.Context) (report, error) {
 	n := flags.Int("sessions", 200, "sessions of each kind")
 	clients := flags.Int("clients", 8, "how many customers come at a time")
 	return func(ctx context.Context) (report, error) {
-		ports, err := devstack.Free(1)
+		ports, err := pgtemp.FreePorts(1)
 		if err != nil {
 			return report{}, err
 		}

@@ -34,8 +34,8 @@ func (r *rig) addLiveParts() {
 		// A node that is killed forgets its blocks. On a real network others have them, so these
 		// always write them; what waits in their pools is lost.
 		&part{
-			name: "node of Ethereum", kind: checkout.Ethereum, start: d.StartChain, kill: stopAnvil, stop: stopAnvil,
-			pid: func() int { return d.Anvil.PID() }, done: func() <-chan struct{} { return d.Anvil.Done() },
+			name: "node of Ethereum", kind: checkout.Ethereum, start: d.Anvil.Start, kill: stopAnvil,
+			stop: stopAnvil, pid: d.Anvil.PID, done: d.Anvil.Done,
 		},
 		&part{
 			name: "node of Bitcoin", kind: checkout.Bitcoin, kill: stopBitcoin, stop: stopBitcoin, pid: d.Bitcoin.PID,

@@ -15,6 +15,7 @@ import (
 	"example.com/checkout/deploy/proof/chaos/invariant"
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -36,7 +37,7 @@ func (c *chaos) addMerchants(ctx context.Context) error {
 		return err
 	}
 	defer store.Close()
-	ports, err := devstack.Free(1)
+	ports, err := pgtemp.FreePorts(1)
 	if err != nil {
 		return err
 	}
@@ -141,7 +142,7 @@ func (c *chaos) addEndpoint(
 
 // nobody returns an address without a listener.
 func nobody(*merchant, string) (address string, err error) {
-	ports, err := devstack.Free(1)
+	ports, err := pgtemp.FreePorts(1)
 	if err != nil {
 		return "", err
 	}
@@ -149,7 +150,7 @@ func nobody(*merchant, string) (address string, err error) {
 }
 
 func (c *chaos) startReceiver(m *merchant, secret string) (address string, err error) {
-	ports, err := devstack.Free(1)
+	ports, err := pgtemp.FreePorts(1)
 	if err != nil {
 		return "", err
 	}

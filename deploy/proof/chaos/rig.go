@@ -18,6 +18,7 @@ import (
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/storage/pgtemp"
 )
 
 // Times of the stack under test. They are so short that a run of one minute sees every retry. The
@@ -57,7 +58,7 @@ type part struct {
 
 // startRig starts a rig with its data in dir, with a simulated live mode or without.
 func startRig(ctx context.Context, dir string, live bool, out io.Writer) (_ *rig, err error) {
-	ports, err := devstack.Free(5)
+	ports, err := pgtemp.FreePorts(5)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +116,7 @@ func (r *rig) startLinks(live bool) (at devstack.Ports, through map[string]devst
 	through = map[string]devstack.Ports{}
 	market := 0
 	if live {
-		free, err := devstack.Free(1)
+		free, err := pgtemp.FreePorts(1)
 		if err != nil {
 			return at, nil, err
 		}
@@ -135,7 +136,7 @@ func (r *rig) startLinks(live bool) (at devstack.Ports, through map[string]devst
 			ways = append(ways, way{"signer", &at.Ethereum, &own.Signer})
 		}
 		for _, w := range ways {
-			ports, err := devstack.Free(2)
+			ports, err := pgtemp.FreePorts(2)
 			if err != nil {
 				return at, nil, err
 			}

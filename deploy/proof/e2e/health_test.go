@@ -22,7 +22,7 @@ import (
 // by themselves after checkout setup. A stop makes the API unready before it closes.
 func TestHealth_OldSchemaMakesTheProcessesWait(t *testing.T) {
 	t.Parallel()
-	ports, err := devstack.Free(4)
+	ports, err := pgtemp.FreePorts(4)
 	require.NoError(t, err)
 	at := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
 	settings := []string{

@@ -19,6 +19,7 @@ import (
 	"example.com/checkout/deploy/proof/chaos/invariant"
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 )
@@ -117,7 +118,7 @@ func TestInvariants_TheCheckNamesWhatIsBroken(t *testing.T) {
 func TestRedirect_IsNotFollowed(t *testing.T) {
 	t.Parallel()
 	m := e2e.NewMerchant(t, e2e.Shared)
-	ports, err := devstack.Free(1)
+	ports, err := pgtemp.FreePorts(1)
 	require.NoError(t, err)
 	canary := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	_, err = devstack.StartCanary(canary, e2e.Shared.ReceiverLog) // listens until the end

@@ -21,6 +21,7 @@ import (
 	"example.com/checkout/api/conformance"
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -50,7 +51,7 @@ type Merchant struct {
 func NewMerchant(t *testing.T, stack *devstack.Stack) *Merchant {
 	t.Helper()
 	m := &Merchant{T: t, Stack: stack, Secret: webhook.NewSecret()}
-	ports, err := devstack.Free(1)
+	ports, err := pgtemp.FreePorts(1)
 	require.NoError(t, err)
 	address := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	m.URL = "http://" + address + "/webhook"

@@ -17,6 +17,7 @@ import (
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/deploy/standin/need"
+	"example.com/checkout/storage/pgtemp"
 )
 
 // metricLabels are all labels that the series may have. A new one multiplies the
@@ -185,7 +186,7 @@ func startPrometheus(t *testing.T, stack *devstack.Stack, rules ...string) *prom
 	}
 	file := filepath.Join(dir, "prometheus.yml")
 	require.NoError(t, os.WriteFile(file, []byte(config.String()), 0o600))
-	ports, err := devstack.Free(1)
+	ports, err := pgtemp.FreePorts(1)
 	require.NoError(t, err)
 	address := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	process, err := devstack.Program{

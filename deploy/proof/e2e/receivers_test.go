@@ -26,6 +26,7 @@ import (
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/deploy/standin/need"
+	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -113,7 +114,7 @@ type example struct {
 func newExample(t *testing.T, file string, program func(*testing.T, string) (string, []string)) *example {
 	t.Helper()
 	path, args := program(t, e2e.Path("deploy", "release", file))
-	ports, err := devstack.Free(1)
+	ports, err := pgtemp.FreePorts(1)
 	require.NoError(t, err)
 	dir := t.TempDir()
 	x := &example{t: t, key: "none", address: fmt.Sprintf("127.0.0.1:%d", ports[0])}

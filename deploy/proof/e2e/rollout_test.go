@@ -19,6 +19,7 @@ import (
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/deploy/standin/need"
+	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -60,7 +61,7 @@ type fleet struct {
 // startFleet makes a stack of build one a fleet.
 func startFleet(t *testing.T, stack *devstack.Stack, haproxy string) *fleet {
 	t.Helper()
-	ports, err := devstack.Free(7)
+	ports, err := pgtemp.FreePorts(7)
 	require.NoError(t, err)
 	f := &fleet{
 		t: t, stack: stack, temporal: e2e.TemporalClient(t, stack), ports: ports[:6],

@@ -131,7 +131,7 @@ func TestCompose_ItsTemporalStarts(t *testing.T) {
 		"DYNAMIC_CONFIG_FILE_PATH": write("dynamic.yaml", project.Configs["temporal-dynamic"].Content, 0o600),
 		"BIND_ON_IP":               "127.0.0.1",
 	}
-	ports, err := devstack.Free(9)
+	ports, err := pgtemp.FreePorts(9)
 	require.NoError(t, err)
 	for i, name := range []string{"FRONTEND_GRPC", "FRONTEND_MEMBERSHIP", "FRONTEND_HTTP", "HISTORY_GRPC", "HISTORY_MEMBERSHIP",
 		"MATCHING_GRPC", "MATCHING_MEMBERSHIP", "WORKER_GRPC", "WORKER_MEMBERSHIP"} {

@@ -24,6 +24,7 @@ import (
 
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/storage/pgtemp"
 )
 
 // operatorVersion is the Prometheus operator whose definitions of PodMonitor and PrometheusRule are used.
@@ -43,7 +44,7 @@ func startAPIServer(t *testing.T) *apiServer {
 	t.Helper()
 	etcd, program := installed(t, "etcd", "etcd-server"), built(t, apiServerProgram)
 	dir := t.TempDir()
-	ports, err := devstack.Free(3)
+	ports, err := pgtemp.FreePorts(3)
 	require.NoError(t, err)
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)

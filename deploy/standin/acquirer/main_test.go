@@ -72,21 +72,16 @@ func startProcess(t *testing.T, databaseURL, args string) (addresses map[string]
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
-	exited, err := pgtemp.StartTied(cmd, syscall.SIGKILL)
+	process, err := pgtemp.StartTied(cmd, syscall.SIGKILL)
 	require.NoError(t, err)
-	kill = sync.OnceFunc(func() {
-		_ = cmd.Process.Kill()
-		for range exited { // closed once it has ended
-		}
-	})
-	t.Cleanup(kill)
+	t.Cleanup(process.Kill)
 	addresses = map[string]string{}
 	for lines := bufio.NewScanner(out); len(addresses) < 3 && lines.Scan(); {
 		name, address, _ := strings.Cut(lines.Text(), " ")
 		addresses[name] = address
 	}
 	require.Len(t, addresses, 3, "the double has not started")
-	return addresses, kill
+	return addresses, process.Kill
 }
 
 // A call is one request of the API.

@@ -44,10 +44,9 @@ func (silent) Say(string)  {}
 
 // Mock is a running stripe-mock. It keeps nothing, so several Acquirers may share one.
 type Mock struct {
-	dir    string
-	cmd    *exec.Cmd
-	exited <-chan error
-	client *http.Client
+	dir     string
+	process *pgtemp.Process
+	client  *http.Client
 }
 
 // StartMock builds stripe-mock if need be and runs it. It ends with this process.
@@ -64,7 +63,7 @@ func StartMock(ctx context.Context) (*Mock, error) {
 	var said bytes.Buffer
 	cmd := exec.Command(program, "-http-unix", socket)
 	cmd.Stdout, cmd.Stderr = &said, &said
-	exited, err := pgtemp.StartTied(cmd, syscall.SIGKILL)
+	process, err := pgtemp.StartTied(cmd, syscall.SIGKILL)
 	if err != nil {
 		return nil, err
 	}
@@ -72,39 +71,26 @@ func StartMock(ctx context.Context) (*Mock, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	}
 	m := &Mock{
-		dir: dir, cmd: cmd, exited: exited,
+		dir: dir, process: process,
 		client: &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DialContext: dial}},
 	}
-	if err := m.await(ctx, socket); err != nil {
+	look := func(ctx context.Context) error {
+		conn, err := dial(ctx, "", "")
+		if err == nil {
+			err = conn.Close()
+		}
+		return err
+	}
+	if err := process.Ready(ctx, look); err != nil {
 		m.Stop()
 		return nil, fmt.Errorf("start stripe-mock: %w: %s", err, &said)
 	}
 	return m, nil
 }
 
-// await returns when stripe-mock answers, which takes it a second.
-func (m *Mock) await(ctx context.Context, socket string) error {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case err := <-m.exited:
-			return fmt.Errorf("it ended: %w", err)
-		case <-tick.C:
-		}
-		if conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket); err == nil {
-			return conn.Close()
-		}
-	}
-}
-
 // Stop ends stripe-mock.
 func (m *Mock) Stop() {
-	_ = m.cmd.Process.Kill() // an error means that it has already ended
-	for range m.exited {     // closed once it has ended
-	}
+	m.process.Kill()
 	_ = os.RemoveAll(m.dir) // a socket
 }
 

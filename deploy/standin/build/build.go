@@ -16,9 +16,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
-	"golang.org/x/sys/unix"
+	"example.com/checkout/storage/pgtemp"
 )
 
 // Program is a program of a module in this source tree.
@@ -67,14 +66,11 @@ func (p Program) Build(ctx context.Context, progress Progress) (string, error) {
 	}
 
 	progress.Step("waiting for another process that builds " + p.Title)
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := pgtemp.Lock(ctx, filepath.Join(dir, "lock"))
 	if err != nil {
 		return "", err
 	}
 	defer lock.Close() // closing also releases the lock
-	if err := Lock(ctx, lock); err != nil {
-		return "", err
-	}
 	if Exists(program) {
 		return program, nil
 	}
@@ -134,22 +130,6 @@ func Source(dir, file string) (string, error) {
 			return "", fmt.Errorf("%s/%s not found: run this inside the source tree", dir, file)
 		}
 		at = filepath.Dir(at)
-	}
-}
-
-// Lock waits for the lock on a file. It asks again and again, because a blocked system call does not
-// see ctx end. Closing the file releases the lock.
-func Lock(ctx context.Context, file *os.File) error {
-	for {
-		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EWOULDBLOCK) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(100 * time.Millisecond):
-		}
 	}
 }
 

@@ -1,17 +1,13 @@
 package chains
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -43,11 +39,11 @@ type Anvil struct {
 	ChainID  uint64
 	Accounts []common.Address // ten, each with 10,000 ETH; everybody knows their keys
 
+	node
+	options Options
+	program string // its path
 	rpc     *rpc.Client
-	cmd     *exec.Cmd
-	done    chan struct{} // closed when the process has ended
-	end     sync.Once
-	started uint64 // the last block of the state file, 0 for a new chain
+	started atomic.Uint64 // the last block of the state file, 0 for a new chain
 }
 
 // StartAnvil installs anvil if it is missing, and starts it. ctx bounds the start only. It returns
@@ -59,31 +55,38 @@ func StartAnvil(ctx context.Context, o Options) (*Anvil, error) {
 	}
 	o.ChainID, o.Epoch = cmp.Or(o.ChainID, ChainID), cmp.Or(o.Epoch, 1)
 	if o.Port == 0 {
-		if o.Port, err = freePort(); err != nil {
+		ports, err := pgtemp.FreePorts(1)
+		if err != nil {
 			return nil, err
 		}
+		o.Port = ports[0]
 	}
 
-	program := filepath.Join(modules, filepath.FromSlash(anvilPackage), "bin", "anvil")
-	cmd := exec.Command(program, o.args()...) //nolint:gosec,noctx // G204: our program; it outlives ctx
-	var output tail
-	cmd.Stderr = &output
-	exited, err := pgtemp.StartTied(cmd, syscall.SIGKILL)
+	a := &Anvil{
+		URL: "http://127.0.0.1:" + strconv.Itoa(o.Port), ChainID: o.ChainID, options: o,
+		program: filepath.Join(modules, filepath.FromSlash(anvilPackage), "bin", "anvil"),
+	}
+	// With HTTP nothing is dialed yet, and there is nothing to close.
+	if a.rpc, err = rpc.DialContext(ctx, a.URL); err != nil {
+		return nil, err
+	}
+	if err = a.Start(ctx); err == nil {
+		err = a.Call(ctx, &a.Accounts, "eth_accounts")
+	}
 	if err != nil {
-		return nil, fmt.Errorf("start anvil: %w", err)
-	}
-
-	a := &Anvil{URL: "http://127.0.0.1:" + strconv.Itoa(o.Port), ChainID: o.ChainID, cmd: cmd, done: make(chan struct{})}
-	go func() {
-		for range exited { // how it ended is in its output
-		}
-		close(a.done)
-	}()
-	if err := a.ready(ctx); err != nil {
 		a.Kill()
-		return nil, fmt.Errorf("start anvil: %w\n%s", err, output.String())
+		return nil, err
 	}
 	return a, nil
+}
+
+// Start starts the node again after Stop, at the same address and with the blocks that it had.
+func (a *Anvil) Start(ctx context.Context) error {
+	cmd := exec.Command(a.program, a.options.args()...) //nolint:gosec,noctx // G204: our program; it outlives ctx
+	if err := a.start(ctx, cmd, syscall.SIGKILL, a.look); err != nil {
+		return fmt.Errorf("start anvil: %w", err)
+	}
+	return nil
 }
 
 // args are anvil's arguments.
@@ -106,53 +109,20 @@ func (o Options) args() []string {
 	return args
 }
 
-// freePort returns a port of 127.0.0.1 on which nothing listens at the moment.
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
-}
-
-// ready waits until the node answers, and learns its accounts.
-func (a *Anvil) ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	client, err := rpc.DialContext(ctx, a.URL)
-	if err != nil {
-		return err
-	}
-	a.rpc = client
-	for {
-		err := a.Call(ctx, &a.Accounts, "eth_accounts")
-		if err == nil {
-			return a.hasChain(ctx)
-		}
-		select {
-		case <-a.done:
-			return fmt.Errorf("it ended: %w", err)
-		case <-ctx.Done():
-			return fmt.Errorf("it does not answer: %w", err)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-}
-
-// hasChain checks that it is our anvil that answers on the port, and notes its last block.
-func (a *Anvil) hasChain(ctx context.Context) error {
-	var id string
+// look checks that it is our anvil that answers on the port, and learns its last block.
+func (a *Anvil) look(ctx context.Context) error {
+	var id, last hexutil.Uint64
 	if err := a.Call(ctx, &id, "eth_chainId"); err != nil {
 		return err
 	}
-	if got, err := strconv.ParseUint(id, 0, 64); err != nil || got != a.ChainID {
-		return fmt.Errorf("the node at %s has chain id %s: another program has the port", a.URL, id)
+	if uint64(id) != a.ChainID {
+		return fmt.Errorf("the node at %s has chain id %d: another program has the port", a.URL, id)
 	}
-	var last hexutil.Uint64
-	err := a.Call(ctx, &last, "eth_blockNumber")
-	a.started = uint64(last)
-	return err
+	if err := a.Call(ctx, &last, "eth_blockNumber"); err != nil {
+		return err
+	}
+	a.started.Store(uint64(last))
+	return nil
 }
 
 // Call asks the node. result is a pointer, or nil.
@@ -163,56 +133,14 @@ func (a *Anvil) Call(ctx context.Context, result any, method string, args ...any
 	return nil
 }
 
-// PID returns the process id.
-func (a *Anvil) PID() int { return a.cmd.Process.Pid }
-
-// Done returns a channel that is closed when the process has ended.
-func (a *Anvil) Done() <-chan struct{} { return a.done }
-
-// Stop ends the node. It writes its state to the state file first, if it has one.
+// Stop ends the node. It writes its state to the state file first, if it has one: after an hour hundreds of megabytes,
+// and half of it is no state.
 func (a *Anvil) Stop() error {
-	if err := a.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	select {
-	case <-a.done:
-	case <-time.After(2 * time.Minute): // it writes its state, after an hour hundreds of megabytes; half of it is no state
-		a.Kill()
-		return errors.New("anvil did not stop within 2 minutes and was killed")
+	if err := a.current().End(syscall.SIGTERM, 2*time.Minute); err != nil {
+		return fmt.Errorf("anvil %w", err)
 	}
 	return nil
 }
 
 // Kill ends the node at once. A second call does nothing.
-func (a *Anvil) Kill() {
-	a.end.Do(func() {
-		_ = a.cmd.Process.Kill() // an error means that it has already ended
-		<-a.done
-		if a.rpc != nil {
-			a.rpc.Close()
-		}
-	})
-}
-
-// tail keeps the first bytes that anvil printed.
-type tail struct {
-	mu    sync.Mutex
-	bytes bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	const enough = 4 << 10
-	if t.bytes.Len() < enough {
-		t.bytes.Write(p)
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.bytes.String()
-}
+func (a *Anvil) Kill() { a.kill() }

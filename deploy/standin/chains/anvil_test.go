@@ -27,13 +27,20 @@ func TestStartAnvil_KeepsItsChainInAFile(t *testing.T) {
 	_, err = os.Stat(file)
 	require.NoError(t, err)
 
+	process := first.PID()
+	require.NoError(t, first.Start(t.Context()), "in place, at the same address")
+	require.NotEqual(t, process, first.PID())
+	require.NoError(t, first.Fund(t.Context(), "USDT", market.USDT, holder, big.NewInt(7)))
+	require.ErrorContains(t, first.Reorg(t.Context(), 5), "blocks since its start, too few to replace 5")
+	require.NoError(t, first.Stop())
+
 	second := ForTest(t, Options{ChainID: 4711, StateFile: file})
 	again, err := second.DeployMarket(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, market, again)
 	balance, err := second.Read(t.Context(), "USDT", market.USDT, "balanceOf", holder)
 	require.NoError(t, err)
-	require.Equal(t, big.NewInt(7), balance)
+	require.Equal(t, big.NewInt(14), balance)
 	require.NoError(t, second.Fund(t.Context(), "USDC", market.USDC, holder, big.NewInt(8)), "it goes on")
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -43,9 +42,7 @@ type Bitcoin struct {
 	mining  sync.Mutex // no block comes while others are replaced
 	nothing atomic.Bool
 
-	mu   sync.Mutex
-	pid  int
-	done chan struct{} // closed when the process has ended
+	node
 }
 
 const bitcoinUser = "checkout"
@@ -67,9 +64,11 @@ func StartBitcoin(ctx context.Context, o BitcoinOptions) (*Bitcoin, error) {
 		}
 	}
 	if o.Port == 0 {
-		if b.options.Port, err = freePort(); err != nil {
+		ports, err := pgtemp.FreePorts(1)
+		if err != nil {
 			return nil, err
 		}
+		b.options.Port = ports[0]
 	}
 	b.URL = "http://127.0.0.1:" + strconv.Itoa(b.options.Port)
 	if err = b.Start(ctx); err == nil {
@@ -99,27 +98,12 @@ func (b *Bitcoin) Start(ctx context.Context, args ...string) error {
 		"-printtoconsole=0",
 	}, append(b.options.Args, args...)...)
 	cmd := b.program.command("bitcoind", args...)
-	var output tail
-	cmd.Stdout, cmd.Stderr = &output, &output
-	exited, err := pgtemp.StartTied(cmd, syscall.SIGTERM)
-	if err != nil {
+	look := func(ctx context.Context) error { return b.Call(ctx, "", nil, "getblockchaininfo") }
+	if err := b.start(ctx, cmd, syscall.SIGTERM, look); err != nil {
 		return fmt.Errorf("start bitcoind: %w", err)
 	}
-	done := make(chan struct{})
-	go func() {
-		for range exited { // how it ended is in its output
-		}
-		close(done)
-	}()
-	b.mu.Lock()
-	b.pid, b.done = cmd.Process.Pid, done
-	b.mu.Unlock()
-	if err := b.ready(ctx); err != nil {
-		b.kill()
-		return fmt.Errorf("start bitcoind: %w\n%s", err, output.String())
-	}
 	if b.options.BlockTime > 0 {
-		go b.mineUntil(context.WithoutCancel(ctx), done)
+		go b.mineUntil(context.WithoutCancel(ctx), b.Done())
 	}
 	return nil
 }
@@ -160,25 +144,6 @@ func (b *Bitcoin) mineEmpty(ctx context.Context, blocks int) error {
 		}
 	}
 	return nil
-}
-
-// ready waits until the node answers.
-func (b *Bitcoin) ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	for {
-		err := b.Call(ctx, "", nil, "getblockchaininfo")
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-b.Done():
-			return fmt.Errorf("it ended: %w", err)
-		case <-ctx.Done():
-			return fmt.Errorf("it does not answer: %w", err)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
 }
 
 // OpenWallet makes a wallet with keys unless it is there. The node loads it again at each start.
@@ -306,30 +271,10 @@ func (b *Bitcoin) Reorganize(ctx context.Context, blocks int) error {
 	return b.mineEmpty(ctx, blocks+1)
 }
 
-// PID returns the process id.
-func (b *Bitcoin) PID() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.pid
-}
-
-// Done returns a channel that is closed when the process has ended.
-func (b *Bitcoin) Done() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.done
-}
-
 // Stop ends the node. It keeps its files: a killed node may lose blocks that no other node has.
 func (b *Bitcoin) Stop() error {
-	if err := syscall.Kill(b.PID(), syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return err
-	}
-	select {
-	case <-b.Done():
-	case <-time.After(30 * time.Second):
-		b.kill()
-		return errors.New("bitcoind did not stop within 30 s and was killed")
+	if err := b.current().End(syscall.SIGTERM, 30*time.Second); err != nil {
+		return fmt.Errorf("bitcoind %w", err)
 	}
 	return nil
 }
@@ -339,17 +284,10 @@ func (b *Bitcoin) ForgetPool() error {
 	return os.Remove(filepath.Join(b.options.Dir, "regtest", "mempool.dat"))
 }
 
-func (b *Bitcoin) kill() {
-	_ = syscall.Kill(b.PID(), syscall.SIGKILL) // an error means that it has already ended
-	<-b.Done()
-}
-
 // Close ends the node at once, and removes its files unless they have a directory of the options. A second call does
 // nothing.
 func (b *Bitcoin) Close() {
-	if b.Done() != nil {
-		b.kill()
-	}
+	b.kill()
 	if b.temporary {
 		_ = os.RemoveAll(b.options.Dir) // below the system's temporary directory
 	}

@@ -32,8 +32,8 @@ func (a *Anvil) Reorg(ctx context.Context, blocks uint64) error {
 	if err := a.Call(ctx, &last, "eth_blockNumber"); err != nil {
 		return err
 	}
-	if a.started > 0 && uint64(last) <= a.started+blocks {
-		return fmt.Errorf("the node has %d blocks since its start, too few to replace %d", uint64(last)-a.started, blocks)
+	if started := a.started.Load(); started > 0 && uint64(last) <= started+blocks {
+		return fmt.Errorf("the node has %d blocks since its start, too few to replace %d", uint64(last)-started, blocks)
 	}
 	if err := a.Call(ctx, nil, "anvil_reorg", blocks, []any{}); err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"runtime"
 
 	"example.com/checkout/deploy/standin/build"
+	"example.com/checkout/storage/pgtemp"
 )
 
 // npmDir has the packages of the node and the compiler.
@@ -31,14 +32,11 @@ func Install(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	lock, err := os.Open(filepath.Join(dir, "package.json")) //nolint:gosec // G304: a file of the source tree
+	lock, err := pgtemp.Lock(ctx, filepath.Join(dir, "package.json"))
 	if err != nil {
-		return "", err
-	}
-	defer lock.Close() // it also ends the lock
-	if err := build.Lock(ctx, lock); err != nil {
 		return "", fmt.Errorf("wait for another process that installs anvil: %w", err)
 	}
+	defer lock.Close() // it also ends the lock
 
 	modules := filepath.Join(dir, "node_modules")
 	if installed(dir) {

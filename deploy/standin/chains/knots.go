@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"example.com/checkout/deploy/standin/build"
+	"example.com/checkout/storage/pgtemp"
 )
 
 // ErrNoKnots means that this computer has no Bitcoin node, and that Debian's mirror gave none. The text says why.
@@ -51,14 +51,11 @@ func installKnots(ctx context.Context) (knots, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // G301: as the other programs of the cache
 		return "", err
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // G304: the cache
+	lock, err := pgtemp.Lock(ctx, filepath.Join(dir, "lock"))
 	if err != nil {
-		return "", err
-	}
-	defer lock.Close() // it also ends the lock
-	if err := build.Lock(ctx, lock); err != nil {
 		return "", fmt.Errorf("wait for another process that unpacks bitcoin-knots: %w", err)
 	}
+	defer lock.Close() // it also ends the lock
 
 	done, made := filepath.Join(dir, "root"), filepath.Join(dir, "root.new")
 	if _, err := os.Stat(done); err == nil {

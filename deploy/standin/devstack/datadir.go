@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"example.com/checkout/deploy/standin/build"
+	"example.com/checkout/storage/pgtemp"
 )
 
 // dataDir is the directory of a running stack. The kernel releases its lock when the process ends,
@@ -49,18 +49,13 @@ func openDataDir(ctx context.Context, path string, fresh bool) (*dataDir, error)
 		}
 	}
 
-	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("data directory: %w", err)
-	}
-
 	// Try for a while: a process that is just being forked holds every lock of its parent until it
 	// starts another program.
 	taken := fmt.Errorf("another devstack runs on %s: end it, or choose another directory with -data", path)
 	soon, stop := context.WithTimeoutCause(ctx, 2*time.Second, taken)
 	defer stop()
-	if err := build.Lock(soon, lock); err != nil {
-		_ = lock.Close() // report the lock's error, not this one
+	lock, err := pgtemp.Lock(soon, filepath.Join(path, lockFile))
+	if err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 

@@ -35,12 +35,11 @@ type LiveDouble struct {
 	// WebhookSecret signs the reports of the card network.
 	WebhookSecret string
 
-	// What a part needs to start again. The addresses are those of the first start.
-	card               acquirer.Options
-	chain              chains.Options
-	scriptURL, nodeURL string
-	accounts           []common.Address
-	bitcoinPassword    string // the file with it
+	// What the acquirer needs to start again. The addresses are those of the first start.
+	card      acquirer.Options
+	scriptURL string
+
+	bitcoinPassword string // the file with it
 
 	float   int64             // see Options.Float
 	prices  map[string]string // addresses of the sources of prices, by name
@@ -75,11 +74,12 @@ func (s *Stack) startLiveDouble(ctx context.Context) error {
 	if err := d.startPrices(); err != nil {
 		return err
 	}
+	var err error
 	// Final is what has four blocks on top: a reorganization of three blocks undoes nothing final.
-	d.chain = chains.Options{
+	d.Anvil, err = chains.StartAnvil(ctx, chains.Options{
 		StateFile: filepath.Join(s.options.Dir, chainFile), BlockTime: time.Second, Epoch: 2, Port: s.options.Ports.Ethereum,
-	}
-	if err := d.StartChain(ctx); err != nil {
+	})
+	if err != nil {
 		return err
 	}
 	if err := d.fundTreasury(ctx); err != nil {
@@ -123,26 +123,6 @@ func (d *LiveDouble) StartAcquirer(ctx context.Context) error {
 	d.card.PageAddress, d.card.APIAddress = page.Host, strings.TrimPrefix(started.APIURL(), "http://")
 	d.card.ControlAddress = strings.TrimPrefix(started.Control().URL, "http://")
 	return nil
-}
-
-// StartChain starts the chain's node, again after Anvil.Stop, at the same address and with the blocks
-// that it had. Anvil must not be used meanwhile.
-func (d *LiveDouble) StartChain(ctx context.Context) (err error) {
-	started, err := chains.StartAnvil(ctx, d.chain)
-	if err != nil {
-		return err
-	}
-	d.Anvil = started
-	if d.nodeURL != "" {
-		return nil
-	}
-	d.nodeURL, d.accounts = started.URL, started.Accounts
-	node, err := url.Parse(started.URL)
-	if err != nil {
-		return err
-	}
-	d.chain.Port, err = strconv.Atoi(node.Port())
-	return err
 }
 
 // AcquirerKey is the secret key of the simulated card network. It is taken by the double only.
@@ -199,8 +179,8 @@ func (d *LiveDouble) Fund(ctx context.Context, c checkout.PayoutCurrency, dollar
 	case c != checkout.ETH:
 		return d.Anvil.Fund(ctx, string(c), d.Market.Tokens()[c], d.Treasury(), units(c, dollars))
 	}
-	to := d.Treasury()
-	hash, err := d.Anvil.Send(ctx, chains.Transaction{From: d.accounts[fundingAccount], To: &to, Value: units(c, dollars)})
+	from, to := d.Anvil.Accounts[fundingAccount], d.Treasury()
+	hash, err := d.Anvil.Send(ctx, chains.Transaction{From: from, To: &to, Value: units(c, dollars)})
 	if err == nil {
 		_, err = d.Anvil.Receipt(ctx, hash)
 	}
@@ -216,13 +196,13 @@ func amountOf(c checkout.PayoutCurrency, dollars int64) checkout.Crypto {
 }
 
 // Treasury is the account that pays.
-func (d *LiveDouble) Treasury() common.Address { return d.accounts[treasuryAccount] }
+func (d *LiveDouble) Treasury() common.Address { return d.Anvil.Accounts[treasuryAccount] }
 
 // payoutAddress is where the demo merchant gets its live payouts in a currency, "" when none is paid out.
 func (d *LiveDouble) payoutAddress(ctx context.Context, c checkout.PayoutCurrency) (address string, err error) {
 	switch {
 	case c.Network() == checkout.Ethereum:
-		return d.accounts[merchantAccount].Hex(), nil
+		return d.Anvil.Accounts[merchantAccount].Hex(), nil
 	case d.Bitcoin == nil:
 		return "", nil
 	}
@@ -239,7 +219,7 @@ func (d *LiveDouble) environment(command string) []string {
 		"CHECKOUT_LIVE_SIMULATED=true",
 		"CHECKOUT_STRIPE_API_URL=http://" + d.card.APIAddress,
 		"CHECKOUT_STRIPE_JS_URL=" + d.scriptURL,
-		"CHECKOUT_ETHEREUM_RPC_URLS=" + d.nodeURL,
+		"CHECKOUT_ETHEREUM_RPC_URLS=" + d.Anvil.URL,
 		"CHECKOUT_ETHEREUM_CHAIN_ID=" + strconv.FormatUint(chains.ChainID, 10),
 		"CHECKOUT_ETHEREUM_TREASURY=" + d.Treasury().Hex(),
 		"CHECKOUT_RATE_KRAKEN_URL=" + d.prices[ticker.Kraken],
@@ -258,7 +238,7 @@ func (d *LiveDouble) environment(command string) []string {
 			"CHECKOUT_STRIPE_PUBLISHABLE_KEY=pk_test_simulated", "CHECKOUT_STRIPE_WEBHOOK_SECRETS="+d.WebhookSecret,
 		)
 	case "worker":
-		env = append(env, "CHECKOUT_STRIPE_SECRET_KEY="+AcquirerKey, "CHECKOUT_ETHEREUM_SIGNER_URL="+d.nodeURL)
+		env = append(env, "CHECKOUT_STRIPE_SECRET_KEY="+AcquirerKey, "CHECKOUT_ETHEREUM_SIGNER_URL="+d.Anvil.URL)
 	}
 	return env
 }
@@ -278,7 +258,7 @@ func (d *LiveDouble) Balance(ctx context.Context, c checkout.PayoutCurrency) (*b
 	if c == checkout.BTC {
 		return d.bitcoins(ctx, merchantWallet)
 	}
-	return d.BalanceOf(ctx, d.accounts[merchantAccount].Hex(), c)
+	return d.BalanceOf(ctx, d.Anvil.Accounts[merchantAccount].Hex(), c)
 }
 
 // TreasuryBalance returns what the treasury has in blocks, in the currency's smallest unit.

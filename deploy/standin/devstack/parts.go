@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"time"
 
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/deploy/program/service"
@@ -128,17 +127,6 @@ func (s *Stack) setup(ctx context.Context) error {
 	return service.Setup(ctx, cfg, func(string) {})
 }
 
-func (s *Stack) startUI(ctx context.Context) (err error) {
-	if s.options.NoUI {
-		return nil
-	}
-	s.UI, err = StartUI(ctx, UIOptions{
-		Program: s.temporalProgram, Temporal: s.Temporal.Address(), Namespace: s.Temporal.Namespace(),
-		Dir: filepath.Join(s.options.Dir, "temporal-ui"), Port: s.options.Ports.UI,
-	})
-	return err
-}
-
 func (s *Stack) startReceiver(context.Context) (err error) {
 	if s.ReceiverLog, err = OpenReceiverLog(s.ReceiverLogFile()); err != nil {
 		return err
@@ -169,16 +157,7 @@ func (s *Stack) StartAPI(ctx context.Context) (err error) {
 	if s.API, err = s.command("api"); err != nil {
 		return err
 	}
-	for get(ctx, s.APIURL()+"/readyz") != nil {
-		select {
-		case <-s.API.Done():
-			return s.API.Err()
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-	return nil
+	return s.API.Ready(ctx, func(ctx context.Context) error { return get(ctx, s.APIURL()+"/readyz") })
 }
 
 // command starts a command of the production binary as a process of its own.

@@ -100,7 +100,7 @@ func downloadPostgres(ctx context.Context, out io.Writer) (string, error) {
 		return "", err
 	}
 	defer os.RemoveAll(scratch)
-	ports, err := Free(1)
+	ports, err := pgtemp.FreePorts(1)
 	if err != nil {
 		return "", err
 	}

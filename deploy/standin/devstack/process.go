@@ -1,6 +1,7 @@
 package devstack
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -26,11 +27,8 @@ type Program struct {
 
 // A Process is a running Program. Its methods may be called from several goroutines.
 type Process struct {
-	name string
-	log  string
-	cmd  *exec.Cmd
-	done chan struct{}
-	exit error
+	*pgtemp.Process
+	name, log string
 }
 
 // Start runs the program. It dies with this process (see [pgtemp.StartTied]).
@@ -47,16 +45,11 @@ func (p Program) Start() (*Process, error) {
 	if p.As != nil {
 		p.As(cmd)
 	}
-	exited, err := pgtemp.StartTied(cmd, syscall.SIGKILL)
+	process, err := pgtemp.StartTied(cmd, syscall.SIGKILL)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", p.Name, err)
 	}
-	process := &Process{name: p.Name, log: p.Log, cmd: cmd, done: make(chan struct{})}
-	go func() {
-		process.exit = <-exited
-		close(process.done)
-	}()
-	return process, nil
+	return &Process{process, p.Name, p.Log}, nil
 }
 
 // openLog opens a log file for appending. It renames a long log first, so that after months a stack
@@ -74,43 +67,36 @@ func openLog(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 }
 
-// PID returns the process id.
-func (p *Process) PID() int { return p.cmd.Process.Pid }
-
-// Done returns a channel that is closed when the process has ended.
-func (p *Process) Done() <-chan struct{} { return p.done }
-
 // Err returns how the process ended, with the last lines of its log. It is nil while the process
 // runs.
 func (p *Process) Err() error {
 	select {
-	case <-p.done:
+	case <-p.Done():
 	default:
 		return nil
 	}
 	how := "exit status 0"
-	if p.exit != nil {
-		how = p.exit.Error()
+	if err := p.Wait(); err != nil {
+		how = err.Error()
 	}
 	return fmt.Errorf("%s ended (%s); the end of %s:\n%s", p.name, how, p.log, lastLines(p.log, 15))
 }
 
-// Stop asks the process to end (SIGTERM). After timeout it kills the process and returns an error.
-func (p *Process) Stop(timeout time.Duration) error {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // an error means that it has already ended
-	select {
-	case <-p.done:
-		return nil
-	case <-time.After(timeout):
-		p.Kill()
-		return fmt.Errorf("%s did not stop within %v and was killed", p.name, timeout)
+// Ready repeats look until it returns nil. When the process ends first, it returns Err.
+func (p *Process) Ready(ctx context.Context, look func(context.Context) error) error {
+	err := p.Process.Ready(ctx, look)
+	if ended := p.Err(); ended != nil {
+		return ended
 	}
+	return err
 }
 
-// Kill ends the process with SIGKILL and returns when it has ended.
-func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill() // an error means that it has already ended
-	<-p.done
+// Stop asks the process to end (SIGTERM). After timeout it kills the process and returns an error.
+func (p *Process) Stop(timeout time.Duration) error {
+	if err := p.End(syscall.SIGTERM, timeout); err != nil {
+		return fmt.Errorf("%s %w", p.name, err)
+	}
+	return nil
 }
 
 // lastLines returns at most n lines from the end of a file, or a note if the file cannot be read.

@@ -3,8 +3,7 @@ package devstack_test
 import (
 	"bufio"
 	"context"
-	"fmt"
-	"io"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,14 +36,6 @@ func TestMain(m *testing.M) {
 		os.Stdout.WriteString(strconv.Itoa(os.Getpid()) + "\n")
 		<-ctx.Done()
 		os.Exit(0)
-	case "ports": // prints the ports from Free, and keeps them until its input ends
-		ports, err := devstack.Free(500)
-		if err != nil {
-			os.Exit(1)
-		}
-		fmt.Println(ports)
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
@@ -58,8 +49,10 @@ func TestProcess_EndsWithItsLastWords(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "script.log")
 	process, err := shell(t.TempDir(), log, "echo first; echo no disk >&2; exit 3").Start()
 	require.NoError(t, err)
-	<-process.Done()
-	require.EqualError(t, process.Err(), "script ended (exit status 3); the end of "+log+":\nfirst\nno disk")
+	want := "script ended (exit status 3); the end of " + log + ":\nfirst\nno disk"
+	never := func(context.Context) error { return errors.New("no answer") }
+	require.EqualError(t, process.Ready(t.Context(), never), want)
+	require.EqualError(t, process.Err(), want)
 }
 
 func TestProcess_StopAsksThenKills(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -35,7 +36,7 @@ func TestReceiverLog_ShowsWhoLeftAndWhoFollowsARedirect(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "receiver.jsonl")
 	log, err := devstack.OpenReceiverLog(path)
 	require.NoError(t, err)
-	ports, err := devstack.Free(2)
+	ports, err := pgtemp.FreePorts(2)
 	require.NoError(t, err)
 	at, canary := fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
 	secret := webhook.NewSecret()

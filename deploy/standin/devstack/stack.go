@@ -166,7 +166,7 @@ func (s *Stack) Stop() {
 // choosePorts fills in free ports and returns an error for taken ones, before anything starts.
 func (s *Stack) choosePorts() error {
 	p := &s.options.Ports
-	free, err := Free(12)
+	free, err := pgtemp.FreePorts(12)
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (s *Stack) choosePorts() error {
 			return fmt.Errorf("%s: port %d appears twice", port.flag, *port.number)
 		}
 		chosen = append(chosen, *port.number)
-		if err := CheckFree(loopback(*port.number), port.flag); err != nil {
+		if err := checkFree(*port.number, port.flag); err != nil {
 			return err
 		}
 	}

@@ -106,7 +106,7 @@ func (t *Temporal) Start(ctx context.Context) (err error) {
 	if t.process != nil && t.process.Err() == nil {
 		return errors.New("it runs already")
 	}
-	if err := CheckFree(t.Address(), "-temporal-port"); err != nil {
+	if err := checkFree(t.ports.Frontend, "-temporal-port"); err != nil {
 		return err
 	}
 

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"example.com/checkout/storage/pgtemp"
 )
 
 // The names of Temporal's databases.
@@ -48,7 +50,7 @@ func choosePorts(path string, services []string, frontend int) (temporalPorts, e
 			return ports, nil
 		}
 	}
-	free, err := Free(2 * len(services))
+	free, err := pgtemp.FreePorts(2 * len(services))
 	if err != nil {
 		return temporalPorts{}, err
 	}
@@ -74,7 +76,7 @@ func (p temporalPorts) free(services []string, frontend int) bool {
 	}
 	for _, service := range services {
 		for _, port := range []int{p.Internal[service], p.Membership[service]} {
-			if port == 0 || CheckFree(loopback(port), "") != nil {
+			if port == 0 || pgtemp.CheckFree(port) != nil {
 				return false
 			}
 		}

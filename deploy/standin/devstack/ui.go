@@ -6,77 +6,58 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"time"
 
 	"example.com/checkout/workflows/checkout"
 )
 
-// UIOptions describe Temporal's UI to start.
-type UIOptions struct {
-	Program   string // of BuildTemporal
-	Temporal  string // host:port of the frontend
-	Namespace string // shown first
-	Dir       string // for configuration and log
-	Port      int    // on 127.0.0.1
-}
-
-// StartUI starts Temporal's UI and returns when it answers. It needs nothing from the internet.
+// startUI starts Temporal's UI and returns when it answers. It needs nothing from the internet.
 // Operators can signal, cancel, terminate and reset workflows with it. It asks for no password, so
 // only this computer can reach it. While Temporal is away, it shows errors.
-func StartUI(ctx context.Context, o UIOptions) (_ *Process, err error) {
-	defer checkout.Wrap(&err, "start Temporal's UI")
-	if err := CheckFree(loopback(o.Port), "-ui-port"); err != nil {
-		return nil, err
+func (s *Stack) startUI(ctx context.Context) (err error) {
+	if s.options.NoUI {
+		return nil
 	}
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, err
+	defer checkout.Wrap(&err, "start Temporal's UI")
+	dir, port := filepath.Join(s.options.Dir, "temporal-ui"), s.options.Ports.UI
+	if err := checkFree(port, "-ui-port"); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
 	}
 
 	const environment = "devstack" // the name of the configuration file
-	if err := writeJSON(filepath.Join(o.Dir, environment+".yaml"), map[string]any{
-		"temporalGrpcAddress": o.Temporal,
+	if err := writeJSON(filepath.Join(dir, environment+".yaml"), map[string]any{
+		"temporalGrpcAddress": s.Temporal.Address(),
 		"host":                "127.0.0.1",
-		"port":                o.Port,
+		"port":                port,
 		"enableUi":            true,
-		"defaultNamespace":    o.Namespace,
+		"defaultNamespace":    s.Temporal.Namespace(),
 		"disableNewsFetch":    true, // otherwise the UI would ask a server on the internet
 		"hideLogs":            true,
 		"refreshInterval":     "0s", // the file never changes
 		"cors": map[string]any{
 			// Other pages in the operator's browser must not be able to use the UI.
-			"allowOrigins":   []string{"http://" + loopback(o.Port), fmt.Sprintf("http://localhost:%d", o.Port)},
+			"allowOrigins":   []string{"http://" + loopback(port), fmt.Sprintf("http://localhost:%d", port)},
 			"cookieInsecure": true, // plain HTTP
 		},
 		"codec": map[string]any{"endpoint": ""},
 		"auth":  map[string]any{"enabled": false},
 	}); err != nil {
-		return nil, err
+		return err
 	}
 
-	process, err := Program{
+	s.UI, err = Program{
 		Name: "temporal-ui",
-		Path: o.Program,
-		Args: []string{"ui", o.Dir, environment},
-		Dir:  o.Dir,
-		Log:  filepath.Join(o.Dir, "temporal-ui.log"),
+		Path: s.temporalProgram,
+		Args: []string{"ui", dir, environment},
+		Dir:  dir,
+		Log:  filepath.Join(dir, "temporal-ui.log"),
 	}.Start()
 	if err != nil {
-		return nil, err
+		return err
 	}
-
-	for {
-		if err := get(ctx, "http://"+loopback(o.Port)+"/healthz"); err == nil {
-			return process, nil
-		}
-		select {
-		case <-process.Done():
-			return nil, process.Err()
-		case <-ctx.Done():
-			process.Kill()
-			return nil, context.Cause(ctx)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+	return s.UI.Ready(ctx, func(ctx context.Context) error { return get(ctx, s.UIURL()+"/healthz") })
 }
 
 // get returns nil when url answers with 200.

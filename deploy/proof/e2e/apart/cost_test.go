@@ -20,6 +20,7 @@ import (
 
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/storage/pgtemp"
 )
 
 // A count is what one thing costs in the service's database. BEGIN and COMMIT are statements too.
@@ -49,7 +50,7 @@ const (
 // counts.
 func TestCost_OfAPaidSession(t *testing.T) {
 	t.Parallel()
-	ports, err := devstack.Free(1)
+	ports, err := pgtemp.FreePorts(1)
 	require.NoError(t, err)
 	metrics := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	stack := e2e.OwnStack(t, devstack.Options{

@@ -22,6 +22,7 @@ import (
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/deploy/standin/need"
+	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -109,7 +110,7 @@ type release struct {
 
 func startRelease(t *testing.T, program string, settings ...string) *release {
 	t.Helper()
-	ports, err := devstack.Free(9)
+	ports, err := pgtemp.FreePorts(9)
 	require.NoError(t, err)
 	r := &release{t: t, program: program, options: devstack.Options{
 		Dir: t.TempDir(), LiveDouble: true, Bitcoin: 10 * time.Second,
