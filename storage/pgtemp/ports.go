@@ -3,7 +3,6 @@ package pgtemp
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -58,15 +57,7 @@ func reserveBlock() error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	outgoing, err := firstOutgoingPort()
-	if err != nil {
-		return err
-	}
-	blocks := (min(lastPort+1, outgoing) - firstPort) / blockSize
-	if blocks <= 0 {
-		return fmt.Errorf("outgoing connections use the ports from %d on (net.ipv4.ip_local_port_range)", outgoing)
-	}
-	for _, block := range rand.Perm(blocks) {
+	for _, block := range rand.Perm((lastPort + 1 - firstPort) / blockSize) {
 		file, err := tryLock(filepath.Join(dir, strconv.Itoa(block)))
 		if errors.Is(err, errLocked) {
 			continue // another process has it
@@ -81,18 +72,6 @@ func reserveBlock() error {
 		return nil
 	}
 	return errors.New("other processes have all blocks of ports")
-}
-
-// firstOutgoingPort returns the first port that the kernel may use for outgoing connections.
-func firstOutgoingPort() (port int, err error) {
-	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
-	if errors.Is(err, fs.ErrNotExist) {
-		return lastPort + 1, nil // Linux's default
-	}
-	if err == nil {
-		_, err = fmt.Sscan(string(text), &port)
-	}
-	return port, err
 }
 
 // CheckFree returns [ErrPortTaken], wrapped, when something listens on a port of 127.0.0.1.

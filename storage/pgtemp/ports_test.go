@@ -2,7 +2,6 @@ package pgtemp_test
 
 import (
 	"bufio"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -16,7 +15,7 @@ import (
 	"example.com/checkout/storage/pgtemp"
 )
 
-func TestFreePorts_GivesDifferentPortsBelowThoseOfOutgoingConnections(t *testing.T) {
+func TestFreePorts_GivesDifferentPortsBelow32768(t *testing.T) {
 	t.Parallel()
 	ports, err := pgtemp.FreePorts(200)
 	require.NoError(t, err)
@@ -24,12 +23,6 @@ func TestFreePorts_GivesDifferentPortsBelowThoseOfOutgoingConnections(t *testing
 	slices.Sort(ports)
 	require.Len(t, slices.Compact(ports), 200)
 	require.Less(t, ports[199], 32768)
-	var outgoing int
-	content, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
-	require.NoError(t, err)
-	_, err = fmt.Sscan(string(content), &outgoing)
-	require.NoError(t, err)
-	require.Less(t, ports[199], outgoing)
 }
 
 // TestFreePorts_GivesNoPortToTwoProcesses: go test runs packages side by side, and they bind their ports
