@@ -49,10 +49,6 @@ var benchmarks = []benchmark{
 		"neighbours", "healthy deliveries beside endpoints that hang and thousands of waiting retries",
 		[]string{"-for=10s", "-waiting=1000"}, neighbours,
 	},
-	{
-		"attacks", "a merchant's requests beside one who asks for more than a fair share",
-		[]string{"-rounds=1", "-for=5s"}, attacks,
-	},
 }
 
 func main() {
