@@ -15,10 +15,10 @@ func TestReconcile_BooksWhatMovedTheBalance(t *testing.T) {
 	t.Parallel()
 	w := newTill(t)
 	c := w.pay("visa")
-	require.NoError(t, w.control.SetDispute(t.Context(), c.reference, "needs_response"))
+	require.NoError(t, w.card.SetDispute(t.Context(), c.reference, "needs_response"))
 	w.round()
 	for category, amount := range map[string]int64{"payout": -40_00, "fee": -1_50, "risk_reserved_funds": -10_00} {
-		require.NoError(t, w.control.Move(t.Context(), category, "eur", amount))
+		require.NoError(t, w.card.Move(t.Context(), category, "eur", amount))
 	}
 	reserve := ""
 	for range 2 { // a repeat books nothing

@@ -35,7 +35,7 @@ var startMock = sync.OnceValues(func() (*acquirer.Mock, error) {
 type till struct {
 	*books
 
-	control acquirer.Control
+	card    *acquirer.Acquirer
 	network *stripe.Network
 	api     *api.Client // somebody else with the same account
 	account string      // of the treasury
@@ -51,7 +51,7 @@ func newTill(t *testing.T) *till {
 	})
 	require.NoError(t, err)
 	t.Cleanup(double.Stop)
-	w := &till{books: newBooks(t), control: double.Control()}
+	w := &till{books: newBooks(t), card: double}
 	w.network, err = stripe.New(stripe.Options{SecretKey: key, Mode: checkout.ModeLive, APIURL: double.APIURL(), Simulated: true})
 	require.NoError(t, err)
 	w.api = api.NewClient(key, api.WithBackends(api.NewBackendsWithConfig(&api.BackendConfig{
@@ -126,7 +126,7 @@ func (w *till) round() {
 // requireAgrees compares the ledger with the balance at the card network, to the cent.
 func (w *till) requireAgrees(words string) {
 	w.t.Helper()
-	facts, err := w.control.Facts(w.t.Context())
+	facts, err := w.card.Facts(w.t.Context())
 	require.NoError(w.t, err)
 	var ours int64
 	for account, amount := range w.ledger() {
@@ -190,7 +190,7 @@ func TestRefund_TheBankReturnsIt(t *testing.T) {
 	w.round()
 	require.Equal(t, checkout.RefundSucceeded, w.mustOrder(c).Status)
 	require.Equal(t, refunded, w.ledger())
-	require.NoError(t, w.control.SettleRefunds(t.Context()))
+	require.NoError(t, w.card.SettleRefunds(t.Context()))
 	for range 2 {
 		w.round()
 		require.Equal(t, []string{first.ID}, w.open(checkout.FindingRefundFailed))
@@ -207,7 +207,7 @@ func TestRefund_TheBankReturnsIt(t *testing.T) {
 	w.round()
 	require.Equal(t, refunded, w.ledger())
 	w.requireAgrees("refunded again")
-	require.NoError(t, w.control.SettleRefunds(t.Context()))
+	require.NoError(t, w.card.SettleRefunds(t.Context()))
 	w.round()
 	_, err = w.Store.RetryPayout(t.Context(), c.payout)
 	require.NoError(t, err, "the merchant may have it instead")
@@ -221,7 +221,7 @@ func TestRefund_ALostReportOfItsReturnIsAskedFor(t *testing.T) {
 	c := w.pay("refundFail")
 	w.mustOrder(c)
 	w.round()
-	require.NoError(t, w.control.SettleRefunds(t.Context()))
+	require.NoError(t, w.card.SettleRefunds(t.Context()))
 	w.exec(`UPDATE acquirer_event SET unseen = false`)
 	look := func() int {
 		n, err := run[int](w.books, w.LookAtCharges)
@@ -262,7 +262,7 @@ func TestRefund_EachStateOfStripe(t *testing.T) {
 		c := w.pay("visa")
 		first := w.mustOrder(c)
 		w.round()
-		require.NoError(t, w.control.SetRefund(t.Context(), c.reference, status))
+		require.NoError(t, w.card.SetRefund(t.Context(), c.reference, status))
 		w.round()
 		require.Equal(t, want.books, w.moved(before), status)
 		w.requireAgrees("ours " + status)
@@ -280,7 +280,7 @@ func TestRefund_EachStateOfStripe(t *testing.T) {
 		before = w.ledger()
 		c = w.pay("visa")
 		require.NoError(t, foreign(c))
-		require.NoError(t, w.control.SetRefund(t.Context(), c.reference, status))
+		require.NoError(t, w.card.SetRefund(t.Context(), c.reference, status))
 		w.round()
 		risks, err := w.Store.PayoutRisks(t.Context(), c.payout)
 		require.NoError(t, err)
@@ -314,7 +314,7 @@ func TestDispute_EachStateOfStripe(t *testing.T) {
 	} {
 		before := w.ledger()
 		c := w.pay("visa")
-		require.NoError(t, w.control.SetDispute(t.Context(), c.reference, status))
+		require.NoError(t, w.card.SetDispute(t.Context(), c.reference, status))
 		w.round()
 		risks, err := w.Store.PayoutRisks(t.Context(), c.payout)
 		require.NoError(t, err)
@@ -343,7 +343,7 @@ func TestRefund_RefusedForADisputeIsMadeOnceItIsWon(t *testing.T) {
 	t.Parallel()
 	w := newTill(t)
 	c := w.pay("visa")
-	require.NoError(t, w.control.Dispute(t.Context(), c.reference))
+	require.NoError(t, w.card.Dispute(t.Context(), c.reference))
 	first := w.mustOrder(c)
 	_, err := run[int](w.books, w.SendRefunds)
 	require.NoError(t, err)
@@ -355,7 +355,7 @@ func TestRefund_RefusedForADisputeIsMadeOnceItIsWon(t *testing.T) {
 	w.requireAgrees("disputed")
 	_, err = w.order(c)
 	require.ErrorIs(t, err, checkout.ErrDisputeOpen)
-	require.NoError(t, w.control.SetDispute(t.Context(), c.reference, "won"))
+	require.NoError(t, w.card.SetDispute(t.Context(), c.reference, "won"))
 	w.round()
 	require.NotEqual(t, first.ID, w.mustOrder(c).ID)
 	w.round()
@@ -371,7 +371,7 @@ func TestRefund_ADisputeFailsOneThatWaits(t *testing.T) {
 	c := w.pay("pendingRefund")
 	first := w.mustOrder(c)
 	w.round()
-	require.NoError(t, w.control.Dispute(t.Context(), c.reference))
+	require.NoError(t, w.card.Dispute(t.Context(), c.reference))
 	w.round()
 	require.Equal(t, []string{first.ID}, w.open(checkout.FindingRefundFailed))
 	require.Equal(t, map[string]string{"acquirer:disputed": "5000", "merchant:payable": "-5000"}, w.ledger())
@@ -404,10 +404,10 @@ func TestRefund_WhatComesBackIsOrderedAgain(t *testing.T) {
 	t.Parallel()
 	w := newTill(t)
 	c := w.pay("visa")
-	require.NoError(t, w.control.SetDispute(t.Context(), c.reference, "lost"))
+	require.NoError(t, w.card.SetDispute(t.Context(), c.reference, "lost"))
 	w.round()
 	require.Zero(t, w.mustOrder(c).Amount)
-	require.NoError(t, w.control.SetDispute(t.Context(), c.reference, "won"))
+	require.NoError(t, w.card.SetDispute(t.Context(), c.reference, "won"))
 	w.round()
 	require.Equal(t, []string{c.transaction}, w.open(checkout.FindingRefundShort))
 	w.requireAgrees("won after all")
@@ -423,10 +423,10 @@ func TestRefund_WhatTheMerchantGotTooIsFound(t *testing.T) {
 	t.Parallel()
 	w := newTill(t)
 	c := w.pay("visa")
-	require.NoError(t, w.control.Dispute(t.Context(), c.reference))
+	require.NoError(t, w.card.Dispute(t.Context(), c.reference))
 	r := w.mustOrder(c)
 	w.round()
-	require.NoError(t, w.control.SetDispute(t.Context(), c.reference, "won"))
+	require.NoError(t, w.card.SetDispute(t.Context(), c.reference, "won"))
 	_, err := w.Store.RetryPayout(t.Context(), c.payout)
 	require.NoError(t, err)
 	w.exec(`UPDATE payout SET status = 'sent', sent_at = now()`)
@@ -473,14 +473,14 @@ func (w *till) takeCourses(courses [][]string) {
 	t := w.t
 	steps := map[string]func(c charged){
 		"part":    w.refundOutside,
-		"dispute": func(c charged) { require.NoError(t, w.control.Dispute(t.Context(), c.reference)) },
+		"dispute": func(c charged) { require.NoError(t, w.card.Dispute(t.Context(), c.reference)) },
 		"refund": func(c charged) {
 			if _, err := w.order(c); err != nil {
 				require.ErrorIs(t, err, checkout.ErrDisputeOpen)
 			}
 		},
-		"won":  func(c charged) { require.NoError(t, w.control.SetDispute(t.Context(), c.reference, "won")) },
-		"lost": func(c charged) { require.NoError(t, w.control.SetDispute(t.Context(), c.reference, "lost")) },
+		"won":  func(c charged) { require.NoError(t, w.card.SetDispute(t.Context(), c.reference, "won")) },
+		"lost": func(c charged) { require.NoError(t, w.card.SetDispute(t.Context(), c.reference, "lost")) },
 	}
 	checked := map[string]bool{}
 	for _, course := range courses {
@@ -494,7 +494,7 @@ func (w *till) takeCourses(courses [][]string) {
 			}
 		}
 		// Nothing of this course is asked about in the next one.
-		require.NoError(t, w.control.SetDispute(t.Context(), c.reference, "won"))
+		require.NoError(t, w.card.SetDispute(t.Context(), c.reference, "won"))
 		w.follow(c)
 		w.requireAgrees(strings.Join(course, ", ") + ", and won")
 	}

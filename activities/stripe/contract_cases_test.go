@@ -171,7 +171,7 @@ func shownCards(w *world) {
 		require.NotZero(w.t, got.ExpMonth, card)
 		require.GreaterOrEqual(w.t, got.ExpYear, time.Now().Year(), card)
 		got.ExpMonth, got.ExpYear = 0, 0
-		if w.control == nil {
+		if w.double == nil {
 			got.Last4, want.Last4 = "", "" // Stripe documents numbers for tests by hand only
 		}
 		require.Equal(w.t, want, got, card)
@@ -230,8 +230,8 @@ func prepareTwice(w *world) {
 	again, err := w.network.Prepare(w.t.Context(), req)
 	require.NoError(w.t, err)
 	require.Equal(w.t, reference, again, "within the memory of the network it is the same one")
-	if w.control != nil {
-		require.NoError(w.t, w.control.ForgetKeys(w.t.Context()))
+	if w.double != nil {
+		require.NoError(w.t, w.double.ForgetKeys(w.t.Context()))
 		again, err = w.network.Prepare(w.t.Context(), req)
 		require.NoError(w.t, err)
 		require.NotEqual(w.t, reference, again)
@@ -358,7 +358,7 @@ func refundNothing(w *world) {
 }
 
 func refundDisputed(w *world) {
-	w.needControl() // at Stripe the dispute comes some seconds later
+	w.needDouble() // at Stripe the dispute comes some seconds later
 	req, reference := w.prepare("createDispute")
 	require.Equal(w.t, checkout.OutcomeSucceeded, w.confirm(reference, 1, req).Outcome)
 	got, err := w.network.Refund(w.t.Context(), reference, newRefundID())
@@ -378,10 +378,10 @@ func refundWaits(w *world) {
 		got, err := w.network.Refund(w.t.Context(), reference, id)
 		require.NoError(w.t, err)
 		require.Equal(w.t, want[0], got.Status, card)
-		if w.control == nil {
+		if w.double == nil {
 			continue // Stripe's own time
 		}
-		require.NoError(w.t, w.control.SettleRefunds(w.t.Context()))
+		require.NoError(w.t, w.double.SettleRefunds(w.t.Context()))
 		after, err := w.network.Refund(w.t.Context(), reference, id)
 		require.NoError(w.t, err)
 		require.Equal(w.t, want[1], after.Status, card)
@@ -460,7 +460,7 @@ const often = 50
 // alone returns a double that no other part of the contract uses: keys are forgotten for all, and some
 // requests hold nothing by which a fault could choose them. Stripe stays as it is.
 func (w *world) alone() *world {
-	if w.control == nil {
+	if w.double == nil {
 		return w
 	}
 	return newDouble(w.t)
@@ -469,8 +469,8 @@ func (w *world) alone() *world {
 // fault plans a fault for this intent alone. The other parts of the contract run at the same time.
 func (w *world) fault(f acquirer.Fault) {
 	w.t.Helper()
-	w.needControl()
-	require.NoError(w.t, w.control.Plan(w.t.Context(), f))
+	w.needDouble()
+	require.NoError(w.t, w.double.Plan(f))
 }
 
 func lostConfirm(w *world) {
@@ -485,7 +485,7 @@ func lostConfirm(w *world) {
 	_, err := w.network.Confirm(w.t.Context(), reference, 1, req)
 	require.Error(w.t, err)
 	require.Equal(w.t, checkout.OutcomeUntried, w.payment(reference).Outcome, "it was not sent")
-	require.NoError(w.t, w.control.Plan(w.t.Context(), acquirer.Fault{
+	require.NoError(w.t, w.double.Plan(acquirer.Fault{
 		Kind: acquirer.FaultSlow, Match: "GET /v1/payment_intents/" + reference, Count: 1, Delay: 50,
 	}))
 	require.Equal(w.t, checkout.OutcomeSucceeded, w.confirm(reference, 2, req).Outcome)
@@ -493,16 +493,16 @@ func lostConfirm(w *world) {
 }
 
 func lostPrepare(w *world) {
-	w.needControl()
+	w.needDouble()
 	w = w.alone()
 	req := w.newRequest("visa")
 	w.fault(acquirer.Fault{Kind: acquirer.FaultLost, Match: "POST /v1/payment_intents", Count: often})
 	_, err := w.network.Prepare(w.t.Context(), req)
 	require.Error(w.t, err)
-	require.NoError(w.t, w.control.Clear(w.t.Context()))
+	w.double.Clear()
 	reference, err := w.network.Prepare(w.t.Context(), req)
 	require.NoError(w.t, err)
-	facts, err := w.control.Facts(w.t.Context())
+	facts, err := w.double.Facts(w.t.Context())
 	require.NoError(w.t, err)
 	require.Equal(w.t, []acquirer.IntentFact{{
 		ID: reference, TransactionID: req.TransactionID, Status: "requires_payment_method", Amount: 1050, Currency: "eur",
@@ -516,7 +516,7 @@ func lostCancel(w *world) {
 }
 
 func lostRefund(w *world) {
-	w.needControl()
+	w.needDouble()
 	w = w.alone()
 	req, reference := w.prepare("visa")
 	w.confirm(reference, 1, req)
@@ -549,7 +549,7 @@ func savedFaultAfterCharge(w *world) {
 
 func savedFaultAfterBank(w *world) {
 	req, reference := w.prepare("threeDSecure2Required")
-	w.needControl()
+	w.needDouble()
 	w.atBank(w.confirm(reference, 1, req).ActionURL, "confirm")
 	w.fault(acquirer.Fault{Kind: acquirer.FaultBroken, Match: reference + "/confirm", Count: 1})
 	_, err := w.network.Confirm(w.t.Context(), reference, 2, req)
@@ -568,12 +568,12 @@ func tooMany(w *world) {
 }
 
 func forgottenKeys(w *world) {
-	w.needControl()
+	w.needDouble()
 	w = w.alone()
 	req, reference := w.prepare("visa")
-	require.NoError(w.t, w.control.ForgetKeys(w.t.Context()))
+	require.NoError(w.t, w.double.ForgetKeys(w.t.Context()))
 	require.Equal(w.t, checkout.OutcomeSucceeded, w.confirm(reference, 1, req).Outcome)
-	require.NoError(w.t, w.control.ForgetKeys(w.t.Context()))
+	require.NoError(w.t, w.double.ForgetKeys(w.t.Context()))
 	require.Equal(w.t, checkout.OutcomeSucceeded, w.confirm(reference, 1, req).Outcome)
 	_, err := w.api.V1PaymentIntents.Confirm(w.t.Context(), reference, &api.PaymentIntentConfirmParams{
 		ConfirmationToken: api.String(w.newRequest("visa").Token),
@@ -583,14 +583,14 @@ func forgottenKeys(w *world) {
 }
 
 func forgottenRefundKey(w *world) {
-	w.needControl()
+	w.needDouble()
 	w = w.alone()
 	req, reference := w.prepare("visa")
 	w.confirm(reference, 1, req)
 	id := newRefundID()
 	first, err := w.network.Refund(w.t.Context(), reference, id)
 	require.NoError(w.t, err)
-	require.NoError(w.t, w.control.ForgetKeys(w.t.Context()))
+	require.NoError(w.t, w.double.ForgetKeys(w.t.Context()))
 	again, err := w.network.Refund(w.t.Context(), reference, id)
 	require.NoError(w.t, err)
 	require.Equal(w.t, first, again)
@@ -601,8 +601,8 @@ func forgottenRefundKey(w *world) {
 	id = newRefundID()
 	_, err = w.network.Refund(w.t.Context(), reference, id)
 	require.NoError(w.t, err)
-	require.NoError(w.t, w.control.SettleRefunds(w.t.Context()))
-	require.NoError(w.t, w.control.ForgetKeys(w.t.Context()))
+	require.NoError(w.t, w.double.SettleRefunds(w.t.Context()))
+	require.NoError(w.t, w.double.ForgetKeys(w.t.Context()))
 	again, err = w.network.Refund(w.t.Context(), reference, id)
 	require.NoError(w.t, err)
 	require.Equal(w.t, checkout.RefundFailed, again.Status)

@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 type world struct {
 	t       *testing.T
 	network *stripe.Network
-	api     *api.Client       // speaks to the same account, past the adapter
-	control *acquirer.Control // nil at Stripe: nothing can be made to go wrong there
+	api     *api.Client        // speaks to the same account, past the adapter
+	double  *acquirer.Acquirer // nil at Stripe: nothing can be made to go wrong there
 	apiURL  string
 }
 
@@ -48,11 +48,10 @@ func newDouble(t *testing.T) *world {
 	})
 	require.NoError(t, err)
 	t.Cleanup(double.Stop)
-	control := double.Control()
-	return newWorld(t, testKey, compared(t, double.APIURL()), &control)
+	return newWorld(t, testKey, compared(t, double.APIURL()), double)
 }
 
-func newWorld(t *testing.T, key, apiURL string, control *acquirer.Control) *world {
+func newWorld(t *testing.T, key, apiURL string, double *acquirer.Acquirer) *world {
 	t.Helper()
 	network, err := stripe.New(stripe.Options{
 		SecretKey: key, Mode: checkout.ModeTest, APIURL: apiURL, Simulated: apiURL != "",
@@ -65,7 +64,7 @@ func newWorld(t *testing.T, key, apiURL string, control *acquirer.Control) *worl
 		config.URL = api.String(apiURL)
 	}
 	client := api.NewClient(key, api.WithBackends(api.NewBackendsWithConfig(config)))
-	return &world{t: t, network: network, api: client, control: control, apiURL: apiURL}
+	return &world{t: t, network: network, api: client, double: double, apiURL: apiURL}
 }
 
 // TestContract_Double holds the contract at the double. TestContract_Stripe holds the same contract
@@ -184,10 +183,10 @@ func (w *world) charges(reference string) int {
 	return paid
 }
 
-// needControl skips what Stripe cannot be asked for.
-func (w *world) needControl() {
+// needDouble skips what Stripe cannot be asked for.
+func (w *world) needDouble() {
 	w.t.Helper()
-	if w.control == nil {
+	if w.double == nil {
 		w.t.Skip("Stripe's test mode does not fail, forget or go to the bank on command")
 	}
 }
@@ -195,7 +194,7 @@ func (w *world) needControl() {
 // atBank answers the bank's question as a browser does and returns where the customer is sent.
 func (w *world) atBank(page, answer string) string {
 	w.t.Helper()
-	w.needControl() // Stripe's own page needs a browser
+	w.needDouble() // Stripe's own page needs a browser
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := client.PostForm(page, url.Values{"answer": {answer}})
 	require.NoError(w.t, err)
@@ -215,7 +214,7 @@ func (w *world) address() string {
 // publishableKey is the key that every page holds.
 func (w *world) publishableKey() string {
 	w.t.Helper()
-	if w.control != nil {
+	if w.double != nil {
 		return "pk_test_contract"
 	}
 	key := os.Getenv("STRIPE_TEST_PUBLISHABLE_KEY")

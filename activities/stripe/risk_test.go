@@ -29,18 +29,18 @@ func TestRisks_SaysWhereTheMoneyIs(t *testing.T) {
 	_, other := w.prepare("visa")
 	require.Empty(t, w.risks(reference))
 
-	require.NoError(t, w.control.Warn(t.Context(), reference))
+	require.NoError(t, w.double.Warn(t.Context(), reference))
 	warning := checkout.ChargeRisk{
 		Kind: checkout.RiskFraudWarning, Status: checkout.RiskInquiry, Amount: req.Amount, Currency: req.Currency,
 	}
 	require.Equal(t, []checkout.ChargeRisk{warning}, w.risks(reference))
 
 	dispute := checkout.ChargeRisk{Kind: checkout.RiskDispute, Amount: req.Amount, Currency: req.Currency}
-	require.NoError(t, w.control.Dispute(t.Context(), reference))
+	require.NoError(t, w.double.Dispute(t.Context(), reference))
 	for _, ended := range []string{"", "won", "lost"} {
 		dispute.Status = checkout.RiskOpen
 		if ended != "" {
-			require.NoError(t, w.control.SetDispute(t.Context(), reference, ended))
+			require.NoError(t, w.double.SetDispute(t.Context(), reference, ended))
 			dispute.Status = checkout.RiskStatus(ended)
 		}
 		require.Equal(t, []checkout.ChargeRisk{dispute, warning}, w.risks(reference))
@@ -63,7 +63,7 @@ func TestRisks_TellsOurRefundsFromOthers(t *testing.T) {
 		})
 		require.NoError(t, err)
 		if card == "refundFail" {
-			require.NoError(t, w.control.SettleRefunds(t.Context()))
+			require.NoError(t, w.double.SettleRefunds(t.Context()))
 		}
 		require.Equal(t, []checkout.ChargeRisk{
 			{Kind: checkout.RiskRefund, Status: want, Amount: 300, Currency: req.Currency},

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // The ports that FreePorts gives. All are below 32768, for two reasons. Linux uses higher ports for
@@ -72,6 +73,17 @@ func reserveBlock() error {
 		return nil
 	}
 	return errors.New("other processes have all blocks of ports")
+}
+
+// Listen listens on a port that this process had open a moment ago, as CheckFree has. Another thread's
+// epoll_wait, and a child process before its exec, may still have it open.
+func Listen(address string) (net.Listener, error) {
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		listener, err := net.Listen("tcp", address)
+		if !errors.Is(err, syscall.EADDRINUSE) || time.Since(began) > time.Second {
+			return listener, err
+		}
+	}
 }
 
 // CheckFree returns [ErrPortTaken], wrapped, when something listens on a port of 127.0.0.1.

@@ -181,6 +181,6 @@ page of the session shows it. Live webhooks go to https addresses only: the samp
 
 %s
 
-`, s.Demo.LiveKey, s.Live.Anvil.URL, s.Live.Anvil.ChainID, s.Live.Acquirer.APIURL(), s.Live.Acquirer.Control().URL, s.LiveCurl())
+`, s.Demo.LiveKey, s.Live.Anvil.URL, s.Live.Anvil.ChainID, s.Live.Acquirer.APIURL(), s.Live.Acquirer.ControlURL(), s.LiveCurl())
 	}
 }

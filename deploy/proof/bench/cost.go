@@ -190,7 +190,7 @@ func (m *meter) repeat(ctx context.Context, n int, do func(context.Context) erro
 
 // read returns the counters now, by row.
 func (m *meter) read(ctx context.Context) (map[string]float64, error) {
-	answer, err := http.DefaultClient.Do(get(ctx, m.metrics))
+	answer, err := http.DefaultClient.Do(send(ctx, http.MethodGet, m.metrics, nil))
 	if err != nil {
 		return nil, err
 	}

@@ -1,20 +1,21 @@
 // Command bench measures the service on this machine, with its own stack on loopback: go run
 // ./deploy/proof/bench neighbours. Compared things are measured by turns. A table shows the medians of
-// the rounds; with -json, a file has every round. Compare only ratios within one run: figures of
-// different runs or machines are not comparable.
+// the rounds. Compare only ratios within one run: figures of different runs or machines are not
+// comparable.
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
+	"runtime"
+	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"example.com/checkout/deploy/standin/devstack"
 )
@@ -22,37 +23,20 @@ import (
 // A benchmark measures.
 type benchmark struct {
 	name, about string
-	short       []string // flags that "all" uses
 	// setup adds the benchmark's own flags and returns the function that measures. Call that
 	// function after the flags were parsed.
 	setup func(*flag.FlagSet) func(context.Context) (report, error)
 }
 
 var benchmarks = []benchmark{
-	{
-		"create", "sessions created over REST, against starting the same workflow and inserting the same row",
-		[]string{"-rounds=4", "-for=3s"}, create,
-	},
-	{
-		"paid", "whole sessions, from their creation to the last event, against a bare Temporal application; memory",
-		[]string{"-rounds=4", "-for=5s"}, paid,
-	},
-	{
-		"cost", "what one session costs in Temporal and PostgreSQL, by their own counters",
-		[]string{"-sessions=100"}, cost,
-	},
+	{"create", "sessions created over REST, against starting the same workflow and inserting the same row", create},
+	{"paid", "whole sessions, from their creation to the last event, against a bare Temporal application; memory", paid},
+	{"cost", "what one session costs in Temporal and PostgreSQL, by their own counters", cost},
 	{
 		"deliveries", "events from publish to receipt, at a steady pace and as fast as it goes, against a bare Temporal workflow",
-		[]string{"-rounds=4", "-for=3s", "-steady=10s"}, deliveries,
+		deliveries,
 	},
-	{
-		"neighbours", "healthy deliveries beside endpoints that hang and thousands of waiting retries",
-		[]string{"-for=10s", "-waiting=1000"}, neighbours,
-	},
-	{
-		"attacks", "a merchant's requests beside one who asks for more than a fair share",
-		[]string{"-rounds=1", "-for=5s"}, attacks,
-	},
+	{"neighbours", "healthy deliveries beside endpoints that hang and thousands of waiting retries", neighbours},
 }
 
 func main() {
@@ -72,35 +56,22 @@ func errUsage() error {
 	for _, bench := range benchmarks {
 		fmt.Fprintf(&b, "  %-12s %s\n", bench.name, bench.about)
 	}
-	b.WriteString("  all          all of them, shortened\n-help after the name lists its flags")
+	b.WriteString("-help after the name lists its flags")
 	return errors.New(b.String())
 }
 
-// run runs the benchmarks in args and prints their results.
+// run runs the benchmark that args name, with its flags, and prints its result.
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		return errUsage()
 	}
-
-	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
-	jsonFile := flags.String("json", "", "file for all values as JSON")
-	var chosen []func(context.Context) (report, error)
-	for _, bench := range benchmarks {
-		switch args[0] {
-		case bench.name:
-			chosen = append(chosen, named(bench, bench.setup(flags)))
-		case "all":
-			own := flag.NewFlagSet(bench.name, flag.ContinueOnError)
-			measure := bench.setup(own)
-			if err := own.Parse(bench.short); err != nil {
-				return err
-			}
-			chosen = append(chosen, named(bench, measure))
-		}
-	}
-	if len(chosen) == 0 {
+	chosen := slices.IndexFunc(benchmarks, func(b benchmark) bool { return b.name == args[0] })
+	if chosen < 0 {
 		return errUsage()
 	}
+	bench := benchmarks[chosen]
+	flags := flag.NewFlagSet(bench.name, flag.ContinueOnError)
+	measure := bench.setup(flags)
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
@@ -108,43 +79,16 @@ func run(ctx context.Context, args []string) error {
 		return fmt.Errorf("unknown argument %q", flags.Arg(0))
 	}
 
-	got := newResults()
-	var failed error
-	for _, measure := range chosen {
-		r, err := measure(ctx)
-		if err != nil { // the earlier results are still printed
-			failed = err
-			break
-		}
-		got.Reports = append(got.Reports, r)
+	fmt.Fprintln(os.Stderr, "==>", bench.name)
+	got, err := measure(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", bench.name, err)
 	}
-	if len(got.Reports) == 0 {
-		return failed
-	}
-	return errors.Join(failed, got.writeTable(os.Stdout), save(*jsonFile, got.writeJSON))
-}
-
-// named adds the benchmark's name to the reports of measure.
-func named(bench benchmark, measure func(context.Context) (report, error)) func(context.Context) (report, error) {
-	return func(ctx context.Context) (report, error) {
-		fmt.Fprintln(os.Stderr, "==>", bench.name)
-		got, err := measure(ctx)
-		got.Name, got.About = bench.name, bench.about
-		if err != nil {
-			err = fmt.Errorf("%s: %w", bench.name, err)
-		}
-		return got, err
-	}
-}
-
-// save writes a file. With the name "" it does nothing.
-func save(file string, write func(io.Writer) error) error {
-	if file == "" {
-		return nil
-	}
-	var b bytes.Buffer
-	if err := write(&b); err != nil {
+	fmt.Printf("\n%s: %s\n", bench.name, bench.about)
+	if err := got.writeTable(os.Stdout); err != nil {
 		return err
 	}
-	return os.WriteFile(file, b.Bytes(), 0o644) //nolint:gosec // meant to be read by others
+	_, err = fmt.Printf("\n%s/%s, %d CPUs, %s; %s\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(),
+		time.Now().UTC().Format(time.RFC3339))
+	return err
 }

@@ -1,73 +1,37 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
-	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"text/tabwriter"
-	"time"
 )
-
-// results are the results of one call of this command. The table and the JSON show the same
-// figures.
-type results struct {
-	At      time.Time `json:"at"`
-	Machine string    `json:"machine"`
-	Reports []report  `json:"reports"`
-}
-
-func newResults() results {
-	return results{
-		At:      time.Now().UTC().Truncate(time.Second),
-		Machine: fmt.Sprintf("%s/%s, %d CPUs, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()),
-	}
-}
 
 // report is the result of one benchmark.
 type report struct {
-	Name   string `json:"name"`
-	About  string `json:"about"`
-	Result string `json:"result"` // one sentence
-	Parts  []part `json:"parts"`
+	Parts  []part
+	Result string // one sentence
 }
 
 // part is a table. Each figure is a column, and each compared thing is a line.
 type part struct {
-	Of      string   `json:"of"` // the kind of the compared things, such as "way"
-	Figures []figure `json:"figures"`
+	Of      string // the kind of the compared things, such as "way"
+	Figures []figure
 }
 
 // figure is one quantity of several things.
 type figure struct {
-	Name   string   `json:"name"`
-	Unit   string   `json:"unit,omitempty"` // "" for a count
-	Goal   *goal    `json:"goal,omitempty"` // nil when there is none
-	Series []series `json:"series"`
-}
-
-// goal is a bound for the median.
-type goal struct {
-	Value   float64 `json:"value"`
-	AtLeast bool    `json:"at_least,omitempty"` // otherwise the bound is an upper one
-	Of      string  `json:"of,omitempty"`       // the series of the goal; "" for all
-}
-
-func (g goal) met(s series) bool {
-	if g.Of != "" && g.Of != s.Name {
-		return true
-	}
-	return g.AtLeast == (s.median() >= g.Value) || s.median() == g.Value
+	Name   string
+	Unit   string // "" for a count
+	Series []series
 }
 
 // series holds the values of one thing: one for each round that counted, or only one.
 type series struct {
-	Name   string    `json:"name"`
-	Values []float64 `json:"values"`
+	Name   string
+	Values []float64
 }
 
 // median returns the middle of the values, NaN when there are none.
@@ -166,68 +130,26 @@ func (p part) names() []string {
 	return names
 }
 
-// verdicts returns, for each goal, whether it was met.
-func (r report) verdicts() []string {
-	var all []string
-	for _, p := range r.Parts {
-		for _, f := range p.Figures {
-			if f.Goal == nil {
-				continue
-			}
-			verdict := "met"
-			for _, s := range f.Series {
-				if !f.Goal.met(s) {
-					verdict = fmt.Sprintf("NOT met by %s: %s", s.Name, number(s.median()))
-					break
-				}
-			}
-			all = append(all, fmt.Sprintf("goal %s of %s: %s", f.Goal.text(f.Unit), f.Name, verdict))
-		}
-	}
-	return all
-}
-
-func (g goal) text(unit string) string {
-	sign := "≤ "
-	if g.AtLeast {
-		sign = "≥ "
-	}
-	return strings.TrimSpace(sign + number(g.Value) + " " + unit)
-}
-
 // writeTable writes the medians as a table, with their spread.
-func (r results) writeTable(w io.Writer) error {
-	for _, report := range r.Reports {
-		fmt.Fprintf(w, "\n%s: %s\n", report.Name, report.About)
-		for _, p := range report.Parts {
-			table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-			fmt.Fprint(table, "\n", p.Of)
+func (r report) writeTable(w io.Writer) error {
+	for _, p := range r.Parts {
+		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprint(table, "\n", p.Of)
+		for _, f := range p.Figures {
+			fmt.Fprint(table, "\t", f.heading())
+		}
+		fmt.Fprintln(table)
+		for _, name := range p.names() {
+			fmt.Fprint(table, name)
 			for _, f := range p.Figures {
-				fmt.Fprint(table, "\t", f.heading())
+				fmt.Fprint(table, "\t", f.cell(name))
 			}
 			fmt.Fprintln(table)
-			for _, name := range p.names() {
-				fmt.Fprint(table, name)
-				for _, f := range p.Figures {
-					fmt.Fprint(table, "\t", f.cell(name))
-				}
-				fmt.Fprintln(table)
-			}
-			if err := table.Flush(); err != nil {
-				return err
-			}
 		}
-		fmt.Fprintf(w, "\n%s\n", strings.Join(append([]string{report.Result}, report.verdicts()...), "\n"))
+		if err := table.Flush(); err != nil {
+			return err
+		}
 	}
-
-	_, err := fmt.Fprintf(w, "\n%s; %s\n", r.Machine, r.At.Format(time.RFC3339))
+	_, err := fmt.Fprintf(w, "\n%s\n", r.Result)
 	return err
-}
-
-// writeJSON writes the values of every round.
-func (r results) writeJSON(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(r)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"net/http"
@@ -42,15 +43,13 @@ func newRig(ctx context.Context, o devstack.Options) (r *rig, err error) {
 	}
 
 	o.Dir, o.NoUI, o.Out = r.dir, true, os.Stderr
-	o.Env = append(
-		[]string{
-			"CHECKOUT_LOG_LEVEL=warn",
-			"CHECKOUT_TEST_RATE_LIMIT=100000",
-			"CHECKOUT_PAGE_RATE_LIMIT=10000",
-			"CHECKOUT_FORM_RATE_LIMIT=10000",
-			"CHECKOUT_DASHBOARD_RATE_LIMIT=10000",
-		},
-		o.Env...)
+	o.Env = []string{
+		"CHECKOUT_LOG_LEVEL=warn",
+		"CHECKOUT_TEST_RATE_LIMIT=100000",
+		"CHECKOUT_PAGE_RATE_LIMIT=10000",
+		"CHECKOUT_FORM_RATE_LIMIT=10000",
+		"CHECKOUT_DASHBOARD_RATE_LIMIT=10000",
+	}
 	if r.stack, err = devstack.Start(ctx, o); err != nil {
 		return r, err
 	}
@@ -116,4 +115,16 @@ func serve(handle http.HandlerFunc) (base string, closeServer func(), err error)
 	server := &http.Server{Handler: handle, ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(listener) }() // ends with Close
 	return "http://" + listener.Addr().String(), func() { _ = server.Close() }, nil
+}
+
+// send returns a request; header alternates names and values.
+func send(ctx context.Context, method, url string, body []byte, header ...string) *http.Request {
+	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		panic(err) // cannot fail: the addresses are the stack's own
+	}
+	for pair := range slices.Chunk(header, 2) {
+		r.Header.Set(pair[0], pair[1])
+	}
+	return r
 }

@@ -49,7 +49,7 @@ var (
 type world struct {
 	merchants []*merchant
 	addresses map[string][]string // of payouts, by network; only payouts pay them
-	control   acquirer.Control
+	card      *acquirer.Acquirer
 	frame     string // origin of the form's frame
 
 	looked, toppedUp time.Time // at the end of the load
@@ -96,7 +96,7 @@ func (c *chaos) addLiveMerchants(ctx context.Context, store *storage.Store) erro
 		return err
 	}
 	c.world.siege.Known = map[string]invariant.LostPayout{}
-	c.world.control, c.world.frame = d.Acquirer.Control(), "http://"+script.Host
+	c.world.card, c.world.frame = d.Acquirer, "http://"+script.Host
 	c.canaries = append(c.canaries,
 		invariant.Canary{Name: "key of the card network", Value: devstack.AcquirerKey},
 		invariant.Canary{Name: "secret of the card network's reports", Value: d.WebhookSecret},

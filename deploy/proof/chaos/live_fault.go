@@ -20,8 +20,8 @@ var liveFaultKinds = []faultKind{
 	{"acquirer-broken-after", 2, "", planned(acquirer.Fault{Kind: acquirer.FaultBroken, AfterEffect: true})},
 	{"acquirer-too-many", 1, "", planned(acquirer.Fault{Kind: acquirer.FaultTooMany})},
 	{"acquirer-slow", 1, "", planned(acquirer.Fault{Kind: acquirer.FaultSlow, Delay: 16_000})},
-	{"acquirer-forgets-keys", 3, "", controlled(acquirer.Control.ForgetKeys)},
-	{"reports-lost", 2, "", controlled(acquirer.Control.LoseWebhooks)},
+	{"acquirer-forgets-keys", 3, "", controlled((*acquirer.Acquirer).ForgetKeys)},
+	{"reports-lost", 2, "", controlled((*acquirer.Acquirer).LoseWebhooks)},
 	{"reports-held", 2, "", holdReports},
 	{"ethereum-stop", 1, checkout.Ethereum, halts(stopped)},
 	{"ethereum-pause", 2, checkout.Ethereum, halts(paused(8 * time.Second))},
@@ -55,26 +55,28 @@ func halts(inject injection) injection {
 
 // planned lets some of the next requests to the card network go wrong.
 func planned(f acquirer.Fault) injection {
-	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
+	return func(_ context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 		// Some: a client silently repeats a request with an idempotency key.
 		f.Match = []string{"", "/confirm", "/cancel", "POST /v1/payment_intents"}[random.IntN(4)]
 		f.Count = 1 + random.IntN(8)
-		return c.world.control.Plan(ctx, f) == nil
+		return c.world.card.Plan(f) == nil
 	}
 }
 
-// controlled asks the card network's control address.
-func controlled(do func(acquirer.Control, context.Context) error) injection {
+// controlled lets the card network lose what it has. PostgreSQL may be away.
+func controlled(do func(*acquirer.Acquirer, context.Context) error) injection {
 	return func(ctx context.Context, c *chaos, _ *part, _ *rand.Rand) bool {
-		return do(c.world.control, ctx) == nil
+		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+		defer cancel()
+		return do(c.world.card, ctx) == nil
 	}
 }
 
 // holdReports keeps the card network's reports back for a while. A restart of it lets them go.
 func holdReports(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
-	held := c.world.control.HoldWebhooks(ctx) == nil
+	held := c.world.card.HoldWebhooks() == nil
 	pause(ctx, between(random, 2*time.Second, 20*time.Second))
-	_ = c.world.control.ReleaseWebhooks(ctx) // the end of the load releases them too
+	c.world.card.ReleaseWebhooks() // the end of the load releases them too
 	return held
 }
 

@@ -304,7 +304,7 @@ func (c *chaos) refundUnknown(ctx context.Context) error {
 	if c.restored.Load() == 0 {
 		return nil
 	}
-	facts, err := c.world.control.Facts(ctx)
+	facts, err := c.world.card.Facts(ctx)
 	if err != nil {
 		return err
 	}

@@ -27,9 +27,9 @@ func (r *rig) addLiveParts() {
 	}
 	r.parts = append(r.parts,
 		&part{
-			name: "card network", kind: "acquirer", start: d.StartAcquirer,
+			name: "card network", kind: "acquirer", start: d.Acquirer.Restart,
 			pid: func() int { return 0 }, done: func() <-chan struct{} { return never }, // it is in this process
-			kill: func() { d.Acquirer.Stop() }, stop: func() { d.Acquirer.Stop() },
+			kill: d.Acquirer.Kill, stop: d.Acquirer.Kill,
 		},
 		// A node that is killed forgets its blocks. On a real network others have them, so these
 		// always write them; what waits in their pools is lost.
@@ -157,10 +157,8 @@ func (c *chaos) keepTreasury(ctx context.Context) error {
 	if !c.live {
 		return nil
 	}
-	err := errors.Join(c.world.control.Clear(ctx), c.world.control.ReleaseWebhooks(ctx))
-	if err != nil {
-		return err
-	}
+	c.world.card.Clear()
+	c.world.card.ReleaseWebhooks()
 	if time.Since(c.world.looked) < 3*time.Second {
 		return nil
 	}

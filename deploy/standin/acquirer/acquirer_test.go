@@ -2,6 +2,7 @@ package acquirer_test
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -100,7 +101,7 @@ func TestAPI_IdempotencyKeys(t *testing.T) {
 	wrong.form = intentForm()
 	mustDo(t, a.APIURL(), wrong)
 
-	require.NoError(t, a.Control().ForgetKeys(t.Context()))
+	require.NoError(t, a.ForgetKeys(t.Context()))
 	_, second, replayed := do(t, a.APIURL(), create)
 	require.False(t, replayed)
 	require.NotEqual(t, first["id"], second["id"])
@@ -122,21 +123,21 @@ func TestAPI_AnIntentThatABrowserMayConfirmIsChargedByTheBanksPage(t *testing.T)
 	require.Equal(t, "succeeded", got["status"], "this is what manual confirmation prevents")
 }
 
-// TestProcess_ForgetsNothingWhenItIsKilled: the answers before the kill, the saved ones included,
-// are those after it.
-func TestProcess_ForgetsNothingWhenItIsKilled(t *testing.T) {
+// TestKill_ForgetsNothing: the answers before the kill, the saved ones included, are those after it. Another double
+// gives them, which has nothing of the first but its database and its addresses.
+func TestKill_ForgetsNothing(t *testing.T) {
 	t.Parallel()
-	databaseURL := pgtemp.ForTest(t, nil)
-	args := "-api " + freeAddress(t) + " -page " + freeAddress(t) + " -control " + freeAddress(t)
-	addresses, kill := startProcess(t, databaseURL, args)
-	apiURL := addresses["api"]
+	o := acquirer.Options{DatabaseURL: pgtemp.ForTest(t, nil)}
+	killed := start(t, o)
+	apiURL := killed.APIURL()
+	o.APIAddress, o.ControlAddress = host(t, apiURL), host(t, killed.ControlURL())
+	o.PageAddress = host(t, killed.ScriptURL())
 	intent, token := newIntent(t, apiURL), newToken(t, apiURL, "visa")
 	waiting := newIntent(t, apiURL)
 	waits := mustDo(t, apiURL, confirmCall(waiting, newToken(t, apiURL, "threeDSecure2Required")))
 
-	// The card is charged, the answer is lost, and the process is killed.
-	control := acquirer.Control{URL: addresses["control"]}
-	require.NoError(t, control.Plan(t.Context(), acquirer.Fault{Kind: acquirer.FaultLost, Match: "/confirm", Count: 50}))
+	// The card is charged, the answer is lost, and the double is killed.
+	require.NoError(t, killed.Plan(acquirer.Fault{Kind: acquirer.FaultLost, Match: "/confirm", Count: 50}))
 	confirm := confirmCall(intent, token)
 	confirm.key = "k1"
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL+confirm.path, strings.NewReader(confirm.form.Encode()))
@@ -145,20 +146,105 @@ func TestProcess_ForgetsNothingWhenItIsKilled(t *testing.T) {
 	request.Header.Set("Idempotency-Key", "k1")
 	_, err = http.DefaultClient.Do(request)
 	require.Error(t, err)
-	kill()
+	killed.Kill()
+	require.Error(t, killed.Plan(acquirer.Fault{}), "a killed double takes nothing")
+	require.Error(t, killed.HoldWebhooks())
 
-	addresses, _ = startProcess(t, databaseURL, args)
-	require.Equal(t, apiURL, addresses["api"])
+	a := start(t, o)
+	require.Equal(t, apiURL, a.APIURL())
 	status, got, replayed := do(t, apiURL, confirm)
 	require.Equal(t, 200, status)
 	require.True(t, replayed)
 	require.Equal(t, "succeeded", got["status"])
 	require.Equal(t, waits, mustDo(t, apiURL, call{method: "GET", path: "/v1/payment_intents/" + waiting}))
-	facts, err := acquirer.Control{URL: addresses["control"]}.Facts(t.Context())
+	facts, err := a.Facts(t.Context())
 	require.NoError(t, err)
 	require.Len(t, facts.Charges, 1)
 	require.Equal(t, intent, facts.Charges[0].IntentID)
 	require.True(t, facts.Charges[0].Paid)
+}
+
+func host(t *testing.T, address string) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	require.NoError(t, err)
+	return u.Host
+}
+
+// TestKill_AWebhookUnderWayComesAgain: it is neither lost nor marked as taken or tried.
+func TestKill_AWebhookUnderWayComesAgain(t *testing.T) {
+	t.Parallel()
+	came := make(chan struct{}, 2)
+	hang := make(chan struct{})
+	r := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		came <- struct{}{}
+		<-hang
+	}))
+	t.Cleanup(r.Close)
+	databaseURL := pgtemp.ForTest(t, nil)
+	a := start(t, acquirer.Options{DatabaseURL: databaseURL, Webhooks: acquirer.Webhooks{URL: r.URL}})
+	newIntent(t, a.APIURL())
+	<-came
+	a.Kill()
+	conn, err := pgx.Connect(t.Context(), databaseURL)
+	require.NoError(t, err)
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	count := func(condition string) (n int) {
+		require.NoError(t, conn.QueryRow(t.Context(), `SELECT count(*) FROM acquirer.webhook WHERE `+condition).Scan(&n))
+		return n
+	}
+	require.Equal(t, 1, count(`taken_at IS NULL AND tries = 0`))
+	close(hang)
+	require.NoError(t, a.Restart(t.Context()))
+	<-came
+	eventually(t, func() bool { return count(`taken_at IS NOT NULL`) == 1 })
+}
+
+// TestControl_AnswersWhatTheGuideShows: deploy/standin/devstack/README.md has these requests.
+func TestControl_AnswersWhatTheGuideShows(t *testing.T) {
+	t.Parallel()
+	a := start(t, acquirer.Options{})
+	ask := func(method, path string, want int) []byte {
+		request, err := http.NewRequestWithContext(t.Context(), method, a.ControlURL()+path, nil)
+		require.NoError(t, err)
+		response, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		require.Equal(t, want, response.StatusCode, "%s %s: %s", method, path, body)
+		return body
+	}
+	status := func(kind string) any {
+		return mustDo(t, a.APIURL(), call{method: "GET", path: "/v1/" + kind})["data"].([]any)[0].(map[string]any)["status"]
+	}
+	intent := newIntent(t, a.APIURL())
+	mustDo(t, a.APIURL(), confirmCall(intent, newToken(t, a.APIURL(), "visa")))
+	ask("POST", "/warnings/"+intent, 200)
+	ask("POST", "/disputes/"+intent, 200)
+	require.Equal(t, "needs_response", status("disputes"))
+	ask("POST", "/disputes/"+intent+"/won", 200)
+	require.Equal(t, "won", status("disputes"))
+	ask("POST", "/disputes/"+intent+"/lost", 200)
+	require.Equal(t, "lost", status("disputes"))
+	ask("POST", "/disputes/"+intent+"/odd", 400)
+	ask("POST", "/disputes/pi_none", 404)
+
+	intent = newIntent(t, a.APIURL())
+	mustDo(t, a.APIURL(), confirmCall(intent, newToken(t, a.APIURL(), "pendingRefund")))
+	mustDo(t, a.APIURL(), call{method: "POST", path: "/v1/refunds", form: url.Values{"payment_intent": {intent}}})
+	require.Equal(t, "pending", status("refunds"))
+	ask("POST", "/refunds/settle", 200)
+	require.Equal(t, "succeeded", status("refunds"))
+	ask("POST", "/refunds/"+intent+"/failed", 200)
+	require.Equal(t, "failed", status("refunds"))
+
+	var shown acquirer.Facts
+	require.NoError(t, json.Unmarshal(ask("GET", "/facts", 200), &shown))
+	facts, err := a.Facts(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, facts, shown)
+	require.Len(t, shown.Intents, 2)
 }
 
 // A receiver notes the events that it gets.
@@ -213,10 +299,9 @@ func TestWebhooks_ComeSeveralTimesSignedAndAreHeldBackOnCommand(t *testing.T) {
 	r := newReceiver(t, secret)
 	r.refuse = 2
 	databaseURL := pgtemp.ForTest(t, nil)
-	options := acquirer.Options{DatabaseURL: databaseURL, Livemode: true, Webhooks: acquirer.Webhooks{
+	a := start(t, acquirer.Options{DatabaseURL: databaseURL, Livemode: true, Webhooks: acquirer.Webhooks{
 		URL: r.URL, Secret: secret, Copies: 3, Spread: 20 * time.Millisecond,
-	}}
-	a := start(t, options)
+	}})
 	intent := newIntent(t, a.APIURL())
 	created := "payment_intent.created " + intent
 	waiting := func() (n int) {
@@ -229,25 +314,29 @@ func TestWebhooks_ComeSeveralTimesSignedAndAreHeldBackOnCommand(t *testing.T) {
 	}
 	eventually(t, func() bool { return r.count()[created] == 3 && waiting() == 0 })
 
-	require.NoError(t, a.Control().HoldWebhooks(t.Context()))
+	require.NoError(t, a.HoldWebhooks())
 	got := mustDo(t, a.APIURL(), confirmCall(intent, newToken(t, a.APIURL(), "visa")))
 	charge := got["latest_charge"].(string)
 	eventually(t, func() bool { return waiting() == 6 })
 	require.Equal(t, map[string]int{created: 3}, r.count())
 
-	// A restart holds nothing back and knows what was not sent.
-	a.Stop()
-	a = start(t, options)
+	// A restart holds nothing back, forgets faults and knows what was not sent.
+	require.NoError(t, a.Plan(acquirer.Fault{Kind: acquirer.FaultBroken, Count: 1}))
+	api, script, control := a.APIURL(), a.ScriptURL(), a.ControlURL()
+	a.Kill()
+	require.NoError(t, a.Restart(t.Context()))
+	require.Equal(t, []string{api, script, control}, []string{a.APIURL(), a.ScriptURL(), a.ControlURL()})
+	mustDo(t, a.APIURL(), call{method: "GET", path: "/v1/payment_intents/" + intent})
 	want := map[string]int{created: 3, "charge.succeeded " + charge: 3, "payment_intent.succeeded " + intent: 3}
 	eventually(t, func() bool { return len(r.count()) == 3 && waiting() == 0 })
 	require.Equal(t, want, r.count())
 
-	require.NoError(t, a.Control().HoldWebhooks(t.Context()))
+	require.NoError(t, a.HoldWebhooks())
 	newIntent(t, a.APIURL())
 	eventually(t, func() bool { return waiting() == 3 })
-	require.NoError(t, a.Control().LoseWebhooks(t.Context()))
+	require.NoError(t, a.LoseWebhooks(t.Context()))
 	require.Zero(t, waiting())
-	require.NoError(t, a.Control().ReleaseWebhooks(t.Context()))
+	a.ReleaseWebhooks()
 	require.Equal(t, want, r.count(), "nobody is told")
 	require.Zero(t, r.forged)
 }

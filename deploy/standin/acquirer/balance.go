@@ -43,8 +43,8 @@ func (a *Acquirer) book(ctx context.Context, tx pgx.Tx, source object, kind stri
 	return b, insert(ctx, tx, b, source.text("payment_intent"), "")
 }
 
-// move changes the balance for a reason that no customer has, on command.
-func (a *Acquirer) move(ctx context.Context, category, currency string, amount int64) error {
+// Move changes the balance of the account by an amount in minor units, for one of Stripe's reporting categories.
+func (a *Acquirer) Move(ctx context.Context, category, currency string, amount int64) error {
 	return pgx.BeginFunc(ctx, a.db, func(tx pgx.Tx) error {
 		_, err := a.book(ctx, tx, object{"currency": currency}, category, amount, 0)
 		return err

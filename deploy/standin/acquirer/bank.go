@@ -16,7 +16,7 @@ import (
 var bankPage = template.Must(template.ParseFS(embedded, "static/bank.html"))
 
 // bankURL is where the bank asks the customer about an intent.
-func (a *Acquirer) bankURL(intentID string) string { return a.urls["page"] + "/bank/" + intentID }
+func (a *Acquirer) bankURL(intentID string) string { return a.pageURL() + "/bank/" + intentID }
 
 // A question is what the bank asks its customer.
 type question struct {

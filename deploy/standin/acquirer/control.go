@@ -5,11 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
-	"strconv"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -32,55 +28,20 @@ func (a *Acquirer) control() http.Handler {
 			}
 		})
 	}
-	handle("POST /faults", func(r *http.Request) (any, error) {
-		var f Fault
-		err := json.NewDecoder(r.Body).Decode(&f)
-		if err == nil {
-			a.faults.plan(f)
-		}
-		return nil, err
-	})
-	handle("DELETE /faults", func(*http.Request) (any, error) {
-		a.faults.clear()
-		return nil, nil
-	})
-	handle("DELETE /keys", func(r *http.Request) (any, error) {
-		_, err := a.db.Exec(r.Context(), `DELETE FROM acquirer.idempotency_key`)
-		return nil, err
-	})
-	handle("POST /webhooks/hold", func(*http.Request) (any, error) {
-		a.sender.hold(true)
-		return nil, nil
-	})
-	handle("POST /webhooks/release", func(*http.Request) (any, error) {
-		a.sender.hold(false)
-		return nil, nil
-	})
-	handle("DELETE /webhooks", func(r *http.Request) (any, error) {
-		_, err := a.db.Exec(r.Context(), `DELETE FROM acquirer.webhook WHERE taken_at IS NULL`)
-		return nil, err
-	})
 	handle("POST /disputes/{intent}", func(r *http.Request) (any, error) {
-		return nil, a.setDispute(r.Context(), r.PathValue("intent"), "needs_response")
+		return nil, a.Dispute(r.Context(), r.PathValue("intent"))
 	})
 	handle("POST /disputes/{intent}/{status}", func(r *http.Request) (any, error) {
-		return nil, a.setDispute(r.Context(), r.PathValue("intent"), r.PathValue("status"))
+		return nil, a.SetDispute(r.Context(), r.PathValue("intent"), r.PathValue("status"))
 	})
 	handle("POST /warnings/{intent}", func(r *http.Request) (any, error) {
-		return nil, a.warn(r.Context(), r.PathValue("intent"))
+		return nil, a.Warn(r.Context(), r.PathValue("intent"))
 	})
-	handle("POST /refunds/settle", func(r *http.Request) (any, error) { return nil, a.settleRefunds(r.Context()) })
+	handle("POST /refunds/settle", func(r *http.Request) (any, error) { return nil, a.SettleRefunds(r.Context()) })
 	handle("POST /refunds/{intent}/{status}", func(r *http.Request) (any, error) {
-		return nil, a.setRefund(r.Context(), r.PathValue("intent"), r.PathValue("status"))
+		return nil, a.SetRefund(r.Context(), r.PathValue("intent"), r.PathValue("status"))
 	})
-	handle("POST /movements/{category}/{currency}/{amount}", func(r *http.Request) (any, error) {
-		amount, err := strconv.ParseInt(r.PathValue("amount"), 10, 64)
-		if err != nil {
-			return nil, err
-		}
-		return nil, a.move(r.Context(), r.PathValue("category"), r.PathValue("currency"), amount)
-	})
-	handle("GET /facts", func(r *http.Request) (any, error) { return a.facts(r.Context()) })
+	handle("GET /facts", func(r *http.Request) (any, error) { return a.Facts(r.Context()) })
 	return mux
 }
 
@@ -113,8 +74,8 @@ type ChargeFact struct {
 	Disputed      bool   `json:"disputed"`
 }
 
-// facts reads everything. It belongs to tests, which compare it with what the service says.
-func (a *Acquirer) facts(ctx context.Context) (Facts, error) {
+// Facts returns what happened.
+func (a *Acquirer) Facts(ctx context.Context) (Facts, error) {
 	f := Facts{Intents: []IntentFact{}, Charges: []ChargeFact{}, Balance: map[string]int64{}}
 	// ForEachRow returns the error.
 	rows, _ := a.db.Query(ctx, `
@@ -145,97 +106,41 @@ func (a *Acquirer) facts(ctx context.Context) (Facts, error) {
 	return f, err
 }
 
-// Control speaks to a control address, of this process or of another.
-type Control struct{ URL string }
+// errAway means that the double was killed.
+var errAway = errors.New("the acquirer is away")
 
-// Plan plans a fault.
-func (c Control) Plan(ctx context.Context, f Fault) error {
-	return c.call(ctx, "POST", "/faults", f, nil)
+// Plan plans a fault. A double that was killed takes none.
+func (a *Acquirer) Plan(f Fault) error {
+	if !a.up.Load() {
+		return errAway
+	}
+	a.faults.plan(f)
+	return nil
 }
 
 // Clear forgets the planned faults.
-func (c Control) Clear(ctx context.Context) error { return c.call(ctx, "DELETE", "/faults", nil, nil) }
+func (a *Acquirer) Clear() { a.faults.clear() }
 
-// ForgetKeys lets all idempotency keys be as old as 24 hours.
-func (c Control) ForgetKeys(ctx context.Context) error {
-	return c.call(ctx, "DELETE", "/keys", nil, nil)
-}
-
-// HoldWebhooks keeps the webhooks back until ReleaseWebhooks.
-func (c Control) HoldWebhooks(ctx context.Context) error {
-	return c.call(ctx, "POST", "/webhooks/hold", nil, nil)
+// HoldWebhooks keeps the webhooks back until ReleaseWebhooks or a restart.
+func (a *Acquirer) HoldWebhooks() error {
+	if !a.up.Load() {
+		return errAway
+	}
+	a.sender.hold(true)
+	return nil
 }
 
 // ReleaseWebhooks sends what was held back.
-func (c Control) ReleaseWebhooks(ctx context.Context) error {
-	return c.call(ctx, "POST", "/webhooks/release", nil, nil)
+func (a *Acquirer) ReleaseWebhooks() { a.sender.hold(false) }
+
+// ForgetKeys lets all idempotency keys be as old as 24 hours.
+func (a *Acquirer) ForgetKeys(ctx context.Context) error {
+	_, err := a.db.Exec(ctx, `DELETE FROM acquirer.idempotency_key`)
+	return err
 }
 
 // LoseWebhooks forgets what was not sent yet, also what is held back.
-func (c Control) LoseWebhooks(ctx context.Context) error {
-	return c.call(ctx, "DELETE", "/webhooks", nil, nil)
-}
-
-// Dispute charges the payment of an intent back.
-func (c Control) Dispute(ctx context.Context, intentID string) error {
-	return c.call(ctx, "POST", "/disputes/"+intentID, nil, nil)
-}
-
-// SetDispute gives the dispute of an intent one of Stripe's statuses. It opens one when there is none. The status
-// "resolution" is "prevented" by giving the customer the money.
-func (c Control) SetDispute(ctx context.Context, intentID, status string) error {
-	return c.call(ctx, "POST", "/disputes/"+intentID+"/"+status, nil, nil)
-}
-
-// Warn tells of an early fraud warning about the payment of an intent.
-func (c Control) Warn(ctx context.Context, intentID string) error {
-	return c.call(ctx, "POST", "/warnings/"+intentID, nil, nil)
-}
-
-// SettleRefunds lets the banks decide the refunds that wait for them.
-func (c Control) SettleRefunds(ctx context.Context) error {
-	return c.call(ctx, "POST", "/refunds/settle", nil, nil)
-}
-
-// SetRefund gives the youngest refund of an intent one of Stripe's statuses.
-func (c Control) SetRefund(ctx context.Context, intentID, status string) error {
-	return c.call(ctx, "POST", "/refunds/"+intentID+"/"+status, nil, nil)
-}
-
-// Move changes the balance of the account by an amount in minor units, for one of Stripe's reporting categories.
-func (c Control) Move(ctx context.Context, category, currency string, amount int64) error {
-	return c.call(ctx, "POST", fmt.Sprintf("/movements/%s/%s/%d", category, currency, amount), nil, nil)
-}
-
-// Facts returns what happened.
-func (c Control) Facts(ctx context.Context) (f Facts, err error) {
-	err = c.call(ctx, "GET", "/facts", nil, &f)
-	return f, err
-}
-
-var controlClient = &http.Client{Timeout: 30 * time.Second}
-
-// call sends in as JSON and reads out.
-func (c Control) call(ctx context.Context, method, path string, in, out any) error {
-	body, err := json.Marshal(in)
-	if err != nil {
-		return err
-	}
-	request, err := http.NewRequestWithContext(ctx, method, c.URL+path, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	response, err := controlClient.Do(request)
-	if err != nil {
-		return fmt.Errorf("control the acquirer: %w", err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		said, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10)) // whatever there is
-		return fmt.Errorf("control the acquirer: %s %s: %d %s", method, path, response.StatusCode, said)
-	}
-	if out == nil {
-		return nil
-	}
-	return json.NewDecoder(response.Body).Decode(out)
+func (a *Acquirer) LoseWebhooks(ctx context.Context) error {
+	_, err := a.db.Exec(ctx, `DELETE FROM acquirer.webhook WHERE taken_at IS NULL`)
+	return err
 }

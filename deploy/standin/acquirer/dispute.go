@@ -93,9 +93,15 @@ func (a *Acquirer) moveDispute(ctx context.Context, tx pgx.Tx, d object, status,
 	return a.emit(ctx, tx, request{}, event, d)
 }
 
-// setDispute gives the youngest dispute of an intent a status, on command. When there is none, or it was decided
-// and is opened again, the bank disputes the charge.
-func (a *Acquirer) setDispute(ctx context.Context, intentID, status string) error {
+// Dispute charges the payment of an intent back.
+func (a *Acquirer) Dispute(ctx context.Context, intentID string) error {
+	return a.SetDispute(ctx, intentID, "needs_response")
+}
+
+// SetDispute gives the youngest dispute of an intent one of Stripe's statuses. When there is none, or it was decided
+// and is opened again, the bank disputes the charge. The status "resolution" is "prevented" by giving the customer
+// the money.
+func (a *Acquirer) SetDispute(ctx context.Context, intentID, status string) error {
 	to, known := disputes[status]
 	if !known {
 		return fmt.Errorf("%q is no status of a dispute", status)
@@ -135,8 +141,8 @@ func refundable(ctx context.Context, tx pgx.Tx, intentID string) (bool, error) {
 	return true, err
 }
 
-// warn tells of an early fraud warning: the customer's bank believes that the charge is a fraud.
-func (a *Acquirer) warn(ctx context.Context, intentID string) error {
+// Warn tells of an early fraud warning: the customer's bank believes that the charge of the intent is a fraud.
+func (a *Acquirer) Warn(ctx context.Context, intentID string) error {
 	return pgx.BeginFunc(ctx, a.db, func(tx pgx.Tx) error {
 		i, _, err := find(ctx, tx, kindIntent, intentID)
 		if err != nil {

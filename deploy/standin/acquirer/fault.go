@@ -9,16 +9,16 @@ import (
 
 // A Fault lets requests of the API go wrong.
 type Fault struct {
-	Kind FaultKind `json:"kind"`
+	Kind FaultKind
 	// Match chooses the requests that contain it in "POST /v1/…". "" is every request.
-	Match string `json:"match"`
+	Match string
 	// Count is how many requests the fault meets. To lose an answer for good, lose several: Go's HTTP
 	// client silently repeats a request with an idempotency key when the connection breaks.
-	Count int `json:"count"`
+	Count int
 	// Delay is for FaultSlow, in milliseconds.
-	Delay int `json:"delay,omitempty"`
+	Delay int
 	// AfterEffect lets FaultBroken do what was asked before it answers 500.
-	AfterEffect bool `json:"after_effect,omitempty"`
+	AfterEffect bool
 }
 
 // FaultKind says what goes wrong.

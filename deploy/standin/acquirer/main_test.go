@@ -1,20 +1,15 @@
 package acquirer_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -24,19 +19,9 @@ import (
 	"example.com/checkout/storage/pgtemp"
 )
 
-// commandVariable makes this test program run the command acquirer, so that a test can kill it.
-const commandVariable = "ACQUIRER_TEST_COMMAND"
-
 var startMock = sync.OnceValues(func() (*acquirer.Mock, error) { return acquirer.StartMock(context.Background()) })
 
 func TestMain(m *testing.M) {
-	if args := os.Getenv(commandVariable); args != "" {
-		if err := acquirer.Main(context.Background(), strings.Fields(args), os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
 	code := m.Run()
 	if mock, err := startMock(); err == nil {
 		mock.Stop()
@@ -59,29 +44,6 @@ func start(t *testing.T, o acquirer.Options) *acquirer.Acquirer {
 	require.NoError(t, err)
 	t.Cleanup(a.Stop)
 	return a
-}
-
-// startProcess runs a double as a process of its own and returns a function that kills it.
-func startProcess(t *testing.T, databaseURL, args string) (addresses map[string]string, kill func()) {
-	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), commandVariable+"="+args, acquirer.EnvDatabaseURL+"="+databaseURL,
-		acquirer.EnvSecretKey+"="+secretKey)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	process, err := pgtemp.StartTied(cmd, syscall.SIGKILL)
-	require.NoError(t, err)
-	t.Cleanup(process.Kill)
-	addresses = map[string]string{}
-	for lines := bufio.NewScanner(out); len(addresses) < 3 && lines.Scan(); {
-		name, address, _ := strings.Cut(lines.Text(), " ")
-		addresses[name] = address
-	}
-	require.Len(t, addresses, 3, "the double has not started")
-	return addresses, process.Kill
 }
 
 // A call is one request of the API.
@@ -144,15 +106,6 @@ func confirmCall(intent, token string) call {
 	return call{method: "POST", path: "/v1/payment_intents/" + intent + "/confirm", form: url.Values{
 		"confirmation_token": {token}, "return_url": {"https://pay.example/return"}, "use_stripe_sdk": {"false"},
 	}}
-}
-
-// freeAddress is an address on which nobody listens.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // eventually waits until check says true.

@@ -90,8 +90,8 @@ func chargeToRefund(ctx context.Context, tx pgx.Tx, q request) (object, answer, 
 	return ch, answer{}, err
 }
 
-// settleRefunds lets the banks decide the refunds that wait for them.
-func (a *Acquirer) settleRefunds(ctx context.Context) error {
+// SettleRefunds lets the banks decide the refunds that wait for them.
+func (a *Acquirer) SettleRefunds(ctx context.Context) error {
 	return pgx.BeginFunc(ctx, a.db, func(tx pgx.Tx) error {
 		// CollectRows returns the error.
 		rows, _ := tx.Query(ctx, `
@@ -162,8 +162,8 @@ func (a *Acquirer) moveRefund(ctx context.Context, tx pgx.Tx, r object, status, 
 	return a.emit(ctx, tx, request{}, kind, r)
 }
 
-// setRefund gives the youngest refund of an intent a status, on command.
-func (a *Acquirer) setRefund(ctx context.Context, intentID, status string) error {
+// SetRefund gives the youngest refund of an intent one of Stripe's statuses.
+func (a *Acquirer) SetRefund(ctx context.Context, intentID, status string) error {
 	reasons := map[string]string{
 		pending: "", needsAction: "", succeeded: "", failed: "expired_or_canceled_card", canceled: "merchant_request",
 	}

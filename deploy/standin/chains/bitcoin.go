@@ -1,12 +1,9 @@
 package chains
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,6 +12,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/ethereum/go-ethereum/rpc"
 
 	"example.com/checkout/storage/pgtemp"
 )
@@ -157,46 +156,24 @@ func (b *Bitcoin) OpenWallet(ctx context.Context, name string) error {
 
 // Call asks the node, in a wallet unless that is "". result is a pointer, or nil.
 func (b *Bitcoin) Call(ctx context.Context, wallet string, result any, method string, args ...any) error {
-	if args == nil {
-		args = []any{}
-	}
-	question, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": args})
-	if err != nil {
-		return err
-	}
 	at := b.URL
 	if wallet != "" {
 		at += "/wallet/" + wallet
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, at, bytes.NewReader(question))
-	if err != nil {
-		return err
-	}
-	request.SetBasicAuth(b.User, b.Password)
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return fmt.Errorf("%s: %w", method, err)
-	}
-	defer answer.Body.Close()
-	var got struct {
-		Result json.RawMessage `json:"result"`
-		Error  *struct {
-			Code    int    `json:"code"`
-			Message string `json:"message"`
-		} `json:"error"`
-	}
-	content, err := io.ReadAll(answer.Body)
-	switch {
-	case err != nil:
-		return fmt.Errorf("%s: %w", method, err)
-	case json.Unmarshal(content, &got) != nil:
-		return fmt.Errorf("%s: HTTP %d", method, answer.StatusCode)
-	case got.Error != nil:
-		return fmt.Errorf("%s: %d %s", method, got.Error.Code, got.Error.Message)
-	case result == nil:
+	// The password is in a header: an error quotes the URL.
+	authenticate := func(h http.Header) error {
+		(&http.Request{Header: h}).SetBasicAuth(b.User, b.Password)
 		return nil
 	}
-	return json.Unmarshal(got.Result, result)
+	// HTTP dials at a call only, and there is nothing to close.
+	client, err := rpc.DialOptions(ctx, at, rpc.WithHTTPAuth(authenticate))
+	if err == nil {
+		err = client.CallContext(ctx, result, method, args...)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	return nil
 }
 
 // Mine adds blocks. It returns their hashes.

@@ -8,7 +8,6 @@ import (
 	"math/big"
 	"net"
 	"net/http"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -35,15 +34,10 @@ type LiveDouble struct {
 	// WebhookSecret signs the reports of the card network.
 	WebhookSecret string
 
-	// What the acquirer needs to start again. The addresses are those of the first start.
-	card      acquirer.Options
-	scriptURL string
-
-	bitcoinPassword string // the file with it
-
-	float   int64             // see Options.Float
-	prices  map[string]string // addresses of the sources of prices, by name
-	servers []*http.Server
+	bitcoinPassword string            // the file with it
+	float           int64             // see Options.Float
+	prices          map[string]string // addresses of the sources of prices, by name
+	servers         []*http.Server
 }
 
 // Accounts of the chain. Account 0 deploys the contracts.
@@ -59,7 +53,7 @@ const acquirerDatabase = "acquirer"
 const chainFile = "chain.json"
 
 // startLiveDouble starts the simulation before the worker and the API.
-func (s *Stack) startLiveDouble(ctx context.Context) error {
+func (s *Stack) startLiveDouble(ctx context.Context) (err error) {
 	if !s.options.LiveDouble {
 		return nil
 	}
@@ -74,7 +68,6 @@ func (s *Stack) startLiveDouble(ctx context.Context) error {
 	if err := d.startPrices(); err != nil {
 		return err
 	}
-	var err error
 	// Final is what has four blocks on top: a reorganization of three blocks undoes nothing final.
 	d.Anvil, err = chains.StartAnvil(ctx, chains.Options{
 		StateFile: filepath.Join(s.options.Dir, chainFile), BlockTime: time.Second, Epoch: 2, Port: s.options.Ports.Ethereum,
@@ -88,41 +81,17 @@ func (s *Stack) startLiveDouble(ctx context.Context) error {
 	if err := s.startBitcoin(ctx, d); err != nil {
 		return err
 	}
-	mock, err := acquirer.StartMock(ctx)
-	if err != nil {
-		return err
-	}
-	d.card = acquirer.Options{
-		DatabaseURL: s.url(acquirerDatabase), Livemode: true, SecretKey: AcquirerKey, Mock: mock,
+	card := acquirer.Options{
+		DatabaseURL: s.url(acquirerDatabase), Livemode: true, SecretKey: AcquirerKey,
 		Webhooks: acquirer.Webhooks{
 			URL: s.APIURL() + "/acquirers/stripe/events", Secret: d.WebhookSecret, Copies: 3, Spread: 2 * time.Second,
 		},
 	}
 	if port := s.options.Ports.Acquirer; port != 0 {
-		d.card.APIAddress = loopback(port)
+		card.APIAddress = loopback(port)
 	}
-	return d.StartAcquirer(ctx)
-}
-
-// StartAcquirer starts the card network, again after Acquirer.Stop, at the same addresses. Acquirer
-// must not be used meanwhile.
-func (d *LiveDouble) StartAcquirer(ctx context.Context) error {
-	started, err := acquirer.Start(context.WithoutCancel(ctx), d.card)
-	if err != nil {
-		return err
-	}
-	d.Acquirer = started
-	if d.scriptURL != "" {
-		return nil
-	}
-	d.scriptURL = started.ScriptURL()
-	page, err := url.Parse(d.scriptURL)
-	if err != nil {
-		return err
-	}
-	d.card.PageAddress, d.card.APIAddress = page.Host, strings.TrimPrefix(started.APIURL(), "http://")
-	d.card.ControlAddress = strings.TrimPrefix(started.Control().URL, "http://")
-	return nil
+	d.Acquirer, err = acquirer.Start(ctx, card)
+	return err
 }
 
 // AcquirerKey is the secret key of the simulated card network. It is taken by the double only.
@@ -217,8 +186,8 @@ func (d *LiveDouble) environment(command string) []string {
 	}
 	env := []string{
 		"CHECKOUT_LIVE_SIMULATED=true",
-		"CHECKOUT_STRIPE_API_URL=http://" + d.card.APIAddress,
-		"CHECKOUT_STRIPE_JS_URL=" + d.scriptURL,
+		"CHECKOUT_STRIPE_API_URL=" + d.Acquirer.APIURL(),
+		"CHECKOUT_STRIPE_JS_URL=" + d.Acquirer.ScriptURL(),
 		"CHECKOUT_ETHEREUM_RPC_URLS=" + d.Anvil.URL,
 		"CHECKOUT_ETHEREUM_CHAIN_ID=" + strconv.FormatUint(chains.ChainID, 10),
 		"CHECKOUT_ETHEREUM_TREASURY=" + d.Treasury().Hex(),
@@ -298,9 +267,6 @@ func (d *LiveDouble) stop() {
 	}
 	if d.Acquirer != nil {
 		d.Acquirer.Stop()
-	}
-	if d.card.Mock != nil {
-		d.card.Mock.Stop()
 	}
 	if d.Anvil != nil {
 		_ = d.Anvil.Stop() // it was killed if it did not stop

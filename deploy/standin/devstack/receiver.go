@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"example.com/checkout/deploy/standin/mailbox"
+	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -55,10 +56,8 @@ type Receiver struct {
 	mu       sync.Mutex
 	log      *ReceiverLog
 	mails    *mailbox.Mailbox
-	status   int
-	location string // of a redirect
-	reply    func(Arrival) Reply
-	hang     chan struct{} // if not nil, answers wait until it is closed
+	reply    func(Arrival) Reply // to a request with a valid signature
+	hang     chan struct{}       // if not nil, answers wait until it is closed
 	accepted map[string]bool
 	arrivals []Arrival
 	total    int           // all arrivals, also forgotten ones
@@ -67,17 +66,17 @@ type Receiver struct {
 
 // StartReceiver starts a receiver that listens on address and verifies signatures with secret.
 func StartReceiver(address, secret string) (*Receiver, error) {
-	listener, err := listen(address)
+	listener, err := pgtemp.Listen(address)
 	if err != nil {
 		return nil, fmt.Errorf("receiver: %w", err)
 	}
 	r := &Receiver{
 		secret:   secret,
 		url:      "http://" + listener.Addr().String() + webhookPath,
-		status:   http.StatusOK,
 		accepted: map[string]bool{},
 		arrived:  make(chan struct{}),
 	}
+	r.Answer(http.StatusOK)
 	mux := http.NewServeMux()
 	mux.HandleFunc(webhookPath, r.receive)
 	mux.HandleFunc("POST /answer", r.chooseAnswer)
@@ -97,16 +96,12 @@ func (r *Receiver) Close() { _ = r.server.Close() }
 
 // Answer sets the status of the answers that follow.
 func (r *Receiver) Answer(status int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.status, r.location = status, ""
+	r.ReplyBy(func(Arrival) Reply { return Reply{Status: status} })
 }
 
 // Redirect makes every following answer a redirect.
 func (r *Receiver) Redirect(status int, location string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.status, r.location = status, location
+	r.ReplyBy(func(Arrival) Reply { return Reply{Status: status, Location: location} })
 }
 
 // Reply is the receiver's reaction to one request.
@@ -119,7 +114,7 @@ type Reply struct {
 }
 
 // ReplyBy makes choose decide the reply to every following request with a valid signature. choose
-// is called from several goroutines.
+// is called from several goroutines. The page shows its reply to an empty Arrival.
 func (r *Receiver) ReplyBy(choose func(Arrival) Reply) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -170,24 +165,23 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 
 	a.EventID, a.Type = envelope.ID, envelope.Type
 	reply := r.replyTo(a)
-	hang, location := r.note(&a, reply)
+	hang := r.note(&a, reply)
 	if req.Method != http.MethodPost {
 		a.Status = http.StatusMethodNotAllowed // the sender followed a redirect
 	}
 
-	select {
-	case <-hang:
-	case <-req.Context().Done(): // the sender has gone
+	if hang != nil {
+		select {
+		case <-hang:
+		case <-req.Context().Done(): // the sender has gone
+		}
 	}
-	if reply != nil && !reply.wait(req, w) {
+	if !reply.wait(req, w) {
 		r.logged(a, req, nil)
 		return
 	}
-	if reply != nil {
-		location = reply.Location
-	}
-	if location != "" {
-		w.Header().Set("Location", location)
+	if reply.Location != "" {
+		w.Header().Set("Location", reply.Location)
 	}
 
 	there := req.Context().Err() == nil // afterwards, who has the answer may go
@@ -201,16 +195,15 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 	r.logged(a, req, answered)
 }
 
-// replyTo returns the reply that ReplyBy's function chooses; nil without such a function.
-func (r *Receiver) replyTo(a Arrival) *Reply {
+// replyTo returns the reply to a request.
+func (r *Receiver) replyTo(a Arrival) Reply {
+	if a.Signature != nil {
+		return Reply{Status: http.StatusUnauthorized}
+	}
 	r.mu.Lock()
 	choose := r.reply
 	r.mu.Unlock()
-	if choose == nil || a.Signature != nil {
-		return nil
-	}
-	reply := choose(a)
-	return &reply
+	return choose(a)
 }
 
 // wait waits until the answer is due. It reports whether to answer.
@@ -233,21 +226,12 @@ func (r Reply) wait(req *http.Request, w http.ResponseWriter) bool {
 	return false
 }
 
-// atOnce is a closed channel: an answer that waits for it is sent at once.
-var atOnce = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
-
-// note decides the answer and remembers the arrival. It returns the channel for which the answer
-// must wait, and the location of a redirect.
-func (r *Receiver) note(a *Arrival, reply *Reply) (hang <-chan struct{}, location string) {
+// note remembers the arrival with its reply. It returns the channel for which the answer must wait,
+// nil for none.
+func (r *Receiver) note(a *Arrival, reply Reply) (hang <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	a.Status, a.Duplicate = r.status, r.accepted[a.EventID]
-	if reply != nil {
-		a.Status = reply.Status
-	}
-	if a.Signature != nil {
-		a.Status = http.StatusUnauthorized
-	}
+	a.Status, a.Duplicate = reply.Status, r.accepted[a.EventID]
 	if a.Status < 300 && r.hang == nil {
 		r.accepted[a.EventID] = true
 	}
@@ -261,10 +245,7 @@ func (r *Receiver) note(a *Arrival, reply *Reply) (hang <-chan struct{}, locatio
 	r.arrivals = append(r.arrivals, *a)
 	close(r.arrived)
 	r.arrived = make(chan struct{})
-	if r.hang == nil {
-		return atOnce, r.location
-	}
-	return r.hang, r.location
+	return r.hang
 }
 
 // chooseAnswer serves the page's button: the receiver answers 200 or 500 from now on.
@@ -290,16 +271,14 @@ func (r *Receiver) show(w http.ResponseWriter, req *http.Request) {
 	for i := len(arrivals) - 1; i >= 0 && len(newest) < cap(newest); i-- {
 		newest = append(newest, arrivals[i])
 	}
-	r.mu.Lock()
-	status := r.status
-	r.mu.Unlock()
+	failing := r.replyTo(Arrival{}).Status >= 300
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().
 		Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'")
 	// An error means that the browser has gone.
 	_ = receiverPage.Execute(
 		w,
-		map[string]any{"Arrivals": newest, "Shown": shown, "Total": len(arrivals), "Failing": status >= 300},
+		map[string]any{"Arrivals": newest, "Shown": shown, "Total": len(arrivals), "Failing": failing},
 	)
 }
 

@@ -114,7 +114,7 @@ func readLive(ctx context.Context, s Sources, f *Facts) error {
 		Siege: s.Live.Siege, Treasury: map[checkout.PayoutCurrency]*big.Int{},
 		Balances: map[string]map[checkout.PayoutCurrency]*big.Int{},
 	}
-	known, err := d.Acquirer.Control().Facts(ctx)
+	known, err := d.Acquirer.Facts(ctx)
 	if err != nil {
 		return err
 	}

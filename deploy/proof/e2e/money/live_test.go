@@ -26,12 +26,12 @@ func TestLive(t *testing.T) {
 		own.T = t
 		return live{&own, l.stack}
 	}
-	require.NoError(t, l.stack.Live.Acquirer.Control().HoldWebhooks(t.Context()))
+	require.NoError(t, l.stack.Live.Acquirer.HoldWebhooks())
 	// Alone, because it compares the merchant's balance to the last unit.
 	t.Run("a customer pays in a browser", func(t *testing.T) { testBrowser(t, merchant(t)) })
 	t.Run("at once", func(t *testing.T) { testAtOnce(t, merchant) })
 	t.Run("a restarted API sells at once", func(t *testing.T) { testRestartedAPI(t, merchant(t)) })
-	require.NoError(t, l.stack.Live.Acquirer.Control().ReleaseWebhooks(t.Context()))
+	l.stack.Live.Acquirer.ReleaseWebhooks()
 	t.Run("a frozen treasury pays nobody", func(t *testing.T) { testFrozen(t, merchant(t)) })
 }
 
@@ -84,7 +84,7 @@ func testDispute(t *testing.T, l live) {
 	l.pay(id, cardSucceeds)
 	l.paidOut(id)
 	intents, _ := l.facts(id)
-	require.NoError(t, l.stack.Live.Acquirer.Control().Dispute(t.Context(), intents[0].ID))
+	require.NoError(t, l.stack.Live.Acquirer.Dispute(t.Context(), intents[0].ID))
 	books := e2e.TemporalClient(t, l.stack).ScheduleClient().GetHandle(t.Context(), runs.ScheduleBooks)
 	require.NoError(t, books.Trigger(t.Context(), client.ScheduleTriggerOptions{Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE}))
 	e2e.Await(t, "the dispute is found", 30*time.Second, func() bool {
@@ -129,7 +129,7 @@ func testFrozen(t *testing.T, l live) {
 	require.Error(t, err)
 	require.Contains(t, out, "the treasury account is frozen: "+account+": a test of the stop button")
 	intents, _ := l.facts(back) // the bank's warning holds its payout when the account is thawed
-	require.NoError(t, l.stack.Live.Acquirer.Control().Warn(t.Context(), intents[0].ID))
+	require.NoError(t, l.stack.Live.Acquirer.Warn(t.Context(), intents[0].ID))
 	e2e.Await(t, "the warning is reported", 30*time.Second, func() bool {
 		return e2e.Query[int](t, l.stack, `SELECT count(*) FROM acquirer_event WHERE reference = $1 AND type LIKE 'radar.%'`, intents[0].ID) > 0
 	})

@@ -102,7 +102,7 @@ func (l live) send(id string, form url.Values) {
 // facts returns the intents and charges of a session at the acquirer.
 func (l live) facts(id string) (intents []acquirer.IntentFact, charges []acquirer.ChargeFact) {
 	l.T.Helper()
-	all, err := l.stack.Live.Acquirer.Control().Facts(l.T.Context())
+	all, err := l.stack.Live.Acquirer.Facts(l.T.Context())
 	require.NoError(l.T, err)
 	of := map[string]bool{}
 	ids := e2e.Query[[]string](l.T, l.stack, `SELECT coalesce(array_agg(id), '{}') FROM transaction WHERE session_id = $1`, id)

@@ -62,7 +62,7 @@ func TestTestNetworks(t *testing.T) {
 	})
 	t.Run("live mode knows nothing of it", func(t *testing.T) {
 		n := n.in(t)
-		all, err := n.stack.Live.Acquirer.Control().Facts(t.Context())
+		all, err := n.stack.Live.Acquirer.Facts(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, all.Intents)
 		require.Equal(t, "test", e2e.Query[string](t, n.stack, `SELECT string_agg(DISTINCT mode, ',') FROM ledger_posting WHERE account <> 'wallet' AND account <> 'funding'`))
@@ -169,7 +169,7 @@ func (n networks) endsInSandbox(id, bank string) {
 	require.Equal(n.T, 1, e2e.Query[int](n.T, n.stack, `
 		SELECT count(*) FROM sandbox_transfer x JOIN payout p ON p.id = x.payout_id WHERE p.session_id = $1`, id))
 	require.Zero(n.T, e2e.Query[int](n.T, n.stack, `SELECT count(*) FROM transfer`))
-	facts, err := n.acquirer.Control().Facts(n.T.Context())
+	facts, err := n.acquirer.Facts(n.T.Context())
 	require.NoError(n.T, err)
 	require.Empty(n.T, facts.Intents)
 }
@@ -210,7 +210,7 @@ func (n networks) paysOnNetworks() {
 	amount := n.paidOut(id)
 	e2e.Await(n.T, "the coins are on the chain", 20*time.Second, func() bool { return n.usdc().Equal(amount) })
 	e2e.Await(n.T, "the transfer is final", time.Minute, func() bool { return n.confirmed(id) })
-	facts, err := n.acquirer.Control().Facts(n.T.Context())
+	facts, err := n.acquirer.Facts(n.T.Context())
 	require.NoError(n.T, err)
 	require.Len(n.T, facts.Charges, 1)
 	require.Zero(n.T, e2e.Query[int](n.T, n.stack, `

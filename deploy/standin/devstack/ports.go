@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"syscall"
-	"time"
 
 	"example.com/checkout/storage/pgtemp"
 )
@@ -19,17 +17,6 @@ func checkFree(port int, flag string) error {
 		return fmt.Errorf("%w: end the program that has it, or choose another port with %s", err, flag)
 	}
 	return err
-}
-
-// listen listens on a port that this process had open a moment ago, as pgtemp.CheckFree has. Another thread's
-// epoll_wait, and a child process before its exec, may still have it open.
-func listen(addr string) (net.Listener, error) {
-	for began := time.Now(); ; time.Sleep(time.Millisecond) {
-		listener, err := net.Listen("tcp", addr)
-		if !errors.Is(err, syscall.EADDRINUSE) || time.Since(began) > time.Second {
-			return listener, err
-		}
-	}
 }
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
