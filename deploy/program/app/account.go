@@ -24,42 +24,34 @@ import (
 // nor the master keys.
 type console struct {
 	*storage.Accounts
-	out   io.Writer // the command's output, fit for a script
-	notes io.Writer // explanations for people
+	printer
 
 	dashboardURL string
 	addresses    address.Rules
 }
 
-// accountAction is the work of a command for operators.
-type accountAction func(ctx context.Context, c console) error
-
-// operator returns the RunE of a command for operators. read checks the command's arguments and
-// returns its action.
-func (c *call) operator(read func(args []string) (accountAction, error)) func(*cobra.Command, []string) error {
+// operator returns the RunE of a command for operators. What can be wrong with a call is checked before, in Args and
+// PreRunE.
+func (c *call) operator(
+	act func(ctx context.Context, c console, args []string) error,
+) func(*cobra.Command, []string) error {
 	return func(_ *cobra.Command, args []string) error {
-		act, err := read(args)
-		if err != nil {
-			return err
+		c.work = func(ctx context.Context) error {
+			stores, err := config.LoadStores(c.environment)
+			if err != nil {
+				return configurationError(err)
+			}
+			options := storage.Options{URL: stores.DatabaseURL, Pooled: stores.Pooler.Kind != ""}
+			accounts, err := storage.OpenAccounts(ctx, options)
+			if err != nil {
+				return err
+			}
+			defer accounts.Close()
+			dashboardURL := strings.TrimSuffix(stores.DashboardURL, "/")
+			return act(ctx, console{accounts, c.printer, dashboardURL, stores.PayoutAddressRules()}, args)
 		}
-		c.work = func(ctx context.Context) error { return c.runAccounts(ctx, act) }
 		return nil
 	}
-}
-
-func (c *call) runAccounts(ctx context.Context, act accountAction) error {
-	stores, err := config.LoadStores(c.environment)
-	if err != nil {
-		return configurationError(err)
-	}
-	accounts, err := storage.OpenAccounts(ctx, storage.Options{URL: stores.DatabaseURL, Pooled: stores.Pooler.Kind != ""})
-	if err != nil {
-		return err
-	}
-	defer accounts.Close()
-	return act(ctx, console{
-		accounts, c.out, c.notes, strings.TrimSuffix(stores.DashboardURL, "/"), stores.PayoutAddressRules(),
-	})
 }
 
 // addJSON adds the flag --json to a command that prints a list.
@@ -106,6 +98,14 @@ func parseMode(text string) (checkout.Mode, error) {
 	}
 }
 
+// checksMode returns the PreRunE of a command with the flag --mode.
+func checksMode(mode *string) func(*cobra.Command, []string) error {
+	return func(*cobra.Command, []string) error {
+		_, err := parseMode(*mode)
+		return err
+	}
+}
+
 // findMerchant is Merchant with an error text for operators.
 func (c console) findMerchant(ctx context.Context, id string) (checkout.Merchant, error) {
 	m, err := c.Merchant(ctx, id)
@@ -115,17 +115,23 @@ func (c console) findMerchant(ctx context.Context, id string) (checkout.Merchant
 	return m, err
 }
 
+// printer prints what a command tells.
+type printer struct {
+	out   io.Writer // the command's output, fit for a script
+	notes io.Writer // explanations for people
+}
+
 // printJSON writes v for a script; an empty list is [].
-func (c console) printJSON(v any) error {
-	e := json.NewEncoder(c.out)
+func (p printer) printJSON(v any) error {
+	e := json.NewEncoder(p.out)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
 }
 
 // printTable writes rows in columns. It replaces characters that could control the terminal.
-func (c console) printTable(rows ...[]string) error {
-	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+func (p printer) printTable(rows ...[]string) error {
+	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		for i, cell := range row {
 			if cell == "" {

@@ -151,6 +151,8 @@ func TestAccounts_SayWhatIsWrongWithTheCall(t *testing.T) {
 		{[]string{"merchant", "show", "mer_1"}, "not a valid id"},
 		{shop("--owner", "ann@shop"), "--owner is not a bare e-mail address"},
 		{[]string{"merchant", "list", mer}, "too many arguments"},
+		{[]string{"finding", "list", "--mode", "prod"}, `--mode must be test or live, not "prod"`},
+		{[]string{"treasury", "show", "--mode", "prod"}, `--mode must be test or live, not "prod"`},
 	} {
 		o.refused(c.want, c.args...)
 		_, _, err := o.run(c.args...)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"unicode"
 
@@ -20,11 +19,10 @@ const program = "checkout"
 // call is one run of the program. cobra only parses the arguments and stores the command's action
 // in work. So every error that cobra returns is about the arguments.
 type call struct {
-	environment []string
-	out         io.Writer // the command's output, fit for a script
-	notes       io.Writer // explanations for people
+	printer
 
-	work func(ctx context.Context) error // nil for help and completion, which cobra prints itself
+	environment []string
+	work        func(ctx context.Context) error // nil for help and completion, which cobra prints itself
 }
 
 // commands returns the command line with all commands.

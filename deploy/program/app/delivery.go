@@ -32,11 +32,14 @@ run stays Failed there, even if a later run succeeded. checkout replay whd_… r
 URLs are shown without their query, which often holds a secret.`,
 		Example: "  checkout delivery failed --limit 10",
 		Args:    words(),
-		RunE: c.operator(func([]string) (accountAction, error) {
+		PreRunE: func(*cobra.Command, []string) error {
 			if limit < 1 {
-				return nil, errors.New("--limit must be 1 or more")
+				return errors.New("--limit must be 1 or more")
 			}
-			return func(ctx context.Context, c console) error { return c.listFailed(ctx, limit, asJSON) }, nil
+			return nil
+		},
+		RunE: c.operator(func(ctx context.Context, c console, _ []string) error {
+			return c.listFailed(ctx, limit, asJSON)
 		}),
 	}
 	command.Flags().IntVar(&limit, "limit", 100, "print at most `n` deliveries")

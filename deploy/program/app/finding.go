@@ -24,19 +24,16 @@ close automatically when the discrepancy is gone. Lost disputes and failed refun
 func (c *call) findingListCommand() *cobra.Command {
 	var mode string
 	command := &cobra.Command{
-		Use:   "list",
-		Short: "List the open findings",
-		Args:  words(),
+		Use:     "list",
+		Short:   "List the open findings",
+		Args:    words(),
+		PreRunE: checksMode(&mode),
 		RunE: c.stored(func(ctx context.Context, store *storage.Store, _ string) error {
-			of, err := parseMode(mode)
+			findings, err := store.OpenFindings(ctx, checkout.Mode(mode))
 			if err != nil {
 				return err
 			}
-			findings, err := store.OpenFindings(ctx, of)
-			if err != nil {
-				return err
-			}
-			return console{out: c.out}.printFindings(findings)
+			return c.printFindings(findings)
 		}),
 	}
 	command.Flags().StringVar(&mode, "mode", string(checkout.ModeLive), "test or live")
@@ -78,10 +75,10 @@ func (c *call) closeFinding(ctx context.Context, store *storage.Store, id, why s
 	return err
 }
 
-func (c console) printFindings(findings []checkout.Finding) error {
+func (p printer) printFindings(findings []checkout.Finding) error {
 	rows := [][]string{{"FINDING", "KIND", "SINCE", "ABOUT", "WHAT DIFFERS"}}
 	for _, f := range findings {
 		rows = append(rows, []string{f.ID, string(f.Kind), f.OpenedAt.UTC().Format(time.RFC3339), f.Subject, f.Detail})
 	}
-	return c.printTable(rows...)
+	return p.printTable(rows...)
 }

@@ -20,15 +20,17 @@ link is valid for 3 days and is not shown again. It points to CHECKOUT_DASHBOARD
 invitation. Verify who gets it: accepting it proves that the address is theirs.`,
 		Example: "  checkout merchant invite mer_06gzx1s5q8v2m9kd3yet7b4wnc --email ann@shop.example --role developer",
 		Args:    idAnd(checkout.PrefixMerchant, listsMerchants),
-		RunE: c.operator(func(args []string) (accountAction, error) {
-			m := checkout.Member{MerchantID: args[0], Email: email, Role: checkout.Role(role)}
+		PreRunE: func(*cobra.Command, []string) error {
 			if err := checkEmail("email", email); err != nil {
-				return nil, err
+				return err
 			}
-			if !m.Role.Valid() {
-				return nil, fmt.Errorf("--role must be one of %v", checkout.Roles)
+			if !checkout.Role(role).Valid() {
+				return fmt.Errorf("--role must be one of %v", checkout.Roles)
 			}
-			return func(ctx context.Context, c console) error { return c.invite(ctx, m) }, nil
+			return nil
+		},
+		RunE: c.operator(func(ctx context.Context, c console, args []string) error {
+			return c.invite(ctx, checkout.Member{MerchantID: args[0], Email: email, Role: checkout.Role(role)})
 		}),
 	}
 	command.Flags().StringVar(&email, "email", "", "the person's e-mail `address`")

@@ -25,6 +25,7 @@ the old one.`,
 
 func (c *call) keyCreateCommand() *cobra.Command {
 	var mode, label, scopes string
+	var key checkout.APIKey
 	command := &cobra.Command{
 		Use:   "create mer_… --mode test|live --label TEXT",
 		Short: "Create a key and print it once",
@@ -37,10 +38,11 @@ of which write includes read.`,
 		Example: `  checkout key create mer_06gzx1s5q8v2m9kd3yet7b4wnc --mode test --label server
   KEY=$(checkout key create mer_06gzx1s5q8v2m9kd3yet7b4wnc --mode live --label till --scopes checkout:write)`,
 		Args: idAnd(checkout.PrefixMerchant, listsMerchants),
-		RunE: c.operator(func(args []string) (accountAction, error) {
-			k, err := newKey(args[0], mode, label, scopes)
-			return func(ctx context.Context, c console) error { return c.createKey(ctx, k) }, err
-		}),
+		PreRunE: func(_ *cobra.Command, args []string) (err error) {
+			key, err = newKey(args[0], mode, label, scopes)
+			return err
+		},
+		RunE: c.operator(func(ctx context.Context, c console, _ []string) error { return c.createKey(ctx, key) }),
 	}
 	flags := command.Flags()
 	flags.StringVar(&mode, "mode", "", "`mode` of the key: test or live")
@@ -99,8 +101,8 @@ func (c *call) keyListCommand() *cobra.Command {
 		Long: `Lists a merchant's keys, newest first, including revoked ones. A key without recent use shows - as its
 last use.`,
 		Args: idAnd(checkout.PrefixMerchant, listsMerchants),
-		RunE: c.operator(func(args []string) (accountAction, error) {
-			return func(ctx context.Context, c console) error { return c.listKeys(ctx, args[0], asJSON) }, nil
+		RunE: c.operator(func(ctx context.Context, c console, args []string) error {
+			return c.listKeys(ctx, args[0], asJSON)
 		}),
 	}
 	addJSON(command, &asJSON)
@@ -148,9 +150,7 @@ func (c *call) keyRevokeCommand() *cobra.Command {
 		Short: "Revoke a key",
 		Long:  `Revokes a key: every later request with it fails, immediately and everywhere. The command is idempotent.`,
 		Args:  idAnd(checkout.PrefixAPIKey, "checkout key list"),
-		RunE: c.operator(func(args []string) (accountAction, error) {
-			return func(ctx context.Context, c console) error { return c.revokeKey(ctx, args[0]) }, nil
-		}),
+		RunE:  c.operator(func(ctx context.Context, c console, args []string) error { return c.revokeKey(ctx, args[0]) }),
 	}
 }
 

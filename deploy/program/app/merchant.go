@@ -32,6 +32,7 @@ func (c *call) merchantCreateCommand() *cobra.Command {
 	var name, plan, mode, owner string
 	var withKey bool
 	var addresses []checkout.PayoutAddress
+	var n newMerchant
 	command := &cobra.Command{
 		Use:   "create --name TEXT",
 		Short: "Create a merchant and print its id",
@@ -42,14 +43,15 @@ Payout networks by currency: ` + payoutNetworks() + `.`,
 		Example: `  checkout merchant create --name Shop --owner ann@shop.example --with-key
   checkout merchant create --name Shop --payout USDC=ethereum:0x… --payout BTC=bitcoin:bc1q… --mode both`,
 		Args: words(),
-		RunE: c.operator(func([]string) (accountAction, error) {
-			n, err := readMerchant(name, plan, mode, addresses)
+		PreRunE: func(*cobra.Command, []string) (err error) {
+			n, err = readMerchant(name, plan, mode, addresses)
 			if err == nil && owner != "" {
 				err = checkEmail("owner", owner)
 			}
 			n.owner, n.withKey = owner, withKey
-			return func(ctx context.Context, c console) error { return c.createMerchant(ctx, n) }, err
-		}),
+			return err
+		},
+		RunE: c.operator(func(ctx context.Context, c console, _ []string) error { return c.createMerchant(ctx, n) }),
 	}
 	flags := command.Flags()
 	flags.StringVar(&name, "name", "", "`text` that customers see")
@@ -222,9 +224,7 @@ func (c *call) merchantListCommand() *cobra.Command {
 		Use:   "list",
 		Short: "List every merchant, newest first",
 		Args:  words(),
-		RunE: c.operator(func([]string) (accountAction, error) {
-			return func(ctx context.Context, c console) error { return c.listMerchants(ctx, asJSON) }, nil
-		}),
+		RunE:  c.operator(func(ctx context.Context, c console, _ []string) error { return c.listMerchants(ctx, asJSON) }),
 	}
 	addJSON(command, &asJSON)
 	return command
@@ -253,8 +253,8 @@ func (c *call) merchantShowCommand() *cobra.Command {
 		Use:   "show mer_…",
 		Short: "Show one merchant with its payout addresses",
 		Args:  idAnd(checkout.PrefixMerchant, listsMerchants),
-		RunE: c.operator(func(args []string) (accountAction, error) {
-			return func(ctx context.Context, c console) error { return c.showMerchant(ctx, args[0], asJSON) }, nil
+		RunE: c.operator(func(ctx context.Context, c console, args []string) error {
+			return c.showMerchant(ctx, args[0], asJSON)
 		}),
 	}
 	addJSON(command, &asJSON)

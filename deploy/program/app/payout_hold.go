@@ -64,8 +64,7 @@ func (c *call) showPayout(ctx context.Context, store *storage.Store, id string) 
 			r.ID, string(r.Kind), string(r.Status), fmt.Sprintf("%s %s", r.Amount, r.Currency),
 		})
 	}
-	shown := console{out: c.out}
-	return errors.Join(shown.printTable(rows...), shown.printTable(dangers...))
+	return errors.Join(c.printTable(rows...), c.printTable(dangers...))
 }
 
 func (c *call) releasePayout(ctx context.Context, store *storage.Store, id string) error {

@@ -38,8 +38,8 @@ type typedFee struct {
 
 func (c *call) merchantPlanCommand() *cobra.Command {
 	var fee typedFee
-	var command *cobra.Command
-	command = &cobra.Command{
+	var plan checkout.Plan
+	command := &cobra.Command{
 		Use:   "plan mer_… PLAN",
 		Short: "Change a merchant's plan from its next payment on",
 		Long: `Changes a merchant's plan from its next payment on. Its webhooks get merchant.updated.
@@ -50,10 +50,13 @@ are 1 %) and optionally a fixed part such as 0.30. The fixed part is in the curr
 		Example: `  checkout merchant plan mer_06gzx1s5q8v2m9kd3yet7b4wnc growth
   checkout merchant plan mer_06gzx1s5q8v2m9kd3yet7b4wnc "their own" --fee-basis-points 290 --fee-fixed 0.30`,
 		Args: idAnd(checkout.PrefixMerchant, listsMerchants, "the plan"),
-		RunE: c.operator(func(args []string) (accountAction, error) {
+		PreRunE: func(command *cobra.Command, args []string) (err error) {
 			fee.percent, fee.fixed = command.Flags().Changed(feeFlag), command.Flags().Changed(fixedFlag)
-			plan, err := choosePlan(args[1], fee)
-			return func(ctx context.Context, c console) error { return c.setPlan(ctx, args[0], plan) }, err
+			plan, err = choosePlan(args[1], fee)
+			return err
+		},
+		RunE: c.operator(func(ctx context.Context, c console, args []string) error {
+			return c.setPlan(ctx, args[0], plan)
 		}),
 	}
 	command.Flags().Int64Var(&fee.BasisPoints, feeFlag, 0, "`part` of each payment, for a custom plan")

@@ -87,8 +87,7 @@ func (c *call) recoverTreasury(ctx context.Context, cfg config.Config, o treasur
 			written++
 		}
 	}
-	shown := console{out: c.out}
-	err = errors.Join(err, shown.printTable(rows...))
+	err = errors.Join(err, c.printTable(rows...))
 	said := fmt.Sprintf("from block %d up to %d: %d unexplained, %d clear, %d written", report.From, report.Next,
 		len(report.Found), clear, written)
 	if report.NotFinal > 0 {

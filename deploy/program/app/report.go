@@ -15,6 +15,7 @@ import (
 
 func (c *call) reportCommand() *cobra.Command {
 	var day string
+	var from time.Time
 	var asJSON bool
 	command := &cobra.Command{
 		Use:   "report",
@@ -25,10 +26,11 @@ DATABASE_URL and no other setting, and it changes nothing.`,
 		Example: `  checkout report --day 2026-11-22
   checkout report --json`,
 		Args: words(),
-		RunE: c.operator(func([]string) (accountAction, error) {
-			from, err := parseDay(day, time.Now())
-			return func(ctx context.Context, c console) error { return c.report(ctx, from, asJSON) }, err
-		}),
+		PreRunE: func(*cobra.Command, []string) (err error) {
+			from, err = parseDay(day, time.Now())
+			return err
+		},
+		RunE: c.operator(func(ctx context.Context, c console, _ []string) error { return c.report(ctx, from, asJSON) }),
 	}
 	command.Flags().StringVar(&day, "day", "", "the `date`, such as 2026-11-22 (default yesterday)")
 	addJSON(command, &asJSON)
@@ -265,13 +267,13 @@ func (c console) printChecks(r shownReport) error {
 }
 
 // printTables prints tables with an empty line before each. A table without rows says so.
-func (c console) printTables(tables ...[][]string) error {
+func (p printer) printTables(tables ...[][]string) error {
 	for _, table := range tables {
 		if len(table) == 1 {
 			table = [][]string{{table[0][0] + ": none"}}
 		}
-		fmt.Fprintln(c.out) // an error comes again with the table
-		if err := c.printTable(table...); err != nil {
+		fmt.Fprintln(p.out) // an error comes again with the table
+		if err := p.printTable(table...); err != nil {
 			return err
 		}
 	}

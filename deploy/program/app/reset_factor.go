@@ -23,11 +23,9 @@ everything: otherwise an owner can remove and re-invite the member. The audit lo
 gets an e-mail.`,
 		Example: "  checkout merchant reset-factor mer_06gzx1s5q8v2m9kd3yet7b4wnc --email ann@shop.example",
 		Args:    idAnd(checkout.PrefixMerchant, listsMerchants),
-		RunE: c.operator(func(args []string) (accountAction, error) {
-			if err := checkEmail("email", email); err != nil {
-				return nil, err
-			}
-			return func(ctx context.Context, c console) error { return c.resetFactor(ctx, args[0], email) }, nil
+		PreRunE: func(*cobra.Command, []string) error { return checkEmail("email", email) },
+		RunE: c.operator(func(ctx context.Context, c console, args []string) error {
+			return c.resetFactor(ctx, args[0], email)
 		}),
 	}
 	command.Flags().StringVar(&email, "email", "", "the person's e-mail `address`")

@@ -21,12 +21,14 @@ same in the dashboard. Use this when a thief has an owner's access and no other 
 show lists the scheduled changes. The audit log gets an entry, and every owner gets an e-mail.`,
 		Example: "  checkout merchant stop-address mer_06gzx1s5q8v2m9kd3yet7b4wnc USDC",
 		Args:    idAnd(checkout.PrefixMerchant, listsMerchants, "the currency"),
-		RunE: c.operator(func(args []string) (accountAction, error) {
-			currency := checkout.PayoutCurrency(args[1])
-			if !currency.Valid() {
-				return nil, fmt.Errorf("%q is not a payout currency; use one of %s", args[1], payoutNetworks())
+		PreRunE: func(_ *cobra.Command, args []string) error {
+			if !checkout.PayoutCurrency(args[1]).Valid() {
+				return fmt.Errorf("%q is not a payout currency; use one of %s", args[1], payoutNetworks())
 			}
-			return func(ctx context.Context, c console) error { return c.stopAddress(ctx, args[0], currency) }, nil
+			return nil
+		},
+		RunE: c.operator(func(ctx context.Context, c console, args []string) error {
+			return c.stopAddress(ctx, args[0], checkout.PayoutCurrency(args[1]))
 		}),
 	}
 }

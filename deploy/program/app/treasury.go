@@ -33,15 +33,12 @@ account signs nothing more, in any process. Transfers that are already signed ar
 func (c *call) treasuryShowCommand() *cobra.Command {
 	var mode string
 	command := &cobra.Command{
-		Use:   "show",
-		Short: "Show the accounts, transfers, holds and findings",
-		Args:  words(),
+		Use:     "show",
+		Short:   "Show the accounts, transfers, holds and findings",
+		Args:    words(),
+		PreRunE: checksMode(&mode),
 		RunE: c.stored(func(ctx context.Context, store *storage.Store, _ string) error {
-			of, err := parseMode(mode)
-			if err != nil {
-				return err
-			}
-			return c.showTreasury(ctx, store, of)
+			return c.showTreasury(ctx, store, checkout.Mode(mode))
 		}),
 	}
 	command.Flags().StringVar(&mode, "mode", string(checkout.ModeLive), "live, or test for accounts on test networks")
@@ -145,8 +142,7 @@ func (c *call) explainShortage(short storage.ShortageError) error {
 	}
 	said := fmt.Errorf("%w. These payouts may have been paid with it. Ask the merchants, or another node. "+
 		"Then thaw with --paid and each payout that was paid, and --loss for the rest", short)
-	shown := console{out: c.out}
-	return errors.Join(shown.printTable(rows...), said)
+	return errors.Join(c.printTable(rows...), said)
 }
 
 func (c *call) treasuryCancelCommand() *cobra.Command {
@@ -242,9 +238,8 @@ func (c *call) showTreasury(ctx context.Context, store *storage.Store, mode chec
 		}
 		ledger = append(ledger, []string{b.Account, b.Asset, amount})
 	}
-	shown := console{out: c.out}
-	return errors.Join(shown.printTable(rows...), shown.printTable(floatTable(each(floats, showFloat))...),
-		shown.printTable(under...), shown.printTable(waiting...), shown.printTable(ledger...), shown.printFindings(findings))
+	return errors.Join(c.printTable(rows...), c.printTable(floatTable(each(floats, showFloat))...),
+		c.printTable(under...), c.printTable(waiting...), c.printTable(ledger...), c.printFindings(findings))
 }
 
 // mostShown is how many transfers of an account are listed, the oldest first: they block the others.

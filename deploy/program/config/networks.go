@@ -125,6 +125,13 @@ type Networks struct {
 	SanctionsOracle string `env:"CHECKOUT_SANCTIONS_ORACLE"`
 	// Sanctioned are the addresses of the file.
 	Sanctioned checkout.AddressList `env:"-"`
+
+	// Limits are those of the payouts. A limit is 0 when it is not set.
+	Limits checkout.PayoutLimits `env:"-"`
+	// MaxDeviation, SpreadStable and Spread are parts of one.
+	MaxDeviation, SpreadStable, Spread decimal.Decimal `env:"-"`
+	// Feeds are the addresses of Chainlink's feeds by price, nil for those of the main network.
+	Feeds map[string]string `env:"-"`
 }
 
 // On reports whether any of the networks is configured.
@@ -185,9 +192,9 @@ func (n Networks) simulations() map[string][]string {
 	return all
 }
 
-// check passes the faults of the settings to note, by name. Which settings a process needs is said by
-// ForAPI and ForWorker.
-func (n Networks) check(noteAs func(name string, err error)) {
+// check reads what the settings say, and passes their faults to note, by name. Which settings a process needs is said
+// by ForAPI and ForWorker.
+func (n *Networks) check(noteAs func(name string, err error)) {
 	note := func(live string, err error) { noteAs(n.name(live), err) }
 	if n.Simulated {
 		n.checkSimulated(note)
@@ -197,22 +204,8 @@ func (n Networks) check(noteAs func(name string, err error)) {
 	if !n.Mode.Live() && n.Chains && n.EthereumChainID == 1 {
 		note("CHECKOUT_ETHEREUM_CHAIN_ID", errors.New("must not be 1, the main network: Sepolia is 11155111"))
 	}
-	for name, text := range map[string]string{
-		"CHECKOUT_RATE_MAX_DEVIATION": n.RateMaxDeviation, "CHECKOUT_RATE_SPREAD_STABLE": n.RateSpreadStable,
-		"CHECKOUT_RATE_SPREAD": n.RateSpread,
-	} {
-		_, err := Fraction(text)
-		note(name, err)
-	}
-	for name, text := range n.limits() {
-		if text != "" {
-			_, err := dollars(text)
-			note(name, err)
-		}
-	}
-	if _, err := n.Feeds(); err != nil {
-		note("CHECKOUT_RATE_CHAINLINK_FEEDS", err)
-	}
+	n.readRates(note)
+	n.readLimits(note)
 	if n.EthereumKeystore != "" && n.EthereumSignerURL != "" {
 		note("CHECKOUT_ETHEREUM_SIGNER_URL",
 			fmt.Errorf("must not be set together with %s", n.name("CHECKOUT_ETHEREUM_KEYSTORE")))
@@ -349,9 +342,10 @@ func (n Networks) ForWorker() error {
 
 // needsLimits notes the limits of payouts: neither process charges what could not be paid out.
 func (n Networks) needsLimits(present map[string]bool) {
-	for name, text := range n.limits() {
-		present[name] = text != ""
-	}
+	present["CHECKOUT_LIVE_MAX_PAYOUT"] = n.Limits.Payout != 0
+	present["CHECKOUT_LIVE_MAX_DAY"] = n.Limits.Day != 0
+	present["CHECKOUT_LIVE_MERCHANT_MAX_DAY"] = n.Limits.MerchantDay != 0
+	present["CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED"] = n.Limits.MerchantUnsettled != 0
 }
 
 func (n Networks) needed(present map[string]bool) error {
@@ -365,10 +359,21 @@ func (n Networks) needed(present map[string]bool) error {
 	return errors.Join(faults...)
 }
 
-func (n Networks) limits() map[string]string {
-	return map[string]string{
-		"CHECKOUT_LIVE_MAX_PAYOUT": n.MaxPayout, "CHECKOUT_LIVE_MAX_DAY": n.MaxDay,
-		"CHECKOUT_LIVE_MERCHANT_MAX_DAY": n.MaxMerchantDay, "CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED": n.MaxMerchantUnsettled,
+// readLimits fills Limits.
+func (n *Networks) readLimits(note func(name string, err error)) {
+	read := func(name, text string) (limit checkout.Amount) {
+		if text != "" {
+			var err error
+			limit, err = dollars(text)
+			note(name, err)
+		}
+		return limit
+	}
+	n.Limits = checkout.PayoutLimits{
+		Payout:            read("CHECKOUT_LIVE_MAX_PAYOUT", n.MaxPayout),
+		Day:               read("CHECKOUT_LIVE_MAX_DAY", n.MaxDay),
+		MerchantDay:       read("CHECKOUT_LIVE_MERCHANT_MAX_DAY", n.MaxMerchantDay),
+		MerchantUnsettled: read("CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED", n.MaxMerchantUnsettled),
 	}
 }
 
@@ -378,33 +383,27 @@ func (n Networks) sharesAccount(other Networks) bool {
 		strings.EqualFold(n.EthereumTreasury, other.EthereumTreasury)
 }
 
-// Limits returns the limits of payouts.
-func (n Networks) Limits() (limits checkout.PayoutLimits, err error) {
-	for into, text := range map[*checkout.Amount]string{
-		&limits.Payout: n.MaxPayout, &limits.Day: n.MaxDay, &limits.MerchantDay: n.MaxMerchantDay,
-		&limits.MerchantUnsettled: n.MaxMerchantUnsettled,
-	} {
-		if *into, err = dollars(text); err != nil {
-			return checkout.PayoutLimits{}, err
-		}
-	}
-	return limits, nil
-}
-
-// Feeds returns the addresses of Chainlink's feeds by price, nil for those of the main network.
-func (n Networks) Feeds() (map[string]string, error) {
-	var feeds map[string]string
+// readRates fills what is about exchange rates.
+func (n *Networks) readRates(note func(name string, err error)) {
+	var err error
+	n.MaxDeviation, err = fraction(n.RateMaxDeviation)
+	note("CHECKOUT_RATE_MAX_DEVIATION", err)
+	n.SpreadStable, err = fraction(n.RateSpreadStable)
+	note("CHECKOUT_RATE_SPREAD_STABLE", err)
+	n.Spread, err = fraction(n.RateSpread)
+	note("CHECKOUT_RATE_SPREAD", err)
 	for _, entry := range n.ChainlinkFeeds {
 		price, address, ok := strings.Cut(strings.TrimSpace(entry), "=")
 		if !ok {
-			return nil, errors.New("must be PRICE=ADDRESS, such as ETH/USD=0x…, separated by commas")
+			note("CHECKOUT_RATE_CHAINLINK_FEEDS",
+				errors.New("must be PRICE=ADDRESS, such as ETH/USD=0x…, separated by commas"))
+			return
 		}
-		if feeds == nil {
-			feeds = map[string]string{}
+		if n.Feeds == nil {
+			n.Feeds = map[string]string{}
 		}
-		feeds[price] = address
+		n.Feeds[price] = address
 	}
-	return feeds, nil
 }
 
 // KeystorePassword reads the password of the keystore from its file.
@@ -421,8 +420,8 @@ func (n Networks) password(setting, file string) (string, error) {
 	return strings.TrimRight(string(content), "\r\n"), nil
 }
 
-// Fraction reads a percentage such as "0.5%" as a part of one.
-func Fraction(text string) (decimal.Decimal, error) {
+// fraction reads a percentage such as "0.5%" as a part of one.
+func fraction(text string) (decimal.Decimal, error) {
 	number, ok := strings.CutSuffix(text, "%")
 	percent, err := decimal.NewFromString(number)
 	if !ok || err != nil || len(number) > 10 || percent.IsNegative() {

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -141,7 +142,8 @@ func TestTestNetworks_HaveTheSettingsOfLiveMode(t *testing.T) {
 	require.Equal(t, "rk_live_canary", c.Live.StripeSecretKey)
 	require.EqualValues(t, 11155111, c.Test.EthereumChainID)
 	require.EqualValues(t, 1, c.Live.EthereumChainID)
-	require.Equal(t, "25", c.Test.MaxPayout)
+	require.Equal(t, "25.00 1000.00 100.00", fmt.Sprint(c.Test.Limits.Payout, c.Test.Limits.Day, c.Test.Limits.MerchantDay))
+	require.Equal(t, "0.01 0.005 0.01", fmt.Sprint(c.Test.MaxDeviation, c.Test.SpreadStable, c.Test.Spread))
 	require.EqualValues(t, 200, c.Test.EthereumMaxFeeGwei, "a default")
 	require.Equal(t, c.Live.PayoutPatience, c.Test.PayoutPatience)
 	require.Equal(t, []time.Duration{time.Hour, 0}, []time.Duration{c.Test.PayoutDelay, c.Live.PayoutDelay})

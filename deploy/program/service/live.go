@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shopspring/decimal"
-
 	"example.com/checkout/activities"
 	"example.com/checkout/activities/rate"
 	"example.com/checkout/activities/stripe"
@@ -60,13 +58,9 @@ func openNetworks(ctx context.Context, n config.Networks, store *storage.Store) 
 	if opened.rates, err = newRates(n, chains[checkout.Ethereum]); err != nil {
 		return opened, err
 	}
-	limits, err := n.Limits()
-	if err != nil {
-		return opened, err
-	}
-	opened.bounds = newPayoutBounds(limits, opened.rates, chains)
+	opened.bounds = newPayoutBounds(n.Limits, opened.rates, chains)
 	opened.payer = &lateTreasury{chains: chains, pay: treasury.Treasury{
-		Store: store, Mode: n.Mode, Rates: opened.rates, Limits: limits, Patience: n.PayoutPatience,
+		Store: store, Mode: n.Mode, Rates: opened.rates, Limits: n.Limits, Patience: n.PayoutPatience,
 		Delay: n.PayoutDelay, Sanctioned: n.Sanctioned,
 	}}
 	opened.payer.followed.Store(time.Now().Unix())
@@ -144,20 +138,10 @@ func newRates(n config.Networks, chain rate.Caller) (*rate.Rates, error) {
 	if n.Simulated {
 		o.KrakenURL, o.CoinbaseURL = n.KrakenURL, n.CoinbaseURL
 	}
-	feeds, err := n.Feeds()
-	if err != nil {
-		return nil, err
+	if n.Feeds != nil {
+		o.Feeds = n.Feeds
 	}
-	if feeds != nil {
-		o.Feeds = feeds
-	}
-	for into, text := range map[*decimal.Decimal]string{
-		&o.MaxDeviation: n.RateMaxDeviation, &o.SpreadStable: n.RateSpreadStable, &o.Spread: n.RateSpread,
-	} {
-		if *into, err = config.Fraction(text); err != nil {
-			return nil, err
-		}
-	}
+	o.MaxDeviation, o.SpreadStable, o.Spread = n.MaxDeviation, n.SpreadStable, n.Spread
 	rates, err := rate.New(o)
 	if err != nil {
 		return nil, err
@@ -219,11 +203,7 @@ func openNetworksAPI(
 	if err != nil {
 		return nil, err
 	}
-	limits, err := n.Limits()
-	if err != nil {
-		return nil, err
-	}
-	bounds := newPayoutBounds(limits, rates, chains)
+	bounds := newPayoutBounds(n.Limits, rates, chains)
 	page.Chains[n.Mode] = map[checkout.PayoutCurrency]string{}
 	for _, c := range bounds.currencies {
 		page.Chains[n.Mode][c] = chains[c.Network()].id

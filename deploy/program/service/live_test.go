@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/accounts/keystore"
+	"github.com/shopspring/decimal"
 	"github.com/stretchr/testify/require"
 	"github.com/stripe/stripe-go/v85/webhook"
 
@@ -58,7 +59,7 @@ func TestOpenNetworks_AWrongKeystoreStopsTheProcess(t *testing.T) {
 	n := config.Networks{
 		Mode: checkout.ModeLive, Chains: true, EthereumRPCURLs: []string{"http://127.0.0.1:1"}, EthereumChainID: 31337,
 		EthereumTreasury: account.Address.Hex(), EthereumKeystore: account.URL.Path, EthereumPasswordFile: password,
-		MaxPayout: "1", MaxDay: "1", MaxMerchantDay: "1", MaxMerchantUnsettled: "1",
+		Limits: checkout.PayoutLimits{Payout: 100, Day: 100, MerchantDay: 100, MerchantUnsettled: 100},
 	}
 	_, err = openNetworks(t.Context(), n, nil)
 	require.ErrorContains(t, err, "the password is wrong")
@@ -66,7 +67,7 @@ func TestOpenNetworks_AWrongKeystoreStopsTheProcess(t *testing.T) {
 	n.EthereumPasswordFile = filepath.Join(dir, "none")
 	_, err = openNetworks(t.Context(), n, nil)
 	require.ErrorContains(t, err, "CHECKOUT_ETHEREUM_KEYSTORE_PASSWORD_FILE cannot be read")
-	n.MaxMerchantUnsettled = ""
+	n.Limits.MerchantUnsettled = 0
 	_, err = openNetworks(t.Context(), n, nil)
 	require.ErrorContains(t, err, "CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED is not set: live mode needs it")
 }
@@ -85,7 +86,8 @@ func onlyPayoutsWait(t *testing.T, mode checkout.Mode) {
 		EthereumTreasury: "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", EthereumSignerURL: "http://127.0.0.1:1",
 		EthereumConfirmations: "finalized", EthereumMaxFeeGwei: 200, RateSources: []string{"kraken", "coinbase"}, RateMaxAge: time.Minute,
 		EthereumUSDC: "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48", EthereumUSDT: "0xdAC17F958D2ee523a2206206994597C13D831ec7",
-		RateMaxDeviation: "1%", RateSpread: "1%", RateSpreadStable: "0.5%", MaxPayout: "1", MaxDay: "1", MaxMerchantDay: "1", MaxMerchantUnsettled: "1",
+		MaxDeviation: decimal.New(1, -2), Spread: decimal.New(1, -2), SpreadStable: decimal.New(5, -3),
+		Limits: checkout.PayoutLimits{Payout: 100, Day: 100, MerchantDay: 100, MerchantUnsettled: 100},
 	}
 	ctx := t.Context()
 	opened, err := openNetworks(ctx, n, nil)
