@@ -268,12 +268,12 @@ type knownVersion struct {
 	Destination string
 	Amount      checkout.Crypto
 	Cancels     bool
-	Status      TransferStatus
+	Status      checkout.TransferState
 }
 
 // pays reports whether the chain has the version as a payment.
 func (v knownVersion) pays() bool {
-	return !v.Cancels && (v.Status == TransferLive || v.Status == TransferConfirmed)
+	return !v.Cancels && (v.Status == TransferLive || v.Status == checkout.TransferStateConfirmed)
 }
 
 // explains reports whether the outflow is the payment of the version. A transaction of ours that
