@@ -51,15 +51,11 @@ type LostPayment struct {
 // ledger knows more than the final block of the order. A failed payout whose payment is refunded is
 // checkout.ErrPaymentRefunded.
 func (s *Store) Thaw(ctx context.Context, o ThawOrder) error {
-	return pg.RunInTx(ctx, s.pool, "thaw", func(tx pgx.Tx) error {
-		a, err := lockTreasury(ctx, tx, o.AccountID)
-		if err != nil {
-			return err
-		}
+	return runInTreasury(ctx, s, "thaw", o.AccountID, func(tx pgx.Tx, a treasury) error {
 		if err := a.explainShortage(ctx, tx, o); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `
+		_, err := tx.Exec(ctx, `
 			UPDATE treasury_account SET frozen_at = NULL, frozen_why = '', short_height = NULL,
 				unexplained_block = NULL, next_nonce = greatest(next_nonce, $2), accepted_units = accepted_units || $3
 			WHERE id = $1`, o.AccountID, o.Now.Next, append(checkout.Slot{}, o.Foreign...))

@@ -224,11 +224,9 @@ var ErrFrozen = errors.New("the treasury account is frozen")
 func (s *Store) AddVersion(
 	ctx context.Context, t Transfer, plan checkout.TransferPlan, sign SignVersion,
 ) (v checkout.TransferVersion, added bool, err error) {
-	v, err = pg.InTx(ctx, s.pool, "add version", func(tx pgx.Tx) (none checkout.TransferVersion, err error) {
-		a, err := lockTreasury(ctx, tx, t.AccountID)
-		if err != nil {
-			return none, err
-		}
+	v, err = inTreasury(ctx, s, "add version", t.AccountID, func(
+		tx pgx.Tx, a treasury,
+	) (none checkout.TransferVersion, err error) {
 		if a.Frozen {
 			return none, ErrFrozen
 		}

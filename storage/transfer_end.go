@@ -270,11 +270,8 @@ const liveAgain = `
 // payout may have got another one. Then the account is frozen, and a person must look. reopened is
 // false when the transfer is live already.
 func (s *Store) ReopenTransfer(ctx context.Context, t Transfer) (reopened bool, err error) {
-	return pg.InTx(ctx, s.pool, "reopen transfer "+t.ID, func(tx pgx.Tx) (reopened bool, err error) {
-		a, err := lockTreasury(ctx, tx, t.AccountID)
-		if err != nil {
-			return false, err
-		}
+	doing := "reopen transfer " + t.ID
+	return inTreasury(ctx, s, doing, t.AccountID, func(tx pgx.Tx, a treasury) (reopened bool, err error) {
 		if t.Status != checkout.TransferStateConfirmed {
 			why := fmt.Sprintf("%s was %s, and a reorganization undid it", t.ID, t.Status)
 			if err := a.freeze(ctx, tx, why); err != nil {
