@@ -160,6 +160,11 @@ func (s *Store) HeldPayouts(ctx context.Context, mode checkout.Mode) ([]HeldPayo
 	return got, pg.Wrap("held payouts", err)
 }
 
+// pendingAgain makes a failed payout pending in the next generation at $4. The row keeps how the earlier one ended.
+const pendingAgain = `status = 'pending', generation = generation + 1, failure = '', sent_at = NULL, failed_at = NULL,
+	retried = retried || jsonb_build_object('destination', destination, 'failure', failure, 'sent_at', sent_at,
+		'failed_at', failed_at, 'retried_at', $4::timestamptz)`
+
 // RetryPayout makes a failed payout pending again, in the next generation: with the merchant's
 // payout address as it is now, and with the same source amount. Payout.RateHolds says with which rate. It
 // starts no run.
@@ -192,16 +197,14 @@ func (s *Store) RetryPayout(
 			return err
 		}
 		tag, err := tx.Exec(ctx, `
-			UPDATE payout p SET status = 'pending', generation = generation + 1,
-				retried = retried || jsonb_build_object('destination', destination, 'failure', failure,
-					'sent_at', sent_at, 'failed_at', failed_at, 'retried_at', $5::timestamptz),
+			UPDATE payout p SET `+pendingAgain+`,
 				network = coalesce(a.network, p.network), destination = coalesce(a.address, ''),
-				amount = '', fee = '', tx_hash = '', failure = '', signed_transfer = NULL,
-				next_action_at = $5, size_released_at = NULL, sent_at = NULL, confirmed_at = NULL, failed_at = NULL
+				amount = '', fee = '', tx_hash = '', signed_transfer = NULL,
+				next_action_at = $4, size_released_at = NULL, confirmed_at = NULL
 			FROM (SELECT) nothing LEFT JOIN current_payout_address a ON a.merchant_id = $2 AND a.mode = $3
-				AND a.currency = $4
+				AND a.currency = $5
 			WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3 AND p.status = 'failed'`,
-			p.ID, p.MerchantID, p.Mode, p.Currency, p.Now)
+			p.ID, p.MerchantID, p.Mode, p.Now, p.Currency)
 		if err != nil {
 			return err
 		}

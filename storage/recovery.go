@@ -20,13 +20,8 @@ var ErrNotFrozen = errors.New("the treasury account is not frozen")
 func (s *Store) Unexplained(
 	ctx context.Context, accountID string, all []checkout.Outflow,
 ) (unexplained []checkout.Outflow, err error) {
-	return pg.InTx(ctx, s.pool, "unexplained outflows", func(tx pgx.Tx) (unexplained []checkout.Outflow, err error) {
-		a, err := lockTreasury(ctx, tx, accountID)
-		if err == nil {
-			unexplained, err = a.unexplained(ctx, tx, all)
-		}
-		return unexplained, err
-	})
+	return inTreasury(ctx, s, "unexplained outflows", accountID,
+		func(tx pgx.Tx, a treasury) ([]checkout.Outflow, error) { return a.unexplained(ctx, tx, all) })
 }
 
 // PayoutsTo returns the payouts of every merchant that an outflow of the account may have paid: in its
@@ -80,11 +75,8 @@ type Recovered struct {
 func (s *Store) RecoverTransfer(
 	ctx context.Context, r Recovered, by checkout.AuditEntry,
 ) (done bool, err error) {
-	return pg.InTx(ctx, s.pool, "recover the transfer of "+r.Version.TxHash, func(tx pgx.Tx) (done bool, err error) {
-		a, err := lockTreasury(ctx, tx, r.AccountID)
-		if err != nil {
-			return false, err
-		}
+	doing := "recover the transfer of " + r.Version.TxHash
+	return inTreasury(ctx, s, doing, r.AccountID, func(tx pgx.Tx, a treasury) (done bool, err error) {
 		if !a.Frozen {
 			return false, ErrNotFrozen
 		}

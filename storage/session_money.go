@@ -35,12 +35,12 @@ type PayoutTransfer struct {
 	ChainID   string // CAIP-2, such as "eip155:1"
 	Network   string
 	Slot      checkout.Slot
-	Status    TransferStatus
-	Amount    string  // decimal in the payout's currency: what the destination receives
-	Fee       string  // decimal in the payout's currency: what the merchant pays for the network
-	TxHash    string  // of the version in the block; "" unless confirmed or reverted
-	Height    *uint64 // of that block
-	Depth     *uint64 // blocks on top of it when the end was proved
+	Status    checkout.TransferState // TransferLive, or final
+	Amount    string                 // decimal in the payout's currency: what the destination receives
+	Fee       string                 // decimal in the payout's currency: what the merchant pays for the network
+	TxHash    string                 // of the version in the block; "" unless confirmed or reverted
+	Height    *uint64                // of that block
+	Depth     *uint64                // blocks on top of it when the end was proved
 	CreatedAt time.Time
 	EndedAt   *time.Time
 	Versions  []SignedVersion `db:"-"` // oldest first

@@ -51,15 +51,11 @@ type LostPayment struct {
 // ledger knows more than the final block of the order. A failed payout whose payment is refunded is
 // checkout.ErrPaymentRefunded.
 func (s *Store) Thaw(ctx context.Context, o ThawOrder) error {
-	return pg.RunInTx(ctx, s.pool, "thaw", func(tx pgx.Tx) error {
-		a, err := lockTreasury(ctx, tx, o.AccountID)
-		if err != nil {
-			return err
-		}
+	return runInTreasury(ctx, s, "thaw", o.AccountID, func(tx pgx.Tx, a treasury) error {
 		if err := a.explainShortage(ctx, tx, o); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `
+		_, err := tx.Exec(ctx, `
 			UPDATE treasury_account SET frozen_at = NULL, frozen_why = '', short_height = NULL,
 				unexplained_block = NULL, next_nonce = greatest(next_nonce, $2), accepted_units = accepted_units || $3
 			WHERE id = $1`, o.AccountID, o.Now.Next, append(checkout.Slot{}, o.Foreign...))
@@ -223,7 +219,7 @@ func (l *lostTransfer) confirm(ctx context.Context, tx pgx.Tx, o ThawOrder, cost
 	paid := l.transfer.Newest()
 	e := ending{l.treasury, l.transfer, checkout.TransferSnapshot{
 		State: checkout.TransferStateConfirmed, TxHash: paid.TxHash, Height: o.Now.FinalHeight, Cost: cost}, o.Now, ""}
-	generation, err := e.write(ctx, tx, TransferConfirmed)
+	generation, err := e.write(ctx, tx)
 	if err != nil {
 		return err
 	}
@@ -235,11 +231,6 @@ func (l *lostTransfer) confirm(ctx context.Context, tx pgx.Tx, o ThawOrder, cost
 	}
 	_, err = e.endPayouts(ctx, tx)
 	return err
-}
-
-// revivals are the bookings of transfers that ended without a payment.
-var revivals = map[TransferStatus]string{
-	TransferDead: entryDead, TransferReverted: entryReverted, TransferCanceled: entryCanceled,
 }
 
 // revive makes the transfer live again, and its failed payout pending in the next generation: its merchant was
@@ -258,9 +249,7 @@ func (l *lostTransfer) revive(ctx context.Context, tx pgx.Tx) error {
 			return err
 		}
 		_, err = tx.Exec(ctx, `
-			UPDATE payout SET status = 'pending', generation = generation + 1, failure = '', failed_at = NULL, sent_at = NULL,
-				retried = retried || jsonb_build_object('destination', destination, 'failure', failure,
-					'sent_at', sent_at, 'failed_at', failed_at, 'retried_at', $4::timestamptz)
+			UPDATE payout SET `+pendingAgain+`
 			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'failed'`,
 			ref.ID, ref.MerchantID, ref.Mode, l.Now)
 		if err != nil {
@@ -272,15 +261,12 @@ func (l *lostTransfer) revive(ctx context.Context, tx pgx.Tx) error {
 			return err
 		}
 	}
-	err = reverse(ctx, tx, l.transfer.ID, revivals[l.transfer.Status], l.generation, entryReopened, l.generation)
-	if err != nil {
+	booking := endings[l.transfer.Status].booking
+	if err := reverse(ctx, tx, l.transfer.ID, booking, l.generation, entryReopened, l.generation); err != nil {
 		return err
 	}
 	_, err = tx.Exec(ctx, `
 		WITH standing AS (UPDATE transfer_payout SET standing = true WHERE transfer_id = $1),
-			slot AS (UPDATE transfer_slot SET standing = true WHERE transfer_id = $1)
-		UPDATE transfer SET status = 'live', generation = generation + 1, ended_at = NULL, proved = NULL, height = NULL,
-			block_hash = NULL, tx_hash = NULL, cost = NULL
-		WHERE id = $1`, l.transfer.ID)
+			slot AS (UPDATE transfer_slot SET standing = true WHERE transfer_id = $1)`+liveAgain, l.transfer.ID)
 	return err
 }

@@ -14,24 +14,15 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// TransferStatus is the state of a transfer. All but live are final on the chain.
-type TransferStatus string
-
-// States of a transfer.
-const (
-	TransferLive      TransferStatus = "live"      // signed; nobody knows yet how it ends
-	TransferConfirmed TransferStatus = "confirmed" // paid
-	TransferReverted  TransferStatus = "reverted"  // in a block, but the destination received nothing
-	TransferDead      TransferStatus = "dead"      // another transaction used its slot
-	TransferCanceled  TransferStatus = "canceled"  // a version that pays nobody used its slot
-)
+// TransferLive is the status of a signed transfer whose end is not known. Every other status is a final state.
+const TransferLive checkout.TransferState = "live"
 
 // Transfer is one slot of a treasury account, with the signed versions.
 type Transfer struct {
 	ID        string // tr_…
 	AccountID string
 	Slot      checkout.Slot
-	Status    TransferStatus
+	Status    checkout.TransferState     // TransferLive, or final
 	Base      uint64                     // height of the chain when it was signed
 	Unchanged time.Duration              // time since its newest version was signed
 	Canceling bool                       // an operator wants it to pay nobody
@@ -233,11 +224,9 @@ var ErrFrozen = errors.New("the treasury account is frozen")
 func (s *Store) AddVersion(
 	ctx context.Context, t Transfer, plan checkout.TransferPlan, sign SignVersion,
 ) (v checkout.TransferVersion, added bool, err error) {
-	v, err = pg.InTx(ctx, s.pool, "add version", func(tx pgx.Tx) (none checkout.TransferVersion, err error) {
-		a, err := lockTreasury(ctx, tx, t.AccountID)
-		if err != nil {
-			return none, err
-		}
+	v, err = inTreasury(ctx, s, "add version", t.AccountID, func(
+		tx pgx.Tx, a treasury,
+	) (none checkout.TransferVersion, err error) {
 		if a.Frozen {
 			return none, ErrFrozen
 		}

@@ -19,15 +19,16 @@ type PayoutSettlement struct {
 	Settlement
 }
 
-// endings says for each final state of a sighting how the transfer and its payouts end.
+// endings says for each final state how the payouts end, and which booking takes the signature back. Both are
+// "" when the transfer paid.
 var endings = map[checkout.TransferState]struct {
-	status  TransferStatus
-	failure checkout.PayoutFailure // "" when it was paid
+	failure checkout.PayoutFailure
+	booking string
 }{
-	checkout.TransferStateConfirmed: {TransferConfirmed, ""},
-	checkout.TransferStateReverted:  {TransferReverted, checkout.PayoutInvalidAddress},
-	checkout.TransferStateDead:      {TransferDead, checkout.PayoutNetworkError},
-	checkout.TransferStateCanceled:  {TransferCanceled, checkout.PayoutNetworkError},
+	checkout.TransferStateConfirmed: {"", ""},
+	checkout.TransferStateReverted:  {checkout.PayoutInvalidAddress, entryReverted},
+	checkout.TransferStateDead:      {checkout.PayoutNetworkError, entryDead},
+	checkout.TransferStateCanceled:  {checkout.PayoutNetworkError, entryCanceled},
 }
 
 // MissingError says that the account has less than the ledger says, so a transfer may have paid although the
@@ -65,7 +66,7 @@ func (s *Store) EndTransfer(
 		if may, err := l.mayFail(ctx, tx, burnt); err != nil || !may {
 			return err
 		}
-		generation, err := l.write(ctx, tx, end.status)
+		generation, err := l.write(ctx, tx)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
@@ -146,8 +147,8 @@ func (a *treasury) unbooked(
 
 // write ends the row and returns its generation. It returns pgx.ErrNoRows when the transfer is not
 // live. A transaction that is in no version of the transfer is refused by the subquery.
-func (e ending) write(ctx context.Context, tx pgx.Tx, status TransferStatus) (generation int, err error) {
-	if status == TransferDead {
+func (e ending) write(ctx context.Context, tx pgx.Tx) (generation int, err error) {
+	if e.seen.State == checkout.TransferStateDead {
 		err = tx.QueryRow(ctx, `
 			WITH fallen AS (UPDATE transfer_slot SET standing = false WHERE transfer_id = $1)
 			UPDATE transfer SET status = 'dead', ended_at = $2, proved = $3
@@ -159,7 +160,7 @@ func (e ending) write(ctx context.Context, tx pgx.Tx, status TransferStatus) (ge
 		UPDATE transfer SET status = $2, ended_at = $3, height = $4, block_hash = $5, cost = $6::numeric, proved = $8,
 			tx_hash = (SELECT v.tx_hash FROM transfer_version v WHERE v.transfer_id = $1 AND v.tx_hash = $7)
 		WHERE id = $1 AND status = 'live' RETURNING generation`,
-		e.transfer.ID, status, e.Now, e.seen.Height, e.seen.BlockHash, e.seen.Cost, e.seen.TxHash,
+		e.transfer.ID, e.seen.State, e.Now, e.seen.Height, e.seen.BlockHash, e.seen.Cost, e.seen.TxHash,
 		e.now.Height).Scan(&generation)
 	return generation, err
 }
@@ -167,19 +168,14 @@ func (e ending) write(ctx context.Context, tx pgx.Tx, status TransferStatus) (ge
 // book books how the transfer ended.
 func (e ending) book(ctx context.Context, tx pgx.Tx, generation int) error {
 	id := e.transfer.ID
-	switch e.seen.State {
-	case checkout.TransferStateDead:
-		return reverse(ctx, tx, id, entrySigned, 0, entryDead, generation)
-	case checkout.TransferStateReverted:
-		if err := reverse(ctx, tx, id, entrySigned, 0, entryReverted, generation); err != nil {
-			return err
-		}
-	case checkout.TransferStateCanceled:
-		if err := reverse(ctx, tx, id, entrySigned, 0, entryCanceled, generation); err != nil {
+	if booking := endings[e.seen.State].booking; booking != "" {
+		if err := reverse(ctx, tx, id, entrySigned, 0, booking, generation); err != nil {
 			return err
 		}
 	}
-
+	if e.seen.State == checkout.TransferStateDead {
+		return nil // no version of it is in a block, so none cost a fee
+	}
 	gas := e.seen.Cost
 	final := entry{
 		Mode: e.Mode, Kind: entryGas, Subject: id, Generation: generation,
@@ -263,17 +259,20 @@ func (t Transfer) findRefunded(ctx context.Context, tx pgx.Tx, why string) error
 	return err
 }
 
+// liveAgain makes the transfer $1 live, in the next generation.
+const liveAgain = `
+	UPDATE transfer SET status = 'live', generation = generation + 1, ended_at = NULL, proved = NULL, height = NULL,
+		block_hash = NULL, tx_hash = NULL, cost = NULL
+	WHERE id = $1`
+
 // ReopenTransfer makes a confirmed transfer live again: a reorganization undid its end. Its payouts
 // keep their status and are confirmed no more. A transfer that paid nobody cannot be reopened: its
 // payout may have got another one. Then the account is frozen, and a person must look. reopened is
 // false when the transfer is live already.
 func (s *Store) ReopenTransfer(ctx context.Context, t Transfer) (reopened bool, err error) {
-	return pg.InTx(ctx, s.pool, "reopen transfer "+t.ID, func(tx pgx.Tx) (reopened bool, err error) {
-		a, err := lockTreasury(ctx, tx, t.AccountID)
-		if err != nil {
-			return false, err
-		}
-		if t.Status != TransferConfirmed {
+	doing := "reopen transfer " + t.ID
+	return inTreasury(ctx, s, doing, t.AccountID, func(tx pgx.Tx, a treasury) (reopened bool, err error) {
+		if t.Status != checkout.TransferStateConfirmed {
 			why := fmt.Sprintf("%s was %s, and a reorganization undid it", t.ID, t.Status)
 			if err := a.freeze(ctx, tx, why); err != nil {
 				return false, err
@@ -282,10 +281,7 @@ func (s *Store) ReopenTransfer(ctx context.Context, t Transfer) (reopened bool, 
 		}
 
 		var generation int
-		err = tx.QueryRow(ctx, `
-			UPDATE transfer SET status = 'live', generation = generation + 1, ended_at = NULL, proved = NULL, height = NULL,
-				block_hash = NULL, tx_hash = NULL, cost = NULL
-			WHERE id = $1 AND status = 'confirmed' RETURNING generation - 1`, t.ID).Scan(&generation)
+		err = tx.QueryRow(ctx, liveAgain+` AND status = 'confirmed' RETURNING generation - 1`, t.ID).Scan(&generation)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return false, nil
 		}

@@ -63,19 +63,15 @@ type SigningOutcome struct {
 // A hold, a failure and a freezing are stored too. It returns checkout.ErrNotFound, and
 // checkout.ErrConflict when a payout changed since it was priced, and when another transfer has a unit of the slot.
 func (s *Store) SignTransfer(ctx context.Context, o SigningOrder) (SigningResult, error) {
-	got, err := pg.InTx(ctx, s.pool, "sign transfer", func(tx pgx.Tx) (got SigningResult, err error) {
-		a, err := lockTreasury(ctx, tx, o.AccountID)
-		if err != nil {
-			return got, err
-		}
+	got, err := inTreasury(ctx, s, "sign transfer", o.AccountID, func(tx pgx.Tx, a treasury) (SigningResult, error) {
 		merchants := make([]string, len(o.Payouts))
 		for i, p := range o.Payouts {
 			merchants[i] = p.MerchantID
 		}
 		// The merchant's limit counts transfers of all accounts.
-		_, err = tx.Exec(ctx, `SELECT FROM merchant WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE`, merchants)
+		_, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE`, merchants)
 		if err != nil {
-			return got, err
+			return SigningResult{}, err
 		}
 		return o.decide(ctx, tx, a)
 	})

@@ -68,11 +68,7 @@ func (s *Store) TreasuryAccounts(
 // Freeze stops all signatures of an account, in every process: a signature looks at the row under
 // its lock. It returns checkout.ErrNotFound, and ErrFrozen with the first reason, which stays.
 func (s *Store) Freeze(ctx context.Context, accountID, why string) error {
-	return pg.RunInTx(ctx, s.pool, "freeze", func(tx pgx.Tx) error {
-		a, err := lockTreasury(ctx, tx, accountID)
-		if err != nil {
-			return err
-		}
+	return runInTreasury(ctx, s, "freeze", accountID, func(tx pgx.Tx, a treasury) error {
 		if a.Frozen {
 			return a.alreadyFrozen(ctx, tx)
 		}
@@ -106,8 +102,31 @@ type treasury struct {
 	Now         time.Time
 }
 
-// lockTreasury locks the account. Every transaction that changes an account or its transfers does
-// so first.
+// inTreasury runs do in a transaction that has locked the account. Every transaction that changes an account or
+// its transfers does so first.
+func inTreasury[T any](
+	ctx context.Context, s *Store, doing, accountID string, do func(tx pgx.Tx, a treasury) (T, error),
+) (T, error) {
+	return pg.InTx(ctx, s.pool, doing, func(tx pgx.Tx) (none T, err error) {
+		a, err := lockTreasury(ctx, tx, accountID)
+		if err != nil {
+			return none, err
+		}
+		return do(tx, a)
+	})
+}
+
+// runInTreasury is inTreasury for a transaction without a result.
+func runInTreasury(
+	ctx context.Context, s *Store, doing, accountID string, do func(tx pgx.Tx, a treasury) error,
+) error {
+	_, err := inTreasury(ctx, s, doing, accountID, func(tx pgx.Tx, a treasury) (struct{}, error) {
+		return struct{}{}, do(tx, a)
+	})
+	return err
+}
+
+// lockTreasury locks the account.
 func lockTreasury(ctx context.Context, tx pgx.Tx, accountID string) (treasury, error) {
 	return pg.One[treasury](ctx, tx, `
 		SELECT id, mode, network, next_nonce AS next, next_block, seen_height, short_height,
@@ -145,15 +164,11 @@ const compareWithin = time.Minute
 // NoteCompared notes that the outflows up to the last final block are compared with the transfers, unless a
 // transaction uses a slot that no transfer has.
 func (s *Store) NoteCompared(ctx context.Context, accountID string, now checkout.AccountSnapshot) error {
-	return pg.RunInTx(ctx, s.pool, "note a comparison", func(tx pgx.Tx) error {
-		a, err := lockTreasury(ctx, tx, accountID)
-		if err != nil {
-			return err
-		}
+	return runInTreasury(ctx, s, "note a comparison", accountID, func(tx pgx.Tx, a treasury) error {
 		if why, err := a.foreign(ctx, tx, now); err != nil || why != "" {
 			return err
 		}
-		_, err = tx.Exec(ctx, `UPDATE treasury_account SET compared_at = clock_timestamp() WHERE id = $1`, accountID)
+		_, err := tx.Exec(ctx, `UPDATE treasury_account SET compared_at = clock_timestamp() WHERE id = $1`, accountID)
 		return err
 	})
 }
@@ -205,11 +220,7 @@ func requireCompared(ctx context.Context, from pg.Querier, payout checkout.Ref) 
 func (s *Store) Unknown(
 	ctx context.Context, accountID string, now checkout.AccountSnapshot,
 ) (units checkout.Slot, err error) {
-	return pg.InTx(ctx, s.pool, "unknown slots", func(tx pgx.Tx) (checkout.Slot, error) {
-		a, err := lockTreasury(ctx, tx, accountID)
-		if err != nil {
-			return nil, err
-		}
+	return inTreasury(ctx, s, "unknown slots", accountID, func(tx pgx.Tx, a treasury) (checkout.Slot, error) {
 		return a.unknown(ctx, tx, now)
 	})
 }
@@ -239,11 +250,8 @@ func (a *treasury) unknown(
 func (s *Store) CheckForeign(
 	ctx context.Context, accountID string, now checkout.AccountSnapshot,
 ) (why string, err error) {
-	return pg.InTx(ctx, s.pool, "check slots", func(tx pgx.Tx) (why string, err error) {
-		a, err := lockTreasury(ctx, tx, accountID)
-		if err == nil {
-			why, err = a.foreign(ctx, tx, now)
-		}
+	return inTreasury(ctx, s, "check slots", accountID, func(tx pgx.Tx, a treasury) (why string, err error) {
+		why, err = a.foreign(ctx, tx, now)
 		if why == "" {
 			return why, err
 		}

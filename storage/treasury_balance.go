@@ -27,11 +27,7 @@ type BalanceCheck struct {
 func (s *Store) CompareBalances(
 	ctx context.Context, accountID string, now checkout.AccountSnapshot,
 ) (BalanceCheck, error) {
-	return pg.InTx(ctx, s.pool, "compare balances", func(tx pgx.Tx) (got BalanceCheck, err error) {
-		a, err := lockTreasury(ctx, tx, accountID)
-		if err != nil {
-			return got, err
-		}
+	return inTreasury(ctx, s, "compare balances", accountID, func(tx pgx.Tx, a treasury) (got BalanceCheck, err error) {
 		latest, err := a.atLatest(ctx, tx, now)
 		if err != nil {
 			return got, err
@@ -200,10 +196,9 @@ func sentence(amounts checkout.Purse) string {
 func (s *Store) NoteOutflows(
 	ctx context.Context, accountID string, from uint64, out checkout.Outflows,
 ) (why string, err error) {
-	return pg.InTx(ctx, s.pool, "note outflows", func(tx pgx.Tx) (why string, err error) {
-		a, err := lockTreasury(ctx, tx, accountID)
-		if err != nil || a.NextBlock != from || out.Next <= from {
-			return why, err
+	return inTreasury(ctx, s, "note outflows", accountID, func(tx pgx.Tx, a treasury) (why string, err error) {
+		if a.NextBlock != from || out.Next <= from {
+			return why, nil
 		}
 		unexplained, err := a.unexplained(ctx, tx, out.All)
 		if err != nil {
@@ -268,12 +263,12 @@ type knownVersion struct {
 	Destination string
 	Amount      checkout.Crypto
 	Cancels     bool
-	Status      TransferStatus
+	Status      checkout.TransferState
 }
 
 // pays reports whether the chain has the version as a payment.
 func (v knownVersion) pays() bool {
-	return !v.Cancels && (v.Status == TransferLive || v.Status == TransferConfirmed)
+	return !v.Cancels && (v.Status == TransferLive || v.Status == checkout.TransferStateConfirmed)
 }
 
 // explains reports whether the outflow is the payment of the version. A transaction of ours that

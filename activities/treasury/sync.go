@@ -166,7 +166,7 @@ func (r *round) reopen(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("look at %s: %w", transfer.ID, err)
 		}
-		if final(seen.State) {
+		if seen.State.Final() {
 			continue
 		}
 		reopened, err := r.Store.ReopenTransfer(ctx, transfer)
@@ -179,11 +179,6 @@ func (r *round) reopen(ctx context.Context) error {
 		r.alarm("a reorganization undid the end of %s, which was %s", transfer.ID, transfer.Status)
 	}
 	return nil
-}
-
-func final(s checkout.TransferState) bool {
-	return s == checkout.TransferStateConfirmed || s == checkout.TransferStateReverted ||
-		s == checkout.TransferStateDead || s == checkout.TransferStateCanceled
 }
 
 // follow looks at every live transfer. Where slots have an order, the first one that is in no block
@@ -208,7 +203,7 @@ func (r *round) follow(ctx context.Context) error {
 			continue
 		}
 		switch {
-		case final(seen.State):
+		case seen.State.Final():
 			ended = append(ended, finalTransfer{transfer, seen})
 		case seen.State != checkout.TransferStateMined:
 			err = r.push(ctx, transfer, seen, !blocked)

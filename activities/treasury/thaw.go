@@ -103,7 +103,7 @@ func (r *round) endFinal(ctx context.Context) (ended []finalTransfer, err error)
 		if err != nil {
 			return nil, fmt.Errorf("look at %s: %w", transfer.ID, err)
 		}
-		if final(seen.State) {
+		if seen.State.Final() {
 			ended = append(ended, finalTransfer{transfer, seen})
 		}
 	}

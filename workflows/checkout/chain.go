@@ -180,6 +180,15 @@ const (
 	TransferStateCanceled  TransferState = "canceled"  // a version that cancels is in a block: nobody was paid
 )
 
+// Final reports whether the state holds for ever.
+func (s TransferState) Final() bool {
+	switch s {
+	case TransferStateConfirmed, TransferStateReverted, TransferStateDead, TransferStateCanceled:
+		return true
+	}
+	return false
+}
+
 // TransferSnapshot is the state of a transfer on its chain.
 type TransferSnapshot struct {
 	State     TransferState

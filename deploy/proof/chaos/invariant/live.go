@@ -14,7 +14,6 @@ import (
 	"example.com/checkout/deploy/standin/acquirer"
 	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/deploy/standin/devstack"
-	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -57,7 +56,7 @@ type Transfer struct {
 	ID       string
 	Payouts  []string // ids
 	Slot     checkout.Slot
-	Status   storage.TransferStatus
+	Status   checkout.TransferState
 	TxHash   string   // of the version that was mined; "" while nobody knows
 	Versions []string // hashes
 }

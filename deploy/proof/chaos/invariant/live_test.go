@@ -51,7 +51,7 @@ func (f *Facts) addLive() {
 		Result: string(checkout.StatusCompleted),
 	})
 	f.Transfers = []Transfer{{
-		ID: "tr_1", Payouts: []string{"po_live"}, Slot: checkout.NumberSlot(1), Status: storage.TransferConfirmed, TxHash: "0x2", Versions: []string{"0x1", "0x2"},
+		ID: "tr_1", Payouts: []string{"po_live"}, Slot: checkout.NumberSlot(1), Status: checkout.TransferStateConfirmed, TxHash: "0x2", Versions: []string{"0x1", "0x2"},
 	}}
 	f.Ledger = []LedgerBalance{
 		{"acquirer:receivable", "EUR", "1050"}, {"transit", "USDC", "0"}, {"wallet", "ETH", "7"}, {"wallet", "USDC", "5000000"},
@@ -276,7 +276,7 @@ func (f *Facts) payTogether() {
 	f.Ledger[0].Amount = "3150"
 	f.Ledger = append(f.Ledger, LedgerBalance{"wallet", "BTC", "59000"})
 	f.Transfers = append(f.Transfers, Transfer{
-		ID: "tr_2", Payouts: []string{"po_live_btc1", "po_live_btc2"}, Slot: coins, Status: storage.TransferConfirmed,
+		ID: "tr_2", Payouts: []string{"po_live_btc1", "po_live_btc2"}, Slot: coins, Status: checkout.TransferStateConfirmed,
 		TxHash: "cc", Versions: []string{"cc"}})
 	f.Live.Sent = append(f.Live.Sent, SentTransaction{TxHash: "cc", Slot: slices.Clone(coins)})
 	f.Live.Treasury[checkout.BTC] = big.NewInt(59_000)

@@ -3,7 +3,7 @@ package invariant
 import (
 	"slices"
 
-	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
 )
 
 var outflows = Invariant{
@@ -43,7 +43,7 @@ var outflows = Invariant{
 		}
 		for _, t := range w.Transfers {
 			r.Checked++
-			onChain := t.Status == storage.TransferConfirmed || t.Status == storage.TransferReverted
+			onChain := t.Status == checkout.TransferStateConfirmed || t.Status == checkout.TransferStateReverted
 			if hash := mined[t.ID]; onChain != (hash != "") || t.TxHash != hash {
 				r.violated(t.ID, "is %s by %q, and the chain has %q", t.Status, t.TxHash, hash)
 			}
