@@ -68,13 +68,17 @@ func (c *chaos) print(out io.Writer, o *outcome) error {
 	live := slices.DeleteFunc(slices.Clone(o.facts.Payouts), func(p invariant.Payout) bool { return !p.Mode.Live() })
 	for _, line := range []struct{ what, counts string }{
 		{"sessions", tally(maps.Values(status), func(s string) string { return s })},
-		{"deliveries", tally(slices.Values(o.facts.Deliveries), func(d invariant.Delivery) string { return string(d.Status) })},
+		{"deliveries", tally(slices.Values(o.facts.Deliveries), func(d invariant.Delivery) string {
+			return string(d.Status)
+		})},
 		{"live payouts", tally(slices.Values(live), func(p invariant.Payout) string {
 			return string(p.Currency) + " " + string(p.Status)
 		})},
 		{"faults", tally(slices.Values(c.broken), func(kind string) string { return kind })},
 		{"calls", tally(slices.Values(c.calls), func(made invariant.Call) string { return made.Op + " " + made.Outcome() })},
-		{"scripts and races", tally(slices.Values(c.played), func(p played) string { return p.script + " " + status[p.session] })},
+		{"scripts and races", tally(slices.Values(c.played), func(p played) string {
+			return p.script + " " + status[p.session]
+		})},
 	} {
 		fmt.Fprintf(out, "%s: %s\n", line.what, line.counts)
 	}
