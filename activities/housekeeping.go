@@ -73,41 +73,38 @@ func (h *Housekeeping) steer(
 	ctx context.Context, outcome string, find func(context.Context, string, int) ([]checkout.Ref, error),
 	do func(checkout.Ref) error,
 ) (int, error) {
-	var (
-		n      int
-		failed failures
-	)
-
-	err := eachPage(ctx, func(after string) (string, error) {
-		refs, err := find(ctx, after, housekeepingPage)
-		if err != nil || len(refs) == 0 {
-			return "", err
+	n := 0
+	page := func(after string) ([]checkout.Ref, error) { return find(ctx, after, housekeepingPage) }
+	err := eachRow(ctx, page, checkout.Ref.PublicID, func(ref checkout.Ref) error {
+		err := do(ref)
+		if err == nil {
+			n++
 		}
-
-		for _, ref := range refs {
-			activity.RecordHeartbeat(ctx, n)
-			err := do(ref)
-			if err := failed.pass(ctx, ref.ID, err); err != nil {
-				return "", err
-			}
-			if err == nil {
-				n++
-			}
-		}
-		return refs[len(refs)-1].ID, nil
+		return err
 	})
 	countReconciled(ctx, outcome, n)
 	return n, asFinal(ctx, err, "")
 }
 
-// eachPage calls next with the id that next returned last, until next returns "".
-func eachPage(ctx context.Context, next func(after string) (string, error)) error {
-	after := ""
-	for {
-		var err error
-		if after, err = next(after); err != nil || after == "" {
+// eachRow calls do for every row, page by page. find returns the rows after an id, ordered by id; none when there
+// are no more. A row that fails is left to the next round, see failures.
+func eachRow[T any](
+	ctx context.Context, find func(after string) ([]T, error), id func(T) string, do func(T) error,
+) error {
+	var failed failures
+	for after, n := "", 0; ; {
+		rows, err := find(after)
+		if err != nil || len(rows) == 0 {
 			return err
 		}
+		for _, row := range rows {
+			activity.RecordHeartbeat(ctx, n)
+			if err := failed.pass(ctx, id(row), do(row)); err != nil {
+				return err
+			}
+			n++
+		}
+		after = id(rows[len(rows)-1])
 		if err := ctx.Err(); err != nil {
 			return err
 		}

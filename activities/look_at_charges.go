@@ -3,8 +3,6 @@ package activities
 import (
 	"context"
 
-	"go.temporal.io/sdk/activity"
-
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/contract"
 )
@@ -24,24 +22,14 @@ func (b *Books) LookAtCharges(ctx context.Context, in contract.ModeInput) (int, 
 }
 
 func (b book) lookAtCharges(ctx context.Context) (int, error) {
-	var (
-		n      int
-		failed failures
-	)
-	err := eachPage(ctx, func(after string) (string, error) {
-		looks, err := b.Store.ChargesToLook(ctx, b.mode, after, looksPage)
-		if err != nil || len(looks) == 0 {
-			return "", err
-		}
-		for _, look := range looks {
-			activity.RecordHeartbeat(ctx, n)
-			err := b.lookAt(ctx, look)
-			if err := failed.pass(ctx, look.Reference, err); err != nil {
-				return "", err
-			}
-			n++
-		}
-		return looks[len(looks)-1].Reference, nil
+	n := 0
+	page := func(after string) ([]storage.ChargeLook, error) {
+		return b.Store.ChargesToLook(ctx, b.mode, after, looksPage)
+	}
+	reference := func(l storage.ChargeLook) string { return l.Reference }
+	err := eachRow(ctx, page, reference, func(l storage.ChargeLook) error {
+		n++
+		return b.lookAt(ctx, l)
 	})
 	return n, asFinal(ctx, err, "")
 }

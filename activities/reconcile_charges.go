@@ -146,20 +146,11 @@ const unbookedPage = 100
 // bookOld asks about the charges before a time that the network had not booked while they were compared.
 // Otherwise their money would count as not available for ever, and hold the merchant's payouts.
 func (b book) bookOld(ctx context.Context, result *ReconcileChargesResult, before time.Time) error {
-	var failed failures
-	return eachPage(ctx, func(after string) (string, error) {
-		references, err := b.Store.UnbookedCharges(ctx, b.mode, before, after, unbookedPage)
-		if err != nil || len(references) == 0 {
-			return "", err
-		}
-		for _, reference := range references {
-			activity.RecordHeartbeat(ctx, reference)
-			if err := failed.pass(ctx, reference, b.bookOne(ctx, result, reference)); err != nil {
-				return "", err
-			}
-		}
-		return references[len(references)-1], nil
-	})
+	page := func(after string) ([]string, error) {
+		return b.Store.UnbookedCharges(ctx, b.mode, before, after, unbookedPage)
+	}
+	itself := func(reference string) string { return reference }
+	return eachRow(ctx, page, itself, func(reference string) error { return b.bookOne(ctx, result, reference) })
 }
 
 func (b book) bookOne(ctx context.Context, result *ReconcileChargesResult, reference string) error {
@@ -268,30 +259,20 @@ const refundPage = 100
 // nothing twice: the refund's id is the network's idempotency key. What becomes of a refund that succeeded
 // LookAtCharges sees.
 func (b *Books) SendRefunds(ctx context.Context, in contract.ModeInput) (int, error) {
-	var (
-		n      int
-		failed failures
-	)
 	of, err := b.of(in)
 	if err != nil {
 		return 0, asFinal(ctx, err, "")
 	}
-	err = eachPage(ctx, func(after string) (string, error) {
-		refunds, err := b.Store.PendingRefunds(ctx, of.mode, after, refundPage)
-		if err != nil || len(refunds) == 0 {
-			return "", err
+	n := 0
+	page := func(after string) ([]checkout.Refund, error) {
+		return b.Store.PendingRefunds(ctx, of.mode, after, refundPage)
+	}
+	err = eachRow(ctx, page, func(r checkout.Refund) string { return r.ID }, func(r checkout.Refund) error {
+		decided, err := of.sendRefund(ctx, r)
+		if decided {
+			n++
 		}
-		for _, r := range refunds {
-			activity.RecordHeartbeat(ctx, n)
-			decided, err := of.sendRefund(ctx, r)
-			if err := failed.pass(ctx, r.ID, err); err != nil {
-				return "", err
-			}
-			if decided {
-				n++
-			}
-		}
-		return refunds[len(refunds)-1].ID, nil
+		return err
 	})
 	return n, asFinal(ctx, err, "")
 }
