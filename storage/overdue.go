@@ -44,7 +44,7 @@ const unfinished = `
 	SELECT r.id, r.merchant_id, r.mode, NULL, '', '', r.endpoint_id, '', r.created_at FROM webhook_replay r
 	WHERE r.status = 'running'
 	UNION ALL
-	SELECT i.id, i.merchant_id, i.mode, NULL, '', '', '', '', i.created_at + interval '5 minutes' FROM picture i
+	SELECT i.id, i.merchant_id, i.mode, NULL, '', '', '', '', i.created_at + interval '1 minute' FROM picture i
 	WHERE i.status = 'pending'`
 
 // Overdue returns up to limit rows that are overdue by more than margin, in the order of their ids,
