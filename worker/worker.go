@@ -32,6 +32,9 @@ type Options struct {
 	// BuildID names the version of the code. A run stays with the build that it began with. A new
 	// run begins with the build that was released last. With "" there is one build at a time.
 	BuildID string
+	// Refused is called when Temporal refuses a poll for good, as an empty Temporal without the namespace does. Then a
+	// queue is no longer polled.
+	Refused func(error)
 }
 
 const (
@@ -112,6 +115,7 @@ func (o Options) sdk() worker.Options {
 	})
 	return worker.Options{
 		DeploymentOptions:                      deployment,
+		OnFatalError:                           o.Refused,
 		WorkerStopTimeout:                      stopTimeout,
 		WorkflowTaskPollerBehavior:             polling,
 		ActivityTaskPollerBehavior:             polling,

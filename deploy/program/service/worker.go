@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
@@ -45,8 +46,11 @@ func Worker(told context.Context, cfg config.Config) error {
 	return cmp.Or(group.Wait(), err) // an error of the group is the cause
 }
 
-// work runs the workflows and activities until ctx ends.
+// work runs the workflows and activities until ctx ends. It returns an error when Temporal refuses the worker: whoever
+// supervises the process starts it again, and it waits for its namespace then.
 func work(ctx context.Context, cfg config.Config, state *health.State) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	store, err := awaitStore(ctx, cfg, state)
 	if err != nil {
 		return err
@@ -106,6 +110,7 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 		Books:      activities.Books{Store: store, Accounts: map[checkout.Mode]activities.Account{}},
 		Deployment: cfg.Temporal.DeploymentName,
 		BuildID:    cfg.Temporal.BuildID,
+		Refused:    end,
 	}
 	note := reports(store, flows).Note
 	live.follow(ctx, &options, note)
@@ -131,6 +136,9 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 	go func() { defer close(sent); sendMails(ctx, cfg, store) }()
 	cards.RunCallbacks(ctx, flows.SignalComplete)
 	<-sent
+	if refused := context.Cause(ctx); !errors.Is(refused, context.Canceled) {
+		return fmt.Errorf("Temporal refuses the worker: %w", refused)
+	}
 	return nil
 }
 
