@@ -17,6 +17,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/workflows/checkout"
 )
@@ -150,7 +151,7 @@ func (r *rig) sees(c *Chain, want checkout.TransferState, versions ...checkout.T
 func (r *rig) has(currency checkout.PayoutCurrency, account string) string {
 	r.Helper()
 	reader := &Chain{treasury: common.HexToAddress(account), tokens: r.market.Tokens()}
-	n, err := dial("reader", r.anvil.URL)
+	n, err := jsonrpc.Dial("reader", r.anvil.URL, jsonrpc.Options{})
 	require.NoError(r, err)
 	balance, err := reader.balance(r.Context(), n, currency, "latest")
 	require.NoError(r, err)
