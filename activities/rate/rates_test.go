@@ -24,19 +24,19 @@ var monday = time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)
 
 // fakeSource is a source with prices that a test sets.
 type fakeSource struct {
-	called string
-	age    time.Duration
-	got    map[pair]reading
-	has    []pair
-	reads  atomic.Int64
+	*source
+	got   map[pair]reading
+	reads atomic.Int64
 }
 
-func (f *fakeSource) name() string                         { return f.called }
-func (f *fakeSource) pairs() []pair                        { return f.has }
-func (f *fakeSource) maxAge(pair, time.Time) time.Duration { return f.age }
-func (f *fakeSource) read(context.Context) map[pair]reading {
-	f.reads.Add(1)
-	return maps.Clone(f.got)
+func newFakeSource(name string) *fakeSource {
+	f := &fakeSource{got: map[pair]reading{}}
+	maxAge := func(pair, time.Time) time.Duration { return time.Minute }
+	f.source = newSource(name, nil, maxAge, func(context.Context) map[pair]reading {
+		f.reads.Add(1)
+		return maps.Clone(f.got)
+	})
+	return f
 }
 
 // A desk is Rates over fake sources, with a clock that a test moves.
@@ -58,12 +58,10 @@ func newDesk(t *testing.T, names ...string) *desk {
 	o.Log = slog.New(slog.NewTextHandler(d.log, nil))
 	r, err := New(o)
 	require.NoError(t, err)
-	r.sources, r.shelves = nil, map[string]shelf{}
+	r.sources = nil
 	for _, name := range slices.Sorted(slices.Values(names)) {
-		s := &fakeSource{called: name, age: time.Minute, got: map[pair]reading{}}
-		d.sources[name] = s
-		r.sources = append(r.sources, s)
-		r.shelves[name] = newShelf(s)
+		d.sources[name] = newFakeSource(name)
+		r.sources = append(r.sources, d.sources[name].source)
 	}
 	d.Rates = r
 	return d
@@ -83,8 +81,8 @@ func (d *desk) setBook(source string, p pair, bid, ask string) {
 
 func (d *desk) put(source string, p pair, r reading) {
 	s := d.sources[source]
-	if !slices.Contains(s.has, p) {
-		s.has = append(s.has, p)
+	if !slices.Contains(s.pairs, p) {
+		s.pairs = append(s.pairs, p)
 	}
 	s.got[p] = r
 }
