@@ -20,6 +20,7 @@ import (
 
 	"example.com/checkout/activities"
 	"example.com/checkout/activities/sandbox"
+	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
@@ -94,8 +95,8 @@ func TestCheckoutSession_APayoutThatIsNotTakenAtOnceGetsARun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.endpoint(webhook.CheckoutCompleted, webhook.PayoutSent)
-	chain := &flakyChain{SandboxChain: &sandbox.Chain{Store: w.Store}, away: 3}
-	w.payments.Test.Chains[checkout.ChainSandbox] = activities.Chain{Rates: sandbox.Rates{}, Payouts: &sandbox.Payouts{Store: w.Store, Chain: chain}}
+	chain := &flakyChain{PayoutSender: &sandbox.Payouts{Store: w.Store}, away: 3}
+	w.payments.Test.Chains[checkout.ChainSandbox] = activities.Chain{Rates: sandbox.Rates{}, Payouts: chain}
 	s, in := w.session()
 	env := w.env(s.ID, s.CreatedAt)
 	started := children(env)
@@ -108,17 +109,17 @@ func TestCheckoutSession_APayoutThatIsNotTakenAtOnceGetsARun(t *testing.T) {
 	require.ElementsMatch(t, []string{"checkout.completed", "payout.sent"}, w.receiver.types(), "in any order")
 }
 
-// flakyChain does not answer the first times that it is asked to sign.
+// flakyChain does not answer the first times.
 type flakyChain struct {
-	checkout.SandboxChain
+	activities.PayoutSender
 	away, tries int
 }
 
-func (c *flakyChain) Sign(ctx context.Context, request checkout.TransferRequest) (checkout.SandboxTransfer, error) {
+func (c *flakyChain) Transfer(ctx context.Context, p storage.PayoutToSend) (checkout.TransferOutcome, error) {
 	if c.tries++; c.tries <= c.away {
-		return checkout.SandboxTransfer{}, context.DeadlineExceeded
+		return checkout.TransferOutcome{}, context.DeadlineExceeded
 	}
-	return c.SandboxChain.Sign(ctx, request)
+	return c.PayoutSender.Transfer(ctx, p)
 }
 
 func TestPayout_SendsAndTells(t *testing.T) {

@@ -113,7 +113,7 @@ func request(currency checkout.PayoutCurrency, to, gross string) checkout.Transf
 		rate = checkout.MustRate("1")
 	}
 	return checkout.TransferRequest{
-		PayoutID: "po_1", Network: "ethereum", Destination: to, Gross: checkout.MustCrypto(gross, currency), FeeRate: rate,
+		PayoutID: "po_1", Destination: to, Gross: checkout.MustCrypto(gross, currency), FeeRate: rate,
 	}
 }
 
