@@ -107,9 +107,6 @@ func TestTransfer_HoldsWhatCannotBeSentNow(t *testing.T) {
 		"above what may be unsettled": {
 			func(f *fixture) { f.Limits.MerchantUnsettled = 10_691 },
 			func(f *fixture) { f.Limits.MerchantUnsettled = 10_692 }, checkout.HoldUnsettled},
-		"the payment is too young": {
-			func(f *fixture) { f.Delay = time.Hour },
-			func(f *fixture) { f.Delay = 0 }, checkout.HoldDelay},
 		"the fee is above its limit": {
 			func(f *fixture) { f.chain.planErr = checkout.ErrFeeTooHigh },
 			func(f *fixture) { f.chain.planErr = nil }, checkout.HoldFee},
@@ -245,20 +242,36 @@ func TestTransfer_OnlyOfItsModeAndNetworks(t *testing.T) {
 
 func TestTransfer_LimitsHoldWhenManyReachThemAtOnce(t *testing.T) {
 	t.Parallel()
-	for name, limit := range map[string]func(*checkout.PayoutLimits) *checkout.Amount{
-		"of a merchant":   func(l *checkout.PayoutLimits) *checkout.Amount { return &l.MerchantDay },
-		"of the account":  func(l *checkout.PayoutLimits) *checkout.Amount { return &l.Day },
-		"of open charges": func(l *checkout.PayoutLimits) *checkout.Amount { return &l.MerchantUnsettled },
+	const most = 3*10_692 + 10_691
+	for name, c := range map[string]struct {
+		limit func(f *fixture)
+		want  checkout.PayoutHold
+	}{
+		"of a merchant":   {func(f *fixture) { f.Limits.MerchantDay = most }, checkout.HoldLimit},
+		"of the account":  {func(f *fixture) { f.Limits.Day = most }, checkout.HoldLimit},
+		"of open charges": {func(f *fixture) { f.Limits.MerchantUnsettled = most }, checkout.HoldUnsettled},
+		"the float": {func(f *fixture) {
+			f.chain.take(checkout.USDC, 1_000_000_000_000-3*106_670_000-1_000)
+		}, checkout.HoldFloat},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
-			*limit(&f.Limits) = 3*10_692 + 10_691
+			c.limit(&f)
+			var group errgroup.Group
+			for range 12 {
+				ref := f.usdc(t)
+				group.Go(func() error {
+					_, err := f.Transfer(t.Context(), ref)
+					return err
+				})
+			}
+			require.NoError(t, group.Wait())
 
-			f.followsAtOnce(t, 12)
-
+			require.EqualValues(t, 9, f.query(t, `SELECT count(*) FROM payout WHERE hold = $1`, c.want))
+			f.settle(t)
+			require.EqualValues(t, 3, f.query(t, `SELECT count(*) FROM transfer WHERE status = 'confirmed'`))
 			require.EqualValues(t, 3, f.query(t, `SELECT count(*) FROM transfer`))
-			require.EqualValues(t, 9, f.query(t, `SELECT count(*) FROM payout WHERE hold IN ('limit', 'unsettled')`))
 		})
 	}
 }
@@ -277,30 +290,6 @@ func TestTransfer_OfAPayoutThatWasRetriedMeanwhile(t *testing.T) {
 
 	require.ErrorIs(t, err, checkout.ErrConflict)
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
-}
-
-func TestTransfer_TheFloatHoldsWhenManyWantItAtOnce(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.chain.take(checkout.USDC, 1_000_000_000_000-3*106_670_000-1_000)
-	f.followsAtOnce(t, 12)
-	require.EqualValues(t, 3, f.query(t, `SELECT count(*) FROM transfer`))
-	f.settle(t)
-	require.EqualValues(t, 3, f.query(t, `SELECT count(*) FROM transfer WHERE status = 'confirmed'`))
-}
-
-// followsAtOnce transfers n payouts at once.
-func (f fixture) followsAtOnce(t *testing.T, n int) {
-	t.Helper()
-	var group errgroup.Group
-	for range n {
-		ref := f.usdc(t)
-		group.Go(func() error {
-			_, err := f.Transfer(t.Context(), ref)
-			return err
-		})
-	}
-	require.NoError(t, group.Wait())
 }
 
 func TestRetryPayout_OnlyAfterAFailure(t *testing.T) {
