@@ -10,6 +10,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"example.com/checkout/activities/treasury"
+	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -326,7 +328,7 @@ func TestFinishPayout_BelievesTheTransfers(t *testing.T) {
 func (f fixture) eventTypes(t *testing.T, ref checkout.Ref) (types []webhook.EventType) {
 	t.Helper()
 	p := f.read(t, ref)
-	events, err := f.Store.Events(t.Context(), ref.Owner, storageEvents(p.SessionID), page)
+	events, err := f.Store.Events(t.Context(), ref.Owner, storage.EventFilter{SessionID: p.SessionID}, pg.Page{Limit: 100})
 	require.NoError(t, err)
 	for _, e := range slices.Backward(events) {
 		if e.SubjectID == ref.ID {
