@@ -362,31 +362,24 @@ func TestHoldPayout_ComesTooLateForASignedPayout(t *testing.T) {
 // TestTransfer_APayoutAboveTheLimitWaitsForAPerson: time does not make it smaller.
 func TestTransfer_APayoutAboveTheLimitWaitsForAPerson(t *testing.T) {
 	t.Parallel()
-	for name, limits := range map[string]checkout.PayoutLimits{
-		"of a payout":      {Payout: 10_691, MerchantDay: 1_000_000, Day: 1_000_000, MerchantUnsettled: 1_000_000},
-		"of any day":       {Payout: 1_000_000, MerchantDay: 1_000_000, Day: 10_691, MerchantUnsettled: 1_000_000},
-		"of a merchant":    {Payout: 1_000_000, MerchantDay: 10_691, Day: 1_000_000, MerchantUnsettled: 1_000_000},
-		"nothing is large": {MerchantUnsettled: 1_000_000},
-	} {
-		f := newFixture(t)
-		ref := f.usdc(t)
-		f.Limits = limits
-		large := checkout.TransferOutcome{Held: checkout.HoldLarge, Generation: 1}
-		for range 2 {
-			got := f.transfer(t, ref)
-			require.Equal(t, large, got, name)
-			f.Exec(t, `UPDATE payout SET held_at = held_at - interval '25 hours'`)
-		}
-		entry := checkout.AuditEntry{
-			ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: f.owner.MerchantID, Actor: "operator",
-			Action: "payout.released", Subject: ref.ID,
-		}
-		require.NoError(t, f.Store.ReleasePayout(t.Context(), ref, entry))
-		require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry WHERE subject = $1`, ref.ID))
-		require.Equal(t, true, f.due(t, ref))
-		f.send(t, ref)
-		require.ErrorIs(t, f.Store.ReleasePayout(t.Context(), ref), checkout.ErrConflict, "it is sent")
+	f := newFixture(t)
+	ref := f.usdc(t)
+	f.Limits.Payout = 10_691
+	large := checkout.TransferOutcome{Held: checkout.HoldLarge, Generation: 1}
+	for range 2 {
+		got := f.transfer(t, ref)
+		require.Equal(t, large, got)
+		f.Exec(t, `UPDATE payout SET held_at = held_at - interval '25 hours'`)
 	}
+	entry := checkout.AuditEntry{
+		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: f.owner.MerchantID, Actor: "operator",
+		Action: "payout.released", Subject: ref.ID,
+	}
+	require.NoError(t, f.Store.ReleasePayout(t.Context(), ref, entry))
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry WHERE subject = $1`, ref.ID))
+	require.Equal(t, true, f.due(t, ref))
+	f.send(t, ref)
+	require.ErrorIs(t, f.Store.ReleasePayout(t.Context(), ref), checkout.ErrConflict, "it is sent")
 }
 
 // TestTransfer_ARetriedPayoutIsReleasedAnew: its destination may be another one by then.
