@@ -75,11 +75,7 @@ func TestRisk_AnOperatorReleases(t *testing.T) {
 
 	other := f.merchant(t, "0xOther")
 	require.ErrorIs(t, f.Store.ReleasePayout(t.Context(), other.Ref(ref.ID)), checkout.ErrNotFound)
-	entry := checkout.AuditEntry{
-		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: f.owner.MerchantID, Actor: "operator",
-		Action: "payout.released", Subject: ref.ID,
-	}
-	require.NoError(t, f.Store.ReleasePayout(t.Context(), ref, entry))
+	require.NoError(t, f.Store.ReleasePayout(t.Context(), ref, operators(ref, "payout.released")))
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry WHERE subject = $1`, ref.ID))
 	require.Equal(t, true, f.due(t, ref))
 

@@ -371,11 +371,7 @@ func TestTransfer_APayoutAboveTheLimitWaitsForAPerson(t *testing.T) {
 		require.Equal(t, large, got)
 		f.Exec(t, `UPDATE payout SET held_at = held_at - interval '25 hours'`)
 	}
-	entry := checkout.AuditEntry{
-		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: f.owner.MerchantID, Actor: "operator",
-		Action: "payout.released", Subject: ref.ID,
-	}
-	require.NoError(t, f.Store.ReleasePayout(t.Context(), ref, entry))
+	require.NoError(t, f.Store.ReleasePayout(t.Context(), ref, operators(ref, "payout.released")))
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry WHERE subject = $1`, ref.ID))
 	require.Equal(t, true, f.due(t, ref))
 	f.send(t, ref)
