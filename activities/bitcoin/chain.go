@@ -98,8 +98,8 @@ func ChainName(name string) string {
 	return "bip122:" + n.genesis[:digits]
 }
 
-// Open checks the settings, the node, its wallet and the signer. It returns jsonrpc.ErrNotReady when a node may be ready
-// later. Every other error is a wrong setting. No error holds a node's URL.
+// Open checks the settings, the node, its wallet and the signer. It returns jsonrpc.ErrNotReady when a node may be
+// ready later. Every other error is a wrong setting. No error holds a node's URL.
 func Open(ctx context.Context, o Options) (*Chain, error) {
 	c, err := newChain(o)
 	if err == nil {

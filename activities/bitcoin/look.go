@@ -10,7 +10,8 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Look implements checkout.Chain. It returns jsonrpc.ErrNotReady when a coin is spent and the wallet does not show by what.
+// Look implements checkout.Chain. It returns jsonrpc.ErrNotReady when a coin is spent and the wallet does not show by
+// what.
 func (c *Chain) Look(
 	ctx context.Context, versions []checkout.TransferVersion,
 ) (_ checkout.TransferSnapshot, err error) {

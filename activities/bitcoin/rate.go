@@ -24,8 +24,8 @@ type prices struct {
 	increment rate // what a replacement must pay more, at least
 }
 
-// prices asks what size costs. It returns checkout.ErrFeeTooHigh when that is above the limit, and jsonrpc.ErrNotReady when the
-// node of the main network cannot tell yet.
+// prices asks what size costs. It returns checkout.ErrFeeTooHigh when that is above the limit, and jsonrpc.ErrNotReady
+// when the node of the main network cannot tell yet.
 func (c *Chain) prices(ctx context.Context) (prices, error) {
 	var (
 		estimate struct {
@@ -37,7 +37,8 @@ func (c *Chain) prices(ctx context.Context) (prices, error) {
 			Increment sats `json:"incrementalrelayfee"`
 		}
 	)
-	err := c.node.Ask(ctx, jsonrpc.Ask(&estimate, "estimatesmartfee", c.feeTarget, "economical"), jsonrpc.Ask(&pool, "getmempoolinfo"))
+	err := c.node.Ask(ctx,
+		jsonrpc.Ask(&estimate, "estimatesmartfee", c.feeTarget, "economical"), jsonrpc.Ask(&pool, "getmempoolinfo"))
 	if err != nil {
 		return prices{}, err
 	}

@@ -22,7 +22,8 @@ func (c *Chain) Snapshot(ctx context.Context) (checkout.AccountSnapshot, error) 
 			return *s, nil
 		}
 	}
-	return checkout.AccountSnapshot{}, fmt.Errorf("bitcoin: snapshot: %w: its chain changed all the time", jsonrpc.ErrNotReady)
+	return checkout.AccountSnapshot{},
+		fmt.Errorf("bitcoin: snapshot: %w: its chain changed all the time", jsonrpc.ErrNotReady)
 }
 
 // snapshot returns nil when the chain changed meanwhile.
@@ -93,7 +94,8 @@ func (c *Chain) addSpent(ctx context.Context, h *holdings, all []*movement) (usi
 		}
 	}
 	using = slices.Sorted(maps.Keys(mined))
-	parents, foreign, there := make([]walletTx, len(using)), make([]*jsonrpc.Refusal, len(using)), make([]*struct{}, len(using))
+	parents, foreign := make([]walletTx, len(using)), make([]*jsonrpc.Refusal, len(using))
+	there := make([]*struct{}, len(using))
 	var questions []jsonrpc.Question
 	for i, unit := range using {
 		spent, err := outpoint(unit)

@@ -23,8 +23,8 @@ func (v view) height(confirmations int64) uint64 {
 // oldestVersion is the oldest version of Bitcoin Core whose RPC is used here: 28.
 const oldestVersion = 280_000
 
-// view returns what the node says of the chain. It returns an error when the node is on another chain, and jsonrpc.ErrNotReady
-// when it is syncing or behind, or its wallet is.
+// view returns what the node says of the chain. It returns an error when the node is on another chain, and
+// jsonrpc.ErrNotReady when it is syncing or behind, or its wallet is.
 func (c *Chain) view(ctx context.Context) (view, error) {
 	var (
 		chain struct {
@@ -42,7 +42,8 @@ func (c *Chain) view(ctx context.Context) (view, error) {
 		wallet  walletInfo
 	)
 	questions := []jsonrpc.Question{
-		jsonrpc.Ask(&server, "getnetworkinfo"), jsonrpc.Ask(&chain, "getblockchaininfo"), jsonrpc.Ask(&genesis, "getblockhash", 0),
+		jsonrpc.Ask(&server, "getnetworkinfo"), jsonrpc.Ask(&chain, "getblockchaininfo"),
+		jsonrpc.Ask(&genesis, "getblockhash", 0),
 	}
 	if c.wallet != "" {
 		questions = append(questions, jsonrpc.Ask(&wallet, "getwalletinfo"))

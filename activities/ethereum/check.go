@@ -56,7 +56,9 @@ func (v view) terms() terms {
 }
 
 // checkEther simulates a payment of 1 wei: a contract may refuse it.
-func (c *Chain) checkEther(ctx context.Context, n *jsonrpc.Node, t terms, to common.Address) (checkout.PayoutFailure, error) {
+func (c *Chain) checkEther(
+	ctx context.Context, n *jsonrpc.Node, t terms, to common.Address,
+) (checkout.PayoutFailure, error) {
 	got, err := c.probe(ctx, n, t, payload{to, big.NewInt(1), nil})
 	if err != nil || got[0].ok {
 		return "", err

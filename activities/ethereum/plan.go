@@ -140,7 +140,9 @@ func part(of checkout.Crypto, share *big.Rat) *big.Rat { return new(big.Rat).Mul
 
 // price asks how much gas a transfer needs and what gas costs. It returns checkout.ErrFeeTooHigh when
 // gas costs more than the limit now. The cap is twice the base fee, and at most the limit.
-func (c *Chain) price(ctx context.Context, n *jsonrpc.Node, v view, to common.Address, amount checkout.Crypto) (terms, error) {
+func (c *Chain) price(
+	ctx context.Context, n *jsonrpc.Node, v view, to common.Address, amount checkout.Crypto,
+) (terms, error) {
 	p, err := c.payload(to, amount)
 	if err != nil {
 		return terms{}, err

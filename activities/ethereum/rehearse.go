@@ -51,7 +51,9 @@ func (c *Chain) balance(
 // rehearse simulates the transfer as the chain runs it, and returns checkout.ErrNotTransferable unless the
 // destination receives the whole amount: a token may take a fee, and a contract may refuse ether. It returns
 // checkout.ErrFloatTooLow when the treasury has too little ether for the fee.
-func (c *Chain) rehearse(ctx context.Context, n *jsonrpc.Node, to common.Address, amount checkout.Crypto, t terms) error {
+func (c *Chain) rehearse(
+	ctx context.Context, n *jsonrpc.Node, to common.Address, amount checkout.Crypto, t terms,
+) error {
 	has, err := c.balance(ctx, n, checkout.ETH, "latest")
 	if err != nil {
 		return err

@@ -27,7 +27,9 @@ type source struct {
 func newSource(
 	name string, pairs []pair, maxAge func(pair, time.Time) time.Duration, read func(context.Context) map[pair]reading,
 ) *source {
-	return &source{name: name, pairs: pairs, maxAge: maxAge, read: read, prices: map[pair]price{}, faults: map[pair]error{}}
+	return &source{
+		name: name, pairs: pairs, maxAge: maxAge, read: read, prices: map[pair]price{}, faults: map[pair]error{},
+	}
 }
 
 // A reading is a price, or why there is none.
