@@ -136,17 +136,14 @@ func connections(t *testing.T) map[string]behaviour {
 func heads(t *testing.T) map[string]behaviour {
 	table := map[string]behaviour{
 		"200 without a reason":                {answering(t, "HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n"), 200, success, 0},
-		"200 with an empty reason":            {answering(t, "HTTP/1.1 200 \r\nContent-Length: 0\r\n\r\n"), 200, success, 0},
 		"HTTP/1.0":                            {answering(t, "HTTP/1.0 200 OK\r\n\r\n"), 200, success, 0},
 		"bare line feeds":                     {answering(t, "HTTP/1.1 200 OK\nContent-Length: 0\n\n"), 200, success, 0},
-		"no headers":                          {answering(t, "HTTP/1.1 202 Accepted\r\n\r\n"), 202, success, 0},
 		"16 kB of headers":                    {answering(t, "HTTP/1.1 200 OK\r\nX-Long: "+strings.Repeat("a", 16<<10)+"\r\nContent-Length: 0\r\n\r\n"), 200, success, 0},
 		"100 and then 200":                    {answering(t, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"), 200, success, 0},
 		"103 thrice and then 200":             {answering(t, strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", 3)+"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"), 200, success, 0},
 		"103 and then 500":                    {answering(t, "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"), 500, badHTTP, 0},
 		"103 for ever":                        {after(t, func(w *wire) { w.repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 0) }), 0, badHTTP, 0},
 		"103 with headers for ever":           {after(t, func(w *wire) { w.repeat("HTTP/1.1 103 Early Hints\r\nX-A: "+strings.Repeat("a", 8000)+"\r\n\r\n", 0) }), 0, badHTTP, 0},
-		"100 for ever":                        {after(t, func(w *wire) { w.repeat("HTTP/1.1 100 Continue\r\n\r\n", 0) }), 0, badHTTP, 0},
 		"103 now and then":                    {after(t, func(w *wire) { w.repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 200*time.Millisecond) }), 0, timeout, 10 * time.Second},
 		"102 and then silence":                {after(t, func(w *wire) { w.say("HTTP/1.1 102 Processing\r\n\r\n"); w.hold() }), 0, timeout, 10 * time.Second},
 		"a status line and then silence":      {after(t, func(w *wire) { w.say("HTTP/1.1 200 OK\r\n"); w.hold() }), 0, timeout, 10 * time.Second},
@@ -161,30 +158,22 @@ func heads(t *testing.T) map[string]behaviour {
 		"a header without a colon":            {answering(t, "HTTP/1.1 200 OK\r\nnonsense\r\n\r\n"), 0, badHTTP, 0},
 		"a header with a space in its name":   {answering(t, "HTTP/1.1 200 OK\r\nX A: b\r\n\r\n"), 200, success, 0},
 		"a status of letters":                 {answering(t, "HTTP/1.1 abc OK\r\n\r\n"), 0, badHTTP, 0},
-		"a status of two digits":              {answering(t, "HTTP/1.1 20 OK\r\n\r\n"), 0, badHTTP, 0},
-		"a status of four digits":             {answering(t, "HTTP/1.1 2000 OK\r\n\r\n"), 0, badHTTP, 0},
-		"a negative status":                   {answering(t, "HTTP/1.1 -20 OK\r\n\r\n"), 0, badHTTP, 0},
 		"status 000":                          {answering(t, "HTTP/1.1 000 OK\r\n\r\n"), 0, badHTTP, 0},
 		"status 099":                          {answering(t, "HTTP/1.1 099 OK\r\n\r\n"), 99, badHTTP, 0},
 		"HTTP/0.9":                            {answering(t, "<html>OK</html>\r\n"), 0, badHTTP, 0},
 		"another protocol":                    {answering(t, "SSH-2.0-OpenSSH_9.9\r\n\r\n"), 0, badHTTP, 0},
-		"Shoutcast":                           {answering(t, "ICY 200 OK\r\n\r\n"), 0, badHTTP, 0},
-		"an empty line first":                 {answering(t, "\r\nHTTP/1.1 200 OK\r\n\r\n"), 0, badHTTP, 0},
 		"HTTP/2 without asking":               {answering(t, "\x00\x00\x00\x04\x00\x00\x00\x00\x00\r\n"), 0, badHTTP, 0},
-		"a negative length":                   {answering(t, "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"), 0, badHTTP, 0},
-		"two lengths":                         {answering(t, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"), 0, badHTTP, 0},
 		"a transfer encoding that nobody has": {answering(t, "HTTP/1.1 200 OK\r\nTransfer-Encoding: rot13\r\n\r\n"), 0, badHTTP, 0},
 		"101 and the connection handed over": {after(t, func(w *wire) {
 			w.say("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")
 			w.hold()
 		}), 101, badHTTP, 0},
-		"101 without an upgrade":               {answering(t, "HTTP/1.1 101 Switching Protocols\r\n\r\n"), 101, badHTTP, 0},
-		"a redirect to nowhere":                {answering(t, "HTTP/1.1 302 Found\r\nLocation: http://[::1\r\nContent-Length: 0\r\n\r\n"), 302, badHTTP, 0},
-		"429 with Retry-After":                 {answering(t, "HTTP/1.1 429 No\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"), 429, badHTTP, 0},
-		"an answer before the body is read":    {fakeReceiver(t, func(w *wire) { w.head(); w.say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"); w.hold() }).url, 200, success, 0},
-		"an answer before anything is read":    {fakeReceiver(t, func(w *wire) { w.hear(); w.say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"); w.hold() }).url, 200, success, 0},
-		"two answers at once":                  {answering(t, strings.Repeat("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 2)), 200, success, 0},
-		"two answers at once, the first a 500": {answering(t, "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"), 500, badHTTP, 0},
+		"101 without an upgrade":            {answering(t, "HTTP/1.1 101 Switching Protocols\r\n\r\n"), 101, badHTTP, 0},
+		"a redirect to nowhere":             {answering(t, "HTTP/1.1 302 Found\r\nLocation: http://[::1\r\nContent-Length: 0\r\n\r\n"), 302, badHTTP, 0},
+		"429 with Retry-After":              {answering(t, "HTTP/1.1 429 No\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"), 429, badHTTP, 0},
+		"an answer before the body is read": {fakeReceiver(t, func(w *wire) { w.head(); w.say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"); w.hold() }).url, 200, success, 0},
+		"an answer before anything is read": {fakeReceiver(t, func(w *wire) { w.hear(); w.say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"); w.hold() }).url, 200, success, 0},
+		"two answers at once":               {answering(t, strings.Repeat("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 2)), 200, success, 0},
 	}
 	for _, status := range []int{200, 201, 204, 206, 226, 299} {
 		table["status "+strconv.Itoa(status)] = behaviour{answering(t, "HTTP/1.1 "+strconv.Itoa(status)+" X\r\nContent-Length: 0\r\n\r\n"), status, success, 0}
@@ -216,10 +205,6 @@ func bodies(t *testing.T) map[string]behaviour {
 		"a body that never comes":  {after(t, func(w *wire) { w.say("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"); w.hold() }), 200, success, time.Second},
 		"a body of 500 that drips": {after(t, func(w *wire) { w.say("HTTP/1.1 500 No\r\n\r\n"); w.repeat("a", 100*time.Millisecond) }), 500, badHTTP, time.Second},
 		"a body without end":       {after(t, func(w *wire) { w.say("HTTP/1.1 200 OK\r\n\r\n"); w.repeat(strings.Repeat("a", 64<<10), 0) }), 200, success, 0},
-		"a body of 4 GB": {after(t, func(w *wire) {
-			w.say("HTTP/1.1 200 OK\r\nContent-Length: 4294967296\r\n\r\n")
-			w.repeat(strings.Repeat("a", 64<<10), 0)
-		}), 200, success, 0},
 		"chunks without end": {after(t, func(w *wire) {
 			w.say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
 			w.repeat("1\r\na\r\n", 0)
@@ -236,15 +221,8 @@ func bodies(t *testing.T) map[string]behaviour {
 			w.wait(50 * time.Millisecond)
 			w.reset()
 		}), 200, success, 0},
-		"a reset in the body of a 503": {after(t, func(w *wire) {
-			w.say("HTTP/1.1 503 No\r\nContent-Length: 100\r\n\r\nabc")
-			w.wait(50 * time.Millisecond)
-			w.reset()
-		}), 503, badHTTP, 0},
-		"more than was announced": {answering(t, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nabcdef"), 200, success, 0},
-		"a length and chunks":     {answering(t, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n"), 200, success, 0},
-		"204 with a body":         {answering(t, "HTTP/1.1 204 No Content\r\nContent-Length: 3\r\n\r\nabc"), 204, success, 0},
-		"trailers":                {answering(t, "HTTP/1.1 200 OK\r\nTrailer: X-A\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-A: b\r\n\r\n"), 200, success, 0},
+		"a length and chunks": {answering(t, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n"), 200, success, 0},
+		"trailers":            {answering(t, "HTTP/1.1 200 OK\r\nTrailer: X-A\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-A: b\r\n\r\n"), 200, success, 0},
 		"trailers without end": {after(t, func(w *wire) {
 			w.say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n")
 			w.repeat("X-A: b\r\n", 0)
@@ -266,17 +244,14 @@ var namesOfReceivers = map[string][]answer{
 
 // names do not resolve to a receiver.
 var names = map[string]behaviour{
-	"no such name":                 {"http://not-there.invalid/", 0, webhook.ErrorDNS, 0},
-	"a nameserver that fails":      {"http://servfail.test/", 0, webhook.ErrorDNS, 0},
-	"a nameserver that refuses":    {"http://refused.test/", 0, webhook.ErrorDNS, 0},
-	"a name without addresses":     {"http://empty.test/", 0, webhook.ErrorDNS, 0},
-	"an alias of itself":           {"http://loop.test/", 0, webhook.ErrorDNS, 0},
-	"a nameserver that is silent":  {"http://silent.test/", 0, timeout, 10 * time.Second},
-	"the same, for https":          {"https://silent.test/", 0, timeout, 10 * time.Second},
-	"no such name, for https":      {"https://not-there.invalid/", 0, webhook.ErrorDNS, 0},
-	"a private address":            {"http://inside.test/", 0, blocked, 0},
-	"a private address, for https": {"https://inside.test/", 0, blocked, 0},
-	"a private IPv6, for https":    {"https://invalid6.test/", 0, blocked, 0},
+	"no such name":                {"http://not-there.invalid/", 0, webhook.ErrorDNS, 0},
+	"a nameserver that fails":     {"http://servfail.test/", 0, webhook.ErrorDNS, 0},
+	"a nameserver that refuses":   {"http://refused.test/", 0, webhook.ErrorDNS, 0},
+	"a name without addresses":    {"http://empty.test/", 0, webhook.ErrorDNS, 0},
+	"an alias of itself":          {"http://loop.test/", 0, webhook.ErrorDNS, 0},
+	"a nameserver that is silent": {"http://silent.test/", 0, timeout, 10 * time.Second},
+	"a private address":           {"http://inside.test/", 0, blocked, 0},
+	"a private IPv6, for https":   {"https://invalid6.test/", 0, blocked, 0},
 }
 
 // In TLS 1.3 a client learns only after the handshake, while it already sends, that a certificate
@@ -317,7 +292,6 @@ func handshakes(t *testing.T, ca *certificateAuthority) map[string]behaviour {
 		"a good certificate":             {certified(nil), 200, success, 0},
 		"TLS 1.2":                        {with(func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }), 200, success, 0},
 		"TLS 1.1":                        {with(func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 }), 0, badTLS, 0},
-		"TLS 1.0":                        {with(func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS10 }), 0, badTLS, 0},
 		"an expired certificate":         {certified(func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }), 0, badTLS, 0},
 		"a certificate of tomorrow":      {certified(func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) }), 0, badTLS, 0},
 		"a certificate of another host":  {certified(func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 9)} }), 0, badTLS, 0},
@@ -359,7 +333,6 @@ func streams(t *testing.T, ca *certificateAuthority) map[string]behaviour {
 	return map[string]behaviour{
 		"HTTP/2 answers 200":              {does(func(s *stream) { _ = s.headers(true, ok...) }), 200, success, 0},
 		"HTTP/2 answers 500":              {does(func(s *stream) { _ = s.headers(true, ":status", "500") }), 500, badHTTP, 0},
-		"HTTP/2 answers 302":              {does(func(s *stream) { _ = s.headers(true, ":status", "302", "location", "http://127.0.0.1/") }), 302, badHTTP, 0},
 		"HTTP/2 answers 103 and then 200": {does(func(s *stream) { _ = s.headers(false, ":status", "103"); _ = s.headers(true, ok...) }), 200, success, 0},
 		"HTTP/2 sends trailers": {does(func(s *stream) {
 			_ = s.headers(false, ok...)
@@ -372,11 +345,8 @@ func streams(t *testing.T, ca *certificateAuthority) map[string]behaviour {
 		"HTTP/2 opens no window":             {fakeHTTP2Receiver(t, config, []http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 0}}, (*stream).hold).url, 0, timeout, 10 * time.Second},
 		"HTTP/2 leaves, nothing done":        {leaves(0, http2.ErrCodeNo), 0, connect, 0},
 		"HTTP/2 leaves, this one unanswered": {leaves(1, http2.ErrCodeNo), 0, connect, 0},
-		"HTTP/2 leaves in anger":             {leaves(0, http2.ErrCodeEnhanceYourCalm), 0, connect, 0},
 		"HTTP/2 resets: internal error":      {resets(http2.ErrCodeInternal), 0, connect, 0},
 		"HTTP/2 resets: refused":             {resets(http2.ErrCodeRefusedStream), 0, connect, 0},
-		"HTTP/2 resets: protocol error":      {resets(http2.ErrCodeProtocol), 0, connect, 0},
-		"HTTP/2 resets: cancel":              {resets(http2.ErrCodeCancel), 0, connect, 0},
 		"HTTP/2 resets: HTTP/1.1 required":   {resets(http2.ErrCodeHTTP11Required), 0, connect, 0},
 		"HTTP/2 hangs up":                    {does(func(s *stream) { s.reset() }), 0, connect, 0},
 		"HTTP/2 says 200 and resets":         {does(func(s *stream) { _ = s.headers(false, ok...); _ = s.WriteRSTStream(s.id, http2.ErrCodeInternal) }), 200, success, 0},

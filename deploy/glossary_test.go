@@ -30,7 +30,7 @@ var retired = map[string]string{
 	"AccountReport":    "AccountResult",
 	"RecoveryReport":   "RecoveryResult",
 	"TreasuryReport":   "TreasuryResult",
-	"PayoutNetwork":    "SandboxChain",
+	"PayoutNetwork":    "Payouts of the sandbox",
 	"RecordTransfer":   "RecordSandboxTransfer",
 	"SendPayout":       "SendSandboxPayout",
 }

@@ -68,8 +68,9 @@ var mayImport = map[string][]string{
 	"api/dashboard/login": {"api/action", "api/dashboard/face", "api/failure", "api/limit", "api/passhash", "api/web", "storage", "storage/account", leaves[0]},
 	"activities/stripe":   {leaves[0]},
 
-	"activities/bitcoin":  {"workflows/address", leaves[0]},
-	"activities/ethereum": {"workflows/address", leaves[0]},
+	"activities/jsonrpc":  {},
+	"activities/bitcoin":  {"activities/jsonrpc", "workflows/address", leaves[0]},
+	"activities/ethereum": {"activities/jsonrpc", "workflows/address", leaves[0]},
 
 	"workflows/runs/runstest": {contract},
 }

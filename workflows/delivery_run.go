@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"cmp"
-	"errors"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -73,11 +72,6 @@ func drop(signals workflow.ReceiveChannel) (came bool) {
 // errWithoutRow ends a run whose delivery has no row in PostgreSQL.
 var errWithoutRow = temporal.NewNonRetryableApplicationError(
 	"no such delivery", contract.ErrTypeDeliveryWithoutRow, nil)
-
-func isNotFound(err error) bool {
-	var failure *temporal.ApplicationError
-	return errors.As(err, &failure) && failure.Type() == contract.ErrTypeDeliveryNotFound
-}
 
 // canceledUnlessDelivered returns the status after a cancel. If the receiver accepted the event
 // before the cancel, the status is delivered.

@@ -108,12 +108,3 @@ func TestPayout_ThatIsDecidedMeanwhileIsNotHeld(t *testing.T) {
 	}})
 	require.Equal(t, contract.PayoutResult{Failure: checkout.PayoutNetworkError}, got)
 }
-
-func TestPayout_WithoutALiveRowFails(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.payments.Live = activities.Networks{Chains: map[string]activities.Chain{"eip155:1": {Payouts: &awayTreasury{}}}}
-	env := w.env("po_forged", time.Now())
-	env.ExecuteWorkflow(contract.TypePayout, contract.PayoutInput{Ref: w.merchant.Owner(checkout.ModeLive).Ref("po_forged")})
-	require.Equal(t, contract.ErrTypePayoutWithoutRow, errType(env.GetWorkflowError()))
-}

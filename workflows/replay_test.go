@@ -164,15 +164,6 @@ func TestReplay_FindsChangedWorkflows(t *testing.T) {
 		workflow string
 		changed  any
 	}{
-		"session: an activity before the timer": {contract.TypeCheckoutSession,
-			func(ctx workflow.Context, in contract.CheckoutSessionInput) (contract.CheckoutSessionResult, error) {
-				activityFirst(ctx, payments.ExpireSession)
-				return workflows.CheckoutSession(ctx, in)
-			}},
-		"session: no timer": {contract.TypeCheckoutSession,
-			func(ctx workflow.Context, in contract.CheckoutSessionInput) (contract.CheckoutSessionResult, error) {
-				return contract.CheckoutSessionResult{}, workflow.Await(ctx, func() bool { return false })
-			}},
 		"session: a pause before the timer": {contract.TypeCheckoutSession,
 			func(ctx workflow.Context, in contract.CheckoutSessionInput) (contract.CheckoutSessionResult, error) {
 				_ = workflow.Sleep(ctx, time.Second)
@@ -187,11 +178,6 @@ func TestReplay_FindsChangedWorkflows(t *testing.T) {
 			func(ctx workflow.Context, in contract.WebhookDeliveryInput) (contract.WebhookDeliveryResult, error) {
 				activityFirst(ctx, deliveries.FailDelivery)
 				return contract.WebhookDeliveryResult{}, nil
-			}},
-		"delivery: a pause before the first attempt": {contract.TypeWebhookDelivery,
-			func(ctx workflow.Context, in contract.WebhookDeliveryInput) (contract.WebhookDeliveryResult, error) {
-				_ = workflow.Sleep(ctx, time.Second)
-				return workflows.WebhookDelivery(ctx, in)
 			}},
 		"merchant update: a pause before the deliveries": {contract.TypeMerchantUpdate,
 			func(ctx workflow.Context, in contract.MerchantUpdateInput) error {

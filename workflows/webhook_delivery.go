@@ -35,7 +35,7 @@ func WebhookDelivery(ctx workflow.Context, in contract.WebhookDeliveryInput) (co
 		sent, refused := d.send(ctx)
 		state, err := sent.DeliveryState, error(nil)
 		switch {
-		case isNotFound(refused):
+		case isType(refused, contract.ErrTypeDeliveryNotFound):
 			return contract.WebhookDeliveryResult{}, errWithoutRow
 		case refused != nil && ctx.Err() != nil: // canceled, perhaps while an attempt was failing
 			err = record(ctx, a.CancelDelivery, d.ref, &state)
@@ -93,7 +93,7 @@ func (d *delivery) send(ctx workflow.Context) (sent contract.SendAttemptResult, 
 		whole, _ := workflow.NewDisconnectedContext(ctx) // after a cancel, wait for the attempt under way
 		local := workflow.WithLocalActivityOptions(whole, firstAttemptOptions(d.in.Receiver()))
 		err = workflow.ExecuteLocalActivity(local, a.SendAttempt, in).Get(ctx, &sent)
-		if err == nil || isNotFound(err) {
+		if err == nil || isType(err, contract.ErrTypeDeliveryNotFound) {
 			return sent, err
 		}
 		d.scheduled = true

@@ -140,6 +140,12 @@ func TestWebhookDelivery_AnAcceptedLastAttemptWhoseReportIsLostDelivers(t *testi
 // A local activity whose worker dies is run again, and Temporal does not count.
 func TestWebhookDelivery_AFirstAttemptWhoseWorkerDiesIsMadeOnce(t *testing.T) {
 	t.Parallel()
+	begin := func(w *world, ctx context.Context, in activities.SendAttemptInput) {
+		_, err := w.BeginAttempt(ctx, in.Ref, webhook.Turn{
+			RunID: activity.GetInfo(ctx).WorkflowExecution.RunID, Try: 1, Local: true, Now: w.deliveries.Now(),
+		})
+		require.NoError(w.t, err)
+	}
 	for _, c := range []struct {
 		name    string
 		answers int
@@ -148,17 +154,9 @@ func TestWebhookDelivery_AFirstAttemptWhoseWorkerDiesIsMadeOnce(t *testing.T) {
 	}{
 		{"before it was begun", http.StatusInternalServerError, func(*world, context.Context, activities.SendAttemptInput) {},
 			[]string{"1", "2", "3", "4", "5", "6"}},
-		{"before the request", http.StatusInternalServerError, func(w *world, ctx context.Context, in activities.SendAttemptInput) {
-			_, err := w.BeginAttempt(ctx, in.Ref, webhook.Turn{
-				RunID: activity.GetInfo(ctx).WorkflowExecution.RunID, Try: 1, Local: true, Now: w.deliveries.Now(),
-			})
-			require.NoError(w.t, err)
-		}, []string{"2", "3", "4", "5", "6"}},
+		{"before the request", http.StatusInternalServerError, begin, []string{"2", "3", "4", "5", "6"}},
 		{"before the request, and PostgreSQL is away", http.StatusInternalServerError, func(w *world, ctx context.Context, in activities.SendAttemptInput) {
-			_, err := w.BeginAttempt(ctx, in.Ref, webhook.Turn{
-				RunID: activity.GetInfo(ctx).WorkflowExecution.RunID, Try: 1, Local: true, Now: w.deliveries.Now(),
-			})
-			require.NoError(w.t, err)
+			begin(w, ctx, in)
 			w.refuse("UPDATE ON webhook_delivery")
 		}, []string{"2", "3", "4", "5", "6"}},
 		{"after it was refused", http.StatusInternalServerError, func(w *world, ctx context.Context, in activities.SendAttemptInput) {

@@ -62,7 +62,7 @@ func newWorld(t *testing.T) *world {
 	w.cards = &sandbox.CardNetwork{Store: store, ChallengeURL: "http://bank.example", SettleAfter: time.Hour}
 	w.payments = &activities.Payments{
 		Store: store, CheckoutURL: "http://pay.example",
-		Test: activities.SandboxNetworks(w.cards, activities.Chain{Rates: sandbox.Rates{}, Payouts: sandbox.NewPayouts(store)}),
+		Test: activities.SandboxNetworks(w.cards, activities.Chain{Rates: sandbox.Rates{}, Payouts: &sandbox.Payouts{Store: store}}),
 	}
 	w.deliveries = activities.NewDeliveries(store, activities.NewAddressGuard(true), nil)
 	return w

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -71,9 +72,9 @@ func (c *Chain) raise(
 				Descendants sats `json:"descendant"`
 			} `json:"fees"`
 		}
-		gone *refusal
+		gone *jsonrpc.Refusal
 	)
-	if err := c.node.ask(ctx, ask(&pooled, "getmempoolentry", last.TxHash).in(&gone)); err != nil {
+	if err := c.node.Ask(ctx, jsonrpc.Ask(&pooled, "getmempoolentry", last.TxHash).In(&gone)); err != nil {
 		return err
 	}
 	replaced = max(replaced, pooled.Fees.Descendants)
@@ -105,7 +106,7 @@ func (t *terms) take(satoshis int64) bool {
 
 // isPooled reports whether a version waits in the node's pool.
 func (c *Chain) isPooled(ctx context.Context, v checkout.TransferVersion) bool {
-	return c.node.call(ctx, nil, "getmempoolentry", v.TxHash) == nil
+	return c.node.Call(ctx, nil, "getmempoolentry", v.TxHash) == nil
 }
 
 // sameTransaction checks that the signed bytes of a version do what its plan says.

@@ -26,7 +26,7 @@ func (c *Chain) Cancel(ctx context.Context, last checkout.TransferVersion) (_ ch
 	to := change{}
 	if len(t.Change) > 0 {
 		to.Address = t.Change[0].Address
-	} else if err := c.node.call(ctx, &to.Address, "getrawchangeaddress", "bech32"); err != nil {
+	} else if err := c.node.Call(ctx, &to.Address, "getrawchangeaddress", "bech32"); err != nil {
 		return checkout.TransferPlan{}, err
 	}
 	weights, err := c.outputWeights(last.Outputs)

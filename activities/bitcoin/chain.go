@@ -7,15 +7,19 @@
 package bitcoin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/btcsuite/btcd/chaincfg"
 
+	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -41,7 +45,8 @@ type Options struct {
 // Chain implements checkout.Chain for Bitcoin. Its methods may be called from several goroutines.
 type Chain struct {
 	network       network
-	node, signer  *node
+	node, signer  *jsonrpc.Node
+	wallet        string // "": only calls that need none
 	signs         bool
 	confirmations uint64
 	feeTarget     uint64
@@ -93,14 +98,14 @@ func ChainName(name string) string {
 	return "bip122:" + n.genesis[:digits]
 }
 
-// Open checks the settings, the node, its wallet and the signer. It returns ErrNotReady when a node may be ready
-// later. Every other error is a wrong setting. No error holds a node's URL.
+// Open checks the settings, the node, its wallet and the signer. It returns jsonrpc.ErrNotReady when a node may be
+// ready later. Every other error is a wrong setting. No error holds a node's URL.
 func Open(ctx context.Context, o Options) (*Chain, error) {
 	c, err := newChain(o)
 	if err == nil {
 		_, err = c.view(ctx)
 	}
-	if err == nil && c.node.wallet != "" {
+	if err == nil && c.wallet != "" {
 		err = c.checkWallet(ctx)
 	}
 	if err == nil && c.signer != c.node {
@@ -115,8 +120,8 @@ func Open(ctx context.Context, o Options) (*Chain, error) {
 // newChain reads the settings. It asks nobody.
 func newChain(o Options) (*Chain, error) {
 	c := &Chain{
-		signs: o.Signs, confirmations: or(o.Confirmations, 6), feeTarget: or(o.FeeTarget, 6),
-		maxRate:       perKilo * rate(or(o.MaxFeeRate, 150)), //nolint:gosec // G115: checked by the settings
+		wallet: o.Wallet, signs: o.Signs, confirmations: cmp.Or(o.Confirmations, 6), feeTarget: cmp.Or(o.FeeTarget, 6),
+		maxRate:       perKilo * rate(cmp.Or(o.MaxFeeRate, 150)), //nolint:gosec // G115: checked by the settings
 		batchInterval: o.BatchInterval, maxHeadAge: o.MaxHeadAge, ours: map[string]bool{},
 	}
 	var err error
@@ -138,11 +143,27 @@ func newChain(o Options) (*Chain, error) {
 	return c, err
 }
 
-func or(n, instead uint64) uint64 {
-	if n == 0 {
-		return instead
+// dial returns a node of Bitcoin Core 28 or later. It asks nothing. rawURL has the user in it, and no password.
+func dial(name, rawURL, password, wallet string) (*jsonrpc.Node, error) {
+	o := jsonrpc.Options{Password: password, Faults: map[int]string{
+		http.StatusUnauthorized: "it refuses the user or the password",
+		http.StatusForbidden:    "it refuses this address or this call (rpcallowip, rpcwhitelist)",
+	}}
+	if u, err := url.Parse(rawURL); err == nil {
+		if _, has := u.User.Password(); has {
+			return nil, fmt.Errorf("%s: the password must be in its file, not in the URL", name)
+		}
+		o.User, u.User = u.User.Username(), nil
+		rawURL = strings.TrimSuffix(u.String(), "/")
 	}
-	return n
+	if wallet != "" {
+		o.Path = "/wallet/" + url.PathEscape(wallet)
+	}
+	n, err := jsonrpc.Dial(name, rawURL, o)
+	if err == nil && (o.User == "" || password == "") {
+		return nil, fmt.Errorf("%s: the URL must have a user, and the password file a password", name)
+	}
+	return n, err
 }
 
 // A walletInfo is what a node says of a wallet.
@@ -155,12 +176,12 @@ type walletInfo struct {
 }
 
 // keys returns an error unless the wallet can sign.
-func (w walletInfo) keys(n *node) error {
+func (w walletInfo) keys(n *jsonrpc.Node) error {
 	switch {
 	case !w.HasKeys:
-		return fmt.Errorf("%s: the wallet has no keys: set a signer", n.name)
+		return fmt.Errorf("%s: the wallet has no keys: set a signer", n.Name)
 	case w.UnlockedUntil != nil && *w.UnlockedUntil == 0:
-		return fmt.Errorf("%s: %w: the wallet is locked (walletpassphrase)", n.name, ErrNotReady)
+		return fmt.Errorf("%s: %w: the wallet is locked (walletpassphrase)", n.Name, jsonrpc.ErrNotReady)
 	}
 	return nil
 }
@@ -177,11 +198,11 @@ func (c *Chain) checkWallet(ctx context.Context) error {
 			} `json:"descriptors"`
 		}
 	)
-	if err := c.node.ask(ctx, ask(&info, "getwalletinfo"), ask(&all, "listdescriptors")); err != nil {
+	if err := c.node.Ask(ctx, jsonrpc.Ask(&info, "getwalletinfo"), jsonrpc.Ask(&all, "listdescriptors")); err != nil {
 		return err
 	}
 	if !info.Descriptors {
-		return fmt.Errorf("%s: the wallet must be a descriptor wallet", c.node.name)
+		return fmt.Errorf("%s: the wallet must be a descriptor wallet", c.node.Name)
 	}
 	if c.signs && c.signer == c.node {
 		if err := info.keys(c.node); err != nil {
@@ -191,7 +212,7 @@ func (c *Chain) checkWallet(ctx context.Context) error {
 	for _, d := range all.Descriptors {
 		if d.Active && !d.Internal && strings.HasPrefix(d.Descriptor, "wpkh(") {
 			var first []string
-			err := c.node.call(ctx, &first, "deriveaddresses", d.Descriptor, []int{0, 0})
+			err := c.node.Call(ctx, &first, "deriveaddresses", d.Descriptor, []int{0, 0})
 			if err == nil && len(first) == 1 {
 				c.address = first[0]
 				return nil
@@ -199,7 +220,7 @@ func (c *Chain) checkWallet(ctx context.Context) error {
 			return err
 		}
 	}
-	return fmt.Errorf("%s: the wallet has no active descriptor wpkh(…)", c.node.name)
+	return fmt.Errorf("%s: the wallet has no active descriptor wpkh(…)", c.node.Name)
 }
 
 // checkSigner checks that the signer's wallet has keys, and that the account's address is one of its own.
@@ -213,7 +234,7 @@ func (c *Chain) checkSigner(ctx context.Context) error {
 			Mine bool `json:"ismine"`
 		}
 	)
-	err := c.signer.ask(ctx, ask(&info, "getwalletinfo"), ask(&first, "getaddressinfo", c.address))
+	err := c.signer.Ask(ctx, jsonrpc.Ask(&info, "getwalletinfo"), jsonrpc.Ask(&first, "getaddressinfo", c.address))
 	if err == nil {
 		err = info.keys(c.signer)
 	}
@@ -247,15 +268,15 @@ func (c *Chain) mine(ctx context.Context, addresses ...string) (map[string]bool,
 	got := make([]struct {
 		Mine bool `json:"ismine"`
 	}, len(addresses))
-	var questions []question
+	var questions []jsonrpc.Question
 	var unknown []int
 	for i, address := range addresses {
 		if _, known := c.ours[address]; !known {
-			questions = append(questions, ask(&got[i], "getaddressinfo", address))
+			questions = append(questions, jsonrpc.Ask(&got[i], "getaddressinfo", address))
 			unknown = append(unknown, i)
 		}
 	}
-	if err := c.node.ask(ctx, questions...); err != nil {
+	if err := c.node.Ask(ctx, questions...); err != nil {
 		return nil, err
 	}
 	for _, i := range unknown {

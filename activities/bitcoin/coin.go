@@ -52,7 +52,7 @@ func (u unspent) unit() string { return unit(u.TxID, u.Vout) }
 // somebody else could rename, are left alone.
 func (c *Chain) coins(ctx context.Context, taken checkout.Slot) ([]coin, error) {
 	var all []unspent
-	if err := c.node.call(ctx, &all, "listunspent", c.confirmations, 9_999_999, []string{}, true); err != nil {
+	if err := c.node.Call(ctx, &all, "listunspent", c.confirmations, 9_999_999, []string{}, true); err != nil {
 		return nil, err
 	}
 	isTaken := map[string]bool{}

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"slices"
 
+	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/workflows/checkout"
 )
 
-// Look implements checkout.Chain. It returns ErrNotReady when a coin is spent and the wallet does not show by what.
+// Look implements checkout.Chain. It returns jsonrpc.ErrNotReady when a coin is spent and the wallet does not show by
+// what.
 func (c *Chain) Look(
 	ctx context.Context, versions []checkout.TransferVersion,
 ) (_ checkout.TransferSnapshot, err error) {
@@ -23,20 +25,20 @@ func (c *Chain) Look(
 	}
 	slot := versions[0].Slot
 	known, coins := make([]walletTx, len(versions)), make([]*struct{}, len(slot))
-	unknown, unpooled := make([]*refusal, len(versions)), make([]*refusal, len(versions))
-	var questions []question
+	unknown, unpooled := make([]*jsonrpc.Refusal, len(versions)), make([]*jsonrpc.Refusal, len(versions))
+	var questions []jsonrpc.Question
 	for i, version := range versions {
-		questions = append(questions, ask(&known[i], "gettransaction", version.TxHash, true).in(&unknown[i]),
-			ask(nil, "getmempoolentry", version.TxHash).in(&unpooled[i]))
+		questions = append(questions, jsonrpc.Ask(&known[i], "gettransaction", version.TxHash, true).In(&unknown[i]),
+			jsonrpc.Ask(nil, "getmempoolentry", version.TxHash).In(&unpooled[i]))
 	}
 	for i, unit := range slot {
 		spent, err := outpoint(unit)
 		if err != nil {
 			return checkout.TransferSnapshot{}, err
 		}
-		questions = append(questions, ask(&coins[i], "gettxout", spent.Hash.String(), spent.Index, false))
+		questions = append(questions, jsonrpc.Ask(&coins[i], "gettxout", spent.Hash.String(), spent.Index, false))
 	}
-	if err := c.node.ask(ctx, questions...); err != nil {
+	if err := c.node.Ask(ctx, questions...); err != nil {
 		return checkout.TransferSnapshot{}, err
 	}
 
@@ -59,12 +61,12 @@ func (c *Chain) mined(
 	ctx context.Context, got walletTx, v checkout.TransferVersion,
 ) (checkout.TransferSnapshot, error) {
 	var canonical string
-	if err := c.node.call(ctx, &canonical, "getblockhash", got.Height); err != nil {
+	if err := c.node.Call(ctx, &canonical, "getblockhash", got.Height); err != nil {
 		return checkout.TransferSnapshot{}, err
 	}
 	if canonical != got.Block {
 		return checkout.TransferSnapshot{}, fmt.Errorf("%s: %w: its wallet shows another block at height %d",
-			c.node.name, ErrNotReady, got.Height)
+			c.node.Name, jsonrpc.ErrNotReady, got.Height)
 	}
 	t, err := decodeTerms(v.Terms)
 	if err != nil {
@@ -109,7 +111,7 @@ func (c *Chain) spent(
 		switch {
 		case m.confirmations < 1 || !slotOf(m.tx).Shares(slot):
 		case isVersion:
-			return checkout.TransferSnapshot{}, fmt.Errorf("%w: %s was just mined", ErrNotReady, m.txid)
+			return checkout.TransferSnapshot{}, fmt.Errorf("%w: %s was just mined", jsonrpc.ErrNotReady, m.txid)
 		case uint64(m.confirmations) < c.confirmations:
 			return checkout.TransferSnapshot{State: checkout.TransferStateUnknown}, nil
 		default:
@@ -125,15 +127,15 @@ func (c *Chain) spent(
 // replacedParent is asked when nothing spent a coin that is gone. After a reorganization of many blocks another
 // transaction may have replaced the one that made it.
 func (c *Chain) replacedParent(ctx context.Context, v view, slot checkout.Slot) (checkout.TransferSnapshot, error) {
-	parents, questions := make([]walletTx, len(slot)), make([]question, len(slot))
+	parents, questions := make([]walletTx, len(slot)), make([]jsonrpc.Question, len(slot))
 	for i, unit := range slot {
 		made, err := outpoint(unit)
 		if err != nil {
 			return checkout.TransferSnapshot{}, err
 		}
-		questions[i] = ask(&parents[i], "gettransaction", made.Hash.String(), true)
+		questions[i] = jsonrpc.Ask(&parents[i], "gettransaction", made.Hash.String(), true)
 	}
-	if err := c.node.ask(ctx, questions...); err != nil {
+	if err := c.node.Ask(ctx, questions...); err != nil {
 		return checkout.TransferSnapshot{}, err
 	}
 	for _, parent := range parents {
@@ -145,9 +147,9 @@ func (c *Chain) replacedParent(ctx context.Context, v view, slot checkout.Slot) 
 			State: checkout.TransferStateDead, Height: v.height(depth),
 			Depth: uint64(depth) - 1, //nolint:gosec // G115: above 0
 		}
-		err := c.node.call(ctx, &s.BlockHash, "getblockhash", s.Height)
+		err := c.node.Call(ctx, &s.BlockHash, "getblockhash", s.Height)
 		return s, err
 	}
 	return checkout.TransferSnapshot{}, fmt.Errorf("%s: %w: a coin is gone, and its wallet does not show why",
-		c.node.name, ErrNotReady)
+		c.node.Name, jsonrpc.ErrNotReady)
 }

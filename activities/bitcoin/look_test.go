@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/workflows/checkout"
 )
@@ -112,7 +113,7 @@ func TestLook_ARestartWithoutThePool(t *testing.T) {
 	require.NoError(t, c.Send(t.Context(), v))
 	require.NoError(t, r.node.Stop())
 	_, err := c.Look(t.Context(), []checkout.TransferVersion{v})
-	require.ErrorIs(t, err, ErrNotReady)
+	require.ErrorIs(t, err, jsonrpc.ErrNotReady)
 	require.NoError(t, r.node.ForgetPool())
 	require.NoError(t, r.node.Start(t.Context()))
 	require.Empty(t, r.pool())
@@ -201,7 +202,7 @@ func TestLook_AnotherTransactionReplacesTheParent(t *testing.T) {
 
 	for range 5 {
 		_, err := c.Look(t.Context(), []checkout.TransferVersion{v})
-		require.ErrorIs(t, err, ErrNotReady)
+		require.ErrorIs(t, err, jsonrpc.ErrNotReady)
 		r.mine(1)
 	}
 	seen := r.sees(c, checkout.TransferStateDead, v)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/btcsuite/btcd/wire"
+
+	"example.com/checkout/activities/jsonrpc"
 )
 
 // A movement is a transaction that spends coins of the wallet.
@@ -50,28 +52,28 @@ type walletTx struct {
 // more (pruned) knows them too: its wallet does.
 func (c *Chain) movements(ctx context.Context, above uint64) ([]*movement, error) {
 	var hash string
-	if err := c.node.call(ctx, &hash, "getblockhash", above); err != nil {
+	if err := c.node.Call(ctx, &hash, "getblockhash", above); err != nil {
 		return nil, err
 	}
 	var since struct {
 		Transactions []listed `json:"transactions"`
 	}
 	// Addresses that are only watched too, without what a reorganization removed, with the change.
-	if err := c.node.call(ctx, &since, "listsinceblock", hash, 1, true, false, true); err != nil {
+	if err := c.node.Call(ctx, &since, "listsinceblock", hash, 1, true, false, true); err != nil {
 		return nil, err
 	}
 	all := moved(since.Transactions)
-	got, questions := make([]walletTx, len(all)), make([]question, len(all))
+	got, questions := make([]walletTx, len(all)), make([]jsonrpc.Question, len(all))
 	for i, m := range all {
-		questions[i] = ask(&got[i], "gettransaction", m.txid, true)
+		questions[i] = jsonrpc.Ask(&got[i], "gettransaction", m.txid, true)
 	}
-	if err := c.node.ask(ctx, questions...); err != nil {
+	if err := c.node.Ask(ctx, questions...); err != nil {
 		return nil, err
 	}
 	for i, m := range all {
 		var err error
 		if m.tx, _, err = parseHex(got[i].Hex); err != nil {
-			return nil, fmt.Errorf("%s: gettransaction: %w", c.node.name, err)
+			return nil, fmt.Errorf("%s: gettransaction: %w", c.node.Name, err)
 		}
 	}
 	return all, nil

@@ -1,6 +1,7 @@
 package bitcoin
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/workflows/checkout"
 )
@@ -28,7 +30,7 @@ func TestOpen_SaysWhatIsWrong(t *testing.T) {
 		"password":    {func(o *Options) { o.RPCPassword = "secret" }, "refuses the user or the password", false},
 		"no password": {func(o *Options) { o.RPCPassword = "" }, "the password file a password", false},
 		"wallet":      {func(o *Options) { o.Wallet = "none" }, "refused (-18)", false},
-		"not there":   {func(o *Options) { o.RPCURL = "http://user@127.0.0.1:1" }, "it does not answer", true},
+		"not there":   {func(o *Options) { o.RPCURL = "http://user@127.0.0.1:1" }, "connection refused", true},
 		"in the URL":  {func(o *Options) { o.RPCURL = "http://user:hidden@127.0.0.1:1" }, "must be in its file", false},
 		"no URL":      {func(o *Options) { o.RPCURL = "user:hidden@127.0.0.1" }, "not an http or https URL", false},
 	} {
@@ -36,7 +38,7 @@ func TestOpen_SaysWhatIsWrong(t *testing.T) {
 		c.change(&o)
 		_, err := Open(t.Context(), o)
 		require.ErrorContains(t, err, c.want, name)
-		require.Equal(t, c.later, strings.Contains(err.Error(), ErrNotReady.Error()), name)
+		require.Equal(t, c.later, strings.Contains(err.Error(), jsonrpc.ErrNotReady.Error()), name)
 		for _, secret := range []string{"127.0.0.1", r.node.Password, "hidden", "secret"} {
 			require.NotContains(t, err.Error(), secret, name)
 		}
@@ -46,22 +48,24 @@ func TestOpen_SaysWhatIsWrong(t *testing.T) {
 // TestOpen_AStartingNodeIsNotReady: it refuses every call, also one whose refusal would say something.
 func TestOpen_AStartingNodeIsNotReady(t *testing.T) {
 	t.Parallel()
-	const starting = `"error": {"code": -28, "message": "Loading wallet…"}`
-	for _, answer := range []string{`[{"id": 0, ` + starting + `}, {"id": 1, ` + starting + `}]`, `{` + starting + `}`} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = w.Write([]byte(answer)) // the client may be gone
-		}))
-		t.Cleanup(server.Close)
-		n, err := dial("node", strings.Replace(server.URL, "//", "//user@", 1), "password", "")
-		require.NoError(t, err)
-		var unknown *refusal
-		err = n.ask(t.Context(), ask(nil, "gettransaction", "aa").in(&unknown), ask(nil, "getblockcount"))
-		require.ErrorIs(t, err, ErrNotReady)
-		require.Nil(t, unknown)
-		_, err = Open(t.Context(), Options{Network: "regtest", RPCURL: "http://user@" + server.Listener.Addr().String(),
-			RPCPassword: "password"})
-		require.ErrorIs(t, err, ErrNotReady)
-	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var asked []map[string]any
+		_ = json.NewDecoder(r.Body).Decode(&asked)
+		for _, question := range asked {
+			question["error"] = map[string]any{"code": -28, "message": "Loading wallet…"}
+		}
+		_ = json.NewEncoder(w).Encode(asked) // the client may be gone
+	}))
+	t.Cleanup(server.Close)
+	n, err := dial("node", strings.Replace(server.URL, "//", "//user@", 1), "password", "")
+	require.NoError(t, err)
+	var unknown *jsonrpc.Refusal
+	err = n.Ask(t.Context(), jsonrpc.Ask(nil, "gettransaction", "aa").In(&unknown), jsonrpc.Ask(nil, "getblockcount"))
+	require.ErrorIs(t, err, jsonrpc.ErrNotReady)
+	require.Nil(t, unknown)
+	_, err = Open(t.Context(), Options{Network: "regtest", RPCURL: "http://user@" + server.Listener.Addr().String(),
+		RPCPassword: "password"})
+	require.ErrorIs(t, err, jsonrpc.ErrNotReady)
 }
 
 // TestOpen_AnOldHeadIsNotReady: a node that lost the others shows an old chain.
@@ -74,7 +78,7 @@ func TestOpen_AnOldHeadIsNotReady(t *testing.T) {
 	o := Options{Network: "regtest", RPCURL: "http://" + node.User + "@" + strings.TrimPrefix(node.URL, "http://"),
 		RPCPassword: node.Password, MaxHeadAge: 2 * time.Hour}
 	_, err = Open(t.Context(), o)
-	require.ErrorIs(t, err, ErrNotReady)
+	require.ErrorIs(t, err, jsonrpc.ErrNotReady)
 	require.ErrorContains(t, err, "its last block is 3h0m")
 	o.MaxHeadAge = 4 * time.Hour
 	_, err = Open(t.Context(), o)
@@ -85,7 +89,7 @@ func TestOpen_ALockedWalletIsNotReady(t *testing.T) {
 	r := newRig(t, "1")
 	r.call(wallet, nil, "encryptwallet", "a passphrase")
 	_, err := Open(t.Context(), r.options)
-	require.ErrorIs(t, err, ErrNotReady)
+	require.ErrorIs(t, err, jsonrpc.ErrNotReady)
 	r.call(wallet, nil, "walletpassphrase", "a passphrase", 600)
 	r.signed(r.open(), "0.1")
 }

@@ -202,7 +202,7 @@ func (d *draft) giveChange(ctx context.Context) error {
 	d.Budget = max(d.Budget, d.Fee)
 	left -= sats(d.Fee)
 	for i := range d.Change {
-		if err := d.node.call(ctx, &d.Change[i].Address, "getrawchangeaddress", "bech32"); err != nil {
+		if err := d.node.Call(ctx, &d.Change[i].Address, "getrawchangeaddress", "bech32"); err != nil {
 			return err
 		}
 		d.Change[i].Sats = int64(left) / int64(len(d.Change))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -23,8 +24,8 @@ type prices struct {
 	increment rate // what a replacement must pay more, at least
 }
 
-// prices asks what size costs. It returns checkout.ErrFeeTooHigh when that is above the limit, and ErrNotReady when the
-// node of the main network cannot tell yet.
+// prices asks what size costs. It returns checkout.ErrFeeTooHigh when that is above the limit, and jsonrpc.ErrNotReady
+// when the node of the main network cannot tell yet.
 func (c *Chain) prices(ctx context.Context) (prices, error) {
 	var (
 		estimate struct {
@@ -36,7 +37,8 @@ func (c *Chain) prices(ctx context.Context) (prices, error) {
 			Increment sats `json:"incrementalrelayfee"`
 		}
 	)
-	err := c.node.ask(ctx, ask(&estimate, "estimatesmartfee", c.feeTarget, "economical"), ask(&pool, "getmempoolinfo"))
+	err := c.node.Ask(ctx,
+		jsonrpc.Ask(&estimate, "estimatesmartfee", c.feeTarget, "economical"), jsonrpc.Ask(&pool, "getmempoolinfo"))
 	if err != nil {
 		return prices{}, err
 	}
@@ -45,7 +47,7 @@ func (c *Chain) prices(ctx context.Context) (prices, error) {
 	case estimate.Rate != nil:
 		p.now = max(p.now, rate(*estimate.Rate))
 	case c.network.name == "main":
-		return prices{}, fmt.Errorf("%s: %w: it cannot estimate a fee yet", c.node.name, ErrNotReady)
+		return prices{}, fmt.Errorf("%s: %w: it cannot estimate a fee yet", c.node.Name, jsonrpc.ErrNotReady)
 	}
 	return p, nil
 }

@@ -106,7 +106,7 @@ func (r *rig) requests(gross ...string) []checkout.TransferRequest {
 	all := make([]checkout.TransferRequest, len(gross))
 	for i, amount := range gross {
 		all[i] = checkout.TransferRequest{
-			PayoutID: fmt.Sprintf("po_%03d", i+1), Network: checkout.Bitcoin, Destination: r.payee("bech32"),
+			PayoutID: fmt.Sprintf("po_%03d", i+1), Destination: r.payee("bech32"),
 			Gross: btc(amount), FeeRate: checkout.MustRate("1"), Burnt: checkout.NewCrypto(new(big.Int), checkout.BTC),
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // The fee was limited when it was signed, so the node has no limit.
 func (c *Chain) Send(ctx context.Context, v checkout.TransferVersion) error {
 	const anyRate = 0
-	if err := c.node.call(ctx, nil, "sendrawtransaction", hex.EncodeToString(v.Raw), anyRate); err != nil {
+	if err := c.node.Call(ctx, nil, "sendrawtransaction", hex.EncodeToString(v.Raw), anyRate); err != nil {
 		return fmt.Errorf("bitcoin: send %s: %w", v.TxHash, err)
 	}
 	return nil

@@ -59,7 +59,7 @@ func (c *Chain) checkSignersChange(ctx context.Context, t terms) error {
 		var info struct {
 			Mine bool `json:"ismine"`
 		}
-		if err := c.signer.call(ctx, &info, "getaddressinfo", change.Address); err != nil {
+		if err := c.signer.Call(ctx, &info, "getaddressinfo", change.Address); err != nil {
 			return err
 		}
 		if !info.Mine {
@@ -85,10 +85,10 @@ func (c *Chain) prepareSigner(ctx context.Context, t terms) error {
 	var info struct {
 		Known int `json:"keypoolsize_hd_internal"`
 	}
-	if err := c.signer.call(ctx, &info, "getwalletinfo"); err != nil {
+	if err := c.signer.Call(ctx, &info, "getwalletinfo"); err != nil {
 		return err
 	}
-	if err := c.signer.call(ctx, nil, "keypoolrefill", info.Known+more); err != nil {
+	if err := c.signer.Call(ctx, nil, "keypoolrefill", info.Known+more); err != nil {
 		return err
 	}
 	return c.checkSignersChange(ctx, t)
@@ -110,17 +110,17 @@ func (c *Chain) signature(ctx context.Context, tx *wire.MsgTx) ([]byte, error) {
 	var got processed
 	if c.signer != c.node {
 		// The node knows the coins, and the signer the keys.
-		if err := c.node.call(ctx, &got, "walletprocesspsbt", unsigned, false, "DEFAULT", true, false); err != nil {
+		if err := c.node.Call(ctx, &got, "walletprocesspsbt", unsigned, false, "DEFAULT", true, false); err != nil {
 			return nil, err
 		}
 		unsigned = got.PSBT
 	}
-	if err := c.signer.call(ctx, &got, "walletprocesspsbt", unsigned, true, "DEFAULT", true, true); err != nil {
+	if err := c.signer.Call(ctx, &got, "walletprocesspsbt", unsigned, true, "DEFAULT", true, true); err != nil {
 		return nil, err
 	}
 	raw, err := hex.DecodeString(got.Hex)
 	if !got.Complete || err != nil || len(raw) == 0 {
-		return nil, fmt.Errorf("%s: it did not sign every input", c.signer.name)
+		return nil, fmt.Errorf("%s: it did not sign every input", c.signer.Name)
 	}
 	return raw, nil
 }

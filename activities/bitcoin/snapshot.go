@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -21,7 +22,8 @@ func (c *Chain) Snapshot(ctx context.Context) (checkout.AccountSnapshot, error) 
 			return *s, nil
 		}
 	}
-	return checkout.AccountSnapshot{}, fmt.Errorf("bitcoin: snapshot: %w: its chain changed all the time", ErrNotReady)
+	return checkout.AccountSnapshot{},
+		fmt.Errorf("bitcoin: snapshot: %w: its chain changed all the time", jsonrpc.ErrNotReady)
 }
 
 // snapshot returns nil when the chain changed meanwhile.
@@ -32,7 +34,7 @@ func (c *Chain) snapshot(ctx context.Context) (*checkout.AccountSnapshot, error)
 	}
 	// The coins first: what is sent from here on spends coins that are among them.
 	var there []unspent
-	if err := c.node.call(ctx, &there, "listunspent", 1, 9_999_999, []string{}, true); err != nil {
+	if err := c.node.Call(ctx, &there, "listunspent", 1, 9_999_999, []string{}, true); err != nil {
 		return nil, err
 	}
 	all, err := c.movements(ctx, v.final)
@@ -48,7 +50,7 @@ func (c *Chain) snapshot(ctx context.Context) (*checkout.AccountSnapshot, error)
 		return nil, err
 	}
 	var head string
-	if err := c.node.call(ctx, &head, "getbestblockhash"); err != nil || head != v.hash {
+	if err := c.node.Call(ctx, &head, "getbestblockhash"); err != nil || head != v.hash {
 		return nil, err
 	}
 	return &checkout.AccountSnapshot{
@@ -92,17 +94,18 @@ func (c *Chain) addSpent(ctx context.Context, h *holdings, all []*movement) (usi
 		}
 	}
 	using = slices.Sorted(maps.Keys(mined))
-	parents, foreign, there := make([]walletTx, len(using)), make([]*refusal, len(using)), make([]*struct{}, len(using))
-	var questions []question
+	parents, foreign := make([]walletTx, len(using)), make([]*jsonrpc.Refusal, len(using))
+	there := make([]*struct{}, len(using))
+	var questions []jsonrpc.Question
 	for i, unit := range using {
 		spent, err := outpoint(unit)
 		if err != nil {
 			return nil, err
 		}
-		questions = append(questions, ask(&parents[i], "gettransaction", spent.Hash.String(), true).in(&foreign[i]),
-			ask(&there[i], "gettxout", spent.Hash.String(), spent.Index, false))
+		questions = append(questions, jsonrpc.Ask(&parents[i], "gettransaction", spent.Hash.String(), true).In(&foreign[i]),
+			jsonrpc.Ask(&there[i], "gettxout", spent.Hash.String(), spent.Index, false))
 	}
-	if err := c.node.ask(ctx, questions...); err != nil {
+	if err := c.node.Ask(ctx, questions...); err != nil {
 		return nil, err
 	}
 	for i, unit := range using {
@@ -126,11 +129,11 @@ func (c *Chain) addSpent(ctx context.Context, h *holdings, all []*movement) (usi
 func (c *Chain) output(ctx context.Context, of walletTx, unit string) (sats, bool, error) {
 	tx, _, err := parseHex(of.Hex)
 	if err != nil {
-		return 0, false, fmt.Errorf("%s: gettransaction: %w", c.node.name, err)
+		return 0, false, fmt.Errorf("%s: gettransaction: %w", c.node.Name, err)
 	}
 	spent, err := outpoint(unit)
 	if err != nil || int(spent.Index) >= len(tx.TxOut) {
-		return 0, false, fmt.Errorf("%s: it has no output %s", c.node.name, unit)
+		return 0, false, fmt.Errorf("%s: it has no output %s", c.node.Name, unit)
 	}
 	out := tx.TxOut[spent.Index]
 	address, err := c.addressOf(out.PkScript)

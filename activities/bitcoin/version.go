@@ -7,6 +7,7 @@ import (
 
 	"github.com/btcsuite/btcd/wire"
 
+	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -25,12 +26,12 @@ func (c *Chain) VersionOf(ctx context.Context, all []checkout.Outflow) (checkout
 
 func (c *Chain) signed(ctx context.Context, all []checkout.Outflow) (checkout.TransferVersion, error) {
 	var got walletTx
-	if err := c.node.call(ctx, &got, "gettransaction", all[0].TxHash, true); err != nil {
+	if err := c.node.Call(ctx, &got, "gettransaction", all[0].TxHash, true); err != nil {
 		return checkout.TransferVersion{}, err
 	}
 	tx, raw, err := parseHex(got.Hex)
 	if err != nil {
-		return checkout.TransferVersion{}, fmt.Errorf("%s does not show it", c.node.name)
+		return checkout.TransferVersion{}, fmt.Errorf("%s does not show it", c.node.Name)
 	}
 	plan := checkout.TransferPlan{Slot: slotOf(tx)}
 	for _, o := range all {
@@ -67,18 +68,18 @@ func (c *Chain) shareMost(outputs []checkout.TransferOutput, fee sats) error {
 // termsOf reads the terms of a transaction whose first outputs pay others, and the others are the change.
 func (c *Chain) termsOf(ctx context.Context, tx *wire.MsgTx, paid int) (terms, error) {
 	parents := make([]walletTx, len(tx.TxIn))
-	questions := make([]question, len(tx.TxIn))
+	questions := make([]jsonrpc.Question, len(tx.TxIn))
 	for i, in := range tx.TxIn {
-		questions[i] = ask(&parents[i], "gettransaction", in.PreviousOutPoint.Hash.String(), true)
+		questions[i] = jsonrpc.Ask(&parents[i], "gettransaction", in.PreviousOutPoint.Hash.String(), true)
 	}
-	if err := c.node.ask(ctx, questions...); err != nil {
+	if err := c.node.Ask(ctx, questions...); err != nil {
 		return terms{}, err
 	}
 	var t terms
 	for i, unit := range slotOf(tx) {
 		parent, _, err := parseHex(parents[i].Hex)
 		if err != nil || int(tx.TxIn[i].PreviousOutPoint.Index) >= len(parent.TxOut) {
-			return terms{}, fmt.Errorf("%s: it has no output %s", c.node.name, unit)
+			return terms{}, fmt.Errorf("%s: it has no output %s", c.node.Name, unit)
 		}
 		out := parent.TxOut[tx.TxIn[i].PreviousOutPoint.Index]
 		weight, _ := inputWeight(hex.EncodeToString(out.PkScript))

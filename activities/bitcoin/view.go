@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"example.com/checkout/activities/jsonrpc"
 )
 
 // A view is what the node says of the chain at one moment.
@@ -21,8 +23,8 @@ func (v view) height(confirmations int64) uint64 {
 // oldestVersion is the oldest version of Bitcoin Core whose RPC is used here: 28.
 const oldestVersion = 280_000
 
-// view returns what the node says of the chain. It returns an error when the node is on another chain, and ErrNotReady
-// when it is syncing or behind, or its wallet is.
+// view returns what the node says of the chain. It returns an error when the node is on another chain, and
+// jsonrpc.ErrNotReady when it is syncing or behind, or its wallet is.
 func (c *Chain) view(ctx context.Context) (view, error) {
 	var (
 		chain struct {
@@ -39,27 +41,28 @@ func (c *Chain) view(ctx context.Context) (view, error) {
 		genesis string
 		wallet  walletInfo
 	)
-	questions := []question{
-		ask(&server, "getnetworkinfo"), ask(&chain, "getblockchaininfo"), ask(&genesis, "getblockhash", 0),
+	questions := []jsonrpc.Question{
+		jsonrpc.Ask(&server, "getnetworkinfo"), jsonrpc.Ask(&chain, "getblockchaininfo"),
+		jsonrpc.Ask(&genesis, "getblockhash", 0),
 	}
-	if c.node.wallet != "" {
-		questions = append(questions, ask(&wallet, "getwalletinfo"))
+	if c.wallet != "" {
+		questions = append(questions, jsonrpc.Ask(&wallet, "getwalletinfo"))
 	}
-	if err := c.node.ask(ctx, questions...); err != nil {
+	if err := c.node.Ask(ctx, questions...); err != nil {
 		return view{}, err
 	}
 
 	notReady := func(why string, args ...any) (view, error) {
-		return view{}, fmt.Errorf("%s: %w: %s", c.node.name, ErrNotReady, fmt.Sprintf(why, args...))
+		return view{}, fmt.Errorf("%s: %w: %s", c.node.Name, jsonrpc.ErrNotReady, fmt.Sprintf(why, args...))
 	}
 	switch {
 	case server.Version < oldestVersion:
-		return view{}, fmt.Errorf("%s: its version is %d, below %d", c.node.name, server.Version, oldestVersion)
+		return view{}, fmt.Errorf("%s: its version is %d, below %d", c.node.Name, server.Version, oldestVersion)
 	case chain.Name != c.network.name || genesis != c.network.genesis:
-		return view{}, fmt.Errorf("%s: its network is %s, not %s", c.node.name, chain.Name, c.network.name)
+		return view{}, fmt.Errorf("%s: its network is %s, not %s", c.node.Name, chain.Name, c.network.name)
 	case chain.Syncing || chain.Headers > chain.Blocks+1:
 		return notReady("it has %d of %d blocks", chain.Blocks, chain.Headers)
-	case c.node.wallet == "":
+	case c.wallet == "":
 	case wallet.Scanning != nil && wallet.Scanning != false:
 		return notReady("the wallet is being scanned")
 	case wallet.Processed == nil || wallet.Processed.Hash != chain.Best:

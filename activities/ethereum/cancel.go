@@ -28,7 +28,7 @@ func (c *Chain) Cancel(ctx context.Context, last checkout.TransferVersion) (_ ch
 	}
 	var gas hexutil.Uint64
 	call := message{From: &c.treasury, To: &p.to, Value: (*hexutil.Big)(p.value)}
-	if err := n.call(ctx, &gas, "eth_estimateGas", call); err != nil {
+	if err := n.Call(ctx, &gas, "eth_estimateGas", call); err != nil {
 		return checkout.TransferPlan{}, err
 	}
 	t.setGas(uint64(gas))

@@ -19,6 +19,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
+	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/workflows/address"
 	"example.com/checkout/workflows/checkout"
 )
@@ -48,7 +49,7 @@ type Options struct {
 
 // Chain implements checkout.Chain for Ethereum. Its methods may be called from several goroutines.
 type Chain struct {
-	nodes         []*node
+	nodes         []*jsonrpc.Node
 	chainID       uint64
 	treasury      common.Address
 	tokens        map[checkout.PayoutCurrency]common.Address
@@ -62,7 +63,7 @@ type Chain struct {
 
 var _ checkout.Chain = (*Chain)(nil)
 
-// Open checks the settings, the nodes, the tokens and the signer. It returns ErrNotReady when a node
+// Open checks the settings, the nodes, the tokens and the signer. It returns jsonrpc.ErrNotReady when a node
 // may be ready later. Every other error is a wrong setting. No error holds a node's URL.
 func Open(ctx context.Context, o Options) (*Chain, error) {
 	c, err := newChain(o)
@@ -86,7 +87,7 @@ func newChain(o Options) (*Chain, error) {
 		return nil, fmt.Errorf("there must be one or two nodes, not %d", len(o.RPCURLs))
 	}
 	for i, rawURL := range o.RPCURLs {
-		n, err := dial("node "+strconv.Itoa(i+1), rawURL)
+		n, err := jsonrpc.Dial("node "+strconv.Itoa(i+1), rawURL, jsonrpc.Options{})
 		if err != nil {
 			return nil, err
 		}
@@ -149,7 +150,7 @@ func (c *Chain) checkNodes(ctx context.Context) error {
 	}
 	var genesis []common.Hash
 	for _, n := range c.nodes {
-		b, err := n.blockAt(ctx, 0)
+		b, err := blockAt(ctx, n, 0)
 		if err != nil {
 			return err
 		}
@@ -168,19 +169,19 @@ func (c *Chain) checkNodes(ctx context.Context) error {
 }
 
 // checkTokens checks that the contracts of the tokens have as many decimals as the currencies.
-func (c *Chain) checkTokens(ctx context.Context, n *node) error {
+func (c *Chain) checkTokens(ctx context.Context, n *jsonrpc.Node) error {
 	for currency, token := range c.tokens {
 		var answer hexutil.Bytes
-		err := n.call(ctx, &answer, "eth_call", message{To: &token, Data: decimalsCall}, "latest")
-		if errors.Is(err, ErrNotReady) {
+		err := n.Call(ctx, &answer, "eth_call", message{To: &token, Data: decimalsCall}, "latest")
+		if errors.Is(err, jsonrpc.ErrNotReady) {
 			return err
 		}
 		decimals := new(big.Int).SetBytes(answer)
 		if err != nil || len(answer) != wordSize {
-			return fmt.Errorf("%s: at the address of %s is no token", n.name, currency)
+			return fmt.Errorf("%s: at the address of %s is no token", n.Name, currency)
 		}
 		if places := currency.Places(); decimals.Cmp(big.NewInt(int64(places))) != 0 {
-			return fmt.Errorf("%s: the token at the address of %s has %s decimals, not %d", n.name, currency, decimals, places)
+			return fmt.Errorf("%s: the token at the address of %s has %s decimals, not %d", n.Name, currency, decimals, places)
 		}
 	}
 	return nil
@@ -224,7 +225,7 @@ func (c *Chain) CallContract(ctx context.Context, to string, data []byte) ([]byt
 	var faults []error
 	for _, n := range c.nodes {
 		var answer hexutil.Bytes
-		err := n.call(ctx, &answer, "eth_call", message{To: &contract, Data: data}, "latest")
+		err := n.Call(ctx, &answer, "eth_call", message{To: &contract, Data: data}, "latest")
 		if err == nil {
 			return bytes.Clone(answer), nil
 		}

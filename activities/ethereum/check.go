@@ -7,6 +7,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/workflows/address"
 	"example.com/checkout/workflows/checkout"
 )
@@ -55,7 +56,9 @@ func (v view) terms() terms {
 }
 
 // checkEther simulates a payment of 1 wei: a contract may refuse it.
-func (c *Chain) checkEther(ctx context.Context, n *node, t terms, to common.Address) (checkout.PayoutFailure, error) {
+func (c *Chain) checkEther(
+	ctx context.Context, n *jsonrpc.Node, t terms, to common.Address,
+) (checkout.PayoutFailure, error) {
 	got, err := c.probe(ctx, n, t, payload{to, big.NewInt(1), nil})
 	if err != nil || got[0].ok {
 		return "", err
@@ -67,7 +70,7 @@ func (c *Chain) checkEther(ctx context.Context, n *node, t terms, to common.Addr
 // "blacklist" differently, and USDT's transfer refuses a blacklisted sender only; what a blacklisted
 // account receives is lost to it.
 func (c *Chain) checkToken(
-	ctx context.Context, n *node, t terms, token, to common.Address,
+	ctx context.Context, n *jsonrpc.Node, t terms, token, to common.Address,
 ) (checkout.PayoutFailure, error) {
 	send := func(to common.Address) payload {
 		return payload{token, nil, encodeCall("transfer(address,uint256)", to, new(big.Int))}

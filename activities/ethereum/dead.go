@@ -9,6 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
+	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -20,14 +21,14 @@ func (w witness) dead(ctx context.Context) (checkout.TransferSnapshot, error) {
 	if err != nil {
 		return checkout.TransferSnapshot{}, fmt.Errorf("the nonce is used up by an unknown transaction: %w", err)
 	}
-	b, err := w.node.blockAt(ctx, height)
+	b, err := blockAt(ctx, w.node, height)
 	if err != nil {
 		return checkout.TransferSnapshot{}, err
 	}
 	for _, v := range w.versions {
 		if slices.Contains(b.Transactions, common.HexToHash(v.TxHash)) {
 			return checkout.TransferSnapshot{}, fmt.Errorf("%s: %w: it has no receipt of %s, which is in block %d",
-				w.node.name, ErrNotReady, v.TxHash, height)
+				w.node.Name, jsonrpc.ErrNotReady, v.TxHash, height)
 		}
 	}
 	return checkout.TransferSnapshot{
@@ -42,8 +43,7 @@ func (w witness) dead(ctx context.Context) (checkout.TransferSnapshot, error) {
 func (w witness) usedUp(ctx context.Context) (uint64, error) {
 	isUsed := func(height uint64) (bool, error) {
 		var nonce hexutil.Uint64
-		q := w.nonceAt(hexutil.Uint64(height), &nonce)
-		err := w.node.call(ctx, q.result, q.method, q.args...)
+		err := w.node.Ask(ctx, w.nonceAt(hexutil.Uint64(height), &nonce))
 		return uint64(nonce) > w.nonce, err
 	}
 

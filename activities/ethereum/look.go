@@ -11,6 +11,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
+	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -45,7 +46,7 @@ type pooled struct {
 
 // Look implements checkout.Chain. It looks at what every node says. A final state needs the same
 // answer of all of them; it returns ErrWitnessesDisagree when they say different things that are
-// final, and ErrNotReady when one of them is not ready.
+// final, and jsonrpc.ErrNotReady when one of them is not ready.
 func (c *Chain) Look(
 	ctx context.Context, versions []checkout.TransferVersion,
 ) (_ checkout.TransferSnapshot, err error) {
@@ -108,7 +109,7 @@ func together(a, b checkout.TransferSnapshot) (checkout.TransferSnapshot, error)
 type witness struct {
 	*Chain
 
-	node     *node
+	node     *jsonrpc.Node
 	view     view
 	nonce    uint64
 	versions []checkout.TransferVersion
@@ -118,19 +119,19 @@ type witness struct {
 func (w witness) look(ctx context.Context) (checkout.TransferSnapshot, error) {
 	var finalNonce, headNonce hexutil.Uint64
 	receipts, waits := make([]*receipt, len(w.versions)), make([]*pooled, len(w.versions))
-	questions := []question{w.nonceAt(w.view.final.at(), &finalNonce), w.nonceAt(w.view.head.at(), &headNonce)}
+	questions := []jsonrpc.Question{w.nonceAt(w.view.final.at(), &finalNonce), w.nonceAt(w.view.head.at(), &headNonce)}
 	for i, v := range w.versions {
-		questions = append(questions, question{&receipts[i], "eth_getTransactionReceipt", []any{v.TxHash}},
-			question{&waits[i], "eth_getTransactionByHash", []any{v.TxHash}})
+		questions = append(questions, jsonrpc.Ask(&receipts[i], "eth_getTransactionReceipt", v.TxHash),
+			jsonrpc.Ask(&waits[i], "eth_getTransactionByHash", v.TxHash))
 	}
-	if err := w.node.ask(ctx, questions...); err != nil {
+	if err := w.node.Ask(ctx, questions...); err != nil {
 		return checkout.TransferSnapshot{}, err
 	}
 
 	if headNonce < finalNonce {
 		return checkout.TransferSnapshot{}, fmt.Errorf(
 			"%s contradicts itself: the nonce is %d at block %d and %d at block %d",
-			w.node.name, finalNonce, w.view.final.Number, headNonce, w.view.head.Number)
+			w.node.Name, finalNonce, w.view.final.Number, headNonce, w.view.head.Number)
 	}
 
 	isFinal := uint64(finalNonce) > w.nonce
@@ -150,7 +151,7 @@ func (w witness) look(ctx context.Context) (checkout.TransferSnapshot, error) {
 	switch {
 	case len(mined) > 1:
 		return checkout.TransferSnapshot{}, fmt.Errorf(
-			"%s contradicts itself: it has two transactions of one nonce", w.node.name)
+			"%s contradicts itself: it has two transactions of one nonce", w.node.Name)
 	case len(mined) == 1:
 		return mined[0], nil
 	case isFinal:
@@ -170,7 +171,7 @@ func (w witness) mined(
 	if r.TxHash != hash || r.Height > w.view.head.Number {
 		return checkout.TransferSnapshot{}, nil
 	}
-	b, err := w.node.blockAt(ctx, uint64(r.Height))
+	b, err := blockAt(ctx, w.node, uint64(r.Height))
 	if err != nil {
 		return checkout.TransferSnapshot{}, err
 	}
@@ -178,13 +179,11 @@ func (w witness) mined(
 		return checkout.TransferSnapshot{}, nil
 	}
 	var after hexutil.Uint64
-	q := w.nonceAt(b.at(), &after)
-	var refused *refusal
-	switch err := w.node.call(ctx, q.result, q.method, q.args...); {
-	case errors.As(err, &refused): // the node forgot the state of an old block; the final one's is known
+	var refused *jsonrpc.Refusal // the node forgot the state of an old block; the final one's is known
+	switch err := w.node.Ask(ctx, w.nonceAt(b.at(), &after).In(&refused)); {
 	case err != nil:
 		return checkout.TransferSnapshot{}, err
-	case uint64(after) <= w.nonce:
+	case refused == nil && uint64(after) <= w.nonce:
 		return checkout.TransferSnapshot{}, nil
 	}
 

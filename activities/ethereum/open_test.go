@@ -17,6 +17,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/workflows/checkout"
 )
@@ -51,7 +52,7 @@ func TestOpen_RefusesWrongSettings(t *testing.T) {
 		_, err := Open(t.Context(), o)
 		require.ErrorContains(t, err, "ethereum: ")
 		require.ErrorContains(t, err, want)
-		require.NotErrorIs(t, err, ErrNotReady)
+		require.NotErrorIs(t, err, jsonrpc.ErrNotReady)
 	}
 }
 
@@ -76,12 +77,12 @@ func TestOpen_ChecksTheNodeTheTokensAndTheKey(t *testing.T) {
 		change(&o)
 		_, err := Open(t.Context(), o)
 		require.ErrorContains(t, err, want)
-		require.NotErrorIs(t, err, ErrNotReady, "waiting does not help")
+		require.NotErrorIs(t, err, jsonrpc.ErrNotReady, "waiting does not help")
 	}
 }
 
 // TestOpen_WaitsForANodeThatIsNotReady: a node that is syncing, behind or away may be right later, so
-// its error is ErrNotReady. The same holds for every call after Open.
+// its error is jsonrpc.ErrNotReady. The same holds for every call after Open.
 func TestOpen_WaitsForANodeThatIsNotReady(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, chains.Options{})
@@ -114,7 +115,7 @@ func TestOpen_WaitsForANodeThatIsNotReady(t *testing.T) {
 	} {
 		p.tell(l)
 		_, err := Open(t.Context(), r.options)
-		require.ErrorIs(t, err, ErrNotReady)
+		require.ErrorIs(t, err, jsonrpc.ErrNotReady)
 		require.ErrorContains(t, err, want)
 		_, err = opened.Look(t.Context(), []checkout.TransferVersion{v})
 		require.ErrorContains(t, err, want)
@@ -192,10 +193,10 @@ func TestErrors_NeverHoldTheURL(t *testing.T) {
 		}),
 		"no JSON": answer(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.URL.String())) }),
 	} {
-		n, err := dial("node 1", at(address))
+		n, err := jsonrpc.Dial("node 1", at(address), jsonrpc.Options{})
 		require.NoError(t, err)
 		var id hexutil.Uint64
-		for _, err := range []error{n.call(t.Context(), &id, "eth_chainId"), n.ask(t.Context(), question{&id, "eth_chainId", nil})} {
+		for _, err := range []error{n.Call(t.Context(), &id, "eth_chainId"), n.Ask(t.Context(), jsonrpc.Ask(&id, "eth_chainId"))} {
 			require.Error(t, err, name)
 			for ; err != nil; err = errors.Unwrap(err) {
 				for _, secret := range append(secrets, strings.TrimPrefix(address, "http://")) {
@@ -205,7 +206,7 @@ func TestErrors_NeverHoldTheURL(t *testing.T) {
 		}
 	}
 	for _, wrong := range []string{"ftp://pathkey123", "http://a b/pathkey123", "://pathkey123", "http:///pathkey123"} {
-		_, err := dial("node 1", wrong)
+		_, err := jsonrpc.Dial("node 1", wrong, jsonrpc.Options{})
 		require.Error(t, err)
 		require.NotContains(t, err.Error(), "pathkey123")
 	}

@@ -3,7 +3,6 @@ package ethereum
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/big"
@@ -12,6 +11,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
+	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -71,7 +71,7 @@ type sentTransaction struct {
 type search struct {
 	*Chain
 
-	node        *node
+	node        *jsonrpc.Node
 	sent        map[common.Hash]sentTransaction // the account's transactions
 	unexplained []checkout.Outflow
 	inFull      int // blocks that were read
@@ -114,13 +114,12 @@ type nonceKnown struct {
 
 // nonceAfter returns the account's nonce after a block.
 func (s *search) nonceAfter(ctx context.Context, height uint64) (nonceKnown, error) {
-	var nonce hexutil.Uint64
-	q := s.nonceAt(hexutil.Uint64(height), &nonce)
-	err := s.node.call(ctx, q.result, q.method, q.args...)
-	if _, refused := errors.AsType[*refusal](err); refused {
-		return nonceKnown{}, nil
-	}
-	return nonceKnown{uint64(nonce), err == nil}, err
+	var (
+		nonce   hexutil.Uint64
+		refused *jsonrpc.Refusal
+	)
+	err := s.node.Ask(ctx, s.nonceAt(hexutil.Uint64(height), &nonce).In(&refused))
+	return nonceKnown{uint64(nonce), err == nil && refused == nil}, err
 }
 
 // unchangedUntil returns the last block of the longest range from at on that it finds without a
@@ -149,11 +148,11 @@ func (s *search) readBlock(ctx context.Context, height uint64, before nonceKnown
 	var b *struct {
 		Transactions []sentTransaction `json:"transactions"`
 	}
-	if err := s.node.call(ctx, &b, "eth_getBlockByNumber", hexutil.Uint64(height), true); err != nil {
+	if err := s.node.Call(ctx, &b, "eth_getBlockByNumber", hexutil.Uint64(height), true); err != nil {
 		return nonceKnown{}, err
 	}
 	if b == nil {
-		return nonceKnown{}, fmt.Errorf("%s: %w: it has no block %d", s.node.name, ErrNotReady, height)
+		return nonceKnown{}, fmt.Errorf("%s: %w: it has no block %d", s.node.Name, jsonrpc.ErrNotReady, height)
 	}
 	nonces := map[uint64]bool{}
 	for _, tx := range b.Transactions {
@@ -184,7 +183,7 @@ func (s *search) logsIn(ctx context.Context, first, last uint64) ([]logEntry, ui
 	}
 	for ; ; last = first + (last-first)/2 {
 		var logs []logEntry
-		err := s.node.call(ctx, &logs, "eth_getLogs", map[string]any{
+		err := s.node.Call(ctx, &logs, "eth_getLogs", map[string]any{
 			"fromBlock": hexutil.Uint64(first), "toBlock": hexutil.Uint64(last),
 			"address": slices.Collect(maps.Values(s.tokens)),
 			"topics":  []any{transferTopic, common.BytesToHash(s.treasury.Bytes())},
@@ -263,11 +262,11 @@ func (s *search) transactions(ctx context.Context, tokens []checkout.Outflow) ([
 func (s *search) receipts(ctx context.Context) (map[common.Hash]*receipt, error) {
 	all := map[common.Hash]*receipt{}
 	for hashes := range slices.Chunk(slices.Collect(maps.Keys(s.sent)), receiptsAtOnce) {
-		got, questions := make([]*receipt, len(hashes)), make([]question, len(hashes))
+		got, questions := make([]*receipt, len(hashes)), make([]jsonrpc.Question, len(hashes))
 		for i, hash := range hashes {
-			questions[i] = question{&got[i], "eth_getTransactionReceipt", []any{hash}}
+			questions[i] = jsonrpc.Ask(&got[i], "eth_getTransactionReceipt", hash)
 		}
-		if err := s.node.ask(ctx, questions...); err != nil {
+		if err := s.node.Ask(ctx, questions...); err != nil {
 			return nil, err
 		}
 		for i, hash := range hashes {

@@ -10,6 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
+	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/workflows/address"
 	"example.com/checkout/workflows/checkout"
 )
@@ -139,7 +140,9 @@ func part(of checkout.Crypto, share *big.Rat) *big.Rat { return new(big.Rat).Mul
 
 // price asks how much gas a transfer needs and what gas costs. It returns checkout.ErrFeeTooHigh when
 // gas costs more than the limit now. The cap is twice the base fee, and at most the limit.
-func (c *Chain) price(ctx context.Context, n *node, v view, to common.Address, amount checkout.Crypto) (terms, error) {
+func (c *Chain) price(
+	ctx context.Context, n *jsonrpc.Node, v view, to common.Address, amount checkout.Crypto,
+) (terms, error) {
 	p, err := c.payload(to, amount)
 	if err != nil {
 		return terms{}, err
@@ -151,7 +154,7 @@ func (c *Chain) price(ctx context.Context, n *node, v view, to common.Address, a
 		gas hexutil.Uint64
 		tip hexutil.Big
 	)
-	if err := n.call(ctx, &tip, "eth_maxPriorityFeePerGas"); err != nil {
+	if err := n.Call(ctx, &tip, "eth_maxPriorityFeePerGas"); err != nil {
 		return terms{}, err
 	}
 	now := new(big.Int).Add(v.head.BaseFee.ToInt(), tip.ToInt())
@@ -166,7 +169,7 @@ func (c *Chain) price(ctx context.Context, n *node, v view, to common.Address, a
 	// Without a price: with one a node refuses while the treasury has too little ether. rehearse has the price. At
 	// the latest block, as rehearse: what waits in the pool may be canceled, and a first token costs more gas.
 	call := message{From: &c.treasury, To: &p.to, Value: (*hexutil.Big)(p.value), Data: p.data}
-	if err := n.call(ctx, &gas, "eth_estimateGas", call, "latest"); err != nil {
+	if err := n.Call(ctx, &gas, "eth_estimateGas", call, "latest"); err != nil {
 		return terms{}, notTransferable(err)
 	}
 	t.setGas(uint64(gas))

@@ -10,6 +10,8 @@ import (
 	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"example.com/checkout/activities/jsonrpc"
 )
 
 // probeHex is the code of Probe.sol. A test of deploy/standin/chains compiles it again.
@@ -56,7 +58,7 @@ func (p probed) moved() bool { return p.ok && (len(p.data) == 0 || p.yes()) }
 //
 // The node runs Probe.sol in place of the account's code, which it has none of. So the contracts that
 // are called see the treasury as their caller.
-func (c *Chain) probe(ctx context.Context, n *node, t terms, calls ...payload) ([]probed, error) {
+func (c *Chain) probe(ctx context.Context, n *jsonrpc.Node, t terms, calls ...payload) ([]probed, error) {
 	type call struct {
 		To    common.Address
 		Value *big.Int
@@ -78,7 +80,7 @@ func (c *Chain) probe(ctx context.Context, n *node, t terms, calls ...payload) (
 		"code": strings.TrimSpace(probeHex), "balance": (*hexutil.Big)(new(big.Int).Lsh(big.NewInt(1), 100))}
 	t.Gas = 0 // the probe needs more than the transfer
 	var answer hexutil.Bytes
-	if err := n.call(ctx, &answer, "eth_call", c.priced(payload{c.treasury, nil, data}, t), "latest",
+	if err := n.Call(ctx, &answer, "eth_call", c.priced(payload{c.treasury, nil, data}, t), "latest",
 		map[common.Address]any{c.treasury: account}); err != nil {
 		return nil, fmt.Errorf("probe: %w", err)
 	}
@@ -87,7 +89,7 @@ func (c *Chain) probe(ctx context.Context, n *node, t terms, calls ...payload) (
 		Data []byte
 	}
 	if err := probeABI.UnpackIntoInterface(&results, "run", answer); err != nil || len(results) != len(calls) {
-		return nil, fmt.Errorf("probe: %s answers something else: %w", n.name, err)
+		return nil, fmt.Errorf("probe: %s answers something else: %w", n.Name, err)
 	}
 	all := make([]probed, len(results))
 	for i, r := range results {

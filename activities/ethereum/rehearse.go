@@ -9,11 +9,12 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
+	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/workflows/checkout"
 )
 
 // afford returns checkout.ErrFloatTooLow when the treasury has less than amount.
-func (c *Chain) afford(ctx context.Context, n *node, amount checkout.Crypto) error {
+func (c *Chain) afford(ctx context.Context, n *jsonrpc.Node, amount checkout.Crypto) error {
 	has, err := c.balance(ctx, n, amount.Currency(), "latest")
 	if err != nil {
 		return err
@@ -26,11 +27,11 @@ func (c *Chain) afford(ctx context.Context, n *node, amount checkout.Crypto) err
 
 // balance returns the treasury's balance at a block.
 func (c *Chain) balance(
-	ctx context.Context, n *node, currency checkout.PayoutCurrency, at any,
+	ctx context.Context, n *jsonrpc.Node, currency checkout.PayoutCurrency, at any,
 ) (checkout.Crypto, error) {
 	if currency == checkout.ETH {
 		var has hexutil.Big
-		if err := n.call(ctx, &has, "eth_getBalance", c.treasury, at); err != nil {
+		if err := n.Call(ctx, &has, "eth_getBalance", c.treasury, at); err != nil {
 			return checkout.Crypto{}, err
 		}
 		return ether(has.ToInt()), nil
@@ -38,11 +39,11 @@ func (c *Chain) balance(
 	token := c.tokens[currency]
 	var has hexutil.Bytes
 	call := message{To: &token, Data: encodeCall("balanceOf(address)", c.treasury)}
-	if err := n.call(ctx, &has, "eth_call", call, at); err != nil {
+	if err := n.Call(ctx, &has, "eth_call", call, at); err != nil {
 		return checkout.Crypto{}, err
 	}
 	if len(has) != wordSize {
-		return checkout.Crypto{}, fmt.Errorf("%s: the token %s answers no balance", n.name, currency)
+		return checkout.Crypto{}, fmt.Errorf("%s: the token %s answers no balance", n.Name, currency)
 	}
 	return checkout.NewCrypto(new(big.Int).SetBytes(has), currency), nil
 }
@@ -50,7 +51,9 @@ func (c *Chain) balance(
 // rehearse simulates the transfer as the chain runs it, and returns checkout.ErrNotTransferable unless the
 // destination receives the whole amount: a token may take a fee, and a contract may refuse ether. It returns
 // checkout.ErrFloatTooLow when the treasury has too little ether for the fee.
-func (c *Chain) rehearse(ctx context.Context, n *node, to common.Address, amount checkout.Crypto, t terms) error {
+func (c *Chain) rehearse(
+	ctx context.Context, n *jsonrpc.Node, to common.Address, amount checkout.Crypto, t terms,
+) error {
 	has, err := c.balance(ctx, n, checkout.ETH, "latest")
 	if err != nil {
 		return err
@@ -68,7 +71,7 @@ func (c *Chain) rehearse(ctx context.Context, n *node, to common.Address, amount
 		return err
 	}
 	// A contract can tell a probe from its payer, which has no code. So the transfer itself is simulated too.
-	if err := n.call(ctx, new(hexutil.Bytes), "eth_call", c.priced(p, t), "latest"); err != nil {
+	if err := n.Call(ctx, new(hexutil.Bytes), "eth_call", c.priced(p, t), "latest"); err != nil {
 		return notTransferable(err)
 	}
 	if amount.Currency() == checkout.ETH {
@@ -90,7 +93,7 @@ func (c *Chain) rehearse(ctx context.Context, n *node, to common.Address, amount
 // notTransferable returns checkout.ErrNotTransferable for what a node refuses. Its words decide nothing: the payout
 // waits, and is tried again.
 func notTransferable(err error) error {
-	if _, refused := errors.AsType[*refusal](err); refused {
+	if _, refused := errors.AsType[*jsonrpc.Refusal](err); refused {
 		return fmt.Errorf("%w: %w", checkout.ErrNotTransferable, err)
 	}
 	return err

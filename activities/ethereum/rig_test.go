@@ -17,6 +17,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/workflows/checkout"
 )
@@ -112,7 +113,7 @@ func request(currency checkout.PayoutCurrency, to, gross string) checkout.Transf
 		rate = checkout.MustRate("1")
 	}
 	return checkout.TransferRequest{
-		PayoutID: "po_1", Network: "ethereum", Destination: to, Gross: checkout.MustCrypto(gross, currency), FeeRate: rate,
+		PayoutID: "po_1", Destination: to, Gross: checkout.MustCrypto(gross, currency), FeeRate: rate,
 	}
 }
 
@@ -150,7 +151,7 @@ func (r *rig) sees(c *Chain, want checkout.TransferState, versions ...checkout.T
 func (r *rig) has(currency checkout.PayoutCurrency, account string) string {
 	r.Helper()
 	reader := &Chain{treasury: common.HexToAddress(account), tokens: r.market.Tokens()}
-	n, err := dial("reader", r.anvil.URL)
+	n, err := jsonrpc.Dial("reader", r.anvil.URL, jsonrpc.Options{})
 	require.NoError(r, err)
 	balance, err := reader.balance(r.Context(), n, currency, "latest")
 	require.NoError(r, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
+	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/workflows/address"
 	"example.com/checkout/workflows/checkout"
 )
@@ -28,7 +29,7 @@ func (c *Chain) Sanctioned(ctx context.Context, destination string) (bool, error
 		return false, fmt.Errorf("ethereum: sanctions: %w", err)
 	}
 	yes, err := c.askOracle(ctx, n, to)
-	if err != nil && !errors.Is(err, ErrNotReady) {
+	if err != nil && !errors.Is(err, jsonrpc.ErrNotReady) {
 		err = fmt.Errorf("%w: %w", checkout.ErrNotTransferable, err)
 	}
 	if err != nil {
@@ -37,23 +38,23 @@ func (c *Chain) Sanctioned(ctx context.Context, destination string) (bool, error
 	return yes, nil
 }
 
-// askOracle returns errNoOracle when the contract gives no answer, and ErrNotReady.
-func (c *Chain) askOracle(ctx context.Context, n *node, address common.Address) (bool, error) {
+// askOracle returns errNoOracle when the contract gives no answer, and jsonrpc.ErrNotReady.
+func (c *Chain) askOracle(ctx context.Context, n *jsonrpc.Node, address common.Address) (bool, error) {
 	var answer hexutil.Bytes
 	call := message{To: c.oracle, Data: encodeCall("isSanctioned(address)", address)}
-	err := n.call(ctx, &answer, "eth_call", call, "latest")
-	if errors.Is(err, ErrNotReady) {
+	err := n.Call(ctx, &answer, "eth_call", call, "latest")
+	if errors.Is(err, jsonrpc.ErrNotReady) {
 		return false, err
 	}
 	said := new(big.Int).SetBytes(answer)
 	if err != nil || len(answer) != wordSize || said.BitLen() > 1 { // neither false nor true
-		return false, fmt.Errorf("%s: %w", n.name, errNoOracle)
+		return false, fmt.Errorf("%s: %w", n.Name, errNoOracle)
 	}
 	return said.Sign() > 0, nil
 }
 
 // checkOracle checks that a node has the oracle. Otherwise every payout would wait.
-func (c *Chain) checkOracle(ctx context.Context, n *node) error {
+func (c *Chain) checkOracle(ctx context.Context, n *jsonrpc.Node) error {
 	if c.oracle == nil {
 		return nil
 	}

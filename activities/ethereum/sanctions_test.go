@@ -8,6 +8,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/workflows/checkout"
 )
@@ -54,7 +55,7 @@ func TestSanctioned_AsksTheOracle(t *testing.T) {
 		return nil
 	})
 	_, err = c.Sanctioned(t.Context(), clean)
-	require.ErrorIs(t, err, ErrNotReady, "an old answer does not count")
+	require.ErrorIs(t, err, jsonrpc.ErrNotReady, "an old answer does not count")
 	p.tell(func(string, []json.RawMessage, json.RawMessage) any { return nil })
 	r.invoke("SanctionsOracle", oracle, "silence", true)
 	_, err = c.Sanctioned(t.Context(), listed)
@@ -69,6 +70,6 @@ func TestOpen_RefusesAnAddressWithoutAnOracle(t *testing.T) {
 		o.SanctionsOracle = address
 		_, err := Open(t.Context(), o)
 		require.ErrorContains(t, err, "sanctions oracle", address)
-		require.NotErrorIs(t, err, ErrNotReady, "a repeat does not help")
+		require.NotErrorIs(t, err, jsonrpc.ErrNotReady, "a repeat does not help")
 	}
 }

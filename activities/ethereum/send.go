@@ -16,7 +16,7 @@ func (c *Chain) Send(ctx context.Context, v checkout.TransferVersion) error {
 	var faults []error
 	for _, n := range c.nodes {
 		var hash string
-		if err := n.call(ctx, &hash, "eth_sendRawTransaction", hexutil.Bytes(v.Raw)); err != nil {
+		if err := n.Call(ctx, &hash, "eth_sendRawTransaction", hexutil.Bytes(v.Raw)); err != nil {
 			faults = append(faults, err)
 		}
 	}

@@ -4,14 +4,17 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
+	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -30,7 +33,7 @@ func (c *Chain) Snapshot(ctx context.Context) (_ checkout.AccountSnapshot, err e
 	used := uint64(0) // nonces, at the final block
 	for i, n := range c.nodes {
 		var waiting, latest, atFinal hexutil.Uint64
-		err := n.ask(ctx, c.nonceAt("pending", &waiting), c.nonceAt(views[i].head.at(), &latest),
+		err := n.Ask(ctx, c.nonceAt("pending", &waiting), c.nonceAt(views[i].head.at(), &latest),
 			c.nonceAt(final.at(), &atFinal))
 		if err != nil {
 			return checkout.AccountSnapshot{}, err
@@ -62,7 +65,7 @@ func (c *Chain) Snapshot(ctx context.Context) (_ checkout.AccountSnapshot, err e
 }
 
 // balances returns what the account has at a block.
-func (c *Chain) balances(ctx context.Context, n *node, at any) (all checkout.Purse, err error) {
+func (c *Chain) balances(ctx context.Context, n *jsonrpc.Node, at any) (all checkout.Purse, err error) {
 	all = checkout.Purse{}
 	for _, currency := range slices.AppendSeq([]checkout.PayoutCurrency{checkout.ETH}, maps.Keys(c.tokens)) {
 		all[currency], err = c.balance(ctx, n, currency, at)
@@ -79,18 +82,18 @@ const smallPool = 2_000 // transactions
 // afterPooled returns the nonce after the last one of the account that waits in the node's pool, also behind a
 // nonce that nobody has used: the pending nonce ends before such a gap. After the restore of an old backup these
 // may be payments that PostgreSQL lacks. It returns 0 for a node that does not show its pool.
-func (c *Chain) afterPooled(ctx context.Context, n *node) (uint64, error) {
+func (c *Chain) afterPooled(ctx context.Context, n *jsonrpc.Node) (uint64, error) {
 	type byNonce map[string]json.RawMessage
 	var (
 		mine map[string]byNonce // by "pending" and "queued"
 		all  map[string]map[common.Address]byNonce
 		size map[string]hexutil.Uint64
 	)
-	err := n.call(ctx, &mine, "txpool_contentFrom", c.treasury)
+	err := n.Call(ctx, &mine, "txpool_contentFrom", c.treasury)
 	if unserved(err) {
-		err = n.call(ctx, &size, "txpool_status")
+		err = n.Call(ctx, &size, "txpool_status")
 		if err == nil && size["pending"]+size["queued"] <= smallPool {
-			err = n.call(ctx, &all, "txpool_content")
+			err = n.Call(ctx, &all, "txpool_content")
 			mine = map[string]byNonce{"pending": all["pending"][c.treasury], "queued": all["queued"][c.treasury]}
 		}
 	}
@@ -106,4 +109,16 @@ func (c *Chain) afterPooled(ctx context.Context, n *node) (uint64, error) {
 		}
 	}
 	return next, nil
+}
+
+// unserved reports whether a node does not serve a method: providers say so in JSON-RPC or by a status of HTTP. That
+// there are too many requests is no such answer.
+func unserved(err error) bool {
+	var (
+		refused *jsonrpc.Refusal
+		status  jsonrpc.HTTPStatus
+	)
+	passing := []jsonrpc.HTTPStatus{http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests}
+	return errors.As(err, &refused) || errors.As(err, &status) &&
+		(status >= 400 && status < 500 && !slices.Contains(passing, status) || status == http.StatusNotImplemented)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/deploy/standin/chains"
 )
 
@@ -45,6 +46,6 @@ func TestSnapshot_OfANodeThatShowsNoPool(t *testing.T) {
 	for _, passing := range []int64{429, 500, 503} {
 		status.Store(passing)
 		_, err := c.Snapshot(t.Context())
-		require.ErrorIs(t, err, ErrNotReady, "HTTP %d", passing)
+		require.ErrorIs(t, err, jsonrpc.ErrNotReady, "HTTP %d", passing)
 	}
 }

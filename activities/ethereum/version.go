@@ -40,12 +40,12 @@ func (c *Chain) signed(ctx context.Context, o checkout.Outflow) (checkout.Transf
 		return checkout.TransferVersion{}, err
 	}
 	var answer json.RawMessage
-	if err := n.call(ctx, &answer, "eth_getTransactionByHash", common.HexToHash(o.TxHash)); err != nil {
+	if err := n.Call(ctx, &answer, "eth_getTransactionByHash", common.HexToHash(o.TxHash)); err != nil {
 		return checkout.TransferVersion{}, err
 	}
 	tx := new(types.Transaction)
 	if err := tx.UnmarshalJSON(answer); err != nil {
-		return checkout.TransferVersion{}, fmt.Errorf("%s does not show it", n.name)
+		return checkout.TransferVersion{}, fmt.Errorf("%s does not show it", n.Name)
 	}
 	raw, err := tx.MarshalBinary()
 	if err != nil {

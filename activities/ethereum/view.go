@@ -9,6 +9,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"example.com/checkout/activities/jsonrpc"
 )
 
 // ErrWitnessesDisagree means that the two nodes tell different things about what is final. Nothing
@@ -35,63 +37,63 @@ type view struct {
 }
 
 // view returns what the node says of the chain. It returns an error when the node is on another
-// chain, and ErrNotReady when it is syncing or behind.
-func (c *Chain) view(ctx context.Context, n *node) (view, error) {
+// chain, and jsonrpc.ErrNotReady when it is syncing or behind.
+func (c *Chain) view(ctx context.Context, n *jsonrpc.Node) (view, error) {
 	var (
 		id          hexutil.Uint64
 		syncing     json.RawMessage
 		head, final *block
 	)
-	questions := []question{
-		{&id, "eth_chainId", nil}, {&syncing, "eth_syncing", nil},
-		{&head, "eth_getBlockByNumber", []any{"latest", false}},
+	questions := []jsonrpc.Question{
+		jsonrpc.Ask(&id, "eth_chainId"), jsonrpc.Ask(&syncing, "eth_syncing"),
+		jsonrpc.Ask(&head, "eth_getBlockByNumber", "latest", false),
 	}
 	if c.confirmations == 0 {
-		questions = append(questions, question{&final, "eth_getBlockByNumber", []any{"finalized", false}})
+		questions = append(questions, jsonrpc.Ask(&final, "eth_getBlockByNumber", "finalized", false))
 	}
-	if err := n.ask(ctx, questions...); err != nil {
+	if err := n.Ask(ctx, questions...); err != nil {
 		return view{}, err
 	}
 
 	switch {
 	case uint64(id) != c.chainID:
-		return view{}, fmt.Errorf("%s: its chain id is %d, not %d", n.name, id, c.chainID)
+		return view{}, fmt.Errorf("%s: its chain id is %d, not %d", n.Name, id, c.chainID)
 	case string(syncing) != "false":
-		return view{}, fmt.Errorf("%s: %w: it is syncing", n.name, ErrNotReady)
+		return view{}, fmt.Errorf("%s: %w: it is syncing", n.Name, jsonrpc.ErrNotReady)
 	case head == nil || head.BaseFee == nil:
-		return view{}, fmt.Errorf("%s: %w: it has no block with a base fee", n.name, ErrNotReady)
+		return view{}, fmt.Errorf("%s: %w: it has no block with a base fee", n.Name, jsonrpc.ErrNotReady)
 	}
 	if age := time.Since(time.Unix(int64(head.Timestamp), 0)); age > c.maxHeadAge { //nolint:gosec // G115: seconds
-		return view{}, fmt.Errorf("%s: %w: its last block is %v old", n.name, ErrNotReady, age.Round(time.Second))
+		return view{}, fmt.Errorf("%s: %w: its last block is %v old", n.Name, jsonrpc.ErrNotReady, age.Round(time.Second))
 	}
 	if c.confirmations > 0 {
 		height := uint64(0)
 		if number := uint64(head.Number); number+1 > c.confirmations {
 			height = number + 1 - c.confirmations
 		}
-		b, err := n.blockAt(ctx, height)
+		b, err := blockAt(ctx, n, height)
 		return view{*head, b}, err
 	}
 	if final == nil {
-		return view{}, fmt.Errorf("%s: %w: it has no finalized block", n.name, ErrNotReady)
+		return view{}, fmt.Errorf("%s: %w: it has no finalized block", n.Name, jsonrpc.ErrNotReady)
 	}
 	return view{*head, *final}, nil
 }
 
 // blockAt returns the block at a height of the node's chain.
-func (n *node) blockAt(ctx context.Context, height uint64) (block, error) {
+func blockAt(ctx context.Context, n *jsonrpc.Node, height uint64) (block, error) {
 	var b *block
-	if err := n.call(ctx, &b, "eth_getBlockByNumber", hexutil.Uint64(height), false); err != nil {
+	if err := n.Call(ctx, &b, "eth_getBlockByNumber", hexutil.Uint64(height), false); err != nil {
 		return block{}, err
 	}
 	if b == nil {
-		return block{}, fmt.Errorf("%s: %w: it has no block %d", n.name, ErrNotReady, height)
+		return block{}, fmt.Errorf("%s: %w: it has no block %d", n.Name, jsonrpc.ErrNotReady, height)
 	}
 	return *b, nil
 }
 
 // healthy returns the first node that is ready, with its view.
-func (c *Chain) healthy(ctx context.Context) (*node, view, error) {
+func (c *Chain) healthy(ctx context.Context) (*jsonrpc.Node, view, error) {
 	var faults []error
 	for _, n := range c.nodes {
 		v, err := c.view(ctx, n)
@@ -123,7 +125,7 @@ func (c *Chain) views(ctx context.Context) ([]view, error) {
 		b := views[i].final
 		if b.Number != height {
 			var err error
-			if b, err = n.blockAt(ctx, uint64(height)); err != nil {
+			if b, err = blockAt(ctx, n, uint64(height)); err != nil {
 				return nil, err
 			}
 		}
@@ -136,6 +138,6 @@ func (c *Chain) views(ctx context.Context) ([]view, error) {
 }
 
 // nonceAt asks for the number of transactions of the treasury's account up to a block.
-func (c *Chain) nonceAt(at any, into *hexutil.Uint64) question {
-	return question{into, "eth_getTransactionCount", []any{c.treasury, at}}
+func (c *Chain) nonceAt(at any, into *hexutil.Uint64) jsonrpc.Question {
+	return jsonrpc.Ask(into, "eth_getTransactionCount", c.treasury, at)
 }

@@ -37,58 +37,45 @@ const (
 
 // chainlink reads Chainlink's feeds through a node.
 type chainlink struct {
-	chain      Caller
-	now        func() time.Time
-	feeds      map[pair]string
-	heartbeats map[pair]time.Duration
-	offered    []pair
-
-	mu   sync.Mutex
-	sure map[pair]bool // feeds whose decimals were right; they never change
+	chain Caller
+	feeds map[pair]string // their addresses
+	sure  sync.Map        // pairs whose feed has the right decimals; they never change
 }
 
-func newChainlink(o Options) *chainlink {
-	c := &chainlink{chain: o.Chain, now: o.Now, feeds: map[pair]string{}, heartbeats: map[pair]time.Duration{},
-		sure: map[pair]bool{}}
-	for _, of := range listings {
-		if address := o.Feeds[of.String()]; address != "" && of.heartbeat > 0 {
-			c.feeds[of.pair], c.heartbeats[of.pair] = address, of.heartbeat
-			c.offered = append(c.offered, of.pair)
+func newChainlink(o Options) *source {
+	pairs, feeds := namedBy(func(of listing) string {
+		if of.heartbeat == 0 {
+			return ""
 		}
-	}
-	return c
+		return o.Feeds[of.String()]
+	})
+	c := &chainlink{chain: o.Chain, feeds: feeds}
+	return newSource(Chainlink, pairs, maxFeedAge, func(ctx context.Context) map[pair]reading {
+		return readEach(pairs, func(p pair) (price, error) {
+			if err := c.checkDecimals(ctx, p); err != nil {
+				return price{}, err
+			}
+			data, err := c.chain.CallContract(ctx, feeds[p], callLatestRoundData)
+			if err != nil {
+				return price{}, away(err)
+			}
+			return parseRound(p, data, o.Now())
+		})
+	})
 }
 
-func (c *chainlink) name() string  { return Chainlink }
-func (c *chainlink) pairs() []pair { return c.offered }
-
-// maxAge is the feed's own heartbeat and a tenth of it.
-func (c *chainlink) maxAge(p pair, now time.Time) time.Duration {
+// maxFeedAge is the feed's own heartbeat and a tenth of it.
+func maxFeedAge(p pair, now time.Time) time.Duration {
 	if p.fiat() && weekend(now) {
 		return restingAge
 	}
-	return c.heartbeats[p] + c.heartbeats[p]/10
-}
-
-func (c *chainlink) read(ctx context.Context) map[pair]reading {
-	return readEach(c.offered, func(p pair) (price, error) {
-		if err := c.checkDecimals(ctx, p); err != nil {
-			return price{}, err
-		}
-		data, err := c.chain.CallContract(ctx, c.feeds[p], callLatestRoundData)
-		if err != nil {
-			return price{}, away(err)
-		}
-		return parseRound(p, data, c.now())
-	})
+	heartbeat := assetOf(p.base).heartbeat
+	return heartbeat + heartbeat/10
 }
 
 // checkDecimals asks each feed once for its decimals.
 func (c *chainlink) checkDecimals(ctx context.Context, p pair) error {
-	c.mu.Lock()
-	sure := c.sure[p]
-	c.mu.Unlock()
-	if sure {
+	if _, sure := c.sure.Load(p); sure {
 		return nil
 	}
 	data, err := c.chain.CallContract(ctx, c.feeds[p], callDecimals)
@@ -99,9 +86,7 @@ func (c *chainlink) checkDecimals(ctx context.Context, p pair) error {
 	if len(data) != word || !ok || decimals != feedDecimals {
 		return fmt.Errorf("its contract is no feed of %d decimals", feedDecimals)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.sure[p] = true
+	c.sure.Store(p, true)
 	return nil
 }
 

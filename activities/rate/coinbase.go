@@ -7,39 +7,20 @@ import (
 	"time"
 )
 
-// coinbase reads the tickers of Coinbase Exchange, one request for each price. Their time is that of
-// the last trade, so a quiet book counts as old although its bid and ask are of now. That costs a
+// newCoinbase returns a source that reads the tickers of Coinbase Exchange, one request for each price. Their time is
+// that of the last trade, so a quiet book counts as old although its bid and ask are of now. That costs a
 // source, and never gives a wrong price.
-type coinbase struct {
-	ticker
-	age      time.Duration
-	now      func() time.Time
-	products map[pair]string
-	offered  []pair
-}
-
-func newCoinbase(o Options) *coinbase {
-	c := &coinbase{ticker: newTicker(o.CoinbaseURL), age: o.MaxAge, now: o.Now, products: map[pair]string{}}
-	for _, of := range listings {
-		if of.coinbase != "" {
-			c.products[of.pair] = of.coinbase
-			c.offered = append(c.offered, of.pair)
-		}
-	}
-	return c
-}
-
-func (c *coinbase) name() string                         { return Coinbase }
-func (c *coinbase) pairs() []pair                        { return c.offered }
-func (c *coinbase) maxAge(pair, time.Time) time.Duration { return c.age }
-
-func (c *coinbase) read(ctx context.Context) map[pair]reading {
-	return readEach(c.offered, func(p pair) (price, error) {
-		body, err := c.get(ctx, "/products/"+c.products[p]+"/ticker")
-		if err != nil {
-			return price{}, err
-		}
-		return parseCoinbase(p, body, c.now())
+func newCoinbase(o Options) *source {
+	from := newTicker(o.CoinbaseURL)
+	pairs, products := namedBy(func(of listing) string { return of.coinbase })
+	return newSource(Coinbase, pairs, o.maxAge, func(ctx context.Context) map[pair]reading {
+		return readEach(pairs, func(p pair) (price, error) {
+			body, err := from.get(ctx, "/products/"+products[p]+"/ticker")
+			if err != nil {
+				return price{}, err
+			}
+			return parseCoinbase(p, body, o.Now())
+		})
 	})
 }
 

@@ -78,14 +78,12 @@ func (r *Rates) compare(m market, now time.Time) (comparison, error) {
 	var best decimal.Decimal
 	var without []string
 	for _, s := range r.sources {
-		shelf := r.shelves[s.name()]
-		got, err := convert(string(m.from), string(m.to),
-			func(p pair) (price, error) { return shelf.fresh(p, now) })
+		got, err := convert(string(m.from), string(m.to), func(p pair) (price, error) { return s.fresh(p, now) })
 		if err != nil {
-			without = append(without, fmt.Sprintf("%s: %v", s.name(), err))
+			without = append(without, fmt.Sprintf("%s: %v", s.name, err))
 			continue
 		}
-		c.sources = append(c.sources, checkout.SourceRate{Source: s.name(), Rate: got.given, At: got.at})
+		c.sources = append(c.sources, checkout.SourceRate{Source: s.name, Rate: got.given, At: got.at})
 		if len(c.sources) == 1 || got.rate.LessThan(c.worst) {
 			c.worst = got.rate
 		}
@@ -121,13 +119,13 @@ func (r *Rates) pegged(c checkout.PayoutCurrency, now time.Time) error {
 	dollar := decimal.NewFromInt(1)
 	known := false
 	for _, s := range r.sources {
-		p, err := r.shelves[s.name()].fresh(pair{string(c), usd}, now)
+		p, err := s.fresh(pair{string(c), usd}, now)
 		if err != nil {
 			continue
 		}
 		known = true
 		if p.bid.LessThan(dollar.Sub(maxDepeg)) || p.ask.GreaterThan(dollar.Add(maxDepeg)) {
-			return fmt.Errorf("%s is off its peg: %s says %s USD, and %s is allowed", c, s.name(), p.ask, percent(maxDepeg))
+			return fmt.Errorf("%s is off its peg: %s says %s USD, and %s is allowed", c, s.name, p.ask, percent(maxDepeg))
 		}
 	}
 	if !known {

@@ -10,42 +10,26 @@ import (
 	"time"
 )
 
-// kraken reads Kraken's public Ticker: all prices with one request.
+// newKraken returns a source that reads Kraken's public Ticker: all prices with one request.
 //
 // Ticker says no time, so a price is as old as its reading. If Kraken stands still and goes on
 // answering, only the comparison with the other sources finds it.
-type kraken struct {
-	ticker
-	age     time.Duration
-	now     func() time.Time
-	offered []pair
-	path    string
-}
-
-func newKraken(o Options) *kraken {
-	k := &kraken{ticker: newTicker(o.KrakenURL), age: o.MaxAge, now: o.Now}
-	var names []string
-	for _, of := range listings {
-		if of.kraken != "" {
-			k.offered = append(k.offered, of.pair)
-			names = append(names, of.kraken)
+func newKraken(o Options) *source {
+	from := newTicker(o.KrakenURL)
+	pairs, names := namedBy(func(of listing) string { return of.kraken })
+	var all []string
+	for _, p := range pairs {
+		all = append(all, names[p])
+	}
+	path := "/0/public/Ticker?" + url.Values{"pair": {strings.Join(all, ",")}}.Encode()
+	return newSource(Kraken, pairs, o.maxAge, func(ctx context.Context) map[pair]reading {
+		asked := o.Now()
+		body, err := from.get(ctx, path)
+		if err != nil {
+			return readAll(pairs, err)
 		}
-	}
-	k.path = "/0/public/Ticker?" + url.Values{"pair": {strings.Join(names, ",")}}.Encode()
-	return k
-}
-
-func (k *kraken) name() string                         { return Kraken }
-func (k *kraken) pairs() []pair                        { return k.offered }
-func (k *kraken) maxAge(pair, time.Time) time.Duration { return k.age }
-
-func (k *kraken) read(ctx context.Context) map[pair]reading {
-	asked := k.now()
-	body, err := k.get(ctx, k.path)
-	if err != nil {
-		return readAll(k.offered, err)
-	}
-	return parseKraken(k.offered, body, asked)
+		return parseKraken(pairs, body, asked)
+	})
 }
 
 // krakenSide is [price, whole lots, lots].

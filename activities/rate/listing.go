@@ -134,6 +134,17 @@ var listings = func() (all []listing) {
 	return all
 }()
 
+// namedBy returns the prices for which a source has a name, with the names.
+func namedBy(name func(listing) string) (pairs []pair, names map[pair]string) {
+	names = map[pair]string{}
+	for _, of := range listings {
+		if text := name(of); text != "" {
+			pairs, names[of.pair] = append(pairs, of.pair), text
+		}
+	}
+	return pairs, names
+}
+
 // mainnetFeeds returns the addresses of Chainlink's feeds on Ethereum's main network, by price.
 func mainnetFeeds() map[string]string {
 	feeds := map[string]string{}

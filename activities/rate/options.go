@@ -82,6 +82,9 @@ const (
 	mostAge  = 10 * time.Minute
 )
 
+// maxAge is how old a price of Kraken and Coinbase may be.
+func (o Options) maxAge(pair, time.Time) time.Duration { return o.MaxAge }
+
 // spread is the fraction that the treasury keeps in a market at the time now.
 func (o Options) spread(m market, now time.Time) decimal.Decimal {
 	all := o.Spread
@@ -95,7 +98,7 @@ func (o Options) spread(m market, now time.Time) decimal.Decimal {
 }
 
 // sources returns the chosen sources, ordered by name. Its error names every wrong option.
-func (o Options) sources() ([]source, error) {
+func (o Options) sources() ([]*source, error) {
 	var faults []error
 	refuse := func(format string, args ...any) { faults = append(faults, fmt.Errorf("rate: "+format, args...)) }
 	names := slices.Compact(slices.Sorted(slices.Values(o.Sources)))
@@ -122,7 +125,7 @@ func (o Options) sources() ([]source, error) {
 	if o.Now == nil || o.Log == nil {
 		refuse("there is no clock or no log")
 	}
-	var all []source
+	var all []*source
 	for _, name := range names {
 		s, err := o.source(name)
 		if err != nil {
@@ -133,7 +136,7 @@ func (o Options) sources() ([]source, error) {
 	return all, errors.Join(faults...)
 }
 
-func (o Options) source(name string) (source, error) {
+func (o Options) source(name string) (*source, error) {
 	switch name {
 	case Kraken:
 		return newKraken(o), checkBase(name, o.KrakenURL)

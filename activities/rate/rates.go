@@ -38,11 +38,9 @@ var (
 // method may be called at the same time from several goroutines.
 type Rates struct {
 	options Options
-	sources []source // ordered by name
+	sources []*source // ordered by name
 
-	mu        sync.Mutex
-	shelves   map[string]shelf // what each source said last, by its name
-	missing   map[string]string
+	mu        sync.Mutex // guards what the sources said last too
 	histories map[market]*history
 }
 
@@ -80,11 +78,7 @@ func New(o Options) (*Rates, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Rates{options: o, sources: sources, shelves: map[string]shelf{}, missing: map[string]string{},
-		histories: map[market]*history{}}
-	for _, s := range sources {
-		r.shelves[s.name()] = newShelf(s)
-	}
+	r := &Rates{options: o, sources: sources, histories: map[market]*history{}}
 	for _, m := range markets() {
 		r.histories[m] = &history{goodAt: r.now()}
 	}
@@ -127,29 +121,29 @@ func (r *Rates) poll(ctx context.Context) {
 }
 
 // take stores a reading of a source, and logs it when other prices are missing than last time.
-func (r *Rates) take(ctx context.Context, s source, got map[pair]reading) {
+func (r *Rates) take(ctx context.Context, s *source, got map[pair]reading) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var missing []string
 	var because error
-	for _, p := range s.pairs() {
-		err := r.shelves[s.name()].put(p, got[p])
+	for _, p := range s.pairs {
+		err := s.put(p, got[p])
 		if err != nil {
 			missing = append(missing, p.String())
 			because = err
 		}
-		countPrice(ctx, s.name(), err)
+		countPrice(ctx, s.name, err)
 	}
 	names := strings.Join(missing, " ")
 	switch {
-	case names == r.missing[s.name()]:
+	case names == s.missing:
 	case names == "":
-		r.options.Log.InfoContext(ctx, "all prices of an exchange rate source are there again", "source", s.name())
+		r.options.Log.InfoContext(ctx, "all prices of an exchange rate source are there again", "source", s.name)
 	default:
-		r.options.Log.WarnContext(ctx, "prices of an exchange rate source are missing", "source", s.name(),
+		r.options.Log.WarnContext(ctx, "prices of an exchange rate source are missing", "source", s.name,
 			"prices", names, "error", because)
 	}
-	r.missing[s.name()] = names
+	s.missing = names
 }
 
 // judgeAll notes which markets can be quoted, and logs which ones have changed.
@@ -273,7 +267,7 @@ func (r *Rates) NeverQuoted() []string {
 		able := 0
 		for _, s := range r.sources {
 			offered := func(p pair) (price, error) {
-				if !slices.Contains(s.pairs(), p) {
+				if !slices.Contains(s.pairs, p) {
 					return price{}, errNotOffered
 				}
 				return one, nil

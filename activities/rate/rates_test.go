@@ -24,19 +24,19 @@ var monday = time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)
 
 // fakeSource is a source with prices that a test sets.
 type fakeSource struct {
-	called string
-	age    time.Duration
-	got    map[pair]reading
-	has    []pair
-	reads  atomic.Int64
+	*source
+	got   map[pair]reading
+	reads atomic.Int64
 }
 
-func (f *fakeSource) name() string                         { return f.called }
-func (f *fakeSource) pairs() []pair                        { return f.has }
-func (f *fakeSource) maxAge(pair, time.Time) time.Duration { return f.age }
-func (f *fakeSource) read(context.Context) map[pair]reading {
-	f.reads.Add(1)
-	return maps.Clone(f.got)
+func newFakeSource(name string) *fakeSource {
+	f := &fakeSource{got: map[pair]reading{}}
+	maxAge := func(pair, time.Time) time.Duration { return time.Minute }
+	f.source = newSource(name, nil, maxAge, func(context.Context) map[pair]reading {
+		f.reads.Add(1)
+		return maps.Clone(f.got)
+	})
+	return f
 }
 
 // A desk is Rates over fake sources, with a clock that a test moves.
@@ -58,12 +58,10 @@ func newDesk(t *testing.T, names ...string) *desk {
 	o.Log = slog.New(slog.NewTextHandler(d.log, nil))
 	r, err := New(o)
 	require.NoError(t, err)
-	r.sources, r.shelves = nil, map[string]shelf{}
+	r.sources = nil
 	for _, name := range slices.Sorted(slices.Values(names)) {
-		s := &fakeSource{called: name, age: time.Minute, got: map[pair]reading{}}
-		d.sources[name] = s
-		r.sources = append(r.sources, s)
-		r.shelves[name] = newShelf(s)
+		d.sources[name] = newFakeSource(name)
+		r.sources = append(r.sources, d.sources[name].source)
 	}
 	d.Rates = r
 	return d
@@ -83,10 +81,17 @@ func (d *desk) setBook(source string, p pair, bid, ask string) {
 
 func (d *desk) put(source string, p pair, r reading) {
 	s := d.sources[source]
-	if !slices.Contains(s.has, p) {
-		s.has = append(s.has, p)
+	if !slices.Contains(s.pairs, p) {
+		s.pairs = append(s.pairs, p)
 	}
 	s.got[p] = r
+}
+
+// both gives both exchanges a price of bitcoin in dollars, and polls.
+func (d *desk) both(value string) {
+	d.set(Kraken, btcUSD, value)
+	d.set(Coinbase, btcUSD, value)
+	d.poll()
 }
 
 func (d *desk) poll() { d.Rates.poll(d.t.Context()) }
@@ -152,9 +157,7 @@ func TestQuote_IsLockedAsLongAsTheSettingSays(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, Kraken, Coinbase)
 	d.options.Lock = 36 * time.Hour
-	d.set(Kraken, btcUSD, "64000")
-	d.set(Coinbase, btcUSD, "64000")
-	d.poll()
+	d.both("64000")
 	q, err := d.Quote(t.Context(), checkout.USD, checkout.BTC)
 	require.NoError(t, err)
 	require.Equal(t, monday.Add(36*time.Hour), q.Until)
@@ -227,9 +230,7 @@ func TestQuote_OneSourceIsNone(t *testing.T) {
 func TestQuote_MoreSourcesCanBeAskedFor(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, Kraken, Coinbase, Chainlink)
-	d.set(Kraken, btcUSD, "64000")
-	d.set(Coinbase, btcUSD, "64000")
-	d.poll()
+	d.both("64000")
 	d.rate(checkout.USD, checkout.BTC)
 	d.options.MinSources = 3
 	d.none(checkout.USD, checkout.BTC, "2 of 3 sources have a fresh price, and 3 are needed")
@@ -238,9 +239,7 @@ func TestQuote_MoreSourcesCanBeAskedFor(t *testing.T) {
 func TestQuote_AStalePriceIsNone(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, Kraken, Coinbase)
-	d.set(Kraken, btcUSD, "64000")
-	d.set(Coinbase, btcUSD, "64000")
-	d.poll()
+	d.both("64000")
 	d.at = monday.Add(time.Minute)
 	d.rate(checkout.USD, checkout.BTC) // exactly as old as is allowed
 	d.at = d.at.Add(time.Second)
@@ -252,9 +251,7 @@ func TestQuote_AStalePriceIsNone(t *testing.T) {
 func TestQuote_ThePriceOfASourceThatIsAwayStaysUntilItIsOld(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, Kraken, Coinbase)
-	d.set(Kraken, btcUSD, "64000")
-	d.set(Coinbase, btcUSD, "64000")
-	d.poll()
+	d.both("64000")
 	d.at = monday.Add(50 * time.Second)
 	d.set(Kraken, btcUSD, "64001")
 	d.put(Coinbase, btcUSD, reading{err: away(errors.New("connection refused"))})
@@ -276,9 +273,7 @@ func TestQuote_AWrongAnswerTakesTheLastPriceAwayAtOnce(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, Kraken, Coinbase)
 	for _, wrong := range []reading{{err: errNotJSON}, {}} { // {}: the pair is not in the answer
-		d.set(Kraken, btcUSD, "64000")
-		d.set(Coinbase, btcUSD, "64000")
-		d.poll()
+		d.both("64000")
 		d.rate(checkout.USD, checkout.BTC)
 		d.put(Kraken, btcUSD, wrong)
 		d.poll()
@@ -361,39 +356,34 @@ func TestQuote_WeekendsHaveAWiderSpread(t *testing.T) {
 func TestQuote_AJumpMustHoldForTenMinutes(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, Kraken, Coinbase)
-	both := func(value string) {
-		d.set(Kraken, btcUSD, value)
-		d.set(Coinbase, btcUSD, value)
-		d.poll()
-	}
-	both("50000")
-	both("62500") // the rate falls by exactly 20 %
+	d.both("50000")
+	d.both("62500") // the rate falls by exactly 20 %
 	d.rate(checkout.USD, checkout.BTC)
 	last := d.at
 
 	d.at = d.at.Add(10 * time.Second)
-	both("100000") // and falls again
+	d.both("100000") // and falls again
 	d.none(checkout.USD, checkout.BTC, "the rate is 0.00001, more than 20 % from 0.000016 at 2026-11-16T12:00:00Z")
 	require.Equal(t, last, d.NoQuoteSince(checkout.USD, checkout.BTC))
 	for range 59 {
 		d.at = d.at.Add(10 * time.Second)
-		both("101000")
+		d.both("101000")
 	}
 	d.none(checkout.USD, checkout.BTC, "more than 20 % from 0.000016") // 9 min 50 s
 	d.at = d.at.Add(10 * time.Second)
-	both("101000")
+	d.both("101000")
 	require.Equal(t, "0.000009801980198018", d.rate(checkout.USD, checkout.BTC)) // 10 min
 	require.Zero(t, d.NoQuoteSince(checkout.USD, checkout.BTC))
 
 	// From here on the new level is the last good one.
 	d.at = d.at.Add(10 * time.Second)
-	both("50000")
+	d.both("50000")
 	d.none(checkout.USD, checkout.BTC, "more than 20 % from 0.000009900990099009")
 	d.at = d.at.Add(10 * time.Second)
-	both("100000")
+	d.both("100000")
 	d.rate(checkout.USD, checkout.BTC) // and back at once
 	d.at = d.at.Add(jumpHold)
-	both("50000")
+	d.both("50000")
 	d.none(checkout.USD, checkout.BTC, "more than 20 % from 0.00001") // the earlier visit does not count
 }
 
@@ -413,9 +403,7 @@ func TestQuote_AJumpThatDoesNotHoldBeginsAgain(t *testing.T) {
 			d := newDesk(t, Kraken, Coinbase)
 			both := func(value string) {
 				d.at = d.at.Add(jumpHold - time.Second)
-				d.set(Kraken, btcUSD, value)
-				d.set(Coinbase, btcUSD, value)
-				d.poll()
+				d.both(value)
 			}
 			both("50000")
 			both("100000")
@@ -436,9 +424,7 @@ func TestNoQuoteSince(t *testing.T) {
 	d := newDesk(t, Kraken, Coinbase)
 	d.at = monday.Add(time.Hour)
 	require.Equal(t, monday, d.NoQuoteSince(checkout.USD, checkout.BTC), "since it was made")
-	d.set(Kraken, btcUSD, "64000")
-	d.set(Coinbase, btcUSD, "64000")
-	d.poll()
+	d.both("64000")
 	require.Zero(t, d.NoQuoteSince(checkout.USD, checkout.BTC))
 	require.Equal(t, monday, d.NoQuoteSince(checkout.USD, checkout.ETH), "each market for itself")
 	good := d.at
@@ -474,9 +460,7 @@ func TestRun_AsksEveryTenSecondsUntilItsContextEnds(t *testing.T) {
 func TestPoll_AStopIsNoFault(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, Kraken, Coinbase)
-	d.set(Kraken, btcUSD, "64000")
-	d.set(Coinbase, btcUSD, "64000")
-	d.poll()
+	d.both("64000")
 	d.log.Reset()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

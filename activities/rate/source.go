@@ -11,17 +11,25 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// A source gives prices. Its methods are called by one goroutine at a time, apart from pairs, name and
-// maxAge, which do not change.
-type source interface {
-	// name is its name in settings, logs and stored quotes.
-	name() string
-	// pairs lists the prices that it has.
-	pairs() []pair
-	// maxAge is how old a price may be at the time now.
-	maxAge(p pair, now time.Time) time.Duration
+// A source gives prices. It holds the last ones, behind the lock of Rates.
+type source struct {
+	name   string // in settings, logs and stored quotes
+	pairs  []pair // the prices that it has
+	maxAge func(p pair, now time.Time) time.Duration
 	// read asks for all prices and returns a reading of each. It returns when ctx ends.
-	read(ctx context.Context) map[pair]reading
+	read func(ctx context.Context) map[pair]reading
+
+	prices  map[pair]price
+	faults  map[pair]error // why the last reading brought no price
+	missing string         // the prices that the last reading did not bring
+}
+
+func newSource(
+	name string, pairs []pair, maxAge func(pair, time.Time) time.Duration, read func(context.Context) map[pair]reading,
+) *source {
+	return &source{
+		name: name, pairs: pairs, maxAge: maxAge, read: read, prices: map[pair]price{}, faults: map[pair]error{},
+	}
 }
 
 // A reading is a price, or why there is none.
@@ -70,19 +78,8 @@ func readEach(pairs []pair, read func(pair) (price, error)) map[pair]reading {
 	return all
 }
 
-// A shelf holds the last prices of one source.
-type shelf struct {
-	source source
-	prices map[pair]price
-	faults map[pair]error // why the last reading brought no price
-}
-
-func newShelf(s source) shelf {
-	return shelf{source: s, prices: map[pair]price{}, faults: map[pair]error{}}
-}
-
 // put stores a reading and returns its error.
-func (s shelf) put(p pair, got reading) error {
+func (s *source) put(p pair, got reading) error {
 	if got.err == nil && got.price.ask.IsZero() {
 		got.err = errNotAnswered
 	}
@@ -97,13 +94,13 @@ func (s shelf) put(p pair, got reading) error {
 }
 
 // fresh returns the price of p, if it is young enough at the time now.
-func (s shelf) fresh(p pair, now time.Time) (price, error) {
-	if !slices.Contains(s.source.pairs(), p) {
+func (s *source) fresh(p pair, now time.Time) (price, error) {
+	if !slices.Contains(s.pairs, p) {
 		return price{}, errNotOffered
 	}
 	got, ok := s.prices[p]
 	fault := s.faults[p]
-	limit := s.source.maxAge(p, now)
+	limit := s.maxAge(p, now)
 	age := now.Sub(got.at)
 	switch {
 	case ok && age <= limit:

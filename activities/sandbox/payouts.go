@@ -13,26 +13,14 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Chain implements checkout.SandboxChain.
-type Chain struct{ Store *storage.Store }
-
-// Payouts sends the payouts of the sandbox. It implements activities.PayoutSender.
-type Payouts struct {
-	Store *storage.Store
-	Chain checkout.SandboxChain
-}
-
-// NewPayouts returns the payouts of the sandbox's own chain.
-func NewPayouts(store *storage.Store) *Payouts { return &Payouts{store, &Chain{store}} }
+// Payouts sends the payouts of the sandbox, whose chain needs no treasury. It implements activities.PayoutSender.
+type Payouts struct{ Store *storage.Store }
 
 // Transfer signs the transfer, stores it and sends it, the latter two in one statement. A repeat sends the stored
 // transfer; the chain accepts the same transfer only once.
 func (n *Payouts) Transfer(ctx context.Context, p storage.PayoutToSend) (checkout.TransferOutcome, error) {
 	if p.Status == checkout.PayoutPending && p.Failure == "" && p.Recorded == nil {
-		transfer, err := n.Chain.Sign(ctx, checkout.TransferRequest{
-			PayoutID: p.ID, TransactionID: p.TransactionID, Network: p.Network, Destination: p.Destination,
-			Gross: p.Gross(), Behavior: p.Behavior,
-		})
+		transfer, err := sign(p)
 		if err != nil {
 			return checkout.TransferOutcome{}, err
 		}
@@ -55,7 +43,7 @@ func (n *Payouts) Transfer(ctx context.Context, p storage.PayoutToSend) (checkou
 		// An earlier run or another process decided it.
 		return checkout.TransferOutcome{Failure: p.Failure, Generation: p.Generation}, nil
 	}
-	failure, err := n.Chain.Broadcast(ctx, p.ID, p.Recorded)
+	failure, err := n.broadcast(ctx, p.ID, p.Recorded)
 	return checkout.TransferOutcome{Failure: failure, Generation: p.Generation}, err
 }
 
@@ -78,20 +66,21 @@ type transferBody struct {
 	Fails       string `json:"fails,omitempty"` // the failure that the chain will report
 }
 
-// Sign implements checkout.SandboxChain.
-func (n *Chain) Sign(_ context.Context, req checkout.TransferRequest) (checkout.SandboxTransfer, error) {
-	body := transferBody{PayoutID: req.PayoutID, Currency: string(req.Gross.Currency()), Destination: req.Destination}
+// sign prices and signs a transfer. It does not send it.
+func sign(p storage.PayoutToSend) (checkout.SandboxTransfer, error) {
+	gross := p.Gross()
+	body := transferBody{PayoutID: p.ID, Currency: string(gross.Currency()), Destination: p.Destination}
 	switch {
-	case !validAddress(req.Destination), behavior(req.Behavior) == payoutBadAddress:
+	case !validAddress(p.Destination), behavior(p.Behavior) == payoutBadAddress:
 		return checkout.SandboxTransfer{Failed: checkout.PayoutInvalidAddress}, nil
-	case req.Destination == addressNoLiquidity:
+	case p.Destination == addressNoLiquidity:
 		return checkout.SandboxTransfer{Failed: checkout.PayoutInsufficientLiquidity}, nil
-	case req.Destination == addressNetworkError, behavior(req.Behavior) == payoutBreaks:
+	case p.Destination == addressNetworkError, behavior(p.Behavior) == payoutBreaks:
 		body.Fails = string(checkout.PayoutNetworkError)
 	}
 
-	fee := checkout.CeilCrypto(new(big.Rat).Mul(req.Gross.Coins(), networkFee), req.Gross.Currency())
-	amount := req.Gross.Sub(fee)
+	fee := checkout.CeilCrypto(new(big.Rat).Mul(gross.Coins(), networkFee), gross.Currency())
+	amount := gross.Sub(fee)
 	body.Amount = amount.String()
 	signed, err := json.Marshal(body)
 	if err != nil {
@@ -104,8 +93,9 @@ func (n *Chain) Sign(_ context.Context, req checkout.TransferRequest) (checkout.
 	}, nil
 }
 
-// Broadcast implements checkout.SandboxChain.
-func (n *Chain) Broadcast(ctx context.Context, payoutID string, signed []byte) (checkout.PayoutFailure, error) {
+// broadcast sends a signed transfer. A repeat of the same transfer succeeds too. A failure code means that the chain
+// refused it for good.
+func (n *Payouts) broadcast(ctx context.Context, payoutID string, signed []byte) (checkout.PayoutFailure, error) {
 	if failure, err := fails(payoutID, signed); err != nil || failure != "" {
 		return failure, err
 	}

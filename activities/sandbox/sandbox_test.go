@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 )
@@ -208,43 +209,42 @@ func ask(t *testing.T, n *CardNetwork, method, id, answer string) *httptest.Resp
 func TestPayouts_PriceSignAndBroadcastOnce(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t)
-	p := &Chain{Store: n.Store}
+	p := &Payouts{Store: n.Store}
 	rate, err := Rates{}.Quote(t.Context(), checkout.EUR, checkout.BTC)
 	require.NoError(t, err)
 	require.Equal(t, "0.000016875", rate.Rate.String())
 	_, err = Rates{}.Quote(t.Context(), "XXX", checkout.BTC)
 	require.Error(t, err)
 
-	req, _, err := charge(t, n, "4242424242424242")
-	require.NoError(t, err)
-	ask := checkout.TransferRequest{PayoutID: "po_1", TransactionID: req.TransactionID, Destination: "0xabc", Gross: checkout.MustCrypto("1.000000000000000001", checkout.ETH)}
-	got, err := p.Sign(t.Context(), ask)
+	ask := storage.PayoutToSend{Payout: checkout.Payout{Ref: checkout.Ref{ID: "po_1"}, Destination: "0xabc",
+		SourceAmount: 100, SourceCurrency: checkout.USD, Currency: checkout.ETH, ExchangeRate: checkout.MustRate("1.000000000000000001")}}
+	got, err := sign(ask)
 	require.NoError(t, err)
 	require.Equal(t, "0.001000000000000001", got.Fee.String(), "rounded up to 18 places")
 	require.Equal(t, "0.999000000000000000", got.Amount.String())
-	again, err := p.Sign(t.Context(), ask)
+	again, err := sign(ask)
 	require.NoError(t, err)
 	require.Equal(t, got, again)
 	for range 2 {
-		failure, err := p.Broadcast(t.Context(), "po_1", got.Signed)
+		failure, err := p.broadcast(t.Context(), "po_1", got.Signed)
 		require.NoError(t, err)
 		require.Empty(t, failure)
 	}
-	_, err = p.Broadcast(t.Context(), "po_2", got.Signed)
+	_, err = p.broadcast(t.Context(), "po_2", got.Signed)
 	require.Error(t, err, "another payout's transfer")
 
 	for address, want := range map[string]checkout.PayoutFailure{
 		"": checkout.PayoutInvalidAddress, "sandbox:invalid": checkout.PayoutInvalidAddress, "sandbox:no-liquidity": checkout.PayoutInsufficientLiquidity,
 	} {
 		ask.Destination = address
-		got, err := p.Sign(t.Context(), ask)
+		got, err := sign(ask)
 		require.NoError(t, err)
 		require.Equal(t, want, got.Failed, address)
 	}
 	ask.Destination = "sandbox:network-error"
-	got, err = p.Sign(t.Context(), ask)
+	got, err = sign(ask)
 	require.NoError(t, err)
-	failure, err := p.Broadcast(t.Context(), "po_1", got.Signed)
+	failure, err := p.broadcast(t.Context(), "po_1", got.Signed)
 	require.NoError(t, err)
 	require.Equal(t, checkout.PayoutNetworkError, failure)
 }

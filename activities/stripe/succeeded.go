@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/stripe/stripe-go/v85"
@@ -61,7 +60,7 @@ func (n *Network) Charged(ctx context.Context, reference string) (checkout.Charg
 func charged(i *stripe.PaymentIntent) checkout.Charged {
 	got := checkout.Charged{
 		Reference: i.ID, TransactionID: i.Metadata[metadataTransaction], SessionID: i.Metadata[metadataSession],
-		Amount: checkout.Amount(i.AmountReceived), Currency: checkout.Currency(strings.ToUpper(string(i.Currency))),
+		Amount: checkout.Amount(i.AmountReceived), Currency: currency(i.Currency),
 		CreatedAt: time.Unix(i.Created, 0).UTC(),
 	}
 	if charge := i.LatestCharge; charge != nil {
@@ -77,8 +76,8 @@ func cost(b *stripe.BalanceTransaction) *checkout.ChargeCost {
 		return nil
 	}
 	return &checkout.ChargeCost{
-		Currency: checkout.Currency(strings.ToUpper(string(b.Currency))),
-		Gross:    checkout.Amount(b.Amount), Cost: checkout.Amount(b.Fee), AvailableAt: unixTime(b.AvailableOn),
+		Currency: currency(b.Currency), Gross: checkout.Amount(b.Amount), Cost: checkout.Amount(b.Fee),
+		AvailableAt: unixTime(b.AvailableOn),
 	}
 }
 

@@ -67,35 +67,6 @@ func (f onCoins) finish(t *testing.T, all []checkout.Ref) {
 	}
 }
 
-func TestBatch_PaysEachPayoutOnce(t *testing.T) {
-	t.Parallel()
-	f := newOnCoins(t, 3, soon)
-	all := f.payouts(t, 7)
-	_, err := f.Transfer(t.Context(), all[0])
-	require.ErrorIs(t, err, treasury.ErrNotTaken, "its run waits for the others")
-
-	require.Equal(t, 7, f.sync(t).Signed)
-	f.finish(t, all)
-	f.settle(t)
-
-	paid, fees := f.coins.paid()
-	sum := checkout.Crypto{}
-	for _, ref := range all {
-		p := f.read(t, ref)
-		require.Equal(t, []int64{p.Amount.Units().Int64()}, paid[ref.ID])
-		require.True(t, p.Gross().Is(p.Amount.Add(p.Fee)))
-		require.NotNil(t, p.ConfirmedAt)
-		sum = sum.Add(p.Fee)
-	}
-	require.Len(t, paid, 7)
-	require.Equal(t, fees, sum.Units().Int64(), "the fee is shared to the last unit")
-	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM transfer`))
-	books := f.ledger(t)
-	require.Equal(t, f.coins.balance(f.coins.final())[checkout.BTC].Units().String(), books["wallet BTC"])
-	require.Equal(t, "0", books["transit BTC"])
-	require.Empty(t, f.sync(t).Alarms)
-}
-
 func TestBatch_WaitsForOthers(t *testing.T) {
 	t.Parallel()
 	f := newOnCoins(t, 3, checkout.Batch{Most: 2, Wait: time.Hour})
@@ -294,32 +265,6 @@ func TestBatch_ACoinOfNobodyFreezes(t *testing.T) {
 
 	require.Contains(t, round.Frozen, "a transaction uses slot coin:1")
 	require.Zero(t, round.Signed)
-}
-
-// An old backup was restored: the chain has a transfer of several payouts that PostgreSQL lacks.
-func TestBatch_ALostTransferIsRecoveredWithAllItsPayouts(t *testing.T) {
-	t.Parallel()
-	f := newOnCoins(t, 2, soon)
-	all := f.payouts(t, 3)
-	f.sync(t)
-	f.coins.mine(f.coins.finality + 1)
-	f.forget(t)
-
-	round := f.sync(t)
-	require.Contains(t, round.Frozen, "no transfer explains")
-	require.Zero(t, round.Signed)
-	got, err := f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: round.ID, Apply: true})
-	require.NoError(t, err)
-	require.Len(t, got.Found, 3)
-	for _, found := range got.Found {
-		require.True(t, found.Done, found.Why)
-	}
-	require.Equal(t, 1, f.sync(t).Confirmed)
-	for _, ref := range all {
-		require.NotNil(t, f.read(t, ref).ConfirmedAt)
-	}
-	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: round.ID}))
-	require.Zero(t, f.sync(t).Signed, "nobody is paid again")
 }
 
 // The node lost the block of a transfer and knows its state: a person says that the missing money paid all of it.

@@ -45,11 +45,7 @@ func newOnBitcoin(t *testing.T, coins int) onBitcoin {
 	t.Cleanup(f.market.Close)
 	f.Treasury = f.process(t)
 	require.NoError(t, f.node.Call(ctx, "merchant", &f.address, "getnewaddress", "", "bech32"))
-	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard",
-		FeeBasisPoints: 100, PaymentAttempts: 3}
-	require.NoError(t, f.Store.CreateMerchant(ctx, m, checkout.ModeLive, []checkout.PayoutAddress{
-		{Currency: checkout.BTC, Network: checkout.Bitcoin, Address: f.address}}))
-	f.owner = m.Owner(checkout.ModeLive)
+	f.owner = f.merchant(t, f.address)
 	return f
 }
 
@@ -139,6 +135,8 @@ func TestBitcoin_OneTransferPaysABatch(t *testing.T) {
 	require.EqualValues(t, 5, f.query(t, `SELECT count(*) FROM transfer_payout`))
 	for _, ref := range refs {
 		f.send(t, ref)
+		p := f.read(t, ref)
+		require.True(t, p.Gross().Is(p.Amount.Add(p.Fee)))
 	}
 	f.mine(t, 6)
 	f.sync(t)

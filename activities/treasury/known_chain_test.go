@@ -20,24 +20,6 @@ func (f fixture) refund(ctx context.Context, ref checkout.Ref) error {
 	return err
 }
 
-// A backup is restored while nobody knows: neither a round nor a person has frozen the account. The backup's own
-// comparison is some seconds old.
-func TestRefundPayout_AfterARestoreThatNobodyAnnounced(t *testing.T) {
-	t.Parallel()
-	f := newOnAnvil(t)
-	f.sync(t)
-	paid, unpaid := f.payout(t, f.owner, 10_000, checkout.USDC), f.payout(t, f.owner, 20_000, checkout.USDC)
-	restore := f.backup(t)
-	f.send(t, paid)
-	f.mine(t, 3)
-	require.Equal(t, 1, f.sync(t).Confirmed)
-	restore()
-	for _, ref := range []checkout.Ref{paid, unpaid} {
-		require.ErrorIs(t, f.refund(t.Context(), ref), storage.ErrFrozen)
-	}
-	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM refund`))
-}
-
 // A person freezes first, as the runbook says, and no round has run since.
 func TestRefundPayout_AfterARestoreAndAFreeze(t *testing.T) {
 	t.Parallel()

@@ -102,8 +102,7 @@ func TestLostTransaction_APayoutPaysItsShareOfTheFee(t *testing.T) {
 	f := newOnCoins(t, 2, soon)
 	all := f.alike(t, 9, 6) // 8 share 341 satoshis, and differ by 59
 	f.Exec(t, `UPDATE payout SET next_action_at = now() + interval '1 day' WHERE id = $1`, all[8].ID)
-	require.Equal(t, 8, f.sync(t).Signed)
-	f.coins.mine(f.coins.finality + 1)
+	f.signAll(t, 8)
 	f.forget(t)
 	f.sync(t)
 
@@ -136,8 +135,7 @@ func TestLostTransaction_APersonChoosesForEachPayment(t *testing.T) {
 	twins := f.alike(t, 3, 0)
 	f.Exec(t, `UPDATE payout SET next_action_at = now() + interval '1 day' WHERE id = $1`, twins[2].ID)
 	other := f.payouts(t, 1)
-	require.Equal(t, 3, f.sync(t).Signed)
-	f.coins.mine(f.coins.finality + 1)
+	f.signAll(t, 3)
 	f.forget(t)
 	f.sync(t)
 
@@ -184,8 +182,7 @@ func TestLostTransaction_TheRestOfALossIsWritten(t *testing.T) {
 
 func (f onCoins) requireRestWritten(t *testing.T, all []checkout.Ref, lost int, seen bool) {
 	t.Helper()
-	require.Equal(t, 3, f.sync(t).Signed)
-	f.coins.mine(f.coins.finality + 1)
+	f.signAll(t, 3)
 	paid, _ := f.coins.paid()
 	loss := paid[all[lost].ID][0]
 	require.Equal(t, paid[all[0].ID], paid[all[1].ID])

@@ -36,8 +36,7 @@ func (t *Treasury) price(ctx context.Context, chain checkout.Chain, p checkout.P
 	burnt, err := t.Store.Burnt(ctx, p)
 	got.Payout = p
 	got.request = checkout.TransferRequest{
-		PayoutID: p.ID, TransactionID: p.TransactionID, Network: p.Network,
-		Destination: p.Destination, Gross: p.Gross(), FeeRate: feeRate, Burnt: burnt,
+		PayoutID: p.ID, Destination: p.Destination, Gross: p.Gross(), FeeRate: feeRate, Burnt: burnt,
 	}
 	return got, err
 }

@@ -164,7 +164,8 @@ func (f onAnvil) sentTo(t *testing.T) string {
 	return total
 }
 
-// The version that was mined is lost, and its transfer is known.
+// The version that was mined is lost, and its transfer is known. It must not count as dead: its payout would be
+// retried or refunded although the merchant was paid.
 func TestRecover_AVersionThatTheBackupLacks(t *testing.T) {
 	t.Parallel()
 	f := newOnAnvil(t)
@@ -176,7 +177,15 @@ func TestRecover_AVersionThatTheBackupLacks(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, f.node.Send(t.Context(), second))
 	f.mine(t, 3)
-	f.sync(t)
+	for range 2 {
+		got := f.sync(t)
+		require.Equal(t, 0, got.Dead+got.Confirmed)
+		require.Contains(t, got.Alarms, "the chain says that "+id+" is dead, and shows its payment")
+	}
+	require.Equal(t, checkout.PayoutSent, f.read(t, ref).Status)
+	_, err = f.Store.RefundPayout(t.Context(), ref)
+	require.ErrorIs(t, err, checkout.ErrTransferStands)
+	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "no transfer explains the transaction")
 	got := f.recover(t, nil)
 	require.Equal(t, id, got.Found[0].Transfer)
 	require.Equal(t, 1, f.sync(t).Confirmed)
@@ -235,6 +244,9 @@ func TestThaw_RightAfterARecoveryStaysThawed(t *testing.T) {
 	}
 	f.mine(t, 3)
 	restore()
+	held := f.transfer(t, known)
+	require.Equal(t, checkout.HoldFrozen, held.Held, "also when its run comes before the first round")
+	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "a transaction uses slot 1")
 	f.sync(t)
 	got := f.recover(t, nil)
 	require.Equal(t, []string{known.ID, ""}, []string{got.Found[0].Payout, got.Found[1].Payout})

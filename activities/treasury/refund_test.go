@@ -12,11 +12,11 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// operators is the entry of a command in the audit log.
-func operators(ref checkout.Ref) checkout.AuditEntry {
+// operators is the entry of a command about a payout in the audit log.
+func operators(ref checkout.Ref, action string) checkout.AuditEntry {
 	return checkout.AuditEntry{
 		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: ref.MerchantID, Mode: &ref.Mode, Actor: "operator",
-		Action: "transaction.refunded", Subject: "txn",
+		Action: action, Subject: ref.ID,
 	}
 }
 
@@ -30,7 +30,7 @@ func TestRefundPayout_NothingIsSignedAfterwards(t *testing.T) {
 	require.Equal(t, checkout.HoldLarge, f.read(t, ref).Hold)
 	f.Limits = generous
 
-	first, err := f.Store.RefundPayout(t.Context(), ref, operators(ref))
+	first, err := f.Store.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded"))
 	require.NoError(t, err)
 	p := f.read(t, ref)
 	require.Equal(t, []any{checkout.PayoutFailed, checkout.PayoutNetworkError, checkout.PayoutHold("")}, []any{p.Status, p.Failure, p.Hold})
@@ -41,7 +41,7 @@ func TestRefundPayout_NothingIsSignedAfterwards(t *testing.T) {
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM checkout_session WHERE status = 'completed'`))
 	require.Equal(t, map[string]string{"acquirer:receivable EUR": "0", "revenue:fee EUR": "0", "merchant:payable EUR": "0"}, f.ledger(t))
 
-	again, err := f.Store.RefundPayout(t.Context(), ref, operators(ref))
+	again, err := f.Store.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded"))
 	require.NoError(t, err)
 	require.Equal(t, first, again, "a repeat changes nothing")
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry`))
@@ -62,13 +62,13 @@ func TestRefundPayout_IsRefusedOnceATransferIsSigned(t *testing.T) {
 	ref := f.usdc(t)
 	_ = f.transfer(t, ref)
 	for range 2 { // while it is pending, and after it was sent
-		_, err := f.Store.RefundPayout(t.Context(), ref, operators(ref))
+		_, err := f.Store.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded"))
 		require.ErrorIs(t, err, checkout.ErrTransferStands)
 		_, err = f.Store.FinishPayout(t.Context(), ref, 0, "")
 		require.NoError(t, err)
 	}
 	f.settle(t)
-	_, err := f.Store.RefundPayout(t.Context(), ref, operators(ref))
+	_, err := f.Store.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded"))
 	require.ErrorIs(t, err, checkout.ErrTransferStands)
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM refund`))
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM audit_entry`))
@@ -85,7 +85,7 @@ func TestRefundPayout_OfAFailedPayout(t *testing.T) {
 	f.send(t, ref)
 	f.settle(t)
 	require.Equal(t, checkout.PayoutInvalidAddress, f.read(t, ref).Failure)
-	r, err := f.Store.RefundPayout(t.Context(), ref, operators(ref))
+	r, err := f.Store.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded"))
 	require.NoError(t, err)
 	require.Equal(t, checkout.PayoutInvalidAddress, f.read(t, ref).Failure, "the merchant was told why")
 	require.Equal(t, []webhook.EventType{webhook.PayoutSent, webhook.PayoutFailed}, f.eventTypes(t, ref))
@@ -112,7 +112,7 @@ func TestRefundPayout_OneThatExistsAfterAllEndsTheRetry(t *testing.T) {
 	f := newFixture(t)
 	require.NoError(t, f.Compare(t.Context()))
 	ref := f.usdc(t)
-	r, err := f.Store.RefundPayout(t.Context(), ref, operators(ref))
+	r, err := f.Store.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded"))
 	require.NoError(t, err)
 	_, err = f.Store.RecordRefund(t.Context(), r, checkout.RefundResult{Status: checkout.RefundFailed})
 	require.NoError(t, err)

@@ -152,7 +152,7 @@ func TestRetryRate_ADisputeIsNoWayToWaitForAPrice(t *testing.T) {
 	f := newFixture(t)
 	ref := f.payout(t, f.owner, 10_000, checkout.ETH)
 	f.risk(t, ref, checkout.RiskDispute, checkout.RiskOpen)
-	f.requireHeld(t, ref)
+	f.held(t, ref, checkout.HoldRisk)
 	f.age(t, ref, day+time.Second)
 	f.risk(t, ref, checkout.RiskDispute, checkout.RiskWon)
 	f.Rates = &fakeRates{eth: "0.0003"}

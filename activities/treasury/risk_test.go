@@ -35,17 +35,6 @@ func (f fixture) risk(t *testing.T, ref checkout.Ref, kind checkout.RiskKind, st
 	return found
 }
 
-// requireHeld tries to send the payout, after any time of waiting.
-func (f fixture) requireHeld(t *testing.T, ref checkout.Ref) {
-	t.Helper()
-	for range 2 {
-		got := f.transfer(t, ref)
-		require.Equal(t, checkout.TransferOutcome{Held: checkout.HoldRisk, Generation: 1}, got)
-		f.Exec(t, `UPDATE payout SET held_at = held_at - interval '60 days' WHERE id = $1`, ref.ID)
-	}
-	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer_payout WHERE payout_id = $1`, ref.ID))
-}
-
 // due reports whether Reconcile would start the payout now.
 func (f fixture) due(t *testing.T, ref checkout.Ref) any {
 	t.Helper()
@@ -58,14 +47,14 @@ func TestRisk_HoldsAPayoutUntilItIsGone(t *testing.T) {
 		f := newFixture(t)
 		ref, other := f.usdc(t), f.usdc(t)
 		f.report(t, ref)
-		f.requireHeld(t, ref) // nobody has asked the card network yet
+		f.held(t, ref, checkout.HoldRisk) // nobody has asked the card network yet
 		for _, status := range []checkout.RiskStatus{checkout.RiskInquiry, checkout.RiskOpen, checkout.RiskLost} {
 			found := f.risk(t, ref, kind, status)
 			f.Exec(t, `UPDATE acquirer_event SET unseen = false`)
 			if status == checkout.RiskInquiry {
 				require.Contains(t, found[0].Detail, "waits")
 			}
-			f.requireHeld(t, ref)
+			f.held(t, ref, checkout.HoldRisk)
 			require.Equal(t, false, f.due(t, ref))
 		}
 		require.Empty(t, f.risk(t, ref, kind, checkout.RiskWon))
@@ -82,20 +71,16 @@ func TestRisk_AnOperatorReleases(t *testing.T) {
 	ref := f.usdc(t)
 	require.ErrorIs(t, f.Store.ReleasePayout(t.Context(), ref), checkout.ErrConflict, "nothing holds it")
 	f.risk(t, ref, checkout.RiskFraudWarning, checkout.RiskInquiry)
-	f.requireHeld(t, ref)
+	f.held(t, ref, checkout.HoldRisk)
 
 	other := f.merchant(t, "0xOther")
 	require.ErrorIs(t, f.Store.ReleasePayout(t.Context(), other.Ref(ref.ID)), checkout.ErrNotFound)
-	entry := checkout.AuditEntry{
-		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: f.owner.MerchantID, Actor: "operator",
-		Action: "payout.released", Subject: ref.ID,
-	}
-	require.NoError(t, f.Store.ReleasePayout(t.Context(), ref, entry))
+	require.NoError(t, f.Store.ReleasePayout(t.Context(), ref, operators(ref, "payout.released")))
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry WHERE subject = $1`, ref.ID))
 	require.Equal(t, true, f.due(t, ref))
 
 	f.risk(t, ref, checkout.RiskDispute, checkout.RiskOpen)
-	f.requireHeld(t, ref)
+	f.held(t, ref, checkout.HoldRisk)
 	require.NoError(t, f.Store.ReleasePayout(t.Context(), ref))
 	f.send(t, ref)
 	require.ErrorIs(t, f.Store.ReleasePayout(t.Context(), ref), checkout.ErrConflict, "it is sent")

@@ -10,16 +10,9 @@ import (
 	"example.com/checkout/activities/treasury"
 	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
-
-func storageEvents(sessionID string) storage.EventFilter {
-	return storage.EventFilter{SessionID: sessionID}
-}
-
-var page = pg.Page{Limit: 100}
 
 func TestSync_BumpsOnlyWhatBlocksTheOthers(t *testing.T) {
 	t.Parallel()

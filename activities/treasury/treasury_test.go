@@ -10,6 +10,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"example.com/checkout/activities/treasury"
+	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -107,9 +109,6 @@ func TestTransfer_HoldsWhatCannotBeSentNow(t *testing.T) {
 		"above what may be unsettled": {
 			func(f *fixture) { f.Limits.MerchantUnsettled = 10_691 },
 			func(f *fixture) { f.Limits.MerchantUnsettled = 10_692 }, checkout.HoldUnsettled},
-		"the payment is too young": {
-			func(f *fixture) { f.Delay = time.Hour },
-			func(f *fixture) { f.Delay = 0 }, checkout.HoldDelay},
 		"the fee is above its limit": {
 			func(f *fixture) { f.chain.planErr = checkout.ErrFeeTooHigh },
 			func(f *fixture) { f.chain.planErr = nil }, checkout.HoldFee},
@@ -245,20 +244,36 @@ func TestTransfer_OnlyOfItsModeAndNetworks(t *testing.T) {
 
 func TestTransfer_LimitsHoldWhenManyReachThemAtOnce(t *testing.T) {
 	t.Parallel()
-	for name, limit := range map[string]func(*checkout.PayoutLimits) *checkout.Amount{
-		"of a merchant":   func(l *checkout.PayoutLimits) *checkout.Amount { return &l.MerchantDay },
-		"of the account":  func(l *checkout.PayoutLimits) *checkout.Amount { return &l.Day },
-		"of open charges": func(l *checkout.PayoutLimits) *checkout.Amount { return &l.MerchantUnsettled },
+	const most = 3*10_692 + 10_691
+	for name, c := range map[string]struct {
+		limit func(f *fixture)
+		want  checkout.PayoutHold
+	}{
+		"of a merchant":   {func(f *fixture) { f.Limits.MerchantDay = most }, checkout.HoldLimit},
+		"of the account":  {func(f *fixture) { f.Limits.Day = most }, checkout.HoldLimit},
+		"of open charges": {func(f *fixture) { f.Limits.MerchantUnsettled = most }, checkout.HoldUnsettled},
+		"the float": {func(f *fixture) {
+			f.chain.take(checkout.USDC, 1_000_000_000_000-3*106_670_000-1_000)
+		}, checkout.HoldFloat},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
-			*limit(&f.Limits) = 3*10_692 + 10_691
+			c.limit(&f)
+			var group errgroup.Group
+			for range 12 {
+				ref := f.usdc(t)
+				group.Go(func() error {
+					_, err := f.Transfer(t.Context(), ref)
+					return err
+				})
+			}
+			require.NoError(t, group.Wait())
 
-			f.followsAtOnce(t, 12)
-
+			require.EqualValues(t, 9, f.query(t, `SELECT count(*) FROM payout WHERE hold = $1`, c.want))
+			f.settle(t)
+			require.EqualValues(t, 3, f.query(t, `SELECT count(*) FROM transfer WHERE status = 'confirmed'`))
 			require.EqualValues(t, 3, f.query(t, `SELECT count(*) FROM transfer`))
-			require.EqualValues(t, 9, f.query(t, `SELECT count(*) FROM payout WHERE hold IN ('limit', 'unsettled')`))
 		})
 	}
 }
@@ -277,30 +292,6 @@ func TestTransfer_OfAPayoutThatWasRetriedMeanwhile(t *testing.T) {
 
 	require.ErrorIs(t, err, checkout.ErrConflict)
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
-}
-
-func TestTransfer_TheFloatHoldsWhenManyWantItAtOnce(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.chain.take(checkout.USDC, 1_000_000_000_000-3*106_670_000-1_000)
-	f.followsAtOnce(t, 12)
-	require.EqualValues(t, 3, f.query(t, `SELECT count(*) FROM transfer`))
-	f.settle(t)
-	require.EqualValues(t, 3, f.query(t, `SELECT count(*) FROM transfer WHERE status = 'confirmed'`))
-}
-
-// followsAtOnce transfers n payouts at once.
-func (f fixture) followsAtOnce(t *testing.T, n int) {
-	t.Helper()
-	var group errgroup.Group
-	for range n {
-		ref := f.usdc(t)
-		group.Go(func() error {
-			_, err := f.Transfer(t.Context(), ref)
-			return err
-		})
-	}
-	require.NoError(t, group.Wait())
 }
 
 func TestRetryPayout_OnlyAfterAFailure(t *testing.T) {
@@ -337,7 +328,7 @@ func TestFinishPayout_BelievesTheTransfers(t *testing.T) {
 func (f fixture) eventTypes(t *testing.T, ref checkout.Ref) (types []webhook.EventType) {
 	t.Helper()
 	p := f.read(t, ref)
-	events, err := f.Store.Events(t.Context(), ref.Owner, storageEvents(p.SessionID), page)
+	events, err := f.Store.Events(t.Context(), ref.Owner, storage.EventFilter{SessionID: p.SessionID}, pg.Page{Limit: 100})
 	require.NoError(t, err)
 	for _, e := range slices.Backward(events) {
 		if e.SubjectID == ref.ID {
@@ -371,31 +362,20 @@ func TestHoldPayout_ComesTooLateForASignedPayout(t *testing.T) {
 // TestTransfer_APayoutAboveTheLimitWaitsForAPerson: time does not make it smaller.
 func TestTransfer_APayoutAboveTheLimitWaitsForAPerson(t *testing.T) {
 	t.Parallel()
-	for name, limits := range map[string]checkout.PayoutLimits{
-		"of a payout":      {Payout: 10_691, MerchantDay: 1_000_000, Day: 1_000_000, MerchantUnsettled: 1_000_000},
-		"of any day":       {Payout: 1_000_000, MerchantDay: 1_000_000, Day: 10_691, MerchantUnsettled: 1_000_000},
-		"of a merchant":    {Payout: 1_000_000, MerchantDay: 10_691, Day: 1_000_000, MerchantUnsettled: 1_000_000},
-		"nothing is large": {MerchantUnsettled: 1_000_000},
-	} {
-		f := newFixture(t)
-		ref := f.usdc(t)
-		f.Limits = limits
-		large := checkout.TransferOutcome{Held: checkout.HoldLarge, Generation: 1}
-		for range 2 {
-			got := f.transfer(t, ref)
-			require.Equal(t, large, got, name)
-			f.Exec(t, `UPDATE payout SET held_at = held_at - interval '25 hours'`)
-		}
-		entry := checkout.AuditEntry{
-			ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: f.owner.MerchantID, Actor: "operator",
-			Action: "payout.released", Subject: ref.ID,
-		}
-		require.NoError(t, f.Store.ReleasePayout(t.Context(), ref, entry))
-		require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry WHERE subject = $1`, ref.ID))
-		require.Equal(t, true, f.due(t, ref))
-		f.send(t, ref)
-		require.ErrorIs(t, f.Store.ReleasePayout(t.Context(), ref), checkout.ErrConflict, "it is sent")
+	f := newFixture(t)
+	ref := f.usdc(t)
+	f.Limits.Payout = 10_691
+	large := checkout.TransferOutcome{Held: checkout.HoldLarge, Generation: 1}
+	for range 2 {
+		got := f.transfer(t, ref)
+		require.Equal(t, large, got)
+		f.Exec(t, `UPDATE payout SET held_at = held_at - interval '25 hours'`)
 	}
+	require.NoError(t, f.Store.ReleasePayout(t.Context(), ref, operators(ref, "payout.released")))
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry WHERE subject = $1`, ref.ID))
+	require.Equal(t, true, f.due(t, ref))
+	f.send(t, ref)
+	require.ErrorIs(t, f.Store.ReleasePayout(t.Context(), ref), checkout.ErrConflict, "it is sent")
 }
 
 // TestTransfer_ARetriedPayoutIsReleasedAnew: its destination may be another one by then.

@@ -1,7 +1,6 @@
 package checkout
 
 import (
-	"context"
 	"encoding/json"
 	"math/big"
 	"time"
@@ -155,16 +154,13 @@ func orNull(s string) *string {
 
 // TransferRequest asks a network for the transfer of a payout. PayoutID is the idempotency key.
 type TransferRequest struct {
-	PayoutID      string
-	TransactionID string
-	Network       string
-	Destination   string
-	Gross         Crypto // before the network's fee
-	FeeRate       Rate   // the currency of Gross for one unit of the chain's own currency; none in the sandbox
+	PayoutID    string
+	Destination string
+	Gross       Crypto // before the network's fee
+	FeeRate     Rate   // the currency of Gross for one unit of the chain's own currency
 	// Burnt is what earlier transfers of the payout cost that were reverted, in the chain's own currency. The payout
 	// pays for it.
-	Burnt    Crypto
-	Behavior string // of the sandbox's charge; "" on a real chain
+	Burnt Crypto
 }
 
 // SandboxTransfer is a signed transfer of the sandbox's chain. It is stored before or as it is sent, so a repeat
@@ -175,14 +171,4 @@ type SandboxTransfer struct {
 	Amount Crypto        // after the fee; none when Failed
 	Fee    Crypto        // none when Failed
 	Failed PayoutFailure // set when the network refuses to sign: nothing was or will be sent
-}
-
-// SandboxChain is the API of the sandbox's chain, which needs no treasury; that of a real one is Chain. Any error
-// means that the outcome is unknown and that the caller must repeat the call.
-type SandboxChain interface {
-	// Sign prices and signs a transfer. It does not send it.
-	Sign(ctx context.Context, req TransferRequest) (SandboxTransfer, error)
-	// Broadcast sends a signed transfer. A repeat of the same transfer succeeds too. A failure code
-	// means that the network refused it for good.
-	Broadcast(ctx context.Context, payoutID string, signed []byte) (PayoutFailure, error)
 }

@@ -10,6 +10,7 @@ import (
 
 	"example.com/checkout/activities/bitcoin"
 	"example.com/checkout/activities/ethereum"
+	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/activities/rate"
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/workflows/checkout"
@@ -26,8 +27,7 @@ type pricedChain interface {
 type lateChain struct {
 	name   string // for people
 	id     string // CAIP-2
-	dial   func(context.Context) (pricedChain, error)
-	ready  error // what dial returns when a repeat may succeed
+	dial   func(context.Context) (pricedChain, error) // jsonrpc.ErrNotReady: a repeat may succeed
 	opened atomic.Pointer[pricedChain]
 }
 
@@ -69,8 +69,7 @@ func ethereumOf(n config.Networks, signs bool) (*lateChain, error) {
 			SanctionsOracle: n.SanctionsOracle,
 		})
 	}
-	return &lateChain{
-		name: "Ethereum", id: ethereum.ChainName(n.EthereumChainID), dial: dial, ready: ethereum.ErrNotReady}, nil
+	return &lateChain{name: "Ethereum", id: ethereum.ChainName(n.EthereumChainID), dial: dial}, nil
 }
 
 // signerOf returns what has the treasury's key.
@@ -96,8 +95,7 @@ func bitcoinOf(n config.Networks, signs bool) (*lateChain, error) {
 		FeeTarget: n.BitcoinFeeTarget, MaxFeeRate: n.BitcoinMaxFeeRate, BatchInterval: n.BitcoinBatchInterval,
 	}
 	dial := func(ctx context.Context) (pricedChain, error) { return bitcoin.Open(ctx, o) }
-	return &lateChain{
-		name: "Bitcoin", id: bitcoin.ChainName(n.BitcoinNetwork), dial: dial, ready: bitcoin.ErrNotReady}, nil
+	return &lateChain{name: "Bitcoin", id: bitcoin.ChainName(n.BitcoinNetwork), dial: dial}, nil
 }
 
 // opened returns the chains that are ready.
@@ -136,7 +134,7 @@ func (all lateChains) openSoon(ctx context.Context, mode checkout.Mode) {
 
 func (c *lateChain) notYet() error { return fmt.Errorf("%s: %w", c.name, errNoNodeYet) }
 
-// try opens the chain. It returns the error ready when a repeat may succeed.
+// try opens the chain. It returns jsonrpc.ErrNotReady when a repeat may succeed.
 func (c *lateChain) try(ctx context.Context) error {
 	chain, err := c.dial(ctx)
 	if err == nil {
@@ -148,7 +146,7 @@ func (c *lateChain) try(ctx context.Context) error {
 // tryOrLater opens the chain, later when its node is not ready. An error is a wrong setting.
 func (c *lateChain) tryOrLater(ctx context.Context, mode checkout.Mode) error {
 	err := c.try(ctx)
-	if errors.Is(err, c.ready) {
+	if errors.Is(err, jsonrpc.ErrNotReady) {
 		go c.openLater(ctx, mode)
 		err = nil
 	}
@@ -158,7 +156,7 @@ func (c *lateChain) tryOrLater(ctx context.Context, mode checkout.Mode) error {
 // open waits for the node.
 func (c *lateChain) open(ctx context.Context) error {
 	return wait(ctx, c.name, func() error { return c.try(ctx) },
-		func(err error) bool { return errors.Is(err, c.ready) })
+		func(err error) bool { return errors.Is(err, jsonrpc.ErrNotReady) })
 }
 
 // openLater waits for the node while the process does other work.

@@ -98,7 +98,7 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 		Payments: &activities.Payments{
 			Store: store, CheckoutURL: cfg.PageURL, Live: live.networks(activities.Networks{}),
 			Test: test.networks(activities.SandboxNetworks(
-				cards, activities.Chain{Rates: sandbox.Rates{}, Payouts: sandbox.NewPayouts(store)},
+				cards, activities.Chain{Rates: sandbox.Rates{}, Payouts: &sandbox.Payouts{Store: store}},
 			)),
 		},
 		Deliveries: activities.NewDeliveries(store, guard, cfg.TestSchedule),

@@ -22,18 +22,18 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// hangingChain does not answer the first time that it is asked to sign.
+// hangingChain does not answer the first time.
 type hangingChain struct {
-	checkout.SandboxChain
+	activities.PayoutSender
 	asked atomic.Int64
 }
 
-func (c *hangingChain) Sign(ctx context.Context, request checkout.TransferRequest) (checkout.SandboxTransfer, error) {
+func (c *hangingChain) Transfer(ctx context.Context, p storage.PayoutToSend) (checkout.TransferOutcome, error) {
 	if c.asked.Add(1) == 1 {
 		<-ctx.Done()
-		return checkout.SandboxTransfer{}, ctx.Err()
+		return checkout.TransferOutcome{}, ctx.Err()
 	}
-	return c.SandboxChain.Sign(ctx, request)
+	return c.PayoutSender.Transfer(ctx, p)
 }
 
 // TestPayout_TheSessionTriesOnce: while the chain hangs, the customer gets the answer
@@ -43,7 +43,7 @@ func TestPayout_TheSessionTriesOnce(t *testing.T) {
 	stack := e2e.Beside(t, devstack.Options{})
 	stack.Worker.Kill()
 	store, c := e2e.OpenStore(t, stack), e2e.TemporalClient(t, stack)
-	workWith(t, stack, store, &hangingChain{SandboxChain: &sandbox.Chain{Store: store}})
+	workWith(t, stack, store, &hangingChain{PayoutSender: &sandbox.Payouts{Store: store}})
 	m := e2e.NewMerchant(t, stack)
 
 	id := m.Create(e2e.Terms)
@@ -62,16 +62,15 @@ func TestPayout_TheSessionTriesOnce(t *testing.T) {
 }
 
 // workWith runs the workers in this process, with another chain.
-func workWith(t *testing.T, stack *devstack.Stack, store *storage.Store, chain checkout.SandboxChain) {
+func workWith(t *testing.T, stack *devstack.Stack, store *storage.Store, chain activities.PayoutSender) {
 	t.Helper()
 	c := e2e.TemporalClient(t, stack)
 	flows := &runs.Client{Temporal: c}
 	workers, err := worker.Start(c, worker.Options{
 		Payments: &activities.Payments{
 			Store: store, CheckoutURL: stack.PageURL(),
-			Test: activities.SandboxNetworks(&sandbox.CardNetwork{Store: store}, activities.Chain{
-				Rates: sandbox.Rates{}, Payouts: &sandbox.Payouts{Store: store, Chain: chain},
-			}),
+			Test: activities.SandboxNetworks(&sandbox.CardNetwork{Store: store},
+				activities.Chain{Rates: sandbox.Rates{}, Payouts: chain}),
 		},
 		Deliveries:   activities.NewDeliveries(store, activities.NewAddressGuard(true), nil),
 		Pictures:     activities.NewPictures(store, activities.NewAddressGuard(true)),
