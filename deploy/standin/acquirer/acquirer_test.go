@@ -22,11 +22,9 @@ import (
 
 func TestStart_ListensOnLoopbackOnly(t *testing.T) {
 	t.Parallel()
-	mock, err := startMock()
-	require.NoError(t, err)
 	database := pgtemp.ForTest(t, nil)
 	for _, address := range []string{"0.0.0.0:0", ":0", "10.0.0.1:0", "[::]:0", "example.com:0"} {
-		_, err := acquirer.Start(t.Context(), acquirer.Options{DatabaseURL: database, Mock: mock, PageAddress: address})
+		_, err := acquirer.Start(t.Context(), acquirer.Options{DatabaseURL: database, PageAddress: address})
 		require.ErrorContains(t, err, "not on loopback", address)
 	}
 }

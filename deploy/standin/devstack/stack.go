@@ -98,7 +98,7 @@ func (s *Stack) start(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if s.temporalProgram, err = BuildTemporal(ctx, s.options.Out); err != nil {
+	if s.temporalProgram, err = TemporalProgram.Build(ctx, s.options.Out); err != nil {
 		return err
 	}
 	if s.dir, err = openDataDir(ctx, s.options.Dir, s.options.Fresh); err != nil {
