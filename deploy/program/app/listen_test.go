@@ -44,12 +44,3 @@ func TestListen_SaysWhatIsWrongWithTheCall(t *testing.T) {
 		require.Equal(t, 2, app.ExitStatus(err))
 	}
 }
-
-func TestListen_ExplainsItself(t *testing.T) {
-	t.Parallel()
-	out, err := listen(t, "", "-h")
-	require.NoError(t, err)
-	for _, want := range []string{"  checkout listen --forward-to URL [flags]", "--events types", "--since then", "--state file", "--json", "--plain-http"} {
-		require.Contains(t, out, want)
-	}
-}
