@@ -54,6 +54,12 @@ func (o operator) refused(want string, args ...string) {
 	require.Empty(o.t, out+notes, args)
 }
 
+// withKeys returns the operator with the master keys too, which commands need that use a whole store.
+func (o operator) withKeys() operator {
+	o.environment = append(o.environment, "CHECKOUT_MASTER_KEYS="+o.db.MasterKeys, "CHECKOUT_LOG_LEVEL=error")
+	return o
+}
+
 func (o operator) merchant() string {
 	o.t.Helper()
 	return strings.TrimSpace(o.must("merchant", "create", "--name", "Shop"))
