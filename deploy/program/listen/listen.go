@@ -43,7 +43,7 @@ func newListener(o Options) (*listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reporter{out: o.Out, json: o.JSON, now: time.Now}
+	r := &reporter{out: o.Out, json: o.JSON}
 	return &listener{
 		Options: o, state: state, report: r, pause: pause,
 		api:   newClient(o.APIURL, o.APIKey, r),

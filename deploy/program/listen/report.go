@@ -18,7 +18,6 @@ import (
 type reporter struct {
 	out  io.Writer
 	json bool
-	now  func() time.Time
 
 	apiDown   bool // and this was printed
 	localDown bool
@@ -65,7 +64,7 @@ type endLine struct {
 }
 
 func (r *reporter) encode(l line) {
-	l.Time = checkout.FormatTime(r.now())
+	l.Time = checkout.FormatTime(time.Now())
 	text, err := checkout.EncodeJSON(l)
 	if err != nil {
 		// No error: only strings.
@@ -87,7 +86,7 @@ func (r *reporter) notice(format string, args ...any) {
 	r.print(r.clock() + " " + strings.ReplaceAll(text, "\n", "\n"+indent))
 }
 
-func (r *reporter) clock() string { return r.now().Format(time.TimeOnly) }
+func (r *reporter) clock() string { return time.Now().Format(time.TimeOnly) }
 
 // indent is as wide as the clock and a space.
 const indent = "         "
