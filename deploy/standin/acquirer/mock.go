@@ -40,7 +40,8 @@ var startMock = sync.OnceValues(func() (mock, error) {
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	var said bytes.Buffer
-	cmd := exec.Command(program, "-http-addr", address)
+	// Without an address for HTTPS it would take a fixed port of all networks for it.
+	cmd := exec.Command(program, "-http-addr", address, "-https-addr", "127.0.0.1:0")
 	cmd.Stdout, cmd.Stderr = &said, &said
 	process, err := pgtemp.StartTied(cmd, syscall.SIGKILL)
 	if err != nil {
