@@ -103,11 +103,7 @@ func (r *reporter) ready(o Options, s *stateFile) {
 	}
 	types := "every type"
 	if len(o.Events) > 0 {
-		names := make([]string, len(o.Events))
-		for i, typ := range o.Events {
-			names[i] = string(typ)
-		}
-		types = strings.Join(names, ", ")
+		types = listed(o.Events)
 	}
 	r.print(fmt.Sprintf(`Forwarding test-mode events: %s
   from   %s
