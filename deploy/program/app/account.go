@@ -47,8 +47,7 @@ func (c *call) operator(
 				return err
 			}
 			defer accounts.Close()
-			dashboardURL := strings.TrimSuffix(stores.DashboardURL, "/")
-			return act(ctx, console{accounts, c.printer, dashboardURL, stores.PayoutAddressRules()}, args)
+			return act(ctx, console{accounts, c.printer, stores.DashboardURL, stores.PayoutAddressRules()}, args)
 		}
 		return nil
 	}
