@@ -69,11 +69,9 @@ Payout networks by currency: ` + payoutNetworks() + `.`,
 }
 
 func payoutNetworks() string {
-	var networks []string
-	for _, c := range checkout.PayoutCurrencies {
-		networks = append(networks, string(c)+"="+c.Network())
-	}
-	return strings.Join(networks, ", ")
+	return strings.Join(each(checkout.PayoutCurrencies, func(c checkout.PayoutCurrency) string {
+		return string(c) + "=" + c.Network()
+	}), ", ")
 }
 
 const (

@@ -14,11 +14,9 @@ import (
 
 // knownPlans lists the plans with their fees.
 func knownPlans() string {
-	var plans []string
-	for _, p := range checkout.Plans {
-		plans = append(plans, fmt.Sprintf("%s (%s)", p.Name, p.Fee()))
-	}
-	return strings.Join(plans, " or ")
+	return strings.Join(each(checkout.Plans, func(p checkout.Plan) string {
+		return fmt.Sprintf("%s (%s)", p.Name, p.Fee())
+	}), " or ")
 }
 
 const (

@@ -139,7 +139,9 @@ func (l *listener) begin(ctx context.Context) error {
 		return err
 	}
 
-	l.report.began(l.Since)
+	if l.Since.IsZero() {
+		l.report.notice("first run: events from now on (--since 10m would send older ones too)")
+	}
 	return nil
 }
 

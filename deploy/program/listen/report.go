@@ -114,13 +114,6 @@ The signing secret for your local server, %s:
 `, types, o.APIURL, o.ForwardTo, s.path, made, s.Secret))
 }
 
-// began prints where the first run begins.
-func (r *reporter) began(since time.Time) {
-	if since.IsZero() {
-		r.notice("first run: events from now on (--since 10m would send older ones too)")
-	}
-}
-
 // catchUp prints how many missed events are sent before new ones. With more, n is not all of them.
 func (r *reporter) catchUp(n int, more, resumed bool) {
 	which := "since the time you gave"
