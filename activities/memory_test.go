@@ -28,9 +28,6 @@ import (
 // role makes the test binary a worker that only posts.
 const role = "ACTIVITIES_TEST_ROLE"
 
-// AtEnd ends what the tests have started for all of them.
-var AtEnd = func() {}
-
 func TestMain(m *testing.M) {
 	log.SetOutput(io.Discard) // net/http logs what receivers send
 	if os.Getenv(role) == "worker" {
@@ -41,9 +38,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	pgtemp.RunInParallel()
-	code := m.Run()
-	AtEnd()
-	os.Exit(code)
+	os.Exit(m.Run())
 }
 
 // postings lists the addresses to post to at once.

@@ -1,13 +1,11 @@
 package activities_test
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,15 +20,6 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// startMock starts what judges the double's requests, once.
-var startMock = sync.OnceValues(func() (*acquirer.Mock, error) {
-	mock, err := acquirer.StartMock(context.Background())
-	if err == nil {
-		activities.AtEnd = mock.Stop
-	}
-	return mock, err
-})
-
 // till is the books of a merchant with the double of Stripe.
 type till struct {
 	*books
@@ -44,10 +33,8 @@ type till struct {
 func newTill(t *testing.T) *till {
 	t.Helper()
 	const key = "sk_test_till"
-	mock, err := startMock()
-	require.NoError(t, err)
 	double, err := acquirer.Start(t.Context(), acquirer.Options{
-		DatabaseURL: pgtemp.ForTest(t, nil), Mock: mock, SecretKey: key, Livemode: true,
+		DatabaseURL: pgtemp.ForTest(t, nil), SecretKey: key, Livemode: true,
 	})
 	require.NoError(t, err)
 	t.Cleanup(double.Stop)

@@ -1,11 +1,9 @@
 package stripe_test
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"os"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,16 +14,6 @@ import (
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 )
-
-var startMock = sync.OnceValues(func() (*acquirer.Mock, error) { return acquirer.StartMock(context.Background()) })
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if mock, err := startMock(); err == nil {
-		mock.Stop()
-	}
-	os.Exit(code)
-}
 
 // A world is an acquirer with our adapter before it: the double, or Stripe's test mode.
 type world struct {
@@ -41,10 +29,8 @@ const testKey = "sk_test_contract"
 // newDouble starts a double of its own for the test.
 func newDouble(t *testing.T) *world {
 	t.Helper()
-	mock, err := startMock()
-	require.NoError(t, err)
 	double, err := acquirer.Start(t.Context(), acquirer.Options{
-		DatabaseURL: pgtemp.ForTest(t, nil), Mock: mock, SecretKey: testKey,
+		DatabaseURL: pgtemp.ForTest(t, nil), SecretKey: testKey,
 	})
 	require.NoError(t, err)
 	t.Cleanup(double.Stop)
@@ -98,11 +84,9 @@ func TestContract_Stripe(t *testing.T) {
 // TestSimulation_OfLiveModeNeedsALiveDouble: a double of test mode is not taken for one of live mode.
 func TestSimulation_OfLiveModeNeedsALiveDouble(t *testing.T) {
 	t.Parallel()
-	mock, err := startMock()
-	require.NoError(t, err)
 	for _, live := range []bool{true, false} {
 		double, err := acquirer.Start(t.Context(), acquirer.Options{
-			DatabaseURL: pgtemp.ForTest(t, nil), Mock: mock, SecretKey: testKey, Livemode: live,
+			DatabaseURL: pgtemp.ForTest(t, nil), SecretKey: testKey, Livemode: live,
 		})
 		require.NoError(t, err)
 		t.Cleanup(double.Stop)

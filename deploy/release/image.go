@@ -49,8 +49,8 @@ func writeImage(programs map[Platform]string, version, path string) error {
 	if err := target.AppendIndex(index, named); err != nil {
 		return err
 	}
-	var files []file
-	if err := walk(dir, ".", func(f file) { files = append(files, f) }); err != nil {
+	files, err := walk(dir, ".")
+	if err != nil {
 		return err
 	}
 	content, err := archive(files)

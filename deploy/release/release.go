@@ -95,15 +95,14 @@ func Program(ctx context.Context, p Platform, version, path string) error {
 
 // writeChart packs the chart as Helm does, with the version of the release.
 func writeChart(source, version, path string) error {
-	var files []file
-	err := walk(source, "checkout", func(f file) {
-		if f.name == "checkout/Chart.yaml" {
-			f.content = regexp.MustCompile(`(?m)^version: .*$`).ReplaceAll(f.content, []byte("version: "+version))
-		}
-		files = append(files, f)
-	})
+	files, err := walk(source, "checkout")
 	if err != nil {
 		return err
+	}
+	for i, f := range files {
+		if f.name == "checkout/Chart.yaml" {
+			files[i].content = regexp.MustCompile(`(?m)^version: .*$`).ReplaceAll(f.content, []byte("version: "+version))
+		}
 	}
 	return writeArchive(path, files)
 }
@@ -126,10 +125,11 @@ func writeFiles(source, path string) error {
 // filesOf returns the parts, in a directory checkout. Links of a page that lead out of it name the source instead.
 func filesOf(source string) (files []file, err error) {
 	for _, part := range parts {
-		err := walk(filepath.Join(source, part), "checkout/"+part, func(f file) { files = append(files, f) })
+		more, err := walk(filepath.Join(source, part), "checkout/"+part)
 		if err != nil {
 			return nil, err
 		}
+		files = append(files, more...)
 	}
 	there := map[string]bool{}
 	for _, f := range files {
@@ -159,9 +159,9 @@ func withoutSource(f file, there map[string]bool) []byte {
 	})
 }
 
-// walk calls each with the files below dir, in the order of their names, as if dir were called name.
-func walk(dir, name string, each func(file)) error {
-	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+// walk returns the files below dir, in the order of their names, as if dir were called name.
+func walk(dir, name string) (files []file, err error) {
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
@@ -173,9 +173,10 @@ func walk(dir, name string, each func(file)) error {
 		if bytes.HasPrefix(content, []byte("#!")) {
 			mode = 0o755
 		}
-		each(file{filepath.ToSlash(filepath.Join(name, strings.TrimPrefix(path, dir))), mode, content})
+		files = append(files, file{filepath.ToSlash(filepath.Join(name, strings.TrimPrefix(path, dir))), mode, content})
 		return nil
 	})
+	return files, err
 }
 
 func writeSums(dir string) error {

@@ -36,7 +36,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	if build {
-		_, err := devstack.BuildTemporal(ctx, os.Stdout)
+		_, err := devstack.TemporalProgram.Build(ctx, os.Stdout)
 		return err
 	}
 	stack, err := devstack.Start(ctx, options)

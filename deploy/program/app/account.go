@@ -47,16 +47,10 @@ func (c *call) operator(
 				return err
 			}
 			defer accounts.Close()
-			dashboardURL := strings.TrimSuffix(stores.DashboardURL, "/")
-			return act(ctx, console{accounts, c.printer, dashboardURL, stores.PayoutAddressRules()}, args)
+			return act(ctx, console{accounts, c.printer, stores.DashboardURL, stores.PayoutAddressRules()}, args)
 		}
 		return nil
 	}
-}
-
-// addJSON adds the flag --json to a command that prints a list.
-func addJSON(command *cobra.Command, asJSON *bool) {
-	command.Flags().BoolVar(asJSON, "json", false, "print JSON instead of a table")
 }
 
 // actor is the name of the command line in the audit log.
@@ -109,16 +103,48 @@ func checksMode(mode *string) func(*cobra.Command, []string) error {
 // findMerchant is Merchant with an error text for operators.
 func (c console) findMerchant(ctx context.Context, id string) (checkout.Merchant, error) {
 	m, err := c.Merchant(ctx, id)
-	if errors.Is(err, checkout.ErrNotFound) {
-		return m, fmt.Errorf("there is no merchant %s", id)
+	return m, noMerchant(err, id)
+}
+
+func noMerchant(err error, id string) error {
+	return explained(err, checkout.ErrNotFound, "there is no merchant %s", id)
+}
+
+// explained returns a text for operators in the place of err, if that is cause.
+func explained(err, cause error, format string, args ...any) error {
+	if errors.Is(err, cause) {
+		return fmt.Errorf(format, args...)
 	}
-	return m, err
+	return err
 }
 
 // printer prints what a command tells.
 type printer struct {
-	out   io.Writer // the command's output, fit for a script
-	notes io.Writer // explanations for people
+	out    io.Writer // the command's output, fit for a script
+	notes  io.Writer // explanations for people
+	asJSON bool      // print lists as JSON
+}
+
+// addJSON adds the flag --json to a command that prints a list.
+func (p *printer) addJSON(command *cobra.Command) *cobra.Command {
+	command.Flags().BoolVar(&p.asJSON, "json", false, "print JSON instead of a table")
+	return command
+}
+
+// said prints what a command did, unless err says that it failed.
+func (p printer) said(err error, format string, args ...any) error {
+	if err == nil {
+		_, err = fmt.Fprintf(p.out, format, args...)
+	}
+	return err
+}
+
+// printList prints v for a script, or rows for people.
+func (p printer) printList(v any, rows ...[]string) error {
+	if p.asJSON {
+		return p.printJSON(v)
+	}
+	return p.printTable(rows...)
 }
 
 // printJSON writes v for a script; an empty list is [].

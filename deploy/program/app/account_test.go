@@ -54,6 +54,12 @@ func (o operator) refused(want string, args ...string) {
 	require.Empty(o.t, out+notes, args)
 }
 
+// withKeys returns the operator with the master keys too, which commands need that use a whole store.
+func (o operator) withKeys() operator {
+	o.environment = append(o.environment, "CHECKOUT_MASTER_KEYS="+o.db.MasterKeys, "CHECKOUT_LOG_LEVEL=error")
+	return o
+}
+
 func (o operator) merchant() string {
 	o.t.Helper()
 	return strings.TrimSpace(o.must("merchant", "create", "--name", "Shop"))
@@ -101,44 +107,29 @@ func TestAccounts_SayWhatIsWrongWithTheCall(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"key"}, "key: the command is missing: create, list, revoke; checkout key --help explains"},
-		{[]string{"key", testKey}, "key: there is no such command; checkout key --help explains"},
 		{[]string{"merchant"}, "merchant: the command is missing: create, invite, list, plan, reset-factor, show, stop-address; checkout merchant --help explains"},
-		{[]string{"merchant", "delete"}, `merchant: there is no command "delete"; checkout merchant --help explains`},
 		{[]string{"key", "create", "--mode", "test", "--label", "a"}, "key create: mer_… is missing; checkout key create --help explains"},
 		{[]string{"key", "create", key, "--mode", "test", "--label", "a"}, "not a valid id: expected mer_ and 26 characters, as shown by checkout merchant list"},
 		{create("--label", "a"), "--mode is missing: test or live"},
 		{create("--label", "a", "--mode", "both"), `--mode must be test or live, not "both"`},
-		{create("--mode", "test"), "--label is missing or empty"},
 		{create("--mode", "test", "--label", ""), "--label is missing or empty"},
 		{create("--mode", "test", "--label", "  "), "--label is missing or empty"},
 		{create("--mode", "test", "--label", strings.Repeat("é", 101)), "--label must have at most 100 characters"},
-		{create("--mode", "test", "--label", "a\nb"), "--label must not have control or invisible characters"},
 		{create("--mode", "test", "--label", "a\u202eb"), "--label must not have control or invisible characters"},
 		{create("--mode", "test", "--label", "a\xff"), "--label must not have control or invisible characters"},
 		{create("--mode", "test", "--label"), "flag needs an argument: --label"},
-		{create("--mode", "test", "--label", "my", "server"), "too many arguments; quote values with spaces"},
-		{create("--mode", "test", "--label", "a", "--scope", "read"), "unknown flag: --scope;"},
 		{create("--mode", "test", "--label", "a", "--scopes", ""), "--scopes is empty; scopes are full, read, checkout:read"},
 		{create("--mode", "test", "--label", "a", "--scopes", "read,checkout:delete"), `--scopes: "checkout:delete" is not a scope; scopes are full, read, checkout:read`},
 		{create("--mode", "test", "--label", "a", "--scopes", "events:write"), `"events:write" is not a scope`},
-		{[]string{"key", "list"}, "mer_… is missing"},
-		{[]string{"key", "list", mer, mer}, "too many arguments"},
 		{[]string{"key", "list", strings.ToUpper(mer)}, "not a valid id"},
-		{[]string{"key", "revoke"}, "key_… is missing"},
 		{[]string{"key", "revoke", mer}, "not a valid id: expected key_ and 26 characters, as shown by checkout key list"},
-		{[]string{"key", "revoke", testKey}, "not a valid id"},
 		{[]string{"merchant", "create"}, "--name is missing or empty"},
-		{[]string{"merchant", "create", "Shop"}, "too many arguments"},
-		{[]string{"merchant", "create", "--name", strings.Repeat("a", 101)}, "--name must have at most 100 characters"},
 		{[]string{"merchant", "create", "--name", "a\x1b[2J"}, "--name must not have control"},
 		{shop("--plan", ""), "--plan is missing or empty"},
 		{shop("--mode", "prod"), `--mode must be test, live or both, not "prod"`},
 		{shop("--payout", "USDC"), "must be CURRENCY=network:address, such as USDC=ethereum:0x…"},
-		{shop("--payout", "USDC=ethereum"), "must be CURRENCY=network:address"},
 		{shop("--payout", "USDC=ethereum:"), "must be CURRENCY=network:address"},
 		{shop("--payout", "DOGE=dogecoin:abc"), `"DOGE" is not a payout currency; use one of USDT=ethereum, USDC=ethereum, BTC=bitcoin, ETH=ethereum`},
-		{shop("--payout", "usdc=ethereum:0xabc"), `"usdc" is not a payout currency`},
 		{shop("--payout", "BTC=ethereum:0xabc"), `BTC is paid out on bitcoin, not on "ethereum"`},
 		{shop("--payout", "ETH=ethereum:0x abc"), "an address has at most 200 printable characters and no spaces"},
 		{shop("--payout", "ETH=ethereum:"+strings.Repeat("a", 201)), "an address has at most 200 printable"},
@@ -147,12 +138,11 @@ func TestAccounts_SayWhatIsWrongWithTheCall(t *testing.T) {
 		{shop("--payout", "ETH=ethereum:0xabc"), "--payout ETH: the address must be 0x and 40 hexadecimal digits"},
 		{shop("--mode", "live", "--payout", "USDC=ethereum:0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeD"), "--payout USDC: the address has a checksum"},
 		{shop("--mode", "both", "--payout", "BTC=bitcoin:tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx"), "--payout BTC: the address is of another Bitcoin network"},
-		{[]string{"merchant", "show"}, "mer_… is missing"},
-		{[]string{"merchant", "show", "mer_1"}, "not a valid id"},
 		{shop("--owner", "ann@shop"), "--owner is not a bare e-mail address"},
-		{[]string{"merchant", "list", mer}, "too many arguments"},
-		{[]string{"finding", "list", "--mode", "prod"}, `--mode must be test or live, not "prod"`},
+		{[]string{"key", "revoke", testKey}, "not a valid id"},
+		{[]string{"merchant", "show", "mer_1"}, "not a valid id"},
 		{[]string{"treasury", "show", "--mode", "prod"}, `--mode must be test or live, not "prod"`},
+		{[]string{"finding", "list", "--mode", "prod"}, `--mode must be test or live, not "prod"`},
 	} {
 		o.refused(c.want, c.args...)
 		_, _, err := o.run(c.args...)
@@ -165,9 +155,6 @@ func TestAccounts_SayWhatIsWrongWithTheCall(t *testing.T) {
 func TestAccounts_ExplainThemselves(t *testing.T) {
 	t.Parallel()
 	o := operator{t: t} // without a database
-	for _, call := range [][]string{{"key", "-h"}, {"key", "--help"}, {"help", "key"}} {
-		require.Contains(t, o.must(call...), "  checkout key [command]")
-	}
 	require.Contains(t, o.must("merchant", "create", "-h"), "  checkout merchant create --name TEXT [flags]")
 	require.Contains(t, o.must("key", "create", "-h"), "checkout:read, checkout:write, webhooks:read")
 	require.Contains(t, o.must("merchant", "create", "-h"), "USDT=ethereum, USDC=ethereum, BTC=bitcoin, ETH=ethereum")

@@ -29,7 +29,7 @@ func Run(args []string) int {
 // Explanations for people go to notes, so that a script can read out alone. The error names the
 // fault; a wrong call gives a UsageError.
 func Main(ctx context.Context, args, environment []string, out, notes io.Writer) error {
-	c := &call{printer: printer{out, notes}, environment: environment}
+	c := &call{printer: printer{out: out, notes: notes}, environment: environment}
 	root := c.commands()
 	root.SetArgs(append([]string{}, args...)) // with nil, cobra would read the arguments of the process
 

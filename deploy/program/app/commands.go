@@ -102,10 +102,7 @@ func plain(word string) bool {
 
 // commandMissing returns the error of a command that was called without its sub-command.
 func commandMissing(parent *cobra.Command, _ []string) error {
-	var names []string
-	for _, command := range parent.Commands() {
-		names = append(names, command.Name())
-	}
+	names := each(parent.Commands(), (*cobra.Command).Name)
 	return fmt.Errorf("the command is missing: %s", strings.Join(names, ", "))
 }
 
@@ -168,9 +165,5 @@ func completes(command *cobra.Command, flag string, values ...string) {
 
 // names converts a list of constants to strings.
 func names[T ~string](list []T) []string {
-	all := make([]string, 0, len(list))
-	for _, one := range list {
-		all = append(all, string(one))
-	}
-	return all
+	return each(list, func(one T) string { return string(one) })
 }

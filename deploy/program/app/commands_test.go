@@ -81,7 +81,7 @@ func TestCommands_FlagsAreListedWithTheirDefaults(t *testing.T) {
 	for command, flags := range map[string][]string{
 		"delivery failed": {"--json ", "--limit n ", "(default 100)"},
 		"key create":      {"--label text ", "--mode mode ", "--scopes scopes ", `(default "full")`},
-		"listen":          {"--api URL ", `(default "http://127.0.0.1:8080")`, "(default all)", "(default where the last run ended)"},
+		"listen":          {"--api URL ", `(default "http://127.0.0.1:8080")`, "--events types", "--since then", "--state file", "--json", "--plain-http", "(default all)", "(default where the last run ended)"},
 		"merchant create": {"--payout CURRENCY=network:address ", `(default "standard")`, `(default "test")`, "--with-key"},
 		"merchant invite": {"--email address ", "--role role ", `(default "owner")`},
 		"merchant plan":   {"--fee-basis-points part ", "--fee-fixed amount "},

@@ -1,12 +1,10 @@
 package app_test
 
 import (
-	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/deploy/program/app"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/storagetest"
@@ -25,34 +23,22 @@ func TestCustomerErase_SaysWhatItWouldDoAndDoesItOnce(t *testing.T) {
 	ended, pending := sessionOf(), sessionOf()
 	_, err := store.ExpireSession(t.Context(), ended.Ref, storage.Expiry{At: ended.ExpiresAt, Early: true})
 	require.NoError(t, err)
-	erase := func(args ...string) (string, error) {
-		var out, notes bytes.Buffer
-		settings := []string{"DATABASE_URL=" + o.url, "CHECKOUT_MASTER_KEYS=" + o.db.MasterKeys, "CHECKOUT_LOG_LEVEL=error"}
-		err := app.Main(t.Context(), append([]string{"customer", "erase"}, args...), settings, &out, &notes)
-		return out.String(), err
-	}
-	_, err = erase()
-	require.ErrorContains(t, err, "--email is not a bare e-mail address")
-	_, err = erase("--email", email, "--merchant", "shop")
-	require.ErrorContains(t, err, "--merchant: not a valid id")
+	o = o.withKeys()
+	erase := func(args ...string) string { return o.must(append([]string{"customer", "erase"}, args...)...) }
+	o.refused("--email is not a bare e-mail address", "customer", "erase")
+	o.refused("--merchant: not a valid id", "customer", "erase", "--email", email, "--merchant", "shop")
 
 	for _, other := range [][]string{
 		{"--email", "ben@example.com"}, {"--email", email, "--merchant", o.merchant()},
 	} {
-		out, err := erase(append(other, "--apply")...)
-		require.NoError(t, err)
-		require.Equal(t, "sessions erased: 0\n", out)
+		require.Equal(t, "sessions erased: 0\n", erase(append(other, "--apply")...))
 	}
-	out, err := erase("--email", email)
-	require.NoError(t, err)
+	out := erase("--email", email)
 	require.Contains(t, out, "sessions that --apply would erase: 1\n  rows of checkout_session: 1\n")
 	require.Contains(t, out, "not yet: "+pending.ID+" the session is pending, test of "+owner.MerchantID+": from 20")
-	out, err = erase("--email", email, "--merchant", owner.MerchantID, "--apply")
-	require.NoError(t, err)
+	out = erase("--email", email, "--merchant", owner.MerchantID, "--apply")
 	require.Contains(t, out, "sessions erased: 1\n  rows of checkout_session: 1\n")
-	out, err = erase("--email", email, "--apply")
-	require.NoError(t, err)
-	require.Contains(t, out, "sessions erased: 0\nnot yet: ")
+	require.Contains(t, erase("--email", email, "--apply"), "sessions erased: 0\nnot yet: ")
 	entries, err := store.AuditEntries(t.Context(), owner, pg.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Equal(t, "customer.erased", entries[0].Action)

@@ -21,7 +21,6 @@ func (c *call) deliveryCommand() *cobra.Command {
 
 func (c *call) deliveryFailedCommand() *cobra.Command {
 	var limit int
-	var asJSON bool
 	command := &cobra.Command{
 		Use:   "failed",
 		Short: "List permanently failed deliveries, most recent first",
@@ -38,13 +37,10 @@ URLs are shown without their query, which often holds a secret.`,
 			}
 			return nil
 		},
-		RunE: c.operator(func(ctx context.Context, c console, _ []string) error {
-			return c.listFailed(ctx, limit, asJSON)
-		}),
+		RunE: c.operator(func(ctx context.Context, c console, _ []string) error { return c.listFailed(ctx, limit) }),
 	}
 	command.Flags().IntVar(&limit, "limit", 100, "print at most `n` deliveries")
-	addJSON(command, &asJSON)
-	return command
+	return c.addJSON(command)
 }
 
 // listedDelivery is a failed delivery in the output of --json.
@@ -59,7 +55,7 @@ type listedDelivery struct {
 	FailedAt   string            `json:"failed_at"`
 }
 
-func (c console) listFailed(ctx context.Context, limit int, asJSON bool) error {
+func (c console) listFailed(ctx context.Context, limit int) error {
 	failed, err := c.FailedDeliveries(ctx, limit)
 	if err != nil {
 		return err
@@ -75,8 +71,5 @@ func (c console) listFailed(ctx context.Context, limit int, asJSON bool) error {
 			l.ID, l.MerchantID, string(l.Mode), string(l.EventType), l.URL, strconv.Itoa(l.Runs), l.FailedAt,
 		})
 	}
-	if asJSON {
-		return c.printJSON(listed)
-	}
-	return c.printTable(rows...)
+	return c.printList(listed, rows...)
 }

@@ -2,9 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -63,22 +60,15 @@ func (c *call) closeFinding(ctx context.Context, store *storage.Store, id, why s
 		return err
 	}
 	err := store.CloseFinding(ctx, id, why, checkout.AuditEntry{Actor: actor, Action: "finding.closed"})
-	switch {
-	case errors.Is(err, checkout.ErrNotFound):
-		return fmt.Errorf("there is no finding %s; checkout finding list shows them", id)
-	case errors.Is(err, checkout.ErrConflict):
-		return fmt.Errorf("%s is already closed", id)
-	case err != nil:
-		return err
-	}
-	_, err = fmt.Fprintf(c.out, "%s is closed\n", id)
-	return err
+	err = explained(err, checkout.ErrNotFound, "there is no finding %s; checkout finding list shows them", id)
+	err = explained(err, checkout.ErrConflict, "%s is already closed", id)
+	return c.said(err, "%s is closed\n", id)
 }
 
 func (p printer) printFindings(findings []checkout.Finding) error {
 	rows := [][]string{{"FINDING", "KIND", "SINCE", "ABOUT", "WHAT DIFFERS"}}
 	for _, f := range findings {
-		rows = append(rows, []string{f.ID, string(f.Kind), f.OpenedAt.UTC().Format(time.RFC3339), f.Subject, f.Detail})
+		rows = append(rows, []string{f.ID, string(f.Kind), showTime(&f.OpenedAt), f.Subject, f.Detail})
 	}
 	return p.printTable(rows...)
 }

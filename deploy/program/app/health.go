@@ -47,7 +47,11 @@ func ready(ctx context.Context, address string) error {
 	}
 	ctx, stop := context.WithTimeout(ctx, 5*time.Second)
 	defer stop()
-	url := "http://" + net.JoinHostPort(cmp.Or(host, "127.0.0.1"), port) + "/readyz"
+	return Answers(ctx, "http://"+net.JoinHostPort(cmp.Or(host, "127.0.0.1"), port)+"/readyz")
+}
+
+// Answers returns nil when url answers with 200.
+func Answers(ctx context.Context, url string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -51,12 +50,9 @@ func checkEmail(flag, text string) error {
 func (c console) invite(ctx context.Context, m checkout.Member) error {
 	m.ID = checkout.NewID(checkout.PrefixMember)
 	token, err := c.Invite(ctx, m, actor)
-	switch {
-	case errors.Is(err, checkout.ErrNotFound):
-		return fmt.Errorf("there is no such merchant; %s shows them", listsMerchants)
-	case errors.Is(err, checkout.ErrEmailInUse):
-		return errors.New("the merchant already has a member with that address")
-	case err != nil:
+	err = explained(err, checkout.ErrNotFound, "there is no such merchant; %s shows them", listsMerchants)
+	err = explained(err, checkout.ErrEmailInUse, "the merchant already has a member with that address")
+	if err != nil {
 		return err
 	}
 	fmt.Fprintf(c.notes, "The link is for %s, valid for 3 days, and not shown again.\n", m.Email)

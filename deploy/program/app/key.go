@@ -2,10 +2,8 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -76,10 +74,7 @@ func (c console) createKey(ctx context.Context, k checkout.APIKey) error {
 	secret := checkout.NewAPIKey(k.Mode)
 	err := c.CreateAPIKey(ctx, k, secret, operatorsEntry(k.MerchantID, &k.Mode, "api_key.created", k.ID,
 		fmt.Sprintf("“%s”, ends in %s, scopes %s", k.Label, secret[len(secret)-4:], strings.Join(k.Scopes, ","))))
-	if errors.Is(err, checkout.ErrNotFound) {
-		return fmt.Errorf("there is no merchant %s", k.MerchantID)
-	}
-	if err != nil {
+	if err = noMerchant(err, k.MerchantID); err != nil {
 		return err
 	}
 	fmt.Fprintf(
@@ -94,19 +89,14 @@ func (c console) createKey(ctx context.Context, k checkout.APIKey) error {
 }
 
 func (c *call) keyListCommand() *cobra.Command {
-	var asJSON bool
-	command := &cobra.Command{
+	return c.addJSON(&cobra.Command{
 		Use:   "list mer_…",
 		Short: "List a merchant's keys, newest first",
 		Long: `Lists a merchant's keys, newest first, including revoked ones. A key without recent use shows - as its
 last use.`,
 		Args: idAnd(checkout.PrefixMerchant, listsMerchants),
-		RunE: c.operator(func(ctx context.Context, c console, args []string) error {
-			return c.listKeys(ctx, args[0], asJSON)
-		}),
-	}
-	addJSON(command, &asJSON)
-	return command
+		RunE: c.operator(func(ctx context.Context, c console, args []string) error { return c.listKeys(ctx, args[0]) }),
+	})
 }
 
 // listedKey is a key in the output of --json.
@@ -122,7 +112,7 @@ type listedKey struct {
 	RevokedAt  *string         `json:"revoked_at"`
 }
 
-func (c console) listKeys(ctx context.Context, merchantID string, asJSON bool) error {
+func (c console) listKeys(ctx context.Context, merchantID string) error {
 	if _, err := c.findMerchant(ctx, merchantID); err != nil {
 		return err
 	}
@@ -138,10 +128,7 @@ func (c console) listKeys(ctx context.Context, merchantID string, asJSON bool) e
 		rows = append(rows, []string{k.ID, string(k.Mode), k.Label, strings.Join(k.Scopes, ","), k.Last4,
 			showTime(&k.CreatedAt), showTime(k.UsedAt), showTime(k.RevokedAt)})
 	}
-	if asJSON {
-		return c.printJSON(listed)
-	}
-	return c.printTable(rows...)
+	return c.printList(listed, rows...)
 }
 
 func (c *call) keyRevokeCommand() *cobra.Command {
@@ -160,19 +147,9 @@ func (c console) revokeKey(ctx context.Context, id string) error {
 		err = c.RevokeAPIKey(ctx, k.Ref, operatorsEntry(k.MerchantID, &k.Mode, "api_key.revoked", k.ID,
 			fmt.Sprintf("“%s”, ends in %s", k.Label, k.Last4)))
 	}
-	if errors.Is(err, checkout.ErrNotFound) {
-		return fmt.Errorf("there is no key %s", id)
-	}
-	if err != nil {
-		return err
-	}
+	err = explained(err, checkout.ErrNotFound, "there is no key %s", id)
 	if k.RevokedAt != nil {
-		_, err = fmt.Fprintf(c.out, "%s was already revoked at %s\n", k.ID, k.RevokedAt.UTC().Format(time.RFC3339))
-		return err
+		return c.said(err, "%s was already revoked at %s\n", k.ID, showTime(k.RevokedAt))
 	}
-	_, err = fmt.Fprintf(
-		c.out, "revoked %s (%s mode, label %q, …%s) of %s\n", k.ID, k.Mode, k.Label, k.Last4,
-		k.MerchantID,
-	)
-	return err
+	return c.said(err, "revoked %s (%s mode, label %q, …%s) of %s\n", k.ID, k.Mode, k.Label, k.Last4, k.MerchantID)
 }

@@ -1,22 +1,18 @@
 package app_test
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/deploy/program/app"
 	"example.com/checkout/storage/pg"
 )
 
 // newMasterKey runs the command without any setting.
 func newMasterKey(t *testing.T) (id, entry string) {
 	t.Helper()
-	var out, notes bytes.Buffer
-	require.NoError(t, app.Main(t.Context(), []string{"master-key", "new"}, nil, &out, &notes))
-	entry = strings.TrimSpace(out.String())
+	entry = strings.TrimSpace(operator{t: t}.must("master-key", "new"))
 	id, _, _ = strings.Cut(entry, ":")
 	return id, entry
 }
@@ -28,11 +24,10 @@ func TestReseal_SaysWhichKeysMayLeave(t *testing.T) {
 	freshID, fresh := newMasterKey(t)
 	require.NotEqual(t, oldID, freshID)
 	reseal := func(keys ...string) (string, error) {
-		var out, notes bytes.Buffer
-		settings := []string{"DATABASE_URL=" + o.url, "CHECKOUT_MASTER_KEYS=" + strings.Join(keys, ",")}
-		err := app.Main(t.Context(), []string{"reseal"}, settings, &out, &notes)
-		require.NotContains(t, out.String()+notes.String(), strings.TrimPrefix(old, oldID+":"))
-		return out.String(), err
+		o.environment = []string{"CHECKOUT_MASTER_KEYS=" + strings.Join(keys, ",")}
+		out, notes, err := o.run("reseal")
+		require.NotContains(t, out+notes, strings.TrimPrefix(old, oldID+":"))
+		return out, err
 	}
 
 	out, err := reseal(old)

@@ -69,11 +69,9 @@ Payout networks by currency: ` + payoutNetworks() + `.`,
 }
 
 func payoutNetworks() string {
-	var networks []string
-	for _, c := range checkout.PayoutCurrencies {
-		networks = append(networks, string(c)+"="+c.Network())
-	}
-	return strings.Join(networks, ", ")
+	return strings.Join(each(checkout.PayoutCurrencies, func(c checkout.PayoutCurrency) string {
+		return string(c) + "=" + c.Network()
+	}), ", ")
 }
 
 const (
@@ -219,18 +217,15 @@ type listedChange struct {
 }
 
 func (c *call) merchantListCommand() *cobra.Command {
-	var asJSON bool
-	command := &cobra.Command{
+	return c.addJSON(&cobra.Command{
 		Use:   "list",
 		Short: "List every merchant, newest first",
 		Args:  words(),
-		RunE:  c.operator(func(ctx context.Context, c console, _ []string) error { return c.listMerchants(ctx, asJSON) }),
-	}
-	addJSON(command, &asJSON)
-	return command
+		RunE:  c.operator(func(ctx context.Context, c console, _ []string) error { return c.listMerchants(ctx) }),
+	})
 }
 
-func (c console) listMerchants(ctx context.Context, asJSON bool) error {
+func (c console) listMerchants(ctx context.Context) error {
 	merchants, err := c.Merchants(ctx)
 	if err != nil {
 		return err
@@ -241,27 +236,19 @@ func (c console) listMerchants(ctx context.Context, asJSON bool) error {
 		listed = append(listed, listMerchant(m))
 		rows = append(rows, []string{m.ID, m.Name, m.Plan, showTime(&m.CreatedAt)})
 	}
-	if asJSON {
-		return c.printJSON(listed)
-	}
-	return c.printTable(rows...)
+	return c.printList(listed, rows...)
 }
 
 func (c *call) merchantShowCommand() *cobra.Command {
-	var asJSON bool
-	command := &cobra.Command{
+	return c.addJSON(&cobra.Command{
 		Use:   "show mer_…",
 		Short: "Show one merchant with its payout addresses",
 		Args:  idAnd(checkout.PrefixMerchant, listsMerchants),
-		RunE: c.operator(func(ctx context.Context, c console, args []string) error {
-			return c.showMerchant(ctx, args[0], asJSON)
-		}),
-	}
-	addJSON(command, &asJSON)
-	return command
+		RunE:  c.operator(func(ctx context.Context, c console, args []string) error { return c.showMerchant(ctx, args[0]) }),
+	})
 }
 
-func (c console) showMerchant(ctx context.Context, id string, asJSON bool) error {
+func (c console) showMerchant(ctx context.Context, id string) error {
 	m, err := c.findMerchant(ctx, id)
 	if err != nil {
 		return err
@@ -298,12 +285,9 @@ func (c console) showMerchant(ctx context.Context, id string, asJSON bool) error
 			scheduled[mode] = append(scheduled[mode], listedChange{to.PayoutAddress, checkout.FormatTime(to.At), to.By})
 		}
 	}
-	if asJSON {
-		return c.printJSON(struct {
-			listedMerchant
-			Addresses map[checkout.Mode][]checkout.PayoutAddress `json:"payout_addresses"`
-			Scheduled map[checkout.Mode][]listedChange           `json:"scheduled_payout_addresses,omitempty"`
-		}{listMerchant(m), addresses, scheduled})
-	}
-	return c.printTable(rows...)
+	return c.printList(struct {
+		listedMerchant
+		Addresses map[checkout.Mode][]checkout.PayoutAddress `json:"payout_addresses"`
+		Scheduled map[checkout.Mode][]listedChange           `json:"scheduled_payout_addresses,omitempty"`
+	}{listMerchant(m), addresses, scheduled}, rows...)
 }

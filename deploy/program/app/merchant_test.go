@@ -2,7 +2,6 @@ package app_test
 
 import (
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/api/dashboard/login"
-	"example.com/checkout/deploy/program/app"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
@@ -59,8 +57,9 @@ func TestMerchantCreate_OnTestNetworksTakesNoAddressOfTheSandbox(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
 	create := func(choice, address string) error {
-		environment := []string{"DATABASE_URL=" + o.url, "CHECKOUT_TEST_CHAINS=" + choice}
-		return app.Main(t.Context(), []string{"merchant", "create", "--name", "Shop", "--payout", "USDC=ethereum:" + address}, environment, io.Discard, io.Discard)
+		o.environment = []string{"CHECKOUT_TEST_CHAINS=" + choice}
+		_, _, err := o.run("merchant", "create", "--name", "Shop", "--payout", "USDC=ethereum:"+address)
+		return err
 	}
 	require.ErrorContains(t, create("networks", "sandbox:shop"), "is one of the sandbox, and payouts are sent on a test network here")
 	require.ErrorContains(t, create("canary", "sandbox:shop"), "CHECKOUT_TEST_CHAINS must be sandbox or networks")

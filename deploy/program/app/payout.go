@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -57,17 +56,10 @@ func (c *call) retryPayout(ctx context.Context, cfg config.Config, store *storag
 	p, err = flows.RetryPayout(ctx, store, p.Ref, entry, func(context.Context, error) {
 		begun = "its run starts within two minutes, because Temporal did not answer"
 	})
-	switch {
-	case errors.Is(err, checkout.ErrPayoutNotFailed):
-		return fmt.Errorf("payout %s has not failed", payoutID)
-	case errors.Is(err, checkout.ErrTransferStands):
-		return fmt.Errorf("a signed transfer of payout %s may still pay it", payoutID)
-	case errors.Is(err, checkout.ErrPaymentRefunded):
-		return fmt.Errorf("the payment of payout %s is refunded", payoutID)
-	case err != nil:
-		return err
-	}
-	_, err = fmt.Fprintf(c.out, "%s is pending again, to %s; %s\n", p.ID, p.Destination, begun)
+	err = explained(err, checkout.ErrPayoutNotFailed, "payout %s has not failed", payoutID)
+	err = explained(err, checkout.ErrTransferStands, "a signed transfer of payout %s may still pay it", payoutID)
+	err = explained(err, checkout.ErrPaymentRefunded, "the payment of payout %s is refunded", payoutID)
+	err = c.said(err, "%s is pending again, to %s; %s\n", p.ID, p.Destination, begun)
 	if err == nil && !p.RateHolds(time.Now()) {
 		_, err = fmt.Fprintf(c.out, "The lock of its exchange rate has ended: the transfer uses the rate %s, or a lower one "+
 			"if the price is worse when it is signed.\n", p.ExchangeRate)

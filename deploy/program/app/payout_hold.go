@@ -74,21 +74,13 @@ func (c *call) releasePayout(ctx context.Context, store *storage.Store, id strin
 	}
 	entry := operatorsEntry(p.MerchantID, &p.Mode, "payout.released", p.ID, "it was held: "+string(p.Hold))
 	err = store.ReleasePayout(ctx, p.Ref, entry)
-	if errors.Is(err, checkout.ErrConflict) {
-		return fmt.Errorf("payout %s is not held for risk or size; see checkout payout show %s", id, id)
-	}
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(c.out, "%s is released; the worker tries it again within two minutes\n", id)
-	return err
+	err = explained(err, checkout.ErrConflict,
+		"payout %s is not held for risk or size; see checkout payout show %s", id, id)
+	return c.said(err, "%s is released; the worker tries it again within two minutes\n", id)
 }
 
 // anyPayout finds a payout of any merchant.
 func anyPayout(ctx context.Context, store *storage.Store, id string) (checkout.Payout, error) {
 	p, err := store.AnyPayout(ctx, id)
-	if errors.Is(err, checkout.ErrNotFound) {
-		err = fmt.Errorf("there is no payout %s", id)
-	}
-	return p, err
+	return p, explained(err, checkout.ErrNotFound, "there is no payout %s", id)
 }

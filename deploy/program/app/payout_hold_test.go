@@ -1,13 +1,11 @@
 package app_test
 
 import (
-	"bytes"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/deploy/program/app"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/storagetest"
@@ -32,23 +30,12 @@ func (o operator) heldPayout(store *storage.Store) checkout.Ref {
 	return payout
 }
 
-// withStore returns a store of the operator's database, and what runs a command with its settings.
-func (o operator) withStore() (*storage.Store, func(command ...string) (string, error)) {
-	o.t.Helper()
-	store := o.store()
-	return store, func(command ...string) (string, error) {
-		var out, notes bytes.Buffer
-		settings := []string{"DATABASE_URL=" + o.url, "CHECKOUT_MASTER_KEYS=" + o.db.MasterKeys}
-		err := app.Main(o.t.Context(), command, settings, &out, &notes)
-		return out.String(), err
-	}
-}
-
 func TestFindingClose_KeepsTheReasonAndIsAudited(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
-	store, command := o.withStore()
+	store := o.store()
 	held := o.heldPayout(store)
+	o = o.withKeys()
 	_, err := store.OpenFinding(t.Context(), checkout.Finding{
 		Mode: checkout.ModeLive, Kind: checkout.FindingRefundFailed, Subject: "pi_1", Detail: "Refused.",
 	})
@@ -58,28 +45,21 @@ func TestFindingClose_KeepsTheReasonAndIsAudited(t *testing.T) {
 	})
 	require.NoError(t, err)
 
-	out, err := command("finding", "list")
-	require.NoError(t, err)
-	shown := words(out)
+	shown := words(o.must("finding", "list"))
 	require.Len(t, shown, 4)
 	ids := map[string]string{} // by what the finding is about
 	for _, row := range shown[1:] {
 		ids[row[3]] = row[0]
 	}
 	for _, about := range []string{"du_1", "pi_1", "pi_none"} {
-		_, err = command("finding", "close", ids[about])
-		require.ErrorContains(t, err, "--reason is missing")
-		out, err = command("finding", "close", ids[about], "--reason", "settled by hand")
-		require.NoError(t, err)
-		require.Contains(t, out, "is closed")
-		_, err = command("finding", "close", ids[about], "--reason", "again")
-		require.ErrorContains(t, err, "is already closed")
+		o.refused("--reason is missing", "finding", "close", ids[about])
+		require.Contains(t, o.must("finding", "close", ids[about], "--reason", "settled by hand"), "is closed")
+		o.refused("is already closed", "finding", "close", ids[about], "--reason", "again")
 	}
 	left, err := store.OpenFindings(t.Context(), checkout.ModeLive)
 	require.NoError(t, err)
 	require.Empty(t, left)
-	_, err = command("finding", "close", checkout.NewID(checkout.PrefixFinding), "--reason", "x")
-	require.ErrorContains(t, err, "there is no finding")
+	o.refused("there is no finding", "finding", "close", checkout.NewID(checkout.PrefixFinding), "--reason", "x")
 
 	entries, err := store.AuditEntries(t.Context(), held.Owner, pg.Page{Limit: 10})
 	require.NoError(t, err)
@@ -91,19 +71,14 @@ func TestFindingClose_KeepsTheReasonAndIsAudited(t *testing.T) {
 func TestPayoutRelease_IsAudited(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
-	store, command := o.withStore()
-	payout := func(args ...string) (string, error) { return command(append([]string{"payout"}, args...)...) }
-
+	store := o.store()
 	held := o.heldPayout(store)
-	out, err := payout("show", held.ID)
-	require.NoError(t, err)
-	shown := words(out)
+	o = o.withKeys()
+	shown := words(o.must("payout", "show", held.ID))
 	require.Contains(t, shown[1], "risk")
 	require.Equal(t, []string{"du_1", "dispute", "open", "10.50", "EUR"}, shown[len(shown)-1])
 
-	out, err = payout("release", held.ID)
-	require.NoError(t, err)
-	require.Contains(t, out, "is released")
+	require.Contains(t, o.must("payout", "release", held.ID), "is released")
 	entries, err := store.AuditEntries(t.Context(), held.Owner, pg.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Equal(t, "payout.released", entries[0].Action)
@@ -114,22 +89,17 @@ func TestPayoutRelease_IsAudited(t *testing.T) {
 	require.NoError(t, err)
 	_, err = store.HoldPayout(t.Context(), p, checkout.HoldFloat, time.Hour)
 	require.NoError(t, err)
-	_, err = payout("release", held.ID)
-	require.ErrorContains(t, err, "is not held for risk or size")
+	o.refused("is not held for risk or size", "payout", "release", held.ID)
 	_, err = store.HoldPayout(t.Context(), p, checkout.HoldLarge, time.Hour)
 	require.NoError(t, err)
-	_, err = payout("release", held.ID)
-	require.NoError(t, err)
+	o.must("payout", "release", held.ID)
 	entries, err = store.AuditEntries(t.Context(), held.Owner, pg.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Equal(t, []string{"payout.released", "it was held: large"}, []string{entries[0].Action, entries[0].Detail})
 	_, err = store.HoldPayout(t.Context(), p, checkout.HoldUnsettled, time.Hour)
 	require.NoError(t, err)
-	out, err = payout("show", held.ID)
-	require.NoError(t, err)
-	require.Contains(t, words(out)[1], "unsettled")
-	all, err := command("treasury", "show")
-	require.NoError(t, err)
+	require.Contains(t, words(o.must("payout", "show", held.ID))[1], "unsettled")
+	all := o.must("treasury", "show")
 	require.Contains(t, all, "HELD")
 	require.Regexp(t, `unsettled +1 +20`, all)
 	require.Regexp(t, `LEDGER +ASSET +AMOUNT`, all)
@@ -137,7 +107,6 @@ func TestPayoutRelease_IsAudited(t *testing.T) {
 	require.Regexp(t, `merchant:payable +EUR +-10\.39\n`, all)
 	none := checkout.NewID(checkout.PrefixPayout)
 	for _, action := range []string{"release", "show"} {
-		_, err = payout(action, none)
-		require.ErrorContains(t, err, "there is no payout "+none)
+		o.refused("there is no payout "+none, "payout", action, none)
 	}
 }

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,11 +14,9 @@ import (
 
 // knownPlans lists the plans with their fees.
 func knownPlans() string {
-	var plans []string
-	for _, p := range checkout.Plans {
-		plans = append(plans, fmt.Sprintf("%s (%s)", p.Name, p.Fee()))
-	}
-	return strings.Join(plans, " or ")
+	return strings.Join(each(checkout.Plans, func(p checkout.Plan) string {
+		return fmt.Sprintf("%s (%s)", p.Name, p.Fee())
+	}), " or ")
 }
 
 const (
@@ -107,18 +104,10 @@ func (c console) setPlan(ctx context.Context, merchantID string, plan checkout.P
 	changed, err := c.ChangeMerchant(ctx, storage.MerchantChange{
 		MerchantID: merchantID, Plan: &plan, By: operatorsEntry(merchantID, nil, "merchant.changed", merchantID, ""),
 	})
-	if errors.Is(err, checkout.ErrNotFound) {
-		return fmt.Errorf("there is no merchant %s", merchantID)
-	}
-	if err != nil {
-		return err
-	}
-	said := fmt.Sprintf("%s has the plan %s: %s of each payment", merchantID, plan.Name, plan.Fee())
+	then := "; its webhooks get merchant.updated"
 	if len(changed.Events) == 0 {
-		said += ", unchanged"
-	} else {
-		said += "; its webhooks get merchant.updated"
+		then = ", unchanged"
 	}
-	_, err = fmt.Fprintln(c.out, said)
-	return err
+	return c.said(noMerchant(err, merchantID), "%s has the plan %s: %s of each payment%s\n",
+		merchantID, plan.Name, plan.Fee(), then)
 }

@@ -68,7 +68,7 @@ func (c *call) recoverTreasury(ctx context.Context, cfg config.Config, o treasur
 		return fmt.Errorf(
 			"%s is not frozen, so a worker could sign meanwhile: run checkout treasury freeze first", o.AccountID)
 	case errors.Is(err, checkout.ErrNotFound):
-		return fmt.Errorf("there is no account %s; %s lists them", o.AccountID, listsTreasury)
+		return noAccount(err, o.AccountID)
 	case err != nil && report.Next == 0: // it looked at nothing
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -42,8 +41,7 @@ func (c *call) refund(ctx context.Context, cfg config.Config, store *storage.Sto
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.out, "the refund %s of %s %s\n", r.ID, transactionID, refundState(ctx, cfg, r))
-	return err
+	return c.said(nil, "the refund %s of %s %s\n", r.ID, transactionID, refundState(ctx, cfg, r))
 }
 
 func refundState(ctx context.Context, cfg config.Config, r checkout.Refund) string {
@@ -57,7 +55,7 @@ func refundState(ctx context.Context, cfg config.Config, r checkout.Refund) stri
 	case r.NetworkRef != "":
 		return "was sent: the card network has it as " + r.NetworkRef + ", and the bank has not decided it yet"
 	}
-	ordered := "is ordered, at " + r.CreatedAt.UTC().Format(time.RFC3339) + ", and not sent yet; the worker sends it "
+	ordered := "is ordered, at " + showTime(&r.CreatedAt) + ", and not sent yet; the worker sends it "
 	if hurryRefunds(ctx, cfg) {
 		return ordered + "now"
 	}

@@ -2,8 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -30,11 +28,8 @@ attempts as a new delivery. It works even after Temporal has removed the history
 // replay starts a new run of a delivery.
 func (c *call) replay(ctx context.Context, cfg config.Config, store *storage.Store, deliveryID string) error {
 	d, err := store.AnyDelivery(ctx, deliveryID)
-	if errors.Is(err, checkout.ErrNotFound) {
-		return fmt.Errorf("there is no delivery %s", deliveryID)
-	}
 	if err != nil {
-		return err
+		return explained(err, checkout.ErrNotFound, "there is no delivery %s", deliveryID)
 	}
 
 	temporal, err := service.DialTemporal(ctx, cfg.Temporal)
@@ -43,12 +38,7 @@ func (c *call) replay(ctx context.Context, cfg config.Config, store *storage.Sto
 	}
 	defer temporal.Close()
 	flows := &runs.Client{Temporal: temporal}
-	switch err := flows.ReplayDelivery(ctx, d); {
-	case errors.Is(err, webhook.ErrDeliveryInProgress):
-		return fmt.Errorf("delivery %s is still in progress: its attempts continue automatically", d.ID)
-	case err != nil:
-		return err
-	}
-	_, err = fmt.Fprintf(c.out, "started run %d of %s (%s to %s)\n", d.Run+1, d.ID, d.EventType, d.Dispatch().Host)
-	return err
+	err = explained(flows.ReplayDelivery(ctx, d), webhook.ErrDeliveryInProgress,
+		"delivery %s is still in progress: its attempts continue automatically", d.ID)
+	return c.said(err, "started run %d of %s (%s to %s)\n", d.Run+1, d.ID, d.EventType, d.Dispatch().Host)
 }

@@ -16,7 +16,6 @@ import (
 func (c *call) reportCommand() *cobra.Command {
 	var day string
 	var from time.Time
-	var asJSON bool
 	command := &cobra.Command{
 		Use:   "report",
 		Short: "Show the live books of a day and check the ledger",
@@ -30,11 +29,10 @@ DATABASE_URL and no other setting, and it changes nothing.`,
 			from, err = parseDay(day, time.Now())
 			return err
 		},
-		RunE: c.operator(func(ctx context.Context, c console, _ []string) error { return c.report(ctx, from, asJSON) }),
+		RunE: c.operator(func(ctx context.Context, c console, _ []string) error { return c.report(ctx, from) }),
 	}
 	command.Flags().StringVar(&day, "day", "", "the `date`, such as 2026-11-22 (default yesterday)")
-	addJSON(command, &asJSON)
-	return command
+	return c.addJSON(command)
 }
 
 // parseDay returns the begin of a day, "" for the one before now.
@@ -187,13 +185,13 @@ func each[From, To any](all []From, convert func(From) To) []To {
 	return converted
 }
 
-func (c console) report(ctx context.Context, day time.Time, asJSON bool) error {
+func (c console) report(ctx context.Context, day time.Time) error {
 	r, err := c.DayReport(ctx, day)
 	if err != nil {
 		return err
 	}
 	shown := showReport(day, r)
-	if asJSON {
+	if c.asJSON {
 		return c.printJSON(shown)
 	}
 	_, err = fmt.Fprintf(c.out, "The live books of %s, UTC\n", shown.Day)

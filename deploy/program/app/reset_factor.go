@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -44,12 +43,6 @@ func (c console) resetFactor(ctx context.Context, merchantID, email string) erro
 	m := members[at]
 	err = c.ResetFactors(ctx, merchantID, m.ID, operatorsEntry(merchantID, nil, "member.second_factor_reset", m.ID,
 		m.Email+": every second factor was removed"))
-	if errors.Is(err, checkout.ErrNotFound) {
-		return errors.New("that person has no second factor")
-	}
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(c.out, "%s no longer has a second factor and is signed out of every browser.\n", m.Email)
-	return err
+	err = explained(err, checkout.ErrNotFound, "that person has no second factor")
+	return c.said(err, "%s no longer has a second factor and is signed out of every browser.\n", m.Email)
 }

@@ -3,7 +3,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -46,14 +45,8 @@ func (c console) stopAddress(ctx context.Context, merchantID string, currency ch
 	to := all[at].PayoutAddress
 	err = c.StopAddressChange(ctx, live, to,
 		operatorsEntry(merchantID, &live.Mode, "payout_address.change_stopped", merchantID, ""))
-	if errors.Is(err, checkout.ErrNotFound) {
-		return fmt.Errorf("the change to %s has ended or was replaced meanwhile; see checkout merchant show %s",
-			cmp.Or(to.Address, "no address"), merchantID)
-	}
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(c.out, "the change to %s is stopped; payouts in %s continue to the present address\n",
-		cmp.Or(to.Address, "no address"), currency)
-	return err
+	target := cmp.Or(to.Address, "no address")
+	err = explained(err, checkout.ErrNotFound,
+		"the change to %s has ended or was replaced meanwhile; see checkout merchant show %s", target, merchantID)
+	return c.said(err, "the change to %s is stopped; payouts in %s continue to the present address\n", target, currency)
 }

@@ -54,7 +54,7 @@ func (c *call) treasuryFreezeCommand() *cobra.Command {
 		Example: `  checkout treasury freeze tre_06gztkasqmwac4tmdh4b4ta89w --reason "the key may be known"`,
 		Args:    idAnd(checkout.PrefixTreasury, listsTreasury),
 		RunE: c.stored(func(ctx context.Context, store *storage.Store, id string) error {
-			return c.said(store.Freeze(ctx, id, why), id, "is frozen: nothing is signed")
+			return c.said(noAccount(store.Freeze(ctx, id, why), id), "%s is frozen: nothing is signed\n", id)
 		}),
 	}
 	command.Flags().StringVar(&why, "reason", "an operator froze it", "the reason that treasury show displays")
@@ -128,7 +128,7 @@ func (c *call) thawTreasury(ctx context.Context, cfg config.Config, o treasury.T
 	if err == nil {
 		hurry(ctx, cfg, (*runs.Client).ReconcileNow)
 	}
-	return c.said(err, o.AccountID, "signs again")
+	return c.said(noAccount(err, o.AccountID), "%s signs again\n", o.AccountID)
 }
 
 // explainShortage shows what is missing, and what a person can do.
@@ -161,30 +161,17 @@ be retried or refunded. If it accepts an earlier version, the merchant is paid a
 func (c *call) cancelTransfer(ctx context.Context, store *storage.Store, transferID string) error {
 	entry := checkout.AuditEntry{Actor: actor, Action: "transfer.canceled", Subject: transferID}
 	payouts, err := store.CancelTransfer(ctx, transferID, entry)
-	switch {
-	case errors.Is(err, checkout.ErrNotFound):
-		return fmt.Errorf("there is no transfer %s; %s lists those under way", transferID, listsTreasury)
-	case errors.Is(err, checkout.ErrConflict):
-		return fmt.Errorf("%s has already ended, so there is nothing to cancel", transferID)
-	case err != nil:
-		return err
-	}
+	err = explained(err, checkout.ErrNotFound,
+		"there is no transfer %s; %s lists those under way", transferID, listsTreasury)
+	err = explained(err, checkout.ErrConflict, "%s has already ended, so there is nothing to cancel", transferID)
 	for _, p := range payouts {
-		fmt.Fprintf(c.out, "canceling %s of %s: the worker signs the replacement within a minute\n", transferID, p.ID)
+		err = c.said(err, "canceling %s of %s: the worker signs the replacement within a minute\n", transferID, p.ID)
 	}
-	return nil
+	return err
 }
 
-// said tells what happened to an account.
-func (c *call) said(err error, id, what string) error {
-	if errors.Is(err, checkout.ErrNotFound) {
-		return fmt.Errorf("there is no account %s; %s lists them", id, listsTreasury)
-	}
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(c.out, "%s %s\n", id, what)
-	return err
+func noAccount(err error, id string) error {
+	return explained(err, checkout.ErrNotFound, "there is no account %s; %s lists them", id, listsTreasury)
 }
 
 func (c *call) showTreasury(ctx context.Context, store *storage.Store, mode checkout.Mode) error {
@@ -217,15 +204,13 @@ func (c *call) showTreasury(ctx context.Context, store *storage.Store, mode chec
 	for _, a := range accounts {
 		frozen := ""
 		if a.FrozenAt != nil {
-			frozen = a.FrozenAt.UTC().Format(time.RFC3339) + ": " + a.FrozenWhy
+			frozen = showTime(a.FrozenAt) + ": " + a.FrozenWhy
 		}
 		rows = append(rows, []string{a.ID, a.ChainID, a.Address, fmt.Sprint(a.Live), frozen})
 	}
 	waiting := [][]string{{"HELD", "PAYOUTS", "SINCE", "NEXT TRY"}}
 	for _, h := range held {
-		waiting = append(waiting, []string{
-			string(h.Hold), fmt.Sprint(h.Count), h.Since.UTC().Format(time.RFC3339), h.Next.UTC().Format(time.RFC3339),
-		})
+		waiting = append(waiting, []string{string(h.Hold), fmt.Sprint(h.Count), showTime(&h.Since), showTime(&h.Next)})
 	}
 	ledger := [][]string{{"LEDGER", "ASSET", "AMOUNT"}}
 	for _, b := range balances {

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"strings"
+
 	"github.com/caarlos0/env/v11"
 
 	"example.com/checkout/workflows/address"
@@ -40,6 +42,7 @@ func (s *Stores) check(note func(name string, err error)) {
 	note("DATABASE_URL", CheckDatabaseURL(s.DatabaseURL))
 	s.Pooler.check(note)
 	s.Temporal.check(note)
+	s.DashboardURL = strings.TrimSuffix(s.DashboardURL, "/")
 	note("CHECKOUT_DASHBOARD_URL", checkPageURL(s.DashboardURL))
 	s.Schedules.check(note)
 	note("CHECKOUT_TEST_CHAINS", oneOf(s.TestChains, sandbox, chainsNetworks))

@@ -18,6 +18,9 @@ func TestLoadStores_NeedsTheDatabaseOnly(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "127.0.0.1:7233", s.Temporal.Address)
 	require.Equal(t, 720*time.Hour, s.Schedules.DeliveryRetention)
+	s, err = config.LoadStores(good("CHECKOUT_DASHBOARD_URL=https://dashboard.example/"))
+	require.NoError(t, err, "the API takes it too")
+	require.Equal(t, "https://dashboard.example", s.DashboardURL)
 	_, err = config.LoadStores([]string{"TEMPORAL_ADDRESS=nowhere", "CHECKOUT_DELIVERY_RETENTION=x"})
 	require.EqualError(t, err, "CHECKOUT_DELIVERY_RETENTION must be a time.Duration\nDATABASE_URL is not set\nTEMPORAL_ADDRESS must be host:port")
 }

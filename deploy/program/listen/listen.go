@@ -43,7 +43,7 @@ func newListener(o Options) (*listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reporter{out: o.Out, json: o.JSON, now: time.Now}
+	r := &reporter{out: o.Out, json: o.JSON}
 	return &listener{
 		Options: o, state: state, report: r, pause: pause,
 		api:   newClient(o.APIURL, o.APIKey, r),
@@ -139,7 +139,9 @@ func (l *listener) begin(ctx context.Context) error {
 		return err
 	}
 
-	l.report.began(l.Since)
+	if l.Since.IsZero() {
+		l.report.notice("first run: events from now on (--since 10m would send older ones too)")
+	}
 	return nil
 }
 

@@ -143,17 +143,23 @@ func ParseEvents(text string) ([]webhook.EventType, error) {
 // hint names the event type nearest to name, or all types when none is near.
 func hint(name string) string {
 	best, least := "", 5 // with more differences it is another word
-	var all []string
 	for _, typ := range webhook.EventTypes {
-		all = append(all, string(typ))
 		if d := levenshtein.ComputeDistance(strings.ToLower(name), string(typ)); d < least {
 			best, least = string(typ), d
 		}
 	}
 	if best == "" {
-		return "; known are " + strings.Join(all, ", ")
+		return "; known are " + listed(webhook.EventTypes)
 	}
 	return "; did you mean " + best + "?"
+}
+
+func listed(types []webhook.EventType) string {
+	names := make([]string, 0, len(types))
+	for _, typ := range types {
+		names = append(names, string(typ))
+	}
+	return strings.Join(names, ", ")
 }
 
 // ParseSince reads a time, or a duration before now; "" gives the zero time.

@@ -18,7 +18,6 @@ import (
 type reporter struct {
 	out  io.Writer
 	json bool
-	now  func() time.Time
 
 	apiDown   bool // and this was printed
 	localDown bool
@@ -65,7 +64,7 @@ type endLine struct {
 }
 
 func (r *reporter) encode(l line) {
-	l.Time = checkout.FormatTime(r.now())
+	l.Time = checkout.FormatTime(time.Now())
 	text, err := checkout.EncodeJSON(l)
 	if err != nil {
 		// No error: only strings.
@@ -87,7 +86,7 @@ func (r *reporter) notice(format string, args ...any) {
 	r.print(r.clock() + " " + strings.ReplaceAll(text, "\n", "\n"+indent))
 }
 
-func (r *reporter) clock() string { return r.now().Format(time.TimeOnly) }
+func (r *reporter) clock() string { return time.Now().Format(time.TimeOnly) }
 
 // indent is as wide as the clock and a space.
 const indent = "         "
@@ -104,11 +103,7 @@ func (r *reporter) ready(o Options, s *stateFile) {
 	}
 	types := "every type"
 	if len(o.Events) > 0 {
-		names := make([]string, len(o.Events))
-		for i, typ := range o.Events {
-			names[i] = string(typ)
-		}
-		types = strings.Join(names, ", ")
+		types = listed(o.Events)
 	}
 	r.print(fmt.Sprintf(`Forwarding test-mode events: %s
   from   %s
@@ -117,13 +112,6 @@ func (r *reporter) ready(o Options, s *stateFile) {
 The signing secret for your local server, %s:
   %s
 `, types, o.APIURL, o.ForwardTo, s.path, made, s.Secret))
-}
-
-// began prints where the first run begins.
-func (r *reporter) began(since time.Time) {
-	if since.IsZero() {
-		r.notice("first run: events from now on (--since 10m would send older ones too)")
-	}
 }
 
 // catchUp prints how many missed events are sent before new ones. With more, n is not all of them.

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -109,17 +111,17 @@ func openState(path string) (*stateFile, error) {
 		return nil, fmt.Errorf("state file: %w", err)
 	}
 	f := &stateFile{path: path, lock: lock}
-	if err := lockFile(lock); err != nil {
-		f.close()
-		if errors.Is(err, errLocked) {
-			return nil, fmt.Errorf(
-				"another listen is running with the state file %s: end it, or set another file with --state",
-				path,
-			)
-		}
-		return nil, fmt.Errorf("lock state file: %w", err)
+	// The kernel releases the lock when the process ends, even after a kill.
+	err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	switch {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		err = fmt.Errorf("another listen is running with the state file %s: end it, or set another file with --state", path)
+	case err != nil:
+		err = fmt.Errorf("lock state file: %w", err)
+	default:
+		err = f.load()
 	}
-	if err := f.load(); err != nil {
+	if err != nil {
 		f.close()
 		return nil, err
 	}
@@ -183,6 +185,15 @@ func (f *stateFile) replace(text []byte) error {
 		return err
 	}
 	return syncDir(filepath.Dir(f.path))
+}
+
+// syncDir makes a rename in a directory survive a crash of the computer.
+func syncDir(path string) error {
+	dir, err := os.Open(path) // #nosec G304 -- the user's own choice
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // close releases the lock.

@@ -101,7 +101,7 @@ func TestCompose_ItsTemporalStarts(t *testing.T) {
 	ctx := t.Context()
 	project, err := parsed(t, read(t, "compose/compose.yaml"))
 	require.NoError(t, err)
-	program, err := devstack.BuildTemporal(context.WithoutCancel(ctx), os.Stderr)
+	program, err := devstack.TemporalProgram.Build(context.WithoutCancel(ctx), t.Output())
 	require.NoError(t, err)
 	postgres, err := pgtemp.Start(ctx, pgtemp.Options{Throwaway: true})
 	require.NoError(t, err)

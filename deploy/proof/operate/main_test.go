@@ -53,15 +53,10 @@ func built(t *testing.T, program build.Program) string {
 	if !*e2e.Long && !*withCluster {
 		t.Skipf("%s is built only with -long or -kubernetes", program.Name)
 	}
-	path, err := program.Build(context.WithoutCancel(t.Context()), progress{t})
+	path, err := program.Build(context.WithoutCancel(t.Context()), t.Output())
 	require.NoError(t, err)
 	return path
 }
-
-type progress struct{ t *testing.T }
-
-func (p progress) Step(what string) { p.t.Log(what) }
-func (p progress) Say(string)       {}
 
 // read returns a file below deploy/release/.
 func read(t *testing.T, name string) string {

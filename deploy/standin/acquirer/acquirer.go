@@ -34,9 +34,7 @@ import (
 type Options struct {
 	// DatabaseURL is PostgreSQL's. The tables are in a schema of their own, "acquirer".
 	DatabaseURL string
-	// Mock judges the requests. Nil starts one for this Acquirer alone.
-	Mock *Mock
-	// SecretKey is the only key that the API takes. "" takes any secret or restricted key.
+	// SecretKey is the only secret key that the API takes.
 	SecretKey string
 	// Livemode is what the objects say. A simulation of live mode has true. Nothing is ever real.
 	Livemode bool
@@ -51,8 +49,7 @@ type Options struct {
 type Acquirer struct {
 	options Options // with the addresses that it got
 	db      *pgxpool.Pool
-	mock    *Mock
-	ownMock bool
+	mock    mock
 	faults  faults
 	sender  *sender
 
@@ -64,7 +61,7 @@ type Acquirer struct {
 
 // Start runs the double until Kill or Stop. ctx bounds the start only.
 func Start(ctx context.Context, o Options) (_ *Acquirer, err error) {
-	a := &Acquirer{options: o, mock: o.Mock, cancel: func() {}}
+	a := &Acquirer{options: o, cancel: func() {}}
 	defer func() {
 		if err != nil {
 			a.Stop()
@@ -74,11 +71,8 @@ func Start(ctx context.Context, o Options) (_ *Acquirer, err error) {
 	if a.db, err = openDatabase(ctx, o.DatabaseURL); err != nil {
 		return nil, err
 	}
-	if a.mock == nil {
-		if a.mock, err = StartMock(ctx); err != nil {
-			return nil, err
-		}
-		a.ownMock = true
+	if a.mock, err = startMock(); err != nil {
+		return nil, err
 	}
 	a.sender = newSender(a.db, o.Webhooks)
 	if err := a.Restart(ctx); err != nil {
@@ -168,9 +162,6 @@ func (a *Acquirer) Kill() {
 // Stop ends the double for good.
 func (a *Acquirer) Stop() {
 	a.Kill()
-	if a.ownMock {
-		a.mock.Stop()
-	}
 	if a.db != nil {
 		a.db.Close()
 	}

@@ -121,13 +121,8 @@ func (a *Acquirer) authenticate(r *http.Request) (publishable, known bool) {
 	if !isBearer {
 		key, _, _ = r.BasicAuth() // curl -u sk_test_…:
 	}
-	switch {
-	case strings.HasPrefix(key, "pk_"):
-		return true, true
-	case a.options.SecretKey != "":
-		return false, key == a.options.SecretKey
-	}
-	return false, strings.HasPrefix(key, "sk_") || strings.HasPrefix(key, "rk_")
+	publishable = strings.HasPrefix(key, "pk_")
+	return publishable, publishable || key == a.options.SecretKey
 }
 
 // once does what is asked, in one transaction. A POST with an idempotency key that was seen before

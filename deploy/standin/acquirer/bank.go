@@ -113,9 +113,6 @@ func (a *Acquirer) authenticate3D(ctx context.Context, tx pgx.Tx, i, method obje
 		"message":        "The provided PaymentMethod has failed authentication.",
 		"payment_method": method,
 	}
-	if err := update(ctx, tx, i); err != nil {
-		return err
-	}
 	return a.emit(ctx, tx, request{}, "payment_intent.payment_failed", i)
 }
 

@@ -51,9 +51,6 @@ func (a *Acquirer) confirmWithToken(ctx context.Context, tx pgx.Tx, q request, i
 	if q.form.Get("use_stripe_sdk") != "false" { // a token's own default is true
 		i["next_action"] = object{"type": "use_stripe_sdk", "use_stripe_sdk": object{"type": "three_d_secure_redirect"}}
 	}
-	if err := update(ctx, tx, i); err != nil {
-		return answer{}, err
-	}
 	return ok(i), a.emit(ctx, tx, q, "payment_intent.requires_action", i)
 }
 
@@ -108,9 +105,6 @@ func (a *Acquirer) charge(ctx context.Context, tx pgx.Tx, q request, i, method o
 	}
 	i["status"], i["amount_received"] = succeeded, i.number("amount")
 	i["payment_method"], i["last_payment_error"] = method.text("id"), nil
-	if err := update(ctx, tx, i); err != nil {
-		return answer{}, err
-	}
 	if err := a.emit(ctx, tx, q, "charge.succeeded", ch); err != nil {
 		return answer{}, err
 	}
@@ -129,9 +123,6 @@ func (a *Acquirer) refuse(ctx context.Context, tx pgx.Tx, q request, i, ch, meth
 		"charge": ch.text("id"), "payment_method": method,
 	}
 	i["status"], i["payment_method"], i["last_payment_error"] = needsMethod, nil, failed
-	if err := update(ctx, tx, i); err != nil {
-		return answer{}, err
-	}
 	for kind, o := range map[string]object{"charge.failed": ch, "payment_intent.payment_failed": i} {
 		if err := a.emit(ctx, tx, q, kind, o); err != nil {
 			return answer{}, err

@@ -87,9 +87,6 @@ func (a *Acquirer) moveDispute(ctx context.Context, tx pgx.Tx, d object, status,
 			return err
 		}
 	}
-	if err := update(ctx, tx, d); err != nil {
-		return err
-	}
 	return a.emit(ctx, tx, request{}, event, d)
 }
 

@@ -8,8 +8,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// emit records that an object has changed, and the webhooks that tell of it.
+// emit stores the present body of an object, the event that it has changed, and the webhooks of the event.
 func (a *Acquirer) emit(ctx context.Context, tx pgx.Tx, q request, kind string, o object) error {
+	if err := update(ctx, tx, o); err != nil {
+		return err
+	}
 	// The event shows the object as it is now, and later changes of the object must not change it.
 	body, err := json.Marshal(o)
 	if err != nil {

@@ -105,9 +105,6 @@ func (a *Acquirer) cancelIntent(ctx context.Context, tx pgx.Tx, q request) (answ
 	if reason := q.form.Get("cancellation_reason"); reason != "" {
 		i["cancellation_reason"] = reason
 	}
-	if err := update(ctx, tx, i); err != nil {
-		return answer{}, err
-	}
 	return ok(i), a.emit(ctx, tx, q, "payment_intent.canceled", i)
 }
 

@@ -2,14 +2,11 @@ package acquirer_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,24 +16,12 @@ import (
 	"example.com/checkout/storage/pgtemp"
 )
 
-var startMock = sync.OnceValues(func() (*acquirer.Mock, error) { return acquirer.StartMock(context.Background()) })
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if mock, err := startMock(); err == nil {
-		mock.Stop()
-	}
-	os.Exit(code)
-}
-
 const secretKey = "sk_test_double"
 
 // start runs a double in this process, over a database of its own when o names none.
 func start(t *testing.T, o acquirer.Options) *acquirer.Acquirer {
 	t.Helper()
-	mock, err := startMock()
-	require.NoError(t, err)
-	o.Mock, o.SecretKey = mock, secretKey
+	o.SecretKey = secretKey
 	if o.DatabaseURL == "" {
 		o.DatabaseURL = pgtemp.ForTest(t, nil)
 	}

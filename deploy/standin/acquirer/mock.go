@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"os"
 	"os/exec"
-	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -25,82 +23,53 @@ var mockProgram = build.Program{
 	Module: "deploy/tools/stripemock", Package: "github.com/stripe/stripe-mock", Files: []string{"go.mod", "go.sum"},
 }
 
-// BuildMock builds stripe-mock into the user's cache directory and returns the program's path. It is
-// built once for each version, in some seconds; several processes may call it at once. The working
-// directory must be inside the source tree.
-func BuildMock(ctx context.Context) (string, error) {
-	program, err := mockProgram.Build(ctx, silent{})
+// A mock is the address of a running stripe-mock.
+type mock string
+
+// startMock builds stripe-mock if need be and runs it, once for all doubles of this process: it keeps nothing. It ends
+// with this process. The working directory must be inside the source tree.
+var startMock = sync.OnceValues(func() (mock, error) {
+	ctx := context.Background()
+	program, err := mockProgram.Build(ctx, io.Discard)
 	if err != nil {
-		return "", fmt.Errorf("build stripe-mock: %w", err)
+		return "", err
 	}
-	return program, nil
-}
-
-// silent shows nobody the progress of a build that takes seconds.
-type silent struct{}
-
-func (silent) Step(string) {}
-func (silent) Say(string)  {}
-
-// Mock is a running stripe-mock. It keeps nothing, so several Acquirers may share one.
-type Mock struct {
-	dir     string
-	process *pgtemp.Process
-	client  *http.Client
-}
-
-// StartMock builds stripe-mock if need be and runs it. It ends with this process.
-func StartMock(ctx context.Context) (*Mock, error) {
-	program, err := BuildMock(ctx)
+	ports, err := pgtemp.FreePorts(1)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	dir, err := os.MkdirTemp("", "stripe-mock")
-	if err != nil {
-		return nil, err
-	}
-	socket := filepath.Join(dir, "socket")
+	address := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	var said bytes.Buffer
-	cmd := exec.Command(program, "-http-unix", socket)
+	// Without an address for HTTPS it would take a fixed port of all networks for it.
+	cmd := exec.Command(program, "-http-addr", address, "-https-addr", "127.0.0.1:0")
 	cmd.Stdout, cmd.Stderr = &said, &said
 	process, err := pgtemp.StartTied(cmd, syscall.SIGKILL)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-	}
-	m := &Mock{
-		dir: dir, process: process,
-		client: &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DialContext: dial}},
-	}
+	m := mock("http://" + address)
 	look := func(ctx context.Context) error {
-		conn, err := dial(ctx, "", "")
-		if err == nil {
-			err = conn.Close()
-		}
+		_, err := m.fixture(ctx, "/v1/balance")
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
 	if err := process.Ready(ctx, look); err != nil {
-		m.Stop()
-		return nil, fmt.Errorf("start stripe-mock: %w: %s", err, &said)
+		process.Kill()
+		return "", fmt.Errorf("start stripe-mock: %w: %s", err, &said)
 	}
 	return m, nil
-}
+})
 
-// Stop ends stripe-mock.
-func (m *Mock) Stop() {
-	m.process.Kill()
-	_ = os.RemoveAll(m.dir) // a socket
-}
+var mockClient = &http.Client{Timeout: 20 * time.Second}
 
 // judge asks stripe-mock whether the request has the right shape. It returns stripe-mock's answer,
 // whose body is the fixture of the object or the refusal.
-func (m *Mock) judge(
+func (m mock) judge(
 	ctx context.Context, method, path, query string, body []byte, version string,
 ) (int, object, error) {
-	//nolint:gosec // G704: the client speaks to stripe-mock's socket, whatever the address is
-	request, err := http.NewRequestWithContext(ctx, method, "http://stripe-mock"+path, bytes.NewReader(body))
+	//nolint:gosec // G704: our stripe-mock
+	request, err := http.NewRequestWithContext(ctx, method, string(m)+path, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -112,7 +81,7 @@ func (m *Mock) judge(
 	if version != "" {
 		request.Header.Set("Stripe-Version", version)
 	}
-	response, err := m.client.Do(request) //nolint:gosec // G704: as above
+	response, err := mockClient.Do(request) //nolint:gosec // G704: as above
 	if err != nil {
 		return 0, nil, fmt.Errorf("ask stripe-mock: %w", err)
 	}
@@ -125,7 +94,7 @@ func (m *Mock) judge(
 }
 
 // fixture returns stripe-mock's example of an object, for objects that no request asks for.
-func (m *Mock) fixture(ctx context.Context, path string) (object, error) {
+func (m mock) fixture(ctx context.Context, path string) (object, error) {
 	status, got, err := m.judge(ctx, http.MethodGet, path, "", nil, "")
 	if err == nil && status != http.StatusOK {
 		err = errors.New("stripe-mock has no fixture of " + path)

@@ -55,9 +55,6 @@ func (a *Acquirer) createRefund(ctx context.Context, tx pgx.Tx, q request) (answ
 	r["balance_transaction"] = b.text("id")
 	ch["amount_refunded"] = ch.number("amount_refunded") + amount
 	ch["refunded"] = ch.number("amount_refunded") == ch.number("amount")
-	if err := update(ctx, tx, ch); err != nil {
-		return answer{}, err
-	}
 	if err := insert(ctx, tx, r, ch.text("payment_intent"), cardName); err != nil {
 		return answer{}, err
 	}
@@ -155,9 +152,6 @@ func (a *Acquirer) moveRefund(ctx context.Context, tx pgx.Tx, r object, status, 
 	}
 	if status == failed {
 		kind = "refund.failed"
-	}
-	if err := update(ctx, tx, r); err != nil {
-		return err
 	}
 	return a.emit(ctx, tx, request{}, kind, r)
 }

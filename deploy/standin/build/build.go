@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -18,6 +19,7 @@ import (
 	"strings"
 
 	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/workflows/checkout"
 )
 
 // Program is a program of a module in this source tree.
@@ -32,18 +34,13 @@ type Program struct {
 	Linker  string   // more flags for the linker
 }
 
-// Progress shows long work to a person.
-type Progress interface {
-	Step(what string) // a new step begins
-	Say(what string)  // how far the step is
-}
-
-// Build builds the program unless it is there, and returns its path. A program is built once for each
-// content of its files and each version of Go; several processes may call Build at once. The working
+// Build builds the program unless it is there, and returns its path. It reports its progress to out. A program is built
+// once for each content of its files and each version of Go; several processes may call Build at once. The working
 // directory must be inside the source tree.
 //
 // Errors: no go command, no source tree, no cache directory, or the last lines of the compiler.
-func (p Program) Build(ctx context.Context, progress Progress) (string, error) {
+func (p Program) Build(ctx context.Context, out io.Writer) (program string, err error) {
+	defer checkout.Wrap(&err, "build %s", p.Title)
 	source, err := Source(p.Module, "go.mod")
 	if err != nil {
 		return "", err
@@ -52,20 +49,19 @@ func (p Program) Build(ctx context.Context, progress Progress) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cache, err := os.UserCacheDir()
+	dir, err := Cache(p.Name + "-" + key)
 	if err != nil {
-		return "", fmt.Errorf("no cache directory: %w", err)
-	}
-	dir := filepath.Join(cache, "checkout-devstack", p.Name+"-"+key)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	program := filepath.Join(dir, p.Name)
+	program = filepath.Join(dir, p.Name)
 	if Exists(program) {
 		return program, nil
 	}
 
-	progress.Step("waiting for another process that builds " + p.Title)
+	tell := func(what string) { // a lost line of progress does no harm
+		_, _ = fmt.Fprintf(out, "building %s (once, %s): %s\n", p.Title, p.Takes, what)
+	}
+	tell("as soon as no other process builds it")
 	lock, err := pgtemp.Lock(ctx, filepath.Join(dir, "lock"))
 	if err != nil {
 		return "", err
@@ -76,9 +72,6 @@ func (p Program) Build(ctx context.Context, progress Progress) (string, error) {
 	}
 	// The name appears only when the program is complete, so a killed build leaves nothing that
 	// looks done.
-	progress.Step("building " + p.Title)
-	tell := func(what string) { progress.Say("building " + p.Title + " (once, " + p.Takes + "): " + what) }
-	tell("fetching modules")
 	without, err := p.Without.flags(ctx, source, dir, filepath.Dir(dir))
 	if err != nil {
 		return "", err
@@ -88,6 +81,16 @@ func (p Program) Build(ctx context.Context, progress Progress) (string, error) {
 		return "", err
 	}
 	return program, os.Rename(program+".new", program)
+}
+
+// Cache returns a directory for programs in the user's cache, which it makes.
+func Cache(name string) (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no cache directory: %w", err)
+	}
+	dir := filepath.Join(cache, "checkout-devstack", name)
+	return dir, os.MkdirAll(dir, 0o755)
 }
 
 // key returns the name of a build. It changes when anything changes that the program depends on.
@@ -140,7 +143,7 @@ func Exists(path string) bool {
 }
 
 // goBuild builds a package of the module in source with some more flags. It reports the progress: modules fetched,
-// packages done of all, linking.
+// packages done of all in at most twenty steps, linking.
 func goBuild(ctx context.Context, source, pkg string, flags []string, output string, tell func(string)) error {
 	// The list of packages and the build need the same flags, so that both agree on the packages already built.
 	flags = append([]string{"-mod=readonly", "-buildvcs=false"}, flags...)
@@ -152,8 +155,9 @@ func goBuild(ctx context.Context, source, pkg string, flags []string, output str
 		slices.Concat([]string{"list", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}"}, flags, []string{pkg})...)
 	stale, err := eachLine(list, func(line string) {
 		if strings.HasPrefix(line, "go: downloading ") {
-			modules++
-			tell(fmt.Sprintf("fetching modules, %d so far", modules))
+			if modules++; modules%20 == 0 {
+				tell(fmt.Sprintf("fetching modules, %d so far", modules))
+			}
 		}
 	})
 	if err != nil {
@@ -168,10 +172,11 @@ func goBuild(ctx context.Context, source, pkg string, flags []string, output str
 		if strings.Contains(line, " ") { // a message of the compiler
 			return
 		}
-		if done++; done < packages {
-			tell(fmt.Sprintf("%d of %d packages", done, packages))
-		} else {
+		switch done++; {
+		case done >= packages:
 			tell("linking")
+		case done*20/packages > (done-1)*20/packages:
+			tell(fmt.Sprintf("%d of %d packages", done, packages))
 		}
 	})
 	return err

@@ -55,18 +55,6 @@ func TestStartAnvil_RefusesAPortThatIsTaken(t *testing.T) {
 	require.ErrorContains(t, err, "anvil")
 }
 
-func TestMarket_APriceCanBeSet(t *testing.T) {
-	t.Parallel()
-	anvil := ForTest(t, Options{})
-	market, err := anvil.DeployMarket(t.Context())
-	require.NoError(t, err)
-	feed := market.Feeds["ETH / USD"]
-	require.NoError(t, anvil.Invoke(t.Context(), "Feed", feed, "set", big.NewInt(2500_00000000), big.NewInt(1_790_000_000)))
-	decimals, err := anvil.Read(t.Context(), "Feed", feed, "decimals")
-	require.NoError(t, err)
-	require.Equal(t, uint8(8), decimals)
-}
-
 func TestReorg_KeepsTheBlocksOfBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	o := Options{StateFile: filepath.Join(t.TempDir(), "chain.json"), NoMining: true}

@@ -11,11 +11,8 @@ import (
 // TestStartBitcoin_KeepsItsChain: a restart finds the blocks and the wallets again, and the pool only if it may.
 func TestStartBitcoin_KeepsItsChain(t *testing.T) {
 	t.Parallel()
-	version, err := InstallKnots(t.Context())
-	skipWithout(t, err)
-	t.Log(version)
 	node := BitcoinForTest(t, BitcoinOptions{})
-	_, err = node.Fund(t.Context(), Miner, "1.5", "2.5")
+	_, err := node.Fund(t.Context(), Miner, "1.5", "2.5")
 	require.NoError(t, err)
 
 	var before, kept, forgotten []string

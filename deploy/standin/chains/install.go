@@ -32,7 +32,11 @@ func Install(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	lock, err := pgtemp.Lock(ctx, filepath.Join(dir, "package.json"))
+	cache, err := build.Cache("anvil")
+	if err != nil {
+		return "", err
+	}
+	lock, err := pgtemp.Lock(ctx, filepath.Join(cache, "lock")) // the source tree may be read-only
 	if err != nil {
 		return "", fmt.Errorf("wait for another process that installs anvil: %w", err)
 	}

@@ -7,8 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 
+	"example.com/checkout/deploy/standin/build"
 	"example.com/checkout/storage/pgtemp"
 )
 
@@ -26,29 +26,12 @@ func (k knots) command(program string, args ...string) *exec.Cmd {
 	return exec.Command(filepath.Join(root, "loader"), args...) //nolint:gosec,noctx // G204: ours; it outlives ctx
 }
 
-// InstallKnots unpacks the newest bitcoin-knots of Debian, the RPC and wallet of Bitcoin Core, into the user's cache
-// unless one is there. It needs Debian, installs nothing, and returns the version. Several processes may call it at
-// once. It returns ErrNoKnots.
-func InstallKnots(ctx context.Context) (version string, err error) {
-	k, err := installKnots(ctx)
-	if err != nil {
-		return "", err
-	}
-	out, err := k.command("bitcoind", "--version").Output()
-	if err != nil {
-		return "", fmt.Errorf("bitcoind --version: %w", err)
-	}
-	version, _, _ = strings.Cut(string(out), "\n")
-	return version, nil
-}
-
+// installKnots unpacks the newest bitcoin-knots of Debian, the RPC and wallet of Bitcoin Core, into the user's cache
+// unless one is there. It needs Debian and installs nothing. Several processes may call it at once. It returns
+// ErrNoKnots.
 func installKnots(ctx context.Context) (knots, error) {
-	cache, err := os.UserCacheDir()
+	dir, err := build.Cache("bitcoin-knots")
 	if err != nil {
-		return "", fmt.Errorf("no cache directory: %w", err)
-	}
-	dir := filepath.Join(cache, "checkout-devstack", "bitcoin-knots")
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // G301: as the other programs of the cache
 		return "", err
 	}
 	lock, err := pgtemp.Lock(ctx, filepath.Join(dir, "lock"))

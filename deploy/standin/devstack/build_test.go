@@ -14,7 +14,7 @@ import (
 
 func TestTemporal_IsBuiltWithoutTheLibraries(t *testing.T) {
 	t.Parallel()
-	program, err := BuildTemporal(t.Context(), os.Stderr)
+	program, err := TemporalProgram.Build(t.Context(), t.Output())
 	require.NoError(t, err)
 
 	info, err := buildinfo.ReadFile(program)
@@ -22,7 +22,7 @@ func TestTemporal_IsBuiltWithoutTheLibraries(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, info.Deps)
 	for _, module := range info.Deps {
-		for _, library := range temporalProgram.Without.Libraries {
+		for _, library := range TemporalProgram.Without.Libraries {
 			require.False(t, strings.HasPrefix(module.Path+"/", library), module.Path)
 		}
 	}
@@ -31,7 +31,7 @@ func TestTemporal_IsBuiltWithoutTheLibraries(t *testing.T) {
 // TestTemporal_RefusesWhatIsLeftOut starts the server with settings for what its build leaves out.
 func TestTemporal_RefusesWhatIsLeftOut(t *testing.T) {
 	t.Parallel()
-	program, err := BuildTemporal(t.Context(), os.Stderr)
+	program, err := TemporalProgram.Build(t.Context(), t.Output())
 	require.NoError(t, err)
 	archives := func(name, provider string) map[string]any {
 		settings := stores(sqlStore(sqlPlugin))
@@ -98,7 +98,7 @@ func TestTemporal_NamesEachComputeProviderThatIsLeftOut(t *testing.T) {
 	list.Dir = "../temporal"
 	dir, err := list.Output()
 	require.NoError(t, err)
-	stub, err := os.ReadFile(filepath.Join(list.Dir, temporalProgram.Without.Stubs[pkg]))
+	stub, err := os.ReadFile(filepath.Join(list.Dir, TemporalProgram.Without.Stubs[pkg]))
 	require.NoError(t, err)
 
 	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), "*.go"))

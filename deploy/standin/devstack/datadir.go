@@ -13,10 +13,6 @@ import (
 	"example.com/checkout/storage/pgtemp"
 )
 
-// dataDir is the directory of a running stack. The kernel releases its lock when the process ends,
-// even after a kill.
-type dataDir struct{ lock *os.File }
-
 const lockFile = "devstack.lock"
 
 // ourEntries are the files and directories that a stack leaves. -fresh removes only these.
@@ -37,9 +33,10 @@ var ourEntries = []string{
 	receiverLog + ".old",
 }
 
-// openDataDir makes and locks the directory. With fresh it empties the directory, but only if no
+// openDataDir makes the directory of a stack and locks it: the kernel releases the lock when it is closed, and when the
+// process ends, even after a kill. With fresh it empties the directory, but only if no
 // other stack uses it and it holds only files of a stack.
-func openDataDir(ctx context.Context, path string, fresh bool) (*dataDir, error) {
+func openDataDir(ctx context.Context, path string, fresh bool) (lock *os.File, err error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
@@ -54,21 +51,20 @@ func openDataDir(ctx context.Context, path string, fresh bool) (*dataDir, error)
 	taken := fmt.Errorf("another devstack runs on %s: end it, or choose another directory with -data", path)
 	soon, stop := context.WithTimeoutCause(ctx, 2*time.Second, taken)
 	defer stop()
-	lock, err := pgtemp.Lock(soon, filepath.Join(path, lockFile))
+	lock, err = pgtemp.Lock(soon, filepath.Join(path, lockFile))
 	if err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 
-	d := &dataDir{lock}
 	if fresh {
 		for _, name := range ourEntries {
 			if err := os.RemoveAll(filepath.Join(path, name)); err != nil {
-				d.close()
+				_ = lock.Close() // nothing was written to it
 				return nil, fmt.Errorf("-fresh: %w", err)
 			}
 		}
 	}
-	return d, nil
+	return lock, nil
 }
 
 // checkOurs returns an error if the directory holds anything that a stack does not make.
@@ -87,5 +83,3 @@ func checkOurs(path string) error {
 	}
 	return nil
 }
-
-func (d *dataDir) close() { _ = d.lock.Close() }

@@ -23,7 +23,7 @@ func TestOpenDataDir_FreshRemovesOnlyWhatAStackMade(t *testing.T) {
 	_, err = openDataDir(t.Context(), dir, true)
 	require.ErrorContains(t, err, "another devstack runs")
 	require.DirExists(t, filepath.Join(dir, "postgres"), "the running stack's data is left alone")
-	d.close()
+	require.NoError(t, d.Close())
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "thesis.txt"), []byte("x"), 0o600))
 	_, err = openDataDir(t.Context(), dir, true)
@@ -31,5 +31,5 @@ func TestOpenDataDir_FreshRemovesOnlyWhatAStackMade(t *testing.T) {
 	require.DirExists(t, filepath.Join(dir, "postgres"))
 	d, err = openDataDir(t.Context(), dir, false)
 	require.NoError(t, err)
-	d.close()
+	require.NoError(t, d.Close())
 }

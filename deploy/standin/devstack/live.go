@@ -34,10 +34,9 @@ type LiveDouble struct {
 	// WebhookSecret signs the reports of the card network.
 	WebhookSecret string
 
-	bitcoinPassword string            // the file with it
-	float           int64             // see Options.Float
-	prices          map[string]string // addresses of the sources of prices, by name
-	servers         []*http.Server
+	bitcoinPassword string // the file with it
+	float           int64  // see Options.Float
+	prices          *http.Server
 }
 
 // Accounts of the chain. Account 0 deploys the contracts.
@@ -60,7 +59,7 @@ func (s *Stack) startLiveDouble(ctx context.Context) (err error) {
 	if s.Postgres == nil {
 		return errors.New("-live-double needs the stack's own PostgreSQL: unset DATABASE_URL")
 	}
-	d := &LiveDouble{WebhookSecret: "whsec_" + s.Demo.Password, float: s.options.Float, prices: map[string]string{}}
+	d := &LiveDouble{WebhookSecret: "whsec_" + s.Demo.Password, float: s.options.Float}
 	s.Live = d
 	if err := s.Postgres.CreateDatabase(ctx, acquirerDatabase, ""); err != nil {
 		return err
@@ -97,18 +96,16 @@ func (s *Stack) startLiveDouble(ctx context.Context) (err error) {
 // AcquirerKey is the secret key of the simulated card network. It is taken by the double only.
 const AcquirerKey = "sk_test_simulated"
 
+// startPrices starts the sources of prices on one address.
 func (d *LiveDouble) startPrices() error {
-	prices := ticker.New()
-	for _, source := range []string{ticker.Kraken, ticker.Coinbase} {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
-		}
-		d.prices[source] = "http://" + listener.Addr().String()
-		server := &http.Server{Handler: prices.Handler(source), ReadHeaderTimeout: 5 * time.Second}
-		d.servers = append(d.servers, server)
-		go func() { _ = server.Serve(listener) }() // ends with Close
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
 	}
+	d.prices = &http.Server{
+		Addr: listener.Addr().String(), Handler: ticker.New(), ReadHeaderTimeout: 5 * time.Second,
+	}
+	go func() { _ = d.prices.Serve(listener) }() // ends with Close
 	return nil
 }
 
@@ -191,8 +188,8 @@ func (d *LiveDouble) environment(command string) []string {
 		"CHECKOUT_ETHEREUM_RPC_URLS=" + d.Anvil.URL,
 		"CHECKOUT_ETHEREUM_CHAIN_ID=" + strconv.FormatUint(chains.ChainID, 10),
 		"CHECKOUT_ETHEREUM_TREASURY=" + d.Treasury().Hex(),
-		"CHECKOUT_RATE_KRAKEN_URL=" + d.prices[ticker.Kraken],
-		"CHECKOUT_RATE_COINBASE_URL=" + d.prices[ticker.Coinbase],
+		"CHECKOUT_RATE_KRAKEN_URL=http://" + d.prices.Addr,
+		"CHECKOUT_RATE_COINBASE_URL=http://" + d.prices.Addr,
 		"CHECKOUT_RATE_CHAINLINK_FEEDS=" + d.feeds(),
 		"CHECKOUT_LIVE_MAX_PAYOUT=10000", "CHECKOUT_LIVE_MAX_DAY=1000000", "CHECKOUT_LIVE_MERCHANT_MAX_DAY=1000000",
 		"CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED=1000000",
@@ -274,7 +271,7 @@ func (d *LiveDouble) stop() {
 	if d.Bitcoin != nil {
 		_ = d.Bitcoin.Stop() // the same
 	}
-	for _, server := range d.servers {
-		_ = server.Close() // it only closes sockets
+	if d.prices != nil {
+		_ = d.prices.Close() // it only closes sockets
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"example.com/checkout/deploy/program/app"
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/deploy/program/service"
 	"example.com/checkout/deploy/standin/mailbox"
@@ -157,7 +158,7 @@ func (s *Stack) StartAPI(ctx context.Context) (err error) {
 	if s.API, err = s.command("api"); err != nil {
 		return err
 	}
-	return s.API.Ready(ctx, func(ctx context.Context) error { return get(ctx, s.APIURL()+"/readyz") })
+	return s.API.Ready(ctx, func(ctx context.Context) error { return app.Answers(ctx, s.APIURL()+"/readyz") })
 }
 
 // command starts a command of the production binary as a process of its own.

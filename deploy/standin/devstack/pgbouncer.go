@@ -14,8 +14,8 @@ import (
 	"example.com/checkout/storage/pg"
 )
 
-// FindPgBouncer returns the path of PgBouncer's program.
-func FindPgBouncer() (string, error) {
+// findPgBouncer returns the path of PgBouncer's program.
+func findPgBouncer() (string, error) {
 	path, err := exec.LookPath("pgbouncer")
 	if err != nil {
 		// Debian keeps it where only root's PATH leads.
@@ -48,7 +48,7 @@ func (s *Stack) startPgBouncer(ctx context.Context) error {
 	if !s.options.PgBouncer {
 		return nil
 	}
-	program, err := FindPgBouncer()
+	program, err := findPgBouncer()
 	if err != nil {
 		return err
 	}

@@ -52,13 +52,11 @@ func installPostgres(ctx context.Context, out io.Writer) (string, error) {
 	if err := os.WriteFile(clusterConfig, []byte("create_main_cluster = false\n"), 0o644); err != nil {
 		return "", err
 	}
-	progress := startProgress(out)
-	defer progress.end()
 	for _, args := range [][]string{
 		{"update"},
 		{"install", "-y", "--no-install-recommends", "postgresql"},
 	} {
-		progress.Step("PostgreSQL is missing: apt-get " + args[0])
+		_, _ = fmt.Fprintln(out, "PostgreSQL is missing: apt-get", args[0]) // a note of progress
 		apt := exec.CommandContext(ctx, "apt-get", args...)
 		apt.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 		if said, err := apt.CombinedOutput(); err != nil {
@@ -72,22 +70,16 @@ func installPostgres(ctx context.Context, out io.Writer) (string, error) {
 // start and stop a server. Only the unpacked programs are used: a server that the library starts
 // would outlive its parent.
 func downloadPostgres(ctx context.Context, out io.Writer) (string, error) {
-	cache, err := os.UserCacheDir()
+	home, err := build.Cache("")
 	if err != nil {
-		return "", fmt.Errorf("no cache directory for PostgreSQL: %w", err)
+		return "", err
 	}
-	home := filepath.Join(cache, "checkout-devstack")
 	dir := filepath.Join(home, "postgresql-"+string(downloadedVersion))
 	binDir := filepath.Join(dir, "bin")
 	if build.Exists(dir) {
 		return binDir, nil
 	}
-	if err := os.MkdirAll(home, 0o755); err != nil {
-		return "", err
-	}
-	progress := startProgress(out)
-	defer progress.end()
-	progress.Step("PostgreSQL is missing: downloading version " + string(downloadedVersion))
+	_, _ = fmt.Fprintln(out, "PostgreSQL is missing: downloading version", downloadedVersion) // a note of progress
 
 	// Unpack under another name first: an incomplete directory must not look complete.
 	unpacked, err := os.MkdirTemp(home, "postgresql-new-")

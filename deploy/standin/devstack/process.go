@@ -91,8 +91,12 @@ func (p *Process) Ready(ctx context.Context, look func(context.Context) error) e
 	return err
 }
 
-// Stop asks the process to end (SIGTERM). After timeout it kills the process and returns an error.
+// Stop asks the process to end (SIGTERM). After timeout it kills the process and returns an error. A nil process has
+// ended.
 func (p *Process) Stop(timeout time.Duration) error {
+	if p == nil {
+		return nil
+	}
 	if err := p.End(syscall.SIGTERM, timeout); err != nil {
 		return fmt.Errorf("%s %w", p.name, err)
 	}

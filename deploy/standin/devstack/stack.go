@@ -63,7 +63,7 @@ type Stack struct {
 	pgBouncerPort   int
 	mailPort        int // of Mailbox
 	temporalProgram string
-	dir             *dataDir
+	lock            *os.File // of the directory
 
 	Postgres  *pgtemp.Server // nil with Options.DatabaseURL
 	PgBouncer *Process       // nil without Options.PgBouncer
@@ -98,10 +98,10 @@ func (s *Stack) start(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if s.temporalProgram, err = BuildTemporal(ctx, s.options.Out); err != nil {
+	if s.temporalProgram, err = TemporalProgram.Build(ctx, s.options.Out); err != nil {
 		return err
 	}
-	if s.dir, err = openDataDir(ctx, s.options.Dir, s.options.Fresh); err != nil {
+	if s.lock, err = openDataDir(ctx, s.options.Dir, s.options.Fresh); err != nil {
 		return err
 	}
 	for _, step := range []func(context.Context) error{
@@ -130,12 +130,8 @@ func At(o Options) (*Stack, error) {
 
 // Stop ends every part, the ones that depend on others first.
 func (s *Stack) Stop() {
-	if s.API != nil {
-		_ = s.API.Stop(20 * time.Second) // Stop kills a part that does not end
-	}
-	if s.Worker != nil {
-		_ = s.Worker.Stop(20 * time.Second)
-	}
+	_ = s.API.Stop(20 * time.Second) // Stop kills a part that does not end
+	_ = s.Worker.Stop(20 * time.Second)
 	s.Live.stop()
 	if s.Receiver != nil {
 		s.Receiver.Close()
@@ -146,21 +142,15 @@ func (s *Stack) Stop() {
 	if s.ReceiverLog != nil {
 		_ = s.ReceiverLog.Close() // a check of the log finds a lost line
 	}
-	if s.UI != nil {
-		_ = s.UI.Stop(5 * time.Second)
-	}
+	_ = s.UI.Stop(5 * time.Second)
 	if s.Temporal != nil && s.options.Temporal == nil {
 		_ = s.Temporal.Stop()
 	}
-	if s.PgBouncer != nil {
-		_ = s.PgBouncer.Stop(5 * time.Second)
-	}
+	_ = s.PgBouncer.Stop(5 * time.Second)
 	if s.Postgres != nil {
 		_ = s.Postgres.Stop()
 	}
-	if s.dir != nil {
-		s.dir.close()
-	}
+	_ = s.lock.Close() // without a lock it only returns an error
 }
 
 // choosePorts fills in free ports and returns an error for taken ones, before anything starts.

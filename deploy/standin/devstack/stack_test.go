@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -53,7 +52,7 @@ func newStack(t *testing.T) *stack {
 	t.Helper()
 	s := &stack{dir: t.TempDir()}
 	var err error
-	s.program, err = devstack.BuildTemporal(t.Context(), os.Stderr)
+	s.program, err = devstack.TemporalProgram.Build(t.Context(), t.Output())
 	require.NoError(t, err)
 	s.startPostgres(t)
 	t.Cleanup(func() { require.NoError(t, s.postgres.Stop()) })

@@ -29,7 +29,7 @@ const (
 
 // TemporalOptions describe the Temporal server to start.
 type TemporalOptions struct {
-	Program      string // of BuildTemporal
+	Program      string // built of TemporalProgram
 	PostgresURL  string // postgres:// URL of a role that may create databases; no spaces in its password
 	Dir          string // for configuration, ports and log; made when missing
 	FrontendPort int    // on 127.0.0.1; 0 keeps the port of the last start in Dir, or chooses a free one

@@ -3,10 +3,10 @@ package devstack
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 
+	"example.com/checkout/deploy/program/app"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -57,22 +57,5 @@ func (s *Stack) startUI(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	return s.UI.Ready(ctx, func(ctx context.Context) error { return get(ctx, s.UIURL()+"/healthz") })
-}
-
-// get returns nil when url answers with 200.
-func get(ctx context.Context, url string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("GET %s: %s", url, answer.Status)
-	}
-	return nil
+	return s.UI.Ready(ctx, func(ctx context.Context) error { return app.Answers(ctx, s.UIURL()+"/healthz") })
 }
