@@ -23,15 +23,15 @@ import (
 
 // settingsPage shows the merchant's settings.
 type settingsPage struct {
-	Merchant  checkout.Merchant // as typed
-	Stored    checkout.Merchant
-	Addresses []addressField
-	Announced []checkout.AddressChange // addresses that change later
-	Delay     time.Duration            // of a changed address
-	Mail      bool                     // owners get a mail about it
-	Brand     account.Brand            // as typed
-	Contact   account.Contact          // as stored
-	Logo      template.URL             // data: address of the logo, "" for none
+	Merchant    checkout.Merchant // as typed
+	Stored      checkout.Merchant
+	Addresses   []addressField
+	Announced   []checkout.AddressChange // addresses that change later
+	Delay       time.Duration            // of a changed address
+	Mail        bool                     // owners get a mail about it
+	Brand       account.Brand            // as typed
+	StoredBrand account.Brand
+	Logo        template.URL // data: address of the logo, "" for none
 	// ReceiptMail: there is a mail server, so customers may get receipts.
 	ReceiptMail bool
 	Preview     string            // address of the hosted page as it would look
