@@ -10,9 +10,8 @@ import (
 // exportAudit serves GET …/audit.csv: the entries of the page of the audit log, all of them.
 func (s *server) exportAudit(v face.Visit, w http.ResponseWriter) error {
 	return export[checkout.AuditEntry]{
-		name: "audit",
+		selection: s.auditEntries(v), name: "audit",
 		head: []string{"id", "at", "mode", "who", "from", "action", "subject", "detail"},
-		read: s.auditEntries(v),
 		row:  auditCells,
 	}.write(v, w)
 }

@@ -28,8 +28,6 @@ func (s *server) retryPayout(v face.Visit, session checkout.Session) (face.Answe
 		return s.sessionPage(v, "A signed transfer may still pay the payout, so it cannot be retried.")
 	case errors.Is(err, checkout.ErrPaymentRefunded):
 		return s.sessionPage(v, "The payment is refunded to the customer, so its payout cannot be retried.")
-	case err != nil:
-		return face.Answer{}, err
 	}
-	return face.GoTo(v.Path("/sessions/"+session.ID), payoutRetried)
+	return face.Done(err, v.Path("/sessions/"+session.ID), payoutRetried)
 }

@@ -347,10 +347,7 @@ func (s *server) stopAddressChange(v face.Visit) (face.Answer, error) {
 	if errors.Is(err, checkout.ErrNotFound) {
 		return face.GoTo(v.Path("/settings"), addressNotThere)
 	}
-	if err != nil {
-		return face.Answer{}, err
-	}
-	return face.GoTo(v.Path("/settings"), addressStopped)
+	return face.Done(err, v.Path("/settings"), addressStopped)
 }
 
 // tellTimeout bounds the wait for starting a workflow.
