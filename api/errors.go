@@ -12,32 +12,16 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Error codes. Source: interface document, "Errors", and api/decisions.md.
+// Error codes of several errors. The others are in wordsOfKind, wordsOfError and the refusals below. Source: interface
+// document, "Errors", and api/decisions.md.
 const (
-	codeInvalidRequest   = "invalid_request"
-	codeInvalidAPIKey    = "invalid_api_key"
-	codeForbidden        = "forbidden"
-	codeNotFound         = "not_found"
-	codeMethodNotAllowed = "method_not_allowed"
-	codeNotPending       = "session_not_pending"
-	codePayment          = "payment_in_progress"
-	codeOrderIDInUse     = "order_id_in_use"
-	codeInProgress       = "delivery_in_progress"
-	codeDeliveryEnded    = "delivery_not_pending"
-	codeDeliveryHeld     = "delivery_held"
-	codeWebhookDeleted   = "webhook_deleted"
-	codePayoutNotFailed  = "payout_not_failed"
-	codeTransferNotFinal = "transfer_not_final"
-	codePaymentRefunded  = "payment_refunded"
-	codeAddressReverted  = "payout_address_reverted"
-	codeReplayRunning    = "replay_running"
-	codeReplayRate       = "replay_rate_exceeded"
-	codeTooLarge         = "payload_too_large"
-	codeMediaType        = "unsupported_media_type"
-	codeRateLimited      = "rate_limited"
-	codeIdempotency      = "idempotency_conflict"
-	codeInternal         = "internal_error"
-	codeUnavailable      = "unavailable"
+	codeInvalidRequest = "invalid_request"
+	codeForbidden      = "forbidden"
+	codeNotFound       = "not_found"
+	codeNotPending     = "session_not_pending"
+	codeMediaType      = "unsupported_media_type"
+	codeIdempotency    = "idempotency_conflict"
+	codeUnavailable    = "unavailable"
 )
 
 // errorBody is the JSON of every error answer.
@@ -84,7 +68,7 @@ func invalid(message string) *refusal { return refuse(failure.Invalid, codeInval
 
 func methodNotAllowed(allow string) *refusal {
 	e := refuse(
-		failure.MethodNotAllowed, codeMethodNotAllowed,
+		failure.MethodNotAllowed, "method_not_allowed",
 		"This address does not support the method. Allowed: "+allow+".",
 	)
 	e.header["Allow"] = allow
@@ -93,7 +77,7 @@ func methodNotAllowed(allow string) *refusal {
 
 // tooLarge also closes the connection, so that the server does not read the rest of the body.
 func tooLarge() *refusal {
-	e := refuse(failure.TooLarge, codeTooLarge, "The body must not be larger than 64 KiB.")
+	e := refuse(failure.TooLarge, "payload_too_large", "The body must not be larger than 64 KiB.")
 	e.header["Connection"] = "close"
 	return e
 }
@@ -115,7 +99,7 @@ func orderIDInUse(holder checkout.Session) *refusal {
 	if holder.Status == checkout.StatusCompleted {
 		message = "The order with this metadata.order_id is already paid: its session is completed."
 	}
-	e := refuse(failure.Conflict, codeOrderIDInUse, message)
+	e := refuse(failure.Conflict, "order_id_in_use", message)
 	e.body.Status, e.body.SessionID, e.body.URL = holder.Status, holder.ID, holder.URL
 	return e
 }
@@ -123,7 +107,7 @@ func orderIDInUse(holder checkout.Session) *refusal {
 // addressReverted refuses to retry a payout. The answer has the time of an announced change of the address.
 func addressReverted(cause *checkout.AddressRevertedError) *refusal {
 	e := refuse(
-		failure.Conflict, codeAddressReverted,
+		failure.Conflict, "payout_address_reverted",
 		"The network reverted a transfer of this payout to your current payout address. "+cause.Advice(),
 	)
 	if cause.ChangesAt != nil {
@@ -147,12 +131,12 @@ type words struct {
 // wordsOfKind are the texts for errors that are not in wordsOfError.
 var wordsOfKind = map[failure.Kind]words{
 	failure.Internal: {
-		code:    codeInternal,
+		code:    "internal_error",
 		message: "Something went wrong on our side. If this keeps happening, contact us with the request id.",
 	},
 	failure.NotFound: {code: codeNotFound, message: "This resource does not exist."},
 	failure.RateLimited: {
-		code:    codeRateLimited,
+		code:    "rate_limited",
 		message: "Too many requests. Wait for the time in Retry-After, and back off further after each 429.",
 	},
 	failure.Unavailable: {
@@ -167,7 +151,7 @@ var wordsOfError = []struct {
 	words
 }{
 	{checkout.ErrAPIKey, words{
-		code:    codeInvalidAPIKey,
+		code:    "invalid_api_key",
 		message: "The API key is missing, malformed, unknown or revoked. Send it as \"Authorization: Bearer <API_KEY>\".",
 		header:  map[string]string{"WWW-Authenticate": "Bearer"},
 	}},
@@ -177,7 +161,7 @@ var wordsOfError = []struct {
 	},
 	// Most payments are decided within seconds; one with 3-D Secure waits for the customer.
 	{checkout.ErrPaymentInFlight, words{
-		code:    codePayment,
+		code:    "payment_in_progress",
 		message: "A payment of the session is in progress. The session can be expired only if that payment fails; retry then.",
 		header:  map[string]string{"Retry-After": "5"}, status: checkout.StatusPending,
 	}},
@@ -205,34 +189,35 @@ var wordsOfError = []struct {
 		code: codeInvalidRequest, message: "This mode already has 50 webhook registrations, the maximum.",
 	}},
 	{webhook.ErrDeliveryInProgress, words{
-		code: codeInProgress, message: "The delivery is still in progress: an attempt is running, or attempts remain.",
+		code:    "delivery_in_progress",
+		message: "The delivery is still in progress: an attempt is running, or attempts remain.",
 	}},
 	{
 		webhook.ErrDeliveryNotPending,
-		words{code: codeDeliveryEnded, message: "The delivery has ended; replay it to start it again."},
+		words{code: "delivery_not_pending", message: "The delivery has ended; replay it to start it again."},
 	},
 	{webhook.ErrDeliveryHeld, words{
-		code: codeDeliveryHeld, message: "The delivery or its webhook registration is on hold; resume it first.",
+		code: "delivery_held", message: "The delivery or its webhook registration is on hold; resume it first.",
 	}},
 	{webhook.ErrEndpointDeleted, words{
-		code: codeWebhookDeleted, message: "The delivery's webhook registration was deleted; nothing more is sent to it.",
+		code: "webhook_deleted", message: "The delivery's webhook registration was deleted; nothing more is sent to it.",
 	}},
 	{checkout.ErrPayoutNotFailed, words{
-		code: codePayoutNotFailed, message: "The payout has not failed; only a failed payout can be retried.",
+		code: "payout_not_failed", message: "The payout has not failed; only a failed payout can be retried.",
 	}},
 	{checkout.ErrTransferStands, words{
-		code: codeTransferNotFinal, message: "A signed transfer may still pay the payout, so it cannot be retried.",
+		code: "transfer_not_final", message: "A signed transfer may still pay the payout, so it cannot be retried.",
 	}},
 	{checkout.ErrPaymentRefunded, words{
-		code:    codePaymentRefunded,
+		code:    "payment_refunded",
 		message: "The payment is refunded to the customer, so its payout cannot be retried.",
 	}},
 	{webhook.ErrReplayRunning, words{
-		code:    codeReplayRunning,
+		code:    "replay_running",
 		message: "A bulk replay of this webhook registration is running. Wait until it ends, or cancel it.",
 	}},
 	{webhook.ErrReplayRate, words{
-		code: codeReplayRate,
+		code: "replay_rate_exceeded",
 		message: "Your running bulk replays leave less than this rate: together they may start at most 100 deliveries a second. " +
 			"Wait until one ends, or choose a lower rate.",
 	}},
