@@ -70,7 +70,7 @@ func TestAudit_IsExportedWholeAndWithoutFormulas(t *testing.T) {
 	d.exec(`INSERT INTO audit_entry (id, merchant_id, mode, actor, action, subject, detail)
 		SELECT 'aud_' || lpad(n::text, 26, '0'), $1, CASE n % 2 WHEN 0 THEN 'test' ELSE 'live' END, 'ann', 'a.b', 'x', '"quoted", ' || n
 		FROM generate_series(1, 2400) n`, d.merchant)
-	formulas := []string{"=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "  =1", "\n=1", "＝1"}
+	formulas := []string{"=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "  =1", "\n=1", "＝1"}
 	for _, formula := range formulas {
 		d.exec(`INSERT INTO audit_entry (id, merchant_id, actor, action, subject, detail) VALUES ($2, $1, $3, 'a.c', $3, $3)`,
 			d.merchant, checkout.NewID("aud"), formula)
@@ -86,6 +86,8 @@ func TestAudit_IsExportedWholeAndWithoutFormulas(t *testing.T) {
 	both := value[int](d, `SELECT count(*) FROM audit_entry WHERE merchant_id = $1 AND mode IS NULL`, d.merchant)
 	require.Len(t, rows, 1+1200+both)
 	require.Equal(t, `"quoted", 2`, rows[len(rows)-1][7])
+	require.Equal(t, "a=1", asText("a=1"))
+	require.Equal(t, string(webhook.PayoutSent), asText(string(webhook.PayoutSent)))
 	seen := 0
 	for _, row := range rows {
 		require.NotEqual(t, "live", row[2])
