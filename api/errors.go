@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	"example.com/checkout/api/failure"
@@ -128,21 +129,24 @@ type words struct {
 	status        checkout.Status // of the session
 }
 
+// say returns the words of an error. headers alternates names and values.
+func say(code, message string, headers ...string) words {
+	said := words{code: code, message: message, header: map[string]string{}}
+	for pair := range slices.Chunk(headers, 2) {
+		said.header[pair[0]] = pair[1]
+	}
+	return said
+}
+
 // wordsOfKind are the texts for errors that are not in wordsOfError.
 var wordsOfKind = map[failure.Kind]words{
-	failure.Internal: {
-		code:    "internal_error",
-		message: "Something went wrong on our side. If this keeps happening, contact us with the request id.",
-	},
-	failure.NotFound: {code: codeNotFound, message: "This resource does not exist."},
-	failure.RateLimited: {
-		code:    "rate_limited",
-		message: "Too many requests. Wait for the time in Retry-After, and back off further after each 429.",
-	},
-	failure.Unavailable: {
-		code:    codeUnavailable,
-		message: "The service could not answer in time. The outcome is unknown; repeating the request is safe.",
-	},
+	failure.Internal: say("internal_error",
+		"Something went wrong on our side. If this keeps happening, contact us with the request id."),
+	failure.NotFound: say(codeNotFound, "This resource does not exist."),
+	failure.RateLimited: say("rate_limited",
+		"Too many requests. Wait for the time in Retry-After, and back off further after each 429."),
+	failure.Unavailable: say(codeUnavailable,
+		"The service could not answer in time. The outcome is unknown; repeating the request is safe."),
 }
 
 // wordsOfError are the texts for errors that tell more than their kind.
@@ -150,77 +154,47 @@ var wordsOfError = []struct {
 	err error
 	words
 }{
-	{checkout.ErrAPIKey, words{
-		code:    "invalid_api_key",
-		message: "The API key is missing, malformed, unknown or revoked. Send it as \"Authorization: Bearer <API_KEY>\".",
-		header:  map[string]string{"WWW-Authenticate": "Bearer"},
-	}},
-	{
-		checkout.ErrWrongMode,
-		words{code: codeForbidden, message: "This belongs to your other mode; use a key for that mode."},
-	},
+	{checkout.ErrAPIKey, say("invalid_api_key",
+		"The API key is missing, malformed, unknown or revoked. Send it as \"Authorization: Bearer <API_KEY>\".",
+		"WWW-Authenticate", "Bearer")},
+	{checkout.ErrWrongMode, say(codeForbidden, "This belongs to your other mode; use a key for that mode.")},
 	// Most payments are decided within seconds; one with 3-D Secure waits for the customer.
 	{checkout.ErrPaymentInFlight, words{
 		code:    "payment_in_progress",
 		message: "A payment of the session is in progress. The session can be expired only if that payment fails; retry then.",
 		header:  map[string]string{"Retry-After": "5"}, status: checkout.StatusPending,
 	}},
-	{checkout.ErrNoRate, words{
-		code:    codeUnavailable,
-		message: "No trusted exchange rate is currently available. Nothing was created. Retry later.",
-		header:  map[string]string{"Retry-After": "30"},
-	}},
-	{checkout.ErrPaymentNotPossible, words{
-		code:    codeUnavailable,
-		message: "Payout limits and network fees are not loaded yet. Nothing was created. Retry in a few seconds.",
-		header:  map[string]string{"Retry-After": "5"},
-	}},
-	{checkout.ErrNotPending, words{code: codeNotPending, message: "The session is no longer pending."}},
-	{storage.ErrIdempotencyConflict, words{
-		code:    codeIdempotency,
-		message: "This Idempotency-Key was already used with a different body. Use a new key for a new request.",
-	}},
-	{storage.ErrRequestInProgress, words{
-		code:    codeIdempotency,
-		message: "A request with this Idempotency-Key is still in progress. Retry in a moment.",
-		header:  map[string]string{"Retry-After": "1"},
-	}},
-	{storage.ErrTooManyEndpoints, words{
-		code: codeInvalidRequest, message: "This mode already has 50 webhook registrations, the maximum.",
-	}},
-	{webhook.ErrDeliveryInProgress, words{
-		code:    "delivery_in_progress",
-		message: "The delivery is still in progress: an attempt is running, or attempts remain.",
-	}},
-	{
-		webhook.ErrDeliveryNotPending,
-		words{code: "delivery_not_pending", message: "The delivery has ended; replay it to start it again."},
-	},
-	{webhook.ErrDeliveryHeld, words{
-		code: "delivery_held", message: "The delivery or its webhook registration is on hold; resume it first.",
-	}},
-	{webhook.ErrEndpointDeleted, words{
-		code: "webhook_deleted", message: "The delivery's webhook registration was deleted; nothing more is sent to it.",
-	}},
-	{checkout.ErrPayoutNotFailed, words{
-		code: "payout_not_failed", message: "The payout has not failed; only a failed payout can be retried.",
-	}},
-	{checkout.ErrTransferStands, words{
-		code: "transfer_not_final", message: "A signed transfer may still pay the payout, so it cannot be retried.",
-	}},
-	{checkout.ErrPaymentRefunded, words{
-		code:    "payment_refunded",
-		message: "The payment is refunded to the customer, so its payout cannot be retried.",
-	}},
-	{webhook.ErrReplayRunning, words{
-		code:    "replay_running",
-		message: "A bulk replay of this webhook registration is running. Wait until it ends, or cancel it.",
-	}},
-	{webhook.ErrReplayRate, words{
-		code: "replay_rate_exceeded",
-		message: "Your running bulk replays leave less than this rate: together they may start at most 100 deliveries a second. " +
-			"Wait until one ends, or choose a lower rate.",
-	}},
+	{checkout.ErrNoRate, say(codeUnavailable,
+		"No trusted exchange rate is currently available. Nothing was created. Retry later.", "Retry-After", "30")},
+	{checkout.ErrPaymentNotPossible, say(codeUnavailable,
+		"Payout limits and network fees are not loaded yet. Nothing was created. Retry in a few seconds.",
+		"Retry-After", "5")},
+	{checkout.ErrNotPending, say(codeNotPending, "The session is no longer pending.")},
+	{storage.ErrIdempotencyConflict, say(codeIdempotency,
+		"This Idempotency-Key was already used with a different body. Use a new key for a new request.")},
+	{storage.ErrRequestInProgress, say(codeIdempotency,
+		"A request with this Idempotency-Key is still in progress. Retry in a moment.", "Retry-After", "1")},
+	{storage.ErrTooManyEndpoints, say(codeInvalidRequest,
+		"This mode already has 50 webhook registrations, the maximum.")},
+	{webhook.ErrDeliveryInProgress, say("delivery_in_progress",
+		"The delivery is still in progress: an attempt is running, or attempts remain.")},
+	{webhook.ErrDeliveryNotPending, say("delivery_not_pending",
+		"The delivery has ended; replay it to start it again.")},
+	{webhook.ErrDeliveryHeld, say("delivery_held",
+		"The delivery or its webhook registration is on hold; resume it first.")},
+	{webhook.ErrEndpointDeleted, say("webhook_deleted",
+		"The delivery's webhook registration was deleted; nothing more is sent to it.")},
+	{checkout.ErrPayoutNotFailed, say("payout_not_failed",
+		"The payout has not failed; only a failed payout can be retried.")},
+	{checkout.ErrTransferStands, say("transfer_not_final",
+		"A signed transfer may still pay the payout, so it cannot be retried.")},
+	{checkout.ErrPaymentRefunded, say("payment_refunded",
+		"The payment is refunded to the customer, so its payout cannot be retried.")},
+	{webhook.ErrReplayRunning, say("replay_running",
+		"A bulk replay of this webhook registration is running. Wait until it ends, or cancel it.")},
+	{webhook.ErrReplayRate, say("replay_rate_exceeded",
+		"Your running bulk replays leave less than this rate: together they may start at most 100 deliveries a second. "+
+			"Wait until one ends, or choose a lower rate.")},
 }
 
 // refusalOf returns the merchant's answer to an error. Only the text of a *refusal reaches the

@@ -15,8 +15,8 @@ func readFields(t *testing.T, body string, known ...string) (fields, *faults) {
 	t.Helper()
 	members, err := decodeObject([]byte(body))
 	require.NoError(t, err)
-	var found faults
-	return newFields(&found, members, known...), &found
+	f := newFields(members, known...)
+	return f, f.faults
 }
 
 func TestFields_NamesTheNearestKnownField(t *testing.T) {
