@@ -56,7 +56,7 @@ func TestExplain(t *testing.T) {
 		header, body string
 		stored       string // the text that was sent unless set; "-" is none
 		endpoint     string
-		problem      problem // "" is valid
+		problem      string // "" is valid
 		signer       string
 		secret       secretState
 		says         string
@@ -66,32 +66,32 @@ func TestExplain(t *testing.T) {
 		"valid, event not known":    {header: good, body: sentText, stored: "-", signer: "wh_main", secret: "current", at: -1},
 		"valid, previous secret":    {header: signedBy(previous, verdictNow, sentText), body: sentText, signer: "wh_main", secret: "previous", at: -1},
 		"valid, session's secret":   {header: signedBy(ofCS, verdictNow, sentText), body: sentText, signer: "cs_1", secret: "current", says: "session cs_1", at: -1},
-		"empty header":              {header: "", body: sentText, problem: problemHeader, says: "empty", at: -1},
-		"header with its name":      {header: "x-service-signature: " + good, body: sentText, problem: problemHeader, says: "without that name", at: -1},
-		"header with a space":       {header: ts + ", " + v1, body: sentText, problem: problemHeader, says: "space", at: -1},
-		"header without t":          {header: v1, body: sentText, problem: problemHeader, says: "no timestamp", at: -1},
-		"header with two t":         {header: ts + "," + good, body: sentText, problem: problemHeader, says: "two timestamps", at: -1},
-		"header without v1":         {header: ts, body: sentText, problem: problemHeader, says: "no signature v1", at: -1},
-		"header with text as t":     {header: "t=now," + v1, body: sentText, problem: problemHeader, says: "must be Unix seconds", at: -1},
-		"header with a long t":      {header: ts + ".0," + v1, body: sentText, problem: problemHeader, says: "must be Unix seconds", at: -1},
-		"header, upper-case hex":    {header: ts + ",v1=" + strings.ToUpper(v1[3:]), body: sentText, problem: problemHeader, says: "lower case", at: -1},
-		"header, short hex":         {header: good[:len(good)-1], body: sentText, problem: problemHeader, says: "it has 63", at: -1},
-		"header, not hex":           {header: good[:len(good)-1] + "g", body: sentText, problem: problemHeader, says: "hexadecimal", at: -1},
-		"header, base64":            {header: ts + ",v1=" + base64.StdEncoding.EncodeToString(make([]byte, 32)), body: sentText, problem: problemHeader, says: "it has 44", at: -1},
-		"header, no pairs":          {header: "garbage", body: sentText, problem: problemHeader, says: "name=value", at: -1},
-		"in the future":             {header: signedBy(current, verdictNow.Add(301*time.Second), sentText), body: sentText, problem: problemInFuture, signer: "wh_main", secret: "current", says: "301 s in the future", at: -1},
-		"other registration":        {header: signedBy(other, verdictNow, sentText), body: sentText, endpoint: "wh_main", problem: problemOtherEndpoint, signer: "wh_other", secret: "current", says: "the secret of wh_other, not with the secret of wh_main", at: -1},
-		"a session's, not wh_main":  {header: signedBy(ofCS, verdictNow, sentText), body: sentText, endpoint: "wh_main", problem: problemOtherEndpoint, signer: "cs_1", secret: "current", says: "webhook_secret of session cs_1", at: -1},
-		"rotated away":              {header: signedBy(expired, verdictNow, sentText), body: sentText, problem: problemExpiredSecret, signer: "wh_other", secret: "expired", at: -1},
-		"CRLF at the end":           {header: good, body: sentText + "\r\n", problem: problemBodyCRLF, signer: "wh_main", secret: "current", at: len(sentText)},
-		"CRLF inside":               {header: signedBy(current, verdictNow, "{\n"+sentText[1:]), body: "{\r\n" + sentText[1:], stored: "{\n" + sentText[1:], problem: problemBodyCRLF, signer: "wh_main", secret: "current", at: 1},
-		"encoded again":             {header: good, body: spaced, problem: problemBodyReencoded, signer: "wh_main", secret: "current", says: "from byte 39 on", at: 39},
-		"encoded again, numbers":    {header: good, body: strings.Replace(sentText, "10.50", "10.5", 1), problem: problemBodyReencoded, signer: "wh_main", secret: "current", at: strings.Index(sentText, "10.50") + 4},
-		"changed":                   {header: good, body: strings.Replace(sentText, "10.50", "99.50", 1), problem: problemBodyOtherwise, signer: "wh_main", secret: "current", says: "content differs", at: strings.Index(sentText, "10.50")},
-		"appended":                  {header: good, body: sentText + "}", problem: problemBodyUnreadable, signer: "wh_main", secret: "current", at: len(sentText)},
-		"changed, other one signed": {header: signedBy(other, verdictNow, sentText), body: sentText + "\n", endpoint: "wh_main", problem: problemBodyNewline, signer: "wh_other", secret: "current", at: len(sentText)},
-		"wrong secret, right body":  {header: signedBy(webhook.NewSecret(), verdictNow, sentText), body: sentText, problem: problemWrongSecret, says: "The body is what we sent", at: -1},
-		"wrong secret and body":     {header: signedBy(webhook.NewSecret(), verdictNow, sentText), body: sentText + "\n", problem: problemWrongSecret, says: "Also", at: len(sentText)},
+		"empty header":              {header: "", body: sentText, problem: "malformed_header", says: "empty", at: -1},
+		"header with its name":      {header: "x-service-signature: " + good, body: sentText, problem: "malformed_header", says: "without that name", at: -1},
+		"header with a space":       {header: ts + ", " + v1, body: sentText, problem: "malformed_header", says: "space", at: -1},
+		"header without t":          {header: v1, body: sentText, problem: "malformed_header", says: "no timestamp", at: -1},
+		"header with two t":         {header: ts + "," + good, body: sentText, problem: "malformed_header", says: "two timestamps", at: -1},
+		"header without v1":         {header: ts, body: sentText, problem: "malformed_header", says: "no signature v1", at: -1},
+		"header with text as t":     {header: "t=now," + v1, body: sentText, problem: "malformed_header", says: "must be Unix seconds", at: -1},
+		"header with a long t":      {header: ts + ".0," + v1, body: sentText, problem: "malformed_header", says: "must be Unix seconds", at: -1},
+		"header, upper-case hex":    {header: ts + ",v1=" + strings.ToUpper(v1[3:]), body: sentText, problem: "malformed_header", says: "lower case", at: -1},
+		"header, short hex":         {header: good[:len(good)-1], body: sentText, problem: "malformed_header", says: "it has 63", at: -1},
+		"header, not hex":           {header: good[:len(good)-1] + "g", body: sentText, problem: "malformed_header", says: "hexadecimal", at: -1},
+		"header, base64":            {header: ts + ",v1=" + base64.StdEncoding.EncodeToString(make([]byte, 32)), body: sentText, problem: "malformed_header", says: "it has 44", at: -1},
+		"header, no pairs":          {header: "garbage", body: sentText, problem: "malformed_header", says: "name=value", at: -1},
+		"in the future":             {header: signedBy(current, verdictNow.Add(301*time.Second), sentText), body: sentText, problem: "timestamp_in_future", signer: "wh_main", secret: "current", says: "301 s in the future", at: -1},
+		"other registration":        {header: signedBy(other, verdictNow, sentText), body: sentText, endpoint: "wh_main", problem: "other_registration", signer: "wh_other", secret: "current", says: "the secret of wh_other, not with the secret of wh_main", at: -1},
+		"a session's, not wh_main":  {header: signedBy(ofCS, verdictNow, sentText), body: sentText, endpoint: "wh_main", problem: "other_registration", signer: "cs_1", secret: "current", says: "webhook_secret of session cs_1", at: -1},
+		"rotated away":              {header: signedBy(expired, verdictNow, sentText), body: sentText, problem: "expired_secret", signer: "wh_other", secret: "expired", at: -1},
+		"CRLF at the end":           {header: good, body: sentText + "\r\n", problem: "body_crlf", signer: "wh_main", secret: "current", at: len(sentText)},
+		"CRLF inside":               {header: signedBy(current, verdictNow, "{\n"+sentText[1:]), body: "{\r\n" + sentText[1:], stored: "{\n" + sentText[1:], problem: "body_crlf", signer: "wh_main", secret: "current", at: 1},
+		"encoded again":             {header: good, body: spaced, problem: "body_reencoded", signer: "wh_main", secret: "current", says: "from byte 39 on", at: 39},
+		"encoded again, numbers":    {header: good, body: strings.Replace(sentText, "10.50", "10.5", 1), problem: "body_reencoded", signer: "wh_main", secret: "current", at: strings.Index(sentText, "10.50") + 4},
+		"changed":                   {header: good, body: strings.Replace(sentText, "10.50", "99.50", 1), problem: "body_changed", signer: "wh_main", secret: "current", says: "content differs", at: strings.Index(sentText, "10.50")},
+		"appended":                  {header: good, body: sentText + "}", problem: "body_not_json", signer: "wh_main", secret: "current", at: len(sentText)},
+		"changed, other one signed": {header: signedBy(other, verdictNow, sentText), body: sentText + "\n", endpoint: "wh_main", problem: "body_trailing_newline", signer: "wh_other", secret: "current", at: len(sentText)},
+		"wrong secret, right body":  {header: signedBy(webhook.NewSecret(), verdictNow, sentText), body: sentText, problem: "wrong_secret", says: "The body is what we sent", at: -1},
+		"wrong secret and body":     {header: signedBy(webhook.NewSecret(), verdictNow, sentText), body: sentText + "\n", problem: "wrong_secret", says: "Also", at: len(sentText)},
 	} {
 		stored := tc.stored
 		switch stored {
@@ -113,7 +113,7 @@ func TestExplain(t *testing.T) {
 			require.Equal(t, tc.at, *got.FirstDifference, name)
 		}
 		require.Equal(t, tc.secret == secretPrevious || tc.secret == secretExpired, got.SecretExpiresAt != nil, name)
-		require.Equal(t, tc.problem == problemHeader, got.AgeSeconds == nil, name)
+		require.Equal(t, tc.problem == "malformed_header", got.AgeSeconds == nil, name)
 		require.Nil(t, got.Computed, name)
 		tellsNothing(t, got)
 	}
@@ -161,27 +161,27 @@ func TestExplainComputed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		computed string
 		body     string // the text that was sent unless set
-		problem  problem
+		problem  string
 		says     string
 	}{
 		"right":                         {computed: right},
 		"right for another body":        {computed: of(current, t0+"."+javaScript), body: javaScript},
 		"right for the body we sent":    {computed: right, body: javaScript},
 		"right, previous secret":        {computed: of(previous, t0+"."+sentText)},
-		"base64 for URLs":               {computed: base64.RawURLEncoding.EncodeToString(mac(current, t0+"."+sentText)), problem: computedBase64},
-		"with sha256= in front":         {computed: "sha256=" + right, problem: computedPrefixed, says: "sha256="},
-		"without timestamp, base64":     {computed: base64.StdEncoding.EncodeToString(mac(current, sentText)), problem: computedNoTimestamp},
-		"encoded again by JavaScript":   {computed: of(current, t0+"."+javaScript), problem: computedReencoded, says: "JSON.stringify"},
-		"encoded again by Python":       {computed: of(current, t0+"."+python), problem: computedReencoded, says: "json.dumps"},
-		"encoded again by PHP":          {computed: of(current, t0+"."+php), problem: computedReencoded, says: "json_encode"},
-		"encoded again with sorted key": {computed: of(current, t0+"."+goMap), problem: computedReencoded, says: "sorts keys"},
-		"empty secret":                  {computed: of("", t0+"."+sentText), problem: computedNoKey, says: "empty"},
-		"other registration":            {computed: of(other, t0+"."+sentText), problem: computedOtherSecret, says: "wh_other"},
-		"rotated away":                  {computed: of(expired, t0+"."+sentText), problem: computedOtherSecret, says: "wh_other"},
-		"bytes as text":                 {computed: "<Buffer 01 02>", problem: computedMalformed},
-		"prefix of the secret cut off":  {computed: of(current[6:], t0+"."+sentText), problem: computedUnknown, says: "including whsec_"},
-		"another timestamp":             {computed: of(current, "1."+sentText), problem: computedUnknown},
-		"upper case, but wrong":         {computed: strings.ToUpper(of(current[6:], t0+"."+sentText)), problem: computedUnknown},
+		"base64 for URLs":               {computed: base64.RawURLEncoding.EncodeToString(mac(current, t0+"."+sentText)), problem: "base64"},
+		"with sha256= in front":         {computed: "sha256=" + right, problem: "prefixed", says: "sha256="},
+		"without timestamp, base64":     {computed: base64.StdEncoding.EncodeToString(mac(current, sentText)), problem: "without_timestamp"},
+		"encoded again by JavaScript":   {computed: of(current, t0+"."+javaScript), problem: "body_reencoded", says: "JSON.stringify"},
+		"encoded again by Python":       {computed: of(current, t0+"."+python), problem: "body_reencoded", says: "json.dumps"},
+		"encoded again by PHP":          {computed: of(current, t0+"."+php), problem: "body_reencoded", says: "json_encode"},
+		"encoded again with sorted key": {computed: of(current, t0+"."+goMap), problem: "body_reencoded", says: "sorts keys"},
+		"empty secret":                  {computed: of("", t0+"."+sentText), problem: "without_secret", says: "empty"},
+		"other registration":            {computed: of(other, t0+"."+sentText), problem: "other_secret", says: "wh_other"},
+		"rotated away":                  {computed: of(expired, t0+"."+sentText), problem: "other_secret", says: "wh_other"},
+		"bytes as text":                 {computed: "<Buffer 01 02>", problem: "not_a_signature"},
+		"prefix of the secret cut off":  {computed: of(current[6:], t0+"."+sentText), problem: "unknown", says: "including whsec_"},
+		"another timestamp":             {computed: of(current, "1."+sentText), problem: "unknown"},
+		"upper case, but wrong":         {computed: strings.ToUpper(of(current[6:], t0+"."+sentText)), problem: "unknown"},
 	} {
 		sent := tc.body
 		if sent == "" {
@@ -195,14 +195,14 @@ func TestExplainComputed(t *testing.T) {
 		require.Equal(t, tc.problem == "", got.Computed.Right, name)
 		require.Equal(t, tc.problem, orNone(got.Computed.Problem), name)
 		require.Contains(t, got.Computed.Message, tc.says, name)
-		if tc.problem != "" && tc.problem != computedMalformed {
+		if tc.problem != "" && tc.problem != "not_a_signature" {
 			tellsNothing(t, got)
 		}
 		v.EndpointID, v.Header = "", "t=1"
 		require.Nil(t, v.explain().Computed, "the header cannot be read")
 	}
 	v := verification{Header: signedBy(current, verdictNow, sentText), Body: sentText, Computed: of(expired, t0+"."+sentText), Stored: sentText, Keys: verdictKeys(), Now: verdictNow}
-	require.Equal(t, computedOldSecret, *v.explain().Computed.Problem)
+	require.Equal(t, "expired_secret", *v.explain().Computed.Problem)
 	v.Computed = of(other, t0+"."+sentText)
 	require.True(t, v.explain().Computed.Right, "any registration will do when none was named")
 	v.Computed, v.Body, v.Stored = of(current, t0+".{"), "{", ""
