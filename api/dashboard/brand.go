@@ -74,12 +74,10 @@ func (s *server) changeBrand(v face.Visit) (face.Answer, error) {
 		return s.refuseBrand(v, change, "logo", "The logo "+err.Error()+".")
 	case isContact:
 		return s.refuseBrand(v, change, wrong.Field, "This "+wrong.Error()+".")
-	case err != nil:
-		return face.Answer{}, err
-	case detail == "":
+	case err == nil && detail == "":
 		return face.GoTo(v.Path("/settings"), face.NothingChanged)
 	}
-	return face.GoTo(v.Path("/settings"), brandChanged)
+	return face.Done(err, v.Path("/settings"), brandChanged)
 }
 
 // refuseBrand is brandAgain with a field's fault.
