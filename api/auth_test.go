@@ -81,15 +81,6 @@ func TestAuthentication_ComesBeforeTheBodyIsRead(t *testing.T) {
 	require.Zero(t, body.read)
 }
 
-func TestAuthentication_SchemeInAnyCase(t *testing.T) {
-	t.Parallel()
-	f := newFront(t)
-	for _, scheme := range []string{"Bearer", "bearer", "BEARER"} {
-		got := f.do("GET", "/v1/checkout/"+checkout.NewID("cs"), "", "", "Authorization", scheme+" "+f.merchant.testKey)
-		require.Equal(t, 404, got.status, scheme)
-	}
-}
-
 func TestAuthentication_ALockedTableIsUnavailableNotAWrongKey(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)

@@ -18,23 +18,6 @@ type computedVerdict struct {
 	said
 }
 
-// Problems of a computed signature.
-const (
-	computedMalformed    problem = "not_a_signature"
-	computedOtherHash    problem = "other_hash"
-	computedUpperCase    problem = "upper_case"
-	computedBase64       problem = "base64"
-	computedPrefixed     problem = "prefixed"
-	computedNoTimestamp  problem = "without_timestamp"
-	computedNoDot        problem = "without_dot"
-	computedMilliseconds problem = "timestamp_in_milliseconds"
-	computedReencoded    problem = "body_reencoded"
-	computedNoKey        problem = "without_secret"
-	computedOtherSecret  problem = "other_secret"
-	computedOldSecret    problem = "expired_secret"
-	computedUnknown      problem = "unknown"
-)
-
 // explainComputed finds the known mistake that leads to v.Computed. It never returns the right
 // signature.
 func (v verification) explainComputed(sig webhook.Signature) said {
@@ -45,7 +28,7 @@ func (v verification) explainComputed(sig webhook.Signature) said {
 	got, found := v.mistake(sig, value)
 	switch {
 	case !found:
-		return wrong(computedUnknown,
+		return wrong("unknown",
 			"It matches no known signature of this delivery. The key must be the whole secret as text, including "+
 				"whsec_; the signed text must be the timestamp t of the header, a dot and the raw body.")
 	case got.Problem == nil && form.Problem != nil:
@@ -59,7 +42,7 @@ func (v verification) explainComputed(sig webhook.Signature) said {
 func readComputed(text string) (value []byte, form said) {
 	for _, prefix := range []string{"v1=", "sha256="} {
 		if rest, ok := strings.CutPrefix(text, prefix); ok {
-			text, form = rest, wrong(computedPrefixed,
+			text, form = rest, wrong("prefixed",
 				"It is right except for the prefix %s; compare the digits only.", prefix)
 		}
 	}
@@ -67,22 +50,22 @@ func readComputed(text string) (value []byte, form said) {
 	value, err := hex.DecodeString(text)
 	if err == nil && len(value) == sha256.Size {
 		if strings.ToLower(text) != text {
-			form = wrong(computedUpperCase, "It is right but in upper case; v1 is lower case.")
+			form = wrong("upper_case", "It is right but in upper case; v1 is lower case.")
 		}
 		return value, form
 	}
 	if err == nil && (len(value) == 16 || len(value) == 20 || len(value) == 64) {
-		return nil, wrong(computedOtherHash,
+		return nil, wrong("other_hash",
 			"It has %d hexadecimal digits; HMAC-SHA256 has 64. Was another hash used?", len(text))
 	}
 
 	unpadded := strings.TrimRight(text, "=")
 	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		if value, err := encoding.DecodeString(unpadded); err == nil && len(value) == sha256.Size {
-			return value, wrong(computedBase64, "It is right but in base64; v1 is lower-case hexadecimal.")
+			return value, wrong("base64", "It is right but in base64; v1 is lower-case hexadecimal.")
 		}
 	}
-	return nil, wrong(computedMalformed, "It must be 64 hexadecimal digits.")
+	return nil, wrong("not_a_signature", "It must be 64 hexadecimal digits.")
 }
 
 // signedText is a text that the merchant's code may have signed, and the mistake in it.
@@ -103,15 +86,15 @@ func (v verification) signedTexts(sig webhook.Signature) []signedText {
 		texts = append(
 			texts,
 			signedText{text: t + "." + body},
-			signedText{body, wrong(computedNoTimestamp,
+			signedText{body, wrong("without_timestamp",
 				"Only the body was signed; sign the timestamp t of the header, a dot and the raw body.")},
-			signedText{t + body, wrong(computedNoDot, "The dot between the timestamp and the body is missing.")},
-			signedText{t + "000." + body, wrong(computedMilliseconds,
+			signedText{t + body, wrong("without_dot", "The dot between the timestamp and the body is missing.")},
+			signedText{t + "000." + body, wrong("timestamp_in_milliseconds",
 				"The timestamp was in milliseconds; use t of the header unchanged.")},
 		)
 	}
 	for _, s := range reencodings(bodies[len(bodies)-1]) {
-		texts = append(texts, signedText{t + "." + s.body, wrong(computedReencoded, "The body was parsed and encoded "+
+		texts = append(texts, signedText{t + "." + s.body, wrong("body_reencoded", "The body was parsed and encoded "+
 			"again before it was signed (as %s does); sign the raw bytes of the request.", s.name)})
 	}
 	return texts
@@ -133,7 +116,7 @@ func (v verification) mistake(sig webhook.Signature, value []byte) (said, bool) 
 		}
 		sum := sha256.Sum256([]byte(text.text))
 		if hmac.Equal(value, hmacOf(nil, text.text)) || hmac.Equal(value, sum[:]) {
-			return wrong(computedNoKey, "The secret was empty or unused: is it loaded?"), true
+			return wrong("without_secret", "The secret was empty or unused: is it loaded?"), true
 		}
 	}
 	return said{}, false
@@ -143,9 +126,9 @@ func (v verification) mistake(sig webhook.Signature, value []byte) (said, bool) 
 func (v verification) rightKey(s signer) said {
 	switch {
 	case v.EndpointID != "" && s.EndpointID != v.EndpointID:
-		return wrong(computedOtherSecret, "It was computed with %s, not with the secret of %s.", s, v.EndpointID)
+		return wrong("other_secret", "It was computed with %s, not with the secret of %s.", s, v.EndpointID)
 	case s.state(v.Now) == secretExpired:
-		return wrong(computedOldSecret,
+		return wrong("expired_secret",
 			"It was computed with the previous secret of %s, which has expired.", s.name())
 	}
 	return said{Message: fmt.Sprintf("It is right for its body: it was computed with %s.", s)}

@@ -65,9 +65,7 @@ func readNothing(r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var f faults
-	newFields(&f, members)
-	return f.err()
+	return newFields(members).err()
 }
 
 // checkLength refuses a body whose Content-Length is too large, before the body is read.

@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	"example.com/checkout/api/failure"
@@ -12,32 +13,16 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Error codes. Source: interface document, "Errors", and api/decisions.md.
+// Error codes of several errors. The others are in wordsOfKind, wordsOfError and the refusals below. Source: interface
+// document, "Errors", and api/decisions.md.
 const (
-	codeInvalidRequest   = "invalid_request"
-	codeInvalidAPIKey    = "invalid_api_key"
-	codeForbidden        = "forbidden"
-	codeNotFound         = "not_found"
-	codeMethodNotAllowed = "method_not_allowed"
-	codeNotPending       = "session_not_pending"
-	codePayment          = "payment_in_progress"
-	codeOrderIDInUse     = "order_id_in_use"
-	codeInProgress       = "delivery_in_progress"
-	codeDeliveryEnded    = "delivery_not_pending"
-	codeDeliveryHeld     = "delivery_held"
-	codeWebhookDeleted   = "webhook_deleted"
-	codePayoutNotFailed  = "payout_not_failed"
-	codeTransferNotFinal = "transfer_not_final"
-	codePaymentRefunded  = "payment_refunded"
-	codeAddressReverted  = "payout_address_reverted"
-	codeReplayRunning    = "replay_running"
-	codeReplayRate       = "replay_rate_exceeded"
-	codeTooLarge         = "payload_too_large"
-	codeMediaType        = "unsupported_media_type"
-	codeRateLimited      = "rate_limited"
-	codeIdempotency      = "idempotency_conflict"
-	codeInternal         = "internal_error"
-	codeUnavailable      = "unavailable"
+	codeInvalidRequest = "invalid_request"
+	codeForbidden      = "forbidden"
+	codeNotFound       = "not_found"
+	codeNotPending     = "session_not_pending"
+	codeMediaType      = "unsupported_media_type"
+	codeIdempotency    = "idempotency_conflict"
+	codeUnavailable    = "unavailable"
 )
 
 // errorBody is the JSON of every error answer.
@@ -84,7 +69,7 @@ func invalid(message string) *refusal { return refuse(failure.Invalid, codeInval
 
 func methodNotAllowed(allow string) *refusal {
 	e := refuse(
-		failure.MethodNotAllowed, codeMethodNotAllowed,
+		failure.MethodNotAllowed, "method_not_allowed",
 		"This address does not support the method. Allowed: "+allow+".",
 	)
 	e.header["Allow"] = allow
@@ -93,7 +78,7 @@ func methodNotAllowed(allow string) *refusal {
 
 // tooLarge also closes the connection, so that the server does not read the rest of the body.
 func tooLarge() *refusal {
-	e := refuse(failure.TooLarge, codeTooLarge, "The body must not be larger than 64 KiB.")
+	e := refuse(failure.TooLarge, "payload_too_large", "The body must not be larger than 64 KiB.")
 	e.header["Connection"] = "close"
 	return e
 }
@@ -115,7 +100,7 @@ func orderIDInUse(holder checkout.Session) *refusal {
 	if holder.Status == checkout.StatusCompleted {
 		message = "The order with this metadata.order_id is already paid: its session is completed."
 	}
-	e := refuse(failure.Conflict, codeOrderIDInUse, message)
+	e := refuse(failure.Conflict, "order_id_in_use", message)
 	e.body.Status, e.body.SessionID, e.body.URL = holder.Status, holder.ID, holder.URL
 	return e
 }
@@ -123,7 +108,7 @@ func orderIDInUse(holder checkout.Session) *refusal {
 // addressReverted refuses to retry a payout. The answer has the time of an announced change of the address.
 func addressReverted(cause *checkout.AddressRevertedError) *refusal {
 	e := refuse(
-		failure.Conflict, codeAddressReverted,
+		failure.Conflict, "payout_address_reverted",
 		"The network reverted a transfer of this payout to your current payout address. "+cause.Advice(),
 	)
 	if cause.ChangesAt != nil {
@@ -144,21 +129,24 @@ type words struct {
 	status        checkout.Status // of the session
 }
 
+// say returns the words of an error. headers alternates names and values.
+func say(code, message string, headers ...string) words {
+	said := words{code: code, message: message, header: map[string]string{}}
+	for pair := range slices.Chunk(headers, 2) {
+		said.header[pair[0]] = pair[1]
+	}
+	return said
+}
+
 // wordsOfKind are the texts for errors that are not in wordsOfError.
 var wordsOfKind = map[failure.Kind]words{
-	failure.Internal: {
-		code:    codeInternal,
-		message: "Something went wrong on our side. If this keeps happening, contact us with the request id.",
-	},
-	failure.NotFound: {code: codeNotFound, message: "This resource does not exist."},
-	failure.RateLimited: {
-		code:    codeRateLimited,
-		message: "Too many requests. Wait for the time in Retry-After, and back off further after each 429.",
-	},
-	failure.Unavailable: {
-		code:    codeUnavailable,
-		message: "The service could not answer in time. The outcome is unknown; repeating the request is safe.",
-	},
+	failure.Internal: say("internal_error",
+		"Something went wrong on our side. If this keeps happening, contact us with the request id."),
+	failure.NotFound: say(codeNotFound, "This resource does not exist."),
+	failure.RateLimited: say("rate_limited",
+		"Too many requests. Wait for the time in Retry-After, and back off further after each 429."),
+	failure.Unavailable: say(codeUnavailable,
+		"The service could not answer in time. The outcome is unknown; repeating the request is safe."),
 }
 
 // wordsOfError are the texts for errors that tell more than their kind.
@@ -166,76 +154,47 @@ var wordsOfError = []struct {
 	err error
 	words
 }{
-	{checkout.ErrAPIKey, words{
-		code:    codeInvalidAPIKey,
-		message: "The API key is missing, malformed, unknown or revoked. Send it as \"Authorization: Bearer <API_KEY>\".",
-		header:  map[string]string{"WWW-Authenticate": "Bearer"},
-	}},
-	{
-		checkout.ErrWrongMode,
-		words{code: codeForbidden, message: "This belongs to your other mode; use a key for that mode."},
-	},
+	{checkout.ErrAPIKey, say("invalid_api_key",
+		"The API key is missing, malformed, unknown or revoked. Send it as \"Authorization: Bearer <API_KEY>\".",
+		"WWW-Authenticate", "Bearer")},
+	{checkout.ErrWrongMode, say(codeForbidden, "This belongs to your other mode; use a key for that mode.")},
 	// Most payments are decided within seconds; one with 3-D Secure waits for the customer.
 	{checkout.ErrPaymentInFlight, words{
-		code:    codePayment,
+		code:    "payment_in_progress",
 		message: "A payment of the session is in progress. The session can be expired only if that payment fails; retry then.",
 		header:  map[string]string{"Retry-After": "5"}, status: checkout.StatusPending,
 	}},
-	{checkout.ErrNoRate, words{
-		code:    codeUnavailable,
-		message: "No trusted exchange rate is currently available. Nothing was created. Retry later.",
-		header:  map[string]string{"Retry-After": "30"},
-	}},
-	{checkout.ErrPaymentNotPossible, words{
-		code:    codeUnavailable,
-		message: "Payout limits and network fees are not loaded yet. Nothing was created. Retry in a few seconds.",
-		header:  map[string]string{"Retry-After": "5"},
-	}},
-	{checkout.ErrNotPending, words{code: codeNotPending, message: "The session is no longer pending."}},
-	{storage.ErrIdempotencyConflict, words{
-		code:    codeIdempotency,
-		message: "This Idempotency-Key was already used with a different body. Use a new key for a new request.",
-	}},
-	{storage.ErrRequestInProgress, words{
-		code:    codeIdempotency,
-		message: "A request with this Idempotency-Key is still in progress. Retry in a moment.",
-		header:  map[string]string{"Retry-After": "1"},
-	}},
-	{storage.ErrTooManyEndpoints, words{
-		code: codeInvalidRequest, message: "This mode already has 50 webhook registrations, the maximum.",
-	}},
-	{webhook.ErrDeliveryInProgress, words{
-		code: codeInProgress, message: "The delivery is still in progress: an attempt is running, or attempts remain.",
-	}},
-	{
-		webhook.ErrDeliveryNotPending,
-		words{code: codeDeliveryEnded, message: "The delivery has ended; replay it to start it again."},
-	},
-	{webhook.ErrDeliveryHeld, words{
-		code: codeDeliveryHeld, message: "The delivery or its webhook registration is on hold; resume it first.",
-	}},
-	{webhook.ErrEndpointDeleted, words{
-		code: codeWebhookDeleted, message: "The delivery's webhook registration was deleted; nothing more is sent to it.",
-	}},
-	{checkout.ErrPayoutNotFailed, words{
-		code: codePayoutNotFailed, message: "The payout has not failed; only a failed payout can be retried.",
-	}},
-	{checkout.ErrTransferStands, words{
-		code: codeTransferNotFinal, message: "A signed transfer may still pay the payout, so it cannot be retried.",
-	}},
-	{checkout.ErrPaymentRefunded, words{
-		code:    codePaymentRefunded,
-		message: "The payment is refunded to the customer, so its payout cannot be retried.",
-	}},
-	{webhook.ErrReplayRunning, words{
-		code:    codeReplayRunning,
-		message: "A bulk replay of this webhook registration is running. Wait until it ends, or cancel it.",
-	}},
-	{webhook.ErrReplayRate, words{
-		code: codeReplayRate,
-		message: "Your running bulk replays leave less than this rate: together they may start at most 100 deliveries a second. " +
-			"Wait until one ends, or choose a lower rate.",
-	}},
+	{checkout.ErrNoRate, say(codeUnavailable,
+		"No trusted exchange rate is currently available. Nothing was created. Retry later.", "Retry-After", "30")},
+	{checkout.ErrPaymentNotPossible, say(codeUnavailable,
+		"Payout limits and network fees are not loaded yet. Nothing was created. Retry in a few seconds.",
+		"Retry-After", "5")},
+	{checkout.ErrNotPending, say(codeNotPending, "The session is no longer pending.")},
+	{storage.ErrIdempotencyConflict, say(codeIdempotency,
+		"This Idempotency-Key was already used with a different body. Use a new key for a new request.")},
+	{storage.ErrRequestInProgress, say(codeIdempotency,
+		"A request with this Idempotency-Key is still in progress. Retry in a moment.", "Retry-After", "1")},
+	{storage.ErrTooManyEndpoints, say(codeInvalidRequest,
+		"This mode already has 50 webhook registrations, the maximum.")},
+	{webhook.ErrDeliveryInProgress, say("delivery_in_progress",
+		"The delivery is still in progress: an attempt is running, or attempts remain.")},
+	{webhook.ErrDeliveryNotPending, say("delivery_not_pending",
+		"The delivery has ended; replay it to start it again.")},
+	{webhook.ErrDeliveryHeld, say("delivery_held",
+		"The delivery or its webhook registration is on hold; resume it first.")},
+	{webhook.ErrEndpointDeleted, say("webhook_deleted",
+		"The delivery's webhook registration was deleted; nothing more is sent to it.")},
+	{checkout.ErrPayoutNotFailed, say("payout_not_failed",
+		"The payout has not failed; only a failed payout can be retried.")},
+	{checkout.ErrTransferStands, say("transfer_not_final",
+		"A signed transfer may still pay the payout, so it cannot be retried.")},
+	{checkout.ErrPaymentRefunded, say("payment_refunded",
+		"The payment is refunded to the customer, so its payout cannot be retried.")},
+	{webhook.ErrReplayRunning, say("replay_running",
+		"A bulk replay of this webhook registration is running. Wait until it ends, or cancel it.")},
+	{webhook.ErrReplayRate, say("replay_rate_exceeded",
+		"Your running bulk replays leave less than this rate: together they may start at most 100 deliveries a second. "+
+			"Wait until one ends, or choose a lower rate.")},
 }
 
 // refusalOf returns the merchant's answer to an error. Only the text of a *refusal reaches the

@@ -54,19 +54,19 @@ type fields struct {
 	values map[string]jsontext.Value
 }
 
-// newFields returns the known members and adds a fault for each unknown one. If the service ignored
+// newFields returns the known members, with a fault for each unknown one. If the service ignored
 // a misspelled webhook_url, the merchant would lose events.
-func newFields(f *faults, members []member, known ...string) fields {
-	values := map[string]jsontext.Value{}
+func newFields(members []member, known ...string) fields {
+	f := fields{&faults{}, map[string]jsontext.Value{}}
 	for _, m := range members {
 		switch {
 		case !slices.Contains(known, m.name):
 			f.add(shown(m.name), "is not a known field"+hint(m.name, known))
 		case m.value.Kind() != 'n':
-			values[m.name] = m.value
+			f.values[m.name] = m.value
 		}
 	}
-	return fields{f, values}
+	return f
 }
 
 // optional returns a member, false when it is missing.

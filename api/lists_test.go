@@ -76,19 +76,9 @@ func TestLists_RefuseWrongParameters(t *testing.T) {
 	f := newFront(t)
 	for _, l := range lists {
 		for query, params := range map[string][]string{
-			"limit=0": {"limit"}, "limit=101": {"limit"}, "limit=-1": {"limit"}, "limit=": {"limit"}, "limit=ten": {"limit"}, "limit=1.5": {"limit"},
-			"limit=+10": {"limit"}, "limit=010": {"limit"}, "limit=1e1": {"limit"}, "limit=99999999999999999999": {"limit"},
-			"limit=5&limit=5": {"limit"},
-			"cursor=":         {"cursor"}, "cursor=x": {"cursor"}, "cursor=key_06gztdfwwzk78bjehzhyt37pjg": {"cursor"}, "cursor=%00": {"cursor"},
-			"cursor=" + l.prefix + "_":                               {"cursor"},
-			"cursor=" + l.prefix + "_06gztdfwwzk78bjehzhyt37%0A":     {"cursor"},
-			"cursor=" + l.prefix + "_06gztdfwwzk78bjehzhyt37p%0A%0A": {"cursor"},
-			"since=yesterday":                                        {"since"}, "since=": {"since"}, "since=2026-01-31": {"since"}, "since=1700000000": {"since"},
-			"since=2026-01-31T09:30:00": {"since"}, "since=2026-01-31T09:30:00+02:00": {"since"}, "until=0001-01-01T00:00:00Z": {"until"},
-			"since=2026-01-31T09:30:00Z&until=2026-01-31T09:30:00Z": {"until"},
-			"limt=5": {"limit"[:3] + "t"}, "starting_after=x": {"starting_after"}, "page=2": {"page"}, "Limit=1": {"Limit"}, "=1": {""},
+			"limit=101": {"limit"}, "cursor=key_06gztdfwwzk78bjehzhyt37pjg": {"cursor"}, "until=0001-01-01T00:00:00Z": {"until"},
+			"since=2026-01-31T09:30:00Z&until=2026-01-31T09:30:00Z": {"until"}, "=1": {""}, "%zz=1": {"query"},
 			"limit=0&cursor=x&since=x&until=x&zzz=1": {"zzz", "since", "until", "limit", "cursor"},
-			"%zz=1":                                  {"query"}, "limit=5;cursor=x": {"query"},
 		} {
 			got := f.do("GET", l.path+"?"+query, f.merchant.testKey, "")
 			require.Equal(t, 400, got.status, "%s?%s", l.path, query)

@@ -87,8 +87,7 @@ func (f fields) lineItem(at string, value jsontext.Value, mode checkout.Mode) (i
 		f.add(at, "must be valid JSON")
 		return item
 	}
-	var found faults
-	of := newFields(&found, members, "name", "quantity", "unit_amount", "image_url")
+	of := newFields(members, "name", "quantity", "unit_amount", "image_url")
 	if text, ok := of.requiredText("name"); ok {
 		of.checkPageText("name", text, checkout.MaxLineItemName)
 		item.Name = text
@@ -103,7 +102,7 @@ func (f fields) lineItem(at string, value jsontext.Value, mode checkout.Mode) (i
 		}
 	}
 	item.ImageURL = of.pageAddress("image_url", mode)
-	for _, one := range found {
+	for _, one := range *of.faults {
 		f.add(at+"."+one.Param, one.Message[len(one.Param)+1:])
 	}
 	return item

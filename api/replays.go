@@ -47,8 +47,7 @@ func (s *Server) createReplay(r *http.Request, e webhook.Endpoint) (int, any, er
 // newReplay reads the body of a bulk replay. The boolean says whether the merchant asks only for a
 // preview. The error has all faults of the body.
 func newReplay(ctx context.Context, e webhook.Endpoint, members []member, now time.Time) (webhook.Replay, bool, error) {
-	var found faults
-	f := newFields(&found, members, "since", "until", "status", "rate", "preview")
+	f := newFields(members, "since", "until", "status", "rate", "preview")
 	replay := webhook.Replay{
 		Ref: e.Owner.Ref(newID(ctx, checkout.PrefixReplay)), EndpointID: e.ID,
 		Since: f.requiredTime("since"), Until: optionalTime(f, "until"),
@@ -66,7 +65,7 @@ func newReplay(ctx context.Context, e webhook.Endpoint, members []member, now ti
 	if _, ok := f.optional("status"); !ok {
 		replay.Filter = webhook.ReplayableStatuses[0]
 	}
-	return replay, preview, found.err()
+	return replay, preview, f.err()
 }
 
 // listReplays serves GET /v1/replays, newest first.

@@ -20,9 +20,9 @@ func (s *Server) rotateSecret(r *http.Request, e webhook.Endpoint) (int, any, er
 	if err != nil {
 		return 0, nil, err
 	}
-	var found faults
-	hours := newFields(&found, members, "overlap_hours").whole("overlap_hours", 0, maxOverlapHours, defaultOverlapHours)
-	if err := found.err(); err != nil {
+	f := newFields(members, "overlap_hours")
+	hours := f.whole("overlap_hours", 0, maxOverlapHours, defaultOverlapHours)
+	if err := f.err(); err != nil {
 		return 0, nil, err
 	}
 	got, err := s.Store.RotateSecret(

@@ -125,9 +125,8 @@ func (s *Server) fetchPictures(ctx context.Context, session checkout.Session) {
 
 // newSession reads the body of a create. The error has all faults of the body.
 func (s *Server) newSession(ctx context.Context, caller storage.Caller, members []member) (storage.NewSession, error) {
-	var found faults
 	mode := caller.Key.Mode
-	f := newFields(&found, members, "amount", "currency", "payout_currency", "customer_email", "metadata",
+	f := newFields(members, "amount", "currency", "payout_currency", "customer_email", "metadata",
 		"redirect_url", "cancel_url", "description", "locale", "line_items", "webhook_url", "livemode")
 
 	n := storage.NewSession{Lifetime: checkout.SessionLifetime}
@@ -176,7 +175,7 @@ func (s *Server) newSession(ctx context.Context, caller storage.Caller, members 
 	if err := ctx.Err(); err != nil {
 		return n, fmt.Errorf("check webhook_url: %w", err)
 	}
-	return n, found.err()
+	return n, f.err()
 }
 
 // checkPictures refuses pictures at an IP address that the worker must not reach. Where a name leads, the worker finds

@@ -37,8 +37,7 @@ func (s *Server) sendTestEvent(r *http.Request, e webhook.Endpoint) (int, any, e
 
 // newTestEvent reads the body of a test event. The error has all faults of the body.
 func newTestEvent(e webhook.Endpoint, members []member) (webhook.EventType, json.RawMessage, error) {
-	var found faults
-	f := newFields(&found, members, "type", "metadata")
+	f := newFields(members, "type", "metadata")
 	typ := e.EventTypes()[0] // never empty
 	if _, ok := f.optional("type"); ok {
 		typ = requiredChoice(f, "type", webhook.EventTypes)
@@ -47,5 +46,5 @@ func newTestEvent(e webhook.Endpoint, members []member) (webhook.EventType, json
 	if _, ok := f.optional("metadata"); ok && typ.Valid() && !typ.OfSession() {
 		f.add("metadata", "is not part of "+string(typ))
 	}
-	return typ, metadata, found.err()
+	return typ, metadata, f.err()
 }

@@ -30,38 +30,12 @@ type verdict struct {
 
 // said is what an explanation tells. Without a problem all is well.
 type said struct {
-	Problem *problem `json:"problem"`
-	Message string   `json:"message"`
+	Problem *string `json:"problem"`
+	Message string  `json:"message"`
 }
 
-// wrong names a problem.
-func wrong(p problem, format string, args ...any) said { return said{&p, fmt.Sprintf(format, args...)} }
-
-// problem is the code of a mistake.
-type problem string
-
-// Problems of a signature.
-const (
-	problemHeader          problem = "malformed_header"
-	problemTooOld          problem = "timestamp_too_old"
-	problemInFuture        problem = "timestamp_in_future"
-	problemOtherEndpoint   problem = "other_registration"
-	problemDeletedEndpoint problem = "deleted_registration"
-	problemExpiredSecret   problem = "expired_secret"
-	problemWrongSecret     problem = "wrong_secret"
-	problemUnknown         problem = "wrong_secret_or_changed_body"
-
-	problemBodyEmpty      problem = "body_empty"
-	problemBodyNotRaw     problem = "body_not_raw"
-	problemBodyBOM        problem = "body_byte_order_mark"
-	problemBodyNewline    problem = "body_trailing_newline"
-	problemBodyCRLF       problem = "body_crlf"
-	problemBodySpace      problem = "body_white_space"
-	problemBodyTruncated  problem = "body_truncated"
-	problemBodyReencoded  problem = "body_reencoded"
-	problemBodyOtherwise  problem = "body_changed"
-	problemBodyUnreadable problem = "body_not_json"
-)
+// wrong names a problem by its code; see the OpenAPI document.
+func wrong(p, format string, args ...any) said { return said{&p, fmt.Sprintf(format, args...)} }
 
 // secretState says which secret of a registration signed.
 type secretState string
@@ -158,7 +132,7 @@ func (v verification) headerVerdict(err error) verdict {
 	case errors.As(err, &fault):
 		message += " " + fault.Fault
 	}
-	return verdict{said: wrong(problemHeader, "%s", message)}
+	return verdict{said: wrong("malformed_header", "%s", message)}
 }
 
 // signatureVerdict looks for a secret that fits the body in the request. Then it looks for one that
@@ -181,15 +155,15 @@ func (v verification) signatureVerdict(sig webhook.Signature) verdict {
 	case how.Problem != nil && at == nil:
 		return verdict{said: how}
 	case v.Stored == "":
-		return verdict{said: wrong(problemUnknown,
+		return verdict{said: wrong("wrong_secret_or_changed_body",
 			"Wrong secret or changed body: none of your secrets matches, and none of your events has the body's id, "+
 				"so the bodies cannot be compared. Does your API key have the event's mode?")}
 	case how.Problem == nil:
-		return verdict{said: wrong(problemWrongSecret,
+		return verdict{said: wrong("wrong_secret",
 			"The body is what we sent, but none of your secrets matches: the header was changed, or the secret is "+
 				"another merchant's.")}
 	}
-	return verdict{FirstDifference: at, said: wrong(problemWrongSecret,
+	return verdict{FirstDifference: at, said: wrong("wrong_secret",
 		"None of your secrets matches this body or the one that we sent. Also: %s", how.Message)}
 }
 
@@ -209,19 +183,19 @@ func (v verification) judge(s signer, sig webhook.Signature) said {
 	const tolerance = int64(webhook.SignatureTolerance / time.Second)
 	switch {
 	case v.EndpointID != "" && s.EndpointID != v.EndpointID:
-		return wrong(problemOtherEndpoint,
+		return wrong("other_registration",
 			"The signature is right, but it was made with %s, not with the secret of %s.", s, v.EndpointID)
 	case s.Deleted:
-		return wrong(problemDeletedEndpoint, "The signature is right, but it was made with %s, which was deleted.", s)
+		return wrong("deleted_registration", "The signature is right, but it was made with %s, which was deleted.", s)
 	case s.state(v.Now) == secretExpired:
-		return wrong(problemExpiredSecret,
+		return wrong("expired_secret",
 			"The signature is right, but it was made with the previous secret of %s, which has expired.", s.name())
 	case age > tolerance:
-		return wrong(problemTooOld,
+		return wrong("timestamp_too_old",
 			"The signature is right, but its timestamp is %d s old; receivers refuse more than %d s. "+
 				"Is the receiver's clock right, or was the delivery kept before it was checked?", age, tolerance)
 	case age < -tolerance:
-		return wrong(problemInFuture,
+		return wrong("timestamp_in_future",
 			"The signature is right, but its timestamp is %d s in the future; receivers refuse more than %d s.",
 			-age, tolerance)
 	}
@@ -237,9 +211,9 @@ func (v verification) age(sig webhook.Signature) int64 { return v.Now.Unix() - s
 func difference(sent, got string) (how said, at *int) {
 	switch {
 	case got == "":
-		return wrong(problemBodyEmpty, "The body is empty: something else read it first."), nil
+		return wrong("body_empty", "The body is empty: something else read it first."), nil
 	case strings.HasPrefix(got, "[object "):
-		return wrong(problemBodyNotRaw,
+		return wrong("body_not_raw",
 			"The body is a parsed object converted to text; sign the raw bytes of the request."), nil
 	case sent == "" || got == sent:
 		return said{}, nil
@@ -253,31 +227,31 @@ func change(sent, got string, first int) said {
 	withoutCR := strings.ReplaceAll(got, "\r\n", "\n")
 	switch {
 	case strings.TrimPrefix(got, "\ufeff") == sent:
-		return wrong(problemBodyBOM, "The body begins with a byte order mark that we did not send.")
+		return wrong("body_byte_order_mark", "The body begins with a byte order mark that we did not send.")
 	case withoutCR != got && strings.TrimSuffix(withoutCR, "\n") == sent:
-		return wrong(problemBodyCRLF, "Line breaks in the body were converted to CRLF, or one was added.")
+		return wrong("body_crlf", "Line breaks in the body were converted to CRLF, or one was added.")
 	case strings.TrimSuffix(got, "\n") == sent:
-		return wrong(problemBodyNewline, "The body ends with a line break that we did not send.")
+		return wrong("body_trailing_newline", "The body ends with a line break that we did not send.")
 	case strings.TrimSpace(got) == sent:
-		return wrong(problemBodySpace, "There is white space around the body that we did not send.")
+		return wrong("body_white_space", "There is white space around the body that we did not send.")
 	case strings.HasPrefix(sent, got):
-		return wrong(problemBodyTruncated, "The body is cut off after %d of %d bytes.", len(got), len(sent))
+		return wrong("body_truncated", "The body is cut off after %d of %d bytes.", len(got), len(sent))
 	}
 
 	var was, is any
 	if json.Unmarshal([]byte(got), &is) != nil {
-		return wrong(problemBodyUnreadable, "The body was changed from byte %d on and is no longer JSON.", first)
+		return wrong("body_not_json", "The body was changed from byte %d on and is no longer JSON.", first)
 	}
 	if text, ok := is.(string); ok && text == sent {
-		return wrong(problemBodyReencoded,
+		return wrong("body_reencoded",
 			"The body was encoded a second time: it is a JSON string that holds the one we sent.")
 	}
 	if json.Unmarshal([]byte(sent), &was) == nil && reflect.DeepEqual(was, is) {
-		return wrong(problemBodyReencoded,
+		return wrong("body_reencoded",
 			"The body was parsed and encoded again: it has the same content in different bytes, from byte %d on. "+
 				"Sign the raw bytes of the request.", first)
 	}
-	return wrong(problemBodyOtherwise, "The body was changed: its content differs from byte %d on.", first)
+	return wrong("body_changed", "The body was changed: its content differs from byte %d on.", first)
 }
 
 // firstDifference returns the index of the first byte that differs.

@@ -31,8 +31,7 @@ func (s *Server) verifySignature(r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	var found faults
-	f := newFields(&found, members, "webhook", "header", "body", "computed")
+	f := newFields(members, "webhook", "header", "body", "computed")
 	v := verification{Now: time.Now(), EndpointID: optionalID(f, "webhook", checkout.PrefixEndpoint)}
 	v.Header, _ = f.requiredText("header")
 	if v.Body, _ = f.requiredText("body"); len(v.Body) > maxVerifiedBody {
@@ -47,10 +46,10 @@ func (s *Server) verifySignature(r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 
-	if v.EndpointID != "" && len(found) == 0 && !v.knows(v.EndpointID) {
+	if v.EndpointID != "" && f.err() == nil && !v.knows(v.EndpointID) {
 		f.add("webhook", "is not one of your webhook registrations in this mode")
 	}
-	if err := found.err(); err != nil {
+	if err := f.err(); err != nil {
 		return 0, nil, err
 	}
 

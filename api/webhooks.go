@@ -36,8 +36,7 @@ func (s *Server) createEndpoint(r *http.Request) (int, any, error) {
 
 // newEndpoint reads the body of a registration. The error has all faults of the body.
 func (s *Server) newEndpoint(ctx context.Context, caller storage.Caller, members []member) (webhook.Endpoint, error) {
-	var found faults
-	f := newFields(&found, members, "url", "events", "description")
+	f := newFields(members, "url", "events", "description")
 	e := webhook.Endpoint{
 		Ref:    caller.Key.Owner.Ref(newID(ctx, checkout.PrefixEndpoint)),
 		Status: webhook.EndpointEnabled, Secret: newSecret(ctx),
@@ -52,7 +51,7 @@ func (s *Server) newEndpoint(ctx context.Context, caller storage.Caller, members
 	if err := ctx.Err(); err != nil {
 		return e, fmt.Errorf("check url: %w", err)
 	}
-	return e, found.err()
+	return e, f.err()
 }
 
 // description reads a registration's description. It returns nil when the field is missing, and a
@@ -91,13 +90,8 @@ func (s *Server) changeEndpoint(r *http.Request, e webhook.Endpoint) (int, any, 
 // endpointChange reads the body of a change. The error has all faults of the body.
 func (s *Server) endpointChange(
 	ctx context.Context, mode checkout.Mode, members []member,
-) (storage.EndpointChange, error) {
-	var (
-		found faults
-		c     storage.EndpointChange
-	)
-
-	f := newFields(&found, members, "url", "events", "description", "status")
+) (c storage.EndpointChange, err error) {
+	f := newFields(members, "url", "events", "description", "status")
 	c.URL = s.receiver(ctx, f, "url", mode, false)
 	if _, ok := f.optional("events"); ok {
 		c.Events = f.events()
@@ -113,10 +107,10 @@ func (s *Server) endpointChange(
 	if err := ctx.Err(); err != nil {
 		return c, fmt.Errorf("check url: %w", err)
 	}
-	if len(found) == 0 && len(f.values) == 0 {
+	if f.err() == nil && len(f.values) == 0 {
 		return c, invalid("The body must have at least one of url, events, description, status.")
 	}
-	return c, found.err()
+	return c, f.err()
 }
 
 // setEndpointStatus serves POST /v1/webhooks/{id}/hold and …/resume.

@@ -8,22 +8,21 @@ import (
 
 // auditPage is a page of the audit log.
 type auditPage struct {
+	listing
 	Entries []checkout.AuditEntry
-	turning
 }
 
 // listAudit serves GET …/audit.
 func (s *server) listAudit(v face.Visit) (face.Answer, error) {
-	var p auditPage
-	var err error
-	p.Entries, p.turning, err = pageOf(v, "/audit", checkout.PrefixAuditEntry, listForm{}, pg.Page{}, s.auditEntries(v))
+	shown, p, err := s.auditEntries(v).list(v, "audit", checkout.PrefixAuditEntry)
 	if err != nil {
 		return face.Answer{}, err
 	}
-	return face.Show("audit", "Audit log", p)
+	return face.Show("audit", "Audit log", auditPage{p, shown})
 }
 
-// auditEntries returns what reads a page of the audit log.
-func (s *server) auditEntries(v face.Visit) func(pg.Page) ([]checkout.AuditEntry, error) {
-	return func(p pg.Page) ([]checkout.AuditEntry, error) { return s.Store.AuditEntries(v.Context(), v.Owner(), p) }
+func (s *server) auditEntries(v face.Visit) selection[checkout.AuditEntry] {
+	return selection[checkout.AuditEntry]{read: func(p pg.Page) ([]checkout.AuditEntry, error) {
+		return s.Store.AuditEntries(v.Context(), v.Owner(), p)
+	}}
 }

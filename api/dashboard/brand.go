@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"slices"
 	"strings"
 
 	"example.com/checkout/api/dashboard/face"
@@ -31,18 +32,17 @@ func (p settingsPage) Contacts() (all []contactField) {
 		"Support: an e-mail address or an https address", "Terms, an https address", "Privacy policy, an https address",
 	}
 	for i, name := range account.ContactFields {
-		all = append(all, contactField{name, labels[i], *p.Brand.Field(name), *p.Contact.Field(name), p.Faults[name]})
+		all = append(all, contactField{name, labels[i], *p.Brand.Field(name), *p.StoredBrand.Field(name), p.Faults[name]})
 	}
 	return all
 }
 
 // readBrand reads the color and the logo of the hosted page.
 func (s *server) readBrand(v face.Visit, p *settingsPage) (err error) {
-	if p.Brand, err = s.Store.Brand(v.Context(), v.MerchantID()); err != nil {
+	p.StoredBrand, err = s.Store.Brand(v.Context(), v.MerchantID())
+	p.Brand = p.StoredBrand
+	if err != nil || !p.Brand.HasLogo() {
 		return err
-	}
-	if p.Contact = p.Brand.Contact; !p.Brand.HasLogo() {
-		return nil
 	}
 	logo, _, err := s.Store.Logo(v.Context(), v.MerchantID())
 	if errors.Is(err, checkout.ErrNotFound) { // removed since the query above
@@ -67,42 +67,71 @@ func (s *server) changeBrand(v face.Visit) (face.Answer, error) {
 	wrong, isContact := errors.AsType[*account.ContactError](err)
 	switch {
 	case faster:
-		return s.brandConflict(v, conflict)
+		return s.brandAgain(v, change, http.StatusConflict, brandConflicts(change, conflict), conflict.Fields...)
 	case errors.Is(err, account.ErrColor):
-		return s.refuseBrand(v, "color", "The color "+err.Error()+".")
+		return s.refuseBrand(v, change, "color", "The color "+err.Error()+".", "color")
 	case errors.Is(err, account.ErrLogo), errors.Is(err, account.ErrLogoLarge):
-		return s.refuseBrand(v, "logo", "The logo "+err.Error()+".")
+		return s.refuseBrand(v, change, "logo", "The logo "+err.Error()+".")
 	case isContact:
-		return s.refuseBrand(v, wrong.Field, "This "+wrong.Error()+".")
-	case err != nil:
-		return face.Answer{}, err
-	case detail == "":
+		return s.refuseBrand(v, change, wrong.Field, "This "+wrong.Error()+".")
+	case err == nil && detail == "":
 		return face.GoTo(v.Path("/settings"), face.NothingChanged)
 	}
-	return face.GoTo(v.Path("/settings"), brandChanged)
+	return face.Done(err, v.Path("/settings"), brandChanged)
 }
 
-// refuseBrand shows the settings with a field's fault.
-func (s *server) refuseBrand(v face.Visit, field, fault string) (face.Answer, error) {
+// refuseBrand is brandAgain with a field's fault.
+func (s *server) refuseBrand(
+	v face.Visit, typed account.BrandChange, field, fault string, stored ...string,
+) (face.Answer, error) {
+	return s.brandAgain(v, typed, http.StatusUnprocessableEntity, map[string]string{field: fault}, stored...)
+}
+
+// brandAgain shows the form again as it was typed. The fields in stored show the stored value.
+func (s *server) brandAgain(
+	v face.Visit, typed account.BrandChange, status int, faults map[string]string, stored ...string,
+) (face.Answer, error) {
 	p, err := s.settingsPage(v)
 	if err != nil {
 		return face.Answer{}, err
 	}
-	p.Faults[field] = fault
-	p.Brand.Contact = contactIn(v, "")
-	return face.Refuse("settings", "Settings", p)
+	p.Faults = faults
+	p.typedBrand(typed, stored)
+	return face.Answer{Status: status, Page: "settings", Title: "Settings", Data: p}, nil
 }
 
-// brandConflict shows the stored brand after another person has changed it first.
-func (s *server) brandConflict(v face.Visit, conflict *pg.ChangedError) (face.Answer, error) {
-	p, err := s.settingsPage(v)
-	if err != nil {
-		return face.Answer{}, err
+// typedBrand puts what the person has changed into the page, but for the fields in stored.
+func (p *settingsPage) typedBrand(c account.BrandChange, stored []string) {
+	if c.Color != nil && !slices.Contains(stored, "color") {
+		p.Brand.Color = *c.Color
 	}
+	if c.Receipts != nil {
+		p.Brand.Receipts = *c.Receipts
+	}
+	if c.Contact == nil {
+		return
+	}
+	for _, name := range account.ContactFields {
+		if typed := *c.Contact.Field(name); typed != *c.Was.Field(name) && !slices.Contains(stored, name) {
+			*p.Brand.Field(name) = typed
+		}
+	}
+}
+
+// brandConflicts are the faults of the fields that another person has changed since the form was shown.
+func brandConflicts(typed account.BrandChange, conflict *pg.ChangedError) map[string]string {
+	faults := map[string]string{}
 	for _, field := range conflict.Fields {
-		p.Faults[field] = "Someone else changed this in the meantime. You see the current values. Nothing was saved."
+		switch field {
+		case "logo": // a page cannot keep a chosen file
+			faults[field] = "Someone else changed this in the meantime. This is the current logo. Choose yours again."
+		case "color":
+			faults[field] = conflictFault(cmp.Or(*typed.Color, "the default color"))
+		default:
+			faults[field] = conflictFault(*typed.Contact.Field(field))
+		}
 	}
-	return face.Answer{Status: http.StatusConflict, Page: "settings", Title: "Settings", Data: p}, nil
+	return faults
 }
 
 // logosWaiting is how many logos may wait for decoding.

@@ -112,7 +112,8 @@ func TestBrand_RefusesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
-	require.Equal(t, 303, owner.upload(picture(t, 30, 10), "color", "#123456").status)
+	const support = "help@shop.example"
+	require.Equal(t, 303, owner.upload(picture(t, 30, 10), "color", "#123456", "support", support).status)
 	for name, c := range map[string]struct {
 		logo  []byte
 		color string
@@ -126,9 +127,12 @@ func TestBrand_RefusesWhatIsWrong(t *testing.T) {
 		"no color":        {nil, "red", "must be a color"},
 		"styles":          {nil, "#123456;background:url(x)", "must be a color"},
 	} {
-		got := owner.upload(c.logo, "color", c.color)
+		got := owner.upload(c.logo, "color", c.color, "support", support, "receipts", "on")
 		require.Equal(t, 422, got.status, name)
 		require.Contains(t, got.text(), c.want, name)
+		again := owner.formOf(got, "/test/settings/brand").fields
+		require.Equal(t, support, again.Get("support"), "%s: a second try removes no link", name)
+		require.Equal(t, name != "far too many", again.Has("receipts"), "%s: what was typed stays if it could be read", name)
 	}
 	brand, err := d.store.Brand(t.Context(), d.merchant)
 	require.NoError(t, err)

@@ -92,19 +92,30 @@ func TestTwoTabs_OneOverwritesNoWebhook(t *testing.T) {
 	require.Equal(t, at+" nothing_changed", dev.form(at+"/edit", at).send().to())
 }
 
-func TestTwoTabs_OneOverwritesNoBrand(t *testing.T) {
+// The form came back with the stored values, and what the person had typed was lost.
+func TestTwoTabs_AConflictOfTheBrandKeepsWhatWasTyped(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	const path = "/test/settings/brand"
 	a, b := owner.form("/test/settings", path), owner.form("/test/settings", path)
-	require.Equal(t, 303, a.send("color", "#aaaaaa", "default_color", none).status)
-	require.Equal(t, "/test/settings nothing_changed", b.send().to(), "a form that nobody touched")
-	require.Equal(t, "#aaaaaa", value[string](d, `SELECT brand_color FROM merchant WHERE id = $1`, d.merchant))
-	lost := b.send("color", "#bbbbbb", "default_color", none)
+	require.Equal(t, 303, a.send("color", "#aaaaaa", "default_color", none, "support", "a@shop.example").status)
+	require.Equal(t, "/test/settings nothing_changed", b.send().to(), "a form without a change")
+	lost := b.send("color", "#bbbbbb", "default_color", none, "support", "b@shop.example",
+		"terms_url", "https://shop.example/terms", "receipts", "on")
 	require.Equal(t, 409, lost.status)
-	require.Contains(t, lost.text(), "Someone else changed this in the meantime")
 	require.Equal(t, "#aaaaaa", value[string](d, `SELECT brand_color FROM merchant WHERE id = $1`, d.merchant))
+	require.Contains(t, lost.text(), "You had entered “#bbbbbb”")
+	require.Contains(t, lost.text(), "You had entered “b@shop.example”")
+
+	again := owner.formOf(lost, path)
+	require.Equal(t, "#aaaaaa", again.fields.Get("color"), "what it is now")
+	require.Equal(t, "a@shop.example", again.fields.Get("support"))
+	require.Equal(t, "https://shop.example/terms", again.fields.Get("terms_url"), "what was typed stays where nobody else was")
+	require.True(t, again.fields.Has("receipts"))
+	require.Equal(t, 303, again.send("color", "#bbbbbb").status)
+	require.Equal(t, "#bbbbbb a@shop.example https://shop.example/terms t", value[string](d,
+		`SELECT concat_ws(' ', brand_color, support, terms_url, receipts) FROM merchant WHERE id = $1`, d.merchant))
 }
 
 func TestPlan_IsShownAndNotTheOwnersToChoose(t *testing.T) {

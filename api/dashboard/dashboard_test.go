@@ -70,19 +70,6 @@ func (d *desk) newMerchant(name string) string {
 	return m.ID
 }
 
-func TestFail_AnOutageOfPostgreSQLIs503(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	b := d.as(checkout.RoleDeveloper)
-	conn := d.Connect(t)
-	_, err := conn.Exec(t.Context(), `BEGIN; LOCK TABLE webhook_endpoint`)
-	require.NoError(t, err)
-	res, err := b.http.Get(b.address("/test/webhooks"))
-	require.NoError(t, err)
-	require.NoError(t, res.Body.Close())
-	require.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
-}
-
 // browser is one person's browser. It keeps cookies and follows no redirect. Tests leave out the merchant in addresses:
 // a browser adds it to what it asks for, and takes it off what it reads.
 type browser struct {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net/http"
-	"net/url"
 	"strconv"
 
 	"example.com/checkout/api/dashboard/face"
@@ -16,16 +15,13 @@ import (
 )
 
 type deliveriesPage struct {
+	listing
 	Deliveries []deliveryRow
-	Form       listForm
 	Webhooks   []webhook.Endpoint // choices of the filter
-	turning
-	Fault   string // fault of the form, "" for none
-	Reload  string // address that answers with this page once the page has changed
-	Refresh string // how often the page reads its rows again, "" for never
-	CSV     string // address of the filtered log as a file
-	Pause   string // address of this page without updates
-	Resume  string // address with updates; both are "" where the page has none
+	Reload     string             // address that answers with this page once the page has changed
+	Refresh    string             // how often the page reads its rows again, "" for never
+	Pause      string             // address of this page without updates
+	Resume     string             // address with updates; both are "" where the page has none
 }
 
 type deliveryRow struct {
@@ -60,24 +56,9 @@ func state(d webhook.Delivery, last webhook.Attempt) string {
 	return string(d.Status)
 }
 
-func deliveryForm(q url.Values) listForm {
-	return readForm(q, "status", "webhook", "type", "session", "event")
-}
-
 // More reports whether one of the rarer filters is set.
 func (p deliveriesPage) More() bool {
 	return cmp.Or(p.Form.Get("session"), p.Form.Get("event"), p.Form.Get("from"), p.Form.Get("to")) != ""
-}
-
-// deliveryFault sets the times of a page. It returns the fault of the form, "" for none.
-func deliveryFault(f listForm, p *pg.Page) string {
-	return cmp.Or(
-		notID("event", f.Get("event"), checkout.PrefixEvent),
-		notID("session", f.Get("session"), checkout.PrefixSession),
-		f.days(p),
-		unknown("status", f.Get("status"), deliveryStates),
-		unknown("event type", f.Get("type"), webhook.EventTypes),
-	)
 }
 
 // waits are the words for pending deliveries, see state.
@@ -98,38 +79,28 @@ func notID(what, text, prefix string) (fault string) {
 
 // listDeliveries serves GET …/deliveries, newest first.
 func (s *server) listDeliveries(v face.Visit) (face.Answer, error) {
-	p, page := deliveriesPage{Form: deliveryForm(v.URL.Query())}, pg.Page{}
-	var err error
-	if p.Fault = deliveryFault(p.Form, &page); p.Fault != "" {
-		if p.Webhooks, err = s.endpoints(v); err != nil {
-			return face.Answer{}, err
-		}
-		return face.Refuse("deliveries", "Deliveries", p)
-	}
-
-	const path = "/deliveries"
-	p.Deliveries, p.turning, err = pageOf(v, path, checkout.PrefixDelivery, p.Form, page, s.deliveries(v, p.Form))
+	shown, about, err := s.deliveries(v).list(v, "deliveries", checkout.PrefixDelivery)
 	if err != nil {
 		return face.Answer{}, err
 	}
-
-	p.CSV = p.Form.address(v.Path("/deliveries.csv"))
-	if p.Newest == "" { // new deliveries appear on the first page only
-		p.Pause, p.Resume = p.Form.address(v.Path(path), "live", "off"), p.Form.address(v.Path(path))
-		if v.URL.Query().Get("live") != "off" {
-			p.Refresh = refreshOften
+	p, path := deliveriesPage{listing: about, Deliveries: shown}, v.Path("/deliveries")
+	if p.Fault == "" {
+		if p.Newest == "" { // new deliveries appear on the first page only
+			p.Pause, p.Resume = p.Form.address(path, "live", "off"), p.Form.address(path)
+			if v.URL.Query().Get("live") != "off" {
+				p.Refresh = refreshOften
+			}
 		}
+		version := p.version()
+		if shows(v, version) {
+			return unchanged("deliveries", p)
+		}
+		p.Reload = p.Form.address(path, "version", version)
 	}
-
-	version := p.version()
-	if shows(v, version) {
-		return unchanged("deliveries", p)
-	}
-	p.Reload = p.Form.address(v.Path(path), "version", version)
 	if p.Webhooks, err = s.endpoints(v); err != nil {
 		return face.Answer{}, err
 	}
-	return face.Show("deliveries", "Deliveries", p)
+	return face.ShowForm(p.Fault, "deliveries", "Deliveries", p)
 }
 
 // shows reports whether an open page asks for its own update and shows version already.
@@ -151,16 +122,24 @@ func (p deliveriesPage) version() string {
 	return strconv.FormatUint(hash.Sum64(), 36)
 }
 
-// deliveries returns what reads a page of the filtered log.
-func (s *server) deliveries(v face.Visit, f listForm) func(pg.Page) ([]deliveryRow, error) {
+func (s *server) deliveries(v face.Visit) (l selection[deliveryRow]) {
+	f := readForm(v.URL.Query(), "status", "webhook", "type", "session", "event")
 	filter := storage.DeliveryFilter{
 		Status: webhook.DeliveryStatus(f.Get("status")), EndpointID: f.Get("webhook"), EventID: f.Get("event"),
 		EventType: webhook.EventType(f.Get("type")), SessionID: f.Get("session"),
 	}
+	l.form, l.fault = f, cmp.Or(
+		notID("event", filter.EventID, checkout.PrefixEvent),
+		notID("session", filter.SessionID, checkout.PrefixSession),
+		f.days(&l.page),
+		unknown("status", f.Get("status"), deliveryStates),
+		unknown("event type", filter.EventType, webhook.EventTypes),
+	)
 	if wait, ok := waits[f.Get("status")]; ok {
 		filter.Status, filter.Wait = webhook.DeliveryPending, wait
 	}
-	return func(p pg.Page) ([]deliveryRow, error) { return s.deliveryRows(v, filter, p) }
+	l.read = func(p pg.Page) ([]deliveryRow, error) { return s.deliveryRows(v, filter, p) }
+	return l
 }
 
 func (s *server) deliveryRows(v face.Visit, f storage.DeliveryFilter, page pg.Page) ([]deliveryRow, error) {

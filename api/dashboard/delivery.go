@@ -139,9 +139,7 @@ var (
 // steer serves POST of an action on the delivery in the path: do, noted as what.
 func steer(do action.Steering, what, notice string) func(face.Visit, webhook.Delivery) (face.Answer, error) {
 	return func(v face.Visit, d webhook.Delivery) (face.Answer, error) {
-		if _, err := do(v.Context(), d.Ref, v.Audit(what, d.ID, action.DeliveryDetail(d))); err != nil {
-			return face.Answer{}, err
-		}
-		return face.GoTo(v.Path("/deliveries/"+d.ID), notice)
+		_, err := do(v.Context(), d.Ref, v.Audit(what, d.ID, action.DeliveryDetail(d)))
+		return face.Done(err, v.Path("/deliveries/"+d.ID), notice)
 	}
 }

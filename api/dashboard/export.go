@@ -12,7 +12,6 @@ import (
 	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/api/failure"
 	"example.com/checkout/api/web"
-	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -59,18 +58,20 @@ func (s *server) download(h func(face.Visit, http.ResponseWriter) error) web.Han
 
 // export is a list as a CSV file.
 type export[T identified] struct {
+	selection[T]
 	name string // of the list, for the name of the file
 	head []string
-	page pg.Page                    // bounds the times; its Before and Limit do not count
-	read func(pg.Page) ([]T, error) // newest first
 	row  func(T) []string
 }
 
 // write writes the whole list, page by page. After an error the download is cut, so that browsers report
 // it.
 func (e export[T]) write(v face.Visit, w http.ResponseWriter) error {
+	if e.fault != "" {
+		return failure.Invalid
+	}
 	page := e.page
-	page.Before, page.Limit = "", exportPage
+	page.Limit = exportPage
 	rows, err := e.read(page)
 	if err != nil {
 		return err
@@ -117,19 +118,14 @@ func asText(cell string) string {
 
 // exportSessions serves GET …/sessions.csv with the filters of the list.
 func (s *server) exportSessions(v face.Visit, w http.ResponseWriter) error {
-	form, page := sessionForm(v.URL.Query()), pg.Page{}
-	if sessionFault(form, &page) != "" {
-		return failure.Invalid
-	}
 	return export[checkout.Session]{
-		name: "sessions", page: page,
+		selection: s.sessions(v), name: "sessions",
 		head: []string{
 			"id", "status", "created_at", "ended_at", "amount", "currency", "fee", "net", "payout_currency", "customer_email",
 			"order_id", "transaction_id", "failure", "card_brand", "card_last4", "payout_id", "payout_status", "payout_amount",
 			"metadata",
 		},
-		read: s.sessions(v, form),
-		row:  sessionCells,
+		row: sessionCells,
 	}.write(v, w)
 }
 
@@ -156,19 +152,15 @@ func sessionCells(s checkout.Session) []string {
 
 // exportPayouts serves GET …/payouts.csv with the filters of the list.
 func (s *server) exportPayouts(v face.Visit, w http.ResponseWriter) error {
-	form, page := payoutForm(v.URL.Query()), pg.Page{}
-	if payoutFault(form, &page) != "" {
-		return failure.Invalid
-	}
+	l, _ := s.payouts(v)
 	return export[checkout.Payout]{
-		name: "payouts", page: page,
+		selection: l, name: "payouts",
 		head: []string{
 			"id", "status", "created_at", "sent_at", "confirmed_at", "failed_at", "amount", "currency", "network_fee", "network",
 			"destination", "tx_hash", "source_amount", "source_currency", "exchange_rate", "failure", "session_id",
 			"transaction_id", "order_id",
 		},
-		read: s.payouts(v, form),
-		row:  payoutCells,
+		row: payoutCells,
 	}.write(v, w)
 }
 
@@ -183,18 +175,13 @@ func payoutCells(p checkout.Payout) []string {
 
 // exportDeliveries serves GET …/deliveries.csv with the filters of the log.
 func (s *server) exportDeliveries(v face.Visit, w http.ResponseWriter) error {
-	form, page := deliveryForm(v.URL.Query()), pg.Page{}
-	if deliveryFault(form, &page) != "" {
-		return failure.Invalid
-	}
 	return export[deliveryRow]{
-		name: "deliveries", page: page,
+		selection: s.deliveries(v), name: "deliveries",
 		head: []string{
 			"id", "state", "event_id", "event_type", "session_id", "webhook_id", "url", "created_at", "finished_at", "run",
 			"last_attempt", "last_attempt_at", "last_result", "next_attempt_at",
 		},
-		read: s.deliveries(v, form),
-		row:  deliveryCells,
+		row: deliveryCells,
 	}.write(v, w)
 }
 
@@ -210,6 +197,23 @@ func deliveryCells(r deliveryRow) []string {
 		r.ID, r.State, r.EventID, string(r.EventType), session, r.EndpointID, r.URL, checkout.FormatTime(r.CreatedAt),
 		optionalTime(r.FinishedAt), fmt.Sprint(r.Run), number, at, result, optionalTime(r.NextAttemptAt),
 	}
+}
+
+// exportAudit serves GET …/audit.csv: the entries of the page of the audit log, all of them.
+func (s *server) exportAudit(v face.Visit, w http.ResponseWriter) error {
+	return export[checkout.AuditEntry]{
+		selection: s.auditEntries(v), name: "audit",
+		head: []string{"id", "at", "mode", "who", "from", "action", "subject", "detail"},
+		row:  auditCells,
+	}.write(v, w)
+}
+
+func auditCells(e checkout.AuditEntry) []string {
+	mode := "both"
+	if e.Mode != nil {
+		mode = string(*e.Mode)
+	}
+	return []string{e.ID, checkout.FormatTime(e.CreatedAt), mode, e.Actor, e.Address, e.Action, e.Subject, e.Detail}
 }
 
 // optionalTime returns "" for nil.

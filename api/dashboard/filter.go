@@ -51,8 +51,8 @@ func (f listForm) days(p *pg.Page) (fault string) {
 }
 
 // unknown returns the fault of a filter with a value that its list does not have, "" for none.
-func unknown[T ~string](name, value string, list []T) (fault string) {
-	if value == "" || slices.Contains(list, T(value)) {
+func unknown[T ~string](name string, value T, list []T) (fault string) {
+	if value == "" || slices.Contains(list, value) {
 		return ""
 	}
 	return fmt.Sprintf("There is no %s %q. Choose one from the list.", name, value)

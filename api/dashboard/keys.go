@@ -77,10 +77,7 @@ func (s *server) keysPage(v face.Visit, p keysPage) (face.Answer, error) {
 		}
 		p.Groups = groupKeys(keys, v.Mode, time.Now())
 	}
-	if p.Fault != "" {
-		return face.Refuse("keys", "API keys", p)
-	}
-	return face.Show("keys", "API keys", p)
+	return face.ShowForm(p.Fault, "keys", "API keys", p)
 }
 
 // accessSome is the form's choice of single scopes.
@@ -163,10 +160,7 @@ var keyRevoked = face.Notice("key_revoked", "The key is revoked. It is refused f
 // revokeKey serves POST …/keys/{id}/revoke.
 func (s *server) revokeKey(v face.Visit) (face.Answer, error) {
 	err := s.Store.RevokeAPIKey(v.Context(), v.Owner().Ref(v.ID()), v.Audit("api_key.revoked", v.ID(), "valid → revoked"))
-	if err != nil {
-		return face.Answer{}, err
-	}
-	return face.GoTo(v.Path("/keys"), keyRevoked)
+	return face.Done(err, v.Path("/keys"), keyRevoked)
 }
 
 // groupKeys groups a mode's keys by label. keys are newest first, and stay so in a group.

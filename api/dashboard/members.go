@@ -29,10 +29,7 @@ func (s *server) membersPage(v face.Visit, p membersPage) (face.Answer, error) {
 	if p.Members, err = s.Store.Members(v.Context(), v.MerchantID()); err != nil {
 		return face.Answer{}, err
 	}
-	if p.Fault != "" {
-		return face.Refuse("members", "People", p)
-	}
-	return face.Show("members", "People", p)
+	return face.ShowForm(p.Fault, "members", "People", p)
 }
 
 var invitationSent = face.Notice("invitation_sent", "The invitation is on its way. Its link is valid for 3 days.")
@@ -162,8 +159,5 @@ func (s *server) memberChanged(v face.Visit, err error, notice string) (face.Ans
 	if errors.Is(err, checkout.ErrLastOwner) {
 		return s.membersPage(v, membersPage{Fault: "At least one owner must remain."})
 	}
-	if err != nil {
-		return face.Answer{}, err
-	}
-	return face.GoTo(v.Path("/members"), notice)
+	return face.Done(err, v.Path("/members"), notice)
 }

@@ -114,22 +114,6 @@ func TestMembers_RemovedIsSignedOutAtOnce(t *testing.T) {
 	d.newMember(d.merchant, "bob@shop.example", checkout.RoleViewer) // the address is free again
 }
 
-func TestMembers_OfAnotherMerchantAreNotFound(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	owner := d.as(checkout.RoleOwner)
-	foreign := d.newMember(d.other, "eve@other.example", checkout.RoleOwner)
-	unknown := checkout.NewID(checkout.PrefixMember)
-	for _, action := range []string{"/remove", "/role", "/invitation"} {
-		a := owner.post("/test/members/"+foreign.ID+action, "role", "viewer")
-		b := owner.post("/test/members/"+unknown+action, "role", "viewer")
-		require.Equal(t, 404, a.status, action)
-		require.Equal(t, b.body, a.body, action)
-	}
-	require.NotContains(t, owner.get("/test/members").body, "eve@other.example")
-	require.Equal(t, "owner", value[string](d, `SELECT role FROM member WHERE id = $1`, foreign.ID))
-}
-
 func TestAudit_ShowsTheModeAndPages(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

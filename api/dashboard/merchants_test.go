@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
@@ -146,6 +147,54 @@ func TestIsolation_AStrangersMerchantIsNotFound(t *testing.T) {
 				told = append(told, got.body)
 			}
 			require.Equal(t, told[0], told[1], "%s %s", r.method, r.path)
+		}
+	}
+	require.Equal(t, before, d.everything())
+}
+
+// TestIsolation_IDsOfOtherMerchantsAndModes takes every route with an id: the answer is that to an unknown id, and nothing
+// happens.
+func TestIsolation_IDsOfOtherMerchantsAndModes(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, func(c *Config) { c.Limits = limit.Rates{Requests: unlimited, Forms: unlimited} })
+	d.temporal.Update = func(client.UpdateWorkflowOptions) error { t.Error("Temporal was asked"); return nil }
+	theirs := newSender(d, d.other, checkout.ModeTest, "https://theirs.example/", "", `{}`)
+	live := newSender(d, d.merchant, checkout.ModeLive, "https://live.example/", "", `{}`)
+	things := map[string][]string{
+		"/test/webhooks": {theirs.endpoint.ID, live.endpoint.ID}, "/test/deliveries": {theirs.ref.ID, live.ref.ID},
+		"/test/replays": {theirs.replay.ID, live.replay.ID}, "/test/members": {d.newMember(d.other, "eve@other.example", checkout.RoleOwner).ID},
+		"/test/keys": {d.newKey(d.other, checkout.ModeTest, "foreign label"), d.newKey(d.merchant, checkout.ModeLive, "x"), "key_x"},
+		"/test/sessions": {
+			d.newSession(d.other, checkout.ModeTest).ID, d.newSession(d.merchant, checkout.ModeLive).ID, "cs_x", checkout.NewID(checkout.PrefixPayout),
+		},
+	}
+	owner := d.as(checkout.RoleOwner)
+	form := url.Values{"url": {"https://shop.example/"}, "events": {"payout.sent"}, "since": {"2020-01-01T00:00"}, "status": {"failed"}, "rate": {"1"}, "role": {"viewer"}}
+	before, checked := d.everything(), 0
+	for _, r := range append(routesOf(t, "GET"), routesOf(t, "POST")...) {
+		prefix, rest, _ := strings.Cut(r.path, "/x")
+		for _, id := range things[prefix] {
+			told := func(id string) string {
+				got := owner.send(r.method, prefix+"/"+id+rest, form)
+				require.Equal(t, 404, got.status, "%s %s of %s", r.method, r.path, id)
+				return strings.ReplaceAll(got.body, id, "ID")
+			}
+			kind, _, _ := strings.Cut(id, "_")
+			require.Equal(t, told(checkout.NewID(kind)), told(id), "%s %s", r.method, r.path)
+			checked++
+		}
+	}
+	require.GreaterOrEqual(t, checked, 53)
+	for _, path := range []string{
+		"/test/members", "/test/keys", "/test/sessions", "/test/webhooks", "/test/deliveries", "/test/deliveries?webhook=" + theirs.endpoint.ID,
+		"/test/deliveries?event=" + live.event.ID,
+	} {
+		got := owner.get(path).body
+		require.NotRegexp(t, `(theirs|live|eve@other)\.example|foreign label`, got, path)
+		for prefix, ids := range things {
+			for _, id := range ids {
+				require.False(t, prefix != "/test/webhooks" && strings.Contains(got, id), "%s on %s", id, path)
+			}
 		}
 	}
 	require.Equal(t, before, d.everything())

@@ -2,7 +2,7 @@ package dashboard
 
 import (
 	"cmp"
-	"net/url"
+	"errors"
 	"strings"
 
 	"example.com/checkout/api/dashboard/face"
@@ -12,13 +12,10 @@ import (
 )
 
 type payoutsPage struct {
-	Form    listForm
+	listing
 	Payouts []payoutRow  // newest first
 	Sums    []payoutSums // on the first page
 	TooMany bool         // more payouts than are added up
-	turning
-	CSV   string // address of the filtered list as a file
-	Fault string // fault of the form, "" for none
 }
 
 // payoutRow is a payout in the list.
@@ -36,25 +33,16 @@ type payoutSums struct {
 	Source  []string // amount and currency of the payments, after the fee
 }
 
-// payoutFault sets the times of a page. It returns the fault of the form, "" for none.
-func payoutFault(f listForm, p *pg.Page) string {
-	return cmp.Or(unknown("status", f.Get("status"), checkout.PayoutStatuses),
-		unknown("payout currency", f.Get("currency"), checkout.PayoutCurrencies), f.days(p))
-}
-
-func payoutForm(q url.Values) listForm { return readForm(q, "status", "currency") }
-
-func payoutFilter(f listForm) storage.PayoutFilter {
-	return storage.PayoutFilter{
-		Status: checkout.PayoutStatus(f.Get("status")), Currency: checkout.PayoutCurrency(f.Get("currency")),
+// payouts returns the filter of the list too.
+func (s *server) payouts(v face.Visit) (l selection[checkout.Payout], filter storage.PayoutFilter) {
+	l.form = readForm(v.URL.Query(), "status", "currency")
+	filter = storage.PayoutFilter{
+		Status: checkout.PayoutStatus(l.form.Get("status")), Currency: checkout.PayoutCurrency(l.form.Get("currency")),
 	}
-}
-
-// payouts returns what reads a page of the filtered list.
-func (s *server) payouts(v face.Visit, f listForm) func(pg.Page) ([]checkout.Payout, error) {
-	return func(p pg.Page) ([]checkout.Payout, error) {
-		return s.Store.Payouts(v.Context(), v.Owner(), payoutFilter(f), p)
-	}
+	l.fault = cmp.Or(unknown("status", filter.Status, checkout.PayoutStatuses),
+		unknown("payout currency", filter.Currency, checkout.PayoutCurrencies), l.form.days(&l.page))
+	l.read = func(p pg.Page) ([]checkout.Payout, error) { return s.Store.Payouts(v.Context(), v.Owner(), filter, p) }
+	return l, filter
 }
 
 // maxSum is how many payouts are added up at most. That takes 0.3 s.
@@ -62,30 +50,24 @@ const maxSum = 100_000
 
 // listPayouts serves GET …/payouts, newest first.
 func (s *server) listPayouts(v face.Visit) (face.Answer, error) {
-	p, page := payoutsPage{Form: payoutForm(v.URL.Query())}, pg.Page{}
-	if p.Fault = payoutFault(p.Form, &page); p.Fault != "" {
-		return face.Refuse("payouts", "Payouts", p)
-	}
-	p.CSV = p.Form.address(v.Path("/payouts.csv"))
-	shown, others, err := pageOf(v, "/payouts", checkout.PrefixPayout, p.Form, page, s.payouts(v, p.Form))
+	l, filter := s.payouts(v)
+	shown, about, err := l.list(v, "payouts", checkout.PrefixPayout)
 	if err != nil {
 		return face.Answer{}, err
 	}
+	p := payoutsPage{listing: about}
 	if p.Payouts, err = s.payoutRows(v, shown); err != nil {
 		return face.Answer{}, err
 	}
-	p.turning = others
-	if len(shown) == 0 || p.Newest != "" { // older pages have the same sums
-		return face.Show("payouts", "Payouts", p)
+	if len(shown) > 0 && p.Newest == "" { // older pages have the same sums
+		l.page.Limit = maxSum
+		sums, complete, err := s.Store.SumPayouts(v.Context(), v.Owner(), filter, l.page)
+		if err != nil {
+			return face.Answer{}, err
+		}
+		p.Sums, p.TooMany = sumsByStatus(sums), !complete
 	}
-
-	page.Limit = maxSum
-	sums, complete, err := s.Store.SumPayouts(v.Context(), v.Owner(), payoutFilter(p.Form), page)
-	if err != nil {
-		return face.Answer{}, err
-	}
-	p.Sums, p.TooMany = sumsByStatus(sums), !complete
-	return face.Show("payouts", "Payouts", p)
+	return face.ShowForm(p.Fault, "payouts", "Payouts", p)
 }
 
 // payoutRows adds to payouts what the list shows besides. It asks only for what some payout needs.
@@ -154,4 +136,29 @@ func (r payoutRow) HoldText() string { return holdTexts[r.Hold] }
 // Unmended reports whether the address that was refused is still the present one.
 func (r payoutRow) Unmended() bool {
 	return r.Payout.Failure == checkout.PayoutInvalidAddress && r.Present == r.Destination
+}
+
+var payoutRetried = face.Notice("payout_retried", "The payout is sent again, to your current payout address.")
+
+// retryPayout serves POST …/sessions/{id}/retry_payout.
+func (s *server) retryPayout(v face.Visit, session checkout.Session) (face.Answer, error) {
+	p := session.Payout
+	if p == nil {
+		return face.Answer{}, checkout.ErrNotFound
+	}
+
+	entry := v.Audit(checkout.PayoutRetried, p.ID, p.RetryDetail())
+	_, err := s.Workflows.RetryPayout(v.Context(), s.Store, p.Ref, entry, s.leftToReconcile)
+	reverted, isReverted := errors.AsType[*checkout.AddressRevertedError](err)
+	switch {
+	case isReverted:
+		return s.sessionPage(v, "The network reverted a transfer to "+reverted.Address+". "+reverted.Advice())
+	case errors.Is(err, checkout.ErrPayoutNotFailed):
+		return s.sessionPage(v, "The payout has not failed, or was already retried.")
+	case errors.Is(err, checkout.ErrTransferStands):
+		return s.sessionPage(v, "A signed transfer may still pay the payout, so it cannot be retried.")
+	case errors.Is(err, checkout.ErrPaymentRefunded):
+		return s.sessionPage(v, "The payment is refunded to the customer, so its payout cannot be retried.")
+	}
+	return face.Done(err, v.Path("/sessions/"+session.ID), payoutRetried)
 }

@@ -75,24 +75,6 @@ func TestPayouts_FiltersAndSums(t *testing.T) {
 	require.NotContains(t, viewer.get("/test/payouts?status=failed").text(), "0.3")
 }
 
-func TestPayouts_OlderKeepsTheFilter(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	ref := d.endedPayout(d.merchant, checkout.ModeTest, checkout.MustCrypto("1", checkout.USDC), "")
-	d.exec(`DO $$ BEGIN SET LOCAL session_replication_role = replica;
-		INSERT INTO checkout_session SELECT (jsonb_populate_record(s, jsonb_build_object('id', 'cs_' || lpad(i::text, 26, '0')))).* FROM checkout_session s, generate_series(1, 60) i;
-		INSERT INTO payout SELECT (jsonb_populate_record(p, jsonb_build_object('id', 'po_' || lpad(i::text, 26, '0'), 'session_id', 'cs_' || lpad(i::text, 26, '0')))).* FROM payout p, generate_series(1, 60) i; END $$`)
-	viewer := d.as(checkout.RoleViewer)
-	one := viewer.get("/test/payouts?status=sent")
-	require.Len(t, listedPayouts(one), pageSize)
-	require.Equal(t, ref.ID, listedPayouts(one)[0])
-	link := regexp.MustCompile(`href="([^"]*before=[^"]*status=sent[^"]*)"`).FindStringSubmatch(one.text())
-	require.NotNil(t, link)
-	two := viewer.get(link[1])
-	require.Len(t, listedPayouts(two), 11)
-	require.Contains(t, two.text(), "Newest")
-}
-
 func TestPayouts_AFailedOneIsMendedAndSentAgain(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

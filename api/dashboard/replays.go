@@ -3,7 +3,6 @@ package dashboard
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -116,11 +115,7 @@ func (s *server) replaysPage(v face.Visit, p replaysPage) (face.Answer, error) {
 		return face.Answer{}, err
 	}
 	p.Statuses, p.MaxRate = webhook.ReplayableStatuses, webhook.MaxReplayRate
-	status := http.StatusOK
-	if p.Form.Fault != "" {
-		status = http.StatusUnprocessableEntity
-	}
-	return face.Answer{Status: status, Page: "replays", Title: "Bulk replay", Data: p}, nil
+	return face.ShowForm(p.Form.Fault, "replays", "Bulk replay", p)
 }
 
 var replayStarted = face.Notice("replay_started", "The bulk replay has started.")
@@ -137,10 +132,7 @@ func (s *server) startReplay(v face.Visit, e webhook.Endpoint) (face.Answer, err
 		return s.replaysPage(v, p)
 	}
 	r, err := s.webhooks().StartReplay(v.Context(), r, v.Audit("replay.started", r.ID, action.ReplayDetail(r)))
-	if err != nil {
-		return face.Answer{}, err
-	}
-	return face.GoTo(v.Path("/replays/"+r.ID), replayStarted)
+	return face.Done(err, v.Path("/replays/"+r.ID), replayStarted)
 }
 
 // replayPage shows the progress of a bulk replay.
@@ -185,8 +177,6 @@ func (s *server) cancelReplay(v face.Visit, r webhook.Replay) (face.Answer, erro
 		return face.GoTo(v.Path("/replays/"+r.ID), replayEnded)
 	}
 	by := v.Audit("replay.cancel_requested", r.ID, fmt.Sprintf("%d of %d done", r.Started+r.Skipped, r.Total))
-	if _, err := s.webhooks().CancelReplay(v.Context(), r, by); err != nil {
-		return face.Answer{}, err
-	}
-	return face.GoTo(v.Path("/replays/"+r.ID), replayCanceled)
+	_, err := s.webhooks().CancelReplay(v.Context(), r, by)
+	return face.Done(err, v.Path("/replays/"+r.ID), replayCanceled)
 }

@@ -68,7 +68,7 @@ func newServer(cfg Config) *server {
 // routes adds the routes of all pages. Pages of a merchant are below face.InMode. Each route names the role that it
 // needs.
 func (s *server) routes() {
-	s.router.Handle("/static/{file}", web.Route(serverName, "/static/{file}", web.Serve(s.static, s.fail))).
+	s.router.Handle("/static/{file}", web.Route(serverName, "/static/{file}", web.Serve(files.Serve, s.fail))).
 		Methods(http.MethodGet)
 	s.login.Routes(s.open)
 

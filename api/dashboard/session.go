@@ -68,10 +68,7 @@ func (s *server) sessionPage(v face.Visit, fault string) (face.Answer, error) {
 	p.Refresh = p.refresh()
 
 	title := showMoney(session.Amount, session.Currency) + " " + string(session.Status)
-	if fault != "" {
-		return face.Refuse("session", title, p)
-	}
-	return face.Show("session", title, p)
+	return face.ShowForm(fault, "session", title, p)
 }
 
 var sessionExpired = face.Notice("session_expired", "The session has expired. It can no longer be paid.")

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"net/url"
 	"strings"
 	"unicode/utf8"
 
@@ -16,29 +15,23 @@ import (
 )
 
 type sessionsPage struct {
-	Form     listForm
+	listing
 	Sessions []checkout.Session // newest first
-	turning
-	CSV   string // address of the filtered list as a file
-	Fault string // fault of the form, "" for none
 }
 
 // listSessions serves GET …/sessions.
 func (s *server) listSessions(v face.Visit) (face.Answer, error) {
-	p, page := sessionsPage{Form: sessionForm(v.URL.Query())}, pg.Page{}
-	if p.Fault = sessionFault(p.Form, &page); p.Fault != "" {
-		return face.Refuse("sessions", "Sessions", p)
+	l := s.sessions(v)
+	if l.fault == "" {
+		if place, err := s.placeOf(v, l.form.Get("search")); place != "" || err != nil {
+			return face.Answer{Status: http.StatusSeeOther, Location: place}, err
+		}
 	}
-	if place, err := s.placeOf(v, p.Form.Get("search")); place != "" || err != nil {
-		return face.Answer{Status: http.StatusSeeOther, Location: place}, err
-	}
-	p.CSV = p.Form.address(v.Path("/sessions.csv"))
-	var err error
-	p.Sessions, p.turning, err = pageOf(v, "/sessions", checkout.PrefixSession, p.Form, page, s.sessions(v, p.Form))
+	shown, p, err := l.list(v, "sessions", checkout.PrefixSession)
 	if err != nil {
 		return face.Answer{}, err
 	}
-	return face.Show("sessions", "Sessions", p)
+	return face.ShowForm(p.Fault, "sessions", "Sessions", sessionsPage{p, shown})
 }
 
 // placeOf returns the address of the page about a delivery, an event or an API request of the visitor, when search is
@@ -65,31 +58,23 @@ func (s *server) placeOf(v face.Visit, search string) (string, error) {
 // maxSearch is in bytes. Every text that a search can find is shorter.
 const maxSearch = 600
 
-// sessionFault sets the times of a page. It returns the fault of the form, "" for none.
-func sessionFault(f listForm, p *pg.Page) string {
-	return cmp.Or(unknown("status", f.Get("status"), checkout.Statuses),
-		unknown("currency", f.Get("currency"), checkout.Currencies), f.days(p))
-}
-
-// sessionForm reads a query. It drops a search that finds nothing.
-func sessionForm(q url.Values) listForm {
-	f := readForm(q, "search", "status", "currency")
-	search := f.Get("search")
+// sessions drops a search that finds nothing.
+func (s *server) sessions(v face.Visit) (l selection[checkout.Session]) {
+	l.form = readForm(v.URL.Query(), "search", "status", "currency")
+	search := l.form.Get("search")
 	if !utf8.ValidString(search) || strings.ContainsRune(search, 0) || len(search) > maxSearch {
-		f.Del("search")
+		l.form.Del("search")
 	}
-	return f
-}
-
-// sessions returns what reads a page of the filtered list.
-func (s *server) sessions(v face.Visit, f listForm) func(pg.Page) ([]checkout.Session, error) {
 	filter := storage.SessionFilter{
-		Status: checkout.Status(f.Get("status")), Currency: checkout.Currency(f.Get("currency")),
-		Search: f.Get("search"),
+		Status: checkout.Status(l.form.Get("status")), Currency: checkout.Currency(l.form.Get("currency")),
+		Search: l.form.Get("search"),
 	}
-	return func(p pg.Page) ([]checkout.Session, error) {
+	l.fault = cmp.Or(unknown("status", filter.Status, checkout.Statuses),
+		unknown("currency", filter.Currency, checkout.Currencies), l.form.days(&l.page))
+	l.read = func(p pg.Page) ([]checkout.Session, error) {
 		return s.Store.Sessions(v.Context(), v.Owner(), filter, p)
 	}
+	return l
 }
 
 // Customer returns the customer's e-mail address: from the last payment, else from the merchant,

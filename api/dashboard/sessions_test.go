@@ -4,11 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"html"
 	"net/url"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -145,28 +143,6 @@ func TestSessions_SearchLeadsToDeliveriesAndEvents(t *testing.T) {
 	}
 }
 
-func TestSessions_OlderKeepsTheFilter(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	var want []string
-	for range pageSize + 2 {
-		want = append([]string{d.newSession(d.merchant, checkout.ModeTest, func(s *checkout.Session) { s.Metadata = json.RawMessage(`{}`) }).ID}, want...)
-	}
-	slices.Sort(want) // in the same millisecond they have no order
-	slices.Reverse(want)
-	viewer := d.as(checkout.RoleViewer)
-	first := viewer.get("/test/sessions?status=pending")
-	require.Equal(t, want[:pageSize], listed(first))
-	require.NotContains(t, first.text(), "Newest")
-	older := html.UnescapeString(regexp.MustCompile(`href="([^"]+)">Older`).FindStringSubmatch(first.body)[1])
-	require.Contains(t, older, "status=pending")
-	second := viewer.get(older)
-	require.Equal(t, want[pageSize:], listed(second))
-	require.NotContains(t, second.text(), ">Older")
-	require.NotContains(t, second.body, "hx-get", "what is old does not change")
-	require.Contains(t, second.body, `href="/test/sessions?status=pending">Newest`)
-}
-
 func TestSession_ShowsItsWholeTree(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -224,30 +200,6 @@ func TestSession_APaymentUnderWayIsShown(t *testing.T) {
 	require.Contains(t, got, "after the payment in progress")
 	require.Contains(t, got, `hx-trigger="every 3s"`)
 	require.NotContains(t, got, "Expire it now")
-}
-
-func TestSession_NobodyElsesAndNotTheOtherModes(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	owner := d.as(checkout.RoleOwner)
-	d.temporal.Update = func(client.UpdateWorkflowOptions) error { t.Error("Temporal was asked"); return nil }
-	unknown := checkout.NewID(checkout.PrefixSession)
-	masked := func(p page, id string) string { return strings.ReplaceAll(p.body, id, "ID") }
-	wantGet, wantPost := owner.get("/test/sessions/"+unknown), owner.post("/test/sessions/"+unknown+"/expire")
-	require.Equal(t, 404, wantGet.status)
-	require.Equal(t, 404, wantPost.status)
-	for name, id := range map[string]string{
-		"another merchant's": d.newSession(d.other, checkout.ModeTest).ID, "the other mode's": d.newSession(d.merchant, checkout.ModeLive).ID,
-		"malformed": "cs_x", "of another kind": checkout.NewID(checkout.PrefixPayout),
-	} {
-		got := owner.get("/test/sessions/" + id)
-		require.Equal(t, 404, got.status, name)
-		require.Equal(t, masked(wantGet, unknown), masked(got, id), name)
-		got = owner.post("/test/sessions/" + id + "/expire")
-		require.Equal(t, 404, got.status, name)
-		require.Equal(t, masked(wantPost, unknown), masked(got, id), name)
-	}
-	require.Equal(t, int64(0), value[int64](d, `SELECT count(*) FROM audit_entry WHERE action = 'session.expiry_requested'`))
 }
 
 func TestExpireSession_ThroughTheWorkflowAndIsNoted(t *testing.T) {
@@ -328,14 +280,6 @@ func TestSession_EverythingIsText(t *testing.T) {
 		requireText(t, viewer.get("/test/sessions?search="+url.QueryEscape(payload)), payload)
 		require.NotContains(t, viewer.get("/test/sessions?from="+url.QueryEscape(payload)+"&status="+url.QueryEscape(payload)).body, payload)
 	}
-}
-
-func TestRefresh_OfSomebodyWhoIsSignedOutGoesToSignIn(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	got := d.browser().send("GET", "/test/sessions?status=failed", nil, "HX-Request", "true")
-	require.Equal(t, 401, got.status, "a redirect would put the sign-in page into the page")
-	require.Equal(t, "/signin?next=%2Ftest%2Fsessions%3Fstatus%3Dfailed", withoutMerchant(got.header.Get("HX-Redirect")))
 }
 
 // signed signs a transfer of a live payout and raises its fee once. It returns the transfer.

@@ -23,15 +23,15 @@ import (
 
 // settingsPage shows the merchant's settings.
 type settingsPage struct {
-	Merchant  checkout.Merchant // as typed
-	Stored    checkout.Merchant
-	Addresses []addressField
-	Announced []checkout.AddressChange // addresses that change later
-	Delay     time.Duration            // of a changed address
-	Mail      bool                     // owners get a mail about it
-	Brand     account.Brand            // as typed
-	Contact   account.Contact          // as stored
-	Logo      template.URL             // data: address of the logo, "" for none
+	Merchant    checkout.Merchant // as typed
+	Stored      checkout.Merchant
+	Addresses   []addressField
+	Announced   []checkout.AddressChange // addresses that change later
+	Delay       time.Duration            // of a changed address
+	Mail        bool                     // owners get a mail about it
+	Brand       account.Brand            // as typed
+	StoredBrand account.Brand
+	Logo        template.URL // data: address of the logo, "" for none
 	// ReceiptMail: there is a mail server, so customers may get receipts.
 	ReceiptMail bool
 	Preview     string            // address of the hosted page as it would look
@@ -347,10 +347,7 @@ func (s *server) stopAddressChange(v face.Visit) (face.Answer, error) {
 	if errors.Is(err, checkout.ErrNotFound) {
 		return face.GoTo(v.Path("/settings"), addressNotThere)
 	}
-	if err != nil {
-		return face.Answer{}, err
-	}
-	return face.GoTo(v.Path("/settings"), addressStopped)
+	return face.Done(err, v.Path("/settings"), addressStopped)
 }
 
 // tellTimeout bounds the wait for starting a workflow.

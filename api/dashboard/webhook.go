@@ -97,10 +97,7 @@ func (s *server) changeWebhook(v face.Visit, e webhook.Endpoint) (face.Answer, e
 	if conflict, ok := errors.AsType[*pg.ChangedError](err); ok {
 		return s.webhookConflict(v, f, conflict)
 	}
-	if err != nil {
-		return face.Answer{}, err
-	}
-	return face.GoTo(v.Path("/webhooks/"+e.ID), webhookChanged)
+	return face.Done(err, v.Path("/webhooks/"+e.ID), webhookChanged)
 }
 
 // change returns the person's changes in the form. Fields that the person has not changed stay as
@@ -165,10 +162,8 @@ func (s *server) setWebhookStatus(
 ) func(face.Visit, webhook.Endpoint) (face.Answer, error) {
 	return func(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
 		change := storage.EndpointChange{Status: &status}
-		if _, err := s.webhooks().ChangeEndpoint(v.Context(), e, change, v.Audit(what, e.ID, "")); err != nil {
-			return face.Answer{}, err
-		}
-		return face.GoTo(v.Path("/webhooks/"+e.ID), notice)
+		_, err := s.webhooks().ChangeEndpoint(v.Context(), e, change, v.Audit(what, e.ID, ""))
+		return face.Done(err, v.Path("/webhooks/"+e.ID), notice)
 	}
 }
 
@@ -188,10 +183,7 @@ func (s *server) sendTestEvent(v face.Visit, e webhook.Endpoint) (face.Answer, e
 		Owner: e.Owner, EndpointID: e.ID, SubjectID: checkout.NewID(checkout.PrefixTest), Type: typ,
 		Data: func(at time.Time) any { return typ.Sample(merchant, json.RawMessage("{}"), at) },
 	}, v.Audit("webhook.tested", e.ID, string(typ)))
-	if err != nil {
-		return face.Answer{}, err
-	}
-	return face.GoTo(v.Path("/deliveries/"+d.ID), testSent)
+	return face.Done(err, v.Path("/deliveries/"+d.ID), testSent)
 }
 
 // rotateSecret serves POST …/webhooks/{id}/rotate.
@@ -227,11 +219,9 @@ func (s *server) askToDelete(v face.Visit, e webhook.Endpoint) (face.Answer, err
 
 // deleteWebhook serves POST …/webhooks/{id}/delete.
 func (s *server) deleteWebhook(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
-	if err := s.webhooks().DeleteEndpoint(v.Context(), e, v.Audit("webhook.deleted", e.ID,
-		"for "+webhook.HostPortOf(e.URL))); err != nil {
-		return face.Answer{}, err
-	}
-	return face.GoTo(v.Path("/webhooks"), webhookDeleted)
+	err := s.webhooks().DeleteEndpoint(v.Context(), e, v.Audit("webhook.deleted", e.ID,
+		"for "+webhook.HostPortOf(e.URL)))
+	return face.Done(err, v.Path("/webhooks"), webhookDeleted)
 }
 
 // showWebhookSecret serves GET …/webhooks/{id}/secret. It shows the secret only while it is

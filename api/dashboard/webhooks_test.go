@@ -271,33 +271,6 @@ func TestDeliveries_Filters(t *testing.T) {
 	require.Contains(t, dev.get("/live/deliveries").text(), "Nothing was sent yet.")
 }
 
-func TestDeliveries_PagesKeepTheFilter(t *testing.T) {
-	t.Parallel()
-	s := plainSender(t)
-	s.exec(`INSERT INTO event SELECT 'evt_' || lpad(i::text, 26, '0'), $1, 'test', 'payout.sent', 'po_' || i, NULL, now(), '{}' FROM generate_series(1, 60) i`, s.merchant)
-	s.exec(`INSERT INTO webhook_delivery (id, event_id, merchant_id, mode, endpoint_id, url, status, created_at)
-		SELECT 'whd_' || lpad(i::text, 26, '0'), 'evt_' || lpad(i::text, 26, '0'), $1, 'test', $2, 'https://shop.example', 'failed', now() FROM generate_series(1, 60) i`, s.merchant, s.endpoint.ID)
-	viewer, seen := s.as(checkout.RoleViewer), map[string]bool{}
-	rows := regexp.MustCompile(`<tr id="(whd_[^"]+)"`)
-	next := regexp.MustCompile(`href="([^"]+)">Older`)
-	path := "/test/deliveries?status=failed"
-	for pages := 1; ; pages++ {
-		got := viewer.get(path)
-		for _, m := range rows.FindAllStringSubmatch(got.body, -1) {
-			require.False(t, seen[m[1]])
-			seen[m[1]] = true
-		}
-		older := next.FindStringSubmatch(got.body)
-		if older == nil {
-			require.Equal(t, 2, pages)
-			break
-		}
-		path = html.UnescapeString(older[1])
-		require.Contains(t, path, "status=failed")
-	}
-	require.Len(t, seen, 60)
-}
-
 // TestDeliveries_AreReadAgainOnlyWhenTheyChanged checks that an unchanged page is not replaced
 // while a person reads it, and that an open page asks to sign in once its reader has signed out.
 func TestDeliveries_AreReadAgainOnlyWhenTheyChanged(t *testing.T) {
@@ -383,50 +356,6 @@ func TestReplays_PreviewStartCancel(t *testing.T) {
 	require.NotContains(t, page.body, "hx-trigger")
 	require.Contains(t, page.text(), "It is complete.")
 	require.Contains(t, dev.get(at).text(), "1 of 1")
-}
-
-// TestWebhooks_OtherMerchantsAndModes checks that ids of other merchants and modes are answered
-// like unknown ids.
-func TestWebhooks_OtherMerchantsAndModes(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	theirs := newSender(d, d.other, checkout.ModeTest, "https://theirs.example/", "", `{}`)
-	live := newSender(d, d.merchant, checkout.ModeLive, "https://live.example/", "", `{}`)
-	owner := d.as(checkout.RoleOwner)
-	state := func() string {
-		return value[string](d, `SELECT string_agg(x, ';' ORDER BY x) FROM (
-			SELECT w::text x FROM webhook_endpoint w UNION ALL SELECT d::text FROM webhook_delivery d UNION ALL SELECT r::text FROM webhook_replay r) y`)
-	}
-	before := state()
-	checked := 0
-	for _, s := range []sender{theirs, live} {
-		for _, method := range []string{"GET", "POST"} {
-			for _, r := range routesOf(t, method) {
-				for prefix, id := range map[string]string{
-					"/test/webhooks/x": s.endpoint.ID, "/test/deliveries/x": s.ref.ID, "/test/replays/x": s.replay.ID,
-				} {
-					rest, ok := strings.CutPrefix(r.path, prefix)
-					if !ok {
-						continue
-					}
-					path := strings.TrimSuffix(prefix, "x") + id + rest
-					form := url.Values{"url": {"https://shop.example/"}, "events": {"payout.sent"}, "since": {"2020-01-01T00:00"}, "status": {"failed"}, "rate": {"1"}}
-					if method == "GET" {
-						form = nil
-					}
-					require.Equal(t, 404, owner.send(method, path, form).status, "%s %s", method, path)
-					checked++
-				}
-			}
-		}
-	}
-	require.GreaterOrEqual(t, checked, 2*16)
-	for _, path := range []string{"/test/deliveries", "/test/webhooks", "/test/deliveries?webhook=" + theirs.endpoint.ID, "/test/deliveries?event=" + live.event.ID} {
-		require.NotContains(t, owner.get(path).body, theirs.ref.ID, path)
-		require.NotContains(t, owner.get(path).body, live.ref.ID, path)
-		require.NotRegexp(t, `(theirs|live)\.example`, owner.get(path).body, path)
-	}
-	require.Equal(t, before, state(), "nothing was done")
 }
 
 // injections are texts of attackers.

@@ -25,20 +25,11 @@ func TestParseNumber(t *testing.T) {
 		"3566002020360505":                   "",
 		"6200000000000005":                   "",
 		"4222222222222":                      "", // 13 digits
-		"":                                   english.Texts.NumberMissing,
 		" - ":                                english.Texts.NumberMissing,
 		"4242424242424241":                   english.Texts.NumberBad,
-		"4242424242424224":                   english.Texts.NumberBad, // two digits swapped
-		"424242424242424":                    english.Texts.NumberShort,
 		"42424242424242424":                  english.Texts.NumberShort, // 17: Visa has 16 or 19
-		"42424242424242424242":               english.Texts.NumberLong,
-		"3782822463100055":                   english.Texts.NumberLong, // Amex has 15
-		"424242424242424a":                   english.Texts.NumberDigits,
-		"４２４２４２４２４２４２４２４２":                     english.Texts.NumberDigits, // full width
-		"4242424242424242\x00":                 english.Texts.NumberDigits,
-		"<script>":                             english.Texts.NumberDigits,
-		strings.Repeat("4", 15_000):            english.Texts.NumberLong,
-		"' OR 1=1 --4242424242424242":          english.Texts.NumberDigits,
+		"3782822463100055":                   english.Texts.NumberLong,  // Amex has 15
+		"４２４２４２４２４２４２４２４２": english.Texts.NumberDigits, // full width
 		"0000000000000000":                     "", // no known brand: the network decides
 		"4242424242424242,4242424242424242":    english.Texts.NumberDigits,
 		"4242 4242 4242 4242 4242 4242 4242 4": english.Texts.NumberLong,
@@ -64,15 +55,6 @@ func TestParseForm_WideDigits(t *testing.T) {
 	require.Equal(t, english.Texts.NameCard, fault)
 }
 
-func TestLuhn(t *testing.T) {
-	t.Parallel()
-	require.True(t, luhn("79927398713")) // ISO/IEC 7812-1's customary example
-	for _, last := range "012456789" {
-		require.False(t, luhn("7992739871"+string(last)))
-	}
-	require.False(t, luhn(""))
-}
-
 func TestParseExp(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, time.February, 28, 23, 59, 0, 0, time.UTC)
@@ -94,20 +76,16 @@ func TestParseExp(t *testing.T) {
 		"01/26":                {1, 2026, english.Texts.ExpPast},
 		"12/25":                {12, 2025, english.Texts.ExpPast},
 		"12/1999":              {12, 1999, english.Texts.ExpPast},
+		"01/57":                {0, 0, english.Texts.ExpFar},
 		"":                     {0, 0, english.Texts.ExpMissing},
 		"13/30":                {0, 0, english.Texts.ExpMonth},
-		"00/30":                {0, 0, english.Texts.ExpMonth},
-		"01/57":                {0, 0, english.Texts.ExpFar},
-		"01/9999":              {0, 0, english.Texts.ExpFar},
+		"03/26/30":             {0, 0, english.Texts.ExpFormat},
 		"3/6":                  {0, 0, english.Texts.ExpFormat},
 		"326":                  {0, 0, english.Texts.ExpFormat},
-		"03/26/30":             {0, 0, english.Texts.ExpFormat},
-		"ab/cd":                {0, 0, english.Texts.ExpFormat},
 		"-3/26":                {3, 2026, ""},
 		"+3/26":                {0, 0, english.Texts.ExpFormat},
 		"٠٣/٢٦":                {0, 0, english.Texts.ExpFormat},
 		"4242424242424242":     {0, 0, english.Texts.ExpFormat},
-		"<b>03/26":             {0, 0, english.Texts.ExpFormat},
 		strings.Repeat("/", 9): {0, 0, english.Texts.ExpFormat},
 	} {
 		month, year, fault := parseExp(&english.Texts, typed, now)
@@ -135,15 +113,12 @@ func TestParseCVC(t *testing.T) {
 		{"123", "4242424242424242", ""},
 		{" 000 ", "4242424242424242", ""},
 		{"1234", "4242424242424242", english.Texts.CVCThree},
-		{"12", "4242424242424242", english.Texts.CVCThree},
-		{"12a", "4242424242424242", english.Texts.CVCThree},
 		{"1234", "378282246310005", ""},
 		{"123", "378282246310005", english.Texts.CVCFour},
+		{"", "4242424242424242", english.Texts.CVCMissing},
 		{"123", "9999", ""},
 		{"1234", "", ""},
 		{"12345", "", english.Texts.CVCEither},
-		{"", "4242424242424242", english.Texts.CVCMissing},
-		{"١٢٣", "4242424242424242", english.Texts.CVCThree},
 	} {
 		_, fault := parseCVC(&english.Texts, c.typed, brandOf(c.number))
 		require.Equal(t, c.fault, fault, c)
@@ -153,28 +128,22 @@ func TestParseCVC(t *testing.T) {
 func TestParseEmail(t *testing.T) {
 	t.Parallel()
 	for typed, want := range map[string]string{
-		"ada@example.com":                  "",
-		" ada@example.com ":                "",
-		"a+b.c@mail.example.co.uk":         "",
-		"ada@localhost":                    english.Texts.EmailBad,
-		"":                                 english.Texts.EmailMissing,
-		"ada":                              english.Texts.EmailBad,
-		"ada@":                             english.Texts.EmailBad,
-		"@example.com":                     english.Texts.EmailBad,
-		"Ada <ada@example.com>":            english.Texts.EmailBad,
-		"ada@example.com, eve@example.com": english.Texts.EmailBad,
-		"ada@exam\nple.com":                english.Texts.EmailBad,
-		"ada@example.com\r\nBcc: eve@example.com": english.Texts.EmailBad,
-		"ada\x00@example.com":                     english.Texts.EmailBad,
-		"\xff@example.com":                        english.Texts.EmailBad,
+		"ada@example.com":          "",
+		" ada@example.com ":        "",
+		"a+b.c@mail.example.co.uk": "",
+		"":                         english.Texts.EmailMissing,
+		"ada":                      english.Texts.EmailBad,
+		"ada@":                     english.Texts.EmailBad,
+		"@example.com":             english.Texts.EmailBad,
+		"Ada <ada@example.com>":    english.Texts.EmailBad,
+		"ada@exam\nple.com":        english.Texts.EmailBad,
+		"ada\x00@example.com":      english.Texts.EmailBad,
 		strings.Repeat("a", 64) + "@" + strings.Repeat("b", 61) + strings.Repeat("."+strings.Repeat("b", 61), 2) + ".com": "",                      // 254
 		strings.Repeat("a", 64) + "@" + strings.Repeat("b", 62) + strings.Repeat("."+strings.Repeat("b", 61), 2) + ".com": english.Texts.EmailLong, // 255
-		"4242424242424242":                    english.Texts.EmailCard,
-		"4242 4242-4242 4242@example.com":     english.Texts.EmailCard,
-		"x4242424242424242y@example.com":      english.Texts.EmailCard,
-		"order-20260228@example.com":          "",
-		strings.Repeat("4", 5000) + "@b.com":  english.Texts.EmailCard,
-		"\"<script>alert(1)</script>\"@b.com": english.Texts.EmailBad,
+		"4242 4242-4242 4242@example.com":    english.Texts.EmailCard,
+		"x4242424242424242y@example.com":     english.Texts.EmailCard,
+		"order-20260228@example.com":         "",
+		strings.Repeat("4", 5000) + "@b.com": english.Texts.EmailCard,
 	} {
 		email, fault := parseEmail(&english.Texts, typed)
 		require.Equal(t, want, fault, typed)

@@ -113,7 +113,7 @@ func (s *server) handler() http.Handler {
 		return own.Handler(free(s.entrance.Limited(s.session(h), s.entrance.Forms)))
 	}
 
-	handle("/static/{file}", free(s.static), reads...)
+	handle("/static/{file}", free(files.Serve), reads...)
 	handle("/color/{color}/style.css", free(s.colorStyle), reads...)
 	handle("/logo/{merchant}/{version}.png", free(s.entrance.Limited(bounded(s.logo))), reads...)
 	handle("/preview/{merchant}", free(s.entrance.Limited(bounded(s.preview))), reads...)

@@ -124,15 +124,6 @@ func TestPage_SpeaksTheSessionsLanguageUnlessTheCustomerHasChosen(t *testing.T) 
 	require.Contains(t, h.get("/"+id+"?lang=de").Body.String(), `<html lang="de">`)
 }
 
-func TestLanguages_AreTheLocalesOfTheAPI(t *testing.T) {
-	t.Parallel()
-	var tags []checkout.Locale
-	for _, l := range languages {
-		tags = append(tags, checkout.Locale(l.tag))
-	}
-	require.Equal(t, checkout.Locales, tags)
-}
-
 func TestPage_Unknown(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -161,17 +152,6 @@ func TestPage_MethodNotAllowed(t *testing.T) {
 		require.Contains(t, w.Body.String(), english.Texts.MethodTitle)
 	}
 	require.Equal(t, http.StatusMethodNotAllowed, h.get("/"+id+"/cancel").Code)
-}
-
-func TestPage_DatabaseAway(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t)
-	id := h.session()
-	h.store.Close()
-	w := h.get("/" + id)
-	require.GreaterOrEqual(t, w.Code, 500)
-	require.Contains(t, w.Body.String(), english.Texts.AwayTitle)
-	require.Equal(t, http.StatusServiceUnavailable, h.get("/"+id+"/status").Code)
 }
 
 func TestPage_HostileTextsStayTexts(t *testing.T) {

@@ -52,26 +52,6 @@ const (
 	FailureCodeThreeDsFailed         FailureCode = "three_ds_failed"
 )
 
-// Defines values for ForbiddenError.
-const (
-	ForbiddenErrorForbidden ForbiddenError = "forbidden"
-)
-
-// Defines values for IdempotencyConflictError.
-const (
-	IdempotencyConflictErrorIdempotencyConflict IdempotencyConflictError = "idempotency_conflict"
-)
-
-// Defines values for InternalErrorError.
-const (
-	InternalErrorErrorInternalError InternalErrorError = "internal_error"
-)
-
-// Defines values for InvalidApiKeyError.
-const (
-	InvalidApiKeyErrorInvalidApiKey InvalidApiKeyError = "invalid_api_key"
-)
-
 // Defines values for InvalidRequestError.
 const (
 	InvalidRequestErrorInvalidRequest InvalidRequestError = "invalid_request"
@@ -122,11 +102,6 @@ const (
 	Ethereum Network = "ethereum"
 )
 
-// Defines values for NotFoundError.
-const (
-	NotFoundErrorNotFound NotFoundError = "not_found"
-)
-
 // Defines values for OrderIdInUseError.
 const (
 	OrderIdInUseErrorOrderIdInUse OrderIdInUseError = "order_id_in_use"
@@ -136,11 +111,6 @@ const (
 const (
 	OrderIdInUseStatusCompleted OrderIdInUseStatus = "completed"
 	OrderIdInUseStatusPending   OrderIdInUseStatus = "pending"
-)
-
-// Defines values for PayloadTooLargeError.
-const (
-	PayloadTooLargeErrorPayloadTooLarge PayloadTooLargeError = "payload_too_large"
 )
 
 // Defines values for PaymentInProgressError.
@@ -190,11 +160,6 @@ const (
 	PayoutStatusSent    PayoutStatus = "sent"
 )
 
-// Defines values for RateLimitedError.
-const (
-	RateLimitedErrorRateLimited RateLimitedError = "rate_limited"
-)
-
 // Defines values for SessionNotPendingError.
 const (
 	SessionNotPendingErrorSessionNotPending SessionNotPendingError = "session_not_pending"
@@ -224,16 +189,6 @@ const (
 const (
 	TransactionStatusFailed    TransactionStatus = "failed"
 	TransactionStatusSucceeded TransactionStatus = "succeeded"
-)
-
-// Defines values for UnavailableError.
-const (
-	UnavailableErrorUnavailable UnavailableError = "unavailable"
-)
-
-// Defines values for UnsupportedMediaTypeError.
-const (
-	UnsupportedMediaTypeErrorUnsupportedMediaType UnsupportedMediaTypeError = "unsupported_media_type"
 )
 
 // Defines values for WebhookStatus.
@@ -394,21 +349,6 @@ type Currency string
 // Examples: 161.726300
 type Decimal = string
 
-// DeliveryId Examples: whd_06gt1bz8sxjrs5f61bts7f84sw
-type DeliveryId = string
-
-// Error defines model for Error.
-type Error struct {
-	// Error A code, which does not change.
-	Error string `json:"error"`
-
-	// Message Words for people, which may change.
-	Message string `json:"message"`
-
-	// RequestId Examples: req_06gt1bnbpcf2f2kacfp29vf6mg
-	RequestId RequestId `json:"request_id"`
-}
-
 // Event What happened. Its `data` is a transaction, a payout or the merchant, by its `type`.
 type Event struct {
 	union json.RawMessage
@@ -434,62 +374,6 @@ type Fault struct {
 	// Param Where: a JSON path, a parameter or a header.
 	Param string `json:"param"`
 }
-
-// Forbidden defines model for Forbidden.
-type Forbidden struct {
-	Error ForbiddenError `json:"error"`
-
-	// Message Words for people, which may change.
-	Message string `json:"message"`
-
-	// RequestId Examples: req_06gt1bnbpcf2f2kacfp29vf6mg
-	RequestId RequestId `json:"request_id"`
-}
-
-// ForbiddenError defines model for Forbidden.Error.
-type ForbiddenError string
-
-// IdempotencyConflict defines model for IdempotencyConflict.
-type IdempotencyConflict struct {
-	Error IdempotencyConflictError `json:"error"`
-
-	// Message Words for people, which may change.
-	Message string `json:"message"`
-
-	// RequestId Examples: req_06gt1bnbpcf2f2kacfp29vf6mg
-	RequestId RequestId `json:"request_id"`
-}
-
-// IdempotencyConflictError defines model for IdempotencyConflict.Error.
-type IdempotencyConflictError string
-
-// InternalError defines model for InternalError.
-type InternalError struct {
-	Error InternalErrorError `json:"error"`
-
-	// Message Words for people, which may change.
-	Message string `json:"message"`
-
-	// RequestId Examples: req_06gt1bnbpcf2f2kacfp29vf6mg
-	RequestId RequestId `json:"request_id"`
-}
-
-// InternalErrorError defines model for InternalError.Error.
-type InternalErrorError string
-
-// InvalidApiKey defines model for InvalidApiKey.
-type InvalidApiKey struct {
-	Error InvalidApiKeyError `json:"error"`
-
-	// Message Words for people, which may change.
-	Message string `json:"message"`
-
-	// RequestId Examples: req_06gt1bnbpcf2f2kacfp29vf6mg
-	RequestId RequestId `json:"request_id"`
-}
-
-// InvalidApiKeyError defines model for InvalidApiKey.Error.
-type InvalidApiKeyError string
 
 // InvalidRequest defines model for InvalidRequest.
 type InvalidRequest struct {
@@ -653,20 +537,6 @@ type MomentStatus string
 // Network The chain of a payout.
 type Network string
 
-// NotFound defines model for NotFound.
-type NotFound struct {
-	Error NotFoundError `json:"error"`
-
-	// Message Words for people, which may change.
-	Message string `json:"message"`
-
-	// RequestId Examples: req_06gt1bnbpcf2f2kacfp29vf6mg
-	RequestId RequestId `json:"request_id"`
-}
-
-// NotFoundError defines model for NotFound.Error.
-type NotFoundError string
-
 // OptionalDecimal A decimal number as text, or null.
 //
 // Examples: 161.726300
@@ -704,20 +574,6 @@ type OrderIdInUseError string
 
 // OrderIdInUseStatus Of the session that has the order id; `completed` when the order is paid.
 type OrderIdInUseStatus string
-
-// PayloadTooLarge defines model for PayloadTooLarge.
-type PayloadTooLarge struct {
-	Error PayloadTooLargeError `json:"error"`
-
-	// Message Words for people, which may change.
-	Message string `json:"message"`
-
-	// RequestId Examples: req_06gt1bnbpcf2f2kacfp29vf6mg
-	RequestId RequestId `json:"request_id"`
-}
-
-// PayloadTooLargeError defines model for PayloadTooLarge.Error.
-type PayloadTooLargeError string
 
 // PaymentInProgress defines model for PaymentInProgress.
 type PaymentInProgress struct {
@@ -932,23 +788,6 @@ type PayoutSentType string
 
 // PayoutStatus defines model for PayoutStatus.
 type PayoutStatus string
-
-// RateLimited defines model for RateLimited.
-type RateLimited struct {
-	Error RateLimitedError `json:"error"`
-
-	// Message Words for people, which may change.
-	Message string `json:"message"`
-
-	// RequestId Examples: req_06gt1bnbpcf2f2kacfp29vf6mg
-	RequestId RequestId `json:"request_id"`
-}
-
-// RateLimitedError defines model for RateLimited.Error.
-type RateLimitedError string
-
-// ReplayId Examples: whr_06gspaj2m5nmrjh3tpb245xynm
-type ReplayId = string
 
 // RequestId Examples: req_06gt1bnbpcf2f2kacfp29vf6mg
 type RequestId = string
@@ -1210,34 +1049,6 @@ type TransactionId = string
 // TransactionStatus defines model for TransactionStatus.
 type TransactionStatus string
 
-// Unavailable defines model for Unavailable.
-type Unavailable struct {
-	Error UnavailableError `json:"error"`
-
-	// Message Words for people, which may change.
-	Message string `json:"message"`
-
-	// RequestId Examples: req_06gt1bnbpcf2f2kacfp29vf6mg
-	RequestId RequestId `json:"request_id"`
-}
-
-// UnavailableError defines model for Unavailable.Error.
-type UnavailableError string
-
-// UnsupportedMediaType defines model for UnsupportedMediaType.
-type UnsupportedMediaType struct {
-	Error UnsupportedMediaTypeError `json:"error"`
-
-	// Message Words for people, which may change.
-	Message string `json:"message"`
-
-	// RequestId Examples: req_06gt1bnbpcf2f2kacfp29vf6mg
-	RequestId RequestId `json:"request_id"`
-}
-
-// UnsupportedMediaTypeError defines model for UnsupportedMediaType.Error.
-type UnsupportedMediaTypeError string
-
 // WebhookId Examples: wh_06gnk819br7xdwmx1pmsaft8y4
 type WebhookId = string
 
@@ -1290,21 +1101,6 @@ type WebhookWithSecret struct {
 	Status WebhookStatus `json:"status"`
 	Url    string        `json:"url"`
 }
-
-// Cursor defines model for Cursor.
-type Cursor = string
-
-// IdempotencyKey defines model for IdempotencyKey.
-type IdempotencyKey = string
-
-// Limit defines model for Limit.
-type Limit = int
-
-// Since defines model for Since.
-type Since = time.Time
-
-// Until defines model for Until.
-type Until = time.Time
 
 // AsCheckoutCompleted returns the union data inside the Event as a CheckoutCompleted
 func (t Event) AsCheckoutCompleted() (CheckoutCompleted, error) {

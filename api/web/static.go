@@ -12,6 +12,10 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gorilla/mux"
+
+	"example.com/checkout/workflows/checkout"
 )
 
 // file is one file. Browsers may keep it under its hash.
@@ -57,11 +61,12 @@ func (f Files) Content(name string) []byte { return f[name].content }
 // the content.
 func (f Files) URL(base, name string) string { return base + "/" + name + "?v=" + f[name].hash }
 
-// Serve answers with a file. For an unknown name it returns false and writes nothing.
-func (f Files) Serve(w http.ResponseWriter, r *http.Request, name string) bool {
+// Serve is the Handler of a route that ends in {file}. For an unknown name it returns checkout.ErrNotFound.
+func (f Files) Serve(w http.ResponseWriter, r *http.Request) error {
+	name := mux.Vars(r)["file"]
 	found, ok := f[name]
 	if !ok {
-		return false
+		return checkout.ErrNotFound
 	}
 	forGood := r.URL.Query().Get("v") == found.hash
 	w.Header().Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
@@ -70,11 +75,11 @@ func (f Files) Serve(w http.ResponseWriter, r *http.Request, name string) bool {
 		Keep(w, found.hash+"-gzip", forGood)
 		w.Header().Set("Content-Encoding", "gzip")
 		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(found.packed))
-		return true
+		return nil
 	}
 	Keep(w, found.hash, forGood)
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(found.content))
-	return true
+	return nil
 }
 
 // Pack compresses content with gzip at the best level. Use it once for content that is served many

@@ -26,9 +26,25 @@ func Refuse(page, title string, data any) (Answer, error) {
 	return Answer{Status: http.StatusUnprocessableEntity, Page: page, Title: title, Data: data}, nil
 }
 
+// ShowForm is Refuse with a fault, and Show without one.
+func ShowForm(fault, page, title string, data any) (Answer, error) {
+	if fault != "" {
+		return Refuse(page, title, data)
+	}
+	return Show(page, title, data)
+}
+
 // GoTo answers an accepted form with a redirect. notice is what Notice returned, "" for none.
 func GoTo(path, notice string) (Answer, error) {
 	return Answer{Status: http.StatusSeeOther, Location: path, Notice: notice}, nil
+}
+
+// Done is GoTo after an action that may have failed with err.
+func Done(err error, path, notice string) (Answer, error) {
+	if err != nil {
+		return Answer{}, err
+	}
+	return GoTo(path, notice)
 }
 
 // OrNone returns *a, or an empty answer for nil.

@@ -27,10 +27,7 @@ func (s *Server) accountPage(v face.Visit, fault string) (face.Answer, error) {
 		return face.Answer{}, err
 	}
 	p := accountPage{fault, left, keys}
-	if fault != "" {
-		return face.Refuse("account", "Your account", p)
-	}
-	return face.Show("account", "Your account", p)
+	return face.ShowForm(fault, "account", "Your account", p)
 }
 
 var passwordChanged = face.Notice("password_changed", "Your password was changed. Every other browser was signed out.")

@@ -76,17 +76,15 @@ func (s *Server) factorFault(r *http.Request, m checkout.Member, c ceremony) (fa
 	if c.purpose == toStepUp {
 		browser = c.browser
 	}
-	ok, err := s.mayGuessCode(r, m, browser)
-	if err != nil {
+	if err := s.mayGuessCode(r, m, browser); errors.Is(err, errGuesses) {
+		return tooMany, nil
+	} else if err != nil {
 		return "", err
-	}
-	if !ok {
-		return "Too many attempts. Wait a minute, then try again.", nil
 	}
 	if passkey {
 		return s.passkeyFault(r, m, c)
 	}
-	ok, err = s.useCode(r, m, code)
+	ok, err := s.useCode(r, m, code)
 	if err != nil || ok {
 		return "", err
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -26,16 +27,16 @@ func (s *Server) Confirmed(v face.Visit) (fault string, err error) {
 	if err != nil {
 		return "", err
 	}
-	ok, err := s.allow(v.Request, storage.Bucket{ // the browser's own: a stranger's guesses must not stop its person
+	err = s.allow(v.Request, storage.Bucket{ // the browser's own: a stranger's guesses must not stop its person
 		Owner: ownerOf(v.Member.ID, hex.EncodeToString(v.Browser)), Kind: bucketKnown, Rate: accountRate,
 	})
+	if errors.Is(err, errGuesses) {
+		return tooMany, nil
+	}
 	if err != nil {
 		return "", err
 	}
-	if !ok {
-		return "Too many attempts. Wait a minute, then try again.", nil
-	}
-	ok, err = passhash.Same(v.Context(), v.PostFormValue("password"), hash)
+	ok, err := passhash.Same(v.Context(), v.PostFormValue("password"), hash)
 	switch {
 	case err != nil:
 		return "", err
@@ -126,10 +127,7 @@ func (s *Server) Ask(v face.Visit, at string, p ConfirmPage) (face.Answer, error
 		return face.Answer{}, fmt.Errorf("confirmation: %w", err)
 	}
 	seal, err := s.seal(v, text)
-	if err != nil {
-		return face.Answer{}, err
-	}
-	return face.GoTo(at+"?"+url.Values{"form": {string(text)}, "seal": {seal}}.Encode(), "")
+	return face.Done(err, at+"?"+url.Values{"form": {string(text)}, "seal": {seal}}.Encode(), "")
 }
 
 // Asked returns what Ask was called with in this browser.

@@ -34,13 +34,15 @@ const (
 // knows the password already.
 const bucketCode = "second_factor"
 
-// errGuesses refuses an attempt to sign in that comes too often.
+// errGuesses refuses an attempt to sign in that comes too often. A form in which somebody is signed in says tooMany.
 var errGuesses = &limit.TooOftenError{Wait: time.Minute}
 
-// mayTry takes a token for something that is done for an account, and that anybody may try. A browser in which the
-// account was signed in before has its own bucket, so a stranger behind the same address cannot empty it. hashes are
-// those of the account's passwords.
-func (s *Server) mayTry(r *http.Request, account string, hashes ...string) (bool, error) {
+const tooMany = "Too many attempts. Wait a minute, then try again."
+
+// mayTry takes a token for something that is done for an account, and that anybody may try. It returns errGuesses when
+// there is none. A browser in which the account was signed in before has its own bucket, so a stranger behind the same
+// address cannot empty it. hashes are those of the account's passwords.
+func (s *Server) mayTry(r *http.Request, account string, hashes ...string) error {
 	if own := s.ownBucket(r, account, hashes); own != "" {
 		return s.allow(r, storage.Bucket{Owner: own, Kind: bucketKnown, Rate: accountRate})
 	}
@@ -50,31 +52,34 @@ func (s *Server) mayTry(r *http.Request, account string, hashes ...string) (bool
 }
 
 // mayGuessPassword is mayTry for a password, which can be guessed from many addresses.
-func (s *Server) mayGuessPassword(r *http.Request, email string, hashes ...string) (bool, error) {
-	ok, err := s.mayTry(r, email, hashes...)
-	if !ok || err != nil || s.ownBucket(r, email, hashes) != "" {
-		return ok, err
+func (s *Server) mayGuessPassword(r *http.Request, email string, hashes ...string) error {
+	err := s.mayTry(r, email, hashes...)
+	if err != nil || s.ownBucket(r, email, hashes) != "" {
+		return err
 	}
 	return s.allow(r, storage.Bucket{Owner: ownerOf(email), Kind: bucketEverywhere, Rate: everywhereRate})
 }
 
 // mayGuessCode takes a token from the bucket of a member's codes, see bucketCode. browser is that of a member who is
 // signed in, which has its own bucket too; nil for none.
-func (s *Server) mayGuessCode(r *http.Request, m checkout.Member, browser []byte) (bool, error) {
+func (s *Server) mayGuessCode(r *http.Request, m checkout.Member, browser []byte) error {
 	owner := ownerOf(m.ID, hex.EncodeToString(browser))
 	if browser == nil {
 		hash, err := s.Store.MemberPassword(r.Context(), m.MerchantID, m.ID)
 		if err != nil {
-			return false, err
+			return err
 		}
 		owner = cmp.Or(s.ownBucket(r, m.ID, []string{hash}), ownerOf(m.ID))
 	}
 	return s.allow(r, storage.Bucket{Owner: owner, Kind: bucketCode, Rate: accountRate})
 }
 
-func (s *Server) allow(r *http.Request, buckets ...storage.Bucket) (bool, error) {
+func (s *Server) allow(r *http.Request, buckets ...storage.Bucket) error {
 	got, err := s.Store.Allow(r.Context(), buckets...)
-	return got.OK, err
+	if err == nil && !got.OK {
+		return errGuesses
+	}
+	return err
 }
 
 // ownBucket returns the name of the browser's own bucket of an account, "" unless the account was signed in before in

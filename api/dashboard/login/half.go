@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"example.com/checkout/api/failure"
+	"example.com/checkout/api/web"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -51,6 +53,23 @@ func (s *Server) half(r *http.Request) (m checkout.Member, passwordHash string, 
 		return m, "", checkout.ErrNotFound
 	}
 	return m, passwordHash, nil
+}
+
+// withHalf calls h with what half returns, and leads a browser that gave no password lately to the sign-in page.
+func (s *Server) withHalf(
+	h func(w http.ResponseWriter, r *http.Request, m checkout.Member, passwordHash string) error,
+) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		m, hash, err := s.half(r)
+		if failure.KindOf(err) == failure.NotFound {
+			http.Redirect(w, r, "/signin", http.StatusSeeOther)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return h(w, r, m, hash)
+	}
 }
 
 // askForCode leads a browser that gave the right password to the page that asks for a code.

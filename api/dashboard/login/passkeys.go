@@ -107,10 +107,7 @@ func (s *Server) addPasskey(v face.Visit) (face.Answer, error) {
 	if errors.Is(err, checkout.ErrConflict) {
 		return face.Refuse("passkey", addingTitle, newPasskeyPage{Fault: "This passkey is already registered."})
 	}
-	if err != nil {
-		return face.Answer{}, err
-	}
-	return face.GoTo(v.Path("/account"), passkeyAdded)
+	return face.Done(err, v.Path("/account"), passkeyAdded)
 }
 
 // created checks what the browser says about a new passkey. It returns errPasskey, which the audit log has then.
@@ -176,10 +173,7 @@ func (s *Server) renamePasskey(v face.Visit) (face.Answer, error) {
 	}
 	err = s.Store.RenamePasskey(v.Context(), v.MerchantID(), v.Member.ID, p.ID, name,
 		v.AuditBoth("member.passkey_renamed", v.Member.ID, "passkey “"+p.Name+"” → “"+name+"”, "+p.ID))
-	if err != nil {
-		return face.Answer{}, err
-	}
-	return face.GoTo(v.Path("/account"), passkeyRenamed)
+	return face.Done(err, v.Path("/account"), passkeyRenamed)
 }
 
 // removePasskey serves POST …/account/passkeys/{id}/remove.
@@ -199,8 +193,5 @@ func (s *Server) removePasskey(v face.Visit) (face.Answer, error) {
 	}
 	err = s.Store.RemovePasskey(v.Context(), v.MerchantID(), v.Member.ID, p.ID,
 		v.AuditBoth("member.passkey_removed", v.Member.ID, "passkey “"+p.Name+"”, "+p.ID))
-	if err != nil {
-		return face.Answer{}, err
-	}
-	return face.GoTo(v.Path("/account"), passkeyRemoved)
+	return face.Done(err, v.Path("/account"), passkeyRemoved)
 }

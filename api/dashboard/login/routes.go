@@ -13,8 +13,8 @@ import (
 func (s *Server) Routes(open func(method, path string, h web.Handler)) {
 	open(http.MethodGet, "/signin", s.showSignIn)
 	open(http.MethodPost, "/signin", s.signIn)
-	open(http.MethodGet, "/signin/code", s.showSignInCode)
-	open(http.MethodPost, "/signin/code", s.signInWithCode)
+	open(http.MethodGet, "/signin/code", s.withHalf(s.showSignInCode))
+	open(http.MethodPost, "/signin/code", s.withHalf(s.signInWithCode))
 	open(http.MethodPost, "/signin/passkey", s.signInWithPasskey)
 	open(http.MethodPost, "/passkey/challenge", s.challengePasskey)
 	open(http.MethodGet, "/password/forgot", s.showForgot)

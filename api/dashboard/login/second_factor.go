@@ -98,10 +98,8 @@ func inGroups(text string) string {
 // confirmFactor serves POST …/account/second_factor/code. The first code turns the second factor on, and the
 // page that follows shows the recovery codes.
 func (s *Server) confirmFactor(v face.Visit) (face.Answer, error) {
-	if ok, err := s.mayGuessCode(v.Request, v.Member, v.Browser); err != nil {
+	if err := s.mayGuessCode(v.Request, v.Member, v.Browser); err != nil {
 		return face.Answer{}, err
-	} else if !ok {
-		return face.Answer{}, errGuesses
 	}
 	codes, hashes := newRecoveryCodes()
 	made, err := face.Made(s.Store, v, setOfCodes(v, hashes), strings.Join(codes, "\n"), pageOfCodes(v), func() error {
@@ -162,8 +160,5 @@ func (s *Server) removeFactor(v face.Visit) (face.Answer, error) {
 	}
 	err = s.Store.RemoveSecondFactor(v.Context(), v.MerchantID(), v.Member.ID,
 		v.AuditBoth("member.second_factor_off", v.Member.ID, "second factor: on → off"))
-	if err != nil {
-		return face.Answer{}, err
-	}
-	return face.GoTo(v.Path("/account"), factorOff)
+	return face.Done(err, v.Path("/account"), factorOff)
 }

@@ -59,10 +59,8 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) error {
 	}
 	tried := s.meant(r, all, form.Merchant, merchantOf(form.Next))
 	hashes := hashesOfPasswords(tried)
-	if ok, err := s.mayGuessPassword(r, form.Email, hashes...); err != nil {
+	if err := s.mayGuessPassword(r, form.Email, hashes...); err != nil {
 		return err
-	} else if !ok {
-		return errGuesses
 	}
 
 	password := r.PostFormValue("password")
@@ -152,32 +150,15 @@ type codePage struct {
 }
 
 // showSignInCode serves GET /signin/code.
-func (s *Server) showSignInCode(w http.ResponseWriter, r *http.Request) error {
-	m, _, err := s.half(r)
-	if failure.KindOf(err) == failure.NotFound {
-		http.Redirect(w, r, "/signin", http.StatusSeeOther)
-		return nil
-	}
-	if err == nil {
-		s.Face.Open(w, r, http.StatusOK, "signin_code", "Sign in", codePage{Next: r.URL.Query().Get("next"), Who: m})
-	}
-	return err
+func (s *Server) showSignInCode(w http.ResponseWriter, r *http.Request, m checkout.Member, _ string) error {
+	s.Face.Open(w, r, http.StatusOK, "signin_code", "Sign in", codePage{Next: r.URL.Query().Get("next"), Who: m})
+	return nil
 }
 
 // signInWithCode serves POST /signin/code, the second step of signing in.
-func (s *Server) signInWithCode(w http.ResponseWriter, r *http.Request) error {
-	m, hash, err := s.half(r)
-	if failure.KindOf(err) == failure.NotFound {
-		http.Redirect(w, r, "/signin", http.StatusSeeOther)
-		return nil
-	}
-	if err != nil {
+func (s *Server) signInWithCode(w http.ResponseWriter, r *http.Request, m checkout.Member, hash string) error {
+	if err := s.mayTry(r, m.Email, hash); err != nil {
 		return err
-	}
-	if ok, err := s.mayTry(r, m.Email, hash); err != nil {
-		return err
-	} else if !ok {
-		return errGuesses
 	}
 	fault, err := s.factorFault(r, m, s.secondStep(r))
 	if err != nil {
@@ -210,10 +191,8 @@ func (s *Server) signInWithPasskey(w http.ResponseWriter, r *http.Request) error
 	if err != nil && !unknown {
 		return err
 	}
-	if ok, err := s.mayTry(r, "a passkey", m.Hash); err != nil {
+	if err := s.mayTry(r, "a passkey", m.Hash); err != nil {
 		return err
-	} else if !ok {
-		return errGuesses
 	}
 	if unknown {
 		refuse()
