@@ -103,10 +103,10 @@ var gwei = big.NewInt(1_000_000_000)
 
 func newFakeChain(seed uint64, balances map[checkout.PayoutCurrency]string) *fakeChain {
 	c := &fakeChain{
-		random: rand.New(rand.NewPCG(seed, 1)), finality: 3, atOnce: 200, base: 10, start: 7, address: "0xTreasury",
+		random: rand.New(rand.NewPCG(seed, 1)), finality: 3, atOnce: 200, base: 10, start: 0, address: "0xTreasury",
 		invalid: map[string]bool{}, listed: map[string]bool{}, reverts: map[string]bool{}, tick: make(chan struct{}, 1),
 		funded: map[string]*big.Int{}, pool: map[uint64]fakeTx{}, orphaned: map[string]checkout.TransferSnapshot{},
-		blocks: []fakeBlock{{hash: "genesis", nonce: 7, balances: map[string]*big.Int{}}},
+		blocks: []fakeBlock{{hash: "genesis", nonce: 0, balances: map[string]*big.Int{}}},
 	}
 	for _, currency := range []checkout.PayoutCurrency{checkout.ETH, checkout.USDC, checkout.USDT} {
 		c.funded[string(currency)], c.blocks[0].balances[string(currency)] = new(big.Int), new(big.Int)

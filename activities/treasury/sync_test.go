@@ -89,26 +89,26 @@ func TestSync_ANonceOfNobodyFreezes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.send(t, f.usdc(t))
-	f.chain.foreign(t, 8, "5000000") // in the pool only
+	f.chain.foreign(t, 1, "5000000") // in the pool only
 	ref := f.usdc(t)
 	got := f.transfer(t, ref)
 	require.Equal(t, checkout.HoldFrozen, got.Held, "the next order sees it")
-	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "uses slot 8")
+	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "uses slot 1")
 
 	f = newFixture(t)
 	f.send(t, f.usdc(t))
-	f.chain.foreign(t, 8, "5000000")
-	require.Contains(t, f.sync(t).Frozen, "uses slot 8", "and so does the next round")
+	f.chain.foreign(t, 1, "5000000")
+	require.Contains(t, f.sync(t).Frozen, "uses slot 1", "and so does the next round")
 }
 
 func TestSync_AnOutflowOfNobodyFreezesUntilAPersonThaws(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.settle(t)
-	f.chain.foreign(t, 7, "5000000")
+	f.chain.foreign(t, 0, "5000000")
 	f.chain.mine(5)
 	// An old backup was restored that knows of the nonce, and not of the transfer.
-	f.Exec(t, `UPDATE treasury_account SET next_nonce = 8`)
+	f.Exec(t, `UPDATE treasury_account SET next_nonce = 1`)
 	require.Contains(t, f.sync(t).Frozen, "no transfer explains the transaction")
 	ref := f.usdc(t)
 	held := f.transfer(t, ref)
@@ -131,7 +131,7 @@ func TestThaw_BooksALossOnce(t *testing.T) {
 	f.settle(t)
 	o := treasury.ThawOrder{AccountID: f.account(t).ID}
 	require.NoError(t, f.Store.Freeze(t.Context(), o.AccountID, "a drill"))
-	f.chain.foreign(t, 7, "5000000")
+	f.chain.foreign(t, 0, "5000000")
 	require.ErrorIs(t, f.Thaw(t.Context(), o), treasury.ErrNotFinal)
 	f.chain.mine(1)
 	require.ErrorIs(t, f.Thaw(t.Context(), o), treasury.ErrNotFinal, "in a block that may disappear")
@@ -321,7 +321,7 @@ func TestSync_ADeadTransferFreezesAndLetsItsPayoutBeSentAgain(t *testing.T) {
 	ref := f.usdc(t)
 	f.sync(t)
 	f.send(t, ref)
-	f.chain.foreign(t, 7, "1000000") // takes the nonce of the transfer
+	f.chain.foreign(t, 0, "1000000") // takes the nonce of the transfer
 	got := f.sync(t)
 	require.Equal(t, 1, got.Resent, "its own bytes are not in the pool: no proof of anything")
 	f.chain.mine(1)
