@@ -35,6 +35,7 @@ type fakeChain struct {
 	signErr  error           // the signer's
 	planErr  error           // of Plan
 	refuse   error           // of Send, which does nothing then
+	slow     func() bool     // whether Look answers too late
 	lies     func(seen checkout.TransferSnapshot, newest checkout.TransferVersion) checkout.TransferSnapshot
 	forge    func(v *checkout.TransferVersion) // what the signer changes
 	onSend   func(hash string)                 // before a transaction enters the pool
@@ -431,7 +432,11 @@ func (c *fakeChain) accept(raw []byte) error {
 	return nil
 }
 
-func (c *fakeChain) Look(_ context.Context, versions []checkout.TransferVersion) (checkout.TransferSnapshot, error) {
+func (c *fakeChain) Look(ctx context.Context, versions []checkout.TransferVersion) (checkout.TransferSnapshot, error) {
+	if c.slow != nil && c.slow() {
+		<-ctx.Done()
+		return checkout.TransferSnapshot{}, ctx.Err()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.step(); err != nil {

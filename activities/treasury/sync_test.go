@@ -1,6 +1,8 @@
 package treasury_test
 
 import (
+	"context"
+	"fmt"
 	"math/big"
 	"testing"
 	"time"
@@ -420,4 +422,35 @@ func TestSync_OldBalancesSayNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, got.Inflows, "the payment is not in them")
 	require.Equal(t, "-1000000000000", f.requireBooked(t)["funding USDC"])
+}
+
+// TestSync_ASlowNodeDelaysWhatItWasNotAskedAbout: each round ends what it has seen, and the next one goes on from there.
+func TestSync_ASlowNodeDelaysWhatItWasNotAskedAbout(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.sync(t)
+	var refs []checkout.Ref
+	for range 5 {
+		ref := f.usdc(t)
+		f.send(t, ref)
+		refs = append(refs, ref)
+	}
+	f.chain.mine(f.chain.finality + 1)
+	looks := 0
+	f.chain.slow = func() bool { looks++; return looks > 2 }
+	for _, left := range []int{5, 3} {
+		looks = 0
+		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
+		report, err := f.Sync(ctx)
+		cancel()
+		require.NoError(t, err)
+		got := report.Accounts[0]
+		require.Equal(t, []int{left, 2, 0, 0}, []int{got.Live, got.Confirmed, got.Dead, got.Resent})
+		require.Equal(t, []string{fmt.Sprintf("the nodes are slow: the round looked at 2 of %d transfers", left)}, got.Alarms)
+		require.Empty(t, got.Frozen)
+	}
+	require.Nil(t, f.read(t, refs[4]).ConfirmedAt)
+	looks = 0
+	require.Equal(t, 1, f.sync(t).Confirmed)
+	f.requireBooked(t)
 }
