@@ -110,10 +110,17 @@ type treasury struct {
 }
 
 // inTreasury runs do in a transaction that has locked the account. Every transaction that changes an account or
-// its transfers does so first.
+// its transfers does so first. One of them may wait for a signer, so those that wait behind it take half of the
+// connections at most.
 func inTreasury[T any](
 	ctx context.Context, s *Store, doing, accountID string, do func(tx pgx.Tx, a treasury) (T, error),
-) (T, error) {
+) (none T, err error) {
+	select {
+	case s.accounts <- struct{}{}:
+		defer func() { <-s.accounts }()
+	case <-ctx.Done():
+		return none, pg.Wrap(doing, ctx.Err())
+	}
 	return pg.InTx(ctx, s.pool, doing, func(tx pgx.Tx) (none T, err error) {
 		a, err := lockTreasury(ctx, tx, accountID)
 		if err != nil {
