@@ -12,5 +12,5 @@ import (
 // with PayoutNotFound.
 func (a *Payments) HoldPayout(ctx context.Context, in checkout.Ref) (BroadcastPayoutResult, error) {
 	got, err := a.Store.HoldAwayPayout(ctx, in)
-	return BroadcastPayoutResult{Failure: got.Failure, Held: got.Held}, asFinal(ctx, err, contract.ErrTypePayoutNotFound)
+	return BroadcastPayoutResult{got.Failure, got.Held, got.Generation}, asFinal(ctx, err, contract.ErrTypePayoutNotFound)
 }

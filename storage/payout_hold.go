@@ -38,14 +38,15 @@ func (s *Store) HoldPayout(
 
 // HoldAwayPayout notes that a pending payout waits because nobody could be asked about it, and when it
 // is tried again. It decides nothing, however long that lasts, and whether or not a transfer is signed.
-// The outcome is a failure when one is recorded, and the zero value when the payout was sent. It
-// returns checkout.ErrNotFound.
+// The outcome is a failure when one is recorded, and neither when the payout was sent. It names the generation that
+// this is about. It returns checkout.ErrNotFound.
 func (s *Store) HoldAwayPayout(ctx context.Context, ref checkout.Ref) (checkout.TransferOutcome, error) {
 	return pg.InTx(ctx, s.pool, "hold payout", func(tx pgx.Tx) (got checkout.TransferOutcome, err error) {
 		p, err := lockPayout(ctx, tx, ref)
 		if err != nil {
 			return got, err
 		}
+		got.Generation = p.Generation
 		if p.Status != checkout.PayoutPending || p.Failure != "" {
 			got.Failure = p.Failure
 			return got, nil

@@ -36,6 +36,8 @@ type Store struct {
 	// creates limits the connections that wait for Temporal inside CreateSession. So reads still
 	// get a connection while Temporal is slow.
 	creates chan struct{}
+	// accounts limits the connections that wait for the row of a treasury account, likewise.
+	accounts chan struct{}
 }
 
 const defaultMaxConns = 20
@@ -49,8 +51,9 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	half := max(1, opts.MaxConns/2)
 	s := &Store{Accounts: newAccounts(pool), Secrets: account.NewSecrets(pool, opts.Keys), keys: opts.Keys,
-		creates: make(chan struct{}, max(1, opts.MaxConns/2))}
+		creates: make(chan struct{}, half), accounts: make(chan struct{}, half)}
 	err = pg.CheckSchema(ctx, pool, schema())
 	if err == nil {
 		err = s.checkFeed(ctx)

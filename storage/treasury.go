@@ -36,15 +36,22 @@ const selectTreasury = `
 		(SELECT count(*) FROM transfer t WHERE t.account_id = a.id AND t.status = 'live') AS live
 	FROM treasury_account a `
 
-// OpenTreasury returns the row of an account. The first call makes it: what uses slots is accepted, its numbers begin
-// with the chain's next one, and its blocks after the chain's present one.
+// OpenTreasury returns the row of an account. The first call makes it. The chain's next number is accepted, what uses
+// slots too, and the account's blocks begin after the chain's present one. But after a restore the row may be lost, and
+// the account may have paid what waits. So nothing is accepted while another account of the chain is there, or a
+// payment: the numbers begin with 0, and the blocks where another account was last compared. What the account did there
+// freezes it, as anything does that no transfer explains.
 func (s *Store) OpenTreasury(
 	ctx context.Context, mode checkout.Mode, a checkout.TreasuryAccount, now checkout.AccountSnapshot,
 ) (TreasuryAccount, error) {
 	_, err := s.pool.Exec(ctx, `
 		INSERT INTO treasury_account (id, mode, network, chain_id, address, next_nonce, next_block,
 			seen_height, accepted_units, created_at)
-		SELECT $1, $2, $3, $4, $5, $6, $7, 0, $8, date_trunc('milliseconds', clock_timestamp())
+		SELECT $1, $2, $3, $4, $5, CASE WHEN used THEN 0 ELSE $6 END, least($7, compared), 0,
+			CASE WHEN used THEN '{}' ELSE $8::text[] END, date_trunc('milliseconds', clock_timestamp())
+		FROM (SELECT max(next_block) AS compared, count(*) > 0
+				OR EXISTS (SELECT FROM transaction WHERE mode = $2 AND chain_ref = $4) AS used
+			FROM treasury_account WHERE mode = $2 AND chain_id = $4) chain
 		WHERE NOT EXISTS (SELECT FROM treasury_account WHERE mode = $2 AND chain_id = $4 AND address = $5)
 		ON CONFLICT ON CONSTRAINT treasury_account_address_key DO NOTHING`,
 		checkout.NewID(checkout.PrefixTreasury), mode, a.Network, a.ChainID, a.Address, now.Next,
@@ -103,10 +110,17 @@ type treasury struct {
 }
 
 // inTreasury runs do in a transaction that has locked the account. Every transaction that changes an account or
-// its transfers does so first.
+// its transfers does so first. One of them may wait for a signer, so those that wait behind it take half of the
+// connections at most.
 func inTreasury[T any](
 	ctx context.Context, s *Store, doing, accountID string, do func(tx pgx.Tx, a treasury) (T, error),
-) (T, error) {
+) (none T, err error) {
+	select {
+	case s.accounts <- struct{}{}:
+		defer func() { <-s.accounts }()
+	case <-ctx.Done():
+		return none, pg.Wrap(doing, ctx.Err())
+	}
 	return pg.InTx(ctx, s.pool, doing, func(tx pgx.Tx) (none T, err error) {
 		a, err := lockTreasury(ctx, tx, accountID)
 		if err != nil {

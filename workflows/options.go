@@ -70,7 +70,7 @@ var cancelOptions = workflow.ActivityOptions{
 
 // broadcastOptions end after some minutes, in both modes and on every chain. The payout is then on hold: a
 // run that waits for days for a node would pin its build. Nothing is decided by that, because the transfer
-// may be on the chain.
+// may be on the chain. The longest CHECKOUT_BITCOIN_BATCH_INTERVAL must end before them.
 var broadcastOptions = workflow.ActivityOptions{
 	Summary:                "sign and broadcast the transfer",
 	StartToCloseTimeout:    30 * time.Second,

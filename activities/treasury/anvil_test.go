@@ -23,16 +23,17 @@ type onAnvil struct {
 	node   *ethereum.Chain
 	owner  checkout.Owner // of a merchant with an address on the chain
 	payee  common.Address
+	key    int // of the treasury, of anvil's accounts
 }
 
 func newOnAnvil(t *testing.T) onAnvil {
 	t.Helper()
-	f := onAnvil{fixture: newFixture(t), anvil: chains.ForTest(t, chains.Options{})}
+	f := onAnvil{fixture: newFixture(t), anvil: chains.ForTest(t, chains.Options{}), key: 1}
 	ctx := t.Context()
 	var err error
 	f.market, err = f.anvil.DeployMarket(ctx)
 	require.NoError(t, err)
-	treasury := f.anvil.Accounts[1]
+	treasury := f.anvil.Accounts[f.key]
 	f.payee = f.anvil.Accounts[2]
 	require.NoError(t, f.anvil.Fund(ctx, "USDC", f.market.USDC, treasury, big.NewInt(1_000_000_000_000)))
 	require.NoError(t, f.anvil.Automine(ctx, false))
@@ -48,7 +49,7 @@ func (f *onAnvil) open(t *testing.T, rpcURL string) {
 	signer, err := ethereum.NewRemoteSigner(f.anvil.URL)
 	require.NoError(t, err)
 	f.node, err = ethereum.Open(t.Context(), ethereum.Options{
-		RPCURLs: []string{rpcURL}, ChainID: f.anvil.ChainID, Treasury: f.anvil.Accounts[1].Hex(), Signer: signer,
+		RPCURLs: []string{rpcURL}, ChainID: f.anvil.ChainID, Treasury: f.anvil.Accounts[f.key].Hex(), Signer: signer,
 		Tokens:     map[checkout.PayoutCurrency]string{checkout.USDC: f.market.USDC.Hex(), checkout.USDT: f.market.USDT.Hex()},
 		MaxFeeGwei: 200, Confirmations: "finalized", MaxHeadAge: 24 * time.Hour,
 	})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/activities"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -19,7 +20,7 @@ func TestHoldAwayPayout_AlsoWaitsWithASignedTransfer(t *testing.T) {
 	require.Error(t, err)
 	got, err := f.Store.HoldAwayPayout(t.Context(), ref)
 	require.NoError(t, err)
-	require.Equal(t, checkout.TransferOutcome{Held: checkout.HoldAway}, got)
+	require.Equal(t, checkout.TransferOutcome{Held: checkout.HoldAway, Generation: 1}, got)
 	late, err := f.Store.Overdue(t.Context(), 0, "", 10)
 	require.NoError(t, err)
 	require.Empty(t, late, "Reconcile leaves it alone until its next action is due")
@@ -33,7 +34,7 @@ func TestHoldAwayPayout_AlsoWaitsWithASignedTransfer(t *testing.T) {
 	require.Len(t, payments[ref.ID], 1)
 	got, err = f.Store.HoldAwayPayout(t.Context(), ref)
 	require.NoError(t, err)
-	require.Equal(t, checkout.TransferOutcome{}, got, "it was sent")
+	require.Equal(t, checkout.TransferOutcome{Generation: 1}, got, "it was sent")
 	_, err = f.Store.HoldAwayPayout(t.Context(), f.owner.Ref("po_none"))
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 }
@@ -68,4 +69,29 @@ func TestHoldAwayPayout_EndsWithTheTransfer(t *testing.T) {
 	f.settle(t)
 	p := f.read(t, ref)
 	require.Equal(t, []any{checkout.PayoutFailed, checkout.PayoutHold(""), (*time.Time)(nil)}, []any{p.Status, p.Hold, p.NextActionAt})
+}
+
+// What a run found about one generation decides no other: the payout may be retried before the run goes on.
+func TestHoldAwayPayout_ARetriedPayoutIsNotDecidedByIt(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.usdc(t)
+	_, err := f.Store.RefusePayout(t.Context(), f.read(t, ref), checkout.PayoutInvalidAddress)
+	require.NoError(t, err)
+	payments := &activities.Payments{Store: f.Store}
+	got, err := payments.HoldPayout(t.Context(), ref)
+	require.NoError(t, err)
+	require.Equal(t, checkout.PayoutInvalidAddress, got.Failure)
+	finish := func() {
+		t.Helper()
+		_, err = f.Store.FinishPayout(t.Context(), ref, got.Generation, got.Failure)
+		require.NoError(t, err)
+	}
+	finish()
+	require.Equal(t, checkout.PayoutFailed, f.read(t, ref).Status)
+
+	_, err = f.Store.RetryPayout(t.Context(), ref)
+	require.NoError(t, err)
+	finish()
+	require.Equal(t, checkout.PayoutPending, f.read(t, ref).Status)
 }

@@ -35,6 +35,7 @@ type fakeChain struct {
 	signErr  error           // the signer's
 	planErr  error           // of Plan
 	refuse   error           // of Send, which does nothing then
+	slow     func() bool     // whether Look answers too late
 	lies     func(seen checkout.TransferSnapshot, newest checkout.TransferVersion) checkout.TransferSnapshot
 	forge    func(v *checkout.TransferVersion) // what the signer changes
 	onSend   func(hash string)                 // before a transaction enters the pool
@@ -103,10 +104,10 @@ var gwei = big.NewInt(1_000_000_000)
 
 func newFakeChain(seed uint64, balances map[checkout.PayoutCurrency]string) *fakeChain {
 	c := &fakeChain{
-		random: rand.New(rand.NewPCG(seed, 1)), finality: 3, atOnce: 200, base: 10, start: 7, address: "0xTreasury",
+		random: rand.New(rand.NewPCG(seed, 1)), finality: 3, atOnce: 200, base: 10, start: 0, address: "0xTreasury",
 		invalid: map[string]bool{}, listed: map[string]bool{}, reverts: map[string]bool{}, tick: make(chan struct{}, 1),
 		funded: map[string]*big.Int{}, pool: map[uint64]fakeTx{}, orphaned: map[string]checkout.TransferSnapshot{},
-		blocks: []fakeBlock{{hash: "genesis", nonce: 7, balances: map[string]*big.Int{}}},
+		blocks: []fakeBlock{{hash: "genesis", nonce: 0, balances: map[string]*big.Int{}}},
 	}
 	for _, currency := range []checkout.PayoutCurrency{checkout.ETH, checkout.USDC, checkout.USDT} {
 		c.funded[string(currency)], c.blocks[0].balances[string(currency)] = new(big.Int), new(big.Int)
@@ -431,7 +432,11 @@ func (c *fakeChain) accept(raw []byte) error {
 	return nil
 }
 
-func (c *fakeChain) Look(_ context.Context, versions []checkout.TransferVersion) (checkout.TransferSnapshot, error) {
+func (c *fakeChain) Look(ctx context.Context, versions []checkout.TransferVersion) (checkout.TransferSnapshot, error) {
+	if c.slow != nil && c.slow() {
+		<-ctx.Done()
+		return checkout.TransferSnapshot{}, ctx.Err()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.step(); err != nil {

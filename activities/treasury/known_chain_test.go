@@ -2,6 +2,7 @@ package treasury_test
 
 import (
 	"context"
+	"math/big"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -54,11 +55,12 @@ func TestRefundPayout_IsRefusedUnlessTheChainIsKnown(t *testing.T) {
 		_, err = f.Store.RefundPayout(t.Context(), ref)
 		require.ErrorIs(t, err, storage.ErrNotCompared)
 	}
-	f.Exec(t, `UPDATE treasury_account SET compared_at = NULL, next_nonce = next_nonce - 1`)
+	f.Exec(t, `UPDATE treasury_account SET compared_at = NULL`)
+	f.chain.foreign(t, 0, "5000000")
 	require.ErrorIs(t, f.refund(t.Context(), ref), storage.ErrFrozen, "the chain has a nonce that no transfer has")
 	require.Nil(t, f.query(t, `SELECT compared_at FROM treasury_account`))
 
-	f.Exec(t, `UPDATE treasury_account SET next_nonce = next_nonce + 1, frozen_at = NULL, frozen_why = ''`)
+	f.Exec(t, `UPDATE treasury_account SET next_nonce = 1, frozen_at = NULL, frozen_why = ''`)
 	require.NoError(t, f.refund(t.Context(), ref))
 	// The order is in a backup, whose chain is not known: the worker does not send it.
 	pending, err := f.Store.PendingRefunds(t.Context(), checkout.ModeLive, "", 10)
@@ -115,7 +117,7 @@ func TestFreeze_EveryKindStopsRefunds(t *testing.T) {
 		},
 		"a signature that sees a unexplained nonce": func(t *testing.T, f fixture) {
 			t.Helper()
-			f.Exec(t, `UPDATE treasury_account SET next_nonce = next_nonce - 1`)
+			f.chain.foreign(t, 0, "5000000")
 			got := f.transfer(t, f.usdc(t))
 			require.Equal(t, checkout.HoldFrozen, got.Held)
 		},
@@ -128,7 +130,7 @@ func TestFreeze_EveryKindStopsRefunds(t *testing.T) {
 		},
 		"a unexplained nonce": func(t *testing.T, f fixture) {
 			t.Helper()
-			f.Exec(t, `UPDATE treasury_account SET next_nonce = next_nonce - 1`)
+			f.chain.foreign(t, 0, "5000000")
 			f.sync(t)
 		},
 	} {
@@ -184,4 +186,104 @@ func TestRecover_FindsWhatIsRefundedToo(t *testing.T) {
 	_, err = f.Store.RetryPayout(t.Context(), ref)
 	require.NoError(t, err)
 	require.True(t, f.recover(t, nil).Found[0].Done)
+}
+
+// TestOpenTreasury_ALostAccountSignsNothingAgain: the database is restored to before the row of the account that
+// replaced another one, and that account has paid what waits there.
+func TestOpenTreasury_ALostAccountSignsNothingAgain(t *testing.T) {
+	t.Parallel()
+	for _, first := range []string{"a run", "a round"} {
+		f := newOnAnvil(t)
+		f.booked(t)
+		ref, waits := f.payout(t, f.owner, 10_000, checkout.USDC), f.payout(t, f.owner, 20_000, checkout.USDC)
+		restore := f.backup(t)
+		f.key = 3
+		require.NoError(t, f.anvil.Automine(t.Context(), true))
+		account := f.anvil.Accounts[f.key]
+		require.NoError(t, f.anvil.Fund(t.Context(), "USDC", f.market.USDC, account, big.NewInt(1_000_000_000)))
+		require.NoError(t, f.anvil.Automine(t.Context(), false))
+		f.open(t, f.anvil.URL)
+		f.send(t, ref)
+		f.mine(t, 3)
+		require.Equal(t, 1, f.sync(t).Confirmed)
+		restore()
+
+		if first == "a round" {
+			require.NotEmpty(t, f.sync(t).Frozen)
+		}
+		for _, p := range []checkout.Ref{ref, waits} {
+			require.Equal(t, checkout.HoldFrozen, f.transfer(t, p).Held, first)
+			require.ErrorIs(t, f.refund(t.Context(), p), storage.ErrNotCompared)
+		}
+		f.sync(t)
+		accounts, err := f.Accounts(t.Context())
+		require.NoError(t, err)
+		o := treasury.ThawOrder{AccountID: accounts[1].ID}
+		require.ErrorIs(t, f.Thaw(t.Context(), o), treasury.ErrUnrecovered, "the blocks since the other one's are read")
+		got, err := f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: o.AccountID, Apply: true,
+			By: checkout.AuditEntry{Actor: "operator", Action: "payout.recovered"}})
+		require.NoError(t, err)
+		require.Len(t, got.Found, 1)
+		require.Equal(t, []any{ref.ID, true}, []any{got.Found[0].Payout, got.Found[0].Done})
+		require.Equal(t, 1, f.sync(t).Confirmed)
+		require.NoError(t, f.Thaw(t.Context(), o))
+		f.send(t, waits)
+		f.mine(t, 3)
+		round := f.sync(t)
+		require.Equal(t, 1, round.Confirmed)
+		require.Empty(t, round.Alarms)
+		require.Equal(t, f.sentTo(t), f.received(t), "each payout was paid once")
+	}
+}
+
+// A wallet has no nonces: its coins that are in use freeze it, and its final payments since the other wallet was
+// compared.
+func TestOpenTreasury_ALostWalletSignsNothingAgain(t *testing.T) {
+	t.Parallel()
+	for name, blocks := range map[string]int{"in the pool": 0, "final": 4} {
+		f := newOnCoins(t, 3, soon)
+		f.Exec(t, `UPDATE treasury_account SET address = 'old'`)
+		all := f.payouts(t, 2)
+		restore := f.backup(t)
+		require.Equal(t, 2, f.sync(t).Signed, name)
+		f.coins.mine(blocks)
+		restore()
+
+		round := f.sync(t)
+		require.NotEmpty(t, round.Frozen, name)
+		require.Zero(t, round.Signed)
+		f.coins.mine(4 - blocks)
+		f.sync(t)
+		got, err := f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: round.ID, Apply: true})
+		require.NoError(t, err)
+		require.Len(t, got.Found, 2)
+		require.Equal(t, 1, f.sync(t).Confirmed)
+		require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: round.ID}))
+		require.Zero(t, f.sync(t).Signed)
+		for _, ref := range all {
+			require.NotNil(t, f.read(t, ref).ConfirmedAt)
+		}
+	}
+}
+
+// The first account of a chain, too: nothing says from which block on it paid, so the freeze is all.
+func TestOpenTreasury_TheFirstAccountIsFrozenWhenItHasPaid(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.usdc(t)
+	restore := f.backup(t)
+	f.send(t, ref)
+	f.chain.mine(f.chain.finality + 1)
+	restore()
+	require.Equal(t, checkout.HoldFrozen, f.transfer(t, ref).Held)
+	require.ErrorIs(t, f.refund(t.Context(), ref), storage.ErrNotCompared)
+}
+
+// An account that was used before the service had a payment is taken as it is.
+func TestOpenTreasury_AUsedAccountMayBegin(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.chain.foreign(t, 0, "5000000")
+	require.Empty(t, f.sync(t).Frozen)
+	f.send(t, f.usdc(t))
 }

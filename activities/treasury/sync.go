@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
@@ -22,7 +23,7 @@ type SyncResult struct {
 type AccountResult struct {
 	ID        string `json:"id"`
 	Network   string `json:"network"`
-	Live      int    `json:"live"`             // transfers that the round looked at
+	Live      int    `json:"live"`             // transfers that are not final
 	Resent    int    `json:"resent"`           // no node knew them
 	Bumped    int    `json:"bumped"`           // got another version
 	Signed    int    `json:"signed,omitempty"` // payouts that got a transfer together
@@ -182,7 +183,8 @@ func (r *round) reopen(ctx context.Context) error {
 }
 
 // follow looks at every live transfer. Where slots have an order, the first one that is in no block
-// blocks all others.
+// blocks all others. Slow nodes may take half of the round's time. Then the rest stays as it is, and what was seen is
+// written: else the next round would look at the same ones, and end none of them either.
 func (r *round) follow(ctx context.Context) error {
 	live, err := r.Store.LiveTransfers(ctx, r.account.ID, maxLive)
 	if err != nil {
@@ -194,9 +196,15 @@ func (r *round) follow(ctx context.Context) error {
 		ended  []finalTransfer
 	)
 	blocked := false
-	for _, transfer := range live {
+	looking, stop := halfOf(ctx)
+	defer stop()
+	for i, transfer := range live {
 		_, ordered := transfer.Slot.Number()
-		seen, err := r.chain.Look(ctx, transfer.Versions)
+		seen, err := r.chain.Look(looking, transfer.Versions)
+		if err != nil && looking.Err() != nil {
+			r.alarm("the nodes are slow: the round looked at %d of %d transfers", i, len(live))
+			break
+		}
 		if err != nil {
 			faults = append(faults, fmt.Errorf("look at %s: %w", transfer.ID, err))
 			blocked = ordered // it may be the one that blocks: nobody after it is bumped
@@ -214,6 +222,15 @@ func (r *round) follow(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errors.Join(faults...), r.endAll(ctx, ended))
+}
+
+// halfOf returns a context that ends after half of the time that ctx has left.
+func halfOf(ctx context.Context) (context.Context, context.CancelFunc) {
+	end, ends := ctx.Deadline()
+	if !ends {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Until(end)/2)
 }
 
 // finalTransfer is a transfer with a final state.

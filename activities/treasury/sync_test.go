@@ -1,6 +1,8 @@
 package treasury_test
 
 import (
+	"context"
+	"fmt"
 	"math/big"
 	"testing"
 	"time"
@@ -82,26 +84,26 @@ func TestSync_ANonceOfNobodyFreezes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.send(t, f.usdc(t))
-	f.chain.foreign(t, 8, "5000000") // in the pool only
+	f.chain.foreign(t, 1, "5000000") // in the pool only
 	ref := f.usdc(t)
 	got := f.transfer(t, ref)
 	require.Equal(t, checkout.HoldFrozen, got.Held, "the next order sees it")
-	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "uses slot 8")
+	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "uses slot 1")
 
 	f = newFixture(t)
 	f.send(t, f.usdc(t))
-	f.chain.foreign(t, 8, "5000000")
-	require.Contains(t, f.sync(t).Frozen, "uses slot 8", "and so does the next round")
+	f.chain.foreign(t, 1, "5000000")
+	require.Contains(t, f.sync(t).Frozen, "uses slot 1", "and so does the next round")
 }
 
 func TestSync_AnOutflowOfNobodyFreezesUntilAPersonThaws(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.settle(t)
-	f.chain.foreign(t, 7, "5000000")
+	f.chain.foreign(t, 0, "5000000")
 	f.chain.mine(5)
 	// An old backup was restored that knows of the nonce, and not of the transfer.
-	f.Exec(t, `UPDATE treasury_account SET next_nonce = 8`)
+	f.Exec(t, `UPDATE treasury_account SET next_nonce = 1`)
 	require.Contains(t, f.sync(t).Frozen, "no transfer explains the transaction")
 	ref := f.usdc(t)
 	held := f.transfer(t, ref)
@@ -124,7 +126,7 @@ func TestThaw_BooksALossOnce(t *testing.T) {
 	f.settle(t)
 	o := treasury.ThawOrder{AccountID: f.account(t).ID}
 	require.NoError(t, f.Store.Freeze(t.Context(), o.AccountID, "a drill"))
-	f.chain.foreign(t, 7, "5000000")
+	f.chain.foreign(t, 0, "5000000")
 	require.ErrorIs(t, f.Thaw(t.Context(), o), treasury.ErrNotFinal)
 	f.chain.mine(1)
 	require.ErrorIs(t, f.Thaw(t.Context(), o), treasury.ErrNotFinal, "in a block that may disappear")
@@ -314,7 +316,7 @@ func TestSync_ADeadTransferFreezesAndLetsItsPayoutBeSentAgain(t *testing.T) {
 	ref := f.usdc(t)
 	f.sync(t)
 	f.send(t, ref)
-	f.chain.foreign(t, 7, "1000000") // takes the nonce of the transfer
+	f.chain.foreign(t, 0, "1000000") // takes the nonce of the transfer
 	got := f.sync(t)
 	require.Equal(t, 1, got.Resent, "its own bytes are not in the pool: no proof of anything")
 	f.chain.mine(1)
@@ -413,4 +415,35 @@ func TestSync_OldBalancesSayNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, got.Inflows, "the payment is not in them")
 	require.Equal(t, "-1000000000000", f.requireBooked(t)["funding USDC"])
+}
+
+// TestSync_ASlowNodeDelaysWhatItWasNotAskedAbout: each round ends what it has seen, and the next one goes on from there.
+func TestSync_ASlowNodeDelaysWhatItWasNotAskedAbout(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.sync(t)
+	var refs []checkout.Ref
+	for range 5 {
+		ref := f.usdc(t)
+		f.send(t, ref)
+		refs = append(refs, ref)
+	}
+	f.chain.mine(f.chain.finality + 1)
+	looks := 0
+	f.chain.slow = func() bool { looks++; return looks > 2 }
+	for _, left := range []int{5, 3} {
+		looks = 0
+		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
+		report, err := f.Sync(ctx)
+		cancel()
+		require.NoError(t, err)
+		got := report.Accounts[0]
+		require.Equal(t, []int{left, 2, 0, 0}, []int{got.Live, got.Confirmed, got.Dead, got.Resent})
+		require.Equal(t, []string{fmt.Sprintf("the nodes are slow: the round looked at 2 of %d transfers", left)}, got.Alarms)
+		require.Empty(t, got.Frozen)
+	}
+	require.Nil(t, f.read(t, refs[4]).ConfirmedAt)
+	looks = 0
+	require.Equal(t, 1, f.sync(t).Confirmed)
+	f.requireBooked(t)
 }

@@ -1,11 +1,13 @@
 package treasury_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
@@ -33,7 +35,7 @@ func TestTransfer_IsStoredBeforeItIsSent(t *testing.T) {
 	require.Equal(t, "106.670000", p.Amount.String(), "100 EUR less 1 %, at 1.08, less 0.25 for the network")
 	require.Equal(t, "0.250000", p.Fee.String())
 	require.Equal(t, checkout.PayoutSent, p.Status)
-	require.EqualValues(t, 8, f.query(t, `SELECT next_nonce FROM treasury_account`))
+	require.EqualValues(t, 1, f.query(t, `SELECT next_nonce FROM treasury_account`))
 	f.settle(t)
 	require.NotNil(t, f.read(t, ref).ConfirmedAt)
 	require.Equal(t, map[string]string{
@@ -177,7 +179,7 @@ func TestTransfer_StoresNothingThatTheSignerChanged(t *testing.T) {
 		require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer_version`), name)
 		f.chain.forge = nil
 		f.send(t, ref)
-		require.EqualValues(t, 7, f.query(t, `SELECT nonce FROM transfer`), "no nonce was lost")
+		require.EqualValues(t, 0, f.query(t, `SELECT nonce FROM transfer`), "no nonce was lost")
 	}
 }
 
@@ -397,4 +399,37 @@ func TestTransfer_ARetriedPayoutIsReleasedAnew(t *testing.T) {
 	large.Generation = 2
 	got = f.transfer(t, ref)
 	require.Equal(t, large, got)
+}
+
+// TestTransfer_ASlowSignerLeavesConnections: those who wait for the account do not take every connection of the process.
+func TestTransfer_ASlowSignerLeavesConnections(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.sync(t)
+	ref, id, store := f.usdc(t), f.account(t).ID, f.Open(t, 4)
+	locks, err := pgx.Connect(t.Context(), f.URL)
+	require.NoError(t, err)
+	defer func() { _ = locks.Close(context.Background()) }()
+	_, err = locks.Exec(t.Context(), `BEGIN; SELECT FROM treasury_account FOR UPDATE`)
+	require.NoError(t, err)
+
+	var waiting errgroup.Group
+	for range 8 {
+		waiting.Go(func() error { return store.Freeze(t.Context(), id, "a drill") })
+	}
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		_, err := store.Payout(ctx, ref)
+		cancel()
+		require.NoError(t, err)
+	}
+	canceled, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, store.Freeze(canceled, id, "a drill"), context.DeadlineExceeded)
+	require.LessOrEqual(t, f.query(t, `
+		SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`), int64(2))
+	_, err = locks.Exec(t.Context(), `ROLLBACK`)
+	require.NoError(t, err)
+	_ = waiting.Wait() // one freezes, and the others learn that, or have waited for too long
+	require.NotNil(t, f.account(t).FrozenAt)
 }

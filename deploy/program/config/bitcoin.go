@@ -59,8 +59,11 @@ func (n Networks) checkBitcoin(note func(name string, err error)) {
 	if n.BitcoinMaxFeeRate < 1 || n.BitcoinMaxFeeRate > 10_000 {
 		note("CHECKOUT_BITCOIN_MAX_FEE_RATE", errors.New("must be from 1 to 10000"))
 	}
-	if n.BitcoinBatchInterval < 0 || n.BitcoinBatchInterval > time.Hour {
-		note("CHECKOUT_BITCOIN_BATCH_INTERVAL", errors.New("must be from 0s to 1h"))
+	// The run of a payout waits 5 minutes for its batch. Then it calls the node away and puts the payout off, which
+	// makes it wait anew: a longer interval would never end.
+	const longest = 4 * time.Minute
+	if n.BitcoinBatchInterval < 0 || n.BitcoinBatchInterval > longest {
+		note("CHECKOUT_BITCOIN_BATCH_INTERVAL", errors.New("must be from 0s to 4m"))
 	}
 }
 

@@ -35,8 +35,8 @@ type Config struct {
 	// `checkout master-key new` makes one.
 	// The first one seals, all of them unseal.
 	MasterKeys string `env:"CHECKOUT_MASTER_KEYS,required,notEmpty"`
-	// PostgreSQL connections of a process, at least 2. Creating sessions uses at most half of them;
-	// the reads and the writes of one merchant use a third each.
+	// PostgreSQL connections of a process, at least 2. Creating sessions uses at most half of them, and so does what
+	// waits for a treasury account; the reads and the writes of one merchant use a third each.
 	DatabaseMaxConns int32 `env:"CHECKOUT_DATABASE_MAX_CONNS" envDefault:"20"`
 
 	// Where the REST API listens.

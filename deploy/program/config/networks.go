@@ -82,7 +82,7 @@ type Networks struct {
 	BitcoinFeeTarget uint64 `env:"CHECKOUT_BITCOIN_FEE_TARGET" envDefault:"6"`
 	// The highest fee for a virtual byte, in satoshis. Above it payouts wait.
 	BitcoinMaxFeeRate uint64 `env:"CHECKOUT_BITCOIN_MAX_FEE_RATE" envDefault:"150"`
-	// How long payouts in BTC wait for others: one transaction pays up to 100.
+	// How long payouts in BTC wait for others, at most 4m: one transaction pays up to 100.
 	BitcoinBatchInterval time.Duration `env:"CHECKOUT_BITCOIN_BATCH_INTERVAL" envDefault:"1m"`
 
 	// Sources of exchange rates, at least two: kraken, coinbase and chainlink, separated by commas.
