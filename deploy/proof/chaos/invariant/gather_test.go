@@ -45,10 +45,10 @@ func TestReadPostgres_OfTheSchema(t *testing.T) {
 		INSERT INTO checkout_session (id, merchant_id, mode, amount, currency, payout_currency, status, metadata, max_attempts, created_at, expires_at)
 		VALUES ('cs_new', 'mer_1', 'test', 1000, 'USD', 'USDC', 'pending', '{}', 3, now(), now() + interval '1 h')`)
 	require.NoError(t, err)
-	f.SessionRuns = []Run{{WorkflowID: "cs_1"}, {WorkflowID: "cs_new"}, {WorkflowID: "cs_without_row"}}
+	f.Runs = []Run{{WorkflowID: "cs_1"}, {WorkflowID: "cs_new"}, {WorkflowID: "cs_without_row"}}
 	require.NoError(t, readMoved(t.Context(), conn, f))
 	require.True(t, f.Sessions[0].Moved)
-	require.Equal(t, []Run{{WorkflowID: "cs_1"}, {WorkflowID: "cs_without_row"}}, f.SessionRuns, "without that of a row that came since")
+	require.Equal(t, []Run{{WorkflowID: "cs_1"}, {WorkflowID: "cs_without_row"}}, f.Runs, "without that of a row that came since")
 
 	found, err := SearchTables(t.Context(), conn, []Canary{{Value: "key-1"}, {Value: "nowhere"}})
 	require.NoError(t, err)

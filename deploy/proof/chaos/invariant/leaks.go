@@ -60,12 +60,7 @@ type Leak struct {
 var leaks = Invariant{
 	Number: 19, Names: "canary",
 	Title: "card numbers, keys, secrets, their digests and passwords are in no log, table or history, e-mail addresses only in the tables that need them, callers' headers nowhere but their request ids in the log of requests",
-	needs: func(f *Facts) string {
-		if f.Searched == 0 {
-			return "nothing was looked for"
-		}
-		return ""
-	},
+	needs: &witness{"nothing was looked for", func(f *Facts) bool { return f.Searched > 0 }},
 	check: func(w *world, r *Result) {
 		r.Checked = w.Searched
 		for _, leak := range w.Leaks {

@@ -67,14 +67,6 @@ type LedgerBalance struct {
 	Amount         string // whole number of the asset's smallest unit
 }
 
-// needsLive is the needs of an invariant about the world outside.
-func needsLive(f *Facts) string {
-	if f.Live == nil {
-		return "there is no simulated live mode"
-	}
-	return ""
-}
-
 func readTransfers(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	return collect(ctx, tx, &f.Transfers, `
 		SELECT t.id, t.status, coalesce(t.tx_hash, '') AS tx_hash,

@@ -83,7 +83,8 @@ func readAttempts(ctx context.Context, tx pgx.Tx, f *Facts) error {
 // readMoved marks the rows that changed since the first reading, and removes the runs of rows that
 // were inserted since.
 func readMoved(ctx context.Context, conn *pgx.Conn, f *Facts) error {
-	now, err := versions(ctx, conn, `SELECT id, xmin::text FROM checkout_session`)
+	now, err := versions(ctx, conn, `
+		SELECT id, xmin::text FROM checkout_session UNION ALL SELECT id, xmin::text FROM webhook_delivery`)
 	if err != nil {
 		return err
 	}
@@ -92,16 +93,14 @@ func readMoved(ctx context.Context, conn *pgx.Conn, f *Facts) error {
 		s := &f.Sessions[i]
 		known[s.ID], s.Moved = true, now[s.ID] != s.Version
 	}
-	f.SessionRuns = withoutNew(f.SessionRuns, now, known)
-
-	if now, err = versions(ctx, conn, `SELECT id, xmin::text FROM webhook_delivery`); err != nil {
-		return err
-	}
 	for i := range f.Deliveries {
 		d := &f.Deliveries[i]
 		known[d.ID], d.Moved = true, now[d.ID] != d.Version
 	}
-	f.Runs = withoutNew(f.Runs, now, known)
+	f.Runs = slices.DeleteFunc(f.Runs, func(r Run) bool {
+		_, there := now[r.WorkflowID]
+		return there && !known[r.WorkflowID]
+	})
 	return nil
 }
 
@@ -112,14 +111,6 @@ func versions(ctx context.Context, conn *pgx.Conn, sql string) (map[string]strin
 	all := map[string]string{}
 	_, err := pgx.ForEachRow(rows, []any{&id, &version}, func() error { all[id] = version; return nil })
 	return all, err
-}
-
-// withoutNew returns the runs whose row is not newer than the first reading.
-func withoutNew(runs []Run, now map[string]string, known map[string]bool) []Run {
-	return slices.DeleteFunc(runs, func(r Run) bool {
-		_, there := now[r.WorkflowID]
-		return there && !known[r.WorkflowID]
-	})
 }
 
 // Unsettled returns the work in PostgreSQL that is in progress and not on hold, in words; "" when
