@@ -125,7 +125,8 @@ func settle(ctx context.Context, stack *devstack.Stack) error {
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing was written
 	for end := time.Now().Add(settleTime); ; time.Sleep(100 * time.Millisecond) {
-		words, err := invariant.Unsettled(ctx, conn)
+		var words string
+		err := conn.QueryRow(ctx, invariant.Unsettled).Scan(&words)
 		if err != nil || words == "" {
 			return err
 		}

@@ -34,8 +34,8 @@ func TestReadPostgres_OfTheSchema(t *testing.T) {
 	require.Equal(t, checkout.StatusPending, f.Sessions[0].Status)
 	require.Equal(t, "key-1", f.Sessions[0].Key)
 	require.Subset(t, f.Constraints, guards)
-	words, err := Unsettled(t.Context(), conn)
-	require.NoError(t, err)
+	var words string
+	require.NoError(t, conn.QueryRow(t.Context(), Unsettled).Scan(&words))
 	require.Equal(t, "1 pending sessions whose time is over", words)
 
 	require.NoError(t, readMoved(t.Context(), conn, f))

@@ -113,11 +113,8 @@ func versions(ctx context.Context, conn *pgx.Conn, sql string) (map[string]strin
 	return all, err
 }
 
-// Unsettled returns the work in PostgreSQL that is in progress and not on hold, in words; "" when
-// everything has come to rest.
-func Unsettled(ctx context.Context, conn *pgx.Conn) (string, error) {
-	var words string
-	err := conn.QueryRow(ctx, `
+// Unsettled is a query for the work that is in progress and not on hold, in words; "" when everything has come to rest.
+const Unsettled = `
 		SELECT coalesce(string_agg(n || ' ' || what, ', '), '') FROM (
 			SELECT count(*) AS n, 'pending deliveries' AS what FROM webhook_delivery d
 				JOIN webhook_endpoint w ON w.id = d.endpoint_id
@@ -126,6 +123,4 @@ func Unsettled(ctx context.Context, conn *pgx.Conn) (string, error) {
 			UNION ALL SELECT count(*), 'pending payouts' FROM payout WHERE status = 'pending'
 			UNION ALL SELECT count(*), 'pending sessions whose time is over' FROM checkout_session
 				WHERE status = 'pending' AND NOT payment_in_flight AND expires_at < clock_timestamp()
-		) u WHERE n > 0`).Scan(&words)
-	return words, err
-}
+		) u WHERE n > 0`
