@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"example.com/checkout/deploy/proof/e2e"
 )
 
 // corpusFile is one category of the corpus of input, testdata/corpus. What a
@@ -216,7 +218,5 @@ func (w *corpusWorld) requireAlive(t *testing.T, pid int) {
 	t.Helper()
 	require.Equal(t, pid, w.stack.API.PID())
 	require.NoError(t, w.stack.API.Err())
-	res, err := http.Get(w.stack.APIURL() + "/healthz")
-	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, res.StatusCode)
+	require.Equal(t, http.StatusOK, e2e.Ask(t, http.MethodGet, w.stack.APIURL()+"/healthz", "").Status)
 }

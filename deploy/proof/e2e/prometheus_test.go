@@ -198,12 +198,8 @@ func startPrometheus(t *testing.T, stack *devstack.Stack, rules ...string) *prom
 	p := &prometheus{t: t, url: "http://" + address}
 	e2e.Await(t, "Prometheus is ready", 20*time.Second, func() bool {
 		require.NoError(t, process.Err())
-		answer, err := http.Get(p.url + "/-/ready")
-		if err != nil {
-			return false
-		}
-		_ = answer.Body.Close() // nothing is read
-		return answer.StatusCode == http.StatusOK
+		got, err := e2e.Try(http.MethodGet, p.url+"/-/ready", "")
+		return err == nil && got.Status == http.StatusOK
 	})
 	return p
 }
@@ -211,14 +207,12 @@ func startPrometheus(t *testing.T, stack *devstack.Stack, rules ...string) *prom
 // get decodes the data of an answer of the HTTP API.
 func (p *prometheus) get(path string, query url.Values, data any) {
 	p.t.Helper()
-	answer, err := http.Get(p.url + path + "?" + query.Encode())
-	require.NoError(p.t, err)
-	defer answer.Body.Close()
+	answer := e2e.Ask(p.t, http.MethodGet, p.url+path+"?"+query.Encode(), "")
 	whole := struct {
 		Status, Error string
 		Data          any
 	}{Data: data}
-	require.NoError(p.t, json.NewDecoder(answer.Body).Decode(&whole))
+	require.NoError(p.t, json.Unmarshal(answer.Body, &whole))
 	require.Equal(p.t, "success", whole.Status, whole.Error)
 }
 

@@ -140,12 +140,8 @@ func (x *example) start(secret string) {
 	require.NoError(x.t, err)
 	e2e.Await(x.t, "the receiver listens", 30*time.Second, func() bool {
 		require.NoError(x.t, x.process.Err())
-		res, err := http.Get("http://" + x.address + "/") // nothing is there
-		if err != nil {
-			return false
-		}
-		require.NoError(x.t, res.Body.Close())
-		return res.StatusCode >= 400
+		got, _ := e2e.Try(http.MethodGet, "http://"+x.address+"/", "") // nothing is there
+		return got.Status >= 400
 	})
 }
 
@@ -173,11 +169,8 @@ func (x *example) processed() map[string]int {
 // buys is a customer who buys something. It returns the session, and the order that is to be fulfilled.
 func (x *example) buys(m *e2e.Merchant) (session string, orders []string) {
 	x.t.Helper()
-	browser := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	res, err := browser.Post("http://"+x.address+"/shop", "application/x-www-form-urlencoded", http.NoBody)
-	require.NoError(x.t, err)
-	require.NoError(x.t, res.Body.Close())
-	require.Equal(x.t, http.StatusSeeOther, res.StatusCode)
+	res := e2e.PostForm(x.t, "http://"+x.address+"/shop", nil)
+	require.Equal(x.t, http.StatusSeeOther, res.Status)
 	session = path.Base(res.Header.Get("Location"))
 	got := m.Session(session)
 	require.Equal(x.t, res.Header.Get("Location"), got.Field("url"), "the customer is sent to the hosted page")

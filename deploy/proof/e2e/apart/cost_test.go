@@ -2,9 +2,7 @@ package apart
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -81,7 +79,7 @@ func TestCost_OfAPaidSession(t *testing.T) {
 		measure("a create, with its row in the log of requests", logTime, func() {
 			session = m.Must(http.StatusCreated, http.MethodPost, "/v1/checkout", e2e.Terms).Field("id").(string)
 		})
-		measure("the page of a new session", logTime, func() { get(t, stack.PageURL()+"/"+session) })
+		measure("the page of a new session", logTime, func() { e2e.Ask(t, http.MethodGet, stack.PageURL()+"/"+session, "") })
 		measure("a payment: form, charge, payout, two deliveries and the page afterwards", logTime, func() {
 			m.MustPay(session, e2e.CardSucceeds)
 			events += 2
@@ -125,15 +123,6 @@ const (
 // background are the statements that come without a request.
 var background = regexp.MustCompile(`-- ping|WHERE callbacks > 0 AND settle_at|(FROM|UPDATE) mail |` +
 	`payout_address WHERE next_at <=|FROM current_setting\(|pg_stat|FROM treasury_account|FROM installation`)
-
-func get(t *testing.T, url string) {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	require.NoError(t, err)
-	answer, err := http.DefaultClient.Do(request)
-	require.NoError(t, err)
-	require.NoError(t, answer.Body.Close())
-}
 
 // statement is a statement of the service with the transaction that it was in.
 type statement struct{ transaction, text string }
@@ -203,10 +192,7 @@ var actionLine = regexp.MustCompile(`(?m)^action\{[^}]*\} (\S+)$`)
 // actionsOf adds up the actions that Temporal's server at the address metrics has counted so far.
 func actionsOf(t *testing.T, metrics string) (n int64) {
 	t.Helper()
-	answer, err := http.Get("http://" + metrics + "/metrics")
-	require.NoError(t, err)
-	text, err := io.ReadAll(answer.Body)
-	require.NoError(t, errors.Join(err, answer.Body.Close()))
+	text := e2e.Ask(t, http.MethodGet, "http://"+metrics+"/metrics", "").Body
 	for _, line := range actionLine.FindAllSubmatch(text, -1) {
 		count, err := strconv.ParseFloat(string(line[1]), 64)
 		require.NoError(t, err)

@@ -317,9 +317,7 @@ func (w *work) end() {
 	w.T.Helper()
 	w.release()
 	w.failing.Receiver.Answer(http.StatusOK)
-	confirmed, err := http.PostForm(w.bank, url.Values{"answer": {"confirm"}})
-	require.NoError(w.T, err)
-	require.NoError(w.T, confirmed.Body.Close())
+	e2e.PostForm(w.T, w.bank, url.Values{"answer": {"confirm"}})
 	w.AwaitStatus(w.asked, checkout.StatusCompleted, 20*time.Second)
 	requireCompleted(w.Merchant, "now", []string{w.pending, w.unpaid, w.Create(e2e.Terms)})
 }

@@ -1,11 +1,11 @@
 package dashboard
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
 	"io"
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/cdp"
@@ -71,34 +71,19 @@ func TestAnswers_AreCompressed(t *testing.T) {
 		{"the hosted page", e2e.Shared.PageURL() + "/" + session, nil},
 		{"a page of the dashboard", e2e.Shared.DashboardURL() + "/signin", []string{"Sec-Fetch-Site", "none"}},
 	} {
-		plain, encoding := fetch(t, c.url, append(c.header, "Accept-Encoding", "identity")...)
-		require.Empty(t, encoding, c.what)
-		packed, encoding := fetch(t, c.url, append(c.header, "Accept-Encoding", "gzip")...)
-		require.Equal(t, "gzip", encoding, c.what)
-		unpacked, err := gzip.NewReader(strings.NewReader(packed))
+		plain := e2e.Ask(t, http.MethodGet, c.url, "", append(c.header, "Accept-Encoding", "identity")...)
+		require.Equal(t, http.StatusOK, plain.Status, c.what)
+		require.Empty(t, plain.Header.Get("Content-Encoding"), c.what)
+		packed := e2e.Ask(t, http.MethodGet, c.url, "", append(c.header, "Accept-Encoding", "gzip")...)
+		require.Equal(t, "gzip", packed.Header.Get("Content-Encoding"), c.what)
+		unpacked, err := gzip.NewReader(bytes.NewReader(packed.Body))
 		require.NoError(t, err)
 		text, err := io.ReadAll(unpacked)
 		require.NoError(t, err)
-		require.Len(t, text, len(plain), c.what)
-		t.Logf("%s: %d bytes, %d compressed", c.what, len(plain), len(packed))
+		require.Len(t, text, len(plain.Body), c.what)
+		t.Logf("%s: %d bytes, %d compressed", c.what, len(plain.Body), len(packed.Body))
 	}
-	_, encoding := fetch(t, e2e.Shared.DashboardURL()+"/signin", "Accept-Encoding", "gzip", "Sec-Fetch-Site", "cross-site")
-	require.Empty(t, encoding, "another site caused the request")
-}
-
-// fetch returns the bytes of an answer as they came and their encoding.
-func fetch(t *testing.T, url string, header ...string) (body, encoding string) {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	require.NoError(t, err)
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	answer, err := http.DefaultTransport.RoundTrip(r)
-	require.NoError(t, err)
-	defer answer.Body.Close()
-	require.Equal(t, http.StatusOK, answer.StatusCode)
-	text, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
-	return string(text), answer.Header.Get("Content-Encoding")
+	foreign := e2e.Ask(t, http.MethodGet, e2e.Shared.DashboardURL()+"/signin", "", "Accept-Encoding", "gzip", "Sec-Fetch-Site", "cross-site")
+	require.Equal(t, http.StatusOK, foreign.Status)
+	require.Empty(t, foreign.Header.Get("Content-Encoding"), "another site caused the request")
 }
