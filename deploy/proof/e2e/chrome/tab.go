@@ -99,10 +99,7 @@ func NewTab(t *testing.T, browser context.Context) *Tab {
 	b := &Tab{T: t, Ctx: ctx}
 	require.NoError(t, chromedp.Do(ctx))
 	require.NoError(t, chromedp.Listen(ctx, b.Listen))
-	b.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, audits.Enable, cdp.Empty{})
-		return err
-	}))
+	Call(b, audits.Enable, cdp.Empty{})
 	t.Cleanup(func() { require.Empty(t, b.TakeFaults(), "the browser complained") })
 	return b
 }
@@ -186,6 +183,14 @@ func Get[T any](b *Tab, action chromedp.Action[T]) T {
 		b.T.Fatalf("%v\nthe page is %s", err, b.describe())
 	}
 	return got
+}
+
+// Call sends a command to the browser and returns its answer.
+func Call[P, R any](b *Tab, command cdp.Command[P, R], params P) R {
+	b.T.Helper()
+	return Get(b, func(ctx context.Context, target *chromedp.Target) (R, error) {
+		return cdp.Call(ctx, target, command, params)
+	})
 }
 
 // describe returns the state of the page, to show where a test is stuck.
@@ -273,14 +278,16 @@ func (b *Tab) EachLook(name string, look func(what string, l Look)) {
 	})
 	for _, l := range chosen {
 		what := fmt.Sprintf("%s-%d-%s", name, l.width, l.scheme)
-		b.Do(l.emulate(), Prefers(l.scheme))
+		b.Do(l.emulate())
+		b.Emulate(ColorScheme, l.scheme)
 		b.Script(endTransitions)
 		if *Screenshots != "" { // before look, so that the picture shows a fault that look finds
 			b.Keep(what, Get(b, chromedp.FullScreenshot(100)))
 		}
 		look(what, l)
 	}
-	b.Do(chromedp.EmulateReset(), Prefers(""))
+	b.Do(chromedp.EmulateReset())
+	b.Emulate(ColorScheme, "")
 }
 
 // Inspect checks each look: nothing is wider than the window, everything is large enough to touch,
@@ -356,14 +363,20 @@ func (b *Tab) Keep(name string, picture []byte) {
 	require.NoError(b.T, os.WriteFile(filepath.Join(*Screenshots, name+".png"), picture, 0o600))
 }
 
-// Prefers emulates prefers-color-scheme; "" stops it.
-func Prefers(scheme string) chromedp.Action[chromedp.Void] {
-	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
-		})
-		return err
-	})
+// ColorScheme is a media feature: "light" or "dark".
+const ColorScheme = "prefers-color-scheme"
+
+// Emulate emulates a media feature; the value "" stops it.
+func (b *Tab) Emulate(feature, value string) {
+	b.T.Helper()
+	features := []*emulation.MediaFeature{{Name: feature, Value: value}}
+	Call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features})
+}
+
+// NoScript switches JavaScript off for the pages that follow.
+func (b *Tab) NoScript() {
+	b.T.Helper()
+	Call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 }
 
 // Script runs a line of JavaScript.

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
@@ -44,10 +43,7 @@ func newDashboard(t *testing.T, browser context.Context, m *e2e.Merchant, role c
 	t.Helper()
 	b := chrome.NewTab(t, browser)
 	cookie := network.SetCookieParams{Name: "member", Value: m.SignIn(newMember(m, role)), URL: m.Stack.DashboardURL()}
-	b.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, network.SetCookie, cookie)
-		return err
-	}))
+	chrome.Call(b, network.SetCookie, cookie)
 	return b
 }
 

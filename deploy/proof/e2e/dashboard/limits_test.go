@@ -3,7 +3,6 @@ package dashboard
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"io"
 	"net/http"
 	"testing"
@@ -45,10 +44,8 @@ func TestDashboard_EightTabsAreLive(t *testing.T) {
 	held := m.RefusedDelivery()
 	row := "tr[id=" + held + "]"
 	for i, b := range tabs {
-		b.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-			_, err := cdp.Call(ctx, target, cdppage.BringToFront, cdp.Empty{})
-			return err
-		}), chrome.See(row))
+		chrome.Call(b, cdppage.BringToFront, cdp.Empty{})
+		b.Do(chrome.See(row))
 		t.Logf("tab %d shows the delivery; it is %s", i+1, chrome.Get(b, chromedp.Evaluate[string](`document.visibilityState`)))
 	}
 	m.Must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+held+"/hold", "")

@@ -19,7 +19,6 @@ import (
 
 	"example.com/checkout/workflows/runs"
 
-	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -418,20 +417,12 @@ func tooMany(b *chrome.Tab, m *e2e.Merchant) {
 	}
 }
 
-// noScript switches JavaScript off for the pages that follow.
-func noScript() chromedp.Action[chromedp.Void] {
-	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
-		return err
-	})
-}
-
 // testBrowserNoScript makes a slip, is declined and pays, in German.
 func testBrowserNoScript(t *testing.T, browser context.Context) {
 	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
 	address, _ := shop(t)
 	id := m.Create(`{"amount": 10.50, "currency": "EUR", "payout_currency": "USDC", "redirect_url": "` + address + `/thanks"}`)
-	b.Do(noScript())
+	b.NoScript()
 	open(b, m, id)
 	require.Contains(t, b.Text("#countdown"), "Pay before", "nothing counts")
 	b.Do(chrome.Click(`.foot a[hreflang="de"]`), chrome.See(`html[lang="de"]`))
@@ -460,7 +451,7 @@ func testBrowserDoubleClick(t *testing.T, browser context.Context) {
 		m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
 		id := m.Create(e2e.Terms)
 		if !script {
-			b.Do(noScript())
+			b.NoScript()
 		}
 		open(b, m, id)
 		fill(b, e2e.CardSucceeds)
@@ -791,18 +782,16 @@ func testBrowserZoom(t *testing.T, browser context.Context) {
 	b.RequireFits("letters of twice the size", false)
 	b.Do(chromedp.Evaluate[chromedp.Void](`void (document.documentElement.style.fontSize = "")`), chromedp.EmulateReset())
 
-	b.Do(media("prefers-reduced-motion", "reduce"), chromedp.Evaluate[chromedp.Void](`document.getElementById("pay-button").classList.add("busy")`))
+	b.Emulate("prefers-reduced-motion", "reduce")
+	b.Do(chromedp.Evaluate[chromedp.Void](`document.getElementById("pay-button").classList.add("busy")`))
 	require.Equal(t, "none", chrome.Get(b, chromedp.Evaluate[string](`getComputedStyle(document.getElementById("pay-button"), "::before").animationName`)))
-	b.Do(chrome.Prefers("dark"))
+	b.Emulate(chrome.ColorScheme, "dark")
 	require.Equal(t, "rgb(18, 22, 25)", chrome.Get(b, chromedp.Evaluate[string](`getComputedStyle(document.body).backgroundColor`)))
-	b.Do(chrome.Prefers(""))
+	b.Emulate(chrome.ColorScheme, "")
 
 	fill(b, e2e.CardSucceeds)
 	b.Do(chromedp.Evaluate[chromedp.Void](`document.getElementById("pay-button").classList.remove("busy")`), chrome.Click("#pay-button"), seeState("completed"))
-	b.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"})
-		return err
-	}))
+	chrome.Call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"})
 	printed := chrome.Get(b, chromedp.Evaluate[string](`document.body.innerText`))
 	require.Contains(t, printed, "Paid to")
 	require.Contains(t, printed, "txn_")
@@ -816,14 +805,6 @@ func testBrowserZoom(t *testing.T, browser context.Context) {
 	b.Do(chromedp.EmulateReset())
 	pdf := chrome.Get(b, chromedp.PrintToPDF())
 	require.Equal(t, 1, bytes.Count(pdf, []byte("/Type /Page\n")), "one sheet")
-}
-
-// media emulates one media feature.
-func media(name, value string) chromedp.Action[chromedp.Void] {
-	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: name, Value: value}}})
-		return err
-	})
 }
 
 // testBrowserMarkup opens pages full of what would like to be markup. A script

@@ -15,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -304,16 +302,13 @@ func testHangs(t *testing.T, s *liveShop, b *chrome.Tab) {
 	release := sync.OnceFunc(func() { close(hangs) })
 	t.Cleanup(release)
 	s.acquirer.set(func(a *acquirer) { a.hangs = hangs })
-	b.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
-			Source: `{ const wait = setTimeout; let first = true; window.setTimeout = (f, ms) => {
-				if (ms !== 30000 || !first) { return wait(f, ms) }
-				first = false
-				return wait(f, 200)
-			} }`,
-		})
-		return err
-	}))
+	chrome.Call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
+		Source: `{ const wait = setTimeout; let first = true; window.setTimeout = (f, ms) => {
+			if (ms !== 30000 || !first) { return wait(f, ms) }
+			first = false
+			return wait(f, 200)
+		} }`,
+	})
 	// chromedp.Navigate would wait for the script.
 	b.Script(fmt.Sprintf("location.href = %q", s.url+"/"+s.session(time.Hour)))
 	b.Do(chrome.See("#away"))
@@ -377,10 +372,7 @@ func testNotPossible(t *testing.T, s *liveShop, b *chrome.Tab) {
 
 func testNoScript(t *testing.T, s *liveShop, b *chrome.Tab) {
 	id := s.session(time.Hour)
-	b.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
-		return err
-	}))
+	b.NoScript()
 	s.open(b, id)
 	require.Contains(t, b.Text("main"), "JavaScript is disabled in your browser.")
 	b.Do(chrome.See("#pay-button:disabled"))
@@ -397,7 +389,7 @@ func testExpires(t *testing.T, s *liveShop, b *chrome.Tab) {
 
 func testLook(t *testing.T, s *liveShop, b *chrome.Tab) {
 	id := s.session(time.Hour)
-	b.Do(chrome.Prefers("light"))
+	b.Emulate(chrome.ColorScheme, "light")
 	b.Do(chromedp.Navigate(s.url+"/"+id+"?lang=de"), ready())
 	require.Equal(t, "Simulation: Es wird keine echte Karte belastet", b.Text(".test"))
 	asked := func() (got struct {
@@ -423,7 +415,8 @@ func testLook(t *testing.T, s *liveShop, b *chrome.Tab) {
 	require.Equal(t, []string{"card"}, got.Elements.PaymentMethodTypes)
 	require.Equal(t, "stripe", got.Elements.Appearance.Theme)
 	require.Equal(t, "#14181c", got.Elements.Appearance.Variables.ColorText)
-	b.Do(chrome.Prefers("dark"), chromedp.Poll[chromedp.Void](`window.options.elements.appearance.theme === "night"`))
+	b.Emulate(chrome.ColorScheme, "dark")
+	b.Do(chromedp.Poll[chromedp.Void](`window.options.elements.appearance.theme === "night"`))
 	require.Equal(t, "#1a1f23", asked().Elements.Appearance.Variables.ColorBackground)
 	b.Inspect("live-german")
 }
