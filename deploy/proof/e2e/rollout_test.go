@@ -34,10 +34,11 @@ func TestRollout_FailsNoRequest(t *testing.T) {
 	f := startFleet(t, stack, program)
 	e2e.Release(t, stack, "one")
 	m := e2e.NewMerchant(t, stack)
-	load := startLoad(t, m)
+	load := e2e.StartLoad(m)
 	f.change(m, "one", "two")
 	f.change(m, "two", "one")
-	paid := load.stop()
+	paid, faults := load.Stop()
+	require.Empty(t, faults, "no request failed meanwhile")
 	require.Greater(t, len(paid), 20)
 	for _, id := range paid {
 		m.AwaitStatus(id, checkout.StatusCompleted, 10*time.Second)

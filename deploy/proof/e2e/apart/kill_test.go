@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sync/errgroup"
 
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
@@ -47,13 +46,13 @@ func TestKill9_InTheMiddleOfTheMainJob(t *testing.T) {
 			return nil
 		}},
 	} {
-		acknowledged := createAndPayWhile(m, 9, func() {
-			part.kill()
-			time.Sleep(500 * time.Millisecond)
-			require.NoError(t, part.back(), part.name)
-		})
+		load := e2e.StartLoad(m)
+		e2e.Await(t, "the load runs", 10*time.Second, func() bool { return load.Since(time.Time{}) >= 3 })
+		part.kill()
+		time.Sleep(500 * time.Millisecond)
+		require.NoError(t, part.back(), part.name)
+		acknowledged, _ := load.Stop()
 		t.Logf("%s: %d sessions acknowledged", part.name, len(acknowledged))
-		require.GreaterOrEqual(t, len(acknowledged), 3, part.name)
 		requireCompleted(m, part.name, acknowledged)
 	}
 	completed := e2e.Query[int](t, stack, `SELECT count(*) FROM checkout_session WHERE status = 'completed'`)
@@ -96,48 +95,6 @@ func requireCompleted(m *e2e.Merchant, after string, acknowledged []string) {
 			return err == nil && got.Field("status") == "completed"
 		})
 	}
-}
-
-// createAndPayWhile creates and pays n sessions, three at a time. Once three of
-// them are acknowledged, something happens. It returns all that were acknowledged.
-func createAndPayWhile(m *e2e.Merchant, n int, happens func()) []string {
-	m.T.Helper()
-	ids, three, launched := make([]string, n), make(chan struct{}, n), make(chan struct{})
-	var group errgroup.Group
-	group.SetLimit(3)
-	go func() {
-		defer close(launched)
-		for i := range ids {
-			group.Go(func() error {
-				time.Sleep(time.Duration(i%3) * 40 * time.Millisecond)
-				created, err := m.Call(http.MethodPost, "/v1/checkout", e2e.Terms)
-				if err != nil || created.Status != http.StatusCreated {
-					return nil // not acknowledged: the outcome is unknown to the merchant
-				}
-				ids[i] = created.Field("id").(string)
-				three <- struct{}{}
-				_, _, _ = m.Pay(ids[i], e2e.CardSucceeds) // the answer may be lost
-				return nil
-			})
-		}
-	}()
-	for range 3 {
-		select {
-		case <-three:
-		case <-time.After(e2e.LeastPatience):
-			m.T.Fatal("no session is acknowledged")
-		}
-	}
-	happens()
-	<-launched
-	_ = group.Wait() // never fails
-	var acknowledged []string
-	for _, id := range ids {
-		if id != "" {
-			acknowledged = append(acknowledged, id)
-		}
-	}
-	return acknowledged
 }
 
 // TestKill9_OfAWorkerInAnAttempt kills the worker while the receiver has the

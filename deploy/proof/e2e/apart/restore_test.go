@@ -39,14 +39,14 @@ func TestRestore_ToAMoment(t *testing.T) {
 	stack := e2e.OwnStack(t, devstack.Options{RetrySchedule: restoreSchedule, DatabaseURL: archive.server.URL("checkout")})
 	m, failing := e2e.NewMerchant(t, stack), e2e.NewMerchant(t, stack)
 
-	load := startLoad(m)
+	load := e2e.StartLoad(m)
 	archive.backrest("backup", "--type=full")
-	e2e.Await(t, "the load runs", 10*time.Second, func() bool { return load.since(time.Time{}) >= 20 })
+	e2e.Await(t, "the load runs", 10*time.Second, func() bool { return load.Since(time.Time{}) >= 20 })
 	pending, unsent := m.Create(e2e.Terms), failing.RefusedDelivery()
 	moment := e2e.Query[time.Time](t, stack, `SELECT clock_timestamp()`)
 	late := m.Create(e2e.Terms)
-	e2e.Await(t, "the load goes on", 10*time.Second, func() bool { return load.since(moment) >= 20 })
-	acknowledged := load.stop()
+	e2e.Await(t, "the load goes on", 10*time.Second, func() bool { return load.Since(moment) >= 20 })
+	acknowledged, _ := load.Stop()
 	m.MustPay(pending, e2e.CardSucceeds)
 	failing.Receiver.Answer(http.StatusOK)
 	// All requests so far were right. The restored database does not know some of them.
@@ -68,7 +68,7 @@ func TestRestore_ToAMoment(t *testing.T) {
 	require.NoError(t, stack.StartAPI(t.Context()))
 
 	m.Must(http.StatusNotFound, http.MethodGet, "/v1/checkout/"+late, "")
-	kept := load.until(moment)
+	kept := acknowledged[:len(acknowledged)-load.Since(moment)]
 	requireCompleted(m, "restore", append(kept, pending, m.Create(e2e.Terms)))
 	unknown := 0
 	requireInvariantsBut(t, stack, none, func(facts *invariant.Facts) {
