@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 
@@ -142,13 +140,8 @@ func TestRedirect_IsNotFollowed(t *testing.T) {
 // $3 an event.
 func change(t *testing.T, stack *devstack.Stack, sql string, args ...string) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), stack.DatabaseURL())
-	require.NoError(t, err)
-	defer func() { _ = conn.Close(context.Background()) }() // a test's connection
 	for i, arg := range args {
 		sql = strings.ReplaceAll(sql, fmt.Sprintf("$%d", i+1), "'"+arg+"'") // ids hold no quotes
 	}
-	tag, err := conn.Exec(t.Context(), sql)
-	require.NoError(t, err, sql)
-	require.EqualValues(t, 1, tag.RowsAffected(), sql)
+	require.EqualValues(t, 1, e2e.Exec(t, stack, sql), sql)
 }

@@ -1,14 +1,12 @@
 package e2e_test
 
 import (
-	"context"
 	"net/http"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
@@ -239,16 +237,12 @@ func TestUpgrade_OverRunsThatDoNotFitIsRefusedWithTheSteps(t *testing.T) {
 // is added that this build does not know.
 func migrate(t *testing.T, stack *devstack.Stack) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), stack.DatabaseURL())
-	require.NoError(t, err)
-	defer conn.Close(context.Background())
 	for _, statement := range []string{
 		`ALTER TABLE checkout_session ADD COLUMN next_build text`,
 		`ALTER TABLE webhook_delivery ADD COLUMN next_build integer NOT NULL DEFAULT 7`,
 		`CREATE INDEX CONCURRENTLY checkout_session_next ON checkout_session (next_build)`,
 	} {
-		_, err := conn.Exec(t.Context(), statement)
-		require.NoError(t, err)
+		e2e.Exec(t, stack, statement)
 	}
 }
 

@@ -1,7 +1,6 @@
 package apart
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -13,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/proof/e2e"
@@ -140,16 +138,12 @@ func transactionsOf(all []statement) int {
 // logStatements makes PostgreSQL log every statement. It returns a function that returns the new ones of the service.
 func logStatements(t *testing.T, stack *devstack.Stack) func() []statement {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), stack.DatabaseURL())
-	require.NoError(t, err)
 	for _, sql := range []string{
 		`ALTER SYSTEM SET log_line_prefix = '~~%d/%a/%v '`, `ALTER SYSTEM SET log_statement = 'all'`,
 		`ALTER SYSTEM SET log_parameter_max_length = 0`, `SELECT pg_reload_conf()`,
 	} {
-		_, err = conn.Exec(t.Context(), sql)
-		require.NoError(t, err)
+		e2e.Exec(t, stack, sql)
 	}
-	require.NoError(t, conn.Close(context.Background()))
 	time.Sleep(logTime)
 
 	read := 0

@@ -16,7 +16,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/deploy/program/app"
 	"example.com/checkout/deploy/proof/chaos/invariant"
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
@@ -71,7 +70,8 @@ func TestRestore_ToAMoment(t *testing.T) {
 	kept := acknowledged[:len(acknowledged)-load.Since(moment)]
 	requireCompleted(m, "restore", append(kept, pending, m.Create(e2e.Terms)))
 	unknown := 0
-	requireInvariantsBut(t, stack, none, func(facts *invariant.Facts) {
+	none := func(int, string) bool { return false }
+	e2e.RequireInvariantsBut(t, stack, restoreSchedule, none, func(facts *invariant.Facts) {
 		unknown = forgetRequests(facts, moment, restored)
 	})
 	require.Positive(t, unknown)
@@ -88,31 +88,6 @@ func forgetRequests(facts *invariant.Facts, moment, restored time.Time) int {
 	})
 	return before - len(facts.Requests)
 }
-
-// requireInvariantsBut is e2e.RequireInvariants that adjusts the facts first and passes over known violations.
-func requireInvariantsBut(
-	t *testing.T, stack *devstack.Stack, known func(number int, id string) bool, adjust func(*invariant.Facts),
-) {
-	t.Helper()
-	var found []string
-	e2e.Await(t, "the invariants hold", time.Minute, func() bool {
-		facts, err := e2e.Facts(t.Context(), stack, restoreSchedule)
-		require.NoError(t, err)
-		adjust(facts)
-		results := invariant.Check(facts)
-		for i, r := range results {
-			isKnown := func(v invariant.Violation) bool { return known(r.Number, v.ID) }
-			results[i].Violations = slices.DeleteFunc(r.Violations, isKnown)
-		}
-		if now := e2e.ViolationsOf(results); !slices.Equal(now, found) {
-			found = now
-			t.Log("violated:", found)
-		}
-		return len(found) == 0
-	})
-}
-
-func none(int, string) bool { return false }
 
 // requireDone requires that nothing was charged twice, every payout was sent and every event has arrived.
 func requireDone(t *testing.T, stack *devstack.Stack) {
@@ -246,10 +221,7 @@ func TestRestore_OfDifferentMoments(t *testing.T) {
 			}
 			switch {
 			case c.noTemporal:
-				execute(t, stack.Postgres, `DROP DATABASE temporal WITH (FORCE)`)
-				execute(t, stack.Postgres, `DROP DATABASE temporal_visibility WITH (FORCE)`)
-				require.NoError(t, stack.StartTemporal(t.Context()))
-				require.NoError(t, app.Main(t.Context(), []string{"setup"}, stack.Environment(), os.Stderr, os.Stderr))
+				require.NoError(t, stack.LoseTemporal(t.Context()))
 			case c.oldTemporal:
 				require.NoError(t, stack.RestoreDump(t.Context(), dumps, devstack.Databases[1:]...))
 				fallthrough
@@ -259,10 +231,14 @@ func TestRestore_OfDifferentMoments(t *testing.T) {
 			restored, first := time.Now(), checkout.NewID(checkout.PrefixSession)
 			require.NoError(t, stack.StartWorker(t.Context()))
 			require.NoError(t, stack.StartAPI(t.Context()))
+			temporal := e2e.TemporalClient(t, stack)
+			e2e.Await(t, "a session of which nobody asks anything has a run", time.Minute, func() bool {
+				return len(e2e.Events(t, temporal, w.pending, "")) > 0
+			})
 
 			w.end()
 			if c.oldTemporal { // these runs do not know that their sessions have ended
-				flows := &runs.Client{Temporal: e2e.TemporalClient(t, stack)}
+				flows := &runs.Client{Temporal: temporal}
 				_, err := flows.Advance(t.Context(), w.pending)
 				require.NoError(t, err)
 				_, err = flows.Complete(t.Context(), w.asked, filepath.Base(w.bank))
@@ -270,7 +246,7 @@ func TestRestore_OfDifferentMoments(t *testing.T) {
 			}
 			// 7 and 16 compare rows with runs: what ended before the restore has lost one of them.
 			known := func(number int, id string) bool { return (number == 7 || number == 16) && age(id) < age(first) }
-			requireInvariantsBut(t, stack, known, func(facts *invariant.Facts) {
+			e2e.RequireInvariantsBut(t, stack, restoreSchedule, known, func(facts *invariant.Facts) {
 				if c.oldService {
 					forgetRequests(facts, moment, restored)
 				}

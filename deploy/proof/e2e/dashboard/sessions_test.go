@@ -123,9 +123,12 @@ func TestDashboard_Keys(t *testing.T) {
 		return b.Text("#key")
 	}
 	page(b, m, "/test/keys")
+	require.False(t, chrome.Get(b, chromedp.Evaluate[bool](`document.querySelector(".choices").checkVisibility()`)), "single scopes are not to be ticked beside everything")
+	b.Do(chrome.Click(`input[name="access"][value="some"]`), chrome.See(".choices"), chrome.Click(`input[value="full"]`))
 	b.Do(chrome.TypeInto("#label", "web shop"))
 	old := made()
 	b.Shoot("dashboard-key-shown-once")
+	b.Axe("key-secret")
 	require.True(t, strings.HasPrefix(old, "sk_test_"))
 	group := `section[aria-label="web shop"]`
 	require.Contains(t, b.Text(group), "not used yet")
