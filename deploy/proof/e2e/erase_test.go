@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 
@@ -37,15 +36,9 @@ func TestCustomerErase_LeavesNothingInAnyDatabase(t *testing.T) {
 	})
 
 	found := func() (tables []string) {
-		for database, at := range map[string]string{
-			"checkout": stack.DatabaseURL(), "temporal": e2e.Shared.Postgres.URL("temporal"),
-			"temporal_visibility": e2e.Shared.Postgres.URL("temporal_visibility"),
-		} {
-			conn, err := pgx.Connect(t.Context(), at)
+		for _, database := range []string{"", "temporal", "temporal_visibility"} {
+			in, err := invariant.SearchDatabase(t.Context(), stack.DatabaseURL(), database, []invariant.Canary{{Value: email}})
 			require.NoError(t, err)
-			in, err := invariant.SearchTables(t.Context(), conn, []invariant.Canary{{Name: "e-mail", Value: email}})
-			require.NoError(t, err)
-			require.NoError(t, conn.Close(t.Context()))
 			for table, rows := range in {
 				if rows[0] > 0 {
 					tables = append(tables, database+"."+table)
@@ -54,7 +47,7 @@ func TestCustomerErase_LeavesNothingInAnyDatabase(t *testing.T) {
 		}
 		return tables
 	}
-	require.ElementsMatch(t, []string{"checkout.checkout_session", "checkout.event", "checkout.transaction"}, found())
+	require.ElementsMatch(t, []string{".checkout_session", ".event", ".transaction"}, found())
 	erase := []string{"customer", "erase", "--email", email, "--apply"}
 	require.NoError(t, app.Main(t.Context(), erase, stack.Environment(), io.Discard, io.Discard))
 	require.Empty(t, found())

@@ -22,7 +22,8 @@ const oneOfEach = `
 // changes afterwards is marked.
 func TestReadPostgres_OfTheSchema(t *testing.T) {
 	t.Parallel()
-	conn, err := pgx.Connect(t.Context(), pgtemp.ForTest(t, storage.Migrate))
+	url := pgtemp.ForTest(t, storage.Migrate)
+	conn, err := pgx.Connect(t.Context(), url)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close(t.Context()) }) // everything was read
 	_, err = conn.Exec(t.Context(), oneOfEach)
@@ -50,7 +51,7 @@ func TestReadPostgres_OfTheSchema(t *testing.T) {
 	require.True(t, f.Sessions[0].Moved)
 	require.Equal(t, []Run{{WorkflowID: "cs_1"}, {WorkflowID: "cs_without_row"}}, f.Runs, "without that of a row that came since")
 
-	found, err := SearchTables(t.Context(), conn, []Canary{{Value: "key-1"}, {Value: "nowhere"}})
+	found, err := SearchDatabase(t.Context(), url, "", []Canary{{Value: "key-1"}, {Value: "nowhere"}})
 	require.NoError(t, err)
 	require.Equal(t, map[int]int{0: 1}, found["checkout_session"])
 	require.Empty(t, found["merchant"])
