@@ -119,18 +119,17 @@ func Facts(ctx context.Context, stack *devstack.Stack, schedule string, logs ...
 
 // settle waits until a stack has come to rest. It hastens deliveries whose attempt was lost.
 func settle(ctx context.Context, stack *devstack.Stack) error {
-	conn, err := pgx.Connect(ctx, stack.DatabaseURL())
+	pool, err := poolOf(stack.DatabaseURL())
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing was written
 	for end := time.Now().Add(settleTime); ; time.Sleep(100 * time.Millisecond) {
 		var words string
-		err := conn.QueryRow(ctx, invariant.Unsettled).Scan(&words)
+		err := pool.QueryRow(ctx, invariant.Unsettled).Scan(&words)
 		if err != nil || words == "" {
 			return err
 		}
-		lost, err := hasten(ctx, stack, conn)
+		lost, err := hasten(ctx, stack)
 		if err != nil {
 			return err
 		}
@@ -144,8 +143,12 @@ func settle(ctx context.Context, stack *devstack.Stack) error {
 }
 
 // hasten makes the next attempt of deliveries whose attempt was lost, and returns their ids.
-func hasten(ctx context.Context, stack *devstack.Stack, conn *pgx.Conn) ([]string, error) {
-	rows, _ := conn.Query(ctx, `
+func hasten(ctx context.Context, stack *devstack.Stack) ([]string, error) {
+	pool, err := poolOf(stack.DatabaseURL())
+	if err != nil {
+		return nil, err
+	}
+	rows, _ := pool.Query(ctx, `
 		SELECT id FROM webhook_delivery
 		WHERE status = 'pending' AND NOT held AND next_attempt_at < now() - $1::interval
 			AND (sending_until IS NULL OR sending_until < now())`, overdue) // CollectRows returns the error

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -257,18 +256,6 @@ func (m *Merchant) AwaitStatus(id string, want checkout.Status, within time.Dura
 	})
 }
 
-// hasten makes the next attempt of the stack's deliveries whose attempt was lost. A part of the stack may be down.
-func (m *Merchant) hasten() {
-	conn, err := pgx.Connect(m.T.Context(), m.Stack.DatabaseURL())
-	if err != nil {
-		return
-	}
-	defer func() { _ = conn.Close(context.Background()) }() // nothing was written
-	if lost, err := hasten(m.T.Context(), m.Stack, conn); len(lost) > 0 || err != nil {
-		m.T.Logf("hastened %v: %v", lost, err)
-	}
-}
-
 // Arrivals waits until n requests have arrived and returns them all.
 func (m *Merchant) Arrivals(n int, within time.Duration) []devstack.Arrival {
 	m.T.Helper()
@@ -281,7 +268,10 @@ func (m *Merchant) Arrivals(n int, within time.Duration) []devstack.Arrival {
 		select {
 		case <-more:
 		case <-time.After(overdue):
-			m.hasten()
+			// A part of the stack may be down.
+			if lost, err := hasten(m.T.Context(), m.Stack); len(lost) > 0 || err != nil {
+				m.T.Logf("hastened %v: %v", lost, err)
+			}
 		case <-deadline:
 			m.T.Fatalf("%d of %d requests arrived within %s", len(got), n, limit(within))
 		}

@@ -9,7 +9,6 @@ import (
 
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
-	"example.com/checkout/workflows/checkout"
 )
 
 // TestKill9_InTheMiddleOfTheMainJob kills each part once while sessions are
@@ -123,26 +122,4 @@ func TestKill9_OfAWorkerInAnAttempt(t *testing.T) {
 	require.Equal(t, 1, e2e.Query[int](t, stack, `SELECT count(*) FROM webhook_attempt WHERE delivery_id = $1 AND duration_ms IS NULL`, delivery),
 		"the log shows the attempt that was begun and lost")
 	e2e.RequireInvariants(t, stack, e2e.SharedSchedule)
-}
-
-// TestAllWorkersDown_ExpiryIsExact: the merchant is told expired at the second,
-// and nothing can be paid after it, although nobody writes it down.
-func TestAllWorkersDown_ExpiryIsExact(t *testing.T) {
-	t.Parallel()
-	e2e.OnlyLong(t)
-	stack := e2e.OwnStack(t, devstack.Options{SessionLifetime: "4s"})
-	m := e2e.NewMerchant(t, stack)
-	stack.Worker.Kill()
-	id := m.Create(e2e.Terms)
-	require.Equal(t, "pending", m.Session(id).Field("status"))
-	expires, err := time.Parse(time.RFC3339, m.Session(id).Field("expires_at").(string))
-	require.NoError(t, err)
-	time.Sleep(time.Until(expires))
-	require.Equal(t, "expired", m.Session(id).Field("status"))
-	require.Equal(t, http.StatusOK, m.Must(http.StatusOK, http.MethodPost, "/v1/checkout/"+id+"/expire", "").Status)
-	require.Contains(t, m.MustPay(id, e2e.CardSucceeds), "expired")
-	require.NoError(t, stack.StartWorker(t.Context()))
-	status, err := m.FinalStatus(id, 30*time.Second)
-	require.NoError(t, err)
-	require.Equal(t, string(checkout.StatusExpired), status)
 }
