@@ -225,7 +225,7 @@ func (c *chaos) liveSession(random *rand.Rand) {
 	ctx, cancel := context.WithTimeout(c.life, 90*time.Second)
 	defer cancel()
 	network := []string{checkout.Ethereum, checkout.Bitcoin}[random.IntN(2)]
-	c.playLive(ctx, draw(liveScripts, random), random, invariant.CurrenciesOn(network)...)
+	c.playLive(ctx, draw(liveScripts, weightOf, random), random, invariant.CurrenciesOn(network)...)
 }
 
 // playLive creates a live session with a payout in one of the currencies, and plays a script with it.

@@ -43,5 +43,5 @@ func TestHistories_OfAClockThatIsAhead(t *testing.T) {
 	m.AwaitStatus(paid, checkout.StatusCompleted, time.Minute)
 	e2e.Await(t, "the other session has expired", time.Minute, func() bool { return e2e.StatusOf(t, c, left) == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED })
 	require.True(t, e2e.Query[bool](t, stack, `SELECT status = 'expired' AND ended_at >= expires_at FROM checkout_session WHERE id = $1`, left))
-	e2e.Record(t, c, "checkout_session_early", left)
+	e2e.Record(t, c, "checkout_session_early", left, "")
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -127,13 +128,20 @@ func (p *prometheus) fillsDashboard() {
 // awaitData waits until a query has an answer that is not empty.
 func (p *prometheus) awaitData(title, query string) {
 	p.t.Helper()
-	e2e.Await(p.t, title+": "+query, 20*time.Second, func() bool {
-		var data struct {
-			Result []struct{ Value [2]any }
-		}
-		p.get("/api/v1/query", url.Values{"query": {query}}, &data)
-		return len(data.Result) > 0
-	})
+	e2e.Await(p.t, title+": "+query, 20*time.Second, func() bool { return len(p.values(query)) > 0 })
+}
+
+// values returns the answer of a query.
+func (p *prometheus) values(query string) (all []string) {
+	p.t.Helper()
+	var data struct {
+		Result []struct{ Value [2]any }
+	}
+	p.get("/api/v1/query", url.Values{"query": {query}}, &data)
+	for _, one := range data.Result {
+		all = append(all, fmt.Sprint(one.Value[1]))
+	}
+	return all
 }
 
 // ofMerchants matches what tells a merchant, a customer or one resource from
@@ -220,15 +228,11 @@ func (p *prometheus) get(path string, query url.Values, data any) {
 func (p *prometheus) await(query string, least float64) {
 	p.t.Helper()
 	e2e.Await(p.t, query, 20*time.Second, func() bool {
-		var data struct {
-			Result []struct{ Value [2]any }
-		}
-		p.get("/api/v1/query", url.Values{"query": {query}}, &data)
-		if len(data.Result) != 1 {
+		all := p.values(query)
+		if len(all) != 1 {
 			return false
 		}
-		var got float64
-		_, err := fmt.Sscan(data.Result[0].Value[1].(string), &got)
+		got, err := strconv.ParseFloat(all[0], 64)
 		return err == nil && got >= least
 	})
 }

@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -20,35 +21,31 @@ func readPostgres(ctx context.Context, conn *pgx.Conn, f *Facts) error {
 		if err := tx.QueryRow(ctx, `SELECT statement_timestamp()`).Scan(&f.At); err != nil {
 			return err
 		}
-		for _, read := range []func(context.Context, pgx.Tx, *Facts) error{readSessions, readEvents, readEndpoints,
-			readDeliveries, readAttempts, readTransfers, readLedger} {
-			if err := read(ctx, tx, f); err != nil {
-				return err
-			}
-		}
-		return nil
+		return cmp.Or(
+			readSessions(ctx, tx, f),
+			readDeliveries(ctx, tx, f),
+			readAttempts(ctx, tx, f),
+			readTransfers(ctx, tx, f),
+		)
 	})
 }
 
-func readEvents(ctx context.Context, tx pgx.Tx, f *Facts) error {
-	return read(ctx, tx, &f.Events, `
-		SELECT e.id, e.merchant_id, e.mode, e.type, e.subject_id, coalesce(e.session_id, ''), e.created_at,
-			encode(sha256(e.body), 'hex'),
-			coalesce(s.webhook_url, ''), CASE WHEN s.webhook_url IS NULL THEN '' ELSE coalesce(s.signing_endpoint_id, '') END
-		FROM event e LEFT JOIN checkout_session s ON s.id = e.session_id ORDER BY e.id`)
-}
-
-func readEndpoints(ctx context.Context, tx pgx.Tx, f *Facts) error {
-	return read(ctx, tx, &f.Endpoints, `
-		SELECT id, merchant_id, mode, url, events, session_id IS NOT NULL, created_at, changed_at, deleted_at
-			FROM webhook_endpoint ORDER BY id`)
-}
-
+// readDeliveries reads the events, the registrations and the deliveries.
 func readDeliveries(ctx context.Context, tx pgx.Tx, f *Facts) error {
-	return read(ctx, tx, &f.Deliveries, `
-		SELECT id, event_id, merchant_id, mode, endpoint_id, url, session_url, status, run, hurried_at, created_at,
-			finished_at, xmin::text
-		FROM webhook_delivery ORDER BY id`)
+	return cmp.Or(
+		read(ctx, tx, &f.Events, `
+			SELECT e.id, e.merchant_id, e.mode, e.type, e.subject_id, coalesce(e.session_id, ''), e.created_at,
+				encode(sha256(e.body), 'hex'), coalesce(s.webhook_url, ''),
+				CASE WHEN s.webhook_url IS NULL THEN '' ELSE coalesce(s.signing_endpoint_id, '') END
+			FROM event e LEFT JOIN checkout_session s ON s.id = e.session_id ORDER BY e.id`),
+		read(ctx, tx, &f.Endpoints, `
+			SELECT id, merchant_id, mode, url, events, session_id IS NOT NULL, created_at, changed_at, deleted_at
+			FROM webhook_endpoint ORDER BY id`),
+		read(ctx, tx, &f.Deliveries, `
+			SELECT id, event_id, merchant_id, mode, endpoint_id, url, session_url, status, run, hurried_at, created_at,
+				finished_at, xmin::text
+			FROM webhook_delivery ORDER BY id`),
+	)
 }
 
 func readAttempts(ctx context.Context, tx pgx.Tx, f *Facts) error {
@@ -83,8 +80,12 @@ func readAttempts(ctx context.Context, tx pgx.Tx, f *Facts) error {
 // readMoved marks the rows that changed since the first reading, and removes the runs of rows that
 // were inserted since.
 func readMoved(ctx context.Context, conn *pgx.Conn, f *Facts) error {
-	now, err := versions(ctx, conn, `
-		SELECT id, xmin::text FROM checkout_session UNION ALL SELECT id, xmin::text FROM webhook_delivery`)
+	rows, _ := conn.Query(ctx, `
+		SELECT id, xmin::text FROM checkout_session
+		UNION ALL SELECT id, xmin::text FROM webhook_delivery`) // ForEachRow returns the error
+	var id, version string
+	now := map[string]string{} // the version of each row
+	_, err := pgx.ForEachRow(rows, []any{&id, &version}, func() error { now[id] = version; return nil })
 	if err != nil {
 		return err
 	}
@@ -102,15 +103,6 @@ func readMoved(ctx context.Context, conn *pgx.Conn, f *Facts) error {
 		return there && !known[r.WorkflowID]
 	})
 	return nil
-}
-
-// versions returns the version of each row, by id.
-func versions(ctx context.Context, conn *pgx.Conn, sql string) (map[string]string, error) {
-	rows, _ := conn.Query(ctx, sql) // ForEachRow returns the error
-	var id, version string
-	all := map[string]string{}
-	_, err := pgx.ForEachRow(rows, []any{&id, &version}, func() error { all[id] = version; return nil })
-	return all, err
 }
 
 // Unsettled is a query for the work that is in progress and not on hold, in words; "" when everything has come to rest.
