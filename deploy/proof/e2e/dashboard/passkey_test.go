@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -19,6 +18,7 @@ import (
 
 	"example.com/checkout/api/dashboard"
 	"example.com/checkout/api/dashboard/login"
+	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/proof/e2e/chrome"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
@@ -204,21 +204,16 @@ func (v *visitor) post(path string, fields ...string) (int, string) {
 	for i := 0; i < len(fields); i += 2 {
 		form.Set(fields[i], fields[i+1])
 	}
-	r, err := http.NewRequestWithContext(v.t.Context(), http.MethodPost, v.url+path, strings.NewReader(form.Encode()))
-	require.NoError(v.t, err)
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	cookies := ""
 	for name, value := range v.cookies {
-		r.AddCookie(&http.Cookie{Name: name, Value: value})
+		cookies += name + "=" + value + "; "
 	}
-	res, err := http.DefaultTransport.RoundTrip(r) // follows no redirect
-	require.NoError(v.t, err)
-	defer res.Body.Close()
-	for _, c := range res.Cookies() {
+	got := e2e.Ask(v.t, http.MethodPost, v.url+path, form.Encode(),
+		"Content-Type", "application/x-www-form-urlencoded", "Cookie", cookies)
+	for _, c := range (&http.Response{Header: got.Header}).Cookies() {
 		v.cookies[c.Name] = c.Value
 	}
-	text, err := io.ReadAll(res.Body)
-	require.NoError(v.t, err)
-	return res.StatusCode, string(text)
+	return got.Status, string(got.Body)
 }
 
 // challenge asks for a challenge and returns the options for the browser.
