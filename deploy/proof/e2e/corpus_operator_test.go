@@ -35,7 +35,7 @@ type operatorCase struct {
 // pending, answers, and can be paid at the end.
 func TestCorpus_NoOperatorBreaksASession(t *testing.T) {
 	t.Parallel()
-	stack := e2e.MadeUp(t) // runs without rows are what the invariants are there to find
+	stack := e2e.Beside(t, madeUp) // runs without rows are what the invariants are there to find
 	m := e2e.NewMerchant(t, stack)
 	w := &corpusWorld{stack: stack, own: m, temporal: e2e.TemporalClient(t, stack), values: map[string]string{"merchant": m.ID}}
 	w.values["ended"], w.values["session"] = m.Create(e2e.Terms), m.Create(e2e.Terms)

@@ -126,7 +126,7 @@ func onChain(t *testing.T, paid, name string) {
 func TestHistories_OfSteering(t *testing.T) {
 	t.Parallel()
 	requireDirectory(t)
-	stack := e2e.MadeUp(t)
+	stack := e2e.Beside(t, madeUp)
 	c := e2e.TemporalClient(t, stack)
 	store := e2e.OpenStore(t, stack)
 	steered, parked, canceled := e2e.NewMerchant(t, stack), e2e.NewMerchant(t, stack), e2e.NewMerchant(t, stack)

@@ -4,10 +4,8 @@ package chrome
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -24,9 +22,6 @@ import (
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/need"
 )
-
-// Screenshots is the directory for pictures of the tested pages; "" for no pictures.
-var Screenshots = flag.String("screenshots", "", "directory to write pictures of the pages to")
 
 // BrowserTimeout is the longest wait for one step in a page, on a busy computer.
 const BrowserTimeout = 4 * time.Minute
@@ -249,7 +244,7 @@ type Look struct {
 
 const contrast = "color-contrast"
 
-// The first two see each size and each scheme. -long and -screenshots look at the other two as well.
+// The first two see each size and each scheme. -long looks at the other two as well.
 var looks = []Look{
 	{320, 640, true, "light", nil}, {1440, 900, false, "dark", nil},
 	{320, 640, true, "dark", []string{contrast}}, {1440, 900, false, "light", []string{contrast}},
@@ -266,11 +261,11 @@ func (l Look) emulate() chromedp.Action[chromedp.Void] {
 // on.
 const endTransitions = `document.getAnimations().forEach((a) => a.effect.getComputedTiming().iterations === Infinity || a.finish())`
 
-// EachLook shows the page in each look. With -screenshots it keeps a picture of each.
+// EachLook shows the page in each look.
 func (b *Tab) EachLook(name string, look func(what string, l Look)) {
 	b.T.Helper()
 	chosen := looks[:2]
-	if *e2e.Long || *Screenshots != "" {
+	if *e2e.Long {
 		chosen = looks
 	}
 	e2e.Await(b.T, "the page has its style sheets", BrowserTimeout, func() bool {
@@ -281,9 +276,6 @@ func (b *Tab) EachLook(name string, look func(what string, l Look)) {
 		b.Do(l.emulate())
 		b.Emulate(ColorScheme, l.scheme)
 		b.Script(endTransitions)
-		if *Screenshots != "" { // before look, so that the picture shows a fault that look finds
-			b.Keep(what, Get(b, chromedp.FullScreenshot(100)))
-		}
 		look(what, l)
 	}
 	b.Do(chromedp.EmulateReset())
@@ -307,14 +299,6 @@ func (b *Tab) Glance(name string) {
 	b.RequireFits(name, true)
 	b.Axe(name)
 	b.Do(chromedp.EmulateReset())
-}
-
-// Shoot keeps a picture of each look without checks.
-func (b *Tab) Shoot(name string) {
-	b.T.Helper()
-	if *Screenshots != "" {
-		b.EachLook(name, func(string, Look) {})
-	}
 }
 
 // RequireFits checks that there is no horizontal scroll bar. It also checks the height of
@@ -354,13 +338,6 @@ func (b *Tab) RequireTablesFit(what string) {
 		.filter((e) => e.scrollWidth > e.clientWidth && (e.tagName === "HTML" || ["auto", "scroll"].includes(getComputedStyle(e).overflowX)))
 		.map((e) => e.outerHTML.slice(0, 90) + "… " + e.scrollWidth + " in " + e.clientWidth)`)), "%s at 1280 pixels", what)
 	b.Do(chromedp.EmulateReset())
-}
-
-// Keep writes a picture of the page.
-func (b *Tab) Keep(name string, picture []byte) {
-	b.T.Helper()
-	require.NoError(b.T, os.MkdirAll(*Screenshots, 0o750))
-	require.NoError(b.T, os.WriteFile(filepath.Join(*Screenshots, name+".png"), picture, 0o600))
 }
 
 // ColorScheme is a media feature: "light" or "dark".
