@@ -133,7 +133,8 @@ func (t *runReader) put(run Run) {
 
 func runOf(info *workflowpb.WorkflowExecutionInfo) Run {
 	run := Run{
-		Type: info.GetType().GetName(), WorkflowID: info.GetExecution().GetWorkflowId(), RunID: info.GetExecution().GetRunId(), Status: info.GetStatus(),
+		Type: info.GetType().GetName(), WorkflowID: info.GetExecution().GetWorkflowId(),
+		RunID: info.GetExecution().GetRunId(), Status: info.GetStatus(),
 		StartedAt: info.GetStartTime().AsTime(), Parent: info.GetParentExecution().GetWorkflowId(),
 	}
 	if info.GetCloseTime() != nil {
