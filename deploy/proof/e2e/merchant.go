@@ -324,6 +324,13 @@ func (m *Merchant) submit(browser *http.Client, id, card string) (page, error) {
 	}))
 }
 
+// Confirm says yes on the page of the sandbox's bank, which leads back to the shop.
+func (m *Merchant) Confirm(bank string) {
+	m.T.Helper()
+	_, err := readPage(newBrowser().PostForm(bank, url.Values{"answer": {"confirm"}}))
+	require.NoError(m.T, err)
+}
+
 // page is a page that a browser shows, and its address.
 type page struct {
 	status   int

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -293,7 +292,7 @@ func (w *work) end() {
 	w.T.Helper()
 	w.release()
 	w.failing.Receiver.Answer(http.StatusOK)
-	e2e.PostForm(w.T, w.bank, url.Values{"answer": {"confirm"}})
+	w.Confirm(w.bank)
 	w.AwaitStatus(w.asked, checkout.StatusCompleted, 20*time.Second)
 	requireCompleted(w.Merchant, "now", []string{w.pending, w.unpaid, w.Create(e2e.Terms)})
 }

@@ -160,7 +160,7 @@ func (n networks) bank(id string) string {
 
 // endsInSandbox answers the sandbox's bank about a payment that began before the restart.
 func (n networks) endsInSandbox(id, bank string) {
-	e2e.PostForm(n.T, bank, url.Values{"answer": {"confirm"}})
+	n.Confirm(bank)
 	n.AwaitStatus(id, checkout.StatusCompleted, 20*time.Second)
 	n.paidOut(id)
 	require.Equal(n.T, 1, e2e.Query[int](n.T, n.stack, `

@@ -258,8 +258,7 @@ func (r *release) requireAllEnds(stack *devstack.Stack) {
 		m.MustPay(id, e2e.CardSucceeds)
 	}
 	for _, id := range r.asked {
-		bank := e2e.Query[string](t, stack, `SELECT action_url FROM transaction WHERE session_id = $1`, id)
-		e2e.PostForm(t, bank, url.Values{"answer": {"confirm"}})
+		m.Confirm(e2e.Query[string](t, stack, `SELECT action_url FROM transaction WHERE session_id = $1`, id))
 	}
 	for _, id := range append(r.pending, r.asked...) {
 		m.AwaitStatus(id, checkout.StatusCompleted, 20*time.Second)
