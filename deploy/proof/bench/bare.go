@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,7 +18,7 @@ type bareApplication struct {
 	temporal client.Client
 	queue    string
 	worker   worker.Worker
-	done     sync.Map // workflow id to a channel that gets one value per child
+	done     arrivals // of children, by session
 }
 
 // newBare starts a bare application's worker.
@@ -40,9 +39,6 @@ var bareSessions atomic.Int64
 // payOne pays one session of the bare application.
 func (b *bareApplication) payOne(ctx context.Context) error {
 	id := fmt.Sprintf("bare-%d-%d", time.Now().UnixNano(), bareSessions.Add(1))
-	done := make(chan struct{}, 2)
-	b.done.Store(id, done)
-	defer b.done.Delete(id)
 	_, err := b.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: b.queue}, bareSession)
 	if err != nil {
 		return err
@@ -57,13 +53,7 @@ func (b *bareApplication) payOne(ctx context.Context) error {
 	if err := paid.Get(ctx, nil); err != nil {
 		return err
 	}
-
-	for range 2 {
-		if err := await(ctx, done, id); err != nil {
-			return err
-		}
-	}
-	return nil
+	return b.done.await(ctx, id, 2)
 }
 
 // Nothing stands for the charge and the decision.
@@ -71,9 +61,7 @@ func (b *bareApplication) Nothing(context.Context) error { return nil }
 
 // Arrive stands for the delivery.
 func (b *bareApplication) Arrive(_ context.Context, session string) error {
-	if done, ok := b.done.Load(session); ok {
-		done.(chan struct{}) <- struct{}{}
-	}
+	b.done.note(session)
 	return nil
 }
 

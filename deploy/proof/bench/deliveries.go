@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -65,14 +64,13 @@ type publisher struct {
 	endpoints []webhook.Endpoint // several, because each gets four attempts at a time
 	close     func()
 	turn      chan int
-	arrived   sync.Map // event id to a channel that is closed
+	arrived   arrivals // of events
 }
 
 func newPublisher(ctx context.Context, n *neighbourhood, clients int) (*publisher, error) {
 	p := &publisher{neighbourhood: n, turn: make(chan int, clients)}
 	base, stop, err := serve(func(_ http.ResponseWriter, r *http.Request) {
-		done, _ := p.arrived.LoadOrStore(r.Header.Get("X-Service-Event-Id"), make(chan struct{}))
-		close(done.(chan struct{}))
+		p.arrived.note(r.Header.Get("X-Service-Event-Id"))
 	})
 	if err != nil {
 		return nil, err
@@ -93,20 +91,15 @@ func (p *publisher) one(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	done, _ := p.arrived.LoadOrStore(event.ID, make(chan struct{}))
-	defer p.arrived.Delete(event.ID)
-	return await(ctx, done.(chan struct{}), event.ID)
+	return p.arrived.await(ctx, event.ID, 1)
 }
 
 // deliverOne runs one bare workflow and waits for its activity.
 func (b *bareApplication) deliverOne(ctx context.Context) error {
 	id := checkout.NewID("bare")
-	done := make(chan struct{}, 1)
-	b.done.Store(id, done)
-	defer b.done.Delete(id)
 	if _, err := b.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: b.queue},
 		bareDelivery, id); err != nil {
 		return err
 	}
-	return await(ctx, done, id)
+	return b.done.await(ctx, id, 1)
 }

@@ -55,22 +55,13 @@ type customers struct {
 	*rig
 	create func(context.Context) (string, error)
 	http   *http.Transport
-
-	mu      sync.Mutex
-	waiting map[string]*told // by session
-}
-
-// told holds the events for which the merchant still waits.
-type told struct {
-	left int
-	done chan struct{}
+	told   arrivals // of events, by session
 }
 
 func (r *rig) newCustomers(clients int) *customers {
 	return &customers{
 		rig: r, create: r.createOverREST(clients),
-		http:    &http.Transport{MaxIdleConnsPerHost: 2 * clients},
-		waiting: map[string]*told{},
+		http: &http.Transport{MaxIdleConnsPerHost: 2 * clients},
 	}
 }
 
@@ -83,7 +74,7 @@ func (c *customers) listen(ctx context.Context) {
 		arrivals, more := c.stack.Receiver.Arrivals()
 		for _, a := range arrivals[seen:] {
 			if found := sessionOfEvent.FindSubmatch(a.Body); found != nil && !a.Duplicate {
-				c.arrived(string(found[1]))
+				c.told.note(string(found[1]))
 			}
 		}
 		seen = len(arrivals)
@@ -95,19 +86,43 @@ func (c *customers) listen(ctx context.Context) {
 	}
 }
 
-func (c *customers) arrived(session string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if w := c.waiting[session]; w != nil {
-		if w.left--; w.left == 0 {
-			close(w.done)
-			delete(c.waiting, session)
-		}
+// arrivals lets those who wait know of what has come, by its id.
+type arrivals struct{ of sync.Map }
+
+// most is how much comes of one id.
+const most = 2
+
+func (a *arrivals) channel(id string) chan struct{} {
+	channel, _ := a.of.LoadOrStore(id, make(chan struct{}, most))
+	return channel.(chan struct{})
+}
+
+// note notes that one has come. It may come before anybody waits.
+func (a *arrivals) note(id string) {
+	select {
+	case a.channel(id) <- struct{}{}:
+	default: // it came again
 	}
 }
 
-// patience is how long one session may take before the benchmark gives up.
+// patience is how long one may take before the benchmark gives up.
 const patience = time.Minute
+
+// await waits until n have come.
+func (a *arrivals) await(ctx context.Context, id string, n int) error {
+	defer a.of.Delete(id)
+	late := time.After(patience)
+	for range n {
+		select {
+		case <-a.channel(id):
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-late:
+			return errors.New(id + ": no answer within a minute")
+		}
+	}
+	return nil
+}
 
 // payOne runs one session from its creation to its two events.
 func (c *customers) payOne(ctx context.Context) error {
@@ -115,26 +130,10 @@ func (c *customers) payOne(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w := &told{left: 2, done: make(chan struct{})}
-	c.mu.Lock()
-	c.waiting[id] = w
-	c.mu.Unlock()
 	if err := c.pay(ctx, id); err != nil {
 		return err
 	}
-	return await(ctx, w.done, id)
-}
-
-// await waits for done. id names in an error what did not come.
-func await(ctx context.Context, done <-chan struct{}, id string) error {
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(patience):
-		return errors.New(id + ": no answer within a minute")
-	}
+	return c.told.await(ctx, id, 2)
 }
 
 // pay sends the page's form as a browser does.

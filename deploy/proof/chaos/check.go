@@ -158,7 +158,8 @@ func settle(ctx context.Context, o checkOptions) (string, error) {
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing was written
 	for end := time.Now().Add(o.wait); ; {
-		words, err := invariant.Unsettled(ctx, conn)
+		var words string
+		err := conn.QueryRow(ctx, invariant.Unsettled).Scan(&words)
 		if err != nil || words == "" || time.Now().After(end) {
 			return words, err
 		}

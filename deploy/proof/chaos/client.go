@@ -68,20 +68,30 @@ func (c *chaos) call(ctx context.Context, m *merchant, what call) answer {
 	if what.key != "" {
 		header.Set("Idempotency-Key", what.key)
 	}
-	began := time.Now()
-	got := request(ctx, what.method, c.rig.apis[api]+what.path, header, what.body)
-	id := what.id
-	if id == "" && got.status < 300 {
-		id = got.field("id")
+	made := invariant.Call{Op: what.op, MerchantID: m.id, Key: what.key, ID: what.id}
+	return c.ask(ctx, made, what.method, c.rig.apis[api]+what.path, header, what.body)
+}
+
+// ask makes a request and records it as a call, with what the answer tells of the session.
+func (c *chaos) ask(
+	ctx context.Context, made invariant.Call, method, address string, header http.Header, body string,
+) answer {
+	made.At = time.Now()
+	got := request(ctx, method, address, header, body)
+	made.EndedAt, made.Status = time.Now(), got.status
+	if made.ID == "" && got.status < 300 {
+		made.ID = got.field("id")
 	}
-	told := checkout.Status("")
-	if what.op != opSteer {
-		told = checkout.Status(got.field("status"))
+	if made.Op != opSteer && (made.Op != opPage || got.status == http.StatusOK) {
+		made.Told = checkout.Status(got.field("status"))
 	}
-	c.note(invariant.Call{
-		Op: what.op, MerchantID: m.id, Key: what.key, ID: id, At: began, EndedAt: time.Now(), Status: got.status, Told: told,
-	})
+	c.note(made)
 	return got
+}
+
+// page returns the address of the hosted page of one of the two processes.
+func (c *chaos) page() string {
+	return c.rig.pages[rand.IntN(len(c.rig.pages))] //nolint:gosec // which of two processes
 }
 
 // request makes one request and follows redirects.
@@ -151,24 +161,18 @@ func (c *chaos) pay(ctx context.Context, m *merchant, id, card string) {
 
 // sendForm sends the hosted page's form.
 func (c *chaos) sendForm(ctx context.Context, m *merchant, id string, form url.Values) answer {
-	page := c.rig.pages[rand.IntN(len(c.rig.pages))] //nolint:gosec // which of two processes
+	return c.post(ctx, invariant.Call{Op: invariant.OpPay, MerchantID: m.id, ID: id}, c.page()+"/"+id, form)
+}
+
+// post sends a form to an address.
+func (c *chaos) post(ctx context.Context, made invariant.Call, address string, form url.Values) answer {
 	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
-	began := time.Now()
-	got := request(ctx, http.MethodPost, page+"/"+id, header, form.Encode())
-	c.note(invariant.Call{
-		Op: invariant.OpPay, MerchantID: m.id, ID: id, At: began, EndedAt: time.Now(), Status: got.status,
-	})
-	return got
+	return c.ask(ctx, made, http.MethodPost, address, header, form.Encode())
 }
 
 // answerBank answers the bank's question, and goes back to the shop.
 func (c *chaos) answerBank(ctx context.Context, m *merchant, id, address, said string) {
-	began := time.Now()
-	got := request(
-		ctx, http.MethodPost, address,
-		http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, "answer="+said,
-	)
-	c.note(invariant.Call{Op: opConfirm, MerchantID: m.id, ID: id, At: began, EndedAt: time.Now(), Status: got.status})
+	c.post(ctx, invariant.Call{Op: opConfirm, MerchantID: m.id, ID: id}, address, url.Values{"answer": {said}})
 }
 
 // look reads the session's status from the customer's page or the REST API.
@@ -177,16 +181,8 @@ func (c *chaos) look(ctx context.Context, m *merchant, id string) {
 		c.call(ctx, m, call{op: invariant.OpGet, id: id, method: http.MethodGet, path: "/v1/checkout/" + id})
 		return
 	}
-	began := time.Now()
-	page := c.rig.pages[rand.IntN(len(c.rig.pages))] //nolint:gosec // which of two processes
-	got := request(ctx, http.MethodGet, page+"/"+id+"/status", http.Header{}, "")
-	told := checkout.Status("")
-	if got.status == http.StatusOK {
-		told = checkout.Status(got.field("status"))
-	}
-	c.note(invariant.Call{
-		Op: opPage, MerchantID: m.id, ID: id, At: began, EndedAt: time.Now(), Status: got.status, Told: told,
-	})
+	made := invariant.Call{Op: opPage, MerchantID: m.id, ID: id}
+	c.ask(ctx, made, http.MethodGet, c.page()+"/"+id+"/status", http.Header{}, "")
 }
 
 // end asks the REST API to expire or advance a session. It repeats the request while the outcome is

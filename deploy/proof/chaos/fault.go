@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -102,32 +101,38 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-func killed(ctx context.Context, c *chaos, p *part, random *rand.Rand) bool {
-	p.kill()
-	pause(ctx, between(random, 0, 2*time.Second))
-	c.rig.again(ctx, p)
-	return true
+// until asks again and again until it is so, for some time at most, and reports whether it was so.
+func until(ctx context.Context, longest, every time.Duration, is func() bool) bool {
+	for began := time.Now(); ctx.Err() == nil && time.Since(began) < longest; pause(ctx, every) {
+		if is() {
+			return true
+		}
+	}
+	return false
 }
 
-func stopped(ctx context.Context, c *chaos, p *part, random *rand.Rand) bool {
-	p.stop()
-	pause(ctx, between(random, 0, 2*time.Second))
-	c.rig.again(ctx, p)
-	return true
+var (
+	killed  = ends(func(p *part) { p.kill() })
+	stopped = ends(func(p *part) { p.stop() })
+)
+
+// ends ends a part and starts it again.
+func ends(end func(*part)) injection {
+	return func(ctx context.Context, c *chaos, p *part, random *rand.Rand) bool {
+		end(p)
+		pause(ctx, between(random, 0, 2*time.Second))
+		c.rig.again(ctx, p)
+		return true
+	}
 }
 
 // paused stops a process for one second to longest and then continues it. The process then works
 // with old knowledge.
 func paused(longest time.Duration) injection {
 	return func(ctx context.Context, _ *chaos, p *part, random *rand.Rand) bool {
-		pids := family(p.pid())
-		for _, pid := range pids {
-			_ = syscall.Kill(pid, syscall.SIGSTOP) // an error means that the child has ended
-		}
+		resume := p.suspend()
 		pause(ctx, between(random, time.Second, longest))
-		for _, pid := range pids {
-			_ = syscall.Kill(pid, syscall.SIGCONT) // as above
-		}
+		resume()
 		return true
 	}
 }

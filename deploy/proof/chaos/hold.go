@@ -3,10 +3,12 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,13 +22,12 @@ const patience = 20 * time.Second
 
 // holds returns the resources of each process of the service, by its name. It repeats the question
 // for a while, because a new process does not answer at once.
-func (r *rig) holds(ctx context.Context) (map[string]invariant.Hold, error) {
-	for began := time.Now(); ; pause(ctx, time.Second) {
-		all, err := r.holdsNow(ctx)
-		if err == nil || time.Since(began) > patience || ctx.Err() != nil {
-			return all, err
-		}
-	}
+func (r *rig) holds(ctx context.Context) (all map[string]invariant.Hold, err error) {
+	until(ctx, patience, time.Second, func() bool {
+		all, err = r.holdsNow(ctx)
+		return err == nil
+	})
+	return all, errors.Join(err, ctx.Err())
 }
 
 // holdsNow reads open files and memory from Linux, and goroutines from each process's metrics.
@@ -76,24 +77,18 @@ func goroutinesOf(ctx context.Context, address string) (int, error) {
 
 // compareHolds returns the resources of every process before the load and now. If a process holds
 // too much, compareHolds looks again for a while.
-func (c *chaos) compareHolds(ctx context.Context) ([]invariant.Held, error) {
-	for began := time.Now(); ; pause(ctx, time.Second) {
-		now, err := c.rig.holds(ctx)
-		if err != nil {
-			return nil, err
-		}
-		var (
-			held  []invariant.Held
-			leaks bool
-		)
+func (c *chaos) compareHolds(ctx context.Context) (held []invariant.Held, err error) {
+	until(ctx, patience, time.Second, func() bool {
+		var now map[string]invariant.Hold
+		now, err = c.rig.holds(ctx)
+		held = nil
 		for _, p := range c.rig.parts {
 			if p.metrics != "" {
-				h := invariant.Held{Process: p.name, Before: c.before[p.name], After: now[p.name]}
-				held, leaks = append(held, h), leaks || h.Leaks() != ""
+				held = append(held, invariant.Held{Process: p.name, Before: c.before[p.name], After: now[p.name]})
 			}
 		}
-		if !leaks || time.Since(began) > patience || ctx.Err() != nil {
-			return held, ctx.Err()
-		}
-	}
+		leaks := slices.ContainsFunc(held, func(h invariant.Held) bool { return h.Leaks() != "" })
+		return err != nil || !leaks
+	})
+	return held, errors.Join(err, ctx.Err())
 }

@@ -225,7 +225,7 @@ func (c *chaos) liveSession(random *rand.Rand) {
 	ctx, cancel := context.WithTimeout(c.life, 90*time.Second)
 	defer cancel()
 	network := []string{checkout.Ethereum, checkout.Bitcoin}[random.IntN(2)]
-	c.playLive(ctx, draw(liveScripts, random), random, invariant.CurrenciesOn(network)...)
+	c.playLive(ctx, draw(liveScripts, weightOf, random), random, invariant.CurrenciesOn(network)...)
 }
 
 // playLive creates a live session with a payout in one of the currencies, and plays a script with it.
@@ -264,15 +264,13 @@ func (c *chaos) cardToken(ctx context.Context, card string) string {
 	if err != nil {
 		return ""
 	}
-	for range 5 {
+	id := ""
+	until(ctx, 5*time.Second, time.Second, func() bool {
 		header := http.Header{"Origin": {c.world.frame}}
-		got := request(ctx, http.MethodPost, c.world.frame+"/tokens", header, string(text))
-		if id := got.field("id"); id != "" {
-			return id
-		}
-		pause(ctx, time.Second)
-	}
-	return ""
+		id = request(ctx, http.MethodPost, c.world.frame+"/tokens", header, string(text)).field("id")
+		return id != ""
+	})
+	return id
 }
 
 func cvcOf(card string) string {
@@ -284,14 +282,14 @@ func cvcOf(card string) string {
 
 // atTheBank answers the bank's question once it is asked.
 func (c *chaos) atTheBank(ctx context.Context, s *scene, said string) {
-	for range 10 {
-		address, err := query[string](ctx, c.rig, `
+	var address string
+	asked := until(ctx, 10*time.Second, time.Second, func() (is bool) {
+		address, _ = query[string](ctx, c.rig, `
 			SELECT coalesce(max(action_url), '') FROM transaction WHERE session_id = $1 AND status = 'processing'`, s.id)
-		if err == nil && address != "" {
-			c.answerBank(ctx, s.m, s.id, address, said)
-			c.look(ctx, s.m, s.id)
-			return
-		}
-		pause(ctx, time.Second)
+		return address != "" // without PostgreSQL it is not known yet
+	})
+	if asked {
+		c.answerBank(ctx, s.m, s.id, address, said)
+		c.look(ctx, s.m, s.id)
 	}
 }

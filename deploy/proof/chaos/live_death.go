@@ -45,7 +45,7 @@ func dies(reach func(*chaos, context.Context) bool) injection {
 // signer does not answer it.
 func (c *chaos) signs(ctx context.Context) bool {
 	c.rig.link("worker-signer").set(linkBlackHole)
-	return c.reached(ctx, func() bool {
+	return reached(ctx, func() bool {
 		n, err := query[int](ctx, c.rig, `
 			SELECT count(*) FROM pg_stat_activity WHERE application_name = 'checkout' AND state = 'idle in transaction'
 				AND state_change < clock_timestamp() - interval '300 milliseconds'`)
@@ -62,7 +62,7 @@ func (c *chaos) commits(ctx context.Context) bool {
 // sends waits until the node has the transfer. The worker does not learn this.
 func (c *chaos) sends(ctx context.Context) bool {
 	hash, committed := c.commitsWith(ctx, linkSwallows)
-	return committed && c.reached(ctx, func() bool {
+	return committed && reached(ctx, func() bool {
 		var known *struct{ Nonce hexutil.Uint64 }
 		err := c.onNode(ctx, checkout.Ethereum, func(d *devstack.LiveDouble) error {
 			return d.Anvil.Call(ctx, &known, "eth_getTransactionByHash", hash)
@@ -85,7 +85,7 @@ func (c *chaos) commitsWith(ctx context.Context, f linkFault) (hash string, comm
 	}
 	c.rig.link("worker-ethereum").set(f)
 	c.rig.link("worker-signer").set(linkPasses)
-	committed = c.reached(ctx, func() bool {
+	committed = reached(ctx, func() bool {
 		hash, err = query[string](ctx, c.rig, newest)
 		return err == nil && hash != before
 	})
@@ -93,12 +93,6 @@ func (c *chaos) commitsWith(ctx context.Context, f linkFault) (hash string, comm
 }
 
 // reached asks until it is so, or ctx ends.
-func (c *chaos) reached(ctx context.Context, is func() bool) bool {
-	for ctx.Err() == nil {
-		if is() {
-			return true
-		}
-		pause(ctx, 20*time.Millisecond)
-	}
-	return false
+func reached(ctx context.Context, is func() bool) bool {
+	return until(ctx, time.Minute, 20*time.Millisecond, is)
 }

@@ -83,7 +83,7 @@ func (c *chaos) attack(ctx context.Context) {
 		siege := invariant.Span{From: time.Now()}
 		c.world.besieged.Store(true)
 		for time.Since(siege.From) < phase && ctx.Err() == nil {
-			kind := draw(c.moves, random)
+			kind := draw(c.moves, faultKind.often, random)
 			if kind.inject(c.life, c, nil, random) {
 				c.noteFault(kind.name)
 			}

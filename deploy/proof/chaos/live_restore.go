@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -55,10 +54,7 @@ func (c *chaos) restore(ctx context.Context) error {
 	lost := invariant.Span{}
 	err = c.halted(ctx, func(parts []*part) error {
 		for _, p := range parts {
-			for _, pid := range family(p.pid()) {
-				_ = syscall.Kill(pid, syscall.SIGSTOP) // an error means that the child has ended
-				defer func() { _ = syscall.Kill(pid, syscall.SIGCONT) }()
-			}
+			defer p.suspend()()
 		}
 		lost.From = time.Now()
 		return c.rig.stack.Dump(ctx, dir, devstack.Databases...)
@@ -113,10 +109,8 @@ func (c *chaos) halted(ctx context.Context, do func([]*part) error) error {
 		if slices.Contains([]string{"acquirer", checkout.Ethereum, checkout.Bitcoin}, p.kind) {
 			continue
 		}
-		for !p.TryLock() {
-			if pause(ctx, 50*time.Millisecond); ctx.Err() != nil {
-				return ctx.Err()
-			}
+		if err := p.await(ctx); err != nil {
+			return err
 		}
 		defer p.Unlock()
 		if p.kind != "postgres" {

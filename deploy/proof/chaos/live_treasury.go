@@ -9,8 +9,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"example.com/checkout/deploy/proof/chaos/invariant"
 	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/deploy/standin/devstack"
@@ -50,10 +48,8 @@ func (c *chaos) onNode(ctx context.Context, network string, do func(d *devstack.
 		if p.kind != network {
 			continue
 		}
-		for !p.TryLock() {
-			if pause(ctx, 100*time.Millisecond); ctx.Err() != nil {
-				return ctx.Err()
-			}
+		if err := p.await(ctx); err != nil {
+			return err
 		}
 		defer p.Unlock()
 		return do(c.rig.stack.Live)
@@ -225,7 +221,7 @@ func (c *chaos) robAccount(
 		return err
 	}
 	c.say("a thief used the treasury's key on %s", network)
-	c.until(ctx, 90*time.Second, func() bool {
+	until(ctx, 90*time.Second, time.Second, func() bool {
 		var frozen []account
 		frozen, err = c.accounts(ctx, true)
 		for _, a := range frozen {
@@ -261,16 +257,11 @@ func robBitcoin(ctx context.Context, d *devstack.LiveDouble) (txHash string, err
 }
 
 // restAgain waits until an operator has thawed the treasury, and everything is at rest.
-func (c *chaos) restAgain(ctx context.Context) error {
-	conn, err := pgx.Connect(ctx, c.rig.databaseURL)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing was written
+func (c *chaos) restAgain(ctx context.Context) (err error) {
 	rest := ""
-	c.until(ctx, 4*time.Minute, func() bool {
+	until(ctx, 4*time.Minute, time.Second, func() bool {
 		if err = c.keepTreasury(ctx); err == nil {
-			rest, err = restless(ctx, conn)
+			rest, err = c.restless(ctx)
 		}
 		return err != nil || rest == ""
 	})
@@ -287,7 +278,7 @@ func (c *chaos) payWhileFrozen(ctx context.Context, network string) (err error) 
 		c.payLive(ctx, s, liveGood)
 	}}, random, invariant.CurrenciesOn(network)...)
 	held := 0
-	c.until(ctx, time.Minute, func() bool {
+	until(ctx, time.Minute, time.Second, func() bool {
 		held, err = query[int](ctx, c.rig, `SELECT count(*) FROM payout WHERE status = 'pending' AND hold = 'frozen'`)
 		return err != nil || held > 0
 	})
@@ -295,11 +286,4 @@ func (c *chaos) payWhileFrozen(ctx context.Context, network string) (err error) 
 		err = errors.New("a frozen treasury did not hold a payout")
 	}
 	return err
-}
-
-// until waits until done, for some time at most.
-func (c *chaos) until(ctx context.Context, longest time.Duration, done func() bool) {
-	for began := time.Now(); !done() && time.Since(began) < longest && ctx.Err() == nil; {
-		pause(ctx, time.Second)
-	}
 }

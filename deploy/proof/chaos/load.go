@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -149,32 +150,22 @@ func (c *chaos) work(ctx context.Context) {
 	all.Wait()
 }
 
-// weighted is chosen by its weight, relative to the others.
-type weighted interface{ often() int }
-
-func (s script) often() int { return s.weight }
-
-// draw chooses by weight.
-func draw[T weighted](from []T, random *rand.Rand) T {
-	sum := 0
+// draw chooses by weight, relative to the others.
+func draw[T any](from []T, weight func(T) int, random *rand.Rand) T {
+	var urn []T
 	for _, one := range from {
-		sum += one.often()
+		urn = append(urn, slices.Repeat([]T{one}, weight(one))...)
 	}
-	chosen, at := from[0], random.IntN(sum)
-	for _, one := range from {
-		if chosen = one; at < one.often() {
-			break
-		}
-		at -= one.often()
-	}
-	return chosen
+	return urn[random.IntN(len(urn))]
 }
+
+func weightOf(s script) int { return s.weight }
 
 // session plays one script to its end, even if the load ends before.
 func (c *chaos) session(random *rand.Rand) {
 	ctx, cancel := context.WithTimeout(c.life, 90*time.Second)
 	defer cancel()
-	chosen := draw(scripts, random)
+	chosen := draw(scripts, weightOf, random)
 	m, key := c.merchants[random.IntN(len(c.merchants))], c.nextKey()
 	orderID, own := "", ""
 	if random.IntN(3) == 0 {

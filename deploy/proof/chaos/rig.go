@@ -260,6 +260,28 @@ func (r *rig) watch(ctx context.Context, ended func(name string)) {
 	}
 }
 
+// suspend stops the processes of a part until resume.
+func (p *part) suspend() (resume func()) {
+	pids := family(p.pid())
+	signal := func(s syscall.Signal) {
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, s) // an error means that the child has ended
+		}
+	}
+	signal(syscall.SIGSTOP)
+	return func() { signal(syscall.SIGCONT) }
+}
+
+// await locks a part once no fault has it.
+func (p *part) await(ctx context.Context) error {
+	for !p.TryLock() {
+		if pause(ctx, 50*time.Millisecond); ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
 // family returns a process and its children: PostgreSQL's children do its work.
 func family(pid int) []int {
 	pids := []int{pid}

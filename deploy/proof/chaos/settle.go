@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 
@@ -21,15 +20,11 @@ import (
 // settle waits until everything has come to rest after the last fault, and notes the duration in o.
 // During the wait it acts for customers and merchants, see bringToRest.
 func (c *chaos) settle(ctx context.Context, lastFault time.Time, o *outcome) error {
-	conn, err := pgx.Connect(ctx, c.rig.databaseURL)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing was written
 	c.quietReceivers.Store(true)
 	rest := &invariant.Rest{Within: c.within}
 	o.rest = rest
-	if rest.LongestRetry, err = c.longestRetry(ctx, conn); err != nil {
+	var err error
+	if rest.LongestRetry, err = c.longestRetry(ctx); err != nil {
 		return err
 	}
 
@@ -37,16 +32,16 @@ func (c *chaos) settle(ctx context.Context, lastFault time.Time, o *outcome) err
 		if err := c.keepTreasury(ctx); err != nil {
 			return err
 		}
-		hastened, err := c.bringToRest(ctx, conn)
+		hastened, err := c.bringToRest(ctx)
 		if err != nil {
 			return err
 		}
 		o.hastened += hastened
-		if rest.Restless, err = restless(ctx, conn); err != nil || ctx.Err() != nil {
+		if rest.Restless, err = c.restless(ctx); err != nil || ctx.Err() != nil {
 			return err
 		}
 		if rest.Restless == "" && c.live {
-			if rest.Restless, err = c.endReset(ctx, conn); err != nil {
+			if rest.Restless, err = c.endReset(ctx); err != nil {
 				return err
 			}
 		}
@@ -65,10 +60,9 @@ func (c *chaos) settle(ctx context.Context, lastFault time.Time, o *outcome) err
 		}
 	}
 
-	err = conn.QueryRow(ctx, `
+	rest.IdleInTx, err = query[int](ctx, c.rig, `
 		SELECT count(*) FROM pg_stat_activity WHERE application_name = 'checkout'
-			AND state LIKE 'idle in transaction%' AND state_change < now() - interval '10 seconds'`).
-		Scan(&rest.IdleInTx)
+			AND state LIKE 'idle in transaction%' AND state_change < now() - interval '10 seconds'`)
 	if err != nil {
 		return err
 	}
@@ -85,7 +79,7 @@ func (c *chaos) settle(ctx context.Context, lastFault time.Time, o *outcome) err
 // endReset tells the open runs of live sessions that have ended to look. An operator reset such a run
 // to a moment before its session ended, and it would look by itself when the session's hour is over. It
 // returns how many there are, in words, "" for none.
-func (c *chaos) endReset(ctx context.Context, conn *pgx.Conn) (words string, err error) {
+func (c *chaos) endReset(ctx context.Context) (words string, err error) {
 	open, err := c.rig.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
 		Namespace: c.rig.stack.Temporal.Namespace(), PageSize: 1000,
 		Query: fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", contract.TypeCheckoutSession),
@@ -97,10 +91,9 @@ func (c *chaos) endReset(ctx context.Context, conn *pgx.Conn) (words string, err
 	for _, run := range open.Executions {
 		ids = append(ids, run.Execution.WorkflowId)
 	}
-	// CollectRows returns the error.
-	rows, _ := conn.Query(ctx, `
-		SELECT id FROM checkout_session WHERE id = ANY ($1) AND mode = 'live' AND status <> 'pending'`, ids)
-	ended, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	ended, err := query[[]string](ctx, c.rig, `
+		SELECT coalesce(array_agg(id), '{}') FROM checkout_session
+		WHERE id = ANY ($1) AND mode = 'live' AND status <> 'pending'`, ids)
 	for _, id := range ended {
 		err := c.rig.temporal.SignalWorkflow(ctx, id, "", contract.SignalExpire, nil)
 		if _, over := errors.AsType[*serviceerror.NotFound](err); err != nil && !over { // the list lags behind
@@ -120,22 +113,20 @@ const hasty = 10 * time.Second
 
 // longestRetry returns how long pending deliveries may still take: the time until the next attempt,
 // but at most hasty, and 30 s for the other delays of retrySchedule (15 s) and one time-out.
-func (c *chaos) longestRetry(ctx context.Context, conn *pgx.Conn) (time.Duration, error) {
-	var seconds float64
-	err := conn.QueryRow(ctx, `
+func (c *chaos) longestRetry(ctx context.Context) (time.Duration, error) {
+	seconds, err := query[float64](ctx, c.rig, `
 		SELECT coalesce(max(least(greatest(extract(epoch FROM next_attempt_at - now()), 0), $1) + 30), 0)
-		FROM webhook_delivery WHERE status = 'pending'`, hasty.Seconds()).Scan(&seconds)
+		FROM webhook_delivery WHERE status = 'pending'`, hasty.Seconds())
 	return time.Duration(seconds * float64(time.Second)), err
 }
 
 // restless returns the work still in progress, in words; "" when everything is at rest.
-func restless(ctx context.Context, conn *pgx.Conn) (string, error) {
-	words, err := invariant.Unsettled(ctx, conn)
+func (c *chaos) restless(ctx context.Context) (string, error) {
+	words, err := query[string](ctx, c.rig, invariant.Unsettled)
 	if err != nil {
 		return "", err
 	}
-	var more string
-	err = conn.QueryRow(ctx, `
+	more, err := query[string](ctx, c.rig, `
 		SELECT coalesce(string_agg(n || ' ' || what, ', '), '') FROM (
 			SELECT count(*) AS n, 'pending sessions' AS what FROM checkout_session WHERE status = 'pending'
 			UNION ALL SELECT count(*), 'callbacks of the card network' FROM sandbox_charge WHERE callbacks > 0
@@ -145,7 +136,7 @@ func restless(ctx context.Context, conn *pgx.Conn) (string, error) {
 			UNION ALL SELECT count(*), 'live payouts that failed' FROM payout p WHERE mode = 'live' AND status = 'failed'
 				AND NOT EXISTS (SELECT FROM refund r WHERE r.transaction_id = p.transaction_id AND r.mode = p.mode)
 			UNION ALL SELECT count(*), 'refunds' FROM refund WHERE status = 'pending'
-		) u WHERE n > 0`).Scan(&more)
+		) u WHERE n > 0`)
 	return strings.Trim(words+", "+more, ", "), err
 }
 
@@ -155,8 +146,8 @@ type waiting struct{ ID, MerchantID, What string }
 // bringToRest acts for the people for whom the service waits. Customers confirm at their bank.
 // Merchants end unpaid sessions, resume deliveries on hold, and hasten deliveries that would wait
 // longer than hasty. It returns the number of hastened deliveries.
-func (c *chaos) bringToRest(ctx context.Context, conn *pgx.Conn) (hastened int, err error) {
-	rows, _ := conn.Query(ctx, `
+func (c *chaos) bringToRest(ctx context.Context) (hastened int, err error) {
+	found, err := queryAll[waiting](ctx, c.rig, `
 		SELECT s.id, s.merchant_id, coalesce(t.action_url, '') FROM checkout_session s LEFT
 			JOIN transaction t ON t.session_id = s.id AND t.status = 'processing'
 			WHERE s.status = 'pending' AND (s.expires_at > now() + interval '15 seconds' OR t.action_url IS NOT NULL)
@@ -164,12 +155,10 @@ func (c *chaos) bringToRest(ctx context.Context, conn *pgx.Conn) (hastened int, 
 		UNION ALL SELECT id, merchant_id, 'retry_now' FROM webhook_delivery
 			WHERE status = 'pending' AND NOT held AND (next_attempt_at > now() + $1::interval
 				OR next_attempt_at < now() - $1::interval)
-				AND (sending_until IS NULL OR sending_until < now())`, hasty) // CollectRows returns the error
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[waiting])
+				AND (sending_until IS NULL OR sending_until < now())`, hasty)
 	if err != nil {
 		return 0, err
 	}
-
 	return c.actFor(ctx, found), nil
 }
 

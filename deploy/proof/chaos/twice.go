@@ -47,14 +47,10 @@ func decideTwice(operators ...func(ctx context.Context, c *chaos, id string) err
 // is in flight for a while.
 func lockInFlight(ctx context.Context, conn *pgx.Conn, id string) bool {
 	tx, err := conn.Begin(ctx)
-	for began := time.Now(); err == nil && time.Since(began) < 10*time.Second; pause(ctx, 5*time.Millisecond) {
-		tag, failed := tx.Exec(ctx, `SELECT FROM checkout_session WHERE id = $1 AND payment_in_flight FOR UPDATE`, id)
-		if tag.RowsAffected() == 1 {
-			return true
-		}
-		err = failed
-	}
-	return false
+	return err == nil && until(ctx, 10*time.Second, 5*time.Millisecond, func() bool {
+		tag, err := tx.Exec(ctx, `SELECT FROM checkout_session WHERE id = $1 AND payment_in_flight FOR UPDATE`, id)
+		return err == nil && tag.RowsAffected() == 1
+	})
 }
 
 // awaitWaiting waits until the wanted number of runs waits for the locks of a connection. It
@@ -62,18 +58,16 @@ func lockInFlight(ctx context.Context, conn *pgx.Conn, id string) bool {
 // starts missing runs.
 func (c *chaos) awaitWaiting(ctx context.Context, conn *pgx.Conn, wanted int) bool {
 	service := runs.Client{Temporal: c.rig.temporal}
-	for began := time.Now(); ctx.Err() == nil && time.Since(began) < 8*time.Second; pause(ctx, 200*time.Millisecond) {
+	return until(ctx, 8*time.Second, 200*time.Millisecond, func() bool {
 		waiting, err := query[int](ctx, c.rig, `
 			WITH RECURSIVE waiting AS (
 				SELECT $1::int AS pid UNION SELECT a.pid FROM pg_stat_activity a
 					JOIN waiting w ON w.pid = ANY(pg_blocking_pids(a.pid)))
 			SELECT count(*) - 1 FROM waiting`, conn.PgConn().PID())
-		if err == nil && waiting >= wanted {
-			return true
-		}
-		if wanted > 1 {
+		enough := err == nil && waiting >= wanted
+		if !enough && wanted > 1 {
 			_ = service.ReconcileNow(ctx) // after an error, its schedule runs it later
 		}
-	}
-	return false
+		return enough
+	})
 }

@@ -44,12 +44,7 @@ func TestAlerts_FireUnderTheirFault(t *testing.T) {
 	p.awaitNoAlert("CheckoutNoWorker")
 	p.awaitNoAlert("CheckoutTemporalAway")
 	e2e.Await(t, "a proxy that nobody trusts is seen", 20*time.Second, func() bool {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, stack.PageURL()+"/", http.NoBody)
-		require.NoError(t, err)
-		request.Header.Set("X-Forwarded-For", "192.0.2.1")
-		answer, err := http.DefaultClient.Do(request)
-		require.NoError(t, err)
-		require.NoError(t, answer.Body.Close())
+		e2e.Ask(t, http.MethodGet, stack.PageURL()+"/", "", "X-Forwarded-For", "192.0.2.1")
 		return slices.Contains(p.alerts(), "CheckoutProxyNotTrusted")
 	})
 	stack.Postgres.Kill()

@@ -13,6 +13,9 @@ import (
 	"example.com/checkout/deploy/standin/devstack"
 )
 
+// madeUp are the options of stacks whose rows a test makes up.
+var madeUp = devstack.Options{RetrySchedule: e2e.SharedSchedule, Env: []string{"CHECKOUT_RECONCILE_INTERVAL=5s"}}
+
 var bulkReplay = flag.Int("bulk-replay", 0, "deliveries of the bulk replay that survives kill -9; 0 leaves this long test out")
 
 // TestBulkReplay_SurvivesKill9 replays thousands of deliveries and kills the
@@ -78,7 +81,7 @@ func TestBulkReplay_SurvivesKill9(t *testing.T) {
 // TestBulkReplay_Cancel stops a replay; what it has started goes on.
 func TestBulkReplay_Cancel(t *testing.T) {
 	t.Parallel()
-	m := e2e.NewMerchant(t, e2e.MadeUp(t))
+	m := e2e.NewMerchant(t, e2e.Beside(t, madeUp))
 	endpoint := m.FailedDeliveries(300)
 	since := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
 	created := m.Must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay", fmt.Sprintf(`{"since": %q, "rate": 5}`, since))
@@ -99,7 +102,7 @@ func TestBulkReplay_Cancel(t *testing.T) {
 // was.
 func TestBulkReplay_GoesOnAfterItWasTerminated(t *testing.T) {
 	t.Parallel()
-	m := e2e.NewMerchant(t, e2e.MadeUp(t))
+	m := e2e.NewMerchant(t, e2e.Beside(t, madeUp))
 	endpoint := m.FailedDeliveries(24)
 	// Delivered ones stay what is chosen, however often they are replayed.
 	e2e.Query[int](t, m.Stack, `WITH u AS (UPDATE webhook_delivery SET status = 'delivered' WHERE endpoint_id = $1 RETURNING 1) SELECT count(*) FROM u`, endpoint)

@@ -1,10 +1,8 @@
 package e2e_test
 
 import (
-	"context"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -16,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/proof/chaos/invariant"
@@ -41,11 +38,9 @@ func TestCanaries_AreOnlyWhereTheyBelong(t *testing.T) {
 	body := fmt.Sprintf(`{"amount": 77.31, "currency": "EUR", "payout_currency": "USDC", "customer_email": %q, "metadata": {"note": %q}}`, email, note)
 	id := m.Create(body)
 	for _, c := range [][2]string{{"4000 0000 0000 9995", cvc[:3]}, {"3782 822463 10005", cvc}} {
-		res, err := http.PostForm(e2e.Shared.PageURL()+"/"+id, url.Values{
+		e2e.PostForm(t, e2e.Shared.PageURL()+"/"+id, url.Values{
 			"card_number": {c[0]}, "exp": {"11/39"}, "cvc": {c[1]}, "email": {email},
 		})
-		require.NoError(t, err)
-		require.NoError(t, res.Body.Close())
 	}
 	refused := m.Create(`{"amount": 1, "currency": "EUR", "payout_currency": "USDC", "webhook_url": "` + talks.URL + `"}`)
 	m.MustPay(refused, e2e.CardDeclined)
@@ -103,10 +98,8 @@ func TestCanaries_AreOnlyWhereTheyBelong(t *testing.T) {
 	for path, text := range logs {
 		require.Empty(t, bare.FindString(text), "CVC in %s", path)
 	}
-	for _, database := range []string{"checkout", "temporal", "temporal_visibility"} {
-		conn, err := pgx.Connect(t.Context(), e2e.Shared.Postgres.URL(database))
-		require.NoError(t, err)
-		found, err := invariant.SearchTables(t.Context(), conn, canaries)
+	for _, database := range invariant.Databases {
+		found, err := invariant.SearchDatabase(t.Context(), e2e.Shared.Postgres.URL("checkout"), database, canaries)
 		require.NoError(t, err)
 		require.NotEmpty(t, found)
 		for table, rows := range found {
@@ -118,7 +111,6 @@ func TestCanaries_AreOnlyWhereTheyBelong(t *testing.T) {
 				}
 			}
 		}
-		require.NoError(t, conn.Close(context.Background()))
 	}
 }
 
@@ -127,25 +119,21 @@ func TestCanaries_AreOnlyWhereTheyBelong(t *testing.T) {
 // that hold token, as an invitation does.
 func tellHeaders(t *testing.T, m *e2e.Merchant, token string) {
 	t.Helper()
+	telling := http.Header{}
+	invariant.AddHeaderCanaries(telling)
 	ask := func(method, address, contentType, body string) e2e.Answer {
-		req, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
-		require.NoError(t, err)
-		req.Header.Set("Authorization", "Bearer "+m.Key)
-		req.Header.Set("Content-Type", contentType)
-		invariant.AddHeaderCanaries(req.Header)
-		res, err := http.DefaultClient.Do(req)
-		require.NoError(t, err)
-		defer func() { _ = res.Body.Close() }() // a test's answer
-		text, err := io.ReadAll(res.Body)
-		require.NoError(t, err)
-		return e2e.Answer{Status: res.StatusCode, Header: res.Header, Body: text}
+		header := []string{"Authorization", "Bearer " + m.Key, "Content-Type", contentType}
+		for name, values := range telling {
+			header = append(header, name, values[0])
+		}
+		return e2e.Ask(t, method, address, body, header...)
 	}
 	got := ask(http.MethodPost, m.Stack.APIURL()+"/v1/checkout", "application/json", e2e.Terms)
 	require.Equal(t, http.StatusCreated, got.Status, string(got.Body))
 	id := got.Field("id").(string)
 	form := url.Values{"card_number": {e2e.CardDeclined}, "exp": {"12/40"}, "cvc": {"123"}, "email": {"ann@example.com"}}
 	got = ask(http.MethodPost, m.Stack.PageURL()+"/"+id, "application/x-www-form-urlencoded", form.Encode())
-	require.Equal(t, http.StatusOK, got.Status)
+	require.Less(t, got.Status, 400)
 	for _, address := range []string{
 		m.Stack.APIURL() + "/v1/checkout/" + token, m.Stack.APIURL() + "/v1/checkout?starting_after=" + token, m.Stack.APIURL() + "/" + token,
 		m.Stack.PageURL() + "/" + token, m.Stack.PageURL() + "/" + id + "?lang=" + token, m.Stack.PageURL() + "/no/" + token,

@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"bytes"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -106,11 +105,7 @@ func copied(t *testing.T, from string) string {
 // served returns the document as the stack serves it.
 func served(t *testing.T, m *e2e.Merchant) []byte {
 	t.Helper()
-	res, err := http.Get(m.Stack.APIURL() + "/v1/openapi.yaml")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, res.Body.Close()) }()
-	document, err := io.ReadAll(res.Body)
-	require.NoError(t, err)
+	document := e2e.Ask(t, http.MethodGet, m.Stack.APIURL()+"/v1/openapi.yaml", "").Body
 	require.Contains(t, string(document), "servers:\n  - url: "+m.Stack.APIURL()+"\n")
 	return document
 }

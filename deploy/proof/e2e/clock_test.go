@@ -1,11 +1,9 @@
 package e2e_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 
@@ -22,13 +20,15 @@ func TestHistories_OfAClockThatIsAhead(t *testing.T) {
 		e2e.OnlyLong(t)
 	}
 	stack := e2e.Beside(t, devstack.Options{SessionLifetime: "15s"})
-	setBack(t, stack, "10s")
+	// PostgreSQL's clock is set back for the service's connections: they find a function of that name before
+	// PostgreSQL's own.
+	e2e.Exec(t, stack, `
+		CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS $$ SELECT pg_catalog.clock_timestamp() - interval '10s' $$;
+		DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = public, pg_catalog', current_database()); END $$;
+		SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`)
 	c, m := e2e.TemporalClient(t, stack), e2e.NewMerchant(t, stack)
 	timers := func(id string) (started int) {
-		events := c.GetWorkflowHistory(t.Context(), id, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-		for events.HasNext() {
-			e, err := events.Next()
-			require.NoError(t, err)
+		for _, e := range e2e.Events(t, c, id, "") {
 			if e.EventType == enumspb.EVENT_TYPE_TIMER_STARTED {
 				started++
 			}
@@ -43,19 +43,5 @@ func TestHistories_OfAClockThatIsAhead(t *testing.T) {
 	m.AwaitStatus(paid, checkout.StatusCompleted, time.Minute)
 	e2e.Await(t, "the other session has expired", time.Minute, func() bool { return e2e.StatusOf(t, c, left) == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED })
 	require.True(t, e2e.Query[bool](t, stack, `SELECT status = 'expired' AND ended_at >= expires_at FROM checkout_session WHERE id = $1`, left))
-	e2e.Record(t, c, "checkout_session_early", left)
-}
-
-// setBack sets PostgreSQL's clock back for the service's connections: they find a
-// function of that name before PostgreSQL's own.
-func setBack(t *testing.T, stack *devstack.Stack, by string) {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), stack.DatabaseURL())
-	require.NoError(t, err)
-	defer func() { _ = conn.Close(context.Background()) }() // a test's connection
-	_, err = conn.Exec(t.Context(), `
-		CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS $$ SELECT pg_catalog.clock_timestamp() - interval '`+by+`' $$;
-		DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = public, pg_catalog', current_database()); END $$;
-		SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`)
-	require.NoError(t, err)
+	e2e.Record(t, c, "checkout_session_early", left, "")
 }

@@ -131,8 +131,7 @@ func readAnswer(t *testing.T, c corpusCase, res *http.Response) e2e.Answer {
 func (w *corpusWorld) refuse(t *testing.T, c corpusCase) {
 	t.Helper()
 	if c.Before != nil {
-		got := w.send(t, c.Before.or(corpusCase{Caller: c.Caller, Method: c.Method, Path: c.Path, Headers: c.Headers, Body: c.Body, Template: c.Template, Value: c.Value}))
-		require.Less(t, got.Status, 300, "before %s: %s", c.Name, got.Body)
+		w.sendBefore(t, c)
 		w.settle(t)
 	}
 	if c.Busy != "" {
@@ -142,11 +141,7 @@ func (w *corpusWorld) refuse(t *testing.T, c corpusCase) {
 	if before == "" || prepared {
 		before = w.state(t)
 	}
-	got := w.send(t, c)
-	for end := time.Now().Add(time.Minute); c.At != 0 && got.Field("age_seconds") != nil && got.Field("age_seconds") != float64(-c.At); got = w.send(t, c) {
-		require.True(t, time.Now().Before(end), "the second has turned each time") // else the case would not be the one that it says
-	}
-	w.requireAnswer(t, c, got)
+	got := w.answer(t, c)
 	if c.Status >= 400 && !c.Plain {
 		c.Param = w.say(t, c.Param, nil)
 		requireRefusal(t, c, got)
@@ -191,9 +186,22 @@ func requireRefusal(t *testing.T, c corpusCase, got e2e.Answer) {
 	}
 }
 
-// requireAnswer checks the status, and what the case says of the body.
-func (w *corpusWorld) requireAnswer(t *testing.T, c corpusCase, got e2e.Answer) {
+// sendBefore sends what must be accepted before a case.
+func (w *corpusWorld) sendBefore(t *testing.T, c corpusCase) {
 	t.Helper()
+	got := w.send(t, c.Before.or(corpusCase{
+		Caller: c.Caller, Method: c.Method, Path: c.Path, Headers: c.Headers, Body: c.Body, Template: c.Template, Value: c.Value,
+	}))
+	require.Less(t, got.Status, 300, "before %s: %s", c.Name, got.Body)
+}
+
+// answer sends a case and checks the status, and what the case says of the body.
+func (w *corpusWorld) answer(t *testing.T, c corpusCase) e2e.Answer {
+	t.Helper()
+	got := w.send(t, c)
+	for end := time.Now().Add(time.Minute); c.At != 0 && got.Field("age_seconds") != nil && got.Field("age_seconds") != float64(-c.At); got = w.send(t, c) {
+		require.True(t, time.Now().Before(end), "the second has turned each time") // else the case would not be the one that it says
+	}
 	require.Equal(t, c.Status, got.Status, "%s: %s", c.Name, got.Body)
 	for path, want := range c.Answer {
 		require.Equal(t, w.say(t, want, nil), fmt.Sprint(got.Field(path)), "%s: %s of %s", c.Name, path, got.Body)
@@ -202,20 +210,16 @@ func (w *corpusWorld) requireAnswer(t *testing.T, c corpusCase, got e2e.Answer) 
 	if c.Hides != "" {
 		require.NotContains(t, string(got.Body), w.say(t, c.Hides, nil), c.Name)
 	}
+	return got
 }
 
 // accept sends a case that must be accepted and reads back what was made.
 func (w *corpusWorld) accept(t *testing.T, c corpusCase) {
 	t.Helper()
 	if c.Before != nil {
-		got := w.send(t, c.Before.or(corpusCase{Caller: c.Caller, Method: c.Method, Path: c.Path, Headers: c.Headers, Body: c.Body, Template: c.Template, Value: c.Value}))
-		require.Less(t, got.Status, 300, "before %s: %s", c.Name, got.Body)
+		w.sendBefore(t, c)
 	}
-	got := w.send(t, c)
-	for end := time.Now().Add(time.Minute); c.At != 0 && got.Field("age_seconds") != nil && got.Field("age_seconds") != float64(-c.At); got = w.send(t, c) {
-		require.True(t, time.Now().Before(end), "the second has turned each time")
-	}
-	w.requireAnswer(t, c, got)
+	got := w.answer(t, c)
 	address := got.Header.Get("Location")
 	if address == "" && c.Read != "" {
 		address = w.say(t, c.Read, nil)

@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"fmt"
 	"maps"
 	"net/http"
 	"os"
@@ -12,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"example.com/checkout/deploy/proof/e2e"
 )
 
 // corpusFile is one category of the corpus of input, testdata/corpus. What a
@@ -141,7 +142,7 @@ var corpusLeast = map[string]int{
 	"signature verifier": 60, "newer routes": 60,
 }
 
-const acceptedLeast = 150
+var acceptedLeast = map[string]int{"total": 150}
 
 // TestCorpus sends what merchants and customers may send. It ends with what is accepted, because that changes rows.
 func TestCorpus(t *testing.T) {
@@ -152,63 +153,52 @@ func TestCorpus(t *testing.T) {
 	t.Run("near misses are accepted", w.acceptAll)
 }
 
-// refuseAll sends every request of testdata/corpus/refused to the API: the exact status, code and param, a JSON
-// body with its request id, never a 5xx, and nothing that PostgreSQL has of the
-// merchants is another afterwards. No workflow comes to be, and the process lives.
-func (w *corpusWorld) refuseAll(t *testing.T) {
+// category is a category of the other directories of the corpus.
+type category[T any] struct {
+	Category string
+	Note     string
+	Cases    []T
+}
+
+// each runs every case of a directory of the corpus, and requires that there are enough of each category.
+func (w *corpusWorld) each(t *testing.T, dir string, least map[string]int, run func(*testing.T, corpusCase)) {
 	t.Helper()
-	files := loadCorpus[corpusFile](t, "refused")
+	files := loadCorpus[corpusFile](t, dir)
 	pid, counts := w.stack.API.PID(), map[string]int{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		f := files[name]
 		f.requireDistinct(t)
 		counts[f.Category] += len(f.all())
+		counts["total"] += len(f.all())
 		t.Run(name, func(t *testing.T) {
 			for _, c := range f.all() {
-				t.Run(c.Name, func(t *testing.T) { w.refuse(t, c) })
+				t.Run(c.Name, func(t *testing.T) { run(t, c) })
 			}
 		})
 	}
-	w.requireNoOtherWorkflow(t)
 	w.requireAlive(t, pid)
-	for category, least := range corpusLeast {
+	for category, least := range least {
 		require.GreaterOrEqual(t, counts[category], least, category)
 	}
-	logCounts(t, "refused", counts)
+	for _, category := range slices.Sorted(maps.Keys(counts)) {
+		t.Logf("%s: %-32s %5d", dir, category, counts[category])
+	}
+}
+
+// refuseAll sends every request of testdata/corpus/refused to the API: the exact status, code and param, a JSON
+// body with its request id, never a 5xx, and nothing that PostgreSQL has of the
+// merchants is another afterwards. No workflow comes to be, and the process lives.
+func (w *corpusWorld) refuseAll(t *testing.T) {
+	t.Helper()
+	w.each(t, "refused", corpusLeast, w.refuse)
+	w.requireNoOtherWorkflow(t)
 }
 
 // acceptAll sends every request of testdata/corpus/accepted, each beside a limit that it keeps, and reads back what was
 // made.
 func (w *corpusWorld) acceptAll(t *testing.T) {
 	t.Helper()
-	files := loadCorpus[corpusFile](t, "accepted")
-	pid, counts, total := w.stack.API.PID(), map[string]int{}, 0
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		f := files[name]
-		f.requireDistinct(t)
-		counts[f.Category] += len(f.all())
-		total += len(f.all())
-		t.Run(name, func(t *testing.T) {
-			for _, c := range f.all() {
-				t.Run(c.Name, func(t *testing.T) { w.accept(t, c) })
-			}
-		})
-	}
-	w.requireAlive(t, pid)
-	require.GreaterOrEqual(t, total, acceptedLeast)
-	logCounts(t, "accepted", counts)
-}
-
-// logCounts prints a table of the cases by category.
-func logCounts(t *testing.T, what string, counts map[string]int) {
-	t.Helper()
-	var b strings.Builder
-	total := 0
-	for _, category := range slices.Sorted(maps.Keys(counts)) {
-		fmt.Fprintf(&b, "\n%-32s %5d", category, counts[category])
-		total += counts[category]
-	}
-	t.Logf("cases that are %s:%s\n%-32s %5d", what, b.String(), "total", total)
+	w.each(t, "accepted", acceptedLeast, w.accept)
 }
 
 // requireAlive: the API is the same process and answers.
@@ -216,7 +206,5 @@ func (w *corpusWorld) requireAlive(t *testing.T, pid int) {
 	t.Helper()
 	require.Equal(t, pid, w.stack.API.PID())
 	require.NoError(t, w.stack.API.Err())
-	res, err := http.Get(w.stack.APIURL() + "/healthz")
-	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, res.StatusCode)
+	require.Equal(t, http.StatusOK, e2e.Ask(t, http.MethodGet, w.stack.APIURL()+"/healthz", "").Status)
 }

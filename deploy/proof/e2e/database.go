@@ -33,6 +33,16 @@ func Query[T any](t *testing.T, stack *devstack.Stack, sql string, args ...any) 
 	return got
 }
 
+// Exec runs a statement in the stack's PostgreSQL, without arguments also several, and returns the number of rows.
+func Exec(t *testing.T, stack *devstack.Stack, sql string, args ...any) int64 {
+	t.Helper()
+	pool, err := poolOf(stack.DatabaseURL())
+	require.NoError(t, err)
+	done, err := pool.Exec(t.Context(), sql, args...)
+	require.NoError(t, err, sql)
+	return done.RowsAffected()
+}
+
 // pools keep the connections of Query, by database, until the process ends: tests that wait ask often.
 var pools = struct {
 	sync.Mutex

@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"encoding/json"
 	"html"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -22,11 +21,7 @@ import (
 func TestGuide_ItsSamplesCreateASessionInEachLanguage(t *testing.T) {
 	t.Parallel()
 	m := e2e.NewMerchant(t, e2e.Shared)
-	res, err := http.Get(e2e.Shared.APIURL() + "/docs")
-	require.NoError(t, err)
-	defer res.Body.Close()
-	page, err := io.ReadAll(res.Body)
-	require.NoError(t, err)
+	page := e2e.Ask(t, http.MethodGet, e2e.Shared.APIURL()+"/docs", "").Body
 	tabs, _, _ := strings.Cut(string(page[strings.Index(string(page), "<fieldset"):]), "</fieldset>")
 	require.Contains(t, string(page), "export CHECKOUT_API_URL="+e2e.Shared.APIURL()+"\n", "the reader's own address")
 	samples := regexp.MustCompile(`(?s)<code class="language-(\w+)">(.*?)</code>`).FindAllStringSubmatch(tabs, -1)

@@ -3,8 +3,6 @@ package e2e_test
 import (
 	"bytes"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"syscall"
 	"testing"
@@ -42,8 +40,8 @@ func TestHealth_OldSchemaMakesTheProcessesWait(t *testing.T) {
 		t.Helper()
 		e2e.Await(t, command+" says "+want, 30*time.Second, func() bool {
 			require.NoError(t, processes[command].Err())
-			got, body := answer(t, method, urls[command]+path)
-			return got == status && bytes.Contains(body, []byte(want))
+			got, _ := e2e.Try(method, urls[command]+path, "") // nothing listens yet
+			return got.Status == status && bytes.Contains(got.Body, []byte(want))
 		})
 	}
 	for command := range urls {
@@ -65,23 +63,8 @@ func TestHealth_OldSchemaMakesTheProcessesWait(t *testing.T) {
 
 	require.NoError(t, syscall.Kill(processes["api"].PID(), syscall.SIGTERM))
 	says("api", "GET", "/readyz", 503, "shutting down")
-	status, _ := answer(t, "GET", urls["api"]+"/v1/checkout")
-	require.Equal(t, 401, status, "it still answers")
+	require.Equal(t, 401, e2e.Ask(t, "GET", urls["api"]+"/v1/checkout", "").Status, "it still answers")
 	for _, process := range processes {
 		require.NoError(t, process.Stop(40*time.Second))
 	}
-}
-
-// answer returns status 0 while nothing listens.
-func answer(t *testing.T, method, url string) (status int, body []byte) {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, url, nil)
-	require.NoError(t, err)
-	res, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, nil
-	}
-	defer func() { _ = res.Body.Close() }() // a test's answer
-	body, _ = io.ReadAll(res.Body)          // what is missing is seen in the body
-	return res.StatusCode, body
 }

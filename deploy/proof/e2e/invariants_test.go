@@ -1,10 +1,8 @@
 package e2e_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,14 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/deploy/proof/chaos/invariant"
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
-	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 )
@@ -113,42 +109,12 @@ func TestInvariants_TheCheckNamesWhatIsBroken(t *testing.T) {
 	require.Equal(t, e2e.ViolationsOf(results), e2e.ViolationsOf(report.Invariants))
 }
 
-// TestRedirect_IsNotFollowed: a 3xx is a failed attempt, and whatever it leads to
-// is not called; the check at the end sees the canary's log.
-func TestRedirect_IsNotFollowed(t *testing.T) {
-	t.Parallel()
-	m := e2e.NewMerchant(t, e2e.Shared)
-	ports, err := pgtemp.FreePorts(1)
-	require.NoError(t, err)
-	canary := fmt.Sprintf("127.0.0.1:%d", ports[0])
-	_, err = devstack.StartCanary(canary, e2e.Shared.ReceiverLog) // listens until the end
-	require.NoError(t, err)
-	session := m.Create(e2e.Terms)
-	for i, status := range []int{http.StatusMovedPermanently, http.StatusTemporaryRedirect} {
-		m.Receiver.Redirect(status, "http://"+canary+"/inside")
-		if i == 0 {
-			m.MustPay(session, e2e.CardDeclined)
-		}
-		m.Arrivals(i+1, 10*time.Second)
-	}
-	m.Receiver.Answer(http.StatusOK)
-	delivery := e2e.DeliveryOf(t, e2e.Shared, session, "checkout.failed")
-	e2e.Await(t, "delivered", 20*time.Second, func() bool { return e2e.DeliveryStatus(t, delivery) == "delivered" })
-	require.Equal(t, []int32{301, 307, 200}, e2e.Query[[]int32](t, e2e.Shared,
-		`SELECT array_agg(status_code ORDER BY number) FROM webhook_attempt WHERE delivery_id = $1`, delivery))
-}
-
 // change runs sql with those of args that it names: $1 a delivery, $2 a merchant,
 // $3 an event.
 func change(t *testing.T, stack *devstack.Stack, sql string, args ...string) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), stack.DatabaseURL())
-	require.NoError(t, err)
-	defer func() { _ = conn.Close(context.Background()) }() // a test's connection
 	for i, arg := range args {
 		sql = strings.ReplaceAll(sql, fmt.Sprintf("$%d", i+1), "'"+arg+"'") // ids hold no quotes
 	}
-	tag, err := conn.Exec(t.Context(), sql)
-	require.NoError(t, err, sql)
-	require.EqualValues(t, 1, tag.RowsAffected(), sql)
+	require.EqualValues(t, 1, e2e.Exec(t, stack, sql), sql)
 }

@@ -144,7 +144,7 @@ func TestReset_AfterTheLastAttemptIsAReplay(t *testing.T) {
 			return e2e.StatusOf(t, c, delivery) == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
 		})
 		if i == len(tasks)-1 {
-			e2e.RecordRun(t, c, "webhook_delivery_reset_late", delivery, reset.RunId)
+			e2e.Record(t, c, "webhook_delivery_reset_late", delivery, reset.RunId)
 		}
 	}
 	require.GreaterOrEqual(t, len(tasks), 3)

@@ -56,7 +56,7 @@ var pgBouncer = flag.Bool("pgbouncer", false, "run the processes behind PgBounce
 // MainWithoutShared.
 var Shared *devstack.Stack
 
-// dir holds the data of Shared and of MadeUp.
+// dir holds the data of Shared.
 var dir string
 
 // Main is the TestMain of a package whose tests use Shared. It starts that stack, runs the tests,
@@ -80,11 +80,6 @@ func runTests(m *testing.M, withShared bool) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // the system cleans up what is left
-	defer func() {
-		if madeUp.stack != nil {
-			madeUp.stack.Stop()
-		}
-	}()
 	defer need.Report(os.Stderr)
 	if !withShared {
 		return m.Run()
@@ -109,29 +104,6 @@ func runTests(m *testing.M, withShared bool) int {
 // MkdirTemp makes a directory that is there until the tests of the package have ended.
 func MkdirTemp() (string, error) { return os.MkdirTemp(dir, "") }
 
-// MadeUp returns the service for tests that make up rows. The invariants would rightly report such
-// rows. It starts beside Shared with the first of these tests.
-func MadeUp(t *testing.T) *devstack.Stack {
-	t.Helper()
-	madeUp.Do(func() {
-		o := devstack.Options{
-			Dir: filepath.Join(dir, "made-up"), NoUI: true, RetrySchedule: SharedSchedule,
-			Env: []string{"CHECKOUT_RECONCILE_INTERVAL=5s"},
-		}
-		if madeUp.err = onShared(context.Background(), &o); madeUp.err == nil {
-			madeUp.stack, madeUp.err = startStack(o)
-		}
-	})
-	require.NoError(t, madeUp.err)
-	return madeUp.stack
-}
-
-var madeUp struct {
-	sync.Once
-	stack *devstack.Stack
-	err   error
-}
-
 func startStack(o devstack.Options) (*devstack.Stack, error) {
 	// The first build of Temporal takes minutes. The limit is shorter than go test's own, whose
 	// error says less.
@@ -149,22 +121,16 @@ func startStack(o devstack.Options) (*devstack.Stack, error) {
 }
 
 // Beside starts a second service on Shared's PostgreSQL and Temporal, with a database and a namespace
-// of its own. The test may break its processes.
+// of its own. The test may break its processes, and make up rows, which the invariants would rightly report.
 func Beside(t *testing.T, o devstack.Options) *devstack.Stack {
 	t.Helper()
-	require.NoError(t, onShared(t.Context(), &o))
-	return OwnStack(t, o)
-}
-
-// onShared makes o a service on Shared's PostgreSQL and Temporal.
-func onShared(ctx context.Context, o *devstack.Options) error {
-	if *pgBouncer { // it serves one database
-		return nil
+	if !*pgBouncer { // which serves one database
+		name := "beside_" + strings.ToLower(rand.Text()[:10])
+		o.DatabaseURL, o.Temporal = Shared.Postgres.URL(name), Shared.Temporal
+		o.Namespace = cmp.Or(o.Namespace, name)
+		require.NoError(t, Shared.Postgres.CreateDatabase(t.Context(), name, ""))
 	}
-	name := "beside_" + strings.ToLower(rand.Text()[:10])
-	o.DatabaseURL, o.Temporal = Shared.Postgres.URL(name), Shared.Temporal
-	o.Namespace = cmp.Or(o.Namespace, name)
-	return Shared.Postgres.CreateDatabase(ctx, name, "")
+	return OwnStack(t, o)
 }
 
 // OwnStack starts a stack that the test may break, in an empty directory unless o names one.

@@ -9,12 +9,12 @@ import (
 	"net/http/cookiejar"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -79,6 +79,43 @@ type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
+
+	request *http.Request
+}
+
+// Try makes a request as a program does that keeps no cookie and follows no redirect. header alternates names and
+// values. An error means that no answer came.
+func Try(method, address, body string, header ...string) (Answer, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
+	if err != nil {
+		return Answer{}, err
+	}
+	for pair := range slices.Chunk(header, 2) {
+		req.Header.Set(pair[0], pair[1])
+	}
+	res, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer func() { _ = res.Body.Close() }() // it was read
+	got, err := io.ReadAll(res.Body)
+	return Answer{res.StatusCode, res.Header, got, req}, err
+}
+
+// Ask is Try, and ends the test on an error.
+func Ask(t *testing.T, method, address, body string, header ...string) Answer {
+	t.Helper()
+	got, err := Try(method, address, body, header...)
+	require.NoError(t, err)
+	return got
+}
+
+// PostForm sends a form.
+func PostForm(t *testing.T, address string, form url.Values) Answer {
+	t.Helper()
+	return Ask(t, http.MethodPost, address, form.Encode(), "Content-Type", "application/x-www-form-urlencoded")
 }
 
 // Field returns a member of a JSON object, by a dotted path; nil when absent.
@@ -101,36 +138,23 @@ func (m *Merchant) Call(method, path, body string) (Answer, error) {
 
 // CallWith is Call with an Idempotency-Key; an empty key sends none.
 func (m *Merchant) CallWith(key, method, path, body string) (Answer, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, m.Stack.APIURL()+path, strings.NewReader(body))
-	if err != nil {
-		return Answer{}, err
-	}
-
-	req.Header.Set("Authorization", "Bearer "+m.Key)
+	header := []string{"Authorization", "Bearer " + m.Key}
 	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
+		header = append(header, "Content-Type", "application/json")
 	}
 	if key != "" {
-		req.Header.Set("Idempotency-Key", key)
+		header = append(header, "Idempotency-Key", key)
 	}
-
-	res, err := http.DefaultClient.Do(req)
+	got, err := Try(method, m.Stack.APIURL()+path, body, header...)
 	if err != nil {
 		return Answer{}, err
 	}
-	defer func() { _ = res.Body.Close() }()
-	got, err := io.ReadAll(res.Body)
-	if err != nil {
-		return Answer{}, err
-	}
-
 	_, fault := openAPI().Check(conformance.Exchange{
-		Method: method, URL: req.URL, Request: req.Header, RequestBody: []byte(body), Status: res.StatusCode, Header: res.Header, Body: got,
+		Method: method, URL: got.request.URL, Request: got.request.Header, RequestBody: []byte(body),
+		Status: got.Status, Header: got.Header, Body: got.Body,
 	})
-	assert.NoError(m.T, fault, "openapi.yaml says otherwise; the answer was %s", got)
-	return Answer{res.StatusCode, res.Header, got}, nil
+	assert.NoError(m.T, fault, "openapi.yaml says otherwise; the answer was %s", got.Body)
+	return got, nil
 }
 
 // checkArrivals checks the receiver's requests against the webhooks of openapi.yaml.
@@ -232,18 +256,6 @@ func (m *Merchant) AwaitStatus(id string, want checkout.Status, within time.Dura
 	})
 }
 
-// hasten makes the next attempt of the stack's deliveries whose attempt was lost. A part of the stack may be down.
-func (m *Merchant) hasten() {
-	conn, err := pgx.Connect(m.T.Context(), m.Stack.DatabaseURL())
-	if err != nil {
-		return
-	}
-	defer func() { _ = conn.Close(context.Background()) }() // nothing was written
-	if lost, err := hasten(m.T.Context(), m.Stack, conn); len(lost) > 0 || err != nil {
-		m.T.Logf("hastened %v: %v", lost, err)
-	}
-}
-
 // Arrivals waits until n requests have arrived and returns them all.
 func (m *Merchant) Arrivals(n int, within time.Duration) []devstack.Arrival {
 	m.T.Helper()
@@ -256,7 +268,10 @@ func (m *Merchant) Arrivals(n int, within time.Duration) []devstack.Arrival {
 		select {
 		case <-more:
 		case <-time.After(overdue):
-			m.hasten()
+			// A part of the stack may be down.
+			if lost, err := hasten(m.T.Context(), m.Stack); len(lost) > 0 || err != nil {
+				m.T.Logf("hastened %v: %v", lost, err)
+			}
 		case <-deadline:
 			m.T.Fatalf("%d of %d requests arrived within %s", len(got), n, limit(within))
 		}
@@ -307,6 +322,13 @@ func (m *Merchant) submit(browser *http.Client, id, card string) (page, error) {
 	return readPage(browser.PostForm(m.Stack.PageURL()+"/"+id, url.Values{
 		"card_number": {card}, "exp": {"12/40"}, "cvc": {"123"}, "email": {"ann@example.com"},
 	}))
+}
+
+// Confirm says yes on the page of the sandbox's bank, which leads back to the shop.
+func (m *Merchant) Confirm(bank string) {
+	m.T.Helper()
+	_, err := readPage(newBrowser().PostForm(bank, url.Values{"answer": {"confirm"}}))
+	require.NoError(m.T, err)
 }
 
 // page is a page that a browser shows, and its address.

@@ -62,7 +62,7 @@ func (h *hanging) all() (now, most int) {
 // arrive while they do. What that costs in time is measured by the benchmark.
 func TestNeighbours_EndpointsThatHangDelayNobodyElse(t *testing.T) { // alone: it measures time
 	e2e.OnlyLong(t) // beside other packages the computer is busy with them
-	stack := e2e.MadeUp(t)
+	stack := e2e.Beside(t, madeUp)
 	sick, healthy := e2e.NewMerchant(t, stack), e2e.NewMerchant(t, stack)
 	store, server := e2e.OpenStore(t, stack), newHanging(t)
 	sick.Must(http.StatusOK, http.MethodDelete, "/v1/webhooks/"+sick.Registration(), "")

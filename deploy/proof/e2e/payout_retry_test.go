@@ -116,17 +116,3 @@ func TestPayout_RetriedByAnOperator(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, out, "there is no payout")
 }
-
-// TestPayout_ARetryWithoutARunIsMended: the process dies between the commit and the start of the run.
-func TestPayout_ARetryWithoutARunIsMended(t *testing.T) {
-	t.Parallel()
-	m := e2e.NewMerchant(t, e2e.Shared)
-	session, payout := unpaid(m, "sandbox:invalid")
-	payTo(m, "sandbox:another")
-	store := e2e.OpenStore(t, e2e.Shared)
-	_, err := store.RetryPayout(t.Context(), checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}.Ref(payout))
-	require.NoError(t, err)
-	e2e.Query[string](t, e2e.Shared, `UPDATE payout SET next_action_at = next_action_at - interval '1 minute' WHERE id = $1 RETURNING id`, payout)
-	awaitPayout(m, session, "sent")
-	require.Equal(t, 1, e2e.Query[int](t, e2e.Shared, `SELECT count(*) FROM sandbox_transfer WHERE payout_id = $1`, payout))
-}

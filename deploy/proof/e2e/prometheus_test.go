@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -127,13 +128,20 @@ func (p *prometheus) fillsDashboard() {
 // awaitData waits until a query has an answer that is not empty.
 func (p *prometheus) awaitData(title, query string) {
 	p.t.Helper()
-	e2e.Await(p.t, title+": "+query, 20*time.Second, func() bool {
-		var data struct {
-			Result []struct{ Value [2]any }
-		}
-		p.get("/api/v1/query", url.Values{"query": {query}}, &data)
-		return len(data.Result) > 0
-	})
+	e2e.Await(p.t, title+": "+query, 20*time.Second, func() bool { return len(p.values(query)) > 0 })
+}
+
+// values returns the answer of a query.
+func (p *prometheus) values(query string) (all []string) {
+	p.t.Helper()
+	var data struct {
+		Result []struct{ Value [2]any }
+	}
+	p.get("/api/v1/query", url.Values{"query": {query}}, &data)
+	for _, one := range data.Result {
+		all = append(all, fmt.Sprint(one.Value[1]))
+	}
+	return all
 }
 
 // ofMerchants matches what tells a merchant, a customer or one resource from
@@ -198,12 +206,8 @@ func startPrometheus(t *testing.T, stack *devstack.Stack, rules ...string) *prom
 	p := &prometheus{t: t, url: "http://" + address}
 	e2e.Await(t, "Prometheus is ready", 20*time.Second, func() bool {
 		require.NoError(t, process.Err())
-		answer, err := http.Get(p.url + "/-/ready")
-		if err != nil {
-			return false
-		}
-		_ = answer.Body.Close() // nothing is read
-		return answer.StatusCode == http.StatusOK
+		got, err := e2e.Try(http.MethodGet, p.url+"/-/ready", "")
+		return err == nil && got.Status == http.StatusOK
 	})
 	return p
 }
@@ -211,14 +215,12 @@ func startPrometheus(t *testing.T, stack *devstack.Stack, rules ...string) *prom
 // get decodes the data of an answer of the HTTP API.
 func (p *prometheus) get(path string, query url.Values, data any) {
 	p.t.Helper()
-	answer, err := http.Get(p.url + path + "?" + query.Encode())
-	require.NoError(p.t, err)
-	defer answer.Body.Close()
+	answer := e2e.Ask(p.t, http.MethodGet, p.url+path+"?"+query.Encode(), "")
 	whole := struct {
 		Status, Error string
 		Data          any
 	}{Data: data}
-	require.NoError(p.t, json.NewDecoder(answer.Body).Decode(&whole))
+	require.NoError(p.t, json.Unmarshal(answer.Body, &whole))
 	require.Equal(p.t, "success", whole.Status, whole.Error)
 }
 
@@ -226,15 +228,11 @@ func (p *prometheus) get(path string, query url.Values, data any) {
 func (p *prometheus) await(query string, least float64) {
 	p.t.Helper()
 	e2e.Await(p.t, query, 20*time.Second, func() bool {
-		var data struct {
-			Result []struct{ Value [2]any }
-		}
-		p.get("/api/v1/query", url.Values{"query": {query}}, &data)
-		if len(data.Result) != 1 {
+		all := p.values(query)
+		if len(all) != 1 {
 			return false
 		}
-		var got float64
-		_, err := fmt.Sscan(data.Result[0].Value[1].(string), &got)
+		got, err := strconv.ParseFloat(all[0], 64)
 		return err == nil && got >= least
 	})
 }

@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -35,10 +34,11 @@ func TestRollout_FailsNoRequest(t *testing.T) {
 	f := startFleet(t, stack, program)
 	e2e.Release(t, stack, "one")
 	m := e2e.NewMerchant(t, stack)
-	load := startLoad(t, m)
+	load := e2e.StartLoad(m)
 	f.change(m, "one", "two")
 	f.change(m, "two", "one")
-	paid := load.stop()
+	paid, faults := load.Stop()
+	require.Empty(t, faults, "no request failed meanwhile")
 	require.Greater(t, len(paid), 20)
 	for _, id := range paid {
 		m.AwaitStatus(id, checkout.StatusCompleted, 10*time.Second)
@@ -119,14 +119,8 @@ func (f *fleet) awaitReady() {
 		for _, api := range f.apis {
 			require.NoError(f.t, api.Err())
 		}
-		got, err := http.Get("http://" + f.status + "/;csv")
-		if err != nil {
-			return false // HAProxy starts
-		}
-		defer func() { _ = got.Body.Close() }() // it was read
-		table, err := io.ReadAll(got.Body)
-		require.NoError(f.t, err)
-		return ready(string(table)) == 4 // both, for the REST API and for the page
+		got, _ := e2e.Try(http.MethodGet, "http://"+f.status+"/;csv", "") // no answer while HAProxy starts
+		return ready(string(got.Body)) == 4                               // both, for the REST API and for the page
 	})
 }
 
@@ -158,12 +152,8 @@ func (f *fleet) startAPI(i int, build string) *devstack.Process {
 	api := f.start("api", build, "CHECKOUT_API_ADDRESS="+at(0), "CHECKOUT_PAGE_ADDRESS="+at(1), "CHECKOUT_DASHBOARD_ADDRESS="+at(2))
 	e2e.Await(f.t, "an API of build "+build+" is ready", 20*time.Second, func() bool {
 		require.NoError(f.t, api.Err())
-		got, err := http.Get("http://" + at(0) + "/readyz")
-		if err != nil {
-			return false // it starts
-		}
-		_ = got.Body.Close() // the status says it
-		return got.StatusCode == http.StatusOK
+		got, _ := e2e.Try(http.MethodGet, "http://"+at(0)+"/readyz", "") // no answer while it starts
+		return got.Status == http.StatusOK
 	})
 	return api
 }

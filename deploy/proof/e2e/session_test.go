@@ -14,7 +14,6 @@ import (
 
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
-	"example.com/checkout/workflows/checkout"
 )
 
 // TestMainJob is the whole story: create, pay, checkout.completed, payout.sent.
@@ -49,43 +48,6 @@ func TestMainJob(t *testing.T) {
 	require.Equal(t, id, types["payout.sent"]["session_id"])
 	require.Equal(t, "11.209978", types["payout.sent"]["amount"], "10.39 EUR at 1.08 less 0.1 %")
 	e2e.Await(t, "the payout is sent", 5*time.Second, func() bool { return m.Session(id).Field("payout.status") == "sent" })
-}
-
-func TestExpire(t *testing.T) {
-	t.Parallel()
-	m := e2e.NewMerchant(t, e2e.Shared)
-	withOrder := `{"amount": 1, "currency": "USD", "payout_currency": "BTC", "metadata": {"order_id": "o"}}`
-	id := m.Create(withOrder)
-	for range 2 { // a repeat after a lost answer is safe
-		got := m.Must(http.StatusOK, http.MethodPost, "/v1/checkout/"+id+"/expire", "")
-		require.Equal(t, "expired", got.Field("status"))
-	}
-	m.Create(withOrder)
-	require.Contains(t, m.MustPay(id, e2e.CardSucceeds), "expired")
-	require.Equal(t, 0, e2e.Query[int](t, e2e.Shared, `SELECT count(*) FROM sandbox_charge WHERE session_id = $1`, id))
-}
-
-// TestAdvance is what a merchant's own tests do: the expiry of a session of one
-// hour, seen in a moment.
-func TestAdvance(t *testing.T) {
-	t.Parallel()
-	m := e2e.NewMerchant(t, e2e.Shared)
-	id := m.Create(e2e.Terms)
-	got := m.Must(http.StatusOK, http.MethodPost, "/v1/test/checkout/"+id+"/advance", "")
-	require.Equal(t, "expired", got.Field("status"))
-	require.Contains(t, m.MustPay(id, e2e.CardSucceeds), "expired")
-	require.Equal(t, 0, e2e.Query[int](t, e2e.Shared, `SELECT count(*) FROM sandbox_charge WHERE session_id = $1`, id))
-
-	slow := m.Create(e2e.Terms)
-	m.MustPay(slow, e2e.CardSlow)
-	got = m.Must(http.StatusOK, http.MethodPost, "/v1/test/checkout/"+slow+"/advance", "")
-	require.Equal(t, "pending", got.Field("status"), "the payment in flight comes first")
-	m.AwaitStatus(slow, checkout.StatusCompleted, 20*time.Second)
-	refused := m.Must(http.StatusConflict, http.MethodPost, "/v1/test/checkout/"+slow+"/advance", "")
-	require.Equal(t, "completed", refused.Field("status"))
-	m.Arrivals(2, 10*time.Second)
-	require.Equal(t, 1, e2e.Query[int](t, e2e.Shared, `
-		SELECT count(*) FROM event WHERE session_id = $1 AND type = 'checkout.completed'`, slow))
 }
 
 // TestRaces_OneWinner lets pay, expire and the timer race on the real server,

@@ -10,38 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/proof/e2e"
-	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/workflows/webhook"
 )
-
-// TestRetryNow_MakesTheNextAttemptAtOnce five times in a row: a merchant's own
-// tests see all retries in seconds.
-func TestRetryNow_MakesTheNextAttemptAtOnce(t *testing.T) {
-	t.Parallel()
-	m := e2e.NewMerchant(t, e2e.Beside(t, devstack.Options{}))
-	delivery := m.RefusedDelivery()
-	for n := 2; n <= 6; n++ {
-		e2e.Await(t, "the next attempt waits", 10*time.Second, func() bool {
-			return m.Must(http.StatusOK, http.MethodGet, "/v1/deliveries/"+delivery, "").Field("next_attempt_at") != nil
-		})
-		m.Must(http.StatusAccepted, http.MethodPost, "/v1/deliveries/"+delivery+"/retry_now", "")
-		m.Arrivals(n, 10*time.Second)
-	}
-	m.AwaitDelivery(delivery, "status", "failed", 10*time.Second)
-	refused := m.Must(http.StatusConflict, http.MethodPost, "/v1/deliveries/"+delivery+"/retry_now", "")
-	require.Equal(t, "delivery_not_pending", refused.Field("error"))
-
-	// Replay by the API: six new attempts, the same event.
-	m.Receiver.Answer(http.StatusOK)
-	m.Must(http.StatusAccepted, http.MethodPost, "/v1/deliveries/"+delivery+"/replay", "")
-	end := m.AwaitDelivery(delivery, "status", "delivered", 10*time.Second)
-	require.EqualValues(t, 2, end.Field("run"))
-	require.Len(t, end.Field("attempts"), 7)
-	arrivals := m.Arrivals(7, time.Second)
-	require.Equal(t, arrivals[0].Body, arrivals[6].Body)
-	require.Equal(t, "1", arrivals[6].Attempt)
-	e2e.RequireInvariants(t, m.Stack, "30s,5m,30m,2h,12h") // which excuse an attempt before its time by the signal
-}
 
 // TestDisable_HoldsEverythingAndEnableSendsIt: also what happened meanwhile.
 func TestDisable_HoldsEverythingAndEnableSendsIt(t *testing.T) {

@@ -55,14 +55,8 @@ func Events(t *testing.T, c client.Client, id, runID string) []*historypb.Histor
 	return all
 }
 
-// Record writes the present history of a workflow.
-func Record(t *testing.T, c client.Client, name, id string) {
-	t.Helper()
-	RecordRun(t, c, name, id, "")
-}
-
-// RecordRun writes the history of one run to -record-histories; runID "" is the last run.
-func RecordRun(t *testing.T, c client.Client, name, id, runID string) {
+// Record writes the history of one run to -record-histories; runID "" is the last run.
+func Record(t *testing.T, c client.Client, name, id, runID string) {
 	t.Helper()
 	// A replay needs a workflow task that is completed.
 	const least = 4 // events

@@ -1,17 +1,12 @@
 package e2e_test
 
 import (
-	"context"
-	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
@@ -42,12 +37,13 @@ func TestUpgrade_RunsEndOnTheirBuild(t *testing.T) { // alone: it measures time
 	failing.MustPay(refused, e2e.CardDeclined)
 	failing.Arrivals(1, 10*time.Second)
 
-	load := startLoad(t, m)
+	load := e2e.StartLoad(m)
 	two := startWorker(t, stack, "two")
 	e2e.Release(t, stack, "two")
 	migrate(t, stack)
 	time.Sleep(3 * time.Second) // sessions of the new build
-	paid := load.stop()
+	paid, faults := load.Stop()
+	require.Empty(t, faults, "no request failed meanwhile")
 	require.Greater(t, len(paid), 5)
 
 	log, err := os.ReadFile(stack.Log("worker-two"))
@@ -96,7 +92,7 @@ func TestUpgrade_RunsEndOnTheirBuild(t *testing.T) { // alone: it measures time
 	m.MustPay(last, e2e.CardSucceeds)
 	m.AwaitStatus(last, checkout.StatusCompleted, 10*time.Second)
 	require.Equal(t, "two", buildOf(t, c, last))
-	stopWorker(t, two)
+	require.NoError(t, two.Stop(20*time.Second))
 }
 
 // TestUpgrade_ABuildWithoutWorkersIsToldAndNotReleased: the workers of the released build are gone, so new payments
@@ -109,7 +105,7 @@ func TestUpgrade_ABuildWithoutWorkersIsToldAndNotReleased(t *testing.T) {
 	m := e2e.NewMerchant(t, stack)
 	two := startWorker(t, stack, "two")
 	e2e.Release(t, stack, "two")
-	stopWorker(t, two)
+	require.NoError(t, two.Stop(20*time.Second))
 	id := m.Create(e2e.Terms)
 
 	e2e.Await(t, "build two is refused", 3*time.Minute, func() bool { // its last poll counts for 90 seconds
@@ -241,38 +237,22 @@ func TestUpgrade_OverRunsThatDoNotFitIsRefusedWithTheSteps(t *testing.T) {
 // is added that this build does not know.
 func migrate(t *testing.T, stack *devstack.Stack) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), stack.DatabaseURL())
-	require.NoError(t, err)
-	defer conn.Close(context.Background())
 	for _, statement := range []string{
 		`ALTER TABLE checkout_session ADD COLUMN next_build text`,
 		`ALTER TABLE webhook_delivery ADD COLUMN next_build integer NOT NULL DEFAULT 7`,
 		`CREATE INDEX CONCURRENTLY checkout_session_next ON checkout_session (next_build)`,
 	} {
-		_, err := conn.Exec(t.Context(), statement)
-		require.NoError(t, err)
+		e2e.Exec(t, stack, statement)
 	}
 }
 
 // startWorker starts a worker of another build beside the stack's.
-func startWorker(t *testing.T, stack *devstack.Stack, build string) *exec.Cmd {
+func startWorker(t *testing.T, stack *devstack.Stack, build string) *devstack.Process {
 	t.Helper()
-	self, err := os.Executable()
+	worker, err := stack.StartMore("worker", "worker-"+build, "TEMPORAL_WORKER_BUILD_ID="+build)
 	require.NoError(t, err)
-	log, err := os.Create(stack.Log("worker-" + build))
-	require.NoError(t, err)
-	cmd := exec.Command(self)
-	cmd.Env = append(stack.Environment(), "CHECKOUT_DEVSTACK_COMMAND=worker", "TEMPORAL_WORKER_BUILD_ID="+build)
-	cmd.Stdout, cmd.Stderr = log, log
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = log.Close() }) // it may have ended
-	return cmd
-}
-
-func stopWorker(t *testing.T, cmd *exec.Cmd) {
-	t.Helper()
-	require.NoError(t, cmd.Process.Signal(os.Interrupt))
-	require.NoError(t, cmd.Wait())
+	t.Cleanup(worker.Kill)
+	return worker
 }
 
 // buildOf is the build that a run ended with.
@@ -281,67 +261,4 @@ func buildOf(t *testing.T, c client.Client, id string) string {
 	got, err := c.DescribeWorkflowExecution(t.Context(), id, "")
 	require.NoError(t, err)
 	return got.WorkflowExecutionInfo.GetVersioningInfo().GetDeploymentVersion().GetBuildId()
-}
-
-// load creates, reads and pays sessions all the time. Each request is tried once.
-type load struct {
-	cancel context.CancelFunc
-	group  sync.WaitGroup
-	m      *e2e.Merchant
-
-	mu     sync.Mutex
-	paid   []string
-	faults []string
-}
-
-func startLoad(t *testing.T, m *e2e.Merchant) *load {
-	ctx, cancel := context.WithCancel(t.Context())
-	l := &load{cancel: cancel, m: m}
-	for range 3 {
-		l.group.Go(func() {
-			for ctx.Err() == nil {
-				id, err := l.session()
-				l.mu.Lock()
-				if err == nil {
-					l.paid = append(l.paid, id)
-				} else {
-					l.faults = append(l.faults, time.Now().UTC().Format(time.TimeOnly)+" "+err.Error())
-				}
-				l.mu.Unlock()
-				time.Sleep(100 * time.Millisecond)
-			}
-		})
-	}
-	return l
-}
-
-// session creates, reads and pays one session.
-func (l *load) session() (id string, err error) {
-	created, err := l.m.Call(http.MethodPost, "/v1/checkout", e2e.Terms)
-	if err != nil {
-		return "", err
-	} else if created.Status != http.StatusCreated {
-		return "", fmt.Errorf("create: %d %s", created.Status, created.Body)
-	}
-	id = created.Field("id").(string)
-	read, err := l.m.Call(http.MethodGet, "/v1/checkout/"+id, "")
-	if err != nil {
-		return "", err
-	} else if read.Status != http.StatusOK {
-		return "", fmt.Errorf("read: %d %s", read.Status, read.Body)
-	}
-	status, page, err := l.m.Pay(id, e2e.CardSucceeds)
-	if err == nil && status != http.StatusOK {
-		err = fmt.Errorf("pay: %d %s", status, page)
-	}
-	return id, err
-}
-
-// stop ends the load and returns the sessions, all of which were answered.
-func (l *load) stop() (paid []string) {
-	l.m.T.Helper()
-	l.cancel()
-	l.group.Wait()
-	require.Empty(l.m.T, l.faults, "no request failed meanwhile")
-	return l.paid
 }

@@ -111,7 +111,6 @@ func TestChart_KeepsThePoliciesOfKubeScore(t *testing.T) {
 // TestChart_RefusesWrongValues checks that the schema names what is wrong.
 func TestChart_RefusesWrongValues(t *testing.T) {
 	t.Parallel()
-	helm := built(t, helmProgram)
 	for set, says := range map[string]string{
 		`worker.builds=[]`:                              "minItems",
 		`worker.builds=null`:                            "builds",
@@ -136,31 +135,32 @@ func TestChart_RefusesWrongValues(t *testing.T) {
 		`pods.tolerations={}`:                           "tolerations",
 		`api.settings.CHECKOUT_MASTER_KEYS="1:c2Vj"`:    "CHECKOUT_MASTER_KEYS",
 	} {
-		said, err := exec.CommandContext(t.Context(), helm, "template", "shop", e2e.Path("deploy/release/chart"),
-			"--values", "testdata/values/minimal.yaml", "--set-json", set).CombinedOutput()
-		require.Error(t, err, set)
-		require.Contains(t, string(said), "schema(s)", set)
-		require.Contains(t, string(said), says, set)
+		said := refusal(t, kubeVersion, "--set-json", set)
+		require.Contains(t, said, "schema(s)", set)
+		require.Contains(t, said, says, set)
 	}
+}
+
+// refusal returns what helm says when it does not render the chart.
+func refusal(t *testing.T, kubeVersion string, args ...string) string {
+	t.Helper()
+	args = append([]string{"template", "shop", e2e.Path("deploy/release/chart"), "--kube-version", kubeVersion,
+		"--values", "testdata/values/minimal.yaml"}, args...)
+	said, err := exec.CommandContext(t.Context(), built(t, helmProgram), args...).CombinedOutput()
+	require.Error(t, err, args)
+	return string(said)
 }
 
 // TestChart_RefusesValuesThatContradictEachOther: the schema cannot see them.
 func TestChart_RefusesValuesThatContradictEachOther(t *testing.T) {
 	t.Parallel()
-	helm := built(t, helmProgram)
 	for set, says := range map[string]string{
 		`worker.builds=[{"id": "0.1.0"}, {"id": "0.1.0"}]`: "worker.builds names a build twice",
 		`api.autoscaling.maxReplicas=1`:                    "api.autoscaling.maxReplicas is less than api.replicas",
 	} {
-		said, err := exec.CommandContext(t.Context(), helm, "template", "shop", e2e.Path("deploy/release/chart"),
-			"--kube-version", kubeVersion, "--values", "testdata/values/minimal.yaml", "--set-json", set).CombinedOutput()
-		require.Error(t, err, set)
-		require.Contains(t, string(said), says, set)
+		require.Contains(t, refusal(t, kubeVersion, "--set-json", set), says, set)
 	}
-	said, err := exec.CommandContext(t.Context(), helm, "template", "shop", e2e.Path("deploy/release/chart"),
-		"--kube-version", "1.30.0", "--values", "testdata/values/minimal.yaml").CombinedOutput()
-	require.Error(t, err)
-	require.Contains(t, string(said), "chart requires kubeVersion")
+	require.Contains(t, refusal(t, "1.30.0"), "chart requires kubeVersion")
 }
 
 // TestChart_GivesABuildItsSettings: a setting that is new in a version reaches no older build, which would refuse it.

@@ -16,7 +16,8 @@ type Temporal struct {
 	client.Client
 	Start    func(client.StartWorkflowOptions) error
 	Update   func(client.UpdateWorkflowOptions) error
-	State    contract.SessionState // answers updates
+	State    contract.SessionState  // answers updates
+	Payment  contract.PaymentResult // likewise
 	Signal   func(workflowID, name string) error
 	Cancel   func(workflowID string) error
 	Trigger  func() error
@@ -33,11 +34,11 @@ func (d *Temporal) ExecuteWorkflow(
 	return nil, d.Start(o)
 }
 
-// UpdateWorkflow returns State.
+// UpdateWorkflow returns State or Payment, whichever is asked for.
 func (d *Temporal) UpdateWorkflow(
 	_ context.Context, o client.UpdateWorkflowOptions,
 ) (client.WorkflowUpdateHandle, error) {
-	return answered{state: d.State}, d.Update(o)
+	return answered{d: d}, d.Update(o)
 }
 
 // SignalWorkflow drops the signal.
@@ -79,12 +80,15 @@ func (s schedule) Trigger(context.Context, client.ScheduleTriggerOptions) error 
 
 type answered struct {
 	client.WorkflowUpdateHandle
-	state contract.SessionState
+	d *Temporal
 }
 
 func (a answered) Get(_ context.Context, result any) error {
-	if state, ok := result.(*contract.SessionState); ok {
-		*state = a.state
+	switch result := result.(type) {
+	case *contract.SessionState:
+		*result = a.d.State
+	case *contract.PaymentResult:
+		*result = a.d.Payment
 	}
 	return nil
 }

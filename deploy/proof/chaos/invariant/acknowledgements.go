@@ -7,7 +7,7 @@ import (
 )
 
 var acknowledgements = Invariant{
-	Number: 9, Names: "delivery", NeedsLog: true,
+	Number: 9, Names: "delivery", needs: receivers,
 	Title: "a receiver accepted what is delivered, and nothing that is failed after the last request",
 	check: func(w *world, r *Result) {
 		for i := range w.Deliveries {

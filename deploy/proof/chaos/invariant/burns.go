@@ -1,7 +1,7 @@
 package invariant
 
 var burns = Invariant{
-	Number: 30, Names: "payout", needs: needsLive,
+	Number: 30, Names: "payout", needs: outside,
 	Title: "an address that reverted a payout's transfer gets no other transfer of it",
 	check: func(w *world, r *Result) {
 		type try struct{ payoutID, to string }

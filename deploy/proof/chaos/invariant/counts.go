@@ -22,12 +22,7 @@ type Tally map[enumspb.WorkflowExecutionStatus]int64
 var counts = Invariant{
 	Number: 21, Names: "workflow type",
 	Title: "Temporal counts as many runs of sessions and deliveries, by status, as there are",
-	needs: func(f *Facts) string {
-		if f.Counted == nil {
-			return "nothing was counted"
-		}
-		return ""
-	},
+	needs: &witness{"nothing was counted", func(f *Facts) bool { return f.Counted != nil }},
 	check: func(w *world, r *Result) {
 		for _, name := range slices.Sorted(maps.Keys(w.Counted)) {
 			there := w.tally(name)
@@ -52,13 +47,8 @@ func (t Tally) sum() (n int64) {
 // tally counts the runs that Gather read, one by one.
 func (f *Facts) tally(workflowType string) Tally {
 	t := Tally{}
-	switch workflowType {
-	case contract.TypeCheckoutSession:
-		for _, run := range f.SessionRuns {
-			t[run.Status]++
-		}
-	case contract.TypeWebhookDelivery:
-		for _, run := range f.Runs {
+	for _, run := range f.Runs {
+		if run.Type == workflowType {
 			t[run.Status]++
 		}
 	}

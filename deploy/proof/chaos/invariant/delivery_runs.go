@@ -15,26 +15,6 @@ import (
 
 const sendActivity = "SendAttempt"
 
-// deliveryRows are the rows of WebhookDelivery.
-type deliveryRows struct {
-	Sources
-	world *world // without runs
-}
-
-func (d deliveryRows) ids() []string {
-	var ids []string
-	for _, row := range d.world.Deliveries {
-		ids = append(ids, row.ID)
-	}
-	return ids
-}
-
-func (d deliveryRows) behind(run *Run, pending []*workflowpb.PendingActivityInfo) bool {
-	run.ReportLost = reportLost(pending)
-	row := d.world.deliveries[run.WorkflowID]
-	return row != nil && row.Status != webhook.DeliveryPending && !run.ReportLost
-}
-
 // reportLost reports whether Temporal gave up the last attempt because its result never came. A
 // first attempt is a local activity; the activity after it shows the loss.
 func reportLost(pending []*workflowpb.PendingActivityInfo) bool {
@@ -48,13 +28,13 @@ func reportLost(pending []*workflowpb.PendingActivityInfo) bool {
 
 // readMore reads the whole history of each run if only the histories show whether a delivery is
 // correct.
-func (d deliveryRows) readMore(ctx context.Context, id string, runs []Run) error {
-	row := d.world.deliveries[id]
-	if row == nil || !d.odd(row, runs) {
+func (t *runReader) readMore(ctx context.Context, id string, runs []Run) error {
+	row := t.rows.deliveries[id]
+	if row == nil || !t.rows.odd(row, runs) {
 		return nil
 	}
 	for i := range runs {
-		if err := d.readHistory(ctx, &runs[i]); err != nil {
+		if err := t.readHistory(ctx, &runs[i]); err != nil {
 			return ignoreGone(err)
 		}
 	}
@@ -62,21 +42,21 @@ func (d deliveryRows) readMore(ctx context.Context, id string, runs []Run) error
 }
 
 // odd reports whether only the histories show if a delivery is correct.
-func (d deliveryRows) odd(row *Delivery, runs []Run) bool {
+func (w *world) odd(row *Delivery, runs []Run) bool {
 	for run := 1; run <= row.Run; run++ {
 		if len(row.ofRun(run)) == 0 {
 			return true
 		}
 	}
-	return len(runs) != row.Run || len(d.world.shortGaps(row)) > 0
+	return len(runs) != row.Run || len(w.shortGaps(row)) > 0
 }
 
 // readHistory reads a run's history and notes its events on the run.
-func (d deliveryRows) readHistory(ctx context.Context, run *Run) error {
+func (t *runReader) readHistory(ctx context.Context, run *Run) error {
 	sends := sends{scheduled: map[int64]bool{}, begun: map[int64]bool{}}
 	err := eachEvent(
 		ctx,
-		d.Sources,
+		t.Sources,
 		*run,
 		enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT,
 		func(e *historypb.HistoryEvent) {
@@ -94,7 +74,7 @@ func (d deliveryRows) readHistory(ctx context.Context, run *Run) error {
 
 	run.Sent = sends.any()
 	if run.open() {
-		described, err := d.Temporal.DescribeWorkflowExecution(ctx, run.WorkflowID, run.RunID)
+		described, err := t.Temporal.DescribeWorkflowExecution(ctx, run.WorkflowID, run.RunID)
 		if err != nil {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 var egress = Invariant{
-	Number: 12, Names: "delivery, or the listener when a request names none", NeedsLog: true,
+	Number: 12, Names: "delivery, or the listener when a request names none", needs: receivers,
 	Title: "nothing comes to a forbidden address, from a redirect, or live over plain HTTP",
 	check: func(w *world, r *Result) {
 		for _, a := range w.arrivals {

@@ -30,7 +30,6 @@ type Facts struct {
 	Payouts      []Payout
 	KeptRequests []KeptRequest
 	Constraints  []string // valid constraints and unique indexes of sessions and what belongs to them
-	SessionRuns  []Run
 	Histories    []History
 
 	Ledger     []LedgerBalance // of live mode
@@ -51,8 +50,8 @@ type Facts struct {
 	Events     []Event
 	Endpoints  []Endpoint
 	Deliveries []Delivery
-	Runs       []Run
-	Logged     bool // there is a receivers' log
+	Runs       []Run // of sessions and deliveries
+	Logged     bool  // there is a receivers' log
 	Requests   []devstack.LoggedRequest
 }
 
@@ -120,7 +119,6 @@ type world struct {
 	sessions       map[string]*Session
 	transactions   map[string]Transaction
 	transactionsOf map[string][]Transaction // by session
-	sessionRuns    map[string][]Run         // by session, oldest first
 	callsOf        map[string][]Call        // by the id in the call
 
 	events     map[string]Event
@@ -203,19 +201,13 @@ func newWorld(f *Facts) *world {
 func (w *world) indexSessions() {
 	w.sessions, w.transactions, w.transactionsOf = map[string]*Session{}, map[string]Transaction{},
 		map[string][]Transaction{}
-	w.sessionRuns, w.callsOf = map[string][]Run{}, map[string][]Call{}
+	w.callsOf = map[string][]Call{}
 	for i := range w.Sessions {
 		w.sessions[w.Sessions[i].ID] = &w.Sessions[i]
 	}
 	for _, t := range w.Transactions {
 		w.transactions[t.ID] = t
 		w.transactionsOf[t.SessionID] = append(w.transactionsOf[t.SessionID], t)
-	}
-	for _, r := range w.SessionRuns {
-		w.sessionRuns[r.WorkflowID] = append(w.sessionRuns[r.WorkflowID], r)
-	}
-	for _, runs := range w.sessionRuns {
-		slices.SortStableFunc(runs, Run.compare)
 	}
 	for _, c := range w.Calls {
 		if c.ID != "" {
@@ -312,6 +304,17 @@ func (r Run) abandoned() bool {
 	return r.Status == enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED ||
 		r.Status == enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED ||
 		r.Result == string(webhook.DeliveryCanceled)
+}
+
+// rowless returns the last run of each workflow of a type that has no row, by its id.
+func (w *world) rowless(workflowType string) map[string]Run {
+	last := map[string]Run{}
+	for id, runs := range w.runs {
+		if runs[0].Type == workflowType && w.sessions[id] == nil && w.deliveries[id] == nil {
+			last[id] = runs[len(runs)-1]
+		}
+	}
+	return last
 }
 
 // joined joins each run that continued as new with its successors: together they are one run of the

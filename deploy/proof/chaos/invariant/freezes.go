@@ -6,7 +6,7 @@ import (
 )
 
 var freezes = Invariant{
-	Number: 28, Names: "what", needs: needsLive,
+	Number: 28, Names: "what", needs: outside,
 	Title: "only an operator and those who have the treasury's key stop it",
 	check: func(w *world, r *Result) {
 		for _, why := range w.Live.Frozen {

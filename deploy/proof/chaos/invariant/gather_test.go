@@ -22,7 +22,8 @@ const oneOfEach = `
 // changes afterwards is marked.
 func TestReadPostgres_OfTheSchema(t *testing.T) {
 	t.Parallel()
-	conn, err := pgx.Connect(t.Context(), pgtemp.ForTest(t, storage.Migrate))
+	url := pgtemp.ForTest(t, storage.Migrate)
+	conn, err := pgx.Connect(t.Context(), url)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close(t.Context()) }) // everything was read
 	_, err = conn.Exec(t.Context(), oneOfEach)
@@ -34,8 +35,8 @@ func TestReadPostgres_OfTheSchema(t *testing.T) {
 	require.Equal(t, checkout.StatusPending, f.Sessions[0].Status)
 	require.Equal(t, "key-1", f.Sessions[0].Key)
 	require.Subset(t, f.Constraints, guards)
-	words, err := Unsettled(t.Context(), conn)
-	require.NoError(t, err)
+	var words string
+	require.NoError(t, conn.QueryRow(t.Context(), Unsettled).Scan(&words))
 	require.Equal(t, "1 pending sessions whose time is over", words)
 
 	require.NoError(t, readMoved(t.Context(), conn, f))
@@ -45,12 +46,12 @@ func TestReadPostgres_OfTheSchema(t *testing.T) {
 		INSERT INTO checkout_session (id, merchant_id, mode, amount, currency, payout_currency, status, metadata, max_attempts, created_at, expires_at)
 		VALUES ('cs_new', 'mer_1', 'test', 1000, 'USD', 'USDC', 'pending', '{}', 3, now(), now() + interval '1 h')`)
 	require.NoError(t, err)
-	f.SessionRuns = []Run{{WorkflowID: "cs_1"}, {WorkflowID: "cs_new"}, {WorkflowID: "cs_without_row"}}
+	f.Runs = []Run{{WorkflowID: "cs_1"}, {WorkflowID: "cs_new"}, {WorkflowID: "cs_without_row"}}
 	require.NoError(t, readMoved(t.Context(), conn, f))
 	require.True(t, f.Sessions[0].Moved)
-	require.Equal(t, []Run{{WorkflowID: "cs_1"}, {WorkflowID: "cs_without_row"}}, f.SessionRuns, "without that of a row that came since")
+	require.Equal(t, []Run{{WorkflowID: "cs_1"}, {WorkflowID: "cs_without_row"}}, f.Runs, "without that of a row that came since")
 
-	found, err := SearchTables(t.Context(), conn, []Canary{{Value: "key-1"}, {Value: "nowhere"}})
+	found, err := SearchDatabase(t.Context(), url, "", []Canary{{Value: "key-1"}, {Value: "nowhere"}})
 	require.NoError(t, err)
 	require.Equal(t, map[int]int{0: 1}, found["checkout_session"])
 	require.Empty(t, found["merchant"])

@@ -5,7 +5,7 @@ import "example.com/checkout/workflows/checkout"
 var given = Invariant{
 	Number: 27, Names: "session",
 	Title: "the money of each completed live payment went to its merchant or back to its customer, and never to both",
-	needs: needsLive,
+	needs: outside,
 	check: func(w *world, r *Result) {
 		paid, back := w.paid(), map[string]bool{}
 		for _, c := range w.Live.Charges {

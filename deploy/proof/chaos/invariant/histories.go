@@ -3,7 +3,6 @@ package invariant
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -24,12 +23,7 @@ type History struct {
 var histories = Invariant{
 	Number: 22, Names: "run",
 	Title: "every history of a sample replays on this build",
-	needs: func(f *Facts) string {
-		if len(f.Histories) == 0 {
-			return "no histories were read"
-		}
-		return ""
-	},
+	needs: &witness{"no histories were read", func(f *Facts) bool { return len(f.Histories) > 0 }},
 	check: func(w *world, r *Result) {
 		for _, h := range w.Histories {
 			r.Checked++
@@ -43,19 +37,19 @@ var histories = Invariant{
 // readHistorySample replays a sample of s.Histories histories. Sessions and deliveries with several
 // runs come first.
 func readHistorySample(ctx context.Context, s Sources, f *Facts) error {
-	all, count := slices.Concat(f.SessionRuns, f.Runs), map[string]int{}
-	for _, r := range all {
+	count := map[string]int{}
+	for _, r := range f.Runs {
 		count[r.WorkflowID]++
 	}
-	if s.Histories == 0 || len(all) == 0 {
+	if s.Histories == 0 || len(f.Runs) == 0 {
 		return nil
 	}
 
-	step := max(1, len(all)/s.Histories)
+	step := max(1, len(f.Runs)/s.Histories)
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(2) // a replay needs CPU time
-	for i, r := range all {
+	for i, r := range f.Runs {
 		if i%step != 0 && count[r.WorkflowID] < 2 {
 			continue
 		}

@@ -11,7 +11,7 @@ import (
 const createRoute = "POST /v1/checkout"
 
 var idempotency = Invariant{
-	Number: 15, Names: "merchant and key", needs: needsCalls,
+	Number: 15, Names: "merchant and key", needs: clients,
 	Title: "a key, however often it came and whatever broke meanwhile, made one session, and its first answer is kept",
 	check: func(w *world, r *Result) {
 		type scope struct{ merchantID, key string }

@@ -15,14 +15,22 @@ type Invariant struct {
 	Number int    `json:"number"`
 	Title  string `json:"title"` // a sentence
 	Names  string `json:"names"` // the kind of thing that a violation's id names
-	// NeedsLog says that the check needs a receivers' log.
-	NeedsLog bool `json:"-"`
-	// needs returns what else is missing for the check; "" when nothing is. A nil needs means that
-	// the check needs nothing else.
-	needs func(*Facts) string
 
+	needs *witness // nil: PostgreSQL and Temporal are enough
 	check func(w *world, r *Result)
 }
+
+// witness is somebody without whom an invariant is not checked.
+type witness struct {
+	missing string // why it is not checked then
+	heard   func(*Facts) bool
+}
+
+var (
+	receivers = &witness{"no receiver log was given", func(f *Facts) bool { return f.Logged }}
+	clients   = &witness{"nobody recorded the calls of clients", func(f *Facts) bool { return f.Called }}
+	outside   = &witness{"there is no simulated live mode", func(f *Facts) bool { return f.Live != nil }}
+)
 
 // All lists every invariant, by number.
 var All = []Invariant{
@@ -50,25 +58,16 @@ func (r *Result) violated(id, format string, args ...any) {
 	r.Violations = append(r.Violations, Violation{ID: id, Text: fmt.Sprintf(format, args...)})
 }
 
-// missing returns what the facts lack for the check; "" when they are complete.
-func (i Invariant) missing(f *Facts) string {
-	switch {
-	case i.NeedsLog && !f.Logged:
-		return "no receiver log was given"
-	case i.needs != nil:
-		return i.needs(f)
-	}
-	return ""
-}
-
 // Check checks every invariant on the facts. It does no I/O.
 func Check(f *Facts) []Result {
 	w := newWorld(f)
 	results := make([]Result, 0, len(All))
 	for _, i := range All {
 		r := Result{Invariant: i, Violations: []Violation{}}
-		if r.NotChecked = i.missing(f); r.NotChecked == "" {
+		if i.needs == nil || i.needs.heard(f) {
 			i.check(w, &r)
+		} else {
+			r.NotChecked = i.needs.missing
 		}
 		slices.SortStableFunc(r.Violations, func(a, b Violation) int { return strings.Compare(a.ID, b.ID) })
 		results = append(results, r)

@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -60,12 +61,7 @@ type Leak struct {
 var leaks = Invariant{
 	Number: 19, Names: "canary",
 	Title: "card numbers, keys, secrets, their digests and passwords are in no log, table or history, e-mail addresses only in the tables that need them, callers' headers nowhere but their request ids in the log of requests",
-	needs: func(f *Facts) string {
-		if f.Searched == 0 {
-			return "nothing was looked for"
-		}
-		return ""
-	},
+	needs: &witness{"nothing was looked for", func(f *Facts) bool { return f.Searched > 0 }},
 	check: func(w *world, r *Result) {
 		r.Checked = w.Searched
 		for _, leak := range w.Leaks {
@@ -74,8 +70,8 @@ var leaks = Invariant{
 	},
 }
 
-// databases are the databases of a stack.
-var databases = []string{"checkout", "temporal", "temporal_visibility"}
+// Databases are the databases of a stack.
+var Databases = []string{"checkout", "temporal", "temporal_visibility"}
 
 // readLeaks looks for the canaries in every log below s.Logs and every table.
 func readLeaks(ctx context.Context, s Sources, f *Facts) error {
@@ -85,17 +81,27 @@ func readLeaks(ctx context.Context, s Sources, f *Facts) error {
 	if err := searchLogs(s, f); err != nil {
 		return err
 	}
-	config, err := pgx.ParseConfig(s.DatabaseURL)
-	if err != nil {
-		return err
-	}
-	for _, config.Database = range databases {
-		s.Progress(fmt.Sprintf("looking for %d canaries in the database %s", len(s.Canaries), config.Database))
-		if err := searchDatabase(ctx, config, s.Canaries, f); err != nil {
+	for _, database := range Databases {
+		s.Progress(fmt.Sprintf("looking for %d canaries in the database %s", len(s.Canaries), database))
+		found, err := SearchDatabase(ctx, s.DatabaseURL, database, s.Canaries)
+		if err != nil {
 			return err
+		}
+		for table, rows := range found {
+			for i, c := range s.Canaries {
+				f.Searched++
+				if rows[i] > 0 && !c.belongs(database, table) {
+					f.Leaks = append(f.Leaks, Leak{c.Name, database + "." + table, rows[i]})
+				}
+			}
 		}
 	}
 	return nil
+}
+
+// belongs reports whether a table of a database may hold the canary.
+func (c Canary) belongs(database, table string) bool {
+	return database == "checkout" && slices.Contains(c.Tables, table)
 }
 
 func searchLogs(s Sources, f *Facts) error {
@@ -118,31 +124,20 @@ func searchLogs(s Sources, f *Facts) error {
 	})
 }
 
-func searchDatabase(ctx context.Context, config *pgx.ConnConfig, canaries []Canary, f *Facts) error {
+// SearchDatabase returns, for each table of a database, the number of rows that hold each canary, by
+// the canary's index. It finds a value as text and as bytes. The server is that of url, and the database too when
+// it has no other name.
+func SearchDatabase(ctx context.Context, url, database string, canaries []Canary) (map[string]map[int]int, error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	config.Database = cmp.Or(database, config.Database)
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // everything was read
-	found, err := SearchTables(ctx, conn, canaries)
-	if err != nil {
-		return err
-	}
-	for table, rows := range found {
-		for i, c := range canaries {
-			f.Searched++
-			belongs := config.Database == "checkout" && slices.Contains(c.Tables, table)
-			if rows[i] > 0 && !belongs {
-				f.Leaks = append(f.Leaks, Leak{c.Name, config.Database + "." + table, rows[i]})
-			}
-		}
-	}
-	return nil
-}
-
-// SearchTables returns, for each table of a database, the number of rows that hold each canary, by
-// the canary's index. It finds a value as text and as bytes.
-func SearchTables(ctx context.Context, conn *pgx.Conn, canaries []Canary) (map[string]map[int]int, error) {
 	rows, _ := conn.Query(
 		ctx,
 		`SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'`,

@@ -9,7 +9,7 @@ import (
 var ledger = Invariant{
 	Number: 26, Names: "account of the ledger",
 	Title: "the live ledger is balanced, its wallet is what the chain has, and the card network owes what it charged and did not refund",
-	needs: needsLive,
+	needs: outside,
 	check: func(w *world, r *Result) {
 		for _, words := range w.Unbalanced {
 			r.violated("ledger", "is out of balance: %s", words)

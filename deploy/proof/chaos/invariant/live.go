@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,39 +68,26 @@ type LedgerBalance struct {
 	Amount         string // whole number of the asset's smallest unit
 }
 
-// needsLive is the needs of an invariant about the world outside.
-func needsLive(f *Facts) string {
-	if f.Live == nil {
-		return "there is no simulated live mode"
-	}
-	return ""
-}
-
+// readTransfers reads the transfers and the balances of the ledger. What the card network settled of its receivable
+// stands apart, as "acquirer:receivable settled": when it is settled depends on the schedule.
 func readTransfers(ctx context.Context, tx pgx.Tx, f *Facts) error {
-	return collect(ctx, tx, &f.Transfers, `
-		SELECT t.id, t.status, coalesce(t.tx_hash, '') AS tx_hash,
-			ARRAY(SELECT x.payout_id FROM transfer_payout x WHERE x.transfer_id = t.id) AS payouts,
-			coalesce((SELECT array_agg(s.unit) FROM transfer_slot s WHERE s.transfer_id = t.id), ARRAY[t.nonce::text]) AS slot,
-			ARRAY(SELECT v.tx_hash FROM transfer_version v WHERE v.transfer_id = t.id ORDER BY v.number) AS versions
-		FROM transfer t JOIN treasury_account a ON a.id = t.account_id WHERE a.mode = 'live' ORDER BY t.nonce`,
-		pgx.RowToStructByName[Transfer])
-}
-
-// readLedger reads the balances. What the card network settled of its receivable stands apart, as
-// "acquirer:receivable settled": when it is settled depends on the schedule.
-func readLedger(ctx context.Context, tx pgx.Tx, f *Facts) error {
-	err := collect(ctx, tx, &f.Ledger, `
-		SELECT p.account || CASE WHEN p.account = 'acquirer:receivable' AND e.kind = 'charge_cost' THEN ' settled'
-			ELSE '' END AS account, p.asset, sum(p.amount)::text AS amount
-		FROM ledger_posting p JOIN ledger_entry e ON e.id = p.entry_id
-		WHERE p.mode = 'live' GROUP BY 1, 2 ORDER BY 1, 2`, pgx.RowToStructByName[LedgerBalance])
-	if err != nil {
-		return err
-	}
-	return collect(ctx, tx, &f.Unbalanced, `
-		SELECT e.kind || ' of ' || e.subject || ' by ' || sum(p.amount) || ' ' || p.asset
-		FROM ledger_posting p JOIN ledger_entry e ON e.id = p.entry_id
-		GROUP BY e.id, p.asset HAVING sum(p.amount) <> 0 ORDER BY e.id`, pgx.RowTo[string])
+	return cmp.Or(
+		read(ctx, tx, &f.Transfers, `
+			SELECT t.id, ARRAY(SELECT x.payout_id FROM transfer_payout x WHERE x.transfer_id = t.id),
+				coalesce((SELECT array_agg(s.unit) FROM transfer_slot s WHERE s.transfer_id = t.id), ARRAY[t.nonce::text]),
+				t.status, coalesce(t.tx_hash, ''),
+				ARRAY(SELECT v.tx_hash FROM transfer_version v WHERE v.transfer_id = t.id ORDER BY v.number)
+			FROM transfer t JOIN treasury_account a ON a.id = t.account_id WHERE a.mode = 'live' ORDER BY t.nonce`),
+		read(ctx, tx, &f.Ledger, `
+			SELECT p.account || CASE WHEN p.account = 'acquirer:receivable' AND e.kind = 'charge_cost' THEN ' settled'
+				ELSE '' END, p.asset, sum(p.amount)::text
+			FROM ledger_posting p JOIN ledger_entry e ON e.id = p.entry_id
+			WHERE p.mode = 'live' GROUP BY 1, 2 ORDER BY 1, 2`),
+		collect(ctx, tx, &f.Unbalanced, `
+			SELECT e.kind || ' of ' || e.subject || ' by ' || sum(p.amount) || ' ' || p.asset
+			FROM ledger_posting p JOIN ledger_entry e ON e.id = p.entry_id
+			GROUP BY e.id, p.asset HAVING sum(p.amount) <> 0 ORDER BY e.id`, pgx.RowTo[string]),
+	)
 }
 
 // readLive asks the double of the card network and the chain. The double's charges join those of the

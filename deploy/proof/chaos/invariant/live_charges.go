@@ -9,7 +9,7 @@ import (
 var liveCharges = Invariant{
 	Number: 23, Names: "session, charge or intent",
 	Title: "a live charge is of its session's amount, and nothing can be charged for a session that has ended",
-	needs: needsLive,
+	needs: outside,
 	check: func(w *world, r *Result) {
 		for _, c := range w.Live.Charges {
 			r.Checked++

@@ -11,7 +11,7 @@ import (
 var livePayouts = Invariant{
 	Number: 24, Names: "payout or address",
 	Title: "a live payout that was sent is paid by one transaction on its chain, no other is paid, and each address has the sum of its payouts",
-	needs: needsLive,
+	needs: outside,
 	check: func(w *world, r *Result) {
 		paid := w.paid()
 		expected := map[string]map[checkout.PayoutCurrency]*big.Int{}

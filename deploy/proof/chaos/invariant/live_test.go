@@ -14,6 +14,7 @@ import (
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -46,8 +47,8 @@ func (f *Facts) addLive() {
 		e.ID, e.MerchantID, e.Mode, e.SessionID, e.CreatedAt = id, "mer_2", checkout.ModeLive, "cs_live", noon.Add(-2*time.Hour)
 		f.Events = append(f.Events, e)
 	}
-	f.SessionRuns = append(f.SessionRuns, Run{
-		WorkflowID: "cs_live", RunID: "r-live", Status: enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, StartedAt: made, Last: true,
+	f.Runs = append(f.Runs, Run{
+		Type: contract.TypeCheckoutSession, WorkflowID: "cs_live", RunID: "r-live", Status: enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, StartedAt: made, Last: true,
 		Result: string(checkout.StatusCompleted),
 	})
 	f.Transfers = []Transfer{{
@@ -259,9 +260,9 @@ func (f *Facts) payTogether() {
 		p.SessionID, p.TransactionID, transaction.SessionID = session.ID, transaction.ID, session.ID
 		f.Sessions, f.Payouts = append(f.Sessions, session), append(f.Payouts, p)
 		f.Transactions = append(f.Transactions, transaction)
-		run := f.SessionRuns[len(f.SessionRuns)-1]
+		run := *f.lastRun("cs_live")
 		run.WorkflowID, run.RunID = session.ID, "r-"+id
-		f.SessionRuns = append(f.SessionRuns, run)
+		f.Runs = append(f.Runs, run)
 		for _, e := range []Event{*f.eventOf("evt_live_paid"), *f.eventOf("evt_live_sent")} {
 			e.ID, e.SessionID = e.ID+id, session.ID
 			if e.SubjectID = transaction.ID; e.Type == webhook.PayoutSent {

@@ -9,7 +9,7 @@ import (
 var outflows = Invariant{
 	Number: 25, Names: "transaction or transfer",
 	Title: "every transaction of the treasury belongs to a transfer and uses its slot, any other froze the account, and each transfer says what the chain says",
-	needs: needsLive,
+	needs: outside,
 	check: func(w *world, r *Result) {
 		transferOf, mined, frozen := map[string]Transfer{}, map[string]string{}, map[string]bool{}
 		for _, t := range w.Transfers {

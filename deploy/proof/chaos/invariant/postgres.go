@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -20,35 +21,31 @@ func readPostgres(ctx context.Context, conn *pgx.Conn, f *Facts) error {
 		if err := tx.QueryRow(ctx, `SELECT statement_timestamp()`).Scan(&f.At); err != nil {
 			return err
 		}
-		for _, read := range []func(context.Context, pgx.Tx, *Facts) error{readSessions, readEvents, readEndpoints,
-			readDeliveries, readAttempts, readTransfers, readLedger} {
-			if err := read(ctx, tx, f); err != nil {
-				return err
-			}
-		}
-		return nil
+		return cmp.Or(
+			readSessions(ctx, tx, f),
+			readDeliveries(ctx, tx, f),
+			readAttempts(ctx, tx, f),
+			readTransfers(ctx, tx, f),
+		)
 	})
 }
 
-func readEvents(ctx context.Context, tx pgx.Tx, f *Facts) error {
-	return read(ctx, tx, &f.Events, `
-		SELECT e.id, e.merchant_id, e.mode, e.type, e.subject_id, coalesce(e.session_id, ''), e.created_at,
-			encode(sha256(e.body), 'hex'),
-			coalesce(s.webhook_url, ''), CASE WHEN s.webhook_url IS NULL THEN '' ELSE coalesce(s.signing_endpoint_id, '') END
-		FROM event e LEFT JOIN checkout_session s ON s.id = e.session_id ORDER BY e.id`)
-}
-
-func readEndpoints(ctx context.Context, tx pgx.Tx, f *Facts) error {
-	return read(ctx, tx, &f.Endpoints, `
-		SELECT id, merchant_id, mode, url, events, session_id IS NOT NULL, created_at, changed_at, deleted_at
-			FROM webhook_endpoint ORDER BY id`)
-}
-
+// readDeliveries reads the events, the registrations and the deliveries.
 func readDeliveries(ctx context.Context, tx pgx.Tx, f *Facts) error {
-	return read(ctx, tx, &f.Deliveries, `
-		SELECT id, event_id, merchant_id, mode, endpoint_id, url, session_url, status, run, hurried_at, created_at,
-			finished_at, xmin::text
-		FROM webhook_delivery ORDER BY id`)
+	return cmp.Or(
+		read(ctx, tx, &f.Events, `
+			SELECT e.id, e.merchant_id, e.mode, e.type, e.subject_id, coalesce(e.session_id, ''), e.created_at,
+				encode(sha256(e.body), 'hex'), coalesce(s.webhook_url, ''),
+				CASE WHEN s.webhook_url IS NULL THEN '' ELSE coalesce(s.signing_endpoint_id, '') END
+			FROM event e LEFT JOIN checkout_session s ON s.id = e.session_id ORDER BY e.id`),
+		read(ctx, tx, &f.Endpoints, `
+			SELECT id, merchant_id, mode, url, events, session_id IS NOT NULL, created_at, changed_at, deleted_at
+			FROM webhook_endpoint ORDER BY id`),
+		read(ctx, tx, &f.Deliveries, `
+			SELECT id, event_id, merchant_id, mode, endpoint_id, url, session_url, status, run, hurried_at, created_at,
+				finished_at, xmin::text
+			FROM webhook_delivery ORDER BY id`),
+	)
 }
 
 func readAttempts(ctx context.Context, tx pgx.Tx, f *Facts) error {
@@ -83,7 +80,12 @@ func readAttempts(ctx context.Context, tx pgx.Tx, f *Facts) error {
 // readMoved marks the rows that changed since the first reading, and removes the runs of rows that
 // were inserted since.
 func readMoved(ctx context.Context, conn *pgx.Conn, f *Facts) error {
-	now, err := versions(ctx, conn, `SELECT id, xmin::text FROM checkout_session`)
+	rows, _ := conn.Query(ctx, `
+		SELECT id, xmin::text FROM checkout_session
+		UNION ALL SELECT id, xmin::text FROM webhook_delivery`) // ForEachRow returns the error
+	var id, version string
+	now := map[string]string{} // the version of each row
+	_, err := pgx.ForEachRow(rows, []any{&id, &version}, func() error { now[id] = version; return nil })
 	if err != nil {
 		return err
 	}
@@ -92,41 +94,19 @@ func readMoved(ctx context.Context, conn *pgx.Conn, f *Facts) error {
 		s := &f.Sessions[i]
 		known[s.ID], s.Moved = true, now[s.ID] != s.Version
 	}
-	f.SessionRuns = withoutNew(f.SessionRuns, now, known)
-
-	if now, err = versions(ctx, conn, `SELECT id, xmin::text FROM webhook_delivery`); err != nil {
-		return err
-	}
 	for i := range f.Deliveries {
 		d := &f.Deliveries[i]
 		known[d.ID], d.Moved = true, now[d.ID] != d.Version
 	}
-	f.Runs = withoutNew(f.Runs, now, known)
-	return nil
-}
-
-// versions returns the version of each row, by id.
-func versions(ctx context.Context, conn *pgx.Conn, sql string) (map[string]string, error) {
-	rows, _ := conn.Query(ctx, sql) // ForEachRow returns the error
-	var id, version string
-	all := map[string]string{}
-	_, err := pgx.ForEachRow(rows, []any{&id, &version}, func() error { all[id] = version; return nil })
-	return all, err
-}
-
-// withoutNew returns the runs whose row is not newer than the first reading.
-func withoutNew(runs []Run, now map[string]string, known map[string]bool) []Run {
-	return slices.DeleteFunc(runs, func(r Run) bool {
+	f.Runs = slices.DeleteFunc(f.Runs, func(r Run) bool {
 		_, there := now[r.WorkflowID]
 		return there && !known[r.WorkflowID]
 	})
+	return nil
 }
 
-// Unsettled returns the work in PostgreSQL that is in progress and not on hold, in words; "" when
-// everything has come to rest.
-func Unsettled(ctx context.Context, conn *pgx.Conn) (string, error) {
-	var words string
-	err := conn.QueryRow(ctx, `
+// Unsettled is a query for the work that is in progress and not on hold, in words; "" when everything has come to rest.
+const Unsettled = `
 		SELECT coalesce(string_agg(n || ' ' || what, ', '), '') FROM (
 			SELECT count(*) AS n, 'pending deliveries' AS what FROM webhook_delivery d
 				JOIN webhook_endpoint w ON w.id = d.endpoint_id
@@ -135,6 +115,4 @@ func Unsettled(ctx context.Context, conn *pgx.Conn) (string, error) {
 			UNION ALL SELECT count(*), 'pending payouts' FROM payout WHERE status = 'pending'
 			UNION ALL SELECT count(*), 'pending sessions whose time is over' FROM checkout_session
 				WHERE status = 'pending' AND NOT payment_in_flight AND expires_at < clock_timestamp()
-		) u WHERE n > 0`).Scan(&words)
-	return words, err
-}
+		) u WHERE n > 0`

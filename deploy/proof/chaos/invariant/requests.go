@@ -12,7 +12,7 @@ import (
 const freshness = 2 * time.Second
 
 var requests = Invariant{
-	Number: 11, Names: "delivery, or the listener when a request names none", NeedsLog: true,
+	Number: 11, Names: "delivery, or the listener when a request names none", needs: receivers,
 	Title: "every request is signed rightly and just then, and carries its event's bytes to its delivery's address",
 	check: func(w *world, r *Result) {
 		for _, a := range w.arrivals {

@@ -60,12 +60,7 @@ func (h Held) Leaks() string {
 var rest = Invariant{
 	Number: 20, Names: "what",
 	Title: "after the last fault everything comes to rest in time, no process holds what it does not need, and none ended by itself",
-	needs: func(f *Facts) string {
-		if f.Rest == nil {
-			return "nothing was broken here"
-		}
-		return ""
-	},
+	needs: &witness{"nothing was broken here", func(f *Facts) bool { return f.Rest != nil }},
 	check: func(w *world, r *Result) {
 		r.Checked++
 		if w.Rest.Restless != "" {

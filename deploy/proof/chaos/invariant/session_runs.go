@@ -1,15 +1,12 @@
 package invariant
 
 import (
-	"context"
-	"maps"
-	"slices"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
-	workflowpb "go.temporal.io/api/workflow/v1"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 var sessionRuns = Invariant{
@@ -22,7 +19,7 @@ var sessionRuns = Invariant{
 				continue
 			}
 			r.Checked++
-			runs := w.sessionRuns[s.ID]
+			runs := w.runs[s.ID]
 			if len(runs) == 0 {
 				r.violated(s.ID, "is %s and has no workflow", s.Status)
 				continue
@@ -31,13 +28,9 @@ var sessionRuns = Invariant{
 				r.violated(s.ID, "row is %s, run %s is %s with result %q", s.Status, last.RunID, last.Status, last.Result)
 			}
 		}
-		for _, id := range slices.Sorted(maps.Keys(w.sessionRuns)) {
-			if w.sessions[id] != nil {
-				continue
-			}
+		for id, last := range w.rowless(contract.TypeCheckoutSession) {
 			// The creation was rolled back: the run closes quietly when its time is over.
 			r.Checked++
-			last := w.sessionRuns[id][len(w.sessionRuns[id])-1]
 			switch {
 			case last.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && last.ExpiresAt.Before(w.At.Add(-overdueTime)):
 				r.violated(id, "runs without a row %s after its time", w.At.Sub(last.ExpiresAt).Round(time.Second))
@@ -69,24 +62,3 @@ func (w *world) agrees(s Session, last Run) bool {
 	}
 	return false
 }
-
-// sessionRows are the rows of CheckoutSession.
-type sessionRows struct{ world *world }
-
-func (s sessionRows) ids() []string {
-	var ids []string
-	for _, row := range s.world.Sessions {
-		ids = append(ids, row.ID)
-	}
-	return ids
-}
-
-func (s sessionRows) behind(run *Run, _ []*workflowpb.PendingActivityInfo) bool {
-	row := s.world.sessions[run.WorkflowID]
-	if row == nil || !row.Status.Final() {
-		return false
-	}
-	return row.Status != checkout.StatusExpired || s.world.At.After(row.ExpiresAt)
-}
-
-func (sessionRows) readMore(context.Context, string, []Run) error { return nil }

@@ -35,9 +35,11 @@ func (f *Facts) addSessions() {
 		ID: "evt_sent", MerchantID: "mer_1", Mode: checkout.ModeTest, Type: webhook.PayoutSent, SubjectID: "po_1", SessionID: "cs_1", CreatedAt: noon.Add(-2 * time.Hour),
 	})
 	f.KeptRequests = []KeptRequest{{"mer_1", createRoute, "key-1", checkout.ModeTest, 201}, {"mer_1", createRoute, "key-2", checkout.ModeTest, 201}}
-	f.SessionRuns = []Run{
-		{WorkflowID: "cs_1", RunID: "r1", Status: completed, StartedAt: made, Last: true, Result: string(checkout.StatusCompleted)},
-		{WorkflowID: "cs_2", RunID: "r2", Status: completed, StartedAt: made, Last: true, Result: string(checkout.StatusExpired)},
+	for id, result := range map[string]checkout.Status{"cs_1": checkout.StatusCompleted, "cs_2": checkout.StatusExpired} {
+		f.Runs = append(f.Runs, Run{
+			Type: contract.TypeCheckoutSession, WorkflowID: id, RunID: "run of " + id, Status: completed, StartedAt: made, Last: true,
+			Result: string(result),
+		})
 	}
 	f.Histories = []History{{WorkflowID: "cs_1", RunID: "r1"}}
 	f.Searched = 1
@@ -71,12 +73,12 @@ var sessionCases = []brokenCase{
 	{"1: pending a minute after its time", func(f *Facts) {
 		s := f.session("cs_2")
 		s.Status, s.EndedAt, s.ExpiresAt = checkout.StatusPending, nil, f.At.Add(-time.Minute)
-		f.SessionRuns[1].Status, f.Calls = running, f.Calls[:2]
+		f.lastRun("cs_2").Status, f.Calls = running, f.Calls[:2]
 	}, []string{"1 cs_2"}},
 	{"1: a payment that came in time may go on", func(f *Facts) {
 		s := f.session("cs_2")
 		s.Status, s.EndedAt, s.ExpiresAt, s.InFlight = checkout.StatusPending, nil, f.At.Add(-time.Minute), true
-		f.SessionRuns[1].Status, f.Calls = running, f.Calls[:2]
+		f.lastRun("cs_2").Status, f.Calls = running, f.Calls[:2]
 	}, nil},
 
 	// 2
@@ -84,7 +86,7 @@ var sessionCases = []brokenCase{
 	{"2: an end without a time", func(f *Facts) { f.session("cs_2").EndedAt = nil }, []string{"2 cs_2"}},
 	{"2: two payments ended it", func(f *Facts) { f.Transactions[0].SessionStatus = checkout.StatusFailed }, []string{"2 cs_1"}},
 	{"2: failed without a payment that says so", func(f *Facts) {
-		f.session("cs_2").Status, f.SessionRuns[1].Result, f.Calls = checkout.StatusFailed, string(checkout.StatusFailed), f.Calls[:2]
+		f.session("cs_2").Status, f.lastRun("cs_2").Result, f.Calls = checkout.StatusFailed, string(checkout.StatusFailed), f.Calls[:2]
 	}, []string{"2 cs_2"}},
 	{"2: a status that there is not", func(f *Facts) { f.session("cs_2").Status = "lost" }, []string{"14 cs_2", "16 cs_2", "2 cs_2"}},
 	{"2: a payment made it something else", func(f *Facts) { f.Transactions[1].SessionStatus = checkout.StatusFailed }, []string{"2 cs_1"}},
@@ -143,27 +145,27 @@ var sessionCases = []brokenCase{
 	{"15: answered with another key's session", func(f *Facts) { f.Calls[1].ID = "cs_2" }, []string{"15 mer_1 key-1"}},
 
 	// 16
-	{"16: the run says otherwise", func(f *Facts) { f.SessionRuns[0].Result = string(checkout.StatusExpired) }, []string{"16 cs_1"}},
-	{"16: the run goes on", func(f *Facts) { f.SessionRuns[0].Status = running }, []string{"16 cs_1"}},
+	{"16: the run says otherwise", func(f *Facts) { f.lastRun("cs_1").Result = string(checkout.StatusExpired) }, []string{"16 cs_1"}},
+	{"16: the run goes on", func(f *Facts) { f.lastRun("cs_1").Status = running }, []string{"16 cs_1"}},
 	{"16: the run goes on until the time of a session that was expired early", func(f *Facts) {
-		f.SessionRuns[1].Status, f.session("cs_2").ExpiresAt = running, f.At.Add(time.Minute)
+		f.lastRun("cs_2").Status, f.session("cs_2").ExpiresAt = running, f.At.Add(time.Minute)
 	}, nil},
-	{"16: and not longer", func(f *Facts) { f.SessionRuns[1].Status = running }, []string{"16 cs_2"}},
-	{"16: the run failed", func(f *Facts) { f.SessionRuns[0].Status = failed }, []string{"16 cs_1"}},
-	{"16: no run", func(f *Facts) { f.SessionRuns = f.SessionRuns[1:] }, []string{"16 cs_1"}},
-	{"16: terminated by nobody", func(f *Facts) { f.SessionRuns[0].Status = terminated }, []string{"16 cs_1"}},
+	{"16: and not longer", func(f *Facts) { f.lastRun("cs_2").Status = running }, []string{"16 cs_2"}},
+	{"16: the run failed", func(f *Facts) { f.lastRun("cs_1").Status = failed }, []string{"16 cs_1"}},
+	{"16: no run", func(f *Facts) { f.removeRun("cs_1") }, []string{"16 cs_1"}},
+	{"16: terminated by nobody", func(f *Facts) { f.lastRun("cs_1").Status = terminated }, []string{"16 cs_1"}},
 	{"16: terminated by an operator after its end", func(f *Facts) {
-		f.SessionRuns[0].Status = terminated
+		f.lastRun("cs_1").Status = terminated
 		f.Calls = append(f.Calls[:len(f.Calls)-1], Call{Op: OpTerminate, ID: "cs_1", Status: http.StatusAccepted}, *f.expiry())
 	}, nil},
 	{"16: a creation that was rolled back ends quietly", func(f *Facts) {
-		f.SessionRuns = append(f.SessionRuns, Run{WorkflowID: "cs_9", RunID: "r9", Status: completed, Last: true})
+		f.Runs = append(f.Runs, Run{Type: contract.TypeCheckoutSession, WorkflowID: "cs_9", RunID: "r9", Status: completed, Last: true})
 	}, nil},
 	{"16: and not late", func(f *Facts) {
-		f.SessionRuns = append(f.SessionRuns, Run{WorkflowID: "cs_9", RunID: "r9", Status: running, Last: true, ExpiresAt: noon})
+		f.Runs = append(f.Runs, Run{Type: contract.TypeCheckoutSession, WorkflowID: "cs_9", RunID: "r9", Status: running, Last: true, ExpiresAt: noon})
 	}, []string{"16 cs_9"}},
 	{"16: a run that ended a session that is not there", func(f *Facts) {
-		f.SessionRuns = append(f.SessionRuns, Run{WorkflowID: "cs_9", RunID: "r9", Status: completed, Last: true, Result: string(checkout.StatusExpired)})
+		f.Runs = append(f.Runs, Run{Type: contract.TypeCheckoutSession, WorkflowID: "cs_9", RunID: "r9", Status: completed, Last: true, Result: string(checkout.StatusExpired)})
 	}, []string{"16 cs_9"}},
 	{"16: a workflow task failed", func(f *Facts) {
 		f.Histories[0].TaskFailures = []string{enumspb.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR.String()}

@@ -19,7 +19,9 @@ import (
 	"go.temporal.io/sdk/converter"
 	"golang.org/x/sync/errgroup"
 
+	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
+	"example.com/checkout/workflows/webhook"
 )
 
 const (
@@ -31,6 +33,7 @@ const (
 
 // Run is one run of a CheckoutSession or a WebhookDelivery.
 type Run struct {
+	Type                string // contract.TypeCheckoutSession or contract.TypeWebhookDelivery
 	WorkflowID, RunID   string
 	Status              enumspb.WorkflowExecutionStatus
 	StartedAt, ClosedAt time.Time // ClosedAt is zero while it runs
@@ -62,62 +65,37 @@ func readTemporal(ctx context.Context, s Sources, f *Facts) error {
 		return err
 	}
 	f.RunRetention = namespace.GetConfig().GetWorkflowExecutionRetentionTtl().AsDuration()
-
-	w := newWorld(f)
-	if f.SessionRuns, err = readRuns(ctx, s, contract.TypeCheckoutSession, sessionRows{w}); err != nil {
-		return err
-	}
-	f.Runs, err = readRuns(ctx, s, contract.TypeWebhookDelivery, deliveryRows{s, w})
-	return err
+	return readRuns(ctx, s, f)
 }
 
-// rows are PostgreSQL's rows of one workflow type.
-type rows interface {
-	ids() []string
-
-	// behind reports whether an open run must still learn that its row has ended. If the run will
-	// not learn it soon, behind notes the reason on the run.
-	behind(run *Run, pending []*workflowpb.PendingActivityInfo) bool
-
-	// readMore reads further facts about the runs of one id.
-	readMore(ctx context.Context, id string, runs []Run) error
-}
-
-// runReader reads the runs of one workflow type.
+// runReader reads runs.
 type runReader struct {
 	Sources
-	rows rows
-	has  map[string]bool // ids of rows
+	rows *world // without runs
 
 	mu   sync.Mutex
 	runs map[string][]Run // by workflow id
 }
 
-// readRuns reads all runs of a workflow type, by id. Temporal's list gives the runs. A question for
-// each id gives the state of the workflow. The history gives the end of its last run.
-func readRuns(ctx context.Context, s Sources, workflowType string, of rows) ([]Run, error) {
-	t := &runReader{Sources: s, rows: of, has: map[string]bool{}, runs: map[string][]Run{}}
-	if err := t.list(ctx, fmt.Sprintf("WorkflowType = '%s'", workflowType)); err != nil {
-		return nil, err
+// readRuns reads all runs, by id. Temporal's list gives the runs. A question for each id gives the state of the
+// workflow. The history gives the end of its last run.
+func readRuns(ctx context.Context, s Sources, f *Facts) error {
+	t := &runReader{Sources: s, rows: newWorld(f), runs: map[string][]Run{}}
+	types := fmt.Sprintf("WorkflowType IN ('%s', '%s')", contract.TypeCheckoutSession, contract.TypeWebhookDelivery)
+	if err := t.list(ctx, types); err != nil {
+		return err
 	}
-	ids := map[string]bool{}
-	for id := range t.runs {
-		ids[id] = true
+	ids := slices.Concat(slices.Collect(maps.Keys(t.runs)), slices.Collect(maps.Keys(t.rows.sessions)),
+		slices.Collect(maps.Keys(t.rows.deliveries)))
+	slices.Sort(ids)
+	if err := t.readAll(ctx, slices.Compact(ids)); err != nil {
+		return err
 	}
-	for _, id := range of.ids() {
-		ids[id], t.has[id] = true, true
-	}
-
-	if err := t.readAll(ctx, workflowType, slices.Collect(maps.Keys(ids))); err != nil {
-		return nil, err
-	}
-
-	var all []Run
 	for _, id := range slices.Sorted(maps.Keys(t.runs)) {
-		all = append(all, t.runs[id]...)
+		f.Runs = append(f.Runs, t.runs[id]...)
 	}
-	s.Progress(fmt.Sprintf("Temporal: %d runs of %d workflows %s", len(all), len(t.runs), workflowType))
-	return all, nil
+	s.Progress(fmt.Sprintf("Temporal: %d runs of %d workflows", len(f.Runs), len(t.runs)))
+	return nil
 }
 
 // list adds the runs that Temporal's list knows for a query.
@@ -155,7 +133,8 @@ func (t *runReader) put(run Run) {
 
 func runOf(info *workflowpb.WorkflowExecutionInfo) Run {
 	run := Run{
-		WorkflowID: info.GetExecution().GetWorkflowId(), RunID: info.GetExecution().GetRunId(), Status: info.GetStatus(),
+		Type: info.GetType().GetName(), WorkflowID: info.GetExecution().GetWorkflowId(),
+		RunID: info.GetExecution().GetRunId(), Status: info.GetStatus(),
 		StartedAt: info.GetStartTime().AsTime(), Parent: info.GetParentExecution().GetWorkflowId(),
 	}
 	if info.GetCloseTime() != nil {
@@ -165,7 +144,7 @@ func runOf(info *workflowpb.WorkflowExecutionInfo) Run {
 }
 
 // readAll reads the workflows with these ids, several at once, and reports its progress.
-func (t *runReader) readAll(ctx context.Context, workflowType string, ids []string) error {
+func (t *runReader) readAll(ctx context.Context, ids []string) error {
 	var done atomic.Int64
 	stop := make(chan struct{})
 	defer close(stop)
@@ -175,7 +154,7 @@ func (t *runReader) readAll(ctx context.Context, workflowType string, ids []stri
 			case <-stop:
 				return
 			case <-tick:
-				t.Progress(fmt.Sprintf("Temporal: %d of %d workflows %s", done.Load(), len(ids), workflowType))
+				t.Progress(fmt.Sprintf("Temporal: %d of %d workflows", done.Load(), len(ids)))
 			}
 		}
 	}()
@@ -231,14 +210,15 @@ func (t *runReader) finish(ctx context.Context, last Run) error {
 	t.put(last)
 	runs := t.runs[last.WorkflowID]
 	t.mu.Unlock()
-	return t.rows.readMore(ctx, last.WorkflowID, runs)
+	return t.readMore(ctx, last.WorkflowID, runs)
 }
 
 // eventsOf says which events of a last run to read: the last event of a closed run, or the first
 // event of a run without a row. It returns false for no event.
 func (t *runReader) eventsOf(last Run) (enumspb.HistoryEventFilterType, bool) {
 	if last.open() {
-		return enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT, !t.has[last.WorkflowID]
+		hasRow := t.rows.sessions[last.WorkflowID] != nil || t.rows.deliveries[last.WorkflowID] != nil
+		return enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT, !hasRow
 	}
 	return enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT, true
 }
@@ -295,6 +275,17 @@ func (r *Run) note(e *historypb.HistoryEvent) {
 
 func decode(payloads *commonpb.Payloads, into any) error {
 	return converter.GetDefaultDataConverter().FromPayloads(payloads, into)
+}
+
+// behind reports whether an open run must still learn that its row has ended. If the run will not learn it soon, the
+// reason is noted on the run.
+func (w *world) behind(run *Run, pending []*workflowpb.PendingActivityInfo) bool {
+	if s := w.sessions[run.WorkflowID]; s != nil {
+		return s.Status.Final() && (s.Status != checkout.StatusExpired || w.At.After(s.ExpiresAt))
+	}
+	run.ReportLost = reportLost(pending)
+	d := w.deliveries[run.WorkflowID]
+	return d != nil && d.Status != webhook.DeliveryPending && !run.ReportLost
 }
 
 func (r Run) open() bool { return r.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING }

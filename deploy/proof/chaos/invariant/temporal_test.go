@@ -96,6 +96,7 @@ func (f *fakeEvents) Next() (*historypb.HistoryEvent, error) {
 func described(id string, status enumspb.WorkflowExecutionStatus) *workflowservice.DescribeWorkflowExecutionResponse {
 	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{
 		Execution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: "run of " + id}, Status: status, StartTime: timestamppb.New(noon),
+		Type: &commonpb.WorkflowType{Name: contract.TypeCheckoutSession},
 	}}
 }
 
@@ -145,10 +146,9 @@ func TestReadRuns_ListsWaitsAndReadsTheEnd(t *testing.T) {
 		f.Sessions = append(f.Sessions, Session{ID: id, Status: status})
 	}
 	sources := Sources{Temporal: temporal, Progress: func(string) {}}
-	runs, err := readRuns(t.Context(), sources, contract.TypeCheckoutSession, sessionRows{newWorld(f)})
-	require.NoError(t, err)
+	require.NoError(t, readRuns(t.Context(), sources, f))
 
-	base := Run{StartedAt: noon, Last: true}
+	base := Run{Type: contract.TypeCheckoutSession, StartedAt: noon, Last: true}
 	want := map[string]Run{}
 	for _, id := range []string{"cs_listed", "cs_behind", "cs_unlisted"} {
 		r := base
@@ -159,7 +159,7 @@ func TestReadRuns_ListsWaitsAndReadsTheEnd(t *testing.T) {
 	pending.Status, orphan.Status, orphan.ExpiresAt = running, running, noon
 	want["cs_pending"], want["cs_orphan"] = pending, orphan
 	got := map[string]Run{}
-	for _, r := range runs {
+	for _, r := range f.Runs {
 		require.Equal(t, "run of "+r.WorkflowID, r.RunID)
 		id := r.WorkflowID
 		r.WorkflowID, r.RunID = "", ""
@@ -262,7 +262,7 @@ func TestSends_KnowsWhatBeganAnAttempt(t *testing.T) {
 	}
 }
 
-func TestDeliveryRows_ReadsHistoriesOnlyWhenOdd(t *testing.T) {
+func TestReadMore_ReadsHistoriesOnlyWhenOdd(t *testing.T) {
 	t.Parallel()
 	delivered := attemptResult(webhook.DeliveryDelivered, "")
 	signal := &historypb.HistoryEvent{
@@ -278,26 +278,26 @@ func TestDeliveryRows_ReadsHistoriesOnlyWhenOdd(t *testing.T) {
 		},
 	}
 	f := newFacts()
-	rows := deliveryRows{Sources{Temporal: temporal}, newWorld(f)}
+	reader := &runReader{Sources: Sources{Temporal: temporal}, rows: newWorld(f)}
 	runs := []Run{{WorkflowID: "whd_ok", Status: completed}}
-	require.NoError(t, rows.readMore(t.Context(), "whd_ok", runs))
+	require.NoError(t, reader.readMore(t.Context(), "whd_ok", runs))
 	require.False(t, runs[0].History, "one run with attempts on the schedule")
-	require.NoError(t, rows.readMore(t.Context(), "whd_unknown", runs))
+	require.NoError(t, reader.readMore(t.Context(), "whd_unknown", runs))
 	require.False(t, runs[0].History, "no row")
 
 	f.of("whd_ok").Run = 2
-	require.NoError(t, rows.readMore(t.Context(), "whd_ok", runs))
+	require.NoError(t, reader.readMore(t.Context(), "whd_ok", runs))
 	require.True(t, runs[0].History && runs[0].Sent, "the row counts another run")
 	require.Equal(t, "delivered", runs[0].Result)
 	require.Len(t, runs[0].RetryNow, 1)
 
 	temporal.histories["whd_ok"] = []*historypb.HistoryEvent{nil}
 	runs = []Run{{WorkflowID: "whd_ok", Status: completed}}
-	require.NoError(t, rows.readMore(t.Context(), "whd_ok", runs))
+	require.NoError(t, reader.readMore(t.Context(), "whd_ok", runs))
 	require.False(t, runs[0].History, "it is gone")
 }
 
-func TestDeliveryRows_Behind(t *testing.T) {
+func TestBehind_OfADelivery(t *testing.T) {
 	t.Parallel()
 	pending := func(state enumspb.PendingActivityState, failure *failurepb.Failure) []*workflowpb.PendingActivityInfo {
 		return []*workflowpb.PendingActivityInfo{{
@@ -323,7 +323,7 @@ func TestDeliveryRows_Behind(t *testing.T) {
 		f := newFacts()
 		f.delivery("whd_pending", "evt_ok", webhook.DeliveryPending)
 		run := Run{WorkflowID: c.id, Status: running}
-		require.Equal(t, c.behind, deliveryRows{world: newWorld(f)}.behind(&run, c.pending), c.name)
+		require.Equal(t, c.behind, newWorld(f).behind(&run, c.pending), c.name)
 		require.Equal(t, c.lost, run.ReportLost, c.name)
 	}
 }
@@ -358,7 +358,7 @@ func TestReplayed_SaysWhenAHistoryDoesNotReplay(t *testing.T) {
 		require.NoError(t, err)
 		require.Nil(t, h, id)
 	}
-	f := &Facts{SessionRuns: []Run{{WorkflowID: "strange"}, {WorkflowID: "undecided"}}}
+	f := &Facts{Runs: []Run{{WorkflowID: "strange"}, {WorkflowID: "undecided"}}}
 	require.NoError(t, readHistorySample(t.Context(), s, f))
 	require.Len(t, f.Histories, 1)
 	require.NotEmpty(t, f.Histories[0].ReplayError)

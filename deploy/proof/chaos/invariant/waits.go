@@ -15,7 +15,7 @@ const (
 )
 
 var waits = Invariant{
-	Number: 29, Names: "payouts", needs: needsLive,
+	Number: 29, Names: "payouts", needs: outside,
 	Title: "the payouts of honest merchants wait at most twice as long while an enemy acts",
 	check: func(w *world, r *Result) {
 		var calm, besieged []time.Duration

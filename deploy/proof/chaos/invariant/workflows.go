@@ -1,8 +1,6 @@
 package invariant
 
 import (
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -10,6 +8,7 @@ import (
 
 	enumspb "go.temporal.io/api/enums/v1"
 
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -40,11 +39,7 @@ var workflows = Invariant{
 				r.violated(d.ID, "row counts %d runs, Temporal %d", d.Run, len(runs))
 			}
 		}
-		for _, id := range slices.Sorted(maps.Keys(w.runs)) {
-			last := w.runs[id][len(w.runs[id])-1]
-			if w.deliveries[id] != nil {
-				continue
-			}
+		for id, last := range w.rowless(contract.TypeWebhookDelivery) {
 			r.Checked++
 			if last.Status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING &&
 				last.ClosedAt.Before(w.At.Add(-w.DeliveryRetention)) {
@@ -60,7 +55,7 @@ var workflows = Invariant{
 // session or the delivery, or Reconcile was faster than a slow run.
 func (w *world) foundOnly(d *Delivery, first Run) bool {
 	e := w.events[d.EventID]
-	ofParent := w.sessionRuns[e.SessionID]
+	ofParent := w.runs[e.SessionID]
 	found := strings.HasPrefix(first.Parent, runs.ScheduleReconcile+"-")
 	ofSession := e.Type == webhook.CheckoutCompleted || e.Type == webhook.CheckoutFailed
 	if !found || !ofSession || len(ofParent) == 0 || w.operated(e.SessionID, OpTerminate, OpReset) ||

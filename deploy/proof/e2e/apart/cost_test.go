@@ -1,10 +1,7 @@
 package apart
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/proof/e2e"
@@ -81,7 +77,7 @@ func TestCost_OfAPaidSession(t *testing.T) {
 		measure("a create, with its row in the log of requests", logTime, func() {
 			session = m.Must(http.StatusCreated, http.MethodPost, "/v1/checkout", e2e.Terms).Field("id").(string)
 		})
-		measure("the page of a new session", logTime, func() { get(t, stack.PageURL()+"/"+session) })
+		measure("the page of a new session", logTime, func() { e2e.Ask(t, http.MethodGet, stack.PageURL()+"/"+session, "") })
 		measure("a payment: form, charge, payout, two deliveries and the page afterwards", logTime, func() {
 			m.MustPay(session, e2e.CardSucceeds)
 			events += 2
@@ -126,15 +122,6 @@ const (
 var background = regexp.MustCompile(`-- ping|WHERE callbacks > 0 AND settle_at|(FROM|UPDATE) mail |` +
 	`payout_address WHERE next_at <=|FROM current_setting\(|pg_stat|FROM treasury_account|FROM installation`)
 
-func get(t *testing.T, url string) {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	require.NoError(t, err)
-	answer, err := http.DefaultClient.Do(request)
-	require.NoError(t, err)
-	require.NoError(t, answer.Body.Close())
-}
-
 // statement is a statement of the service with the transaction that it was in.
 type statement struct{ transaction, text string }
 
@@ -151,16 +138,12 @@ func transactionsOf(all []statement) int {
 // logStatements makes PostgreSQL log every statement. It returns a function that returns the new ones of the service.
 func logStatements(t *testing.T, stack *devstack.Stack) func() []statement {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), stack.DatabaseURL())
-	require.NoError(t, err)
 	for _, sql := range []string{
 		`ALTER SYSTEM SET log_line_prefix = '~~%d/%a/%v '`, `ALTER SYSTEM SET log_statement = 'all'`,
 		`ALTER SYSTEM SET log_parameter_max_length = 0`, `SELECT pg_reload_conf()`,
 	} {
-		_, err = conn.Exec(t.Context(), sql)
-		require.NoError(t, err)
+		e2e.Exec(t, stack, sql)
 	}
-	require.NoError(t, conn.Close(context.Background()))
 	time.Sleep(logTime)
 
 	read := 0
@@ -203,10 +186,7 @@ var actionLine = regexp.MustCompile(`(?m)^action\{[^}]*\} (\S+)$`)
 // actionsOf adds up the actions that Temporal's server at the address metrics has counted so far.
 func actionsOf(t *testing.T, metrics string) (n int64) {
 	t.Helper()
-	answer, err := http.Get("http://" + metrics + "/metrics")
-	require.NoError(t, err)
-	text, err := io.ReadAll(answer.Body)
-	require.NoError(t, errors.Join(err, answer.Body.Close()))
+	text := e2e.Ask(t, http.MethodGet, "http://"+metrics+"/metrics", "").Body
 	for _, line := range actionLine.FindAllSubmatch(text, -1) {
 		count, err := strconv.ParseFloat(string(line[1]), 64)
 		require.NoError(t, err)

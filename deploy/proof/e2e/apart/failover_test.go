@@ -3,12 +3,9 @@ package apart
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -33,16 +30,16 @@ func TestFailover_LosesNothingAcknowledged(t *testing.T) {
 	stack := e2e.OwnStack(t, devstack.Options{RetrySchedule: e2e.SharedSchedule, DatabaseURL: servers.String()})
 	m := e2e.NewMerchant(t, stack)
 
-	load := startLoad(m)
-	e2e.Await(t, "the load runs", 10*time.Second, func() bool { return load.since(time.Time{}) >= 20 })
+	load := e2e.StartLoad(m)
+	e2e.Await(t, "the load runs", 10*time.Second, func() bool { return load.Since(time.Time{}) >= 20 })
 	killed := time.Now()
 	primary.Kill()
 	time.Sleep(time.Second) // as long as a manager of the cluster needs to see it
 	execute(t, standby, `SELECT pg_promote()`)
-	e2e.Await(t, "sessions are created again", 30*time.Second, func() bool { return load.since(killed) >= 20 })
-	acknowledged := load.stop()
+	e2e.Await(t, "sessions are created again", 30*time.Second, func() bool { return load.Since(killed) >= 20 })
+	acknowledged, faults := load.Stop()
 	t.Logf("%d sessions acknowledged, %d requests failed; for %s no session was created",
-		len(acknowledged), load.failed, load.gap().Round(time.Millisecond))
+		len(acknowledged), len(faults), load.Gap().Round(time.Millisecond))
 
 	requireCompleted(m, "failover", acknowledged)
 	e2e.RequireInvariants(t, stack, e2e.SharedSchedule)
@@ -87,74 +84,4 @@ func execute(t *testing.T, server *pgtemp.Server, sql string) int64 {
 	done, err := conn.Exec(t.Context(), sql)
 	require.NoError(t, err)
 	return done.RowsAffected()
-}
-
-// load creates and pays sessions all the time, whatever fails.
-type load struct {
-	cancel context.CancelFunc
-	group  sync.WaitGroup
-
-	mu           sync.Mutex
-	acknowledged []string    // ids of sessions
-	at           []time.Time // when they were
-	failed       int         // requests to create
-}
-
-func startLoad(m *e2e.Merchant) *load {
-	ctx, cancel := context.WithCancel(m.T.Context())
-	l := &load{cancel: cancel}
-	for range 3 {
-		l.group.Go(func() {
-			for ctx.Err() == nil {
-				if id := l.create(m); id != "" {
-					_, _, _ = m.Pay(id, e2e.CardSucceeds) // the answer may be lost
-				}
-				time.Sleep(100 * time.Millisecond)
-			}
-		})
-	}
-	return l
-}
-
-// create returns "" when the session was not acknowledged.
-func (l *load) create(m *e2e.Merchant) (id string) {
-	got, err := m.Call(http.MethodPost, "/v1/checkout", e2e.Terms)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err != nil || got.Status != http.StatusCreated {
-		l.failed++
-		return ""
-	}
-	id = got.Field("id").(string)
-	l.acknowledged, l.at = append(l.acknowledged, id), append(l.at, time.Now())
-	return id
-}
-
-// since counts the sessions that were acknowledged after a time.
-func (l *load) since(after time.Time) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	first, _ := slices.BinarySearchFunc(l.at, after, time.Time.Compare)
-	return len(l.at) - first
-}
-
-// until returns the sessions that were acknowledged before a time.
-func (l *load) until(before time.Time) []string {
-	return l.acknowledged[:len(l.acknowledged)-l.since(before)]
-}
-
-// gap is the longest time without an acknowledged session.
-func (l *load) gap() (longest time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i := range l.at[1:] {
-		longest = max(longest, l.at[i+1].Sub(l.at[i]))
-	}
-	return longest
-}
-
-func (l *load) stop() (acknowledged []string) {
-	l.cancel()
-	l.group.Wait()
-	return l.acknowledged
 }

@@ -6,11 +6,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sync/errgroup"
 
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
-	"example.com/checkout/workflows/checkout"
 )
 
 // TestKill9_InTheMiddleOfTheMainJob kills each part once while sessions are
@@ -47,13 +45,13 @@ func TestKill9_InTheMiddleOfTheMainJob(t *testing.T) {
 			return nil
 		}},
 	} {
-		acknowledged := createAndPayWhile(m, 9, func() {
-			part.kill()
-			time.Sleep(500 * time.Millisecond)
-			require.NoError(t, part.back(), part.name)
-		})
+		load := e2e.StartLoad(m)
+		e2e.Await(t, "the load runs", 10*time.Second, func() bool { return load.Since(time.Time{}) >= 3 })
+		part.kill()
+		time.Sleep(500 * time.Millisecond)
+		require.NoError(t, part.back(), part.name)
+		acknowledged, _ := load.Stop()
 		t.Logf("%s: %d sessions acknowledged", part.name, len(acknowledged))
-		require.GreaterOrEqual(t, len(acknowledged), 3, part.name)
 		requireCompleted(m, part.name, acknowledged)
 	}
 	completed := e2e.Query[int](t, stack, `SELECT count(*) FROM checkout_session WHERE status = 'completed'`)
@@ -98,48 +96,6 @@ func requireCompleted(m *e2e.Merchant, after string, acknowledged []string) {
 	}
 }
 
-// createAndPayWhile creates and pays n sessions, three at a time. Once three of
-// them are acknowledged, something happens. It returns all that were acknowledged.
-func createAndPayWhile(m *e2e.Merchant, n int, happens func()) []string {
-	m.T.Helper()
-	ids, three, launched := make([]string, n), make(chan struct{}, n), make(chan struct{})
-	var group errgroup.Group
-	group.SetLimit(3)
-	go func() {
-		defer close(launched)
-		for i := range ids {
-			group.Go(func() error {
-				time.Sleep(time.Duration(i%3) * 40 * time.Millisecond)
-				created, err := m.Call(http.MethodPost, "/v1/checkout", e2e.Terms)
-				if err != nil || created.Status != http.StatusCreated {
-					return nil // not acknowledged: the outcome is unknown to the merchant
-				}
-				ids[i] = created.Field("id").(string)
-				three <- struct{}{}
-				_, _, _ = m.Pay(ids[i], e2e.CardSucceeds) // the answer may be lost
-				return nil
-			})
-		}
-	}()
-	for range 3 {
-		select {
-		case <-three:
-		case <-time.After(e2e.LeastPatience):
-			m.T.Fatal("no session is acknowledged")
-		}
-	}
-	happens()
-	<-launched
-	_ = group.Wait() // never fails
-	var acknowledged []string
-	for _, id := range ids {
-		if id != "" {
-			acknowledged = append(acknowledged, id)
-		}
-	}
-	return acknowledged
-}
-
 // TestKill9_OfAWorkerInAnAttempt kills the worker while the receiver has the
 // request. The lost attempt counts, and the next follows by the policy's own
 // back-off.
@@ -166,26 +122,4 @@ func TestKill9_OfAWorkerInAnAttempt(t *testing.T) {
 	require.Equal(t, 1, e2e.Query[int](t, stack, `SELECT count(*) FROM webhook_attempt WHERE delivery_id = $1 AND duration_ms IS NULL`, delivery),
 		"the log shows the attempt that was begun and lost")
 	e2e.RequireInvariants(t, stack, e2e.SharedSchedule)
-}
-
-// TestAllWorkersDown_ExpiryIsExact: the merchant is told expired at the second,
-// and nothing can be paid after it, although nobody writes it down.
-func TestAllWorkersDown_ExpiryIsExact(t *testing.T) {
-	t.Parallel()
-	e2e.OnlyLong(t)
-	stack := e2e.OwnStack(t, devstack.Options{SessionLifetime: "4s"})
-	m := e2e.NewMerchant(t, stack)
-	stack.Worker.Kill()
-	id := m.Create(e2e.Terms)
-	require.Equal(t, "pending", m.Session(id).Field("status"))
-	expires, err := time.Parse(time.RFC3339, m.Session(id).Field("expires_at").(string))
-	require.NoError(t, err)
-	time.Sleep(time.Until(expires))
-	require.Equal(t, "expired", m.Session(id).Field("status"))
-	require.Equal(t, http.StatusOK, m.Must(http.StatusOK, http.MethodPost, "/v1/checkout/"+id+"/expire", "").Status)
-	require.Contains(t, m.MustPay(id, e2e.CardSucceeds), "expired")
-	require.NoError(t, stack.StartWorker(t.Context()))
-	status, err := m.FinalStatus(id, 30*time.Second)
-	require.NoError(t, err)
-	require.Equal(t, string(checkout.StatusExpired), status)
 }

@@ -1,7 +1,6 @@
 package apart
 
 import (
-	"io"
 	"net/http"
 	"os"
 	"sync"
@@ -77,17 +76,11 @@ func openLog(t *testing.T, m *e2e.Merchant) (read func() string) {
 	_, err = store.AcceptInvitation(t.Context(), checkout.HashToken(invitation), "password", "")
 	require.NoError(t, err)
 
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, m.Stack.DashboardURL()+"/m/"+m.ID+"/test/deliveries", http.NoBody)
-	require.NoError(t, err)
-	request.AddCookie(&http.Cookie{Name: "member", Value: m.SignIn(member.Email)})
+	page, cookie := m.Stack.DashboardURL()+"/m/"+m.ID+"/test/deliveries", "member="+m.SignIn(member.Email)
 	return func() string {
 		t.Helper()
-		answer, err := http.DefaultClient.Do(request)
-		require.NoError(t, err)
-		defer answer.Body.Close()
-		body, err := io.ReadAll(answer.Body)
-		require.NoError(t, err)
-		require.Equal(t, http.StatusOK, answer.StatusCode)
-		return string(body)
+		got := e2e.Ask(t, http.MethodGet, page, "", "Cookie", cookie)
+		require.Equal(t, http.StatusOK, got.Status)
+		return string(got.Body)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +15,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/deploy/program/app"
 	"example.com/checkout/deploy/proof/chaos/invariant"
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
@@ -39,14 +37,14 @@ func TestRestore_ToAMoment(t *testing.T) {
 	stack := e2e.OwnStack(t, devstack.Options{RetrySchedule: restoreSchedule, DatabaseURL: archive.server.URL("checkout")})
 	m, failing := e2e.NewMerchant(t, stack), e2e.NewMerchant(t, stack)
 
-	load := startLoad(m)
+	load := e2e.StartLoad(m)
 	archive.backrest("backup", "--type=full")
-	e2e.Await(t, "the load runs", 10*time.Second, func() bool { return load.since(time.Time{}) >= 20 })
+	e2e.Await(t, "the load runs", 10*time.Second, func() bool { return load.Since(time.Time{}) >= 20 })
 	pending, unsent := m.Create(e2e.Terms), failing.RefusedDelivery()
 	moment := e2e.Query[time.Time](t, stack, `SELECT clock_timestamp()`)
 	late := m.Create(e2e.Terms)
-	e2e.Await(t, "the load goes on", 10*time.Second, func() bool { return load.since(moment) >= 20 })
-	acknowledged := load.stop()
+	e2e.Await(t, "the load goes on", 10*time.Second, func() bool { return load.Since(moment) >= 20 })
+	acknowledged, _ := load.Stop()
 	m.MustPay(pending, e2e.CardSucceeds)
 	failing.Receiver.Answer(http.StatusOK)
 	// All requests so far were right. The restored database does not know some of them.
@@ -68,10 +66,11 @@ func TestRestore_ToAMoment(t *testing.T) {
 	require.NoError(t, stack.StartAPI(t.Context()))
 
 	m.Must(http.StatusNotFound, http.MethodGet, "/v1/checkout/"+late, "")
-	kept := load.until(moment)
+	kept := acknowledged[:len(acknowledged)-load.Since(moment)]
 	requireCompleted(m, "restore", append(kept, pending, m.Create(e2e.Terms)))
 	unknown := 0
-	requireInvariantsBut(t, stack, none, func(facts *invariant.Facts) {
+	none := func(int, string) bool { return false }
+	e2e.RequireInvariantsBut(t, stack, restoreSchedule, none, func(facts *invariant.Facts) {
 		unknown = forgetRequests(facts, moment, restored)
 	})
 	require.Positive(t, unknown)
@@ -88,31 +87,6 @@ func forgetRequests(facts *invariant.Facts, moment, restored time.Time) int {
 	})
 	return before - len(facts.Requests)
 }
-
-// requireInvariantsBut is e2e.RequireInvariants that adjusts the facts first and passes over known violations.
-func requireInvariantsBut(
-	t *testing.T, stack *devstack.Stack, known func(number int, id string) bool, adjust func(*invariant.Facts),
-) {
-	t.Helper()
-	var found []string
-	e2e.Await(t, "the invariants hold", time.Minute, func() bool {
-		facts, err := e2e.Facts(t.Context(), stack, restoreSchedule)
-		require.NoError(t, err)
-		adjust(facts)
-		results := invariant.Check(facts)
-		for i, r := range results {
-			isKnown := func(v invariant.Violation) bool { return known(r.Number, v.ID) }
-			results[i].Violations = slices.DeleteFunc(r.Violations, isKnown)
-		}
-		if now := e2e.ViolationsOf(results); !slices.Equal(now, found) {
-			found = now
-			t.Log("violated:", found)
-		}
-		return len(found) == 0
-	})
-}
-
-func none(int, string) bool { return false }
 
 // requireDone requires that nothing was charged twice, every payout was sent and every event has arrived.
 func requireDone(t *testing.T, stack *devstack.Stack) {
@@ -246,10 +220,7 @@ func TestRestore_OfDifferentMoments(t *testing.T) {
 			}
 			switch {
 			case c.noTemporal:
-				execute(t, stack.Postgres, `DROP DATABASE temporal WITH (FORCE)`)
-				execute(t, stack.Postgres, `DROP DATABASE temporal_visibility WITH (FORCE)`)
-				require.NoError(t, stack.StartTemporal(t.Context()))
-				require.NoError(t, app.Main(t.Context(), []string{"setup"}, stack.Environment(), os.Stderr, os.Stderr))
+				require.NoError(t, stack.LoseTemporal(t.Context()))
 			case c.oldTemporal:
 				require.NoError(t, stack.RestoreDump(t.Context(), dumps, devstack.Databases[1:]...))
 				fallthrough
@@ -259,10 +230,14 @@ func TestRestore_OfDifferentMoments(t *testing.T) {
 			restored, first := time.Now(), checkout.NewID(checkout.PrefixSession)
 			require.NoError(t, stack.StartWorker(t.Context()))
 			require.NoError(t, stack.StartAPI(t.Context()))
+			temporal := e2e.TemporalClient(t, stack)
+			e2e.Await(t, "a session of which nobody asks anything has a run", time.Minute, func() bool {
+				return len(e2e.Events(t, temporal, w.pending, "")) > 0
+			})
 
 			w.end()
 			if c.oldTemporal { // these runs do not know that their sessions have ended
-				flows := &runs.Client{Temporal: e2e.TemporalClient(t, stack)}
+				flows := &runs.Client{Temporal: temporal}
 				_, err := flows.Advance(t.Context(), w.pending)
 				require.NoError(t, err)
 				_, err = flows.Complete(t.Context(), w.asked, filepath.Base(w.bank))
@@ -270,7 +245,7 @@ func TestRestore_OfDifferentMoments(t *testing.T) {
 			}
 			// 7 and 16 compare rows with runs: what ended before the restore has lost one of them.
 			known := func(number int, id string) bool { return (number == 7 || number == 16) && age(id) < age(first) }
-			requireInvariantsBut(t, stack, known, func(facts *invariant.Facts) {
+			e2e.RequireInvariantsBut(t, stack, restoreSchedule, known, func(facts *invariant.Facts) {
 				if c.oldService {
 					forgetRequests(facts, moment, restored)
 				}
@@ -317,9 +292,7 @@ func (w *work) end() {
 	w.T.Helper()
 	w.release()
 	w.failing.Receiver.Answer(http.StatusOK)
-	confirmed, err := http.PostForm(w.bank, url.Values{"answer": {"confirm"}})
-	require.NoError(w.T, err)
-	require.NoError(w.T, confirmed.Body.Close())
+	w.Confirm(w.bank)
 	w.AwaitStatus(w.asked, checkout.StatusCompleted, 20*time.Second)
 	requireCompleted(w.Merchant, "now", []string{w.pending, w.unpaid, w.Create(e2e.Terms)})
 }

@@ -4,10 +4,8 @@ package chrome
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -24,9 +22,6 @@ import (
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/need"
 )
-
-// Screenshots is the directory for pictures of the tested pages; "" for no pictures.
-var Screenshots = flag.String("screenshots", "", "directory to write pictures of the pages to")
 
 // BrowserTimeout is the longest wait for one step in a page, on a busy computer.
 const BrowserTimeout = 4 * time.Minute
@@ -99,10 +94,7 @@ func NewTab(t *testing.T, browser context.Context) *Tab {
 	b := &Tab{T: t, Ctx: ctx}
 	require.NoError(t, chromedp.Do(ctx))
 	require.NoError(t, chromedp.Listen(ctx, b.Listen))
-	b.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, audits.Enable, cdp.Empty{})
-		return err
-	}))
+	Call(b, audits.Enable, cdp.Empty{})
 	t.Cleanup(func() { require.Empty(t, b.TakeFaults(), "the browser complained") })
 	return b
 }
@@ -188,6 +180,14 @@ func Get[T any](b *Tab, action chromedp.Action[T]) T {
 	return got
 }
 
+// Call sends a command to the browser and returns its answer.
+func Call[P, R any](b *Tab, command cdp.Command[P, R], params P) R {
+	b.T.Helper()
+	return Get(b, func(ctx context.Context, target *chromedp.Target) (R, error) {
+		return cdp.Call(ctx, target, command, params)
+	})
+}
+
 // describe returns the state of the page, to show where a test is stuck.
 func (b *Tab) describe() string {
 	ctx, cancel := context.WithTimeout(b.Ctx, 5*time.Second)
@@ -244,7 +244,7 @@ type Look struct {
 
 const contrast = "color-contrast"
 
-// The first two see each size and each scheme. -long and -screenshots look at the other two as well.
+// The first two see each size and each scheme. -long looks at the other two as well.
 var looks = []Look{
 	{320, 640, true, "light", nil}, {1440, 900, false, "dark", nil},
 	{320, 640, true, "dark", []string{contrast}}, {1440, 900, false, "light", []string{contrast}},
@@ -261,11 +261,11 @@ func (l Look) emulate() chromedp.Action[chromedp.Void] {
 // on.
 const endTransitions = `document.getAnimations().forEach((a) => a.effect.getComputedTiming().iterations === Infinity || a.finish())`
 
-// EachLook shows the page in each look. With -screenshots it keeps a picture of each.
+// EachLook shows the page in each look.
 func (b *Tab) EachLook(name string, look func(what string, l Look)) {
 	b.T.Helper()
 	chosen := looks[:2]
-	if *e2e.Long || *Screenshots != "" {
+	if *e2e.Long {
 		chosen = looks
 	}
 	e2e.Await(b.T, "the page has its style sheets", BrowserTimeout, func() bool {
@@ -273,14 +273,13 @@ func (b *Tab) EachLook(name string, look func(what string, l Look)) {
 	})
 	for _, l := range chosen {
 		what := fmt.Sprintf("%s-%d-%s", name, l.width, l.scheme)
-		b.Do(l.emulate(), Prefers(l.scheme))
+		b.Do(l.emulate())
+		b.Emulate(ColorScheme, l.scheme)
 		b.Script(endTransitions)
-		if *Screenshots != "" { // before look, so that the picture shows a fault that look finds
-			b.Keep(what, Get(b, chromedp.FullScreenshot(100)))
-		}
 		look(what, l)
 	}
-	b.Do(chromedp.EmulateReset(), Prefers(""))
+	b.Do(chromedp.EmulateReset())
+	b.Emulate(ColorScheme, "")
 }
 
 // Inspect checks each look: nothing is wider than the window, everything is large enough to touch,
@@ -300,14 +299,6 @@ func (b *Tab) Glance(name string) {
 	b.RequireFits(name, true)
 	b.Axe(name)
 	b.Do(chromedp.EmulateReset())
-}
-
-// Shoot keeps a picture of each look without checks.
-func (b *Tab) Shoot(name string) {
-	b.T.Helper()
-	if *Screenshots != "" {
-		b.EachLook(name, func(string, Look) {})
-	}
 }
 
 // RequireFits checks that there is no horizontal scroll bar. It also checks the height of
@@ -349,21 +340,20 @@ func (b *Tab) RequireTablesFit(what string) {
 	b.Do(chromedp.EmulateReset())
 }
 
-// Keep writes a picture of the page.
-func (b *Tab) Keep(name string, picture []byte) {
+// ColorScheme is a media feature: "light" or "dark".
+const ColorScheme = "prefers-color-scheme"
+
+// Emulate emulates a media feature; the value "" stops it.
+func (b *Tab) Emulate(feature, value string) {
 	b.T.Helper()
-	require.NoError(b.T, os.MkdirAll(*Screenshots, 0o750))
-	require.NoError(b.T, os.WriteFile(filepath.Join(*Screenshots, name+".png"), picture, 0o600))
+	features := []*emulation.MediaFeature{{Name: feature, Value: value}}
+	Call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features})
 }
 
-// Prefers emulates prefers-color-scheme; "" stops it.
-func Prefers(scheme string) chromedp.Action[chromedp.Void] {
-	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
-		})
-		return err
-	})
+// NoScript switches JavaScript off for the pages that follow.
+func (b *Tab) NoScript() {
+	b.T.Helper()
+	Call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 }
 
 // Script runs a line of JavaScript.

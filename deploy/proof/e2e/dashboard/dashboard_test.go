@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
@@ -44,10 +43,7 @@ func newDashboard(t *testing.T, browser context.Context, m *e2e.Merchant, role c
 	t.Helper()
 	b := chrome.NewTab(t, browser)
 	cookie := network.SetCookieParams{Name: "member", Value: m.SignIn(newMember(m, role)), URL: m.Stack.DashboardURL()}
-	b.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, network.SetCookie, cookie)
-		return err
-	}))
+	chrome.Call(b, network.SetCookie, cookie)
 	return b
 }
 
@@ -83,7 +79,6 @@ func TestDashboard_People(t *testing.T) {
 	require.Contains(t, owner.Text(".testing"), "Test mode.")
 	page(owner, m, "/test/members")
 	link := invited(owner, m, m.ID+"@bob.example")
-	owner.Shoot("dashboard-people")
 
 	bob := chrome.NewTab(t, browser)
 	bob.Do(chromedp.Navigate(link), chrome.TypeInto("#password", dashboardPassword), chrome.TypeInto("#password_again", dashboardPassword), chrome.Click("main button"), chrome.See(".sections"))
@@ -106,13 +101,11 @@ func TestDashboard_Settings(t *testing.T) {
 	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
 	owner := newDashboard(t, browser, m, checkout.RoleOwner)
 	page(owner, m, "/test/settings")
-	owner.Shoot("dashboard-settings")
 	owner.Do(chromedp.Clear(chromedp.CSS("#address_USDC")), chrome.TypeInto("#address_USDC", address[:41]+"e"), chrome.Click("main section:first-of-type button"), chrome.See("#address_USDC-fault"))
 	require.Contains(t, owner.Text("#address_USDC-fault"), "checksum")
 	require.Len(t, owner.TakeFaults(), 1, "the browser notes the 422")
 	owner.Do(chromedp.Clear(chromedp.CSS("#address_USDC")), chrome.TypeInto("#address_USDC", address), chrome.Click("main section:first-of-type button"), chrome.See("#password"))
 	require.Contains(t, owner.Text("main"), "Money sent to a wrong address is lost.")
-	owner.Shoot("dashboard-payout")
 	owner.Do(chrome.TypeInto("#password", dashboardPassword), chrome.Click("main button"), chrome.See(".notice"))
 
 	got := m.Arrivals(1, 20*time.Second)[0]

@@ -1,11 +1,10 @@
 package dashboard
 
 import (
+	"bytes"
 	"compress/gzip"
-	"context"
 	"io"
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/cdp"
@@ -45,10 +44,8 @@ func TestDashboard_EightTabsAreLive(t *testing.T) {
 	held := m.RefusedDelivery()
 	row := "tr[id=" + held + "]"
 	for i, b := range tabs {
-		b.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-			_, err := cdp.Call(ctx, target, cdppage.BringToFront, cdp.Empty{})
-			return err
-		}), chrome.See(row))
+		chrome.Call(b, cdppage.BringToFront, cdp.Empty{})
+		b.Do(chrome.See(row))
 		t.Logf("tab %d shows the delivery; it is %s", i+1, chrome.Get(b, chromedp.Evaluate[string](`document.visibilityState`)))
 	}
 	m.Must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+held+"/hold", "")
@@ -71,34 +68,19 @@ func TestAnswers_AreCompressed(t *testing.T) {
 		{"the hosted page", e2e.Shared.PageURL() + "/" + session, nil},
 		{"a page of the dashboard", e2e.Shared.DashboardURL() + "/signin", []string{"Sec-Fetch-Site", "none"}},
 	} {
-		plain, encoding := fetch(t, c.url, append(c.header, "Accept-Encoding", "identity")...)
-		require.Empty(t, encoding, c.what)
-		packed, encoding := fetch(t, c.url, append(c.header, "Accept-Encoding", "gzip")...)
-		require.Equal(t, "gzip", encoding, c.what)
-		unpacked, err := gzip.NewReader(strings.NewReader(packed))
+		plain := e2e.Ask(t, http.MethodGet, c.url, "", append(c.header, "Accept-Encoding", "identity")...)
+		require.Equal(t, http.StatusOK, plain.Status, c.what)
+		require.Empty(t, plain.Header.Get("Content-Encoding"), c.what)
+		packed := e2e.Ask(t, http.MethodGet, c.url, "", append(c.header, "Accept-Encoding", "gzip")...)
+		require.Equal(t, "gzip", packed.Header.Get("Content-Encoding"), c.what)
+		unpacked, err := gzip.NewReader(bytes.NewReader(packed.Body))
 		require.NoError(t, err)
 		text, err := io.ReadAll(unpacked)
 		require.NoError(t, err)
-		require.Len(t, text, len(plain), c.what)
-		t.Logf("%s: %d bytes, %d compressed", c.what, len(plain), len(packed))
+		require.Len(t, text, len(plain.Body), c.what)
+		t.Logf("%s: %d bytes, %d compressed", c.what, len(plain.Body), len(packed.Body))
 	}
-	_, encoding := fetch(t, e2e.Shared.DashboardURL()+"/signin", "Accept-Encoding", "gzip", "Sec-Fetch-Site", "cross-site")
-	require.Empty(t, encoding, "another site caused the request")
-}
-
-// fetch returns the bytes of an answer as they came and their encoding.
-func fetch(t *testing.T, url string, header ...string) (body, encoding string) {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	require.NoError(t, err)
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	answer, err := http.DefaultTransport.RoundTrip(r)
-	require.NoError(t, err)
-	defer answer.Body.Close()
-	require.Equal(t, http.StatusOK, answer.StatusCode)
-	text, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
-	return string(text), answer.Header.Get("Content-Encoding")
+	foreign := e2e.Ask(t, http.MethodGet, e2e.Shared.DashboardURL()+"/signin", "", "Accept-Encoding", "gzip", "Sec-Fetch-Site", "cross-site")
+	require.Equal(t, http.StatusOK, foreign.Status)
+	require.Empty(t, foreign.Header.Get("Content-Encoding"), "another site caused the request")
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/webauthn"
 	"github.com/chromedp/chromedp"
 	"github.com/jackc/pgx/v5"
@@ -20,6 +18,7 @@ import (
 
 	"example.com/checkout/api/dashboard"
 	"example.com/checkout/api/dashboard/login"
+	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/proof/e2e/chrome"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
@@ -96,23 +95,12 @@ func (s *site) refusal() string {
 		SELECT coalesce((SELECT detail FROM audit_entry WHERE action = 'member.passkey_refused' ORDER BY id DESC LIMIT 1), '')`)
 }
 
-// call sends a command to the browser.
-func call[P, R any](b *chrome.Tab, command cdp.Command[P, R], params P) R {
-	b.T.Helper()
-	var got R
-	b.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) (err error) {
-		got, err = cdp.Call(ctx, target, command, params)
-		return err
-	}))
-	return got
-}
-
 // newTab opens a tab with an authenticator that keeps passkeys and verifies its person.
 func (s *site) newTab(browser context.Context) (*chrome.Tab, webauthn.AuthenticatorID) {
 	s.t.Helper()
 	b := chrome.NewTab(s.t, browser)
-	call(b, webauthn.Enable, webauthn.EnableParams{})
-	made := call(b, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{
+	chrome.Call(b, webauthn.Enable, webauthn.EnableParams{})
+	made := chrome.Call(b, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{
 		Options: &webauthn.VirtualAuthenticatorOptions{
 			Protocol: webauthn.AuthenticatorProtocolCtap2, Transport: webauthn.AuthenticatorTransportInternal,
 			HasResidentKey: true, HasUserVerification: true, IsUserVerified: true, AutomaticPresenceSimulation: true,
@@ -165,7 +153,7 @@ func TestPasskey_FromAddingToRemoving(t *testing.T) {
 	b.Do(chrome.Click("main a[role=button]"), chrome.See(`form[action$="/account/passkeys/new"]`))
 	require.Contains(t, b.Text("main"), "10 recovery codes are left")
 	b.Axe("the account with a passkey")
-	held := call(b, webauthn.GetCredentials, webauthn.GetCredentialsParams{AuthenticatorID: authenticator})
+	held := chrome.Call(b, webauthn.GetCredentials, webauthn.GetCredentialsParams{AuthenticatorID: authenticator})
 	require.Len(t, held.Credentials, 1)
 	require.True(t, held.Credentials[0].IsResidentCredential)
 	require.NotContains(t, string(held.Credentials[0].UserHandle), "ann")
@@ -216,21 +204,16 @@ func (v *visitor) post(path string, fields ...string) (int, string) {
 	for i := 0; i < len(fields); i += 2 {
 		form.Set(fields[i], fields[i+1])
 	}
-	r, err := http.NewRequestWithContext(v.t.Context(), http.MethodPost, v.url+path, strings.NewReader(form.Encode()))
-	require.NoError(v.t, err)
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	cookies := ""
 	for name, value := range v.cookies {
-		r.AddCookie(&http.Cookie{Name: name, Value: value})
+		cookies += name + "=" + value + "; "
 	}
-	res, err := http.DefaultTransport.RoundTrip(r) // follows no redirect
-	require.NoError(v.t, err)
-	defer res.Body.Close()
-	for _, c := range res.Cookies() {
+	got := e2e.Ask(v.t, http.MethodPost, v.url+path, form.Encode(),
+		"Content-Type", "application/x-www-form-urlencoded", "Cookie", cookies)
+	for _, c := range (&http.Response{Header: got.Header}).Cookies() {
 		v.cookies[c.Name] = c.Value
 	}
-	text, err := io.ReadAll(res.Body)
-	require.NoError(v.t, err)
-	return res.StatusCode, string(text)
+	return got.Status, string(got.Body)
 }
 
 // challenge asks for a challenge and returns the options for the browser.
@@ -296,9 +279,9 @@ func TestPasskey_RefusesWhatIsWrong(t *testing.T) {
 	unverified := newVisitor()
 	options := unverified.challenge("sign_in")
 	options["userVerification"] = "discouraged"
-	call(b, webauthn.SetUserVerified, webauthn.SetUserVerifiedParams{AuthenticatorID: authenticator})
+	chrome.Call(b, webauthn.SetUserVerified, webauthn.SetUserVerifiedParams{AuthenticatorID: authenticator})
 	answer = sign(b, options)
-	call(b, webauthn.SetUserVerified, webauthn.SetUserVerifiedParams{AuthenticatorID: authenticator, IsUserVerified: true})
+	chrome.Call(b, webauthn.SetUserVerified, webauthn.SetUserVerifiedParams{AuthenticatorID: authenticator, IsUserVerified: true})
 	before := s.refusals()
 	status, _ = unverified.post("/signin/passkey", "passkey", answer)
 	require.Equal(t, 422, status)

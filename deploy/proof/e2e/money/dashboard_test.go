@@ -34,9 +34,6 @@ func inspectSession(b *chrome.Tab, name string) {
 	})
 	b.Do(chromedp.EmulateViewport(1280, 800))
 	b.RequireNoSideways(name + " on a laptop")
-	if *chrome.Screenshots != "" {
-		b.Keep(name+"-1280", chrome.Get(b, chromedp.FullScreenshot(100)))
-	}
 	b.Do(chromedp.EmulateReset())
 }
 
@@ -77,7 +74,6 @@ func testRetry(t *testing.T, l live) {
 	payTo(address)
 	before := l.balance(checkout.USDT)
 	b.Do(chrome.Click("#retry-ask"), chrome.See("#retry-payout form button"))
-	b.Shoot("live-payout-retry")
 	b.Do(chrome.Click("#retry-payout form button"), chrome.See(".notice"))
 	amount := l.paidOut(id)
 	e2e.Await(t, "the transfer is final", time.Minute, func() bool { return l.confirmed(id) })

@@ -1,8 +1,6 @@
 package money
 
 import (
-	"net/http"
-	"net/url"
 	"regexp"
 	"testing"
 	"time"
@@ -41,7 +39,6 @@ func testAtOnce(t *testing.T, merchant func(*testing.T) live) {
 		"the bank refuses":           testBankRefuses,
 		"a declined card":            testDeclined,
 		"a failed payout is retried": testRetry,
-		"a form with a card number":  testCardInForm,
 		"a dispute":                  testDispute,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -204,16 +201,4 @@ func testDeclined(t *testing.T, l live) {
 	l.AwaitStatus(id, checkout.StatusCompleted, 10*time.Second)
 	_, charges = l.facts(id)
 	require.Len(t, charges, 1)
-}
-
-// testCardInForm: a card number that is posted to us is not read.
-func testCardInForm(t *testing.T, l live) {
-	id := l.Create(terms(checkout.USDC))
-	res, err := http.PostForm(l.stack.PageURL()+"/"+id, url.Values{
-		"card_number": {"5555555555554444"}, "exp": {"12/40"}, "cvc": {"917"}, "email": {"ann@example.com"},
-	})
-	require.NoError(t, err)
-	require.NoError(t, res.Body.Close())
-	require.Equal(t, http.StatusBadRequest, res.StatusCode)
-	requireNowhere(t, l, "5555555555554444")
 }

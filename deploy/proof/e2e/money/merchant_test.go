@@ -2,7 +2,6 @@ package money
 
 import (
 	"fmt"
-	"io"
 	"math/big"
 	"net/http"
 	"net/url"
@@ -58,16 +57,9 @@ func tokenOf(t *testing.T, script, number string) string {
 	t.Helper()
 	origin := strings.TrimSuffix(scriptOrigin.FindString(script), "/dahlia")
 	body := fmt.Sprintf(`{"number": %q, "exp_month": 12, "exp_year": 2040, "cvc": "917"}`, number)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, origin+"/tokens", strings.NewReader(body))
-	require.NoError(t, err)
-	req.Header.Set("Origin", origin)
-	res, err := http.DefaultClient.Do(req)
-	require.NoError(t, err)
-	defer func() { _ = res.Body.Close() }()
-	text, err := io.ReadAll(res.Body)
-	require.NoError(t, err)
-	got, _ := e2e.Answer{Body: text}.Field("id").(string)
-	require.NotEmpty(t, got, string(text))
+	answer := e2e.Ask(t, http.MethodPost, origin+"/tokens", body, "Origin", origin)
+	got, _ := answer.Field("id").(string)
+	require.NotEmpty(t, got, string(answer.Body))
 	return got
 }
 
@@ -92,11 +84,8 @@ func (l live) form(number string) url.Values {
 // send sends the page's form. The customer is sent on, or sees the form again when the card was declined at once.
 func (l live) send(id string, form url.Values) {
 	l.T.Helper()
-	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	res, err := client.PostForm(l.stack.PageURL()+"/"+id, form)
-	require.NoError(l.T, err)
-	require.NoError(l.T, res.Body.Close())
-	require.Contains(l.T, []int{http.StatusSeeOther, http.StatusOK}, res.StatusCode)
+	got := e2e.PostForm(l.T, l.stack.PageURL()+"/"+id, form)
+	require.Contains(l.T, []int{http.StatusSeeOther, http.StatusOK}, got.Status)
 }
 
 // facts returns the intents and charges of a session at the acquirer.
@@ -136,13 +125,9 @@ func (l live) awaitBank(id string) (bank string) {
 // answerBank answers the bank's question about a session's payment, on the bank's page.
 func (l live) answerBank(id, answer string) {
 	l.T.Helper()
-	bank := l.awaitBank(id)
-	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	res, err := client.PostForm(bank, url.Values{"answer": {answer}})
-	require.NoError(l.T, err)
-	require.NoError(l.T, res.Body.Close())
-	require.Equal(l.T, http.StatusSeeOther, res.StatusCode)
-	require.Equal(l.T, l.stack.PageURL()+"/"+id+"/return", strings.Split(res.Header.Get("Location"), "?")[0])
+	got := e2e.PostForm(l.T, l.awaitBank(id), url.Values{"answer": {answer}})
+	require.Equal(l.T, http.StatusSeeOther, got.Status)
+	require.Equal(l.T, l.stack.PageURL()+"/"+id+"/return", strings.Split(got.Header.Get("Location"), "?")[0])
 }
 
 // paidOut waits until the session's payout was broadcast, and returns its amount.

@@ -124,8 +124,8 @@ func (n networks) restart(choice ...string) {
 		n.T.Cleanup(func() { _ = process.Stop(20 * time.Second) }) // Stop kills a process that does not end
 	}
 	e2e.Await(n.T, "the API is ready", 30*time.Second, func() bool {
-		res, err := http.Get(n.stack.APIURL() + "/readyz")
-		return err == nil && res.Body.Close() == nil && res.StatusCode == http.StatusOK
+		got, err := e2e.Try(http.MethodGet, n.stack.APIURL()+"/readyz", "")
+		return err == nil && got.Status == http.StatusOK
 	})
 }
 
@@ -160,10 +160,7 @@ func (n networks) bank(id string) string {
 
 // endsInSandbox answers the sandbox's bank about a payment that began before the restart.
 func (n networks) endsInSandbox(id, bank string) {
-	browser := http.Client{Timeout: time.Minute}
-	res, err := browser.PostForm(bank, url.Values{"answer": {"confirm"}})
-	require.NoError(n.T, err)
-	require.NoError(n.T, res.Body.Close())
+	n.Confirm(bank)
 	n.AwaitStatus(id, checkout.StatusCompleted, 20*time.Second)
 	n.paidOut(id)
 	require.Equal(n.T, 1, e2e.Query[int](n.T, n.stack, `
@@ -192,17 +189,16 @@ func (n networks) needsAnAddress() {
 // paysOnNetworks pays with a confirmation token and reads the merchant's balance from the chain.
 func (n networks) paysOnNetworks() {
 	id := n.Create(terms(checkout.USDC))
-	page := n.page(id)
+	page := string(e2e.Ask(n.T, http.MethodGet, n.stack.PageURL()+"/"+id, "").Body)
 	for _, want := range []string{"Test mode", `data-key="pk_test_networks"`, `data-script="` + n.acquirer.ScriptURL() + `"`, `name="confirmation_token"`} {
 		require.Contains(n.T, page, want)
 	}
 	for _, not := range []string{`name="card_number"`, "Simulated"} {
 		require.NotContains(n.T, page, not)
 	}
-	res, err := http.PostForm(n.stack.PageURL()+"/"+id, url.Values{"card_number": {cardSucceeds}, "email": {"ann@example.com"}})
-	require.NoError(n.T, err)
-	require.NoError(n.T, res.Body.Close())
-	require.Equal(n.T, http.StatusBadRequest, res.StatusCode, "no card number is taken any more")
+	card := url.Values{"card_number": {cardSucceeds}, "email": {"ann@example.com"}}
+	refused := e2e.PostForm(n.T, n.stack.PageURL()+"/"+id, card)
+	require.Equal(n.T, http.StatusBadRequest, refused.Status, "no card number is taken any more")
 
 	n.pay(id, cardSucceeds)
 	n.AwaitStatus(id, checkout.StatusCompleted, 20*time.Second)
@@ -215,17 +211,6 @@ func (n networks) paysOnNetworks() {
 	require.Len(n.T, facts.Charges, 1)
 	require.Zero(n.T, e2e.Query[int](n.T, n.stack, `
 		SELECT count(*) FROM sandbox_transfer x JOIN payout p ON p.id = x.payout_id WHERE p.session_id = $1`, id))
-}
-
-// page returns the session's page.
-func (n networks) page(id string) string {
-	n.T.Helper()
-	res, err := http.Get(n.stack.PageURL() + "/" + id)
-	require.NoError(n.T, err)
-	defer func() { _ = res.Body.Close() }()
-	text, err := io.ReadAll(res.Body)
-	require.NoError(n.T, err)
-	return string(text)
 }
 
 // usdc returns what the merchant has on the chain.

@@ -3,7 +3,6 @@ package money
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -152,17 +151,10 @@ func startRelease(t *testing.T, program string, settings ...string) *release {
 // post makes a request to the release's API, whose answers need not match this version's document.
 func (r *release) post(key, path, body string) (answer map[string]any) {
 	r.t.Helper()
-	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, r.stack.APIURL()+path, strings.NewReader(body))
-	require.NoError(r.t, err)
-	req.Header.Set("Authorization", "Bearer "+key)
-	req.Header.Set("Content-Type", "application/json")
-	res, err := http.DefaultClient.Do(req)
-	require.NoError(r.t, err)
-	defer func() { _ = res.Body.Close() }()
-	text, err := io.ReadAll(res.Body)
-	require.NoError(r.t, err)
-	require.Equal(r.t, 2, res.StatusCode/100, string(text))
-	require.NoError(r.t, json.Unmarshal(text, &answer))
+	got := e2e.Ask(r.t, http.MethodPost, r.stack.APIURL()+path, body,
+		"Authorization", "Bearer "+key, "Content-Type", "application/json")
+	require.Equal(r.t, 2, got.Status/100, string(got.Body))
+	require.NoError(r.t, json.Unmarshal(got.Body, &answer))
 	return answer
 }
 
@@ -266,10 +258,7 @@ func (r *release) requireAllEnds(stack *devstack.Stack) {
 		m.MustPay(id, e2e.CardSucceeds)
 	}
 	for _, id := range r.asked {
-		bank := e2e.Query[string](t, stack, `SELECT action_url FROM transaction WHERE session_id = $1`, id)
-		res, err := http.PostForm(bank, url.Values{"answer": {"confirm"}})
-		require.NoError(t, err)
-		require.NoError(t, res.Body.Close())
+		m.Confirm(e2e.Query[string](t, stack, `SELECT action_url FROM transaction WHERE session_id = $1`, id))
 	}
 	for _, id := range append(r.pending, r.asked...) {
 		m.AwaitStatus(id, checkout.StatusCompleted, 20*time.Second)

@@ -1,13 +1,11 @@
 package page
 
 import (
-	"context"
 	"net/url"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -36,13 +34,8 @@ func TestGuidePage_LeadsToTheReferenceAndBack(t *testing.T) {
 			asked = append(asked, e.Request.URL)
 		}
 	}))
-	b.Do(
-		chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-			_, err := cdp.Call(ctx, target, network.Enable, network.EnableParams{})
-			return err
-		}),
-		chromedp.Navigate(e2e.Shared.APIURL()+"/docs"), chrome.SeeText("The merchant's guide"),
-	)
+	chrome.Call(b, network.Enable, network.EnableParams{})
+	b.Do(chromedp.Navigate(e2e.Shared.APIURL()+"/docs"), chrome.SeeText("The merchant's guide"))
 	b.EachLook("guide", func(what string, l chrome.Look) {
 		b.RequireNoSideways(what)
 		b.AxeIn(l, what)

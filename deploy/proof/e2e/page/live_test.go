@@ -15,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -33,6 +31,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/runs"
+	"example.com/checkout/workflows/runs/runstest"
 )
 
 const (
@@ -74,7 +73,7 @@ type liveShop struct {
 
 	mu       sync.Mutex
 	received []received
-	answer   func(ref checkout.Ref, transactionID string) (contract.PaymentResult, error)
+	answer   func(ref checkout.Ref, transactionID string) error
 	refs     map[string]checkout.Ref
 }
 
@@ -89,10 +88,11 @@ func newLiveShop(t *testing.T) *liveShop {
 	taker, err := hosted.NewAcquirer(checkout.ModeLive, "pk_test_standin", s.acquirer.url+"/stripe.js", true)
 	require.NoError(t, err)
 
+	temporal := &runstest.Temporal{Update: s.update, Payment: contract.PaymentResult{Outcome: checkout.OutcomeSucceeded}}
 	server := httptest.NewUnstartedServer(nil)
 	s.url = "http://" + server.Listener.Addr().String()
 	s.config = hosted.Config{
-		Store: store, Workflows: &runs.Client{Temporal: workflow{shop: s}}, TestCards: &sandbox.CardNetwork{Store: store},
+		Store: store, Workflows: &runs.Client{Temporal: temporal}, TestCards: &sandbox.CardNetwork{Store: store},
 		Acquirers: map[checkout.Mode]*hosted.Acquirer{checkout.ModeLive: taker}, CheckoutURL: s.url, Log: e2e.Discard,
 		Chains: map[checkout.Mode]map[checkout.PayoutCurrency]string{checkout.ModeLive: {checkout.USDC: "eip155:1"}},
 	}
@@ -132,31 +132,15 @@ func (s *liveShop) session(lifetime time.Duration) string {
 	return ref.ID
 }
 
-// workflow stands for the session's workflow.
-type workflow struct {
-	client.Client
-	shop *liveShop
+// update stands for the session's workflow, which is told to pay.
+func (s *liveShop) update(o client.UpdateWorkflowOptions) error {
+	s.mu.Lock()
+	answer := s.answer
+	s.mu.Unlock()
+	return answer(s.refs[o.WorkflowID], o.Args[0].(contract.PayInput).TransactionID)
 }
 
-func (w workflow) UpdateWorkflow(_ context.Context, o client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
-	w.shop.mu.Lock()
-	answer := w.shop.answer
-	w.shop.mu.Unlock()
-	got, err := answer(w.shop.refs[o.WorkflowID], o.Args[0].(contract.PayInput).TransactionID)
-	return handle{got: got}, err
-}
-
-type handle struct {
-	client.WorkflowUpdateHandle
-	got contract.PaymentResult
-}
-
-func (h handle) Get(_ context.Context, into any) error {
-	*into.(*contract.PaymentResult) = h.got
-	return nil
-}
-
-func (s *liveShop) succeed(ref checkout.Ref, id string) (contract.PaymentResult, error) {
+func (s *liveShop) succeed(ref checkout.Ref, id string) error {
 	result := checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded, Method: checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242"}}
 	_, err := s.store.BeginPayment(s.t.Context(), ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, "pi_"+id)
 	if err == nil {
@@ -165,11 +149,11 @@ func (s *liveShop) succeed(ref checkout.Ref, id string) (contract.PaymentResult,
 	if err == nil {
 		_, err = s.store.FinishPayment(s.t.Context(), ref, id)
 	}
-	return contract.PaymentResult{Outcome: checkout.OutcomeSucceeded}, err
+	return err
 }
 
 // answers sets what the workflow does with a payment.
-func (s *liveShop) answers(with func(checkout.Ref, string) (contract.PaymentResult, error)) {
+func (s *liveShop) answers(with func(checkout.Ref, string) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answer = with
@@ -182,10 +166,8 @@ func (s *liveShop) requests() []received {
 	return slices.Clone(s.received)
 }
 
-func refuse(errType string) func(checkout.Ref, string) (contract.PaymentResult, error) {
-	return func(checkout.Ref, string) (contract.PaymentResult, error) {
-		return contract.PaymentResult{}, temporal.NewApplicationError("refused", errType)
-	}
+func refuse(errType string) func(checkout.Ref, string) error {
+	return func(checkout.Ref, string) error { return temporal.NewApplicationError("refused", errType) }
 }
 
 // ready waits until the customer can type the card and pay.
@@ -304,16 +286,13 @@ func testHangs(t *testing.T, s *liveShop, b *chrome.Tab) {
 	release := sync.OnceFunc(func() { close(hangs) })
 	t.Cleanup(release)
 	s.acquirer.set(func(a *acquirer) { a.hangs = hangs })
-	b.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
-			Source: `{ const wait = setTimeout; let first = true; window.setTimeout = (f, ms) => {
-				if (ms !== 30000 || !first) { return wait(f, ms) }
-				first = false
-				return wait(f, 200)
-			} }`,
-		})
-		return err
-	}))
+	chrome.Call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
+		Source: `{ const wait = setTimeout; let first = true; window.setTimeout = (f, ms) => {
+			if (ms !== 30000 || !first) { return wait(f, ms) }
+			first = false
+			return wait(f, 200)
+		} }`,
+	})
 	// chromedp.Navigate would wait for the script.
 	b.Script(fmt.Sprintf("location.href = %q", s.url+"/"+s.session(time.Hour)))
 	b.Do(chrome.See("#away"))
@@ -377,10 +356,7 @@ func testNotPossible(t *testing.T, s *liveShop, b *chrome.Tab) {
 
 func testNoScript(t *testing.T, s *liveShop, b *chrome.Tab) {
 	id := s.session(time.Hour)
-	b.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
-		return err
-	}))
+	b.NoScript()
 	s.open(b, id)
 	require.Contains(t, b.Text("main"), "JavaScript is disabled in your browser.")
 	b.Do(chrome.See("#pay-button:disabled"))
@@ -397,7 +373,7 @@ func testExpires(t *testing.T, s *liveShop, b *chrome.Tab) {
 
 func testLook(t *testing.T, s *liveShop, b *chrome.Tab) {
 	id := s.session(time.Hour)
-	b.Do(chrome.Prefers("light"))
+	b.Emulate(chrome.ColorScheme, "light")
 	b.Do(chromedp.Navigate(s.url+"/"+id+"?lang=de"), ready())
 	require.Equal(t, "Simulation: Es wird keine echte Karte belastet", b.Text(".test"))
 	asked := func() (got struct {
@@ -423,7 +399,8 @@ func testLook(t *testing.T, s *liveShop, b *chrome.Tab) {
 	require.Equal(t, []string{"card"}, got.Elements.PaymentMethodTypes)
 	require.Equal(t, "stripe", got.Elements.Appearance.Theme)
 	require.Equal(t, "#14181c", got.Elements.Appearance.Variables.ColorText)
-	b.Do(chrome.Prefers("dark"), chromedp.Poll[chromedp.Void](`window.options.elements.appearance.theme === "night"`))
+	b.Emulate(chrome.ColorScheme, "dark")
+	b.Do(chromedp.Poll[chromedp.Void](`window.options.elements.appearance.theme === "night"`))
 	require.Equal(t, "#1a1f23", asked().Elements.Appearance.Variables.ColorBackground)
 	b.Inspect("live-german")
 }
