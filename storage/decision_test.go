@@ -657,6 +657,17 @@ var accountDecisions = []decision{
 				return nil, f.RevokeAPIKey(ctx, k.Ref, f.note())
 			}, nil
 		}},
+	{name: "a finding is closed", first: "<nil>", second: "refused: close finding: conflict: the finding is closed",
+		rows: `SELECT closed_why FROM finding WHERE closed_at IS NOT NULL`, hold: "(settled)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			_, err := f.OpenFinding(t.Context(), checkout.Finding{Mode: checkout.ModeTest, Kind: checkout.FindingCostDiffers, Subject: "pi_1"})
+			require.NoError(t, err)
+			open, err := f.OpenFindings(t.Context(), checkout.ModeTest)
+			require.NoError(t, err)
+			return func(ctx context.Context) (any, error) {
+				return nil, f.CloseFinding(ctx, open[0].ID, "settled", f.note())
+			}, nil
+		}},
 	{name: "a request is claimed", first: "true", second: "refused: request with that idempotency key is in progress",
 		rows: `SELECT status FROM idempotent_request`, hold: "()",
 		arrange: func(_ *testing.T, f fixture) (call, call) { return f.claims(), nil }},
