@@ -305,7 +305,9 @@ func (e *eraser) eraseEvents(ctx context.Context, tx pgx.Tx, ref checkout.Ref, c
 func (e *eraser) eraseAnswers(ctx context.Context, owner checkout.Owner) error {
 	var open []string
 	for _, o := range e.done.Open {
-		open = append(open, o.ID)
+		if o.ID != "" { // a key has none, and "" is in every answer
+			open = append(open, o.ID)
+		}
 	}
 	route, key := "", ""
 	for {
