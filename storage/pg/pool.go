@@ -17,7 +17,7 @@ import (
 
 // Errors of Open about PgBouncer.
 var (
-	// ErrPooler: the URL leads to a pooler, which Options.Pooled does not say. The time-outs do not
+	// ErrPooler: the URL leads to a pooler, and Open was told otherwise. The time-outs do not
 	// reach PostgreSQL, and prepared statements get lost.
 	ErrPooler = errors.New("the database URL leads to a connection pooler")
 	// ErrRoleSettings: the role lacks settings that PgBouncer does not pass on. The error lists the
@@ -81,30 +81,23 @@ func pooled(url string) (*pgxpool.Config, error) {
 	return cfg, nil
 }
 
-// Options are the options of Open.
-type Options struct {
-	URL      string // postgres://…
-	Pooled   bool   // URL leads to PgBouncer in transaction mode
-	MaxConns int32
-}
-
-// Open makes a pool. It connects once, to check that the time-outs reach PostgreSQL. It returns ErrPooler and
+// Open makes a pool for the database at url, which leads to PgBouncer in transaction mode if it is pooled. It connects once, to check that the time-outs reach PostgreSQL. It returns ErrPooler and
 // ErrRoleSettings.
-func Open(ctx context.Context, o Options) (*pgxpool.Pool, error) {
+func Open(ctx context.Context, url string, isPooled bool, maxConns int32) (*pgxpool.Pool, error) {
 	configure := direct
-	if o.Pooled {
+	if isPooled {
 		configure = pooled
 	}
-	cfg, err := configure(o.URL)
+	cfg, err := configure(url)
 	if err != nil {
 		return nil, err
 	}
-	cfg.MaxConns = o.MaxConns
+	cfg.MaxConns = maxConns
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, Wrap("open database", err)
 	}
-	if err := checkSettings(ctx, pool, o.Pooled); err != nil {
+	if err := checkSettings(ctx, pool, isPooled); err != nil {
 		pool.Close()
 		return nil, err
 	}
