@@ -98,13 +98,12 @@ func (s *Store) CloseFinding(ctx context.Context, id, why string, by checkout.Au
 		if err != nil {
 			return err
 		}
-		var merchants []string
-		err = tx.QueryRow(ctx, `
+		merchants, err := pg.Value[[]string](ctx, tx, `
 			SELECT array_agg(t.merchant_id) FROM transaction t WHERE t.mode = $1 AND ($2 IN (t.id, t.acquirer_ref)
 				OR t.id = (SELECT transaction_id FROM charge_risk WHERE id = $2 AND mode = $1)
 				OR t.id = (SELECT transaction_id FROM refund WHERE id = $2 AND mode = $1)
 				OR t.id = (SELECT transaction_id FROM payout WHERE id = $2 AND mode = $1))`,
-			f.Mode, f.Subject).Scan(&merchants)
+			f.Mode, f.Subject)
 		if err != nil {
 			return err
 		}

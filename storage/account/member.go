@@ -98,13 +98,9 @@ func (s *Store) KeepInvitation(ctx context.Context, memberID string, hash []byte
 }
 
 func keepInvitation(ctx context.Context, to pg.Executor, memberID string, hash []byte) error {
-	tag, err := to.Exec(ctx, `
+	return pg.Changed(to.Exec(ctx, `
 		UPDATE member SET invitation_hash = $2, invitation_expires_at = clock_timestamp() + $3::interval
-		WHERE id = $1 AND removed_at IS NULL AND password_hash IS NULL`, memberID, hash, checkout.InvitationLifetime)
-	if err == nil && tag.RowsAffected() == 0 {
-		err = checkout.ErrNotFound
-	}
-	return err
+		WHERE id = $1 AND removed_at IS NULL AND password_hash IS NULL`, memberID, hash, checkout.InvitationLifetime))
 }
 
 // Invitation returns the member of an invitation that has not expired, and the merchant's name. It
@@ -295,13 +291,8 @@ func (s *Store) changeMember(
 				return err
 			}
 		}
-		tag, err := tx.Exec(ctx, statement, args...)
-		if err != nil {
+		if err := pg.Changed(tx.Exec(ctx, statement, args...)); err != nil {
 			return err
-		}
-
-		if tag.RowsAffected() == 0 {
-			return checkout.ErrNotFound
 		}
 
 		after, err := owners(ctx, tx, merchantID)
@@ -330,18 +321,14 @@ func (s *Store) changeMember(
 }
 
 // role returns the role of a member, "" for an unknown one.
-func role(ctx context.Context, tx pgx.Tx, memberID, merchantID any) (role checkout.Role, err error) {
-	err = tx.QueryRow(ctx, `
-		SELECT coalesce(max(role), '') FROM member WHERE id = $1 AND merchant_id = $2`,
-		memberID, merchantID).Scan(&role)
-	return role, err
+func role(ctx context.Context, tx pgx.Tx, memberID, merchantID any) (checkout.Role, error) {
+	return pg.Value[checkout.Role](ctx, tx, `
+		SELECT coalesce(max(role), '') FROM member WHERE id = $1 AND merchant_id = $2`, memberID, merchantID)
 }
 
 // owners counts the owners who can sign in.
-func owners(ctx context.Context, tx pgx.Tx, merchantID any) (n int, err error) {
-	err = tx.QueryRow(ctx, `
+func owners(ctx context.Context, tx pgx.Tx, merchantID any) (int, error) {
+	return pg.Value[int](ctx, tx, `
 		SELECT count(*) FROM member WHERE merchant_id = $1 AND role = 'owner' AND removed_at IS NULL
-			AND password_hash IS NOT NULL`,
-		merchantID).Scan(&n)
-	return n, err
+			AND password_hash IS NOT NULL`, merchantID)
 }

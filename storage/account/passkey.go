@@ -31,10 +31,9 @@ func (s *Store) PasskeyHandle(ctx context.Context, merchantID, memberID string) 
 		if err != nil {
 			return nil, err
 		}
-		err = tx.QueryRow(ctx, `
+		return pg.Value[[]byte](ctx, tx, `
 			SELECT h.handle FROM passkey_handle h JOIN member m ON m.id = h.member_id
-			WHERE m.id = $1 AND m.merchant_id = $2 AND m.removed_at IS NULL`, memberID, merchantID).Scan(&handle)
-		return handle, pg.Found(err)
+			WHERE m.id = $1 AND m.merchant_id = $2 AND m.removed_at IS NULL`, memberID, merchantID)
 	})
 }
 
@@ -117,12 +116,9 @@ func (s *Store) RenamePasskey(
 	ctx context.Context, merchantID, memberID, id, name string, by checkout.AuditEntry,
 ) error {
 	return pg.RunInTx(ctx, s.pool, "rename passkey", func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `
+		err := pg.Changed(tx.Exec(ctx, `
 			UPDATE passkey p SET name = $4 FROM member m
-			WHERE p.id = $3 AND m.id = p.member_id AND m.id = $1 AND m.merchant_id = $2`, memberID, merchantID, id, name)
-		if err == nil && tag.RowsAffected() == 0 {
-			err = checkout.ErrNotFound
-		}
+			WHERE p.id = $3 AND m.id = p.member_id AND m.id = $1 AND m.merchant_id = $2`, memberID, merchantID, id, name))
 		if err != nil {
 			return err
 		}
