@@ -88,25 +88,17 @@ func (f fixture) create(t testing.TB, n storage.NewSession) checkout.Session {
 	return s
 }
 
-func ref(s checkout.Session) checkout.Ref {
-	return s.Ref
-}
-
 // beginPayment creates a payment and marks it as in flight.
 func (f fixture) beginPayment(t *testing.T, s checkout.Session) string {
 	t.Helper()
-	p := storagetest.Payment(s.Ref)
-	p.Method = checkout.PaymentMethod{Type: "card", Last4: "4242"}
-	require.NoError(t, f.CreatePayment(t.Context(), p))
-	_, err := f.BeginPayment(t.Context(), ref(s), p.ID, checkout.Quote{Rate: checkout.MustRate("1.08")}, p.ID)
-	require.NoError(t, err)
-	return p.ID
+	method := checkout.PaymentMethod{Type: "card", Last4: "4242"}
+	return storagetest.Begin(t, f.Store, s.Ref, storage.NewPayment{Method: method}, "")
 }
 
 // record stores an answer of the card network.
 func (f fixture) record(t *testing.T, s checkout.Session, id string, result checkout.ChargeResult) {
 	t.Helper()
-	_, _, err := f.RecordCharge(t.Context(), ref(s), id, result)
+	_, _, err := f.RecordCharge(t.Context(), s.Ref, id, result)
 	require.NoError(t, err)
 }
 
@@ -114,10 +106,7 @@ func (f fixture) record(t *testing.T, s checkout.Session, id string, result chec
 func (f fixture) pay(t *testing.T, s checkout.Session, result checkout.ChargeResult) (string, storage.Settlement) {
 	t.Helper()
 	id := f.beginPayment(t, s)
-	f.record(t, s, id, result)
-	got, err := f.FinishPayment(t.Context(), ref(s), id)
-	require.NoError(t, err)
-	return id, got
+	return id, storagetest.Finish(t, f.Store, s.Ref, id, result)
 }
 
 func (f fixture) endpoint(t *testing.T, url string, events ...webhook.EventType) webhook.Endpoint {

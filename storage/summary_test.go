@@ -218,7 +218,7 @@ func TestSessions_Search(t *testing.T) {
 	s := f.create(t, n)
 	txn := storagetest.Begin(t, f.Store, s.Ref, storage.NewPayment{CustomerEmail: &typed, Method: checkout.PaymentMethod{Last4: "4242"}}, "")
 	f.record(t, s, txn, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	settled, err := f.FinishPayment(t.Context(), ref(s), txn)
+	settled, err := f.FinishPayment(t.Context(), s.Ref, txn)
 	require.NoError(t, err)
 	m := f.newSession()
 	m.Amount, m.Metadata = 1999, []byte(`{"color":"red"}`)
