@@ -130,7 +130,8 @@ func eachPersonal(separator string, sql func(personalColumn) string) string {
 var findCustomer = `
 	SELECT s.id, s.customer_email IS NOT NULL AND lower(s.customer_email) = @email
 		OR EXISTS (SELECT FROM transaction t WHERE t.session_id = s.id AND lower(t.customer_email) = @email)
-		OR ` + names("s.metadata::jsonb::text") + ` OR ` + eachPersonal(" OR ", personalColumn.named) + ` AS match
+		OR ` + names("s.metadata::jsonb::text") + ` OR ` + eachPersonal(" OR ", personalColumn.named) + `
+		AS match
 	FROM checkout_session s WHERE s.merchant_id = @merchant AND s.mode = @mode AND s.id > @after ORDER BY s.id LIMIT @limit`
 
 // searched is a session that may have data of the customer.
@@ -248,7 +249,8 @@ var erasures = []struct{ table, sql string }{
 			AND a.response_body IS NOT NULL`},
 	{"webhook_delivery", `
 		UPDATE webhook_delivery d SET url = '` + erasedURL + `' FROM event e
-		WHERE e.id = d.event_id AND e.session_id = @id AND e.merchant_id = @merchant AND e.mode = @mode AND ` + names("d.url")},
+		WHERE e.id = d.event_id AND e.session_id = @id AND e.merchant_id = @merchant AND e.mode = @mode
+			AND ` + names("d.url")},
 	{"webhook_endpoint", `
 		UPDATE webhook_endpoint w SET url = '` + erasedURL + `'
 		WHERE w.session_id = @id AND w.merchant_id = @merchant AND w.mode = @mode AND ` + names("w.url")},
@@ -258,8 +260,8 @@ var erasures = []struct{ table, sql string }{
 		WHERE c.transaction_id = t.id AND t.session_id = @id AND t.merchant_id = @merchant AND t.mode = @mode`},
 	{"picture", `
 		DELETE FROM picture p USING checkout_session s CROSS JOIN LATERAL json_array_elements(s.line_items) i
-		WHERE s.id = @id AND s.merchant_id = @merchant AND s.mode = @mode AND p.merchant_id = s.merchant_id AND p.mode = s.mode
-			AND p.url_digest = sha256(convert_to(i->>'image_url', 'UTF8')) AND ` + names("s.line_items::jsonb::text")},
+		WHERE s.id = @id AND s.merchant_id = @merchant AND s.mode = @mode
+			AND p.merchant_id = s.merchant_id AND p.mode = s.mode AND p.url_digest = sha256(convert_to(i->>'image_url', 'UTF8')) AND ` + names("s.line_items::jsonb::text")},
 	{"checkout_session", `
 		UPDATE checkout_session s SET customer_email = NULL, metadata = @metadata,
 			` + eachPersonal(", ", personalColumn.set) + `

@@ -134,9 +134,5 @@ func (b LedgerBalance) Decimal() (amount string, credit bool, err error) {
 	if !ok {
 		return "", false, fmt.Errorf("%q is not a whole number", b.Amount)
 	}
-	places := checkout.Currency(b.Asset).Places()
-	if c := checkout.PayoutCurrency(b.Asset); c.Valid() {
-		places = c.Places()
-	}
-	return checkout.FormatUnits(new(big.Int).Abs(units), places), units.Sign() < 0, nil
+	return inAsset(b.Asset, new(big.Int).Abs(units)), units.Sign() < 0, nil
 }

@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,33 +92,21 @@ func feeCurrencies() (sql string) {
 	return sql
 }
 
-// standingVersion returns the newest version of the transfer that stands for a payout.
-func standingVersion(ctx context.Context, tx pgx.Tx, payoutID string) (checkout.TransferVersion, error) {
-	newest, err := versions(ctx, tx, `
-		JOIN transfer_payout x ON x.transfer_id = t.id AND x.standing
-		WHERE x.payout_id = $1 ORDER BY v.number DESC LIMIT 1`, payoutID)
-	if err != nil || len(newest) == 0 {
-		return checkout.TransferVersion{}, cmp.Or(err, pgx.ErrNoRows)
-	}
-	return newest[0].TransferVersion, nil
-}
-
 // StandingTransfer returns the newest signed version of the payout's transfer, and false when
 // nothing is signed that may still pay it. Only the treasury may call it: the bytes move money.
 func (s *Store) StandingTransfer(
 	ctx context.Context, ref checkout.Ref,
 ) (v checkout.TransferVersion, stands bool, err error) {
-	v, err = pg.InTx(ctx, s.pool, "standing transfer", func(tx pgx.Tx) (v checkout.TransferVersion, err error) {
-		err = tx.QueryRow(ctx, `
-			SELECT EXISTS (SELECT FROM transfer_payout
-				WHERE payout_id = $1 AND merchant_id = $2 AND mode = $3 AND standing)`,
-			ref.ID, ref.MerchantID, ref.Mode).Scan(&stands)
-		if err == nil && stands {
-			v, err = standingVersion(ctx, tx, ref.ID)
-		}
-		return v, err
+	newest, err := pg.InTx(ctx, s.pool, "standing transfer", func(tx pgx.Tx) ([]storedVersion, error) {
+		return versions(ctx, tx, `
+			JOIN transfer_payout x ON x.transfer_id = t.id AND x.standing
+			WHERE x.payout_id = $1 AND x.merchant_id = $2 AND x.mode = $3 ORDER BY v.number DESC LIMIT 1`,
+			ref.ID, ref.MerchantID, ref.Mode)
 	})
-	return v, v.TxHash != "", err
+	if err != nil || len(newest) == 0 {
+		return v, false, err
+	}
+	return newest[0].TransferVersion, true, nil
 }
 
 // LiveTransfers returns up to limit transfers of an account whose end is not final, in their order.

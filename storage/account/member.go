@@ -170,10 +170,16 @@ type MemberWithPassword struct {
 	Hash string // of the password
 }
 
+const selectWithPassword = `
+	SELECT ` + memberColumns + `, m.password_hash AS hash FROM member m
+	WHERE m.removed_at IS NULL AND m.password_hash IS NOT NULL`
+
 // MembersByEmail returns the members with an address who can sign in: one for each merchant that knows it. Those who
 // proved that they read the address come first, and then those who joined first.
 func (s *Store) MembersByEmail(ctx context.Context, email string) ([]MemberWithPassword, error) {
-	members, err := s.membersWithPassword(ctx, `lower(m.email) = lower($1)`, email)
+	members, err := pg.Collect[MemberWithPassword](ctx, s.pool, selectWithPassword+`
+			AND lower(m.email) = lower($1)
+		ORDER BY m.joined_at, m.id`, email)
 	return members, pg.Wrap("members by address", err)
 }
 
@@ -182,26 +188,9 @@ func (s *Store) MembersByEmail(ctx context.Context, email string) ([]MemberWithP
 func (s *Store) MemberPassword(
 	ctx context.Context, merchantID, memberID string,
 ) (string, error) {
-	m, err := s.memberWithPassword(ctx, `m.id = $1 AND m.merchant_id = $2`, memberID, merchantID)
-	return m.Hash, err
-}
-
-func (s *Store) memberWithPassword(ctx context.Context, where string, args ...any) (m MemberWithPassword, err error) {
-	members, err := s.membersWithPassword(ctx, where, args...)
-	if err == nil && len(members) == 0 {
-		err = checkout.ErrNotFound
-	}
-	if err != nil {
-		return m, pg.Wrap("member", err)
-	}
-	return members[0], nil
-}
-
-func (s *Store) membersWithPassword(ctx context.Context, where string, args ...any) ([]MemberWithPassword, error) {
-	return pg.Collect[MemberWithPassword](ctx, s.pool, `
-		SELECT `+memberColumns+`, m.password_hash AS hash FROM member m
-		WHERE `+where+` AND m.removed_at IS NULL AND m.password_hash IS NOT NULL
-		ORDER BY m.joined_at, m.id`, args...)
+	m, err := pg.One[MemberWithPassword](ctx, s.pool, selectWithPassword+`
+			AND m.id = $1 AND m.merchant_id = $2`, memberID, merchantID)
+	return m.Hash, pg.Wrap("member", err)
 }
 
 // Rehash replaces the hash of a member's password by another one of the same password. It changes nothing when the

@@ -44,8 +44,11 @@ func RoleSettings(role, database string) []string {
 	return all
 }
 
-// connection parses a URL. Its error never quotes the URL, which holds a password.
-func connection(url string) (*pgxpool.Config, error) {
+// configure sets up connections to PostgreSQL itself, or to PgBouncer in transaction mode. The next transaction may
+// have another connection of PgBouncer's to PostgreSQL. So nothing may stay behind in a session: no settings, no named
+// statements. QueryExecModeCacheDescribe keeps only the types of a statement, on this side. The error never quotes the
+// URL, which holds a password.
+func configure(url string, pooled bool) (*pgxpool.Config, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, errors.New("the database URL is malformed")
@@ -53,14 +56,9 @@ func connection(url string) (*pgxpool.Config, error) {
 	cfg.ConnConfig.Tracer = otelpgx.NewTracer()
 	cfg.ConnConfig.ConnectTimeout = 3 * time.Second
 	cfg.ConnConfig.RuntimeParams["application_name"] = "checkout"
-	return cfg, nil
-}
-
-// direct sets up a connection to PostgreSQL itself.
-func direct(url string) (*pgxpool.Config, error) {
-	cfg, err := connection(url)
-	if err != nil {
-		return nil, err
+	if pooled {
+		cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+		return cfg, nil
 	}
 	for _, s := range timeouts {
 		cfg.ConnConfig.RuntimeParams[s.name] = s.value
@@ -69,26 +67,10 @@ func direct(url string) (*pgxpool.Config, error) {
 	return cfg, nil
 }
 
-// pooled sets up a connection to PgBouncer in transaction mode. The next transaction may have another
-// connection to PostgreSQL. So nothing may stay behind in a session: no settings, no named statements.
-// QueryExecModeCacheDescribe keeps only the types of a statement, on this side.
-func pooled(url string) (*pgxpool.Config, error) {
-	cfg, err := connection(url)
-	if err != nil {
-		return nil, err
-	}
-	cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
-	return cfg, nil
-}
-
-// Open makes a pool for the database at url, which leads to PgBouncer in transaction mode if it is pooled. It connects once, to check that the time-outs reach PostgreSQL. It returns ErrPooler and
-// ErrRoleSettings.
-func Open(ctx context.Context, url string, isPooled bool, maxConns int32) (*pgxpool.Pool, error) {
-	configure := direct
-	if isPooled {
-		configure = pooled
-	}
-	cfg, err := configure(url)
+// Open makes a pool for the database at url, which leads to PgBouncer in transaction mode if it is pooled. It connects
+// once, to check that the time-outs reach PostgreSQL. It returns ErrPooler and ErrRoleSettings.
+func Open(ctx context.Context, url string, pooled bool, maxConns int32) (*pgxpool.Pool, error) {
+	cfg, err := configure(url, pooled)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +79,7 @@ func Open(ctx context.Context, url string, isPooled bool, maxConns int32) (*pgxp
 	if err != nil {
 		return nil, Wrap("open database", err)
 	}
-	if err := checkSettings(ctx, pool, isPooled); err != nil {
+	if err := checkSettings(ctx, pool, pooled); err != nil {
 		pool.Close()
 		return nil, err
 	}
