@@ -261,7 +261,8 @@ var erasures = []struct{ table, sql string }{
 	{"picture", `
 		DELETE FROM picture p USING checkout_session s CROSS JOIN LATERAL json_array_elements(s.line_items) i
 		WHERE s.id = @id AND s.merchant_id = @merchant AND s.mode = @mode
-			AND p.merchant_id = s.merchant_id AND p.mode = s.mode AND p.url_digest = sha256(convert_to(i->>'image_url', 'UTF8')) AND ` + names("s.line_items::jsonb::text")},
+			AND p.merchant_id = s.merchant_id AND p.mode = s.mode
+			AND p.url_digest = sha256(convert_to(i->>'image_url', 'UTF8')) AND ` + names("s.line_items::jsonb::text")},
 	{"checkout_session", `
 		UPDATE checkout_session s SET customer_email = NULL, metadata = @metadata,
 			` + eachPersonal(", ", personalColumn.set) + `
