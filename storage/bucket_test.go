@@ -165,12 +165,7 @@ func TestDeleteOldBuckets_OfAddressesGoAfterAnHourThoseOfKeysWithTheLog(t *testi
 func TestBuckets_WaitForNoDisk(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Exec(t, `CREATE TABLE seen (written text, value text)`)
-	f.Exec(t, `CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$
-		BEGIN INSERT INTO seen VALUES (TG_TABLE_NAME, current_setting('synchronous_commit')); RETURN NEW; END $$`)
-	for _, table := range []string{"token_bucket", "merchant"} {
-		f.Exec(t, `CREATE TRIGGER see AFTER INSERT OR UPDATE ON `+table+` FOR EACH ROW EXECUTE FUNCTION see()`)
-	}
+	f.seesCommits(t, "token_bucket", "merchant")
 	hash := f.key(t)
 	rate := storage.Rate{PerSecond: 1, Burst: 5}
 	for range 2 { // the first call makes the bucket, the second changes it

@@ -219,8 +219,7 @@ func TestEndpointHealth_CountsTheDeliveriesOfARegistration(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, pending)
 
-	_, err = f.EndDelivery(t.Context(), d, "", webhook.DeliveryFailed)
-	require.NoError(t, err)
+	f.end(t, d, webhook.DeliveryFailed)
 	require.Equal(t, storage.EndpointHealth{EndpointID: e.ID, Total: 1, Failed: 1}, health())
 	for _, whose := range []struct {
 		merchant string

@@ -146,25 +146,6 @@ func TestRecordCharge_KeepsTheCardThatTheNetworkNeverSaw(t *testing.T) {
 	require.Equal(t, "4242", f.query(t, `SELECT payment_method->>'last4' FROM transaction`), "the merchant would see a payment by no card")
 }
 
-func TestFinishPayment_EndsTheSessionAfterTheLastAttemptOrAFraudBlock(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	declined := checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined}
-	s := f.create(t, f.newSession())
-	for attempt, want := range []checkout.Status{checkout.StatusPending, checkout.StatusPending, checkout.StatusFailed} {
-		id, got := f.pay(t, s, declined)
-		require.Equal(t, want, got.Status, attempt)
-		require.Equal(t, webhook.CheckoutFailed, got.EventType)
-		require.EqualValues(t, 2-attempt, f.query(t, `SELECT attempts_remaining FROM transaction WHERE id = $1`, id))
-	}
-	err := f.CreatePayment(t.Context(), storagetest.Payment(s.Ref))
-	require.ErrorIs(t, err, checkout.ErrNotPending)
-
-	fraud := f.create(t, f.newSession())
-	_, got := f.pay(t, fraud, checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureFraudBlocked})
-	require.Equal(t, checkout.StatusFailed, got.Status)
-}
-
 func TestFinishPayment_SendsEverythingToTheSessionsOwnAddress(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -119,6 +119,41 @@ func (f fixture) endpoint(t *testing.T, url string, events ...webhook.EventType)
 	return e
 }
 
+// setStatus disables a registration, or enables it.
+func (f fixture) setStatus(t *testing.T, e webhook.Endpoint, status webhook.EndpointStatus) webhook.Endpoint {
+	t.Helper()
+	got, err := f.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Status: &status})
+	require.NoError(t, err)
+	return got
+}
+
+// end gives a delivery its final status, in whatever run.
+func (f fixture) end(t *testing.T, ref checkout.Ref, status webhook.DeliveryStatus) {
+	t.Helper()
+	_, err := f.EndDelivery(t.Context(), ref, "", status)
+	require.NoError(t, err)
+}
+
+// foreign returns what is not to be found by ref: in the other mode, of another merchant, and of another id.
+func foreign(ref checkout.Ref) []checkout.Ref {
+	return []checkout.Ref{
+		checkout.Owner{MerchantID: ref.MerchantID, Mode: ref.Mode.Other()}.Ref(ref.ID),
+		checkout.Owner{MerchantID: checkout.NewID(checkout.PrefixMerchant), Mode: ref.Mode}.Ref(ref.ID),
+		ref.Owner.Ref(checkout.NewID(checkout.PrefixDelivery)),
+	}
+}
+
+// seesCommits notes with which synchronous_commit rows of the tables are written.
+func (f fixture) seesCommits(t *testing.T, tables ...string) {
+	t.Helper()
+	f.Exec(t, `CREATE TABLE seen (written text, value text)`)
+	f.Exec(t, `CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN INSERT INTO seen VALUES (TG_TABLE_NAME, current_setting('synchronous_commit')); RETURN NEW; END $$`)
+	for _, table := range tables {
+		f.Exec(t, `CREATE TRIGGER see AFTER INSERT OR UPDATE ON `+table+` FOR EACH ROW EXECUTE FUNCTION see()`)
+	}
+}
+
 func TestOpen_RefusesWrongMasterKey(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -220,10 +255,7 @@ func TestMigrate_TwoAtOnce(t *testing.T) {
 func TestOpen_CommitsForGoodWhateverTheDatabaseIsSetTo(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Exec(t, `CREATE TABLE seen (value text)`)
-	f.Exec(t, `CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$
-		BEGIN INSERT INTO seen VALUES (current_setting('synchronous_commit')); RETURN NEW; END $$`)
-	f.Exec(t, `CREATE TRIGGER see BEFORE INSERT ON merchant FOR EACH ROW EXECUTE FUNCTION see()`)
+	f.seesCommits(t, "merchant")
 	for set, want := range map[string]string{"off": "on", "local": "local", "on": "on", "remote_apply": "remote_apply"} {
 		f.Exec(t, `DELETE FROM seen`)
 		f.Exec(t, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = `+set+`', current_database()); END $$`)

@@ -118,14 +118,12 @@ func TestSummary_CountsEachDeliveryAndPayoutOnce(t *testing.T) {
 	f.Exec(t, `UPDATE webhook_delivery SET run = 2, status = 'delivered', attempts = 1 WHERE id = $1`, replayed.ID)
 	failed := next(e)
 	end(failed, webhook.ErrorHTTP)
-	_, err := f.EndDelivery(t.Context(), failed, "", webhook.DeliveryFailed)
-	require.NoError(t, err)
+	f.end(t, failed, webhook.DeliveryFailed)
 	waiting := next(e)
 	end(waiting, webhook.ErrorTimeout) // the attempt failed and another follows
 	f.begin(t, next(e), "run", 1)      // an attempt is under way
 	next(e)
-	_, err = f.EndDelivery(t.Context(), next(e), "", webhook.DeliveryCanceled)
-	require.NoError(t, err)
+	f.end(t, next(e), webhook.DeliveryCanceled)
 	require.NoError(t, f.HoldDelivery(t.Context(), next(e)))
 	next(held)
 	f.Exec(t, `UPDATE webhook_endpoint SET status = 'disabled' WHERE id = $1`, held.ID)
@@ -188,8 +186,7 @@ func TestSummary_NamesTheRegistrationsThatFail(t *testing.T) {
 	attempt(two, 1, webhook.ErrorTimeout)
 	require.Empty(t, failing(), "two may be chance")
 	attempt(one, 2, webhook.ErrorConnect)
-	_, err := f.EndDelivery(t.Context(), two, "", webhook.DeliveryFailed)
-	require.NoError(t, err)
+	f.end(t, two, webhook.DeliveryFailed)
 	d, err := f.Delivery(t.Context(), one)
 	require.NoError(t, err)
 	want := storage.FailingEndpoint{ID: bad.ID, URL: bad.URL, Since: since, Oldest: d.CreatedAt, Missed: 1}
