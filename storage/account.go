@@ -24,8 +24,7 @@ const accountConns = 2 // a command runs one query at a time
 // ErrSchemaTooOld when the schema is missing or old: see Migrate. It returns ErrPooler and
 // ErrRoleSettings.
 func OpenAccounts(ctx context.Context, opts Options) (*Accounts, error) {
-	opts.MaxConns = accountConns
-	pool, err := opts.open(ctx)
+	pool, err := pg.Open(ctx, opts.URL, opts.Pooled, accountConns)
 	if err != nil {
 		return nil, err
 	}

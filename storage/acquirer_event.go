@@ -2,10 +2,7 @@ package storage
 
 import (
 	"context"
-	"errors"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
@@ -43,13 +40,9 @@ type AcquirerCursor struct {
 
 // AcquirerCursor returns the stored cursor.
 func (s *Store) AcquirerCursor(ctx context.Context, mode checkout.Mode) (AcquirerCursor, error) {
-	var c AcquirerCursor
-	err := s.pool.QueryRow(ctx, `SELECT event_id, created_at FROM acquirer_cursor WHERE mode = $1`, mode).Scan(
-		&c.EventID, &c.CreatedAt)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return AcquirerCursor{}, pg.Wrap("acquirer cursor", err)
-	}
-	return c, nil
+	c, err := pg.One[AcquirerCursor](ctx, s.pool, `
+		SELECT event_id, created_at FROM acquirer_cursor WHERE mode = $1`, mode)
+	return c, pg.Wrap("acquirer cursor", pg.Optional(err))
 }
 
 // MoveAcquirerCursor stores the cursor. It never goes back.

@@ -96,14 +96,13 @@ func (a *Accounts) StopAddressChange(
 	ctx context.Context, owner checkout.Owner, to checkout.PayoutAddress, by checkout.AuditEntry,
 ) error {
 	return pg.RunInTx(ctx, a.pool, "stop address change", func(tx pgx.Tx) error {
-		var stays string
-		err := tx.QueryRow(ctx, `
+		stays, err := pg.Value[string](ctx, tx, `
 			UPDATE payout_address SET next_network = NULL, next_address = NULL, next_at = NULL, next_by = NULL
 			WHERE merchant_id = $1 AND mode = $2 AND currency = $3 AND next_address = $4
 				AND next_at > clock_timestamp()
-			RETURNING address`, owner.MerchantID, owner.Mode, to.Currency, to.Address).Scan(&stays)
+			RETURNING address`, owner.MerchantID, owner.Mode, to.Currency, to.Address)
 		if err != nil {
-			return pg.Found(err)
+			return err
 		}
 		by.Detail = fmt.Sprintf("%s: %s stays, not %s", to.Currency, stays, cmp.Or(to.Address, "none"))
 		detail := account.MailDetail(by)
@@ -164,7 +163,7 @@ func takeEffect(
 // TakeEffect tells of up to limit merchants' announced addresses whose time has come: see takeEffect.
 // Reconcile starts the workflows of the events. It returns the number of merchants.
 func (a *Accounts) TakeEffect(ctx context.Context, limit int) (int, error) {
-	merchants, err := pg.CollectBy(ctx, a.pool, pgx.RowTo[string], `
+	merchants, err := pg.Values[string](ctx, a.pool, `
 		SELECT DISTINCT merchant_id FROM payout_address WHERE next_at <= clock_timestamp() LIMIT $1`, limit)
 	for _, id := range merchants {
 		_, fault := a.ChangeMerchant(ctx, MerchantChange{MerchantID: id})

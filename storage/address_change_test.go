@@ -152,7 +152,7 @@ func TestAddressChange_StoppedInTheLastMomentGetsNoPayout(t *testing.T) {
 		"a payment": func(f fixture, t *testing.T) func() (string, error) {
 			s, id := f.charged(t, succeeded)
 			return func() (string, error) {
-				got, err := f.FinishPayment(context.Background(), ref(s), id)
+				got, err := f.FinishPayment(context.Background(), s.Ref, id)
 				if err != nil {
 					return "", err
 				}

@@ -81,11 +81,10 @@ func (a *Accounts) RevokeAPIKey(
 			return pg.Audit(ctx, tx, note...)
 		}
 
-		var there bool
-		err = tx.QueryRow(ctx, `
+		there, err := pg.Value[bool](ctx, tx, `
 			SELECT EXISTS (SELECT FROM api_key
 				WHERE id = $1 AND merchant_id = $2 AND mode = $3)`,
-			ref.ID, ref.MerchantID, ref.Mode).Scan(&there)
+			ref.ID, ref.MerchantID, ref.Mode)
 		if err == nil && !there {
 			return checkout.ErrNotFound
 		}
@@ -126,12 +125,9 @@ func (s *Store) Authenticate(
 	ctx context.Context, hash []byte, kind RequestKind, rates Rates,
 ) (Caller, Allowance, error) {
 	var (
-		c            Caller
-		ok           bool
-		tokens, rate float64
-		burst        int
+		c Caller
+		b takenBucket
 	)
-
 	k, m := &c.Key, &c.Merchant
 	err := s.pool.QueryRow(ctx, `
 		WITH caller AS (
@@ -156,7 +152,7 @@ func (s *Store) Authenticate(
 		hash, kind, rates.Live.PerSecond, rates.Live.Burst, rates.Test.PerSecond, rates.Test.Burst).Scan(
 		&k.ID, &k.Mode, &k.Label, &k.Scopes, &k.Last4, &k.CreatedAt,
 		&m.ID, &m.Name, &m.Plan, &m.FeeBasisPoints, &m.FeeFixed, &m.PaymentAttempts, &m.OrderIDGuard,
-		&ok, &tokens, &rate, &burst)
+		&b.Allowed, &b.Tokens, &b.Rate, &b.Burst)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Caller{}, Allowance{}, checkout.ErrAPIKey
 	}
@@ -165,5 +161,5 @@ func (s *Store) Authenticate(
 	}
 
 	k.MerchantID = m.ID
-	return c, allowance(ok, tokens, rate, burst), nil
+	return c, b.allowance(), nil
 }

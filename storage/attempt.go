@@ -379,8 +379,8 @@ func (s *Store) DeferAttempt(ctx context.Context, ref checkout.Ref, wait time.Du
 func (s *Store) LastAttempts(
 	ctx context.Context, owner checkout.Owner, deliveryIDs []string,
 ) (map[string]webhook.Attempt, error) {
-	attempts, err := pg.CollectBy(ctx, s.pool, pgx.RowToStructByNameLax[deliveryAttempt], `
-		SELECT d.id AS delivery_id,`+attemptColumns+` FROM webhook_delivery d CROSS JOIN LATERAL (
+	attempts, err := pg.Collect[deliveryAttempt](ctx, s.pool, listedAttempts+`
+		FROM webhook_delivery d CROSS JOIN LATERAL (
 			SELECT * FROM webhook_attempt WHERE delivery_id = d.id ORDER BY run DESC, number DESC LIMIT 1
 		) a WHERE d.id = ANY ($3) AND d.merchant_id = $1 AND d.mode = $2`, owner.MerchantID, owner.Mode, deliveryIDs)
 	last := map[string]webhook.Attempt{}

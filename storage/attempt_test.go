@@ -34,7 +34,6 @@ func TestBeginAttempt_OnHoldParksWithoutAnAttempt(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
-	disabled, enabled := webhook.EndpointDisabled, webhook.EndpointEnabled
 	for name, tc := range map[string]struct {
 		hold, resume func(checkout.Ref) error
 	}{
@@ -43,14 +42,8 @@ func TestBeginAttempt_OnHoldParksWithoutAnAttempt(t *testing.T) {
 			func(ref checkout.Ref) error { return f.ResumeDelivery(t.Context(), ref) },
 		},
 		"by its registration": {
-			func(checkout.Ref) error {
-				_, err := f.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Status: &disabled})
-				return err
-			},
-			func(checkout.Ref) error {
-				_, err := f.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Status: &enabled})
-				return err
-			},
+			func(checkout.Ref) error { f.setStatus(t, e, webhook.EndpointDisabled); return nil },
+			func(checkout.Ref) error { f.setStatus(t, e, webhook.EndpointEnabled); return nil },
 		},
 	} {
 		_, ref := f.publishTest(t, e, webhook.PayoutSent)
@@ -85,9 +78,7 @@ func TestBeginAttempt_ASessionsOwnURLIsNotHeldByTheRegistrationThatSigns(t *test
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	ref := f.sessionURLDelivery(t, e)
-	disabled := webhook.EndpointDisabled
-	_, err := f.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Status: &disabled})
-	require.NoError(t, err)
+	f.setStatus(t, e, webhook.EndpointDisabled)
 	require.False(t, f.read(t, ref).Held)
 	require.NoError(t, f.HurryDelivery(t.Context(), ref))
 	out := f.begin(t, ref, "run-a", 1)
@@ -107,9 +98,7 @@ func TestBeginAttempt_ADeletedRegistrationSignsNoSessionsOwnURLAnyMore(t *testin
 	f := newFixture(t)
 	leaked := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	disabled := f.endpoint(t, "https://shop.example/own", webhook.CheckoutCompleted)
-	status := webhook.EndpointDisabled
-	_, err := f.ChangeEndpoint(t.Context(), disabled.Ref, storage.EndpointChange{Status: &status})
-	require.NoError(t, err)
+	f.setStatus(t, disabled, webhook.EndpointDisabled)
 	ref := f.sessionURLDelivery(t, leaked)
 	signs := func(number int) [][]byte {
 		out := f.begin(t, ref, "run-a", number)
@@ -323,14 +312,10 @@ func TestHurryDelivery_SaysWhyNot(t *testing.T) {
 	require.NoError(t, f.HurryDelivery(t.Context(), ref))
 	require.NoError(t, f.HurryDelivery(t.Context(), ref), "again")
 
-	for _, foreign := range []checkout.Ref{
-		checkout.Owner{MerchantID: ref.MerchantID, Mode: checkout.ModeLive}.Ref(ref.ID),
-		checkout.Owner{MerchantID: checkout.NewID(checkout.PrefixMerchant), Mode: ref.Mode}.Ref(ref.ID),
-		ref.Owner.Ref(checkout.NewID(checkout.PrefixDelivery)),
-	} {
-		require.ErrorIs(t, f.HurryDelivery(t.Context(), foreign), checkout.ErrNotFound)
-		require.ErrorIs(t, f.HoldDelivery(t.Context(), foreign), checkout.ErrNotFound)
-		require.ErrorIs(t, f.ResumeDelivery(t.Context(), foreign), checkout.ErrNotFound)
+	for _, other := range foreign(ref) {
+		require.ErrorIs(t, f.HurryDelivery(t.Context(), other), checkout.ErrNotFound)
+		require.ErrorIs(t, f.HoldDelivery(t.Context(), other), checkout.ErrNotFound)
+		require.ErrorIs(t, f.ResumeDelivery(t.Context(), other), checkout.ErrNotFound)
 	}
 
 	require.NoError(t, f.HoldDelivery(t.Context(), ref))
@@ -339,14 +324,9 @@ func TestHurryDelivery_SaysWhyNot(t *testing.T) {
 	require.NoError(t, f.ResumeDelivery(t.Context(), ref))
 	require.NoError(t, f.ResumeDelivery(t.Context(), ref), "again")
 
-	disabled, enabled := webhook.EndpointDisabled, webhook.EndpointEnabled
-	change := func(to *webhook.EndpointStatus) {
-		_, err := f.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Status: to})
-		require.NoError(t, err)
-	}
-	change(&disabled)
+	f.setStatus(t, e, webhook.EndpointDisabled)
 	require.ErrorIs(t, f.HurryDelivery(t.Context(), ref), webhook.ErrDeliveryHeld)
-	change(&enabled)
+	f.setStatus(t, e, webhook.EndpointEnabled)
 
 	f.begin(t, ref, "run-a", 1)
 	require.ErrorIs(t, f.HurryDelivery(t.Context(), ref), webhook.ErrDeliveryInProgress)

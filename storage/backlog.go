@@ -68,9 +68,8 @@ func (s *Store) Backlog(ctx context.Context, margin time.Duration) ([]Backlog, e
 }
 
 // SchemaVersion returns the number of the newest migration in the database.
-func (s *Store) SchemaVersion(ctx context.Context) (version int64, err error) {
-	err = s.pool.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied`).Scan(&version)
-	return version, pg.Wrap("schema version", err)
+func (s *Store) SchemaVersion(ctx context.Context) (int64, error) {
+	return pg.SchemaVersion(ctx, s.pool)
 }
 
 // MeasurePool exports the figures of the pool of connections, such as how long callers wait for one.

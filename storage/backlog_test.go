@@ -32,8 +32,7 @@ func TestBacklog_CountsWhatWaits(t *testing.T) {
 	require.NoError(t, f.HoldDelivery(t.Context(), parked))
 	f.begin(t, parked, "run-a", 1)
 	_, ended := f.publishTest(t, e, webhook.PayoutSent)
-	_, err = f.EndDelivery(t.Context(), ended, "", webhook.DeliveryFailed)
-	require.NoError(t, err)
+	f.end(t, ended, webhook.DeliveryFailed)
 
 	_, err = f.OpenFinding(t.Context(), checkout.Finding{Mode: checkout.ModeTest, Kind: checkout.FindingCostDiffers, Subject: "pi_1"})
 	require.NoError(t, err)
@@ -67,12 +66,4 @@ func TestBacklog_ReadsNoWholeTable(t *testing.T) {
 	plan := f.plan(t, `SET enable_seqscan = off`, storage.BacklogQuery, time.Minute, storage.BacklogLimit)
 
 	require.NotContains(t, plan, "Seq Scan")
-}
-
-func TestSchemaVersion_IsTheNewestMigration(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	got, err := f.SchemaVersion(t.Context())
-	require.NoError(t, err)
-	require.EqualValues(t, f.query(t, `SELECT version_id FROM goose_db_version ORDER BY id DESC LIMIT 1`), got)
 }

@@ -47,65 +47,25 @@ func jpegOf(t *testing.T, p image.Image) []byte {
 	return b.Bytes()
 }
 
-func TestSetBrand_ChangesWhatIsGivenAndTheSessionShowsIt(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	session := f.create(t, f.newSession())
-	look := func() account.Brand {
-		got, brand, err := f.CustomerSession(t.Context(), session.ID)
-		require.NoError(t, err)
-		require.Equal(t, session.ID, got.ID)
-		alone, err := f.Brand(t.Context(), f.merchant.ID)
-		require.NoError(t, err)
-		require.Equal(t, alone, brand)
-		return brand
-	}
-	require.Equal(t, account.Brand{MerchantID: f.merchant.ID, Name: "Shop"}, look())
-	_, _, err := f.Logo(t.Context(), f.merchant.ID)
-	require.ErrorIs(t, err, checkout.ErrNotFound)
-
-	logo, err := account.EncodeLogo(bytes.NewReader(pngOf(t, picture(40, 20, true))))
-	require.NoError(t, err)
-	set := func(color string, logo []byte) {
-		require.NoError(t, f.SetBrand(t.Context(), f.merchant.ID, account.BrandChange{Color: &color, Logo: &logo}))
-	}
-	set("#ABC", logo)
-	first := look()
-	require.Equal(t, "#aabbcc", first.Color)
-	require.True(t, first.HasLogo())
-	content, version, err := f.Logo(t.Context(), f.merchant.ID)
-	require.NoError(t, err)
-	require.Equal(t, logo, content)
-	require.Equal(t, first.LogoVersion, version)
-
-	require.NoError(t, f.SetBrand(t.Context(), f.merchant.ID, account.BrandChange{}))
-	require.Equal(t, first, look(), "nil leaves it")
-	other, err := account.EncodeLogo(bytes.NewReader(pngOf(t, picture(41, 20, true))))
-	require.NoError(t, err)
-	require.NoError(t, f.SetBrand(t.Context(), f.merchant.ID, account.BrandChange{Logo: &other}))
-	require.NotEqual(t, first.LogoVersion, look().LogoVersion)
-	require.Equal(t, "#aabbcc", look().Color)
-	set("", nil)
-	require.Equal(t, account.Brand{MerchantID: f.merchant.ID, Name: "Shop"}, look(), "what is empty is taken away")
-}
-
 func TestSetBrand_LinksOfTheFooter(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	stored := func() account.Contact {
+	brand := func() account.Brand {
 		b, err := f.Brand(t.Context(), f.merchant.ID)
 		require.NoError(t, err)
-		return b.Contact
+		return b
 	}
+	stored := func() account.Contact { return brand().Contact }
 	set := func(c account.Contact, was *account.Brand) error {
 		return f.SetBrand(t.Context(), f.merchant.ID, account.BrandChange{Contact: &c, Was: was})
 	}
 	first := account.Contact{Support: "help@shop.example", TermsURL: "https://shop.example/terms", PrivacyURL: "https://shop.example/privacy"}
 	require.NoError(t, set(first, nil))
 	require.Equal(t, first, stored())
-	color := "#123456"
+	color := "#ABC"
 	require.NoError(t, f.SetBrand(t.Context(), f.merchant.ID, account.BrandChange{Color: &color, Was: &account.Brand{}}))
 	require.Equal(t, first, stored(), "nil leaves them")
+	require.Equal(t, "#aabbcc", brand().Color)
 
 	// Two people had the form open. Each changes another field.
 	seen := account.Brand{Contact: first}

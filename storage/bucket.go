@@ -3,12 +3,9 @@ package storage
 import (
 	"cmp"
 	"context"
-	"errors"
 	"math"
 	"slices"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"example.com/checkout/storage/pg"
 )
@@ -43,23 +40,20 @@ const takeOne = `
 			ELSE b.tokens + excluded.rate * greatest(0, extract(epoch FROM excluded.at - b.at)) END
 	RETURNING b.allowed, b.tokens, b.rate, b.burst`
 
-// allowance builds the answer of a bucket from its row.
-func allowance(ok bool, tokens, rate float64, burst int) Allowance {
-	until := func(n float64) time.Duration {
-		return time.Duration(max(0, n-tokens) / rate * float64(time.Second))
-	}
-	return Allowance{OK: ok, Limit: burst, Remaining: int(math.Floor(max(0, tokens))),
-		Reset: until(float64(burst)), Wait: until(1)}
+// takenBucket is a bucket after takeOne.
+type takenBucket struct {
+	Allowed      bool
+	Tokens, Rate float64
+	Burst        int
 }
 
-func scanAllowance(row pgx.CollectableRow) (Allowance, error) {
-	var (
-		ok           bool
-		tokens, rate float64
-		burst        int
-	)
-	err := row.Scan(&ok, &tokens, &rate, &burst)
-	return allowance(ok, tokens, rate, burst), err
+// allowance is the bucket's answer.
+func (b takenBucket) allowance() Allowance {
+	until := func(n float64) time.Duration {
+		return time.Duration(max(0, n-b.Tokens) / b.Rate * float64(time.Second))
+	}
+	return Allowance{OK: b.Allowed, Limit: b.Burst, Remaining: int(math.Floor(max(0, b.Tokens))),
+		Reset: until(float64(b.Burst)), Wait: until(1)}
 }
 
 // Bucket is one token bucket. An owner has a bucket for each kind.
@@ -85,7 +79,7 @@ func (s *Store) Allow(ctx context.Context, buckets ...Bucket) (Allowance, error)
 			append(rates, b.PerSecond), append(bursts, b.Burst)
 	}
 
-	all, err := pg.CollectBy(ctx, s.pool, scanAllowance, `
+	taken, err := pg.Collect[takenBucket](ctx, s.pool, `
 		INSERT INTO token_bucket AS b (owner, kind, rate, burst, tokens, allowed, at)
 		SELECT owner, kind, rate, burst, burst - 1, true, clock_timestamp()
 		FROM unnest($1::text[], $2::text[], $3::float8[], $4::int[])
@@ -94,12 +88,12 @@ func (s *Store) Allow(ctx context.Context, buckets ...Bucket) (Allowance, error)
 	if err != nil {
 		return Allowance{}, pg.Wrap("token bucket", err)
 	}
-	return slices.MinFunc(all, func(a, b Allowance) int {
-		if a.OK != b.OK { // a bucket that refuses decides
-			return map[bool]int{false: -1, true: 1}[a.OK]
+	return slices.MinFunc(taken, func(a, b takenBucket) int {
+		if a.Allowed != b.Allowed { // a bucket that refuses decides
+			return map[bool]int{false: -1, true: 1}[a.Allowed]
 		}
-		return cmp.Compare(b.Wait, a.Wait)
-	}), nil
+		return cmp.Compare(b.allowance().Wait, a.allowance().Wait)
+	}).allowance(), nil
 }
 
 // GiveBack returns a token to a bucket. Callers use it for a request that does not count after all.
@@ -140,8 +134,5 @@ func (s *Store) DeleteOldBuckets(
 		SELECT owner, kind FROM page ORDER BY owner DESC, kind DESC LIMIT 1`,
 		after.Owner, after.Kind, limit, []RequestKind{RequestRead, RequestWrite},
 		keyAge, bucketAge).Scan(&last.Owner, &last.Kind)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return Bucket{}, pg.Wrap("delete old token buckets", err)
-	}
-	return last, nil
+	return last, pg.Wrap("delete old token buckets", pg.Optional(err))
 }

@@ -14,6 +14,17 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
+// key makes an API key and returns its hash.
+func (f fixture) key(t *testing.T) []byte {
+	t.Helper()
+	secret := checkout.NewAPIKey(checkout.ModeTest)
+	key := checkout.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "ci"}
+	require.NoError(t, f.CreateAPIKey(t.Context(), key, secret))
+	hash, ok := checkout.HashAPIKey(secret)
+	require.True(t, ok)
+	return hash
+}
+
 // later moves every bucket's last use back by d.
 func (f fixture) later(t *testing.T, d time.Duration) {
 	t.Helper()
@@ -76,11 +87,7 @@ func TestAllowAddress_ChangedRatesHoldAtOnce(t *testing.T) {
 func TestTokenBucket_ParallelTakersNeverGetMoreThanTheBurst(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	key := checkout.NewAPIKey(checkout.ModeTest)
-	id := checkout.NewID(checkout.PrefixAPIKey)
-	require.NoError(t, f.CreateAPIKey(t.Context(), checkout.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref(id), Label: "ci"}, key))
-	hash, ok := checkout.HashAPIKey(key)
-	require.True(t, ok)
+	hash := f.key(t)
 	rate := storage.Rate{PerSecond: 0.001, Burst: 60}
 	for name, take := range map[string]func() (storage.Allowance, error){
 		"address": func() (storage.Allowance, error) { return f.AllowAddress(t.Context(), "192.0.2.1", rate) },
@@ -114,41 +121,12 @@ func TestTokenBucket_ParallelTakersNeverGetMoreThanTheBurst(t *testing.T) {
 	require.WithinDuration(t, time.Now(), *keys[0].UsedAt, time.Minute, "the bucket knows when a key was used")
 }
 
-func TestAuthenticate_HasABucketForEachKeyAndKind(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	require.NoError(t, f.CreateMerchant(t.Context(), f.merchant, checkout.ModeLive, nil))
-	hashes := map[checkout.Mode][]byte{}
-	for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
-		key := checkout.NewAPIKey(mode)
-		require.NoError(t, f.CreateAPIKey(t.Context(), checkout.APIKey{Ref: f.merchant.Owner(mode).Ref(checkout.NewID("key")), Label: "ci"}, key))
-		hashes[mode], _ = checkout.HashAPIKey(key)
-	}
-	rates := storage.Rates{Test: storage.Rate{PerSecond: 0.001, Burst: 2}, Live: storage.Rate{PerSecond: 0.001, Burst: 4}}
-	for mode, burst := range map[checkout.Mode]int{checkout.ModeTest: 2, checkout.ModeLive: 4} {
-		for _, kind := range []storage.RequestKind{storage.RequestRead, storage.RequestWrite} {
-			for i := range burst + 2 {
-				_, a, err := f.Authenticate(t.Context(), hashes[mode], kind, rates)
-				require.NoError(t, err)
-				require.Equal(t, burst, a.Limit)
-				require.Equal(t, i < burst, a.OK, "%s %s %d", mode, kind, i)
-			}
-		}
-	}
-	require.EqualValues(t, 4, f.query(t, `SELECT count(*) FROM token_bucket`))
-	_, _, err := f.Authenticate(t.Context(), make([]byte, 32), storage.RequestRead, rates)
-	require.ErrorIs(t, err, checkout.ErrAPIKey)
-	require.EqualValues(t, 4, f.query(t, `SELECT count(*) FROM token_bucket`), "who is nobody has none")
-}
-
 // An address may send a single request. Keeping a row for each address as long as the log would
 // fill the table.
 func TestDeleteOldBuckets_OfAddressesGoAfterAnHourThoseOfKeysWithTheLog(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	key := checkout.NewAPIKey(checkout.ModeTest)
-	require.NoError(t, f.CreateAPIKey(t.Context(), checkout.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID("key")), Label: "ci"}, key))
-	hash, _ := checkout.HashAPIKey(key)
+	hash := f.key(t)
 	rate := storage.Rate{PerSecond: 1, Burst: 10}
 	for _, kind := range []storage.RequestKind{storage.RequestRead, storage.RequestWrite} {
 		_, _, err := f.Authenticate(t.Context(), hash, kind, storage.Rates{Test: rate, Live: rate})
@@ -187,16 +165,8 @@ func TestDeleteOldBuckets_OfAddressesGoAfterAnHourThoseOfKeysWithTheLog(t *testi
 func TestBuckets_WaitForNoDisk(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Exec(t, `CREATE TABLE seen (written text, value text)`)
-	f.Exec(t, `CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$
-		BEGIN INSERT INTO seen VALUES (TG_TABLE_NAME, current_setting('synchronous_commit')); RETURN NEW; END $$`)
-	for _, table := range []string{"token_bucket", "merchant"} {
-		f.Exec(t, `CREATE TRIGGER see AFTER INSERT OR UPDATE ON `+table+` FOR EACH ROW EXECUTE FUNCTION see()`)
-	}
-	key := checkout.NewAPIKey(checkout.ModeTest)
-	require.NoError(t, f.CreateAPIKey(t.Context(), checkout.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID("key")), Label: "ci"}, key))
-	hash, ok := checkout.HashAPIKey(key)
-	require.True(t, ok)
+	f.seesCommits(t, "token_bucket", "merchant")
+	hash := f.key(t)
 	rate := storage.Rate{PerSecond: 1, Burst: 5}
 	for range 2 { // the first call makes the bucket, the second changes it
 		_, err := f.Allow(t.Context(), storage.Bucket{Owner: "a", Kind: "k", Rate: rate})

@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
@@ -48,7 +46,7 @@ func (s *Store) ChargeMatch(
 func (s *Store) Uncharged(
 	ctx context.Context, mode checkout.Mode, from, to time.Time, references []string,
 ) ([]string, error) {
-	ids, err := pg.CollectBy(ctx, s.pool, pgx.RowTo[string], `
+	ids, err := pg.Values[string](ctx, s.pool, `
 		SELECT t.id FROM transaction t
 		WHERE t.mode = $1 AND t.status = 'succeeded' AND t.completed_at BETWEEN $2 AND $3
 			AND t.acquirer <> 'sandbox'
@@ -64,7 +62,7 @@ func (s *Store) Uncharged(
 func (s *Store) UnbookedCharges(
 	ctx context.Context, mode checkout.Mode, before time.Time, after string, limit int,
 ) ([]string, error) {
-	references, err := pg.CollectBy(ctx, s.pool, pgx.RowTo[string], `
+	references, err := pg.Values[string](ctx, s.pool, `
 		SELECT t.acquirer_ref FROM transaction t
 		WHERE t.mode = $1 AND t.status = 'succeeded' AND t.available_at IS NULL AND t.acquirer <> 'sandbox'
 			AND t.completed_at < $2 AND t.acquirer_ref > $3

@@ -241,8 +241,7 @@ func (c paidCharge) describe(r checkout.ChargeRisk) string {
 // has not been followed. An operator's release covers what was known at that time. While a refund of ours stands,
 // no release helps: one that the network refused may exist after all, and its payout may be retried by then.
 func (p *lockedPayout) atRisk(ctx context.Context, tx pgx.Tx) (bool, error) {
-	var risk bool
-	err := tx.QueryRow(ctx, `
+	return pg.Value[bool](ctx, tx, `
 		SELECT EXISTS (SELECT FROM charge_risk r WHERE r.transaction_id = p.transaction_id AND r.status <> 'won'
 				AND r.changed_at > coalesce(p.risk_released_at, '-infinity'))
 			OR EXISTS (SELECT FROM transaction t JOIN acquirer_event e
@@ -250,8 +249,7 @@ func (p *lockedPayout) atRisk(ctx context.Context, tx pgx.Tx) (bool, error) {
 			OR EXISTS (SELECT FROM refund r
 				WHERE r.transaction_id = p.transaction_id AND r.mode = p.mode AND `+refundStands+`)
 		FROM payout p WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`,
-		p.ID, p.MerchantID, p.Mode).Scan(&risk)
-	return risk, err
+		p.ID, p.MerchantID, p.Mode)
 }
 
 // ReleasePayout lets a payout pass that only an operator may release. One at risk is signed although its
@@ -268,11 +266,9 @@ func (s *Store) ReleasePayout(ctx context.Context, ref checkout.Ref, by ...check
 		if p.closed() || p.Hold != checkout.HoldRisk && p.Hold != checkout.HoldLarge {
 			return checkout.ErrConflict
 		}
-		_, err = tx.Exec(ctx, `
-			UPDATE payout SET next_action_at = $4,
-				risk_released_at = CASE hold WHEN 'risk' THEN $4 ELSE risk_released_at END,
-				size_released_at = CASE hold WHEN 'large' THEN $4 ELSE size_released_at END
-			WHERE id = $1 AND merchant_id = $2 AND mode = $3`, p.ID, p.MerchantID, p.Mode, p.Now)
+		err = p.set(ctx, tx, `next_action_at = $4,
+			risk_released_at = CASE hold WHEN 'risk' THEN $4 ELSE risk_released_at END,
+			size_released_at = CASE hold WHEN 'large' THEN $4 ELSE size_released_at END`, p.Now)
 		if err != nil {
 			return err
 		}

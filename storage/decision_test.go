@@ -152,7 +152,7 @@ var sessionDecisions = []decision{
 			s := f.create(t, f.newSession())
 			id := f.asks(t, s)
 			return f.begins(s, id), func(ctx context.Context) (any, error) {
-				got, err := f.ExpireSession(ctx, ref(s), storage.Expiry{At: s.ExpiresAt, Early: true})
+				got, err := f.ExpireSession(ctx, s.Ref, storage.Expiry{At: s.ExpiresAt, Early: true})
 				return map[string]string{id: "in flight"}[got.InFlight], err
 			}
 		}},
@@ -262,7 +262,7 @@ var paymentDecisions = []decision{
 		arrange: func(t *testing.T, f fixture) (call, call) {
 			s, id := f.charged(t, underWay)
 			return f.records(s, id, succeeded), func(ctx context.Context) (any, error) {
-				got, err := f.FinishPayment(ctx, ref(s), id)
+				got, err := f.FinishPayment(ctx, s.Ref, id)
 				return map[bool]string{true: "succeeded "}[got.Status == checkout.StatusCompleted], err
 			}
 		}},
@@ -428,7 +428,7 @@ func (f fixture) withOrderID() storage.NewSession {
 
 func (f fixture) expires(s checkout.Session) call {
 	return func(ctx context.Context) (any, error) {
-		return f.ExpireSession(ctx, ref(s), storage.Expiry{At: s.ExpiresAt, Early: true})
+		return f.ExpireSession(ctx, s.Ref, storage.Expiry{At: s.ExpiresAt, Early: true})
 	}
 }
 
@@ -442,10 +442,10 @@ func (f fixture) asks(t *testing.T, s checkout.Session) string {
 
 func (f fixture) begins(s checkout.Session, id string) call {
 	return func(ctx context.Context) (any, error) {
-		if _, err := f.BeginPayment(ctx, ref(s), id, checkout.Quote{Rate: checkout.MustRate("1.08")}, id); err != nil {
+		if _, err := f.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, id); err != nil {
 			return struct{ Attempt int }{}, err
 		}
-		got, err := f.Charge(ctx, ref(s), id)
+		got, err := f.Charge(ctx, s.Ref, id)
 		return struct{ Attempt int }{got.Attempt}, err
 	}
 }
@@ -461,13 +461,13 @@ func (f fixture) timeEnds(s checkout.Session) call {
 // confirms begins the second confirmation.
 func (f fixture) confirms(s checkout.Session, id string) call {
 	return func(ctx context.Context) (any, error) {
-		return f.BeginConfirm(ctx, ref(s), id, 2, checkout.Quote{Rate: checkout.MustRate("1.08")})
+		return f.BeginConfirm(ctx, s.Ref, id, 2, checkout.Quote{Rate: checkout.MustRate("1.08")})
 	}
 }
 
 func (f fixture) givesUp(s checkout.Session, id string) call {
 	return func(ctx context.Context) (any, error) {
-		return f.GiveUpPayment(ctx, ref(s), id, checkout.FailureProcessingError)
+		return f.GiveUpPayment(ctx, s.Ref, id, checkout.FailureProcessingError)
 	}
 }
 
@@ -488,20 +488,20 @@ func (f fixture) charged(t *testing.T, result checkout.ChargeResult) (checkout.S
 
 func (f fixture) records(s checkout.Session, id string, result checkout.ChargeResult) call {
 	return func(ctx context.Context) (any, error) {
-		outcome, failure, err := f.RecordCharge(ctx, ref(s), id, result)
+		outcome, failure, err := f.RecordCharge(ctx, s.Ref, id, result)
 		return fmt.Sprint(outcome, " ", failure), err
 	}
 }
 
 func (f fixture) finishes(s checkout.Session, id string) call {
-	return func(ctx context.Context) (any, error) { return f.FinishPayment(ctx, ref(s), id) }
+	return func(ctx context.Context) (any, error) { return f.FinishPayment(ctx, s.Ref, id) }
 }
 
 // payout creates a payout of a paid session.
 func (f fixture) payout(t *testing.T) checkout.Ref {
 	t.Helper()
 	s, id := f.charged(t, succeeded)
-	got, err := f.FinishPayment(t.Context(), ref(s), id)
+	got, err := f.FinishPayment(t.Context(), s.Ref, id)
 	require.NoError(t, err)
 	return s.Owner.Ref(got.PayoutID)
 }
@@ -574,7 +574,7 @@ var registrationDecisions = []decision{
 		}},
 	{name: "a bulk replay is created", second: same, rows: `SELECT status FROM webhook_replay`, hold: "(running)",
 		arrange: func(t *testing.T, f fixture) (call, call) {
-			r := f.bulkReplay(t)
+			r := newReplay(f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted))
 			return func(ctx context.Context) (any, error) {
 				got, err := f.CreateReplay(ctx, r)
 				return fmt.Sprint(got.ID, got.CreatedAt.UTC()), err
@@ -582,7 +582,7 @@ var registrationDecisions = []decision{
 		}},
 	{name: "the progress of a bulk replay is noted late", first: "<nil>", second: same, rows: `SELECT after, started FROM webhook_replay`, hold: "(whd_2,2)",
 		arrange: func(t *testing.T, f fixture) (call, call) {
-			r, err := f.CreateReplay(t.Context(), f.bulkReplay(t))
+			r, err := f.CreateReplay(t.Context(), newReplay(f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)))
 			require.NoError(t, err)
 			notes := func(after string, started int) call {
 				return func(ctx context.Context) (any, error) {
@@ -602,15 +602,6 @@ func (f fixture) tests(e webhook.Endpoint, subject string, typ webhook.EventType
 			Data: func(time.Time) any { return map[string]string{} },
 		})
 		return fmt.Sprint(event.ID, event.Type, delivery.ID), err
-	}
-}
-
-func (f fixture) bulkReplay(t *testing.T) webhook.Replay {
-	t.Helper()
-	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
-	return webhook.Replay{
-		Ref: e.Owner.Ref(checkout.NewID(checkout.PrefixReplay)), EndpointID: e.ID,
-		Since: time.Now().Add(-time.Hour), Until: time.Now(), Filter: webhook.DeliveryFailed, Rate: 10,
 	}
 }
 
@@ -655,6 +646,17 @@ var accountDecisions = []decision{
 			require.NoError(t, f.CreateAPIKey(t.Context(), k, checkout.NewAPIKey(checkout.ModeTest)))
 			return func(ctx context.Context) (any, error) {
 				return nil, f.RevokeAPIKey(ctx, k.Ref, f.note())
+			}, nil
+		}},
+	{name: "a finding is closed", first: "<nil>", second: "refused: close finding: conflict: the finding is closed",
+		rows: `SELECT closed_why FROM finding WHERE closed_at IS NOT NULL`, hold: "(settled)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			_, err := f.OpenFinding(t.Context(), checkout.Finding{Mode: checkout.ModeTest, Kind: checkout.FindingCostDiffers, Subject: "pi_1"})
+			require.NoError(t, err)
+			open, err := f.OpenFindings(t.Context(), checkout.ModeTest)
+			require.NoError(t, err)
+			return func(ctx context.Context) (any, error) {
+				return nil, f.CloseFinding(ctx, open[0].ID, "settled", f.note())
 			}, nil
 		}},
 	{name: "a request is claimed", first: "true", second: "refused: request with that idempotency key is in progress",

@@ -37,29 +37,30 @@ func (s *Store) AnyDelivery(ctx context.Context, id string) (webhook.Delivery, e
 }
 
 func (s *Store) delivery(ctx context.Context, where string, args ...any) (webhook.Delivery, error) {
-	var d webhook.Delivery
-	batch := &pgx.Batch{}
-	batch.Queue(selectDelivery+where, args...).Query(func(rows pgx.Rows) (err error) {
-		d, err = pgx.CollectExactlyOneRow(rows, readDelivery)
-		return err
-	})
-	batch.Queue(`
+	var (
+		batch    pgx.Batch
+		found    []webhook.Delivery
+		attempts []webhook.Attempt
+	)
+	pg.Queue(&batch, &found, selectDelivery+where, args...)
+	pg.Queue(&batch, &attempts, `
 		SELECT `+attemptColumns+`, a.response_body FROM (
 			SELECT * FROM webhook_attempt WHERE delivery_id = $1 ORDER BY run DESC, number DESC LIMIT $2) a
-		ORDER BY run, number`, args[0], maxAttemptsShown).Query(func(rows pgx.Rows) (err error) {
-		d.Attempts, err = pgx.CollectRows(rows, pgx.RowToStructByName[webhook.Attempt])
-		return err
-	})
-	err := s.pool.SendBatch(ctx, batch).Close() // fills d
-	return d, pg.Wrap("delivery", pg.Found(err))
+		ORDER BY run, number`, args[0], maxAttemptsShown)
+	err := s.pool.SendBatch(ctx, &batch).Close() // fills both
+	if err == nil && len(found) == 0 {
+		err = checkout.ErrNotFound
+	}
+	if err != nil {
+		return webhook.Delivery{}, pg.Wrap("delivery", err)
+	}
+	found[0].Attempts = attempts
+	return found[0], nil
 }
 
 // maxAttemptsShown limits the size of an answer. A delivery has more attempts only after many
 // replays.
 const maxAttemptsShown = 60
-
-// readDelivery reads a row of selectDelivery.
-var readDelivery = pgx.RowToStructByNameLax[webhook.Delivery]
 
 // attemptColumns read the webhook.Attempt of a webhook_attempt a, but for the answer's body.
 const attemptColumns = `
@@ -67,7 +68,10 @@ const attemptColumns = `
 	coalesce(a.duration_ms, 0) * interval '1 millisecond' AS duration, coalesce(a.status_code, 0) AS status_code,
 	coalesce(a.error_kind, '') AS error_kind`
 
-// deliveryAttempt is an attempt without the answer's body.
+// listedAttempts begins a query over attempts a of deliveries d, without the answers' bodies.
+const listedAttempts = `SELECT d.id AS delivery_id,` + attemptColumns + `, NULL::bytea AS response_body `
+
+// deliveryAttempt is a row of listedAttempts.
 type deliveryAttempt struct {
 	DeliveryID string
 	webhook.Attempt
@@ -115,7 +119,7 @@ func (s *Store) Deliveries(
 	q.Equal("e.session_id", f.SessionID)
 	q.Page(checkout.PrefixDelivery, "d", p)
 
-	got, err := pg.CollectBy(ctx, s.pool, readDelivery, selectDelivery+q.SQL, q.Args...)
+	got, err := pg.Collect[webhook.Delivery](ctx, s.pool, selectDelivery+q.SQL, q.Args...)
 	return got, pg.Wrap("deliveries", err)
 }
 
@@ -135,11 +139,10 @@ func (s *Store) ResumeDelivery(ctx context.Context, ref checkout.Ref, by ...chec
 
 // Parked reports whether the run of a delivery still waits to be woken although its hold has ended.
 func (s *Store) Parked(ctx context.Context, ref checkout.Ref) (bool, error) {
-	var parked bool
-	err := s.pool.QueryRow(ctx, `
+	parked, err := pg.Value[bool](ctx, s.pool, `
 		SELECT EXISTS (SELECT FROM webhook_delivery d JOIN webhook_endpoint w ON w.id = d.endpoint_id
 			WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3 AND `+wakeable+`)`,
-		ref.ID, ref.MerchantID, ref.Mode).Scan(&parked)
+		ref.ID, ref.MerchantID, ref.Mode)
 	return parked, pg.Wrap("parked", err)
 }
 
@@ -226,19 +229,18 @@ func (s *Store) FailDelivery(ctx context.Context, ref checkout.Ref, runID string
 func (s *Store) endDelivery(
 	ctx context.Context, ref checkout.Ref, runID string, status webhook.DeliveryStatus, attempts int,
 ) (end DeliveryEnd, err error) {
-	err = s.pool.QueryRow(ctx, `
+	end, err = pg.One[DeliveryEnd](ctx, s.pool, `
 		UPDATE webhook_delivery SET status = $5, finished_at = clock_timestamp(), next_attempt_at = NULL,
 			sending_until = NULL, parked_at = NULL,
 			held = false
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND ($4 = '' OR coalesce(run_id, $4) = $4)
 			AND status = 'pending' AND attempts >= $6
-		RETURNING status, coalesce(run_id, ''), attempts`,
-		ref.ID, ref.MerchantID, ref.Mode, runID, status, attempts).Scan(&end.Status, &end.RunID, &end.Attempts)
-	if errors.Is(err, pgx.ErrNoRows) { // a second statement also sees a change that the first one waited for
-		err = s.pool.QueryRow(ctx, `
-			SELECT status, coalesce(run_id, ''), attempts FROM webhook_delivery WHERE id = $1 AND merchant_id = $2
-				AND mode = $3`,
-			ref.ID, ref.MerchantID, ref.Mode).Scan(&end.Status, &end.RunID, &end.Attempts)
+		RETURNING status, coalesce(run_id, '') AS run_id, attempts`,
+		ref.ID, ref.MerchantID, ref.Mode, runID, status, attempts)
+	if errors.Is(err, checkout.ErrNotFound) { // a second statement also sees a change that the first one waited for
+		end, err = pg.One[DeliveryEnd](ctx, s.pool, `
+			SELECT status, coalesce(run_id, '') AS run_id, attempts FROM webhook_delivery
+			WHERE id = $1 AND merchant_id = $2 AND mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
 	}
-	return end, pg.Wrap("end delivery", pg.Found(err))
+	return end, pg.Wrap("end delivery", err)
 }

@@ -45,14 +45,10 @@ func TestDelivery_OfAnotherIsNotFound(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	d := f.delivery(t)
-	for _, foreign := range []checkout.Ref{
-		checkout.Owner{MerchantID: d.MerchantID, Mode: checkout.ModeLive}.Ref(d.ID),
-		checkout.Owner{MerchantID: checkout.NewID(checkout.PrefixMerchant), Mode: d.Mode}.Ref(d.ID),
-		d.Owner.Ref(checkout.NewID(checkout.PrefixDelivery)),
-	} {
-		_, err := f.BeginAttempt(t.Context(), foreign, webhook.Turn{RunID: "run-a", Try: 1})
+	for _, other := range foreign(d) {
+		_, err := f.BeginAttempt(t.Context(), other, webhook.Turn{RunID: "run-a", Try: 1})
 		require.ErrorIs(t, err, checkout.ErrNotFound)
-		_, err = f.EndDelivery(t.Context(), foreign, "run-a", webhook.DeliveryFailed)
+		_, err = f.EndDelivery(t.Context(), other, "run-a", webhook.DeliveryFailed)
 		require.ErrorIs(t, err, checkout.ErrNotFound)
 	}
 }

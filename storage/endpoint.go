@@ -33,7 +33,7 @@ func (s *Store) CreateEndpoint(
 			SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, e.MerchantID); err != nil {
 			return e, err
 		}
-		switch again, err := readEndpoint(ctx, tx, selectEndpoint+ownEndpoint, e.MerchantID, e.Mode, e.ID); {
+		switch again, err := pg.One[webhook.Endpoint](ctx, tx, selectEndpoint+ownEndpoint, e.MerchantID, e.Mode, e.ID); {
 		case err == nil:
 			again.Secret = e.Secret
 			return again, nil
@@ -41,11 +41,10 @@ func (s *Store) CreateEndpoint(
 			return e, err
 		}
 
-		var count int
-		err := tx.QueryRow(ctx, `
+		count, err := pg.Value[int](ctx, tx, `
 			SELECT count(*) FROM webhook_endpoint
 			WHERE merchant_id = $1 AND mode = $2 AND session_id IS NULL AND deleted_at IS NULL`,
-			e.MerchantID, e.Mode).Scan(&count)
+			e.MerchantID, e.Mode)
 		if err != nil {
 			return e, err
 		}
@@ -108,13 +107,9 @@ const ownEndpoint = `
 	WHERE w.merchant_id = $1 AND w.mode = $2 AND w.id = $3 AND w.session_id IS NULL
 		AND w.deleted_at IS NULL`
 
-func readEndpoint(ctx context.Context, from pg.Querier, query string, args ...any) (webhook.Endpoint, error) {
-	return pg.OneBy(ctx, from, pgx.RowToStructByNameLax[webhook.Endpoint], query, args...)
-}
-
 // Endpoint returns one registration. It returns checkout.ErrNotFound.
 func (s *Store) Endpoint(ctx context.Context, ref checkout.Ref) (webhook.Endpoint, error) {
-	e, err := readEndpoint(ctx, s.pool, selectEndpoint+ownEndpoint, ref.MerchantID, ref.Mode, ref.ID)
+	e, err := pg.One[webhook.Endpoint](ctx, s.pool, selectEndpoint+ownEndpoint, ref.MerchantID, ref.Mode, ref.ID)
 	return e, pg.Wrap("webhook registration", err)
 }
 
@@ -126,7 +121,7 @@ func (s *Store) Endpoints(
 	q.Where("w.session_id IS NULL AND w.deleted_at IS NULL")
 	q.Equal("w.status", string(status))
 	q.Page(checkout.PrefixEndpoint, "w", p)
-	got, err := pg.CollectBy(ctx, s.pool, pgx.RowToStructByNameLax[webhook.Endpoint], selectEndpoint+q.SQL, q.Args...)
+	got, err := pg.Collect[webhook.Endpoint](ctx, s.pool, selectEndpoint+q.SQL, q.Args...)
 	return got, pg.Wrap("webhook registrations", err)
 }
 
@@ -175,7 +170,7 @@ func (s *Store) ChangeEndpoint(
 	ctx context.Context, ref checkout.Ref, c EndpointChange, by ...checkout.AuditEntry,
 ) (webhook.Endpoint, error) {
 	return pg.InTx(ctx, s.pool, "change webhook registration", func(tx pgx.Tx) (e webhook.Endpoint, err error) {
-		now, err := readEndpoint(ctx, tx, selectEndpoint+ownEndpoint+` FOR NO KEY UPDATE`,
+		now, err := pg.One[webhook.Endpoint](ctx, tx, selectEndpoint+ownEndpoint+` FOR NO KEY UPDATE`,
 			ref.MerchantID, ref.Mode, ref.ID)
 		if err != nil {
 			return e, err
@@ -191,7 +186,7 @@ func (s *Store) ChangeEndpoint(
 			}
 		}
 
-		e, err = readEndpoint(ctx, tx, `
+		e, err = pg.One[webhook.Endpoint](ctx, tx, `
 			WITH w AS (
 				UPDATE webhook_endpoint w SET url = coalesce($4, url),
 					events = coalesce($5, events), status = coalesce($8, status),
@@ -242,14 +237,11 @@ func (s *Store) DeleteEndpoint(
 	ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry,
 ) error {
 	return pg.RunInTx(ctx, s.pool, "delete webhook registration", func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `
+		err := pg.Changed(tx.Exec(ctx, `
 			UPDATE webhook_endpoint w SET deleted_at = clock_timestamp() `+ownEndpoint,
-			ref.MerchantID, ref.Mode, ref.ID)
+			ref.MerchantID, ref.Mode, ref.ID))
 		if err != nil {
 			return err
-		}
-		if tag.RowsAffected() == 0 {
-			return checkout.ErrNotFound
 		}
 		if err := forgetFailure(ctx, tx, ref); err != nil {
 			return err
@@ -286,10 +278,10 @@ func (s *Store) RotateSecret(
 
 		if subtle.ConstantTimeCompare(current, webhook.SecretDigest(secret)) == 1 {
 			by = nil // a repeat changes nothing
-			e, err = readEndpoint(ctx, tx, selectEndpoint+ownEndpoint, ref.MerchantID, ref.Mode, ref.ID)
+			e, err = pg.One[webhook.Endpoint](ctx, tx, selectEndpoint+ownEndpoint, ref.MerchantID, ref.Mode, ref.ID)
 		} else {
 			keyID, sealed = s.keys.Seal(ref.ID, webhook.SecretDigest(secret))
-			e, err = readEndpoint(ctx, tx, `
+			e, err = pg.One[webhook.Endpoint](ctx, tx, `
 				WITH w AS (
 					UPDATE webhook_endpoint w SET previous_master_key_id = master_key_id,
 						previous_sealed_digest = sealed_digest,

@@ -96,7 +96,7 @@ func (s *Store) FailingEndpoints(ctx context.Context, rules FailureRules, limit 
 // registration on hold or deleted it.
 func (s *Store) JudgeEndpoint(ctx context.Context, ref checkout.Ref, rules FailureRules) error {
 	return pg.RunInTx(ctx, s.pool, "judge webhook registration", func(tx pgx.Tx) error {
-		e, err := readEndpoint(ctx, tx, selectEndpoint+ownEndpoint+` AND w.status = 'enabled' FOR NO KEY UPDATE`,
+		e, err := pg.One[webhook.Endpoint](ctx, tx, selectEndpoint+ownEndpoint+` AND w.status = 'enabled' FOR NO KEY UPDATE`,
 			ref.MerchantID, ref.Mode, ref.ID)
 		if errors.Is(err, checkout.ErrNotFound) {
 			return nil

@@ -125,10 +125,7 @@ func TestJudgeEndpoint_AfterThreeDaysItsEventsWait(t *testing.T) {
 	require.NoError(t, f.FinishAttempt(t.Context(), first, webhook.Attempt{Run: 1, Number: 1}, 0)) // was under way
 	require.NotNil(t, f.judge(t, e).FailingSince, "what was under way at the hold does not end it")
 
-	enabled := webhook.EndpointEnabled
-	got, err := f.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Status: &enabled})
-	require.NoError(t, err)
-	require.Nil(t, got.FailingSince)
+	require.Nil(t, f.setStatus(t, e, webhook.EndpointEnabled).FailingSince)
 	parked, err := f.ParkedDeliveries(t.Context(), "", 10)
 	require.NoError(t, err)
 	require.Equal(t, []checkout.Ref{waits}, parked)

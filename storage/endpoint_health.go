@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
@@ -30,13 +28,13 @@ type EndpointHealth struct {
 func (s *Store) EndpointHealth(
 	ctx context.Context, owner checkout.Owner, within time.Duration,
 ) (map[string]EndpointHealth, error) {
-	list, err := pg.CollectBy(ctx, s.pool, pgx.RowToStructByPos[EndpointHealth], `
-		SELECT w.id, count(*), count(*) FILTER (WHERE d.status = 'delivered'),
-			count(*) FILTER (WHERE d.status = 'failed'),
-			count(*) FILTER (WHERE d.status = 'pending'),
+	list, err := pg.Collect[EndpointHealth](ctx, s.pool, `
+		SELECT w.id AS endpoint_id, count(*) AS total, count(*) FILTER (WHERE d.status = 'delivered') AS delivered,
+			count(*) FILTER (WHERE d.status = 'failed') AS failed,
+			count(*) FILTER (WHERE d.status = 'pending') AS pending,
 			count(*) FILTER (WHERE d.status = 'pending' AND EXISTS (
 				SELECT FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run
-					AND a.error_kind IS NOT NULL))
+					AND a.error_kind IS NOT NULL)) AS retrying
 		FROM webhook_endpoint w CROSS JOIN LATERAL (
 			SELECT d.id, d.status, d.run FROM webhook_delivery d
 			WHERE d.endpoint_id = w.id AND d.id >= $3 AND NOT d.session_url

@@ -13,33 +13,6 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-func TestChangeEndpoint_ChangesWhatIsGivenOnly(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted, webhook.PayoutSent)
-	address, words, disabled := "https://shop.example/b", "Shop", webhook.EndpointDisabled
-	change := func(c storage.EndpointChange) webhook.Endpoint {
-		got, err := f.ChangeEndpoint(t.Context(), e.Ref, c)
-		require.NoError(t, err)
-		read, err := f.Endpoint(t.Context(), e.Ref)
-		require.NoError(t, err)
-		require.Equal(t, read, got)
-		return got
-	}
-	e.Secret = ""
-	require.Equal(t, e, change(storage.EndpointChange{}), "nothing")
-	e.URL = address
-	require.Equal(t, e, change(storage.EndpointChange{URL: &address}))
-	e.Events = []webhook.EventType{webhook.MerchantUpdated}
-	require.Equal(t, e, change(storage.EndpointChange{Events: e.Events}))
-	e.Description = &words
-	require.Equal(t, e, change(storage.EndpointChange{Description: &words}))
-	e.Status = disabled
-	require.Equal(t, e, change(storage.EndpointChange{Status: &disabled}))
-	e.Description = nil
-	require.Equal(t, e, change(storage.EndpointChange{ClearDescription: true}))
-}
-
 // The row of a registration for all events names no type, so a type that is added later reaches it too.
 func TestCreateEndpoint_StarReachesTypesToCome(t *testing.T) {
 	t.Parallel()
@@ -246,8 +219,7 @@ func TestEndpointHealth_CountsTheDeliveriesOfARegistration(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, pending)
 
-	_, err = f.EndDelivery(t.Context(), d, "", webhook.DeliveryFailed)
-	require.NoError(t, err)
+	f.end(t, d, webhook.DeliveryFailed)
 	require.Equal(t, storage.EndpointHealth{EndpointID: e.ID, Total: 1, Failed: 1}, health())
 	for _, whose := range []struct {
 		merchant string

@@ -57,7 +57,7 @@ func (s *Store) EraseCustomer(
 			return e.done, pg.Wrap("erase customer from idempotent answers", err)
 		}
 	}
-	members, err := pg.CollectBy(ctx, s.pool, pgx.RowTo[string], `
+	members, err := pg.Values[string](ctx, s.pool, `
 		SELECT id FROM member WHERE merchant_id = $1 AND lower(email) = $2 ORDER BY id`, merchantID, e.email)
 	e.done.Members = append(e.done.Members, members...)
 	return e.done, pg.Wrap("erase customer", err)
@@ -89,9 +89,9 @@ func (e *eraser) inRun(ctx context.Context, f func(tx pgx.Tx) error) error {
 	return err
 }
 
-// names is SQL that says whether a text has the address $4, also in a URL.
+// names is SQL that says whether a text has the address @email, also in a URL.
 func names(column string) string {
-	return `strpos(replace(replace(lower(coalesce(` + column + `, '')), '%40', '@'), '%2b', '+'), $4) > 0`
+	return `strpos(replace(replace(lower(coalesce(` + column + `, '')), '%40', '@'), '%2b', '+'), @email) > 0`
 }
 
 // personalColumn is a column of a session in which a merchant may write an address.
@@ -128,10 +128,11 @@ func eachPersonal(separator string, sql func(personalColumn) string) string {
 // findCustomer pages through the sessions of one merchant and mode. No index knows what merchants write
 // into metadata and URLs, so it looks at every session.
 var findCustomer = `
-	SELECT s.id, s.customer_email IS NOT NULL AND lower(s.customer_email) = $4
-		OR EXISTS (SELECT FROM transaction t WHERE t.session_id = s.id AND lower(t.customer_email) = $4)
+	SELECT s.id, s.customer_email IS NOT NULL AND lower(s.customer_email) = @email
+		OR EXISTS (SELECT FROM transaction t WHERE t.session_id = s.id AND lower(t.customer_email) = @email)
 		OR ` + names("s.metadata::jsonb::text") + ` OR ` + eachPersonal(" OR ", personalColumn.named) + `
-	FROM checkout_session s WHERE s.merchant_id = $1 AND s.mode = $2 AND s.id > $3 ORDER BY s.id LIMIT $5`
+		AS match
+	FROM checkout_session s WHERE s.merchant_id = @merchant AND s.mode = @mode AND s.id > @after ORDER BY s.id LIMIT @limit`
 
 // searched is a session that may have data of the customer.
 type searched struct {
@@ -141,8 +142,9 @@ type searched struct {
 
 func (e *eraser) eraseSessions(ctx context.Context, owner checkout.Owner) error {
 	for after := ""; ; {
-		page, err := pg.CollectBy(ctx, e.pool, pgx.RowToStructByPos[searched], findCustomer,
-			owner.MerchantID, owner.Mode, after, e.email, customerPage)
+		page, err := pg.Collect[searched](ctx, e.pool, findCustomer, pgx.NamedArgs{
+			"merchant": owner.MerchantID, "mode": owner.Mode, "after": after, "email": e.email, "limit": customerPage,
+		})
 		if err != nil || len(page) == 0 {
 			return err
 		}
@@ -163,11 +165,10 @@ func (e *eraser) eraseSession(ctx context.Context, ref checkout.Ref) error {
 	rows := map[string]int{}
 	var open []OpenData
 	err := e.inRun(ctx, func(tx pgx.Tx) error {
-		var metadata json.RawMessage
-		err := tx.QueryRow(ctx, `
+		metadata, err := pg.Value[json.RawMessage](ctx, tx, `
 			SELECT metadata FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3
-			FOR NO KEY UPDATE`, ref.ID, ref.MerchantID, ref.Mode).Scan(&metadata)
-		if errors.Is(err, pgx.ErrNoRows) { // Retention deleted it just now
+			FOR NO KEY UPDATE`, ref.ID, ref.MerchantID, ref.Mode)
+		if errors.Is(err, checkout.ErrNotFound) { // Retention deleted it just now
 			return nil
 		}
 		if err != nil {
@@ -180,11 +181,10 @@ func (e *eraser) eraseSession(ctx context.Context, ref checkout.Ref) error {
 			return err
 		}
 		for _, change := range erasures {
-			args := []any{ref.ID, ref.MerchantID, ref.Mode, e.email}
-			if change.table == "checkout_session" {
-				args = append(args, keptMetadata(metadata, e.email))
-			}
-			tag, err := tx.Exec(ctx, change.sql, args[:change.args]...)
+			tag, err := tx.Exec(ctx, change.sql, pgx.NamedArgs{
+				"id": ref.ID, "merchant": ref.MerchantID, "mode": ref.Mode, "email": e.email,
+				"metadata": keptMetadata(metadata, e.email),
+			})
 			if err != nil {
 				return fmt.Errorf("%s: %w", change.table, err)
 			}
@@ -237,60 +237,53 @@ const erasedURL = "https://erased.invalid/"
 // the issuer's country stay: they decide what a charge cost.
 const erasedMethod = `'{"last4": "0000", "exp_month": 1, "exp_year": 2000}'::jsonb`
 
-// erasures are the changes for one session: $1 to $3 name it, $4 is the address, $5 the metadata.
-var erasures = []struct {
-	table string
-	sql   string
-	args  int
-}{
+// erasures are the changes for one session: @id, @merchant and @mode name it, @metadata is what it keeps.
+var erasures = []struct{ table, sql string }{
 	{"transaction", `
 		UPDATE transaction SET customer_email = NULL, card_token = NULL, action_url = NULL,
 			payment_method = (payment_method::jsonb || ` + erasedMethod + `)::json
-		WHERE session_id = $1 AND merchant_id = $2 AND mode = $3`, 3},
+		WHERE session_id = @id AND merchant_id = @merchant AND mode = @mode`},
 	{"webhook_attempt", `
 		UPDATE webhook_attempt a SET response_body = NULL FROM webhook_delivery d JOIN event e ON e.id = d.event_id
-		WHERE a.delivery_id = d.id AND e.session_id = $1 AND e.merchant_id = $2 AND e.mode = $3
-			AND a.response_body IS NOT NULL`, 3},
+		WHERE a.delivery_id = d.id AND e.session_id = @id AND e.merchant_id = @merchant AND e.mode = @mode
+			AND a.response_body IS NOT NULL`},
 	{"webhook_delivery", `
 		UPDATE webhook_delivery d SET url = '` + erasedURL + `' FROM event e
-		WHERE e.id = d.event_id AND e.session_id = $1 AND e.merchant_id = $2 AND e.mode = $3 AND ` + names("d.url"), 4},
+		WHERE e.id = d.event_id AND e.session_id = @id AND e.merchant_id = @merchant AND e.mode = @mode
+			AND ` + names("d.url")},
 	{"webhook_endpoint", `
 		UPDATE webhook_endpoint w SET url = '` + erasedURL + `'
-		WHERE w.session_id = $1 AND w.merchant_id = $2 AND w.mode = $3 AND ` + names("w.url"), 4},
+		WHERE w.session_id = @id AND w.merchant_id = @merchant AND w.mode = @mode AND ` + names("w.url")},
 	{"sandbox_charge", `
 		UPDATE sandbox_charge c SET method = (method::jsonb || ` + erasedMethod + `)::json, return_url = ''
 		FROM transaction t
-		WHERE c.transaction_id = t.id AND t.session_id = $1 AND t.merchant_id = $2 AND t.mode = $3`, 3},
+		WHERE c.transaction_id = t.id AND t.session_id = @id AND t.merchant_id = @merchant AND t.mode = @mode`},
 	{"picture", `
 		DELETE FROM picture p USING checkout_session s CROSS JOIN LATERAL json_array_elements(s.line_items) i
-		WHERE s.id = $1 AND s.merchant_id = $2 AND s.mode = $3 AND p.merchant_id = s.merchant_id AND p.mode = s.mode
-			AND p.url_digest = sha256(convert_to(i->>'image_url', 'UTF8')) AND ` + names("s.line_items::jsonb::text") + ``, 4},
+		WHERE s.id = @id AND s.merchant_id = @merchant AND s.mode = @mode
+			AND p.merchant_id = s.merchant_id AND p.mode = s.mode
+			AND p.url_digest = sha256(convert_to(i->>'image_url', 'UTF8')) AND ` + names("s.line_items::jsonb::text")},
 	{"checkout_session", `
-		UPDATE checkout_session s SET customer_email = NULL, metadata = $5,
+		UPDATE checkout_session s SET customer_email = NULL, metadata = @metadata,
 			` + eachPersonal(", ", personalColumn.set) + `
-		WHERE s.id = $1 AND s.merchant_id = $2 AND s.mode = $3`, 5},
+		WHERE s.id = @id AND s.merchant_id = @merchant AND s.mode = @mode`},
 }
 
 // eraseEvents rewrites the bytes of a session's events.
 func (e *eraser) eraseEvents(ctx context.Context, tx pgx.Tx, ref checkout.Ref, counted map[string]int) error {
-	rows, _ := tx.Query(ctx, `
+	type event struct {
+		ID   string
+		Body []byte
+	}
+	events, err := pg.Collect[event](ctx, tx, `
 		SELECT id, body FROM event WHERE session_id = $1 AND merchant_id = $2 AND mode = $3`,
-		ref.ID, ref.MerchantID, ref.Mode) // ForEachRow returns the error
-	bodies := map[string][]byte{}
-	var (
-		id   string
-		body []byte
-	)
-	_, err := pgx.ForEachRow(rows, []any{&id, &body}, func() error {
-		bodies[id] = eraseJSON(body, e.email)
-		return nil
-	})
+		ref.ID, ref.MerchantID, ref.Mode)
 	if err != nil {
 		return err
 	}
-	for id, body := range bodies {
+	for _, was := range events {
 		_, err := tx.Exec(ctx, `UPDATE event SET body = $4 WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
-			id, ref.MerchantID, ref.Mode, body)
+			was.ID, ref.MerchantID, ref.Mode, eraseJSON(was.Body, e.email))
 		if err != nil {
 			return err
 		}
@@ -305,12 +298,14 @@ func (e *eraser) eraseEvents(ctx context.Context, tx pgx.Tx, ref checkout.Ref, c
 func (e *eraser) eraseAnswers(ctx context.Context, owner checkout.Owner) error {
 	var open []string
 	for _, o := range e.done.Open {
-		open = append(open, o.ID)
+		if o.ID != "" { // a key has none, and "" is in every answer
+			open = append(open, o.ID)
+		}
 	}
 	route, key := "", ""
 	for {
-		page, err := pg.CollectBy(ctx, e.pool, pgx.RowToStructByPos[storedAnswer], `
-			SELECT route, key, created_at, coalesce(answer, ''), master_key_id FROM idempotent_request
+		page, err := pg.Collect[storedAnswer](ctx, e.pool, `
+			SELECT route, key, created_at, coalesce(answer, '') AS answer, master_key_id AS key_id FROM idempotent_request
 			WHERE merchant_id = $1 AND mode = $2 AND (route, key) > ($3, $4)
 			ORDER BY route, key LIMIT $5`, owner.MerchantID, owner.Mode, route, key, customerPage)
 		if err != nil || len(page) == 0 {

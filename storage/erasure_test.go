@@ -175,3 +175,24 @@ func TestEraseCustomer_LeavesTheAddressInNoTable(t *testing.T) {
 	require.Equal(t, &neighbour, got.CustomerEmail)
 	require.NotEmpty(t, f.tablesWith(t, neighbour))
 }
+
+// A key of test mode that has the address once kept every answer of live mode as it was.
+func TestEraseCustomer_AKeyWithTheAddressKeepsNoOtherAnswer(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	keep := func(mode checkout.Mode, key string) {
+		r := storage.IdempotentRequest{Owner: f.merchant.Owner(mode), Route: "POST /v1/checkout", Key: key}
+		_, _, err := f.ClaimRequest(t.Context(), r, []byte("body"))
+		require.NoError(t, err)
+		answer := storage.KeptAnswer{Status: 201, Body: []byte(`{"customer_email": "` + erasedEmail + `"}`)}
+		require.NoError(t, f.KeepAnswer(t.Context(), r, answer))
+	}
+	keep(checkout.ModeTest, "for-"+erasedEmail)
+	keep(checkout.ModeLive, "order-1")
+
+	got, err := f.EraseCustomer(t.Context(), f.merchant.ID, erasedEmail, true, nil)
+
+	require.NoError(t, err)
+	require.Equal(t, map[string]int{"idempotent_request": 2}, got.Rows)
+	require.Len(t, got.Open, 1, "the key")
+}

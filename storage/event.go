@@ -159,10 +159,9 @@ func (s *Store) PublishTest(
 	got, err := pg.InTx(ctx, s.pool, "publish test event", func(tx pgx.Tx) (got stored, err error) {
 		// The lock makes a repeat wait for a first call that is committing, and find its event: of the first call's
 		// type, which may come from the registration's events, and these may have changed since.
-		var at time.Time
-		err = tx.QueryRow(ctx, `
+		at, err := pg.Value[time.Time](ctx, tx, `
 			SELECT date_trunc('milliseconds', clock_timestamp()) FROM pg_advisory_xact_lock(hashtextextended($1, 0))`,
-			t.SubjectID).Scan(&at)
+			t.SubjectID)
 		if err != nil {
 			return got, err
 		}

@@ -46,10 +46,7 @@ func (s *Store) FeedHorizon(ctx context.Context) (xid string, open bool, err err
 	err = s.pool.QueryRow(ctx, `
 		SELECT pg_snapshot_xmin(now)::text, pg_snapshot_xmin(now) < pg_snapshot_xmax(now)
 		FROM pg_current_snapshot() AS now`).Scan(&xid, &open)
-	if err != nil {
-		return "", false, pg.Wrap("horizon of the feed", err)
-	}
-	return xid, open, nil
+	return xid, open, pg.Wrap("horizon of the feed", err)
 }
 
 // ErrOtherCluster says that the database came from a cluster that had counted more transactions, as by the restore
@@ -66,14 +63,11 @@ const feedFromOtherCluster = `
 
 // checkFeed returns ErrOtherCluster when setup must begin an era first.
 func (s *Store) checkFeed(ctx context.Context) error {
-	var other bool
-	if err := s.pool.QueryRow(ctx, feedFromOtherCluster).Scan(&other); err != nil {
-		return pg.Wrap("read the newest events", err)
-	}
+	other, err := pg.Value[bool](ctx, s.pool, feedFromOtherCluster)
 	if other {
 		return ErrOtherCluster
 	}
-	return nil
+	return pg.Wrap("read the newest events", err)
 }
 
 // beginFeedEra begins an era of the feed when the events came from another cluster. They keep their order, and come

@@ -10,6 +10,8 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
+const findingColumns = `id, mode, kind, subject, detail, opened_at, closed_at`
+
 // OpenFinding stores a finding unless the same one is open. It returns whether it is new. Findings
 // belong to the operator and not to a merchant.
 func (s *Store) OpenFinding(ctx context.Context, f checkout.Finding) (bool, error) {
@@ -83,24 +85,25 @@ func closeFindings(
 func (s *Store) CloseFinding(ctx context.Context, id, why string, by checkout.AuditEntry) error {
 	return pg.RunInTx(ctx, s.pool, "close finding", func(tx pgx.Tx) error {
 		f, err := pg.One[checkout.Finding](ctx, tx, `
-			WITH closed AS (
-				UPDATE finding SET closed_at = date_trunc('milliseconds', clock_timestamp()), closed_why = $2
-				WHERE id = $1 AND closed_at IS NULL RETURNING id)
-			SELECT f.id, f.mode, f.kind, f.subject, f.detail, f.opened_at, f.closed_at FROM finding f
-			WHERE f.id = $1 AND (f.closed_at IS NOT NULL OR EXISTS (SELECT FROM closed))`, id, why)
+			SELECT `+findingColumns+` FROM finding WHERE id = $1 FOR NO KEY UPDATE`, id)
 		if err != nil {
 			return err
 		}
-		if f.ClosedAt != nil { // as it was before this statement
+		if f.ClosedAt != nil {
 			return fmt.Errorf("%w: the finding is closed", checkout.ErrConflict)
 		}
-		var merchants []string
-		err = tx.QueryRow(ctx, `
+		_, err = tx.Exec(ctx, `
+			UPDATE finding SET closed_at = date_trunc('milliseconds', clock_timestamp()), closed_why = $2
+			WHERE id = $1`, id, why)
+		if err != nil {
+			return err
+		}
+		merchants, err := pg.Value[[]string](ctx, tx, `
 			SELECT array_agg(t.merchant_id) FROM transaction t WHERE t.mode = $1 AND ($2 IN (t.id, t.acquirer_ref)
 				OR t.id = (SELECT transaction_id FROM charge_risk WHERE id = $2 AND mode = $1)
 				OR t.id = (SELECT transaction_id FROM refund WHERE id = $2 AND mode = $1)
 				OR t.id = (SELECT transaction_id FROM payout WHERE id = $2 AND mode = $1))`,
-			f.Mode, f.Subject).Scan(&merchants)
+			f.Mode, f.Subject)
 		if err != nil {
 			return err
 		}
@@ -123,6 +126,6 @@ func (s *Store) OpenFindings(ctx context.Context, mode checkout.Mode) ([]checkou
 
 func openFindings(ctx context.Context, from pg.Querier, mode checkout.Mode) ([]checkout.Finding, error) {
 	return pg.Collect[checkout.Finding](ctx, from, `
-		SELECT id, mode, kind, subject, detail, opened_at, closed_at FROM finding
+		SELECT `+findingColumns+` FROM finding
 		WHERE mode = $1 AND closed_at IS NULL ORDER BY opened_at, id`, mode)
 }

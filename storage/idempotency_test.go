@@ -1,11 +1,8 @@
 package storage_test
 
 import (
-	"context"
 	"crypto/sha256"
-	"errors"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -79,79 +76,6 @@ func TestClaimRequest_OneWorksOnItAndItsAnswerIsKept(t *testing.T) {
 	f.Exec(t, `UPDATE idempotent_request a SET answer = b.answer FROM idempotent_request b WHERE a.key = 'l' AND b.key = 'k'`)
 	_, _, err = f.ClaimRequest(t.Context(), other, fingerprint("a"))
 	require.ErrorIs(t, err, pg.ErrWrongMasterKey, "an answer belongs to its own request")
-}
-
-func TestReleaseRequest_ForgetsWhatWasRefusedAndKeepsTheSeedOfAnUnknownOutcome(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	r := f.request("k")
-	seed := f.claim(t, r, "a")
-	require.NoError(t, f.ReleaseRequest(t.Context(), r, false))
-	_, _, err := f.ClaimRequest(t.Context(), r, fingerprint("b"))
-	require.ErrorIs(t, err, storage.ErrIdempotencyConflict)
-	require.Equal(t, seed, f.claim(t, r, "a"), "at once")
-	require.NoError(t, f.ReleaseRequest(t.Context(), r, true))
-	require.NotEqual(t, seed, f.claim(t, r, "b"), "a new request with another body")
-}
-
-func TestClaimRequest_OneOfManyGetsIt(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	r := f.request("k")
-	for _, before := range []func(){func() {}, func() { f.claimsRunOut(t) }, func() { require.NoError(t, f.ReleaseRequest(t.Context(), r, false)) }} {
-		before()
-		var (
-			mu            sync.Mutex
-			wg            sync.WaitGroup
-			claimed, busy int
-		)
-		for range 50 {
-			wg.Go(func() {
-				_, seed, err := f.ClaimRequest(t.Context(), r, fingerprint("a"))
-				mu.Lock()
-				defer mu.Unlock()
-				switch {
-				case err == nil && seed != nil:
-					claimed++
-				case errors.Is(err, storage.ErrRequestInProgress):
-					busy++
-				}
-			})
-		}
-		wg.Wait()
-		require.Equal(t, []int{1, 49}, []int{claimed, busy})
-	}
-}
-
-func TestCreateSession_AgainWithTheSameIDStartsNothingAndFindsIt(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	r := f.request("k")
-	order, url := "A-1", "https://shop.example/own"
-	n := f.newSession()
-	n.OrderID, n.WebhookURL, n.Secret = &order, &url, webhook.NewSecret()
-	n.ID = checkout.SeededID(checkout.PrefixSession, f.claim(t, r, "a"))
-	var starts []string
-	start := func(_ context.Context, s checkout.Session) error {
-		starts = append(starts, s.ID)
-		return nil
-	}
-	first, err := f.CreateSession(t.Context(), n, start)
-	require.NoError(t, err)
-	require.Equal(t, first.OwnEndpoint(), *first.SigningEndpoint)
-
-	f.claimsRunOut(t) // the process of the claim has died
-	require.Equal(t, n.ID, checkout.SeededID(checkout.PrefixSession, f.claim(t, r, "a")))
-	for _, secret := range []string{n.Secret, ""} {
-		n.Secret = secret
-		again, err := f.CreateSession(t.Context(), n, start)
-		require.NoError(t, err, "its own order id is not in its way")
-		require.Equal(t, first.CreatedAt.UTC(), again.CreatedAt.UTC())
-		require.Equal(t, first.SigningEndpoint, again.SigningEndpoint)
-	}
-	require.Equal(t, []string{n.ID}, starts)
-	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM checkout_session`))
-	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM webhook_endpoint`))
 }
 
 func TestSeeds_MakeTheSameIDsAndSecretsAndNoOthers(t *testing.T) {

@@ -14,12 +14,11 @@ import (
 
 // useCell makes this process write the installation's cell into new ids and keys.
 func useCell(ctx context.Context, pool *pgxpool.Pool) error {
-	var cell checkout.Cell
-	if err := pool.QueryRow(ctx, `SELECT cell FROM installation`).Scan(&cell); err != nil {
-		return pg.Wrap("read the installation's cell", err)
+	cell, err := pg.Value[checkout.Cell](ctx, pool, `SELECT cell FROM installation`)
+	if err == nil {
+		checkout.SetCell(cell)
 	}
-	checkout.SetCell(cell)
-	return nil
+	return pg.Wrap("read the installation's cell", err)
 }
 
 // SetCell stores the cell of this installation. Once there is a merchant it cannot change, because the

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -26,7 +27,7 @@ func TestLedger_AChargeIsBookedOnceAndOnlyInLiveMode(t *testing.T) {
 	f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined})
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM ledger_entry`), "a declined card moves none")
 	id, _ := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	_, err := f.FinishPayment(t.Context(), ref(s), id)
+	_, err := f.FinishPayment(t.Context(), s.Ref, id)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM ledger_entry WHERE subject = $1 AND kind = 'charge'`, id))
 	got, err := f.LedgerBalances(t.Context(), checkout.ModeLive)
@@ -52,13 +53,8 @@ func TestLedger_BooksTestModeOnTestNetworks(t *testing.T) {
 	} {
 		f := newFixture(t)
 		s := f.create(t, f.newSession())
-		networks.ID, networks.SessionID = checkout.NewID(checkout.PrefixTransaction), s.ID
-		require.NoError(t, f.CreatePayment(t.Context(), networks))
-		_, err := f.BeginPayment(t.Context(), ref(s), networks.ID, checkout.Quote{Rate: checkout.MustRate("1.08")}, "pi_1")
-		require.NoError(t, err)
-		f.record(t, s, networks.ID, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-		got, err := f.FinishPayment(t.Context(), ref(s), networks.ID)
-		require.NoError(t, err)
+		id := storagetest.Begin(t, f.Store, s.Ref, networks, "pi_1")
+		got := storagetest.Finish(t, f.Store, s.Ref, id, storagetest.Succeeded)
 		require.EqualValues(t, want, f.query(t, `SELECT count(*) FROM ledger_entry WHERE mode = 'test' AND kind = 'charge'`), networks)
 
 		payout := s.Owner.Ref(got.PayoutID)
@@ -79,23 +75,17 @@ func TestUncharged_LeavesTheSandboxOut(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	now := time.Now()
-	for acquirer, want := range map[checkout.Acquirer]int{checkout.AcquirerSandbox: 0, checkout.AcquirerStripe: 1} {
+	pays := func(acquirer checkout.Acquirer) string {
 		s := f.create(t, f.newSession())
-		id := checkout.NewID(checkout.PrefixTransaction)
-		require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{ID: id, SessionID: s.ID, Acquirer: acquirer, ChainRef: checkout.ChainSandbox}))
-		_, err := f.BeginPayment(t.Context(), ref(s), id, checkout.Quote{Rate: checkout.MustRate("1.08")}, "pi_"+id)
-		require.NoError(t, err)
-		f.record(t, s, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-		_, err = f.FinishPayment(t.Context(), ref(s), id)
-		require.NoError(t, err)
-		missing, err := f.Uncharged(t.Context(), checkout.ModeTest, now.Add(-time.Hour), now.Add(time.Hour), nil)
-		require.NoError(t, err)
-		if want == 0 {
-			require.NotContains(t, missing, id)
-		} else {
-			require.Contains(t, missing, id)
-		}
+		id := storagetest.Begin(t, f.Store, s.Ref, storage.NewPayment{Acquirer: acquirer}, "")
+		storagetest.Finish(t, f.Store, s.Ref, id, storagetest.Succeeded)
+		return id
 	}
+	pays(checkout.AcquirerSandbox)
+	known := pays(checkout.AcquirerStripe)
+	missing, err := f.Uncharged(t.Context(), checkout.ModeTest, now.Add(-time.Hour), now.Add(time.Hour), nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{known}, missing)
 }
 
 func TestFinishPayment_TakesTheFeeOfThePlanAtTheDecision(t *testing.T) {

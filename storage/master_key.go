@@ -41,8 +41,8 @@ type registeredKey struct {
 }
 
 func (s *Store) proveKeys(ctx context.Context, tx pgx.Tx) error {
-	keys, err := pg.CollectBy(ctx, tx, pgx.RowToStructByPos[registeredKey],
-		`SELECT id, check_value, retired_at IS NOT NULL FROM master_key ORDER BY id`)
+	keys, err := pg.Collect[registeredKey](ctx, tx,
+		`SELECT id, check_value, retired_at IS NOT NULL AS retired FROM master_key ORDER BY id`)
 	if err != nil {
 		return err
 	}

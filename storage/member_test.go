@@ -21,10 +21,7 @@ func TestNoDeadlock_OfAChangeAndAnEntryOfTheSameMerchant(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.EventTypes...)
 	member := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: f.merchant.ID, Email: "ann@shop.example", Role: checkout.RoleViewer}
-	entry := func() checkout.AuditEntry {
-		return checkout.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: f.merchant.ID, Actor: "ann", Action: "x.y", Subject: "s"}
-	}
-	require.NoError(t, f.InviteMember(t.Context(), member, entry()))
+	require.NoError(t, f.InviteMember(t.Context(), member, f.note()))
 	for name, c := range map[string]struct {
 		holds, wants string // SQL of one transaction; $1 is the merchant, $2 the member or registration
 		id           string
@@ -34,14 +31,14 @@ func TestNoDeadlock_OfAChangeAndAnEntryOfTheSameMerchant(t *testing.T) {
 			holds: `UPDATE member SET signed_in_at = now() WHERE id = $2 AND merchant_id = $1`,
 			wants: `SELECT FROM merchant WHERE id = $1 AND $2 <> '' FOR KEY SHARE`, id: member.ID,
 			other: func(ctx context.Context) error {
-				return f.SetRole(ctx, f.merchant.ID, member.ID, checkout.RoleDeveloper, entry())
+				return f.SetRole(ctx, f.merchant.ID, member.ID, checkout.RoleDeveloper, f.note())
 			},
 		},
 		"a secret is rotated while settings change": {
 			holds: `SELECT FROM merchant WHERE id = $1 AND $2 <> '' FOR UPDATE`,
 			wants: `SELECT FROM webhook_endpoint WHERE merchant_id = $1 AND id = $2 FOR KEY SHARE`, id: e.ID,
 			other: func(ctx context.Context) error {
-				_, err := f.RotateSecret(ctx, e.Ref, webhook.NewSecret(), time.Hour, entry())
+				_, err := f.RotateSecret(ctx, e.Ref, webhook.NewSecret(), time.Hour, f.note())
 				return err
 			},
 		},
@@ -98,10 +95,7 @@ func TestSignIn_AFirstSecondFactorEndsThoseWithoutIt(t *testing.T) {
 	for name, add := range adds {
 		t.Run(name, func(t *testing.T) {
 			m := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: f.merchant.ID, Email: name + "@shop.example", Role: checkout.RoleOwner}
-			by := func() checkout.AuditEntry {
-				return checkout.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: m.MerchantID, Actor: "ann", Action: "x.y", Subject: m.ID}
-			}
-			require.NoError(t, f.InviteMember(t.Context(), m, by()))
+			require.NoError(t, f.InviteMember(t.Context(), m, f.note()))
 			f.Exec(t, `UPDATE member SET password_hash = 'hash', joined_at = now() WHERE id = $1`, m.ID)
 			_, keep := checkout.NewToken()
 			require.NoError(t, f.SignIn(t.Context(), m, "hash", keep))
@@ -115,7 +109,7 @@ func TestSignIn_AFirstSecondFactorEndsThoseWithoutIt(t *testing.T) {
 			_, err = tx.Exec(t.Context(), `INSERT INTO member_session (hash, member_id) VALUES ($1, $2)`, other, m.ID)
 			require.NoError(t, err)
 			done := make(chan error, 1)
-			go func() { done <- add(m, keep, by()) }()
+			go func() { done <- add(m, keep, f.note()) }()
 			f.waitForLock(t)
 			require.NoError(t, tx.Commit(t.Context()))
 			require.NoError(t, <-done)

@@ -74,7 +74,7 @@ func (a *Accounts) PayoutAddresses(
 func payoutAddresses(
 	ctx context.Context, from pg.Querier, owner checkout.Owner,
 ) ([]checkout.PayoutAddress, error) {
-	addresses, err := pg.CollectBy(ctx, from, pgx.RowToStructByPos[checkout.PayoutAddress], `
+	addresses, err := pg.Collect[checkout.PayoutAddress](ctx, from, `
 		SELECT currency, network, address FROM current_payout_address WHERE merchant_id = $1 AND mode = $2
 		ORDER BY currency`, owner.MerchantID, owner.Mode)
 	return addresses, pg.Wrap("payout addresses", err)
@@ -85,11 +85,10 @@ func payoutAddresses(
 func (s *Store) HasPayoutAddress(
 	ctx context.Context, owner checkout.Owner, currency checkout.PayoutCurrency,
 ) (bool, error) {
-	var ok bool
-	err := s.pool.QueryRow(ctx, `
+	ok, err := pg.Value[bool](ctx, s.pool, `
 		SELECT EXISTS (SELECT FROM current_payout_address
 			WHERE merchant_id = $1 AND mode = $2 AND currency = $3
 				AND NOT starts_with(address, 'sandbox:'))`,
-		owner.MerchantID, owner.Mode, currency).Scan(&ok)
+		owner.MerchantID, owner.Mode, currency)
 	return ok, pg.Wrap("payout address", err)
 }

@@ -291,15 +291,14 @@ func publishMerchantUpdate(
 	ctx context.Context, tx pgx.Tx, m checkout.Merchant, mode checkout.Mode,
 	addresses []checkout.PayoutAddress, previous map[string]any,
 ) (string, error) {
-	var at time.Time
-	if err := tx.QueryRow(ctx, `
-		SELECT date_trunc('milliseconds', clock_timestamp())`).Scan(&at); err != nil {
+	at, err := pg.Value[time.Time](ctx, tx, `SELECT date_trunc('milliseconds', clock_timestamp())`)
+	if err != nil {
 		return "", err
 	}
 	update := checkout.MerchantUpdate{Merchant: m, Mode: mode, Addresses: addresses,
 		Previous: previous, Changed: slices.Sorted(maps.Keys(previous))}
 	id := checkout.NewID(checkout.PrefixEvent)
-	_, err := publish(ctx, tx, publication{
+	_, err = publish(ctx, tx, publication{
 		Ref: m.Owner(mode).Ref(id), Type: webhook.MerchantUpdated,
 		SubjectID: checkout.NewID(checkout.PrefixChange), Data: update, At: at,
 	})

@@ -29,7 +29,7 @@ func (s *Store) BookMovements(
 		return nil, nil
 	}
 	return pg.InTx(ctx, s.pool, "book movements", func(tx pgx.Tx) (fresh []checkout.Finding, err error) {
-		booked, err := pg.CollectBy(ctx, tx, pgx.RowTo[string], `
+		booked, err := pg.Values[string](ctx, tx, `
 			SELECT subject FROM ledger_entry WHERE kind = $1 AND mode = $2 AND subject = ANY ($3)`,
 			entryMovement, mode, slices.Collect(maps.Keys(entries)))
 		if err != nil {

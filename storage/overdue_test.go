@@ -27,8 +27,7 @@ func TestOverdue_IsEverythingThatShouldHaveDoneSomething(t *testing.T) {
 	require.NoError(t, f.HoldDelivery(t.Context(), parked))
 	f.begin(t, parked, "run-a", 1)
 	_, ended := f.publishTest(t, e, webhook.PayoutSent)
-	_, err := f.EndDelivery(t.Context(), ended, "", webhook.DeliveryFailed)
-	require.NoError(t, err)
+	f.end(t, ended, webhook.DeliveryFailed)
 	replay, err := f.CreateReplay(t.Context(), newReplay(e))
 	require.NoError(t, err)
 	over := newReplay(f.endpoint(t, "https://shop.example/b", webhook.CheckoutCompleted))
@@ -140,13 +139,9 @@ func TestParkedDeliveries_AreThoseThatMayGoOn(t *testing.T) {
 	require.Equal(t, []checkout.Ref{refs[0], refs[2]}, parked(""))
 	require.Equal(t, []checkout.Ref{refs[2]}, parked(refs[0].ID))
 
-	disabled := webhook.EndpointDisabled
-	_, err := f.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Status: &disabled})
-	require.NoError(t, err)
+	f.setStatus(t, e, webhook.EndpointDisabled)
 	require.Empty(t, parked(""), "their registration holds them")
-	enabled := webhook.EndpointEnabled
-	_, err = f.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Status: &enabled})
-	require.NoError(t, err)
+	f.setStatus(t, e, webhook.EndpointEnabled)
 
 	f.begin(t, refs[0], "run", 1)
 	require.Equal(t, []checkout.Ref{refs[2]}, parked(""), "the other goes on")
@@ -156,8 +151,7 @@ func TestParkedDeliveries_AreThoseThatMayGoOn(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, overdue, 1, "its run is gone, so it is overdue")
 	require.Equal(t, refs[2].ID, overdue[0].ID)
-	_, err = f.EndDelivery(t.Context(), refs[1], "", webhook.DeliveryCanceled)
-	require.NoError(t, err)
+	f.end(t, refs[1], webhook.DeliveryCanceled)
 	require.NoError(t, f.UnparkDelivery(t.Context(), refs[1]), "it has ended")
 	require.Equal(t, webhook.DeliveryCanceled, f.read(t, refs[1]).Status)
 }
@@ -173,8 +167,7 @@ func TestOrphanedDeliveries_AreThePendingOnesOfDeletedRegistrations(t *testing.T
 	_, failed := f.publishTest(t, gone, webhook.PayoutSent)
 	require.NoError(t, f.HoldDelivery(t.Context(), parked))
 	f.begin(t, parked, "run", 1)
-	_, err := f.EndDelivery(t.Context(), failed, "", webhook.DeliveryFailed)
-	require.NoError(t, err)
+	f.end(t, failed, webhook.DeliveryFailed)
 	f.sessionURLDelivery(t, gone)
 	orphaned := func(after string) (ids []string) {
 		got, err := f.OrphanedDeliveries(t.Context(), after, 10)
@@ -190,7 +183,6 @@ func TestOrphanedDeliveries_AreThePendingOnesOfDeletedRegistrations(t *testing.T
 	slices.Sort(want)
 	require.Equal(t, want, orphaned(""))
 	require.Equal(t, want[1:], orphaned(want[0]))
-	_, err = f.EndDelivery(t.Context(), parked, "", webhook.DeliveryCanceled)
-	require.NoError(t, err)
+	f.end(t, parked, webhook.DeliveryCanceled)
 	require.Equal(t, []string{pending.ID}, orphaned(""))
 }

@@ -56,12 +56,11 @@ func lockCharge(ctx context.Context, tx pgx.Tx, mode checkout.Mode, where string
 
 // lockChargeOf is lockCharge for the charge of a payout.
 func lockChargeOf(ctx context.Context, tx pgx.Tx, payout checkout.Ref) (paidCharge, error) {
-	var transactionID string
-	err := tx.QueryRow(ctx, `
+	transactionID, err := pg.Value[string](ctx, tx, `
 		SELECT transaction_id FROM payout WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
-		payout.ID, payout.MerchantID, payout.Mode).Scan(&transactionID)
+		payout.ID, payout.MerchantID, payout.Mode)
 	if err != nil {
-		return paidCharge{}, pg.Found(err)
+		return paidCharge{}, err
 	}
 	return lockCharge(ctx, tx, payout.Mode, `t.id = $2`, transactionID)
 }

@@ -2,9 +2,6 @@ package storage
 
 import (
 	"context"
-	"errors"
-
-	"github.com/jackc/pgx/v5"
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
@@ -83,10 +80,8 @@ const uselessCards = `
 // HasPayment reports whether the session has a payment with this id, in any state. The customer has
 // no key: see CustomerSession.
 func (s *Store) HasPayment(ctx context.Context, sessionID, id string) (bool, error) {
-	var there bool
-	err := s.pool.QueryRow(ctx, `
-		SELECT EXISTS (SELECT FROM transaction WHERE id = $1 AND session_id = $2)`,
-		id, sessionID).Scan(&there)
+	there, err := pg.Value[bool](ctx, s.pool, `
+		SELECT EXISTS (SELECT FROM transaction WHERE id = $1 AND session_id = $2)`, id, sessionID)
 	return there, pg.Wrap("find payment", err)
 }
 
@@ -100,15 +95,10 @@ type PaymentInFlight struct {
 // PaymentInFlight returns the session's payment in flight, the zero value when there is none. The
 // customer has no key: see CustomerSession.
 func (s *Store) PaymentInFlight(ctx context.Context, sessionID string) (PaymentInFlight, error) {
-	var p PaymentInFlight
-	err := s.pool.QueryRow(ctx, `
-		SELECT t.id, t.acquirer, coalesce(t.action_url, '') FROM transaction t
-		WHERE t.session_id = $1 AND t.status = 'processing'`,
-		sessionID).Scan(&p.ID, &p.Acquirer, &p.ActionURL)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return PaymentInFlight{}, nil
-	}
-	return p, pg.Wrap("payment in flight", err)
+	p, err := pg.One[PaymentInFlight](ctx, s.pool, `
+		SELECT t.id, t.acquirer, coalesce(t.action_url, '') AS action_url FROM transaction t
+		WHERE t.session_id = $1 AND t.status = 'processing'`, sessionID)
+	return p, pg.Wrap("payment in flight", pg.Optional(err))
 }
 
 // Charge is what the card network must know about a payment, and what was stored about its charge.
@@ -160,8 +150,7 @@ func (s *Store) BeginPayment(
 	// One statement locks the session, then reads the clock: a reader that later sees the time over must also see
 	// this payment. It locks the payment too: DropPayment may delete it at this moment. After a wait, answer is of both
 	// rows as they are then, because a query that locks a row reads it again when it has changed. No other row matters.
-	var answer beginAnswer
-	err = s.pool.QueryRow(ctx, `
+	answer, err := pg.Value[beginAnswer](ctx, s.pool, `
 		WITH session AS (
 			SELECT status, payment_in_flight, expires_at, attempts
 			FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR NO KEY UPDATE
@@ -184,11 +173,11 @@ func (s *Store) BeginPayment(
 		)
 		SELECT answer FROM payment`,
 		ref.ID, ref.MerchantID, ref.Mode, transactionID, reference,
-		rate.Rate, orNull(rate.At), sourceRates(rate.Sources), orNull(rate.Until)).Scan(&answer)
+		rate.Rate, orNull(rate.At), sourceRates(rate.Sources), orNull(rate.Until))
 	if err == nil {
 		err = answer.err()
 	}
-	return answer == paymentBegins, pg.Wrap("begin payment", pg.Found(err))
+	return answer == paymentBegins, pg.Wrap("begin payment", err)
 }
 
 // beginAnswer says what BeginPayment found.

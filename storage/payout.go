@@ -204,6 +204,13 @@ func lockPayout(ctx context.Context, tx pgx.Tx, ref checkout.Ref) (lockedPayout,
 	return p, err
 }
 
+// set changes columns of the locked payout. The arguments begin with $4.
+func (p *lockedPayout) set(ctx context.Context, tx pgx.Tx, columns string, args ...any) error {
+	_, err := tx.Exec(ctx, `UPDATE payout SET `+columns+` WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
+		append([]any{p.ID, p.MerchantID, p.Mode}, args...)...)
+	return err
+}
+
 func readPayout(ctx context.Context, from pg.Querier, ref checkout.Ref) (lockedPayout, error) {
 	return pg.One[lockedPayout](ctx, from, `
 		SELECT `+payoutColumns+`, date_trunc('milliseconds', clock_timestamp()) AS now,

@@ -99,11 +99,7 @@ func (p *lockedPayout) closed() bool {
 }
 
 func (p *lockedPayout) refuse(ctx context.Context, tx pgx.Tx, why checkout.PayoutFailure) error {
-	_, err := tx.Exec(ctx, `
-		UPDATE payout SET failure = $4, hold = '', held_at = NULL, next_action_at = NULL
-		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`,
-		p.ID, p.MerchantID, p.Mode, why)
-	return err
+	return p.set(ctx, tx, `failure = $4, hold = '', held_at = NULL, next_action_at = NULL`, why)
 }
 
 // hold writes a hold, or gives the payout up when it has waited for patience.
@@ -138,11 +134,7 @@ func (p *lockedPayout) wait(ctx context.Context, tx pgx.Tx, why checkout.PayoutH
 	if next.Before(p.NotBefore) {
 		next = p.NotBefore
 	}
-	_, err := tx.Exec(ctx, `
-		UPDATE payout SET hold = $4, held_at = $5, next_action_at = $6
-		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`,
-		p.ID, p.MerchantID, p.Mode, why, since, next)
-	return err
+	return p.set(ctx, tx, `hold = $4, held_at = $5, next_action_at = $6`, why, since, next)
 }
 
 // HeldPayouts are the payouts that wait for one reason.
@@ -227,10 +219,9 @@ func (s *Store) RetryPayout(
 
 // requireNotRefunded returns checkout.ErrPaymentRefunded unless every refund of the payout's payment has failed.
 func (p *lockedPayout) requireNotRefunded(ctx context.Context, tx pgx.Tx) error {
-	var refunded bool
-	err := tx.QueryRow(ctx, `
+	refunded, err := pg.Value[bool](ctx, tx, `
 		SELECT EXISTS (SELECT FROM refund r WHERE r.transaction_id = $1 AND r.mode = $2 AND `+refundStands+`)`,
-		p.TransactionID, p.Mode).Scan(&refunded)
+		p.TransactionID, p.Mode)
 	if err == nil && refunded {
 		err = checkout.ErrPaymentRefunded
 	}

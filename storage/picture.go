@@ -49,6 +49,9 @@ const renewPictures = `
 		AND ` + roomForPictures + `
 	RETURNING p.id, p.url`
 
+// usedPicture is a picture of a session to create.
+type usedPicture struct{ ID, URL string }
+
 // insertPictures makes the pictures of the session's line items known. It returns those that must be fetched.
 // A session without pictures costs no round trip.
 func (s *Store) insertPictures(ctx context.Context, session checkout.Session) (added []checkout.Picture, err error) {
@@ -63,19 +66,15 @@ func (s *Store) insertPictures(ctx context.Context, session checkout.Session) (a
 	}
 	return pg.InTx(ctx, s.pool, "pictures", func(tx pgx.Tx) (added []checkout.Picture, err error) {
 		var batch pgx.Batch
-		for _, query := range []string{usePictures, renewPictures} {
-			batch.Queue(query, session.MerchantID, session.Mode, ids, urls, maxPendingPictures).Query(func(rows pgx.Rows) error {
-				var p checkout.Picture
-				_, err := pgx.ForEachRow(rows, []any{&p.ID, &p.URL}, func() error {
-					if slices.Contains(ids, p.ID) {
-						added = append(added, p)
-					}
-					return nil
-				})
-				return err
-			})
+		var used, renewed []usedPicture
+		pg.Queue(&batch, &used, usePictures, session.MerchantID, session.Mode, ids, urls, maxPendingPictures)
+		pg.Queue(&batch, &renewed, renewPictures, session.MerchantID, session.Mode, ids, urls, maxPendingPictures)
+		err = tx.SendBatch(ctx, &batch).Close() // fills both
+		for _, p := range append(used, renewed...) {
+			if slices.Contains(ids, p.ID) {
+				added = append(added, checkout.Picture{ID: p.ID, URL: p.URL})
+			}
 		}
-		err = tx.SendBatch(ctx, &batch).Close() // fills added
 		return added, err
 	})
 }

@@ -77,7 +77,7 @@ func (s *Store) RecoverTransfer(
 ) (done bool, err error) {
 	doing := "recover the transfer of " + r.Version.TxHash
 	return inTreasury(ctx, s, doing, r.AccountID, func(tx pgx.Tx, a treasury) (done bool, err error) {
-		if !a.Frozen {
+		if a.FrozenAt == nil {
 			return false, ErrNotFrozen
 		}
 		unexplained, err := a.unexplained(ctx, tx, r.Outflows)
@@ -185,10 +185,8 @@ func finishRecovered(
 		if len(rates) > 0 {
 			p.ExchangeRate = rates[i].ExchangeRate
 		}
-		_, err = tx.Exec(ctx, `
-			UPDATE payout SET amount = $4, fee = $5, exchange_rate = $6, destination = $7
-			WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
-			p.ID, p.MerchantID, p.Mode, p.Amount, p.Fee, p.ExchangeRate, p.Destination)
+		err = p.set(ctx, tx, `amount = $4, fee = $5, exchange_rate = $6, destination = $7`,
+			p.Amount, p.Fee, p.ExchangeRate, p.Destination)
 		if err != nil {
 			return err
 		}

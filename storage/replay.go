@@ -35,13 +35,9 @@ func (s *Store) PreviewReplay(ctx context.Context, r webhook.Replay) (int, error
 	if _, err := s.Endpoint(ctx, r.Owner.Ref(r.EndpointID)); err != nil {
 		return 0, err
 	}
-	var n int
-	if err := s.pool.QueryRow(ctx, `
-		SELECT count(*) FROM webhook_delivery d WHERE `+replayed,
-		replayedArgs(r)...).Scan(&n); err != nil {
-		return 0, pg.Wrap("preview replay", err)
-	}
-	return n, nil
+	n, err := pg.Value[int](ctx, s.pool, `
+		SELECT count(*) FROM webhook_delivery d WHERE `+replayed, replayedArgs(r)...)
+	return n, pg.Wrap("preview replay", err)
 }
 
 // CreateReplay stores a running bulk replay. The caller starts its workflow; Reconcile starts it if
@@ -155,16 +151,14 @@ type ReplayedDelivery struct {
 func (s *Store) ReplayedDeliveries(
 	ctx context.Context, r webhook.Replay, limit int,
 ) ([]ReplayedDelivery, error) {
-	got, err := pg.CollectBy(ctx, s.pool, func(row pgx.CollectableRow) (d ReplayedDelivery, err error) {
-		var address string
-		err = row.Scan(&d.ID, &d.EndpointID, &address, &d.EventType)
-		d.Host = webhook.HostOf(address)
-		return d, err
-	}, `
-		SELECT d.id, d.endpoint_id, d.url, e.type FROM webhook_delivery d
+	got, err := pg.Collect[ReplayedDelivery](ctx, s.pool, `
+		SELECT d.id, d.endpoint_id, d.url AS host, e.type AS event_type FROM webhook_delivery d
 		JOIN event e ON e.id = d.event_id
 		WHERE `+replayed+` AND d.id > $9 ORDER BY d.id LIMIT $10`,
 		append(replayedArgs(r), r.After, limit)...)
+	for i := range got {
+		got[i].Host = webhook.HostOf(got[i].Host)
+	}
 	return got, pg.Wrap("replayed deliveries", err)
 }
 

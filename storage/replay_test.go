@@ -29,17 +29,14 @@ func TestReplayedDeliveries_AreThoseOfTheRegistrationStatusAndTime(t *testing.T)
 	for i := range 7 {
 		_, ref := f.publishTest(t, a, webhook.PayoutSent)
 		if i < 5 {
-			_, err := f.EndDelivery(t.Context(), ref, "", webhook.DeliveryFailed)
-			require.NoError(t, err)
+			f.end(t, ref, webhook.DeliveryFailed)
 			want = append(want, ref.ID)
 		}
 	}
 	_, other := f.publishTest(t, b, webhook.PayoutSent)
-	_, err := f.EndDelivery(t.Context(), other, "", webhook.DeliveryFailed)
-	require.NoError(t, err)
+	f.end(t, other, webhook.DeliveryFailed)
 	own := f.sessionURLDelivery(t, a)
-	_, err = f.EndDelivery(t.Context(), own, "", webhook.DeliveryFailed)
-	require.NoError(t, err)
+	f.end(t, own, webhook.DeliveryFailed)
 	first := f.read(t, a.Owner.Ref(want[0])).CreatedAt
 	f.Exec(t, `UPDATE webhook_delivery SET created_at = $1 WHERE id <> $2`, first.Add(time.Second), want[0])
 
@@ -100,8 +97,7 @@ func TestReplayedDeliveries_DoesNotComeBackToWhatItStarted(t *testing.T) {
 	a := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	for range 3 {
 		_, ref := f.publishTest(t, a, webhook.PayoutSent)
-		_, err := f.EndDelivery(t.Context(), ref, "", webhook.DeliveryFailed)
-		require.NoError(t, err)
+		f.end(t, ref, webhook.DeliveryFailed)
 	}
 	r, err := f.CreateReplay(t.Context(), newReplay(a))
 	require.NoError(t, err)

@@ -47,7 +47,7 @@ const resealPage = 500
 // retires the keys that have sealed nothing that is left: Open needs them no longer.
 func (s *Store) Reseal(ctx context.Context, progress func(what string, rows int)) (Resealed, error) {
 	done := Resealed{Current: s.keys.Current(), Values: map[string]int{}}
-	old, err := pg.CollectBy(ctx, s.pool, pgx.RowTo[string],
+	old, err := pg.Values[string](ctx, s.pool,
 		`SELECT id FROM master_key WHERE id <> $1 ORDER BY id`, s.keys.Current())
 	if err != nil {
 		return done, pg.Wrap("reseal", err)
@@ -91,8 +91,8 @@ func (s *Store) resealAll(
 // change at the moment.
 func (s *Store) resealSome(ctx context.Context, key string, of sealing) (int, error) {
 	return pg.InTx(ctx, s.pool, "reseal", func(tx pgx.Tx) (int, error) {
-		found, err := pg.CollectBy(ctx, tx, pgx.RowToStructByPos[sealedRow], fmt.Sprintf(`
-			SELECT ctid::text, %s, ARRAY[%s] FROM %s WHERE %s = $1
+		found, err := pg.Collect[sealedRow](ctx, tx, fmt.Sprintf(`
+			SELECT ctid::text AS place, %s AS owner, ARRAY[%s] AS values FROM %s WHERE %s = $1
 			LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED`,
 			of.owner, strings.Join(of.values, ", "), of.table, of.key), key, resealPage)
 		if err != nil {
@@ -148,11 +148,10 @@ func (s *Store) retireKey(ctx context.Context, key string) (bool, error) {
 }
 
 // keyUsed reports whether a key has sealed something that is still there.
-func keyUsed(ctx context.Context, tx pgx.Tx, key string) (used bool, err error) {
+func keyUsed(ctx context.Context, tx pgx.Tx, key string) (bool, error) {
 	parts := make([]string, 0, len(sealings))
 	for _, of := range sealings {
 		parts = append(parts, fmt.Sprintf("EXISTS (SELECT FROM %s WHERE %s = $1)", of.table, of.key))
 	}
-	err = tx.QueryRow(ctx, `SELECT `+strings.Join(parts, " OR "), key).Scan(&used)
-	return used, err
+	return pg.Value[bool](ctx, tx, `SELECT `+strings.Join(parts, " OR "), key)
 }

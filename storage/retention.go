@@ -17,7 +17,7 @@ import (
 // stays, however old. It returns the number of deleted deliveries; 0 means that none is left.
 func (s *Store) DeleteFinished(ctx context.Context, age time.Duration, limit int) (int, error) {
 	return pg.InTx(ctx, s.pool, "delete finished deliveries", func(tx pgx.Tx) (deleted int, err error) {
-		events, err := pg.CollectBy(ctx, tx, pgx.RowTo[string], `
+		events, err := pg.Values[string](ctx, tx, `
 			WITH old AS (
 				SELECT id FROM webhook_delivery
 				WHERE id < $1 AND status <> 'pending'

@@ -33,8 +33,7 @@ func TestDeleteFinished_RemovesWhatEndedLongAgoAndNothingElse(t *testing.T) {
 	end := func(ref checkout.Ref) {
 		f.begin(t, ref, "run-"+ref.ID, 1)
 		require.NoError(t, f.FinishAttempt(t.Context(), ref, refused(1, 1), 0))
-		_, err := f.EndDelivery(t.Context(), ref, "", webhook.DeliveryFailed)
-		require.NoError(t, err)
+		f.end(t, ref, webhook.DeliveryFailed)
 	}
 	_, ref := f.publishTest(t, e, webhook.PayoutSent)
 	end(ref)
@@ -88,8 +87,7 @@ func TestDeleteFinished_TakesTheLimitAtATime(t *testing.T) {
 	e := f.endpoint(t, "https://shop.example/a", webhook.MerchantUpdated)
 	for range 5 {
 		_, ref := f.publishTest(t, e, webhook.PayoutSent)
-		_, err := f.EndDelivery(t.Context(), ref, "", webhook.DeliveryFailed)
-		require.NoError(t, err)
+		f.end(t, ref, webhook.DeliveryFailed)
 	}
 	var total int
 	for range 10 {
@@ -111,8 +109,7 @@ func TestDeleteFinished_KeepsTheEventOfAnotherDelivery(t *testing.T) {
 	_, ended := f.publishTest(t, f.endpoint(t, "https://shop.example/a", webhook.MerchantUpdated), webhook.PayoutSent)
 	_, waits := f.publishTest(t, f.endpoint(t, "https://shop.example/b", webhook.MerchantUpdated), webhook.PayoutSent)
 	f.Exec(t, `UPDATE webhook_delivery SET event_id = (SELECT event_id FROM webhook_delivery WHERE id = $1) WHERE id = $2`, ended.ID, waits.ID)
-	_, err := f.EndDelivery(t.Context(), ended, "", webhook.DeliveryFailed)
-	require.NoError(t, err)
+	f.end(t, ended, webhook.DeliveryFailed)
 
 	n, err := f.DeleteFinished(t.Context(), 0, 100)
 	require.NoError(t, err)

@@ -182,7 +182,7 @@ func (s *Store) readSession(ctx context.Context, payout bool, where string, args
 func (s *Store) readSessionOnce(
 	ctx context.Context, payout bool, where, lock string, args ...any,
 ) (row brandedSession, err error) {
-	row, err = pg.OneBy(ctx, s.pool, pgx.RowToStructByNameLax[brandedSession], `
+	row, err = pg.One[brandedSession](ctx, s.pool, `
 		SELECT s.*, `+account.BrandColumns+`
 		FROM (SELECT `+sessionColumns+` FROM checkout_session WHERE `+where+lock+`) s
 			JOIN merchant m ON m.id = s.merchant_id`, args...)
@@ -315,7 +315,7 @@ func (s *Store) Sessions(
 	}
 	q.Equal("s.currency", string(f.Currency))
 	q.Page(checkout.PrefixSession, "s", p)
-	sessions, err := pg.CollectBy(ctx, s.pool, pgx.RowToStructByNameLax[checkout.Session], `
+	sessions, err := pg.Collect[checkout.Session](ctx, s.pool, `
 		SELECT `+sessionColumns+` FROM checkout_session s `+q.SQL, q.Args...)
 	if err != nil {
 		return nil, pg.Wrap("sessions", err)
@@ -325,7 +325,7 @@ func (s *Store) Sessions(
 
 // readPayments fills in the transactions and, if asked, the payouts of sessions, in one round trip. A session that was
 // not tried has none.
-func (s *Store) readPayments(ctx context.Context, sessions []checkout.Session, payouts bool) error {
+func (s *Store) readPayments(ctx context.Context, sessions []checkout.Session, withPayouts bool) error {
 	var ids []string
 	byID := map[string]*checkout.Session{}
 	for i := range sessions {
@@ -344,30 +344,27 @@ func (s *Store) readPayments(ctx context.Context, sessions []checkout.Session, p
 		of, arg = `= ANY ($1)`, ids
 	}
 
-	var batch pgx.Batch
-	batch.Queue(`SELECT `+transactionColumns+transactionJoin+`
+	var (
+		batch        pgx.Batch
+		transactions []checkout.Transaction
+		payouts      []checkout.Payout
+	)
+	pg.Queue(&batch, &transactions, `SELECT `+transactionColumns+transactionJoin+`
 		WHERE t.session_id `+of+` AND `+decided+`
-		ORDER BY t.attempt`, arg).Query(func(rows pgx.Rows) error {
-		all, err := pgx.CollectRows(rows, pgx.RowToStructByNameLax[checkout.Transaction])
-		for _, t := range all {
-			session := byID[t.SessionID]
-			session.Transactions = append(session.Transactions, t)
-		}
-		return err
-	})
-
-	if payouts {
-		batch.Queue(`
-			SELECT `+payoutColumns+payoutJoin+` WHERE p.session_id `+of,
-			arg).Query(func(rows pgx.Rows) error {
-			all, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByNameLax[checkout.Payout])
-			for _, p := range all {
-				byID[p.SessionID].Payout = p
-			}
-			return err
-		})
+		ORDER BY t.attempt`, arg)
+	if withPayouts {
+		pg.Queue(&batch, &payouts, `
+			SELECT `+payoutColumns+payoutJoin+` WHERE p.session_id `+of, arg)
 	}
-	return pg.Wrap("payments of sessions", s.pool.SendBatch(ctx, &batch).Close())
+	err := s.pool.SendBatch(ctx, &batch).Close() // fills both
+	for _, t := range transactions {
+		session := byID[t.SessionID]
+		session.Transactions = append(session.Transactions, t)
+	}
+	for _, p := range payouts {
+		byID[p.SessionID].Payout = &p
+	}
+	return pg.Wrap("payments of sessions", err)
 }
 
 // Expiry asks to end a session without a payment.

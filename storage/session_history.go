@@ -20,7 +20,7 @@ type SessionHistory struct {
 // EventHistory is an event with its deliveries, oldest first.
 type EventHistory struct {
 	webhook.Event
-	Deliveries []webhook.Delivery // each with its newest attempts, oldest first, without response bodies
+	Deliveries []webhook.Delivery `db:"-"` // each with its newest attempts, oldest first, without response bodies
 }
 
 // maxAttemptsOfTree is how many attempts a history shows of each delivery: the attempts of the last
@@ -32,46 +32,30 @@ const maxAttemptsOfTree = 2 * webhook.MaxAttempts
 func (s *Store) SessionHistory(ctx context.Context, ref checkout.Ref) (SessionHistory, error) {
 	var (
 		h          SessionHistory
+		inFlight   []checkout.Transaction // one at most
 		deliveries []webhook.Delivery
 		attempts   []deliveryAttempt
 		batch      pgx.Batch
 	)
 
-	batch.Queue(`SELECT `+transactionColumns+transactionJoin+`
+	pg.Queue(&batch, &inFlight, `SELECT `+transactionColumns+transactionJoin+`
 		WHERE t.session_id = $3 AND t.merchant_id = $1 AND t.mode = $2
-			AND t.status = 'processing'`,
-		ref.MerchantID, ref.Mode, ref.ID).Query(func(rows pgx.Rows) (err error) {
-		h.InFlight, err = pg.OptionalRow[checkout.Transaction](rows)
-		return err
-	})
+			AND t.status = 'processing'`, ref.MerchantID, ref.Mode, ref.ID)
 
 	const ofSession = `WHERE e.session_id = $3 AND e.merchant_id = $1 AND e.mode = $2 `
-	batch.Queue(selectEvent+ofSession+`ORDER BY e.id`,
-		ref.MerchantID, ref.Mode, ref.ID).Query(func(rows pgx.Rows) (err error) {
-		h.Events, err = pgx.CollectRows(rows, pgx.RowToStructByNameLax[EventHistory])
-		return err
-	})
-
-	batch.Queue(selectDelivery+ofSession+`ORDER BY d.id`,
-		ref.MerchantID, ref.Mode, ref.ID).Query(func(rows pgx.Rows) (err error) {
-		deliveries, err = pgx.CollectRows(rows, readDelivery)
-		return err
-	})
-
-	batch.Queue(`
-		SELECT d.id AS delivery_id,`+attemptColumns+`
+	pg.Queue(&batch, &h.Events, selectEvent+ofSession+`ORDER BY e.id`, ref.MerchantID, ref.Mode, ref.ID)
+	pg.Queue(&batch, &deliveries, selectDelivery+ofSession+`ORDER BY d.id`, ref.MerchantID, ref.Mode, ref.ID)
+	pg.Queue(&batch, &attempts, listedAttempts+`
 		FROM webhook_delivery d JOIN event e ON e.id = d.event_id CROSS JOIN LATERAL (
 			SELECT * FROM webhook_attempt WHERE delivery_id = d.id ORDER BY run DESC, number DESC LIMIT $4) a `+ofSession+`
-		ORDER BY a.run, a.number`,
-		ref.MerchantID, ref.Mode, ref.ID, maxAttemptsOfTree).Query(func(rows pgx.Rows) (err error) {
-		attempts, err = pgx.CollectRows(rows, pgx.RowToStructByNameLax[deliveryAttempt])
-		return err
-	})
-
+		ORDER BY a.run, a.number`, ref.MerchantID, ref.Mode, ref.ID, maxAttemptsOfTree)
 	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return SessionHistory{}, pg.Wrap("history of a session", err)
 	}
 
+	if len(inFlight) > 0 {
+		h.InFlight = &inFlight[0]
+	}
 	h.add(deliveries, attempts)
 	return h, nil
 }

@@ -60,7 +60,7 @@ type LedgerEntry struct {
 	Kind      string // such as "charge" or "transfer_signed"
 	Subject   string // id of the transaction or the transfer
 	CreatedAt time.Time
-	Postings  []LedgerBalance // ordered by asset, then debits before credits
+	Postings  []LedgerBalance `db:"-"` // ordered by asset, then debits before credits
 }
 
 // SessionMoney returns how the money of a session moved, in one round trip. It is empty for an unknown
@@ -69,53 +69,38 @@ func (s *Store) SessionMoney(ctx context.Context, ref checkout.Ref) (SessionMone
 	var (
 		got      SessionMoney
 		versions []SignedVersion
+		postings []entryPosting
 		batch    pgx.Batch
 	)
 
-	batch.Queue(`
+	pg.Queue(&batch, &got.Charges, `
 		SELECT id AS transaction_id, coalesce(acquirer_ref, '') AS reference, rate_at, rate_sources AS sources
 		FROM transaction WHERE session_id = $3 AND merchant_id = $1 AND mode = $2 AND rate_sources IS NOT NULL
-			AND rate_at IS NOT NULL ORDER BY attempt`,
-		ref.MerchantID, ref.Mode, ref.ID).Query(func(rows pgx.Rows) (err error) {
-		got.Charges, err = pgx.CollectRows(rows, pgx.RowToStructByName[ChargeRecord])
-		return err
-	})
+			AND rate_at IS NOT NULL ORDER BY attempt`, ref.MerchantID, ref.Mode, ref.ID)
 
 	// Of a session: $1 merchant, $2 mode, $3 session.
 	const transfers = `transfer_payout x JOIN payout p ON p.id = x.payout_id AND p.session_id = $3
 			AND p.merchant_id = $1 AND p.mode = $2 AND x.merchant_id = $1 AND x.mode = $2`
-	batch.Queue(`
+	pg.Queue(&batch, &got.Transfers, `
 		SELECT t.id, a.chain_id, a.network, `+slotOf+` AS slot, t.status, x.amount::text AS amount, x.fee::text AS fee,
 			coalesce(t.tx_hash, '') AS tx_hash, t.height, t.proved - t.height AS depth, t.created_at, t.ended_at
 		FROM `+transfers+` JOIN transfer t ON t.id = x.transfer_id JOIN treasury_account a ON a.id = t.account_id
-		ORDER BY t.created_at, t.id`,
-		ref.MerchantID, ref.Mode, ref.ID).Query(func(rows pgx.Rows) (err error) {
-		got.Transfers, err = pgx.CollectRows(rows, pgx.RowToStructByName[PayoutTransfer])
-		return err
-	})
-	batch.Queue(`
+		ORDER BY t.created_at, t.id`, ref.MerchantID, ref.Mode, ref.ID)
+	pg.Queue(&batch, &versions, `
 		SELECT v.transfer_id, v.number, v.tx_hash, v.max_cost::text AS max_cost, v.created_at
 		FROM `+transfers+` JOIN transfer_version v ON v.transfer_id = x.transfer_id ORDER BY v.transfer_id, v.number`,
-		ref.MerchantID, ref.Mode, ref.ID).Query(func(rows pgx.Rows) (err error) {
-		versions, err = pgx.CollectRows(rows, pgx.RowToStructByName[SignedVersion])
-		return err
-	})
+		ref.MerchantID, ref.Mode, ref.ID)
 
 	// A transfer may pay several merchants. Entries about all of it are for the merchant that it pays alone.
-	batch.Queue(`
-		SELECT e.id, e.kind, e.subject, e.created_at, l.account, l.asset, l.amount::text
+	pg.Queue(&batch, &postings, `
+		SELECT e.id, e.kind, e.subject, e.created_at, l.account, l.asset, l.amount::text AS amount
 		FROM ledger_entry e JOIN ledger_posting l ON l.entry_id = e.id
 		WHERE e.mode = $2 AND e.subject IN (
 				SELECT id FROM transaction WHERE session_id = $3 AND merchant_id = $1 AND mode = $2
 				UNION ALL SELECT x.transfer_id FROM `+transfers+`)
 			AND (e.merchant_id = $1 OR e.merchant_id IS NULL AND NOT EXISTS (
 				SELECT FROM transfer_payout o WHERE o.transfer_id = e.subject AND o.merchant_id <> $1))
-		ORDER BY e.id, l.asset, l.amount < 0, l.account`,
-		ref.MerchantID, ref.Mode, ref.ID).Query(func(rows pgx.Rows) (err error) {
-		got.Ledger, err = collectEntries(rows)
-		return err
-	})
-
+		ORDER BY e.id, l.asset, l.amount < 0, l.account`, ref.MerchantID, ref.Mode, ref.ID)
 	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return SessionMoney{}, pg.Wrap("money of a session", err)
 	}
@@ -125,26 +110,21 @@ func (s *Store) SessionMoney(ctx context.Context, ref checkout.Ref) (SessionMone
 			got.Transfers[i].Versions = append(got.Transfers[i].Versions, v)
 		}
 	}
+	for i, p := range postings {
+		if i == 0 || p.ID != postings[i-1].ID {
+			got.Ledger = append(got.Ledger, p.LedgerEntry)
+		}
+		of := &got.Ledger[len(got.Ledger)-1]
+		of.Postings = append(of.Postings, p.LedgerBalance)
+	}
 	return got, nil
 }
 
-// collectEntries reads postings, in the order of their entries.
-func collectEntries(rows pgx.Rows) (all []LedgerEntry, err error) {
-	var (
-		id, last int64
-		e        LedgerEntry
-		p        LedgerBalance
-	)
-	_, err = pgx.ForEachRow(rows,
-		[]any{&id, &e.Kind, &e.Subject, &e.CreatedAt, &p.Account, &p.Asset, &p.Amount}, func() error {
-			if id != last {
-				all, last = append(all, e), id
-			}
-			of := &all[len(all)-1]
-			of.Postings = append(of.Postings, p)
-			return nil
-		})
-	return all, err
+// entryPosting is a posting with its entry.
+type entryPosting struct {
+	ID int64
+	LedgerEntry
+	LedgerBalance
 }
 
 // Decimal returns the amount in major units of the asset, and whether it is a credit. The result has
@@ -154,9 +134,5 @@ func (b LedgerBalance) Decimal() (amount string, credit bool, err error) {
 	if !ok {
 		return "", false, fmt.Errorf("%q is not a whole number", b.Amount)
 	}
-	places := checkout.Currency(b.Asset).Places()
-	if c := checkout.PayoutCurrency(b.Asset); c.Valid() {
-		places = c.Places()
-	}
-	return checkout.FormatUnits(new(big.Int).Abs(units), places), units.Sign() < 0, nil
+	return inAsset(b.Asset, new(big.Int).Abs(units)), units.Sign() < 0, nil
 }

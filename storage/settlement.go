@@ -244,11 +244,8 @@ func (p *payment) settled(ctx context.Context, tx pgx.Tx) (Settlement, error) {
 	if got.Deliveries, err = published(ctx, tx, p.Owner, p.ID, got.EventType, 1); err != nil {
 		return Settlement{}, err
 	}
-	err = tx.QueryRow(ctx, `
+	got.PayoutID, err = pg.Value[string](ctx, tx, `
 		SELECT id FROM payout WHERE transaction_id = $1 AND merchant_id = $2 AND mode = $3`,
-		p.ID, p.MerchantID, p.Mode).Scan(&got.PayoutID)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return Settlement{}, err
-	}
-	return got, nil
+		p.ID, p.MerchantID, p.Mode)
+	return got, pg.Optional(err)
 }

@@ -10,8 +10,6 @@ import (
 	"cmp"
 	"context"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"example.com/checkout/storage/account"
 	"example.com/checkout/storage/pg"
 )
@@ -22,10 +20,6 @@ type Options struct {
 	Pooled   bool        // URL leads to PgBouncer in transaction mode
 	Keys     *pg.Keyring // seals webhook secrets
 	MaxConns int32       // 0 means 20
-}
-
-func (o Options) open(ctx context.Context) (*pgxpool.Pool, error) {
-	return pg.Open(ctx, pg.Options{URL: o.URL, Pooled: o.Pooled, MaxConns: o.MaxConns})
 }
 
 // Store is the service's database. It is safe for concurrent use.
@@ -47,7 +41,7 @@ const defaultMaxConns = 20
 // missing or old, and ErrOtherCluster: see Migrate. It returns ErrPooler and ErrRoleSettings.
 func Open(ctx context.Context, opts Options) (*Store, error) {
 	opts.MaxConns = cmp.Or(opts.MaxConns, defaultMaxConns)
-	pool, err := opts.open(ctx)
+	pool, err := pg.Open(ctx, opts.URL, opts.Pooled, opts.MaxConns)
 	if err != nil {
 		return nil, err
 	}

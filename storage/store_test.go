@@ -88,25 +88,17 @@ func (f fixture) create(t testing.TB, n storage.NewSession) checkout.Session {
 	return s
 }
 
-func ref(s checkout.Session) checkout.Ref {
-	return s.Ref
-}
-
 // beginPayment creates a payment and marks it as in flight.
 func (f fixture) beginPayment(t *testing.T, s checkout.Session) string {
 	t.Helper()
-	p := storagetest.Payment(s.Ref)
-	p.Method = checkout.PaymentMethod{Type: "card", Last4: "4242"}
-	require.NoError(t, f.CreatePayment(t.Context(), p))
-	_, err := f.BeginPayment(t.Context(), ref(s), p.ID, checkout.Quote{Rate: checkout.MustRate("1.08")}, p.ID)
-	require.NoError(t, err)
-	return p.ID
+	method := checkout.PaymentMethod{Type: "card", Last4: "4242"}
+	return storagetest.Begin(t, f.Store, s.Ref, storage.NewPayment{Method: method}, "")
 }
 
 // record stores an answer of the card network.
 func (f fixture) record(t *testing.T, s checkout.Session, id string, result checkout.ChargeResult) {
 	t.Helper()
-	_, _, err := f.RecordCharge(t.Context(), ref(s), id, result)
+	_, _, err := f.RecordCharge(t.Context(), s.Ref, id, result)
 	require.NoError(t, err)
 }
 
@@ -114,10 +106,7 @@ func (f fixture) record(t *testing.T, s checkout.Session, id string, result chec
 func (f fixture) pay(t *testing.T, s checkout.Session, result checkout.ChargeResult) (string, storage.Settlement) {
 	t.Helper()
 	id := f.beginPayment(t, s)
-	f.record(t, s, id, result)
-	got, err := f.FinishPayment(t.Context(), ref(s), id)
-	require.NoError(t, err)
-	return id, got
+	return id, storagetest.Finish(t, f.Store, s.Ref, id, result)
 }
 
 func (f fixture) endpoint(t *testing.T, url string, events ...webhook.EventType) webhook.Endpoint {
@@ -128,6 +117,41 @@ func (f fixture) endpoint(t *testing.T, url string, events ...webhook.EventType)
 	})
 	require.NoError(t, err)
 	return e
+}
+
+// setStatus disables a registration, or enables it.
+func (f fixture) setStatus(t *testing.T, e webhook.Endpoint, status webhook.EndpointStatus) webhook.Endpoint {
+	t.Helper()
+	got, err := f.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Status: &status})
+	require.NoError(t, err)
+	return got
+}
+
+// end gives a delivery its final status, in whatever run.
+func (f fixture) end(t *testing.T, ref checkout.Ref, status webhook.DeliveryStatus) {
+	t.Helper()
+	_, err := f.EndDelivery(t.Context(), ref, "", status)
+	require.NoError(t, err)
+}
+
+// foreign returns what is not to be found by ref: in the other mode, of another merchant, and of another id.
+func foreign(ref checkout.Ref) []checkout.Ref {
+	return []checkout.Ref{
+		checkout.Owner{MerchantID: ref.MerchantID, Mode: ref.Mode.Other()}.Ref(ref.ID),
+		checkout.Owner{MerchantID: checkout.NewID(checkout.PrefixMerchant), Mode: ref.Mode}.Ref(ref.ID),
+		ref.Owner.Ref(checkout.NewID(checkout.PrefixDelivery)),
+	}
+}
+
+// seesCommits notes with which synchronous_commit rows of the tables are written.
+func (f fixture) seesCommits(t *testing.T, tables ...string) {
+	t.Helper()
+	f.Exec(t, `CREATE TABLE seen (written text, value text)`)
+	f.Exec(t, `CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN INSERT INTO seen VALUES (TG_TABLE_NAME, current_setting('synchronous_commit')); RETURN NEW; END $$`)
+	for _, table := range tables {
+		f.Exec(t, `CREATE TRIGGER see AFTER INSERT OR UPDATE ON `+table+` FOR EACH ROW EXECUTE FUNCTION see()`)
+	}
 }
 
 func TestOpen_RefusesWrongMasterKey(t *testing.T) {
@@ -231,10 +255,7 @@ func TestMigrate_TwoAtOnce(t *testing.T) {
 func TestOpen_CommitsForGoodWhateverTheDatabaseIsSetTo(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Exec(t, `CREATE TABLE seen (value text)`)
-	f.Exec(t, `CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$
-		BEGIN INSERT INTO seen VALUES (current_setting('synchronous_commit')); RETURN NEW; END $$`)
-	f.Exec(t, `CREATE TRIGGER see BEFORE INSERT ON merchant FOR EACH ROW EXECUTE FUNCTION see()`)
+	f.seesCommits(t, "merchant")
 	for set, want := range map[string]string{"off": "on", "local": "local", "on": "on", "remote_apply": "remote_apply"} {
 		f.Exec(t, `DELETE FROM seen`)
 		f.Exec(t, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = `+set+`', current_database()); END $$`)

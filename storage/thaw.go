@@ -255,9 +255,7 @@ func (l *lostTransfer) revive(ctx context.Context, tx pgx.Tx) error {
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `UPDATE payout SET destination = $4 WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
-			ref.ID, ref.MerchantID, ref.Mode, l.transfer.Newest().Outputs[i].Destination)
-		if err != nil {
+		if err := p.set(ctx, tx, `destination = $4`, l.transfer.Newest().Outputs[i].Destination); err != nil {
 			return err
 		}
 	}

@@ -3,8 +3,6 @@ package storage
 import (
 	"context"
 
-	"github.com/jackc/pgx/v5"
-
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
@@ -27,14 +25,14 @@ func (s *Store) Transactions(
 	q.Equal("t.status", string(f.Status))
 	q.Equal("t.session_id", f.SessionID)
 	q.Page(checkout.PrefixTransaction, "t", p)
-	got, err := pg.CollectBy(ctx, s.pool, pgx.RowToStructByNameLax[checkout.Transaction],
+	got, err := pg.Collect[checkout.Transaction](ctx, s.pool,
 		`SELECT `+transactionColumns+transactionJoin+` `+q.SQL, q.Args...)
 	return got, pg.Wrap("transactions", err)
 }
 
 // Transaction returns a decided transaction. It returns checkout.ErrNotFound.
 func (s *Store) Transaction(ctx context.Context, ref checkout.Ref) (checkout.Transaction, error) {
-	got, err := pg.OneBy(ctx, s.pool, pgx.RowToStructByNameLax[checkout.Transaction], `
+	got, err := pg.One[checkout.Transaction](ctx, s.pool, `
 		SELECT `+transactionColumns+transactionJoin+`
 		WHERE t.id = $1 AND t.merchant_id = $2 AND t.mode = $3 AND `+decided, ref.ID, ref.MerchantID, ref.Mode)
 	return got, pg.Wrap("transaction", err)

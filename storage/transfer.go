@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,33 +92,21 @@ func feeCurrencies() (sql string) {
 	return sql
 }
 
-// standingVersion returns the newest version of the transfer that stands for a payout.
-func standingVersion(ctx context.Context, tx pgx.Tx, payoutID string) (checkout.TransferVersion, error) {
-	newest, err := versions(ctx, tx, `
-		JOIN transfer_payout x ON x.transfer_id = t.id AND x.standing
-		WHERE x.payout_id = $1 ORDER BY v.number DESC LIMIT 1`, payoutID)
-	if err != nil || len(newest) == 0 {
-		return checkout.TransferVersion{}, cmp.Or(err, pgx.ErrNoRows)
-	}
-	return newest[0].TransferVersion, nil
-}
-
 // StandingTransfer returns the newest signed version of the payout's transfer, and false when
 // nothing is signed that may still pay it. Only the treasury may call it: the bytes move money.
 func (s *Store) StandingTransfer(
 	ctx context.Context, ref checkout.Ref,
 ) (v checkout.TransferVersion, stands bool, err error) {
-	v, err = pg.InTx(ctx, s.pool, "standing transfer", func(tx pgx.Tx) (v checkout.TransferVersion, err error) {
-		err = tx.QueryRow(ctx, `
-			SELECT EXISTS (SELECT FROM transfer_payout
-				WHERE payout_id = $1 AND merchant_id = $2 AND mode = $3 AND standing)`,
-			ref.ID, ref.MerchantID, ref.Mode).Scan(&stands)
-		if err == nil && stands {
-			v, err = standingVersion(ctx, tx, ref.ID)
-		}
-		return v, err
+	newest, err := pg.InTx(ctx, s.pool, "standing transfer", func(tx pgx.Tx) ([]storedVersion, error) {
+		return versions(ctx, tx, `
+			JOIN transfer_payout x ON x.transfer_id = t.id AND x.standing
+			WHERE x.payout_id = $1 AND x.merchant_id = $2 AND x.mode = $3 ORDER BY v.number DESC LIMIT 1`,
+			ref.ID, ref.MerchantID, ref.Mode)
 	})
-	return v, v.TxHash != "", err
+	if err != nil || len(newest) == 0 {
+		return v, false, err
+	}
+	return newest[0].TransferVersion, true, nil
 }
 
 // LiveTransfers returns up to limit transfers of an account whose end is not final, in their order.
@@ -136,10 +123,21 @@ func (s *Store) Burnt(ctx context.Context, p checkout.Payout) (cost checkout.Cry
 	return cost, pg.Wrap("burnt gas", err)
 }
 
-// slotTransfer is a transfer and its slot.
-type slotTransfer struct {
-	ID   string
-	Slot checkout.Slot
+// bySlot returns the ids of the transfers t whose slot is used up, or is not, at the last final block.
+func bySlot(
+	ctx context.Context, from pg.Querier, now checkout.AccountSnapshot, used bool, where string, args ...any,
+) (ids []string, err error) {
+	type transfer struct {
+		ID   string
+		Slot checkout.Slot
+	}
+	all, err := pg.Collect[transfer](ctx, from, `SELECT t.id, `+slotOf+` AS slot FROM transfer t `+where, args...)
+	for _, t := range all {
+		if now.Used(t.Slot) == used {
+			ids = append(ids, t.ID)
+		}
+	}
+	return ids, err
 }
 
 // UndoneTransfers returns those of the newest limit transfers of an account that ended although their slot is free at
@@ -147,15 +145,8 @@ type slotTransfer struct {
 func (s *Store) UndoneTransfers(
 	ctx context.Context, accountID string, now checkout.AccountSnapshot, limit int,
 ) ([]Transfer, error) {
-	ended, err := pg.Collect[slotTransfer](ctx, s.pool, `
-		SELECT t.id, `+slotOf+` AS slot FROM transfer t
+	undone, err := bySlot(ctx, s.pool, now, false, `
 		WHERE t.account_id = $1 AND t.status <> 'live' ORDER BY t.nonce DESC LIMIT $2`, accountID, limit)
-	var undone []string
-	for _, t := range ended {
-		if !now.Used(t.Slot) {
-			undone = append(undone, t.ID)
-		}
-	}
 	if err != nil || len(undone) == 0 {
 		return nil, pg.Wrap("undone transfers", err)
 	}
@@ -164,19 +155,12 @@ func (s *Store) UndoneTransfers(
 
 // usedUp returns the live transfers of the account whose slot is used up at the last final block.
 func (a *treasury) usedUp(ctx context.Context, tx pgx.Tx, now checkout.AccountSnapshot) (ids []string, err error) {
-	live, err := pg.Collect[slotTransfer](ctx, tx, `
-		SELECT t.id, `+slotOf+` AS slot FROM transfer t WHERE t.account_id = $1 AND t.status = 'live'`, a.ID)
-	for _, t := range live {
-		if now.Used(t.Slot) {
-			ids = append(ids, t.ID)
-		}
-	}
-	return ids, err
+	return bySlot(ctx, tx, now, true, `WHERE t.account_id = $1 AND t.status = 'live'`, a.ID)
 }
 
 // TakenUnits returns the units of the account's live transfers, unless their slots are numbers.
 func (s *Store) TakenUnits(ctx context.Context, accountID string) (units checkout.Slot, err error) {
-	units, err = pg.CollectBy(ctx, s.pool, pgx.RowTo[string], `
+	units, err = pg.Values[string](ctx, s.pool, `
 		SELECT s.unit FROM transfer_slot s JOIN transfer t ON t.id = s.transfer_id
 		WHERE t.account_id = $1 AND t.status = 'live'`, accountID)
 	return units, pg.Wrap("taken units", err)
@@ -227,13 +211,12 @@ func (s *Store) AddVersion(
 	v, err = inTreasury(ctx, s, "add version", t.AccountID, func(
 		tx pgx.Tx, a treasury,
 	) (none checkout.TransferVersion, err error) {
-		if a.Frozen {
+		if a.FrozenAt != nil {
 			return none, ErrFrozen
 		}
-		var current bool
-		err = tx.QueryRow(ctx, `
+		current, err := pg.Value[bool](ctx, tx, `
 			SELECT t.status = 'live' AND (SELECT count(*) FROM transfer_version v WHERE v.transfer_id = t.id) = $2
-			FROM transfer t WHERE t.id = $1`, t.ID, len(t.Versions)).Scan(&current)
+			FROM transfer t WHERE t.id = $1`, t.ID, len(t.Versions))
 		if err != nil || !current {
 			return none, err
 		}

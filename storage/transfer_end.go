@@ -133,7 +133,7 @@ func (a *treasury) unbooked(
 	if err != nil {
 		return nil, err
 	}
-	live, err := pg.CollectBy(ctx, tx, pgx.RowTo[string], `
+	live, err := pg.Values[string](ctx, tx, `
 		SELECT id FROM transfer t WHERE id = ANY ($1) AND NOT EXISTS (
 			SELECT FROM transfer_payout x WHERE x.transfer_id = t.id AND x.payout_id = ANY ($2))`, usedUp, paid)
 	var burnt []checkout.Crypto

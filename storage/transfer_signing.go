@@ -157,7 +157,7 @@ func (f *batchFacts) add(merchantID string, pays checkout.TransferOutput, value 
 // facts reads what Decide needs about the account. Every row that it adds up is written under the same locks.
 func (o SigningOrder) facts(ctx context.Context, tx pgx.Tx, a treasury) (facts batchFacts, err error) {
 	facts.of = map[string]checkout.Amount{}
-	facts.Frozen, facts.Limits, facts.Has = a.Frozen, o.Limits, o.Chain.Balances
+	facts.Frozen, facts.Limits, facts.Has = a.FrozenAt != nil, o.Limits, o.Chain.Balances
 	if facts.foreign, err = a.foreign(ctx, tx, o.Chain); err != nil {
 		return facts, err
 	}
@@ -212,7 +212,7 @@ func (a *treasury) mayTake(ctx context.Context, tx pgx.Tx, where string, arg any
 
 // purse adds up rows of an amount with its currency.
 func purse(ctx context.Context, tx pgx.Tx, query string, args ...any) (checkout.Purse, error) {
-	all, err := pg.CollectBy(ctx, tx, pgx.RowTo[checkout.Crypto], query, args...)
+	all, err := pg.Values[checkout.Crypto](ctx, tx, query, args...)
 	return checkout.PurseOf(all...), err
 }
 

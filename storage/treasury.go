@@ -76,24 +76,11 @@ func (s *Store) TreasuryAccounts(
 // its lock. It returns checkout.ErrNotFound, and ErrFrozen with the first reason, which stays.
 func (s *Store) Freeze(ctx context.Context, accountID, why string) error {
 	return runInTreasury(ctx, s, "freeze", accountID, func(tx pgx.Tx, a treasury) error {
-		if a.Frozen {
-			return a.alreadyFrozen(ctx, tx)
+		if a.FrozenAt != nil {
+			return fmt.Errorf("%w since %s: %s", ErrFrozen, a.FrozenAt.UTC().Format(time.RFC3339), a.FrozenWhy)
 		}
 		return a.freeze(ctx, tx, why)
 	})
-}
-
-// alreadyFrozen returns ErrFrozen with the time and the reason of the freeze.
-func (a *treasury) alreadyFrozen(ctx context.Context, tx pgx.Tx) error {
-	var (
-		since time.Time
-		why   string
-	)
-	err := tx.QueryRow(ctx, `SELECT frozen_at, frozen_why FROM treasury_account WHERE id = $1`, a.ID).Scan(&since, &why)
-	if err != nil {
-		return err
-	}
-	return fmt.Errorf("%w since %s: %s", ErrFrozen, since.UTC().Format(time.RFC3339), why)
 }
 
 // treasury is the locked row of an account.
@@ -105,7 +92,8 @@ type treasury struct {
 	NextBlock   uint64
 	SeenHeight  uint64
 	ShortHeight *uint64
-	Frozen      bool
+	FrozenAt    *time.Time // nil unless frozen
+	FrozenWhy   string
 	Now         time.Time
 }
 
@@ -144,16 +132,15 @@ func runInTreasury(
 func lockTreasury(ctx context.Context, tx pgx.Tx, accountID string) (treasury, error) {
 	return pg.One[treasury](ctx, tx, `
 		SELECT id, mode, network, next_nonce AS next, next_block, seen_height, short_height,
-			frozen_at IS NOT NULL AS frozen, date_trunc('milliseconds', clock_timestamp()) AS now
+			frozen_at, frozen_why, date_trunc('milliseconds', clock_timestamp()) AS now
 		FROM treasury_account WHERE id = $1 FOR UPDATE`, accountID)
 }
 
 // lockTreasuryOf locks the account of a transfer. It returns checkout.ErrNotFound.
 func lockTreasuryOf(ctx context.Context, tx pgx.Tx, transferID string) (treasury, error) {
-	var accountID string
-	err := tx.QueryRow(ctx, `SELECT account_id FROM transfer WHERE id = $1`, transferID).Scan(&accountID)
+	accountID, err := pg.Value[string](ctx, tx, `SELECT account_id FROM transfer WHERE id = $1`, transferID)
 	if err != nil {
-		return treasury{}, pg.Found(err)
+		return treasury{}, err
 	}
 	return lockTreasury(ctx, tx, accountID)
 }
@@ -253,7 +240,7 @@ func (a *treasury) unknown(
 	if len(others) == 0 {
 		return numbers, nil
 	}
-	return pg.CollectBy(ctx, tx, pgx.RowTo[string], `
+	return pg.Values[string](ctx, tx, `
 		SELECT unit FROM unnest($2::text[]) unit JOIN treasury_account a ON a.id = $1
 		WHERE unit <> ALL (a.accepted_units) AND NOT EXISTS (
 			SELECT FROM transfer_slot s WHERE s.account_id = a.id AND s.unit = unit.unit AND s.standing)`, a.ID, others)

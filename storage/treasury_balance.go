@@ -55,10 +55,9 @@ type comparison struct {
 
 // atLatest compares the balances of the latest block.
 func (a *treasury) atLatest(ctx context.Context, tx pgx.Tx, now checkout.AccountSnapshot) (comparison, error) {
-	var known bool
-	err := tx.QueryRow(ctx, `
+	known, err := pg.Value[bool](ctx, tx, `
 		SELECT $2 >= greatest($3, coalesce(max(proved), 0)) FROM transfer WHERE account_id = $1 AND proved IS NOT NULL`,
-		a.ID, now.Height, a.SeenHeight).Scan(&known)
+		a.ID, now.Height, a.SeenHeight)
 	if err != nil || !known {
 		return comparison{}, err
 	}
@@ -92,10 +91,9 @@ func (a *treasury) knowsFinal(ctx context.Context, tx pgx.Tx, now checkout.Accou
 	if now.FinalHeight < a.SeenHeight || now.FinalHeight+1 < a.NextBlock {
 		return false, nil
 	}
-	err = tx.QueryRow(ctx, `
+	return pg.Value[bool](ctx, tx, `
 		SELECT NOT EXISTS (SELECT FROM transfer WHERE account_id = $1 AND proved > $2 AND height > $2)`,
-		a.ID, now.FinalHeight).Scan(&known)
-	return known, err
+		a.ID, now.FinalHeight)
 }
 
 // compare compares balances with the ledger. live is what the live transfers may have taken.
@@ -135,10 +133,9 @@ func (a *treasury) bookDifference(
 	if len(amounts) == 0 {
 		return nil
 	}
-	var generation int
-	err := tx.QueryRow(ctx, `
+	generation, err := pg.Value[int](ctx, tx, `
 		SELECT coalesce(max(generation), 0) + 1 FROM ledger_entry WHERE kind = $1 AND subject = $2`,
-		kind, a.ID).Scan(&generation)
+		kind, a.ID)
 	if err != nil {
 		return err
 	}
@@ -161,7 +158,7 @@ func (a *treasury) noteShortage(
 	if a.ShortHeight != nil && now.Height > *a.ShortHeight && len(missing) == 0 {
 		missing = latest.short
 	}
-	if len(missing) > 0 && !a.Frozen {
+	if len(missing) > 0 && a.FrozenAt == nil {
 		why = "the balance is below the ledger by " + sentence(missing)
 		if err := a.freeze(ctx, tx, why); err != nil {
 			return "", err

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -73,15 +72,11 @@ func (s *Store) scanWebhookKeys(row pgx.CollectableRow) (WebhookKeys, error) {
 // the service put on hold counts as enabled: see backsSession.
 // Source: api/decisions.md, "which secret signs".
 func (s *Store) SigningEndpoint(ctx context.Context, owner checkout.Owner, url string) (string, error) {
-	var id string
-	err := s.pool.QueryRow(ctx, `
+	id, err := pg.Value[string](ctx, s.pool, `
 		SELECT id FROM webhook_endpoint r
 		WHERE merchant_id = $1 AND mode = $2 AND session_id IS NULL AND deleted_at IS NULL
 			AND `+backsSession+`
 		ORDER BY url = $3 DESC, created_at, id LIMIT 1`,
-		owner.MerchantID, owner.Mode, url).Scan(&id)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return "", pg.Wrap("signing registration", err)
-	}
-	return id, nil
+		owner.MerchantID, owner.Mode, url)
+	return id, pg.Wrap("signing registration", pg.Optional(err))
 }

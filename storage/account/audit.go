@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
@@ -50,7 +48,7 @@ func (s *Store) AuditEntries(
 		Args: []any{owner.MerchantID, owner.Mode},
 	}
 	l.Page(checkout.PrefixAuditEntry, "e", p)
-	entries, err := pg.CollectBy(ctx, s.pool, pgx.RowToStructByPos[checkout.AuditEntry], `
+	entries, err := pg.Collect[checkout.AuditEntry](ctx, s.pool, `
 		SELECT e.id, e.merchant_id, e.mode, e.actor, e.action, e.subject, e.detail, e.address,
 			e.created_at FROM audit_entry e `+l.SQL, l.Args...)
 	return entries, pg.Wrap("audit entries", err)

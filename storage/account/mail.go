@@ -82,7 +82,7 @@ func (s *Store) AskForReset(ctx context.Context, email string) error {
 // ones before newer ones. Nobody else gets them for some minutes. A
 // mail that is taken and not reported with MailSent or MailFailed becomes due again.
 func (s *Store) DueMails(ctx context.Context, limit int) ([]checkout.Mail, error) {
-	mails, err := pg.CollectBy(ctx, s.pool, pgx.RowToStructByPos[checkout.Mail], `
+	mails, err := pg.Collect[checkout.Mail](ctx, s.pool, `
 		WITH due AS (
 			SELECT id, member_id FROM mail
 			WHERE next_at <= clock_timestamp() AND created_at >= clock_timestamp() - $3::interval
@@ -91,15 +91,16 @@ func (s *Store) DueMails(ctx context.Context, limit int) ([]checkout.Mail, error
 		UPDATE mail l SET attempts = attempts + 1, next_at = clock_timestamp() + $2::interval
 		FROM due LEFT JOIN member m ON m.id = due.member_id LEFT JOIN merchant r ON r.id = m.merchant_id
 		WHERE l.id = due.id
-		RETURNING l.id, l.kind, l.detail, l.created_at, l.attempts, coalesce(m.id, ''), coalesce(r.id, ''),
-			coalesce(r.name, ''), coalesce(m.email, ''), coalesce(l.session_id, ''), l.page`,
+		RETURNING l.id, l.kind, l.detail, l.created_at, l.attempts, coalesce(m.id, '') AS member_id,
+			coalesce(r.id, '') AS merchant_id, coalesce(r.name, '') AS merchant, coalesce(m.email, '') AS to,
+			coalesce(l.session_id, '') AS session_id, l.page`,
 		limit, mailLease, mailPatience)
 	return mails, pg.Wrap("due mails", err)
 }
 
 // GiveUpMails ends the mails that were tried for too long. It returns their ids.
 func (s *Store) GiveUpMails(ctx context.Context) ([]int64, error) {
-	ids, err := pg.CollectBy(ctx, s.pool, pgx.RowTo[int64], `
+	ids, err := pg.Values[int64](ctx, s.pool, `
 		UPDATE mail SET next_at = NULL WHERE id IN (
 			SELECT id FROM mail WHERE next_at <= clock_timestamp() AND created_at < clock_timestamp() - $1::interval
 			FOR UPDATE SKIP LOCKED)
@@ -132,15 +133,12 @@ func (s *Store) MailFailed(ctx context.Context, id int64, delay time.Duration) e
 // may ask for a mail to any address, could otherwise end them one after another. It returns
 // checkout.ErrNotFound when the member cannot sign in.
 func (s *Store) KeepReset(ctx context.Context, memberID string, hash []byte) error {
-	tag, err := s.pool.Exec(ctx, `
+	err := pg.Changed(s.pool.Exec(ctx, `
 		WITH old AS (DELETE FROM password_reset WHERE member_id = $1 AND expires_at <= clock_timestamp())
 		INSERT INTO password_reset (hash, member_id, expires_at)
 		SELECT $2, id, clock_timestamp() + $3::interval FROM member
 		WHERE id = $1 AND removed_at IS NULL AND password_hash IS NOT NULL`,
-		memberID, hash, checkout.PasswordResetLifetime)
-	if err == nil && tag.RowsAffected() == 0 {
-		err = checkout.ErrNotFound
-	}
+		memberID, hash, checkout.PasswordResetLifetime))
 	return pg.Wrap("keep code", err)
 }
 

@@ -98,13 +98,9 @@ func (s *Store) KeepInvitation(ctx context.Context, memberID string, hash []byte
 }
 
 func keepInvitation(ctx context.Context, to pg.Executor, memberID string, hash []byte) error {
-	tag, err := to.Exec(ctx, `
+	return pg.Changed(to.Exec(ctx, `
 		UPDATE member SET invitation_hash = $2, invitation_expires_at = clock_timestamp() + $3::interval
-		WHERE id = $1 AND removed_at IS NULL AND password_hash IS NULL`, memberID, hash, checkout.InvitationLifetime)
-	if err == nil && tag.RowsAffected() == 0 {
-		err = checkout.ErrNotFound
-	}
-	return err
+		WHERE id = $1 AND removed_at IS NULL AND password_hash IS NULL`, memberID, hash, checkout.InvitationLifetime))
 }
 
 // Invitation returns the member of an invitation that has not expired, and the merchant's name. It
@@ -174,10 +170,16 @@ type MemberWithPassword struct {
 	Hash string // of the password
 }
 
+const selectWithPassword = `
+	SELECT ` + memberColumns + `, m.password_hash AS hash FROM member m
+	WHERE m.removed_at IS NULL AND m.password_hash IS NOT NULL`
+
 // MembersByEmail returns the members with an address who can sign in: one for each merchant that knows it. Those who
 // proved that they read the address come first, and then those who joined first.
 func (s *Store) MembersByEmail(ctx context.Context, email string) ([]MemberWithPassword, error) {
-	members, err := s.membersWithPassword(ctx, `lower(m.email) = lower($1)`, email)
+	members, err := pg.Collect[MemberWithPassword](ctx, s.pool, selectWithPassword+`
+			AND lower(m.email) = lower($1)
+		ORDER BY m.joined_at, m.id`, email)
 	return members, pg.Wrap("members by address", err)
 }
 
@@ -186,26 +188,9 @@ func (s *Store) MembersByEmail(ctx context.Context, email string) ([]MemberWithP
 func (s *Store) MemberPassword(
 	ctx context.Context, merchantID, memberID string,
 ) (string, error) {
-	m, err := s.memberWithPassword(ctx, `m.id = $1 AND m.merchant_id = $2`, memberID, merchantID)
-	return m.Hash, err
-}
-
-func (s *Store) memberWithPassword(ctx context.Context, where string, args ...any) (m MemberWithPassword, err error) {
-	members, err := s.membersWithPassword(ctx, where, args...)
-	if err == nil && len(members) == 0 {
-		err = checkout.ErrNotFound
-	}
-	if err != nil {
-		return m, pg.Wrap("member", err)
-	}
-	return members[0], nil
-}
-
-func (s *Store) membersWithPassword(ctx context.Context, where string, args ...any) ([]MemberWithPassword, error) {
-	return pg.Collect[MemberWithPassword](ctx, s.pool, `
-		SELECT `+memberColumns+`, m.password_hash AS hash FROM member m
-		WHERE `+where+` AND m.removed_at IS NULL AND m.password_hash IS NOT NULL
-		ORDER BY m.joined_at, m.id`, args...)
+	m, err := pg.One[MemberWithPassword](ctx, s.pool, selectWithPassword+`
+			AND m.id = $1 AND m.merchant_id = $2`, memberID, merchantID)
+	return m.Hash, pg.Wrap("member", err)
 }
 
 // Rehash replaces the hash of a member's password by another one of the same password. It changes nothing when the
@@ -295,13 +280,8 @@ func (s *Store) changeMember(
 				return err
 			}
 		}
-		tag, err := tx.Exec(ctx, statement, args...)
-		if err != nil {
+		if err := pg.Changed(tx.Exec(ctx, statement, args...)); err != nil {
 			return err
-		}
-
-		if tag.RowsAffected() == 0 {
-			return checkout.ErrNotFound
 		}
 
 		after, err := owners(ctx, tx, merchantID)
@@ -330,18 +310,14 @@ func (s *Store) changeMember(
 }
 
 // role returns the role of a member, "" for an unknown one.
-func role(ctx context.Context, tx pgx.Tx, memberID, merchantID any) (role checkout.Role, err error) {
-	err = tx.QueryRow(ctx, `
-		SELECT coalesce(max(role), '') FROM member WHERE id = $1 AND merchant_id = $2`,
-		memberID, merchantID).Scan(&role)
-	return role, err
+func role(ctx context.Context, tx pgx.Tx, memberID, merchantID any) (checkout.Role, error) {
+	return pg.Value[checkout.Role](ctx, tx, `
+		SELECT coalesce(max(role), '') FROM member WHERE id = $1 AND merchant_id = $2`, memberID, merchantID)
 }
 
 // owners counts the owners who can sign in.
-func owners(ctx context.Context, tx pgx.Tx, merchantID any) (n int, err error) {
-	err = tx.QueryRow(ctx, `
+func owners(ctx context.Context, tx pgx.Tx, merchantID any) (int, error) {
+	return pg.Value[int](ctx, tx, `
 		SELECT count(*) FROM member WHERE merchant_id = $1 AND role = 'owner' AND removed_at IS NULL
-			AND password_hash IS NOT NULL`,
-		merchantID).Scan(&n)
-	return n, err
+			AND password_hash IS NOT NULL`, merchantID)
 }

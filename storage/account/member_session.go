@@ -28,7 +28,7 @@ func (s *Store) SignIn(
 	ctx context.Context, m checkout.Member, passwordHash string, hash []byte, by ...checkout.AuditEntry,
 ) error {
 	return pg.RunInTx(ctx, s.pool, "sign in", func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `
+		err := pg.Changed(tx.Exec(ctx, `
 			WITH now AS (
 				UPDATE member SET signed_in_at = clock_timestamp()
 				WHERE id = $1 AND password_hash = $5 AND removed_at IS NULL RETURNING id
@@ -37,12 +37,9 @@ func (s *Store) SignIn(
 					AND (seen_at < now() - $3::interval OR created_at < now() - $4::interval)
 			)
 			INSERT INTO member_session (hash, member_id) SELECT $2, id FROM now`,
-			m.ID, hash, memberIdle, memberLifetime, passwordHash)
+			m.ID, hash, memberIdle, memberLifetime, passwordHash))
 		if err != nil {
 			return err
-		}
-		if tag.RowsAffected() == 0 {
-			return checkout.ErrNotFound
 		}
 		if !m.SecondFactor() {
 			// The statement above has locked the member, see lockMember. So this one sees a factor that came meanwhile.

@@ -31,10 +31,9 @@ func (s *Store) PasskeyHandle(ctx context.Context, merchantID, memberID string) 
 		if err != nil {
 			return nil, err
 		}
-		err = tx.QueryRow(ctx, `
+		return pg.Value[[]byte](ctx, tx, `
 			SELECT h.handle FROM passkey_handle h JOIN member m ON m.id = h.member_id
-			WHERE m.id = $1 AND m.merchant_id = $2 AND m.removed_at IS NULL`, memberID, merchantID).Scan(&handle)
-		return handle, pg.Found(err)
+			WHERE m.id = $1 AND m.merchant_id = $2 AND m.removed_at IS NULL`, memberID, merchantID)
 	})
 }
 
@@ -42,21 +41,18 @@ func (s *Store) PasskeyHandle(ctx context.Context, merchantID, memberID string) 
 // is random and known to the member's passkeys only, so it also says which merchant is meant. It returns
 // checkout.ErrNotFound.
 func (s *Store) MemberByPasskeyHandle(ctx context.Context, handle []byte) (MemberWithPassword, error) {
-	return s.memberWithPassword(ctx, `
-		m.id = (SELECT h.member_id FROM passkey_handle h WHERE h.handle = $1)`, handle)
+	m, err := pg.One[MemberWithPassword](ctx, s.pool, selectWithPassword+`
+			AND m.id = (SELECT h.member_id FROM passkey_handle h WHERE h.handle = $1)`, handle)
+	return m, pg.Wrap("member", err)
 }
 
 const selectKeys = `
 	SELECT p.id, p.name, p.credential, p.created_at, p.used_at FROM passkey p JOIN member m ON m.id = p.member_id
 	WHERE m.id = $1 AND m.merchant_id = $2 AND m.removed_at IS NULL ORDER BY p.id`
 
-func passkeys(ctx context.Context, from pg.Querier, query, merchantID, memberID string) ([]checkout.Passkey, error) {
-	return pg.Collect[checkout.Passkey](ctx, from, query, memberID, merchantID)
-}
-
 // Passkeys returns the passkeys of a member, oldest first.
 func (s *Store) Passkeys(ctx context.Context, merchantID, memberID string) ([]checkout.Passkey, error) {
-	all, err := passkeys(ctx, s.pool, selectKeys, merchantID, memberID)
+	all, err := pg.Collect[checkout.Passkey](ctx, s.pool, selectKeys, memberID, merchantID)
 	return all, pg.Wrap("passkeys", err)
 }
 
@@ -117,12 +113,9 @@ func (s *Store) RenamePasskey(
 	ctx context.Context, merchantID, memberID, id, name string, by checkout.AuditEntry,
 ) error {
 	return pg.RunInTx(ctx, s.pool, "rename passkey", func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `
+		err := pg.Changed(tx.Exec(ctx, `
 			UPDATE passkey p SET name = $4 FROM member m
-			WHERE p.id = $3 AND m.id = p.member_id AND m.id = $1 AND m.merchant_id = $2`, memberID, merchantID, id, name)
-		if err == nil && tag.RowsAffected() == 0 {
-			err = checkout.ErrNotFound
-		}
+			WHERE p.id = $3 AND m.id = p.member_id AND m.id = $1 AND m.merchant_id = $2`, memberID, merchantID, id, name))
 		if err != nil {
 			return err
 		}
@@ -153,7 +146,7 @@ func (s *Store) UsePasskey(
 	ctx context.Context, merchantID, memberID string, use func([]checkout.Passkey) (checkout.Passkey, error),
 ) error {
 	return pg.RunInTx(ctx, s.pool, "use passkey", func(tx pgx.Tx) error {
-		all, err := passkeys(ctx, tx, selectKeys+` FOR NO KEY UPDATE OF p`, merchantID, memberID)
+		all, err := pg.Collect[checkout.Passkey](ctx, tx, selectKeys+` FOR NO KEY UPDATE OF p`, memberID, merchantID)
 		if err != nil {
 			return err
 		}

@@ -20,15 +20,12 @@ func sealedFactor(memberID string) string { return "second factor " + memberID }
 // returns checkout.ErrNotFound when the member is unknown or has a second factor already.
 func (s *Secrets) StartSecondFactor(ctx context.Context, merchantID, memberID string, secret []byte) error {
 	keyID, sealed := s.keys.Seal(sealedFactor(memberID), secret)
-	tag, err := s.pool.Exec(ctx, `
+	err := pg.Changed(s.pool.Exec(ctx, `
 		INSERT INTO second_factor (member_id, master_key_id, sealed)
 		SELECT id, $3, $4 FROM member WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL
 		ON CONFLICT (member_id) DO UPDATE SET master_key_id = excluded.master_key_id, sealed = excluded.sealed,
 			created_at = clock_timestamp() WHERE second_factor.confirmed_at IS NULL`,
-		memberID, merchantID, keyID, sealed)
-	if err == nil && tag.RowsAffected() == 0 {
-		err = checkout.ErrNotFound
-	}
+		memberID, merchantID, keyID, sealed))
 	return pg.Wrap("start second factor", err)
 }
 

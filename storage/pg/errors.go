@@ -90,8 +90,8 @@ func Misconfigured(err error) bool {
 
 // Violates reports whether err is a violation of the named constraint.
 func Violates(err error, constraint string) bool {
-	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr) && pgErr.ConstraintName == constraint
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pgErr.ConstraintName == constraint
 }
 
 // Wrap adds what was being done to an error; nil stays nil. Words that name something need fmt.Errorf.

@@ -17,7 +17,7 @@ import (
 
 // Errors of Open about PgBouncer.
 var (
-	// ErrPooler: the URL leads to a pooler, which Options.Pooled does not say. The time-outs do not
+	// ErrPooler: the URL leads to a pooler, and Open was told otherwise. The time-outs do not
 	// reach PostgreSQL, and prepared statements get lost.
 	ErrPooler = errors.New("the database URL leads to a connection pooler")
 	// ErrRoleSettings: the role lacks settings that PgBouncer does not pass on. The error lists the
@@ -44,8 +44,11 @@ func RoleSettings(role, database string) []string {
 	return all
 }
 
-// connection parses a URL. Its error never quotes the URL, which holds a password.
-func connection(url string) (*pgxpool.Config, error) {
+// configure sets up connections to PostgreSQL itself, or to PgBouncer in transaction mode. The next transaction may
+// have another connection of PgBouncer's to PostgreSQL. So nothing may stay behind in a session: no settings, no named
+// statements. QueryExecModeCacheDescribe keeps only the types of a statement, on this side. The error never quotes the
+// URL, which holds a password.
+func configure(url string, pooled bool) (*pgxpool.Config, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, errors.New("the database URL is malformed")
@@ -53,14 +56,9 @@ func connection(url string) (*pgxpool.Config, error) {
 	cfg.ConnConfig.Tracer = otelpgx.NewTracer()
 	cfg.ConnConfig.ConnectTimeout = 3 * time.Second
 	cfg.ConnConfig.RuntimeParams["application_name"] = "checkout"
-	return cfg, nil
-}
-
-// direct sets up a connection to PostgreSQL itself.
-func direct(url string) (*pgxpool.Config, error) {
-	cfg, err := connection(url)
-	if err != nil {
-		return nil, err
+	if pooled {
+		cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+		return cfg, nil
 	}
 	for _, s := range timeouts {
 		cfg.ConnConfig.RuntimeParams[s.name] = s.value
@@ -69,42 +67,19 @@ func direct(url string) (*pgxpool.Config, error) {
 	return cfg, nil
 }
 
-// pooled sets up a connection to PgBouncer in transaction mode. The next transaction may have another
-// connection to PostgreSQL. So nothing may stay behind in a session: no settings, no named statements.
-// QueryExecModeCacheDescribe keeps only the types of a statement, on this side.
-func pooled(url string) (*pgxpool.Config, error) {
-	cfg, err := connection(url)
+// Open makes a pool for the database at url, which leads to PgBouncer in transaction mode if it is pooled. It connects
+// once, to check that the time-outs reach PostgreSQL. It returns ErrPooler and ErrRoleSettings.
+func Open(ctx context.Context, url string, pooled bool, maxConns int32) (*pgxpool.Pool, error) {
+	cfg, err := configure(url, pooled)
 	if err != nil {
 		return nil, err
 	}
-	cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
-	return cfg, nil
-}
-
-// Options are the options of Open.
-type Options struct {
-	URL      string // postgres://…
-	Pooled   bool   // URL leads to PgBouncer in transaction mode
-	MaxConns int32
-}
-
-// Open makes a pool. It connects once, to check that the time-outs reach PostgreSQL. It returns ErrPooler and
-// ErrRoleSettings.
-func Open(ctx context.Context, o Options) (*pgxpool.Pool, error) {
-	configure := direct
-	if o.Pooled {
-		configure = pooled
-	}
-	cfg, err := configure(o.URL)
-	if err != nil {
-		return nil, err
-	}
-	cfg.MaxConns = o.MaxConns
+	cfg.MaxConns = maxConns
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, Wrap("open database", err)
 	}
-	if err := checkSettings(ctx, pool, o.Pooled); err != nil {
+	if err := checkSettings(ctx, pool, pooled); err != nil {
 		pool.Close()
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/pressly/goose/v3"
 )
 
@@ -20,16 +19,21 @@ func CheckSchema(ctx context.Context, pool Querier, migrations fs.FS) error {
 	if err != nil {
 		return err
 	}
-	rows, _ := pool.Query(ctx, // CollectExactlyOneRow returns the error
-		`SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied`)
-	there, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
+	there, err := SchemaVersion(ctx, pool)
 	if err != nil && sqlState(err) != undefinedTable {
-		return Wrap("read the schema's version", err)
+		return err
 	}
 	if there < needed {
 		return fmt.Errorf("%w (it has version %d of %d)", ErrSchemaTooOld, there, needed)
 	}
 	return nil
+}
+
+// SchemaVersion returns the number of the newest migration in the database.
+func SchemaVersion(ctx context.Context, from Querier) (int64, error) {
+	version, err := Value[int64](ctx, from,
+		`SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied`)
+	return version, Wrap("read the schema's version", err)
 }
 
 // newestMigration returns the version of the last migration.

@@ -27,6 +27,14 @@ func (c cluster) data() string     { return filepath.Join(c.dir, "data") }
 func (c cluster) password() string { return filepath.Join(c.dir, "password") }
 func (c cluster) log() string      { return filepath.Join(c.dir, "postgres.log") }
 
+func (c cluster) storedPassword() (string, error) {
+	stored, err := os.ReadFile(c.password())
+	if err != nil {
+		return "", fmt.Errorf("password of the cluster in %s: %w", c.dir, err)
+	}
+	return strings.TrimSpace(string(stored)), nil
+}
+
 // command prepares a program of PostgreSQL to run as the cluster's account.
 func (c cluster) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(c.binDir, name), args...)
@@ -53,11 +61,7 @@ func environment() []string {
 func (c cluster) create(ctx context.Context, o Options) (password string, err error) {
 	_, err = os.Stat(c.data())
 	if err == nil {
-		stored, err := os.ReadFile(c.password())
-		if err != nil {
-			return "", fmt.Errorf("password of the cluster in %s: %w", c.dir, err)
-		}
-		return strings.TrimSpace(string(stored)), nil
+		return c.storedPassword()
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return "", err

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 )
 
@@ -31,8 +30,7 @@ func (t Template) copyTo(ctx context.Context, data, binDir string) (password str
 	if err := copyDir(template.data(), data); err != nil {
 		return "", fmt.Errorf("copy template %s: %w", t.Name, err)
 	}
-	stored, err := os.ReadFile(template.password())
-	return strings.TrimSpace(string(stored)), err
+	return template.storedPassword()
 }
 
 // cluster returns the template in the cache. One process makes it, others wait.

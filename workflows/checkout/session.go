@@ -47,7 +47,7 @@ type Session struct {
 	LineItems      []LineItem // what is bought; empty, or adding up to Amount
 	// Pictures are pictures of LineItems: after storage.Store.CreateSession those that must be fetched, from
 	// CustomerSession those that the page can show. No other read has them.
-	Pictures        []Picture
+	Pictures        []Picture `db:"-"`
 	WebhookURL      *string
 	OrderID         *string // metadata.order_id while the merchant guards order ids; else nil
 	SigningEndpoint *string // id of the registration whose secret signs for WebhookURL
@@ -58,9 +58,9 @@ type Session struct {
 	ExpiresAt       time.Time
 	EndedAt         *time.Time
 
-	URL          string        // URL of the hosted page; the REST front end sets it
-	Transactions []Transaction // decided transactions, in the order of their attempts
-	Payout       *Payout       // nil unless completed
+	URL          string        `db:"-"` // URL of the hosted page; the REST front end sets it
+	Transactions []Transaction `db:"-"` // decided transactions, in the order of their attempts
+	Payout       *Payout       `db:"-"` // nil unless completed
 }
 
 // OwnEndpoint returns the id of the endpoint for WebhookURL when no registration's secret signs for

@@ -50,7 +50,7 @@ type Delivery struct {
 	NextAttemptAt *time.Time // nil during an attempt, on hold, and after the end
 	CreatedAt     time.Time
 	FinishedAt    *time.Time
-	Attempts      []Attempt // oldest first; nil in lists
+	Attempts      []Attempt `db:"-"` // oldest first; nil in lists
 	// EndpointDeleted: the endpoint was deleted, so nothing more is sent. It is always false for a
 	// session's own URL, which outlives the endpoint whose secret signs.
 	EndpointDeleted bool

@@ -47,7 +47,7 @@ type Endpoint struct {
 	// so long that the registration is marked.
 	FailingSince *time.Time
 
-	Secret string // set only in the result of a creation or rotation; never stored
+	Secret string `db:"-"` // set only in the result of a creation or rotation; never stored
 }
 
 // EventTypes returns the event types that e gets, by name.
