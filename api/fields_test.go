@@ -193,6 +193,9 @@ func TestFields_MetadataHasNoNumberThatADoubleChanges(t *testing.T) {
 		"0.1000000000000000055511151231": "metadata.a must be exact as a 64-bit float: readers would get 0.1; send it as a string",
 		"1e-400":                         "metadata.a must be exact as a 64-bit float: readers would get 0; send it as a string",
 		"1e-999999999":                   "metadata.a must be exact as a 64-bit float: readers would get 0; send it as a string",
+		"0e401":                          "metadata.a must have an exponent between -400 and 400; send 0",
+		"-0.00E-401":                     "metadata.a must have an exponent between -400 and 400; send 0",
+		"0e-99999999999999999999":        "metadata.a must have an exponent between -400 and 400; send 0",
 		"1e-99999999999999999999":        "metadata.a must be exact as a 64-bit float: readers would get 0; send it as a string",
 	} {
 		f, found := readFields(t, `{"metadata":{"a":`+number+`}}`, "metadata")
@@ -200,7 +203,7 @@ func TestFields_MetadataHasNoNumberThatADoubleChanges(t *testing.T) {
 		require.Equal(t, faults{{"metadata.a", want}}, *found, number)
 	}
 	for _, number := range []string{
-		"0", "-0", "0.0", "0e5", "0e999999999", "1", "-1", "1.50", "0.1", "59.970000000000006", "9007199254740992", "-9007199254740992",
+		"0", "-0", "0.0", "0e5", "0e400", "0e-400", "1", "-1", "1.50", "0.1", "59.970000000000006", "9007199254740992", "-9007199254740992",
 		"9007199254740994", "1e23", "100000000000000000000000", "1.7976931348623157e308", "5e-324", "0.00001e5", "123.456E-2", "1e300",
 	} {
 		f, found := readFields(t, `{"metadata":{"a":`+number+`}}`, "metadata")
