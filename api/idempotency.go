@@ -37,6 +37,9 @@ func (s *Server) once(r *http.Request, turn *limit.Turn, h handler) (int, any, e
 		}
 		return h(r)
 	}
+	if len(r.URL.EscapedPath()) > maxPath {
+		return notFound(r)
+	}
 
 	if err := checkLength(r); err != nil {
 		return 0, nil, err
@@ -138,6 +141,9 @@ func (s *Server) keep(
 }
 
 const maxIdempotencyKey = 255
+
+// maxPath is longer than every path with an id. The path is part of an index, which takes no long texts.
+const maxPath = 255
 
 // idempotencyKey returns the request's key, "" without one.
 func idempotencyKey(headers []string) (string, error) {

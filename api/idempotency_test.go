@@ -386,6 +386,27 @@ func TestIdempotency_RefusedRequestsAreNotKept(t *testing.T) {
 	require.Equal(t, 201, f.do("POST", "/v1/checkout", key, order, idempotent, "k").status, "the key comes with a body that is right")
 }
 
+// TestIdempotency_AnEndlessPathIsNotFound: PostgreSQL takes no text of thousands of letters into an index.
+func TestIdempotency_AnEndlessPathIsNotFound(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	endless := ""
+	for range 200 {
+		endless += checkout.NewID("cs")
+	}
+	want := f.do("POST", "/v1/checkout/"+endless+"/expire", f.merchant.testKey, "")
+	require.Equal(t, 404, want.status)
+	for _, path := range []string{"/v1/checkout/" + endless + "/expire", "/v1/checkout/" + strings.Repeat("%41", 2000) + "/expire"} {
+		got := f.do("POST", path, f.merchant.testKey, "", idempotent, "k")
+		require.Equal(t, 404, got.status, got.body)
+		require.Equal(t, want.json["error"], got.json["error"])
+	}
+	require.Zero(t, f.count("idempotent_request"))
+	for _, route := range f.routes() {
+		require.Less(t, len(strings.ReplaceAll(route, "{id}", checkout.NewID("test"))), maxPath)
+	}
+}
+
 func TestIdempotency_ARequestInProgressIsAConflict(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)

@@ -17,6 +17,7 @@ const (
 	maxMetadataKey   = 40       // characters
 	maxMetadataValue = 500      // characters
 	maxMetadata      = 16 << 10 // bytes, without white space between tokens
+	maxExponent      = 400      // of a number
 )
 
 // orderIDKey is the key of the merchant's order id in metadata.
@@ -90,7 +91,8 @@ func (f fields) metadataPair(pair member) {
 
 // double refuses a number that a 64-bit float cannot hold. Most readers of JSON use such floats.
 // They would read another number, or could not read the list or the event at all when the number is
-// too large. Order ids above 2^53 are an example.
+// too large. Order ids above 2^53 are an example. A zero fits with every exponent, but PostgreSQL and readers with big
+// decimals refuse a large one.
 func (f fields) double(param, token string) {
 	number, _ := checkout.ParseDecimal(token) // cannot fail after checkSyntax
 	switch next, same, fits := number.Double(); {
@@ -98,6 +100,10 @@ func (f fields) double(param, token string) {
 		f.add(param, "must fit into a 64-bit float (at most 1.8e308); send it as a string")
 	case !same:
 		f.add(param, fmt.Sprintf("must be exact as a 64-bit float: readers would get %s; send it as a string", next))
+	default:
+		if e := checkout.Exponent(token); e < -maxExponent || e > maxExponent {
+			f.add(param, fmt.Sprintf("must have an exponent between -%[1]d and %[1]d; send %[2]s", maxExponent, next))
+		}
 	}
 }
 

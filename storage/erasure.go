@@ -126,11 +126,13 @@ func eachPersonal(separator string, sql func(personalColumn) string) string {
 }
 
 // findCustomer pages through the sessions of one merchant and mode. No index knows what merchants write
-// into metadata and URLs, so it looks at every session.
+// into metadata and URLs, so it looks at every session. Metadata is no jsonb here: PostgreSQL refuses some of its
+// numbers there, and the session of one merchant would stop the search.
 var findCustomer = `
 	SELECT s.id, s.customer_email IS NOT NULL AND lower(s.customer_email) = @email
 		OR EXISTS (SELECT FROM transaction t WHERE t.session_id = s.id AND lower(t.customer_email) = @email)
-		OR ` + names("s.metadata::jsonb::text") + ` OR ` + eachPersonal(" OR ", personalColumn.named) + `
+		OR EXISTS (SELECT FROM json_each_text(s.metadata) m WHERE ` + names("m.key || ' ' || m.value") + `)
+		OR ` + eachPersonal(" OR ", personalColumn.named) + `
 		AS match
 	FROM checkout_session s WHERE s.merchant_id = @merchant AND s.mode = @mode AND s.id > @after ORDER BY s.id LIMIT @limit`
 

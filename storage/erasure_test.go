@@ -196,3 +196,34 @@ func TestEraseCustomer_AKeyWithTheAddressKeepsNoOtherAnswer(t *testing.T) {
 	require.Equal(t, map[string]int{"idempotent_request": 2}, got.Rows)
 	require.Len(t, got.Open, 1, "the key")
 }
+
+// TestEraseCustomer_FindsTheAddressBesideAnyNumber: jsonb takes no number beyond PostgreSQL's numeric, not even a zero.
+func TestEraseCustomer_FindsTheAddressBesideAnyNumber(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	var want []string
+	for _, metadata := range []string{
+		`{"a": 0e-20000}`, `{"a": 0e2000000000, "b": true}`, `{"a": "Ann.Canary\u0040example.com", "b": 0e-20000}`,
+		`{"ann.canary%40example.com": -0E99999999999}`, `{}`,
+	} {
+		n := f.newSession()
+		n.Metadata = json.RawMessage(metadata)
+		s := f.create(t, n)
+		_, err := f.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt, Early: true})
+		require.NoError(t, err)
+		if strings.Contains(strings.ToLower(metadata), "canary") {
+			want = append(want, s.ID)
+		}
+	}
+	got, err := f.EraseCustomer(t.Context(), f.merchant.ID, erasedEmail, true, func(ref checkout.Ref) checkout.AuditEntry {
+		return checkout.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: ref.MerchantID, Mode: &ref.Mode,
+			Actor: "operator", Action: "customer.erased", Subject: ref.ID}
+	})
+	require.NoError(t, err)
+	var erased []string
+	for _, ref := range got.Sessions {
+		erased = append(erased, ref.ID)
+	}
+	require.Equal(t, want, erased)
+	require.Empty(t, f.tablesWith(t, "ann.canary"))
+}

@@ -2,6 +2,8 @@ package storage_test
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -169,4 +171,74 @@ func TestInvite_TheOperatorReplacesAnOpenInvitation(t *testing.T) {
 	require.NoError(t, err)
 	_, err = invite()
 	require.ErrorIs(t, err, checkout.ErrEmailInUse, "a person who has joined is no invitation")
+}
+
+// person returns a person to be invited as an owner.
+func (f fixture) person(email string) checkout.Member {
+	return checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: f.merchant.ID, Email: email, Role: checkout.RoleOwner}
+}
+
+func TestInviteMember_OpenInvitationsAreBounded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for n := range checkout.MaxOpenInvitations - 1 {
+		require.NoError(t, f.InviteMember(t.Context(), f.person(fmt.Sprintf("n%d@shop.example", n)), f.note()))
+	}
+	var errs [4]error
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() {
+			errs[i] = f.InviteMember(t.Context(), f.person(fmt.Sprintf("last%d@shop.example", i)), f.note())
+		})
+	}
+	wg.Wait()
+	var refused int
+	for _, err := range errs {
+		if err != nil {
+			require.ErrorIs(t, err, checkout.ErrTooManyInvitations)
+			refused++
+		}
+	}
+	require.Equal(t, 3, refused, "invitations take turns")
+	require.EqualValues(t, checkout.MaxOpenInvitations, f.query(t, `SELECT count(*) FROM member`))
+	require.EqualValues(t, checkout.MaxOpenInvitations, f.query(t, `SELECT count(*) FROM mail WHERE kind = 'invitation'`))
+
+	f.Exec(t, `UPDATE member SET invitation_expires_at = now() - interval '1 second'`)
+	require.ErrorIs(t, f.InviteMember(t.Context(), f.person("one@shop.example"), f.note()), checkout.ErrTooManyInvitations)
+	require.NoError(t, f.InviteMember(t.Context(), f.person("n7@shop.example"), f.note()), "it takes the place of an expired one")
+	_, err := f.Invite(t.Context(), f.person("two@shop.example"), "operator")
+	require.NoError(t, err)
+	f.Exec(t, `UPDATE member SET password_hash = 'hash', joined_at = now(), invitation_hash = NULL, invitation_expires_at = NULL
+		WHERE email LIKE 'n1%'`)
+	require.NoError(t, f.InviteMember(t.Context(), f.person("one@shop.example"), f.note()), "who has joined is not invited")
+}
+
+func TestRenewInvitation_AddsNoSecondWaitingMail(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	m := f.person("bob@shop.example")
+	require.NoError(t, f.InviteMember(t.Context(), m, f.note()))
+	_, hash := checkout.NewToken()
+	require.NoError(t, f.KeepInvitation(t.Context(), m.ID, hash))
+	renew := func(mails, entries int) {
+		t.Helper()
+		require.NoError(t, f.RenewInvitation(t.Context(), m, f.note()))
+		require.EqualValues(t, mails, f.query(t, `SELECT count(*) FROM mail WHERE kind = 'invitation'`))
+		require.EqualValues(t, entries, f.query(t, `SELECT count(*) FROM audit_entry`))
+	}
+	renew(1, 1)
+	renew(1, 1)
+	_, _, err := f.Invitation(t.Context(), hash)
+	require.NoError(t, err, "the mail with this link may be on its way")
+	f.Exec(t, `UPDATE mail SET next_at = NULL, sent_at = now()`)
+	renew(2, 2)
+	renew(2, 2)
+	_, _, err = f.Invitation(t.Context(), hash)
+	require.ErrorIs(t, err, checkout.ErrNotFound, "the former link ends")
+
+	require.NoError(t, f.KeepInvitation(t.Context(), m.ID, hash))
+	_, err = f.AcceptInvitation(t.Context(), hash, "hash", "")
+	require.NoError(t, err)
+	require.ErrorIs(t, f.RenewInvitation(t.Context(), m, f.note()), checkout.ErrNotFound, "who has joined")
+	require.ErrorIs(t, f.RenewInvitation(t.Context(), f.person("x@shop.example"), f.note()), checkout.ErrNotFound)
 }

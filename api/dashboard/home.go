@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/failure"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -211,8 +212,11 @@ func (s *server) showRoot(v face.Visit) (face.Answer, error) {
 }
 
 // showFormer serves addresses of before, which named no merchant, and leads to the page of the merchant whose page was
-// shown last.
+// shown last. It is not found when it would lead elsewhere.
 func showFormer(v face.Visit) (face.Answer, error) {
+	if !face.Local(v.URL.Path) {
+		return face.Answer{}, failure.NotFound
+	}
 	path := v.Path(strings.TrimPrefix(v.URL.Path, "/"+string(v.Mode)))
 	return face.GoTo(listForm{v.URL.Query()}.address(path), "")
 }

@@ -2,10 +2,10 @@ package dashboard
 
 import (
 	"net/http"
+	"strings"
 
 	"golang.org/x/sync/semaphore"
 
-	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 )
@@ -30,11 +30,19 @@ const (
 	maxUpload = 1<<20 + maxForm
 )
 
+// pathOfBrand ends the address of the one form with a file.
+const pathOfBrand = "/settings/brand"
+
+// upload reports whether a request is a form with a file.
+func upload(r *http.Request) bool {
+	return strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/") && strings.HasSuffix(r.URL.Path, pathOfBrand)
+}
+
 // bounded limits the size of a request's body.
 func bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		most := int64(maxForm)
-		if login.Upload(r) {
+		if upload(r) {
 			most = maxUpload
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, most)

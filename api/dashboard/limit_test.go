@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/api/limit"
 	"example.com/checkout/api/passhash"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
@@ -123,6 +124,46 @@ func TestSignIn_ManyAtOnceAreRefusedEarly(t *testing.T) {
 	require.Positive(t, count[http.StatusUnprocessableEntity], count)
 	require.Len(t, count, 2, count)
 	require.Contains(t, d.from(h, "192.0.2.9:80", "/signin", nil).Body.String(), "Sign in")
+}
+
+// TestLimits_SlowFormsKeepNobodyWaiting: more clients than an address has turns begin a form and do not go on. Another
+// person of the address gets a page and signs in.
+func TestLimits_SlowFormsKeepNobodyWaiting(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
+	h := New(d.config)
+	const address = "192.0.2.1:80"
+	var slow sync.WaitGroup
+	var ends []io.Closer
+	defer func() {
+		for _, end := range ends {
+			_ = end.Close() // never fails
+		}
+		slow.Wait()
+	}()
+	for i := range 3 * limit.DefaultShare {
+		form, send := io.Pipe()
+		ends = append(ends, send)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://dashboard.example/signin", form)
+		r.RemoteAddr = address
+		r.Header.Set("Content-Type", []string{"application/x-www-form-urlencoded", "multipart/form-data; boundary=x"}[i%2])
+		slow.Go(func() { h.ServeHTTP(httptest.NewRecorder(), r) })
+		arrived := make(chan error, 1)
+		go func() {
+			_, err := io.WriteString(send, "email") // returns when it is read
+			arrived <- err
+		}()
+		select {
+		case err := <-arrived:
+			require.NoError(t, err)
+		case <-time.After(time.Minute):
+			require.Fail(t, "the form waits for the slow ones before it is read", i)
+		}
+	}
+	require.Equal(t, http.StatusOK, d.from(h, address, "/signin", nil).Code)
+	right := url.Values{"email": {"ann@shop.example"}, "password": {password}}
+	require.Equal(t, http.StatusSeeOther, d.from(h, address, "/signin", right).Code)
 }
 
 // TestBrand_LogosTakeTheirTurns takes the places for decoding. Other tests need them, so it runs

@@ -58,6 +58,10 @@ func (s *server) inviteMember(v face.Visit) (face.Answer, error) {
 	if errors.Is(err, checkout.ErrEmailInUse) {
 		return s.membersPage(v, membersPage{Fault: "This address is already in the list.", Email: email})
 	}
+	if errors.Is(err, checkout.ErrTooManyInvitations) {
+		return s.membersPage(v, membersPage{Email: email, Fault: fmt.Sprintf(
+			"%d people have not accepted their invitation. Remove one of them first.", checkout.MaxOpenInvitations)})
+	}
 	return got, err
 }
 

@@ -55,6 +55,20 @@ func TestInvitation_RunsOutAndCanBeRenewed(t *testing.T) {
 	require.Equal(t, 200, d.browser().get(d.mailed("bob@shop.example")).status)
 }
 
+func TestInvitation_OpenOnesAreBounded(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	owner := d.as(checkout.RoleOwner)
+	d.exec(`INSERT INTO member (id, merchant_id, email, role) SELECT 'usr_' || n, $1, n || '@shop.example', 'viewer'
+		FROM generate_series(1, $2::integer) n`, d.merchant, checkout.MaxOpenInvitations)
+	refused := owner.post("/test/members", "email", "bob@shop.example", "role", "viewer")
+	require.Equal(t, 422, refused.status)
+	require.Contains(t, refused.text(), "100 people have not accepted their invitation. Remove one of them first.")
+	require.Contains(t, refused.body, `value="bob@shop.example"`)
+	require.Equal(t, 303, owner.post("/test/members/usr_7/remove").status)
+	require.Equal(t, "/test/members invitation_sent", owner.post("/test/members", "email", "bob@shop.example", "role", "viewer").to())
+}
+
 // TestInvitation_NeedsAMailServerOrTheOperator: without a mail server only the operator can say who reads a mailbox.
 func TestInvitation_NeedsAMailServerOrTheOperator(t *testing.T) {
 	t.Parallel()

@@ -109,9 +109,16 @@ func TestMerchants_AddressesOfBefore(t *testing.T) {
 		at := "/m/" + merchant
 		require.Equal(t, at+"/test/", leads("/"))
 		require.Equal(t, at+"/live/sessions/cs_1?a=b", leads("/live/sessions/cs_1?a=b"))
-		require.Equal(t, at+"/test/evil.example", leads("/test//evil.example"))
 		require.Equal(t, at+"/test/account", leads("/account"))
 		require.Equal(t, at+"/test/account/second_factor", leads("/account/second_factor"))
+	}
+	for _, path := range []string{
+		"/test//evil.example", "/test/..%2f..%2f..%2f..%2f%5cevil.example", "/test/..%2f..%2f..%2f..%2f%09%2fevil.example",
+		"/test/../../../../%5cevil.example", "/test/%2e%2e/%2e%2e/%2e%2e/%2e%2e/%5cevil.example", "/account/..%2f%5cevil.example",
+		"/test/%252e%252e%252f%255cevil.example", "/live/;/..%2f..%2f..%2f..%2f..%2f%5cevil.example", "/test/%0d%0aevil.example",
+		"/test/%23/..%2f..%2f..%2f..%2f..%2f%5cevil.example",
+	} {
+		require.Empty(t, leads(path), path)
 	}
 	require.Equal(t, 404, b.in(d.other).get("/m/mer_x/test/").status)
 	require.Equal(t, "/m/"+d.merchant+"/test/", leads("/"), "a refusal is no page of a merchant")

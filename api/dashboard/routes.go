@@ -59,6 +59,8 @@ func newServer(cfg Config) *server {
 			Rates:    cfg.Limits,
 			Server:   bucketsOfAddress,
 			Counting: entrance,
+			// Only who may change the brand gets as far as the reading of a file.
+			ReadFirst: func(r *http.Request) bool { return !upload(r) },
 		},
 	}
 	s.routes()
@@ -80,7 +82,7 @@ func (s *server) routes() {
 	s.get(face.InMode+"/", checkout.RoleViewer, s.showHome)
 	s.get(face.InMode+"/settings", checkout.RoleViewer, s.showSettings)
 	s.post(face.InMode+"/settings", checkout.RoleOwner, s.changeSettings)
-	s.post(face.InMode+"/settings/brand", checkout.RoleOwner, s.changeBrand)
+	s.post(face.InMode+pathOfBrand, checkout.RoleOwner, s.changeBrand)
 	s.get(face.InMode+"/settings/payout", checkout.RoleOwner, s.showAddresses)
 	s.post(face.InMode+"/settings/payout", checkout.RoleOwner, s.changeAddresses)
 	s.post(face.InMode+"/settings/payout/stop", checkout.RoleOwner, s.stopAddressChange)

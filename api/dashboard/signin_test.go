@@ -95,6 +95,11 @@ func TestSignIn_NextIsAPageOfOurs(t *testing.T) {
 	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
 	for next, want := range map[string]string{
 		"/live/sessions": "/live/sessions", "/test/account": "/test/account",
+		"/m/" + d.merchant + "/test/": "/test/", "/live/sessions?q=%2F%5Ca//b#top": "/live/sessions?q=%2F%5Ca//b#top",
+		"/test/../\\evil.example": "/", "/test/..//evil.example": "/", "/test/../\t/evil.example": "/", "/test/..": "/",
+		"/test/.\n./\r/evil.example": "/", "/test/%2e%2e/%5Cevil.example": "/", "/test/..%2F%5Cevil.example": "/",
+		"/test/#/../../\\evil.example": "/", "/test/;/../..//evil.example": "/", "/test//evil.example": "/", "/test/\\evil": "/",
+		"/test/%zz/../../\\evil.example": "/", "/account/..\\\\evil.example": "/", "/m/mer_1/../../\\evil.example": "/",
 		"https://evil.example/": "/", "//evil.example": "/", "/\\evil.example": "/", "javascript:alert(1)": "/", "/signout": "/", "": "/",
 	} {
 		d.exec(`DELETE FROM token_bucket`)

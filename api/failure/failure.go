@@ -82,7 +82,8 @@ var known = []struct {
 	{NotFound, []error{checkout.ErrNotFound, runs.ErrPaymentNotFound}},
 	{Conflict, []error{
 		checkout.ErrNotPending, checkout.ErrPaymentInFlight, checkout.ErrPaymentUndecided, checkout.ErrPaymentExists,
-		checkout.ErrEmailInUse, checkout.ErrLastOwner, checkout.ErrPayoutNotFailed, checkout.ErrTransferStands,
+		checkout.ErrEmailInUse, checkout.ErrTooManyInvitations, checkout.ErrLastOwner, checkout.ErrPayoutNotFailed,
+		checkout.ErrTransferStands,
 		checkout.ErrPaymentRefunded,
 		webhook.ErrDeliveryInProgress, webhook.ErrDeliveryNotPending, webhook.ErrDeliveryHeld, webhook.ErrEndpointDeleted,
 		webhook.ErrReplayRunning, webhook.ErrReplayRate,

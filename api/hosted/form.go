@@ -23,8 +23,8 @@ import (
 // fieldConfirmation is the acquirer's name (ctoken_…) of what the customer typed into its form. Only
 // the form of a live session has it. The form of a live session has none of cardFields.
 //
-// fieldPayment is the id of the payment to come: a form sent twice at once asks for one payment. A
-// form may lack fieldAttempt, fieldPayment and fieldName.
+// fieldPayment is the id of the payment to come: a form sent twice at once asks for one payment;
+// see paymentID. A form may lack fieldAttempt, fieldPayment and fieldName.
 const (
 	fieldCardNumber = "card_number"
 	fieldExp        = "exp"

@@ -18,6 +18,7 @@ import (
 
 	"example.com/checkout/api/failure"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/runs"
@@ -101,7 +102,7 @@ func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) error {
 	}
 	// From here on the payment goes on even when the customer leaves.
 	outcome, next, err := s.payWith(context.WithoutCancel(r.Context()), r, storage.NewPayment{
-		ID: paymentID(r), SessionID: v.Session.ID, CardToken: token, Method: method, CustomerEmail: &v.Form.Email,
+		ID: s.paymentID(r, v.Session.ID), SessionID: v.Session.ID, CardToken: token, Method: method, CustomerEmail: &v.Form.Email,
 		Language: languageOf(r).tag, Acquirer: acquirer, ChainRef: s.chain(v.Session),
 	})
 	if err != nil {
@@ -228,9 +229,14 @@ func (s *server) payWith(
 	return got.Outcome, s.after(p.SessionID, p.ID, err), nil
 }
 
-// paymentID returns the payment id in the form, else a new one.
-func paymentID(r *http.Request) string {
-	if id := r.PostForm.Get(fieldPayment); checkout.IsID(checkout.PrefixTransaction, id) {
+// paymentID returns the payment id in the form, else a new one. The browser sends the id back, so the customer may have
+// chosen it. Lists are sorted by id and find a time by it, so an id is used only when it could be one of now: a live
+// session is over before the id of its form is older than pg.ClockSkew.
+func (s *server) paymentID(r *http.Request, sessionID string) string {
+	id := r.PostForm.Get(fieldPayment)
+	made, ok := checkout.IDTime(checkout.PrefixTransaction, id)
+	cell, _ := checkout.CellOf(id)
+	if ours, _ := checkout.CellOf(sessionID); ok && cell == ours && s.now().Sub(made).Abs() <= pg.ClockSkew {
 		return id
 	}
 	return checkout.NewID(checkout.PrefixTransaction)

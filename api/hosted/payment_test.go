@@ -21,6 +21,7 @@ import (
 	"golang.org/x/net/html"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
@@ -453,6 +454,32 @@ func TestPay_AnotherSessionsPaymentIsNotTouched(t *testing.T) {
 	h.post("/"+second, form)
 	require.Len(t, h.paid, 2)
 	require.NotEqual(t, "txn_invented", h.paid[1])
+}
+
+// TestPay_AChosenIDOfAnotherTimeOrCellIsNotUsed: lists are sorted by id, and a proxy of several cells reads it.
+func TestPay_AChosenIDOfAnotherTimeOrCellIsNotUsed(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.pay = takes
+	now := time.Now()
+	near := checkout.FirstID(checkout.PrefixTransaction, now.Add(-pg.ClockSkew+time.Minute))
+	for chosen, used := range map[string]bool{
+		near: true, checkout.FirstID(checkout.PrefixTransaction, now.Add(pg.ClockSkew-time.Minute)): true,
+		"txn_" + strings.Repeat("0", 26): false, "txn_" + strings.Repeat("z", 26): false, "txn_7" + strings.Repeat("z", 25): false,
+		checkout.FirstID(checkout.PrefixTransaction, now.Add(-pg.ClockSkew-time.Minute)): false,
+		checkout.FirstID(checkout.PrefixTransaction, now.Add(pg.ClockSkew+time.Minute)):  false,
+		near[:14] + "01" + near[16:]: false,
+	} {
+		form := goodCard()
+		form.Set(fieldPayment, chosen)
+		h.paid = nil
+		h.post("/"+h.session(), form)
+		require.Len(t, h.paid, 1)
+		require.Equal(t, used, chosen == h.paid[0], chosen)
+		made, ok := checkout.IDTime(checkout.PrefixTransaction, h.paid[0])
+		require.True(t, ok)
+		require.WithinDuration(t, time.Now(), made, pg.ClockSkew)
+	}
 }
 
 func TestPay_FaultsAreShownWithoutTheCard(t *testing.T) {

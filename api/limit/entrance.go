@@ -1,9 +1,11 @@
 package limit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -50,6 +52,9 @@ type Entrance struct {
 	// FormsWait is set when a form mostly waits for another system. The form then gives its turn
 	// back as soon as Enter lets it in.
 	FormsWait bool
+	// ReadFirst says which forms are read before the handler has the turn: a client may send slowly, and others share
+	// its address. The server bounds their size. nil: none.
+	ReadFirst func(*http.Request) bool
 	// Counting bounds how many requests are counted at once; nil means no bound.
 	Counting *semaphore.Weighted
 }
@@ -117,6 +122,21 @@ func (e *Entrance) count(ctx context.Context, buckets []storage.Bucket) (storage
 	return e.Store.Allow(ctx, buckets...)
 }
 
+// read reads the body of a form while other requests of the address have its turn. What h reads stays the same.
+func read(r *http.Request, turn *Turn) error {
+	err := turn.Without(r.Context(), func() {
+		sent, _ := io.ReadAll(r.Body) // h finds the error at the same place
+		r.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(sent), r.Body), r.Body}
+	})
+	if errors.Is(err, ErrBusy) {
+		return &TooOftenError{Wait: time.Second}
+	}
+	return err
+}
+
 // Limited calls h for requests that Enter lets in. counts name more buckets of a request.
 func (e *Entrance) Limited(h web.Handler, counts ...func(*http.Request) storage.Bucket) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
@@ -131,6 +151,11 @@ func (e *Entrance) Limited(h web.Handler, counts ...func(*http.Request) storage.
 		defer turn.Leave(false)
 		if r.Method == http.MethodPost && e.FormsWait {
 			turn.Leave(false)
+		}
+		if r.Method == http.MethodPost && e.ReadFirst != nil && e.ReadFirst(r) {
+			if err := read(r, turn); err != nil {
+				return err
+			}
 		}
 		return h(w, r)
 	}

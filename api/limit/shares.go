@@ -112,14 +112,23 @@ func (t *Turn) Leave(refused bool) {
 	end()
 }
 
-// Pause gives the turn to other requests of the owner for the time d. Then it waits for the turn again, like Enter.
-// After an error the turn is over.
+// Pause is Without for the time d. It ends with ctx.
 func (t *Turn) Pause(ctx context.Context, d time.Duration) error {
+	return t.Without(ctx, func() {
+		select {
+		case <-ctx.Done():
+		case <-time.After(d):
+		}
+	})
+}
+
+// Without gives the turn to other requests of the owner while f runs. Then it waits for the turn again, like Enter.
+// After an error the turn is over.
+func (t *Turn) Without(ctx context.Context, f func()) error {
 	t.Leave(false)
-	select {
-	case <-ctx.Done():
+	f()
+	if ctx.Err() != nil {
 		return ctx.Err()
-	case <-time.After(d):
 	}
 	again, err := t.shares.Enter(ctx, t.owner)
 	if err != nil {

@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
 
@@ -16,8 +17,8 @@ const memberColumns = `
 
 // InviteMember stores a member without a password, and a mail with the link for choosing one. Only who reads that
 // mailbox sees the link, so accepting it proves the address. It returns checkout.ErrEmailInUse when the merchant
-// already has a member with this address, and checkout.ErrNotFound for an unknown merchant. A member of another
-// merchant may have the same address. An expired invitation is replaced.
+// already has a member with this address, checkout.ErrTooManyInvitations, and checkout.ErrNotFound for an unknown
+// merchant. A member of another merchant may have the same address. An expired invitation is replaced.
 func (s *Store) InviteMember(ctx context.Context, m checkout.Member, by checkout.AuditEntry) error {
 	return s.invite(ctx, m, by, false, func(tx pgx.Tx) error {
 		return mailMember(ctx, tx, m.ID, checkout.MailInvitation, invitationDetail(m.Role, by))
@@ -25,7 +26,8 @@ func (s *Store) InviteMember(ctx context.Context, m checkout.Member, by checkout
 }
 
 // Invite is InviteMember for an operator, who knows the person and hands over the link: by is how the audit log calls
-// the operator. It returns the token of the link. An invitation that is open is replaced too.
+// the operator. It returns the token of the link. An invitation that is open is replaced too, and there may be any
+// number.
 func (s *Store) Invite(ctx context.Context, m checkout.Member, by string) (token string, err error) {
 	token, hash := checkout.NewToken()
 	err = s.invite(ctx, m, checkout.AuditEntry{
@@ -42,6 +44,10 @@ func (s *Store) invite(
 ) error {
 	_, unknown := checkout.NewToken()
 	err := pg.RunInTx(ctx, s.pool, "invite member", func(tx pgx.Tx) error {
+		// Changes of one merchant's members take turns, see changeMember.
+		if _, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, m.MerchantID); err != nil {
+			return err
+		}
 		_, err := tx.Exec(ctx, `
 			UPDATE member SET removed_at = clock_timestamp(), invitation_hash = NULL,
 				invitation_expires_at = NULL
@@ -50,6 +56,11 @@ func (s *Store) invite(
 			  AND (invitation_expires_at <= clock_timestamp() OR $3)`, m.MerchantID, m.Email, open)
 		if err != nil {
 			return err
+		}
+		if !open {
+			if err := mayInvite(ctx, tx, m.MerchantID); err != nil {
+				return err
+			}
 		}
 
 		_, err = tx.Exec(ctx, `
@@ -78,17 +89,48 @@ func (s *Store) invite(
 	return err
 }
 
+// mayInvite returns checkout.ErrTooManyInvitations when a merchant may invite no more people. Expired invitations count
+// too: they are in the list until somebody removes them.
+func mayInvite(ctx context.Context, tx pgx.Tx, merchantID string) error {
+	var open int
+	err := tx.QueryRow(ctx, `
+		SELECT count(*) FROM member WHERE merchant_id = $1 AND removed_at IS NULL AND password_hash IS NULL`,
+		merchantID).Scan(&open)
+	if err == nil && open >= checkout.MaxOpenInvitations {
+		err = checkout.ErrTooManyInvitations
+	}
+	return err
+}
+
 // RenewInvitation mails a new link to a member who has no password yet; the former link ends. Every owner gets a mail
-// when the member is an owner. It returns checkout.ErrNotFound.
+// when the member is an owner. It changes nothing while a mail to the member waits, because that one gets a new link.
+// It returns checkout.ErrNotFound.
 func (s *Store) RenewInvitation(
 	ctx context.Context, m checkout.Member, by checkout.AuditEntry,
 ) error {
 	_, unknown := checkout.NewToken()
-	return s.changeMember(ctx, by, toOwners, `
+	err := s.changeMember(ctx, by, toOwners, `
 		WITH renewed AS (UPDATE member SET invitation_hash = $3, invitation_expires_at = clock_timestamp() + $4::interval
-			WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL AND password_hash IS NULL RETURNING id)
+			WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL AND password_hash IS NULL
+				AND NOT EXISTS (SELECT FROM mail o WHERE o.member_id = $1 AND o.kind = $5 AND o.next_at IS NOT NULL)
+			RETURNING id)
 		INSERT INTO mail (member_id, kind, detail, next_at) SELECT id, $5, $6, clock_timestamp() FROM renewed`,
 		m.ID, m.MerchantID, unknown, checkout.InvitationLifetime, checkout.MailInvitation, invitationDetail(m.Role, by))
+	if !errors.Is(err, checkout.ErrNotFound) {
+		return err
+	}
+	var waits bool
+	waitsErr := s.pool.QueryRow(ctx, `
+		SELECT EXISTS (SELECT FROM mail o JOIN member m ON m.id = o.member_id
+			WHERE m.id = $1 AND m.merchant_id = $2 AND m.removed_at IS NULL AND m.password_hash IS NULL
+				AND o.kind = $3 AND o.next_at IS NOT NULL)`, m.ID, m.MerchantID, checkout.MailInvitation).Scan(&waits)
+	switch {
+	case waitsErr != nil:
+		return pg.Wrap("waiting invitation", waitsErr)
+	case waits:
+		return nil
+	}
+	return err
 }
 
 // KeepInvitation stores the SHA-256 of the token of a link that is about to be mailed; the former link ends. It returns

@@ -36,3 +36,17 @@ func cell() Cell {
 
 // inCell writes the cell of this process into the body of an id or of a key.
 func inCell(body string, at int) string { return body[:at] + string(cell()) + body[at+2:] }
+
+// CellOf returns the cell that an id or an API key names. It returns false for any other text.
+func CellOf(text string) (Cell, bool) {
+	for _, prefix := range []string{prefixTestKey, prefixLiveKey} {
+		if body, ok := strings.CutPrefix(text, prefix); ok && len(body) == apiKeyBodyLength {
+			return Cell(body[:2]), Cell(body[:2]).Valid()
+		}
+	}
+	prefix, body, _ := strings.Cut(text, "_")
+	if !IsID(prefix, text) {
+		return "", false
+	}
+	return Cell(body[cellAt : cellAt+2]), true
+}

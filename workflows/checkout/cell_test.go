@@ -1,7 +1,6 @@
 package checkout_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,15 +12,20 @@ import (
 func TestCell_IsInEveryIDAndKey(t *testing.T) { //nolint:paralleltest // see above
 	for _, own := range []checkout.Cell{checkout.FirstCell, "7z"} {
 		checkout.SetCell(own)
-		for _, id := range []string{checkout.NewID(checkout.PrefixSession), checkout.SeededID(checkout.PrefixEvent, checkout.NewSeed())} {
-			_, body, _ := strings.Cut(id, "_")
-			require.EqualValues(t, own, body[10:12], id)
-		}
-		for mode, prefix := range map[checkout.Mode]string{checkout.ModeTest: "sk_test_", checkout.ModeLive: "sk_live_"} {
-			require.True(t, strings.HasPrefix(checkout.NewAPIKey(mode), prefix+string(own)))
+		for _, text := range []string{
+			checkout.NewID(checkout.PrefixSession), checkout.SeededID(checkout.PrefixEvent, checkout.NewSeed()),
+			checkout.NewAPIKey(checkout.ModeTest), checkout.NewAPIKey(checkout.ModeLive),
+		} {
+			got, ok := checkout.CellOf(text)
+			require.True(t, ok, text)
+			require.Equal(t, own, got, text)
 		}
 	}
 	checkout.SetCell(checkout.FirstCell)
+	for _, text := range []string{"", "cs_", "sk_test_07", "sk_live_", "whsec_0000", checkout.NewID("cs") + "0"} {
+		_, ok := checkout.CellOf(text)
+		require.False(t, ok, text)
+	}
 	for _, bad := range []checkout.Cell{"", "0", "000", "0i", "0A", "0_"} {
 		require.False(t, bad.Valid(), bad)
 	}

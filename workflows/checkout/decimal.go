@@ -37,6 +37,16 @@ func ParseDecimal(token string) (Decimal, bool) {
 	return Decimal{sign == "-", digits, e + trailing}, true
 }
 
+// Exponent returns the exponent with which a JSON number token is written, 0 for none. It is at most the largest int.
+func Exponent(token string) int {
+	part := jsonNumber.FindStringSubmatch(token)
+	if part == nil {
+		return 0
+	}
+	e, _ := strconv.Atoi(part[4]) // beyond int, Atoi returns the largest or smallest int
+	return e
+}
+
 // Double returns the float64 nearest to d, in the shortest notation without an exponent. same
 // reports whether that float64 equals d. fits is false when it is infinite.
 func (d Decimal) Double() (next string, same, fits bool) {

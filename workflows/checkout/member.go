@@ -58,6 +58,9 @@ func (m Member) Invited() bool { return m.InvitationExpiresAt != nil }
 // InvitationLifetime is how long the link of an invitation is good for.
 const InvitationLifetime = 72 * time.Hour
 
+// MaxOpenInvitations is how many people of a merchant may be invited and have not joined.
+const MaxOpenInvitations = 100
+
 // InvitationURL returns the link of the invitation with that token; base is the dashboard's
 // address, without a slash at its end.
 func InvitationURL(base, token string) string { return base + "/invitation/" + token }
@@ -66,6 +69,8 @@ func InvitationURL(base, token string) string { return base + "/invitation/" + t
 var (
 	// ErrEmailInUse: another member has this address.
 	ErrEmailInUse = errors.New("the e-mail address is in use")
+	// ErrTooManyInvitations: MaxOpenInvitations people have not joined.
+	ErrTooManyInvitations = errors.New("too many open invitations")
 	// ErrLastOwner: without an owner, nobody could manage the merchant's settings and members.
 	ErrLastOwner = errors.New("a merchant needs an owner")
 )

@@ -1,6 +1,12 @@
 package face
 
-import "net/http"
+import (
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"unicode"
+)
 
 // Handler returns the answer to a visitor. It never sees the ResponseWriter.
 type Handler func(v Visit) (Answer, error)
@@ -45,6 +51,21 @@ func Done(err error, path, notice string) (Answer, error) {
 		return Answer{}, err
 	}
 	return GoTo(path, notice)
+}
+
+// Local reports whether a redirect to address, which somebody else may have written, stays at this server. Its path
+// must be clean, as sent and decoded: http.Redirect cleans the path that it gets, and a browser reads a backslash as a
+// slash, leaves out tabs and line ends, and takes a second slash at the beginning for the start of another host.
+func Local(address string) bool {
+	sent, _, _ := strings.Cut(address, "?")
+	decoded, err := url.PathUnescape(sent)
+	return err == nil && clean(sent) && clean(decoded)
+}
+
+func clean(at string) bool {
+	plain := path.Clean(at)
+	odd := func(r rune) bool { return r == '\\' || unicode.IsControl(r) }
+	return strings.HasPrefix(at, "/") && (at == plain || at == plain+"/") && at != "//" && !strings.ContainsFunc(at, odd)
 }
 
 // OrNone returns *a, or an empty answer for nil.

@@ -46,7 +46,7 @@ var ours = regexp.MustCompile(`^/(?:m/(mer_[0-9a-z]+)/|test/|live/|account)`)
 
 // safeNext returns the page to open after signing in. It allows only pages of this dashboard.
 func safeNext(next string) string {
-	if ours.MatchString(next) {
+	if ours.MatchString(next) && face.Local(next) {
 		return next
 	}
 	return "/"

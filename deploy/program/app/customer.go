@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -34,7 +35,8 @@ answers. Amounts, ids, times and states stay: they are the books. A replay of an
 customer.
 
 Without --apply it is a dry run. Open sessions, pending payouts and undelivered events are listed with
-the time when they can be erased; run it again then. The command is idempotent. Each erased session
+the time when they can be erased; run it again then. The command is idempotent. When a merchant's data
+cannot be erased, it goes on with the other merchants, says so at the end and fails. Each erased session
 gets an entry in the audit log, without the address. Erase the customer's data at the card network
 separately.`,
 		Example: `  checkout customer erase --email ann@example.com
@@ -67,13 +69,14 @@ func (c *call) eraseCustomer(ctx context.Context, store *storage.Store, email, m
 		}
 	}
 	total := storage.Erasure{Rows: map[string]int{}}
+	var failed error
 	for _, m := range merchants {
 		done, err := store.EraseCustomer(ctx, m.ID, email, apply, func(session checkout.Ref) checkout.AuditEntry {
 			return operatorsEntry(session.MerchantID, &session.Mode, "customer.erased", session.ID,
 				"e-mail address, card and metadata")
 		})
-		if err != nil {
-			return fmt.Errorf("%s: %w", m.ID, err)
+		if err != nil { // the customer's data at the other merchants goes all the same
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", m.ID, err))
 		}
 		total.Sessions = append(total.Sessions, done.Sessions...)
 		total.Open = append(total.Open, done.Open...)
@@ -82,10 +85,11 @@ func (c *call) eraseCustomer(ctx context.Context, store *storage.Store, email, m
 			total.Rows[table] += n
 		}
 	}
-	return c.showErasure(total, apply)
+	c.showErasure(total, apply)
+	return failed
 }
 
-func (c *call) showErasure(e storage.Erasure, apply bool) error {
+func (c *call) showErasure(e storage.Erasure, apply bool) {
 	what := "sessions that --apply would erase"
 	if apply {
 		what = "sessions erased"
@@ -106,5 +110,4 @@ func (c *call) showErasure(e storage.Erasure, apply bool) error {
 	for _, id := range e.Members {
 		fmt.Fprintf(c.out, "%s is a member of the merchant, not a customer: remove members in the dashboard\n", id)
 	}
-	return nil
 }

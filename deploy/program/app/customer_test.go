@@ -47,3 +47,33 @@ func TestCustomerErase_SaysWhatItWouldDoAndDoesItOnce(t *testing.T) {
 		require.NotContains(t, e.Detail+e.Subject+e.Actor, email)
 	}
 }
+
+func TestCustomerErase_GoesOnWithTheOtherMerchants(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	store := o.store()
+	const email = "ann@example.com"
+	typed := email
+	var all []checkout.Ref
+	for range 3 {
+		s := storagetest.Session(t, store, checkout.Owner{MerchantID: o.merchant(), Mode: checkout.ModeTest},
+			func(s *checkout.Session) { s.CustomerEmail = &typed })
+		_, err := store.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt, Early: true})
+		require.NoError(t, err)
+		all = append(all, s.Ref)
+	}
+	for _, ref := range all[:2] {
+		request := storage.IdempotentRequest{Owner: ref.Owner, Route: "POST /v1/checkout", Key: "a"}
+		_, _, err := store.ClaimRequest(t.Context(), request, []byte("body"))
+		require.NoError(t, err)
+	}
+	o.db.Exec(t, `UPDATE idempotent_request SET answer = 'not sealed'`)
+	out, _, err := o.withKeys().run("customer", "erase", "--email", email, "--apply")
+	require.ErrorContains(t, err, all[0].MerchantID+": ")
+	require.ErrorContains(t, err, all[1].MerchantID+": ")
+	require.NotContains(t, err.Error(), all[2].MerchantID)
+	require.Contains(t, out, "sessions erased: 3\n  rows of checkout_session: 3\n")
+	got, err := store.Session(t.Context(), all[2])
+	require.NoError(t, err)
+	require.Nil(t, got.CustomerEmail)
+}
