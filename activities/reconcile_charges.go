@@ -257,7 +257,7 @@ func (b book) bookOne(ctx context.Context, result *ReconcileChargesResult, refer
 func (b book) judge(ctx context.Context, c checkout.Charged, now time.Time) (*checkout.Finding, error) {
 	match, err := b.Store.ChargeMatch(ctx, b.mode, c.Reference)
 	unknown := errors.Is(err, checkout.ErrNotFound)
-	if err == nil && match.Paid && !match.Booked && c.Cost.Valid() {
+	if err == nil && !match.Deciding && !match.Booked && c.Cost.Valid() {
 		err = b.Store.RecordChargeCost(ctx, b.mode, match.TransactionID, *c.Cost)
 	}
 	switch {

@@ -314,7 +314,7 @@ func TestReconcileCharges_BooksWhatAChargeCost(t *testing.T) {
 	same, converted, later, declined := b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeFailed)
 	b.charges[0].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 60}
 	b.charges[1].Cost = &checkout.ChargeCost{Currency: checkout.USD, Gross: 1134, Cost: 63}
-	b.charges[3].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 60} // it must never be booked: nothing was charged
+	b.charges[3].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 60} // its amount goes back, and its fee does not
 	b.compare()
 	b.charges[0].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 61}
 	b.compare()
@@ -329,7 +329,7 @@ func TestReconcileCharges_BooksWhatAChargeCost(t *testing.T) {
 		"acquirer:balance USD 1071", "acquirer:receivable EUR -1050", "expense:acquirer USD 63", "fx EUR 1050", "fx USD -1134",
 	}, booked(converted))
 	require.Empty(t, booked(later), "not known yet")
-	require.Empty(t, booked(declined))
+	require.Equal(t, []string{"acquirer:balance EUR -60", "expense:acquirer EUR 60"}, booked(declined), "once")
 	b.charges[2].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 60}
 	b.compare()
 	require.Len(t, booked(later), 3)
