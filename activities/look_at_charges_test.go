@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -86,6 +87,31 @@ func TestLookAtCharges_BooksADisputeOnce(t *testing.T) {
 			require.Zero(t, b.look(), "there is nothing left to ask")
 		})
 	}
+}
+
+// TestLookAtCharges_BooksARiskThatIsOlderThanTheDecision: the charge was made, and its answer was late.
+func TestLookAtCharges_BooksARiskThatIsOlderThanTheDecision(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	c := b.paid("")
+	refund := checkout.ChargeRisk{ID: "re_1", Kind: checkout.RiskRefund, Status: checkout.RiskLost, Amount: 300, Currency: checkout.EUR}
+	b.atRisk(c, dispute(checkout.RiskInquiry), refund)
+	b.look()
+	b.atRisk(c, dispute(checkout.RiskOpen), refund)
+	b.look()
+	require.Empty(t, b.ledger(), "the charge is not booked yet")
+
+	storagetest.Finish(t, b.Store, b.owner.Ref(c.SessionID), c.TransactionID, storagetest.Succeeded)
+	require.Equal(t, map[string]string{
+		"acquirer:receivable": "-300", "acquirer:disputed": "1050", "expense:loss": "300", "merchant:payable": "-1050",
+	}, b.ledger())
+	b.compare()
+	require.NotContains(t, b.findings(), checkout.FindingLedgerDiffers)
+	b.atRisk(c, dispute(checkout.RiskWon), refund)
+	b.look()
+	require.Equal(t, map[string]string{
+		"acquirer:receivable": "750", "expense:loss": "300", "merchant:payable": "-1050",
+	}, b.ledger())
 }
 
 // TestLookAtCharges_AsksAgainAboutAnOpenDispute: the report of its end may be lost.
