@@ -86,25 +86,37 @@ func (h *Housekeeping) steer(
 	return n, asFinal(ctx, err, "")
 }
 
+// place is the last row that eachRow has visited. A try of the activity that ended early leaves it to the next one, so
+// rows that always fail do not hold up those behind them.
+type place struct {
+	After string `json:"after"`
+}
+
 // eachRow calls do for every row, page by page. find returns the rows after an id, ordered by id; none when there
-// are no more. A row that fails is left to the next round, see failures.
+// are no more. A row that fails is left to the next round, see failures; what is behind too many of them, to the next
+// try. An activity may call it once.
 func eachRow[T any](
 	ctx context.Context, find func(after string) ([]T, error), id func(T) string, do func(T) error,
 ) error {
-	var failed failures
-	for after, n := "", 0; ; {
-		rows, err := find(after)
+	var (
+		failed failures
+		at     place
+	)
+	if activity.GetHeartbeatDetails(ctx, &at) != nil {
+		at = place{} // the first try, or one that ended elsewhere
+	}
+	for {
+		rows, err := find(at.After)
 		if err != nil || len(rows) == 0 {
 			return err
 		}
 		for _, row := range rows {
-			activity.RecordHeartbeat(ctx, n)
-			if err := failed.pass(ctx, id(row), do(row)); err != nil {
+			at.After = id(row)
+			activity.RecordHeartbeat(ctx, at)
+			if err := failed.pass(ctx, at.After, do(row)); err != nil {
 				return err
 			}
-			n++
 		}
-		after = id(rows[len(rows)-1])
 		if err := ctx.Err(); err != nil {
 			return err
 		}

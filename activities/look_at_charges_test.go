@@ -3,12 +3,19 @@ package activities_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/testsuite"
 
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 )
 
 // atRisk reports, in a list of the network, that something about a charge has changed.
@@ -86,6 +93,31 @@ func TestLookAtCharges_BooksADisputeOnce(t *testing.T) {
 			require.Zero(t, b.look(), "there is nothing left to ask")
 		})
 	}
+}
+
+// TestLookAtCharges_BooksARiskThatIsOlderThanTheDecision: the charge was made, and its answer was late.
+func TestLookAtCharges_BooksARiskThatIsOlderThanTheDecision(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	c := b.paid("")
+	refund := checkout.ChargeRisk{ID: "re_1", Kind: checkout.RiskRefund, Status: checkout.RiskLost, Amount: 300, Currency: checkout.EUR}
+	b.atRisk(c, dispute(checkout.RiskInquiry), refund)
+	b.look()
+	b.atRisk(c, dispute(checkout.RiskOpen), refund)
+	b.look()
+	require.Empty(t, b.ledger(), "the charge is not booked yet")
+
+	storagetest.Finish(t, b.Store, b.owner.Ref(c.SessionID), c.TransactionID, storagetest.Succeeded)
+	require.Equal(t, map[string]string{
+		"acquirer:receivable": "-300", "acquirer:disputed": "1050", "expense:loss": "300", "merchant:payable": "-1050",
+	}, b.ledger())
+	b.compare()
+	require.NotContains(t, b.findings(), checkout.FindingLedgerDiffers)
+	b.atRisk(c, dispute(checkout.RiskWon), refund)
+	b.look()
+	require.Equal(t, map[string]string{
+		"acquirer:receivable": "750", "expense:loss": "300", "merchant:payable": "-1050",
+	}, b.ledger())
 }
 
 // TestLookAtCharges_AsksAgainAboutAnOpenDispute: the report of its end may be lost.
@@ -174,4 +206,44 @@ func TestLookAtCharges_AReportDuringTheLookIsFollowed(t *testing.T) {
 	require.Empty(t, b.findings())
 	require.Equal(t, 1, b.look())
 	require.Len(t, b.findings(), 1)
+}
+
+// TestLookAtCharges_ThoseThatFailHoldUpNoOther: the next try goes on behind them, and the next round begins with them.
+func TestLookAtCharges_ThoseThatFailHoldUpNoOther(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	all := make([]checkout.Charged, 14)
+	for i := range all {
+		all[i] = b.paid(checkout.OutcomeSucceeded)
+		b.atRisk(all[i])
+	}
+	slices.SortFunc(all, func(x, y checkout.Charged) int { return strings.Compare(x.Reference, y.Reference) })
+	account, asked := b.Accounts[checkout.ModeLive], map[string]int{}
+	account.Risks = func(_ context.Context, reference string) ([]checkout.ChargeRisk, error) {
+		if asked[reference]++; reference < all[13].Reference {
+			return nil, errors.New("the network cannot answer about it")
+		}
+		return nil, nil
+	}
+	b.Accounts[checkout.ModeLive] = account
+
+	var last converter.EncodedValues
+	for try := range 3 {
+		env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
+		env.RegisterActivity(b.Books)
+		env.SetOnActivityHeartbeatListener(func(_ *activity.Info, at converter.EncodedValues) { last = at })
+		if try > 0 {
+			var at any
+			require.NoError(t, last.Get(&at))
+			env.SetHeartbeatDetails(at)
+		}
+		_, err := env.ExecuteActivity(b.LookAtCharges, contract.ModeInput{Mode: checkout.ModeLive})
+		require.Equal(t, try == 2, err == nil, "%d: %v", try, err)
+	}
+	for _, c := range all {
+		require.Equal(t, 1, asked[c.Reference])
+	}
+	_, err := run[int](b, b.LookAtCharges)
+	require.Error(t, err)
+	require.Equal(t, 2, asked[all[0].Reference])
 }

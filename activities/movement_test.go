@@ -28,7 +28,7 @@ func TestReconcile_BooksWhatMovedTheBalance(t *testing.T) {
 			"expense:acquirer": "1825", "suspense": "1000", "merchant:payable": "-5000",
 		}, w.ledger())
 		sum := checkout.Amount(0)
-		for m, err := range w.network.Movements(t.Context(), time.Now().Add(-time.Hour)) {
+		for m, err := range w.network.Movements(t.Context(), time.Now().Add(-time.Hour), time.Now().Add(time.Minute)) {
 			require.NoError(t, err)
 			sum += m.Amount - m.Fee
 			if m.Kind == checkout.MovementOther {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -25,10 +26,10 @@ type Books struct {
 type Account struct {
 	checkout.CardNetwork
 
-	// Succeeded goes through the charges of the network since a time. It ends after an error.
-	Succeeded func(ctx context.Context, since time.Time) iter.Seq2[checkout.Charged, error]
-	// Movements goes through the changes of our balance at the network since a time. It ends after an error.
-	Movements func(ctx context.Context, since time.Time) iter.Seq2[checkout.Movement, error]
+	// Succeeded goes through the charges of the network that began in an interval. It ends after an error.
+	Succeeded func(ctx context.Context, since, until time.Time) iter.Seq2[checkout.Charged, error]
+	// Movements goes through the changes of our balance at the network in an interval. It ends after an error.
+	Movements func(ctx context.Context, since, until time.Time) iter.Seq2[checkout.Movement, error]
 	// Charged asks the network about one charge.
 	Charged func(ctx context.Context, reference string) (checkout.Charged, error)
 	// Events lists the reports of the network after a cursor, oldest first, and says whether there are
@@ -57,8 +58,13 @@ func (b *Books) of(in contract.ModeInput) (book, error) {
 }
 
 const (
-	// chargesBack is how far back each comparison looks.
+	// chargesBack is how far back what was compared may still change.
 	chargesBack = 48 * time.Hour
+	// comparedAtOnce is how much is compared before the place of the comparison moves. Two lists of it, and the rows,
+	// must take less than the activity may.
+	comparedAtOnce = 6 * time.Hour
+	// clockAhead is how far the network's clock may be ahead of ours.
+	clockAhead = time.Minute
 	// unmatchedAfter is how long a charge may be without a completed session. A payment is decided
 	// long before.
 	unmatchedAfter = 15 * time.Minute
@@ -72,72 +78,142 @@ type ReconcileChargesResult struct {
 
 // ReconcileCharges compares the charges of the card network with the transactions. The charge of a
 // transaction whose session is not completed is refunded: the customer paid for nothing. Every
-// difference becomes a finding. What a charge cost is booked, and what moved our balance for another reason. Then it
+// difference becomes a finding. What a charge cost is booked, and what moved our balance for another reason. It also
 // compares the sums of the ledger.
+//
+// The long lists come last. They begin at a stored place, and it moves with each part of them: a try that ends early
+// delays what is left, and nothing else.
 func (b *Books) ReconcileCharges(ctx context.Context, in contract.ModeInput) (ReconcileChargesResult, error) {
 	of, err := b.of(in)
 	if err != nil {
 		return ReconcileChargesResult{}, asFinal(ctx, err, "")
 	}
-	result, err := of.reconcile(ctx)
-	for _, compare := range []func(context.Context) ([]checkout.Finding, error){
-		of.bookMovements,
-		func(ctx context.Context) ([]checkout.Finding, error) { return b.Store.ReconcileLedger(ctx, of.mode) },
+	var (
+		result ReconcileChargesResult
+		now    = time.Now().UTC()
+		failed error
+	)
+	for _, compare := range []func() error{
+		func() error { return of.bookOld(ctx, &result, now.Add(-chargesBack-checkout.SessionLifetime)) },
+		func() error {
+			found, err := b.Store.ReconcileLedger(ctx, of.mode)
+			result.found(ctx, of, found)
+			return err
+		},
+		func() error { return of.reconcile(ctx, &result, now) },
 	} {
-		found, failed := compare(ctx)
-		of.say(ctx, found)
-		result.Found += len(found)
-		err = errors.Join(err, failed)
+		failed = errors.Join(failed, compare())
 	}
-	return result, asFinal(ctx, err, "")
+	return result, asFinal(ctx, failed, "")
 }
 
+// found counts and logs new findings.
+func (r *ReconcileChargesResult) found(ctx context.Context, b book, findings []checkout.Finding) {
+	b.say(ctx, findings)
+	r.Found += len(findings)
+}
+
+// reconcile compares part after part, from the stored place on until now. The place is then set back by the time in
+// which something may still change. So it is as old as what is compared, also in a backup or after a long outage.
+//
+// A part that fails stops the place, and not the parts behind it.
+func (b book) reconcile(ctx context.Context, result *ReconcileChargesResult, now time.Time) error {
+	from, err := b.Store.ComparedTo(ctx, b.mode)
+	if err != nil {
+		return err
+	}
+	if from.IsZero() || from.After(now) { // the clock of another worker was wrong
+		from = now.Add(-chargesBack)
+	}
+	var (
+		failed    error
+		tolerated failures
+		known     []string // references of the part before: a charge may begin there, and be decided here
+	)
+	for end := now.Add(clockAhead); from.Before(end); {
+		part := interval{from, from.Add(comparedAtOnce)}
+		compared := part.to
+		if !part.to.Before(end) {
+			part.to, compared = end, now.Add(-chargesBack)
+		}
+		known, err = b.compare(ctx, result, part, now, known)
+		err = errors.Join(err, b.bookMovements(ctx, result, part))
+		failed = errors.Join(failed, err)
+		if failed == nil {
+			failed = b.Store.SetComparedTo(ctx, b.mode, compared)
+		}
+		if tolerated.pass(ctx, "the charges since "+from.Format(time.RFC3339), err) != nil {
+			break
+		}
+		from = part.to
+	}
+	return failed
+}
+
+// interval is a part of the network's lists.
+type interval struct{ from, to time.Time }
+
 // bookMovements books what moved our balance at the network.
-func (b book) bookMovements(ctx context.Context) ([]checkout.Finding, error) {
+func (b book) bookMovements(ctx context.Context, result *ReconcileChargesResult, in interval) error {
 	var all []checkout.Movement
-	for m, err := range b.Movements(ctx, time.Now().Add(-chargesBack)) {
+	for m, err := range b.Movements(ctx, in.from, in.to) {
 		if err != nil {
-			return nil, err
+			return err
 		}
 		activity.RecordHeartbeat(ctx, m.ID)
 		all = append(all, m)
 	}
-	return b.Store.BookMovements(ctx, b.mode, all)
+	found, err := b.Store.BookMovements(ctx, b.mode, all)
+	result.found(ctx, b, found)
+	return err
 }
 
-func (b book) reconcile(ctx context.Context) (ReconcileChargesResult, error) {
-	var (
-		result     ReconcileChargesResult
-		references []string
-		now        = time.Now().UTC()
-		from       = now.Add(-chargesBack)
-	)
-	for charged, err := range b.Succeeded(ctx, from.Add(-checkout.SessionLifetime)) {
+// compare compares the charges of an interval with the transactions, and the transactions with the charges. It returns
+// the references of the charges. known are those of the interval before.
+func (b book) compare(
+	ctx context.Context, result *ReconcileChargesResult, in interval, now time.Time, known []string,
+) (references []string, err error) {
+	for charged, err := range b.Succeeded(ctx, in.from, in.to) {
 		if err != nil {
-			return result, err
+			return nil, err
 		}
 		activity.RecordHeartbeat(ctx, result.Charges)
 		result.Charges++
 		references = append(references, charged.Reference)
 		f, err := b.judge(ctx, charged, now)
 		if err == nil {
-			err = b.note(ctx, &result, charged, f)
+			err = b.note(ctx, result, charged, f)
 		}
 		if err != nil {
-			return result, err
+			return nil, err
 		}
 	}
 
-	ids, err := b.Store.Uncharged(ctx, b.mode, from, now.Add(-unmatchedAfter), references)
-	for _, id := range ids {
-		err = errors.Join(err, b.open(ctx, &result, checkout.Finding{
-			Kind: checkout.FindingChargeMissing, Subject: id, Detail: "The card network knows no charge of the transaction.",
-		}))
+	to := in.to
+	if latest := now.Add(-unmatchedAfter); to.After(latest) {
+		to = latest
 	}
-	if err == nil {
-		err = b.bookOld(ctx, &result, from.Add(-checkout.SessionLifetime)) // the others are listed above
+	uncharged, err := b.Store.Uncharged(ctx, b.mode, in.from, to, slices.Concat(known, references))
+	for _, t := range uncharged {
+		activity.RecordHeartbeat(ctx, result.Charges)
+		err = errors.Join(err, b.findMissing(ctx, result, t))
 	}
-	return result, err
+	return references, err
+}
+
+// findMissing opens the finding about a transaction whose charge is in no list, unless the network knows the charge
+// all the same: it may have begun long before it was decided.
+func (b book) findMissing(ctx context.Context, result *ReconcileChargesResult, t storage.UnchargedTransaction) error {
+	if t.Reference != "" {
+		c, err := b.Charged(ctx, t.Reference)
+		charged := err == nil && c.Amount > 0
+		if charged || err != nil && !errors.Is(err, checkout.ErrNotFound) {
+			return err
+		}
+	}
+	return b.open(ctx, result, checkout.Finding{
+		Kind: checkout.FindingChargeMissing, Subject: t.ID, Detail: "The card network knows no charge of the transaction.",
+	})
 }
 
 // unbookedPage is how many older charges are read at once.
@@ -181,7 +257,7 @@ func (b book) bookOne(ctx context.Context, result *ReconcileChargesResult, refer
 func (b book) judge(ctx context.Context, c checkout.Charged, now time.Time) (*checkout.Finding, error) {
 	match, err := b.Store.ChargeMatch(ctx, b.mode, c.Reference)
 	unknown := errors.Is(err, checkout.ErrNotFound)
-	if err == nil && match.Paid && !match.Booked && c.Cost.Valid() {
+	if err == nil && !match.Deciding && !match.Booked && c.Cost.Valid() {
 		err = b.Store.RecordChargeCost(ctx, b.mode, match.TransactionID, *c.Cost)
 	}
 	switch {

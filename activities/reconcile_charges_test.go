@@ -36,6 +36,8 @@ type books struct {
 	asked   []string                         // the cursors from which it was read
 	risks   map[string][]checkout.ChargeRisk // by charge
 	old     map[string]checkout.Charged      // charges that are not compared any more
+	moved   map[time.Time]checkout.Movement  // of our balance, by their times
+	awayTo  time.Time                        // until when the network's lists are away
 }
 
 // network makes refunds. It is asked for nothing else.
@@ -66,15 +68,18 @@ func newBooks(t *testing.T) *books {
 		t: t, Database: db, owner: m.Owner(checkout.ModeLive), refunds: map[string]checkout.RefundResult{}, answer: checkout.RefundSucceeded,
 		risks: map[string][]checkout.ChargeRisk{},
 	}
-	account := activities.Account{CardNetwork: network{b: b}, Movements: noMovements, Succeeded: func(context.Context, time.Time) iter.Seq2[checkout.Charged, error] {
+	account := activities.Account{CardNetwork: network{b: b}, Movements: b.movements, Succeeded: func(_ context.Context, since, until time.Time) iter.Seq2[checkout.Charged, error] {
 		return func(yield func(checkout.Charged, error) bool) {
 			for _, c := range b.charges {
-				if !yield(c, nil) {
+				if !c.CreatedAt.Before(since) && c.CreatedAt.Before(until) && !yield(c, nil) {
 					return
 				}
 			}
-			if b.away != nil {
+			switch {
+			case b.away != nil:
 				yield(checkout.Charged{}, b.away)
+			case since.Before(b.awayTo):
+				yield(checkout.Charged{}, errors.New("this part of the list is away"))
 			}
 		}
 	}, Events: b.list, Note: acquirer.Reports{Store: store, Log: slog.New(slog.DiscardHandler)}.Note, Risks: func(_ context.Context, reference string) ([]checkout.ChargeRisk, error) {
@@ -90,8 +95,14 @@ func newBooks(t *testing.T) *books {
 	return b
 }
 
-func noMovements(context.Context, time.Time) iter.Seq2[checkout.Movement, error] {
-	return func(func(checkout.Movement, error) bool) {}
+func (b *books) movements(_ context.Context, since, until time.Time) iter.Seq2[checkout.Movement, error] {
+	return func(yield func(checkout.Movement, error) bool) {
+		for at, m := range b.moved {
+			if !at.Before(since) && at.Before(until) && !yield(m, nil) {
+				return
+			}
+		}
+	}
 }
 
 // paid pays a session, and returns the charge as the network has it.
@@ -303,7 +314,7 @@ func TestReconcileCharges_BooksWhatAChargeCost(t *testing.T) {
 	same, converted, later, declined := b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeFailed)
 	b.charges[0].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 60}
 	b.charges[1].Cost = &checkout.ChargeCost{Currency: checkout.USD, Gross: 1134, Cost: 63}
-	b.charges[3].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 60} // it must never be booked: nothing was charged
+	b.charges[3].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 60} // its amount goes back, and its fee does not
 	b.compare()
 	b.charges[0].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 61}
 	b.compare()
@@ -318,7 +329,7 @@ func TestReconcileCharges_BooksWhatAChargeCost(t *testing.T) {
 		"acquirer:balance USD 1071", "acquirer:receivable EUR -1050", "expense:acquirer USD 63", "fx EUR 1050", "fx USD -1134",
 	}, booked(converted))
 	require.Empty(t, booked(later), "not known yet")
-	require.Empty(t, booked(declined))
+	require.Equal(t, []string{"acquirer:balance EUR -60", "expense:acquirer EUR 60"}, booked(declined), "once")
 	b.charges[2].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 60}
 	b.compare()
 	require.Len(t, booked(later), 3)
@@ -400,4 +411,102 @@ func TestReconcileCharges_AsksAboutEachOldCharge(t *testing.T) {
 	b.charges, b.old = nil, map[string]checkout.Charged{last.Reference: last}
 	b.compare()
 	require.NotNil(t, b.availableAt(last))
+}
+
+// TestReconcileCharges_AfterALongOutageFindsTheLostTime: the place of the comparison comes back with the backup. It
+// is as old as the rows, however long ago that is.
+func TestReconcileCharges_AfterALongOutageFindsTheLostTime(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	b.compare()
+	const away = 9 * 24 * time.Hour
+	b.exec(`UPDATE acquirer_comparison SET compared_to = compared_to - interval '9 days'`)
+	unmatched := b.paid(checkout.OutcomeFailed)
+	b.charges[0].CreatedAt = time.Now().Add(-away + time.Hour)
+	b.charges = append(b.charges, checkout.Charged{
+		Reference: "pi_lost", TransactionID: "txn_lost", Amount: 1, Currency: checkout.EUR, CreatedAt: time.Now().Add(-away / 2),
+	})
+	b.moved = map[time.Time]checkout.Movement{time.Now().Add(-away / 3): {
+		ID: "txn_bank", Kind: checkout.MovementBank, Category: "payout", Currency: checkout.EUR, Amount: -4000,
+	}}
+	require.Equal(t, activities.ReconcileChargesResult{Charges: 2, Found: 2}, b.compare())
+	require.Equal(t, map[checkout.FindingKind]string{
+		checkout.FindingChargeUnmatched: unmatched.Reference, checkout.FindingChargeUnknown: "pi_lost",
+	}, b.findings())
+	require.Equal(t, map[string]string{"acquirer:balance": "-4000", "bank": "4000"}, b.ledger())
+	require.Zero(t, b.compare().Charges, "the lost time is compared once")
+}
+
+// TestReconcileCharges_GoesOnWhereItEnded: a list that takes longer than a try is compared by several.
+func TestReconcileCharges_GoesOnWhereItEnded(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	for _, age := range []time.Duration{40 * time.Hour, 20 * time.Hour, time.Hour} {
+		b.paid(checkout.OutcomeSucceeded)
+		b.charges[len(b.charges)-1].CreatedAt = time.Now().Add(-age)
+	}
+	place := func() time.Duration {
+		at, err := b.Store.ComparedTo(t.Context(), checkout.ModeLive)
+		require.NoError(t, err)
+		return time.Since(at).Round(time.Hour)
+	}
+	b.awayTo = time.Now().Add(-47 * time.Hour)
+	_, err := run[activities.ReconcileChargesResult](b, b.ReconcileCharges)
+	require.Error(t, err)
+	at, err := b.Store.ComparedTo(t.Context(), checkout.ModeLive)
+	require.NoError(t, err)
+	require.True(t, at.IsZero(), "a part that failed is compared again")
+	b.awayTo = time.Time{}
+
+	b.exec(`INSERT INTO acquirer_comparison VALUES ('live', now() - interval '24 hours')`)
+	require.Equal(t, 2, b.compare().Charges, "the charge before the place is compared")
+	require.Equal(t, 48*time.Hour, place(), "what may still change is compared again")
+	require.Equal(t, 3, b.compare().Charges)
+
+	b.exec(`UPDATE acquirer_comparison SET compared_to = now() + interval '100 years'`)
+	b.compare()
+	require.Equal(t, 48*time.Hour, place(), "a clock that was wrong hides nothing for long")
+}
+
+// TestReconcileCharges_APartThatFailsStopsNoOther: the others are compared, and the place waits for it.
+func TestReconcileCharges_APartThatFailsStopsNoOther(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	c := b.paid(checkout.OutcomeFailed)
+	b.awayTo = time.Now().Add(-30 * time.Hour)
+	_, err := run[activities.ReconcileChargesResult](b, b.ReconcileCharges)
+	require.Error(t, err)
+	require.Equal(t, map[checkout.FindingKind]string{checkout.FindingChargeUnmatched: c.Reference}, b.findings())
+}
+
+// TestReconcileCharges_TheShortStepsComeFirst: a list without an end holds up no old charge and no sum.
+func TestReconcileCharges_TheShortStepsComeFirst(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	old := b.paid(checkout.OutcomeSucceeded)
+	b.exec(`UPDATE transaction SET completed_at = completed_at - interval '50 hours'`)
+	old.Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 60, AvailableAt: time.Now()}
+	b.charges, b.old = nil, map[string]checkout.Charged{old.Reference: old}
+	account, listed := b.Accounts[checkout.ModeLive], 0
+	account.Succeeded = func(context.Context, time.Time, time.Time) iter.Seq2[checkout.Charged, error] {
+		listed++
+		require.NotNil(t, b.availableAt(old))
+		return func(func(checkout.Charged, error) bool) {}
+	}
+	b.Accounts[checkout.ModeLive] = account
+	b.compare()
+	require.NotZero(t, listed)
+}
+
+// TestReconcileCharges_AChargeThatBeganLongBefore: it is in another part of the list than its decision.
+func TestReconcileCharges_AChargeThatBeganLongBefore(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	early, missing, untaken := b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded)
+	b.exec(`UPDATE transaction SET completed_at = completed_at - interval '1 hour'`)
+	b.charges = nil
+	untaken.Amount = 0 // the intent is there, and took no money
+	b.old = map[string]checkout.Charged{early.Reference: early, untaken.Reference: untaken}
+	require.Equal(t, 2, b.compare().Found)
+	require.Contains(t, []string{missing.TransactionID, untaken.TransactionID}, b.findings()[checkout.FindingChargeMissing])
 }

@@ -53,3 +53,18 @@ func (s *Store) MoveAcquirerCursor(ctx context.Context, mode checkout.Mode, c Ac
 		WHERE c.created_at <= EXCLUDED.created_at`, mode, c.EventID, c.CreatedAt)
 	return pg.Wrap("move acquirer cursor", err)
 }
+
+// ComparedTo is up to when the charges and the movements of the card network are compared for good. It is zero before
+// the first comparison.
+func (s *Store) ComparedTo(ctx context.Context, mode checkout.Mode) (time.Time, error) {
+	at, err := pg.Value[time.Time](ctx, s.pool, `SELECT compared_to FROM acquirer_comparison WHERE mode = $1`, mode)
+	return at.UTC(), pg.Wrap("compared to", pg.Optional(err))
+}
+
+// SetComparedTo stores ComparedTo. It may go back: then more is compared once more.
+func (s *Store) SetComparedTo(ctx context.Context, mode checkout.Mode, at time.Time) error {
+	_, err := s.pool.Exec(ctx, `
+		INSERT INTO acquirer_comparison (mode, compared_to) VALUES ($1, $2)
+		ON CONFLICT (mode) DO UPDATE SET compared_to = EXCLUDED.compared_to`, mode, at)
+	return pg.Wrap("set compared to", err)
+}

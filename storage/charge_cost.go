@@ -13,9 +13,10 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// RecordChargeCost stores and books what a succeeded charge cost at the card network, and stores when its
-// money is available. The first answer about each stays, and a repeat changes nothing. The charge belongs
-// to the acquirer's account, which serves all merchants.
+// RecordChargeCost stores and books what a charge cost at the card network, and stores when the money of one that
+// succeeded is available. The first answer about each stays, and a repeat changes nothing. The charge belongs
+// to the acquirer's account, which serves all merchants. Of the charge of a failed payment only the cost is booked: the
+// amount goes back, and the network keeps its fee.
 func (s *Store) RecordChargeCost(
 	ctx context.Context, mode checkout.Mode, transactionID string, c checkout.ChargeCost,
 ) error {
@@ -27,17 +28,21 @@ func (s *Store) RecordChargeCost(
 			return err
 		}
 		t := checkout.Transaction{Ref: checkout.Owner{Mode: mode}.Ref(transactionID)}
+		paid := false
 		err := tx.QueryRow(ctx, `
 			UPDATE transaction t SET settled_currency = $3, settled = $4, cost = $5
 			FROM checkout_session s
-			WHERE t.id = $1 AND t.mode = $2 AND t.status = 'succeeded' AND t.settled IS NULL AND s.id = t.session_id
-			RETURNING t.merchant_id, s.amount, s.currency`,
-			transactionID, mode, c.Currency, c.Gross, c.Cost).Scan(&t.MerchantID, &t.Amount, &t.Currency)
+			WHERE t.id = $1 AND t.mode = $2 AND `+decided+` AND t.settled IS NULL AND s.id = t.session_id
+			RETURNING t.merchant_id, s.amount, s.currency, t.status = 'succeeded'`,
+			transactionID, mode, c.Currency, c.Gross, c.Cost).Scan(&t.MerchantID, &t.Amount, &t.Currency, &paid)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
 		if err != nil {
 			return err
+		}
+		if !paid {
+			t.Amount, c.Gross = 0, 0 // it is booked neither when it comes nor when it goes back
 		}
 		return bookCost(ctx, tx, t, c)
 	})

@@ -41,19 +41,25 @@ func (s *Store) ChargeMatch(
 	return m, pg.Wrap("charge match", pg.Found(err))
 }
 
-// Uncharged returns the ids of the transactions that succeeded in the interval and whose charge is not
-// among the references. The sandbox's are left out. It serves reconciliation, which works for all merchants.
+// UnchargedTransaction is a transaction that succeeded, without the charge that belongs to it.
+type UnchargedTransaction struct {
+	ID        string
+	Reference string // the card network's name of the charge; "" when it is not known
+}
+
+// Uncharged returns the transactions that succeeded in the interval and whose charge is not among the references. The
+// sandbox's are left out. It serves reconciliation, which works for all merchants.
 func (s *Store) Uncharged(
 	ctx context.Context, mode checkout.Mode, from, to time.Time, references []string,
-) ([]string, error) {
-	ids, err := pg.Values[string](ctx, s.pool, `
-		SELECT t.id FROM transaction t
+) ([]UnchargedTransaction, error) {
+	got, err := pg.Collect[UnchargedTransaction](ctx, s.pool, `
+		SELECT t.id, coalesce(t.acquirer_ref, '') AS reference FROM transaction t
 		WHERE t.mode = $1 AND t.status = 'succeeded' AND t.completed_at BETWEEN $2 AND $3
 			AND t.acquirer <> 'sandbox'
 			AND coalesce(t.acquirer_ref, '') <> ALL (coalesce($4::text[], '{}')) -- a nil slice is null
 		ORDER BY t.id`,
 		mode, from, to, references)
-	return ids, pg.Wrap("uncharged", err)
+	return got, pg.Wrap("uncharged", err)
 }
 
 // UnbookedCharges returns up to limit references, ordered, after the reference after, of charges that were

@@ -195,10 +195,27 @@ func (c paidCharge) note(ctx context.Context, tx pgx.Tx, r checkout.ChargeRisk) 
 	})
 }
 
+// bookRisks books where the money of the risks is that were noted before the charge was decided. It must run in the
+// transaction that books the charge.
+func bookRisks(ctx context.Context, tx pgx.Tx, t checkout.Transaction) error {
+	type noted struct {
+		checkout.ChargeRisk
+		Changes int
+	}
+	risks, err := pg.Collect[noted](ctx, tx, `
+		SELECT id, kind, status, amount, currency, '' AS refund_id, changes FROM charge_risk
+		WHERE transaction_id = $1 AND mode = $2 ORDER BY id`, t.ID, t.Mode)
+	c := paidCharge{TransactionID: t.ID, MerchantID: t.MerchantID, Mode: t.Mode, Paid: true}
+	for _, r := range risks {
+		err = errors.Join(err, c.book(ctx, tx, checkout.ChargeRisk{}, r.ChargeRisk, r.Changes))
+	}
+	return err
+}
+
 // book books the way from where the money was to where it is.
 func (c paidCharge) book(ctx context.Context, tx pgx.Tx, before, after checkout.ChargeRisk, change int) error {
 	postings := append(moved(before, -1), moved(after, 1)...)
-	if !c.Paid || len(postings) == 0 { // the charge of a failed payment was never booked
+	if !c.Paid || len(postings) == 0 { // the charge is not booked, or not yet: see bookRisks
 		return nil
 	}
 	return entry{

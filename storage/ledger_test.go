@@ -77,7 +77,7 @@ func TestUncharged_LeavesTheSandboxOut(t *testing.T) {
 	now := time.Now()
 	pays := func(acquirer checkout.Acquirer) string {
 		s := f.create(t, f.newSession())
-		id := storagetest.Begin(t, f.Store, s.Ref, storage.NewPayment{Acquirer: acquirer}, "")
+		id := storagetest.Begin(t, f.Store, s.Ref, storage.NewPayment{Acquirer: acquirer}, "pi_of_"+string(acquirer))
 		storagetest.Finish(t, f.Store, s.Ref, id, storagetest.Succeeded)
 		return id
 	}
@@ -85,7 +85,7 @@ func TestUncharged_LeavesTheSandboxOut(t *testing.T) {
 	known := pays(checkout.AcquirerStripe)
 	missing, err := f.Uncharged(t.Context(), checkout.ModeTest, now.Add(-time.Hour), now.Add(time.Hour), nil)
 	require.NoError(t, err)
-	require.Equal(t, []string{known}, missing)
+	require.Equal(t, []storage.UnchargedTransaction{{ID: known, Reference: "pi_of_stripe"}}, missing)
 }
 
 func TestFinishPayment_TakesTheFeeOfThePlanAtTheDecision(t *testing.T) {

@@ -139,7 +139,9 @@ func (p *payment) decideLocked(ctx context.Context, tx pgx.Tx) (Settlement, erro
 	}
 	got, err := p.decide(ctx, tx)
 	if err == nil && p.real() {
-		err = bookCharge(ctx, tx, p.Transaction)
+		if err = bookCharge(ctx, tx, p.Transaction); err == nil {
+			err = bookRisks(ctx, tx, p.Transaction)
+		}
 	}
 	return got, err
 }

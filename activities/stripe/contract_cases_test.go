@@ -598,7 +598,7 @@ func listsMovements(w *world) {
 	_, err := w.network.Refund(w.t.Context(), reference, newRefundID())
 	require.NoError(w.t, err)
 	seen := map[checkout.MovementKind]bool{}
-	for m, err := range w.network.Movements(w.t.Context(), since) {
+	for m, err := range w.network.Movements(w.t.Context(), since, time.Now().Add(time.Minute)) {
 		require.NoError(w.t, err)
 		require.True(w.t, m.ID != "" && m.Currency != "" && m.Amount != 0, "%+v", m)
 		seen[m.Kind] = true
@@ -612,7 +612,7 @@ func listsCharges(w *world) {
 	w.confirm(reference, 1, req)
 	_, untried := w.prepare("visa")
 	found := false
-	for got, err := range w.network.Succeeded(w.t.Context(), since) {
+	for got, err := range w.network.Succeeded(w.t.Context(), since, time.Now().Add(time.Minute)) {
 		require.NoError(w.t, err)
 		require.NotEqual(w.t, untried, got.Reference)
 		if got.Reference != reference {

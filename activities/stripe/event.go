@@ -128,18 +128,36 @@ func (n *Network) Events(
 		got, err = n.events(page.Data())
 		return got, page.Meta().HasMore, err
 	}
-	// Without a cursor Stripe lists from the youngest on, so all pages are needed to find the oldest.
-	params.Single, params.CreatedRange = false, &stripe.RangeQueryParams{GreaterThanOrEqual: since.Unix()}
+	// Without a cursor Stripe lists from the youngest on, so all pages of a time are needed to find its oldest event.
+	for last := false; !last && len(got) == 0 && err == nil; since = since.Add(eventsOf) {
+		last = since.Add(eventsOf).After(time.Now().Add(time.Minute)) // Stripe's clock may be ahead
+		got, more, err = n.oldestEvents(ctx, since)
+		more = more || !last && len(got) > 0
+	}
+	return got, more, err
+}
+
+// eventsOf is how much time a list without a cursor covers, so that it ends.
+const eventsOf = 6 * time.Hour
+
+// oldestEvents returns the oldest events of eventsOf, and whether it has more.
+func (n *Network) oldestEvents(
+	ctx context.Context, since time.Time,
+) (oldest []checkout.AcquirerEvent, more bool, err error) {
+	params := &stripe.EventListParams{CreatedRange: created(since, since.Add(eventsOf))}
+	params.Limit = stripe.Int64(eventPage)
 	var all []*stripe.Event
+	alive(ctx)
 	for e, err := range n.api.V1Events.List(ctx, params).All(ctx) {
 		if err != nil {
 			return nil, false, fmt.Errorf("list events: %w", publicError(err))
 		}
+		alive(ctx)
 		all = append(all, e)
 	}
 	slices.Reverse(all)
-	got, err = n.events(all[:min(len(all), eventPage)])
-	return got, len(all) > eventPage, err
+	oldest, err = n.events(all[:min(len(all), eventPage)])
+	return oldest, len(all) > eventPage, err
 }
 
 func (n *Network) events(page []*stripe.Event) ([]checkout.AcquirerEvent, error) {

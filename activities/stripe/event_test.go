@@ -2,13 +2,18 @@ package stripe_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/stripe/stripe-go/v85/webhook"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/testsuite"
 
 	"example.com/checkout/activities/stripe"
 	"example.com/checkout/workflows/checkout"
@@ -167,6 +172,28 @@ func TestEvents_GoOnFromACursorOldestFirst(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, more)
 	require.Equal(t, append(all, page[:97]...), first)
+}
+
+// TestEvents_OfALongTimeKeepTheActivityAlive: on a busy account the list without a cursor has more pages than fit into
+// the time after which an activity without a sign of life is begun anew.
+func TestEvents_OfALongTimeKeepTheActivityAlive(t *testing.T) {
+	t.Parallel()
+	w := newDouble(t)
+	w.prepare("visa")
+	env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
+	beats := atomic.Int64{}
+	env.SetOnActivityHeartbeatListener(func(*activity.Info, converter.EncodedValues) { beats.Add(1) })
+	read := func(ctx context.Context) (int, error) {
+		got, _, err := w.network.Events(ctx, "", time.Now().Add(-25*time.Hour))
+		return len(got), err
+	}
+	env.RegisterActivity(read)
+	value, err := env.ExecuteActivity(read)
+	require.NoError(t, err)
+	var events int
+	require.NoError(t, value.Get(&events))
+	require.Equal(t, 1, events, "also behind hours without one")
+	require.Positive(t, beats.Load())
 }
 
 func types(events []checkout.AcquirerEvent) []string {

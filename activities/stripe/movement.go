@@ -26,11 +26,11 @@ var movementKinds = map[string]checkout.MovementKind{
 	"tax":              checkout.MovementFee,
 }
 
-// Movements goes through the changes of the account's balance at that time or later, youngest first. It ends
-// after the first error.
-func (n *Network) Movements(ctx context.Context, since time.Time) iter.Seq2[checkout.Movement, error] {
+// Movements goes through the changes of the account's balance in the interval, youngest first. It ends after the first
+// error.
+func (n *Network) Movements(ctx context.Context, since, until time.Time) iter.Seq2[checkout.Movement, error] {
 	params := &stripe.BalanceTransactionListParams{
-		CreatedRange: &stripe.RangeQueryParams{GreaterThanOrEqual: since.Unix()},
+		CreatedRange: created(since, until),
 	}
 	params.Limit = stripe.Int64(100)
 	return func(yield func(checkout.Movement, error) bool) {

@@ -9,17 +9,17 @@ import (
 	"time"
 
 	"github.com/stripe/stripe-go/v85"
+	"go.temporal.io/sdk/activity"
 
 	"example.com/checkout/workflows/checkout"
 )
 
-// Succeeded goes through the charges whose intents were created at that time or later, youngest first.
-// An intent is charged at most a session's life after its creation, so a caller begins that much
-// earlier. CreatedAt is the intent's. The currency may be one that is not ours: other systems may charge
+// Succeeded goes through the charges whose intents were created in the interval, youngest first. Stripe lists an intent
+// at any age. CreatedAt is the intent's. The currency may be one that is not ours: other systems may charge
 // with the same account. It ends after the first error.
-func (n *Network) Succeeded(ctx context.Context, since time.Time) iter.Seq2[checkout.Charged, error] {
+func (n *Network) Succeeded(ctx context.Context, since, until time.Time) iter.Seq2[checkout.Charged, error] {
 	params := &stripe.PaymentIntentListParams{
-		CreatedRange: &stripe.RangeQueryParams{GreaterThanOrEqual: since.Unix()},
+		CreatedRange: created(since, until),
 		Expand:       []*string{stripe.String("data.latest_charge.balance_transaction")},
 	}
 	params.Limit = stripe.Int64(100)
@@ -29,6 +29,7 @@ func (n *Network) Succeeded(ctx context.Context, since time.Time) iter.Seq2[chec
 				yield(checkout.Charged{}, fmt.Errorf("list intents: %w", publicError(err)))
 				return
 			}
+			alive(ctx)
 			if i.Status != stripe.PaymentIntentStatusSucceeded {
 				continue
 			}
@@ -39,11 +40,23 @@ func (n *Network) Succeeded(ctx context.Context, since time.Time) iter.Seq2[chec
 	}
 }
 
+// alive says that the activity which reads a list is at work, also while what it reads is none of the caller's.
+func alive(ctx context.Context) {
+	if activity.IsActivity(ctx) {
+		activity.RecordHeartbeat(ctx)
+	}
+}
+
+// created selects the seconds from since on and before that of until.
+func created(since, until time.Time) *stripe.RangeQueryParams {
+	return &stripe.RangeQueryParams{GreaterThanOrEqual: since.Unix(), LesserThanOrEqual: until.Unix() - 1}
+}
+
 // Charged asks about one charge, as Succeeded does about many. It returns checkout.ErrNotFound when Stripe
 // has no intent of this id.
 func (n *Network) Charged(ctx context.Context, reference string) (checkout.Charged, error) {
 	if !isReference(reference) {
-		return checkout.Charged{}, fmt.Errorf("%q is not the id of a payment intent", reference)
+		return checkout.Charged{}, fmt.Errorf("%w: %q is not the id of a payment intent", checkout.ErrNotFound, reference)
 	}
 	params := &stripe.PaymentIntentRetrieveParams{}
 	params.AddExpand("latest_charge.balance_transaction")

@@ -45,17 +45,20 @@ func (p *planted) reconcile(t *testing.T) (kinds map[checkout.FindingKind]string
 	p.sync(t)
 	env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
 	books := &activities.Books{Store: p.Store, Accounts: map[checkout.Mode]activities.Account{checkout.ModeLive: {
-		Movements: func(context.Context, time.Time) iter.Seq2[checkout.Movement, error] {
+		Movements: func(context.Context, time.Time, time.Time) iter.Seq2[checkout.Movement, error] {
 			return func(func(checkout.Movement, error) bool) {}
 		},
-		Succeeded: func(context.Context, time.Time) iter.Seq2[checkout.Charged, error] {
+		Succeeded: func(_ context.Context, since, until time.Time) iter.Seq2[checkout.Charged, error] {
 			return func(yield func(checkout.Charged, error) bool) {
 				for _, c := range p.charges {
-					if !yield(c, nil) {
+					if !c.CreatedAt.Before(since) && c.CreatedAt.Before(until) && !yield(c, nil) {
 						return
 					}
 				}
 			}
+		},
+		Charged: func(context.Context, string) (checkout.Charged, error) {
+			return checkout.Charged{}, checkout.ErrNotFound
 		},
 	}}}
 	env.RegisterActivity(books)
