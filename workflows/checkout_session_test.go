@@ -202,6 +202,15 @@ func TestCheckoutSession_ADeclineLeavesItPendingUntilTheThird(t *testing.T) {
 	require.Equal(t, 3, w.count(`SELECT count(*) FROM event WHERE type = 'checkout.failed'`))
 }
 
+func TestCheckoutSession_AFraudBlockEndsItAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, in := w.session()
+	env := w.env(s.ID, s.CreatedAt)
+	update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(s.ID, cardFraud)})
+	require.Equal(t, checkout.StatusFailed, runSession(t, env, in).Status)
+}
+
 func TestCheckoutSession_ALostAnswerChargesOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

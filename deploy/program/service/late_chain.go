@@ -27,8 +27,9 @@ type pricedChain interface {
 type lateChain struct {
 	name   string // for people
 	id     string // CAIP-2
-	dial   func(context.Context) (pricedChain, error) // jsonrpc.ErrNotReady: a repeat may succeed
 	opened atomic.Pointer[pricedChain]
+	// jsonrpc.ErrNotReady: a repeat may succeed
+	dial func(context.Context) (pricedChain, error)
 }
 
 // lateChains are the chains of a mode by their network.
