@@ -13,6 +13,7 @@ import (
 	"code.dny.dev/ssrf"
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -49,6 +50,14 @@ func listen(t *testing.T, address string) *doorCounter {
 	t.Cleanup(func() { _ = server.Close() })
 	go func() { _ = server.Serve(d) }()
 	return d
+}
+
+// freePort returns a port of this test alone, for several addresses.
+func freePort(t *testing.T) string {
+	t.Helper()
+	ports, err := pgtemp.FreePorts(1)
+	require.NoError(t, err)
+	return strconv.Itoa(ports[0])
 }
 
 // unguarded returns receivers without the guard.
@@ -135,12 +144,13 @@ func knock(t *testing.T, r receivers, door *doorCounter) (webhook.ErrorKind, int
 // test uses the internet.
 func TestAddressGuard_APrivateAddressBesideAPublicOneIsSkipped(t *testing.T) {
 	t.Parallel()
-	public := listen(t, "127.0.0.2:0")
+	port := freePort(t)
+	public := listen(t, "127.0.0.2:"+port)
 	if public == nil {
 		t.Skip("only Linux has all of 127.0.0.0/8")
 	}
-	inside := listen(t, "127.0.0.1:"+public.port())
-	inside6 := listen(t, "[::1]:"+public.port())
+	inside := listen(t, "127.0.0.1:"+port)
+	inside6 := listen(t, "[::1]:"+port)
 	delivered := 0
 	for _, addresses := range [][]string{
 		{"127.0.0.2", "127.0.0.1"}, {"127.0.0.1", "127.0.0.2"}, {"127.0.0.2", "10.0.0.1", "127.0.0.1"}, {"::1", "127.0.0.2"}, {"127.0.0.2", "fd00::1"},
@@ -186,11 +196,12 @@ func TestAddressGuard_OfTwoBadAddressesTheFirstNamesTheKind(t *testing.T) {
 // A receiver gets nothing more after its name moves from a public to an internal address.
 func TestAddressGuard_ARegisteredNameThatMovesInsideIsCutOff(t *testing.T) {
 	t.Parallel()
-	public := listen(t, "127.0.0.2:0")
+	port := freePort(t)
+	public := listen(t, "127.0.0.2:"+port)
 	if public == nil {
 		t.Skip("only Linux has all of 127.0.0.0/8")
 	}
-	inside := listen(t, "127.0.0.1:"+public.port())
+	inside := listen(t, "127.0.0.1:"+port)
 	g := guardWithPublic("127.0.0.2/32")
 	g.resolver = resolver(t, map[string][]answer{"rebind.test": {leadsTo("127.0.0.2"), leadsTo("127.0.0.2"), leadsTo("127.0.0.1")}})
 	require.NoError(t, g.Check(t.Context(), checkout.ModeTest, "rebind.test"))

@@ -89,7 +89,9 @@ func TestFields_MetadataHasNoNumberThatADoubleChanges(t *testing.T) {
 		"1e99999999999999999999": "metadata.a must fit into a 64-bit float (at most 1.8e308); send it as a string",
 		"1234567890123456789": "metadata.a must be exact as a 64-bit float: readers would get 1234567890123456800; " +
 			"send it as a string",
-		"0e999999999": "", "1e23": "", "5e-324": "",
+		"-0.00E-401":              "metadata.a must have an exponent between -400 and 400; send 0",
+		"0e-99999999999999999999": "metadata.a must have an exponent between -400 and 400; send 0",
+		"0e400":                   "", "0e-400": "", "1e23": "", "5e-324": "",
 	} {
 		f, found := readFields(t, `{"metadata":{"a":`+number+`}}`, "metadata")
 		f.metadata()

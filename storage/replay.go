@@ -24,8 +24,8 @@ const replayed = `
 func replayedArgs(r webhook.Replay) []any {
 	return []any{
 		r.MerchantID, r.Mode, r.EndpointID, r.Since, r.Until, r.Filter,
-		checkout.FirstID(checkout.PrefixDelivery, r.Since.Add(-pg.ClockSkew)),
-		checkout.FirstID(checkout.PrefixDelivery, r.Until.Add(pg.ClockSkew)),
+		checkout.FirstID(checkout.PrefixDelivery, r.Since.Add(-checkout.ClockSkew)),
+		checkout.FirstID(checkout.PrefixDelivery, r.Until.Add(checkout.ClockSkew)),
 	}
 }
 

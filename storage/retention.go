@@ -151,5 +151,5 @@ func (r OldRows) deletion() string {
 
 // oldID returns an id that sorts after the ids of rows older than age.
 func oldID(prefix string, age time.Duration) string {
-	return checkout.FirstID(prefix, time.Now().Add(-age+pg.ClockSkew))
+	return checkout.FirstID(prefix, time.Now().Add(-age+checkout.ClockSkew))
 }

@@ -288,7 +288,7 @@ func (s *Store) Sessions(
 				until = time.Now()
 			}
 			ids += fmt.Sprintf(foundRecent, condition)
-			args = append([]any{checkout.FirstID(checkout.PrefixSession, until.Add(pg.ClockSkew))}, values...)
+			args = append([]any{checkout.FirstID(checkout.PrefixSession, until.Add(checkout.ClockSkew))}, values...)
 		}
 		q.Where("s.id = ANY (ARRAY("+ids+"))", args...)
 	}

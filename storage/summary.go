@@ -158,7 +158,7 @@ func (q summaryQuery) queue(
 		%[1]s
 		WHERE %[2]s.merchant_id = $1 AND %[2]s.mode = $2 AND %[2]s.id >= $3
 			AND %[2]s.created_at >= $4 %[3]s`, head, table, tail)
-	return q.batch.Queue(sql, q.merchantID, q.mode, checkout.FirstID(prefix, since.Add(-pg.ClockSkew)),
+	return q.batch.Queue(sql, q.merchantID, q.mode, checkout.FirstID(prefix, since.Add(-checkout.ClockSkew)),
 		since)
 }
 

@@ -287,7 +287,7 @@ func (d *desk) signed(ref checkout.Ref) storage.Transfer {
 	d.t.Helper()
 	ctx := d.t.Context()
 	standing := checkout.AccountSnapshot{
-		Next: 7, Height: 21_000_000, Balances: checkout.PurseOf(checkout.MustCrypto("5", checkout.ETH), checkout.MustCrypto("900000", checkout.USDC), checkout.MustCrypto("0", checkout.USDT)),
+		Height: 21_000_000, Balances: checkout.PurseOf(checkout.MustCrypto("5", checkout.ETH), checkout.MustCrypto("900000", checkout.USDC), checkout.MustCrypto("0", checkout.USDT)),
 	}
 	account, err := d.store.OpenTreasury(ctx, checkout.ModeLive, checkout.TreasuryAccount{Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, standing)
 	require.NoError(d.t, err)
@@ -357,7 +357,7 @@ func TestSession_ShowsItsMoney(t *testing.T) {
 	require.NoError(t, err)
 	got := viewer.get(path)
 	for _, want := range []string{
-		"pi_3Q", "coinbase 1.0931", "kraken 1.0929", "22 Nov 2026 15:59:58", "22 Nov 2026 16:00:00", "not final", "Slot 7", transfer.ID,
+		"pi_3Q", "coinbase 1.0931", "kraken 1.0929", "22 Nov 2026 15:59:58", "22 Nov 2026 16:00:00", "not final", "Slot 0", transfer.ID,
 		"network fee 0.913333 USDC", `href="https://etherscan.io/tx/0xfirst"`, `href="https://etherscan.io/tx/0xsecond"`, "0.000700000000000000 ETH",
 		"Charge", "acquirer:receivable", "1234.50 EUR", "merchant:payable", "revenue:fee", "Transfer signed", "transit", "1319.000000 USDC",
 	} {

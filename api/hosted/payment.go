@@ -18,7 +18,6 @@ import (
 
 	"example.com/checkout/api/failure"
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/runs"
@@ -231,12 +230,12 @@ func (s *server) payWith(
 
 // paymentID returns the payment id in the form, else a new one. The browser sends the id back, so the customer may have
 // chosen it. Lists are sorted by id and find a time by it, so an id is used only when it could be one of now: a live
-// session is over before the id of its form is older than pg.ClockSkew.
+// session is over before the id of its form is older than checkout.ClockSkew.
 func (s *server) paymentID(r *http.Request, sessionID string) string {
 	id := r.PostForm.Get(fieldPayment)
 	made, ok := checkout.IDTime(checkout.PrefixTransaction, id)
 	cell, _ := checkout.CellOf(id)
-	if ours, _ := checkout.CellOf(sessionID); ok && cell == ours && s.now().Sub(made).Abs() <= pg.ClockSkew {
+	if ours, _ := checkout.CellOf(sessionID); ok && cell == ours && s.now().Sub(made).Abs() <= checkout.ClockSkew {
 		return id
 	}
 	return checkout.NewID(checkout.PrefixTransaction)

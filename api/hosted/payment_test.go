@@ -21,7 +21,6 @@ import (
 	"golang.org/x/net/html"
 
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
@@ -462,12 +461,12 @@ func TestPay_AChosenIDOfAnotherTimeOrCellIsNotUsed(t *testing.T) {
 	h := newHarness(t)
 	h.pay = takes
 	now := time.Now()
-	near := checkout.FirstID(checkout.PrefixTransaction, now.Add(-pg.ClockSkew+time.Minute))
+	near := checkout.FirstID(checkout.PrefixTransaction, now.Add(-checkout.ClockSkew+time.Minute))
 	for chosen, used := range map[string]bool{
-		near: true, checkout.FirstID(checkout.PrefixTransaction, now.Add(pg.ClockSkew-time.Minute)): true,
+		near: true, checkout.FirstID(checkout.PrefixTransaction, now.Add(checkout.ClockSkew-time.Minute)): true,
 		"txn_" + strings.Repeat("0", 26): false, "txn_" + strings.Repeat("z", 26): false, "txn_7" + strings.Repeat("z", 25): false,
-		checkout.FirstID(checkout.PrefixTransaction, now.Add(-pg.ClockSkew-time.Minute)): false,
-		checkout.FirstID(checkout.PrefixTransaction, now.Add(pg.ClockSkew+time.Minute)):  false,
+		checkout.FirstID(checkout.PrefixTransaction, now.Add(-checkout.ClockSkew-time.Minute)): false,
+		checkout.FirstID(checkout.PrefixTransaction, now.Add(checkout.ClockSkew+time.Minute)):  false,
 		near[:14] + "01" + near[16:]: false,
 	} {
 		form := goodCard()
@@ -478,7 +477,7 @@ func TestPay_AChosenIDOfAnotherTimeOrCellIsNotUsed(t *testing.T) {
 		require.Equal(t, used, chosen == h.paid[0], chosen)
 		made, ok := checkout.IDTime(checkout.PrefixTransaction, h.paid[0])
 		require.True(t, ok)
-		require.WithinDuration(t, time.Now(), made, pg.ClockSkew)
+		require.WithinDuration(t, time.Now(), made, checkout.ClockSkew)
 	}
 }
 

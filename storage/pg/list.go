@@ -17,10 +17,6 @@ type Page struct {
 	Limit  int
 }
 
-// ClockSkew is the largest difference between the time in an id and created_at. This process makes
-// the id; PostgreSQL sets created_at.
-const ClockSkew = time.Hour
-
 // List builds the end of a query over the rows of one merchant and mode, newest first. It pages by
 // keyset, so the last page costs no more than the first.
 type List struct {
@@ -59,11 +55,11 @@ func (l *List) Page(prefix, table string, p Page) {
 	}
 	if !p.Since.IsZero() {
 		l.Where(table+".id >= ? AND "+table+".created_at >= ?",
-			checkout.FirstID(prefix, p.Since.Add(-ClockSkew)), p.Since)
+			checkout.FirstID(prefix, p.Since.Add(-checkout.ClockSkew)), p.Since)
 	}
 	if !p.Until.IsZero() {
 		l.Where(table+".id < ? AND "+table+".created_at < ?",
-			checkout.FirstID(prefix, p.Until.Add(ClockSkew)), p.Until)
+			checkout.FirstID(prefix, p.Until.Add(checkout.ClockSkew)), p.Until)
 	}
 	l.Args = append(l.Args, p.Limit)
 	l.SQL += fmt.Sprintf(" ORDER BY %s.id DESC LIMIT $%d", table, len(l.Args))

@@ -72,6 +72,10 @@ func NewSeed() []byte {
 	return seed
 }
 
+// ClockSkew is the largest difference between the time in an id and created_at. A process of ours makes the id;
+// PostgreSQL sets created_at.
+const ClockSkew = time.Hour
+
 // FirstID returns a text that sorts before every id with this prefix that was made at t or later.
 func FirstID(prefix string, t time.Time) string {
 	b := idTime(t)
