@@ -134,7 +134,8 @@ var findCustomer = `
 		OR EXISTS (SELECT FROM json_each_text(s.metadata) m WHERE ` + names("m.key || ' ' || m.value") + `)
 		OR ` + eachPersonal(" OR ", personalColumn.named) + `
 		AS match
-	FROM checkout_session s WHERE s.merchant_id = @merchant AND s.mode = @mode AND s.id > @after ORDER BY s.id LIMIT @limit`
+	FROM checkout_session s WHERE s.merchant_id = @merchant AND s.mode = @mode AND s.id > @after
+	ORDER BY s.id LIMIT @limit`
 
 // searched is a session that may have data of the customer.
 type searched struct {

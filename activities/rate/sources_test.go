@@ -248,7 +248,8 @@ func readFeeds(t *testing.T, f feeds, at time.Time) (*source, map[pair]reading) 
 	o := Defaults()
 	o.Chain, o.Now = f, func() time.Time { return at }
 	c := newChainlink(o)
-	return c, c.read(t.Context())
+	prices := c.read(t.Context())
+	return c, prices
 }
 
 func TestChainlink_ReadsTheABI(t *testing.T) {

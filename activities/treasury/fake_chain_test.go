@@ -118,7 +118,8 @@ func newFakeChain(seed uint64, balances map[checkout.PayoutCurrency]string) *fak
 	return c
 }
 
-// fund gives the account money, in a block so old that no reorganization undoes it.
+// fund gives the account money, in a block so old that no reorganization undoes it. While others look, a new block is
+// final afterwards: two views of one final block always agree.
 func (c *fakeChain) fund(currency checkout.PayoutCurrency, amount string) {
 	units := checkout.MustCrypto(amount, currency).Units()
 	c.mu.Lock()
@@ -126,6 +127,9 @@ func (c *fakeChain) fund(currency checkout.PayoutCurrency, amount string) {
 	c.funded[string(currency)].Add(c.funded[string(currency)], units)
 	for _, b := range c.blocks {
 		b.balances[string(currency)].Add(b.balances[string(currency)], units)
+	}
+	for seen := c.final; c.chaos && c.final == seen; {
+		c.mineOne()
 	}
 	c.earlier = nil
 }

@@ -101,8 +101,8 @@ func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) error {
 	}
 	// From here on the payment goes on even when the customer leaves.
 	outcome, next, err := s.payWith(context.WithoutCancel(r.Context()), r, storage.NewPayment{
-		ID: s.paymentID(r, v.Session.ID), SessionID: v.Session.ID, CardToken: token, Method: method, CustomerEmail: &v.Form.Email,
-		Language: languageOf(r).tag, Acquirer: acquirer, ChainRef: s.chain(v.Session),
+		ID: s.paymentID(r, v.Session.ID), SessionID: v.Session.ID, CardToken: token, Method: method,
+		CustomerEmail: &v.Form.Email, Language: languageOf(r).tag, Acquirer: acquirer, ChainRef: s.chain(v.Session),
 	})
 	if err != nil {
 		return err

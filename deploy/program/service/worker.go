@@ -137,7 +137,7 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 	cards.RunCallbacks(ctx, flows.SignalComplete)
 	<-sent
 	if refused := context.Cause(ctx); !errors.Is(refused, context.Canceled) {
-		return fmt.Errorf("Temporal refuses the worker: %w", refused)
+		return fmt.Errorf("the worker is refused by Temporal: %w", refused)
 	}
 	return nil
 }

@@ -42,5 +42,5 @@ func TestWorker_ThatTemporalRefusesEnds(t *testing.T) {
 	_, err = temporal.OperatorService().DeleteNamespace(t.Context(), &operatorservice.DeleteNamespaceRequest{Namespace: namespace})
 	require.NoError(t, err)
 	e2e.Await(t, "the worker ends", 4*time.Minute, func() bool { return process.Err() != nil })
-	require.True(t, logged("Temporal refuses the worker")())
+	require.True(t, logged("the worker is refused by Temporal")())
 }
