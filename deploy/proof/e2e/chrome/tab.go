@@ -271,15 +271,25 @@ func (b *Tab) EachLook(name string, look func(what string, l Look)) {
 	e2e.Await(b.T, "the page has its style sheets", BrowserTimeout, func() bool {
 		return Get(b, chromedp.Evaluate[string](`document.readyState`)) == "complete"
 	})
-	for _, l := range chosen {
-		what := fmt.Sprintf("%s-%d-%s", name, l.width, l.scheme)
-		b.Do(l.emulate())
-		b.Emulate(ColorScheme, l.scheme)
-		b.Script(endTransitions)
-		look(what, l)
-	}
-	b.Do(chromedp.EmulateReset())
+	b.Resized(func() {
+		for _, l := range chosen {
+			what := fmt.Sprintf("%s-%d-%s", name, l.width, l.scheme)
+			b.Do(l.emulate())
+			b.Emulate(ColorScheme, l.scheme)
+			b.Script(endTransitions)
+			look(what, l)
+		}
+	})
 	b.Emulate(ColorScheme, "")
+}
+
+// Resized runs look, which resizes the window. Afterwards the page has its own size again, at once: chromedp.EmulateReset
+// takes effect only with some later frame, and a click before that frame may hit the place where its element was.
+func (b *Tab) Resized(look func()) {
+	b.T.Helper()
+	own := Get(b, chromedp.Evaluate[[]int64](`[innerWidth, innerHeight]`))
+	look()
+	b.Do(chromedp.EmulateViewport(own[0], own[1]))
 }
 
 // Inspect checks each look: nothing is wider than the window, everything is large enough to touch,
@@ -295,10 +305,11 @@ func (b *Tab) Inspect(name string) {
 // Glance is Inspect in one look: a narrow phone, where long words stick out first.
 func (b *Tab) Glance(name string) {
 	b.T.Helper()
-	b.Do(looks[0].emulate())
-	b.RequireFits(name, true)
-	b.Axe(name)
-	b.Do(chromedp.EmulateReset())
+	b.Resized(func() {
+		b.Do(looks[0].emulate())
+		b.RequireFits(name, true)
+		b.Axe(name)
+	})
 }
 
 // RequireFits checks that there is no horizontal scroll bar. It also checks the height of
@@ -333,11 +344,12 @@ func (b *Tab) RequireNoSideways(what string) {
 // table's own box.
 func (b *Tab) RequireTablesFit(what string) {
 	b.T.Helper()
-	b.Do(Look{width: 1280, height: 800}.emulate())
-	require.Empty(b.T, Get(b, chromedp.Evaluate[[]string](`Array.from(document.querySelectorAll("html, main, main *"))
-		.filter((e) => e.scrollWidth > e.clientWidth && (e.tagName === "HTML" || ["auto", "scroll"].includes(getComputedStyle(e).overflowX)))
-		.map((e) => e.outerHTML.slice(0, 90) + "… " + e.scrollWidth + " in " + e.clientWidth)`)), "%s at 1280 pixels", what)
-	b.Do(chromedp.EmulateReset())
+	b.Resized(func() {
+		b.Do(Look{width: 1280, height: 800}.emulate())
+		require.Empty(b.T, Get(b, chromedp.Evaluate[[]string](`Array.from(document.querySelectorAll("html, main, main *"))
+			.filter((e) => e.scrollWidth > e.clientWidth && (e.tagName === "HTML" || ["auto", "scroll"].includes(getComputedStyle(e).overflowX)))
+			.map((e) => e.outerHTML.slice(0, 90) + "… " + e.scrollWidth + " in " + e.clientWidth)`)), "%s at 1280 pixels", what)
+	})
 }
 
 // ColorScheme is a media feature: "light" or "dark".

@@ -32,9 +32,10 @@ func inspectSession(b *chrome.Tab, name string) {
 		b.RequireNoSideways(what)
 		b.AxeIn(l, what)
 	})
-	b.Do(chromedp.EmulateViewport(1280, 800))
-	b.RequireNoSideways(name + " on a laptop")
-	b.Do(chromedp.EmulateReset())
+	b.Resized(func() {
+		b.Do(chromedp.EmulateViewport(1280, 800))
+		b.RequireNoSideways(name + " on a laptop")
+	})
 }
 
 // seesMoney opens the page of a session whose transfer is final: it shows the charge, the prices, the
