@@ -50,12 +50,10 @@ func (s *Store) CreateSession(
 	if session.Pictures, err = s.insertPictures(ctx, session); err != nil {
 		return checkout.Session{}, pg.Wrap("create session", err)
 	}
-	select {
-	case s.creates <- struct{}{}:
-		defer func() { <-s.creates }()
-	case <-ctx.Done():
-		return checkout.Session{}, ctx.Err()
+	if err := s.creates.Acquire(ctx, 1); err != nil {
+		return checkout.Session{}, err
 	}
+	defer s.creates.Release(1)
 
 	created, err := pg.InTx(ctx, s.pool, "create session", func(tx pgx.Tx) (checkout.Session, error) {
 		if n.Secret != "" {

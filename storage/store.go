@@ -10,6 +10,8 @@ import (
 	"cmp"
 	"context"
 
+	"golang.org/x/sync/semaphore"
+
 	"example.com/checkout/storage/account"
 	"example.com/checkout/storage/pg"
 )
@@ -29,9 +31,9 @@ type Store struct {
 	keys *pg.Keyring
 	// creates limits the connections that wait for Temporal inside CreateSession. So reads still
 	// get a connection while Temporal is slow.
-	creates chan struct{}
+	creates *semaphore.Weighted
 	// accounts limits the connections that wait for the row of a treasury account, likewise.
-	accounts chan struct{}
+	accounts *semaphore.Weighted
 }
 
 const defaultMaxConns = 20
@@ -45,9 +47,9 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	half := max(1, opts.MaxConns/2)
+	half := int64(max(1, opts.MaxConns/2))
 	s := &Store{Accounts: newAccounts(pool), Secrets: account.NewSecrets(pool, opts.Keys), keys: opts.Keys,
-		creates: make(chan struct{}, half), accounts: make(chan struct{}, half)}
+		creates: semaphore.NewWeighted(half), accounts: semaphore.NewWeighted(half)}
 	err = pg.CheckSchema(ctx, pool, schema())
 	if err == nil {
 		err = s.checkFeed(ctx)

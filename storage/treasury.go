@@ -103,12 +103,10 @@ type treasury struct {
 func inTreasury[T any](
 	ctx context.Context, s *Store, doing, accountID string, do func(tx pgx.Tx, a treasury) (T, error),
 ) (none T, err error) {
-	select {
-	case s.accounts <- struct{}{}:
-		defer func() { <-s.accounts }()
-	case <-ctx.Done():
-		return none, pg.Wrap(doing, ctx.Err())
+	if err := s.accounts.Acquire(ctx, 1); err != nil {
+		return none, pg.Wrap(doing, err)
 	}
+	defer s.accounts.Release(1)
 	return pg.InTx(ctx, s.pool, doing, func(tx pgx.Tx) (none T, err error) {
 		a, err := lockTreasury(ctx, tx, accountID)
 		if err != nil {

@@ -92,10 +92,8 @@ func (s *Store) invite(
 // mayInvite returns checkout.ErrTooManyInvitations when a merchant may invite no more people. Expired invitations count
 // too: they are in the list until somebody removes them.
 func mayInvite(ctx context.Context, tx pgx.Tx, merchantID string) error {
-	var open int
-	err := tx.QueryRow(ctx, `
-		SELECT count(*) FROM member WHERE merchant_id = $1 AND removed_at IS NULL AND password_hash IS NULL`,
-		merchantID).Scan(&open)
+	open, err := pg.Value[int](ctx, tx, `
+		SELECT count(*) FROM member WHERE merchant_id = $1 AND removed_at IS NULL AND password_hash IS NULL`, merchantID)
 	if err == nil && open >= checkout.MaxOpenInvitations {
 		err = checkout.ErrTooManyInvitations
 	}
@@ -119,11 +117,10 @@ func (s *Store) RenewInvitation(
 	if !errors.Is(err, checkout.ErrNotFound) {
 		return err
 	}
-	var waits bool
-	waitsErr := s.pool.QueryRow(ctx, `
+	waits, waitsErr := pg.Value[bool](ctx, s.pool, `
 		SELECT EXISTS (SELECT FROM mail o JOIN member m ON m.id = o.member_id
 			WHERE m.id = $1 AND m.merchant_id = $2 AND m.removed_at IS NULL AND m.password_hash IS NULL
-				AND o.kind = $3 AND o.next_at IS NOT NULL)`, m.ID, m.MerchantID, checkout.MailInvitation).Scan(&waits)
+				AND o.kind = $3 AND o.next_at IS NOT NULL)`, m.ID, m.MerchantID, checkout.MailInvitation)
 	switch {
 	case waitsErr != nil:
 		return pg.Wrap("waiting invitation", waitsErr)

@@ -46,8 +46,8 @@ func Worker(told context.Context, cfg config.Config) error {
 	return cmp.Or(group.Wait(), err) // an error of the group is the cause
 }
 
-// work runs the workflows and activities until ctx ends. It returns an error when Temporal refuses the worker: whoever
-// supervises the process starts it again, and it waits for its namespace then.
+// work runs the workflows and activities until ctx ends. It returns an error when Temporal refuses the worker. Then the
+// supervisor starts the process again, and the new one waits for its namespace.
 func work(ctx context.Context, cfg config.Config, state *health.State) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
