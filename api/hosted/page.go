@@ -332,7 +332,7 @@ func (v view) asWaiting() view {
 func (v view) asChecking(transactionID string) view {
 	v = v.as(stateChecking, v.T.CheckingHeading, v.T.CheckingText)
 	query := "?" + url.Values{paramPayment: {transactionID}}.Encode()
-	v.Payment = transactionID
+	v.Payment, v.Then = transactionID, v.Next+"?"+paramForward
 	v.Poll, v.Refresh, v.Every = v.Next+"/status"+query, v.Next+query, 3
 	return v
 }
@@ -398,15 +398,20 @@ func (s *server) showPage(w http.ResponseWriter, r *http.Request, v view) error 
 }
 
 // showInFlight leads to the bank when the bank waits for the customer, else shows that the payment
-// is being decided.
+// is being decided. A page that knows the payment as the one that it asked for goes on to the bank at once.
 func (s *server) showInFlight(w http.ResponseWriter, r *http.Request, v view) error {
 	payment, err := s.Store.PaymentInFlight(r.Context(), v.Session.ID)
 	if err != nil {
 		return err
 	}
+	query := r.URL.Query()
+	forward := query.Has(paramForward) || query.Get(paramPayment) == payment.ID
 	if href, ok := linkTo(payment.ActionURL); ok {
-		s.render(w, r, http.StatusOK, v.asAction(href, r.URL.Query().Has(paramForward)))
+		s.render(w, r, http.StatusOK, v.asAction(href, forward))
 		return nil
+	}
+	if forward {
+		v.Then = v.Next + "?" + paramForward
 	}
 	s.render(w, r, http.StatusOK, v.asWaiting())
 	return nil

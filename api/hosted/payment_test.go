@@ -155,6 +155,22 @@ func TestPay_BankAsks(t *testing.T) {
 	h.requireRedirect(h.get("/"+id+"/return"), "/checkout/"+id) // once more: nothing to ask
 }
 
+// A slow answer costs the customer no click: the page that waits for this payment goes on to the bank.
+func TestPay_BankAsksLate(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.pay = unknown
+	id := h.session()
+	w := h.post("/"+id, goodCard())
+	require.Contains(t, h.follow(w), `data-next="/checkout/`+id+`?continue"`)
+	h.pay = asksBank
+	require.Contains(t, h.get("/"+id+"/status?payment="+h.paid[0]).Body.String(), `"action":true,"checking":false`)
+	require.Contains(t, h.follow(w), "data-forward")
+	other := h.get("/" + id + "?payment=" + checkout.NewID(checkout.PrefixTransaction)).Body.String()
+	require.Contains(t, other, "Continue to your bank")
+	require.NotContains(t, other, "data-forward")
+}
+
 func TestPay_BankOnOurOriginIsReachedAtOnce(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

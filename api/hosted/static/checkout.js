@@ -39,7 +39,7 @@
     var wait = 1000;
     var poll = function () {
       status(function (s, later) {
-        if (s && happened(s)) { location.replace(data.next + (s.not_possible ? "?not_possible" : "")); return; }
+        if (s && happened(s)) { location.replace(s.not_possible ? "?not_possible" : data.next); return; }
         wait = Math.min(wait * 1.3, 5000);
         setTimeout(poll, Math.max(wait, later));
       });
