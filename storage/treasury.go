@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -36,21 +37,30 @@ const selectTreasury = `
 		(SELECT count(*) FROM transfer t WHERE t.account_id = a.id AND t.status = 'live') AS live
 	FROM treasury_account a `
 
+// notComparedSinceFrozen is true of an account that may pay, or may have paid, what the transfers lack.
+const notComparedSinceFrozen = `coalesce(compared_at <= frozen_at, true)`
+
 // OpenTreasury returns the row of an account. The first call makes it. The chain's next number is accepted, what uses
 // slots too, and the account's blocks begin after the chain's present one. But after a restore the row may be lost, and
 // the account may have paid what waits. So nothing is accepted while another account of the chain is there, or a
 // payment: the numbers begin with 0, and the blocks where another account was last compared. What the account did there
-// freezes it, as anything does that no transfer explains.
+// freezes it, as anything does that no transfer explains. The other account may have paid what waits, too: the new one
+// is frozen until the other one is frozen and compared afterwards.
 func (s *Store) OpenTreasury(
 	ctx context.Context, mode checkout.Mode, a checkout.TreasuryAccount, now checkout.AccountSnapshot,
 ) (TreasuryAccount, error) {
 	_, err := s.pool.Exec(ctx, `
 		INSERT INTO treasury_account (id, mode, network, chain_id, address, next_nonce, next_block,
-			seen_height, accepted_units, created_at)
-		SELECT $1, $2, $3, $4, $5, CASE WHEN used THEN 0 ELSE $6 END, least($7, compared), 0,
-			CASE WHEN used THEN '{}' ELSE $8::text[] END, date_trunc('milliseconds', clock_timestamp())
-		FROM (SELECT max(next_block) AS compared, count(*) > 0
-				OR EXISTS (SELECT FROM transaction WHERE mode = $2 AND chain_ref = $4) AS used
+			seen_height, accepted_units, created_at, frozen_at, frozen_why, unexplained_block)
+		SELECT $1, $2, $3, $4, $5, CASE WHEN used THEN 0 ELSE $6 END, block, 0,
+			CASE WHEN used THEN '{}' ELSE $8::text[] END, at,
+			CASE WHEN unknown <> '' THEN at END,
+			CASE WHEN unknown <> '' THEN 'what waits may be paid by ' || unknown ELSE '' END,
+			CASE WHEN unknown <> '' THEN block END
+		FROM (SELECT least($7, max(next_block)) AS block, count(*) > 0
+				OR EXISTS (SELECT FROM transaction WHERE mode = $2 AND chain_ref = $4) AS used,
+				coalesce(string_agg(id, ', ' ORDER BY id) FILTER (WHERE `+notComparedSinceFrozen+`), '') AS unknown,
+				date_trunc('milliseconds', clock_timestamp()) AS at
 			FROM treasury_account WHERE mode = $2 AND chain_id = $4) chain
 		WHERE NOT EXISTS (SELECT FROM treasury_account WHERE mode = $2 AND chain_id = $4 AND address = $5)
 		ON CONFLICT ON CONSTRAINT treasury_account_address_key DO NOTHING`,
@@ -213,6 +223,18 @@ func requireCompared(ctx context.Context, from pg.Querier, payout checkout.Ref) 
 		}
 	}
 	return nil
+}
+
+// requireOthersCompared returns ErrNotCompared while another account of the chain may have paid what waits.
+func (a *treasury) requireOthersCompared(ctx context.Context, tx pgx.Tx, byHand []string) error {
+	others, err := pg.Values[string](ctx, tx, `
+		SELECT id FROM treasury_account
+		WHERE (mode, chain_id) = (SELECT mode, chain_id FROM treasury_account WHERE id = $1)
+			AND id <> $1 AND id <> ALL ($2::text[]) AND `+notComparedSinceFrozen+` ORDER BY id`, a.ID, append([]string{}, byHand...))
+	if err == nil && len(others) > 0 {
+		err = fmt.Errorf("%w: %s", ErrNotCompared, strings.Join(others, ", "))
+	}
+	return err
 }
 
 // Unknown returns the units that transactions use which are not final, and that no transfer has.

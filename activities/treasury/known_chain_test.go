@@ -82,11 +82,18 @@ func TestRefundPayout_AReplacedAccountMustBeFrozen(t *testing.T) {
 	require.NoError(t, err)
 	f.chain.address = "0xNew"
 	require.ErrorIs(t, f.refund(t.Context(), ref), storage.ErrNotCompared)
+	require.Equal(t, checkout.HoldFrozen, f.transfer(t, ref).Held)
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "what waits may be paid by "+old[0].ID, accounts[1].FrozenWhy)
+	thaw := treasury.ThawOrder{AccountID: accounts[1].ID}
+	require.ErrorIs(t, f.Thaw(t.Context(), thaw), storage.ErrNotCompared)
 	require.NoError(t, f.Store.Freeze(t.Context(), old[0].ID, "its key is stolen"))
-	require.ErrorIs(t, f.refund(t.Context(), ref), storage.ErrNotCompared, "it paid something before")
+	require.ErrorIs(t, f.Thaw(t.Context(), thaw), storage.ErrNotCompared, "it paid something before")
 	f.chain.address = "0xTreasury"
 	require.NoError(t, f.Compare(t.Context()), "by a worker with the old settings")
 	f.chain.address = "0xNew"
+	require.NoError(t, f.Thaw(t.Context(), thaw))
 	require.NoError(t, f.refund(t.Context(), ref))
 }
 
@@ -101,8 +108,7 @@ func TestRefundPayout_AfterAWayBackToAnEarlierAccount(t *testing.T) {
 	accounts, err := f.Accounts(t.Context())
 	require.NoError(t, err)
 	require.Len(t, accounts, 2)
-	require.NoError(t, f.Store.Freeze(t.Context(), accounts[1].ID, "a wrong setting"))
-	require.NoError(t, f.Compare(t.Context()), "by a worker with the wrong setting")
+	require.NotNil(t, accounts[1].FrozenAt)
 	f.chain.address = "0xTreasury"
 	require.NoError(t, f.refund(t.Context(), ref))
 }
@@ -188,6 +194,64 @@ func TestRecover_FindsWhatIsRefundedToo(t *testing.T) {
 	require.True(t, f.recover(t, nil).Found[0].Done)
 }
 
+// replaceKey gives the worker another account, which has sent nothing.
+func (f *onAnvil) replaceKey(t *testing.T) {
+	t.Helper()
+	f.key = 3
+	require.NoError(t, f.anvil.Automine(t.Context(), true))
+	account := f.anvil.Accounts[f.key]
+	require.NoError(t, f.anvil.Fund(t.Context(), "USDC", f.market.USDC, account, big.NewInt(1_000_000_000)))
+	require.NoError(t, f.anvil.Automine(t.Context(), false))
+	f.open(t, f.anvil.URL)
+}
+
+// retire freezes the account in use, and compares it once more.
+func (f fixture) retire(t *testing.T) {
+	t.Helper()
+	require.NoError(t, f.Store.Freeze(t.Context(), f.account(t).ID, "its key is replaced"))
+	require.NoError(t, f.Compare(t.Context()))
+}
+
+// TestOpenTreasury_ANewAccountSignsNothingThatALostTransferPaid: the account of the backup has paid in the lost time, and
+// its key is replaced at once.
+func TestOpenTreasury_ANewAccountSignsNothingThatALostTransferPaid(t *testing.T) {
+	t.Parallel()
+	f := newOnAnvil(t)
+	f.booked(t)
+	ref, waits := f.payout(t, f.owner, 10_000, checkout.USDC), f.payout(t, f.owner, 20_000, checkout.USDC)
+	old := f.account(t).ID
+	restore := f.backup(t)
+	f.send(t, ref)
+	f.mine(t, 3)
+	restore()
+	f.replaceKey(t)
+
+	for _, p := range []checkout.Ref{ref, waits} {
+		require.Equal(t, checkout.HoldFrozen, f.transfer(t, p).Held)
+	}
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	thaw := treasury.ThawOrder{AccountID: accounts[1].ID}
+	require.ErrorIs(t, f.Thaw(t.Context(), thaw), storage.ErrNotCompared)
+	require.NoError(t, f.Store.Freeze(t.Context(), old, "a backup is restored"))
+	require.ErrorIs(t, f.Thaw(t.Context(), thaw), storage.ErrNotCompared)
+
+	f.key = 1
+	f.open(t, f.anvil.URL)
+	got, err := f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: old, Apply: true,
+		By: checkout.AuditEntry{Actor: "operator", Action: "payout.recovered"}})
+	require.NoError(t, err)
+	require.Len(t, got.Found, 1)
+	require.Equal(t, 1, f.sync(t).Confirmed)
+	f.key = 3
+	f.open(t, f.anvil.URL)
+	require.NoError(t, f.Thaw(t.Context(), thaw))
+	f.send(t, waits)
+	f.mine(t, 3)
+	require.Equal(t, 1, f.sync(t).Confirmed)
+	require.Equal(t, f.sentTo(t), f.received(t), "each payout was paid once")
+}
+
 // TestOpenTreasury_ALostAccountSignsNothingAgain: the database is restored to before the row of the account that
 // replaced another one, and that account has paid what waits there.
 func TestOpenTreasury_ALostAccountSignsNothingAgain(t *testing.T) {
@@ -196,13 +260,9 @@ func TestOpenTreasury_ALostAccountSignsNothingAgain(t *testing.T) {
 		f := newOnAnvil(t)
 		f.booked(t)
 		ref, waits := f.payout(t, f.owner, 10_000, checkout.USDC), f.payout(t, f.owner, 20_000, checkout.USDC)
+		f.retire(t)
 		restore := f.backup(t)
-		f.key = 3
-		require.NoError(t, f.anvil.Automine(t.Context(), true))
-		account := f.anvil.Accounts[f.key]
-		require.NoError(t, f.anvil.Fund(t.Context(), "USDC", f.market.USDC, account, big.NewInt(1_000_000_000)))
-		require.NoError(t, f.anvil.Automine(t.Context(), false))
-		f.open(t, f.anvil.URL)
+		f.replaceKey(t)
 		f.send(t, ref)
 		f.mine(t, 3)
 		require.Equal(t, 1, f.sync(t).Confirmed)
@@ -213,7 +273,7 @@ func TestOpenTreasury_ALostAccountSignsNothingAgain(t *testing.T) {
 		}
 		for _, p := range []checkout.Ref{ref, waits} {
 			require.Equal(t, checkout.HoldFrozen, f.transfer(t, p).Held, first)
-			require.ErrorIs(t, f.refund(t.Context(), p), storage.ErrNotCompared)
+			require.ErrorIs(t, f.refund(t.Context(), p), storage.ErrFrozen)
 		}
 		f.sync(t)
 		accounts, err := f.Accounts(t.Context())
@@ -242,6 +302,7 @@ func TestOpenTreasury_ALostWalletSignsNothingAgain(t *testing.T) {
 	t.Parallel()
 	for name, blocks := range map[string]int{"in the pool": 0, "final": 4} {
 		f := newOnCoins(t, 3, soon)
+		f.retire(t)
 		f.Exec(t, `UPDATE treasury_account SET address = 'old'`)
 		all := f.payouts(t, 2)
 		restore := f.backup(t)

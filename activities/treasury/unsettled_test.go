@@ -43,6 +43,9 @@ func TestUnsettled_HoldsWhenManyComeAtOnce(t *testing.T) {
 	slowly := func(*checkout.TransferVersion) { time.Sleep(50 * time.Millisecond) } // both sign at the same moment
 	chain.forge, f.chain.forge = slowly, slowly
 	second.Limits, second.Chains = f.Limits, map[string]checkout.Chain{"ethereum": chain}
+	require.NoError(t, f.Compare(t.Context()))
+	require.NoError(t, second.Compare(t.Context()))
+	f.Exec(t, `UPDATE treasury_account SET frozen_at = NULL, frozen_why = '', unexplained_block = NULL`) // both are in use
 	var group errgroup.Group
 	for i := range 12 {
 		ref, from := f.usdc(t), []*treasury.Treasury{f.Treasury, second}[i%2]
