@@ -72,9 +72,14 @@ func TestBatch_WaitsForOthers(t *testing.T) {
 	f := newOnCoins(t, 3, checkout.Batch{Most: 2, Wait: time.Hour})
 	f.payouts(t, 1)
 	require.Zero(t, f.sync(t).Signed, "the first has time")
-	f.payouts(t, 2)
+	left := f.payouts(t, 2)[1]
 	require.Equal(t, 2, f.sync(t).Signed, "a transfer is full")
 	require.Zero(t, f.sync(t).Signed)
+
+	_, err := f.Store.HoldAwayPayout(t.Context(), left)
+	require.NoError(t, err)
+	f.Exec(t, `UPDATE payout SET created_at = created_at - interval '2 hours', next_action_at = clock_timestamp() WHERE id = $1`, left.ID)
+	require.Equal(t, 1, f.sync(t).Signed, "it waits for others since it was made, not since no node answered")
 }
 
 func TestBatch_OneThatWaitsLeavesTheOthers(t *testing.T) {

@@ -444,6 +444,12 @@ func TestSync_ASlowNodeDelaysWhatItWasNotAskedAbout(t *testing.T) {
 	}
 	require.Nil(t, f.read(t, refs[4]).ConfirmedAt)
 	looks = 0
+	ctx, stop := context.WithCancel(t.Context())
+	f.chain.slow = func() bool { stop(); return true }
+	report, err := f.Sync(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Empty(t, report.Accounts[0].Alarms, "the worker stops: its nodes may be fast")
+	f.chain.slow = nil
 	require.Equal(t, 1, f.sync(t).Confirmed)
 	f.requireBooked(t)
 }
