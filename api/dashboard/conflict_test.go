@@ -66,6 +66,11 @@ func TestTwoTabs_OneOverwritesNoSettings(t *testing.T) {
 	require.False(t, again.fields.Has("order_id_guard"), "what was typed stays where nobody else was")
 	require.Equal(t, 303, again.send("name", "From c").status)
 	require.Equal(t, "From c 7 false", stored())
+
+	d.exec(`UPDATE merchant SET name = 'From b' WHERE id = $1`, d.merchant)
+	refused := a.send("name", "")
+	require.Equal(t, 422, refused.status)
+	require.Equal(t, 409, owner.formOf(refused, path).send("name", "From a again").status, "a refused form knows what it showed at first")
 }
 
 func TestTwoTabs_OneOverwritesNoWebhook(t *testing.T) {

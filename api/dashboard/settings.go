@@ -130,8 +130,9 @@ func (s *server) changeSettings(v face.Visit) (face.Answer, error) {
 		By:         v.AuditBoth("merchant.changed", v.MerchantID(), ""),
 	}
 	s.readSettings(v, &c, p.Faults)
-	p.typed(c, nil)
 	if len(p.Faults) > 0 {
+		p.asShown(c.Was)
+		p.typed(c, nil)
 		return face.Refuse("settings", "Settings", p)
 	}
 
@@ -183,6 +184,14 @@ func (s *server) readSettings(v face.Visit, c *storage.MerchantChange, faults ma
 
 	if guard := v.PostFormValue("order_id_guard") == "on"; guard != c.Was.OrderIDGuard {
 		c.OrderIDGuard = &guard
+	}
+}
+
+// asShown puts the values into the page that the form had when it was shown. The form compares what is sent next with
+// them, so another person's change meanwhile is still found.
+func (p *settingsPage) asShown(was *checkout.Merchant) {
+	for _, m := range []*checkout.Merchant{&p.Merchant, &p.Stored} {
+		m.Name, m.PaymentAttempts, m.OrderIDGuard = was.Name, was.PaymentAttempts, was.OrderIDGuard
 	}
 }
 
