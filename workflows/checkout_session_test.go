@@ -130,7 +130,7 @@ func TestPayout_SendsAndTells(t *testing.T) {
 			w.endpoint(webhook.PayoutSent, webhook.PayoutFailed)
 			payoutID := w.completed(c.card)
 			env := w.env(payoutID, time.Now())
-			got := execute[contract.PayoutResult](t, env, contract.TypePayout, contract.PayoutInput{Ref: w.owner().Ref(payoutID)})
+			got := execute[contract.PayoutResult](t, env, contract.TypePayout, w.owner().Ref(payoutID))
 			require.Equal(t, c.failure, got.Failure)
 			require.Equal(t, []string{c.event}, w.receiver.types())
 			require.Equal(t, 1, w.count(`SELECT count(*) FROM payout WHERE status = $1`, c.want))
@@ -142,7 +142,7 @@ func TestPayout_WithoutARowFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	env := w.env("po_forged", time.Now())
-	env.ExecuteWorkflow(contract.TypePayout, contract.PayoutInput{Ref: w.owner().Ref("po_forged")})
+	env.ExecuteWorkflow(contract.TypePayout, w.owner().Ref("po_forged"))
 	require.Equal(t, contract.ErrTypePayoutWithoutRow, errType(env.GetWorkflowError()))
 }
 

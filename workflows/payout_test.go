@@ -56,7 +56,7 @@ func (w *world) runPayout(ref checkout.Ref, away *awayTreasury) (contract.Payout
 	env := w.env(ref.ID, time.Now())
 	before(env, w.payments.BroadcastPayout, func(context.Context) {}).After(20 * time.Second)
 	began := env.Now()
-	got := execute[contract.PayoutResult](w.t, env, contract.TypePayout, contract.PayoutInput{Ref: ref})
+	got := execute[contract.PayoutResult](w.t, env, contract.TypePayout, ref)
 	return got, env.Now().Sub(began)
 }
 

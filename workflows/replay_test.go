@@ -18,6 +18,7 @@ import (
 
 	"example.com/checkout/activities"
 	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 )
 
@@ -170,7 +171,7 @@ func TestReplay_FindsChangedWorkflows(t *testing.T) {
 				return workflows.CheckoutSession(ctx, in)
 			}},
 		"payout: another activity": {contract.TypePayout,
-			func(ctx workflow.Context, in contract.PayoutInput) (contract.PayoutResult, error) {
+			func(ctx workflow.Context, in checkout.Ref) (contract.PayoutResult, error) {
 				activityFirst(ctx, payments.ChargeCard)
 				return contract.PayoutResult{}, nil
 			}},
@@ -180,12 +181,12 @@ func TestReplay_FindsChangedWorkflows(t *testing.T) {
 				return contract.WebhookDeliveryResult{}, nil
 			}},
 		"merchant update: a pause before the deliveries": {contract.TypeMerchantUpdate,
-			func(ctx workflow.Context, in contract.MerchantUpdateInput) error {
+			func(ctx workflow.Context, in checkout.Ref) error {
 				_ = workflow.Sleep(ctx, time.Second)
 				return workflows.MerchantUpdate(ctx, in)
 			}},
 		"bulk replay: an activity before its first step": {contract.TypeWebhookReplay,
-			func(ctx workflow.Context, in contract.WebhookReplayInput) (contract.WebhookReplayResult, error) {
+			func(ctx workflow.Context, in checkout.Ref) (contract.WebhookReplayResult, error) {
 				activityFirst(ctx, deliveries.NextReplayed)
 				return workflows.WebhookReplay(ctx, in)
 			}},
