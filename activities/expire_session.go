@@ -9,13 +9,8 @@ import (
 	"example.com/checkout/workflows/contract"
 )
 
-// ExpireSessionResult is the state of the session. A session that is still pending has a payment
-// that must be decided first, or time left.
-type ExpireSessionResult struct {
-	Status   checkout.Status `json:"status,omitempty"`
-	InFlight string          `json:"in_flight,omitempty"` // id of the payment in flight
-	Left     time.Duration   `json:"left,omitempty"`      // by PostgreSQL's clock
-}
+// ExpireSessionResult is the state of the session.
+type ExpireSessionResult = storage.Expired
 
 // ExpireSessionInput names the session by its id and its expiry time. A creation that was rolled
 // back may have left a run; that run must not end the session that the retry created.
@@ -37,5 +32,5 @@ func (a *Payments) ExpireSession(ctx context.Context, in ExpireSessionInput) (Ex
 	if err == nil {
 		countSession(ctx, in.Mode, got.Status)
 	}
-	return ExpireSessionResult(got), asFinal(ctx, err, contract.ErrTypeSessionNotFound)
+	return got, asFinal(ctx, err, contract.ErrTypeSessionNotFound)
 }

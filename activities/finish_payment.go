@@ -15,5 +15,5 @@ func (a *Payments) FinishPayment(ctx context.Context, in PaymentInput) (Settleme
 	if err == nil {
 		countSession(ctx, in.Mode, got.Status)
 	}
-	return Settlement(got), asFinal(ctx, err, contract.ErrTypeSessionNotFound)
+	return got, asFinal(ctx, err, contract.ErrTypeSessionNotFound)
 }

@@ -10,7 +10,7 @@ import (
 // HoldPayout notes that a payout waits, because BroadcastPayout got no answer for some minutes. It
 // decides nothing. The result is that of BroadcastPayout when the payout is decided by now. It fails
 // with PayoutNotFound.
-func (a *Payments) HoldPayout(ctx context.Context, in checkout.Ref) (BroadcastPayoutResult, error) {
+func (a *Payments) HoldPayout(ctx context.Context, in checkout.Ref) (checkout.TransferOutcome, error) {
 	got, err := a.Store.HoldAwayPayout(ctx, in)
-	return BroadcastPayoutResult{got.Failure, got.Held, got.Generation}, asFinal(ctx, err, contract.ErrTypePayoutNotFound)
+	return got, asFinal(ctx, err, contract.ErrTypePayoutNotFound)
 }

@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 
+	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
@@ -23,10 +24,7 @@ type NextReplayedInput struct {
 }
 
 // ReplayedDelivery is a delivery that a bulk replay starts again.
-type ReplayedDelivery struct {
-	webhook.Dispatch
-	EventType webhook.EventType `json:"event_type"`
-}
+type ReplayedDelivery = storage.ReplayedDelivery
 
 // NextReplayedResult holds the deliveries that a bulk replay starts in one second.
 type NextReplayedResult struct {
@@ -48,9 +46,6 @@ func (d *Deliveries) NextReplayed(ctx context.Context, in NextReplayedInput) (Ne
 	if err != nil || r.Status != webhook.ReplayRunning {
 		return got, asFinal(ctx, err, contract.ErrTypeReplayNotFound)
 	}
-	found, err := d.Store.ReplayedDeliveries(ctx, r, r.Rate)
-	for _, f := range found {
-		got.Deliveries = append(got.Deliveries, ReplayedDelivery(f))
-	}
+	got.Deliveries, err = d.Store.ReplayedDeliveries(ctx, r, r.Rate)
 	return got, asFinal(ctx, err, contract.ErrTypeReplayNotFound)
 }

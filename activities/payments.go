@@ -15,7 +15,6 @@ import (
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
-	"example.com/checkout/workflows/webhook"
 )
 
 // Networks holds what one mode needs of the outside. A payment stays with the card network and the
@@ -104,12 +103,7 @@ func (a *Payments) onNetworks(mode checkout.Mode, c storage.Charge) (payment, er
 }
 
 // Settlement lists the runs that the workflow must start after a decision.
-type Settlement struct {
-	Status     checkout.Status    `json:"status,omitempty"` // of the session
-	EventType  webhook.EventType  `json:"event_type"`
-	Deliveries []webhook.Dispatch `json:"deliveries,omitempty"`
-	PayoutID   string             `json:"payout_id,omitempty"`
-}
+type Settlement = storage.Settlement
 
 // asFinal turns errors that no retry can mend into non-retryable ones. notFound is the error type
 // for a missing row. With "" the workflow has no answer to a missing row, so Temporal retries. The

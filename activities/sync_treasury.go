@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 
+	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 )
@@ -30,10 +31,7 @@ type TreasuryResult struct {
 }
 
 // FailedPayout is a payout whose merchant must be told.
-type FailedPayout struct {
-	checkout.Ref
-	Settlement
-}
+type FailedPayout = storage.PayoutSettlement
 
 // SyncTreasury is one round of following the signed transfers of a mode and signing the next batch. Follow leads to
 // treasury.Treasury.Sync, through lateTreasury in deploy/program/service.

@@ -20,9 +20,8 @@ type call func(ctx context.Context) (any, error)
 // decision is made by two processes at once: the first was believed dead while its COMMIT was
 // waiting.
 type decision struct {
-	name string
-	// arrange returns both calls. Without a second call the first is made twice.
-	arrange func(t *testing.T, f fixture) (first, second call)
+	name    string
+	arrange arranged
 	// The two expected answers. "" as first accepts any answer; same means the answer of the first.
 	first, second string
 	// rows is a query to run afterwards; hold is its expected result.
@@ -111,7 +110,45 @@ var (
 	succeeded = checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded}
 	declined  = checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined}
 	underWay  = checkout.ChargeResult{Outcome: checkout.OutcomeProcessing}
+	firstTry  = webhook.Turn{RunID: "run-a", Try: 1, Local: true}
+	accepted  = webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}
 )
+
+// arranged returns both calls. Without a second call the first is made twice.
+type arranged = func(t *testing.T, f fixture) (first, second call)
+
+// ofPayment arranges a new session and a payment that its customer asks for.
+func ofPayment(do func(f fixture, s checkout.Session, id string) (call, call)) arranged {
+	return func(t *testing.T, f fixture) (call, call) {
+		s := f.create(t, f.newSession())
+		return do(f, s, f.asks(t, s))
+	}
+}
+
+// ofCharge arranges a payment in flight that the card network has answered.
+func ofCharge(answer checkout.ChargeResult, do func(f fixture, s checkout.Session, id string) (call, call)) arranged {
+	return func(t *testing.T, f fixture) (call, call) {
+		s, id := f.charged(t, answer)
+		return do(f, s, id)
+	}
+}
+
+func ofPayout(do func(f fixture, p checkout.Ref) (call, call)) arranged {
+	return func(t *testing.T, f fixture) (call, call) { return do(f, f.payout(t)) }
+}
+
+func ofDelivery(do func(f fixture, d checkout.Ref) (call, call)) arranged {
+	return func(t *testing.T, f fixture) (call, call) { return do(f, f.delivery(t)) }
+}
+
+// ofAttempt arranges a delivery whose first attempt has begun.
+func ofAttempt(do func(f fixture, d checkout.Ref) (call, call)) arranged {
+	return func(t *testing.T, f fixture) (call, call) {
+		d := f.delivery(t)
+		f.begin(t, d, "run-a", 1)
+		return do(f, d)
+	}
+}
 
 const sessionRows = `SELECT status, payment_in_flight, attempts FROM checkout_session`
 
@@ -138,29 +175,18 @@ var sessionDecisions = []decision{
 	{name: "a session expires", first: "{Status:expired InFlight: Left:0s}", second: same, rows: sessionRows, hold: "(expired,f,0)",
 		arrange: func(t *testing.T, f fixture) (call, call) { return f.expires(f.create(t, f.newSession())), nil }},
 	{name: "a session expires while it is paid", second: "{Status:completed InFlight: Left:0s}", rows: sessionRows, hold: "(completed,f,1)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			s, id := f.charged(t, succeeded)
-			return f.finishes(s, id), f.expires(s)
-		}},
+		arrange: ofCharge(succeeded, func(f fixture, s checkout.Session, id string) (call, call) { return f.finishes(s, id), f.expires(s) })},
 	{name: "a session expires while its payment is declined", second: "{Status:expired InFlight: Left:0s}", rows: sessionRows, hold: "(expired,f,1)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			s, id := f.charged(t, declined)
-			return f.finishes(s, id), f.expires(s)
-		}},
+		arrange: ofCharge(declined, func(f fixture, s checkout.Session, id string) (call, call) { return f.finishes(s, id), f.expires(s) })},
 	{name: "a session expires while a payment begins", second: "in flight", rows: sessionRows, hold: "(pending,t,1)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			s := f.create(t, f.newSession())
-			id := f.asks(t, s)
+		arrange: ofPayment(func(f fixture, s checkout.Session, id string) (call, call) {
 			return f.begins(s, id), func(ctx context.Context) (any, error) {
 				got, err := f.ExpireSession(ctx, s.Ref, storage.Expiry{At: s.ExpiresAt, Early: true})
 				return map[string]string{id: "in flight"}[got.InFlight], err
 			}
-		}},
+		})},
 	{name: "a payment begins while its session expires", second: "refused: begin payment: session is not pending", rows: sessionRows, hold: "(expired,f,0)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			s := f.create(t, f.newSession())
-			return f.expires(s), f.begins(s, f.asks(t, s))
-		}},
+		arrange: ofPayment(func(f fixture, s checkout.Session, id string) (call, call) { return f.expires(s), f.begins(s, id) })},
 }
 
 const paymentRows = `SELECT t.status, t.outcome, t.attempt, s.status AS session, s.payment_in_flight,
@@ -176,10 +202,7 @@ var paymentDecisions = []decision{
 			}, nil
 		}},
 	{name: "a payment begins", second: same, rows: paymentRows, hold: "(processing,,1,pending,t,0,0,0)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			s := f.create(t, f.newSession())
-			return f.begins(s, f.asks(t, s)), nil
-		}},
+		arrange: ofPayment(func(f fixture, s checkout.Session, id string) (call, call) { return f.begins(s, id), nil })},
 	{name: "two payments begin", second: "refused: begin payment: a payment is in flight", rows: paymentRows,
 		hold: "(created,,,pending,t,0,0,0) (processing,,1,pending,t,0,0,0)",
 		arrange: func(t *testing.T, f fixture) (call, call) {
@@ -188,84 +211,48 @@ var paymentDecisions = []decision{
 		}},
 	{name: "a payment begins while the time of its session ends", first: "1", rows: paymentRows,
 		second: "refused: begin payment: session is not pending", hold: "(created,,,pending,f,0,0,0)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			s := f.create(t, f.newSession())
-			return f.timeEnds(s), f.begins(s, f.asks(t, s))
-		}},
+		arrange: ofPayment(func(f fixture, s checkout.Session, id string) (call, call) { return f.timeEnds(s), f.begins(s, id) })},
 	{name: "a confirmation begins", first: "true", second: "false", rows: paymentRows, hold: "(processing,processing,1,pending,t,0,0,0)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			s, id := f.charged(t, underWay)
-			return f.confirms(s, id), nil
-		}},
+		arrange: ofCharge(underWay, func(f fixture, s checkout.Session, id string) (call, call) { return f.confirms(s, id), nil })},
 	{name: "a payment is dropped while it begins", second: "<nil>", rows: paymentRows, hold: "(processing,,1,pending,t,0,0,0)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			s := f.create(t, f.newSession())
-			id := f.asks(t, s)
-			return f.begins(s, id), f.drops(s, id)
-		}},
+		arrange: ofPayment(func(f fixture, s checkout.Session, id string) (call, call) { return f.begins(s, id), f.drops(s, id) })},
 	{name: "a payment begins while it is dropped", first: "<nil>", second: "refused: begin payment: not found", rows: paymentRows, hold: "",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			s := f.create(t, f.newSession())
-			id := f.asks(t, s)
-			return f.drops(s, id), f.begins(s, id)
-		}},
+		arrange: ofPayment(func(f fixture, s checkout.Session, id string) (call, call) { return f.drops(s, id), f.begins(s, id) })},
 	{name: "a payment begins while it is given up", first: "failed card_declined", second: "refused: begin payment: not found", rows: paymentRows,
 		hold: "(created,failed,,pending,f,0,0,0)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			s := f.create(t, f.newSession())
-			id := f.asks(t, s)
+		arrange: ofPayment(func(f fixture, s checkout.Session, id string) (call, call) {
 			return f.records(s, id, declined), f.begins(s, id)
-		}},
+		})},
 	{name: "an answer is noted", first: "succeeded ", second: same, rows: paymentRows, hold: "(processing,succeeded,1,pending,t,0,0,0)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			s, id := f.charged(t, underWay)
-			return f.records(s, id, succeeded), nil
-		}},
+		arrange: ofCharge(underWay, func(f fixture, s checkout.Session, id string) (call, call) { return f.records(s, id, succeeded), nil })},
 	{name: "an answer that came late is noted after the final one", first: "succeeded ", second: same, rows: paymentRows,
 		hold: "(processing,succeeded,1,pending,t,0,0,0)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			s, id := f.charged(t, underWay)
+		arrange: ofCharge(underWay, func(f fixture, s checkout.Session, id string) (call, call) {
 			return f.records(s, id, succeeded), f.records(s, id, underWay)
-		}},
+		})},
 	{name: "an answer that came late is noted while the payment is decided", second: "succeeded ", rows: paymentRows,
 		hold: "(succeeded,succeeded,1,completed,f,1,1,1)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			s, id := f.charged(t, succeeded)
+		arrange: ofCharge(succeeded, func(f fixture, s checkout.Session, id string) (call, call) {
 			return f.finishes(s, id), f.records(s, id, underWay)
-		}},
+		})},
 	{name: "a payment that succeeded is decided", second: same, rows: paymentRows, hold: "(succeeded,succeeded,1,completed,f,1,1,1)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			s, id := f.charged(t, succeeded)
-			return f.finishes(s, id), nil
-		}},
+		arrange: ofCharge(succeeded, func(f fixture, s checkout.Session, id string) (call, call) { return f.finishes(s, id), nil })},
 	{name: "a payment that was declined is decided", second: same, rows: paymentRows, hold: "(failed,failed,1,pending,f,1,1,0)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			s, id := f.charged(t, declined)
-			return f.finishes(s, id), nil
-		}},
+		arrange: ofCharge(declined, func(f fixture, s checkout.Session, id string) (call, call) { return f.finishes(s, id), nil })},
 	{name: "a payment begins while it is given up before its charge", first: "true",
 		second: "refused: begin payment: not found", rows: paymentRows, hold: "(created,failed,,pending,f,0,0,0)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			s := f.create(t, f.newSession())
-			id := f.asks(t, s)
-			return f.givesUp(s, id), f.begins(s, id)
-		}},
+		arrange: ofPayment(func(f fixture, s checkout.Session, id string) (call, call) { return f.givesUp(s, id), f.begins(s, id) })},
 	{name: "a payment is given up while it begins", second: "false", rows: paymentRows,
-		hold: "(processing,,1,pending,t,0,0,0)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			s := f.create(t, f.newSession())
-			id := f.asks(t, s)
-			return f.begins(s, id), f.givesUp(s, id)
-		}},
+		hold:    "(processing,,1,pending,t,0,0,0)",
+		arrange: ofPayment(func(f fixture, s checkout.Session, id string) (call, call) { return f.begins(s, id), f.givesUp(s, id) })},
 	{name: "a payment is decided while its answer is noted", first: "succeeded ", rows: paymentRows,
 		second: same, hold: "(succeeded,succeeded,1,completed,f,1,1,1)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			s, id := f.charged(t, underWay)
+		arrange: ofCharge(underWay, func(f fixture, s checkout.Session, id string) (call, call) {
 			return f.records(s, id, succeeded), func(ctx context.Context) (any, error) {
 				got, err := f.FinishPayment(ctx, s.Ref, id)
 				return map[bool]string{true: "succeeded "}[got.Status == checkout.StatusCompleted], err
 			}
-		}},
+		})},
 	{name: "a payment begins while the one before is declined", second: "{Attempt:2}", rows: paymentRows,
 		hold: "(failed,failed,1,pending,t,1,1,0) (processing,,2,pending,t,1,1,0)",
 		arrange: func(t *testing.T, f fixture) (call, call) {
@@ -282,43 +269,35 @@ const payoutEvents = `SELECT status, tx_hash, (SELECT count(*) FROM event
 
 var payoutDecisions = []decision{
 	{name: "two transfers of a payout are signed", first: "a ", second: same, rows: payoutRows, hold: "(pending,a,\"\",0)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			p := f.payout(t)
+		arrange: ofPayout(func(f fixture, p checkout.Ref) (call, call) {
 			return f.recordsTransfer(p, checkout.SandboxTransfer{Signed: []byte("a"), TxHash: "a"}), f.recordsTransfer(p, checkout.SandboxTransfer{Signed: []byte("b"), TxHash: "b"})
-		}},
+		})},
 	{name: "a transfer is refused while one is signed", first: "a ", second: same, rows: payoutRows, hold: "(pending,a,\"\",0)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			p := f.payout(t)
+		arrange: ofPayout(func(f fixture, p checkout.Ref) (call, call) {
 			return f.recordsTransfer(p, checkout.SandboxTransfer{Signed: []byte("a"), TxHash: "a"}), f.recordsTransfer(p, checkout.SandboxTransfer{Failed: checkout.PayoutNetworkError})
-		}},
+		})},
 	{name: "a payout is decided", second: same, rows: payoutRows, hold: "(sent,\"\",\"\",1)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			p := f.payout(t)
-			return f.pays(p, ""), nil
-		}},
+		arrange: ofPayout(func(f fixture, p checkout.Ref) (call, call) { return f.pays(p, ""), nil })},
 	{name: "a transfer is signed and sent", first: "true", second: "false",
 		rows: `SELECT p.status, p.tx_hash, x.broadcasts FROM payout p JOIN sandbox_transfer x ON x.payout_id = p.id`,
 		hold: "(pending,a,1)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			p := f.payout(t)
+		arrange: ofPayout(func(f fixture, p checkout.Ref) (call, call) {
 			return func(ctx context.Context) (any, error) {
 				return f.SendSandboxTransfer(ctx, checkout.Payout{Ref: p, Generation: 1}, checkout.SandboxTransfer{TxHash: "a", Signed: []byte("a")})
 			}, nil
-		}},
+		})},
 	{name: "a payout is decided while its transfer is signed", first: "a ", rows: payoutEvents, hold: "(sent,a,1)",
 		second: same,
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			p := f.payout(t)
+		arrange: ofPayout(func(f fixture, p checkout.Ref) (call, call) {
 			return f.recordsTransfer(p, checkout.SandboxTransfer{Signed: []byte("a"), TxHash: "a"}), func(ctx context.Context) (any, error) {
 				got, err := f.FinishPayout(ctx, p, 1, "")
 				return map[webhook.EventType]string{webhook.PayoutSent: "a "}[got.EventType], err
 			}
-		}},
+		})},
 	{name: "a payout is decided in two ways", second: same, rows: payoutRows, hold: "(sent,\"\",\"\",1)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			p := f.payout(t)
+		arrange: ofPayout(func(f fixture, p checkout.Ref) (call, call) {
 			return f.pays(p, ""), f.pays(p, checkout.PayoutNetworkError)
-		}},
+		})},
 }
 
 const deliveryRows = `SELECT d.status, d.run, (SELECT string_agg(concat_ws('/', a.run, a.number, a.status_code), ' ' ORDER BY a.run, a.number)
@@ -326,90 +305,51 @@ const deliveryRows = `SELECT d.status, d.run, (SELECT string_agg(concat_ws('/', 
 
 var deliveryDecisions = []decision{
 	{name: "an attempt begins", first: "1/1 pending begin", second: "1/1 pending report", rows: deliveryRows, hold: "(pending,1,1/1)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			return f.tries(f.delivery(t), webhook.Turn{RunID: "run-a", Try: 1, Local: true}), nil
-		}},
+		arrange: ofDelivery(func(f fixture, d checkout.Ref) (call, call) { return f.tries(d, firstTry), nil })},
 	{name: "an attempt begins while its delivery is put on hold", first: "<nil>", second: "1/0 pending park", rows: deliveryRows,
-		hold: "(pending,1,)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			d := f.delivery(t)
-			return func(ctx context.Context) (any, error) { return nil, f.HoldDelivery(ctx, d) },
-				f.tries(d, webhook.Turn{RunID: "run-a", Try: 1, Local: true})
-		}},
+		hold:    "(pending,1,)",
+		arrange: ofDelivery(func(f fixture, d checkout.Ref) (call, call) { return f.holds(d), f.tries(d, firstTry) })},
 	{name: "a delivery is put on hold while its attempt begins", first: "1/1 pending begin", second: "<nil>", rows: deliveryRows,
-		hold: "(pending,1,1/1)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			d := f.delivery(t)
-			return f.tries(d, webhook.Turn{RunID: "run-a", Try: 1, Local: true}),
-				func(ctx context.Context) (any, error) { return nil, f.HoldDelivery(ctx, d) }
-		}},
+		hold:    "(pending,1,1/1)",
+		arrange: ofDelivery(func(f fixture, d checkout.Ref) (call, call) { return f.tries(d, firstTry), f.holds(d) })},
 	{name: "an attempt begins while its delivery is canceled", first: "canceled", second: "1/1 pending begin", rows: deliveryRows,
 		hold: "(pending,1,1/1)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			d := f.delivery(t)
-			return f.gives(d, webhook.DeliveryCanceled), f.tries(d, webhook.Turn{RunID: "run-a", Try: 1, Local: true})
-		}},
+		arrange: ofDelivery(func(f fixture, d checkout.Ref) (call, call) {
+			return f.gives(d, webhook.DeliveryCanceled), f.tries(d, firstTry)
+		})},
 	{name: "an attempt begins in two runs", first: "1/1 pending begin", second: "2/1 pending begin", rows: deliveryRows,
 		hold: "(pending,2,\"1/1 2/1\")",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			d := f.delivery(t)
-			return f.tries(d, webhook.Turn{RunID: "run-a", Try: 1, Local: true}), f.tries(d, webhook.Turn{RunID: "run-b", Try: 1, Local: true})
-		}},
+		arrange: ofDelivery(func(f fixture, d checkout.Ref) (call, call) {
+			return f.tries(d, firstTry), f.tries(d, webhook.Turn{RunID: "run-b", Try: 1, Local: true})
+		})},
 	{name: "an attempt of a replay begins", first: "2/1 pending begin", second: "2/1 pending report", rows: deliveryRows, hold: "(pending,2,\"1/1/200 2/1\")",
 		arrange: func(t *testing.T, f fixture) (call, call) {
 			d := f.delivery(t)
 			f.begin(t, d, "run-a", 1)
-			require.NoError(t, f.FinishAttempt(t.Context(), d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0))
+			require.NoError(t, f.FinishAttempt(t.Context(), d, accepted, 0))
 			return f.tries(d, webhook.Turn{RunID: "run-b", Try: 1, Local: true}), nil
 		}},
 	{name: "an attempt ends", first: "<nil>", second: same, rows: deliveryRows, hold: "(delivered,1,1/1/200)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			d := f.delivery(t)
-			f.begin(t, d, "run-a", 1)
-			return f.ends(d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}), nil
-		}},
+		arrange: ofAttempt(func(f fixture, d checkout.Ref) (call, call) { return f.ends(d, accepted), nil })},
 	{name: "an attempt fails that was accepted", first: "<nil>", second: same, rows: deliveryRows, hold: "(delivered,1,1/1/200)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			d := f.delivery(t)
-			f.begin(t, d, "run-a", 1)
-			return f.ends(d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}), f.ends(d, refused(1, 1))
-		}},
+		arrange: ofAttempt(func(f fixture, d checkout.Ref) (call, call) { return f.ends(d, accepted), f.ends(d, refused(1, 1)) })},
 	{name: "an attempt is accepted that failed", first: "<nil>", second: same, rows: deliveryRows, hold: "(delivered,1,1/1/200)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			d := f.delivery(t)
-			f.begin(t, d, "run-a", 1)
-			return f.ends(d, refused(1, 1)), f.ends(d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200})
-		}},
+		arrange: ofAttempt(func(f fixture, d checkout.Ref) (call, call) { return f.ends(d, refused(1, 1)), f.ends(d, accepted) })},
 	{name: "a delivery fails while it is accepted", first: "<nil>", second: "delivered", rows: deliveryRows, hold: "(delivered,1,1/1/200)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			d := f.delivery(t)
-			f.begin(t, d, "run-a", 1)
-			return f.ends(d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}), f.gives(d, webhook.DeliveryFailed)
-		}},
+		arrange: ofAttempt(func(f fixture, d checkout.Ref) (call, call) {
+			return f.ends(d, accepted), f.gives(d, webhook.DeliveryFailed)
+		})},
 	{name: "a delivery fails", first: "failed", second: same, rows: deliveryRows, hold: "(failed,1,1/1)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			d := f.delivery(t)
-			f.begin(t, d, "run-a", 1)
-			return f.gives(d, webhook.DeliveryFailed), nil
-		}},
+		arrange: ofAttempt(func(f fixture, d checkout.Ref) (call, call) { return f.gives(d, webhook.DeliveryFailed), nil })},
 	{name: "a delivery fails while it is canceled", first: "canceled", second: same, rows: deliveryRows, hold: "(canceled,1,1/1)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			d := f.delivery(t)
-			f.begin(t, d, "run-a", 1)
+		arrange: ofAttempt(func(f fixture, d checkout.Ref) (call, call) {
 			return f.gives(d, webhook.DeliveryCanceled), f.gives(d, webhook.DeliveryFailed)
-		}},
+		})},
 	{name: "a delivery is put on hold", first: "<nil>", second: same, rows: `SELECT status, held FROM webhook_delivery`, hold: "(pending,t)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			d := f.delivery(t)
-			return func(ctx context.Context) (any, error) { return nil, f.HoldDelivery(ctx, d) }, nil
-		}},
+		arrange: ofDelivery(func(f fixture, d checkout.Ref) (call, call) { return f.holds(d), nil })},
 	{name: "a delivery is put on hold while it is accepted", first: "<nil>", second: "refused: delivery is not pending", rows: `SELECT status, held FROM webhook_delivery`,
-		hold: "(delivered,f)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			d := f.delivery(t)
-			f.begin(t, d, "run-a", 1)
-			return f.ends(d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}), func(ctx context.Context) (any, error) { return nil, f.HoldDelivery(ctx, d) }
-		}},
+		hold:    "(delivered,f)",
+		arrange: ofAttempt(func(f fixture, d checkout.Ref) (call, call) { return f.ends(d, accepted), f.holds(d) })},
 }
 
 // creates creates a session and answers whether it is the requested one.
@@ -526,6 +466,10 @@ func (f fixture) tries(d checkout.Ref, turn webhook.Turn) call {
 
 func (f fixture) ends(d checkout.Ref, a webhook.Attempt) call {
 	return func(ctx context.Context) (any, error) { return nil, f.FinishAttempt(ctx, d, a, time.Hour) }
+}
+
+func (f fixture) holds(d checkout.Ref) call {
+	return func(ctx context.Context) (any, error) { return nil, f.HoldDelivery(ctx, d) }
 }
 
 func (f fixture) gives(d checkout.Ref, status webhook.DeliveryStatus) call {

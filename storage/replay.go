@@ -141,10 +141,10 @@ func (s *Store) Replays(
 	return got, pg.Wrap("replays", err)
 }
 
-// ReplayedDelivery is a delivery that a bulk replay starts again.
+// ReplayedDelivery is a delivery that a bulk replay starts again. Histories hold it.
 type ReplayedDelivery struct {
 	webhook.Dispatch
-	EventType webhook.EventType
+	EventType webhook.EventType `json:"event_type"`
 }
 
 // ReplayedDeliveries returns the next limit deliveries of a bulk replay, oldest first.

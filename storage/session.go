@@ -373,11 +373,11 @@ type Expiry struct {
 }
 
 // Expired is the state of a session after ExpireSession. A session that is still pending has a
-// payment in flight, which must be decided first, or time left.
+// payment in flight, which must be decided first, or time left. Histories hold it.
 type Expired struct {
-	Status   checkout.Status
-	InFlight string // id of the payment in flight
-	Left     time.Duration
+	Status   checkout.Status `json:"status,omitempty"`
+	InFlight string          `json:"in_flight,omitempty"` // id of the payment in flight
+	Left     time.Duration   `json:"left,omitempty"`      // by PostgreSQL's clock
 }
 
 // ExpireSession ends a pending session that has no payment in flight, when its time is over or

@@ -13,12 +13,12 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Settlement lists the runs that the workflow must start after a decision.
+// Settlement lists the runs that the workflow must start after a decision. Histories hold it.
 type Settlement struct {
-	Status     checkout.Status // of the session
-	EventType  webhook.EventType
-	Deliveries []webhook.Dispatch // ordered by id
-	PayoutID   string             // "" unless the session was completed
+	Status     checkout.Status    `json:"status,omitempty"` // of the session
+	EventType  webhook.EventType  `json:"event_type"`
+	Deliveries []webhook.Dispatch `json:"deliveries,omitempty"` // ordered by id
+	PayoutID   string             `json:"payout_id,omitempty"`  // "" unless the session was completed
 }
 
 // FinishPayment decides the payment by the outcome that RecordCharge stored. One transaction writes

@@ -12,7 +12,8 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// PayoutSettlement lists the deliveries to start after the failure of a payout that had been sent.
+// PayoutSettlement lists the deliveries to start after the failure of a payout that had been sent. Histories
+// hold it.
 type PayoutSettlement struct {
 	checkout.Ref // of the payout
 

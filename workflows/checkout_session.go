@@ -164,8 +164,7 @@ func (s *session) expire(ctx workflow.Context) (left time.Duration) {
 func (s *session) carryOut(ctx workflow.Context, decision activities.Settlement) error {
 	started := startDeliveries(ctx, s.in.Owner, decision.EventType, decision.Deliveries)
 	if decision.PayoutID != "" {
-		in := contract.PayoutInput{Ref: s.in.Owner.Ref(decision.PayoutID)}
-		started = append(started, sendPayout(ctx, in)...)
+		started = append(started, sendPayout(ctx, s.in.Owner.Ref(decision.PayoutID))...)
 	}
 	return awaitStarts(ctx, started)
 }

@@ -33,12 +33,7 @@ func startOptions(id string) client.StartWorkflowOptions {
 // runSession runs the session's workflow to its end and returns its result.
 func runSession(t *testing.T, env *testsuite.TestWorkflowEnvironment, in contract.CheckoutSessionInput) contract.CheckoutSessionResult {
 	t.Helper()
-	env.ExecuteWorkflow(contract.TypeCheckoutSession, in)
-	require.True(t, env.IsWorkflowCompleted())
-	require.NoError(t, env.GetWorkflowError())
-	var got contract.CheckoutSessionResult
-	require.NoError(t, env.GetWorkflowResult(&got))
-	return got
+	return execute[contract.CheckoutSessionResult](t, env, contract.TypeCheckoutSession, in)
 }
 
 func errType(err error) string {
@@ -64,17 +59,15 @@ func TestCheckoutSession_ExpiresAtItsAbsoluteTime(t *testing.T) {
 
 func TestCheckoutSession_PaidTellsTheMerchantTwiceAndPaysOut(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newRun(t)
 	w.endpoint(webhook.CheckoutCompleted, webhook.PayoutSent)
-	s, in := w.session()
-	env := w.env(s.ID, s.CreatedAt)
-	paid := update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(s.ID, cardSucceeds)})
-	started := children(env)
-	got := runSession(t, env, in)
+	paid := update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(w.s.ID, cardSucceeds)})
+	started := children(w.env)
+	got := runSession(t, w.env, w.in)
 	require.Equal(t, checkout.StatusCompleted, got.Status)
 	require.NoError(t, paid.err)
 	require.Equal(t, contract.PaymentResult{Outcome: checkout.OutcomeSucceeded, Status: checkout.StatusCompleted}, paid.result)
-	read := w.read(s.ID)
+	read := w.read(w.s.ID)
 	require.Equal(t, checkout.StatusCompleted, read.Status)
 	require.Equal(t, checkout.PayoutSent, read.Payout.Status)
 	require.Equal(t, []string{contract.TypeWebhookDelivery, contract.TypeWebhookDelivery}, *started, "the payout needed no run of its own")
@@ -93,16 +86,14 @@ func children(env *testsuite.TestWorkflowEnvironment) *[]string {
 // What the network does not take at once, a Payout follows to its end.
 func TestCheckoutSession_APayoutThatIsNotTakenAtOnceGetsARun(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newRun(t)
 	w.endpoint(webhook.CheckoutCompleted, webhook.PayoutSent)
 	chain := &flakyChain{PayoutSender: &sandbox.Payouts{Store: w.Store}, away: 3}
 	w.payments.Test.Chains[checkout.ChainSandbox] = activities.Chain{Rates: sandbox.Rates{}, Payouts: chain}
-	s, in := w.session()
-	env := w.env(s.ID, s.CreatedAt)
-	started := children(env)
-	update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(s.ID, cardSucceeds)})
-	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
-	require.Equal(t, checkout.PayoutSent, w.read(s.ID).Payout.Status)
+	started := children(w.env)
+	update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(w.s.ID, cardSucceeds)})
+	require.Equal(t, checkout.StatusCompleted, runSession(t, w.env, w.in).Status)
+	require.Equal(t, checkout.PayoutSent, w.read(w.s.ID).Payout.Status)
 	require.Equal(t, []string{contract.TypeWebhookDelivery, contract.TypePayout, contract.TypeWebhookDelivery}, *started)
 	require.Equal(t, 4, chain.tries, "once by the session, the others by the Payout")
 	require.Equal(t, 1, w.count(`SELECT count(*) FROM sandbox_transfer`))
@@ -139,11 +130,7 @@ func TestPayout_SendsAndTells(t *testing.T) {
 			w.endpoint(webhook.PayoutSent, webhook.PayoutFailed)
 			payoutID := w.completed(c.card)
 			env := w.env(payoutID, time.Now())
-			env.ExecuteWorkflow(contract.TypePayout, contract.PayoutInput{Ref: w.owner().Ref(payoutID)})
-			require.True(t, env.IsWorkflowCompleted())
-			require.NoError(t, env.GetWorkflowError())
-			var got contract.PayoutResult
-			require.NoError(t, env.GetWorkflowResult(&got))
+			got := execute[contract.PayoutResult](t, env, contract.TypePayout, w.owner().Ref(payoutID))
 			require.Equal(t, c.failure, got.Failure)
 			require.Equal(t, []string{c.event}, w.receiver.types())
 			require.Equal(t, 1, w.count(`SELECT count(*) FROM payout WHERE status = $1`, c.want))
@@ -155,7 +142,7 @@ func TestPayout_WithoutARowFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	env := w.env("po_forged", time.Now())
-	env.ExecuteWorkflow(contract.TypePayout, contract.PayoutInput{Ref: w.owner().Ref("po_forged")})
+	env.ExecuteWorkflow(contract.TypePayout, w.owner().Ref("po_forged"))
 	require.Equal(t, contract.ErrTypePayoutWithoutRow, errType(env.GetWorkflowError()))
 }
 
@@ -184,15 +171,13 @@ func (w *world) pay(s checkout.Session, card ...string) string {
 
 func TestCheckoutSession_ADeclineLeavesItPendingUntilTheThird(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	s, in := w.session()
-	env := w.env(s.ID, s.CreatedAt)
+	w := newRun(t)
 	var replies []*reply
 	for i := range 4 {
-		replies = append(replies, update(env, time.Duration(i+1)*time.Minute, contract.UpdatePay, fmt.Sprint(i),
-			contract.PayInput{TransactionID: w.payment(s.ID, cardDeclined)}))
+		replies = append(replies, update(w.env, time.Duration(i+1)*time.Minute, contract.UpdatePay, fmt.Sprint(i),
+			contract.PayInput{TransactionID: w.payment(w.s.ID, cardDeclined)}))
 	}
-	got := runSession(t, env, in)
+	got := runSession(t, w.env, w.in)
 	require.Equal(t, checkout.StatusFailed, got.Status)
 	for i, want := range []checkout.Status{checkout.StatusPending, checkout.StatusPending, checkout.StatusFailed} {
 		require.NoError(t, replies[i].err)
@@ -204,20 +189,16 @@ func TestCheckoutSession_ADeclineLeavesItPendingUntilTheThird(t *testing.T) {
 
 func TestCheckoutSession_AFraudBlockEndsItAtOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	s, in := w.session()
-	env := w.env(s.ID, s.CreatedAt)
-	update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(s.ID, cardFraud)})
-	require.Equal(t, checkout.StatusFailed, runSession(t, env, in).Status)
+	w := newRun(t)
+	update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(w.s.ID, cardFraud)})
+	require.Equal(t, checkout.StatusFailed, runSession(t, w.env, w.in).Status)
 }
 
 func TestCheckoutSession_ALostAnswerChargesOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	s, in := w.session()
-	env := w.env(s.ID, s.CreatedAt)
-	update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(s.ID, cardLostAnswer)})
-	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
+	w := newRun(t)
+	update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(w.s.ID, cardLostAnswer)})
+	require.Equal(t, checkout.StatusCompleted, runSession(t, w.env, w.in).Status)
 	require.Equal(t, 1, w.count(`SELECT count(*) FROM sandbox_charge`))
 	require.Equal(t, 1, w.count(`SELECT calls FROM sandbox_charge`), "the repeat asks before it charges")
 }
@@ -238,20 +219,18 @@ func TestCheckoutSession_ThreeDSecure(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			s, in := w.session()
-			id := w.payment(s.ID, card3DS)
-			env := w.env(s.ID, s.CreatedAt)
-			pay := update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
+			w := newRun(t)
+			id := w.payment(w.s.ID, card3DS)
+			pay := update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
 			if c.bank != nil {
-				env.RegisterDelayedCallback(func() { c.bank(w, id) }, 2*time.Minute)
+				w.env.RegisterDelayedCallback(func() { c.bank(w.world, id) }, 2*time.Minute)
 				if c.signal {
-					env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalComplete, contract.CompleteInput{TransactionID: id}) }, 3*time.Minute)
+					w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(contract.SignalComplete, contract.CompleteInput{TransactionID: id}) }, 3*time.Minute)
 				} else {
-					update(env, 3*time.Minute, contract.UpdateComplete, "c", contract.CompleteInput{TransactionID: id})
+					update(w.env, 3*time.Minute, contract.UpdateComplete, "c", contract.CompleteInput{TransactionID: id})
 				}
 			}
-			got := runSession(t, env, in)
+			got := runSession(t, w.env, w.in)
 			require.Equal(t, checkout.OutcomeActionRequired, pay.result.(contract.PaymentResult).Outcome)
 			require.Equal(t, c.want, got.Status)
 			if c.failure != "" {
@@ -279,28 +258,26 @@ func TestCheckoutSession_FollowsThePaymentOfALostRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			s, in := w.session()
-			in.PaymentID = w.payment(s.ID, cmp.Or(c.card, cardSucceeds))
+			w := newRun(t)
+			w.in.PaymentID = w.payment(w.s.ID, cmp.Or(c.card, cardSucceeds))
 			if c.card != "" {
-				w.charge(s, in.PaymentID)
+				w.charge(w.s, w.in.PaymentID)
 			} else {
-				_, err := w.BeginPayment(t.Context(), s.Ref, in.PaymentID, checkout.Quote{Rate: checkout.MustRate("1.08")}, in.PaymentID)
+				_, err := w.BeginPayment(t.Context(), w.s.Ref, w.in.PaymentID, checkout.Quote{Rate: checkout.MustRate("1.08")}, w.in.PaymentID)
 				require.NoError(t, err)
 			}
 			if c.bank != nil {
-				c.bank(w, in.PaymentID)
+				c.bank(w.world, w.in.PaymentID)
 			}
-			env := w.env(s.ID, s.CreatedAt)
-			paidBy := in.PaymentID
+			paidBy := w.in.PaymentID
 			if c.failure != "" {
-				paidBy = w.payment(s.ID, cardSucceeds)
-				update(env, 40*time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: paidBy})
+				paidBy = w.payment(w.s.ID, cardSucceeds)
+				update(w.env, 40*time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: paidBy})
 			}
-			require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
-			require.True(t, env.Now().Before(s.ExpiresAt))
+			require.Equal(t, checkout.StatusCompleted, runSession(t, w.env, w.in).Status)
+			require.True(t, w.env.Now().Before(w.s.ExpiresAt))
 			require.Equal(t, 1, w.count(`SELECT count(*) FROM payout WHERE transaction_id = $1`, paidBy))
-			failed := w.count(`SELECT count(*) FROM transaction WHERE id = $1 AND failure = $2 AND status = 'failed'`, in.PaymentID, c.failure)
+			failed := w.count(`SELECT count(*) FROM transaction WHERE id = $1 AND failure = $2 AND status = 'failed'`, w.in.PaymentID, c.failure)
 			require.Equal(t, c.failure != "", failed == 1)
 		})
 	}
@@ -310,14 +287,12 @@ func TestCheckoutSession_FollowsThePaymentOfALostRun(t *testing.T) {
 // charge, so the payout still has it.
 func TestCheckoutSession_AChargeWhoseNoteIsLostIsPaidOut(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	s, in := w.session()
-	id := w.payment(s.ID, cardSucceeds)
+	w := newRun(t)
+	id := w.payment(w.s.ID, cardSucceeds)
 	w.refuse("UPDATE OF outcome ON transaction")
-	env := w.env(s.ID, s.CreatedAt)
-	update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
-	env.RegisterDelayedCallback(func() { w.exec(`DROP TRIGGER away ON transaction`) }, 5*time.Minute)
-	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
+	update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
+	w.env.RegisterDelayedCallback(func() { w.exec(`DROP TRIGGER away ON transaction`) }, 5*time.Minute)
+	require.Equal(t, checkout.StatusCompleted, runSession(t, w.env, w.in).Status)
 	rate := w.text(`SELECT exchange_rate FROM payout`)
 	require.Equal(t, "1.08", rate)
 }
@@ -331,18 +306,16 @@ func decide(outcome checkout.PaymentOutcome, failure checkout.FailureCode) func(
 
 func TestCheckoutSession_DuplicateCallbacksDecideOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	s, in := w.session()
-	id := w.payment(s.ID, cardSlow)
-	env := w.env(s.ID, s.CreatedAt)
-	update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
-	env.RegisterDelayedCallback(func() {
-		decide(checkout.OutcomeSucceeded, "")(w, id)
+	w := newRun(t)
+	id := w.payment(w.s.ID, cardSlow)
+	update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
+	w.env.RegisterDelayedCallback(func() {
+		decide(checkout.OutcomeSucceeded, "")(w.world, id)
 		for range 5 {
-			env.SignalWorkflow(contract.SignalComplete, contract.CompleteInput{TransactionID: id})
+			w.env.SignalWorkflow(contract.SignalComplete, contract.CompleteInput{TransactionID: id})
 		}
 	}, 2*time.Minute)
-	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
+	require.Equal(t, checkout.StatusCompleted, runSession(t, w.env, w.in).Status)
 	require.Equal(t, 1, w.count(`SELECT count(*) FROM event WHERE type = 'checkout.completed'`))
 }
 
@@ -357,20 +330,18 @@ func TestCheckoutSession_AnyNumberOfSignalsAsksTheNetworkAFewTimes(t *testing.T)
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			s, in := w.session()
-			id := w.payment(s.ID, card3DS)
-			env := w.env(s.ID, s.CreatedAt)
+			w := newRun(t)
+			id := w.payment(w.s.ID, card3DS)
 			asked := 0
-			before(env, w.payments.ConfirmPayment, func(context.Context) { asked++ })
-			update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
+			before(w.env, w.payments.ConfirmPayment, func(context.Context) { asked++ })
+			update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
 			for i := range 50 {
-				env.RegisterDelayedCallback(func() {
-					env.SignalWorkflow(contract.SignalComplete, contract.CompleteInput{TransactionID: id})
+				w.env.RegisterDelayedCallback(func() {
+					w.env.SignalWorkflow(contract.SignalComplete, contract.CompleteInput{TransactionID: id})
 				}, 2*time.Minute+time.Duration(i)*c.apart)
 			}
-			last := update(env, 5*time.Minute, contract.UpdateComplete, "c", contract.CompleteInput{TransactionID: id})
-			require.Equal(t, checkout.StatusExpired, runSession(t, env, in).Status, "the payment's deadline settles it")
+			last := update(w.env, 5*time.Minute, contract.UpdateComplete, "c", contract.CompleteInput{TransactionID: id})
+			require.Equal(t, checkout.StatusExpired, runSession(t, w.env, w.in).Status, "the payment's deadline settles it")
 			require.LessOrEqual(t, asked, c.most+1)
 			require.Equal(t, c.most < 20, last.accepted, "what changes nothing is refused before it leaves a trace")
 		})
@@ -379,16 +350,14 @@ func TestCheckoutSession_AnyNumberOfSignalsAsksTheNetworkAFewTimes(t *testing.T)
 
 func TestCheckoutSession_TheTestClockIsAdvancedOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	s, in := w.session()
-	id := w.payment(s.ID, card3DS)
-	env := w.env(s.ID, s.CreatedAt)
-	update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
+	w := newRun(t)
+	id := w.payment(w.s.ID, card3DS)
+	update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
 	var advanced []*reply
 	for i := range 100 {
-		advanced = append(advanced, update(env, 2*time.Minute+time.Duration(i)*time.Second, contract.UpdateAdvance, "a"+strconv.Itoa(i)))
+		advanced = append(advanced, update(w.env, 2*time.Minute+time.Duration(i)*time.Second, contract.UpdateAdvance, "a"+strconv.Itoa(i)))
 	}
-	require.Equal(t, checkout.StatusExpired, runSession(t, env, in).Status)
+	require.Equal(t, checkout.StatusExpired, runSession(t, w.env, w.in).Status)
 	require.True(t, advanced[0].accepted)
 	for _, again := range advanced[1:] {
 		require.False(t, again.accepted, "each that is accepted counts toward Temporal's limit of the run")
@@ -398,29 +367,25 @@ func TestCheckoutSession_TheTestClockIsAdvancedOnce(t *testing.T) {
 
 func TestCheckoutSession_APaymentInFlightHoldsExpiryBack(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	s, in := w.session()
-	id := w.payment(s.ID, card3DS)
-	env := w.env(s.ID, s.CreatedAt)
-	update(env, time.Hour-time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
-	refused := update(env, time.Hour-time.Second, contract.UpdateExpire, "e")
-	env.RegisterDelayedCallback(func() { decide(checkout.OutcomeSucceeded, "")(w, id) }, time.Hour+time.Minute)
-	update(env, time.Hour+2*time.Minute, contract.UpdateComplete, "c", contract.CompleteInput{TransactionID: id})
-	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
+	w := newRun(t)
+	id := w.payment(w.s.ID, card3DS)
+	update(w.env, time.Hour-time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
+	refused := update(w.env, time.Hour-time.Second, contract.UpdateExpire, "e")
+	w.env.RegisterDelayedCallback(func() { decide(checkout.OutcomeSucceeded, "")(w.world, id) }, time.Hour+time.Minute)
+	update(w.env, time.Hour+2*time.Minute, contract.UpdateComplete, "c", contract.CompleteInput{TransactionID: id})
+	require.Equal(t, checkout.StatusCompleted, runSession(t, w.env, w.in).Status)
 	require.Equal(t, contract.ErrTypePaymentInFlight, errType(refused.err))
 }
 
 func TestCheckoutSession_TheTestClockReachesTheExpiry(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	s, in := w.session()
-	env := w.env(s.ID, s.CreatedAt)
-	advanced := update(env, time.Minute, contract.UpdateAdvance, "a")
-	require.Equal(t, checkout.StatusExpired, runSession(t, env, in).Status)
-	require.Equal(t, time.Minute, env.Now().Sub(s.CreatedAt).Round(time.Second))
+	w := newRun(t)
+	advanced := update(w.env, time.Minute, contract.UpdateAdvance, "a")
+	require.Equal(t, checkout.StatusExpired, runSession(t, w.env, w.in).Status)
+	require.Equal(t, time.Minute, w.env.Now().Sub(w.s.CreatedAt).Round(time.Second))
 	require.NoError(t, advanced.err)
 	require.Equal(t, contract.SessionState{Status: checkout.StatusExpired}, advanced.result)
-	require.Equal(t, checkout.StatusExpired, w.read(s.ID).Status)
+	require.Equal(t, checkout.StatusExpired, w.read(w.s.ID).Status)
 }
 
 func TestCheckoutSession_APaymentInFlightHoldsTheTestClockBack(t *testing.T) {
@@ -435,44 +400,40 @@ func TestCheckoutSession_APaymentInFlightHoldsTheTestClockBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			s, in := w.session()
-			id := w.payment(s.ID, card3DS)
-			env := w.env(s.ID, s.CreatedAt)
-			update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
-			advanced := update(env, 2*time.Minute, contract.UpdateAdvance, "a")
-			env.RegisterDelayedCallback(func() {
+			w := newRun(t)
+			id := w.payment(w.s.ID, card3DS)
+			update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
+			advanced := update(w.env, 2*time.Minute, contract.UpdateAdvance, "a")
+			w.env.RegisterDelayedCallback(func() {
 				require.True(t, advanced.done, "nobody waits for the customer's bank")
-				decide(tc.outcome, tc.failure)(w, id)
+				decide(tc.outcome, tc.failure)(w.world, id)
 			}, 3*time.Minute)
-			update(env, 3*time.Minute, contract.UpdateComplete, "c", contract.CompleteInput{TransactionID: id})
-			require.Equal(t, tc.want, runSession(t, env, in).Status)
+			update(w.env, 3*time.Minute, contract.UpdateComplete, "c", contract.CompleteInput{TransactionID: id})
+			require.Equal(t, tc.want, runSession(t, w.env, w.in).Status)
 			require.Equal(t, contract.SessionState{Status: checkout.StatusPending, PaymentInFlight: true}, advanced.result)
-			require.Equal(t, 3*time.Minute, env.Now().Sub(s.CreatedAt).Round(time.Minute))
+			require.Equal(t, 3*time.Minute, w.env.Now().Sub(w.s.CreatedAt).Round(time.Minute))
 		})
 	}
 }
 
 func TestCheckoutSession_MalformedAndUnknownMessagesChangeNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	s, in := w.session()
-	env := w.env(s.ID, s.CreatedAt)
-	env.RegisterDelayedCallback(func() {
-		env.SignalWorkflow(contract.SignalComplete, 42)
-		env.SignalWorkflow(contract.SignalComplete, contract.CompleteInput{TransactionID: "txn_forged"})
-		env.SignalWorkflow("unknown", "x")
+	w := newRun(t)
+	w.env.RegisterDelayedCallback(func() {
+		w.env.SignalWorkflow(contract.SignalComplete, 42)
+		w.env.SignalWorkflow(contract.SignalComplete, contract.CompleteInput{TransactionID: "txn_forged"})
+		w.env.SignalWorkflow("unknown", "x")
 	}, time.Minute)
 	var forged []*reply
-	for i, id := range []string{"", "txn_forged", "\x00", "' or 1=1", checkout.NewID(checkout.PrefixTransaction), s.ID} {
-		forged = append(forged, update(env, 2*time.Minute+time.Duration(i)*time.Second, contract.UpdatePay, "p"+id, contract.PayInput{TransactionID: id}))
+	for i, id := range []string{"", "txn_forged", "\x00", "' or 1=1", checkout.NewID(checkout.PrefixTransaction), w.s.ID} {
+		forged = append(forged, update(w.env, 2*time.Minute+time.Duration(i)*time.Second, contract.UpdatePay, "p"+id, contract.PayInput{TransactionID: id}))
 	}
-	got := runSession(t, env, in)
+	got := runSession(t, w.env, w.in)
 	require.Equal(t, checkout.StatusExpired, got.Status)
 	for _, f := range forged {
 		require.Equal(t, contract.ErrTypePaymentNotFound, errType(f.err))
 	}
-	require.Equal(t, time.Hour, env.Now().Sub(s.CreatedAt).Round(time.Second))
+	require.Equal(t, time.Hour, w.env.Now().Sub(w.s.CreatedAt).Round(time.Second))
 }
 
 func TestCheckoutSession_AnOperatorsSignalOrCancelExpiresIt(t *testing.T) {
@@ -484,43 +445,37 @@ func TestCheckoutSession_AnOperatorsSignalOrCancelExpiresIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			s, in := w.session()
-			env := w.env(s.ID, s.CreatedAt)
-			env.RegisterDelayedCallback(func() { act(env) }, time.Minute)
-			require.Equal(t, checkout.StatusExpired, runSession(t, env, in).Status)
-			require.Equal(t, time.Minute, env.Now().Sub(s.CreatedAt).Round(time.Second))
-			require.Equal(t, checkout.StatusExpired, w.read(s.ID).Status)
+			w := newRun(t)
+			w.env.RegisterDelayedCallback(func() { act(w.env) }, time.Minute)
+			require.Equal(t, checkout.StatusExpired, runSession(t, w.env, w.in).Status)
+			require.Equal(t, time.Minute, w.env.Now().Sub(w.s.CreatedAt).Round(time.Second))
+			require.Equal(t, checkout.StatusExpired, w.read(w.s.ID).Status)
 		})
 	}
 }
 
 func TestCheckoutSession_ACancelDuringAChargeDoesNotLoseThePayment(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	s, in := w.session()
-	env := w.env(s.ID, s.CreatedAt)
-	w.slowCharge(env, 10*time.Second)
-	update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(s.ID, cardSucceeds)})
-	env.RegisterDelayedCallback(env.CancelWorkflow, time.Minute+5*time.Second)
-	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
+	w := newRun(t)
+	w.slowCharge(w.env, 10*time.Second)
+	update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(w.s.ID, cardSucceeds)})
+	w.env.RegisterDelayedCallback(w.env.CancelWorkflow, time.Minute+5*time.Second)
+	require.Equal(t, checkout.StatusCompleted, runSession(t, w.env, w.in).Status)
 }
 
 func TestCheckoutSession_AResetRunSettlesThePaymentItDoesNotKnow(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	s, in := w.session()
+	w := newRun(t)
 	// The earlier run charged a card that waits for 3-D Secure; this one begins anew.
-	unknown := w.payment(s.ID, card3DS)
-	other := w.payment(s.ID, cardSucceeds)
-	w.charge(s, unknown)
+	unknown := w.payment(w.s.ID, card3DS)
+	other := w.payment(w.s.ID, cardSucceeds)
+	w.charge(w.s, unknown)
 
-	env := w.env(s.ID, s.CreatedAt)
-	refused := update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: other})
-	env.RegisterDelayedCallback(func() {
+	refused := update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: other})
+	w.env.RegisterDelayedCallback(func() {
 		require.Equal(t, 1, w.count(`SELECT count(*) FROM transaction WHERE id = $1 AND failure = 'three_ds_abandoned'`, unknown), "the customer may pay again")
 	}, 15*time.Minute)
-	require.Equal(t, checkout.StatusExpired, runSession(t, env, in).Status)
+	require.Equal(t, checkout.StatusExpired, runSession(t, w.env, w.in).Status)
 	require.Equal(t, contract.ErrTypePaymentInFlight, errType(refused.err))
 	require.Equal(t, 1, w.count(`SELECT count(*) FROM event WHERE type = 'checkout.failed'`))
 	require.Equal(t, 0, w.count(`SELECT count(*) FROM sandbox_charge WHERE outcome = 'succeeded'`))
@@ -542,20 +497,18 @@ func TestCheckoutSession_StartsEverythingThatWasDecidedMeanwhile(t *testing.T) {
 			update(env, 70*time.Second, contract.UpdateExpire, "expire")
 		}, checkout.StatusExpired, []string{contract.TypeWebhookDelivery}},
 	} {
-		w := newWorld(t)
+		w := newRun(t)
 		w.endpoint(webhook.CheckoutFailed, webhook.CheckoutCompleted)
-		s, in := w.session()
-		env := w.env(s.ID, s.CreatedAt)
-		started := children(env)
-		env.OnWorkflow(contract.TypeWebhookDelivery, mock.Anything, mock.Anything).After(time.Minute).Return(nil, nil) // a start takes a minute
+		started := children(w.env)
+		w.env.OnWorkflow(contract.TypeWebhookDelivery, mock.Anything, mock.Anything).After(time.Minute).Return(nil, nil) // a start takes a minute
 		var shown []string
-		env.OnUpsertTypedSearchAttributes(mock.Anything).Run(func(args mock.Arguments) {
+		w.env.OnUpsertTypedSearchAttributes(mock.Anything).Run(func(args mock.Arguments) {
 			status, _ := args.Get(0).(temporal.SearchAttributes).GetKeyword(contract.SearchAttributeSessionStatus)
 			shown = append(shown, status)
 		}).Return(nil)
-		update(env, time.Minute, contract.UpdatePay, "first", contract.PayInput{TransactionID: w.payment(s.ID, cardDeclined)})
-		ends.do(env, w, s.ID)
-		require.Equal(t, ends.status, runSession(t, env, in).Status, name)
+		update(w.env, time.Minute, contract.UpdatePay, "first", contract.PayInput{TransactionID: w.payment(w.s.ID, cardDeclined)})
+		ends.do(w.env, w.world, w.s.ID)
+		require.Equal(t, ends.status, runSession(t, w.env, w.in).Status, name)
 		require.Equal(t, ends.starts, *started, name)
 		require.Equal(t, []string{string(ends.status)}, shown, name)
 	}
@@ -565,11 +518,10 @@ func TestCheckoutSession_StartsEverythingThatWasDecidedMeanwhile(t *testing.T) {
 // The run of the first try may be writing its expiry just then.
 func TestCheckoutSession_ARunOfAnEarlierTryDoesNotEndTheSession(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	s, in := w.session()
-	in.ExpiresAt = s.ExpiresAt.Add(-30 * time.Minute)
-	require.Empty(t, runSession(t, w.env(s.ID, s.CreatedAt), in).Status)
-	require.Equal(t, checkout.StatusPending, w.read(s.ID).Status)
+	w := newRun(t)
+	w.in.ExpiresAt = w.s.ExpiresAt.Add(-30 * time.Minute)
+	require.Empty(t, runSession(t, w.env, w.in).Status)
+	require.Equal(t, checkout.StatusPending, w.read(w.s.ID).Status)
 }
 
 // The SDK gives a local activity up after its start-to-close time-out, with all
@@ -577,15 +529,13 @@ func TestCheckoutSession_ARunOfAnEarlierTryDoesNotEndTheSession(t *testing.T) {
 // left cards charged and sessions pending for ever.
 func TestCheckoutSession_DecisionsAreNotGivenUpWhilePostgresIsAway(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	s, in := w.session()
-	env := w.env(s.ID, s.CreatedAt)
+	w := newRun(t)
 	var patience []time.Duration
 	note := func(ctx context.Context) { patience = append(patience, activity.GetInfo(ctx).ScheduleToCloseTimeout) }
-	before(env, w.payments.FinishPayment, note)
-	before(env, w.payments.ExpireSession, note)
-	update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(s.ID, cardDeclined)})
-	require.Equal(t, checkout.StatusExpired, runSession(t, env, in).Status)
+	before(w.env, w.payments.FinishPayment, note)
+	before(w.env, w.payments.ExpireSession, note)
+	update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(w.s.ID, cardDeclined)})
+	require.Equal(t, checkout.StatusExpired, runSession(t, w.env, w.in).Status)
 	require.Len(t, patience, 2)
 	for _, p := range patience {
 		require.Greater(t, p, 365*24*time.Hour)
@@ -594,12 +544,10 @@ func TestCheckoutSession_DecisionsAreNotGivenUpWhilePostgresIsAway(t *testing.T)
 
 func TestCheckoutSession_AnUnansweredChargeIsGivenUp(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	s, in := w.session()
+	w := newRun(t)
 	w.payments.Test.Cards[checkout.AcquirerSandbox] = deafNetwork{w.cards}
-	env := w.env(s.ID, s.CreatedAt)
-	pay := update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(s.ID, cardSucceeds)})
-	require.Equal(t, checkout.StatusExpired, runSession(t, env, in).Status)
+	pay := update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(w.s.ID, cardSucceeds)})
+	require.Equal(t, checkout.StatusExpired, runSession(t, w.env, w.in).Status)
 	require.Equal(t, checkout.FailureProcessingError, pay.result.(contract.PaymentResult).Failure)
 	require.Equal(t, 0, w.count(`SELECT count(*) FROM sandbox_charge WHERE outcome = 'succeeded'`), "and it can never be charged later")
 }

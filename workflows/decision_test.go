@@ -51,17 +51,15 @@ func TestCheckoutSession_NoErrorLeavesAPaymentThatNobodyFollows(t *testing.T) {
 		} {
 			t.Run(name+", "+way, func(t *testing.T) {
 				t.Parallel()
-				w := newWorld(t)
-				s, in := w.session()
-				id := w.payment(s.ID, c.card)
-				env := w.env(s.ID, s.CreatedAt)
-				if start(env, &in, id); in.PaymentID != "" {
-					w.charge(s, id)
+				w := newRun(t)
+				id := w.payment(w.s.ID, c.card)
+				if start(w.env, &w.in, id); w.in.PaymentID != "" {
+					w.charge(w.s, id)
 				}
-				c.breaks(env, w)
-				require.Equal(t, c.want, runSession(t, env, in).Status)
-				require.Less(t, env.Now().Sub(s.CreatedAt), 2*time.Hour)
-				require.Equal(t, c.want, w.read(s.ID).Status)
+				c.breaks(w.env, w.world)
+				require.Equal(t, c.want, runSession(t, w.env, w.in).Status)
+				require.Less(t, w.env.Now().Sub(w.s.CreatedAt), 2*time.Hour)
+				require.Equal(t, c.want, w.read(w.s.ID).Status)
 				require.Zero(t, w.count(`SELECT count(*) FROM transaction WHERE status = 'processing'`))
 				require.Equal(t, 1, w.count(`SELECT count(*) FROM event WHERE type LIKE 'checkout.%'`))
 			})
@@ -159,14 +157,12 @@ func TestCheckoutSession_AClockOfTemporalsThatIsAheadEndsNoSessionEarly(t *testi
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			s, in := w.session()
-			env := w.env(s.ID, s.CreatedAt)
-			w.payments.Now = func() time.Time { return env.Now().Add(-ahead) }
-			c.do(env, w.payment(s.ID, cardSucceeds))
-			require.Equal(t, c.want, runSession(t, env, in).Status)
-			require.Equal(t, c.want, w.read(s.ID).Status)
-			require.Equal(t, c.ends, env.Now().Sub(s.CreatedAt).Round(time.Second))
+			w := newRun(t)
+			w.payments.Now = func() time.Time { return w.env.Now().Add(-ahead) }
+			c.do(w.env, w.payment(w.s.ID, cardSucceeds))
+			require.Equal(t, c.want, runSession(t, w.env, w.in).Status)
+			require.Equal(t, c.want, w.read(w.s.ID).Status)
+			require.Equal(t, c.ends, w.env.Now().Sub(w.s.CreatedAt).Round(time.Second))
 		})
 	}
 }

@@ -29,7 +29,7 @@ func TestMerchantUpdate_TellsEachRegistrationThatWantsIt(t *testing.T) {
 	require.Equal(t, checkout.ModeTest, events[0].Mode)
 	for range 2 { // a second run finds the deliveries that the first started
 		env := w.env(events[0].EventID, time.Now())
-		env.ExecuteWorkflow(contract.TypeMerchantUpdate, contract.MerchantUpdateInput{Ref: w.owner().Ref(events[0].EventID)})
+		env.ExecuteWorkflow(contract.TypeMerchantUpdate, w.owner().Ref(events[0].EventID))
 		require.True(t, env.IsWorkflowCompleted())
 		require.NoError(t, env.GetWorkflowError())
 	}

@@ -48,22 +48,20 @@ func (e *emptyTreasury) Transfer(context.Context, storage.PayoutToSend) (checkou
 // payout on a real chain has a run. A payout on hold is not sent.
 func TestCheckoutSession_OnTestNetworks(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newRun(t)
 	bank, treasury := &quietBank{}, &emptyTreasury{}
 	w.payments.Test.Cards[checkout.AcquirerStripe] = bank
 	w.payments.Test.Chains["eip155:31337"] = activities.Chain{Rates: sandbox.Rates{}, Payouts: treasury}
-	s, in := w.session()
 	id := checkout.NewID(checkout.PrefixTransaction)
 	require.NoError(t, w.CreatePayment(t.Context(), storage.NewPayment{
-		ID: id, SessionID: s.ID, CardToken: "ctoken_1", Acquirer: checkout.AcquirerStripe, ChainRef: "eip155:31337",
+		ID: id, SessionID: w.s.ID, CardToken: "ctoken_1", Acquirer: checkout.AcquirerStripe, ChainRef: "eip155:31337",
 	}))
-	env := w.env(s.ID, s.CreatedAt)
-	started := children(env)
-	pay := update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
-	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status, "nobody told the session of the bank's yes")
+	started := children(w.env)
+	pay := update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
+	require.Equal(t, checkout.StatusCompleted, runSession(t, w.env, w.in).Status, "nobody told the session of the bank's yes")
 	require.Equal(t, checkout.OutcomeActionRequired, pay.result.(contract.PaymentResult).Outcome)
 	require.EqualValues(t, 2, bank.confirms.Load())
 	require.Equal(t, []string{contract.TypePayout}, *started)
 	require.EqualValues(t, 1, treasury.asked.Load(), "by the payout's own run only")
-	require.Equal(t, checkout.PayoutPending, w.read(s.ID).Payout.Status)
+	require.Equal(t, checkout.PayoutPending, w.read(w.s.ID).Payout.Status)
 }

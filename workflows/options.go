@@ -23,6 +23,11 @@ func historyIsLong(ctx workflow.Context) bool {
 // forever is longer than any outage.
 const forever = 10 * 365 * 24 * time.Hour
 
+// backoff is a policy without a last attempt, whose delays double from the first to the longest.
+func backoff(first, longest time.Duration) *temporal.RetryPolicy {
+	return &temporal.RetryPolicy{InitialInterval: first, BackoffCoefficient: 2, MaximumInterval: longest}
+}
+
 // decideOptions are for the one PostgreSQL transaction that decides something. The activity is
 // local, because a round trip to Temporal would cost more than the transaction. It repeats until
 // PostgreSQL is back: a decision is never given up. ScheduleToClose must be set for this: by
@@ -30,10 +35,7 @@ const forever = 10 * 365 * 24 * time.Hour
 var decideOptions = workflow.LocalActivityOptions{
 	StartToCloseTimeout:    10 * time.Second, // PostgreSQL ends a statement after 5 s
 	ScheduleToCloseTimeout: forever,
-	RetryPolicy: &temporal.RetryPolicy{
-		InitialInterval: 200 * time.Millisecond, BackoffCoefficient: 2,
-		MaximumInterval: 5 * time.Second,
-	},
+	RetryPolicy:            backoff(200*time.Millisecond, 5*time.Second),
 }
 
 // chargeOptions limit how long a payment waits for a card network that does not answer. After that
@@ -41,10 +43,7 @@ var decideOptions = workflow.LocalActivityOptions{
 var chargeOptions = workflow.ActivityOptions{
 	StartToCloseTimeout:    40 * time.Second, // two requests to the network of at most 15 s each
 	ScheduleToCloseTimeout: 2 * time.Minute,
-	RetryPolicy: &temporal.RetryPolicy{
-		InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2,
-		MaximumInterval: 10 * time.Second,
-	},
+	RetryPolicy:            backoff(500*time.Millisecond, 10*time.Second),
 }
 
 // watchOptions are for the one activity that watches a live payment until it has news or the
@@ -54,18 +53,14 @@ var watchOptions = workflow.ActivityOptions{
 	Summary:             "watch for the bank's or the card network's answer",
 	StartToCloseTimeout: 2 * contract.ActionTimeout,
 	HeartbeatTimeout:    30 * time.Second,
-	RetryPolicy: &temporal.RetryPolicy{
-		InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second,
-	},
+	RetryPolicy:         backoff(time.Second, 30*time.Second),
 }
 
 // cancelOptions have no end: only the network knows whether it charged the card, so the activity
 // asks until the network answers.
 var cancelOptions = workflow.ActivityOptions{
 	StartToCloseTimeout: 40 * time.Second,
-	RetryPolicy: &temporal.RetryPolicy{
-		InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: time.Minute,
-	},
+	RetryPolicy:         backoff(time.Second, time.Minute),
 }
 
 // broadcastOptions end after some minutes, in both modes and on every chain. The payout is then on hold: a
@@ -75,9 +70,7 @@ var broadcastOptions = workflow.ActivityOptions{
 	Summary:                "sign and broadcast the transfer",
 	StartToCloseTimeout:    30 * time.Second,
 	ScheduleToCloseTimeout: 5 * time.Minute,
-	RetryPolicy: &temporal.RetryPolicy{
-		InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: time.Minute,
-	},
+	RetryPolicy:            backoff(time.Second, time.Minute),
 }
 
 // followOptions are for one round of TreasurySync. The next round does the work of a failed one.
@@ -131,9 +124,7 @@ func firstAttemptOptions(receiver string) workflow.LocalActivityOptions {
 var fetchOptions = workflow.ActivityOptions{
 	TaskQueue:           contract.TaskQueueWebhooks,
 	StartToCloseTimeout: 40 * time.Second, // 10 s for the server, the rest for a place and the decoding
-	RetryPolicy: &temporal.RetryPolicy{
-		InitialInterval: 5 * time.Second, BackoffCoefficient: 2, MaximumInterval: time.Minute,
-	},
+	RetryPolicy:         backoff(5*time.Second, time.Minute),
 }
 
 // maxAwayDelay is the longest delay between two tries while PostgreSQL is down, before an attempt.
@@ -143,10 +134,7 @@ const maxAwayDelay = 10 * time.Minute
 var recordOptions = workflow.ActivityOptions{
 	TaskQueue:           contract.TaskQueueWebhooks,
 	StartToCloseTimeout: 10 * time.Second,
-	RetryPolicy: &temporal.RetryPolicy{
-		InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2,
-		MaximumInterval: time.Minute,
-	},
+	RetryPolicy:         backoff(500*time.Millisecond, time.Minute),
 }
 
 // housekeepingOptions give up after a while: the schedule runs the activity again.
@@ -154,9 +142,7 @@ var housekeepingOptions = workflow.ActivityOptions{
 	StartToCloseTimeout:    10 * time.Minute, // thousands of deliveries, some milliseconds each
 	HeartbeatTimeout:       30 * time.Second,
 	ScheduleToCloseTimeout: 15 * time.Minute,
-	RetryPolicy: &temporal.RetryPolicy{
-		InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: time.Minute,
-	},
+	RetryPolicy:            backoff(time.Second, time.Minute),
 }
 
 // replayPriority puts bulk replays after new deliveries. Temporal's default is 3; a lower number

@@ -5,6 +5,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"example.com/checkout/activities"
+	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 )
 
@@ -12,14 +13,14 @@ import (
 // so most need no workflow of their own. The customer's answer waits for the try, a second at most, because it leaves
 // at the end of the task. sendPayout starts a Payout when the try fails. A payout in live mode always has a Payout: a
 // real chain takes longer than a workflow task may. It returns the started children, without waiting for them.
-func sendPayout(ctx workflow.Context, in contract.PayoutInput) []workflow.ChildWorkflowFuture {
+func sendPayout(ctx workflow.Context, in checkout.Ref) []workflow.ChildWorkflowFuture {
 	if !in.Mode.Live() {
 		var (
 			a       *activities.Payments
 			settled activities.Settlement
 		)
 		options := workflow.WithLocalActivityOptions(ctx, sendPayoutOptions(in.ID))
-		err := workflow.ExecuteLocalActivity(options, a.SendSandboxPayout, in.Ref).Get(ctx, &settled)
+		err := workflow.ExecuteLocalActivity(options, a.SendSandboxPayout, in).Get(ctx, &settled)
 		if err == nil {
 			return startDeliveries(ctx, in.Owner, settled.EventType, settled.Deliveries)
 		}
@@ -35,24 +36,24 @@ func sendPayout(ctx workflow.Context, in contract.PayoutInput) []workflow.ChildW
 // A payout on a real chain may have to wait, for example until the treasury is topped up or a node is
 // back. The run then ends, because a run that waits for days would pin its build. Reconcile starts the
 // payout again.
-func Payout(ctx workflow.Context, in contract.PayoutInput) (contract.PayoutResult, error) {
+func Payout(ctx workflow.Context, in checkout.Ref) (contract.PayoutResult, error) {
 	var (
 		a    *activities.Payments
-		sent activities.BroadcastPayoutResult
+		sent checkout.TransferOutcome
 	)
 
 	// A signed transfer may reach the chain at any time, so an operator's cancel must not stop the
 	// run.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	once := workflow.WithLocalActivityOptions(ctx, sendPayoutOptions(in.ID))
-	err := workflow.ExecuteLocalActivity(once, a.BroadcastPayout, in.Ref).Get(ctx, &sent)
+	err := workflow.ExecuteLocalActivity(once, a.BroadcastPayout, in).Get(ctx, &sent)
 	if err != nil && !isType(err, contract.ErrTypePayoutNotFound) {
 		repeated := workflow.WithActivityOptions(ctx, broadcastOptions)
-		err = workflow.ExecuteActivity(repeated, a.BroadcastPayout, in.Ref).Get(ctx, &sent)
+		err = workflow.ExecuteActivity(repeated, a.BroadcastPayout, in).Get(ctx, &sent)
 	}
 	if err != nil && !isType(err, contract.ErrTypePayoutNotFound) {
 		decide := workflow.WithLocalActivityOptions(ctx, decideOptions)
-		err = workflow.ExecuteLocalActivity(decide, a.HoldPayout, in.Ref).Get(ctx, &sent)
+		err = workflow.ExecuteLocalActivity(decide, a.HoldPayout, in).Get(ctx, &sent)
 	}
 	if isType(err, contract.ErrTypePayoutNotFound) {
 		return contract.PayoutResult{}, temporal.NewNonRetryableApplicationError("no such payout",
@@ -67,7 +68,7 @@ func Payout(ctx workflow.Context, in contract.PayoutInput) (contract.PayoutResul
 	}
 
 	var settled activities.Settlement
-	finish := activities.FinishPayoutInput{Ref: in.Ref, Failure: sent.Failure, Generation: sent.Generation}
+	finish := activities.FinishPayoutInput{Ref: in, Failure: sent.Failure, Generation: sent.Generation}
 	if err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions),
 		a.FinishPayout, finish).Get(ctx, &settled); err != nil {
 		return contract.PayoutResult{}, err

@@ -56,11 +56,7 @@ func (w *world) runPayout(ref checkout.Ref, away *awayTreasury) (contract.Payout
 	env := w.env(ref.ID, time.Now())
 	before(env, w.payments.BroadcastPayout, func(context.Context) {}).After(20 * time.Second)
 	began := env.Now()
-	env.ExecuteWorkflow(contract.TypePayout, contract.PayoutInput{Ref: ref})
-	require.True(w.t, env.IsWorkflowCompleted())
-	require.NoError(w.t, env.GetWorkflowError())
-	var got contract.PayoutResult
-	require.NoError(w.t, env.GetWorkflowResult(&got))
+	got := execute[contract.PayoutResult](w.t, env, contract.TypePayout, ref)
 	return got, env.Now().Sub(began)
 }
 

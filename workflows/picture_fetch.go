@@ -4,12 +4,12 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"example.com/checkout/activities"
-	"example.com/checkout/workflows/contract"
+	"example.com/checkout/workflows/checkout"
 )
 
 // PictureFetch gets our copy of the picture of a line item, or notes that it cannot be had. The page works
-// without it.
-func PictureFetch(ctx workflow.Context, in contract.PictureFetchInput) error {
+// without it. The picture's URL may hold a token, so only the row has it.
+func PictureFetch(ctx workflow.Context, in checkout.Ref) error {
 	var p *activities.Pictures
-	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, fetchOptions), p.FetchPicture, in.Ref).Get(ctx, nil)
+	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, fetchOptions), p.FetchPicture, in).Get(ctx, nil)
 }

@@ -65,7 +65,7 @@ func TestPictureFetch_EndsWithAPictureOrWithout(t *testing.T) {
 				require.NoError(t, args.Get(&in))
 				require.NotContains(t, fmt.Sprint(in), "canary")
 			})
-			env.ExecuteWorkflow(contract.TypePictureFetch, contract.PictureFetchInput{Ref: s.Owner.Ref(s.Pictures[0].ID)})
+			env.ExecuteWorkflow(contract.TypePictureFetch, s.Owner.Ref(s.Pictures[0].ID))
 			require.True(t, env.IsWorkflowCompleted())
 			require.NoError(t, env.GetWorkflowError(), "a page without a picture is no failure")
 
@@ -98,7 +98,7 @@ func TestPictureFetch_ATryThatKilledItsWorkerIsNotRepeatedForever(t *testing.T) 
 	for _, want := range []string{"failed|the worker died|4", "failed|the worker died|4"} { // a second run finds nothing to do
 		env := w.env(ref.ID, time.Now())
 		env.RegisterActivity(activities.NewPictures(w.Store, activities.NewAddressGuard(true)))
-		env.ExecuteWorkflow(contract.TypePictureFetch, contract.PictureFetchInput{Ref: ref})
+		env.ExecuteWorkflow(contract.TypePictureFetch, ref)
 		require.NoError(t, env.GetWorkflowError())
 		got := w.text(`SELECT concat_ws('|', status, failure, tries) FROM picture`)
 		require.Equal(t, want, got)

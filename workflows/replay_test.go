@@ -1,7 +1,7 @@
 package workflows_test
 
 import (
-	"encoding/json"
+	"bytes"
 	"flag"
 	"os"
 	"path/filepath"
@@ -12,12 +12,16 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/worker"
+	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"example.com/checkout/activities"
+	"example.com/checkout/worker"
 	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 )
 
@@ -31,8 +35,9 @@ const storedHistories = "testdata/histories"
 
 // history is one recorded run.
 type history struct {
-	path, workflow string
-	events         int
+	*historypb.History
+	name, workflow string
+	run            workflow.Execution // of one that an operator reset: it has another id than the one that it began with
 	signals        int
 	closed         bool
 }
@@ -44,66 +49,37 @@ func histories(t testing.TB) []history {
 	require.NotEmpty(t, paths, "no histories are stored")
 	var all []history
 	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		require.NoError(t, err)
-		var h struct {
-			Events []struct {
-				EventType  string
-				Attributes struct {
-					WorkflowType struct{ Name string }
-				} `json:"workflowExecutionStartedEventAttributes"`
-			}
-		}
-		require.NoError(t, json.Unmarshal(text, &h))
-		last := h.Events[len(h.Events)-1].EventType
-		signals := 0
+		h := history{History: readHistory(t, path), name: strings.TrimSuffix(filepath.Base(path), ".json")}
+		h.workflow = h.Events[0].GetWorkflowExecutionStartedEventAttributes().WorkflowType.Name
 		for _, e := range h.Events {
-			if e.EventType == "EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED" {
-				signals++
+			if e.EventType == enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED {
+				h.signals++
+			}
+			if reset := e.GetWorkflowTaskFailedEventAttributes().GetNewRunId(); reset != "" {
+				h.run = workflow.Execution{ID: "replayed", RunID: reset}
 			}
 		}
-		all = append(all, history{path, h.Events[0].Attributes.WorkflowType.Name, len(h.Events), signals,
-			strings.HasPrefix(last, "EVENT_TYPE_WORKFLOW_EXECUTION_") && (strings.HasSuffix(last, "COMPLETED") || strings.HasSuffix(last, "FAILED"))})
+		last := h.Events[len(h.Events)-1].EventType
+		h.closed = last == enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED || last == enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED
+		all = append(all, h)
 	}
 	return all
 }
 
-func replay(path string, register func(worker.WorkflowReplayer)) error {
-	r := worker.NewWorkflowReplayer()
-	register(r)
-	text, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = text.Close() }() // read only
-	history, err := client.HistoryFromJSON(text, client.HistoryJSONOptions{})
-	if err != nil {
-		return err
-	}
-	var options worker.ReplayWorkflowHistoryOptions
-	for _, e := range history.Events { // a run that an operator reset has another id than the one that it began with
-		if reset := e.GetWorkflowTaskFailedEventAttributes().GetNewRunId(); reset != "" {
-			options.OriginalExecution = workflow.Execution{ID: "replayed", RunID: reset}
-		}
-	}
-	return r.ReplayWorkflowHistoryWithOptions(quiet, history, options)
+func readHistory(t testing.TB, path string) *historypb.History {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	h, err := client.HistoryFromJSON(bytes.NewReader(text), client.HistoryJSONOptions{})
+	require.NoError(t, err)
+	return h
 }
-
-func registered(r worker.WorkflowReplayer) {
-	workflows.RegisterCheckout(replayRegistry{r})
-	workflows.RegisterWebhooks(replayRegistry{r})
-}
-
-// replayRegistry makes a replayer what Register… take; the dynamic part is unused.
-type replayRegistry struct{ worker.WorkflowReplayer }
-
-func (replayRegistry) RegisterDynamicWorkflow(any, workflow.DynamicRegisterOptions) {}
 
 func TestReplay_EveryStoredHistory(t *testing.T) {
 	t.Parallel()
 	seen := map[string][2]bool{}
 	for _, h := range histories(t) {
-		require.NoError(t, replay(h.path, registered), h.path)
+		require.NoError(t, worker.Replay(h.run, h.History), h.name)
 		s := seen[h.workflow]
 		if h.closed {
 			s[0] = true
@@ -137,11 +113,10 @@ func TestReplay_SessionsStayWithinTheirBudget(t *testing.T) {
 		if h.workflow != contract.TypeCheckoutSession || !h.closed {
 			continue
 		}
-		name := strings.TrimSuffix(filepath.Base(h.path), ".json")
-		require.Contains(t, budgets, name, "README.md does not say what such a session costs")
-		budget := budgets[name] + 4*max(0, h.signals-1) // a slow worker is called again
-		require.LessOrEqual(t, h.events, budget, name)
-		t.Logf("%s: %d of %d events", name, h.events, budget)
+		require.Contains(t, budgets, h.name, "README.md does not say what such a session costs")
+		budget := budgets[h.name] + 4*max(0, h.signals-1) // a slow worker is called again
+		require.LessOrEqual(t, len(h.Events), budget, h.name)
+		t.Logf("%s: %d of %d events", h.name, len(h.Events), budget)
 	}
 }
 
@@ -170,7 +145,7 @@ func TestReplay_FindsChangedWorkflows(t *testing.T) {
 				return workflows.CheckoutSession(ctx, in)
 			}},
 		"payout: another activity": {contract.TypePayout,
-			func(ctx workflow.Context, in contract.PayoutInput) (contract.PayoutResult, error) {
+			func(ctx workflow.Context, in checkout.Ref) (contract.PayoutResult, error) {
 				activityFirst(ctx, payments.ChargeCard)
 				return contract.PayoutResult{}, nil
 			}},
@@ -180,12 +155,12 @@ func TestReplay_FindsChangedWorkflows(t *testing.T) {
 				return contract.WebhookDeliveryResult{}, nil
 			}},
 		"merchant update: a pause before the deliveries": {contract.TypeMerchantUpdate,
-			func(ctx workflow.Context, in contract.MerchantUpdateInput) error {
+			func(ctx workflow.Context, in checkout.Ref) error {
 				_ = workflow.Sleep(ctx, time.Second)
 				return workflows.MerchantUpdate(ctx, in)
 			}},
 		"bulk replay: an activity before its first step": {contract.TypeWebhookReplay,
-			func(ctx workflow.Context, in contract.WebhookReplayInput) (contract.WebhookReplayResult, error) {
+			func(ctx workflow.Context, in checkout.Ref) (contract.WebhookReplayResult, error) {
 				activityFirst(ctx, deliveries.NextReplayed)
 				return workflows.WebhookReplay(ctx, in)
 			}},
@@ -200,9 +175,9 @@ func TestReplay_FindsChangedWorkflows(t *testing.T) {
 			if h.workflow != variant.workflow {
 				continue
 			}
-			err := replay(h.path, func(r worker.WorkflowReplayer) {
-				r.RegisterWorkflowWithOptions(variant.changed, workflow.RegisterOptions{Name: variant.workflow})
-			})
+			replayer := sdkworker.NewWorkflowReplayer()
+			replayer.RegisterWorkflowWithOptions(variant.changed, workflow.RegisterOptions{Name: variant.workflow})
+			err := replayer.ReplayWorkflowHistoryWithOptions(quiet, h.History, sdkworker.ReplayWorkflowHistoryOptions{OriginalExecution: h.run})
 			if err != nil {
 				require.ErrorContains(t, err, "TMPRL1100", name) // non-deterministic, and nothing else is wrong
 				found++
@@ -213,13 +188,43 @@ func TestReplay_FindsChangedWorkflows(t *testing.T) {
 	}
 }
 
+func TestReplay_FindsRenamedFieldsAndUnknownWorkflows(t *testing.T) {
+	t.Parallel()
+	stored := func(name string) *historypb.History { return readHistory(t, filepath.Join(storedHistories, name)) }
+
+	renamed := stored("checkout_session_waiting.json")
+	input := renamed.Events[0].GetWorkflowExecutionStartedEventAttributes().Input.Payloads[0]
+	input.Data = bytes.Replace(input.Data, []byte(`"id"`), []byte(`"session_id"`), 1)
+	require.EqualError(t, worker.Replay(workflow.Execution{}, renamed),
+		`contract.CheckoutSessionInput cannot be read: json: unknown field "session_id"`)
+
+	input.Data = bytes.Replace(input.Data, []byte(`"session_id"`), []byte(`"payment_id"`), 1)
+	require.EqualError(t, worker.Replay(workflow.Execution{}, renamed), `contract.CheckoutSessionInput has no field "id"`)
+
+	answered := stored("webhook_delivery_delivered.json")
+	changed := false
+	for _, e := range answered.Events {
+		for _, result := range e.GetMarkerRecordedEventAttributes().GetDetails()["result"].GetPayloads() {
+			result.Data = bytes.Replace(result.Data, []byte(`"status"`), []byte(`"state"`), 1)
+			changed = true
+		}
+	}
+	require.True(t, changed)
+	require.EqualError(t, worker.Replay(workflow.Execution{}, answered),
+		`contract.SendAttemptResult cannot be read: json: unknown field "state"`)
+
+	gone := stored("merchant_update.json")
+	gone.Events[0].GetWorkflowExecutionStartedEventAttributes().WorkflowType.Name = "Gone"
+	require.EqualError(t, worker.Replay(workflow.Execution{}, gone), "this version does not have the workflow")
+}
+
 // BenchmarkReplay is what a worker pays for a run that it does not have in memory:
 // after a restart it is every open one.
 func BenchmarkReplay(b *testing.B) {
 	for _, h := range histories(b) {
-		b.Run(strings.TrimSuffix(filepath.Base(h.path), ".json"), func(b *testing.B) {
+		b.Run(h.name, func(b *testing.B) {
 			for b.Loop() {
-				require.NoError(b, replay(h.path, registered))
+				require.NoError(b, worker.Replay(h.run, h.History))
 			}
 		})
 	}

@@ -33,24 +33,20 @@ func (w *world) delivery() contract.WebhookDeliveryInput {
 
 func TestWebhookDelivery_WaitsTheScheduleThenFails(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	in := w.delivery()
+	w := newDelivery(t)
 	w.receiver.status = http.StatusInternalServerError
-	env := w.env(in.ID, time.Now())
 	var attempts []time.Time
-	w.receiver.onPost = func() { attempts = append(attempts, env.Now()) }
-	env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
-	require.True(t, env.IsWorkflowCompleted())
-	require.Equal(t, contract.ErrTypeDeliveryPermanentlyFailed, errType(env.GetWorkflowError()))
+	w.receiver.onPost = func() { attempts = append(attempts, w.env.Now()) }
+	w.env.ExecuteWorkflow(contract.TypeWebhookDelivery, w.in)
+	require.True(t, w.env.IsWorkflowCompleted())
+	require.Equal(t, contract.ErrTypeDeliveryPermanentlyFailed, errType(w.env.GetWorkflowError()))
 
 	var gaps []time.Duration
 	for i := 1; i < len(attempts); i++ {
 		gaps = append(gaps, attempts[i].Sub(attempts[i-1]).Round(time.Second))
 	}
 	require.Equal(t, []time.Duration{30 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 12 * time.Hour}, gaps)
-	got, err := w.AnyDelivery(t.Context(), in.ID)
-	require.NoError(t, err)
-	require.Equal(t, webhook.DeliveryFailed, got.Status)
+	require.Equal(t, webhook.DeliveryFailed, w.deliveryRow().Status)
 	require.Equal(t, 6, w.count(`SELECT count(*) FROM webhook_attempt WHERE status_code = 500 AND error_kind = 'http' AND duration_ms IS NOT NULL`))
 	for i, a := range w.receiver.arrivals {
 		require.Equal(t, string(w.receiver.arrivals[0].body), string(a.body), "attempt %d sends the same bytes", i+1)
@@ -61,8 +57,7 @@ func TestWebhookDelivery_WaitsTheScheduleThenFails(t *testing.T) {
 func TestWebhookDelivery_StopsAtTheFirstSuccess(t *testing.T) {
 	t.Parallel()
 	for k := 1; k <= webhook.MaxAttempts; k++ {
-		w := newWorld(t)
-		in := w.delivery()
+		w := newDelivery(t)
 		n := 0
 		w.receiver.status = http.StatusBadGateway
 		w.receiver.onPost = func() {
@@ -70,13 +65,10 @@ func TestWebhookDelivery_StopsAtTheFirstSuccess(t *testing.T) {
 				w.receiver.status = http.StatusNoContent
 			}
 		}
-		env := w.env(in.ID, time.Now())
-		env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
-		require.NoError(t, env.GetWorkflowError())
+		w.env.ExecuteWorkflow(contract.TypeWebhookDelivery, w.in)
+		require.NoError(t, w.env.GetWorkflowError())
 		require.Len(t, w.receiver.arrivals, k)
-		got, err := w.AnyDelivery(t.Context(), in.ID)
-		require.NoError(t, err)
-		require.Equal(t, webhook.DeliveryDelivered, got.Status)
+		require.Equal(t, webhook.DeliveryDelivered, w.deliveryRow().Status)
 	}
 }
 
@@ -101,38 +93,27 @@ func (w *world) lose(env *testsuite.TestWorkflowEnvironment, done bool, which ..
 func TestWebhookDelivery_AWorkerThatDiesBeforeAnAttemptUsesUpNone(t *testing.T) {
 	t.Parallel()
 	for _, killed := range [][]int{{1}, {3}, {6}, {1, 2}, {2, 6}, {5, 6, 7}} {
-		w := newWorld(t)
-		in := w.delivery()
+		w := newDelivery(t)
 		w.receiver.status = http.StatusInternalServerError
-		env := w.env(in.ID, time.Now())
-		w.lose(env, false, killed...)
-		env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
-		require.Equal(t, contract.ErrTypeDeliveryPermanentlyFailed, errType(env.GetWorkflowError()), killed)
-		var numbers []string
-		for _, a := range w.receiver.arrivals {
-			numbers = append(numbers, a.header.Get("X-Service-Attempt"))
-		}
-		require.Equal(t, []string{"1", "2", "3", "4", "5", "6"}, numbers, killed)
+		w.lose(w.env, false, killed...)
+		w.env.ExecuteWorkflow(contract.TypeWebhookDelivery, w.in)
+		require.Equal(t, contract.ErrTypeDeliveryPermanentlyFailed, errType(w.env.GetWorkflowError()), killed)
+		require.Equal(t, []string{"1", "2", "3", "4", "5", "6"}, w.receiver.attempts(), killed)
 		require.Equal(t, 6, w.count(`SELECT count(*) FROM webhook_attempt WHERE duration_ms IS NOT NULL`), killed)
 	}
 }
 
 func TestWebhookDelivery_AnAcceptedLastAttemptWhoseReportIsLostDelivers(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	in := w.delivery()
+	w := newDelivery(t)
 	w.receiver.status = http.StatusInternalServerError
 	w.receiver.onPost = func() {
 		if len(w.receiver.arrivals) == webhook.MaxAttempts {
 			w.receiver.status = http.StatusOK
 		}
 	}
-	env := w.env(in.ID, time.Now())
-	w.lose(env, true, webhook.MaxAttempts)
-	env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
-	require.NoError(t, env.GetWorkflowError())
-	var got contract.WebhookDeliveryResult
-	require.NoError(t, env.GetWorkflowResult(&got))
+	w.lose(w.env, true, webhook.MaxAttempts)
+	got := execute[contract.WebhookDeliveryResult](t, w.env, contract.TypeWebhookDelivery, w.in)
 	require.Equal(t, webhook.DeliveryDelivered, got.Status)
 	require.Len(t, w.receiver.arrivals, webhook.MaxAttempts)
 }
@@ -168,35 +149,29 @@ func TestWebhookDelivery_AFirstAttemptWhoseWorkerDiesIsMadeOnce(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			in := w.delivery()
+			w := newDelivery(t)
 			w.receiver.status = c.answers
-			env := w.env(in.ID, time.Now())
 			calls := 0
-			env.OnActivity(w.deliveries.SendAttempt, mock.Anything, mock.Anything).Return(
+			w.env.OnActivity(w.deliveries.SendAttempt, mock.Anything, mock.Anything).Return(
 				func(ctx context.Context, in activities.SendAttemptInput) (contract.SendAttemptResult, error) {
 					switch calls++; {
 					case calls == 1:
 						require.True(t, activity.GetInfo(ctx).IsLocalActivity)
-						c.dies(w, ctx, in)
+						c.dies(w.world, ctx, in)
 					case calls == 3:
 						w.exec(`DROP TRIGGER IF EXISTS away ON webhook_delivery`) // PostgreSQL is back
 					}
 					return w.deliveries.SendAttempt(ctx, in)
 				})
 			var attempts []time.Time
-			w.receiver.onPost = func() { attempts = append(attempts, env.Now()) }
-			env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
-			var numbers []string
-			for _, a := range w.receiver.arrivals {
-				numbers = append(numbers, a.header.Get("X-Service-Attempt"))
-			}
-			require.Equal(t, c.arrive, numbers)
+			w.receiver.onPost = func() { attempts = append(attempts, w.env.Now()) }
+			w.env.ExecuteWorkflow(contract.TypeWebhookDelivery, w.in)
+			require.Equal(t, c.arrive, w.receiver.attempts())
 			if c.answers == http.StatusOK {
-				require.NoError(t, env.GetWorkflowError())
+				require.NoError(t, w.env.GetWorkflowError())
 				return
 			}
-			require.Equal(t, contract.ErrTypeDeliveryPermanentlyFailed, errType(env.GetWorkflowError()))
+			require.Equal(t, contract.ErrTypeDeliveryPermanentlyFailed, errType(w.env.GetWorkflowError()))
 			require.Equal(t, 12*time.Hour, attempts[len(attempts)-1].Sub(attempts[len(attempts)-2]).Round(time.Second))
 			require.Equal(t, webhook.MaxAttempts, w.count(`SELECT count(*) FROM webhook_attempt`))
 		})
@@ -213,18 +188,14 @@ func TestWebhookDelivery_WithoutARowFails(t *testing.T) {
 
 func TestWebhookDelivery_NotesASuccessThatPostgreSQLMissed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	in := w.delivery()
-	env := w.env(in.ID, time.Now())
+	w := newDelivery(t)
 	// PostgreSQL refuses to note the end of the attempt while the receiver has it.
 	w.refuse("UPDATE ON webhook_attempt")
-	env.RegisterDelayedCallback(func() { w.exec(`DROP TRIGGER away ON webhook_attempt`) }, 10*time.Second)
-	env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
-	require.NoError(t, env.GetWorkflowError())
+	w.env.RegisterDelayedCallback(func() { w.exec(`DROP TRIGGER away ON webhook_attempt`) }, 10*time.Second)
+	w.env.ExecuteWorkflow(contract.TypeWebhookDelivery, w.in)
+	require.NoError(t, w.env.GetWorkflowError())
 	require.Len(t, w.receiver.arrivals, 1, "a 2xx is never sent again for an outage of ours")
-	got, err := w.AnyDelivery(t.Context(), in.ID)
-	require.NoError(t, err)
-	require.Equal(t, webhook.DeliveryDelivered, got.Status)
+	require.Equal(t, webhook.DeliveryDelivered, w.deliveryRow().Status)
 }
 
 func TestWebhookDelivery_SignsWithTheSessionsSecret(t *testing.T) {
@@ -249,27 +220,25 @@ func TestWebhookDelivery_SignsWithTheSessionsSecret(t *testing.T) {
 // TestWebhookDelivery_SaysForWhatItWaits: an operator reads it in Temporal's UI.
 func TestWebhookDelivery_SaysForWhatItWaits(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	in := w.delivery()
-	env := w.env(in.ID, time.Now())
+	w := newDelivery(t)
 	pending := contract.DeliveryState{Status: webhook.DeliveryPending}
 	var a *activities.Deliveries
-	env.OnActivity(a.SendAttempt, mock.Anything, mock.Anything).
+	w.env.OnActivity(a.SendAttempt, mock.Anything, mock.Anything).
 		Return(contract.SendAttemptResult{DeliveryState: pending, Reason: contract.ReasonAway}, nil).Once()
-	env.OnActivity(a.SendAttempt, mock.Anything, mock.Anything).
+	w.env.OnActivity(a.SendAttempt, mock.Anything, mock.Anything).
 		Return(contract.SendAttemptResult{DeliveryState: contract.DeliveryState{Status: webhook.DeliveryDelivered}}, nil)
 	var details string
-	env.RegisterDelayedCallback(func() {
-		answer, err := env.QueryWorkflow("__temporal_workflow_metadata")
+	w.env.RegisterDelayedCallback(func() {
+		answer, err := w.env.QueryWorkflow("__temporal_workflow_metadata")
 		require.NoError(t, err)
 		var shown sdk.WorkflowMetadata
 		require.NoError(t, answer.Get(&shown))
 		details = shown.CurrentDetails
 	}, time.Second)
 
-	env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
+	w.env.ExecuteWorkflow(contract.TypeWebhookDelivery, w.in)
 
-	require.NoError(t, env.GetWorkflowError())
+	require.NoError(t, w.env.GetWorkflowError())
 	require.Contains(t, details, "PostgreSQL is away, or a master key is missing")
 	require.Contains(t, details, "the next try is at 2")
 }

@@ -17,10 +17,11 @@ import (
 // Temporal's limit of 2,000.
 const replaysPerRun = 1000
 
-// WebhookReplay starts the deliveries of a bulk replay again, oldest first, at its rate. Each
+// WebhookReplay starts the deliveries of a bulk replay again, oldest first, at its rate. PostgreSQL holds its progress;
+// a new run continues there. Each
 // delivery is a child, and Temporal starts it exactly once even when the worker is killed. A
 // delivery with an open run is skipped. Cancel ends the bulk replay; started deliveries go on.
-func WebhookReplay(ctx workflow.Context, in contract.WebhookReplayInput) (contract.WebhookReplayResult, error) {
+func WebhookReplay(ctx workflow.Context, in checkout.Ref) (contract.WebhookReplayResult, error) {
 	// Canceling the replay must not cancel the deliveries that it started.
 	steady, _ := workflow.NewDisconnectedContext(ctx)
 	var (
@@ -31,7 +32,7 @@ func WebhookReplay(ctx workflow.Context, in contract.WebhookReplayInput) (contra
 	note := func(status webhook.ReplayStatus) (contract.WebhookReplayResult, error) {
 		err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(steady,
 			decideOptions), d.RecordReplay,
-			activities.RecordReplayInput{Ref: in.Ref, Status: status,
+			activities.RecordReplayInput{Ref: in, Status: status,
 				Progress: progress}).Get(steady, nil)
 		return contract.WebhookReplayResult{
 			Status: status, Started: progress.Started, Skipped: progress.Skipped,
@@ -50,7 +51,7 @@ func WebhookReplay(ctx workflow.Context, in contract.WebhookReplayInput) (contra
 		var next activities.NextReplayedResult
 		err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(steady,
 			decideOptions), d.NextReplayed,
-			activities.NextReplayedInput{Ref: in.Ref, Progress: progress}).Get(steady, &next)
+			activities.NextReplayedInput{Ref: in, Progress: progress}).Get(steady, &next)
 		if err != nil {
 			return contract.WebhookReplayResult{}, err
 		}

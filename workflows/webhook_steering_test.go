@@ -12,94 +12,80 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
 	"example.com/checkout/activities"
-	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
 
-// steered runs a delivery whose receiver refuses everything, and notes when.
-func (w *world) steered(in contract.WebhookDeliveryInput, steer func(env *testsuite.TestWorkflowEnvironment)) []time.Duration {
+// steered runs the delivery with a receiver that refuses everything, and notes when.
+func (w *sent) steered() []time.Duration {
 	w.t.Helper()
 	w.receiver.status = http.StatusInternalServerError
-	env := w.env(in.ID, time.Now())
-	began := env.Now()
+	began := w.env.Now()
 	var attempts []time.Duration
-	w.receiver.onPost = func() { attempts = append(attempts, env.Now().Sub(began).Round(time.Second)) }
-	steer(env)
-	env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
-	require.True(w.t, env.IsWorkflowCompleted())
-	require.Equal(w.t, contract.ErrTypeDeliveryPermanentlyFailed, errType(env.GetWorkflowError()))
-	for i, a := range w.receiver.arrivals {
-		require.Equal(w.t, strconv.Itoa(i+1), a.header.Get("X-Service-Attempt"))
+	w.receiver.onPost = func() { attempts = append(attempts, w.env.Now().Sub(began).Round(time.Second)) }
+	w.env.ExecuteWorkflow(contract.TypeWebhookDelivery, w.in)
+	require.True(w.t, w.env.IsWorkflowCompleted())
+	require.Equal(w.t, contract.ErrTypeDeliveryPermanentlyFailed, errType(w.env.GetWorkflowError()))
+	for i, number := range w.receiver.attempts() {
+		require.Equal(w.t, strconv.Itoa(i+1), number)
 	}
 	require.Equal(w.t, len(attempts), w.count(`SELECT count(*) FROM webhook_attempt WHERE run = 1 AND duration_ms IS NOT NULL`))
 	return attempts
-}
-
-func (w *world) ref(in contract.WebhookDeliveryInput) checkout.Ref {
-	return in.Ref
 }
 
 const second, minute, hour = time.Second, time.Minute, time.Hour
 
 func TestWebhookDelivery_AHoldThatEndsBeforeTheAttemptIsDueChangesNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	in := w.delivery()
-	got := w.steered(in, func(env *testsuite.TestWorkflowEnvironment) {
-		env.RegisterDelayedCallback(func() { require.NoError(t, w.HoldDelivery(t.Context(), w.ref(in))) }, 10*second)
-		env.RegisterDelayedCallback(func() {
-			require.NoError(t, w.ResumeDelivery(t.Context(), w.ref(in)))
-			env.SignalWorkflow(contract.SignalResume, nil)
-		}, 20*second)
-	})
+	w := newDelivery(t)
+	w.env.RegisterDelayedCallback(func() { require.NoError(t, w.HoldDelivery(t.Context(), w.in.Ref)) }, 10*second)
+	w.env.RegisterDelayedCallback(func() {
+		require.NoError(t, w.ResumeDelivery(t.Context(), w.in.Ref))
+		w.env.SignalWorkflow(contract.SignalResume, nil)
+	}, 20*second)
+	got := w.steered()
 	require.Equal(t, []time.Duration{0, 30 * second, 330 * second, 2130 * second, 9330 * second, 52530 * second}, got)
 }
 
 func TestWebhookDelivery_AHoldUsesUpNoAttemptAndEarlierResumesDoNotWakeIt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	in := w.delivery()
+	w := newDelivery(t)
 	looks := 0
-	got := w.steered(in, func(env *testsuite.TestWorkflowEnvironment) {
-		before(env, w.deliveries.SendAttempt, func(context.Context) { looks++ })
-		env.RegisterDelayedCallback(func() {
-			for range 1000 {
-				env.SignalWorkflow(contract.SignalResume, nil)
-			}
-			require.NoError(t, w.HoldDelivery(t.Context(), w.ref(in)))
-		}, 10*second)
-		env.RegisterDelayedCallback(func() {
-			require.Len(t, w.deliveryRow(in).Attempts, 1, "it came due at 30 s and waits")
-			require.NoError(t, w.ResumeDelivery(t.Context(), w.ref(in)))
-			env.SignalWorkflow(contract.SignalResume, nil)
-		}, 10*minute)
-	})
+	before(w.env, w.deliveries.SendAttempt, func(context.Context) { looks++ })
+	w.env.RegisterDelayedCallback(func() {
+		for range 1000 {
+			w.env.SignalWorkflow(contract.SignalResume, nil)
+		}
+		require.NoError(t, w.HoldDelivery(t.Context(), w.in.Ref))
+	}, 10*second)
+	w.env.RegisterDelayedCallback(func() {
+		require.Len(t, w.deliveryRow().Attempts, 1, "it came due at 30 s and waits")
+		require.NoError(t, w.ResumeDelivery(t.Context(), w.in.Ref))
+		w.env.SignalWorkflow(contract.SignalResume, nil)
+	}, 10*minute)
+	got := w.steered()
 	require.Equal(t, []time.Duration{0, 10 * minute, 15 * minute, 45 * minute, 2*hour + 45*minute, 14*hour + 45*minute}, got)
 	require.Less(t, looks, 12, "each look is an activity in the history")
 }
 
 func TestWebhookDelivery_ALongHistoryContinuesAsNewWithTheSameAttempts(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	in := w.delivery()
+	w := newDelivery(t)
 	w.receiver.status = http.StatusInternalServerError
-	env := w.env(in.ID, time.Now())
-	env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalRetryNow, nil) }, minute) // the third
-	env.RegisterDelayedCallback(func() {
-		env.SetContinueAsNewSuggested(true)
-		env.SignalWorkflow(contract.SignalRetryNow, nil)
+	w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(contract.SignalRetryNow, nil) }, minute) // the third
+	w.env.RegisterDelayedCallback(func() {
+		w.env.SetContinueAsNewSuggested(true)
+		w.env.SignalWorkflow(contract.SignalRetryNow, nil)
 	}, 2*minute)
-	env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
+	w.env.ExecuteWorkflow(contract.TypeWebhookDelivery, w.in)
 	var next *workflow.ContinueAsNewError
-	require.ErrorAs(t, env.GetWorkflowError(), &next)
+	require.ErrorAs(t, w.env.GetWorkflowError(), &next)
 	var continued contract.WebhookDeliveryInput
 	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(next.Input, &continued))
-	require.Equal(t, &contract.ContinuedDelivery{RunID: w.runID(in), Made: 3}, continued.Continued)
+	require.Equal(t, &contract.ContinuedDelivery{RunID: w.runID(), Made: 3}, continued.Continued)
 	require.Len(t, w.receiver.arrivals, 3)
 
 	for name, c := range map[string]struct {
@@ -109,26 +95,26 @@ func TestWebhookDelivery_ALongHistoryContinuesAsNewWithTheSameAttempts(t *testin
 		"the next run":                   {"the run before", 1, 6},
 		"a copy that an operator starts": {"", 2, 6},
 	} {
-		env = w.env(in.ID, time.Now())
+		env := w.world.env(w.in.ID, time.Now())
 		env.SetContinuedExecutionRunID(c.continues)
 		w.exec(`UPDATE webhook_delivery SET status = 'pending', run = 1, run_id = 'the first', attempts = 3, counted = 3, hurried_at = now(); DELETE FROM webhook_attempt WHERE run > 1 OR number > 3`)
 		copied := continued
 		copied.Continued = &contract.ContinuedDelivery{RunID: "the first", Made: 3}
 		env.ExecuteWorkflow(contract.TypeWebhookDelivery, copied)
 		require.Equal(t, contract.ErrTypeDeliveryPermanentlyFailed, errType(env.GetWorkflowError()), name)
-		require.Equal(t, c.run, w.deliveryRow(in).Run, name)
+		require.Equal(t, c.run, w.deliveryRow().Run, name)
 		require.Equal(t, c.made, w.count(`SELECT count(*) FROM webhook_attempt WHERE run = $1`, c.run), name)
 	}
 }
 
-func (w *world) runID(in contract.WebhookDeliveryInput) string {
+func (w *sent) runID() string {
 	w.t.Helper()
-	return w.text(`SELECT run_id FROM webhook_delivery WHERE id = $1`, in.ID)
+	return w.text(`SELECT run_id FROM webhook_delivery WHERE id = $1`, w.in.ID)
 }
 
-func (w *world) deliveryRow(in contract.WebhookDeliveryInput) webhook.Delivery {
+func (w *sent) deliveryRow() webhook.Delivery {
 	w.t.Helper()
-	d, err := w.Delivery(w.t.Context(), w.ref(in))
+	d, err := w.Delivery(w.t.Context(), w.in.Ref)
 	require.NoError(w.t, err)
 	return d
 }
@@ -154,13 +140,11 @@ func TestWebhookDelivery_RetryNowMakesTheNextAttemptAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			in := w.delivery()
-			got := w.steered(in, func(env *testsuite.TestWorkflowEnvironment) {
-				for _, at := range c.asked {
-					env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalRetryNow, nil) }, at)
-				}
-			})
+			w := newDelivery(t)
+			for _, at := range c.asked {
+				w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(contract.SignalRetryNow, nil) }, at)
+			}
+			got := w.steered()
 			require.Equal(t, c.want, got)
 		})
 	}
@@ -168,12 +152,10 @@ func TestWebhookDelivery_RetryNowMakesTheNextAttemptAtOnce(t *testing.T) {
 
 func TestWebhookDelivery_AnOutageOfPostgreSQLUsesUpNoAttempt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	in := w.delivery()
+	w := newDelivery(t)
 	w.refuse("INSERT ON webhook_attempt")
-	got := w.steered(in, func(env *testsuite.TestWorkflowEnvironment) {
-		env.RegisterDelayedCallback(func() { w.exec(`DROP TRIGGER away ON webhook_attempt`) }, 15*second)
-	})
+	w.env.RegisterDelayedCallback(func() { w.exec(`DROP TRIGGER away ON webhook_attempt`) }, 15*second)
+	got := w.steered()
 	require.Len(t, got, 6)
 	require.Less(t, got[0], minute)
 	for i, gap := range []time.Duration{30 * second, 5 * minute, 30 * minute, 2 * hour, 12 * hour} {
@@ -183,12 +165,10 @@ func TestWebhookDelivery_AnOutageOfPostgreSQLUsesUpNoAttempt(t *testing.T) {
 
 func TestWebhookDelivery_WhateverGoesWrongBeforeTheRequestUsesUpNoAttempt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	in := w.delivery()
-	got := w.steered(in, func(env *testsuite.TestWorkflowEnvironment) {
-		env.RegisterDelayedCallback(func() { w.refuseWith("INSERT ON webhook_attempt", "XX001") }, 15*second)
-		env.RegisterDelayedCallback(func() { w.exec(`DROP TRIGGER away ON webhook_attempt`) }, 35*second)
-	})
+	w := newDelivery(t)
+	w.env.RegisterDelayedCallback(func() { w.refuseWith("INSERT ON webhook_attempt", "XX001") }, 15*second)
+	w.env.RegisterDelayedCallback(func() { w.exec(`DROP TRIGGER away ON webhook_attempt`) }, 35*second)
+	got := w.steered()
 	require.Len(t, got, 6)
 	require.Less(t, got[1], minute, "and the attempt is made soon after it was mended")
 	for i, gap := range []time.Duration{5 * minute, 30 * minute, 2 * hour, 12 * hour} {
@@ -209,19 +189,17 @@ func TestWebhookDelivery_CanceledByAnOperator(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			in := w.delivery()
+			w := newDelivery(t)
 			w.receiver.status = http.StatusInternalServerError
 			if c.held {
-				require.NoError(t, w.HoldDelivery(t.Context(), w.ref(in)))
+				require.NoError(t, w.HoldDelivery(t.Context(), w.in.Ref))
 			}
-			env := w.env(in.ID, time.Now())
-			env.RegisterDelayedCallback(env.CancelWorkflow, c.after)
+			w.env.RegisterDelayedCallback(w.env.CancelWorkflow, c.after)
 
-			env.ExecuteWorkflow(contract.TypeWebhookDelivery, in)
+			w.env.ExecuteWorkflow(contract.TypeWebhookDelivery, w.in)
 
-			require.NoError(t, env.GetWorkflowError())
-			require.Equal(t, webhook.DeliveryCanceled, w.deliveryRow(in).Status)
+			require.NoError(t, w.env.GetWorkflowError())
+			require.Equal(t, webhook.DeliveryCanceled, w.deliveryRow().Status)
 			require.Len(t, w.receiver.arrivals, c.attempts)
 		})
 	}
@@ -231,21 +209,19 @@ func TestWebhookDelivery_CanceledByAnOperator(t *testing.T) {
 // the next attempt at once.
 func TestWebhookDelivery_AnAttemptThatComesBeforeItsTimeIsNotMade(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	in := w.delivery()
+	w := newDelivery(t)
 	n := 0
-	got := w.steered(in, func(env *testsuite.TestWorkflowEnvironment) {
-		real := w.deliveries.SendAttempt
-		env.OnActivity(w.deliveries.SendAttempt, mock.Anything, mock.Anything).Return(
-			func(ctx context.Context, in activities.SendAttemptInput) (contract.SendAttemptResult, error) {
-				result, err := real(ctx, in)
-				var refused *temporal.ApplicationError
-				if n++; n == 3 && errors.As(err, &refused) { // after the local attempt and its report, the server loses a delay
-					err = temporal.NewApplicationErrorWithOptions("early", refused.Type(), temporal.ApplicationErrorOptions{NextRetryDelay: time.Second})
-				}
-				return result, err
-			})
-	})
+	real := w.deliveries.SendAttempt
+	w.env.OnActivity(w.deliveries.SendAttempt, mock.Anything, mock.Anything).Return(
+		func(ctx context.Context, in activities.SendAttemptInput) (contract.SendAttemptResult, error) {
+			result, err := real(ctx, in)
+			var refused *temporal.ApplicationError
+			if n++; n == 3 && errors.As(err, &refused) { // after the local attempt and its report, the server loses a delay
+				err = temporal.NewApplicationErrorWithOptions("early", refused.Type(), temporal.ApplicationErrorOptions{NextRetryDelay: time.Second})
+			}
+			return result, err
+		})
+	got := w.steered()
 	require.Equal(t, []time.Duration{0, 30 * second, 330 * second, 2130 * second, 9330 * second, 52530 * second}, got, "not at 31 s")
 	require.Equal(t, 8, n, "one came before its time")
 }
@@ -253,16 +229,14 @@ func TestWebhookDelivery_AnAttemptThatComesBeforeItsTimeIsNotMade(t *testing.T) 
 // The API notes a retry_now in the row before it sends the signal.
 func TestWebhookDelivery_ARetryNowWhoseSignalComesLateMakesOneAttempt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	in := w.delivery()
+	w := newDelivery(t)
 	calls := 0
-	got := w.steered(in, func(env *testsuite.TestWorkflowEnvironment) {
-		before(env, w.deliveries.SendAttempt, func(context.Context) {
-			if calls++; calls == 2 { // between the first attempt and its report
-				require.NoError(t, w.HurryDelivery(context.Background(), in.Ref))
-			}
-		})
-		env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalRetryNow, nil) }, second)
+	before(w.env, w.deliveries.SendAttempt, func(context.Context) {
+		if calls++; calls == 2 { // between the first attempt and its report
+			require.NoError(t, w.HurryDelivery(context.Background(), w.in.Ref))
+		}
 	})
+	w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(contract.SignalRetryNow, nil) }, second)
+	got := w.steered()
 	require.Equal(t, []time.Duration{0, second, 301 * second, 2101 * second, 9301 * second, 52501 * second}, got)
 }

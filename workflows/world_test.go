@@ -168,6 +168,46 @@ func (w *world) env(id string, starts time.Time) *testsuite.TestWorkflowEnvironm
 	return env
 }
 
+// run is the workflow of a new session, in a world that it has for itself. It begins when the session was created.
+type run struct {
+	*world
+	s   checkout.Session
+	in  contract.CheckoutSessionInput
+	env *testsuite.TestWorkflowEnvironment
+}
+
+func newRun(t *testing.T) *run {
+	t.Helper()
+	w := newWorld(t)
+	s, in := w.session()
+	return &run{w, s, in, w.env(s.ID, s.CreatedAt)}
+}
+
+// sent is the workflow of a new delivery, in a world that it has for itself. It begins now.
+type sent struct {
+	*world
+	in  contract.WebhookDeliveryInput
+	env *testsuite.TestWorkflowEnvironment
+}
+
+func newDelivery(t *testing.T) *sent {
+	t.Helper()
+	w := newWorld(t)
+	in := w.delivery()
+	return &sent{w, in, w.env(in.ID, time.Now())}
+}
+
+// execute runs a workflow to its end and returns its result.
+func execute[R any](t *testing.T, env *testsuite.TestWorkflowEnvironment, workflow string, in any) R {
+	t.Helper()
+	env.ExecuteWorkflow(workflow, in)
+	require.True(t, env.IsWorkflowCompleted())
+	require.NoError(t, env.GetWorkflowError())
+	var got R
+	require.NoError(t, env.GetWorkflowResult(&got))
+	return got
+}
+
 // slowCharge makes the charge take d of the workflow's time.
 func (w *world) slowCharge(env *testsuite.TestWorkflowEnvironment, d time.Duration) {
 	before(env, w.payments.ChargeCard, func(context.Context) {}).After(d)
@@ -243,4 +283,15 @@ func (r *receiver) types() []string {
 		types = append(types, a.header.Get("X-Service-Event-Type"))
 	}
 	return types
+}
+
+// attempts returns the numbers of the attempts that came, as their headers have them.
+func (r *receiver) attempts() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var numbers []string
+	for _, a := range r.arrivals {
+		numbers = append(numbers, a.header.Get("X-Service-Attempt"))
+	}
+	return numbers
 }

@@ -190,12 +190,8 @@ func TestLook_EveryPartOfAReceiptMustFitTheChain(t *testing.T) {
 	var truth json.RawMessage
 	require.NoError(t, r.anvil.Call(t.Context(), &truth, "eth_getTransactionReceipt", paid.TxHash))
 	receiptOf := func(v checkout.TransferVersion, b block) lie {
-		return func(method string, args []json.RawMessage, _ json.RawMessage) any {
-			if method == "eth_getTransactionReceipt" && string(args[0]) == `"`+v.TxHash+`"` {
-				return edited(truth, map[string]any{"transactionHash": v.TxHash, "blockNumber": b.Number, "blockHash": b.Hash})
-			}
-			return nil
-		}
+		fields := map[string]any{"transactionHash": v.TxHash, "blockNumber": b.Number, "blockHash": b.Hash}
+		return onFirst("eth_getTransactionReceipt", v.TxHash, edited(truth, fields))
 	}
 	nonceAfter := func(b block, nonce any, next lie) lie {
 		return func(method string, args []json.RawMessage, answer json.RawMessage) any {
@@ -205,7 +201,7 @@ func TestLook_EveryPartOfAReceiptMustFitTheChain(t *testing.T) {
 			return next(method, args, answer)
 		}
 	}
-	honest := func(string, []json.RawMessage, json.RawMessage) any { return nil }
+	honest := always(nil)
 	final := r.blockAt(r.height() - 2)
 	require.Equal(t, other.Hash, final.Hash)
 
@@ -382,27 +378,16 @@ func TestLook_TwoNodesMustAgree(t *testing.T) {
 	r.mine(2)
 	r.sees(c, checkout.TransferStateConfirmed, v)
 
-	lags := func(method string, args []json.RawMessage, _ json.RawMessage) any { // its final block is older
-		if method == "eth_getBlockByNumber" && string(args[0]) == `"finalized"` {
-			var old json.RawMessage
-			_ = r.anvil.Call(t.Context(), &old, "eth_getBlockByNumber", hexutil.Uint64(height-1), false)
-			return old
-		}
-		return nil
-	}
-	p.tell(lags)
+	var old json.RawMessage
+	require.NoError(t, r.anvil.Call(t.Context(), &old, "eth_getBlockByNumber", hexutil.Uint64(height-1), false))
+	p.tell(onFirst("eth_getBlockByNumber", "finalized", old)) // its final block is older
 	r.sees(c, checkout.TransferStateMined, v)
 
-	p.tell(func(method string, _ []json.RawMessage, truth json.RawMessage) any { // it says reverted
-		if method == "eth_getTransactionReceipt" {
-			return edited(truth, map[string]any{"status": "0x0", "logs": []any{}})
-		}
-		return nil
-	})
+	p.tell(on("eth_getTransactionReceipt", with(map[string]any{"status": "0x0", "logs": []any{}}))) // it says reverted
 	_, err := c.Look(t.Context(), []checkout.TransferVersion{v})
 	require.ErrorIs(t, err, ErrWitnessesDisagree)
 
-	p.tell(func(string, []json.RawMessage, json.RawMessage) any { return nodeWords("out of order") })
+	p.tell(always(nodeWords("out of order")))
 	_, err = c.Look(t.Context(), []checkout.TransferVersion{v})
 	require.ErrorContains(t, err, "node 2")
 	got, err := c.Check(t.Context(), checkout.USDC, r.payee())

@@ -94,24 +94,11 @@ func TestOpen_WaitsForANodeThatIsNotReady(t *testing.T) {
 	v := r.signed(opened, checkout.USDC, "100", 0)
 
 	for want, l := range map[string]lie{
-		"it is syncing": func(method string, _ []json.RawMessage, _ json.RawMessage) any {
-			if method == "eth_syncing" {
-				return map[string]string{"currentBlock": "0x1", "highestBlock": "0x2"}
-			}
-			return nil
-		},
-		"its last block is 1h1m": func(method string, args []json.RawMessage, truth json.RawMessage) any {
-			if method == "eth_getBlockByNumber" && string(args[0]) == `"latest"` {
-				return edited(truth, map[string]any{"timestamp": hexutil.Uint64(time.Now().Add(-61 * time.Minute).Unix())})
-			}
-			return nil
-		},
-		"it has no finalized block": func(method string, args []json.RawMessage, _ json.RawMessage) any {
-			if method == "eth_getBlockByNumber" && string(args[0]) == `"finalized"` {
-				return null
-			}
-			return nil
-		},
+		"it is syncing": on("eth_syncing", map[string]string{"currentBlock": "0x1", "highestBlock": "0x2"}),
+		"its last block is 1h1m": onFirst("eth_getBlockByNumber", "latest", edit(func(truth json.RawMessage) any {
+			return edited(truth, map[string]any{"timestamp": hexutil.Uint64(time.Now().Add(-61 * time.Minute).Unix())})
+		})),
+		"it has no finalized block": onFirst("eth_getBlockByNumber", "finalized", null),
 	} {
 		p.tell(l)
 		_, err := Open(t.Context(), r.options)
@@ -138,31 +125,19 @@ func TestOpen_RefusesNodesOnDifferentChains(t *testing.T) {
 	r.options.RPCURLs = []string{r.anvil.URL, fork.URL}
 	opened := r.open()
 
-	elsewhere := func(height string) lie {
-		return func(method string, args []json.RawMessage, truth json.RawMessage) any {
-			if method == "eth_getBlockByNumber" && string(args[0]) == height {
-				return edited(truth, map[string]any{"hash": common.HexToHash("0xf0")})
-			}
-			return nil
-		}
-	}
-	fork.tell(elsewhere(`"0x0"`))
+	elsewhere := common.HexToHash("0xf0")
+	fork.tell(onFirst("eth_getBlockByNumber", "0x0", with(map[string]any{"hash": elsewhere})))
 	_, err := Open(t.Context(), r.options)
 	require.ErrorIs(t, err, ErrWitnessesDisagree)
 	require.ErrorContains(t, err, "their first blocks differ")
 
-	fork.tell(elsewhere(`"finalized"`))
+	fork.tell(onFirst("eth_getBlockByNumber", "finalized", with(map[string]any{"hash": elsewhere})))
 	_, err = opened.Snapshot(t.Context())
 	require.ErrorIs(t, err, ErrWitnessesDisagree)
 	require.ErrorContains(t, err, "their final blocks at height")
 
 	// The second node lags by a block of the other fork: heights are compared where both have one.
-	fork.tell(func(method string, args []json.RawMessage, truth json.RawMessage) any {
-		if method == "eth_getBlockByNumber" && string(args[0]) == `"finalized"` {
-			return edited(truth, map[string]any{"hash": common.HexToHash("0xf0"), "number": "0x1"})
-		}
-		return nil
-	})
+	fork.tell(onFirst("eth_getBlockByNumber", "finalized", with(map[string]any{"hash": elsewhere, "number": "0x1"})))
 	_, err = opened.Snapshot(t.Context())
 	require.ErrorIs(t, err, ErrWitnessesDisagree)
 }

@@ -62,12 +62,7 @@ func TestOutflows_AreAllThatLeavesTheAccount(t *testing.T) {
 	require.Less(t, read, 60)
 
 	// A node that forgot the old states is read block by block.
-	p.tell(func(method string, args []json.RawMessage, _ json.RawMessage) any {
-		if method == "eth_getTransactionCount" && args[1][0] == '"' {
-			return errPruned
-		}
-		return nil
-	})
+	p.tell(pruned)
 	again, err := c.Outflows(t.Context(), from, anyBlock)
 	require.NoError(t, err)
 	require.Equal(t, out, again)
@@ -112,13 +107,13 @@ func TestOutflows_AskForFewerBlocksWhenTheNodeRefusesTheirLogs(t *testing.T) {
 	}
 	r.mine(2)
 	final := r.height() - 2
-	p.tell(func(method string, _ []json.RawMessage, truth json.RawMessage) any {
+	p.tell(on("eth_getLogs", edit(func(truth json.RawMessage) any {
 		var logs []json.RawMessage
-		if method == "eth_getLogs" && json.Unmarshal(truth, &logs) == nil && len(logs) > 100 {
+		if json.Unmarshal(truth, &logs) == nil && len(logs) > 100 {
 			return nodeWords("query returned more than 100 results")
 		}
 		return nil
-	})
+	})))
 	var all []checkout.Outflow
 	for from := uint64(0); from <= final; {
 		out, err := c.Outflows(t.Context(), from, anyBlock)
@@ -129,12 +124,7 @@ func TestOutflows_AskForFewerBlocksWhenTheNodeRefusesTheirLogs(t *testing.T) {
 	require.Len(t, all, 1)
 	require.Equal(t, v.TxHash, all[0].TxHash)
 
-	p.tell(func(method string, _ []json.RawMessage, _ json.RawMessage) any {
-		if method == "eth_getLogs" {
-			return nodeWords("out of order")
-		}
-		return nil
-	})
+	p.tell(on("eth_getLogs", nodeWords("out of order")))
 	_, err := c.Outflows(t.Context(), 0, anyBlock)
 	require.ErrorContains(t, err, "eth_getLogs", "not even one block")
 }
@@ -159,12 +149,7 @@ func TestOutflows_ComeInParts(t *testing.T) {
 	require.Equal(t, from+701, second.Next)
 	require.Len(t, second.All, 1)
 
-	p.tell(func(method string, args []json.RawMessage, _ json.RawMessage) any {
-		if method == "eth_getTransactionCount" && args[1][0] == '"' {
-			return errPruned
-		}
-		return nil
-	})
+	p.tell(pruned)
 	slow, err := c.Outflows(t.Context(), from, anyBlock)
 	require.NoError(t, err)
 	require.Equal(t, checkout.Outflows{Next: from + 100}, slow, "every block is read, so they are fewer")
@@ -230,7 +215,7 @@ func TestCallContract_ReadsAPriceFeed(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	p := proxyTo(t, r.anvil.URL)
 	c := r.open(func(o *Options) { o.RPCURLs = []string{p.URL, r.anvil.URL} })
-	p.tell(func(string, []json.RawMessage, json.RawMessage) any { return nodeWords("out of order") })
+	p.tell(always(nodeWords("out of order")))
 	answer, err := c.CallContract(t.Context(), r.market.Feeds["ETH / USD"].Hex(), selector("latestRoundData()"))
 	require.NoError(t, err, "the second node answers")
 	require.Len(t, answer, 5*wordSize)

@@ -181,7 +181,7 @@ func (p *proxy) count(method string) int {
 func proxyTo(t *testing.T, target string) *proxy {
 	t.Helper()
 	p := &proxy{asked: map[string]int{}}
-	p.tell(func(string, []json.RawMessage, json.RawMessage) any { return nil })
+	p.tell(always(nil))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		answer, err := http.Post(target, "application/json", bytes.NewReader(body))
@@ -254,6 +254,50 @@ func edited(object json.RawMessage, fields map[string]any) any {
 		all[name] = value
 	}
 	return all
+}
+
+// An edit makes an answer from the true one.
+type edit func(truth json.RawMessage) any
+
+// with changes fields of the true answer.
+func with(fields map[string]any) edit {
+	return func(truth json.RawMessage) any { return edited(truth, fields) }
+}
+
+func always(answer any) lie {
+	return func(string, []json.RawMessage, json.RawMessage) any { return answer }
+}
+
+// on lies about one method. The answer may be an edit.
+func on(method string, answer any) lie {
+	return func(asked string, _ []json.RawMessage, truth json.RawMessage) any {
+		if asked != method {
+			return nil
+		}
+		if change, ok := answer.(edit); ok {
+			return change(truth)
+		}
+		return answer
+	}
+}
+
+// onFirst lies about one method with one first argument, which is text.
+func onFirst(method, first string, answer any) lie {
+	about := on(method, answer)
+	return func(asked string, args []json.RawMessage, truth json.RawMessage) any {
+		if len(args) == 0 || string(args[0]) != `"`+first+`"` {
+			return nil
+		}
+		return about(asked, args, truth)
+	}
+}
+
+// pruned is a node that forgot the states of old blocks.
+func pruned(method string, args []json.RawMessage, _ json.RawMessage) any {
+	if method == "eth_getTransactionCount" && args[1][0] == '"' {
+		return errPruned
+	}
+	return nil
 }
 
 // null is the answer of a node that has nothing.

@@ -1,7 +1,6 @@
 package ethereum
 
 import (
-	"encoding/json"
 	"errors"
 	"testing"
 
@@ -39,24 +38,14 @@ func TestSanctioned_AsksTheOracle(t *testing.T) {
 		"an error": errors.New("busy"), "nothing": "0x", "a number": "0x" + common.Bytes2Hex(common.LeftPadBytes([]byte{2}, 32)),
 		"no word": "0x01",
 	} {
-		p.tell(func(method string, _ []json.RawMessage, _ json.RawMessage) any {
-			if method == "eth_call" {
-				return answer
-			}
-			return nil
-		})
+		p.tell(on("eth_call", answer))
 		_, err := c.Sanctioned(t.Context(), clean)
 		require.ErrorIs(t, err, checkout.ErrNotTransferable, name)
 	}
-	p.tell(func(method string, _ []json.RawMessage, _ json.RawMessage) any {
-		if method == "eth_syncing" {
-			return true
-		}
-		return nil
-	})
+	p.tell(on("eth_syncing", true))
 	_, err = c.Sanctioned(t.Context(), clean)
 	require.ErrorIs(t, err, jsonrpc.ErrNotReady, "an old answer does not count")
-	p.tell(func(string, []json.RawMessage, json.RawMessage) any { return nil })
+	p.tell(always(nil))
 	r.invoke("SanctionsOracle", oracle, "silence", true)
 	_, err = c.Sanctioned(t.Context(), listed)
 	require.ErrorIs(t, err, checkout.ErrNotTransferable)

@@ -192,20 +192,17 @@ func TestRemoteSigner_SignsOverJSONRPC(t *testing.T) {
 	r.mine(3)
 	r.sees(c, checkout.TransferStateConfirmed, v)
 
-	p.tell(func(method string, _ []json.RawMessage, truth json.RawMessage) any {
-		if method == "eth_signTransaction" {
-			return map[string]any{"raw": truth, "tx": map[string]any{}} // as geth answers
-		}
-		return nil
-	})
+	p.tell(on("eth_signTransaction", edit(func(truth json.RawMessage) any {
+		return map[string]any{"raw": truth, "tx": map[string]any{}} // as geth answers
+	})))
 	got, err := c.Sign(t.Context(), v.TransferPlan)
 	require.NoError(t, err)
 	require.Equal(t, v.Raw, got.Raw)
 
-	p.tell(func(string, []json.RawMessage, json.RawMessage) any { return errors.New("no signature today") })
+	p.tell(always(errors.New("no signature today")))
 	_, err = c.Sign(t.Context(), v.TransferPlan)
 	require.ErrorContains(t, err, "no signature today")
-	p.tell(func(string, []json.RawMessage, json.RawMessage) any { return "" })
+	p.tell(always(""))
 	_, err = c.Sign(t.Context(), v.TransferPlan)
 	require.ErrorContains(t, err, "it returned no signed transaction")
 }

@@ -176,8 +176,7 @@ func unknownToken(w *world) {
 }
 
 func usedToken(w *world) {
-	req, reference := w.prepare("visa")
-	w.confirm(reference, 1, req)
+	req, _ := w.paid("visa")
 	other, second := w.prepare("visa")
 	other.Token = req.Token
 	got := w.confirm(second, 1, other)
@@ -195,8 +194,7 @@ func canceledIsNeverCharged(w *world) {
 }
 
 func cancelAfterSuccess(w *world) {
-	req, reference := w.prepare("visa")
-	w.confirm(reference, 1, req)
+	_, reference := w.paid("visa")
 	require.Equal(w.t, checkout.OutcomeSucceeded, w.cancel(reference, checkout.FailureProcessingError).Outcome)
 	require.Equal(w.t, 1, w.charges(reference))
 }
@@ -304,19 +302,15 @@ func browserCannotConfirm(w *world) {
 }
 
 func refundOnce(w *world) {
-	req, reference := w.prepare("visa")
-	w.confirm(reference, 1, req)
+	req, reference := w.paid("visa")
 	id := newRefundID()
-	first, err := w.network.Refund(w.t.Context(), reference, id)
-	require.NoError(w.t, err)
+	first := w.refund(reference, id)
 	require.Equal(w.t, checkout.RefundSucceeded, first.Status)
 	require.NotEmpty(w.t, first.Reference)
 	require.Equal(w.t, req.Amount, first.Amount)
-	again, err := w.network.Refund(w.t.Context(), reference, id)
-	require.NoError(w.t, err)
+	again := w.refund(reference, id)
 	require.Equal(w.t, first, again)
-	other, err := w.network.Refund(w.t.Context(), reference, newRefundID())
-	require.NoError(w.t, err)
+	other := w.refund(reference, newRefundID())
 	require.Equal(w.t, checkout.RefundResult{Status: checkout.RefundFailed, Why: "charge_already_refunded"}, other,
 		"there is nothing left to give back")
 	require.EqualValues(w.t, 1050, w.refunded(reference))
@@ -338,17 +332,14 @@ func newRefundID() string { return "re_" + checkout.NewID(checkout.PrefixTransac
 
 func refundNothing(w *world) {
 	_, reference := w.prepare("visa")
-	got, err := w.network.Refund(w.t.Context(), reference, newRefundID())
-	require.NoError(w.t, err)
+	got := w.refund(reference, newRefundID())
 	require.Equal(w.t, []any{checkout.RefundFailed, ""}, []any{got.Status, got.Reference})
 }
 
 func refundDisputed(w *world) {
 	w.needDouble() // at Stripe the dispute comes some seconds later
-	req, reference := w.prepare("createDispute")
-	require.Equal(w.t, checkout.OutcomeSucceeded, w.confirm(reference, 1, req).Outcome)
-	got, err := w.network.Refund(w.t.Context(), reference, newRefundID())
-	require.NoError(w.t, err)
+	_, reference := w.paid("createDispute")
+	got := w.refund(reference, newRefundID())
 	require.Equal(w.t, checkout.RefundResult{Status: checkout.RefundFailed, Why: "charge_disputed"}, got)
 	require.EqualValues(w.t, 0, w.refunded(reference))
 }
@@ -358,18 +349,15 @@ func refundWaits(w *world) {
 		"pendingRefund": {checkout.RefundPending, checkout.RefundSucceeded},
 		"refundFail":    {checkout.RefundSucceeded, checkout.RefundFailed},
 	} {
-		req, reference := w.prepare(card)
-		w.confirm(reference, 1, req)
+		req, reference := w.paid(card)
 		id := newRefundID()
-		got, err := w.network.Refund(w.t.Context(), reference, id)
-		require.NoError(w.t, err)
+		got := w.refund(reference, id)
 		require.Equal(w.t, want[0], got.Status, card)
 		if w.double == nil {
 			continue // Stripe's own time
 		}
 		require.NoError(w.t, w.double.SettleRefunds(w.t.Context()))
-		after, err := w.network.Refund(w.t.Context(), reference, id)
-		require.NoError(w.t, err)
+		after := w.refund(reference, id)
 		require.Equal(w.t, want[1], after.Status, card)
 		require.Equal(w.t, []any{got.Reference, req.Amount}, []any{after.Reference, after.Amount}, card)
 	}
@@ -500,11 +488,9 @@ func lostCancel(w *world) {
 func lostRefund(w *world) {
 	w.needDouble()
 	w = w.alone()
-	req, reference := w.prepare("visa")
-	w.confirm(reference, 1, req)
+	_, reference := w.paid("visa")
 	w.fault(acquirer.Fault{Kind: acquirer.FaultLost, Match: "POST /v1/refunds", Count: often})
-	got, err := w.network.Refund(w.t.Context(), reference, newRefundID())
-	require.NoError(w.t, err)
+	got := w.refund(reference, newRefundID())
 	require.Equal(w.t, checkout.RefundSucceeded, got.Status)
 	require.EqualValues(w.t, 1050, w.refunded(reference))
 }
@@ -567,36 +553,28 @@ func forgottenKeys(w *world) {
 func forgottenRefundKey(w *world) {
 	w.needDouble()
 	w = w.alone()
-	req, reference := w.prepare("visa")
-	w.confirm(reference, 1, req)
+	_, reference := w.paid("visa")
 	id := newRefundID()
-	first, err := w.network.Refund(w.t.Context(), reference, id)
-	require.NoError(w.t, err)
+	first := w.refund(reference, id)
 	require.NoError(w.t, w.double.ForgetKeys(w.t.Context()))
-	again, err := w.network.Refund(w.t.Context(), reference, id)
-	require.NoError(w.t, err)
+	again := w.refund(reference, id)
 	require.Equal(w.t, first, again)
 
 	// A refund that the bank returned leaves a charge that could be refunded once more.
-	req, reference = w.prepare("refundFail")
-	w.confirm(reference, 1, req)
+	_, reference = w.paid("refundFail")
 	id = newRefundID()
-	_, err = w.network.Refund(w.t.Context(), reference, id)
-	require.NoError(w.t, err)
+	w.refund(reference, id)
 	require.NoError(w.t, w.double.SettleRefunds(w.t.Context()))
 	require.NoError(w.t, w.double.ForgetKeys(w.t.Context()))
-	again, err = w.network.Refund(w.t.Context(), reference, id)
-	require.NoError(w.t, err)
+	again = w.refund(reference, id)
 	require.Equal(w.t, checkout.RefundFailed, again.Status)
 	require.EqualValues(w.t, 0, w.refunded(reference))
 }
 
 func listsMovements(w *world) {
 	since := time.Now().Add(-time.Minute)
-	req, reference := w.prepare("visa")
-	w.confirm(reference, 1, req)
-	_, err := w.network.Refund(w.t.Context(), reference, newRefundID())
-	require.NoError(w.t, err)
+	_, reference := w.paid("visa")
+	w.refund(reference, newRefundID())
 	seen := map[checkout.MovementKind]bool{}
 	for m, err := range w.network.Movements(w.t.Context(), since, time.Now().Add(time.Minute)) {
 		require.NoError(w.t, err)
@@ -608,8 +586,7 @@ func listsMovements(w *world) {
 
 func listsCharges(w *world) {
 	since := time.Now().Add(-time.Minute)
-	req, reference := w.prepare("visa")
-	w.confirm(reference, 1, req)
+	req, reference := w.paid("visa")
 	_, untried := w.prepare("visa")
 	found := false
 	for got, err := range w.network.Succeeded(w.t.Context(), since, time.Now().Add(time.Minute)) {

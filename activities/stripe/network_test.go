@@ -70,6 +70,18 @@ func imitate(t *testing.T, answer http.HandlerFunc) *stripe.Network {
 	return network
 }
 
+func refuse(status int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		fmt.Fprint(w, body)
+	}
+}
+
+// ours is the request whose intent is the one below.
+var ours = checkout.ChargeRequest{
+	TransactionID: "txn_1", SessionID: "cs_1", Token: "ctoken_1", Amount: 1050, Currency: checkout.EUR,
+}
+
 // intent is the JSON of an intent of ours with these fields besides.
 func intent(fields string) string {
 	return `{"id": "pi_1", "object": "payment_intent", "amount": 1050, "amount_received": 1050, "currency": "eur",
@@ -174,21 +186,13 @@ func TestConfirm_OfAnAgreedIntentThatStripeRefusesIsNoAnswer(t *testing.T) {
 		}
 		fmt.Fprint(w, intent(`"status": "requires_confirmation"`))
 	})
-	_, err := network.Confirm(t.Context(), "pi_1", 2, checkout.ChargeRequest{
-		TransactionID: "txn_1", SessionID: "cs_1", Token: "ctoken_1", Amount: 1050, Currency: checkout.EUR,
-	})
+	_, err := network.Confirm(t.Context(), "pi_1", 2, ours)
 	require.ErrorIs(t, err, stripe.ErrNotConfirmed)
 }
 
 // TestErrors_HoldNoSecret goes through everything that Stripe or the way to it can answer.
 func TestErrors_HoldNoSecret(t *testing.T) {
 	t.Parallel()
-	refuse := func(status int, body string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(status)
-			fmt.Fprint(w, body)
-		}
-	}
 	const secrets = "sk_test_verysecret pi_1_secret_x ctoken_secret https://api.example/?key=secret"
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		t.Error("a redirect was followed, with the key")
@@ -207,10 +211,8 @@ func TestErrors_HoldNoSecret(t *testing.T) {
 		"hang up": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 	} {
 		network := imitate(t, handler)
-		req := checkout.ChargeRequest{
-			TransactionID: "txn_1", SessionID: "cs_1", Token: "ctoken_secret", Amount: 1050, Currency: checkout.EUR,
-			ReturnURL: "https://pay.example/?secret",
-		}
+		req := ours
+		req.Token, req.ReturnURL = "ctoken_secret", "https://pay.example/?secret"
 		_, prepare := network.Prepare(t.Context(), req)
 		_, confirm := network.Confirm(t.Context(), "pi_1", 1, req)
 		_, payment := network.Payment(t.Context(), "pi_1")
@@ -233,11 +235,8 @@ func TestErrors_HoldNoSecret(t *testing.T) {
 func TestPrepare_TellsARefusalFromANetworkThatIsAway(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]bool{400: true, 401: true, 402: true, 403: true, 404: true, 409: false, 429: false, 500: false, 503: false} {
-		network := imitate(t, func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(status)
-			fmt.Fprint(w, `{"error": {"type": "invalid_request_error", "code": "parameter_unknown"}}`)
-		})
-		_, err := network.Prepare(t.Context(), checkout.ChargeRequest{TransactionID: "txn_1", SessionID: "cs_1", Amount: 1050, Currency: checkout.EUR})
+		network := imitate(t, refuse(status, `{"error": {"type": "invalid_request_error", "code": "parameter_unknown"}}`))
+		_, err := network.Prepare(t.Context(), ours)
 		require.Error(t, err)
 		require.Equal(t, want, errors.Is(err, checkout.ErrChargeRefused), "%d: %v", status, err)
 	}
@@ -250,10 +249,7 @@ func TestErrors_NothingIsPrinted(t *testing.T) { //nolint:paralleltest // it loo
 	out, errors := os.Stdout, os.Stderr
 	defer func() { os.Stdout, os.Stderr = out, errors }()
 	os.Stdout, os.Stderr = said, said
-	network := imitate(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusBadRequest)
-		fmt.Fprint(w, `{"error": {"message": "pi_1_secret_x"}}`)
-	})
+	network := imitate(t, refuse(http.StatusBadRequest, `{"error": {"message": "pi_1_secret_x"}}`))
 	_, err = network.Payment(t.Context(), "pi_1")
 	require.Error(t, err)
 	text, err := os.ReadFile(said.Name())
@@ -289,10 +285,8 @@ func TestConfirm_SendsWhatTheDesignSays(t *testing.T) {
 		}
 		fmt.Fprint(w, intent(status))
 	})
-	req := checkout.ChargeRequest{
-		TransactionID: "txn_1", SessionID: "cs_1", Token: "ctoken_1", Amount: 1050, Currency: checkout.EUR,
-		ReturnURL: "https://pay.example/return",
-	}
+	req := ours
+	req.ReturnURL = "https://pay.example/return"
 	_, err := network.Confirm(t.Context(), "pi_1", 7, req)
 	require.NoError(t, err)
 	require.Equal(t, "txn_1:confirm:7", key)
@@ -315,10 +309,7 @@ func TestPrepare_SendsWhatTheDesignSays(t *testing.T) {
 		form, key = r.PostForm.Encode(), r.Header.Get("Idempotency-Key")
 		fmt.Fprint(w, answer)
 	})
-	req := checkout.ChargeRequest{
-		TransactionID: "txn_1", SessionID: "cs_1", Token: "ctoken_1", Amount: 1050, Currency: checkout.EUR,
-	}
-	reference, err := network.Prepare(t.Context(), req)
+	reference, err := network.Prepare(t.Context(), ours)
 	require.NoError(t, err)
 	require.Equal(t, "pi_1", reference)
 	require.Equal(t, "txn_1:create", key)
@@ -332,10 +323,11 @@ func TestPrepare_SendsWhatTheDesignSays(t *testing.T) {
 		`"confirmation_method": "automatic"`: "not manual",
 	} {
 		answer = intent(fields)
-		_, err := network.Prepare(t.Context(), req)
+		_, err := network.Prepare(t.Context(), ours)
 		require.ErrorContains(t, err, want)
 	}
-	req.Currency = "JPY"
-	_, err = network.Prepare(t.Context(), req)
+	inYen := ours
+	inYen.Currency = "JPY"
+	_, err = network.Prepare(t.Context(), inYen)
 	require.ErrorContains(t, err, `currency "JPY" is not charged with Stripe`)
 }

@@ -24,8 +24,7 @@ func (w *world) risks(reference string) []checkout.ChargeRisk {
 func TestRisks_SaysWhereTheMoneyIs(t *testing.T) {
 	t.Parallel()
 	w := newDouble(t)
-	req, reference := w.prepare("visa")
-	w.confirm(reference, 1, req)
+	req, reference := w.paid("visa")
 	_, other := w.prepare("visa")
 	require.Empty(t, w.risks(reference))
 
@@ -56,8 +55,7 @@ func TestRisks_TellsOurRefundsFromOthers(t *testing.T) {
 	for card, want := range map[string]checkout.RiskStatus{
 		"visa": checkout.RiskLost, "pendingRefund": checkout.RiskOpen, "refundFail": checkout.RiskWon,
 	} {
-		req, reference := w.prepare(card)
-		w.confirm(reference, 1, req)
+		req, reference := w.paid(card)
 		_, err := w.api.V1Refunds.Create(t.Context(), &api.RefundCreateParams{
 			PaymentIntent: api.String(reference), Amount: api.Int64(300),
 		})
@@ -69,10 +67,8 @@ func TestRisks_TellsOurRefundsFromOthers(t *testing.T) {
 			{Kind: checkout.RiskRefund, Status: want, Amount: 300, Currency: req.Currency},
 		}, w.risks(reference), card)
 	}
-	req, reference := w.prepare("visa")
-	w.confirm(reference, 1, req)
-	ours := newRefundID()
-	_, err := w.network.Refund(t.Context(), reference, ours)
-	require.NoError(t, err)
-	require.Equal(t, ours, w.risks(reference)[0].RefundID)
+	_, reference := w.paid("visa")
+	id := newRefundID()
+	w.refund(reference, id)
+	require.Equal(t, id, w.risks(reference)[0].RefundID)
 }

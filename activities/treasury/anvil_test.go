@@ -71,6 +71,16 @@ func (f onAnvil) mine(t *testing.T, blocks uint64) {
 	require.NoError(t, f.anvil.Mine(t.Context(), blocks))
 }
 
+// confirms sends payouts and follows their transfers to the final block.
+func (f onAnvil) confirms(t *testing.T, refs ...checkout.Ref) {
+	t.Helper()
+	for _, ref := range refs {
+		f.send(t, ref)
+	}
+	f.mine(t, 3)
+	require.Equal(t, len(refs), f.sync(t).Confirmed)
+}
+
 // sent sends a payout of 100 EUR, which waits in the node's pool. It returns its transfer too.
 func (f onAnvil) sent(t *testing.T) (ref checkout.Ref, transferID string) {
 	t.Helper()

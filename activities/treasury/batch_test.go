@@ -248,8 +248,7 @@ func TestBatch_ADeadTransferFreesItsCoinsAndPayouts(t *testing.T) {
 	require.Equal(t, checkout.PayoutNetworkError, f.read(t, all[5]).Failure)
 
 	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: round.ID, Losses: []string{thief.hash() + ":0"}}))
-	_, err := f.Store.RetryPayout(t.Context(), all[5])
-	require.NoError(t, err)
+	f.retried(t, all[5])
 	require.Equal(t, 1, f.sync(t).Signed)
 	require.Equal(t, "coin:0", f.query(t, `SELECT unit FROM transfer_slot WHERE standing`), "it is free again")
 	f.send(t, all[5])

@@ -6,14 +6,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sync/errgroup"
 
 	"example.com/checkout/activities/bitcoin"
 	"example.com/checkout/activities/treasury"
@@ -232,46 +228,17 @@ func TestBitcoin_RecoversALostBatch(t *testing.T) {
 func TestBitcoin_PaysEachPayoutOnce(t *testing.T) {
 	t.Parallel()
 	f := newOnBitcoin(t, 60)
-	seed := uint64(time.Now().UnixNano())
-	if *dice != 0 {
-		seed = *dice
-	}
-	t.Logf("-dice %d", seed)
-	refs := make([]checkout.Ref, *payouts)
-	var making errgroup.Group
-	making.SetLimit(8)
-	for i := range refs {
+	seed := thrown(t)
+	refs := made(*payouts, func(i int) checkout.Ref {
 		// The smallest can pay the dearest fee: one on hold for it would wait a minute, again and again.
 		amount := checkout.Amount(12_000 + rand.New(rand.NewPCG(seed, uint64(i))).IntN(20_000))
-		making.Go(func() error {
-			refs[i] = f.payout(t, f.owner, amount, checkout.BTC)
-			return nil
-		})
-	}
-	require.NoError(t, making.Wait())
+		return f.payout(t, f.owner, amount, checkout.BTC)
+	})
 	// They are due one after another, so there are many batches.
 	f.Exec(t, `UPDATE payout SET next_action_at = now() + random() * $1::integer * interval '100 milliseconds'`, *payouts)
-	look, err := pgxpool.New(t.Context(), f.URL)
-	require.NoError(t, err)
-	defer look.Close()
-	k := killing{fixture: f.fixture, look: look, seed: seed}
-	k.left.Store(1)
-	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute+time.Duration(*payouts)*time.Second)
-	defer cancel()
-	group, ctx := errgroup.WithContext(ctx)
-	first, second := f.process(t), f.process(t)
-	for i, process := range []*treasury.Treasury{first, second, first, second} {
-		group.Go(func() error { return k.sends(ctx, process, uint64(i)) })
-	}
-	group.Go(func() error { return k.follows(ctx, first, 10) })
-	group.Go(func() error { return k.follows(ctx, second, 11) })
-	working, stop := context.WithCancel(ctx)
-	world := bitcoinWorld{onBitcoin: f, killing: &k, count: map[string]int{}}
-	var around sync.WaitGroup
-	around.Go(func() { world.run(working) })
-	err = group.Wait()
-	stop()
-	around.Wait()
+	k := newKilling(t, f.fixture, seed)
+	world := bitcoinWorld{onBitcoin: f, killing: k, count: map[string]int{}}
+	err := k.run(t, f.process(t), f.process(t), world.run)
 	t.Logf("world %v; cut short %d, killed connections %d, errors %d; %v transfers, %v versions, at most %v of one",
 		world.count, k.cut.Load(), k.killed.Load(), k.errors.Load(), f.query(t, `SELECT count(*) FROM transfer`),
 		f.query(t, `SELECT count(*) FROM transfer_version`), f.query(t, `SELECT max(number) FROM transfer_version`))
@@ -306,7 +273,7 @@ func (w *bitcoinWorld) run(ctx context.Context) {
 		case n < 13:
 			what, do = "fee", func() error { w.market.Set(rates[random.IntN(len(rates))]); return nil }
 		case n < 30:
-			what, do = "kill", func() error { return w.kill(ctx) }
+			what, do = "kill", func() error { return w.killing.kill(ctx) }
 		case n < 34:
 			what, do = "spike", func() error { return w.spike(ctx) }
 		}
@@ -347,17 +314,4 @@ func (w *bitcoinWorld) spike(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func (w *bitcoinWorld) kill(ctx context.Context) error {
-	conn, err := pgx.Connect(ctx, w.URL)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close(context.Background()) }()
-	_, err = conn.Exec(ctx, killsOne)
-	if err == nil {
-		w.killing.killed.Add(1)
-	}
-	return err
 }

@@ -35,11 +35,8 @@ func TestTransfer_BurntGasIsTakenOffTheRetry(t *testing.T) {
 	require.Equal(t, 1, cost.Sign())
 
 	f.Exec(t, `UPDATE payout_address SET address = $1 WHERE merchant_id = $2`, f.payee.Hex(), owner.MerchantID)
-	_, err = f.Store.RetryPayout(t.Context(), ref)
-	require.NoError(t, err)
-	f.send(t, ref)
-	f.mine(t, 3)
-	require.Equal(t, 1, f.sync(t).Confirmed)
+	f.retried(t, ref)
+	f.confirms(t, ref)
 	second := f.read(t, ref)
 	require.Positive(t, second.Fee.Cmp(cost), "%s is the network's fee and %s", second.Fee, burnt)
 	require.Equal(t, first.Amount.Add(first.Fee), second.Amount.Add(second.Fee))

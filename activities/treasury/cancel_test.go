@@ -32,11 +32,8 @@ func (f onAnvil) requireCanceled(t *testing.T, ref checkout.Ref) {
 	require.Empty(t, f.sync(t).Frozen)
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM treasury_account WHERE frozen_at IS NOT NULL`))
 
-	_, err := f.Store.RetryPayout(t.Context(), ref)
-	require.NoError(t, err)
-	f.send(t, ref)
-	f.mine(t, 3)
-	require.Equal(t, 1, f.sync(t).Confirmed)
+	f.retried(t, ref)
+	f.confirms(t, ref)
 	f.requirePaidOnce(t, ref)
 }
 

@@ -141,6 +141,21 @@ func (f fixture) send(t *testing.T, ref checkout.Ref) {
 	require.NoError(t, err)
 }
 
+// retried begins the next generation of a payout that failed.
+func (f fixture) retried(t *testing.T, ref checkout.Ref) checkout.Payout {
+	t.Helper()
+	p, err := f.Store.RetryPayout(t.Context(), ref)
+	require.NoError(t, err)
+	return p
+}
+
+func (f fixture) findings(t *testing.T) []checkout.Finding {
+	t.Helper()
+	open, err := f.Store.OpenFindings(t.Context(), checkout.ModeLive)
+	require.NoError(t, err)
+	return open
+}
+
 // account returns the only account.
 func (f fixture) account(t *testing.T) storage.TreasuryAccount {
 	t.Helper()

@@ -31,11 +31,7 @@ var (
 func TestTreasury_PaysEachPayoutOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	seed := uint64(time.Now().UnixNano())
-	if *dice != 0 {
-		seed = *dice
-	}
-	t.Logf("-dice %d", seed)
+	seed := thrown(t)
 	// Too little, so that payouts wait until the account is topped up.
 	f.chain = newFakeChain(seed, map[checkout.PayoutCurrency]string{
 		checkout.ETH: "3", checkout.USDC: "2000", checkout.USDT: "2000"})
@@ -44,26 +40,8 @@ func TestTreasury_PaysEachPayoutOnce(t *testing.T) {
 
 	refs := f.many(t, *payouts, seed)
 	f.chain.chaos = true
-	look, err := pgxpool.New(t.Context(), f.URL)
-	require.NoError(t, err)
-	defer look.Close()
-	k := killing{fixture: f, look: look, seed: seed}
-	k.left.Store(1)
-	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute+time.Duration(*payouts)*time.Second)
-	defer cancel()
-	group, ctx := errgroup.WithContext(ctx)
-	for i, process := range []*treasury.Treasury{first, second, first, second} {
-		group.Go(func() error { return k.sends(ctx, process, uint64(i)) })
-	}
-	group.Go(func() error { return k.follows(ctx, first, 10) })
-	group.Go(func() error { return k.follows(ctx, second, 11) })
-	// The killer waits for the chain's next tick. When the others have ended, none comes.
-	working, stop := context.WithCancel(ctx)
-	var killer sync.WaitGroup
-	killer.Go(func() { k.kills(working) })
-	err = group.Wait()
-	stop()
-	killer.Wait()
+	k := newKilling(t, f, seed)
+	err := k.run(t, first, second, k.kills)
 	t.Logf("chain: %+v; cut short %d, killed connections %d, errors %d, retried %d",
 		f.chain.count, k.cut.Load(), k.killed.Load(), k.errors.Load(), k.retried.Load())
 	t.Logf("versions %v, at most %v of one transfer; holds seen: %d",
@@ -94,23 +72,41 @@ func (f fixture) many(t *testing.T, n int, seed uint64) []checkout.Ref {
 	t.Helper()
 	owners := []checkout.Owner{f.owner, f.merchant(t, "0xSecond"), f.merchant(t, "0xReverts"), f.merchant(t, "0xInvalid")}
 	f.chain.reverts["0xReverts"], f.chain.invalid["0xInvalid"] = true, true
-	refs := make([]checkout.Ref, n)
-	var group errgroup.Group
-	group.SetLimit(8)
-	for i := range refs {
+	return made(n, func(i int) checkout.Ref {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
 		owner := owners[random.IntN(2)]
 		if i%25 == 0 {
 			owner = owners[2+i/25%2]
 		}
 		to := []checkout.PayoutCurrency{checkout.USDC, checkout.USDT, checkout.ETH}[random.IntN(3)]
+		return f.payout(t, owner, checkout.Amount(500+random.IntN(9_500)), to)
+	})
+}
+
+// made makes n payouts, eight at once.
+func made(n int, payout func(i int) checkout.Ref) []checkout.Ref {
+	refs := make([]checkout.Ref, n)
+	var group errgroup.Group
+	group.SetLimit(8)
+	for i := range refs {
 		group.Go(func() error {
-			refs[i] = f.payout(t, owner, checkout.Amount(500+random.IntN(9_500)), to)
+			refs[i] = payout(i)
 			return nil
 		})
 	}
-	require.NoError(t, group.Wait())
+	_ = group.Wait() // none fails: payout ends the test
 	return refs
+}
+
+// thrown returns the seed of a killing test.
+func thrown(t *testing.T) uint64 {
+	t.Helper()
+	seed := *dice
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("-dice %d", seed)
+	return seed
 }
 
 // killing is one run with faults.
@@ -122,6 +118,37 @@ type killing struct {
 	last                               atomic.Value // the last error of a round
 	rounds                             atomic.Int64 // that ended without an error
 	cut, killed, errors, retried, held atomic.Int64
+}
+
+func newKilling(t *testing.T, f fixture, seed uint64) *killing {
+	t.Helper()
+	look, err := pgxpool.New(t.Context(), f.URL)
+	require.NoError(t, err)
+	t.Cleanup(look.Close)
+	k := &killing{fixture: f, look: look, seed: seed}
+	k.left.Store(1)
+	return k
+}
+
+// run lets two processes send and follow until every payout is final. Meanwhile around makes faults.
+func (k *killing) run(t *testing.T, first, second *treasury.Treasury, around func(context.Context)) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute+time.Duration(*payouts)*time.Second)
+	defer cancel()
+	group, ctx := errgroup.WithContext(ctx)
+	for i, process := range []*treasury.Treasury{first, second, first, second} {
+		group.Go(func() error { return k.sends(ctx, process, uint64(i)) })
+	}
+	group.Go(func() error { return k.follows(ctx, first, 10) })
+	group.Go(func() error { return k.follows(ctx, second, 11) })
+	// The faults are stopped from here: kills waits for the chain's next tick, and when the others have ended, none comes.
+	working, stop := context.WithCancel(ctx)
+	var faults sync.WaitGroup
+	faults.Go(func() { around(working) })
+	err := group.Wait()
+	stop()
+	faults.Wait()
+	return err
 }
 
 // cutShort is a context that may end at any moment.
@@ -248,16 +275,21 @@ func (k *killing) kills(ctx context.Context) {
 			return
 		case <-k.chain.tick:
 		}
-		conn, err := pgx.Connect(ctx, k.URL)
-		if err != nil {
-			continue
-		}
-		_, err = conn.Exec(ctx, killsOne)
-		_ = conn.Close(context.Background())
-		if err == nil {
-			k.killed.Add(1)
-		}
+		_ = k.kill(ctx) // the next tick brings another one
 	}
+}
+
+func (k *killing) kill(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, k.URL)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	_, err = conn.Exec(ctx, killsOne)
+	if err == nil {
+		k.killed.Add(1)
+	}
+	return err
 }
 
 func (k *killing) requirePaidOnce(t *testing.T, refs []checkout.Ref) {

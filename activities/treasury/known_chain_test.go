@@ -163,8 +163,7 @@ func TestRecover_FindsWhatIsRefundedToo(t *testing.T) {
 	pending, err := f.Store.PendingRefunds(t.Context(), checkout.ModeLive, "", 10)
 	require.NoError(t, err)
 	f.Exec(t, `UPDATE refund SET status = 'failed'`)
-	_, err = f.Store.RetryPayout(t.Context(), ref)
-	require.NoError(t, err)
+	f.retried(t, ref)
 	f.send(t, ref)
 	f.mine(t, 3)
 	restore()
@@ -174,8 +173,7 @@ func TestRecover_FindsWhatIsRefundedToo(t *testing.T) {
 
 	got := f.recover(t, nil)
 	require.Equal(t, "its payment is refunded too: the customer and the merchant both have the money", got.Found[0].Why)
-	findings, err := f.Store.OpenFindings(t.Context(), checkout.ModeLive)
-	require.NoError(t, err)
+	findings := f.findings(t)
 	require.Len(t, findings, 1)
 	require.Equal(t, checkout.FindingRefundedAndPaid, findings[0].Kind)
 	require.Contains(t, findings[0].Detail, got.Found[0].TxHash)
@@ -185,12 +183,10 @@ func TestRecover_FindsWhatIsRefundedToo(t *testing.T) {
 	// The customer's bank returns the refund: the merchant alone has the money.
 	_, err = f.Store.RecordRefund(t.Context(), pending[0], checkout.RefundResult{Status: checkout.RefundFailed, Reference: "re_1", Amount: 10_000})
 	require.NoError(t, err)
-	findings, err = f.Store.OpenFindings(t.Context(), checkout.ModeLive)
-	require.NoError(t, err)
+	findings = f.findings(t)
 	require.Len(t, findings, 1)
 	require.Equal(t, checkout.FindingRefundFailed, findings[0].Kind)
-	_, err = f.Store.RetryPayout(t.Context(), ref)
-	require.NoError(t, err)
+	f.retried(t, ref)
 	require.True(t, f.recover(t, nil).Found[0].Done)
 }
 
@@ -263,9 +259,7 @@ func TestOpenTreasury_ALostAccountSignsNothingAgain(t *testing.T) {
 		f.retire(t)
 		restore := f.backup(t)
 		f.replaceKey(t)
-		f.send(t, ref)
-		f.mine(t, 3)
-		require.Equal(t, 1, f.sync(t).Confirmed)
+		f.confirms(t, ref)
 		restore()
 
 		if first == "a round" {

@@ -186,19 +186,14 @@ func TestThaw_ARefundedPayoutThatTheMissingMoneyPaid(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, f.Store.Freeze(t.Context(), o.AccountID, "a test"))
 	short := f.requireShortage(t, o, ref)
-	both := func() []checkout.Finding {
-		found, err := f.Store.OpenFindings(t.Context(), checkout.ModeLive)
-		require.NoError(t, err)
-		return found
-	}
-	require.Empty(t, both())
+	require.Empty(t, f.findings(t))
 
 	o.Paid = []string{ref.ID}
 	for range 2 {
 		require.ErrorIs(t, f.Thaw(t.Context(), o), checkout.ErrPaymentRefunded)
-		require.Len(t, both(), 1)
-		require.Equal(t, checkout.FindingRefundedAndPaid, both()[0].Kind)
-		require.Contains(t, both()[0].Detail, "missing money paid "+ref.ID)
+		require.Len(t, f.findings(t), 1)
+		require.Equal(t, checkout.FindingRefundedAndPaid, f.findings(t)[0].Kind)
+		require.Contains(t, f.findings(t)[0].Detail, "missing money paid "+ref.ID)
 	}
 	require.NotNil(t, f.query(t, `SELECT frozen_at FROM treasury_account`))
 
@@ -206,7 +201,7 @@ func TestThaw_ARefundedPayoutThatTheMissingMoneyPaid(t *testing.T) {
 	require.NoError(t, f.Thaw(t.Context(), o))
 	f.mine(t, 1)
 	require.Empty(t, f.sync(t).Frozen)
-	require.Len(t, both(), 1, "until a person has settled it")
+	require.Len(t, f.findings(t), 1, "until a person has settled it")
 	_, err = f.Store.RetryPayout(t.Context(), ref)
 	require.ErrorIs(t, err, checkout.ErrPaymentRefunded)
 }
@@ -233,11 +228,8 @@ func TestThaw_MissingMoneyThatPaidNobody(t *testing.T) {
 	require.Equal(t, 1, got.Dead)
 	require.Empty(t, got.Frozen, "a person has looked already")
 	require.Equal(t, checkout.PayoutFailed, f.read(t, ref).Status)
-	_, err := f.Store.RetryPayout(t.Context(), ref)
-	require.NoError(t, err)
-	f.send(t, ref)
-	f.mine(t, 3)
-	require.Equal(t, 1, f.sync(t).Confirmed)
+	f.retried(t, ref)
+	f.confirms(t, ref)
 	f.requireChain(t)
 }
 

@@ -66,8 +66,6 @@ func TestSync_ATransferOfNothingFreezesNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, got.Found)
 	f.thaw(t)
-	f.send(t, waiting)
-	f.mine(t, 3)
-	require.Equal(t, 1, f.sync(t).Confirmed)
+	f.confirms(t, waiting)
 	f.requireChain(t)
 }

@@ -92,11 +92,7 @@ func TestRecover_AnOldBackupPaysNobodyTwice(t *testing.T) {
 	restore := f.backup(t)
 
 	before := f.received(t)
-	for _, ref := range []checkout.Ref{token, ether, twin} {
-		f.send(t, ref)
-	}
-	f.mine(t, 3)
-	require.Equal(t, 3, f.sync(t).Confirmed)
+	f.confirms(t, token, ether, twin)
 	paid := f.received(t)
 	require.NotEqual(t, before, paid)
 	hash := f.read(t, twin).TxHash
@@ -139,11 +135,7 @@ func TestRecover_AnOldBackupPaysNobodyTwice(t *testing.T) {
 	require.Equal(t, 3, f.sync(t).Confirmed)
 	require.Equal(t, "0", f.requireChain(t)["suspense USDC"])
 	f.thaw(t)
-	for _, ref := range []checkout.Ref{twins, unpaid} {
-		f.send(t, ref)
-	}
-	f.mine(t, 3)
-	require.Equal(t, 2, f.sync(t).Confirmed)
+	f.confirms(t, twins, unpaid)
 	require.Empty(t, f.sync(t).Frozen)
 	books := f.requireChain(t)
 	require.Equal(t, []string{"0", "0"}, []string{books["merchant:payable EUR"], books["suspense USDC"]})
@@ -221,8 +213,7 @@ func TestRecover_LeavesTheRestToAPerson(t *testing.T) {
 	require.Equal(t, []string{"the payout has failed: retry it, and run this again", "no payout fits"},
 		[]string{got.Found[0].Why, got.Found[1].Why})
 
-	_, err = f.Store.RetryPayout(t.Context(), failed)
-	require.NoError(t, err)
+	f.retried(t, failed)
 	require.True(t, f.recover(t, nil).Found[0].Done)
 	require.Equal(t, []webhook.EventType{webhook.PayoutFailed, webhook.PayoutSent}, f.eventTypes(t, failed))
 	require.Equal(t, 1, f.sync(t).Confirmed)
@@ -267,9 +258,7 @@ func TestThaw_WaitsForPaymentsOfBeforeTheRestore(t *testing.T) {
 	f.sync(t)
 	session, id := f.begin(t, f.owner, 10_000, checkout.USDC)
 	restore := f.backup(t)
-	f.send(t, f.complete(t, session, id))
-	f.mine(t, 3)
-	require.Equal(t, 1, f.sync(t).Confirmed)
+	f.confirms(t, f.complete(t, session, id))
 	paid := f.received(t)
 	restore()
 	f.sync(t)

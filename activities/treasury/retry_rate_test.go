@@ -16,9 +16,7 @@ func (f fixture) retry(t *testing.T, ref checkout.Ref, address string) checkout.
 	t.Helper()
 	f.Exec(t, `UPDATE payout_address SET address = $1, next_address = NULL, next_network = NULL, next_by = NULL, next_at = NULL`,
 		address)
-	p, err := f.Store.RetryPayout(t.Context(), ref)
-	require.NoError(t, err)
-	return p
+	return f.retried(t, ref)
 }
 
 // fail makes a pending payout fail by its address.
@@ -189,8 +187,7 @@ func TestRetry_AfterARevertedTransferAsksForAnotherAddress(t *testing.T) {
 		next_at = now() + interval '1 hour'`)
 	require.WithinDuration(t, time.Now().Add(time.Hour), *refused().ChangesAt, time.Minute)
 	f.Exec(t, `UPDATE payout_address SET next_at = now()`)
-	_, err := f.Store.RetryPayout(t.Context(), ref)
-	require.NoError(t, err)
+	f.retried(t, ref)
 	revert()
 	require.Equal(t, "0xSecond", refused().Address)
 	f.Exec(t, `UPDATE payout_address SET next_address = '0xMerchant', next_network = network, next_by = 'ann@shop.example', next_at = now()`)
@@ -214,9 +211,7 @@ func TestRetryRate_ALostTransferIsRecoveredAtTheRateThatItPaid(t *testing.T) {
 	restore := f.backup(t)
 	f.retry(t, ref, f.payee.Hex())
 	f.Rates = &fakeRates{eth: "0.0003"}
-	f.send(t, ref)
-	f.mine(t, 3)
-	require.Equal(t, 1, f.sync(t).Confirmed)
+	f.confirms(t, ref)
 	before := f.read(t, ref)
 	restore()
 

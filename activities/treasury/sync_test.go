@@ -157,9 +157,7 @@ func TestThaw_AtALossThatAPersonNames(t *testing.T) {
 	o.Losses = []string{hash}
 	require.NoError(t, f.Thaw(t.Context(), o))
 	require.Empty(t, f.sync(t).Frozen)
-	f.send(t, next)
-	f.mine(t, 3)
-	require.Equal(t, 1, f.sync(t).Confirmed)
+	f.confirms(t, next)
 	f.requireChain(t)
 }
 
@@ -298,8 +296,7 @@ func TestSync_ARevertedTransferFailsThePayoutAndARetryPaysIt(t *testing.T) {
 	require.Equal(t, "252000000000000", books["expense:gas ETH"], "the network took its fee")
 
 	f.Exec(t, `UPDATE payout_address SET address = '0xNew'`)
-	retried, err := f.Store.RetryPayout(t.Context(), ref)
-	require.NoError(t, err)
+	retried := f.retried(t, ref)
 	require.Equal(t, []any{2, "0xNew", "", checkout.PayoutPending}, []any{retried.Generation, retried.Destination, retried.TxHash, retried.Status})
 	f.send(t, ref)
 	f.settle(t)
@@ -330,8 +327,7 @@ func TestSync_ADeadTransferFreezesAndLetsItsPayoutBeSentAgain(t *testing.T) {
 	p := f.read(t, ref)
 	require.Equal(t, []any{checkout.PayoutFailed, checkout.PayoutNetworkError, ""}, []any{p.Status, p.Failure, p.TxHash})
 
-	_, err = f.Store.RetryPayout(t.Context(), ref)
-	require.NoError(t, err)
+	f.retried(t, ref)
 	held := f.transfer(t, ref)
 	require.Equal(t, checkout.HoldFrozen, held.Held, "a person must look first")
 	f.thaw(t)

@@ -206,8 +206,7 @@ func TestTransfer_FailsWhenItsPatienceIsOver(t *testing.T) {
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
 
 	// A retry has a patience of its own.
-	_, err = f.Store.RetryPayout(t.Context(), ref)
-	require.NoError(t, err)
+	f.retried(t, ref)
 	f.chain.planErr = checkout.ErrFeeTooHigh
 	got = f.transfer(t, ref)
 	require.Equal(t, checkout.HoldFee, got.Held)
@@ -287,8 +286,7 @@ func TestTransfer_OfAPayoutThatWasRetriedMeanwhile(t *testing.T) {
 	before, err := f.Store.PayoutToSend(t.Context(), ref)
 	require.NoError(t, err)
 	f.Exec(t, `UPDATE payout SET status = 'failed'`)
-	_, err = f.Store.RetryPayout(t.Context(), ref)
-	require.NoError(t, err)
+	f.retried(t, ref)
 
 	_, err = f.Treasury.Transfer(t.Context(), before)
 
@@ -394,8 +392,7 @@ func TestTransfer_ARetriedPayoutIsReleasedAnew(t *testing.T) {
 	require.NoError(t, err)
 	_, err = f.Store.FinishPayout(t.Context(), ref, 1, checkout.PayoutInvalidAddress)
 	require.NoError(t, err)
-	_, err = f.Store.RetryPayout(t.Context(), ref)
-	require.NoError(t, err)
+	f.retried(t, ref)
 	large.Generation = 2
 	got = f.transfer(t, ref)
 	require.Equal(t, large, got)

@@ -132,21 +132,17 @@ func TestSanctions_NothingIsSigned(t *testing.T) {
 			require.Equal(t, want, got, name)
 		}
 		require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
-		found, err := f.Store.OpenFindings(t.Context(), checkout.ModeLive)
-		require.NoError(t, err)
+		found := f.findings(t)
 		require.Len(t, found, 1)
 		require.Equal(t, []any{checkout.FindingPayoutSanctioned, ref.ID}, []any{found[0].Kind, found[0].Subject})
 		require.Contains(t, found[0].Detail, "0xMerchant")
 
-		_, err = f.Store.FinishPayout(t.Context(), ref, 1, want.Failure)
+		_, err := f.Store.FinishPayout(t.Context(), ref, 1, want.Failure)
 		require.NoError(t, err)
 		f.Exec(t, `UPDATE payout_address SET address = '0xClean'`)
-		_, err = f.Store.RetryPayout(t.Context(), ref)
-		require.NoError(t, err)
+		f.retried(t, ref)
 		f.send(t, ref)
-		found, err = f.Store.OpenFindings(t.Context(), checkout.ModeLive)
-		require.NoError(t, err)
-		require.Empty(t, found, "the payout has another address")
+		require.Empty(t, f.findings(t), "the payout has another address")
 	}
 }
 

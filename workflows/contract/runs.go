@@ -7,21 +7,10 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// PayoutInput names the payout.
-type PayoutInput struct {
-	checkout.Ref
-}
-
 // PayoutResult says how the payout ended.
 type PayoutResult struct {
 	Failure checkout.PayoutFailure `json:"failure,omitempty"` // "" when the payout was sent, or when it waits
 	Held    checkout.PayoutHold    `json:"held,omitempty"`    // why the payout waits
-}
-
-// WebhookReplayInput names the bulk replay. PostgreSQL holds its progress; a new run continues
-// there.
-type WebhookReplayInput struct {
-	checkout.Ref
 }
 
 // WebhookReplayResult says how a bulk replay ended.
@@ -29,16 +18,6 @@ type WebhookReplayResult struct {
 	Status  webhook.ReplayStatus `json:"status"` // completed or canceled
 	Started int                  `json:"started"`
 	Skipped int                  `json:"skipped"`
-}
-
-// MerchantUpdateInput names the event of the change.
-type MerchantUpdateInput struct {
-	checkout.Ref
-}
-
-// PictureFetchInput names the picture. Its URL may hold a token, so only the row has it.
-type PictureFetchInput struct {
-	checkout.Ref
 }
 
 // RetentionInput holds the ages at which old rows are deleted. 0 means never, except for Age.

@@ -46,7 +46,7 @@ func (c *Client) Restart(ctx context.Context, o contract.Orphan, again bool) (bo
 func (c *Client) restart(ctx context.Context, o contract.Orphan, options client.StartWorkflowOptions) error {
 	var (
 		typ        string
-		in         any
+		in         any = o.Ref
 		attributes []temporal.SearchAttributeUpdate
 	)
 	switch prefix, _, _ := strings.Cut(o.ID, "_"); prefix {
@@ -57,16 +57,15 @@ func (c *Client) restart(ctx context.Context, o contract.Orphan, options client.
 		}
 		attributes = append(attributes, contract.SearchAttributeSessionStatus.ValueSet(string(checkout.StatusPending)))
 	case checkout.PrefixPayout:
-		typ, options.StaticSummary, in = contract.TypePayout, "payout", contract.PayoutInput{Ref: o.Ref}
+		typ, options.StaticSummary = contract.TypePayout, "payout"
 	case checkout.PrefixReplay:
 		typ, options.StaticSummary = contract.TypeWebhookReplay, "bulk replay of "+o.EndpointID
-		in, options.TaskQueue = contract.WebhookReplayInput{Ref: o.Ref}, contract.TaskQueueWebhooks
+		options.TaskQueue = contract.TaskQueueWebhooks
 	case checkout.PrefixPicture:
-		typ, options.StaticSummary, in = contract.TypePictureFetch, "picture", contract.PictureFetchInput{Ref: o.Ref}
+		typ, options.StaticSummary = contract.TypePictureFetch, "picture"
 		options.TaskQueue = contract.TaskQueueWebhooks
 	case checkout.PrefixEvent:
 		typ, options.StaticSummary = contract.TypeMerchantUpdate, "settings of a merchant changed"
-		in = contract.MerchantUpdateInput{Ref: o.Ref}
 		attributes = append(attributes, contract.SearchAttributeEventType.ValueSet(string(webhook.MerchantUpdated)))
 	default:
 		ref := webhook.Dispatch{ID: o.ID, EndpointID: o.EndpointID, Host: o.Host}

@@ -27,19 +27,22 @@ type kind struct {
 	words     string // when it comes, for people
 	schema    string // of its envelope in api/openapi.yaml
 	ofSession bool   // its data has a session's metadata
-	sample    func(m checkout.Merchant, metadata json.RawMessage, at time.Time) any
+	sample    sampler
 }
+
+// A sampler makes the data of a test event.
+type sampler func(m checkout.Merchant, metadata json.RawMessage, at time.Time) any
 
 // kinds holds every event type in the order of the interface document. What else lists them is compared with this
 // table by api.TestEventTypes_WhateverListsThemHasThemAll.
 var kinds = [...]kind{
-	{CheckoutCompleted, "A customer paid.", "CheckoutCompleted", true, sampleCompleted},
+	{CheckoutCompleted, "A customer paid.", "CheckoutCompleted", true, sampleTransaction("")},
 	{CheckoutFailed, "A payment attempt failed: declined, blocked as fraud, or 3-D Secure abandoned.",
-		"CheckoutFailed", true, sampleFailed},
-	{PayoutSent, "Your crypto payout was sent to the network.", "PayoutSent", true, samplePayoutSent},
+		"CheckoutFailed", true, sampleTransaction(checkout.FailureCardDeclined)},
+	{PayoutSent, "Your crypto payout was sent to the network.", "PayoutSent", true, samplePayout("")},
 	{PayoutFailed, "A payout could not be made: the network refused it, the address is not valid," +
 		" or it is currently too large to send.",
-		"PayoutFailed", true, samplePayoutFailed},
+		"PayoutFailed", true, samplePayout(checkout.PayoutNetworkError)},
 	{MerchantUpdated, "Your settings changed, such as a payout address or the plan.",
 		"MerchantUpdated", false, sampleMerchantUpdate},
 }

@@ -15,73 +15,59 @@ const (
 
 var sampleRate = checkout.MustRate("1.08")
 
-func sampleCompleted(m checkout.Merchant, metadata json.RawMessage, at time.Time) any {
-	return sampleTransaction(m, metadata, at, "")
-}
-
-func sampleFailed(m checkout.Merchant, metadata json.RawMessage, at time.Time) any {
-	return sampleTransaction(m, metadata, at, checkout.FailureCardDeclined)
-}
-
-func samplePayoutSent(_ checkout.Merchant, metadata json.RawMessage, at time.Time) any {
-	return samplePayout(metadata, at, "")
-}
-
-func samplePayoutFailed(_ checkout.Merchant, metadata json.RawMessage, at time.Time) any {
-	return samplePayout(metadata, at, checkout.PayoutNetworkError)
-}
-
-func sampleTransaction(
-	m checkout.Merchant, metadata json.RawMessage, at time.Time, failure checkout.FailureCode,
-) checkout.Transaction {
-	email := "customer@example.com"
-	t := checkout.Transaction{
-		Ref:       checkout.Owner{Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixTransaction)),
-		SessionID: checkout.NewID(checkout.PrefixSession),
-		Status:    checkout.TransactionSucceeded, Amount: sampleAmount, Currency: checkout.EUR,
-		PayoutCurrency: checkout.USDC,
-		CustomerEmail:  &email, Metadata: metadata, Attempt: 1,
-		SessionStatus: checkout.StatusCompleted,
-		PaymentMethod: checkout.PaymentMethod{
-			Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 12, ExpYear: at.Year() + 2,
-			Country: "US",
-		},
-		CreatedAt: at.Add(-2 * time.Second), CompletedAt: &at,
-	}
-
-	if failure != "" {
-		t.Status, t.Failure = checkout.TransactionFailed, failure
-		t.AttemptsRemaining, t.SessionStatus = m.PaymentAttempts-1, checkout.StatusPending
-		if t.AttemptsRemaining <= 0 {
-			t.AttemptsRemaining, t.SessionStatus = 0, checkout.StatusFailed
+func sampleTransaction(failure checkout.FailureCode) sampler {
+	return func(m checkout.Merchant, metadata json.RawMessage, at time.Time) any {
+		email := "customer@example.com"
+		t := checkout.Transaction{
+			Ref:       checkout.Owner{Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixTransaction)),
+			SessionID: checkout.NewID(checkout.PrefixSession),
+			Status:    checkout.TransactionSucceeded, Amount: sampleAmount, Currency: checkout.EUR,
+			PayoutCurrency: checkout.USDC,
+			CustomerEmail:  &email, Metadata: metadata, Attempt: 1,
+			SessionStatus: checkout.StatusCompleted,
+			PaymentMethod: checkout.PaymentMethod{
+				Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 12, ExpYear: at.Year() + 2,
+				Country: "US",
+			},
+			CreatedAt: at.Add(-2 * time.Second), CompletedAt: &at,
 		}
+
+		if failure != "" {
+			t.Status, t.Failure = checkout.TransactionFailed, failure
+			t.AttemptsRemaining, t.SessionStatus = m.PaymentAttempts-1, checkout.StatusPending
+			if t.AttemptsRemaining <= 0 {
+				t.AttemptsRemaining, t.SessionStatus = 0, checkout.StatusFailed
+			}
+			return t
+		}
+
+		t.Fee = m.Fee().Of(t.Amount)
+		t.Net, t.ExchangeRate = t.Amount-t.Fee, sampleRate
 		return t
 	}
-
-	t.Fee = m.Fee().Of(t.Amount)
-	t.Net, t.ExchangeRate = t.Amount-t.Fee, sampleRate
-	return t
 }
 
-func samplePayout(metadata json.RawMessage, at time.Time, failure checkout.PayoutFailure) checkout.Payout {
-	p := checkout.Payout{
-		Ref:           checkout.Owner{Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixPayout)),
-		SessionID:     checkout.NewID(checkout.PrefixSession),
-		TransactionID: checkout.NewID(checkout.PrefixTransaction), Status: checkout.PayoutSent,
-		Amount: checkout.MustCrypto("108.000000", checkout.USDC), Currency: checkout.USDC, Network: checkout.USDC.Network(),
-		Destination:  sampleAddress,
-		SourceAmount: sampleAmount, SourceCurrency: checkout.EUR, ExchangeRate: sampleRate,
-		LockedRate: sampleRate,
-		Fee:        checkout.MustCrypto("0.540000", checkout.USDC),
-		TxHash:     "0x9fc76417374aa880d4449a1f7f31ec597f00b1f6f3dd2d66f4c9c6c445836d8b",
-		Metadata:   metadata,
-		CreatedAt:  at.Add(-2 * time.Second), SentAt: &at,
+func samplePayout(failure checkout.PayoutFailure) sampler {
+	return func(_ checkout.Merchant, metadata json.RawMessage, at time.Time) any {
+		p := checkout.Payout{
+			Ref:           checkout.Owner{Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixPayout)),
+			SessionID:     checkout.NewID(checkout.PrefixSession),
+			TransactionID: checkout.NewID(checkout.PrefixTransaction), Status: checkout.PayoutSent,
+			Amount: checkout.MustCrypto("108.000000", checkout.USDC), Currency: checkout.USDC, Network: checkout.USDC.Network(),
+			Destination:  sampleAddress,
+			SourceAmount: sampleAmount, SourceCurrency: checkout.EUR, ExchangeRate: sampleRate,
+			LockedRate: sampleRate,
+			Fee:        checkout.MustCrypto("0.540000", checkout.USDC),
+			TxHash:     "0x9fc76417374aa880d4449a1f7f31ec597f00b1f6f3dd2d66f4c9c6c445836d8b",
+			Metadata:   metadata,
+			CreatedAt:  at.Add(-2 * time.Second), SentAt: &at,
+		}
+		if failure != "" {
+			p.Status, p.Failure, p.TxHash, p.SentAt, p.FailedAt = checkout.PayoutFailed, failure, "",
+				nil, &at
+		}
+		return p
 	}
-	if failure != "" {
-		p.Status, p.Failure, p.TxHash, p.SentAt, p.FailedAt = checkout.PayoutFailed, failure, "",
-			nil, &at
-	}
-	return p
 }
 
 // sampleMerchantUpdate is a change of a payout address.

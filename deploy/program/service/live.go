@@ -168,10 +168,7 @@ func (l *lateTreasury) follow(ctx context.Context) (activities.TreasuryResult, e
 		result.Canceled += a.Canceled
 		result.Reopened += a.Reopened
 		result.Alarms = append(result.Alarms, a.Alarms...)
-		for _, p := range a.Failed {
-			failed := activities.FailedPayout{Ref: p.Ref, Settlement: activities.Settlement(p.Settlement)}
-			result.Failed = append(result.Failed, failed)
-		}
+		result.Failed = append(result.Failed, a.Failed...)
 	}
 	return result, err
 }

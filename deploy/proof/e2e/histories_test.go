@@ -109,7 +109,7 @@ func startPayout(t *testing.T, c client.Client, m *e2e.Merchant, paid string) st
 	t.Helper()
 	id := m.Session(paid).Field("payout.id").(string)
 	_, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: contract.TaskQueueCheckout},
-		contract.TypePayout, contract.PayoutInput{Ref: checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}.Ref(id)})
+		contract.TypePayout, checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}.Ref(id))
 	require.NoError(t, err)
 	return id
 }
@@ -162,7 +162,7 @@ func TestHistories_OfSteering(t *testing.T) {
 	changed, _, err := store.PublishTest(t.Context(), steered.TestEvent(endpoint))
 	require.NoError(t, err)
 	update, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: changed.ID, TaskQueue: contract.TaskQueueCheckout},
-		contract.TypeMerchantUpdate, contract.MerchantUpdateInput{Ref: checkout.Owner{MerchantID: steered.ID, Mode: checkout.ModeTest}.Ref(changed.ID)})
+		contract.TypeMerchantUpdate, checkout.Owner{MerchantID: steered.ID, Mode: checkout.ModeTest}.Ref(changed.ID))
 	require.NoError(t, err)
 	require.NoError(t, update.Get(t.Context(), nil))
 	_, orphan, err := store.PublishTest(t.Context(), steered.TestEvent(endpoint))
