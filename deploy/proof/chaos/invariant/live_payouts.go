@@ -53,22 +53,11 @@ func (w *world) lostPaid(transactionID string) bool {
 	})
 }
 
-// payoutsOf returns the payouts of signed transactions, by hash.
-func (w *world) payoutsOf() map[string][]string {
-	of := map[string][]string{}
-	for _, t := range w.Transfers {
-		for _, hash := range t.Versions {
-			of[hash] = t.Payouts
-		}
-	}
-	return of
-}
-
 // paid returns how many transactions on the chain paid each payout.
 func (w *world) paid() map[string]int {
-	payoutsOf, paid := w.payoutsOf(), map[string]int{}
+	paid := map[string]int{}
 	for _, tx := range w.Live.Sent {
-		for _, id := range payoutsOf[tx.TxHash] {
+		for _, id := range w.transferOf[tx.TxHash].Payouts {
 			if !tx.Reverted {
 				paid[id]++
 			}

@@ -7,12 +7,7 @@ import (
 )
 
 func (w *world) outflows(r *Result) {
-	transferOf, mined, frozen := map[string]Transfer{}, map[string]string{}, map[string]bool{}
-	for _, t := range w.Transfers {
-		for _, hash := range t.Versions {
-			transferOf[hash] = t
-		}
-	}
+	mined, frozen := map[string]string{}, map[string]bool{}
 	for _, theft := range w.Live.Thefts {
 		frozen[theft.TxHash] = theft.Froze != ""
 	}
@@ -25,7 +20,7 @@ func (w *world) outflows(r *Result) {
 			}
 			nonce++
 		}
-		t, ours := transferOf[tx.TxHash]
+		t, ours := w.transferOf[tx.TxHash]
 		switch {
 		case ours:
 			mined[t.ID] = tx.TxHash
