@@ -100,8 +100,10 @@ func TestCheckoutSession_APayoutThatIsNotTakenAtOnceGetsARun(t *testing.T) {
 	s, in := w.session()
 	env := w.env(s.ID, s.CreatedAt)
 	started := children(env)
-	update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(s.ID, cardSucceeds)})
+	paid := update(env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(s.ID, cardSucceeds)})
 	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
+	require.NoError(t, paid.err)
+	require.Equal(t, checkout.OutcomeSucceeded, paid.result.(contract.PaymentResult).Outcome, "the customer has the answer")
 	require.Equal(t, checkout.PayoutSent, w.read(s.ID).Payout.Status)
 	require.Equal(t, []string{contract.TypeWebhookDelivery, contract.TypePayout, contract.TypeWebhookDelivery}, *started)
 	require.Equal(t, 4, chain.tries, "once by the session, the others by the Payout")
@@ -109,14 +111,18 @@ func TestCheckoutSession_APayoutThatIsNotTakenAtOnceGetsARun(t *testing.T) {
 	require.ElementsMatch(t, []string{"checkout.completed", "payout.sent"}, w.receiver.types(), "in any order")
 }
 
-// flakyChain does not answer the first times.
+// flakyChain does not answer the first times; the very first time it hangs.
 type flakyChain struct {
 	activities.PayoutSender
 	away, tries int
 }
 
 func (c *flakyChain) Transfer(ctx context.Context, p storage.PayoutToSend) (checkout.TransferOutcome, error) {
-	if c.tries++; c.tries <= c.away {
+	c.tries++
+	if c.tries == 1 {
+		<-ctx.Done()
+	}
+	if c.tries <= c.away {
 		return checkout.TransferOutcome{}, context.DeadlineExceeded
 	}
 	return c.PayoutSender.Transfer(ctx, p)
