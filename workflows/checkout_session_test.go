@@ -91,8 +91,10 @@ func TestCheckoutSession_APayoutThatIsNotTakenAtOnceGetsARun(t *testing.T) {
 	chain := &flakyChain{PayoutSender: &sandbox.Payouts{Store: w.Store}, away: 3}
 	w.payments.Test.Chains[checkout.ChainSandbox] = activities.Chain{Rates: sandbox.Rates{}, Payouts: chain}
 	started := children(w.env)
-	update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(w.s.ID, cardSucceeds)})
+	paid := update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(w.s.ID, cardSucceeds)})
 	require.Equal(t, checkout.StatusCompleted, runSession(t, w.env, w.in).Status)
+	require.NoError(t, paid.err)
+	require.Equal(t, checkout.OutcomeSucceeded, paid.result.(contract.PaymentResult).Outcome, "the customer has the answer")
 	require.Equal(t, checkout.PayoutSent, w.read(w.s.ID).Payout.Status)
 	require.Equal(t, []string{contract.TypeWebhookDelivery, contract.TypePayout, contract.TypeWebhookDelivery}, *started)
 	require.Equal(t, 4, chain.tries, "once by the session, the others by the Payout")
@@ -100,14 +102,18 @@ func TestCheckoutSession_APayoutThatIsNotTakenAtOnceGetsARun(t *testing.T) {
 	require.ElementsMatch(t, []string{"checkout.completed", "payout.sent"}, w.receiver.types(), "in any order")
 }
 
-// flakyChain does not answer the first times.
+// flakyChain does not answer the first times; the very first time it hangs.
 type flakyChain struct {
 	activities.PayoutSender
 	away, tries int
 }
 
 func (c *flakyChain) Transfer(ctx context.Context, p storage.PayoutToSend) (checkout.TransferOutcome, error) {
-	if c.tries++; c.tries <= c.away {
+	c.tries++
+	if c.tries == 1 {
+		<-ctx.Done()
+	}
+	if c.tries <= c.away {
 		return checkout.TransferOutcome{}, context.DeadlineExceeded
 	}
 	return c.PayoutSender.Transfer(ctx, p)

@@ -164,6 +164,7 @@ func TestKeys_TheRotationCanBeSeen(t *testing.T) {
 	require.Empty(t, now(), "one key of a label is no rotation")
 	replace := regexp.MustCompile(`href="([^"]+label=server[^"]*)#create"`).FindStringSubmatch(developer.get("/test/keys").text())[1]
 	require.Contains(t, developer.get(replace).text(), `value="server"`)
+	require.Contains(t, developer.get("/test/keys").body, `hx-trigger="every 5s"`, "without a reload")
 
 	next := d.newKey(d.merchant, checkout.ModeTest, "server")
 	require.Contains(t, now(), "Deploy it")

@@ -349,6 +349,10 @@ func TestReplays_PreviewStartCancel(t *testing.T) {
 	require.Contains(t, page.body, `hx-trigger="every 1s"`)
 	require.Contains(t, page.text(), "of 1 sent again")
 	require.NotContains(t, s.as(checkout.RoleViewer).get("/test/replays/"+started[0]).body, "Cancel")
+	var canceled []string
+	s.temporal.Cancel = func(id string) error { canceled = append(canceled, id); return nil }
+	require.Equal(t, "/test/replays/"+started[0]+" replay_canceled", dev.formOf(page, "/test/replays/"+started[0]+"/cancel").send().to())
+	require.Equal(t, started, canceled)
 
 	require.NoError(t, s.store.RecordReplay(t.Context(), webhook.Replay{Ref: checkout.Owner{MerchantID: s.merchant, Mode: s.mode}.Ref(started[0]), Status: webhook.ReplayCompleted, Started: 1}))
 	require.Equal(t, "/test/replays/"+started[0]+" replay_ended", dev.post("/test/replays/"+started[0]+"/cancel").to())

@@ -1,5 +1,5 @@
 // Command bench measures the service on this machine, with its own stack on loopback: go run
-// ./deploy/proof/bench neighbours. Compared things are measured by turns. A table shows the medians of
+// ./deploy/proof/bench paid. Compared things are measured by turns. A table shows the medians of
 // the rounds. Compare only ratios within one run: figures of different runs or machines are not
 // comparable.
 package main
@@ -29,14 +29,12 @@ type benchmark struct {
 }
 
 var benchmarks = []benchmark{
-	{"create", "sessions created over REST, against starting the same workflow and inserting the same row", create},
 	{"paid", "whole sessions, from their creation to the last event, against a bare Temporal application; memory", paid},
 	{"cost", "what one session costs in Temporal and PostgreSQL, by their own counters", cost},
 	{
 		"deliveries", "events from publish to receipt, at a steady pace and as fast as it goes, against a bare Temporal workflow",
 		deliveries,
 	},
-	{"neighbours", "healthy deliveries beside endpoints that hang and thousands of waiting retries", neighbours},
 }
 
 func main() {

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -105,17 +104,6 @@ func quantiles(took []time.Duration) func(q float64) time.Duration {
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-// serve listens on a free port until closeServer is called.
-func serve(handle http.HandlerFunc) (base string, closeServer func(), err error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, err
-	}
-	server := &http.Server{Handler: handle, ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(listener) }() // ends with Close
-	return "http://" + listener.Addr().String(), func() { _ = server.Close() }, nil
-}
 
 // send returns a request; header alternates names and values.
 func send(ctx context.Context, method, url string, body []byte, header ...string) *http.Request {

@@ -59,7 +59,7 @@ func (h *hanging) all() (now, most int) {
 
 // TestNeighbours_EndpointsThatHangDelayNobodyElse: a merchant's 50 endpoints
 // hang, with more deliveries than they may have under way; another merchant's
-// arrive while they do. What that costs in time is measured by the benchmark.
+// arrive while they do. What that costs in time was measured: see deploy/proof/bench/answers.md.
 func TestNeighbours_EndpointsThatHangDelayNobodyElse(t *testing.T) { // alone: it measures time
 	e2e.OnlyLong(t) // beside other packages the computer is busy with them
 	stack := e2e.Beside(t, madeUp)

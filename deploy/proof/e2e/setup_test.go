@@ -39,7 +39,7 @@ func TestSetup_MakesEverythingOutsideTheProcesses(t *testing.T) {
 	defer c.Close()
 	got, err := c.WorkflowService().DescribeNamespace(t.Context(), &workflowservice.DescribeNamespaceRequest{Namespace: "setup.a1b2c"})
 	require.NoError(t, err)
-	require.Equal(t, runs.MinRetention, got.Config.WorkflowExecutionRetentionTtl.AsDuration())
+	require.Equal(t, 168*time.Hour, got.Config.WorkflowExecutionRetentionTtl.AsDuration())
 	require.Equal(t, time.Minute, every(t, c, runs.ScheduleReconcile))
 	require.Equal(t, time.Hour, every(t, c, runs.ScheduleRetention))
 

@@ -9,31 +9,27 @@ import (
 
 // A run without attempts is correct if it was put on hold or canceled before its first attempt.
 // Then it is pending or canceled, or it was ended from outside and started again.
-var attempts = Invariant{
-	Number: 13, Names: "delivery",
-	Title: "attempts and runs are numbered without a gap, and each attempt was noted before its request came",
-	check: func(w *world, r *Result) {
-		for i := range w.Deliveries {
-			d := &w.Deliveries[i]
-			r.Checked++
-			w.checkRuns(d, r)
-			for run := 1; run <= d.Run; run++ {
-				w.checkNumbers(d, run, r)
-			}
+func (w *world) attempts(r *Result) {
+	for i := range w.Deliveries {
+		d := &w.Deliveries[i]
+		r.Checked++
+		w.checkRuns(d, r)
+		for run := 1; run <= d.Run; run++ {
+			w.checkNumbers(d, run, r)
 		}
-		for _, a := range w.arrivals {
-			if a.delivery == nil || a.Canary {
-				continue
-			}
-			r.Checked++
-			if a.attempt == nil {
-				r.violated(
-					a.Delivery, "no attempt %q was noted before its request came at %s", a.Attempt,
-					checkout.FormatTime(a.At),
-				)
-			}
+	}
+	for _, a := range w.arrivals {
+		if a.delivery == nil || a.Canary {
+			continue
 		}
-	},
+		r.Checked++
+		if a.attempt == nil {
+			r.violated(
+				a.Delivery, "no attempt %q was noted before its request came at %s", a.Attempt,
+				checkout.FormatTime(a.At),
+			)
+		}
+	}
 }
 
 func (w *world) checkRuns(d *Delivery, r *Result) {

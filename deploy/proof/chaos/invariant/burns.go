@@ -1,21 +1,16 @@
 package invariant
 
-var burns = Invariant{
-	Number: 30, Names: "payout", needs: outside,
-	Title: "an address that reverted a payout's transfer gets no other transfer of it",
-	check: func(w *world, r *Result) {
-		type try struct{ payoutID, to string }
-		reverted := map[try]bool{}
-		payoutsOf := w.payoutsOf()
-		for _, tx := range w.Live.Sent {
-			r.Checked++
-			for _, id := range payoutsOf[tx.TxHash] {
-				at := try{id, tx.To}
-				if reverted[at] {
-					r.violated(id, "was sent to %s again, by %s", tx.To, tx.TxHash)
-				}
-				reverted[at] = reverted[at] || tx.Reverted
+func (w *world) burns(r *Result) {
+	type try struct{ payoutID, to string }
+	reverted := map[try]bool{}
+	for _, tx := range w.Live.Sent {
+		r.Checked++
+		for _, id := range w.transferOf[tx.TxHash].Payouts {
+			at := try{id, tx.To}
+			if reverted[at] {
+				r.violated(id, "was sent to %s again, by %s", tx.To, tx.TxHash)
 			}
+			reverted[at] = reverted[at] || tx.Reverted
 		}
-	},
+	}
 }

@@ -19,22 +19,17 @@ type Tally map[enumspb.WorkflowExecutionStatus]int64
 
 // counts checks Temporal's counts, which operators watch. The service's own counters cannot be
 // checked: they end with their processes, and many were killed.
-var counts = Invariant{
-	Number: 21, Names: "workflow type",
-	Title: "Temporal counts as many runs of sessions and deliveries, by status, as there are",
-	needs: &witness{"nothing was counted", func(f *Facts) bool { return f.Counted != nil }},
-	check: func(w *world, r *Result) {
-		for _, name := range slices.Sorted(maps.Keys(w.Counted)) {
-			there := w.tally(name)
-			r.Checked += int(w.Counted[name].sum())
-			for _, status := range slices.Sorted(maps.Keys(enumspb.WorkflowExecutionStatus_name)) {
-				status := enumspb.WorkflowExecutionStatus(status)
-				if counted := w.Counted[name][status]; counted != there[status] {
-					r.violated(name, "%d runs are counted as %s, and %d are", counted, status, there[status])
-				}
+func (w *world) counts(r *Result) {
+	for _, name := range slices.Sorted(maps.Keys(w.Counted)) {
+		there := w.tally(name)
+		r.Checked += int(w.Counted[name].sum())
+		for _, status := range slices.Sorted(maps.Keys(enumspb.WorkflowExecutionStatus_name)) {
+			status := enumspb.WorkflowExecutionStatus(status)
+			if counted := w.Counted[name][status]; counted != there[status] {
+				r.violated(name, "%d runs are counted as %s, and %d are", counted, status, there[status])
 			}
 		}
-	},
+	}
 }
 
 func (t Tally) sum() (n int64) {

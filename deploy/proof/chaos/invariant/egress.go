@@ -7,23 +7,19 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-var egress = Invariant{
-	Number: 12, Names: "delivery, or the listener when a request names none", needs: receivers,
-	Title: "nothing comes to a forbidden address, from a redirect, or live over plain HTTP",
-	check: func(w *world, r *Result) {
-		for _, a := range w.arrivals {
-			r.Checked++
-			id := cmp.Or(a.Delivery, a.Listener)
-			switch {
-			case a.Canary && a.Method == "":
-				r.violated(a.Listener, "was connected to at %s", checkout.FormatTime(a.At))
-			case a.Canary:
-				r.violated(id, "%s came to %s at %s", a.Method, a.Listener, checkout.FormatTime(a.At))
-			case a.Method != http.MethodPost:
-				r.violated(id, "%s came to %s at %s: a redirect was followed", a.Method, a.Listener, checkout.FormatTime(a.At))
-			case a.delivery != nil && a.delivery.Mode.Live() && !a.TLS:
-				r.violated(id, "is live and came over plain HTTP to %s", a.Listener)
-			}
+func (w *world) egress(r *Result) {
+	for _, a := range w.arrivals {
+		r.Checked++
+		id := cmp.Or(a.Delivery, a.Listener)
+		switch {
+		case a.Canary && a.Method == "":
+			r.violated(a.Listener, "was connected to at %s", checkout.FormatTime(a.At))
+		case a.Canary:
+			r.violated(id, "%s came to %s at %s", a.Method, a.Listener, checkout.FormatTime(a.At))
+		case a.Method != http.MethodPost:
+			r.violated(id, "%s came to %s at %s: a redirect was followed", a.Method, a.Listener, checkout.FormatTime(a.At))
+		case a.delivery != nil && a.delivery.Mode.Live() && !a.TLS:
+			r.violated(id, "is live and came over plain HTTP to %s", a.Listener)
 		}
-	},
+	}
 }

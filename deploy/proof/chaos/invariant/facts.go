@@ -120,6 +120,7 @@ type world struct {
 	transactions   map[string]Transaction
 	transactionsOf map[string][]Transaction // by session
 	callsOf        map[string][]Call        // by the id in the call
+	transferOf     map[string]Transfer      // by the hash of each version
 
 	events     map[string]Event
 	endpoints  map[string]Endpoint
@@ -145,43 +146,69 @@ type attemptKey struct {
 
 func newWorld(f *Facts) *world {
 	w := &world{
-		Facts: f, events: map[string]Event{}, endpoints: map[string]Endpoint{}, deliveries: map[string]*Delivery{},
-		ofEvent: map[string][]*Delivery{}, runs: map[string][]Run{}, listeners: map[string]time.Time{},
-		byAttempt: map[attemptKey][]arrival{},
+		Facts:          f,
+		sessions:       map[string]*Session{},
+		transactions:   by(f.Transactions, func(t Transaction) string { return t.ID }),
+		transactionsOf: grouped(f.Transactions, func(t Transaction) string { return t.SessionID }),
+		callsOf:        grouped(f.Calls, func(c Call) string { return c.ID }),
+		transferOf:     map[string]Transfer{},
+		events:         by(f.Events, func(e Event) string { return e.ID }),
+		endpoints:      by(f.Endpoints, func(e Endpoint) string { return e.ID }),
+		deliveries:     map[string]*Delivery{},
+		ofEvent:        map[string][]*Delivery{},
+		runs:           grouped(f.Runs, func(r Run) string { return r.WorkflowID }),
+		listeners:      map[string]time.Time{},
+		byAttempt:      map[attemptKey][]arrival{},
 	}
-
-	w.indexSessions()
-	for _, e := range f.Events {
-		w.events[e.ID] = e
+	delete(w.callsOf, "")
+	for i := range f.Sessions {
+		w.sessions[f.Sessions[i].ID] = &f.Sessions[i]
 	}
-
-	for _, e := range f.Endpoints {
-		w.endpoints[e.ID] = e
+	for _, t := range f.Transfers {
+		for _, hash := range t.Versions {
+			w.transferOf[hash] = t
+		}
 	}
-
 	for i := range f.Deliveries {
 		d := &f.Deliveries[i]
 		w.deliveries[d.ID] = d
 		w.ofEvent[d.EventID] = append(w.ofEvent[d.EventID], d)
 	}
-
-	for _, r := range f.Runs {
-		w.runs[r.WorkflowID] = append(w.runs[r.WorkflowID], r)
-	}
-
 	for id, runs := range w.runs {
 		slices.SortStableFunc(runs, Run.compare)
 		w.runs[id] = joined(runs)
 	}
+	w.indexRequests()
+	return w
+}
 
-	for _, r := range f.Requests {
+// by returns the items by their key.
+func by[T any](items []T, key func(T) string) map[string]T {
+	found := map[string]T{}
+	for _, item := range items {
+		found[key(item)] = item
+	}
+	return found
+}
+
+// grouped returns the items of each key, in their order.
+func grouped[T any](items []T, key func(T) string) map[string][]T {
+	found := map[string][]T{}
+	for _, item := range items {
+		found[key(item)] = append(found[key(item)], item)
+	}
+	return found
+}
+
+func (w *world) indexRequests() {
+	for _, r := range w.Requests {
 		if r.Started {
 			if since, ok := w.listeners[r.Listener]; !r.Canary && (!ok || r.At.Before(since)) {
 				w.listeners[r.Listener] = r.At
 			}
 			continue
 		}
-		if r.At.After(f.At) {
+		if r.At.After(w.At) {
 			continue // it may have come after PostgreSQL's snapshot
 		}
 		a := arrival{LoggedRequest: r, delivery: w.deliveries[r.Delivery]}
@@ -194,25 +221,6 @@ func newWorld(f *Facts) *world {
 			w.byAttempt[key] = append(w.byAttempt[key], a)
 		}
 		w.arrivals = append(w.arrivals, a)
-	}
-	return w
-}
-
-func (w *world) indexSessions() {
-	w.sessions, w.transactions, w.transactionsOf = map[string]*Session{}, map[string]Transaction{},
-		map[string][]Transaction{}
-	w.callsOf = map[string][]Call{}
-	for i := range w.Sessions {
-		w.sessions[w.Sessions[i].ID] = &w.Sessions[i]
-	}
-	for _, t := range w.Transactions {
-		w.transactions[t.ID] = t
-		w.transactionsOf[t.SessionID] = append(w.transactionsOf[t.SessionID], t)
-	}
-	for _, c := range w.Calls {
-		if c.ID != "" {
-			w.callsOf[c.ID] = append(w.callsOf[c.ID], c)
-		}
 	}
 }
 

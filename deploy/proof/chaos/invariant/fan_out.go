@@ -8,40 +8,36 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-var fanOut = Invariant{
-	Number: 6, Names: "event",
-	Title: "every event has a delivery for each registration that had to get it, or for its session's own address",
-	check: func(w *world, r *Result) {
-		byMerchant := map[string][]Endpoint{}
-		for _, e := range w.Endpoints {
-			if !e.OfSession {
-				byMerchant[owner(e.MerchantID, string(e.Mode))] = append(byMerchant[owner(e.MerchantID, string(e.Mode))], e)
-			}
+func (w *world) fanOut(r *Result) {
+	byMerchant := map[string][]Endpoint{}
+	for _, e := range w.Endpoints {
+		if !e.OfSession {
+			byMerchant[owner(e.MerchantID, string(e.Mode))] = append(byMerchant[owner(e.MerchantID, string(e.Mode))], e)
 		}
-		for _, e := range w.Events {
-			if e.CreatedAt.Before(w.At.Add(-w.DeliveryRetention)) {
-				continue // some of its deliveries may be gone
-			}
-			r.Checked++
-			deliveries := w.ofEvent[e.ID]
-			w.checkOwners(e, deliveries, r)
-			switch {
-			case e.SessionID == "" && strings.HasPrefix(e.SubjectID, "test_"):
-				if len(deliveries) != 1 {
-					r.violated(e.ID, "test event has %d deliveries instead of 1", len(deliveries))
-				}
-			case e.WebhookURL != "":
-				signedByAnother := len(deliveries) == 1 && deliveries[0].EndpointID != e.SigningEndpoint &&
-					w.endpoints[e.SigningEndpoint].DeletedAt == nil
-				if len(deliveries) != 1 || !deliveries[0].SessionURL || deliveries[0].URL != e.WebhookURL ||
-					signedByAnother {
-					r.violated(e.ID, "must have one delivery, to its session's webhook_url, and has %s", idsOf(deliveries))
-				}
-			default:
-				checkRegistrations(e, byMerchant[owner(e.MerchantID, string(e.Mode))], deliveries, r)
-			}
+	}
+	for _, e := range w.Events {
+		if e.CreatedAt.Before(w.At.Add(-w.DeliveryRetention)) {
+			continue // some of its deliveries may be gone
 		}
-	},
+		r.Checked++
+		deliveries := w.ofEvent[e.ID]
+		w.checkOwners(e, deliveries, r)
+		switch {
+		case e.SessionID == "" && strings.HasPrefix(e.SubjectID, "test_"):
+			if len(deliveries) != 1 {
+				r.violated(e.ID, "test event has %d deliveries instead of 1", len(deliveries))
+			}
+		case e.WebhookURL != "":
+			signedByAnother := len(deliveries) == 1 && deliveries[0].EndpointID != e.SigningEndpoint &&
+				w.endpoints[e.SigningEndpoint].DeletedAt == nil
+			if len(deliveries) != 1 || !deliveries[0].SessionURL || deliveries[0].URL != e.WebhookURL ||
+				signedByAnother {
+				r.violated(e.ID, "must have one delivery, to its session's webhook_url, and has %s", idsOf(deliveries))
+			}
+		default:
+			checkRegistrations(e, byMerchant[owner(e.MerchantID, string(e.Mode))], deliveries, r)
+		}
+	}
 }
 
 func owner(merchantID, mode string) string { return merchantID + " " + mode }

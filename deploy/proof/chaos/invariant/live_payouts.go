@@ -8,45 +8,40 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-var livePayouts = Invariant{
-	Number: 24, Names: "payout or address",
-	Title: "a live payout that was sent is paid by one transaction on its chain, no other is paid, and each address has the sum of its payouts",
-	needs: outside,
-	check: func(w *world, r *Result) {
-		paid := w.paid()
-		expected := map[string]map[checkout.PayoutCurrency]*big.Int{}
-		for _, p := range w.Payouts {
-			if !p.Mode.Live() {
-				continue
+func (w *world) livePayouts(r *Result) {
+	paid := w.paid()
+	expected := map[string]map[checkout.PayoutCurrency]*big.Int{}
+	for _, p := range w.Payouts {
+		if !p.Mode.Live() {
+			continue
+		}
+		r.Checked++
+		want := 0
+		if p.Status == checkout.PayoutSent {
+			want = 1
+			w.expect(r, expected, p)
+		}
+		if paid[p.ID] != want {
+			r.violated(p.ID, "is %s and was paid %d times on the chain", p.Status, paid[p.ID])
+		}
+	}
+	for _, tx := range w.Live.Sent {
+		for _, p := range w.lost(tx.TxHash) {
+			if !tx.Reverted && paid[p.ID] == 0 {
+				paid[p.ID]++
+				w.expect(r, expected, Payout{ID: p.ID, Destination: p.Destination, Currency: p.Currency, Amount: p.Amount})
 			}
+		}
+	}
+	for address, has := range w.Live.Balances {
+		for c, units := range has {
 			r.Checked++
-			want := 0
-			if p.Status == checkout.PayoutSent {
-				want = 1
-				w.expect(r, expected, p)
-			}
-			if paid[p.ID] != want {
-				r.violated(p.ID, "is %s and was paid %d times on the chain", p.Status, paid[p.ID])
+			want := cmp.Or(expected[address][c], new(big.Int))
+			if units.Cmp(want) != 0 {
+				r.violated(address, "has %s of the smallest unit of %s, and its payouts are %s", units, c, want)
 			}
 		}
-		for _, tx := range w.Live.Sent {
-			for _, p := range w.lost(tx.TxHash) {
-				if !tx.Reverted && paid[p.ID] == 0 {
-					paid[p.ID]++
-					w.expect(r, expected, Payout{ID: p.ID, Destination: p.Destination, Currency: p.Currency, Amount: p.Amount})
-				}
-			}
-		}
-		for address, has := range w.Live.Balances {
-			for c, units := range has {
-				r.Checked++
-				want := cmp.Or(expected[address][c], new(big.Int))
-				if units.Cmp(want) != 0 {
-					r.violated(address, "has %s of the smallest unit of %s, and its payouts are %s", units, c, want)
-				}
-			}
-		}
-	},
+	}
 }
 
 // lostPaid reports whether a payment whose row is lost was paid out.
@@ -58,22 +53,11 @@ func (w *world) lostPaid(transactionID string) bool {
 	})
 }
 
-// payoutsOf returns the payouts of signed transactions, by hash.
-func (w *world) payoutsOf() map[string][]string {
-	of := map[string][]string{}
-	for _, t := range w.Transfers {
-		for _, hash := range t.Versions {
-			of[hash] = t.Payouts
-		}
-	}
-	return of
-}
-
 // paid returns how many transactions on the chain paid each payout.
 func (w *world) paid() map[string]int {
-	payoutsOf, paid := w.payoutsOf(), map[string]int{}
+	paid := map[string]int{}
 	for _, tx := range w.Live.Sent {
-		for _, id := range payoutsOf[tx.TxHash] {
+		for _, id := range w.transferOf[tx.TxHash].Payouts {
 			if !tx.Reverted {
 				paid[id]++
 			}

@@ -333,7 +333,7 @@ func TestBurns_AnAddressThatRevertedIsPaidNoMore(t *testing.T) {
 		f := newFacts()
 		f.Live.Sent = []SentTransaction{{TxHash: "0x1", To: c.to[0], Reverted: true}, {TxHash: "0x2", To: c.to[1]}}
 		var r Result
-		burns.check(newWorld(f), &r)
+		newWorld(f).burns(&r)
 		require.Len(t, r.Violations, c.want, "%v", c.to)
 	}
 }
@@ -370,7 +370,7 @@ func TestWaits_ComparesThePayoutsOfASiegeWithTheOthers(t *testing.T) {
 			c.change(f.Live)
 		}
 		var r Result
-		waits.check(newWorld(f), &r)
+		newWorld(f).waits(&r)
 		var found []string
 		for _, v := range r.Violations {
 			found = append(found, v.ID)

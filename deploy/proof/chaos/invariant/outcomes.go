@@ -7,25 +7,21 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-var outcomes = Invariant{
-	Number: 8, Names: "delivery",
-	Title: "a delivery's row says what the last run of its workflow says",
-	check: func(w *world, r *Result) {
-		for i := range w.Deliveries {
-			d := &w.Deliveries[i]
-			runs := w.runs[d.ID]
-			if d.Moved || len(runs) == 0 {
-				continue
-			}
-			r.Checked++
-			last := runs[len(runs)-1]
-			if last.outcome() == d.Status || w.endedWithoutRun(d, last) || endsLater(d, last) ||
-				w.terminatedAtItsEnd(d, last) {
-				continue
-			}
-			r.violated(d.ID, "row is %s, run %s is %s%s", d.Status, last.RunID, last.Status, detail(last))
+func (w *world) outcomes(r *Result) {
+	for i := range w.Deliveries {
+		d := &w.Deliveries[i]
+		runs := w.runs[d.ID]
+		if d.Moved || len(runs) == 0 {
+			continue
 		}
-	},
+		r.Checked++
+		last := runs[len(runs)-1]
+		if last.outcome() == d.Status || w.endedWithoutRun(d, last) || endsLater(d, last) ||
+			w.terminatedAtItsEnd(d, last) {
+			continue
+		}
+		r.violated(d.ID, "row is %s, run %s is %s%s", d.Status, last.RunID, last.Status, detail(last))
+	}
 }
 
 // outcome returns the row's status that fits the end of a run; "" when none fits.

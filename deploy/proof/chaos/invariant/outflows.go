@@ -6,49 +6,39 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-var outflows = Invariant{
-	Number: 25, Names: "transaction or transfer",
-	Title: "every transaction of the treasury belongs to a transfer and uses its slot, any other froze the account, and each transfer says what the chain says",
-	needs: outside,
-	check: func(w *world, r *Result) {
-		transferOf, mined, frozen := map[string]Transfer{}, map[string]string{}, map[string]bool{}
-		for _, t := range w.Transfers {
-			for _, hash := range t.Versions {
-				transferOf[hash] = t
+func (w *world) outflows(r *Result) {
+	mined, frozen := map[string]string{}, map[string]bool{}
+	for _, theft := range w.Live.Thefts {
+		frozen[theft.TxHash] = theft.Froze != ""
+	}
+	nonce := uint64(0)
+	for _, tx := range w.Live.Sent {
+		r.Checked++
+		if n, ordered := tx.Slot.Number(); ordered {
+			if n != nonce {
+				r.violated(tx.TxHash, "has the nonce %d and is number %d", n, nonce)
 			}
+			nonce++
 		}
-		for _, theft := range w.Live.Thefts {
-			frozen[theft.TxHash] = theft.Froze != ""
+		t, ours := w.transferOf[tx.TxHash]
+		switch {
+		case ours:
+			mined[t.ID] = tx.TxHash
+			r.judgeSlot(t, tx)
+		case len(w.lost(tx.TxHash)) == 0 && !frozen[tx.TxHash]:
+			r.violated(tx.TxHash, "belongs to no transfer, and froze nothing")
 		}
-		nonce := uint64(0)
-		for _, tx := range w.Live.Sent {
-			r.Checked++
-			if n, ordered := tx.Slot.Number(); ordered {
-				if n != nonce {
-					r.violated(tx.TxHash, "has the nonce %d and is number %d", n, nonce)
-				}
-				nonce++
-			}
-			t, ours := transferOf[tx.TxHash]
-			switch {
-			case ours:
-				mined[t.ID] = tx.TxHash
-				r.judgeSlot(t, tx)
-			case len(w.lost(tx.TxHash)) == 0 && !frozen[tx.TxHash]:
-				r.violated(tx.TxHash, "belongs to no transfer, and froze nothing")
-			}
+	}
+	if nonce != w.Live.Nonce {
+		r.violated("treasury", "has the nonce %d and %d transactions", w.Live.Nonce, nonce)
+	}
+	for _, t := range w.Transfers {
+		r.Checked++
+		onChain := t.Status == checkout.TransferStateConfirmed || t.Status == checkout.TransferStateReverted
+		if hash := mined[t.ID]; onChain != (hash != "") || t.TxHash != hash {
+			r.violated(t.ID, "is %s by %q, and the chain has %q", t.Status, t.TxHash, hash)
 		}
-		if nonce != w.Live.Nonce {
-			r.violated("treasury", "has the nonce %d and %d transactions", w.Live.Nonce, nonce)
-		}
-		for _, t := range w.Transfers {
-			r.Checked++
-			onChain := t.Status == checkout.TransferStateConfirmed || t.Status == checkout.TransferStateReverted
-			if hash := mined[t.ID]; onChain != (hash != "") || t.TxHash != hash {
-				r.violated(t.ID, "is %s by %q, and the chain has %q", t.Status, t.TxHash, hash)
-			}
-		}
-	},
+	}
 }
 
 // judgeSlot compares what a transaction uses up with its transfer.

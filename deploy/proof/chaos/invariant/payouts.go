@@ -5,33 +5,29 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-var payouts = Invariant{
-	Number: 17, Names: "session or payout",
-	Title: "a completed session has one payout, which is sent once or fails, and says so once in each generation",
-	check: func(w *world, r *Result) {
-		of, told := map[string]int{}, map[string]int{}
-		for _, e := range w.Events {
-			if e.SessionID != "" {
-				told[string(e.Type)+" "+e.SubjectID]++
-			}
+func (w *world) payouts(r *Result) {
+	of, told := map[string]int{}, map[string]int{}
+	for _, e := range w.Events {
+		if e.SessionID != "" {
+			told[string(e.Type)+" "+e.SubjectID]++
 		}
-		for _, p := range w.Payouts {
-			r.Checked++
-			of[p.SessionID]++
-			sent, failed := told[string(webhook.PayoutSent)+" "+p.ID], told[string(webhook.PayoutFailed)+" "+p.ID]
-			if !p.told(sent, failed) {
-				r.violated(
-					p.ID, "is %s in generation %d with %d transfers, %d payout.sent and %d payout.failed", p.Status,
-					p.Generation, p.Transfers, sent, failed,
-				)
-			}
+	}
+	for _, p := range w.Payouts {
+		r.Checked++
+		of[p.SessionID]++
+		sent, failed := told[string(webhook.PayoutSent)+" "+p.ID], told[string(webhook.PayoutFailed)+" "+p.ID]
+		if !p.told(sent, failed) {
+			r.violated(
+				p.ID, "is %s in generation %d with %d transfers, %d payout.sent and %d payout.failed", p.Status,
+				p.Generation, p.Transfers, sent, failed,
+			)
 		}
-		for _, s := range w.Sessions {
-			if n := of[s.ID]; (n == 1) != (s.Status == checkout.StatusCompleted) || n > 1 {
-				r.violated(s.ID, "is %s and has %d payouts", s.Status, n)
-			}
+	}
+	for _, s := range w.Sessions {
+		if n := of[s.ID]; (n == 1) != (s.Status == checkout.StatusCompleted) || n > 1 {
+			r.violated(s.ID, "is %s and has %d payouts", s.Status, n)
 		}
-	},
+	}
 }
 
 // told reports whether the payout's events and transfers fit its state. Each generation before the

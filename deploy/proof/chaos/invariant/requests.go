@@ -11,44 +11,40 @@ import (
 // seconds.
 const freshness = 2 * time.Second
 
-var requests = Invariant{
-	Number: 11, Names: "delivery, or the listener when a request names none", needs: receivers,
-	Title: "every request is signed rightly and just then, and carries its event's bytes to its delivery's address",
-	check: func(w *world, r *Result) {
-		for _, a := range w.arrivals {
-			if a.Canary {
-				continue
-			}
-			r.Checked++
-			d := a.delivery
-			switch {
-			case a.Delivery == "":
-				r.violated(a.Listener, "%s at %s names no delivery", a.Method, checkout.FormatTime(a.At))
-				continue
-			case d == nil && a.At.Before(w.At.Add(-w.DeliveryRetention)):
-				continue // the row may be gone
-			case d == nil:
-				r.violated(a.Delivery, "request at %s is of a delivery that is not there", checkout.FormatTime(a.At))
-				continue
-			}
-			if !a.SignatureOK {
-				r.violated(
-					d.ID, "attempt %s at %s does not verify with the secret of %s", a.Attempt,
-					checkout.FormatTime(a.At), a.Listener,
-				)
-			}
-			if !fresh(a) {
-				r.violated(
-					d.ID, "attempt %s came at %s, signed at %s", a.Attempt, checkout.FormatTime(a.At),
-					checkout.FormatTime(time.Unix(a.T, 0)),
-				)
-			}
-			if listenerOf(d.URL) != a.Listener && w.addressKnown(d, a.At) {
-				r.violated(d.ID, "attempt %s came to %s, and %s is the delivery's address", a.Attempt, a.Listener, d.URL)
-			}
-			checkBody(a, w.events[d.EventID], r)
+func (w *world) requests(r *Result) {
+	for _, a := range w.arrivals {
+		if a.Canary {
+			continue
 		}
-	},
+		r.Checked++
+		d := a.delivery
+		switch {
+		case a.Delivery == "":
+			r.violated(a.Listener, "%s at %s names no delivery", a.Method, checkout.FormatTime(a.At))
+			continue
+		case d == nil && a.At.Before(w.At.Add(-w.DeliveryRetention)):
+			continue // the row may be gone
+		case d == nil:
+			r.violated(a.Delivery, "request at %s is of a delivery that is not there", checkout.FormatTime(a.At))
+			continue
+		}
+		if !a.SignatureOK {
+			r.violated(
+				d.ID, "attempt %s at %s does not verify with the secret of %s", a.Attempt,
+				checkout.FormatTime(a.At), a.Listener,
+			)
+		}
+		if !fresh(a) {
+			r.violated(
+				d.ID, "attempt %s came at %s, signed at %s", a.Attempt, checkout.FormatTime(a.At),
+				checkout.FormatTime(time.Unix(a.T, 0)),
+			)
+		}
+		if listenerOf(d.URL) != a.Listener && w.addressKnown(d, a.At) {
+			r.violated(d.ID, "attempt %s came to %s, and %s is the delivery's address", a.Attempt, a.Listener, d.URL)
+		}
+		checkBody(a, w.events[d.EventID], r)
+	}
 }
 
 // checkBody checks that the body has the event's bytes, and that body and headers name the event.

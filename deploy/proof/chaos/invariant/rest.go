@@ -57,32 +57,27 @@ func (h Held) Leaks() string {
 	return strings.Join(all, "; ")
 }
 
-var rest = Invariant{
-	Number: 20, Names: "what",
-	Title: "after the last fault everything comes to rest in time, no process holds what it does not need, and none ended by itself",
-	needs: &witness{"nothing was broken here", func(f *Facts) bool { return f.Rest != nil }},
-	check: func(w *world, r *Result) {
+func (w *world) rest(r *Result) {
+	r.Checked++
+	if w.Rest.Restless != "" {
+		r.violated("everything", "is not at rest after %s: %s", w.Rest.After.Round(time.Second), w.Rest.Restless)
+	}
+	if bound := w.Rest.Within + w.Rest.LongestRetry; w.Rest.After > bound {
+		r.violated(
+			"everything", "came to rest after %s, and %s was the time for it",
+			w.Rest.After.Round(time.Second), bound.Round(time.Second),
+		)
+	}
+	if w.Rest.IdleInTx > 0 {
+		r.violated("PostgreSQL", "%d connections are idle in a transaction", w.Rest.IdleInTx)
+	}
+	for _, h := range w.Rest.Held {
 		r.Checked++
-		if w.Rest.Restless != "" {
-			r.violated("everything", "is not at rest after %s: %s", w.Rest.After.Round(time.Second), w.Rest.Restless)
+		if leaks := h.Leaks(); leaks != "" {
+			r.violated(h.Process, "holds %s", leaks)
 		}
-		if bound := w.Rest.Within + w.Rest.LongestRetry; w.Rest.After > bound {
-			r.violated(
-				"everything", "came to rest after %s, and %s was the time for it",
-				w.Rest.After.Round(time.Second), bound.Round(time.Second),
-			)
-		}
-		if w.Rest.IdleInTx > 0 {
-			r.violated("PostgreSQL", "%d connections are idle in a transaction", w.Rest.IdleInTx)
-		}
-		for _, h := range w.Rest.Held {
-			r.Checked++
-			if leaks := h.Leaks(); leaks != "" {
-				r.violated(h.Process, "holds %s", leaks)
-			}
-		}
-		for _, name := range w.Rest.UnwishedExits {
-			r.violated(name, "ended by itself")
-		}
-	},
+	}
+	for _, name := range w.Rest.UnwishedExits {
+		r.violated(name, "ended by itself")
+	}
 }

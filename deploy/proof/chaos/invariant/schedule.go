@@ -12,31 +12,27 @@ import (
 // not.
 const fallbackShare = 0.62
 
-var schedule = Invariant{
-	Number: 10, Names: "delivery",
-	Title: "a run has at most the schedule's attempts, of one request each",
-	check: func(w *world, r *Result) {
-		for i := range w.Deliveries {
-			d := &w.Deliveries[i]
-			for _, a := range d.Attempts {
-				r.Checked++
-				w.checkRequestsOf(d, a, r)
-			}
-			wishes := w.wishes(d)
-			for _, gap := range w.shortGaps(d) {
-				a, b := gap[0], gap[1]
-				var wished bool
-				if wishes, wished = granted(wishes, a, b); !wished {
-					r.violated(
-						d.ID,
-						"attempt %d.%d began %s after the end of the one before, and %s is the schedule",
-						b.Run, b.Number, b.StartedAt.Sub(ended(a)).Round(time.Millisecond),
-						w.retryDelay(d, a.Number),
-					)
-				}
+func (w *world) schedule(r *Result) {
+	for i := range w.Deliveries {
+		d := &w.Deliveries[i]
+		for _, a := range d.Attempts {
+			r.Checked++
+			w.checkRequestsOf(d, a, r)
+		}
+		wishes := w.wishes(d)
+		for _, gap := range w.shortGaps(d) {
+			a, b := gap[0], gap[1]
+			var wished bool
+			if wishes, wished = granted(wishes, a, b); !wished {
+				r.violated(
+					d.ID,
+					"attempt %d.%d began %s after the end of the one before, and %s is the schedule",
+					b.Run, b.Number, b.StartedAt.Sub(ended(a)).Round(time.Millisecond),
+					w.retryDelay(d, a.Number),
+				)
 			}
 		}
-	},
+	}
 }
 
 // checkRequestsOf checks that each attempt made at most one request, and that the

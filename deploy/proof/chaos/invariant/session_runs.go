@@ -9,41 +9,37 @@ import (
 	"example.com/checkout/workflows/contract"
 )
 
-var sessionRuns = Invariant{
-	Number: 16, Names: "session",
-	Title: "a session's last run says what its row says, runs while it is pending, and no workflow task of it failed",
-	check: func(w *world, r *Result) {
-		for _, s := range w.Sessions {
-			gone := s.EndedAt != nil && s.EndedAt.Before(w.At.Add(-w.RunRetention+time.Hour))
-			if s.Moved || gone {
-				continue
-			}
-			r.Checked++
-			runs := w.runs[s.ID]
-			if len(runs) == 0 {
-				r.violated(s.ID, "is %s and has no workflow", s.Status)
-				continue
-			}
-			if last := runs[len(runs)-1]; !w.agrees(s, last) {
-				r.violated(s.ID, "row is %s, run %s is %s with result %q", s.Status, last.RunID, last.Status, last.Result)
-			}
+func (w *world) sessionRuns(r *Result) {
+	for _, s := range w.Sessions {
+		gone := s.EndedAt != nil && s.EndedAt.Before(w.At.Add(-w.RunRetention+time.Hour))
+		if s.Moved || gone {
+			continue
 		}
-		for id, last := range w.rowless(contract.TypeCheckoutSession) {
-			// The creation was rolled back: the run closes quietly when its time is over.
-			r.Checked++
-			switch {
-			case last.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && last.ExpiresAt.Before(w.At.Add(-overdueTime)):
-				r.violated(id, "runs without a row %s after its time", w.At.Sub(last.ExpiresAt).Round(time.Second))
-			case last.Result != "":
-				r.violated(id, "is %s, and there is no such row", last.Result)
-			}
+		r.Checked++
+		runs := w.runs[s.ID]
+		if len(runs) == 0 {
+			r.violated(s.ID, "is %s and has no workflow", s.Status)
+			continue
 		}
-		for _, h := range w.Histories {
-			for _, cause := range h.TaskFailures {
-				r.violated(h.WorkflowID, "a workflow task of run %s failed: %s", h.RunID, cause)
-			}
+		if last := runs[len(runs)-1]; !w.agrees(s, last) {
+			r.violated(s.ID, "row is %s, run %s is %s with result %q", s.Status, last.RunID, last.Status, last.Result)
 		}
-	},
+	}
+	for id, last := range w.rowless(contract.TypeCheckoutSession) {
+		// The creation was rolled back: the run closes quietly when its time is over.
+		r.Checked++
+		switch {
+		case last.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && last.ExpiresAt.Before(w.At.Add(-overdueTime)):
+			r.violated(id, "runs without a row %s after its time", w.At.Sub(last.ExpiresAt).Round(time.Second))
+		case last.Result != "":
+			r.violated(id, "is %s, and there is no such row", last.Result)
+		}
+	}
+	for _, h := range w.Histories {
+		for _, cause := range h.TaskFailures {
+			r.violated(h.WorkflowID, "a workflow task of run %s failed: %s", h.RunID, cause)
+		}
+	}
 }
 
 // agrees reports whether a run's state agrees with its row. An operator may have terminated the run

@@ -14,32 +14,28 @@ const (
 	fewestWaiting = 50 // on each side
 )
 
-var waits = Invariant{
-	Number: 29, Names: "payouts", needs: outside,
-	Title: "the payouts of honest merchants wait at most twice as long while an enemy acts",
-	check: func(w *world, r *Result) {
-		var calm, besieged []time.Duration
-		for _, p := range w.Payouts {
-			if !p.Mode.Live() || p.MerchantID == w.Live.Hostile || p.Status != checkout.PayoutSent || p.SentAt == nil ||
-				slices.ContainsFunc(w.Live.Halts, func(s Span) bool { return s.meets(p.CreatedAt, *p.SentAt) }) {
-				continue
-			}
-			r.Checked++
-			waited := p.SentAt.Sub(p.CreatedAt)
-			if slices.ContainsFunc(w.Live.Sieges, func(s Span) bool { return s.meets(p.CreatedAt, p.CreatedAt) }) {
-				besieged = append(besieged, waited)
-			} else {
-				calm = append(calm, waited)
-			}
+func (w *world) waits(r *Result) {
+	var calm, besieged []time.Duration
+	for _, p := range w.Payouts {
+		if !p.Mode.Live() || p.MerchantID == w.Live.Hostile || p.Status != checkout.PayoutSent || p.SentAt == nil ||
+			slices.ContainsFunc(w.Live.Halts, func(s Span) bool { return s.meets(p.CreatedAt, *p.SentAt) }) {
+			continue
 		}
-		slices.Sort(calm)
-		slices.Sort(besieged)
-		if min(len(calm), len(besieged)) < fewestWaiting {
-			return
+		r.Checked++
+		waited := p.SentAt.Sub(p.CreatedAt)
+		if slices.ContainsFunc(w.Live.Sieges, func(s Span) bool { return s.meets(p.CreatedAt, p.CreatedAt) }) {
+			besieged = append(besieged, waited)
+		} else {
+			calm = append(calm, waited)
 		}
-		without, with := calm[len(calm)*9/10], besieged[len(besieged)*9/10]
-		if with > 2*without+faultHold {
-			r.violated("nine tenths", "are sent within %s, and without the enemy within %s", with, without)
-		}
-	},
+	}
+	slices.Sort(calm)
+	slices.Sort(besieged)
+	if min(len(calm), len(besieged)) < fewestWaiting {
+		return
+	}
+	without, with := calm[len(calm)*9/10], besieged[len(besieged)*9/10]
+	if with > 2*without+faultHold {
+		r.violated("nine tenths", "are sent within %s, and without the enemy within %s", with, without)
+	}
 }

@@ -12,42 +12,38 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-var workflows = Invariant{
-	Number: 7, Names: "delivery",
-	Title: "every delivery has a workflow, with the runs that its row counts, and every such workflow a row",
-	check: func(w *world, r *Result) {
-		for i := range w.Deliveries {
-			d := &w.Deliveries[i]
-			if d.Moved || w.runsGone(d) {
-				continue
-			}
-			r.Checked++
-			runs := w.runs[d.ID]
-			switch {
-			case len(runs) == 0 && d.Run == 0 && d.Status == webhook.DeliveryCanceled &&
-				w.endpoints[d.EndpointID].DeletedAt != nil:
-				// The registration was deleted before a run was started.
-			case len(runs) == 0:
-				r.violated(d.ID, "is %s and has no workflow", d.Status)
-			case w.foundOnly(d, runs[0]):
-				r.violated(d.ID, "was never started until %s found it", runs[0].Parent)
-			case d.CreatedAt.Before(w.At.Add(-w.RunRetention)):
-				// The delivery's first runs may be gone.
-			case len(runs) < d.Run && d.Run-len(runs) > activityResets(d, runs):
-				r.violated(d.ID, "row counts %d runs, Temporal %d", d.Run, len(runs))
-			case len(runs) > d.Run && len(runs)-d.Run > runsWithoutAttempt(runs):
-				r.violated(d.ID, "row counts %d runs, Temporal %d", d.Run, len(runs))
-			}
+func (w *world) workflows(r *Result) {
+	for i := range w.Deliveries {
+		d := &w.Deliveries[i]
+		if d.Moved || w.runsGone(d) {
+			continue
 		}
-		for id, last := range w.rowless(contract.TypeWebhookDelivery) {
-			r.Checked++
-			if last.Status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING &&
-				last.ClosedAt.Before(w.At.Add(-w.DeliveryRetention)) {
-				continue // the row may be gone
-			}
-			r.violated(id, "is a workflow (%s) without a row", last.Status)
+		r.Checked++
+		runs := w.runs[d.ID]
+		switch {
+		case len(runs) == 0 && d.Run == 0 && d.Status == webhook.DeliveryCanceled &&
+			w.endpoints[d.EndpointID].DeletedAt != nil:
+			// The registration was deleted before a run was started.
+		case len(runs) == 0:
+			r.violated(d.ID, "is %s and has no workflow", d.Status)
+		case w.foundOnly(d, runs[0]):
+			r.violated(d.ID, "was never started until %s found it", runs[0].Parent)
+		case d.CreatedAt.Before(w.At.Add(-w.RunRetention)):
+			// The delivery's first runs may be gone.
+		case len(runs) < d.Run && d.Run-len(runs) > activityResets(d, runs):
+			r.violated(d.ID, "row counts %d runs, Temporal %d", d.Run, len(runs))
+		case len(runs) > d.Run && len(runs)-d.Run > runsWithoutAttempt(runs):
+			r.violated(d.ID, "row counts %d runs, Temporal %d", d.Run, len(runs))
 		}
-	},
+	}
+	for id, last := range w.rowless(contract.TypeWebhookDelivery) {
+		r.Checked++
+		if last.Status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING &&
+			last.ClosedAt.Before(w.At.Add(-w.DeliveryRetention)) {
+			continue // the row may be gone
+		}
+		r.violated(id, "is a workflow (%s) without a row", last.Status)
+	}
 }
 
 // foundOnly reports whether a session's run closed without starting a delivery, and Reconcile

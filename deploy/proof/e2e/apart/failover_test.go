@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -64,7 +65,10 @@ func startPair(t *testing.T) (primary, standby *pgtemp.Server) {
 	password, err := os.ReadFile(filepath.Join(first, "password"))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(second, "password"), password, 0o600))
-	basebackup(t, primary.URL("postgres"), filepath.Join(second, "data"), "--write-recovery-conf")
+	backup := exec.CommandContext(t.Context(), filepath.Join(programs, "pg_basebackup"), "--dbname="+primary.URL("postgres"),
+		"--pgdata="+filepath.Join(second, "data"), "--wal-method=stream", "--checkpoint=fast", "--no-sync", "--write-recovery-conf")
+	said, err := backup.CombinedOutput()
+	require.NoError(t, err, "%s", said)
 	standby = start(second)
 	// The copy does not have this setting: after the promotion nobody would confirm a commit.
 	execute(t, primary, `ALTER SYSTEM SET synchronous_standby_names = '*'`)

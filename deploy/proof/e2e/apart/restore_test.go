@@ -40,7 +40,8 @@ func TestRestore_ToAMoment(t *testing.T) {
 	load := e2e.StartLoad(m)
 	archive.backrest("backup", "--type=full")
 	e2e.Await(t, "the load runs", 10*time.Second, func() bool { return load.Since(time.Time{}) >= 20 })
-	pending, unsent := m.Create(e2e.Terms), failing.RefusedDelivery()
+	pending, unsent, asked := m.Create(e2e.Terms), failing.RefusedDelivery(), m.Create(e2e.Terms)
+	m.MustPay(asked, e2e.Card3DS)
 	moment := e2e.Query[time.Time](t, stack, `SELECT clock_timestamp()`)
 	late := m.Create(e2e.Terms)
 	e2e.Await(t, "the load goes on", 10*time.Second, func() bool { return load.Since(moment) >= 20 })
@@ -66,6 +67,7 @@ func TestRestore_ToAMoment(t *testing.T) {
 	require.NoError(t, stack.StartAPI(t.Context()))
 
 	m.Must(http.StatusNotFound, http.MethodGet, "/v1/checkout/"+late, "")
+	m.Must(http.StatusOK, http.MethodPost, "/v1/test/checkout/"+asked+"/advance", "")
 	kept := acknowledged[:len(acknowledged)-load.Since(moment)]
 	requireCompleted(m, "restore", append(kept, pending, m.Create(e2e.Terms)))
 	unknown := 0

@@ -33,7 +33,6 @@ func TestDashboard_EveryPage(t *testing.T) {
 	e2e.Await(t, "the payout fails", 10*time.Second, func() bool { return m.Session(unpaid).Field("payout.status") == "failed" })
 	delivery := e2e.DeliveryOf(t, e2e.Shared, paid, "checkout.completed")
 	endpoint := e2e.Query[string](t, e2e.Shared, `SELECT id FROM webhook_endpoint WHERE merchant_id = $1`, m.ID)
-	replay := m.Must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay", `{"since": "2026-01-01T00:00:00Z"}`).Field("id").(string)
 	url := e2e.Query[string](t, e2e.Shared, `SELECT url FROM webhook_endpoint WHERE id = $1`, endpoint)
 	for _, path := range []string{"orders", "stock", "mail", "ledger"} {
 		m.Must(http.StatusCreated, http.MethodPost, "/v1/webhooks", `{"url": "`+url+`/`+path+`", "events": ["payout.sent"], "description": "For `+path+`"}`)
@@ -47,15 +46,21 @@ func TestDashboard_EveryPage(t *testing.T) {
 	b.Do(chromedp.Navigate(m.Stack.DashboardURL()+"/signin"), chrome.See("#email"))
 	inspectPage(b, "dashboard-signin")
 	signIn(b, m, newMember(m, checkout.RoleOwner))
+	replay := m.Must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay", `{"since": "2026-01-01T00:00:00Z", "status": "delivered", "rate": 1}`).Field("id").(string)
+	page(b, m, "/test/replays/"+replay)
+	b.Do(chrome.See("#cancel"))
+	b.Axe("replay that runs")
+	const preview = "?since=2026-01-01T00:00&status=delivered&rate=1"
 	for _, path := range []string{
 		"/test/", "/live/", "/test/sessions", "/live/sessions", "/test/sessions?status=expired", "/test/sessions/" + paid, "/test/sessions/" + unpaid,
 		"/test/payouts", "/live/payouts", "/test/deliveries", "/live/deliveries", "/test/deliveries/" + delivery,
-		"/test/webhooks", "/live/webhooks", "/test/webhooks/" + endpoint, "/test/webhooks/" + endpoint + "/replay", "/test/replays/" + replay,
+		"/test/webhooks", "/live/webhooks", "/test/webhooks/" + endpoint, "/test/webhooks/" + endpoint + "/replay",
+		"/test/webhooks/" + endpoint + "/replay" + preview, "/test/replays/" + replay,
 		"/test/keys", "/live/keys", "/test/requests", "/live/requests", "/test/requests?status=refused", "/test/settings", "/live/settings", "/test/members", "/test/audit", "/test/account",
 	} {
 		page(b, m, path)
 		b.RequireTablesFit(path)
-		inspectPage(b, "dashboard"+strings.NewReplacer("/", "-", "?", "-", "=", "-", paid, "one", unpaid, "unpaid", delivery, "one", endpoint, "one", replay, "one").Replace(path))
+		inspectPage(b, "dashboard"+strings.NewReplacer(preview, "-preview", "/", "-", "?", "-", "=", "-", paid, "one", unpaid, "unpaid", delivery, "one", endpoint, "one", replay, "one").Replace(path))
 	}
 	page(b, m, "/test/sessions/"+unpaid)
 	b.Do(chrome.Click("#retry-ask"), chrome.See("#retry-payout form button"))
@@ -69,6 +74,19 @@ func TestDashboard_EveryPage(t *testing.T) {
 	page(b, m, "/test/settings")
 	b.Do(chrome.Empty("#address_BTC"), chrome.TypeInto("#address_BTC", "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"), chrome.Click("main section:first-of-type button"), chrome.See("#password"))
 	inspectPage(b, "dashboard-payout")
+	e2e.Query[string](t, e2e.Shared, `INSERT INTO payout_address (merchant_id, mode, currency, network, address)
+		VALUES ($1, 'live', 'ETH', 'ethereum', '0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed') RETURNING address`, m.ID)
+	page(b, m, "/live/settings")
+	b.Do(chrome.Empty("#address_ETH"), chrome.TypeInto("#address_ETH", "0x52908400098527886E0F7030069857D2E4169EE7"),
+		chrome.Click(`form[action$="/live/settings/payout"] button`), chrome.See("#password"))
+	inspectPage(b, "dashboard-payout-live")
+	b.Do(chrome.TypeInto("#password", dashboardPassword), chrome.Click("main button"), chrome.See(".warning"))
+	inspectPage(b, "dashboard-announced")
+	page(b, m, "/test/keys")
+	require.False(t, chrome.Get(b, chromedp.Evaluate[bool](`document.querySelector(".choices").checkVisibility()`)), "single scopes are not to be ticked beside everything")
+	b.Do(chrome.Click(`input[name="access"][value="some"]`), chrome.See(".choices"), chrome.Click(`input[value="full"]`))
+	b.Do(chrome.TypeInto("#label", "web shop"), chrome.Click("#create form > button"), chrome.See("#key"))
+	b.Axe("key-secret")
 	page(b, m, "/test/members")
 	link := invited(b, m, m.ID+"@axe.example")
 	inspectPage(b, "dashboard-invited")

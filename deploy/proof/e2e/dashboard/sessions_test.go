@@ -2,8 +2,6 @@ package dashboard
 
 import (
 	"fmt"
-	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -105,56 +103,4 @@ func TestDashboard_Sessions(t *testing.T) {
 	b.Do(chromedp.Evaluate[chromedp.Void](`document.getElementById("summary").dataset.old = "", void htmx.ajax("GET", location.pathname, {target: "#summary", select: "#summary", swap: "outerHTML"})`),
 		chromedp.Poll[chromedp.Void](`!("old" in document.getElementById("summary").dataset)`), chrome.See("#charts-table table")) // still unfolded
 	require.Positive(t, chrome.Get(b, chromedp.Evaluate[float64](`document.querySelector(".chart rect.completed").getBoundingClientRect().height`)))
-}
-
-// TestDashboard_Keys makes a key, replaces it as the interface document says,
-// and revokes the old one.
-func TestDashboard_Keys(t *testing.T) {
-	t.Parallel()
-	e2e.OnlyLong(t)
-	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
-	b := newDashboard(t, browser, m, checkout.RoleDeveloper)
-	made := func() string { // by the form as it is
-		b.Do(chrome.Click("#create form > button"), chrome.See("#key"))
-		require.Contains(t, b.Text(".once"), "shown only once")
-		return b.Text("#key")
-	}
-	page(b, m, "/test/keys")
-	require.False(t, chrome.Get(b, chromedp.Evaluate[bool](`document.querySelector(".choices").checkVisibility()`)), "single scopes are not to be ticked beside everything")
-	b.Do(chrome.Click(`input[name="access"][value="some"]`), chrome.See(".choices"), chrome.Click(`input[value="full"]`))
-	b.Do(chrome.TypeInto("#label", "web shop"))
-	old := made()
-	b.Axe("key-secret")
-	require.True(t, strings.HasPrefix(old, "sk_test_"))
-	group := `section[aria-label="web shop"]`
-	require.Contains(t, b.Text(group), "not used yet")
-
-	same := noReload(b)
-	m.Key = old
-	id := m.Create(e2e.Terms)
-	b.Do(seeIn(group, "just now"))
-	same()
-
-	page(b, m, "/test/keys")
-	require.NotContains(t, b.Text("main"), old)
-	b.Do(chrome.Click(group+" > header a"), chrome.See(`#label[value="web shop"]`))
-	next := made()
-	require.NotEqual(t, old, next)
-	b.Do(seeIn(group+" li.now", "Deploy it"))
-	m.Key = next
-	require.Equal(t, "pending", m.Session(id).Field("status"))
-	b.Do(seeIn(group+" li.now", "See here"), seeIn(group+" li.now", "just now"))
-
-	row := group + " tbody tr:nth-child(2)" // the newest comes first
-	b.Do(chrome.Click(row+" summary"), chrome.See(row+" form button"), chrome.Click(row+" form button"), chrome.See(".notice"))
-	require.Contains(t, b.Text(".notice"), "The key is revoked.")
-	require.Contains(t, b.Text(group), "revoked")
-	require.NotContains(t, b.Text(group), "Deploy it")
-	require.Equal(t, "pending", m.Session(id).Field("status"), "the new one goes on")
-	m.Key = old
-	got, err := m.Call(http.MethodGet, "/v1/checkout/"+id, "")
-	require.NoError(t, err)
-	require.Equal(t, http.StatusUnauthorized, got.Status)
-	page(b, m, "/live/keys")
-	require.Contains(t, b.Text("main"), "Live keys charge real cards.")
 }

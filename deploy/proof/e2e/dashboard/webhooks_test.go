@@ -3,7 +3,6 @@ package dashboard
 import (
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -98,41 +97,4 @@ func TestDashboard_LiveLog(t *testing.T) {
 	e2e.Query[int](t, m.Stack, `WITH gone AS (DELETE FROM member_session s USING member m WHERE m.id = s.member_id AND m.merchant_id = $1) SELECT 1`, m.ID)
 	b.Do(chrome.See("#password"))
 	b.TakeFaults() // the browser notes the 401
-}
-
-// TestDashboard_BulkReplay counts, starts, watches and finds the replay again.
-func TestDashboard_BulkReplay(t *testing.T) {
-	t.Parallel()
-	e2e.OnlyLong(t)
-	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
-	for range 4 {
-		m.MustPay(m.Create(e2e.Terms), e2e.CardDeclined)
-	}
-	m.Arrivals(4, 30*time.Second)
-	registration := m.Registration()
-	e2e.Await(t, "the deliveries are delivered", 20*time.Second, func() bool {
-		return e2e.Query[int](t, m.Stack, `SELECT count(*)::int FROM webhook_delivery WHERE merchant_id = $1 AND status = 'delivered'`, m.ID) == 4
-	})
-	b := newDashboard(t, browser, m, checkout.RoleDeveloper)
-	page(b, m, "/test/webhooks/"+registration+"/replay")
-	b.Script(`document.querySelector("#status").value = "delivered", document.querySelector("#rate").value = "1"`)
-	b.Do(chrome.Click(".filters button"), chrome.See("#start"))
-	require.Equal(t, "4 deliveries", b.Text("#preview-title"))
-	b.Axe("replay-preview")
-	b.Do(chrome.Click("#start"), chrome.See("#progress"))
-	b.Script(`window.sameDocument = true`)
-	b.Axe("replay")
-	b.Do(seeIn("#progress", "It is complete."))
-	require.True(t, chrome.Get(b, chromedp.Evaluate[bool](`window.sameDocument === true`)), "without a reload")
-	require.Contains(t, b.Text("#progress"), "4 of 4 sent again")
-	m.Arrivals(8, 30*time.Second)
-
-	page(b, m, "/test/webhooks/"+registration+"/replay")
-	b.Script(`document.querySelector("#status").value = "delivered", document.querySelector("#rate").value = "1"`)
-	b.Do(chrome.Click(".filters button"), chrome.Click("#start"), chrome.Click("#cancel button"), chrome.See(".status.canceled"))
-	e2e.Await(t, "the replay is canceled", 20*time.Second, func() bool {
-		return e2e.Query[int](t, m.Stack, `SELECT count(*)::int FROM webhook_replay WHERE merchant_id = $1 AND status = 'canceled'`, m.ID) == 1
-	})
-	page(b, m, "/test/webhooks/"+registration+"/replay")
-	require.Equal(t, 2, strings.Count(b.Text("tbody"), " of 4"))
 }

@@ -10,45 +10,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
-
-	"example.com/checkout/deploy/standin/devstack"
-	"example.com/checkout/workflows/checkout"
 )
-
-// create compares POST /v1/checkout with the bare sum of its parts.
-func create(flags *flag.FlagSet) func(context.Context) (report, error) {
-	p := pace{rounds: 16, period: 3 * time.Second, clients: 8}
-	p.addFlags(flags)
-	return func(ctx context.Context) (report, error) {
-		r, err := newRig(ctx, devstack.Options{})
-		if err != nil {
-			return report{}, err
-		}
-		defer r.stop()
-		pool, err := pgxpool.New(ctx, r.stack.DatabaseURL())
-		if err != nil {
-			return report{}, err
-		}
-		defer pool.Close()
-		overREST := r.createOverREST(p.clients)
-		ways := []*way{
-			{name: "POST /v1/checkout", do: func(ctx context.Context) error { _, err := overREST(ctx); return err }},
-			{name: "INSERT + StartWorkflow", do: r.createBare(pool)},
-		}
-		if err := r.interleave(ctx, p, ways...); err != nil {
-			return report{}, err
-		}
-		return report{
-			Parts:  []part{{Of: "way", Figures: compared(ways...)}, where(ways...)},
-			Result: compare("Whole requests a second / the plain sum of their parts", ratios(ways[0], ways[1])),
-		}, nil
-	}
-}
 
 // way is one of the compared ways to do the same work.
 type way struct {
@@ -212,31 +177,5 @@ func (r *rig) createOverREST(clients int) func(context.Context) (string, error) 
 			id, status, err = try(ctx, body)
 		}
 		return id, err
-	}
-}
-
-// createBare does the least that any such service needs: the same row and the same workflow,
-// without request, key, rate limit, checks, and a transaction around both.
-func (r *rig) createBare(pool *pgxpool.Pool) func(context.Context) error {
-	var orders atomic.Int64
-	return func(ctx context.Context) error {
-		order := fmt.Sprintf("b%d", orders.Add(1))
-		now := time.Now().UTC().Truncate(time.Millisecond)
-		s := checkout.Session{
-			Ref: checkout.Owner{
-				MerchantID: r.stack.Demo.MerchantID,
-				Mode:       checkout.ModeTest,
-			}.Ref(checkout.NewID(checkout.PrefixSession)),
-			Currency: checkout.USD, ExpiresAt: now.Add(checkout.SessionLifetime),
-		}
-		_, err := pool.Exec(ctx, `
-			INSERT INTO checkout_session (id, merchant_id, mode, amount, currency, payout_currency, status, metadata,
-				order_id, max_attempts, created_at, expires_at)
-			VALUES ($1, $2, $3, 1000, 'USD', 'USDC', 'pending', $4, $5, 3, $6, $7)`,
-			s.ID, s.MerchantID, s.Mode, fmt.Appendf(nil, `{"order_id":%q}`, order), order, now, s.ExpiresAt)
-		if err != nil {
-			return err
-		}
-		return r.flows.StartSession(ctx, s)
 	}
 }
