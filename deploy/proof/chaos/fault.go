@@ -47,9 +47,9 @@ var faultKinds = []faultKind{
 	{"postgres-kill", 1, "postgres", killed},
 	{"postgres-immediate", 2, "postgres", stopped},                              // D1
 	{"postgres-pause", 1, "postgres", paused(5 * time.Second)},                  // D3
-	{"backends-terminated", 3, "", terminateBackends},                           // D4
+	{"backends-terminated", 3, "", within(5*time.Second, terminateBackends)},    // D4
 	{"connections-exhausted", 1, "", exhaustConnections},                        // D5
-	{"row-lock", 3, "", lockRows},                                               // D7
+	{"row-lock", 3, "", within(15*time.Second, lockRows)},                       // D7
 	{"client-disconnect", 2, "", disconnectClients},                             // A5
 	{"net-cut", 2, "", onLink(linkCut, 500*time.Millisecond, 5*time.Second)},    // G
 	{"net-outage", 1, "", onLink(linkCut, 11*time.Second, 14*time.Second)},      // D2: longer than a decision may take
@@ -111,6 +111,15 @@ func until(ctx context.Context, longest, every time.Duration, is func() bool) bo
 	return false
 }
 
+// within gives up after a time.
+func within(longest time.Duration, inject injection) injection {
+	return func(ctx context.Context, c *chaos, p *part, random *rand.Rand) bool {
+		ctx, cancel := context.WithTimeout(ctx, longest)
+		defer cancel()
+		return inject(ctx, c, p, random)
+	}
+}
+
 var (
 	killed  = ends(func(p *part) { p.kill() })
 	stopped = ends(func(p *part) { p.stop() })
@@ -138,8 +147,6 @@ func paused(longest time.Duration) injection {
 }
 
 func terminateBackends(ctx context.Context, c *chaos, _ *part, _ *rand.Rand) bool {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
 	_, err := query[int](ctx, c.rig, `
 		SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 		WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'`)
@@ -166,8 +173,6 @@ func exhaustConnections(ctx context.Context, c *chaos, _ *part, random *rand.Ran
 
 // lockRows locks the rows of pending sessions for longer than the service waits for a lock.
 func lockRows(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
-	defer cancel()
 	conn, err := pgx.Connect(ctx, c.rig.databaseURL)
 	if err != nil {
 		return false
@@ -225,9 +230,7 @@ func resetLink(_ context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 
 // operate makes an operator act on a run of a session or a delivery, open or closed.
 func operate(do func(ctx context.Context, c *chaos, workflowID string) error) injection {
-	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-		defer cancel()
+	return within(5*time.Second, func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 		table := []string{"checkout_session", "webhook_delivery"}[random.IntN(2)]
 		status := []string{"status = 'pending'", "status <> 'pending'"}[random.IntN(2)]
 		id, err := query[string](
@@ -240,7 +243,7 @@ func operate(do func(ctx context.Context, c *chaos, workflowID string) error) in
 		}
 		err = do(ctx, c, id)
 		return err == nil || errors.Is(err, context.DeadlineExceeded)
-	}
+	})
 }
 
 func terminateRun(ctx context.Context, c *chaos, id string) error {

@@ -159,7 +159,7 @@ func TestLockRows_LocksPendingSessionsUntilItEnds(t *testing.T) {
 	go func() {
 		done := false
 		for !done && ctx.Err() == nil { // it skips the row while free looks at it
-			done = lockRows(ctx, c, nil, newRandom())
+			done = within(15*time.Second, lockRows)(ctx, c, nil, newRandom())
 		}
 		locked <- done
 	}()
@@ -180,9 +180,10 @@ func TestTerminateBackends_EndsConnections(t *testing.T) {
 	require.NoError(t, err)
 	defer conn.Close(context.WithoutCancel(t.Context()))
 	require.NoError(t, conn.Ping(t.Context()))
-	require.True(t, terminateBackends(t.Context(), c, nil, nil))
+	terminate := within(5*time.Second, terminateBackends)
+	require.True(t, terminate(t.Context(), c, nil, nil))
 	require.ErrorContains(t, conn.Ping(t.Context()), "57P01", "terminated by an administrator")
 
 	require.NoError(t, server.Stop())
-	require.False(t, terminateBackends(t.Context(), c, nil, nil), "nobody is there to be ended")
+	require.False(t, terminate(t.Context(), c, nil, nil), "nobody is there to be ended")
 }

@@ -180,44 +180,29 @@ func bitcoinAddress(number int, hash []byte) (string, error) {
 // liveScripts are the stories of live sessions. No live session can be advanced, and its time of one
 // hour is longer than a run: a merchant ends it early.
 var liveScripts = []script{
-	{"live: pay", 60, 0, func(ctx context.Context, c *chaos, s *scene) {
-		c.payLive(ctx, s, liveGoodCards[s.random.IntN(len(liveGoodCards))])
-	}},
-	{"live: declined, then pay", 10, 0, func(ctx context.Context, c *chaos, s *scene) {
-		c.payLive(ctx, s, liveDeclined[s.random.IntN(len(liveDeclined))])
-		c.payLive(ctx, s, liveGood)
-	}},
-	{"live: the bank agrees", 10, 0, func(ctx context.Context, c *chaos, s *scene) {
-		c.payLive(ctx, s, liveAsks)
-		c.atTheBank(ctx, s, "confirm")
-	}},
-	{"live: the bank agrees and declines", 3, 0, func(ctx context.Context, c *chaos, s *scene) {
-		c.payLive(ctx, s, liveAsksThen)
-		c.atTheBank(ctx, s, "confirm")
-	}},
-	{"live: the bank refuses, then pay", 4, 0, func(ctx context.Context, c *chaos, s *scene) {
-		c.payLive(ctx, s, liveAsks)
-		c.atTheBank(ctx, s, "refuse")
-		pause(ctx, 6*time.Second)
-		c.payLive(ctx, s, liveGood)
-	}},
-	{"live: leave at the bank", 2, 0, func(ctx context.Context, c *chaos, s *scene) { c.payLive(ctx, s, liveAsks) }},
-	{"live: leave", 3, 0, func(ctx context.Context, c *chaos, s *scene) { c.look(ctx, s.m, s.id) }},
-	{"live: expire, then pay", 4, 0, func(ctx context.Context, c *chaos, s *scene) {
-		c.end(ctx, s.m, invariant.OpExpire, s.id)
-		c.payLive(ctx, s, liveGood)
-	}},
-	{"live: pay × expire", 8, 0, func(ctx context.Context, c *chaos, s *scene) {
-		s.race(
-			func() { c.payLive(ctx, s, liveGood) },
-			func() { c.end(ctx, s.m, invariant.OpExpire, s.id) }, 200*time.Millisecond,
-		)
-	}},
-	{"live: pay × pay", 6, 0, func(ctx context.Context, c *chaos, s *scene) {
-		s.race(
-			func() { c.payLive(ctx, s, liveGood) }, func() { c.payLive(ctx, s, liveGood) }, 100*time.Millisecond,
-		)
-	}},
+	{"live: pay", 60, 0, paysLive(liveGoodCards...)},
+	{"live: declined, then pay", 10, 0, story(paysLive(liveDeclined...), paysLive(liveGood))},
+	{"live: the bank agrees", 10, 0, story(paysLive(liveAsks), atTheBank("confirm"))},
+	{"live: the bank agrees and declines", 3, 0, story(paysLive(liveAsksThen), atTheBank("confirm"))},
+	{"live: the bank refuses, then pay", 4, 0,
+		story(paysLive(liveAsks), atTheBank("refuse"), waits(6*time.Second), paysLive(liveGood))},
+	{"live: leave at the bank", 2, 0, paysLive(liveAsks)},
+	{"live: leave", 3, 0, looks},
+	{"live: expire, then pay", 4, 0, story(endsBy(invariant.OpExpire), paysLive(liveGood))},
+	{"live: pay × expire", 8, 0, race(paysLive(liveGood), endsBy(invariant.OpExpire), 200*time.Millisecond)},
+	{"live: pay × pay", 6, 0, race(paysLive(liveGood), paysLive(liveGood), 100*time.Millisecond)},
+}
+
+func paysLive(from ...string) step {
+	return func(ctx context.Context, c *chaos, s *scene) { c.payLive(ctx, s, s.oneOf(from)) }
+}
+
+func atTheBank(said string) step {
+	return func(ctx context.Context, c *chaos, s *scene) { c.atTheBank(ctx, s, said) }
+}
+
+func waits(d time.Duration) step {
+	return func(ctx context.Context, _ *chaos, _ *scene) { pause(ctx, d) }
 }
 
 // liveSession plays one live script to its end, even if the load ends before.

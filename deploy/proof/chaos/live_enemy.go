@@ -44,8 +44,8 @@ var enemyKinds = []faultKind{
 	{"enemy-takes-dust-back", 2, "", undoDust},
 	{"enemy-payee", 4, "", attacks(changePayee)},
 	{"enemy-address", 4, "", changeAddress},
-	{"enemy-retry", 6, "", retryAtOnce},
-	{"enemy-refund", 2, "", refundAndRetry},
+	{"enemy-retry", 6, "", within(clientTimeout, retryAtOnce)},
+	{"enemy-refund", 2, "", within(clientTimeout, refundAndRetry)},
 }
 
 // addEnemy deploys the enemy's contracts and creates its merchant.
@@ -97,13 +97,11 @@ func (c *chaos) attack(ctx context.Context) {
 
 // attacks makes a move of the wallet. It does not wait until the move is in a block.
 func attacks(do func(ctx context.Context, d *devstack.LiveDouble, w *world, random *rand.Rand) error) injection {
-	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-		defer cancel()
+	return within(5*time.Second, func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 		return c.onNode(ctx, checkout.Ethereum, func(d *devstack.LiveDouble) error {
 			return do(ctx, d, &c.world, random)
 		}) == nil
-	}
+	})
 }
 
 // dust sends the treasury the smallest amount of every currency.
@@ -200,8 +198,6 @@ func (c *chaos) setAddress(
 
 // retryAtOnce retries failed payouts of the enemy's shop, each some times at once.
 func retryAtOnce(ctx context.Context, c *chaos, _ *part, _ *rand.Rand) bool {
-	ctx, cancel := context.WithTimeout(ctx, clientTimeout)
-	defer cancel()
 	failed, err := query[[]string](ctx, c.rig, `
 		SELECT coalesce(array_agg(id), '{}') FROM (SELECT id FROM payout
 			WHERE merchant_id = $1 AND status = 'failed' ORDER BY random() LIMIT 3) x`, c.world.enemy.shop.id)
@@ -227,19 +223,17 @@ func (c *chaos) retryPayout(ctx context.Context, id string) {
 
 // refundAndRetry lets an operator refund a payment of the enemy's shop while the shop retries its payout.
 func refundAndRetry(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
-	ctx, cancel := context.WithTimeout(ctx, clientTimeout)
-	defer cancel()
 	found, err := query[[]string](ctx, c.rig, `
 		SELECT coalesce((SELECT ARRAY[id, transaction_id] FROM payout
 			WHERE merchant_id = $1 AND status <> 'sent' ORDER BY random() LIMIT 1), '{}')`, c.world.enemy.shop.id)
 	if err != nil || len(found) == 0 {
 		return false
 	}
-	(&scene{random: random}).race(
-		func() { c.retryPayout(ctx, found[0]) },
-		func() { _ = c.refund(ctx, found[1]) }, // it is refused when a transfer is signed
+	race(
+		func(ctx context.Context, c *chaos, _ *scene) { c.retryPayout(ctx, found[0]) },
+		func(ctx context.Context, c *chaos, _ *scene) { _ = c.refund(ctx, found[1]) }, // refused when a transfer is signed
 		100*time.Millisecond,
-	)
+	)(ctx, c, &scene{random: random})
 	return true
 }
 

@@ -27,7 +27,7 @@ var liveFaultKinds = []faultKind{
 	{"ethereum-pause", 2, checkout.Ethereum, halts(paused(8 * time.Second))},
 	{"ethereum-no-answers", 2, "", halts(noAnswers("worker-ethereum"))},
 	{"acquirer-no-answers", 2, "", noAnswers("worker-acquirer")},
-	{"ethereum-drop", 3, "", dropTransactions},
+	{"ethereum-drop", 3, "", within(10*time.Second, dropTransactions)},
 	{"ethereum-fee", 2, "", halts(feeRises(checkout.Ethereum, raiseBaseFee))},
 	{"ethereum-reorganization", 4, "", reorganizes(checkout.Ethereum)},
 	{"bitcoin-stop", 2, checkout.Bitcoin, halts(stopped)}, // its pool is lost
@@ -35,8 +35,8 @@ var liveFaultKinds = []faultKind{
 	{"bitcoin-no-answers", 2, "", halts(noAnswers("worker-bitcoin"))},
 	{"bitcoin-fee", 2, "", halts(feeRises(checkout.Bitcoin, raiseBitcoinFee))},
 	{"bitcoin-reorganization", 4, "", reorganizes(checkout.Bitcoin)},
-	{"treasury-top-up", 6, "", topUp},
-	{"treasury-freeze", 1, "", freeze},
+	{"treasury-top-up", 6, "", within(time.Minute, topUp)},
+	{"treasury-freeze", 1, "", within(15*time.Second, freeze)},
 	{"worker-dies-before-commit", 2, "", dies((*chaos).signs)},
 	{"worker-dies-after-commit", 2, "", dies((*chaos).commits)},
 	{"worker-dies-after-send", 2, "", dies((*chaos).sends)},
@@ -65,11 +65,9 @@ func planned(f acquirer.Fault) injection {
 
 // controlled lets the card network lose what it has. PostgreSQL may be away.
 func controlled(do func(*acquirer.Acquirer, context.Context) error) injection {
-	return func(ctx context.Context, c *chaos, _ *part, _ *rand.Rand) bool {
-		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-		defer cancel()
+	return within(30*time.Second, func(ctx context.Context, c *chaos, _ *part, _ *rand.Rand) bool {
 		return do(c.world.card, ctx) == nil
-	}
+	})
 }
 
 // holdReports keeps the card network's reports back for a while. A restart of it lets them go.
@@ -94,8 +92,6 @@ func noAnswers(name string) injection {
 
 // dropTransactions removes half of the treasury's transactions from the node's pool.
 func dropTransactions(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
 	hashes, err := query[[]string](ctx, c.rig, `
 		SELECT coalesce(array_agg(v.tx_hash), '{}') FROM transfer_version v JOIN transfer t ON t.id = v.transfer_id
 		WHERE t.status = 'live' AND v.currency <> 'BTC'`)
@@ -157,13 +153,11 @@ func raiseBitcoinFee(_ context.Context, r *rig) error {
 
 // reorganizes replaces up to three blocks by others without their transactions.
 func reorganizes(network string) injection {
-	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
-		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-		defer cancel()
+	return within(10*time.Second, func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 		return c.onNode(ctx, network, func(d *devstack.LiveDouble) error {
 			return reorganize(ctx, d, network, 1+random.IntN(3))
 		}) == nil
-	}
+	})
 }
 
 func reorganize(ctx context.Context, d *devstack.LiveDouble, network string, blocks int) error {
@@ -175,8 +169,6 @@ func reorganize(ctx context.Context, d *devstack.LiveDouble, network string, blo
 
 // topUp gives the treasury more, which lasts longer in a long run.
 func topUp(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
 	some := float * max(1, int64(c.payouts)/30)
 	return c.topUpAll(ctx, some+random.Int64N(3*some)) == nil
 }

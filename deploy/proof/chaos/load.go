@@ -31,8 +31,11 @@ type script struct {
 	name   string
 	weight int
 	api    int // the API with the needed lifetime: 1 short, 2 long, 0 either
-	play   func(ctx context.Context, c *chaos, s *scene)
+	play   step
 }
+
+// step is a part of a script.
+type step func(ctx context.Context, c *chaos, s *scene)
 
 // scene is one session that plays its script.
 type scene struct {
@@ -43,43 +46,17 @@ type scene struct {
 }
 
 var scripts = []script{
-	{"pay", 45, 0, func(ctx context.Context, c *chaos, s *scene) {
-		for range 2 {
-			c.pay(ctx, s.m, s.id, cards[s.random.IntN(len(cards))])
-		}
-	}},
+	{"pay", 45, 0, story(pays(cards...), pays(cards...))},
 	{"pay late", 6, 2, func(ctx context.Context, c *chaos, s *scene) {
 		pause(ctx, between(s.random, time.Second, 5*time.Second))
 		c.pay(ctx, s.m, s.id, goodCard)
 	}},
-	{
-		"expire",
-		5,
-		0,
-		func(ctx context.Context, c *chaos, s *scene) { c.end(ctx, s.m, invariant.OpExpire, s.id) },
-	},
-	{
-		"advance",
-		5,
-		2,
-		func(ctx context.Context, c *chaos, s *scene) { c.end(ctx, s.m, invariant.OpAdvance, s.id) },
-	},
-	{"leave", 5, 0, func(ctx context.Context, c *chaos, s *scene) { c.look(ctx, s.m, s.id) }},
-	{"pay × expire", 9, 2, func(ctx context.Context, c *chaos, s *scene) {
-		s.race(
-			func() { c.pay(ctx, s.m, s.id, goodCard) },
-			func() { c.end(ctx, s.m, invariant.OpExpire, s.id) }, 80*time.Millisecond,
-		)
-	}},
-	{"pay × advance", 9, 2, func(ctx context.Context, c *chaos, s *scene) {
-		s.race(
-			func() { c.pay(ctx, s.m, s.id, goodCard) },
-			func() { c.end(ctx, s.m, invariant.OpAdvance, s.id) }, 120*time.Millisecond,
-		)
-	}},
-	{"pay × signal", 5, 2, func(ctx context.Context, c *chaos, s *scene) {
-		s.race(func() { c.pay(ctx, s.m, s.id, goodCard) }, func() { c.signal(ctx, s.id) }, 150*time.Millisecond)
-	}},
+	{"expire", 5, 0, endsBy(invariant.OpExpire)},
+	{"advance", 5, 2, endsBy(invariant.OpAdvance)},
+	{"leave", 5, 0, looks},
+	{"pay × expire", 9, 2, race(pays(goodCard), endsBy(invariant.OpExpire), 80*time.Millisecond)},
+	{"pay × advance", 9, 2, race(pays(goodCard), endsBy(invariant.OpAdvance), 120*time.Millisecond)},
+	{"pay × signal", 5, 2, race(pays(goodCard), signals, 150*time.Millisecond)},
 	{"pay × timer", 10, 1, func(ctx context.Context, c *chaos, s *scene) {
 		left := time.Until(s.expiresAt)
 		if left > shortLifetime { // the other API made it
@@ -88,29 +65,58 @@ var scripts = []script{
 		pause(ctx, left-between(s.random, 0, 2*time.Second)) // a payment takes about one under load
 		c.pay(ctx, s.m, s.id, goodCard)
 	}},
-	{"expire × advance", 3, 2, func(ctx context.Context, c *chaos, s *scene) {
-		s.race(
-			func() { c.end(ctx, s.m, invariant.OpExpire, s.id) },
-			func() { c.end(ctx, s.m, invariant.OpAdvance, s.id) }, 30*time.Millisecond,
-		)
-	}},
-	{"pay × pay", 3, 0, func(ctx context.Context, c *chaos, s *scene) {
-		s.race(
-			func() { c.pay(ctx, s.m, s.id, goodCard) },
-			func() { c.pay(ctx, s.m, s.id, "4100000000000019") }, 60*time.Millisecond,
-		)
-	}},
+	{"expire × advance", 3, 2, race(endsBy(invariant.OpExpire), endsBy(invariant.OpAdvance), 30*time.Millisecond)},
+	{"pay × pay", 3, 0, race(pays(goodCard), pays("4100000000000019"), 60*time.Millisecond)},
 }
 
-// race runs two functions. The second starts up to spread after the first, or in a third of the
-// cases before it.
-func (s *scene) race(first, second func(), spread time.Duration) {
-	by := between(s.random, -spread/2, spread)
-	var both sync.WaitGroup
-	both.Go(func() { time.Sleep(-by); first() })
-	both.Go(func() { time.Sleep(by); second() })
-	both.Wait()
+// story makes one step after another.
+func story(steps ...step) step {
+	return func(ctx context.Context, c *chaos, s *scene) {
+		for _, next := range steps {
+			next(ctx, c, s)
+		}
+	}
 }
+
+// race makes two steps. The second starts up to spread after the first, or in a third of the
+// cases before it.
+func race(first, second step, spread time.Duration) step {
+	return func(ctx context.Context, c *chaos, s *scene) {
+		by := between(s.random, -spread/2, spread)
+		var both sync.WaitGroup
+		both.Go(func() {
+			time.Sleep(-by)
+			first(ctx, c, s)
+		})
+		both.Go(func() {
+			time.Sleep(by)
+			second(ctx, c, s)
+		})
+		both.Wait()
+	}
+}
+
+// pays pays with one of the cards.
+func pays(from ...string) step {
+	return func(ctx context.Context, c *chaos, s *scene) { c.pay(ctx, s.m, s.id, s.oneOf(from)) }
+}
+
+// oneOf chooses a card. One card alone takes no random number.
+func (s *scene) oneOf(from []string) string {
+	if len(from) == 1 {
+		return from[0]
+	}
+	return from[s.random.IntN(len(from))]
+}
+
+// endsBy asks for the session's end by an operation.
+func endsBy(op string) step {
+	return func(ctx context.Context, c *chaos, s *scene) { c.end(ctx, s.m, op, s.id) }
+}
+
+func looks(ctx context.Context, c *chaos, s *scene) { c.look(ctx, s.m, s.id) }
+
+func signals(ctx context.Context, c *chaos, s *scene) { c.signal(ctx, s.id) }
 
 // signal acts as an operator who sends a session two signals; the first one makes no sense.
 func (c *chaos) signal(ctx context.Context, id string) {

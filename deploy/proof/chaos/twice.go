@@ -18,9 +18,7 @@ const asksTheBank = "4000000000003220"
 // decideTwice makes several runs of one session decide its payment at once. It locks the row, so
 // that a run waits for it. Then operators end that run, and the next run waits as well.
 func decideTwice(operators ...func(ctx context.Context, c *chaos, id string) error) injection {
-	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
-		ctx, cancel := context.WithTimeout(ctx, 40*time.Second)
-		defer cancel()
+	return within(40*time.Second, func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 		m, key := c.merchants[random.IntN(len(c.merchants))], c.nextKey()
 		id, _ := c.create(ctx, m, key, m.terms(key, "", ""), 3, 2)
 		conn, err := pgx.Connect(ctx, c.rig.databaseURL)
@@ -40,7 +38,7 @@ func decideTwice(operators ...func(ctx context.Context, c *chaos, id string) err
 			}
 		}
 		return true
-	}
+	})
 }
 
 // lockInFlight locks a session's row once its payment is in flight. It returns false if no payment

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"os"
@@ -91,16 +92,16 @@ func loadCorpus[T any](t *testing.T, dir string) map[string]T {
 
 // or is c with what it leaves out taken from d.
 func (c corpusCase) or(d corpusCase) corpusCase {
-	first(&c.Caller, d.Caller)
-	first(&c.Method, d.Method)
-	first(&c.Path, d.Path)
-	first(&c.Error, d.Error)
-	first(&c.Param, d.Param)
-	first(&c.Status, d.Status)
-	first(&c.Body, d.Body)
-	first(&c.Template, d.Template)
-	first(&c.Value, d.Value)
-	first(&c.Read, d.Read)
+	c.Caller = cmp.Or(c.Caller, d.Caller)
+	c.Method = cmp.Or(c.Method, d.Method)
+	c.Path = cmp.Or(c.Path, d.Path)
+	c.Error = cmp.Or(c.Error, d.Error)
+	c.Param = cmp.Or(c.Param, d.Param)
+	c.Status = cmp.Or(c.Status, d.Status)
+	c.Body = cmp.Or(c.Body, d.Body)
+	c.Template = cmp.Or(c.Template, d.Template)
+	c.Value = cmp.Or(c.Value, d.Value)
+	c.Read = cmp.Or(c.Read, d.Read)
 	if c.Headers == nil {
 		c.Headers = d.Headers
 	}
@@ -111,14 +112,6 @@ func (c corpusCase) or(d corpusCase) corpusCase {
 		c.Param = ""
 	}
 	return c
-}
-
-// first takes otherwise unless there is something.
-func first[T comparable](value *T, otherwise T) {
-	var zero T
-	if *value == zero {
-		*value = otherwise
-	}
 }
 
 // requireDistinct: each case is another idea, with a reason.

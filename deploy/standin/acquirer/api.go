@@ -13,9 +13,10 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/storage/pgtemp"
 )
 
 // maxRequest is the largest request that is read, in bytes.
@@ -72,7 +73,7 @@ func (a *Acquirer) serveAPI(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f := a.faults.take(r.Method + " " + r.URL.Path)
-	if !sleep(r.Context(), f.delay) {
+	if f.delay > 0 && pgtemp.Pause(r.Context(), f.delay) != nil {
 		return
 	}
 	if f.tooMany {
@@ -355,17 +356,4 @@ func write(w http.ResponseWriter, got answer) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(got.status)
 	_, _ = w.Write(body) // an error means that the client has gone
-}
-
-// sleep waits, and reports false when the client has gone meanwhile.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d == 0 {
-		return true
-	}
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
 }

@@ -6,8 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"net"
-	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -36,7 +35,7 @@ type LiveDouble struct {
 
 	bitcoinPassword string // the file with it
 	float           int64  // see Options.Float
-	prices          *http.Server
+	prices          *httptest.Server
 }
 
 // Accounts of the chain. Account 0 deploys the contracts.
@@ -64,9 +63,7 @@ func (s *Stack) startLiveDouble(ctx context.Context) (err error) {
 	if err := s.Postgres.CreateDatabase(ctx, acquirerDatabase, ""); err != nil {
 		return err
 	}
-	if err := d.startPrices(); err != nil {
-		return err
-	}
+	d.prices = httptest.NewServer(ticker.New())
 	// Final is what has four blocks on top: a reorganization of three blocks undoes nothing final.
 	d.Anvil, err = chains.StartAnvil(ctx, chains.Options{
 		StateFile: filepath.Join(s.options.Dir, chainFile), BlockTime: time.Second, Epoch: 2, Port: s.options.Ports.Ethereum,
@@ -95,19 +92,6 @@ func (s *Stack) startLiveDouble(ctx context.Context) (err error) {
 
 // AcquirerKey is the secret key of the simulated card network. It is taken by the double only.
 const AcquirerKey = "sk_test_simulated"
-
-// startPrices starts the sources of prices on one address.
-func (d *LiveDouble) startPrices() error {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	d.prices = &http.Server{
-		Addr: listener.Addr().String(), Handler: ticker.New(), ReadHeaderTimeout: 5 * time.Second,
-	}
-	go func() { _ = d.prices.Serve(listener) }() // ends with Close
-	return nil
-}
 
 // plenty is a float in US dollars that no local run uses up.
 const plenty = 1_000_000
@@ -188,8 +172,8 @@ func (d *LiveDouble) environment(command string) []string {
 		"CHECKOUT_ETHEREUM_RPC_URLS=" + d.Anvil.URL,
 		"CHECKOUT_ETHEREUM_CHAIN_ID=" + strconv.FormatUint(chains.ChainID, 10),
 		"CHECKOUT_ETHEREUM_TREASURY=" + d.Treasury().Hex(),
-		"CHECKOUT_RATE_KRAKEN_URL=http://" + d.prices.Addr,
-		"CHECKOUT_RATE_COINBASE_URL=http://" + d.prices.Addr,
+		"CHECKOUT_RATE_KRAKEN_URL=" + d.prices.URL,
+		"CHECKOUT_RATE_COINBASE_URL=" + d.prices.URL,
 		"CHECKOUT_RATE_CHAINLINK_FEEDS=" + d.feeds(),
 		"CHECKOUT_LIVE_MAX_PAYOUT=10000", "CHECKOUT_LIVE_MAX_DAY=1000000", "CHECKOUT_LIVE_MERCHANT_MAX_DAY=1000000",
 		"CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED=1000000",
@@ -272,6 +256,6 @@ func (d *LiveDouble) stop() {
 		_ = d.Bitcoin.Stop() // the same
 	}
 	if d.prices != nil {
-		_ = d.prices.Close() // it only closes sockets
+		d.prices.Close()
 	}
 }

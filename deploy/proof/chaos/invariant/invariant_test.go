@@ -123,12 +123,16 @@ func (f *Facts) removeAttempt(id string, number int) {
 	f.unlog(id, number)
 }
 
-// shift moves attempts from number on, and their requests.
+// shift moves the attempts with at least that number, and their requests.
 func (f *Facts) shift(id string, number int, by time.Duration) {
-	for ; number <= len(f.of(id).Attempts); number++ {
-		a, r := f.attemptOf(id, number), f.requestOf(id, number)
-		a.StartedAt, r.At, r.T = a.StartedAt.Add(by), r.At.Add(by), r.At.Add(by).Unix()
-		r.AnsweredAt = new(r.AnsweredAt.Add(by))
+	for i := range f.of(id).Attempts {
+		a := &f.of(id).Attempts[i]
+		if a.Number < number {
+			continue
+		}
+		r := f.requestOf(id, a.Number)
+		a.StartedAt, r.At, r.AnsweredAt = a.StartedAt.Add(by), r.At.Add(by), new(r.AnsweredAt.Add(by))
+		r.T = r.At.Unix()
 	}
 }
 
@@ -453,7 +457,7 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 		}, nil},
 
 		// 13
-		{"13: a number is missing", func(f *Facts) { f.removeAttempt("whd_bad", 3); f.shiftAll("whd_bad", 4, -33*time.Minute) }, []string{"13 whd_bad"}},
+		{"13: a number is missing", func(f *Facts) { f.removeAttempt("whd_bad", 3); f.shift("whd_bad", 4, -33*time.Minute) }, []string{"13 whd_bad"}},
 		{"13: its attempt died before it was noted", func(f *Facts) { f.removeAttempt("whd_bad", 3) }, nil},
 		{"13: the first is missing", func(f *Facts) { f.removeAttempt("whd_ok", 1) }, []string{"13 whd_ok"}},
 		{"13: a number appears twice", func(f *Facts) { f.attempt("whd_bad", 1, 6, noon.Add(40*time.Hour), 500) },
@@ -506,19 +510,6 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 			slices.Sort(found)
 			require.Equal(t, append([]string{}, c.want...), slices.Compact(found))
 		})
-	}
-}
-
-// shiftAll moves the attempts with at least that number, and their requests.
-func (f *Facts) shiftAll(id string, number int, by time.Duration) {
-	for i := range f.of(id).Attempts {
-		a := &f.of(id).Attempts[i]
-		if a.Number < number {
-			continue
-		}
-		r := f.requestOf(id, a.Number)
-		a.StartedAt, r.At, r.AnsweredAt = a.StartedAt.Add(by), r.At.Add(by), new(r.AnsweredAt.Add(by))
-		r.T = r.At.Unix()
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/chromedp/cdproto/webauthn"
 	"github.com/chromedp/chromedp"
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/api/dashboard"
@@ -31,7 +30,7 @@ const password = "correct horse battery"
 type site struct {
 	t        *testing.T
 	store    *storage.Store
-	database string // URL
+	database storagetest.Database
 	merchant string // id
 	url      string // of the dashboard
 	other    string // URL of a second dashboard with the same database, at another port: another origin
@@ -40,7 +39,7 @@ type site struct {
 func newSite(t *testing.T) *site {
 	t.Helper()
 	db := storagetest.New(t)
-	s := &site{t: t, database: db.URL, store: db.Open(t, 4)}
+	s := &site{t: t, database: db, store: db.Open(t, 4)}
 	s.url, s.other = s.serve(), s.serve()
 	m := checkout.Merchant{
 		ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard",
@@ -79,13 +78,9 @@ func (s *site) newOwner(email string) checkout.Member {
 }
 
 // query returns the one value of a query.
-func query[T any](s *site, sql string, args ...any) (v T) {
+func query[T any](s *site, sql string, args ...any) T {
 	s.t.Helper()
-	conn, err := pgx.Connect(s.t.Context(), s.database)
-	require.NoError(s.t, err)
-	defer func() { require.NoError(s.t, conn.Close(context.Background())) }()
-	require.NoError(s.t, conn.QueryRow(s.t.Context(), sql, args...).Scan(&v))
-	return v
+	return storagetest.Value[T](s.t, s.database, sql, args...)
 }
 
 // refusal returns the audit log's last word about a refused passkey.
