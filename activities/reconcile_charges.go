@@ -81,30 +81,18 @@ type ReconcileChargesResult struct {
 // difference becomes a finding. What a charge cost is booked, and what moved our balance for another reason. It also
 // compares the sums of the ledger.
 //
-// The long lists come last. They begin at a stored place, and it moves with each part of them: a try that ends early
+// The lists come last. They begin at a stored place, and it moves with each part of them: a try that ends early
 // delays what is left, and nothing else.
 func (b *Books) ReconcileCharges(ctx context.Context, in contract.ModeInput) (ReconcileChargesResult, error) {
 	of, err := b.of(in)
 	if err != nil {
 		return ReconcileChargesResult{}, asFinal(ctx, err, "")
 	}
-	var (
-		result ReconcileChargesResult
-		now    = time.Now().UTC()
-		failed error
-	)
-	for _, compare := range []func() error{
-		func() error { return of.bookOld(ctx, &result, now.Add(-chargesBack-checkout.SessionLifetime)) },
-		func() error {
-			found, err := b.Store.ReconcileLedger(ctx, of.mode)
-			result.found(ctx, of, found)
-			return err
-		},
-		func() error { return of.reconcile(ctx, &result, now) },
-	} {
-		failed = errors.Join(failed, compare())
-	}
-	return result, asFinal(ctx, failed, "")
+	var result ReconcileChargesResult
+	found, err := b.Store.ReconcileLedger(ctx, of.mode)
+	result.found(ctx, of, found)
+	err = errors.Join(err, of.reconcile(ctx, &result, time.Now().UTC()))
+	return result, asFinal(ctx, err, "")
 }
 
 // found counts and logs new findings.
@@ -219,14 +207,23 @@ func (b book) findMissing(ctx context.Context, result *ReconcileChargesResult, t
 // unbookedPage is how many older charges are read at once.
 const unbookedPage = 100
 
-// bookOld asks about the charges before a time that the network had not booked while they were compared.
-// Otherwise their money would count as not available for ever, and hold the merchant's payouts.
-func (b book) bookOld(ctx context.Context, result *ReconcileChargesResult, before time.Time) error {
+// BookOldCharges asks about the charges that the network had not booked while they were compared. Otherwise their
+// money would count as not available for ever, and hold the merchant's payouts. It returns the number of new findings.
+func (b *Books) BookOldCharges(ctx context.Context, in contract.ModeInput) (int, error) {
+	of, err := b.of(in)
+	if err != nil {
+		return 0, asFinal(ctx, err, "")
+	}
+	var (
+		result ReconcileChargesResult
+		before = time.Now().Add(-chargesBack - checkout.SessionLifetime)
+	)
 	page := func(after string) ([]string, error) {
-		return b.Store.UnbookedCharges(ctx, b.mode, before, after, unbookedPage)
+		return b.Store.UnbookedCharges(ctx, of.mode, before, after, unbookedPage)
 	}
 	itself := func(reference string) string { return reference }
-	return eachRow(ctx, page, itself, func(reference string) error { return b.bookOne(ctx, result, reference) })
+	err = eachRow(ctx, page, itself, func(reference string) error { return of.bookOne(ctx, &result, reference) })
+	return result.Found, asFinal(ctx, err, "")
 }
 
 func (b book) bookOne(ctx context.Context, result *ReconcileChargesResult, reference string) error {
