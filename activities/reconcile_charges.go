@@ -101,41 +101,61 @@ func (r *ReconcileChargesResult) found(ctx context.Context, b book, findings []c
 	r.Found += len(findings)
 }
 
-// reconcile compares part after part, from the stored place on until now. The place is then set back by the time in
-// which something may still change. So it is as old as what is compared, also in a backup or after a long outage.
+// reconcile compares part after part, from where the try before has ended until now, and stores how far it is. What may
+// still change is never compared for good: the round after this one begins there again. So the place is as old as what
+// is compared, also in a backup or after a long outage.
 //
 // A part that fails stops the place, and not the parts behind it.
 func (b book) reconcile(ctx context.Context, result *ReconcileChargesResult, now time.Time) error {
-	from, err := b.Store.ComparedTo(ctx, b.mode)
+	place, err := b.Store.Comparison(ctx, b.mode)
 	if err != nil {
 		return err
 	}
-	if from.IsZero() || from.After(now) { // the clock of another worker was wrong
-		from = now.Add(-chargesBack)
+	unchanging := now.Add(-chargesBack)
+	if place.ComparedTo.IsZero() || place.ComparedTo.After(unchanging) { // the clock of another worker was wrong
+		place.ComparedTo = unchanging
+	}
+	if place.ReadTo.Before(place.ComparedTo) || place.ReadTo.After(now) {
+		place.ReadTo = place.ComparedTo
 	}
 	var (
+		anew      = place.ReadTo.Equal(place.ComparedTo)
 		failed    error
 		tolerated failures
 		known     []string // references of the part before: a charge may begin there, and be decided here
 	)
-	for end := now.Add(clockAhead); from.Before(end); {
+	for from, end := place.ReadTo, now.Add(clockAhead); from.Before(end); {
 		part := interval{from, from.Add(comparedAtOnce)}
-		compared := part.to
-		if !part.to.Before(end) {
-			part.to, compared = end, now.Add(-chargesBack)
+		last := !part.to.Before(end)
+		if last {
+			part.to = end
 		}
 		known, err = b.compare(ctx, result, part, now, known)
 		err = errors.Join(err, b.bookMovements(ctx, result, part))
 		failed = errors.Join(failed, err)
 		if failed == nil {
-			failed = b.Store.SetComparedTo(ctx, b.mode, compared)
+			place.ReadTo = part.to
 		}
-		if tolerated.pass(ctx, "the charges since "+from.Format(time.RFC3339), err) != nil {
+		if anew { // otherwise what is before ReadTo may have changed since it was compared
+			place.ComparedTo = earlier(place.ReadTo, unchanging)
+		}
+		if last {
+			place.ReadTo = place.ComparedTo
+		}
+		failed = errors.Join(failed, b.Store.SetComparison(ctx, b.mode, place))
+		if tolerated.pass(ctx, "the charges since "+from.UTC().Format(time.RFC3339), err) != nil {
 			break
 		}
 		from = part.to
 	}
 	return failed
+}
+
+func earlier(x, y time.Time) time.Time {
+	if x.Before(y) {
+		return x
+	}
+	return y
 }
 
 // interval is a part of the network's lists.

@@ -465,7 +465,7 @@ func TestReconcileCharges_AfterALongOutageFindsTheLostTime(t *testing.T) {
 	b := newBooks(t)
 	b.compare()
 	const away = 9 * 24 * time.Hour
-	b.exec(`UPDATE acquirer_comparison SET compared_to = compared_to - interval '9 days'`)
+	b.exec(`UPDATE acquirer_comparison SET compared_to = compared_to - interval '9 days', read_to = read_to - interval '9 days'`)
 	unmatched := b.paid(checkout.OutcomeFailed)
 	b.charges[0].CreatedAt = time.Now().Add(-away + time.Hour)
 	b.charges = append(b.charges, checkout.Charged{
@@ -491,24 +491,25 @@ func TestReconcileCharges_GoesOnWhereItEnded(t *testing.T) {
 		b.charges[len(b.charges)-1].CreatedAt = time.Now().Add(-age)
 	}
 	place := func() time.Duration {
-		at, err := b.Store.ComparedTo(t.Context(), checkout.ModeLive)
+		got, err := b.Store.Comparison(t.Context(), checkout.ModeLive)
 		require.NoError(t, err)
-		return time.Since(at).Round(time.Hour)
+		require.Equal(t, got.ComparedTo, got.ReadTo, "the round came to its end")
+		return time.Since(got.ComparedTo).Round(time.Hour)
 	}
 	b.awayTo = time.Now().Add(-47 * time.Hour)
 	_, err := run[activities.ReconcileChargesResult](b, b.ReconcileCharges)
 	require.Error(t, err)
-	at, err := b.Store.ComparedTo(t.Context(), checkout.ModeLive)
-	require.NoError(t, err)
-	require.True(t, at.IsZero(), "a part that failed is compared again")
+	require.Equal(t, 48*time.Hour, place(), "a part that failed is compared again")
 	b.awayTo = time.Time{}
 
-	b.exec(`INSERT INTO acquirer_comparison VALUES ('live', now() - interval '24 hours')`)
-	require.Equal(t, 2, b.compare().Charges, "the charge before the place is compared")
+	b.exec(`UPDATE acquirer_comparison SET compared_to = now() - interval '49 hours', read_to = now() - interval '24 hours'`)
+	require.Equal(t, 2, b.compare().Charges, "the charge before the place is read")
+	require.Equal(t, 49*time.Hour, place(), "what was read before may have changed")
+	require.Equal(t, 3, b.compare().Charges)
 	require.Equal(t, 48*time.Hour, place(), "what may still change is compared again")
 	require.Equal(t, 3, b.compare().Charges)
 
-	b.exec(`UPDATE acquirer_comparison SET compared_to = now() + interval '100 years'`)
+	b.exec(`UPDATE acquirer_comparison SET compared_to = now() + interval '100 years', read_to = now() + interval '100 years'`)
 	b.compare()
 	require.Equal(t, 48*time.Hour, place(), "a clock that was wrong hides nothing for long")
 }
@@ -522,6 +523,37 @@ func TestReconcileCharges_APartThatFailsStopsNoOther(t *testing.T) {
 	_, err := run[activities.ReconcileChargesResult](b, b.ReconcileCharges)
 	require.Error(t, err)
 	require.Equal(t, map[checkout.FindingKind]string{checkout.FindingChargeUnmatched: c.Reference}, b.findings())
+}
+
+// TestReconcileCharges_ThePlaceWaitsForAPartThatFails: the parts behind it are compared, and the next round begins anew.
+func TestReconcileCharges_ThePlaceWaitsForAPartThatFails(t *testing.T) {
+	t.Parallel()
+	for age, latest := range map[time.Duration]time.Duration{5 * 24 * time.Hour: 5 * 24 * time.Hour, 20 * time.Hour: 48 * time.Hour} {
+		b := newBooks(t)
+		b.compare()
+		b.exec(`UPDATE acquirer_comparison SET compared_to = compared_to - interval '9 days', read_to = read_to - interval '9 days'`)
+		now, behind := time.Now(), b.paid(checkout.OutcomeFailed)
+		b.change(func(account *activities.Account) {
+			succeeded, odd := account.Succeeded, now.Add(-age)
+			account.Succeeded = func(ctx context.Context, since, until time.Time) iter.Seq2[checkout.Charged, error] {
+				if !odd.Before(since) && odd.Before(until) {
+					return func(yield func(checkout.Charged, error) bool) {
+						yield(checkout.Charged{}, errors.New("one charge is odd"))
+					}
+				}
+				return succeeded(ctx, since, until)
+			}
+		})
+		for range 2 {
+			_, err := run[activities.ReconcileChargesResult](b, b.ReconcileCharges)
+			require.Error(t, err)
+			got, err := b.Store.Comparison(t.Context(), checkout.ModeLive)
+			require.NoError(t, err)
+			require.WithinRange(t, got.ComparedTo, now.Add(-latest-6*time.Hour), now.Add(-latest+time.Minute))
+			require.Equal(t, got.ComparedTo, got.ReadTo)
+		}
+		require.Equal(t, map[checkout.FindingKind]string{checkout.FindingChargeUnmatched: behind.Reference}, b.findings())
+	}
 }
 
 // TestReconcileCharges_TheSumsComeFirst: a list without an end does not hold them up.
@@ -599,4 +631,24 @@ func TestReconcileCharges_OldChargesHoldUpNoList(t *testing.T) {
 	})
 	require.NoError(t, b.runIn(ctx, b.ReconcileCharges))
 	require.Equal(t, map[checkout.FindingKind]string{checkout.FindingChargeUnmatched: unmatched.Reference}, b.findings())
+}
+
+// TestReconcileCharges_WhatMayStillChangeIsComparedAgain: also when no round comes to its end.
+func TestReconcileCharges_WhatMayStillChangeIsComparedAgain(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	b.change(func(account *activities.Account) {
+		succeeded := account.Succeeded
+		account.Succeeded = func(_ context.Context, since, until time.Time) iter.Seq2[checkout.Charged, error] {
+			if until.After(time.Now()) {
+				cancel() // the worker stops
+			}
+			return succeeded(ctx, since, until)
+		}
+	})
+	require.Error(t, b.runIn(ctx, b.ReconcileCharges))
+	place := storagetest.Value[time.Time](t, b.Database, `SELECT compared_to FROM acquirer_comparison`)
+	require.GreaterOrEqual(t, time.Since(place), 48*time.Hour)
 }
