@@ -60,9 +60,12 @@ func (b *Books) of(in contract.ModeInput) (book, error) {
 const (
 	// chargesBack is how far back what was compared may still change.
 	chargesBack = 48 * time.Hour
-	// comparedAtOnce is how much is compared before the place of the comparison moves. Two lists of it, and the rows,
-	// must take less than the activity may.
-	comparedAtOnce = 6 * time.Hour
+	// comparedFirst is how much a try compares before the place of the comparison moves. Two lists of it, and the rows,
+	// must take less than the activity may. After a part that took less than quickPart the next one is twice as long,
+	// up to comparedAtMost. The next try begins short again: so it comes through a part that was too long for this one.
+	comparedFirst  = time.Hour
+	comparedAtMost = 6 * time.Hour
+	quickPart      = time.Minute
 	// clockAhead is how far the network's clock may be ahead of ours.
 	clockAhead = time.Minute
 	// unmatchedAfter is how long a charge may be without a completed session. A payment is decided
@@ -120,12 +123,14 @@ func (b book) reconcile(ctx context.Context, result *ReconcileChargesResult, now
 	}
 	var (
 		anew      = place.ReadTo.Equal(place.ComparedTo)
+		length    = comparedFirst
 		failed    error
 		tolerated failures
 		known     []string // references of the part before: a charge may begin there, and be decided here
 	)
 	for from, end := place.ReadTo, now.Add(clockAhead); from.Before(end); {
-		part := interval{from, from.Add(comparedAtOnce)}
+		began := time.Now()
+		part := interval{from, from.Add(length)}
 		last := !part.to.Before(end)
 		if last {
 			part.to = end
@@ -147,6 +152,9 @@ func (b book) reconcile(ctx context.Context, result *ReconcileChargesResult, now
 			break
 		}
 		from = part.to
+		if time.Since(began) < quickPart {
+			length = min(2*length, comparedAtMost)
+		}
 	}
 	return failed
 }

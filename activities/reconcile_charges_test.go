@@ -652,3 +652,32 @@ func TestReconcileCharges_WhatMayStillChangeIsComparedAgain(t *testing.T) {
 	place := storagetest.Value[time.Time](t, b.Database, `SELECT compared_to FROM acquirer_comparison`)
 	require.GreaterOrEqual(t, time.Since(place), 48*time.Hour)
 }
+
+// TestReconcileCharges_APartThatIsTooLongForATry: a later try compares it in shorter ones.
+func TestReconcileCharges_APartThatIsTooLongForATry(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	b.compare()
+	b.exec(`UPDATE acquirer_comparison SET compared_to = compared_to - interval '9 days', read_to = read_to - interval '9 days'`)
+	var stop context.CancelFunc
+	b.change(func(account *activities.Account) {
+		succeeded := account.Succeeded
+		account.Succeeded = func(ctx context.Context, since, until time.Time) iter.Seq2[checkout.Charged, error] {
+			if until.Sub(since) > time.Hour {
+				stop() // the time of the try is over
+			}
+			return succeeded(ctx, since, until)
+		}
+	})
+	place := func() time.Time {
+		return storagetest.Value[time.Time](t, b.Database, `SELECT compared_to FROM acquirer_comparison`)
+	}
+	begin := place()
+	for range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		stop = cancel
+		require.Error(t, b.runIn(ctx, b.ReconcileCharges))
+		cancel()
+	}
+	require.Equal(t, 3*time.Hour, place().Sub(begin))
+}
