@@ -94,7 +94,7 @@ type place struct {
 
 // eachRow calls do for every row, page by page. find returns the rows after an id, ordered by id; none when there
 // are no more. A row that fails is left to the next round, see failures; what is behind too many of them, to the next
-// try. An activity may call it once.
+// try. An activity may call it once, and must record no other heartbeat: the place would be lost.
 func eachRow[T any](
 	ctx context.Context, find func(after string) ([]T, error), id func(T) string, do func(T) error,
 ) error {

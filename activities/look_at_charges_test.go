@@ -9,13 +9,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/converter"
-	"go.temporal.io/sdk/testsuite"
 
+	"example.com/checkout/activities"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
-	"example.com/checkout/workflows/contract"
 )
 
 // atRisk reports, in a list of the network, that something about a charge has changed.
@@ -218,26 +215,17 @@ func TestLookAtCharges_ThoseThatFailHoldUpNoOther(t *testing.T) {
 		b.atRisk(all[i])
 	}
 	slices.SortFunc(all, func(x, y checkout.Charged) int { return strings.Compare(x.Reference, y.Reference) })
-	account, asked := b.Accounts[checkout.ModeLive], map[string]int{}
-	account.Risks = func(_ context.Context, reference string) ([]checkout.ChargeRisk, error) {
-		if asked[reference]++; reference < all[13].Reference {
-			return nil, errors.New("the network cannot answer about it")
+	asked := map[string]int{}
+	b.change(func(account *activities.Account) {
+		account.Risks = func(_ context.Context, reference string) ([]checkout.ChargeRisk, error) {
+			if asked[reference]++; reference < all[13].Reference {
+				return nil, errors.New("the network cannot answer about it")
+			}
+			return nil, nil
 		}
-		return nil, nil
-	}
-	b.Accounts[checkout.ModeLive] = account
+	})
 
-	var last converter.EncodedValues
-	for try := range 3 {
-		env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
-		env.RegisterActivity(b.Books)
-		env.SetOnActivityHeartbeatListener(func(_ *activity.Info, at converter.EncodedValues) { last = at })
-		if try > 0 {
-			var at any
-			require.NoError(t, last.Get(&at))
-			env.SetHeartbeatDetails(at)
-		}
-		_, err := env.ExecuteActivity(b.LookAtCharges, contract.ModeInput{Mode: checkout.ModeLive})
+	for try, err := range b.tries(3, b.LookAtCharges) {
 		require.Equal(t, try == 2, err == nil, "%d: %v", try, err)
 	}
 	for _, c := range all {

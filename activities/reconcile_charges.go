@@ -60,9 +60,12 @@ func (b *Books) of(in contract.ModeInput) (book, error) {
 const (
 	// chargesBack is how far back what was compared may still change.
 	chargesBack = 48 * time.Hour
-	// comparedAtOnce is how much is compared before the place of the comparison moves. Two lists of it, and the rows,
-	// must take less than the activity may.
-	comparedAtOnce = 6 * time.Hour
+	// comparedFirst is how much a try compares before the place of the comparison moves. Two lists of it, and the rows,
+	// must take less than the activity may. After a part that took less than quickPart the next one is twice as long,
+	// up to comparedAtMost. The next try begins short again: so it comes through a part that was too long for this one.
+	comparedFirst  = time.Hour
+	comparedAtMost = 6 * time.Hour
+	quickPart      = time.Minute
 	// clockAhead is how far the network's clock may be ahead of ours.
 	clockAhead = time.Minute
 	// unmatchedAfter is how long a charge may be without a completed session. A payment is decided
@@ -81,30 +84,18 @@ type ReconcileChargesResult struct {
 // difference becomes a finding. What a charge cost is booked, and what moved our balance for another reason. It also
 // compares the sums of the ledger.
 //
-// The long lists come last. They begin at a stored place, and it moves with each part of them: a try that ends early
+// The lists come last. They begin at a stored place, and it moves with each part of them: a try that ends early
 // delays what is left, and nothing else.
 func (b *Books) ReconcileCharges(ctx context.Context, in contract.ModeInput) (ReconcileChargesResult, error) {
 	of, err := b.of(in)
 	if err != nil {
 		return ReconcileChargesResult{}, asFinal(ctx, err, "")
 	}
-	var (
-		result ReconcileChargesResult
-		now    = time.Now().UTC()
-		failed error
-	)
-	for _, compare := range []func() error{
-		func() error { return of.bookOld(ctx, &result, now.Add(-chargesBack-checkout.SessionLifetime)) },
-		func() error {
-			found, err := b.Store.ReconcileLedger(ctx, of.mode)
-			result.found(ctx, of, found)
-			return err
-		},
-		func() error { return of.reconcile(ctx, &result, now) },
-	} {
-		failed = errors.Join(failed, compare())
-	}
-	return result, asFinal(ctx, failed, "")
+	var result ReconcileChargesResult
+	found, err := b.Store.ReconcileLedger(ctx, of.mode)
+	result.found(ctx, of, found)
+	err = errors.Join(err, of.reconcile(ctx, &result, time.Now().UTC()))
+	return result, asFinal(ctx, err, "")
 }
 
 // found counts and logs new findings.
@@ -113,41 +104,66 @@ func (r *ReconcileChargesResult) found(ctx context.Context, b book, findings []c
 	r.Found += len(findings)
 }
 
-// reconcile compares part after part, from the stored place on until now. The place is then set back by the time in
-// which something may still change. So it is as old as what is compared, also in a backup or after a long outage.
+// reconcile compares part after part, from where the try before has ended until now, and stores how far it is. What may
+// still change is never compared for good: the round after this one begins there again. So the place is as old as what
+// is compared, also in a backup or after a long outage.
 //
 // A part that fails stops the place, and not the parts behind it.
 func (b book) reconcile(ctx context.Context, result *ReconcileChargesResult, now time.Time) error {
-	from, err := b.Store.ComparedTo(ctx, b.mode)
+	place, err := b.Store.Comparison(ctx, b.mode)
 	if err != nil {
 		return err
 	}
-	if from.IsZero() || from.After(now) { // the clock of another worker was wrong
-		from = now.Add(-chargesBack)
+	unchanging := now.Add(-chargesBack)
+	if place.ComparedTo.IsZero() || place.ComparedTo.After(unchanging) { // the clock of another worker was wrong
+		place.ComparedTo = unchanging
+	}
+	if place.ReadTo.Before(place.ComparedTo) || place.ReadTo.After(now) {
+		place.ReadTo = place.ComparedTo
 	}
 	var (
+		anew      = place.ReadTo.Equal(place.ComparedTo)
+		length    = comparedFirst
 		failed    error
 		tolerated failures
 		known     []string // references of the part before: a charge may begin there, and be decided here
 	)
-	for end := now.Add(clockAhead); from.Before(end); {
-		part := interval{from, from.Add(comparedAtOnce)}
-		compared := part.to
-		if !part.to.Before(end) {
-			part.to, compared = end, now.Add(-chargesBack)
+	for from, end := place.ReadTo, now.Add(clockAhead); from.Before(end); {
+		began := time.Now()
+		part := interval{from, from.Add(length)}
+		last := !part.to.Before(end)
+		if last {
+			part.to = end
 		}
 		known, err = b.compare(ctx, result, part, now, known)
 		err = errors.Join(err, b.bookMovements(ctx, result, part))
 		failed = errors.Join(failed, err)
 		if failed == nil {
-			failed = b.Store.SetComparedTo(ctx, b.mode, compared)
+			place.ReadTo = part.to
 		}
-		if tolerated.pass(ctx, "the charges since "+from.Format(time.RFC3339), err) != nil {
+		if anew { // otherwise what is before ReadTo may have changed since it was compared
+			place.ComparedTo = earlier(place.ReadTo, unchanging)
+		}
+		if last {
+			place.ReadTo = place.ComparedTo
+		}
+		failed = errors.Join(failed, b.Store.SetComparison(ctx, b.mode, place))
+		if tolerated.pass(ctx, "the charges since "+from.UTC().Format(time.RFC3339), err) != nil {
 			break
 		}
 		from = part.to
+		if time.Since(began) < quickPart {
+			length = min(2*length, comparedAtMost)
+		}
 	}
 	return failed
+}
+
+func earlier(x, y time.Time) time.Time {
+	if x.Before(y) {
+		return x
+	}
+	return y
 }
 
 // interval is a part of the network's lists.
@@ -219,14 +235,23 @@ func (b book) findMissing(ctx context.Context, result *ReconcileChargesResult, t
 // unbookedPage is how many older charges are read at once.
 const unbookedPage = 100
 
-// bookOld asks about the charges before a time that the network had not booked while they were compared.
-// Otherwise their money would count as not available for ever, and hold the merchant's payouts.
-func (b book) bookOld(ctx context.Context, result *ReconcileChargesResult, before time.Time) error {
+// BookOldCharges asks about the charges that the network had not booked while they were compared. Otherwise their
+// money would count as not available for ever, and hold the merchant's payouts. It returns the number of new findings.
+func (b *Books) BookOldCharges(ctx context.Context, in contract.ModeInput) (int, error) {
+	of, err := b.of(in)
+	if err != nil {
+		return 0, asFinal(ctx, err, "")
+	}
+	var (
+		result ReconcileChargesResult
+		before = time.Now().Add(-chargesBack - checkout.SessionLifetime)
+	)
 	page := func(after string) ([]string, error) {
-		return b.Store.UnbookedCharges(ctx, b.mode, before, after, unbookedPage)
+		return b.Store.UnbookedCharges(ctx, of.mode, before, after, unbookedPage)
 	}
 	itself := func(reference string) string { return reference }
-	return eachRow(ctx, page, itself, func(reference string) error { return b.bookOne(ctx, result, reference) })
+	err = eachRow(ctx, page, itself, func(reference string) error { return of.bookOne(ctx, &result, reference) })
+	return result.Found, asFinal(ctx, err, "")
 }
 
 func (b book) bookOne(ctx context.Context, result *ReconcileChargesResult, reference string) error {

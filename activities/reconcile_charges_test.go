@@ -11,7 +11,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 
 	"example.com/checkout/activities"
 	"example.com/checkout/api/acquirer"
@@ -148,11 +151,53 @@ func run[T any](b *books, activity any) (T, error) {
 	return got, err
 }
 
+// runIn executes an activity of the books whose time ends with a context.
+func (b *books) runIn(ctx context.Context, activity any) error {
+	b.t.Helper()
+	env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
+	env.SetWorkerOptions(worker.Options{BackgroundActivityContext: ctx})
+	env.RegisterActivity(b.Books)
+	_, err := env.ExecuteActivity(activity, contract.ModeInput{Mode: checkout.ModeLive})
+	return err
+}
+
+// tries executes an activity of the books n times. Each one gets the last heartbeat of the one before.
+func (b *books) tries(n int, of any) (errs []error) {
+	b.t.Helper()
+	var last converter.EncodedValues
+	for range n {
+		env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
+		env.RegisterActivity(b.Books)
+		env.SetOnActivityHeartbeatListener(func(_ *activity.Info, at converter.EncodedValues) { last = at })
+		if last != nil {
+			var at any
+			require.NoError(b.t, last.Get(&at))
+			env.SetHeartbeatDetails(at)
+		}
+		_, err := env.ExecuteActivity(of, contract.ModeInput{Mode: checkout.ModeLive})
+		errs = append(errs, err)
+	}
+	return errs
+}
+
+// change changes the account at the card network.
+func (b *books) change(do func(*activities.Account)) {
+	account := b.Accounts[checkout.ModeLive]
+	do(&account)
+	b.Accounts[checkout.ModeLive] = account
+}
+
 func (b *books) compare() activities.ReconcileChargesResult {
 	b.t.Helper()
 	got, err := run[activities.ReconcileChargesResult](b, b.ReconcileCharges)
 	require.NoError(b.t, err)
 	return got
+}
+
+func (b *books) bookOld() {
+	b.t.Helper()
+	_, err := run[int](b, b.BookOldCharges)
+	require.NoError(b.t, err)
 }
 
 // findings returns the open findings, subject by kind.
@@ -370,9 +415,9 @@ func TestReconcileCharges_StoresWhenTheMoneyIsAvailable(t *testing.T) {
 	}
 }
 
-// TestReconcileCharges_AsksAgainAboutAnOldCharge: a charge that the network booked only after it was too old
+// TestBookOldCharges_AsksAgainAboutAnOldCharge: a charge that the network booked only after it was too old
 // to be compared would hold its merchant's payouts for ever.
-func TestReconcileCharges_AsksAgainAboutAnOldCharge(t *testing.T) {
+func TestBookOldCharges_AsksAgainAboutAnOldCharge(t *testing.T) {
 	t.Parallel()
 	b := newBooks(t)
 	old, missing, declined := b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeFailed)
@@ -381,25 +426,25 @@ func TestReconcileCharges_AsksAgainAboutAnOldCharge(t *testing.T) {
 	old.Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 60, AvailableAt: at}
 	declined.Cost = old.Cost
 	b.charges, b.old = nil, map[string]checkout.Charged{old.Reference: old, declined.Reference: declined}
-	b.compare()
+	b.bookOld()
 	require.Equal(t, at, *b.availableAt(old))
 	require.Nil(t, b.availableAt(missing), "the network does not know it")
 	require.Nil(t, b.availableAt(declined))
 	late := missing
 	b.old[late.Reference] = late
-	b.compare()
+	b.bookOld()
 	require.Equal(t, map[checkout.FindingKind]string{checkout.FindingChargeLate: late.TransactionID}, b.findings())
 	late.Cost = old.Cost
 	b.old[late.Reference] = late
-	b.compare()
+	b.bookOld()
 	require.Empty(t, b.findings())
 	b.old = nil
-	b.compare()
+	b.bookOld()
 	require.Equal(t, at, *b.availableAt(old))
 }
 
-// TestReconcileCharges_AsksAboutEachOldCharge: also about those behind a page of charges that the network does not know.
-func TestReconcileCharges_AsksAboutEachOldCharge(t *testing.T) {
+// TestBookOldCharges_AsksAboutEachOldCharge: also about those behind a page of charges that the network does not know.
+func TestBookOldCharges_AsksAboutEachOldCharge(t *testing.T) {
 	t.Parallel()
 	b := newBooks(t)
 	for range 101 {
@@ -409,7 +454,7 @@ func TestReconcileCharges_AsksAboutEachOldCharge(t *testing.T) {
 	last := slices.MaxFunc(b.charges, func(x, y checkout.Charged) int { return strings.Compare(x.Reference, y.Reference) })
 	last.Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 60, AvailableAt: time.Now()}
 	b.charges, b.old = nil, map[string]checkout.Charged{last.Reference: last}
-	b.compare()
+	b.bookOld()
 	require.NotNil(t, b.availableAt(last))
 }
 
@@ -420,7 +465,7 @@ func TestReconcileCharges_AfterALongOutageFindsTheLostTime(t *testing.T) {
 	b := newBooks(t)
 	b.compare()
 	const away = 9 * 24 * time.Hour
-	b.exec(`UPDATE acquirer_comparison SET compared_to = compared_to - interval '9 days'`)
+	b.exec(`UPDATE acquirer_comparison SET compared_to = compared_to - interval '9 days', read_to = read_to - interval '9 days'`)
 	unmatched := b.paid(checkout.OutcomeFailed)
 	b.charges[0].CreatedAt = time.Now().Add(-away + time.Hour)
 	b.charges = append(b.charges, checkout.Charged{
@@ -446,24 +491,25 @@ func TestReconcileCharges_GoesOnWhereItEnded(t *testing.T) {
 		b.charges[len(b.charges)-1].CreatedAt = time.Now().Add(-age)
 	}
 	place := func() time.Duration {
-		at, err := b.Store.ComparedTo(t.Context(), checkout.ModeLive)
+		got, err := b.Store.Comparison(t.Context(), checkout.ModeLive)
 		require.NoError(t, err)
-		return time.Since(at).Round(time.Hour)
+		require.Equal(t, got.ComparedTo, got.ReadTo, "the round came to its end")
+		return time.Since(got.ComparedTo).Round(time.Hour)
 	}
 	b.awayTo = time.Now().Add(-47 * time.Hour)
 	_, err := run[activities.ReconcileChargesResult](b, b.ReconcileCharges)
 	require.Error(t, err)
-	at, err := b.Store.ComparedTo(t.Context(), checkout.ModeLive)
-	require.NoError(t, err)
-	require.True(t, at.IsZero(), "a part that failed is compared again")
+	require.Equal(t, 48*time.Hour, place(), "a part that failed is compared again")
 	b.awayTo = time.Time{}
 
-	b.exec(`INSERT INTO acquirer_comparison VALUES ('live', now() - interval '24 hours')`)
-	require.Equal(t, 2, b.compare().Charges, "the charge before the place is compared")
+	b.exec(`UPDATE acquirer_comparison SET compared_to = now() - interval '49 hours', read_to = now() - interval '24 hours'`)
+	require.Equal(t, 2, b.compare().Charges, "the charge before the place is read")
+	require.Equal(t, 49*time.Hour, place(), "what was read before may have changed")
+	require.Equal(t, 3, b.compare().Charges)
 	require.Equal(t, 48*time.Hour, place(), "what may still change is compared again")
 	require.Equal(t, 3, b.compare().Charges)
 
-	b.exec(`UPDATE acquirer_comparison SET compared_to = now() + interval '100 years'`)
+	b.exec(`UPDATE acquirer_comparison SET compared_to = now() + interval '100 years', read_to = now() + interval '100 years'`)
 	b.compare()
 	require.Equal(t, 48*time.Hour, place(), "a clock that was wrong hides nothing for long")
 }
@@ -479,21 +525,51 @@ func TestReconcileCharges_APartThatFailsStopsNoOther(t *testing.T) {
 	require.Equal(t, map[checkout.FindingKind]string{checkout.FindingChargeUnmatched: c.Reference}, b.findings())
 }
 
-// TestReconcileCharges_TheShortStepsComeFirst: a list without an end holds up no old charge and no sum.
-func TestReconcileCharges_TheShortStepsComeFirst(t *testing.T) {
+// TestReconcileCharges_ThePlaceWaitsForAPartThatFails: the parts behind it are compared, and the next round begins anew.
+func TestReconcileCharges_ThePlaceWaitsForAPartThatFails(t *testing.T) {
+	t.Parallel()
+	for age, latest := range map[time.Duration]time.Duration{5 * 24 * time.Hour: 5 * 24 * time.Hour, 20 * time.Hour: 48 * time.Hour} {
+		b := newBooks(t)
+		b.compare()
+		b.exec(`UPDATE acquirer_comparison SET compared_to = compared_to - interval '9 days', read_to = read_to - interval '9 days'`)
+		now, behind := time.Now(), b.paid(checkout.OutcomeFailed)
+		b.change(func(account *activities.Account) {
+			succeeded, odd := account.Succeeded, now.Add(-age)
+			account.Succeeded = func(ctx context.Context, since, until time.Time) iter.Seq2[checkout.Charged, error] {
+				if !odd.Before(since) && odd.Before(until) {
+					return func(yield func(checkout.Charged, error) bool) {
+						yield(checkout.Charged{}, errors.New("one charge is odd"))
+					}
+				}
+				return succeeded(ctx, since, until)
+			}
+		})
+		for range 2 {
+			_, err := run[activities.ReconcileChargesResult](b, b.ReconcileCharges)
+			require.Error(t, err)
+			got, err := b.Store.Comparison(t.Context(), checkout.ModeLive)
+			require.NoError(t, err)
+			require.WithinRange(t, got.ComparedTo, now.Add(-latest-6*time.Hour), now.Add(-latest+time.Minute))
+			require.Equal(t, got.ComparedTo, got.ReadTo)
+		}
+		require.Equal(t, map[checkout.FindingKind]string{checkout.FindingChargeUnmatched: behind.Reference}, b.findings())
+	}
+}
+
+// TestReconcileCharges_TheSumsComeFirst: a list without an end does not hold them up.
+func TestReconcileCharges_TheSumsComeFirst(t *testing.T) {
 	t.Parallel()
 	b := newBooks(t)
-	old := b.paid(checkout.OutcomeSucceeded)
-	b.exec(`UPDATE transaction SET completed_at = completed_at - interval '50 hours'`)
-	old.Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 60, AvailableAt: time.Now()}
-	b.charges, b.old = nil, map[string]checkout.Charged{old.Reference: old}
-	account, listed := b.Accounts[checkout.ModeLive], 0
-	account.Succeeded = func(context.Context, time.Time, time.Time) iter.Seq2[checkout.Charged, error] {
-		listed++
-		require.NotNil(t, b.availableAt(old))
-		return func(func(checkout.Charged, error) bool) {}
-	}
-	b.Accounts[checkout.ModeLive] = account
+	b.paid(checkout.OutcomeSucceeded)
+	b.exec(`UPDATE transaction SET settled = 1`) // no entry tells it
+	listed := 0
+	b.change(func(account *activities.Account) {
+		account.Succeeded = func(context.Context, time.Time, time.Time) iter.Seq2[checkout.Charged, error] {
+			listed++
+			require.Contains(t, b.findings(), checkout.FindingLedgerDiffers)
+			return func(func(checkout.Charged, error) bool) {}
+		}
+	})
 	b.compare()
 	require.NotZero(t, listed)
 }
@@ -509,4 +585,99 @@ func TestReconcileCharges_AChargeThatBeganLongBefore(t *testing.T) {
 	b.old = map[string]checkout.Charged{early.Reference: early, untaken.Reference: untaken}
 	require.Equal(t, 2, b.compare().Found)
 	require.Contains(t, []string{missing.TransactionID, untaken.TransactionID}, b.findings()[checkout.FindingChargeMissing])
+}
+
+// TestBookOldCharges_ThoseThatFailHoldUpNoOther: the next try goes on behind them, whatever is in the lists.
+func TestBookOldCharges_ThoseThatFailHoldUpNoOther(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	all := make([]checkout.Charged, 14)
+	for i := range all {
+		all[i] = b.paid(checkout.OutcomeSucceeded)
+		all[i].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 60, AvailableAt: time.Now()}
+	}
+	b.exec(`UPDATE transaction SET completed_at = completed_at - interval '50 hours'`)
+	b.charges = nil
+	b.paid(checkout.OutcomeSucceeded)
+	slices.SortFunc(all, func(x, y checkout.Charged) int { return strings.Compare(x.Reference, y.Reference) })
+	b.change(func(account *activities.Account) {
+		account.Charged = func(_ context.Context, reference string) (checkout.Charged, error) {
+			if reference < all[13].Reference {
+				return checkout.Charged{}, errors.New("the network cannot answer about it")
+			}
+			return all[13], nil
+		}
+	})
+	errs := b.tries(3, b.BookOldCharges)
+	require.NoError(t, errs[2], "the others were tried before")
+	require.NotNil(t, b.availableAt(all[13]))
+}
+
+// TestReconcileCharges_OldChargesHoldUpNoList: however many they are.
+func TestReconcileCharges_OldChargesHoldUpNoList(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	b.paid(checkout.OutcomeSucceeded)
+	b.exec(`UPDATE transaction SET completed_at = completed_at - interval '50 hours'`)
+	b.charges = nil
+	unmatched := b.paid(checkout.OutcomeFailed)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	b.change(func(account *activities.Account) {
+		account.Charged = func(ctx context.Context, _ string) (checkout.Charged, error) {
+			<-ctx.Done()
+			return checkout.Charged{}, ctx.Err()
+		}
+	})
+	require.NoError(t, b.runIn(ctx, b.ReconcileCharges))
+	require.Equal(t, map[checkout.FindingKind]string{checkout.FindingChargeUnmatched: unmatched.Reference}, b.findings())
+}
+
+// TestReconcileCharges_WhatMayStillChangeIsComparedAgain: also when no round comes to its end.
+func TestReconcileCharges_WhatMayStillChangeIsComparedAgain(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	b.change(func(account *activities.Account) {
+		succeeded := account.Succeeded
+		account.Succeeded = func(_ context.Context, since, until time.Time) iter.Seq2[checkout.Charged, error] {
+			if until.After(time.Now()) {
+				cancel() // the worker stops
+			}
+			return succeeded(ctx, since, until)
+		}
+	})
+	require.Error(t, b.runIn(ctx, b.ReconcileCharges))
+	place := storagetest.Value[time.Time](t, b.Database, `SELECT compared_to FROM acquirer_comparison`)
+	require.GreaterOrEqual(t, time.Since(place), 48*time.Hour)
+}
+
+// TestReconcileCharges_APartThatIsTooLongForATry: a later try compares it in shorter ones.
+func TestReconcileCharges_APartThatIsTooLongForATry(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	b.compare()
+	b.exec(`UPDATE acquirer_comparison SET compared_to = compared_to - interval '9 days', read_to = read_to - interval '9 days'`)
+	var stop context.CancelFunc
+	b.change(func(account *activities.Account) {
+		succeeded := account.Succeeded
+		account.Succeeded = func(ctx context.Context, since, until time.Time) iter.Seq2[checkout.Charged, error] {
+			if until.Sub(since) > time.Hour {
+				stop() // the time of the try is over
+			}
+			return succeeded(ctx, since, until)
+		}
+	})
+	place := func() time.Time {
+		return storagetest.Value[time.Time](t, b.Database, `SELECT compared_to FROM acquirer_comparison`)
+	}
+	begin := place()
+	for range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		stop = cancel
+		require.Error(t, b.runIn(ctx, b.ReconcileCharges))
+		cancel()
+	}
+	require.Equal(t, 3*time.Hour, place().Sub(begin))
 }

@@ -54,17 +54,24 @@ func (s *Store) MoveAcquirerCursor(ctx context.Context, mode checkout.Mode, c Ac
 	return pg.Wrap("move acquirer cursor", err)
 }
 
-// ComparedTo is up to when the charges and the movements of the card network are compared for good. It is zero before
-// the first comparison.
-func (s *Store) ComparedTo(ctx context.Context, mode checkout.Mode) (time.Time, error) {
-	at, err := pg.Value[time.Time](ctx, s.pool, `SELECT compared_to FROM acquirer_comparison WHERE mode = $1`, mode)
-	return at.UTC(), pg.Wrap("compared to", pg.Optional(err))
+// Comparison is how far the charges and the movements of the card network are compared.
+type Comparison struct {
+	ComparedTo time.Time // for good; zero before the first comparison
+	ReadTo     time.Time // where the next try goes on; ComparedTo when it is to begin there
 }
 
-// SetComparedTo stores ComparedTo. It may go back: then more is compared once more.
-func (s *Store) SetComparedTo(ctx context.Context, mode checkout.Mode, at time.Time) error {
+// Comparison returns what is stored.
+func (s *Store) Comparison(ctx context.Context, mode checkout.Mode) (Comparison, error) {
+	c, err := pg.One[Comparison](ctx, s.pool, `
+		SELECT compared_to, read_to FROM acquirer_comparison WHERE mode = $1`, mode)
+	return c, pg.Wrap("comparison", pg.Optional(err))
+}
+
+// SetComparison stores the comparison. It may go back: then more is compared once more.
+func (s *Store) SetComparison(ctx context.Context, mode checkout.Mode, c Comparison) error {
 	_, err := s.pool.Exec(ctx, `
-		INSERT INTO acquirer_comparison (mode, compared_to) VALUES ($1, $2)
-		ON CONFLICT (mode) DO UPDATE SET compared_to = EXCLUDED.compared_to`, mode, at)
-	return pg.Wrap("set compared to", err)
+		INSERT INTO acquirer_comparison (mode, compared_to, read_to) VALUES ($1, $2, $3)
+		ON CONFLICT (mode) DO UPDATE SET compared_to = EXCLUDED.compared_to, read_to = EXCLUDED.read_to`,
+		mode, c.ComparedTo, c.ReadTo)
+	return pg.Wrap("set comparison", err)
 }

@@ -130,6 +130,7 @@ func TestReplay_FindsChangedWorkflows(t *testing.T) {
 		deliveries *activities.Deliveries
 
 		housekeeping *activities.Housekeeping
+		books        *activities.Books
 	)
 	activityFirst := func(ctx workflow.Context, activity any) {
 		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Second})
@@ -168,6 +169,11 @@ func TestReplay_FindsChangedWorkflows(t *testing.T) {
 			func(ctx workflow.Context) (workflows.ReconcileResult, error) {
 				activityFirst(ctx, housekeeping.RestartOrphans)
 				return workflows.Reconcile(ctx)
+			}},
+		"books: another order": {contract.TypeBooks,
+			func(ctx workflow.Context, in contract.ModeInput) (workflows.BooksResult, error) {
+				activityFirst(ctx, books.SendRefunds)
+				return workflows.Books(ctx, in)
 			}},
 	} {
 		found := 0

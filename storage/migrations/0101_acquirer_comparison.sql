@@ -1,6 +1,7 @@
 -- +goose Up
--- Up to when the charges and the movements of the card network are compared for good, by mode.
+-- How far the charges and the movements of the card network are compared, by mode: for good, and in the present round.
 CREATE TABLE acquirer_comparison (
     mode        text PRIMARY KEY,
-    compared_to timestamptz NOT NULL
+    compared_to timestamptz NOT NULL,
+    read_to     timestamptz NOT NULL
 );

@@ -175,6 +175,10 @@ func TestHistories_OfSteering(t *testing.T) {
 	require.NoError(t, err)
 	var result workflows.ReconcileResult
 	require.NoError(t, reconcile.Get(t.Context(), &result))
+	// The stack has no real card network, so the activities of the run are tried again and again.
+	books, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "books-" + orphan.ID, TaskQueue: contract.TaskQueueCheckout},
+		contract.TypeBooks, contract.ModeInput{Mode: checkout.ModeLive})
+	require.NoError(t, err)
 
 	e2e.Await(t, "the run that Reconcile started has asked about the payment, and waits", 90*time.Second, func() bool {
 		run, err := c.DescribeWorkflowExecution(t.Context(), lost, "")
@@ -191,7 +195,9 @@ func TestHistories_OfSteering(t *testing.T) {
 		"picture_fetch":                     {picture, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
 		"merchant_update":                   {changed.ID, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
 		"checkout_session_followed":         {lost, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING}, // started again by Reconcile
+		"books_waiting":                     {books.GetID(), enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING},
 	})
+	require.NoError(t, c.TerminateWorkflow(t.Context(), books.GetID(), "", "the test is over"))
 	parked.Receiver.Answer(http.StatusOK)
 	parked.Must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+held+"/resume", "")
 	slow.Must(http.StatusOK, http.MethodPost, "/v1/replays/"+running+"/cancel", "")
