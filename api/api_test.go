@@ -29,6 +29,8 @@ import (
 	"go.temporal.io/sdk/log"
 
 	"example.com/checkout/api/conformance"
+	"example.com/checkout/api/health"
+	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
@@ -109,6 +111,7 @@ var plenty = Limits{
 	Reads:   storage.Rates{Test: storage.Rate{PerSecond: 1e4, Burst: 1e4}, Live: storage.Rate{PerSecond: 1e4, Burst: 1e4}},
 	Writes:  storage.Rates{Test: storage.Rate{PerSecond: 1e4, Burst: 1e4}, Live: storage.Rate{PerSecond: 1e4, Burst: 1e4}},
 	BadKeys: storage.Rate{PerSecond: 1e4, Burst: 1e4},
+	Verify:  storage.Rate{PerSecond: 1e4, Burst: 1e4},
 }
 
 var errPrivate = errors.New("must not lead to a private address")
@@ -137,11 +140,14 @@ func newFront(t *testing.T, change ...func(*Config)) *front {
 			NoQuoteSince: func(checkout.Currency, checkout.PayoutCurrency) time.Time { return time.Time{} },
 			Bounds:       anyPayout,
 		}},
-		Limits: plenty, IdempotencyWait: -1,
+		SessionLifetime: checkout.SessionLifetime, Limits: plenty, Shares: limit.NewShares(6), IdempotencyWait: -1,
 		Log: slog.New(slog.NewJSONHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	for _, c := range change {
 		c(&f.config)
+	}
+	if f.config.Health == nil {
+		f.config.Health = working(f.config)
 	}
 	f.handler = New(f.config)
 	f.merchant = f.newMerchant(true)
@@ -149,12 +155,20 @@ func newFront(t *testing.T, change ...func(*Config)) *front {
 	return f
 }
 
+// working is the health of a process that has started.
+func working(c Config) *health.State {
+	state := health.Starting("")
+	state.Connected(c.Store.Ping, health.Temporal(c.Workflows.Temporal))
+	return state
+}
+
 // second returns another process of the same service.
 func (f *front) second() *front {
 	f.t.Helper()
 	other := *f
 	other.store = f.Open(f.t, 4)
-	other.config.Store = other.store
+	other.config.Store, other.config.Shares = other.store, limit.NewShares(6)
+	other.config.Health = working(other.config)
 	other.handler = New(other.config)
 	return &other
 }

@@ -60,18 +60,6 @@ func TestLimits_TenTimesTheBurstGetsTheBurst(t *testing.T) {
 	require.Equal(t, 8, f.count("checkout_session"))
 }
 
-func TestLimits_TheDefaultsAre25InTestAnd100InLiveMode(t *testing.T) {
-	t.Parallel()
-	f := newFront(t, func(c *Config) { c.Limits = Limits{} })
-	for mode, limit := range map[checkout.Mode]string{checkout.ModeTest: "25", checkout.ModeLive: "100"} {
-		for _, method := range []string{"GET", "POST"} {
-			got := f.do(method, "/v1/checkout", f.merchant.key(mode), "")
-			require.Equal(t, limit, got.header.Get("RateLimit-Limit"))
-			require.Equal(t, "1", got.header.Get("RateLimit-Reset"))
-		}
-	}
-}
-
 func TestLimits_AreOnEveryAnswerToAValidKey(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)

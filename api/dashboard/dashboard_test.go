@@ -22,11 +22,15 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
 
-const password = "correct horse battery"
+const (
+	password = "correct horse battery"
+	share    = 6 // requests of an address at once
+)
 
 // desk is a dashboard with two merchants and its own PostgreSQL.
 type desk struct {
@@ -48,6 +52,8 @@ func newDesk(t *testing.T, change ...func(*Config)) *desk {
 		Store: d.store, Workflows: &runs.Client{Temporal: d.temporal}, URL: "http://dashboard.example",
 		Mail: true, CheckoutURL: "https://pay.example.com", TemporalUI: "https://temporal.example", Namespace: "shop.a1b2c",
 		CheckAddress: func(context.Context, checkout.Mode, string) error { return nil },
+		Limits:       limit.Rates{Requests: storage.Rate{PerSecond: 20, Burst: 200}, Forms: storage.Rate{PerSecond: 1, Burst: 60}},
+		Shares:       limit.NewShares(share),
 	}
 	for _, c := range change {
 		c(&d.config)

@@ -15,7 +15,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/api/limit"
 	"example.com/checkout/api/passhash"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
@@ -142,7 +141,7 @@ func TestLimits_SlowFormsKeepNobodyWaiting(t *testing.T) {
 		}
 		slow.Wait()
 	}()
-	for i := range 3 * limit.DefaultShare {
+	for i := range 3 * share {
 		form, send := io.Pipe()
 		ends = append(ends, send)
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://dashboard.example/signin", form)

@@ -24,7 +24,9 @@ import (
 	"example.com/checkout/api"
 	"example.com/checkout/api/dashboard"
 	"example.com/checkout/api/dashboard/login"
+	"example.com/checkout/api/health"
 	"example.com/checkout/api/hosted"
+	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
@@ -71,9 +73,21 @@ func newService(t *testing.T) *service {
 	flows := &runs.Client{Temporal: s.temporal}
 
 	checkAddress := func(_ context.Context, _ checkout.Mode, host string) error { panic("canary at " + host) }
-	s.rest = api.New(api.Config{Store: store, Workflows: flows, CheckoutURL: pageURL, CheckAddress: checkAddress, Log: log})
-	s.page = hosted.New(hosted.Config{Store: store, Workflows: flows, TestCards: panics{}, CheckoutURL: pageURL, Log: log})
-	s.desk = dashboard.New(dashboard.Config{Store: store, Workflows: flows, URL: deskURL, CheckoutURL: pageURL, CheckAddress: checkAddress, Log: log})
+	rate, shares := storage.Rate{PerSecond: 20, Burst: 200}, limit.NewShares(6)
+	rates := storage.Rates{Test: rate, Live: rate}
+	state := health.Starting("")
+	state.Connected(store.Ping, health.Temporal(s.temporal))
+	s.rest = api.New(api.Config{
+		Store: store, Workflows: flows, CheckoutURL: pageURL, CheckAddress: checkAddress, SessionLifetime: checkout.SessionLifetime,
+		Limits: api.Limits{Reads: rates, Writes: rates, BadKeys: rate, Verify: rate}, Shares: shares, Health: state, Log: log,
+	})
+	pages := limit.Rates{Requests: rate, Forms: rate}
+	s.page = hosted.New(hosted.Config{
+		Store: store, Workflows: flows, TestCards: panics{}, CheckoutURL: pageURL, Limits: pages, Shares: shares, Log: log,
+	})
+	s.desk = dashboard.New(dashboard.Config{
+		Store: store, Workflows: flows, URL: deskURL, CheckoutURL: pageURL, CheckAddress: checkAddress, Limits: pages, Shares: shares, Log: log,
+	})
 
 	s.makeMerchant(store)
 	return s

@@ -66,6 +66,7 @@ func newHarness(t *testing.T) *harness {
 	h.server = newServer(Config{
 		Store: store, Workflows: &runs.Client{Temporal: fakeTemporal{h: h}}, TestCards: h.cards, CheckoutURL: testURL,
 		Limits: limit.Rates{Requests: storage.Rate{PerSecond: 1000, Burst: 1000}, Forms: storage.Rate{PerSecond: 1000, Burst: 1000}},
+		Shares: limit.NewShares(6),
 		Log:    slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	h.handler = h.server.handler()
