@@ -84,14 +84,17 @@ func New(c Config) http.Handler {
 	c.IdempotencyWait = cmp.Or(c.IdempotencyWait, defaultIdempotencyWait)
 	s := newServer(c)
 
-	// Without these options mux redirects to clean paths and slashes, and an escaped slash
-	// becomes a separator.
-	router := mux.NewRouter().SkipClean(true).StrictSlash(false).UseEncodedPath()
+	router := newRouter()
 	s.routes(router)
 	router.Use(observed)
 	router.NotFoundHandler = observed(s.serve(notFound)) // router.Use does not apply here
 
 	return withExchange(router)
+}
+
+// newRouter returns a router that redirects to no clean path or slash, and takes an escaped slash for no separator.
+func newRouter() *mux.Router {
+	return mux.NewRouter().SkipClean(true).StrictSlash(false).UseEncodedPath()
 }
 
 func newServer(c Config) *Server {
@@ -168,8 +171,7 @@ func (s *Server) routes(router *mux.Router) {
 	s.route(router, "/v1/payouts/{id}", methods{get: payouts(show(payout))})
 	s.route(router, "/v1/payouts/{id}/retry", methods{post: payouts(alone(payout, s.retryPayout))})
 
-	s.route(router, "/healthz", methods{get: s.healthz})
-	s.route(router, "/readyz", methods{get: s.readyz})
+	s.healthRoutes(router)
 	s.assetRoutes(router)
 }
 

@@ -202,6 +202,29 @@ func TestReadyz_IsUnreadyAtOnceWhenToldToStop(t *testing.T) {
 	require.Equal(t, 200, f.do("GET", "/healthz", "", "").status, "it lives until it has ended")
 }
 
+func TestWaiting_RefusesUntilTheProcessWorks(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	state := health.Starting("it waits")
+	state.Connected(f.store.Ping, nil)
+	f.handler = Waiting(state, f.handler)
+	for _, method := range []string{"GET", "POST"} {
+		got := f.do(method, "/v1/checkout", f.merchant.testKey, "")
+		require.Equal(t, 503, got.status)
+		require.Equal(t, "unavailable", got.json["error"])
+		require.Equal(t, "The service is not ready: it waits.", got.json["message"])
+		require.Equal(t, "1", got.header.Get("Retry-After"))
+	}
+	require.Equal(t, 503, f.do("GET", "/readyz", "", "").status)
+	require.Equal(t, 200, f.do("GET", "/healthz", "", "").status)
+	state.Works()
+	got := f.do("GET", "/readyz", "", "")
+	require.Equal(t, map[string]any{"status": "ok", "checks": map[string]any{"postgresql": "ok", "temporal": "down"}}, got.json)
+	got = f.do("GET", "/v1/checkout", f.merchant.testKey, "", "X-Request-Id", "mine")
+	require.Equal(t, 200, got.status, got.body)
+	require.Equal(t, "mine", got.header.Get("X-Request-Id"))
+}
+
 // TestHead_AnswersAsGet asks a real server: net/http leaves the body out.
 func TestHead_AnswersAsGet(t *testing.T) {
 	t.Parallel()
