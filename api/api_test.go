@@ -13,7 +13,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -62,24 +61,6 @@ func unreachableTemporal(t *testing.T) client.Client {
 	return c
 }
 
-// safeBuffer is a log that several requests may write at once.
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *safeBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *safeBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
-
 // merchant is a merchant with a key for each mode.
 type merchant struct {
 	checkout.Merchant
@@ -102,7 +83,7 @@ type front struct {
 	temporal *runstest.Temporal
 	config   Config
 	handler  http.Handler
-	log      *safeBuffer
+	log      *bytes.Buffer
 	merchant merchant
 }
 
@@ -123,7 +104,7 @@ func anyPayout(checkout.Currency, checkout.PayoutCurrency) (checkout.PayoutBound
 
 func newFront(t *testing.T, change ...func(*Config)) *front {
 	t.Helper()
-	f := &front{t: t, Database: storagetest.New(t), temporal: &runstest.Temporal{}, log: &safeBuffer{}}
+	f := &front{t: t, Database: storagetest.New(t), temporal: &runstest.Temporal{}, log: &bytes.Buffer{}}
 	f.store = f.Open(t, 4)
 	f.config = Config{
 		Store:       f.store,
@@ -375,26 +356,4 @@ func newRequest(t *testing.T, method, path, body string) *http.Request {
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	return r
-}
-
-type readCloser struct{ io.Reader }
-
-func (readCloser) Close() error { return nil }
-
-// endless is a body of n bytes. It counts the bytes that were read.
-type endless struct {
-	left, read int
-}
-
-func (e *endless) Read(p []byte) (int, error) {
-	if e.left == 0 {
-		return 0, io.EOF
-	}
-	n := min(len(p), e.left)
-	for i := range p[:n] {
-		p[i] = ' '
-	}
-	e.left -= n
-	e.read += n
-	return n, nil
 }

@@ -345,7 +345,7 @@ func (f *front) ownIDs() map[string]string {
 }
 
 func setBody(r *http.Request, body string) {
-	r.Body, r.ContentLength = readCloser{bytes.NewBufferString(body)}, int64(len(body))
+	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
 }
 
 func TestOpenAPI_CanFail(t *testing.T) {

@@ -48,7 +48,7 @@ type service struct {
 	database string          // URL without the relay
 	relay    *relay
 	temporal *runstest.Temporal
-	log      *lockedBuffer
+	log      *bytes.Buffer
 	rest     http.Handler
 	page     http.Handler
 	desk     http.Handler
@@ -62,7 +62,7 @@ type service struct {
 func newService(t *testing.T) *service {
 	t.Helper()
 	db := storagetest.New(t)
-	s := &service{t: t, ctx: t.Context(), database: db.URL, temporal: &runstest.Temporal{}, log: &lockedBuffer{}}
+	s := &service{t: t, ctx: t.Context(), database: db.URL, temporal: &runstest.Temporal{}, log: &bytes.Buffer{}}
 	u, err := url.Parse(s.database)
 	require.NoError(t, err)
 	s.relay = newRelay(t, u.Host)
@@ -412,21 +412,4 @@ func (r *relay) silence() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.silent = true
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
