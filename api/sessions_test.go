@@ -99,17 +99,6 @@ func TestCreateSession_OptionalFieldsNotSuppliedAreNull(t *testing.T) {
 	require.NotContains(t, got.json, "webhook_secret")
 }
 
-func TestCreateSession_RefusesUnknownField(t *testing.T) {
-	t.Parallel()
-	f := newFront(t)
-	got := f.do("POST", "/v1/checkout", f.merchant.testKey, with("webook_url", `"https://shop.example/hook"`))
-	require.Equal(t, 400, got.status)
-	require.Equal(t, "invalid_request", got.json["error"])
-	require.Equal(t, "webook_url", got.json["param"])
-	require.Equal(t, "webook_url is not a known field; did you mean webhook_url?", got.json["message"])
-	require.Zero(t, f.count("checkout_session"))
-}
-
 func TestCreateSession_ReportsAllFaultsAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
