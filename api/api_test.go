@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -234,6 +235,9 @@ func (f *front) serve(r *http.Request) *httptest.ResponseRecorder {
 func (a answer) withoutID() string {
 	return strings.ReplaceAll(a.body, a.header.Get("X-Request-Id"), "req")
 }
+
+// refused is the status and the code of an error.
+func (a answer) refused() string { return fmt.Sprint(a.status, " ", a.json["error"]) }
 
 // params returns the params of all faults.
 func (a answer) params() []string {

@@ -42,8 +42,7 @@ func TestAuthentication_OneBodyForEveryKeyThatIsNotValid(t *testing.T) {
 	revoked := f.newMerchant(true)
 	require.NoError(t, f.store.RevokeAPIKey(t.Context(), checkout.Owner{MerchantID: revoked.ID, Mode: checkout.ModeTest}.Ref(revoked.testKeyID)))
 	first := f.do("GET", "/v1/checkout/"+checkout.NewID("cs"), revoked.testKey, "")
-	require.Equal(t, 401, first.status)
-	require.Equal(t, "invalid_api_key", first.json["error"])
+	require.Equal(t, "401 invalid_api_key", first.refused())
 	require.Equal(t, "Bearer", first.header.Get("WWW-Authenticate"))
 	for name, headers := range badAuthorization {
 		for _, route := range [][2]string{{"POST", "/v1/checkout"}, {"GET", "/v1/checkout/x"}, {"POST", "/v1/checkout/x/expire"}, {"POST", "/v1/webhooks"}} {
@@ -89,8 +88,7 @@ func TestAuthentication_ALockedTableIsUnavailableNotAWrongKey(t *testing.T) {
 	_, err := conn.Exec(t.Context(), `BEGIN; LOCK TABLE api_key`)
 	require.NoError(t, err)
 	got := f.do("GET", "/v1/checkout/"+checkout.NewID("cs"), f.merchant.testKey, "")
-	require.Equal(t, 503, got.status)
-	require.Equal(t, "unavailable", got.json["error"])
+	require.Equal(t, "503 unavailable", got.refused())
 	require.Equal(t, "1", got.header.Get("Retry-After"))
 	require.NotContains(t, got.body, "lock")
 	require.Contains(t, f.log.String(), "lock timeout", "the chain is in the log")

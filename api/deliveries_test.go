@@ -150,8 +150,7 @@ func TestReplayDelivery_OfTwoAtOnceOneStarts(t *testing.T) {
 		return serviceerror.NewWorkflowExecutionAlreadyStarted("x", "y", "z")
 	}
 	got := f.steer("replay")
-	require.Equal(t, 409, got.status, got.body)
-	require.Equal(t, "delivery_in_progress", got.json["error"])
+	require.Equal(t, "409 delivery_in_progress", got.refused(), got.body)
 	require.Equal(t, 1, tries)
 }
 
@@ -282,8 +281,7 @@ func TestHoldDelivery_AndResume(t *testing.T) {
 	f.end(webhook.DeliveryCanceled)
 	for _, action := range []string{"hold", "resume"} {
 		got := f.steer(action)
-		require.Equal(t, 409, got.status)
-		require.Equal(t, "delivery_not_pending", got.json["error"])
+		require.Equal(t, "409 delivery_not_pending", got.refused())
 	}
 	require.Equal(t, false, f.get().json["held"])
 }

@@ -135,8 +135,7 @@ func TestIdempotency_ARepeatGetsTheFirstAnswerByteForByte(t *testing.T) {
 			require.Len(t, *starts, c.starts)
 
 			conflict := f.do("POST", path, key, body+" ", idempotent, "k 1")
-			require.Equal(t, 409, conflict.status, "white space makes another body")
-			require.Equal(t, "idempotency_conflict", conflict.json["error"])
+			require.Equal(t, "409 idempotency_conflict", conflict.refused(), "white space makes another body")
 			require.Empty(t, conflict.header.Get("Retry-After"))
 			require.Empty(t, conflict.header.Get("Idempotent-Replayed"))
 			require.Equal(t, first.body, f.do("POST", path, key, body, idempotent, "k 1").body, "a conflict changes nothing")
@@ -153,8 +152,7 @@ func TestIdempotency_AProcessWithoutTheNewMasterKeyIsUnavailable(t *testing.T) {
 	first := newer.second().do("POST", path, f.merchant.testKey, body, idempotent, "k")
 	require.Equal(t, 201, first.status, first.body)
 	again := f.do("POST", path, f.merchant.testKey, body, idempotent, "k")
-	require.Equal(t, 503, again.status, again.body)
-	require.Equal(t, "unavailable", again.json["error"])
+	require.Equal(t, "503 unavailable", again.refused(), again.body)
 	require.Equal(t, "1", again.header.Get("Retry-After"))
 	require.NotContains(t, again.body, `"k2`) // a request id may contain k2
 	require.Contains(t, f.log.String(), "wrong master key", "the chain is in the log")
@@ -211,8 +209,7 @@ func TestIdempotency_AProcessThatDiesBeforeItsAnswerIsKeptDoesNothingTwice(t *te
 			over()
 
 			busy := f.do("POST", path, key, body, idempotent, "k")
-			require.Equal(t, 409, busy.status, "nobody knows yet that it died")
-			require.Equal(t, "idempotency_conflict", busy.json["error"])
+			require.Equal(t, "409 idempotency_conflict", busy.refused(), "nobody knows yet that it died")
 			require.Equal(t, "1", busy.header.Get("Retry-After"))
 			other := f.do("POST", path, key, body+" ", idempotent, "k")
 			require.Equal(t, 409, other.status)
@@ -416,8 +413,7 @@ func TestIdempotency_ARequestInProgressIsAConflict(t *testing.T) {
 	<-reached
 	for _, process := range []*front{f, f.second()} {
 		got := process.createsWithKey()
-		require.Equal(t, 409, got.status)
-		require.Equal(t, "idempotency_conflict", got.json["error"])
+		require.Equal(t, "409 idempotency_conflict", got.refused())
 		require.Equal(t, "1", got.header.Get("Retry-After"))
 	}
 	close(goOn)

@@ -81,8 +81,7 @@ func TestLists_RefuseWrongParameters(t *testing.T) {
 			"limit=0&cursor=x&since=x&until=x&zzz=1": {"zzz", "since", "until", "limit", "cursor"},
 		} {
 			got := f.do("GET", l.path+"?"+query, f.merchant.testKey, "")
-			require.Equal(t, 400, got.status, "%s?%s", l.path, query)
-			require.Equal(t, "invalid_request", got.json["error"])
+			require.Equal(t, "400 invalid_request", got.refused(), "%s?%s", l.path, query)
 			require.Equal(t, params, got.params(), "%s?%s", l.path, query)
 			require.Equal(t, params[0], orEmpty(got.json["param"]))
 		}

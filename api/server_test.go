@@ -194,8 +194,7 @@ func TestReadyz_IsUnreadyAtOnceWhenToldToStop(t *testing.T) {
 	closed.Store(true)
 	time.Sleep(1100 * time.Millisecond) // longer than answers are repeated
 	got = f.do("GET", "/readyz", "", "")
-	require.Equal(t, 503, got.status)
-	require.Equal(t, "unavailable", got.json["error"])
+	require.Equal(t, "503 unavailable", got.refused())
 	require.Equal(t, "The service is not ready: shutting down.", got.json["message"])
 	require.Equal(t, map[string]any{"postgresql": "ok", "temporal": "ok"}, got.json["checks"])
 	require.Equal(t, "1", got.header.Get("Retry-After"))
@@ -210,8 +209,7 @@ func TestWaiting_RefusesUntilTheProcessWorks(t *testing.T) {
 	f.handler = Waiting(state, f.handler)
 	for _, method := range []string{"GET", "POST"} {
 		got := f.do(method, "/v1/checkout", f.merchant.testKey, "")
-		require.Equal(t, 503, got.status)
-		require.Equal(t, "unavailable", got.json["error"])
+		require.Equal(t, "503 unavailable", got.refused())
 		require.Equal(t, "The service is not ready: it waits.", got.json["message"])
 		require.Equal(t, "1", got.header.Get("Retry-After"))
 	}

@@ -188,8 +188,7 @@ func TestCreateSession_RefusesInvalidFields(t *testing.T) {
 	} {
 		for _, value := range values {
 			got := f.do("POST", "/v1/checkout", f.merchant.testKey, with(param, value))
-			require.Equal(t, 400, got.status, "%s %s: %s", param, value, got.body)
-			require.Equal(t, "invalid_request", got.json["error"])
+			require.Equal(t, "400 invalid_request", got.refused(), "%s %s: %s", param, value, got.body)
 			require.Equal(t, param, got.json["param"], value)
 			require.Equal(t, []string{param}, got.params(), value)
 		}
@@ -239,8 +238,7 @@ func TestCreateSession_LiveNeedsACardAcquirer(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, func(c *Config) { c.Payouts = nil })
 	got := f.do("POST", "/v1/checkout", f.merchant.liveKey, validSession)
-	require.Equal(t, 403, got.status)
-	require.Equal(t, "forbidden", got.json["error"])
+	require.Equal(t, "403 forbidden", got.refused())
 	require.Contains(t, got.json["message"], "live card acquirer")
 	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, validSession).status)
 }
@@ -264,8 +262,7 @@ func TestCreateSession_LiveNeedsAnExchangeRate(t *testing.T) {
 	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.liveKey, validSession).status, "a short gap")
 	since = time.Now().Add(-3 * time.Minute)
 	got := f.do("POST", "/v1/checkout", f.merchant.liveKey, with("metadata", `{}`))
-	require.Equal(t, 503, got.status)
-	require.Equal(t, "unavailable", got.json["error"])
+	require.Equal(t, "503 unavailable", got.refused())
 	require.Contains(t, got.json["message"], "exchange rate")
 	require.Equal(t, "30", got.header.Get("Retry-After"))
 	require.Equal(t, 1, f.count("checkout_session"))
@@ -284,8 +281,7 @@ func TestCreateSession_LiveNeedsAnAmountThatCanBePaidOut(t *testing.T) {
 	}
 	refused := func(got answer, message string) {
 		t.Helper()
-		require.Equal(t, 400, got.status, got.body)
-		require.Equal(t, "invalid_request", got.json["error"])
+		require.Equal(t, "400 invalid_request", got.refused(), got.body)
 		require.Equal(t, "amount", got.json["param"])
 		require.Equal(t, []string{"amount"}, got.params())
 		require.Equal(t, message, got.json["message"])
@@ -299,8 +295,7 @@ func TestCreateSession_LiveNeedsAnAmountThatCanBePaidOut(t *testing.T) {
 	require.Equal(t, 201, create(f.merchant.testKey, "0.50", "EUR").status, "test mode has no network")
 
 	unknown := create(f.merchant.liveKey, "50.00", "USD")
-	require.Equal(t, 503, unknown.status, "the process has just started")
-	require.Equal(t, "unavailable", unknown.json["error"])
+	require.Equal(t, "503 unavailable", unknown.refused(), "the process has just started")
 	require.Equal(t, "5", unknown.header.Get("Retry-After"))
 	f.exec(`UPDATE merchant SET fee_basis_points = 10000 WHERE id = $1`, f.merchant.ID)
 	require.Contains(t, create(f.merchant.liveKey, "999999.99", "EUR").json["message"], "amount cannot currently be paid out in USDC: network fees are too high for any amount")
@@ -383,8 +378,7 @@ func TestCreateSession_OrderIDInUse(t *testing.T) {
 	first := f.do("POST", "/v1/checkout", f.merchant.testKey, body)
 	require.Equal(t, 201, first.status)
 	again := f.do("POST", "/v1/checkout", f.merchant.testKey, body)
-	require.Equal(t, 409, again.status)
-	require.Equal(t, "order_id_in_use", again.json["error"])
+	require.Equal(t, "409 order_id_in_use", again.refused())
 	require.Equal(t, first.json["id"], again.json["session_id"])
 	require.Equal(t, first.json["url"], again.json["url"])
 	require.Equal(t, "pending", again.json["status"])
@@ -412,8 +406,7 @@ func TestCreateSession_OrderIDThatIsPaidIsNotToldToExpire(t *testing.T) {
 	paid := f.do("POST", "/v1/checkout", f.merchant.testKey, body).json["id"]
 	f.exec(`UPDATE checkout_session SET status = 'completed', ended_at = now() WHERE id = $1`, paid)
 	again := f.do("POST", "/v1/checkout", f.merchant.testKey, body)
-	require.Equal(t, 409, again.status)
-	require.Equal(t, "order_id_in_use", again.json["error"])
+	require.Equal(t, "409 order_id_in_use", again.refused())
 	require.Equal(t, paid, again.json["session_id"])
 	require.Equal(t, "completed", again.json["status"])
 	require.Equal(t, "The order with this metadata.order_id is already paid: its session is completed.", again.json["message"])
@@ -486,8 +479,7 @@ func TestCreateSession_UnreachableTemporalLeavesNothing(t *testing.T) {
 	f := newFront(t, func(c *Config) { c.Workflows = &runs.Client{Temporal: temporal} })
 	began := time.Now()
 	got := f.do("POST", "/v1/checkout", f.merchant.testKey, with("webhook_url", `"https://shop.example/hook"`))
-	require.Equal(t, 503, got.status, got.body)
-	require.Equal(t, "unavailable", got.json["error"])
+	require.Equal(t, "503 unavailable", got.refused(), got.body)
 	require.Equal(t, "1", got.header.Get("Retry-After"))
 	require.NotContains(t, got.body, "127.0.0.1")
 	require.Less(t, time.Since(began), 5*time.Second)

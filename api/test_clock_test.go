@@ -55,8 +55,7 @@ func TestAdvanceSession_SaysWhyNot(t *testing.T) {
 		id := f.newSession(f.merchant.testKey)
 		f.exec(`UPDATE checkout_session SET status = $1, ended_at = now() WHERE id = $2`, status, id)
 		got := advance(id, "")
-		require.Equal(t, 409, got.status)
-		require.Equal(t, "session_not_pending", got.json["error"])
+		require.Equal(t, "409 session_not_pending", got.refused())
 		require.Equal(t, status, got.json["status"])
 	}
 	for _, err := range []error{serviceerror.NewUnavailable("10.1.1.1"), errors.New("inner words"), serviceerror.NewNotFound("closed, but the row is behind")} {

@@ -66,8 +66,7 @@ func TestCreateEndpoint_AtMost50PerMode(t *testing.T) {
 		require.Equal(t, 201, f.do("POST", "/v1/webhooks", f.merchant.testKey, body).status)
 	}
 	got := f.do("POST", "/v1/webhooks", f.merchant.testKey, body)
-	require.Equal(t, 400, got.status)
-	require.Equal(t, "invalid_request", got.json["error"])
+	require.Equal(t, "400 invalid_request", got.refused())
 	require.Equal(t, 201, f.do("POST", "/v1/webhooks", f.merchant.liveKey, body).status)
 	require.Equal(t, 51, f.count("webhook_endpoint"))
 }
