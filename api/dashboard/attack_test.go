@@ -123,9 +123,7 @@ func TestAttack_GuessingStopsNoStepUp(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.stopRefill()
-	d.newMember(d.merchant, ceo, checkout.RoleOwner)
-	owner := d.browser()
-	owner.signIn(ceo, password)
+	_, owner := d.person(ceo, checkout.RoleOwner)
 	for range 20 {
 		d.browser().signIn(ceo, "wrong")
 	}

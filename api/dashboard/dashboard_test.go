@@ -207,11 +207,16 @@ func (d *desk) mailed(email string) string {
 // as returns a browser signed in as a new member of the merchant.
 func (d *desk) as(role checkout.Role) *browser {
 	d.t.Helper()
-	email := string(role) + "." + checkout.NewID("x") + "@shop.example"
-	d.newMember(d.merchant, email, role)
-	b := d.browser()
-	require.Equal(d.t, "/", b.signIn(email, password).to())
+	_, b := d.person(string(role)+"."+checkout.NewID("x")+"@shop.example", role)
 	return b
+}
+
+// person is a new member of the merchant, and a browser in which they are signed in.
+func (d *desk) person(email string, role checkout.Role) (checkout.Member, *browser) {
+	d.t.Helper()
+	m, b := d.newMember(d.merchant, email, role), d.browser()
+	require.Equal(d.t, "/", b.signIn(email, password).to())
+	return m, b
 }
 
 func (b *browser) signIn(email, password string) page {

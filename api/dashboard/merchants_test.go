@@ -335,9 +335,7 @@ func TestMerchants_RemovedOrIdleIsNotOffered(t *testing.T) {
 func TestMerchants_AnInvitationIsAddedToTheOthers(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
-	b := d.browser()
-	b.signIn("ann@shop.example", password)
+	_, b := d.person("ann@shop.example", checkout.RoleOwner)
 	m := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: d.other, Email: "ann@shop.example", Role: checkout.RoleViewer}
 	token, err := d.store.Invite(t.Context(), m, "test")
 	require.NoError(t, err)

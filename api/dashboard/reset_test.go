@@ -31,9 +31,7 @@ func TestReset_OneAnswerForEveryAddress(t *testing.T) {
 func TestReset_GivesANewPasswordOnce(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	m := d.newMember(d.merchant, "ann@shop.example", checkout.RoleViewer)
-	signedIn := d.browser()
-	signedIn.signIn(m.Email, password)
+	m, signedIn := d.person("ann@shop.example", checkout.RoleViewer)
 	token, hash := checkout.NewToken()
 	require.NoError(t, d.store.KeepReset(t.Context(), m.ID, hash))
 	const other = "another one to know"
@@ -53,9 +51,7 @@ func TestReset_GivesANewPasswordOnce(t *testing.T) {
 func TestReset_AsksForTheSecondFactorAfterwards(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	m := d.newMember(d.merchant, "ann@shop.example", checkout.RoleViewer)
-	b := d.browser()
-	b.signIn(m.Email, password)
+	m, b := d.person("ann@shop.example", checkout.RoleViewer)
 	b.enrol()
 	token, hash := checkout.NewToken()
 	require.NoError(t, d.store.KeepReset(t.Context(), m.ID, hash))
