@@ -5,7 +5,6 @@ package sdk
 
 import (
 	"encoding/json"
-	"errors"
 	"time"
 )
 
@@ -323,11 +322,6 @@ type Currency string
 
 // Decimal A decimal number as text, because a float would round it.
 type Decimal = string
-
-// Event What happened. Its `data` is a transaction, a payout or the merchant, by its `type`.
-type Event struct {
-	union json.RawMessage
-}
 
 // EventChoice Event types, in any combination; `["*"]`, alone, is all of them.
 type EventChoice = []string
@@ -968,80 +962,6 @@ type WebhookWithSecret struct {
 	// Status A disabled webhook holds its deliveries.
 	Status WebhookStatus `json:"status"`
 	Url    string        `json:"url"`
-}
-
-// AsCheckoutCompleted returns the union data inside the Event as a CheckoutCompleted
-func (t Event) AsCheckoutCompleted() (CheckoutCompleted, error) {
-	var body CheckoutCompleted
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// AsCheckoutFailed returns the union data inside the Event as a CheckoutFailed
-func (t Event) AsCheckoutFailed() (CheckoutFailed, error) {
-	var body CheckoutFailed
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// AsPayoutSent returns the union data inside the Event as a PayoutSent
-func (t Event) AsPayoutSent() (PayoutSent, error) {
-	var body PayoutSent
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// AsPayoutFailed returns the union data inside the Event as a PayoutFailed
-func (t Event) AsPayoutFailed() (PayoutFailed, error) {
-	var body PayoutFailed
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// AsMerchantUpdated returns the union data inside the Event as a MerchantUpdated
-func (t Event) AsMerchantUpdated() (MerchantUpdated, error) {
-	var body MerchantUpdated
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-func (t Event) Discriminator() (string, error) {
-	var discriminator struct {
-		Discriminator string `json:"type"`
-	}
-	err := json.Unmarshal(t.union, &discriminator)
-	return discriminator.Discriminator, err
-}
-
-func (t Event) ValueByDiscriminator() (interface{}, error) {
-	discriminator, err := t.Discriminator()
-	if err != nil {
-		return nil, err
-	}
-	switch discriminator {
-	case "checkout.completed":
-		return t.AsCheckoutCompleted()
-	case "checkout.failed":
-		return t.AsCheckoutFailed()
-	case "merchant.updated":
-		return t.AsMerchantUpdated()
-	case "payout.failed":
-		return t.AsPayoutFailed()
-	case "payout.sent":
-		return t.AsPayoutSent()
-	default:
-		return nil, errors.New("unknown discriminator value: " + discriminator)
-	}
-}
-
-func (t Event) MarshalJSON() ([]byte, error) {
-	b, err := t.union.MarshalJSON()
-	return b, err
-}
-
-func (t *Event) UnmarshalJSON(b []byte) error {
-	err := t.union.UnmarshalJSON(b)
-	return err
 }
 
 // AsMetadata0 returns the union data inside the Metadata_AdditionalProperties as a Metadata0
