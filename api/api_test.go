@@ -76,7 +76,7 @@ func (m merchant) key(mode checkout.Mode) string {
 	return m.testKey
 }
 
-// front is a front end with its own PostgreSQL.
+// front is a front end with its own PostgreSQL, so its test is parallel.
 type front struct {
 	storagetest.Database
 	t        *testing.T
@@ -105,6 +105,7 @@ func anyPayout(checkout.Currency, checkout.PayoutCurrency) (checkout.PayoutBound
 
 func newFront(t *testing.T, change ...func(*Config)) *front {
 	t.Helper()
+	t.Parallel()
 	f := &front{t: t, Database: storagetest.New(t), temporal: &runstest.Temporal{}, log: &bytes.Buffer{}}
 	f.store = f.Open(t, 4)
 	f.config = Config{

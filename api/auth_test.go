@@ -37,7 +37,6 @@ var badAuthorization = map[string][]string{
 }
 
 func TestAuthentication_OneBodyForEveryKeyThatIsNotValid(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	revoked := f.newMerchant(true)
 	require.NoError(t, f.store.RevokeAPIKey(t.Context(), checkout.Owner{MerchantID: revoked.ID, Mode: checkout.ModeTest}.Ref(revoked.testKeyID)))
@@ -59,7 +58,6 @@ func TestAuthentication_OneBodyForEveryKeyThatIsNotValid(t *testing.T) {
 }
 
 func TestAuthentication_ARevokedKeyFailsOnTheNextRequest(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	id := f.newSession(f.merchant.testKey)
 	require.Equal(t, 200, f.do("GET", "/v1/checkout/"+id, f.merchant.testKey, "").status)
@@ -71,7 +69,6 @@ func TestAuthentication_ARevokedKeyFailsOnTheNextRequest(t *testing.T) {
 }
 
 func TestAuthentication_ComesBeforeTheBodyIsRead(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	body := strings.NewReader(strings.Repeat(" ", 1<<20))
 	r := newRequest(t, "POST", "/v1/checkout", "")
@@ -82,7 +79,6 @@ func TestAuthentication_ComesBeforeTheBodyIsRead(t *testing.T) {
 }
 
 func TestAuthentication_ALockedTableIsUnavailableNotAWrongKey(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	conn := f.Connect(t)
 	_, err := conn.Exec(t.Context(), `BEGIN; LOCK TABLE api_key`)

@@ -274,7 +274,6 @@ func malformed(id string) []string {
 // as owner. A thing of another owner is answered like a thing that does not exist, byte for byte,
 // and the thing does not change.
 func TestIsolation_EveryRouteAndPair(t *testing.T) {
-	t.Parallel()
 	m := newIsolation(t)
 	m.knowsEveryRoute()
 	cells := 0

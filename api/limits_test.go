@@ -26,7 +26,6 @@ func slowly(reads, writes, live, badKeys int) func(*Config) {
 }
 
 func TestLimits_TenTimesTheBurstGetsTheBurst(t *testing.T) {
-	t.Parallel()
 	f := newFront(t, slowly(4, 2, 6, 100))
 	pgtemp.StopTime(t, f.URL, "token_bucket", "at")
 	for _, c := range []struct {
@@ -62,7 +61,6 @@ func TestLimits_TenTimesTheBurstGetsTheBurst(t *testing.T) {
 }
 
 func TestLimits_AreOnEveryAnswerToAValidKey(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	read, _ := f.newKey(f.merchant, checkout.ModeTest, checkout.ScopeRead)
 	f.temporal.Start = nil
@@ -85,7 +83,6 @@ func TestLimits_AreOnEveryAnswerToAValidKey(t *testing.T) {
 }
 
 func TestLimits_ARefusedRequestHasNoEffect(t *testing.T) {
-	t.Parallel()
 	f := newFront(t, slowly(5, 1, 5, 5))
 	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, validSession).status)
 	body := strings.NewReader("{}")
@@ -100,7 +97,6 @@ func TestLimits_ARefusedRequestHasNoEffect(t *testing.T) {
 }
 
 func TestLimits_BadKeysArePerAddress(t *testing.T) {
-	t.Parallel()
 	f := newFront(t, slowly(1000, 1000, 1000, 7))
 	from := func(address, key string) answer {
 		r := newRequest(t, "GET", "/v1/checkout", "")

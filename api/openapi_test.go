@@ -99,7 +99,6 @@ func (f *front) checkEvents() {
 }
 
 func TestOpenAPI_HasEveryRouteAndNoOther(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	var routes, documented []string
 	router := mux.NewRouter()
@@ -148,7 +147,6 @@ func TestOpenAPI_EverySuccessHasAnExample(t *testing.T) {
 // have every field. The real events have the fields that the store writes for a payment and a
 // payout.
 func TestOpenAPI_EventsOfEveryType(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	endpoint, _ := f.newEndpoint(f.merchant.testKey)
 	for _, typ := range webhook.EventTypes {
@@ -177,7 +175,6 @@ func (f *front) pay(session string, result checkout.ChargeResult) (string, stora
 // TestOpenAPI_RefusalsOfEveryOperation causes every refusal that is the same for all operations,
 // wherever the document promises it.
 func TestOpenAPI_RefusalsOfEveryOperation(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	key := f.merchant.testKey
 	scopeless, id := f.newKey(f.merchant, checkout.ModeTest)
@@ -257,7 +254,6 @@ func TestOpenAPI_RefusalsOfEveryOperation(t *testing.T) {
 
 // TestOpenAPI_WhatIsNotHTTPIsRefused: net/http refuses it before a handler sees it.
 func TestOpenAPI_WhatIsNotHTTPIsRefused(t *testing.T) {
-	t.Parallel()
 	server := httptest.NewServer(newFront(t).handler)
 	defer server.Close()
 	for _, path := range []string{"/v1/openapi.yaml", "/docs", "/docs/reference", "/healthz", "/readyz"} {
@@ -281,7 +277,6 @@ func TestOpenAPI_WhatIsNotHTTPIsRefused(t *testing.T) {
 
 // TestOpenAPI_IdempotencyConflictsOfEveryPOST causes the conflicts that the document promises.
 func TestOpenAPI_IdempotencyConflictsOfEveryPOST(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	f.temporal.Cancel = func(string) error { return nil }
 	f.expireAs(f.endsExpired(f.merchant, checkout.ModeTest))
@@ -348,7 +343,6 @@ func setBody(r *http.Request, body string) {
 }
 
 func TestOpenAPI_CanFail(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	session := f.newSession(f.merchant.testKey)
 	good := func() conformance.Exchange {

@@ -28,7 +28,6 @@ func (f *front) retry(id string) answer {
 }
 
 func TestRetryPayout_SendsItAgain(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	ref := f.failedPayout()
 	f.exec(`INSERT INTO payout_address (merchant_id, mode, currency, network, address) SELECT $1, 'test', currency, network, 'sandbox:new'
@@ -60,7 +59,6 @@ func TestRetryPayout_SendsItAgain(t *testing.T) {
 }
 
 func TestRetryPayout_TheRunIsLeftToReconcile(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	f.temporal.Start = func(client.StartWorkflowOptions) error { return nil }
 	ref := f.failedPayout()
@@ -71,7 +69,6 @@ func TestRetryPayout_TheRunIsLeftToReconcile(t *testing.T) {
 }
 
 func TestRetryPayout_AfterARevertedTransferNeedsAnotherAddress(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	ref := f.failedPayout()
 	f.exec(`INSERT INTO payout_address (merchant_id, mode, currency, network, address) SELECT $1, 'test', currency, network, 'sandbox:reverts'
@@ -91,7 +88,6 @@ func TestRetryPayout_AfterARevertedTransferNeedsAnotherAddress(t *testing.T) {
 
 // A payout of a test network or of live mode says until when its rate is locked, and which it was.
 func TestRetryPayout_TheAnswerSaysWhichRateItHas(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	ref := f.failedPayout()
 	got := f.do("GET", "/v1/payouts/"+ref.ID, f.merchant.testKey, "")
@@ -106,7 +102,6 @@ func TestRetryPayout_TheAnswerSaysWhichRateItHas(t *testing.T) {
 }
 
 func TestRetryPayout_SaysWhyNot(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	ref, other := f.failedPayout(), f.newMerchant(true)
 	f.temporal.Start = func(client.StartWorkflowOptions) error { t.Error("a run was started"); return nil }

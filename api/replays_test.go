@@ -14,7 +14,6 @@ import (
 )
 
 func TestCreateReplay_StartsAWorkflow(t *testing.T) {
-	t.Parallel()
 	f := newDeliveryFront(t)
 	f.end(webhook.DeliveryFailed)
 	var started []client.StartWorkflowOptions
@@ -55,7 +54,6 @@ func TestCreateReplay_StartsAWorkflow(t *testing.T) {
 }
 
 func TestCreateReplay_PreviewOnlyCounts(t *testing.T) {
-	t.Parallel()
 	f := newDeliveryFront(t)
 	f.end(webhook.DeliveryFailed)
 	f.temporal.Start = func(client.StartWorkflowOptions) error { panic("nothing is to be started") }
@@ -79,7 +77,6 @@ func TestCreateReplay_PreviewOnlyCounts(t *testing.T) {
 }
 
 func TestCreateReplay_WhatRunsAlreadyIsAConflict(t *testing.T) {
-	t.Parallel()
 	f := newDeliveryFront(t)
 	key := f.merchant.testKey
 	replay := func(endpoint, rate, key string) answer {
@@ -103,7 +100,6 @@ func TestCreateReplay_WhatRunsAlreadyIsAConflict(t *testing.T) {
 }
 
 func TestCancelReplay_AnswersWithWhatTheWorkflowWrote(t *testing.T) {
-	t.Parallel()
 	f := newDeliveryFront(t)
 	key := f.merchant.testKey
 	id := f.newReplay(key, f.endpoint)
@@ -131,7 +127,6 @@ func TestCancelReplay_AnswersWithWhatTheWorkflowWrote(t *testing.T) {
 }
 
 func TestCancelReplay_WhenTheWorkflowDoesNot(t *testing.T) {
-	t.Parallel()
 	f := newDeliveryFront(t)
 	for name, tc := range map[string]struct {
 		err    error

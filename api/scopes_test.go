@@ -50,7 +50,6 @@ var scopedRoutes = [][]string{
 }
 
 func TestScopes_EveryRouteAndScope(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	var known []string
 	for _, route := range scopedRoutes {
@@ -81,7 +80,6 @@ func TestScopes_EveryRouteAndScope(t *testing.T) {
 }
 
 func TestScopes_OfAKey(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	several, id := f.newKey(f.merchant, checkout.ModeTest, "checkout:read", "webhooks:write")
 	require.Equal(t, 200, f.do("GET", "/v1/checkout", several, "").status)
@@ -100,7 +98,6 @@ func TestScopes_OfAKey(t *testing.T) {
 }
 
 func TestScopes_AKeptAnswerIsNotForAKeyThatMayNot(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	read, _ := f.newKey(f.merchant, checkout.ModeTest, checkout.ScopeRead)
 	body := `{"url":"https://shop.example/hook","events":["*"]}`

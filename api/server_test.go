@@ -27,7 +27,6 @@ import (
 )
 
 func TestServer_RequestID(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	for _, good := range []string{"a", "req_1", "A-b.c_D-9", strings.Repeat("x", 128)} {
 		require.Equal(t, good, f.do("GET", "/x", "", "", "X-Request-Id", good).header.Get("X-Request-Id"))
@@ -43,7 +42,6 @@ func TestServer_RequestID(t *testing.T) {
 }
 
 func TestServer_LogsOneLineARequestWithoutItsData(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	got := f.do("POST", "/v1/checkout?token=hush", f.merchant.testKey, with("customer_email", `"ann@example.com"`), "X-Request-Id", "r1", "Cookie", "hush")
 	require.Equal(t, 201, got.status)
@@ -65,7 +63,6 @@ func TestServer_LogsOneLineARequestWithoutItsData(t *testing.T) {
 }
 
 func TestServer_SpansCarryTheRouteAndTheRequestID(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	for id, tc := range map[string]struct{ method, path, name, route string }{
 		"span-get-1":    {"GET", "/v1/checkout/cs_1", "GET /v1/checkout/{id}", "/v1/checkout/{id}"},
@@ -140,7 +137,6 @@ func TestServer_UnknownErrorsAreFixedWords(t *testing.T) {
 }
 
 func TestServer_ABodyThatCannotBeEncodedIsA500(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	s := newServer(f.config)
 	h := withExchange(s.serve(func(*http.Request) (int, any, error) { return 200, func() {}, nil }))
@@ -151,7 +147,6 @@ func TestServer_ABodyThatCannotBeEncodedIsA500(t *testing.T) {
 }
 
 func TestHealthz_AnswersWithoutAnything(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	f.store.Close()
 	got := f.do("GET", "/healthz", "", "")
@@ -160,7 +155,6 @@ func TestHealthz_AnswersWithoutAnything(t *testing.T) {
 }
 
 func TestReadyz_SaysWhichIsDown(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	got := f.do("GET", "/readyz", "", "")
 	require.Equal(t, 200, got.status, got.body)
@@ -175,7 +169,6 @@ func TestReadyz_SaysWhichIsDown(t *testing.T) {
 }
 
 func TestReadyz_IsUnreadyAtOnceWhenToldToStop(t *testing.T) {
-	t.Parallel()
 	state := health.Starting("it waits")
 	f := newFront(t, func(c *Config) { c.Health = state })
 	var closed atomic.Bool
@@ -202,7 +195,6 @@ func TestReadyz_IsUnreadyAtOnceWhenToldToStop(t *testing.T) {
 }
 
 func TestWaiting_RefusesUntilTheProcessWorks(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	state := health.Starting("it waits")
 	state.Connected(f.store.Ping, nil)
@@ -225,7 +217,6 @@ func TestWaiting_RefusesUntilTheProcessWorks(t *testing.T) {
 
 // TestHead_AnswersAsGet asks a real server: net/http leaves the body out.
 func TestHead_AnswersAsGet(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	key := f.merchant.testKey
 	for range 10 {
@@ -258,7 +249,6 @@ func TestHead_AnswersAsGet(t *testing.T) {
 }
 
 func TestReadyz_AnswersInTimeWhenTemporalHangs(t *testing.T) {
-	t.Parallel()
 	f := newFront(t, func(c *Config) { c.Workflows = &runs.Client{Temporal: hanging{}} })
 	began := time.Now()
 	got := f.do("GET", "/readyz", "", "")
@@ -277,7 +267,6 @@ func (hanging) CheckHealth(context.Context, *client.CheckHealthRequest) (*client
 
 // TestServer_TooLargeIsAnsweredWhileItIsSent: Python sends all of a body before it reads the answer.
 func TestServer_TooLargeIsAnsweredWhileItIsSent(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	server := httptest.NewServer(f.handler)
 	defer server.Close()

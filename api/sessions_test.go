@@ -33,7 +33,6 @@ func with(name, value string) string {
 }
 
 func TestCreateSession_AnswersTheWholeSession(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	started := map[string]string{}
 	f.temporal.Start = func(o client.StartWorkflowOptions) error {
@@ -86,7 +85,6 @@ func TestCreateSession_AnswersTheWholeSession(t *testing.T) {
 }
 
 func TestCreateSession_OptionalFieldsNotSuppliedAreNull(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	got := f.do("POST", "/v1/checkout", f.merchant.testKey, validSession)
 	require.Equal(t, 201, got.status)
@@ -100,7 +98,6 @@ func TestCreateSession_OptionalFieldsNotSuppliedAreNull(t *testing.T) {
 }
 
 func TestCreateSession_ReportsAllFaultsAtOnce(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	got := f.do("POST", "/v1/checkout", f.merchant.testKey, `{"amount":"10","currency":"usd","customer_email":"x","livemode":"no",
 		"metadata":{"a":null,"b":{}},"redirect_url":"javascript:alert(1)","webhook_url":"http://10.0.0.1/hook","emial":1}`)
@@ -117,7 +114,6 @@ func TestCreateSession_ReportsAllFaultsAtOnce(t *testing.T) {
 }
 
 func TestCreateSession_LineItemsAddUpToTheAmount(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	for items, want := range map[string]string{
 		`[{"name":"Beans","quantity":3,"unit_amount":3.49}]`:                              "line_items must add up to amount: they add up to 10.47, and amount is 10.50",
@@ -142,7 +138,6 @@ func TestCreateSession_LineItemsAddUpToTheAmount(t *testing.T) {
 }
 
 func TestCreateSession_PicturesHaveAddressesThatCanBeFetched(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	const syntax, https = "must be an absolute http or https URL", "must be https in live mode"
 	create := func(key, url string) answer {
@@ -177,7 +172,6 @@ func TestCreateSession_PicturesHaveAddressesThatCanBeFetched(t *testing.T) {
 }
 
 func TestCreateSession_RefusesInvalidFields(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	for param, values := range map[string][]string{
 		"cancel_url":  {`"x"`, `"ftp://shop.example"`, `"https://a@shop.example"`, `1`},
@@ -197,7 +191,6 @@ func TestCreateSession_RefusesInvalidFields(t *testing.T) {
 }
 
 func TestCreateSession_RefusesAnAmountThatTheFixedFeeWouldTake(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	for _, key := range []string{f.merchant.testKey, f.merchant.liveKey} {
 		f.exec(`UPDATE merchant SET fee_basis_points = 290, fee_fixed = 500 WHERE id = $1`, f.merchant.ID)
@@ -213,7 +206,6 @@ func TestCreateSession_RefusesAnAmountThatTheFixedFeeWouldTake(t *testing.T) {
 }
 
 func TestCreateSession_LivemodeMustMatchTheKey(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	for _, tc := range []struct {
 		key, livemode string
@@ -235,7 +227,6 @@ func TestCreateSession_LivemodeMustMatchTheKey(t *testing.T) {
 }
 
 func TestCreateSession_LiveNeedsACardAcquirer(t *testing.T) {
-	t.Parallel()
 	f := newFront(t, func(c *Config) { c.Payouts = nil })
 	got := f.do("POST", "/v1/checkout", f.merchant.liveKey, validSession)
 	require.Equal(t, "403 forbidden", got.refused())
@@ -244,7 +235,6 @@ func TestCreateSession_LiveNeedsACardAcquirer(t *testing.T) {
 }
 
 func TestCreateSession_LiveNeedsATreasuryForTheCurrency(t *testing.T) {
-	t.Parallel()
 	f := newFront(t, func(c *Config) { c.Payouts[checkout.ModeLive].Currencies = []checkout.PayoutCurrency{checkout.ETH} })
 	got := f.do("POST", "/v1/checkout", f.merchant.liveKey, validSession)
 	require.Equal(t, 403, got.status)
@@ -253,7 +243,6 @@ func TestCreateSession_LiveNeedsATreasuryForTheCurrency(t *testing.T) {
 }
 
 func TestCreateSession_LiveNeedsAnExchangeRate(t *testing.T) {
-	t.Parallel()
 	var since time.Time
 	f := newFront(t, func(c *Config) {
 		c.Payouts[checkout.ModeLive].NoQuoteSince = func(checkout.Currency, checkout.PayoutCurrency) time.Time { return since }
@@ -270,7 +259,6 @@ func TestCreateSession_LiveNeedsAnExchangeRate(t *testing.T) {
 }
 
 func TestCreateSession_LiveNeedsAnAmountThatCanBePaidOut(t *testing.T) {
-	t.Parallel()
 	f := newFront(t, func(c *Config) {
 		c.Payouts[checkout.ModeLive].Bounds = func(from checkout.Currency, _ checkout.PayoutCurrency) (checkout.PayoutBounds, bool) {
 			return checkout.PayoutBounds{Least: 1400, Most: 916_000}, from == checkout.EUR
@@ -303,7 +291,6 @@ func TestCreateSession_LiveNeedsAnAmountThatCanBePaidOut(t *testing.T) {
 }
 
 func TestCreateSession_LiveNeedsAPayoutAddressForTheCurrency(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	got := f.do("POST", "/v1/checkout", f.merchant.liveKey, with("payout_currency", `"BTC"`))
 	require.Equal(t, 403, got.status)
@@ -314,7 +301,6 @@ func TestCreateSession_LiveNeedsAPayoutAddressForTheCurrency(t *testing.T) {
 // TestCreateSession_OnTestNetworks: a test session needs what a live one does when its payouts are sent
 // on a test network.
 func TestCreateSession_OnTestNetworks(t *testing.T) {
-	t.Parallel()
 	var since time.Time
 	f := newFront(t, func(c *Config) {
 		c.Payouts[checkout.ModeTest] = &Payouts{
@@ -348,7 +334,6 @@ func TestCreateSession_OnTestNetworks(t *testing.T) {
 }
 
 func TestCreateSession_LiveURLsMustBeHTTPS(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	for _, name := range []string{"redirect_url", "cancel_url", "webhook_url"} {
 		got := f.do("POST", "/v1/checkout", f.merchant.liveKey, with(name, `"http://shop.example/"`))
@@ -359,7 +344,6 @@ func TestCreateSession_LiveURLsMustBeHTTPS(t *testing.T) {
 }
 
 func TestCreateSession_LifetimeOfLiveSessionsIsOneHourWhateverTestModeHas(t *testing.T) {
-	t.Parallel()
 	f := newFront(t, func(c *Config) { c.SessionLifetime = time.Minute })
 	for key, want := range map[string]time.Duration{f.merchant.testKey: time.Minute, f.merchant.liveKey: time.Hour} {
 		got := f.do("POST", "/v1/checkout", key, validSession)
@@ -372,7 +356,6 @@ func TestCreateSession_LifetimeOfLiveSessionsIsOneHourWhateverTestModeHas(t *tes
 }
 
 func TestCreateSession_OrderIDInUse(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	body := with("metadata", `{"order_id":"A-1"}`)
 	first := f.do("POST", "/v1/checkout", f.merchant.testKey, body)
@@ -400,7 +383,6 @@ func TestCreateSession_OrderIDInUse(t *testing.T) {
 // TestCreateSession_OrderIDThatIsPaidIsNotToldToExpire checks the answer for an order that is paid.
 // The shop cannot use or expire the paid session, and must learn that its order is paid.
 func TestCreateSession_OrderIDThatIsPaidIsNotToldToExpire(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	body := with("metadata", `{"order_id":"A-1"}`)
 	paid := f.do("POST", "/v1/checkout", f.merchant.testKey, body).json["id"]
@@ -413,7 +395,6 @@ func TestCreateSession_OrderIDThatIsPaidIsNotToldToExpire(t *testing.T) {
 }
 
 func TestCreateSession_OrderIDGuardCanBeOff(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	m := f.newMerchant(false)
 	for range 2 {
@@ -422,7 +403,6 @@ func TestCreateSession_OrderIDGuardCanBeOff(t *testing.T) {
 }
 
 func TestCreateSession_OrderIDHeldByASessionPastItsTimeIsUnavailable(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	body := with("metadata", `{"order_id":"A-1"}`)
 	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, body).status)
@@ -434,7 +414,6 @@ func TestCreateSession_OrderIDHeldByASessionPastItsTimeIsUnavailable(t *testing.
 }
 
 func TestCreateSession_WebhookURLGetsASecretOnlyWithoutARegistration(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	body := with("webhook_url", `"https://shop.example/hook"`)
 	first := f.do("POST", "/v1/checkout", f.merchant.testKey, body)
@@ -459,7 +438,6 @@ func TestCreateSession_WebhookURLGetsASecretOnlyWithoutARegistration(t *testing.
 }
 
 func TestCreateSession_RegistrationOfTheSameURLSigns(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	f.do("POST", "/v1/webhooks", f.merchant.testKey, `{"url":"https://shop.example/oldest","events":["*"]}`)
 	same := f.do("POST", "/v1/webhooks", f.merchant.testKey, `{"url":"https://shop.example/hook","events":["payout.sent"]}`)
@@ -474,7 +452,6 @@ func TestCreateSession_RegistrationOfTheSameURLSigns(t *testing.T) {
 }
 
 func TestCreateSession_UnreachableTemporalLeavesNothing(t *testing.T) {
-	t.Parallel()
 	temporal := unreachableTemporal(t)
 	f := newFront(t, func(c *Config) { c.Workflows = &runs.Client{Temporal: temporal} })
 	began := time.Now()
@@ -489,7 +466,6 @@ func TestCreateSession_UnreachableTemporalLeavesNothing(t *testing.T) {
 }
 
 func TestExpireSession_PendingThenAgain(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	id := f.newSession(f.merchant.testKey)
 	calls := 0
@@ -510,7 +486,6 @@ func TestExpireSession_PendingThenAgain(t *testing.T) {
 }
 
 func TestExpireSession_AnswersFromTheRowWhenTheWorkflowHasEnded(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	refused := func(typ string) error { return temporal.NewApplicationError("no", typ) }
 	for name, tc := range map[string]struct {
@@ -560,7 +535,6 @@ func TestExpireSession_AnswersFromTheRowWhenTheWorkflowHasEnded(t *testing.T) {
 }
 
 func TestExpireSession_TakesNoBody(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	id := f.newSession(f.merchant.testKey)
 	for body, status := range map[string]int{`{"reason":"x"}`: 400, `[]`: 400, `x`: 400, ` {"status":"completed"}`: 400, strings.Repeat(" ", 64<<10+1): 413} {

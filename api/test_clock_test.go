@@ -14,7 +14,6 @@ import (
 )
 
 func TestAdvanceSession_ReachesTheExpiryThroughTheWorkflow(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	id := f.newSession(f.merchant.testKey)
 	var asked []string
@@ -32,7 +31,6 @@ func TestAdvanceSession_ReachesTheExpiryThroughTheWorkflow(t *testing.T) {
 }
 
 func TestAdvanceSession_IsNotForLiveKeys(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	for _, id := range []string{f.newSession(f.merchant.liveKey), f.newSession(f.merchant.testKey), "cs_unknown"} {
 		got := f.do("POST", "/v1/test/checkout/"+id+"/advance", f.merchant.liveKey, "")
@@ -44,7 +42,6 @@ func TestAdvanceSession_IsNotForLiveKeys(t *testing.T) {
 }
 
 func TestAdvanceSession_SaysWhyNot(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	advance := func(id, body string) answer {
 		return f.do("POST", "/v1/test/checkout/"+id+"/advance", f.merchant.testKey, body)
@@ -67,7 +64,6 @@ func TestAdvanceSession_SaysWhyNot(t *testing.T) {
 }
 
 func TestAdvanceSession_WithAPaymentInFlightAnswersTheSessionAsItIs(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	id := f.newSession(f.merchant.testKey)
 	f.temporal.Update = func(client.UpdateWorkflowOptions) error { return nil }

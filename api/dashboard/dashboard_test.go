@@ -32,7 +32,7 @@ const (
 	share    = 6 // requests of an address at once
 )
 
-// desk is a dashboard with two merchants and its own PostgreSQL.
+// desk is a dashboard with two merchants and its own PostgreSQL, so its test is parallel.
 type desk struct {
 	storagetest.Database
 	t        *testing.T
@@ -45,6 +45,13 @@ type desk struct {
 }
 
 func newDesk(t *testing.T, change ...func(*Config)) *desk {
+	t.Helper()
+	t.Parallel()
+	return newDeskAlone(t, change...)
+}
+
+// newDeskAlone is newDesk for a test that is not parallel, or has several desks.
+func newDeskAlone(t *testing.T, change ...func(*Config)) *desk {
 	t.Helper()
 	d := &desk{t: t, Database: storagetest.New(t), temporal: &runstest.Temporal{}}
 	d.store = d.Open(t, 4)

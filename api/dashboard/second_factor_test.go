@@ -58,7 +58,6 @@ func (b *browser) enrol() (app, []string) {
 func (d *desk) forgetUse() { d.exec(`UPDATE second_factor SET last_step = 0`) }
 
 func TestSecondFactor_SigningInNeedsACode(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	m, first := d.person("ann@shop.example", checkout.RoleOwner)
 	other := d.browser()
@@ -110,7 +109,6 @@ func halfToken(m checkout.Member, passwordHash string, until int64) string {
 }
 
 func TestSecondFactor_TheHalfSignInIsWorthNothingAlone(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	m, b := d.person("ann@shop.example", checkout.RoleOwner)
 	phone, _ := b.enrol()
@@ -135,7 +133,6 @@ func TestSecondFactor_TheHalfSignInIsWorthNothingAlone(t *testing.T) {
 }
 
 func TestSecondFactor_GuessingIsSlow(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.stopRefill()
 	_, b := d.person("ann@shop.example", checkout.RoleOwner)
@@ -153,7 +150,6 @@ func TestSecondFactor_GuessingIsSlow(t *testing.T) {
 }
 
 func TestSecondFactor_IsStoredSealedAndHashed(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	phone, recovery := d.as(checkout.RoleViewer).enrol()
 	raw, err := base32.StdEncoding.DecodeString(phone.secret)
@@ -164,7 +160,6 @@ func TestSecondFactor_IsStoredSealedAndHashed(t *testing.T) {
 }
 
 func TestSecondFactor_OnAndOffNeedThePassword(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	b := d.as(checkout.RoleViewer)
 	require.Equal(t, "/test/account", b.get("/test/account/second_factor").to(), "nothing was started")
@@ -196,7 +191,6 @@ func TestSecondFactor_OnAndOffNeedThePassword(t *testing.T) {
 
 // TestStepUp_EverythingThatMovesMoneyAsks checks that a stolen session alone makes no owner, live key or payout address.
 func TestStepUp_EverythingThatMovesMoneyAsks(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.stopRefill()
 	b := d.as(checkout.RoleOwner)
@@ -230,7 +224,6 @@ func TestStepUp_EverythingThatMovesMoneyAsks(t *testing.T) {
 
 // TestSecondFactor_ACodeIsGoodOnceAlsoAtTheSameTime sends one code with several forms at the same time.
 func TestSecondFactor_ACodeIsGoodOnceAlsoAtTheSameTime(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	b := d.as(checkout.RoleOwner)
 	phone, recovery := b.enrol()
@@ -254,7 +247,6 @@ func TestSecondFactor_ACodeIsGoodOnceAlsoAtTheSameTime(t *testing.T) {
 
 // TestSecondFactor_ACodeIsCheckedOneAtATime checks a code while another check of it is under way.
 func TestSecondFactor_ACodeIsCheckedOneAtATime(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	m, b := d.person("ann@shop.example", checkout.RoleOwner)
 	b.enrol()
@@ -278,7 +270,6 @@ func TestSecondFactor_ACodeIsCheckedOneAtATime(t *testing.T) {
 // TestSecondFactor_WhoKnowsThePasswordLocksNobodyOut uses up the tries of an account's codes from a strange
 // browser. The person's own browser still has its tries.
 func TestSecondFactor_WhoKnowsThePasswordLocksNobodyOut(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.stopRefill()
 	m, own := d.person("ann@shop.example", checkout.RoleOwner)
@@ -303,7 +294,6 @@ func TestSecondFactor_WhoKnowsThePasswordLocksNobodyOut(t *testing.T) {
 
 // TestSecondFactor_GoesWithThePerson checks that nothing secret of a removed person stays.
 func TestSecondFactor_GoesWithThePerson(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	m, b := d.person("ann@shop.example", checkout.RoleViewer)
 	b.enrol()
@@ -316,7 +306,6 @@ func TestSecondFactor_GoesWithThePerson(t *testing.T) {
 
 // TestSecondFactor_GraveActionsLeadToIt tries, without a second factor, what decides about money.
 func TestSecondFactor_GraveActionsLeadToIt(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t, func(c *Config) { c.RequireFactor = true })
 	b := d.as(checkout.RoleOwner)
 	member := d.newMember(d.merchant, "bob@shop.example", checkout.RoleViewer)
@@ -343,7 +332,6 @@ func TestSecondFactor_GraveActionsLeadToIt(t *testing.T) {
 // TestSecondFactor_TwoTabsShowNoCodesOfEachOther confirms in two tabs. Between storing its codes and learning that it came
 // second, a tab has codes that are no good.
 func TestSecondFactor_TwoTabsShowNoCodesOfEachOther(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	b := d.as(checkout.RoleOwner)
 	shown := b.formOf(b.post("/test/account/second_factor"), "/test/account/second_factor").send("password", password)
@@ -359,7 +347,6 @@ func TestSecondFactor_TwoTabsShowNoCodesOfEachOther(t *testing.T) {
 }
 
 func TestPasskey_IsNotOfferedAtAnIPAddress(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t, func(c *Config) { c.URL = "http://127.0.0.1:8083" })
 	b := d.as(checkout.RoleOwner)
 	require.NotContains(t, b.get("/test/account").text(), "Add a passkey")

@@ -61,6 +61,7 @@ type service struct {
 
 func newService(t *testing.T) *service {
 	t.Helper()
+	t.Parallel()
 	db := storagetest.New(t)
 	s := &service{t: t, ctx: t.Context(), database: db.URL, temporal: &runstest.Temporal{}, log: &bytes.Buffer{}}
 	u, err := url.Parse(s.database)
@@ -223,7 +224,6 @@ func TestFaces_AnswerTheSameErrorWithTheSameStatus(t *testing.T) {
 		"a table is missing, which is ours": {func(s *service) { s.exec(`ALTER TABLE checkout_session RENAME TO gone`) }, http.StatusInternalServerError},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			s := newService(t)
 			c.broken(s)
 			for face, got := range s.asked(s.session) {
@@ -241,7 +241,6 @@ func TestFaces_AnswerTheSameErrorWithTheSameStatus(t *testing.T) {
 
 // TestFaces_AnAnswerToNobodyIsNoFault sends requests and goes away at once.
 func TestFaces_AnAnswerToNobodyIsNoFault(t *testing.T) {
-	t.Parallel()
 	s := newService(t)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -281,7 +280,6 @@ func (s *service) readOnly() {
 // TestFaces_APanicIsA500 makes a handler of each server panic with a text that no page or log may
 // show.
 func TestFaces_APanicIsA500(t *testing.T) {
-	t.Parallel()
 	s := newService(t)
 	card := url.Values{"card_number": {"4242424242424242"}, "exp": {"12/40"}, "cvc": {"123"}, "email": {"a@example.com"}}
 	for face, send := range map[string]func() *httptest.ResponseRecorder{
@@ -307,7 +305,6 @@ func TestFaces_APanicIsA500(t *testing.T) {
 // TestFaces_WhatTemporalSaysIsTheSameForAll makes Temporal refuse, or not answer. The hosted page
 // shows the payment's state instead of an error.
 func TestFaces_WhatTemporalSaysIsTheSameForAll(t *testing.T) {
-	t.Parallel()
 	s := newService(t)
 	for name, c := range map[string]struct {
 		err  error
