@@ -59,6 +59,13 @@ type harness struct {
 
 func newHarness(t *testing.T) *harness {
 	t.Helper()
+	t.Parallel()
+	return newHarnessAlone(t)
+}
+
+// newHarnessAlone is newHarness for a test that is not parallel, or has several harnesses.
+func newHarnessAlone(t *testing.T) *harness {
+	t.Helper()
 	db := storagetest.New(t)
 	store := db.Open(t, 4)
 	h := &harness{t: t, database: db, store: store, log: &bytes.Buffer{}, cards: &cardNetwork{},
