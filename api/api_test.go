@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -13,7 +14,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -29,6 +29,8 @@ import (
 	"go.temporal.io/sdk/log"
 
 	"example.com/checkout/api/conformance"
+	"example.com/checkout/api/health"
+	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
@@ -60,24 +62,6 @@ func unreachableTemporal(t *testing.T) client.Client {
 	return c
 }
 
-// safeBuffer is a log that several requests may write at once.
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *safeBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *safeBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
-
 // merchant is a merchant with a key for each mode.
 type merchant struct {
 	checkout.Merchant
@@ -92,7 +76,7 @@ func (m merchant) key(mode checkout.Mode) string {
 	return m.testKey
 }
 
-// front is a front end with its own PostgreSQL.
+// front is a front end with its own PostgreSQL, so its test is parallel.
 type front struct {
 	storagetest.Database
 	t        *testing.T
@@ -100,7 +84,7 @@ type front struct {
 	temporal *runstest.Temporal
 	config   Config
 	handler  http.Handler
-	log      *safeBuffer
+	log      *bytes.Buffer
 	merchant merchant
 }
 
@@ -109,6 +93,7 @@ var plenty = Limits{
 	Reads:   storage.Rates{Test: storage.Rate{PerSecond: 1e4, Burst: 1e4}, Live: storage.Rate{PerSecond: 1e4, Burst: 1e4}},
 	Writes:  storage.Rates{Test: storage.Rate{PerSecond: 1e4, Burst: 1e4}, Live: storage.Rate{PerSecond: 1e4, Burst: 1e4}},
 	BadKeys: storage.Rate{PerSecond: 1e4, Burst: 1e4},
+	Verify:  storage.Rate{PerSecond: 1e4, Burst: 1e4},
 }
 
 var errPrivate = errors.New("must not lead to a private address")
@@ -120,7 +105,8 @@ func anyPayout(checkout.Currency, checkout.PayoutCurrency) (checkout.PayoutBound
 
 func newFront(t *testing.T, change ...func(*Config)) *front {
 	t.Helper()
-	f := &front{t: t, Database: storagetest.New(t), temporal: &runstest.Temporal{}, log: &safeBuffer{}}
+	t.Parallel()
+	f := &front{t: t, Database: storagetest.New(t), temporal: &runstest.Temporal{}, log: &bytes.Buffer{}}
 	f.store = f.Open(t, 4)
 	f.config = Config{
 		Store:       f.store,
@@ -137,11 +123,14 @@ func newFront(t *testing.T, change ...func(*Config)) *front {
 			NoQuoteSince: func(checkout.Currency, checkout.PayoutCurrency) time.Time { return time.Time{} },
 			Bounds:       anyPayout,
 		}},
-		Limits: plenty, IdempotencyWait: -1,
+		SessionLifetime: checkout.SessionLifetime, Limits: plenty, Shares: limit.NewShares(6), IdempotencyWait: -1,
 		Log: slog.New(slog.NewJSONHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	for _, c := range change {
 		c(&f.config)
+	}
+	if f.config.Health == nil {
+		f.config.Health = working(f.config)
 	}
 	f.handler = New(f.config)
 	f.merchant = f.newMerchant(true)
@@ -149,12 +138,20 @@ func newFront(t *testing.T, change ...func(*Config)) *front {
 	return f
 }
 
+// working is the health of a process that has started.
+func working(c Config) *health.State {
+	state := health.Starting("")
+	state.Connected(c.Store.Ping, health.Temporal(c.Workflows.Temporal))
+	return state
+}
+
 // second returns another process of the same service.
 func (f *front) second() *front {
 	f.t.Helper()
 	other := *f
 	other.store = f.Open(f.t, 4)
-	other.config.Store = other.store
+	other.config.Store, other.config.Shares = other.store, limit.NewShares(6)
+	other.config.Health = working(other.config)
 	other.handler = New(other.config)
 	return &other
 }
@@ -239,6 +236,9 @@ func (f *front) serve(r *http.Request) *httptest.ResponseRecorder {
 func (a answer) withoutID() string {
 	return strings.ReplaceAll(a.body, a.header.Get("X-Request-Id"), "req")
 }
+
+// refused is the status and the code of an error.
+func (a answer) refused() string { return fmt.Sprint(a.status, " ", a.json["error"]) }
 
 // params returns the params of all faults.
 func (a answer) params() []string {
@@ -361,26 +361,4 @@ func newRequest(t *testing.T, method, path, body string) *http.Request {
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	return r
-}
-
-type readCloser struct{ io.Reader }
-
-func (readCloser) Close() error { return nil }
-
-// endless is a body of n bytes. It counts the bytes that were read.
-type endless struct {
-	left, read int
-}
-
-func (e *endless) Read(p []byte) (int, error) {
-	if e.left == 0 {
-		return 0, io.EOF
-	}
-	n := min(len(p), e.left)
-	for i := range p[:n] {
-		p[i] = ' '
-	}
-	e.left -= n
-	e.read += n
-	return n, nil
 }

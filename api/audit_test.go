@@ -45,7 +45,6 @@ func (f *deliveryFront) changes() []struct{ method, path, body, action string } 
 }
 
 func TestAudit_HasWhatAKeyDoes(t *testing.T) {
-	t.Parallel()
 	f := newDeliveryFront(t)
 	f.exec(`DELETE FROM audit_entry`)
 	var want []string
@@ -60,7 +59,6 @@ func TestAudit_HasWhatAKeyDoes(t *testing.T) {
 }
 
 func TestAudit_AKeyChangesNothingWithoutItsEntry(t *testing.T) {
-	t.Parallel()
 	f := newDeliveryFront(t)
 	f.temporal.Start = func(client.StartWorkflowOptions) error { require.Fail(t, "a workflow was started"); return nil }
 	f.temporal.Signal = func(string, string) error { require.Fail(t, "a workflow was told"); return nil }

@@ -167,15 +167,7 @@ func (s *Server) refuseKey(r *http.Request, err error) error {
 type Limits struct {
 	Reads, Writes storage.Rates
 	BadKeys       storage.Rate // requests without a valid key, per address
-	Verify        storage.Rate // explanations of signatures, per merchant; zero: DefaultLimits.Verify
-}
-
-// DefaultLimits are the limits in api/decisions.md.
-var DefaultLimits = Limits{
-	Reads:   storage.Rates{Test: storage.Rate{PerSecond: 25, Burst: 25}, Live: storage.Rate{PerSecond: 100, Burst: 100}},
-	Writes:  storage.Rates{Test: storage.Rate{PerSecond: 25, Burst: 25}, Live: storage.Rate{PerSecond: 100, Burst: 100}},
-	BadKeys: storage.Rate{PerSecond: 1, Burst: 100},
-	Verify:  storage.Rate{PerSecond: 2.5, Burst: 25},
+	Verify        storage.Rate // explanations of signatures, per merchant
 }
 
 func (l Limits) rates(kind storage.RequestKind) storage.Rates {

@@ -69,7 +69,6 @@ func (f deliveryFront) end(status webhook.DeliveryStatus) {
 }
 
 func TestGetDelivery_ShowsItsAttempts(t *testing.T) {
-	t.Parallel()
 	f := newDeliveryFront(t)
 	got := f.get()
 	require.Equal(t, []any{}, got.json["attempts"])
@@ -98,30 +97,31 @@ func TestGetDelivery_ShowsItsAttempts(t *testing.T) {
 func TestReplayDelivery_StartsANewRun(t *testing.T) {
 	t.Parallel()
 	for _, status := range []webhook.DeliveryStatus{webhook.DeliveryFailed, webhook.DeliveryDelivered, webhook.DeliveryCanceled} {
-		f := newDeliveryFront(t)
-		f.attempt("run-a", 1, map[bool]int{true: 200, false: 500}[status == webhook.DeliveryDelivered])
-		f.end(status)
-		require.Equal(t, string(status), f.get().json["status"])
-		var started client.StartWorkflowOptions
-		f.temporal.Start = func(o client.StartWorkflowOptions) error {
-			started = o
-			f.attempt("run-b", 1, 0)
-			return nil
-		}
-		got := f.steer("replay")
-		require.Equal(t, 202, got.status, got.body)
-		require.Equal(t, "pending", got.json["status"])
-		require.EqualValues(t, 2, got.json["run"])
-		require.Equal(t, f.delivery, started.ID)
-		require.Equal(t, enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE, started.WorkflowIDReusePolicy)
-		require.True(t, started.WorkflowExecutionErrorWhenAlreadyStarted)
+		t.Run(string(status), func(t *testing.T) {
+			f := newDeliveryFront(t)
+			f.attempt("run-a", 1, map[bool]int{true: 200, false: 500}[status == webhook.DeliveryDelivered])
+			f.end(status)
+			require.Equal(t, string(status), f.get().json["status"])
+			var started client.StartWorkflowOptions
+			f.temporal.Start = func(o client.StartWorkflowOptions) error {
+				started = o
+				f.attempt("run-b", 1, 0)
+				return nil
+			}
+			got := f.steer("replay")
+			require.Equal(t, 202, got.status, got.body)
+			require.Equal(t, "pending", got.json["status"])
+			require.EqualValues(t, 2, got.json["run"])
+			require.Equal(t, f.delivery, started.ID)
+			require.Equal(t, enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE, started.WorkflowIDReusePolicy)
+			require.True(t, started.WorkflowExecutionErrorWhenAlreadyStarted)
+		})
 	}
 }
 
 // The run that ended the delivery closes a moment after it wrote the row. The merchant must not
 // notice that moment.
 func TestReplayDelivery_WaitsForTheRunThatHasEndedTheDelivery(t *testing.T) {
-	t.Parallel()
 	f := newDeliveryFront(t)
 	f.end(webhook.DeliveryFailed)
 	tries := 0
@@ -139,7 +139,6 @@ func TestReplayDelivery_WaitsForTheRunThatHasEndedTheDelivery(t *testing.T) {
 }
 
 func TestReplayDelivery_OfTwoAtOnceOneStarts(t *testing.T) {
-	t.Parallel()
 	f := newDeliveryFront(t)
 	f.attempt("run-a", 1, 500)
 	f.end(webhook.DeliveryFailed)
@@ -150,13 +149,11 @@ func TestReplayDelivery_OfTwoAtOnceOneStarts(t *testing.T) {
 		return serviceerror.NewWorkflowExecutionAlreadyStarted("x", "y", "z")
 	}
 	got := f.steer("replay")
-	require.Equal(t, 409, got.status, got.body)
-	require.Equal(t, "delivery_in_progress", got.json["error"])
+	require.Equal(t, "409 delivery_in_progress", got.refused(), got.body)
 	require.Equal(t, 1, tries)
 }
 
 func TestReplayDelivery_AnswersWithTheRowWhenTheRunTakesLonger(t *testing.T) {
-	t.Parallel()
 	f := newDeliveryFront(t)
 	f.end(webhook.DeliveryFailed)
 	began := time.Now()
@@ -168,7 +165,6 @@ func TestReplayDelivery_AnswersWithTheRowWhenTheRunTakesLonger(t *testing.T) {
 }
 
 func TestReplayDelivery_SaysWhyNot(t *testing.T) {
-	t.Parallel()
 	f := newDeliveryFront(t)
 	conflict := func(code string) {
 		t.Helper()
@@ -195,7 +191,6 @@ func TestReplayDelivery_SaysWhyNot(t *testing.T) {
 }
 
 func TestRetryDelivery_SignalsTheRun(t *testing.T) {
-	t.Parallel()
 	f := newDeliveryFront(t)
 	for name, err := range map[string]error{
 		"woken":                             nil,
@@ -218,7 +213,6 @@ func TestRetryDelivery_SignalsTheRun(t *testing.T) {
 }
 
 func TestRetryDelivery_SaysWhyNot(t *testing.T) {
-	t.Parallel()
 	f := newDeliveryFront(t)
 	f.temporal.Signal = func(string, string) error { panic("nothing is to be woken") }
 	conflict := func(code string) {
@@ -240,7 +234,6 @@ func TestRetryDelivery_SaysWhyNot(t *testing.T) {
 }
 
 func TestHoldDelivery_AndResume(t *testing.T) {
-	t.Parallel()
 	f := newDeliveryFront(t)
 	signals := []string{}
 	answer := error(nil)
@@ -282,14 +275,12 @@ func TestHoldDelivery_AndResume(t *testing.T) {
 	f.end(webhook.DeliveryCanceled)
 	for _, action := range []string{"hold", "resume"} {
 		got := f.steer(action)
-		require.Equal(t, 409, got.status)
-		require.Equal(t, "delivery_not_pending", got.json["error"])
+		require.Equal(t, "409 delivery_not_pending", got.refused())
 	}
 	require.Equal(t, false, f.get().json["held"])
 }
 
 func TestSteering_TakesNoBody(t *testing.T) {
-	t.Parallel()
 	f := newDeliveryFront(t)
 	for _, action := range []string{"replay", "retry_now", "hold", "resume"} {
 		got := f.do("POST", "/v1/deliveries/"+f.delivery+"/"+action, f.merchant.testKey, `{"at":"now"}`)

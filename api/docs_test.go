@@ -29,7 +29,6 @@ func (f *front) fetch(path string, header ...string) *httptest.ResponseRecorder 
 }
 
 func TestDocs_AreServedWithoutAKey(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	f.store.Close() // documents do not need the store
 	for path, mediaType := range map[string]string{
@@ -68,7 +67,6 @@ func TestDocs_AreServedWithoutAKey(t *testing.T) {
 
 // TestDocs_DocumentNamesTheServer: without a setting the address is relative.
 func TestDocs_DocumentNamesTheServer(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	require.Contains(t, f.fetch("/v1/openapi.yaml").Body.String(), "servers:\n  - url: /\n")
 	f.config.URL = "https://api.example.com"
@@ -85,7 +83,6 @@ func TestDocs_DocumentNamesTheServer(t *testing.T) {
 // TestDocs_NeedNoOtherHost checks that the pages load only files of this server and run no inline
 // script.
 func TestDocs_NeedNoOtherHost(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	for path, files := range map[string]int{"/docs": 2, "/docs/listen": 2, "/docs/reference": 2} {
 		page := f.fetch(path)
@@ -122,7 +119,6 @@ func resolve(t *testing.T, path, link string) string {
 // TestDocs_LinksOfThePagesResolve checks that each link of the guide and the reference leads to a
 // heading of the page or to an address of this server.
 func TestDocs_LinksOfThePagesResolve(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	links := 0
 	for _, path := range []string{"/docs", "/docs/reference", "/docs/listen"} {

@@ -10,7 +10,6 @@ import (
 )
 
 func TestGetEvent_IsTheEnvelopeAndMore(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	key := f.merchant.liveKey
 	endpoint, _ := f.newEndpoint(key)
@@ -27,7 +26,6 @@ func TestGetEvent_IsTheEnvelopeAndMore(t *testing.T) {
 }
 
 func TestEventFeed_FollowsFromAnEventOn(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	key := f.merchant.liveKey
 	endpoint, _ := f.newEndpoint(key)

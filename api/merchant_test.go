@@ -10,7 +10,6 @@ import (
 
 // TestMerchant_SaysWhoseKeyItIs: every key may ask, and no answer has a whole address.
 func TestMerchant_SaysWhoseKeyItIs(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	const address = "0x52908400098527886E0F7030069857D2E4169EE7"
 	f.exec(`DELETE FROM payout_address WHERE merchant_id = $1`, f.merchant.ID)
@@ -30,7 +29,6 @@ func TestMerchant_SaysWhoseKeyItIs(t *testing.T) {
 
 // TestTransactions_ShowsDecidedPayments: an undecided payment is not there, and the session says that one is under way.
 func TestTransactions_ShowsDecidedPayments(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	key := f.merchant.testKey
 	session, _ := f.newPayout(f.merchant, checkout.ModeTest)

@@ -28,7 +28,6 @@ func (f *front) retry(id string) answer {
 }
 
 func TestRetryPayout_SendsItAgain(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	ref := f.failedPayout()
 	f.exec(`INSERT INTO payout_address (merchant_id, mode, currency, network, address) SELECT $1, 'test', currency, network, 'sandbox:new'
@@ -54,14 +53,12 @@ func TestRetryPayout_SendsItAgain(t *testing.T) {
 	require.Equal(t, 1, f.count("audit_entry WHERE action = 'payout.retried' AND subject = '"+ref.ID+"' AND mode = 'test'"))
 
 	got = f.retry(ref.ID)
-	require.Equal(t, 409, got.status, "a double click")
-	require.Equal(t, "payout_not_failed", got.json["error"])
+	require.Equal(t, "409 payout_not_failed", got.refused(), "a double click")
 	require.Len(t, started, 3)
 	require.Equal(t, 1, f.count("audit_entry WHERE action = 'payout.retried'"))
 }
 
 func TestRetryPayout_TheRunIsLeftToReconcile(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	f.temporal.Start = func(client.StartWorkflowOptions) error { return nil }
 	ref := f.failedPayout()
@@ -72,15 +69,13 @@ func TestRetryPayout_TheRunIsLeftToReconcile(t *testing.T) {
 }
 
 func TestRetryPayout_AfterARevertedTransferNeedsAnotherAddress(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	ref := f.failedPayout()
 	f.exec(`INSERT INTO payout_address (merchant_id, mode, currency, network, address) SELECT $1, 'test', currency, network, 'sandbox:reverts'
 		FROM payout ON CONFLICT (merchant_id, mode, currency) DO UPDATE SET address = excluded.address`, f.merchant.ID)
 	f.Revert(t, ref.ID)
 	got := f.retry(ref.ID)
-	require.Equal(t, 409, got.status)
-	require.Equal(t, "payout_address_reverted", got.json["error"])
+	require.Equal(t, "409 payout_address_reverted", got.refused())
 	require.NotContains(t, got.json, "address_changes_at")
 
 	f.exec(`UPDATE payout_address SET next_network = network, next_address = 'sandbox:new', next_by = 'ann', next_at = '2100-01-02T03:04:05Z'`)
@@ -93,7 +88,6 @@ func TestRetryPayout_AfterARevertedTransferNeedsAnotherAddress(t *testing.T) {
 
 // A payout of a test network or of live mode says until when its rate is locked, and which it was.
 func TestRetryPayout_TheAnswerSaysWhichRateItHas(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	ref := f.failedPayout()
 	got := f.do("GET", "/v1/payouts/"+ref.ID, f.merchant.testKey, "")
@@ -108,7 +102,6 @@ func TestRetryPayout_TheAnswerSaysWhichRateItHas(t *testing.T) {
 }
 
 func TestRetryPayout_SaysWhyNot(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	ref, other := f.failedPayout(), f.newMerchant(true)
 	f.temporal.Start = func(client.StartWorkflowOptions) error { t.Error("a run was started"); return nil }
@@ -132,8 +125,7 @@ func TestRetryPayout_SaysWhyNot(t *testing.T) {
 	f.exec(`INSERT INTO transfer_payout (transfer_id, payout_id, merchant_id, mode, currency, destination, amount, fee, value, standing, created_at)
 		VALUES ('tr_1', $1, $2, 'test', 'USDC', '0x2', 1, 0, 100, true, now())`, ref.ID, f.merchant.ID)
 	got = post(f.merchant.testKey, ref.ID, "")
-	require.Equal(t, 409, got.status)
-	require.Equal(t, "transfer_not_final", got.json["error"])
+	require.Equal(t, "409 transfer_not_final", got.refused())
 	require.Equal(t, "failed", f.do("GET", "/v1/payouts/"+ref.ID, f.merchant.testKey, "").json["status"])
 	require.Zero(t, f.count("audit_entry WHERE action = 'payout.retried'"))
 }

@@ -14,7 +14,6 @@ import (
 )
 
 func TestCreateReplay_StartsAWorkflow(t *testing.T) {
-	t.Parallel()
 	f := newDeliveryFront(t)
 	f.end(webhook.DeliveryFailed)
 	var started []client.StartWorkflowOptions
@@ -55,7 +54,6 @@ func TestCreateReplay_StartsAWorkflow(t *testing.T) {
 }
 
 func TestCreateReplay_PreviewOnlyCounts(t *testing.T) {
-	t.Parallel()
 	f := newDeliveryFront(t)
 	f.end(webhook.DeliveryFailed)
 	f.temporal.Start = func(client.StartWorkflowOptions) error { panic("nothing is to be started") }
@@ -79,7 +77,6 @@ func TestCreateReplay_PreviewOnlyCounts(t *testing.T) {
 }
 
 func TestCreateReplay_WhatRunsAlreadyIsAConflict(t *testing.T) {
-	t.Parallel()
 	f := newDeliveryFront(t)
 	key := f.merchant.testKey
 	replay := func(endpoint, rate, key string) answer {
@@ -88,12 +85,10 @@ func TestCreateReplay_WhatRunsAlreadyIsAConflict(t *testing.T) {
 	first := replay(f.endpoint, "90", key)
 	require.Equal(t, 202, first.status, first.body)
 	again := replay(f.endpoint, "1", key)
-	require.Equal(t, 409, again.status)
-	require.Equal(t, "replay_running", again.json["error"])
+	require.Equal(t, "409 replay_running", again.refused())
 	other, _ := f.newEndpoint(key)
 	fast := replay(other, "11", key)
-	require.Equal(t, 409, fast.status)
-	require.Equal(t, "replay_rate_exceeded", fast.json["error"])
+	require.Equal(t, "409 replay_rate_exceeded", fast.refused())
 	require.Equal(t, 202, replay(other, "10", key).status, "100 a second together")
 	live, _ := f.newEndpoint(f.merchant.liveKey)
 	require.Equal(t, 409, replay(live, "1", f.merchant.liveKey).status, "both modes together")
@@ -105,7 +100,6 @@ func TestCreateReplay_WhatRunsAlreadyIsAConflict(t *testing.T) {
 }
 
 func TestCancelReplay_AnswersWithWhatTheWorkflowWrote(t *testing.T) {
-	t.Parallel()
 	f := newDeliveryFront(t)
 	key := f.merchant.testKey
 	id := f.newReplay(key, f.endpoint)
@@ -133,7 +127,6 @@ func TestCancelReplay_AnswersWithWhatTheWorkflowWrote(t *testing.T) {
 }
 
 func TestCancelReplay_WhenTheWorkflowDoesNot(t *testing.T) {
-	t.Parallel()
 	f := newDeliveryFront(t)
 	for name, tc := range map[string]struct {
 		err    error

@@ -14,7 +14,6 @@ import (
 )
 
 func TestRequestLog_HasEveryRequestWithAKeyAndNothingSecret(t *testing.T) {
-	t.Parallel()
 	var requests *RequestLog
 	f := newFront(t, func(c *Config) {
 		requests = NewRequestLog(c.Store, c.Log)
@@ -65,7 +64,6 @@ func TestRequestLog_HasEveryRequestWithAKeyAndNothingSecret(t *testing.T) {
 }
 
 func TestRequestLog_DropsWhatItCannotHold(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	requests := NewRequestLog(f.store, slog.New(slog.DiscardHandler))
 	row := func() checkout.APIRequest {

@@ -8,7 +8,6 @@ import (
 )
 
 func TestRotateSecret_ShowsTheNewSecretOnce(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	key := f.merchant.testKey
 	id, first := f.newEndpoint(key)

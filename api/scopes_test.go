@@ -1,6 +1,7 @@
 package api
 
 import (
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -49,7 +50,6 @@ var scopedRoutes = [][]string{
 }
 
 func TestScopes_EveryRouteAndScope(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	var known []string
 	for _, route := range scopedRoutes {
@@ -61,17 +61,17 @@ func TestScopes_EveryRouteAndScope(t *testing.T) {
 		key, _ := f.newKey(f.merchant, checkout.ModeTest, scope)
 		for _, route := range scopedRoutes {
 			allowed := scope == "full" || slices.Contains(route[2:], scope)
-			body := &endless{left: 1 << 10}
+			body := strings.NewReader("{}")
 			r := newRequest(t, route[0], strings.Replace(route[1], "{id}", "x", 1), "")
 			r.Header.Set("Authorization", "Bearer "+key)
 			r.Header.Set(idempotent, "\x00") // would be refused
-			r.Body = readCloser{body}
+			r.Body = io.NopCloser(body)
 			got := f.send(r)
 			require.Equal(t, !allowed, got.status == 403, "%s %s with %s: %s", route[0], route[1], scope, got.body)
 			if !allowed {
 				require.Equal(t, "forbidden", got.json["error"])
 				require.Contains(t, got.json["message"], "it needs "+strings.Split(route[len(route)-1], ":")[0]+":"+map[bool]string{true: "read", false: "write"}[route[0] == "GET"]+".")
-				require.Zero(t, body.read, "it comes before the body is read")
+				require.Equal(t, 2, body.Len(), "it comes before the body is read")
 			}
 		}
 	}
@@ -80,7 +80,6 @@ func TestScopes_EveryRouteAndScope(t *testing.T) {
 }
 
 func TestScopes_OfAKey(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	several, id := f.newKey(f.merchant, checkout.ModeTest, "checkout:read", "webhooks:write")
 	require.Equal(t, 200, f.do("GET", "/v1/checkout", several, "").status)
@@ -99,7 +98,6 @@ func TestScopes_OfAKey(t *testing.T) {
 }
 
 func TestScopes_AKeptAnswerIsNotForAKeyThatMayNot(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	read, _ := f.newKey(f.merchant, checkout.ModeTest, checkout.ScopeRead)
 	body := `{"url":"https://shop.example/hook","events":["*"]}`

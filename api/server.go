@@ -28,7 +28,7 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Config configures the front end. Log, SessionLifetime, Limits and Shares may be left out.
+// Config configures the front end.
 type Config struct {
 	Store     *storage.Store
 	Workflows *runs.Client
@@ -44,18 +44,15 @@ type Config struct {
 	// CheckAddress returns an error when the service cannot send events to host. Merchants read the
 	// text of the error; it continues a sentence that begins with a field's name.
 	CheckAddress func(ctx context.Context, mode checkout.Mode, host string) error
-	// SessionLifetime is the lifetime of test sessions; 0 means checkout.SessionLifetime. Live
-	// sessions always have checkout.SessionLifetime.
+	// SessionLifetime is the lifetime of test sessions. Live sessions always have checkout.SessionLifetime.
 	SessionLifetime time.Duration
 	// Payouts says what real chains offer, by mode. A live session needs it. The sandbox pays what a
 	// test session has no other chain for.
 	Payouts map[checkout.Mode]*Payouts
-	Limits  Limits // DefaultLimits when zero
-	// Shares bounds the requests of one merchant that the process works on at once; nil means
-	// limit.DefaultShare for each.
-	Shares *limit.Shares
-	Health *health.State // of the process; nil means that it works and asks Store and Workflows
-	Log    *slog.Logger  // slog.Default when nil
+	Limits  Limits
+	Shares  *limit.Shares // bounds the requests of one merchant that the process works on at once
+	Health  *health.State // of the process
+	Log     *slog.Logger  // slog.Default when nil
 	// Requests is the log that merchants see; nil: none. The caller runs it.
 	Requests *RequestLog
 }
@@ -84,30 +81,20 @@ type Server struct {
 // New returns the REST front end. It sets no limits on connections; the caller's http.Server does.
 func New(c Config) http.Handler {
 	c.Log = cmp.Or(c.Log, slog.Default())
-	c.SessionLifetime = cmp.Or(c.SessionLifetime, checkout.SessionLifetime)
 	c.IdempotencyWait = cmp.Or(c.IdempotencyWait, defaultIdempotencyWait)
-	c.Limits = cmp.Or(c.Limits, DefaultLimits)
-	if c.Limits.Verify.Burst == 0 {
-		c.Limits.Verify = DefaultLimits.Verify
-	}
-	if c.Shares == nil {
-		c.Shares = limit.NewShares(limit.DefaultShare)
-	}
-
-	if c.Health == nil {
-		c.Health = health.Started(c.Store.Ping, health.Temporal(c.Workflows.Temporal))
-	}
-
 	s := newServer(c)
 
-	// Without these options mux redirects to clean paths and slashes, and an escaped slash
-	// becomes a separator.
-	router := mux.NewRouter().SkipClean(true).StrictSlash(false).UseEncodedPath()
+	router := newRouter()
 	s.routes(router)
 	router.Use(observed)
 	router.NotFoundHandler = observed(s.serve(notFound)) // router.Use does not apply here
 
 	return withExchange(router)
+}
+
+// newRouter returns a router that redirects to no clean path or slash, and takes an escaped slash for no separator.
+func newRouter() *mux.Router {
+	return mux.NewRouter().SkipClean(true).StrictSlash(false).UseEncodedPath()
 }
 
 func newServer(c Config) *Server {
@@ -184,8 +171,7 @@ func (s *Server) routes(router *mux.Router) {
 	s.route(router, "/v1/payouts/{id}", methods{get: payouts(show(payout))})
 	s.route(router, "/v1/payouts/{id}/retry", methods{post: payouts(alone(payout, s.retryPayout))})
 
-	s.route(router, "/healthz", methods{get: s.healthz})
-	s.route(router, "/readyz", methods{get: s.readyz})
+	s.healthRoutes(router)
 	s.assetRoutes(router)
 }
 

@@ -27,7 +27,6 @@ import (
 )
 
 func TestServer_RequestID(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	for _, good := range []string{"a", "req_1", "A-b.c_D-9", strings.Repeat("x", 128)} {
 		require.Equal(t, good, f.do("GET", "/x", "", "", "X-Request-Id", good).header.Get("X-Request-Id"))
@@ -43,7 +42,6 @@ func TestServer_RequestID(t *testing.T) {
 }
 
 func TestServer_LogsOneLineARequestWithoutItsData(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	got := f.do("POST", "/v1/checkout?token=hush", f.merchant.testKey, with("customer_email", `"ann@example.com"`), "X-Request-Id", "r1", "Cookie", "hush")
 	require.Equal(t, 201, got.status)
@@ -65,7 +63,6 @@ func TestServer_LogsOneLineARequestWithoutItsData(t *testing.T) {
 }
 
 func TestServer_SpansCarryTheRouteAndTheRequestID(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	for id, tc := range map[string]struct{ method, path, name, route string }{
 		"span-get-1":    {"GET", "/v1/checkout/cs_1", "GET /v1/checkout/{id}", "/v1/checkout/{id}"},
@@ -140,7 +137,6 @@ func TestServer_UnknownErrorsAreFixedWords(t *testing.T) {
 }
 
 func TestServer_ABodyThatCannotBeEncodedIsA500(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	s := newServer(f.config)
 	h := withExchange(s.serve(func(*http.Request) (int, any, error) { return 200, func() {}, nil }))
@@ -151,7 +147,6 @@ func TestServer_ABodyThatCannotBeEncodedIsA500(t *testing.T) {
 }
 
 func TestHealthz_AnswersWithoutAnything(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	f.store.Close()
 	got := f.do("GET", "/healthz", "", "")
@@ -160,7 +155,6 @@ func TestHealthz_AnswersWithoutAnything(t *testing.T) {
 }
 
 func TestReadyz_SaysWhichIsDown(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	got := f.do("GET", "/readyz", "", "")
 	require.Equal(t, 200, got.status, got.body)
@@ -175,7 +169,6 @@ func TestReadyz_SaysWhichIsDown(t *testing.T) {
 }
 
 func TestReadyz_IsUnreadyAtOnceWhenToldToStop(t *testing.T) {
-	t.Parallel()
 	state := health.Starting("it waits")
 	f := newFront(t, func(c *Config) { c.Health = state })
 	var closed atomic.Bool
@@ -194,17 +187,36 @@ func TestReadyz_IsUnreadyAtOnceWhenToldToStop(t *testing.T) {
 	closed.Store(true)
 	time.Sleep(1100 * time.Millisecond) // longer than answers are repeated
 	got = f.do("GET", "/readyz", "", "")
-	require.Equal(t, 503, got.status)
-	require.Equal(t, "unavailable", got.json["error"])
+	require.Equal(t, "503 unavailable", got.refused())
 	require.Equal(t, "The service is not ready: shutting down.", got.json["message"])
 	require.Equal(t, map[string]any{"postgresql": "ok", "temporal": "ok"}, got.json["checks"])
 	require.Equal(t, "1", got.header.Get("Retry-After"))
 	require.Equal(t, 200, f.do("GET", "/healthz", "", "").status, "it lives until it has ended")
 }
 
+func TestWaiting_RefusesUntilTheProcessWorks(t *testing.T) {
+	f := newFront(t)
+	state := health.Starting("it waits")
+	state.Connected(f.store.Ping, nil)
+	f.handler = Waiting(state, f.handler)
+	for _, method := range []string{"GET", "POST"} {
+		got := f.do(method, "/v1/checkout", f.merchant.testKey, "")
+		require.Equal(t, "503 unavailable", got.refused())
+		require.Equal(t, "The service is not ready: it waits.", got.json["message"])
+		require.Equal(t, "1", got.header.Get("Retry-After"))
+	}
+	require.Equal(t, 503, f.do("GET", "/readyz", "", "").status)
+	require.Equal(t, 200, f.do("GET", "/healthz", "", "").status)
+	state.Works()
+	got := f.do("GET", "/readyz", "", "")
+	require.Equal(t, map[string]any{"status": "ok", "checks": map[string]any{"postgresql": "ok", "temporal": "down"}}, got.json)
+	got = f.do("GET", "/v1/checkout", f.merchant.testKey, "", "X-Request-Id", "mine")
+	require.Equal(t, 200, got.status, got.body)
+	require.Equal(t, "mine", got.header.Get("X-Request-Id"))
+}
+
 // TestHead_AnswersAsGet asks a real server: net/http leaves the body out.
 func TestHead_AnswersAsGet(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	key := f.merchant.testKey
 	for range 10 {
@@ -237,7 +249,6 @@ func TestHead_AnswersAsGet(t *testing.T) {
 }
 
 func TestReadyz_AnswersInTimeWhenTemporalHangs(t *testing.T) {
-	t.Parallel()
 	f := newFront(t, func(c *Config) { c.Workflows = &runs.Client{Temporal: hanging{}} })
 	began := time.Now()
 	got := f.do("GET", "/readyz", "", "")
@@ -256,7 +267,6 @@ func (hanging) CheckHealth(context.Context, *client.CheckHealthRequest) (*client
 
 // TestServer_TooLargeIsAnsweredWhileItIsSent: Python sends all of a body before it reads the answer.
 func TestServer_TooLargeIsAnsweredWhileItIsSent(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	server := httptest.NewServer(f.handler)
 	defer server.Close()

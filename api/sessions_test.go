@@ -33,7 +33,6 @@ func with(name, value string) string {
 }
 
 func TestCreateSession_AnswersTheWholeSession(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	started := map[string]string{}
 	f.temporal.Start = func(o client.StartWorkflowOptions) error {
@@ -86,7 +85,6 @@ func TestCreateSession_AnswersTheWholeSession(t *testing.T) {
 }
 
 func TestCreateSession_OptionalFieldsNotSuppliedAreNull(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	got := f.do("POST", "/v1/checkout", f.merchant.testKey, validSession)
 	require.Equal(t, 201, got.status)
@@ -99,19 +97,7 @@ func TestCreateSession_OptionalFieldsNotSuppliedAreNull(t *testing.T) {
 	require.NotContains(t, got.json, "webhook_secret")
 }
 
-func TestCreateSession_RefusesUnknownField(t *testing.T) {
-	t.Parallel()
-	f := newFront(t)
-	got := f.do("POST", "/v1/checkout", f.merchant.testKey, with("webook_url", `"https://shop.example/hook"`))
-	require.Equal(t, 400, got.status)
-	require.Equal(t, "invalid_request", got.json["error"])
-	require.Equal(t, "webook_url", got.json["param"])
-	require.Equal(t, "webook_url is not a known field; did you mean webhook_url?", got.json["message"])
-	require.Zero(t, f.count("checkout_session"))
-}
-
 func TestCreateSession_ReportsAllFaultsAtOnce(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	got := f.do("POST", "/v1/checkout", f.merchant.testKey, `{"amount":"10","currency":"usd","customer_email":"x","livemode":"no",
 		"metadata":{"a":null,"b":{}},"redirect_url":"javascript:alert(1)","webhook_url":"http://10.0.0.1/hook","emial":1}`)
@@ -128,7 +114,6 @@ func TestCreateSession_ReportsAllFaultsAtOnce(t *testing.T) {
 }
 
 func TestCreateSession_LineItemsAddUpToTheAmount(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	for items, want := range map[string]string{
 		`[{"name":"Beans","quantity":3,"unit_amount":3.49}]`:                              "line_items must add up to amount: they add up to 10.47, and amount is 10.50",
@@ -153,7 +138,6 @@ func TestCreateSession_LineItemsAddUpToTheAmount(t *testing.T) {
 }
 
 func TestCreateSession_PicturesHaveAddressesThatCanBeFetched(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	const syntax, https = "must be an absolute http or https URL", "must be https in live mode"
 	create := func(key, url string) answer {
@@ -188,7 +172,6 @@ func TestCreateSession_PicturesHaveAddressesThatCanBeFetched(t *testing.T) {
 }
 
 func TestCreateSession_RefusesInvalidFields(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	for param, values := range map[string][]string{
 		"cancel_url":  {`"x"`, `"ftp://shop.example"`, `"https://a@shop.example"`, `1`},
@@ -199,8 +182,7 @@ func TestCreateSession_RefusesInvalidFields(t *testing.T) {
 	} {
 		for _, value := range values {
 			got := f.do("POST", "/v1/checkout", f.merchant.testKey, with(param, value))
-			require.Equal(t, 400, got.status, "%s %s: %s", param, value, got.body)
-			require.Equal(t, "invalid_request", got.json["error"])
+			require.Equal(t, "400 invalid_request", got.refused(), "%s %s: %s", param, value, got.body)
 			require.Equal(t, param, got.json["param"], value)
 			require.Equal(t, []string{param}, got.params(), value)
 		}
@@ -209,7 +191,6 @@ func TestCreateSession_RefusesInvalidFields(t *testing.T) {
 }
 
 func TestCreateSession_RefusesAnAmountThatTheFixedFeeWouldTake(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	for _, key := range []string{f.merchant.testKey, f.merchant.liveKey} {
 		f.exec(`UPDATE merchant SET fee_basis_points = 290, fee_fixed = 500 WHERE id = $1`, f.merchant.ID)
@@ -225,7 +206,6 @@ func TestCreateSession_RefusesAnAmountThatTheFixedFeeWouldTake(t *testing.T) {
 }
 
 func TestCreateSession_LivemodeMustMatchTheKey(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	for _, tc := range []struct {
 		key, livemode string
@@ -247,17 +227,14 @@ func TestCreateSession_LivemodeMustMatchTheKey(t *testing.T) {
 }
 
 func TestCreateSession_LiveNeedsACardAcquirer(t *testing.T) {
-	t.Parallel()
 	f := newFront(t, func(c *Config) { c.Payouts = nil })
 	got := f.do("POST", "/v1/checkout", f.merchant.liveKey, validSession)
-	require.Equal(t, 403, got.status)
-	require.Equal(t, "forbidden", got.json["error"])
+	require.Equal(t, "403 forbidden", got.refused())
 	require.Contains(t, got.json["message"], "live card acquirer")
 	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, validSession).status)
 }
 
 func TestCreateSession_LiveNeedsATreasuryForTheCurrency(t *testing.T) {
-	t.Parallel()
 	f := newFront(t, func(c *Config) { c.Payouts[checkout.ModeLive].Currencies = []checkout.PayoutCurrency{checkout.ETH} })
 	got := f.do("POST", "/v1/checkout", f.merchant.liveKey, validSession)
 	require.Equal(t, 403, got.status)
@@ -266,7 +243,6 @@ func TestCreateSession_LiveNeedsATreasuryForTheCurrency(t *testing.T) {
 }
 
 func TestCreateSession_LiveNeedsAnExchangeRate(t *testing.T) {
-	t.Parallel()
 	var since time.Time
 	f := newFront(t, func(c *Config) {
 		c.Payouts[checkout.ModeLive].NoQuoteSince = func(checkout.Currency, checkout.PayoutCurrency) time.Time { return since }
@@ -275,8 +251,7 @@ func TestCreateSession_LiveNeedsAnExchangeRate(t *testing.T) {
 	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.liveKey, validSession).status, "a short gap")
 	since = time.Now().Add(-3 * time.Minute)
 	got := f.do("POST", "/v1/checkout", f.merchant.liveKey, with("metadata", `{}`))
-	require.Equal(t, 503, got.status)
-	require.Equal(t, "unavailable", got.json["error"])
+	require.Equal(t, "503 unavailable", got.refused())
 	require.Contains(t, got.json["message"], "exchange rate")
 	require.Equal(t, "30", got.header.Get("Retry-After"))
 	require.Equal(t, 1, f.count("checkout_session"))
@@ -284,7 +259,6 @@ func TestCreateSession_LiveNeedsAnExchangeRate(t *testing.T) {
 }
 
 func TestCreateSession_LiveNeedsAnAmountThatCanBePaidOut(t *testing.T) {
-	t.Parallel()
 	f := newFront(t, func(c *Config) {
 		c.Payouts[checkout.ModeLive].Bounds = func(from checkout.Currency, _ checkout.PayoutCurrency) (checkout.PayoutBounds, bool) {
 			return checkout.PayoutBounds{Least: 1400, Most: 916_000}, from == checkout.EUR
@@ -295,8 +269,7 @@ func TestCreateSession_LiveNeedsAnAmountThatCanBePaidOut(t *testing.T) {
 	}
 	refused := func(got answer, message string) {
 		t.Helper()
-		require.Equal(t, 400, got.status, got.body)
-		require.Equal(t, "invalid_request", got.json["error"])
+		require.Equal(t, "400 invalid_request", got.refused(), got.body)
 		require.Equal(t, "amount", got.json["param"])
 		require.Equal(t, []string{"amount"}, got.params())
 		require.Equal(t, message, got.json["message"])
@@ -310,8 +283,7 @@ func TestCreateSession_LiveNeedsAnAmountThatCanBePaidOut(t *testing.T) {
 	require.Equal(t, 201, create(f.merchant.testKey, "0.50", "EUR").status, "test mode has no network")
 
 	unknown := create(f.merchant.liveKey, "50.00", "USD")
-	require.Equal(t, 503, unknown.status, "the process has just started")
-	require.Equal(t, "unavailable", unknown.json["error"])
+	require.Equal(t, "503 unavailable", unknown.refused(), "the process has just started")
 	require.Equal(t, "5", unknown.header.Get("Retry-After"))
 	f.exec(`UPDATE merchant SET fee_basis_points = 10000 WHERE id = $1`, f.merchant.ID)
 	require.Contains(t, create(f.merchant.liveKey, "999999.99", "EUR").json["message"], "amount cannot currently be paid out in USDC: network fees are too high for any amount")
@@ -319,7 +291,6 @@ func TestCreateSession_LiveNeedsAnAmountThatCanBePaidOut(t *testing.T) {
 }
 
 func TestCreateSession_LiveNeedsAPayoutAddressForTheCurrency(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	got := f.do("POST", "/v1/checkout", f.merchant.liveKey, with("payout_currency", `"BTC"`))
 	require.Equal(t, 403, got.status)
@@ -330,7 +301,6 @@ func TestCreateSession_LiveNeedsAPayoutAddressForTheCurrency(t *testing.T) {
 // TestCreateSession_OnTestNetworks: a test session needs what a live one does when its payouts are sent
 // on a test network.
 func TestCreateSession_OnTestNetworks(t *testing.T) {
-	t.Parallel()
 	var since time.Time
 	f := newFront(t, func(c *Config) {
 		c.Payouts[checkout.ModeTest] = &Payouts{
@@ -364,7 +334,6 @@ func TestCreateSession_OnTestNetworks(t *testing.T) {
 }
 
 func TestCreateSession_LiveURLsMustBeHTTPS(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	for _, name := range []string{"redirect_url", "cancel_url", "webhook_url"} {
 		got := f.do("POST", "/v1/checkout", f.merchant.liveKey, with(name, `"http://shop.example/"`))
@@ -375,7 +344,6 @@ func TestCreateSession_LiveURLsMustBeHTTPS(t *testing.T) {
 }
 
 func TestCreateSession_LifetimeOfLiveSessionsIsOneHourWhateverTestModeHas(t *testing.T) {
-	t.Parallel()
 	f := newFront(t, func(c *Config) { c.SessionLifetime = time.Minute })
 	for key, want := range map[string]time.Duration{f.merchant.testKey: time.Minute, f.merchant.liveKey: time.Hour} {
 		got := f.do("POST", "/v1/checkout", key, validSession)
@@ -388,14 +356,12 @@ func TestCreateSession_LifetimeOfLiveSessionsIsOneHourWhateverTestModeHas(t *tes
 }
 
 func TestCreateSession_OrderIDInUse(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	body := with("metadata", `{"order_id":"A-1"}`)
 	first := f.do("POST", "/v1/checkout", f.merchant.testKey, body)
 	require.Equal(t, 201, first.status)
 	again := f.do("POST", "/v1/checkout", f.merchant.testKey, body)
-	require.Equal(t, 409, again.status)
-	require.Equal(t, "order_id_in_use", again.json["error"])
+	require.Equal(t, "409 order_id_in_use", again.refused())
 	require.Equal(t, first.json["id"], again.json["session_id"])
 	require.Equal(t, first.json["url"], again.json["url"])
 	require.Equal(t, "pending", again.json["status"])
@@ -417,21 +383,18 @@ func TestCreateSession_OrderIDInUse(t *testing.T) {
 // TestCreateSession_OrderIDThatIsPaidIsNotToldToExpire checks the answer for an order that is paid.
 // The shop cannot use or expire the paid session, and must learn that its order is paid.
 func TestCreateSession_OrderIDThatIsPaidIsNotToldToExpire(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	body := with("metadata", `{"order_id":"A-1"}`)
 	paid := f.do("POST", "/v1/checkout", f.merchant.testKey, body).json["id"]
 	f.exec(`UPDATE checkout_session SET status = 'completed', ended_at = now() WHERE id = $1`, paid)
 	again := f.do("POST", "/v1/checkout", f.merchant.testKey, body)
-	require.Equal(t, 409, again.status)
-	require.Equal(t, "order_id_in_use", again.json["error"])
+	require.Equal(t, "409 order_id_in_use", again.refused())
 	require.Equal(t, paid, again.json["session_id"])
 	require.Equal(t, "completed", again.json["status"])
 	require.Equal(t, "The order with this metadata.order_id is already paid: its session is completed.", again.json["message"])
 }
 
 func TestCreateSession_OrderIDGuardCanBeOff(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	m := f.newMerchant(false)
 	for range 2 {
@@ -440,7 +403,6 @@ func TestCreateSession_OrderIDGuardCanBeOff(t *testing.T) {
 }
 
 func TestCreateSession_OrderIDHeldByASessionPastItsTimeIsUnavailable(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	body := with("metadata", `{"order_id":"A-1"}`)
 	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, body).status)
@@ -452,7 +414,6 @@ func TestCreateSession_OrderIDHeldByASessionPastItsTimeIsUnavailable(t *testing.
 }
 
 func TestCreateSession_WebhookURLGetsASecretOnlyWithoutARegistration(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	body := with("webhook_url", `"https://shop.example/hook"`)
 	first := f.do("POST", "/v1/checkout", f.merchant.testKey, body)
@@ -477,7 +438,6 @@ func TestCreateSession_WebhookURLGetsASecretOnlyWithoutARegistration(t *testing.
 }
 
 func TestCreateSession_RegistrationOfTheSameURLSigns(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	f.do("POST", "/v1/webhooks", f.merchant.testKey, `{"url":"https://shop.example/oldest","events":["*"]}`)
 	same := f.do("POST", "/v1/webhooks", f.merchant.testKey, `{"url":"https://shop.example/hook","events":["payout.sent"]}`)
@@ -492,13 +452,11 @@ func TestCreateSession_RegistrationOfTheSameURLSigns(t *testing.T) {
 }
 
 func TestCreateSession_UnreachableTemporalLeavesNothing(t *testing.T) {
-	t.Parallel()
 	temporal := unreachableTemporal(t)
 	f := newFront(t, func(c *Config) { c.Workflows = &runs.Client{Temporal: temporal} })
 	began := time.Now()
 	got := f.do("POST", "/v1/checkout", f.merchant.testKey, with("webhook_url", `"https://shop.example/hook"`))
-	require.Equal(t, 503, got.status, got.body)
-	require.Equal(t, "unavailable", got.json["error"])
+	require.Equal(t, "503 unavailable", got.refused(), got.body)
 	require.Equal(t, "1", got.header.Get("Retry-After"))
 	require.NotContains(t, got.body, "127.0.0.1")
 	require.Less(t, time.Since(began), 5*time.Second)
@@ -508,7 +466,6 @@ func TestCreateSession_UnreachableTemporalLeavesNothing(t *testing.T) {
 }
 
 func TestExpireSession_PendingThenAgain(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	id := f.newSession(f.merchant.testKey)
 	calls := 0
@@ -529,7 +486,6 @@ func TestExpireSession_PendingThenAgain(t *testing.T) {
 }
 
 func TestExpireSession_AnswersFromTheRowWhenTheWorkflowHasEnded(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	refused := func(typ string) error { return temporal.NewApplicationError("no", typ) }
 	for name, tc := range map[string]struct {
@@ -579,7 +535,6 @@ func TestExpireSession_AnswersFromTheRowWhenTheWorkflowHasEnded(t *testing.T) {
 }
 
 func TestExpireSession_TakesNoBody(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	id := f.newSession(f.merchant.testKey)
 	for body, status := range map[string]int{`{"reason":"x"}`: 400, `[]`: 400, `x`: 400, ` {"status":"completed"}`: 400, strings.Repeat(" ", 64<<10+1): 413} {

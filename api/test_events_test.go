@@ -20,7 +20,6 @@ var documented = map[string][]string{
 }
 
 func TestSendTestEvent_HasEveryDocumentedFieldAndIsNeverLive(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	for _, key := range []string{f.merchant.testKey, f.merchant.liveKey} {
 		created := f.do("POST", "/v1/webhooks", key, `{"url":"https://shop.example/hook","events":["merchant.updated"]}`)
@@ -68,7 +67,6 @@ func TestSendTestEvent_HasEveryDocumentedFieldAndIsNeverLive(t *testing.T) {
 }
 
 func TestSendTestEvent_GoesToTheOneRegistrationThroughAWorkflow(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	key := f.merchant.testKey
 	endpoint, _ := f.newEndpoint(key)
@@ -92,7 +90,6 @@ func TestSendTestEvent_GoesToTheOneRegistrationThroughAWorkflow(t *testing.T) {
 }
 
 func TestSendTestEvent_ADisabledRegistrationHoldsIt(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	endpoint, _ := f.newEndpoint(f.merchant.testKey)
 	f.do("POST", "/v1/webhooks/"+endpoint+"/hold", f.merchant.testKey, "")

@@ -9,7 +9,6 @@ import (
 )
 
 func TestTimeline_TellsWhatHappenedInItsOrder(t *testing.T) {
-	t.Parallel()
 	f := newFront(t)
 	key := f.merchant.testKey
 	// moments are the timeline of a session, and each entry's only id or reason.

@@ -59,7 +59,7 @@ var mayImport = map[string][]string{
 	"api/limit":           {"api/web", "storage"},
 	"api/passhash":        {"api/limit", leaves[0]},
 	"api/acquirer":        {"api/web", "storage", leaves[0]},
-	"api/health":          {leaves[0]},
+	"api/health":          {},
 	"api/failure":         {"api/limit", "workflows/runs", "storage", "storage/account", "storage/pg", leaves[0], leaves[1]},
 	"api":                 {"api/action", "api/failure", "api/health", "api/limit", "api/web", "workflows/runs", "storage", "storage/pg", leaves[0], leaves[1]},
 	"api/hosted":          {"api/failure", "api/limit", "api/web", contract, "workflows/runs", "storage", "storage/account", leaves[0], leaves[1]},

@@ -45,6 +45,7 @@ const reference = "pi_1"
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
+	t.Parallel()
 	store := storagetest.New(t).Open(t, 0)
 	d := &desk{t: t, store: store}
 	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", PaymentAttempts: 3}
@@ -97,7 +98,6 @@ func (d *desk) send(body, signature string) int {
 }
 
 func TestReports_AreNotedOnceAndMakeTheSessionLook(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	body := report("evt_1")
 	for range 3 {
@@ -111,7 +111,6 @@ func TestReports_AreNotedOnceAndMakeTheSessionLook(t *testing.T) {
 }
 
 func TestReports_OfADisputeMakeTheBooksLookOnce(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.away = errors.New("Temporal is away")
 	body := fmt.Sprintf(`{"id": "evt_3", "object": "event", "type": "charge.dispute.created", "created": %d,
@@ -124,7 +123,6 @@ func TestReports_OfADisputeMakeTheBooksLookOnce(t *testing.T) {
 }
 
 func TestReports_DecideNothing(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.away = errors.New("Temporal is away")
 	body := report("evt_2")
@@ -161,7 +159,6 @@ var collect = sync.OnceValue(func() *metric.ManualReader {
 })
 
 func TestReports_OfSomebodyElseAreRefusedAndCounted(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	before := counted(t)
 	body := report("evt_3")
@@ -189,7 +186,6 @@ func TestReports_OfSomebodyElseAreRefusedAndCounted(t *testing.T) {
 
 // TestReports_ThatCanNeverBeStoredDoNotComeAgain: the network sends again what gets no 2xx, for days.
 func TestReports_ThatCanNeverBeStoredDoNotComeAgain(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	good := report("evt_5")
 	for name, body := range map[string]string{
@@ -213,7 +209,6 @@ func TestReports_ThatCanNeverBeStoredDoNotComeAgain(t *testing.T) {
 }
 
 func TestReports_ThatCannotBeStoredComeAgain(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.store.Close()
 	body := report("evt_4")

@@ -24,7 +24,6 @@ func TestAttempt_EveryFailureHasWords(t *testing.T) {
 
 // An answer that is not HTTP was called "refused" and "not 2xx".
 func TestDelivery_AnAnswerThatIsNotHTTPIsCalledSo(t *testing.T) {
-	t.Parallel()
 	s := plainSender(t)
 	out, err := s.store.BeginAttempt(t.Context(), s.ref, webhook.Turn{RunID: "run"})
 	require.NoError(t, err)

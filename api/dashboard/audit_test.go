@@ -12,7 +12,6 @@ import (
 )
 
 func TestAudit_SaysWhatAPayoutAddressWasAndIs(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	form := owner.form("/test/settings", "/test/settings/payout")
@@ -24,7 +23,6 @@ func TestAudit_SaysWhatAPayoutAddressWasAndIs(t *testing.T) {
 }
 
 func TestAudit_HasWhoJoinedAndSignedIn(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	owner.post("/test/members", "email", "bob@shop.example", "role", "developer", "password", password)
@@ -39,7 +37,6 @@ func TestAudit_HasWhoJoinedAndSignedIn(t *testing.T) {
 
 // TestAudit_NotesFailedSignInsSparingly checks that strangers cannot fill the log, nor write into it what they type.
 func TestAudit_NotesFailedSignInsSparingly(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	ann := d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
 	d.newMember(d.other, "ann@shop.example", checkout.RoleOwner)
@@ -61,7 +58,6 @@ func TestAudit_NotesFailedSignInsSparingly(t *testing.T) {
 }
 
 func TestAudit_IsExportedWholeAndWithoutFormulas(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	viewer := d.as(checkout.RoleViewer)
 	d.exec(`INSERT INTO audit_entry (id, merchant_id, mode, actor, action, subject, detail)

@@ -50,7 +50,6 @@ func picture(t *testing.T, width, height int) []byte {
 }
 
 func TestBrand_ColorAndLogoOfTheHostedPage(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	require.Equal(t, 303, owner.upload(picture(t, 300, 100), "color", "#AB12cd").status)
@@ -74,7 +73,6 @@ func TestBrand_ColorAndLogoOfTheHostedPage(t *testing.T) {
 }
 
 func TestBrand_LinksOfThePagesFoot(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	require.Equal(t, 303, owner.upload(nil, "support", " help@shop.example ", "terms_url", "https://shop.example/terms").status)
@@ -94,7 +92,6 @@ func TestBrand_LinksOfThePagesFoot(t *testing.T) {
 }
 
 func TestBrand_Receipts(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	stored := func() bool { return value[bool](d, `SELECT receipts FROM merchant WHERE id = $1`, d.merchant) }
@@ -109,7 +106,6 @@ func TestBrand_Receipts(t *testing.T) {
 }
 
 func TestBrand_RefusesWhatIsWrong(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	const support = "help@shop.example"

@@ -21,7 +21,6 @@ func (d *desk) addresses() string {
 }
 
 func TestTwoTabs_OnePutsNoOldPayoutAddressBack(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.exec(`INSERT INTO payout_address VALUES ($1, 'live', 'BTC', 'bitcoin', $2)`, d.merchant, oldBitcoin)
 	owner := d.as(checkout.RoleOwner)
@@ -46,7 +45,6 @@ func TestTwoTabs_OnePutsNoOldPayoutAddressBack(t *testing.T) {
 }
 
 func TestTwoTabs_OneOverwritesNoSettings(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	const path = "/test/settings"
@@ -74,7 +72,6 @@ func TestTwoTabs_OneOverwritesNoSettings(t *testing.T) {
 }
 
 func TestTwoTabs_OneOverwritesNoWebhook(t *testing.T) {
-	t.Parallel()
 	s := plainSender(t)
 	dev, at := s.as(checkout.RoleDeveloper), "/test/webhooks/"+s.endpoint.ID
 	a, b, c := dev.form(at+"/edit", at), dev.form(at+"/edit", at), dev.form(at+"/edit", at)
@@ -99,7 +96,6 @@ func TestTwoTabs_OneOverwritesNoWebhook(t *testing.T) {
 
 // The form came back with the stored values, and what the person had typed was lost.
 func TestTwoTabs_AConflictOfTheBrandKeepsWhatWasTyped(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	const path = "/test/settings/brand"
@@ -124,7 +120,6 @@ func TestTwoTabs_AConflictOfTheBrandKeepsWhatWasTyped(t *testing.T) {
 }
 
 func TestPlan_IsShownAndNotTheOwnersToChoose(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	require.Contains(t, owner.get("/test/settings").text(), "Plan: <strong>Standard</strong>, 1.00 % of each payment. ")

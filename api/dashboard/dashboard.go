@@ -42,8 +42,8 @@ type Config struct {
 	RequireFactor bool
 	Mail          bool // mails are sent; without them nobody can ask for a new password
 
-	Limits limit.Rates   // zero rates are replaced by DefaultLimits
-	Shares *limit.Shares // bounds the requests of one address at once; nil: limit.DefaultShare for each
+	Limits limit.Rates
+	Shares *limit.Shares // bounds the requests of one address at once
 	Log    *slog.Logger  // nil: slog.Default()
 }
 

@@ -22,13 +22,17 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
 
-const password = "correct horse battery"
+const (
+	password = "correct horse battery"
+	share    = 6 // requests of an address at once
+)
 
-// desk is a dashboard with two merchants and its own PostgreSQL.
+// desk is a dashboard with two merchants and its own PostgreSQL, so its test is parallel.
 type desk struct {
 	storagetest.Database
 	t        *testing.T
@@ -42,12 +46,21 @@ type desk struct {
 
 func newDesk(t *testing.T, change ...func(*Config)) *desk {
 	t.Helper()
+	t.Parallel()
+	return newDeskAlone(t, change...)
+}
+
+// newDeskAlone is newDesk for a test that is not parallel, or has several desks.
+func newDeskAlone(t *testing.T, change ...func(*Config)) *desk {
+	t.Helper()
 	d := &desk{t: t, Database: storagetest.New(t), temporal: &runstest.Temporal{}}
 	d.store = d.Open(t, 4)
 	d.config = Config{
 		Store: d.store, Workflows: &runs.Client{Temporal: d.temporal}, URL: "http://dashboard.example",
 		Mail: true, CheckoutURL: "https://pay.example.com", TemporalUI: "https://temporal.example", Namespace: "shop.a1b2c",
 		CheckAddress: func(context.Context, checkout.Mode, string) error { return nil },
+		Limits:       limit.Rates{Requests: storage.Rate{PerSecond: 20, Burst: 200}, Forms: storage.Rate{PerSecond: 1, Burst: 60}},
+		Shares:       limit.NewShares(share),
 	}
 	for _, c := range change {
 		c(&d.config)
@@ -201,11 +214,16 @@ func (d *desk) mailed(email string) string {
 // as returns a browser signed in as a new member of the merchant.
 func (d *desk) as(role checkout.Role) *browser {
 	d.t.Helper()
-	email := string(role) + "." + checkout.NewID("x") + "@shop.example"
-	d.newMember(d.merchant, email, role)
-	b := d.browser()
-	require.Equal(d.t, "/", b.signIn(email, password).to())
+	_, b := d.person(string(role)+"."+checkout.NewID("x")+"@shop.example", role)
 	return b
+}
+
+// person is a new member of the merchant, and a browser in which they are signed in.
+func (d *desk) person(email string, role checkout.Role) (checkout.Member, *browser) {
+	d.t.Helper()
+	m, b := d.newMember(d.merchant, email, role), d.browser()
+	require.Equal(d.t, "/", b.signIn(email, password).to())
+	return m, b
 }
 
 func (b *browser) signIn(email, password string) page {

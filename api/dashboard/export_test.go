@@ -55,7 +55,6 @@ func requireAll(t *testing.T, n int, rows []map[string]string) {
 
 // TestExport_HasEveryRowOnce: so have the pages of a list, and all of them have its filter.
 func TestExport_HasEveryRowOnce(t *testing.T) {
-	t.Parallel()
 	const n = 4 * exportPage
 	s := plainSender(t)
 	s.attempt("run", 1, 500, "")
@@ -117,7 +116,6 @@ func columns(row map[string]string, names ...string) (cells []string) {
 }
 
 func TestExport_HasTheFiltersOfThePageAndNothingOfOthers(t *testing.T) {
-	t.Parallel()
 	s := plainSender(t)
 	pending := s.newSession(s.merchant, checkout.ModeTest)
 	free := func(s *checkout.Session) { s.Metadata = []byte(`{}`) }
@@ -165,7 +163,6 @@ func (s stalled) Write(p []byte) (int, error) {
 }
 
 func TestExport_ASlowBrowserKeepsNobodyOfItsAddressWaiting(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t, func(c *Config) { c.Shares = limit.NewShares(1) })
 	h := New(d.config)
 	const office = "192.0.2.1:80"

@@ -15,7 +15,6 @@ import (
 )
 
 func TestHome_CountsWhatIsTheMerchantsAndTheModes(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	viewer := d.as(checkout.RoleViewer)
 	require.Contains(t, viewer.get("/test/").text(), "Nothing has happened here yet")
@@ -51,7 +50,6 @@ func TestHome_CountsWhatIsTheMerchantsAndTheModes(t *testing.T) {
 // TestHome_IsNotAllWellWhileDeliveriesFail checks that a delivery that waits for a retry does not
 // count as delivered.
 func TestHome_IsNotAllWellWhileDeliveriesFail(t *testing.T) {
-	t.Parallel()
 	s := plainSender(t)
 	s.exec(`DELETE FROM webhook_delivery`)
 	s.exec(`INSERT INTO event SELECT 'evt_' || lpad(i::text, 26, 'z'), $1, 'test', 'payout.sent', 'po_' || i, NULL, now(), '{}' FROM generate_series(1, 765) i`, s.merchant)
@@ -71,7 +69,6 @@ func TestHome_IsNotAllWellWhileDeliveriesFail(t *testing.T) {
 }
 
 func TestHome_ChartsOfOneRangeAndCurrency(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	free := func(c checkout.Currency) func(*checkout.Session) {
 		return func(s *checkout.Session) { s.Metadata, s.Currency = []byte(`{}`), c }
@@ -96,7 +93,6 @@ func TestHome_ChartsOfOneRangeAndCurrency(t *testing.T) {
 }
 
 func TestHome_AnAlarmForARegistrationThatFails(t *testing.T) {
-	t.Parallel()
 	s := plainSender(t)
 	developer, viewer := s.as(checkout.RoleDeveloper), s.as(checkout.RoleViewer)
 	require.NotContains(t, viewer.get("/test/").text(), "has been failing since")
@@ -127,7 +123,6 @@ func TestHome_AnAlarmForARegistrationThatFails(t *testing.T) {
 
 // Six registrations on one host fail. Each alarm names its own, and three are enough to see above the figures.
 func TestHome_AlarmsNameTheURLAndFoldBeyondThree(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	viewer := d.as(checkout.RoleViewer)
 	for _, path := range []string{"orders", "stock", "mail", "ledger", "crm", "search"} {
@@ -194,14 +189,13 @@ func TestPages_SayThatLiveModeIsSimulated(t *testing.T) {
 	t.Parallel()
 	const words = "Simulated live mode."
 	for _, simulated := range []bool{true, false} {
-		owner := newDesk(t, func(c *Config) { c.Simulated = simulated }).as(checkout.RoleOwner)
+		owner := newDeskAlone(t, func(c *Config) { c.Simulated = simulated }).as(checkout.RoleOwner)
 		require.Equal(t, simulated, strings.Contains(owner.get("/live/").text(), words))
 		require.NotContains(t, owner.get("/test/").text(), words)
 	}
 }
 
 func TestRoot_LeadsToTheModeInWhichTheMerchantWorks(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	require.Equal(t, "/test/", owner.get("/").to(), "no live address")
@@ -217,7 +211,7 @@ func TestRoot_LeadsToTheModeInWhichTheMerchantWorks(t *testing.T) {
 func TestPages_LeadToTheDocumentation(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]bool{"": false, "https://api.example.com": true} {
-		viewer := newDesk(t, func(c *Config) { c.APIURL = address }).as(checkout.RoleViewer)
+		viewer := newDeskAlone(t, func(c *Config) { c.APIURL = address }).as(checkout.RoleViewer)
 		for _, path := range []string{"/test/", "/test/webhooks", "/live/audit"} {
 			require.Equal(t, want, strings.Contains(viewer.get(path).body, `href="https://api.example.com/docs"`), path)
 			require.Equal(t, want, strings.Contains(viewer.get(path).body, "/docs\""), path)

@@ -29,7 +29,6 @@ func (d *desk) use(id string, ago time.Duration) {
 }
 
 func TestCreateKey_IsShownOnceAndWorks(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	developer := d.as(checkout.RoleDeveloper)
 	require.Contains(t, developer.get("/test/keys").text(), "There is no test key yet")
@@ -65,7 +64,6 @@ func TestCreateKey_IsShownOnceAndWorks(t *testing.T) {
 }
 
 func TestCreateKey_RefusesWhatIsWrong(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	developer := d.as(checkout.RoleDeveloper)
 	for name, fields := range map[string][]string{
@@ -94,7 +92,6 @@ func TestCreateKey_RefusesWhatIsWrong(t *testing.T) {
 }
 
 func TestCreateKey_RefusesEverythingAndASingleScope(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	developer := d.as(checkout.RoleDeveloper)
 	for _, access := range []string{"full", "read"} {
@@ -109,7 +106,6 @@ func TestCreateKey_RefusesEverythingAndASingleScope(t *testing.T) {
 }
 
 func TestRevokeKey_AndWhoMay(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	id := d.newKey(d.merchant, checkout.ModeTest, "server")
 	viewer, developer := d.as(checkout.RoleViewer), d.as(checkout.RoleDeveloper)
@@ -131,7 +127,6 @@ func TestRevokeKey_AndWhoMay(t *testing.T) {
 }
 
 func TestKeys_LiveOnesAreForDevelopers(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.newKey(d.merchant, checkout.ModeLive, "secret label")
 	d.newKey(d.other, checkout.ModeLive, "foreign label")
@@ -148,7 +143,6 @@ func TestKeys_LiveOnesAreForDevelopers(t *testing.T) {
 }
 
 func TestKeys_TheRotationCanBeSeen(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	developer := d.as(checkout.RoleDeveloper)
 	now := func() string {
@@ -179,7 +173,6 @@ func TestKeys_TheRotationCanBeSeen(t *testing.T) {
 }
 
 func TestKeys_EverythingIsText(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	developer := d.as(checkout.RoleDeveloper)
 	for _, payload := range payloads {

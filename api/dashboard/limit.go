@@ -5,17 +5,7 @@ import (
 	"strings"
 
 	"golang.org/x/sync/semaphore"
-
-	"example.com/checkout/api/limit"
-	"example.com/checkout/storage"
 )
-
-// DefaultLimits are the rates for one address. A whole office may share an address. Source:
-// api/decisions.md, "The dashboard".
-var DefaultLimits = limit.Rates{
-	Requests: storage.Rate{PerSecond: 20, Burst: 200},
-	Forms:    storage.Rate{PerSecond: 1, Burst: 60},
-}
 
 const bucketsOfAddress = "dashboard"
 

@@ -15,7 +15,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/api/limit"
 	"example.com/checkout/api/passhash"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
@@ -46,7 +45,6 @@ func (d *desk) from(h http.Handler, address, path string, form url.Values, cooki
 }
 
 func TestSignIn_GuessesOfOneIPv6NetworkCountTogether(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.stopRefill()
 	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
@@ -61,7 +59,6 @@ func TestSignIn_GuessesOfOneIPv6NetworkCountTogether(t *testing.T) {
 }
 
 func TestSignIn_GuessesFromEverywhereAreSlowAndLockNobodyOut(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.stopRefill()
 	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
@@ -104,7 +101,7 @@ func TestSignIn_GuessesFromEverywhereAreSlowAndLockNobodyOut(t *testing.T) {
 func TestSignIn_ManyAtOnceAreRefusedEarly(t *testing.T) {
 	strongHashes()
 	t.Cleanup(func() { passhash.Weaken() })
-	d := newDesk(t)
+	d := newDeskAlone(t)
 	h := New(d.config)
 	statuses := make(chan int, 200)
 	var wg sync.WaitGroup
@@ -129,7 +126,6 @@ func TestSignIn_ManyAtOnceAreRefusedEarly(t *testing.T) {
 // TestLimits_SlowFormsKeepNobodyWaiting: more clients than an address has turns begin a form and do not go on. Another
 // person of the address gets a page and signs in.
 func TestLimits_SlowFormsKeepNobodyWaiting(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
 	h := New(d.config)
@@ -142,7 +138,7 @@ func TestLimits_SlowFormsKeepNobodyWaiting(t *testing.T) {
 		}
 		slow.Wait()
 	}()
-	for i := range 3 * limit.DefaultShare {
+	for i := range 3 * share {
 		form, send := io.Pipe()
 		ends = append(ends, send)
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://dashboard.example/signin", form)
@@ -169,7 +165,7 @@ func TestLimits_SlowFormsKeepNobodyWaiting(t *testing.T) {
 // TestBrand_LogosTakeTheirTurns takes the places for decoding. Other tests need them, so it runs
 // alone.
 func TestBrand_LogosTakeTheirTurns(t *testing.T) {
-	d := newDesk(t)
+	d := newDeskAlone(t)
 	owner := d.as(checkout.RoleOwner)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -202,7 +198,7 @@ func TestBrand_LogosTakeTheirTurns(t *testing.T) {
 // meanwhile.
 func TestBrand_ASlowUploadKeepsNobodyWaiting(t *testing.T) {
 	t.Parallel()
-	slow, d := newDesk(t), newDesk(t)
+	slow, d := newDeskAlone(t), newDeskAlone(t)
 	sender := slow.as(checkout.RoleOwner)
 	r := sender.uploading(picture(t, 30, 10))
 	body := r.Body
@@ -240,7 +236,7 @@ func TestBrand_ASlowUploadKeepsNobodyWaiting(t *testing.T) {
 
 // TestLimits_ACrowdWaitsAtTheEntrance takes the entrance. Other tests need it, so it runs alone.
 func TestLimits_ACrowdWaitsAtTheEntrance(t *testing.T) {
-	d := newDesk(t)
+	d := newDeskAlone(t)
 	h := New(d.config)
 	require.NoError(t, entrance.Acquire(t.Context(), 2))
 	var (
@@ -262,7 +258,6 @@ func TestLimits_ACrowdWaitsAtTheEntrance(t *testing.T) {
 }
 
 func TestLimits_InvitationsAndInventedCookiesOfAnAddress(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.stopRefill()
 	h := New(d.config)
@@ -281,7 +276,6 @@ func TestLimits_InvitationsAndInventedCookiesOfAnAddress(t *testing.T) {
 }
 
 func TestLimits_FormsOfAnAddress(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.stopRefill()
 	h := New(d.config)
@@ -296,7 +290,6 @@ func TestLimits_FormsOfAnAddress(t *testing.T) {
 }
 
 func TestDownloads_OnePersonHasFiveAtOnce(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	s := newServer(d.config)
 	signedIn := func(email string) (checkout.Member, func() int) {

@@ -17,7 +17,6 @@ import (
 // TestInvitation_MakesAMember checks that the link is in the mail only. An owner who saw it could accept it herself, and
 // so have mails sent to a stranger and stand between the stranger and the stranger's own merchant.
 func TestInvitation_MakesAMember(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	form := owner.form("/test/members", "/test/members")
@@ -42,7 +41,6 @@ func TestInvitation_MakesAMember(t *testing.T) {
 }
 
 func TestInvitation_RunsOutAndCanBeRenewed(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	owner.post("/live/members", "email", "bob@shop.example", "role", "viewer")
@@ -56,7 +54,6 @@ func TestInvitation_RunsOutAndCanBeRenewed(t *testing.T) {
 }
 
 func TestInvitation_OpenOnesAreBounded(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	d.exec(`INSERT INTO member (id, merchant_id, email, role) SELECT 'usr_' || n, $1, n || '@shop.example', 'viewer'
@@ -71,7 +68,6 @@ func TestInvitation_OpenOnesAreBounded(t *testing.T) {
 
 // TestInvitation_NeedsAMailServerOrTheOperator: without a mail server only the operator can say who reads a mailbox.
 func TestInvitation_NeedsAMailServerOrTheOperator(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t, withoutMail)
 	owner := d.as(checkout.RoleOwner)
 	invited := checkout.Member{ID: checkout.NewID("usr"), MerchantID: d.merchant, Email: "bob@shop.example", Role: checkout.RoleViewer}
@@ -85,7 +81,6 @@ func TestInvitation_NeedsAMailServerOrTheOperator(t *testing.T) {
 }
 
 func TestInvitation_RefusesWhatIsWrong(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	d.newMember(d.merchant, "taken@other.example", checkout.RoleViewer)
@@ -100,11 +95,8 @@ func TestInvitation_RefusesWhatIsWrong(t *testing.T) {
 }
 
 func TestMembers_SomebodyStaysOwner(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
-	first := d.newMember(d.merchant, "first@shop.example", checkout.RoleOwner)
-	b := d.browser()
-	b.signIn("first@shop.example", password)
+	first, b := d.person("first@shop.example", checkout.RoleOwner)
 	require.Contains(t, b.post("/test/members/"+first.ID+"/remove", "password", password).text(), "one owner must remain")
 	require.Contains(t, b.post("/test/members/"+first.ID+"/role", "role", "viewer", "password", password).text(), "one owner must remain")
 	second := d.newMember(d.merchant, "second@shop.example", checkout.RoleOwner)
@@ -115,12 +107,9 @@ func TestMembers_SomebodyStaysOwner(t *testing.T) {
 }
 
 func TestMembers_RemovedIsSignedOutAtOnce(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
-	bob := d.newMember(d.merchant, "bob@shop.example", checkout.RoleDeveloper)
-	b := d.browser()
-	b.signIn("bob@shop.example", password)
+	bob, b := d.person("bob@shop.example", checkout.RoleDeveloper)
 	require.Equal(t, 200, b.get("/test/").status)
 	require.Equal(t, 303, owner.post("/test/members/"+bob.ID+"/remove").status)
 	require.Equal(t, 303, b.get("/test/").status)
@@ -129,7 +118,6 @@ func TestMembers_RemovedIsSignedOutAtOnce(t *testing.T) {
 }
 
 func TestAudit_ShowsTheModeAndPages(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	b := d.as(checkout.RoleViewer)
 	for i := range 60 {
@@ -157,7 +145,6 @@ func TestAudit_ShowsTheModeAndPages(t *testing.T) {
 // TestConfirm_AThiefOfTheCookieWritesNoPage: with the cookie alone, nobody puts words on the page that asks an owner for the
 // password, nor an address into its form.
 func TestConfirm_AThiefOfTheCookieWritesNoPage(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	at, err := url.Parse(owner.address("/live/settings"))

@@ -55,7 +55,6 @@ func (b *browser) merchants() (names []string) {
 
 // TestMerchants_TabsHaveTheirs: two tabs of a browser act for two merchants at once, and neither changes the other.
 func TestMerchants_TabsHaveTheirs(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	b := d.people()
 	shop, other := b.in(d.merchant), b.in(d.other)
@@ -77,7 +76,6 @@ func TestMerchants_TabsHaveTheirs(t *testing.T) {
 
 // TestMerchants_EveryLinkNamesTheMerchant: a link or a form without it would lead to the merchant of another tab.
 func TestMerchants_EveryLinkNamesTheMerchant(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	b := d.as(checkout.RoleOwner)
 	bare := regexp.MustCompile(`(?:href|action|hx-get)="/(?:test|live|account)[^"]*"`)
@@ -95,7 +93,6 @@ func TestMerchants_EveryLinkNamesTheMerchant(t *testing.T) {
 
 // TestMerchants_AddressesOfBefore name no merchant: they lead to the one whose page was shown last.
 func TestMerchants_AddressesOfBefore(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	b := d.people()
 	leads := func(path string) string {
@@ -133,7 +130,6 @@ var unlimited = storage.Rate{PerSecond: 1e6, Burst: 1e6}
 // TestIsolation_AStrangersMerchantIsNotFound takes every route of the merchant of another person, as any role, by its
 // address, and by a form or a stolen cookie besides. The answer is that to an unknown merchant, and nothing happens.
 func TestIsolation_AStrangersMerchantIsNotFound(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t, func(c *Config) { c.Limits = limit.Rates{Requests: unlimited, Forms: unlimited} })
 	d.newMember(d.other, "bob@shop.example", checkout.RoleOwner)
 	people := map[checkout.Role]*browser{}
@@ -162,7 +158,6 @@ func TestIsolation_AStrangersMerchantIsNotFound(t *testing.T) {
 // TestIsolation_IDsOfOtherMerchantsAndModes takes every route with an id: the answer is that to an unknown id, and nothing
 // happens.
 func TestIsolation_IDsOfOtherMerchantsAndModes(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t, func(c *Config) { c.Limits = limit.Rates{Requests: unlimited, Forms: unlimited} })
 	d.temporal.Update = func(client.UpdateWorkflowOptions) error { t.Error("Temporal was asked"); return nil }
 	theirs := newSender(d, d.other, checkout.ModeTest, "https://theirs.example/", "", `{}`)
@@ -209,7 +204,6 @@ func TestIsolation_IDsOfOtherMerchantsAndModes(t *testing.T) {
 
 // TestIsolation_SignInAsksForTheMerchantOfAnAddress whose person is signed in elsewhere, and comes back to the page.
 func TestIsolation_SignInAsksForTheMerchantOfAnAddress(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.newMember(d.merchant, ceo, checkout.RoleOwner)
 	d.newMemberWith(d.other, ceo, checkout.RoleViewer, other)
@@ -233,7 +227,6 @@ func TestIsolation_SignInAsksForTheMerchantOfAnAddress(t *testing.T) {
 
 // TestIsolation_AProofIsOfOneMerchant: a confirmation that was asked for at one merchant confirms nothing at another.
 func TestIsolation_AProofIsOfOneMerchant(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.newMember(d.merchant, ceo, checkout.RoleOwner)
 	d.newMemberWith(d.other, ceo, checkout.RoleOwner, other)
@@ -253,7 +246,6 @@ func TestIsolation_AProofIsOfOneMerchant(t *testing.T) {
 }
 
 func TestMerchants_AForgottenPasswordEndsTheOthersOfTheBrowser(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	b := d.people()
 	token, hash := checkout.NewToken()
@@ -264,7 +256,6 @@ func TestMerchants_AForgottenPasswordEndsTheOthersOfTheBrowser(t *testing.T) {
 }
 
 func TestMerchants_AnotherPersonInTheBrowserGetsNone(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	b := d.people()
 	d.newMember(d.merchant, "bob@shop.example", checkout.RoleViewer)
@@ -274,7 +265,6 @@ func TestMerchants_AnotherPersonInTheBrowserGetsNone(t *testing.T) {
 }
 
 func TestMerchants_ATokenOfAnotherPersonOpensNothing(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.newMember(d.other, "bob@shop.example", checkout.RoleViewer)
 	_, stranger, _ := strings.Cut(cookieOf(d.browser().signIn("bob@shop.example", password)), "=")
@@ -289,7 +279,6 @@ func TestMerchants_ATokenOfAnotherPersonOpensNothing(t *testing.T) {
 }
 
 func TestMerchants_EachAsksForItsOwnSecondFactor(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	guarded := d.people().in(d.other)
 	phone, _ := guarded.enrol()
@@ -307,7 +296,7 @@ func TestMerchants_EachAsksForItsOwnSecondFactor(t *testing.T) {
 func TestMerchants_SigningOutEndsAll(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/signout", "/test/account/signout"} {
-		d := newDesk(t)
+		d := newDeskAlone(t)
 		b := d.people()
 		require.Equal(t, "/signin", b.post(path).to())
 		require.Zero(t, d.signedIn(), path)
@@ -324,7 +313,7 @@ func TestMerchants_RemovedOrIdleIsNotOffered(t *testing.T) {
 		`UPDATE member_session SET created_at = now() - interval '25 hours'
 			WHERE member_id = (SELECT id FROM member WHERE merchant_id = $1)`,
 	} {
-		d := newDesk(t)
+		d := newDeskAlone(t)
 		b := d.people()
 		d.exec(end, d.merchant)
 		require.Equal(t, []string{"Other shop"}, b.in(d.other).merchants())
@@ -333,11 +322,8 @@ func TestMerchants_RemovedOrIdleIsNotOffered(t *testing.T) {
 }
 
 func TestMerchants_AnInvitationIsAddedToTheOthers(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
-	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
-	b := d.browser()
-	b.signIn("ann@shop.example", password)
+	_, b := d.person("ann@shop.example", checkout.RoleOwner)
 	m := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: d.other, Email: "ann@shop.example", Role: checkout.RoleViewer}
 	token, err := d.store.Invite(t.Context(), m, "test")
 	require.NoError(t, err)

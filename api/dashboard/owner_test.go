@@ -12,7 +12,6 @@ import (
 // stranger at an owner's browser does not know it. Such a stranger must not reach the payout
 // addresses through a new owner.
 func TestOwners_AreMadeAndUnmadeWithThePassword(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	second := d.newMember(d.merchant, "second@shop.example", checkout.RoleOwner)
@@ -59,7 +58,6 @@ func TestOwners_AreMadeAndUnmadeWithThePassword(t *testing.T) {
 }
 
 func TestInvitation_OfAnAddressTellsNothingOfOtherMerchants(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	d.newMember(d.other, "ceo@victim.example", checkout.RoleOwner)
@@ -81,7 +79,6 @@ func TestInvitation_OfAnAddressTellsNothingOfOtherMerchants(t *testing.T) {
 }
 
 func TestInvitation_ThatHasRunOutBlocksNobody(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	require.Equal(t, 303, owner.post("/test/members", "email", "bob@shop.example", "role", "viewer").status)

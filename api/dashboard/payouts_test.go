@@ -38,7 +38,6 @@ func listedPayouts(p page) (ids []string) {
 }
 
 func TestPayouts_FiltersAndSums(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	viewer := d.as(checkout.RoleViewer)
 	require.Contains(t, viewer.get("/test/payouts").text(), "No payouts yet")
@@ -76,7 +75,6 @@ func TestPayouts_FiltersAndSums(t *testing.T) {
 }
 
 func TestPayouts_AFailedOneIsMendedAndSentAgain(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	ref := d.endedPayout(d.merchant, checkout.ModeTest, checkout.Crypto{}, checkout.PayoutInvalidAddress)
 	owner, developer := d.as(checkout.RoleOwner), d.as(checkout.RoleDeveloper)
@@ -101,7 +99,6 @@ func TestPayouts_AFailedOneIsMendedAndSentAgain(t *testing.T) {
 }
 
 func TestPayouts_LinkToTheExplorerAndSayWhyTheyWait(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	_, payout := d.livePayout()
 	p, err := d.store.Payout(t.Context(), payout)

@@ -13,7 +13,6 @@ import (
 )
 
 func TestRequests_FiltersAndPages(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	viewer := d.as(checkout.RoleViewer)
 	require.Contains(t, viewer.get("/test/requests").text(), "No requests yet")
@@ -53,7 +52,6 @@ func TestRequests_FiltersAndPages(t *testing.T) {
 }
 
 func TestRequests_LiveKeysAreForDevelopers(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
 		key := d.newKey(d.merchant, mode, "till "+string(mode))

@@ -11,7 +11,6 @@ import (
 func withoutMail(c *Config) { c.Mail = false }
 
 func TestReset_OneAnswerForEveryAddress(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.newMember(d.merchant, "ann@shop.example", checkout.RoleViewer)
 	d.newMember(d.other, "ann@shop.example", checkout.RoleViewer)
@@ -29,11 +28,8 @@ func TestReset_OneAnswerForEveryAddress(t *testing.T) {
 }
 
 func TestReset_GivesANewPasswordOnce(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
-	m := d.newMember(d.merchant, "ann@shop.example", checkout.RoleViewer)
-	signedIn := d.browser()
-	signedIn.signIn(m.Email, password)
+	m, signedIn := d.person("ann@shop.example", checkout.RoleViewer)
 	token, hash := checkout.NewToken()
 	require.NoError(t, d.store.KeepReset(t.Context(), m.ID, hash))
 	const other = "another one to know"
@@ -51,11 +47,8 @@ func TestReset_GivesANewPasswordOnce(t *testing.T) {
 }
 
 func TestReset_AsksForTheSecondFactorAfterwards(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
-	m := d.newMember(d.merchant, "ann@shop.example", checkout.RoleViewer)
-	b := d.browser()
-	b.signIn(m.Email, password)
+	m, b := d.person("ann@shop.example", checkout.RoleViewer)
 	b.enrol()
 	token, hash := checkout.NewToken()
 	require.NoError(t, d.store.KeepReset(t.Context(), m.ID, hash))
@@ -66,7 +59,6 @@ func TestReset_AsksForTheSecondFactorAfterwards(t *testing.T) {
 }
 
 func TestReset_IsNotThereWithoutAMailServer(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t, withoutMail)
 	b := d.browser()
 	require.NotContains(t, b.get("/signin").body, "/password/forgot")
@@ -78,7 +70,6 @@ func TestReset_IsNotThereWithoutAMailServer(t *testing.T) {
 }
 
 func TestMail_TellsOwnersAndThePersonWhatChanged(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	viewer := d.newMember(d.merchant, "viewer@shop.example", checkout.RoleViewer)
@@ -110,7 +101,6 @@ func TestMail_TellsOwnersAndThePersonWhatChanged(t *testing.T) {
 // TestReset_ASignInThatBeganBeforeEndsToo checks that a browser that gave the former password a moment ago
 // gets no session after the reset has ended all of them.
 func TestReset_ASignInThatBeganBeforeEndsToo(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	m := d.newMember(d.merchant, "ann@shop.example", checkout.RoleViewer)
 	former, err := d.store.MemberPassword(t.Context(), m.MerchantID, m.ID)

@@ -45,7 +45,6 @@ func (s sender) signs() (current, previous []byte) {
 }
 
 func TestRotate_ASecondClickRotatesNoMore(t *testing.T) {
-	t.Parallel()
 	s := plainSender(t)
 	at := "/test/webhooks/" + s.endpoint.ID
 	dev := s.as(checkout.RoleDeveloper)
@@ -64,7 +63,6 @@ func TestRotate_ASecondClickRotatesNoMore(t *testing.T) {
 }
 
 func TestCreate_AReloadMakesNoSecond(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	require.Regexp(t, shownKey, owner.form("/live/keys", "/live/keys").with("label", "server", "password", password).reloaded().body)
@@ -81,7 +79,6 @@ func TestCreate_AReloadMakesNoSecond(t *testing.T) {
 }
 
 func TestReveal_IsForOneBrowserAndOnce(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
 	here, there, other := d.browser(), d.browser(), d.as(checkout.RoleOwner)
@@ -107,7 +104,6 @@ func TestReveal_IsForOneBrowserAndOnce(t *testing.T) {
 }
 
 func TestReveal_IsSealedAndForgotten(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	b := d.as(checkout.RoleDeveloper)
 	path := b.form("/test/keys", "/test/keys").send("label", "server").to()
@@ -124,7 +120,6 @@ func TestReveal_IsSealedAndForgotten(t *testing.T) {
 }
 
 func TestReveal_ShowsNoSecretThatDoesNotSign(t *testing.T) {
-	t.Parallel()
 	s := plainSender(t)
 	at := "/test/webhooks/" + s.endpoint.ID
 	dev := s.as(checkout.RoleDeveloper)
@@ -135,7 +130,6 @@ func TestReveal_ShowsNoSecretThatDoesNotSign(t *testing.T) {
 }
 
 func TestReveal_OfWhatCouldNotBeMadeIsDropped(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	dev := d.as(checkout.RoleDeveloper)
 	add := dev.form("/test/webhooks/new", "/test/webhooks")
@@ -153,7 +147,6 @@ func TestReveal_OfWhatCouldNotBeMadeIsDropped(t *testing.T) {
 }
 
 func TestNotice_IsSaidOnce(t *testing.T) {
-	t.Parallel()
 	s := plainSender(t)
 	dev := s.as(checkout.RoleDeveloper)
 	at := "/test/webhooks/" + s.endpoint.ID
@@ -168,7 +161,6 @@ func TestNotice_IsSaidOnce(t *testing.T) {
 // changes anything or informs a workflow. Later each is answered with a redirect, because a reload of a page would repeat
 // the action.
 func TestPosts_AreNotedAndEndInARedirect(t *testing.T) {
-	t.Parallel()
 	s := plainSender(t)
 	owner, guarded := s.as(checkout.RoleOwner), s.as(checkout.RoleViewer)
 	phone, recovery := guarded.enrol()

@@ -33,11 +33,6 @@ func New(cfg Config) http.Handler {
 // newServer returns the server with its routes.
 func newServer(cfg Config) *server {
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
-	cfg.Limits = cfg.Limits.Or(DefaultLimits)
-	if cfg.Shares == nil {
-		cfg.Shares = limit.NewShares(limit.DefaultShare)
-	}
-
 	u, err := url.Parse(cfg.URL)
 	if err != nil || u.Host == "" {
 		panic("dashboard: URL is not an absolute URL")

@@ -58,11 +58,8 @@ func (b *browser) enrol() (app, []string) {
 func (d *desk) forgetUse() { d.exec(`UPDATE second_factor SET last_step = 0`) }
 
 func TestSecondFactor_SigningInNeedsACode(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
-	m := d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
-	first := d.browser()
-	require.Equal(t, "/", first.signIn(m.Email, password).to())
+	m, first := d.person("ann@shop.example", checkout.RoleOwner)
 	other := d.browser()
 	other.signIn(m.Email, password)
 	phone, recovery := first.enrol()
@@ -112,11 +109,8 @@ func halfToken(m checkout.Member, passwordHash string, until int64) string {
 }
 
 func TestSecondFactor_TheHalfSignInIsWorthNothingAlone(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
-	m := d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
-	b := d.browser()
-	b.signIn(m.Email, password)
+	m, b := d.person("ann@shop.example", checkout.RoleOwner)
 	phone, _ := b.enrol()
 	d.forgetUse()
 	require.Equal(t, "/signin", d.browser().get("/signin/code").to())
@@ -139,12 +133,9 @@ func TestSecondFactor_TheHalfSignInIsWorthNothingAlone(t *testing.T) {
 }
 
 func TestSecondFactor_GuessingIsSlow(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.stopRefill()
-	m := d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
-	b := d.browser()
-	b.signIn(m.Email, password)
+	_, b := d.person("ann@shop.example", checkout.RoleOwner)
 	phone, _ := b.enrol()
 	d.forgetUse()
 	d.exec(`DELETE FROM token_bucket WHERE kind = 'second_factor'`)
@@ -159,7 +150,6 @@ func TestSecondFactor_GuessingIsSlow(t *testing.T) {
 }
 
 func TestSecondFactor_IsStoredSealedAndHashed(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	phone, recovery := d.as(checkout.RoleViewer).enrol()
 	raw, err := base32.StdEncoding.DecodeString(phone.secret)
@@ -170,7 +160,6 @@ func TestSecondFactor_IsStoredSealedAndHashed(t *testing.T) {
 }
 
 func TestSecondFactor_OnAndOffNeedThePassword(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	b := d.as(checkout.RoleViewer)
 	require.Equal(t, "/test/account", b.get("/test/account/second_factor").to(), "nothing was started")
@@ -202,7 +191,6 @@ func TestSecondFactor_OnAndOffNeedThePassword(t *testing.T) {
 
 // TestStepUp_EverythingThatMovesMoneyAsks checks that a stolen session alone makes no owner, live key or payout address.
 func TestStepUp_EverythingThatMovesMoneyAsks(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.stopRefill()
 	b := d.as(checkout.RoleOwner)
@@ -236,7 +224,6 @@ func TestStepUp_EverythingThatMovesMoneyAsks(t *testing.T) {
 
 // TestSecondFactor_ACodeIsGoodOnceAlsoAtTheSameTime sends one code with several forms at the same time.
 func TestSecondFactor_ACodeIsGoodOnceAlsoAtTheSameTime(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	b := d.as(checkout.RoleOwner)
 	phone, recovery := b.enrol()
@@ -260,11 +247,8 @@ func TestSecondFactor_ACodeIsGoodOnceAlsoAtTheSameTime(t *testing.T) {
 
 // TestSecondFactor_ACodeIsCheckedOneAtATime checks a code while another check of it is under way.
 func TestSecondFactor_ACodeIsCheckedOneAtATime(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
-	m := d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
-	b := d.browser()
-	b.signIn(m.Email, password)
+	m, b := d.person("ann@shop.example", checkout.RoleOwner)
 	b.enrol()
 	step := time.Now().Unix() / 30
 	check := func(_ []byte, after int64) (int64, bool) { return step, step > after }
@@ -286,12 +270,9 @@ func TestSecondFactor_ACodeIsCheckedOneAtATime(t *testing.T) {
 // TestSecondFactor_WhoKnowsThePasswordLocksNobodyOut uses up the tries of an account's codes from a strange
 // browser. The person's own browser still has its tries.
 func TestSecondFactor_WhoKnowsThePasswordLocksNobodyOut(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.stopRefill()
-	m := d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
-	own := d.browser()
-	own.signIn(m.Email, password)
+	m, own := d.person("ann@shop.example", checkout.RoleOwner)
 	phone, _ := own.enrol()
 	d.forgetUse()
 	d.exec(`DELETE FROM token_bucket`)
@@ -313,11 +294,8 @@ func TestSecondFactor_WhoKnowsThePasswordLocksNobodyOut(t *testing.T) {
 
 // TestSecondFactor_GoesWithThePerson checks that nothing secret of a removed person stays.
 func TestSecondFactor_GoesWithThePerson(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
-	m := d.newMember(d.merchant, "ann@shop.example", checkout.RoleViewer)
-	b := d.browser()
-	b.signIn(m.Email, password)
+	m, b := d.person("ann@shop.example", checkout.RoleViewer)
 	b.enrol()
 	_, hash := checkout.NewToken()
 	require.NoError(t, d.store.KeepReset(t.Context(), m.ID, hash))
@@ -328,7 +306,6 @@ func TestSecondFactor_GoesWithThePerson(t *testing.T) {
 
 // TestSecondFactor_GraveActionsLeadToIt tries, without a second factor, what decides about money.
 func TestSecondFactor_GraveActionsLeadToIt(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t, func(c *Config) { c.RequireFactor = true })
 	b := d.as(checkout.RoleOwner)
 	member := d.newMember(d.merchant, "bob@shop.example", checkout.RoleViewer)
@@ -355,7 +332,6 @@ func TestSecondFactor_GraveActionsLeadToIt(t *testing.T) {
 // TestSecondFactor_TwoTabsShowNoCodesOfEachOther confirms in two tabs. Between storing its codes and learning that it came
 // second, a tab has codes that are no good.
 func TestSecondFactor_TwoTabsShowNoCodesOfEachOther(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	b := d.as(checkout.RoleOwner)
 	shown := b.formOf(b.post("/test/account/second_factor"), "/test/account/second_factor").send("password", password)
@@ -371,7 +347,6 @@ func TestSecondFactor_TwoTabsShowNoCodesOfEachOther(t *testing.T) {
 }
 
 func TestPasskey_IsNotOfferedAtAnIPAddress(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t, func(c *Config) { c.URL = "http://127.0.0.1:8083" })
 	b := d.as(checkout.RoleOwner)
 	require.NotContains(t, b.get("/test/account").text(), "Add a passkey")

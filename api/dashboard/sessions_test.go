@@ -68,7 +68,6 @@ func listed(p page) (ids []string) {
 }
 
 func TestSessions_FiltersAndSearch(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	viewer := d.as(checkout.RoleViewer)
 	require.Contains(t, viewer.get("/test/sessions").text(), "No sessions yet")
@@ -131,7 +130,6 @@ func TestSessions_FiltersAndSearch(t *testing.T) {
 }
 
 func TestSessions_SearchLeadsToDeliveriesAndEvents(t *testing.T) {
-	t.Parallel()
 	s := plainSender(t)
 	foreign := newSender(s.desk, s.other, s.mode, "https://other.example/", "", `{}`)
 	viewer := s.as(checkout.RoleViewer)
@@ -144,7 +142,6 @@ func TestSessions_SearchLeadsToDeliveriesAndEvents(t *testing.T) {
 }
 
 func TestSession_ShowsItsWholeTree(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	_, err := d.store.CreateEndpoint(t.Context(), webhook.Endpoint{
 		Ref: checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: "https://shop.example/hook",
@@ -191,7 +188,6 @@ func TestSession_ShowsItsWholeTree(t *testing.T) {
 }
 
 func TestSession_APaymentUnderWayIsShown(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	s := d.newSession(d.merchant, checkout.ModeTest)
 	d.beginPayment(s)
@@ -203,7 +199,6 @@ func TestSession_APaymentUnderWayIsShown(t *testing.T) {
 }
 
 func TestExpireSession_ThroughTheWorkflowAndIsNoted(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	s := d.newSession(d.merchant, checkout.ModeTest)
 	path := "/test/sessions/" + s.ID
@@ -231,7 +226,6 @@ func TestExpireSession_ThroughTheWorkflowAndIsNoted(t *testing.T) {
 }
 
 func TestExpireSession_SaysWhyNot(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	developer := d.as(checkout.RoleDeveloper)
 	refuse := func(kind string) func(client.UpdateWorkflowOptions) error {
@@ -254,7 +248,6 @@ func TestExpireSession_SaysWhyNot(t *testing.T) {
 }
 
 func TestSession_EverythingIsText(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	viewer := d.as(checkout.RoleViewer)
 	for _, payload := range payloads {
@@ -330,7 +323,6 @@ func (d *desk) livePayout() (checkout.Session, checkout.Ref) {
 }
 
 func TestSession_ShowsItsMoney(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	s, payout := d.livePayout()
 	viewer := d.as(checkout.RoleViewer)
@@ -388,7 +380,6 @@ func TestSession_ShowsItsMoney(t *testing.T) {
 }
 
 func TestRetryPayout_OnlyOwnersAndItIsNoted(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	s := d.newSession(d.merchant, checkout.ModeTest)
 	_, settled := d.pay(s, "")
@@ -424,7 +415,6 @@ func TestRetryPayout_OnlyOwnersAndItIsNoted(t *testing.T) {
 
 // What a retry pays is said before it is asked for, and after it was signed.
 func TestRetryPayout_SaysWhichRateItHas(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	s := d.newSession(d.merchant, checkout.ModeTest)
 	_, settled := d.pay(s, "")
@@ -442,7 +432,6 @@ func TestRetryPayout_SaysWhichRateItHas(t *testing.T) {
 
 // The network reverted a transfer: the person reads what to do, and when the announced address holds.
 func TestRetryPayout_AfterARevertedTransferNeedsAnotherAddress(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	s := d.newSession(d.merchant, checkout.ModeTest)
 	_, settled := d.pay(s, "")
@@ -460,7 +449,6 @@ func TestRetryPayout_AfterARevertedTransferNeedsAnotherAddress(t *testing.T) {
 }
 
 func TestSession_CallsADeliveryAsTheLogDoes(t *testing.T) {
-	t.Parallel()
 	s := plainSender(t)
 	session := s.newSession(s.merchant, checkout.ModeTest)
 	s.exec(`UPDATE event SET session_id = $1 WHERE id = $2`, session.ID, s.event.ID)
@@ -481,7 +469,6 @@ func TestSession_CallsADeliveryAsTheLogDoes(t *testing.T) {
 
 // TestVisible_NothingReorders: U+202E writes "gpj.exe" for "exe.jpg".
 func TestVisible_NothingReorders(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.newSession(d.merchant, checkout.ModeTest, func(s *checkout.Session) {
 		s.Metadata = json.RawMessage(`{"order_id":"a\u202egpj.exe"}`)

@@ -14,7 +14,6 @@ import (
 const goodAddress = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 
 func TestSettings_ChangeTellsBothModes(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	started := map[string]bool{}
@@ -46,7 +45,6 @@ func TestSettings_ChangeTellsBothModes(t *testing.T) {
 }
 
 func TestSettings_AreChangedWhileTemporalIsAway(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.temporal.Start = func(client.StartWorkflowOptions) error { return errors.New("away") }
 	got := d.as(checkout.RoleOwner).form("/test/settings", "/test/settings").send("name", "New")
@@ -55,7 +53,6 @@ func TestSettings_AreChangedWhileTemporalIsAway(t *testing.T) {
 }
 
 func TestSettings_RefuseWhatIsWrong(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	form := owner.form("/test/settings", "/test/settings")
@@ -68,7 +65,6 @@ func TestSettings_RefuseWhatIsWrong(t *testing.T) {
 }
 
 func TestPayoutAddresses_ChangeNeedsTheWarningAndThePassword(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	stored := func() string {
@@ -104,7 +100,6 @@ func TestPayoutAddresses_ChangeNeedsTheWarningAndThePassword(t *testing.T) {
 }
 
 func TestSettings_ShowWhatPeopleTypedAsText(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	for _, payload := range payloads {
@@ -128,7 +123,6 @@ var payloads = []string{
 }
 
 func TestPayoutAddresses_LiveModeRefusesReservedAddresses(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t, func(c *Config) { c.Addresses.Reserved = map[checkout.Mode][]string{checkout.ModeLive: {goodAddress}} })
 	owner := d.as(checkout.RoleOwner)
 	refused := owner.form("/live/settings", "/live/settings/payout").send("address_ETH", goodAddress, "password", password)
@@ -139,7 +133,6 @@ func TestPayoutAddresses_LiveModeRefusesReservedAddresses(t *testing.T) {
 }
 
 func TestPayoutAddresses_AChangedLiveOneWaitsAndAnyOwnerStopsIt(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t, func(c *Config) { c.AddressDelay = 24 * time.Hour })
 	owner, second := d.as(checkout.RoleOwner), d.as(checkout.RoleOwner)
 	stored := func() string {

@@ -11,7 +11,6 @@ import (
 )
 
 func TestSignIn_OpensTheMerchantsPages(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.newMember(d.merchant, "Ann@Shop.example", checkout.RoleOwner)
 	b := d.browser()
@@ -33,7 +32,6 @@ func TestSignIn_OpensTheMerchantsPages(t *testing.T) {
 }
 
 func TestSignIn_OneAnswerForEverythingThatIsWrong(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
 	gone := d.newMember(d.merchant, "gone@shop.example", checkout.RoleViewer)
@@ -68,7 +66,6 @@ func TestSignIn_OneAnswerForEverythingThatIsWrong(t *testing.T) {
 }
 
 func TestSignIn_GuessingIsSlow(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.stopRefill()
 	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
@@ -90,7 +87,6 @@ func TestSignIn_GuessingIsSlow(t *testing.T) {
 }
 
 func TestSignIn_NextIsAPageOfOurs(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
 	for next, want := range map[string]string{
@@ -109,7 +105,6 @@ func TestSignIn_NextIsAPageOfOurs(t *testing.T) {
 }
 
 func TestSignOut_HoldsOnTheServer(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
 	first, second := d.browser(), d.browser()
@@ -132,7 +127,6 @@ func cookieOf(p page) string {
 }
 
 func TestSessions_EndWhenIdleAndAfterADay(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	b := d.as(checkout.RoleViewer)
 	require.Equal(t, 200, b.get("/test/").status)
@@ -148,7 +142,6 @@ func TestSessions_EndWhenIdleAndAfterADay(t *testing.T) {
 }
 
 func TestSessions_AreNotInTheDatabase(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
 	got := d.browser().signIn("ann@shop.example", password)
@@ -159,7 +152,6 @@ func TestSessions_AreNotInTheDatabase(t *testing.T) {
 }
 
 func TestPassword_ChangeSignsOthersOut(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.newMember(d.merchant, "ann@shop.example", checkout.RoleViewer)
 	here, there := d.browser(), d.browser()
@@ -183,7 +175,6 @@ func TestPassword_ChangeSignsOthersOut(t *testing.T) {
 }
 
 func TestCookie_OverHTTPSIsForTheHostOnly(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t, func(c *Config) { c.URL = "https://dashboard.example" })
 	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
 	got := d.browser().signIn("ann@shop.example", password)
@@ -193,7 +184,6 @@ func TestCookie_OverHTTPSIsForTheHostOnly(t *testing.T) {
 
 // TestForms_OfAnotherOriginChangeNothing takes every POST route there is.
 func TestForms_OfAnotherOriginChangeNothing(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	b := d.as(checkout.RoleOwner)
 	for _, r := range routesOf(t, "POST") {
@@ -210,7 +200,6 @@ func TestForms_OfAnotherOriginChangeNothing(t *testing.T) {
 
 // TestRoutes_NeedSomebodyWhoIsSignedIn takes every route there is.
 func TestRoutes_NeedSomebodyWhoIsSignedIn(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	b := d.browser()
 	open := map[string]bool{"/static/x": true, "/signin": true, "/signout": true, "/invitation/x": true, "/password/forgot": true, "/password/reset": true,
@@ -227,7 +216,6 @@ func TestRoutes_NeedSomebodyWhoIsSignedIn(t *testing.T) {
 
 // TestRoutes_OfAViewerChangeNothing takes every POST route there is.
 func TestRoutes_OfAViewerChangeNothing(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	b := d.as(checkout.RoleViewer)
 	own := map[string]bool{"/signin": true, "/signout": true, "/invitation/x": true, "/test/account/password": true, "/test/account/signout": true,

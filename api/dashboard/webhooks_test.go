@@ -87,7 +87,6 @@ func (s sender) audited(action string) string {
 var secretIn = regexp.MustCompile(`whsec_[0-9a-f]{64}`)
 
 func TestWebhooks_CreateShowsTheSecretOnce(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t, func(c *Config) {
 		c.CheckAddress = func(_ context.Context, _ checkout.Mode, host string) error {
 			if host == "10.0.0.1" {
@@ -130,7 +129,6 @@ func TestWebhooks_CreateShowsTheSecretOnce(t *testing.T) {
 }
 
 func TestWebhooks_ChangeHoldResumeRotateDelete(t *testing.T) {
-	t.Parallel()
 	s := plainSender(t)
 	dev, at := s.as(checkout.RoleDeveloper), "/test/webhooks/"+s.endpoint.ID
 	require.Contains(t, dev.get("/test/webhooks").text(), "0 of 1 delivered, 1 waiting")
@@ -172,7 +170,6 @@ func TestWebhooks_ChangeHoldResumeRotateDelete(t *testing.T) {
 }
 
 func TestWebhooks_TestEventGoesToThePageOfItsDelivery(t *testing.T) {
-	t.Parallel()
 	s := plainSender(t)
 	var started client.StartWorkflowOptions
 	s.temporal.Start = func(o client.StartWorkflowOptions) error { started = o; return nil }
@@ -183,7 +180,6 @@ func TestWebhooks_TestEventGoesToThePageOfItsDelivery(t *testing.T) {
 }
 
 func TestDeliveries_SteeringSaysWhatHappens(t *testing.T) {
-	t.Parallel()
 	s := plainSender(t)
 	var signals []string
 	s.temporal.Signal = func(id, name string) error { signals = append(signals, id+" "+name); return nil }
@@ -230,7 +226,6 @@ func TestDeliveries_SteeringSaysWhatHappens(t *testing.T) {
 }
 
 func TestDeliveries_Filters(t *testing.T) {
-	t.Parallel()
 	s := plainSender(t)
 	other := newSender(s.desk, s.merchant, checkout.ModeTest, "https://other.example/hook", "", `{}`)
 	retried := newSender(s.desk, s.merchant, checkout.ModeTest, "https://retried.example/hook", "", `{}`)
@@ -274,7 +269,6 @@ func TestDeliveries_Filters(t *testing.T) {
 // TestDeliveries_AreReadAgainOnlyWhenTheyChanged checks that an unchanged page is not replaced
 // while a person reads it, and that an open page asks to sign in once its reader has signed out.
 func TestDeliveries_AreReadAgainOnlyWhenTheyChanged(t *testing.T) {
-	t.Parallel()
 	s := plainSender(t)
 	viewer := s.as(checkout.RoleViewer)
 	paths := []string{"/test/deliveries", "/test/deliveries/" + s.ref.ID}
@@ -315,7 +309,6 @@ func TestDeliveries_AreReadAgainOnlyWhenTheyChanged(t *testing.T) {
 }
 
 func TestReplays_PreviewStartCancel(t *testing.T) {
-	t.Parallel()
 	s := plainSender(t)
 	s.attempt("run", 1, 500, "")
 	_, err := s.store.EndDelivery(t.Context(), s.ref, "", webhook.DeliveryFailed)
@@ -370,7 +363,6 @@ var injections = []string{
 }
 
 func TestWebhooks_WhatOthersWroteIsText(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	viewer, dev := d.as(checkout.RoleViewer), d.as(checkout.RoleDeveloper)
 	for _, text := range injections {

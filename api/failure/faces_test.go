@@ -24,7 +24,9 @@ import (
 	"example.com/checkout/api"
 	"example.com/checkout/api/dashboard"
 	"example.com/checkout/api/dashboard/login"
+	"example.com/checkout/api/health"
 	"example.com/checkout/api/hosted"
+	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
@@ -46,7 +48,7 @@ type service struct {
 	database string          // URL without the relay
 	relay    *relay
 	temporal *runstest.Temporal
-	log      *lockedBuffer
+	log      *bytes.Buffer
 	rest     http.Handler
 	page     http.Handler
 	desk     http.Handler
@@ -59,8 +61,9 @@ type service struct {
 
 func newService(t *testing.T) *service {
 	t.Helper()
+	t.Parallel()
 	db := storagetest.New(t)
-	s := &service{t: t, ctx: t.Context(), database: db.URL, temporal: &runstest.Temporal{}, log: &lockedBuffer{}}
+	s := &service{t: t, ctx: t.Context(), database: db.URL, temporal: &runstest.Temporal{}, log: &bytes.Buffer{}}
 	u, err := url.Parse(s.database)
 	require.NoError(t, err)
 	s.relay = newRelay(t, u.Host)
@@ -71,9 +74,21 @@ func newService(t *testing.T) *service {
 	flows := &runs.Client{Temporal: s.temporal}
 
 	checkAddress := func(_ context.Context, _ checkout.Mode, host string) error { panic("canary at " + host) }
-	s.rest = api.New(api.Config{Store: store, Workflows: flows, CheckoutURL: pageURL, CheckAddress: checkAddress, Log: log})
-	s.page = hosted.New(hosted.Config{Store: store, Workflows: flows, TestCards: panics{}, CheckoutURL: pageURL, Log: log})
-	s.desk = dashboard.New(dashboard.Config{Store: store, Workflows: flows, URL: deskURL, CheckoutURL: pageURL, CheckAddress: checkAddress, Log: log})
+	rate, shares := storage.Rate{PerSecond: 20, Burst: 200}, limit.NewShares(6)
+	rates := storage.Rates{Test: rate, Live: rate}
+	state := health.Starting("")
+	state.Connected(store.Ping, health.Temporal(s.temporal))
+	s.rest = api.New(api.Config{
+		Store: store, Workflows: flows, CheckoutURL: pageURL, CheckAddress: checkAddress, SessionLifetime: checkout.SessionLifetime,
+		Limits: api.Limits{Reads: rates, Writes: rates, BadKeys: rate, Verify: rate}, Shares: shares, Health: state, Log: log,
+	})
+	pages := limit.Rates{Requests: rate, Forms: rate}
+	s.page = hosted.New(hosted.Config{
+		Store: store, Workflows: flows, TestCards: panics{}, CheckoutURL: pageURL, Limits: pages, Shares: shares, Log: log,
+	})
+	s.desk = dashboard.New(dashboard.Config{
+		Store: store, Workflows: flows, URL: deskURL, CheckoutURL: pageURL, CheckAddress: checkAddress, Limits: pages, Shares: shares, Log: log,
+	})
 
 	s.makeMerchant(store)
 	return s
@@ -209,7 +224,6 @@ func TestFaces_AnswerTheSameErrorWithTheSameStatus(t *testing.T) {
 		"a table is missing, which is ours": {func(s *service) { s.exec(`ALTER TABLE checkout_session RENAME TO gone`) }, http.StatusInternalServerError},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			s := newService(t)
 			c.broken(s)
 			for face, got := range s.asked(s.session) {
@@ -227,7 +241,6 @@ func TestFaces_AnswerTheSameErrorWithTheSameStatus(t *testing.T) {
 
 // TestFaces_AnAnswerToNobodyIsNoFault sends requests and goes away at once.
 func TestFaces_AnAnswerToNobodyIsNoFault(t *testing.T) {
-	t.Parallel()
 	s := newService(t)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -267,7 +280,6 @@ func (s *service) readOnly() {
 // TestFaces_APanicIsA500 makes a handler of each server panic with a text that no page or log may
 // show.
 func TestFaces_APanicIsA500(t *testing.T) {
-	t.Parallel()
 	s := newService(t)
 	card := url.Values{"card_number": {"4242424242424242"}, "exp": {"12/40"}, "cvc": {"123"}, "email": {"a@example.com"}}
 	for face, send := range map[string]func() *httptest.ResponseRecorder{
@@ -293,7 +305,6 @@ func TestFaces_APanicIsA500(t *testing.T) {
 // TestFaces_WhatTemporalSaysIsTheSameForAll makes Temporal refuse, or not answer. The hosted page
 // shows the payment's state instead of an error.
 func TestFaces_WhatTemporalSaysIsTheSameForAll(t *testing.T) {
-	t.Parallel()
 	s := newService(t)
 	for name, c := range map[string]struct {
 		err  error
@@ -398,21 +409,4 @@ func (r *relay) silence() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.silent = true
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }

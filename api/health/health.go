@@ -48,13 +48,6 @@ type State struct {
 // Starting returns the state of a process that waits for what.
 func Starting(what string) *State { return &State{waiting: what} }
 
-// Started returns the state of a process that works.
-func Started(postgresql, temporal Check) *State {
-	s := &State{}
-	s.Connected(postgresql, temporal)
-	return s
-}
-
 // Waits says why the process cannot work yet.
 func (s *State) Waits(why string) {
 	s.phase.Lock()

@@ -74,7 +74,6 @@ func TestScheme_HasTheBackgroundsOfTheStyleSheet(t *testing.T) {
 }
 
 func TestPage_WearsTheMerchantsColor(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	id := h.session()
 	require.NotContains(t, h.get("/"+id).Body.String(), "/color/")

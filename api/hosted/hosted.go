@@ -39,11 +39,9 @@ type Config struct {
 	// CheckoutURL is {checkout_url} without a trailing slash. Requests arrive with its path, if it
 	// has one.
 	CheckoutURL string
-	Limits      limit.Rates // zero rates are replaced by DefaultLimits
-	// Shares bounds the requests of one address that the process works on at once; nil means
-	// limit.DefaultShare for each.
-	Shares *limit.Shares
-	Log    *slog.Logger // nil: slog.Default()
+	Limits      limit.Rates
+	Shares      *limit.Shares // bounds the requests of one address that the process works on at once
+	Log         *slog.Logger  // nil: slog.Default()
 }
 
 // TestCards is the sandbox's card network, the only one to which this page sends a card. Other cards go
@@ -72,11 +70,6 @@ func New(cfg Config) http.Handler { return newServer(cfg).handler() }
 
 func newServer(cfg Config) *server {
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
-	cfg.Limits = cfg.Limits.Or(DefaultLimits)
-	if cfg.Shares == nil {
-		cfg.Shares = limit.NewShares(limit.DefaultShare)
-	}
-
 	u, err := url.Parse(cfg.CheckoutURL)
 	if err != nil || u.Host == "" {
 		panic("hosted: CheckoutURL is not an absolute URL")

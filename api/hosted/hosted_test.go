@@ -59,6 +59,13 @@ type harness struct {
 
 func newHarness(t *testing.T) *harness {
 	t.Helper()
+	t.Parallel()
+	return newHarnessAlone(t)
+}
+
+// newHarnessAlone is newHarness for a test that is not parallel, or has several harnesses.
+func newHarnessAlone(t *testing.T) *harness {
+	t.Helper()
 	db := storagetest.New(t)
 	store := db.Open(t, 4)
 	h := &harness{t: t, database: db, store: store, log: &bytes.Buffer{}, cards: &cardNetwork{},
@@ -66,6 +73,7 @@ func newHarness(t *testing.T) *harness {
 	h.server = newServer(Config{
 		Store: store, Workflows: &runs.Client{Temporal: fakeTemporal{h: h}}, TestCards: h.cards, CheckoutURL: testURL,
 		Limits: limit.Rates{Requests: storage.Rate{PerSecond: 1000, Burst: 1000}, Forms: storage.Rate{PerSecond: 1000, Burst: 1000}},
+		Shares: limit.NewShares(6),
 		Log:    slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	h.handler = h.server.handler()

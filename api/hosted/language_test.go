@@ -158,7 +158,6 @@ func TestAccepted(t *testing.T) {
 }
 
 func TestPage_SpeaksTheCustomersLanguage(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	h.pay = declines
 	id := h.session(func(n *storage.NewSession, _ *checkout.Merchant) { n.Amount, n.Currency = 123_456, checkout.EUR })
@@ -203,7 +202,6 @@ func TestPage_SpeaksTheCustomersLanguage(t *testing.T) {
 }
 
 func TestLanguageSwitch_KeepsWhatIsAskedAbout(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	h.pay = unknown
 	id := h.session()

@@ -12,14 +12,6 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// DefaultLimits are the rates for one address. Many customers may share an address. Forms counts
-// only forms whose card was refused, so that nobody can test many stolen cards. Source:
-// api/decisions.md, "The hosted page".
-var DefaultLimits = limit.Rates{
-	Requests: storage.Rate{PerSecond: 20, Burst: 200},
-	Forms:    storage.Rate{PerSecond: 0.2, Burst: 20},
-}
-
 // sessionRate bounds the requests for the status of one session, from all its tabs together.
 var sessionRate = storage.Rate{PerSecond: 2, Burst: 20}
 

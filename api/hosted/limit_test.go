@@ -29,7 +29,6 @@ func (h *harness) from(address, method, path string, form url.Values) *httptest.
 }
 
 func TestLimits_FormsOfAnAddress(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	h.pay = declines
 	h.server.entrance.Rates.Forms = slow(3)
@@ -58,7 +57,6 @@ func TestLimits_FormsOfAnAddress(t *testing.T) {
 }
 
 func TestLimits_CustomersWhoShareAnAddressPay(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	h.pay = succeeds
 	h.server.entrance.Rates.Forms = slow(3)
@@ -82,7 +80,6 @@ func TestLimits_CustomersWhoShareAnAddressPay(t *testing.T) {
 }
 
 func TestLimits_AFormWhoseCardNobodyRefusedDoesNotCount(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	h.server.entrance.Rates.Forms = slow(1)
 	const office = "192.0.2.1:1000"
@@ -111,7 +108,6 @@ func TestLimits_AFormWhoseCardNobodyRefusedDoesNotCount(t *testing.T) {
 }
 
 func TestBound_TheBanksPageOfTheSandboxToo(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	cfg := h.server.Config
 	cfg.Limits.Requests = slow(3)
@@ -129,7 +125,6 @@ func TestBound_TheBanksPageOfTheSandboxToo(t *testing.T) {
 }
 
 func TestLimits_HoldAcrossProcesses(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	h.pay = declines
 	h.server.entrance.Rates.Forms = slow(2)
@@ -145,7 +140,6 @@ func TestLimits_HoldAcrossProcesses(t *testing.T) {
 }
 
 func TestLimits_RequestsOfAnAddress(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	h.server.entrance.Rates.Requests = slow(6)
 	id := h.session()
@@ -159,7 +153,6 @@ func TestLimits_RequestsOfAnAddress(t *testing.T) {
 }
 
 func TestLimits_StatusOfASession(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	pgtemp.StopTime(t, h.database.URL, "token_bucket", "at")
 	id, refused := h.session(), 0

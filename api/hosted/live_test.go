@@ -44,7 +44,6 @@ func goodToken() url.Values {
 }
 
 func TestLive_TheFormHasNoFieldForACard(t *testing.T) {
-	t.Parallel()
 	h, id := newLiveHarness(t)
 	w := h.get("/" + id)
 	require.Equal(t, stripePolicy, w.Header().Get("Content-Security-Policy"))
@@ -66,7 +65,6 @@ func TestLive_TheFormHasNoFieldForACard(t *testing.T) {
 
 // Every other page of the session has the policy that all pages had before: see harness.do.
 func TestLive_ThePolicyOpensForTheFormOnly(t *testing.T) {
-	t.Parallel()
 	h, _ := newLiveHarness(t)
 	opened := func(w *httptest.ResponseRecorder) bool {
 		policy := w.Header().Get("Content-Security-Policy")
@@ -99,7 +97,6 @@ func TestLive_ThePolicyOpensForTheFormOnly(t *testing.T) {
 }
 
 func TestLive_PaysWithAConfirmationToken(t *testing.T) {
-	t.Parallel()
 	h, id := newLiveHarness(t)
 	h.pay = func(h *harness, ref checkout.Ref, txn string) (contract.PaymentResult, error) {
 		charge, err := h.store.Charge(t.Context(), ref, txn)
@@ -123,7 +120,6 @@ func TestLive_PaysWithAConfirmationToken(t *testing.T) {
 
 // The card is unknown until the acquirer has answered.
 func TestLive_TheCardIsLeftOutWhileItIsUnknown(t *testing.T) {
-	t.Parallel()
 	h, id := newLiveHarness(t)
 	var stored checkout.PaymentMethod
 	h.pay = func(h *harness, ref checkout.Ref, txn string) (contract.PaymentResult, error) {
@@ -155,7 +151,6 @@ func TestCardLabel(t *testing.T) {
 
 // A card number that is sent to a live session is refused by the names of the form's fields.
 func TestLive_AFormWithACardIsRefusedUnread(t *testing.T) {
-	t.Parallel()
 	h, id := newLiveHarness(t)
 	without := func(h *harness) { h.acquirer(checkout.ModeLive, nil) }
 	for _, prepare := range []func(*harness){func(*harness) {}, without} {
@@ -195,7 +190,6 @@ func TestReadForm_DecodesNoValueOfARefusedForm(t *testing.T) {
 }
 
 func TestLive_TokensHaveOneShape(t *testing.T) {
-	t.Parallel()
 	h, id := newLiveHarness(t)
 	h.pay = takes
 	for _, token := range []string{
@@ -226,7 +220,6 @@ func TestLive_TokensHaveOneShape(t *testing.T) {
 }
 
 func TestLive_NotPossibleSaysSo(t *testing.T) {
-	t.Parallel()
 	h, id := newLiveHarness(t)
 	h.pay = refuses(contract.ErrTypePaymentNotPossible)
 	body := h.follow(h.post("/"+id, goodToken()))
@@ -244,7 +237,6 @@ func TestLive_CannotBePaidWithout(t *testing.T) {
 		"a chain":     func(h *harness) { h.server.Config.Chains = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			h, id := newLiveHarness(t)
 			remove(h)
 
@@ -263,7 +255,6 @@ func TestLive_CannotBePaidWithout(t *testing.T) {
 }
 
 func TestLive_ATestSessionTakesNoToken(t *testing.T) {
-	t.Parallel()
 	h, _ := newLiveHarness(t)
 	h.pay = succeeds
 	id := h.session()
@@ -276,7 +267,6 @@ func TestLive_ATestSessionTakesNoToken(t *testing.T) {
 }
 
 func TestLive_EveryPageSaysThatItIsSimulated(t *testing.T) {
-	t.Parallel()
 	h, real := newLiveHarness(t)
 	require.NotContains(t, h.get("/"+real).Body.String(), english.Texts.Simulated)
 	double, err := NewAcquirer(checkout.ModeLive, "pk_test_1", "http://127.0.0.1:12111/dahlia/stripe.js", true)
@@ -354,7 +344,6 @@ func newTestNetworks(t *testing.T) *harness {
 }
 
 func TestTestNetworks_TheFormIsTheAcquirersAndSaysTestMode(t *testing.T) {
-	t.Parallel()
 	h := newTestNetworks(t)
 	id := h.session()
 	w := h.get("/" + id)
@@ -370,7 +359,6 @@ func TestTestNetworks_TheFormIsTheAcquirersAndSaysTestMode(t *testing.T) {
 }
 
 func TestTestNetworks_APaymentKeepsWhereItsTokenIsFrom(t *testing.T) {
-	t.Parallel()
 	h := newTestNetworks(t)
 	var charge storage.Charge
 	h.pay = func(h *harness, ref checkout.Ref, txn string) (contract.PaymentResult, error) {
@@ -388,7 +376,7 @@ func TestTestNetworks_APaymentKeepsWhereItsTokenIsFrom(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, h.post("/"+id, form).Code, "a card number is refused unread")
 	require.Empty(t, h.cards.seen)
 
-	h = newHarness(t)
+	h = newHarnessAlone(t)
 	h.pay = func(h *harness, ref checkout.Ref, txn string) (contract.PaymentResult, error) {
 		var err error
 		charge, err = h.store.Charge(t.Context(), ref, txn)
@@ -404,19 +392,21 @@ func TestTestNetworks_APaymentKeepsWhereItsTokenIsFrom(t *testing.T) {
 func TestTestNetworks_TheReturnAsksTheNetworkOfThePayment(t *testing.T) {
 	t.Parallel()
 	for acquirer, want := range map[checkout.Acquirer]int{checkout.AcquirerSandbox: 0, checkout.AcquirerStripe: 1} {
-		h := newTestNetworks(t)
-		h.cards.undecided = true // the sandbox waits for its bank
-		asked := 0
-		h.complete = func(*harness, checkout.Ref, string) (contract.PaymentResult, error) {
-			asked++
-			return contract.PaymentResult{}, nil
-		}
-		id, txn := h.session(), checkout.NewID(checkout.PrefixTransaction)
-		require.NoError(t, h.store.CreatePayment(t.Context(), storage.NewPayment{ID: txn, SessionID: id, CardToken: "t", Acquirer: acquirer, ChainRef: checkout.ChainSandbox}))
-		_, err := h.store.BeginPayment(t.Context(), h.refs[id], txn, checkout.Quote{Rate: checkout.MustRate("1.08")}, txn)
-		require.NoError(t, err)
-		h.requireRedirect(h.get("/"+id+"/return"), "/checkout/"+id)
-		require.Equal(t, want, asked, acquirer)
+		t.Run(string(acquirer), func(t *testing.T) {
+			h := newTestNetworks(t)
+			h.cards.undecided = true // the sandbox waits for its bank
+			asked := 0
+			h.complete = func(*harness, checkout.Ref, string) (contract.PaymentResult, error) {
+				asked++
+				return contract.PaymentResult{}, nil
+			}
+			id, txn := h.session(), checkout.NewID(checkout.PrefixTransaction)
+			require.NoError(t, h.store.CreatePayment(t.Context(), storage.NewPayment{ID: txn, SessionID: id, CardToken: "t", Acquirer: acquirer, ChainRef: checkout.ChainSandbox}))
+			_, err := h.store.BeginPayment(t.Context(), h.refs[id], txn, checkout.Quote{Rate: checkout.MustRate("1.08")}, txn)
+			require.NoError(t, err)
+			h.requireRedirect(h.get("/"+id+"/return"), "/checkout/"+id)
+			require.Equal(t, want, asked, acquirer)
+		})
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 )
 
 func TestLogo_IsKeptByItsVersion(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	id := h.session()
 	merchant := h.refs[id].MerchantID

@@ -18,7 +18,6 @@ import (
 )
 
 func TestPage_ShowsTheForm(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	order := "A-1001"
 	id := h.session(func(n *storage.NewSession, _ *checkout.Merchant) {
@@ -39,7 +38,6 @@ func TestPage_ShowsTheForm(t *testing.T) {
 }
 
 func TestPage_ShowsWhatIsBought(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	h.pay = succeeds
 	id := h.session(func(n *storage.NewSession, _ *checkout.Merchant) {
@@ -70,7 +68,6 @@ func TestPage_ShowsWhatIsBought(t *testing.T) {
 }
 
 func TestPage_LinksToTheMerchantsPages(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	id := h.session()
 	require.NotContains(t, h.get("/"+id).Body.String(), `links`)
@@ -86,7 +83,6 @@ func TestPage_LinksToTheMerchantsPages(t *testing.T) {
 }
 
 func TestPreview_ShowsTheLooksAndCannotBePaid(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	id := h.session()
 	merchant := h.refs[id].MerchantID
@@ -108,7 +104,6 @@ func TestPreview_ShowsTheLooksAndCannotBePaid(t *testing.T) {
 }
 
 func TestPage_SpeaksTheSessionsLanguageUnlessTheCustomerHasChosen(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	id := h.session(func(n *storage.NewSession, _ *checkout.Merchant) { n.Locale = new(checkout.Locale("fr")) })
 	for cookie, want := range map[string]string{"": "fr", "es": "es"} {
@@ -125,7 +120,6 @@ func TestPage_SpeaksTheSessionsLanguageUnlessTheCustomerHasChosen(t *testing.T) 
 }
 
 func TestPage_Unknown(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	for _, path := range []string{
 		"/" + checkout.NewID(checkout.PrefixSession), "/" + checkout.NewID(checkout.PrefixTransaction), "/cs_1", "/", "", "/cs_" + strings.Repeat("u", 26),
@@ -140,7 +134,6 @@ func TestPage_Unknown(t *testing.T) {
 }
 
 func TestPage_MethodNotAllowed(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	id := h.session()
 	for path, allow := range map[string][]string{
@@ -155,7 +148,6 @@ func TestPage_MethodNotAllowed(t *testing.T) {
 }
 
 func TestPage_HostileTextsStayTexts(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	build := func(hostile string) []*html.Node {
 		metadata, err := json.Marshal(map[string]string{"order_id": hostile, hostile: hostile})

@@ -28,7 +28,6 @@ import (
 )
 
 func TestPay_Succeeds(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	h.pay = succeeds
 	id := h.session()
@@ -49,7 +48,6 @@ func TestPay_Succeeds(t *testing.T) {
 }
 
 func TestPay_DeclinedMayTryAgainUntilTheSessionFails(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	h.pay = declines
 	id := h.session()
@@ -76,7 +74,6 @@ func TestPay_DeclinedMayTryAgainUntilTheSessionFails(t *testing.T) {
 
 // A script keeps the form open: it learns what to fill in again, and nothing that was typed.
 func TestPay_AScriptReadsTheAnswer(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	id := h.session()
 	ask := func(form url.Values) (got formAnswer) {
@@ -113,7 +110,6 @@ func TestPay_AScriptReadsTheAnswer(t *testing.T) {
 }
 
 func TestPay_BlockedSaysWhy(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	h.pay = decides(checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureFraudBlocked})
 	id := h.session()
@@ -123,7 +119,6 @@ func TestPay_BlockedSaysWhy(t *testing.T) {
 }
 
 func TestPay_BankAsks(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	h.pay = asksBank
 	id := h.session()
@@ -172,7 +167,6 @@ func TestPay_BankAsksLate(t *testing.T) {
 }
 
 func TestPay_BankOnOurOriginIsReachedAtOnce(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	address := "https://pay.example.test/sandbox/3ds/txn"
 	h.pay = decides(checkout.ChargeResult{Outcome: checkout.OutcomeActionRequired, ActionURL: address})
@@ -180,7 +174,6 @@ func TestPay_BankOnOurOriginIsReachedAtOnce(t *testing.T) {
 }
 
 func TestReturn_UnknownOutcomeKeepsWaiting(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	h.pay, h.complete = asksBank, unknown
 	id := h.session()
@@ -193,7 +186,6 @@ func TestReturn_UnknownOutcomeKeepsWaiting(t *testing.T) {
 // A customer may come back any number of times, and each question to the workflow would add to its
 // history.
 func TestReturn_AsksTheWorkflowOnlyOnceTheNetworkHasDecided(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	h.pay, h.cards.undecided = asksBank, true
 	h.complete = func(*harness, checkout.Ref, string) (contract.PaymentResult, error) {
@@ -206,7 +198,6 @@ func TestReturn_AsksTheWorkflowOnlyOnceTheNetworkHasDecided(t *testing.T) {
 }
 
 func TestPay_Processing(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	h.pay = takes
 	id := h.session()
@@ -223,7 +214,6 @@ func TestPay_Processing(t *testing.T) {
 
 // TestPay_TwoTabs: each shows what happened to its own form, never the other's success or decline.
 func TestPay_TwoTabs(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	const elsewhere, outdated = "You paid in another tab", "This form was out of date"
 	form := func() url.Values {
@@ -256,7 +246,6 @@ func TestPay_TwoTabs(t *testing.T) {
 }
 
 func TestPay_UnknownOutcomeNeverInvitesToPayAgain(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	h.pay = unknown
 	id := h.session()
@@ -278,7 +267,6 @@ func TestPay_UnknownOutcomeNeverInvitesToPayAgain(t *testing.T) {
 }
 
 func TestPay_UnknownOutcomeThatHadBegunShowsProcessing(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	h.pay = func(h *harness, ref checkout.Ref, txn string) (contract.PaymentResult, error) {
 		_, err := h.store.BeginPayment(t.Context(), ref, txn, checkout.Quote{Rate: checkout.MustRate("1.08")}, txn)
@@ -293,7 +281,6 @@ func TestPay_UnknownOutcomeThatHadBegunShowsProcessing(t *testing.T) {
 }
 
 func TestCancel_MakesAPaymentOfUnknownOutcomeImpossible(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	h.pay = unknown
 	id := h.session()
@@ -309,7 +296,6 @@ func TestCancel_MakesAPaymentOfUnknownOutcomeImpossible(t *testing.T) {
 }
 
 func TestCancel_RacesTheBeginning(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	for range 40 {
 		id := h.session()
@@ -336,7 +322,6 @@ func TestCancel_RacesTheBeginning(t *testing.T) {
 }
 
 func TestPay_RefusedIsDropped(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	for errType, want := range map[string]string{
 		contract.ErrTypeSessionNotPending: "?overtaken", contract.ErrTypePaymentInFlight: "?processing", contract.ErrTypePaymentNotFound: "",
@@ -354,7 +339,6 @@ func TestPay_RefusedIsDropped(t *testing.T) {
 // Without an exchange rate nothing is charged and no attempt is used. The customer reads that, and may
 // try again.
 func TestPay_NotPossibleSaysSoAndUsesNoAttempt(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	h.pay = declines
 	id := h.session()
@@ -374,7 +358,6 @@ func TestPay_NotPossibleSaysSoAndUsesNoAttempt(t *testing.T) {
 
 // A page that waits for the answer learns the same.
 func TestStatus_NotPossible(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	h.pay = unknown
 	id := h.session()
@@ -388,7 +371,6 @@ func TestStatus_NotPossible(t *testing.T) {
 }
 
 func TestPay_FormThatWasOvertakenIsNotPaid(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	h.pay = declines
 	id := h.session()
@@ -414,7 +396,6 @@ func TestPay_FormThatWasOvertakenIsNotPaid(t *testing.T) {
 // A double click without JavaScript, or a reload of the POST, sends a second form. The network is
 // asked to charge once, whenever the second form comes.
 func TestPay_AFormThatIsSentTwiceIsOnePayment(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	for range 10 {
 		for _, outcome := range []func(*harness, checkout.Ref, string) (contract.PaymentResult, error){succeeds, declines} {
@@ -455,7 +436,6 @@ func TestPay_AFormThatIsSentTwiceIsOnePayment(t *testing.T) {
 }
 
 func TestPay_AnotherSessionsPaymentIsNotTouched(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	h.pay = takes
 	first, second := h.session(), h.session()
@@ -473,7 +453,6 @@ func TestPay_AnotherSessionsPaymentIsNotTouched(t *testing.T) {
 
 // TestPay_AChosenIDOfAnotherTimeOrCellIsNotUsed: lists are sorted by id, and a proxy of several cells reads it.
 func TestPay_AChosenIDOfAnotherTimeOrCellIsNotUsed(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	h.pay = takes
 	now := time.Now()
@@ -498,7 +477,6 @@ func TestPay_AChosenIDOfAnotherTimeOrCellIsNotUsed(t *testing.T) {
 }
 
 func TestPay_FaultsAreShownWithoutTheCard(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	id := h.session()
 	w := h.post("/"+id, url.Values{fieldCardNumber: {canaryCard[:15] + "1"}, fieldExp: {"01/20"}, fieldCVC: {"98"}, fieldEmail: {"ada@"}})
@@ -521,7 +499,6 @@ func TestPay_FaultsAreShownWithoutTheCard(t *testing.T) {
 }
 
 func TestPay_CardNetworkAway(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	h.cards.err = errors.New("quotes " + canaryCard)
 	w := h.post("/"+h.session(), goodCard())
@@ -532,7 +509,6 @@ func TestPay_CardNetworkAway(t *testing.T) {
 }
 
 func TestPay_Expired(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	id := h.session(func(n *storage.NewSession, _ *checkout.Merchant) { n.Lifetime = -time.Second })
 	h.requireRedirect(h.post("/"+id, goodCard()), "/checkout/"+id)
@@ -545,7 +521,6 @@ func TestPay_Expired(t *testing.T) {
 }
 
 func TestPay_TemporalUnreachable(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	away, err := client.NewLazyClient(client.Options{HostPort: "127.0.0.1:1", Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
 	require.NoError(t, err)

@@ -11,7 +11,6 @@ import (
 )
 
 func TestPage_ShowsPicturesFromItsOwnOrigin(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	beans, gone := "https://shop.example.test/beans.jpg?token=secret-canary", "https://shop.example.test/gone.jpg"
 	id := h.session(func(n *storage.NewSession, _ *checkout.Merchant) {

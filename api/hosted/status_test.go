@@ -10,7 +10,6 @@ import (
 )
 
 func TestStatus_AnInventedPaymentNeverReachesTheWorkflow(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	id := h.session()
 	for _, path := range []string{"/" + id + "?payment=", "/" + id + "/status?payment="} {
@@ -20,7 +19,6 @@ func TestStatus_AnInventedPaymentNeverReachesTheWorkflow(t *testing.T) {
 }
 
 func TestStatus_HoldsNoPersonalData(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	id := h.session()
 	w := h.get("/" + id + "/status")

@@ -18,7 +18,7 @@ func TestTelemetry_HoldsNeitherCardNorQuery(t *testing.T) {
 	before := otel.GetTracerProvider()
 	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans)))
 	t.Cleanup(func() { otel.SetTracerProvider(before) })
-	h := newHarness(t)
+	h := newHarnessAlone(t)
 	h.pay = declines
 	id := h.session()
 	h.post("/"+id, goodCard())

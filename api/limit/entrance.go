@@ -29,17 +29,6 @@ type Rates struct {
 	Forms    storage.Rate // forms, counted in addition
 }
 
-// Or returns r, with other's rates where r has none.
-func (r Rates) Or(other Rates) Rates {
-	if r.Requests.Burst == 0 {
-		r.Requests = other.Requests
-	}
-	if r.Forms.Burst == 0 {
-		r.Forms = other.Forms
-	}
-	return r
-}
-
 // Entrance limits the requests of an address. Shares limits how many run at once in this process.
 // Rates limits how many come over time, in all processes together. Cookies do not count, because
 // any client can invent one.

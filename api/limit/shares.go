@@ -15,10 +15,6 @@ const (
 	penalty  = 100 * time.Millisecond // how long a refused request keeps its place
 )
 
-// DefaultShare is a third of a process's default connections to PostgreSQL. When one merchant uses
-// its share of reads and of writes, a third is left to the others.
-const DefaultShare = 6
-
 // Shares gives each owner an equal share of the requests that this process works on at once. More
 // requests of one owner wait for each other, but not for other owners' requests.
 type Shares struct {

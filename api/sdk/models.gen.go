@@ -5,7 +5,6 @@ package sdk
 
 import (
 	"encoding/json"
-	"errors"
 	"time"
 )
 
@@ -198,22 +197,16 @@ const (
 )
 
 // Amount Major units of the currency, with two decimals.
-//
-// Examples: 149.9
 type Amount = float64
 
 // CheckoutCompleted defines model for CheckoutCompleted.
 type CheckoutCompleted struct {
 	// CreatedAt RFC 3339 in UTC with milliseconds.
-	//
-	// Examples: 2026-11-03T09:12:44.218Z
 	CreatedAt Time `json:"created_at"`
 
 	// Data One payment of a session.
 	Data Transaction `json:"data"`
-
-	// Id Examples: evt_06gt1bz8sw8y4trdajdpy0v7b8
-	Id EventId `json:"id"`
+	Id   EventId     `json:"id"`
 
 	// Livemode Not in what is sent to webhooks.
 	Livemode *Livemode `json:"livemode,omitempty"`
@@ -229,15 +222,11 @@ type CheckoutCompletedType string
 // CheckoutFailed defines model for CheckoutFailed.
 type CheckoutFailed struct {
 	// CreatedAt RFC 3339 in UTC with milliseconds.
-	//
-	// Examples: 2026-11-03T09:12:44.218Z
 	CreatedAt Time `json:"created_at"`
 
 	// Data One payment of a session.
 	Data Transaction `json:"data"`
-
-	// Id Examples: evt_06gt1bz8sw8y4trdajdpy0v7b8
-	Id EventId `json:"id"`
+	Id   EventId     `json:"id"`
 
 	// Livemode Not in what is sent to webhooks.
 	Livemode *Livemode `json:"livemode,omitempty"`
@@ -253,21 +242,15 @@ type CheckoutFailedType string
 // CreatedSession A checkout session, and who signs for its `webhook_url`.
 type CreatedSession struct {
 	// Amount Major units of the currency, with two decimals.
-	//
-	// Examples: 149.9
 	Amount Amount `json:"amount"`
 
 	// CancelUrl As you sent it.
 	CancelUrl *string `json:"cancel_url,omitempty"`
 
 	// CompletedAt RFC 3339 in UTC with milliseconds, or null.
-	//
-	// Examples: 2026-11-03T09:14:05.391Z
 	CompletedAt *OptionalTime `json:"completed_at"`
 
 	// CreatedAt RFC 3339 in UTC with milliseconds.
-	//
-	// Examples: 2026-11-03T09:12:44.218Z
 	CreatedAt Time `json:"created_at"`
 
 	// Currency Fiat currency of a charge, ISO 4217.
@@ -280,12 +263,8 @@ type CreatedSession struct {
 	Description *string `json:"description,omitempty"`
 
 	// ExpiresAt RFC 3339 in UTC with milliseconds.
-	//
-	// Examples: 2026-11-03T09:12:44.218Z
-	ExpiresAt Time `json:"expires_at"`
-
-	// Id Examples: cs_06gt1bnbq865s9n3mh86a4s71r
-	Id SessionId `json:"id"`
+	ExpiresAt Time      `json:"expires_at"`
+	Id        SessionId `json:"id"`
 
 	// LineItems As you sent them.
 	LineItems *[]LineItem `json:"line_items,omitempty"`
@@ -302,9 +281,6 @@ type CreatedSession struct {
 	//
 	// A number must be exact as a 64-bit float, because most readers use one: `9007199254740993` and `1e400` are refused.
 	// Send such a number as a string.
-	//
-	//
-	// Examples: {"order_id":"A-1042"}
 	Metadata Metadata `json:"metadata"`
 
 	// PaymentInProgress A payment is in progress. The session is still pending and cannot be expired now.
@@ -345,19 +321,12 @@ type CreatedSession struct {
 type Currency string
 
 // Decimal A decimal number as text, because a float would round it.
-//
-// Examples: 161.726300
 type Decimal = string
-
-// Event What happened. Its `data` is a transaction, a payout or the merchant, by its `type`.
-type Event struct {
-	union json.RawMessage
-}
 
 // EventChoice Event types, in any combination; `["*"]`, alone, is all of them.
 type EventChoice = []string
 
-// EventId Examples: evt_06gt1bz8sw8y4trdajdpy0v7b8
+// EventId defines model for EventId.
 type EventId = string
 
 // EventName defines model for EventName.
@@ -386,9 +355,7 @@ type InvalidRequest struct {
 	Message string `json:"message"`
 
 	// Param Of the first fault.
-	Param *string `json:"param,omitempty"`
-
-	// RequestId Examples: req_06gt1bnbpcf2f2kacfp29vf6mg
+	Param     *string   `json:"param,omitempty"`
 	RequestId RequestId `json:"request_id"`
 }
 
@@ -403,8 +370,6 @@ type LineItem struct {
 	Quantity int32   `json:"quantity"`
 
 	// UnitAmount Major units of the currency, with two decimals.
-	//
-	// Examples: 149.9
 	UnitAmount Amount `json:"unit_amount"`
 }
 
@@ -430,9 +395,7 @@ type Locale string
 // Merchant Your settings, and which of them changed.
 type Merchant struct {
 	Changed []MerchantChanged `json:"changed"`
-
-	// Id Examples: mer_06f1c37058k9xwn79qj55snm70
-	Id MerchantId `json:"id"`
+	Id      MerchantId        `json:"id"`
 
 	// Livemode True in live mode, false in test mode.
 	Livemode        Livemode        `json:"livemode"`
@@ -453,7 +416,7 @@ type Merchant struct {
 // MerchantChanged defines model for Merchant.Changed.
 type MerchantChanged string
 
-// MerchantId Examples: mer_06f1c37058k9xwn79qj55snm70
+// MerchantId defines model for MerchantId.
 type MerchantId = string
 
 // MerchantSettings defines model for MerchantSettings.
@@ -468,15 +431,11 @@ type MerchantSettings struct {
 // MerchantUpdated defines model for MerchantUpdated.
 type MerchantUpdated struct {
 	// CreatedAt RFC 3339 in UTC with milliseconds.
-	//
-	// Examples: 2026-11-03T09:12:44.218Z
 	CreatedAt Time `json:"created_at"`
 
 	// Data Your settings, and which of them changed.
 	Data Merchant `json:"data"`
-
-	// Id Examples: evt_06gt1bz8sw8y4trdajdpy0v7b8
-	Id EventId `json:"id"`
+	Id   EventId  `json:"id"`
 
 	// Livemode Not in what is sent to webhooks.
 	Livemode *Livemode `json:"livemode,omitempty"`
@@ -495,8 +454,6 @@ type MerchantUpdatedType string
 //
 // A number must be exact as a 64-bit float, because most readers use one: `9007199254740993` and `1e400` are refused.
 // Send such a number as a string.
-//
-// Examples: {"order_id":"A-1042"}
 type Metadata map[string]Metadata_AdditionalProperties
 
 // Metadata0 defines model for Metadata.0.
@@ -516,8 +473,6 @@ type Metadata_AdditionalProperties struct {
 // Moment One thing that happened to a session.
 type Moment struct {
 	// At RFC 3339 in UTC with milliseconds.
-	//
-	// Examples: 2026-11-03T09:12:44.218Z
 	At Time `json:"at"`
 
 	// PayoutId Of a payout.
@@ -538,13 +493,9 @@ type MomentStatus string
 type Network string
 
 // OptionalDecimal A decimal number as text, or null.
-//
-// Examples: 161.726300
 type OptionalDecimal = string
 
 // OptionalTime RFC 3339 in UTC with milliseconds, or null.
-//
-// Examples: 2026-11-03T09:14:05.391Z
 type OptionalTime = time.Time
 
 // OrderIdInUse defines model for OrderIdInUse.
@@ -552,14 +503,10 @@ type OrderIdInUse struct {
 	Error OrderIdInUseError `json:"error"`
 
 	// Message Words for people, which may change.
-	Message string `json:"message"`
-
-	// RequestId Examples: req_06gt1bnbpcf2f2kacfp29vf6mg
+	Message   string    `json:"message"`
 	RequestId RequestId `json:"request_id"`
 
 	// SessionId The session that has the order id.
-	//
-	// Examples: cs_06gt1bnbq865s9n3mh86a4s71r
 	SessionId SessionId `json:"session_id"`
 
 	// Status Of the session that has the order id; `completed` when the order is paid.
@@ -580,9 +527,7 @@ type PaymentInProgress struct {
 	Error PaymentInProgressError `json:"error"`
 
 	// Message Words for people, which may change.
-	Message string `json:"message"`
-
-	// RequestId Examples: req_06gt1bnbpcf2f2kacfp29vf6mg
+	Message   string    `json:"message"`
 	RequestId RequestId `json:"request_id"`
 
 	// Status Of the session.
@@ -617,19 +562,12 @@ type PaymentMethodType string
 // Payout The crypto payout of one completed session.
 type Payout struct {
 	// Amount What is sent, in `currency`; null until it is known. USDT and USDC have 6 places, BTC 8, ETH 18.
-	//
-	// Examples: 161.726300
 	Amount *OptionalDecimal `json:"amount"`
 
 	// ConfirmedAt Live mode only: when the transfer was final on its chain. It is absent before that, and the event `payout.sent` never has it.
-	//
-	//
-	// Examples: 2026-11-03T09:12:44.218Z
 	ConfirmedAt *Time `json:"confirmed_at,omitempty"`
 
 	// CreatedAt RFC 3339 in UTC with milliseconds.
-	//
-	// Examples: 2026-11-03T09:12:44.218Z
 	CreatedAt Time `json:"created_at"`
 
 	// Currency The crypto that you receive.
@@ -639,37 +577,25 @@ type Payout struct {
 	Destination string `json:"destination"`
 
 	// ExchangeRate `currency` for one unit of `source_currency`. When a retried payout, or one whose charge was disputed, is signed after `exchange_rate_locked_until`, the current rate is used if it is lower. It never rises.
-	//
-	// Examples: 161.726300
 	ExchangeRate Decimal `json:"exchange_rate"`
 
 	// ExchangeRateLockedUntil Until when a retry keeps `exchange_rate`; null when the rate is fixed, as in test mode. Events of earlier versions lack it.
-	//
-	// Examples: 2026-11-03T09:14:05.391Z
 	ExchangeRateLockedUntil *OptionalTime `json:"exchange_rate_locked_until,omitempty"`
 
 	// FailedAt RFC 3339 in UTC with milliseconds, or null.
-	//
-	// Examples: 2026-11-03T09:14:05.391Z
 	FailedAt *OptionalTime `json:"failed_at"`
 
 	// Failure Why it failed, or null.
 	Failure *PayoutFailure `json:"failure"`
 
 	// Fee Of the network, in `currency`; null until it is known.
-	//
-	// Examples: 161.726300
 	Fee *OptionalDecimal `json:"fee"`
-
-	// Id Examples: po_06gt1bz8swb002csa3c3dxknsg
-	Id PayoutId `json:"id"`
+	Id  PayoutId         `json:"id"`
 
 	// Livemode True in live mode, false in test mode.
 	Livemode Livemode `json:"livemode"`
 
 	// LockedExchangeRate The `exchange_rate` when the customer paid. Events of earlier versions lack it.
-	//
-	// Examples: 161.726300
 	LockedExchangeRate *Decimal `json:"locked_exchange_rate,omitempty"`
 
 	// Metadata Your own pairs, as they were sent: at most 50, keys of 1 to 40 characters, values strings of at most 500 characters,
@@ -678,33 +604,22 @@ type Payout struct {
 	//
 	// A number must be exact as a 64-bit float, because most readers use one: `9007199254740993` and `1e400` are refused.
 	// Send such a number as a string.
-	//
-	//
-	// Examples: {"order_id":"A-1042"}
 	Metadata Metadata `json:"metadata"`
 
 	// Network The chain of a payout.
 	Network Network `json:"network"`
 
 	// SentAt RFC 3339 in UTC with milliseconds, or null.
-	//
-	// Examples: 2026-11-03T09:14:05.391Z
-	SentAt *OptionalTime `json:"sent_at"`
-
-	// SessionId Examples: cs_06gt1bnbq865s9n3mh86a4s71r
-	SessionId SessionId `json:"session_id"`
+	SentAt    *OptionalTime `json:"sent_at"`
+	SessionId SessionId     `json:"session_id"`
 
 	// SourceAmount The `net` of the transaction, in `source_currency`.
-	//
-	// Examples: 149.9
 	SourceAmount Amount `json:"source_amount"`
 
 	// SourceCurrency Fiat currency of a charge, ISO 4217.
-	SourceCurrency Currency     `json:"source_currency"`
-	Status         PayoutStatus `json:"status"`
-
-	// TransactionId Examples: txn_06gt1byy22ak2qcxs7w1g67824
-	TransactionId TransactionId `json:"transaction_id"`
+	SourceCurrency Currency      `json:"source_currency"`
+	Status         PayoutStatus  `json:"status"`
+	TransactionId  TransactionId `json:"transaction_id"`
 
 	// TxHash Of the transfer; null until it is broadcast.
 	TxHash *string `json:"tx_hash"`
@@ -727,15 +642,11 @@ type PayoutCurrency string
 // PayoutFailed defines model for PayoutFailed.
 type PayoutFailed struct {
 	// CreatedAt RFC 3339 in UTC with milliseconds.
-	//
-	// Examples: 2026-11-03T09:12:44.218Z
 	CreatedAt Time `json:"created_at"`
 
 	// Data The crypto payout of one completed session.
-	Data Payout `json:"data"`
-
-	// Id Examples: evt_06gt1bz8sw8y4trdajdpy0v7b8
-	Id EventId `json:"id"`
+	Data Payout  `json:"data"`
+	Id   EventId `json:"id"`
 
 	// Livemode Not in what is sent to webhooks.
 	Livemode *Livemode `json:"livemode,omitempty"`
@@ -759,21 +670,17 @@ type PayoutFailure struct {
 // PayoutFailureCode defines model for PayoutFailureCode.
 type PayoutFailureCode string
 
-// PayoutId Examples: po_06gt1bz8swb002csa3c3dxknsg
+// PayoutId defines model for PayoutId.
 type PayoutId = string
 
 // PayoutSent defines model for PayoutSent.
 type PayoutSent struct {
 	// CreatedAt RFC 3339 in UTC with milliseconds.
-	//
-	// Examples: 2026-11-03T09:12:44.218Z
 	CreatedAt Time `json:"created_at"`
 
 	// Data The crypto payout of one completed session.
-	Data Payout `json:"data"`
-
-	// Id Examples: evt_06gt1bz8sw8y4trdajdpy0v7b8
-	Id EventId `json:"id"`
+	Data Payout  `json:"data"`
+	Id   EventId `json:"id"`
 
 	// Livemode Not in what is sent to webhooks.
 	Livemode *Livemode `json:"livemode,omitempty"`
@@ -789,7 +696,7 @@ type PayoutSentType string
 // PayoutStatus defines model for PayoutStatus.
 type PayoutStatus string
 
-// RequestId Examples: req_06gt1bnbpcf2f2kacfp29vf6mg
+// RequestId defines model for RequestId.
 type RequestId = string
 
 // Secret The signing secret, shown only here. All of it is the key, `whsec_` included.
@@ -798,21 +705,15 @@ type Secret = string
 // Session A checkout session.
 type Session struct {
 	// Amount Major units of the currency, with two decimals.
-	//
-	// Examples: 149.9
 	Amount Amount `json:"amount"`
 
 	// CancelUrl As you sent it.
 	CancelUrl *string `json:"cancel_url,omitempty"`
 
 	// CompletedAt RFC 3339 in UTC with milliseconds, or null.
-	//
-	// Examples: 2026-11-03T09:14:05.391Z
 	CompletedAt *OptionalTime `json:"completed_at"`
 
 	// CreatedAt RFC 3339 in UTC with milliseconds.
-	//
-	// Examples: 2026-11-03T09:12:44.218Z
 	CreatedAt Time `json:"created_at"`
 
 	// Currency Fiat currency of a charge, ISO 4217.
@@ -825,12 +726,8 @@ type Session struct {
 	Description *string `json:"description,omitempty"`
 
 	// ExpiresAt RFC 3339 in UTC with milliseconds.
-	//
-	// Examples: 2026-11-03T09:12:44.218Z
-	ExpiresAt Time `json:"expires_at"`
-
-	// Id Examples: cs_06gt1bnbq865s9n3mh86a4s71r
-	Id SessionId `json:"id"`
+	ExpiresAt Time      `json:"expires_at"`
+	Id        SessionId `json:"id"`
 
 	// LineItems As you sent them.
 	LineItems *[]LineItem `json:"line_items,omitempty"`
@@ -847,9 +744,6 @@ type Session struct {
 	//
 	// A number must be exact as a 64-bit float, because most readers use one: `9007199254740993` and `1e400` are refused.
 	// Send such a number as a string.
-	//
-	//
-	// Examples: {"order_id":"A-1042"}
 	Metadata Metadata `json:"metadata"`
 
 	// PaymentInProgress A payment is in progress. The session is still pending and cannot be expired now.
@@ -880,7 +774,7 @@ type Session struct {
 	WebhookUrl *string `json:"webhook_url"`
 }
 
-// SessionId Examples: cs_06gt1bnbq865s9n3mh86a4s71r
+// SessionId defines model for SessionId.
 type SessionId = string
 
 // SessionList defines model for SessionList.
@@ -897,9 +791,7 @@ type SessionNotPending struct {
 	Error SessionNotPendingError `json:"error"`
 
 	// Message Words for people, which may change.
-	Message string `json:"message"`
-
-	// RequestId Examples: req_06gt1bnbpcf2f2kacfp29vf6mg
+	Message   string    `json:"message"`
 	RequestId RequestId `json:"request_id"`
 
 	// Status Of the session.
@@ -952,15 +844,11 @@ type SessionRequest struct {
 type SessionStatus string
 
 // Time RFC 3339 in UTC with milliseconds.
-//
-// Examples: 2026-11-03T09:12:44.218Z
 type Time = time.Time
 
 // Transaction One payment of a session.
 type Transaction struct {
 	// Amount Major units of the currency, with two decimals.
-	//
-	// Examples: 149.9
 	Amount Amount `json:"amount"`
 
 	// Attempt Which payment of the session this is.
@@ -970,13 +858,9 @@ type Transaction struct {
 	AttemptsRemaining int `json:"attempts_remaining"`
 
 	// CompletedAt RFC 3339 in UTC with milliseconds, or null.
-	//
-	// Examples: 2026-11-03T09:14:05.391Z
 	CompletedAt *OptionalTime `json:"completed_at"`
 
 	// CreatedAt RFC 3339 in UTC with milliseconds.
-	//
-	// Examples: 2026-11-03T09:12:44.218Z
 	CreatedAt Time `json:"created_at"`
 
 	// Currency Fiat currency of a charge, ISO 4217.
@@ -984,20 +868,14 @@ type Transaction struct {
 	CustomerEmail *string  `json:"customer_email"`
 
 	// ExchangeRate Payout currency for one unit of `currency`; null when it failed.
-	//
-	// Examples: 161.726300
 	ExchangeRate *OptionalDecimal `json:"exchange_rate"`
 
 	// Failure Why it failed, or null.
 	Failure *TransactionFailure `json:"failure"`
 
 	// Fee What we keep, in `currency`, by the plan that you had when the payment was decided.
-	//
-	// Examples: 149.9
-	Fee Amount `json:"fee"`
-
-	// Id Examples: txn_06gt1byy22ak2qcxs7w1g67824
-	Id TransactionId `json:"id"`
+	Fee Amount        `json:"fee"`
+	Id  TransactionId `json:"id"`
 
 	// Livemode True in live mode, false in test mode.
 	Livemode Livemode `json:"livemode"`
@@ -1008,14 +886,9 @@ type Transaction struct {
 	//
 	// A number must be exact as a 64-bit float, because most readers use one: `9007199254740993` and `1e400` are refused.
 	// Send such a number as a string.
-	//
-	//
-	// Examples: {"order_id":"A-1042"}
 	Metadata Metadata `json:"metadata"`
 
 	// Net The amount paid out, in `currency`.
-	//
-	// Examples: 149.9
 	Net Amount `json:"net"`
 
 	// PaymentMethod The card details that may be shown.
@@ -1023,9 +896,7 @@ type Transaction struct {
 
 	// PayoutCurrency The crypto that you receive.
 	PayoutCurrency PayoutCurrency `json:"payout_currency"`
-
-	// SessionId Examples: cs_06gt1bnbq865s9n3mh86a4s71r
-	SessionId SessionId `json:"session_id"`
+	SessionId      SessionId      `json:"session_id"`
 
 	// SessionStatus Of the session, right after this payment was decided.
 	SessionStatus SessionStatus     `json:"session_status"`
@@ -1043,13 +914,13 @@ type TransactionFailure struct {
 // TransactionFailureCode defines model for TransactionFailureCode.
 type TransactionFailureCode string
 
-// TransactionId Examples: txn_06gt1byy22ak2qcxs7w1g67824
+// TransactionId defines model for TransactionId.
 type TransactionId = string
 
 // TransactionStatus defines model for TransactionStatus.
 type TransactionStatus string
 
-// WebhookId Examples: wh_06gnk819br7xdwmx1pmsaft8y4
+// WebhookId defines model for WebhookId.
 type WebhookId = string
 
 // WebhookRequest defines model for WebhookRequest.
@@ -1070,28 +941,19 @@ type WebhookStatus string
 // WebhookWithSecret A webhook with its secret.
 type WebhookWithSecret struct {
 	// CreatedAt RFC 3339 in UTC with milliseconds.
-	//
-	// Examples: 2026-11-03T09:12:44.218Z
 	CreatedAt   Time        `json:"created_at"`
 	Description *string     `json:"description"`
 	Events      []EventName `json:"events"`
 
 	// FailingSince Since when every first attempt of a delivery has failed; null during the first hour. After three days without a
 	// successful delivery the webhook is disabled: its events wait until you resume it.
-	//
-	//
-	// Examples: 2026-11-03T09:14:05.391Z
 	FailingSince *OptionalTime `json:"failing_since"`
-
-	// Id Examples: wh_06gnk819br7xdwmx1pmsaft8y4
-	Id WebhookId `json:"id"`
+	Id           WebhookId     `json:"id"`
 
 	// Livemode True in live mode, false in test mode.
 	Livemode Livemode `json:"livemode"`
 
 	// PreviousSecretExpiresAt When the previous secret stops signing; null if there is none.
-	//
-	// Examples: 2026-11-03T09:14:05.391Z
 	PreviousSecretExpiresAt *OptionalTime `json:"previous_secret_expires_at"`
 
 	// Secret The signing secret, shown only here. All of it is the key, `whsec_` included.
@@ -1100,80 +962,6 @@ type WebhookWithSecret struct {
 	// Status A disabled webhook holds its deliveries.
 	Status WebhookStatus `json:"status"`
 	Url    string        `json:"url"`
-}
-
-// AsCheckoutCompleted returns the union data inside the Event as a CheckoutCompleted
-func (t Event) AsCheckoutCompleted() (CheckoutCompleted, error) {
-	var body CheckoutCompleted
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// AsCheckoutFailed returns the union data inside the Event as a CheckoutFailed
-func (t Event) AsCheckoutFailed() (CheckoutFailed, error) {
-	var body CheckoutFailed
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// AsPayoutSent returns the union data inside the Event as a PayoutSent
-func (t Event) AsPayoutSent() (PayoutSent, error) {
-	var body PayoutSent
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// AsPayoutFailed returns the union data inside the Event as a PayoutFailed
-func (t Event) AsPayoutFailed() (PayoutFailed, error) {
-	var body PayoutFailed
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// AsMerchantUpdated returns the union data inside the Event as a MerchantUpdated
-func (t Event) AsMerchantUpdated() (MerchantUpdated, error) {
-	var body MerchantUpdated
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-func (t Event) Discriminator() (string, error) {
-	var discriminator struct {
-		Discriminator string `json:"type"`
-	}
-	err := json.Unmarshal(t.union, &discriminator)
-	return discriminator.Discriminator, err
-}
-
-func (t Event) ValueByDiscriminator() (interface{}, error) {
-	discriminator, err := t.Discriminator()
-	if err != nil {
-		return nil, err
-	}
-	switch discriminator {
-	case "checkout.completed":
-		return t.AsCheckoutCompleted()
-	case "checkout.failed":
-		return t.AsCheckoutFailed()
-	case "merchant.updated":
-		return t.AsMerchantUpdated()
-	case "payout.failed":
-		return t.AsPayoutFailed()
-	case "payout.sent":
-		return t.AsPayoutSent()
-	default:
-		return nil, errors.New("unknown discriminator value: " + discriminator)
-	}
-}
-
-func (t Event) MarshalJSON() ([]byte, error) {
-	b, err := t.union.MarshalJSON()
-	return b, err
-}
-
-func (t *Event) UnmarshalJSON(b []byte) error {
-	err := t.union.UnmarshalJSON(b)
-	return err
 }
 
 // AsMetadata0 returns the union data inside the Metadata_AdditionalProperties as a Metadata0

@@ -104,13 +104,26 @@ func ParseStored(body []byte) (Received, error) {
 	if json.Unmarshal(members["type"], &got.Type) != nil {
 		got.Type = "" // there is none, or it is no string
 	}
-	var event Event
-	if json.Unmarshal(body, &event) == nil {
-		if known, err := event.ValueByDiscriminator(); err == nil {
-			got.Event = known
+	if decode := decoders[got.Type]; decode != nil {
+		if event, err := decode(body); err == nil {
+			got.Event = event
 		}
 	}
 	return got, nil
+}
+
+var decoders = map[EventName]func(body []byte) (event any, err error){
+	EventNameCheckoutCompleted: decode[CheckoutCompleted],
+	EventNameCheckoutFailed:    decode[CheckoutFailed],
+	EventNamePayoutSent:        decode[PayoutSent],
+	EventNamePayoutFailed:      decode[PayoutFailed],
+	EventNameMerchantUpdated:   decode[MerchantUpdated],
+}
+
+func decode[T any](body []byte) (any, error) {
+	var event T
+	err := json.Unmarshal(body, &event)
+	return event, err
 }
 
 // shallow reports whether JSON is at most maxDepth levels deep. Parsers have limits of their own, each another.

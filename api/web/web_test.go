@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/api/web"
-	"example.com/checkout/workflows/checkout"
 )
 
 // serve answers a request with h, and an error with its text and 500.
@@ -77,22 +76,6 @@ func TestServe_AHandlerMayCutTheConnectionItself(t *testing.T) {
 	require.PanicsWithValue(t, http.ErrAbortHandler, func() {
 		_, _ = serve(t, func(http.ResponseWriter, *http.Request) error { panic(http.ErrAbortHandler) })
 	})
-}
-
-func TestWithRequestID_IsInTheAnswerAndTheContext(t *testing.T) {
-	t.Parallel()
-	var seen string
-	h := web.WithRequestID(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = web.RequestID(r.Context()) }))
-	for sent, kept := range map[string]bool{"": false, "req_1": true, "a b": false} {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-		r.Header.Set("X-Request-Id", sent)
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		require.Equal(t, seen, w.Header().Get("X-Request-Id"))
-		require.Equal(t, kept, seen == sent)
-		require.True(t, kept || checkout.IsID(checkout.PrefixRequest, seen), seen)
-	}
-	require.Empty(t, web.RequestID(t.Context()))
 }
 
 func TestPageHeaders_LetAPageLoadItsOwnServersFilesOnly(t *testing.T) {

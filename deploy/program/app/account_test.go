@@ -27,6 +27,13 @@ type operator struct {
 
 func newOperator(t *testing.T) operator {
 	t.Helper()
+	t.Parallel()
+	return newOperatorAlone(t)
+}
+
+// newOperatorAlone is newOperator for a test that is not parallel.
+func newOperatorAlone(t *testing.T) operator {
+	t.Helper()
 	db := storagetest.New(t)
 	return operator{t: t, db: db, url: db.URL}
 }
@@ -179,7 +186,6 @@ type brokenPipe struct{}
 func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
 func TestKeyCreate_TellsWhichKeyToRevokeWhenItCouldNotBeShown(t *testing.T) {
-	t.Parallel()
 	o := newOperator(t)
 	mer := o.merchant()
 	err := app.Main(t.Context(), []string{"key", "create", mer, "--mode", "test", "--label", "a"}, []string{"DATABASE_URL=" + o.url}, brokenPipe{}, &bytes.Buffer{})
@@ -188,7 +194,7 @@ func TestKeyCreate_TellsWhichKeyToRevokeWhenItCouldNotBeShown(t *testing.T) {
 
 // Not parallel: the test replaces the log of the process.
 func TestKeyCreate_TheKeyIsInNoLogAndNotInTheDatabase(t *testing.T) {
-	o := newOperator(t)
+	o := newOperatorAlone(t)
 	mer := o.merchant()
 	var log bytes.Buffer
 	before := slog.Default()

@@ -167,3 +167,12 @@ func completes(command *cobra.Command, flag string, values ...string) {
 func names[T ~string](list []T) []string {
 	return each(list, func(one T) string { return string(one) })
 }
+
+// each converts a list.
+func each[From, To any](all []From, convert func(From) To) []To {
+	converted := make([]To, 0, len(all))
+	for _, one := range all {
+		converted = append(converted, convert(one))
+	}
+	return converted
+}

@@ -12,7 +12,6 @@ import (
 )
 
 func TestCustomerErase_SaysWhatItWouldDoAndDoesItOnce(t *testing.T) {
-	t.Parallel()
 	o := newOperator(t)
 	store := o.store()
 	const email = "ann@example.com"
@@ -49,7 +48,6 @@ func TestCustomerErase_SaysWhatItWouldDoAndDoesItOnce(t *testing.T) {
 }
 
 func TestCustomerErase_GoesOnWithTheOtherMerchants(t *testing.T) {
-	t.Parallel()
 	o := newOperator(t)
 	store := o.store()
 	const email = "ann@example.com"

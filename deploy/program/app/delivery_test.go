@@ -13,7 +13,6 @@ import (
 )
 
 func TestDeliveryFailed_DoesNotListWhatWasReplayedAndArrived(t *testing.T) {
-	t.Parallel()
 	o := newOperator(t)
 	merchant := o.merchant()
 	store := o.store()

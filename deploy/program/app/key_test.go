@@ -25,7 +25,6 @@ type listedKey struct {
 }
 
 func TestKeyCreate_PrintsAKeyThatWorksAloneOnStandardOutput(t *testing.T) {
-	t.Parallel()
 	o := newOperator(t)
 	mer, store := o.merchant(), o.store()
 	for _, c := range []struct {
@@ -52,7 +51,6 @@ func TestKeyCreate_PrintsAKeyThatWorksAloneOnStandardOutput(t *testing.T) {
 }
 
 func TestKeyCreate_NeedsAMerchantThatThereIs(t *testing.T) {
-	t.Parallel()
 	o := newOperator(t)
 	unknown := checkout.NewID(checkout.PrefixMerchant)
 	o.refused("there is no merchant "+unknown, "key", "create", unknown, "--mode", "test", "--label", "a")
@@ -61,7 +59,6 @@ func TestKeyCreate_NeedsAMerchantThatThereIs(t *testing.T) {
 }
 
 func TestKeyList_ShowsEveryKeyNewestFirst(t *testing.T) {
-	t.Parallel()
 	o := newOperator(t)
 	mer, other := o.merchant(), o.merchant()
 	require.Equal(t, [][]string{{"ID", "MODE", "LABEL", "SCOPES", "LAST4", "CREATED", "LAST", "USED", "REVOKED"}}, words(o.must("key", "list", mer)))
@@ -89,7 +86,6 @@ func TestKeyList_ShowsEveryKeyNewestFirst(t *testing.T) {
 }
 
 func TestKeyRevoke_HoldsAtOnceAndIsSafeToRepeat(t *testing.T) {
-	t.Parallel()
 	o := newOperator(t)
 	mer, store := o.merchant(), o.store()
 	key := strings.TrimSpace(o.must("key", "create", mer, "--mode", "live", "--label", "server"))
@@ -111,7 +107,6 @@ func TestKeyRevoke_HoldsAtOnceAndIsSafeToRepeat(t *testing.T) {
 }
 
 func TestKeyList_ShowsWhatATerminalWouldActOn(t *testing.T) {
-	t.Parallel()
 	o := newOperator(t)
 	mer := o.merchant()
 	// Use the store, because the command refuses this label.

@@ -18,7 +18,6 @@ func newMasterKey(t *testing.T) (id, entry string) {
 }
 
 func TestReseal_SaysWhichKeysMayLeave(t *testing.T) {
-	t.Parallel()
 	o := newOperator(t)
 	oldID, old := newMasterKey(t)
 	freshID, fresh := newMasterKey(t)

@@ -35,7 +35,6 @@ type shownMerchant struct {
 }
 
 func TestMerchantCreate_PrintsTheIDAlone(t *testing.T) {
-	t.Parallel()
 	o := newOperator(t)
 	out, notes, err := o.run("merchant", "create", "--name", "Café <Ann & Bob>")
 	require.NoError(t, err)
@@ -54,7 +53,6 @@ func TestMerchantCreate_PrintsTheIDAlone(t *testing.T) {
 }
 
 func TestMerchantCreate_OnTestNetworksTakesNoAddressOfTheSandbox(t *testing.T) {
-	t.Parallel()
 	o := newOperator(t)
 	create := func(choice, address string) error {
 		o.environment = []string{"CHECKOUT_TEST_CHAINS=" + choice}
@@ -68,7 +66,6 @@ func TestMerchantCreate_OnTestNetworksTakesNoAddressOfTheSandbox(t *testing.T) {
 }
 
 func TestMerchantCreate_StoresThePayoutAddressesOfTheMode(t *testing.T) {
-	t.Parallel()
 	o := newOperator(t)
 	usdc := checkout.PayoutAddress{Currency: "USDC", Network: "ethereum", Address: ethereumAddress}
 	btc := checkout.PayoutAddress{Currency: "BTC", Network: "bitcoin", Address: bitcoinAddress}
@@ -97,7 +94,6 @@ func TestMerchantCreate_StoresThePayoutAddressesOfTheMode(t *testing.T) {
 
 // TestMerchantCreate_RefusesASanctionedAddress: each mode has a file of its own, and the text does not say why.
 func TestMerchantCreate_RefusesASanctionedAddress(t *testing.T) {
-	t.Parallel()
 	o := newOperator(t)
 	file := filepath.Join(t.TempDir(), "sanctions")
 	require.NoError(t, os.WriteFile(file, []byte(ethereumAddress+"\n"), 0o600))
@@ -108,7 +104,6 @@ func TestMerchantCreate_RefusesASanctionedAddress(t *testing.T) {
 }
 
 func TestMerchantCreate_RefusesLiveAddressesOfTheTreasuryAndTheTokens(t *testing.T) {
-	t.Parallel()
 	o := newOperator(t)
 	o.environment = append(o.environment, "CHECKOUT_ETHEREUM_TREASURY="+ethereumAddress)
 	const usdcContract = "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"
@@ -122,7 +117,6 @@ func TestMerchantCreate_RefusesLiveAddressesOfTheTreasuryAndTheTokens(t *testing
 }
 
 func TestMerchantCreate_WithAFirstTestKey(t *testing.T) {
-	t.Parallel()
 	o := newOperator(t)
 	out, notes, err := o.run("merchant", "create", "--with-key", "--name", "Shop", "--mode", "live", "--payout", "ETH=ethereum:"+ethereumAddress)
 	require.NoError(t, err)
@@ -137,7 +131,6 @@ func TestMerchantCreate_WithAFirstTestKey(t *testing.T) {
 }
 
 func TestMerchantList_IsNewestFirst(t *testing.T) {
-	t.Parallel()
 	o := newOperator(t)
 	require.Equal(t, "[]\n", o.must("merchant", "list", "--json"))
 	require.Equal(t, [][]string{{"ID", "NAME", "PLAN", "CREATED"}}, words(o.must("merchant", "list")))
@@ -154,13 +147,11 @@ func TestMerchantList_IsNewestFirst(t *testing.T) {
 }
 
 func TestMerchantShow_NeedsAMerchantThatThereIs(t *testing.T) {
-	t.Parallel()
 	unknown := checkout.NewID(checkout.PrefixMerchant)
 	newOperator(t).refused("there is no merchant "+unknown, "merchant", "show", unknown)
 }
 
 func TestMerchantInvite_PrintsALinkThatSignsIn(t *testing.T) {
-	t.Parallel()
 	o := newOperator(t)
 	out, notes, err := o.run("merchant", "create", "--name", "Shop", "--owner", "ann@shop.example", "--with-key")
 	require.NoError(t, err)
@@ -193,7 +184,6 @@ func TestMerchantInvite_PrintsALinkThatSignsIn(t *testing.T) {
 }
 
 func TestMerchantResetFactor_TurnsEverythingOff(t *testing.T) {
-	t.Parallel()
 	o := newOperator(t)
 	lines := strings.Split(o.must("merchant", "create", "--name", "Shop", "--owner", "ann@shop.example", "--with-key"), "\n")
 	_, token, _ := strings.Cut(lines[1], "/invitation/")
@@ -228,7 +218,6 @@ func TestMerchantResetFactor_TurnsEverythingOff(t *testing.T) {
 }
 
 func TestMerchantStopAddress_StopsWhatIsScheduled(t *testing.T) {
-	t.Parallel()
 	o := newOperator(t)
 	id := strings.TrimSpace(o.must("merchant", "create", "--name", "Shop", "--mode", "live",
 		"--payout", "USDC=ethereum:0x52908400098527886E0F7030069857D2E4169EE7"))

@@ -31,7 +31,6 @@ func (o operator) heldPayout(store *storage.Store) checkout.Ref {
 }
 
 func TestFindingClose_KeepsTheReasonAndIsAudited(t *testing.T) {
-	t.Parallel()
 	o := newOperator(t)
 	store := o.store()
 	held := o.heldPayout(store)
@@ -69,7 +68,6 @@ func TestFindingClose_KeepsTheReasonAndIsAudited(t *testing.T) {
 }
 
 func TestPayoutRelease_IsAudited(t *testing.T) {
-	t.Parallel()
 	o := newOperator(t)
 	store := o.store()
 	held := o.heldPayout(store)

@@ -13,7 +13,6 @@ import (
 )
 
 func TestMerchantPlan_ChangesTheFeeAndTellsTheMerchant(t *testing.T) {
-	t.Parallel()
 	o := newOperator(t)
 	id, store := o.merchant(), o.store()
 	require.Contains(t, o.must("merchant", "plan", id, "growth"), "0.80 % of each payment; its webhooks get")
@@ -60,7 +59,6 @@ func TestMerchantPlan_ChangesTheFeeAndTellsTheMerchant(t *testing.T) {
 }
 
 func TestKey_IsInTheAuditLog(t *testing.T) {
-	t.Parallel()
 	o := newOperator(t)
 	id := o.merchant()
 	secret := o.must("key", "create", id, "--mode", "live", "--label", "server")

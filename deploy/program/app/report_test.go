@@ -35,7 +35,6 @@ func (o operator) exec(sql string) {
 }
 
 func TestReport_IsATableForPeople(t *testing.T) {
-	t.Parallel()
 	o := newOperator(t)
 	id := o.merchant()
 	o.must("merchant", "plan", id, "growth")
@@ -65,7 +64,6 @@ func TestReport_IsATableForPeople(t *testing.T) {
 }
 
 func TestReport_InJSONHasEveryAmountAsText(t *testing.T) {
-	t.Parallel()
 	o := newOperator(t)
 	o.charge(o.store(), o.merchant())
 	o.yesterday()
@@ -91,7 +89,6 @@ func TestReport_InJSONHasEveryAmountAsText(t *testing.T) {
 }
 
 func TestReport_NeedsADayThatHasCome(t *testing.T) {
-	t.Parallel()
 	o := newOperator(t)
 	for _, day := range []string{"22.11.2026", "2026-02-30", "today"} {
 		o.refused("--day must be a date such as 2026-11-22", "report", "--day", day)

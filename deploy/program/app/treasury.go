@@ -228,7 +228,7 @@ func (c *call) showTreasury(ctx context.Context, store *storage.Store, mode chec
 		}
 		ledger = append(ledger, []string{b.Account, b.Asset, amount})
 	}
-	return errors.Join(c.printTable(rows...), c.printTable(floatTable(each(floats, showFloat))...),
+	return errors.Join(c.printTable(rows...), c.printTable(floatTable(floats).lines()...),
 		c.printTable(under...), c.printTable(waiting...), c.printTable(ledger...), c.printFindings(findings))
 }
 

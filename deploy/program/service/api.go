@@ -155,7 +155,8 @@ func limits(cfg config.Config) api.Limits {
 }
 
 // pageLimits returns the rate limits of the hosted page. The burst is large, because many customers
-// may share one address.
+// may share one address. Forms counts only forms whose card was refused, so that nobody can test many
+// stolen cards.
 func pageLimits(cfg config.Config) limit.Rates {
 	return limit.Rates{
 		Requests: storage.Rate{PerSecond: cfg.PageRateLimit, Burst: max(1, int(10*cfg.PageRateLimit))},
@@ -163,8 +164,8 @@ func pageLimits(cfg config.Config) limit.Rates {
 	}
 }
 
-// dashboardLimits returns limits like pageLimits. They allow one form for every twenty requests:
-// people send fewer.
+// dashboardLimits returns limits like pageLimits: a whole office may share one address. They allow one form
+// for every twenty requests: people send fewer.
 func dashboardLimits(cfg config.Config) limit.Rates {
 	forms := cfg.DashboardRateLimit / 20
 	return limit.Rates{

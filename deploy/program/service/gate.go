@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
+	"example.com/checkout/api"
 	"example.com/checkout/api/health"
 )
 
@@ -13,7 +14,7 @@ type gate struct{ handler atomic.Pointer[http.Handler] }
 // newGate returns a gate that answers with state's health until it is opened. Open it before state works.
 func newGate(state *health.State) *gate {
 	g := &gate{}
-	g.open(state.Handler(g))
+	g.open(api.Waiting(state, g))
 	return g
 }
 

@@ -18,6 +18,7 @@ import (
 	"example.com/checkout/activities"
 	"example.com/checkout/activities/mail"
 	"example.com/checkout/activities/sandbox"
+	"example.com/checkout/api"
 	"example.com/checkout/api/health"
 	"example.com/checkout/api/hosted"
 	"example.com/checkout/deploy/program/config"
@@ -36,12 +37,13 @@ func Worker(told context.Context, cfg config.Config) error {
 	answering, hangUp := context.WithCancel(context.WithoutCancel(told))
 	defer hangUp()
 	group, answering := errgroup.WithContext(answering)
-	if err := serve(answering, group, "health", cfg.HealthAddress, state.Handler(http.NotFoundHandler())); err != nil {
+	err := serve(answering, group, "health", cfg.HealthAddress, api.Waiting(state, http.NotFoundHandler()))
+	if err != nil {
 		return err
 	}
 	ctx, done := either(answering, told)
 	defer done()
-	err := work(ctx, cfg, state)
+	err = work(ctx, cfg, state)
 	hangUp()
 	return cmp.Or(group.Wait(), err) // an error of the group is the cause
 }

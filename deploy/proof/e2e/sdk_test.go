@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -16,7 +17,9 @@ import (
 func TestSDK_GoIsGeneratedFromTheDocument(t *testing.T) {
 	t.Parallel()
 	dir := copied(t, e2e.Path("deploy", "tools", "clients", "oapicodegen"))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "openapi.yaml"), readFile(t, e2e.Path("api", "openapi.yaml")), 0o600))
+	// The generator would write a schema's examples into the comment of every field.
+	document := regexp.MustCompile(`(?m)^      examples: \[.*\n`).ReplaceAll(readFile(t, e2e.Path("api", "openapi.yaml")), nil)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "openapi.yaml"), document, 0o600))
 	run(t, dir, []string{"go", "tool", "oapi-codegen", "-config", "sdk.yaml", "openapi.yaml"})
 	requireSame(t, filepath.Join(dir, "models.gen.go"), e2e.Path("api", "sdk", "models.gen.go"))
 	for _, module := range []string{e2e.Path("api", "sdk"), e2e.Path("deploy", "release", "examples", "go")} {

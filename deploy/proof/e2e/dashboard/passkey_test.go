@@ -17,6 +17,7 @@ import (
 
 	"example.com/checkout/api/dashboard"
 	"example.com/checkout/api/dashboard/login"
+	"example.com/checkout/api/limit"
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/proof/e2e/chrome"
 	"example.com/checkout/storage"
@@ -59,6 +60,8 @@ func (s *site) serve() string {
 	at := "http://localhost:" + port
 	server.Config.Handler = dashboard.New(dashboard.Config{
 		Store: s.store, URL: at, CheckoutURL: "https://pay.example.com", RequireFactor: true, Mail: true,
+		Limits: limit.Rates{Requests: storage.Rate{PerSecond: 20, Burst: 200}, Forms: storage.Rate{PerSecond: 1, Burst: 60}},
+		Shares: limit.NewShares(6),
 	})
 	server.Start()
 	s.t.Cleanup(server.Close)

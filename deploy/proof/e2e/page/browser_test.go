@@ -28,6 +28,7 @@ import (
 
 	"example.com/checkout/activities/sandbox"
 	"example.com/checkout/api/hosted"
+	"example.com/checkout/api/limit"
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/proof/e2e/chrome"
 	"example.com/checkout/deploy/standin/devstack"
@@ -882,6 +883,7 @@ func pageWithoutTemporal(t *testing.T) (address string, store *storage.Store) {
 	address = "http://" + server.Listener.Addr().String()
 	server.Config.Handler = hosted.New(hosted.Config{
 		Store: store, Workflows: &runs.Client{Temporal: temporal}, TestCards: &sandbox.CardNetwork{Store: store}, CheckoutURL: address, Log: e2e.Discard,
+		Limits: plenty, Shares: limit.NewShares(6),
 	})
 	server.Start()
 	t.Cleanup(server.Close)

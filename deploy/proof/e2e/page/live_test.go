@@ -24,6 +24,7 @@ import (
 
 	"example.com/checkout/activities/sandbox"
 	"example.com/checkout/api/hosted"
+	"example.com/checkout/api/limit"
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/proof/e2e/chrome"
 	"example.com/checkout/storage"
@@ -80,6 +81,9 @@ type liveShop struct {
 // received is a request that reached the page's server.
 type received struct{ Line, Header, Body string }
 
+// plenty are limits that these tests never reach.
+var plenty = limit.Rates{Requests: storage.Rate{PerSecond: 20, Burst: 200}, Forms: storage.Rate{PerSecond: 0.2, Burst: 20}}
+
 func newLiveShop(t *testing.T) *liveShop {
 	t.Helper()
 	store := storagetest.New(t).Open(t, 4)
@@ -95,6 +99,7 @@ func newLiveShop(t *testing.T) *liveShop {
 		Store: store, Workflows: &runs.Client{Temporal: temporal}, TestCards: &sandbox.CardNetwork{Store: store},
 		Acquirers: map[checkout.Mode]*hosted.Acquirer{checkout.ModeLive: taker}, CheckoutURL: s.url, Log: e2e.Discard,
 		Chains: map[checkout.Mode]map[checkout.PayoutCurrency]string{checkout.ModeLive: {checkout.USDC: "eip155:1"}},
+		Limits: plenty, Shares: limit.NewShares(6),
 	}
 	server.Config.Handler = s.keep(hosted.New(s.config))
 	server.Start()
