@@ -152,7 +152,6 @@ func TestPay_BankAsks(t *testing.T) {
 
 // A slow answer costs the customer no click: the page that waits for this payment goes on to the bank.
 func TestPay_BankAsksLate(t *testing.T) {
-	t.Parallel()
 	h := newHarness(t)
 	h.pay = unknown
 	id := h.session()
