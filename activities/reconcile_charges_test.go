@@ -58,7 +58,14 @@ func (n network) Refund(_ context.Context, reference, refundID string) (checkout
 	return got, nil
 }
 
+// newBooks returns the world of a test. The test runs beside others.
 func newBooks(t *testing.T) *books {
+	t.Helper()
+	t.Parallel()
+	return newSerialBooks(t)
+}
+
+func newSerialBooks(t *testing.T) *books {
 	t.Helper()
 	db := storagetest.New(t)
 	store := db.Open(t, 0)
@@ -168,7 +175,6 @@ func (b *books) findings() map[checkout.FindingKind]string {
 }
 
 func TestReconcileCharges_BooksThatAgree(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	b.paid(checkout.OutcomeSucceeded)
 	b.paid("") // it is being decided
@@ -178,7 +184,6 @@ func TestReconcileCharges_BooksThatAgree(t *testing.T) {
 
 // TestReconcileCharges_AChargeWithoutASessionGoesBack: it cannot happen, and is found and refunded once.
 func TestReconcileCharges_AChargeWithoutASessionGoesBack(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	c := b.paid(checkout.OutcomeFailed)
 	for _, found := range []int{1, 0} {
@@ -207,7 +212,6 @@ func TestReconcileCharges_AChargeWithoutASessionGoesBack(t *testing.T) {
 }
 
 func TestReconcileCharges_ARefusedRefundIsFound(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	b.paid(checkout.OutcomeFailed)
 	b.compare()
@@ -221,7 +225,6 @@ func TestReconcileCharges_ARefusedRefundIsFound(t *testing.T) {
 // TestSendRefunds_ThoseThatWaitForAChainStopNoOther: the chain that may have paid eight payouts was not compared. A
 // customer who paid for nothing gets the money all the same.
 func TestSendRefunds_ThoseThatWaitForAChainStopNoOther(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	for range 8 {
 		b.paid(checkout.OutcomeSucceeded)
@@ -248,7 +251,6 @@ func (b *books) pending() []checkout.Refund {
 
 // TestRefund_AnUnmatchedChargeIsRefundedAgain: by a person. The comparison repeats no refund that failed.
 func TestRefund_AnUnmatchedChargeIsRefundedAgain(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	c := b.paid(checkout.OutcomeFailed)
 	_, err := b.Store.RefundUnmatched(t.Context(), c.TransactionID)
@@ -275,7 +277,6 @@ func TestRefund_AnUnmatchedChargeIsRefundedAgain(t *testing.T) {
 }
 
 func TestReconcileCharges_FindsWhatDiffers(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	amount, currency := b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded)
 	b.charges[0].Amount, b.charges[1].Currency = 1051, checkout.USD
@@ -287,7 +288,6 @@ func TestReconcileCharges_FindsWhatDiffers(t *testing.T) {
 // TestReconcileCharges_AChargeOfNoTransaction: after the restore of an old backup a paid session looks
 // like this, so nothing is refunded automatically. A charge without our metadata is ignored.
 func TestReconcileCharges_AChargeOfNoTransaction(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	b.charges = []checkout.Charged{
 		{Reference: "pi_lost", TransactionID: "txn_lost", Amount: 1, Currency: checkout.EUR, CreatedAt: time.Now().Add(-time.Hour)},
@@ -301,7 +301,6 @@ func TestReconcileCharges_AChargeOfNoTransaction(t *testing.T) {
 }
 
 func TestReconcileCharges_ANewChargeHasTime(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	b.paid(checkout.OutcomeFailed)
 	b.charges[0].CreatedAt = time.Now().Add(-5 * time.Minute)
@@ -309,7 +308,6 @@ func TestReconcileCharges_ANewChargeHasTime(t *testing.T) {
 }
 
 func TestReconcileCharges_BooksWhatAChargeCost(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	same, converted, later, declined := b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeFailed)
 	b.charges[0].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 60}
@@ -339,7 +337,6 @@ func TestReconcileCharges_BooksWhatAChargeCost(t *testing.T) {
 }
 
 func TestReconcileCharges_AnOddCostIsFoundAndStopsNothing(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	odd := b.paid(checkout.OutcomeSucceeded)
 	b.paid(checkout.OutcomeSucceeded)
@@ -354,7 +351,6 @@ func TestReconcileCharges_AnOddCostIsFoundAndStopsNothing(t *testing.T) {
 
 // TestReconcileCharges_StoresWhenTheMoneyIsAvailable: the acquirer may tell it later than the cost.
 func TestReconcileCharges_StoresWhenTheMoneyIsAvailable(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	known, later := b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded)
 	at := time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)
@@ -373,7 +369,6 @@ func TestReconcileCharges_StoresWhenTheMoneyIsAvailable(t *testing.T) {
 // TestReconcileCharges_AsksAgainAboutAnOldCharge: a charge that the network booked only after it was too old
 // to be compared would hold its merchant's payouts for ever.
 func TestReconcileCharges_AsksAgainAboutAnOldCharge(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	old, missing, declined := b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeFailed)
 	b.exec(`UPDATE transaction SET completed_at = completed_at - interval '49 hours'`)
@@ -400,7 +395,6 @@ func TestReconcileCharges_AsksAgainAboutAnOldCharge(t *testing.T) {
 
 // TestReconcileCharges_AsksAboutEachOldCharge: also about those behind a page of charges that the network does not know.
 func TestReconcileCharges_AsksAboutEachOldCharge(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	for range 101 {
 		b.paid(checkout.OutcomeSucceeded)
@@ -416,7 +410,6 @@ func TestReconcileCharges_AsksAboutEachOldCharge(t *testing.T) {
 // TestReconcileCharges_AfterALongOutageFindsTheLostTime: the place of the comparison comes back with the backup. It
 // is as old as the rows, however long ago that is.
 func TestReconcileCharges_AfterALongOutageFindsTheLostTime(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	b.compare()
 	const away = 9 * 24 * time.Hour
@@ -439,7 +432,6 @@ func TestReconcileCharges_AfterALongOutageFindsTheLostTime(t *testing.T) {
 
 // TestReconcileCharges_GoesOnWhereItEnded: a list that takes longer than a try is compared by several.
 func TestReconcileCharges_GoesOnWhereItEnded(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	for _, age := range []time.Duration{40 * time.Hour, 20 * time.Hour, time.Hour} {
 		b.paid(checkout.OutcomeSucceeded)
@@ -470,7 +462,6 @@ func TestReconcileCharges_GoesOnWhereItEnded(t *testing.T) {
 
 // TestReconcileCharges_APartThatFailsStopsNoOther: the others are compared, and the place waits for it.
 func TestReconcileCharges_APartThatFailsStopsNoOther(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	c := b.paid(checkout.OutcomeFailed)
 	b.awayTo = time.Now().Add(-30 * time.Hour)
@@ -481,7 +472,6 @@ func TestReconcileCharges_APartThatFailsStopsNoOther(t *testing.T) {
 
 // TestReconcileCharges_TheShortStepsComeFirst: a list without an end holds up no old charge and no sum.
 func TestReconcileCharges_TheShortStepsComeFirst(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	old := b.paid(checkout.OutcomeSucceeded)
 	b.exec(`UPDATE transaction SET completed_at = completed_at - interval '50 hours'`)
@@ -500,7 +490,6 @@ func TestReconcileCharges_TheShortStepsComeFirst(t *testing.T) {
 
 // TestReconcileCharges_AChargeThatBeganLongBefore: it is in another part of the list than its decision.
 func TestReconcileCharges_AChargeThatBeganLongBefore(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	early, missing, untaken := b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded)
 	b.exec(`UPDATE transaction SET completed_at = completed_at - interval '1 hour'`)
