@@ -67,7 +67,7 @@ func (a answering) Transfer(context.Context, storage.PayoutToSend) (checkout.Tra
 
 // TestAlarms_AreRaisedForWhatAPersonMustMend, and for nothing that ends by itself.
 func TestAlarms_AreRaisedForWhatAPersonMustMend(t *testing.T) { //nolint:paralleltest // it looks at the process's metrics
-	d := newDesk(t)
+	d := newSerialDesk(t)
 	d.onNetworks()
 	paid := d.payment(checkout.AcquirerStripe, testChain)
 	d.must(d.ChargeCard, paid)

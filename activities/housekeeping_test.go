@@ -83,8 +83,10 @@ func (r *fakeRuns) about(id string) error {
 	return nil
 }
 
+// newKeeper returns the world of a test. The test runs beside others.
 func newKeeper(t *testing.T) *keeper {
 	t.Helper()
+	t.Parallel()
 	k := &keeper{t: t, Database: storagetest.New(t), runs: &fakeRuns{
 		refuses: map[string]bool{}, open: map[string]bool{}, closed: map[string]bool{},
 	}}
@@ -162,7 +164,6 @@ func (k *keeper) restarted() []string {
 // Temporal's list may be down or slow, or may limit the rate of queries, while everything else
 // works. Once, no overdue run was then started again.
 func TestRestartOrphans_FindsWhatIsOverdueWhenTheListOfTerminatedRunsFails(t *testing.T) {
-	t.Parallel()
 	k := newKeeper(t)
 	late := k.deliveries(1)[0]
 	k.runs.terminated = errRefused
@@ -170,7 +171,6 @@ func TestRestartOrphans_FindsWhatIsOverdueWhenTheListOfTerminatedRunsFails(t *te
 }
 
 func TestRestartOrphans_OneRunThatCannotBeAskedAboutHidesNoOther(t *testing.T) {
-	t.Parallel()
 	k := newKeeper(t)
 	late := k.deliveries(3)
 	k.runs.refuses[late[1].ID] = true
@@ -186,7 +186,6 @@ func TestRestartOrphans_OneRunThatCannotBeAskedAboutHidesNoOther(t *testing.T) {
 // A run that was terminated is closed, and its delivery is pending. A run that ends its delivery while
 // Reconcile looks at it is closed, too: another run would send the event again.
 func TestRestartOrphans_ARunThatEndsMeanwhileIsNotRepeated(t *testing.T) {
-	t.Parallel()
 	k := newKeeper(t)
 	late := k.deliveries(2)
 	k.runs.closed[late[0].ID] = true
@@ -199,7 +198,6 @@ func TestRestartOrphans_ARunThatEndsMeanwhileIsNotRepeated(t *testing.T) {
 
 // A session without a run means that Temporal has lost data, whatever runs began since then.
 func TestRestartOrphans_AfterALossAllPendingSessionsRunAgain(t *testing.T) {
-	t.Parallel()
 	k := newKeeper(t)
 	lost, since := k.sessions(2*restartPage+1), k.sessions(40)
 	for _, id := range since {
@@ -212,7 +210,6 @@ func TestRestartOrphans_AfterALossAllPendingSessionsRunAgain(t *testing.T) {
 // TestResumeParked_RunsThatRefuseHoldUpNoOther: the run of a delivery takes 10,000 signals and no more. Only failures
 // one after the other mean that Temporal is away.
 func TestResumeParked_RunsThatRefuseHoldUpNoOther(t *testing.T) {
-	t.Parallel()
 	k := newKeeper(t)
 	var parked []string
 	for _, ref := range k.deliveries(16) {
@@ -271,7 +268,6 @@ func (k *keeper) deleteFinished() (n int, err error) {
 // Once, a single statement deleted a day's requests. When it reached its time-out, nothing was ever
 // deleted again.
 func TestDeleteFinished_APartThatFailsStopsNoOther(t *testing.T) {
-	t.Parallel()
 	k := newKeeper(t)
 	k.oldRequests(1)
 	k.onDelete("idempotent_request", `RAISE 'the disk is full' USING ERRCODE = '53100'`)
@@ -289,7 +285,6 @@ func TestDeleteFinished_APartThatFailsStopsNoOther(t *testing.T) {
 
 // With large rows or a slow disk, a page may never finish in time. It would be tried forever.
 func TestDeleteFinished_APageThatTakesTooLongIsMadeSmaller(t *testing.T) {
-	t.Parallel()
 	k := newKeeper(t)
 	k.oldRequests(600)
 	k.onDelete("idempotent_request", `PERFORM pg_sleep(0.01)`) // a page takes six seconds; a statement may take five
@@ -299,7 +294,6 @@ func TestDeleteFinished_APageThatTakesTooLongIsMadeSmaller(t *testing.T) {
 }
 
 func TestDeleteFinished_ForgetsAnyNumberOfRequestsInPages(t *testing.T) {
-	t.Parallel()
 	k := newKeeper(t)
 	k.oldRequests(2*retentionPage + 1)
 	k.exec(`CREATE TABLE statements (rows bigint)`)

@@ -10,7 +10,6 @@ import (
 )
 
 func TestRestartOrphans_JudgesRegistrationsThatFail(t *testing.T) {
-	t.Parallel()
 	k := newKeeper(t)
 	ref := checkout.Owner{MerchantID: k.merchant, Mode: checkout.ModeTest}.Ref(k.endpoint)
 	k.exec(`INSERT INTO webhook_endpoint_failure (endpoint_id, since, last_at) VALUES ($1, now() - interval '2 h', now())`, k.endpoint)

@@ -73,7 +73,6 @@ func TestLookAtCharges_BooksADisputeOnce(t *testing.T) {
 		"won before it was noticed": {checkout.RiskWon},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			b := newBooks(t)
 			c := b.paid(checkout.OutcomeSucceeded)
 			for _, status := range course {
@@ -94,7 +93,6 @@ func TestLookAtCharges_BooksADisputeOnce(t *testing.T) {
 
 // TestLookAtCharges_BooksARiskThatIsOlderThanTheDecision: the charge was made, and its answer was late.
 func TestLookAtCharges_BooksARiskThatIsOlderThanTheDecision(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	c := b.paid("")
 	refund := checkout.ChargeRisk{ID: "re_1", Kind: checkout.RiskRefund, Status: checkout.RiskLost, Amount: 300, Currency: checkout.EUR}
@@ -119,7 +117,6 @@ func TestLookAtCharges_BooksARiskThatIsOlderThanTheDecision(t *testing.T) {
 
 // TestLookAtCharges_AsksAgainAboutAnOpenDispute: the report of its end may be lost.
 func TestLookAtCharges_AsksAgainAboutAnOpenDispute(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	c := b.paid(checkout.OutcomeSucceeded)
 	b.atRisk(c, dispute(checkout.RiskOpen))
@@ -131,7 +128,6 @@ func TestLookAtCharges_AsksAgainAboutAnOpenDispute(t *testing.T) {
 }
 
 func TestLookAtCharges_IsRepeatedUntilTheNetworkAnswers(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	c := b.paid(checkout.OutcomeSucceeded)
 	b.atRisk(c, dispute(checkout.RiskOpen))
@@ -145,7 +141,6 @@ func TestLookAtCharges_IsRepeatedUntilTheNetworkAnswers(t *testing.T) {
 
 // TestLookAtCharges_FindsARefundOfSomebodyElse: our own refunds are no risk.
 func TestLookAtCharges_FindsARefundOfSomebodyElse(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	unpaid, paid := b.paid(checkout.OutcomeFailed), b.paid(checkout.OutcomeSucceeded)
 	b.compare() // orders the refund of the first charge
@@ -175,7 +170,6 @@ func TestLookAtCharges_FindsARefundOfSomebodyElse(t *testing.T) {
 
 // TestLookAtCharges_OfAnotherApplication: its charge is none of ours, and is not asked about again.
 func TestLookAtCharges_OfAnotherApplication(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	b.atRisk(checkout.Charged{Reference: "pi_of_another_application"}, dispute(checkout.RiskOpen))
 	require.Equal(t, 1, b.look())
@@ -186,7 +180,6 @@ func TestLookAtCharges_OfAnotherApplication(t *testing.T) {
 // TestLookAtCharges_AReportDuringTheLookIsFollowed: what was reported after the network answered is not
 // taken for seen.
 func TestLookAtCharges_AReportDuringTheLookIsFollowed(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	c := b.paid(checkout.OutcomeSucceeded)
 	b.atRisk(c)
@@ -207,7 +200,6 @@ func TestLookAtCharges_AReportDuringTheLookIsFollowed(t *testing.T) {
 
 // TestLookAtCharges_ThoseThatFailHoldUpNoOther: the next try goes on behind them, and the next round begins with them.
 func TestLookAtCharges_ThoseThatFailHoldUpNoOther(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	all := make([]checkout.Charged, 14)
 	for i := range all {

@@ -12,7 +12,6 @@ import (
 // TestReconcile_BooksWhatMovedTheBalance: after a charge, a dispute, a payout to our bank, a fee and a reserve the ledger has
 // of the card network what the network's own list adds up to, and only the reserve is a finding.
 func TestReconcile_BooksWhatMovedTheBalance(t *testing.T) {
-	t.Parallel()
 	w := newTill(t)
 	c := w.pay("visa")
 	require.NoError(t, w.card.SetDispute(t.Context(), c.reference, "needs_response"))

@@ -31,7 +31,15 @@ type desk struct {
 
 const testChain = "eip155:31337"
 
+// newDesk returns the world of a test. The test runs beside others.
 func newDesk(t *testing.T) *desk {
+	t.Helper()
+	t.Parallel()
+	return newSerialDesk(t)
+}
+
+// newSerialDesk is for a test that runs alone.
+func newSerialDesk(t *testing.T) *desk {
 	t.Helper()
 	store := storagetest.New(t).Open(t, 0)
 	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", FeeBasisPoints: 100, PaymentAttempts: 3}
@@ -130,7 +138,6 @@ func (d *desk) must(activity, in any) []string {
 // TestPayments_StayWithTheirNetworks: a payment and its payout go to the networks that the payment began
 // with, also after the settings have changed.
 func TestPayments_StayWithTheirNetworks(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	old := d.payment(checkout.AcquirerSandbox, checkout.ChainSandbox)
 	var answer activities.PaymentAnswer
@@ -164,7 +171,6 @@ func (d *desk) payout(in activities.PaymentInput) checkout.Ref {
 // TestPayments_WaitForTheirNetwork: without its network a payment is charged nowhere, and a payout is sent
 // nowhere. A payment that has not begun can be given up.
 func TestPayments_WaitForTheirNetwork(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.onNetworks()
 	begun, paid := d.payment(checkout.AcquirerStripe, testChain), d.payment(checkout.AcquirerStripe, testChain)
@@ -199,7 +205,6 @@ func TestPayments_WaitForTheirNetwork(t *testing.T) {
 // TestSendSandboxPayout_IsForTheSandbox: a payout on a real chain is not sent within a workflow task, and a
 // payout on hold never counts as sent.
 func TestSendSandboxPayout_IsForTheSandbox(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.onNetworks()
 	inSandbox, onChain := d.payment(checkout.AcquirerStripe, checkout.ChainSandbox), d.payment(checkout.AcquirerStripe, testChain)
@@ -222,7 +227,6 @@ func TestSendSandboxPayout_IsForTheSandbox(t *testing.T) {
 
 // TestBooks_AreOfOneMode: the charges of one mode are no business of the other.
 func TestBooks_AreOfOneMode(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
 	env.RegisterActivity(b.Books)
@@ -243,7 +247,6 @@ func (noRates) Quote(context.Context, checkout.Currency, checkout.PayoutCurrency
 
 // TestChargeCard_WithoutARateNothingBegins: no intent exists, no attempt is used up, and the payment can be dropped.
 func TestChargeCard_WithoutARateNothingBegins(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.onNetworks()
 	d.Test.Chains[testChain] = activities.Chain{Rates: noRates{}}
@@ -269,7 +272,6 @@ func (d *desk) refused(in activities.PaymentInput) {
 
 // TestChargeCard_ChargesNothingThatCannotBePaidOut: an open session may be older than the bounds.
 func TestChargeCard_ChargesNothingThatCannotBePaidOut(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.onNetworks()
 	// Of 10.50 there are 10.39 left after the fee.
@@ -321,7 +323,6 @@ func (n deciding) Payment(context.Context, string) (checkout.ChargeResult, error
 
 // TestChargeCard_AnIntentThatIsBeingDecidedIsAskedAgain: nothing is decided meanwhile, and nothing is charged again.
 func TestChargeCard_AnIntentThatIsBeingDecidedIsAskedAgain(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.onNetworks()
 	answers := make(chan checkout.PaymentOutcome, 4)
@@ -373,7 +374,6 @@ func (n scripted) Confirm(context.Context, string, int, checkout.ChargeRequest) 
 // TestChargeCard_OneExecutionConfirms: of two executions that prepared a charge at the same time, the slower one
 // confirms nothing. Its repeat asks the network.
 func TestChargeCard_OneExecutionConfirms(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.onNetworks()
 	in := d.payment(checkout.AcquirerStripe, testChain)
@@ -393,7 +393,6 @@ func TestChargeCard_OneExecutionConfirms(t *testing.T) {
 
 // TestChargeCard_CancelsADeclinedCharge: until then the network would let the customer confirm it again.
 func TestChargeCard_CancelsADeclinedCharge(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t)
 	d.onNetworks()
 	d.Test.Cards[checkout.AcquirerStripe] = scripted{noting: noting{d: d, name: "stripe"}, outcome: checkout.OutcomeFailed}

@@ -51,7 +51,6 @@ func (b *books) readReports() int {
 // TestReadReports_GoesOnWhereItWas: the cursor stays a quarter of an hour behind, because a report may
 // appear in the list late.
 func TestReadReports_GoesOnWhereItWas(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	b.reported(3*24*time.Hour, 5*time.Hour, 4*time.Hour, 3*time.Hour, 10*time.Minute, time.Minute)
 	require.Equal(t, 5, b.readReports(), "the first reading begins two days ago")
@@ -67,7 +66,6 @@ func TestReadReports_GoesOnWhereItWas(t *testing.T) {
 
 // TestReadReports_AfterALongOutage: the network forgets reports after 30 days, and knows no older cursor.
 func TestReadReports_AfterALongOutage(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	require.NoError(t, b.Store.MoveAcquirerCursor(t.Context(), checkout.ModeLive, storage.AcquirerCursor{
 		EventID: "evt_forgotten", CreatedAt: time.Now().Add(-31 * 24 * time.Hour),
@@ -83,7 +81,6 @@ func TestReadReports_AfterALongOutage(t *testing.T) {
 }
 
 func TestReadReports_KeepsItsPlaceWhenTheNetworkIsAway(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	b.reported(2*time.Hour, time.Hour)
 	b.away = errors.New("the network is away")
@@ -95,7 +92,6 @@ func TestReadReports_KeepsItsPlaceWhenTheNetworkIsAway(t *testing.T) {
 
 // TestReadReports_PassesReportsThatCannotBeRead: PostgreSQL cannot hold their ids.
 func TestReadReports_PassesReportsThatCannotBeRead(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	b.reported(5*time.Hour, 4*time.Hour, 3*time.Hour, 2*time.Hour)
 	for i := range b.events[:3] {

@@ -61,7 +61,14 @@ func (n network) Refund(_ context.Context, reference, refundID string) (checkout
 	return got, nil
 }
 
+// newBooks returns the world of a test. The test runs beside others.
 func newBooks(t *testing.T) *books {
+	t.Helper()
+	t.Parallel()
+	return newSerialBooks(t)
+}
+
+func newSerialBooks(t *testing.T) *books {
 	t.Helper()
 	db := storagetest.New(t)
 	store := db.Open(t, 0)
@@ -213,7 +220,6 @@ func (b *books) findings() map[checkout.FindingKind]string {
 }
 
 func TestReconcileCharges_BooksThatAgree(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	b.paid(checkout.OutcomeSucceeded)
 	b.paid("") // it is being decided
@@ -223,7 +229,6 @@ func TestReconcileCharges_BooksThatAgree(t *testing.T) {
 
 // TestReconcileCharges_AChargeWithoutASessionGoesBack: it cannot happen, and is found and refunded once.
 func TestReconcileCharges_AChargeWithoutASessionGoesBack(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	c := b.paid(checkout.OutcomeFailed)
 	for _, found := range []int{1, 0} {
@@ -252,7 +257,6 @@ func TestReconcileCharges_AChargeWithoutASessionGoesBack(t *testing.T) {
 }
 
 func TestReconcileCharges_ARefusedRefundIsFound(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	b.paid(checkout.OutcomeFailed)
 	b.compare()
@@ -266,7 +270,6 @@ func TestReconcileCharges_ARefusedRefundIsFound(t *testing.T) {
 // TestSendRefunds_ThoseThatWaitForAChainStopNoOther: the chain that may have paid eight payouts was not compared. A
 // customer who paid for nothing gets the money all the same.
 func TestSendRefunds_ThoseThatWaitForAChainStopNoOther(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	for range 8 {
 		b.paid(checkout.OutcomeSucceeded)
@@ -293,7 +296,6 @@ func (b *books) pending() []checkout.Refund {
 
 // TestRefund_AnUnmatchedChargeIsRefundedAgain: by a person. The comparison repeats no refund that failed.
 func TestRefund_AnUnmatchedChargeIsRefundedAgain(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	c := b.paid(checkout.OutcomeFailed)
 	_, err := b.Store.RefundUnmatched(t.Context(), c.TransactionID)
@@ -320,7 +322,6 @@ func TestRefund_AnUnmatchedChargeIsRefundedAgain(t *testing.T) {
 }
 
 func TestReconcileCharges_FindsWhatDiffers(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	amount, currency := b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded)
 	b.charges[0].Amount, b.charges[1].Currency = 1051, checkout.USD
@@ -332,7 +333,6 @@ func TestReconcileCharges_FindsWhatDiffers(t *testing.T) {
 // TestReconcileCharges_AChargeOfNoTransaction: after the restore of an old backup a paid session looks
 // like this, so nothing is refunded automatically. A charge without our metadata is ignored.
 func TestReconcileCharges_AChargeOfNoTransaction(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	b.charges = []checkout.Charged{
 		{Reference: "pi_lost", TransactionID: "txn_lost", Amount: 1, Currency: checkout.EUR, CreatedAt: time.Now().Add(-time.Hour)},
@@ -346,7 +346,6 @@ func TestReconcileCharges_AChargeOfNoTransaction(t *testing.T) {
 }
 
 func TestReconcileCharges_ANewChargeHasTime(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	b.paid(checkout.OutcomeFailed)
 	b.charges[0].CreatedAt = time.Now().Add(-5 * time.Minute)
@@ -354,7 +353,6 @@ func TestReconcileCharges_ANewChargeHasTime(t *testing.T) {
 }
 
 func TestReconcileCharges_BooksWhatAChargeCost(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	same, converted, later, declined := b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeFailed)
 	b.charges[0].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 60}
@@ -384,7 +382,6 @@ func TestReconcileCharges_BooksWhatAChargeCost(t *testing.T) {
 }
 
 func TestReconcileCharges_AnOddCostIsFoundAndStopsNothing(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	odd := b.paid(checkout.OutcomeSucceeded)
 	b.paid(checkout.OutcomeSucceeded)
@@ -399,7 +396,6 @@ func TestReconcileCharges_AnOddCostIsFoundAndStopsNothing(t *testing.T) {
 
 // TestReconcileCharges_StoresWhenTheMoneyIsAvailable: the acquirer may tell it later than the cost.
 func TestReconcileCharges_StoresWhenTheMoneyIsAvailable(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	known, later := b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded)
 	at := time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)
@@ -418,7 +414,6 @@ func TestReconcileCharges_StoresWhenTheMoneyIsAvailable(t *testing.T) {
 // TestBookOldCharges_AsksAgainAboutAnOldCharge: a charge that the network booked only after it was too old
 // to be compared would hold its merchant's payouts for ever.
 func TestBookOldCharges_AsksAgainAboutAnOldCharge(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	old, missing, declined := b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeFailed)
 	b.exec(`UPDATE transaction SET completed_at = completed_at - interval '49 hours'`)
@@ -445,7 +440,6 @@ func TestBookOldCharges_AsksAgainAboutAnOldCharge(t *testing.T) {
 
 // TestBookOldCharges_AsksAboutEachOldCharge: also about those behind a page of charges that the network does not know.
 func TestBookOldCharges_AsksAboutEachOldCharge(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	for range 101 {
 		b.paid(checkout.OutcomeSucceeded)
@@ -461,7 +455,6 @@ func TestBookOldCharges_AsksAboutEachOldCharge(t *testing.T) {
 // TestReconcileCharges_AfterALongOutageFindsTheLostTime: the place of the comparison comes back with the backup. It
 // is as old as the rows, however long ago that is.
 func TestReconcileCharges_AfterALongOutageFindsTheLostTime(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	b.compare()
 	const away = 9 * 24 * time.Hour
@@ -484,7 +477,6 @@ func TestReconcileCharges_AfterALongOutageFindsTheLostTime(t *testing.T) {
 
 // TestReconcileCharges_GoesOnWhereItEnded: a list that takes longer than a try is compared by several.
 func TestReconcileCharges_GoesOnWhereItEnded(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	for _, age := range []time.Duration{40 * time.Hour, 20 * time.Hour, time.Hour} {
 		b.paid(checkout.OutcomeSucceeded)
@@ -516,7 +508,6 @@ func TestReconcileCharges_GoesOnWhereItEnded(t *testing.T) {
 
 // TestReconcileCharges_APartThatFailsStopsNoOther: the others are compared, and the place waits for it.
 func TestReconcileCharges_APartThatFailsStopsNoOther(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	c := b.paid(checkout.OutcomeFailed)
 	b.awayTo = time.Now().Add(-30 * time.Hour)
@@ -529,7 +520,7 @@ func TestReconcileCharges_APartThatFailsStopsNoOther(t *testing.T) {
 func TestReconcileCharges_ThePlaceWaitsForAPartThatFails(t *testing.T) {
 	t.Parallel()
 	for age, latest := range map[time.Duration]time.Duration{5 * 24 * time.Hour: 5 * 24 * time.Hour, 20 * time.Hour: 48 * time.Hour} {
-		b := newBooks(t)
+		b := newSerialBooks(t)
 		b.compare()
 		b.exec(`UPDATE acquirer_comparison SET compared_to = compared_to - interval '9 days', read_to = read_to - interval '9 days'`)
 		now, behind := time.Now(), b.paid(checkout.OutcomeFailed)
@@ -558,7 +549,6 @@ func TestReconcileCharges_ThePlaceWaitsForAPartThatFails(t *testing.T) {
 
 // TestReconcileCharges_TheSumsComeFirst: a list without an end does not hold them up.
 func TestReconcileCharges_TheSumsComeFirst(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	b.paid(checkout.OutcomeSucceeded)
 	b.exec(`UPDATE transaction SET settled = 1`) // no entry tells it
@@ -576,7 +566,6 @@ func TestReconcileCharges_TheSumsComeFirst(t *testing.T) {
 
 // TestReconcileCharges_AChargeThatBeganLongBefore: it is in another part of the list than its decision.
 func TestReconcileCharges_AChargeThatBeganLongBefore(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	early, missing, untaken := b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded)
 	b.exec(`UPDATE transaction SET completed_at = completed_at - interval '1 hour'`)
@@ -589,7 +578,6 @@ func TestReconcileCharges_AChargeThatBeganLongBefore(t *testing.T) {
 
 // TestBookOldCharges_ThoseThatFailHoldUpNoOther: the next try goes on behind them, whatever is in the lists.
 func TestBookOldCharges_ThoseThatFailHoldUpNoOther(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	all := make([]checkout.Charged, 14)
 	for i := range all {
@@ -615,7 +603,6 @@ func TestBookOldCharges_ThoseThatFailHoldUpNoOther(t *testing.T) {
 
 // TestReconcileCharges_OldChargesHoldUpNoList: however many they are.
 func TestReconcileCharges_OldChargesHoldUpNoList(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	b.paid(checkout.OutcomeSucceeded)
 	b.exec(`UPDATE transaction SET completed_at = completed_at - interval '50 hours'`)
@@ -635,7 +622,6 @@ func TestReconcileCharges_OldChargesHoldUpNoList(t *testing.T) {
 
 // TestReconcileCharges_WhatMayStillChangeIsComparedAgain: also when no round comes to its end.
 func TestReconcileCharges_WhatMayStillChangeIsComparedAgain(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -655,7 +641,6 @@ func TestReconcileCharges_WhatMayStillChangeIsComparedAgain(t *testing.T) {
 
 // TestReconcileCharges_APartThatIsTooLongForATry: a later try compares it in shorter ones.
 func TestReconcileCharges_APartThatIsTooLongForATry(t *testing.T) {
-	t.Parallel()
 	b := newBooks(t)
 	b.compare()
 	b.exec(`UPDATE acquirer_comparison SET compared_to = compared_to - interval '9 days', read_to = read_to - interval '9 days'`)

@@ -30,7 +30,15 @@ type till struct {
 	account string      // of the treasury
 }
 
+// newTill returns the world of a test. The test runs beside others.
 func newTill(t *testing.T) *till {
+	t.Helper()
+	t.Parallel()
+	return newSerialTill(t)
+}
+
+// newSerialTill is for a test with one world after another.
+func newSerialTill(t *testing.T) *till {
 	t.Helper()
 	const key = "sk_test_till"
 	double, err := acquirer.Start(t.Context(), acquirer.Options{
@@ -38,7 +46,7 @@ func newTill(t *testing.T) *till {
 	})
 	require.NoError(t, err)
 	t.Cleanup(double.Stop)
-	w := &till{books: newBooks(t), card: double}
+	w := &till{books: newSerialBooks(t), card: double}
 	w.network, err = stripe.New(stripe.Options{SecretKey: key, Mode: checkout.ModeLive, APIURL: double.APIURL(), Simulated: true})
 	require.NoError(t, err)
 	w.api = api.NewClient(key, api.WithBackends(api.NewBackendsWithConfig(&api.BackendConfig{
@@ -170,7 +178,6 @@ var (
 
 // TestRefund_TheBankReturnsIt: the refund succeeds, and days later the customer's bank sends the money back.
 func TestRefund_TheBankReturnsIt(t *testing.T) {
-	t.Parallel()
 	w := newTill(t)
 	c := w.pay("refundFail")
 	first := w.mustOrder(c)
@@ -203,7 +210,6 @@ func TestRefund_TheBankReturnsIt(t *testing.T) {
 
 // TestRefund_ALostReportOfItsReturnIsAskedFor: nothing tells of the return, and it is seen within a day.
 func TestRefund_ALostReportOfItsReturnIsAskedFor(t *testing.T) {
-	t.Parallel()
 	w := newTill(t)
 	c := w.pay("refundFail")
 	w.mustOrder(c)
@@ -224,7 +230,6 @@ func TestRefund_ALostReportOfItsReturnIsAskedFor(t *testing.T) {
 
 // TestRefund_EachStateOfStripe holds the table "states of a refund" of api/decisions/cards.md.
 func TestRefund_EachStateOfStripe(t *testing.T) {
-	t.Parallel()
 	w := newTill(t)
 	foreign := func(c charged) error {
 		_, err := w.api.V1Refunds.Create(w.t.Context(), &api.RefundCreateParams{PaymentIntent: api.String(c.reference)})
@@ -280,7 +285,6 @@ func TestRefund_EachStateOfStripe(t *testing.T) {
 
 // TestDispute_EachStateOfStripe holds the table "states of a dispute" of api/decisions/cards.md.
 func TestDispute_EachStateOfStripe(t *testing.T) {
-	t.Parallel()
 	w := newTill(t)
 	held := map[string]string{"acquirer:disputed": "5000", "merchant:payable": "-5000"}
 	lost := map[string]string{"expense:loss": "5000", "merchant:payable": "-5000"}
@@ -327,7 +331,6 @@ func TestDispute_EachStateOfStripe(t *testing.T) {
 
 // TestRefund_RefusedForADisputeIsMadeOnceItIsWon: the dispute was not known when the refund was ordered.
 func TestRefund_RefusedForADisputeIsMadeOnceItIsWon(t *testing.T) {
-	t.Parallel()
 	w := newTill(t)
 	c := w.pay("visa")
 	require.NoError(t, w.card.Dispute(t.Context(), c.reference))
@@ -353,7 +356,6 @@ func TestRefund_RefusedForADisputeIsMadeOnceItIsWon(t *testing.T) {
 
 // TestRefund_ADisputeFailsOneThatWaits: the card network gives the money back once only.
 func TestRefund_ADisputeFailsOneThatWaits(t *testing.T) {
-	t.Parallel()
 	w := newTill(t)
 	c := w.pay("pendingRefund")
 	first := w.mustOrder(c)
@@ -369,7 +371,7 @@ func TestRefund_ADisputeFailsOneThatWaits(t *testing.T) {
 func TestRefund_GivesBackWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	for _, known := range []bool{true, false} {
-		w := newTill(t)
+		w := newSerialTill(t)
 		c := w.pay("visa")
 		w.refundOutside(c)
 		if known {
@@ -388,7 +390,6 @@ func TestRefund_GivesBackWhatIsLeft(t *testing.T) {
 // TestRefund_WhatComesBackIsOrderedAgain: the customer had everything by a lost dispute, so nothing was sent, and then
 // the dispute is won after all.
 func TestRefund_WhatComesBackIsOrderedAgain(t *testing.T) {
-	t.Parallel()
 	w := newTill(t)
 	c := w.pay("visa")
 	require.NoError(t, w.card.SetDispute(t.Context(), c.reference, "lost"))
@@ -407,7 +408,6 @@ func TestRefund_WhatComesBackIsOrderedAgain(t *testing.T) {
 // TestRefund_WhatTheMerchantGotTooIsFound: the card network refused a refund, the payout was retried and paid, and then
 // it shows the refund all the same.
 func TestRefund_WhatTheMerchantGotTooIsFound(t *testing.T) {
-	t.Parallel()
 	w := newTill(t)
 	c := w.pay("visa")
 	require.NoError(t, w.card.Dispute(t.Context(), c.reference))
@@ -449,7 +449,6 @@ func TestRefund_TheLedgerAgreesAfterEveryOrder(t *testing.T) {
 	for first, courses := range courses {
 		require.Len(t, courses, map[int]int{3: 4 * 3, 4: 4 * 3 * 2}[*refundSteps], "the shorter ones are their beginnings")
 		t.Run(first, func(t *testing.T) {
-			t.Parallel()
 			newTill(t).takeCourses(courses)
 		})
 	}

@@ -44,7 +44,6 @@ func (f fixture) stops(t *testing.T, address string) error {
 }
 
 func TestAddressChange_HoldsFromItsMomentOn(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.endpoint(t, "https://shop.example/a", webhook.MerchantUpdated)
 	f.owner(t, "ann@shop.example")
@@ -86,7 +85,6 @@ func TestAddressChange_HoldsFromItsMomentOn(t *testing.T) {
 }
 
 func TestAddressChange_ARemovalWaitsAndAFirstAddressDoesNot(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	require.Len(t, f.changesAddress(t, "", time.Hour).Announced, 1)
 	require.Equal(t, "0xabc", f.payoutTo(t), "or a thief would remove the address, and add the own one as a first")
@@ -114,7 +112,6 @@ func TestAddressChange_ARemovalWaitsAndAFirstAddressDoesNot(t *testing.T) {
 // TestAddressChange_TheSameAddressStopsNothing: a form that names the present address as a new one would take an announced
 // change back without a mail or an entry in the audit log.
 func TestAddressChange_TheSameAddressStopsNothing(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.changesAddress(t, "0xdef", 24*time.Hour)
 
@@ -128,7 +125,6 @@ func TestAddressChange_TheSameAddressStopsNothing(t *testing.T) {
 }
 
 func TestAddressChange_IsStoppedByItsAddress(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.owner(t, "ann@shop.example")
 	f.changesAddress(t, "0xdef", time.Hour)
@@ -169,7 +165,6 @@ func TestAddressChange_StoppedInTheLastMomentGetsNoPayout(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			f := newFixture(t)
 			run := decide(f, t)
 			f.changesAddress(t, "0xdef", time.Hour)
@@ -196,7 +191,6 @@ func TestAddressChange_StoppedInTheLastMomentGetsNoPayout(t *testing.T) {
 
 // TestAddressChange_ReplacesNoneThatIsBeingStopped: the e-mail would name a change that an owner has stopped.
 func TestAddressChange_ReplacesNoneThatIsBeingStopped(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.changesAddress(t, "0xdef", time.Hour)
 	conn := f.Connect(t)
@@ -214,7 +208,6 @@ func TestAddressChange_ReplacesNoneThatIsBeingStopped(t *testing.T) {
 // TestAddressChange_WithoutADelayEndsWhatIsAnnounced is for the setting 0s: an address that holds at once is not
 // replaced by one that was announced under another setting.
 func TestAddressChange_WithoutADelayEndsWhatIsAnnounced(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.changesAddress(t, "0xdef", time.Hour)
 	f.changesAddress(t, "0xfff", 0)

@@ -31,7 +31,6 @@ func (f fixture) sessionURLDelivery(t *testing.T, e webhook.Endpoint) checkout.R
 }
 
 func TestBeginAttempt_OnHoldParksWithoutAnAttempt(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	for name, tc := range map[string]struct {
@@ -74,7 +73,6 @@ func TestBeginAttempt_OnHoldParksWithoutAnAttempt(t *testing.T) {
 }
 
 func TestBeginAttempt_ASessionsOwnURLIsNotHeldByTheRegistrationThatSigns(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	ref := f.sessionURLDelivery(t, e)
@@ -94,7 +92,6 @@ func TestBeginAttempt_ASessionsOwnURLIsNotHeldByTheRegistrationThatSigns(t *test
 }
 
 func TestBeginAttempt_ADeletedRegistrationSignsNoSessionsOwnURLAnyMore(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	leaked := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	disabled := f.endpoint(t, "https://shop.example/own", webhook.CheckoutCompleted)
@@ -124,7 +121,6 @@ func TestBeginAttempt_ADeletedRegistrationSignsNoSessionsOwnURLAnyMore(t *testin
 }
 
 func TestDeliveries_ToSessionsOwnURLsShareTheLaneOfTheirHost(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	for range 2 { // as of a merchant without registrations: each session has an endpoint
 		n, address := f.newSession(), "https://shop.example/own"
@@ -142,7 +138,6 @@ func TestDeliveries_ToSessionsOwnURLsShareTheLaneOfTheirHost(t *testing.T) {
 }
 
 func TestBeginAttempt_ASecretThatTheSessionWasCreatedWithGoesOnSigning(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	n, address := f.newSession(), "https://shop.example/own"
 	n.WebhookURL, n.Secret = &address, webhook.NewSecret()
@@ -154,7 +149,6 @@ func TestBeginAttempt_ASecretThatTheSessionWasCreatedWithGoesOnSigning(t *testin
 }
 
 func TestBeginAttempt_WhatANewerMasterKeySealedIsNoAttempt(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	newer := f.newerKey(t)
 	e := newer.endpoint(t, "https://shop.example/a", webhook.PayoutSent)
@@ -173,7 +167,6 @@ func TestBeginAttempt_WhatANewerMasterKeySealedIsNoAttempt(t *testing.T) {
 }
 
 func TestBeginAttempt_AReplayOfWhatANewerMasterKeySealedIsNotBegun(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	newer := f.newerKey(t)
 	e := newer.endpoint(t, "https://shop.example/a", webhook.PayoutSent)
@@ -188,7 +181,6 @@ func TestBeginAttempt_AReplayOfWhatANewerMasterKeySealedIsNotBegun(t *testing.T)
 }
 
 func TestBeginAttempt_OfADeletedRegistrationCancels(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	_, ref := f.publishTest(t, e, webhook.PayoutSent)
@@ -207,7 +199,6 @@ func TestBeginAttempt_OfADeletedRegistrationCancels(t *testing.T) {
 }
 
 func TestBeginAttempt_OfADeletedRegistrationLeavesWhatHasEnded(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	_, ref := f.publishTest(t, e, webhook.PayoutSent)
@@ -221,7 +212,6 @@ func TestBeginAttempt_OfADeletedRegistrationLeavesWhatHasEnded(t *testing.T) {
 }
 
 func TestBeginAttempt_AResetActivityIsANewRun(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ref := f.delivery(t)
 	f.begin(t, ref, "run-a", 1)
@@ -243,7 +233,6 @@ func TestBeginAttempt_AResetActivityIsANewRun(t *testing.T) {
 }
 
 func TestBeginAttempt_ANotedButUnfinishedAttemptMayBeginAgain(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ref := f.delivery(t)
 	f.begin(t, ref, "run-a", 1)
@@ -255,7 +244,6 @@ func TestBeginAttempt_ANotedButUnfinishedAttemptMayBeginAgain(t *testing.T) {
 }
 
 func TestFinishAttempt_SaysWhenTheNextFollows(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ref := f.delivery(t)
 	f.begin(t, ref, "run-a", 1)
@@ -273,7 +261,6 @@ func TestFinishAttempt_SaysWhenTheNextFollows(t *testing.T) {
 }
 
 func TestHoldDelivery_EndsWithTheDelivery(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	for name, end := range map[string]func(checkout.Ref) error{
@@ -305,7 +292,6 @@ func TestHoldDelivery_EndsWithTheDelivery(t *testing.T) {
 }
 
 func TestHurryDelivery_SaysWhyNot(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	_, ref := f.publishTest(t, e, webhook.PayoutSent)
@@ -342,7 +328,6 @@ func TestHurryDelivery_SaysWhyNot(t *testing.T) {
 }
 
 func TestBeginAttempt_NotBeforeItIsDue(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	d := f.delivery(t)
 	f.begin(t, d, "run-a", 1)
@@ -360,7 +345,6 @@ func TestBeginAttempt_NotBeforeItIsDue(t *testing.T) {
 
 // Two workers may run the same local activity at a time.
 func TestBeginAttempt_OfManyAtOnceOneBegins(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	for round := range 20 {
 		d := f.delivery(t)
@@ -384,7 +368,6 @@ func TestBeginAttempt_OfManyAtOnceOneBegins(t *testing.T) {
 }
 
 func TestDeferAttempt_NeverBringsItForward(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	d := f.delivery(t)
 	f.begin(t, d, "run-a", 1)
@@ -399,7 +382,6 @@ func TestDeferAttempt_NeverBringsItForward(t *testing.T) {
 // Temporal does not count the first attempt, which is a local activity, until the
 // activity that is scheduled after it has failed as that attempt did.
 func TestReportAttempt_LetsTemporalCountTheFirstAttemptOnce(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	d := f.delivery(t)
 	local, first, second := webhook.Turn{RunID: "run-a", Try: 1, Local: true}, webhook.Turn{RunID: "run-a", Try: 1}, webhook.Turn{RunID: "run-a", Try: 2}

@@ -12,7 +12,6 @@ import (
 )
 
 func TestBacklog_CountsWhatWaits(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	got, err := f.Backlog(t.Context(), 0)
 	require.NoError(t, err)
@@ -60,7 +59,6 @@ func TestBacklog_CountsWhatWaits(t *testing.T) {
 
 // Each part of the query has an index that holds only what waits.
 func TestBacklog_ReadsNoWholeTable(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 
 	plan := f.plan(t, `SET enable_seqscan = off`, storage.BacklogQuery, time.Minute, storage.BacklogLimit)

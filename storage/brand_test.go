@@ -48,7 +48,6 @@ func jpegOf(t *testing.T, p image.Image) []byte {
 }
 
 func TestSetBrand_LinksOfTheFooter(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	brand := func() account.Brand {
 		b, err := f.Brand(t.Context(), f.merchant.ID)
@@ -97,7 +96,6 @@ func TestSetBrand_LinksOfTheFooter(t *testing.T) {
 }
 
 func TestSetBrand_Refuses(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	for _, c := range []string{"red", "#12", "#12345", "#1234567", "123456", "#12345g", "#123456;}", "url(x)"} {
 		require.ErrorIs(t, f.SetBrand(t.Context(), f.merchant.ID, account.BrandChange{Color: &c}), account.ErrColor, c)
@@ -190,7 +188,6 @@ func TestEncodeLogo_Refuses(t *testing.T) {
 }
 
 func TestAllow_TakesFromSeveralBucketsAndTellsTheLongestWait(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	wide := storage.Bucket{Owner: "192.0.2.1", Kind: "page", Rate: storage.Rate{PerSecond: 0.001, Burst: 9}}
 	narrow := storage.Bucket{Owner: "cs_1", Kind: "status", Rate: storage.Rate{PerSecond: 0.001, Burst: 2}}

@@ -32,7 +32,6 @@ func (f fixture) later(t *testing.T, d time.Duration) {
 }
 
 func TestAllowAddress_CountsDownAndRefills(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	pgtemp.StopTime(t, f.URL, "token_bucket", "at")
 	rate := storage.Rate{PerSecond: 0.01, Burst: 3}
@@ -69,7 +68,6 @@ func TestAllowAddress_CountsDownAndRefills(t *testing.T) {
 }
 
 func TestAllowAddress_ChangedRatesHoldAtOnce(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	pgtemp.StopTime(t, f.URL, "token_bucket", "at")
 	take := func(burst int) storage.Allowance {
@@ -85,7 +83,6 @@ func TestAllowAddress_ChangedRatesHoldAtOnce(t *testing.T) {
 }
 
 func TestTokenBucket_ParallelTakersNeverGetMoreThanTheBurst(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	hash := f.key(t)
 	rate := storage.Rate{PerSecond: 0.001, Burst: 60}
@@ -124,7 +121,6 @@ func TestTokenBucket_ParallelTakersNeverGetMoreThanTheBurst(t *testing.T) {
 // An address may send a single request. Keeping a row for each address as long as the log would
 // fill the table.
 func TestDeleteOldBuckets_OfAddressesGoAfterAnHourThoseOfKeysWithTheLog(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	hash := f.key(t)
 	rate := storage.Rate{PerSecond: 1, Burst: 10}
@@ -163,7 +159,6 @@ func TestDeleteOldBuckets_OfAddressesGoAfterAnHourThoseOfKeysWithTheLog(t *testi
 // TestBuckets_WaitForNoDisk also checks that the next statement of the same connection waits for
 // the disk.
 func TestBuckets_WaitForNoDisk(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.seesCommits(t, "token_bucket", "merchant")
 	hash := f.key(t)

@@ -11,7 +11,6 @@ import (
 
 // TestCardTokens_GoWithThePaymentOrItsSession: what can never be charged keeps no token of a card.
 func TestCardTokens_GoWithThePaymentOrItsSession(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	session := func() checkout.Session { return f.create(t, f.newSession()) }
 	tokens := func(s checkout.Session) any {

@@ -22,7 +22,6 @@ func TestLocks_NobodyWaitsForEachOther(t *testing.T) {
 		"an attempt ends and begins again":        endAndBeginAgain,
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			f := newFixture(t)
 			e := f.endpoint(t, "https://shop.example/a", webhook.MerchantUpdated)
 			for n := range 200 {

@@ -34,7 +34,6 @@ func TestDecisions_RunTwiceWhileTheFirstIsBeingCommitted(t *testing.T) {
 	t.Parallel()
 	for _, d := range decisions() {
 		t.Run(d.name, func(t *testing.T) {
-			t.Parallel()
 			f := newFixture(t)
 			first, second := d.arrange(t, f)
 			if second == nil {

@@ -20,7 +20,6 @@ func (f fixture) delivery(t *testing.T) checkout.Ref {
 }
 
 func TestBeginAttempt_OfANewRunIsAReplay(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	d := f.delivery(t)
 	_, err := f.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-a", Try: 1})
@@ -42,7 +41,6 @@ func TestBeginAttempt_OfANewRunIsAReplay(t *testing.T) {
 }
 
 func TestDelivery_OfAnotherIsNotFound(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	d := f.delivery(t)
 	for _, other := range foreign(d) {
@@ -57,7 +55,6 @@ func TestDelivery_OfAnotherIsNotFound(t *testing.T) {
 // the signature of the other were both recorded, the service would report a real transfer as
 // failed.
 func TestRecordSandboxTransfer_TheFirstStays(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	signed := checkout.SandboxTransfer{Signed: []byte("one"), TxHash: "0x1", Amount: checkout.MustCrypto("1", checkout.USDC), Fee: checkout.MustCrypto("0", checkout.USDC)}
 	refused := checkout.SandboxTransfer{Failed: checkout.PayoutInsufficientLiquidity}
@@ -89,7 +86,6 @@ func TestRecordSandboxTransfer_TheFirstStays(t *testing.T) {
 }
 
 func TestChangeEndpoint_NotesWhen(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM webhook_endpoint WHERE changed_at IS NOT NULL`))

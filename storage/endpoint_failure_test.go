@@ -65,7 +65,6 @@ func newFailing(t *testing.T) (fixture, webhook.Endpoint) {
 }
 
 func TestJudgeEndpoint_AnHourOfFailedFirstAttemptsIsMarkedOnce(t *testing.T) {
-	t.Parallel()
 	f, e := newFailing(t)
 	f.event(t, e, "")
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM webhook_endpoint_failure`), "a healthy registration costs no row")
@@ -104,7 +103,6 @@ func TestJudgeEndpoint_AnHourOfFailedFirstAttemptsIsMarkedOnce(t *testing.T) {
 }
 
 func TestJudgeEndpoint_AfterThreeDaysItsEventsWait(t *testing.T) {
-	t.Parallel()
 	f, e := newFailing(t)
 	first := f.event(t, e, webhook.ErrorHTTP)
 	f.failsLater(t, e, 71)
@@ -134,7 +132,6 @@ func TestJudgeEndpoint_AfterThreeDaysItsEventsWait(t *testing.T) {
 }
 
 func TestJudgeEndpoint_HoldsNothingThatArrivesAtLast(t *testing.T) {
-	t.Parallel()
 	f, e := newFailing(t)
 	late := f.event(t, e, webhook.ErrorTimeout)
 	f.failsLater(t, e, 72)
@@ -156,7 +153,6 @@ func TestJudgeEndpoint_HoldsNothingThatArrivesAtLast(t *testing.T) {
 }
 
 func TestJudgeEndpoint_KnowsOnlyTheRegistrationsOwnAddress(t *testing.T) {
-	t.Parallel()
 	f, e := newFailing(t)
 	own := f.sessionURLDelivery(t, e)
 	f.try(t, own, 1, webhook.ErrorHTTP)

@@ -15,7 +15,6 @@ import (
 
 // The row of a registration for all events names no type, so a type that is added later reaches it too.
 func TestCreateEndpoint_StarReachesTypesToCome(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.AllEvents)
 	read, err := f.Endpoint(t.Context(), e.Ref)
@@ -29,7 +28,6 @@ func TestCreateEndpoint_StarReachesTypesToCome(t *testing.T) {
 }
 
 func TestChangeEndpoint_ANewURLHoldsForTheAttemptsToCome(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	_, ref := f.publishTest(t, e, webhook.PayoutSent)
@@ -50,7 +48,6 @@ func TestChangeEndpoint_ANewURLHoldsForTheAttemptsToCome(t *testing.T) {
 }
 
 func TestEndpoint_IsNotFoundForOthers(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	gone := f.endpoint(t, "https://shop.example/gone", webhook.CheckoutCompleted)
@@ -97,7 +94,6 @@ func TestEndpoint_IsNotFoundForOthers(t *testing.T) {
 }
 
 func TestRotateSecret_BothSignWhileItLasts(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	first := webhook.SecretDigest(e.Secret)
@@ -133,7 +129,6 @@ func TestRotateSecret_BothSignWhileItLasts(t *testing.T) {
 }
 
 func TestWebhookKeys_AreForgottenAWeekAfterTheirEnd(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	_, err := f.RotateSecret(t.Context(), e.Ref, webhook.NewSecret(), time.Hour)
@@ -149,7 +144,6 @@ func TestWebhookKeys_AreForgottenAWeekAfterTheirEnd(t *testing.T) {
 }
 
 func TestWebhookKeys_AreThoseThatMayHaveSigned(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	a := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	gone := f.endpoint(t, "https://shop.example/gone", webhook.CheckoutCompleted)
@@ -191,7 +185,6 @@ func TestWebhookKeys_AreThoseThatMayHaveSigned(t *testing.T) {
 }
 
 func TestEndpointHealth_CountsTheDeliveriesOfARegistration(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/hook", webhook.PayoutSent)
 	_, d := f.publishTest(t, e, webhook.PayoutSent)

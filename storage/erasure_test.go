@@ -97,7 +97,6 @@ func (f fixture) deliver(t *testing.T, s checkout.Session) {
 }
 
 func TestEraseCustomer_LeavesTheAddressInNoTable(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	done := f.customer(t, e)
@@ -178,7 +177,6 @@ func TestEraseCustomer_LeavesTheAddressInNoTable(t *testing.T) {
 
 // A key of test mode that has the address once kept every answer of live mode as it was.
 func TestEraseCustomer_AKeyWithTheAddressKeepsNoOtherAnswer(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	keep := func(mode checkout.Mode, key string) {
 		r := storage.IdempotentRequest{Owner: f.merchant.Owner(mode), Route: "POST /v1/checkout", Key: key}
@@ -199,7 +197,6 @@ func TestEraseCustomer_AKeyWithTheAddressKeepsNoOtherAnswer(t *testing.T) {
 
 // TestEraseCustomer_FindsTheAddressBesideAnyNumber: jsonb takes no number beyond PostgreSQL's numeric, not even a zero.
 func TestEraseCustomer_FindsTheAddressBesideAnyNumber(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	var want []string
 	for _, metadata := range []string{

@@ -45,7 +45,6 @@ func (f fixture) feedOf(t *testing.T, n int) (ids []string) {
 // differing times, so that their order of beginning, of ids and of ending differ. Some take an id long before they
 // write, and some roll back.
 func TestEventFeed_NoEventIsMissedOrRepeated(t *testing.T) {
-	t.Parallel()
 	const creators = 9
 	f := newFixture(t)
 	var creating errgroup.Group
@@ -127,7 +126,6 @@ func (f fixture) createEvents(ctx context.Context, n int) error {
 var errRolledBack = errors.New("rolled back")
 
 func TestEventFeed_WaitsForOlderTransactions(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/hook", webhook.PayoutSent)
 	conn := f.Connect(t)
@@ -165,7 +163,6 @@ func TestEventFeed_WaitsForOlderTransactions(t *testing.T) {
 // The stored transactions are greater than what a new cluster has counted. The events must neither be withheld, nor
 // change their order, nor come behind new ones.
 func TestEventFeed_GoesOnInAnotherCluster(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/hook", webhook.PayoutSent)
 	var old []string
@@ -193,7 +190,6 @@ func TestEventFeed_GoesOnInAnotherCluster(t *testing.T) {
 
 // A pg_dump and other readers have no transaction id.
 func TestEventFeed_DoesNotWaitForReaders(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	conn := f.Connect(t)
 	tx, err := conn.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
@@ -206,7 +202,6 @@ func TestEventFeed_DoesNotWaitForReaders(t *testing.T) {
 }
 
 func TestEventFeed_HasAnIndex(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	query := strings.NewReplacer("$1", "'m'", "$2", "'test'", "$3", "0", "$4", "'5'", "$5", "'evt_1'", "$6", "10").Replace(storage.EventFeedQuery)
 	plan := f.plan(t, `SET enable_seqscan = off; SET enable_sort = off`, query)

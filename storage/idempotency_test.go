@@ -40,7 +40,6 @@ func (f fixture) claimsRunOut(t *testing.T) {
 }
 
 func TestClaimRequest_OneWorksOnItAndItsAnswerIsKept(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	r := f.request("k")
 	seed := f.claim(t, r, "a")
@@ -79,7 +78,6 @@ func TestClaimRequest_OneWorksOnItAndItsAnswerIsKept(t *testing.T) {
 }
 
 func TestSeeds_MakeTheSameIDsAndSecretsAndNoOthers(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	var ids []string
 	for _, key := range []string{"a", "b", "c"} {

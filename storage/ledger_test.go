@@ -18,7 +18,6 @@ func (f fixture) liveSession() storage.NewSession {
 }
 
 func TestLedger_AChargeIsBookedOnceAndOnlyInLiveMode(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.pay(t, f.create(t, f.newSession()), checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM ledger_entry`), "test mode moves no money")
@@ -51,7 +50,7 @@ func TestLedger_BooksTestModeOnTestNetworks(t *testing.T) {
 		{Acquirer: checkout.AcquirerStripe, ChainRef: checkout.ChainSandbox}:  1,
 		{Acquirer: checkout.AcquirerSandbox, ChainRef: "eip155:31337"}:        1,
 	} {
-		f := newFixture(t)
+		f := newSerialFixture(t)
 		s := f.create(t, f.newSession())
 		id := storagetest.Begin(t, f.Store, s.Ref, networks, "pi_1")
 		got := storagetest.Finish(t, f.Store, s.Ref, id, storagetest.Succeeded)
@@ -72,7 +71,6 @@ func TestLedger_BooksTestModeOnTestNetworks(t *testing.T) {
 
 // TestUncharged_LeavesTheSandboxOut: nobody but the sandbox knows its charges.
 func TestUncharged_LeavesTheSandboxOut(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	now := time.Now()
 	pays := func(acquirer checkout.Acquirer) string {
@@ -89,7 +87,6 @@ func TestUncharged_LeavesTheSandboxOut(t *testing.T) {
 }
 
 func TestFinishPayment_TakesTheFeeOfThePlanAtTheDecision(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	change := func(name string, part int64, fixed checkout.Amount) {
 		_, err := f.ChangeMerchant(t.Context(), storage.MerchantChange{
@@ -118,7 +115,6 @@ func TestFinishPayment_TakesTheFeeOfThePlanAtTheDecision(t *testing.T) {
 }
 
 func TestLedger_TheDatabaseRefusesWhatIsNotBalancedOrChanges(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.pay(t, f.create(t, f.liveSession()), checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	conn := f.Connect(t)

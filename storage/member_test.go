@@ -19,7 +19,6 @@ import (
 // changes, then inserts an entry into the audit log. The entry refers to the merchant. So the lock
 // on the merchant must allow such references.
 func TestNoDeadlock_OfAChangeAndAnEntryOfTheSameMerchant(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.EventTypes...)
 	member := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: f.merchant.ID, Email: "ann@shop.example", Role: checkout.RoleViewer}
@@ -76,7 +75,6 @@ func (f fixture) waitForLock(t *testing.T) {
 // TestSignIn_AFirstSecondFactorEndsThoseWithoutIt: also a sign-in that began before it, and whose password is being
 // compared meanwhile.
 func TestSignIn_AFirstSecondFactorEndsThoseWithoutIt(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	adds := map[string]func(checkout.Member, []byte, checkout.AuditEntry) error{
 		"passkey": func(m checkout.Member, keep []byte, by checkout.AuditEntry) error {
@@ -128,7 +126,6 @@ func TestSignIn_AFirstSecondFactorEndsThoseWithoutIt(t *testing.T) {
 
 // TestMembersByEmail_WhoJoinedComesInThatOrder: a merchant that only invited a stranger is not among the accounts.
 func TestMembersByEmail_WhoJoinedComesInThatOrder(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	joins := func(merchant, email string, accepts bool) {
 		m := checkout.Member{ID: "usr_" + merchant, MerchantID: merchant, Email: email, Role: checkout.RoleOwner}
@@ -155,7 +152,6 @@ func TestMembersByEmail_WhoJoinedComesInThatOrder(t *testing.T) {
 
 // TestInvite_TheOperatorReplacesAnOpenInvitation: without a mail server the operator alone can make another link.
 func TestInvite_TheOperatorReplacesAnOpenInvitation(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	invite := func() ([]byte, error) {
 		token, err := f.Invite(t.Context(), checkout.Member{ID: checkout.NewID("usr"), MerchantID: f.merchant.ID, Email: "ann@shop.example", Role: checkout.RoleOwner}, "operator")
@@ -179,7 +175,6 @@ func (f fixture) person(email string) checkout.Member {
 }
 
 func TestInviteMember_OpenInvitationsAreBounded(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	for n := range checkout.MaxOpenInvitations - 1 {
 		require.NoError(t, f.InviteMember(t.Context(), f.person(fmt.Sprintf("n%d@shop.example", n)), f.note()))
@@ -214,7 +209,6 @@ func TestInviteMember_OpenInvitationsAreBounded(t *testing.T) {
 }
 
 func TestRenewInvitation_AddsNoSecondWaitingMail(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	m := f.person("bob@shop.example")
 	require.NoError(t, f.InviteMember(t.Context(), m, f.note()))

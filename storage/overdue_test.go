@@ -14,7 +14,6 @@ import (
 )
 
 func TestOverdue_IsEverythingThatShouldHaveDoneSomething(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example:8443/a", webhook.MerchantUpdated)
 	pending := f.create(t, f.newSession())
@@ -81,7 +80,6 @@ func TestOverdue_IsEverythingThatShouldHaveDoneSomething(t *testing.T) {
 }
 
 func TestPendingSessions_ComeInTheOrderOfTheirEnds(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	var want []string
 	for range 5 {
@@ -117,7 +115,6 @@ func TestPendingSessions_ComeInTheOrderOfTheirEnds(t *testing.T) {
 }
 
 func TestParkedDeliveries_AreThoseThatMayGoOn(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.MerchantUpdated)
 	var refs []checkout.Ref
@@ -157,7 +154,6 @@ func TestParkedDeliveries_AreThoseThatMayGoOn(t *testing.T) {
 }
 
 func TestOrphanedDeliveries_AreThePendingOnesOfDeletedRegistrations(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	kept := f.endpoint(t, "https://shop.example/kept", webhook.MerchantUpdated)
 	gone := f.endpoint(t, "https://shop.example/gone", webhook.MerchantUpdated)

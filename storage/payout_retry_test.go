@@ -24,7 +24,6 @@ func (f fixture) failedPayout(t *testing.T) checkout.Ref {
 }
 
 func TestRetryPayout_OneOfManyWins(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ref := f.failedPayout(t)
 	var (
@@ -63,7 +62,6 @@ func TestRetryPayout_OneOfManyWins(t *testing.T) {
 
 // A run of the first generation goes on after the retry. What it knew concerns the former address.
 func TestRetryPayout_ARunOfBeforeDecidesNothing(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.endpoint(t, "https://shop.example/a", webhook.PayoutSent, webhook.PayoutFailed)
 	ref := f.payout(t)
@@ -101,7 +99,6 @@ func TestRetryPayout_ARunOfBeforeDecidesNothing(t *testing.T) {
 
 // Reconcile finds a retried payout whose run was never started.
 func TestRetryPayout_IsOverdueWithoutARun(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ref := f.failedPayout(t)
 	overdue := func() (ids []string) {

@@ -12,7 +12,6 @@ import (
 )
 
 func TestSumPayouts_IsExactAndBounded(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	owner := f.merchant.Owner(checkout.ModeTest)
 	sum := func(owner checkout.Owner, filter storage.PayoutFilter, p pg.Page) ([]storage.PayoutSum, bool) {

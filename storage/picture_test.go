@@ -36,7 +36,6 @@ func (f fixture) fetched(t *testing.T, owner checkout.Owner, p checkout.Picture,
 }
 
 func TestCreateSession_FetchesAPictureOnceADay(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	a, b := "https://shop.example/a.png?token=1", "https://shop.example/b.png"
 	first := f.create(t, showing(f.newSession(), b, a, a))
@@ -69,7 +68,6 @@ func TestCreateSession_FetchesAPictureOnceADay(t *testing.T) {
 }
 
 func TestCreateSession_LeavesFewPicturesToFetch(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	urls := make([]string, 50)
 	for i := range 4 {
@@ -91,7 +89,6 @@ func TestCreateSession_LeavesFewPicturesToFetch(t *testing.T) {
 
 // TestCreateSession_APictureHoldsUpNoOtherCreate: a create that waits for Temporal has locked no picture.
 func TestCreateSession_APictureHoldsUpNoOtherCreate(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	const url = "https://shop.example/logo.png"
 	waits, goOn := make(chan struct{}), make(chan struct{})
@@ -111,7 +108,6 @@ func TestCreateSession_APictureHoldsUpNoOtherCreate(t *testing.T) {
 }
 
 func TestPicture_BelongsToItsMerchantModeAndSession(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	const url = "https://shop.example/a.png"
 	test := f.create(t, showing(f.newSession(), url))
@@ -145,7 +141,6 @@ func TestPicture_BelongsToItsMerchantModeAndSession(t *testing.T) {
 }
 
 func TestOverdue_HasPicturesWhoseFetchIsLate(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	s := f.create(t, showing(f.newSession(), "https://shop.example/a.png", "https://shop.example/b.png"))
 	f.fetched(t, s.Owner, s.Pictures[0], beans)
@@ -160,7 +155,6 @@ func TestOverdue_HasPicturesWhoseFetchIsLate(t *testing.T) {
 }
 
 func TestDeleteOldPictures_LeavesThoseInUse(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	const old, used = "https://shop.example/old.png", "https://shop.example/used.png"
 	f.create(t, showing(f.newSession(), old, used))
@@ -177,7 +171,6 @@ func TestDeleteOldPictures_LeavesThoseInUse(t *testing.T) {
 // TestCreateSession_SessionsAtTheSameTimeFetchAPictureOnce creates sessions with the same pictures in different orders,
 // some of them stale.
 func TestCreateSession_SessionsAtTheSameTimeFetchAPictureOnce(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	var urls []string
 	for i := range 20 {

@@ -18,7 +18,6 @@ import (
 // PostgreSQL plans a statement of a connection a few times and then keeps the plan. In a new installation that happens
 // while the tables are nearly empty and nothing has counted their rows, and the tables grow by a hundred rows a second.
 func TestPlans_OfAPaidSessionReadNoWholeTable(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.Store = f.Open(t, 1)
 	f.paysAndDelivers(t)

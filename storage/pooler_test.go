@@ -15,7 +15,6 @@ import (
 
 // PgBouncer passes no settings on. So the role must have them, and the error says how.
 func TestOpen_BehindPgBouncerTheRoleMustHaveTheSettings(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	keys, err := pg.ParseKeyring(f.MasterKeys)
 	require.NoError(t, err)

@@ -25,7 +25,6 @@ func (f fixture) buys(t *testing.T, n storage.NewSession, email string, result c
 }
 
 func TestFinishPayment_MailsOneReceiptToTheCustomer(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.owner(t, "ann@shop.example")
 	f.Exec(t, `DELETE FROM mail`)

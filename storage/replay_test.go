@@ -21,7 +21,6 @@ func newReplay(e webhook.Endpoint) webhook.Replay {
 }
 
 func TestReplayedDeliveries_AreThoseOfTheRegistrationStatusAndTime(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	a := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	b := f.endpoint(t, "https://shop.example/b", webhook.CheckoutCompleted)
@@ -92,7 +91,6 @@ func TestReplayedDeliveries_AreThoseOfTheRegistrationStatusAndTime(t *testing.T)
 }
 
 func TestReplayedDeliveries_DoesNotComeBackToWhatItStarted(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	a := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	for range 3 {
@@ -114,7 +112,6 @@ func TestReplayedDeliveries_DoesNotComeBackToWhatItStarted(t *testing.T) {
 }
 
 func TestCreateReplay_ManyAtOnceStartOne(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	a := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	var (
@@ -135,7 +132,6 @@ func TestCreateReplay_ManyAtOnceStartOne(t *testing.T) {
 }
 
 func TestCreateReplay_AMerchantsAreAtMost100ASecondTogether(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	var (
 		wg      sync.WaitGroup
@@ -157,7 +153,6 @@ func TestCreateReplay_AMerchantsAreAtMost100ASecondTogether(t *testing.T) {
 }
 
 func TestRecordReplay_KeepsTheFirstEnd(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	a := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	r, err := f.CreateReplay(t.Context(), newReplay(a))

@@ -13,7 +13,6 @@ import (
 
 // The pages of the dashboard test the filters.
 func TestRequests_ComeBackAsTheyWereUntilTheyAreOld(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	owner := f.merchant.Owner(checkout.ModeTest)
 	at := time.Now().UTC().Truncate(time.Millisecond)

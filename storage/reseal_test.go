@@ -36,7 +36,6 @@ func (f fixture) rotate(t *testing.T, e webhook.Endpoint) (digests [][]byte) {
 // TestReseal_NoDeliveryStopsWhileAKeyIsReplaced follows the documented steps with two processes. One
 // starts again before the other in each step, and each signs what the other has sealed.
 func TestReseal_NoDeliveryStopsWhileAKeyIsReplaced(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	old, fresh := f.MasterKeys, pg.NewMasterKey("k2")
 	registration := f.endpoint(t, "https://shop.example/a", webhook.MerchantUpdated)
@@ -98,7 +97,6 @@ func TestReseal_NoDeliveryStopsWhileAKeyIsReplaced(t *testing.T) {
 }
 
 func TestReseal_KnowsEverySealedValue(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	owner := f.merchant.Owner(checkout.ModeTest)
 	f.rotate(t, f.endpoint(t, "https://shop.example/a", webhook.PayoutSent))
@@ -149,7 +147,6 @@ func TestReseal_KnowsEverySealedValue(t *testing.T) {
 }
 
 func TestReseal_SeveralAtOnceInPages(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.MerchantUpdated)
 	for range 30 {
@@ -192,7 +189,6 @@ func TestReseal_SeveralAtOnceInPages(t *testing.T) {
 
 // TestReseal_WhatOthersChangeKeepsItsKey: Reseal leaves out a locked row, so the row's key must stay.
 func TestReseal_WhatOthersChangeKeepsItsKey(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.endpoint(t, "https://shop.example/a", webhook.PayoutSent)
 	newer := f.newerKey(t)
@@ -213,7 +209,6 @@ func TestReseal_WhatOthersChangeKeepsItsKey(t *testing.T) {
 }
 
 func TestReseal_AKeyThatStillSealsIsNotRetired(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	fresh := pg.NewMasterKey("k2")
 	newer, err := f.restart(t, fresh, f.MasterKeys)

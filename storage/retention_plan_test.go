@@ -13,7 +13,6 @@ import (
 // TestRetention_EachQueryHasAnIndex reads the plans of the queries that look for old rows. A query without
 // an index reads a whole table nevertheless.
 func TestRetention_EachQueryHasAnIndex(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	for rows, index := range map[storage.OldRows]string{
 		storage.OldAnswers: "idempotent_request_age", storage.OldMails: "mail_age", storage.OldPictures: "picture_last_used",

@@ -12,7 +12,6 @@ import (
 )
 
 func TestDeleteFinished_RemovesWhatEndedLongAgoAndNothingElse(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.MerchantUpdated)
 	const age = 24 * time.Hour
@@ -82,7 +81,6 @@ func TestDeleteFinished_RemovesWhatEndedLongAgoAndNothingElse(t *testing.T) {
 }
 
 func TestDeleteFinished_TakesTheLimitAtATime(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.MerchantUpdated)
 	for range 5 {
@@ -104,7 +102,6 @@ func TestDeleteFinished_TakesTheLimitAtATime(t *testing.T) {
 }
 
 func TestDeleteFinished_KeepsTheEventOfAnotherDelivery(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	_, ended := f.publishTest(t, f.endpoint(t, "https://shop.example/a", webhook.MerchantUpdated), webhook.PayoutSent)
 	_, waits := f.publishTest(t, f.endpoint(t, "https://shop.example/b", webhook.MerchantUpdated), webhook.PayoutSent)
@@ -134,7 +131,6 @@ func (f fixture) endOld(t *testing.T) {
 }
 
 func TestDeleteOldSessions_KeepsWhatIsNeededElsewhere(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	require.NoError(t, f.CreateMerchant(t.Context(), f.merchant, checkout.ModeLive, nil))
 	expire := func(s checkout.Session) checkout.Session {
@@ -193,7 +189,6 @@ func TestDeleteOldSessions_KeepsWhatIsNeededElsewhere(t *testing.T) {
 }
 
 func TestDeleteOldAuditEntries_AndSandbox(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	old := checkout.FirstID(checkout.PrefixAuditEntry, time.Now().AddDate(0, 0, -400))
 	for _, id := range []string{old, checkout.NewID(checkout.PrefixAuditEntry)} {

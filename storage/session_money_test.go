@@ -49,7 +49,6 @@ func (f fixture) paidOnChain(t *testing.T, payout checkout.Ref) {
 }
 
 func TestSessionMoney_IsOnlyForItsOwner(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	session, payout := f.livePaid(t, f.merchant)
 	f.paidOnChain(t, payout)

@@ -16,7 +16,6 @@ import (
 )
 
 func TestSession_IsNotFoundForOthersAndWrongModeForItsOwner(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	s := f.create(t, f.newSession())
 	_, err := f.Session(t.Context(), checkout.Owner{MerchantID: checkout.NewID(checkout.PrefixMerchant), Mode: s.Mode}.Ref(s.ID))
@@ -26,7 +25,6 @@ func TestSession_IsNotFoundForOthersAndWrongModeForItsOwner(t *testing.T) {
 }
 
 func TestSession_ReadsExpiredByTheClockUnlessAPaymentIsInFlight(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	short := f.newSession()
 	short.Lifetime = time.Millisecond
@@ -57,7 +55,6 @@ func TestSession_ReadsExpiredByTheClockUnlessAPaymentIsInFlight(t *testing.T) {
 
 // The timer is Temporal's, and Temporal's clock may be ahead of PostgreSQL's.
 func TestExpireSession_OnTimeWaitsForPostgreSQLsClock(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	s := f.create(t, f.newSession())
 	got, err := f.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt})
@@ -77,7 +74,6 @@ func TestExpireSession_OnTimeWaitsForPostgreSQLsClock(t *testing.T) {
 // A creation that was rolled back comes again with the same id. The run of the first try may still
 // exist.
 func TestExpireSession_LeavesTheSessionOfALaterTryAlone(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	s := f.create(t, f.newSession())
 	_, err := f.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt.Add(-time.Minute), Early: true})
@@ -92,7 +88,6 @@ func TestExpireSession_LeavesTheSessionOfALaterTryAlone(t *testing.T) {
 }
 
 func TestBeginPayment_TheFirstRateAndReferenceStay(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	s := f.create(t, f.newSession())
 	first := f.beginPayment(t, s)
@@ -108,7 +103,6 @@ func TestBeginPayment_TheFirstRateAndReferenceStay(t *testing.T) {
 }
 
 func TestFinishPayment_WritesTheWholeTransactionIntoTheEvent(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	email := "ann@example.com"
 	s := f.create(t, f.newSession())
@@ -137,7 +131,6 @@ func TestFinishPayment_WritesTheWholeTransactionIntoTheEvent(t *testing.T) {
 }
 
 func TestRecordCharge_KeepsTheCardThatTheNetworkNeverSaw(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	s := f.create(t, f.newSession())
 	f.pay(t, s, checkout.ChargeResult{
@@ -147,7 +140,6 @@ func TestRecordCharge_KeepsTheCardThatTheNetworkNeverSaw(t *testing.T) {
 }
 
 func TestFinishPayment_SendsEverythingToTheSessionsOwnAddress(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.endpoint(t, "https://shop.example/default", webhook.EventTypes...)
 	n := f.newSession()
@@ -167,7 +159,6 @@ func TestFinishPayment_SendsEverythingToTheSessionsOwnAddress(t *testing.T) {
 }
 
 func TestSigningEndpoint_PrefersTheSameURLThenTheOldest(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ask := func(url string) string {
 		id, err := f.SigningEndpoint(t.Context(), f.merchant.Owner(checkout.ModeTest), url)
@@ -182,7 +173,6 @@ func TestSigningEndpoint_PrefersTheSameURLThenTheOldest(t *testing.T) {
 }
 
 func TestCreateEndpoint_HoldsTheLimitUnderParallelCalls(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	var group sync.WaitGroup
 	errs := make(chan error, 60)
@@ -208,7 +198,6 @@ func TestCreateEndpoint_HoldsTheLimitUnderParallelCalls(t *testing.T) {
 }
 
 func TestSecrets_AreNowhereInTheDatabase(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	key := checkout.NewAPIKey(checkout.ModeTest)
@@ -224,7 +213,7 @@ func TestSecrets_AreNowhereInTheDatabase(t *testing.T) {
 // BenchmarkSession measures PostgreSQL's time for a creation without a workflow, and for a
 // merchant's poll.
 func BenchmarkSession(b *testing.B) {
-	f := newFixture(b)
+	f := newSerialFixture(b)
 	b.Run("create", func(b *testing.B) {
 		for b.Loop() {
 			f.create(b, f.newSession())

@@ -26,7 +26,15 @@ type fixture struct {
 	merchant checkout.Merchant
 }
 
-func newFixture(t testing.TB) fixture {
+// newFixture returns the world of a test. The test runs beside others.
+func newFixture(t *testing.T) fixture {
+	t.Helper()
+	t.Parallel()
+	return newSerialFixture(t)
+}
+
+// newSerialFixture is for a benchmark, and for a test with one world after another.
+func newSerialFixture(t testing.TB) fixture {
 	t.Helper()
 	db := storagetest.New(t)
 	f := fixture{db.Open(t, 0), db, checkout.Merchant{
@@ -155,7 +163,6 @@ func (f fixture) seesCommits(t *testing.T, tables ...string) {
 }
 
 func TestOpen_RefusesWrongMasterKey(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	for name, text := range map[string]string{
 		"another key under the same id": pg.NewMasterKey("k1"),
@@ -176,7 +183,6 @@ func (f fixture) newerKey(t *testing.T) fixture {
 }
 
 func TestUnavailable_PostgreSQLThatLetsNobodyIn(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	at, err := url.Parse(f.URL)
 	require.NoError(t, err)
@@ -253,7 +259,6 @@ func TestMigrate_TwoAtOnce(t *testing.T) {
 // With synchronous_commit off, a crash of PostgreSQL loses answered commits: a charge, a payout, a
 // session that the merchant has seen.
 func TestOpen_CommitsForGoodWhateverTheDatabaseIsSetTo(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.seesCommits(t, "merchant")
 	for set, want := range map[string]string{"off": "on", "local": "local", "on": "on", "remote_apply": "remote_apply"} {

@@ -33,7 +33,6 @@ func idTimeOf(at time.Time) []byte {
 }
 
 func TestSummary_CountsEachSessionInItsHourAndDay(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	other := f.merchant
 	other.ID = checkout.NewID(checkout.PrefixMerchant)
@@ -83,7 +82,6 @@ func TestSummary_CountsEachSessionInItsHourAndDay(t *testing.T) {
 }
 
 func TestSummary_ASessionPastItsTimeHasExpired(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	now := time.Now()
 	f.past(t, now.Add(-2*time.Hour), f.merchant.ID, checkout.ModeTest, checkout.StatusPending, checkout.EUR, 1000) // expired; the workflow has not stored the end
@@ -100,7 +98,6 @@ func TestSummary_ASessionPastItsTimeHasExpired(t *testing.T) {
 }
 
 func TestSummary_CountsEachDeliveryAndPayoutOnce(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.EventTypes...)
 	held := f.endpoint(t, "https://shop.example/b", webhook.EventTypes...)
@@ -154,7 +151,6 @@ func TestSummary_CountsEachDeliveryAndPayoutOnce(t *testing.T) {
 }
 
 func TestSummary_NamesTheRegistrationsThatFail(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	owner := f.merchant.Owner(checkout.ModeTest)
 	failing := func() []storage.FailingEndpoint {
@@ -207,7 +203,6 @@ func TestSummary_NamesTheRegistrationsThatFail(t *testing.T) {
 }
 
 func TestSessions_Search(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	email, typed := "Ann@Example.com", "bob@example.com"
 	n := f.newSession()
@@ -261,7 +256,6 @@ func TestSessions_Search(t *testing.T) {
 }
 
 func TestSessionHistory_IsTheWholeTreeAndOnlyForItsOwner(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.endpoint(t, "https://shop.example/a", webhook.EventTypes...)
 	f.endpoint(t, "https://shop.example/b", webhook.EventTypes...)

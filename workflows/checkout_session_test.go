@@ -45,7 +45,6 @@ func errType(err error) string {
 }
 
 func TestCheckoutSession_ExpiresAtItsAbsoluteTime(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	s, in := w.session()
 	late := s.CreatedAt.Add(20 * time.Minute) // no worker was there before
@@ -58,7 +57,6 @@ func TestCheckoutSession_ExpiresAtItsAbsoluteTime(t *testing.T) {
 }
 
 func TestCheckoutSession_PaidTellsTheMerchantTwiceAndPaysOut(t *testing.T) {
-	t.Parallel()
 	w := newRun(t)
 	w.endpoint(webhook.CheckoutCompleted, webhook.PayoutSent)
 	paid := update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(w.s.ID, cardSucceeds)})
@@ -85,7 +83,6 @@ func children(env *testsuite.TestWorkflowEnvironment) *[]string {
 
 // What the network does not take at once, a Payout follows to its end.
 func TestCheckoutSession_APayoutThatIsNotTakenAtOnceGetsARun(t *testing.T) {
-	t.Parallel()
 	w := newRun(t)
 	w.endpoint(webhook.CheckoutCompleted, webhook.PayoutSent)
 	chain := &flakyChain{PayoutSender: &sandbox.Payouts{Store: w.Store}, away: 3}
@@ -131,7 +128,6 @@ func TestPayout_SendsAndTells(t *testing.T) {
 		"network error": {cardPayoutBroken, checkout.PayoutFailed, "payout.failed", checkout.PayoutNetworkError},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			w := newWorld(t)
 			w.endpoint(webhook.PayoutSent, webhook.PayoutFailed)
 			payoutID := w.completed(c.card)
@@ -145,7 +141,6 @@ func TestPayout_SendsAndTells(t *testing.T) {
 }
 
 func TestPayout_WithoutARowFails(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	env := w.env("po_forged", time.Now())
 	env.ExecuteWorkflow(contract.TypePayout, w.owner().Ref("po_forged"))
@@ -176,7 +171,6 @@ func (w *world) pay(s checkout.Session, card ...string) string {
 }
 
 func TestCheckoutSession_ADeclineLeavesItPendingUntilTheThird(t *testing.T) {
-	t.Parallel()
 	w := newRun(t)
 	var replies []*reply
 	for i := range 4 {
@@ -194,14 +188,12 @@ func TestCheckoutSession_ADeclineLeavesItPendingUntilTheThird(t *testing.T) {
 }
 
 func TestCheckoutSession_AFraudBlockEndsItAtOnce(t *testing.T) {
-	t.Parallel()
 	w := newRun(t)
 	update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(w.s.ID, cardFraud)})
 	require.Equal(t, checkout.StatusFailed, runSession(t, w.env, w.in).Status)
 }
 
 func TestCheckoutSession_ALostAnswerChargesOnce(t *testing.T) {
-	t.Parallel()
 	w := newRun(t)
 	update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(w.s.ID, cardLostAnswer)})
 	require.Equal(t, checkout.StatusCompleted, runSession(t, w.env, w.in).Status)
@@ -224,7 +216,6 @@ func TestCheckoutSession_ThreeDSecure(t *testing.T) {
 		"abandoned":                     {nil, false, checkout.StatusExpired, "three_ds_abandoned"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			w := newRun(t)
 			id := w.payment(w.s.ID, card3DS)
 			pay := update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
@@ -263,7 +254,6 @@ func TestCheckoutSession_FollowsThePaymentOfALostRun(t *testing.T) {
 		"never told to the network":    {"", nil, "processing_error"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			w := newRun(t)
 			w.in.PaymentID = w.payment(w.s.ID, cmp.Or(c.card, cardSucceeds))
 			if c.card != "" {
@@ -292,7 +282,6 @@ func TestCheckoutSession_FollowsThePaymentOfALostRun(t *testing.T) {
 // The worker may die after the charge and before it is noted. The rate was stored before the
 // charge, so the payout still has it.
 func TestCheckoutSession_AChargeWhoseNoteIsLostIsPaidOut(t *testing.T) {
-	t.Parallel()
 	w := newRun(t)
 	id := w.payment(w.s.ID, cardSucceeds)
 	w.refuse("UPDATE OF outcome ON transaction")
@@ -311,7 +300,6 @@ func decide(outcome checkout.PaymentOutcome, failure checkout.FailureCode) func(
 }
 
 func TestCheckoutSession_DuplicateCallbacksDecideOnce(t *testing.T) {
-	t.Parallel()
 	w := newRun(t)
 	id := w.payment(w.s.ID, cardSlow)
 	update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
@@ -335,7 +323,6 @@ func TestCheckoutSession_AnyNumberOfSignalsAsksTheNetworkAFewTimes(t *testing.T)
 		"one after other": {100 * time.Millisecond, 20},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			w := newRun(t)
 			id := w.payment(w.s.ID, card3DS)
 			asked := 0
@@ -355,7 +342,6 @@ func TestCheckoutSession_AnyNumberOfSignalsAsksTheNetworkAFewTimes(t *testing.T)
 }
 
 func TestCheckoutSession_TheTestClockIsAdvancedOnce(t *testing.T) {
-	t.Parallel()
 	w := newRun(t)
 	id := w.payment(w.s.ID, card3DS)
 	update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
@@ -372,7 +358,6 @@ func TestCheckoutSession_TheTestClockIsAdvancedOnce(t *testing.T) {
 }
 
 func TestCheckoutSession_APaymentInFlightHoldsExpiryBack(t *testing.T) {
-	t.Parallel()
 	w := newRun(t)
 	id := w.payment(w.s.ID, card3DS)
 	update(w.env, time.Hour-time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
@@ -384,7 +369,6 @@ func TestCheckoutSession_APaymentInFlightHoldsExpiryBack(t *testing.T) {
 }
 
 func TestCheckoutSession_TheTestClockReachesTheExpiry(t *testing.T) {
-	t.Parallel()
 	w := newRun(t)
 	advanced := update(w.env, time.Minute, contract.UpdateAdvance, "a")
 	require.Equal(t, checkout.StatusExpired, runSession(t, w.env, w.in).Status)
@@ -405,7 +389,6 @@ func TestCheckoutSession_APaymentInFlightHoldsTheTestClockBack(t *testing.T) {
 		"declined": {checkout.OutcomeFailed, checkout.FailureCardDeclined, checkout.StatusExpired}, // no further try
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			w := newRun(t)
 			id := w.payment(w.s.ID, card3DS)
 			update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
@@ -423,7 +406,6 @@ func TestCheckoutSession_APaymentInFlightHoldsTheTestClockBack(t *testing.T) {
 }
 
 func TestCheckoutSession_MalformedAndUnknownMessagesChangeNothing(t *testing.T) {
-	t.Parallel()
 	w := newRun(t)
 	w.env.RegisterDelayedCallback(func() {
 		w.env.SignalWorkflow(contract.SignalComplete, 42)
@@ -450,7 +432,6 @@ func TestCheckoutSession_AnOperatorsSignalOrCancelExpiresIt(t *testing.T) {
 		"cancel":            func(env *testsuite.TestWorkflowEnvironment) { env.CancelWorkflow() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			w := newRun(t)
 			w.env.RegisterDelayedCallback(func() { act(w.env) }, time.Minute)
 			require.Equal(t, checkout.StatusExpired, runSession(t, w.env, w.in).Status)
@@ -461,7 +442,6 @@ func TestCheckoutSession_AnOperatorsSignalOrCancelExpiresIt(t *testing.T) {
 }
 
 func TestCheckoutSession_ACancelDuringAChargeDoesNotLoseThePayment(t *testing.T) {
-	t.Parallel()
 	w := newRun(t)
 	w.slowCharge(w.env, 10*time.Second)
 	update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(w.s.ID, cardSucceeds)})
@@ -470,7 +450,6 @@ func TestCheckoutSession_ACancelDuringAChargeDoesNotLoseThePayment(t *testing.T)
 }
 
 func TestCheckoutSession_AResetRunSettlesThePaymentItDoesNotKnow(t *testing.T) {
-	t.Parallel()
 	w := newRun(t)
 	// The earlier run charged a card that waits for 3-D Secure; this one begins anew.
 	unknown := w.payment(w.s.ID, card3DS)
@@ -503,7 +482,7 @@ func TestCheckoutSession_StartsEverythingThatWasDecidedMeanwhile(t *testing.T) {
 			update(env, 70*time.Second, contract.UpdateExpire, "expire")
 		}, checkout.StatusExpired, []string{contract.TypeWebhookDelivery}},
 	} {
-		w := newRun(t)
+		w := newSerialWorld(t).newRun()
 		w.endpoint(webhook.CheckoutFailed, webhook.CheckoutCompleted)
 		started := children(w.env)
 		w.env.OnWorkflow(contract.TypeWebhookDelivery, mock.Anything, mock.Anything).After(time.Minute).Return(nil, nil) // a start takes a minute
@@ -523,7 +502,6 @@ func TestCheckoutSession_StartsEverythingThatWasDecidedMeanwhile(t *testing.T) {
 // A creation that was rolled back comes again with the same id and a later time.
 // The run of the first try may be writing its expiry just then.
 func TestCheckoutSession_ARunOfAnEarlierTryDoesNotEndTheSession(t *testing.T) {
-	t.Parallel()
 	w := newRun(t)
 	w.in.ExpiresAt = w.s.ExpiresAt.Add(-30 * time.Minute)
 	require.Empty(t, runSession(t, w.env, w.in).Status)
@@ -534,7 +512,6 @@ func TestCheckoutSession_ARunOfAnEarlierTryDoesNotEndTheSession(t *testing.T) {
 // of its attempts, unless it is told otherwise: ten seconds without PostgreSQL
 // left cards charged and sessions pending for ever.
 func TestCheckoutSession_DecisionsAreNotGivenUpWhilePostgresIsAway(t *testing.T) {
-	t.Parallel()
 	w := newRun(t)
 	var patience []time.Duration
 	note := func(ctx context.Context) { patience = append(patience, activity.GetInfo(ctx).ScheduleToCloseTimeout) }
@@ -549,7 +526,6 @@ func TestCheckoutSession_DecisionsAreNotGivenUpWhilePostgresIsAway(t *testing.T)
 }
 
 func TestCheckoutSession_AnUnansweredChargeIsGivenUp(t *testing.T) {
-	t.Parallel()
 	w := newRun(t)
 	w.payments.Test.Cards[checkout.AcquirerSandbox] = deafNetwork{w.cards}
 	pay := update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(w.s.ID, cardSucceeds)})
@@ -568,7 +544,6 @@ func (deafNetwork) Confirm(context.Context, string, int, checkout.ChargeRequest)
 // TestCheckoutSession_OneWinner goes through the interleavings of pay, expire
 // and the timer, with charges that are quick, slow, and slow across the expiry.
 func TestCheckoutSession_OneWinner(t *testing.T) {
-	t.Parallel()
 	moments := []time.Duration{
 		0, time.Second, time.Hour - 2*time.Second, time.Hour - time.Second, time.Hour - time.Millisecond, time.Hour, time.Hour + time.Millisecond,
 	}

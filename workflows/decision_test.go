@@ -50,7 +50,6 @@ func TestCheckoutSession_NoErrorLeavesAPaymentThatNobodyFollows(t *testing.T) {
 			},
 		} {
 			t.Run(name+", "+way, func(t *testing.T) {
-				t.Parallel()
 				w := newRun(t)
 				id := w.payment(w.s.ID, c.card)
 				if start(w.env, &w.in, id); w.in.PaymentID != "" {
@@ -156,7 +155,6 @@ func TestCheckoutSession_AClockOfTemporalsThatIsAheadEndsNoSessionEarly(t *testi
 		}, checkout.StatusExpired, time.Hour + 5*time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			w := newRun(t)
 			w.payments.Now = func() time.Time { return w.env.Now().Add(-ahead) }
 			c.do(w.env, w.payment(w.s.ID, cardSucceeds))

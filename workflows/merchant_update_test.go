@@ -13,7 +13,6 @@ import (
 )
 
 func TestMerchantUpdate_TellsEachRegistrationThatWantsIt(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.endpoint(webhook.MerchantUpdated)
 	w.endpoint(webhook.CheckoutCompleted)

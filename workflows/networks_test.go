@@ -47,7 +47,6 @@ func (e *emptyTreasury) Transfer(context.Context, storage.PayoutToSend) (checkou
 // TestCheckoutSession_OnTestNetworks: a test session watches a payment whose network tells nobody, and its
 // payout on a real chain has a run. A payout on hold is not sent.
 func TestCheckoutSession_OnTestNetworks(t *testing.T) {
-	t.Parallel()
 	w := newRun(t)
 	bank, treasury := &quietBank{}, &emptyTreasury{}
 	w.payments.Test.Cards[checkout.AcquirerStripe] = bank

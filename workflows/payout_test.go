@@ -62,7 +62,6 @@ func (w *world) runPayout(ref checkout.Ref, away *awayTreasury) (contract.Payout
 
 // A run that waited for days would pin the build of its worker.
 func TestPayout_IsHeldWhenNoNodeAnswersForMinutes(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	ref, away := w.livePayout(), &awayTreasury{}
 	got, took := w.runPayout(ref, away)
@@ -84,7 +83,6 @@ func TestPayout_IsHeldWhenNoNodeAnswersForMinutes(t *testing.T) {
 
 // On a test network too: a node may be away for days.
 func TestPayout_OfTestModeIsHeldToo(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	got, took := w.runPayout(w.payout(checkout.ModeTest, "eip155:31337"), &awayTreasury{})
 	require.Equal(t, contract.PayoutResult{Held: checkout.HoldAway}, got)
@@ -92,7 +90,6 @@ func TestPayout_OfTestModeIsHeldToo(t *testing.T) {
 }
 
 func TestPayout_ThatIsDecidedMeanwhileIsNotHeld(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	account, err := w.OpenTreasury(t.Context(), checkout.ModeLive,
 		checkout.TreasuryAccount{Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, checkout.AccountSnapshot{})

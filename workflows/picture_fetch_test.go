@@ -43,7 +43,6 @@ func TestPictureFetch_EndsWithAPictureOrWithout(t *testing.T) {
 		"a private address":    {[]int{200}, good.Bytes(), true, 1, "failed", "blocked_address"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			w := newWorld(t)
 			var asked atomic.Int64
 			server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
@@ -84,7 +83,6 @@ func TestPictureFetch_EndsWithAPictureOrWithout(t *testing.T) {
 
 // TestPictureFetch_ATryThatKilledItsWorkerIsNotRepeatedForever: the row counts the tries of all workers.
 func TestPictureFetch_ATryThatKilledItsWorkerIsNotRepeatedForever(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	terms, address := w.terms(nil), "http://127.0.0.1:1/"
 	terms.LineItems = []checkout.LineItem{{Name: "Beans", Quantity: 1, UnitAmount: terms.Amount, ImageURL: &address}}

@@ -14,7 +14,6 @@ import (
 
 // An operator reset the run, which forgot that a card waits for 3-D Secure.
 func TestCheckoutSession_AnExpireThatIsRefusedHasNoEffectLater(t *testing.T) {
-	t.Parallel()
 	w := newRun(t)
 	forgotten := w.payment(w.s.ID, card3DS)
 	w.charge(w.s, forgotten)
@@ -27,7 +26,6 @@ func TestCheckoutSession_AnExpireThatIsRefusedHasNoEffectLater(t *testing.T) {
 }
 
 func TestCheckoutSession_AnExpireFindsASessionThatWasPaid(t *testing.T) {
-	t.Parallel()
 	w := newRun(t)
 	w.pay(w.s) // by a run that is lost
 	refused := update(w.env, time.Minute, contract.UpdateExpire, "e")
@@ -36,7 +34,6 @@ func TestCheckoutSession_AnExpireFindsASessionThatWasPaid(t *testing.T) {
 }
 
 func TestCheckoutSession_AnExpireOfASessionWithoutARowIsAnswered(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	in := contract.CheckoutSessionInput{
 		Ref:       w.owner().Ref(checkout.NewID(checkout.PrefixSession)),
@@ -51,7 +48,6 @@ func TestCheckoutSession_AnExpireOfASessionWithoutARowIsAnswered(t *testing.T) {
 
 // Messages that come while the card network is asked share the answer to the next question.
 func TestCheckoutSession_ThoseWhoAskAtOnceShareAnAnswer(t *testing.T) {
-	t.Parallel()
 	w := newRun(t)
 	id := w.payment(w.s.ID, cardSlow)
 	asked := 0

@@ -32,7 +32,6 @@ func (w *world) delivery() contract.WebhookDeliveryInput {
 }
 
 func TestWebhookDelivery_WaitsTheScheduleThenFails(t *testing.T) {
-	t.Parallel()
 	w := newDelivery(t)
 	w.receiver.status = http.StatusInternalServerError
 	var attempts []time.Time
@@ -57,7 +56,7 @@ func TestWebhookDelivery_WaitsTheScheduleThenFails(t *testing.T) {
 func TestWebhookDelivery_StopsAtTheFirstSuccess(t *testing.T) {
 	t.Parallel()
 	for k := 1; k <= webhook.MaxAttempts; k++ {
-		w := newDelivery(t)
+		w := newSerialWorld(t).newDelivery()
 		n := 0
 		w.receiver.status = http.StatusBadGateway
 		w.receiver.onPost = func() {
@@ -93,7 +92,7 @@ func (w *world) lose(env *testsuite.TestWorkflowEnvironment, done bool, which ..
 func TestWebhookDelivery_AWorkerThatDiesBeforeAnAttemptUsesUpNone(t *testing.T) {
 	t.Parallel()
 	for _, killed := range [][]int{{1}, {3}, {6}, {1, 2}, {2, 6}, {5, 6, 7}} {
-		w := newDelivery(t)
+		w := newSerialWorld(t).newDelivery()
 		w.receiver.status = http.StatusInternalServerError
 		w.lose(w.env, false, killed...)
 		w.env.ExecuteWorkflow(contract.TypeWebhookDelivery, w.in)
@@ -104,7 +103,6 @@ func TestWebhookDelivery_AWorkerThatDiesBeforeAnAttemptUsesUpNone(t *testing.T) 
 }
 
 func TestWebhookDelivery_AnAcceptedLastAttemptWhoseReportIsLostDelivers(t *testing.T) {
-	t.Parallel()
 	w := newDelivery(t)
 	w.receiver.status = http.StatusInternalServerError
 	w.receiver.onPost = func() {
@@ -148,7 +146,6 @@ func TestWebhookDelivery_AFirstAttemptWhoseWorkerDiesIsMadeOnce(t *testing.T) {
 		}, []string{"1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
 			w := newDelivery(t)
 			w.receiver.status = c.answers
 			calls := 0
@@ -179,7 +176,6 @@ func TestWebhookDelivery_AFirstAttemptWhoseWorkerDiesIsMadeOnce(t *testing.T) {
 }
 
 func TestWebhookDelivery_WithoutARowFails(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	env := w.env("whd_forged", time.Now())
 	env.ExecuteWorkflow(contract.TypeWebhookDelivery, contract.WebhookDeliveryInput{Ref: w.owner().Ref("whd_forged")})
@@ -187,7 +183,6 @@ func TestWebhookDelivery_WithoutARowFails(t *testing.T) {
 }
 
 func TestWebhookDelivery_NotesASuccessThatPostgreSQLMissed(t *testing.T) {
-	t.Parallel()
 	w := newDelivery(t)
 	// PostgreSQL refuses to note the end of the attempt while the receiver has it.
 	w.refuse("UPDATE ON webhook_attempt")
@@ -199,7 +194,6 @@ func TestWebhookDelivery_NotesASuccessThatPostgreSQLMissed(t *testing.T) {
 }
 
 func TestWebhookDelivery_SignsWithTheSessionsSecret(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	secret := webhook.NewSecret()
 	address := w.receiver.URL
@@ -219,7 +213,6 @@ func TestWebhookDelivery_SignsWithTheSessionsSecret(t *testing.T) {
 
 // TestWebhookDelivery_SaysForWhatItWaits: an operator reads it in Temporal's UI.
 func TestWebhookDelivery_SaysForWhatItWaits(t *testing.T) {
-	t.Parallel()
 	w := newDelivery(t)
 	pending := contract.DeliveryState{Status: webhook.DeliveryPending}
 	var a *activities.Deliveries

@@ -39,7 +39,6 @@ func (w *sent) steered() []time.Duration {
 const second, minute, hour = time.Second, time.Minute, time.Hour
 
 func TestWebhookDelivery_AHoldThatEndsBeforeTheAttemptIsDueChangesNothing(t *testing.T) {
-	t.Parallel()
 	w := newDelivery(t)
 	w.env.RegisterDelayedCallback(func() { require.NoError(t, w.HoldDelivery(t.Context(), w.in.Ref)) }, 10*second)
 	w.env.RegisterDelayedCallback(func() {
@@ -51,7 +50,6 @@ func TestWebhookDelivery_AHoldThatEndsBeforeTheAttemptIsDueChangesNothing(t *tes
 }
 
 func TestWebhookDelivery_AHoldUsesUpNoAttemptAndEarlierResumesDoNotWakeIt(t *testing.T) {
-	t.Parallel()
 	w := newDelivery(t)
 	looks := 0
 	before(w.env, w.deliveries.SendAttempt, func(context.Context) { looks++ })
@@ -72,7 +70,6 @@ func TestWebhookDelivery_AHoldUsesUpNoAttemptAndEarlierResumesDoNotWakeIt(t *tes
 }
 
 func TestWebhookDelivery_ALongHistoryContinuesAsNewWithTheSameAttempts(t *testing.T) {
-	t.Parallel()
 	w := newDelivery(t)
 	w.receiver.status = http.StatusInternalServerError
 	w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(contract.SignalRetryNow, nil) }, minute) // the third
@@ -139,7 +136,6 @@ func TestWebhookDelivery_RetryNowMakesTheNextAttemptAtOnce(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			w := newDelivery(t)
 			for _, at := range c.asked {
 				w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(contract.SignalRetryNow, nil) }, at)
@@ -151,7 +147,6 @@ func TestWebhookDelivery_RetryNowMakesTheNextAttemptAtOnce(t *testing.T) {
 }
 
 func TestWebhookDelivery_AnOutageOfPostgreSQLUsesUpNoAttempt(t *testing.T) {
-	t.Parallel()
 	w := newDelivery(t)
 	w.refuse("INSERT ON webhook_attempt")
 	w.env.RegisterDelayedCallback(func() { w.exec(`DROP TRIGGER away ON webhook_attempt`) }, 15*second)
@@ -164,7 +159,6 @@ func TestWebhookDelivery_AnOutageOfPostgreSQLUsesUpNoAttempt(t *testing.T) {
 }
 
 func TestWebhookDelivery_WhateverGoesWrongBeforeTheRequestUsesUpNoAttempt(t *testing.T) {
-	t.Parallel()
 	w := newDelivery(t)
 	w.env.RegisterDelayedCallback(func() { w.refuseWith("INSERT ON webhook_attempt", "XX001") }, 15*second)
 	w.env.RegisterDelayedCallback(func() { w.exec(`DROP TRIGGER away ON webhook_attempt`) }, 35*second)
@@ -188,7 +182,6 @@ func TestWebhookDelivery_CanceledByAnOperator(t *testing.T) {
 		"while it is parked":       {true, minute, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			w := newDelivery(t)
 			w.receiver.status = http.StatusInternalServerError
 			if c.held {
@@ -208,7 +201,6 @@ func TestWebhookDelivery_CanceledByAnOperator(t *testing.T) {
 // After a crash Temporal may hand out a task twice; the second one would begin
 // the next attempt at once.
 func TestWebhookDelivery_AnAttemptThatComesBeforeItsTimeIsNotMade(t *testing.T) {
-	t.Parallel()
 	w := newDelivery(t)
 	n := 0
 	real := w.deliveries.SendAttempt
@@ -228,7 +220,6 @@ func TestWebhookDelivery_AnAttemptThatComesBeforeItsTimeIsNotMade(t *testing.T) 
 
 // The API notes a retry_now in the row before it sends the signal.
 func TestWebhookDelivery_ARetryNowWhoseSignalComesLateMakesOneAttempt(t *testing.T) {
-	t.Parallel()
 	w := newDelivery(t)
 	calls := 0
 	before(w.env, w.deliveries.SendAttempt, func(context.Context) {

@@ -48,7 +48,15 @@ const (
 	cardPayoutBroken = "4000000000000267"
 )
 
+// newWorld returns the world of a test. The test runs beside others.
 func newWorld(t *testing.T) *world {
+	t.Helper()
+	t.Parallel()
+	return newSerialWorld(t)
+}
+
+// newSerialWorld is for a test with one world after another.
+func newSerialWorld(t *testing.T) *world {
 	t.Helper()
 	db := storagetest.New(t)
 	store := db.Open(t, 0)
@@ -178,7 +186,11 @@ type run struct {
 
 func newRun(t *testing.T) *run {
 	t.Helper()
-	w := newWorld(t)
+	return newWorld(t).newRun()
+}
+
+func (w *world) newRun() *run {
+	w.t.Helper()
 	s, in := w.session()
 	return &run{w, s, in, w.env(s.ID, s.CreatedAt)}
 }
@@ -192,7 +204,11 @@ type sent struct {
 
 func newDelivery(t *testing.T) *sent {
 	t.Helper()
-	w := newWorld(t)
+	return newWorld(t).newDelivery()
+}
+
+func (w *world) newDelivery() *sent {
+	w.t.Helper()
 	in := w.delivery()
 	return &sent{w, in, w.env(in.ID, time.Now())}
 }

@@ -10,7 +10,6 @@ import (
 )
 
 func TestCancel_TakesTheNonceAndPaysNobody(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	v := r.signed(c, checkout.USDC, "20", 0)
@@ -40,7 +39,6 @@ func TestCancel_TakesTheNonceAndPaysNobody(t *testing.T) {
 
 // The budget of a payout does not limit what its cancellation costs; the price of a unit of gas does.
 func TestCancel_HasOnlyTheLimitOfThePrice(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	c := r.open(func(o *Options) { o.StuckFee = "0" })
 	v := r.signed(c, checkout.USDC, "20", 0)

@@ -55,7 +55,6 @@ var contract = map[string]func(*testing.T, *Chain){
 // TestContract_Anvil holds the contract at the node that all tests use. TestContract_Sepolia holds it at
 // any node of the test network Sepolia, with a token of 6 decimals when SEPOLIA_USDC is its address.
 func TestContract_Anvil(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	r.mine(3)
 	c := r.open()

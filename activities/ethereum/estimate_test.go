@@ -10,7 +10,6 @@ import (
 )
 
 func TestTransferFee_IsWhatAPayoutWouldPay(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	require.NoError(t, r.anvil.SetBaseFee(t.Context(), 3*gwei))

@@ -16,7 +16,6 @@ import (
 
 // TestPayout_IsPaidOnce follows a payout of each currency from the plan to its final block.
 func TestPayout_IsPaidOnce(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	for nonce, currency := range []checkout.PayoutCurrency{checkout.ETH, checkout.USDC, checkout.USDT} {
@@ -44,7 +43,6 @@ func TestPayout_IsPaidOnce(t *testing.T) {
 }
 
 func TestLook_CountsConfirmationsWhenToldSo(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	c := r.open(func(o *Options) { o.Confirmations = "5" })
 	v := r.signed(c, checkout.USDC, "20", 0)
@@ -64,7 +62,6 @@ func TestLook_CountsConfirmationsWhenToldSo(t *testing.T) {
 
 // TestLook_ADroppedTransactionIsUnknownAndSentAgain: the same bytes.
 func TestLook_ADroppedTransactionIsUnknownAndSentAgain(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	v := r.signed(c, checkout.USDT, "20", 0)
@@ -80,7 +77,6 @@ func TestLook_ADroppedTransactionIsUnknownAndSentAgain(t *testing.T) {
 // TestLook_ABaseFeeThatJumpsIsOvertaken: after a base fee x 20 the first version waits, and the next is
 // mined. Both are versions of one nonce, so one is paid.
 func TestLook_ABaseFeeThatJumpsIsOvertaken(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	first := r.signed(c, checkout.USDC, "1000", 0)
@@ -106,7 +102,6 @@ func TestLook_ABaseFeeThatJumpsIsOvertaken(t *testing.T) {
 
 // TestLook_AfterAReorganizationTheSameBytesArePaid: three blocks go, with the transfer in the first.
 func TestLook_AfterAReorganizationTheSameBytesArePaid(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{Epoch: 4}) // final is what is 8 blocks deep
 	r.mine(10)
 	c := r.open()
@@ -129,7 +124,6 @@ func TestLook_AfterAReorganizationTheSameBytesArePaid(t *testing.T) {
 // TestLook_DoesNotBelieveAReceiptAlone: a node shows a receipt of a block of the chain, as anvil did after
 // reorganizations. The account's nonce says that it is not true.
 func TestLook_DoesNotBelieveAReceiptAlone(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	p := proxyTo(t, r.anvil.URL)
 	c := r.open(func(o *Options) { o.RPCURLs = []string{p.URL} })
@@ -170,7 +164,6 @@ func TestLook_DoesNotBelieveAReceiptAlone(t *testing.T) {
 
 // TestLook_EveryPartOfAReceiptMustFitTheChain: each case is a node that is wrong in one answer.
 func TestLook_EveryPartOfAReceiptMustFitTheChain(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	p := proxyTo(t, r.anvil.URL)
 	c := r.open(func(o *Options) { o.RPCURLs = []string{p.URL} })
@@ -240,7 +233,6 @@ func (r *rig) blockAt(height uint64) block {
 // TestLook_ANodeWithoutTheReceiptProvesNothing: a payout that was paid is never called dead because a node
 // lost its receipt.
 func TestLook_ANodeWithoutTheReceiptProvesNothing(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	p := proxyTo(t, r.anvil.URL)
 	c := r.open(func(o *Options) { o.RPCURLs = []string{p.URL} })
@@ -286,7 +278,6 @@ func (r *rig) height() uint64 {
 // TestLook_SomebodyElseUsedTheKey: the transfer is dead when the other transaction is final, not before.
 // Standing and Outflows show it.
 func TestLook_SomebodyElseUsedTheKey(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	v := r.signed(c, checkout.USDC, "20", 0)
@@ -324,7 +315,6 @@ func TestLook_SomebodyElseUsedTheKey(t *testing.T) {
 
 // TestLook_ARevertedTransferIsFinalOnlyAtFinality: the token is paused after the signature.
 func TestLook_ARevertedTransferIsFinalOnlyAtFinality(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	v := r.signed(c, checkout.USDC, "20", 0)
@@ -342,7 +332,6 @@ func TestLook_ARevertedTransferIsFinalOnlyAtFinality(t *testing.T) {
 // TestLook_TheLogSaysWhatWasReceived: the token's fee is switched on after the signature, and a token that
 // answers false moved nothing.
 func TestLook_TheLogSaysWhatWasReceived(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	v := r.signed(c, checkout.USDT, "100", 0)
@@ -366,7 +355,6 @@ func TestLook_TheLogSaysWhatWasReceived(t *testing.T) {
 
 // TestLook_TwoNodesMustAgree: what is final for one only is not final.
 func TestLook_TwoNodesMustAgree(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	p := proxyTo(t, r.anvil.URL)
 	c := r.open(func(o *Options) { o.RPCURLs = []string{r.anvil.URL, p.URL} })

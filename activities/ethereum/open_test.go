@@ -57,7 +57,6 @@ func TestOpen_RefusesWrongSettings(t *testing.T) {
 }
 
 func TestOpen_ChecksTheNodeTheTokensAndTheKey(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	liar := r.deploy("Liar") // a token with 18 decimals
 	require.Equal(t, checkout.TreasuryAccount{Network: "ethereum", ChainID: "eip155:31337", Address: r.key.account.Hex()},
@@ -84,7 +83,6 @@ func TestOpen_ChecksTheNodeTheTokensAndTheKey(t *testing.T) {
 // TestOpen_WaitsForANodeThatIsNotReady: a node that is syncing, behind or away may be right later, so
 // its error is jsonrpc.ErrNotReady. The same holds for every call after Open.
 func TestOpen_WaitsForANodeThatIsNotReady(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	p := proxyTo(t, r.anvil.URL)
 	r.options.RPCURLs = []string{p.URL}
@@ -119,7 +117,6 @@ func TestOpen_WaitsForANodeThatIsNotReady(t *testing.T) {
 
 // TestOpen_RefusesNodesOnDifferentChains: the same chain id proves nothing.
 func TestOpen_RefusesNodesOnDifferentChains(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	fork := proxyTo(t, r.anvil.URL)
 	r.options.RPCURLs = []string{r.anvil.URL, fork.URL}

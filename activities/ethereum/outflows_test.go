@@ -19,7 +19,6 @@ import (
 // TestOutflows_AreAllThatLeavesTheAccount: payouts of each currency, what somebody took with an allowance,
 // and transactions that move nothing, in blocks between which much else happens.
 func TestOutflows_AreAllThatLeavesTheAccount(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	p := proxyTo(t, r.anvil.URL)
 	c := r.open(func(o *Options) { o.RPCURLs = []string{p.URL} })
@@ -71,7 +70,6 @@ func TestOutflows_AreAllThatLeavesTheAccount(t *testing.T) {
 // TestOutflows_ATransferOfNothingByAnybodyIsNone: tokens let everybody transfer nothing from the account. One
 // that the account itself sent is a use of its key.
 func TestOutflows_ATransferOfNothingByAnybodyIsNone(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	to := common.HexToAddress(r.payee())
@@ -93,7 +91,6 @@ func TestOutflows_ATransferOfNothingByAnybodyIsNone(t *testing.T) {
 // TestOutflows_AskForFewerBlocksWhenTheNodeRefusesTheirLogs: providers limit the number of logs in an answer,
 // and everybody can write many.
 func TestOutflows_AskForFewerBlocksWhenTheNodeRefusesTheirLogs(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	p := proxyTo(t, r.anvil.URL)
 	c := r.open(func(o *Options) { o.RPCURLs = []string{p.URL} })
@@ -131,7 +128,6 @@ func TestOutflows_AskForFewerBlocksWhenTheNodeRefusesTheirLogs(t *testing.T) {
 
 // TestOutflows_ComeInParts: a long absence is caught up with in ranges that a node answers.
 func TestOutflows_ComeInParts(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	p := proxyTo(t, r.anvil.URL)
 	c := r.open(func(o *Options) { o.RPCURLs = []string{p.URL} })
@@ -158,7 +154,6 @@ func TestOutflows_ComeInParts(t *testing.T) {
 // TestOutflows_ShowAnotherUseOfTheKey: somebody with the key signs an authorization, which uses a nonce up
 // without a transaction of the account (EIP-7702). The transfer with that nonce is dead.
 func TestOutflows_ShowAnotherUseOfTheKey(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	v := r.signed(c, checkout.USDC, "20", 0)
@@ -188,7 +183,6 @@ func TestOutflows_ShowAnotherUseOfTheKey(t *testing.T) {
 
 // TestOutflows_ARevertedTransactionMovedNothing: the nonce is used up, the ether is there but for the fee.
 func TestOutflows_ARevertedTransactionMovedNothing(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	refuser := r.deploy("Payee", uint8(1))
@@ -211,7 +205,6 @@ func TestOutflows_ARevertedTransactionMovedNothing(t *testing.T) {
 }
 
 func TestCallContract_ReadsAPriceFeed(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	p := proxyTo(t, r.anvil.URL)
 	c := r.open(func(o *Options) { o.RPCURLs = []string{p.URL, r.anvil.URL} })

@@ -13,7 +13,6 @@ import (
 )
 
 func TestCheck_SaysWhyNothingMustBeSent(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	refuser := r.deploy("Payee", uint8(1))
@@ -59,7 +58,6 @@ func TestCheck_SaysWhyNothingMustBeSent(t *testing.T) {
 // TestPlan_SimulatesAsTheChainRunsIt: a contract takes ether in a simulation, where gas is free or the treasury has
 // code, and burns all gas on the chain.
 func TestPlan_SimulatesAsTheChainRunsIt(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	burner := r.deploy("Payee", uint8(3)).Hex()
@@ -71,7 +69,6 @@ func TestPlan_SimulatesAsTheChainRunsIt(t *testing.T) {
 
 // TestPlan_ThePayoutPaysForGasThatWasBurnt: what reverted transfers of the payout cost is taken off it.
 func TestPlan_ThePayoutPaysForGasThatWasBurnt(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	for currency, more := range map[checkout.PayoutCurrency]string{checkout.ETH: "0.01", checkout.USDC: "32"} {
@@ -92,7 +89,6 @@ func TestPlan_ThePayoutPaysForGasThatWasBurnt(t *testing.T) {
 // TestCheck_DoesNotBlameTheAddressForTheToken: a paused token and a treasury that is blacklisted or
 // empty are no faults of the merchant's address.
 func TestCheck_DoesNotBlameTheAddressForTheToken(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	for _, token := range []struct {
@@ -126,7 +122,6 @@ func TestCheck_DoesNotBlameTheAddressForTheToken(t *testing.T) {
 // TestPlan_ThePayoutPaysTheExpectedFee: the merchant pays for the gas at the present price, in the
 // currency of the payout, rounded up; the cap leaves room for the double.
 func TestPlan_ThePayoutPaysTheExpectedFee(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	for _, currency := range []checkout.PayoutCurrency{checkout.ETH, checkout.USDC, checkout.USDT} {
@@ -157,7 +152,6 @@ func TestPlan_ThePayoutPaysTheExpectedFee(t *testing.T) {
 }
 
 func TestPlan_RefusesWhatCostsTooMuch(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	require.NoError(t, r.anvil.SetBaseFee(t.Context(), 20*gwei))
 	r.mine(1) // the head's base fee is 20 gwei; a plan pays 21 with the tip
@@ -196,7 +190,6 @@ func TestPlan_RefusesWhatCostsTooMuch(t *testing.T) {
 
 // TestPlan_RefusesATokenThatTakesAFee: the destination would receive less than the payout says.
 func TestPlan_RefusesATokenThatTakesAFee(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	r.invoke("USDT", r.market.USDT, "setParams", big.NewInt(10), big.NewInt(50_000000)) // 0.1 %
@@ -210,7 +203,6 @@ func TestPlan_RefusesATokenThatTakesAFee(t *testing.T) {
 
 // TestPlan_RefusesATokenThatOnlySaysNo: it returns false and moves nothing.
 func TestPlan_RefusesATokenThatOnlySaysNo(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	liar := r.deploy("Liar")
 	r.invoke("Liar", liar, "mint", r.key.account, big.NewInt(1_000_000_000))
@@ -223,7 +215,6 @@ func TestPlan_RefusesATokenThatOnlySaysNo(t *testing.T) {
 }
 
 func TestPlan_NeedsEtherForTheFee(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	require.NoError(t, r.anvil.SetBalance(t.Context(), r.key.account, big.NewInt(1000)))
 	_, err := r.open().Plan(t.Context(), []checkout.TransferRequest{request(checkout.USDC, r.payee(), "100")}, nil)
@@ -263,7 +254,6 @@ func TestRaise(t *testing.T) {
 
 // TestBump_HasABudget: a tenth of the payout, or the setting if that is more.
 func TestBump_HasABudget(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	require.NoError(t, r.anvil.SetBaseFee(t.Context(), gwei))
 	r.mine(1)

@@ -38,9 +38,10 @@ type rig struct {
 	fresh   byte    // the last fresh address
 }
 
-// newRig starts a node. Blocks come from mine only.
+// newRig starts a node. Blocks come from mine only. The test runs beside others.
 func newRig(t *testing.T, o chains.Options) *rig {
 	t.Helper()
+	t.Parallel()
 	anvil := chains.ForTest(t, o)
 	market, err := anvil.DeployMarket(t.Context())
 	require.NoError(t, err)

@@ -13,7 +13,6 @@ import (
 )
 
 func TestSanctioned_AsksTheOracle(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	listed, clean := r.payee(), r.payee()
 	without := r.open()
@@ -52,7 +51,6 @@ func TestSanctioned_AsksTheOracle(t *testing.T) {
 }
 
 func TestOpen_RefusesAnAddressWithoutAnOracle(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	for _, address := range []string{"0x1", r.payee(), r.market.USDC.Hex()} {
 		o := r.options

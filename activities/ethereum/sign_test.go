@@ -179,7 +179,6 @@ func TestSign_RefusesAPlanThatIsNotOne(t *testing.T) {
 
 // TestRemoteSigner_SignsOverJSONRPC: anvil answers the call of Web3Signer.
 func TestRemoteSigner_SignsOverJSONRPC(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	account := r.anvil.Accounts[3]
 	p := proxyTo(t, r.anvil.URL)

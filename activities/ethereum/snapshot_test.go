@@ -20,7 +20,6 @@ import (
 // Providers answer a method that they do not serve with a status of HTTP, too. A node without a pool to show
 // stops nothing, and one that has no time for the question does.
 func TestSnapshot_OfANodeThatShowsNoPool(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, chains.Options{})
 	node, err := url.Parse(r.anvil.URL)
 	require.NoError(t, err)

@@ -31,8 +31,10 @@ type office struct {
 	member checkout.Member
 }
 
+// newOffice returns the world of a test. The test runs beside others.
 func newOffice(t *testing.T) *office {
 	t.Helper()
+	t.Parallel()
 	o := &office{T: t, Database: storagetest.New(t)}
 	store := o.Open(t, 4)
 	var err error
@@ -72,7 +74,6 @@ const (
 )
 
 func TestOutbox_SendsTheCodeOfANewPassword(t *testing.T) {
-	t.Parallel()
 	o := newOffice(t)
 	require.NoError(t, o.Store.AskForReset(t.Context(), "ANN@shop.example"))
 	require.NoError(t, o.Store.AskForReset(t.Context(), "ann@shop.example"), "another one so soon is not sent")
@@ -95,7 +96,6 @@ func TestOutbox_SendsTheCodeOfANewPassword(t *testing.T) {
 }
 
 func TestOutbox_ACodeRunsOutAndIsStoredAsAHash(t *testing.T) {
-	t.Parallel()
 	o := newOffice(t)
 	_, hash := checkout.NewToken()
 	require.NoError(t, o.Store.KeepReset(t.Context(), o.member.ID, hash))
@@ -109,7 +109,6 @@ func TestOutbox_ACodeRunsOutAndIsStoredAsAHash(t *testing.T) {
 }
 
 func TestOutbox_TriesAgainWhenTheServerIsAwayOrRefusesForNow(t *testing.T) {
-	t.Parallel()
 	o := newOffice(t)
 	require.NoError(t, o.Store.AskForReset(t.Context(), o.member.Email))
 	o.box.Refuse(451)
@@ -131,7 +130,6 @@ func TestOutbox_TriesAgainWhenTheServerIsAwayOrRefusesForNow(t *testing.T) {
 }
 
 func TestOutbox_GivesUpWhatIsRefusedForGoodOrOldOrForNobody(t *testing.T) {
-	t.Parallel()
 	o := newOffice(t)
 	ask := func() {
 		o.exec(`DELETE FROM mail`)
@@ -167,7 +165,6 @@ func (o *office) paid(email string) string {
 }
 
 func TestOutbox_SendsReceipts(t *testing.T) {
-	t.Parallel()
 	o := newOffice(t)
 	on := true
 	require.NoError(t, o.Store.SetBrand(t.Context(), o.member.MerchantID, account.BrandChange{Receipts: &on}))
@@ -192,7 +189,6 @@ func TestOutbox_SendsReceipts(t *testing.T) {
 
 // TestOutbox_ACrashLosesNoMail checks that a mail that a process took before it died is sent by another.
 func TestOutbox_ACrashLosesNoMail(t *testing.T) {
-	t.Parallel()
 	o := newOffice(t)
 	require.NoError(t, o.Store.AskForReset(t.Context(), o.member.Email))
 	taken, err := o.Store.DueMails(t.Context(), 10)
@@ -206,7 +202,6 @@ func TestOutbox_ACrashLosesNoMail(t *testing.T) {
 }
 
 func TestOutbox_SeveralProcessesSendEachMailOnce(t *testing.T) {
-	t.Parallel()
 	o := newOffice(t)
 	o.exec(`INSERT INTO mail (member_id, kind, next_at) SELECT $1, 'live_key', now() FROM generate_series(1, 20)`, o.member.ID)
 	var group sync.WaitGroup
@@ -224,7 +219,6 @@ func TestOutbox_SeveralProcessesSendEachMailOnce(t *testing.T) {
 }
 
 func TestText_EveryKindHasOneAndNothingGetsIntoTheHeader(t *testing.T) {
-	t.Parallel()
 	o := newOffice(t)
 	for kind, page := range map[checkout.MailKind]string{
 		checkout.MailPasswordReset: "/password/reset", checkout.MailAccountChanged: "/live/account",
@@ -266,7 +260,6 @@ func TestSMTP_RefusesWrongAddresses(t *testing.T) {
 
 // TestSMTP_InsistsOnTLS checks that no mail goes to another computer in the clear.
 func TestSMTP_InsistsOnTLS(t *testing.T) {
-	t.Parallel()
 	o := newOffice(t)
 	_, port, _ := strings.Cut(o.box.Address, ":")
 	s, err := NewSMTP("smtp://mail.example:"+port, "a@b.example")
@@ -279,7 +272,6 @@ func TestSMTP_InsistsOnTLS(t *testing.T) {
 // TestOutbox_AStrangerCannotEndTheCodeOfAMail asks twice for a new password, as a stranger may for any address.
 // The code of the first mail stays good. The use of one code ends the others.
 func TestOutbox_AStrangerCannotEndTheCodeOfAMail(t *testing.T) {
-	t.Parallel()
 	o := newOffice(t)
 	var codes [3][]byte
 	for i := range codes {
@@ -294,7 +286,6 @@ func TestOutbox_AStrangerCannotEndTheCodeOfAMail(t *testing.T) {
 
 // TestOutbox_AStopSendsNothingTwice stops the process while the mail server takes a mail.
 func TestOutbox_AStopSendsNothingTwice(t *testing.T) {
-	t.Parallel()
 	o := newOffice(t)
 	require.NoError(t, o.Store.AskForReset(t.Context(), o.member.Email))
 	ctx, stop := context.WithCancel(t.Context())
@@ -311,7 +302,6 @@ func TestOutbox_AStopSendsNothingTwice(t *testing.T) {
 // TestOutbox_AServerThatHangsUpGetsAMailOnce talks to a server that takes a mail and then ends the connection
 // without the words that SMTP wants.
 func TestOutbox_AServerThatHangsUpGetsAMailOnce(t *testing.T) {
-	t.Parallel()
 	o := newOffice(t)
 	o.box.HangUp()
 	require.NoError(t, o.Store.AskForReset(t.Context(), o.member.Email))
@@ -368,7 +358,6 @@ func (o *office) invite(merchantID, email string) checkout.Member {
 }
 
 func TestOutbox_TheLinkOfAnInvitationIsInItsMailOnly(t *testing.T) {
-	t.Parallel()
 	o := newOffice(t)
 	bob := o.invite(o.member.MerchantID, "bob@shop.example")
 
@@ -392,7 +381,6 @@ func TestOutbox_TheLinkOfAnInvitationIsInItsMailOnly(t *testing.T) {
 
 // TestAttack_FloodsAreHeldBack sends as many mails as a stranger can cause. What is too many waits or is dropped.
 func TestAttack_FloodsAreHeldBack(t *testing.T) {
-	t.Parallel()
 	o := newOffice(t)
 	victim := "victim@home.example"
 	for i := range 9 {
@@ -429,7 +417,6 @@ func TestAttack_FloodsAreHeldBack(t *testing.T) {
 
 // TestReset_AStrangerWhoKeepsAskingBlocksNoOne: a stranger asks for a new password of a person all the time. One mail waits at most.
 func TestReset_AStrangerWhoKeepsAskingBlocksNoOne(t *testing.T) {
-	t.Parallel()
 	o := newOffice(t)
 	for range 10 {
 		require.NoError(t, o.Store.AskForReset(t.Context(), o.member.Email))

@@ -20,7 +20,6 @@ var collect = sync.OnceValue(func() *metric.ManualReader {
 })
 
 func TestMetrics(t *testing.T) {
-	t.Parallel()
 	reader := collect()
 	d := newDesk(t, "one", "two", "three")
 	d.set("one", btcUSD, "64000")

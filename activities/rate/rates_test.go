@@ -48,8 +48,15 @@ type desk struct {
 	log     *bytes.Buffer
 }
 
-// newDesk returns a desk whose sources have the prices "BTC/USD" and so on.
+// newDesk returns a desk whose sources have the prices "BTC/USD" and so on. The test runs beside others.
 func newDesk(t *testing.T, names ...string) *desk {
+	t.Helper()
+	t.Parallel()
+	return newSerialDesk(t, names...)
+}
+
+// newSerialDesk is for a test with a clock that synctest moves, where t.Parallel is not allowed.
+func newSerialDesk(t *testing.T, names ...string) *desk {
 	t.Helper()
 	d := &desk{t: t, at: monday, sources: map[string]*fakeSource{}, log: &bytes.Buffer{}}
 	o := Defaults()
@@ -132,7 +139,6 @@ var (
 )
 
 func TestQuote_IsTheWorstRateLessTheSpread(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t, Chainlink, Kraken, Coinbase)
 	d.set(Kraken, btcUSD, "64000")
 	d.set(Coinbase, btcUSD, "64128")
@@ -154,7 +160,6 @@ func TestQuote_IsTheWorstRateLessTheSpread(t *testing.T) {
 }
 
 func TestQuote_IsLockedAsLongAsTheSettingSays(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t, Kraken, Coinbase)
 	d.options.Lock = 36 * time.Hour
 	d.both("64000")
@@ -164,7 +169,6 @@ func TestQuote_IsLockedAsLongAsTheSettingSays(t *testing.T) {
 }
 
 func TestQuote_StablecoinsHaveTheirOwnSpread(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t, Kraken, Coinbase)
 	d.set(Kraken, usdcUSD, "1")
 	d.set(Coinbase, usdcUSD, "1.0001")
@@ -174,7 +178,6 @@ func TestQuote_StablecoinsHaveTheirOwnSpread(t *testing.T) {
 
 // TestQuote_GoesOverDollars: we sell the fiat currency at the bid and buy the payout's at the ask.
 func TestQuote_GoesOverDollars(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t, Kraken, Coinbase)
 	for name := range d.sources {
 		d.setBook(name, eurUSD, "1.08", "1.09")
@@ -188,7 +191,6 @@ func TestQuote_GoesOverDollars(t *testing.T) {
 }
 
 func TestQuote_PrefersADirectPriceAndIsAsOldAsItsOldestOne(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t, Kraken, Coinbase)
 	d.set(Kraken, btcEUR, "50000")
 	d.set(Kraken, btcUSD, "54001") // over dollars Kraken's rate would be another one
@@ -211,7 +213,6 @@ func TestQuote_PrefersADirectPriceAndIsAsOldAsItsOldestOne(t *testing.T) {
 }
 
 func TestQuote_OneSourceIsNone(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t, Kraken, Coinbase)
 	d.none(checkout.USD, checkout.BTC, "0 of 2 sources have a fresh price, and 2 are needed")
 	d.set(Kraken, btcUSD, "64000")
@@ -228,7 +229,6 @@ func TestQuote_OneSourceIsNone(t *testing.T) {
 }
 
 func TestQuote_MoreSourcesCanBeAskedFor(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t, Kraken, Coinbase, Chainlink)
 	d.both("64000")
 	d.rate(checkout.USD, checkout.BTC)
@@ -237,7 +237,6 @@ func TestQuote_MoreSourcesCanBeAskedFor(t *testing.T) {
 }
 
 func TestQuote_AStalePriceIsNone(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t, Kraken, Coinbase)
 	d.both("64000")
 	d.at = monday.Add(time.Minute)
@@ -249,7 +248,6 @@ func TestQuote_AStalePriceIsNone(t *testing.T) {
 }
 
 func TestQuote_ThePriceOfASourceThatIsAwayStaysUntilItIsOld(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t, Kraken, Coinbase)
 	d.both("64000")
 	d.at = monday.Add(50 * time.Second)
@@ -270,7 +268,6 @@ func TestQuote_ThePriceOfASourceThatIsAwayStaysUntilItIsOld(t *testing.T) {
 }
 
 func TestQuote_AWrongAnswerTakesTheLastPriceAwayAtOnce(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t, Kraken, Coinbase)
 	for _, wrong := range []reading{{err: errNotJSON}, {}} { // {}: the pair is not in the answer
 		d.both("64000")
@@ -282,7 +279,6 @@ func TestQuote_AWrongAnswerTakesTheLastPriceAwayAtOnce(t *testing.T) {
 }
 
 func TestQuote_SourcesMustAgree(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t, Kraken, Coinbase, Chainlink)
 	for name, eur := range map[string]string{Kraken: "1.01", Coinbase: "1", Chainlink: "1"} {
 		d.set(name, eurUSD, eur)
@@ -303,7 +299,6 @@ func TestQuote_SourcesMustAgree(t *testing.T) {
 }
 
 func TestQuote_AStablecoinOffItsPegStops(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t, Kraken, Coinbase, Chainlink)
 	eth := pair{"ETH", "USD"}
 	for name := range d.sources {
@@ -335,7 +330,6 @@ func TestQuote_AStablecoinOffItsPegStops(t *testing.T) {
 }
 
 func TestQuote_WeekendsHaveAWiderSpread(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t, Kraken, Coinbase)
 	for name := range d.sources {
 		d.set(name, eurUSD, "1.25")
@@ -354,7 +348,6 @@ func TestQuote_WeekendsHaveAWiderSpread(t *testing.T) {
 }
 
 func TestQuote_AJumpMustHoldForTenMinutes(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t, Kraken, Coinbase)
 	d.both("50000")
 	d.both("62500") // the rate falls by exactly 20 %
@@ -399,7 +392,6 @@ func TestQuote_AJumpThatDoesNotHoldBeginsAgain(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			d := newDesk(t, Kraken, Coinbase)
 			both := func(value string) {
 				d.at = d.at.Add(jumpHold - time.Second)
@@ -420,7 +412,6 @@ func TestQuote_AJumpThatDoesNotHoldBeginsAgain(t *testing.T) {
 }
 
 func TestNoQuoteSince(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t, Kraken, Coinbase)
 	d.at = monday.Add(time.Hour)
 	require.Equal(t, monday, d.NoQuoteSince(checkout.USD, checkout.BTC), "since it was made")
@@ -442,7 +433,7 @@ func TestNoQuoteSince(t *testing.T) {
 func TestRun_AsksEveryTenSecondsUntilItsContextEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t, Kraken, Coinbase)
+		d := newSerialDesk(t, Kraken, Coinbase)
 		ctx, cancel := context.WithCancel(t.Context())
 		var run sync.WaitGroup
 		run.Go(func() { d.Run(ctx) })
@@ -458,7 +449,6 @@ func TestRun_AsksEveryTenSecondsUntilItsContextEnds(t *testing.T) {
 
 // TestPoll_AStopIsNoFault: readings that the end of the process cut short do not count.
 func TestPoll_AStopIsNoFault(t *testing.T) {
-	t.Parallel()
 	d := newDesk(t, Kraken, Coinbase)
 	d.both("64000")
 	d.log.Reset()

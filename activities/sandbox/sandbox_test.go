@@ -17,8 +17,10 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
+// newNetwork returns the world of a test. The test runs beside others.
 func newNetwork(t *testing.T) *CardNetwork {
 	t.Helper()
+	t.Parallel()
 	return &CardNetwork{Store: storagetest.New(t).Open(t, 0), ChallengeURL: "http://bank.example/3ds"}
 }
 
@@ -36,7 +38,6 @@ func charge(t *testing.T, n *CardNetwork, number string) (checkout.ChargeRequest
 }
 
 func TestCards_EveryDocumentedCardDoesWhatItSays(t *testing.T) {
-	t.Parallel()
 	n := newNetwork(t)
 	for number, want := range map[string]checkout.ChargeResult{
 		"4242424242424242": {Outcome: checkout.OutcomeSucceeded}, "5555555555554444": {Outcome: checkout.OutcomeSucceeded},
@@ -67,7 +68,6 @@ func TestCards_EveryDocumentedCardDoesWhatItSays(t *testing.T) {
 }
 
 func TestCards_ErrorsThatPass(t *testing.T) {
-	t.Parallel()
 	n := newNetwork(t)
 	for number, lost := range map[string]int{"4000000000000341": 1, "4000000000000259": 2} {
 		req, _, err := charge(t, n, number)
@@ -90,7 +90,6 @@ func TestCards_AnExpiredDateIsDeclined(t *testing.T) {
 }
 
 func TestCancel_OfAnUnknownTransactionMakesALaterChargeFail(t *testing.T) {
-	t.Parallel()
 	n := newNetwork(t)
 	token, _, err := n.Tokenize(t.Context(), checkout.Card{Number: "4242424242424242", ExpMonth: 12, ExpYear: 2099, CVC: "123"})
 	require.NoError(t, err)
@@ -104,7 +103,6 @@ func TestCancel_OfAnUnknownTransactionMakesALaterChargeFail(t *testing.T) {
 }
 
 func TestCancel_OfAPaidTransactionSaysThatItWasPaid(t *testing.T) {
-	t.Parallel()
 	n := newNetwork(t)
 	req, _, err := charge(t, n, "4242424242424242")
 	require.NoError(t, err)
@@ -114,7 +112,6 @@ func TestCancel_OfAPaidTransactionSaysThatItWasPaid(t *testing.T) {
 }
 
 func TestCallbacks_AreMadeSeveralTimesAndSurviveARestart(t *testing.T) {
-	t.Parallel()
 	n := newNetwork(t)
 	req, _, err := charge(t, n, "4000000000000077") // due at once, because SettleAfter is 0
 	require.NoError(t, err)
@@ -135,7 +132,6 @@ func TestCallbacks_AreMadeSeveralTimesAndSurviveARestart(t *testing.T) {
 
 // Temporal refuses further signals to a session that got too many.
 func TestCallbacks_OneThatIsRefusedHoldsUpNoOther(t *testing.T) {
-	t.Parallel()
 	n := newNetwork(t)
 	full, _, err := charge(t, n, "4000000000000077")
 	require.NoError(t, err)
@@ -161,7 +157,6 @@ func TestCallbacks_OneThatIsRefusedHoldsUpNoOther(t *testing.T) {
 }
 
 func TestChallenge_EndsAsTheCardSays(t *testing.T) {
-	t.Parallel()
 	n := newNetwork(t)
 	for _, c := range []struct {
 		number, answer string
@@ -207,7 +202,6 @@ func ask(t *testing.T, n *CardNetwork, method, id, answer string) *httptest.Resp
 }
 
 func TestPayouts_PriceSignAndBroadcastOnce(t *testing.T) {
-	t.Parallel()
 	n := newNetwork(t)
 	p := &Payouts{Store: n.Store}
 	rate, err := Rates{}.Quote(t.Context(), checkout.EUR, checkout.BTC)

@@ -28,7 +28,12 @@ type onAnvil struct {
 
 func newOnAnvil(t *testing.T) onAnvil {
 	t.Helper()
-	f := onAnvil{fixture: newFixture(t), anvil: chains.ForTest(t, chains.Options{}), key: 1}
+	return newFixture(t).withAnvil(t)
+}
+
+func (base fixture) withAnvil(t *testing.T) onAnvil {
+	t.Helper()
+	f := onAnvil{fixture: base, anvil: chains.ForTest(t, chains.Options{}), key: 1}
 	ctx := t.Context()
 	var err error
 	f.market, err = f.anvil.DeployMarket(ctx)

@@ -12,7 +12,6 @@ import (
 
 // A transfer that is signed may be on its way, so its payout waits as a held one.
 func TestHoldAwayPayout_AlsoWaitsWithASignedTransfer(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ref := f.usdc(t)
 	f.chain.refuse = errNode
@@ -41,7 +40,6 @@ func TestHoldAwayPayout_AlsoWaitsWithASignedTransfer(t *testing.T) {
 
 // The time in which no node answered does not use up the patience with another hold.
 func TestHoldAwayPayout_UsesUpNoPatience(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ref := f.usdc(t)
 	_, err := f.Store.HoldAwayPayout(t.Context(), ref)
@@ -56,7 +54,6 @@ func TestHoldAwayPayout_UsesUpNoPatience(t *testing.T) {
 
 // A failed payout is not on hold.
 func TestHoldAwayPayout_EndsWithTheTransfer(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.chain.reverts["0xMerchant"] = true
 	ref := f.usdc(t)
@@ -73,7 +70,6 @@ func TestHoldAwayPayout_EndsWithTheTransfer(t *testing.T) {
 
 // What a run found about one generation decides no other: the payout may be retried before the run goes on.
 func TestHoldAwayPayout_ARetriedPayoutIsNotDecidedByIt(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ref := f.usdc(t)
 	_, err := f.Store.RefusePayout(t.Context(), f.read(t, ref), checkout.PayoutInvalidAddress)

@@ -13,7 +13,6 @@ import (
 // After the restore of an old backup a payment that PostgreSQL lacks waits in the pool, behind a nonce that was
 // dropped. It is no pending nonce, and it is mined as soon as another transfer fills the gap.
 func TestSync_APaymentBehindAGapFreezesAfterARestore(t *testing.T) {
-	t.Parallel()
 	f := newOnAnvil(t)
 	f.booked(t)
 	dropped, waits := f.payout(t, f.owner, 5_000, checkout.USDC), f.payout(t, f.owner, 6_000, checkout.USDC)

@@ -25,7 +25,12 @@ func newOnCoins(t *testing.T, coins int, batch checkout.Batch) onCoins {
 
 func newOn(t *testing.T, chain *coinChain) onCoins {
 	t.Helper()
-	f := onCoins{newFixture(t), chain}
+	return newFixture(t).withCoins(t, chain)
+}
+
+func (base fixture) withCoins(t *testing.T, chain *coinChain) onCoins {
+	t.Helper()
+	f := onCoins{base, chain}
 	f.Treasury = f.another(t)
 	f.sync(t)
 	f.coins.mine(f.coins.finality)
@@ -68,7 +73,6 @@ func (f onCoins) finish(t *testing.T, all []checkout.Ref) {
 }
 
 func TestBatch_WaitsForOthers(t *testing.T) {
-	t.Parallel()
 	f := newOnCoins(t, 3, checkout.Batch{Most: 2, Wait: time.Hour})
 	f.payouts(t, 1)
 	require.Zero(t, f.sync(t).Signed, "the first has time")
@@ -83,7 +87,6 @@ func TestBatch_WaitsForOthers(t *testing.T) {
 }
 
 func TestBatch_OneThatWaitsLeavesTheOthers(t *testing.T) {
-	t.Parallel()
 	f := newOnCoins(t, 3, soon)
 	all := f.payouts(t, 2)
 	small := f.payout(t, f.merchant(t, "toSmall"), 50, checkout.BTC)
@@ -117,7 +120,6 @@ func TestBatch_LimitsCountThePayoutsBefore(t *testing.T) {
 		"of what is not available": {func(l *checkout.PayoutLimits) *checkout.Amount { return &l.MerchantUnsettled }, checkout.HoldUnsettled},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			f := newOnCoins(t, 3, soon)
 			owner := f.merchant(t, "toOne")
 			f.payout(t, owner, 10_000, checkout.BTC)
@@ -131,7 +133,6 @@ func TestBatch_LimitsCountThePayoutsBefore(t *testing.T) {
 }
 
 func TestBatch_TwoProcessesShareNoCoinAndNoPayout(t *testing.T) {
-	t.Parallel()
 	f := newOnCoins(t, 40, checkout.Batch{Most: 2, Wait: time.Nanosecond})
 	all := f.payouts(t, 16)
 	var both sync.WaitGroup
@@ -159,7 +160,6 @@ func TestBatch_TwoProcessesShareNoCoinAndNoPayout(t *testing.T) {
 
 // Two processes chose the same coin before either had signed.
 func TestBatch_ATakenCoinIsRefused(t *testing.T) {
-	t.Parallel()
 	f := newOnCoins(t, 3, checkout.Batch{Most: 2, Wait: time.Nanosecond})
 	f.payouts(t, 1)
 	require.Equal(t, 1, f.sync(t).Signed)
@@ -173,7 +173,6 @@ func TestBatch_ATakenCoinIsRefused(t *testing.T) {
 }
 
 func TestBatch_APlanSharesTheWholeFee(t *testing.T) {
-	t.Parallel()
 	f := newOnCoins(t, 3, soon)
 	f.payouts(t, 3)
 	f.coins.forge = func(plan *checkout.TransferPlan) { plan.Fee = plan.Fee.Add(btc(1)) }
@@ -183,7 +182,6 @@ func TestBatch_APlanSharesTheWholeFee(t *testing.T) {
 }
 
 func TestBatch_AReplacementKeepsSlotAndOutputs(t *testing.T) {
-	t.Parallel()
 	f := newOnCoins(t, 3, soon)
 	all := f.payouts(t, 3)
 	require.Equal(t, 3, f.sync(t).Signed)
@@ -212,7 +210,6 @@ func TestBatch_AReplacementKeepsSlotAndOutputs(t *testing.T) {
 }
 
 func TestBatch_ACanceledTransferFailsAllItsPayouts(t *testing.T) {
-	t.Parallel()
 	f := newOnCoins(t, 3, soon)
 	all := f.payouts(t, 3)
 	f.sync(t)
@@ -230,7 +227,6 @@ func TestBatch_ACanceledTransferFailsAllItsPayouts(t *testing.T) {
 
 // Somebody spends one of a transfer's coins: all its payouts fail, may be retried, and its other coins are free.
 func TestBatch_ADeadTransferFreesItsCoinsAndPayouts(t *testing.T) {
-	t.Parallel()
 	f := newOn(t, newCoinChain(3, 400_000, soon))
 	all := f.payouts(t, 6) // need two coins
 	require.Equal(t, 6, f.sync(t).Signed)
@@ -260,7 +256,6 @@ func TestBatch_ADeadTransferFreesItsCoinsAndPayouts(t *testing.T) {
 
 // A transaction of somebody else uses a coin that no transfer has: nothing more is signed.
 func TestBatch_ACoinOfNobodyFreezes(t *testing.T) {
-	t.Parallel()
 	f := newOnCoins(t, 2, soon)
 	require.NoError(t, f.coins.accept(coinTx{Coins: []string{"coin:1"}, Pays: []coinOutput{{To: "thief", Units: 5}}, Fee: 1}))
 	f.payouts(t, 1)
@@ -273,7 +268,6 @@ func TestBatch_ACoinOfNobodyFreezes(t *testing.T) {
 
 // The node lost the block of a transfer and knows its state: a person says that the missing money paid all of it.
 func TestBatch_MissingMoneyPaidAllPayouts(t *testing.T) {
-	t.Parallel()
 	f := newOnCoins(t, 2, soon)
 	all := f.payouts(t, 3)
 	f.sync(t)

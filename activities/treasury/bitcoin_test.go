@@ -118,7 +118,6 @@ func (f onBitcoin) requirePaidOnce(t *testing.T, refs []checkout.Ref) {
 
 // TestBitcoin_OneTransferPaysABatch: payouts are signed together, and each is paid to the last satoshi.
 func TestBitcoin_OneTransferPaysABatch(t *testing.T) {
-	t.Parallel()
 	f := newOnBitcoin(t, 3)
 	refs := make([]checkout.Ref, 5)
 	for i := range refs {
@@ -142,7 +141,6 @@ func TestBitcoin_OneTransferPaysABatch(t *testing.T) {
 // TestBitcoin_ATransferOfSeveralCoinsIsReplaced: the next version has the coins in the order of the first, or its
 // signature would be refused. A payout above the float leaves the others alone.
 func TestBitcoin_ATransferOfSeveralCoinsIsReplaced(t *testing.T) {
-	t.Parallel()
 	f := newOnBitcoin(t, 1)
 	_, err := f.node.Fund(t.Context(), "treasury", "0.11", "0.15", "0.10", "0.16", "0.12", "0.14", "0.13")
 	require.NoError(t, err)
@@ -183,7 +181,6 @@ func TestBitcoin_ATransferOfSeveralCoinsIsReplaced(t *testing.T) {
 // TestBitcoin_RecoversALostBatch: the rows are those of a backup from before a transaction that paid several payouts, two
 // of them the same. It is written as a whole. Nobody is paid twice, and a payout of later is paid after the thaw.
 func TestBitcoin_RecoversALostBatch(t *testing.T) {
-	t.Parallel()
 	f := newOnBitcoin(t, 3)
 	f.sync(t)
 	var refs []checkout.Ref
@@ -226,7 +223,6 @@ func TestBitcoin_RecoversALostBatch(t *testing.T) {
 // TestBitcoin_PaysEachPayoutOnce: two processes pay and follow, while calls are cut short, connections of PostgreSQL are
 // killed, and the node is restarted without its pool, reorganizes three blocks, and sees fees rise 20 times.
 func TestBitcoin_PaysEachPayoutOnce(t *testing.T) {
-	t.Parallel()
 	f := newOnBitcoin(t, 60)
 	seed := thrown(t)
 	refs := made(*payouts, func(i int) checkout.Ref {

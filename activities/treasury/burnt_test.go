@@ -14,7 +14,6 @@ import (
 // A merchant's contract takes ether until the transfer is signed, and burns the treasury's gas then. The retry pays
 // that much less.
 func TestTransfer_BurntGasIsTakenOffTheRetry(t *testing.T) {
-	t.Parallel()
 	f := newOnAnvil(t)
 	require.NoError(t, f.anvil.Automine(t.Context(), true))
 	burner, err := f.anvil.Deploy(t.Context(), "Payee", uint8(0))
@@ -48,7 +47,7 @@ func TestTransfer_BurntGasIsTakenOffTheRetry(t *testing.T) {
 func TestSync_TransfersThatPaidNothingDoNotWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	for _, cancels := range []bool{false, true} {
-		f := newFixture(t)
+		f := newSerialFixture(t)
 		f.sync(t)
 		owner := f.merchant(t, "0xBurner")
 		f.chain.reverts["0xBurner"] = !cancels
@@ -77,7 +76,6 @@ func TestSync_TransfersThatPaidNothingDoNotWaitForEachOther(t *testing.T) {
 // Two transfers were reverted while ether was taken from the account. Nothing is decided about them, and what they
 // burnt is not missing.
 func TestThaw_BurntGasIsNotMissing(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.sync(t)
 	owner := f.merchant(t, "0xBurner")

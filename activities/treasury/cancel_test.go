@@ -47,7 +47,6 @@ func (f onAnvil) requirePaidOnce(t *testing.T, ref checkout.Ref) {
 }
 
 func TestCancelTransfer_TheCancellationWins(t *testing.T) {
-	t.Parallel()
 	f := newOnAnvil(t)
 	ref, id := f.sent(t)
 	f.cancel(t, id, ref)
@@ -71,7 +70,6 @@ func TestCancelTransfer_TheCancellationWins(t *testing.T) {
 func TestCancelTransfer_AReorganizationTurnsItRound(t *testing.T) {
 	t.Parallel()
 	t.Run("the original was mined first", func(t *testing.T) {
-		t.Parallel()
 		f := newOnAnvil(t)
 		ref, id := f.sent(t)
 		f.cancel(t, id, ref)
@@ -85,7 +83,6 @@ func TestCancelTransfer_AReorganizationTurnsItRound(t *testing.T) {
 		f.requireCanceled(t, ref)
 	})
 	t.Run("the cancellation was mined first", func(t *testing.T) {
-		t.Parallel()
 		f := newOnAnvil(t)
 		ref, id := f.sent(t)
 		original := f.version(t, id, 1)
@@ -105,7 +102,6 @@ func TestCancelTransfer_AReorganizationTurnsItRound(t *testing.T) {
 
 // A canceled transfer whose end is undone may not be reopened: its payout may have another transfer.
 func TestCancelTransfer_AReorganizationThatUndoesItFreezes(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ref := f.usdc(t)
 	f.send(t, ref)
@@ -119,7 +115,6 @@ func TestCancelTransfer_AReorganizationThatUndoesItFreezes(t *testing.T) {
 }
 
 func TestCancelTransfer_OnlyAnOperatorMakesAVersionThatPaysNobody(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.send(t, f.usdc(t))
 	live, err := f.Store.LiveTransfers(t.Context(), f.account(t).ID, 1)
@@ -131,7 +126,6 @@ func TestCancelTransfer_OnlyAnOperatorMakesAVersionThatPaysNobody(t *testing.T) 
 }
 
 func TestCancelTransfer_AFrozenAccountSignsNothing(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ref := f.usdc(t)
 	f.send(t, ref)

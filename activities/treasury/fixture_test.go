@@ -46,7 +46,15 @@ func (r *fakeRates) Quote(
 
 var generous = checkout.PayoutLimits{Payout: 1_000_000, MerchantDay: 1_000_000_000, Day: 1_000_000_000, MerchantUnsettled: 1_000_000_000}
 
+// newFixture returns the world of a test. The test runs beside others.
 func newFixture(t *testing.T) fixture {
+	t.Helper()
+	t.Parallel()
+	return newSerialFixture(t)
+}
+
+// newSerialFixture is for a test with one world after another.
+func newSerialFixture(t *testing.T) fixture {
 	t.Helper()
 	f := fixture{Database: storagetest.New(t)}
 	f.chain = newFakeChain(1, map[checkout.PayoutCurrency]string{

@@ -25,7 +25,6 @@ func (f fixture) float(t *testing.T, currency checkout.PayoutCurrency) (got stor
 }
 
 func TestFloats_SayHowLongTheMoneyLasts(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.StuckAfter = time.Hour // no fee is raised, so the gas is known
 	f.settle(t)

@@ -29,7 +29,6 @@ var (
 // cut short, connections of PostgreSQL are killed, and the chain drops, reorganizes, lies and loses
 // answers.
 func TestTreasury_PaysEachPayoutOnce(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	seed := thrown(t)
 	// Too little, so that payouts wait until the account is topped up.

@@ -23,7 +23,6 @@ func (f fixture) refund(ctx context.Context, ref checkout.Ref) error {
 
 // A person freezes first, as the runbook says, and no round has run since.
 func TestRefundPayout_AfterARestoreAndAFreeze(t *testing.T) {
-	t.Parallel()
 	f := newOnAnvil(t)
 	f.sync(t)
 	ref := f.payout(t, f.owner, 10_000, checkout.USDC)
@@ -42,7 +41,6 @@ func TestRefundPayout_AfterARestoreAndAFreeze(t *testing.T) {
 }
 
 func TestRefundPayout_IsRefusedUnlessTheChainIsKnown(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	before := f.usdc(t)
 	require.NoError(t, f.Compare(t.Context()))
@@ -74,7 +72,6 @@ func TestRefundPayout_IsRefusedUnlessTheChainIsKnown(t *testing.T) {
 
 // The old account may have paid, too. What nobody compares any more must be frozen, and compared afterwards.
 func TestRefundPayout_AReplacedAccountMustBeFrozen(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	require.NoError(t, f.Compare(t.Context()))
 	ref := f.usdc(t)
@@ -99,7 +96,6 @@ func TestRefundPayout_AReplacedAccountMustBeFrozen(t *testing.T) {
 
 // TestRefundPayout_AfterAWayBackToAnEarlierAccount: a setting was wrong for a moment, and made another account.
 func TestRefundPayout_AfterAWayBackToAnEarlierAccount(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	require.NoError(t, f.Compare(t.Context()))
 	ref := f.usdc(t)
@@ -141,7 +137,6 @@ func TestFreeze_EveryKindStopsRefunds(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			f := newFixture(t)
 			f.settle(t)
 			ref := f.usdc(t)
@@ -154,7 +149,6 @@ func TestFreeze_EveryKindStopsRefunds(t *testing.T) {
 
 // The backup has a refund of a payout, which failed later: the payout was retried, and the chain has paid it.
 func TestRecover_FindsWhatIsRefundedToo(t *testing.T) {
-	t.Parallel()
 	f := newOnAnvil(t)
 	f.sync(t)
 	ref := f.payout(t, f.owner, 10_000, checkout.USDC)
@@ -211,7 +205,6 @@ func (f fixture) retire(t *testing.T) {
 // TestOpenTreasury_ANewAccountSignsNothingThatALostTransferPaid: the account of the backup has paid in the lost time, and
 // its key is replaced at once.
 func TestOpenTreasury_ANewAccountSignsNothingThatALostTransferPaid(t *testing.T) {
-	t.Parallel()
 	f := newOnAnvil(t)
 	f.booked(t)
 	ref, waits := f.payout(t, f.owner, 10_000, checkout.USDC), f.payout(t, f.owner, 20_000, checkout.USDC)
@@ -253,7 +246,7 @@ func TestOpenTreasury_ANewAccountSignsNothingThatALostTransferPaid(t *testing.T)
 func TestOpenTreasury_ALostAccountSignsNothingAgain(t *testing.T) {
 	t.Parallel()
 	for _, first := range []string{"a run", "a round"} {
-		f := newOnAnvil(t)
+		f := newSerialFixture(t).withAnvil(t)
 		f.booked(t)
 		ref, waits := f.payout(t, f.owner, 10_000, checkout.USDC), f.payout(t, f.owner, 20_000, checkout.USDC)
 		f.retire(t)
@@ -295,7 +288,7 @@ func TestOpenTreasury_ALostAccountSignsNothingAgain(t *testing.T) {
 func TestOpenTreasury_ALostWalletSignsNothingAgain(t *testing.T) {
 	t.Parallel()
 	for name, blocks := range map[string]int{"in the pool": 0, "final": 4} {
-		f := newOnCoins(t, 3, soon)
+		f := newSerialFixture(t).withCoins(t, newCoinChain(3, 100_000_000, soon))
 		f.retire(t)
 		f.Exec(t, `UPDATE treasury_account SET address = 'old'`)
 		all := f.payouts(t, 2)
@@ -323,7 +316,6 @@ func TestOpenTreasury_ALostWalletSignsNothingAgain(t *testing.T) {
 
 // The first account of a chain, too: nothing says from which block on it paid, so the freeze is all.
 func TestOpenTreasury_TheFirstAccountIsFrozenWhenItHasPaid(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ref := f.usdc(t)
 	restore := f.backup(t)
@@ -336,7 +328,6 @@ func TestOpenTreasury_TheFirstAccountIsFrozenWhenItHasPaid(t *testing.T) {
 
 // An account that was used before the service had a payment is taken as it is.
 func TestOpenTreasury_AUsedAccountMayBegin(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.chain.foreign(t, 0, "5000000")
 	require.Empty(t, f.sync(t).Frozen)

@@ -46,7 +46,6 @@ func (f onAnvil) loseBlocks(t *testing.T, blocks uint64) {
 // The node lost the block of a payment and knows its state. Its nonce, its blocks and its logs say that the
 // transfer is dead. The balances say that somebody was paid, so nothing is decided.
 func TestSync_ADeathThatTheBalancesDenyIsNone(t *testing.T) {
-	t.Parallel()
 	f := newOnAnvil(t)
 	f.booked(t)
 	ref, id := f.sent(t)
@@ -121,7 +120,6 @@ func (f onAnvil) requireSent(t *testing.T, ref checkout.Ref) {
 }
 
 func TestThaw_RefusesWhileMoneyIsMissingThatNobodyNamed(t *testing.T) {
-	t.Parallel()
 	f, ref, o := newLost(t)
 	short := f.requireShortage(t, o, ref)
 	require.Equal(t, checkout.PayoutSent, short.Payments[0].Status)
@@ -142,7 +140,6 @@ func TestThaw_RefusesWhileMoneyIsMissingThatNobodyNamed(t *testing.T) {
 }
 
 func TestThaw_APayoutThatTheMissingMoneyPaid(t *testing.T) {
-	t.Parallel()
 	f, ref, o := newLost(t)
 	o.Paid = []string{ref.ID}
 	require.NoError(t, f.Thaw(t.Context(), o))
@@ -165,7 +162,6 @@ func (f onAnvil) callDead(t *testing.T, o treasury.ThawOrder, ref checkout.Ref) 
 }
 
 func TestThaw_AFailedPayoutThatTheMissingMoneyPaid(t *testing.T) {
-	t.Parallel()
 	f, ref, o := newLost(t)
 	f.callDead(t, o, ref)
 	require.Equal(t, checkout.PayoutFailed, f.requireShortage(t, o, ref).Payments[0].Status)
@@ -178,7 +174,6 @@ func TestThaw_AFailedPayoutThatTheMissingMoneyPaid(t *testing.T) {
 
 // The payout failed, its payment was refunded, and then a person learns that the missing money had paid the payout.
 func TestThaw_ARefundedPayoutThatTheMissingMoneyPaid(t *testing.T) {
-	t.Parallel()
 	f, ref, o := newLost(t)
 	f.callDead(t, o, ref)
 	f.Exec(t, `UPDATE treasury_account SET frozen_at = NULL, frozen_why = '', compared_at = now()`)
@@ -218,7 +213,6 @@ func parseShortage(short storage.ShortageError) checkout.Purse {
 
 // The money is lost, and a person says that the payee has not got it. The two witnesses agree then.
 func TestThaw_MissingMoneyThatPaidNobody(t *testing.T) {
-	t.Parallel()
 	f, ref, o := newLost(t)
 	short := f.requireShortage(t, o, ref)
 	o.Missing = parseShortage(short)
@@ -235,7 +229,6 @@ func TestThaw_MissingMoneyThatPaidNobody(t *testing.T) {
 
 // A person names a loss twice, or more than is missing: then the ledger would lack what the account has.
 func TestThaw_ALossThatIsNotMissingIsNone(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.sync(t)
 	f.sync(t)

@@ -98,7 +98,6 @@ func (f onCoins) requirePaidOnce(t *testing.T, all []checkout.Ref) {
 
 // Payouts to one address differ by less than what the transaction cost, and by more than what each paid of it.
 func TestLostTransaction_APayoutPaysItsShareOfTheFee(t *testing.T) {
-	t.Parallel()
 	f := newOnCoins(t, 2, soon)
 	all := f.alike(t, 9, 6) // 8 share 341 satoshis, and differ by 59
 	f.Exec(t, `UPDATE payout SET next_action_at = now() + interval '1 day' WHERE id = $1`, all[8].ID)
@@ -115,7 +114,6 @@ func TestLostTransaction_APayoutPaysItsShareOfTheFee(t *testing.T) {
 
 // As many payouts fit the payments to an address as there are: all of them are paid.
 func TestLostTransaction_TwinsThatAreAllPaidAreClear(t *testing.T) {
-	t.Parallel()
 	f := newOnCoins(t, 2, soon)
 	all := f.alike(t, 5, 1) // 10 satoshis apart, and a share is 50
 	f.sync(t)
@@ -130,7 +128,6 @@ func TestLostTransaction_TwinsThatAreAllPaidAreClear(t *testing.T) {
 
 // One more payout fits than is paid: a person chooses for each payment of the transaction.
 func TestLostTransaction_APersonChoosesForEachPayment(t *testing.T) {
-	t.Parallel()
 	f := newOnCoins(t, 2, soon)
 	twins := f.alike(t, 3, 0)
 	f.Exec(t, `UPDATE payout SET next_action_at = now() + interval '1 day' WHERE id = $1`, twins[2].ID)
@@ -172,7 +169,6 @@ func TestLostTransaction_TheRestOfALossIsWritten(t *testing.T) {
 	for name, seen := range map[string]bool{"after a round": true, "before a round": false} {
 		for lost := range 3 { // the first and the second one are the same payment, to the last satoshi
 			t.Run(name+", output "+strconv.Itoa(lost), func(t *testing.T) {
-				t.Parallel()
 				f := newOnCoins(t, 2, soon)
 				f.requireRestWritten(t, f.alike(t, 3, 0), lost, seen)
 			})
@@ -235,7 +231,6 @@ func (f onCoins) signAll(t *testing.T, n int) {
 
 // A name that the chain does not show is a mistake of the person who gives it.
 func TestLostTransaction_AWrongNameIsRefused(t *testing.T) {
-	t.Parallel()
 	f := newOnCoins(t, 2, soon)
 	all := f.alike(t, 2, 0)
 	f.signAll(t, 2)
@@ -261,7 +256,6 @@ func TestLostTransaction_AWrongNameIsRefused(t *testing.T) {
 
 // A payment is named as a loss, and then its payment is decided.
 func TestLostTransaction_NoLossWhileAPaymentIsUndecided(t *testing.T) {
-	t.Parallel()
 	f := newOnCoins(t, 2, soon)
 	known := f.payouts(t, 1)
 	session, tx := f.begin(t, f.merchant(t, "toLate"), 10_000, checkout.BTC)
@@ -290,7 +284,6 @@ func TestLostTransaction_NoLossWhileAPaymentIsUndecided(t *testing.T) {
 
 // The backup is of a time at which the account was frozen.
 func TestLostTransaction_AThawWaitsForPaymentsThatAreNewerThanTheFreeze(t *testing.T) {
-	t.Parallel()
 	f := newOnCoins(t, 2, soon)
 	require.NoError(t, f.Store.Freeze(t.Context(), f.account(t).ID, "an operator"))
 	session, tx := f.begin(t, f.owner, 10_000, checkout.BTC)
@@ -307,7 +300,6 @@ func TestLostTransaction_AThawWaitsForPaymentsThatAreNewerThanTheFreeze(t *testi
 
 // The backup has a live transfer that was canceled, and the payout was retried and paid.
 func TestLostTransaction_AThawSeesThePayoutThatItFails(t *testing.T) {
-	t.Parallel()
 	f := newOnCoins(t, 2, soon)
 	ref := f.payout(t, f.merchant(t, "toOne"), 10_000, checkout.BTC)
 	require.Equal(t, 1, f.sync(t).Signed)
@@ -336,7 +328,6 @@ func TestLostTransaction_AThawSeesThePayoutThatItFails(t *testing.T) {
 
 // A failed payout was retried and paid after the backup. Its merchant changes the address before the recovery.
 func TestLostTransaction_AChangedAddressHidesNoPayout(t *testing.T) {
-	t.Parallel()
 	f := newOnCoins(t, 2, soon)
 	ref := f.payout(t, f.merchant(t, "toOne"), 10_000, checkout.BTC)
 	_, err := f.Store.FinishPayout(t.Context(), ref, 0, checkout.PayoutNetworkError)
@@ -364,7 +355,6 @@ func TestLostTransaction_AChangedAddressHidesNoPayout(t *testing.T) {
 
 // The failure of a payout is recorded, and its run has not ended it.
 func TestLostTransaction_AFailureThatIsOnlyRecordedCounts(t *testing.T) {
-	t.Parallel()
 	f := newOnCoins(t, 2, soon)
 	ref := f.payout(t, f.merchant(t, "toOne"), 10_000, checkout.BTC)
 	f.coins.invalid["toOne"] = true
@@ -399,7 +389,6 @@ func newLostBatch(t *testing.T) (f onCoins, all []checkout.Ref) {
 
 // A person takes both payments of a transaction for losses, and one is none.
 func TestLostTransaction_APaymentThatFitsIsNoLoss(t *testing.T) {
-	t.Parallel()
 	f, _ := newLostBatch(t)
 	hash := f.hash(t)
 	requireNoneDone(t, f.recover(t, treasury.RecoveryOrder{Losses: []string{hash + ":0", hash + ":1"}}), "the payout of output 1 fits")
@@ -408,7 +397,6 @@ func TestLostTransaction_APaymentThatFitsIsNoLoss(t *testing.T) {
 
 // A transaction is written beside a loss. A reorganization replaces it by an earlier version, which is lost too.
 func TestLostTransaction_AnotherVersionBesideALoss(t *testing.T) {
-	t.Parallel()
 	f, all := newLostBatch(t)
 	name := f.hash(t) + ":0"
 	f.recover(t, treasury.RecoveryOrder{Losses: []string{name}})

@@ -150,7 +150,6 @@ func TestReconcile_FindsWhatIsPlanted(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			p := newPlanted(t)
 			kinds, report := p.reconcile(t)
 			require.Empty(t, kinds)

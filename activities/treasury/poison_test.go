@@ -32,7 +32,6 @@ func (f onAnvil) poison(t *testing.T, payee common.Address, logs int64) {
 // Everybody can make a token say that the treasury transferred nothing. Nobody waits because of it, and nobody
 // is asked about it. A round asks the node as often with many such transfers as without any.
 func TestSync_ATransferOfNothingFreezesNothing(t *testing.T) {
-	t.Parallel()
 	f := newOnAnvil(t)
 	node, err := url.Parse(f.anvil.URL)
 	require.NoError(t, err)

@@ -84,7 +84,7 @@ func (p *strictPool) tooClose(before, now *big.Int) bool {
 func TestSync_AnUnderpricedVersionIsFollowedByAHigherOne(t *testing.T) {
 	t.Parallel()
 	for percent, versions := range map[int64]int{10: 2, 30: 3} {
-		f := newOnAnvil(t)
+		f := newSerialFixture(t).withAnvil(t)
 		f.booked(t)
 		pool := newStrictPool(t, f.anvil.URL, percent)
 		f.open(t, pool.URL)

@@ -80,7 +80,6 @@ func (f fixture) thaw(t *testing.T) {
 // After the restore of an old backup every payout is paid once, also those that the backup knows as pending
 // and the chain has paid: of a token, of ether, and of two with the same amount.
 func TestRecover_AnOldBackupPaysNobodyTwice(t *testing.T) {
-	t.Parallel()
 	f := newOnAnvil(t)
 	known := f.payout(t, f.owner, 3_000, checkout.USDC)
 	f.send(t, known)
@@ -159,7 +158,6 @@ func (f onAnvil) sentTo(t *testing.T) string {
 // The version that was mined is lost, and its transfer is known. It must not count as dead: its payout would be
 // retried or refunded although the merchant was paid.
 func TestRecover_AVersionThatTheBackupLacks(t *testing.T) {
-	t.Parallel()
 	f := newOnAnvil(t)
 	f.sync(t)
 	ref, id := f.sent(t)
@@ -189,7 +187,6 @@ func TestRecover_AVersionThatTheBackupLacks(t *testing.T) {
 
 // What no payout explains stays with a person, and so does a payout that has failed.
 func TestRecover_LeavesTheRestToAPerson(t *testing.T) {
-	t.Parallel()
 	f := newOnAnvil(t)
 	f.sync(t)
 	_, err := f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: f.account(t).ID})
@@ -224,7 +221,6 @@ func TestRecover_LeavesTheRestToAPerson(t *testing.T) {
 // What a transaction that no payout fits cost is booked with it. The thaw need not wait for the transfers that
 // were recovered a moment before.
 func TestThaw_RightAfterARecoveryStaysThawed(t *testing.T) {
-	t.Parallel()
 	f := newOnAnvil(t)
 	f.sync(t)
 	known := f.payout(t, f.owner, 4_000, checkout.USDC)
@@ -253,7 +249,6 @@ func TestThaw_RightAfterARecoveryStaysThawed(t *testing.T) {
 // A payment that the backup knows as undecided has no payout yet, so no payout fits the transaction that paid it. It is
 // decided again after the restore. A thaw before that would let its payout be paid a second time.
 func TestThaw_WaitsForPaymentsOfBeforeTheRestore(t *testing.T) {
-	t.Parallel()
 	f := newOnAnvil(t)
 	f.sync(t)
 	session, id := f.begin(t, f.owner, 10_000, checkout.USDC)

@@ -21,7 +21,6 @@ func operators(ref checkout.Ref, action string) checkout.AuditEntry {
 }
 
 func TestRefundPayout_NothingIsSignedAfterwards(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	require.NoError(t, f.Compare(t.Context()))
 	ref := f.usdc(t)
@@ -57,7 +56,6 @@ func TestRefundPayout_NothingIsSignedAfterwards(t *testing.T) {
 }
 
 func TestRefundPayout_IsRefusedOnceATransferIsSigned(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ref := f.usdc(t)
 	_ = f.transfer(t, ref)
@@ -77,7 +75,6 @@ func TestRefundPayout_IsRefusedOnceATransferIsSigned(t *testing.T) {
 }
 
 func TestRefundPayout_OfAFailedPayout(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	require.NoError(t, f.Compare(t.Context()))
 	f.chain.reverts["0xMerchant"] = true
@@ -108,7 +105,6 @@ func TestRefundPayout_OfAFailedPayout(t *testing.T) {
 // TestRefundPayout_OneThatExistsAfterAllEndsTheRetry: the network refused a refund, the payout was retried and held,
 // and then the network shows the refund.
 func TestRefundPayout_OneThatExistsAfterAllEndsTheRetry(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	require.NoError(t, f.Compare(t.Context()))
 	ref := f.usdc(t)
@@ -147,7 +143,6 @@ func TestRefundPayout_OneThatExistsAfterAllEndsTheRetry(t *testing.T) {
 // TestRefundPayout_RacesASignature lets a refund and a signature of one payout race, many times. The
 // delay of the refund follows the last winner, so that the two stay close to each other.
 func TestRefundPayout_RacesASignature(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	var refunded, signed int
 	delay := 4 * time.Millisecond

@@ -37,7 +37,6 @@ func (f fixture) today(t *testing.T) {
 }
 
 func TestDayReport_OfAKnownDay(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.StuckAfter = time.Hour // no fee is raised, so the gas is known
 	ctx := t.Context()
@@ -113,7 +112,6 @@ func TestDayReport_OfAKnownDay(t *testing.T) {
 }
 
 func TestDayReport_ShowsASabotagedLedger(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.settle(t)
 	f.send(t, f.usdc(t))

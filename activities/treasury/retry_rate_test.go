@@ -37,7 +37,6 @@ func (f fixture) age(t *testing.T, ref checkout.Ref, by time.Duration) {
 
 // A merchant gives an address that cannot be paid, waits for a better price, and retries to a real one.
 func TestRetryRate_WaitingForABetterPriceGainsNothing(t *testing.T) {
-	t.Parallel()
 	f := newOnAnvil(t)
 	owner := f.merchant(t, "0x0000000000000000000000000000000000000001")
 	ref := f.payout(t, owner, 50_000, checkout.ETH)
@@ -73,7 +72,6 @@ func (f fixture) requireRate(t *testing.T, ref checkout.Ref, rate, gross string)
 }
 
 func TestRetryRate_IsLockedForADay(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ref := f.failedETH(t)
 	f.Rates = &fakeRates{eth: "0.0003"}
@@ -85,7 +83,6 @@ func TestRetryRate_IsLockedForADay(t *testing.T) {
 
 // The bounds of the rule: the rate of the signature counts, not that of the retry, and it never rises.
 func TestRetryRate_OnlyFalls(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.chain.reverts["0xReverts"], f.chain.reverts["0xReverts2"] = true, true
 	ref := f.failedETH(t)
@@ -117,7 +114,6 @@ func TestRetryRate_OnlyFalls(t *testing.T) {
 }
 
 func TestRetryRate_WithoutARateThePayoutWaits(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ref := f.failedETH(t)
 	f.age(t, ref, day+time.Second)
@@ -132,7 +128,6 @@ func TestRetryRate_WithoutARateThePayoutWaits(t *testing.T) {
 
 // A payout that never failed waits for us: nobody chooses its day.
 func TestRetryRate_APayoutThatWaitsForUsKeepsIts(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.Delay = 60 * day
 	ref := f.payout(t, f.owner, 10_000, checkout.ETH)
@@ -146,7 +141,6 @@ func TestRetryRate_APayoutThatWaitsForUsKeepsIts(t *testing.T) {
 
 // A customer who is the merchant disputes the charge, and takes that back when the price is good.
 func TestRetryRate_ADisputeIsNoWayToWaitForAPrice(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ref := f.payout(t, f.owner, 10_000, checkout.ETH)
 	f.risk(t, ref, checkout.RiskDispute, checkout.RiskOpen)
@@ -160,7 +154,6 @@ func TestRetryRate_ADisputeIsNoWayToWaitForAPrice(t *testing.T) {
 
 // The merchant's contract refuses what the simulation saw it take, as often as it likes.
 func TestRetry_AfterARevertedTransferAsksForAnotherAddress(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.chain.reverts["0xMerchant"], f.chain.reverts["0xSecond"] = true, true
 	ref := f.usdc(t)
@@ -200,7 +193,6 @@ func TestRetry_AfterARevertedTransferAsksForAnotherAddress(t *testing.T) {
 
 // After the restore of an old backup nobody knows the rate at which the transfer was signed.
 func TestRetryRate_ALostTransferIsRecoveredAtTheRateThatItPaid(t *testing.T) {
-	t.Parallel()
 	f := newOnAnvil(t)
 	f.sync(t)
 	owner := f.merchant(t, "0x0000000000000000000000000000000000000001")

@@ -44,7 +44,7 @@ func (f fixture) due(t *testing.T, ref checkout.Ref) any {
 func TestRisk_HoldsAPayoutUntilItIsGone(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []checkout.RiskKind{checkout.RiskDispute, checkout.RiskRefund} {
-		f := newFixture(t)
+		f := newSerialFixture(t)
 		ref, other := f.usdc(t), f.usdc(t)
 		f.report(t, ref)
 		f.held(t, ref, checkout.HoldRisk) // nobody has asked the card network yet
@@ -66,7 +66,6 @@ func TestRisk_HoldsAPayoutUntilItIsGone(t *testing.T) {
 
 // TestRisk_AnOperatorReleases: what was known counts as taken, and what comes later holds again.
 func TestRisk_AnOperatorReleases(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ref := f.usdc(t)
 	require.ErrorIs(t, f.Store.ReleasePayout(t.Context(), ref), checkout.ErrConflict, "nothing holds it")
@@ -88,7 +87,6 @@ func TestRisk_AnOperatorReleases(t *testing.T) {
 
 // TestRisk_AfterTheSignatureIsFoundAndBooked: nothing brings a payout back.
 func TestRisk_AfterTheSignatureIsFoundAndBooked(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ref := f.usdc(t)
 	f.send(t, ref)
@@ -104,7 +102,6 @@ func TestRisk_AfterTheSignatureIsFoundAndBooked(t *testing.T) {
 
 // TestRisk_RacesTheSignature: the payout is held, or the finding says that it is signed. Never neither.
 func TestRisk_RacesTheSignature(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	held, signed := 0, 0
 	for range 20 {

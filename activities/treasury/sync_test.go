@@ -17,7 +17,6 @@ import (
 )
 
 func TestSync_BumpsOnlyWhatBlocksTheOthers(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	refs := []checkout.Ref{f.usdc(t), f.usdc(t), f.usdc(t)}
 	for _, ref := range refs {
@@ -40,7 +39,6 @@ func TestSync_BumpsOnlyWhatBlocksTheOthers(t *testing.T) {
 }
 
 func TestSync_StopsRaisingTheFeeAtItsLimit(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.send(t, f.usdc(t))
 	f.chain.base = 9_000
@@ -51,7 +49,6 @@ func TestSync_StopsRaisingTheFeeAtItsLimit(t *testing.T) {
 }
 
 func TestSync_AFrozenAccountIsFollowedAndSignsNothing(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ref := f.usdc(t)
 	f.send(t, ref)
@@ -81,7 +78,6 @@ func TestSync_AFrozenAccountIsFollowedAndSignsNothing(t *testing.T) {
 }
 
 func TestSync_ANonceOfNobodyFreezes(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.send(t, f.usdc(t))
 	f.chain.foreign(t, 1, "5000000") // in the pool only
@@ -90,14 +86,13 @@ func TestSync_ANonceOfNobodyFreezes(t *testing.T) {
 	require.Equal(t, checkout.HoldFrozen, got.Held, "the next order sees it")
 	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "uses slot 1")
 
-	f = newFixture(t)
+	f = newSerialFixture(t)
 	f.send(t, f.usdc(t))
 	f.chain.foreign(t, 1, "5000000")
 	require.Contains(t, f.sync(t).Frozen, "uses slot 1", "and so does the next round")
 }
 
 func TestSync_AnOutflowOfNobodyFreezesUntilAPersonThaws(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.settle(t)
 	f.chain.foreign(t, 0, "5000000")
@@ -121,7 +116,6 @@ func TestSync_AnOutflowOfNobodyFreezesUntilAPersonThaws(t *testing.T) {
 
 // The account is frozen for another reason, and no round has seen what left it.
 func TestThaw_BooksALossOnce(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.settle(t)
 	o := treasury.ThawOrder{AccountID: f.account(t).ID}
@@ -142,7 +136,6 @@ func TestThaw_BooksALossOnce(t *testing.T) {
 
 // A transaction that a person calls a loss lets the account go on, though it went to a merchant.
 func TestThaw_AtALossThatAPersonNames(t *testing.T) {
-	t.Parallel()
 	f := newOnAnvil(t)
 	f.sync(t)
 	restore := f.backup(t)
@@ -162,7 +155,6 @@ func TestThaw_AtALossThatAPersonNames(t *testing.T) {
 }
 
 func TestSync_MissingMoneyFreezesWhenItStaysMissing(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.settle(t)
 	f.chain.take(checkout.USDT, 3)
@@ -173,7 +165,7 @@ func TestSync_MissingMoneyFreezesWhenItStaysMissing(t *testing.T) {
 	f.chain.mine(1)
 	require.Contains(t, f.sync(t).Frozen, "the balance is below the ledger by 0.000003 USDT")
 
-	f = newFixture(t)
+	f = newSerialFixture(t)
 	f.settle(t)
 	f.chain.take(checkout.USDT, 3)
 	f.chain.mine(4)
@@ -182,7 +174,6 @@ func TestSync_MissingMoneyFreezesWhenItStaysMissing(t *testing.T) {
 
 // A gift is booked when it is final. A reorganization that takes it back freezes nothing.
 func TestSync_AGiftThatAReorganizationTakesBackFreezesNothing(t *testing.T) {
-	t.Parallel()
 	f := newOnAnvil(t)
 	f.booked(t)
 	gift := func() {
@@ -209,7 +200,6 @@ func TestSync_AGiftThatAReorganizationTakesBackFreezesNothing(t *testing.T) {
 }
 
 func TestSync_LiveTransfersAreNoMissingMoney(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.sync(t)
 	for range 5 {
@@ -226,7 +216,6 @@ func TestSync_LiveTransfersAreNoMissingMoney(t *testing.T) {
 
 // A node showed receipts that were not true any more: the final nonce says so.
 func TestSync_AReceiptAloneConfirmsNothing(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ref := f.usdc(t)
 	f.send(t, ref)
@@ -252,7 +241,7 @@ func TestSync_AReceiptAloneConfirmsNothing(t *testing.T) {
 func TestSync_ADeathThatTheOutflowsDenyIsNone(t *testing.T) {
 	t.Parallel()
 	for _, state := range []checkout.TransferState{checkout.TransferStateDead, checkout.TransferStateReverted} {
-		f := newFixture(t)
+		f := newSerialFixture(t)
 		ref := f.usdc(t)
 		f.chain.mine(7)
 		f.send(t, ref)
@@ -273,7 +262,6 @@ func TestSync_ADeathThatTheOutflowsDenyIsNone(t *testing.T) {
 }
 
 func TestSync_ARevertedTransferFailsThePayoutAndARetryPaysIt(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	_, err := f.Store.CreateEndpoint(t.Context(), webhook.Endpoint{Ref: f.owner.Ref(checkout.NewID(checkout.PrefixEndpoint)),
 		URL: "https://shop.example/hook", Events: []webhook.EventType{webhook.PayoutSent, webhook.PayoutFailed},
@@ -308,7 +296,6 @@ func TestSync_ARevertedTransferFailsThePayoutAndARetryPaysIt(t *testing.T) {
 }
 
 func TestSync_ADeadTransferFreezesAndLetsItsPayoutBeSentAgain(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ref := f.usdc(t)
 	f.sync(t)
@@ -340,7 +327,6 @@ func TestSync_ADeadTransferFreezesAndLetsItsPayoutBeSentAgain(t *testing.T) {
 }
 
 func TestSync_AReorganizationBelowTheFinalBlockReopens(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.StuckAfter = time.Hour
 	ref := f.usdc(t)
@@ -364,7 +350,6 @@ func TestSync_AReorganizationBelowTheFinalBlockReopens(t *testing.T) {
 }
 
 func TestSync_AReorganizationThatUndoesARevertFreezes(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	require.NoError(t, f.Compare(t.Context()))
 	f.chain.reverts["0xMerchant"] = true
@@ -382,7 +367,6 @@ func TestSync_AReorganizationThatUndoesARevertFreezes(t *testing.T) {
 
 // Two rounds run at once, and both find the same transfer stuck.
 func TestSync_TwoRoundsRaiseTheFeeOnce(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.send(t, f.usdc(t))
 	live, err := f.Store.LiveTransfers(t.Context(), f.account(t).ID, 10)
@@ -400,7 +384,6 @@ func TestSync_TwoRoundsRaiseTheFeeOnce(t *testing.T) {
 
 // A node lags, or another round was faster: its balances lack what is booked already.
 func TestSync_OldBalancesSayNothing(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.sync(t)
 	old, err := f.chain.Snapshot(t.Context())
@@ -415,7 +398,6 @@ func TestSync_OldBalancesSayNothing(t *testing.T) {
 
 // TestSync_ASlowNodeDelaysWhatItWasNotAskedAbout: each round ends what it has seen, and the next one goes on from there.
 func TestSync_ASlowNodeDelaysWhatItWasNotAskedAbout(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.sync(t)
 	var refs []checkout.Ref

@@ -19,7 +19,6 @@ import (
 )
 
 func TestTransfer_IsStoredBeforeItIsSent(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.StuckAfter = time.Hour
 	var sent []string
@@ -49,7 +48,6 @@ func TestTransfer_IsStoredBeforeItIsSent(t *testing.T) {
 
 // A node's error says nothing: the same bytes go out again, and the state decides.
 func TestTransfer_ARepeatSendsTheSameBytes(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	var sent []string
 	f.chain.onSend = func(hash string) { sent = append(sent, hash) }
@@ -67,7 +65,6 @@ func TestTransfer_ARepeatSendsTheSameBytes(t *testing.T) {
 }
 
 func TestTransfer_IsNotSentUntilANodeHasIt(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ref := f.usdc(t)
 	f.chain.refuse = errNode
@@ -131,7 +128,6 @@ func TestTransfer_HoldsWhatCannotBeSentNow(t *testing.T) {
 			func(f *fixture) { f.chain.signErr = nil }, checkout.HoldSigner},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			f := newFixture(t)
 			ref := f.usdc(t)
 			c.damage(&f)
@@ -171,7 +167,7 @@ func TestTransfer_StoresNothingThatTheSignerChanged(t *testing.T) {
 		"terms":    func(v *checkout.TransferVersion) { v.Terms = []byte(`{"Tip":9}`) },
 		"no bytes": func(v *checkout.TransferVersion) { v.Raw = nil },
 	} {
-		f := newFixture(t)
+		f := newSerialFixture(t)
 		f.chain.forge = change
 		ref := f.usdc(t)
 		_, err := f.Transfer(t.Context(), ref)
@@ -184,7 +180,6 @@ func TestTransfer_StoresNothingThatTheSignerChanged(t *testing.T) {
 }
 
 func TestTransfer_FailsWhenItsPatienceIsOver(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ref := f.usdc(t)
 	f.chain.planErr = checkout.ErrFeeTooHigh
@@ -213,7 +208,6 @@ func TestTransfer_FailsWhenItsPatienceIsOver(t *testing.T) {
 }
 
 func TestTransfer_AnInvalidAddressFailsBeforeAnythingIsSigned(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.chain.invalid["0xMerchant"] = true
 	ref := f.usdc(t)
@@ -230,7 +224,6 @@ func TestTransfer_AnInvalidAddressFailsBeforeAnythingIsSigned(t *testing.T) {
 }
 
 func TestTransfer_OnlyOfItsModeAndNetworks(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ref := f.usdc(t)
 	f.Mode = checkout.ModeTest
@@ -258,7 +251,6 @@ func TestTransfer_LimitsHoldWhenManyReachThemAtOnce(t *testing.T) {
 		}, checkout.HoldFloat},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			f := newFixture(t)
 			c.limit(&f)
 			var group errgroup.Group
@@ -280,7 +272,6 @@ func TestTransfer_LimitsHoldWhenManyReachThemAtOnce(t *testing.T) {
 }
 
 func TestTransfer_OfAPayoutThatWasRetriedMeanwhile(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ref := f.usdc(t)
 	before, err := f.Store.PayoutToSend(t.Context(), ref)
@@ -295,7 +286,6 @@ func TestTransfer_OfAPayoutThatWasRetriedMeanwhile(t *testing.T) {
 }
 
 func TestRetryPayout_OnlyAfterAFailure(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ref := f.usdc(t)
 	_, err := f.Store.RetryPayout(t.Context(), ref)
@@ -312,7 +302,6 @@ func TestRetryPayout_OnlyAfterAFailure(t *testing.T) {
 }
 
 func TestFinishPayout_BelievesTheTransfers(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ref := f.usdc(t)
 	_, err := f.Store.FinishPayout(t.Context(), ref, 1, "")
@@ -340,7 +329,6 @@ func (f fixture) eventTypes(t *testing.T, ref checkout.Ref) (types []webhook.Eve
 
 // A run that was believed dead gives up after another one has signed.
 func TestHoldPayout_ComesTooLateForASignedPayout(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ref := f.usdc(t)
 	f.send(t, ref)
@@ -361,7 +349,6 @@ func TestHoldPayout_ComesTooLateForASignedPayout(t *testing.T) {
 
 // TestTransfer_APayoutAboveTheLimitWaitsForAPerson: time does not make it smaller.
 func TestTransfer_APayoutAboveTheLimitWaitsForAPerson(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ref := f.usdc(t)
 	f.Limits.Payout = 10_691
@@ -380,7 +367,6 @@ func TestTransfer_APayoutAboveTheLimitWaitsForAPerson(t *testing.T) {
 
 // TestTransfer_ARetriedPayoutIsReleasedAnew: its destination may be another one by then.
 func TestTransfer_ARetriedPayoutIsReleasedAnew(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ref := f.usdc(t)
 	f.Limits.Payout = 10_691
@@ -400,7 +386,6 @@ func TestTransfer_ARetriedPayoutIsReleasedAnew(t *testing.T) {
 
 // TestTransfer_ASlowSignerLeavesConnections: those who wait for the account do not take every connection of the process.
 func TestTransfer_ASlowSignerLeavesConnections(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.sync(t)
 	ref, id, store := f.usdc(t), f.account(t).ID, f.Open(t, 4)

@@ -34,7 +34,6 @@ func (f fixture) held(t *testing.T, ref checkout.Ref, why checkout.PayoutHold) {
 // TestUnsettled_HoldsWhenManyComeAtOnce: the limit is the merchant's, over all accounts, so the lock of an
 // account is not enough.
 func TestUnsettled_HoldsWhenManyComeAtOnce(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.Limits.MerchantUnsettled = 3*10_692 + 10_691
 	second := f.process(t)
@@ -62,7 +61,6 @@ func TestUnsettled_HoldsWhenManyComeAtOnce(t *testing.T) {
 // TestUnsettled_GoesOnWhenTheAcquirerHasSettled: money that is available makes room, and a charge whose
 // own money is available needs none. Every payout is counted once, sent or not.
 func TestUnsettled_GoesOnWhenTheAcquirerHasSettled(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.Limits.MerchantUnsettled = 2 * 10_692
 	first, second, third, fourth, fifth := f.usdc(t), f.usdc(t), f.usdc(t), f.usdc(t), f.usdc(t)
@@ -92,7 +90,6 @@ func TestUnsettled_GoesOnWhenTheAcquirerHasSettled(t *testing.T) {
 
 // TestUnsettled_TheSandboxHoldsNoMoneyBack: no real money is behind its charges.
 func TestUnsettled_TheSandboxHoldsNoMoneyBack(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.Limits.MerchantUnsettled = 0
 	ref := f.usdc(t)
@@ -103,7 +100,6 @@ func TestUnsettled_TheSandboxHoldsNoMoneyBack(t *testing.T) {
 
 // TestDelay_HoldsUntilItIsOver: the next try is at the end of the delay, and not before.
 func TestDelay_HoldsUntilItIsOver(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.Delay = 72 * time.Hour
 	ref := f.usdc(t)
@@ -123,7 +119,7 @@ func TestSanctions_NothingIsSigned(t *testing.T) {
 		"the file":   func(f *fixture) { f.Sanctioned = checkout.NewAddressList("0xMERCHANT") },
 		"the oracle": func(f *fixture) { f.chain.listed["0xMerchant"] = true },
 	} {
-		f := newFixture(t)
+		f := newSerialFixture(t)
 		list(&f)
 		ref := f.usdc(t)
 		want := checkout.TransferOutcome{Failure: checkout.PayoutInvalidAddress, Generation: 1}
@@ -148,7 +144,6 @@ func TestSanctions_NothingIsSigned(t *testing.T) {
 
 // TestSanctions_AnOracleThatDoesNotAnswerHolds: an unknown answer never passes.
 func TestSanctions_AnOracleThatDoesNotAnswerHolds(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	ref := f.usdc(t)
 	f.chain.listErr = fmt.Errorf("oracle: %w", checkout.ErrNotTransferable)
