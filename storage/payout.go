@@ -65,7 +65,8 @@ func (s *Store) PayoutToSend(ctx context.Context, ref checkout.Ref) (PayoutToSen
 }
 
 // PayoutsToBatch returns the oldest payouts of every merchant that wait for a transfer of the account, by id, and how
-// long the first of them has waited. One that no node answered has waited since it was made. Only the treasury may call it.
+// long the first of them has waited. One that no node answered has waited since it was made. Only the treasury may
+// call it.
 func (s *Store) PayoutsToBatch(
 	ctx context.Context, a TreasuryAccount, limit int,
 ) (all []checkout.Payout, waited time.Duration, err error) {

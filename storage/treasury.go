@@ -230,7 +230,8 @@ func (a *treasury) requireOthersCompared(ctx context.Context, tx pgx.Tx, byHand 
 	others, err := pg.Values[string](ctx, tx, `
 		SELECT id FROM treasury_account
 		WHERE (mode, chain_id) = (SELECT mode, chain_id FROM treasury_account WHERE id = $1)
-			AND id <> $1 AND id <> ALL ($2::text[]) AND `+notComparedSinceFrozen+` ORDER BY id`, a.ID, append([]string{}, byHand...))
+			AND id <> $1 AND id <> ALL ($2::text[]) AND `+notComparedSinceFrozen+` ORDER BY id`,
+		a.ID, append([]string{}, byHand...))
 	if err == nil && len(others) > 0 {
 		err = fmt.Errorf("%w: %s", ErrNotCompared, strings.Join(others, ", "))
 	}
