@@ -331,9 +331,8 @@ func (v view) asWaiting() view {
 // to pay again. It offers to make this payment impossible.
 func (v view) asChecking(transactionID string) view {
 	v = v.as(stateChecking, v.T.CheckingHeading, v.T.CheckingText)
-	query := "?" + url.Values{paramPayment: {transactionID}}.Encode()
-	v.Payment, v.Then = transactionID, v.Next+"?"+paramForward
-	v.Poll, v.Refresh, v.Every = v.Next+"/status"+query, v.Next+query, 3
+	v.Payment, v.Then = transactionID, v.Next+queryFor(transactionID)
+	v.Poll, v.Refresh, v.Every = v.Next+"/status"+queryFor(transactionID), v.Then, 3
 	return v
 }
 
@@ -367,6 +366,11 @@ const (
 	paramNotPossible = "not_possible" // there was no exchange rate; nothing was charged
 )
 
+// queryFor is the query of the page that knows the payment as the one that this customer asked for.
+func queryFor(transactionID string) string {
+	return "?" + url.Values{paramPayment: {transactionID}}.Encode()
+}
+
 // showPage serves GET /{id}.
 func (s *server) showPage(w http.ResponseWriter, r *http.Request, v view) error {
 	query, id := r.URL.Query(), v.Session.ID
@@ -380,8 +384,9 @@ func (s *server) showPage(w http.ResponseWriter, r *http.Request, v view) error 
 		return s.showInFlight(w, r, v)
 	case checkout.IsID(checkout.PrefixTransaction, query.Get(paramPayment)):
 		transactionID := query.Get(paramPayment)
-		if err := s.ask(r.Context(), v.Session, transactionID); !errors.Is(err, runs.ErrOutcomeUnknown) {
-			http.Redirect(w, r, s.after(id, transactionID, err), http.StatusSeeOther)
+		outcome, err := s.ask(r.Context(), v.Session, transactionID)
+		if !errors.Is(err, runs.ErrOutcomeUnknown) {
+			http.Redirect(w, r, s.next(r.Context(), id, transactionID, outcome, err), http.StatusSeeOther)
 			return nil
 		}
 		s.render(w, r, http.StatusOK, v.asChecking(transactionID))
@@ -398,20 +403,20 @@ func (s *server) showPage(w http.ResponseWriter, r *http.Request, v view) error 
 }
 
 // showInFlight leads to the bank when the bank waits for the customer, else shows that the payment
-// is being decided. A page that knows the payment as the one that it asked for goes on to the bank at once.
+// is being decided. A page whose customer asked for this payment goes on to the bank at once.
 func (s *server) showInFlight(w http.ResponseWriter, r *http.Request, v view) error {
 	payment, err := s.Store.PaymentInFlight(r.Context(), v.Session.ID)
 	if err != nil {
 		return err
 	}
 	query := r.URL.Query()
-	forward := query.Has(paramForward) || query.Get(paramPayment) == payment.ID
+	asked := payment.ID != "" && query.Get(paramPayment) == payment.ID
 	if href, ok := linkTo(payment.ActionURL); ok {
-		s.render(w, r, http.StatusOK, v.asAction(href, forward))
+		s.render(w, r, http.StatusOK, v.asAction(href, asked || query.Has(paramForward)))
 		return nil
 	}
-	if forward {
-		v.Then = v.Next + "?" + paramForward
+	if asked {
+		v.Then = v.Next + queryFor(payment.ID)
 	}
 	s.render(w, r, http.StatusOK, v.asWaiting())
 	return nil

@@ -222,10 +222,7 @@ func (s *server) payWith(
 	if (err == nil && got.Outcome != checkout.OutcomeFailed) || errors.Is(err, checkout.ErrPaymentNotPossible) {
 		s.uncounted(r)
 	}
-	if err == nil && got.Outcome == checkout.OutcomeActionRequired {
-		return got.Outcome, s.bankPage(ctx, p.SessionID), nil
-	}
-	return got.Outcome, s.after(p.SessionID, p.ID, err), nil
+	return got.Outcome, s.next(ctx, p.SessionID, p.ID, got.Outcome, err), nil
 }
 
 // paymentID returns the payment id in the form, else a new one. The browser sends the id back, so the customer may have
@@ -290,12 +287,22 @@ func (s *server) charge(ctx context.Context, sessionID, transactionID string) (c
 	return got, err
 }
 
+// next returns the customer's next address, after charge has returned outcome and err.
+func (s *server) next(
+	ctx context.Context, sessionID, transactionID string, outcome checkout.PaymentOutcome, err error,
+) string {
+	if err == nil && outcome == checkout.OutcomeActionRequired {
+		return s.bankPage(ctx, sessionID)
+	}
+	return s.after(sessionID, transactionID, err)
+}
+
 // after returns the customer's next address, after charge has returned err.
 func (s *server) after(sessionID, transactionID string, err error) string {
 	here := s.path(sessionID)
 	switch {
 	case errors.Is(err, runs.ErrOutcomeUnknown):
-		return here + "?" + url.Values{paramPayment: {transactionID}}.Encode()
+		return here + queryFor(transactionID)
 	case errors.Is(err, checkout.ErrPaymentInFlight):
 		return here + "?" + paramProcessing
 	case errors.Is(err, checkout.ErrNotPending):
@@ -307,20 +314,22 @@ func (s *server) after(sessionID, transactionID string, err error) string {
 }
 
 // ask asks for the outcome of a payment. It returns runs.ErrOutcomeUnknown while the outcome is
-// unknown.
-func (s *server) ask(ctx context.Context, session checkout.Session, transactionID string) error {
+// unknown, and no outcome of a payment that is decided or that the session does not have.
+func (s *server) ask(
+	ctx context.Context, session checkout.Session, transactionID string,
+) (checkout.PaymentOutcome, error) {
 	if t := session.Transaction(); t != nil && t.ID == transactionID { // decided
-		return nil
+		return "", nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	// An invented payment must not reach the workflow: each question adds an update to
 	// the workflow's history, and the number of updates is limited.
 	if there, err := s.Store.HasPayment(ctx, session.ID, transactionID); err != nil || !there {
-		return err
+		return "", err
 	}
-	_, err := s.charge(ctx, session.ID, transactionID)
-	return err
+	got, err := s.charge(ctx, session.ID, transactionID)
+	return got.Outcome, err
 }
 
 // bankPage returns the address where a customer confirms the payment in flight. A form must not

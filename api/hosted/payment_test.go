@@ -156,13 +156,16 @@ func TestPay_BankAsksLate(t *testing.T) {
 	h.pay = unknown
 	id := h.session()
 	w := h.post("/"+id, goodCard())
-	require.Contains(t, h.follow(w), `data-next="/checkout/`+id+`?continue"`)
+	mine := "/" + id + "?payment=" + h.paid[0]
+	require.Contains(t, h.follow(w), `data-next="/checkout`+mine+`"`)
 	h.pay = asksBank
-	require.Contains(t, h.get("/"+id+"/status?payment="+h.paid[0]).Body.String(), `"action":true,"checking":false`)
-	require.Contains(t, h.follow(w), "data-forward")
-	other := h.get("/" + id + "?payment=" + checkout.NewID(checkout.PrefixTransaction)).Body.String()
-	require.Contains(t, other, "Continue to your bank")
-	require.NotContains(t, other, "data-forward")
+	h.requireRedirect(h.get(mine), "/checkout/"+id+"?continue")
+	require.Contains(t, h.get(mine).Body.String(), "data-forward")
+	for _, other := range []string{checkout.NewID(checkout.PrefixTransaction), ""} {
+		body := h.get("/" + id + "?payment=" + other).Body.String()
+		require.Contains(t, body, "Continue to your bank")
+		require.NotContains(t, body, "data-forward", "another tab's payment")
+	}
 }
 
 func TestPay_BankOnOurOriginIsReachedAtOnce(t *testing.T) {

@@ -37,7 +37,7 @@ func (s *server) status(w http.ResponseWriter, r *http.Request) error {
 
 	unknown, notPossible := false, false
 	if checkout.IsID(checkout.PrefixTransaction, payment) && undecided(session) {
-		err := s.ask(r.Context(), session, payment)
+		_, err := s.ask(r.Context(), session, payment)
 		unknown, notPossible = errors.Is(err, runs.ErrOutcomeUnknown), errors.Is(err, checkout.ErrPaymentNotPossible)
 		if session, _, err = s.Store.CustomerSession(r.Context(), id); err != nil {
 			return err
