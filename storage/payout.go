@@ -65,8 +65,8 @@ func (s *Store) PayoutToSend(ctx context.Context, ref checkout.Ref) (PayoutToSen
 }
 
 // PayoutsToBatch returns the oldest payouts of every merchant that wait for a transfer of the account, by id, and how
-// long the first of them has waited. One that no node answered has waited since it was made. Only the treasury may
-// call it.
+// long the first of them has waited. One that no node answered has waited since it was made, and is due at once: a
+// node answers whoever calls this. Only the treasury may call it.
 func (s *Store) PayoutsToBatch(
 	ctx context.Context, a TreasuryAccount, limit int,
 ) (all []checkout.Payout, waited time.Duration, err error) {
@@ -78,7 +78,7 @@ func (s *Store) PayoutsToBatch(
 		SELECT `+payoutColumns+`, clock_timestamp() - CASE p.hold WHEN 'away' THEN p.created_at
 			ELSE coalesce(p.next_action_at, p.created_at) END AS waited`+payoutJoin+`
 		WHERE p.mode = $1 AND t.chain_ref = $2 AND p.network = $3 AND p.status = 'pending' AND p.failure = ''
-			AND coalesce(p.next_action_at, p.created_at) <= clock_timestamp()
+			AND (p.hold = 'away' OR coalesce(p.next_action_at, p.created_at) <= clock_timestamp())
 			AND NOT EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing)
 		ORDER BY p.id LIMIT $4`, a.Mode, a.ChainID, a.Network, limit)
 	for _, r := range got {
