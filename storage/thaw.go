@@ -19,7 +19,6 @@ type ThawOrder struct {
 	Paid      []string                 // payouts that the missing money paid
 	Losses    checkout.Purse           // what is missing besides them, and paid nobody
 	Foreign   checkout.Slot            // units that transactions of nobody used
-	Compared  []string                 // other accounts of the chain that a person has compared with it
 	Burnt     []BurntGas               // of transfers that paid nothing and may not have ended
 	By        checkout.AuditEntry      // of each payout in Paid; without its id, subject and merchant
 }
@@ -50,11 +49,11 @@ type LostPayment struct {
 // It returns a ShortageError while something is missing that the order does not name, or when less is missing,
 // checkout.ErrNotFound, and checkout.ErrConflict when a payout cannot have been paid like this, and when the
 // ledger knows more than the final block of the order. A failed payout whose payment is refunded is
-// checkout.ErrPaymentRefunded. It returns ErrNotCompared while another account of the chain, which the order does not
-// name, is not frozen and compared afterwards.
+// checkout.ErrPaymentRefunded. It returns ErrOtherAccount unless every other account of the chain is frozen
+// and explained.
 func (s *Store) Thaw(ctx context.Context, o ThawOrder) error {
 	return runInTreasury(ctx, s, "thaw", o.AccountID, func(tx pgx.Tx, a treasury) error {
-		if err := a.requireOthersCompared(ctx, tx, o.Compared); err != nil {
+		if err := a.requireOthersExplained(ctx, tx); err != nil {
 			return err
 		}
 		if err := a.explainShortage(ctx, tx, o); err != nil {
@@ -62,7 +61,8 @@ func (s *Store) Thaw(ctx context.Context, o ThawOrder) error {
 		}
 		_, err := tx.Exec(ctx, `
 			UPDATE treasury_account SET frozen_at = NULL, frozen_why = '', short_height = NULL,
-				unexplained_block = NULL, next_nonce = greatest(next_nonce, $2), accepted_units = accepted_units || $3
+				unexplained_block = NULL, explained_at = NULL,
+				next_nonce = greatest(next_nonce, $2), accepted_units = accepted_units || $3
 			WHERE id = $1`, o.AccountID, o.Now.Next, append(checkout.Slot{}, o.Foreign...))
 		return err
 	})

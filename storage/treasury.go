@@ -37,15 +37,12 @@ const selectTreasury = `
 		(SELECT count(*) FROM transfer t WHERE t.account_id = a.id AND t.status = 'live') AS live
 	FROM treasury_account a `
 
-// notComparedSinceFrozen is true of an account that may pay, or may have paid, what the transfers lack.
-const notComparedSinceFrozen = `coalesce(compared_at <= frozen_at, true)`
-
 // OpenTreasury returns the row of an account. The first call makes it. The chain's next number is accepted, what uses
 // slots too, and the account's blocks begin after the chain's present one. But after a restore the row may be lost, and
 // the account may have paid what waits. So nothing is accepted while another account of the chain is there, or a
 // payment: the numbers begin with 0, and the blocks where another account was last compared. What the account did there
 // freezes it, as anything does that no transfer explains. The other account may have paid what waits, too: the new one
-// is frozen until the other one is frozen and compared afterwards.
+// is frozen unless a person has frozen the other one and NoteExplained it.
 func (s *Store) OpenTreasury(
 	ctx context.Context, mode checkout.Mode, a checkout.TreasuryAccount, now checkout.AccountSnapshot,
 ) (TreasuryAccount, error) {
@@ -59,7 +56,7 @@ func (s *Store) OpenTreasury(
 			CASE WHEN unknown <> '' THEN block END
 		FROM (SELECT least($7, max(next_block)) AS block, count(*) > 0
 				OR EXISTS (SELECT FROM transaction WHERE mode = $2 AND chain_ref = $4) AS used,
-				coalesce(string_agg(id, ', ' ORDER BY id) FILTER (WHERE `+notComparedSinceFrozen+`), '') AS unknown,
+				coalesce(string_agg(id, ', ' ORDER BY id) FILTER (WHERE explained_at IS NULL), '') AS unknown,
 				date_trunc('milliseconds', clock_timestamp()) AS at
 			FROM treasury_account WHERE mode = $2 AND chain_id = $4) chain
 		WHERE NOT EXISTS (SELECT FROM treasury_account WHERE mode = $2 AND chain_id = $4 AND address = $5)
@@ -83,14 +80,19 @@ func (s *Store) TreasuryAccounts(
 }
 
 // Freeze stops all signatures of an account, in every process: a signature looks at the row under
-// its lock. It returns checkout.ErrNotFound, and ErrFrozen with the first reason, which stays.
+// its lock. It returns checkout.ErrNotFound, and ErrFrozen with the first reason, which stays. A frozen account must be
+// explained once more: the database may be a backup.
 func (s *Store) Freeze(ctx context.Context, accountID, why string) error {
-	return runInTreasury(ctx, s, "freeze", accountID, func(tx pgx.Tx, a treasury) error {
-		if a.FrozenAt != nil {
-			return fmt.Errorf("%w since %s: %s", ErrFrozen, a.FrozenAt.UTC().Format(time.RFC3339), a.FrozenWhy)
+	was, err := inTreasury(ctx, s, "freeze", accountID, func(tx pgx.Tx, a treasury) (treasury, error) {
+		if _, err := tx.Exec(ctx, `UPDATE treasury_account SET explained_at = NULL WHERE id = $1`, a.ID); err != nil {
+			return a, err
 		}
-		return a.freeze(ctx, tx, why)
+		return a, a.freeze(ctx, tx, why)
 	})
+	if err == nil && was.FrozenAt != nil {
+		err = fmt.Errorf("%w since %s: %s", ErrFrozen, was.FrozenAt.UTC().Format(time.RFC3339), was.FrozenWhy)
+	}
+	return err
 }
 
 // treasury is the locked row of an account.
@@ -182,24 +184,34 @@ func (s *Store) NoteCompared(ctx context.Context, accountID string, now checkout
 	})
 }
 
+// NoteExplained notes that no transaction of a frozen account can have paid a payout without a transfer that says so.
+func (s *Store) NoteExplained(ctx context.Context, accountID string) error {
+	_, err := s.pool.Exec(ctx, `
+		UPDATE treasury_account SET explained_at = clock_timestamp() WHERE id = $1 AND frozen_at IS NOT NULL`, accountID)
+	return pg.Wrap("note explained", err)
+}
+
+// ErrOtherAccount: another account of the chain may have paid what waits.
+var ErrOtherAccount = errors.New("another account of the chain may have paid what waits")
+
 // knownChain is how an account stands that may have paid a payout.
 type knownChain struct {
 	ID        string
 	Last      bool // it was opened after the other accounts of its chain, so it is the one in use
 	Frozen    bool
 	FrozenWhy string
-	Compared  bool // lately; an account that is not in use any more: since it was frozen
+	Compared  bool // lately; an account that is not in use any more: NoteExplained
 	Younger   bool // than the payout
 }
 
 // requireCompared returns ErrFrozen or ErrNotCompared while the chain of a payout may have paid it without a
 // transfer that says so, as after the restore of an old backup. The account that was compared last is in use. Each
-// other one of the chain must have been frozen, and compared afterwards.
+// other one of the chain must be frozen and explained.
 func requireCompared(ctx context.Context, from pg.Querier, payout checkout.Ref) error {
 	accounts, err := pg.Collect[knownChain](ctx, from, `
 		SELECT a.id, a.last, a.frozen_at IS NOT NULL AS frozen, a.frozen_why, a.created_at > p.created_at AS younger,
-			coalesce(a.compared_at > CASE WHEN a.last THEN clock_timestamp() - $4::interval ELSE a.frozen_at END, false)
-				AS compared
+			CASE WHEN a.last THEN coalesce(a.compared_at > clock_timestamp() - $4::interval, false)
+				ELSE a.explained_at IS NOT NULL END AS compared
 		FROM payout p JOIN transaction t ON t.id = p.transaction_id JOIN (
 			SELECT *, id = first_value(id) OVER (PARTITION BY mode, chain_id
 				ORDER BY coalesce(compared_at, created_at) DESC, id DESC) AS last FROM treasury_account) a
@@ -225,15 +237,13 @@ func requireCompared(ctx context.Context, from pg.Querier, payout checkout.Ref) 
 	return nil
 }
 
-// requireOthersCompared returns ErrNotCompared while another account of the chain may have paid what waits.
-func (a *treasury) requireOthersCompared(ctx context.Context, tx pgx.Tx, byHand []string) error {
+// requireOthersExplained returns ErrOtherAccount unless every other account of the chain is frozen and explained.
+func (a *treasury) requireOthersExplained(ctx context.Context, tx pgx.Tx) error {
 	others, err := pg.Values[string](ctx, tx, `
-		SELECT id FROM treasury_account
-		WHERE (mode, chain_id) = (SELECT mode, chain_id FROM treasury_account WHERE id = $1)
-			AND id <> $1 AND id <> ALL ($2::text[]) AND `+notComparedSinceFrozen+` ORDER BY id`,
-		a.ID, append([]string{}, byHand...))
+		SELECT o.id FROM treasury_account o JOIN treasury_account a USING (mode, chain_id)
+		WHERE a.id = $1 AND o.id <> a.id AND o.explained_at IS NULL ORDER BY o.id`, a.ID)
 	if err == nil && len(others) > 0 {
-		err = fmt.Errorf("%w: %s", ErrNotCompared, strings.Join(others, ", "))
+		err = fmt.Errorf("%w: %s", ErrOtherAccount, strings.Join(others, ", "))
 	}
 	return err
 }

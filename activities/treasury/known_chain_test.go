@@ -84,11 +84,11 @@ func TestRefundPayout_AReplacedAccountMustBeFrozen(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "what waits may be paid by "+old[0].ID, accounts[1].FrozenWhy)
 	thaw := treasury.ThawOrder{AccountID: accounts[1].ID}
-	require.ErrorIs(t, f.Thaw(t.Context(), thaw), storage.ErrNotCompared)
+	require.ErrorIs(t, f.Thaw(t.Context(), thaw), storage.ErrOtherAccount)
 	require.NoError(t, f.Store.Freeze(t.Context(), old[0].ID, "its key is stolen"))
-	require.ErrorIs(t, f.Thaw(t.Context(), thaw), storage.ErrNotCompared, "it paid something before")
+	require.ErrorIs(t, f.Thaw(t.Context(), thaw), storage.ErrOtherAccount, "it paid something before")
 	f.chain.address = "0xTreasury"
-	require.NoError(t, f.Compare(t.Context()), "by a worker with the old settings")
+	require.True(t, f.explain(t, old[0].ID).Explained, "by a command with the old settings")
 	f.chain.address = "0xNew"
 	require.NoError(t, f.Thaw(t.Context(), thaw))
 	require.NoError(t, f.refund(t.Context(), ref))
@@ -105,6 +105,7 @@ func TestRefundPayout_AfterAWayBackToAnEarlierAccount(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, accounts, 2)
 	require.NotNil(t, accounts[1].FrozenAt)
+	require.True(t, f.explain(t, accounts[1].ID).Explained)
 	f.chain.address = "0xTreasury"
 	require.NoError(t, f.refund(t.Context(), ref))
 }
@@ -195,11 +196,21 @@ func (f *onAnvil) replaceKey(t *testing.T) {
 	f.open(t, f.anvil.URL)
 }
 
-// retire freezes the account in use, and compares it once more.
+// explain writes what is clear of an account, as the command does.
+func (f fixture) explain(t *testing.T, account string) treasury.RecoveryResult {
+	t.Helper()
+	got, err := f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: account, Apply: true,
+		By: checkout.AuditEntry{Actor: "operator", Action: "payout.recovered"}})
+	require.NoError(t, err)
+	return got
+}
+
+// retire freezes the account in use, of which nothing is left to explain.
 func (f fixture) retire(t *testing.T) {
 	t.Helper()
-	require.NoError(t, f.Store.Freeze(t.Context(), f.account(t).ID, "its key is replaced"))
-	require.NoError(t, f.Compare(t.Context()))
+	id := f.account(t).ID
+	require.NoError(t, f.Store.Freeze(t.Context(), id, "its key is replaced"))
+	require.True(t, f.explain(t, id).Explained)
 }
 
 // TestOpenTreasury_ANewAccountSignsNothingThatALostTransferPaid: the account of the backup has paid in the lost time, and
@@ -221,16 +232,16 @@ func TestOpenTreasury_ANewAccountSignsNothingThatALostTransferPaid(t *testing.T)
 	accounts, err := f.Accounts(t.Context())
 	require.NoError(t, err)
 	thaw := treasury.ThawOrder{AccountID: accounts[1].ID}
-	require.ErrorIs(t, f.Thaw(t.Context(), thaw), storage.ErrNotCompared)
+	require.ErrorIs(t, f.Thaw(t.Context(), thaw), storage.ErrOtherAccount)
 	require.NoError(t, f.Store.Freeze(t.Context(), old, "a backup is restored"))
-	require.ErrorIs(t, f.Thaw(t.Context(), thaw), storage.ErrNotCompared)
 
 	f.key = 1
 	f.open(t, f.anvil.URL)
-	got, err := f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: old, Apply: true,
-		By: checkout.AuditEntry{Actor: "operator", Action: "payout.recovered"}})
-	require.NoError(t, err)
+	f.sync(t)
+	require.ErrorIs(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: old}), treasury.ErrUnrecovered)
+	got := f.explain(t, old)
 	require.Len(t, got.Found, 1)
+	require.True(t, got.Explained)
 	require.Equal(t, 1, f.sync(t).Confirmed)
 	f.key = 3
 	f.open(t, f.anvil.URL)
@@ -267,9 +278,7 @@ func TestOpenTreasury_ALostAccountSignsNothingAgain(t *testing.T) {
 		require.NoError(t, err)
 		o := treasury.ThawOrder{AccountID: accounts[1].ID}
 		require.ErrorIs(t, f.Thaw(t.Context(), o), treasury.ErrUnrecovered, "the blocks since the other one's are read")
-		got, err := f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: o.AccountID, Apply: true,
-			By: checkout.AuditEntry{Actor: "operator", Action: "payout.recovered"}})
-		require.NoError(t, err)
+		got := f.explain(t, o.AccountID)
 		require.Len(t, got.Found, 1)
 		require.Equal(t, []any{ref.ID, true}, []any{got.Found[0].Payout, got.Found[0].Done})
 		require.Equal(t, 1, f.sync(t).Confirmed)
@@ -302,9 +311,7 @@ func TestOpenTreasury_ALostWalletSignsNothingAgain(t *testing.T) {
 		require.Zero(t, round.Signed)
 		f.coins.mine(4 - blocks)
 		f.sync(t)
-		got, err := f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: round.ID, Apply: true})
-		require.NoError(t, err)
-		require.Len(t, got.Found, 2)
+		require.Len(t, f.explain(t, round.ID).Found, 2)
 		require.Equal(t, 1, f.sync(t).Confirmed)
 		require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: round.ID}))
 		require.Zero(t, f.sync(t).Signed)
@@ -312,6 +319,51 @@ func TestOpenTreasury_ALostWalletSignsNothingAgain(t *testing.T) {
 			require.NotNil(t, f.read(t, ref).ConfirmedAt)
 		}
 	}
+}
+
+// That rounds have compared the old wallet does not say what its lost payments paid.
+func TestOpenTreasury_ANewWalletWaitsForWhatTheOldOnePaid(t *testing.T) {
+	f := newOnCoins(t, 3, soon)
+	paid := f.payouts(t, 1)[0]
+	restore := f.backup(t)
+	require.Equal(t, 1, f.sync(t).Signed)
+	f.coins.mine(4)
+	restore()
+	old := f.account(t).ID
+	require.NoError(t, f.Store.Freeze(t.Context(), old, "a backup is restored"))
+	require.NoError(t, f.Compare(t.Context()))
+	f.Exec(t, `UPDATE treasury_account SET address = 'old'`)
+
+	round := f.sync(t)
+	require.Zero(t, round.Signed)
+	thaw := treasury.ThawOrder{AccountID: round.ID}
+	require.ErrorIs(t, f.Thaw(t.Context(), thaw), storage.ErrOtherAccount)
+
+	f.Exec(t, `UPDATE treasury_account SET address = 'new' WHERE id <> $1`, old)
+	f.Exec(t, `UPDATE treasury_account SET address = 'treasury' WHERE id = $1`, old)
+	require.True(t, f.explain(t, old).Explained)
+	require.Equal(t, 1, f.sync(t).Confirmed)
+	f.Exec(t, `UPDATE treasury_account SET address = 'old' WHERE id = $1`, old)
+	f.Exec(t, `UPDATE treasury_account SET address = 'treasury' WHERE id <> $1`, old)
+	require.NoError(t, f.Thaw(t.Context(), thaw))
+	require.Zero(t, f.sync(t).Signed)
+	require.NotNil(t, f.read(t, paid).ConfirmedAt)
+}
+
+// The backup is of a moment at which the account was frozen and explained. It was thawed, and has paid since.
+func TestFreeze_AFrozenAccountIsExplainedOnceMore(t *testing.T) {
+	f := newOnAnvil(t)
+	f.booked(t)
+	ref := f.payout(t, f.owner, 10_000, checkout.USDC)
+	f.retire(t)
+	restore := f.backup(t)
+	f.thaw(t)
+	f.send(t, ref)
+	f.mine(t, 3)
+	restore()
+	require.ErrorIs(t, f.Store.Freeze(t.Context(), f.account(t).ID, "a backup is restored"), storage.ErrFrozen)
+	f.replaceKey(t)
+	require.Equal(t, checkout.HoldFrozen, f.transfer(t, ref).Held)
 }
 
 // The first account of a chain, too: nothing says from which block on it paid, so the freeze is all.

@@ -25,7 +25,6 @@ type ThawOrder struct {
 	Losses    []string            // payments that paid no payout, as checkout.Outflow.Payment names them
 	Paid      []string            // payouts that were paid by money that is missing
 	Missing   checkout.Purse      // what is missing besides, which paid no payout
-	Compared  []string            // other accounts of the chain that were compared with it by hand
 	By        checkout.AuditEntry // of each payout in Paid
 }
 
@@ -68,7 +67,7 @@ func (t *Treasury) Thaw(ctx context.Context, o ThawOrder) error {
 	}
 	err = t.Store.Thaw(ctx, storage.ThawOrder{
 		AccountID: o.AccountID, Now: now, Paid: o.Paid, Losses: o.Missing, Foreign: foreign,
-		Compared: o.Compared, Burnt: burntBy(ended), By: o.By})
+		Burnt: burntBy(ended), By: o.By})
 	if errors.Is(err, checkout.ErrPaymentRefunded) {
 		err = errors.Join(err, t.findPaid(ctx, o.Paid))
 	}

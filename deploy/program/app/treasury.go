@@ -91,8 +91,6 @@ queries the chain, so it needs the settings of the account's mode.`,
 	}
 	command.Flags().StringSliceVar(&losses, "loss", nil,
 		"what paid no payout: a payment, as recover lists it, or a missing amount, as CURRENCY=AMOUNT")
-	command.Flags().StringSliceVar(&o.Compared, "compared", nil,
-		"another account of the chain that you have compared with the database by hand")
 	command.Flags().StringSliceVar(&o.Paid, "paid", nil, "a payout that the missing amount paid; it becomes sent")
 	return command
 }
@@ -121,9 +119,8 @@ func (c *call) thawTreasury(ctx context.Context, cfg config.Config, o treasury.T
 	case errors.Is(err, treasury.ErrUnrecovered):
 		return fmt.Errorf("%w. Run checkout treasury recover %s. If the payment paid no payout, "+
 			"thaw with --loss and its name", err, o.AccountID)
-	case errors.Is(err, storage.ErrNotCompared):
-		return fmt.Errorf("%w. It may have paid what waits. Freeze it, and run a worker with its settings until "+
-			"it is compared. If you compared it by hand, thaw with --compared and its id", err)
+	case errors.Is(err, storage.ErrOtherAccount):
+		return fmt.Errorf("%w. Freeze it, and run checkout treasury recover with its id, --apply, and its settings", err)
 	case errors.Is(err, treasury.ErrNotFinal):
 		return fmt.Errorf("%w; wait some minutes, and run this again", err)
 	case errors.Is(err, checkout.ErrPaymentRefunded):
