@@ -84,10 +84,11 @@ func (s *Store) TreasuryAccounts(
 // explained once more: the database may be a backup.
 func (s *Store) Freeze(ctx context.Context, accountID, why string) error {
 	was, err := inTreasury(ctx, s, "freeze", accountID, func(tx pgx.Tx, a treasury) (treasury, error) {
-		if _, err := tx.Exec(ctx, `UPDATE treasury_account SET explained_at = NULL WHERE id = $1`, a.ID); err != nil {
-			return a, err
+		_, err := tx.Exec(ctx, `UPDATE treasury_account SET explained_at = NULL WHERE id = $1`, a.ID)
+		if err == nil {
+			err = a.freeze(ctx, tx, why)
 		}
-		return a, a.freeze(ctx, tx, why)
+		return a, err
 	})
 	if err == nil && was.FrozenAt != nil {
 		err = fmt.Errorf("%w since %s: %s", ErrFrozen, was.FrozenAt.UTC().Format(time.RFC3339), was.FrozenWhy)
