@@ -20,6 +20,7 @@ import (
 	"example.com/checkout/workflows/runs"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
@@ -217,7 +218,12 @@ func declinesInPlace(b *chrome.Tab, page string) bool {
 func testBrowserStaleTab(t *testing.T, browser context.Context) {
 	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
 	id := m.Create(e2e.Terms)
+	// The page would load again when it sees the other tab's payment in flight, perhaps while the form is filled in.
+	blind := chrome.Call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
+		Source: `const real = fetch; fetch = (to, o) => o.method === "POST" ? real(to, o) : new Promise(() => {})`})
 	open(b, m, id)
+	b.Do(seeState("form"))
+	chrome.Call(b, page.RemoveScriptToEvaluateOnNewDocument, page.RemoveScriptToEvaluateOnNewDocumentParams{Identifier: blind.Identifier})
 	m.MustPay(id, e2e.CardDeclined) // the other tab
 	fill(b, e2e.CardSucceeds)
 	b.Do(chrome.Click("#pay-button"), chrome.See("#decline"))
