@@ -97,7 +97,11 @@ func (t *Treasury) Recover(ctx context.Context, o RecoveryOrder) (RecoveryResult
 	return result, err
 }
 
+// noteExplained looks at every block that the transfers may lack, also when the order began later.
 func (r *recovery) noteExplained(ctx context.Context) (bool, error) {
+	if first := r.account.UnexplainedBlock; r.From != nil && first != nil && *r.From > *first {
+		r.From = first
+	}
 	_, err := r.requireExplained(ctx)
 	if errors.Is(err, ErrUnrecovered) {
 		return false, nil
