@@ -576,7 +576,7 @@ func TestReconcileCharges_AChargeThatBeganLongBefore(t *testing.T) {
 	require.Contains(t, []string{missing.TransactionID, untaken.TransactionID}, b.findings()[checkout.FindingChargeMissing])
 }
 
-// TestBookOldCharges_ThoseThatFailHoldUpNoOther: the next try goes on behind them, whatever is in the lists.
+// TestBookOldCharges_ThoseThatFailHoldUpNoOther: the next try begins with the charges after them. The lists change nothing.
 func TestBookOldCharges_ThoseThatFailHoldUpNoOther(t *testing.T) {
 	b := newBooks(t)
 	all := make([]checkout.Charged, 14)

@@ -65,8 +65,8 @@ func (s *Store) PayoutToSend(ctx context.Context, ref checkout.Ref) (PayoutToSen
 }
 
 // PayoutsToBatch returns the oldest payouts of every merchant that wait for a transfer of the account, by id, and how
-// long the first of them has waited. One that no node answered has waited since it was made, and is due at once: a
-// node answers whoever calls this. Only the treasury may call it.
+// long the first of them has waited. One that no node answered has waited since it was made. It is due at once, because
+// a round calls this only after a node has answered. Only the treasury may call it.
 func (s *Store) PayoutsToBatch(
 	ctx context.Context, a TreasuryAccount, limit int,
 ) (all []checkout.Payout, waited time.Duration, err error) {

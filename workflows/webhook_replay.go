@@ -18,9 +18,8 @@ import (
 const replaysPerRun = 1000
 
 // WebhookReplay starts the deliveries of a bulk replay again, oldest first, at its rate. PostgreSQL holds its progress;
-// a new run continues there. Each
-// delivery is a child, and Temporal starts it exactly once even when the worker is killed. A
-// delivery with an open run is skipped. Cancel ends the bulk replay; started deliveries go on.
+// a new run continues there. Each delivery is a child, and Temporal starts it exactly once even when the worker is
+// killed. A delivery with an open run is skipped. Cancel ends the bulk replay; started deliveries go on.
 func WebhookReplay(ctx workflow.Context, in checkout.Ref) (contract.WebhookReplayResult, error) {
 	// Canceling the replay must not cancel the deliveries that it started.
 	steady, _ := workflow.NewDisconnectedContext(ctx)

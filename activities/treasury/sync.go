@@ -201,7 +201,10 @@ func (r *round) follow(ctx context.Context) error {
 	for i, transfer := range live {
 		_, ordered := transfer.Slot.Number()
 		seen, err := r.chain.Look(looking, transfer.Versions)
-		if err != nil && looking.Err() != nil && ctx.Err() == nil { // a worker that stops says nothing about its nodes
+		if err != nil && looking.Err() != nil {
+			if err := ctx.Err(); err != nil { // a worker that stops says nothing about its nodes
+				return err
+			}
 			r.alarm("the nodes are slow: the round looked at %d of %d transfers", i, len(live))
 			break
 		}
