@@ -15,6 +15,7 @@ import (
 // ThawOrder asks for signatures after a freeze. A person says what became of money that is missing.
 type ThawOrder struct {
 	AccountID string
+	Retire    bool                     // leave it frozen, and let the other accounts of its chain sign
 	Now       checkout.AccountSnapshot // of a moment at which every payment that the chain shows is booked
 	Paid      []string                 // payouts that the missing money paid
 	Losses    checkout.Purse           // what is missing besides them, and paid nobody
@@ -49,21 +50,27 @@ type LostPayment struct {
 // It returns a ShortageError while something is missing that the order does not name, or when less is missing,
 // checkout.ErrNotFound, and checkout.ErrConflict when a payout cannot have been paid like this, and when the
 // ledger knows more than the final block of the order. A failed payout whose payment is refunded is
-// checkout.ErrPaymentRefunded. It returns ErrOtherAccount unless every other account of the chain is frozen
-// and explained.
+// checkout.ErrPaymentRefunded. It returns ErrOtherAccount unless every other account of the chain is retired. An
+// order to retire the account asks for no other one, and returns ErrNotFrozen.
 func (s *Store) Thaw(ctx context.Context, o ThawOrder) error {
 	return runInTreasury(ctx, s, "thaw", o.AccountID, func(tx pgx.Tx, a treasury) error {
-		if err := a.requireOthersExplained(ctx, tx); err != nil {
-			return err
+		switch {
+		case !o.Retire:
+			if err := a.requireOthersRetired(ctx, tx); err != nil {
+				return err
+			}
+		case a.FrozenAt == nil:
+			return ErrNotFrozen
 		}
 		if err := a.explainShortage(ctx, tx, o); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, `
-			UPDATE treasury_account SET frozen_at = NULL, frozen_why = '', short_height = NULL,
-				unexplained_block = NULL, explained_at = NULL,
+			UPDATE treasury_account SET short_height = NULL,
+				frozen_at = CASE WHEN $4 THEN frozen_at END, frozen_why = CASE WHEN $4 THEN frozen_why ELSE '' END,
+				unexplained_block = CASE WHEN $4 THEN next_block END, retired_at = CASE WHEN $4 THEN clock_timestamp() END,
 				next_nonce = greatest(next_nonce, $2), accepted_units = accepted_units || $3
-			WHERE id = $1`, o.AccountID, o.Now.Next, append(checkout.Slot{}, o.Foreign...))
+			WHERE id = $1`, o.AccountID, o.Now.Next, append(checkout.Slot{}, o.Foreign...), o.Retire)
 		return err
 	})
 }

@@ -42,7 +42,7 @@ const selectTreasury = `
 // the account may have paid what waits. So nothing is accepted while another account of the chain is there, or a
 // payment: the numbers begin with 0, and the blocks where another account was last compared. What the account did there
 // freezes it, as anything does that no transfer explains. The other account may have paid what waits, too: the new one
-// is frozen unless a person has frozen the other one and NoteExplained it.
+// is frozen unless a person has retired the other one, see Thaw.
 func (s *Store) OpenTreasury(
 	ctx context.Context, mode checkout.Mode, a checkout.TreasuryAccount, now checkout.AccountSnapshot,
 ) (TreasuryAccount, error) {
@@ -56,7 +56,7 @@ func (s *Store) OpenTreasury(
 			CASE WHEN unknown <> '' THEN block END
 		FROM (SELECT least($7, max(next_block)) AS block, count(*) > 0
 				OR EXISTS (SELECT FROM transaction WHERE mode = $2 AND chain_ref = $4) AS used,
-				coalesce(string_agg(id, ', ' ORDER BY id) FILTER (WHERE explained_at IS NULL), '') AS unknown,
+				coalesce(string_agg(id, ', ' ORDER BY id) FILTER (WHERE retired_at IS NULL), '') AS unknown,
 				date_trunc('milliseconds', clock_timestamp()) AS at
 			FROM treasury_account WHERE mode = $2 AND chain_id = $4) chain
 		WHERE NOT EXISTS (SELECT FROM treasury_account WHERE mode = $2 AND chain_id = $4 AND address = $5)
@@ -80,14 +80,11 @@ func (s *Store) TreasuryAccounts(
 }
 
 // Freeze stops all signatures of an account, in every process: a signature looks at the row under
-// its lock. It returns checkout.ErrNotFound, and ErrFrozen with the first reason, which stays. A frozen account must be
-// explained once more: the database may be a backup.
+// its lock. It returns checkout.ErrNotFound, and ErrFrozen with the first reason, which stays. A retired account is no
+// longer one: the database may be a backup.
 func (s *Store) Freeze(ctx context.Context, accountID, why string) error {
 	was, err := inTreasury(ctx, s, "freeze", accountID, func(tx pgx.Tx, a treasury) (treasury, error) {
-		_, err := tx.Exec(ctx, `UPDATE treasury_account SET explained_at = NULL WHERE id = $1`, a.ID)
-		if err == nil {
-			err = a.freeze(ctx, tx, why)
-		}
+		err := a.freeze(ctx, tx, why)
 		return a, err
 	})
 	if err == nil && was.FrozenAt != nil {
@@ -157,10 +154,10 @@ func lockTreasuryOf(ctx context.Context, tx pgx.Tx, transferID string) (treasury
 }
 
 // freeze freezes the account. After every freeze a person must compare the chain with the transfers, from the
-// account's next block on: they may lack outflows.
+// account's next block on: they may lack outflows. So a retired account is retired no longer.
 func (a *treasury) freeze(ctx context.Context, tx pgx.Tx, why string) error {
 	_, err := tx.Exec(ctx, `
-		UPDATE treasury_account SET unexplained_block = least(unexplained_block, next_block),
+		UPDATE treasury_account SET unexplained_block = least(unexplained_block, next_block), retired_at = NULL,
 			frozen_at = coalesce(frozen_at, $2), frozen_why = CASE WHEN frozen_at IS NULL THEN $3 ELSE frozen_why END
 		WHERE id = $1`, a.ID, a.Now, why)
 	return err
@@ -185,13 +182,6 @@ func (s *Store) NoteCompared(ctx context.Context, accountID string, now checkout
 	})
 }
 
-// NoteExplained notes that no transaction of a frozen account can have paid a payout without a transfer that says so.
-func (s *Store) NoteExplained(ctx context.Context, accountID string) error {
-	_, err := s.pool.Exec(ctx, `
-		UPDATE treasury_account SET explained_at = clock_timestamp() WHERE id = $1 AND frozen_at IS NOT NULL`, accountID)
-	return pg.Wrap("note explained", err)
-}
-
 // ErrOtherAccount: another account of the chain may have paid what waits.
 var ErrOtherAccount = errors.New("another account of the chain may have paid what waits")
 
@@ -201,18 +191,18 @@ type knownChain struct {
 	Last      bool // it was opened after the other accounts of its chain, so it is the one in use
 	Frozen    bool
 	FrozenWhy string
-	Compared  bool // lately; an account that is not in use any more: NoteExplained
+	Compared  bool // lately; an account that is not in use any more: retired
 	Younger   bool // than the payout
 }
 
 // requireCompared returns ErrFrozen or ErrNotCompared while the chain of a payout may have paid it without a
 // transfer that says so, as after the restore of an old backup. The account that was compared last is in use. Each
-// other one of the chain must be frozen and explained.
+// other one of the chain must be retired.
 func requireCompared(ctx context.Context, from pg.Querier, payout checkout.Ref) error {
 	accounts, err := pg.Collect[knownChain](ctx, from, `
 		SELECT a.id, a.last, a.frozen_at IS NOT NULL AS frozen, a.frozen_why, a.created_at > p.created_at AS younger,
 			CASE WHEN a.last THEN coalesce(a.compared_at > clock_timestamp() - $4::interval, false)
-				ELSE a.explained_at IS NOT NULL END AS compared
+				ELSE a.retired_at IS NOT NULL END AS compared
 		FROM payout p JOIN transaction t ON t.id = p.transaction_id JOIN (
 			SELECT *, id = first_value(id) OVER (PARTITION BY mode, chain_id
 				ORDER BY coalesce(compared_at, created_at) DESC, id DESC) AS last FROM treasury_account) a
@@ -238,11 +228,11 @@ func requireCompared(ctx context.Context, from pg.Querier, payout checkout.Ref) 
 	return nil
 }
 
-// requireOthersExplained returns ErrOtherAccount unless every other account of the chain is frozen and explained.
-func (a *treasury) requireOthersExplained(ctx context.Context, tx pgx.Tx) error {
+// requireOthersRetired returns ErrOtherAccount unless every other account of the chain is retired.
+func (a *treasury) requireOthersRetired(ctx context.Context, tx pgx.Tx) error {
 	others, err := pg.Values[string](ctx, tx, `
 		SELECT o.id FROM treasury_account o JOIN treasury_account a USING (mode, chain_id)
-		WHERE a.id = $1 AND o.id <> a.id AND o.explained_at IS NULL ORDER BY o.id`, a.ID)
+		WHERE a.id = $1 AND o.id <> a.id AND o.retired_at IS NULL ORDER BY o.id`, a.ID)
 	if err == nil && len(others) > 0 {
 		err = fmt.Errorf("%w: %s", ErrOtherAccount, strings.Join(others, ", "))
 	}

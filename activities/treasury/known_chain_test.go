@@ -85,10 +85,13 @@ func TestRefundPayout_AReplacedAccountMustBeFrozen(t *testing.T) {
 	require.Equal(t, "what waits may be paid by "+old[0].ID, accounts[1].FrozenWhy)
 	thaw := treasury.ThawOrder{AccountID: accounts[1].ID}
 	require.ErrorIs(t, f.Thaw(t.Context(), thaw), storage.ErrOtherAccount)
+	f.chain.address = "0xTreasury"
+	require.ErrorIs(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: old[0].ID, Retire: true}), storage.ErrNotFrozen)
+	f.chain.address = "0xNew"
 	require.NoError(t, f.Store.Freeze(t.Context(), old[0].ID, "its key is stolen"))
 	require.ErrorIs(t, f.Thaw(t.Context(), thaw), storage.ErrOtherAccount, "it paid something before")
 	f.chain.address = "0xTreasury"
-	require.True(t, f.explain(t, old[0].ID).Explained, "by a command with the old settings")
+	f.retire(t, old[0].ID) // by a command with the old settings
 	f.chain.address = "0xNew"
 	require.NoError(t, f.Thaw(t.Context(), thaw))
 	require.NoError(t, f.refund(t.Context(), ref))
@@ -105,7 +108,7 @@ func TestRefundPayout_AfterAWayBackToAnEarlierAccount(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, accounts, 2)
 	require.NotNil(t, accounts[1].FrozenAt)
-	require.True(t, f.explain(t, accounts[1].ID).Explained)
+	f.retire(t, accounts[1].ID)
 	f.chain.address = "0xTreasury"
 	require.NoError(t, f.refund(t.Context(), ref))
 }
@@ -205,12 +208,18 @@ func (f fixture) explain(t *testing.T, account string) treasury.RecoveryResult {
 	return got
 }
 
-// retire freezes the account in use, of which nothing is left to explain.
-func (f fixture) retire(t *testing.T) {
+// retire takes a frozen account out of use.
+func (f fixture) retire(t *testing.T, account string) {
+	t.Helper()
+	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: account, Retire: true}))
+}
+
+// replaced is an account whose key is replaced by the book.
+func (f fixture) replaced(t *testing.T) {
 	t.Helper()
 	id := f.account(t).ID
 	require.NoError(t, f.Store.Freeze(t.Context(), id, "its key is replaced"))
-	require.True(t, f.explain(t, id).Explained)
+	f.retire(t, id)
 }
 
 // TestOpenTreasury_ANewAccountSignsNothingThatALostTransferPaid: the account of the backup has paid in the lost time, and
@@ -239,13 +248,10 @@ func TestOpenTreasury_ANewAccountSignsNothingThatALostTransferPaid(t *testing.T)
 	f.open(t, f.anvil.URL)
 	f.sync(t)
 	require.ErrorIs(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: old}), treasury.ErrUnrecovered)
-	late, err := f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: old, Apply: true, From: new(uint64(1_000_000))})
-	require.NoError(t, err)
-	require.False(t, late.Explained, "the blocks before are not looked at")
 	got := f.explain(t, old)
 	require.Len(t, got.Found, 1)
-	require.True(t, got.Explained)
 	require.Equal(t, 1, f.sync(t).Confirmed)
+	f.retire(t, old)
 	f.key = 3
 	f.open(t, f.anvil.URL)
 	require.NoError(t, f.Thaw(t.Context(), thaw))
@@ -263,7 +269,7 @@ func TestOpenTreasury_ALostAccountSignsNothingAgain(t *testing.T) {
 		f := newSerialFixture(t).withAnvil(t)
 		f.booked(t)
 		ref, waits := f.payout(t, f.owner, 10_000, checkout.USDC), f.payout(t, f.owner, 20_000, checkout.USDC)
-		f.retire(t)
+		f.replaced(t)
 		restore := f.backup(t)
 		f.replaceKey(t)
 		f.confirms(t, ref)
@@ -301,7 +307,7 @@ func TestOpenTreasury_ALostWalletSignsNothingAgain(t *testing.T) {
 	t.Parallel()
 	for name, blocks := range map[string]int{"in the pool": 0, "final": 4} {
 		f := newSerialFixture(t).withCoins(t, newCoinChain(3, 100_000_000, soon))
-		f.retire(t)
+		f.replaced(t)
 		f.Exec(t, `UPDATE treasury_account SET address = 'old'`)
 		all := f.payouts(t, 2)
 		restore := f.backup(t)
@@ -344,8 +350,11 @@ func TestOpenTreasury_ANewWalletWaitsForWhatTheOldOnePaid(t *testing.T) {
 
 	f.Exec(t, `UPDATE treasury_account SET address = 'new' WHERE id <> $1`, old)
 	f.Exec(t, `UPDATE treasury_account SET address = 'treasury' WHERE id = $1`, old)
-	require.True(t, f.explain(t, old).Explained)
+	retire := treasury.ThawOrder{AccountID: old, Retire: true}
+	require.ErrorIs(t, f.Thaw(t.Context(), retire), treasury.ErrUnrecovered)
+	require.Len(t, f.explain(t, old).Found, 1)
 	require.Equal(t, 1, f.sync(t).Confirmed)
+	f.retire(t, old)
 	f.Exec(t, `UPDATE treasury_account SET address = 'old' WHERE id = $1`, old)
 	f.Exec(t, `UPDATE treasury_account SET address = 'treasury' WHERE id <> $1`, old)
 	require.NoError(t, f.Thaw(t.Context(), thaw))
@@ -353,12 +362,12 @@ func TestOpenTreasury_ANewWalletWaitsForWhatTheOldOnePaid(t *testing.T) {
 	require.NotNil(t, f.read(t, paid).ConfirmedAt)
 }
 
-// The backup is of a moment at which the account was frozen and explained. It was thawed, and has paid since.
-func TestFreeze_AFrozenAccountIsExplainedOnceMore(t *testing.T) {
+// The backup is of a moment at which the account was retired. It was thawed, and has paid since.
+func TestFreeze_ARetiredAccountIsLookedAtOnceMore(t *testing.T) {
 	f := newOnAnvil(t)
 	f.booked(t)
 	ref := f.payout(t, f.owner, 10_000, checkout.USDC)
-	f.retire(t)
+	f.replaced(t)
 	restore := f.backup(t)
 	f.thaw(t)
 	f.send(t, ref)

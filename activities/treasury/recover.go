@@ -39,15 +39,13 @@ type Recovery struct {
 type RecoveryResult struct {
 	From, Next uint64 // the blocks that it looked at: Next is the first one that is not final
 	Found      []Recovery
-	Explained  bool // nothing is left that may have paid a payout, and that is noted
-	NotFinal   int  // units that transactions use which are not final, so they were not looked at
+	NotFinal   int // units that transactions use which are not final, so they were not looked at
 }
 
 // Recover finds the payouts of the outflows that no transfer explains. An outflow is clear when one payout
 // fits it, and no other outflow: by destination, currency and amount. Several of one transaction to one address are
 // clear when as many payouts fit them. A transaction is written when the order says so and all its outflows are clear
-// beside the losses; a repeat writes nothing twice. The account stays frozen. When the order is to write and nothing
-// is left that may have paid a payout, that is noted: another account of the chain may sign then.
+// beside the losses; a repeat writes nothing twice. The account stays frozen.
 //
 // It returns storage.ErrNotFrozen, checkout.ErrNotFound, ErrNoPayment, and checkout.ErrNoRate.
 func (t *Treasury) Recover(ctx context.Context, o RecoveryOrder) (RecoveryResult, error) {
@@ -91,25 +89,7 @@ func (t *Treasury) Recover(ctx context.Context, o RecoveryOrder) (RecoveryResult
 			result.Found = append(result.Found, f.Recovery)
 		}
 	}
-	if o.Apply && result.NotFinal == 0 {
-		result.Explained, err = r.noteExplained(ctx)
-	}
-	return result, err
-}
-
-// noteExplained looks at every block that the transfers may lack, also when the order began later.
-func (r *recovery) noteExplained(ctx context.Context) (bool, error) {
-	if first := r.account.UnexplainedBlock; r.From != nil && first != nil && *r.From > *first {
-		r.From = first
-	}
-	_, err := r.requireExplained(ctx)
-	if errors.Is(err, ErrUnrecovered) {
-		return false, nil
-	}
-	if err == nil {
-		err = r.Store.NoteExplained(ctx, r.account.ID)
-	}
-	return err == nil, err
+	return result, nil
 }
 
 // recovery is one run of Recover.

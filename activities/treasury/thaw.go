@@ -22,6 +22,7 @@ var (
 // ThawOrder asks for signatures after a freeze. A person says what is known about what is lost.
 type ThawOrder struct {
 	AccountID string
+	Retire    bool                // it is out of use: it stays frozen, and others of its chain may sign
 	Losses    []string            // payments that paid no payout, as checkout.Outflow.Payment names them
 	Paid      []string            // payouts that were paid by money that is missing
 	Missing   checkout.Purse      // what is missing besides, which paid no payout
@@ -32,6 +33,8 @@ type ThawOrder struct {
 // are. It first writes what the chain shows: outflows of nobody, and the ends of transfers. It refuses while a
 // payout could be paid a second time: when a transaction may have paid one, as after the restore of an old
 // backup, where Recover comes first; and when money is missing that the order does not name.
+//
+// An order to retire the account looks at the same, and leaves it frozen.
 //
 // It returns checkout.ErrNotFound, ErrNotFinal, ErrNoPayment, ErrUnrecovered, and the errors of storage.Thaw. With
 // checkout.ErrPaymentRefunded it opens the finding that the customer and the merchant both have the money.
@@ -66,7 +69,7 @@ func (t *Treasury) Thaw(ctx context.Context, o ThawOrder) error {
 		return err
 	}
 	err = t.Store.Thaw(ctx, storage.ThawOrder{
-		AccountID: o.AccountID, Now: now, Paid: o.Paid, Losses: o.Missing, Foreign: foreign,
+		AccountID: o.AccountID, Retire: o.Retire, Now: now, Paid: o.Paid, Losses: o.Missing, Foreign: foreign,
 		Burnt: burntBy(ended), By: o.By})
 	if errors.Is(err, checkout.ErrPaymentRefunded) {
 		err = errors.Join(err, t.findPaid(ctx, o.Paid))

@@ -5,5 +5,5 @@ CREATE TABLE acquirer_comparison (
     compared_to timestamptz NOT NULL,
     read_to     timestamptz NOT NULL
 );
--- When a person has explained every transaction of a frozen account: none can have paid a payout that waits.
-ALTER TABLE treasury_account ADD COLUMN explained_at timestamptz;
+-- When a person took a frozen account out of use: nothing that it did can have paid a payout that waits.
+ALTER TABLE treasury_account ADD COLUMN retired_at timestamptz;

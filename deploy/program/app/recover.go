@@ -29,8 +29,7 @@ func (c *call) treasuryRecoverCommand() *cobra.Command {
 		Long: `Compares a frozen account's outflows with the transfers in the database, for example after restoring an
 old backup. It shows each unexplained outflow with the payout that it paid: the only one that matches by
 destination, currency and amount. Without --apply it is a dry run. With --apply, each unambiguous payout
-becomes sent, with its transfer, event and booking. When nothing is left that may have paid a payout, it says so,
-and other accounts of the chain may sign. The command is idempotent.
+becomes sent, with its transfer, event and booking. The command is idempotent.
 
 If several payouts match, choose one with --paid. A transaction of several payouts is written as a whole. If one of
 its payments paid no payout in the database, name it with --loss: then the others are written. The account stays
@@ -93,9 +92,6 @@ func (c *call) recoverTreasury(ctx context.Context, cfg config.Config, o treasur
 		len(report.Found), clear, written)
 	if report.NotFinal > 0 {
 		said += fmt.Sprintf("; %d more are not final yet: run this again", report.NotFinal)
-	}
-	if report.Explained {
-		said += "; nothing is left that may have paid a payout"
 	}
 	if written > 0 {
 		hurry(ctx, cfg, (*runs.Client).ReconcileNow)

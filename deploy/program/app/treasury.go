@@ -73,7 +73,10 @@ func (c *call) treasuryThawCommand() *cobra.Command {
 refuses while an unknown transaction may have paid a payout: run checkout treasury recover first. It also
 refuses while the chain has less than the ledger: it lists what is missing and the payouts that may have been
 paid with it. Then pass --paid for each payout that the merchant has received, and --loss for the rest. It
-queries the chain, so it needs the settings of the account's mode.`,
+queries the chain, so it needs the settings of the account's mode.
+
+With --retire it checks the same and leaves the account frozen: another account takes its place. A new account
+of a chain signs nothing before the others are retired.`,
 		Example: `  checkout treasury thaw tre_06gztkasqmwac4tmdh4b4ta89w
   checkout treasury thaw tre_06gztkasqmwac4tmdh4b4ta89w --paid po_06gztkb4d1xr0m2wve7kq5n9hc
   checkout treasury thaw tre_06gztkasqmwac4tmdh4b4ta89w --loss USDT=165.317450 --loss ETH=0.000123`,
@@ -89,6 +92,7 @@ queries the chain, so it needs the settings of the account's mode.`,
 			return c.thawTreasury(ctx, cfg, o)
 		}),
 	}
+	command.Flags().BoolVar(&o.Retire, "retire", false, "leave it frozen: another account takes its place")
 	command.Flags().StringSliceVar(&losses, "loss", nil,
 		"what paid no payout: a payment, as recover lists it, or a missing amount, as CURRENCY=AMOUNT")
 	command.Flags().StringSliceVar(&o.Paid, "paid", nil, "a payout that the missing amount paid; it becomes sent")
@@ -120,7 +124,9 @@ func (c *call) thawTreasury(ctx context.Context, cfg config.Config, o treasury.T
 		return fmt.Errorf("%w. Run checkout treasury recover %s. If the payment paid no payout, "+
 			"thaw with --loss and its name", err, o.AccountID)
 	case errors.Is(err, storage.ErrOtherAccount):
-		return fmt.Errorf("%w. Freeze it, and run checkout treasury recover with its id, --apply, and its settings", err)
+		return fmt.Errorf("%w. Run checkout treasury freeze and thaw --retire with its id, and with its settings", err)
+	case errors.Is(err, storage.ErrNotFrozen):
+		return fmt.Errorf("%s is not frozen: run checkout treasury freeze first", o.AccountID)
 	case errors.Is(err, treasury.ErrNotFinal):
 		return fmt.Errorf("%w; wait some minutes, and run this again", err)
 	case errors.Is(err, checkout.ErrPaymentRefunded):
@@ -130,7 +136,11 @@ func (c *call) thawTreasury(ctx context.Context, cfg config.Config, o treasury.T
 	if err == nil {
 		hurry(ctx, cfg, (*runs.Client).ReconcileNow)
 	}
-	return c.said(noAccount(err, o.AccountID), "%s signs again\n", o.AccountID)
+	said := "%s signs again\n"
+	if o.Retire {
+		said = "%s is retired: it stays frozen, and another account may sign\n"
+	}
+	return c.said(noAccount(err, o.AccountID), said, o.AccountID)
 }
 
 // explainShortage shows what is missing, and what a person can do.
