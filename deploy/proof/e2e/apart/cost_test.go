@@ -71,8 +71,13 @@ func TestCost_OfAPaidSession(t *testing.T) {
 		return got
 	}
 
-	var changes, acted, inSession, inDelivery []int64 // a busy computer may give a run another workflow task
-	for range 3 {
+	// A busy computer may give a run another workflow task, and several runs one after another.
+	var changes, acted, inSession, inDelivery []int64
+	cheap := func() bool {
+		return slices.Min(inSession) <= sessionEvents && slices.Min(inDelivery) <= deliveryEvents &&
+			slices.Min(changes) <= transitions && slices.Min(acted) <= actions
+	}
+	for len(changes) < 3 || len(changes) < 12 && !cheap() {
 		before := actionsOf(t, metrics)
 		measure("a create, with its row in the log of requests", logTime, func() {
 			session = m.Must(http.StatusCreated, http.MethodPost, "/v1/checkout", e2e.Terms).Field("id").(string)
