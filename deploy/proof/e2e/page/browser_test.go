@@ -223,7 +223,7 @@ func testBrowserStaleTab(t *testing.T, browser context.Context) {
 		Source: `const real = fetch; fetch = (to, o) => o.method === "POST" ? real(to, o) : new Promise(() => {})`})
 	open(b, m, id)
 	b.Do(seeState("form"))
-	chrome.Call(b, page.RemoveScriptToEvaluateOnNewDocument, page.RemoveScriptToEvaluateOnNewDocumentParams{Identifier: blind.Identifier})
+	chrome.Call(b, page.RemoveScriptToEvaluateOnNewDocument, page.RemoveScriptToEvaluateOnNewDocumentParams(blind))
 	m.MustPay(id, e2e.CardDeclined) // the other tab
 	fill(b, e2e.CardSucceeds)
 	b.Do(chrome.Click("#pay-button"), chrome.See("#decline"))
