@@ -75,6 +75,21 @@ func (s *Store) Thaw(ctx context.Context, o ThawOrder) error {
 	})
 }
 
+// RetireByHand retires a frozen account whose chain cannot be asked any longer. Nothing is compared: a person says that
+// it paid nothing that waits, and why is added to the reason of its freeze. It returns checkout.ErrNotFound, and
+// ErrNotFrozen.
+func (s *Store) RetireByHand(ctx context.Context, accountID, why string) error {
+	return runInTreasury(ctx, s, "retire by hand", accountID, func(tx pgx.Tx, a treasury) error {
+		if a.FrozenAt == nil {
+			return ErrNotFrozen
+		}
+		_, err := tx.Exec(ctx, `
+			UPDATE treasury_account SET retired_at = clock_timestamp(), frozen_why = frozen_why || '; retired by hand: ' || $2
+			WHERE id = $1`, accountID, why)
+		return err
+	})
+}
+
 // explainShortage books what is missing at the final block as the order says.
 func (a *treasury) explainShortage(ctx context.Context, tx pgx.Tx, o ThawOrder) error {
 	known, err := a.knowsFinal(ctx, tx, o.Now)

@@ -46,7 +46,26 @@ const selectTreasury = `
 func (s *Store) OpenTreasury(
 	ctx context.Context, mode checkout.Mode, a checkout.TreasuryAccount, now checkout.AccountSnapshot,
 ) (TreasuryAccount, error) {
-	_, err := s.pool.Exec(ctx, `
+	got, err := s.TreasuryAccount(ctx, mode, a)
+	if !errors.Is(err, checkout.ErrNotFound) {
+		return got, err
+	}
+	err = pg.RunInTx(ctx, s.pool, "open treasury", func(tx pgx.Tx) error {
+		if err := lockChain(ctx, tx, mode, a.ChainID); err != nil {
+			return err
+		}
+		return openTreasury(ctx, tx, mode, a, now)
+	})
+	if err != nil {
+		return TreasuryAccount{}, err
+	}
+	return s.TreasuryAccount(ctx, mode, a)
+}
+
+func openTreasury(
+	ctx context.Context, tx pgx.Tx, mode checkout.Mode, a checkout.TreasuryAccount, now checkout.AccountSnapshot,
+) error {
+	_, err := tx.Exec(ctx, `
 		INSERT INTO treasury_account (id, mode, network, chain_id, address, next_nonce, next_block,
 			seen_height, accepted_units, created_at, frozen_at, frozen_why, unexplained_block)
 		SELECT $1, $2, $3, $4, $5, CASE WHEN used THEN 0 ELSE $6 END, block, 0,
@@ -59,16 +78,25 @@ func (s *Store) OpenTreasury(
 				coalesce(string_agg(id, ', ' ORDER BY id) FILTER (WHERE retired_at IS NULL), '') AS unknown,
 				date_trunc('milliseconds', clock_timestamp()) AS at
 			FROM treasury_account WHERE mode = $2 AND chain_id = $4) chain
-		WHERE NOT EXISTS (SELECT FROM treasury_account WHERE mode = $2 AND chain_id = $4 AND address = $5)
 		ON CONFLICT ON CONSTRAINT treasury_account_address_key DO NOTHING`,
 		checkout.NewID(checkout.PrefixTreasury), mode, a.Network, a.ChainID, a.Address, now.Next,
 		now.Height+1, append(checkout.Slot{}, now.Using...))
-	if err != nil {
-		return TreasuryAccount{}, pg.Wrap("open treasury", err)
-	}
+	return err
+}
+
+// TreasuryAccount returns the row of an account. It returns checkout.ErrNotFound unless OpenTreasury has made it.
+func (s *Store) TreasuryAccount(
+	ctx context.Context, mode checkout.Mode, a checkout.TreasuryAccount,
+) (TreasuryAccount, error) {
 	got, err := pg.One[TreasuryAccount](ctx, s.pool, selectTreasury+`
 		WHERE a.mode = $1 AND a.chain_id = $2 AND a.address = $3`, mode, a.ChainID, a.Address)
-	return got, pg.Wrap("open treasury", err)
+	return got, pg.Wrap("treasury account", err)
+}
+
+// lockChain lets one transaction at a time change which accounts of the chain may sign.
+func lockChain(ctx context.Context, tx pgx.Tx, mode checkout.Mode, chainID string) error {
+	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('chain ' || $1 || ' ' || $2, 0))`, mode, chainID)
+	return err
 }
 
 // TreasuryAccounts returns every account of a mode, oldest first. Only operators may call it.
@@ -98,6 +126,7 @@ type treasury struct {
 	ID          string
 	Mode        checkout.Mode
 	Network     string
+	ChainID     string
 	Next        uint64 // the number of the next transfer
 	NextBlock   uint64
 	SeenHeight  uint64
@@ -139,7 +168,7 @@ func runInTreasury(
 // lockTreasury locks the account.
 func lockTreasury(ctx context.Context, tx pgx.Tx, accountID string) (treasury, error) {
 	return pg.One[treasury](ctx, tx, `
-		SELECT id, mode, network, next_nonce AS next, next_block, seen_height, short_height,
+		SELECT id, mode, network, chain_id, next_nonce AS next, next_block, seen_height, short_height,
 			frozen_at, frozen_why, date_trunc('milliseconds', clock_timestamp()) AS now
 		FROM treasury_account WHERE id = $1 FOR UPDATE`, accountID)
 }
@@ -228,8 +257,12 @@ func requireCompared(ctx context.Context, from pg.Querier, payout checkout.Ref) 
 	return nil
 }
 
-// requireOthersRetired returns ErrOtherAccount unless every other account of the chain is retired.
+// requireOthersRetired returns ErrOtherAccount unless every other account of the chain is retired. None of them can be
+// opened or thawed until the transaction ends.
 func (a *treasury) requireOthersRetired(ctx context.Context, tx pgx.Tx) error {
+	if err := lockChain(ctx, tx, a.Mode, a.ChainID); err != nil {
+		return err
+	}
 	others, err := pg.Values[string](ctx, tx, `
 		SELECT o.id FROM treasury_account o JOIN treasury_account a USING (mode, chain_id)
 		WHERE a.id = $1 AND o.id <> a.id AND o.retired_at IS NULL ORDER BY o.id`, a.ID)

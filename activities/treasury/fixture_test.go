@@ -164,6 +164,18 @@ func (f fixture) findings(t *testing.T) []checkout.Finding {
 	return open
 }
 
+// open opens the accounts of a process, as a round does first, and compares them with their chains.
+func (f fixture) open(t *testing.T, process *treasury.Treasury) {
+	t.Helper()
+	for _, chain := range process.Chains {
+		now, err := chain.Snapshot(t.Context())
+		require.NoError(t, err)
+		_, err = process.Store.OpenTreasury(t.Context(), process.Mode, chain.Account(), now)
+		require.NoError(t, err)
+	}
+	require.NoError(t, process.Compare(t.Context()))
+}
+
 // account returns the only account.
 func (f fixture) account(t *testing.T) storage.TreasuryAccount {
 	t.Helper()

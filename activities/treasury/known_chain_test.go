@@ -2,10 +2,12 @@ package treasury_test
 
 import (
 	"context"
+	"errors"
 	"math/big"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"example.com/checkout/activities/treasury"
 	"example.com/checkout/storage"
@@ -43,7 +45,7 @@ func TestRefundPayout_AfterARestoreAndAFreeze(t *testing.T) {
 func TestRefundPayout_IsRefusedUnlessTheChainIsKnown(t *testing.T) {
 	f := newFixture(t)
 	before := f.usdc(t)
-	require.NoError(t, f.Compare(t.Context()))
+	f.open(t, f.Treasury)
 	_, err := f.Store.RefundPayout(t.Context(), before)
 	require.ErrorIs(t, err, storage.ErrNotCompared, "the account is younger than the payout")
 
@@ -73,7 +75,7 @@ func TestRefundPayout_IsRefusedUnlessTheChainIsKnown(t *testing.T) {
 // The old account may have paid, too. What nobody compares any more must be frozen, and compared afterwards.
 func TestRefundPayout_AReplacedAccountMustBeFrozen(t *testing.T) {
 	f := newFixture(t)
-	require.NoError(t, f.Compare(t.Context()))
+	f.open(t, f.Treasury)
 	ref := f.usdc(t)
 	old, err := f.Accounts(t.Context())
 	require.NoError(t, err)
@@ -100,10 +102,10 @@ func TestRefundPayout_AReplacedAccountMustBeFrozen(t *testing.T) {
 // TestRefundPayout_AfterAWayBackToAnEarlierAccount: a setting was wrong for a moment, and made another account.
 func TestRefundPayout_AfterAWayBackToAnEarlierAccount(t *testing.T) {
 	f := newFixture(t)
-	require.NoError(t, f.Compare(t.Context()))
+	f.open(t, f.Treasury)
 	ref := f.usdc(t)
 	f.chain.address = "0xWrong"
-	require.NoError(t, f.Compare(t.Context()))
+	f.open(t, f.Treasury)
 	accounts, err := f.Accounts(t.Context())
 	require.NoError(t, err)
 	require.Len(t, accounts, 2)
@@ -111,6 +113,78 @@ func TestRefundPayout_AfterAWayBackToAnEarlierAccount(t *testing.T) {
 	f.retire(t, accounts[1].ID)
 	f.chain.address = "0xTreasury"
 	require.NoError(t, f.refund(t.Context(), ref))
+}
+
+// A command with a wrong setting opens no account.
+func TestCompare_OpensNoAccount(t *testing.T) {
+	f := newFixture(t)
+	f.open(t, f.Treasury)
+	ref, id := f.usdc(t), f.account(t).ID
+	f.chain.address = "0xWrong"
+	err := f.refund(t.Context(), ref)
+	require.ErrorIs(t, err, storage.ErrNotCompared)
+	require.ErrorContains(t, err, "no worker has followed 0xWrong")
+	require.Equal(t, id, f.account(t).ID)
+	_, err = f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: id})
+	require.ErrorIs(t, err, treasury.ErrOtherSettings)
+	require.ErrorContains(t, err, "0xTreasury")
+	f.chain.address = "0xTreasury"
+	require.NoError(t, f.refund(t.Context(), ref))
+}
+
+// The chain of a lost wallet cannot be asked: the account is retired on a person's word.
+func TestRetireByHand_LetsTheNextAccountSign(t *testing.T) {
+	f := newFixture(t)
+	f.open(t, f.Treasury)
+	ref, old := f.usdc(t), f.account(t).ID
+	f.chain.address = "0xNew"
+	require.Equal(t, checkout.HoldFrozen, f.transfer(t, ref).Held)
+	require.ErrorIs(t, f.Store.RetireByHand(t.Context(), old, "its wallet is lost"), storage.ErrNotFrozen)
+	require.ErrorIs(t, f.Store.RetireByHand(t.Context(), "tre_none", "its wallet is lost"), checkout.ErrNotFound)
+	require.NoError(t, f.Store.Freeze(t.Context(), old, "a drill"))
+	require.NoError(t, f.Store.RetireByHand(t.Context(), old, "its wallet is lost"))
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "a drill; retired by hand: its wallet is lost", accounts[0].FrozenWhy)
+	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: accounts[1].ID}))
+	f.Exec(t, `UPDATE payout SET next_action_at = now()`)
+	f.send(t, ref)
+}
+
+// TestOpenTreasury_OfTwoAtOnceOneSigns: two workers start with different settings, and two people thaw at once.
+func TestOpenTreasury_OfTwoAtOnceOneSigns(t *testing.T) {
+	f := newFixture(t)
+	const signs = `SELECT count(*) FROM treasury_account WHERE frozen_at IS NULL`
+	for range 10 {
+		f.Exec(t, `DELETE FROM treasury_account`)
+		var group errgroup.Group
+		for _, address := range []string{"0xOne", "0xTwo", "0xThree", "0xFour"} {
+			account := f.chain.Account()
+			account.Address = address
+			group.Go(func() error {
+				_, err := f.Store.OpenTreasury(t.Context(), f.Mode, account, checkout.AccountSnapshot{})
+				return err
+			})
+		}
+		require.NoError(t, group.Wait())
+		require.EqualValues(t, 4, f.query(t, `SELECT count(*) FROM treasury_account`))
+		require.EqualValues(t, 1, f.query(t, signs))
+
+		f.Exec(t, `UPDATE treasury_account SET frozen_at = now(), frozen_why = 'a drill', retired_at = now()`)
+		accounts, err := f.Accounts(t.Context())
+		require.NoError(t, err)
+		for _, a := range accounts {
+			group.Go(func() error {
+				err := f.Store.Thaw(t.Context(), storage.ThawOrder{AccountID: a.ID})
+				if errors.Is(err, storage.ErrOtherAccount) {
+					err = nil
+				}
+				return err
+			})
+		}
+		require.NoError(t, group.Wait())
+		require.EqualValues(t, 1, f.query(t, signs))
+	}
 }
 
 // TestFreeze_EveryKindStopsRefunds: whatever freezes an account, the transfers may lack outflows from the next block on.
@@ -340,7 +414,7 @@ func TestOpenTreasury_ANewWalletWaitsForWhatTheOldOnePaid(t *testing.T) {
 	restore()
 	old := f.account(t).ID
 	require.NoError(t, f.Store.Freeze(t.Context(), old, "a backup is restored"))
-	require.NoError(t, f.Compare(t.Context()))
+	f.open(t, f.Treasury)
 	f.Exec(t, `UPDATE treasury_account SET address = 'old'`)
 
 	round := f.sync(t)

@@ -22,7 +22,7 @@ func operators(ref checkout.Ref, action string) checkout.AuditEntry {
 
 func TestRefundPayout_NothingIsSignedAfterwards(t *testing.T) {
 	f := newFixture(t)
-	require.NoError(t, f.Compare(t.Context()))
+	f.open(t, f.Treasury)
 	ref := f.usdc(t)
 	f.Limits.Payout = 1
 	_ = f.transfer(t, ref)
@@ -76,7 +76,7 @@ func TestRefundPayout_IsRefusedOnceATransferIsSigned(t *testing.T) {
 
 func TestRefundPayout_OfAFailedPayout(t *testing.T) {
 	f := newFixture(t)
-	require.NoError(t, f.Compare(t.Context()))
+	f.open(t, f.Treasury)
 	f.chain.reverts["0xMerchant"] = true
 	ref := f.usdc(t)
 	f.send(t, ref)
@@ -106,7 +106,7 @@ func TestRefundPayout_OfAFailedPayout(t *testing.T) {
 // and then the network shows the refund.
 func TestRefundPayout_OneThatExistsAfterAllEndsTheRetry(t *testing.T) {
 	f := newFixture(t)
-	require.NoError(t, f.Compare(t.Context()))
+	f.open(t, f.Treasury)
 	ref := f.usdc(t)
 	r, err := f.Store.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded"))
 	require.NoError(t, err)
@@ -148,7 +148,7 @@ func TestRefundPayout_RacesASignature(t *testing.T) {
 	delay := 4 * time.Millisecond
 	rounds := max(60, *payouts/2)
 	for round := range rounds {
-		require.NoError(t, f.Compare(t.Context()))
+		f.open(t, f.Treasury)
 		ref := f.usdc(t)
 		var (
 			group     errgroup.Group

@@ -94,11 +94,12 @@ func (r *round) take(ctx context.Context, steps ...func(context.Context) error) 
 }
 
 // Compare compares the slots in use and the outflows of every chain with the transfers, as a round does first. It sends
-// and ends nothing. An account of which the transfers lack something is frozen.
+// and ends nothing, and opens no account: a command may have other settings than the workers. An account of which the
+// transfers lack something is frozen. It returns storage.ErrNotCompared for an account that no round has opened.
 func (t *Treasury) Compare(ctx context.Context) error {
 	for network, chain := range t.Chains {
 		r := round{Treasury: t, chain: chain}
-		if err := r.take(ctx, r.open, r.checkForeign, r.checkOutflows); err != nil {
+		if err := r.take(ctx, r.look, r.checkForeign, r.checkOutflows); err != nil {
 			return fmt.Errorf("compare %s: %w", network, err)
 		}
 	}
@@ -106,11 +107,30 @@ func (t *Treasury) Compare(ctx context.Context) error {
 }
 
 func (r *round) open(ctx context.Context) (err error) {
-	if r.now, err = r.chain.Snapshot(ctx); err != nil {
-		return fmt.Errorf("read the account: %w", err)
+	if err := r.snapshot(ctx); err != nil {
+		return err
 	}
 	r.account, err = r.Store.OpenTreasury(ctx, r.Mode, r.chain.Account(), r.now)
 	r.result.ID = r.account.ID
+	return err
+}
+
+// look is open for an account that a round has opened.
+func (r *round) look(ctx context.Context) (err error) {
+	if err := r.snapshot(ctx); err != nil {
+		return err
+	}
+	r.account, err = r.Store.TreasuryAccount(ctx, r.Mode, r.chain.Account())
+	if errors.Is(err, checkout.ErrNotFound) {
+		return fmt.Errorf("%w: no worker has followed %s", storage.ErrNotCompared, r.chain.Account().Address)
+	}
+	return err
+}
+
+func (r *round) snapshot(ctx context.Context) (err error) {
+	if r.now, err = r.chain.Snapshot(ctx); err != nil {
+		err = fmt.Errorf("read the account: %w", err)
+	}
 	return err
 }
 

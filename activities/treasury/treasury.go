@@ -4,10 +4,12 @@
 package treasury
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"example.com/checkout/storage"
@@ -229,14 +231,20 @@ func (t *Treasury) Accounts(ctx context.Context) ([]storage.TreasuryAccount, err
 	return t.Store.TreasuryAccounts(ctx, t.Mode)
 }
 
-// account returns one of the accounts with its chain. It returns checkout.ErrNotFound.
+// ErrOtherSettings: the settings have no chain for the account, or another account of it.
+var ErrOtherSettings = errors.New("the settings are those of another account")
+
+// account returns one of the accounts with its chain. It returns checkout.ErrNotFound, and ErrOtherSettings.
 func (t *Treasury) account(ctx context.Context, id string) (storage.TreasuryAccount, checkout.Chain, error) {
 	accounts, err := t.Accounts(ctx)
-	for _, a := range accounts {
-		chain := t.Chains[a.Network]
-		if a.ID == id && chain != nil && chain.Account() == a.TreasuryAccount {
-			return a, chain, nil
-		}
+	i := slices.IndexFunc(accounts, func(a storage.TreasuryAccount) bool { return a.ID == id })
+	if i < 0 {
+		return storage.TreasuryAccount{}, nil, cmp.Or(err, checkout.ErrNotFound)
 	}
-	return storage.TreasuryAccount{}, nil, errors.Join(err, checkout.ErrNotFound)
+	a := accounts[i]
+	chain := t.Chains[a.Network]
+	if chain == nil || chain.Account() != a.TreasuryAccount {
+		return a, nil, fmt.Errorf("%w: this one is %s on %s", ErrOtherSettings, a.Address, a.Network)
+	}
+	return a, chain, nil
 }

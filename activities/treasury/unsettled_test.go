@@ -42,8 +42,8 @@ func TestUnsettled_HoldsWhenManyComeAtOnce(t *testing.T) {
 	slowly := func(*checkout.TransferVersion) { time.Sleep(50 * time.Millisecond) } // both sign at the same moment
 	chain.forge, f.chain.forge = slowly, slowly
 	second.Limits, second.Chains = f.Limits, map[string]checkout.Chain{"ethereum": chain}
-	require.NoError(t, f.Compare(t.Context()))
-	require.NoError(t, second.Compare(t.Context()))
+	f.open(t, f.Treasury)
+	f.open(t, second)
 	f.Exec(t, `UPDATE treasury_account SET frozen_at = NULL, frozen_why = '', unexplained_block = NULL`) // both are in use
 	var group errgroup.Group
 	for i := range 12 {

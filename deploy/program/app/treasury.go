@@ -65,6 +65,7 @@ func (c *call) treasuryThawCommand() *cobra.Command {
 	var (
 		o      treasury.ThawOrder
 		losses []string
+		byHand string
 	)
 	command := &cobra.Command{
 		Use:   "thaw tre_…",
@@ -76,12 +77,18 @@ paid with it. Then pass --paid for each payout that the merchant has received, a
 queries the chain, so it needs the settings of the account's mode.
 
 With --retire it checks the same and leaves the account frozen: another account takes its place. A new account
-of a chain signs nothing before the others are retired.`,
+of a chain signs nothing before the others are retired. When the chain cannot be asked any longer, as for a lost
+wallet, --by-hand retires the account on your word. Look at its payments in a block explorer first: another
+account pays once more what it paid without a transfer in the database.`,
 		Example: `  checkout treasury thaw tre_06gztkasqmwac4tmdh4b4ta89w
   checkout treasury thaw tre_06gztkasqmwac4tmdh4b4ta89w --paid po_06gztkb4d1xr0m2wve7kq5n9hc
-  checkout treasury thaw tre_06gztkasqmwac4tmdh4b4ta89w --loss USDT=165.317450 --loss ETH=0.000123`,
+  checkout treasury thaw tre_06gztkasqmwac4tmdh4b4ta89w --loss USDT=165.317450 --loss ETH=0.000123
+  checkout treasury thaw tre_06gztkasqmwac4tmdh4b4ta89w --retire --by-hand "its wallet is lost"`,
 		Args: idAnd(checkout.PrefixTreasury, listsTreasury),
 		RunE: c.configured(ends, func(ctx context.Context, cfg config.Config, id string) error {
+			if byHand != "" {
+				return c.retireByHand(ctx, cfg, o, id, byHand)
+			}
 			o.AccountID, o.Missing = id, checkout.Purse{}
 			o.By = checkout.AuditEntry{Actor: actor, Action: "payout.recovered"}
 			for _, loss := range losses {
@@ -93,10 +100,34 @@ of a chain signs nothing before the others are retired.`,
 		}),
 	}
 	command.Flags().BoolVar(&o.Retire, "retire", false, "leave it frozen: another account takes its place")
+	command.Flags().StringVar(&byHand, "by-hand", "", "retire it without its chain, for this reason")
 	command.Flags().StringSliceVar(&losses, "loss", nil,
 		"what paid no payout: a payment, as recover lists it, or a missing amount, as CURRENCY=AMOUNT")
 	command.Flags().StringSliceVar(&o.Paid, "paid", nil, "a payout that the missing amount paid; it becomes sent")
+	command.MarkFlagsMutuallyExclusive("by-hand", "loss")
+	command.MarkFlagsMutuallyExclusive("by-hand", "paid")
 	return command
+}
+
+// retireByHand asks no chain.
+func (c *call) retireByHand(ctx context.Context, cfg config.Config, o treasury.ThawOrder, id, why string) error {
+	if !o.Retire {
+		return errors.New("--by-hand needs --retire: an account that signs is compared with its chain")
+	}
+	store, err := service.OpenStore(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	return c.retired(store.RetireByHand(ctx, id, why), id)
+}
+
+// retired says what became of an order to retire an account.
+func (c *call) retired(err error, id string) error {
+	if errors.Is(err, storage.ErrNotFrozen) {
+		return fmt.Errorf("%s is not frozen: run checkout treasury freeze first", id)
+	}
+	return c.said(noAccount(err, id), "%s is retired: it stays frozen, and another account may sign\n", id)
 }
 
 // addLoss reads a value of --loss.
@@ -125,8 +156,6 @@ func (c *call) thawTreasury(ctx context.Context, cfg config.Config, o treasury.T
 			"thaw with --loss and its name", err, o.AccountID)
 	case errors.Is(err, storage.ErrOtherAccount):
 		return fmt.Errorf("%w. Run checkout treasury freeze and thaw --retire with its id, and with its settings", err)
-	case errors.Is(err, storage.ErrNotFrozen):
-		return fmt.Errorf("%s is not frozen: run checkout treasury freeze first", o.AccountID)
 	case errors.Is(err, treasury.ErrNotFinal):
 		return fmt.Errorf("%w; wait some minutes, and run this again", err)
 	case errors.Is(err, checkout.ErrPaymentRefunded):
@@ -136,11 +165,10 @@ func (c *call) thawTreasury(ctx context.Context, cfg config.Config, o treasury.T
 	if err == nil {
 		hurry(ctx, cfg, (*runs.Client).ReconcileNow)
 	}
-	said := "%s signs again\n"
 	if o.Retire {
-		said = "%s is retired: it stays frozen, and another account may sign\n"
+		return c.retired(err, o.AccountID)
 	}
-	return c.said(noAccount(err, o.AccountID), said, o.AccountID)
+	return c.said(noAccount(err, o.AccountID), "%s signs again\n", o.AccountID)
 }
 
 // explainShortage shows what is missing, and what a person can do.

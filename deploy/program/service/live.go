@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -216,8 +217,7 @@ func openNetworksAPI(
 }
 
 // ThawTreasury lets an account of the treasury sign again, with its nonce and balances as the chain has
-// them now. It returns checkout.ErrNotFound when the settings are about another account. Its other errors
-// are those of treasury.Thaw.
+// them now. Its errors are those of treasury.Thaw.
 func ThawTreasury(ctx context.Context, cfg config.Config, o treasury.ThawOrder) error {
 	return withTreasury(ctx, cfg, o.AccountID, func(_ config.Networks, t *treasury.Treasury) error {
 		return t.Thaw(ctx, o)
@@ -272,7 +272,7 @@ func RecoverTreasury(
 var errNoTreasury = errors.New("CHECKOUT_ETHEREUM_TREASURY is not set: the chain must be asked")
 
 // withTreasury calls act with the treasury that has the account. Nothing can be signed with it. It returns
-// checkout.ErrNotFound when the settings are about another account.
+// checkout.ErrNotFound when no mode of the settings has the account.
 func withTreasury(
 	ctx context.Context, cfg config.Config, accountID string, act func(config.Networks, *treasury.Treasury) error,
 ) error {
@@ -297,7 +297,7 @@ func withTreasury(
 	return err
 }
 
-// openTreasury returns checkout.ErrNotFound when the account is not the one of n.
+// openTreasury returns checkout.ErrNotFound when the account is not of the mode of n.
 func openTreasury(
 	ctx context.Context, n config.Networks, store *storage.Store, accountID string,
 ) (*treasury.Treasury, error) {
@@ -316,7 +316,7 @@ func openTreasury(
 	}
 	chain := all[accounts[i].Network]
 	if chain == nil {
-		return nil, checkout.ErrNotFound
+		return nil, fmt.Errorf("%w: this one is on %s", treasury.ErrOtherSettings, accounts[i].Network)
 	}
 	if err := chain.open(ctx); err != nil {
 		return nil, err
