@@ -96,8 +96,19 @@ func (s *server) brandAgain(
 		return face.Answer{}, err
 	}
 	p.Faults = faults
+	if status == http.StatusUnprocessableEntity && typed.Was != nil {
+		p.brandAsShown(*typed.Was)
+	}
 	p.typedBrand(typed, stored)
 	return face.Answer{Status: status, Page: "settings", Title: "Settings", Data: p}, nil
+}
+
+// brandAsShown is asShown for the form of the hosted page.
+func (p *settingsPage) brandAsShown(was account.Brand) {
+	p.StoredBrand.LogoVersion = was.LogoVersion
+	for _, b := range []*account.Brand{&p.Brand, &p.StoredBrand} {
+		b.Color, b.Contact, b.Receipts = was.Color, was.Contact, was.Receipts
+	}
 }
 
 // typedBrand puts what the person has changed into the page, but for the fields in stored.
@@ -180,7 +191,8 @@ func brandChange(v face.Visit) (change account.BrandChange, detail string, err e
 	}
 
 	before, receipts := v.PostFormValue("before_receipts"), v.PostFormValue("receipts") == "on"
-	if before != "" && receipts != (before == "true") {
+	change.Was.Receipts = before == "true"
+	if before != "" && receipts != change.Was.Receipts {
 		change.Receipts, detail = &receipts, join(detail, fmt.Sprintf("receipts: %s → %t", before, receipts))
 	}
 

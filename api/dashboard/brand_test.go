@@ -91,6 +91,25 @@ func TestBrand_LinksOfThePagesFoot(t *testing.T) {
 	require.Equal(t, 403, d.as(checkout.RoleDeveloper).upload(nil, "support", "me@shop.example").status)
 }
 
+// A refused form finds another person's change like the first one.
+func TestBrand_ARefusedFormOverwritesNothing(t *testing.T) {
+	d := newDesk(t)
+	owner := d.as(checkout.RoleOwner)
+	sent := owner.uploading(nil, "support", "help", "terms_url", "https://shop.example/terms")
+	require.NoError(t, d.store.SetBrand(t.Context(), d.merchant,
+		account.BrandChange{Color: new("#123456"), Contact: &account.Contact{Support: "other@shop.example"}}, checkout.AuditEntry{
+			ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: d.merchant, Actor: "other", Action: "brand.changed"}))
+	refused := owner.do(sent)
+	require.Equal(t, 422, refused.status)
+	again := owner.formOf(refused, "/test/settings/brand").send("support", "mine@shop.example")
+	require.Equal(t, 409, again.status)
+	require.Contains(t, again.body, `value="https://shop.example/terms"`, "what was typed stays")
+	brand, err := d.store.Brand(t.Context(), d.merchant)
+	require.NoError(t, err)
+	require.Equal(t, "other@shop.example", brand.Support)
+	require.Equal(t, "#123456", brand.Color)
+}
+
 func TestBrand_Receipts(t *testing.T) {
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
