@@ -37,9 +37,6 @@ type BooksResult struct {
 	Refunded int `json:"refunded"` // refunds that were decided
 }
 
-// changeOldCharges names the change by which BookOldCharges is an activity. Before it was a part of ReconcileCharges.
-const changeOldCharges = "old-charges"
-
 // Books reads what the card network of a mode reports, compares its charges with the transactions, asks about old
 // charges that the network had not booked, and makes the refunds that are stored. A part that fails stops no other. A
 // schedule for each mode runs it.
@@ -54,19 +51,14 @@ func Books(ctx workflow.Context, in contract.ModeInput) (BooksResult, error) {
 	reading := workflow.ExecuteActivity(ctx, b.ReadReports, in)
 	comparing := workflow.ExecuteActivity(ctx, b.ReconcileCharges, in)
 	refunding := workflow.ExecuteActivity(ctx, b.SendRefunds, in)
-	var booking workflow.Future
-	if workflow.GetVersion(ctx, changeOldCharges, workflow.DefaultVersion, 1) != workflow.DefaultVersion {
-		booking = workflow.ExecuteActivity(ctx, b.BookOldCharges, in)
-	}
+	booking := workflow.ExecuteActivity(ctx, b.BookOldCharges, in)
 	err := reading.Get(ctx, &result.Reports)
 	err = errors.Join(err,
 		workflow.ExecuteActivity(ctx, b.LookAtCharges, in).Get(ctx, &result.Looked),
 		refunding.Get(ctx, &result.Refunded),
 		comparing.Get(ctx, &found),
+		booking.Get(ctx, &late),
 	)
-	if booking != nil {
-		err = errors.Join(err, booking.Get(ctx, &late))
-	}
 	result.Charges, result.Found = found.Charges, found.Found+late
 	return result, err
 }

@@ -3,7 +3,7 @@
 
 -- +goose StatementBegin
 DO $$ BEGIN
-    IF EXISTS (SELECT FROM goose_db_version WHERE version_id BETWEEN 1 AND 99) THEN
+    IF EXISTS (SELECT FROM goose_db_version WHERE version_id BETWEEN 1 AND 109) THEN
         RAISE EXCEPTION 'a build before 1.0.0 made this database: give the service an empty one, or a local stack --fresh';
     END IF;
 END $$;
@@ -601,6 +601,13 @@ CREATE TABLE acquirer_cursor (
     created_at timestamptz NOT NULL -- of that report
 );
 
+-- How far the charges and the movements of the card network are compared, by mode: for good, and in the present round.
+CREATE TABLE acquirer_comparison (
+    mode        text PRIMARY KEY,
+    compared_to timestamptz NOT NULL,
+    read_to     timestamptz NOT NULL
+);
+
 -- Something at the card network that puts the payout of a charge at risk. It belongs to a payment, so its
 -- queries name the transaction.
 CREATE TABLE charge_risk (
@@ -667,6 +674,8 @@ CREATE TABLE treasury_account (
     compared_at       timestamptz,
     -- Units that unknown transactions used before the account was opened, or that a person has accepted.
     accepted_units    text[] NOT NULL DEFAULT '{}',
+    -- When a person took a frozen account out of use: nothing that it did can have paid a payout that waits.
+    retired_at        timestamptz,
     CONSTRAINT treasury_account_frozen_check CHECK ((frozen_at IS NULL) = (frozen_why = '')),
     CONSTRAINT treasury_account_address_key UNIQUE (mode, chain_id, address)
 );
