@@ -25,8 +25,8 @@ type LedgerCheck struct {
 // Agrees reports whether the ledger is as it should be. It is so while nothing to compare with is known.
 func (c LedgerCheck) Agrees() bool { return c.Difference == "0" }
 
-// ReconcileLedger opens a finding for each sum of the ledger that differs and for each frozen account, and closes those
-// whose cause is gone. It returns the new ones.
+// ReconcileLedger opens a finding for each sum of the ledger that differs and for each frozen account that is not
+// retired, and closes those whose cause is gone. It returns the new ones.
 func (s *Store) ReconcileLedger(ctx context.Context, mode checkout.Mode) (fresh []checkout.Finding, err error) {
 	type byKind = map[checkout.FindingKind][]checkout.Finding
 	found, err := pg.InSnapshot(ctx, s.pool, "check ledger", func(tx pgx.Tx) (byKind, error) {
@@ -42,7 +42,7 @@ func (s *Store) ReconcileLedger(ctx context.Context, mode checkout.Mode) (fresh 
 		}
 		found[checkout.FindingTreasuryFrozen], err = pg.Collect[checkout.Finding](ctx, tx, `
 			SELECT '' AS id, mode, '' AS kind, id AS subject, frozen_why AS detail, frozen_at AS opened_at, NULL AS closed_at
-			FROM treasury_account WHERE mode = $1 AND frozen_at IS NOT NULL ORDER BY id`, mode)
+			FROM treasury_account WHERE mode = $1 AND frozen_at IS NOT NULL AND retired_at IS NULL ORDER BY id`, mode)
 		return found, err
 	})
 	if err != nil {

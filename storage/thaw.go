@@ -76,8 +76,8 @@ func (s *Store) Thaw(ctx context.Context, o ThawOrder) error {
 }
 
 // RetireByHand retires a frozen account whose chain cannot be asked any longer. Nothing is compared: a person says that
-// it paid nothing that waits, and why is added to the reason of its freeze. It returns checkout.ErrNotFound, and
-// ErrNotFrozen.
+// no payment without a transfer paid a payout, and why is added to the reason of its freeze. A round that still follows
+// the account may freeze it again. It returns checkout.ErrNotFound, and ErrNotFrozen.
 func (s *Store) RetireByHand(ctx context.Context, accountID, why string) error {
 	return runInTreasury(ctx, s, "retire by hand", accountID, func(tx pgx.Tx, a treasury) error {
 		if a.FrozenAt == nil {

@@ -25,6 +25,7 @@ type TreasuryAccount struct {
 	Live      int        // transfers whose end is not final
 	FrozenAt  *time.Time // nil unless frozen: then nothing is signed
 	FrozenWhy string
+	RetiredAt *time.Time // nil unless a person took it out of use: then it is frozen
 	// UnexplainedBlock is the first block whose outflows the transfers may lack. It is set while the
 	// account is frozen, whatever froze it.
 	UnexplainedBlock *uint64
@@ -33,7 +34,7 @@ type TreasuryAccount struct {
 
 const selectTreasury = `
 	SELECT a.id, a.mode, a.network, a.chain_id, a.address, a.next_block, a.frozen_at,
-		a.frozen_why, a.unexplained_block, a.created_at,
+		a.frozen_why, a.retired_at, a.unexplained_block, a.created_at,
 		(SELECT count(*) FROM transfer t WHERE t.account_id = a.id AND t.status = 'live') AS live
 	FROM treasury_account a `
 
@@ -42,7 +43,7 @@ const selectTreasury = `
 // the account may have paid what waits. So nothing is accepted while another account of the chain is there, or a
 // payment: the numbers begin with 0, and the blocks where another account was last compared. What the account did there
 // freezes it, as anything does that no transfer explains. The other account may have paid what waits, too: the new one
-// is frozen unless a person has retired the other one, see Thaw.
+// is frozen unless a person has retired the other one, see Thaw and RetireByHand.
 func (s *Store) OpenTreasury(
 	ctx context.Context, mode checkout.Mode, a checkout.TreasuryAccount, now checkout.AccountSnapshot,
 ) (TreasuryAccount, error) {
@@ -65,6 +66,10 @@ func (s *Store) OpenTreasury(
 func openTreasury(
 	ctx context.Context, tx pgx.Tx, mode checkout.Mode, a checkout.TreasuryAccount, now checkout.AccountSnapshot,
 ) error {
+	// For the first account of a chain all payments may have to be read.
+	if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = '1min'`); err != nil {
+		return err
+	}
 	_, err := tx.Exec(ctx, `
 		INSERT INTO treasury_account (id, mode, network, chain_id, address, next_nonce, next_block,
 			seen_height, accepted_units, created_at, frozen_at, frozen_why, unexplained_block)
@@ -93,7 +98,7 @@ func (s *Store) TreasuryAccount(
 	return got, pg.Wrap("treasury account", err)
 }
 
-// lockChain lets one transaction at a time change which accounts of the chain may sign.
+// lockChain lets one transaction at a time open or thaw an account of the chain.
 func lockChain(ctx context.Context, tx pgx.Tx, mode checkout.Mode, chainID string) error {
 	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('chain ' || $1 || ' ' || $2, 0))`, mode, chainID)
 	return err

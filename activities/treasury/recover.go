@@ -47,7 +47,7 @@ type RecoveryResult struct {
 // clear when as many payouts fit them. A transaction is written when the order says so and all its outflows are clear
 // beside the losses; a repeat writes nothing twice. The account stays frozen.
 //
-// It returns storage.ErrNotFrozen, checkout.ErrNotFound, ErrNoPayment, and checkout.ErrNoRate.
+// It returns storage.ErrNotFrozen, checkout.ErrNotFound, ErrOtherSettings, ErrNoPayment, and checkout.ErrNoRate.
 func (t *Treasury) Recover(ctx context.Context, o RecoveryOrder) (RecoveryResult, error) {
 	var result RecoveryResult
 	account, chain, err := t.account(ctx, o.AccountID)

@@ -232,7 +232,7 @@ func (t *Treasury) Accounts(ctx context.Context) ([]storage.TreasuryAccount, err
 }
 
 // ErrOtherSettings: the settings have no chain for the account, or another account of it.
-var ErrOtherSettings = errors.New("the settings are those of another account")
+var ErrOtherSettings = errors.New("the settings are not those of the account")
 
 // account returns one of the accounts with its chain. It returns checkout.ErrNotFound, and ErrOtherSettings.
 func (t *Treasury) account(ctx context.Context, id string) (storage.TreasuryAccount, checkout.Chain, error) {
@@ -244,7 +244,7 @@ func (t *Treasury) account(ctx context.Context, id string) (storage.TreasuryAcco
 	a := accounts[i]
 	chain := t.Chains[a.Network]
 	if chain == nil || chain.Account() != a.TreasuryAccount {
-		return a, nil, fmt.Errorf("%w: this one is %s on %s", ErrOtherSettings, a.Address, a.Network)
+		return a, nil, fmt.Errorf("%w: it is %s on %s", ErrOtherSettings, a.Address, a.ChainID)
 	}
 	return a, chain, nil
 }

@@ -78,8 +78,9 @@ queries the chain, so it needs the settings of the account's mode.
 
 With --retire it checks the same and leaves the account frozen: another account takes its place. A new account
 of a chain signs nothing before the others are retired. When the chain cannot be asked any longer, as for a lost
-wallet, --by-hand retires the account on your word. Look at its payments in a block explorer first: another
-account pays once more what it paid without a transfer in the database.`,
+wallet, --by-hand retires the account on your word. Stop the workers with its settings, and check in a block
+explorer first that no payment without a transfer in the database, mined or not, went to the payee of a payout
+that waits or has failed. Such a payout would be paid again, or refunded too.`,
 		Example: `  checkout treasury thaw tre_06gztkasqmwac4tmdh4b4ta89w
   checkout treasury thaw tre_06gztkasqmwac4tmdh4b4ta89w --paid po_06gztkb4d1xr0m2wve7kq5n9hc
   checkout treasury thaw tre_06gztkasqmwac4tmdh4b4ta89w --loss USDT=165.317450 --loss ETH=0.000123
@@ -155,7 +156,8 @@ func (c *call) thawTreasury(ctx context.Context, cfg config.Config, o treasury.T
 		return fmt.Errorf("%w. Run checkout treasury recover %s. If the payment paid no payout, "+
 			"thaw with --loss and its name", err, o.AccountID)
 	case errors.Is(err, storage.ErrOtherAccount):
-		return fmt.Errorf("%w. Run checkout treasury freeze and thaw --retire with its id, and with its settings", err)
+		return fmt.Errorf("%w. Run checkout treasury freeze and thaw --retire with its id, and with its settings; "+
+			"when its chain cannot be asked, add --by-hand", err)
 	case errors.Is(err, treasury.ErrNotFinal):
 		return fmt.Errorf("%w; wait some minutes, and run this again", err)
 	case errors.Is(err, checkout.ErrPaymentRefunded):
@@ -245,6 +247,9 @@ func (c *call) showTreasury(ctx context.Context, store *storage.Store, mode chec
 		frozen := ""
 		if a.FrozenAt != nil {
 			frozen = showTime(a.FrozenAt) + ": " + a.FrozenWhy
+		}
+		if a.RetiredAt != nil {
+			frozen += "; retired at " + showTime(a.RetiredAt)
 		}
 		rows = append(rows, []string{a.ID, a.ChainID, a.Address, fmt.Sprint(a.Live), frozen})
 	}

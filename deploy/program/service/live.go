@@ -272,7 +272,7 @@ func RecoverTreasury(
 var errNoTreasury = errors.New("CHECKOUT_ETHEREUM_TREASURY is not set: the chain must be asked")
 
 // withTreasury calls act with the treasury that has the account. Nothing can be signed with it. It returns
-// checkout.ErrNotFound when no mode of the settings has the account.
+// checkout.ErrNotFound when no mode has the account.
 func withTreasury(
 	ctx context.Context, cfg config.Config, accountID string, act func(config.Networks, *treasury.Treasury) error,
 ) error {
@@ -281,11 +281,7 @@ func withTreasury(
 		return err
 	}
 	defer store.Close()
-	err = errNoTreasury
 	for _, n := range []config.Networks{cfg.Live, cfg.Test} {
-		if n.EthereumTreasury == "" {
-			continue
-		}
 		var t *treasury.Treasury
 		if t, err = openTreasury(ctx, n, store, accountID); err == nil {
 			return act(n, t)
@@ -310,13 +306,16 @@ func openTreasury(
 	if i < 0 { // the chain need not be asked
 		return nil, checkout.ErrNotFound
 	}
+	if n.EthereumTreasury == "" {
+		return nil, errNoTreasury
+	}
 	all, err := chainsOf(n, false)
 	if err != nil {
 		return nil, err
 	}
 	chain := all[accounts[i].Network]
 	if chain == nil {
-		return nil, fmt.Errorf("%w: this one is on %s", treasury.ErrOtherSettings, accounts[i].Network)
+		return nil, fmt.Errorf("%w: it is on %s", treasury.ErrOtherSettings, accounts[i].ChainID)
 	}
 	if err := chain.open(ctx); err != nil {
 		return nil, err
