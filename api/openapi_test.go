@@ -160,14 +160,25 @@ func TestOpenAPI_EventsOfEveryType(t *testing.T) {
 		_, err := f.store.FinishPayout(t.Context(), ref, 1, failure)
 		require.NoError(t, err)
 	}
-	require.Equal(t, len(webhook.EventTypes)+6, f.count("event"))
+	unnamed := f.newSession(f.merchant.testKey) // refused before the card network named the card
+	f.payWith(checkout.PaymentMethod{Type: "card"}, unnamed, checkout.ChargeResult{
+		Outcome: checkout.OutcomeFailed, Failure: checkout.FailureProcessingError})
+	require.Equal(t, 200, f.do("GET", "/v1/checkout/"+unnamed, f.merchant.testKey, "").status)
+	require.Equal(t, len(webhook.EventTypes)+7, f.count("event"))
 }
 
 // pay pays a test session with a card and returns the transaction's id and the settlement.
 func (f *front) pay(session string, result checkout.ChargeResult) (string, storage.Settlement) {
 	f.t.Helper()
+	return f.payWith(checkout.PaymentMethod{
+		Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 8, ExpYear: 2029, Country: "US"}, session, result)
+}
+
+func (f *front) payWith(
+	card checkout.PaymentMethod, session string, result checkout.ChargeResult,
+) (string, storage.Settlement) {
+	f.t.Helper()
 	ref := checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}.Ref(session)
-	card := checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 8, ExpYear: 2029, Country: "US"}
 	id := storagetest.Begin(f.t, f.store, ref, storage.NewPayment{Method: card}, "")
 	return id, storagetest.Finish(f.t, f.store, ref, id, result)
 }

@@ -245,7 +245,7 @@ type CreatedSession struct {
 	Amount Amount `json:"amount"`
 
 	// CancelUrl As you sent it.
-	CancelUrl *string `json:"cancel_url,omitempty"`
+	CancelUrl *string `json:"cancel_url"`
 
 	// CompletedAt RFC 3339 in UTC with milliseconds, or null.
 	CompletedAt *OptionalTime `json:"completed_at"`
@@ -260,20 +260,20 @@ type CreatedSession struct {
 	CustomerEmail *string `json:"customer_email"`
 
 	// Description As you sent it.
-	Description *string `json:"description,omitempty"`
+	Description *string `json:"description"`
 
-	// ExpiresAt RFC 3339 in UTC with milliseconds.
+	// ExpiresAt No payment begins after it. One that began before, as at the bank, may still complete the session; see `payment_in_progress`.
 	ExpiresAt Time      `json:"expires_at"`
 	Id        SessionId `json:"id"`
 
 	// LineItems As you sent them.
-	LineItems *[]LineItem `json:"line_items,omitempty"`
+	LineItems *[]LineItem `json:"line_items"`
 
 	// Livemode True in live mode, false in test mode.
 	Livemode Livemode `json:"livemode"`
 
 	// Locale As you sent it.
-	Locale *Locale `json:"locale,omitempty"`
+	Locale *Locale `json:"locale"`
 
 	// Metadata Your own pairs, as they were sent: at most 50, keys of 1 to 40 characters, values strings of at most 500 characters,
 	// numbers or booleans; 16 KiB altogether. They come back in every event of the session. `order_id`, when there is one, names
@@ -307,7 +307,7 @@ type CreatedSession struct {
 	// Url The hosted page. Send the customer there.
 	Url string `json:"url"`
 
-	// WebhookSecret The signing secret, shown only here. All of it is the key, `whsec_` included.
+	// WebhookSecret The signing secret, shown only here, and to a repeat with the same Idempotency-Key within 24 hours. All of it is the key, `whsec_` included.
 	WebhookSecret *Secret `json:"webhook_secret,omitempty"`
 
 	// WebhookSignedBy Your webhook whose secret signs for `webhook_url`; null when `webhook_secret` does, or without `webhook_url`.
@@ -540,7 +540,7 @@ type PaymentInProgressError string
 // PaymentInProgressStatus Of the session.
 type PaymentInProgressStatus string
 
-// PaymentMethod The card details that may be shown.
+// PaymentMethod The card details that may be shown. Texts are empty and numbers 0 when the card network did not name the card, as for a refused one.
 type PaymentMethod struct {
 	// Brand Examples: visa, mastercard, amex
 	Brand string `json:"brand"`
@@ -579,8 +579,8 @@ type Payout struct {
 	// ExchangeRate `currency` for one unit of `source_currency`. When a retried payout, or one whose charge was disputed, is signed after `exchange_rate_locked_until`, the current rate is used if it is lower. It never rises.
 	ExchangeRate Decimal `json:"exchange_rate"`
 
-	// ExchangeRateLockedUntil Until when a retry keeps `exchange_rate`; null when the rate is fixed, as in test mode. Events of earlier versions lack it.
-	ExchangeRateLockedUntil *OptionalTime `json:"exchange_rate_locked_until,omitempty"`
+	// ExchangeRateLockedUntil Until when a retry keeps `exchange_rate`; null when the rate is fixed, as in test mode.
+	ExchangeRateLockedUntil *OptionalTime `json:"exchange_rate_locked_until"`
 
 	// FailedAt RFC 3339 in UTC with milliseconds, or null.
 	FailedAt *OptionalTime `json:"failed_at"`
@@ -595,8 +595,8 @@ type Payout struct {
 	// Livemode True in live mode, false in test mode.
 	Livemode Livemode `json:"livemode"`
 
-	// LockedExchangeRate The `exchange_rate` when the customer paid. Events of earlier versions lack it.
-	LockedExchangeRate *Decimal `json:"locked_exchange_rate,omitempty"`
+	// LockedExchangeRate The `exchange_rate` when the customer paid.
+	LockedExchangeRate Decimal `json:"locked_exchange_rate"`
 
 	// Metadata Your own pairs, as they were sent: at most 50, keys of 1 to 40 characters, values strings of at most 500 characters,
 	// numbers or booleans; 16 KiB altogether. They come back in every event of the session. `order_id`, when there is one, names
@@ -699,7 +699,7 @@ type PayoutStatus string
 // RequestId defines model for RequestId.
 type RequestId = string
 
-// Secret The signing secret, shown only here. All of it is the key, `whsec_` included.
+// Secret The signing secret, shown only here, and to a repeat with the same Idempotency-Key within 24 hours. All of it is the key, `whsec_` included.
 type Secret = string
 
 // Session A checkout session.
@@ -708,7 +708,7 @@ type Session struct {
 	Amount Amount `json:"amount"`
 
 	// CancelUrl As you sent it.
-	CancelUrl *string `json:"cancel_url,omitempty"`
+	CancelUrl *string `json:"cancel_url"`
 
 	// CompletedAt RFC 3339 in UTC with milliseconds, or null.
 	CompletedAt *OptionalTime `json:"completed_at"`
@@ -723,20 +723,20 @@ type Session struct {
 	CustomerEmail *string `json:"customer_email"`
 
 	// Description As you sent it.
-	Description *string `json:"description,omitempty"`
+	Description *string `json:"description"`
 
-	// ExpiresAt RFC 3339 in UTC with milliseconds.
+	// ExpiresAt No payment begins after it. One that began before, as at the bank, may still complete the session; see `payment_in_progress`.
 	ExpiresAt Time      `json:"expires_at"`
 	Id        SessionId `json:"id"`
 
 	// LineItems As you sent them.
-	LineItems *[]LineItem `json:"line_items,omitempty"`
+	LineItems *[]LineItem `json:"line_items"`
 
 	// Livemode True in live mode, false in test mode.
 	Livemode Livemode `json:"livemode"`
 
 	// Locale As you sent it.
-	Locale *Locale `json:"locale,omitempty"`
+	Locale *Locale `json:"locale"`
 
 	// Metadata Your own pairs, as they were sent: at most 50, keys of 1 to 40 characters, values strings of at most 500 characters,
 	// numbers or booleans; 16 KiB altogether. They come back in every event of the session. `order_id`, when there is one, names
@@ -891,14 +891,14 @@ type Transaction struct {
 	// Net The amount paid out, in `currency`.
 	Net Amount `json:"net"`
 
-	// PaymentMethod The card details that may be shown.
+	// PaymentMethod The card details that may be shown. Texts are empty and numbers 0 when the card network did not name the card, as for a refused one.
 	PaymentMethod PaymentMethod `json:"payment_method"`
 
 	// PayoutCurrency The crypto that you receive.
 	PayoutCurrency PayoutCurrency `json:"payout_currency"`
 	SessionId      SessionId      `json:"session_id"`
 
-	// SessionStatus Of the session, right after this payment was decided.
+	// SessionStatus Of the session when this payment was decided. A pending session whose `expires_at` has passed expires next.
 	SessionStatus SessionStatus     `json:"session_status"`
 	Status        TransactionStatus `json:"status"`
 }
@@ -956,7 +956,7 @@ type WebhookWithSecret struct {
 	// PreviousSecretExpiresAt When the previous secret stops signing; null if there is none.
 	PreviousSecretExpiresAt *OptionalTime `json:"previous_secret_expires_at"`
 
-	// Secret The signing secret, shown only here. All of it is the key, `whsec_` included.
+	// Secret The signing secret, shown only here, and to a repeat with the same Idempotency-Key within 24 hours. All of it is the key, `whsec_` included.
 	Secret Secret `json:"secret"`
 
 	// Status A disabled webhook holds its deliveries.

@@ -65,6 +65,7 @@ func Make(ctx context.Context, version, dir string, platforms []Platform, say fu
 	}
 	say("image, chart, files for compose and systemd")
 	return errors.Join(
+		writeLicenses(ctx, source, name+"-licenses.txt"),
 		writeImage(programs, version, name+"-image.tar"),
 		writeChart(filepath.Join(source, "chart"), version, name+".tgz"),
 		writeFiles(source, name+"-files.tar.gz"),

@@ -48,6 +48,10 @@ func TestRelease_IsTheSameTwice(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(bom), `"purl": "pkg:golang/go.temporal.io/sdk@v`)
 
+	licenses, err := os.ReadFile(filepath.Join(out, "checkout-1.0.0-licenses.txt"))
+	require.NoError(t, err)
+	require.Regexp(t, `==== go.temporal.io/sdk v\S+ ====\s+The MIT License`, string(licenses))
+
 	image := filepath.Join(dir, "image")
 	require.NoError(t, os.Mkdir(image, 0o700))
 	run(t, image, "tar", "--extract", "--file", filepath.Join(out, "checkout-1.0.0-image.tar"))

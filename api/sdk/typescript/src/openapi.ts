@@ -299,7 +299,8 @@ export interface paths {
         post?: never;
         /**
          * Delete a webhook
-         * @description Scope `webhooks:write`. Nothing more is sent to it and its pending deliveries are canceled. The log stays. Its secret no
+         * @description Scope `webhooks:write`. Nothing more is sent to it and its pending deliveries are canceled. If you only lost its secret, rotate
+         *     it instead: then nothing is canceled. The log stays. Its secret no
          *     longer signs: the remaining attempts to a session's `webhook_url` are signed by your next webhook, see `webhook_url`. If you
          *     have none, an undisclosed secret signs until you create one.
          */
@@ -880,7 +881,8 @@ export interface webhooks {
         put?: never;
         /**
          * Your settings changed
-         * @description `data` is the current merchant, `changed` lists what changed, and `previous_attributes` has the old values.
+         * @description `data` is the current merchant, `changed` lists what changed, and `previous_attributes` has the old values. The look, the links
+         *     and the receipts of the hosted page are no part of it: a change of them is no event.
          */
         post: operations["onMerchantUpdated"];
         delete?: never;
@@ -1052,13 +1054,13 @@ export interface components {
             /** @description As you sent it. */
             redirect_url: string | null;
             /** @description As you sent it. */
-            cancel_url?: string | null;
+            cancel_url: string | null;
             /** @description As you sent it. */
-            description?: string | null;
+            description: string | null;
             /** @description As you sent it. */
-            locale?: components["schemas"]["Locale"] | null;
+            locale: components["schemas"]["Locale"] | null;
             /** @description As you sent them. */
-            line_items?: components["schemas"]["LineItem"][] | null;
+            line_items: components["schemas"]["LineItem"][] | null;
             /** @description As you sent it. */
             webhook_url: string | null;
             livemode: components["schemas"]["Livemode"];
@@ -1067,6 +1069,7 @@ export interface components {
             /** @description The payout of a completed session, or null. */
             payout: components["schemas"]["Payout"] | null;
             created_at: components["schemas"]["Time"];
+            /** @description No payment begins after it. One that began before, as at the bank, may still complete the session; see `payment_in_progress`. */
             expires_at: components["schemas"]["Time"];
             completed_at: components["schemas"]["OptionalTime"];
             /** @description What happened so far, oldest first. */
@@ -1101,7 +1104,7 @@ export interface components {
             /** @description Words for people. */
             message: string;
         };
-        /** @description The card details that may be shown. */
+        /** @description The card details that may be shown. Texts are empty and numbers 0 when the card network did not name the card, as for a refused one. */
         PaymentMethod: {
             /** @constant */
             type: "card";
@@ -1144,7 +1147,7 @@ export interface components {
             attempt: number;
             /** @description How many more the customer may try. */
             attempts_remaining: number;
-            /** @description Of the session, right after this payment was decided. */
+            /** @description Of the session when this payment was decided. A pending session whose `expires_at` has passed expires next. */
             session_status: components["schemas"]["SessionStatus"];
             livemode: components["schemas"]["Livemode"];
             created_at: components["schemas"]["Time"];
@@ -1176,10 +1179,10 @@ export interface components {
             source_currency: components["schemas"]["Currency"];
             /** @description `currency` for one unit of `source_currency`. When a retried payout, or one whose charge was disputed, is signed after `exchange_rate_locked_until`, the current rate is used if it is lower. It never rises. */
             exchange_rate: components["schemas"]["Decimal"];
-            /** @description The `exchange_rate` when the customer paid. Events of earlier versions lack it. */
-            locked_exchange_rate?: components["schemas"]["Decimal"];
-            /** @description Until when a retry keeps `exchange_rate`; null when the rate is fixed, as in test mode. Events of earlier versions lack it. */
-            exchange_rate_locked_until?: components["schemas"]["OptionalTime"];
+            /** @description The `exchange_rate` when the customer paid. */
+            locked_exchange_rate: components["schemas"]["Decimal"];
+            /** @description Until when a retry keeps `exchange_rate`; null when the rate is fixed, as in test mode. */
+            exchange_rate_locked_until: components["schemas"]["OptionalTime"];
             /** @description Of the network, in `currency`; null until it is known. */
             fee: components["schemas"]["OptionalDecimal"];
             /** @description Of the transfer; null until it is broadcast. */
@@ -1220,7 +1223,7 @@ export interface components {
             description?: string | null;
             status?: components["schemas"]["WebhookStatus"] | null;
         };
-        /** @description The signing secret, shown only here. All of it is the key, `whsec_` included. */
+        /** @description The signing secret, shown only here, and to a repeat with the same Idempotency-Key within 24 hours. All of it is the key, `whsec_` included. */
         Secret: string;
         /** @description A webhook. */
         Webhook: {
