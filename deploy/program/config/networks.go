@@ -214,15 +214,8 @@ func (n *Networks) check(noteAs func(name string, err error)) {
 	note("CHECKOUT_LIVE_PAYOUT_PATIENCE", atLeast(n.PayoutPatience, time.Minute))
 	note("CHECKOUT_LIVE_PAYOUT_DELAY", atLeast(n.PayoutDelay, 0))
 	if n.SanctionsOracle != "" {
-		note("CHECKOUT_SANCTIONS_ORACLE", n.checkOracle())
+		note("CHECKOUT_SANCTIONS_ORACLE", address.Rules{}.Check(checkout.ModeLive, checkout.Ethereum, n.SanctionsOracle))
 	}
-}
-
-func (n Networks) checkOracle() error {
-	if !n.Chains {
-		return errors.New("requires payouts on a chain")
-	}
-	return address.Rules{}.Check(checkout.ModeLive, checkout.Ethereum, n.SanctionsOracle)
 }
 
 // readSanctions reads the file with sanctioned addresses. Without a file there are none.
