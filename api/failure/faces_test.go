@@ -299,7 +299,7 @@ func TestFaces_APanicIsA500(t *testing.T) {
 	}
 	require.Equal(t, 3, strings.Count(s.log.String(), `"stack"`), s.log)
 	require.NotContains(t, s.log.String(), "canary")
-	require.NotContains(t, s.log.String(), "4242")
+	require.NotContains(t, s.log.String(), "42424242") // the addresses in a stack may have 4242
 }
 
 // TestFaces_WhatTemporalSaysIsTheSameForAll makes Temporal refuse, or not answer. The hosted page
