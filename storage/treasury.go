@@ -52,9 +52,6 @@ func (s *Store) OpenTreasury(
 		return got, err
 	}
 	err = pg.RunInTx(ctx, s.pool, "open treasury", func(tx pgx.Tx) error {
-		if err := lockChain(ctx, tx, mode, a.ChainID); err != nil {
-			return err
-		}
 		return openTreasury(ctx, tx, mode, a, now)
 	})
 	if err != nil {
@@ -66,6 +63,9 @@ func (s *Store) OpenTreasury(
 func openTreasury(
 	ctx context.Context, tx pgx.Tx, mode checkout.Mode, a checkout.TreasuryAccount, now checkout.AccountSnapshot,
 ) error {
+	if err := lockChain(ctx, tx, mode, a.ChainID); err != nil {
+		return err
+	}
 	// For the first account of a chain all payments may have to be read.
 	if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = '1min'`); err != nil {
 		return err

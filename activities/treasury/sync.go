@@ -77,7 +77,7 @@ type round struct {
 }
 
 func (r *round) run(ctx context.Context) error {
-	if err := r.take(ctx, r.open, r.checkForeign, r.checkOutflows, r.reopen); err != nil {
+	if err := r.take(ctx, r.snapshot, r.open, r.checkForeign, r.checkOutflows, r.reopen); err != nil {
 		return err
 	}
 	// A transfer that cannot be followed stops neither other payouts nor the comparison of the balances.
@@ -99,37 +99,31 @@ func (r *round) take(ctx context.Context, steps ...func(context.Context) error) 
 func (t *Treasury) Compare(ctx context.Context) error {
 	for network, chain := range t.Chains {
 		r := round{Treasury: t, chain: chain}
-		if err := r.take(ctx, r.look, r.checkForeign, r.checkOutflows); err != nil {
+		if err := r.take(ctx, r.snapshot, r.find, r.checkForeign, r.checkOutflows); err != nil {
 			return fmt.Errorf("compare %s: %w", network, err)
 		}
 	}
 	return nil
 }
 
-func (r *round) open(ctx context.Context) (err error) {
-	if err := r.snapshot(ctx); err != nil {
-		return err
+func (r *round) snapshot(ctx context.Context) (err error) {
+	if r.now, err = r.chain.Snapshot(ctx); err != nil {
+		err = fmt.Errorf("read the account: %w", err)
 	}
+	return err
+}
+
+func (r *round) open(ctx context.Context) (err error) {
 	r.account, err = r.Store.OpenTreasury(ctx, r.Mode, r.chain.Account(), r.now)
 	r.result.ID = r.account.ID
 	return err
 }
 
-// look is open for an account that a round has opened.
-func (r *round) look(ctx context.Context) (err error) {
-	if err := r.snapshot(ctx); err != nil {
-		return err
-	}
+// find is open for an account that a round has opened.
+func (r *round) find(ctx context.Context) (err error) {
 	r.account, err = r.Store.TreasuryAccount(ctx, r.Mode, r.chain.Account())
 	if errors.Is(err, checkout.ErrNotFound) {
 		return fmt.Errorf("%w: no worker has followed %s", storage.ErrNotCompared, r.chain.Account().Address)
-	}
-	return err
-}
-
-func (r *round) snapshot(ctx context.Context) (err error) {
-	if r.now, err = r.chain.Snapshot(ctx); err != nil {
-		err = fmt.Errorf("read the account: %w", err)
 	}
 	return err
 }
