@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// writeLicenses writes the licenses of Go and of the modules that the program is built from. Most of them must be handed
-// out with a program.
+// writeLicenses writes the licenses of Go and of the modules that the program is built from. Most of them must go
+// with the program.
 func writeLicenses(ctx context.Context, source, path string) error {
 	root, err := linesOf(ctx, source, "env", "GOROOT")
 	if err != nil {
