@@ -608,7 +608,7 @@ func TestReconcileCharges_OldChargesHoldUpNoList(t *testing.T) {
 	b.exec(`UPDATE transaction SET completed_at = completed_at - interval '50 hours'`)
 	b.charges = nil
 	unmatched := b.paid(checkout.OutcomeFailed)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	b.change(func(account *activities.Account) {
 		account.Charged = func(ctx context.Context, _ string) (checkout.Charged, error) {

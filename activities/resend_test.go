@@ -74,9 +74,14 @@ func TestReceiver_AnHTTP2StreamGivenUpIsNotPostedAgain(t *testing.T) {
 		require.EqualValues(t, 1, f.requests.Load(), name)
 	}
 
-	f := fakeHTTP2Receiver(t, config, nil, func(s *stream) { _ = s.WriteRSTStream(s.id, http2.ErrCodeProtocol) })
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	f := fakeHTTP2Receiver(t, config, nil, func(s *stream) {
+		if s.fake.requests.Load() > 1 {
+			cancel()
+		}
+		_ = s.WriteRSTStream(s.id, http2.ErrCodeProtocol)
+	})
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.url, bytes.NewReader([]byte("{}")))
 	require.NoError(t, err)
 	_, err = receiversTrusting(t, ca, nil).test.RoundTrip(req)

@@ -252,7 +252,7 @@ func TestReadyz_AnswersInTimeWhenTemporalHangs(t *testing.T) {
 	f := newFront(t, func(c *Config) { c.Workflows = &runs.Client{Temporal: hanging{}} })
 	began := time.Now()
 	got := f.do("GET", "/readyz", "", "")
-	require.Less(t, time.Since(began), 2500*time.Millisecond)
+	require.Less(t, time.Since(began), 10*time.Second)
 	require.Equal(t, 200, got.status)
 	require.Equal(t, map[string]any{"postgresql": "ok", "temporal": "down"}, got.json["checks"])
 }
@@ -261,7 +261,7 @@ func TestReadyz_AnswersInTimeWhenTemporalHangs(t *testing.T) {
 type hanging struct{ client.Client }
 
 func (hanging) CheckHealth(context.Context, *client.CheckHealthRequest) (*client.CheckHealthResponse, error) {
-	time.Sleep(4 * time.Second)
+	time.Sleep(20 * time.Second)
 	return nil, errors.New("too late")
 }
 

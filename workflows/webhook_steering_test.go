@@ -125,8 +125,8 @@ func TestWebhookDelivery_RetryNowMakesTheNextAttemptAtOnce(t *testing.T) {
 		"in the second wait": {[]time.Duration{2 * minute}, []time.Duration{
 			0, 30 * second, 2 * minute, 32 * minute, 2*hour + 32*minute, 14*hour + 32*minute,
 		}},
-		"in every wait": {[]time.Duration{1 * second, 2 * second, 3 * second, 4 * second, 5 * second}, []time.Duration{
-			0, 1 * second, 2 * second, 3 * second, 4 * second, 5 * second,
+		"in every wait": {[]time.Duration{10 * second, 20 * second, 30 * second, 40 * second, 50 * second}, []time.Duration{
+			0, 10 * second, 20 * second, 30 * second, 40 * second, 50 * second,
 		}},
 		"twice in one wait": {[]time.Duration{10 * second, 10 * second}, []time.Duration{
 			0, 10 * second, 310 * second, 2110 * second, 9310 * second, 52510 * second,

@@ -411,7 +411,7 @@ func TestSync_ASlowNodeDelaysWhatItWasNotAskedAbout(t *testing.T) {
 	f.chain.slow = func() bool { looks++; return looks > 2 }
 	for _, left := range []int{5, 3} {
 		looks = 0
-		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		report, err := f.Sync(ctx)
 		cancel()
 		require.NoError(t, err)

@@ -55,7 +55,7 @@ func TestLive_TheFormHasNoFieldForACard(t *testing.T) {
 	} {
 		require.Contains(t, body, want)
 	}
-	for _, not := range []string{`name="card_number"`, `name="exp"`, `name="cvc"`, `name="name"`, "cc-", "card.js", "Test mode", "4242", "Simulated"} {
+	for _, not := range []string{`name="card_number"`, `name="exp"`, `name="cvc"`, `name="name"`, "cc-", "card.js", "Test mode", " 4242", "Simulated"} {
 		require.NotContains(t, body, not)
 	}
 	requireLabels(t, body)

@@ -79,9 +79,15 @@ func TestIDTime_IsTheTimeOfTheID(t *testing.T) {
 // prints formats v in every usual way.
 func prints(v any) []string {
 	var log bytes.Buffer
-	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "v", v)
+	options := &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{} // a time may have the digits of a card
+		}
+		return a
+	}}
+	slog.New(slog.NewJSONHandler(&log, options)).Info("x", "v", v)
 	text := log.String()
-	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "v", v)
+	slog.New(slog.NewTextHandler(&log, options)).Info("x", "v", v)
 	return []string{text, log.String(), fmt.Sprint(v), fmt.Sprintf("%+v", v), fmt.Sprintf("%#v", v), fmt.Sprintf("%s", v), fmt.Sprintf("%d", v)}
 }
 

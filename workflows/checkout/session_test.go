@@ -30,10 +30,10 @@ func TestSession_IsCompleteAndKeepsTheMerchantsBytes(t *testing.T) {
 
 func TestCard_IsNeverPrinted(t *testing.T) {
 	t.Parallel()
-	c := checkout.Card{Number: "4242424242424242", CVC: "cvc"} // a log's time has every number
+	c := checkout.Card{Number: "4242424242424242", CVC: "987"}
 	for _, text := range prints(c) {
 		require.NotContains(t, text, "4242")
-		require.NotContains(t, text, "cvc")
+		require.NotContains(t, text, "987")
 	}
 	_, err := json.Marshal(c)
 	require.Error(t, err)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -325,12 +325,11 @@ func idsOf(events ...webhook.Event) []string {
 // there.
 func unused(t *testing.T) (address string, serve func(http.Handler)) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	ports, err := pgtemp.FreePorts(1)
 	require.NoError(t, err)
-	address = listener.Addr().String()
-	require.NoError(t, listener.Close())
+	address = fmt.Sprintf("127.0.0.1:%d", ports[0])
 	return address, func(h http.Handler) {
-		listener, err := net.Listen("tcp", address)
+		listener, err := pgtemp.Listen(address)
 		require.NoError(t, err)
 		server := &http.Server{Handler: h, ReadHeaderTimeout: time.Second}
 		t.Cleanup(func() { _ = server.Close() })

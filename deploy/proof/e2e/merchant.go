@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/api/conformance"
 	"example.com/checkout/deploy/standin/devstack"
@@ -396,6 +397,17 @@ func (m *Merchant) AwaitDelivery(id, field string, want any, within time.Duratio
 		return got.Field(field) == want
 	})
 	return got
+}
+
+// AwaitFailed waits until a delivery on the shared stack has failed for good. It asks for the attempt that follows a lost one.
+func (m *Merchant) AwaitFailed(c client.Client, delivery string) {
+	m.T.Helper()
+	Await(m.T, delivery+" has failed", time.Minute, func() bool {
+		if LostAttempt(m.T, c, delivery) {
+			_, _ = m.Call(http.MethodPost, "/v1/deliveries/"+delivery+"/retry_now", "") // refused if it has just failed
+		}
+		return DeliveryStatus(m.T, delivery) == "failed"
+	})
 }
 
 // FailedDeliveries makes n permanently failed deliveries whose runs Temporal no longer has.

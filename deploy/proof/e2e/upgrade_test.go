@@ -40,8 +40,9 @@ func TestUpgrade_RunsEndOnTheirBuild(t *testing.T) { // alone: it measures time
 	load := e2e.StartLoad(m)
 	two := startWorker(t, stack, "two")
 	e2e.Release(t, stack, "two")
+	released := time.Now()
 	migrate(t, stack)
-	time.Sleep(3 * time.Second) // sessions of the new build
+	e2e.Await(t, "sessions of the new build", 30*time.Second, func() bool { return load.Since(released) > 10 })
 	paid, faults := load.Stop()
 	require.Empty(t, faults, "no request failed meanwhile")
 	require.Greater(t, len(paid), 5)

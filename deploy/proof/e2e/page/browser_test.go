@@ -345,7 +345,9 @@ func testBrowserSlowCard(t *testing.T, browser context.Context) {
 	open(b, m, id)
 	fill(b, e2e.CardSlow)
 	b.Do(chrome.Click("#pay-button"), seeState("processing"))
+	b.Script(`window.line = window.fetch, window.fetch = () => Promise.reject(new TypeError("Failed to fetch"))`) // the page stays
 	b.Inspect("processing")
+	b.Script(`window.fetch = window.line`)
 	b.Do(seeState("completed"))
 	require.Equal(t, 1, m.Charges(id))
 }
@@ -379,12 +381,12 @@ func testBrowserMerchantExpires(t *testing.T, browser context.Context) {
 }
 
 func testBrowserExpires(t *testing.T, browser context.Context) {
-	stack := e2e.Beside(t, devstack.Options{SessionLifetime: "5s", Env: []string{"CHECKOUT_FORM_RATE_LIMIT=0.1"}})
+	stack := e2e.Beside(t, devstack.Options{SessionLifetime: "15s", Env: []string{"CHECKOUT_FORM_RATE_LIMIT=0.1"}})
 	m, b := e2e.NewMerchant(t, stack), chrome.NewTab(t, browser)
 	id := m.Create(e2e.Terms)
 	open(b, m, id)
 	b.Do(seeState("form"))
-	require.Regexp(t, `^0:0[1-5]$`, b.Text("#countdown"))
+	require.Regexp(t, `^0:(0[1-9]|1[0-5])$`, b.Text("#countdown"))
 	b.Do(chromedp.Evaluate[chromedp.Void](`void (window.sameDocument = true)`), chrome.TypeInto("#card_number", e2e.CardSucceeds), chrome.See("#expired"))
 	got := chrome.Get(b, chromedp.Evaluate[struct {
 		SameDocument   bool
