@@ -400,7 +400,7 @@ func TestTransfer_ASlowSignerLeavesConnections(t *testing.T) {
 		waiting.Go(func() error { return store.Freeze(t.Context(), id, "a drill") })
 	}
 	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		_, err := store.Payout(ctx, ref)
 		cancel()
 		require.NoError(t, err)

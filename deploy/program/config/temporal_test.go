@@ -3,7 +3,7 @@ package config_test
 import (
 	"context"
 	"crypto/tls"
-	"net"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -22,6 +22,7 @@ import (
 
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/deploy/proof/e2e/authority"
+	"example.com/checkout/storage/pgtemp"
 )
 
 func TestTemporal_NamesEveryWrongSetting(t *testing.T) {
@@ -119,7 +120,9 @@ func startSecured(t *testing.T, a *authority.Authority) *secured {
 	certificate, key := issue(t, a, "temporal.example")
 	pair, err := tls.LoadX509KeyPair(certificate, key)
 	require.NoError(t, err)
-	s := &secured{address: "127.0.0.1:0", tls: &tls.Config{
+	ports, err := pgtemp.FreePorts(1)
+	require.NoError(t, err)
+	s := &secured{address: fmt.Sprintf("127.0.0.1:%d", ports[0]), tls: &tls.Config{
 		Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: a.Pool,
 		MinVersion: tls.VersionTLS12,
 	}}
@@ -130,9 +133,8 @@ func startSecured(t *testing.T, a *authority.Authority) *secured {
 
 func (s *secured) serve(t *testing.T) {
 	t.Helper()
-	listener, err := net.Listen("tcp", s.address)
+	listener, err := pgtemp.Listen(s.address)
 	require.NoError(t, err)
-	s.address = listener.Addr().String()
 	s.Server = grpc.NewServer(grpc.Creds(credentials.NewTLS(s.tls)), grpc.UnaryInterceptor(s.note))
 	checks := health.NewServer()
 	checks.SetServingStatus("temporal.api.workflowservice.v1.WorkflowService", grpc_health_v1.HealthCheckResponse_SERVING)

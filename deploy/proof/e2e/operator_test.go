@@ -15,6 +15,7 @@ import (
 	sdkpb "go.temporal.io/api/sdk/v1"
 
 	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 )
@@ -96,7 +97,12 @@ func TestOperators_SteerAnActivity(t *testing.T) {
 	e2e.Await(t, "an attempt is finished", 10*time.Second, func() bool {
 		return m.Must(http.StatusOK, http.MethodGet, "/v1/deliveries/"+delivery, "").Field("next_attempt_at") != nil
 	})
-	m.Receiver.Answer(http.StatusOK)
+	m.Receiver.ReplyBy(func(a devstack.Arrival) devstack.Reply { // an attempt before the reset is refused too
+		if a.Attempt == "1" {
+			return devstack.Reply{Status: http.StatusOK}
+		}
+		return devstack.Reply{Status: http.StatusInternalServerError}
+	})
 	_, err = service.ResetActivity(t.Context(), &workflowservice.ResetActivityRequest{
 		Namespace: e2e.Shared.Temporal.Namespace(), Execution: execution, Activity: &workflowservice.ResetActivityRequest_Type{Type: "SendAttempt"},
 	})

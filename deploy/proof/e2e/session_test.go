@@ -88,7 +88,7 @@ func TestRaces_OneWinner(t *testing.T) { // alone: it measures time
 			if err := racers.Wait(); err != nil {
 				return err
 			}
-			status, err := m.FinalStatus(id, lifetime+30*time.Second)
+			status, err := m.FinalStatus(id, e2e.LeastPatience)
 			if err != nil {
 				return err
 			}

@@ -130,7 +130,10 @@ func TestTrace_GoesFromTheRequestToTheReceiver(t *testing.T) {
 			})
 			return names
 		}
-		require.Equal(t, slices.Concat(delivery, session), above(attempt))
+		got := slices.DeleteFunc(above(attempt), func(name string) bool { // a busy worker gives the payout a run
+			return a.Type == "payout.sent" && strings.HasSuffix(name, "Workflow:Payout")
+		})
+		require.Equal(t, slices.Concat(delivery, session), got)
 		charge := awaitSpan(t, "worker", "RunActivity:ChargeCard", trace)
 		require.Equal(t, slices.Concat([]string{"RunActivity:ChargeCard", "StartActivity:ChargeCard"}, session), above(charge.SpanContext.SpanID))
 		event := awaitSpan(t, "worker", "RunActivity:FinishPayment", trace) // decides, and writes the event

@@ -23,7 +23,7 @@ import (
 // open stay with the old one, new ones begin with the new one after its release,
 // and the old one can stop once its runs have ended.
 func TestUpgrade_RunsEndOnTheirBuild(t *testing.T) { // alone: it measures time
-	stack := e2e.Beside(t, devstack.Options{Env: []string{"TEMPORAL_WORKER_BUILD_ID=one"}})
+	stack := e2e.Beside(t, devstack.Options{RetrySchedule: "1h,1h,1h,1h,1h", Env: []string{"TEMPORAL_WORKER_BUILD_ID=one"}})
 	c := e2e.TemporalClient(t, stack)
 	e2e.Await(t, "the worker says that its build must be released", 10*time.Second, func() bool {
 		log, err := os.ReadFile(stack.Log("worker"))

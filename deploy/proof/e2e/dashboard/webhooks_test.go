@@ -35,8 +35,11 @@ func TestDashboard_WebhookFromAddingToDeleting(t *testing.T) {
 	dev.Do(chrome.Click(`main > p [role="button"]`), chrome.See("#type"))
 	require.NotContains(t, chrome.Get(dev, chromedp.Evaluate[string](`document.documentElement.outerHTML`)), secret, "it was shown once")
 
-	dev.Do(chrome.Click(`form[action$="/test"] button`), chrome.See(".notice"), seeIn(".head .status", "failed"))
-	page(dev, m, "/test/webhooks/"+e2e.Query[string](t, m.Stack, `SELECT id FROM webhook_endpoint WHERE merchant_id = $1 AND description = 'Second'`, m.ID))
+	dev.Do(chrome.Click(`form[action$="/test"] button`), chrome.See(".notice"))
+	second := e2e.Query[string](t, m.Stack, `SELECT id FROM webhook_endpoint WHERE merchant_id = $1 AND description = 'Second'`, m.ID)
+	m.AwaitFailed(e2e.TemporalClient(t, m.Stack), e2e.Query[string](t, m.Stack, `SELECT id FROM webhook_delivery WHERE endpoint_id = $1`, second))
+	dev.Do(seeIn(".head .status", "failed"))
+	page(dev, m, "/test/webhooks/"+second)
 	confirms(dev)
 	dev.Do(chrome.Click(`form[action$="/rotate"] button`), chrome.See("#secret"))
 	require.NotEqual(t, secret, dev.Text("#secret"))

@@ -130,6 +130,13 @@ func shop(t *testing.T) (url string, referrers func() []string) {
 	}
 }
 
+// leaveLate makes the next page of a tab wait a hundred seconds before it goes on to the shop, and not five.
+func leaveLate(b *chrome.Tab) {
+	chrome.Call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
+		Source: `const every = setInterval; setInterval = (tick, ms) => every(tick, 20 * ms)`,
+	})
+}
+
 func testBrowserPays(t *testing.T, browser context.Context) {
 	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
 	address, referrers := shop(t)
@@ -147,6 +154,7 @@ func testBrowserPays(t *testing.T, browser context.Context) {
 	require.Equal(t, "Visa", b.Text("#brand"))
 	require.Equal(t, "#mark-visa", chrome.Get(b, chromedp.AttributeValue(chromedp.CSS("#brand-mark"), "href")).Value)
 	b.Inspect("form-filled")
+	leaveLate(b)
 	b.Do(chrome.Click("#pay-button"), seeState("completed"))
 	require.Equal(t, back, chrome.Get(b, chromedp.Evaluate[string](`document.getElementById("return").href`)))
 	require.Contains(t, b.Text("#soon"), strings.TrimPrefix(address, "http://"), "where it goes")
@@ -381,12 +389,12 @@ func testBrowserMerchantExpires(t *testing.T, browser context.Context) {
 }
 
 func testBrowserExpires(t *testing.T, browser context.Context) {
-	stack := e2e.Beside(t, devstack.Options{SessionLifetime: "15s", Env: []string{"CHECKOUT_FORM_RATE_LIMIT=0.1"}})
+	stack := e2e.Beside(t, devstack.Options{SessionLifetime: "30s", Env: []string{"CHECKOUT_FORM_RATE_LIMIT=0.1"}})
 	m, b := e2e.NewMerchant(t, stack), chrome.NewTab(t, browser)
 	id := m.Create(e2e.Terms)
 	open(b, m, id)
 	b.Do(seeState("form"))
-	require.Regexp(t, `^0:(0[1-9]|1[0-5])$`, b.Text("#countdown"))
+	require.Regexp(t, `^0:(0[1-9]|[12]\d|30)$`, b.Text("#countdown"))
 	b.Do(chromedp.Evaluate[chromedp.Void](`void (window.sameDocument = true)`), chrome.TypeInto("#card_number", e2e.CardSucceeds), chrome.See("#expired"))
 	got := chrome.Get(b, chromedp.Evaluate[struct {
 		SameDocument   bool
@@ -835,6 +843,7 @@ func testBrowserZoom(t *testing.T, browser context.Context) {
 func testBrowserMarkup(t *testing.T, browser context.Context) {
 	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
 	shopURL, _ := shop(t)
+	leaveLate(b)
 	for i, payload := range []string{
 		`<script>throw new Error("ran")</script>`, `"><img src=x onerror='throw new Error("ran")'>`, `'><svg onload=console.error("ran")>`,
 		`</title><script>console.error("ran")</script>`, `</script><script>console.error("ran")</script>`, `" autofocus onfocus="console.error(1)`,

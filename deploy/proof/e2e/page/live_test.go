@@ -369,7 +369,7 @@ func testNoScript(t *testing.T, s *liveShop, b *chrome.Tab) {
 }
 
 func testExpires(t *testing.T, s *liveShop, b *chrome.Tab) {
-	id := s.session(15 * time.Second)
+	id := s.session(30 * time.Second)
 	s.open(b, id)
 	b.Do(chrome.See("#expired"))
 	require.Zero(t, chrome.Get(b, chromedp.Evaluate[int](`document.querySelectorAll("iframe, #pay :enabled").length`)))
