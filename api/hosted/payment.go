@@ -325,8 +325,12 @@ func (s *server) ask(
 	defer cancel()
 	// An invented payment must not reach the workflow: each question adds an update to
 	// the workflow's history, and the number of updates is limited.
-	if there, err := s.Store.HasPayment(ctx, session.ID, transactionID); err != nil || !there {
-		return "", err
+	there, err := s.Store.HasPayment(ctx, session.ID, transactionID)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", runs.ErrOutcomeUnknown, err) // a slow database must not lead to a new form
+	}
+	if !there {
+		return "", nil
 	}
 	got, err := s.charge(ctx, session.ID, transactionID)
 	return got.Outcome, err

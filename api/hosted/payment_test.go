@@ -247,6 +247,16 @@ func TestPay_TwoTabs(t *testing.T) {
 	require.NotContains(t, body, english.Texts.InsufficientFunds)
 }
 
+// TestAsk_APaymentThatCannotBeReadIsUnknown: the page that waits must not lead to a new form.
+func TestAsk_APaymentThatCannotBeReadIsUnknown(t *testing.T) {
+	h := newHarness(t)
+	away, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := h.server.ask(away, checkout.Session{Ref: h.refs[h.session()]}, checkout.NewID(checkout.PrefixTransaction))
+	require.ErrorIs(t, err, runs.ErrOutcomeUnknown)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
 func TestPay_UnknownOutcomeNeverInvitesToPayAgain(t *testing.T) {
 	h := newHarness(t)
 	h.pay = unknown
