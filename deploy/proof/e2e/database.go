@@ -17,8 +17,12 @@ import (
 // OpenStore opens the stack's PostgreSQL as the service does.
 func OpenStore(t *testing.T, stack *devstack.Stack) *storage.Store {
 	t.Helper()
-	store, err := stack.OpenStore(t.Context(), 4)
-	require.NoError(t, err)
+	var store *storage.Store
+	Await(t, "PostgreSQL takes a connection", 20*time.Second, func() bool { // the service gives it three seconds
+		var err error
+		store, err = stack.OpenStore(t.Context(), 4)
+		return err == nil
+	})
 	t.Cleanup(store.Close)
 	return store
 }

@@ -286,14 +286,15 @@ func (m *Merchant) Pay(id, card string) (int, string, error) {
 	return got.status, got.text, err
 }
 
-// TryPay is Pay for a payment that must get an answer. On a busy computer the page may still check whether the payment
-// has begun, which the browser asks for again, or say that nothing was charged, and the customer pays again.
+// TryPay is Pay for a payment that must get an answer. On a busy computer the page may still wait for the decision, or
+// check whether the payment has begun, and the browser asks again. Or it says that nothing was charged, and the customer
+// pays again.
 func (m *Merchant) TryPay(id, card string) (string, error) {
 	browser := newBrowser()
 	got, err := m.submit(browser, id, card)
 	for giveUp := time.Now().Add(LeastPatience); err == nil && time.Now().Before(giveUp); {
 		switch {
-		case strings.Contains(got.text, `data-state="checking"`):
+		case strings.Contains(got.text, `data-state="checking"`), card != CardSlow && strings.Contains(got.text, `data-state="processing"`):
 			time.Sleep(500 * time.Millisecond)
 			got, err = readPage(browser.Get(got.at))
 		case got.status == http.StatusServiceUnavailable || strings.HasSuffix(got.at, "?not_possible"):

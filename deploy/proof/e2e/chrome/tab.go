@@ -162,7 +162,7 @@ func (b *Tab) do(step chromedp.Action[chromedp.Void]) error {
 	defer cancel()
 	for {
 		err := chromedp.Do(ctx, step)
-		if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "Could not find node with given id") {
+		if err == nil || ctx.Err() != nil || !wentAway(err) {
 			return err
 		}
 	}
@@ -174,10 +174,18 @@ func Get[T any](b *Tab, action chromedp.Action[T]) T {
 	ctx, cancel := context.WithTimeout(b.Ctx, BrowserTimeout)
 	defer cancel()
 	got, err := chromedp.Run(ctx, action)
+	for err != nil && ctx.Err() == nil && wentAway(err) {
+		got, err = chromedp.Run(ctx, action)
+	}
 	if err != nil {
 		b.T.Fatalf("%v\nthe page is %s", err, b.describe())
 	}
 	return got
+}
+
+// wentAway reports whether an element was replaced after it was found, in both of Chromium's wordings.
+func wentAway(err error) bool {
+	return strings.Contains(err.Error(), "ode with given id")
 }
 
 // Call sends a command to the browser and returns its answer.
@@ -376,5 +384,10 @@ func (b *Tab) Script(line string) {
 
 // SeeText waits until the page of another program shows a text.
 func SeeText(what string) chromedp.Action[chromedp.Void] {
-	return chromedp.Poll[chromedp.Void](fmt.Sprintf("document.body.innerText.includes(%q)", what))
+	return Poll(fmt.Sprintf("document.body.innerText.includes(%q)", what))
+}
+
+// Poll waits until an expression of the page is true.
+func Poll(expression string) chromedp.Action[chromedp.Void] {
+	return chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(BrowserTimeout))
 }

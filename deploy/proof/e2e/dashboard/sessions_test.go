@@ -3,6 +3,7 @@ package dashboard
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
@@ -14,7 +15,7 @@ import (
 
 // seeIn waits until an element says something.
 func seeIn(selector, what string) chromedp.Action[chromedp.Void] {
-	return chromedp.Poll[chromedp.Void](fmt.Sprintf("(document.querySelector(%q)?.innerText ?? '').includes(%q)", selector, what))
+	return chrome.Poll(fmt.Sprintf("(document.querySelector(%q)?.innerText ?? '').includes(%q)", selector, what))
 }
 
 // noReload marks the document, and fails the test at the end of check when it
@@ -59,10 +60,12 @@ func TestDashboard_Sessions(t *testing.T) {
 
 	same = noReload(b)
 	m.MustPay(id, e2e.CardDeclined)
+	m.Arrivals(1, 20*time.Second)
 	b.Do(seeIn("#session", "Declined by the card's bank"))
 	m.MustPay(id, e2e.CardSucceeds)
+	m.Arrivals(3, 20*time.Second)
 	b.Do(seeIn("#session h1", "completed"), seeIn(".timeline", "Payout sent"),
-		chromedp.Poll[chromedp.Void](`document.querySelectorAll(".delivery .status.delivered").length === 3`))
+		chrome.Poll(`document.querySelectorAll(".delivery .status.delivered").length === 3`))
 	same()
 	for _, want := range []string{"Visa •••• 4242", "0002", "sandbox:shop", "checkout.failed", "checkout.completed", "payout.sent", m.URL, "answered 200"} {
 		require.Contains(t, b.Text(".tree"), want)
@@ -101,6 +104,6 @@ func TestDashboard_Sessions(t *testing.T) {
 	require.Contains(t, b.Text("#summary"), "100 %")
 	b.Do(chrome.See("#charts-table"), chrome.Click("#charts-table-title"), chrome.See("#charts-table table"))
 	b.Do(chromedp.Evaluate[chromedp.Void](`document.getElementById("summary").dataset.old = "", void htmx.ajax("GET", location.pathname, {target: "#summary", select: "#summary", swap: "outerHTML"})`),
-		chromedp.Poll[chromedp.Void](`!("old" in document.getElementById("summary").dataset)`), chrome.See("#charts-table table")) // still unfolded
+		chrome.Poll(`!("old" in document.getElementById("summary").dataset)`), chrome.See("#charts-table table")) // still unfolded
 	require.Positive(t, chrome.Get(b, chromedp.Evaluate[float64](`document.querySelector(".chart rect.completed").getBoundingClientRect().height`)))
 }

@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -62,12 +61,14 @@ func TestDashboard_LiveLog(t *testing.T) {
 	page(b, m, "/test/deliveries")
 	require.Contains(t, b.Text("#log"), "Nothing was sent yet.")
 	b.Script(`window.sameDocument = true`)
+	b.Script(`new MutationObserver(() => window.marked ||= document.querySelector("tr.fresh")?.id)
+		.observe(document.body, { subtree: true, childList: true, attributes: true })`)
 	held := m.RefusedDelivery()
 	m.Must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+held+"/hold", "")
 	row := "tr[id=" + held + "]"
 	b.Do(chrome.See(row), seeIn(row, "on hold"), seeIn(row, "500"))
 	require.True(t, chrome.Get(b, chromedp.Evaluate[bool](`window.sameDocument === true`)), "without a reload")
-	require.True(t, chrome.Get(b, chromedp.Evaluate[bool](fmt.Sprintf(`document.querySelector(%q).classList.contains("fresh")`, row))), "marked")
+	b.Do(chrome.Poll(`window.marked === "` + held + `"`)) // once the new part of the page has settled
 	b.Axe("deliveries")
 
 	b.Do(chrome.Click(row+" a"), chrome.See("#resume"))
@@ -82,7 +83,9 @@ func TestDashboard_LiveLog(t *testing.T) {
 	b.Script(`delete document.hidden`)
 	m.Receiver.Answer(http.StatusOK)
 	b.Script(`window.sameDocument = true`)
+	refused, _ := m.Receiver.Arrivals()
 	m.Must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+held+"/resume", "")
+	m.Arrivals(len(refused)+1, 20*time.Second)
 	b.Do(seeIn(".head .status", "delivered"), chrome.See("#replay"), chrome.See("#body-1-1"))
 	require.True(t, chrome.Get(b, chromedp.Evaluate[bool](`window.sameDocument === true`)), "without a reload")
 	require.Equal(t, "whole-1-1", chrome.Get(b, chromedp.Evaluate[string](`document.activeElement.id`)), "its reader stays there")
