@@ -53,7 +53,7 @@ func TestCanaries_AreOnlyWhereTheyBelong(t *testing.T) {
 		m.Create(fmt.Sprintf(`{"amount": 1, "currency": "EUR", "payout_currency": "USDC", "line_items": [
 			{"name": "Beans", "quantity": 1, "unit_amount": 1, "image_url": "%s/beans.png?token=%s"}]}`, server, picture))
 	}
-	m.AwaitFailed(e2e.TemporalClient(t, e2e.Shared), e2e.DeliveryOf(t, e2e.Shared, refused, "checkout.failed"))
+	m.AwaitDelivery(e2e.DeliveryOf(t, e2e.Shared, refused, "checkout.failed"), "status", "failed", 40*time.Second)
 	e2e.Await(t, "no picture can be had", 30*time.Second, func() bool {
 		return e2e.Query[int](t, e2e.Shared, `SELECT count(*) FROM picture WHERE merchant_id = $1 AND status = 'failed'`, m.ID) == 3
 	})

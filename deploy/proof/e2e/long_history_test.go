@@ -116,7 +116,7 @@ func TestReset_AfterTheLastAttemptIsAReplay(t *testing.T) {
 	m := e2e.NewMerchant(t, e2e.Shared)
 	c := e2e.TemporalClient(t, e2e.Shared)
 	delivery := m.RefusedDelivery()
-	m.AwaitFailed(c, delivery)
+	m.AwaitDelivery(delivery, "status", "failed", 60*time.Second)
 	e2e.Await(t, "the run is Failed", 10*time.Second, func() bool {
 		return e2e.StatusOf(t, c, delivery) == enumspb.WORKFLOW_EXECUTION_STATUS_FAILED
 	})

@@ -17,7 +17,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/api/conformance"
 	"example.com/checkout/deploy/standin/devstack"
@@ -269,13 +268,18 @@ func (m *Merchant) Arrivals(n int, within time.Duration) []devstack.Arrival {
 		select {
 		case <-more:
 		case <-time.After(overdue):
-			// A part of the stack may be down.
-			if lost, err := hasten(m.T.Context(), m.Stack); len(lost) > 0 || err != nil {
-				m.T.Logf("hastened %v: %v", lost, err)
-			}
+			m.hastenLost()
 		case <-deadline:
 			m.T.Fatalf("%d of %d requests arrived within %s", len(got), n, limit(within))
 		}
+	}
+}
+
+// hastenLost makes the next attempt of deliveries whose attempt was lost. The test may wait for one of them.
+func (m *Merchant) hastenLost() {
+	m.T.Helper()
+	if lost, err := hasten(m.T.Context(), m.Stack); len(lost) > 0 || err != nil { // a part of the stack may be down
+		m.T.Logf("hastened %v: %v", lost, err)
 	}
 }
 
@@ -393,22 +397,16 @@ func (m *Merchant) RefusedDelivery() (delivery string) {
 func (m *Merchant) AwaitDelivery(id, field string, want any, within time.Duration) Answer {
 	m.T.Helper()
 	var got Answer
+	looked := time.Now()
 	Await(m.T, id+": "+field, within, func() bool {
+		if time.Since(looked) > overdue {
+			m.hastenLost()
+			looked = time.Now()
+		}
 		got = m.Must(http.StatusOK, http.MethodGet, "/v1/deliveries/"+id, "")
 		return got.Field(field) == want
 	})
 	return got
-}
-
-// AwaitFailed waits until a delivery on the shared stack has failed for good. It asks for the attempt that follows a lost one.
-func (m *Merchant) AwaitFailed(c client.Client, delivery string) {
-	m.T.Helper()
-	Await(m.T, delivery+" has failed", time.Minute, func() bool {
-		if LostAttempt(m.T, c, delivery) {
-			_, _ = m.Call(http.MethodPost, "/v1/deliveries/"+delivery+"/retry_now", "") // refused if it has just failed
-		}
-		return DeliveryStatus(m.T, delivery) == "failed"
-	})
 }
 
 // FailedDeliveries makes n permanently failed deliveries whose runs Temporal no longer has.

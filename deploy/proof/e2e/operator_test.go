@@ -33,7 +33,7 @@ func TestOperators_FindAndUnderstandRuns(t *testing.T) {
 	m.MustPay(declined, e2e.CardDeclined)
 	failed := e2e.DeliveryOf(t, e2e.Shared, declined, "checkout.failed")
 
-	m.AwaitFailed(c, failed)
+	m.AwaitDelivery(failed, "status", "failed", 40*time.Second)
 	for query, want := range map[string]string{
 		`SessionStatus = "pending"`:   waiting,
 		`SessionStatus = "completed"`: paid,

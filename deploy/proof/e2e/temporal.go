@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/serviceerror"
-	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/deploy/standin/devstack"
@@ -40,16 +38,6 @@ func StatusOf(t *testing.T, c client.Client, id string) enumspb.WorkflowExecutio
 	run, err := c.DescribeWorkflowExecution(t.Context(), id, "")
 	require.NoError(t, err)
 	return run.WorkflowExecutionInfo.Status
-}
-
-// LostAttempt reports whether Temporal handed an attempt out and no worker got it, which happens on a busy machine. The next
-// attempt follows after production's delay.
-func LostAttempt(t *testing.T, c client.Client, delivery string) bool {
-	t.Helper()
-	run, err := c.DescribeWorkflowExecution(t.Context(), delivery, "")
-	return err == nil && slices.ContainsFunc(run.PendingActivities, func(a *workflowpb.PendingActivityInfo) bool {
-		return a.LastFailure.GetTimeoutFailureInfo() != nil
-	})
 }
 
 // Events returns the history of a run; "" for runID means the last run of the id. It is empty before the run begins.

@@ -36,7 +36,7 @@ func TestDashboard_WebhookFromAddingToDeleting(t *testing.T) {
 
 	dev.Do(chrome.Click(`form[action$="/test"] button`), chrome.See(".notice"))
 	second := e2e.Query[string](t, m.Stack, `SELECT id FROM webhook_endpoint WHERE merchant_id = $1 AND description = 'Second'`, m.ID)
-	m.AwaitFailed(e2e.TemporalClient(t, m.Stack), e2e.Query[string](t, m.Stack, `SELECT id FROM webhook_delivery WHERE endpoint_id = $1`, second))
+	m.AwaitDelivery(e2e.Query[string](t, m.Stack, `SELECT id FROM webhook_delivery WHERE endpoint_id = $1`, second), "status", "failed", 40*time.Second)
 	dev.Do(seeIn(".head .status", "failed"))
 	page(dev, m, "/test/webhooks/"+second)
 	confirms(dev)

@@ -354,11 +354,18 @@ func testBrowserSlowCard(t *testing.T, browser context.Context) {
 	open(b, m, id)
 	fill(b, e2e.CardSlow)
 	b.Do(chrome.Click("#pay-button"), seeState("processing"))
-	b.Script(`window.line = window.fetch, window.fetch = () => Promise.reject(new TypeError("Failed to fetch"))`) // the page stays
+	mend := cutLine(b) // the page stays
 	b.Inspect("processing")
-	b.Script(`window.fetch = window.line`)
+	mend()
 	b.Do(seeState("completed"))
 	require.Equal(t, 1, m.Charges(id))
+}
+
+// cutLine makes every request of the page's script fail until mend is called.
+func cutLine(b *chrome.Tab) (mend func()) {
+	b.T.Helper()
+	b.Script(`window.line = window.fetch, window.fetch = () => Promise.reject(new TypeError("Failed to fetch"))`)
+	return func() { b.Script(`window.fetch = window.line`) }
 }
 
 // testBrowserOffline pays while the line is away. The form stays, and goes on by itself.
@@ -367,13 +374,13 @@ func testBrowserOffline(t *testing.T, browser context.Context) {
 	id := m.Create(e2e.Terms)
 	open(b, m, id)
 	fill(b, e2e.CardSucceeds)
-	b.Script(`window.line = window.fetch, window.fetch = () => Promise.reject(new TypeError("Failed to fetch"))`)
+	mend := cutLine(b)
 	b.Do(chrome.Click("#pay-button"), chrome.See("#decline"))
 	require.Contains(t, b.Text("#decline"), "You are offline")
 	require.Equal(t, []string{"4242 4242 4242 4242", "123"}, []string{b.Value("#card_number"), b.Value("#cvc")})
 	b.Inspect("offline")
 	require.Zero(t, m.Charges(id))
-	b.Script(`window.fetch = window.line`)
+	mend()
 	b.Do(seeState("completed"))
 	require.Equal(t, 1, m.Charges(id))
 }
