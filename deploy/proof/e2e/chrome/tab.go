@@ -149,21 +149,8 @@ func (b *Tab) TakeFaults() []string {
 func (b *Tab) Do(steps ...chromedp.Action[chromedp.Void]) {
 	b.T.Helper()
 	for i, step := range steps {
-		if err := b.do(step); err != nil {
+		if _, err := run(b, step); err != nil {
 			b.T.Fatalf("step %d: %v\nthe page is %s", i+1, err, b.describe())
-		}
-	}
-}
-
-// do runs a step, and again when the element that it found went away with its page: the click before had just left
-// that page.
-func (b *Tab) do(step chromedp.Action[chromedp.Void]) error {
-	ctx, cancel := context.WithTimeout(b.Ctx, BrowserTimeout)
-	defer cancel()
-	for {
-		err := chromedp.Do(ctx, step)
-		if err == nil || ctx.Err() != nil || !wentAway(err) {
-			return err
 		}
 	}
 }
@@ -171,21 +158,25 @@ func (b *Tab) do(step chromedp.Action[chromedp.Void]) error {
 // Get runs an action that returns something.
 func Get[T any](b *Tab, action chromedp.Action[T]) T {
 	b.T.Helper()
-	ctx, cancel := context.WithTimeout(b.Ctx, BrowserTimeout)
-	defer cancel()
-	got, err := chromedp.Run(ctx, action)
-	for err != nil && ctx.Err() == nil && wentAway(err) {
-		got, err = chromedp.Run(ctx, action)
-	}
+	got, err := run(b, action)
 	if err != nil {
 		b.T.Fatalf("%v\nthe page is %s", err, b.describe())
 	}
 	return got
 }
 
-// wentAway reports whether an element was replaced after it was found, in both of Chromium's wordings.
-func wentAway(err error) bool {
-	return strings.Contains(err.Error(), "ode with given id")
+// run runs an action, and again when the element that it found was replaced: the click before had just left its page,
+// or the page has swapped that part.
+func run[T any](b *Tab, action chromedp.Action[T]) (T, error) {
+	ctx, cancel := context.WithTimeout(b.Ctx, BrowserTimeout)
+	defer cancel()
+	for {
+		got, err := chromedp.Run(ctx, action)
+		// Chromium begins the sentence with "Could not find node" or with "Node".
+		if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "ode with given id") {
+			return got, err
+		}
+	}
 }
 
 // Call sends a command to the browser and returns its answer.
