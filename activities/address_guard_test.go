@@ -255,13 +255,15 @@ func (w *dialWorld) register(t *testing.T, authority string) error {
 func (w *dialWorld) post(t *testing.T, authority string) (webhook.ErrorKind, []netip.AddrPort) {
 	t.Helper()
 	w.last = nil
-	status, kind, _ := w.dry.post(t.Context(), checkout.ModeTest, "http://"+authority+"/", http.Header{}, []byte("{}"))
+	got := w.dry.post(t.Context(), checkout.ModeTest, "http://"+authority+"/", http.Header{}, []byte("{}"))
+	status, kind := got.status, got.kind
 	require.Zero(t, status, authority)
 	if len(w.last) > 0 {
 		require.Equal(t, webhook.ErrorConnect, kind, authority)
 		return connects, w.last
 	}
-	status, kind, _ = w.out.post(t.Context(), checkout.ModeTest, "http://"+authority+"/", http.Header{}, []byte("{}"))
+	got = w.out.post(t.Context(), checkout.ModeTest, "http://"+authority+"/", http.Header{}, []byte("{}"))
+	status, kind = got.status, got.kind
 	require.Zero(t, status, authority)
 	return kind, nil
 }

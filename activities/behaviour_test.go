@@ -86,7 +86,8 @@ func TestReceiver_ADeadHTTP2ConnectionIsNotUsedAgain(t *testing.T) {
 // post reports with t.Errorf because it runs in its own goroutine.
 func (b behaviour) post(t *testing.T, r receivers, name string) {
 	began := time.Now()
-	status, kind, response := r.post(t.Context(), checkout.ModeTest, b.url, http.Header{}, bytes.Repeat([]byte("x"), 64<<10))
+	got := r.post(t.Context(), checkout.ModeTest, b.url, http.Header{}, bytes.Repeat([]byte("x"), 64<<10))
+	status, kind, response := got.status, got.kind, got.body
 	took := time.Since(began)
 	if status != b.status || kind != b.kind {
 		t.Errorf("%s: got status %d, kind %q; want %d, %q", name, status, kind, b.status, b.kind)
@@ -260,7 +261,8 @@ func TestReceiver_AClientCertificateIsRequiredByTLS13(t *testing.T) {
 	config := ca.server(t, nil)
 	config.ClientAuth = tls.RequireAnyClientCert
 	silent := fakeTLSReceiver(t, config, func(*wire) {})
-	status, kind, _ := receiversTrusting(t, ca, nil).post(t.Context(), checkout.ModeTest, silent.url, http.Header{}, bytes.Repeat([]byte("x"), 64<<10))
+	got := receiversTrusting(t, ca, nil).post(t.Context(), checkout.ModeTest, silent.url, http.Header{}, bytes.Repeat([]byte("x"), 64<<10))
+	status, kind := got.status, got.kind
 	require.Zero(t, status)
 	require.Contains(t, []webhook.ErrorKind{webhook.ErrorTLS, webhook.ErrorConnect}, kind)
 }
@@ -400,12 +402,14 @@ func TestReceiver_KeepsTheFirst16KiBOfABodyAsTheyCame(t *testing.T) {
 	require.NoError(t, z.Close())
 	head := "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: " + strconv.Itoa(packed.Len()) + "\r\n\r\n"
 	r := newReceivers(NewAddressGuard(true))
-	status, kind, body := r.post(t.Context(), checkout.ModeTest, answering(t, head+packed.String()), http.Header{}, []byte("{}"))
+	got := r.post(t.Context(), checkout.ModeTest, answering(t, head+packed.String()), http.Header{}, []byte("{}"))
+	status, kind, body := got.status, got.kind, got.body
 	require.Equal(t, 200, status)
 	require.Empty(t, kind)
 	require.Equal(t, packed.Bytes()[:16<<10], body)
 
-	_, _, body = r.post(t.Context(), checkout.ModeTest, after(t, func(w *wire) { w.say("HTTP/1.1 500 No\r\n\r\nabc"); w.hold() }), http.Header{}, []byte("{}"))
+	got = r.post(t.Context(), checkout.ModeTest, after(t, func(w *wire) { w.say("HTTP/1.1 500 No\r\n\r\nabc"); w.hold() }), http.Header{}, []byte("{}"))
+	body = got.body
 	require.Equal(t, "abc", string(body), "what came in a second is kept")
 }
 

@@ -1,130 +1,176 @@
 package activities
 
 import (
+	"context"
 	"maps"
 	"sync"
 	"time"
 )
 
-// Limits of attempts to one endpoint in one worker process: how many run at once, and how many wait
-// in line for a moment. After an attempt that timed out, the endpoint gets one attempt at a time
-// until one ends in time. So endpoints that hang cannot take the slots of endpoints that answer.
+// Limits of waiting for a place.
 const (
-	laneWidth     = 4
-	laneWidthSick = 1
-	laneLine      = 4
-	linePatience  = 2 * time.Second
-	longestWait   = 30 * time.Minute
+	linePatience  = 2 * time.Second  // in a worker's memory; with it an attempt ends before webhook.AttemptTimeout
+	shortestTimer = time.Second      // the precision of Temporal's timers
+	longestWait   = 30 * time.Minute // of a turn
+	longestPause  = time.Minute      // that a receiver can ask for
+	laneMemory    = 10 * time.Minute // how long the limit of an idle endpoint stays
 )
 
-// lanes limits the attempts in flight for each endpoint. When a lane stays full, an attempt is told
-// when to come back. Each attempt gets a slightly later turn, so a backlog returns at the pace of
-// its receiver and not all at once.
+// lanes limits the attempts under way at each endpoint. An attempt without a place waits in line
+// for a moment, behind those that became due before it. When the line has no room, the attempt gets
+// a turn: the time at which it comes back. Turns are as far apart as attempts end, so a backlog
+// comes back at the pace of its receiver.
 type lanes struct {
+	first, most int // limits of a lane: at the beginning, and the largest
+	slots       int // attempts of the worker, under way and in line
+
 	mu     sync.Mutex
 	byName map[string]*lane
-	swept  time.Time // when sweep last ran
+	taken  map[string]int // slots by merchant
+	sum    int            // of taken
+	swept  time.Time      // when sweep last ran
 }
 
-type lane struct {
-	inFlight int
-	waiting  []chan struct{} // in line, oldest first; a closed channel means that the attempt may go
-	sick     bool            // the last attempt timed out
-	pace     time.Duration   // duration of the last attempt
-	left     time.Time       // end of the last attempt
-	lastTurn time.Time       // the latest turn that was promised
+// visit is an attempt that asks for a place.
+type visit struct {
+	lane, merchant string
+	kind           endpointKind
+	due            time.Time // when it became due; zero on the first visit
 }
 
-func newLanes() *lanes { return &lanes{byName: map[string]*lane{}} }
-
-func (l *lane) width() int {
-	if l.sick {
-		return laneWidthSick
-	}
-	return laneWidth
+// turn tells an attempt without a place when to come back.
+type turn struct {
+	wait  time.Duration // 0: the attempt has a place
+	due   time.Time     // for the next visit
+	ahead int           // about how many attempts come before it
 }
 
-// enter waits a moment for a place in the lane of name. It returns 0 when the attempt may go, and
-// the caller must then call leave. Otherwise it returns how long to stay away.
-func (ls *lanes) enter(name string) time.Duration {
-	ls.mu.Lock()
-	ls.sweep(time.Now())
-	l := ls.byName[name]
-	if l == nil {
-		l = &lane{}
-		ls.byName[name] = l
-	}
+func newLanes(first, most, slots int) *lanes {
+	return &lanes{first: first, most: most, slots: slots, byName: map[string]*lane{}, taken: map[string]int{}}
+}
 
-	if l.inFlight < l.width() && len(l.waiting) == 0 {
-		l.inFlight++
-		ls.mu.Unlock()
-		return 0
-	}
-
-	if l.sick || len(l.waiting) >= laneLine {
-		defer ls.mu.Unlock()
-		return l.promise(time.Now())
-	}
-
-	turn := make(chan struct{})
-	l.waiting = append(l.waiting, turn)
-	ls.mu.Unlock()
-	patience := time.NewTimer(linePatience)
-	defer patience.Stop()
-	select {
-	case <-turn:
-		return 0
-	case <-patience.C:
-	}
-
+// enter waits a moment for a place. When the turn's wait is 0, the attempt has one, and the caller
+// must then call leave.
+func (ls *lanes) enter(ctx context.Context, v visit) turn {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	for i, waiting := range l.waiting {
-		if waiting == turn {
-			l.waiting = append(l.waiting[:i:i], l.waiting[i+1:]...)
-			return l.promise(time.Now())
-		}
+	now := time.Now()
+	ls.sweep(now)
+	l := ls.lane(v)
+	back := !v.due.IsZero()
+	if !back {
+		v.due = now
 	}
-	return 0 // the turn came just now
+	if !ls.mayTake(v.merchant) || !l.hasRoom(back, now) {
+		return l.giveTurn(v.due, now)
+	}
+
+	ls.take(v.merchant, 1)
+	w := l.join(v.due)
+	ls.admit(l)
+	ls.mu.Unlock()
+	w.wait(ctx)
+	ls.mu.Lock()
+	if !l.quit(w) {
+		return turn{}
+	}
+	ls.take(v.merchant, -1)
+	return l.giveTurn(v.due, time.Now())
 }
 
-// sweep forgets sick lanes from time to time: lanes without an attempt for longer than the longest
-// promised wait. A host that hung once may never get another attempt.
-func (ls *lanes) sweep(now time.Time) {
-	if now.Sub(ls.swept) < longestWait {
+// wait returns when the attempt may go, or when linePatience is over.
+func (w waiter) wait(ctx context.Context) {
+	select {
+	case <-w.went: // most attempts need no timer
+		return
+	default:
+	}
+	ctx, stop := context.WithTimeout(ctx, linePatience)
+	defer stop()
+	select {
+	case <-w.went:
+	case <-ctx.Done():
+	}
+}
+
+// outcome is what a lane learns from an attempt.
+type outcome struct {
+	effect
+	began time.Time
+	pause time.Duration // that the receiver asked for
+}
+
+// leave gives the place back.
+func (ls *lanes) leave(v visit, o outcome) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	now := time.Now()
+	l := ls.byName[v.lane]
+	l.limit.learn(o.effect, o.began, now, l.inFlight >= l.width() || len(l.line) > 0)
+	l.closeFor(min(o.pause, longestPause), now)
+	l.left = now
+	l.inFlight--
+	ls.take(v.merchant, -1)
+	ls.admit(l)
+	if l.forgettable(now) {
+		delete(ls.byName, v.lane)
+	}
+}
+
+// bound sets the merchant's limits of a lane. The caller has a place in it.
+func (ls *lanes) bound(name string, b laneBounds) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l := ls.byName[name]
+	if l.bounds != b {
+		l.bounds = b
+		l.closeFor(b.each(), time.Now())
+	}
+}
+
+func (ls *lanes) lane(v visit) *lane {
+	l := ls.byName[v.lane]
+	if l == nil {
+		l = &lane{kind: v.kind, limit: newLaneLimit(ls.first, ls.most)}
+		ls.byName[v.lane] = l
+	}
+	return l
+}
+
+// admit lets the attempts in line go that may, and again when the lane opens.
+func (ls *lanes) admit(l *lane) {
+	closed := l.admit(time.Now())
+	if closed == 0 {
 		return
 	}
-	ls.swept = now
-	maps.DeleteFunc(ls.byName, func(_ string, l *lane) bool {
-		return l.inFlight == 0 && len(l.waiting) == 0 && now.Sub(l.left) > longestWait &&
-			l.lastTurn.Before(now)
+	if l.opening != nil {
+		l.opening.Stop()
+	}
+	l.opening = time.AfterFunc(closed, func() {
+		ls.mu.Lock()
+		defer ls.mu.Unlock()
+		ls.admit(l)
 	})
 }
 
-// promise returns the time until the next turn that was not promised yet.
-func (l *lane) promise(now time.Time) time.Duration {
-	step := max(l.pace, linePatience) / time.Duration(l.width())
-	if l.lastTurn.Before(now) {
-		l.lastTurn = now
+// mayTake reports whether the merchant may take one more slot: while it has fewer than are free.
+// So one merchant gets half of the slots at most, two get a third each, and there are always some for
+// the next one. It is the dynamic threshold of shared switch buffers (Choudhury and Hahne, 1998).
+func (ls *lanes) mayTake(merchant string) bool { return ls.taken[merchant] < ls.slots-ls.sum }
+
+func (ls *lanes) take(merchant string, n int) {
+	ls.sum += n
+	ls.taken[merchant] += n
+	if ls.taken[merchant] == 0 {
+		delete(ls.taken, merchant)
 	}
-	l.lastTurn = l.lastTurn.Add(step)
-	// At least a second, the precision of Temporal's timers.
-	return min(max(l.lastTurn.Sub(now), time.Second), longestWait)
 }
 
-// leave gives the place back. took and timedOut describe the attempt.
-func (ls *lanes) leave(name string, took time.Duration, timedOut bool) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	l := ls.byName[name]
-	l.inFlight--
-	l.sick, l.pace, l.left = timedOut, took, time.Now()
-	for l.inFlight < l.width() && len(l.waiting) > 0 {
-		close(l.waiting[0])
-		l.waiting = l.waiting[1:]
-		l.inFlight++
+// sweep forgets lanes from time to time.
+func (ls *lanes) sweep(now time.Time) {
+	if now.Sub(ls.swept) < laneMemory {
+		return
 	}
-	if l.inFlight == 0 && !l.sick && l.lastTurn.Before(time.Now()) {
-		delete(ls.byName, name) // nothing to remember
-	}
+	ls.swept = now
+	maps.DeleteFunc(ls.byName, func(_ string, l *lane) bool { return l.forgettable(now) })
 }

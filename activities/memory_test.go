@@ -168,7 +168,8 @@ func (in postings) post(r receivers) map[webhook.ErrorKind]int {
 	)
 	for _, url := range in.URLs {
 		posts.Go(func() {
-			_, kind, _ := r.post(context.Background(), checkout.ModeTest, url, http.Header{}, make([]byte, 16<<10))
+			got := r.post(context.Background(), checkout.ModeTest, url, http.Header{}, make([]byte, 16<<10))
+			kind := got.kind
 			mu.Lock()
 			defer mu.Unlock()
 			kinds[kind]++

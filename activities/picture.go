@@ -38,10 +38,11 @@ const (
 )
 
 // How many pictures a worker process works on at once. A body takes 5 MB. A JPEG of 15 megapixels may take 360 MB
-// while it is decoded, so one is decoded at a time. Each merchant and mode gets the places of one lane.
+// while it is decoded, so one is decoded at a time. Each merchant and mode gets picturesOfMerchant of them.
 const (
-	picturePlaces   = 8
-	pictureDecoders = 1
+	picturePlaces      = 8
+	picturesOfMerchant = 4
+	pictureDecoders    = 1
 )
 
 // Pictures is the activity that fetches the pictures of line items.
@@ -57,7 +58,7 @@ type Pictures struct {
 // NewPictures returns the activity. guard checks every address before it connects to it.
 func NewPictures(store *storage.Store, guard *AddressGuard) *Pictures {
 	return &Pictures{
-		Store: store, receivers: newReceivers(guard), lanes: newLanes(),
+		Store: store, receivers: newReceivers(guard), lanes: newLanes(picturesOfMerchant, picturesOfMerchant, Slots),
 		places: semaphore.NewWeighted(picturePlaces), decoders: semaphore.NewWeighted(pictureDecoders),
 	}
 }
@@ -87,12 +88,12 @@ var passing = []pictureFailure{
 // there is none. It returns an error only when there is another try. A picture that is gone, or not pending,
 // is no error.
 func (p *Pictures) FetchPicture(ctx context.Context, ref checkout.Ref) error {
-	lane := ref.MerchantID + " " + string(ref.Mode)
-	if wait := p.lanes.enter(lane); wait > 0 {
-		return pictureAway("the merchant's other pictures come first", wait)
+	visit := visit{lane: ref.MerchantID + " " + string(ref.Mode), merchant: ref.MerchantID}
+	if busy := p.lanes.enter(ctx, visit); busy.wait > 0 {
+		return pictureAway("the merchant's other pictures come first", busy.wait)
 	}
 	began := time.Now()
-	defer func() { p.lanes.leave(lane, time.Since(began), false) }()
+	defer func() { p.lanes.leave(visit, outcome{effect: showsCapacity, began: began}) }()
 	if err := p.places.Acquire(ctx, 1); err != nil {
 		return err
 	}

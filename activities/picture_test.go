@@ -191,8 +191,8 @@ func TestPictures_AMerchantsPicturesLeavePlacesToOthers(t *testing.T) {
 	t.Parallel()
 	p := NewPictures(nil, NewAddressGuard(true))
 	owner := checkout.Owner{MerchantID: "mer_a", Mode: checkout.ModeTest}
-	for range laneWidth {
-		require.Zero(t, p.lanes.enter("mer_a test"))
+	for range picturesOfMerchant {
+		require.Zero(t, p.lanes.enter(t.Context(), visit{lane: "mer_a test", merchant: "mer_a"}))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

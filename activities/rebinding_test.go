@@ -135,7 +135,8 @@ func TestAddressGuard_ANameThatChangesItsMindGetsNowhere(t *testing.T) {
 
 func knock(t *testing.T, r receivers, door *doorCounter) (webhook.ErrorKind, int) {
 	t.Helper()
-	status, kind, _ := r.post(t.Context(), checkout.ModeTest, "http://rebind.test:"+door.port()+"/", http.Header{}, []byte("{}"))
+	got := r.post(t.Context(), checkout.ModeTest, "http://rebind.test:"+door.port()+"/", http.Header{}, []byte("{}"))
+	status, kind := got.status, got.kind
 	return kind, status
 }
 

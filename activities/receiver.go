@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,9 @@ const (
 	maxResponseHeaders = 32 << 10
 	responseBodyTime   = time.Second
 )
+
+// sessionsKept is how many TLS sessions of each mode a worker keeps, about 2 KB each.
+const sessionsKept = 1000
 
 // receivers sends requests to merchants' servers: guarded dials, no proxy, no redirects, no
 // compression, TLS 1.2 or later.
@@ -50,7 +54,11 @@ func (r receivers) transport(mode checkout.Mode, address string) (http.RoundTrip
 // redirects: a redirect leads to a URL that the merchant did not register.
 func newTransport(guard *AddressGuard, mode checkout.Mode) *http.Transport {
 	dialer := guard.dialer(mode)
-	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	config := &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+		// A resumed session spares both sides the certificate, which is most of a handshake's work.
+		ClientSessionCache: tls.NewLRUClientSessionCache(sessionsKept),
+	}
 	return &http.Transport{
 		Proxy:                  nil, // a proxy would dial past the guard
 		DialContext:            dialer.DialContext,
@@ -67,7 +75,7 @@ func newTransport(guard *AddressGuard, mode checkout.Mode) *http.Transport {
 // Each connection serves one attempt. A receiver may close a kept connection just when the next
 // attempt uses it; that attempt is lost for 30 seconds or more and cannot safely be sent again.
 // Unrequested data on a kept connection would count as the next answer. Merchants whose servers
-// share a host would share connections. The price is a handshake per attempt: see BenchmarkPost.
+// share a host would share connections. The price is a resumed handshake per attempt: see BenchmarkPost.
 
 // http2Limits limits the memory that a receiver can make this process use. Go's default buffers 4
 // MiB of an unread body. The limits also close a silent connection, so that no attempt waits on it.
@@ -97,14 +105,22 @@ func dialTLS(dialer *tls.Dialer) func(ctx context.Context, network, address stri
 	}
 }
 
+// reply is what a receiver answered.
+type reply struct {
+	status int               // 0: no answer
+	kind   webhook.ErrorKind // "": success
+	body   []byte
+	pause  time.Duration // Retry-After of a 429 or 503
+}
+
 // post sends body once and returns the receiver's answer. The 10 seconds cover everything from the
 // DNS lookup to the last header.
 func (r receivers) post(
 	ctx context.Context, mode checkout.Mode, address string, headers http.Header, body []byte,
-) (status int, kind webhook.ErrorKind, response []byte) {
+) reply {
 	transport, ok := r.transport(mode, address)
 	if !ok {
-		return 0, webhook.ErrorBlockedAddress, nil
+		return reply{kind: webhook.ErrorBlockedAddress}
 	}
 
 	ctx, cancel := context.WithTimeout(ctx, webhook.ResponseTimeout)
@@ -114,26 +130,44 @@ func (r receivers) post(
 		GotFirstResponseByte: func() { answered.Store(true) },
 	}), address, headers, body)
 	if err != nil {
-		return 0, webhook.ErrorInternal, nil
+		return reply{kind: webhook.ErrorInternal}
 	}
 
 	res, err := transport.RoundTrip(req)
 	if err != nil {
-		return 0, classify(err, answered.Load()), nil
+		return reply{kind: classify(err, answered.Load())}
 	}
 	defer func() { _ = res.Body.Close() }() // the status has decided; a close error changes nothing
 	if res.StatusCode == http.StatusSwitchingProtocols {
 		// The body is the raw connection, and no time-out ends it.
-		return res.StatusCode, webhook.ErrorHTTP, nil
+		return reply{status: res.StatusCode, kind: webhook.ErrorHTTP}
 	}
 
 	stop := time.AfterFunc(responseBodyTime, cancel) // a slow body must not hold the worker longer
 	defer stop.Stop()
-	response, _ = io.ReadAll(io.LimitReader(res.Body, maxResponseBody))
+	got := reply{status: res.StatusCode, pause: retryAfter(res)}
+	got.body, _ = io.ReadAll(io.LimitReader(res.Body, maxResponseBody))
 	if res.StatusCode < 200 || res.StatusCode > 299 {
-		return res.StatusCode, webhook.ErrorHTTP, response
+		got.kind = webhook.ErrorHTTP
 	}
-	return res.StatusCode, "", response
+	return got
+}
+
+// retryAfter returns how long the receiver asks to be left alone: Retry-After of a 429 or 503, in
+// seconds or as a date (RFC 9110, 10.2.3); 0 without one.
+func retryAfter(res *http.Response) time.Duration {
+	if res.StatusCode != http.StatusTooManyRequests && res.StatusCode != http.StatusServiceUnavailable {
+		return 0
+	}
+	text := res.Header.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0
+	}
+	return max(time.Until(at), 0)
 }
 
 // newPost returns a request that the transport sends at most once. With GetBody the transport would

@@ -2,12 +2,14 @@ package activities
 
 import (
 	"context"
+	"crypto/tls"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -18,10 +20,10 @@ import (
 
 func TestReceiver_LiveModeNeverSpeaksPlainHTTP(t *testing.T) {
 	t.Parallel()
-	_, kind, _ := newReceivers(NewAddressGuard(true)).post(t.Context(), checkout.ModeLive, "http://8.8.8.8/", http.Header{}, nil)
-	require.Equal(t, webhook.ErrorBlockedAddress, kind)
-	_, kind, _ = newReceivers(NewAddressGuard(true)).post(t.Context(), checkout.ModeLive, "https://127.0.0.1/", http.Header{}, nil)
-	require.Equal(t, webhook.ErrorBlockedAddress, kind, "the setting never opens live mode")
+	got := newReceivers(NewAddressGuard(true)).post(t.Context(), checkout.ModeLive, "http://8.8.8.8/", http.Header{}, nil)
+	require.Equal(t, webhook.ErrorBlockedAddress, got.kind)
+	got = newReceivers(NewAddressGuard(true)).post(t.Context(), checkout.ModeLive, "https://127.0.0.1/", http.Header{}, nil)
+	require.Equal(t, webhook.ErrorBlockedAddress, got.kind, "the setting never opens live mode")
 }
 
 // When the worker shuts down during an attempt, the error is internal: it says nothing about the
@@ -41,7 +43,8 @@ func TestReceiver_AnAttemptThatWeStopIsOurFault(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(100*time.Millisecond, cancel)
 		began := time.Now()
-		status, kind, _ := r.post(ctx, checkout.ModeTest, url, http.Header{}, []byte("{}"))
+		got := r.post(ctx, checkout.ModeTest, url, http.Header{}, []byte("{}"))
+		status, kind := got.status, got.kind
 		require.Zero(t, status, name)
 		require.Equal(t, webhook.ErrorInternal, kind, name)
 		require.Less(t, time.Since(began), 5*time.Second, name)
@@ -64,9 +67,9 @@ func TestReceiver_NeverFollowsARedirect(t *testing.T) {
 				w.Header().Set("Location", location)
 				w.WriteHeader(status)
 			})
-			got, kind, _ := newReceivers(NewAddressGuard(true)).post(t.Context(), checkout.ModeTest, url, http.Header{}, []byte("{}"))
-			require.Equal(t, status, got, location)
-			require.Equal(t, webhook.ErrorHTTP, kind, location)
+			got := newReceivers(NewAddressGuard(true)).post(t.Context(), checkout.ModeTest, url, http.Header{}, []byte("{}"))
+			require.Equal(t, status, got.status, location)
+			require.Equal(t, webhook.ErrorHTTP, got.kind, location)
 			require.EqualValues(t, 1, requests.Load(), location)
 			refused++
 		}
@@ -87,21 +90,65 @@ func TestReceiver_NeverFollowsARedirect(t *testing.T) {
 	t.Logf("%d redirects, none followed", refused)
 }
 
-// BenchmarkPost measures an attempt over TLS, with a new connection each time and with a kept one.
+// BenchmarkPost measures an attempt over TLS: with a full handshake, with a resumed session as the service does it,
+// and over a kept connection.
 func BenchmarkPost(b *testing.B) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
-	for name, keep := range map[string]bool{"a connection each": false, "kept": true} {
+	for name, c := range map[string]struct{ resume, keep bool }{
+		"full handshake": {}, "resumed": {resume: true}, "kept": {keep: true},
+	} {
 		b.Run(name, func(b *testing.B) {
 			r := newReceivers(NewAddressGuard(true))
 			transport := server.Client().Transport.(*http.Transport).Clone()
-			transport.DisableKeepAlives = !keep
+			transport.DisableKeepAlives = !c.keep
 			transport.ForceAttemptHTTP2 = true
+			if c.resume {
+				transport.TLSClientConfig.ClientSessionCache = tls.NewLRUClientSessionCache(sessionsKept)
+			}
 			r.test = transport
 			for b.Loop() {
-				status, _, _ := r.post(b.Context(), checkout.ModeTest, server.URL, http.Header{}, []byte("{}"))
-				require.Equal(b, 200, status)
+				got := r.post(b.Context(), checkout.ModeTest, server.URL, http.Header{}, []byte("{}"))
+				require.Equal(b, 200, got.status)
 			}
 		})
 	}
+}
+
+// TestReceiver_ResumesTheSessionOfAnEarlierAttempt: each attempt has a connection of its own.
+func TestReceiver_ResumesTheSessionOfAnEarlierAttempt(t *testing.T) {
+	t.Parallel()
+	var resumed []bool
+	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		resumed = append(resumed, r.TLS.DidResume)
+	}))
+	defer server.Close()
+	r := newReceivers(NewAddressGuard(true))
+	roots := server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+	r.test.(*http.Transport).TLSClientConfig.RootCAs = roots
+	for range 3 {
+		got := r.post(t.Context(), checkout.ModeTest, server.URL, http.Header{}, []byte("{}"))
+		require.Equal(t, 200, got.status)
+	}
+	require.Equal(t, []bool{false, true, true}, resumed)
+}
+
+func TestRetryAfter_InSecondsOrAsADate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for text, want := range map[string]time.Duration{
+			"": 0, "7": 7 * time.Second, "0": 0, "-1": 0, "1.5": 0, "soon": 0, "99999999999999999999": 0,
+			time.Now().Add(20 * time.Second).UTC().Format(http.TimeFormat): 20 * time.Second,
+			time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat):       0,
+		} {
+			for status, counts := range map[int]bool{429: true, 503: true, 500: false, 200: false, 301: false} {
+				got := retryAfter(&http.Response{StatusCode: status, Header: http.Header{"Retry-After": {text}}})
+				if counts {
+					require.Equal(t, want, got, text)
+				} else {
+					require.Zero(t, got)
+				}
+			}
+		}
+	})
 }

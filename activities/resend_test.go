@@ -19,7 +19,8 @@ const okAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 // postTo makes one attempt at a fake.
 func postTo(t *testing.T, r receivers, f *fake) (int, webhook.ErrorKind) {
 	t.Helper()
-	status, kind, _ := r.post(t.Context(), checkout.ModeTest, f.url, http.Header{}, []byte("{}"))
+	got := r.post(t.Context(), checkout.ModeTest, f.url, http.Header{}, []byte("{}"))
+	status, kind := got.status, got.kind
 	return status, kind
 }
 

@@ -31,9 +31,18 @@ type Deliveries struct {
 	lanes     *lanes
 }
 
-// NewDeliveries returns the activities. guard checks every address before they connect to it.
-func NewDeliveries(store *storage.Store, guard *AddressGuard, testSchedule webhook.Schedule) *Deliveries {
-	return &Deliveries{Store: store, TestSchedule: testSchedule, receivers: newReceivers(guard), lanes: newLanes()}
+// Slots is how many attempts a worker makes at once. An attempt mostly waits for its receiver.
+const Slots = 1000
+
+// NewDeliveries returns the activities. guard checks every address before they connect to it. At most
+// mostInFlight attempts to one endpoint are under way.
+func NewDeliveries(
+	store *storage.Store, guard *AddressGuard, testSchedule webhook.Schedule, mostInFlight int,
+) *Deliveries {
+	return &Deliveries{
+		Store: store, TestSchedule: testSchedule, receivers: newReceivers(guard),
+		lanes: newLanes(firstLimit, mostInFlight, Slots),
+	}
 }
 
 // DeliveryInput names a delivery and its owner.
@@ -70,6 +79,20 @@ type SendAttemptInput struct {
 	// Made is the number of attempts that the run made before this activity was scheduled.
 	// Temporal counts the attempts of the activity itself.
 	Made int `json:"made,omitempty"`
+	// Due is the Due of the result that made this attempt wait for its busy endpoint.
+	Due time.Time `json:"due,omitzero"`
+}
+
+// visit returns how the attempt asks for a place at its endpoint.
+func (in SendAttemptInput) visit(turn webhook.Turn) visit {
+	v := visit{lane: in.lane(), merchant: in.MerchantID, kind: kindRegistration}
+	if in.EndpointID == "" {
+		v.kind = kindSession
+	}
+	if turn.Try == 1 { // a retry of this activity became due later
+		v.due = in.Due
+	}
+	return v
 }
 
 // lane returns the key by which attempts in flight are limited. For a registration, it is the
@@ -101,17 +124,12 @@ func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (cont
 		}
 	}
 
-	notSent.Wait = d.lanes.enter(in.lane())
-	if notSent.Wait > 0 {
-		notSent.Reason = contract.ReasonBusy
-		if err := d.Store.DeferAttempt(ctx, in.Ref, notSent.Wait); err != nil {
-			logger(ctx).WarnContext(ctx, "wait of an attempt not noted", "error", err) // the note is only for display
-		}
-		return notSent, nil
+	visit := in.visit(turn)
+	if busy := d.lanes.enter(ctx, visit); busy.wait > 0 {
+		return d.busy(ctx, in, busy, notSent), nil
 	}
-
-	began, timedOut := time.Now(), false
-	defer func() { d.lanes.leave(in.lane(), time.Since(began), timedOut) }()
+	var shown outcome
+	defer func() { d.lanes.leave(visit, shown) }()
 
 	out, err := d.Store.BeginAttempt(ctx, in.Ref, turn)
 	switch {
@@ -125,9 +143,20 @@ func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (cont
 		return d.notBegun(ctx, in, out, notSent)
 	}
 
-	a := d.send(ctx, in.DeliveryInput, out)
-	timedOut = a.ErrorKind == webhook.ErrorTimeout
+	a, pause := d.send(ctx, in.DeliveryInput, out)
+	shown = outcome{effect: effectOf(a), began: a.StartedAt, pause: pause}
 	return d.sent(ctx, in.DeliveryInput, out, a)
+}
+
+// busy returns the result of an attempt that waits for its turn at its endpoint.
+func (d *Deliveries) busy(
+	ctx context.Context, in SendAttemptInput, t turn, notSent contract.SendAttemptResult,
+) contract.SendAttemptResult {
+	notSent.Reason, notSent.Wait, notSent.Due, notSent.Ahead = contract.ReasonBusy, t.wait, t.due, t.ahead
+	if err := d.Store.DeferAttempt(ctx, in.Ref, t.wait, t.ahead); err != nil {
+		logger(ctx).WarnContext(ctx, "wait of an attempt not noted", "error", err) // the note is only for display
+	}
+	return notSent
 }
 
 func (d *Deliveries) turn(ctx context.Context, in SendAttemptInput) webhook.Turn {
@@ -213,17 +242,21 @@ func (d *Deliveries) sent(
 
 // send makes the POST. Every attempt carries the same body and a new timestamp. The request has
 // no Idempotency-Key header: with that header, Go's transport would silently repeat the POST.
-func (d *Deliveries) send(ctx context.Context, in DeliveryInput, out storage.AttemptDecision) webhook.Attempt {
+//
+// It also returns how long the receiver asked to be left alone.
+func (d *Deliveries) send(
+	ctx context.Context, in DeliveryInput, out storage.AttemptDecision,
+) (webhook.Attempt, time.Duration) {
 	started := time.Now()
 	headers := http.Header{webhook.SignatureHeader: {webhook.Sign(out.Digests[0], started, out.Body, out.Digests[1:]...)}}
 	for name, value := range webhook.RequestHeaders(in.ID, out.EventID, out.EventType, out.Number) {
 		headers.Set(name, value)
 	}
-	status, kind, response := d.receivers.post(ctx, in.Mode, out.URL, headers, out.Body)
+	got := d.receivers.post(ctx, in.Mode, out.URL, headers, out.Body)
 	return webhook.Attempt{
 		Run: out.Run, Number: out.Number, StartedAt: started, Finished: true, Duration: time.Since(started),
-		StatusCode: status, ErrorKind: kind, ResponseBody: response,
-	}
+		StatusCode: got.status, ErrorKind: got.kind, ResponseBody: got.body,
+	}, got.pause
 }
 
 func (d *Deliveries) schedule(mode checkout.Mode) webhook.Schedule {

@@ -366,11 +366,13 @@ func (s *Store) FinishAttempt(
 }
 
 // DeferAttempt notes that the next attempt waits, because its endpoint has as many attempts under
-// way as it may.
-func (s *Store) DeferAttempt(ctx context.Context, ref checkout.Ref, wait time.Duration) error {
+// way as it may. About ahead attempts come first.
+func (s *Store) DeferAttempt(ctx context.Context, ref checkout.Ref, wait time.Duration, ahead int) error {
 	_, err := s.pool.Exec(ctx, `
-		UPDATE webhook_delivery SET next_attempt_at = greatest(next_attempt_at, clock_timestamp() + $4::interval)
-		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`, ref.ID, ref.MerchantID, ref.Mode, wait)
+		UPDATE webhook_delivery SET next_attempt_at = due.at, busy_until = due.at, attempts_ahead = $5
+		FROM (SELECT greatest(next_attempt_at, clock_timestamp() + $4::interval) AS at FROM webhook_delivery WHERE id = $1) due
+		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`,
+		ref.ID, ref.MerchantID, ref.Mode, wait, ahead)
 	return pg.Wrap("defer attempt", err)
 }
 

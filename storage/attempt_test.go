@@ -373,10 +373,22 @@ func TestDeferAttempt_NeverBringsItForward(t *testing.T) {
 	f.begin(t, d, "run-a", 1)
 	require.NoError(t, f.FinishAttempt(t.Context(), d, refused(1, 1), time.Hour))
 	due := *f.read(t, d).NextAttemptAt
-	require.NoError(t, f.DeferAttempt(t.Context(), d, time.Minute))
+	require.NoError(t, f.DeferAttempt(t.Context(), d, time.Minute, 0))
 	require.Equal(t, due, *f.read(t, d).NextAttemptAt)
-	require.NoError(t, f.DeferAttempt(t.Context(), d, 2*time.Hour))
+	require.NoError(t, f.DeferAttempt(t.Context(), d, 2*time.Hour, 0))
 	require.InDelta(t, 7200, time.Until(*f.read(t, d).NextAttemptAt).Seconds(), 60)
+}
+
+func TestDeferAttempt_ShowsHowManyComeFirstUntilTheAttemptBegins(t *testing.T) {
+	f := newFixture(t)
+	d := f.delivery(t)
+	require.Nil(t, f.read(t, d).AttemptsAhead)
+	require.NoError(t, f.DeferAttempt(t.Context(), d, time.Minute, 57))
+	require.Equal(t, 57, *f.read(t, d).AttemptsAhead)
+	f.begin(t, d, "run-a", 1)
+	require.Nil(t, f.read(t, d).AttemptsAhead)
+	require.NoError(t, f.FinishAttempt(t.Context(), d, refused(1, 1), time.Hour))
+	require.Nil(t, f.read(t, d).AttemptsAhead)
 }
 
 // Temporal does not count the first attempt, which is a local activity, until the

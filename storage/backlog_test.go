@@ -26,7 +26,7 @@ func TestBacklog_CountsWhatWaits(t *testing.T) {
 	f.pay(t, f.create(t, f.newSession()), checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	f.publishTest(t, e, webhook.PayoutSent)
 	_, later := f.publishTest(t, e, webhook.PayoutSent)
-	require.NoError(t, f.DeferAttempt(t.Context(), later, time.Hour))
+	require.NoError(t, f.DeferAttempt(t.Context(), later, time.Hour, 0))
 	_, parked := f.publishTest(t, e, webhook.PayoutSent)
 	require.NoError(t, f.HoldDelivery(t.Context(), parked))
 	f.begin(t, parked, "run-a", 1)

@@ -20,6 +20,7 @@ const selectDelivery = `
 		d.status = 'pending' AND (d.held OR (NOT d.session_url AND w.status = 'disabled')) AS held, d.run,
 		CASE WHEN d.sending_until > clock_timestamp() OR d.held OR (NOT d.session_url AND w.status = 'disabled')
 			THEN NULL ELSE coalesce(d.next_attempt_at, d.parked_at) END AS next_attempt_at,
+		CASE WHEN d.status = 'pending' AND d.busy_until = d.next_attempt_at THEN d.attempts_ahead END AS attempts_ahead,
 		d.created_at, d.finished_at, NOT d.session_url AND w.deleted_at IS NOT NULL AS endpoint_deleted,
 		d.session_url
 	FROM webhook_delivery d JOIN event e ON e.id = d.event_id JOIN webhook_endpoint w ON w.id = d.endpoint_id `

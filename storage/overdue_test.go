@@ -21,7 +21,7 @@ func TestOverdue_IsEverythingThatShouldHaveDoneSomething(t *testing.T) {
 	_, settled := f.pay(t, paid, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	_, delivery := f.publishTest(t, e, webhook.PayoutSent)
 	_, later := f.publishTest(t, e, webhook.PayoutSent)
-	require.NoError(t, f.DeferAttempt(t.Context(), later, time.Hour))
+	require.NoError(t, f.DeferAttempt(t.Context(), later, time.Hour, 0))
 	_, parked := f.publishTest(t, e, webhook.PayoutSent)
 	require.NoError(t, f.HoldDelivery(t.Context(), parked))
 	f.begin(t, parked, "run-a", 1)

@@ -24,8 +24,7 @@ type Options struct {
 	// Treasury and Books have no mode when all networks are the sandbox's.
 	Treasury activities.Treasury
 	Books    activities.Books
-	// Deliver is how many webhook attempts run at once; 0 means 1,000. An attempt mostly waits for
-	// its receiver, and each endpoint gets only a few at once.
+	// Deliver is how many webhook attempts run at once; 0 means activities.Slots.
 	Deliver int
 	// Deployment names the workers' deployment in Temporal. It is needed with a BuildID.
 	Deployment string
@@ -47,8 +46,6 @@ const (
 	longestStop = stopTimeout + 3*time.Second
 )
 
-const defaultDeliver = 1000
-
 // cachedRuns is how many runs a process keeps in memory between their workflow tasks, about 60 KB
 // each. A run outside the cache is rebuilt from its short history. So the cache helps only runs
 // that go on within seconds. Most runs do not: a session waits minutes for its customer, a delivery
@@ -67,7 +64,7 @@ type Workers struct{ running []worker.Worker }
 // not answer within some seconds. Then it may be called again.
 func Start(c client.Client, o Options) (*Workers, error) {
 	if o.Deliver == 0 {
-		o.Deliver = defaultDeliver
+		o.Deliver = activities.Slots
 	}
 
 	worker.SetStickyWorkflowCacheSize(cachedRuns)

@@ -33,6 +33,7 @@ func WebhookDelivery(ctx workflow.Context, in contract.WebhookDeliveryInput) (co
 		}
 
 		sent, refused := d.send(ctx)
+		d.due = sent.Due
 		state, err := sent.DeliveryState, error(nil)
 		switch {
 		case isType(refused, contract.ErrTypeDeliveryNotFound):
@@ -69,9 +70,10 @@ type delivery struct {
 	in               contract.WebhookDeliveryInput
 	ref              activities.DeliveryInput
 	retryNow, resume workflow.ReceiveChannel
-	made             int  // attempts so far
-	scheduled        bool // the first attempt was made; the retry policy makes the others
-	away             int  // successive tries that found PostgreSQL unavailable
+	made             int       // attempts so far
+	scheduled        bool      // the first attempt was made; the retry policy makes the others
+	away             int       // successive tries that found PostgreSQL unavailable
+	due              time.Time // of an attempt that waits for its busy endpoint
 }
 
 // send makes attempts until one is accepted, none is left, none can be made now, or retry_now
@@ -87,6 +89,7 @@ func (d *delivery) send(ctx workflow.Context) (sent contract.SendAttemptResult, 
 		EndpointID:    d.in.EndpointID,
 		Host:          d.in.Host,
 		Made:          d.made,
+		Due:           d.due,
 	}
 
 	if !d.scheduled {
@@ -140,7 +143,7 @@ func (d *delivery) wait(ctx workflow.Context, sent contract.SendAttemptResult) {
 		_ = workflow.Await(ctx, func() bool { return d.resume.Len() > 0 })
 	default:
 		workflow.SetCurrentDetails(ctx, fmt.Sprintf("%s; the next try is at %s",
-			sent.Reason.Details(), checkout.FormatTime(workflow.Now(ctx).Add(sent.Wait))))
+			sent.Details(), checkout.FormatTime(workflow.Now(ctx).Add(sent.Wait))))
 		_, _ = workflow.AwaitWithTimeout(ctx, sent.Wait, func() bool { return d.retryNow.Len() > 0 })
 	}
 	workflow.SetCurrentDetails(ctx, "")

@@ -72,7 +72,7 @@ func newSerialWorld(t *testing.T) *world {
 		Store: store, CheckoutURL: "http://pay.example",
 		Test: activities.SandboxNetworks(w.cards, activities.Chain{Rates: sandbox.Rates{}, Payouts: &sandbox.Payouts{Store: store}}),
 	}
-	w.deliveries = activities.NewDeliveries(store, activities.NewAddressGuard(true), nil)
+	w.deliveries = activities.NewDeliveries(store, activities.NewAddressGuard(true), nil, 100)
 	return w
 }
 

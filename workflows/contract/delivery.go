@@ -71,6 +71,9 @@ type SendAttemptResult struct {
 	Unrecorded *AttemptResult `json:"unrecorded,omitempty"`
 	Reason     Reason         `json:"reason,omitempty"`
 	Wait       time.Duration  `json:"wait,omitempty"` // time until the next try; set with ReasonBusy and ReasonEarly
+	// Set with ReasonBusy: when the attempt became due, and about how many attempts to the endpoint come before it.
+	Due   time.Time `json:"due,omitzero"`
+	Ahead int       `json:"ahead,omitempty"`
 }
 
 // DeliveryState is the state of a delivery after an activity.
@@ -102,11 +105,14 @@ const (
 )
 
 // Details returns the reason in words for Temporal's UI.
-func (r Reason) Details() string {
-	if r == ReasonAway {
+func (r SendAttemptResult) Details() string {
+	switch r.Reason {
+	case ReasonAway:
 		return "the attempt cannot be noted: PostgreSQL is away, or a master key is missing; the worker's log says which"
+	case ReasonBusy:
+		return fmt.Sprintf("%s: waits for a place, about %d attempts come first", r.Reason, r.Ahead)
 	}
-	return string(r)
+	return string(r.Reason)
 }
 
 // AttemptLost is the text for operators of an attempt whose worker died.

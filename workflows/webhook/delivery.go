@@ -48,6 +48,7 @@ type Delivery struct {
 	Held          bool       // the delivery or its endpoint is on hold
 	Run           int        // 1 for the automatic run; each replay adds one
 	NextAttemptAt *time.Time // nil during an attempt, on hold, and after the end
+	AttemptsAhead *int       // about how many attempts to a busy endpoint come first; nil when it is not busy
 	CreatedAt     time.Time
 	FinishedAt    *time.Time
 	Attempts      []Attempt `db:"-"` // oldest first; nil in lists
@@ -70,6 +71,7 @@ func (d Delivery) MarshalJSON() ([]byte, error) {
 		Held          bool           `json:"held"`
 		Run           int            `json:"run"`
 		NextAttemptAt *string        `json:"next_attempt_at"`
+		AttemptsAhead *int           `json:"attempts_ahead"`
 		Livemode      bool           `json:"livemode"`
 		CreatedAt     string         `json:"created_at"`
 		FinishedAt    *string        `json:"finished_at"`
@@ -78,7 +80,7 @@ func (d Delivery) MarshalJSON() ([]byte, error) {
 	}{
 		ID: d.ID, EventID: d.EventID, EventType: d.EventType, SessionID: d.SessionID, WebhookID: d.EndpointID,
 		URL: d.URL, Status: d.Status, Held: d.Held, Run: d.Run,
-		NextAttemptAt: checkout.FormatOptionalTime(d.NextAttemptAt), Livemode: d.Mode.Live(),
+		NextAttemptAt: checkout.FormatOptionalTime(d.NextAttemptAt), AttemptsAhead: d.AttemptsAhead, Livemode: d.Mode.Live(),
 		CreatedAt: checkout.FormatTime(d.CreatedAt), FinishedAt: checkout.FormatOptionalTime(d.FinishedAt),
 		WorkflowID: d.ID, Attempts: d.Attempts,
 	})

@@ -96,6 +96,9 @@ type Config struct {
 	// How long such a webhook must accept nothing before it is put on hold: then its events wait. At least as
 	// long as the previous setting; 0s: never.
 	EndpointHeldAfter time.Duration `env:"CHECKOUT_ENDPOINT_HELD_AFTER" envDefault:"72h"`
+	// How many attempts to one webhook address a worker may have under way, 4 to 500. Fewer are under way while
+	// the receiver is slow or refuses.
+	EndpointMaxInFlight uint16 `env:"CHECKOUT_ENDPOINT_MAX_IN_FLIGHT" envDefault:"100"`
 
 	// Who takes the cards of test mode: `sandbox`, or `stripe` in Stripe's test mode.
 	TestCards string `env:"CHECKOUT_TEST_CARDS" envDefault:"sandbox"`
@@ -204,6 +207,9 @@ func (c *Config) check(note func(name string, err error)) {
 	}
 	if c.EndpointHeldAfter != 0 {
 		note("CHECKOUT_ENDPOINT_HELD_AFTER", atLeast(c.EndpointHeldAfter, max(c.EndpointFailingAfter, time.Minute)))
+	}
+	if c.EndpointMaxInFlight < 4 || c.EndpointMaxInFlight > 500 {
+		note("CHECKOUT_ENDPOINT_MAX_IN_FLIGHT", errors.New("must be from 4 to 500"))
 	}
 	if c.PayoutAddressDelay < 0 || c.PayoutAddressDelay > 7*24*time.Hour {
 		note("CHECKOUT_PAYOUT_ADDRESS_DELAY", errors.New("must be from 0s to 168h"))

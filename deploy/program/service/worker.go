@@ -96,6 +96,10 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 		SettleAfter:  sandbox.DefaultSettleAfter,
 	}
 	guard := activities.NewAddressGuard(cfg.AllowLoopback)
+	deliveries := activities.NewDeliveries(store, guard, cfg.TestSchedule, int(cfg.EndpointMaxInFlight))
+	if err := deliveries.Measure(); err != nil {
+		return err
+	}
 	options := worker.Options{
 		Payments: &activities.Payments{
 			Store: store, CheckoutURL: cfg.PageURL, Live: live.networks(activities.Networks{}),
@@ -103,7 +107,7 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 				cards, activities.Chain{Rates: sandbox.Rates{}, Payouts: &sandbox.Payouts{Store: store}},
 			)),
 		},
-		Deliveries: activities.NewDeliveries(store, guard, cfg.TestSchedule),
+		Deliveries: deliveries,
 		Pictures:   activities.NewPictures(store, guard),
 		Housekeeping: &activities.Housekeeping{Store: store, Runs: flows, Failure: storage.FailureRules{
 			FailingAfter: cfg.EndpointFailingAfter, HeldAfter: cfg.EndpointHeldAfter,

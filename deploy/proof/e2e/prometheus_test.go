@@ -80,6 +80,10 @@ func TestMetrics_ArriveInPrometheus(t *testing.T) {
 		`checkout_payout_pending{checkout_mode="live", checkout_payout_hold=""}`,
 		`checkout_payout_oldest_seconds{checkout_mode="live"}`,
 		`checkout_event_feed_held_seconds`,
+		`webhook_endpoint_attempts{webhook_endpoint_kind="registration", webhook_attempt_state="waiting"}`,
+		`webhook_endpoint_attempts{webhook_endpoint_kind="session", webhook_attempt_state="in_flight"}`,
+		`webhook_endpoint_limit{webhook_endpoint_kind="session"}`,
+		`webhook_endpoint_behind_seconds{webhook_endpoint_kind="registration"}`,
 	} {
 		p.await(query, 0)
 	}

@@ -1,0 +1,158 @@
+package activities
+
+import (
+	"slices"
+	"time"
+)
+
+// lane is the attempts to one endpoint: under way, in line, and those that were given a turn.
+type lane struct {
+	kind     endpointKind
+	limit    laneLimit
+	bounds   laneBounds // of the merchant
+	inFlight int
+	line     []waiter    // by due time
+	opens    time.Time   // no attempt begins before it: a receiver's Retry-After, or the rate limit
+	opening  *time.Timer // runs when the lane opens
+	left     time.Time   // end of the last attempt
+	lastTurn time.Time   // the latest turn that was given
+}
+
+// waiter is an attempt in line. Its channel is closed when the attempt may go.
+type waiter struct {
+	due  time.Time
+	went chan struct{}
+}
+
+// laneBounds are a merchant's limits of its registration; 0 means none.
+type laneBounds struct {
+	maxInFlight int
+	rateLimit   int // attempts begun a second
+}
+
+// width returns how many attempts may be under way.
+func (l *lane) width() int {
+	if l.bounds.maxInFlight > 0 {
+		return min(l.limit.now(), l.bounds.maxInFlight)
+	}
+	return l.limit.now()
+}
+
+// each returns the time between two attempts when the lane is full: by Little's law, the mean
+// duration of an attempt divided by the number under way.
+func (l *lane) each() time.Duration {
+	return max(l.limit.pace()/time.Duration(l.width()), l.bounds.each())
+}
+
+// each returns the time between two attempts at the rate limit; 0 without one.
+func (b laneBounds) each() time.Duration {
+	if b.rateLimit == 0 {
+		return 0
+	}
+	return time.Second / time.Duration(b.rateLimit)
+}
+
+// hasRoom reports whether an attempt may wait in line. One that comes back from its turn finds room
+// where a new one does not; otherwise new ones would take all the places of those before them.
+func (l *lane) hasRoom(back bool, now time.Time) bool {
+	switch {
+	case l.opens.Sub(now) > linePatience:
+		return false
+	case len(l.line) == 0 && l.inFlight < l.width():
+		return true
+	case back:
+		return len(l.line) < 2*l.room()
+	case l.lastTurn.After(now):
+		return false
+	}
+	return len(l.line) < l.room()
+}
+
+// room returns how many attempts can get a place within linePatience. While the limit doubles, each
+// of them may see it double twice.
+func (l *lane) room() int {
+	if l.limit.sick {
+		return 0
+	}
+	n := int(linePatience / l.each())
+	if l.limit.doubles() {
+		n *= 4
+	}
+	return n
+}
+
+// join puts an attempt in line, behind those that became due before it.
+func (l *lane) join(due time.Time) waiter {
+	w := waiter{due, make(chan struct{})}
+	at, _ := slices.BinarySearchFunc(l.line, due, func(w waiter, due time.Time) int {
+		if w.due.After(due) {
+			return 1
+		}
+		return -1 // equal times keep their order
+	})
+	l.line = slices.Insert(l.line, at, w)
+	return w
+}
+
+// quit takes an attempt out of the line. It returns false when the attempt is no longer in it,
+// because it may go.
+func (l *lane) quit(w waiter) bool {
+	at := slices.IndexFunc(l.line, func(other waiter) bool { return other.went == w.went })
+	if at >= 0 {
+		l.line = slices.Delete(l.line, at, at+1)
+	}
+	return at >= 0
+}
+
+// admit lets attempts in line go while there are places. It returns how long the lane stays closed
+// for the next one; 0 when it does not wait for that.
+func (l *lane) admit(now time.Time) time.Duration {
+	for len(l.line) > 0 && l.inFlight < l.width() {
+		if now.Before(l.opens) {
+			return l.opens.Sub(now)
+		}
+		close(l.line[0].went)
+		l.line = slices.Delete(l.line, 0, 1)
+		l.inFlight++
+		l.closeFor(l.bounds.each(), now)
+	}
+	return 0
+}
+
+// closeFor lets no attempt begin for a while.
+func (l *lane) closeFor(pause time.Duration, now time.Time) {
+	if opens := now.Add(pause); opens.After(l.opens) {
+		l.opens = opens
+	}
+}
+
+// giveTurn returns the next turn: after the line and the turns that were given.
+func (l *lane) giveTurn(due, now time.Time) turn {
+	each := l.each()
+	for _, earliest := range []time.Time{now, l.opens} {
+		if l.lastTurn.Before(earliest) {
+			l.lastTurn = earliest
+		}
+	}
+	ahead := len(l.line) + int(l.lastTurn.Sub(now)/each)
+	l.lastTurn = l.lastTurn.Add(each)
+	return turn{due: due, ahead: ahead, wait: min(max(l.lastTurn.Sub(now), shortestTimer), longestWait)}
+}
+
+// idle reports whether nothing happens in the lane and no turn is left.
+func (l *lane) idle(now time.Time) bool {
+	return l.inFlight == 0 && len(l.line) == 0 && !l.lastTurn.After(now) && !l.opens.After(now)
+}
+
+// forgettable reports whether the lane has nothing worth remembering.
+func (l *lane) forgettable(now time.Time) bool {
+	switch since := now.Sub(l.left); {
+	case !l.idle(now):
+		return false
+	case l.limit.sick: // it may have given turns that far away
+		return since > longestWait
+	case l.limit.moved(), l.bounds != laneBounds{}:
+		return since > laneMemory
+	}
+	return true
+}
