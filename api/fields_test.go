@@ -50,13 +50,15 @@ func TestFields_CutsLongNamesAndManyFaults(t *testing.T) {
 	require.Equal(t, strings.Repeat("é", 40)+"…", (*found)[0].Param)
 }
 
-func TestFields_AmountSaysWhatCameAndHowToMendIt(t *testing.T) {
+func TestFields_AmountNamesTheFault(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{
-		`"10.50"`: "amount must be a number, not a string; send 10.50 without quotes",
-		`"1E+1"`:  "amount must be a number, not a string; 1E+1 has an exponent; send 10.00",
-		`"ten"`:   "amount must be a number in major units with at most 2 decimals, for example 10.50",
-		`true`:    "amount must be a number in major units with at most 2 decimals, for example 10.50",
+		`"10.50"`:  "amount must be a number, not a string; send 10.50 without quotes",
+		`"1E+1"`:   "amount must be a number, not a string; send 10.00 without quotes",
+		`"10.505"`: "amount must be a number, not a string; 10.505 has more than 2 decimals",
+		`10.505`:   "amount 10.505 has more than 2 decimals",
+		`"ten"`:    "amount must be a number in major units with at most 2 decimals, for example 10.50",
+		`true`:     "amount must be a number in major units with at most 2 decimals, for example 10.50",
 	} {
 		f, found := readFields(t, `{"amount":`+value+`}`, "amount")
 		f.amount()

@@ -118,14 +118,17 @@ func TestCreateSession_LineItemsAddUpToTheAmount(t *testing.T) {
 	for items, want := range map[string]string{
 		`[{"name":"Beans","quantity":3,"unit_amount":3.49}]`:                              "line_items must add up to amount: they add up to 10.47, and amount is 10.50",
 		`[{"name":"Beans","quantity":3,"unit_amount":3.50},{"name":"Gift","quantity":1}]`: "line_items[1].unit_amount is required",
-		`[{"name":"Beans","quantity":3,"unit_amount":3.505}]`:                             "line_items[0].unit_amount must be a number in major units with at most 2 decimals, for example 10.50",
+		`[{"name":"Beans","quantity":3,"unit_amount":3.505}]`:                             "line_items[0].unit_amount 3.505 has more than 2 decimals",
+		`[{"name":"Beans","quantity":3,"unit_amount":"3.50"}]`:                            "line_items[0].unit_amount must be a number in major units with at most 2 decimals, for example 10.50",
 		`[{"name":"Beans","quantity":3,"unit_amount":1000000}]`:                           "line_items[0].unit_amount must be between 0.00 and 999999.99, not 1000000",
 		`[{"name":"Beans","quantity":0,"unit_amount":3.50}]`:                              "line_items[0].quantity must be a whole number from 1 to 10000",
 		`[{"name":"","quantity":3,"unit_amount":3.50}]`:                                   "line_items[0].name must have 1 to 200 characters",
 		`[{"name":"Beans","quantity":3,"unit_amount":3.50,"price":1}]`:                    "line_items[0].price is not a known field; known are name, quantity, unit_amount, image_url",
-		`[{"name":"Beans","quantity":3,"unit_amount":-3.50}]`:                             "line_items[0].unit_amount must be a number in major units with at most 2 decimals, for example 10.50",
+		`[{"name":"Beans","quantity":3,"unit_amount":-3.50}]`:                             "line_items[0].unit_amount must be between 0.00 and 999999.99, not -3.50",
 		`[7]`: "line_items[0] must be an object",
 		`[{"name":"Beans","quantity":3,"unit_amount":3.50},{"name":"Gift","quantity":1,"unit_amount":0}]`: "",
+		`[{"name":"Beans","quantity":3,"unit_amount":3.500}]`:                                             "",
+		`[{"name":"Beans","quantity":3,"unit_amount":35E-1}]`:                                             "",
 	} {
 		got := f.do("POST", "/v1/checkout", f.merchant.testKey, `{"amount":10.50,"currency":"EUR","payout_currency":"USDC","line_items":`+items+`}`)
 		if want == "" {

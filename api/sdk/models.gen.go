@@ -803,7 +803,7 @@ type SessionNotPendingError string
 
 // SessionRequest defines model for SessionRequest.
 type SessionRequest struct {
-	// Amount Major units of the currency in digits, at most 2 decimals; no exponent, no quotes. If your plan's fee has a fixed part, the amount must exceed the fee. In live mode the network fee may take at most 5 % of the payout; the message of the 400 names the current minimum.
+	// Amount Major units of the currency with at most 2 decimals; no quotes. If your plan's fee has a fixed part, the amount must exceed the fee. In live mode the network fee may take at most 5 % of the payout; the message of the 400 names the current minimum.
 	Amount float64 `json:"amount"`
 
 	// CancelUrl Target of the page's link back to you, before the payment and after the session has failed or expired. `{CHECKOUT_SESSION_ID}` in it becomes the session's id. Without it the link leads to the origin of `redirect_url`; without both there is none. Live mode https only.

@@ -66,20 +66,17 @@ func (d Decimal) Double() (next string, same, fits bool) {
 	return next, got == d, true
 }
 
-// cents returns d in hundredths, rounded half away from zero. It returns false when d is negative
-// or has more than maxWhole digits before the point.
-func (d Decimal) cents(maxWhole int) (int64, bool) {
-	if d.negative || len(d.digits)+d.exponent > maxWhole {
+// places returns the number of decimal places that d needs, negative for a multiple of ten.
+func (d Decimal) places() int { return -d.exponent }
+
+// cents returns d in hundredths, for a d of at most two places. It returns false when d is negative or its hundredths
+// have more digits than an int64 always holds.
+func (d Decimal) cents() (int64, bool) {
+	const most = 18
+	zeros := 2 - d.places()
+	if d.negative || len(d.digits)+zeros > most {
 		return 0, false
 	}
-	keep := len(d.digits) + d.exponent + 2 // digits before the rounded place
-	if keep < 0 {
-		return 0, true
-	}
-	padded := d.digits + strings.Repeat("0", max(0, keep+1-len(d.digits)))
-	n, err := strconv.ParseInt("0"+padded[:keep], 10, 64)
-	if padded[keep] >= '5' {
-		n++
-	}
+	n, err := strconv.ParseInt("0"+d.digits+strings.Repeat("0", zeros), 10, 64)
 	return n, err == nil
 }

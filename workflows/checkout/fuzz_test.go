@@ -11,8 +11,8 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// FuzzParseAmount: an accepted token means the same number to math/big, is in bounds, and survives
-// encoding and parsing.
+// FuzzParseAmount: a token is accepted exactly when math/big reads an amount in bounds from the JSON number; the amount
+// survives encoding and parsing.
 func FuzzParseAmount(f *testing.F) {
 	for _, seed := range []string{
 		"0.50", "0.5", "10.50", "999999.99", "1000000", "1e2", "-1", "-0", "01", "10.", ".5", "0.001", "10.500", "99999999999999999999", "184467440737095526.16",
@@ -23,10 +23,9 @@ func FuzzParseAmount(f *testing.F) {
 	f.Fuzz(func(t *testing.T, token string) {
 		got, err := checkout.ParseAmount(token)
 		if err != nil {
-			if got != 0 {
+			if got != 0 || isAmount(token) {
 				t.Fatalf("%q: %d with %v", token, got, err)
 			}
-			requireCure(t, token, err)
 			return
 		}
 		exact, ok := new(big.Rat).SetString(token)
@@ -46,23 +45,17 @@ func FuzzParseAmount(f *testing.F) {
 	})
 }
 
-// requireCure checks that the amount which an error suggests is accepted, and at most half a cent
-// away.
-func requireCure(t *testing.T, token string, refused error) {
-	t.Helper()
-	_, cure, ok := strings.Cut(refused.Error(), "; send ")
-	if !ok {
-		return
+// isAmount reports whether token is a JSON number whose value is an amount. It passes over large exponents, which math/big
+// would write out.
+func isAmount(token string) bool {
+	exact, ok := new(big.Rat), json.Valid([]byte(token)) && strings.Trim(token, "-+.eE0123456789") == ""
+	if _, exponent, _ := strings.Cut(strings.ToLower(token), "e"); !ok || len(strings.TrimLeft(exponent, "+-0")) > 3 {
+		return false
 	}
-	got, err := checkout.ParseAmount(cure)
-	exact, isNumber := new(big.Rat).SetString(token) // the token is short, because it rounds to an amount
-	if err != nil || !isNumber {
-		t.Fatalf("%q: told to send %q, which is refused: %v", token, cure, err)
-	}
-	away := exact.Sub(exact, big.NewRat(int64(got), 100))
-	if away.Abs(away).Cmp(big.NewRat(1, 200)) > 0 {
-		t.Fatalf("%q: told to send %q", token, cure)
-	}
+	exact.SetString(token)
+	exact.Mul(exact, big.NewRat(100, 1))
+	return exact.IsInt() && exact.Num().IsInt64() &&
+		exact.Num().Int64() >= int64(checkout.MinAmount) && exact.Num().Int64() <= int64(checkout.MaxAmount)
 }
 
 // FuzzParseCrypto: an accepted amount means the same number to math/big, and survives String, JSON and SQL.

@@ -1,11 +1,6 @@
 package checkout
 
-import (
-	"encoding/json"
-	"fmt"
-	"strconv"
-	"strings"
-)
+import "encoding/json"
 
 // Limits of what the hosted page shows. Source: api/decisions.md, "line_items" and "description".
 const (
@@ -55,18 +50,4 @@ func (i *LineItem) UnmarshalJSON(b []byte) error {
 	amount, err := ParseUnitAmount(string(stored.UnitAmount))
 	*i = LineItem{stored.Name, stored.Quantity, amount, stored.ImageURL}
 	return err
-}
-
-// ParseUnitAmount is ParseAmount for the price of one piece, which may be 0.00 too. Merchants see the text
-// of its error after the name of the field.
-func ParseUnitAmount(token string) (Amount, error) {
-	if !plainAmount.MatchString(token) {
-		return 0, ErrAmountFormat
-	}
-	whole, cents, _ := strings.Cut(token, ".")
-	minor, err := strconv.ParseInt(whole+(cents + "00")[:2], 10, 64)
-	if err != nil || Amount(minor) > MaxAmount {
-		return 0, fmt.Errorf("must be between 0.00 and %s, not %s", MaxAmount, shownToken(token))
-	}
-	return Amount(minor), nil
 }

@@ -4,10 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 )
 
 // Currency is the fiat currency of a charge, an ISO 4217 code. All five have two decimals.
@@ -118,47 +115,26 @@ const (
 // ErrAmountFormat describes a valid amount. Merchants see this text.
 var ErrAmountFormat = errors.New("must be a number in major units with at most 2 decimals, for example 10.50")
 
-// ParseAmount reads a JSON number token in major units: "10.5" is 1050. It accepts digits with at
-// most two decimals and no exponent. It never uses a float. Merchants see the text of its error
-// after the name of the field. The text says how to correct the token when that is known.
-func ParseAmount(token string) (Amount, error) {
-	if !plainAmount.MatchString(token) {
-		return 0, explainAmount(token)
-	}
-	whole, cents, _ := strings.Cut(token, ".")
-	minor, err := strconv.ParseInt(whole+(cents + "00")[:2], 10, 64)
-	if a := Amount(minor); err == nil && a.inRange() {
-		return a, nil
-	}
-	return 0, errAmountRange(token)
-}
+// ParseAmount reads a JSON number token in major units by its value: "10.5", "10.500" and "1.05e1" are 1050. It
+// never uses a float and never rounds. Merchants see the text of its error after the name of the field.
+func ParseAmount(token string) (Amount, error) { return parseAmount(token, MinAmount) }
 
-// plainAmount is the format of an amount.
-var plainAmount = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]{1,2})?$`)
+// ParseUnitAmount is ParseAmount for the price of one piece, which may be 0.00 too.
+func ParseUnitAmount(token string) (Amount, error) { return parseAmount(token, 0) }
 
-func (a Amount) inRange() bool { return a >= MinAmount && a <= MaxAmount }
-
-// explainAmount returns an error that says why a token does not match plainAmount and what to send
-// instead.
-func explainAmount(token string) error {
+func parseAmount(token string, least Amount) (Amount, error) {
 	number, ok := ParseDecimal(token)
 	if !ok {
-		return ErrAmountFormat
+		return 0, ErrAmountFormat
 	}
-	const maxWhole = 6 // digits of MaxAmount before the point
-	minor, ok := number.cents(maxWhole)
-	rounded := Amount(minor)
-	switch {
-	case !ok || !rounded.inRange():
-		return errAmountRange(token)
-	case strings.ContainsAny(token, "eE"):
-		return fmt.Errorf("%s has an exponent; send %s", shownToken(token), rounded)
+	if number.places() > 2 {
+		return 0, fmt.Errorf("%s has more than 2 decimals", shownToken(token))
 	}
-	return fmt.Errorf("%s has more than 2 decimals; send %s", shownToken(token), rounded)
-}
-
-func errAmountRange(token string) error {
-	return fmt.Errorf("must be between %s and %s, not %s", MinAmount, MaxAmount, shownToken(token))
+	minor, ok := number.cents()
+	if a := Amount(minor); ok && a >= least && a <= MaxAmount {
+		return a, nil
+	}
+	return 0, fmt.Errorf("must be between %s and %s, not %s", least, MaxAmount, shownToken(token))
 }
 
 // shownToken shortens a number for an error text: a token can be as long as the request body.

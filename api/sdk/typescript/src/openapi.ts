@@ -1009,7 +1009,7 @@ export interface components {
         SessionRequest: {
             /**
              * Format: double
-             * @description Major units of the currency in digits, at most 2 decimals; no exponent, no quotes. If your plan's fee has a fixed part, the amount must exceed the fee. In live mode the network fee may take at most 5 % of the payout; the message of the 400 names the current minimum.
+             * @description Major units of the currency with at most 2 decimals; no quotes. If your plan's fee has a fixed part, the amount must exceed the fee. In live mode the network fee may take at most 5 % of the payout; the message of the 400 names the current minimum.
              */
             amount: number;
             currency: components["schemas"]["Currency"];
