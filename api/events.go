@@ -11,20 +11,21 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// The values of order in a list of events.
+// The values of order in a list of events, and where a feed goes on.
 const (
 	newestFirst = "desc"
 	feedOrder   = "asc"
+	afterEvent  = "after"
 )
 
 // listEvents serves GET /v1/events: newest first, or as a feed.
 func (s *Server) listEvents(r *http.Request) (int, any, error) {
-	q := readQuery(r, "type", "session", "order", "after")
+	q := readQuery(r, "type", "session", "order", afterEvent)
 	if optionalChoice(q, "order", []string{newestFirst, feedOrder}) == feedOrder {
 		return s.feedEvents(r.Context(), callerFrom(r.Context()), q)
 	}
-	if _, ok := q.values["after"]; ok {
-		q.add("after", "needs order=asc")
+	if _, ok := q.values[afterEvent]; ok {
+		q.add(afterEvent, "needs order=asc; "+nextPage)
 	}
 	filter := storage.EventFilter{
 		Type:      optionalChoice(q, "type", webhook.EventTypes),
@@ -40,13 +41,13 @@ func (s *Server) feedEvents(ctx context.Context, caller storage.Caller, q query)
 			q.add(name, "cannot be combined with order=asc")
 		}
 	}
-	after := optionalID(q, "after", checkout.PrefixEvent)
+	after := optionalID(q, afterEvent, checkout.PrefixEvent)
 	if _, ok := q.values["cursor"]; ok && after != "" {
 		q.add("cursor", "cannot be combined with after")
 	}
 
 	return answerList(q, checkout.PrefixEvent, func(p pg.Page) ([]webhook.Event, error) {
-		name := "after"
+		name := afterEvent
 		if after == "" {
 			name, after = "cursor", p.Before
 		}

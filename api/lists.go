@@ -23,6 +23,9 @@ const (
 // pageParameters are the parameters of every list.
 var pageParameters = []string{"limit", "cursor", "since", "until"}
 
+// nextPage is how a merchant gets the next page of a list. Source: api/decisions.md, "`cursor`".
+const nextPage = "for the next page send cursor, set to next_cursor"
+
 // page is the answer to a list.
 type page[T any] struct {
 	Data       []T     `json:"data"`
@@ -83,6 +86,8 @@ func readQuery(r *http.Request, filters ...string) query {
 	for _, name := range slices.Sorted(maps.Keys(parsed)) {
 		_, inMetadata := metadataKey(name)
 		switch values := parsed[name]; {
+		case name == afterEvent && !slices.Contains(known, name):
+			q.add(name, "is only for GET /v1/events?order=asc; "+nextPage)
 		case !slices.Contains(known, name) && !(inMetadata && slices.Contains(known, metadataFilter)):
 			q.add(shown(name), "is not a known parameter"+hint(name, known))
 		case len(values) > 1:

@@ -93,7 +93,10 @@ func TestLists_RefuseWrongParameters(t *testing.T) {
 				require.Equal(t, []string{filter}, got.params())
 			}
 		}
-		got := f.do("GET", l.path+"?limt=5", f.merchant.testKey, "")
+		got := f.do("GET", l.path+"?after="+checkout.NewID("cs"), f.merchant.testKey, "")
+		require.Equal(t, []string{"after"}, got.params())
+		require.Contains(t, got.json["message"], "; for the next page send cursor, set to next_cursor", l.path)
+		got = f.do("GET", l.path+"?limt=5", f.merchant.testKey, "")
 		require.Equal(t, "limt is not a known parameter; did you mean limit?", got.json["message"])
 		got = f.do("GET", l.path+"?ascending=1", f.merchant.testKey, "")
 		require.Equal(t, "ascending is not a known parameter; known are "+strings.Join(l.filters, ", ")+", limit, cursor, since, until", got.json["message"])
