@@ -101,25 +101,19 @@ func newServer(c Config) *Server {
 	return &Server{Config: c, seen: &seenKeys{}, repeats: limit.NewShares(maxRepeats)}
 }
 
-// routes adds every route. mux takes the first route that fits, so /v1/webhooks/verify comes before
-// /v1/webhooks/{id}. No id looks like "verify".
-func (s *Server) routes(router *mux.Router) {
-	const (
-		get    = http.MethodGet
-		post   = http.MethodPost
-		patch  = http.MethodPatch
-		remove = http.MethodDelete
-	)
+const (
+	get    = http.MethodGet
+	post   = http.MethodPost
+	patch  = http.MethodPatch
+	remove = http.MethodDelete
+)
 
+// routes adds every route.
+func (s *Server) routes(router *mux.Router) {
 	checkouts := func(h handler) handler { return s.keyed(checkout.ResourceCheckout, h) }
-	webhooks := func(h handler) handler { return s.keyed(checkout.ResourceWebhooks, h) }
-	deliveries := func(h handler) handler { return s.keyed(checkout.ResourceDeliveries, h) }
 	events := func(h handler) handler { return s.keyed(checkout.ResourceEvents, h) }
 	payouts := func(h handler) handler { return s.keyed(checkout.ResourcePayouts, h) }
 
-	endpoint := byID(checkout.PrefixEndpoint, s.Store.Endpoint)
-	replay := byID(checkout.PrefixReplay, s.Store.Replay)
-	delivery := byID(checkout.PrefixDelivery, s.Store.Delivery)
 	event := byID(checkout.PrefixEvent, s.Store.Event)
 	payout := byID(checkout.PrefixPayout, s.Store.Payout)
 	transaction := byID(checkout.PrefixTransaction, s.Store.Transaction) // one that is not decided is a 404
@@ -131,6 +125,27 @@ func (s *Server) routes(router *mux.Router) {
 	s.route(router, "/v1/transactions/{id}", methods{get: checkouts(show(transaction))})
 	s.route(router, "/v1/merchant", methods{get: s.keyed(anyResource, s.getMerchant)})
 	s.route(router, "/v1/test/checkout/{id}/advance", methods{post: checkouts(s.advanceSession)})
+
+	s.webhookRoutes(router)
+	s.deliveryRoutes(router)
+
+	s.route(router, "/v1/events", methods{get: events(s.listEvents)})
+	s.route(router, "/v1/events/{id}", methods{get: events(show(event))})
+
+	s.route(router, "/v1/payouts", methods{get: payouts(s.listPayouts)})
+	s.route(router, "/v1/payouts/{id}", methods{get: payouts(show(payout))})
+	s.route(router, "/v1/payouts/{id}/retry", methods{post: payouts(alone(payout, s.retryPayout))})
+
+	s.healthRoutes(router)
+	s.assetRoutes(router)
+}
+
+// webhookRoutes adds the routes of registrations and of bulk replays. mux takes the first route that fits, so
+// /v1/webhooks/verify comes before /v1/webhooks/{id}. No id looks like "verify".
+func (s *Server) webhookRoutes(router *mux.Router) {
+	webhooks := func(h handler) handler { return s.keyed(checkout.ResourceWebhooks, h) }
+	endpoint := byID(checkout.PrefixEndpoint, s.Store.Endpoint)
+	replay := byID(checkout.PrefixReplay, s.Store.Replay)
 
 	s.route(router, "/v1/webhooks", methods{get: webhooks(s.listEndpoints), post: webhooks(s.createEndpoint)})
 	s.route(router, "/v1/webhooks/verify", methods{post: webhooks(s.verifySignature)})
@@ -151,6 +166,11 @@ func (s *Server) routes(router *mux.Router) {
 	s.route(router, "/v1/replays", methods{get: webhooks(s.listReplays)})
 	s.route(router, "/v1/replays/{id}", methods{get: webhooks(show(replay))})
 	s.route(router, "/v1/replays/{id}/cancel", methods{post: webhooks(alone(replay, s.cancelReplay))})
+}
+
+func (s *Server) deliveryRoutes(router *mux.Router) {
+	deliveries := func(h handler) handler { return s.keyed(checkout.ResourceDeliveries, h) }
+	delivery := byID(checkout.PrefixDelivery, s.Store.Delivery)
 
 	s.route(router, "/v1/deliveries", methods{get: deliveries(s.listDeliveries)})
 	s.route(router, "/v1/deliveries/{id}", methods{get: deliveries(show(delivery))})
@@ -163,16 +183,6 @@ func (s *Server) routes(router *mux.Router) {
 	onDelivery("retry_now", http.StatusAccepted, hooks.RetryDelivery, "delivery.retried")
 	onDelivery("hold", http.StatusOK, hooks.HoldDelivery, "delivery.held")
 	onDelivery("resume", http.StatusOK, hooks.ResumeDelivery, "delivery.resumed")
-
-	s.route(router, "/v1/events", methods{get: events(s.listEvents)})
-	s.route(router, "/v1/events/{id}", methods{get: events(show(event))})
-
-	s.route(router, "/v1/payouts", methods{get: payouts(s.listPayouts)})
-	s.route(router, "/v1/payouts/{id}", methods{get: payouts(show(payout))})
-	s.route(router, "/v1/payouts/{id}/retry", methods{post: payouts(alone(payout, s.retryPayout))})
-
-	s.healthRoutes(router)
-	s.assetRoutes(router)
 }
 
 // handler returns one answer and never sees the ResponseWriter. serve writes body as JSON; a

@@ -237,29 +237,7 @@ func (s *server) changeAddresses(v face.Visit) (face.Answer, error) {
 		By: v.Audit("payout_address.changed", v.MerchantID(), ""),
 	}
 
-	faulty, conflict := false, false
-	for i := range p.Addresses {
-		f := &p.Addresses[i]
-		stored := f.Before
-		f.Address, f.Before = strings.TrimSpace(v.PostFormValue(f.Name())), strings.TrimSpace(v.PostFormValue(f.BeforeName()))
-		if !f.Changed() {
-			f.Address, f.Before = stored, stored
-			continue
-		}
-		c.WereAddresses[f.Currency] = f.Before
-		c.Addresses = append(
-			c.Addresses,
-			checkout.PayoutAddress{Currency: f.Currency, Network: f.Network, Address: f.Address},
-		)
-		switch err := s.checkTyped(v.Mode, f); {
-		case stored != f.Before && stored != f.Address:
-			f.Fault, conflict = conflictFault(f.Address), true
-			f.Address, f.Before = stored, stored
-		case err != nil:
-			f.Fault, faulty = "The address "+err.Error()+".", true
-		}
-	}
-
+	faulty, conflict := s.typedAddresses(v, &p, &c)
 	switch {
 	case conflict:
 		return face.Answer{Status: http.StatusConflict, Page: "settings", Title: "Settings", Data: p}, nil
@@ -295,6 +273,33 @@ func (s *server) changeAddresses(v face.Visit) (face.Answer, error) {
 		return s.changeAddresses(v)
 	}
 	return got, err
+}
+
+// typedAddresses puts the addresses of the form into p, and those that the person has changed into c. conflict reports
+// that someone else has changed one of them meanwhile.
+func (s *server) typedAddresses(v face.Visit, p *settingsPage, c *storage.MerchantChange) (faulty, conflict bool) {
+	for i := range p.Addresses {
+		f := &p.Addresses[i]
+		stored := f.Before
+		f.Address, f.Before = strings.TrimSpace(v.PostFormValue(f.Name())), strings.TrimSpace(v.PostFormValue(f.BeforeName()))
+		if !f.Changed() {
+			f.Address, f.Before = stored, stored
+			continue
+		}
+		c.WereAddresses[f.Currency] = f.Before
+		c.Addresses = append(
+			c.Addresses,
+			checkout.PayoutAddress{Currency: f.Currency, Network: f.Network, Address: f.Address},
+		)
+		switch err := s.checkTyped(v.Mode, f); {
+		case stored != f.Before && stored != f.Address:
+			f.Fault, conflict = conflictFault(f.Address), true
+			f.Address, f.Before = stored, stored
+		case err != nil:
+			f.Fault, faulty = "The address "+err.Error()+".", true
+		}
+	}
+	return faulty, conflict
 }
 
 // showAddresses serves GET …/settings/payout, which shows the changes of a form that was sent without a password.

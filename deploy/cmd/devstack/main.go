@@ -91,14 +91,20 @@ func parse(args []string) (o devstack.Options, build bool, err error) {
 		o.Bitcoin = 10 * time.Second
 	}
 	o.Out, o.DatabaseURL = os.Stdout, os.Getenv("DATABASE_URL")
-	faults := []error{}
+	faults := check(&o)
+	if flags.NArg() > 0 {
+		faults = append(faults, fmt.Errorf("unknown argument %q; -help lists the flags", flags.Arg(0)))
+	}
+	return o, build, errors.Join(faults...)
+}
+
+// check makes the directory absolute and returns what is wrong with the flags and the environment.
+func check(o *devstack.Options) (faults []error) {
+	var err error
 	if o.Dir == "" {
 		faults = append(faults, errors.New("-data needs a directory"))
 	} else if o.Dir, err = filepath.Abs(o.Dir); err != nil {
 		faults = append(faults, fmt.Errorf("-data: %w", err))
-	}
-	if flags.NArg() > 0 {
-		faults = append(faults, fmt.Errorf("unknown argument %q; -help lists the flags", flags.Arg(0)))
 	}
 	if o.SessionLifetime != "" {
 		lifetime, err := time.ParseDuration(o.SessionLifetime)
@@ -118,7 +124,7 @@ func parse(args []string) (o devstack.Options, build bool, err error) {
 	if o.Fresh && o.DatabaseURL != "" {
 		faults = append(faults, errors.New("-fresh cannot empty the database of DATABASE_URL: do that yourself"))
 	}
-	return o, build, errors.Join(faults...)
+	return faults
 }
 
 // defaultDir returns a directory for PostgreSQL's data. For root it is outside the home directory,

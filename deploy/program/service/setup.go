@@ -64,16 +64,8 @@ func Setup(ctx context.Context, cfg config.Setup, say func(done string)) error {
 		return err
 	}
 
-	err = wait(ctx, "Temporal", func() error {
-		return flows.EnsureSchedules(ctx, runs.Schedules{
-			ReconcileEvery: cfg.Schedules.ReconcileEvery, Retention: contract.RetentionInput{
-				Age: cfg.Schedules.DeliveryRetention, Session: cfg.Schedules.SessionRetention,
-				Audit: cfg.Schedules.AuditRetention, Sandbox: cfg.Schedules.SandboxRetention,
-				Request: cfg.Schedules.RequestRetention,
-			},
-			Cards: cfg.Cards(), Chains: cfg.Chains(),
-		})
-	}, func(error) bool { return true })
+	err = wait(ctx, "Temporal", func() error { return flows.EnsureSchedules(ctx, schedules(cfg)) },
+		func(error) bool { return true })
 	if err != nil {
 		return err
 	}
@@ -87,6 +79,18 @@ func Setup(ctx context.Context, cfg config.Setup, say func(done string)) error {
 		say(statement)
 	}
 	return err
+}
+
+func schedules(cfg config.Setup) runs.Schedules {
+	return runs.Schedules{
+		ReconcileEvery: cfg.Schedules.ReconcileEvery,
+		Retention: contract.RetentionInput{
+			Age: cfg.Schedules.DeliveryRetention, Session: cfg.Schedules.SessionRetention,
+			Audit: cfg.Schedules.AuditRetention, Sandbox: cfg.Schedules.SandboxRetention,
+			Request: cfg.Schedules.RequestRetention,
+		},
+		Cards: cfg.Cards(), Chains: cfg.Chains(),
+	}
 }
 
 func setCell(ctx context.Context, cfg config.Setup) error {

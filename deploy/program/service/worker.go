@@ -60,10 +60,9 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 	defer store.Close()
 	state.Waits("waiting for Temporal")
 	state.Connected(store.Ping, nil)
-	if err := measure(cfg, store); err != nil {
-		return err
-	}
-	err = errors.Join(measureBacklog(store), measureFloat(cfg.Live, store), measureFloat(cfg.Test, store))
+	err = errors.Join(
+		measure(cfg, store), measureBacklog(store), measureFloat(cfg.Live, store), measureFloat(cfg.Test, store),
+	)
 	if err != nil {
 		return err
 	}
@@ -81,24 +80,54 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 		return err
 	}
 	flows := &runs.Client{Temporal: temporal}
-	live, err := openNetworks(ctx, cfg.Live, store)
+	cards := &sandbox.CardNetwork{
+		Store: store, ChallengeURL: cfg.PageURL + challengePath, SettleAfter: sandbox.DefaultSettleAfter,
+	}
+	options, err := workerOptions(ctx, cfg, store, flows, cards)
 	if err != nil {
 		return err
+	}
+	options.Refused = end
+	workers, err := startWorkers(ctx, temporal, options)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if !workers.Stop() {
+			slog.Warn("stopped before all work in progress had ended")
+		}
+	}()
+	state.Works()
+	slog.InfoContext(ctx, "worker polls")
+	go watchBuilds(ctx, temporal, cfg.Temporal)
+	tellMissingSchedules(ctx, cfg, flows)
+
+	sent := make(chan struct{})
+	go func() { defer close(sent); sendMails(ctx, cfg, store) }()
+	cards.RunCallbacks(ctx, flows.SignalComplete)
+	<-sent
+	if refused := context.Cause(ctx); !errors.Is(refused, context.Canceled) {
+		return fmt.Errorf("the worker is refused by Temporal: %w", refused)
+	}
+	return nil
+}
+
+// workerOptions returns what the workers run. It opens the networks of both modes and follows them until ctx ends.
+func workerOptions(
+	ctx context.Context, cfg config.Config, store *storage.Store, flows *runs.Client, cards *sandbox.CardNetwork,
+) (worker.Options, error) {
+	live, err := openNetworks(ctx, cfg.Live, store)
+	if err != nil {
+		return worker.Options{}, err
 	}
 	test, err := openNetworks(ctx, cfg.Test, store)
 	if err != nil {
-		return err
-	}
-
-	cards := &sandbox.CardNetwork{
-		Store:        store,
-		ChallengeURL: cfg.PageURL + challengePath,
-		SettleAfter:  sandbox.DefaultSettleAfter,
+		return worker.Options{}, err
 	}
 	guard := activities.NewAddressGuard(cfg.AllowLoopback)
 	deliveries := activities.NewDeliveries(store, guard, cfg.TestSchedule, int(cfg.EndpointMaxInFlight))
 	if err := deliveries.Measure(); err != nil {
-		return err
+		return worker.Options{}, err
 	}
 	options := worker.Options{
 		Payments: &activities.Payments{
@@ -116,36 +145,11 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 		Books:      activities.Books{Store: store, Accounts: map[checkout.Mode]activities.Account{}},
 		Deployment: cfg.Temporal.DeploymentName,
 		BuildID:    cfg.Temporal.BuildID,
-		Refused:    end,
 	}
 	note := reports(store, flows).Note
 	live.follow(ctx, &options, note)
 	test.follow(ctx, &options, note)
-	workers, err := startWorkers(ctx, temporal, options)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if !workers.Stop() {
-			slog.Warn("stopped before all work in progress had ended")
-		}
-	}()
-	state.Works()
-	slog.InfoContext(ctx, "worker polls")
-	go watchBuilds(ctx, temporal, cfg.Temporal)
-	tellMissingSchedules(ctx, flows, runs.Schedules{
-		Chains: modesOf(cfg, func(n config.Networks) bool { return n.Chains }),
-		Cards:  modesOf(cfg, func(n config.Networks) bool { return n.Cards }),
-	})
-
-	sent := make(chan struct{})
-	go func() { defer close(sent); sendMails(ctx, cfg, store) }()
-	cards.RunCallbacks(ctx, flows.SignalComplete)
-	<-sent
-	if refused := context.Cause(ctx); !errors.Is(refused, context.Canceled) {
-		return fmt.Errorf("the worker is refused by Temporal: %w", refused)
-	}
-	return nil
+	return options, nil
 }
 
 // startWorkers waits while Temporal, which has answered before, does not answer now.
@@ -175,8 +179,11 @@ func sendMails(ctx context.Context, cfg config.Config, store *storage.Store) {
 
 // tellMissingSchedules logs an error when the settings need schedules that nobody made: then nothing
 // follows the transfers, for example.
-func tellMissingSchedules(ctx context.Context, flows *runs.Client, needed runs.Schedules) {
-	missing, err := flows.MissingSchedules(ctx, needed)
+func tellMissingSchedules(ctx context.Context, cfg config.Config, flows *runs.Client) {
+	missing, err := flows.MissingSchedules(ctx, runs.Schedules{
+		Chains: modesOf(cfg, func(n config.Networks) bool { return n.Chains }),
+		Cards:  modesOf(cfg, func(n config.Networks) bool { return n.Cards }),
+	})
 	if len(missing) > 0 {
 		slog.ErrorContext(ctx, "Temporal lacks schedules: run checkout setup with the same settings", "schedules", missing)
 	}
