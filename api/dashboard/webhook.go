@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -34,7 +35,14 @@ type overlap struct {
 }
 
 // overlaps are the choices of a rotation. The default comes first.
-var overlaps = []overlap{{24, "for 24 hours"}, {1, "for an hour"}, {72, "for 3 days"}, {0, "not at all"}}
+var overlaps = []overlap{
+	overlapOf(webhook.DefaultRotationOverlap), {1, "for an hour"}, overlapOf(webhook.MaxRotationOverlap), {0, "not at all"},
+}
+
+func overlapOf(d time.Duration) overlap {
+	hours := int(d / time.Hour)
+	return overlap{hours, fmt.Sprintf("for %d hours", hours)}
+}
 
 const recentDeliveries = 10
 

@@ -152,6 +152,8 @@ func TestWebhooks_ChangeHoldResumeRotateDelete(t *testing.T) {
 	require.NotEmpty(t, s.audited("webhook.held"))
 	require.NotEmpty(t, s.audited("webhook.resumed"))
 
+	require.Contains(t, dev.get(at).body, `<option value="24">for 24 hours</option><option value="1">for an hour</option>`+
+		`<option value="72">for 72 hours</option><option value="0">not at all</option>`)
 	got = dev.follow(dev.post(at+"/rotate", "hours", "1"))
 	require.Equal(t, 200, got.status)
 	require.Regexp(t, secretIn, got.body)
