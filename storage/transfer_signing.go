@@ -15,7 +15,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// signTimeout is how long a signer may take. The account is locked meanwhile, and PostgreSQL ends a
+// signTimeout is how long checkout.Chain.Sign may take. The account is locked meanwhile, and PostgreSQL ends a
 // transaction that is idle for 10 s.
 const signTimeout = 2 * time.Second
 
@@ -38,7 +38,7 @@ type PricedPayout struct {
 	Value checkout.Amount // in US cents
 }
 
-// SignVersion is checkout.Chain.Sign. It runs under the lock of the account, for two seconds at most. Its error
+// SignVersion is checkout.Chain.Sign. It runs under the lock of the account, for signTimeout at most. Its error
 // rolls everything back, and is returned as a checkout.HeldError of HoldSigner.
 type SignVersion func(ctx context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error)
 

@@ -7,15 +7,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/btcsuite/btcd/wire"
 
 	"example.com/checkout/workflows/checkout"
 )
-
-// signTimeout bounds a signature: the caller holds the lock of the account meanwhile.
-const signTimeout = 2 * time.Second
 
 // Sign implements checkout.Chain. It asks the node for the coins' scripts and keys, and the signer for signatures.
 func (c *Chain) Sign(ctx context.Context, plan checkout.TransferPlan) (_ checkout.TransferVersion, err error) {
@@ -30,8 +26,6 @@ func (c *Chain) Sign(ctx context.Context, plan checkout.TransferPlan) (_ checkou
 	if err := c.check(plan, t); err != nil {
 		return checkout.TransferVersion{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, signTimeout)
-	defer cancel()
 	if err := errors.Join(c.checkChange(ctx, t), c.checkSignersChange(ctx, t)); err != nil {
 		return checkout.TransferVersion{}, err
 	}

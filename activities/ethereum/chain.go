@@ -192,8 +192,6 @@ func (c *Chain) checkSigner(ctx context.Context) error {
 	if c.signer == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, signTimeout)
-	defer cancel()
 	accounts, err := c.signer.Accounts(ctx)
 	if err != nil {
 		return fmt.Errorf("signer: %w", err)

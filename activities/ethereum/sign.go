@@ -6,16 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"example.com/checkout/workflows/checkout"
 )
-
-// signTimeout bounds a signature: the caller holds the lock of the account meanwhile.
-const signTimeout = 2 * time.Second
 
 // A Signer has keys of accounts. Its methods may be called from several goroutines.
 type Signer interface {
@@ -37,8 +33,6 @@ func (c *Chain) Sign(ctx context.Context, plan checkout.TransferPlan) (_ checkou
 		return checkout.TransferVersion{}, err
 	}
 
-	ctx, cancel := context.WithTimeout(ctx, signTimeout)
-	defer cancel()
 	raw, err := c.signer.Sign(ctx, c.treasury, tx)
 	if err != nil {
 		return checkout.TransferVersion{}, fmt.Errorf("signer: %w", err)

@@ -127,16 +127,12 @@ func TestSign_NoticesEveryFieldThatTheSignerChanges(t *testing.T) {
 	require.ErrorContains(t, err, "its signature is not the treasury's")
 }
 
-func TestSign_EndsWhenTheSignerRefusesOrHangs(t *testing.T) {
+func TestSign_EndsWhenTheSignerRefuses(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("the vault is sealed")
 	for want, answer := range map[string]func(context.Context, *types.DynamicFeeTx) ([]byte, error){
 		"signer: the vault is sealed":       func(context.Context, *types.DynamicFeeTx) ([]byte, error) { return nil, refused },
 		"something else than a transaction": func(context.Context, *types.DynamicFeeTx) ([]byte, error) { return []byte{2, 0xc0}, nil },
-		"signer: context deadline exceeded": func(ctx context.Context, _ *types.DynamicFeeTx) ([]byte, error) {
-			<-ctx.Done() // it hangs
-			return nil, ctx.Err()
-		},
 	} {
 		c := offline(t, func(k *Keystore) Signer { return answering{k, answer} })
 		_, err := c.Sign(t.Context(), planned)

@@ -22,33 +22,34 @@ import (
 // versions, reorganizations. With chaos, every call may also mine, drop, reorganize, lag, lie and
 // lose its answer.
 type fakeChain struct {
-	mu       sync.Mutex
-	random   *rand.Rand
-	chaos    bool
-	finality int             // blocks on top of a final one
-	atOnce   uint64          // blocks that one call of Outflows looks at
-	address  string          // of the account
-	invalid  map[string]bool // destinations that Check refuses
-	listed   map[string]bool // destinations that are sanctioned
-	listErr  error           // of Sanctioned
-	reverts  map[string]bool // destinations that get nothing
-	signErr  error           // the signer's
-	planErr  error           // of Plan
-	refuse   error           // of Send, which does nothing then
-	slow     func() bool     // whether Look answers too late
-	lies     func(seen checkout.TransferSnapshot, newest checkout.TransferVersion) checkout.TransferSnapshot
-	forge    func(v *checkout.TransferVersion) // what the signer changes
-	onSend   func(hash string)                 // before a transaction enters the pool
-	tick     chan struct{}                     // gets a value now and then
-	base     int64                             // base fee in gwei
-	funded   map[string]*big.Int
-	start    uint64 // first nonce
-	final    int    // height of the last final block
-	blocks   []fakeBlock
-	pool     map[uint64]fakeTx
-	orphaned map[string]checkout.TransferSnapshot // receipts of blocks that are gone
-	earlier  []checkout.AccountSnapshot
-	count    fakeCount
+	mu        sync.Mutex
+	random    *rand.Rand
+	chaos     bool
+	finality  int             // blocks on top of a final one
+	atOnce    uint64          // blocks that one call of Outflows looks at
+	address   string          // of the account
+	invalid   map[string]bool // destinations that Check refuses
+	listed    map[string]bool // destinations that are sanctioned
+	listErr   error           // of Sanctioned
+	reverts   map[string]bool // destinations that get nothing
+	signErr   error           // the signer's
+	signHangs bool
+	planErr   error       // of Plan
+	refuse    error       // of Send, which does nothing then
+	slow      func() bool // whether Look answers too late
+	lies      func(seen checkout.TransferSnapshot, newest checkout.TransferVersion) checkout.TransferSnapshot
+	forge     func(v *checkout.TransferVersion) // what the signer changes
+	onSend    func(hash string)                 // before a transaction enters the pool
+	tick      chan struct{}                     // gets a value now and then
+	base      int64                             // base fee in gwei
+	funded    map[string]*big.Int
+	start     uint64 // first nonce
+	final     int    // height of the last final block
+	blocks    []fakeBlock
+	pool      map[uint64]fakeTx
+	orphaned  map[string]checkout.TransferSnapshot // receipts of blocks that are gone
+	earlier   []checkout.AccountSnapshot
+	count     fakeCount
 }
 
 // fakeCount counts what chaos did.
@@ -369,6 +370,9 @@ func (c *fakeChain) Cancel(_ context.Context, last checkout.TransferVersion) (ch
 func (c *fakeChain) Sign(ctx context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.signHangs {
+		<-ctx.Done()
+	}
 	if err := errors.Join(ctx.Err(), c.signErr); err != nil {
 		return checkout.TransferVersion{}, err
 	}

@@ -126,6 +126,9 @@ func TestTransfer_HoldsWhatCannotBeSentNow(t *testing.T) {
 		"the signer refuses": {
 			func(f *fixture) { f.chain.signErr = errors.New("refused") },
 			func(f *fixture) { f.chain.signErr = nil }, checkout.HoldSigner},
+		"the signer hangs": {
+			func(f *fixture) { f.chain.signHangs = true },
+			func(f *fixture) { f.chain.signHangs = false }, checkout.HoldSigner},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)

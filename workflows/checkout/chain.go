@@ -37,7 +37,7 @@ type Chain interface {
 	// Cancel prices a version that pays nobody: it uses up the slot of a transfer that the network does
 	// not take. It returns ErrFeeTooHigh.
 	Cancel(ctx context.Context, last TransferVersion) (TransferPlan, error)
-	// Sign signs the plan, which has a slot. It sends nothing. The same input gives the same bytes. It
+	// Sign signs the plan, which has a slot, before ctx ends. It sends nothing. The same input gives the same bytes. It
 	// compares every field of what the signer returned with the plan.
 	Sign(ctx context.Context, plan TransferPlan) (TransferVersion, error)
 	// Send gives a signed version to the network. Its error decides nothing.
