@@ -208,41 +208,6 @@ func TestDecisions_LinkTheirTests(t *testing.T) {
 	report(t, faults)
 }
 
-var (
-	clumsy   = regexp.MustCompile(`(?i)\b(of (its|their|your|his) own|nobody|everybody|tells? of|at present|any more|begin again)\b`)
-	codeSpan = regexp.MustCompile("`[^`\n]*`")
-)
-
-// TestDocuments_UsePlainWords: no document and no text of the program has a retired phrase.
-func TestDocuments_UsePlainWords(t *testing.T) {
-	t.Parallel()
-	faults := map[string]bool{}
-	check := func(name, text string) {
-		if phrase := clumsy.FindString(codeSpan.ReplaceAllString(text, "")); phrase != "" {
-			faults[fmt.Sprintf("%s has %q in: %.80s", name, phrase, text)] = true
-		}
-	}
-	eachFile(t, ".md", func(name string) {
-		for line := range strings.SplitSeq(readDocument(t, name).text, "\n") {
-			check(name, line)
-		}
-	})
-	eachFile(t, ".go", func(name string) {
-		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "deploy/proof") {
-			return
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, filepath.FromSlash(name)), nil, 0)
-		require.NoError(t, err)
-		ast.Inspect(file, func(n ast.Node) bool {
-			if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
-				check(name, l.Value[1:len(l.Value)-1])
-			}
-			return true
-		})
-	})
-	report(t, faults)
-}
-
 var citationShape = regexp.MustCompile(`([\w/.-]+\.md), "([^"]+)"`)
 
 // TestDocuments_CitationsAreTrue: a comment that cites a document, such as
