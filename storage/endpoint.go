@@ -145,8 +145,7 @@ func (c EndpointChange) conflicts(now webhook.Endpoint) (fields []string) {
 	if c.URL != nil && now.URL != c.Was.URL && now.URL != *c.URL {
 		fields = append(fields, "url")
 	}
-	if c.Events != nil && !slices.Equal(now.EventTypes(), c.Was.Events) &&
-		!slices.Equal(now.EventTypes(), c.Events) {
+	if c.Events != nil && !slices.Equal(now.Events, c.Was.Events) && !slices.Equal(now.Events, c.Events) {
 		fields = append(fields, "events")
 	}
 	if is := deref(now.Description); (c.Description != nil || c.ClearDescription) &&

@@ -115,13 +115,20 @@ func (f webhookForm) change() storage.EndpointChange {
 	if f.URL != before.URL {
 		c.URL = &f.URL
 	}
-	if !slices.Equal(eventsOf(texts(f.Events)), eventsOf(texts(before.Events))) {
+	if !slices.Equal(f.Events, eventsOf(texts(before.Events))) {
 		c.Events = f.Events
 	}
 	if f.Description != before.Description {
 		c.Description, c.ClearDescription = &f.Description, f.Description == ""
 	}
 	return c
+}
+
+func eventTypes(texts []string) (all []webhook.EventType) {
+	for _, text := range texts {
+		all = append(all, webhook.EventType(text))
+	}
+	return all
 }
 
 func texts(types []webhook.EventType) (all []string) {

@@ -75,7 +75,7 @@ type webhookForm struct {
 
 // Before returns the form's values when it was shown, for its hidden fields.
 func (f webhookForm) Before() webhookForm {
-	b := webhookForm{URL: f.Was.URL, Events: f.Was.EventTypes()}
+	b := webhookForm{URL: f.Was.URL, Events: f.Was.Events}
 	if f.Was.Description != nil {
 		b.Description = *f.Was.Description
 	}
@@ -86,7 +86,7 @@ func (f webhookForm) Before() webhookForm {
 func (f webhookForm) Chosen(typ webhook.EventType) bool { return slices.Contains(f.Events, typ) }
 
 func (s *server) newWebhook(face.Visit) (face.Answer, error) {
-	return face.Show("webhook_form", "Add a webhook", webhookForm{Events: webhook.EventTypes})
+	return face.Show("webhook_form", "Add a webhook", webhookForm{Events: []webhook.EventType{webhook.AllEvents}})
 }
 
 // readWebhook reads the form and checks it like the REST API.
@@ -98,7 +98,7 @@ func (s *server) readWebhook(v face.Visit) (webhookForm, error) {
 	f.Events = eventsOf(v.PostForm["events"])
 	f.Was = webhook.Endpoint{
 		URL:         v.PostFormValue("before_url"),
-		Events:      eventsOf(v.PostForm["before_events"]),
+		Events:      eventTypes(v.PostForm["before_events"]),
 		Description: new(v.PostFormValue("before_description")),
 	}
 	if len(f.Events) == 0 {
@@ -115,8 +115,11 @@ func (s *server) readWebhook(v face.Visit) (webhookForm, error) {
 	return f, v.Context().Err() // a name lookup that ran out of time is not the person's mistake
 }
 
-// eventsOf returns the known event types in chosen, in their usual order.
+// eventsOf returns what the ticked boxes choose: all events, or the known event types in their usual order.
 func eventsOf(chosen []string) (types []webhook.EventType) {
+	if slices.Contains(chosen, string(webhook.AllEvents)) {
+		return []webhook.EventType{webhook.AllEvents}
+	}
 	for _, typ := range webhook.EventTypes {
 		if slices.Contains(chosen, string(typ)) {
 			types = append(types, typ)

@@ -171,6 +171,38 @@ func TestWebhooks_ChangeHoldResumeRotateDelete(t *testing.T) {
 	require.Contains(t, dev.get("/test/deliveries/"+s.ref.ID).text(), "a webhook that was deleted")
 }
 
+// A registration for all events was shown as its names, and a change of its boxes made names of it.
+func TestWebhooks_AllEventsAreABoxOfTheirOwn(t *testing.T) {
+	d := newDesk(t)
+	dev := d.as(checkout.RoleDeveloper)
+	form := dev.form("/test/webhooks/new", "/test/webhooks")
+	require.Equal(t, []string{"*"}, form.fields["events"], "what a new webhook gets unless somebody chooses")
+	require.Equal(t, 303, form.send("url", "https://shop.example/hook").status)
+	stored := func() []string { return value[[]string](d, `SELECT events FROM webhook_endpoint`) }
+	require.Equal(t, []string{"*"}, stored())
+	at := "/test/webhooks/" + value[string](d, `SELECT id FROM webhook_endpoint`)
+	const all = "all, also types that are added later"
+	require.Contains(t, dev.get("/test/webhooks").text(), all)
+	require.Contains(t, dev.get(at).text(), all)
+
+	require.Equal(t, 303, dev.form(at+"/edit", at).send("description", "Orders").status)
+	require.Equal(t, []string{"*"}, stored(), "nobody touched the boxes")
+	require.Equal(t, at+" webhook_changed", dev.form(at+"/edit", at).send("events", "payout.sent", "events", "checkout.failed").to())
+	require.Equal(t, []string{"checkout.failed", "payout.sent"}, stored())
+	require.NotContains(t, dev.get(at).text(), all)
+	require.Equal(t, at+" webhook_changed", dev.form(at+"/edit", at).send("events", "*", "events", "payout.sent").to(), "the names are hidden then")
+	require.Equal(t, []string{"*"}, stored())
+}
+
+// The REST API keeps the order of the types. A form that was shown in it looked like somebody else's change.
+func TestWebhooks_TheOrderOfTypesIsNoConflict(t *testing.T) {
+	s := plainSender(t)
+	s.exec(`UPDATE webhook_endpoint SET events = '{payout.sent,checkout.failed}'`)
+	dev, at := s.as(checkout.RoleDeveloper), "/test/webhooks/"+s.endpoint.ID
+	require.Equal(t, at+" nothing_changed", dev.form(at+"/edit", at).send().to())
+	require.Equal(t, at+" webhook_changed", dev.form(at+"/edit", at).send("events", "merchant.updated").to())
+}
+
 func TestWebhooks_TestEventGoesToThePageOfItsDelivery(t *testing.T) {
 	s := plainSender(t)
 	var started client.StartWorkflowOptions

@@ -323,7 +323,7 @@ type Currency string
 // Decimal A decimal number as text, because a float would round it.
 type Decimal = string
 
-// EventChoice Event types, in any combination; `["*"]`, alone, is all of them.
+// EventChoice Event types, in any combination; `["*"]`, alone, is all of them, also those that are added later.
 type EventChoice = []string
 
 // EventId defines model for EventId.
@@ -928,7 +928,7 @@ type WebhookRequest struct {
 	// Description Your name for it.
 	Description *string `json:"description,omitempty"`
 
-	// Events Event types, in any combination; `["*"]`, alone, is all of them.
+	// Events Event types, in any combination; `["*"]`, alone, is all of them, also those that are added later.
 	Events EventChoice `json:"events"`
 
 	// Url An address on the public internet. Live mode https only.
@@ -941,9 +941,11 @@ type WebhookStatus string
 // WebhookWithSecret A webhook with its secret.
 type WebhookWithSecret struct {
 	// CreatedAt RFC 3339 in UTC with milliseconds.
-	CreatedAt   Time        `json:"created_at"`
-	Description *string     `json:"description"`
-	Events      []EventName `json:"events"`
+	CreatedAt   Time    `json:"created_at"`
+	Description *string `json:"description"`
+
+	// Events Event types, in any combination; `["*"]`, alone, is all of them, also those that are added later.
+	Events EventChoice `json:"events"`
 
 	// FailingSince Since when every first attempt of a delivery has failed; null during the first hour. After three days without a
 	// successful delivery the webhook is disabled: its events wait until you resume it.

@@ -50,9 +50,12 @@ type Endpoint struct {
 	Secret string `db:"-"` // set only in the result of a creation or rotation; never stored
 }
 
+// WantsAll reports whether e gets every event type, also those to come.
+func (e Endpoint) WantsAll() bool { return slices.Contains(e.Events, AllEvents) }
+
 // EventTypes returns the event types that e gets, by name.
 func (e Endpoint) EventTypes() []EventType {
-	if slices.Contains(e.Events, AllEvents) {
+	if e.WantsAll() {
 		return EventTypes
 	}
 	return e.Events
@@ -73,7 +76,7 @@ func (e Endpoint) MarshalJSON() ([]byte, error) {
 		Failing     *string        `json:"failing_since"`
 		Secret      string         `json:"secret,omitempty"`
 	}{
-		ID: e.ID, URL: e.URL, Events: e.EventTypes(), Description: e.Description, Status: e.Status,
+		ID: e.ID, URL: e.URL, Events: e.Events, Description: e.Description, Status: e.Status,
 		Livemode: e.Mode.Live(), CreatedAt: checkout.FormatTime(e.CreatedAt),
 		Rotating: checkout.FormatOptionalTime(e.RotatingUntil),
 		Failing:  checkout.FormatOptionalTime(e.FailingSince), Secret: e.Secret,

@@ -1199,7 +1199,7 @@ export interface components {
         };
         /** @enum {string} */
         EventName: "checkout.completed" | "checkout.failed" | "payout.sent" | "payout.failed" | "merchant.updated";
-        /** @description Event types, in any combination; `["*"]`, alone, is all of them. */
+        /** @description Event types, in any combination; `["*"]`, alone, is all of them, also those that are added later. */
         EventChoice: ("checkout.completed" | "checkout.failed" | "payout.sent" | "payout.failed" | "merchant.updated" | "*")[];
         /**
          * @description A disabled webhook holds its deliveries.
@@ -1230,7 +1230,7 @@ export interface components {
             id: components["schemas"]["WebhookId"];
             /** Format: uri */
             url: string;
-            events: components["schemas"]["EventName"][];
+            events: components["schemas"]["EventChoice"];
             description: string | null;
             status: components["schemas"]["WebhookStatus"];
             livemode: components["schemas"]["Livemode"];
