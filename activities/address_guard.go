@@ -5,12 +5,10 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"strings"
 	"syscall"
 	"time"
 
 	"code.dny.dev/ssrf"
-	"golang.org/x/net/idna"
 
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -85,17 +83,10 @@ var ErrHostName = webhook.ErrURLHost
 // canonicalHost returns host in the form that DNS uses. It returns ErrHostName, and
 // ErrBlockedAddress for an address with a zone.
 func canonicalHost(host string) (string, error) {
-	if address, err := netip.ParseAddr(host); err == nil {
-		if address.Zone() != "" {
-			return "", ErrBlockedAddress // a zone names a network card of this machine
-		}
-		return host, nil
+	if address, err := netip.ParseAddr(host); err == nil && address.Zone() != "" {
+		return "", ErrBlockedAddress // a zone names a network card of this machine
 	}
-	ascii, err := idna.Lookup.ToASCII(strings.TrimSuffix(host, "."))
-	if err != nil || !webhook.PossibleHost(ascii) {
-		return "", ErrHostName
-	}
-	return ascii, nil
+	return webhook.PlainHost(host)
 }
 
 // Check tells a merchant early that deliveries to host would be refused. A name that does not

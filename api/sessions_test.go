@@ -452,6 +452,11 @@ func TestCreateSession_RegistrationOfTheSameURLSigns(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, signer, *session.SigningEndpoint)
 	require.Equal(t, signer, got.json["webhook_signed_by"])
+	for _, spelling := range []string{"HTTPS://Shop.example/hook", "https://shop.example:443/hook#x", "https://shop.example./hook?"} {
+		got = f.do("POST", "/v1/checkout", f.merchant.testKey, with("webhook_url", `"`+spelling+`"`))
+		require.Equal(t, signer, got.json["webhook_signed_by"], spelling)
+		require.Equal(t, spelling, got.json["webhook_url"], "as it was sent")
+	}
 }
 
 func TestCreateSession_UnreachableTemporalLeavesNothing(t *testing.T) {

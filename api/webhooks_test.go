@@ -64,6 +64,26 @@ func TestEndpoint_LiveModeIsHTTPSOnly(t *testing.T) {
 	}
 }
 
+// A server gets no fragment, so a registration has none: what it shows is what is asked for.
+func TestEndpoint_IsStoredWithoutAFragment(t *testing.T) {
+	f := newFront(t)
+	key := f.merchant.testKey
+	created := f.do("POST", "/v1/webhooks", key, `{"url":"HTTPS://Shop.example:443/Hook?a=%2f#top","events":["*"]}`)
+	require.Equal(t, 201, created.status, created.body)
+	require.Equal(t, "HTTPS://Shop.example:443/Hook?a=%2f", created.json["url"], "else as it was sent")
+	path := "/v1/webhooks/" + created.json["id"].(string)
+	require.Equal(t, "https://shop.example/b?", f.do("PATCH", path, key, `{"url":"https://shop.example/b?#x?#y"}`).json["url"])
+	require.Equal(t, "https://shop.example/b?", f.do("GET", path, key, "").json["url"])
+}
+
+// An address may be registered again, for example with another secret, and gets each event once for each registration.
+func TestCreateEndpoint_TakesAnAddressAgainInAnySpelling(t *testing.T) {
+	f := newFront(t)
+	for _, address := range []string{"https://shop.example/hook", "https://shop.example/hook", "HTTPS://shop.example:443/hook"} {
+		require.Equal(t, 201, f.do("POST", "/v1/webhooks", f.merchant.testKey, `{"url":"`+address+`","events":["*"]}`).status)
+	}
+}
+
 func TestCreateEndpoint_AtMost50PerMode(t *testing.T) {
 	f := newFront(t)
 	body := `{"url":"https://shop.example/hook","events":["*"]}`

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -32,7 +33,7 @@ type AttemptDecision struct {
 // beginFirst.
 //
 // A session's own address still gets its events after the registration that signed for it was
-// deleted: another secret signs, see secretEndpoint.
+// deleted: another secret signs, see secretEndpoints.
 // BeginAttempt returns checkout.ErrNotFound, or ErrWrongMasterKey when this process lacks the
 // master key that sealed the secret; then nothing has changed.
 func (s *Store) BeginAttempt(ctx context.Context, ref checkout.Ref, turn webhook.Turn) (AttemptDecision, error) {
@@ -156,6 +157,7 @@ type lockedDelivery struct {
 	EventType  webhook.EventType
 	SessionID  *string
 	URL        string
+	SecretFor  string // address of the endpoint whose secret this is
 	Body       []byte
 	LastStatus int
 	LastKind   webhook.ErrorKind
@@ -168,25 +170,22 @@ type webhookSecret struct {
 	Sealed, Previous               []byte
 }
 
-// secretEndpoint selects the id of the endpoint whose secret signs the delivery d of the event e. This
+// secretEndpoints selects the ids of the endpoints whose secrets may sign the delivery d of the event e. This
 // is the delivery's endpoint w. If w is deleted and the delivery goes to a session's own address,
-// it is the registration that would sign for a new session. If no registration is enabled, it is
-// the session's own secret, or NULL when the session has none yet.
+// they are the registrations that may sign for a new session; see signer. If no registration is enabled, it is
+// the session's own secret, which may not exist yet.
 //
 // Each attempt selects anew, because an event may be published before the deletion and sent hours
 // after it. Source: api/decisions.md, "which secret signs".
-const secretEndpoint = `
-	CASE WHEN NOT d.session_url OR w.deleted_at IS NULL THEN w.id ELSE coalesce(
-		(SELECT r.id FROM webhook_endpoint r
+const secretEndpoints = `
+	CASE WHEN NOT d.session_url OR w.deleted_at IS NULL THEN ARRAY[w.id] ELSE coalesce(
+		nullif(ARRAY(SELECT r.id FROM webhook_endpoint r
 			WHERE r.merchant_id = d.merchant_id AND r.mode = d.mode AND r.session_id IS NULL AND r.deleted_at IS NULL
-				AND ` + backsSession + `
-			ORDER BY r.url = d.url DESC, r.created_at, r.id LIMIT 1),
-		(SELECT r.id FROM webhook_endpoint r
-			WHERE r.id =
-				'` + checkout.PrefixEndpoint + `' || substr(e.session_id, length('` + checkout.PrefixSession + `') + 1)))
+				AND ` + backsSession + `), '{}'),
+		ARRAY['` + checkout.PrefixEndpoint + `' || substr(e.session_id, length('` + checkout.PrefixSession + `') + 1)])
 	END`
 
-// readLocked reads a lockedDelivery. $4 is the current time; NULL means PostgreSQL's clock.
+// readLocked reads a lockedDelivery, once for each secret that may sign. $4 is the current time; NULL means PostgreSQL's clock.
 const readLocked = `
 	SELECT d.status, coalesce(d.run_id, '') AS run_id, d.attempts, d.counted,
 		a.number IS NOT NULL AND a.duration_ms IS NULL AS sending, coalesce(d.next_attempt_at, clock.now) AS due,
@@ -196,14 +195,15 @@ const readLocked = `
 		clock.now, d.run, d.event_id, e.type AS event_type, e.session_id,
 		CASE WHEN d.session_url THEN d.url ELSE w.url END AS url, e.body,
 		coalesce(a.status_code, 0) AS last_status, coalesce(a.error_kind, '') AS last_kind,
-		k.id AS secret_of, k.master_key_id AS key_id, k.sealed_digest AS sealed,
+		k.id AS secret_of, coalesce(k.url, '') AS secret_for, k.master_key_id AS key_id, k.sealed_digest AS sealed,
 		CASE WHEN k.previous_expires_at > clock_timestamp() THEN k.previous_master_key_id END AS previous_key_id,
 		k.previous_sealed_digest AS previous
 	FROM webhook_delivery d JOIN event e ON e.id = d.event_id JOIN webhook_endpoint w ON w.id = d.endpoint_id
 		LEFT JOIN webhook_attempt a ON a.delivery_id = d.id AND a.run = d.run AND a.number = d.attempts
-		LEFT JOIN webhook_endpoint k ON k.id = ` + secretEndpoint + `
+		LEFT JOIN webhook_endpoint k ON k.id = ANY (` + secretEndpoints + `)
 		CROSS JOIN (SELECT coalesce($4::timestamptz, clock_timestamp()) AS now) clock
-	WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3`
+	WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3
+	ORDER BY k.created_at, k.id`
 
 // lockDelivery begins a transaction, locks the delivery and reads it. Lock and read are two
 // statements, so that the read sees the changes of the transaction that held the lock before.
@@ -217,7 +217,11 @@ func lockDelivery(
 		ref.ID, ref.MerchantID, ref.Mode)
 	batch.Queue(readLocked, ref.ID, ref.MerchantID, ref.Mode, orNull(now)).
 		Query(func(rows pgx.Rows) (err error) {
-			d, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[lockedDelivery])
+			candidates, err := pgx.CollectRows(rows, pgx.RowToStructByName[lockedDelivery])
+			if len(candidates) == 0 {
+				return cmp.Or(err, pgx.ErrNoRows)
+			}
+			d = signer(candidates, candidates[0].URL, func(c lockedDelivery) string { return c.SecretFor })
 			return err
 		})
 	err = conn.SendBatch(ctx, batch).Close() // fills d

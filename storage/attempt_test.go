@@ -115,15 +115,19 @@ func TestBeginAttempt_ADeletedRegistrationSignsNoSessionsOwnURLAnyMore(t *testin
 	other := f.endpoint(t, "https://shop.example/b", webhook.CheckoutCompleted)
 	require.Equal(t, [][]byte{webhook.SecretDigest(other.Secret)}, signs(4), "until there is a registration")
 	require.Equal(t, other.ID, f.read(t, ref).EndpointID, "and the log says whose secret signs")
-	same := f.endpoint(t, "https://shop.example/own", webhook.CheckoutCompleted)
+	f.endpoint(t, "https://shop.example/c", webhook.CheckoutCompleted)
+	same := f.endpoint(t, "HTTPS://Shop.example:443/own?", webhook.CheckoutCompleted)
+	f.endpoint(t, "https://shop.example/own", webhook.CheckoutCompleted)
 	require.NoError(t, f.DeleteEndpoint(t.Context(), other.Ref))
-	require.Equal(t, [][]byte{webhook.SecretDigest(same.Secret)}, signs(5), "the one with that URL, if there is one")
+	require.Equal(t, [][]byte{webhook.SecretDigest(same.Secret)}, signs(5), "the oldest one for that address, in any spelling")
+	require.Equal(t, same.ID, f.read(t, ref).EndpointID)
 }
 
 func TestDeliveries_ToSessionsOwnURLsShareTheLaneOfTheirHost(t *testing.T) {
 	f := newFixture(t)
-	for range 2 { // as of a merchant without registrations: each session has an endpoint
-		n, address := f.newSession(), "https://shop.example/own"
+	// As of a merchant without registrations: each session has an endpoint. A spelling made another lane.
+	for _, address := range []string{"https://shop.example/own", "https://SHOP.example./own"} {
+		n := f.newSession()
 		n.WebhookURL, n.Secret = &address, webhook.NewSecret()
 		s := f.create(t, n)
 		_, got := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
@@ -134,6 +138,8 @@ func TestDeliveries_ToSessionsOwnURLsShareTheLaneOfTheirHost(t *testing.T) {
 		rows, err := f.Unfinished(t.Context(), []string{want.ID})
 		require.NoError(t, err)
 		require.Empty(t, rows[0].EndpointID, "nor does Reconcile")
+		require.Equal(t, "shop.example", rows[0].Host)
+		require.Equal(t, address, d.URL, "shown and sent to as written")
 	}
 }
 

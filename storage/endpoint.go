@@ -20,13 +20,14 @@ import (
 var ErrTooManyEndpoints = errors.New("too many webhook registrations")
 
 // CreateEndpoint stores a registration with the sealed digest of e.Secret, never the secret itself.
-// It returns e with its creation time. It returns ErrTooManyEndpoints. A repeat with the same id
+// It returns e with its creation time, and with a URL without a fragment. It returns ErrTooManyEndpoints. A repeat with the same id
 // changes nothing; it returns checkout.ErrNotFound when the registration has been deleted since.
 //
 // The entries by go to the audit log in the same transaction. A repeat writes none.
 func (s *Store) CreateEndpoint(
 	ctx context.Context, e webhook.Endpoint, by ...checkout.AuditEntry,
 ) (webhook.Endpoint, error) {
+	e.URL = webhook.WithoutFragment(e.URL)
 	e, err := pg.InTx(ctx, s.pool, "create webhook registration", func(tx pgx.Tx) (webhook.Endpoint, error) {
 		// The lock on the merchant's row makes its registrations take turns, so the limit holds.
 		if _, err := tx.Exec(ctx, `
@@ -157,17 +158,20 @@ func (c EndpointChange) conflicts(now webhook.Endpoint) (fields []string) {
 
 // beginsAnew reports whether c makes earlier failures of the registration worthless.
 func (c EndpointChange) beginsAnew(now webhook.Endpoint) bool {
-	return c.URL != nil && *c.URL != now.URL ||
+	return c.URL != nil && webhook.NormalURL(*c.URL) != webhook.NormalURL(now.URL) ||
 		c.Status != nil && *c.Status == webhook.EndpointEnabled && now.Status != webhook.EndpointEnabled
 }
 
 // ChangeEndpoint changes a registration and returns it. Pending deliveries use a new URL from their
-// next attempt on. Disabling a registration holds all its pending deliveries. It returns
+// next attempt on. It is stored without a fragment. Disabling a registration holds all its pending deliveries. It returns
 // checkout.ErrNotFound and *ChangedError. by works as in CreateEndpoint, but ChangeEndpoint fills
 // in the detail: the old and new value of each field.
 func (s *Store) ChangeEndpoint(
 	ctx context.Context, ref checkout.Ref, c EndpointChange, by ...checkout.AuditEntry,
 ) (webhook.Endpoint, error) {
+	if c.URL != nil {
+		c.URL = new(webhook.WithoutFragment(*c.URL))
+	}
 	return pg.InTx(ctx, s.pool, "change webhook registration", func(tx pgx.Tx) (e webhook.Endpoint, err error) {
 		now, err := pg.One[webhook.Endpoint](ctx, tx, selectEndpoint+ownEndpoint+` FOR NO KEY UPDATE`,
 			ref.MerchantID, ref.Mode, ref.ID)
@@ -211,10 +215,10 @@ func endpointChanged(by []checkout.AuditEntry, was, is webhook.Endpoint) []check
 			detail = append(detail, fmt.Sprintf("%s: %s → %s", what, was, is))
 		}
 	}
-	if was.URL != is.URL && webhook.HostOf(was.URL) == webhook.HostOf(is.URL) {
-		detail = append(detail, "another URL of "+webhook.HostOf(is.URL))
+	if was.URL != is.URL && webhook.HostPortOf(was.URL) == webhook.HostPortOf(is.URL) {
+		detail = append(detail, "another URL of "+webhook.HostPortOf(is.URL))
 	}
-	note("URL of", webhook.HostOf(was.URL), webhook.HostOf(is.URL))
+	note("URL of", webhook.HostPortOf(was.URL), webhook.HostPortOf(is.URL))
 	note("events", fmt.Sprint(was.Events), fmt.Sprint(is.Events))
 	note("description", "“"+deref(was.Description)+"”", "“"+deref(is.Description)+"”")
 	note("status", string(was.Status), string(is.Status))
@@ -230,7 +234,7 @@ func endpointChanged(by []checkout.AuditEntry, was, is webhook.Endpoint) []check
 
 // DeleteEndpoint deletes a registration. Nothing more is sent to it, and Reconcile cancels its
 // pending deliveries. Its secret signs nothing more, not even for the webhook_url of a session: see
-// secretEndpoint. Its row stays for the log. It returns checkout.ErrNotFound. by works as in
+// secretEndpoints. Its row stays for the log. It returns checkout.ErrNotFound. by works as in
 // CreateEndpoint.
 func (s *Store) DeleteEndpoint(
 	ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry,

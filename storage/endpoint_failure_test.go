@@ -160,8 +160,12 @@ func TestJudgeEndpoint_KnowsOnlyTheRegistrationsOwnAddress(t *testing.T) {
 	f.event(t, e, webhook.ErrorHTTP)
 	f.failsLater(t, e, 80)
 	f.event(t, e, webhook.ErrorHTTP)
-	url := "https://orders.example/b"
+	url := "https://ORDERS.example:443/a?"
 	_, err := f.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{URL: &url})
+	require.NoError(t, err)
+	require.NotNil(t, f.judge(t, e).FailingSince, "another spelling of the same address")
+	url = "https://orders.example/b"
+	_, err = f.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{URL: &url})
 	require.NoError(t, err)
 	require.Nil(t, f.judge(t, e).FailingSince, "another server")
 }

@@ -168,6 +168,32 @@ func TestSigningEndpoint_PrefersTheSameURLThenTheOldest(t *testing.T) {
 	f.Exec(t, `UPDATE webhook_endpoint SET created_at = created_at - interval '1 second' WHERE id = $1`, oldest.ID)
 	require.Equal(t, same.ID, ask("https://shop.example/b"))
 	require.Equal(t, oldest.ID, ask("https://shop.example/c"))
+
+	// Another spelling was another address: the oldest registration signed, and the receiver refused every event.
+	for _, spelling := range []string{"HTTPS://SHOP.example/b", "https://shop.example:443/b?", "https://shop.example./b#x"} {
+		require.Equal(t, same.ID, ask(spelling), spelling)
+	}
+	idn := f.endpoint(t, "https://BÜCHER.example", webhook.CheckoutCompleted)
+	require.Equal(t, idn.ID, ask("https://xn--bcher-kva.example/"))
+	require.Equal(t, oldest.ID, ask("https://shop.example/B"), "a server sees the case of a path")
+	again := f.endpoint(t, "https://Shop.example/b", webhook.CheckoutCompleted)
+	require.Equal(t, same.ID, ask("https://shop.example/b"), "the older one of two for one address")
+	f.setStatus(t, same, webhook.EndpointDisabled)
+	require.Equal(t, again.ID, ask("https://shop.example/b"), "an enabled one")
+}
+
+func TestSigningEndpoint_IsNeverAnothersInAnySpelling(t *testing.T) {
+	f := newFixture(t)
+	f.endpoint(t, "https://shop.example/b", webhook.CheckoutCompleted)
+	for _, owner := range []checkout.Owner{
+		f.merchant.Owner(checkout.ModeLive), {MerchantID: checkout.NewID(checkout.PrefixMerchant), Mode: checkout.ModeTest},
+	} {
+		for _, spelling := range []string{"https://shop.example/b", "HTTPS://Shop.example:443/b"} {
+			id, err := f.SigningEndpoint(t.Context(), owner, spelling)
+			require.NoError(t, err)
+			require.Empty(t, id)
+		}
+	}
 }
 
 func TestCreateEndpoint_HoldsTheLimitUnderParallelCalls(t *testing.T) {

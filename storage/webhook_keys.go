@@ -2,12 +2,14 @@ package storage
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
 )
 
 // WebhookKeys holds the present and the previous digest of one registration's secret, or of the
@@ -67,16 +69,27 @@ func (s *Store) scanWebhookKeys(row pgx.CollectableRow) (WebhookKeys, error) {
 }
 
 // SigningEndpoint returns the id of the registration whose secret signs the events of a session
-// with the webhook_url url. It prefers the oldest enabled registration with exactly this URL, then
-// the oldest enabled one. It returns "" when the merchant has no enabled registration in this mode. One that
+// with the webhook_url url. It prefers the oldest enabled registration for this address, then the oldest enabled one. It returns "" when the merchant has no enabled registration in this mode. One that
 // the service put on hold counts as enabled: see backsSession.
 // Source: api/decisions.md, "which secret signs".
 func (s *Store) SigningEndpoint(ctx context.Context, owner checkout.Owner, url string) (string, error) {
-	id, err := pg.Value[string](ctx, s.pool, `
-		SELECT id FROM webhook_endpoint r
+	type registration struct{ ID, URL string }
+	candidates, err := pg.Collect[registration](ctx, s.pool, `
+		SELECT id, url FROM webhook_endpoint r
 		WHERE merchant_id = $1 AND mode = $2 AND session_id IS NULL AND deleted_at IS NULL
 			AND `+backsSession+`
-		ORDER BY url = $3 DESC, created_at, id LIMIT 1`,
-		owner.MerchantID, owner.Mode, url)
-	return id, pg.Wrap("signing registration", pg.Optional(err))
+		ORDER BY created_at, id`,
+		owner.MerchantID, owner.Mode)
+	if err != nil || len(candidates) == 0 {
+		return "", pg.Wrap("signing registration", err)
+	}
+	return signer(candidates, url, func(r registration) string { return r.URL }).ID, nil
+}
+
+// signer returns the first of the candidates whose address is that of a session, in any spelling, else the first. There
+// is at least one. SQL could not compare the spellings, and a merchant has webhook.MaxEndpoints candidates at most.
+func signer[T any](candidates []T, address string, addressOf func(T) string) T {
+	address = webhook.NormalURL(address)
+	same := func(c T) bool { return webhook.NormalURL(addressOf(c)) == address }
+	return candidates[max(0, slices.IndexFunc(candidates, same))]
 }

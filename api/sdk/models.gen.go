@@ -834,8 +834,8 @@ type SessionRequest struct {
 	// RedirectUrl Where the customer is sent after a successful payment. `{CHECKOUT_SESSION_ID}` in it becomes the session's id. Live mode https only.
 	RedirectUrl *string `json:"redirect_url,omitempty"`
 
-	// WebhookUrl Gets every event of this session instead of your webhooks. The secret of a webhook with the same address signs, else that
-	// of your oldest enabled one, else a `webhook_secret` that only the answer shows. When you delete the webhook whose secret
+	// WebhookUrl Gets every event of this session instead of your webhooks. The secret of a webhook with the same address signs, in any
+	// spelling of host, port and scheme, else that of your oldest enabled one, else a `webhook_secret` that only the answer shows. When you delete the webhook whose secret
 	// signs, the next one by the same rule signs the remaining attempts. Live mode https only.
 	WebhookUrl *string `json:"webhook_url,omitempty"`
 }
@@ -931,7 +931,7 @@ type WebhookRequest struct {
 	// Events Event types, in any combination; `["*"]`, alone, is all of them, also those that are added later.
 	Events EventChoice `json:"events"`
 
-	// Url An address on the public internet. Live mode https only.
+	// Url An address on the public internet. Live mode https only. It is stored without its fragment.
 	Url string `json:"url"`
 }
 

@@ -161,35 +161,6 @@ func PossibleHost(host string) bool {
 		!slices.ContainsFunc(labels, func(label string) bool { return label == "" || len(label) > maxLabel })
 }
 
-// HostOf returns the host of an address without its port, such as "shop.example"; "" when the
-// address cannot be parsed or has none.
-func HostOf(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return ""
-	}
-	return u.Hostname()
-}
-
-// HostPortOf is HostOf with the port, when the address names one.
-func HostPortOf(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return ""
-	}
-	return u.Host
-}
-
-// PlainURL returns an address without the parts that often hold a secret: user info, query and fragment. It is
-// "" when the address cannot be parsed.
-func PlainURL(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return ""
-	}
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
-}
-
 // notInURL reports whether r is a space, a control character, a backslash or invalid UTF-8.
 func notInURL(r rune) bool {
 	return r <= ' ' || r == 0x7f || r == '\\' || (r >= 0x80 && r < 0xa0) || r == 0xfffd

@@ -1028,8 +1028,8 @@ export interface components {
             /** @description What the customer buys, beside the form. They must add up to `amount`, shipping and tax included. */
             line_items?: components["schemas"]["LineItemRequest"][] | null;
             /**
-             * @description Gets every event of this session instead of your webhooks. The secret of a webhook with the same address signs, else that
-             *     of your oldest enabled one, else a `webhook_secret` that only the answer shows. When you delete the webhook whose secret
+             * @description Gets every event of this session instead of your webhooks. The secret of a webhook with the same address signs, in any
+             *     spelling of host, port and scheme, else that of your oldest enabled one, else a `webhook_secret` that only the answer shows. When you delete the webhook whose secret
              *     signs, the next one by the same rule signs the remaining attempts. Live mode https only.
              */
             webhook_url?: string | null;
@@ -1209,7 +1209,7 @@ export interface components {
         WebhookRequest: {
             /**
              * Format: uri
-             * @description An address on the public internet. Live mode https only.
+             * @description An address on the public internet. Live mode https only. It is stored without its fragment.
              */
             url: string;
             events: components["schemas"]["EventChoice"];
