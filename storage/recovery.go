@@ -103,8 +103,8 @@ func (s *Store) RecoverTransfer(
 
 // insert stores the transfer as SignTransfer does.
 func (r Recovered) insert(ctx context.Context, tx pgx.Tx, a treasury) error {
-	var payouts []lockedPayout
-	for _, priced := range r.Payouts {
+	var payouts []transferPayout
+	for i, priced := range r.Payouts {
 		p, err := lockGeneration(ctx, tx, priced.Payout)
 		if err != nil {
 			return err
@@ -112,14 +112,14 @@ func (r Recovered) insert(ctx context.Context, tx pgx.Tx, a treasury) error {
 		if p.closed() {
 			return fmt.Errorf("%w: %s does not wait for a transfer", checkout.ErrConflict, p.ID)
 		}
-		payouts = append(payouts, p)
+		payouts = append(payouts, transferPayout{p, priced, r.Version.Outputs[i]})
 	}
 	batch := &pgx.Batch{}
-	queueTransfer(batch, r.TransferID, a, r.Payouts, r.Version, r.Outflows[0].Height)
+	queueTransfer(batch, r.TransferID, a, payouts, r.Version, r.Outflows[0].Height)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return err
 	}
-	return bookSigned(ctx, tx, a, payouts, r.TransferID, r.Version.TransferPlan)
+	return bookSigned(ctx, tx, a, payouts, r.TransferID)
 }
 
 // append stores the version and returns its number. A version that came after a cancellation is not ours.

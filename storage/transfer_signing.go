@@ -81,31 +81,39 @@ func (s *Store) SignTransfer(ctx context.Context, o SigningOrder) (SigningResult
 	return got, err
 }
 
+// A transferPayout is a payout of a transfer that is being stored.
+type transferPayout struct {
+	lockedPayout // as it is now, under its lock
+
+	priced PricedPayout // as it was when the transfer was priced
+	pays   checkout.TransferOutput
+}
+
 func (o SigningOrder) decide(ctx context.Context, tx pgx.Tx, a treasury) (got SigningResult, err error) {
-	payouts := make([]lockedPayout, len(o.Payouts))
 	facts, err := o.facts(ctx, tx, a)
 	if err != nil {
 		return got, err
 	}
+	var payouts []transferPayout
 	all := true
 	for i, priced := range o.Payouts {
-		p, err := lockPayout(ctx, tx, priced.Ref)
-		if err != nil {
+		p := transferPayout{priced: priced, pays: o.Plan.Outputs[i]}
+		if p.lockedPayout, err = lockPayout(ctx, tx, priced.Ref); err != nil {
 			return got, err
 		}
 		p.NotBefore = p.CreatedAt.Add(o.Delay) // a payout is made when its payment is completed
-		if err := o.addFacts(ctx, tx, &facts, i, p); err != nil {
+		if err := o.addFacts(ctx, tx, &facts, p); err != nil {
 			return got, err
 		}
-		outcome, err := o.step(ctx, tx, &a, facts, i, p)
+		outcome, err := o.step(ctx, tx, &a, facts, p)
 		if err != nil {
 			return got, err
 		}
 		if outcome.Step == checkout.SigningGo {
-			facts.add(p.MerchantID, o.Plan.Outputs[i], priced.Value)
+			facts.add(p)
 		}
 		all = all && outcome.Step == checkout.SigningGo
-		payouts[i], got.Payouts = p, append(got.Payouts, outcome)
+		payouts, got.Payouts = append(payouts, p), append(got.Payouts, outcome)
 	}
 	if all {
 		got.Version, err = o.sign(ctx, tx, a, payouts)
@@ -113,9 +121,9 @@ func (o SigningOrder) decide(ctx context.Context, tx pgx.Tx, a treasury) (got Si
 	return got, err
 }
 
-// step decides about the i-th payout, and writes what does not let it go.
+// step decides about a payout, and writes what does not let it go.
 func (o SigningOrder) step(
-	ctx context.Context, tx pgx.Tx, a *treasury, facts batchFacts, i int, p lockedPayout,
+	ctx context.Context, tx pgx.Tx, a *treasury, facts batchFacts, p transferPayout,
 ) (got SigningOutcome, err error) {
 	step, why := facts.Decide()
 	got.Step = step
@@ -130,8 +138,7 @@ func (o SigningOrder) step(
 			got.TransferOutcome, err = p.hold(ctx, tx, why, o.Patience)
 		}
 	case checkout.SigningGo:
-		if p.Generation != o.Payouts[i].Generation || p.Destination != o.Plan.Outputs[i].Destination ||
-			p.Currency != o.Plan.Currency() {
+		if p.Generation != p.priced.Generation || p.Destination != p.pays.Destination || p.Currency != o.Plan.Currency() {
 			err = fmt.Errorf("%w: the payout changed while its transfer was priced", checkout.ErrConflict)
 		}
 	}
@@ -148,10 +155,10 @@ type batchFacts struct {
 	pays    checkout.Crypto            // their amounts
 }
 
-func (f *batchFacts) add(merchantID string, pays checkout.TransferOutput, value checkout.Amount) {
-	f.batch += value
-	f.of[merchantID] += value
-	f.pays = f.pays.Add(pays.Amount)
+func (f *batchFacts) add(p transferPayout) {
+	f.batch += p.priced.Value
+	f.of[p.MerchantID] += p.priced.Value
+	f.pays = f.pays.Add(p.pays.Amount)
 }
 
 // facts reads what Decide needs about the account. Every row that it adds up is written under the same locks.
@@ -166,10 +173,10 @@ func (o SigningOrder) facts(ctx context.Context, tx pgx.Tx, a treasury) (facts b
 	return facts, err
 }
 
-// addFacts reads what Decide needs about the i-th payout.
-func (o SigningOrder) addFacts(ctx context.Context, tx pgx.Tx, facts *batchFacts, i int, p lockedPayout) error {
+// addFacts reads what Decide needs about a payout.
+func (o SigningOrder) addFacts(ctx context.Context, tx pgx.Tx, facts *batchFacts, p transferPayout) error {
 	facts.Standing, facts.Pending = p.Standing, p.Status == checkout.PayoutPending && p.Failure == ""
-	facts.Value, facts.Early, facts.Released = o.Payouts[i].Value, p.Now.Before(p.NotBefore), p.SizeReleased
+	facts.Value, facts.Early, facts.Released = p.priced.Value, p.Now.Before(p.NotBefore), p.SizeReleased
 	err := tx.QueryRow(ctx, `
 		SELECT (SELECT coalesce(sum(value), 0) FROM transfer_payout
 				WHERE standing AND merchant_id = $1 AND mode = $2 AND created_at > $4::timestamptz - interval '1 day')::bigint,
@@ -188,7 +195,7 @@ func (o SigningOrder) addFacts(ctx context.Context, tx pgx.Tx, facts *batchFacts
 	facts.Day += facts.batch
 	facts.MerchantDay += facts.of[p.MerchantID]
 	facts.Unsettled += facts.of[p.MerchantID]
-	facts.Spends = checkout.PurseOf(facts.pays.Add(o.Plan.Outputs[i].Amount), o.Plan.MaxCost)
+	facts.Spends = checkout.PurseOf(facts.pays.Add(p.pays.Amount), o.Plan.MaxCost)
 	return nil
 }
 
@@ -218,7 +225,7 @@ func purse(ctx context.Context, tx pgx.Tx, query string, args ...any) (checkout.
 
 // sign signs the plan, with the account's next number unless it has a slot, and stores all of it.
 func (o SigningOrder) sign(
-	ctx context.Context, tx pgx.Tx, a treasury, payouts []lockedPayout,
+	ctx context.Context, tx pgx.Tx, a treasury, payouts []transferPayout,
 ) (checkout.TransferVersion, error) {
 	if o.Plan.Slot == nil {
 		o.Plan.Slot = checkout.NumberSlot(a.Next)
@@ -233,18 +240,18 @@ func (o SigningOrder) sign(
 
 	id := checkout.NewID(checkout.PrefixTransfer)
 	batch := &pgx.Batch{}
-	queueTransfer(batch, id, a, o.Payouts, v, o.Chain.Height)
-	for i, p := range o.Payouts {
+	queueTransfer(batch, id, a, payouts, v, o.Chain.Height)
+	for _, p := range payouts {
 		batch.Queue(`
 			UPDATE payout SET amount = $4, fee = $5, tx_hash = $6, exchange_rate = $7, hold = '', held_at = NULL,
 				next_action_at = NULL
 			WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
-			p.ID, p.MerchantID, p.Mode, v.Outputs[i].Amount, v.Outputs[i].Fee, v.TxHash, p.ExchangeRate)
+			p.ID, p.MerchantID, p.Mode, p.pays.Amount, p.pays.Fee, v.TxHash, p.priced.ExchangeRate)
 	}
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return checkout.TransferVersion{}, err
 	}
-	return v, bookSigned(ctx, tx, a, payouts, id, v.TransferPlan)
+	return v, bookSigned(ctx, tx, a, payouts, id)
 }
 
 // checked calls sign and compares what it returns with what was asked for.
@@ -266,7 +273,7 @@ func (sign SignVersion) checked(ctx context.Context, plan checkout.TransferPlan)
 
 // queueTransfer stores a transfer that pays payouts, with its first version. From the height base on it may be mined.
 func queueTransfer(
-	b *pgx.Batch, id string, a treasury, payouts []PricedPayout, v checkout.TransferVersion, base uint64,
+	b *pgx.Batch, id string, a treasury, payouts []transferPayout, v checkout.TransferVersion, base uint64,
 ) {
 	number, ordered := v.Slot.Number()
 	if !ordered {
@@ -281,15 +288,15 @@ func queueTransfer(
 			SELECT $1, $2, unit, position FROM unnest($3::text[]) WITH ORDINALITY AS x (unit, position)`,
 			id, a.ID, v.Slot)
 	}
-	for i, p := range payouts {
-		pays := v.Outputs[i]
+	for _, p := range payouts {
 		b.Queue(`
 			INSERT INTO transfer_payout (transfer_id, payout_id, merchant_id, mode, currency, destination, amount, fee, value,
 				standing, created_at)
 			VALUES (@transfer, @payout, @merchant, @mode, @currency, @destination, @amount, @fee, @value, true, @now)`,
 			pgx.NamedArgs{
 				"transfer": id, "payout": p.ID, "merchant": p.MerchantID, "mode": p.Mode, "currency": v.Currency(),
-				"destination": pays.Destination, "amount": pays.Amount, "fee": pays.Fee, "value": p.Value, "now": a.Now,
+				"destination": p.pays.Destination, "amount": p.pays.Amount, "fee": p.pays.Fee, "value": p.priced.Value,
+				"now": a.Now,
 			})
 	}
 	b.Queue(`UPDATE treasury_account SET next_nonce = greatest(next_nonce, $2) WHERE id = $1`, a.ID, number+1)
@@ -323,19 +330,17 @@ func queueVersion(b *pgx.Batch, transferID string, number int, v checkout.Transf
 
 // bookSigned books what the transfer pays: we owe the merchants nothing more, their money became
 // crypto, and that is on its way. The entry of each payout has its place in the transfer as generation.
-func bookSigned(
-	ctx context.Context, tx pgx.Tx, a treasury, payouts []lockedPayout, transferID string, plan checkout.TransferPlan,
-) error {
+func bookSigned(ctx context.Context, tx pgx.Tx, a treasury, payouts []transferPayout, transferID string) error {
 	for i, p := range payouts {
-		source, net, pays := string(p.SourceCurrency), big.NewInt(int64(p.SourceAmount)), plan.Outputs[i]
+		source, net := string(p.SourceCurrency), big.NewInt(int64(p.SourceAmount))
 		err := entry{
 			Mode: p.Mode, Kind: entrySigned, Subject: transferID, Generation: i + 1, MerchantID: p.MerchantID,
 			Postings: []posting{
 				{accountPayable, p.MerchantID, source, net},
 				{accountExchange, "", source, new(big.Int).Neg(net)},
-				inCrypto(accountExchange, "", pays.Amount.Add(pays.Fee)),
-				inCrypto(accountTransit, a.ID, pays.Amount.Neg()),
-				inCrypto(accountNetworkFee, "", pays.Fee.Neg()),
+				inCrypto(accountExchange, "", p.pays.Amount.Add(p.pays.Fee)),
+				inCrypto(accountTransit, a.ID, p.pays.Amount.Neg()),
+				inCrypto(accountNetworkFee, "", p.pays.Fee.Neg()),
 			},
 		}.book(ctx, tx)
 		if err != nil {

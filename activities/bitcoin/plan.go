@@ -31,14 +31,11 @@ const (
 // pays its share of the fee, by the size of its output.
 func (c *Chain) Plan(
 	ctx context.Context, payouts []checkout.TransferRequest, taken checkout.Slot,
-) (checkout.TransferPlan, error) {
+) (_ checkout.TransferPlan, err error) {
+	defer checkout.Wrap(&err, "bitcoin: plan")
 	plan, err := c.plan(ctx, payouts, taken)
-	var some checkout.PayoutErrors
-	if errors.As(err, &some) && len(payouts) == 1 {
+	if some, ok := errors.AsType[checkout.PayoutErrors](err); ok && len(payouts) == 1 {
 		err = some[payouts[0].PayoutID]
-	}
-	if err != nil && some == nil || len(payouts) == 1 && err != nil {
-		return checkout.TransferPlan{}, fmt.Errorf("bitcoin: plan: %w", err)
 	}
 	return plan, err
 }
