@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -16,6 +15,10 @@ const patience = 3
 // Bump implements checkout.Chain. The next version spends the same coins and pays the same outputs; the change pays
 // the higher fee. It returns checkout.ErrNotStuck when blocks may still take the last version, and
 // checkout.ErrFeeTooHigh when the fee would be above the limit or the transfer's budget.
+//
+// A version that replaces a payee's child pays the fee of that too, within the same budget. Miners take a child that
+// pays for both, so it needs no replacement. A version that pays enough and that no block takes for twice as long may
+// have a child that this node does not see: its fee doubles, up to the price of the transfer with the largest child.
 func (c *Chain) Bump(ctx context.Context, last checkout.TransferVersion) (_ checkout.TransferPlan, err error) {
 	defer checkout.Wrap(&err, "bitcoin: bump %s", last.TxHash)
 	t, err := decodeTerms(last.Terms)
@@ -29,23 +32,28 @@ func (c *Chain) Bump(ctx context.Context, last checkout.TransferVersion) (_ chec
 	if err != nil {
 		return checkout.TransferPlan{}, err
 	}
-	v, err := c.view(ctx)
+	m, err := c.market(ctx, last)
 	if err != nil {
 		return checkout.TransferPlan{}, err
 	}
-	price, err := c.prices(ctx)
-	if err != nil {
-		return checkout.TransferPlan{}, err
-	}
-	size := t.size(weights)
-	if v.head < t.Height+c.feeTarget+patience || sats(t.Fee) >= price.now.of(size) && c.isPooled(ctx, last) {
+
+	size, enough := t.size(weights), c.feeTarget+patience
+	pays := sats(t.Fee) >= m.now.of(size) || m.pays(m.now)
+	isHeld := pays && m.head >= t.Height+2*enough
+	if m.head < t.Height+enough || pays && m.Count > 0 && !isHeld {
 		return checkout.TransferPlan{}, checkout.ErrNotStuck
 	}
-	limit := sats(t.Budget)
-	if !last.Cancels {
-		limit = min(limit, c.maxRate.of(size))
+	want, paysFor := min(m.now, c.maxRate).of(size), size
+	if isHeld {
+		want = max(want, min(sats(2*t.Fee), m.now.of(size+largestChild)+m.increment.of(size)))
 	}
-	if err := c.raise(ctx, last, &t, price, size, limit); err != nil {
+	if isHeld || m.Count > 1 {
+		paysFor += largestChild
+	}
+	if size <= largestRestricted {
+		t.Version = restricted // 1.0.0 made others
+	}
+	if err := t.raise(m, size, want, c.most(last.TransferPlan, t, paysFor)); err != nil {
 		return checkout.TransferPlan{}, err
 	}
 	return next(last.TransferPlan, t)
@@ -59,35 +67,20 @@ func next(plan checkout.TransferPlan, t terms) (checkout.TransferPlan, error) {
 	return plan, err
 }
 
-// raise sets the fee of the next version, and takes the difference from the change. A node takes a replacement when it
-// pays what all the transactions pay that it replaces, those of payees who spend their coin already too, and its own
-// size once more.
-func (c *Chain) raise(
-	ctx context.Context, last checkout.TransferVersion, t *terms, price prices, size int64, limit sats,
-) error {
-	replaced := sats(t.Fee)
-	var (
-		pooled struct {
-			Fees struct {
-				Descendants sats `json:"descendant"`
-			} `json:"fees"`
-		}
-		gone *jsonrpc.Refusal
-	)
-	if err := c.node.Ask(ctx, jsonrpc.Ask(&pooled, "getmempoolentry", last.TxHash).In(&gone)); err != nil {
-		return err
-	}
-	replaced = max(replaced, pooled.Fees.Descendants)
-	least := replaced + price.increment.of(size)
+// raise sets the fee of the next version, which has a size, and takes the difference from the change. A node takes a
+// replacement when it pays what all the transactions pay that it replaces, those of payees who spend their coin already
+// too, and its own size once more.
+func (t *terms) raise(m market, size int64, want, limit sats) error {
+	least := max(sats(t.Fee), m.Fees.All) + m.increment.of(size)
 	if least > limit {
 		return fmt.Errorf("%w: it would have to be %s BTC, the limit is %s",
 			checkout.ErrFeeTooHigh, least.crypto(), limit.crypto())
 	}
-	fee := min(max(least, price.now.of(size)), limit)
+	fee := min(max(least, want), limit)
 	if !t.take(int64(fee) - t.Fee) {
 		return fmt.Errorf("%w: the change has too little for %s BTC", checkout.ErrFeeTooHigh, fee.crypto())
 	}
-	t.Fee = int64(fee)
+	t.Fee, t.Height = int64(fee), m.head
 	return nil
 }
 
@@ -102,11 +95,6 @@ func (t *terms) take(satoshis int64) bool {
 	}
 	t.Change = rest
 	return satoshis == 0
-}
-
-// isPooled reports whether a version waits in the node's pool.
-func (c *Chain) isPooled(ctx context.Context, v checkout.TransferVersion) bool {
-	return c.node.Call(ctx, nil, "getmempoolentry", v.TxHash) == nil
 }
 
 // sameTransaction checks that the signed bytes of a version do what its plan says.

@@ -7,19 +7,15 @@ import (
 )
 
 // Cancel implements checkout.Chain. The version spends all coins of the transfer to the wallet itself. Its fee is above
-// that of the last version, as Bump makes it, and has no other limit than the rate: an operator wants it. It returns
-// checkout.ErrFeeTooHigh.
+// that of the last version, as Bump makes it. Its limit is the highest rate for the last version with the largest
+// child: an operator wants it. It returns checkout.ErrFeeTooHigh.
 func (c *Chain) Cancel(ctx context.Context, last checkout.TransferVersion) (_ checkout.TransferPlan, err error) {
 	defer checkout.Wrap(&err, "bitcoin: cancel %s", last.TxHash)
 	t, err := decodeTerms(last.Terms)
 	if err != nil {
 		return checkout.TransferPlan{}, err
 	}
-	v, err := c.view(ctx)
-	if err != nil {
-		return checkout.TransferPlan{}, err
-	}
-	price, err := c.prices(ctx)
+	m, err := c.market(ctx, last)
 	if err != nil {
 		return checkout.TransferPlan{}, err
 	}
@@ -35,9 +31,10 @@ func (c *Chain) Cancel(ctx context.Context, last checkout.TransferVersion) (_ ch
 	}
 	to.Sats = int64(sum(t.Coins)) - t.Fee
 	// It is smaller than the version that it replaces, and pays more.
-	t.Budget = int64(c.maxRate.of(t.size(weights)))
-	t.Change, t.Burnt, t.Height = []change{to}, nil, v.head
-	if err := c.raise(ctx, last, &t, price, t.size(nil), sats(t.Budget)); err != nil {
+	t.Budget = int64(c.maxRate.of(t.size(weights) + largestChild))
+	t.Change, t.Burnt, t.Version = []change{to}, nil, restricted
+	size := t.size(nil)
+	if err := t.raise(m, size, m.now.of(size), sats(t.Budget)); err != nil {
 		return checkout.TransferPlan{}, err
 	}
 	return next(checkout.TransferPlan{Slot: last.Slot, Cancels: true}, t)

@@ -106,7 +106,7 @@ func Open(ctx context.Context, o Options) (*Chain, error) {
 		_, err = c.view(ctx)
 	}
 	if err == nil && c.wallet != "" {
-		err = c.checkWallet(ctx)
+		err = errors.Join(c.checkWallet(ctx), c.checkPool(ctx))
 	}
 	if err == nil && c.signer != c.node {
 		err = c.checkSigner(ctx)
@@ -221,6 +221,19 @@ func (c *Chain) checkWallet(ctx context.Context) error {
 		}
 	}
 	return fmt.Errorf("%s: the wallet has no active descriptor wpkh(…)", c.node.Name)
+}
+
+// checkPool checks that the node's pool restricts the children of a transfer. Bitcoin Core always does, without a field
+// for it.
+func (c *Chain) checkPool(ctx context.Context) error {
+	var pool struct {
+		Policy string `json:"truc_policy"`
+	}
+	err := c.node.Call(ctx, &pool, "getmempoolinfo")
+	if err == nil && pool.Policy != "" && pool.Policy != "enforce" {
+		err = fmt.Errorf("%s: its pool does not restrict transactions of version 3: set mempooltruc=enforce", c.node.Name)
+	}
+	return err
 }
 
 // checkSigner checks that the signer's wallet has keys, and that the account's address is one of its own.

@@ -97,9 +97,10 @@ func sum(coins []coin) (total sats) {
 	return total
 }
 
-// mostInputs is how many coins a payment may need, and mostExtra how many small ones may be added to it.
+// mostInputs is how many coins a transfer may have: with as many outputs as it may have too, and two changes, it is no
+// larger than largestRestricted. mostExtra is how many of them may be small ones that it does not need.
 const (
-	mostInputs = 100
+	mostInputs = 80
 	mostExtra  = 20
 )
 

@@ -61,7 +61,7 @@ func (c *Chain) plan(
 	if err != nil {
 		return checkout.TransferPlan{}, err
 	}
-	d := draft{Chain: c, free: free, terms: terms{Rate: price.now, Height: v.head}}
+	d := draft{Chain: c, free: free, terms: terms{Rate: price.now, Height: v.head, Version: restricted}}
 	if err := d.read(payouts); err != nil {
 		return checkout.TransferPlan{}, err
 	}
@@ -176,7 +176,7 @@ func (d *draft) combine() {
 	if d.Rate > cheapRate {
 		return
 	}
-	for len(d.free) > manyCoins && d.Extra < mostExtra {
+	for len(d.free) > manyCoins && d.Extra < mostExtra && len(d.Coins) < mostInputs {
 		last := d.free[len(d.free)-1]
 		d.free = d.free[:len(d.free)-1]
 		if sats(last.Sats) >= smallWorth*d.Rate.of(last.Weight/4) {

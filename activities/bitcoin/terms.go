@@ -18,7 +18,9 @@ type terms struct {
 	Change []change `json:"change"`
 	Fee    int64    `json:"fee"` // of this version
 	Budget int64    `json:"budget"`
-	Height uint64   `json:"height"` // of the last block when the first version was priced
+	Height uint64   `json:"height"` // of the last block when this version was priced
+
+	Version int32 `json:"version,omitempty"` // of the transaction; 0: unrestricted
 }
 
 // A change is an output to the wallet itself.
@@ -38,7 +40,8 @@ func decodeTerms(raw json.RawMessage) (terms, error) {
 	if err := json.Unmarshal(raw, &t); err != nil {
 		return terms{}, fmt.Errorf("terms of the plan: %w", err)
 	}
-	if len(t.Coins) == 0 || t.Extra < 0 || t.Extra >= len(t.Coins) || t.Fee <= 0 {
+	if len(t.Coins) == 0 || t.Extra < 0 || t.Extra >= len(t.Coins) || t.Fee <= 0 ||
+		t.Version != 0 && t.Version != restricted {
 		return terms{}, errors.New("terms of the plan: they are not those of a Bitcoin transfer")
 	}
 	return t, nil
@@ -103,10 +106,7 @@ func (c *Chain) check(plan checkout.TransferPlan, t terms) error {
 	if err != nil {
 		return err
 	}
-	most := c.maxRate.of(t.size(weights))
-	if plan.Cancels {
-		most = sats(t.Budget)
-	}
+	most := c.most(plan, t, t.size(weights)+largestChild)
 	if sats(t.Fee) > most {
 		return fmt.Errorf("%w: %s BTC, the limit is %s", checkout.ErrFeeTooHigh, sats(t.Fee).crypto(), most.crypto())
 	}
@@ -119,6 +119,14 @@ func (c *Chain) check(plan checkout.TransferPlan, t terms) error {
 		}
 	}
 	return t.checkSum(plan.Outputs)
+}
+
+// most returns what a version may cost that pays for a size: its own one, and that of the child that it replaces.
+func (c *Chain) most(plan checkout.TransferPlan, t terms, size int64) sats {
+	if plan.Cancels { // its budget is such a price
+		return sats(t.Budget)
+	}
+	return min(sats(t.Budget), c.maxRate.of(size))
 }
 
 // checkShares compares what each payout pays with its share of the fee.

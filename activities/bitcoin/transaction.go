@@ -2,6 +2,7 @@ package bitcoin
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -14,9 +15,17 @@ import (
 )
 
 const (
-	transactionVersion = 2
-	replaceable        = wire.MaxTxInSequenceNum - 2 // of an input: a version with a higher fee may follow
-	mostPayouts        = 100
+	replaceable = wire.MaxTxInSequenceNum - 2 // of an input: a version with a higher fee may follow
+	mostPayouts = 100
+)
+
+// A transaction of version 3 has one unconfirmed child at most, and that is small. So a payee who spends an unconfirmed
+// output cannot make the next version of a transfer as dear as it likes. Sizes are in virtual bytes. Source: BIP-431.
+const (
+	unrestricted      = 2 // the version of the transactions of 1.0.0
+	restricted        = 3
+	largestRestricted = 10_000
+	largestChild      = 1_000
 )
 
 // script returns the script of an address of the network.
@@ -30,7 +39,7 @@ func (c *Chain) script(text string) ([]byte, error) {
 
 // transaction returns the unsigned transaction of a plan: its slot, its outputs, and the change.
 func (c *Chain) transaction(plan checkout.TransferPlan, t terms) (*wire.MsgTx, error) {
-	tx := wire.NewMsgTx(transactionVersion)
+	tx := wire.NewMsgTx(cmp.Or(t.Version, unrestricted))
 	for _, unit := range plan.Slot {
 		spent, err := outpoint(unit)
 		if err != nil {

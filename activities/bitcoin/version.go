@@ -86,6 +86,13 @@ func (c *Chain) termsOf(ctx context.Context, tx *wire.MsgTx, paid int) (terms, e
 		t.Coins = append(t.Coins, coin{unit, out.Value, weight})
 		t.Fee += out.Value
 	}
+	switch tx.Version {
+	case unrestricted:
+	case restricted:
+		t.Version = restricted
+	default:
+		return terms{}, checkout.ErrNotSigned
+	}
 	for i, out := range tx.TxOut {
 		t.Fee -= out.Value
 		if i >= paid {

@@ -2,7 +2,9 @@ package treasury_test
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -221,7 +223,8 @@ func TestBitcoin_RecoversALostBatch(t *testing.T) {
 }
 
 // TestBitcoin_PaysEachPayoutOnce: two processes pay and follow, while calls are cut short, connections of PostgreSQL are
-// killed, and the node is restarted without its pool, reorganizes three blocks, and sees fees rise 20 times.
+// killed, payees spend what is not mined, and the node is restarted without its pool, reorganizes three blocks, and sees
+// fees rise 20 times.
 func TestBitcoin_PaysEachPayoutOnce(t *testing.T) {
 	f := newOnBitcoin(t, 60)
 	seed := thrown(t)
@@ -272,6 +275,8 @@ func (w *bitcoinWorld) run(ctx context.Context) {
 			what, do = "kill", func() error { return w.killing.kill(ctx) }
 		case n < 34:
 			what, do = "spike", func() error { return w.spike(ctx) }
+		case n < 45:
+			what, do = "child", func() error { return w.child(ctx, random) }
 		}
 		if err := do(); err == nil {
 			w.count[what]++
@@ -295,6 +300,28 @@ func (w *bitcoinWorld) restart() error {
 		return fmt.Errorf("forget the pool: %w", err)
 	}
 	return w.node.Start(context.Background())
+}
+
+// child lets a payee spend an output of a transfer that waits, or of another payee's child, which the node refuses.
+func (w *bitcoinWorld) child(ctx context.Context, random *rand.Rand) error {
+	var (
+		waiting []string
+		digits  string
+	)
+	if err := w.node.Call(ctx, "", &waiting, "getrawmempool"); err != nil || len(waiting) == 0 {
+		return errors.Join(err, errors.New("nothing waits"))
+	}
+	txid := waiting[random.IntN(len(waiting))]
+	if err := w.node.Call(ctx, "", &digits, "getrawtransaction", txid); err != nil {
+		return err
+	}
+	raw, err := hex.DecodeString(digits)
+	if err != nil {
+		return err
+	}
+	_, err = w.node.Spend(ctx, "merchant", raw, 0, chains.Child{
+		Version: restricted, Size: chains.SmallChild + 31*random.Int64N(28), Fee: 1_000 + random.Int64N(30_000)})
+	return err
 }
 
 // spike makes size 20 times as dear, and blocks take nothing for a second.

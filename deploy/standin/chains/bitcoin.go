@@ -95,6 +95,7 @@ func (b *Bitcoin) Start(ctx context.Context, args ...string) error {
 		"-rpcport=" + strconv.Itoa(b.options.Port), "-listen=0", "-connect=0", "-walletbroadcast=0", "-fallbackfee=0.00001",
 		"-keypool=20", "-unsafesqlitesync", // a wallet of a test is made and written to within milliseconds
 		"-printtoconsole=0",
+		"-mempooltruc=enforce", // as Bitcoin Core always does
 	}, append(b.options.Args, args...)...)
 	cmd := b.program.command("bitcoind", args...)
 	look := func(ctx context.Context) error { return b.Call(ctx, "", nil, "getblockchaininfo") }

@@ -1,0 +1,299 @@
+package bitcoin
+
+import (
+	"encoding/hex"
+	"errors"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/standin/chains"
+	"example.com/checkout/workflows/checkout"
+)
+
+// spends gives the node a child of a payee that spends its output of a transfer.
+func (r *rig) spends(v checkout.TransferVersion, output int, c chains.Child) error {
+	r.Helper()
+	_, err := r.node.Spend(r.Context(), chains.Miner, v.Raw, output, c)
+	return err
+}
+
+// sent plans, signs and sends a transfer of payouts.
+func (r *rig) sent(c *Chain, gross ...string) checkout.TransferVersion {
+	r.Helper()
+	v := r.signed(c, gross...)
+	require.NoError(r, c.Send(r.Context(), v))
+	return v
+}
+
+// old returns a transfer as 1.0.0 signed it.
+func (r *rig) old(c *Chain, gross ...string) checkout.TransferVersion {
+	r.Helper()
+	plan := r.planned(c, gross...)
+	t := r.terms(plan)
+	t.Version = 0
+	var err error
+	plan.Terms, err = t.encode()
+	require.NoError(r, err)
+	v := r.sign(c, plan)
+	require.NoError(r, c.Send(r.Context(), v))
+	return v
+}
+
+// requirePaid requires that a block has a version of a transfer, and that each payee was paid once.
+func (r *rig) requirePaid(c *Chain, versions ...checkout.TransferVersion) {
+	r.Helper()
+	r.mine(6)
+	r.sees(c, checkout.TransferStateConfirmed, versions...)
+	for _, o := range versions[0].Outputs {
+		require.Equal(r, o.Amount.String(), r.received(o.Destination))
+	}
+}
+
+// TestBump_AChildThatPaysForBoth: miners take it together with the transfer, so no fee is raised. While no block takes
+// them all the same, the next version replaces both within the budget of 20,000 satoshis, and a cancellation within the
+// limit of the price.
+func TestBump_AChildThatPaysForBoth(t *testing.T) {
+	t.Parallel()
+	for fee, raised := range map[int64]string{18_000: "0.00018344", 25_000: "", 70_000: ""} {
+		t.Run(strconv.FormatInt(fee, 10), func(t *testing.T) {
+			r := newRig(t, "1")
+			c := r.open()
+			v := r.sent(c, "0.0015")
+			err := r.spends(v, 0, chains.Child{Version: restricted, Size: chains.SmallChild, Fee: fee})
+			require.NoError(t, err)
+			r.costs("0.00020000")
+			r.mineNothing(17)
+			_, err = c.Bump(t.Context(), v)
+			require.ErrorIs(t, err, checkout.ErrNotStuck)
+
+			r.mineNothing(1)
+			plan, err := c.Bump(t.Context(), v)
+			if raised == "" {
+				require.ErrorIs(t, err, checkout.ErrFeeTooHigh)
+				r.requirePaid(c, v)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, raised, plan.MaxCost.String())
+			next := r.sign(c, plan)
+			require.NoError(t, c.Send(t.Context(), next))
+			require.Equal(t, []string{next.TxHash}, r.pool())
+			r.requirePaid(c, v, next)
+		})
+	}
+}
+
+// TestCancel_AChildAboveTheBudget: an operator needs nobody's help.
+func TestCancel_AChildAboveTheBudget(t *testing.T) {
+	r := newRig(t, "1")
+	c := r.open()
+	v := r.sent(c, "0.0015", "0.002")
+	err := r.spends(v, 1, chains.Child{Version: restricted, Size: chains.SmallChild, Fee: 70_000})
+	require.NoError(t, err)
+	plan, err := c.Cancel(t.Context(), v)
+	require.NoError(t, err)
+	canceled := r.sign(c, plan)
+	require.NoError(t, c.Send(t.Context(), canceled))
+	require.Equal(t, []string{canceled.TxHash}, r.pool())
+	r.mine(6)
+	r.sees(c, checkout.TransferStateCanceled, v, canceled)
+	require.Equal(t, "0.00000000", r.received(v.Outputs[1].Destination))
+}
+
+// TestBump_ALargeChildAtALowPrice: a node takes the small ones only, and one of them at a time. The next version pays no
+// more than the price of its own size.
+func TestBump_ALargeChildAtALowPrice(t *testing.T) {
+	r := newRig(t, "1")
+	c := r.open()
+	v := r.sent(c, "0.02", "0.03", "0.01", "0.0015")
+	for large, refused := range map[chains.Child]string{
+		{Version: unrestricted, Size: 25_000, Fee: 25_000}:         "cannot spend from version=3 tx",
+		{Version: unrestricted, Size: chains.SmallChild, Fee: 110}: "cannot spend from version=3 tx",
+		{Version: restricted, Size: 1_009, Fee: 1_009}:             "is too big: 1009 > 1000 virtual bytes",
+		{Version: restricted, Size: 98_000, Fee: 98_000}:           "is too big",
+	} {
+		err := r.spends(v, 1, large)
+		require.ErrorContains(t, err, refused, large)
+	}
+	err := r.spends(v, 1, chains.Child{Version: restricted, Size: 978, Fee: 1_000})
+	require.NoError(t, err)
+	err = r.spends(v, 0, chains.Child{Version: restricted, Size: chains.SmallChild, Fee: 500})
+	require.ErrorContains(t, err, "insufficient fee", "it would replace that of the other payee")
+
+	r.mineNothing(9)
+	r.costs("0.00020000")
+	next := r.bumped(c, v)
+	require.Equal(t, "0.00005300", next.MaxCost.String())
+	require.NoError(t, c.Send(t.Context(), next))
+	require.Equal(t, []string{next.TxHash}, r.pool())
+	r.requirePaid(c, v, next)
+}
+
+// TestBump_AChildOfEveryVersion: prices double again and again, and a payee spends each version at once, just below them.
+// It makes the transfer dearer, and never dearer than the budget.
+func TestBump_AChildOfEveryVersion(t *testing.T) {
+	r := newRig(t, "1")
+	c := r.open()
+	all := []checkout.TransferVersion{r.sent(c, "0.0015")}
+	var fees []string
+	for price := rate(2_000); price <= 64_000; price *= 2 {
+		last := all[len(all)-1]
+		fee := int64(price.of(1_150)) - r.terms(last.TransferPlan).Fee - 50 // both are 1,150 vB
+		require.NoError(t, r.spends(last, 0, chains.Child{Version: restricted, Size: 978, Fee: fee}))
+		r.costs(sats(price).crypto().String())
+		r.mineNothing(9)
+		plan, err := c.Bump(t.Context(), last)
+		if errors.Is(err, checkout.ErrNotStuck) {
+			continue
+		}
+		if price > 16_000 {
+			require.ErrorIs(t, err, checkout.ErrFeeTooHigh)
+			continue
+		}
+		require.NoError(t, err)
+		next := r.sign(c, plan)
+		require.NoError(t, c.Send(t.Context(), next))
+		all, fees = append(all, next), append(fees, next.MaxCost.String())
+	}
+	require.Equal(t, []string{"0.00002422", "0.00009322"}, fees)
+	r.requirePaid(c, all...)
+}
+
+// TestSend_APayeeOfTwoTransfers holds neither with the other, and has no key of the change.
+func TestSend_APayeeOfTwoTransfers(t *testing.T) {
+	r := newRig(t, "1", "1")
+	c := r.open()
+	one, other := r.sent(c, "0.0015"), r.sent(c, "0.0015")
+	var unsigned string
+	r.call("", &unsigned, "createrawtransaction", []map[string]any{
+		{"txid": one.TxHash, "vout": 0}, {"txid": other.TxHash, "vout": 0}},
+		map[string]string{r.payee("bech32"): "0.001"})
+	unsigned = "03" + unsigned[2:] // the version
+	var signed struct{ Hex string }
+	r.call(chains.Miner, &signed, "signrawtransactionwithwallet", unsigned)
+	err := r.node.Call(t.Context(), "", nil, "sendrawtransaction", signed.Hex, 0)
+	require.ErrorContains(t, err, "would have too many ancestors")
+	err = r.spends(one, 1, chains.Child{Version: restricted, Size: chains.SmallChild, Fee: 1_000})
+	require.ErrorContains(t, err, "script-verify")
+}
+
+// TestBump_ATransferOf1_0_0 has a transaction of version 2. Its next version is of version 3. While a payee holds it with
+// a large child, it can be canceled.
+func TestBump_ATransferOf1_0_0(t *testing.T) {
+	r := newRig(t, "1", "1")
+	c := r.open()
+	held, free := r.old(c, "0.004", "0.0015"), r.old(c, "0.02")
+	err := r.spends(held, 0, chains.Child{Version: unrestricted, Size: 25_000, Fee: 75_000})
+	require.NoError(t, err)
+	r.mineNothing(9)
+	r.costs("0.00020000")
+	_, err = c.Bump(t.Context(), held)
+	require.ErrorIs(t, err, checkout.ErrFeeTooHigh)
+	plan, err := c.Cancel(t.Context(), held)
+	require.NoError(t, err)
+	canceled := r.sign(c, plan)
+	require.NoError(t, c.Send(t.Context(), canceled))
+
+	next := r.bumped(c, free)
+	require.EqualValues(t, restricted, r.terms(next.TransferPlan).Version)
+	require.NoError(t, c.Send(t.Context(), next))
+	err = r.spends(next, 0, chains.Child{Version: unrestricted, Size: 25_000, Fee: 75_000})
+	require.ErrorContains(t, err, "cannot spend from version=3 tx")
+	r.requirePaid(c, free, next)
+	r.sees(c, checkout.TransferStateCanceled, held, canceled)
+}
+
+// TestVersionOf_BothKindsOfTransactions: a recovery knows those of 1.0.0 too.
+func TestVersionOf_BothKindsOfTransactions(t *testing.T) {
+	r := newRig(t, "1", "1")
+	c := r.open()
+	signed := map[string]checkout.TransferVersion{}
+	for _, v := range []checkout.TransferVersion{r.sent(c, "0.2"), r.old(c, "0.3")} {
+		signed[v.TxHash] = v
+	}
+	r.mine(6)
+	out, err := c.Outflows(t.Context(), 0, 1_000)
+	require.NoError(t, err)
+	require.Len(t, out.All, 2)
+	for _, o := range out.All {
+		got, err := c.VersionOf(t.Context(), []checkout.Outflow{o})
+		require.NoError(t, err)
+		require.Equal(t, signed[o.TxHash].Raw, got.Raw)
+		require.Equal(t, r.terms(signed[o.TxHash].TransferPlan).Version, r.terms(got.TransferPlan).Version)
+	}
+}
+
+// TestBump_AChildThatOnlyMinersHave: a payee gives our node a child that pays for both, and the miners a larger one that
+// does not. The fee doubles until the miners take it.
+func TestBump_AChildThatOnlyMinersHave(t *testing.T) {
+	r := newRig(t, "1")
+	c := r.open()
+	v := r.sent(c, "0.0015")
+	miners := r.mirror()
+	large, err := chains.Child{Version: restricted, Size: 978, Fee: 9_000}.Sign(t.Context(), r.node, chains.Miner, v.Raw, 0)
+	require.NoError(t, err)
+	for _, digits := range []string{hex.EncodeToString(v.Raw), large} {
+		require.NoError(t, miners.Call(t.Context(), "", nil, "sendrawtransaction", digits, 0))
+	}
+	err = r.spends(v, 0, chains.Child{Version: restricted, Size: chains.SmallChild, Fee: 8_500})
+	require.NoError(t, err)
+	r.costs("0.00016000")
+	all, fees := []checkout.TransferVersion{v}, []string(nil)
+	for taken := false; !taken; {
+		require.Less(t, len(all), 4)
+		r.mineNothing(17)
+		last := all[len(all)-1]
+		_, err := c.Bump(t.Context(), last)
+		require.ErrorIs(t, err, checkout.ErrNotStuck)
+		r.mineNothing(1)
+		next := r.bumped(c, last)
+		require.NoError(t, c.Send(t.Context(), next))
+		all, fees = append(all, next), append(fees, next.MaxCost.String())
+		taken = miners.Call(t.Context(), "", nil, "sendrawtransaction", hex.EncodeToString(next.Raw), 0) == nil
+	}
+	require.Equal(t, []string{"0.00008844", "0.00017688"}, fees)
+	r.requirePaid(c, all...)
+}
+
+// mirror returns another node with the same blocks, which hears nothing more.
+func (r *rig) mirror() *chains.Bitcoin {
+	r.Helper()
+	other := chains.BitcoinForTest(r, chains.BitcoinOptions{})
+	var height int
+	r.call("", &height, "getblockcount")
+	for i := range height {
+		var hash, block string
+		r.call("", &hash, "getblockhash", i+1)
+		r.call("", &block, "getblock", hash, 0)
+		require.NoError(r, other.Call(r.Context(), "", nil, "submitblock", block))
+	}
+	return other
+}
+
+// TestPlan_TheLargestTransferIsRestricted: nodes refuse larger transactions of version 3.
+func TestPlan_TheLargestTransferIsRestricted(t *testing.T) {
+	t.Parallel()
+	weight, ok := inputWeight("0014" + "0000000000000000000000000000000000000000")
+	require.True(t, ok)
+	all := terms{Change: make([]change, 2)}
+	for range mostInputs {
+		all.Coins = append(all.Coins, coin{Weight: weight})
+	}
+	weights := make([]int64, mostPayouts)
+	for i := range weights {
+		weights[i] = outputWeight(make([]byte, 34)) // P2WSH and P2TR
+	}
+	require.Equal(t, int64(9_813), all.size(weights))
+	require.Less(t, all.size(weights), int64(largestRestricted))
+}
+
+// TestOpen_ThePoolMustRestrictChildren: Bitcoin Knots does not unless it is told to.
+func TestOpen_ThePoolMustRestrictChildren(t *testing.T) {
+	r := newRig(t)
+	require.NoError(t, r.node.Stop())
+	require.NoError(t, r.node.Start(t.Context(), "-mempooltruc=accept"))
+	_, err := Open(t.Context(), r.options)
+	require.ErrorContains(t, err, "set mempooltruc=enforce")
+}
