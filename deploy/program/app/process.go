@@ -95,7 +95,7 @@ func (c *call) runConfigured(ctx context.Context, name string, stays bool, actio
 	defer flush()
 
 	err = action(ctx, cfg, id)
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) { // the process was stopped while it waited
+	if stays && ctx.Err() != nil && errors.Is(err, context.Canceled) { // it was stopped while it waited
 		return nil
 	}
 	return err
