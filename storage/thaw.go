@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -34,6 +33,14 @@ func (e ShortageError) Error() string {
 	return "the chain has " + e.Missing + " less than the ledger says"
 }
 
+// ClaimError says why Paid or Losses of an order do not fit what is missing. It is a checkout.ErrConflict.
+type ClaimError string
+
+func (e ClaimError) Error() string { return string(e) }
+
+// Is implements the interface of errors.Is.
+func (ClaimError) Is(target error) bool { return target == checkout.ErrConflict }
+
 // LostPayment is a signed transfer that the chain does not show, and whose amount is missing.
 type LostPayment struct {
 	PayoutID    string
@@ -48,19 +55,14 @@ type LostPayment struct {
 // transfer is confirmed: it can be neither retried nor refunded. A loss is booked to suspense.
 //
 // It returns a ShortageError while something is missing that the order does not name, or when less is missing,
-// checkout.ErrNotFound, and checkout.ErrConflict when a payout cannot have been paid like this, and when the
-// ledger knows more than the final block of the order. A failed payout whose payment is refunded is
+// checkout.ErrNotFound, a ClaimError when a payout cannot have been paid like this, and a NotFinalError or ErrBehind when
+// the ledger knows more than the final block of the order. A failed payout whose payment is refunded is
 // checkout.ErrPaymentRefunded. It returns ErrOtherAccount unless every other account of the chain is retired. An
 // order to retire the account asks for no other one, and returns ErrNotFrozen.
 func (s *Store) Thaw(ctx context.Context, o ThawOrder) error {
 	return runInTreasury(ctx, s, "thaw", o.AccountID, func(tx pgx.Tx, a treasury) error {
-		switch {
-		case !o.Retire:
-			if err := a.requireOthersRetired(ctx, tx); err != nil {
-				return err
-			}
-		case a.FrozenAt == nil:
-			return ErrNotFrozen
+		if err := a.mayThaw(ctx, tx, o.Retire); err != nil {
+			return err
 		}
 		if err := a.explainShortage(ctx, tx, o); err != nil {
 			return err
@@ -73,6 +75,17 @@ func (s *Store) Thaw(ctx context.Context, o ThawOrder) error {
 			WHERE id = $1`, o.AccountID, o.Now.Next, append(checkout.Slot{}, o.Foreign...), o.Retire)
 		return err
 	})
+}
+
+// mayThaw returns ErrOtherAccount, and for a retirement ErrNotFrozen.
+func (a *treasury) mayThaw(ctx context.Context, tx pgx.Tx, retire bool) error {
+	switch {
+	case !retire:
+		return a.requireOthersRetired(ctx, tx)
+	case a.FrozenAt == nil:
+		return ErrNotFrozen
+	}
+	return nil
 }
 
 // RetireByHand retires a frozen account whose chain cannot be asked any longer. Nothing is compared: a person says that
@@ -92,12 +105,8 @@ func (s *Store) RetireByHand(ctx context.Context, accountID, why string) error {
 
 // explainShortage books what is missing at the final block as the order says.
 func (a *treasury) explainShortage(ctx context.Context, tx pgx.Tx, o ThawOrder) error {
-	known, err := a.knowsFinal(ctx, tx, o.Now)
-	if err != nil {
+	if err := a.requireFinal(ctx, tx, o.Now); err != nil {
 		return err
-	}
-	if !known {
-		return fmt.Errorf("%w: the ledger knows more than the final block %d", checkout.ErrConflict, o.Now.FinalHeight)
 	}
 	burnt, err := a.unbooked(ctx, tx, o.Now, o.Burnt, o.Paid)
 	if err != nil {
@@ -130,7 +139,7 @@ func (a *treasury) explainShortage(ctx context.Context, tx pgx.Tx, o ThawOrder) 
 	if len(missing) == 0 {
 		for currency, loss := range o.Losses {
 			if !loss.Is(left[currency]) {
-				return fmt.Errorf("%w: %s is more than what is missing", checkout.ErrConflict, loss.Named())
+				return ClaimError(loss.Named() + " is more than what is missing")
 			}
 		}
 		return a.bookDifference(ctx, tx, entryShortage, accountSuspense, o.Losses, -1)
@@ -186,7 +195,7 @@ func (a *treasury) paidByMissing(
 		return nil, err
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("%w: no payment of %s is lost", checkout.ErrConflict, payoutID)
+		return nil, ClaimError("no payment of " + payoutID + " is lost")
 	}
 	l := lostTransfer{treasury: *a, payment: found[0]}
 	if err := l.read(ctx, tx); err != nil {
@@ -195,11 +204,10 @@ func (a *treasury) paidByMissing(
 	paid := l.transfer.Newest()
 	for _, pays := range paid.Outputs {
 		if !slices.Contains(o.Paid, pays.PayoutID) {
-			return nil, fmt.Errorf("%w: %s pays %s too", checkout.ErrConflict, l.transfer.ID, pays.PayoutID)
+			return nil, ClaimError(l.transfer.ID + " pays " + pays.PayoutID + " too")
 		}
 		if missing[pays.Amount.Currency()].Cmp(pays.Amount) < 0 {
-			return nil, fmt.Errorf("%w: %s of %s is more than what is missing", checkout.ErrConflict,
-				pays.Amount.Named(), pays.PayoutID)
+			return nil, ClaimError(pays.Amount.Named() + " of " + pays.PayoutID + " is more than what is missing")
 		}
 		missing[pays.Amount.Currency()] = missing[pays.Amount.Currency()].Sub(pays.Amount)
 	}

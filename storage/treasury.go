@@ -19,13 +19,14 @@ import (
 type TreasuryAccount struct {
 	checkout.TreasuryAccount
 
-	ID        string // tre_…
-	Mode      checkout.Mode
-	NextBlock uint64     // the first block whose outflows were not compared with transfers
-	Live      int        // transfers whose end is not final
-	FrozenAt  *time.Time // nil unless frozen: then nothing is signed
-	FrozenWhy string
-	RetiredAt *time.Time // nil unless a person took it out of use: then it is frozen
+	ID         string // tre_…
+	Mode       checkout.Mode
+	NextBlock  uint64     // the first block whose outflows were not compared with transfers
+	SeenHeight uint64     // the last block whose balances were compared with the ledger: it was final; 0 before the first
+	Live       int        // transfers whose end is not final
+	FrozenAt   *time.Time // nil unless frozen: then nothing is signed
+	FrozenWhy  string
+	RetiredAt  *time.Time // nil unless a person took it out of use: then it is frozen
 	// UnexplainedBlock is the first block whose outflows the transfers may lack. It is set while the
 	// account is frozen, whatever froze it.
 	UnexplainedBlock *uint64
@@ -33,7 +34,7 @@ type TreasuryAccount struct {
 }
 
 const selectTreasury = `
-	SELECT a.id, a.mode, a.network, a.chain_id, a.address, a.next_block, a.frozen_at,
+	SELECT a.id, a.mode, a.network, a.chain_id, a.address, a.next_block, a.seen_height, a.frozen_at,
 		a.frozen_why, a.retired_at, a.unexplained_block, a.created_at,
 		(SELECT count(*) FROM transfer t WHERE t.account_id = a.id AND t.status = 'live') AS live
 	FROM treasury_account a `
@@ -138,6 +139,7 @@ type treasury struct {
 	ShortHeight *uint64
 	FrozenAt    *time.Time // nil unless frozen
 	FrozenWhy   string
+	CreatedAt   time.Time
 	Now         time.Time
 }
 
@@ -174,7 +176,7 @@ func runInTreasury(
 func lockTreasury(ctx context.Context, tx pgx.Tx, accountID string) (treasury, error) {
 	return pg.One[treasury](ctx, tx, `
 		SELECT id, mode, network, chain_id, next_nonce AS next, next_block, seen_height, short_height,
-			frozen_at, frozen_why, date_trunc('milliseconds', clock_timestamp()) AS now
+			frozen_at, frozen_why, created_at, date_trunc('milliseconds', clock_timestamp()) AS now
 		FROM treasury_account WHERE id = $1 FOR UPDATE`, accountID)
 }
 
@@ -198,7 +200,10 @@ func (a *treasury) freeze(ctx context.Context, tx pgx.Tx, why string) error {
 }
 
 // ErrNotCompared: the chain may have payments of an account that PostgreSQL lacks.
-var ErrNotCompared = errors.New("the treasury account is not compared with its chain")
+var ErrNotCompared = errors.New("the treasury account was not compared with its chain")
+
+// ErrNotComparedLately is an ErrNotCompared that passes when a worker, or the command again, has read the rest of the chain.
+var ErrNotComparedLately = fmt.Errorf("%w lately", ErrNotCompared)
 
 // compareWithin is how old a comparison with the chain may be. A round makes one every 15 s. After a restore the
 // time of the last one is that of the backup.
@@ -255,8 +260,10 @@ func requireCompared(ctx context.Context, from pg.Querier, payout checkout.Ref) 
 			return fmt.Errorf("%w: %s: %s", ErrFrozen, a.ID, a.FrozenWhy)
 		case !a.Last && !a.Frozen:
 			return fmt.Errorf("%w: %s is no longer in use and is not frozen", ErrNotCompared, a.ID)
+		case a.Last && !a.Compared:
+			return fmt.Errorf("%w: %s", ErrNotComparedLately, a.ID)
 		case !a.Compared:
-			return fmt.Errorf("%w: %s", ErrNotCompared, a.ID)
+			return fmt.Errorf("%w: %s is no longer in use and is not retired", ErrNotCompared, a.ID)
 		}
 	}
 	return nil
@@ -277,15 +284,7 @@ func (a *treasury) requireOthersRetired(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// Unknown returns the units that transactions use which are not final, and that no transfer has.
-func (s *Store) Unknown(
-	ctx context.Context, accountID string, now checkout.AccountSnapshot,
-) (units checkout.Slot, err error) {
-	return inTreasury(ctx, s, "unknown slots", accountID, func(tx pgx.Tx, a treasury) (checkout.Slot, error) {
-		return a.unknown(ctx, tx, now)
-	})
-}
-
+// unknown returns the units that transactions use which are not final, and that no transfer has.
 func (a *treasury) unknown(
 	ctx context.Context, tx pgx.Tx, now checkout.AccountSnapshot,
 ) (numbers checkout.Slot, err error) {

@@ -88,12 +88,8 @@ func (a *treasury) atFinal(ctx context.Context, tx pgx.Tx, now checkout.AccountS
 
 // knowsFinal reports whether the ledger has nothing of the account that is later than the final block.
 func (a *treasury) knowsFinal(ctx context.Context, tx pgx.Tx, now checkout.AccountSnapshot) (known bool, err error) {
-	if now.FinalHeight < a.SeenHeight || now.FinalHeight+1 < a.NextBlock {
-		return false, nil
-	}
-	return pg.Value[bool](ctx, tx, `
-		SELECT NOT EXISTS (SELECT FROM transfer WHERE account_id = $1 AND proved > $2 AND height > $2)`,
-		a.ID, now.FinalHeight)
+	newest, err := a.newestBlock(ctx, tx, now)
+	return err == nil && newest <= now.FinalHeight, err
 }
 
 // compare compares balances with the ledger. live is what the live transfers may have taken.

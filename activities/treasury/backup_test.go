@@ -7,6 +7,7 @@ import (
 
 	"example.com/checkout/activities/treasury"
 	"example.com/checkout/deploy/standin/chains"
+	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -30,7 +31,7 @@ func TestSync_APaymentBehindAGapFreezesAfterARestore(t *testing.T) {
 	require.Equal(t, checkout.HoldFrozen, held.Held)
 	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "a transaction uses slot 1")
 	o := treasury.ThawOrder{AccountID: f.account(t).ID}
-	require.ErrorIs(t, f.Thaw(t.Context(), o), treasury.ErrNotFinal)
+	require.ErrorAs(t, f.Thaw(t.Context(), o), new(storage.NotFinalError))
 
 	// A person fills the gap: the treasury sends nothing to itself.
 	account := f.anvil.Accounts[1]

@@ -48,12 +48,14 @@ func TestRefundPayout_IsRefusedUnlessTheChainIsKnown(t *testing.T) {
 	f.open(t, f.Treasury)
 	_, err := f.Store.RefundPayout(t.Context(), before)
 	require.ErrorIs(t, err, storage.ErrNotCompared, "the account is younger than the payout")
+	require.NotErrorIs(t, err, storage.ErrNotComparedLately, "that does not pass")
 
 	ref := f.usdc(t)
 	for _, old := range []string{"NULL", "now() - interval '61 seconds'"} {
 		f.Exec(t, `UPDATE treasury_account SET compared_at = `+old)
 		_, err = f.Store.RefundPayout(t.Context(), ref)
 		require.ErrorIs(t, err, storage.ErrNotCompared)
+		require.ErrorIs(t, err, storage.ErrNotComparedLately)
 	}
 	f.Exec(t, `UPDATE treasury_account SET compared_at = NULL`)
 	f.chain.foreign(t, 0, "5000000")

@@ -1,7 +1,6 @@
 package treasury
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,13 +10,8 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Errors of Thaw.
-var (
-	// ErrNotFinal: the chain has transactions of the account that no transfer explains and that are not final.
-	ErrNotFinal = errors.New("transactions that no transfer explains are not final yet")
-	// ErrUnrecovered: a transaction may have paid a payout that could be signed after the thaw.
-	ErrUnrecovered = errors.New("a transaction that no transfer explains may have paid a payout")
-)
+// ErrUnrecovered: a transaction may have paid a payout that could be signed after the thaw.
+var ErrUnrecovered = errors.New("a transaction that no transfer explains may have paid a payout")
 
 // ThawOrder asks for signatures after a freeze. A person says what is known about what is lost.
 type ThawOrder struct {
@@ -36,8 +30,8 @@ type ThawOrder struct {
 //
 // An order to retire the account looks at the same, and leaves it frozen.
 //
-// It returns checkout.ErrNotFound, ErrOtherSettings, ErrNotFinal, ErrNoPayment, ErrUnrecovered, and the errors of
-// storage.Thaw. With checkout.ErrPaymentRefunded it opens the finding that the customer and the merchant both have the
+// It returns checkout.ErrNotFound, ErrOtherSettings, ErrNoPayment, ErrUnrecovered, and the errors of storage.CheckThaw
+// and storage.Thaw. With checkout.ErrPaymentRefunded it opens the finding that the customer and the merchant both have the
 // money.
 func (t *Treasury) Thaw(ctx context.Context, o ThawOrder) error {
 	account, chain, err := t.account(ctx, o.AccountID)
@@ -49,9 +43,8 @@ func (t *Treasury) Thaw(ctx context.Context, o ThawOrder) error {
 	if err != nil {
 		return fmt.Errorf("read the account: %w", err)
 	}
-	unknown, err := t.Store.Unknown(ctx, account.ID, now)
-	if err != nil || len(unknown) > 0 {
-		return cmp.Or(err, ErrNotFinal)
+	if err := t.Store.CheckThaw(ctx, account, o.Retire, now); err != nil {
+		return err
 	}
 	r := recovery{Treasury: t, RecoveryOrder: RecoveryOrder{Losses: o.Losses}, chain: chain, account: account}
 	if err := r.noteAll(ctx, now.FinalHeight); err != nil {
@@ -69,7 +62,8 @@ func (t *Treasury) Thaw(ctx context.Context, o ThawOrder) error {
 	if err != nil {
 		return err
 	}
-	err = t.Store.Thaw(ctx, storage.ThawOrder{
+	// A person who stops the command must know that nothing has changed.
+	err = t.Store.Thaw(context.WithoutCancel(ctx), storage.ThawOrder{
 		AccountID: o.AccountID, Retire: o.Retire, Now: now, Paid: o.Paid, Losses: o.Missing, Foreign: foreign,
 		Burnt: burntBy(ended), By: o.By})
 	if errors.Is(err, checkout.ErrPaymentRefunded) {

@@ -88,6 +88,9 @@ func orderRefund(ctx context.Context, store *storage.Store, transactionID string
 	case errors.Is(err, storage.ErrFrozen):
 		return r, fmt.Errorf("nothing is refunded, because the chain may have paid %s: %w; run checkout treasury recover,"+
 			" then checkout treasury thaw", payout.ID, err)
+	case errors.Is(err, storage.ErrNotComparedLately):
+		return r, fmt.Errorf("nothing is refunded, because the chain may have paid %s: %w; workers compare it every 15 s, and"+
+			" after an outage read the missing blocks first: run this again in a minute", payout.ID, err)
 	case errors.Is(err, storage.ErrNotCompared):
 		return r, fmt.Errorf("nothing is refunded, because the chain may have paid %s: %w; compare by hand, see"+
 			" \"An old backup\" in the documents", payout.ID, err)

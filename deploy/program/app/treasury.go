@@ -61,11 +61,15 @@ func (c *call) treasuryFreezeCommand() *cobra.Command {
 	return command
 }
 
+// thawPatience is twice what the slowest chain needs: Bitcoin's six blocks take an hour on average.
+const thawPatience = 2 * time.Hour
+
 func (c *call) treasuryThawCommand() *cobra.Command {
 	var (
 		o      treasury.ThawOrder
 		losses []string
 		byHand string
+		wait   time.Duration
 	)
 	command := &cobra.Command{
 		Use:   "thaw tre_…",
@@ -75,6 +79,11 @@ refuses while an unknown transaction may have paid a payout: run checkout treasu
 refuses while the chain has less than the ledger: it lists what is missing and the payouts that may have been
 paid with it. Then pass --paid for each payout that the merchant has received, and --loss for the rest. It
 queries the chain, so it needs the settings of the account's mode.
+
+It compares the account with the chain's last final block. The block at which a new account was opened, and any
+transaction that no transfer explains, must be final: about 15 minutes on Ethereum, an hour on Bitcoin. The command
+waits for that, and says for what and how long. Ctrl-C and the end of --wait change nothing. It does not wait for
+nodes that are behind the ledger: they lag, or they lost blocks.
 
 With --retire it checks the same and leaves the account frozen: another account takes its place. A new account
 of a chain signs nothing before the others are retired. When the chain cannot be asked any longer, as for a lost
@@ -97,7 +106,7 @@ that waits or has failed. Such a payout would be paid again, or refunded too.`,
 					return err
 				}
 			}
-			return c.thawTreasury(ctx, cfg, o)
+			return c.thawTreasury(ctx, cfg, o, wait)
 		}),
 	}
 	command.Flags().BoolVar(&o.Retire, "retire", false, "leave it frozen: another account takes its place")
@@ -105,6 +114,7 @@ that waits or has failed. Such a payout would be paid again, or refunded too.`,
 	command.Flags().StringSliceVar(&losses, "loss", nil,
 		"what paid no payout: a payment, as recover lists it, or a missing amount, as CURRENCY=AMOUNT")
 	command.Flags().StringSliceVar(&o.Paid, "paid", nil, "a payout that the missing amount paid; it becomes sent")
+	command.Flags().DurationVar(&wait, "wait", thawPatience, "how long to wait for blocks that are not final; 0s: not at all")
 	command.MarkFlagsMutuallyExclusive("by-hand", "loss")
 	command.MarkFlagsMutuallyExclusive("by-hand", "paid")
 	return command
@@ -146,10 +156,15 @@ func addLoss(o *treasury.ThawOrder, text string) error {
 	return nil
 }
 
-func (c *call) thawTreasury(ctx context.Context, cfg config.Config, o treasury.ThawOrder) error {
-	err := service.ThawTreasury(ctx, cfg, o)
+func (c *call) thawTreasury(ctx context.Context, cfg config.Config, o treasury.ThawOrder, wait time.Duration) error {
+	err := service.ThawTreasury(ctx, cfg, o, wait, func(progress string) { fmt.Fprintln(c.notes, progress) })
 	var short storage.ShortageError
 	switch {
+	case err != nil && ctx.Err() != nil, errors.As(err, new(storage.NotFinalError)):
+		return fmt.Errorf("nothing is changed: %w", err)
+	case errors.Is(err, storage.ErrBehind):
+		return fmt.Errorf("nothing is changed: %w. Nodes that lag catch up within minutes: run this again then. If they do not, "+
+			"they lost blocks, or the chain took them back: compare the account with a block explorer first", err)
 	case errors.As(err, &short):
 		return c.explainShortage(short)
 	case errors.Is(err, treasury.ErrUnrecovered):
@@ -158,8 +173,6 @@ func (c *call) thawTreasury(ctx context.Context, cfg config.Config, o treasury.T
 	case errors.Is(err, storage.ErrOtherAccount):
 		return fmt.Errorf("%w. Run checkout treasury freeze and thaw --retire with its id, and with its settings; "+
 			"when its chain cannot be asked, add --by-hand", err)
-	case errors.Is(err, treasury.ErrNotFinal):
-		return fmt.Errorf("%w; wait some minutes, and run this again", err)
 	case errors.Is(err, checkout.ErrPaymentRefunded):
 		return fmt.Errorf("%w: the customer and the merchant both have the money, as checkout finding list says. "+
 			"Thaw with --loss and the amounts instead of --paid", err)

@@ -217,10 +217,32 @@ func openNetworksAPI(
 }
 
 // ThawTreasury lets an account of the treasury sign again, with its nonce and balances as the chain has
-// them now. Its errors are those of treasury.Thaw.
-func ThawTreasury(ctx context.Context, cfg config.Config, o treasury.ThawOrder) error {
+// them now. It waits for blocks that are not final yet, for patience at most: say is told for what and how long, at first
+// and when more blocks are final. Its errors are those of treasury.Thaw. With storage.NotFinalError the wait has ended.
+func ThawTreasury(
+	ctx context.Context, cfg config.Config, o treasury.ThawOrder, patience time.Duration, say func(progress string),
+) error {
 	return withTreasury(ctx, cfg, o.AccountID, func(_ config.Networks, t *treasury.Treasury) error {
-		return t.Thaw(ctx, o)
+		return awaitFinal(ctx, patience, say, func() error { return t.Thaw(ctx, o) })
+	})
+}
+
+// awaitFinal repeats act while it returns a storage.NotFinalError. The end of patience does not interrupt act.
+func awaitFinal(ctx context.Context, patience time.Duration, say func(progress string), act func() error) error {
+	ctx, stop := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not final after %v", patience))
+	defer stop()
+	limit, said := fmt.Sprintf(" (%v at most)", patience), ""
+	return repeat(ctx, act, func(err error) bool {
+		notFinal, passes := errors.AsType[storage.NotFinalError](err)
+		if text := notFinal.Error(); passes && text != said && ctx.Err() == nil {
+			left := ""
+			if notFinal.Left > 0 {
+				left = " about " + notFinal.Left.Round(time.Second).String()
+			}
+			say("waiting" + left + limit + ": " + text)
+			limit, said = "", text
+		}
+		return passes
 	})
 }
 

@@ -111,14 +111,24 @@ func temporalOptions(cfg config.Temporal) (client.Options, error) {
 
 const waitInterval = time.Second
 
-// wait repeats try until it succeeds, ctx ends, or passing says that the error is permanent.
+// wait is repeat with a line of the log for each error.
 func wait(ctx context.Context, what string, try func() error, passing func(error) bool) error {
+	return repeat(ctx, try, func(err error) bool {
+		passes := passing(err)
+		if passes {
+			slog.WarnContext(ctx, "waiting for "+what, "error", err)
+		}
+		return passes
+	})
+}
+
+// repeat repeats try until it succeeds, ctx ends, or passing says that the error is permanent.
+func repeat(ctx context.Context, try func() error, passing func(error) bool) error {
 	for {
 		err := try()
 		if err == nil || !passing(err) {
 			return err
 		}
-		slog.WarnContext(ctx, "waiting for "+what, "error", err)
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%w (last answer: %w)", context.Cause(ctx), err)

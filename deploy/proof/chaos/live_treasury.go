@@ -95,7 +95,7 @@ func (c *chaos) thaw(ctx context.Context) error {
 func (c *chaos) thawAccount(ctx context.Context, a account) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	args := []string{"thaw", a.ID}
+	args := []string{"thaw", a.ID, "--wait", "0s"} // the supervisor comes again, and the node is locked meanwhile
 	if c.restored.Load() > 0 {
 		if err := c.decideAll(ctx, *a.FrozenAt); err != nil {
 			return err
