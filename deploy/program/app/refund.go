@@ -36,8 +36,8 @@ The command is idempotent and shows the refund's status. A failed refund is orde
 func (c *call) refund(ctx context.Context, cfg config.Config, store *storage.Store, transactionID string) error {
 	err := service.CompareTreasury(ctx, cfg.Live, store)
 	if errors.Is(err, storage.ErrNotCompared) {
-		return fmt.Errorf("nothing is refunded: %w; start a worker with this account, or give this command the settings"+
-			" of the workers", err)
+		return fmt.Errorf("nothing is refunded: %w; a worker that has started follows its accounts within a minute. Start one"+
+			" with this account, or give this command the settings of the workers", err)
 	}
 	if err != nil {
 		return fmt.Errorf("nothing is refunded: the chain may have paid the merchant, and it cannot be asked: %w", err)

@@ -108,6 +108,7 @@ func testFrozen(t *testing.T, l live) {
 		return out
 	}
 	operator := func(args ...string) string { return command(append([]string{"treasury"}, args...)...) }
+	l.awaitFollowed()
 	first := l.Create(terms(checkout.USDC))
 	l.pay(first, cardSucceeds)
 	l.paidOut(first)
@@ -143,6 +144,18 @@ func testFrozen(t *testing.T, l live) {
 	require.Equal(t, 1, e2e.Query[int](t, l.stack, `
 		SELECT count(*) FROM transfer_payout x JOIN payout p ON p.id = x.payout_id WHERE p.session_id = $1`, held))
 	l.requireRefunded(back)
+}
+
+// awaitFollowed waits until a round has compared the account of each chain: before that no payment is refunded.
+func (l live) awaitFollowed() {
+	l.T.Helper()
+	followed := 1
+	if l.stack.Live.Bitcoin != nil {
+		followed = 2
+	}
+	e2e.Await(l.T, "each chain is followed", time.Minute, func() bool {
+		return e2e.Query[int](l.T, l.stack, `SELECT count(*) FROM treasury_account WHERE mode = 'live' AND compared_at IS NOT NULL`) == followed
+	})
 }
 
 // awaitFrozen pays a session and waits until its payout is held by the frozen account.
