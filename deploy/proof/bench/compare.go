@@ -106,7 +106,7 @@ func (r *rig) interleave(ctx context.Context, p pace, ways ...*way) error {
 		for _, w := range ways {
 			fmt.Fprintf(os.Stderr, "\rround %d of %d: %-30s", round, p.rounds, w.name)
 			began, cpu, before := time.Now(), cpuTime(), r.processes()
-			took, err := load(ctx, w.do, p.clients, p.period)
+			took, err := load(ctx, w.do, p.clients, func() bool { return time.Since(began) < p.period })
 			if err != nil {
 				return fmt.Errorf("%s: %w", w.name, err)
 			}
@@ -119,20 +119,19 @@ func (r *rig) interleave(ctx context.Context, p pace, ways ...*way) error {
 	return nil
 }
 
-// load repeats a function with several clients for a period, and returns the duration of each call.
+// load repeats a function with several clients while there is more to do, and returns the duration of each call.
 func load(
-	ctx context.Context, do func(context.Context) error, clients int, period time.Duration,
+	ctx context.Context, do func(context.Context) error, clients int, more func() bool,
 ) ([]time.Duration, error) {
 	var (
-		mu   sync.Mutex
-		all  []time.Duration
-		ends = time.Now().Add(period)
+		mu  sync.Mutex
+		all []time.Duration
 	)
 	group, ctx := errgroup.WithContext(ctx)
 	for range clients {
 		group.Go(func() error {
 			var took []time.Duration
-			for time.Now().Before(ends) {
+			for more() {
 				began := time.Now()
 				if err := do(ctx); err != nil {
 					return err

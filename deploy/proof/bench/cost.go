@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"golang.org/x/sync/errgroup"
 
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/storage/pgtemp"
@@ -162,18 +161,8 @@ func (m *meter) measure(ctx context.Context, n int, k kind) (figure, error) {
 // repeat runs n sessions and waits until all have ended and every counter shows it.
 func (m *meter) repeat(ctx context.Context, n int, do func(context.Context) error) error {
 	var started atomic.Int64
-	group, working := errgroup.WithContext(ctx)
-	for range m.clients {
-		group.Go(func() error {
-			for started.Add(1) <= int64(n) {
-				if err := do(working); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
+	more := func() bool { return started.Add(1) <= int64(n) }
+	if _, err := load(ctx, do, m.clients, more); err != nil {
 		return err
 	}
 	for open := true; open; {

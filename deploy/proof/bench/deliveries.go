@@ -5,12 +5,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
-	"os"
-	"sync"
+	"sync/atomic"
 	"time"
 
+	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 	"golang.org/x/sync/errgroup"
 
@@ -26,54 +24,152 @@ import (
 func deliveries(flags *flag.FlagSet) func(context.Context) (report, error) {
 	fast := pace{rounds: 16, period: 3 * time.Second, clients: 24}
 	fast.addFlags(flags)
-	rate := flags.Int("rate", 10, "deliveries a second of the steady pace")
-	period := flags.Duration("steady", 30*time.Second, "how long the steady pace is measured")
+	var l deliveryLoad
+	flags.IntVar(&l.rate, "rate", 10, "deliveries a second of the steady pace")
+	flags.DurationVar(&l.steady, "steady", 30*time.Second, "how long the steady pace is measured")
+	flags.DurationVar(&l.wait, "wait", time.Minute, "how long to wait for what has not arrived")
+	flags.DurationVar(&l.handler, "handler", 0,
+		"how long the shop's handler takes: measures the steady pace and a backlog beside a plain pool of senders")
+	flags.IntVar(&l.endpoints, "endpoints", 1, "registrations that share the steady pace or the backlog")
+	flags.IntVar(&l.backlog, "backlog", 1000, "deliveries of the backlog, with -handler or -neighbors")
+	neighbors := flags.Bool("neighbors", false,
+		"measure the steady pace alone and beside shops that are slow, hang and refuse")
 	return func(ctx context.Context) (report, error) {
 		r, err := newRig(ctx, devstack.Options{})
 		if err != nil {
 			return report{}, err
 		}
 		defer r.stop()
-		latencies, err := r.measure(ctx, *rate, *period)
-		if err != nil {
-			return report{}, err
+		switch {
+		case *neighbors:
+			return l.besideNeighbors(ctx, r)
+		case l.handler > 0:
+			return l.besidePool(ctx, r)
 		}
-		bare, err := newBare("bare", r.temporal)
-		if err != nil {
-			return report{}, err
-		}
-		defer bare.worker.Stop()
-		p, err := newPublisher(ctx, r, fast.clients)
-		if err != nil {
-			return report{}, err
-		}
-		defer p.close()
-		ways := []*way{{name: "delivery", do: p.one}, {name: "bare workflow, one activity", do: bare.deliverOne}}
-		memory, err := r.memoryUnder(ctx, func() error { return r.interleave(ctx, fast, ways...) })
-		if err != nil {
-			return report{}, err
-		}
-		steady := part{
-			Of:      "steady pace",
-			Figures: latency(fmt.Sprintf("delivery, %d a second", *rate), latencies),
-		}
-		return report{
-			Parts:  []part{steady, {Of: "as fast as it goes", Figures: compared(ways...)}, where(ways...), memory},
-			Result: compare("Deliveries a second / bare workflows with one activity", ratios(ways[0], ways[1])),
-		}, nil
+		return l.besideBare(ctx, r, fast)
 	}
 }
 
-// latency returns the figures of times from publish to receipt.
-func latency(name string, took []time.Duration) []figure {
-	q := quantiles(took)
-	only := func(value float64) []series { return []series{one(name, value)} }
-	return []figure{
-		{Name: "n", Series: only(float64(len(took)))},
-		{Name: "p50", Unit: "ms", Series: only(ms(q(0.5)))},
-		{Name: "p99", Unit: "ms", Series: only(ms(q(0.99)))},
-		{Name: "max", Unit: "ms", Series: only(ms(q(1)))},
+// besideBare measures the steady pace, and deliveries at full speed beside bare workflows.
+func (l deliveryLoad) besideBare(ctx context.Context, r *rig, fast pace) (report, error) {
+	steady, err := l.deliver(ctx, r, l.paced())
+	if err != nil {
+		return report{}, err
 	}
+	bare, err := newBare("bare", r.temporal)
+	if err != nil {
+		return report{}, err
+	}
+	defer bare.worker.Stop()
+	s := openShop(0)
+	defer s.Close()
+	publish, err := r.publisherTo(ctx, s, fast.clients)
+	if err != nil {
+		return report{}, err
+	}
+	var turn atomic.Int64
+	deliver := func(ctx context.Context) error {
+		id, err := publish(ctx, int(turn.Add(1)))
+		if err != nil {
+			return err
+		}
+		return s.told.await(ctx, id, 1)
+	}
+	ways := []*way{{name: "delivery", do: deliver}, {name: "bare workflow, one activity", do: bare.deliverOne}}
+	memory, err := r.memoryUnder(ctx, func() error { return r.interleave(ctx, fast, ways...) })
+	if err != nil {
+		return report{}, err
+	}
+	return report{
+		Parts: []part{
+			{Of: "steady pace", Figures: figuresOf(steady)},
+			{Of: "as fast as it goes", Figures: compared(ways...)},
+			where(ways...),
+			memory,
+		},
+		Result: compare("Deliveries a second / bare workflows with one activity", ratios(ways[0], ways[1])),
+	}, nil
+}
+
+// deliveryLoad is what a shop gets.
+type deliveryLoad struct {
+	rate      int           // a second, of the steady pace
+	steady    time.Duration // how long the steady pace lasts
+	wait      time.Duration // for what has not arrived
+	handler   time.Duration
+	endpoints int
+	backlog   int
+}
+
+// paced returns the steady pace.
+func (l deliveryLoad) paced() stream {
+	every := time.Second / time.Duration(l.rate)
+	return stream{fmt.Sprintf("%d a second", l.rate), int(l.steady / every), every}
+}
+
+// warmUp delivers for some seconds, which nothing measures.
+func (l deliveryLoad) warmUp(ctx context.Context, r *rig) error {
+	l.handler, l.steady = 0, 5*time.Second
+	_, err := l.deliver(ctx, r, l.paced())
+	return err
+}
+
+// deliver measures a stream of the service.
+func (l deliveryLoad) deliver(ctx context.Context, r *rig, st stream) (outcome, error) {
+	s := openShop(l.handler)
+	defer s.Close()
+	st.name = "delivery, " + st.name
+	publish, err := r.publisherTo(ctx, s, l.endpoints)
+	if err != nil {
+		return outcome{}, err
+	}
+	o, err := s.measure(ctx, st, l.wait, publish)
+	if err != nil {
+		return o, err
+	}
+	err = r.readHistories(ctx, s, &o)
+	return o, err
+}
+
+// publisherTo returns the function that publishes to a shop's registrations by turns.
+func (r *rig) publisherTo(
+	ctx context.Context, s *shop, count int,
+) (func(context.Context, int) (string, error), error) {
+	endpoints, err := r.endpoints(ctx, s.URL, count)
+	return func(ctx context.Context, i int) (string, error) { return r.publish(ctx, endpoints[i%count]) }, err
+}
+
+// readHistories sets what Temporal recorded of each delivery: the executions of activities that are
+// not one of the shop's requests, and the events of its history.
+func (r *rig) readHistories(ctx context.Context, s *shop, o *outcome) error {
+	var executed, events atomic.Int64
+	group, reading := errgroup.WithContext(ctx)
+	group.SetLimit(publishers)
+	for _, id := range o.ids {
+		group.Go(func() error {
+			// The execution that sends is recorded when it has ended, so wait for the end of what arrives.
+			all := r.plain.GetWorkflowHistory(reading, id, "", o.missed == 0, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+			for all.HasNext() {
+				event, err := all.Next()
+				if err != nil {
+					return err
+				}
+				events.Add(1)
+				executed.Add(int64(event.GetActivityTaskStartedEventAttributes().GetAttempt()))
+				if event.GetMarkerRecordedEventAttributes().GetMarkerName() == "LocalActivity" {
+					executed.Add(1)
+				}
+			}
+			return nil
+		})
+	}
+	err := group.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := float64(len(o.ids))
+	o.unsent = []float64{(float64(executed.Load()) - float64(s.requests-s.open)) / n}
+	o.events = []float64{float64(events.Load()) / n}
+	return err
 }
 
 // endpoints registers count endpoints at base, 50 for each merchant.
@@ -96,103 +192,20 @@ func (r *rig) endpoints(ctx context.Context, base string, count int) ([]webhook.
 	return all, nil
 }
 
-// publish makes an event for one endpoint and starts its delivery.
-func (r *rig) publish(ctx context.Context, e webhook.Endpoint) (webhook.Event, error) {
+// publish makes an event for one endpoint and starts its delivery. It returns the delivery's id.
+func (r *rig) publish(ctx context.Context, e webhook.Endpoint) (string, error) {
 	event, ref, err := r.store.PublishTest(ctx, storage.TestEvent{
 		Owner: e.Owner, EndpointID: e.ID, SubjectID: checkout.NewID("test"), Type: webhook.PayoutSent,
 		Data: func(time.Time) any { return struct{}{} },
 	})
 	if err != nil {
-		return event, err
+		return "", err
 	}
 	err = r.flows.StartDelivery(ctx, event, ref)
 	for tries := 0; errors.Is(err, runs.ErrOutcomeUnknown) && tries < 10; tries++ {
 		err = r.flows.StartDelivery(ctx, event, ref) // a repetition changes nothing
 	}
-	return event, err
-}
-
-// measure publishes at rate to one endpoint. It returns the time from publish to
-// receipt of each event.
-func (r *rig) measure(ctx context.Context, rate int, period time.Duration) ([]time.Duration, error) {
-	fmt.Fprintf(os.Stderr, "steady pace: measuring for %s\n", period)
-	var (
-		published, arrived sync.Map // event id to time.Time
-		group              errgroup.Group
-	)
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
-		arrived.LoadOrStore(request.Header.Get("X-Service-Event-Id"), time.Now())
-	}))
-	defer server.Close()
-	endpoints, err := r.endpoints(ctx, server.URL, 1)
-	if err != nil {
-		return nil, err
-	}
-
-	ticker := time.NewTicker(time.Second / time.Duration(rate))
-	defer ticker.Stop()
-	for end := time.Now().Add(period); time.Now().Before(end) && ctx.Err() == nil; <-ticker.C {
-		began := time.Now()
-		group.Go(func() error {
-			event, err := r.publish(ctx, endpoints[0])
-			published.Store(event.ID, began)
-			return err
-		})
-	}
-
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-
-	var latencies []time.Duration
-	deadline := time.Now().Add(time.Minute)
-	published.Range(func(id, began any) bool {
-		at, ok := arrived.Load(id)
-		for ; !ok && time.Now().Before(deadline); at, ok = arrived.Load(id) {
-			time.Sleep(10 * time.Millisecond)
-		}
-		if !ok {
-			err = fmt.Errorf("event %s did not arrive within a minute", id)
-			return false
-		}
-		latencies = append(latencies, at.(time.Time).Sub(began.(time.Time)))
-		return true
-	})
-	return latencies, err
-}
-
-// publisher publishes events and waits for each to arrive.
-type publisher struct {
-	*rig
-	endpoints []webhook.Endpoint // several, because each gets four attempts at a time
-	close     func()
-	turn      chan int
-	arrived   arrivals // of events
-}
-
-func newPublisher(ctx context.Context, r *rig, clients int) (*publisher, error) {
-	p := &publisher{rig: r, turn: make(chan int, clients)}
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
-		p.arrived.note(request.Header.Get("X-Service-Event-Id"))
-	}))
-	p.close = server.Close
-	for i := range clients {
-		p.turn <- i
-	}
-	var err error
-	p.endpoints, err = r.endpoints(ctx, server.URL, clients)
-	return p, err
-}
-
-// one makes one delivery. No two deliveries share an endpoint at the same time.
-func (p *publisher) one(ctx context.Context) error {
-	i := <-p.turn
-	defer func() { p.turn <- i }()
-	event, err := p.publish(ctx, p.endpoints[i])
-	if err != nil {
-		return err
-	}
-	return p.arrived.await(ctx, event.ID, 1)
+	return ref.ID, err
 }
 
 // deliverOne runs one bare workflow and waits for its activity.
