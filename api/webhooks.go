@@ -36,7 +36,7 @@ func (s *Server) createEndpoint(r *http.Request) (int, any, error) {
 
 // newEndpoint reads the body of a registration. The error has all faults of the body.
 func (s *Server) newEndpoint(ctx context.Context, caller storage.Caller, members []member) (webhook.Endpoint, error) {
-	f := newFields(members, "url", "events", "description")
+	f := newFields(members, "url", "events", "description", "max_in_flight", "rate_limit")
 	e := webhook.Endpoint{
 		Ref:    caller.Key.Owner.Ref(newID(ctx, checkout.PrefixEndpoint)),
 		Status: webhook.EndpointEnabled, Secret: newSecret(ctx),
@@ -48,6 +48,7 @@ func (s *Server) newEndpoint(ctx context.Context, caller storage.Caller, members
 	if text := f.description(); text != nil && *text != "" {
 		e.Description = text
 	}
+	e.MaxInFlight, e.RateLimit = f.limit("max_in_flight"), f.limit("rate_limit")
 	if err := ctx.Err(); err != nil {
 		return e, fmt.Errorf("check url: %w", err)
 	}
@@ -65,6 +66,22 @@ func (f fields) description() *string {
 		f.add("description", err.Error()) // CheckDescription writes its errors for merchants
 	}
 	return &text
+}
+
+// limit reads a limit of a registration; nil when there is none.
+func (f fields) limit(name string) *int {
+	if _, ok := f.optional(name); !ok {
+		return nil
+	}
+	return new(f.whole(name, 1, webhook.MaxLimit, 0))
+}
+
+// changedLimit reads the change of a limit: nil for none, and 0 for null, which brings the default back.
+func (f fields) changedLimit(members []member, name string) *int {
+	if slices.ContainsFunc(members, func(m member) bool { return m.name == name && m.value.Kind() == 'n' }) {
+		return new(0)
+	}
+	return f.limit(name)
 }
 
 // listEndpoints serves GET /v1/webhooks, newest first.
@@ -91,7 +108,7 @@ func (s *Server) changeEndpoint(r *http.Request, e webhook.Endpoint) (int, any, 
 func (s *Server) endpointChange(
 	ctx context.Context, mode checkout.Mode, members []member,
 ) (c storage.EndpointChange, err error) {
-	f := newFields(members, "url", "events", "description", "status")
+	f := newFields(members, "url", "events", "description", "status", "max_in_flight", "rate_limit")
 	c.URL = s.receiver(ctx, f, "url", mode, false)
 	if _, ok := f.optional("events"); ok {
 		c.Events = f.events()
@@ -103,12 +120,13 @@ func (s *Server) endpointChange(
 		status := requiredChoice(f, "status", webhook.EndpointStatuses)
 		c.Status = &status
 	}
+	c.MaxInFlight, c.RateLimit = f.changedLimit(members, "max_in_flight"), f.changedLimit(members, "rate_limit")
 
 	if err := ctx.Err(); err != nil {
 		return c, fmt.Errorf("check url: %w", err)
 	}
-	if f.err() == nil && len(f.values) == 0 {
-		return c, invalid("The body must have at least one of url, events, description, status.")
+	if f.err() == nil && c.Empty() {
+		return c, invalid("The body must have at least one of url, events, description, status, max_in_flight, rate_limit.")
 	}
 	return c, f.err()
 }

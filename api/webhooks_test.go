@@ -26,7 +26,7 @@ func TestCreateEndpoint_AnswersTheRegistrationWithItsSecret(t *testing.T) {
 	require.Equal(t, map[string]any{
 		"id": id, "secret": secret, "url": "https://shop.example/hook?a=1", "events": []any{"payout.sent", "checkout.completed"},
 		"description": "Shop, Zürich", "status": "enabled", "livemode": false, "previous_secret_expires_at": nil,
-		"failing_since": nil,
+		"failing_since": nil, "max_in_flight": nil, "rate_limit": nil,
 	}, got.json)
 	require.NotContains(t, f.log.String(), secret)
 	require.NotContains(t, f.log.String(), "shop.example")
@@ -131,10 +131,44 @@ func TestChangeEndpoint_ChangesWhatIsSent(t *testing.T) {
 
 	got := f.do("PATCH", path, key, `{"url":null,"events":null,"description":null,"status":null}`)
 	require.Equal(t, 400, got.status)
-	require.Equal(t, "The body must have at least one of url, events, description, status.", got.json["message"])
+	require.Equal(t, "The body must have at least one of url, events, description, status, max_in_flight, rate_limit.", got.json["message"])
 	require.NotContains(t, got.json, "param")
 	require.Equal(t, 415, f.do("PATCH", path, key, "").status)
 	require.Equal(t, want, f.do("GET", path, key, "").json)
+}
+
+func TestEndpoint_LimitsAreChangedAndTakenAway(t *testing.T) {
+	f := newFront(t)
+	key := f.merchant.testKey
+	got := f.do("POST", "/v1/webhooks", key, `{"url":"https://shop.example/hook","events":["*"],"max_in_flight":1,"rate_limit":1000}`)
+	require.Equal(t, 201, got.status, got.body)
+	require.Contains(t, got.body, `"max_in_flight":1,"rate_limit":1000,`)
+	path := "/v1/webhooks/" + got.json["id"].(string)
+	for _, step := range []struct{ change, want string }{
+		{`{"max_in_flight":1000}`, `"max_in_flight":1000,"rate_limit":1000,`},
+		{`{"description":"Orders"}`, `"max_in_flight":1000,"rate_limit":1000,`},
+		{`{"rate_limit":null}`, `"max_in_flight":1000,"rate_limit":null,`},
+		{`{"max_in_flight":null,"rate_limit":25}`, `"max_in_flight":null,"rate_limit":25,`},
+		{`{"max_in_flight":null}`, `"max_in_flight":null,"rate_limit":25,`},
+	} {
+		got := f.do("PATCH", path, key, step.change)
+		require.Equal(t, 200, got.status, got.body)
+		require.Contains(t, got.body, step.want, step.change)
+		require.Equal(t, got.body, f.do("GET", path, key, "").body)
+		require.Contains(t, f.do("GET", "/v1/webhooks", key, "").body, step.want)
+	}
+	none := f.do("POST", "/v1/webhooks", key, `{"url":"https://shop.example/hook","events":["*"],"max_in_flight":null,"rate_limit":null}`)
+	require.Contains(t, none.body, `"max_in_flight":null,"rate_limit":null,`)
+
+	for _, name := range []string{"max_in_flight", "rate_limit"} {
+		for _, value := range []string{"0", "1001", "-1", "1.5", "4.0", "1e1", `"4"`, "true", "[]", "99999999999999999999"} {
+			for method, path := range map[string]string{"POST": "/v1/webhooks", "PATCH": path} {
+				got := f.do(method, path, key, `{"url":"https://shop.example/hook","events":["*"],"`+name+`":`+value+`}`)
+				require.Equal(t, 400, got.status, value)
+				require.Equal(t, name+" must be a whole number from 1 to 1000", got.json["message"])
+			}
+		}
+	}
 }
 
 func TestCreateEndpoint_AnEmptyDescriptionIsNone(t *testing.T) {

@@ -26,6 +26,9 @@ type AttemptDecision struct {
 	URL       string
 	Body      []byte
 	Digests   [][]byte // digest of the secret; during a rotation, then that of the previous secret
+	// MaxInFlight and RateLimit are the limits of the registration, in each worker process: attempts under way at a
+	// time, and attempts begun in a second. 0 is the default, which a session's own address always has.
+	MaxInFlight, RateLimit int
 }
 
 // BeginAttempt locks the delivery, asks webhook.DeliverySnapshot.Decide for the turn's action, and notes
@@ -76,7 +79,7 @@ func (s *Store) beginFirst(
 			SELECT d.event_id, d.next_attempt_at, CASE WHEN d.session_url THEN d.url ELSE w.url END AS url,
 				coalesce($8::timestamptz, clock_timestamp()) AS now, w.id AS secret_of, w.master_key_id, w.sealed_digest,
 				CASE WHEN w.previous_expires_at > clock_timestamp() THEN w.previous_master_key_id END AS previous_key_id,
-				w.previous_sealed_digest
+				w.previous_sealed_digest, `+endpointLimits+`
 			FROM webhook_delivery d JOIN webhook_endpoint w ON w.id = d.endpoint_id
 			WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3
 				AND d.run = 0 AND d.run_id IS NULL AND d.status = 'pending' AND NOT d.held
@@ -91,12 +94,13 @@ func (s *Store) beginFirst(
 			INSERT INTO webhook_attempt (delivery_id, run, number, scheduled_at, started_at)
 			SELECT $1, 1, 1, next_attempt_at, now FROM due
 		)
-		SELECT e.id, e.type, e.body, due.url, secret_of, master_key_id, sealed_digest, previous_key_id, previous_sealed_digest
+		SELECT e.id, e.type, e.body, due.url, secret_of, master_key_id, sealed_digest, previous_key_id, previous_sealed_digest,
+			max_in_flight, rate_limit
 		FROM due JOIN event e ON e.id = due.event_id`,
 		ref.ID, ref.MerchantID, ref.Mode, turn.RunID, counted, webhook.AttemptTimeout,
 		webhook.AttemptTimeout+webhook.FallbackDelay(turn.Made+turn.Try), orNull(turn.Now), s.keys.IDs()).Scan(
 		&out.EventID, &out.EventType, &out.Body, &out.URL, &by.SecretOf, &by.KeyID, &by.Sealed, &by.PreviousKeyID,
-		&by.Previous)
+		&by.Previous, &out.MaxInFlight, &out.RateLimit)
 	if err == nil {
 		out.Digests, err = s.unsealDigests(by)
 	}
@@ -161,6 +165,8 @@ type lockedDelivery struct {
 	Body       []byte
 	LastStatus int
 	LastKind   webhook.ErrorKind
+
+	MaxInFlight, RateLimit int
 }
 
 // webhookSecret is the sealed secret that signs. It is that of the endpoint SecretOf; nil means that
@@ -169,6 +175,11 @@ type webhookSecret struct {
 	SecretOf, KeyID, PreviousKeyID *string // PreviousKeyID is nil when no rotation is under way
 	Sealed, Previous               []byte
 }
+
+// endpointLimits selects the limits that hold for a delivery d to the registration w; 0 is the default.
+const endpointLimits = `
+	CASE WHEN d.session_url THEN 0 ELSE coalesce(w.max_in_flight, 0) END AS max_in_flight,
+	CASE WHEN d.session_url THEN 0 ELSE coalesce(w.rate_limit, 0) END AS rate_limit`
 
 // secretEndpoints selects the ids of the endpoints whose secrets may sign the delivery d of the event e. This
 // is the delivery's endpoint w. If w is deleted and the delivery goes to a session's own address,
@@ -197,7 +208,7 @@ const readLocked = `
 		coalesce(a.status_code, 0) AS last_status, coalesce(a.error_kind, '') AS last_kind,
 		k.id AS secret_of, coalesce(k.url, '') AS secret_for, k.master_key_id AS key_id, k.sealed_digest AS sealed,
 		CASE WHEN k.previous_expires_at > clock_timestamp() THEN k.previous_master_key_id END AS previous_key_id,
-		k.previous_sealed_digest AS previous
+		k.previous_sealed_digest AS previous, ` + endpointLimits + `
 	FROM webhook_delivery d JOIN event e ON e.id = d.event_id JOIN webhook_endpoint w ON w.id = d.endpoint_id
 		LEFT JOIN webhook_attempt a ON a.delivery_id = d.id AND a.run = d.run AND a.number = d.attempts
 		LEFT JOIN webhook_endpoint k ON k.id = ANY (` + secretEndpoints + `)
@@ -243,6 +254,7 @@ func (d lockedDelivery) decided(decision webhook.Decision) AttemptDecision {
 		Decision: decision, Run: d.Run, Status: d.Status,
 		Last:    webhook.Attempt{Finished: !d.Sending, StatusCode: d.LastStatus, ErrorKind: d.LastKind},
 		EventID: d.EventID, EventType: d.EventType, URL: d.URL, Body: d.Body,
+		MaxInFlight: d.MaxInFlight, RateLimit: d.RateLimit,
 	}
 	if decision.NewRun {
 		out.Run, out.Status = d.Run+1, webhook.DeliveryPending

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -83,21 +84,21 @@ func (s *Store) insertEndpoint(
 ) error {
 	keyID, sealed := s.keys.Seal(e.ID, webhook.SecretDigest(e.Secret))
 	return tx.QueryRow(ctx, `
-		INSERT INTO webhook_endpoint (id, merchant_id, mode, url, events, description, status,
-			session_id, master_key_id, sealed_digest, created_at)
-		VALUES (@id, @merchant, @mode, @url, @events, @description, @status,
-			@session, @key, @sealed, date_trunc('milliseconds', clock_timestamp())) RETURNING created_at`,
+		INSERT INTO webhook_endpoint (id, merchant_id, mode, url, events, description, status, max_in_flight,
+			rate_limit, session_id, master_key_id, sealed_digest, created_at)
+		VALUES (@id, @merchant, @mode, @url, @events, @description, @status, @max_in_flight,
+			@rate_limit, @session, @key, @sealed, date_trunc('milliseconds', clock_timestamp())) RETURNING created_at`,
 		pgx.NamedArgs{
 			"id": e.ID, "merchant": e.MerchantID, "mode": e.Mode, "url": e.URL,
 			"events": e.Events, "description": e.Description, "status": e.Status,
-			"session": sessionID, "key": keyID, "sealed": sealed,
+			"max_in_flight": e.MaxInFlight, "rate_limit": e.RateLimit, "session": sessionID, "key": keyID, "sealed": sealed,
 		}).Scan(&e.CreatedAt)
 }
 
 const (
 	selectEndpointColumns = `
 		SELECT id, merchant_id, mode, url, CASE WHEN '*' = ANY (events) THEN '{*}' ELSE events END AS events,
-			description, status, created_at,
+			description, status, max_in_flight, rate_limit, created_at,
 			CASE WHEN previous_expires_at > clock_timestamp() THEN previous_expires_at END AS rotating_until,
 			` + failingSince + ` AS failing_since `
 	selectEndpoint = selectEndpointColumns + `FROM webhook_endpoint w `
@@ -133,8 +134,16 @@ type EndpointChange struct {
 	Description      *string
 	ClearDescription bool
 	Status           *webhook.EndpointStatus
+	MaxInFlight      *int // 0: the default
+	RateLimit        *int // 0: the default
 	// Was holds the values that the editor saw; nil skips the check. See ChangedError.
 	Was *webhook.Endpoint
+}
+
+// Empty reports whether c changes nothing.
+func (c EndpointChange) Empty() bool {
+	return c.URL == nil && c.Events == nil && c.Description == nil && c.Status == nil &&
+		c.MaxInFlight == nil && c.RateLimit == nil
 }
 
 // conflicts returns the fields that c changes and that somebody else changed since the editor saw
@@ -149,11 +158,21 @@ func (c EndpointChange) conflicts(now webhook.Endpoint) (fields []string) {
 	if c.Events != nil && !slices.Equal(now.Events, c.Was.Events) && !slices.Equal(now.Events, c.Events) {
 		fields = append(fields, "events")
 	}
+	if limitConflicts(c.MaxInFlight, now.MaxInFlight, c.Was.MaxInFlight) {
+		fields = append(fields, "max_in_flight")
+	}
+	if limitConflicts(c.RateLimit, now.RateLimit, c.Was.RateLimit) {
+		fields = append(fields, "rate_limit")
+	}
 	if is := deref(now.Description); (c.Description != nil || c.ClearDescription) &&
 		is != deref(c.Was.Description) && is != deref(c.Description) {
 		fields = append(fields, "description")
 	}
 	return fields
+}
+
+func limitConflicts(changed, now, was *int) bool {
+	return changed != nil && deref(now) != deref(was) && deref(now) != *changed
 }
 
 // beginsAnew reports whether c makes earlier failures of the registration worthless.
@@ -193,12 +212,14 @@ func (s *Store) ChangeEndpoint(
 			WITH w AS (
 				UPDATE webhook_endpoint w SET url = coalesce($4, url),
 					events = coalesce($5, events), status = coalesce($8, status),
+					max_in_flight = nullif(coalesce($9, max_in_flight), 0), rate_limit = nullif(coalesce($10, rate_limit), 0),
 					changed_at = clock_timestamp(),
 					description = CASE WHEN $7 THEN NULL ELSE coalesce($6, description) END
 				`+ownEndpoint+`
 				RETURNING *
 			) `+selectEndpointColumns+`FROM w`,
-			ref.MerchantID, ref.Mode, ref.ID, c.URL, c.Events, c.Description, c.ClearDescription, c.Status)
+			ref.MerchantID, ref.Mode, ref.ID, c.URL, c.Events, c.Description, c.ClearDescription, c.Status,
+			c.MaxInFlight, c.RateLimit)
 		if err != nil {
 			return e, err
 		}
@@ -221,6 +242,8 @@ func endpointChanged(by []checkout.AuditEntry, was, is webhook.Endpoint) []check
 	note("URL of", webhook.HostPortOf(was.URL), webhook.HostPortOf(is.URL))
 	note("events", fmt.Sprint(was.Events), fmt.Sprint(is.Events))
 	note("description", "“"+deref(was.Description)+"”", "“"+deref(is.Description)+"”")
+	note("max_in_flight", limitWords(was.MaxInFlight), limitWords(is.MaxInFlight))
+	note("rate_limit", limitWords(was.RateLimit), limitWords(is.RateLimit))
 	note("status", string(was.Status), string(is.Status))
 	if len(detail) == 0 {
 		return nil
@@ -230,6 +253,13 @@ func endpointChanged(by []checkout.AuditEntry, was, is webhook.Endpoint) []check
 		noted[i].Detail = strings.Join(detail, "; ")
 	}
 	return noted
+}
+
+func limitWords(limit *int) string {
+	if limit == nil {
+		return "default"
+	}
+	return strconv.Itoa(*limit)
 }
 
 // DeleteEndpoint deletes a registration. Nothing more is sent to it, and Reconcile cancels its
@@ -304,10 +334,10 @@ func (s *Store) RotateSecret(
 	})
 }
 
-// deref returns the text, or "" for nil.
-func deref(text *string) string {
-	if text == nil {
-		return ""
+// deref returns the value, or the zero value for nil.
+func deref[T any](value *T) (of T) {
+	if value == nil {
+		return of
 	}
-	return *text
+	return *value
 }

@@ -47,6 +47,53 @@ func TestChangeEndpoint_ANewURLHoldsForTheAttemptsToCome(t *testing.T) {
 	require.Equal(t, "https://shop.example/own", f.begin(t, own, "run-c", 1).URL)
 }
 
+func TestBeginAttempt_HasTheLimitsOfItsRegistration(t *testing.T) {
+	f := newFixture(t)
+	e, err := f.CreateEndpoint(t.Context(), webhook.Endpoint{
+		Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: "https://shop.example/a",
+		Events: []webhook.EventType{webhook.AllEvents}, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
+		MaxInFlight: new(20), RateLimit: new(7),
+	})
+	require.NoError(t, err)
+	plain := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	limits := func(ref checkout.Ref, number int) [2]int {
+		t.Helper()
+		out := f.begin(t, ref, "run-"+ref.ID, number)
+		require.Equal(t, webhook.StepBegin, out.Step)
+		require.NoError(t, f.FinishAttempt(t.Context(), ref, refused(1, number), time.Minute))
+		return [2]int{out.MaxInFlight, out.RateLimit}
+	}
+	change := func(c storage.EndpointChange) {
+		t.Helper()
+		_, err := f.ChangeEndpoint(t.Context(), e.Ref, c)
+		require.NoError(t, err)
+	}
+
+	_, ref := f.publishTest(t, e, webhook.PayoutSent)
+	require.Equal(t, [2]int{20, 7}, limits(ref, 1), "the first attempt")
+	require.Equal(t, [2]int{20, 7}, limits(ref, 2), "a retry")
+	report, err := f.ReportAttempt(t.Context(), ref, webhook.Turn{RunID: "run-" + ref.ID, Try: 1})
+	require.NoError(t, err)
+	require.Equal(t, [2]int{20, 7}, [2]int{report.MaxInFlight, report.RateLimit}, "a report")
+	change(storage.EndpointChange{MaxInFlight: new(1000), URL: new("https://shop.example/b")})
+	require.Equal(t, [2]int{1000, 7}, limits(ref, 3), "a change holds from the next attempt on, and changes nothing else")
+	change(storage.EndpointChange{MaxInFlight: new(0)})
+	require.Equal(t, [2]int{0, 7}, limits(ref, 4))
+
+	_, ref = f.publishTest(t, plain, webhook.PayoutSent)
+	require.Equal(t, [2]int{0, 0}, limits(ref, 1), "the limits of another registration for the same address")
+	own := f.sessionURLDelivery(t, e)
+	require.Equal(t, [2]int{0, 0}, limits(own, 1), "a session's own address has those of nobody")
+	require.Equal(t, [2]int{0, 0}, limits(own, 2))
+
+	for _, limit := range []int{-1, 1001} {
+		_, err := f.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{RateLimit: &limit})
+		require.ErrorContains(t, err, "webhook_endpoint_rate_limit_check")
+		_, err = f.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{MaxInFlight: &limit})
+		require.ErrorContains(t, err, "webhook_endpoint_max_in_flight_check")
+	}
+}
+
 func TestEndpoint_IsNotFoundForOthers(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)

@@ -97,7 +97,7 @@ func (s *server) changeWebhook(v face.Visit, e webhook.Endpoint) (face.Answer, e
 	}
 
 	change := f.change()
-	if change.URL == nil && change.Events == nil && change.Description == nil {
+	if change.Empty() {
 		return face.GoTo(v.Path("/webhooks/"+e.ID), face.NothingChanged)
 	}
 
@@ -121,7 +121,21 @@ func (f webhookForm) change() storage.EndpointChange {
 	if f.Description != before.Description {
 		c.Description, c.ClearDescription = &f.Description, f.Description == ""
 	}
+	if f.MaxInFlight != before.MaxInFlight {
+		c.MaxInFlight = changedLimit(f.MaxInFlight)
+	}
+	if f.RateLimit != before.RateLimit {
+		c.RateLimit = changedLimit(f.RateLimit)
+	}
 	return c
+}
+
+// changedLimit returns the change to a limit as typed, which is valid.
+func changedLimit(text string) *int {
+	if limit, _ := limitOf(text); limit != nil {
+		return limit
+	}
+	return new(0)
 }
 
 func eventTypes(texts []string) (all []webhook.EventType) {
@@ -150,6 +164,7 @@ func (s *server) webhookConflict(v face.Visit, f webhookForm, conflict *pg.Chang
 	f.Was = e
 	now := f.Before()
 	f.URL, f.Description, f.Events = now.URL, now.Description, now.Events
+	f.MaxInFlight, f.RateLimit = now.MaxInFlight, now.RateLimit
 	if change.URL != nil && !slices.Contains(conflict.Fields, "url") {
 		f.URL = typed.URL
 	}
@@ -159,11 +174,19 @@ func (s *server) webhookConflict(v face.Visit, f webhookForm, conflict *pg.Chang
 	if change.Events != nil && !slices.Contains(conflict.Fields, "events") {
 		f.Events = typed.Events
 	}
+	if change.MaxInFlight != nil && !slices.Contains(conflict.Fields, "max_in_flight") {
+		f.MaxInFlight = typed.MaxInFlight
+	}
+	if change.RateLimit != nil && !slices.Contains(conflict.Fields, "rate_limit") {
+		f.RateLimit = typed.RateLimit
+	}
 
 	said := map[string]string{
-		"url":         typed.URL,
-		"description": typed.Description,
-		"events":      strings.Join(texts(typed.Events), ", "),
+		"url":           typed.URL,
+		"description":   typed.Description,
+		"events":        strings.Join(texts(typed.Events), ", "),
+		"max_in_flight": typed.MaxInFlight,
+		"rate_limit":    typed.RateLimit,
 	}
 	for _, field := range conflict.Fields {
 		f.Faults[field] = conflictFault(said[field])

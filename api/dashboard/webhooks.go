@@ -3,7 +3,9 @@ package dashboard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -69,17 +71,39 @@ type webhookForm struct {
 	URL         string
 	Description string
 	Events      []webhook.EventType
+	MaxInFlight string            // as typed, "" for the default
+	RateLimit   string            // as typed, "" for the default
 	Was         webhook.Endpoint  // stored registration when the form was shown
 	Faults      map[string]string // by the field's name
 }
 
 // Before returns the form's values when it was shown, for its hidden fields.
 func (f webhookForm) Before() webhookForm {
-	b := webhookForm{URL: f.Was.URL, Events: f.Was.Events}
+	b := webhookForm{
+		URL: f.Was.URL, Events: f.Was.Events,
+		MaxInFlight: limitText(f.Was.MaxInFlight), RateLimit: limitText(f.Was.RateLimit),
+	}
 	if f.Was.Description != nil {
 		b.Description = *f.Was.Description
 	}
 	return b
+}
+
+func limitText(limit *int) string {
+	if limit == nil {
+		return ""
+	}
+	return strconv.Itoa(*limit)
+}
+
+// limitOf reads the text of a limit, nil for the default. It returns false unless it is a whole number from 1 to
+// webhook.MaxLimit.
+func limitOf(text string) (*int, bool) {
+	if text == "" {
+		return nil, true
+	}
+	n, err := strconv.Atoi(text)
+	return &n, err == nil && n >= 1 && n <= webhook.MaxLimit
 }
 
 // Chosen reports whether an event type is chosen.
@@ -94,12 +118,20 @@ func (s *server) readWebhook(v face.Visit) (webhookForm, error) {
 	f := webhookForm{
 		ID: v.ID(), URL: strings.TrimSpace(v.PostFormValue("url")),
 		Description: strings.TrimSpace(v.PostFormValue("description")), Faults: map[string]string{},
+		MaxInFlight: strings.TrimSpace(v.PostFormValue("max_in_flight")), RateLimit: strings.TrimSpace(v.PostFormValue("rate_limit")),
 	}
 	f.Events = eventsOf(v.PostForm["events"])
 	f.Was = webhook.Endpoint{
 		URL:         v.PostFormValue("before_url"),
 		Events:      eventTypes(v.PostForm["before_events"]),
 		Description: new(v.PostFormValue("before_description")),
+	}
+	f.Was.MaxInFlight, _ = limitOf(v.PostFormValue("before_max_in_flight"))
+	f.Was.RateLimit, _ = limitOf(v.PostFormValue("before_rate_limit"))
+	for name, text := range map[string]string{"max_in_flight": f.MaxInFlight, "rate_limit": f.RateLimit} {
+		if _, ok := limitOf(text); !ok {
+			f.Faults[name] = fmt.Sprintf("The limit must be a whole number from 1 to %d.", webhook.MaxLimit)
+		}
 	}
 	if len(f.Events) == 0 {
 		f.Faults["events"] = "Choose at least one event."
@@ -151,6 +183,8 @@ func (s *server) createWebhook(v face.Visit) (face.Answer, error) {
 	if f.Description != "" {
 		e.Description = &f.Description
 	}
+	e.MaxInFlight, _ = limitOf(f.MaxInFlight)
+	e.RateLimit, _ = limitOf(f.RateLimit)
 
 	got, err := face.Made(s.Store, v, e.ID, e.Secret, secretOfWebhook(v), func() error {
 		_, err := s.Store.CreateEndpoint(v.Context(), e, v.Audit("webhook.created", e.ID, "for "+webhook.HostPortOf(e.URL)))

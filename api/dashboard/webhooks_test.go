@@ -194,6 +194,45 @@ func TestWebhooks_AllEventsAreABoxOfTheirOwn(t *testing.T) {
 	require.Equal(t, []string{"*"}, stored())
 }
 
+func TestWebhooks_LimitsOfTheAttempts(t *testing.T) {
+	s := plainSender(t)
+	dev, at := s.as(checkout.RoleDeveloper), "/test/webhooks/"+s.endpoint.ID
+	stored := func() string {
+		return value[string](s.desk, `SELECT concat_ws(' ', coalesce(max_in_flight, 0), coalesce(rate_limit, 0)) FROM webhook_endpoint WHERE id = $1`, s.endpoint.ID)
+	}
+	require.NotContains(t, dev.get(at).text(), "from each worker")
+	for _, wrong := range []string{"0", "1001", "-1", "1.5", "many"} {
+		got := dev.form(at+"/edit", at).send("max_in_flight", wrong, "rate_limit", "5")
+		require.Equal(t, 422, got.status, wrong)
+		require.Contains(t, got.text(), "The limit must be a whole number from 1 to 1000.")
+		require.Equal(t, wrong, dev.formOf(got, at).fields.Get("max_in_flight"), "what was typed stays")
+	}
+	require.Equal(t, "0 0", stored())
+
+	a, b, c := dev.form(at+"/edit", at), dev.form(at+"/edit", at), dev.form(at+"/edit", at)
+	require.Equal(t, at+" webhook_changed", a.send("max_in_flight", " 8 ").to())
+	require.Equal(t, at+" webhook_changed", b.send("rate_limit", "1000").to())
+	require.Equal(t, "8 1000", stored(), "the other tab's stays")
+	require.Contains(t, dev.get(at).text(), "at most 8 from each worker")
+	require.Contains(t, dev.get(at).text(), "at most 1000 from each worker")
+	lost := c.send("max_in_flight", "9", "rate_limit", "1000", "description", "Typed")
+	require.Equal(t, 409, lost.status)
+	require.Contains(t, lost.text(), "You had entered “9”")
+	again := dev.formOf(lost, at)
+	require.Equal(t, []string{"8", "1000", "Typed"}, []string{again.fields.Get("max_in_flight"), again.fields.Get("rate_limit"), again.fields.Get("description")})
+
+	require.Equal(t, at+" webhook_changed", dev.form(at+"/edit", at).send("max_in_flight", "", "rate_limit", "20").to())
+	require.Equal(t, "0 20", stored())
+	audited := s.audited("webhook.changed")
+	require.Contains(t, audited, "max_in_flight: default → 8;")
+	require.Contains(t, audited, "rate_limit: default → 1000;")
+	require.Contains(t, audited, "max_in_flight: 8 → default; rate_limit: 1000 → 20")
+
+	got := dev.form("/test/webhooks/new", "/test/webhooks").send("url", "https://shop.example/new", "max_in_flight", "3", "rate_limit", "2")
+	require.Equal(t, 303, got.status)
+	require.Equal(t, "3 2", value[string](s.desk, `SELECT max_in_flight || ' ' || rate_limit FROM webhook_endpoint WHERE url LIKE '%new'`))
+}
+
 // The REST API keeps the order of the types. A form that was shown in it looked like somebody else's change.
 func TestWebhooks_TheOrderOfTypesIsNoConflict(t *testing.T) {
 	s := plainSender(t)

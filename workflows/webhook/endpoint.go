@@ -31,6 +31,9 @@ var EndpointStatuses = []EndpointStatus{EndpointEnabled, EndpointDisabled}
 // workflow far below Temporal's limit of 2,000.
 const MaxEndpoints = 50
 
+// MaxLimit is the highest MaxInFlight and RateLimit of an endpoint.
+const MaxLimit = 1000
+
 // Endpoint is a webhook registration of the interface document.
 type Endpoint struct {
 	checkout.Ref
@@ -40,6 +43,9 @@ type Endpoint struct {
 	Description *string
 	Status      EndpointStatus
 	CreatedAt   time.Time
+	// MaxInFlight is how many attempts may be under way at a time, RateLimit how many may begin in a second, in each
+	// worker process. nil is the default.
+	MaxInFlight, RateLimit *int
 	// RotatingUntil is when the previous secret stops signing. It is nil when only one secret
 	// signs.
 	RotatingUntil *time.Time
@@ -69,6 +75,8 @@ func (e Endpoint) MarshalJSON() ([]byte, error) {
 		URL         string         `json:"url"`
 		Events      []EventType    `json:"events"`
 		Description *string        `json:"description"`
+		MaxInFlight *int           `json:"max_in_flight"`
+		RateLimit   *int           `json:"rate_limit"`
 		Status      EndpointStatus `json:"status"`
 		Livemode    bool           `json:"livemode"`
 		CreatedAt   string         `json:"created_at"`
@@ -76,7 +84,8 @@ func (e Endpoint) MarshalJSON() ([]byte, error) {
 		Failing     *string        `json:"failing_since"`
 		Secret      string         `json:"secret,omitempty"`
 	}{
-		ID: e.ID, URL: e.URL, Events: e.Events, Description: e.Description, Status: e.Status,
+		ID: e.ID, URL: e.URL, Events: e.Events, Description: e.Description,
+		MaxInFlight: e.MaxInFlight, RateLimit: e.RateLimit, Status: e.Status,
 		Livemode: e.Mode.Live(), CreatedAt: checkout.FormatTime(e.CreatedAt),
 		Rotating: checkout.FormatOptionalTime(e.RotatingUntil),
 		Failing:  checkout.FormatOptionalTime(e.FailingSince), Secret: e.Secret,

@@ -132,7 +132,7 @@ func (f corpusFile) requireDistinct(t *testing.T) {
 var corpusLeast = map[string]int{
 	"Authorization header": 40, "JSON": 60, "amount": 80, "currency and payout_currency": 60, "metadata": 60, "customer_email": 40,
 	"redirect_url": 60, "webhook url and webhook_url": 120, "events": 30, "path ids": 60, "HTTP": 60, "Idempotency-Key": 25, "list queries": 30,
-	"signature verifier": 60, "newer routes": 60,
+	"signature verifier": 60, "newer routes": 60, "limits of a webhook": 20,
 }
 
 var acceptedLeast = map[string]int{"total": 150}

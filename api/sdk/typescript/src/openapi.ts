@@ -309,7 +309,7 @@ export interface paths {
         head?: never;
         /**
          * Change a webhook
-         * @description Scope `webhooks:write`. Fields that you leave out do not change. A new `url` applies to the remaining attempts of every
+         * @description Scope `webhooks:write`. Fields that you leave out do not change, nor does null, except of a limit. A new `url` applies to the remaining attempts of every
          *     pending delivery; `disabled` holds the deliveries and uses up no attempt, `enabled` sends them.
          */
         patch: operations["changeWebhook"];
@@ -1215,6 +1215,10 @@ export interface components {
             events: components["schemas"]["EventChoice"];
             /** @description Your name for it. */
             description?: string | null;
+            /** @description How many attempts each of our workers makes at a time; 4 unless given. */
+            max_in_flight?: number | null;
+            /** @description How many attempts each of our workers begins in a second; unlimited unless given. */
+            rate_limit?: number | null;
         };
         WebhookChange: {
             url?: string | null;
@@ -1222,6 +1226,10 @@ export interface components {
             /** @description An empty string removes it. */
             description?: string | null;
             status?: components["schemas"]["WebhookStatus"] | null;
+            /** @description Null brings the default back. */
+            max_in_flight?: number | null;
+            /** @description Null takes it away. */
+            rate_limit?: number | null;
         };
         /** @description The signing secret, shown only here, and to a repeat with the same Idempotency-Key within 24 hours. All of it is the key, `whsec_` included. */
         Secret: string;
@@ -1232,6 +1240,10 @@ export interface components {
             url: string;
             events: components["schemas"]["EventChoice"];
             description: string | null;
+            /** @description How many attempts each of our workers makes at a time; null is the default, 4. */
+            max_in_flight: number | null;
+            /** @description How many attempts each of our workers begins in a second; null if there is no limit. */
+            rate_limit: number | null;
             status: components["schemas"]["WebhookStatus"];
             livemode: components["schemas"]["Livemode"];
             created_at: components["schemas"]["Time"];
