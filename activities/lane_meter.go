@@ -53,8 +53,9 @@ func (ls *lanes) sums(now time.Time) map[endpointKind]laneSums {
 	return sums
 }
 
-// Measure exports how the worker's attempts wait for their endpoints.
-func (d *Deliveries) Measure() error {
+// MeasureEndpoints exports how the worker's attempts wait for their endpoints. It is no method, because
+// the worker registers each method as an activity.
+func MeasureEndpoints(d *Deliveries) error {
 	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		for kind, s := range d.lanes.sums(time.Now()) {
 			of := endpointKindKey.String(string(kind))

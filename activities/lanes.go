@@ -45,6 +45,14 @@ type turn struct {
 	ahead int           // about how many attempts come before it
 }
 
+// turnOf returns the turn of a visit that has a place in this worker and not among all of them.
+func turnOf(v visit, wait time.Duration) turn {
+	if v.due.IsZero() {
+		v.due = time.Now()
+	}
+	return turn{wait: max(wait, shortestTimer), due: v.due}
+}
+
 func newLanes(first, most, slots int) *lanes {
 	return &lanes{first: first, most: most, slots: slots, byName: map[string]*lane{}, taken: map[string]int{}}
 }
@@ -118,10 +126,10 @@ func (ls *lanes) leave(v visit, o outcome) {
 }
 
 // bound sets the merchant's limits of a lane. The caller has a place in it.
-func (ls *lanes) bound(name string, b laneBounds) {
+func (ls *lanes) bound(v visit, b laneBounds) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	l := ls.byName[name]
+	l := ls.byName[v.lane]
 	if l.bounds != b {
 		l.bounds = b
 		l.closeFor(b.each(), time.Now())

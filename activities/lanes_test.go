@@ -158,7 +158,7 @@ func TestLanes_DrainABacklogAtThePaceOfTheShop(t *testing.T) {
 				const n = 1000
 				ls, began := newLanes(firstLimit, 100, Slots), time.Now()
 				require.Zero(t, ls.enter(t.Context(), visit{lane: "a", merchant: "m"}))
-				ls.bound("a", c.bounds)
+				ls.bound(visit{lane: "a"}, c.bounds)
 				ls.leave(visit{lane: "a", merchant: "m"}, outcome{})
 				l := sendAt(ls, c.shop, 150, n)
 				l.log(t, c.shop)

@@ -139,13 +139,37 @@ func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (cont
 		d.logNotBegun(ctx, err)
 		notSent.Reason = contract.ReasonAway
 		return notSent, nil
+	case out.Step == webhook.StepBusy: // other workers have its places
+		shown.effect = showsOverload
+		return d.busy(ctx, in, turnOf(visit, out.Wait), notSent), nil
 	case out.Step != webhook.StepBegin:
 		return d.notBegun(ctx, in, out, notSent)
 	}
 
+	d.lanes.bound(visit, laneBounds{maxInFlight: out.MaxInFlight, rateLimit: out.RateLimit})
+	if out.MaxInFlight > 0 {
+		defer d.leavePlace(ctx, in)
+	}
 	a, pause := d.send(ctx, in.DeliveryInput, out)
+	if pause > 0 {
+		d.pause(ctx, in, pause)
+	}
 	shown = outcome{effect: effectOf(a), began: a.StartedAt, pause: pause}
 	return d.sent(ctx, in.DeliveryInput, out, a)
+}
+
+// leavePlace gives back the attempt's place among all workers.
+func (d *Deliveries) leavePlace(ctx context.Context, in SendAttemptInput) {
+	if err := d.Store.LeavePlace(ctx, in.Ref); err != nil {
+		logger(ctx).WarnContext(ctx, "place of an attempt not left", "error", err) // it is free a few seconds later
+	}
+}
+
+// pause holds back the endpoint's attempts of other workers; its lane holds back those of this one.
+func (d *Deliveries) pause(ctx context.Context, in SendAttemptInput, pause time.Duration) {
+	if err := d.Store.PauseEndpoint(ctx, in.Ref, min(pause, longestPause)); err != nil {
+		logger(ctx).WarnContext(ctx, "pause of an endpoint not noted", "error", err)
+	}
 }
 
 // busy returns the result of an attempt that waits for its turn at its endpoint.

@@ -79,11 +79,12 @@ func (s *Store) beginFirst(
 			SELECT d.event_id, d.next_attempt_at, CASE WHEN d.session_url THEN d.url ELSE w.url END AS url,
 				coalesce($8::timestamptz, clock_timestamp()) AS now, w.id AS secret_of, w.master_key_id, w.sealed_digest,
 				CASE WHEN w.previous_expires_at > clock_timestamp() THEN w.previous_master_key_id END AS previous_key_id,
-				w.previous_sealed_digest, `+endpointLimits+`
+				w.previous_sealed_digest
 			FROM webhook_delivery d JOIN webhook_endpoint w ON w.id = d.endpoint_id
 			WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3
 				AND d.run = 0 AND d.run_id IS NULL AND d.status = 'pending' AND NOT d.held
-				AND w.deleted_at IS NULL AND (d.session_url OR w.status = 'enabled') AND w.master_key_id = ANY ($9)
+				AND w.deleted_at IS NULL AND (d.session_url OR w.status = 'enabled') AND `+unlimited+`
+				AND w.master_key_id = ANY ($9)
 				AND (coalesce(w.previous_expires_at, '-infinity') <= clock_timestamp() OR w.previous_master_key_id = ANY ($9))
 			FOR NO KEY UPDATE OF d SKIP LOCKED
 		), begun AS (
@@ -94,13 +95,12 @@ func (s *Store) beginFirst(
 			INSERT INTO webhook_attempt (delivery_id, run, number, scheduled_at, started_at)
 			SELECT $1, 1, 1, next_attempt_at, now FROM due
 		)
-		SELECT e.id, e.type, e.body, due.url, secret_of, master_key_id, sealed_digest, previous_key_id, previous_sealed_digest,
-			max_in_flight, rate_limit
+		SELECT e.id, e.type, e.body, due.url, secret_of, master_key_id, sealed_digest, previous_key_id, previous_sealed_digest
 		FROM due JOIN event e ON e.id = due.event_id`,
 		ref.ID, ref.MerchantID, ref.Mode, turn.RunID, counted, webhook.AttemptTimeout,
 		webhook.AttemptTimeout+webhook.FallbackDelay(turn.Made+turn.Try), orNull(turn.Now), s.keys.IDs()).Scan(
 		&out.EventID, &out.EventType, &out.Body, &out.URL, &by.SecretOf, &by.KeyID, &by.Sealed, &by.PreviousKeyID,
-		&by.Previous, &out.MaxInFlight, &out.RateLimit)
+		&by.Previous)
 	if err == nil {
 		out.Digests, err = s.unsealDigests(by)
 	}
@@ -128,6 +128,15 @@ func (s *Store) takeTurn(
 		return out, nil
 	}
 
+	if out.Step == webhook.StepBegin && row.Limited {
+		if out.Wait, err = row.takePlace(ctx, conn, ref); err != nil {
+			return out, err
+		}
+		if out.Wait > 0 { // nothing is noted
+			out.Step = webhook.StepBusy
+			return out, nil
+		}
+	}
 	if out.Step == webhook.StepBegin {
 		if row.SecretOf == nil {
 			row.webhookSecret, err = s.insertUntoldSecret(ctx, conn, ref, row)
@@ -166,7 +175,8 @@ type lockedDelivery struct {
 	LastStatus int
 	LastKind   webhook.ErrorKind
 
-	MaxInFlight, RateLimit int
+	Limited                bool // the registration has a limit or a pause
+	MaxInFlight, RateLimit int  // 0: none
 }
 
 // webhookSecret is the sealed secret that signs. It is that of the endpoint SecretOf; nil means that
@@ -208,7 +218,7 @@ const readLocked = `
 		coalesce(a.status_code, 0) AS last_status, coalesce(a.error_kind, '') AS last_kind,
 		k.id AS secret_of, coalesce(k.url, '') AS secret_for, k.master_key_id AS key_id, k.sealed_digest AS sealed,
 		CASE WHEN k.previous_expires_at > clock_timestamp() THEN k.previous_master_key_id END AS previous_key_id,
-		k.previous_sealed_digest AS previous, ` + endpointLimits + `
+		k.previous_sealed_digest AS previous, NOT ` + unlimited + ` AS limited, ` + endpointLimits + `
 	FROM webhook_delivery d JOIN event e ON e.id = d.event_id JOIN webhook_endpoint w ON w.id = d.endpoint_id
 		LEFT JOIN webhook_attempt a ON a.delivery_id = d.id AND a.run = d.run AND a.number = d.attempts
 		LEFT JOIN webhook_endpoint k ON k.id = ANY (` + secretEndpoints + `)

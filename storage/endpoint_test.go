@@ -52,7 +52,7 @@ func TestBeginAttempt_HasTheLimitsOfItsRegistration(t *testing.T) {
 	e, err := f.CreateEndpoint(t.Context(), webhook.Endpoint{
 		Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: "https://shop.example/a",
 		Events: []webhook.EventType{webhook.AllEvents}, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
-		MaxInFlight: new(20), RateLimit: new(7),
+		MaxInFlight: new(20), RateLimit: new(500),
 	})
 	require.NoError(t, err)
 	plain := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
@@ -70,15 +70,15 @@ func TestBeginAttempt_HasTheLimitsOfItsRegistration(t *testing.T) {
 	}
 
 	_, ref := f.publishTest(t, e, webhook.PayoutSent)
-	require.Equal(t, [2]int{20, 7}, limits(ref, 1), "the first attempt")
-	require.Equal(t, [2]int{20, 7}, limits(ref, 2), "a retry")
+	require.Equal(t, [2]int{20, 500}, limits(ref, 1), "the first attempt")
+	require.Equal(t, [2]int{20, 500}, limits(ref, 2), "a retry")
 	report, err := f.ReportAttempt(t.Context(), ref, webhook.Turn{RunID: "run-" + ref.ID, Try: 1})
 	require.NoError(t, err)
-	require.Equal(t, [2]int{20, 7}, [2]int{report.MaxInFlight, report.RateLimit}, "a report")
+	require.Equal(t, [2]int{20, 500}, [2]int{report.MaxInFlight, report.RateLimit}, "a report")
 	change(storage.EndpointChange{MaxInFlight: new(1000), URL: new("https://shop.example/b")})
-	require.Equal(t, [2]int{1000, 7}, limits(ref, 3), "a change holds from the next attempt on, and changes nothing else")
+	require.Equal(t, [2]int{1000, 500}, limits(ref, 3), "a change holds from the next attempt on, and changes nothing else")
 	change(storage.EndpointChange{MaxInFlight: new(0)})
-	require.Equal(t, [2]int{0, 7}, limits(ref, 4))
+	require.Equal(t, [2]int{0, 500}, limits(ref, 4))
 
 	_, ref = f.publishTest(t, plain, webhook.PayoutSent)
 	require.Equal(t, [2]int{0, 0}, limits(ref, 1), "the limits of another registration for the same address")

@@ -39,6 +39,7 @@ const (
 	StepReport Step = "report" // an attempt was made that Temporal has not counted: fail as it failed
 	StepEarly  Step = "early"  // the next attempt is not due yet
 	StepAgain  Step = "again"  // an operator reset the activity: begin a new run of the log
+	StepBusy   Step = "busy"   // the endpoint has as many attempts under way, or a second, as its merchant allows
 	StepGone   Step = "gone"   // the delivery has ended, or its endpoint was deleted
 )
 
@@ -47,7 +48,7 @@ type Decision struct {
 	Step   Step
 	Number int           // the attempt's number in its run; set with StepBegin and StepReport
 	NewRun bool          // a run of the log begins: the first one, a replay or a reset
-	Wait   time.Duration // time until the next attempt is due; set with StepReport and StepEarly
+	Wait   time.Duration // time until the next attempt is due; set with StepReport, StepEarly and StepBusy
 }
 
 // EarlyTolerance is how long before its due time an attempt may begin. The clocks of Temporal

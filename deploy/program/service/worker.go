@@ -126,7 +126,7 @@ func workerOptions(
 	}
 	guard := activities.NewAddressGuard(cfg.AllowLoopback)
 	deliveries := activities.NewDeliveries(store, guard, cfg.TestSchedule, int(cfg.EndpointMaxInFlight))
-	if err := deliveries.Measure(); err != nil {
+	if err := activities.MeasureEndpoints(deliveries); err != nil {
 		return worker.Options{}, err
 	}
 	options := worker.Options{
