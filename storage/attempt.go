@@ -95,7 +95,8 @@ func (s *Store) beginFirst(
 			INSERT INTO webhook_attempt (delivery_id, run, number, scheduled_at, started_at)
 			SELECT $1, 1, 1, next_attempt_at, now FROM due
 		)
-		SELECT e.id, e.type, e.body, due.url, secret_of, master_key_id, sealed_digest, previous_key_id, previous_sealed_digest
+		SELECT e.id, e.type, e.body, due.url, secret_of, master_key_id, sealed_digest, previous_key_id,
+			previous_sealed_digest
 		FROM due JOIN event e ON e.id = due.event_id`,
 		ref.ID, ref.MerchantID, ref.Mode, turn.RunID, counted, webhook.AttemptTimeout,
 		webhook.AttemptTimeout+webhook.FallbackDelay(turn.Made+turn.Try), orNull(turn.Now), s.keys.IDs()).Scan(
@@ -206,7 +207,8 @@ const secretEndpoints = `
 		ARRAY['` + checkout.PrefixEndpoint + `' || substr(e.session_id, length('` + checkout.PrefixSession + `') + 1)])
 	END`
 
-// readLocked reads a lockedDelivery, once for each secret that may sign. $4 is the current time; NULL means PostgreSQL's clock.
+// readLocked reads a lockedDelivery, once for each secret that may sign. $4 is the current time; NULL means
+// PostgreSQL's clock.
 const readLocked = `
 	SELECT d.status, coalesce(d.run_id, '') AS run_id, d.attempts, d.counted,
 		a.number IS NOT NULL AND a.duration_ms IS NULL AS sending, coalesce(d.next_attempt_at, clock.now) AS due,

@@ -21,8 +21,8 @@ import (
 var ErrTooManyEndpoints = errors.New("too many webhook registrations")
 
 // CreateEndpoint stores a registration with the sealed digest of e.Secret, never the secret itself.
-// It returns e with its creation time, and with a URL without a fragment. It returns ErrTooManyEndpoints. A repeat with the same id
-// changes nothing; it returns checkout.ErrNotFound when the registration has been deleted since.
+// It returns e with its creation time, and with a URL without a fragment. It returns ErrTooManyEndpoints. A repeat with
+// the same id changes nothing; it returns checkout.ErrNotFound when the registration has been deleted since.
 //
 // The entries by go to the audit log in the same transaction. A repeat writes none.
 func (s *Store) CreateEndpoint(
@@ -182,8 +182,8 @@ func (c EndpointChange) beginsAnew(now webhook.Endpoint) bool {
 }
 
 // ChangeEndpoint changes a registration and returns it. Pending deliveries use a new URL from their
-// next attempt on. It is stored without a fragment. Disabling a registration holds all its pending deliveries. It returns
-// checkout.ErrNotFound and *ChangedError. by works as in CreateEndpoint, but ChangeEndpoint fills
+// next attempt on; it is stored without a fragment. Disabling a registration holds all its pending deliveries. It
+// returns checkout.ErrNotFound and *ChangedError. by works as in CreateEndpoint, but ChangeEndpoint fills
 // in the detail: the old and new value of each field.
 func (s *Store) ChangeEndpoint(
 	ctx context.Context, ref checkout.Ref, c EndpointChange, by ...checkout.AuditEntry,

@@ -36,7 +36,8 @@ type overlap struct {
 
 // overlaps are the choices of a rotation. The default comes first.
 var overlaps = []overlap{
-	overlapOf(webhook.DefaultRotationOverlap), {1, "for an hour"}, overlapOf(webhook.MaxRotationOverlap), {0, "not at all"},
+	overlapOf(webhook.DefaultRotationOverlap), {1, "for an hour"},
+	overlapOf(webhook.MaxRotationOverlap), {0, "not at all"},
 }
 
 func overlapOf(d time.Duration) overlap {

@@ -118,7 +118,8 @@ func (s *server) readWebhook(v face.Visit) (webhookForm, error) {
 	f := webhookForm{
 		ID: v.ID(), URL: strings.TrimSpace(v.PostFormValue("url")),
 		Description: strings.TrimSpace(v.PostFormValue("description")), Faults: map[string]string{},
-		MaxInFlight: strings.TrimSpace(v.PostFormValue("max_in_flight")), RateLimit: strings.TrimSpace(v.PostFormValue("rate_limit")),
+		MaxInFlight: strings.TrimSpace(v.PostFormValue("max_in_flight")),
+		RateLimit:   strings.TrimSpace(v.PostFormValue("rate_limit")),
 	}
 	f.Events = eventsOf(v.PostForm["events"])
 	f.Was = webhook.Endpoint{

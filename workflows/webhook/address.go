@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/net/idna"
 )
@@ -48,7 +49,7 @@ func HostOf(address string) string {
 func normalHost(u *url.URL) string {
 	host, err := PlainHost(u.Hostname())
 	if err != nil { // no such host gets an attempt
-		return strings.ToLower(u.Hostname())
+		return u.Hostname()
 	}
 	return host
 }
@@ -58,6 +59,9 @@ func normalHost(u *url.URL) string {
 func PlainHost(host string) (string, error) {
 	if address, err := netip.ParseAddr(host); err == nil {
 		return address.String(), nil
+	}
+	if utf8.RuneCountInString(host) > maxName+len(".") {
+		return "", ErrURLHost // ASCII has no fewer characters, and the time of ToASCII grows with their square
 	}
 	ascii, err := idna.Lookup.ToASCII(strings.TrimSuffix(host, "."))
 	if err != nil || !PossibleHost(ascii) {

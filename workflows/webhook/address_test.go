@@ -53,7 +53,7 @@ func TestNormalURL_KeepsWhatAServerSees(t *testing.T) {
 func TestNormalURL_OfWhatIsNoAddressIsItself(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "https://[::1", NormalURL("https://[::1"))
-	require.Equal(t, "https://a_b.example:443/", NormalURL("https://A_b.example"), "a row of before the rules for hosts")
+	require.Equal(t, "https://A_b.example:443/", NormalURL("https://A_b.example"), "no host that an attempt could go to")
 	require.Empty(t, HostOf("https://[::1"))
 	require.Empty(t, HostOf("/h"))
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -85,4 +86,20 @@ func accepted(header string, body []byte, at time.Time) bool {
 	}
 	age := at.Unix() - int64(seconds)
 	return found && age <= 300 && age >= -300
+}
+
+// FuzzNormalURL: the normal form of an address is a fixed point, and has the host that limits are counted by.
+func FuzzNormalURL(f *testing.F) {
+	for _, address := range []string{"HTTPS://BÜCHER.example.:443/a?#b", "http://[0:0::1]:80", "http://Ӏ:8", "https://a_b.example//%2f?"} {
+		f.Add(address)
+	}
+	f.Fuzz(func(t *testing.T, address string) {
+		if _, err := webhook.ParseURL(address, checkout.ModeTest); err != nil {
+			return
+		}
+		normal := webhook.NormalURL(address)
+		if again := webhook.NormalURL(normal); again != normal || webhook.HostOf(normal) != webhook.HostOf(address) {
+			t.Fatalf("%q: %q, then %q", address, normal, again)
+		}
+	})
 }
