@@ -26,7 +26,7 @@ type AttemptDecision struct {
 	URL       string
 	Body      []byte
 	Digests   [][]byte // digest of the secret; during a rotation, then that of the previous secret
-	// MaxInFlight and RateLimit are the limits of the registration, in each worker process: attempts under way at a
+	// MaxInFlight and RateLimit are the limits of the registration: attempts under way at a
 	// time, and attempts begun in a second. 0 is the default, which a session's own address always has.
 	MaxInFlight, RateLimit int
 }

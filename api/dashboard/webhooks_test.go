@@ -200,7 +200,7 @@ func TestWebhooks_LimitsOfTheAttempts(t *testing.T) {
 	stored := func() string {
 		return value[string](s.desk, `SELECT concat_ws(' ', coalesce(max_in_flight, 0), coalesce(rate_limit, 0)) FROM webhook_endpoint WHERE id = $1`, s.endpoint.ID)
 	}
-	require.NotContains(t, dev.get(at).text(), "from each worker")
+	require.NotContains(t, dev.get(at).text(), "at most")
 	for _, wrong := range []string{"0", "1001", "-1", "1.5", "many"} {
 		got := dev.form(at+"/edit", at).send("max_in_flight", wrong, "rate_limit", "5")
 		require.Equal(t, 422, got.status, wrong)
@@ -213,8 +213,8 @@ func TestWebhooks_LimitsOfTheAttempts(t *testing.T) {
 	require.Equal(t, at+" webhook_changed", a.send("max_in_flight", " 8 ").to())
 	require.Equal(t, at+" webhook_changed", b.send("rate_limit", "1000").to())
 	require.Equal(t, "8 1000", stored(), "the other tab's stays")
-	require.Contains(t, dev.get(at).text(), "at most 8 from each worker")
-	require.Contains(t, dev.get(at).text(), "at most 1000 from each worker")
+	require.Contains(t, dev.get(at).text(), "at most 8")
+	require.Contains(t, dev.get(at).text(), "at most 1000")
 	lost := c.send("max_in_flight", "9", "rate_limit", "1000", "description", "Typed")
 	require.Equal(t, 409, lost.status)
 	require.Contains(t, lost.text(), "You had entered “9”")

@@ -931,10 +931,10 @@ type WebhookRequest struct {
 	// Events Event types, in any combination; `["*"]`, alone, is all of them, also those that are added later.
 	Events EventChoice `json:"events"`
 
-	// MaxInFlight How many attempts each of our workers makes at a time; 4 unless given.
+	// MaxInFlight The most attempts under way at a time. Without it, their number follows the pace of your server.
 	MaxInFlight *int `json:"max_in_flight,omitempty"`
 
-	// RateLimit How many attempts each of our workers begins in a second; unlimited unless given.
+	// RateLimit The most attempts begun in a second. Without it, there is no such limit.
 	RateLimit *int `json:"rate_limit,omitempty"`
 
 	// Url An address on the public internet. Live mode https only. It is stored without its fragment.
@@ -961,13 +961,13 @@ type WebhookWithSecret struct {
 	// Livemode True in live mode, false in test mode.
 	Livemode Livemode `json:"livemode"`
 
-	// MaxInFlight How many attempts each of our workers makes at a time; null is the default, 4.
+	// MaxInFlight The most attempts under way at a time; null if their number follows the pace of your server.
 	MaxInFlight *int `json:"max_in_flight"`
 
 	// PreviousSecretExpiresAt When the previous secret stops signing; null if there is none.
 	PreviousSecretExpiresAt *OptionalTime `json:"previous_secret_expires_at"`
 
-	// RateLimit How many attempts each of our workers begins in a second; null if there is no limit.
+	// RateLimit The most attempts begun in a second; null if there is no such limit.
 	RateLimit *int `json:"rate_limit"`
 
 	// Secret The signing secret, shown only here, and to a repeat with the same Idempotency-Key within 24 hours. All of it is the key, `whsec_` included.

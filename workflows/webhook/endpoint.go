@@ -43,8 +43,8 @@ type Endpoint struct {
 	Description *string
 	Status      EndpointStatus
 	CreatedAt   time.Time
-	// MaxInFlight is how many attempts may be under way at a time, RateLimit how many may begin in a second, in each
-	// worker process. nil is the default.
+	// MaxInFlight is how many attempts may be under way at a time, RateLimit how many may begin in a second.
+	// nil is the default.
 	MaxInFlight, RateLimit *int
 	// RotatingUntil is when the previous secret stops signing. It is nil when only one secret
 	// signs.

@@ -1215,9 +1215,9 @@ export interface components {
             events: components["schemas"]["EventChoice"];
             /** @description Your name for it. */
             description?: string | null;
-            /** @description How many attempts each of our workers makes at a time; 4 unless given. */
+            /** @description The most attempts under way at a time. Without it, their number follows the pace of your server. */
             max_in_flight?: number | null;
-            /** @description How many attempts each of our workers begins in a second; unlimited unless given. */
+            /** @description The most attempts begun in a second. Without it, there is no such limit. */
             rate_limit?: number | null;
         };
         WebhookChange: {
@@ -1240,9 +1240,9 @@ export interface components {
             url: string;
             events: components["schemas"]["EventChoice"];
             description: string | null;
-            /** @description How many attempts each of our workers makes at a time; null is the default, 4. */
+            /** @description The most attempts under way at a time; null if their number follows the pace of your server. */
             max_in_flight: number | null;
-            /** @description How many attempts each of our workers begins in a second; null if there is no limit. */
+            /** @description The most attempts begun in a second; null if there is no such limit. */
             rate_limit: number | null;
             status: components["schemas"]["WebhookStatus"];
             livemode: components["schemas"]["Livemode"];
