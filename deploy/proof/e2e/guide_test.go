@@ -26,27 +26,37 @@ func TestGuide_ItsSamplesCreateASessionInEachLanguage(t *testing.T) {
 	require.Contains(t, string(page), "export CHECKOUT_API_URL="+e2e.Shared.APIURL()+"\n", "the reader's own address")
 	samples := regexp.MustCompile(`(?s)<code class="language-(\w+)">(.*?)</code>`).FindAllStringSubmatch(tabs, -1)
 
-	programs := map[string][]string{
-		"sh": {"sh", "sample.sh"}, "go": {"go", "run", "sample.go"}, "ts": {"node", "sample.mjs"}, "python": {"python3", "sample.py"},
-	}
-	require.Len(t, samples, len(programs))
+	require.Len(t, samples, len(samplePrograms))
 	seen := map[string]bool{}
 	for _, sample := range samples {
-		program := programs[sample[1]]
-		need.Program(t, "apt-get install curl nodejs python3", program[0])
-		dir := t.TempDir()
-		source := filepath.Join(dir, program[len(program)-1])
-		require.NoError(t, os.WriteFile(source, []byte(html.UnescapeString(sample[2])), 0o600))
-		for range 2 { // a fresh key each time
-			c := exec.CommandContext(t.Context(), program[0], program[1:]...) // #nosec G204 -- of this file
-			c.Dir, c.Env = dir, append(os.Environ(), "CHECKOUT_API_URL="+e2e.Shared.APIURL(), "CHECKOUT_API_KEY="+m.Key)
-			out, err := c.Output()
-			require.NoError(t, err, "%s: %s", sample[1], out)
-			var session struct{ ID, Status string }
-			require.NoError(t, json.Unmarshal(out, &session), "%s: %s", sample[1], out)
-			require.Equal(t, "pending", session.Status, "%s: %s", sample[1], out)
-			require.False(t, seen[session.ID], "%s answers an earlier session", sample[1])
-			seen[session.ID] = true
-		}
+		t.Run(sample[1], func(t *testing.T) {
+			program := samplePrograms[sample[1]]
+			need.Program(t, "apt-get install "+program.debian, program.needs)
+			dir := t.TempDir()
+			source := filepath.Join(dir, program.command[len(program.command)-1])
+			require.NoError(t, os.WriteFile(source, []byte(html.UnescapeString(sample[2])), 0o600))
+			for range 2 { // a fresh key each time
+				c := exec.CommandContext(t.Context(), program.command[0], program.command[1:]...) // #nosec G204 -- of this file
+				c.Dir, c.Env = dir, append(os.Environ(), "CHECKOUT_API_URL="+e2e.Shared.APIURL(), "CHECKOUT_API_KEY="+m.Key)
+				out, err := c.Output()
+				require.NoError(t, err, "%s", out)
+				var session struct{ ID, Status string }
+				require.NoError(t, json.Unmarshal(out, &session), "%s", out)
+				require.Equal(t, "pending", session.Status, "%s", out)
+				require.False(t, seen[session.ID], "it answers an earlier session")
+				seen[session.ID] = true
+			}
+		})
 	}
+}
+
+// samplePrograms run the guide's samples. debian is the package with the program that a sample needs.
+var samplePrograms = map[string]struct {
+	command       []string
+	needs, debian string
+}{
+	"sh":     {[]string{"sh", "sample.sh"}, "curl", "curl"},
+	"go":     {[]string{"go", "run", "sample.go"}, "go", "golang"},
+	"ts":     {[]string{"node", "sample.mjs"}, "node", "nodejs"},
+	"python": {[]string{"python3", "sample.py"}, "python3", "python3"},
 }

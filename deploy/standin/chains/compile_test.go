@@ -22,7 +22,7 @@ func TestCompile_GivesTheCommittedCode(t *testing.T) {
 	need.Program(t, "apt-get install nodejs", "node")
 	probeFile := filepath.Join("..", "..", "..", "activities", "ethereum", "probe.hex")
 	got, err := Compile(t.Context())
-	skipWithout(t, err)
+	SkipWithout(t, err)
 	require.Contains(t, got, "Probe")
 	probe := got["Probe"].Runtime.String() + "\n"
 	delete(got, "Probe")

@@ -12,7 +12,7 @@ import (
 func ForTest(t testing.TB, o Options) *Anvil {
 	t.Helper()
 	anvil, err := StartAnvil(t.Context(), o)
-	skipWithout(t, err)
+	SkipWithout(t, err)
 	t.Cleanup(anvil.Kill)
 	return anvil
 }
@@ -21,13 +21,13 @@ func ForTest(t testing.TB, o Options) *Anvil {
 func BitcoinForTest(t testing.TB, o BitcoinOptions) *Bitcoin {
 	t.Helper()
 	node, err := StartBitcoin(t.Context(), o)
-	skipWithout(t, err)
+	SkipWithout(t, err)
 	t.Cleanup(node.Close)
 	return node
 }
 
-// skipWithout skips the test when a program is missing, and fails it for every other error.
-func skipWithout(t testing.TB, err error) {
+// SkipWithout skips the test when a program is missing, and fails it for every other error.
+func SkipWithout(t testing.TB, err error) {
 	t.Helper()
 	if errors.Is(err, ErrNoKnots) {
 		need.Missing(t, err.Error(), "a way to http://deb.debian.org, and apt-get of Debian")

@@ -4,6 +4,7 @@
 package chains
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,7 +50,7 @@ func Install(ctx context.Context) (string, error) {
 	npm := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
 	npm.Dir = dir
 	if out, err := npm.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: npm ci in %s: %w\n%s", ErrNotInstalled, dir, err, out)
+		return "", fmt.Errorf("%w: npm ci in %s: %w %s", ErrNotInstalled, dir, err, bytes.TrimSpace(out))
 	}
 	if !installed(dir) {
 		return "", fmt.Errorf("%w: there is none for %s/%s", ErrNotInstalled, runtime.GOOS, runtime.GOARCH)

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/standin/build"
+	"example.com/checkout/deploy/standin/need"
 	"example.com/checkout/storage/pgtemp"
 )
 
@@ -42,6 +43,7 @@ func TestDownloadPostgres(t *testing.T) {
 	local, err := pgtemp.FindBinaries()
 	require.NoError(t, err)
 	root := filepath.Dir(local)
+	need.Program(t, "apt-get install xz-utils", "xz") // for tar
 	pack := exec.Command("tar", "--xz", "-C", root, "--exclude=bitcode", "--exclude=pgxs", "-cf", "-",
 		"bin/postgres", "bin/initdb", "bin/pg_ctl")
 	for _, part := range []string{"lib", "share"} {
