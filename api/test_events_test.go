@@ -10,7 +10,7 @@ import (
 	"go.temporal.io/sdk/client"
 )
 
-// documented are the members of the data of each type, as api/decisions.md lists them.
+// documented are the members of the data of each type, as api/openapi.yaml lists them.
 var documented = map[string][]string{
 	"transaction": {"id", "session_id", "status", "amount", "currency", "payout_currency", "fee", "net", "exchange_rate", "customer_email", "metadata",
 		"payment_method", "failure", "attempt", "attempts_remaining", "session_status", "livemode", "created_at", "completed_at"},
