@@ -183,8 +183,8 @@ func newPost(ctx context.Context, address string, headers http.Header, body []by
 	return req, nil
 }
 
-// classify returns the kind of a failed request. answered says whether the first byte of an answer
-// came. Source: api/decisions.md, "kinds of failed attempts".
+// classify returns the kind of a failed request. answered says whether the first byte of an answer came. Source:
+// api/decisions/deliveries.md, "kinds of failed attempts".
 func classify(err error, answered bool) webhook.ErrorKind {
 	var (
 		timeout net.Error

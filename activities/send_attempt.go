@@ -108,10 +108,9 @@ func (in SendAttemptInput) lane() string {
 // SendAttempt makes one attempt: it notes the attempt, posts the event, and notes the outcome. It
 // fails with ReceiverRefused and the delay to the next attempt, or with DeliveryNotFound.
 //
-// As a local activity, SendAttempt makes the first attempt of a run. Temporal does not count a
-// local activity. So when the first attempt failed, the activity that is scheduled next reports
-// the same failure once and sends nothing. The retry policy then counts every attempt.
-// Source: interface document, "Delivery and retries".
+// As a local activity, SendAttempt makes the first attempt of a run. Temporal does not count a local activity. So
+// when the first attempt failed, the activity that is scheduled next reports the same failure once and sends nothing.
+// The retry policy then counts every attempt. Source: api/interface.md, "Delivery and retries".
 func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (contract.SendAttemptResult, error) {
 	turn := d.turn(ctx, in)
 	pending := contract.DeliveryState{Status: webhook.DeliveryPending, Made: turn.Made + turn.Try - 1}

@@ -21,9 +21,9 @@ import (
 // anyResource needs no scope: every valid key may ask.
 const anyResource = ""
 
-// keyed calls h only for a key whose scopes allow this access to the resource. It checks the key
-// before it looks at the rest of the request. It asks storage each time, so that a revoked key
-// fails at once. Source: interface document, "Authentication" and "Errors".
+// keyed calls h only for a key whose scopes allow this access to the resource. It checks the key before it looks at
+// the rest of the request. It asks storage each time, so that a revoked key fails at once. Source: api/interface.md,
+// "Authentication" and "Errors".
 func (s *Server) keyed(resource string, h handler) handler {
 	return func(r *http.Request) (status int, body any, err error) {
 		kind, write := storage.RequestRead, r.Method != http.MethodGet && r.Method != http.MethodHead
@@ -162,8 +162,7 @@ func (s *Server) refuseKey(r *http.Request, err error) error {
 	return err
 }
 
-// Limits are the numbers of requests per second that a key may make. Source: api/decisions.md,
-// "rate limit".
+// Limits are the numbers of requests per second that a key may make. Source: api/decisions/keys.md, "rate limit".
 type Limits struct {
 	Reads, Writes storage.Rates
 	BadKeys       storage.Rate // requests without a valid key, per address

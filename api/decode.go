@@ -15,7 +15,7 @@ import (
 	"example.com/checkout/api/failure"
 )
 
-// Limits of a request's body. Source: api/decisions.md, "strict JSON".
+// Limits of a request's body. Source: api/decisions/requests.md, "strict JSON".
 const (
 	maxBody  = 64 << 10 // bytes
 	maxDepth = 8        // the outermost object is 1

@@ -13,8 +13,8 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Error codes of several errors. The others are in wordsOfKind, wordsOfError and the refusals below. Source: interface
-// document, "Errors", and api/decisions.md.
+// Error codes of several errors. The others are in wordsOfKind, wordsOfError and the refusals below. Source:
+// api/interface.md, "Errors", and api/decisions/answers.md, "error codes".
 const (
 	codeInvalidRequest = "invalid_request"
 	codeForbidden      = "forbidden"

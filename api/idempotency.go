@@ -26,9 +26,9 @@ type replayed struct {
 
 // once serves a POST that may have an Idempotency-Key. It keeps the first answer and repeats it.
 //
-// A process may die in the middle, or may not learn the outcome. The request's seed stays stored
-// then. A repeat makes the same ids and secrets from the seed, so that nothing is done twice.
-// Source: api/decisions.md, "idempotency".
+// A process may die in the middle, or may not learn the outcome. The request's seed stays stored then. A repeat makes
+// the same ids and secrets from the seed, so that nothing is done twice. Source: api/decisions/idempotency.md,
+// "idempotency".
 func (s *Server) once(r *http.Request, turn *limit.Turn, h handler) (int, any, error) {
 	key, err := idempotencyKey(r.Header.Values(idempotencyHeader))
 	if err != nil || key == "" {

@@ -253,7 +253,7 @@ func seen(a answer) string {
 }
 
 // foreignStatus returns the status for a caller who asks for another owner's thing. The exceptions
-// are in api/decisions.md.
+// are in api/decisions/sessions.md, "403" and "test clock".
 func foreignStatus(o, c owner, r reach) int {
 	switch {
 	case strings.HasPrefix(r.route, "POST /v1/test/") && c.mode.Live():

@@ -14,7 +14,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Limits of a list. Source: api/decisions.md, "lists".
+// Limits of a list. Source: api/decisions/lists.md, "`limit`".
 const (
 	defaultLimit = 10
 	maxLimit     = 100
@@ -23,7 +23,7 @@ const (
 // pageParameters are the parameters of every list.
 var pageParameters = []string{"limit", "cursor", "since", "until"}
 
-// nextPage is how a merchant gets the next page of a list. Source: api/decisions.md, "`cursor`".
+// nextPage is how a merchant gets the next page of a list. Source: api/decisions/lists.md, "`cursor`".
 const nextPage = "for the next page send cursor, set to next_cursor"
 
 // page is the answer to a list.

@@ -11,7 +11,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Limits of metadata. Source: interface document, "Limits", and api/decisions.md.
+// Limits of metadata. Source: api/interface.md, "Limits", and api/decisions/sessions.md, "metadata".
 const (
 	maxPairs         = 50
 	maxMetadataKey   = 40       // characters

@@ -179,7 +179,7 @@ func TestOpenAPI_OnlyRequestsAreClosed(t *testing.T) {
 	}
 }
 
-// TestOpenAPI_TheCurrencyDecidesHowAnAmountIsWritten holds "amounts" of api/decisions.md: fiat is a
+// TestOpenAPI_TheCurrencyDecidesHowAnAmountIsWritten holds api/decisions/objects.md, "amounts": fiat is a
 // number, crypto is a string, and so is a rate. A new amount needs a line here.
 func TestOpenAPI_TheCurrencyDecidesHowAnAmountIsWritten(t *testing.T) {
 	t.Parallel()

@@ -8,7 +8,7 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Hours during which both secrets sign. Source: api/decisions.md, "rotation".
+// Hours during which both secrets sign. Source: api/decisions/signatures.md, "rotation".
 const (
 	defaultOverlapHours = int(webhook.DefaultRotationOverlap / time.Hour)
 	maxOverlapHours     = int(webhook.MaxRotationOverlap / time.Hour)

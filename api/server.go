@@ -1,6 +1,6 @@
 // Package api is the REST front end. A handler decodes the request, makes one call to storage or to
-// a workflow, and returns the answer. errors.go turns every error into an answer. api/decisions.md
-// settles the points that the interface document leaves open, and names the test for each.
+// a workflow, and returns the answer. errors.go turns every error into an answer. The contract is
+// interface.md; decisions.md lists the decisions where it is silent, and their tests.
 package api
 
 import (

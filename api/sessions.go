@@ -51,8 +51,7 @@ func (c createdSession) MarshalJSON() ([]byte, error) {
 // sessionsPath comes before a session's id.
 const sessionsPath = "/v1/checkout/"
 
-// createSession serves POST /v1/checkout. Source: interface document, "Create a
-// session".
+// createSession serves POST /v1/checkout. Source: api/interface.md, "Create a session".
 func (s *Server) createSession(r *http.Request) (int, any, error) {
 	ctx, caller := r.Context(), callerFrom(r.Context())
 	members, err := readObject(r)

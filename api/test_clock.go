@@ -7,10 +7,9 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// advanceSession serves POST /v1/test/checkout/{id}/advance. It moves the clock of a test session
-// to its expiry. The session then does what it does when its timer fires. If a payment is in
-// flight, its decision comes first and the answer is the session as it is now. Source:
-// api/decisions.md, "test clock".
+// advanceSession serves POST /v1/test/checkout/{id}/advance. It moves the clock of a test session to its expiry. The
+// session then does what it does when its timer fires. If a payment is in flight, its decision comes first and the
+// answer is the session as it is now. Source: api/decisions/sessions.md, "test clock".
 func (s *Server) advanceSession(r *http.Request) (int, any, error) {
 	if callerFrom(r.Context()).Key.Mode.Live() {
 		return 0, nil, forbidden("The clock of live sessions cannot be advanced: use a test key.")

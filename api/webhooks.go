@@ -12,12 +12,11 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// maxEvents limits the entries of events, counted with duplicates. Source: api/decisions.md,
-// "registration".
+// maxEvents limits the entries of events, counted with duplicates. Source: api/decisions/webhooks.md, "registration".
 const maxEvents = 100
 
-// createEndpoint serves POST /v1/webhooks. Only this answer and the answer of rotate_secret show a
-// registration's secret. Source: interface document, "Register a webhook".
+// createEndpoint serves POST /v1/webhooks. Only this answer and the answer of rotate_secret show a registration's
+// secret. Source: api/interface.md, "Register a webhook".
 func (s *Server) createEndpoint(r *http.Request) (int, any, error) {
 	members, err := readObject(r)
 	if err != nil {

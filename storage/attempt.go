@@ -197,8 +197,8 @@ const endpointLimits = `
 // they are the registrations that may sign for a new session; see signer. If no registration is enabled, it is
 // the session's own secret, which may not exist yet.
 //
-// Each attempt selects anew, because an event may be published before the deletion and sent hours
-// after it. Source: api/decisions.md, "which secret signs".
+// Each attempt selects anew, because an event may be published before the deletion and sent hours after it. Source:
+// api/decisions/signatures.md, "which secret signs".
 const secretEndpoints = `
 	CASE WHEN NOT d.session_url OR w.deleted_at IS NULL THEN ARRAY[w.id] ELSE coalesce(
 		nullif(ARRAY(SELECT r.id FROM webhook_endpoint r

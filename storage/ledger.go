@@ -11,7 +11,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Accounts of the ledger. Source: api/decisions.md, "ledger".
+// Accounts of the ledger. Source: api/decisions/treasury.md, "ledger".
 const (
 	accountReceivable = "acquirer:receivable" // what the acquirer owes us
 	accountBalance    = "acquirer:balance"    // what it owes us after its costs

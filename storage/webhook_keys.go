@@ -68,11 +68,10 @@ func (s *Store) scanWebhookKeys(row pgx.CollectableRow) (WebhookKeys, error) {
 	return k, nil
 }
 
-// SigningEndpoint returns the id of the registration whose secret signs the events of a session
-// with the webhook_url url. It prefers the oldest enabled registration for this address, then the oldest enabled one.
-// It returns "" when the merchant has no enabled registration in this mode. One that the service put on hold counts as
-// enabled: see backsSession.
-// Source: api/decisions.md, "which secret signs".
+// SigningEndpoint returns the id of the registration whose secret signs the events of a session with the webhook_url
+// url. It prefers the oldest enabled registration for this address, then the oldest enabled one. It returns "" when
+// the merchant has no enabled registration in this mode. One that the service put on hold counts as enabled: see
+// backsSession. Source: api/decisions/signatures.md, "which secret signs".
 func (s *Store) SigningEndpoint(ctx context.Context, owner checkout.Owner, url string) (string, error) {
 	type registration struct{ ID, URL string }
 	candidates, err := pg.Collect[registration](ctx, s.pool, `

@@ -17,8 +17,7 @@ import (
 //   - endInTime expires the session;
 //   - follow settles the payment in flight, which may take longer than ExpiresAt.
 //
-// When an operator cancels the workflow, the session expires.
-// Source: interface document, "States and transitions".
+// When an operator cancels the workflow, the session expires. Source: api/interface.md, "States and transitions".
 func CheckoutSession(ctx workflow.Context, in contract.CheckoutSessionInput) (contract.CheckoutSessionResult, error) {
 	s := newSession(ctx, in)
 	if in.PaymentID != "" {

@@ -8,9 +8,8 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// MerchantUpdate starts a delivery to each registration that gets merchant.updated. The caller has
-// already committed the change, its event and the deliveries. Source: interface document, "Event
-// types".
+// MerchantUpdate starts a delivery to each registration that gets merchant.updated. The caller has already committed
+// the change, its event and the deliveries. Source: api/interface.md, "Event types".
 func MerchantUpdate(ctx workflow.Context, in checkout.Ref) error {
 	var (
 		a    *activities.Payments

@@ -29,9 +29,9 @@ func sendPayout(ctx workflow.Context, in checkout.Ref) []workflow.ChildWorkflowF
 	return []workflow.ChildWorkflowFuture{workflow.ExecuteChildWorkflow(child, contract.TypePayout, in)}
 }
 
-// Payout sends the crypto payout of a completed session: every payout on a real chain, and one of the sandbox that the
-// session could not send at once.
-// It tells the merchant: payout.sent or payout.failed. Source: interface document, "Event types".
+// Payout sends the crypto payout of a completed session: every payout on a real chain, and one of the sandbox that
+// the session could not send at once. It tells the merchant: payout.sent or payout.failed. Source: api/interface.md,
+// "Event types".
 //
 // A payout on a real chain may have to wait, for example until the treasury is topped up or a node is
 // back. The run then ends, because a run that waits for days would pin its build. Reconcile starts the

@@ -12,11 +12,10 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// WebhookDelivery sends one event to one address in at most webhook.MaxAttempts attempts, on the schedule of the
-// interface document ("Delivery and retries"). After as many failed attempts, the run fails with
-// DeliveryPermanentlyFailed. Every new run of the same workflow id is a replay with all
-// attempts anew, and so is a reset to any event. The exception is a run that continues as new: it
-// keeps the count of its attempts.
+// WebhookDelivery sends one event to one address in at most webhook.MaxAttempts attempts, on the schedule of
+// api/interface.md, "Delivery and retries". After as many failed attempts, the run fails with
+// DeliveryPermanentlyFailed. Every new run of the same workflow id is a replay with all attempts anew, and so is a
+// reset to any event. The exception is a run that continues as new: it keeps the count of its attempts.
 //
 // Before each attempt, webhook.DeliverySnapshot.Decide decides on the row in PostgreSQL whether it may
 // be made. Signals: retry_now makes the next attempt at once; resume wakes a delivery that was

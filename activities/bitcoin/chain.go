@@ -3,7 +3,7 @@
 //
 // Nothing is decided by an error of a node. The blocks and the coins of the wallet decide. A transfer spends final
 // coins only, which are its slot: all its versions spend the same ones, so one of them can be mined at most. Source:
-// api/decisions.md, "what a node's answer means".
+// api/decisions/ethereum.md, "what a node's answer means".
 package bitcoin
 
 import (

@@ -9,7 +9,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Rules of the fee. Source: api/decisions.md, "fee of a Bitcoin payout".
+// Rules of the fee. Source: api/decisions/bitcoin.md, "fee of a Bitcoin payout".
 var (
 	largestFee    = big.NewRat(5, 100)  // of a gross payout: above it the payout is too small
 	largestBudget = big.NewRat(10, 100) // of the gross payouts: what a transfer may cost at most

@@ -1,9 +1,9 @@
 // Package ethereum sends payouts in ETH, USDC and USDT. It implements checkout.Chain with one or two
 // nodes and a signer.
 //
-// Nothing is decided by an error of a node: each node words its errors in its own way, and a refused
-// transaction may already be mined. The account's nonce, the canonical blocks and the balances
-// decide. Source: api/decisions.md, "what a node's answer means".
+// Nothing is decided by an error of a node: each node words its errors in its own way, and a refused transaction may
+// already be mined. The account's nonce, the canonical blocks and the balances decide. Source:
+// api/decisions/ethereum.md, "what a node's answer means".
 package ethereum
 
 import (

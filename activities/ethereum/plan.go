@@ -15,7 +15,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Rules of the fee. Source: api/decisions.md, "fee of an Ethereum payout".
+// Rules of the fee. Source: api/decisions/ethereum.md, "fee of an Ethereum payout".
 var (
 	largestFee    = big.NewRat(5, 100)  // of the gross payout: above it the payout is too small
 	largestBudget = big.NewRat(10, 100) // of the gross payout: what a transfer may cost at most

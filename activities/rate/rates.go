@@ -1,5 +1,5 @@
-// Package rate is the live mode's source of exchange rates. It asks several independent sources for
-// prices, compares them, and gives no rate unless they agree. Source: api/decisions.md, "sources of a rate".
+// Package rate is the live mode's source of exchange rates. It asks several independent sources for prices, compares
+// them, and gives no rate unless they agree. Source: api/decisions/exchange_rates.md, "sources of a rate".
 package rate
 
 import (
@@ -22,8 +22,8 @@ const (
 	// readTimeout is for one reading of one source. It is shorter than pollEvery, so that a slow source
 	// does not delay the next poll of the others.
 	readTimeout = 5 * time.Second
-	// jumpHold is how long the sources must agree on a rate far from the last good one.
-	// Source: api/decisions.md, "a jump of the price".
+	// jumpHold is how long the sources must agree on a rate far from the last good one. Source:
+	// api/decisions/exchange_rates.md, "a jump of the price".
 	jumpHold = 10 * time.Minute
 )
 

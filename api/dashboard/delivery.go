@@ -50,7 +50,7 @@ func (r attemptRow) First() string {
 // header is a header of the request.
 type header struct{ Name, Value string }
 
-// maxResponse is how many bytes of an answer's body are kept. Source: api/decisions.md, "success".
+// maxResponse is how many bytes of an answer's body are kept. Source: api/decisions/deliveries.md, "success".
 const maxResponse = 16 << 10
 
 // showDelivery serves GET …/deliveries/{id}.

@@ -31,7 +31,7 @@ type keyGroup struct {
 	Step    rotationStep
 }
 
-// rotationStep is the step of a key's replacement. Source: interface document, "Authentication", 8.
+// rotationStep is the step of a key's replacement. Source: api/interface.md, "Authentication", 8.
 type rotationStep int
 
 // Steps of a rotation that wait for a person; 0 is no step.

@@ -10,7 +10,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// How long a browser stays signed in. Source: api/decisions.md, "sign-in".
+// How long a browser stays signed in. Source: api/decisions/dashboard.md, "browsers".
 const (
 	memberIdle     = 2 * time.Hour
 	memberLifetime = 24 * time.Hour

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Prefixes of API keys. Source: interface document, "Authentication".
+// Prefixes of API keys. Source: api/interface.md, "Authentication".
 const (
 	prefixTestKey = "sk_test_"
 	prefixLiveKey = "sk_live_"

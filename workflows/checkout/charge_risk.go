@@ -1,7 +1,7 @@
 package checkout
 
-// ChargeRisk is something at the card network that puts the payout of a paid charge at risk: the money
-// may go back to the customer. Source: api/decisions.md, "a charge at risk".
+// ChargeRisk is something at the card network that puts the payout of a paid charge at risk: the money may go back to
+// the customer. Source: api/decisions/treasury.md, "a charge at risk".
 type ChargeRisk struct {
 	ID       string // the card network's: du_…, issfr_… or re_…
 	Kind     RiskKind

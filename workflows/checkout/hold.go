@@ -2,8 +2,8 @@ package checkout
 
 import "slices"
 
-// PayoutHold says why a pending payout waits. Nothing was signed for it, unless no node answers.
-// Source: api/decisions.md, "a payout on hold".
+// PayoutHold says why a pending payout waits. Nothing was signed for it, unless no node answers. Source:
+// api/decisions/treasury.md, "a payout on hold".
 type PayoutHold string
 
 // Reasons to hold a payout.

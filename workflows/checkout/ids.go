@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Prefixes of the public ids. Source: interface document, "Resources and their fields", and
-// api/decisions.md, "ids", for the others.
+// Prefixes of the public ids. Source: api/interface.md, "Resources and their fields", and api/decisions/answers.md,
+// "ids", for the others.
 const (
 	PrefixSession     = "cs"
 	PrefixEvent       = "evt"

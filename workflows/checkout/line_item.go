@@ -2,7 +2,7 @@ package checkout
 
 import "encoding/json"
 
-// Limits of what the hosted page shows. Source: api/decisions.md, "line_items" and "description".
+// Limits of what the hosted page shows. Source: api/decisions/sessions.md, "line_items", and "description, locale".
 const (
 	MaxDescription  = 500 // characters
 	MaxLineItems    = 50

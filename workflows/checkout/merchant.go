@@ -9,7 +9,7 @@ import (
 // Mode separates test from live. Every row, query and key has one.
 type Mode string
 
-// The two modes. Source: interface document, "Authentication".
+// The two modes. Source: api/interface.md, "Authentication".
 const (
 	ModeTest Mode = "test"
 	ModeLive Mode = "live"
@@ -26,15 +26,15 @@ func (m Mode) Other() Mode {
 	return ModeLive
 }
 
-// DefaultPaymentAttempts is how many failed payments end a session when the merchant chose no
-// number. Source: api/decisions.md, "failed payments".
+// DefaultPaymentAttempts is how many failed payments end a session when the merchant chose no number. Source:
+// api/decisions/sessions.md, "failed payments".
 const DefaultPaymentAttempts = 3
 
 // DefaultFeeBasisPoints is the fee of the standard plan, 1 %.
 const DefaultFeeBasisPoints = 100
 
-// Fee is the price of a payment: a part of its amount and a fixed part.
-// Source: api/decisions.md, "fee of a payment".
+// Fee is the price of a payment: a part of its amount and a fixed part. Source: api/decisions/sessions.md,
+// "fee of a payment".
 type Fee struct {
 	BasisPoints int64  // of the amount; 100 is 1 %
 	Fixed       Amount // minor units of the payment's currency, whichever that is
@@ -87,7 +87,7 @@ var Plans = []Plan{
 	{Name: "growth", FeeBasisPoints: 80},
 }
 
-// Limits of PaymentAttempts. Source: api/decisions.md, "failed payments".
+// Limits of PaymentAttempts. Source: api/decisions/sessions.md, "failed payments".
 const (
 	MinPaymentAttempts = 1
 	MaxPaymentAttempts = 10

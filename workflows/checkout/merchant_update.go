@@ -16,7 +16,7 @@ type MerchantUpdate struct {
 	Previous  map[string]any // their old values
 }
 
-// MarshalJSON writes the merchant object. Source: api/decisions.md, "merchant.updated".
+// MarshalJSON writes the merchant object. Source: api/decisions/objects.md, "merchant.updated".
 func (u MerchantUpdate) MarshalJSON() ([]byte, error) {
 	return EncodeJSON(struct {
 		ID        string           `json:"id"`

@@ -10,7 +10,7 @@ import (
 // Currency is the fiat currency of a charge, an ISO 4217 code. All five have two decimals.
 type Currency string
 
-// Currencies that can be charged. Source: interface document, "Checkout session".
+// Currencies that can be charged. Source: api/interface.md, "Checkout session".
 const (
 	USD Currency = "USD"
 	EUR Currency = "EUR"
@@ -37,7 +37,7 @@ func (c Currency) TestPrice() string {
 // PayoutCurrency is the cryptocurrency that a merchant receives.
 type PayoutCurrency string
 
-// Payout currencies. Source: interface document, "Checkout session".
+// Payout currencies. Source: api/interface.md, "Checkout session".
 const (
 	USDT PayoutCurrency = "USDT"
 	USDC PayoutCurrency = "USDC"
@@ -106,7 +106,7 @@ func NetworkCurrency(network string) PayoutCurrency {
 // Amount is money in minor units (cents, pence). Always store it with its Currency.
 type Amount int64
 
-// Limits of a charge in minor units. Source: api/decisions.md, "amount".
+// Limits of a charge in minor units. Source: api/decisions/sessions.md, "amount".
 const (
 	MinAmount Amount = 50
 	MaxAmount Amount = 99_999_999
@@ -155,7 +155,7 @@ func (a Amount) String() string {
 }
 
 // MarshalJSON writes the amount as a JSON number in major units with two
-// decimals. Source: interface document, "amount".
+// decimals. Source: api/interface.md, "Checkout session".
 func (a Amount) MarshalJSON() ([]byte, error) { return []byte(a.String()), nil }
 
 // Coins returns the number of whole units of a currency, exactly.

@@ -24,7 +24,7 @@ const (
 // DecidedTransactions are the states of a transaction that merchants see.
 var DecidedTransactions = []TransactionStatus{TransactionSucceeded, TransactionFailed}
 
-// FailureCode says why a payment failed. Source: api/decisions.md, "transaction".
+// FailureCode says why a payment failed. Source: api/decisions/objects.md, "failure codes of a transaction".
 type FailureCode string
 
 // Reasons of a failed payment.
@@ -58,7 +58,7 @@ func (c FailureCode) Message() string { return failureMessages[c] }
 func (c FailureCode) Valid() bool { return failureMessages[c] != "" }
 
 // EndsSession reports whether the failure ends the session even with attempts left. Source:
-// api/decisions.md, "failed payments".
+// api/decisions/sessions.md, "failed payments".
 func (c FailureCode) EndsSession() bool { return c == FailureFraudBlocked }
 
 // PaymentMethod holds the facts about a card that may be shown.
@@ -96,7 +96,7 @@ type Transaction struct {
 }
 
 // MarshalJSON writes the transaction object of checkout.* events and of the session. Source:
-// api/decisions.md, "transaction".
+// api/decisions/objects.md, "transaction".
 func (t Transaction) MarshalJSON() ([]byte, error) {
 	type failure struct {
 		Code    FailureCode `json:"code"`

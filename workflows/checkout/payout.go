@@ -19,7 +19,7 @@ const (
 // PayoutStatuses lists every state of a payout.
 var PayoutStatuses = []PayoutStatus{PayoutPending, PayoutSent, PayoutFailed}
 
-// PayoutFailure says why a payout failed. Source: api/decisions.md, "payout".
+// PayoutFailure says why a payout failed. Source: api/decisions/objects.md, "payout".
 type PayoutFailure string
 
 // Reasons of a failed payout.
@@ -98,8 +98,8 @@ const PayoutRetried = "payout.retried"
 // RetryDetail is the detail of a retry in the audit log.
 func (p Payout) RetryDetail() string { return "of " + p.SessionID + ", after " + string(p.Failure) }
 
-// MarshalJSON writes the payout object of payout.* events and of the session. Source:
-// api/decisions.md, "payout".
+// MarshalJSON writes the payout object of payout.* events and of the session. Source: api/decisions/objects.md,
+// "payout".
 func (p Payout) MarshalJSON() ([]byte, error) {
 	type failure struct {
 		Code    PayoutFailure `json:"code"`

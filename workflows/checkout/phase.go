@@ -93,8 +93,8 @@ var completeAnswers = map[About]Answer{
 	AboutDecided:     take, // the decision is the answer
 }
 
-// Answer returns how a session in phase p answers m. A message that has taken effect is
-// accepted again and changes nothing. Source: api/decisions.md, "expire" and "test clock".
+// Answer returns how a session in phase p answers m. A message that has taken effect is accepted again and changes
+// nothing. Source: api/decisions/sessions.md, "expire" and "test clock".
 func (p Phase) Answer(m Message, about About) Answer {
 	switch {
 	case about == AboutNone && (m == MessagePay || m == MessageComplete):

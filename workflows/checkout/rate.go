@@ -101,7 +101,7 @@ type Quote struct {
 	Sources []SourceRate // ordered by name; empty in test mode, whose prices are fixed
 }
 
-// RateSource gives exchange rates. Source: api/decisions.md, "exchange rate".
+// RateSource gives exchange rates. Source: api/decisions/objects.md, "exchange rate".
 type RateSource interface {
 	// Quote returns the rate from a fiat currency to a payout currency. It returns ErrNoRate when
 	// too few sources have a fresh price, or when the prices disagree.

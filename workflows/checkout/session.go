@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Status is the state of a session. Source: interface document, "States and
-// transitions".
+// Status is the state of a session. Source: api/interface.md, "States and transitions".
 type Status string
 
 // The four states. Nothing leaves completed, failed or expired.
@@ -26,8 +25,7 @@ func (s Status) Final() bool {
 	return s == StatusCompleted || s == StatusFailed || s == StatusExpired
 }
 
-// SessionLifetime is how long a session can be paid. Source: interface
-// document, "Limits".
+// SessionLifetime is how long a session can be paid. Source: api/interface.md, "Limits".
 const SessionLifetime = time.Hour
 
 // Session is a checkout session as PostgreSQL holds it.
@@ -77,8 +75,8 @@ func (s Session) Transaction() *Transaction {
 	return &s.Transactions[len(s.Transactions)-1]
 }
 
-// MarshalJSON writes the checkout session object of the interface document. Fields that were not
-// supplied are null (api/decisions.md, "optional fields").
+// MarshalJSON writes the checkout session object of the interface document. Fields that were not supplied are null
+// (api/decisions/answers.md, "optional fields").
 func (s Session) MarshalJSON() ([]byte, error) {
 	var completedAt *time.Time
 	if s.Status == StatusCompleted {

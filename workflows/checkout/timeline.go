@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Moment is one step in the life of a session. Source: api/decisions.md, "timeline".
+// Moment is one step in the life of a session. Source: api/decisions/sessions.md, "timeline".
 type Moment struct {
 	Status        MomentStatus `json:"status"`
 	At            string       `json:"at"`

@@ -15,8 +15,8 @@ var defaultPorts = map[string]string{"http": "80", "https": "443"}
 
 // NormalURL returns the spelling by which addresses are compared. Two addresses have the same one when an attempt to
 // either goes to the same host and port and asks for the same path and query. It is for comparisons only: it has the
-// port, and the fragment is missing. What cannot be parsed is returned as it is.
-// Source: api/decisions.md, "spellings of an address".
+// port, and the fragment is missing. What cannot be parsed is returned as it is. Source: api/decisions/webhooks.md,
+// "spellings of an address".
 func NormalURL(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

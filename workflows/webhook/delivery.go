@@ -58,7 +58,7 @@ type Delivery struct {
 	SessionURL      bool // URL belongs to a session, not to a registration
 }
 
-// MarshalJSON writes the delivery. Source: api/decisions.md, "deliveries".
+// MarshalJSON writes the delivery. Source: api/decisions/deliveries.md, "delivery".
 func (d Delivery) MarshalJSON() ([]byte, error) {
 	return checkout.EncodeJSON(struct {
 		ID            string         `json:"id"`
@@ -102,7 +102,7 @@ func (d Delivery) Dispatch() Dispatch {
 	return to
 }
 
-// ErrorKind classifies a failed attempt. Source: api/decisions.md, "deliveries".
+// ErrorKind classifies a failed attempt. Source: api/decisions/deliveries.md, "kinds of failed attempts".
 type ErrorKind string
 
 // Kinds of failed attempts.
@@ -154,8 +154,8 @@ func (a Attempt) Outcome() string {
 	return failures[a.ErrorKind]
 }
 
-// MarshalJSON writes the attempt. Unknown values of an unfinished attempt are null. A response that
-// is not UTF-8 is shown with replacement characters. Source: api/decisions.md, "deliveries".
+// MarshalJSON writes the attempt. Unknown values of an unfinished attempt are null. A response that is not UTF-8 is
+// shown with replacement characters. Source: api/decisions/deliveries.md, "delivery".
 func (a Attempt) MarshalJSON() ([]byte, error) {
 	out := struct {
 		Run          int        `json:"run"`

@@ -67,8 +67,8 @@ func (e Endpoint) EventTypes() []EventType {
 	return e.Events
 }
 
-// MarshalJSON writes the registration. Only the answers to a creation and to a rotation hold the
-// secret. Source: interface document, "Webhook registration".
+// MarshalJSON writes the registration. Only the answers to a creation and to a rotation hold the secret. Source:
+// api/interface.md, "Webhook registration".
 func (e Endpoint) MarshalJSON() ([]byte, error) {
 	return checkout.EncodeJSON(struct {
 		ID          string         `json:"id"`

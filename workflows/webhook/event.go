@@ -22,8 +22,8 @@ type Event struct {
 	Body      []byte
 }
 
-// MarshalJSON writes the event: the envelope with data, byte for byte, and fields that receivers do
-// not need. Source: interface document, "Event envelope".
+// MarshalJSON writes the event: the envelope with data, byte for byte, and fields that receivers do not need. Source:
+// api/interface.md, "Event envelope".
 func (e Event) MarshalJSON() ([]byte, error) {
 	var envelope struct {
 		Data json.RawMessage `json:"data"`
@@ -48,8 +48,7 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// Envelope returns the JSON that carries data to receivers. Source: interface document, "Event
-// envelope".
+// Envelope returns the JSON that carries data to receivers. Source: api/interface.md, "Event envelope".
 func Envelope(id string, typ EventType, createdAt time.Time, data any) ([]byte, error) {
 	return checkout.EncodeJSON(struct {
 		ID        string    `json:"id"`

@@ -8,7 +8,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// EventType names what happened. Source: interface document, "Event types".
+// EventType names what happened. Source: api/interface.md, "Event types".
 type EventType string
 
 // Event types. Each has a row in kinds.

@@ -55,7 +55,7 @@ type Replay struct {
 	FinishedAt *time.Time
 }
 
-// MarshalJSON writes the bulk replay. Source: api/decisions.md, "bulk replay".
+// MarshalJSON writes the bulk replay. Source: api/decisions/webhooks.md, "bulk replay".
 func (r Replay) MarshalJSON() ([]byte, error) {
 	return checkout.EncodeJSON(struct {
 		ID             string         `json:"id"`

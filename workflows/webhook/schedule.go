@@ -14,8 +14,7 @@ var retryDelays = [...]time.Duration{
 	30 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 12 * time.Hour,
 }
 
-// RetrySchedule is the schedule of every live delivery. Source: interface
-// document, "Delivery and retries".
+// RetrySchedule is the schedule of every live delivery. Source: api/interface.md, "Delivery and retries".
 var RetrySchedule = Schedule(retryDelays[:])
 
 // MaxAttempts counts the first attempt and one for each delay of the schedule.
@@ -44,8 +43,7 @@ var LongestFallback = retryDelays[len(retryDelays)-1]
 var FallbackFactor = math.Round(100*math.Pow(
 	float64(LongestFallback)/float64(retryDelays[0]), 1/float64(len(retryDelays)-1))) / 100
 
-// ResponseTimeout is how long a receiver has to answer. Source: interface
-// document, "Delivery and retries".
+// ResponseTimeout is how long a receiver has to answer. Source: api/interface.md, "Delivery and retries".
 const ResponseTimeout = 10 * time.Second
 
 // RetryDelay returns how long to wait after attempt n. The first attempt is 1. It returns false

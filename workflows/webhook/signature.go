@@ -11,12 +11,11 @@ import (
 	"time"
 )
 
-// SignatureHeader is the header with the signature of a delivery. Source: interface document,
-// "Signature".
+// SignatureHeader is the header with the signature of a delivery. Source: api/interface.md, "Signature".
 const SignatureHeader = "X-Service-Signature"
 
-// RequestHeaders returns the headers of an attempt, without the signature and the transport's own
-// headers. The first attempt is 1. Source: api/decisions.md, "delivery headers".
+// RequestHeaders returns the headers of an attempt, without the signature and the transport's own headers. The first
+// attempt is 1. Source: api/decisions/deliveries.md, "delivery headers".
 func RequestHeaders(deliveryID, eventID string, typ EventType, attempt int) map[string]string {
 	return map[string]string{
 		"Content-Type":          "application/json",
@@ -31,8 +30,7 @@ func RequestHeaders(deliveryID, eventID string, typ EventType, attempt int) map[
 // UserAgent is the User-Agent of every delivery.
 const UserAgent = "Checkout-Webhooks/1.0"
 
-// SignatureTolerance is the oldest timestamp a receiver accepts. Source:
-// interface document, "Signature".
+// SignatureTolerance is the oldest timestamp a receiver accepts. Source: api/interface.md, "Signature".
 const SignatureTolerance = 5 * time.Minute
 
 // NewSecret returns a signing secret: "whsec_" and 64 hex digits. The service shows it once and

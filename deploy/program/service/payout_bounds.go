@@ -19,8 +19,8 @@ const (
 	boundsFirst = 250 * time.Millisecond
 )
 
-// feeShare is the largest part of a payout that the network's fee may take.
-// Source: api/decisions.md, "fee of an Ethereum payout", "fee of a Bitcoin payout".
+// feeShare is the largest part of a payout that the network's fee may take. Source: api/decisions/ethereum.md,
+// "fee of an Ethereum payout", and api/decisions/bitcoin.md, "fee of a Bitcoin payout".
 var feeShare = big.NewRat(5, 100)
 
 // payoutBounds finds out in the background what can be paid out, so that no request asks a node. Bounds that

@@ -143,8 +143,8 @@ func (r *Receiver) Arrivals() ([]Arrival, <-chan struct{}) {
 	return append([]Arrival(nil), r.arrivals...), r.arrived
 }
 
-// receive handles one delivery by the rules for receivers. Source: interface document, "Signature"
-// and "Delivery and retries".
+// receive handles one delivery by the rules for receivers. Source: api/interface.md, "Signature" and
+// "Delivery and retries".
 func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, 1<<20))
 	if err != nil {
