@@ -2,8 +2,6 @@ package app
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,7 +17,6 @@ func (c *call) listenCommand() *cobra.Command {
 	settings, fault := config.LoadClient(c.environment)
 	o := listen.Options{APIKey: settings.APIKey, Out: c.out}
 
-	var events, since string
 	command := &cobra.Command{
 		Use:   "listen --forward-to URL",
 		Short: "Forward a merchant's test-mode events to a local server",
@@ -29,28 +26,27 @@ catches up on events that it missed while stopped.`,
   checkout listen --forward-to http://127.0.0.1:3000/webhook
   checkout listen --forward-to http://127.0.0.1:3000/webhook --events payout.sent,payout.failed --since 10m`,
 		Args: words(),
-		RunE: func(*cobra.Command, []string) (err error) {
-			if o.Events, err = listen.ParseEvents(events); err != nil {
-				return fmt.Errorf("--events %w", err)
-			}
-			if o.Since, err = listen.ParseSince(strings.TrimSpace(since), time.Now()); err != nil {
-				return fmt.Errorf("--since %w", err)
-			}
+		PreRunE: func(*cobra.Command, []string) error {
 			if fault != nil {
-				c.work = func(context.Context) error { return configurationError(fault) }
-				return nil //nolint:nilerr // the work returns it
+				return fault
 			}
-			c.work = func(ctx context.Context) error { return listen.Run(ctx, o) }
 			return o.Check()
+		},
+		RunE: func(*cobra.Command, []string) error {
+			c.work = func(ctx context.Context) error { return listen.Run(ctx, o) }
+			return nil
 		},
 	}
 
 	flags := command.Flags()
 	flags.StringVar(&o.ForwardTo, "forward-to", "", "`URL` of the local server, such as http://127.0.0.1:3000/webhook")
 	flags.StringVar(&o.APIURL, "api", settings.APIURL, "`URL` of the REST API; CHECKOUT_API_URL sets it too")
-	flags.StringVar(&events, "events", "", "event `types` to forward, separated by commas (default all)")
-	flags.StringVar(&since, "since", "",
-		"start `then`: a duration such as 10m, or an RFC 3339 time (default where the last run ended)")
+	flags.StringSliceVar(&o.Events, "events", nil, "event `types` to forward, separated by commas (default all)")
+	flags.Func("since", "start `then`: a duration such as 10m, or an RFC 3339 time (default where the last run ended)",
+		func(text string) (err error) {
+			o.Since, err = listen.ParseSince(text, time.Now())
+			return err
+		})
 	flags.StringVar(&o.StateFile, "state", "", "`file` for the secret and the position in the feed "+
 		"(default one for each key below your configuration directory)")
 	flags.BoolVar(&o.PlainHTTP, "plain-http", false,

@@ -72,6 +72,10 @@ func TestListen_CatchesUpOnWhatItMissed(t *testing.T) {
 	}
 	require.Equal(t, inFeed(t, m), idsOf(got), "in the order of the feed")
 	t.Log("\n" + running.said.String())
+
+	running = dev.listen("--since", "10m")
+	require.Equal(t, inFeed(t, m), idsOf(dev.arrivals(16, 20*time.Second))[8:], "all again")
+	dev.stop(running)
 }
 
 // inFeed returns the ids of the merchant's events in the order in which their transactions stored them.
@@ -145,13 +149,13 @@ type listening struct {
 }
 
 // listen starts checkout listen with an environment of its own.
-func (d *developer) listen() *listening {
+func (d *developer) listen(flags ...string) *listening {
 	d.t.Helper()
 	program, err := os.Executable()
 	require.NoError(d.t, err)
 	l := &listening{cmd: exec.CommandContext(d.t.Context(), program)}
 	l.cmd.Env = []string{
-		devstack.CommandVariable + "=listen --forward-to " + d.server.URL + "/webhook",
+		devstack.CommandVariable + "=listen --forward-to " + d.server.URL + "/webhook " + strings.Join(flags, " "),
 		"HOME=" + d.home, "XDG_CONFIG_HOME=" + d.home, "CHECKOUT_API_KEY=" + d.m.Key, "CHECKOUT_API_URL=" + d.m.Stack.APIURL(),
 	}
 	l.cmd.Stdout, l.cmd.Stderr = &l.said, &l.said
