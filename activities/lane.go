@@ -114,9 +114,19 @@ func (l *lane) admit(now time.Time) time.Duration {
 		close(l.line[0].went)
 		l.line = slices.Delete(l.line, 0, 1)
 		l.inFlight++
-		l.closeFor(l.bounds.each(), now)
+		l.closeFor(l.pacing(), now)
 	}
 	return 0
+}
+
+// pacing returns the time until the next attempt may begin. Attempts that began together would end together, and
+// their burst would delay other merchants' deliveries. So attempts from a line begin at most at twice the pace at which
+// they end, as Linux paces TCP.
+func (l *lane) pacing() time.Duration {
+	if len(l.line) == 0 {
+		return l.bounds.each()
+	}
+	return max(l.each()/2, l.bounds.each())
 }
 
 // closeFor lets no attempt begin for a while.

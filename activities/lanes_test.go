@@ -126,7 +126,7 @@ func TestLanes_KeepUpWithTheShop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				l := sendAt(newLanes(firstLimit, 100, Slots), c.shop, c.perSecond, c.n)
+				l := sendAt(newLanes(firstLimit, 64, Slots), c.shop, c.perSecond, c.n)
 				l.log(t, c.shop)
 				require.LessOrEqual(t, l.p99(), c.lag)
 				require.LessOrEqual(t, float64(l.tries)/float64(c.n), c.tries)
@@ -156,7 +156,7 @@ func TestLanes_DrainABacklogAtThePaceOfTheShop(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				const n = 1000
-				ls, began := newLanes(firstLimit, 100, Slots), time.Now()
+				ls, began := newLanes(firstLimit, 64, Slots), time.Now()
 				require.Zero(t, ls.enter(t.Context(), visit{lane: "a", merchant: "m"}))
 				ls.bound(visit{lane: "a"}, c.bounds)
 				ls.leave(visit{lane: "a", merchant: "m"}, outcome{})
@@ -199,7 +199,7 @@ func placesOf(turns []turn) (n int) {
 func TestLanes_AnEndpointThatHangsGetsOneAttemptAtATime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ls, a := newLanes(firstLimit, 100, Slots), visit{lane: "a", merchant: "m"}
+		ls, a := newLanes(firstLimit, 64, Slots), visit{lane: "a", merchant: "m"}
 		require.Equal(t, 4, placesOf(enterAll(ls, a, 4)))
 		hung := outcome{effect: showsHang, began: time.Now()}
 		time.Sleep(10 * time.Second)
@@ -261,7 +261,7 @@ func TestLanes_AReceiverThatAsksForAPauseGetsIt(t *testing.T) {
 		time.Second: time.Second, 20 * time.Second: 20 * time.Second, time.Hour: time.Minute,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			ls, a := newLanes(firstLimit, 100, Slots), visit{lane: "a", merchant: "m"}
+			ls, a := newLanes(firstLimit, 64, Slots), visit{lane: "a", merchant: "m"}
 			require.Zero(t, ls.enter(t.Context(), a))
 			ls.leave(a, outcome{effect: showsOverload, began: time.Now(), pause: asked})
 			began, l := time.Now(), &load{}
@@ -297,6 +297,7 @@ func TestLanes_WhoeverBecameDueFirstGoesFirst(t *testing.T) {
 		for range 3 {
 			synctest.Wait()
 			ls.leave(a, outcome{effect: showsCapacity, began: time.Now()})
+			time.Sleep(200 * time.Millisecond)
 		}
 		synctest.Wait()
 		require.Equal(t, []string{"early", "middle", "late"}, went)
@@ -325,7 +326,7 @@ func TestLanes_OneMerchantLeavesSlotsToOthers(t *testing.T) {
 func TestLanes_ABacklogOfAnEndpointThatHangsComesBackWithinHalfAnHour(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ls, a := newLanes(firstLimit, 100, Slots), visit{lane: "a", merchant: "m"}
+		ls, a := newLanes(firstLimit, 64, Slots), visit{lane: "a", merchant: "m"}
 		require.Zero(t, ls.enter(t.Context(), a))
 		began := time.Now()
 		time.Sleep(10 * time.Second)
@@ -342,7 +343,7 @@ func TestLanes_ABacklogOfAnEndpointThatHangsComesBackWithinHalfAnHour(t *testing
 func TestLanes_ForgetAnEndpointThatNobodyComesTo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ls := newLanes(firstLimit, 100, Slots)
+		ls := newLanes(firstLimit, 64, Slots)
 		for i := range 1000 {
 			v := visit{lane: fmt.Sprint(i), merchant: "m"}
 			require.Zero(t, ls.enter(t.Context(), v))
@@ -357,7 +358,7 @@ func TestLanes_ForgetAnEndpointThatNobodyComesTo(t *testing.T) {
 
 func TestLanes_RememberNothingOfAHealthyEndpoint(t *testing.T) {
 	t.Parallel()
-	ls, a := newLanes(firstLimit, 100, Slots), visit{lane: "a", merchant: "m"}
+	ls, a := newLanes(firstLimit, 64, Slots), visit{lane: "a", merchant: "m"}
 	require.Zero(t, ls.enter(t.Context(), a))
 	ls.leave(a, outcome{effect: showsCapacity, began: time.Now()})
 	require.Empty(t, ls.byName)

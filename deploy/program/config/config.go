@@ -98,7 +98,7 @@ type Config struct {
 	EndpointHeldAfter time.Duration `env:"CHECKOUT_ENDPOINT_HELD_AFTER" envDefault:"72h"`
 	// How many attempts to one webhook address a worker may have under way, 4 to 500. Fewer are under way while
 	// the receiver is slow or refuses.
-	EndpointMaxInFlight uint16 `env:"CHECKOUT_ENDPOINT_MAX_IN_FLIGHT" envDefault:"100"`
+	EndpointMaxInFlight uint16 `env:"CHECKOUT_ENDPOINT_MAX_IN_FLIGHT" envDefault:"64"`
 
 	// Who takes the cards of test mode: `sandbox`, or `stripe` in Stripe's test mode.
 	TestCards string `env:"CHECKOUT_TEST_CARDS" envDefault:"sandbox"`

@@ -8,6 +8,9 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
+// settling is how long the publishing of the neighbors' events may still keep the computer busy.
+const settling = 20 * time.Second
+
 // besideNeighbors measures a shop at the steady pace: alone, and while other merchants' shops are
 // slow, hang and refuse.
 func (l deliveryLoad) besideNeighbors(ctx context.Context, r *rig) (report, error) {
@@ -43,6 +46,7 @@ func (l deliveryLoad) besideNeighbors(ctx context.Context, r *rig) (report, erro
 			return report{}, err
 		}
 	}
+	time.Sleep(settling)
 	for _, n := range neighbors {
 		before.Series = append(before.Series, one(n.name, float64(n.arrivals())))
 	}
