@@ -23,7 +23,7 @@ func TestPhase_EveryMessage(t *testing.T) {
 		for _, message := range checkout.Messages {
 			for _, about := range checkout.Abouts {
 				want, named := abouts[string(about)][message]
-				if !named || want == "as the phase says" {
+				if !named || want == "by its phase" {
 					want = phases[string(phase)][message]
 				}
 				require.NotEmpty(t, want, "%s, %s, about %s", phase, message, about)
