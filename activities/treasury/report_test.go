@@ -17,7 +17,7 @@ func (f fixture) paidBy(t *testing.T, payout checkout.Ref) string {
 	return f.read(t, payout).TransactionID
 }
 
-// day returns the report of a day, counted from today.
+// day returns the daily report, counted from today.
 func (f fixture) day(t *testing.T, days int) storage.DayReport {
 	t.Helper()
 	from := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, days)
