@@ -160,7 +160,7 @@ func (c *call) thawTreasury(ctx context.Context, cfg config.Config, o treasury.T
 	err := service.ThawTreasury(ctx, cfg, o, wait, func(progress string) { fmt.Fprintln(c.notes, progress) })
 	var short storage.ShortageError
 	switch {
-	case err != nil && ctx.Err() != nil, errors.As(err, new(storage.NotFinalError)):
+	case err != nil && ctx.Err() != nil, errors.Is(err, service.ErrNotFinal):
 		return fmt.Errorf("nothing is changed: %w", err)
 	case errors.Is(err, storage.ErrBehind):
 		return fmt.Errorf("nothing is changed: %w. Nodes that lag catch up within minutes: run this again then. If they do not, "+

@@ -3,18 +3,23 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/storage"
 )
 
-// block25 is not final until the third try.
+// block25 is not final until the fourth try. At the third one the node is away.
 func block25(try int) error {
-	if try > 3 {
+	switch {
+	case try == 3:
+		return fmt.Errorf("read the account: %w", jsonrpc.ErrNotReady)
+	case try > 3:
 		return nil
 	}
 	left := time.Duration(4-try) * 12400 * time.Millisecond
@@ -34,7 +39,7 @@ func TestAwaitFinal_SaysForWhatAndHowLong(t *testing.T) {
 		require.Equal(t, []string{
 			"waiting about 37s (2h0m0s at most): the ledger knows block 25, which is not final yet; the last final block is 21",
 			"waiting about 25s: the ledger knows block 25, which is not final yet; the last final block is 22",
-			"waiting about 12s: the ledger knows block 25, which is not final yet; the last final block is 23",
+			"waiting: read the account: the node is not ready",
 		}, said)
 	})
 }
@@ -64,7 +69,7 @@ func TestAwaitFinal_EndsWithTheLimitAndWithTheProcess(t *testing.T) {
 					return block25(1)
 				})
 				require.EqualError(t, err, c.want)
-				require.ErrorAs(t, err, new(storage.NotFinalError))
+				require.Equal(t, !c.stopped, errors.Is(err, ErrNotFinal))
 				require.Equal(t, c.said, said)
 			})
 		})

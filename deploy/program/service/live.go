@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"example.com/checkout/activities"
+	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/activities/rate"
 	"example.com/checkout/activities/stripe"
 	"example.com/checkout/activities/treasury"
@@ -216,9 +217,12 @@ func openNetworksAPI(
 	}, nil
 }
 
+// ErrNotFinal: the limit of a wait for final blocks has ended.
+var ErrNotFinal = errors.New("not final")
+
 // ThawTreasury lets an account of the treasury sign again, with its nonce and balances as the chain has
 // them now. It waits for blocks that are not final yet, for patience at most: say is told for what and how long, at first
-// and when more blocks are final. Its errors are those of treasury.Thaw. With storage.NotFinalError the wait has ended.
+// and when more blocks are final. Its errors are those of treasury.Thaw, and ErrNotFinal.
 func ThawTreasury(
 	ctx context.Context, cfg config.Config, o treasury.ThawOrder, patience time.Duration, say func(progress string),
 ) error {
@@ -227,18 +231,22 @@ func ThawTreasury(
 	})
 }
 
-// awaitFinal repeats act while it returns a storage.NotFinalError. The end of patience does not interrupt act.
+// awaitFinal repeats act while something is not final, and while a node does not answer. The end of patience does not
+// interrupt act. It returns ErrNotFinal with the last error.
 func awaitFinal(ctx context.Context, patience time.Duration, say func(progress string), act func() error) error {
-	ctx, stop := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not final after %v", patience))
+	ctx, stop := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%w after %v", ErrNotFinal, patience))
 	defer stop()
 	limit, said := fmt.Sprintf(" (%v at most)", patience), ""
 	return repeat(ctx, act, func(err error) bool {
 		notFinal, passes := errors.AsType[storage.NotFinalError](err)
-		if text := notFinal.Error(); passes && text != said && ctx.Err() == nil {
-			left := ""
-			if notFinal.Left > 0 {
-				left = " about " + notFinal.Left.Round(time.Second).String()
-			}
+		text, left := notFinal.Error(), ""
+		if notFinal.Left > 0 {
+			left = " about " + notFinal.Left.Round(time.Second).String()
+		}
+		if errors.Is(err, jsonrpc.ErrNotReady) {
+			text, passes = err.Error(), true
+		}
+		if passes && text != said && ctx.Err() == nil {
 			say("waiting" + left + limit + ": " + text)
 			limit, said = "", text
 		}
