@@ -98,7 +98,7 @@ func TestStop_CutsNoAttempt(t *testing.T) {
 	merchants := []*e2e.Merchant{e2e.NewMerchant(t, stack), e2e.NewMerchant(t, stack), e2e.NewMerchant(t, stack)}
 	sessions := map[string]*e2e.Merchant{}
 	for _, m := range merchants {
-		for range 4 { // a worker has at most 4 attempts at an endpoint under way
+		for range 4 { // a new endpoint gets 4 attempts at a time
 			sessions[m.Create(e2e.Terms)] = m
 		}
 	}
