@@ -23,6 +23,7 @@ func (a *Payments) broadcast(ctx context.Context, p storage.PayoutToSend) (check
 	if err != nil {
 		return checkout.TransferOutcome{}, asFinal(ctx, err, "")
 	}
+	// On a real chain: treasury.Treasury.Transfer, through lateTreasury in deploy/program/service/live.go.
 	got, err := chain.Payouts.Transfer(ctx, p)
 	if why, ok := held[got.Held]; ok {
 		raise(ctx, p.Mode, why.alarm, why.says+p.ID)
