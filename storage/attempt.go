@@ -398,7 +398,9 @@ func (s *Store) FinishAttempt(
 func (s *Store) DeferAttempt(ctx context.Context, ref checkout.Ref, wait time.Duration, ahead int) error {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE webhook_delivery SET next_attempt_at = due.at, busy_until = due.at, attempts_ahead = $5
-		FROM (SELECT greatest(next_attempt_at, clock_timestamp() + $4::interval) AS at FROM webhook_delivery WHERE id = $1) due
+		FROM (
+			SELECT greatest(next_attempt_at, clock_timestamp() + $4::interval) AS at FROM webhook_delivery WHERE id = $1
+		) due
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`,
 		ref.ID, ref.MerchantID, ref.Mode, wait, ahead)
 	return pg.Wrap("defer attempt", err)

@@ -29,10 +29,10 @@ func (e NotFinalError) Error() string {
 // blocks, or the chain took them back.
 var ErrBehind = errors.New("the chain is behind the ledger")
 
-// CheckThaw returns a NotFinalError while a thaw must wait: a transaction that no transfer explains is not final, or a block
-// that the ledger knows. An order that is refused in any case is refused at once, with ErrOtherAccount or ErrNotFrozen.
-// CheckThaw returns ErrBehind when the chain went back. The account must have been read before now: a round may compare it
-// with a later block meanwhile.
+// CheckThaw returns a NotFinalError while a thaw must wait: a transaction that no transfer explains is not
+// final, or a block that the ledger knows. An order that is refused in any case is refused at once, with
+// ErrOtherAccount or ErrNotFrozen. CheckThaw returns ErrBehind when the chain went back. The account must have
+// been read before now: a round may compare it with a later block meanwhile.
 func (s *Store) CheckThaw(
 	ctx context.Context, account TreasuryAccount, retire bool, now checkout.AccountSnapshot,
 ) error {
@@ -71,7 +71,8 @@ func (a *treasury) requireFinal(ctx context.Context, tx pgx.Tx, now checkout.Acc
 	case newest > now.Height:
 		return fmt.Errorf("%w: the ledger knows block %d, and the last block is %d", ErrBehind, newest, now.Height)
 	}
-	return NotFinalError{fmt.Sprintf("the ledger knows block %d, which", newest), now.FinalHeight, a.untilFinal(newest, now)}
+	what := fmt.Sprintf("the ledger knows block %d, which", newest)
+	return NotFinalError{what, now.FinalHeight, a.untilFinal(newest, now)}
 }
 
 // newestBlock returns the last block of which the ledger knows something, or a final one of now.
@@ -82,8 +83,8 @@ func (a *treasury) newestBlock(ctx context.Context, tx pgx.Tx, now checkout.Acco
 	return max(newest, a.SeenHeight, max(a.NextBlock, 1)-1), err
 }
 
-// untilFinal estimates how long it takes until the block is final at which the account was opened. The blocks since then
-// show how fast the chain is. It returns 0 when nothing shows it.
+// untilFinal estimates how long it takes until the block is final at which the account was opened. The blocks
+// since then show how fast the chain is. It returns 0 when nothing shows it.
 func (a *treasury) untilFinal(block uint64, now checkout.AccountSnapshot) time.Duration {
 	if a.SeenHeight > 0 || now.Height <= block {
 		return 0

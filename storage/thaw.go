@@ -55,10 +55,10 @@ type LostPayment struct {
 // transfer is confirmed: it can be neither retried nor refunded. A loss is booked to suspense.
 //
 // It returns a ShortageError while something is missing that the order does not name, or when less is missing,
-// checkout.ErrNotFound, a ClaimError when a payout cannot have been paid like this, and a NotFinalError or ErrBehind when
-// the ledger knows more than the final block of the order. A failed payout whose payment is refunded is
-// checkout.ErrPaymentRefunded. It returns ErrOtherAccount unless every other account of the chain is retired. An
-// order to retire the account asks for no other one, and returns ErrNotFrozen.
+// checkout.ErrNotFound, a ClaimError when a payout cannot have been paid like this, and a NotFinalError or
+// ErrBehind when the ledger knows more than the final block of the order. A failed payout whose payment is
+// refunded is checkout.ErrPaymentRefunded. It returns ErrOtherAccount unless every other account of the chain
+// is retired. An order to retire the account asks for no other one, and returns ErrNotFrozen.
 func (s *Store) Thaw(ctx context.Context, o ThawOrder) error {
 	return runInTreasury(ctx, s, "thaw", o.AccountID, func(tx pgx.Tx, a treasury) error {
 		if err := a.mayThaw(ctx, tx, o.Retire); err != nil {

@@ -202,7 +202,8 @@ func (a *treasury) freeze(ctx context.Context, tx pgx.Tx, why string) error {
 // ErrNotCompared: the chain may have payments of an account that PostgreSQL lacks.
 var ErrNotCompared = errors.New("the treasury account was not compared with its chain")
 
-// ErrNotComparedLately is an ErrNotCompared that passes when a worker, or the command again, has read the rest of the chain.
+// ErrNotComparedLately is an ErrNotCompared that passes when a worker, or the command again, has read the rest
+// of the chain.
 var ErrNotComparedLately = fmt.Errorf("%w lately", ErrNotCompared)
 
 // compareWithin is how old a comparison with the chain may be. A round makes one every 15 s. After a restore the

@@ -30,9 +30,9 @@ type ThawOrder struct {
 //
 // An order to retire the account looks at the same, and leaves it frozen.
 //
-// It returns checkout.ErrNotFound, ErrOtherSettings, ErrNoPayment, ErrUnrecovered, and the errors of storage.CheckThaw
-// and storage.Thaw. With checkout.ErrPaymentRefunded it opens the finding that the customer and the merchant both have the
-// money.
+// It returns checkout.ErrNotFound, ErrOtherSettings, ErrNoPayment, ErrUnrecovered, and the errors of
+// storage.CheckThaw and storage.Thaw. With checkout.ErrPaymentRefunded it opens the finding that the customer
+// and the merchant both have the money.
 func (t *Treasury) Thaw(ctx context.Context, o ThawOrder) error {
 	account, chain, err := t.account(ctx, o.AccountID)
 	if err != nil {

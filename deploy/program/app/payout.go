@@ -57,8 +57,8 @@ func (c *call) retryPayout(ctx context.Context, cfg config.Config, store *storag
 		begun = "its run starts within two minutes, because Temporal did not answer"
 	})
 	err = explained(err, checkout.ErrPayoutNotFailed, "payout %s has not failed", payoutID)
-	err = explained(err, checkout.ErrTransferStands, "a signed transfer of payout %s may still pay it; run this again when "+
-		listsTreasury+" lists it no longer", payoutID)
+	err = explained(err, checkout.ErrTransferStands, "a signed transfer of payout %s may still pay it; run this "+
+		"again when "+listsTreasury+" lists it no longer", payoutID)
 	err = explained(err, checkout.ErrPaymentRefunded, "the payment of payout %s is refunded", payoutID)
 	err = c.said(err, "%s is pending again, to %s; %s\n", p.ID, p.Destination, begun)
 	if err == nil && !p.RateHolds(time.Now()) {

@@ -91,8 +91,8 @@ func (c *call) recoverTreasury(ctx context.Context, cfg config.Config, o treasur
 	said := fmt.Sprintf("from block %d up to %d: %d unexplained, %d clear, %d written", report.From, report.Next,
 		len(report.Found), clear, written)
 	if report.NotFinal > 0 {
-		said += fmt.Sprintf("; %d more are not final yet: run this again when they are, about 15 minutes after they are mined on "+
-			"Ethereum and an hour on Bitcoin", report.NotFinal)
+		said += fmt.Sprintf("; %d more are not final yet: run this again when they are, about 15 minutes after they are "+
+			"mined on Ethereum and an hour on Bitcoin", report.NotFinal)
 	}
 	if written > 0 {
 		hurry(ctx, cfg, (*runs.Client).ReconcileNow)

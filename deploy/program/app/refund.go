@@ -36,8 +36,8 @@ The command is idempotent and shows the refund's status. A failed refund is orde
 func (c *call) refund(ctx context.Context, cfg config.Config, store *storage.Store, transactionID string) error {
 	err := service.CompareTreasury(ctx, cfg.Live, store)
 	if errors.Is(err, storage.ErrNotCompared) {
-		return fmt.Errorf("nothing is refunded: %w; a worker that has started follows its accounts within a minute. Start one"+
-			" with this account, or give this command the settings of the workers", err)
+		return fmt.Errorf("nothing is refunded: %w; a worker that has started follows its accounts within a minute. Start "+
+			"one with this account, or give this command the settings of the workers", err)
 	}
 	if err != nil {
 		return fmt.Errorf("nothing is refunded: the chain may have paid the merchant, and it cannot be asked: %w", err)
@@ -89,8 +89,8 @@ func orderRefund(ctx context.Context, store *storage.Store, transactionID string
 		return r, fmt.Errorf("nothing is refunded, because the chain may have paid %s: %w; run checkout treasury recover,"+
 			" then checkout treasury thaw", payout.ID, err)
 	case errors.Is(err, storage.ErrNotComparedLately):
-		return r, fmt.Errorf("nothing is refunded, because the chain may have paid %s: %w; workers compare it every 15 s, and"+
-			" after an outage read the missing blocks first: run this again in a minute", payout.ID, err)
+		return r, fmt.Errorf("nothing is refunded, because the chain may have paid %s: %w; workers compare it every 15 s, "+
+			"and after an outage read the missing blocks first: run this again in a minute", payout.ID, err)
 	case errors.Is(err, storage.ErrNotCompared):
 		return r, fmt.Errorf("nothing is refunded, because the chain may have paid %s: %w; compare by hand, see"+
 			" \"An old backup\" in the documents", payout.ID, err)

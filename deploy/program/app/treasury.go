@@ -114,7 +114,8 @@ that waits or has failed. Such a payout would be paid again, or refunded too.`,
 	command.Flags().StringSliceVar(&losses, "loss", nil,
 		"what paid no payout: a payment, as recover lists it, or a missing amount, as CURRENCY=AMOUNT")
 	command.Flags().StringSliceVar(&o.Paid, "paid", nil, "a payout that the missing amount paid; it becomes sent")
-	command.Flags().DurationVar(&wait, "wait", thawPatience, "how long to wait for blocks that are not final; 0s: not at all")
+	command.Flags().DurationVar(&wait, "wait", thawPatience,
+		"how long to wait for blocks that are not final; 0s: not at all")
 	command.MarkFlagsMutuallyExclusive("by-hand", "loss")
 	command.MarkFlagsMutuallyExclusive("by-hand", "paid")
 	return command
@@ -163,8 +164,8 @@ func (c *call) thawTreasury(ctx context.Context, cfg config.Config, o treasury.T
 	case err != nil && ctx.Err() != nil, errors.Is(err, service.ErrNotFinal):
 		return fmt.Errorf("nothing is changed: %w", err)
 	case errors.Is(err, storage.ErrBehind):
-		return fmt.Errorf("nothing is changed: %w. Nodes that lag catch up within minutes: run this again then. If they do not, "+
-			"they lost blocks, or the chain took them back: compare the account with a block explorer first", err)
+		return fmt.Errorf("nothing is changed: %w. Nodes that lag catch up within minutes: run this again then. If they do "+
+			"not, they lost blocks, or the chain took them back: compare the account with a block explorer first", err)
 	case errors.As(err, &short):
 		return c.explainShortage(short)
 	case errors.Is(err, treasury.ErrUnrecovered):

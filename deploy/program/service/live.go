@@ -220,9 +220,9 @@ func openNetworksAPI(
 // ErrNotFinal: the limit of a wait for final blocks has ended.
 var ErrNotFinal = errors.New("not final")
 
-// ThawTreasury lets an account of the treasury sign again, with its nonce and balances as the chain has
-// them now. It waits for blocks that are not final yet, for patience at most: say is told for what and how long, at first
-// and when more blocks are final. Its errors are those of treasury.Thaw, and ErrNotFinal.
+// ThawTreasury lets an account of the treasury sign again, with its nonce and balances as the chain has them
+// now. It waits for blocks that are not final yet, for patience at most: say is told for what and how long, at
+// first and when more blocks are final. Its errors are those of treasury.Thaw, and ErrNotFinal.
 func ThawTreasury(
 	ctx context.Context, cfg config.Config, o treasury.ThawOrder, patience time.Duration, say func(progress string),
 ) error {
