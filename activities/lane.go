@@ -16,6 +16,9 @@ type lane struct {
 	opening  *time.Timer // runs when the lane opens
 	left     time.Time   // end of the last attempt
 	lastTurn time.Time   // the latest turn that was given
+	// beginning lets one attempt at a time begin when the registration has bounds, because each locks its
+	// row in PostgreSQL.
+	beginning chan struct{}
 }
 
 // waiter is an attempt in line. Its channel is closed when the attempt may go.
@@ -52,6 +55,22 @@ func (b laneBounds) each() time.Duration {
 	return time.Second / time.Duration(b.rateLimit)
 }
 
+// full reports whether the attempts under way use up the limit, so that their answers show more capacity. Attempts that
+// wait for the merchant's bounds show none.
+func (l *lane) full() bool {
+	return l.inFlight >= l.limit.now() || len(l.line) > 0 && l.bounds == (laneBounds{})
+}
+
+// learn moves the limit after an attempt. Turns that were given at the pace of an endpoint that hung hold back
+// no other attempt once it answers.
+func (l *lane) learn(o outcome, now time.Time) {
+	hung := l.limit.sick
+	l.limit.learn(o.effect, o.began, now, l.full())
+	if hung && !l.limit.sick {
+		l.lastTurn = now
+	}
+}
+
 // hasRoom reports whether an attempt may wait in line. One that comes back from its turn finds room
 // where a new one does not; otherwise new ones would take all the places of those before them.
 func (l *lane) hasRoom(back bool, now time.Time) bool {
@@ -75,7 +94,7 @@ func (l *lane) room() int {
 		return 0
 	}
 	n := int(linePatience / l.each())
-	if l.limit.doubles() {
+	if l.limit.doubles() && l.bounds == (laneBounds{}) {
 		n *= 4
 	}
 	return n
@@ -146,6 +165,9 @@ func (l *lane) giveTurn(due, now time.Time) turn {
 	}
 	ahead := len(l.line) + int(l.lastTurn.Sub(now)/each)
 	l.lastTurn = l.lastTurn.Add(each)
+	if latest := now.Add(longestWait); l.lastTurn.After(latest) { // no turn is later, so later attempts need not wait longer
+		l.lastTurn = latest
+	}
 	return turn{due: due, ahead: ahead, wait: min(max(l.lastTurn.Sub(now), shortestTimer), longestWait)}
 }
 

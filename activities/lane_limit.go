@@ -83,7 +83,9 @@ func (l *laneLimit) learn(shown effect, began, ended time.Time, full bool) {
 		l.fall(1, ended)
 		l.sick, l.mean = true, took
 	case showsOverload:
-		l.sick = false
+		if l.sick { // its durations were time-outs
+			l.sick, l.mean = false, 0
+		}
 		if began.After(l.fell) { // the others under way were sent before the limit fell
 			l.fall(l.size/2, ended)
 		}

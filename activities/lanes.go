@@ -114,7 +114,7 @@ func (ls *lanes) leave(v visit, o outcome) {
 	defer ls.mu.Unlock()
 	now := time.Now()
 	l := ls.byName[v.lane]
-	l.limit.learn(o.effect, o.began, now, l.inFlight >= l.width() || len(l.line) > 0)
+	l.learn(o, now)
 	l.closeFor(min(o.pause, longestPause), now)
 	l.left = now
 	l.inFlight--
@@ -123,6 +123,20 @@ func (ls *lanes) leave(v visit, o outcome) {
 	if l.forgettable(now) {
 		delete(ls.byName, v.lane)
 	}
+}
+
+// begin waits until the attempt may begin in PostgreSQL, and returns what to call when it has. The caller has a
+// place in the lane.
+func (ls *lanes) begin(v visit) (begun func()) {
+	ls.mu.Lock()
+	l := ls.byName[v.lane]
+	bounded := l.bounds != laneBounds{}
+	ls.mu.Unlock()
+	if !bounded {
+		return func() {}
+	}
+	l.beginning <- struct{}{}
+	return func() { <-l.beginning }
 }
 
 // bound sets the merchant's limits of a lane. The caller has a place in it.
@@ -139,7 +153,7 @@ func (ls *lanes) bound(v visit, b laneBounds) {
 func (ls *lanes) lane(v visit) *lane {
 	l := ls.byName[v.lane]
 	if l == nil {
-		l = &lane{kind: v.kind, limit: newLaneLimit(ls.first, ls.most)}
+		l = &lane{kind: v.kind, limit: newLaneLimit(ls.first, ls.most), beginning: make(chan struct{}, 1)}
 		ls.byName[v.lane] = l
 	}
 	return l

@@ -375,3 +375,70 @@ func TestLane_OfSessionsOwnURLsIsTheMerchantsHost(t *testing.T) {
 	require.NotEqual(t, of("mer_1", "", "a.example"), of("mer_2", "", "a.example"))
 	require.NotEqual(t, of("mer_1", "", "a.example"), of("mer_1", "", "b.example"))
 }
+
+// TestLanes_TurnsOfAnEndpointThatHungHoldBackNothingOnceItAnswers: they were as far apart as its time-outs.
+func TestLanes_TurnsOfAnEndpointThatHungHoldBackNothingOnceItAnswers(t *testing.T) {
+	t.Parallel()
+	for name, first := range map[string]effect{"it answers": showsCapacity, "it refuses, then answers": showsOverload} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ls, a := newLanes(firstLimit, 64, Slots), visit{lane: "a", merchant: "m"}
+				attempt := func(shown effect, takes time.Duration) {
+					require.Zero(t, ls.enter(t.Context(), a))
+					began := time.Now()
+					time.Sleep(takes)
+					ls.leave(a, outcome{effect: shown, began: began})
+				}
+				attempt(showsHang, 10*time.Second)
+				require.Zero(t, ls.enter(t.Context(), a))
+				for range 5000 {
+					ls.enter(t.Context(), a)
+				}
+				ls.leave(a, outcome{})
+				attempt(first, 50*time.Millisecond)
+				attempt(showsCapacity, 50*time.Millisecond)
+				turns := enterAll(ls, a, 3)
+				require.Equal(t, 50*time.Millisecond, ls.byName["a"].limit.pace())
+				for _, got := range turns {
+					require.LessOrEqual(t, got.wait, 2*time.Second)
+				}
+			})
+		})
+	}
+}
+
+// TestLanes_TheLimitDoesNotGrowBehindTheMerchantsBound: the endpoint has never had more attempts at once.
+func TestLanes_TheLimitDoesNotGrowBehindTheMerchantsBound(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ls, a := newLanes(firstLimit, 64, Slots), visit{lane: "a", merchant: "m"}
+		require.Zero(t, ls.enter(t.Context(), a))
+		ls.bound(a, laneBounds{maxInFlight: 1})
+		ls.leave(a, outcome{})
+		sendAt(ls, &shop{takes: 100 * time.Millisecond}, 20, 200)
+		require.Equal(t, 4, ls.byName["a"].limit.now())
+	})
+}
+
+// TestLanes_OneAttemptAtATimeBeginsAtARegistrationWithBounds: each locks its row.
+func TestLanes_OneAttemptAtATimeBeginsAtARegistrationWithBounds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ls, a := newLanes(firstLimit, 64, Slots), visit{lane: "a", merchant: "m"}
+		require.Equal(t, 2, placesOf(enterAll(ls, a, 2)))
+		ls.begin(a)()
+		ls.bound(a, laneBounds{maxInFlight: 4})
+		begun := ls.begin(a)
+		second := make(chan struct{})
+		go func() { ls.begin(a)(); close(second) }()
+		synctest.Wait()
+		select {
+		case <-second:
+			t.Fatal("it did not wait")
+		default:
+		}
+		begun()
+		<-second
+	})
+}

@@ -92,12 +92,14 @@ func (p *Pictures) FetchPicture(ctx context.Context, ref checkout.Ref) error {
 	if busy := p.lanes.enter(ctx, visit); busy.wait > 0 {
 		return pictureAway("the merchant's other pictures come first", busy.wait)
 	}
-	began := time.Now()
-	defer func() { p.lanes.leave(visit, outcome{effect: showsCapacity, began: began}) }()
+	var shown outcome
+	defer func() { p.lanes.leave(visit, shown) }()
 	if err := p.places.Acquire(ctx, 1); err != nil {
 		return err
 	}
 	defer p.places.Release(1)
+	began := time.Now()
+	shown = outcome{effect: showsCapacity, began: began}
 
 	address, try, err := p.Store.BeginPicture(ctx, ref)
 	if errors.Is(err, checkout.ErrNotFound) {

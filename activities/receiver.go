@@ -29,8 +29,34 @@ const (
 	responseBodyTime   = time.Second
 )
 
-// sessionsKept is how many TLS sessions of each mode a worker keeps, about 2 KB each.
-const sessionsKept = 1000
+// Limits of the TLS sessions that a transport keeps. A session holds the receiver's certificates.
+const (
+	sessionsKept   = 500
+	maxSessionSize = 16 << 10
+)
+
+// smallSessions drops the sessions of receivers that send many certificates: a merchant could fill the
+// memory with them.
+type smallSessions struct{ tls.ClientSessionCache }
+
+// Put implements tls.ClientSessionCache.
+func (c smallSessions) Put(key string, session *tls.ClientSessionState) {
+	if session == nil || sizeOf(session) <= maxSessionSize {
+		c.ClientSessionCache.Put(key, session)
+	}
+}
+
+func sizeOf(session *tls.ClientSessionState) int {
+	ticket, state, err := session.ResumptionState()
+	if err != nil || state == nil {
+		return maxSessionSize + 1
+	}
+	stored, err := state.Bytes()
+	if err != nil {
+		return maxSessionSize + 1
+	}
+	return len(ticket) + len(stored)
+}
 
 // receivers sends requests to merchants' servers: guarded dials, no proxy, no redirects, no
 // compression, TLS 1.2 or later.
@@ -57,7 +83,7 @@ func newTransport(guard *AddressGuard, mode checkout.Mode) *http.Transport {
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
 		// A resumed session spares both sides the certificate, which is most of a handshake's work.
-		ClientSessionCache: tls.NewLRUClientSessionCache(sessionsKept),
+		ClientSessionCache: smallSessions{tls.NewLRUClientSessionCache(sessionsKept)},
 	}
 	return &http.Transport{
 		Proxy:                  nil, // a proxy would dial past the guard

@@ -152,3 +152,24 @@ func TestRetryAfter_InSecondsOrAsADate(t *testing.T) {
 		}
 	})
 }
+
+// TestReceiver_KeepsNoLargeSession: a merchant may send as many certificates as TLS allows.
+func TestReceiver_KeepsNoLargeSession(t *testing.T) {
+	t.Parallel()
+	var resumed []bool
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		resumed = append(resumed, r.TLS.DidResume)
+	}))
+	server.StartTLS()
+	defer server.Close()
+	chain := &server.TLS.Certificates[0]
+	for len(chain.Certificate) < 40 {
+		chain.Certificate = append(chain.Certificate, chain.Certificate[0])
+	}
+	r := newReceivers(NewAddressGuard(true))
+	r.test.(*http.Transport).TLSClientConfig.RootCAs = server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+	for range 2 {
+		require.Equal(t, 200, r.post(t.Context(), checkout.ModeTest, server.URL, http.Header{}, []byte("{}")).status)
+	}
+	require.Equal(t, []bool{false, false}, resumed)
+}

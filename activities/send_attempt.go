@@ -114,7 +114,7 @@ func (in SendAttemptInput) lane() string {
 func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (contract.SendAttemptResult, error) {
 	turn := d.turn(ctx, in)
 	pending := contract.DeliveryState{Status: webhook.DeliveryPending, Made: turn.Made + turn.Try - 1}
-	notSent := contract.SendAttemptResult{DeliveryState: pending}
+	notSent := contract.SendAttemptResult{DeliveryState: pending, Due: in.Due}
 
 	if turn.Try == 1 && !turn.Local { // a report sends nothing, so it needs no place in the lane
 		out, err := d.Store.ReportAttempt(ctx, in.Ref, turn)
@@ -130,7 +130,9 @@ func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (cont
 	var shown outcome
 	defer func() { d.lanes.leave(visit, shown) }()
 
+	begun := d.lanes.begin(visit)
 	out, err := d.Store.BeginAttempt(ctx, in.Ref, turn)
+	begun()
 	switch {
 	case errors.Is(err, checkout.ErrNotFound):
 		return contract.SendAttemptResult{}, asFinal(ctx, err, contract.ErrTypeDeliveryNotFound)
@@ -139,35 +141,43 @@ func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (cont
 		notSent.Reason = contract.ReasonAway
 		return notSent, nil
 	case out.Step == webhook.StepBusy: // other workers have its places
-		shown.effect = showsOverload
+		d.lanes.bound(visit, boundsOf(out))
+		shown.pause = out.Wait
 		return d.busy(ctx, in, turnOf(visit, out.Wait), notSent), nil
 	case out.Step != webhook.StepBegin:
 		return d.notBegun(ctx, in, out, notSent)
 	}
 
-	d.lanes.bound(visit, laneBounds{maxInFlight: out.MaxInFlight, rateLimit: out.RateLimit})
-	if out.MaxInFlight > 0 {
-		defer d.leavePlace(ctx, in)
-	}
+	d.lanes.bound(visit, boundsOf(out))
 	a, pause := d.send(ctx, in.DeliveryInput, out)
-	if pause > 0 {
-		d.pause(ctx, in, pause)
-	}
 	shown = outcome{effect: effectOf(a), began: a.StartedAt, pause: pause}
+	defer d.tellOthers(ctx, in, out, pause)
 	return d.sent(ctx, in.DeliveryInput, out, a)
 }
 
-// leavePlace gives back the attempt's place among all workers.
-func (d *Deliveries) leavePlace(ctx context.Context, in SendAttemptInput) {
-	if err := d.Store.LeavePlace(ctx, in.Ref); err != nil {
-		logger(ctx).WarnContext(ctx, "place of an attempt not left", "error", err) // it is free a few seconds later
-	}
+func boundsOf(out storage.AttemptDecision) laneBounds {
+	return laneBounds{maxInFlight: out.MaxInFlight, rateLimit: out.RateLimit}
 }
 
-// pause holds back the endpoint's attempts of other workers; its lane holds back those of this one.
-func (d *Deliveries) pause(ctx context.Context, in SendAttemptInput, pause time.Duration) {
-	if err := d.Store.PauseEndpoint(ctx, in.Ref, min(pause, longestPause)); err != nil {
-		logger(ctx).WarnContext(ctx, "pause of an endpoint not noted", "error", err)
+// tellOthers gives back the attempt's place among all workers, and holds back their attempts for the pause that the
+// receiver asked for. The attempt was noted before, because its time may be over.
+func (d *Deliveries) tellOthers(
+	ctx context.Context, in SendAttemptInput, out storage.AttemptDecision, pause time.Duration,
+) {
+	if out.MaxInFlight == 0 && pause == 0 {
+		return
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer stop()
+	var err error
+	if pause > 0 {
+		err = d.Store.PauseEndpoint(ctx, in.Ref, min(pause, longestPause))
+	}
+	if out.MaxInFlight > 0 {
+		err = errors.Join(err, d.Store.LeavePlace(ctx, in.Ref))
+	}
+	if err != nil { // the place is free a few seconds later
+		logger(ctx).WarnContext(ctx, "other workers do not see the end of an attempt", "error", err)
 	}
 }
 

@@ -397,10 +397,9 @@ func (s *Store) FinishAttempt(
 // way as it may. About ahead attempts come first.
 func (s *Store) DeferAttempt(ctx context.Context, ref checkout.Ref, wait time.Duration, ahead int) error {
 	_, err := s.pool.Exec(ctx, `
-		UPDATE webhook_delivery SET next_attempt_at = due.at, busy_until = due.at, attempts_ahead = $5
-		FROM (
-			SELECT greatest(next_attempt_at, clock_timestamp() + $4::interval) AS at FROM webhook_delivery WHERE id = $1
-		) due
+		UPDATE webhook_delivery SET attempts_ahead = $5,
+			next_attempt_at = greatest(next_attempt_at, statement_timestamp() + $4::interval),
+			busy_until = greatest(next_attempt_at, statement_timestamp() + $4::interval)
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`,
 		ref.ID, ref.MerchantID, ref.Mode, wait, ahead)
 	return pg.Wrap("defer attempt", err)

@@ -34,15 +34,20 @@ func (d lockedDelivery) takePlace(ctx context.Context, conn *pgxpool.Conn, ref c
 		endpointID    = *d.SecretOf // of a registration
 	)
 	batch := &pgx.Batch{}
+	// A busy registration must not keep the connections that other merchants' attempts need.
+	batch.Queue(`SET LOCAL lock_timeout = '200ms'`)
 	batch.Queue(`SELECT paced_until, paused_until FROM webhook_endpoint WHERE id = $1 FOR NO KEY UPDATE`, endpointID).
 		QueryRow(func(row pgx.Row) error { return row.Scan(&paced, &paused) })
 	batch.Queue(`DELETE FROM webhook_place WHERE endpoint_id = $1 AND until <= $2`, endpointID, d.Now)
 	batch.Queue(`SELECT count(*) FROM webhook_place WHERE endpoint_id = $1`, endpointID).
 		QueryRow(func(row pgx.Row) error { return row.Scan(&inFlight) })
-	if err := conn.SendBatch(ctx, batch).Close(); err != nil {
-		return 0, err
-	}
+	batch.Queue(`SET LOCAL lock_timeout TO DEFAULT`)
+	err := conn.SendBatch(ctx, batch).Close()
 	switch {
+	case pg.Locked(err):
+		return placeWait, nil
+	case err != nil:
+		return 0, err
 	case paused != nil && paused.After(d.Now):
 		return paused.Sub(d.Now), nil
 	case d.RateLimit > 0 && paced != nil && paced.Sub(d.Now) > paceSlack:

@@ -53,6 +53,11 @@ func TookTooLong(err error) bool {
 	return sqlState(err) == queryCanceled
 }
 
+// Locked reports whether a statement waited longer than lock_timeout for a lock.
+func Locked(err error) bool {
+	return sqlState(err) == lockNotAvailable
+}
+
 // Unavailable reports whether PostgreSQL could not answer now: it is down, full, read-only or
 // refuses connections, or a lock or time-out ran out. It also reports true when this process stops
 // and has closed its connections, and when another process sealed the value with a newer key. The
