@@ -165,7 +165,7 @@ func (l *lane) giveTurn(due, now time.Time) turn {
 	}
 	ahead := len(l.line) + int(l.lastTurn.Sub(now)/each)
 	l.lastTurn = l.lastTurn.Add(each)
-	if latest := now.Add(longestWait); l.lastTurn.After(latest) { // no turn is later, so later attempts need not wait longer
+	if latest := now.Add(longestWait); l.lastTurn.After(latest) { // no attempt waits longer
 		l.lastTurn = latest
 	}
 	return turn{due: due, ahead: ahead, wait: min(max(l.lastTurn.Sub(now), shortestTimer), longestWait)}

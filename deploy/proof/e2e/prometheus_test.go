@@ -26,7 +26,7 @@ import (
 var metricLabels = []string{
 	"__name__", "instance", "job", "le", "service_name", "service_version", "otel_scope_name", "otel_scope_version",
 	"telemetry_sdk_language", "telemetry_sdk_name", "telemetry_sdk_version",
-	"checkout_mode", "checkout_session_status", "error_type",
+	"checkout_mode", "checkout_session_status", "error_type", "webhook_endpoint_kind", "webhook_attempt_state",
 	"http_request_method", "http_response_status_code", "http_route", "network_protocol_name", "network_protocol_version", "server_address", "url_scheme",
 	"db_response_status_code", "db_system_name", "pgx_operation_type",
 	"activity_type", "client_name", "namespace", "operation", "poller_type", "status_code", "task_queue", "worker_type", "workflow_type", "failure_reason",

@@ -1405,7 +1405,8 @@ export interface components {
             run: number;
             /** @description Null while an attempt is under way, on hold, and when it has ended. */
             next_attempt_at: components["schemas"]["OptionalTime"];
-            /** @description While it waits for a busy server, about how many attempts to that server come first. Null when it does not wait
+            /**
+             * @description While it waits for a busy server, about how many attempts to that server come first. Null when it does not wait
              *     for that.
              */
             attempts_ahead: number | null;
