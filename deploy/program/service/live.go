@@ -117,7 +117,8 @@ func (n modeNetworks) networks(beside activities.Networks) activities.Networks {
 }
 
 // follow adds what follows the networks: the rounds of the treasury, the comparison of the books, the
-// reading of the card network's reports, which note stores, and the polling of exchange rates.
+// reading of the card network's reports, which note stores, and the polling of exchange rates. It waits a moment for
+// the first prices: until then the worker would refuse each payment.
 func (n modeNetworks) follow(ctx context.Context, o *worker.Options, note noteReport) {
 	if n.cards != nil {
 		o.Books.Accounts[n.mode] = activities.Account{
@@ -130,6 +131,7 @@ func (n modeNetworks) follow(ctx context.Context, o *worker.Options, note noteRe
 		o.Treasury.Follow[n.mode] = n.payer.follow
 		go n.rates.Run(ctx)
 		go n.bounds.run(ctx)
+		n.bounds.await(ctx)
 	}
 }
 

@@ -17,6 +17,9 @@ const (
 	// boundsFirst is the wait after the first look; each wait is twice as long as the one before. Right after
 	// a start neither the rates nor the node may be there.
 	boundsFirst = 250 * time.Millisecond
+	// boundsPatience is how long a worker waits for all bounds before it takes work. A source of prices or a node may be
+	// away, and most work needs neither.
+	boundsPatience = 3 * time.Second
 )
 
 // feeShare is the largest part of a payout that the network's fee may take. Source: api/decisions/ethereum.md,
@@ -35,6 +38,7 @@ type payoutBounds struct {
 
 	mu    sync.Mutex
 	known map[[2]string]checkout.PayoutBounds // by currency and payout currency
+	all   chan struct{}                       // closed when every bound is known
 }
 
 // newPayoutBounds returns the bounds of the currencies that are paid out on the chains.
@@ -42,6 +46,7 @@ func newPayoutBounds(limits checkout.PayoutLimits, rates checkout.RateSource, ch
 	b := &payoutBounds{
 		limits: limits, rates: rates,
 		fees: map[checkout.PayoutCurrency]checkout.Crypto{}, known: map[[2]string]checkout.PayoutBounds{},
+		all: make(chan struct{}),
 	}
 	b.estimate = func(ctx context.Context, c checkout.PayoutCurrency) (checkout.Crypto, error) {
 		return chains[c.Network()].transferFee(ctx, c)
@@ -56,13 +61,28 @@ func newPayoutBounds(limits checkout.PayoutLimits, rates checkout.RateSource, ch
 
 // run finds the bounds out until ctx ends.
 func (b *payoutBounds) run(ctx context.Context) {
+	missing := true
 	for wait := boundsFirst; ; wait = min(2*wait, boundsEvery) {
 		b.refresh(ctx)
+		if missing && len(b.known) == len(b.currencies)*len(checkout.Currencies) {
+			close(b.all)
+			missing = false
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(wait):
 		}
+	}
+}
+
+// await waits until every bound is known, for boundsPatience at most: a payment without them is refused.
+func (b *payoutBounds) await(ctx context.Context) {
+	ctx, stop := context.WithTimeout(ctx, boundsPatience)
+	defer stop()
+	select {
+	case <-b.all:
+	case <-ctx.Done():
 	}
 }
 

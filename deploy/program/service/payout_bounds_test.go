@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -65,4 +67,36 @@ func TestPayoutBounds_TheLeastPayoutIsTwentyTimesTheFee(t *testing.T) {
 	b.rates = fixedRates{}
 	b.refresh(t.Context())
 	require.Equal(t, "40.01", least(checkout.USDC), "without a rate")
+}
+
+// A worker that has just started takes no payment before there are prices, and does not wait for them for ever.
+func TestPayoutBounds_AreAwaitedForAMoment(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		known time.Duration // after the start; 0: never
+		want  time.Duration
+	}{
+		"they come":      {600 * time.Millisecond, 750 * time.Millisecond}, // the third look
+		"they stay away": {0, 3 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				begun := time.Now()
+				rates := fixedRates{checkout.ETH: "0.0003", checkout.USDC: "1.08", checkout.USDT: "1.08"}
+				b := newPayoutBounds(checkout.PayoutLimits{Payout: 1_000_000, MerchantDay: 2_000_000, Day: 2_000_000}, rates, lateChains{checkout.Ethereum: {}})
+				b.estimate = func(context.Context, checkout.PayoutCurrency) (checkout.Crypto, error) {
+					if c.known == 0 || time.Since(begun) < c.known {
+						return checkout.Crypto{}, errors.New("no node answers")
+					}
+					return checkout.MustCrypto("0.0006", checkout.ETH), nil
+				}
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				go b.run(ctx)
+				b.await(ctx)
+				require.Equal(t, c.want, time.Since(begun))
+			})
+		})
+	}
 }

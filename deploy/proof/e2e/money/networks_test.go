@@ -18,6 +18,7 @@ import (
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/acquirer"
 	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/deploy/standin/need"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
@@ -89,6 +90,9 @@ func startNetworks(t *testing.T) networks {
 		require.NoError(t, chain.Fund(t.Context(), string(c), at, n.treasury, big.NewInt(1_000_000_000_000)))
 	}
 	node := n.stack.Live.Bitcoin
+	if node == nil {
+		need.Missing(t, "the Debian package bitcoin-knots", "a way to http://deb.debian.org, and apt-get of Debian")
+	}
 	require.NoError(t, node.OpenWallet(t.Context(), testWallet))
 	_, err := node.Fund(t.Context(), testWallet, "0.5", "0.5")
 	require.NoError(t, err)
@@ -188,6 +192,7 @@ func (n networks) needsAnAddress() {
 
 // paysOnNetworks pays with a confirmation token and reads the merchant's balance from the chain.
 func (n networks) paysOnNetworks() {
+	n.awaitFollowed(checkout.ModeTest)
 	id := n.Create(terms(checkout.USDC))
 	page := string(e2e.Ask(n.T, http.MethodGet, n.stack.PageURL()+"/"+id, "").Body)
 	for _, want := range []string{"Test mode", `data-key="pk_test_networks"`, `data-script="` + n.acquirer.ScriptURL() + `"`, `name="confirmation_token"`} {
