@@ -27,10 +27,10 @@ type waiter struct {
 	went chan struct{}
 }
 
-// laneBounds are a merchant's limits of its registration; 0 means none.
+// laneBounds are the limits that a merchant has set for a registration; 0 means none.
 type laneBounds struct {
 	maxInFlight int
-	rateLimit   int // attempts begun a second
+	rateLimit   int // attempts begun per second
 }
 
 // width returns how many attempts may be under way.
@@ -71,8 +71,8 @@ func (l *lane) learn(o outcome, now time.Time) {
 	}
 }
 
-// hasRoom reports whether an attempt may wait in line. One that comes back from its turn finds room
-// where a new one does not; otherwise new ones would take all the places of those before them.
+// hasRoom reports whether an attempt may wait in line. An attempt that comes back from its turn
+// finds room where a new attempt does not; otherwise new attempts would take the places of older ones.
 func (l *lane) hasRoom(back bool, now time.Time) bool {
 	switch {
 	case l.opens.Sub(now) > linePatience:
@@ -168,7 +168,7 @@ func (l *lane) giveTurn(due, now time.Time) turn {
 	if latest := now.Add(longestWait); l.lastTurn.After(latest) { // no attempt waits longer
 		l.lastTurn = latest
 	}
-	return turn{due: due, ahead: ahead, wait: min(max(l.lastTurn.Sub(now), shortestTimer), longestWait)}
+	return turn{due: due, ahead: ahead, wait: max(l.lastTurn.Sub(now), shortestTimer)}
 }
 
 // idle reports whether nothing happens in the lane and no turn is left.

@@ -125,9 +125,9 @@ func (ls *lanes) leave(v visit, o outcome) {
 	}
 }
 
-// begin waits until the attempt may begin in PostgreSQL, and returns what to call when it has. The caller has a
-// place in the lane.
-func (ls *lanes) begin(v visit) (begun func()) {
+// begin waits until the attempt may begin in PostgreSQL, or until ctx ends. It returns a function that lets the next
+// attempt begin. The caller has a place in the lane.
+func (ls *lanes) begin(ctx context.Context, v visit) (begun func()) {
 	ls.mu.Lock()
 	l := ls.byName[v.lane]
 	bounded := l.bounds != laneBounds{}
@@ -135,8 +135,12 @@ func (ls *lanes) begin(v visit) (begun func()) {
 	if !bounded {
 		return func() {}
 	}
-	l.beginning <- struct{}{}
-	return func() { <-l.beginning }
+	select {
+	case l.beginning <- struct{}{}:
+		return func() { <-l.beginning }
+	case <-ctx.Done():
+		return func() {}
+	}
 }
 
 // bound sets the merchant's limits of a lane. The caller has a place in it.

@@ -427,11 +427,11 @@ func TestLanes_OneAttemptAtATimeBeginsAtARegistrationWithBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ls, a := newLanes(firstLimit, 64, Slots), visit{lane: "a", merchant: "m"}
 		require.Equal(t, 2, placesOf(enterAll(ls, a, 2)))
-		ls.begin(a)()
+		ls.begin(t.Context(), a)()
 		ls.bound(a, laneBounds{maxInFlight: 4})
-		begun := ls.begin(a)
+		begun := ls.begin(t.Context(), a)
 		second := make(chan struct{})
-		go func() { ls.begin(a)(); close(second) }()
+		go func() { ls.begin(t.Context(), a)(); close(second) }()
 		synctest.Wait()
 		select {
 		case <-second:
@@ -440,5 +440,10 @@ func TestLanes_OneAttemptAtATimeBeginsAtARegistrationWithBounds(t *testing.T) {
 		}
 		begun()
 		<-second
+
+		defer ls.begin(t.Context(), a)()
+		ended, end := context.WithTimeout(t.Context(), time.Second)
+		defer end()
+		ls.begin(ended, a)() // does not wait for ever
 	})
 }

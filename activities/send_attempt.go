@@ -130,9 +130,7 @@ func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (cont
 	var shown outcome
 	defer func() { d.lanes.leave(visit, shown) }()
 
-	begun := d.lanes.begin(visit)
-	out, err := d.Store.BeginAttempt(ctx, in.Ref, turn)
-	begun()
+	out, err := d.begin(ctx, in, visit, turn)
 	switch {
 	case errors.Is(err, checkout.ErrNotFound):
 		return contract.SendAttemptResult{}, asFinal(ctx, err, contract.ErrTypeDeliveryNotFound)
@@ -153,6 +151,14 @@ func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (cont
 	shown = outcome{effect: effectOf(a), began: a.StartedAt, pause: pause}
 	defer d.tellOthers(ctx, in, out, pause)
 	return d.sent(ctx, in.DeliveryInput, out, a)
+}
+
+// begin notes the attempt. At a registration with limits, other attempts of this worker wait for it.
+func (d *Deliveries) begin(
+	ctx context.Context, in SendAttemptInput, v visit, turn webhook.Turn,
+) (storage.AttemptDecision, error) {
+	defer d.lanes.begin(ctx, v)()
+	return d.Store.BeginAttempt(ctx, in.Ref, turn)
 }
 
 func boundsOf(out storage.AttemptDecision) laneBounds {

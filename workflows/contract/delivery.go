@@ -71,9 +71,9 @@ type SendAttemptResult struct {
 	Unrecorded *AttemptResult `json:"unrecorded,omitempty"`
 	Reason     Reason         `json:"reason,omitempty"`
 	Wait       time.Duration  `json:"wait,omitempty"` // time until the next try; set with ReasonBusy and ReasonEarly
-	// Set with ReasonBusy: when the attempt became due, and about how many attempts to the endpoint come before it.
+	// Due is when the attempt became due, if it has waited for its busy endpoint.
 	Due   time.Time `json:"due,omitzero"`
-	Ahead int       `json:"ahead,omitempty"`
+	Ahead int       `json:"ahead,omitempty"` // about how many attempts come first; set with ReasonBusy
 }
 
 // DeliveryState is the state of a delivery after an activity.
