@@ -117,6 +117,7 @@ func TestBeginAttempt_ADeletedRegistrationSignsNoSessionsOwnURLAnyMore(t *testin
 	require.Equal(t, other.ID, f.read(t, ref).EndpointID, "and the log says whose secret signs")
 	f.endpoint(t, "https://shop.example/c", webhook.CheckoutCompleted)
 	same := f.endpoint(t, "HTTPS://Shop.example:443/own?", webhook.CheckoutCompleted)
+	f.Exec(t, `UPDATE webhook_endpoint SET created_at = created_at - interval '1 second' WHERE id = $1`, same.ID)
 	f.endpoint(t, "https://shop.example/own", webhook.CheckoutCompleted)
 	require.NoError(t, f.DeleteEndpoint(t.Context(), other.Ref))
 	require.Equal(t, [][]byte{webhook.SecretDigest(same.Secret)}, signs(5), "the oldest one for that address, in any spelling")

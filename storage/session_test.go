@@ -165,7 +165,8 @@ func TestSigningEndpoint_PrefersTheSameURLThenTheOldest(t *testing.T) {
 	require.Empty(t, ask("https://shop.example/b"))
 	oldest := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	same := f.endpoint(t, "https://shop.example/b", webhook.CheckoutCompleted)
-	f.Exec(t, `UPDATE webhook_endpoint SET created_at = created_at - interval '1 second' WHERE id = $1`, oldest.ID)
+	f.Exec(t, `UPDATE webhook_endpoint SET created_at = created_at - interval '2 seconds' WHERE id = $1`, oldest.ID)
+	f.Exec(t, `UPDATE webhook_endpoint SET created_at = created_at - interval '1 second' WHERE id = $1`, same.ID)
 	require.Equal(t, same.ID, ask("https://shop.example/b"))
 	require.Equal(t, oldest.ID, ask("https://shop.example/c"))
 
