@@ -221,6 +221,6 @@ func TestEraseCustomer_FindsTheAddressBesideAnyNumber(t *testing.T) {
 	for _, ref := range got.Sessions {
 		erased = append(erased, ref.ID)
 	}
-	require.Equal(t, want, erased)
+	require.ElementsMatch(t, want, erased, "ids of one millisecond have no order")
 	require.Empty(t, f.tablesWith(t, "ann.canary"))
 }
