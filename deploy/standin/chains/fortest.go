@@ -30,10 +30,12 @@ func BitcoinForTest(t testing.TB, o BitcoinOptions) *Bitcoin {
 func SkipWithout(t testing.TB, err error) {
 	t.Helper()
 	if errors.Is(err, ErrNoKnots) {
-		need.Missing(t, err.Error(), "a way to http://deb.debian.org, and apt-get of Debian")
+		t.Log(err)
+		need.Missing(t, "bitcoin-knots", "a way to http://deb.debian.org, and apt-get of Debian")
 	}
 	if errors.Is(err, ErrNotInstalled) {
-		need.Missing(t, err.Error(), "apt-get install npm")
+		t.Log(err)
+		need.Missing(t, "anvil or solc", "apt-get install npm")
 	}
 	if err != nil {
 		t.Fatal(err)
