@@ -36,6 +36,18 @@ func Program(t testing.TB, install string, names ...string) string {
 // Missing skips the test, which cannot run without what. With CI=true it fails the test: .ci/run installs everything.
 func Missing(t testing.TB, what, install string) {
 	t.Helper()
+	note(t, what, install)
+	t.SkipNow()
+}
+
+// MissingForPart is Missing when the rest of the test can run without what. It does not skip the test.
+func MissingForPart(t testing.TB, what, install string) {
+	t.Helper()
+	note(t, what, install)
+}
+
+func note(t testing.TB, what, install string) {
+	t.Helper()
 	if os.Getenv("CI") == "true" {
 		t.Fatalf("%s is missing: %s", what, install)
 	}
@@ -45,7 +57,7 @@ func Missing(t testing.TB, what, install string) {
 	}
 	missing.installs[install] = true
 	missing.Unlock()
-	t.Skipf("%s is missing: %s", what, install)
+	t.Logf("%s is missing: %s", what, install)
 }
 
 // Report writes one line with the commands that install what the tests missed, or nothing. A TestMain calls it at the
@@ -55,6 +67,6 @@ func Report(out io.Writer) {
 	defer missing.Unlock()
 	if len(missing.installs) > 0 {
 		commands := strings.Join(slices.Sorted(maps.Keys(missing.installs)), " && ")
-		_, _ = fmt.Fprintf(out, "some tests were skipped; to run them: %s\n", commands) // the tests have ended
+		_, _ = fmt.Fprintf(out, "some tests, or parts of them, were skipped; to run them: %s\n", commands) // the tests have ended
 	}
 }

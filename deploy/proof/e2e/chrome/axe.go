@@ -42,7 +42,9 @@ func (b *Tab) AxeIn(l Look, what string) {
 	b.T.Helper()
 	source, err := axeSource()
 	if err != nil {
-		need.Missing(b.T, err.Error(), "apt-get install npm")
+		b.T.Log(err)
+		need.MissingForPart(b.T, "axe-core", "apt-get install npm")
+		return
 	}
 	if !Get(b, chromedp.Evaluate[bool](`"axe" in window`)) { // once a document: it is half a megabyte
 		b.Script(`(() => {` + source + `})()`)
