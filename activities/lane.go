@@ -7,6 +7,7 @@ import (
 
 // lane is the attempts to one endpoint: under way, in line, and those that were given a turn.
 type lane struct {
+	name     string
 	kind     endpointKind
 	limit    laneLimit
 	bounds   laneBounds // of the merchant
@@ -34,17 +35,32 @@ type laneBounds struct {
 }
 
 // width returns how many attempts may be under way.
-func (l *lane) width() int {
-	if l.bounds.maxInFlight > 0 {
-		return min(l.limit.now(), l.bounds.maxInFlight)
+func (l *lane) width() int { return l.bounds.of(l.limit.now()) }
+
+// of returns how many of n attempts may be under way.
+func (b laneBounds) of(n int) int {
+	if b.maxInFlight > 0 {
+		return min(n, b.maxInFlight)
 	}
-	return l.limit.now()
+	return n
 }
 
-// each returns the time between two attempts when the lane is full: by Little's law, the mean
-// duration of an attempt divided by the number under way.
-func (l *lane) each() time.Duration {
-	return max(l.limit.pace()/time.Duration(l.width()), l.bounds.each())
+// each returns the time between two attempts when the lane is full.
+func (l *lane) each() time.Duration { return l.eachOf(l.limit.now()) }
+
+// eachOf returns the time between two attempts when up to n are under way: by Little's law, the mean duration of an
+// attempt divided by their number.
+func (l *lane) eachOf(n int) time.Duration {
+	return max(l.limit.pace()/time.Duration(l.bounds.of(n)), l.bounds.each())
+}
+
+// eachTurn returns the time between two turns. Turns cannot be taken back. A lane that yields gives them for a faster
+// pace than its own, so that it can use the computer when the others need it no longer.
+func (l *lane) eachTurn() time.Duration {
+	if l.limit.yieldedAt == 0 {
+		return l.each()
+	}
+	return min(l.each(), max(time.Second/turnsOfYielding, l.eachOf(l.limit.most)))
 }
 
 // each returns the time between two attempts at the rate limit; 0 without one.
@@ -63,13 +79,29 @@ func (l *lane) full() bool {
 
 // learn moves the limit after an attempt. Turns that were given at the pace of an endpoint that hung hold back
 // no other attempt once it answers.
-func (l *lane) learn(o outcome, now time.Time) {
+func (l *lane) learn(o outcome, fresh *lateness, now time.Time) {
 	hung := l.limit.sick
-	l.limit.learn(o.effect, o.began, now, l.full())
+	used := usedInPart
+	switch {
+	case l.mustYield(fresh, now):
+		used = usedTooMuch
+	case l.full():
+		used = usedInFull
+	}
+	l.limit.learn(o.effect, o.began, now, used)
 	if hung && !l.limit.sick {
 		l.lastTurn = now
 	}
 }
+
+// mustYield reports whether the lane works off a backlog while new deliveries are late. A lane with fewer attempts
+// than there are new deliveries keeps its pace: it is not what keeps the computer busy.
+func (l *lane) mustYield(fresh *lateness, now time.Time) bool {
+	return l.behind(now) && fresh.tooLong(l.name, now) && l.each() < fresh.each
+}
+
+// behind reports whether attempts wait in line or for their turns.
+func (l *lane) behind(now time.Time) bool { return len(l.line) > 0 || l.lastTurn.After(now) }
 
 // hasRoom reports whether an attempt may wait in line. An attempt that comes back from its turn
 // finds room where a new attempt does not; otherwise new attempts would take the places of older ones.
@@ -157,7 +189,7 @@ func (l *lane) closeFor(pause time.Duration, now time.Time) {
 
 // giveTurn returns the next turn: after the line and the turns that were given.
 func (l *lane) giveTurn(due, now time.Time) turn {
-	each := l.each()
+	each := l.eachTurn()
 	for _, earliest := range []time.Time{now, l.opens} {
 		if l.lastTurn.Before(earliest) {
 			l.lastTurn = earliest
@@ -173,7 +205,7 @@ func (l *lane) giveTurn(due, now time.Time) turn {
 
 // idle reports whether nothing happens in the lane and no turn is left.
 func (l *lane) idle(now time.Time) bool {
-	return l.inFlight == 0 && len(l.line) == 0 && !l.lastTurn.After(now) && !l.opens.After(now)
+	return l.inFlight == 0 && !l.behind(now) && !l.opens.After(now)
 }
 
 // forgettable reports whether the lane has nothing worth remembering.

@@ -16,6 +16,8 @@ const (
 	// driftShare lets the shortest mean follow, so that an endpoint that became slower for good can
 	// grow again.
 	driftShare = 1.0 / 64
+	// yielded is the limit's new share when it makes room for new deliveries.
+	yielded = 0.75
 	// queues is how many times the shortest mean an attempt takes at an endpoint that queues. More
 	// attempts would only lengthen its queue.
 	queues = 2
@@ -33,11 +35,11 @@ type laneLimit struct {
 	first, most int // of size
 
 	size      float64
-	threshold float64       // the limit doubles up to it; 0: no end is known
-	mean      time.Duration // of an attempt; 0 before the first has ended
-	shortest  time.Duration // mean so far, drifting toward mean
-	fell      time.Time     // when the limit last fell
-	sick      bool          // the last attempt timed out
+	threshold float64   // the limit doubles up to it; 0: no end is known
+	took      latency   // of an attempt; zero before the first has ended
+	fell      time.Time // when the limit last fell
+	yieldedAt float64   // size before it first yielded; 0: it has that size again
+	sick      bool      // the last attempt timed out
 }
 
 // newLaneLimit returns a limit that begins at first and ends at most.
@@ -74,30 +76,46 @@ func effectOf(a webhook.Attempt) effect {
 	return showsCapacity
 }
 
-// learn moves the limit after an attempt. full says whether the limit was in use: only then did
-// the attempt show that the endpoint can do as much.
-func (l *laneLimit) learn(shown effect, began, ended time.Time, full bool) {
+// use is how the limit was used while an attempt was under way.
+type use int
+
+// Uses.
+const (
+	usedInPart  use = iota
+	usedInFull      // only then did the attempt show that the endpoint can do as much
+	usedTooMuch     // new deliveries of others were late meanwhile
+)
+
+// learn moves the limit after an attempt.
+func (l *laneLimit) learn(shown effect, began, ended time.Time, used use) {
 	took := ended.Sub(began)
 	switch shown {
 	case showsHang:
+		l.yieldedAt = 0
 		l.fall(1, ended)
-		l.sick, l.mean = true, took
+		l.sick, l.took = true, latency{mean: took}
 	case showsOverload:
 		if l.sick { // its durations were time-outs
-			l.sick, l.mean = false, 0
+			l.sick, l.took = false, latency{}
 		}
+		l.yieldedAt = 0
 		if began.After(l.fell) { // the others under way were sent before the limit fell
 			l.fall(l.size/2, ended)
 		}
 	case showsCapacity:
-		l.measure(took)
-		l.sick = false
+		if l.sick {
+			l.sick, l.took = false, latency{}
+		}
+		l.took.measure(took, meanShare, driftShare)
 		switch {
 		case took > tooSlow:
-			l.size = max(l.size-1, min(l.size, float64(l.first)))
-		case full && took <= queues*l.shortest:
+			l.size = max(l.size-1, l.floor())
+		case used == usedTooMuch && began.After(l.fell):
+			l.yieldedAt = max(l.yieldedAt, l.size)
+			l.fall(max(l.size*yielded, l.floor()), ended)
+		case used == usedInFull && took <= queues*l.took.shortest:
 			l.grow()
-		case full && l.threshold == 0: // the endpoint queues: the limit has doubled far enough
+		case used == usedInFull && l.threshold == 0: // the endpoint queues: the limit has doubled far enough
 			l.threshold = l.size
 		}
 	case showsNothing:
@@ -115,6 +133,9 @@ func (l *laneLimit) grow() {
 	} else {
 		l.size = min(l.size+1/l.size, float64(l.most))
 	}
+	if l.size >= l.yieldedAt {
+		l.yieldedAt = 0
+	}
 }
 
 // doubles reports whether the limit doubles in the time of one attempt.
@@ -122,25 +143,17 @@ func (l *laneLimit) doubles() bool {
 	return !l.sick && l.size+1 <= float64(l.most) && (l.threshold == 0 || l.size < l.threshold)
 }
 
-// measure notes the duration of an attempt. The first one after a time-out begins anew.
-func (l *laneLimit) measure(took time.Duration) {
-	if l.mean == 0 || l.sick {
-		l.mean, l.shortest = took, took
-		return
-	}
-	l.mean += time.Duration(meanShare * float64(took-l.mean))
-	l.shortest += time.Duration(driftShare * float64(l.mean-l.shortest))
-	l.shortest = min(l.shortest, l.mean)
-}
+// floor returns the size below which only a refusal or a time-out moves the limit.
+func (l *laneLimit) floor() float64 { return min(l.size, float64(l.first)) }
 
 func (l *laneLimit) now() int { return int(l.size) }
 
 // pace returns the duration of an attempt.
 func (l *laneLimit) pace() time.Duration {
-	if l.mean == 0 {
+	if l.took.mean == 0 {
 		return assumedPace
 	}
-	return max(l.mean, time.Millisecond)
+	return max(l.took.mean, time.Millisecond)
 }
 
 // moved reports whether the limit has learned more than a new one.

@@ -29,6 +29,7 @@ type lanes struct {
 	taken  map[string]int // slots by merchant
 	sum    int            // of taken
 	swept  time.Time      // when sweep last ran
+	fresh  lateness
 }
 
 // visit is an attempt that asks for a place.
@@ -114,7 +115,7 @@ func (ls *lanes) leave(v visit, o outcome) {
 	defer ls.mu.Unlock()
 	now := time.Now()
 	l := ls.byName[v.lane]
-	l.learn(o, now)
+	l.learn(o, &ls.fresh, now)
 	l.closeFor(min(o.pause, longestPause), now)
 	l.left = now
 	l.inFlight--
@@ -122,6 +123,15 @@ func (ls *lanes) leave(v visit, o outcome) {
 	ls.admit(l)
 	if l.forgettable(now) {
 		delete(ls.byName, v.lane)
+	}
+}
+
+// beganFresh notes how late a new delivery began that has a place. A backlog does not yield to its own deliveries.
+func (ls *lanes) beganFresh(v visit, late time.Duration) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if now := time.Now(); !ls.byName[v.lane].behind(now) {
+		ls.fresh.note(v.lane, late, now)
 	}
 }
 
@@ -157,7 +167,9 @@ func (ls *lanes) bound(v visit, b laneBounds) {
 func (ls *lanes) lane(v visit) *lane {
 	l := ls.byName[v.lane]
 	if l == nil {
-		l = &lane{kind: v.kind, limit: newLaneLimit(ls.first, ls.most), beginning: make(chan struct{}, 1)}
+		l = &lane{
+			name: v.lane, kind: v.kind, limit: newLaneLimit(ls.first, ls.most), beginning: make(chan struct{}, 1),
+		}
 		ls.byName[v.lane] = l
 	}
 	return l

@@ -55,6 +55,13 @@ func (s *shop) handle() outcome {
 	return o
 }
 
+// lateness is how late a new delivery begins on a computer that is the slower, the more requests are under way.
+func (s *shop) lateness() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return 10*time.Millisecond + time.Duration(s.underWay)*500*time.Microsecond
+}
+
 // load is what sending deliveries to a shop gave.
 type load struct {
 	mu    sync.Mutex
@@ -76,6 +83,9 @@ func (l *load) send(ls *lanes, v visit, s *shop) {
 		time.Sleep(got.wait)
 	}
 	lag := time.Since(became)
+	if tries == 0 {
+		ls.beganFresh(v, s.lateness())
+	}
 	o := s.handle()
 	ls.leave(v, o)
 	l.mu.Lock()
@@ -176,6 +186,61 @@ func TestLanes_DrainABacklogAtThePaceOfTheShop(t *testing.T) {
 	}
 }
 
+// TestLanes_ABacklogYieldsWhileNewDeliveriesAreLate: it yields to those of other shops, see shop.lateness.
+func TestLanes_ABacklogYieldsWhileNewDeliveriesAreLate(t *testing.T) {
+	t.Parallel()
+	for perSecond, want := range map[int]struct{ least, most int }{
+		0:  {64, 64},
+		10: {8, 16},  // 10 keep the lateness at half more than without the backlog
+		60: {40, 64}, // most deliveries are new, so the backlog is not what makes them late
+	} {
+		t.Run(fmt.Sprintf("%d new deliveries a second", perSecond), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ls, s := newLanes(firstLimit, 64, Slots), &shop{takes: time.Second}
+				underWay := func() int {
+					s.mu.Lock()
+					defer s.mu.Unlock()
+					return s.underWay
+				}
+				pass := func(d time.Duration) { // and new deliveries of another shop
+					if perSecond == 0 {
+						time.Sleep(d)
+						return
+					}
+					for range int(d.Seconds()) * perSecond {
+						time.Sleep(time.Second / time.Duration(perSecond))
+						v := visit{lane: "b", merchant: "n"}
+						require.Zero(t, ls.enter(t.Context(), v))
+						ls.beganFresh(v, s.lateness())
+						ls.leave(v, outcome{effect: showsCapacity, began: time.Now()})
+					}
+				}
+				pass(time.Minute)
+				var l load
+				var all sync.WaitGroup
+				all.Go(func() {
+					for range 9000 {
+						all.Go(func() { l.send(ls, visit{lane: "a", merchant: "m"}, s) })
+						time.Sleep(time.Second / 150)
+					}
+				})
+				pass(30 * time.Second)
+				for range 30 {
+					pass(time.Second)
+					require.GreaterOrEqual(t, underWay(), want.least)
+					require.LessOrEqual(t, underWay(), want.most)
+				}
+				time.Sleep(time.Minute)
+				require.GreaterOrEqual(t, underWay(), 15, "the others have none any more")
+				all.Wait()
+				l.log(t, s)
+				require.Less(t, l.tries, 3*9000)
+			})
+		})
+	}
+}
+
 // enterAll lets n attempts ask for places at once, and returns their turns.
 func enterAll(ls *lanes, v visit, n int) []turn {
 	turns := make([]turn, n)
@@ -227,13 +292,13 @@ func TestLanes_TheLimitFallsAtOnceAndOnlyOnceForAttemptsThatWereUnderWay(t *test
 		l.size = 40
 		time.Sleep(time.Second)
 		for range 40 {
-			l.learn(showsOverload, began, time.Now(), true)
+			l.learn(showsOverload, began, time.Now(), usedInFull)
 		}
 		require.Equal(t, 20, l.now())
 		later := time.Now().Add(time.Millisecond)
-		l.learn(showsOverload, later, later, true)
+		l.learn(showsOverload, later, later, usedInFull)
 		require.Equal(t, 10, l.now())
-		l.learn(showsHang, later, later.Add(10*time.Second), true)
+		l.learn(showsHang, later, later.Add(10*time.Second), usedInFull)
 		require.Equal(t, 1, l.now())
 	})
 }

@@ -124,9 +124,11 @@ func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (cont
 	}
 
 	visit := in.visit(turn)
+	came := time.Now()
 	if busy := d.lanes.enter(ctx, visit); busy.wait > 0 {
 		return d.busy(ctx, in, busy, notSent), nil
 	}
+	inLine := time.Since(came)
 	var shown outcome
 	defer func() { d.lanes.leave(visit, shown) }()
 
@@ -146,6 +148,9 @@ func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (cont
 		return d.notBegun(ctx, in, out, notSent)
 	}
 
+	if out.Late > 0 && in.Due.IsZero() {
+		d.lanes.beganFresh(visit, out.Late-inLine)
+	}
 	d.lanes.bound(visit, boundsOf(out))
 	a, pause := d.send(ctx, in.DeliveryInput, out)
 	shown = outcome{effect: effectOf(a), began: a.StartedAt, pause: pause}

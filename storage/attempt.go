@@ -29,6 +29,8 @@ type AttemptDecision struct {
 	// MaxInFlight and RateLimit are the limits of the registration: attempts under way at a
 	// time, and attempts begun in a second. 0 is the default, which a session's own address always has.
 	MaxInFlight, RateLimit int
+	// Late is how long after its time the first attempt of a new delivery began; 0 for others.
+	Late time.Duration
 }
 
 // BeginAttempt locks the delivery, asks webhook.DeliverySnapshot.Decide for the turn's action, and notes
@@ -96,12 +98,12 @@ func (s *Store) beginFirst(
 			SELECT $1, 1, 1, next_attempt_at, now FROM due
 		)
 		SELECT e.id, e.type, e.body, due.url, secret_of, master_key_id, sealed_digest, previous_key_id,
-			previous_sealed_digest
+			previous_sealed_digest, now - next_attempt_at
 		FROM due JOIN event e ON e.id = due.event_id`,
 		ref.ID, ref.MerchantID, ref.Mode, turn.RunID, counted, webhook.AttemptTimeout,
 		webhook.AttemptTimeout+webhook.FallbackDelay(turn.Made+turn.Try), orNull(turn.Now), s.keys.IDs()).Scan(
 		&out.EventID, &out.EventType, &out.Body, &out.URL, &by.SecretOf, &by.KeyID, &by.Sealed, &by.PreviousKeyID,
-		&by.Previous)
+		&by.Previous, &out.Late)
 	if err == nil {
 		out.Digests, err = s.unsealDigests(by)
 	}

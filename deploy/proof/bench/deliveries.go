@@ -34,6 +34,8 @@ func deliveries(flags *flag.FlagSet) func(context.Context) (report, error) {
 	flags.IntVar(&l.backlog, "backlog", 1000, "deliveries of the backlog, with -handler or -neighbors")
 	neighbors := flags.Bool("neighbors", false,
 		"measure the steady pace alone and beside shops that are slow, hang and refuse")
+	flags.IntVar(&l.workers, "workers", 1, "workers, with -neighbors")
+	flags.BoolVar(&l.restart, "restart", false, "restart a worker in the middle of each measurement, with -neighbors")
 	return func(ctx context.Context) (report, error) {
 		r, err := newRig(ctx, devstack.Options{})
 		if err != nil {
@@ -99,6 +101,8 @@ type deliveryLoad struct {
 	handler   time.Duration
 	endpoints int
 	backlog   int
+	workers   int
+	restart   bool // of one worker, in the middle
 }
 
 // paced returns the steady pace.

@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"example.com/checkout/workflows/webhook"
 )
@@ -14,15 +17,26 @@ const settling = 20 * time.Second
 // besideNeighbors measures a shop at the steady pace: alone, and while other merchants' shops are
 // slow, hang and refuse.
 func (l deliveryLoad) besideNeighbors(ctx context.Context, r *rig) (report, error) {
+	for range l.workers - 1 {
+		more, err := r.stack.StartMore("worker", "another worker", "CHECKOUT_HEALTH_ADDRESS=127.0.0.1:0")
+		if err != nil {
+			return report{}, err
+		}
+		defer more.Kill()
+	}
 	if err := l.warmUp(ctx, r); err != nil {
 		return report{}, err
 	}
-	alone, err := l.deliver(ctx, r, l.paced())
+	alone, err := l.deliverWithRestart(ctx, r)
 	if err != nil {
 		return report{}, err
 	}
 	alone.name += ", alone"
 
+	stop, err := l.deliverMeanwhile(ctx, r)
+	if err != nil {
+		return report{}, err
+	}
 	slow, hanging, refusing := openShop(time.Second), openShop(2*webhook.ResponseTimeout), openShop(0)
 	defer slow.Close()
 	defer hanging.Close()
@@ -47,10 +61,13 @@ func (l deliveryLoad) besideNeighbors(ctx context.Context, r *rig) (report, erro
 		}
 	}
 	time.Sleep(settling)
+	if err := stop(); err != nil {
+		return report{}, err
+	}
 	for _, n := range neighbors {
 		before.Series = append(before.Series, one(n.name, float64(n.arrivals())))
 	}
-	beside, err := l.deliver(ctx, r, l.paced())
+	beside, err := l.deliverWithRestart(ctx, r)
 	if err != nil {
 		return report{}, err
 	}
@@ -67,4 +84,47 @@ func (l deliveryLoad) besideNeighbors(ctx context.Context, r *rig) (report, erro
 		},
 		Result: fmt.Sprintf("p99 beside neighbors / alone: %.2f.", p99(beside)/p99(alone)),
 	}, nil
+}
+
+// deliverMeanwhile delivers at the steady pace until it is stopped. While a backlog grows, other merchants have
+// deliveries too.
+func (l deliveryLoad) deliverMeanwhile(ctx context.Context, r *rig) (stop func() error, err error) {
+	s := openShop(0)
+	publish, err := r.publisherTo(ctx, s, 1)
+	if err != nil {
+		return nil, err
+	}
+	running, cancel := context.WithCancel(ctx)
+	group, running := errgroup.WithContext(running)
+	group.Go(func() error {
+		every := time.NewTicker(time.Second / time.Duration(l.rate))
+		defer every.Stop()
+		for running.Err() == nil {
+			<-every.C
+			if _, err := publish(ctx, 0); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return func() error {
+		defer s.Close()
+		cancel()
+		return group.Wait()
+	}, nil
+}
+
+// deliverWithRestart measures the steady pace, and restarts the stack's worker in its middle when the load has that.
+func (l deliveryLoad) deliverWithRestart(ctx context.Context, r *rig) (outcome, error) {
+	restarted := make(chan error, 1)
+	go func() {
+		if !l.restart {
+			restarted <- nil
+			return
+		}
+		time.Sleep(l.steady / 2)
+		restarted <- errors.Join(r.stack.Worker.Stop(time.Minute), r.stack.StartWorker(ctx))
+	}()
+	o, err := l.deliver(ctx, r, l.paced())
+	return o, errors.Join(err, <-restarted)
 }
