@@ -6,7 +6,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"example.com/checkout/activities"
-	"example.com/checkout/workflows/contract"
 )
 
 // ReconcileResult says what a Reconcile mended.
@@ -51,16 +50,4 @@ func Reconcile(ctx workflow.Context) (ReconcileResult, error) {
 		workflow.SetCurrentDetails(ctx, fmt.Sprintf("%d runs started again, %d rows left to the next Reconcile.",
 			result.Restarted, result.Failed))
 	}
-}
-
-// Retention deletes finished deliveries and old events from the log, and what else is old by in. A
-// schedule runs it every hour. It returns the number of deleted deliveries and events.
-func Retention(ctx workflow.Context, in contract.RetentionInput) (int, error) {
-	var (
-		h       *activities.Housekeeping
-		deleted int
-	)
-	ctx = workflow.WithActivityOptions(ctx, housekeepingOptions)
-	err := workflow.ExecuteActivity(ctx, h.DeleteFinished, in).Get(ctx, &deleted)
-	return deleted, err
 }
