@@ -21,10 +21,10 @@ func (s *Server) listDeliveries(r *http.Request) (int, any, error) {
 	return listOf(r, q, checkout.PrefixDelivery, filter, s.Store.Deliveries)
 }
 
-// steer serves POST of an action on the delivery in the path: do, noted as what. It answers with the changed delivery.
-func steer(status int, do action.Steering, what string) func(*http.Request, webhook.Delivery) (int, any, error) {
+// steer serves POST of an action on the delivery in the path. It answers with the changed delivery.
+func steer(status int, do action.Steering) func(*http.Request, webhook.Delivery) (int, any, error) {
 	return func(r *http.Request, d webhook.Delivery) (int, any, error) {
-		d, err := do(r.Context(), d.Ref, audit(r, what, d.ID, action.DeliveryDetail(d)))
+		d, err := do(r.Context(), d, actor(r))
 		return status, d, err
 	}
 }

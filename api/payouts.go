@@ -20,8 +20,8 @@ func (s *Server) listPayouts(r *http.Request) (int, any, error) {
 
 // retryPayout serves POST /v1/payouts/{id}/retry.
 func (s *Server) retryPayout(r *http.Request, p checkout.Payout) (int, any, error) {
-	entry := audit(r, checkout.PayoutRetried, p.ID, p.RetryDetail())
-	p, err := s.Workflows.RetryPayout(r.Context(), s.Store, p.Ref, entry, s.leftToReconcile)
+	entry := actor(r).Entry(p.Ref, checkout.PayoutRetried, p.RetryDetail())
+	p, err := s.Workflows.RetryPayout(r.Context(), s.Store, p.Ref, entry, s.actions.LeftToReconcile)
 	if reverted, ok := errors.AsType[*checkout.AddressRevertedError](err); ok {
 		return 0, nil, addressReverted(reverted)
 	}

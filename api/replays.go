@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"example.com/checkout/api/action"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -39,8 +38,7 @@ func (s *Server) createReplay(r *http.Request, e webhook.Endpoint) (int, any, er
 			true, e.ID, checkout.FormatTime(replay.Since), checkout.FormatTime(replay.Until), replay.Filter, replay.Rate, total,
 		}, err
 	}
-	replay, err = s.webhooks().
-		StartReplay(ctx, replay, audit(r, "replay.started", replay.ID, action.ReplayDetail(replay)))
+	replay, err = s.actions.StartReplay(ctx, replay, actor(r))
 	return http.StatusAccepted, located{"/v1/replays/" + replay.ID, replay}, err
 }
 
@@ -77,7 +75,6 @@ func (s *Server) listReplays(r *http.Request) (int, any, error) {
 
 // cancelReplay serves POST /v1/replays/{id}/cancel.
 func (s *Server) cancelReplay(r *http.Request, replay webhook.Replay) (int, any, error) {
-	replay, err := s.webhooks().
-		CancelReplay(r.Context(), replay, audit(r, "replay.cancel_requested", replay.ID, ""))
+	replay, err := s.actions.CancelReplay(r.Context(), replay, actor(r))
 	return http.StatusOK, replay, err
 }

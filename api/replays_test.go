@@ -120,6 +120,7 @@ func TestCancelReplay_AnswersWithWhatTheWorkflowWrote(t *testing.T) {
 	require.Equal(t, "canceled", got.json["status"])
 	require.EqualValues(t, 3, got.json["started"])
 	require.NotNil(t, got.json["finished_at"])
+	require.Equal(t, "0 of 0 done", f.value(`SELECT detail FROM audit_entry WHERE action = 'replay.cancel_requested'`))
 	f.temporal.Cancel = func(string) error { panic("it has ended") }
 	again := f.do("POST", "/v1/replays/"+id+"/cancel", key, "")
 	require.Equal(t, 200, again.status)

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"time"
 
-	"example.com/checkout/api/action"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -21,13 +20,10 @@ func (s *Server) rotateSecret(r *http.Request, e webhook.Endpoint) (int, any, er
 		return 0, nil, err
 	}
 	f := newFields(members, "overlap_hours")
-	hours := f.whole("overlap_hours", 0, maxOverlapHours, defaultOverlapHours)
+	overlap := time.Duration(f.whole("overlap_hours", 0, maxOverlapHours, defaultOverlapHours)) * time.Hour
 	if err := f.err(); err != nil {
 		return 0, nil, err
 	}
-	got, err := s.Store.RotateSecret(
-		r.Context(), e.Ref, newSecret(r.Context()), time.Duration(hours)*time.Hour,
-		audit(r, "webhook.secret_rotated", e.ID, action.RotationDetail(hours)),
-	)
+	got, err := s.actions.RotateSecret(r.Context(), e.Ref, newSecret(r.Context()), overlap, actor(r))
 	return http.StatusOK, got, err
 }

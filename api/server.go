@@ -1,5 +1,5 @@
 // Package api is the REST front end. A handler decodes the request, makes one call to storage or to
-// a workflow, and returns the answer. errors.go turns every error into an answer. The contract is
+// package action, and returns the answer. errors.go turns every error into an answer. The contract is
 // interface.md; decisions.md lists the decisions where it is silent, and their tests.
 package api
 
@@ -25,7 +25,6 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/runs"
-	"example.com/checkout/workflows/webhook"
 )
 
 // Config configures the front end.
@@ -74,6 +73,7 @@ const requestTimeout = 10 * time.Second
 // Server answers the REST API.
 type Server struct {
 	Config
+	actions action.Actions
 	seen    *seenKeys
 	repeats *limit.Shares // of the repeats that wait for the answer to their first request
 }
@@ -98,7 +98,14 @@ func newRouter() *mux.Router {
 }
 
 func newServer(c Config) *Server {
-	return &Server{Config: c, seen: &seenKeys{}, repeats: limit.NewShares(maxRepeats)}
+	// A step that Reconcile repeats is logged with its request.
+	left := func(ctx context.Context, err error) {
+		c.Log.WarnContext(ctx, "left to Reconcile", "error", err, "request_id", exchangeFrom(ctx).requestID)
+	}
+	return &Server{
+		Config: c, actions: action.Actions{Store: c.Store, Workflows: c.Workflows, LeftToReconcile: left},
+		seen: &seenKeys{}, repeats: limit.NewShares(maxRepeats),
+	}
 }
 
 const (
@@ -153,12 +160,8 @@ func (s *Server) webhookRoutes(router *mux.Router) {
 		get: webhooks(show(endpoint)), patch: webhooks(on(endpoint, s.changeEndpoint)),
 		remove: webhooks(alone(endpoint, s.deleteEndpoint)),
 	})
-	s.route(router, "/v1/webhooks/{id}/hold", methods{
-		post: webhooks(alone(endpoint, s.setEndpointStatus(webhook.EndpointDisabled, "webhook.held"))),
-	})
-	s.route(router, "/v1/webhooks/{id}/resume", methods{
-		post: webhooks(alone(endpoint, s.setEndpointStatus(webhook.EndpointEnabled, "webhook.resumed"))),
-	})
+	s.route(router, "/v1/webhooks/{id}/hold", methods{post: webhooks(alone(endpoint, s.holdEndpoint))})
+	s.route(router, "/v1/webhooks/{id}/resume", methods{post: webhooks(alone(endpoint, s.resumeEndpoint))})
 	s.route(router, "/v1/webhooks/{id}/rotate_secret", methods{post: webhooks(on(endpoint, s.rotateSecret))})
 	s.route(router, "/v1/webhooks/{id}/test", methods{post: webhooks(on(endpoint, s.sendTestEvent))})
 	s.route(router, "/v1/webhooks/{id}/replay", methods{post: webhooks(on(endpoint, s.createReplay))})
@@ -174,15 +177,14 @@ func (s *Server) deliveryRoutes(router *mux.Router) {
 
 	s.route(router, "/v1/deliveries", methods{get: deliveries(s.listDeliveries)})
 	s.route(router, "/v1/deliveries/{id}", methods{get: deliveries(show(delivery))})
-	onDelivery := func(name string, status int, do action.Steering, what string) {
-		h := deliveries(alone(delivery, steer(status, do, what)))
+	onDelivery := func(name string, status int, do action.Steering) {
+		h := deliveries(alone(delivery, steer(status, do)))
 		s.route(router, "/v1/deliveries/{id}/"+name, methods{post: h})
 	}
-	hooks := s.webhooks()
-	onDelivery("replay", http.StatusAccepted, hooks.ReplayDelivery, "delivery.replay_requested")
-	onDelivery("retry_now", http.StatusAccepted, hooks.RetryDelivery, "delivery.retried")
-	onDelivery("hold", http.StatusOK, hooks.HoldDelivery, "delivery.held")
-	onDelivery("resume", http.StatusOK, hooks.ResumeDelivery, "delivery.resumed")
+	onDelivery("replay", http.StatusAccepted, s.actions.ReplayDelivery)
+	onDelivery("retry_now", http.StatusAccepted, s.actions.RetryDelivery)
+	onDelivery("hold", http.StatusOK, s.actions.HoldDelivery)
+	onDelivery("resume", http.StatusOK, s.actions.ResumeDelivery)
 }
 
 // handler returns one answer and never sees the ResponseWriter. serve writes body as JSON; a

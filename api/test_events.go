@@ -28,10 +28,10 @@ func (s *Server) sendTestEvent(r *http.Request, e webhook.Endpoint) (int, any, e
 	if err != nil {
 		return 0, nil, err
 	}
-	event, d, err := s.webhooks().PublishTest(ctx, storage.TestEvent{
+	event, d, err := s.actions.PublishTest(ctx, storage.TestEvent{
 		Owner: e.Owner, EndpointID: e.ID, SubjectID: newID(ctx, checkout.PrefixTest), Type: typ,
 		Data: func(at time.Time) any { return typ.Sample(caller.Merchant, metadata, at) },
-	}, audit(r, "webhook.tested", e.ID, string(typ)))
+	}, actor(r))
 	return http.StatusAccepted, located{"/v1/deliveries/" + d.ID, sentTestEvent{event, d}}, err
 }
 

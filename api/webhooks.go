@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 
-	"example.com/checkout/api/action"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -26,7 +25,7 @@ func (s *Server) createEndpoint(r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	got, err := s.Store.CreateEndpoint(r.Context(), e, audit(r, "webhook.created", e.ID, "for "+webhook.HostPortOf(e.URL)))
+	got, err := s.actions.CreateEndpoint(r.Context(), e, actor(r))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -100,7 +99,8 @@ func (s *Server) changeEndpoint(r *http.Request, e webhook.Endpoint) (int, any, 
 	if err != nil {
 		return 0, nil, err
 	}
-	return s.change(r, e, change, "webhook.changed")
+	got, err := s.actions.ChangeEndpoint(r.Context(), e.Ref, change, actor(r))
+	return http.StatusOK, got, err
 }
 
 // endpointChange reads the body of a change. The error has all faults of the body.
@@ -130,17 +130,15 @@ func (s *Server) endpointChange(
 	return c, f.err()
 }
 
-// setEndpointStatus serves POST /v1/webhooks/{id}/hold and …/resume.
-func (s *Server) setEndpointStatus(
-	status webhook.EndpointStatus, what string,
-) func(*http.Request, webhook.Endpoint) (int, any, error) {
-	return func(r *http.Request, e webhook.Endpoint) (int, any, error) {
-		return s.change(r, e, storage.EndpointChange{Status: &status}, what)
-	}
+// holdEndpoint serves POST /v1/webhooks/{id}/hold.
+func (s *Server) holdEndpoint(r *http.Request, e webhook.Endpoint) (int, any, error) {
+	got, err := s.actions.HoldEndpoint(r.Context(), e.Ref, actor(r))
+	return http.StatusOK, got, err
 }
 
-func (s *Server) change(r *http.Request, e webhook.Endpoint, c storage.EndpointChange, what string) (int, any, error) {
-	got, err := s.webhooks().ChangeEndpoint(r.Context(), e, c, audit(r, what, e.ID, ""))
+// resumeEndpoint serves POST /v1/webhooks/{id}/resume.
+func (s *Server) resumeEndpoint(r *http.Request, e webhook.Endpoint) (int, any, error) {
+	got, err := s.actions.ResumeEndpoint(r.Context(), e.Ref, actor(r))
 	return http.StatusOK, got, err
 }
 
@@ -153,21 +151,7 @@ type deleted struct {
 // deleteEndpoint serves DELETE /v1/webhooks/{id}. Pending deliveries of the registration are
 // canceled.
 func (s *Server) deleteEndpoint(r *http.Request, e webhook.Endpoint) (int, any, error) {
-	if err := s.webhooks().DeleteEndpoint(r.Context(), e, audit(r, "webhook.deleted", e.ID,
-		"for "+webhook.HostPortOf(e.URL))); err != nil {
-		return 0, nil, err
-	}
-	return http.StatusOK, deleted{e.ID, true}, nil
-}
-
-// webhooks returns the actions on webhooks.
-func (s *Server) webhooks() action.Webhooks {
-	return action.Webhooks{Store: s.Store, Workflows: s.Workflows, LeftToReconcile: s.leftToReconcile}
-}
-
-// leftToReconcile logs the error of a step that Reconcile repeats.
-func (s *Server) leftToReconcile(ctx context.Context, err error) {
-	s.Log.WarnContext(ctx, "left to Reconcile", "error", err, "request_id", exchangeFrom(ctx).requestID)
+	return http.StatusOK, deleted{e.ID, true}, s.actions.DeleteEndpoint(r.Context(), e, actor(r))
 }
 
 // events reads the required event types. It drops duplicates and keeps the order.

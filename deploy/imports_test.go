@@ -56,8 +56,8 @@ var mayImport = map[string][]string{
 	"workflows/runs":      {contract, leaves[0], leaves[1]},
 	"worker":              {"workflows", "activities", contract},
 	"api/conformance":     {},
-	"api/sdk":             {},                                                               // a module of its own, which merchants install
-	"api/action":          {"api/limit", "workflows/runs", "storage", leaves[0], leaves[1]}, // what api and api/dashboard do alike
+	"api/sdk":             {},                                                  // a module of its own, which merchants install
+	"api/action":          {"workflows/runs", "storage", leaves[0], leaves[1]}, // what api and api/dashboard do alike
 	"api/web":             {leaves[0]},
 	"api/limit":           {"api/web", "storage"},
 	"api/passhash":        {"api/limit", leaves[0]},
@@ -67,8 +67,8 @@ var mayImport = map[string][]string{
 	"api":                 {"api/action", "api/failure", "api/health", "api/limit", "api/web", "workflows/runs", "storage", "storage/pg", leaves[0], leaves[1]},
 	"api/hosted":          {"api/failure", "api/limit", "api/web", contract, "workflows/runs", "storage", "storage/account", leaves[0], leaves[1]},
 	"api/dashboard":       {"api/action", "api/dashboard/face", "api/dashboard/login", "api/failure", "api/limit", "api/web", "workflows/address", "workflows/runs", "storage", "storage/account", "storage/pg", leaves[0], leaves[1]},
-	"api/dashboard/face":  {"api/action", "storage", "storage/account", "storage/pg", leaves[0]},
-	"api/dashboard/login": {"api/action", "api/dashboard/face", "api/failure", "api/limit", "api/passhash", "api/web", "storage", "storage/account", leaves[0]},
+	"api/dashboard/face":  {"api/action", "api/limit", "storage", "storage/account", "storage/pg", leaves[0]},
+	"api/dashboard/login": {"api/dashboard/face", "api/failure", "api/limit", "api/passhash", "api/web", "storage", "storage/account", leaves[0]},
 	"activities/stripe":   {leaves[0]},
 
 	"activities/jsonrpc":  {},

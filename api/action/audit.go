@@ -1,41 +1,25 @@
 package action
 
-import (
-	"fmt"
-	"net/http"
+import "example.com/checkout/workflows/checkout"
 
-	"example.com/checkout/api/limit"
-	"example.com/checkout/workflows/checkout"
-	"example.com/checkout/workflows/webhook"
-)
+// By is who acts, as the audit log has it.
+type By struct {
+	Actor   string // an e-mail address, an API key or “operator”
+	Address string // IP address, "" for the command line
+}
 
-// Entry returns the audit log's entry for an action of actor in request r. subject is the id of the
-// changed object. detail is a text without secrets.
-func Entry(r *http.Request, merchantID, actor, what, subject, detail string) checkout.AuditEntry {
-	return checkout.AuditEntry{
-		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: merchantID, Actor: actor,
-		Action: what, Subject: subject, Detail: detail, Address: limit.RemoteIP(r),
+// Operator acts on the command line.
+var Operator = By{Actor: "operator"}
+
+// Entry returns the audit log's entry for an action on the object ref. A ref without a mode concerns
+// both modes. detail is a text without secrets.
+func (b By) Entry(ref checkout.Ref, what, detail string) checkout.AuditEntry {
+	e := checkout.AuditEntry{
+		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: ref.MerchantID, Actor: b.Actor,
+		Action: what, Subject: ref.ID, Detail: detail, Address: b.Address,
 	}
-}
-
-// RotationDetail says how long the previous secret still signs.
-func RotationDetail(hours int) string {
-	if hours == 0 {
-		return "the previous secret stops at once"
+	if ref.Mode != "" {
+		e.Mode = &ref.Mode
 	}
-	return fmt.Sprintf("the previous secret signs for %d h more, unless another rotation ends it", hours)
-}
-
-// DeliveryDetail names the event's type and the receiver's host. It leaves out the path, which may
-// be a secret.
-func DeliveryDetail(d webhook.Delivery) string {
-	return string(d.EventType) + " to " + webhook.HostPortOf(d.URL)
-}
-
-// ReplayDetail names the deliveries of a bulk replay. A reader sees their number before this text.
-func ReplayDetail(r webhook.Replay) string {
-	return fmt.Sprintf(
-		"%s deliveries of %s, %s to %s", r.Filter, r.EndpointID, checkout.FormatTime(r.Since),
-		checkout.FormatTime(r.Until),
-	)
+	return e
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/api/limit"
@@ -49,6 +50,7 @@ type Config struct {
 
 type server struct {
 	Config
+	actions   action.Actions
 	login     *login.Server
 	face      *face.Face
 	router    *mux.Router

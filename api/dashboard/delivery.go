@@ -136,10 +136,10 @@ var (
 	)
 )
 
-// steer serves POST of an action on the delivery in the path: do, noted as what.
-func steer(do action.Steering, what, notice string) func(face.Visit, webhook.Delivery) (face.Answer, error) {
+// steer serves POST of an action on the delivery in the path.
+func steer(do action.Steering, notice string) func(face.Visit, webhook.Delivery) (face.Answer, error) {
 	return func(v face.Visit, d webhook.Delivery) (face.Answer, error) {
-		_, err := do(v.Context(), d.Ref, v.Audit(what, d.ID, action.DeliveryDetail(d)))
+		_, err := do(v.Context(), d, v.By())
 		return face.Done(err, v.Path("/deliveries/"+d.ID), notice)
 	}
 }

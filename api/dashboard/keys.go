@@ -99,8 +99,8 @@ func (s *server) createKey(v face.Visit) (face.Answer, error) {
 		}
 	}
 	secret := checkout.NewAPIKey(k.Mode)
-	note := v.Audit(
-		"api_key.created", k.ID,
+	note := v.By().Entry(
+		k.Ref, "api_key.created",
 		"“"+k.Label+"”, ends in "+secret[len(secret)-4:]+", may "+scopeWords(k.Scopes),
 	)
 	page := func(id string) string { return v.Path("/keys/" + id + "/secret") }
@@ -159,7 +159,7 @@ var keyRevoked = face.Notice("key_revoked", "The key is revoked. It is refused f
 
 // revokeKey serves POST …/keys/{id}/revoke.
 func (s *server) revokeKey(v face.Visit) (face.Answer, error) {
-	err := s.Store.RevokeAPIKey(v.Context(), v.Owner().Ref(v.ID()), v.Audit("api_key.revoked", v.ID(), "valid → revoked"))
+	err := s.Store.RevokeAPIKey(v.Context(), v.Owner().Ref(v.ID()), v.By().Entry(v.Owner().Ref(v.ID()), "api_key.revoked", "valid → revoked"))
 	return face.Done(err, v.Path("/keys"), keyRevoked)
 }
 

@@ -147,8 +147,8 @@ func (s *server) retryPayout(v face.Visit, session checkout.Session) (face.Answe
 		return face.Answer{}, checkout.ErrNotFound
 	}
 
-	entry := v.Audit(checkout.PayoutRetried, p.ID, p.RetryDetail())
-	_, err := s.Workflows.RetryPayout(v.Context(), s.Store, p.Ref, entry, s.leftToReconcile)
+	entry := v.By().Entry(p.Ref, checkout.PayoutRetried, p.RetryDetail())
+	_, err := s.Workflows.RetryPayout(v.Context(), s.Store, p.Ref, entry, s.actions.LeftToReconcile)
 	reverted, isReverted := errors.AsType[*checkout.AddressRevertedError](err)
 	switch {
 	case isReverted:

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"example.com/checkout/api/action"
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
@@ -131,7 +130,7 @@ func (s *server) startReplay(v face.Visit, e webhook.Endpoint) (face.Answer, err
 	if p.Form.Fault != "" {
 		return s.replaysPage(v, p)
 	}
-	r, err := s.webhooks().StartReplay(v.Context(), r, v.Audit("replay.started", r.ID, action.ReplayDetail(r)))
+	r, err := s.actions.StartReplay(v.Context(), r, v.By())
 	return face.Done(err, v.Path("/replays/"+r.ID), replayStarted)
 }
 
@@ -176,7 +175,6 @@ func (s *server) cancelReplay(v face.Visit, r webhook.Replay) (face.Answer, erro
 	if r.Status != webhook.ReplayRunning {
 		return face.GoTo(v.Path("/replays/"+r.ID), replayEnded)
 	}
-	by := v.Audit("replay.cancel_requested", r.ID, fmt.Sprintf("%d of %d done", r.Started+r.Skipped, r.Total))
-	_, err := s.webhooks().CancelReplay(v.Context(), r, by)
+	_, err := s.actions.CancelReplay(v.Context(), r, v.By())
 	return face.Done(err, v.Path("/replays/"+r.ID), replayCanceled)
 }

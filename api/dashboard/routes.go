@@ -17,7 +17,6 @@ import (
 	"example.com/checkout/api/web"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
-	"example.com/checkout/workflows/webhook"
 )
 
 // New returns the dashboard's handler. It panics when cfg.URL is not an absolute URL.
@@ -43,8 +42,9 @@ func newServer(cfg Config) *server {
 		Site:  face.Site{Simulated: cfg.Simulated, Docs: cfg.docs(), Runs: cfg.runs(), Passkeys: passkeys != nil},
 		Pages: pages, Secure: u.Scheme == "https", Log: cfg.Log,
 	}
+	left := func(ctx context.Context, err error) { cfg.Log.WarnContext(ctx, "left to Reconcile", "error", err) }
 	s := &server{
-		Config: cfg, face: f, router: mux.NewRouter().SkipClean(true), downloads: limit.NewShares(maxDownloads),
+		Config: cfg, actions: action.Actions{Store: cfg.Store, Workflows: cfg.Workflows, LeftToReconcile: left}, face: f, router: mux.NewRouter().SkipClean(true), downloads: limit.NewShares(maxDownloads),
 		login: &login.Server{
 			Store: cfg.Store, Face: f, Passkeys: passkeys, RequireFactor: cfg.RequireFactor, Mail: cfg.Mail,
 		},
@@ -122,10 +122,8 @@ func (s *server) webhookRoutes() {
 	s.post(face.InMode+"/webhooks/{id}", handles, on(s.Store.Endpoint, s.changeWebhook))
 	s.get(face.InMode+"/webhooks/{id}/secret", handles, on(s.Store.Endpoint, s.showWebhookSecret))
 	s.get(face.InMode+"/webhooks/{id}/edit", handles, on(s.Store.Endpoint, s.editWebhook))
-	hold := s.setWebhookStatus(webhook.EndpointDisabled, "webhook.held", webhookHeld)
-	resume := s.setWebhookStatus(webhook.EndpointEnabled, "webhook.resumed", webhookResumed)
-	s.post(face.InMode+"/webhooks/{id}/hold", handles, on(s.Store.Endpoint, hold))
-	s.post(face.InMode+"/webhooks/{id}/resume", handles, on(s.Store.Endpoint, resume))
+	s.post(face.InMode+"/webhooks/{id}/hold", handles, on(s.Store.Endpoint, s.holdWebhook))
+	s.post(face.InMode+"/webhooks/{id}/resume", handles, on(s.Store.Endpoint, s.resumeWebhook))
 	s.post(face.InMode+"/webhooks/{id}/test", handles, on(s.Store.Endpoint, s.sendTestEvent))
 	s.post(face.InMode+"/webhooks/{id}/rotate", handles, on(s.Store.Endpoint, s.rotateSecret))
 	s.get(face.InMode+"/webhooks/{id}/delete", handles, on(s.Store.Endpoint, s.askToDelete))
@@ -141,14 +139,13 @@ func (s *server) webhookRoutes() {
 
 	s.get(face.InMode+"/deliveries", looks, s.listDeliveries)
 	s.get(face.InMode+"/deliveries/{id}", looks, on(s.Store.Delivery, s.showDelivery))
-	onDelivery := func(name string, do action.Steering, what, notice string) {
-		s.post(face.InMode+"/deliveries/{id}/"+name, handles, on(s.Store.Delivery, steer(do, what, notice)))
+	onDelivery := func(name string, do action.Steering, notice string) {
+		s.post(face.InMode+"/deliveries/{id}/"+name, handles, on(s.Store.Delivery, steer(do, notice)))
 	}
-	hooks := s.webhooks()
-	onDelivery("retry", hooks.RetryDelivery, "delivery.retried", deliveryRetried)
-	onDelivery("hold", hooks.HoldDelivery, "delivery.held", deliveryHeld)
-	onDelivery("resume", hooks.ResumeDelivery, "delivery.resumed", deliveryResumed)
-	onDelivery("replay", hooks.ReplayDelivery, "delivery.replay_requested", deliveryReplayed)
+	onDelivery("retry", s.actions.RetryDelivery, deliveryRetried)
+	onDelivery("hold", s.actions.HoldDelivery, deliveryHeld)
+	onDelivery("resume", s.actions.ResumeDelivery, deliveryResumed)
+	onDelivery("replay", s.actions.ReplayDelivery, deliveryReplayed)
 }
 
 // on returns a handler for the visitor's object that the path names.

@@ -78,7 +78,7 @@ var sessionExpired = face.Notice("session_expired", "The session has expired. It
 func (s *server) expireSession(v face.Visit, before checkout.Session) (face.Answer, error) {
 	var asked error
 	if before.Status == checkout.StatusPending {
-		if err := s.Store.Audit(v.Context(), v.Audit("session.expiry_requested", before.ID, "before its time")); err != nil {
+		if err := s.Store.Audit(v.Context(), v.By().Entry(before.Ref, "session.expiry_requested", "before its time")); err != nil {
 			return face.Answer{}, err
 		}
 		_, asked = s.Workflows.Expire(v.Context(), before.ID)

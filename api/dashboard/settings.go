@@ -234,7 +234,7 @@ func (s *server) changeAddresses(v face.Visit) (face.Answer, error) {
 
 	c := storage.MerchantChange{
 		MerchantID: v.MerchantID(), Mode: v.Mode, WereAddresses: map[checkout.PayoutCurrency]string{}, Delay: p.Delay,
-		By: v.Audit("payout_address.changed", v.MerchantID(), ""),
+		By: v.By().Entry(v.Owner().Ref(v.MerchantID()), "payout_address.changed", ""),
 	}
 
 	faulty, conflict := s.typedAddresses(v, &p, &c)
@@ -356,7 +356,7 @@ func (s *server) stopAddressChange(v face.Visit) (face.Answer, error) {
 		Currency: checkout.PayoutCurrency(v.PostFormValue("currency")), Address: v.PostFormValue("address"),
 	}
 	err := s.Store.StopAddressChange(
-		v.Context(), v.Owner(), to, v.Audit("payout_address.change_stopped", v.MerchantID(), ""),
+		v.Context(), v.Owner(), to, v.By().Entry(v.Owner().Ref(v.MerchantID()), "payout_address.change_stopped", ""),
 	)
 	if errors.Is(err, checkout.ErrNotFound) {
 		return face.GoTo(v.Path("/settings"), addressNotThere)

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"example.com/checkout/api/action"
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
@@ -102,7 +101,7 @@ func (s *server) changeWebhook(v face.Visit, e webhook.Endpoint) (face.Answer, e
 		return face.GoTo(v.Path("/webhooks/"+e.ID), face.NothingChanged)
 	}
 
-	_, err = s.webhooks().ChangeEndpoint(v.Context(), e, change, v.Audit("webhook.changed", e.ID, ""))
+	_, err = s.actions.ChangeEndpoint(v.Context(), e.Ref, change, v.By())
 	if conflict, ok := errors.AsType[*pg.ChangedError](err); ok {
 		return s.webhookConflict(v, f, conflict)
 	}
@@ -195,15 +194,16 @@ func (s *server) webhookConflict(v face.Visit, f webhookForm, conflict *pg.Chang
 	return face.Answer{Status: http.StatusConflict, Page: "webhook_form", Title: "Change the webhook", Data: f}, nil
 }
 
-// setWebhookStatus serves POST …/webhooks/{id}/hold and …/resume.
-func (s *server) setWebhookStatus(
-	status webhook.EndpointStatus, what, notice string,
-) func(face.Visit, webhook.Endpoint) (face.Answer, error) {
-	return func(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
-		change := storage.EndpointChange{Status: &status}
-		_, err := s.webhooks().ChangeEndpoint(v.Context(), e, change, v.Audit(what, e.ID, ""))
-		return face.Done(err, v.Path("/webhooks/"+e.ID), notice)
-	}
+// holdWebhook serves POST …/webhooks/{id}/hold.
+func (s *server) holdWebhook(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
+	_, err := s.actions.HoldEndpoint(v.Context(), e.Ref, v.By())
+	return face.Done(err, v.Path("/webhooks/"+e.ID), webhookHeld)
+}
+
+// resumeWebhook serves POST …/webhooks/{id}/resume.
+func (s *server) resumeWebhook(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
+	_, err := s.actions.ResumeEndpoint(v.Context(), e.Ref, v.By())
+	return face.Done(err, v.Path("/webhooks/"+e.ID), webhookResumed)
 }
 
 var testSent = face.Notice("test_sent", "The test event is on its way. This page shows the result.")
@@ -218,10 +218,10 @@ func (s *server) sendTestEvent(v face.Visit, e webhook.Endpoint) (face.Answer, e
 	if err != nil {
 		return face.Answer{}, err
 	}
-	_, d, err := s.webhooks().PublishTest(v.Context(), storage.TestEvent{
+	_, d, err := s.actions.PublishTest(v.Context(), storage.TestEvent{
 		Owner: e.Owner, EndpointID: e.ID, SubjectID: checkout.NewID(checkout.PrefixTest), Type: typ,
 		Data: func(at time.Time) any { return typ.Sample(merchant, json.RawMessage("{}"), at) },
-	}, v.Audit("webhook.tested", e.ID, string(typ)))
+	}, v.By())
 	return face.Done(err, v.Path("/deliveries/"+d.ID), testSent)
 }
 
@@ -233,10 +233,7 @@ func (s *server) rotateSecret(v face.Visit, e webhook.Endpoint) (face.Answer, er
 	}
 	secret := webhook.NewSecret()
 	return face.Made(s.Store, v, e.ID, secret, secretOfWebhook(v), func() error {
-		_, err := s.Store.RotateSecret(
-			v.Context(), e.Ref, secret, time.Duration(hours)*time.Hour,
-			v.Audit("webhook.secret_rotated", e.ID, action.RotationDetail(hours)),
-		)
+		_, err := s.actions.RotateSecret(v.Context(), e.Ref, secret, time.Duration(hours)*time.Hour, v.By())
 		return err
 	})
 }
@@ -258,8 +255,7 @@ func (s *server) askToDelete(v face.Visit, e webhook.Endpoint) (face.Answer, err
 
 // deleteWebhook serves POST …/webhooks/{id}/delete.
 func (s *server) deleteWebhook(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
-	err := s.webhooks().DeleteEndpoint(v.Context(), e, v.Audit("webhook.deleted", e.ID,
-		"for "+webhook.HostPortOf(e.URL)))
+	err := s.actions.DeleteEndpoint(v.Context(), e, v.By())
 	return face.Done(err, v.Path("/webhooks"), webhookDeleted)
 }
 

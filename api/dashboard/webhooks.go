@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,23 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"example.com/checkout/api/action"
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
-
-// webhooks returns the actions on webhooks.
-func (s *server) webhooks() action.Webhooks {
-	return action.Webhooks{Store: s.Store, Workflows: s.Workflows, LeftToReconcile: s.leftToReconcile}
-}
-
-// leftToReconcile logs the error of a step that Reconcile repeats.
-func (s *server) leftToReconcile(ctx context.Context, err error) {
-	s.Log.WarnContext(ctx, "left to Reconcile", "error", err)
-}
 
 // healthWindow is the time before now that a registration's health covers.
 const healthWindow = 24 * time.Hour
@@ -188,7 +176,7 @@ func (s *server) createWebhook(v face.Visit) (face.Answer, error) {
 	e.RateLimit, _ = limitOf(f.RateLimit)
 
 	got, err := face.Made(s.Store, v, e.ID, e.Secret, secretOfWebhook(v), func() error {
-		_, err := s.Store.CreateEndpoint(v.Context(), e, v.Audit("webhook.created", e.ID, "for "+webhook.HostPortOf(e.URL)))
+		_, err := s.actions.CreateEndpoint(v.Context(), e, v.By())
 		return err
 	})
 

@@ -7,6 +7,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"example.com/checkout/api/action"
+	"example.com/checkout/api/limit"
 	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
 )
@@ -59,17 +60,21 @@ func Home(merchantID string) string { return "/m/" + merchantID + "/" }
 // May reports whether the visitor's role includes role.
 func (v Visit) May(role checkout.Role) bool { return v.Member.Role.May(role) }
 
-// Audit returns the audit log's entry for an action of the visitor in the visit's mode. detail is a
-// text without secrets.
-func (v Visit) Audit(what, subject, detail string) checkout.AuditEntry {
-	e := v.AuditBoth(what, subject, detail)
-	e.Mode = &v.Mode
-	return e
+// By returns the visitor as the audit log has them.
+func (v Visit) By() action.By {
+	return action.By{Actor: v.Member.Email, Address: limit.RemoteIP(v.Request)}
 }
 
-// AuditBoth is Audit for an action in both modes.
+// AuditBoth returns the audit log's entry for an action of the visitor in both modes. detail is a
+// text without secrets.
 func (v Visit) AuditBoth(what, subject, detail string) checkout.AuditEntry {
-	return action.Entry(v.Request, v.MerchantID(), v.Member.Email, what, subject, detail)
+	return v.By().Entry(checkout.Owner{MerchantID: v.MerchantID()}.Ref(subject), what, detail)
+}
+
+// Entry returns the audit log's entry for what m does to the own account in request r. detail is a text without
+// secrets.
+func Entry(r *http.Request, m checkout.Member, what, detail string) checkout.AuditEntry {
+	return Visit{Request: r, Member: m}.AuditBoth(what, m.ID, detail)
 }
 
 // Reveal names the secret of subject for the visitor's browser.

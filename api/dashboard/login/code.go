@@ -12,7 +12,7 @@ import (
 	"github.com/pquerna/otp"
 	"github.com/pquerna/otp/hotp"
 
-	"example.com/checkout/api/action"
+	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
 )
@@ -89,7 +89,7 @@ func (s *Server) factorFault(r *http.Request, m checkout.Member, c ceremony) (fa
 		return "", err
 	}
 	return "This code is wrong or was already used. Wait for the next one.", s.Store.Audit(
-		r.Context(), action.Entry(r, m.MerchantID, m.Email, "member.code_refused", m.ID, "at "+r.URL.Path),
+		r.Context(), face.Entry(r, m, "member.code_refused", "at "+r.URL.Path),
 	)
 }
 
@@ -98,7 +98,7 @@ func (s *Server) useCode(r *http.Request, m checkout.Member, code string) (ok bo
 		ok, err = s.Store.UseCode(r.Context(), m.MerchantID, m.ID, checkCode(code, time.Now()))
 	} else {
 		ok, err = s.Store.UseRecoveryCode(r.Context(), m.MerchantID, m.ID, checkout.HashToken(code),
-			action.Entry(r, m.MerchantID, m.Email, "member.recovery_code_used", m.ID, "recovery code used at "+r.URL.Path))
+			face.Entry(r, m, "member.recovery_code_used", "recovery code used at "+r.URL.Path))
 	}
 	if errors.Is(err, checkout.ErrNotFound) {
 		return false, nil

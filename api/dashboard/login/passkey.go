@@ -10,7 +10,7 @@ import (
 	"github.com/go-webauthn/webauthn/protocol"
 	"github.com/go-webauthn/webauthn/webauthn"
 
-	"example.com/checkout/api/action"
+	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/api/failure"
 	"example.com/checkout/workflows/checkout"
 )
@@ -34,8 +34,8 @@ func (s *Server) refusedPasskey(r *http.Request, m checkout.Member, err error) (
 	if !errors.Is(err, errPasskey) {
 		return "", err
 	}
-	return "The passkey was not accepted. Try again.", s.Store.Audit(r.Context(), action.Entry(
-		r, m.MerchantID, m.Email, "member.passkey_refused", m.ID, "at "+r.URL.Path+": "+err.Error()))
+	return "The passkey was not accepted. Try again.", s.Store.Audit(
+		r.Context(), face.Entry(r, m, "member.passkey_refused", "at "+r.URL.Path+": "+err.Error()))
 }
 
 // answered reads the answer of a passkey and uses up the challenge that it answers.

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strings"
 
-	"example.com/checkout/api/action"
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/api/failure"
 	"example.com/checkout/workflows/checkout"
@@ -17,7 +16,7 @@ func (s *Server) startSession(
 	w http.ResponseWriter, r *http.Request, member checkout.Member, passwordHash, next string, how ...string,
 ) error {
 	token, hash := checkout.NewToken()
-	note := action.Entry(r, member.MerchantID, member.Email, "member.signed_in", member.ID, strings.Join(how, ", "))
+	note := face.Entry(r, member, "member.signed_in", strings.Join(how, ", "))
 	err := s.Store.SignIn(r.Context(), member, passwordHash, hash, note)
 	if failure.KindOf(err) == failure.NotFound { // the password or the second factor was changed meanwhile
 		http.Redirect(w, r, "/signin", http.StatusSeeOther)
