@@ -365,40 +365,17 @@ func (s *Server) getSession(_ *http.Request, session checkout.Session) (int, any
 	return http.StatusOK, s.withURL(session), nil
 }
 
-// expireSession serves POST /v1/checkout/{id}/expire. A repeat gives the same answer. The workflow
-// decides; the answer comes from the row.
+// expireSession serves POST /v1/checkout/{id}/expire. A repeat gives the same answer.
 func (s *Server) expireSession(r *http.Request, session checkout.Session) (int, any, error) {
-	if session.Status != checkout.StatusPending {
-		return s.ended(session)
-	}
-	_, expireErr := s.Workflows.Expire(r.Context(), session.ID)
-	return s.decided(r, expireErr)
+	return s.ended(s.actions.ExpireSession(r.Context(), session, actor(r)))
 }
 
-// decided answers from the row after the workflow was asked to end the session.
-func (s *Server) decided(r *http.Request, askErr error) (int, any, error) {
-	if askErr != nil && !errors.Is(askErr, checkout.ErrNotFound) && !errors.Is(askErr, checkout.ErrNotPending) {
-		return 0, nil, askErr
+// ended answers with a session that should end: 409 when it has ended otherwise.
+func (s *Server) ended(session checkout.Session, err error) (int, any, error) {
+	if errors.Is(err, checkout.ErrNotPending) {
+		err = notPending(session.Status)
 	}
-	session, err := s.session(r)
-	if err != nil {
-		return 0, nil, err
-	}
-	if session.Status == checkout.StatusPending {
-		// The workflow has decided, but the row is not written yet.
-		return 0, nil, unavailable(
-			errors.Join(errors.New("the session's workflow has ended, but its row is still pending"), askErr),
-		)
-	}
-	return s.ended(session)
-}
-
-// ended answers for a session that is no longer pending: 200 for an expired session, else 409.
-func (s *Server) ended(session checkout.Session) (int, any, error) {
-	if session.Status != checkout.StatusExpired {
-		return 0, nil, notPending(session.Status)
-	}
-	return http.StatusOK, s.withURL(session), nil
+	return http.StatusOK, s.withURL(session), err
 }
 
 // session reads the session in the path.

@@ -490,6 +490,8 @@ func TestExpireSession_PendingThenAgain(t *testing.T) {
 	require.Equal(t, 200, again.status)
 	require.Equal(t, first.body, again.body, "a retry after a lost answer is safe")
 	require.Equal(t, 1, calls)
+	require.Equal(t, []string{"session.expiry_requested"}, f.noted(), "as in the dashboard; a repeat notes nothing")
+	require.Equal(t, id+" before its time", f.value(`SELECT subject || ' ' || detail FROM audit_entry`))
 	require.Equal(t, first.body, f.do("GET", "/v1/checkout/"+id, f.merchant.testKey, "").body)
 }
 

@@ -1,11 +1,6 @@
 package api
 
-import (
-	"errors"
-	"net/http"
-
-	"example.com/checkout/workflows/checkout"
-)
+import "net/http"
 
 // advanceSession serves POST /v1/test/checkout/{id}/advance. It moves the clock of a test session to its expiry. The
 // session then does what it does when its timer fires. If a payment is in flight, its decision comes first and the
@@ -21,13 +16,5 @@ func (s *Server) advanceSession(r *http.Request) (int, any, error) {
 	if err := readNothing(r); err != nil {
 		return 0, nil, err
 	}
-	if session.Status != checkout.StatusPending {
-		return s.ended(session)
-	}
-	state, err := s.Workflows.Advance(r.Context(), session.ID)
-	if errors.Is(err, checkout.ErrPaymentInFlight) || err == nil && state.PaymentInFlight {
-		session, err = s.session(r)
-		return http.StatusOK, s.withURL(session), err
-	}
-	return s.decided(r, err)
+	return s.ended(s.actions.AdvanceSession(r.Context(), session))
 }

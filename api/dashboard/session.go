@@ -73,32 +73,16 @@ func (s *server) sessionPage(v face.Visit, fault string) (face.Answer, error) {
 
 var sessionExpired = face.Notice("session_expired", "The session has expired. It can no longer be paid.")
 
-// expireSession serves POST …/sessions/{id}/expire. As in the REST API, the workflow decides
-// and the answer comes from the row.
+// expireSession serves POST …/sessions/{id}/expire.
 func (s *server) expireSession(v face.Visit, before checkout.Session) (face.Answer, error) {
-	var asked error
-	if before.Status == checkout.StatusPending {
-		if err := s.Store.Audit(v.Context(), v.By().Entry(before.Ref, "session.expiry_requested", "before its time")); err != nil {
-			return face.Answer{}, err
-		}
-		_, asked = s.Workflows.Expire(v.Context(), before.ID)
-	}
-
+	_, err := s.actions.ExpireSession(v.Context(), before, v.By())
 	switch {
-	case errors.Is(asked, checkout.ErrPaymentInFlight):
+	case errors.Is(err, checkout.ErrPaymentInFlight):
 		return s.sessionPage(v, "A payment of this session is in progress, so it cannot expire now. Check again in a moment.")
-	case asked != nil && !errors.Is(asked, checkout.ErrNotFound) && !errors.Is(asked, checkout.ErrNotPending):
-		return face.Answer{}, asked
-	}
-
-	after, err := s.Store.Session(v.Context(), before.Ref)
-	if err != nil {
-		return face.Answer{}, err
-	}
-	if after.Status != checkout.StatusExpired {
+	case errors.Is(err, checkout.ErrNotPending):
 		return s.sessionPage(v, "The session has already ended, so it cannot expire.")
 	}
-	return face.GoTo(v.Path("/sessions/"+before.ID), sessionExpired)
+	return face.Done(err, v.Path("/sessions/"+before.ID), sessionExpired)
 }
 
 // refreshOften is for pages on which something may change at any moment.

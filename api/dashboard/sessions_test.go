@@ -247,6 +247,20 @@ func TestExpireSession_SaysWhyNot(t *testing.T) {
 	require.Equal(t, int64(2), value[int64](d, `SELECT count(*) FROM audit_entry WHERE action = 'session.expiry_requested'`), "what was asked for is noted first")
 }
 
+// TestExpireSession_TheRowIsBehind: the page must not call a pending session ended.
+func TestExpireSession_TheRowIsBehind(t *testing.T) {
+	d := newDesk(t)
+	developer := d.as(checkout.RoleDeveloper)
+	s := d.newSession(d.merchant, checkout.ModeTest)
+	d.temporal.Update = func(client.UpdateWorkflowOptions) error {
+		return temporal.NewApplicationError("no", contract.ErrTypeSessionNotPending)
+	}
+	got, err := developer.http.PostForm(developer.address("/test/sessions/"+s.ID+"/expire"), nil)
+	require.NoError(t, err)
+	require.NoError(t, got.Body.Close())
+	require.Equal(t, 503, got.StatusCode, "the outcome is unknown")
+}
+
 func TestSession_EverythingIsText(t *testing.T) {
 	d := newDesk(t)
 	viewer := d.as(checkout.RoleViewer)
