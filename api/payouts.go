@@ -20,8 +20,7 @@ func (s *Server) listPayouts(r *http.Request) (int, any, error) {
 
 // retryPayout serves POST /v1/payouts/{id}/retry.
 func (s *Server) retryPayout(r *http.Request, p checkout.Payout) (int, any, error) {
-	entry := actor(r).Entry(p.Ref, checkout.PayoutRetried, p.RetryDetail())
-	p, err := s.Workflows.RetryPayout(r.Context(), s.Store, p.Ref, entry, s.actions.LeftToReconcile)
+	p, err := s.actions.RetryPayout(r.Context(), p, actor(r))
 	if reverted, ok := errors.AsType[*checkout.AddressRevertedError](err); ok {
 		return 0, nil, addressReverted(reverted)
 	}

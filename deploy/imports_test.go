@@ -57,7 +57,7 @@ var mayImport = map[string][]string{
 	"worker":              {"workflows", "activities", contract},
 	"api/conformance":     {},
 	"api/sdk":             {},                                                  // a module of its own, which merchants install
-	"api/action":          {"workflows/runs", "storage", leaves[0], leaves[1]}, // what api and api/dashboard do alike
+	"api/action":          {"workflows/runs", "storage", leaves[0], leaves[1]}, // what api, api/dashboard and the command line do alike
 	"api/web":             {leaves[0]},
 	"api/limit":           {"api/web", "storage"},
 	"api/passhash":        {"api/limit", leaves[0]},
@@ -100,8 +100,8 @@ var service = []string{"activities", "api", "storage", "worker", "workflows"}
 // rooms are the parts of deploy/, the innermost first. What ships is in program: it imports no stand-in and no proof.
 // Only packages of deploy/ import deploy/, but for tests that need a stand-in of testStandIns.
 var rooms = []room{
-	// The command line serves no pages: what both need belongs to storage or workflows/checkout.
-	{"deploy/program/app", []string{"deploy/program", "activities", "storage", "workflows"}},
+	// The command line serves no pages: what both need belongs to api/action, storage or workflows/checkout.
+	{"deploy/program/app", []string{"deploy/program", "activities", "api/action", "storage", "workflows"}},
 	{"deploy/program", slices.Concat([]string{"deploy/program"}, service)},
 	// The world on one computer has no use for the faces of the service.
 	{"deploy/standin/devstack", []string{"deploy/standin", "deploy/program", "api/passhash", "storage", "workflows"}},
@@ -217,7 +217,7 @@ func TestImports_TheTableCanFail(t *testing.T) {
 		{"activities/ethereum", module + "/deploy/standin/chains", true, ""},
 		{"activities/ethereum", module + "/deploy/standin/chains", false, "activities/ethereum imports deploy/standin/chains: only packages below deploy/ may import deploy/"},
 		{"deploy/program/app", module + "/deploy/program/config", false, ""},
-		{"deploy/program/app", module + "/api/dashboard", false, "deploy/program/app imports api/dashboard: packages of deploy/program/app may import deploy/program, activities, storage, workflows"},
+		{"deploy/program/app", module + "/api/dashboard", false, "deploy/program/app imports api/dashboard: packages of deploy/program/app may import deploy/program, activities, api/action, storage, workflows"},
 		{"workflows/checkout", "encoding/json", false, ""},
 		{"workflows/checkout", "net/http/httptest", false, "workflows/checkout imports net/http/httptest: it holds rules and knows no HTTP"},
 		{"workflows/webhook", "go.temporal.io/sdk/workflow", false, "workflows/webhook imports go.temporal.io/sdk/workflow: it may use the standard library only"},

@@ -18,7 +18,7 @@ import (
 type Actions struct {
 	Store     *storage.Store
 	Workflows *runs.Client
-	// LeftToReconcile receives an error of a step that Reconcile repeats within a minute.
+	// LeftToReconcile receives an error of a step that Reconcile repeats within a minute; nil: nobody does.
 	LeftToReconcile func(ctx context.Context, err error)
 }
 
@@ -33,7 +33,7 @@ func (a Actions) reconcile(ctx context.Context) {
 }
 
 func (a Actions) left(ctx context.Context, err error) {
-	if err != nil {
+	if err != nil && a.LeftToReconcile != nil {
 		a.LeftToReconcile(ctx, err)
 	}
 }

@@ -142,13 +142,10 @@ var payoutRetried = face.Notice("payout_retried", "The payout is sent again, to 
 
 // retryPayout serves POST …/sessions/{id}/retry_payout.
 func (s *server) retryPayout(v face.Visit, session checkout.Session) (face.Answer, error) {
-	p := session.Payout
-	if p == nil {
+	if session.Payout == nil {
 		return face.Answer{}, checkout.ErrNotFound
 	}
-
-	entry := v.By().Entry(p.Ref, checkout.PayoutRetried, p.RetryDetail())
-	_, err := s.Workflows.RetryPayout(v.Context(), s.Store, p.Ref, entry, s.actions.LeftToReconcile)
+	_, err := s.actions.RetryPayout(v.Context(), *session.Payout, v.By())
 	reverted, isReverted := errors.AsType[*checkout.AddressRevertedError](err)
 	switch {
 	case isReverted:

@@ -92,12 +92,6 @@ type RetriedPayout struct {
 	RetriedAt   time.Time     `json:"retried_at"`
 }
 
-// PayoutRetried is the action of a retry in the audit log.
-const PayoutRetried = "payout.retried"
-
-// RetryDetail is the detail of a retry in the audit log.
-func (p Payout) RetryDetail() string { return "of " + p.SessionID + ", after " + string(p.Failure) }
-
 // MarshalJSON writes the payout object of payout.* events and of the session. Source: api/decisions/objects.md,
 // "payout".
 func (p Payout) MarshalJSON() ([]byte, error) {

@@ -12,28 +12,6 @@ import (
 // payout's failure closes a moment later.
 const closing = time.Second
 
-// PayoutStore makes a failed payout pending again, as storage.Store does.
-type PayoutStore interface {
-	RetryPayout(ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry) (checkout.Payout, error)
-}
-
-// RetryPayout makes a failed payout pending again and starts its run. It returns the payout as it was made
-// pending, with the errors of store. left receives an error of the start: Reconcile starts the run within
-// a minute.
-func (c *Client) RetryPayout(
-	ctx context.Context, store PayoutStore, ref checkout.Ref, by checkout.AuditEntry,
-	left func(ctx context.Context, err error),
-) (checkout.Payout, error) {
-	got, err := store.RetryPayout(ctx, ref, by)
-	if err != nil {
-		return got, err
-	}
-	if err := c.StartPayout(ctx, ref); err != nil {
-		left(ctx, err)
-	}
-	return got, nil
-}
-
 // StartPayout starts a run of a payout that was retried. When the payout keeps an open run, it starts
 // none: Reconcile starts one if the payout is still pending after that run. It returns
 // ErrOutcomeUnknown.

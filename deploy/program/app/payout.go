@@ -7,11 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/deploy/program/config"
-	"example.com/checkout/deploy/program/service"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
-	"example.com/checkout/workflows/runs"
 )
 
 func (c *call) payoutCommand() *cobra.Command {
@@ -44,17 +43,13 @@ func (c *call) retryPayout(ctx context.Context, cfg config.Config, store *storag
 		return err
 	}
 
-	temporal, err := service.DialTemporal(ctx, cfg.Temporal)
-	if err != nil {
-		return err
-	}
-	defer temporal.Close()
-
 	begun := "its run has started"
-	flows := &runs.Client{Temporal: temporal}
-	entry := operatorsEntry(p.MerchantID, &p.Mode, checkout.PayoutRetried, p.ID, p.RetryDetail())
-	p, err = flows.RetryPayout(ctx, store, p.Ref, entry, func(context.Context, error) {
-		begun = "its run starts within two minutes, because Temporal did not answer"
+	err = acting(ctx, cfg, store, func(actions action.Actions) error {
+		actions.LeftToReconcile = func(context.Context, error) {
+			begun = "its run starts within two minutes, because Temporal did not answer"
+		}
+		p, err = actions.RetryPayout(ctx, p, action.Operator)
+		return err
 	})
 	err = explained(err, checkout.ErrPayoutNotFailed, "payout %s has not failed", payoutID)
 	err = explained(err, checkout.ErrTransferStands, "a signed transfer of payout %s may still pay it; run this "+

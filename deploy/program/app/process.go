@@ -7,10 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/deploy/program/service"
 	"example.com/checkout/deploy/program/telemetry"
 	"example.com/checkout/storage"
+	"example.com/checkout/workflows/runs"
 )
 
 func (c *call) apiCommand() *cobra.Command {
@@ -81,6 +83,16 @@ func (c *call) storing(
 		defer store.Close()
 		return act(ctx, cfg, store, id)
 	})
+}
+
+// acting calls do with the actions on the store and on Temporal.
+func acting(ctx context.Context, cfg config.Config, store *storage.Store, do func(action.Actions) error) error {
+	temporal, err := service.DialTemporal(ctx, cfg.Temporal)
+	if err != nil {
+		return err
+	}
+	defer temporal.Close()
+	return do(action.Actions{Store: store, Workflows: &runs.Client{Temporal: temporal}})
 }
 
 func (c *call) runConfigured(ctx context.Context, name string, stays bool, action serviceAction, id string) error {
