@@ -5,11 +5,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/deploy/program/config"
-	"example.com/checkout/deploy/program/service"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
-	"example.com/checkout/workflows/runs"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -18,7 +17,8 @@ func (c *call) replayCommand() *cobra.Command {
 		Use:   "replay whd_…",
 		Short: "Replay a delivery",
 		Long: `Replays a delivery: a new run of the same workflow id, with the same event and as many
-attempts as a new delivery. It works even after Temporal has removed the history of earlier runs.`,
+attempts as a new delivery. It works even after Temporal has removed the history of earlier runs. The
+merchant's audit log gets an entry.`,
 		Example: "  checkout replay whd_06gztkasqmwac4tmdh4b4ta89w",
 		Args:    idAnd(checkout.PrefixDelivery, "checkout delivery failed"),
 		RunE:    c.storing(c.replay),
@@ -32,13 +32,13 @@ func (c *call) replay(ctx context.Context, cfg config.Config, store *storage.Sto
 		return explained(err, checkout.ErrNotFound, "there is no delivery %s", deliveryID)
 	}
 
-	temporal, err := service.DialTemporal(ctx, cfg.Temporal)
-	if err != nil {
+	err = acting(ctx, cfg, store, func(actions action.Actions) error {
+		_, err := actions.ReplayDelivery(ctx, d, action.Operator)
 		return err
-	}
-	defer temporal.Close()
-	flows := &runs.Client{Temporal: temporal}
-	err = explained(flows.ReplayDelivery(ctx, d), webhook.ErrDeliveryInProgress,
+	})
+	err = explained(err, webhook.ErrDeliveryInProgress,
 		"delivery %s is still in progress: its attempts continue automatically", d.ID)
+	err = explained(err, webhook.ErrEndpointDeleted,
+		"the webhook of delivery %s was deleted: nothing more is sent to it", d.ID)
 	return c.said(err, "started run %d of %s (%s to %s)\n", d.Run+1, d.ID, d.EventType, d.Dispatch().Host)
 }

@@ -74,6 +74,14 @@ func TestDelivery_WaitsTheScheduleFailsAndIsReplayed(t *testing.T) {
 	require.Len(t, again, 7)
 	require.Equal(t, got[0].Body, again[6].Body, "the same event, byte for byte")
 	require.Equal(t, "1", again[6].Attempt, "attempts are numbered per run")
+	const noted = `SELECT string_agg(actor || ' ' || mode || ' ' || detail, ';') FROM audit_entry WHERE action = 'delivery.replay_requested' AND subject = $1`
+	require.Regexp(t, `^operator test checkout\.failed to 127\.0\.0\.1:\d+$`, e2e.Query[string](t, e2e.Shared, noted, delivery))
+
+	m.Must(http.StatusOK, http.MethodDelete, "/v1/webhooks/"+e2e.Query[string](t, e2e.Shared, `SELECT endpoint_id FROM webhook_delivery WHERE id = $1`, delivery), "")
+	out, err = e2e.CheckoutCommand(t, e2e.Shared, "replay", delivery)
+	require.Error(t, err)
+	require.Contains(t, out, "was deleted: nothing more is sent to it")
+	require.Equal(t, 1, e2e.Query[int](t, e2e.Shared, `SELECT count(*) FROM audit_entry WHERE action = 'delivery.replay_requested' AND subject = $1`, delivery))
 }
 
 // failBySchedule makes a delivery and waits until each of its attempts was refused, or Temporal has lost one.
