@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -62,23 +63,27 @@ func (a *Accounts) APIKeys(ctx context.Context, merchantID string) ([]checkout.A
 	return keys, pg.Wrap("api keys", err)
 }
 
-// RevokeAPIKey revokes a key and writes note to the audit log. Every later Authenticate with the
-// key fails. A repeat changes nothing and writes no note. It returns checkout.ErrNotFound for an
+// RevokeAPIKey revokes a key and writes note to the audit log, with the key's label and end as the detail. Every later
+// Authenticate with the key fails. A repeat changes nothing and writes no note. It returns checkout.ErrNotFound for an
 // unknown key.
 func (a *Accounts) RevokeAPIKey(
 	ctx context.Context, ref checkout.Ref, note ...checkout.AuditEntry,
 ) error {
 	return pg.RunInTx(ctx, a.pool, "revoke api key", func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `
+		detail, err := pg.Value[string](ctx, tx, `
 			UPDATE api_key SET revoked_at = now()
-			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND revoked_at IS NULL`,
+			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND revoked_at IS NULL
+			RETURNING '“' || label || '”, ends in ' || last4`,
 			ref.ID, ref.MerchantID, ref.Mode)
-		if err != nil {
-			return err
-		}
-
-		if tag.RowsAffected() > 0 {
+		if err == nil {
+			note = slices.Clone(note)
+			for i := range note {
+				note[i].Detail = detail
+			}
 			return pg.Audit(ctx, tx, note...)
+		}
+		if !errors.Is(err, checkout.ErrNotFound) {
+			return err
 		}
 
 		there, err := pg.Value[bool](ctx, tx, `

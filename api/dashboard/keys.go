@@ -5,9 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/workflows/checkout"
@@ -91,7 +90,7 @@ func (s *server) createKey(v face.Visit) (face.Answer, error) {
 	}
 	if v.Mode.Live() {
 		page, err := s.login.Unconfirmed(v, login.ConfirmPage{
-			Text:   "The live key “" + k.Label + "” will charge real cards. It may " + scopeWords(k.Scopes) + ".",
+			Text:   "The live key “" + k.Label + "” will charge real cards. It may " + k.Scopes.Words() + ".",
 			Button: "Create the live key", Back: v.Path("/keys"), Grave: true,
 		})
 		if page != nil || err != nil {
@@ -99,15 +98,10 @@ func (s *server) createKey(v face.Visit) (face.Answer, error) {
 		}
 	}
 	secret := checkout.NewAPIKey(k.Mode)
-	note := v.By().Entry(
-		k.Ref, "api_key.created",
-		"“"+k.Label+"”, ends in "+secret[len(secret)-4:]+", may "+scopeWords(k.Scopes),
-	)
 	page := func(id string) string { return v.Path("/keys/" + id + "/secret") }
-	return face.Made(
-		s.Store, v, k.ID, secret, page,
-		func() error { return s.Store.CreateAPIKey(v.Context(), k, secret, note) },
-	)
+	return face.Made(s.Store, v, k.ID, secret, page, func() error {
+		return action.CreateKey(v.Context(), &s.Store.Accounts, k, secret, v.By())
+	})
 }
 
 func readKeyForm(v face.Visit) (form keyForm, k checkout.APIKey, fault string) {
@@ -117,23 +111,17 @@ func readKeyForm(v face.Visit) (form keyForm, k checkout.APIKey, fault string) {
 		Scopes: v.PostForm["scope"],
 	}
 	k = checkout.APIKey{Ref: v.Owner().Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: form.Label}
-	const maxLabel = 100 // same as on the command line
-	switch {
-	case form.Label == "":
+	if form.Label == "" {
 		return form, k, "Give the key a label, such as the server that will use it."
-	case utf8.RuneCountInString(form.Label) > maxLabel:
-		return form, k, "The label must have at most 100 characters."
-	case !utf8.ValidString(form.Label) || strings.ContainsFunc(form.Label,
-		func(r rune) bool { return !unicode.IsPrint(r) }):
-		return form, k, "The label must not have control or invisible characters."
+	}
+	if err := action.CheckLabel(form.Label); err != nil {
+		return form, k, "The label " + err.Error() + "."
 	}
 
 	switch form.Access {
 	case checkout.ScopeFull, checkout.ScopeRead:
 		if len(form.Scopes) > 0 {
-			fault = "You chose “" + upperFirst(
-				scopeTexts[form.Access],
-			) + "” and individual scopes. “Only this” is now selected: check it, then create the key."
+			fault = "You chose “" + upperFirst(checkout.Scopes{form.Access}.Words()) + "” and individual scopes. “Only this” is now selected: check it, then create the key."
 			form.Access = accessSome // the choice that allows less
 			return form, k, fault
 		}
@@ -159,7 +147,7 @@ var keyRevoked = face.Notice("key_revoked", "The key is revoked. It is refused f
 
 // revokeKey serves POST …/keys/{id}/revoke.
 func (s *server) revokeKey(v face.Visit) (face.Answer, error) {
-	err := s.Store.RevokeAPIKey(v.Context(), v.Owner().Ref(v.ID()), v.By().Entry(v.Owner().Ref(v.ID()), "api_key.revoked", "valid → revoked"))
+	err := action.RevokeKey(v.Context(), &s.Store.Accounts, v.Owner().Ref(v.ID()), v.By())
 	return face.Done(err, v.Path("/keys"), keyRevoked)
 }
 
@@ -213,35 +201,11 @@ func (g keyGroup) step(now time.Time) rotationStep {
 	return stepRevoke
 }
 
-// scopeTexts say what each scope allows.
-var scopeTexts = map[string]string{
-	checkout.ScopeFull: "do everything",
-	checkout.ScopeRead: "read everything",
-	"checkout:read":    "read sessions",
-	"checkout:write":   "create, read and expire sessions",
-	"webhooks:read":    "read webhooks",
-	"webhooks:write":   "change, test and read webhooks, and so be sent every event",
-	"deliveries:read":  "read deliveries",
-	"deliveries:write": "replay, hold, retry and read deliveries",
-	"events:read":      "read events",
-	"payouts:read":     "read payouts",
-	"payouts:write":    "retry and read payouts",
-}
-
-// scopeWords describes scopes. The text follows "may" in a sentence.
-func scopeWords(scopes checkout.Scopes) string {
-	words := make([]string, len(scopes))
-	for i, scope := range scopes {
-		words[i] = scopeTexts[scope]
-	}
-	return strings.Join(words, "; ")
-}
-
 // May returns what a key may do, in words.
-func (keysPage) May(k checkout.APIKey) string { return upperFirst(scopeWords(k.Scopes)) }
+func (keysPage) May(k checkout.APIKey) string { return upperFirst(k.Scopes.Words()) }
 
 // Words is May for the middle of a sentence.
-func (keysPage) Words(k checkout.APIKey) string { return scopeWords(k.Scopes) }
+func (keysPage) Words(k checkout.APIKey) string { return k.Scopes.Words() }
 
 // Unused describes a key with no recorded use. Last-used times are kept for at least a day.
 func (keysPage) Unused(k checkout.APIKey) string {
@@ -255,7 +219,7 @@ func (keysPage) Unused(k checkout.APIKey) string {
 func (keysPage) Choices() []pair {
 	var all []pair
 	for _, scope := range checkout.AllScopes[2:] {
-		all = append(all, pair{scope, upperFirst(scopeTexts[scope])})
+		all = append(all, pair{scope, upperFirst(checkout.Scopes{scope}.Words())})
 	}
 	return all
 }

@@ -123,7 +123,8 @@ func TestRevokeKey_AndWhoMay(t *testing.T) {
 		require.Contains(t, developer.follow(got).text(), "The key is revoked.")
 	}
 	require.Contains(t, developer.get("/test/keys").text(), `<span class="status revoked">`)
-	require.Equal(t, int64(1), value[int64](d, `SELECT count(*) FROM audit_entry WHERE action = 'api_key.revoked' AND subject = $1`, id))
+	require.Equal(t, "“server”, ends in "+value[string](d, `SELECT last4 FROM api_key WHERE id = $1`, id),
+		value[string](d, `SELECT string_agg(detail, ';') FROM audit_entry WHERE action = 'api_key.revoked' AND subject = $1`, id), "which key it was, once")
 }
 
 func TestKeys_LiveOnesAreForDevelopers(t *testing.T) {

@@ -69,6 +69,30 @@ func (s Scopes) Allow(resource string, write bool) bool {
 	})
 }
 
+// scopeWords say what each scope allows. The text follows "may" in a sentence.
+var scopeWords = map[string]string{
+	ScopeFull:          "do everything",
+	ScopeRead:          "read everything",
+	"checkout:read":    "read sessions",
+	"checkout:write":   "create, read and expire sessions",
+	"webhooks:read":    "read webhooks",
+	"webhooks:write":   "change, test and read webhooks, and so be sent every event",
+	"deliveries:read":  "read deliveries",
+	"deliveries:write": "replay, hold, retry and read deliveries",
+	"events:read":      "read events",
+	"payouts:read":     "read payouts",
+	"payouts:write":    "retry and read payouts",
+}
+
+// Words describes the scopes for people. The text follows "may" in a sentence.
+func (s Scopes) Words() string {
+	words := make([]string, len(s))
+	for i, scope := range s {
+		words[i] = scopeWords[scope]
+	}
+	return strings.Join(words, "; ")
+}
+
 // ParseScopes reads scopes separated by commas; "" means ScopeFull. Its error names the unknown
 // scope.
 func ParseScopes(text string) (Scopes, error) {

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/address"
@@ -64,22 +64,13 @@ func operatorsEntry(merchantID string, mode *checkout.Mode, what, subject, detai
 	}
 }
 
-const maxWords = 100 // characters of a name or a label
-
 // checkWords returns an error if text is not a fit name or label for people to read.
 func checkWords(name, text string) error {
-	switch {
-	case strings.TrimSpace(text) == "":
-		return fmt.Errorf("--%s is missing or empty", name)
-	case utf8.RuneCountInString(text) > maxWords:
-		return fmt.Errorf("--%s must have at most %d characters", name, maxWords)
-	case !utf8.ValidString(text) || strings.ContainsFunc(text, hidden):
-		return fmt.Errorf("--%s must not have control or invisible characters", name)
+	if err := action.CheckLabel(text); err != nil {
+		return fmt.Errorf("--%s %w", name, err)
 	}
 	return nil
 }
-
-func hidden(r rune) bool { return !unicode.IsPrint(r) }
 
 func parseMode(text string) (checkout.Mode, error) {
 	switch mode := checkout.Mode(text); mode {
@@ -164,7 +155,7 @@ func (p printer) printTable(rows ...[]string) error {
 				row[i] = "-"
 			}
 			row[i] = strings.Map(func(r rune) rune {
-				if hidden(r) {
+				if action.Hidden(r) {
 					return utf8.RuneError
 				}
 				return r

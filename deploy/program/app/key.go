@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -72,8 +73,7 @@ func newKey(merchantID, mode, label, scopes string) (k checkout.APIKey, err erro
 // createKey makes a key and prints it. The key cannot be shown again.
 func (c console) createKey(ctx context.Context, k checkout.APIKey) error {
 	secret := checkout.NewAPIKey(k.Mode)
-	err := c.CreateAPIKey(ctx, k, secret, operatorsEntry(k.MerchantID, &k.Mode, "api_key.created", k.ID,
-		fmt.Sprintf("“%s”, ends in %s, scopes %s", k.Label, secret[len(secret)-4:], strings.Join(k.Scopes, ","))))
+	err := action.CreateKey(ctx, c.Accounts, k, secret, action.Operator)
 	if err = noMerchant(err, k.MerchantID); err != nil {
 		return err
 	}
@@ -144,8 +144,7 @@ func (c *call) keyRevokeCommand() *cobra.Command {
 func (c console) revokeKey(ctx context.Context, id string) error {
 	k, err := c.APIKey(ctx, id)
 	if err == nil {
-		err = c.RevokeAPIKey(ctx, k.Ref, operatorsEntry(k.MerchantID, &k.Mode, "api_key.revoked", k.ID,
-			fmt.Sprintf("“%s”, ends in %s", k.Label, k.Last4)))
+		err = action.RevokeKey(ctx, c.Accounts, k.Ref, action.Operator)
 	}
 	err = explained(err, checkout.ErrNotFound, "there is no key %s", id)
 	if k.RevokedAt != nil {

@@ -77,4 +77,5 @@ func TestKey_IsInTheAuditLog(t *testing.T) {
 		require.Contains(t, entries[i].Detail, keys[0].Last4)
 		require.NotContains(t, entries[i].Detail, secret[:20])
 	}
+	require.Equal(t, "“server”, ends in "+keys[0].Last4+", may do everything", entries[1].Detail, "as for a key of the dashboard")
 }
