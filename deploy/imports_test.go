@@ -56,8 +56,8 @@ var mayImport = map[string][]string{
 	"workflows/runs":      {contract, leaves[0], leaves[1]},
 	"worker":              {"workflows", "activities", contract},
 	"api/conformance":     {},
-	"api/sdk":             {},                                                  // a module of its own, which merchants install
-	"api/action":          {"workflows/runs", "storage", leaves[0], leaves[1]}, // what api, api/dashboard and the command line do alike
+	"api/sdk":             {},                                                                     // a module of its own, which merchants install
+	"api/action":          {"workflows/runs", "storage", "storage/account", leaves[0], leaves[1]}, // what api, api/dashboard and the command line do alike
 	"api/web":             {leaves[0]},
 	"api/limit":           {"api/web", "storage"},
 	"api/passhash":        {"api/limit", leaves[0]},

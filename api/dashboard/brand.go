@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"html/template"
 	"net/http"
 	"slices"
 	"strings"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage/account"
@@ -59,9 +59,9 @@ var brandChanged = face.Notice("brand_changed", "The hosted page was changed.")
 // changeBrand serves POST …/settings/brand. It changes the color and the logo of the hosted
 // page.
 func (s *server) changeBrand(v face.Visit) (face.Answer, error) {
-	change, detail, err := brandChange(v)
-	if err == nil && detail != "" {
-		err = s.Store.SetBrand(v.Context(), v.MerchantID(), change, v.AuditBoth("brand.changed", v.MerchantID(), detail))
+	change, err := brandChange(v)
+	if err == nil && !change.Empty() {
+		err = action.ChangeBrand(v.Context(), &s.Store.Accounts, v.MerchantID(), change, v.By())
 	}
 	conflict, faster := errors.AsType[*pg.ChangedError](err)
 	wrong, isContact := errors.AsType[*account.ContactError](err)
@@ -74,7 +74,7 @@ func (s *server) changeBrand(v face.Visit) (face.Answer, error) {
 		return s.refuseBrand(v, change, "logo", "The logo "+err.Error()+".")
 	case isContact:
 		return s.refuseBrand(v, change, wrong.Field, "This "+wrong.Error()+".")
-	case err == nil && detail == "":
+	case err == nil && change.Empty():
 		return face.GoTo(v.Path("/settings"), face.NothingChanged)
 	}
 	return face.Done(err, v.Path("/settings"), brandChanged)
@@ -155,18 +155,17 @@ var (
 	decodingOf = limit.NewShares(1)
 )
 
-// brandChange reads the difference between the form and the values that it was shown with. detail
-// describes the difference, "" for none. Without a chosen file the logo stays. Errors:
-// limit.ErrBusy, storage.ErrLogo and storage.ErrLogoLarge.
-func brandChange(v face.Visit) (change account.BrandChange, detail string, err error) {
+// brandChange reads the difference between the form and the values that it was shown with. Without a
+// chosen file the logo stays. Errors: limit.ErrBusy, storage.ErrLogo and storage.ErrLogoLarge.
+func brandChange(v face.Visit) (change account.BrandChange, err error) {
 	turn, err := decodingOf.Enter(v.Context(), v.MerchantID())
 	if err != nil {
-		return change, "", err
+		return change, err
 	}
 	defer turn.Leave(false)
 
 	if err := v.ParseMultipartForm(maxUpload); err != nil && !errors.Is(err, http.ErrNotMultipart) {
-		return change, "", account.ErrLogoLarge // the form's other fields are unknown
+		return change, account.ErrLogoLarge // the form's other fields are unknown
 	}
 
 	color := v.PostFormValue("color")
@@ -176,37 +175,30 @@ func brandChange(v face.Visit) (change account.BrandChange, detail string, err e
 
 	change.Was = &account.Brand{Color: v.PostFormValue("before_color"), LogoVersion: v.PostFormValue("before_logo")}
 	if !strings.EqualFold(color, change.Was.Color) {
-		const none = "the page's own"
-		change.Color, detail = &color, "color: "+cmp.Or(change.Was.Color, none)+" → "+cmp.Or(color, none)
+		change.Color = &color
 	}
 
 	contact := contactIn(v, "")
 	if change.Was.Contact = contactIn(v, "before_"); contact != change.Was.Contact {
 		change.Contact = &contact
 	}
-	for _, name := range account.ContactFields {
-		if from, to := *change.Was.Field(name), *contact.Field(name); from != to {
-			detail = join(detail, fmt.Sprintf("%s: %s → %s", name, cmp.Or(from, "none"), cmp.Or(to, "none")))
-		}
-	}
-
 	before, receipts := v.PostFormValue("before_receipts"), v.PostFormValue("receipts") == "on"
 	change.Was.Receipts = before == "true"
 	if before != "" && receipts != change.Was.Receipts {
-		change.Receipts, detail = &receipts, join(detail, fmt.Sprintf("receipts: %s → %t", before, receipts))
+		change.Receipts = &receipts
 	}
 
 	if v.PostFormValue("remove_logo") == "on" {
-		change.Logo, detail = &[]byte{}, join(detail, "no logo")
+		change.Logo = &[]byte{}
 	}
 
 	file, header, err := v.FormFile("logo")
 	if errors.Is(err, http.ErrMissingFile) || errors.Is(err, http.ErrNotMultipart) ||
 		err == nil && header.Size == 0 {
-		return change, detail, nil
+		return change, nil
 	}
 	if err != nil {
-		return change, detail, account.ErrLogo
+		return change, account.ErrLogo
 	}
 	defer file.Close()
 
@@ -215,11 +207,11 @@ func brandChange(v face.Visit) (change account.BrandChange, detail string, err e
 		fault error
 	)
 	if err := decoding.Do(v.Context(), func() { logo, fault = account.EncodeLogo(file) }); err != nil {
-		return change, "", err
+		return change, err
 	}
 
 	change.Logo = &logo
-	return change, join(detail, "another logo"), fault
+	return change, fault
 }
 
 // contactIn reads the links of the page's footer from the fields whose names begin with prefix.
@@ -228,12 +220,4 @@ func contactIn(v face.Visit, prefix string) (c account.Contact) {
 		*c.Field(name) = strings.TrimSpace(v.PostFormValue(prefix + name))
 	}
 	return c
-}
-
-// join joins two texts by "; ". a may be empty.
-func join(a, b string) string {
-	if a == "" {
-		return b
-	}
-	return a + "; " + b
 }

@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"html/template"
@@ -10,9 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/storage"
@@ -124,11 +122,7 @@ func (s *server) changeSettings(v face.Visit) (face.Answer, error) {
 		return face.Answer{}, err
 	}
 
-	c := storage.MerchantChange{
-		MerchantID: v.MerchantID(),
-		Mode:       v.Mode,
-		By:         v.AuditBoth("merchant.changed", v.MerchantID(), ""),
-	}
+	c := storage.MerchantChange{MerchantID: v.MerchantID(), Mode: v.Mode}
 	s.readSettings(v, &c, p.Faults)
 	if len(p.Faults) > 0 {
 		p.asShown(c.Was)
@@ -167,8 +161,8 @@ func (s *server) readSettings(v face.Visit, c *storage.MerchantChange, faults ma
 
 	if name := strings.TrimSpace(v.PostFormValue("name")); name != c.Was.Name {
 		c.Name = &name
-		if name == "" || utf8.RuneCountInString(name) > maxName || strings.ContainsFunc(name, unicode.IsControl) {
-			faults["name"] = fmt.Sprintf("The name must have 1 to %d characters.", maxName)
+		if err := action.CheckLabel(name); err != nil {
+			faults["name"] = "The name " + err.Error() + "."
 		}
 	}
 
@@ -218,11 +212,6 @@ func conflictFault(typed string) string {
 	return "Someone else changed this in the meantime. This is the current value. You had entered “" + typed + "”."
 }
 
-const (
-	maxName    = 100
-	maxAddress = 200 // characters; real addresses have less than half as many
-)
-
 // changeAddresses serves POST …/settings/payout. Without a proof of who asks, it leads to the page that shows the
 // changes and asks for it. With a passkey, or the password and the second factor, it writes them. It writes only the
 // addresses that the person has changed.
@@ -234,7 +223,6 @@ func (s *server) changeAddresses(v face.Visit) (face.Answer, error) {
 
 	c := storage.MerchantChange{
 		MerchantID: v.MerchantID(), Mode: v.Mode, WereAddresses: map[checkout.PayoutCurrency]string{}, Delay: p.Delay,
-		By: v.By().Entry(v.Owner().Ref(v.MerchantID()), "payout_address.changed", ""),
 	}
 
 	faulty, conflict := s.typedAddresses(v, &p, &c)
@@ -319,20 +307,15 @@ func (s *server) checkTyped(mode checkout.Mode, f *addressField) error {
 	if f.Address == "" {
 		return nil
 	}
-	return s.Addresses.Check(mode, f.Network, f.Address[:min(len(f.Address), maxAddress)])
+	return s.Addresses.Check(mode, f.Network, f.Address)
 }
 
-// changeMerchant changes settings and starts the workflows that inform the merchant's
-// registrations.
+// changeMerchant changes settings or payout addresses.
 func (s *server) changeMerchant(v face.Visit, c storage.MerchantChange) (face.Answer, error) {
-	changed, err := s.Store.ChangeMerchant(v.Context(), c)
-	if err != nil {
-		return face.Answer{}, err
-	}
-	for _, e := range changed.Events {
-		s.tell(v, e)
-	}
+	changed, err := s.actions.ChangeMerchant(v.Context(), c, v.By())
 	switch {
+	case err != nil:
+		return face.Answer{}, err
 	case len(changed.Announced) > 0:
 		return face.GoTo(v.Path("/settings"), addressAnnounced)
 	case len(changed.Events) == 0:
@@ -355,25 +338,9 @@ func (s *server) stopAddressChange(v face.Visit) (face.Answer, error) {
 	to := checkout.PayoutAddress{
 		Currency: checkout.PayoutCurrency(v.PostFormValue("currency")), Address: v.PostFormValue("address"),
 	}
-	err := s.Store.StopAddressChange(
-		v.Context(), v.Owner(), to, v.By().Entry(v.Owner().Ref(v.MerchantID()), "payout_address.change_stopped", ""),
-	)
+	err := action.StopAddressChange(v.Context(), &s.Store.Accounts, v.Owner(), to, v.By())
 	if errors.Is(err, checkout.ErrNotFound) {
 		return face.GoTo(v.Path("/settings"), addressNotThere)
 	}
 	return face.Done(err, v.Path("/settings"), addressStopped)
-}
-
-// tellTimeout bounds the wait for starting a workflow.
-const tellTimeout = time.Second
-
-// tell starts the workflow of a merchant.updated event. The event is committed already. If the
-// start fails, Reconcile starts the event's deliveries.
-func (s *server) tell(v face.Visit, e storage.MerchantUpdated) {
-	ctx, cancel := context.WithTimeout(v.Context(), tellTimeout)
-	defer cancel()
-	owner := checkout.Owner{MerchantID: v.MerchantID(), Mode: e.Mode}
-	if err := s.Workflows.Start(ctx, owner.Ref(e.EventID)); err != nil {
-		s.Log.WarnContext(ctx, "left to Reconcile", "error", err, "event_id", e.EventID)
-	}
 }

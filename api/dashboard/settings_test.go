@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,10 +58,12 @@ func TestSettings_RefuseWhatIsWrong(t *testing.T) {
 	owner := d.as(checkout.RoleOwner)
 	form := owner.form("/test/settings", "/test/settings")
 	for _, fields := range [][]string{
-		{"name", ""}, {"name", "a\x01b"}, {"name", none}, {"payment_attempts", "0"}, {"payment_attempts", "11"}, {"payment_attempts", "many"}, {"payment_attempts", none},
+		{"name", ""}, {"name", "a\x01b"}, {"name", none},
+		{"name", "a\u202eb"}, {"name", "a\xff"}, {"name", strings.Repeat("é", 101)}, {"payment_attempts", "0"}, {"payment_attempts", "11"}, {"payment_attempts", "many"}, {"payment_attempts", none},
 	} {
 		require.Equal(t, 422, form.send(fields...).status, fields)
 	}
+	require.Equal(t, 422, owner.post("/test/settings/payout", "address_BTC", "sandbox:"+strings.Repeat("a", 193)).status)
 	require.Zero(t, value[int](d, `SELECT count(*) FROM event`))
 }
 

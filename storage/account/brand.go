@@ -107,6 +107,11 @@ type BrandChange struct {
 	Was *Brand
 }
 
+// Empty reports whether c changes nothing.
+func (c BrandChange) Empty() bool {
+	return c.Color == nil && c.Logo == nil && c.Contact == nil && c.Receipts == nil
+}
+
 // conflicts returns the fields that c changes and that somebody else changed since the editor saw
 // them.
 func (c BrandChange) conflicts(now Brand, color string) (fields []string) {

@@ -24,6 +24,7 @@ var (
 	errBitcoinNetwork   = errors.New("is of another Bitcoin network")
 	errSandbox          = errors.New("exists in test mode only")
 	errTestChain        = errors.New("is one of the sandbox, and payouts are sent on a test network here")
+	errText             = errors.New("must have at most 200 printable characters and no spaces")
 	errNetwork          = errors.New("is of a network that is not supported")
 	errRefused          = errors.New("cannot be used for payouts")
 	errReserved         = errors.New("is the treasury's or a contract's: money that is sent there reaches no merchant")
@@ -32,6 +33,11 @@ var (
 // sandboxAddress begins the addresses of the sandbox's chain. Three of them make a payout fail.
 // Source: api/README.md, "Test payout addresses".
 const sandboxAddress = "sandbox:"
+
+// maxLength is in bytes. Real addresses have less than half as many. A long text takes long to decode.
+const maxLength = 200
+
+func outside(r rune) bool { return r <= ' ' || r > '~' }
 
 // Rules says which payout addresses are refused.
 type Rules struct {
@@ -57,6 +63,8 @@ func (r Rules) Check(mode checkout.Mode, network, address string) error {
 		return errRefused
 	}
 	switch {
+	case len(address) > maxLength || strings.ContainsFunc(address, outside):
+		return errText
 	case strings.HasPrefix(address, sandboxAddress) && mode.Live():
 		return errSandbox
 	case strings.HasPrefix(address, sandboxAddress) && r.TestNetworks:

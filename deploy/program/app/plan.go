@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"example.com/checkout/storage"
+	"example.com/checkout/api/action"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -101,11 +101,9 @@ func (f typedFee) differs(known checkout.Fee) bool {
 // setPlan changes a merchant's plan. The merchant.updated events are stored in the same
 // transaction; Reconcile sends them.
 func (c console) setPlan(ctx context.Context, merchantID string, plan checkout.Plan) error {
-	changed, err := c.ChangeMerchant(ctx, storage.MerchantChange{
-		MerchantID: merchantID, Plan: &plan, By: operatorsEntry(merchantID, nil, "merchant.changed", merchantID, ""),
-	})
+	changed, err := action.ChangePlan(ctx, c.Accounts, merchantID, plan, action.Operator)
 	then := "; its webhooks get merchant.updated"
-	if len(changed.Events) == 0 {
+	if !changed {
 		then = ", unchanged"
 	}
 	return c.said(noMerchant(err, merchantID), "%s has the plan %s: %s of each payment%s\n",

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -43,8 +44,7 @@ func (c console) stopAddress(ctx context.Context, merchantID string, currency ch
 		return fmt.Errorf("no change of the %s address of %s is scheduled", currency, merchantID)
 	}
 	to := all[at].PayoutAddress
-	err = c.StopAddressChange(ctx, live, to,
-		operatorsEntry(merchantID, &live.Mode, "payout_address.change_stopped", merchantID, ""))
+	err = action.StopAddressChange(ctx, c.Accounts, live, to, action.Operator)
 	target := cmp.Or(to.Address, "no address")
 	err = explained(err, checkout.ErrNotFound,
 		"the change to %s has ended or was replaced meanwhile; see checkout merchant show %s", target, merchantID)

@@ -1,0 +1,67 @@
+package action
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// ChangeMerchant changes settings, or the payout addresses of a mode, and starts the workflows that inform the
+// merchant's registrations. It sets c.By. Errors: those of storage.Accounts.ChangeMerchant.
+func (a Actions) ChangeMerchant(
+	ctx context.Context, c storage.MerchantChange, by By,
+) (storage.MerchantChanged, error) {
+	c.By = by.Entry(bothModes(c.MerchantID), "merchant.changed", "")
+	if len(c.Addresses) > 0 {
+		c.By = by.Entry(checkout.Owner{MerchantID: c.MerchantID, Mode: c.Mode}.Ref(c.MerchantID), "payout_address.changed", "")
+	}
+	changed, err := a.Store.ChangeMerchant(ctx, c)
+	if err != nil {
+		return changed, err
+	}
+	for _, e := range changed.Events {
+		a.tell(ctx, checkout.Owner{MerchantID: c.MerchantID, Mode: e.Mode}.Ref(e.EventID))
+	}
+	return changed, nil
+}
+
+// tellTimeout bounds the wait for starting a workflow.
+const tellTimeout = time.Second
+
+// tell starts the workflow of a merchant.updated event. The event is committed already. If the
+// start fails, Reconcile starts the event's deliveries.
+func (a Actions) tell(ctx context.Context, event checkout.Ref) {
+	limited, cancel := context.WithTimeout(ctx, tellTimeout)
+	defer cancel()
+	if err := a.Workflows.Start(limited, event); err != nil {
+		a.left(ctx, fmt.Errorf("%s: %w", event.ID, err))
+	}
+}
+
+// ChangePlan changes a merchant's plan and reports whether it was another one. Reconcile informs the merchant's
+// registrations. Error: checkout.ErrNotFound.
+func ChangePlan(
+	ctx context.Context, accounts *storage.Accounts, merchantID string, plan checkout.Plan, by By,
+) (bool, error) {
+	changed, err := accounts.ChangeMerchant(ctx, storage.MerchantChange{
+		MerchantID: merchantID, Plan: &plan, By: by.Entry(bothModes(merchantID), "merchant.changed", ""),
+	})
+	return len(changed.Events) > 0, err
+}
+
+// StopAddressChange takes an announced change of a payout address back. Error: checkout.ErrNotFound when no such change
+// is announced any more.
+func StopAddressChange(
+	ctx context.Context, accounts *storage.Accounts, owner checkout.Owner, to checkout.PayoutAddress, by By,
+) error {
+	entry := by.Entry(owner.Ref(owner.MerchantID), "payout_address.change_stopped", "")
+	return accounts.StopAddressChange(ctx, owner, to, entry)
+}
+
+// bothModes refers to a merchant in both modes.
+func bothModes(merchantID string) checkout.Ref {
+	return checkout.Owner{MerchantID: merchantID}.Ref(merchantID)
+}
