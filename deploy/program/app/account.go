@@ -53,17 +53,6 @@ func (c *call) operator(
 	}
 }
 
-// actor is the name of the command line in the audit log.
-const actor = "operator"
-
-// operatorsEntry returns a command's entry for the audit log; a nil mode means both modes.
-func operatorsEntry(merchantID string, mode *checkout.Mode, what, subject, detail string) checkout.AuditEntry {
-	return checkout.AuditEntry{
-		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: merchantID, Mode: mode, Actor: actor,
-		Action: what, Subject: subject, Detail: detail,
-	}
-}
-
 // checkWords returns an error if text is not a fit name or label for people to read.
 func checkWords(name, text string) error {
 	if err := action.CheckLabel(text); err != nil {

@@ -2,13 +2,13 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/spf13/cobra"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
@@ -50,7 +50,9 @@ separately.`,
 				return fmt.Errorf("--merchant: not a valid id: expected mer_ and 26 characters, as shown by %s", listsMerchants)
 			}
 			return c.stored(func(ctx context.Context, store *storage.Store, _ string) error {
-				return c.eraseCustomer(ctx, store, email, merchant, apply)
+				done, err := action.Actions{Store: store}.EraseCustomer(ctx, merchant, email, apply, action.Operator)
+				c.showErasure(done, apply)
+				return err
 			})(command, args)
 		},
 	}
@@ -58,35 +60,6 @@ separately.`,
 	command.Flags().StringVar(&merchant, "merchant", "", "only the sessions of this merchant: `mer_…` (default all)")
 	command.Flags().BoolVar(&apply, "apply", false, "erase; without it this is a dry run")
 	return command
-}
-
-func (c *call) eraseCustomer(ctx context.Context, store *storage.Store, email, merchantID string, apply bool) error {
-	merchants := []checkout.Merchant{{ID: merchantID}}
-	if merchantID == "" {
-		var err error
-		if merchants, err = store.Merchants(ctx); err != nil {
-			return err
-		}
-	}
-	total := storage.Erasure{Rows: map[string]int{}}
-	var failed error
-	for _, m := range merchants {
-		done, err := store.EraseCustomer(ctx, m.ID, email, apply, func(session checkout.Ref) checkout.AuditEntry {
-			return operatorsEntry(session.MerchantID, &session.Mode, "customer.erased", session.ID,
-				"e-mail address, card and metadata")
-		})
-		if err != nil { // the customer's data at the other merchants goes all the same
-			failed = errors.Join(failed, fmt.Errorf("%s: %w", m.ID, err))
-		}
-		total.Sessions = append(total.Sessions, done.Sessions...)
-		total.Open = append(total.Open, done.Open...)
-		total.Members = append(total.Members, done.Members...)
-		for table, n := range done.Rows {
-			total.Rows[table] += n
-		}
-	}
-	c.showErasure(total, apply)
-	return failed
 }
 
 func (c *call) showErasure(e storage.Erasure, apply bool) {

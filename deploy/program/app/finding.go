@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
@@ -59,7 +60,7 @@ func (c *call) closeFinding(ctx context.Context, store *storage.Store, id, why s
 	if err := checkWords("reason", why); err != nil {
 		return err
 	}
-	err := store.CloseFinding(ctx, id, why, checkout.AuditEntry{Actor: actor, Action: "finding.closed"})
+	err := store.CloseFinding(ctx, id, why, checkout.AuditEntry{Actor: action.Operator.Actor, Action: "finding.closed"})
 	err = explained(err, checkout.ErrNotFound, "there is no finding %s; checkout finding list shows them", id)
 	err = explained(err, checkout.ErrConflict, "%s is already closed", id)
 	return c.said(err, "%s is closed\n", id)

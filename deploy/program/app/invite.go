@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -49,7 +50,7 @@ func checkEmail(flag, text string) error {
 // invite invites m and prints the link. It sets the ID of m.
 func (c console) invite(ctx context.Context, m checkout.Member) error {
 	m.ID = checkout.NewID(checkout.PrefixMember)
-	token, err := c.Invite(ctx, m, actor)
+	token, err := c.Invite(ctx, m, action.Operator.Actor)
 	err = explained(err, checkout.ErrNotFound, "there is no such merchant; %s shows them", listsMerchants)
 	err = explained(err, checkout.ErrEmailInUse, "the merchant already has a member with that address")
 	if err != nil {

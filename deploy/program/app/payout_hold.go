@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
@@ -72,8 +73,7 @@ func (c *call) releasePayout(ctx context.Context, store *storage.Store, id strin
 	if err != nil {
 		return err
 	}
-	entry := operatorsEntry(p.MerchantID, &p.Mode, "payout.released", p.ID, "it was held: "+string(p.Hold))
-	err = store.ReleasePayout(ctx, p.Ref, entry)
+	err = store.ReleasePayout(ctx, p.Ref, action.Operator.Entry(p.Ref, "payout.released", "it was held: "+string(p.Hold)))
 	err = explained(err, checkout.ErrConflict,
 		"payout %s is not held for risk or size; see checkout payout show %s", id, id)
 	return c.said(err, "%s is released; the worker tries it again within two minutes\n", id)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"example.com/checkout/activities/treasury"
+	"example.com/checkout/api/action"
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/deploy/program/service"
 	"example.com/checkout/storage"
@@ -40,7 +41,7 @@ frozen: run checkout treasury thaw when every outflow is explained.`,
 		Args: idAnd(checkout.PrefixTreasury, listsTreasury),
 		RunE: c.configured(ends, func(ctx context.Context, cfg config.Config, account string) error {
 			o.AccountID, o.Chosen = account, map[string]string{}
-			o.By = checkout.AuditEntry{Actor: actor, Action: "payout.recovered"}
+			o.By = checkout.AuditEntry{Actor: action.Operator.Actor, Action: "payout.recovered"}
 			for payment, id := range chosen {
 				o.Chosen[strings.ToLower(payment)] = id
 			}

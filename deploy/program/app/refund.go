@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/deploy/program/service"
 	"example.com/checkout/storage"
@@ -72,7 +73,7 @@ func orderRefund(ctx context.Context, store *storage.Store, transactionID string
 	payout, err := store.LivePayoutOf(ctx, transactionID)
 	var r checkout.Refund
 	if err == nil {
-		entry := operatorsEntry(payout.MerchantID, &payout.Mode, "transaction.refunded", transactionID, "")
+		entry := action.Operator.Entry(payout.Owner.Ref(transactionID), "transaction.refunded", "")
 		r, err = store.RefundPayout(ctx, payout, entry)
 	} else if errors.Is(err, checkout.ErrNotFound) {
 		r, err = store.RefundUnmatched(ctx, transactionID)

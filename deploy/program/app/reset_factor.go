@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
 )
@@ -41,7 +42,8 @@ func (c console) resetFactor(ctx context.Context, merchantID, email string) erro
 		return errors.New("the merchant has no member with that address who can sign in")
 	}
 	m := members[at]
-	err = c.ResetFactors(ctx, merchantID, m.ID, operatorsEntry(merchantID, nil, "member.second_factor_reset", m.ID,
+	err = c.ResetFactors(ctx, merchantID, m.ID, action.Operator.Entry(
+		checkout.Owner{MerchantID: merchantID}.Ref(m.ID), "member.second_factor_reset",
 		m.Email+": every second factor was removed"))
 	err = explained(err, checkout.ErrNotFound, "that person has no second factor")
 	return c.said(err, "%s no longer has a second factor and is signed out of every browser.\n", m.Email)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"example.com/checkout/activities/treasury"
+	"example.com/checkout/api/action"
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/deploy/program/service"
 	"example.com/checkout/storage"
@@ -100,7 +101,7 @@ that waits or has failed. Such a payout would be paid again, or refunded too.`,
 				return c.retireByHand(ctx, cfg, o, id, byHand)
 			}
 			o.AccountID, o.Missing = id, checkout.Purse{}
-			o.By = checkout.AuditEntry{Actor: actor, Action: "payout.recovered"}
+			o.By = checkout.AuditEntry{Actor: action.Operator.Actor, Action: "payout.recovered"}
 			for _, loss := range losses {
 				if err := addLoss(&o, loss); err != nil {
 					return err
@@ -215,7 +216,7 @@ be retried or refunded. If it accepts an earlier version, the merchant is paid a
 }
 
 func (c *call) cancelTransfer(ctx context.Context, store *storage.Store, transferID string) error {
-	entry := checkout.AuditEntry{Actor: actor, Action: "transfer.canceled", Subject: transferID}
+	entry := checkout.AuditEntry{Actor: action.Operator.Actor, Action: "transfer.canceled", Subject: transferID}
 	payouts, err := store.CancelTransfer(ctx, transferID, entry)
 	err = explained(err, checkout.ErrNotFound,
 		"there is no transfer %s; %s lists those under way", transferID, listsTreasury)
