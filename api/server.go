@@ -25,6 +25,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/runs"
+	"example.com/checkout/workflows/webhook"
 )
 
 // Config configures the front end.
@@ -160,8 +161,9 @@ func (s *Server) webhookRoutes(router *mux.Router) {
 		get: webhooks(show(endpoint)), patch: webhooks(on(endpoint, s.changeEndpoint)),
 		remove: webhooks(alone(endpoint, s.deleteEndpoint)),
 	})
-	s.route(router, "/v1/webhooks/{id}/hold", methods{post: webhooks(alone(endpoint, s.holdEndpoint))})
-	s.route(router, "/v1/webhooks/{id}/resume", methods{post: webhooks(alone(endpoint, s.resumeEndpoint))})
+	hold, resume := s.setEndpointStatus(webhook.EndpointDisabled), s.setEndpointStatus(webhook.EndpointEnabled)
+	s.route(router, "/v1/webhooks/{id}/hold", methods{post: webhooks(alone(endpoint, hold))})
+	s.route(router, "/v1/webhooks/{id}/resume", methods{post: webhooks(alone(endpoint, resume))})
 	s.route(router, "/v1/webhooks/{id}/rotate_secret", methods{post: webhooks(on(endpoint, s.rotateSecret))})
 	s.route(router, "/v1/webhooks/{id}/test", methods{post: webhooks(on(endpoint, s.sendTestEvent))})
 	s.route(router, "/v1/webhooks/{id}/replay", methods{post: webhooks(on(endpoint, s.createReplay))})

@@ -130,16 +130,14 @@ func (s *Server) endpointChange(
 	return c, f.err()
 }
 
-// holdEndpoint serves POST /v1/webhooks/{id}/hold.
-func (s *Server) holdEndpoint(r *http.Request, e webhook.Endpoint) (int, any, error) {
-	got, err := s.actions.HoldEndpoint(r.Context(), e.Ref, actor(r))
-	return http.StatusOK, got, err
-}
-
-// resumeEndpoint serves POST /v1/webhooks/{id}/resume.
-func (s *Server) resumeEndpoint(r *http.Request, e webhook.Endpoint) (int, any, error) {
-	got, err := s.actions.ResumeEndpoint(r.Context(), e.Ref, actor(r))
-	return http.StatusOK, got, err
+// setEndpointStatus serves POST /v1/webhooks/{id}/hold and …/resume.
+func (s *Server) setEndpointStatus(
+	status webhook.EndpointStatus,
+) func(*http.Request, webhook.Endpoint) (int, any, error) {
+	return func(r *http.Request, e webhook.Endpoint) (int, any, error) {
+		got, err := s.actions.SetEndpointStatus(r.Context(), e.Ref, status, actor(r))
+		return http.StatusOK, got, err
+	}
 }
 
 // deleted is the answer to a deletion.

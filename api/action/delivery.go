@@ -28,8 +28,7 @@ func (a Actions) ReplayDelivery(ctx context.Context, d webhook.Delivery, by By) 
 	if err := a.startRun(ctx, d); err != nil {
 		return d, err
 	}
-	var err error
-	err = settled(ctx, func() (bool, error) {
+	err := settled(ctx, func() (begun bool, err error) {
 		d, err = a.Store.Delivery(ctx, d.Ref)
 		return d.Run > before, err
 	})

@@ -14,9 +14,11 @@ import (
 func (a Actions) ChangeMerchant(
 	ctx context.Context, c storage.MerchantChange, by By,
 ) (storage.MerchantChanged, error) {
-	c.By = by.Entry(bothModes(c.MerchantID), "merchant.changed", "")
+	ref := bothModes(c.MerchantID)
+	c.By = by.Entry(ref, "merchant.changed", "")
 	if len(c.Addresses) > 0 {
-		c.By = by.Entry(checkout.Owner{MerchantID: c.MerchantID, Mode: c.Mode}.Ref(c.MerchantID), "payout_address.changed", "")
+		ref.Mode = c.Mode
+		c.By = by.Entry(ref, "payout_address.changed", "")
 	}
 	changed, err := a.Store.ChangeMerchant(ctx, c)
 	if err != nil {

@@ -16,27 +16,26 @@ func (a Actions) CreateEndpoint(ctx context.Context, e webhook.Endpoint, by By) 
 }
 
 // ChangeEndpoint changes a registration and returns it. When the change enables the registration,
-// its waiting deliveries go on. Errors: checkout.ErrNotFound and *storage.ChangedError.
+// its waiting deliveries go on. Errors: checkout.ErrNotFound and *pg.ChangedError.
 func (a Actions) ChangeEndpoint(
 	ctx context.Context, ref checkout.Ref, c storage.EndpointChange, by By,
 ) (webhook.Endpoint, error) {
-	return a.changeEndpoint(ctx, c, by.Entry(ref, "webhook.changed", ""), ref)
+	return a.changeEndpoint(ctx, ref, c, by.Entry(ref, "webhook.changed", ""))
 }
 
-// HoldEndpoint disables a registration, so that its deliveries wait. Error: checkout.ErrNotFound.
-func (a Actions) HoldEndpoint(ctx context.Context, ref checkout.Ref, by By) (webhook.Endpoint, error) {
-	c := storage.EndpointChange{Status: new(webhook.EndpointDisabled)}
-	return a.changeEndpoint(ctx, c, by.Entry(ref, "webhook.held", ""), ref)
-}
-
-// ResumeEndpoint enables a registration, so that its waiting deliveries go on. Error: checkout.ErrNotFound.
-func (a Actions) ResumeEndpoint(ctx context.Context, ref checkout.Ref, by By) (webhook.Endpoint, error) {
-	c := storage.EndpointChange{Status: new(webhook.EndpointEnabled)}
-	return a.changeEndpoint(ctx, c, by.Entry(ref, "webhook.resumed", ""), ref)
+// SetEndpointStatus holds or resumes a registration; see ChangeEndpoint. Error: checkout.ErrNotFound.
+func (a Actions) SetEndpointStatus(
+	ctx context.Context, ref checkout.Ref, status webhook.EndpointStatus, by By,
+) (webhook.Endpoint, error) {
+	what := "webhook.held"
+	if status == webhook.EndpointEnabled {
+		what = "webhook.resumed"
+	}
+	return a.changeEndpoint(ctx, ref, storage.EndpointChange{Status: &status}, by.Entry(ref, what, ""))
 }
 
 func (a Actions) changeEndpoint(
-	ctx context.Context, c storage.EndpointChange, by checkout.AuditEntry, ref checkout.Ref,
+	ctx context.Context, ref checkout.Ref, c storage.EndpointChange, by checkout.AuditEntry,
 ) (webhook.Endpoint, error) {
 	got, err := a.Store.ChangeEndpoint(ctx, ref, c, by)
 	if err != nil {

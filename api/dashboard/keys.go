@@ -121,7 +121,8 @@ func readKeyForm(v face.Visit) (form keyForm, k checkout.APIKey, fault string) {
 	switch form.Access {
 	case checkout.ScopeFull, checkout.ScopeRead:
 		if len(form.Scopes) > 0 {
-			fault = "You chose “" + upperFirst(checkout.Scopes{form.Access}.Words()) + "” and individual scopes. “Only this” is now selected: check it, then create the key."
+			fault = "You chose “" + upperFirst(checkout.Scopes{form.Access}.Words()) +
+				"” and individual scopes. “Only this” is now selected: check it, then create the key."
 			form.Access = accessSome // the choice that allows less
 			return form, k, fault
 		}

@@ -17,6 +17,7 @@ import (
 	"example.com/checkout/api/web"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
 )
 
 // New returns the dashboard's handler. It panics when cfg.URL is not an absolute URL.
@@ -44,7 +45,8 @@ func newServer(cfg Config) *server {
 	}
 	left := func(ctx context.Context, err error) { cfg.Log.WarnContext(ctx, "left to Reconcile", "error", err) }
 	s := &server{
-		Config: cfg, actions: action.Actions{Store: cfg.Store, Workflows: cfg.Workflows, LeftToReconcile: left}, face: f, router: mux.NewRouter().SkipClean(true), downloads: limit.NewShares(maxDownloads),
+		Config: cfg, actions: action.Actions{Store: cfg.Store, Workflows: cfg.Workflows, LeftToReconcile: left},
+		face: f, router: mux.NewRouter().SkipClean(true), downloads: limit.NewShares(maxDownloads),
 		login: &login.Server{
 			Store: cfg.Store, Face: f, Passkeys: passkeys, RequireFactor: cfg.RequireFactor, Mail: cfg.Mail,
 		},
@@ -122,8 +124,10 @@ func (s *server) webhookRoutes() {
 	s.post(face.InMode+"/webhooks/{id}", handles, on(s.Store.Endpoint, s.changeWebhook))
 	s.get(face.InMode+"/webhooks/{id}/secret", handles, on(s.Store.Endpoint, s.showWebhookSecret))
 	s.get(face.InMode+"/webhooks/{id}/edit", handles, on(s.Store.Endpoint, s.editWebhook))
-	s.post(face.InMode+"/webhooks/{id}/hold", handles, on(s.Store.Endpoint, s.holdWebhook))
-	s.post(face.InMode+"/webhooks/{id}/resume", handles, on(s.Store.Endpoint, s.resumeWebhook))
+	hold := s.setWebhookStatus(webhook.EndpointDisabled, webhookHeld)
+	resume := s.setWebhookStatus(webhook.EndpointEnabled, webhookResumed)
+	s.post(face.InMode+"/webhooks/{id}/hold", handles, on(s.Store.Endpoint, hold))
+	s.post(face.InMode+"/webhooks/{id}/resume", handles, on(s.Store.Endpoint, resume))
 	s.post(face.InMode+"/webhooks/{id}/test", handles, on(s.Store.Endpoint, s.sendTestEvent))
 	s.post(face.InMode+"/webhooks/{id}/rotate", handles, on(s.Store.Endpoint, s.rotateSecret))
 	s.get(face.InMode+"/webhooks/{id}/delete", handles, on(s.Store.Endpoint, s.askToDelete))

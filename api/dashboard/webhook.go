@@ -194,16 +194,14 @@ func (s *server) webhookConflict(v face.Visit, f webhookForm, conflict *pg.Chang
 	return face.Answer{Status: http.StatusConflict, Page: "webhook_form", Title: "Change the webhook", Data: f}, nil
 }
 
-// holdWebhook serves POST …/webhooks/{id}/hold.
-func (s *server) holdWebhook(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
-	_, err := s.actions.HoldEndpoint(v.Context(), e.Ref, v.By())
-	return face.Done(err, v.Path("/webhooks/"+e.ID), webhookHeld)
-}
-
-// resumeWebhook serves POST …/webhooks/{id}/resume.
-func (s *server) resumeWebhook(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
-	_, err := s.actions.ResumeEndpoint(v.Context(), e.Ref, v.By())
-	return face.Done(err, v.Path("/webhooks/"+e.ID), webhookResumed)
+// setWebhookStatus serves POST …/webhooks/{id}/hold and …/resume.
+func (s *server) setWebhookStatus(
+	status webhook.EndpointStatus, notice string,
+) func(face.Visit, webhook.Endpoint) (face.Answer, error) {
+	return func(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
+		_, err := s.actions.SetEndpointStatus(v.Context(), e.Ref, status, v.By())
+		return face.Done(err, v.Path("/webhooks/"+e.ID), notice)
+	}
 }
 
 var testSent = face.Notice("test_sent", "The test event is on its way. This page shows the result.")
