@@ -13,27 +13,20 @@ import (
 )
 
 // onCoins is a fixture whose treasury has a chain with coins.
-type onCoins struct {
-	fixture
-	coins *coinChain
-}
+type onCoins struct{ fixture }
 
 func newOnCoins(t *testing.T, coins int, batch checkout.Batch) onCoins {
 	t.Helper()
-	return newOn(t, newCoinChain(coins, 100_000_000, batch))
+	return newFixture(t).withCoins(t, newCoinChain(coins, 100_000_000, batch))
 }
 
-func newOn(t *testing.T, chain *coinChain) onCoins {
+func (base fixture) withCoins(t *testing.T, chain *fakeChain) onCoins {
 	t.Helper()
-	return newFixture(t).withCoins(t, chain)
-}
-
-func (base fixture) withCoins(t *testing.T, chain *coinChain) onCoins {
-	t.Helper()
-	f := onCoins{base, chain}
+	f := onCoins{base}
+	f.chain = chain
 	f.Treasury = f.another(t)
 	f.sync(t)
-	f.coins.mine(f.coins.finality)
+	f.chain.mine(f.chain.finality)
 	f.sync(t) // books the first coins
 	return f
 }
@@ -42,7 +35,7 @@ func (base fixture) withCoins(t *testing.T, chain *coinChain) onCoins {
 func (f onCoins) another(t *testing.T) *treasury.Treasury {
 	t.Helper()
 	other := f.process(t)
-	other.Chains, other.StuckAfter = map[string]checkout.Chain{"bitcoin": f.coins}, time.Hour
+	other.StuckAfter = time.Hour
 	return other
 }
 
@@ -54,14 +47,6 @@ func (f onCoins) payouts(t *testing.T, n int) (all []checkout.Ref) {
 		all = append(all, f.payout(t, owner, 10_000, checkout.BTC))
 	}
 	return all
-}
-
-// settle mines until the last transfer is final, and follows it.
-func (f onCoins) settle(t *testing.T) {
-	t.Helper()
-	f.coins.mine(f.coins.finality + 1)
-	f.sync(t)
-	f.sync(t)
 }
 
 // finish ends payouts as their runs do.
@@ -92,7 +77,7 @@ func TestBatch_OneThatWaitsLeavesTheOthers(t *testing.T) {
 	small := f.payout(t, f.merchant(t, "toSmall"), 50, checkout.BTC)
 	large := f.payout(t, f.merchant(t, "toLarge"), 1_000_000, checkout.BTC)
 	invalid := f.payout(t, f.merchant(t, "toNobody"), 10_000, checkout.BTC)
-	f.coins.invalid["toNobody"] = true
+	f.chain.invalid["toNobody"] = true
 	f.Limits.Payout = 500_000
 
 	require.Equal(t, 2, f.sync(t).Signed)
@@ -104,7 +89,7 @@ func TestBatch_OneThatWaitsLeavesTheOthers(t *testing.T) {
 	got := f.transfer(t, large)
 	require.Equal(t, checkout.HoldLarge, got.Held, "its run ends")
 	f.settle(t)
-	paid, _ := f.coins.paid()
+	paid, _ := f.chain.paid()
 	require.Len(t, paid, 2)
 }
 
@@ -151,10 +136,7 @@ func TestBatch_TwoProcessesShareNoCoinAndNoPayout(t *testing.T) {
 	f.finish(t, all)
 	f.settle(t)
 
-	paid, _ := f.coins.paid()
-	for _, ref := range all {
-		require.Len(t, paid[ref.ID], 1)
-	}
+	f.requirePaidOnce(t, all...)
 	require.Zero(t, f.query(t, `SELECT count(*) - count(DISTINCT unit) FROM transfer_slot`))
 }
 
@@ -164,18 +146,18 @@ func TestBatch_ATakenCoinIsRefused(t *testing.T) {
 	f.payouts(t, 1)
 	require.Equal(t, 1, f.sync(t).Signed)
 	f.payouts(t, 1)
-	f.coins.forge = func(plan *checkout.TransferPlan) { plan.Slot = checkout.Slot{"coin:0"} }
+	f.chain.replan = func(plan *checkout.TransferPlan) { plan.Slot = checkout.Slot{"coin:0"} }
 	require.Zero(t, f.sync(t).Signed)
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM transfer`))
-	f.coins.forge = nil
-	f.coins.pool = map[string]coinTx{} // only PostgreSQL knows that the coin is taken
+	f.chain.replan = nil
+	f.chain.pool = map[string]fakeTx{} // only PostgreSQL knows that the coin is taken
 	require.Equal(t, 1, f.sync(t).Signed, "the next round plans again")
 }
 
 func TestBatch_APlanSharesTheWholeFee(t *testing.T) {
 	f := newOnCoins(t, 3, soon)
 	f.payouts(t, 3)
-	f.coins.forge = func(plan *checkout.TransferPlan) { plan.Fee = plan.Fee.Add(btc(1)) }
+	f.chain.replan = func(plan *checkout.TransferPlan) { plan.Fee = plan.Fee.Add(btc(1)) }
 	_, err := f.Sync(t.Context())
 	require.ErrorContains(t, err, "the payouts do not share the fee of the transfer")
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
@@ -193,19 +175,16 @@ func TestBatch_AReplacementKeepsSlotAndOutputs(t *testing.T) {
 			plan.Outputs = plan.Outputs[:2]
 		},
 	} {
-		f.coins.forge = forge
+		f.chain.replan = forge
 		_, err := f.Sync(t.Context())
 		require.ErrorContains(t, err, wrong)
 	}
-	f.coins.forge = nil
+	f.chain.replan = nil
 	require.Equal(t, 1, f.sync(t).Bumped)
 	f.StuckAfter = time.Hour
 	f.settle(t)
 
-	paid, _ := f.coins.paid()
-	for _, ref := range all {
-		require.Equal(t, []int64{f.read(t, ref).Amount.Units().Int64()}, paid[ref.ID])
-	}
+	f.requirePaidOnce(t, all...)
 	require.EqualValues(t, 2, f.query(t, `SELECT count(*) FROM transfer_version`))
 }
 
@@ -218,23 +197,23 @@ func TestBatch_ACanceledTransferFailsAllItsPayouts(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, refs, 3)
 	f.sync(t)
-	f.coins.mine(f.coins.finality + 1)
+	f.chain.mine(f.chain.finality + 1)
 	require.Len(t, f.sync(t).Failed, 3)
-	paid, _ := f.coins.paid()
+	paid, _ := f.chain.paid()
 	require.Empty(t, paid)
 	require.Equal(t, "0", f.ledger(t)["transit BTC"])
 }
 
 // Somebody spends one of a transfer's coins: all its payouts fail, may be retried, and its other coins are free.
 func TestBatch_ADeadTransferFreesItsCoinsAndPayouts(t *testing.T) {
-	f := newOn(t, newCoinChain(3, 400_000, soon))
+	f := newFixture(t).withCoins(t, newCoinChain(3, 400_000, soon))
 	all := f.payouts(t, 6) // need two coins
 	require.Equal(t, 6, f.sync(t).Signed)
 	f.finish(t, all)
 	require.EqualValues(t, 2, f.query(t, `SELECT count(*) FROM transfer_slot`))
-	thief := coinTx{Coins: []string{"coin:1"}, Pays: []coinOutput{{To: "thief", Units: 300_000}}, Fee: 100_000}
-	require.NoError(t, f.coins.accept(thief))
-	f.coins.mine(f.coins.finality + 1)
+	thief := fakeTx{Coins: checkout.Slot{"coin:1"}, Pays: []fakeOutput{{To: "thief", Currency: checkout.BTC, Units: 300_000}}, Cap: 100_000}
+	require.NoError(t, f.chain.accept(thief))
+	f.chain.mine(f.chain.finality + 1)
 
 	round := f.sync(t)
 	require.Equal(t, 1, round.Dead)
@@ -249,15 +228,15 @@ func TestBatch_ADeadTransferFreesItsCoinsAndPayouts(t *testing.T) {
 	require.Equal(t, "coin:0", f.query(t, `SELECT unit FROM transfer_slot WHERE standing`), "it is free again")
 	f.send(t, all[5])
 	f.settle(t)
-	paid, _ := f.coins.paid()
-	require.Len(t, paid[all[5].ID], 1)
+	f.requirePaidOnce(t, all[5])
+	paid, _ := f.chain.paid()
 	require.Len(t, paid, 2, "and the thief's")
 }
 
 // A transaction of somebody else uses a coin that no transfer has: nothing more is signed.
 func TestBatch_ACoinOfNobodyFreezes(t *testing.T) {
 	f := newOnCoins(t, 2, soon)
-	require.NoError(t, f.coins.accept(coinTx{Coins: []string{"coin:1"}, Pays: []coinOutput{{To: "thief", Units: 5}}, Fee: 1}))
+	require.NoError(t, f.chain.accept(fakeTx{Coins: checkout.Slot{"coin:1"}, Pays: []fakeOutput{{To: "thief", Currency: checkout.BTC, Units: 5}}, Cap: 1}))
 	f.payouts(t, 1)
 
 	round := f.sync(t)
@@ -272,15 +251,10 @@ func TestBatch_MissingMoneyPaidAllPayouts(t *testing.T) {
 	all := f.payouts(t, 3)
 	f.sync(t)
 	f.finish(t, all)
-	f.coins.mine(1)
-	paid, fees := f.coins.paid()
-	left, ids := int64(100_000_000)-fees, []string{}
-	for _, ref := range all {
-		left, ids = left-paid[ref.ID][0], append(ids, ref.ID)
-	}
-	f.coins.blocks = make([][]coinTx, len(f.coins.blocks)+4)
-	delete(f.coins.genesis, "coin:0")
-	f.coins.genesis["change:1"] = left
+	f.chain.mine(1)
+	ids := []string{all[0].ID, all[1].ID, all[2].ID}
+	f.chain.forget()
+	f.chain.mine(4)
 
 	round := f.sync(t)
 	require.Len(t, round.Alarms, 1)
@@ -297,6 +271,6 @@ func TestBatch_MissingMoneyPaidAllPayouts(t *testing.T) {
 	for _, ref := range all {
 		require.NotNil(t, f.read(t, ref).ConfirmedAt)
 	}
-	require.Equal(t, f.coins.balance(f.coins.final())[checkout.BTC].Units().String(), f.ledger(t)["wallet BTC"])
+	f.fixture.requireBooked(t)
 	require.Empty(t, f.sync(t).Alarms)
 }

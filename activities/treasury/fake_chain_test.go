@@ -1,6 +1,7 @@
 package treasury_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,6 +11,7 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -18,16 +20,17 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// fakeChain behaves like an Ethereum node with one account: a pool, blocks, a base fee, replaced
-// versions, reorganizations. With chaos, every call may also mine, drop, reorganize, lag, lie and
-// lose its answer.
+// fakeChain behaves like a node with one account: a pool, blocks, a base fee, replaced versions, reorganizations. Either
+// its transactions have nonces and each pays one payout, as on Ethereum, or they spend coins and each pays several, as on
+// Bitcoin. With chaos, every call may also mine, drop, reorganize, lag, lie and lose its answer.
 type fakeChain struct {
 	mu        sync.Mutex
 	random    *rand.Rand
 	chaos     bool
-	finality  int             // blocks on top of a final one
-	atOnce    uint64          // blocks that one call of Outflows looks at
-	address   string          // of the account
+	finality  int    // blocks on top of a final one
+	atOnce    uint64 // blocks that one call of Outflows looks at
+	account   checkout.TreasuryAccount
+	batch     checkout.Batch
 	invalid   map[string]bool // destinations that Check refuses
 	listed    map[string]bool // destinations that are sanctioned
 	listErr   error           // of Sanctioned
@@ -39,14 +42,14 @@ type fakeChain struct {
 	slow      func() bool // whether Look answers too late
 	lies      func(seen checkout.TransferSnapshot, newest checkout.TransferVersion) checkout.TransferSnapshot
 	forge     func(v *checkout.TransferVersion) // what the signer changes
+	replan    func(plan *checkout.TransferPlan) // what the node plans instead
 	onSend    func(hash string)                 // before a transaction enters the pool
 	tick      chan struct{}                     // gets a value now and then
 	base      int64                             // base fee in gwei
 	funded    map[string]*big.Int
-	start     uint64 // first nonce
-	final     int    // height of the last final block
+	final     int // height of the last final block
 	blocks    []fakeBlock
-	pool      map[uint64]fakeTx
+	pool      map[string]fakeTx                    // by hash
 	orphaned  map[string]checkout.TransferSnapshot // receipts of blocks that are gone
 	earlier   []checkout.AccountSnapshot
 	count     fakeCount
@@ -55,13 +58,24 @@ type fakeChain struct {
 // fakeCount counts what chaos did.
 type fakeCount struct{ calls, mined, dropped, reorganizations, jumps, lies, lost, lagged int }
 
+// fakeTx has a nonce, or coins.
 type fakeTx struct {
 	Nonce    uint64
-	Tip, Cap int64
-	Currency checkout.PayoutCurrency
+	Coins    checkout.Slot
+	Tip, Cap int64 // in gwei for each gas; with coins Cap is the whole fee in satoshis
+	Change   int64
+	Pays     []fakeOutput
+}
+
+type fakeOutput struct {
 	To       string
-	Units    string
+	Currency checkout.PayoutCurrency
+	Units    int64
 	Payout   string
+}
+
+func (o fakeOutput) amount() checkout.Crypto {
+	return checkout.NewCrypto(big.NewInt(o.Units), o.Currency)
 }
 
 func (tx fakeTx) raw() []byte {
@@ -74,27 +88,45 @@ func (tx fakeTx) raw() []byte {
 
 func (tx fakeTx) hash() string {
 	sum := sha256.Sum256(tx.raw())
+	if tx.Coins != nil {
+		return hex.EncodeToString(sum[:])
+	}
 	return "0x" + hex.EncodeToString(sum[:])
+}
+
+func (tx fakeTx) slot() checkout.Slot {
+	if tx.Coins != nil {
+		return tx.Coins
+	}
+	return checkout.NumberSlot(tx.Nonce)
 }
 
 type fakeReceipt struct {
 	fakeTx
-	cost *big.Int
-	ok   bool
+	txHash string
+	cost   checkout.Crypto
+	ok     bool
 }
 
 type fakeBlock struct {
 	hash     string
 	receipts []fakeReceipt
-	nonce    uint64 // of the account after it
+	nonce    uint64           // of the account after it
+	coins    map[string]int64 // of the wallet after it; nil on a chain with nonces
 	balances map[string]*big.Int
 }
 
-// terms are the chain's own fields of a plan.
-type terms struct {
-	Tip, Cap int64
-	Payout   string
+// used reports whether a transaction up to the block has a part of the slot.
+func (b *fakeBlock) used(slot checkout.Slot) bool {
+	if b.coins == nil {
+		nonce, ok := slot.Number()
+		return ok && nonce < b.nonce
+	}
+	return slices.ContainsFunc(slot, func(coin string) bool { _, free := b.coins[coin]; return !free })
 }
+
+// terms are the chain's own fields of a plan. Spends is the sum of its coins.
+type terms struct{ Tip, Cap, Spends int64 }
 
 const (
 	fakeGas = 21_000
@@ -105,9 +137,10 @@ var gwei = big.NewInt(1_000_000_000)
 
 func newFakeChain(seed uint64, balances map[checkout.PayoutCurrency]string) *fakeChain {
 	c := &fakeChain{
-		random: rand.New(rand.NewPCG(seed, 1)), finality: 3, atOnce: 200, base: 10, start: 0, address: "0xTreasury",
+		random: rand.New(rand.NewPCG(seed, 1)), finality: 3, atOnce: 200, base: 10, batch: checkout.Batch{Most: 1},
+		account: checkout.TreasuryAccount{Network: "ethereum", ChainID: "eip155:31337", Address: "0xTreasury"},
 		invalid: map[string]bool{}, listed: map[string]bool{}, reverts: map[string]bool{}, tick: make(chan struct{}, 1),
-		funded: map[string]*big.Int{}, pool: map[uint64]fakeTx{}, orphaned: map[string]checkout.TransferSnapshot{},
+		funded: map[string]*big.Int{}, pool: map[string]fakeTx{}, orphaned: map[string]checkout.TransferSnapshot{},
 		blocks: []fakeBlock{{hash: "genesis", nonce: 0, balances: map[string]*big.Int{}}},
 	}
 	for _, currency := range []checkout.PayoutCurrency{checkout.ETH, checkout.USDC, checkout.USDT} {
@@ -147,6 +180,15 @@ func (c *fakeChain) take(currency checkout.PayoutCurrency, units int64) {
 
 func (c *fakeChain) tip() *fakeBlock { return &c.blocks[len(c.blocks)-1] }
 
+// waiting returns the pool in the order of the nonces.
+func (c *fakeChain) waiting() (all []fakeTx) {
+	for _, hash := range slices.Sorted(maps.Keys(c.pool)) {
+		all = append(all, c.pool[hash])
+	}
+	slices.SortStableFunc(all, func(a, b fakeTx) int { return cmp.Compare(a.Nonce, b.Nonce) })
+	return all
+}
+
 // mine adds n blocks.
 func (c *fakeChain) mine(n int) {
 	c.mu.Lock()
@@ -157,21 +199,19 @@ func (c *fakeChain) mine(n int) {
 }
 
 func (c *fakeChain) mineOne() {
-	b := fakeBlock{nonce: c.tip().nonce, balances: map[string]*big.Int{}}
+	b := fakeBlock{nonce: c.tip().nonce, coins: maps.Clone(c.tip().coins), balances: map[string]*big.Int{}}
 	for currency, units := range c.tip().balances {
 		b.balances[currency] = new(big.Int).Set(units)
 	}
-	for {
-		tx, there := c.pool[b.nonce]
-		if !there || tx.Cap < c.base {
-			break
+	for _, tx := range c.waiting() {
+		execute := b.execute
+		if tx.Coins != nil {
+			execute = b.spend
 		}
-		receipt, ok := b.execute(tx, c.base, c.reverts[tx.To])
-		if !ok {
-			break
+		if receipt, ok := execute(tx, c); ok {
+			delete(c.pool, receipt.txHash)
+			b.receipts = append(b.receipts, receipt)
 		}
-		delete(c.pool, b.nonce)
-		b.receipts, b.nonce = append(b.receipts, receipt), b.nonce+1
 	}
 	var id [8]byte
 	for i := range id {
@@ -184,24 +224,24 @@ func (c *fakeChain) mineOne() {
 	c.count.mined++
 }
 
-// execute changes the balances. It returns false when the account cannot pay for the transaction.
-func (b *fakeBlock) execute(tx fakeTx, base int64, refused bool) (fakeReceipt, bool) {
-	cost := new(big.Int).Mul(big.NewInt(fakeGas*min(tx.Cap, base+tx.Tip)), gwei)
-	units, _ := new(big.Int).SetString(tx.Units, 10)
-	eth, token := b.balances["ETH"], b.balances[string(tx.Currency)]
-	needs := new(big.Int).Set(cost)
-	if tx.Currency == checkout.ETH {
-		needs.Add(needs, units)
+// execute changes the balances. It returns false for another nonce, and when the account cannot pay for the transaction.
+func (b *fakeBlock) execute(tx fakeTx, c *fakeChain) (fakeReceipt, bool) {
+	cost, pays := c.cost(min(tx.Cap, c.base+tx.Tip)), tx.Pays[0]
+	units, eth, token := big.NewInt(pays.Units), b.balances["ETH"], b.balances[string(pays.Currency)]
+	needs := cost.Units()
+	if pays.Currency == checkout.ETH {
+		needs = new(big.Int).Add(needs, units)
 	}
-	if eth.Cmp(needs) < 0 {
+	if tx.Nonce != b.nonce || tx.Cap < c.base || eth.Cmp(needs) < 0 {
 		return fakeReceipt{}, false
 	}
-	eth.Sub(eth, cost)
-	ok := !refused && token.Cmp(units) >= 0
+	b.nonce++
+	eth.Sub(eth, cost.Units())
+	ok := !c.reverts[pays.To] && token.Cmp(units) >= 0
 	if ok {
 		token.Sub(token, units)
 	}
-	return fakeReceipt{tx, cost, ok}, true
+	return fakeReceipt{tx, tx.hash(), cost, ok}, true
 }
 
 // reorganize removes the last n blocks. back says whether a transaction of theirs returns to the pool.
@@ -209,9 +249,9 @@ func (c *fakeChain) reorganize(n int, back func() bool) {
 	for range n {
 		height := len(c.blocks) - 1
 		for _, r := range c.tip().receipts {
-			c.orphaned[r.hash()] = c.sighting(r, height)
+			c.orphaned[r.txHash] = c.sighting(r, height)
 			if back() {
-				c.pool[r.Nonce] = r.fakeTx
+				c.pool[r.txHash] = r.fakeTx
 			}
 		}
 		c.blocks = c.blocks[:height]
@@ -229,9 +269,8 @@ func (c *fakeChain) undo(n int) {
 }
 
 func (c *fakeChain) sighting(r fakeReceipt, height int) checkout.TransferSnapshot {
-	s := checkout.TransferSnapshot{State: checkout.TransferStateMined, TxHash: r.hash(), Height: uint64(height),
-		BlockHash: c.blocks[height].hash, Depth: uint64(len(c.blocks) - 1 - height),
-		Cost: checkout.NewCrypto(r.cost, checkout.ETH)}
+	s := checkout.TransferSnapshot{State: checkout.TransferStateMined, TxHash: r.txHash, Height: uint64(height),
+		BlockHash: c.blocks[height].hash, Depth: uint64(len(c.blocks) - 1 - height), Cost: r.cost}
 	if height <= c.final {
 		s.State = checkout.TransferStateConfirmed
 		if !r.ok {
@@ -257,8 +296,7 @@ func (c *fakeChain) step() error {
 	case dice < 150:
 		c.mineOne()
 	case dice < 170 && len(c.pool) > 0:
-		nonces := slices.Sorted(maps.Keys(c.pool))
-		delete(c.pool, nonces[c.random.IntN(len(nonces))])
+		delete(c.pool, c.waiting()[c.random.IntN(len(c.pool))].hash())
 		c.count.dropped++
 	case dice < 180:
 		if deepest := min(c.finality, len(c.blocks)-1-c.final); deepest > 0 {
@@ -275,9 +313,7 @@ func (c *fakeChain) step() error {
 
 var errNode = errors.New("the node did not answer")
 
-func (c *fakeChain) Account() checkout.TreasuryAccount {
-	return checkout.TreasuryAccount{Network: "ethereum", ChainID: "eip155:31337", Address: c.address}
-}
+func (c *fakeChain) Account() checkout.TreasuryAccount { return c.account }
 
 func (c *fakeChain) Sanctioned(_ context.Context, destination string) (bool, error) {
 	c.mu.Lock()
@@ -305,17 +341,20 @@ func (c *fakeChain) Check(
 // fakeFees are what a merchant pays for the network.
 var fakeFees = map[checkout.PayoutCurrency]string{checkout.USDC: "0.25", checkout.USDT: "0.25", checkout.ETH: "0.0001"}
 
-func (c *fakeChain) Batch() checkout.Batch { return checkout.Batch{Most: 1} }
+func (c *fakeChain) Batch() checkout.Batch { return c.batch }
 
 func (c *fakeChain) Plan(
-	_ context.Context, payouts []checkout.TransferRequest, _ checkout.Slot,
+	_ context.Context, payouts []checkout.TransferRequest, taken checkout.Slot,
 ) (checkout.TransferPlan, error) {
-	req := payouts[0]
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := errors.Join(c.step(), c.planErr); err != nil {
 		return checkout.TransferPlan{}, err
 	}
+	if c.ofCoins() {
+		return c.planCoins(payouts, taken)
+	}
+	req := payouts[0]
 	if c.base > 1_000 {
 		return checkout.TransferPlan{}, checkout.ErrFeeTooHigh
 	}
@@ -325,14 +364,25 @@ func (c *fakeChain) Plan(
 		return checkout.TransferPlan{}, checkout.ErrTooSmall
 	}
 	pays := checkout.TransferOutput{PayoutID: req.PayoutID, Destination: req.Destination, Amount: amount, Fee: fee}
-	return withTerms(checkout.TransferPlan{Outputs: []checkout.TransferOutput{pays}, Fee: fee},
-		terms{fakeTip, 2*c.base + fakeTip, req.PayoutID}), nil
+	return c.withTerms(checkout.TransferPlan{Outputs: []checkout.TransferOutput{pays}, Fee: fee},
+		terms{Tip: fakeTip, Cap: 2*c.base + fakeTip}), nil
 }
 
-func withTerms(plan checkout.TransferPlan, t terms) checkout.TransferPlan {
+func (c *fakeChain) withTerms(plan checkout.TransferPlan, t terms) checkout.TransferPlan {
 	plan.Terms, _ = json.Marshal(t)
-	plan.MaxCost = checkout.NewCrypto(new(big.Int).Mul(big.NewInt(fakeGas*t.Cap), gwei), checkout.ETH)
+	plan.MaxCost = c.cost(t.Cap)
+	if c.replan != nil {
+		c.replan(&plan)
+	}
 	return plan
+}
+
+// cost returns what the network takes at a price.
+func (c *fakeChain) cost(price int64) checkout.Crypto {
+	if c.ofCoins() {
+		return btc(price)
+	}
+	return checkout.NewCrypto(new(big.Int).Mul(big.NewInt(fakeGas*price), gwei), checkout.ETH)
 }
 
 func (c *fakeChain) Bump(_ context.Context, last checkout.TransferVersion) (checkout.TransferPlan, error) {
@@ -345,12 +395,17 @@ func (c *fakeChain) Bump(_ context.Context, last checkout.TransferVersion) (chec
 	if err := json.Unmarshal(last.Terms, &t); err != nil {
 		return checkout.TransferPlan{}, err
 	}
-	t.Tip += t.Tip*15/100 + 1
-	t.Cap = max(t.Cap+t.Cap*15/100+1, 2*c.base+t.Tip)
-	if t.Cap > 10_000 {
+	most := int64(10_000)
+	if c.ofCoins() {
+		t.Cap, most = t.Cap*2, 2_000
+	} else {
+		t.Tip += t.Tip*15/100 + 1
+		t.Cap = max(t.Cap+t.Cap*15/100+1, 2*c.base+t.Tip)
+	}
+	if t.Cap > most {
 		return checkout.TransferPlan{}, checkout.ErrFeeTooHigh
 	}
-	return withTerms(last.TransferPlan, t), nil
+	return c.withTerms(last.TransferPlan, t), nil
 }
 
 func (c *fakeChain) Cancel(_ context.Context, last checkout.TransferVersion) (checkout.TransferPlan, error) {
@@ -363,8 +418,8 @@ func (c *fakeChain) Cancel(_ context.Context, last checkout.TransferVersion) (ch
 	if err := json.Unmarshal(last.Terms, &t); err != nil {
 		return checkout.TransferPlan{}, err
 	}
-	t.Tip, t.Cap, t.Payout = t.Tip*2, max(t.Cap*2, 2*c.base+t.Tip), ""
-	return withTerms(checkout.TransferPlan{Slot: last.Slot, Cancels: true}, t), nil
+	t.Tip, t.Cap = t.Tip*2, max(t.Cap*2, 2*c.base+t.Tip)
+	return c.withTerms(checkout.TransferPlan{Slot: last.Slot, Cancels: true}, t), nil
 }
 
 func (c *fakeChain) Sign(ctx context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error) {
@@ -383,11 +438,18 @@ func (c *fakeChain) Sign(ctx context.Context, plan checkout.TransferPlan) (check
 	if err := json.Unmarshal(plan.Terms, &t); err != nil {
 		return checkout.TransferVersion{}, err
 	}
-	nonce, _ := plan.Slot.Number()
-	tx := fakeTx{nonce, t.Tip, t.Cap, checkout.ETH, "0xTreasury", "0", t.Payout}
-	if !plan.Cancels {
-		pays := plan.Outputs[0]
-		tx.Currency, tx.To, tx.Units = plan.Currency(), pays.Destination, pays.Amount.Units().String()
+	tx := fakeTx{Tip: t.Tip, Cap: t.Cap, Change: t.Spends}
+	for _, o := range plan.Outputs {
+		tx.Pays = append(tx.Pays, fakeOutput{o.Destination, o.Amount.Currency(), o.Amount.Units().Int64(), o.PayoutID})
+		tx.Change -= o.Amount.Units().Int64()
+	}
+	switch tx.Nonce, _ = plan.Slot.Number(); {
+	case c.ofCoins():
+		tx.Nonce, tx.Coins, tx.Change = 0, plan.Slot, tx.Change-t.Cap
+	case plan.Cancels:
+		tx.Pays, tx.Change = []fakeOutput{{To: "0xTreasury", Currency: checkout.ETH}}, 0
+	default:
+		tx.Change = 0
 	}
 	v := checkout.TransferVersion{TransferPlan: plan, TxHash: tx.hash(), Raw: tx.raw()}
 	if c.forge != nil {
@@ -411,7 +473,11 @@ func (c *fakeChain) Send(_ context.Context, v checkout.TransferVersion) error {
 		c.count.lost++
 		return nil
 	}
-	err := c.accept(v.Raw)
+	var tx fakeTx
+	if err := json.Unmarshal(v.Raw, &tx); err != nil {
+		return err
+	}
+	err := c.accept(tx)
 	if c.chaos && c.random.IntN(100) < 10 {
 		c.count.lost++
 		return errNode // after the effect
@@ -420,23 +486,22 @@ func (c *fakeChain) Send(_ context.Context, v checkout.TransferVersion) error {
 }
 
 // accept puts a transaction into the pool.
-func (c *fakeChain) accept(raw []byte) error {
-	var tx fakeTx
-	if err := json.Unmarshal(raw, &tx); err != nil {
-		return err
+func (c *fakeChain) accept(tx fakeTx) error {
+	if c.tip().used(tx.slot()) {
+		return errors.New("nonce too low, or missing inputs")
 	}
-	if tx.Nonce < c.tip().nonce {
-		return errors.New("nonce too low")
-	}
-	if old, there := c.pool[tx.Nonce]; there {
-		if old == tx {
+	for hash, old := range c.pool {
+		switch {
+		case !old.slot().Shares(tx.slot()):
+			continue
+		case hash == tx.hash():
 			return errors.New("already known")
-		}
-		if tx.Cap*10 < old.Cap*11 || tx.Tip*10 < old.Tip*11 {
+		case tx.Cap*10 < old.Cap*11 || tx.Tip*10 < old.Tip*11:
 			return errors.New("replacement transaction underpriced")
 		}
+		delete(c.pool, hash)
 	}
-	c.pool[tx.Nonce] = tx
+	c.pool[tx.hash()] = tx
 	return nil
 }
 
@@ -450,8 +515,7 @@ func (c *fakeChain) Look(ctx context.Context, versions []checkout.TransferVersio
 	if err := c.step(); err != nil {
 		return checkout.TransferSnapshot{}, err
 	}
-	nonce, _ := versions[0].Slot.Number()
-	seen := c.look(nonce, versions)
+	seen := c.look(versions)
 	if c.lies != nil {
 		return c.lies(seen, versions[len(versions)-1]), nil
 	}
@@ -465,26 +529,25 @@ func (c *fakeChain) Look(ctx context.Context, versions []checkout.TransferVersio
 	return seen, nil
 }
 
-func (c *fakeChain) look(nonce uint64, versions []checkout.TransferVersion) checkout.TransferSnapshot {
-	ours := func(hash string) bool {
-		return slices.ContainsFunc(versions, func(v checkout.TransferVersion) bool { return v.TxHash == hash })
-	}
+func (c *fakeChain) look(versions []checkout.TransferVersion) checkout.TransferSnapshot {
 	for height, b := range c.blocks {
 		for _, r := range b.receipts {
-			if r.Nonce == nonce && ours(r.hash()) {
-				s := c.sighting(r, height)
-				cancels := slices.ContainsFunc(versions, func(v checkout.TransferVersion) bool { return v.TxHash == r.hash() && v.Cancels })
-				if cancels && s.State == checkout.TransferStateConfirmed {
-					s.State = checkout.TransferStateCanceled
-				}
-				return s
+			i := slices.IndexFunc(versions, func(v checkout.TransferVersion) bool { return v.TxHash == r.txHash })
+			if i < 0 {
+				continue
 			}
+			s := c.sighting(r, height)
+			if versions[i].Cancels && s.State == checkout.TransferStateConfirmed {
+				s.State = checkout.TransferStateCanceled
+			}
+			return s
 		}
 	}
-	if nonce < c.blocks[c.final].nonce {
+	pending := func(v checkout.TransferVersion) bool { _, there := c.pool[v.TxHash]; return there }
+	switch {
+	case c.blocks[c.final].used(versions[0].Slot):
 		return checkout.TransferSnapshot{State: checkout.TransferStateDead}
-	}
-	if tx, there := c.pool[nonce]; there && ours(tx.hash()) {
+	case slices.ContainsFunc(versions, pending):
 		return checkout.TransferSnapshot{State: checkout.TransferStatePending}
 	}
 	return checkout.TransferSnapshot{State: checkout.TransferStateUnknown}
@@ -515,18 +578,19 @@ func (c *fakeChain) Snapshot(context.Context) (checkout.AccountSnapshot, error) 
 	if err := c.step(); err != nil {
 		return checkout.AccountSnapshot{}, err
 	}
-	used := c.blocks[c.final].nonce
+	final := c.blocks[c.final] // a copy: later blocks may replace it
 	now := checkout.AccountSnapshot{Next: c.tip().nonce, Balances: c.tip().purse(), Height: uint64(len(c.blocks) - 1),
-		FinalBalances: c.blocks[c.final].purse(), FinalHeight: uint64(c.final)}
-	for c.pool[now.Next].To != "" {
-		now.Next++
+		FinalBalances: final.purse(), FinalHeight: uint64(c.final), Using: c.using(), Used: final.used}
+	for _, tx := range c.waiting() {
+		if tx.Coins == nil && tx.Nonce == now.Next {
+			now.Next++
+		}
 	}
-	for nonce := used; nonce < now.Next; nonce++ {
-		now.Using = append(now.Using, checkout.NumberSlot(nonce)...)
-	}
-	now.Used = func(slot checkout.Slot) bool {
-		nonce, ok := slot.Number()
-		return ok && nonce < used
+	if !c.ofCoins() { // what waits behind a gap uses nothing
+		now.Using = slices.DeleteFunc(now.Using, func(unit string) bool {
+			nonce, _ := checkout.Slot{unit}.Number()
+			return nonce >= now.Next
+		})
 	}
 	c.earlier = append(c.earlier, now)
 	if c.chaos && c.random.IntN(100) < 10 {
@@ -554,45 +618,101 @@ func (c *fakeChain) Outflows(_ context.Context, from, to uint64) (checkout.Outfl
 	out := checkout.Outflows{Next: max(from, last+1)}
 	for height := from; height <= last; height++ {
 		for _, r := range c.blocks[height].receipts {
-			o := checkout.Outflow{TxHash: r.hash(), Slot: checkout.NumberSlot(r.Nonce), Destination: r.To,
-				Amount: checkout.NewCrypto(new(big.Int), checkout.ETH), Cost: checkout.NewCrypto(r.cost, checkout.ETH), Height: height}
-			if r.ok {
-				units, _ := new(big.Int).SetString(r.Units, 10)
-				o.Amount = checkout.NewCrypto(units, r.Currency)
-			}
-			out.All = append(out.All, o)
+			out.All = append(out.All, r.outflows(height)...)
 		}
 	}
 	return out, nil
 }
 
-// VersionOf is only of real chains: what is recovered is read from a real node.
-func (c *fakeChain) VersionOf(context.Context, []checkout.Outflow) (checkout.TransferVersion, error) {
-	return checkout.TransferVersion{}, errNode
+// outflows returns the payments of a transaction, the last one first. That one has the cost.
+func (r fakeReceipt) outflows(height uint64) (all []checkout.Outflow) {
+	pays, cost := r.Pays, r.cost
+	if len(pays) == 0 {
+		pays = []fakeOutput{{Currency: checkout.BTC}}
+	}
+	for i, to := range slices.Backward(pays) {
+		o := checkout.Outflow{TxHash: r.txHash, Slot: r.slot(), Destination: to.To, Amount: to.amount(), Cost: cost, Height: height}
+		if r.Coins != nil {
+			o.Output = strconv.Itoa(i)
+		}
+		if !r.ok {
+			o.Amount = checkout.NewCrypto(new(big.Int), checkout.ETH)
+		}
+		all, cost = append(all, o), checkout.Crypto{}
+	}
+	return all
 }
 
-// paid returns the chain's payments by payout id. Payments that belong to no payout are under "".
-func (c *fakeChain) paid() (payments map[string][]fakeTx, gas *big.Int) {
+// VersionOf is only of coins: what is recovered on Ethereum is read from a real node.
+func (c *fakeChain) VersionOf(_ context.Context, all []checkout.Outflow) (checkout.TransferVersion, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	payments, gas = map[string][]fakeTx{}, new(big.Int)
+	for _, r := range c.mined() {
+		if r.txHash != all[0].TxHash || len(all) != len(r.Pays) || r.Coins == nil {
+			continue
+		}
+		v := checkout.TransferVersion{TxHash: r.txHash, Raw: r.raw()}
+		v.Slot, v.MaxCost, v.Terms = r.Coins, btc(r.Cap), json.RawMessage(`{}`)
+		for _, o := range all {
+			v.Outputs = append(v.Outputs, checkout.TransferOutput{Destination: o.Destination, Amount: o.Amount,
+				Fee: btc(r.Cap/int64(len(all)) + 1)})
+		}
+		return v, nil
+	}
+	return checkout.TransferVersion{}, checkout.ErrNotSigned
+}
+
+// mined returns the transactions of all blocks.
+func (c *fakeChain) mined() (all []fakeReceipt) {
 	for _, b := range c.blocks {
-		for _, r := range b.receipts {
-			gas.Add(gas, r.cost)
+		all = append(all, b.receipts...)
+	}
+	return all
+}
+
+// fakePayment is an output of a transaction that is mined.
+type fakePayment struct {
+	fakeOutput
+	txHash string
+}
+
+// paid returns the chain's payments by payout id, and what the network took. Payments that belong to no payout are
+// under "".
+func (c *fakeChain) paid() (payments map[string][]fakePayment, fees *big.Int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	payments, fees = map[string][]fakePayment{}, new(big.Int)
+	for _, r := range c.mined() {
+		fees.Add(fees, r.cost.Units())
+		for _, to := range r.Pays {
 			if r.ok {
-				payments[r.Payout] = append(payments[r.Payout], r.fakeTx)
+				payments[to.Payout] = append(payments[to.Payout], fakePayment{to, r.txHash})
 			}
 		}
 	}
-	return payments, gas
+	return payments, fees
+}
+
+// requirePaidOnce requires that the chain has paid each payout once: what the rows say, to the address that they have.
+func (f fixture) requirePaidOnce(t *testing.T, refs ...checkout.Ref) {
+	t.Helper()
+	payments, _ := f.chain.paid()
+	for _, ref := range refs {
+		p := f.read(t, ref)
+		require.Equal(t, checkout.PayoutSent, p.Status, p.ID)
+		require.NotNil(t, p.ConfirmedAt, p.ID)
+		require.Len(t, payments[p.ID], 1, "payments of %s", p.ID)
+		paid := payments[p.ID][0]
+		require.Equal(t, []string{p.Amount.String(), p.Destination, p.TxHash}, []string{paid.amount().String(), paid.To, paid.txHash})
+	}
 }
 
 // foreign mines a transaction of somebody else with the account's key.
-func (c *fakeChain) foreign(t *testing.T, nonce uint64, units string) {
+func (c *fakeChain) foreign(t *testing.T, nonce uint64, units int64) {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.pool, nonce)
-	require.NoError(t, c.accept(fakeTx{Nonce: nonce, Tip: 5, Cap: 5_000, Currency: checkout.USDC, To: "0xThief",
-		Units: units}.raw()))
+	maps.DeleteFunc(c.pool, func(_ string, tx fakeTx) bool { return tx.Nonce == nonce })
+	require.NoError(t, c.accept(fakeTx{Nonce: nonce, Tip: 5, Cap: 5_000,
+		Pays: []fakeOutput{{To: "0xThief", Currency: checkout.USDC, Units: units}}}))
 }

@@ -68,7 +68,7 @@ func newSerialFixture(t *testing.T) fixture {
 func (f fixture) process(t *testing.T) *treasury.Treasury {
 	t.Helper()
 	return &treasury.Treasury{Store: f.Open(t, 8), Mode: checkout.ModeLive, Rates: &fakeRates{}, Limits: generous,
-		Chains: map[string]checkout.Chain{"ethereum": f.chain}, StuckAfter: time.Nanosecond}
+		Chains: map[string]checkout.Chain{f.chain.account.Network: f.chain}, StuckAfter: time.Nanosecond}
 }
 
 func (f fixture) merchant(t *testing.T, address string) checkout.Owner {

@@ -58,7 +58,7 @@ func TestRefundPayout_IsRefusedUnlessTheChainIsKnown(t *testing.T) {
 		require.ErrorIs(t, err, storage.ErrNotComparedLately)
 	}
 	f.Exec(t, `UPDATE treasury_account SET compared_at = NULL`)
-	f.chain.foreign(t, 0, "5000000")
+	f.chain.foreign(t, 0, 5_000_000)
 	require.ErrorIs(t, f.refund(t.Context(), ref), storage.ErrFrozen, "the chain has a nonce that no transfer has")
 	require.Nil(t, f.query(t, `SELECT compared_at FROM treasury_account`))
 
@@ -81,7 +81,7 @@ func TestRefundPayout_AReplacedAccountMustBeFrozen(t *testing.T) {
 	ref := f.usdc(t)
 	old, err := f.Accounts(t.Context())
 	require.NoError(t, err)
-	f.chain.address = "0xNew"
+	f.chain.account.Address = "0xNew"
 	require.ErrorIs(t, f.refund(t.Context(), ref), storage.ErrNotCompared)
 	require.Equal(t, checkout.HoldFrozen, f.transfer(t, ref).Held)
 	accounts, err := f.Accounts(t.Context())
@@ -89,14 +89,14 @@ func TestRefundPayout_AReplacedAccountMustBeFrozen(t *testing.T) {
 	require.Equal(t, "what waits may be paid by "+old[0].ID, accounts[1].FrozenWhy)
 	thaw := treasury.ThawOrder{AccountID: accounts[1].ID}
 	require.ErrorIs(t, f.Thaw(t.Context(), thaw), storage.ErrOtherAccount)
-	f.chain.address = "0xTreasury"
+	f.chain.account.Address = "0xTreasury"
 	require.ErrorIs(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: old[0].ID, Retire: true}), storage.ErrNotFrozen)
-	f.chain.address = "0xNew"
+	f.chain.account.Address = "0xNew"
 	require.NoError(t, f.Store.Freeze(t.Context(), old[0].ID, "its key is stolen"))
 	require.ErrorIs(t, f.Thaw(t.Context(), thaw), storage.ErrOtherAccount, "it paid something before")
-	f.chain.address = "0xTreasury"
+	f.chain.account.Address = "0xTreasury"
 	f.retire(t, old[0].ID) // by a command with the old settings
-	f.chain.address = "0xNew"
+	f.chain.account.Address = "0xNew"
 	require.NoError(t, f.Thaw(t.Context(), thaw))
 	require.NoError(t, f.refund(t.Context(), ref))
 }
@@ -106,14 +106,14 @@ func TestRefundPayout_AfterAWayBackToAnEarlierAccount(t *testing.T) {
 	f := newFixture(t)
 	f.open(t, f.Treasury)
 	ref := f.usdc(t)
-	f.chain.address = "0xWrong"
+	f.chain.account.Address = "0xWrong"
 	f.open(t, f.Treasury)
 	accounts, err := f.Accounts(t.Context())
 	require.NoError(t, err)
 	require.Len(t, accounts, 2)
 	require.NotNil(t, accounts[1].FrozenAt)
 	f.retire(t, accounts[1].ID)
-	f.chain.address = "0xTreasury"
+	f.chain.account.Address = "0xTreasury"
 	require.NoError(t, f.refund(t.Context(), ref))
 }
 
@@ -122,7 +122,7 @@ func TestCompare_OpensNoAccount(t *testing.T) {
 	f := newFixture(t)
 	f.open(t, f.Treasury)
 	ref, id := f.usdc(t), f.account(t).ID
-	f.chain.address = "0xWrong"
+	f.chain.account.Address = "0xWrong"
 	err := f.refund(t.Context(), ref)
 	require.ErrorIs(t, err, storage.ErrNotCompared)
 	require.ErrorContains(t, err, "no worker has followed 0xWrong")
@@ -130,7 +130,7 @@ func TestCompare_OpensNoAccount(t *testing.T) {
 	_, err = f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: id})
 	require.ErrorIs(t, err, treasury.ErrOtherSettings)
 	require.ErrorContains(t, err, "0xTreasury")
-	f.chain.address = "0xTreasury"
+	f.chain.account.Address = "0xTreasury"
 	require.NoError(t, f.refund(t.Context(), ref))
 }
 
@@ -139,7 +139,7 @@ func TestRetireByHand_LetsTheNextAccountSign(t *testing.T) {
 	f := newFixture(t)
 	f.open(t, f.Treasury)
 	ref, old := f.usdc(t), f.account(t).ID
-	f.chain.address = "0xNew"
+	f.chain.account.Address = "0xNew"
 	require.Equal(t, checkout.HoldFrozen, f.transfer(t, ref).Held)
 	require.ErrorIs(t, f.Store.RetireByHand(t.Context(), old, "its wallet is lost"), storage.ErrNotFrozen)
 	require.ErrorIs(t, f.Store.RetireByHand(t.Context(), "tre_none", "its wallet is lost"), checkout.ErrNotFound)
@@ -207,7 +207,7 @@ func TestFreeze_EveryKindStopsRefunds(t *testing.T) {
 		},
 		"a signature that sees a unexplained nonce": func(t *testing.T, f fixture) {
 			t.Helper()
-			f.chain.foreign(t, 0, "5000000")
+			f.chain.foreign(t, 0, 5_000_000)
 			got := f.transfer(t, f.usdc(t))
 			require.Equal(t, checkout.HoldFrozen, got.Held)
 		},
@@ -220,7 +220,7 @@ func TestFreeze_EveryKindStopsRefunds(t *testing.T) {
 		},
 		"a unexplained nonce": func(t *testing.T, f fixture) {
 			t.Helper()
-			f.chain.foreign(t, 0, "5000000")
+			f.chain.foreign(t, 0, 5_000_000)
 			f.sync(t)
 		},
 	} {
@@ -396,13 +396,13 @@ func TestOpenTreasury_ALostWalletSignsNothingAgain(t *testing.T) {
 		all := f.payouts(t, 2)
 		restore := f.backup(t)
 		require.Equal(t, 2, f.sync(t).Signed, name)
-		f.coins.mine(blocks)
+		f.chain.mine(blocks)
 		restore()
 
 		round := f.sync(t)
 		require.NotEmpty(t, round.Frozen, name)
 		require.Zero(t, round.Signed)
-		f.coins.mine(4 - blocks)
+		f.chain.mine(4 - blocks)
 		f.sync(t)
 		require.Len(t, f.explain(t, round.ID).Found, 2)
 		require.Equal(t, 1, f.sync(t).Confirmed)
@@ -420,7 +420,7 @@ func TestOpenTreasury_ANewWalletWaitsForWhatTheOldOnePaid(t *testing.T) {
 	paid := f.payouts(t, 1)[0]
 	restore := f.backup(t)
 	require.Equal(t, 1, f.sync(t).Signed)
-	f.coins.mine(4)
+	f.chain.mine(4)
 	restore()
 	old := f.account(t).ID
 	require.NoError(t, f.Store.Freeze(t.Context(), old, "a backup is restored"))
@@ -477,7 +477,7 @@ func TestOpenTreasury_TheFirstAccountIsFrozenWhenItHasPaid(t *testing.T) {
 // An account that was used before the service had a payment is taken as it is.
 func TestOpenTreasury_AUsedAccountMayBegin(t *testing.T) {
 	f := newFixture(t)
-	f.chain.foreign(t, 0, "5000000")
+	f.chain.foreign(t, 0, 5_000_000)
 	require.Empty(t, f.sync(t).Frozen)
 	f.send(t, f.usdc(t))
 }

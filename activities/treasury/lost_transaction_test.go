@@ -67,33 +67,15 @@ func requireNoneDone(t *testing.T, found map[string]treasury.Recovery, why ...an
 // hash returns the hash of the only transaction.
 func (f onCoins) hash(t *testing.T) string {
 	t.Helper()
-	for _, b := range f.coins.blocks {
-		for _, tx := range b {
-			return tx.hash()
-		}
-	}
-	t.Fatal("there is no transaction")
-	return ""
+	mined := f.chain.mined()
+	require.Len(t, mined, 1)
+	return mined[0].txHash
 }
 
 // requireBooked compares the ledger with the chain, and what is lost, in satoshis.
 func (f onCoins) requireBooked(t *testing.T, lost int64) {
 	t.Helper()
-	books := f.ledger(t)
-	require.Equal(t, f.coins.balance(f.coins.final())[checkout.BTC].Units().String(), books["wallet BTC"])
-	require.Equal(t, strconv.FormatInt(lost, 10), books["suspense BTC"])
-	require.Equal(t, "0", books["transit BTC"])
-}
-
-// requirePaidOnce requires that the chain has the payouts once, and the rows have the same amounts.
-func (f onCoins) requirePaidOnce(t *testing.T, all []checkout.Ref) {
-	t.Helper()
-	paid, _ := f.coins.paid()
-	for _, ref := range all {
-		p := f.read(t, ref)
-		require.NotNil(t, p.ConfirmedAt)
-		require.Equal(t, []int64{p.Amount.Units().Int64()}, paid[ref.ID])
-	}
+	require.Equal(t, strconv.FormatInt(lost, 10), f.fixture.requireBooked(t)["suspense BTC"])
 }
 
 // Payouts to one address differ by less than what the transaction cost, and by more than what each paid of it.
@@ -107,7 +89,7 @@ func TestLostTransaction_APayoutPaysItsShareOfTheFee(t *testing.T) {
 
 	requireDone(t, f.recover(t, treasury.RecoveryOrder{}))
 	require.Equal(t, 1, f.sync(t).Confirmed)
-	f.requirePaidOnce(t, all[:8])
+	f.requirePaidOnce(t, all[:8]...)
 	f.requireBooked(t, 0)
 	require.Equal(t, checkout.PayoutPending, f.read(t, all[8]).Status)
 }
@@ -117,12 +99,12 @@ func TestLostTransaction_TwinsThatAreAllPaidAreClear(t *testing.T) {
 	f := newOnCoins(t, 2, soon)
 	all := f.alike(t, 5, 1) // 10 satoshis apart, and a share is 50
 	f.sync(t)
-	f.coins.mine(f.coins.finality + 1)
+	f.chain.mine(f.chain.finality + 1)
 	f.forget(t)
 	f.sync(t)
 	requireDone(t, f.recover(t, treasury.RecoveryOrder{}))
 	f.sync(t)
-	f.requirePaidOnce(t, all)
+	f.requirePaidOnce(t, all...)
 	f.requireBooked(t, 0)
 }
 
@@ -158,7 +140,7 @@ func TestLostTransaction_APersonChoosesForEachPayment(t *testing.T) {
 	require.Equal(t, 1, f.sync(t).Signed, "the third is paid now")
 	f.finish(t, twins[2:])
 	f.settle(t)
-	f.requirePaidOnce(t, append(twins, other...))
+	f.requirePaidOnce(t, append(twins, other...)...)
 	f.requireBooked(t, 0)
 }
 
@@ -179,9 +161,9 @@ func TestLostTransaction_TheRestOfALossIsWritten(t *testing.T) {
 func (f onCoins) requireRestWritten(t *testing.T, all []checkout.Ref, lost int, seen bool) {
 	t.Helper()
 	f.signAll(t, 3)
-	paid, _ := f.coins.paid()
-	loss := paid[all[lost].ID][0]
-	require.Equal(t, paid[all[0].ID], paid[all[1].ID])
+	paid, _ := f.chain.paid()
+	loss := paid[all[lost].ID][0].Units
+	require.Equal(t, paid[all[0].ID][0].Units, paid[all[1].ID][0].Units)
 	f.forget(t, all[lost])
 	id := f.account(t).ID
 	name := f.hash(t) + ":" + strconv.Itoa(lost)
@@ -226,7 +208,7 @@ func (f onCoins) requireRestWritten(t *testing.T, all []checkout.Ref, lost int, 
 func (f onCoins) signAll(t *testing.T, n int) {
 	t.Helper()
 	require.Equal(t, n, f.sync(t).Signed)
-	f.coins.mine(f.coins.finality + 1)
+	f.chain.mine(f.chain.finality + 1)
 }
 
 // A name that the chain does not show is a mistake of the person who gives it.
@@ -307,7 +289,7 @@ func TestLostTransaction_AThawSeesThePayoutThatItFails(t *testing.T) {
 	_, err := f.Store.CancelTransfer(t.Context(), f.transferOf(t, ref), checkout.AuditEntry{Actor: "operator", Action: "transfer.canceled"})
 	require.NoError(t, err)
 	f.sync(t)
-	f.coins.mine(f.coins.finality + 1)
+	f.chain.mine(f.chain.finality + 1)
 	require.Equal(t, 1, f.sync(t).Canceled)
 	f.retried(t, ref)
 	f.signAll(t, 1)
@@ -323,7 +305,7 @@ func TestLostTransaction_AThawSeesThePayoutThatItFails(t *testing.T) {
 	}
 	f.sync(t)
 	f.thaw(t)
-	f.requirePaidOnce(t, []checkout.Ref{ref})
+	f.requirePaidOnce(t, ref)
 }
 
 // A failed payout was retried and paid after the backup. Its merchant changes the address before the recovery.
@@ -347,7 +329,7 @@ func TestLostTransaction_AChangedAddressHidesNoPayout(t *testing.T) {
 	require.True(t, f.recover(t, treasury.RecoveryOrder{})["0"].Done)
 	f.sync(t)
 	require.NoError(t, f.Thaw(t.Context(), thaw))
-	f.requirePaidOnce(t, []checkout.Ref{ref})
+	f.requirePaidOnce(t, ref)
 	require.Equal(t, "toOne", f.read(t, ref).Destination)
 	f.requireBooked(t, 0)
 	require.Zero(t, f.sync(t).Signed)
@@ -357,12 +339,12 @@ func TestLostTransaction_AChangedAddressHidesNoPayout(t *testing.T) {
 func TestLostTransaction_AFailureThatIsOnlyRecordedCounts(t *testing.T) {
 	f := newOnCoins(t, 2, soon)
 	ref := f.payout(t, f.merchant(t, "toOne"), 10_000, checkout.BTC)
-	f.coins.invalid["toOne"] = true
+	f.chain.invalid["toOne"] = true
 	f.sync(t)
 	require.Equal(t, checkout.PayoutPending, f.read(t, ref).Status)
 	require.NotEmpty(t, f.read(t, ref).Failure)
 	restore := f.backup(t)
-	f.coins.invalid["toOne"] = false
+	f.chain.invalid["toOne"] = false
 	_, err := f.Store.FinishPayout(t.Context(), ref, 1, checkout.PayoutInvalidAddress)
 	require.NoError(t, err)
 	require.Equal(t, checkout.PayoutFailed, f.read(t, ref).Status)
@@ -400,14 +382,12 @@ func TestLostTransaction_AnotherVersionBesideALoss(t *testing.T) {
 	f, all := newLostBatch(t)
 	name := f.hash(t) + ":0"
 	f.recover(t, treasury.RecoveryOrder{Losses: []string{name}})
-	for i, b := range f.coins.blocks {
-		for _, tx := range b {
-			tx.Fee, tx.Change = tx.Fee-10, tx.Change+10
-			f.coins.blocks[i] = nil
-			f.coins.pool[tx.hash()] = tx
-		}
-	}
-	f.coins.mine(f.coins.finality + 1)
+	earlier, blocks := f.chain.mined()[0].fakeTx, f.chain.blocks
+	earlier.Cap, earlier.Change = earlier.Cap-10, earlier.Change+10
+	f.chain.blocks = blocks[:1]
+	f.chain.mine(len(blocks) - 1)
+	require.NoError(t, f.chain.accept(earlier))
+	f.chain.mine(f.chain.finality + 1)
 	f.sync(t)
 	requireNoneDone(t, f.recover(t, treasury.RecoveryOrder{}))
 	name = f.hash(t) + ":0"
@@ -417,6 +397,5 @@ func TestLostTransaction_AnotherVersionBesideALoss(t *testing.T) {
 	for _, ref := range all[1:] {
 		require.NotNil(t, f.read(t, ref).ConfirmedAt)
 	}
-	books := f.ledger(t)
-	require.Equal(t, f.coins.balance(f.coins.final())[checkout.BTC].Units().String(), books["wallet BTC"])
+	f.fixture.requireBooked(t)
 }

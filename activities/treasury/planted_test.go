@@ -122,7 +122,7 @@ func TestReconcile_FindsWhatIsPlanted(t *testing.T) {
 		},
 		"an outflow that we did not make": {
 			func(t *testing.T, p *planted) func(*testing.T) {
-				p.chain.foreign(t, 1, "5000000")
+				p.chain.foreign(t, 1, 5_000_000)
 				p.chain.mine(5)
 				p.Exec(t, `UPDATE treasury_account SET next_nonce = 2`) // as if an old backup lacked the transfer
 				return p.thaw

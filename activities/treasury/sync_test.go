@@ -30,11 +30,7 @@ func TestSync_BumpsOnlyWhatBlocksTheOthers(t *testing.T) {
 	require.EqualValues(t, 2, f.query(t, `SELECT count(*) FROM transfer_version WHERE transfer_id = (SELECT id FROM transfer ORDER BY nonce LIMIT 1)`))
 	require.EqualValues(t, 4, f.query(t, `SELECT count(*) FROM transfer_version`))
 	f.settle(t)
-	payments, _ := f.chain.paid()
-	for _, ref := range refs {
-		require.Len(t, payments[ref.ID], 1)
-		require.Equal(t, payments[ref.ID][0].hash(), f.read(t, ref).TxHash, "the version that was mined")
-	}
+	f.requirePaidOnce(t, refs...)
 	f.requireBooked(t)
 }
 
@@ -80,7 +76,7 @@ func TestSync_AFrozenAccountIsFollowedAndSignsNothing(t *testing.T) {
 func TestSync_ANonceOfNobodyFreezes(t *testing.T) {
 	f := newFixture(t)
 	f.send(t, f.usdc(t))
-	f.chain.foreign(t, 1, "5000000") // in the pool only
+	f.chain.foreign(t, 1, 5_000_000) // in the pool only
 	ref := f.usdc(t)
 	got := f.transfer(t, ref)
 	require.Equal(t, checkout.HoldFrozen, got.Held, "the next order sees it")
@@ -88,14 +84,14 @@ func TestSync_ANonceOfNobodyFreezes(t *testing.T) {
 
 	f = newSerialFixture(t)
 	f.send(t, f.usdc(t))
-	f.chain.foreign(t, 1, "5000000")
+	f.chain.foreign(t, 1, 5_000_000)
 	require.Contains(t, f.sync(t).Frozen, "uses slot 1", "and so does the next round")
 }
 
 func TestSync_AnOutflowOfNobodyFreezesUntilAPersonThaws(t *testing.T) {
 	f := newFixture(t)
 	f.settle(t)
-	f.chain.foreign(t, 0, "5000000")
+	f.chain.foreign(t, 0, 5_000_000)
 	f.chain.mine(5)
 	// An old backup was restored that knows of the nonce, and not of the transfer.
 	f.Exec(t, `UPDATE treasury_account SET next_nonce = 1`)
@@ -120,7 +116,7 @@ func TestThaw_BooksALossOnce(t *testing.T) {
 	f.settle(t)
 	o := treasury.ThawOrder{AccountID: f.account(t).ID}
 	require.NoError(t, f.Store.Freeze(t.Context(), o.AccountID, "a drill"))
-	f.chain.foreign(t, 0, "5000000")
+	f.chain.foreign(t, 0, 5_000_000)
 	require.ErrorAs(t, f.Thaw(t.Context(), o), new(storage.NotFinalError))
 	f.chain.mine(1)
 	require.ErrorAs(t, f.Thaw(t.Context(), o), new(storage.NotFinalError), "in a block that may disappear")
@@ -231,9 +227,7 @@ func TestSync_AReceiptAloneConfirmsNothing(t *testing.T) {
 	require.Nil(t, f.read(t, ref).ConfirmedAt)
 	f.chain.lies = nil
 	f.settle(t)
-	require.NotNil(t, f.read(t, ref).ConfirmedAt)
-	payments, _ := f.chain.paid()
-	require.Len(t, payments[ref.ID], 1)
+	f.requirePaidOnce(t, ref)
 	f.requireBooked(t)
 }
 
@@ -289,9 +283,8 @@ func TestSync_ARevertedTransferFailsThePayoutAndARetryPaysIt(t *testing.T) {
 	f.send(t, ref)
 	f.settle(t)
 	require.Equal(t, []webhook.EventType{webhook.PayoutSent, webhook.PayoutFailed, webhook.PayoutSent}, f.eventTypes(t, ref))
-	payments, _ := f.chain.paid()
-	require.Len(t, payments[ref.ID], 1)
-	require.Equal(t, "0xNew", payments[ref.ID][0].To)
+	f.requirePaidOnce(t, ref)
+	require.Equal(t, "0xNew", f.read(t, ref).Destination)
 	require.Equal(t, "0", f.requireBooked(t)["merchant:payable EUR"])
 }
 
@@ -300,7 +293,7 @@ func TestSync_ADeadTransferFreezesAndLetsItsPayoutBeSentAgain(t *testing.T) {
 	ref := f.usdc(t)
 	f.sync(t)
 	f.send(t, ref)
-	f.chain.foreign(t, 0, "1000000") // takes the nonce of the transfer
+	f.chain.foreign(t, 0, 1_000_000) // takes the nonce of the transfer
 	got := f.sync(t)
 	require.Equal(t, 1, got.Resent, "its own bytes are not in the pool: no proof of anything")
 	f.chain.mine(1)
@@ -320,9 +313,7 @@ func TestSync_ADeadTransferFreezesAndLetsItsPayoutBeSentAgain(t *testing.T) {
 	f.thaw(t)
 	f.send(t, ref)
 	f.settle(t)
-	payments, _ := f.chain.paid()
-	require.Len(t, payments[ref.ID], 1)
-	require.NotNil(t, f.read(t, ref).ConfirmedAt)
+	f.requirePaidOnce(t, ref)
 	f.requireBooked(t)
 }
 
@@ -342,9 +333,7 @@ func TestSync_AReorganizationBelowTheFinalBlockReopens(t *testing.T) {
 	require.Equal(t, 1, got.Resent, "the same bytes")
 	f.chain.mine(30)
 	f.settle(t)
-	require.NotNil(t, f.read(t, ref).ConfirmedAt)
-	payments, _ := f.chain.paid()
-	require.Len(t, payments[ref.ID], 1)
+	f.requirePaidOnce(t, ref)
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM transfer_version`))
 	f.requireBooked(t)
 }

@@ -152,8 +152,7 @@ func TestTransfer_HoldsWhatCannotBeSentNow(t *testing.T) {
 			p = f.read(t, ref)
 			require.Equal(t, []any{checkout.PayoutHold(""), (*time.Time)(nil)}, []any{p.Hold, p.NextActionAt})
 			f.settle(t)
-			payments, _ := f.chain.paid()
-			require.Len(t, payments[ref.ID], 1)
+			f.requirePaidOnce(t, ref)
 		})
 	}
 }

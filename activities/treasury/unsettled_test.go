@@ -38,7 +38,7 @@ func TestUnsettled_HoldsWhenManyComeAtOnce(t *testing.T) {
 	f.Limits.MerchantUnsettled = 3*10_692 + 10_691
 	second := f.process(t)
 	chain := newFakeChain(2, map[checkout.PayoutCurrency]string{checkout.ETH: "1000", checkout.USDC: "1000000"})
-	chain.address = "0xSecondTreasury"
+	chain.account.Address = "0xSecondTreasury"
 	slowly := func(*checkout.TransferVersion) { time.Sleep(50 * time.Millisecond) } // both sign at the same moment
 	chain.forge, f.chain.forge = slowly, slowly
 	second.Limits, second.Chains = f.Limits, map[string]checkout.Chain{"ethereum": chain}
