@@ -5,14 +5,14 @@
 // place in the document. This package checks the rest: the operation of a request, and the
 // statuses, headers and bodies of that operation.
 //
-// No library does all of that. In November 2026 three were tried on the 8,330 exchanges of the
-// tests of package api, and on exchanges with faults made on purpose. kin-openapi v0.152 misses
-// undocumented and duplicate headers, bytes after a JSON body, undocumented request bodies and
-// query parameters, and answers outside of operations. It refused 7 good answers and took 33 ms for
-// each exchange. libopenapi-validator v0.13 misses duplicate headers, headers of another type,
-// empty bodies and undocumented request bodies. It refused 457 good answers, and 661 in its strict
-// mode. The module proxy cannot fetch a later version. speakeasy-api/openapi checks documents but
-// no answers. None of the three checks webhooks.
+// No library does all of that. In November 2026 three were tried on exchanges of package api, and on exchanges with
+// faults made on purpose. kin-openapi v0.152 misses undocumented and duplicate headers, bytes after a JSON body,
+// undocumented request bodies and query parameters, and answers outside of operations. It refused 7 of 8,330 good
+// answers and took 33 ms for each exchange. libopenapi-validator v0.16.2 takes 0.1 ms. Of 15 faults it misses 6:
+// undocumented and duplicate headers, undocumented properties, query parameters and request bodies, and an empty body.
+// Its strict mode misses 3 (duplicate headers, undocumented request bodies, an empty body), and refuses metadata, whose
+// names are the merchant's. It brings 10 modules. speakeasy-api/openapi checks documents but no answers. None of the
+// three checks webhooks.
 package conformance
 
 import (
