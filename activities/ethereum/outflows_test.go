@@ -88,6 +88,22 @@ func TestOutflows_ATransferOfNothingByAnybodyIsNone(t *testing.T) {
 		[]any{out.All[0].TxHash, out.All[0].Amount.Currency(), out.All[0].Destination, out.All[0].Amount.String()})
 }
 
+// TestOutflows_LogsThatOthersWriteAreNone: a foreign token says that the account paid somebody, and a payee that gets
+// ether calls a token in the name of the account.
+func TestOutflows_LogsThatOthersWriteAreNone(t *testing.T) {
+	r := newRig(t, chains.Options{})
+	c, poisoner, payee := r.open(), r.deploy("Poisoner"), r.deploy("Payee", uint8(0))
+	r.invoke("Poisoner", poisoner, "pretend", r.key.account, common.HexToAddress(r.payee()), big.NewInt(20_000_000))
+	r.invoke("Payee", payee, "set", uint8(4), r.market.USDC)
+	hash := r.use(payee, 7)
+	r.mine(3)
+	out, err := c.Outflows(t.Context(), 0, anyBlock)
+	require.NoError(t, err)
+	require.Len(t, out.All, 1)
+	require.Equal(t, []any{hash, payee.Hex(), "0.000000000000000007"},
+		[]any{out.All[0].TxHash, out.All[0].Destination, out.All[0].Amount.String()})
+}
+
 // TestOutflows_AskForFewerBlocksWhenTheNodeRefusesTheirLogs: providers limit the number of logs in an answer,
 // and everybody can write many.
 func TestOutflows_AskForFewerBlocksWhenTheNodeRefusesTheirLogs(t *testing.T) {
