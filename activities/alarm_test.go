@@ -18,6 +18,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
+	"example.com/checkout/workflows/treasury"
 )
 
 // collect returns the reader of this process's metrics. The global meter can be set once only.
@@ -61,8 +62,8 @@ func (a answering) Prepare(context.Context, checkout.ChargeRequest) (string, err
 	return "", a.prepare
 }
 
-func (a answering) Transfer(context.Context, storage.PayoutToSend) (checkout.TransferOutcome, error) {
-	return checkout.TransferOutcome{Held: a.held}, nil
+func (a answering) Transfer(context.Context, storage.PayoutToSend) (treasury.TransferOutcome, error) {
+	return treasury.TransferOutcome{Held: a.held}, nil
 }
 
 // TestAlarms_AreRaisedForWhatAPersonMustMend, and for nothing that ends by itself.

@@ -16,6 +16,7 @@ import (
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -92,8 +93,8 @@ func newKeeper(t *testing.T) *keeper {
 	}}
 	k.store = k.Open(t, 0)
 	k.merchant, k.endpoint = checkout.NewID(checkout.PrefixMerchant), checkout.NewID(checkout.PrefixEndpoint)
-	require.NoError(t, k.store.CreateMerchant(t.Context(), checkout.Merchant{
-		ID: k.merchant, Name: "Shop", Plan: "standard", PaymentAttempts: checkout.DefaultPaymentAttempts,
+	require.NoError(t, k.store.CreateMerchant(t.Context(), merchant.Merchant{
+		ID: k.merchant, Name: "Shop", Plan: "standard", PaymentAttempts: merchant.DefaultPaymentAttempts,
 	}, checkout.ModeTest, nil))
 	_, err := k.store.CreateEndpoint(t.Context(), webhook.Endpoint{
 		Ref: checkout.Owner{MerchantID: k.merchant, Mode: checkout.ModeTest}.Ref(k.endpoint), URL: "https://shop.example/a",

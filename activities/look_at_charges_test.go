@@ -12,11 +12,13 @@ import (
 
 	"example.com/checkout/activities"
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // atRisk reports, in a list of the network, that something about a charge has changed.
-func (b *books) atRisk(c checkout.Charged, risks ...checkout.ChargeRisk) {
+func (b *liveBooks) atRisk(c books.Charged, risks ...books.ChargeRisk) {
 	b.t.Helper()
 	b.reported(time.Minute)
 	e := b.events[len(b.events)-1]
@@ -26,7 +28,7 @@ func (b *books) atRisk(c checkout.Charged, risks ...checkout.ChargeRisk) {
 	b.risks[c.Reference] = risks
 }
 
-func (b *books) look() int {
+func (b *liveBooks) look() int {
 	b.t.Helper()
 	got, err := run[int](b, b.LookAtCharges)
 	require.NoError(b.t, err)
@@ -34,7 +36,7 @@ func (b *books) look() int {
 }
 
 // ledger returns the balances in euros.
-func (b *books) ledger() map[string]string {
+func (b *liveBooks) ledger() map[string]string {
 	b.t.Helper()
 	all, err := b.Store.LedgerBalances(b.t.Context(), checkout.ModeLive)
 	require.NoError(b.t, err)
@@ -48,8 +50,8 @@ func (b *books) ledger() map[string]string {
 	return got
 }
 
-func dispute(status checkout.RiskStatus) checkout.ChargeRisk {
-	return checkout.ChargeRisk{ID: "du_1", Kind: checkout.RiskDispute, Status: status, Amount: 1050, Currency: checkout.EUR}
+func dispute(status books.RiskStatus) books.ChargeRisk {
+	return books.ChargeRisk{ID: "du_1", Kind: books.RiskDispute, Status: status, Amount: 1050, Currency: money.EUR}
 }
 
 // TestLookAtCharges_BooksADisputeOnce: what the network says now is booked, whatever was reported, how
@@ -59,18 +61,18 @@ func TestLookAtCharges_BooksADisputeOnce(t *testing.T) {
 	undisputed := map[string]string{"acquirer:receivable": "1050", "merchant:payable": "-1050"}
 	held := map[string]string{"acquirer:disputed": "1050", "merchant:payable": "-1050"}
 	lost := map[string]string{"expense:loss": "1050", "merchant:payable": "-1050"}
-	books := map[checkout.RiskStatus]map[string]string{
-		checkout.RiskInquiry: undisputed, checkout.RiskOpen: held, checkout.RiskWon: undisputed, checkout.RiskLost: lost,
+	entries := map[books.RiskStatus]map[string]string{
+		books.RiskInquiry: undisputed, books.RiskOpen: held, books.RiskWon: undisputed, books.RiskLost: lost,
 	}
-	for name, course := range map[string][]checkout.RiskStatus{
-		"an inquiry that ends":      {checkout.RiskInquiry, checkout.RiskInquiry, checkout.RiskWon},
-		"an inquiry that goes on":   {checkout.RiskInquiry, checkout.RiskOpen, checkout.RiskLost},
-		"won":                       {checkout.RiskOpen, checkout.RiskOpen, checkout.RiskWon, checkout.RiskWon},
-		"lost":                      {checkout.RiskOpen, checkout.RiskLost, checkout.RiskLost},
-		"seen when it was over":     {checkout.RiskLost},
-		"won after it was lost":     {checkout.RiskLost, checkout.RiskWon},
-		"decided anew":              {checkout.RiskOpen, checkout.RiskWon, checkout.RiskOpen, checkout.RiskLost},
-		"won before it was noticed": {checkout.RiskWon},
+	for name, course := range map[string][]books.RiskStatus{
+		"an inquiry that ends":      {books.RiskInquiry, books.RiskInquiry, books.RiskWon},
+		"an inquiry that goes on":   {books.RiskInquiry, books.RiskOpen, books.RiskLost},
+		"won":                       {books.RiskOpen, books.RiskOpen, books.RiskWon, books.RiskWon},
+		"lost":                      {books.RiskOpen, books.RiskLost, books.RiskLost},
+		"seen when it was over":     {books.RiskLost},
+		"won after it was lost":     {books.RiskLost, books.RiskWon},
+		"decided anew":              {books.RiskOpen, books.RiskWon, books.RiskOpen, books.RiskLost},
+		"won before it was noticed": {books.RiskWon},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBooks(t)
@@ -79,12 +81,12 @@ func TestLookAtCharges_BooksADisputeOnce(t *testing.T) {
 				b.atRisk(c, dispute(status))
 				b.atRisk(c, dispute(status))
 				require.Equal(t, 1, b.look(), "two reports, one look")
-				require.Equal(t, books[status], b.ledger(), status)
+				require.Equal(t, entries[status], b.ledger(), status)
 			}
-			if final := course[len(course)-1]; final == checkout.RiskWon {
+			if final := course[len(course)-1]; final == books.RiskWon {
 				require.Empty(t, b.findings())
 			} else {
-				require.Equal(t, map[checkout.FindingKind]string{checkout.FindingChargeDisputed: "du_1"}, b.findings())
+				require.Equal(t, map[books.FindingKind]string{books.FindingChargeDisputed: "du_1"}, b.findings())
 			}
 			require.Zero(t, b.look(), "there is nothing left to ask")
 		})
@@ -95,10 +97,10 @@ func TestLookAtCharges_BooksADisputeOnce(t *testing.T) {
 func TestLookAtCharges_BooksARiskThatIsOlderThanTheDecision(t *testing.T) {
 	b := newBooks(t)
 	c := b.paid("")
-	refund := checkout.ChargeRisk{ID: "re_1", Kind: checkout.RiskRefund, Status: checkout.RiskLost, Amount: 300, Currency: checkout.EUR}
-	b.atRisk(c, dispute(checkout.RiskInquiry), refund)
+	refund := books.ChargeRisk{ID: "re_1", Kind: books.RiskRefund, Status: books.RiskLost, Amount: 300, Currency: money.EUR}
+	b.atRisk(c, dispute(books.RiskInquiry), refund)
 	b.look()
-	b.atRisk(c, dispute(checkout.RiskOpen), refund)
+	b.atRisk(c, dispute(books.RiskOpen), refund)
 	b.look()
 	require.Empty(t, b.ledger(), "the charge is not booked yet")
 
@@ -107,8 +109,8 @@ func TestLookAtCharges_BooksARiskThatIsOlderThanTheDecision(t *testing.T) {
 		"acquirer:receivable": "-300", "acquirer:disputed": "1050", "expense:loss": "300", "merchant:payable": "-1050",
 	}, b.ledger())
 	b.compare()
-	require.NotContains(t, b.findings(), checkout.FindingLedgerDiffers)
-	b.atRisk(c, dispute(checkout.RiskWon), refund)
+	require.NotContains(t, b.findings(), books.FindingLedgerDiffers)
+	b.atRisk(c, dispute(books.RiskWon), refund)
 	b.look()
 	require.Equal(t, map[string]string{
 		"acquirer:receivable": "750", "expense:loss": "300", "merchant:payable": "-1050",
@@ -119,9 +121,9 @@ func TestLookAtCharges_BooksARiskThatIsOlderThanTheDecision(t *testing.T) {
 func TestLookAtCharges_AsksAgainAboutAnOpenDispute(t *testing.T) {
 	b := newBooks(t)
 	c := b.paid(checkout.OutcomeSucceeded)
-	b.atRisk(c, dispute(checkout.RiskOpen))
+	b.atRisk(c, dispute(books.RiskOpen))
 	b.look()
-	b.risks[c.Reference] = []checkout.ChargeRisk{dispute(checkout.RiskWon)}
+	b.risks[c.Reference] = []books.ChargeRisk{dispute(books.RiskWon)}
 	require.Equal(t, 1, b.look())
 	require.Empty(t, b.findings())
 	require.Zero(t, b.look())
@@ -130,7 +132,7 @@ func TestLookAtCharges_AsksAgainAboutAnOpenDispute(t *testing.T) {
 func TestLookAtCharges_IsRepeatedUntilTheNetworkAnswers(t *testing.T) {
 	b := newBooks(t)
 	c := b.paid(checkout.OutcomeSucceeded)
-	b.atRisk(c, dispute(checkout.RiskOpen))
+	b.atRisk(c, dispute(books.RiskOpen))
 	b.away = errors.New("the network is away")
 	b.look()
 	require.Empty(t, b.findings())
@@ -147,22 +149,22 @@ func TestLookAtCharges_FindsARefundOfSomebodyElse(t *testing.T) {
 	ours, err := b.Store.PendingRefunds(t.Context(), checkout.ModeLive, "", 10)
 	require.NoError(t, err)
 	require.Len(t, ours, 1)
-	refund := checkout.ChargeRisk{ID: "re_1", Kind: checkout.RiskRefund, Status: checkout.RiskLost, Amount: 300, Currency: checkout.EUR}
-	b.atRisk(unpaid, checkout.ChargeRisk{
-		ID: "re_0", Kind: checkout.RiskRefund, Status: checkout.RiskLost, Amount: 1050, Currency: checkout.EUR, RefundID: ours[0].ID,
+	refund := books.ChargeRisk{ID: "re_1", Kind: books.RiskRefund, Status: books.RiskLost, Amount: 300, Currency: money.EUR}
+	b.atRisk(unpaid, books.ChargeRisk{
+		ID: "re_0", Kind: books.RiskRefund, Status: books.RiskLost, Amount: 1050, Currency: money.EUR, RefundID: ours[0].ID,
 	})
 	b.atRisk(paid, refund)
 	require.Equal(t, 2, b.look())
 	all, err := b.Store.OpenFindings(t.Context(), checkout.ModeLive)
 	require.NoError(t, err)
 	require.Len(t, all, 2)
-	require.Equal(t, map[checkout.FindingKind]string{
-		checkout.FindingChargeUnmatched: unpaid.Reference, checkout.FindingRefundForeign: "re_1",
+	require.Equal(t, map[books.FindingKind]string{
+		books.FindingChargeUnmatched: unpaid.Reference, books.FindingRefundForeign: "re_1",
 	}, b.findings())
 	require.Equal(t, map[string]string{
 		"acquirer:receivable": "750", "expense:loss": "300", "merchant:payable": "-1050",
 	}, b.ledger())
-	refund.Status = checkout.RiskWon // the customer's bank sent it back
+	refund.Status = books.RiskWon // the customer's bank sent it back
 	b.atRisk(paid, refund)
 	b.look()
 	require.Equal(t, map[string]string{"acquirer:receivable": "1050", "merchant:payable": "-1050"}, b.ledger())
@@ -171,7 +173,7 @@ func TestLookAtCharges_FindsARefundOfSomebodyElse(t *testing.T) {
 // TestLookAtCharges_OfAnotherApplication: its charge is none of ours, and is not asked about again.
 func TestLookAtCharges_OfAnotherApplication(t *testing.T) {
 	b := newBooks(t)
-	b.atRisk(checkout.Charged{Reference: "pi_of_another_application"}, dispute(checkout.RiskOpen))
+	b.atRisk(books.Charged{Reference: "pi_of_another_application"}, dispute(books.RiskOpen))
 	require.Equal(t, 1, b.look())
 	require.Empty(t, b.findings())
 	require.Zero(t, b.look())
@@ -185,9 +187,9 @@ func TestLookAtCharges_AReportDuringTheLookIsFollowed(t *testing.T) {
 	b.atRisk(c)
 	account := b.Accounts[checkout.ModeLive]
 	looking := account
-	looking.Risks = func(ctx context.Context, reference string) ([]checkout.ChargeRisk, error) {
+	looking.Risks = func(ctx context.Context, reference string) ([]books.ChargeRisk, error) {
 		got, err := account.Risks(ctx, reference)
-		b.atRisk(c, dispute(checkout.RiskOpen))
+		b.atRisk(c, dispute(books.RiskOpen))
 		b.Accounts[checkout.ModeLive] = account
 		return got, err
 	}
@@ -201,15 +203,15 @@ func TestLookAtCharges_AReportDuringTheLookIsFollowed(t *testing.T) {
 // TestLookAtCharges_ThoseThatFailHoldUpNoOther: the next try goes on behind them, and the next round begins with them.
 func TestLookAtCharges_ThoseThatFailHoldUpNoOther(t *testing.T) {
 	b := newBooks(t)
-	all := make([]checkout.Charged, 14)
+	all := make([]books.Charged, 14)
 	for i := range all {
 		all[i] = b.paid(checkout.OutcomeSucceeded)
 		b.atRisk(all[i])
 	}
-	slices.SortFunc(all, func(x, y checkout.Charged) int { return strings.Compare(x.Reference, y.Reference) })
+	slices.SortFunc(all, func(x, y books.Charged) int { return strings.Compare(x.Reference, y.Reference) })
 	asked := map[string]int{}
 	b.change(func(account *activities.Account) {
-		account.Risks = func(_ context.Context, reference string) ([]checkout.ChargeRisk, error) {
+		account.Risks = func(_ context.Context, reference string) ([]books.ChargeRisk, error) {
 			if asked[reference]++; reference < all[13].Reference {
 				return nil, errors.New("the network cannot answer about it")
 			}

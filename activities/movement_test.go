@@ -6,7 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/books"
+	"example.com/checkout/workflows/money"
 )
 
 // TestReconcile_BooksWhatMovedTheBalance: after a charge, a dispute, a payout to our bank, a fee and a reserve the ledger has
@@ -26,17 +27,17 @@ func TestReconcile_BooksWhatMovedTheBalance(t *testing.T) {
 			"acquirer:receivable": "-5000", "acquirer:disputed": "5000", "acquirer:balance": "-1825", "bank": "4000",
 			"expense:acquirer": "1825", "suspense": "1000", "merchant:payable": "-5000",
 		}, w.ledger())
-		sum := checkout.Amount(0)
+		sum := money.Amount(0)
 		for m, err := range w.network.Movements(t.Context(), time.Now().Add(-time.Hour), time.Now().Add(time.Minute)) {
 			require.NoError(t, err)
 			sum += m.Amount - m.Fee
-			if m.Kind == checkout.MovementOther {
+			if m.Kind == books.MovementOther {
 				reserve = m.ID
 			}
 		}
-		require.Equal(t, checkout.Amount(-5000-1825), sum, "receivable and balance together")
+		require.Equal(t, money.Amount(-5000-1825), sum, "receivable and balance together")
 	}
-	unknown := w.open(checkout.FindingMovementUnknown)
+	unknown := w.open(books.FindingMovementUnknown)
 	require.Len(t, unknown, 1)
 	require.Equal(t, reserve, unknown[0])
 }

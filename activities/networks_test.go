@@ -17,6 +17,9 @@ import (
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // A desk has the activities of payments in test mode, with two card networks and two chains that say what
@@ -42,7 +45,7 @@ func newDesk(t *testing.T) *desk {
 func newSerialDesk(t *testing.T) *desk {
 	t.Helper()
 	store := storagetest.New(t).Open(t, 0)
-	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", FeeBasisPoints: 100, PaymentAttempts: 3}
+	m := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", FeeBasisPoints: 100, PaymentAttempts: 3}
 	require.NoError(t, store.CreateMerchant(t.Context(), m, checkout.ModeTest, nil))
 	d := &desk{t: t, owner: m.Owner(checkout.ModeTest)}
 	d.Payments = &activities.Payments{Store: store, Test: activities.SandboxNetworks(d.cards("sandbox"), d.chain("sandbox"))}
@@ -70,9 +73,9 @@ type noting struct {
 
 func (n noting) note(what string) { n.d.asked = append(n.d.asked, n.name+" "+what) }
 
-func (n noting) Quote(context.Context, checkout.Currency, checkout.PayoutCurrency) (checkout.Quote, error) {
+func (n noting) Quote(context.Context, money.Currency, money.PayoutCurrency) (checkout.Quote, error) {
 	n.note("Quote")
-	return checkout.Quote{Rate: checkout.MustRate("1.08")}, nil
+	return checkout.Quote{Rate: money.MustRate("1.08")}, nil
 }
 
 func (n noting) Prepare(_ context.Context, req checkout.ChargeRequest) (string, error) {
@@ -95,16 +98,16 @@ func (n noting) Cancel(context.Context, string, checkout.FailureCode) (checkout.
 	return checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureProcessingError}, nil
 }
 
-func (n noting) Transfer(context.Context, storage.PayoutToSend) (checkout.TransferOutcome, error) {
+func (n noting) Transfer(context.Context, storage.PayoutToSend) (treasury.TransferOutcome, error) {
 	n.note("Transfer")
-	return checkout.TransferOutcome{}, nil
+	return treasury.TransferOutcome{}, nil
 }
 
 // payment creates a session with a payment of the networks.
 func (d *desk) payment(acquirer checkout.Acquirer, chain string) activities.PaymentInput {
 	d.t.Helper()
 	s, err := d.Store.CreateSession(d.t.Context(), storage.NewSession{Lifetime: time.Hour, Session: checkout.Session{
-		Ref: d.owner.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: checkout.EUR, PayoutCurrency: checkout.USDC,
+		Ref: d.owner.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: money.EUR, PayoutCurrency: money.USDC,
 		Metadata: json.RawMessage(`{}`), MaxAttempts: 3,
 	}}, func(context.Context, checkout.Session) error { return nil })
 	require.NoError(d.t, err)
@@ -241,7 +244,7 @@ func TestBooks_AreOfOneMode(t *testing.T) {
 // noRates is a source without rates.
 type noRates struct{}
 
-func (noRates) Quote(context.Context, checkout.Currency, checkout.PayoutCurrency) (checkout.Quote, error) {
+func (noRates) Quote(context.Context, money.Currency, money.PayoutCurrency) (checkout.Quote, error) {
 	return checkout.Quote{}, fmt.Errorf("%w from EUR to USDC: one source alone", checkout.ErrNoRate)
 }
 
@@ -279,9 +282,9 @@ func TestChargeCard_ChargesNothingThatCannotBePaidOut(t *testing.T) {
 		"the limit was lowered": {Least: 1, Most: 1038}, "the network became dear": {Least: 1040, Most: 100_000}, "nothing is known yet": nil,
 	} {
 		chain := d.chain(testChain)
-		chain.Bounds = func(from checkout.Currency, to checkout.PayoutCurrency) (checkout.PayoutBounds, bool) {
-			require.Equal(t, checkout.EUR, from)
-			require.Equal(t, checkout.USDC, to)
+		chain.Bounds = func(from money.Currency, to money.PayoutCurrency) (checkout.PayoutBounds, bool) {
+			require.Equal(t, money.EUR, from)
+			require.Equal(t, money.USDC, to)
 			if bounds == nil {
 				return checkout.PayoutBounds{}, false
 			}
@@ -296,7 +299,7 @@ func TestChargeCard_ChargesNothingThatCannotBePaidOut(t *testing.T) {
 		d.refused(in)
 	}
 	chain := d.chain(testChain)
-	chain.Bounds = func(checkout.Currency, checkout.PayoutCurrency) (checkout.PayoutBounds, bool) {
+	chain.Bounds = func(money.Currency, money.PayoutCurrency) (checkout.PayoutBounds, bool) {
 		return checkout.PayoutBounds{Least: 1039, Most: 1039}, true
 	}
 	d.Test.Chains[testChain] = chain
@@ -378,7 +381,7 @@ func TestChargeCard_OneExecutionConfirms(t *testing.T) {
 	d.onNetworks()
 	in := d.payment(checkout.AcquirerStripe, testChain)
 	d.Test.Cards[checkout.AcquirerStripe] = scripted{noting: noting{d: d, name: "stripe"}, prepare: func() {
-		first, err := d.Store.BeginPayment(t.Context(), in.Ref, in.TransactionID, checkout.Quote{Rate: checkout.MustRate("1.08")}, "ref_other")
+		first, err := d.Store.BeginPayment(t.Context(), in.Ref, in.TransactionID, checkout.Quote{Rate: money.MustRate("1.08")}, "ref_other")
 		require.NoError(t, err)
 		require.True(t, first)
 	}}

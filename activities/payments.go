@@ -15,6 +15,7 @@ import (
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
+	"example.com/checkout/workflows/treasury"
 )
 
 // Networks holds what one mode needs of the outside. A payment stays with the card network and the
@@ -44,7 +45,7 @@ type Chain struct {
 // lateTreasury in deploy/program/service/live.go, and Payouts in activities/sandbox pretends to.
 type PayoutSender interface {
 	// Transfer sends a payout that is pending, or says why not. The payout is as it was read before.
-	Transfer(ctx context.Context, p storage.PayoutToSend) (checkout.TransferOutcome, error)
+	Transfer(ctx context.Context, p storage.PayoutToSend) (treasury.TransferOutcome, error)
 }
 
 // Payments holds the activities of sessions and payouts.

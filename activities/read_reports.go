@@ -7,7 +7,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/contract"
 )
 
@@ -35,7 +35,7 @@ func (b book) readReports(ctx context.Context) (int, error) {
 	cursor, since, err := b.readFrom(ctx, now)
 	fresh := 0
 	for more := true; more && err == nil; {
-		var page []checkout.AcquirerEvent
+		var page []books.AcquirerEvent
 		page, more, err = b.Events(ctx, cursor, since)
 		if err != nil {
 			break

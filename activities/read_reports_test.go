@@ -10,17 +10,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 )
 
 // list is the network's list of reports, two a page.
-func (b *books) list(_ context.Context, cursor string, since time.Time) ([]checkout.AcquirerEvent, bool, error) {
+func (b *liveBooks) list(_ context.Context, cursor string, since time.Time) ([]books.AcquirerEvent, bool, error) {
 	b.asked = append(b.asked, cursor)
 	if b.away != nil {
 		return nil, false, b.away
 	}
 	begun := cursor == ""
-	var got []checkout.AcquirerEvent
+	var got []books.AcquirerEvent
 	for _, e := range b.events {
 		if begun && !e.CreatedAt.Before(since) {
 			got = append(got, e)
@@ -31,16 +32,16 @@ func (b *books) list(_ context.Context, cursor string, since time.Time) ([]check
 }
 
 // reported adds reports of these ages to the network's list.
-func (b *books) reported(ages ...time.Duration) {
+func (b *liveBooks) reported(ages ...time.Duration) {
 	for _, age := range ages {
-		b.events = append(b.events, checkout.AcquirerEvent{
+		b.events = append(b.events, books.AcquirerEvent{
 			ID: fmt.Sprintf("evt_%d", len(b.events)+1), Mode: checkout.ModeLive, Type: "payment_intent.succeeded",
 			CreatedAt: time.Now().Add(-age).UTC(),
 		})
 	}
 }
 
-func (b *books) readReports() int {
+func (b *liveBooks) readReports() int {
 	b.t.Helper()
 	b.asked = nil
 	got, err := run[int](b, b.ReadReports)
@@ -60,7 +61,7 @@ func TestReadReports_GoesOnWhereItWas(t *testing.T) {
 
 	late := b.events[4]
 	late.ID = "evt_late"
-	b.events = append(b.events[:4], append([]checkout.AcquirerEvent{late}, b.events[4:]...)...)
+	b.events = append(b.events[:4], append([]books.AcquirerEvent{late}, b.events[4:]...)...)
 	require.Equal(t, 1, b.readReports())
 }
 

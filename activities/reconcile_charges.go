@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 )
@@ -27,18 +28,18 @@ type Account struct {
 	checkout.CardNetwork
 
 	// Succeeded goes through the charges of the network that began in an interval. It ends after an error.
-	Succeeded func(ctx context.Context, since, until time.Time) iter.Seq2[checkout.Charged, error]
+	Succeeded func(ctx context.Context, since, until time.Time) iter.Seq2[books.Charged, error]
 	// Movements goes through the changes of our balance at the network in an interval. It ends after an error.
-	Movements func(ctx context.Context, since, until time.Time) iter.Seq2[checkout.Movement, error]
+	Movements func(ctx context.Context, since, until time.Time) iter.Seq2[books.Movement, error]
 	// Charged asks the network about one charge.
-	Charged func(ctx context.Context, reference string) (checkout.Charged, error)
+	Charged func(ctx context.Context, reference string) (books.Charged, error)
 	// Events lists the reports of the network after a cursor, oldest first, and says whether there are
 	// more. With the cursor "" the list begins at since.
-	Events func(ctx context.Context, cursor string, since time.Time) ([]checkout.AcquirerEvent, bool, error)
+	Events func(ctx context.Context, cursor string, since time.Time) ([]books.AcquirerEvent, bool, error)
 	// Note stores a report, exactly as if the network had sent it here. It returns whether it is new.
-	Note func(ctx context.Context, e checkout.AcquirerEvent) (bool, error)
+	Note func(ctx context.Context, e books.AcquirerEvent) (bool, error)
 	// Risks asks the network what puts the payout of a charge at risk.
-	Risks func(ctx context.Context, reference string) ([]checkout.ChargeRisk, error)
+	Risks func(ctx context.Context, reference string) ([]books.ChargeRisk, error)
 }
 
 // book is the Books of one mode.
@@ -99,7 +100,7 @@ func (b *Books) ReconcileCharges(ctx context.Context, in contract.ModeInput) (Re
 }
 
 // found counts and logs new findings.
-func (r *ReconcileChargesResult) found(ctx context.Context, b book, findings []checkout.Finding) {
+func (r *ReconcileChargesResult) found(ctx context.Context, b book, findings []books.Finding) {
 	b.say(ctx, findings)
 	r.Found += len(findings)
 }
@@ -171,7 +172,7 @@ type interval struct{ from, to time.Time }
 
 // bookMovements books what moved our balance at the network.
 func (b book) bookMovements(ctx context.Context, result *ReconcileChargesResult, in interval) error {
-	var all []checkout.Movement
+	var all []books.Movement
 	for m, err := range b.Movements(ctx, in.from, in.to) {
 		if err != nil {
 			return err
@@ -227,8 +228,8 @@ func (b book) findMissing(ctx context.Context, result *ReconcileChargesResult, t
 			return err
 		}
 	}
-	return b.open(ctx, result, checkout.Finding{
-		Kind: checkout.FindingChargeMissing, Subject: t.ID, Detail: "The card network knows no charge of the transaction.",
+	return b.open(ctx, result, books.Finding{
+		Kind: books.FindingChargeMissing, Subject: t.ID, Detail: "The card network knows no charge of the transaction.",
 	})
 }
 
@@ -267,19 +268,19 @@ func (b book) bookOne(ctx context.Context, result *ReconcileChargesResult, refer
 		return err
 	}
 	if !c.Cost.Valid() {
-		return b.open(ctx, result, checkout.Finding{
-			Kind: checkout.FindingChargeLate, Subject: match.TransactionID,
+		return b.open(ctx, result, books.Finding{
+			Kind: books.FindingChargeLate, Subject: match.TransactionID,
 			Detail: "The card network has not booked the charge for two days.",
 		})
 	}
 	err = b.Store.RecordChargeCost(ctx, b.mode, match.TransactionID, *c.Cost)
 	return errors.Join(err, b.Store.CloseFindings(ctx, b.mode, []string{match.TransactionID},
-		checkout.FindingChargeMissing, checkout.FindingChargeLate))
+		books.FindingChargeMissing, books.FindingChargeLate))
 }
 
 // judge returns the finding about a charge, nil when all is well. It orders the refund of a charge
 // without a completed session.
-func (b book) judge(ctx context.Context, c checkout.Charged, now time.Time) (*checkout.Finding, error) {
+func (b book) judge(ctx context.Context, c books.Charged, now time.Time) (*books.Finding, error) {
 	match, err := b.Store.ChargeMatch(ctx, b.mode, c.Reference)
 	unknown := errors.Is(err, checkout.ErrNotFound)
 	if err == nil && !match.Deciding && !match.Booked && c.Cost.Valid() {
@@ -294,36 +295,36 @@ func (b book) judge(ctx context.Context, c checkout.Charged, now time.Time) (*ch
 		return nil, nil
 	case unknown:
 		// After the restore of an old backup, a paid session looks like this. A person decides.
-		return &checkout.Finding{
-			Kind: checkout.FindingChargeUnknown,
+		return &books.Finding{
+			Kind: books.FindingChargeUnknown,
 			Detail: fmt.Sprintf("%s %s were charged for %s, which is not in the database. Nothing is refunded by itself.",
 				c.Amount, c.Currency, c.TransactionID),
 		}, nil
 	case !match.Paid:
-		refund := checkout.Refund{
+		refund := books.Refund{
 			Mode: b.mode, Reference: c.Reference, TransactionID: match.TransactionID,
-			Reason: checkout.RefundUnmatched, Amount: c.Amount - c.Refunded,
+			Reason: books.RefundUnmatched, Amount: c.Amount - c.Refunded,
 		}
-		return &checkout.Finding{
-			Kind: checkout.FindingChargeUnmatched,
+		return &books.Finding{
+			Kind: books.FindingChargeUnmatched,
 			Detail: fmt.Sprintf("%s %s were charged for %s without a completed session; they are refunded.",
 				c.Amount, c.Currency, c.TransactionID),
 		}, b.Store.CreateRefund(ctx, refund)
 	case c.Amount != match.Amount || c.Currency != match.Currency:
-		return &checkout.Finding{
-			Kind: checkout.FindingChargeDiffers,
+		return &books.Finding{
+			Kind: books.FindingChargeDiffers,
 			Detail: fmt.Sprintf("%s is for %s %s, and the card network charged %s %s.",
 				match.TransactionID, match.Amount, match.Currency, c.Amount, c.Currency),
 		}, nil
 	case c.Cost != nil && !c.Cost.Valid(): // one odd charge must not stop the comparison of the others
-		return &checkout.Finding{
-			Kind: checkout.FindingChargeDiffers,
+		return &books.Finding{
+			Kind: books.FindingChargeDiffers,
 			Detail: fmt.Sprintf("The card network booked %s of %s %s as the cost of %s, which cannot be.",
 				c.Cost.Cost, c.Cost.Gross, c.Cost.Currency, match.TransactionID),
 		}, nil
 	case c.Cost != nil && match.Cost != nil && !c.Cost.Is(*match.Cost):
-		return &checkout.Finding{
-			Kind: checkout.FindingCostDiffers,
+		return &books.Finding{
+			Kind: books.FindingCostDiffers,
 			Detail: fmt.Sprintf("%s of %s %s are booked as the cost of %s, and the card network has %s of %s %s.",
 				match.Cost.Cost, match.Cost.Gross, match.Cost.Currency, match.TransactionID,
 				c.Cost.Cost, c.Cost.Gross, c.Cost.Currency),
@@ -333,22 +334,22 @@ func (b book) judge(ctx context.Context, c checkout.Charged, now time.Time) (*ch
 }
 
 // note opens the finding about a charge, or closes those of a charge with which all is well.
-func (b book) note(ctx context.Context, result *ReconcileChargesResult, c checkout.Charged, f *checkout.Finding) error {
+func (b book) note(ctx context.Context, result *ReconcileChargesResult, c books.Charged, f *books.Finding) error {
 	if f == nil {
 		return b.Store.CloseFindings(ctx, b.mode, []string{c.Reference, c.TransactionID},
-			checkout.FindingChargeUnmatched, checkout.FindingChargeUnknown, checkout.FindingChargeDiffers,
-			checkout.FindingCostDiffers, checkout.FindingChargeMissing, checkout.FindingChargeLate)
+			books.FindingChargeUnmatched, books.FindingChargeUnknown, books.FindingChargeDiffers,
+			books.FindingCostDiffers, books.FindingChargeMissing, books.FindingChargeLate)
 	}
 	f.Subject = c.Reference
 	return b.open(ctx, result, *f)
 }
 
-func (b book) open(ctx context.Context, result *ReconcileChargesResult, f checkout.Finding) error {
+func (b book) open(ctx context.Context, result *ReconcileChargesResult, f books.Finding) error {
 	f.Mode = b.mode
 	fresh, err := b.Store.OpenFinding(ctx, f)
 	if fresh {
 		result.Found++
-		b.say(ctx, []checkout.Finding{f})
+		b.say(ctx, []books.Finding{f})
 	}
 	return err
 }
@@ -365,10 +366,10 @@ func (b *Books) SendRefunds(ctx context.Context, in contract.ModeInput) (int, er
 		return 0, asFinal(ctx, err, "")
 	}
 	n := 0
-	page := func(after string) ([]checkout.Refund, error) {
+	page := func(after string) ([]books.Refund, error) {
 		return b.Store.PendingRefunds(ctx, of.mode, after, refundPage)
 	}
-	err = eachRow(ctx, page, func(r checkout.Refund) string { return r.ID }, func(r checkout.Refund) error {
+	err = eachRow(ctx, page, func(r books.Refund) string { return r.ID }, func(r books.Refund) error {
 		decided, err := of.sendRefund(ctx, r)
 		if decided {
 			n++
@@ -378,7 +379,7 @@ func (b *Books) SendRefunds(ctx context.Context, in contract.ModeInput) (int, er
 	return n, asFinal(ctx, err, "")
 }
 
-func (b book) sendRefund(ctx context.Context, r checkout.Refund) (decided bool, err error) {
+func (b book) sendRefund(ctx context.Context, r books.Refund) (decided bool, err error) {
 	err = b.Store.MaySendRefund(ctx, r)
 	if errors.Is(err, storage.ErrFrozen) || errors.Is(err, storage.ErrNotCompared) {
 		// It waits and has not failed. Many that wait must not use up the patience with those that fail.
@@ -398,7 +399,7 @@ func (b book) sendRefund(ctx context.Context, r checkout.Refund) (decided bool, 
 }
 
 // say logs findings that are new.
-func (b book) say(ctx context.Context, found []checkout.Finding) {
+func (b book) say(ctx context.Context, found []books.Finding) {
 	for _, f := range found {
 		logger(ctx).ErrorContext(ctx, "the books differ", "kind", f.Kind, "subject", f.Subject, "detail", f.Detail)
 	}

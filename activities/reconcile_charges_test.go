@@ -20,33 +20,36 @@ import (
 	"example.com/checkout/api/acquirer"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 )
 
-// books are the live books of one merchant and the charges of a card network.
-type books struct {
+// liveBooks are the live books of one merchant and the charges of a card network.
+type liveBooks struct {
 	*activities.Books
 	storagetest.Database
 
 	t       *testing.T
 	owner   checkout.Owner
-	charges []checkout.Charged
+	charges []books.Charged
 	refunds map[string]checkout.RefundResult // by charge; made
 	answer  checkout.RefundStatus
 	away    error
-	events  []checkout.AcquirerEvent         // the network's list, oldest first
-	asked   []string                         // the cursors from which it was read
-	risks   map[string][]checkout.ChargeRisk // by charge
-	old     map[string]checkout.Charged      // charges that are not compared any more
-	moved   map[time.Time]checkout.Movement  // of our balance, by their times
-	awayTo  time.Time                        // until when the network's lists are away
+	events  []books.AcquirerEvent         // the network's list, oldest first
+	asked   []string                      // the cursors from which it was read
+	risks   map[string][]books.ChargeRisk // by charge
+	old     map[string]books.Charged      // charges that are not compared any more
+	moved   map[time.Time]books.Movement  // of our balance, by their times
+	awayTo  time.Time                     // until when the network's lists are away
 }
 
 // network makes refunds. It is asked for nothing else.
 type network struct {
 	checkout.CardNetwork
-	b *books
+	b *liveBooks
 }
 
 func (n network) Refund(_ context.Context, reference, refundID string) (checkout.RefundResult, error) {
@@ -62,24 +65,24 @@ func (n network) Refund(_ context.Context, reference, refundID string) (checkout
 }
 
 // newBooks returns the world of a test. The test runs beside others.
-func newBooks(t *testing.T) *books {
+func newBooks(t *testing.T) *liveBooks {
 	t.Helper()
 	t.Parallel()
 	return newSerialBooks(t)
 }
 
-func newSerialBooks(t *testing.T) *books {
+func newSerialBooks(t *testing.T) *liveBooks {
 	t.Helper()
 	db := storagetest.New(t)
 	store := db.Open(t, 0)
-	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", PaymentAttempts: 3}
+	m := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", PaymentAttempts: 3}
 	require.NoError(t, store.CreateMerchant(t.Context(), m, checkout.ModeLive, nil))
-	b := &books{
+	b := &liveBooks{
 		t: t, Database: db, owner: m.Owner(checkout.ModeLive), refunds: map[string]checkout.RefundResult{}, answer: checkout.RefundSucceeded,
-		risks: map[string][]checkout.ChargeRisk{},
+		risks: map[string][]books.ChargeRisk{},
 	}
-	account := activities.Account{CardNetwork: network{b: b}, Movements: b.movements, Succeeded: func(_ context.Context, since, until time.Time) iter.Seq2[checkout.Charged, error] {
-		return func(yield func(checkout.Charged, error) bool) {
+	account := activities.Account{CardNetwork: network{b: b}, Movements: b.movements, Succeeded: func(_ context.Context, since, until time.Time) iter.Seq2[books.Charged, error] {
+		return func(yield func(books.Charged, error) bool) {
 			for _, c := range b.charges {
 				if !c.CreatedAt.Before(since) && c.CreatedAt.Before(until) && !yield(c, nil) {
 					return
@@ -87,14 +90,14 @@ func newSerialBooks(t *testing.T) *books {
 			}
 			switch {
 			case b.away != nil:
-				yield(checkout.Charged{}, b.away)
+				yield(books.Charged{}, b.away)
 			case since.Before(b.awayTo):
-				yield(checkout.Charged{}, errors.New("this part of the list is away"))
+				yield(books.Charged{}, errors.New("this part of the list is away"))
 			}
 		}
-	}, Events: b.list, Note: acquirer.Reports{Store: store, Log: slog.New(slog.DiscardHandler)}.Note, Risks: func(_ context.Context, reference string) ([]checkout.ChargeRisk, error) {
+	}, Events: b.list, Note: acquirer.Reports{Store: store, Log: slog.New(slog.DiscardHandler)}.Note, Risks: func(_ context.Context, reference string) ([]books.ChargeRisk, error) {
 		return b.risks[reference], b.away
-	}, Charged: func(_ context.Context, reference string) (checkout.Charged, error) {
+	}, Charged: func(_ context.Context, reference string) (books.Charged, error) {
 		c, ok := b.old[reference]
 		if !ok {
 			return c, checkout.ErrNotFound
@@ -105,8 +108,8 @@ func newSerialBooks(t *testing.T) *books {
 	return b
 }
 
-func (b *books) movements(_ context.Context, since, until time.Time) iter.Seq2[checkout.Movement, error] {
-	return func(yield func(checkout.Movement, error) bool) {
+func (b *liveBooks) movements(_ context.Context, since, until time.Time) iter.Seq2[books.Movement, error] {
+	return func(yield func(books.Movement, error) bool) {
 		for at, m := range b.moved {
 			if !at.Before(since) && at.Before(until) && !yield(m, nil) {
 				return
@@ -116,22 +119,22 @@ func (b *books) movements(_ context.Context, since, until time.Time) iter.Seq2[c
 }
 
 // paid pays a session, and returns the charge as the network has it.
-func (b *books) paid(outcome checkout.PaymentOutcome) checkout.Charged {
+func (b *liveBooks) paid(outcome checkout.PaymentOutcome) books.Charged {
 	b.t.Helper()
 	s, reference := storagetest.Session(b.t, b.Store, b.owner), "pi_"+checkout.NewID(checkout.PrefixTransaction)
 	id := storagetest.Begin(b.t, b.Store, s.Ref, storage.NewPayment{}, reference)
 	if outcome != "" {
 		storagetest.Finish(b.t, b.Store, s.Ref, id, checkout.ChargeResult{Outcome: outcome, Failure: "card_declined"})
 	}
-	c := checkout.Charged{
-		Reference: reference, TransactionID: id, SessionID: s.ID, Amount: 1050, Currency: checkout.EUR, CreatedAt: time.Now().Add(-time.Hour),
+	c := books.Charged{
+		Reference: reference, TransactionID: id, SessionID: s.ID, Amount: 1050, Currency: money.EUR, CreatedAt: time.Now().Add(-time.Hour),
 	}
 	b.charges = append(b.charges, c)
 	return c
 }
 
 // availableAt is when the money of the charge is available, nil when that is not known.
-func (b *books) availableAt(c checkout.Charged) (at *time.Time) {
+func (b *liveBooks) availableAt(c books.Charged) (at *time.Time) {
 	b.t.Helper()
 	at = storagetest.Value[*time.Time](b.t, b.Database, `SELECT available_at FROM transaction WHERE id = $1`, c.TransactionID)
 	if at != nil {
@@ -140,13 +143,13 @@ func (b *books) availableAt(c checkout.Charged) (at *time.Time) {
 	return at
 }
 
-func (b *books) exec(query string) {
+func (b *liveBooks) exec(query string) {
 	b.t.Helper()
 	b.Exec(b.t, query)
 }
 
 // run executes an activity of the books and decodes its result.
-func run[T any](b *books, activity any) (T, error) {
+func run[T any](b *liveBooks, activity any) (T, error) {
 	b.t.Helper()
 	env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
 	env.RegisterActivity(b.Books)
@@ -159,7 +162,7 @@ func run[T any](b *books, activity any) (T, error) {
 }
 
 // runIn executes an activity of the books whose time ends with a context.
-func (b *books) runIn(ctx context.Context, activity any) error {
+func (b *liveBooks) runIn(ctx context.Context, activity any) error {
 	b.t.Helper()
 	env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
 	env.SetWorkerOptions(worker.Options{BackgroundActivityContext: ctx})
@@ -169,7 +172,7 @@ func (b *books) runIn(ctx context.Context, activity any) error {
 }
 
 // tries executes an activity of the books n times. Each one gets the last heartbeat of the one before.
-func (b *books) tries(n int, of any) (errs []error) {
+func (b *liveBooks) tries(n int, of any) (errs []error) {
 	b.t.Helper()
 	var last converter.EncodedValues
 	for range n {
@@ -188,31 +191,31 @@ func (b *books) tries(n int, of any) (errs []error) {
 }
 
 // change changes the account at the card network.
-func (b *books) change(do func(*activities.Account)) {
+func (b *liveBooks) change(do func(*activities.Account)) {
 	account := b.Accounts[checkout.ModeLive]
 	do(&account)
 	b.Accounts[checkout.ModeLive] = account
 }
 
-func (b *books) compare() activities.ReconcileChargesResult {
+func (b *liveBooks) compare() activities.ReconcileChargesResult {
 	b.t.Helper()
 	got, err := run[activities.ReconcileChargesResult](b, b.ReconcileCharges)
 	require.NoError(b.t, err)
 	return got
 }
 
-func (b *books) bookOld() {
+func (b *liveBooks) bookOld() {
 	b.t.Helper()
 	_, err := run[int](b, b.BookOldCharges)
 	require.NoError(b.t, err)
 }
 
 // findings returns the open findings, subject by kind.
-func (b *books) findings() map[checkout.FindingKind]string {
+func (b *liveBooks) findings() map[books.FindingKind]string {
 	b.t.Helper()
 	all, err := b.Store.OpenFindings(b.t.Context(), checkout.ModeLive)
 	require.NoError(b.t, err)
-	got := map[checkout.FindingKind]string{}
+	got := map[books.FindingKind]string{}
 	for _, f := range all {
 		got[f.Kind] = f.Subject
 	}
@@ -234,7 +237,7 @@ func TestReconcileCharges_AChargeWithoutASessionGoesBack(t *testing.T) {
 	for _, found := range []int{1, 0} {
 		require.Equal(t, activities.ReconcileChargesResult{Charges: 1, Found: found}, b.compare(), "the second comparison finds the same")
 	}
-	require.Equal(t, map[checkout.FindingKind]string{checkout.FindingChargeUnmatched: c.Reference}, b.findings())
+	require.Equal(t, map[books.FindingKind]string{books.FindingChargeUnmatched: c.Reference}, b.findings())
 
 	b.away = errors.New("the network is away")
 	decided, err := run[int](b, b.SendRefunds)
@@ -264,7 +267,7 @@ func TestReconcileCharges_ARefusedRefundIsFound(t *testing.T) {
 	b.answer = checkout.RefundFailed
 	_, err := run[int](b, b.SendRefunds)
 	require.NoError(t, err)
-	require.Equal(t, first[0].ID, b.findings()[checkout.FindingRefundFailed])
+	require.Equal(t, first[0].ID, b.findings()[books.FindingRefundFailed])
 }
 
 // TestSendRefunds_ThoseThatWaitForAChainStopNoOther: the chain that may have paid eight payouts was not compared. A
@@ -287,7 +290,7 @@ func TestSendRefunds_ThoseThatWaitForAChainStopNoOther(t *testing.T) {
 	require.Len(t, b.pending(), 8, "they wait")
 }
 
-func (b *books) pending() []checkout.Refund {
+func (b *liveBooks) pending() []books.Refund {
 	b.t.Helper()
 	got, err := b.Store.PendingRefunds(b.t.Context(), checkout.ModeLive, "", 10)
 	require.NoError(b.t, err)
@@ -314,7 +317,7 @@ func TestRefund_AnUnmatchedChargeIsRefundedAgain(t *testing.T) {
 	second, err := b.Store.RefundUnmatched(t.Context(), c.TransactionID)
 	require.NoError(t, err)
 	require.NotEqual(t, first.ID, second.ID)
-	require.NotContains(t, b.findings(), checkout.FindingRefundFailed)
+	require.NotContains(t, b.findings(), books.FindingRefundFailed)
 	_, err = run[int](b, b.SendRefunds)
 	require.NoError(t, err)
 	require.Len(t, b.refunds, 1)
@@ -324,9 +327,9 @@ func TestRefund_AnUnmatchedChargeIsRefundedAgain(t *testing.T) {
 func TestReconcileCharges_FindsWhatDiffers(t *testing.T) {
 	b := newBooks(t)
 	amount, currency := b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded)
-	b.charges[0].Amount, b.charges[1].Currency = 1051, checkout.USD
+	b.charges[0].Amount, b.charges[1].Currency = 1051, money.USD
 	require.Equal(t, 2, b.compare().Found)
-	require.Contains(t, []string{amount.Reference, currency.Reference}, b.findings()[checkout.FindingChargeDiffers])
+	require.Contains(t, []string{amount.Reference, currency.Reference}, b.findings()[books.FindingChargeDiffers])
 	require.Empty(t, b.refunds)
 }
 
@@ -334,12 +337,12 @@ func TestReconcileCharges_FindsWhatDiffers(t *testing.T) {
 // like this, so nothing is refunded automatically. A charge without our metadata is ignored.
 func TestReconcileCharges_AChargeOfNoTransaction(t *testing.T) {
 	b := newBooks(t)
-	b.charges = []checkout.Charged{
-		{Reference: "pi_lost", TransactionID: "txn_lost", Amount: 1, Currency: checkout.EUR, CreatedAt: time.Now().Add(-time.Hour)},
-		{Reference: "pi_of_another_application", Amount: 1, Currency: checkout.EUR, CreatedAt: time.Now().Add(-time.Hour)},
+	b.charges = []books.Charged{
+		{Reference: "pi_lost", TransactionID: "txn_lost", Amount: 1, Currency: money.EUR, CreatedAt: time.Now().Add(-time.Hour)},
+		{Reference: "pi_of_another_application", Amount: 1, Currency: money.EUR, CreatedAt: time.Now().Add(-time.Hour)},
 	}
 	require.Equal(t, 1, b.compare().Found)
-	require.Equal(t, map[checkout.FindingKind]string{checkout.FindingChargeUnknown: "pi_lost"}, b.findings())
+	require.Equal(t, map[books.FindingKind]string{books.FindingChargeUnknown: "pi_lost"}, b.findings())
 	decided, err := run[int](b, b.SendRefunds)
 	require.NoError(t, err)
 	require.Zero(t, decided)
@@ -355,13 +358,13 @@ func TestReconcileCharges_ANewChargeHasTime(t *testing.T) {
 func TestReconcileCharges_BooksWhatAChargeCost(t *testing.T) {
 	b := newBooks(t)
 	same, converted, later, declined := b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeFailed)
-	b.charges[0].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 60}
-	b.charges[1].Cost = &checkout.ChargeCost{Currency: checkout.USD, Gross: 1134, Cost: 63}
-	b.charges[3].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 60} // its amount goes back, and its fee does not
+	b.charges[0].Cost = &books.ChargeCost{Currency: money.EUR, Gross: 1050, Cost: 60}
+	b.charges[1].Cost = &books.ChargeCost{Currency: money.USD, Gross: 1134, Cost: 63}
+	b.charges[3].Cost = &books.ChargeCost{Currency: money.EUR, Gross: 1050, Cost: 60} // its amount goes back, and its fee does not
 	b.compare()
-	b.charges[0].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 61}
+	b.charges[0].Cost = &books.ChargeCost{Currency: money.EUR, Gross: 1050, Cost: 61}
 	b.compare()
-	booked := func(c checkout.Charged) []string {
+	booked := func(c books.Charged) []string {
 		return storagetest.Value[[]string](t, b.Database, `
 			SELECT array_agg(p.account || ' ' || p.asset || ' ' || p.amount ORDER BY p.account, p.asset)
 			FROM ledger_entry e JOIN ledger_posting p ON p.entry_id = e.id
@@ -373,7 +376,7 @@ func TestReconcileCharges_BooksWhatAChargeCost(t *testing.T) {
 	}, booked(converted))
 	require.Empty(t, booked(later), "not known yet")
 	require.Equal(t, []string{"acquirer:balance EUR -60", "expense:acquirer EUR 60"}, booked(declined), "once")
-	b.charges[2].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 60}
+	b.charges[2].Cost = &books.ChargeCost{Currency: money.EUR, Gross: 1050, Cost: 60}
 	b.compare()
 	require.Len(t, booked(later), 3)
 	b.charges[2].Cost = nil
@@ -385,10 +388,10 @@ func TestReconcileCharges_AnOddCostIsFoundAndStopsNothing(t *testing.T) {
 	b := newBooks(t)
 	odd := b.paid(checkout.OutcomeSucceeded)
 	b.paid(checkout.OutcomeSucceeded)
-	b.charges[0].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: -1}
+	b.charges[0].Cost = &books.ChargeCost{Currency: money.EUR, Gross: 1050, Cost: -1}
 	got := b.compare()
 	require.Equal(t, 2, got.Charges, "the other charge is compared too")
-	require.Equal(t, map[checkout.FindingKind]string{checkout.FindingChargeDiffers: odd.Reference}, b.findings())
+	require.Equal(t, map[books.FindingKind]string{books.FindingChargeDiffers: odd.Reference}, b.findings())
 	b.charges[0].Cost.Cost = 60
 	b.compare()
 	require.Empty(t, b.findings())
@@ -399,8 +402,8 @@ func TestReconcileCharges_StoresWhenTheMoneyIsAvailable(t *testing.T) {
 	b := newBooks(t)
 	known, later := b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded)
 	at := time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)
-	b.charges[0].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 60, AvailableAt: at}
-	b.charges[1].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 60}
+	b.charges[0].Cost = &books.ChargeCost{Currency: money.EUR, Gross: 1050, Cost: 60, AvailableAt: at}
+	b.charges[1].Cost = &books.ChargeCost{Currency: money.EUR, Gross: 1050, Cost: 60}
 	b.compare()
 	require.Equal(t, at, *b.availableAt(known))
 	require.Nil(t, b.availableAt(later))
@@ -418,9 +421,9 @@ func TestBookOldCharges_AsksAgainAboutAnOldCharge(t *testing.T) {
 	old, missing, declined := b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeFailed)
 	b.exec(`UPDATE transaction SET completed_at = completed_at - interval '49 hours'`)
 	at := time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)
-	old.Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 60, AvailableAt: at}
+	old.Cost = &books.ChargeCost{Currency: money.EUR, Gross: 1050, Cost: 60, AvailableAt: at}
 	declined.Cost = old.Cost
-	b.charges, b.old = nil, map[string]checkout.Charged{old.Reference: old, declined.Reference: declined}
+	b.charges, b.old = nil, map[string]books.Charged{old.Reference: old, declined.Reference: declined}
 	b.bookOld()
 	require.Equal(t, at, *b.availableAt(old))
 	require.Nil(t, b.availableAt(missing), "the network does not know it")
@@ -428,7 +431,7 @@ func TestBookOldCharges_AsksAgainAboutAnOldCharge(t *testing.T) {
 	late := missing
 	b.old[late.Reference] = late
 	b.bookOld()
-	require.Equal(t, map[checkout.FindingKind]string{checkout.FindingChargeLate: late.TransactionID}, b.findings())
+	require.Equal(t, map[books.FindingKind]string{books.FindingChargeLate: late.TransactionID}, b.findings())
 	late.Cost = old.Cost
 	b.old[late.Reference] = late
 	b.bookOld()
@@ -445,9 +448,9 @@ func TestBookOldCharges_AsksAboutEachOldCharge(t *testing.T) {
 		b.paid(checkout.OutcomeSucceeded)
 	}
 	b.exec(`UPDATE transaction SET completed_at = completed_at - interval '49 hours'`)
-	last := slices.MaxFunc(b.charges, func(x, y checkout.Charged) int { return strings.Compare(x.Reference, y.Reference) })
-	last.Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 60, AvailableAt: time.Now()}
-	b.charges, b.old = nil, map[string]checkout.Charged{last.Reference: last}
+	last := slices.MaxFunc(b.charges, func(x, y books.Charged) int { return strings.Compare(x.Reference, y.Reference) })
+	last.Cost = &books.ChargeCost{Currency: money.EUR, Gross: 1050, Cost: 60, AvailableAt: time.Now()}
+	b.charges, b.old = nil, map[string]books.Charged{last.Reference: last}
 	b.bookOld()
 	require.NotNil(t, b.availableAt(last))
 }
@@ -461,15 +464,15 @@ func TestReconcileCharges_AfterALongOutageFindsTheLostTime(t *testing.T) {
 	b.exec(`UPDATE acquirer_comparison SET compared_to = compared_to - interval '9 days', read_to = read_to - interval '9 days'`)
 	unmatched := b.paid(checkout.OutcomeFailed)
 	b.charges[0].CreatedAt = time.Now().Add(-away + time.Hour)
-	b.charges = append(b.charges, checkout.Charged{
-		Reference: "pi_lost", TransactionID: "txn_lost", Amount: 1, Currency: checkout.EUR, CreatedAt: time.Now().Add(-away / 2),
+	b.charges = append(b.charges, books.Charged{
+		Reference: "pi_lost", TransactionID: "txn_lost", Amount: 1, Currency: money.EUR, CreatedAt: time.Now().Add(-away / 2),
 	})
-	b.moved = map[time.Time]checkout.Movement{time.Now().Add(-away / 3): {
-		ID: "txn_bank", Kind: checkout.MovementBank, Category: "payout", Currency: checkout.EUR, Amount: -4000,
+	b.moved = map[time.Time]books.Movement{time.Now().Add(-away / 3): {
+		ID: "txn_bank", Kind: books.MovementBank, Category: "payout", Currency: money.EUR, Amount: -4000,
 	}}
 	require.Equal(t, activities.ReconcileChargesResult{Charges: 2, Found: 2}, b.compare())
-	require.Equal(t, map[checkout.FindingKind]string{
-		checkout.FindingChargeUnmatched: unmatched.Reference, checkout.FindingChargeUnknown: "pi_lost",
+	require.Equal(t, map[books.FindingKind]string{
+		books.FindingChargeUnmatched: unmatched.Reference, books.FindingChargeUnknown: "pi_lost",
 	}, b.findings())
 	require.Equal(t, map[string]string{"acquirer:balance": "-4000", "bank": "4000"}, b.ledger())
 	require.Zero(t, b.compare().Charges, "the lost time is compared once")
@@ -513,7 +516,7 @@ func TestReconcileCharges_APartThatFailsStopsNoOther(t *testing.T) {
 	b.awayTo = time.Now().Add(-30 * time.Hour)
 	_, err := run[activities.ReconcileChargesResult](b, b.ReconcileCharges)
 	require.Error(t, err)
-	require.Equal(t, map[checkout.FindingKind]string{checkout.FindingChargeUnmatched: c.Reference}, b.findings())
+	require.Equal(t, map[books.FindingKind]string{books.FindingChargeUnmatched: c.Reference}, b.findings())
 }
 
 // TestReconcileCharges_ThePlaceWaitsForAPartThatFails: the parts behind it are compared, and the next round begins anew.
@@ -526,10 +529,10 @@ func TestReconcileCharges_ThePlaceWaitsForAPartThatFails(t *testing.T) {
 		now, behind := time.Now(), b.paid(checkout.OutcomeFailed)
 		b.change(func(account *activities.Account) {
 			succeeded, odd := account.Succeeded, now.Add(-age)
-			account.Succeeded = func(ctx context.Context, since, until time.Time) iter.Seq2[checkout.Charged, error] {
+			account.Succeeded = func(ctx context.Context, since, until time.Time) iter.Seq2[books.Charged, error] {
 				if !odd.Before(since) && odd.Before(until) {
-					return func(yield func(checkout.Charged, error) bool) {
-						yield(checkout.Charged{}, errors.New("one charge is odd"))
+					return func(yield func(books.Charged, error) bool) {
+						yield(books.Charged{}, errors.New("one charge is odd"))
 					}
 				}
 				return succeeded(ctx, since, until)
@@ -543,7 +546,7 @@ func TestReconcileCharges_ThePlaceWaitsForAPartThatFails(t *testing.T) {
 			require.WithinRange(t, got.ComparedTo, now.Add(-latest-6*time.Hour), now.Add(-latest+time.Minute))
 			require.Equal(t, got.ComparedTo, got.ReadTo)
 		}
-		require.Equal(t, map[checkout.FindingKind]string{checkout.FindingChargeUnmatched: behind.Reference}, b.findings())
+		require.Equal(t, map[books.FindingKind]string{books.FindingChargeUnmatched: behind.Reference}, b.findings())
 	}
 }
 
@@ -554,10 +557,10 @@ func TestReconcileCharges_TheSumsComeFirst(t *testing.T) {
 	b.exec(`UPDATE transaction SET settled = 1`) // no entry tells it
 	listed := 0
 	b.change(func(account *activities.Account) {
-		account.Succeeded = func(context.Context, time.Time, time.Time) iter.Seq2[checkout.Charged, error] {
+		account.Succeeded = func(context.Context, time.Time, time.Time) iter.Seq2[books.Charged, error] {
 			listed++
-			require.Contains(t, b.findings(), checkout.FindingLedgerDiffers)
-			return func(func(checkout.Charged, error) bool) {}
+			require.Contains(t, b.findings(), books.FindingLedgerDiffers)
+			return func(func(books.Charged, error) bool) {}
 		}
 	})
 	b.compare()
@@ -571,27 +574,27 @@ func TestReconcileCharges_AChargeThatBeganLongBefore(t *testing.T) {
 	b.exec(`UPDATE transaction SET completed_at = completed_at - interval '1 hour'`)
 	b.charges = nil
 	untaken.Amount = 0 // the intent is there, and took no money
-	b.old = map[string]checkout.Charged{early.Reference: early, untaken.Reference: untaken}
+	b.old = map[string]books.Charged{early.Reference: early, untaken.Reference: untaken}
 	require.Equal(t, 2, b.compare().Found)
-	require.Contains(t, []string{missing.TransactionID, untaken.TransactionID}, b.findings()[checkout.FindingChargeMissing])
+	require.Contains(t, []string{missing.TransactionID, untaken.TransactionID}, b.findings()[books.FindingChargeMissing])
 }
 
 // TestBookOldCharges_ThoseThatFailHoldUpNoOther: the next try begins with the charges after them. The lists change nothing.
 func TestBookOldCharges_ThoseThatFailHoldUpNoOther(t *testing.T) {
 	b := newBooks(t)
-	all := make([]checkout.Charged, 14)
+	all := make([]books.Charged, 14)
 	for i := range all {
 		all[i] = b.paid(checkout.OutcomeSucceeded)
-		all[i].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 60, AvailableAt: time.Now()}
+		all[i].Cost = &books.ChargeCost{Currency: money.EUR, Gross: 1050, Cost: 60, AvailableAt: time.Now()}
 	}
 	b.exec(`UPDATE transaction SET completed_at = completed_at - interval '50 hours'`)
 	b.charges = nil
 	b.paid(checkout.OutcomeSucceeded)
-	slices.SortFunc(all, func(x, y checkout.Charged) int { return strings.Compare(x.Reference, y.Reference) })
+	slices.SortFunc(all, func(x, y books.Charged) int { return strings.Compare(x.Reference, y.Reference) })
 	b.change(func(account *activities.Account) {
-		account.Charged = func(_ context.Context, reference string) (checkout.Charged, error) {
+		account.Charged = func(_ context.Context, reference string) (books.Charged, error) {
 			if reference < all[13].Reference {
-				return checkout.Charged{}, errors.New("the network cannot answer about it")
+				return books.Charged{}, errors.New("the network cannot answer about it")
 			}
 			return all[13], nil
 		}
@@ -611,13 +614,13 @@ func TestReconcileCharges_OldChargesHoldUpNoList(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	b.change(func(account *activities.Account) {
-		account.Charged = func(ctx context.Context, _ string) (checkout.Charged, error) {
+		account.Charged = func(ctx context.Context, _ string) (books.Charged, error) {
 			<-ctx.Done()
-			return checkout.Charged{}, ctx.Err()
+			return books.Charged{}, ctx.Err()
 		}
 	})
 	require.NoError(t, b.runIn(ctx, b.ReconcileCharges))
-	require.Equal(t, map[checkout.FindingKind]string{checkout.FindingChargeUnmatched: unmatched.Reference}, b.findings())
+	require.Equal(t, map[books.FindingKind]string{books.FindingChargeUnmatched: unmatched.Reference}, b.findings())
 }
 
 // TestReconcileCharges_WhatMayStillChangeIsComparedAgain: also when no round comes to its end.
@@ -627,7 +630,7 @@ func TestReconcileCharges_WhatMayStillChangeIsComparedAgain(t *testing.T) {
 	defer cancel()
 	b.change(func(account *activities.Account) {
 		succeeded := account.Succeeded
-		account.Succeeded = func(_ context.Context, since, until time.Time) iter.Seq2[checkout.Charged, error] {
+		account.Succeeded = func(_ context.Context, since, until time.Time) iter.Seq2[books.Charged, error] {
 			if until.After(time.Now()) {
 				cancel() // the worker stops
 			}
@@ -647,7 +650,7 @@ func TestReconcileCharges_APartThatIsTooLongForATry(t *testing.T) {
 	var stop context.CancelFunc
 	b.change(func(account *activities.Account) {
 		succeeded := account.Succeeded
-		account.Succeeded = func(ctx context.Context, since, until time.Time) iter.Seq2[checkout.Charged, error] {
+		account.Succeeded = func(ctx context.Context, since, until time.Time) iter.Seq2[books.Charged, error] {
 			if until.Sub(since) > time.Hour {
 				stop() // the time of the try is over
 			}

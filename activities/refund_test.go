@@ -17,12 +17,15 @@ import (
 	"example.com/checkout/deploy/standin/acquirer"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // till is the books of a merchant with the double of Stripe.
 type till struct {
-	*books
+	*liveBooks
 
 	card    *acquirer.Acquirer
 	network *stripe.Network
@@ -46,7 +49,7 @@ func newSerialTill(t *testing.T) *till {
 	})
 	require.NoError(t, err)
 	t.Cleanup(double.Stop)
-	w := &till{books: newSerialBooks(t), card: double}
+	w := &till{liveBooks: newSerialBooks(t), card: double}
 	w.network, err = stripe.New(stripe.Options{SecretKey: key, Mode: checkout.ModeLive, APIURL: double.APIURL(), Simulated: true})
 	require.NoError(t, err)
 	w.api = api.NewClient(key, api.WithBackends(api.NewBackendsWithConfig(&api.BackendConfig{
@@ -56,8 +59,8 @@ func newSerialTill(t *testing.T) *till {
 		CardNetwork: w.network, Succeeded: w.network.Succeeded, Movements: w.network.Movements, Charged: w.network.Charged,
 		Risks: w.network.Risks, Events: w.network.Events, Note: w.Store.NoteAcquirerEvent,
 	}
-	a, err := w.Store.OpenTreasury(t.Context(), checkout.ModeLive, checkout.TreasuryAccount{
-		Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, checkout.AccountSnapshot{})
+	a, err := w.Store.OpenTreasury(t.Context(), checkout.ModeLive, treasury.Account{
+		Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, treasury.AccountSnapshot{})
 	require.NoError(t, err)
 	w.account = a.ID
 	return w
@@ -79,7 +82,7 @@ func (w *till) pay(card string) charged {
 	require.NoError(w.t, err)
 	id := checkout.NewID(checkout.PrefixTransaction)
 	order := checkout.ChargeRequest{
-		TransactionID: id, SessionID: s.ID, Attempt: 1, Token: token.ID, Amount: 5000, Currency: checkout.EUR,
+		TransactionID: id, SessionID: s.ID, Attempt: 1, Token: token.ID, Amount: 5000, Currency: money.EUR,
 		ReturnURL: "https://pay.example/return",
 	}
 	p := storagetest.Payment(s.Ref)
@@ -87,7 +90,7 @@ func (w *till) pay(card string) charged {
 	require.NoError(w.t, w.Store.CreatePayment(ctx, p))
 	reference, err := w.network.Prepare(ctx, order)
 	require.NoError(w.t, err)
-	_, err = w.Store.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, reference)
+	_, err = w.Store.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: money.MustRate("1.08")}, reference)
 	require.NoError(w.t, err)
 	got, err := w.network.Confirm(ctx, reference, 1, order)
 	require.NoError(w.t, err)
@@ -96,13 +99,13 @@ func (w *till) pay(card string) charged {
 }
 
 // order orders a refund as an operator does, after the chain was compared.
-func (w *till) order(c charged) (checkout.Refund, error) {
+func (w *till) order(c charged) (books.Refund, error) {
 	w.t.Helper()
-	require.NoError(w.t, w.Store.NoteCompared(w.t.Context(), w.account, checkout.AccountSnapshot{}))
+	require.NoError(w.t, w.Store.NoteCompared(w.t.Context(), w.account, treasury.AccountSnapshot{}))
 	return w.Store.RefundPayout(w.t.Context(), c.payout)
 }
 
-func (w *till) mustOrder(c charged) checkout.Refund {
+func (w *till) mustOrder(c charged) books.Refund {
 	w.t.Helper()
 	r, err := w.order(c)
 	require.NoError(w.t, err)
@@ -113,7 +116,7 @@ func (w *till) mustOrder(c charged) checkout.Refund {
 func (w *till) round() {
 	w.t.Helper()
 	for _, activity := range []any{w.ReadReports, w.SendRefunds, w.LookAtCharges} {
-		_, err := run[int](w.books, activity)
+		_, err := run[int](w.liveBooks, activity)
 		require.NoError(w.t, err)
 	}
 }
@@ -159,7 +162,7 @@ func (w *till) moved(before map[string]string) map[string]string {
 }
 
 // open returns the subjects of the open findings of a kind.
-func (w *till) open(kind checkout.FindingKind) (subjects []string) {
+func (w *till) open(kind books.FindingKind) (subjects []string) {
 	w.t.Helper()
 	all, err := w.Store.OpenFindings(w.t.Context(), checkout.ModeLive)
 	require.NoError(w.t, err)
@@ -187,7 +190,7 @@ func TestRefund_TheBankReturnsIt(t *testing.T) {
 	require.NoError(t, w.card.SettleRefunds(t.Context()))
 	for range 2 {
 		w.round()
-		require.Equal(t, []string{first.ID}, w.open(checkout.FindingRefundFailed))
+		require.Equal(t, []string{first.ID}, w.open(books.FindingRefundFailed))
 		require.Equal(t, owed, w.ledger())
 		w.requireAgrees("returned")
 	}
@@ -195,7 +198,7 @@ func TestRefund_TheBankReturnsIt(t *testing.T) {
 	// The operator refunds once more, and the bank takes it.
 	second := w.mustOrder(c)
 	require.NotEqual(t, first.ID, second.ID)
-	require.Empty(t, w.open(checkout.FindingRefundFailed), "it is ordered again")
+	require.Empty(t, w.open(books.FindingRefundFailed), "it is ordered again")
 	_, err := w.Store.RetryPayout(t.Context(), c.payout)
 	require.ErrorIs(t, err, checkout.ErrPaymentRefunded)
 	w.round()
@@ -217,14 +220,14 @@ func TestRefund_ALostReportOfItsReturnIsAskedFor(t *testing.T) {
 	require.NoError(t, w.card.SettleRefunds(t.Context()))
 	w.exec(`UPDATE acquirer_event SET unseen = false`)
 	look := func() int {
-		n, err := run[int](w.books, w.LookAtCharges)
+		n, err := run[int](w.liveBooks, w.LookAtCharges)
 		require.NoError(t, err)
 		return n
 	}
 	require.Zero(t, look())
 	w.exec(`UPDATE refund SET asked_at = now() - interval '25 hours'`)
 	require.Equal(t, 1, look())
-	require.Len(t, w.open(checkout.FindingRefundFailed), 1)
+	require.Len(t, w.open(books.FindingRefundFailed), 1)
 	require.Equal(t, owed, w.ledger())
 }
 
@@ -239,16 +242,16 @@ func TestRefund_EachStateOfStripe(t *testing.T) {
 	for status, want := range map[string]struct {
 		ours    checkout.RefundStatus
 		books   map[string]string // of a refund of ours
-		others  checkout.RiskStatus
+		others  books.RiskStatus
 		foreign map[string]string // of a refund of somebody else
 	}{
-		"pending": {checkout.RefundPending, refunded, checkout.RiskOpen,
+		"pending": {checkout.RefundPending, refunded, books.RiskOpen,
 			map[string]string{"acquirer:disputed": "5000", "merchant:payable": "-5000"}},
-		"requires_action": {checkout.RefundPending, refunded, checkout.RiskOpen,
+		"requires_action": {checkout.RefundPending, refunded, books.RiskOpen,
 			map[string]string{"acquirer:disputed": "5000", "merchant:payable": "-5000"}},
-		"succeeded": {checkout.RefundSucceeded, refunded, checkout.RiskLost, gone},
-		"failed":    {checkout.RefundFailed, owed, checkout.RiskWon, owed},
-		"canceled":  {checkout.RefundFailed, owed, checkout.RiskWon, owed},
+		"succeeded": {checkout.RefundSucceeded, refunded, books.RiskLost, gone},
+		"failed":    {checkout.RefundFailed, owed, books.RiskWon, owed},
+		"canceled":  {checkout.RefundFailed, owed, books.RiskWon, owed},
 	} {
 		before := w.ledger()
 		c := w.pay("visa")
@@ -259,7 +262,7 @@ func TestRefund_EachStateOfStripe(t *testing.T) {
 		require.Equal(t, want.books, w.moved(before), status)
 		w.requireAgrees("ours " + status)
 		ended := want.ours == checkout.RefundFailed
-		require.Equal(t, ended, slices.Contains(w.open(checkout.FindingRefundFailed), first.ID), status)
+		require.Equal(t, ended, slices.Contains(w.open(books.FindingRefundFailed), first.ID), status)
 		again := w.mustOrder(c)
 		require.Equal(t, ended, again.ID != first.ID, "a failed one is ordered again: %s", status)
 		if !ended {
@@ -278,7 +281,7 @@ func TestRefund_EachStateOfStripe(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want.others, risks[0].Status, status)
 		require.Equal(t, want.foreign, w.moved(before), status)
-		require.Equal(t, want.others != checkout.RiskWon, slices.Contains(w.open(checkout.FindingRefundForeign), risks[0].ID), status)
+		require.Equal(t, want.others != books.RiskWon, slices.Contains(w.open(books.FindingRefundForeign), risks[0].ID), status)
 		w.requireAgrees("of somebody else " + status)
 	}
 }
@@ -289,19 +292,19 @@ func TestDispute_EachStateOfStripe(t *testing.T) {
 	held := map[string]string{"acquirer:disputed": "5000", "merchant:payable": "-5000"}
 	lost := map[string]string{"expense:loss": "5000", "merchant:payable": "-5000"}
 	for status, want := range map[string]struct {
-		risk   checkout.RiskStatus
+		risk   books.RiskStatus
 		books  map[string]string
 		refund string // how an order of a refund ends
 	}{
-		"warning_needs_response": {checkout.RiskInquiry, owed, "made"},
-		"warning_under_review":   {checkout.RiskInquiry, owed, "made"},
-		"warning_closed":         {checkout.RiskWon, owed, "made"},
-		"needs_response":         {checkout.RiskOpen, held, "refused"},
-		"under_review":           {checkout.RiskOpen, held, "refused"},
-		"won":                    {checkout.RiskWon, owed, "made"},
-		"lost":                   {checkout.RiskLost, lost, "not needed"},
-		"prevented":              {checkout.RiskWon, owed, "made"},
-		"resolution":             {checkout.RiskLost, lost, "not needed"}, // prevented by giving the customer the money
+		"warning_needs_response": {books.RiskInquiry, owed, "made"},
+		"warning_under_review":   {books.RiskInquiry, owed, "made"},
+		"warning_closed":         {books.RiskWon, owed, "made"},
+		"needs_response":         {books.RiskOpen, held, "refused"},
+		"under_review":           {books.RiskOpen, held, "refused"},
+		"won":                    {books.RiskWon, owed, "made"},
+		"lost":                   {books.RiskLost, lost, "not needed"},
+		"prevented":              {books.RiskWon, owed, "made"},
+		"resolution":             {books.RiskLost, lost, "not needed"}, // prevented by giving the customer the money
 	} {
 		before := w.ledger()
 		c := w.pay("visa")
@@ -311,7 +314,7 @@ func TestDispute_EachStateOfStripe(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want.risk, risks[0].Status, status)
 		require.Equal(t, want.books, w.moved(before), status)
-		require.Equal(t, want.risk != checkout.RiskWon, slices.Contains(w.open(checkout.FindingChargeDisputed), risks[0].ID), status)
+		require.Equal(t, want.risk != books.RiskWon, slices.Contains(w.open(books.FindingChargeDisputed), risks[0].ID), status)
 		w.requireAgrees("disputed " + status)
 
 		r, err := w.order(c)
@@ -335,9 +338,9 @@ func TestRefund_RefusedForADisputeIsMadeOnceItIsWon(t *testing.T) {
 	c := w.pay("visa")
 	require.NoError(t, w.card.Dispute(t.Context(), c.reference))
 	first := w.mustOrder(c)
-	_, err := run[int](w.books, w.SendRefunds)
+	_, err := run[int](w.liveBooks, w.SendRefunds)
 	require.NoError(t, err)
-	require.Equal(t, []string{first.ID}, w.open(checkout.FindingRefundFailed))
+	require.Equal(t, []string{first.ID}, w.open(books.FindingRefundFailed))
 	all, err := w.Store.OpenFindings(t.Context(), checkout.ModeLive)
 	require.NoError(t, err)
 	require.Contains(t, all[0].Detail, "charge_disputed")
@@ -362,7 +365,7 @@ func TestRefund_ADisputeFailsOneThatWaits(t *testing.T) {
 	w.round()
 	require.NoError(t, w.card.Dispute(t.Context(), c.reference))
 	w.round()
-	require.Equal(t, []string{first.ID}, w.open(checkout.FindingRefundFailed))
+	require.Equal(t, []string{first.ID}, w.open(books.FindingRefundFailed))
 	require.Equal(t, map[string]string{"acquirer:disputed": "5000", "merchant:payable": "-5000"}, w.ledger())
 	w.requireAgrees("disputed")
 }
@@ -380,10 +383,10 @@ func TestRefund_GivesBackWhatIsLeft(t *testing.T) {
 		r := w.mustOrder(c)
 		w.round()
 		require.Equal(t, known, r.Amount == 3000)
-		require.Equal(t, checkout.Amount(3000), w.mustOrder(c).Amount)
+		require.Equal(t, money.Amount(3000), w.mustOrder(c).Amount)
 		require.Equal(t, refunded, w.ledger())
 		w.requireAgrees("refunded")
-		require.Empty(t, w.open(checkout.FindingRefundShort))
+		require.Empty(t, w.open(books.FindingRefundShort))
 	}
 }
 
@@ -397,9 +400,9 @@ func TestRefund_WhatComesBackIsOrderedAgain(t *testing.T) {
 	require.Zero(t, w.mustOrder(c).Amount)
 	require.NoError(t, w.card.SetDispute(t.Context(), c.reference, "won"))
 	w.round()
-	require.Equal(t, []string{c.transaction}, w.open(checkout.FindingRefundShort))
+	require.Equal(t, []string{c.transaction}, w.open(books.FindingRefundShort))
 	w.requireAgrees("won after all")
-	require.Equal(t, checkout.Amount(5000), w.mustOrder(c).Amount)
+	require.Equal(t, money.Amount(5000), w.mustOrder(c).Amount)
 	w.round()
 	require.Equal(t, refunded, w.ledger())
 	require.Empty(t, w.findings())
@@ -422,7 +425,7 @@ func TestRefund_WhatTheMerchantGotTooIsFound(t *testing.T) {
 	})
 	require.NoError(t, err)
 	w.round()
-	require.Equal(t, []string{c.transaction}, w.open(checkout.FindingRefundedAndPaid))
+	require.Equal(t, []string{c.transaction}, w.open(books.FindingRefundedAndPaid))
 	_, err = w.order(c)
 	require.NoError(t, err, "it says how the refund stands")
 }
@@ -489,12 +492,12 @@ func (w *till) takeCourses(courses [][]string) {
 // follow reports that something about a charge has changed, and does what the schedule does.
 func (w *till) follow(c charged) {
 	w.t.Helper()
-	_, err := w.Store.NoteAcquirerEvent(w.t.Context(), checkout.AcquirerEvent{
+	_, err := w.Store.NoteAcquirerEvent(w.t.Context(), books.AcquirerEvent{
 		ID: checkout.NewID(checkout.PrefixEvent), Mode: checkout.ModeLive, Reference: c.reference, Risk: true, CreatedAt: time.Now(),
 	})
 	require.NoError(w.t, err)
 	for _, activity := range []any{w.SendRefunds, w.LookAtCharges} {
-		_, err := run[int](w.books, activity)
+		_, err := run[int](w.liveBooks, activity)
 		require.NoError(w.t, err)
 	}
 }

@@ -17,10 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"example.com/checkout/storage/storagetest"
-	"example.com/checkout/workflows/runs"
-	"example.com/checkout/workflows/runs/runstest"
-
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -33,7 +29,12 @@ import (
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/runs"
+	"example.com/checkout/workflows/runs/runstest"
 )
 
 // spans holds the spans of all requests in all tests.
@@ -62,14 +63,14 @@ func unreachableTemporal(t *testing.T) client.Client {
 	return c
 }
 
-// merchant is a merchant with a key for each mode.
-type merchant struct {
-	checkout.Merchant
+// shop is a merchant with a key for each mode.
+type shop struct {
+	merchant.Merchant
 	testKey, liveKey     string
 	testKeyID, liveKeyID string
 }
 
-func (m merchant) key(mode checkout.Mode) string {
+func (m shop) key(mode checkout.Mode) string {
 	if mode.Live() {
 		return m.liveKey
 	}
@@ -85,7 +86,7 @@ type front struct {
 	config   Config
 	handler  http.Handler
 	log      *bytes.Buffer
-	merchant merchant
+	merchant shop
 }
 
 // plenty are limits that tests of other subjects never reach.
@@ -99,8 +100,8 @@ var plenty = Limits{
 var errPrivate = errors.New("must not lead to a private address")
 
 // anyPayout sets no bounds.
-func anyPayout(checkout.Currency, checkout.PayoutCurrency) (checkout.PayoutBounds, bool) {
-	return checkout.PayoutBounds{Most: checkout.MaxAmount}, true
+func anyPayout(money.Currency, money.PayoutCurrency) (checkout.PayoutBounds, bool) {
+	return checkout.PayoutBounds{Most: money.MaxAmount}, true
 }
 
 func newFront(t *testing.T, change ...func(*Config)) *front {
@@ -119,8 +120,8 @@ func newFront(t *testing.T, change ...func(*Config)) *front {
 			return nil
 		},
 		Payouts: map[checkout.Mode]*Payouts{checkout.ModeLive: {
-			Currencies:   checkout.PayoutCurrencies,
-			NoQuoteSince: func(checkout.Currency, checkout.PayoutCurrency) time.Time { return time.Time{} },
+			Currencies:   money.PayoutCurrencies,
+			NoQuoteSince: func(money.Currency, money.PayoutCurrency) time.Time { return time.Time{} },
 			Bounds:       anyPayout,
 		}},
 		SessionLifetime: checkout.SessionLifetime, Limits: plenty, Shares: limit.NewShares(6), IdempotencyWait: -1,
@@ -156,17 +157,17 @@ func (f *front) second() *front {
 	return &other
 }
 
-func (f *front) newMerchant(guard bool) merchant {
+func (f *front) newMerchant(guard bool) shop {
 	f.t.Helper()
-	m := merchant{Merchant: checkout.Merchant{
+	m := shop{Merchant: merchant.Merchant{
 		ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard",
 		FeeBasisPoints: 100, PaymentAttempts: 3, OrderIDGuard: guard,
 	}}
-	addresses := []checkout.PayoutAddress{{Currency: checkout.USDC, Network: "ethereum", Address: "0xab"}}
+	addresses := []merchant.PayoutAddress{{Currency: money.USDC, Network: "ethereum", Address: "0xab"}}
 	for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
 		require.NoError(f.t, f.store.CreateMerchant(f.t.Context(), m.Merchant, mode, addresses))
-		key, id := checkout.NewAPIKey(mode), checkout.NewID(checkout.PrefixAPIKey)
-		require.NoError(f.t, f.store.CreateAPIKey(f.t.Context(), checkout.APIKey{Ref: checkout.Owner{MerchantID: m.ID, Mode: mode}.Ref(id), Label: "t"}, key))
+		key, id := merchant.NewAPIKey(mode), checkout.NewID(checkout.PrefixAPIKey)
+		require.NoError(f.t, f.store.CreateAPIKey(f.t.Context(), merchant.APIKey{Ref: checkout.Owner{MerchantID: m.ID, Mode: mode}.Ref(id), Label: "t"}, key))
 		if mode.Live() {
 			m.liveKey, m.liveKeyID = key, id
 		} else {
@@ -306,7 +307,7 @@ func (f *front) newReplay(key, endpoint string) string {
 
 // newPayout creates a completed session with a sent payout and returns their ids. Registrations get
 // no events of them.
-func (f *front) newPayout(m merchant, mode checkout.Mode) (session, payout string) {
+func (f *front) newPayout(m shop, mode checkout.Mode) (session, payout string) {
 	f.t.Helper()
 	session, payout = f.newSession(m.key(mode)), checkout.NewID(checkout.PrefixPayout)
 	transaction := checkout.NewID(checkout.PrefixTransaction)
@@ -345,7 +346,7 @@ func (f *front) expireAs(do func(id string) error) {
 }
 
 // endsExpired returns the work of a healthy workflow: it expires the session.
-func (f *front) endsExpired(m merchant, mode checkout.Mode) func(string) error {
+func (f *front) endsExpired(m shop, mode checkout.Mode) func(string) error {
 	return func(id string) error {
 		s, err := f.store.Session(context.Background(), checkout.Owner{MerchantID: m.ID, Mode: mode}.Ref(id))
 		if err != nil {

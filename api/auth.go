@@ -16,6 +16,7 @@ import (
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // anyResource needs no scope: every valid key may ask.
@@ -199,7 +200,7 @@ func bearerHash(headers []string) ([]byte, bool) {
 	if !ok || !strings.EqualFold(scheme, "Bearer") || strings.ContainsFunc(key, outsideKey) {
 		return nil, false
 	}
-	return checkout.HashAPIKey(key)
+	return merchant.HashAPIKey(key)
 }
 
 func outsideKey(r rune) bool {

@@ -19,6 +19,8 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 )
 
 // corpusSeeds are the values and bodies of a category of the corpus of input; its
@@ -75,7 +77,7 @@ func FuzzNewSession(f *testing.F) {
 		CheckAddress:    func(context.Context, checkout.Mode, string) error { return nil },
 	})
 	f.Fuzz(func(t *testing.T, body []byte, live bool) {
-		caller := storage.Caller{Merchant: checkout.Merchant{ID: "mer_1", PaymentAttempts: 3, OrderIDGuard: true}, Key: checkout.APIKey{Ref: checkout.Ref{Owner: checkout.Owner{Mode: checkout.ModeTest}}}}
+		caller := storage.Caller{Merchant: merchant.Merchant{ID: "mer_1", PaymentAttempts: 3, OrderIDGuard: true}, Key: merchant.APIKey{Ref: checkout.Ref{Owner: checkout.Owner{Mode: checkout.ModeTest}}}}
 		if live {
 			caller.Key.Mode = checkout.ModeLive
 		}
@@ -121,8 +123,8 @@ func requireWords(t *testing.T, err error) {
 
 func requireInBounds(t *testing.T, s checkout.Session) {
 	t.Helper()
-	require.GreaterOrEqual(t, s.Amount, checkout.MinAmount)
-	require.LessOrEqual(t, s.Amount, checkout.MaxAmount)
+	require.GreaterOrEqual(t, s.Amount, money.MinAmount)
+	require.LessOrEqual(t, s.Amount, money.MaxAmount)
 	require.True(t, s.Currency.Valid() && s.PayoutCurrency.Valid())
 	require.LessOrEqual(t, len(s.Metadata), maxMetadata)
 	var pairs map[string]any
@@ -167,7 +169,7 @@ func FuzzBearerHash(f *testing.F) {
 			f.Add(headers[0], "")
 		}
 	}
-	key := checkout.NewAPIKey(checkout.ModeTest)
+	key := merchant.NewAPIKey(checkout.ModeTest)
 	for _, value := range []string{"Bearer " + key, "bearer " + key, "BEARER " + key, "Bearer  " + key, "Bearer\t" + key, "Bearer " + key + " ", "Bearer " + key + "0", "Basic " + key} {
 		f.Add(value, "")
 	}

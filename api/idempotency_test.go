@@ -20,6 +20,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -329,7 +330,7 @@ func TestIdempotency_TheSameKeyOfAnotherRouteMerchantOrModeIsItsOwn(t *testing.T
 	}
 	require.Equal(t, 8, f.count("idempotent_request"))
 
-	key, _ := f.newKey(f.merchant, checkout.ModeTest, checkout.ScopeFull)
+	key, _ := f.newKey(f.merchant, checkout.ModeTest, merchant.ScopeFull)
 	shared := f.do("POST", "/v1/checkout", key, validSession, idempotent, "k")
 	require.Equal(t, "true", shared.header.Get("Idempotent-Replayed"), "another key of the same merchant and mode is the same caller")
 	require.Equal(t, 4, f.count("checkout_session"))
@@ -593,10 +594,10 @@ func TestIdempotency_AClientThatGoesAndAPanicLeaveNoClaim(t *testing.T) {
 }
 
 // newKey gives a merchant another key.
-func (f *front) newKey(m merchant, mode checkout.Mode, scopes ...string) (key, id string) {
+func (f *front) newKey(m shop, mode checkout.Mode, scopes ...string) (key, id string) {
 	f.t.Helper()
-	key, id = checkout.NewAPIKey(mode), checkout.NewID(checkout.PrefixAPIKey)
+	key, id = merchant.NewAPIKey(mode), checkout.NewID(checkout.PrefixAPIKey)
 	require.NoError(f.t, f.store.CreateAPIKey(f.t.Context(),
-		checkout.APIKey{Ref: checkout.Owner{MerchantID: m.ID, Mode: mode}.Ref(id), Label: "t", Scopes: scopes}, key))
+		merchant.APIKey{Ref: checkout.Owner{MerchantID: m.ID, Mode: mode}.Ref(id), Label: "t", Scopes: scopes}, key))
 	return key, id
 }

@@ -105,7 +105,7 @@ var creates = []string{"POST /v1/checkout", "POST /v1/webhooks"}
 
 // owner is a merchant in one mode. Every owner has one thing of each kind.
 type owner struct {
-	merchant merchant
+	merchant shop
 	mode     checkout.Mode
 	things   map[string]string // key: the name in a reach
 	unknown  map[string]string // ids of the same shape and place in an order, of things that do not exist
@@ -130,7 +130,7 @@ func newIsolation(t *testing.T) *isolation {
 	m := &isolation{front: newFront(t)}
 	m.conn = m.Connect(t)
 	m.tables = m.fingerprintSQL()
-	for i, merchant := range []merchant{m.merchant, m.newMerchant(true)} {
+	for i, merchant := range []shop{m.merchant, m.newMerchant(true)} {
 		for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
 			m.owners = append(m.owners, m.newOwner(merchant, mode, fmt.Sprintf("%s-%c", mode, 'a'+i)))
 		}
@@ -157,7 +157,7 @@ func (m *isolation) awaitFeed() {
 }
 
 // newOwner makes one thing of each kind. name is part of their texts, so that owners differ.
-func (m *isolation) newOwner(who merchant, mode checkout.Mode, name string) owner {
+func (m *isolation) newOwner(who shop, mode checkout.Mode, name string) owner {
 	m.t.Helper()
 	o := owner{merchant: who, mode: mode}
 	created := m.do("POST", "/v1/webhooks", o.key(), registrationOf("https://"+name+".example/hook"), idempotencyHeader, "register-"+name)

@@ -11,6 +11,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // slowly sets limits with these bursts. A token comes back after a quarter of an hour, when go test has given up.
@@ -62,7 +63,7 @@ func TestLimits_TenTimesTheBurstGetsTheBurst(t *testing.T) {
 
 func TestLimits_AreOnEveryAnswerToAValidKey(t *testing.T) {
 	f := newFront(t)
-	read, _ := f.newKey(f.merchant, checkout.ModeTest, checkout.ScopeRead)
+	read, _ := f.newKey(f.merchant, checkout.ModeTest, merchant.ScopeRead)
 	f.temporal.Start = nil
 	for status, got := range map[int]answer{
 		200: f.do("GET", "/v1/checkout", f.merchant.testKey, ""),
@@ -107,7 +108,7 @@ func TestLimits_BadKeysArePerAddress(t *testing.T) {
 		return f.send(r)
 	}
 	for i := range 70 {
-		key := map[int]string{0: "", 1: someKey, 2: checkout.NewAPIKey(checkout.ModeLive)}[i%3]
+		key := map[int]string{0: "", 1: someKey, 2: merchant.NewAPIKey(checkout.ModeLive)}[i%3]
 		got := from("192.0.2.1:"+strconv.Itoa(1000+i), key)
 		require.Empty(t, got.header.Get("RateLimit-Limit"), "an address is told nothing")
 		if i < 7 {

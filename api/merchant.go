@@ -3,7 +3,8 @@ package api
 import (
 	"net/http"
 
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 )
 
 // merchantAnswer says whose key it is, and what the key may do.
@@ -12,22 +13,22 @@ type merchantAnswer struct {
 	Name            string                   `json:"name"`
 	Livemode        bool                     `json:"livemode"`
 	Plan            planAnswer               `json:"plan"`
-	PayoutAddresses []checkout.PayoutAddress `json:"payout_addresses"` // masked
+	PayoutAddresses []merchant.PayoutAddress `json:"payout_addresses"` // masked
 	Key             keyAnswer                `json:"key"`
 }
 
 // planAnswer is the price of a payment.
 type planAnswer struct {
-	Name           string          `json:"name"`
-	FeeBasisPoints int64           `json:"fee_basis_points"`
-	FeeFixed       checkout.Amount `json:"fee_fixed"`
+	Name           string       `json:"name"`
+	FeeBasisPoints int64        `json:"fee_basis_points"`
+	FeeFixed       money.Amount `json:"fee_fixed"`
 }
 
 // keyAnswer is the key of the request, without its secret.
 type keyAnswer struct {
 	ID     string          `json:"id"`
 	Label  string          `json:"label"`
-	Scopes checkout.Scopes `json:"scopes"`
+	Scopes merchant.Scopes `json:"scopes"`
 }
 
 // getMerchant serves GET /v1/merchant. Every key may ask who it is.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // Limits of metadata. Source: api/interface.md, "Limits", and api/decisions/sessions.md, "metadata".
@@ -94,14 +94,14 @@ func (f fields) metadataPair(pair member) {
 // too large. Order ids above 2^53 are an example. A zero fits with every exponent, but PostgreSQL and readers with big
 // decimals refuse a large one.
 func (f fields) double(param, token string) {
-	number, _ := checkout.ParseDecimal(token) // cannot fail after checkSyntax
+	number, _ := money.ParseDecimal(token) // cannot fail after checkSyntax
 	switch next, same, fits := number.Double(); {
 	case !fits:
 		f.add(param, "must fit into a 64-bit float (at most 1.8e308); send it as a string")
 	case !same:
 		f.add(param, fmt.Sprintf("must be exact as a 64-bit float: readers would get %s; send it as a string", next))
 	default:
-		if e := checkout.Exponent(token); e < -maxExponent || e > maxExponent {
+		if e := money.Exponent(token); e < -maxExponent || e > maxExponent {
 			f.add(param, fmt.Sprintf("must have an exponent between -%[1]d and %[1]d; send %[2]s", maxExponent, next))
 		}
 	}

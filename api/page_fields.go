@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // What the hosted page shows of a session beside its terms. Source: api/decisions/sessions.md.
@@ -50,7 +51,7 @@ func optionalChoiceOf[T ~string](f fields, name string, choices []T) *T {
 }
 
 // lineItems reads what the customer buys. The items must add up to amount, when both can be read.
-func (f fields) lineItems(amount checkout.Amount, mode checkout.Mode) []checkout.LineItem {
+func (f fields) lineItems(amount money.Amount, mode checkout.Mode) []checkout.LineItem {
 	const name = "line_items"
 	value, ok := f.optional(name)
 	if !ok {
@@ -96,7 +97,7 @@ func (f fields) lineItem(at string, value jsontext.Value, mode checkout.Mode) (i
 		item.Quantity = of.whole("quantity", 1, checkout.MaxQuantity, 0)
 	}
 	if price, ok := of.required("unit_amount"); ok {
-		item.UnitAmount, err = checkout.ParseUnitAmount(string(price))
+		item.UnitAmount, err = money.ParseUnitAmount(string(price))
 		if err != nil {
 			of.add("unit_amount", err.Error()) // ParseUnitAmount writes its errors for merchants
 		}

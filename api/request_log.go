@@ -11,6 +11,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // RequestLog collects the requests with a valid key and writes them in batches, so that no request waits for its
@@ -22,7 +23,7 @@ type RequestLog struct {
 	full  chan struct{} // a batch is complete
 
 	mu   sync.Mutex
-	rows []checkout.APIRequest
+	rows []merchant.APIRequest
 }
 
 // Sizes and times of a RequestLog. A waiting request takes about 300 bytes.
@@ -43,7 +44,7 @@ func NewRequestLog(store *storage.Store, log *slog.Logger) *RequestLog {
 }
 
 // add notes a request. It never waits.
-func (l *RequestLog) add(ctx context.Context, r checkout.APIRequest) {
+func (l *RequestLog) add(ctx context.Context, r merchant.APIRequest) {
 	l.mu.Lock()
 	n := len(l.rows)
 	if n < requestBuffer {
@@ -91,7 +92,7 @@ func (l *RequestLog) Flush(ctx context.Context) {
 	}
 }
 
-func (l *RequestLog) write(ctx context.Context, batch []checkout.APIRequest) {
+func (l *RequestLog) write(ctx context.Context, batch []merchant.APIRequest) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeLeft)
 	defer cancel()
 	if err := l.store.LogRequests(ctx, batch); err != nil {
@@ -101,8 +102,8 @@ func (l *RequestLog) write(ctx context.Context, batch []checkout.APIRequest) {
 }
 
 // logged returns the row of a request. Only a valid key has one.
-func (ex *exchange) logged(method, route string, status int, code string, began time.Time) checkout.APIRequest {
-	return checkout.APIRequest{
+func (ex *exchange) logged(method, route string, status int, code string, began time.Time) merchant.APIRequest {
+	return merchant.APIRequest{
 		Ref:       ex.caller.Key.Owner.Ref(checkout.NewID(checkout.PrefixRequest)),
 		RequestID: ex.requestID, KeyID: ex.caller.Key.ID, Method: method, Route: route, Status: status, Error: code,
 		SessionID: ex.sessionID, Duration: time.Since(began), CreatedAt: began.UTC().Truncate(time.Millisecond),

@@ -11,6 +11,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 func TestRequestLog_HasEveryRequestWithAKeyAndNothingSecret(t *testing.T) {
@@ -34,7 +35,7 @@ func TestRequestLog_HasEveryRequestWithAKeyAndNothingSecret(t *testing.T) {
 	f.do("POST", "/v1/checkout/"+session+"/expire", f.merchant.testKey, "")
 	f.do("GET", "/v1/checkout/"+session, f.merchant.liveKey, "") // a 404
 	requests.Flush(t.Context())
-	list := func(mode checkout.Mode) (rows []checkout.APIRequest) {
+	list := func(mode checkout.Mode) (rows []merchant.APIRequest) {
 		rows, err := f.store.Requests(t.Context(), f.merchant.Owner(mode), storage.RequestFilter{}, pg.Page{Limit: 10})
 		require.NoError(t, err)
 		return rows
@@ -66,8 +67,8 @@ func TestRequestLog_HasEveryRequestWithAKeyAndNothingSecret(t *testing.T) {
 func TestRequestLog_DropsWhatItCannotHold(t *testing.T) {
 	f := newFront(t)
 	requests := NewRequestLog(f.store, slog.New(slog.DiscardHandler))
-	row := func() checkout.APIRequest {
-		ex := &exchange{requestID: "r", caller: storage.Caller{Key: checkout.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref("key_1")}}}
+	row := func() merchant.APIRequest {
+		ex := &exchange{requestID: "r", caller: storage.Caller{Key: merchant.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref("key_1")}}}
 		return ex.logged("GET", "/v1/merchant", 200, "", time.Now())
 	}
 	for range requestBuffer + 5 {

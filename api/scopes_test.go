@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // scopedRoutes are all routes that need a key, with the scopes that allow them besides full. Read
@@ -43,7 +44,7 @@ var scopedRoutes = [][]string{
 	{"GET", "/v1/events/{id}", "read", "events:read"},
 	{"GET", "/v1/transactions", "read", "checkout:read", "checkout:write"},
 	{"GET", "/v1/transactions/{id}", "read", "checkout:read", "checkout:write"},
-	slices.Concat([]string{"GET", "/v1/merchant"}, checkout.AllScopes),
+	slices.Concat([]string{"GET", "/v1/merchant"}, merchant.AllScopes),
 	{"GET", "/v1/payouts", "read", "payouts:read", "payouts:write"},
 	{"GET", "/v1/payouts/{id}", "read", "payouts:read", "payouts:write"},
 	{"POST", "/v1/payouts/{id}/retry", "payouts:write"},
@@ -57,7 +58,7 @@ func TestScopes_EveryRouteAndScope(t *testing.T) {
 	}
 	slices.Sort(known)
 	require.Equal(t, f.routes(), known, "every route that needs a key has a line")
-	for _, scope := range checkout.AllScopes {
+	for _, scope := range merchant.AllScopes {
 		key, _ := f.newKey(f.merchant, checkout.ModeTest, scope)
 		for _, route := range scopedRoutes {
 			allowed := scope == "full" || slices.Contains(route[2:], scope)
@@ -99,7 +100,7 @@ func TestScopes_OfAKey(t *testing.T) {
 
 func TestScopes_AKeptAnswerIsNotForAKeyThatMayNot(t *testing.T) {
 	f := newFront(t)
-	read, _ := f.newKey(f.merchant, checkout.ModeTest, checkout.ScopeRead)
+	read, _ := f.newKey(f.merchant, checkout.ModeTest, merchant.ScopeRead)
 	body := `{"url":"https://shop.example/hook","events":["*"]}`
 	first := f.do("POST", "/v1/webhooks", f.merchant.testKey, body, idempotent, "k")
 	require.Equal(t, 201, first.status)

@@ -24,6 +24,8 @@ import (
 	"example.com/checkout/api/web"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/runs"
 	"example.com/checkout/workflows/webhook"
 )
@@ -59,10 +61,10 @@ type Config struct {
 
 // Payouts says what the real chains of a mode offer.
 type Payouts struct {
-	Currencies []checkout.PayoutCurrency // what can be paid out
+	Currencies []money.PayoutCurrency // what can be paid out
 	// NoQuoteSince returns since when there has been no exchange rate, the zero time while there is
 	// one.
-	NoQuoteSince func(from checkout.Currency, to checkout.PayoutCurrency) time.Time
+	NoQuoteSince func(from money.Currency, to money.PayoutCurrency) time.Time
 	// Bounds says what can be paid out at present. It asks nobody.
 	Bounds checkout.FindBounds
 }
@@ -118,9 +120,9 @@ const (
 
 // routes adds every route.
 func (s *Server) routes(router *mux.Router) {
-	checkouts := func(h handler) handler { return s.keyed(checkout.ResourceCheckout, h) }
-	events := func(h handler) handler { return s.keyed(checkout.ResourceEvents, h) }
-	payouts := func(h handler) handler { return s.keyed(checkout.ResourcePayouts, h) }
+	checkouts := func(h handler) handler { return s.keyed(merchant.ResourceCheckout, h) }
+	events := func(h handler) handler { return s.keyed(merchant.ResourceEvents, h) }
+	payouts := func(h handler) handler { return s.keyed(merchant.ResourcePayouts, h) }
 
 	event := byID(checkout.PrefixEvent, s.Store.Event)
 	payout := byID(checkout.PrefixPayout, s.Store.Payout)
@@ -151,7 +153,7 @@ func (s *Server) routes(router *mux.Router) {
 // webhookRoutes adds the routes of registrations and of bulk replays. mux takes the first route that fits, so
 // /v1/webhooks/verify comes before /v1/webhooks/{id}. No id looks like "verify".
 func (s *Server) webhookRoutes(router *mux.Router) {
-	webhooks := func(h handler) handler { return s.keyed(checkout.ResourceWebhooks, h) }
+	webhooks := func(h handler) handler { return s.keyed(merchant.ResourceWebhooks, h) }
 	endpoint := byID(checkout.PrefixEndpoint, s.Store.Endpoint)
 	replay := byID(checkout.PrefixReplay, s.Store.Replay)
 
@@ -174,7 +176,7 @@ func (s *Server) webhookRoutes(router *mux.Router) {
 }
 
 func (s *Server) deliveryRoutes(router *mux.Router) {
-	deliveries := func(h handler) handler { return s.keyed(checkout.ResourceDeliveries, h) }
+	deliveries := func(h handler) handler { return s.keyed(merchant.ResourceDeliveries, h) }
 	delivery := byID(checkout.PrefixDelivery, s.Store.Delivery)
 
 	s.route(router, "/v1/deliveries", methods{get: deliveries(s.listDeliveries)})

@@ -22,6 +22,7 @@ import (
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/runs"
 	"example.com/checkout/workflows/webhook"
 )
@@ -115,7 +116,7 @@ func TestServer_UnknownErrorsAreFixedWords(t *testing.T) {
 		{fmt.Errorf("hush: %w", webhook.ErrReplayRunning), 409, "replay_running"},
 		{fmt.Errorf("hush: %w", webhook.ErrReplayRate), 409, "replay_rate_exceeded"},
 		{fmt.Errorf("hush: %w", &limit.TooOftenError{Wait: time.Second}), 429, "rate_limited"},
-		{fmt.Errorf("hush: %w", checkout.ErrEmailInUse), 500, "internal_error"}, // no merchant was ever told of it
+		{fmt.Errorf("hush: %w", merchant.ErrEmailInUse), 500, "internal_error"}, // no merchant was ever told of it
 		{fmt.Errorf("hush: %w", runs.ErrOutcomeUnknown), 503, "unavailable"},
 		{fmt.Errorf("hush: %w", context.DeadlineExceeded), 503, "unavailable"},
 		{fmt.Errorf("hush: %w", context.Canceled), 503, "unavailable"},

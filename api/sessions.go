@@ -17,6 +17,8 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -148,8 +150,8 @@ func (s *Server) newSession(ctx context.Context, caller storage.Caller, members 
 	n.Session = checkout.Session{
 		Ref:            caller.Merchant.Owner(mode).Ref(newID(ctx, checkout.PrefixSession)),
 		Amount:         f.amount(),
-		Currency:       requiredChoice(f, "currency", checkout.Currencies),
-		PayoutCurrency: requiredChoice(f, "payout_currency", checkout.PayoutCurrencies),
+		Currency:       requiredChoice(f, "currency", money.Currencies),
+		PayoutCurrency: requiredChoice(f, "payout_currency", money.PayoutCurrencies),
 		CustomerEmail:  f.email("customer_email"),
 		MaxAttempts:    caller.Merchant.PaymentAttempts,
 	}
@@ -212,8 +214,8 @@ func (s *Server) receiver(ctx context.Context, f fields, name string, mode check
 	return &text
 }
 
-// amount reads a required JSON number; see checkout.ParseAmount.
-func (f fields) amount() checkout.Amount {
+// amount reads a required JSON number; see money.ParseAmount.
+func (f fields) amount() money.Amount {
 	const name = "amount"
 	value, ok := f.required(name)
 	if !ok {
@@ -221,7 +223,7 @@ func (f fields) amount() checkout.Amount {
 	}
 	switch value.Kind() {
 	case '0':
-		amount, err := checkout.ParseAmount(string(value))
+		amount, err := money.ParseAmount(string(value))
 		if err != nil {
 			f.add(name, err.Error()) // ParseAmount writes its errors for merchants
 		}
@@ -229,18 +231,18 @@ func (f fields) amount() checkout.Amount {
 	case '"': // libraries for decimals write strings
 		f.add(name, quotedAmount(unquote(value)))
 	default:
-		f.add(name, checkout.ErrAmountFormat.Error())
+		f.add(name, money.ErrAmountFormat.Error())
 	}
 	return 0
 }
 
 // quotedAmount returns the fault for an amount sent as a string.
 func quotedAmount(text string) string {
-	amount, err := checkout.ParseAmount(text)
+	amount, err := money.ParseAmount(text)
 	switch {
 	case err == nil:
 		return fmt.Sprintf("must be a number, not a string; send %s without quotes", amount)
-	case errors.Is(err, checkout.ErrAmountFormat):
+	case errors.Is(err, money.ErrAmountFormat):
 		return err.Error()
 	}
 	return "must be a number, not a string; " + err.Error()
@@ -253,7 +255,7 @@ const noRateFor = 2 * time.Minute
 // checkPayout refuses a session that cannot be paid or paid out: no live mode, a currency without a
 // treasury, no payout address on a real chain, no exchange rate, or an amount that is too small or too large.
 // The sandbox pays everything.
-func (s *Server) checkPayout(ctx context.Context, n checkout.Session, fee checkout.Fee) error {
+func (s *Server) checkPayout(ctx context.Context, n checkout.Session, fee merchant.Fee) error {
 	offered := s.Payouts[n.Mode]
 	switch {
 	case offered == nil && n.Mode.Live():
@@ -279,7 +281,7 @@ func (s *Server) checkPayout(ctx context.Context, n checkout.Session, fee checko
 }
 
 // checkBounds refuses an amount that, after our fee, is too small or too large to be paid out.
-func (p *Payouts) checkBounds(n checkout.Session, fee checkout.Fee) error {
+func (p *Payouts) checkBounds(n checkout.Session, fee merchant.Fee) error {
 	bounds, known := p.Bounds(n.Currency, n.PayoutCurrency)
 	if !known {
 		return checkout.ErrPaymentNotPossible

@@ -17,6 +17,8 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/runs"
 	"example.com/checkout/workflows/webhook"
 )
@@ -238,7 +240,7 @@ func TestCreateSession_LiveNeedsACardAcquirer(t *testing.T) {
 }
 
 func TestCreateSession_LiveNeedsATreasuryForTheCurrency(t *testing.T) {
-	f := newFront(t, func(c *Config) { c.Payouts[checkout.ModeLive].Currencies = []checkout.PayoutCurrency{checkout.ETH} })
+	f := newFront(t, func(c *Config) { c.Payouts[checkout.ModeLive].Currencies = []money.PayoutCurrency{money.ETH} })
 	got := f.do("POST", "/v1/checkout", f.merchant.liveKey, validSession)
 	require.Equal(t, 403, got.status)
 	require.Equal(t, "Live mode is not available for USDC.", got.json["message"])
@@ -248,7 +250,7 @@ func TestCreateSession_LiveNeedsATreasuryForTheCurrency(t *testing.T) {
 func TestCreateSession_LiveNeedsAnExchangeRate(t *testing.T) {
 	var since time.Time
 	f := newFront(t, func(c *Config) {
-		c.Payouts[checkout.ModeLive].NoQuoteSince = func(checkout.Currency, checkout.PayoutCurrency) time.Time { return since }
+		c.Payouts[checkout.ModeLive].NoQuoteSince = func(money.Currency, money.PayoutCurrency) time.Time { return since }
 	})
 	since = time.Now().Add(-time.Minute)
 	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.liveKey, validSession).status, "a short gap")
@@ -263,8 +265,8 @@ func TestCreateSession_LiveNeedsAnExchangeRate(t *testing.T) {
 
 func TestCreateSession_LiveNeedsAnAmountThatCanBePaidOut(t *testing.T) {
 	f := newFront(t, func(c *Config) {
-		c.Payouts[checkout.ModeLive].Bounds = func(from checkout.Currency, _ checkout.PayoutCurrency) (checkout.PayoutBounds, bool) {
-			return checkout.PayoutBounds{Least: 1400, Most: 916_000}, from == checkout.EUR
+		c.Payouts[checkout.ModeLive].Bounds = func(from money.Currency, _ money.PayoutCurrency) (checkout.PayoutBounds, bool) {
+			return checkout.PayoutBounds{Least: 1400, Most: 916_000}, from == money.EUR
 		}
 	})
 	create := func(key, amount, currency string) answer {
@@ -307,8 +309,8 @@ func TestCreateSession_OnTestNetworks(t *testing.T) {
 	var since time.Time
 	f := newFront(t, func(c *Config) {
 		c.Payouts[checkout.ModeTest] = &Payouts{
-			Currencies:   []checkout.PayoutCurrency{checkout.USDC, checkout.ETH},
-			NoQuoteSince: func(checkout.Currency, checkout.PayoutCurrency) time.Time { return since },
+			Currencies:   []money.PayoutCurrency{money.USDC, money.ETH},
+			NoQuoteSince: func(money.Currency, money.PayoutCurrency) time.Time { return since },
 			Bounds:       anyPayout,
 		}
 	})
@@ -323,8 +325,8 @@ func TestCreateSession_OnTestNetworks(t *testing.T) {
 	address := func(to string) {
 		t.Helper()
 		_, err := f.store.ChangeMerchant(t.Context(), storage.MerchantChange{
-			MerchantID: f.merchant.ID, Mode: checkout.ModeTest, Addresses: []checkout.PayoutAddress{{Currency: checkout.ETH, Network: "ethereum", Address: to}},
-			By: checkout.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: f.merchant.ID},
+			MerchantID: f.merchant.ID, Mode: checkout.ModeTest, Addresses: []merchant.PayoutAddress{{Currency: money.ETH, Network: "ethereum", Address: to}},
+			By: merchant.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: f.merchant.ID},
 		})
 		require.NoError(t, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,9 +27,23 @@ const (
 // topLevel is everything that lies at the top of the repository, apart from dot files.
 var topLevel = []string{"README.md", "activities", "api", "deploy", "go.mod", "go.sum", "storage", "worker", "workflows"}
 
-// leaves are the packages that hold the words of the trade: they use the standard library, nothing that talks to the
-// world, and no library that could make them depend on one.
-var leaves = []string{"workflows/checkout", "workflows/webhook"}
+// The packages that hold the words of the trade, each those of one product.
+const (
+	money    = "workflows/money"
+	checkout = "workflows/checkout"
+	merchant = "workflows/merchant"
+	treasury = "workflows/treasury"
+	books    = "workflows/books"
+	webhook  = "workflows/webhook"
+)
+
+// leaves are these packages. They use the standard library, nothing that talks to the world, and no library that could
+// make them depend on one.
+var leaves = []string{money, checkout, merchant, treasury, books, webhook}
+
+// ofDeliveries matches the names of the files that are about webhooks and their deliveries only. They do not compile
+// anew for a word of the treasury.
+var ofDeliveries = regexp.MustCompile(`attempt|deliver|endpoint|replay|webhook`)
 
 // idna has the rules for names in Unicode and no I/O. net/http uses a copy of it for the hosts that it calls.
 const idna = "golang.org/x/net/idna"
@@ -38,42 +53,46 @@ const contract = "workflows/contract"
 
 // mayImport says for each package which packages of this module it may import. The packages of deploy/ are in rooms.
 var mayImport = map[string][]string{
-	"workflows/checkout":  {},
-	"workflows/address":   {leaves[0]},
-	"workflows/webhook":   {"workflows/checkout"},
-	contract:              leaves,
-	"storage":             {"storage/account", "storage/pg", leaves[0], leaves[1]},
-	"storage/account":     {"storage/pg", leaves[0], leaves[1]},
-	"storage/pg":          {leaves[0]},
+	money:                 {},
+	checkout:              {money},
+	merchant:              {money, checkout},
+	treasury:              {money, checkout},
+	books:                 {money, checkout},
+	"workflows/address":   {money, checkout},
+	webhook:               {money, checkout, merchant},
+	contract:              {checkout, webhook},
+	"storage":             {"storage/account", "storage/pg", money, checkout, merchant, treasury, books, webhook},
+	"storage/account":     {"storage/pg", checkout, merchant, webhook},
+	"storage/pg":          {checkout, merchant},
 	"storage/pgtemp":      {},
-	"storage/storagetest": {"storage", "storage/pg", "storage/pgtemp", leaves[0]},
-	"activities":          {"storage", "storage/account", "storage/pg", contract, leaves[0], leaves[1]},
-	"activities/sandbox":  {"storage", leaves[0], leaves[1]},
-	"activities/rate":     {leaves[0]},
-	"activities/mail":     {"storage", "storage/account", leaves[0]},
-	"activities/treasury": {"storage", leaves[0], leaves[1]},
-	"workflows":           {"activities", contract, leaves[0], leaves[1]}, // method references and their inputs
-	"workflows/runs":      {contract, leaves[0], leaves[1]},
+	"storage/storagetest": {"storage", "storage/pg", "storage/pgtemp", money, checkout},
+	"activities":          {"storage", "storage/account", "storage/pg", contract, checkout, treasury, books, webhook},
+	"activities/sandbox":  {"storage", money, checkout, treasury},
+	"activities/rate":     {money, checkout},
+	"activities/mail":     {"storage", "storage/account", checkout, merchant},
+	"activities/treasury": {"storage", "workflows/address", money, checkout, merchant, treasury, books},
+	"workflows":           {"activities", contract, checkout, treasury, webhook}, // method references and their inputs
+	"workflows/runs":      {contract, checkout, webhook},
 	"worker":              {"workflows", "activities", contract},
 	"api/conformance":     {},
-	"api/sdk":             {},                                                                     // a module of its own, which merchants install
-	"api/action":          {"workflows/runs", "storage", "storage/account", leaves[0], leaves[1]}, // what api, api/dashboard and the command line do alike
-	"api/web":             {leaves[0]},
+	"api/sdk":             {},                                                                            // a module of its own, which merchants install
+	"api/action":          {"workflows/runs", "storage", "storage/account", checkout, merchant, webhook}, // what api, api/dashboard and the command line do alike
+	"api/web":             {checkout},
 	"api/limit":           {"api/web", "storage"},
-	"api/passhash":        {"api/limit", leaves[0]},
-	"api/acquirer":        {"api/web", "storage", leaves[0]},
+	"api/passhash":        {"api/limit", merchant},
+	"api/acquirer":        {"api/web", "storage", checkout, books},
 	"api/health":          {},
-	"api/failure":         {"api/limit", "workflows/runs", "storage", "storage/account", "storage/pg", leaves[0], leaves[1]},
-	"api":                 {"api/action", "api/failure", "api/health", "api/limit", "api/web", "workflows/runs", "storage", "storage/pg", leaves[0], leaves[1]},
-	"api/hosted":          {"api/failure", "api/limit", "api/web", contract, "workflows/runs", "storage", "storage/account", leaves[0], leaves[1]},
-	"api/dashboard":       {"api/action", "api/dashboard/face", "api/dashboard/login", "api/failure", "api/limit", "api/web", "workflows/address", "workflows/runs", "storage", "storage/account", "storage/pg", leaves[0], leaves[1]},
-	"api/dashboard/face":  {"api/action", "api/limit", "storage", "storage/account", "storage/pg", leaves[0]},
-	"api/dashboard/login": {"api/dashboard/face", "api/failure", "api/limit", "api/passhash", "api/web", "storage", "storage/account", leaves[0]},
-	"activities/stripe":   {leaves[0]},
+	"api/failure":         {"api/limit", "workflows/runs", "storage", "storage/account", "storage/pg", checkout, merchant, webhook},
+	"api":                 {"api/action", "api/failure", "api/health", "api/limit", "api/web", "workflows/runs", "storage", "storage/pg", money, checkout, merchant, webhook},
+	"api/hosted":          {"api/failure", "api/limit", "api/web", contract, "workflows/runs", "storage", "storage/account", money, checkout, merchant, webhook},
+	"api/dashboard":       {"api/action", "api/dashboard/face", "api/dashboard/login", "api/failure", "api/limit", "api/web", "workflows/address", "workflows/runs", "storage", "storage/account", "storage/pg", money, checkout, merchant, webhook},
+	"api/dashboard/face":  {"api/action", "api/limit", "storage", "storage/account", "storage/pg", checkout, merchant},
+	"api/dashboard/login": {"api/dashboard/face", "api/failure", "api/limit", "api/passhash", "api/web", "storage", "storage/account", checkout, merchant},
+	"activities/stripe":   {money, checkout, books},
 
 	"activities/jsonrpc":  {},
-	"activities/bitcoin":  {"activities/jsonrpc", "workflows/address", leaves[0]},
-	"activities/ethereum": {"activities/jsonrpc", "workflows/address", leaves[0]},
+	"activities/bitcoin":  {"activities/jsonrpc", "workflows/address", money, checkout, treasury},
+	"activities/ethereum": {"activities/jsonrpc", "workflows/address", money, checkout, treasury},
 
 	"workflows/runs/runstest": {contract},
 }
@@ -190,6 +209,9 @@ func TestImports_FollowTheTable(t *testing.T) {
 			if fault := line.broken(); fault != "" {
 				faults[fault+" ("+name+")"] = true
 			}
+			if imported == module+"/"+treasury && !line.test && ofDeliveries.MatchString(path.Base(name)) {
+				faults[name+" imports "+treasury+": it is about webhooks"] = true
+			}
 		}
 	})
 	require.Greater(t, files, 50, "the test did not find the sources")
@@ -218,6 +240,9 @@ func TestImports_TheTableCanFail(t *testing.T) {
 		{"activities/ethereum", module + "/deploy/standin/chains", false, "activities/ethereum imports deploy/standin/chains: only packages below deploy/ may import deploy/"},
 		{"deploy/program/app", module + "/deploy/program/config", false, ""},
 		{"deploy/program/app", module + "/api/dashboard", false, "deploy/program/app imports api/dashboard: packages of deploy/program/app may import deploy/program, activities, api/action, storage, workflows"},
+		{"workflows/treasury", module + "/workflows/checkout", false, ""},
+		{"workflows/checkout", module + "/workflows/treasury", false, "workflows/checkout imports workflows/treasury: of this module it may import workflows/money"},
+		{"workflows/webhook", module + "/workflows/treasury", false, "workflows/webhook imports workflows/treasury: of this module it may import workflows/money, workflows/checkout, workflows/merchant"},
 		{"workflows/checkout", "encoding/json", false, ""},
 		{"workflows/checkout", "net/http/httptest", false, "workflows/checkout imports net/http/httptest: it holds rules and knows no HTTP"},
 		{"workflows/webhook", "go.temporal.io/sdk/workflow", false, "workflows/webhook imports go.temporal.io/sdk/workflow: it may use the standard library only"},

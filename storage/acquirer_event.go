@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"example.com/checkout/storage/pg"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 )
 
 // NoteAcquirerEvent stores a report once. It returns false when the report is known. Reports belong
 // to the acquirer's account and not to a merchant. A report of a risk holds the payout of the charge
 // until RecordRisks says what the card network knows.
-func (s *Store) NoteAcquirerEvent(ctx context.Context, e checkout.AcquirerEvent) (bool, error) {
+func (s *Store) NoteAcquirerEvent(ctx context.Context, e books.AcquirerEvent) (bool, error) {
 	tag, err := s.pool.Exec(ctx, `
 		INSERT INTO acquirer_event (id, mode, type, object_id, reference, unseen, created_at, received_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp()) ON CONFLICT DO NOTHING`,

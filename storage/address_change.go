@@ -12,6 +12,8 @@ import (
 	"example.com/checkout/storage/account"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 )
 
 // The view current_payout_address says which address holds at the moment, by PostgreSQL's clock. So an
@@ -20,7 +22,7 @@ import (
 // lockAnnounced makes a transaction that chooses a payout's address wait for those who stop the announced
 // change, and makes them wait for it. Without it, a change that was stopped in its last moment could still
 // get a payout. A merchant without an announced change has nothing to lock.
-func lockAnnounced(ctx context.Context, tx pgx.Tx, owner checkout.Owner, currency checkout.PayoutCurrency) error {
+func lockAnnounced(ctx context.Context, tx pgx.Tx, owner checkout.Owner, currency money.PayoutCurrency) error {
 	_, err := tx.Exec(ctx, `
 		SELECT FROM payout_address WHERE merchant_id = $1 AND mode = $2 AND currency = $3 AND next_at IS NOT NULL
 		FOR SHARE`, owner.MerchantID, owner.Mode, currency)
@@ -28,14 +30,14 @@ func lockAnnounced(ctx context.Context, tx pgx.Tx, owner checkout.Owner, currenc
 }
 
 // waits reports whether the new address of a currency is announced first.
-func (c MerchantChange) waits(before []checkout.PayoutAddress, to checkout.PayoutAddress) bool {
+func (c MerchantChange) waits(before []merchant.PayoutAddress, to merchant.PayoutAddress) bool {
 	was := addressOf(before, to.Currency)
 	return c.Delay > 0 && was != "" && was != to.Address
 }
 
 // announce stores the addresses that wait, with an entry of the audit log, and a mail to every owner. A
 // change that was announced before is replaced, and its time begins again.
-func (c MerchantChange) announce(ctx context.Context, tx pgx.Tx) (all []checkout.AddressChange, err error) {
+func (c MerchantChange) announce(ctx context.Context, tx pgx.Tx) (all []merchant.AddressChange, err error) {
 	if c.Delay <= 0 || len(c.Addresses) == 0 {
 		return nil, nil
 	}
@@ -48,7 +50,7 @@ func (c MerchantChange) announce(ctx context.Context, tx pgx.Tx) (all []checkout
 		if !c.waits(before, to) {
 			continue
 		}
-		change := checkout.AddressChange{PayoutAddress: to, By: c.By.Actor}
+		change := merchant.AddressChange{PayoutAddress: to, By: c.By.Actor}
 		var replaced *string // the address that was announced before
 		err := tx.QueryRow(ctx, `
 			UPDATE payout_address a SET next_network = $4, next_address = $5, next_by = $6,
@@ -75,15 +77,15 @@ func (c MerchantChange) announce(ctx context.Context, tx pgx.Tx) (all []checkout
 	by := c.By
 	by.ID, by.Action = checkout.NewID(checkout.PrefixAuditEntry), "payout_address.change_announced"
 	by.Detail = strings.Join(detail, "; ")
-	if err := account.MailOwners(ctx, tx, c.MerchantID, checkout.MailAddressAsked, account.MailDetail(by)); err != nil {
+	if err := account.MailOwners(ctx, tx, c.MerchantID, merchant.MailAddressAsked, account.MailDetail(by)); err != nil {
 		return nil, err
 	}
 	return all, pg.Audit(ctx, tx, by)
 }
 
 // AddressChanges returns the changes of a merchant's payout addresses that are announced in a mode.
-func (a *Accounts) AddressChanges(ctx context.Context, owner checkout.Owner) ([]checkout.AddressChange, error) {
-	all, err := pg.Collect[checkout.AddressChange](ctx, a.pool, `
+func (a *Accounts) AddressChanges(ctx context.Context, owner checkout.Owner) ([]merchant.AddressChange, error) {
+	all, err := pg.Collect[merchant.AddressChange](ctx, a.pool, `
 		SELECT currency, next_network AS network, next_address AS address, next_at AS at, next_by AS by
 		FROM payout_address WHERE merchant_id = $1 AND mode = $2 AND next_at > clock_timestamp() ORDER BY currency`,
 		owner.MerchantID, owner.Mode)
@@ -93,7 +95,7 @@ func (a *Accounts) AddressChanges(ctx context.Context, owner checkout.Owner) ([]
 // StopAddressChange takes an announced change back, and sends a mail to every owner. It returns
 // checkout.ErrNotFound when no such change is announced, or when it holds already.
 func (a *Accounts) StopAddressChange(
-	ctx context.Context, owner checkout.Owner, to checkout.PayoutAddress, by checkout.AuditEntry,
+	ctx context.Context, owner checkout.Owner, to merchant.PayoutAddress, by merchant.AuditEntry,
 ) error {
 	return pg.RunInTx(ctx, a.pool, "stop address change", func(tx pgx.Tx) error {
 		stays, err := pg.Value[string](ctx, tx, `
@@ -106,7 +108,7 @@ func (a *Accounts) StopAddressChange(
 		}
 		by.Detail = fmt.Sprintf("%s: %s stays, not %s", to.Currency, stays, cmp.Or(to.Address, "none"))
 		detail := account.MailDetail(by)
-		if err := account.MailOwners(ctx, tx, owner.MerchantID, checkout.MailAddressStopped, detail); err != nil {
+		if err := account.MailOwners(ctx, tx, owner.MerchantID, merchant.MailAddressStopped, detail); err != nil {
 			return err
 		}
 		return pg.Audit(ctx, tx, by)
@@ -117,9 +119,9 @@ func (a *Accounts) StopAddressChange(
 // merchant.updated event, an entry of the audit log and a mail to every owner. The caller holds the lock of
 // the merchant. The event is nil when no time has come.
 func takeEffect(
-	ctx context.Context, tx pgx.Tx, m checkout.Merchant, mode checkout.Mode,
+	ctx context.Context, tx pgx.Tx, m merchant.Merchant, mode checkout.Mode,
 ) (*MerchantUpdated, error) {
-	before, err := pg.Collect[checkout.PayoutAddress](ctx, tx, `
+	before, err := pg.Collect[merchant.PayoutAddress](ctx, tx, `
 		SELECT currency, network, address FROM payout_address WHERE merchant_id = $1 AND mode = $2 ORDER BY currency`,
 		m.ID, mode)
 	if err != nil {
@@ -146,11 +148,11 @@ func takeEffect(
 	if err != nil {
 		return nil, err
 	}
-	by := checkout.AuditEntry{
+	by := merchant.AuditEntry{
 		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: m.ID, Mode: &mode, Actor: "the announced time",
 		Action: "payout_address.changed", Subject: m.ID, Detail: strings.Join(addressesDetail(before, after), "; "),
 	}
-	if err := account.MailOwners(ctx, tx, m.ID, checkout.MailAddressChanged, account.MailDetail(by)); err != nil {
+	if err := account.MailOwners(ctx, tx, m.ID, merchant.MailAddressChanged, account.MailDetail(by)); err != nil {
 		return nil, err
 	}
 	if err := pg.Audit(ctx, tx, by); err != nil {

@@ -9,6 +9,8 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -17,7 +19,7 @@ func (f fixture) changesAddress(t *testing.T, address string, delay time.Duratio
 	t.Helper()
 	got, err := f.ChangeMerchant(t.Context(), storage.MerchantChange{
 		MerchantID: f.merchant.ID, Mode: checkout.ModeTest, Delay: delay, By: f.note(),
-		Addresses: []checkout.PayoutAddress{{Currency: checkout.USDC, Network: "ethereum", Address: address}},
+		Addresses: []merchant.PayoutAddress{{Currency: money.USDC, Network: "ethereum", Address: address}},
 	})
 	require.NoError(t, err)
 	return got
@@ -40,7 +42,7 @@ func (f fixture) comes(t *testing.T) {
 func (f fixture) stops(t *testing.T, address string) error {
 	t.Helper()
 	return f.StopAddressChange(t.Context(), f.merchant.Owner(checkout.ModeTest),
-		checkout.PayoutAddress{Currency: checkout.USDC, Address: address}, f.note())
+		merchant.PayoutAddress{Currency: money.USDC, Address: address}, f.note())
 }
 
 func TestAddressChange_HoldsFromItsMomentOn(t *testing.T) {
@@ -100,7 +102,7 @@ func TestAddressChange_ARemovalWaitsAndAFirstAddressDoesNot(t *testing.T) {
 	all, err := f.PayoutAddresses(t.Context(), owner)
 	require.NoError(t, err)
 	require.Empty(t, all)
-	has, err := f.HasPayoutAddress(t.Context(), owner, checkout.USDC)
+	has, err := f.HasPayoutAddress(t.Context(), owner, money.USDC)
 	require.NoError(t, err)
 	require.False(t, has)
 	got = f.changesAddress(t, "0xfff", time.Hour)
@@ -130,9 +132,9 @@ func TestAddressChange_IsStoppedByItsAddress(t *testing.T) {
 	f.changesAddress(t, "0xdef", time.Hour)
 	require.ErrorIs(t, f.stops(t, "0xother"), checkout.ErrNotFound)
 	require.ErrorIs(t, f.StopAddressChange(t.Context(), checkout.Owner{MerchantID: checkout.NewID("mer"), Mode: checkout.ModeTest},
-		checkout.PayoutAddress{Currency: checkout.USDC, Address: "0xdef"}, f.note()), checkout.ErrNotFound)
+		merchant.PayoutAddress{Currency: money.USDC, Address: "0xdef"}, f.note()), checkout.ErrNotFound)
 	require.ErrorIs(t, f.StopAddressChange(t.Context(), f.merchant.Owner(checkout.ModeLive),
-		checkout.PayoutAddress{Currency: checkout.USDC, Address: "0xdef"}, f.note()), checkout.ErrNotFound)
+		merchant.PayoutAddress{Currency: money.USDC, Address: "0xdef"}, f.note()), checkout.ErrNotFound)
 	require.NoError(t, f.stops(t, "0xdef"))
 	require.ErrorIs(t, f.stops(t, "0xdef"), checkout.ErrNotFound)
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM mail WHERE kind = 'address_stopped' AND detail LIKE 'USDC: 0xabc stays, not 0xdef%'`))

@@ -10,21 +10,22 @@ import (
 	"example.com/checkout/storage/account"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // CreateAPIKey stores the hash of secret and writes note to the audit log, in one transaction. The
-// secret must come from checkout.NewAPIKey for the mode of k. It returns checkout.ErrAPIKey for a
+// secret must come from merchant.NewAPIKey for the mode of k. It returns checkout.ErrAPIKey for a
 // secret of another shape, and checkout.ErrNotFound for an unknown merchant.
 func (a *Accounts) CreateAPIKey(
-	ctx context.Context, k checkout.APIKey, secret string, note ...checkout.AuditEntry,
+	ctx context.Context, k merchant.APIKey, secret string, note ...merchant.AuditEntry,
 ) error {
-	hash, ok := checkout.HashAPIKey(secret)
+	hash, ok := merchant.HashAPIKey(secret)
 	if !ok {
 		return checkout.ErrAPIKey
 	}
 
 	if k.Scopes == nil {
-		k.Scopes = checkout.Scopes{checkout.ScopeFull}
+		k.Scopes = merchant.Scopes{merchant.ScopeFull}
 	}
 
 	err := pg.RunInTx(ctx, a.pool, "create api key", func(tx pgx.Tx) error {
@@ -39,7 +40,7 @@ func (a *Accounts) CreateAPIKey(
 			if !k.Mode.Live() {
 				break
 			}
-			if err := account.MailOwners(ctx, tx, k.MerchantID, checkout.MailLiveKey, account.MailDetail(by)); err != nil {
+			if err := account.MailOwners(ctx, tx, k.MerchantID, merchant.MailLiveKey, account.MailDetail(by)); err != nil {
 				return err
 			}
 		}
@@ -57,8 +58,8 @@ const selectKey = `
 	FROM api_key k `
 
 // APIKeys returns the keys of a merchant in both modes, newest first. Revoked keys are included.
-func (a *Accounts) APIKeys(ctx context.Context, merchantID string) ([]checkout.APIKey, error) {
-	keys, err := pg.Collect[checkout.APIKey](ctx, a.pool, selectKey+`
+func (a *Accounts) APIKeys(ctx context.Context, merchantID string) ([]merchant.APIKey, error) {
+	keys, err := pg.Collect[merchant.APIKey](ctx, a.pool, selectKey+`
 		WHERE k.merchant_id = $1 ORDER BY k.id DESC`, merchantID)
 	return keys, pg.Wrap("api keys", err)
 }
@@ -67,7 +68,7 @@ func (a *Accounts) APIKeys(ctx context.Context, merchantID string) ([]checkout.A
 // Authenticate with the key fails. A repeat changes nothing and writes no note. It returns checkout.ErrNotFound for an
 // unknown key.
 func (a *Accounts) RevokeAPIKey(
-	ctx context.Context, ref checkout.Ref, note ...checkout.AuditEntry,
+	ctx context.Context, ref checkout.Ref, note ...merchant.AuditEntry,
 ) error {
 	return pg.RunInTx(ctx, a.pool, "revoke api key", func(tx pgx.Tx) error {
 		detail, err := pg.Value[string](ctx, tx, `
@@ -99,15 +100,15 @@ func (a *Accounts) RevokeAPIKey(
 
 // APIKey returns the key with this id, of any merchant. Only operators may call it. It returns
 // checkout.ErrNotFound.
-func (a *Accounts) APIKey(ctx context.Context, id string) (checkout.APIKey, error) {
-	k, err := pg.One[checkout.APIKey](ctx, a.pool, selectKey+`WHERE k.id = $1`, id)
+func (a *Accounts) APIKey(ctx context.Context, id string) (merchant.APIKey, error) {
+	k, err := pg.One[merchant.APIKey](ctx, a.pool, selectKey+`WHERE k.id = $1`, id)
 	return k, pg.Wrap("api key", err)
 }
 
 // Caller is the key and the merchant of one request.
 type Caller struct {
-	Key      checkout.APIKey
-	Merchant checkout.Merchant
+	Key      merchant.APIKey
+	Merchant merchant.Merchant
 }
 
 // RequestKind says which token bucket of a key a request uses.

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -33,7 +34,7 @@ func TestBacklog_CountsWhatWaits(t *testing.T) {
 	_, ended := f.publishTest(t, e, webhook.PayoutSent)
 	f.end(t, ended, webhook.DeliveryFailed)
 
-	_, err = f.OpenFinding(t.Context(), checkout.Finding{Mode: checkout.ModeTest, Kind: checkout.FindingCostDiffers, Subject: "pi_1"})
+	_, err = f.OpenFinding(t.Context(), books.Finding{Mode: checkout.ModeTest, Kind: books.FindingCostDiffers, Subject: "pi_1"})
 	require.NoError(t, err)
 
 	got, err = f.Backlog(t.Context(), 0)

@@ -12,15 +12,16 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // key makes an API key and returns its hash.
 func (f fixture) key(t *testing.T) []byte {
 	t.Helper()
-	secret := checkout.NewAPIKey(checkout.ModeTest)
-	key := checkout.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "ci"}
+	secret := merchant.NewAPIKey(checkout.ModeTest)
+	key := merchant.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "ci"}
 	require.NoError(t, f.CreateAPIKey(t.Context(), key, secret))
-	hash, ok := checkout.HashAPIKey(secret)
+	hash, ok := merchant.HashAPIKey(secret)
 	require.True(t, ok)
 	return hash
 }

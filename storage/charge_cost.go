@@ -10,7 +10,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"example.com/checkout/storage/pg"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // RecordChargeCost stores and books what a charge cost at the card network, and stores when the money of one that
@@ -18,7 +20,7 @@ import (
 // to the acquirer's account, which serves all merchants. Of the charge of a failed payment only the cost is booked: the
 // amount goes back, and the network keeps its fee.
 func (s *Store) RecordChargeCost(
-	ctx context.Context, mode checkout.Mode, transactionID string, c checkout.ChargeCost,
+	ctx context.Context, mode checkout.Mode, transactionID string, c books.ChargeCost,
 ) error {
 	if !c.Valid() {
 		return fmt.Errorf("record charge cost: %s of %s cannot be the cost of %s", c.Cost, c.Gross, transactionID)
@@ -62,7 +64,7 @@ func recordAvailable(ctx context.Context, tx pgx.Tx, mode checkout.Mode, transac
 // unsettled reports whether the money of the payout's charge is available, and how much stands for payouts
 // of its merchant whose charges' money is not: their value in US cents. The sandbox holds no money back. The merchant's
 // row must be locked.
-func (p *lockedPayout) unsettled(ctx context.Context, tx pgx.Tx) (settled bool, sum checkout.Amount, err error) {
+func (p *lockedPayout) unsettled(ctx context.Context, tx pgx.Tx) (settled bool, sum money.Amount, err error) {
 	err = tx.QueryRow(ctx, `
 		WITH unavailable AS MATERIALIZED (SELECT t.id, t.session_id FROM transaction t
 			WHERE t.merchant_id = $1 AND t.mode = $2 AND t.status = 'succeeded' AND t.acquirer <> 'sandbox'
@@ -77,7 +79,7 @@ func (p *lockedPayout) unsettled(ctx context.Context, tx pgx.Tx) (settled bool, 
 
 // bookCost books that the acquirer has the amount, less what it keeps. An amount that it converted goes
 // over the exchange account.
-func bookCost(ctx context.Context, tx pgx.Tx, t checkout.Transaction, c checkout.ChargeCost) error {
+func bookCost(ctx context.Context, tx pgx.Tx, t checkout.Transaction, c books.ChargeCost) error {
 	charged, settled := string(t.Currency), string(c.Currency)
 	return entry{
 		Mode: t.Mode, Kind: entryCost, Subject: t.ID, Generation: 1, MerchantID: t.MerchantID,

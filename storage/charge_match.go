@@ -5,19 +5,21 @@ import (
 	"time"
 
 	"example.com/checkout/storage/pg"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // ChargeMatch is what the service knows about a charge of the card network.
 type ChargeMatch struct {
 	TransactionID string
-	Amount        checkout.Amount
-	Currency      checkout.Currency
+	Amount        money.Amount
+	Currency      money.Currency
 	Paid          bool // the transaction succeeded and its session is completed
 	Deciding      bool // the payment is in flight
 	Booked        bool // nothing is left for RecordChargeCost
 	// Cost is what is booked as the cost, without a time; nil while nothing is.
-	Cost *checkout.ChargeCost
+	Cost *books.ChargeCost
 }
 
 // ChargeMatch finds the transaction of a charge. The charge belongs to the acquirer's account, which
@@ -26,8 +28,8 @@ func (s *Store) ChargeMatch(
 	ctx context.Context, mode checkout.Mode, reference string,
 ) (ChargeMatch, error) {
 	var m ChargeMatch
-	var settled *checkout.Currency
-	var cost checkout.ChargeCost
+	var settled *money.Currency
+	var cost books.ChargeCost
 	err := s.pool.QueryRow(ctx, `
 		SELECT t.id, s.amount, s.currency, t.status = 'succeeded' AND s.status = 'completed', t.status = 'processing',
 			t.settled IS NOT NULL AND t.available_at IS NOT NULL, t.settled_currency, coalesce(t.settled, 0), coalesce(t.cost, 0)

@@ -9,7 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"example.com/checkout/storage/pg"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // ChargeLook is a charge about which the card network must be asked.
@@ -50,9 +52,9 @@ func (s *Store) ChargesToLook(
 // followed.
 // A repeat changes nothing. It returns the findings that are new. A charge of no transaction has none.
 func (s *Store) RecordRisks(
-	ctx context.Context, mode checkout.Mode, look ChargeLook, risks []checkout.ChargeRisk,
-) ([]checkout.Finding, error) {
-	return pg.InTx(ctx, s.pool, "record risks", func(tx pgx.Tx) (found []checkout.Finding, err error) {
+	ctx context.Context, mode checkout.Mode, look ChargeLook, risks []books.ChargeRisk,
+) ([]books.Finding, error) {
+	return pg.InTx(ctx, s.pool, "record risks", func(tx pgx.Tx) (found []books.Finding, err error) {
 		c, err := lockCharge(ctx, tx, mode, byReference, look.Reference)
 		if err != nil && !errors.Is(err, checkout.ErrNotFound) {
 			return found, err
@@ -72,7 +74,7 @@ func (s *Store) RecordRisks(
 }
 
 // findBack opens and closes the findings about a charge that is refunded. It returns those that are new.
-func (c paidCharge) findBack(ctx context.Context, tx pgx.Tx) ([]checkout.Finding, error) {
+func (c paidCharge) findBack(ctx context.Context, tx pgx.Tx) ([]books.Finding, error) {
 	if !c.Paid {
 		return nil, nil
 	}
@@ -84,8 +86,8 @@ func (c paidCharge) findBack(ctx context.Context, tx pgx.Tx) ([]checkout.Finding
 	if err != nil {
 		return nil, err
 	}
-	short, err := keepFinding(ctx, tx, b.Refunded && b.Left > 0, checkout.Finding{
-		Mode: c.Mode, Kind: checkout.FindingRefundShort, Subject: c.TransactionID,
+	short, err := keepFinding(ctx, tx, b.Refunded && b.Left > 0, books.Finding{
+		Mode: c.Mode, Kind: books.FindingRefundShort, Subject: c.TransactionID,
 		Detail: fmt.Sprintf("%s is refunded, and %s %s of it did not go back to the customer: run checkout refund again.",
 			c.TransactionID, b.Left, c.Currency),
 	})
@@ -96,12 +98,12 @@ func (c paidCharge) findBack(ctx context.Context, tx pgx.Tx) ([]checkout.Finding
 // or a person closes it: what the chain paid may have no transfer.
 func (c paidCharge) findBoth(
 	ctx context.Context, tx pgx.Tx, refunded, paid bool, how string,
-) ([]checkout.Finding, error) {
+) ([]books.Finding, error) {
 	if refunded && !paid {
 		return nil, nil
 	}
-	return keepFinding(ctx, tx, refunded, checkout.Finding{
-		Mode: c.Mode, Kind: checkout.FindingRefundedAndPaid, Subject: c.TransactionID,
+	return keepFinding(ctx, tx, refunded, books.Finding{
+		Mode: c.Mode, Kind: books.FindingRefundedAndPaid, Subject: c.TransactionID,
 		Detail: fmt.Sprintf("%s is refunded, and %s: both have the money.", c.TransactionID, how),
 	})
 }
@@ -128,9 +130,9 @@ func findPaid(ctx context.Context, tx pgx.Tx, payout checkout.Ref, how string) (
 
 // record stores each risk that changed. A payout that was held for a risk that is gone is due now.
 func (c paidCharge) record(
-	ctx context.Context, tx pgx.Tx, risks []checkout.ChargeRisk,
-) ([]checkout.Finding, error) {
-	var found []checkout.Finding
+	ctx context.Context, tx pgx.Tx, risks []books.ChargeRisk,
+) ([]books.Finding, error) {
+	var found []books.Finding
 	for _, r := range risks {
 		f, err := c.note(ctx, tx, r)
 		if err != nil {
@@ -152,7 +154,7 @@ func (c paidCharge) record(
 
 // note stores one risk, or how a refund of ours stands, unless nothing about it is new. It returns the finding that
 // was opened. A refund of ours whose row is lost counts as one of somebody else.
-func (c paidCharge) note(ctx context.Context, tx pgx.Tx, r checkout.ChargeRisk) ([]checkout.Finding, error) {
+func (c paidCharge) note(ctx context.Context, tx pgx.Tx, r books.ChargeRisk) ([]books.Finding, error) {
 	if r.RefundID != "" {
 		got := checkout.RefundResult{Status: r.Status.Refund(), Reference: r.ID, Amount: r.Amount}
 		found, err := c.noteRefund(ctx, tx, r.RefundID, got)
@@ -161,7 +163,7 @@ func (c paidCharge) note(ctx context.Context, tx pgx.Tx, r checkout.ChargeRisk) 
 		}
 	}
 	var (
-		before checkout.ChargeRisk // zero: no money has moved
+		before books.ChargeRisk // zero: no money has moved
 		change = 1
 	)
 	err := tx.QueryRow(ctx, `
@@ -190,7 +192,7 @@ func (c paidCharge) note(ctx context.Context, tx pgx.Tx, r checkout.ChargeRisk) 
 	if err := c.book(ctx, tx, before, r, change); err != nil {
 		return nil, err
 	}
-	return keepFinding(ctx, tx, r.Status != checkout.RiskWon, checkout.Finding{
+	return keepFinding(ctx, tx, r.Status != books.RiskWon, books.Finding{
 		Mode: c.Mode, Kind: r.Kind.Finding(), Subject: r.ID, Detail: c.describe(r),
 	})
 }
@@ -199,7 +201,7 @@ func (c paidCharge) note(ctx context.Context, tx pgx.Tx, r checkout.ChargeRisk) 
 // transaction that books the charge.
 func bookRisks(ctx context.Context, tx pgx.Tx, t checkout.Transaction) error {
 	type noted struct {
-		checkout.ChargeRisk
+		books.ChargeRisk
 		Changes int
 	}
 	risks, err := pg.Collect[noted](ctx, tx, `
@@ -207,13 +209,13 @@ func bookRisks(ctx context.Context, tx pgx.Tx, t checkout.Transaction) error {
 		WHERE transaction_id = $1 AND mode = $2 ORDER BY id`, t.ID, t.Mode)
 	c := paidCharge{TransactionID: t.ID, MerchantID: t.MerchantID, Mode: t.Mode, Paid: true}
 	for _, r := range risks {
-		err = errors.Join(err, c.book(ctx, tx, checkout.ChargeRisk{}, r.ChargeRisk, r.Changes))
+		err = errors.Join(err, c.book(ctx, tx, books.ChargeRisk{}, r.ChargeRisk, r.Changes))
 	}
 	return err
 }
 
 // book books the way from where the money was to where it is.
-func (c paidCharge) book(ctx context.Context, tx pgx.Tx, before, after checkout.ChargeRisk, change int) error {
+func (c paidCharge) book(ctx context.Context, tx pgx.Tx, before, after books.ChargeRisk, change int) error {
 	postings := append(moved(before, -1), moved(after, 1)...)
 	if !c.Paid || len(postings) == 0 { // the charge is not booked, or not yet: see bookRisks
 		return nil
@@ -224,9 +226,9 @@ func (c paidCharge) book(ctx context.Context, tx pgx.Tx, before, after checkout.
 }
 
 // moved says where the money of a risk is: nowhere else than before, held by the acquirer, or lost.
-func moved(r checkout.ChargeRisk, sign int64) []posting {
-	account := map[checkout.RiskStatus]string{checkout.RiskOpen: accountDisputed, checkout.RiskLost: accountLoss}[r.Status]
-	if account == "" || r.Kind == checkout.RiskFraudWarning {
+func moved(r books.ChargeRisk, sign int64) []posting {
+	account := map[books.RiskStatus]string{books.RiskOpen: accountDisputed, books.RiskLost: accountLoss}[r.Status]
+	if account == "" || r.Kind == books.RiskFraudWarning {
 		return nil
 	}
 	amount := big.NewInt(sign * int64(r.Amount))
@@ -236,11 +238,11 @@ func moved(r checkout.ChargeRisk, sign int64) []posting {
 	}
 }
 
-func (c paidCharge) describe(r checkout.ChargeRisk) string {
-	what := map[checkout.RiskKind]string{
-		checkout.RiskDispute:      "The customer disputes",
-		checkout.RiskFraudWarning: "The customer's bank suspects fraud in",
-		checkout.RiskRefund:       "Somebody refunded, at the card network,",
+func (c paidCharge) describe(r books.ChargeRisk) string {
+	what := map[books.RiskKind]string{
+		books.RiskDispute:      "The customer disputes",
+		books.RiskFraudWarning: "The customer's bank suspects fraud in",
+		books.RiskRefund:       "Somebody refunded, at the card network,",
 	}[r.Kind]
 	payout := "it has no payout"
 	switch {
@@ -274,7 +276,7 @@ func (p *lockedPayout) atRisk(ctx context.Context, tx pgx.Tx) (bool, error) {
 // payout is signed whatever the limits of a payout and of a day are, unless it is retried. It returns
 // checkout.ErrNotFound, and checkout.ErrConflict when something else holds the payout, or nothing. by is
 // written with the change.
-func (s *Store) ReleasePayout(ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry) error {
+func (s *Store) ReleasePayout(ctx context.Context, ref checkout.Ref, by ...merchant.AuditEntry) error {
 	return pg.RunInTx(ctx, s.pool, "release payout", func(tx pgx.Tx) error {
 		p, err := lockPayout(ctx, tx, ref)
 		if err != nil {
@@ -294,8 +296,8 @@ func (s *Store) ReleasePayout(ctx context.Context, ref checkout.Ref, by ...check
 }
 
 // PayoutRisks returns the risks of a payout's charge, oldest first.
-func (s *Store) PayoutRisks(ctx context.Context, ref checkout.Ref) ([]checkout.ChargeRisk, error) {
-	got, err := pg.Collect[checkout.ChargeRisk](ctx, s.pool, `
+func (s *Store) PayoutRisks(ctx context.Context, ref checkout.Ref) ([]books.ChargeRisk, error) {
+	got, err := pg.Collect[books.ChargeRisk](ctx, s.pool, `
 		SELECT r.id, r.kind, r.status, r.amount, r.currency, '' AS refund_id
 		FROM charge_risk r JOIN payout p ON p.transaction_id = r.transaction_id
 		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3 ORDER BY r.noted_at, r.id`,

@@ -10,7 +10,11 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -269,11 +273,11 @@ const payoutEvents = `SELECT status, tx_hash, (SELECT count(*) FROM event
 var payoutDecisions = []decision{
 	{name: "two transfers of a payout are signed", first: "a ", second: same, rows: payoutRows, hold: "(pending,a,\"\",0)",
 		arrange: ofPayout(func(f fixture, p checkout.Ref) (call, call) {
-			return f.recordsTransfer(p, checkout.SandboxTransfer{Signed: []byte("a"), TxHash: "a"}), f.recordsTransfer(p, checkout.SandboxTransfer{Signed: []byte("b"), TxHash: "b"})
+			return f.recordsTransfer(p, treasury.SandboxTransfer{Signed: []byte("a"), TxHash: "a"}), f.recordsTransfer(p, treasury.SandboxTransfer{Signed: []byte("b"), TxHash: "b"})
 		})},
 	{name: "a transfer is refused while one is signed", first: "a ", second: same, rows: payoutRows, hold: "(pending,a,\"\",0)",
 		arrange: ofPayout(func(f fixture, p checkout.Ref) (call, call) {
-			return f.recordsTransfer(p, checkout.SandboxTransfer{Signed: []byte("a"), TxHash: "a"}), f.recordsTransfer(p, checkout.SandboxTransfer{Failed: checkout.PayoutNetworkError})
+			return f.recordsTransfer(p, treasury.SandboxTransfer{Signed: []byte("a"), TxHash: "a"}), f.recordsTransfer(p, treasury.SandboxTransfer{Failed: checkout.PayoutNetworkError})
 		})},
 	{name: "a payout is decided", second: same, rows: payoutRows, hold: "(sent,\"\",\"\",1)",
 		arrange: ofPayout(func(f fixture, p checkout.Ref) (call, call) { return f.pays(p, ""), nil })},
@@ -282,13 +286,13 @@ var payoutDecisions = []decision{
 		hold: "(pending,a,1)",
 		arrange: ofPayout(func(f fixture, p checkout.Ref) (call, call) {
 			return func(ctx context.Context) (any, error) {
-				return f.SendSandboxTransfer(ctx, checkout.Payout{Ref: p, Generation: 1}, checkout.SandboxTransfer{TxHash: "a", Signed: []byte("a")})
+				return f.SendSandboxTransfer(ctx, checkout.Payout{Ref: p, Generation: 1}, treasury.SandboxTransfer{TxHash: "a", Signed: []byte("a")})
 			}, nil
 		})},
 	{name: "a payout is decided while its transfer is signed", first: "a ", rows: payoutEvents, hold: "(sent,a,1)",
 		second: same,
 		arrange: ofPayout(func(f fixture, p checkout.Ref) (call, call) {
-			return f.recordsTransfer(p, checkout.SandboxTransfer{Signed: []byte("a"), TxHash: "a"}), func(ctx context.Context) (any, error) {
+			return f.recordsTransfer(p, treasury.SandboxTransfer{Signed: []byte("a"), TxHash: "a"}), func(ctx context.Context) (any, error) {
 				got, err := f.FinishPayout(ctx, p, 1, "")
 				return map[webhook.EventType]string{webhook.PayoutSent: "a "}[got.EventType], err
 			}
@@ -381,7 +385,7 @@ func (f fixture) asks(t *testing.T, s checkout.Session) string {
 
 func (f fixture) begins(s checkout.Session, id string) call {
 	return func(ctx context.Context) (any, error) {
-		if _, err := f.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, id); err != nil {
+		if _, err := f.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: money.MustRate("1.08")}, id); err != nil {
 			return struct{ Attempt int }{}, err
 		}
 		got, err := f.Charge(ctx, s.Ref, id)
@@ -400,7 +404,7 @@ func (f fixture) timeEnds(s checkout.Session) call {
 // confirms begins the second confirmation.
 func (f fixture) confirms(s checkout.Session, id string) call {
 	return func(ctx context.Context) (any, error) {
-		return f.BeginConfirm(ctx, s.Ref, id, 2, checkout.Quote{Rate: checkout.MustRate("1.08")})
+		return f.BeginConfirm(ctx, s.Ref, id, 2, checkout.Quote{Rate: money.MustRate("1.08")})
 	}
 }
 
@@ -445,7 +449,7 @@ func (f fixture) payout(t *testing.T) checkout.Ref {
 	return s.Owner.Ref(got.PayoutID)
 }
 
-func (f fixture) recordsTransfer(p checkout.Ref, transfer checkout.SandboxTransfer) call {
+func (f fixture) recordsTransfer(p checkout.Ref, transfer treasury.SandboxTransfer) call {
 	return func(ctx context.Context) (any, error) {
 		signed, failure, err := f.RecordSandboxTransfer(ctx, checkout.Payout{Ref: p, Generation: 1}, transfer)
 		return string(signed) + " " + string(failure), err
@@ -553,7 +557,7 @@ var accountDecisions = []decision{
 		arrange: func(_ *testing.T, f fixture) (call, call) {
 			return func(ctx context.Context) (any, error) {
 				got, err := f.ChangeMerchant(ctx, storage.MerchantChange{
-					MerchantID: f.merchant.ID, Mode: checkout.ModeTest, Plan: &checkout.Plan{Name: "volume", FeeBasisPoints: 80}, By: f.note(),
+					MerchantID: f.merchant.ID, Mode: checkout.ModeTest, Plan: &merchant.Plan{Name: "volume", FeeBasisPoints: 80}, By: f.note(),
 				})
 				return fmt.Sprintf("%d events", len(got.Events)), err
 			}, nil
@@ -564,7 +568,7 @@ var accountDecisions = []decision{
 			demotes := func(email string) call {
 				id := f.owner(t, email)
 				return func(ctx context.Context) (any, error) {
-					return nil, f.SetRole(ctx, f.merchant.ID, id, checkout.RoleViewer, f.note())
+					return nil, f.SetRole(ctx, f.merchant.ID, id, merchant.RoleViewer, f.note())
 				}
 			}
 			return demotes("a@shop.example"), demotes("b@shop.example")
@@ -572,12 +576,12 @@ var accountDecisions = []decision{
 	{name: "a member is invited", first: "<nil>", second: "refused: the e-mail address is in use", rows: `SELECT role FROM member`, hold: "(viewer)",
 		arrange: func(_ *testing.T, f fixture) (call, call) {
 			return func(ctx context.Context) (any, error) {
-				return nil, f.invites(ctx, checkout.NewID("mem"), "a@shop.example", checkout.RoleViewer)
+				return nil, f.invites(ctx, checkout.NewID("mem"), "a@shop.example", merchant.RoleViewer)
 			}, nil
 		}},
 	{name: "an invitation is accepted", first: "true", second: "refused: accept invitation: not found", rows: `SELECT password_hash FROM member`, hold: "(hash)",
 		arrange: func(t *testing.T, f fixture) (call, call) {
-			require.NoError(t, f.invites(t.Context(), "mem_1", "a@shop.example", checkout.RoleViewer))
+			require.NoError(t, f.invites(t.Context(), "mem_1", "a@shop.example", merchant.RoleViewer))
 			return func(ctx context.Context) (any, error) {
 				m, err := f.AcceptInvitation(ctx, []byte("mem_1"), "hash", "")
 				return m.ID == "mem_1", err
@@ -585,8 +589,8 @@ var accountDecisions = []decision{
 		}},
 	{name: "a key is revoked", first: "<nil>", second: same, rows: `SELECT revoked_at IS NOT NULL, (SELECT count(*) FROM audit_entry) FROM api_key`, hold: "(t,1)",
 		arrange: func(t *testing.T, f fixture) (call, call) {
-			k := checkout.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "ci"}
-			require.NoError(t, f.CreateAPIKey(t.Context(), k, checkout.NewAPIKey(checkout.ModeTest)))
+			k := merchant.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "ci"}
+			require.NoError(t, f.CreateAPIKey(t.Context(), k, merchant.NewAPIKey(checkout.ModeTest)))
 			return func(ctx context.Context) (any, error) {
 				return nil, f.RevokeAPIKey(ctx, k.Ref, f.note())
 			}, nil
@@ -594,7 +598,7 @@ var accountDecisions = []decision{
 	{name: "a finding is closed", first: "<nil>", second: "refused: close finding: conflict: the finding is closed",
 		rows: `SELECT closed_why FROM finding WHERE closed_at IS NOT NULL`, hold: "(settled)",
 		arrange: func(t *testing.T, f fixture) (call, call) {
-			_, err := f.OpenFinding(t.Context(), checkout.Finding{Mode: checkout.ModeTest, Kind: checkout.FindingCostDiffers, Subject: "pi_1"})
+			_, err := f.OpenFinding(t.Context(), books.Finding{Mode: checkout.ModeTest, Kind: books.FindingCostDiffers, Subject: "pi_1"})
 			require.NoError(t, err)
 			open, err := f.OpenFindings(t.Context(), checkout.ModeTest)
 			require.NoError(t, err)
@@ -624,13 +628,13 @@ func (f fixture) claims() call {
 }
 
 // note returns an entry of the audit log.
-func (f fixture) note() checkout.AuditEntry {
-	return checkout.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: f.merchant.ID, Actor: "a@shop.example"}
+func (f fixture) note() merchant.AuditEntry {
+	return merchant.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: f.merchant.ID, Actor: "a@shop.example"}
 }
 
 // invites invites a member; the token's hash is the id.
-func (f fixture) invites(ctx context.Context, id, email string, role checkout.Role) error {
-	m := checkout.Member{ID: id, MerchantID: f.merchant.ID, Email: email, Role: role}
+func (f fixture) invites(ctx context.Context, id, email string, role merchant.Role) error {
+	m := merchant.Member{ID: id, MerchantID: f.merchant.ID, Email: email, Role: role}
 	if err := f.InviteMember(ctx, m, f.note()); err != nil {
 		return err
 	}
@@ -641,7 +645,7 @@ func (f fixture) invites(ctx context.Context, id, email string, role checkout.Ro
 func (f fixture) owner(t *testing.T, email string) string {
 	t.Helper()
 	id := checkout.NewID("mem")
-	require.NoError(t, f.invites(t.Context(), id, email, checkout.RoleOwner))
+	require.NoError(t, f.invites(t.Context(), id, email, merchant.RoleOwner))
 	_, err := f.AcceptInvitation(t.Context(), []byte(id), "hash", "")
 	require.NoError(t, err)
 	return id

@@ -9,6 +9,7 @@ import (
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -128,13 +129,13 @@ func (s *Store) Deliveries(
 // the wait costs no attempt. Repeating the call changes nothing. The entries by are written to the
 // audit log in the same transaction. It returns checkout.ErrNotFound and
 // webhook.ErrDeliveryNotPending.
-func (s *Store) HoldDelivery(ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry) error {
+func (s *Store) HoldDelivery(ctx context.Context, ref checkout.Ref, by ...merchant.AuditEntry) error {
 	return s.steer(ctx, ref, by, `SET held = true WHERE d.status = 'pending'`)
 }
 
 // ResumeDelivery ends the hold of HoldDelivery. Repeating the call changes nothing. Errors and by
 // are as of HoldDelivery.
-func (s *Store) ResumeDelivery(ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry) error {
+func (s *Store) ResumeDelivery(ctx context.Context, ref checkout.Ref, by ...merchant.AuditEntry) error {
 	return s.steer(ctx, ref, by, `SET held = false WHERE d.status = 'pending'`)
 }
 
@@ -150,7 +151,7 @@ func (s *Store) Parked(ctx context.Context, ref checkout.Ref) (bool, error) {
 // HurryDelivery makes the next attempt of a pending delivery due now. It returns
 // checkout.ErrNotFound, webhook.ErrDeliveryNotPending, webhook.ErrDeliveryHeld, and
 // webhook.ErrDeliveryInProgress when an attempt is under way. by is as of HoldDelivery.
-func (s *Store) HurryDelivery(ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry) error {
+func (s *Store) HurryDelivery(ctx context.Context, ref checkout.Ref, by ...merchant.AuditEntry) error {
 	return s.steer(ctx, ref, by, `SET hurried_at = clock_timestamp()
 		FROM webhook_endpoint w WHERE w.id = d.endpoint_id AND d.status = 'pending' AND NOT d.held
 			AND (d.session_url OR w.status = 'enabled')
@@ -159,7 +160,7 @@ func (s *Store) HurryDelivery(ctx context.Context, ref checkout.Ref, by ...check
 
 // steer changes a delivery if the condition in set is true. If it is false, steer returns the error
 // that says why.
-func (s *Store) steer(ctx context.Context, ref checkout.Ref, by []checkout.AuditEntry, set string) error {
+func (s *Store) steer(ctx context.Context, ref checkout.Ref, by []merchant.AuditEntry, set string) error {
 	steered, err := pg.InTx(ctx, s.pool, "steer delivery", func(tx pgx.Tx) (bool, error) {
 		tag, err := tx.Exec(ctx,
 			`UPDATE webhook_delivery d `+set+` AND d.id = $1 AND d.merchant_id = $2 AND d.mode = $3`,

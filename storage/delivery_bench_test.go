@@ -13,6 +13,7 @@ import (
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -96,10 +97,10 @@ func fillLog(b *testing.B, n int) *storage.Store {
 	db := storagetest.New(b)
 	s := db.Open(b, 0)
 	for i := range 10 {
-		merchant, endpoint := benchMerchant[:len(benchMerchant)-1]+fmt.Sprint(i), benchEndpoint[:len(benchEndpoint)-1]+fmt.Sprint(i)
-		require.NoError(b, s.CreateMerchant(b.Context(), checkout.Merchant{ID: merchant, Name: "Shop", Plan: "standard", PaymentAttempts: 3}, checkout.ModeTest, nil))
+		shop, endpoint := benchMerchant[:len(benchMerchant)-1]+fmt.Sprint(i), benchEndpoint[:len(benchEndpoint)-1]+fmt.Sprint(i)
+		require.NoError(b, s.CreateMerchant(b.Context(), merchant.Merchant{ID: shop, Name: "Shop", Plan: "standard", PaymentAttempts: 3}, checkout.ModeTest, nil))
 		_, err := s.CreateEndpoint(b.Context(), webhook.Endpoint{
-			Ref: checkout.Owner{MerchantID: merchant, Mode: checkout.ModeTest}.Ref(endpoint), URL: "https://shop.example/", Events: webhook.EventTypes,
+			Ref: checkout.Owner{MerchantID: shop, Mode: checkout.ModeTest}.Ref(endpoint), URL: "https://shop.example/", Events: webhook.EventTypes,
 			Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 		})
 		require.NoError(b, err)

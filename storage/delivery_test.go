@@ -8,6 +8,8 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -56,10 +58,10 @@ func TestDelivery_OfAnotherIsNotFound(t *testing.T) {
 // failed.
 func TestRecordSandboxTransfer_TheFirstStays(t *testing.T) {
 	f := newFixture(t)
-	signed := checkout.SandboxTransfer{Signed: []byte("one"), TxHash: "0x1", Amount: checkout.MustCrypto("1", checkout.USDC), Fee: checkout.MustCrypto("0", checkout.USDC)}
-	refused := checkout.SandboxTransfer{Failed: checkout.PayoutInsufficientLiquidity}
+	signed := treasury.SandboxTransfer{Signed: []byte("one"), TxHash: "0x1", Amount: money.MustCrypto("1", money.USDC), Fee: money.MustCrypto("0", money.USDC)}
+	refused := treasury.SandboxTransfer{Failed: checkout.PayoutInsufficientLiquidity}
 	for name, c := range map[string]struct {
-		first, second checkout.SandboxTransfer
+		first, second treasury.SandboxTransfer
 		signed        []byte
 		failure       checkout.PayoutFailure
 	}{
@@ -69,7 +71,7 @@ func TestRecordSandboxTransfer_TheFirstStays(t *testing.T) {
 		s := f.create(t, f.newSession())
 		_, settled := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 		p := s.Owner.Ref(settled.PayoutID)
-		for _, transfer := range []checkout.SandboxTransfer{c.first, c.second} {
+		for _, transfer := range []treasury.SandboxTransfer{c.first, c.second} {
 			signed, failure, err := f.RecordSandboxTransfer(t.Context(), checkout.Payout{Ref: p, Generation: 1}, transfer)
 			require.NoError(t, err)
 			require.Equal(t, c.signed, signed, name)

@@ -14,6 +14,7 @@ import (
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -26,7 +27,7 @@ var ErrTooManyEndpoints = errors.New("too many webhook registrations")
 //
 // The entries by go to the audit log in the same transaction. A repeat writes none.
 func (s *Store) CreateEndpoint(
-	ctx context.Context, e webhook.Endpoint, by ...checkout.AuditEntry,
+	ctx context.Context, e webhook.Endpoint, by ...merchant.AuditEntry,
 ) (webhook.Endpoint, error) {
 	e.URL = webhook.WithoutFragment(e.URL)
 	e, err := pg.InTx(ctx, s.pool, "create webhook registration", func(tx pgx.Tx) (webhook.Endpoint, error) {
@@ -186,7 +187,7 @@ func (c EndpointChange) beginsAnew(now webhook.Endpoint) bool {
 // returns checkout.ErrNotFound and *ChangedError. by works as in CreateEndpoint, but ChangeEndpoint fills
 // in the detail: the old and new value of each field.
 func (s *Store) ChangeEndpoint(
-	ctx context.Context, ref checkout.Ref, c EndpointChange, by ...checkout.AuditEntry,
+	ctx context.Context, ref checkout.Ref, c EndpointChange, by ...merchant.AuditEntry,
 ) (webhook.Endpoint, error) {
 	if c.URL != nil {
 		c.URL = new(webhook.WithoutFragment(*c.URL))
@@ -229,7 +230,7 @@ func (s *Store) ChangeEndpoint(
 
 // endpointChanged fills in the detail of the audit entries. It returns none when nothing changed.
 // The log shows only the host of a URL, because a path can be a secret.
-func endpointChanged(by []checkout.AuditEntry, was, is webhook.Endpoint) []checkout.AuditEntry {
+func endpointChanged(by []merchant.AuditEntry, was, is webhook.Endpoint) []merchant.AuditEntry {
 	var detail []string
 	note := func(what, was, is string) {
 		if was != is {
@@ -267,7 +268,7 @@ func limitWords(limit *int) string {
 // secretEndpoints. Its row stays for the log. It returns checkout.ErrNotFound. by works as in
 // CreateEndpoint.
 func (s *Store) DeleteEndpoint(
-	ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry,
+	ctx context.Context, ref checkout.Ref, by ...merchant.AuditEntry,
 ) error {
 	return pg.RunInTx(ctx, s.pool, "delete webhook registration", func(tx pgx.Tx) error {
 		err := pg.Changed(tx.Exec(ctx, `
@@ -288,7 +289,7 @@ func (s *Store) DeleteEndpoint(
 // registration with the secret. It returns checkout.ErrNotFound. by works as in CreateEndpoint.
 func (s *Store) RotateSecret(
 	ctx context.Context, ref checkout.Ref, secret string, overlap time.Duration,
-	by ...checkout.AuditEntry,
+	by ...merchant.AuditEntry,
 ) (webhook.Endpoint, error) {
 	return pg.InTx(ctx, s.pool, "rotate secret", func(tx pgx.Tx) (e webhook.Endpoint, err error) {
 		var (

@@ -11,6 +11,7 @@ import (
 	"example.com/checkout/storage/account"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -121,7 +122,7 @@ func (s *Store) JudgeEndpoint(ctx context.Context, ref checkout.Ref, rules Failu
 		case held:
 			return holdFailing(ctx, tx, e, since)
 		}
-		return mailAbout(ctx, tx, e, since, checkout.MailEndpointFailing)
+		return mailAbout(ctx, tx, e, since, merchant.MailEndpointFailing)
 	})
 }
 
@@ -133,7 +134,7 @@ func holdFailing(ctx context.Context, tx pgx.Tx, e webhook.Endpoint, since time.
 	if err != nil {
 		return err
 	}
-	err = pg.Audit(ctx, tx, checkout.AuditEntry{
+	err = pg.Audit(ctx, tx, merchant.AuditEntry{
 		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: e.MerchantID, Mode: &e.Mode, Actor: "the service",
 		Action: "webhook.held", Subject: e.ID,
 		Detail: "status: enabled → disabled; every first attempt has failed since " + spokenTime(since),
@@ -141,13 +142,13 @@ func holdFailing(ctx context.Context, tx pgx.Tx, e webhook.Endpoint, since time.
 	if err != nil {
 		return err
 	}
-	return mailAbout(ctx, tx, e, since, checkout.MailEndpointHeld)
+	return mailAbout(ctx, tx, e, since, merchant.MailEndpointHeld)
 }
 
 // mailAbout writes a mail about a registration to those who may change it. It names the host, because a path can be
 // a secret.
-func mailAbout(ctx context.Context, tx pgx.Tx, e webhook.Endpoint, since time.Time, kind checkout.MailKind) error {
-	to := []checkout.Role{checkout.RoleOwner, checkout.RoleDeveloper}
+func mailAbout(ctx context.Context, tx pgx.Tx, e webhook.Endpoint, since time.Time, kind merchant.MailKind) error {
+	to := []merchant.Role{merchant.RoleOwner, merchant.RoleDeveloper}
 	return account.MailRoles(ctx, tx, e.MerchantID, to, kind, string(e.Mode)+"/webhooks/"+e.ID, fmt.Sprintf(
 		"Webhook: %s (%s), %s mode\nEvery first attempt has failed since %s.",
 		webhook.HostPortOf(e.URL), e.ID, e.Mode, spokenTime(since)))

@@ -10,6 +10,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -51,14 +52,14 @@ func (f fixture) failsLater(t *testing.T, e webhook.Endpoint, hours int) {
 		WHERE endpoint_id = $1`, hours), e.ID)
 }
 
-func (f fixture) mails(t *testing.T, kind checkout.MailKind) any {
+func (f fixture) mails(t *testing.T, kind merchant.MailKind) any {
 	t.Helper()
 	return f.query(t, `SELECT coalesce(string_agg(member_id, ' ' ORDER BY id), '') FROM mail WHERE kind = $1`, kind)
 }
 
 func newFailing(t *testing.T) (fixture, webhook.Endpoint) {
 	f := newFixture(t)
-	for id, role := range map[string]checkout.Role{"usr_dev": "developer", "usr_viewer": "viewer"} {
+	for id, role := range map[string]merchant.Role{"usr_dev": "developer", "usr_viewer": "viewer"} {
 		f.Exec(t, `INSERT INTO member (id, merchant_id, email, role, password_hash) VALUES ($1, $2, $1, $3, 'x')`, id, f.merchant.ID, role)
 	}
 	return f, f.endpoint(t, "https://orders.example/a", webhook.EventTypes...)
@@ -84,8 +85,8 @@ func TestJudgeEndpoint_AnHourOfFailedFirstAttemptsIsMarkedOnce(t *testing.T) {
 	got := f.judge(t, e)
 	require.NotNil(t, got.FailingSince)
 	require.Equal(t, webhook.EndpointEnabled, got.Status)
-	require.Equal(t, "usr_dev", f.mails(t, checkout.MailEndpointFailing))
-	require.Equal(t, "test/webhooks/"+e.ID, f.query(t, `SELECT page FROM mail WHERE kind = $1`, checkout.MailEndpointFailing))
+	require.Equal(t, "usr_dev", f.mails(t, merchant.MailEndpointFailing))
+	require.Equal(t, "test/webhooks/"+e.ID, f.query(t, `SELECT page FROM mail WHERE kind = $1`, merchant.MailEndpointFailing))
 	sum, err := f.Summary(t.Context(), e.Owner, storage.SpanHours, time.Now().Add(48*time.Hour))
 	require.NoError(t, err)
 	require.Len(t, sum.Failing, 1, "none of its deliveries is of the last day")
@@ -99,7 +100,7 @@ func TestJudgeEndpoint_AnHourOfFailedFirstAttemptsIsMarkedOnce(t *testing.T) {
 	f.failsLater(t, e, 2)
 	f.event(t, e, webhook.ErrorHTTP)
 	require.NotNil(t, f.judge(t, e).FailingSince)
-	require.Equal(t, "usr_dev usr_dev", f.mails(t, checkout.MailEndpointFailing), "another time, another mail")
+	require.Equal(t, "usr_dev usr_dev", f.mails(t, merchant.MailEndpointFailing), "another time, another mail")
 }
 
 func TestJudgeEndpoint_AfterThreeDaysItsEventsWait(t *testing.T) {
@@ -112,7 +113,7 @@ func TestJudgeEndpoint_AfterThreeDaysItsEventsWait(t *testing.T) {
 	f.event(t, e, webhook.ErrorHTTP)
 	held := f.judge(t, e)
 	require.Equal(t, webhook.EndpointDisabled, held.Status)
-	require.Equal(t, "usr_dev", f.mails(t, checkout.MailEndpointHeld))
+	require.Equal(t, "usr_dev", f.mails(t, merchant.MailEndpointHeld))
 	require.Equal(t, "the service webhook.held", f.query(t, `SELECT actor || ' ' || action FROM audit_entry WHERE subject = $1`, e.ID))
 	signer, err := f.SigningEndpoint(t.Context(), e.Owner, "https://shop.example/own")
 	require.NoError(t, err)
@@ -149,7 +150,7 @@ func TestJudgeEndpoint_HoldsNothingThatArrivesAtLast(t *testing.T) {
 	f.event(t, e, "") // between the list and the decision
 	require.NoError(t, f.JudgeEndpoint(t.Context(), due[0], failureRules))
 	require.Equal(t, webhook.EndpointEnabled, f.judge(t, e).Status)
-	require.Empty(t, f.mails(t, checkout.MailEndpointHeld))
+	require.Empty(t, f.mails(t, merchant.MailEndpointHeld))
 }
 
 func TestJudgeEndpoint_KnowsOnlyTheRegistrationsOwnAddress(t *testing.T) {

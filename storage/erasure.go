@@ -14,6 +14,7 @@ import (
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -45,7 +46,7 @@ const customerPage = 1000
 // audited returns. Without apply nothing changes, and the result says what would. A repeat finds nothing.
 // The address is compared without regard to upper and lower case.
 func (s *Store) EraseCustomer(
-	ctx context.Context, merchantID, email string, apply bool, audited func(checkout.Ref) checkout.AuditEntry,
+	ctx context.Context, merchantID, email string, apply bool, audited func(checkout.Ref) merchant.AuditEntry,
 ) (Erasure, error) {
 	e := eraser{s, strings.ToLower(email), apply, audited, Erasure{Rows: map[string]int{}}}
 	for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
@@ -68,7 +69,7 @@ type eraser struct {
 	*Store
 	email   string // in lower case
 	apply   bool
-	audited func(checkout.Ref) checkout.AuditEntry
+	audited func(checkout.Ref) merchant.AuditEntry
 	done    Erasure
 }
 

@@ -12,6 +12,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -76,7 +77,7 @@ func (f fixture) customer(t *testing.T, e webhook.Endpoint) checkout.Session {
 	request := storage.IdempotentRequest{Owner: s.Owner, Route: "POST /v1/checkout", Key: s.ID}
 	_, _, err = f.ClaimRequest(t.Context(), request, []byte("body"))
 	require.NoError(t, err)
-	require.NoError(t, f.LogRequests(t.Context(), []checkout.APIRequest{{
+	require.NoError(t, f.LogRequests(t.Context(), []merchant.APIRequest{{
 		Ref: s.Owner.Ref(checkout.NewID(checkout.PrefixRequest)), SessionID: s.ID, CreatedAt: s.CreatedAt,
 	}}))
 	body, err := json.Marshal(map[string]any{"id": s.ID, "amount": 10.5, "customer_email": email})
@@ -114,8 +115,8 @@ func TestEraseCustomer_LeavesTheAddressInNoTable(t *testing.T) {
 	kept := f.create(t, other)
 
 	erase := func(apply bool) storage.Erasure {
-		got, err := f.EraseCustomer(t.Context(), f.merchant.ID, erasedEmail, apply, func(ref checkout.Ref) checkout.AuditEntry {
-			return checkout.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: ref.MerchantID, Mode: &ref.Mode,
+		got, err := f.EraseCustomer(t.Context(), f.merchant.ID, erasedEmail, apply, func(ref checkout.Ref) merchant.AuditEntry {
+			return merchant.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: ref.MerchantID, Mode: &ref.Mode,
 				Actor: "operator", Action: "customer.erased", Subject: ref.ID}
 		})
 		require.NoError(t, err)
@@ -212,8 +213,8 @@ func TestEraseCustomer_FindsTheAddressBesideAnyNumber(t *testing.T) {
 			want = append(want, s.ID)
 		}
 	}
-	got, err := f.EraseCustomer(t.Context(), f.merchant.ID, erasedEmail, true, func(ref checkout.Ref) checkout.AuditEntry {
-		return checkout.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: ref.MerchantID, Mode: &ref.Mode,
+	got, err := f.EraseCustomer(t.Context(), f.merchant.ID, erasedEmail, true, func(ref checkout.Ref) merchant.AuditEntry {
+		return merchant.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: ref.MerchantID, Mode: &ref.Mode,
 			Actor: "operator", Action: "customer.erased", Subject: ref.ID}
 	})
 	require.NoError(t, err)

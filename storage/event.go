@@ -11,6 +11,7 @@ import (
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -150,7 +151,7 @@ type TestEvent struct {
 // repeat with the same subject changes nothing. It returns checkout.ErrNotFound. by works as in
 // CreateEndpoint.
 func (s *Store) PublishTest(
-	ctx context.Context, t TestEvent, by ...checkout.AuditEntry,
+	ctx context.Context, t TestEvent, by ...merchant.AuditEntry,
 ) (webhook.Event, webhook.Dispatch, error) {
 	type stored struct {
 		webhook.Event

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"example.com/checkout/storage/pg"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/treasury"
 )
 
 // NotFinalError says which part of the chain is not final yet, so that the account cannot be compared with the ledger.
@@ -34,9 +34,9 @@ var ErrBehind = errors.New("the chain is behind the ledger")
 // ErrOtherAccount or ErrNotFrozen. CheckThaw returns ErrBehind when the chain went back. The account must have
 // been read before now: a round may compare it with a later block meanwhile.
 func (s *Store) CheckThaw(
-	ctx context.Context, account TreasuryAccount, retire bool, now checkout.AccountSnapshot,
+	ctx context.Context, account TreasuryAccount, retire bool, now treasury.AccountSnapshot,
 ) error {
-	return runInTreasury(ctx, s, "thaw", account.ID, func(tx pgx.Tx, a treasury) error {
+	return runInTreasury(ctx, s, "thaw", account.ID, func(tx pgx.Tx, a accountRow) error {
 		if account.SeenHeight > now.FinalHeight {
 			return fmt.Errorf("%w: block %d was final when the balances were compared, and the last final block is %d",
 				ErrBehind, account.SeenHeight, now.FinalHeight)
@@ -53,7 +53,7 @@ func (s *Store) CheckThaw(
 }
 
 // requireKnown returns a NotFinalError while a transaction that no transfer explains is not final.
-func (a *treasury) requireKnown(ctx context.Context, tx pgx.Tx, now checkout.AccountSnapshot) error {
+func (a *accountRow) requireKnown(ctx context.Context, tx pgx.Tx, now treasury.AccountSnapshot) error {
 	units, err := a.unknown(ctx, tx, now)
 	if err != nil || len(units) == 0 {
 		return err
@@ -63,7 +63,7 @@ func (a *treasury) requireKnown(ctx context.Context, tx pgx.Tx, now checkout.Acc
 
 // requireFinal returns a NotFinalError or ErrBehind when the ledger has something of the account that is later than the
 // final block.
-func (a *treasury) requireFinal(ctx context.Context, tx pgx.Tx, now checkout.AccountSnapshot) error {
+func (a *accountRow) requireFinal(ctx context.Context, tx pgx.Tx, now treasury.AccountSnapshot) error {
 	newest, err := a.newestBlock(ctx, tx, now)
 	switch {
 	case err != nil || newest <= now.FinalHeight:
@@ -76,7 +76,7 @@ func (a *treasury) requireFinal(ctx context.Context, tx pgx.Tx, now checkout.Acc
 }
 
 // newestBlock returns the last block of which the ledger knows something, or a final one of now.
-func (a *treasury) newestBlock(ctx context.Context, tx pgx.Tx, now checkout.AccountSnapshot) (uint64, error) {
+func (a *accountRow) newestBlock(ctx context.Context, tx pgx.Tx, now treasury.AccountSnapshot) (uint64, error) {
 	newest, err := pg.Value[uint64](ctx, tx, `
 		SELECT coalesce(max(height), 0) FROM transfer WHERE account_id = $1 AND proved > $2 AND height > $2`,
 		a.ID, now.FinalHeight)
@@ -85,7 +85,7 @@ func (a *treasury) newestBlock(ctx context.Context, tx pgx.Tx, now checkout.Acco
 
 // untilFinal estimates how long it takes until the block is final at which the account was opened. The blocks
 // since then show how fast the chain is. It returns 0 when nothing shows it.
-func (a *treasury) untilFinal(block uint64, now checkout.AccountSnapshot) time.Duration {
+func (a *accountRow) untilFinal(block uint64, now treasury.AccountSnapshot) time.Duration {
 	if a.SeenHeight > 0 || now.Height <= block {
 		return 0
 	}

@@ -7,18 +7,20 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"example.com/checkout/storage/pg"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 const findingColumns = `id, mode, kind, subject, detail, opened_at, closed_at`
 
 // OpenFinding stores a finding unless the same one is open. It returns whether it is new. Findings
 // belong to the operator and not to a merchant.
-func (s *Store) OpenFinding(ctx context.Context, f checkout.Finding) (bool, error) {
+func (s *Store) OpenFinding(ctx context.Context, f books.Finding) (bool, error) {
 	return openFinding(ctx, s.pool, f)
 }
 
-func openFinding(ctx context.Context, to pg.Executor, f checkout.Finding) (bool, error) {
+func openFinding(ctx context.Context, to pg.Executor, f books.Finding) (bool, error) {
 	tag, err := to.Exec(ctx, `
 		INSERT INTO finding (id, mode, kind, subject, detail, opened_at)
 		VALUES ($1, $2, $3, $4, $5, date_trunc('milliseconds', clock_timestamp()))
@@ -29,7 +31,7 @@ func openFinding(ctx context.Context, to pg.Executor, f checkout.Finding) (bool,
 
 // keepFinding opens a finding while something differs, and closes it otherwise. It returns the finding when it
 // is new.
-func keepFinding(ctx context.Context, to pg.Executor, differs bool, f checkout.Finding) ([]checkout.Finding, error) {
+func keepFinding(ctx context.Context, to pg.Executor, differs bool, f books.Finding) ([]books.Finding, error) {
 	if !differs {
 		return nil, closeFindings(ctx, to, f.Mode, []string{f.Subject}, f.Kind)
 	}
@@ -37,14 +39,14 @@ func keepFinding(ctx context.Context, to pg.Executor, differs bool, f checkout.F
 	if err != nil || !fresh {
 		return nil, err
 	}
-	return []checkout.Finding{f}, nil
+	return []books.Finding{f}, nil
 }
 
 // keepFindings opens the findings of a kind that are not open, and closes its others. It returns the new ones.
 func (s *Store) keepFindings(
-	ctx context.Context, mode checkout.Mode, kind checkout.FindingKind, found []checkout.Finding,
-) (fresh []checkout.Finding, err error) {
-	return pg.InTx(ctx, s.pool, "keep findings", func(tx pgx.Tx) (fresh []checkout.Finding, err error) {
+	ctx context.Context, mode checkout.Mode, kind books.FindingKind, found []books.Finding,
+) (fresh []books.Finding, err error) {
+	return pg.InTx(ctx, s.pool, "keep findings", func(tx pgx.Tx) (fresh []books.Finding, err error) {
 		subjects := []string{}
 		for _, f := range found {
 			f.Mode, f.Kind, subjects = mode, kind, append(subjects, f.Subject)
@@ -63,13 +65,13 @@ func (s *Store) keepFindings(
 
 // CloseFindings closes the open findings of the kinds about the subjects.
 func (s *Store) CloseFindings(
-	ctx context.Context, mode checkout.Mode, subjects []string, kinds ...checkout.FindingKind,
+	ctx context.Context, mode checkout.Mode, subjects []string, kinds ...books.FindingKind,
 ) error {
 	return closeFindings(ctx, s.pool, mode, subjects, kinds...)
 }
 
 func closeFindings(
-	ctx context.Context, to pg.Executor, mode checkout.Mode, subjects []string, kinds ...checkout.FindingKind,
+	ctx context.Context, to pg.Executor, mode checkout.Mode, subjects []string, kinds ...books.FindingKind,
 ) error {
 	_, err := to.Exec(ctx, `
 		UPDATE finding SET closed_at = date_trunc('milliseconds', clock_timestamp())
@@ -82,9 +84,9 @@ func closeFindings(
 // merchant; a charge that is not in the database has none. What still differs is found again.
 //
 // It returns checkout.ErrNotFound, and checkout.ErrConflict when the finding is closed.
-func (s *Store) CloseFinding(ctx context.Context, id, why string, by checkout.AuditEntry) error {
+func (s *Store) CloseFinding(ctx context.Context, id, why string, by merchant.AuditEntry) error {
 	return pg.RunInTx(ctx, s.pool, "close finding", func(tx pgx.Tx) error {
-		f, err := pg.One[checkout.Finding](ctx, tx, `
+		f, err := pg.One[books.Finding](ctx, tx, `
 			SELECT `+findingColumns+` FROM finding WHERE id = $1 FOR NO KEY UPDATE`, id)
 		if err != nil {
 			return err
@@ -119,13 +121,13 @@ func (s *Store) CloseFinding(ctx context.Context, id, why string, by checkout.Au
 }
 
 // OpenFindings lists the open findings of a mode, oldest first.
-func (s *Store) OpenFindings(ctx context.Context, mode checkout.Mode) ([]checkout.Finding, error) {
+func (s *Store) OpenFindings(ctx context.Context, mode checkout.Mode) ([]books.Finding, error) {
 	got, err := openFindings(ctx, s.pool, mode)
 	return got, pg.Wrap("findings", err)
 }
 
-func openFindings(ctx context.Context, from pg.Querier, mode checkout.Mode) ([]checkout.Finding, error) {
-	return pg.Collect[checkout.Finding](ctx, from, `
+func openFindings(ctx context.Context, from pg.Querier, mode checkout.Mode) ([]books.Finding, error) {
+	return pg.Collect[books.Finding](ctx, from, `
 		SELECT `+findingColumns+` FROM finding
 		WHERE mode = $1 AND closed_at IS NULL ORDER BY opened_at, id`, mode)
 }

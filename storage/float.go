@@ -9,15 +9,16 @@ import (
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // Float is what the treasury has of a currency, and what will leave it. It belongs to no merchant.
 type Float struct {
 	AccountID string
-	Balance   checkout.Crypto // at the final block that was seen last
-	Live      checkout.Crypto // what transfers that are not final may take
-	Pending   checkout.Crypto // what payouts without a transfer need, before the network's fee
-	days      *big.Rat        // how long the rest lasts
+	Balance   money.Crypto // at the final block that was seen last
+	Live      money.Crypto // what transfers that are not final may take
+	Pending   money.Crypto // what payouts without a transfer need, before the network's fee
+	days      *big.Rat     // how long the rest lasts
 }
 
 // Days returns how many days the rest lasts when as much leaves a day as in the last 7 days: nil when nothing left.
@@ -52,7 +53,7 @@ func floats(ctx context.Context, tx pgx.Tx, mode checkout.Mode) (all []Float, er
 }
 
 func (w seenWallet) floats(ctx context.Context, tx pgx.Tx, mode checkout.Mode) (all []Float, err error) {
-	account := treasury{ID: w.ID, Network: w.Network}
+	account := accountRow{ID: w.ID, Network: w.Network}
 	live, err := account.live(ctx, tx, w.SeenHeight)
 	if err != nil {
 		return nil, err
@@ -65,9 +66,9 @@ func (w seenWallet) floats(ctx context.Context, tx pgx.Tx, mode checkout.Mode) (
 	if err != nil {
 		return nil, err
 	}
-	for _, currency := range checkout.PayoutCurrencies {
+	for _, currency := range money.PayoutCurrencies {
 		if has := w.SeenBalances[currency]; has.Known() {
-			none := checkout.NewCrypto(new(big.Int), currency)
+			none := money.NewCrypto(new(big.Int), currency)
 			f := Float{AccountID: w.ID, Balance: has, Live: none.Add(live[currency]), Pending: none.Add(pending[currency])}
 			f.days = daysLeft(has.Sub(f.Live).Sub(f.Pending), left[currency], w.Age)
 			all = append(all, f)
@@ -80,10 +81,10 @@ func (w seenWallet) floats(ctx context.Context, tx pgx.Tx, mode checkout.Mode) (
 const outflowDays = 7
 
 // pending adds up what the payouts need that have no transfer.
-func (w seenWallet) pending(ctx context.Context, tx pgx.Tx, mode checkout.Mode) (checkout.Purse, error) {
+func (w seenWallet) pending(ctx context.Context, tx pgx.Tx, mode checkout.Mode) (money.Purse, error) {
 	type row struct {
-		Currency       checkout.PayoutCurrency
-		SourceCurrency checkout.Currency
+		Currency       money.PayoutCurrency
+		SourceCurrency money.Currency
 		Sum            string // smallest units of SourceCurrency, at the payouts' rates
 	}
 	rows, err := pg.Collect[row](ctx, tx, `
@@ -92,17 +93,17 @@ func (w seenWallet) pending(ctx context.Context, tx pgx.Tx, mode checkout.Mode) 
 		WHERE p.mode = $1 AND p.status = 'pending' AND p.failure = '' AND p.network = $2 AND t.chain_ref = $3
 			AND NOT EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing)
 		GROUP BY 1, 2`, mode, w.Network, w.ChainID)
-	var all []checkout.Crypto
+	var all []money.Crypto
 	for _, r := range rows {
 		if sum, ok := new(big.Rat).SetString(r.Sum); ok {
-			all = append(all, checkout.CeilCrypto(sum.Mul(sum, checkout.Amount(1).Coins(r.SourceCurrency)), r.Currency))
+			all = append(all, money.CeilCrypto(sum.Mul(sum, money.Amount(1).Coins(r.SourceCurrency)), r.Currency))
 		}
 	}
-	return checkout.PurseOf(all...), err
+	return money.PurseOf(all...), err
 }
 
 // left adds up what the transfers of the last days paid, and what the network took for them.
-func (w seenWallet) left(ctx context.Context, tx pgx.Tx) (checkout.Purse, error) {
+func (w seenWallet) left(ctx context.Context, tx pgx.Tx) (money.Purse, error) {
 	return purse(ctx, tx, `
 		WITH recent AS (
 			SELECT id, cost FROM transfer WHERE account_id = $1 AND created_at > now() - make_interval(days => $2))
@@ -110,11 +111,11 @@ func (w seenWallet) left(ctx context.Context, tx pgx.Tx) (checkout.Purse, error)
 		WHERE x.standing GROUP BY x.currency
 		UNION ALL
 		SELECT sum(cost) || ' ' || $3::text FROM recent HAVING sum(cost) IS NOT NULL`,
-		w.ID, outflowDays, checkout.NetworkCurrency(w.Network))
+		w.ID, outflowDays, money.NetworkCurrency(w.Network))
 }
 
 // daysLeft divides what is left by what leaves a day. An account that is younger than the days that count has fewer.
-func daysLeft(rest, left checkout.Crypto, age time.Duration) *big.Rat {
+func daysLeft(rest, left money.Crypto, age time.Duration) *big.Rat {
 	const day = 24 * time.Hour
 	if left.Sign() <= 0 {
 		return nil

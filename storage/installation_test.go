@@ -9,6 +9,7 @@ import (
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // TestSetCell_OnlyBeforeTheFirstMerchant does not run beside other tests: the cell belongs to the
@@ -27,7 +28,7 @@ func TestSetCell_OnlyBeforeTheFirstMerchant(t *testing.T) { //nolint:paralleltes
 	require.NoError(t, accounts.SetCell(t.Context(), "7z"))
 
 	accounts = open()
-	merchant := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Seven", Plan: "standard", PaymentAttempts: 3}
+	merchant := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Seven", Plan: "standard", PaymentAttempts: 3}
 	require.Equal(t, "7z", merchant.ID[len("mer_")+10:][:2])
 	require.NoError(t, accounts.CreateMerchant(t.Context(), merchant, checkout.ModeTest, nil))
 	require.NoError(t, accounts.SetCell(t.Context(), "7z"), "the same again")

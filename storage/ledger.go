@@ -9,6 +9,7 @@ import (
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // Accounts of the ledger. Source: api/decisions/treasury.md, "ledger".
@@ -69,7 +70,7 @@ type posting struct {
 }
 
 // inCrypto returns a posting of an amount of crypto.
-func inCrypto(account, holder string, amount checkout.Crypto) posting {
+func inCrypto(account, holder string, amount money.Crypto) posting {
 	return posting{account, holder, string(amount.Currency()), amount.Units()}
 }
 
@@ -156,14 +157,14 @@ func (s *Store) LedgerBalances(ctx context.Context, mode checkout.Mode) ([]Ledge
 }
 
 // walletBalances returns the balances of a treasury account by the ledger.
-func walletBalances(ctx context.Context, tx pgx.Tx, mode checkout.Mode, accountID string) (checkout.Purse, error) {
+func walletBalances(ctx context.Context, tx pgx.Tx, mode checkout.Mode, accountID string) (money.Purse, error) {
 	rows, err := pg.Collect[wholeUnits](ctx, tx, `
 		SELECT asset, sum(amount)::text AS units FROM ledger_posting
 		WHERE mode = $1 AND account = $2 AND holder = $3 GROUP BY 1`, mode, accountWallet, accountID)
-	got := checkout.Purse{}
+	got := money.Purse{}
 	for _, row := range rows {
-		currency := checkout.PayoutCurrency(row.Asset)
-		got[currency] = checkout.NewCrypto(&row.Units.Int, currency)
+		currency := money.PayoutCurrency(row.Asset)
+		got[currency] = money.NewCrypto(&row.Units.Int, currency)
 	}
 	return got, err
 }

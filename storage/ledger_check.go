@@ -9,7 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"example.com/checkout/storage/pg"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // LedgerCheck compares a sum of the ledger with what it should be. All amounts are decimals in Asset.
@@ -27,8 +29,8 @@ func (c LedgerCheck) Agrees() bool { return c.Difference == "0" }
 
 // ReconcileLedger opens a finding for each sum of the ledger that differs and for each frozen account that is not
 // retired, and closes those whose cause is gone. It returns the new ones.
-func (s *Store) ReconcileLedger(ctx context.Context, mode checkout.Mode) (fresh []checkout.Finding, err error) {
-	type byKind = map[checkout.FindingKind][]checkout.Finding
+func (s *Store) ReconcileLedger(ctx context.Context, mode checkout.Mode) (fresh []books.Finding, err error) {
+	type byKind = map[books.FindingKind][]books.Finding
 	found, err := pg.InSnapshot(ctx, s.pool, "check ledger", func(tx pgx.Tx) (byKind, error) {
 		found := byKind{}
 		checks, err := checkLedger(ctx, tx, mode)
@@ -37,10 +39,10 @@ func (s *Store) ReconcileLedger(ctx context.Context, mode checkout.Mode) (fresh 
 		}
 		for _, c := range checks {
 			if !c.Agrees() {
-				found[checkout.FindingLedgerDiffers] = append(found[checkout.FindingLedgerDiffers], c.finding())
+				found[books.FindingLedgerDiffers] = append(found[books.FindingLedgerDiffers], c.finding())
 			}
 		}
-		found[checkout.FindingTreasuryFrozen], err = pg.Collect[checkout.Finding](ctx, tx, `
+		found[books.FindingTreasuryFrozen], err = pg.Collect[books.Finding](ctx, tx, `
 			SELECT '' AS id, mode, '' AS kind, id AS subject, frozen_why AS detail, frozen_at AS opened_at, NULL AS closed_at
 			FROM treasury_account WHERE mode = $1 AND frozen_at IS NOT NULL AND retired_at IS NULL ORDER BY id`, mode)
 		return found, err
@@ -48,7 +50,7 @@ func (s *Store) ReconcileLedger(ctx context.Context, mode checkout.Mode) (fresh 
 	if err != nil {
 		return nil, err
 	}
-	for _, kind := range []checkout.FindingKind{checkout.FindingLedgerDiffers, checkout.FindingTreasuryFrozen} {
+	for _, kind := range []books.FindingKind{books.FindingLedgerDiffers, books.FindingTreasuryFrozen} {
 		more, err := s.keepFindings(ctx, mode, kind, found[kind])
 		if err != nil {
 			return fresh, err
@@ -59,8 +61,8 @@ func (s *Store) ReconcileLedger(ctx context.Context, mode checkout.Mode) (fresh 
 }
 
 // finding tells operators of a sum that differs.
-func (c LedgerCheck) finding() checkout.Finding {
-	return checkout.Finding{Subject: c.What + " " + c.Asset, Detail: fmt.Sprintf(
+func (c LedgerCheck) finding() books.Finding {
+	return books.Finding{Subject: c.What + " " + c.Asset, Detail: fmt.Sprintf(
 		"The ledger has %s %s, and should have %s %s.", c.Ledger, c.Asset, c.Expected, c.Asset)}
 }
 
@@ -100,11 +102,11 @@ func ledgerCheck(what, asset string, ledger, expected, underWay *big.Int) Ledger
 
 // inAsset writes a number of smallest units as a decimal.
 func inAsset(asset string, units *big.Int) string {
-	places := checkout.USD.Places() // all fiat currencies that we charge have the same
-	if c := checkout.PayoutCurrency(asset); c.Valid() {
+	places := money.USD.Places() // all fiat currencies that we charge have the same
+	if c := money.PayoutCurrency(asset); c.Valid() {
 		places = c.Places()
 	}
-	return checkout.FormatUnits(units, places)
+	return money.FormatUnits(units, places)
 }
 
 // compare runs a query of two sums and compares them, row by row.
@@ -152,7 +154,7 @@ type seenWallet struct {
 	ChainID      string
 	Age          time.Duration
 	SeenHeight   uint64
-	SeenBalances checkout.Purse // nil before the first comparison
+	SeenBalances money.Purse // nil before the first comparison
 }
 
 func checkWallets(ctx context.Context, tx pgx.Tx, mode checkout.Mode) ([]LedgerCheck, error) {
@@ -179,12 +181,12 @@ func (w seenWallet) check(ctx context.Context, tx pgx.Tx, mode checkout.Mode) (c
 	if err != nil {
 		return nil, err
 	}
-	account := treasury{ID: w.ID, Network: w.Network}
+	account := accountRow{ID: w.ID, Network: w.Network}
 	live, err := account.live(ctx, tx, w.SeenHeight)
 	if err != nil {
 		return nil, err
 	}
-	for _, currency := range checkout.PayoutCurrencies {
+	for _, currency := range money.PayoutCurrencies {
 		seen, ledger := w.SeenBalances[currency], booked[currency].Units()
 		if !seen.Known() && ledger.Sign() == 0 {
 			continue

@@ -9,6 +9,8 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 )
 
 func (f fixture) liveSession() storage.NewSession {
@@ -88,9 +90,9 @@ func TestUncharged_LeavesTheSandboxOut(t *testing.T) {
 
 func TestFinishPayment_TakesTheFeeOfThePlanAtTheDecision(t *testing.T) {
 	f := newFixture(t)
-	change := func(name string, part int64, fixed checkout.Amount) {
+	change := func(name string, part int64, fixed money.Amount) {
 		_, err := f.ChangeMerchant(t.Context(), storage.MerchantChange{
-			MerchantID: f.merchant.ID, Plan: &checkout.Plan{Name: name, FeeBasisPoints: part, FeeFixed: fixed}, By: f.note(),
+			MerchantID: f.merchant.ID, Plan: &merchant.Plan{Name: name, FeeBasisPoints: part, FeeFixed: fixed}, By: f.note(),
 		})
 		require.NoError(t, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"example.com/checkout/storage/account"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -21,7 +22,7 @@ import (
 func TestNoDeadlock_OfAChangeAndAnEntryOfTheSameMerchant(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.EventTypes...)
-	member := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: f.merchant.ID, Email: "ann@shop.example", Role: checkout.RoleViewer}
+	member := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: f.merchant.ID, Email: "ann@shop.example", Role: merchant.RoleViewer}
 	require.NoError(t, f.InviteMember(t.Context(), member, f.note()))
 	for name, c := range map[string]struct {
 		holds, wants string // SQL of one transaction; $1 is the merchant, $2 the member or registration
@@ -32,7 +33,7 @@ func TestNoDeadlock_OfAChangeAndAnEntryOfTheSameMerchant(t *testing.T) {
 			holds: `UPDATE member SET signed_in_at = now() WHERE id = $2 AND merchant_id = $1`,
 			wants: `SELECT FROM merchant WHERE id = $1 AND $2 <> '' FOR KEY SHARE`, id: member.ID,
 			other: func(ctx context.Context) error {
-				return f.SetRole(ctx, f.merchant.ID, member.ID, checkout.RoleDeveloper, f.note())
+				return f.SetRole(ctx, f.merchant.ID, member.ID, merchant.RoleDeveloper, f.note())
 			},
 		},
 		"a secret is rotated while settings change": {
@@ -76,15 +77,15 @@ func (f fixture) waitForLock(t *testing.T) {
 // compared meanwhile.
 func TestSignIn_AFirstSecondFactorEndsThoseWithoutIt(t *testing.T) {
 	f := newFixture(t)
-	adds := map[string]func(checkout.Member, []byte, checkout.AuditEntry) error{
-		"passkey": func(m checkout.Member, keep []byte, by checkout.AuditEntry) error {
+	adds := map[string]func(merchant.Member, []byte, merchant.AuditEntry) error{
+		"passkey": func(m merchant.Member, keep []byte, by merchant.AuditEntry) error {
 			_, err := f.AddPasskey(context.WithoutCancel(t.Context()), account.NewPasskey{
-				Passkey: checkout.Passkey{ID: checkout.NewID(checkout.PrefixPasskey), Name: "key", Credential: []byte("{}")}, MerchantID: m.MerchantID,
+				Passkey: merchant.Passkey{ID: checkout.NewID(checkout.PrefixPasskey), Name: "key", Credential: []byte("{}")}, MerchantID: m.MerchantID,
 				MemberID: m.ID, CredentialID: []byte(m.ID), Keep: keep,
 			}, by)
 			return err
 		},
-		"app": func(m checkout.Member, keep []byte, by checkout.AuditEntry) error {
+		"app": func(m merchant.Member, keep []byte, by merchant.AuditEntry) error {
 			if err := f.StartSecondFactor(context.WithoutCancel(t.Context()), m.MerchantID, m.ID, []byte("secret")); err != nil {
 				return err
 			}
@@ -94,14 +95,14 @@ func TestSignIn_AFirstSecondFactorEndsThoseWithoutIt(t *testing.T) {
 	}
 	for name, add := range adds {
 		t.Run(name, func(t *testing.T) {
-			m := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: f.merchant.ID, Email: name + "@shop.example", Role: checkout.RoleOwner}
+			m := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: f.merchant.ID, Email: name + "@shop.example", Role: merchant.RoleOwner}
 			require.NoError(t, f.InviteMember(t.Context(), m, f.note()))
 			f.Exec(t, `UPDATE member SET password_hash = 'hash', joined_at = now() WHERE id = $1`, m.ID)
-			_, keep := checkout.NewToken()
+			_, keep := merchant.NewToken()
 			require.NoError(t, f.SignIn(t.Context(), m, "hash", keep))
 
 			// Another sign-in is about to commit when the factor comes.
-			_, other := checkout.NewToken()
+			_, other := merchant.NewToken()
 			tx, err := f.Connect(t).Begin(t.Context())
 			require.NoError(t, err)
 			_, err = tx.Exec(t.Context(), `UPDATE member SET signed_in_at = now() WHERE id = $1`, m.ID)
@@ -127,17 +128,17 @@ func TestSignIn_AFirstSecondFactorEndsThoseWithoutIt(t *testing.T) {
 // TestMembersByEmail_WhoJoinedComesInThatOrder: a merchant that only invited a stranger is not among the accounts.
 func TestMembersByEmail_WhoJoinedComesInThatOrder(t *testing.T) {
 	f := newFixture(t)
-	joins := func(merchant, email string, accepts bool) {
-		m := checkout.Member{ID: "usr_" + merchant, MerchantID: merchant, Email: email, Role: checkout.RoleOwner}
+	joins := func(shop, email string, accepts bool) {
+		m := merchant.Member{ID: "usr_" + shop, MerchantID: shop, Email: email, Role: merchant.RoleOwner}
 		token, err := f.Invite(t.Context(), m, "operator")
 		require.NoError(t, err)
 		if accepts {
-			_, err = f.AcceptInvitation(t.Context(), checkout.HashToken(token), "password at "+merchant, "192.0.2.1")
+			_, err = f.AcceptInvitation(t.Context(), merchant.HashToken(token), "password at "+shop, "192.0.2.1")
 			require.NoError(t, err)
 		}
 	}
 	for _, id := range []string{"mer_squatter", "mer_second"} {
-		require.NoError(t, f.CreateMerchant(t.Context(), checkout.Merchant{ID: id, Name: "S", Plan: "standard", PaymentAttempts: 3}, checkout.ModeTest, nil))
+		require.NoError(t, f.CreateMerchant(t.Context(), merchant.Merchant{ID: id, Name: "S", Plan: "standard", PaymentAttempts: 3}, checkout.ModeTest, nil))
 	}
 	joins("mer_squatter", "ceo@victim.example", false)
 	joins(f.merchant.ID, "CEO@victim.example", true)
@@ -154,8 +155,8 @@ func TestMembersByEmail_WhoJoinedComesInThatOrder(t *testing.T) {
 func TestInvite_TheOperatorReplacesAnOpenInvitation(t *testing.T) {
 	f := newFixture(t)
 	invite := func() ([]byte, error) {
-		token, err := f.Invite(t.Context(), checkout.Member{ID: checkout.NewID("usr"), MerchantID: f.merchant.ID, Email: "ann@shop.example", Role: checkout.RoleOwner}, "operator")
-		return checkout.HashToken(token), err
+		token, err := f.Invite(t.Context(), merchant.Member{ID: checkout.NewID("usr"), MerchantID: f.merchant.ID, Email: "ann@shop.example", Role: merchant.RoleOwner}, "operator")
+		return merchant.HashToken(token), err
 	}
 	first, err := invite()
 	require.NoError(t, err)
@@ -166,17 +167,17 @@ func TestInvite_TheOperatorReplacesAnOpenInvitation(t *testing.T) {
 	_, err = f.AcceptInvitation(t.Context(), second, "hash", "")
 	require.NoError(t, err)
 	_, err = invite()
-	require.ErrorIs(t, err, checkout.ErrEmailInUse, "a person who has joined is no invitation")
+	require.ErrorIs(t, err, merchant.ErrEmailInUse, "a person who has joined is no invitation")
 }
 
 // person returns a person to be invited as an owner.
-func (f fixture) person(email string) checkout.Member {
-	return checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: f.merchant.ID, Email: email, Role: checkout.RoleOwner}
+func (f fixture) person(email string) merchant.Member {
+	return merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: f.merchant.ID, Email: email, Role: merchant.RoleOwner}
 }
 
 func TestInviteMember_OpenInvitationsAreBounded(t *testing.T) {
 	f := newFixture(t)
-	for n := range checkout.MaxOpenInvitations - 1 {
+	for n := range merchant.MaxOpenInvitations - 1 {
 		require.NoError(t, f.InviteMember(t.Context(), f.person(fmt.Sprintf("n%d@shop.example", n)), f.note()))
 	}
 	var errs [4]error
@@ -190,16 +191,16 @@ func TestInviteMember_OpenInvitationsAreBounded(t *testing.T) {
 	var refused int
 	for _, err := range errs {
 		if err != nil {
-			require.ErrorIs(t, err, checkout.ErrTooManyInvitations)
+			require.ErrorIs(t, err, merchant.ErrTooManyInvitations)
 			refused++
 		}
 	}
 	require.Equal(t, 3, refused, "invitations take turns")
-	require.EqualValues(t, checkout.MaxOpenInvitations, f.query(t, `SELECT count(*) FROM member`))
-	require.EqualValues(t, checkout.MaxOpenInvitations, f.query(t, `SELECT count(*) FROM mail WHERE kind = 'invitation'`))
+	require.EqualValues(t, merchant.MaxOpenInvitations, f.query(t, `SELECT count(*) FROM member`))
+	require.EqualValues(t, merchant.MaxOpenInvitations, f.query(t, `SELECT count(*) FROM mail WHERE kind = 'invitation'`))
 
 	f.Exec(t, `UPDATE member SET invitation_expires_at = now() - interval '1 second'`)
-	require.ErrorIs(t, f.InviteMember(t.Context(), f.person("one@shop.example"), f.note()), checkout.ErrTooManyInvitations)
+	require.ErrorIs(t, f.InviteMember(t.Context(), f.person("one@shop.example"), f.note()), merchant.ErrTooManyInvitations)
 	require.NoError(t, f.InviteMember(t.Context(), f.person("n7@shop.example"), f.note()), "it takes the place of an expired one")
 	_, err := f.Invite(t.Context(), f.person("two@shop.example"), "operator")
 	require.NoError(t, err)
@@ -212,7 +213,7 @@ func TestRenewInvitation_AddsNoSecondWaitingMail(t *testing.T) {
 	f := newFixture(t)
 	m := f.person("bob@shop.example")
 	require.NoError(t, f.InviteMember(t.Context(), m, f.note()))
-	_, hash := checkout.NewToken()
+	_, hash := merchant.NewToken()
 	require.NoError(t, f.KeepInvitation(t.Context(), m.ID, hash))
 	renew := func(mails, entries int) {
 		t.Helper()

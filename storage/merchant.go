@@ -7,13 +7,15 @@ import (
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 )
 
 // CreateMerchant stores a merchant with its payout addresses in mode. A repeat with the same id
 // changes nothing.
 func (a *Accounts) CreateMerchant(
-	ctx context.Context, m checkout.Merchant, mode checkout.Mode,
-	addresses []checkout.PayoutAddress,
+	ctx context.Context, m merchant.Merchant, mode checkout.Mode,
+	addresses []merchant.PayoutAddress,
 ) error {
 	return pg.RunInTx(ctx, a.pool, "create merchant", func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
@@ -41,15 +43,15 @@ const merchantColumns = `id, name, plan, fee_basis_points, fee_fixed, payment_at
 	created_at`
 
 // Merchants returns every merchant, newest first. Only operators may call it.
-func (a *Accounts) Merchants(ctx context.Context) ([]checkout.Merchant, error) {
-	merchants, err := pg.Collect[checkout.Merchant](ctx, a.pool,
+func (a *Accounts) Merchants(ctx context.Context) ([]merchant.Merchant, error) {
+	merchants, err := pg.Collect[merchant.Merchant](ctx, a.pool,
 		`SELECT `+merchantColumns+` FROM merchant ORDER BY id DESC`)
 	return merchants, pg.Wrap("merchants", err)
 }
 
 // Merchant returns one merchant. It returns checkout.ErrNotFound.
-func (a *Accounts) Merchant(ctx context.Context, id string) (checkout.Merchant, error) {
-	m, err := pg.One[checkout.Merchant](ctx, a.pool, `SELECT `+merchantColumns+` FROM merchant WHERE id = $1`, id)
+func (a *Accounts) Merchant(ctx context.Context, id string) (merchant.Merchant, error) {
+	m, err := pg.One[merchant.Merchant](ctx, a.pool, `SELECT `+merchantColumns+` FROM merchant WHERE id = $1`, id)
 	return m, pg.Wrap("merchant", err)
 }
 
@@ -67,14 +69,14 @@ func (a *Accounts) WorksLive(ctx context.Context, merchantID string) (works bool
 // PayoutAddresses returns a merchant's payout addresses in one mode, sorted by currency.
 func (a *Accounts) PayoutAddresses(
 	ctx context.Context, owner checkout.Owner,
-) ([]checkout.PayoutAddress, error) {
+) ([]merchant.PayoutAddress, error) {
 	return payoutAddresses(ctx, a.pool, owner)
 }
 
 func payoutAddresses(
 	ctx context.Context, from pg.Querier, owner checkout.Owner,
-) ([]checkout.PayoutAddress, error) {
-	addresses, err := pg.Collect[checkout.PayoutAddress](ctx, from, `
+) ([]merchant.PayoutAddress, error) {
+	addresses, err := pg.Collect[merchant.PayoutAddress](ctx, from, `
 		SELECT currency, network, address FROM current_payout_address WHERE merchant_id = $1 AND mode = $2
 		ORDER BY currency`, owner.MerchantID, owner.Mode)
 	return addresses, pg.Wrap("payout addresses", err)
@@ -83,7 +85,7 @@ func payoutAddresses(
 // HasPayoutAddress reports whether the merchant has a payout address for currency on a real chain. An
 // address of the sandbox is none.
 func (s *Store) HasPayoutAddress(
-	ctx context.Context, owner checkout.Owner, currency checkout.PayoutCurrency,
+	ctx context.Context, owner checkout.Owner, currency money.PayoutCurrency,
 ) (bool, error) {
 	ok, err := pg.Value[bool](ctx, s.pool, `
 		SELECT EXISTS (SELECT FROM current_payout_address

@@ -14,6 +14,8 @@ import (
 	"example.com/checkout/storage/account"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -21,20 +23,20 @@ import (
 type MerchantChange struct {
 	MerchantID      string
 	Name            *string
-	Plan            *checkout.Plan
+	Plan            *merchant.Plan
 	PaymentAttempts *int
 	OrderIDGuard    *bool
 	// Addresses belong to Mode. An entry with an empty address removes the address. The other
 	// settings hold in both modes.
 	Mode      checkout.Mode
-	Addresses []checkout.PayoutAddress
+	Addresses []merchant.PayoutAddress
 	// Delay is how long the change or the removal of an address waits. A first address does not wait.
 	Delay time.Duration
 	// Was and WereAddresses hold the values that the editor saw; nil skips the check. See
 	// ChangedError.
-	Was           *checkout.Merchant
-	WereAddresses map[checkout.PayoutCurrency]string // "" means no address
-	By            checkout.AuditEntry                // ChangeMerchant fills in Detail
+	Was           *merchant.Merchant
+	WereAddresses map[money.PayoutCurrency]string // "" means no address
+	By            merchant.AuditEntry             // ChangeMerchant fills in Detail
 }
 
 // MerchantUpdated names one merchant.updated event of a change.
@@ -46,7 +48,7 @@ type MerchantUpdated struct {
 // MerchantChanged is what ChangeMerchant did; it is empty when nothing changed.
 type MerchantChanged struct {
 	Events    []MerchantUpdated        // whose workflows the caller starts
-	Announced []checkout.AddressChange // addresses that change later
+	Announced []merchant.AddressChange // addresses that change later
 }
 
 // ChangeMerchant changes settings. In the same transaction it stores the merchant.updated events,
@@ -58,7 +60,7 @@ func (a *Accounts) ChangeMerchant(
 	ctx context.Context, c MerchantChange,
 ) (changed MerchantChanged, err error) {
 	return pg.InTx(ctx, a.pool, "change merchant", func(tx pgx.Tx) (changed MerchantChanged, err error) {
-		m, err := pg.One[checkout.Merchant](ctx, tx, `
+		m, err := pg.One[merchant.Merchant](ctx, tx, `
 			SELECT `+merchantColumns+` FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, c.MerchantID)
 		if err != nil {
 			return changed, err
@@ -97,7 +99,7 @@ func (a *Accounts) ChangeMerchant(
 			}
 			if mode.Live() && len(addresses) > 0 {
 				c.By.Detail = strings.Join(addresses, "; ")
-				err = account.MailOwners(ctx, tx, m.ID, checkout.MailAddressChanged, account.MailDetail(c.By))
+				err = account.MailOwners(ctx, tx, m.ID, merchant.MailAddressChanged, account.MailDetail(c.By))
 			}
 			if err != nil {
 				return changed, err
@@ -117,7 +119,7 @@ func (a *Accounts) ChangeMerchant(
 // mode. The event is nil when nothing changed. The second result lists the old and new addresses in
 // words.
 func (c MerchantChange) applyMode(
-	ctx context.Context, tx pgx.Tx, m checkout.Merchant, mode checkout.Mode, shared map[string]any,
+	ctx context.Context, tx pgx.Tx, m merchant.Merchant, mode checkout.Mode, shared map[string]any,
 ) (*MerchantUpdated, []string, error) {
 	previous := maps.Clone(shared)
 	before, after, err := c.applyAddresses(ctx, tx, mode)
@@ -137,7 +139,7 @@ func (c MerchantChange) applyMode(
 
 // conflicts returns the settings of both modes that c changes and that somebody else changed since
 // the editor saw them.
-func (c MerchantChange) conflicts(now checkout.Merchant) (fields []string) {
+func (c MerchantChange) conflicts(now merchant.Merchant) (fields []string) {
 	if c.Was == nil {
 		return nil
 	}
@@ -153,13 +155,13 @@ func (c MerchantChange) conflicts(now checkout.Merchant) (fields []string) {
 }
 
 // settingsDetail returns the old and new values of the settings in words, for the audit log.
-func settingsDetail(before, after checkout.Merchant) (detail []string) {
+func settingsDetail(before, after merchant.Merchant) (detail []string) {
 	note := func(what string, was, is any) {
 		if was != is {
 			detail = append(detail, fmt.Sprintf("%s: %v → %v", what, was, is))
 		}
 	}
-	plan := func(m checkout.Merchant) string {
+	plan := func(m merchant.Merchant) string {
 		return fmt.Sprintf("%s (%s)", m.Plan, m.Fee())
 	}
 	guard := map[bool]string{true: "on", false: "off"}
@@ -173,8 +175,8 @@ func settingsDetail(before, after checkout.Merchant) (detail []string) {
 
 // addressesDetail is settingsDetail for payout addresses. It writes addresses in full: a shortened
 // one can look like another, and readers of the log may see addresses anyway.
-func addressesDetail(before, after []checkout.PayoutAddress) (detail []string) {
-	for _, c := range checkout.PayoutCurrencies {
+func addressesDetail(before, after []merchant.PayoutAddress) (detail []string) {
+	for _, c := range money.PayoutCurrencies {
 		if was, is := addressOf(before, c), addressOf(after, c); was != is {
 			detail = append(detail,
 				fmt.Sprintf("%s: %s → %s", c, cmp.Or(was, "none"), cmp.Or(is, "none")))
@@ -184,8 +186,8 @@ func addressesDetail(before, after []checkout.PayoutAddress) (detail []string) {
 }
 
 // addressOf returns the address for a currency, "" for none.
-func addressOf(all []checkout.PayoutAddress, c checkout.PayoutCurrency) string {
-	i := slices.IndexFunc(all, func(a checkout.PayoutAddress) bool { return a.Currency == c })
+func addressOf(all []merchant.PayoutAddress, c money.PayoutCurrency) string {
+	i := slices.IndexFunc(all, func(a merchant.PayoutAddress) bool { return a.Currency == c })
 	if i < 0 {
 		return ""
 	}
@@ -194,7 +196,7 @@ func addressOf(all []checkout.PayoutAddress, c checkout.PayoutCurrency) string {
 
 // settings applies the settings of both modes to m. It returns the old values of the changed ones,
 // under the names that merchant.updated uses.
-func (c MerchantChange) settings(m *checkout.Merchant) map[string]any {
+func (c MerchantChange) settings(m *merchant.Merchant) map[string]any {
 	previous := map[string]any{}
 	if c.Name != nil && *c.Name != m.Name {
 		previous["name"], m.Name = m.Name, *c.Name
@@ -203,7 +205,7 @@ func (c MerchantChange) settings(m *checkout.Merchant) map[string]any {
 		previous["plan"], m.Plan = m.Plan, c.Plan.Name
 		m.FeeBasisPoints, m.FeeFixed = c.Plan.FeeBasisPoints, c.Plan.FeeFixed
 	}
-	before := checkout.MerchantSettings{PaymentAttempts: m.PaymentAttempts,
+	before := merchant.Settings{PaymentAttempts: m.PaymentAttempts,
 		OrderIDGuard: m.OrderIDGuard}
 	after := before
 	if c.PaymentAttempts != nil {
@@ -219,7 +221,7 @@ func (c MerchantChange) settings(m *checkout.Merchant) map[string]any {
 	return previous
 }
 
-func updateMerchant(ctx context.Context, tx pgx.Tx, m checkout.Merchant) error {
+func updateMerchant(ctx context.Context, tx pgx.Tx, m merchant.Merchant) error {
 	_, err := tx.Exec(ctx, `
 		UPDATE merchant SET name = $2, plan = $3, fee_basis_points = $4, fee_fixed = $5,
 			payment_attempts = $6, order_id_guard = $7 WHERE id = $1`,
@@ -231,7 +233,7 @@ func updateMerchant(ctx context.Context, tx pgx.Tx, m checkout.Merchant) error {
 // and after.
 func (c MerchantChange) applyAddresses(
 	ctx context.Context, tx pgx.Tx, mode checkout.Mode,
-) (before, after []checkout.PayoutAddress, err error) {
+) (before, after []merchant.PayoutAddress, err error) {
 	if before, err = payoutAddresses(ctx, tx,
 		checkout.Owner{MerchantID: c.MerchantID, Mode: mode}); err != nil || mode != c.Mode {
 		return before, before, err
@@ -269,7 +271,7 @@ func (c MerchantChange) applyAddresses(
 
 // addressConflicts returns *ChangedError for the addresses that c changes and that somebody else
 // changed since the editor saw them.
-func (c MerchantChange) addressConflicts(now []checkout.PayoutAddress) error {
+func (c MerchantChange) addressConflicts(now []merchant.PayoutAddress) error {
 	if c.WereAddresses == nil {
 		return nil
 	}
@@ -288,14 +290,14 @@ func (c MerchantChange) addressConflicts(now []checkout.PayoutAddress) error {
 
 // publishMerchantUpdate stores the event of one mode and returns its id.
 func publishMerchantUpdate(
-	ctx context.Context, tx pgx.Tx, m checkout.Merchant, mode checkout.Mode,
-	addresses []checkout.PayoutAddress, previous map[string]any,
+	ctx context.Context, tx pgx.Tx, m merchant.Merchant, mode checkout.Mode,
+	addresses []merchant.PayoutAddress, previous map[string]any,
 ) (string, error) {
 	at, err := pg.Value[time.Time](ctx, tx, `SELECT date_trunc('milliseconds', clock_timestamp())`)
 	if err != nil {
 		return "", err
 	}
-	update := checkout.MerchantUpdate{Merchant: m, Mode: mode, Addresses: addresses,
+	update := merchant.Update{Merchant: m, Mode: mode, Addresses: addresses,
 		Previous: previous, Changed: slices.Sorted(maps.Keys(previous))}
 	id := checkout.NewID(checkout.PrefixEvent)
 	_, err = publish(ctx, tx, publication{

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"example.com/checkout/storage/pg"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -17,8 +18,8 @@ import (
 // and what the network moved for another reason, which becomes a finding. It returns the new findings. A repeat books
 // nothing.
 func (s *Store) BookMovements(
-	ctx context.Context, mode checkout.Mode, all []checkout.Movement,
-) ([]checkout.Finding, error) {
+	ctx context.Context, mode checkout.Mode, all []books.Movement,
+) ([]books.Finding, error) {
 	entries := map[string]entry{}
 	for _, m := range all {
 		if e := movementEntry(mode, m); len(e.Postings) > 0 {
@@ -28,7 +29,7 @@ func (s *Store) BookMovements(
 	if len(entries) == 0 {
 		return nil, nil
 	}
-	return pg.InTx(ctx, s.pool, "book movements", func(tx pgx.Tx) (fresh []checkout.Finding, err error) {
+	return pg.InTx(ctx, s.pool, "book movements", func(tx pgx.Tx) (fresh []books.Finding, err error) {
 		booked, err := pg.Values[string](ctx, tx, `
 			SELECT subject FROM ledger_entry WHERE kind = $1 AND mode = $2 AND subject = ANY ($3)`,
 			entryMovement, mode, slices.Collect(maps.Keys(entries)))
@@ -43,7 +44,7 @@ func (s *Store) BookMovements(
 			if err := e.book(ctx, tx); err != nil {
 				return nil, err
 			}
-			if m.Kind != checkout.MovementOther {
+			if m.Kind != books.MovementOther {
 				continue
 			}
 			found, err := keepFinding(ctx, tx, true, movementFinding(mode, m))
@@ -58,16 +59,16 @@ func (s *Store) BookMovements(
 
 // movementEntry returns the entry of a movement, without postings when all of it is booked with its charge, refund or
 // dispute.
-func movementEntry(mode checkout.Mode, m checkout.Movement) entry {
+func movementEntry(mode checkout.Mode, m books.Movement) entry {
 	moved, to := m.Amount, accountSuspense
 	switch m.Kind {
-	case checkout.MovementCharge:
+	case books.MovementCharge:
 		return entry{}
-	case checkout.MovementCustomer:
+	case books.MovementCustomer:
 		moved = 0 // only the fee is not booked with the refund or dispute
-	case checkout.MovementBank:
+	case books.MovementBank:
 		to = accountBank
-	case checkout.MovementFee:
+	case books.MovementFee:
 		to = accountAcquirer
 	}
 	if moved == 0 && m.Fee == 0 {
@@ -84,9 +85,9 @@ func movementEntry(mode checkout.Mode, m checkout.Movement) entry {
 	}
 }
 
-func movementFinding(mode checkout.Mode, m checkout.Movement) checkout.Finding {
-	return checkout.Finding{
-		Mode: mode, Kind: checkout.FindingMovementUnknown, Subject: m.ID,
+func movementFinding(mode checkout.Mode, m books.Movement) books.Finding {
+	return books.Finding{
+		Mode: mode, Kind: books.FindingMovementUnknown, Subject: m.ID,
 		Detail: fmt.Sprintf("The card network moved %s %s for the reason %q. It is booked in suspense.",
 			m.Amount, m.Currency, m.Category),
 	}

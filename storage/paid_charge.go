@@ -8,6 +8,7 @@ import (
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // paidCharge is a charge of a transaction with what became of its payout.
@@ -16,9 +17,9 @@ type paidCharge struct {
 	MerchantID    string
 	Mode          checkout.Mode
 	Reference     string // the card network's name of the charge; "" when it is not known
-	Amount        checkout.Amount
-	Fee           checkout.Amount // ours
-	Currency      checkout.Currency
+	Amount        money.Amount
+	Fee           money.Amount // ours
+	Currency      money.Currency
 	Paid          bool   // the transaction succeeded, so the charge is booked
 	PayoutID      string // "" when there is none
 	Payout        checkout.PayoutStatus
@@ -67,9 +68,9 @@ func lockChargeOf(ctx context.Context, tx pgx.Tx, payout checkout.Ref) (paidChar
 
 // backToCustomer says how much of a charge went back to the customer.
 type backToCustomer struct {
-	Left     checkout.Amount // what did not; below 0 when the customer got more than the charge
-	Refunded bool            // by a refund of ours: the merchant does not get the payment
-	Disputed bool            // a dispute is open
+	Left     money.Amount // what did not; below 0 when the customer got more than the charge
+	Refunded bool         // by a refund of ours: the merchant does not get the payment
+	Disputed bool         // a dispute is open
 }
 
 func (c paidCharge) back(ctx context.Context, tx pgx.Tx) (backToCustomer, error) {

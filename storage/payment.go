@@ -5,6 +5,8 @@ import (
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 )
 
 // transactionColumns and transactionJoin read a checkout.Transaction.
@@ -105,8 +107,8 @@ func (s *Store) PaymentInFlight(ctx context.Context, sessionID string) (PaymentI
 type Charge struct {
 	checkout.ChargeRequest
 
-	PayoutCurrency checkout.PayoutCurrency
-	Fee            checkout.Fee // of the merchant's present plan
+	PayoutCurrency money.PayoutCurrency
+	Fee            merchant.Fee // of the merchant's present plan
 	Reference      string       // the network's name of the charge; "" before BeginPayment
 	Confirms       int          // the number of the last confirmation that was sent or was about to be
 	ActionURL      string       // where the customer confirms (3-D Secure); "" when nothing needs confirming

@@ -10,6 +10,7 @@ import (
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -90,7 +91,7 @@ func (s *Store) PayoutsToBatch(
 // PayoutFilter selects payouts. An empty field selects all.
 type PayoutFilter struct {
 	Status    checkout.PayoutStatus
-	Currency  checkout.PayoutCurrency
+	Currency  money.PayoutCurrency
 	SessionID string
 }
 

@@ -10,7 +10,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"example.com/checkout/storage/pg"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/treasury"
 )
 
 // A payout on hold is tried again after a tenth of the time that it has waited, within these limits, and
@@ -26,8 +29,8 @@ const (
 // returns checkout.ErrNotFound, and checkout.ErrConflict when p was retried meanwhile.
 func (s *Store) HoldPayout(
 	ctx context.Context, p checkout.Payout, why checkout.PayoutHold, patience time.Duration,
-) (checkout.TransferOutcome, error) {
-	return pg.InTx(ctx, s.pool, "hold payout", func(tx pgx.Tx) (got checkout.TransferOutcome, err error) {
+) (treasury.TransferOutcome, error) {
+	return pg.InTx(ctx, s.pool, "hold payout", func(tx pgx.Tx) (got treasury.TransferOutcome, err error) {
 		now, err := lockGeneration(ctx, tx, p)
 		if err == nil {
 			got, err = now.hold(ctx, tx, why, patience)
@@ -40,8 +43,8 @@ func (s *Store) HoldPayout(
 // is tried again. It decides nothing, however long that lasts, and whether or not a transfer is signed.
 // The outcome is a failure when one is recorded, and neither when the payout was sent. It names the generation that
 // this is about. It returns checkout.ErrNotFound.
-func (s *Store) HoldAwayPayout(ctx context.Context, ref checkout.Ref) (checkout.TransferOutcome, error) {
-	return pg.InTx(ctx, s.pool, "hold payout", func(tx pgx.Tx) (got checkout.TransferOutcome, err error) {
+func (s *Store) HoldAwayPayout(ctx context.Context, ref checkout.Ref) (treasury.TransferOutcome, error) {
+	return pg.InTx(ctx, s.pool, "hold payout", func(tx pgx.Tx) (got treasury.TransferOutcome, err error) {
 		p, err := lockPayout(ctx, tx, ref)
 		if err != nil {
 			return got, err
@@ -61,9 +64,9 @@ func (s *Store) HoldAwayPayout(ctx context.Context, ref checkout.Ref) (checkout.
 // FinishPayout, and nothing can be signed for it. found tells operators why; a finding is opened with
 // the refusal. It returns checkout.ErrNotFound, and checkout.ErrConflict when p was retried meanwhile.
 func (s *Store) RefusePayout(
-	ctx context.Context, p checkout.Payout, why checkout.PayoutFailure, found ...checkout.Finding,
-) (checkout.TransferOutcome, error) {
-	return pg.InTx(ctx, s.pool, "refuse payout", func(tx pgx.Tx) (got checkout.TransferOutcome, err error) {
+	ctx context.Context, p checkout.Payout, why checkout.PayoutFailure, found ...books.Finding,
+) (treasury.TransferOutcome, error) {
+	return pg.InTx(ctx, s.pool, "refuse payout", func(tx pgx.Tx) (got treasury.TransferOutcome, err error) {
 		now, err := lockGeneration(ctx, tx, p)
 		if err != nil {
 			return got, err
@@ -105,9 +108,9 @@ func (p *lockedPayout) refuse(ctx context.Context, tx pgx.Tx, why checkout.Payou
 // hold writes a hold, or gives the payout up when it has waited for patience.
 func (p *lockedPayout) hold(
 	ctx context.Context, tx pgx.Tx, why checkout.PayoutHold, patience time.Duration,
-) (checkout.TransferOutcome, error) {
+) (treasury.TransferOutcome, error) {
 	if p.closed() {
-		return checkout.TransferOutcome{Failure: p.Failure}, nil
+		return treasury.TransferOutcome{Failure: p.Failure}, nil
 	}
 
 	if p.Hold.Patient() != why.Patient() {
@@ -115,9 +118,9 @@ func (p *lockedPayout) hold(
 	}
 	if p.waited() >= patience && !why.Patient() {
 		const failure = checkout.PayoutInsufficientLiquidity
-		return checkout.TransferOutcome{Failure: failure}, p.refuse(ctx, tx, failure)
+		return treasury.TransferOutcome{Failure: failure}, p.refuse(ctx, tx, failure)
 	}
-	return checkout.TransferOutcome{Held: why}, p.wait(ctx, tx, why)
+	return treasury.TransferOutcome{Held: why}, p.wait(ctx, tx, why)
 }
 
 // waited returns how long the payout has been on hold.
@@ -166,7 +169,7 @@ const pendingAgain = `status = 'pending', generation = generation + 1, failure =
 // transfer of an earlier generation may still pay it, checkout.ErrPaymentRefunded unless every refund of the
 // payment has failed, and a *checkout.AddressRevertedError. by works as in CreateEndpoint.
 func (s *Store) RetryPayout(
-	ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry,
+	ctx context.Context, ref checkout.Ref, by ...merchant.AuditEntry,
 ) (checkout.Payout, error) {
 	err := pg.RunInTx(ctx, s.pool, "retry payout", func(tx pgx.Tx) error {
 		p, err := lockPayout(ctx, tx, ref)
@@ -206,7 +209,7 @@ func (s *Store) RetryPayout(
 		}
 		// The next generation has the merchant's address of now, which is looked at anew, also when an
 		// operator had released the payout.
-		if err := closeFindings(ctx, tx, p.Mode, []string{p.ID}, checkout.FindingPayoutSanctioned); err != nil {
+		if err := closeFindings(ctx, tx, p.Mode, []string{p.ID}, books.FindingPayoutSanctioned); err != nil {
 			return err
 		}
 		return pg.Audit(ctx, tx, by...)

@@ -11,6 +11,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/treasury"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -72,7 +73,7 @@ func TestRetryPayout_ARunOfBeforeDecidesNothing(t *testing.T) {
 	_, err = f.RetryPayout(t.Context(), ref)
 	require.NoError(t, err)
 
-	_, _, err = f.RecordSandboxTransfer(t.Context(), first, checkout.SandboxTransfer{Signed: []byte("to the former address"), TxHash: "0x1"})
+	_, _, err = f.RecordSandboxTransfer(t.Context(), first, treasury.SandboxTransfer{Signed: []byte("to the former address"), TxHash: "0x1"})
 	require.ErrorIs(t, err, checkout.ErrConflict)
 	_, err = f.RefusePayout(t.Context(), first, checkout.PayoutInvalidAddress)
 	require.ErrorIs(t, err, checkout.ErrConflict)

@@ -7,17 +7,18 @@ import (
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // PayoutSum adds up payouts of one status. Either Currency or SourceCurrency is set: a status has one
 // sum for each payout currency and one for each currency of the payments.
 type PayoutSum struct {
 	Status         checkout.PayoutStatus
-	Currency       checkout.PayoutCurrency // "" in a sum of payments
-	SourceCurrency checkout.Currency       // "" in a sum of payouts
+	Currency       money.PayoutCurrency // "" in a sum of payments
+	SourceCurrency money.Currency       // "" in a sum of payouts
 	Payouts        int
-	Amount         string          // decimal in Currency; "" while none has an amount
-	Source         checkout.Amount // in SourceCurrency, after the fee
+	Amount         string       // decimal in Currency; "" while none has an amount
+	Source         money.Amount // in SourceCurrency, after the fee
 }
 
 // SumPayouts adds up the payouts that a list shows on all its pages, ordered by status and currency. p

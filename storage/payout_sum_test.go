@@ -9,6 +9,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 func TestSumPayouts_IsExactAndBounded(t *testing.T) {
@@ -28,13 +29,13 @@ func TestSumPayouts_IsExactAndBounded(t *testing.T) {
 	require.True(t, complete)
 	require.Len(t, all, 4)
 	sent := []storage.PayoutSum{
-		{Status: checkout.PayoutSent, SourceCurrency: checkout.GBP, Payouts: 2, Amount: "123456789012345678.300000000000000003", Source: 20},
-		{Status: checkout.PayoutSent, Currency: checkout.ETH, Payouts: 2, Amount: "123456789012345678.300000000000000003"},
+		{Status: checkout.PayoutSent, SourceCurrency: money.GBP, Payouts: 2, Amount: "123456789012345678.300000000000000003", Source: 20},
+		{Status: checkout.PayoutSent, Currency: money.ETH, Payouts: 2, Amount: "123456789012345678.300000000000000003"},
 	}
 	require.Equal(t, sent, all[2:])
 	require.Empty(t, all[0].Amount, "a failed payout has none")
 
-	got, _ := sum(owner, storage.PayoutFilter{Currency: checkout.ETH}, pg.Page{Limit: 3, Before: one.ID})
+	got, _ := sum(owner, storage.PayoutFilter{Currency: money.ETH}, pg.Page{Limit: 3, Before: one.ID})
 	require.Equal(t, sent, got, "the page does not count")
 	for _, nothing := range []checkout.Owner{f.merchant.Owner(checkout.ModeLive), {MerchantID: "mer_other", Mode: checkout.ModeTest}} {
 		got, _ = sum(nothing, storage.PayoutFilter{}, pg.Page{Limit: 3})

@@ -12,6 +12,9 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -98,7 +101,7 @@ func (f fixture) paysAndDelivers(t *testing.T) {
 	_, err = f.Allow(ctx, bucket)
 	require.NoError(t, err)
 	require.NoError(t, f.GiveBack(ctx, bucket))
-	require.NoError(t, f.LogRequests(ctx, []checkout.APIRequest{{
+	require.NoError(t, f.LogRequests(ctx, []merchant.APIRequest{{
 		Ref: e.Owner.Ref(checkout.NewID(checkout.PrefixRequest)), CreatedAt: time.Now(),
 	}}))
 	s := f.create(t, f.newSession())
@@ -114,7 +117,7 @@ func (f fixture) paysAndDelivers(t *testing.T) {
 	id := f.asks(t, s)
 	_, err = f.Charge(ctx, s.Ref, id)
 	require.NoError(t, err)
-	_, err = f.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, id)
+	_, err = f.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: money.MustRate("1.08")}, id)
 	require.NoError(t, err)
 	_, err = f.CreateSandboxCharge(ctx, storage.SandboxCharge{TransactionID: id, Outcome: checkout.OutcomeSucceeded})
 	require.NoError(t, err)
@@ -124,7 +127,7 @@ func (f fixture) paysAndDelivers(t *testing.T) {
 
 	p, err := f.PayoutToSend(ctx, s.Owner.Ref(paid.PayoutID))
 	require.NoError(t, err)
-	ok, err := f.SendSandboxTransfer(ctx, p.Payout, checkout.SandboxTransfer{Signed: []byte("a"), TxHash: "a"})
+	ok, err := f.SendSandboxTransfer(ctx, p.Payout, treasury.SandboxTransfer{Signed: []byte("a"), TxHash: "a"})
 	require.NoError(t, err)
 	require.True(t, ok)
 	sent, err := f.FinishPayout(ctx, p.Ref, p.Generation, "")

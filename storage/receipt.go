@@ -1,6 +1,6 @@
 package storage
 
-import "example.com/checkout/workflows/checkout"
+import "example.com/checkout/workflows/merchant"
 
 // mailReceipt writes a receipt to the customer, with the decision that completes the session. It writes none
 // when the merchant wants none. In test mode only the merchant's own people get one, who have joined and so read the
@@ -17,5 +17,5 @@ func (p *payment) mailReceipt(with *decision) {
 				AND (t.mode = 'live' OR EXISTS (SELECT FROM member m WHERE m.merchant_id = @merchant
 					AND lower(m.email) = lower(@email) AND m.removed_at IS NULL AND m.password_hash IS NOT NULL))
 		)`
-	with.args["mail"], with.args["email"] = checkout.MailReceipt, *p.CustomerEmail
+	with.args["mail"], with.args["email"] = merchant.MailReceipt, *p.CustomerEmail
 }

@@ -9,6 +9,7 @@ import (
 	"example.com/checkout/storage/account"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // buys pays a session as a customer with an e-mail address, and decides the payment twice.
@@ -48,8 +49,8 @@ func TestFinishPayment_MailsOneReceiptToTheCustomer(t *testing.T) {
 	require.NoError(t, f.AskForReset(t.Context(), "ann@shop.example"))
 	due, err := f.DueMails(t.Context(), 1)
 	require.NoError(t, err)
-	require.Equal(t, checkout.MailPasswordReset, due[0].Kind)
+	require.Equal(t, merchant.MailPasswordReset, due[0].Kind)
 	due, err = f.DueMails(t.Context(), 1)
 	require.NoError(t, err)
-	require.Equal(t, []any{checkout.MailReceipt, live.ID, "pl", ""}, []any{due[0].Kind, due[0].SessionID, due[0].Detail, due[0].To})
+	require.Equal(t, []any{merchant.MailReceipt, live.ID, "pl", ""}, []any{due[0].Kind, due[0].SessionID, due[0].Detail, due[0].To})
 }

@@ -11,6 +11,8 @@ import (
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/treasury"
 )
 
 // ErrNotFrozen: the account may sign at any time, so what the transfers lack cannot be written.
@@ -18,17 +20,17 @@ var ErrNotFrozen = errors.New("the treasury account is not frozen")
 
 // Unexplained returns the outflows of the account that no transfer explains.
 func (s *Store) Unexplained(
-	ctx context.Context, accountID string, all []checkout.Outflow,
-) (unexplained []checkout.Outflow, err error) {
+	ctx context.Context, accountID string, all []treasury.Outflow,
+) (unexplained []treasury.Outflow, err error) {
 	return inTreasury(ctx, s, "unexplained outflows", accountID,
-		func(tx pgx.Tx, a treasury) ([]checkout.Outflow, error) { return a.unexplained(ctx, tx, all) })
+		func(tx pgx.Tx, a accountRow) ([]treasury.Outflow, error) { return a.unexplained(ctx, tx, all) })
 }
 
 // PayoutsTo returns the payouts of every merchant that an outflow of the account may have paid: in its
 // currency, to its destination, without a transfer that stands. A payout counts with each address that it had, and
 // with its merchant's present one, which a retry that is lost may have given it. Failed ones count, also when their
 // payment is refunded. Only the treasury may call it.
-func (s *Store) PayoutsTo(ctx context.Context, a TreasuryAccount, o checkout.Outflow) ([]checkout.Payout, error) {
+func (s *Store) PayoutsTo(ctx context.Context, a TreasuryAccount, o treasury.Outflow) ([]checkout.Payout, error) {
 	got, err := pg.Collect[checkout.Payout](ctx, s.pool, `
 		SELECT `+payoutColumns+payoutJoin+`
 		LEFT JOIN current_payout_address d ON d.merchant_id = p.merchant_id AND d.mode = p.mode AND d.currency = p.currency
@@ -46,7 +48,7 @@ func (s *Store) PayoutsTo(ctx context.Context, a TreasuryAccount, o checkout.Out
 // may be older than the payment: the backup may be of a frozen account. One that has not begun can begin while its
 // session is pending: then the card network says that it has the money already. After a restore the outflow may have
 // paid its payout, which is made when the payment is decided again. Only the treasury may call it.
-func (s *Store) UndecidedPayment(ctx context.Context, a TreasuryAccount, o checkout.Outflow) (id string, err error) {
+func (s *Store) UndecidedPayment(ctx context.Context, a TreasuryAccount, o treasury.Outflow) (id string, err error) {
 	err = s.pool.QueryRow(ctx, `
 		SELECT coalesce(min(t.id), '') FROM transaction t JOIN checkout_session s ON s.id = t.session_id
 		WHERE t.mode = $1 AND t.chain_ref = $2 AND s.payout_currency = $3
@@ -60,8 +62,8 @@ func (s *Store) UndecidedPayment(ctx context.Context, a TreasuryAccount, o check
 // Recovered is a transaction of the chain that PostgreSQL lacks, with the payouts that it paid.
 type Recovered struct {
 	AccountID  string
-	Outflows   []checkout.Outflow       // that paid the payouts; the first has the cost of the whole transaction
-	Version    checkout.TransferVersion // as it was signed, with the fees that the merchants paid
+	Outflows   []treasury.Outflow       // that paid the payouts; the first has the cost of the whole transaction
+	Version    treasury.TransferVersion // as it was signed, with the fees that the merchants paid
 	TransferID string                   // the live transfer that lacks the version; "" when the transfer is lacking
 	Payouts    []PricedPayout           // as its outputs, each with its rate; none with a TransferID
 }
@@ -73,10 +75,10 @@ type Recovered struct {
 // is false when a transfer explains them by now. It returns ErrNotFrozen, and checkout.ErrConflict when a payout or
 // the transfer changed.
 func (s *Store) RecoverTransfer(
-	ctx context.Context, r Recovered, by checkout.AuditEntry,
+	ctx context.Context, r Recovered, by merchant.AuditEntry,
 ) (done bool, err error) {
 	doing := "recover the transfer of " + r.Version.TxHash
-	return inTreasury(ctx, s, doing, r.AccountID, func(tx pgx.Tx, a treasury) (done bool, err error) {
+	return inTreasury(ctx, s, doing, r.AccountID, func(tx pgx.Tx, a accountRow) (done bool, err error) {
 		if a.FrozenAt == nil {
 			return false, ErrNotFrozen
 		}
@@ -102,7 +104,7 @@ func (s *Store) RecoverTransfer(
 }
 
 // insert stores the transfer as SignTransfer does.
-func (r Recovered) insert(ctx context.Context, tx pgx.Tx, a treasury) error {
+func (r Recovered) insert(ctx context.Context, tx pgx.Tx, a accountRow) error {
 	var payouts []transferPayout
 	for i, priced := range r.Payouts {
 		p, err := lockGeneration(ctx, tx, priced.Payout)
@@ -123,7 +125,7 @@ func (r Recovered) insert(ctx context.Context, tx pgx.Tx, a treasury) error {
 }
 
 // append stores the version and returns its number. A version that came after a cancellation is not ours.
-func (r Recovered) append(ctx context.Context, tx pgx.Tx, a treasury) (number int, err error) {
+func (r Recovered) append(ctx context.Context, tx pgx.Tx, a accountRow) (number int, err error) {
 	all, err := versions(ctx, tx, `
 		WHERE t.id = $1 AND t.account_id = $2 AND t.status = 'live' ORDER BY v.number`, r.TransferID, a.ID)
 	if err != nil {
@@ -131,7 +133,7 @@ func (r Recovered) append(ctx context.Context, tx pgx.Tx, a treasury) (number in
 	}
 	same := func(v storedVersion) bool {
 		return slices.Equal(v.Slot, r.Version.Slot) &&
-			slices.EqualFunc(v.Outputs, r.Version.Outputs, checkout.TransferOutput.Is)
+			slices.EqualFunc(v.Outputs, r.Version.Outputs, treasury.TransferOutput.Is)
 	}
 	if len(all) == 0 || slices.ContainsFunc(all, func(v storedVersion) bool { return !same(v) }) {
 		return 0, fmt.Errorf("%w: it is no version of %s", checkout.ErrConflict, r.TransferID)
@@ -142,7 +144,7 @@ func (r Recovered) append(ctx context.Context, tx pgx.Tx, a treasury) (number in
 }
 
 // unsuspend takes back what NoteOutflows booked when it found the outflows.
-func (r Recovered) unsuspend(ctx context.Context, tx pgx.Tx, a treasury, number int) error {
+func (r Recovered) unsuspend(ctx context.Context, tx pgx.Tx, a accountRow, number int) error {
 	if r.Outflows[0].Height >= a.NextBlock {
 		return nil // it will find them explained
 	}
@@ -158,8 +160,8 @@ func (r Recovered) unsuspend(ctx context.Context, tx pgx.Tx, a treasury, number 
 // finishRecovered ends the payouts of a transfer that paid the version as sent, unless they are. rates has payouts with
 // the rates of the payment; the others have theirs.
 func finishRecovered(
-	ctx context.Context, tx pgx.Tx, transferID string, paid checkout.TransferVersion, rates []PricedPayout,
-	by checkout.AuditEntry,
+	ctx context.Context, tx pgx.Tx, transferID string, paid treasury.TransferVersion, rates []PricedPayout,
+	by merchant.AuditEntry,
 ) error {
 	payouts, err := payoutsOf(ctx, tx, transferID)
 	if err != nil {

@@ -9,12 +9,15 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"example.com/checkout/storage/pg"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 )
 
 // CreateRefund stores the refund of a charge without a completed session, unless the charge has had one: a
 // refund that failed is repeated by a person only. See RefundUnmatched.
-func (s *Store) CreateRefund(ctx context.Context, r checkout.Refund) error {
+func (s *Store) CreateRefund(ctx context.Context, r books.Refund) error {
 	_, err := s.pool.Exec(ctx, `
 		INSERT INTO refund (id, mode, acquirer_ref, transaction_id, reason, status, amount, created_at)
 		SELECT $1, $2, $3, nullif($4, ''), $5, 'pending', $6, date_trunc('milliseconds', clock_timestamp())
@@ -24,7 +27,7 @@ func (s *Store) CreateRefund(ctx context.Context, r checkout.Refund) error {
 	return pg.Wrap("create refund", err)
 }
 
-// selectRefund reads checkout.Refund.
+// selectRefund reads books.Refund.
 const selectRefund = `
 	SELECT r.id, r.mode, r.acquirer_ref AS reference, coalesce(r.transaction_id, '') AS transaction_id, r.reason,
 		r.status, r.amount, r.network_ref, r.created_at, r.ended_at
@@ -51,9 +54,9 @@ func (s *Store) LivePayoutOf(ctx context.Context, transactionID string) (checkou
 // one. It returns checkout.ErrNotFound, checkout.ErrTransferStands when a signed transfer may still pay the
 // merchant, checkout.ErrDisputeOpen, ErrFrozen and ErrNotCompared. by works as in CreateEndpoint.
 func (s *Store) RefundPayout(
-	ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry,
-) (checkout.Refund, error) {
-	return pg.InTx(ctx, s.pool, "refund payout", func(tx pgx.Tx) (got checkout.Refund, err error) {
+	ctx context.Context, ref checkout.Ref, by ...merchant.AuditEntry,
+) (books.Refund, error) {
+	return pg.InTx(ctx, s.pool, "refund payout", func(tx pgx.Tx) (got books.Refund, err error) {
 		c, err := lockChargeOf(ctx, tx, ref)
 		if err != nil {
 			return got, err
@@ -69,7 +72,7 @@ func (s *Store) RefundPayout(
 		if err := p.mayGoBack(ctx, tx); err != nil {
 			return got, err
 		}
-		if got, err = c.order(ctx, tx, checkout.RefundOperator); err != nil {
+		if got, err = c.order(ctx, tx, books.RefundOperator); err != nil {
 			return got, err
 		}
 		if err := p.giveUp(ctx, tx); err != nil {
@@ -91,8 +94,8 @@ func (p *lockedPayout) giveUp(ctx context.Context, tx pgx.Tx) error {
 // RefundUnmatched orders the refund of a live charge without a completed session once more, after it failed.
 // A repeat returns the refund as it is now. It returns checkout.ErrNotFound when the charge had no refund, and
 // checkout.ErrDisputeOpen.
-func (s *Store) RefundUnmatched(ctx context.Context, transactionID string) (checkout.Refund, error) {
-	return pg.InTx(ctx, s.pool, "refund an unmatched charge", func(tx pgx.Tx) (got checkout.Refund, err error) {
+func (s *Store) RefundUnmatched(ctx context.Context, transactionID string) (books.Refund, error) {
+	return pg.InTx(ctx, s.pool, "refund an unmatched charge", func(tx pgx.Tx) (got books.Refund, err error) {
 		c, err := lockCharge(ctx, tx, checkout.ModeLive, `t.id = $2`, transactionID)
 		if err != nil {
 			return got, err
@@ -104,7 +107,7 @@ func (s *Store) RefundUnmatched(ctx context.Context, transactionID string) (chec
 		if got.ID == "" || c.Paid {
 			return got, checkout.ErrNotFound
 		}
-		return c.order(ctx, tx, checkout.RefundUnmatched)
+		return c.order(ctx, tx, books.RefundUnmatched)
 	})
 }
 
@@ -118,11 +121,11 @@ func (p *lockedPayout) mayGoBack(ctx context.Context, tx pgx.Tx) error {
 
 // lastRefund returns the newest refund of the charge, the zero value when there is none. more reports whether
 // another one may be ordered: none is under way, and the customer does not have everything.
-func (c paidCharge) lastRefund(ctx context.Context, tx pgx.Tx) (last checkout.Refund, more bool, err error) {
-	last, err = pg.One[checkout.Refund](ctx, tx, selectRefund+`
+func (c paidCharge) lastRefund(ctx context.Context, tx pgx.Tx) (last books.Refund, more bool, err error) {
+	last, err = pg.One[books.Refund](ctx, tx, selectRefund+`
 		WHERE r.mode = $1 AND r.acquirer_ref = $2 ORDER BY r.id DESC LIMIT 1`, c.Mode, c.Reference)
 	if errors.Is(err, checkout.ErrNotFound) {
-		return checkout.Refund{}, true, nil
+		return books.Refund{}, true, nil
 	}
 	if err != nil {
 		return last, false, err
@@ -132,8 +135,8 @@ func (c paidCharge) lastRefund(ctx context.Context, tx pgx.Tx) (last checkout.Re
 }
 
 // order stores the refund of what is left of the charge, and books it.
-func (c paidCharge) order(ctx context.Context, tx pgx.Tx, why checkout.RefundReason) (checkout.Refund, error) {
-	r := checkout.Refund{ID: checkout.NewID(checkout.PrefixRefund), Status: checkout.RefundPending}
+func (c paidCharge) order(ctx context.Context, tx pgx.Tx, why books.RefundReason) (books.Refund, error) {
+	r := books.Refund{ID: checkout.NewID(checkout.PrefixRefund), Status: checkout.RefundPending}
 	if c.Reference == "" {
 		return r, fmt.Errorf("the card network's name of the charge of %s is not known", c.TransactionID)
 	}
@@ -154,7 +157,7 @@ func (c paidCharge) order(ctx context.Context, tx pgx.Tx, why checkout.RefundRea
 	if err != nil {
 		return r, err
 	}
-	if err := c.bookRefund(ctx, tx, checkout.Refund{ID: r.ID, Status: checkout.RefundFailed}, r); err != nil {
+	if err := c.bookRefund(ctx, tx, books.Refund{ID: r.ID, Status: checkout.RefundFailed}, r); err != nil {
 		return r, err
 	}
 	_, err = tx.Exec(ctx, `
@@ -170,14 +173,14 @@ func (c paidCharge) order(ctx context.Context, tx pgx.Tx, why checkout.RefundRea
 }
 
 // readRefund locks a refund and returns it. It returns checkout.ErrNotFound.
-func readRefund(ctx context.Context, tx pgx.Tx, mode checkout.Mode, id string) (checkout.Refund, error) {
-	return pg.One[checkout.Refund](ctx, tx, selectRefund+`WHERE r.mode = $1 AND r.id = $2 FOR UPDATE OF r`, mode, id)
+func readRefund(ctx context.Context, tx pgx.Tx, mode checkout.Mode, id string) (books.Refund, error) {
+	return pg.One[books.Refund](ctx, tx, selectRefund+`WHERE r.mode = $1 AND r.id = $2 FOR UPDATE OF r`, mode, id)
 }
 
 // bookRefund books the way from what a refund gave before to what it gives after. The first refund that gives
 // anything takes the payment from the merchant, and our fee from us; the last one that fails gives them back.
 // What the customer got in other ways was our loss until then.
-func (c paidCharge) bookRefund(ctx context.Context, tx pgx.Tx, before, after checkout.Refund) error {
+func (c paidCharge) bookRefund(ctx context.Context, tx pgx.Tx, before, after books.Refund) error {
 	if !c.Paid { // the charge of a failed payment was never booked
 		return nil
 	}
@@ -191,7 +194,7 @@ func (c paidCharge) bookRefund(ctx context.Context, tx pgx.Tx, before, after che
 	if err != nil {
 		return err
 	}
-	gives := func(r checkout.Refund) (given checkout.Amount, taken int64) {
+	gives := func(r books.Refund) (given money.Amount, taken int64) {
 		if r.Status == checkout.RefundFailed {
 			return 0, 0
 		}
@@ -221,16 +224,16 @@ func (c paidCharge) bookRefund(ctx context.Context, tx pgx.Tx, before, after che
 // PendingRefunds returns up to limit refunds that are not decided, after the id after.
 func (s *Store) PendingRefunds(
 	ctx context.Context, mode checkout.Mode, after string, limit int,
-) ([]checkout.Refund, error) {
-	got, err := pg.Collect[checkout.Refund](ctx, s.pool, selectRefund+`
+) ([]books.Refund, error) {
+	got, err := pg.Collect[books.Refund](ctx, s.pool, selectRefund+`
 		WHERE r.mode = $1 AND r.status = 'pending' AND r.id > $2 ORDER BY r.id LIMIT $3`, mode, after, limit)
 	return got, pg.Wrap("pending refunds", err)
 }
 
 // MaySendRefund returns ErrFrozen or ErrNotCompared while the chain may have paid the
 // payout of an ordered refund: the order may come from an old backup.
-func (s *Store) MaySendRefund(ctx context.Context, r checkout.Refund) error {
-	if r.Reason != checkout.RefundOperator || r.NetworkRef != "" {
+func (s *Store) MaySendRefund(ctx context.Context, r books.Refund) error {
+	if r.Reason != books.RefundOperator || r.NetworkRef != "" {
 		return nil
 	}
 	ref, err := s.LivePayoutOf(ctx, r.TransactionID)
@@ -243,9 +246,9 @@ func (s *Store) MaySendRefund(ctx context.Context, r checkout.Refund) error {
 // RecordRefund stores the network's answer about a refund, books what changed, and opens or closes the findings
 // about the charge, in one transaction. A repeat changes nothing. It returns the findings that are new.
 func (s *Store) RecordRefund(
-	ctx context.Context, r checkout.Refund, got checkout.RefundResult,
-) (found []checkout.Finding, err error) {
-	return pg.InTx(ctx, s.pool, "record refund", func(tx pgx.Tx) (found []checkout.Finding, err error) {
+	ctx context.Context, r books.Refund, got checkout.RefundResult,
+) (found []books.Finding, err error) {
+	return pg.InTx(ctx, s.pool, "record refund", func(tx pgx.Tx) (found []books.Finding, err error) {
 		c, err := lockCharge(ctx, tx, r.Mode, byReference, r.Reference)
 		if errors.Is(err, checkout.ErrNotFound) {
 			c, err = paidCharge{Mode: r.Mode, Reference: r.Reference}, nil
@@ -267,7 +270,7 @@ func (s *Store) RecordRefund(
 // after all: then a payout that was retried meanwhile fails again.
 func (c paidCharge) noteRefund(
 	ctx context.Context, tx pgx.Tx, id string, got checkout.RefundResult,
-) ([]checkout.Finding, error) {
+) ([]books.Finding, error) {
 	before, err := readRefund(ctx, tx, c.Mode, id)
 	if err != nil || before.Status == checkout.RefundFailed && before.NetworkRef != "" {
 		return nil, err
@@ -296,13 +299,13 @@ func (c paidCharge) noteRefund(
 	if after.Status != checkout.RefundFailed {
 		return nil, nil
 	}
-	return keepFinding(ctx, tx, true, checkout.Finding{
-		Mode: c.Mode, Kind: checkout.FindingRefundFailed, Subject: id, Detail: c.describeFailed(after, got.Why),
+	return keepFinding(ctx, tx, true, books.Finding{
+		Mode: c.Mode, Kind: books.FindingRefundFailed, Subject: id, Detail: c.describeFailed(after, got.Why),
 	})
 }
 
 // giveUp lets the charge's payout fail when a refund of the charge stands.
-func (c paidCharge) giveUp(ctx context.Context, tx pgx.Tx, r checkout.Refund) error {
+func (c paidCharge) giveUp(ctx context.Context, tx pgx.Tx, r books.Refund) error {
 	if c.PayoutID == "" || r.Status == checkout.RefundFailed {
 		return nil
 	}
@@ -313,7 +316,7 @@ func (c paidCharge) giveUp(ctx context.Context, tx pgx.Tx, r checkout.Refund) er
 	return p.giveUp(ctx, tx)
 }
 
-func (c paidCharge) describeFailed(r checkout.Refund, why string) string {
+func (c paidCharge) describeFailed(r books.Refund, why string) string {
 	what := "The card network refused the refund"
 	if r.NetworkRef != "" {
 		what = "The customer did not get the refund, which came back to the card network:"

@@ -10,6 +10,7 @@ import (
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -46,7 +47,7 @@ func (s *Store) PreviewReplay(ctx context.Context, r webhook.Replay) (int, error
 // webhook.ErrReplayRate. by works as in CreateEndpoint; CreateReplay puts the total before its
 // detail.
 func (s *Store) CreateReplay(
-	ctx context.Context, r webhook.Replay, by ...checkout.AuditEntry,
+	ctx context.Context, r webhook.Replay, by ...merchant.AuditEntry,
 ) (webhook.Replay, error) {
 	total, err := s.PreviewReplay(ctx, r)
 	if err != nil {

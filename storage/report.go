@@ -8,7 +8,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"example.com/checkout/storage/pg"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 )
 
 // DayReport holds the books of live mode for one day. Every list is ordered by its first fields.
@@ -18,9 +21,9 @@ type DayReport struct {
 	Refunds  []RefundDay
 	Disputes []DisputeDay
 	Payouts  []PayoutDay
-	Floats   []Float            // now
-	Findings []checkout.Finding // open now, oldest first
-	Checks   []LedgerCheck      // of the whole ledger, as it is now
+	Floats   []Float         // now
+	Findings []books.Finding // open now, oldest first
+	Checks   []LedgerCheck   // of the whole ledger, as it is now
 }
 
 // Agrees reports whether the ledger is as it should be.
@@ -32,13 +35,13 @@ func (r DayReport) Agrees() bool {
 type PlanDay struct {
 	Plan           string
 	FeeBasisPoints int64
-	FeeFixed       checkout.Amount
-	Currency       checkout.Currency
+	FeeFixed       money.Amount
+	Currency       money.Currency
 	Charges        int
-	Sum            checkout.Amount
-	Earned         checkout.Amount // our fees
-	Cost           checkout.Amount // the acquirer's, in Currency, as far as it is known
-	CostUnknown    int             // charges that the acquirer has not booked yet
+	Sum            money.Amount
+	Earned         money.Amount // our fees
+	Cost           money.Amount // the acquirer's, in Currency, as far as it is known
+	CostUnknown    int          // charges that the acquirer has not booked yet
 }
 
 // BookedDay is the sum of what the entries of the day changed in an account.
@@ -49,39 +52,39 @@ type BookedDay struct {
 }
 
 // Fee returns the price of a payment by the plan.
-func (p PlanDay) Fee() checkout.Fee {
-	return checkout.Fee{BasisPoints: p.FeeBasisPoints, Fixed: p.FeeFixed}
+func (p PlanDay) Fee() merchant.Fee {
+	return merchant.Fee{BasisPoints: p.FeeBasisPoints, Fixed: p.FeeFixed}
 }
 
 // Margin returns what is left of the fees after the acquirer's costs. It is negative when the charges
 // cost more than they earned.
-func (p PlanDay) Margin() checkout.Amount { return p.Earned - p.Cost }
+func (p PlanDay) Margin() money.Amount { return p.Earned - p.Cost }
 
 // RefundDay adds up the refunds that were ordered on the day, by their present state.
 type RefundDay struct {
-	Reason   checkout.RefundReason
+	Reason   books.RefundReason
 	Status   checkout.RefundStatus
-	Currency checkout.Currency // "" when the charge belongs to no transaction
+	Currency money.Currency // "" when the charge belongs to no transaction
 	Refunds  int
-	Sum      checkout.Amount
+	Sum      money.Amount
 }
 
 // DisputeDay adds up what the card network reported about disputes on the day.
 type DisputeDay struct {
-	Type     string            // the card network's, such as charge.dispute.created
-	Currency checkout.Currency // "" when the charge belongs to no transaction
+	Type     string         // the card network's, such as charge.dispute.created
+	Currency money.Currency // "" when the charge belongs to no transaction
 	Disputes int
-	Sum      checkout.Amount // of the charges
+	Sum      money.Amount // of the charges
 }
 
 // PayoutDay adds up the payouts that were made on the day, by their present state.
 type PayoutDay struct {
 	State          string // pending, on hold, sent, confirmed or failed
-	Currency       checkout.PayoutCurrency
-	SourceCurrency checkout.Currency
+	Currency       money.PayoutCurrency
+	SourceCurrency money.Currency
 	Payouts        int
-	Source         checkout.Amount // in SourceCurrency
-	Sum            string          // decimal in Currency; "0" while no transfer is signed
+	Source         money.Amount // in SourceCurrency
+	Sum            string       // decimal in Currency; "0" while no transfer is signed
 }
 
 // DayReport returns the live books of the 24 hours that begin at from. All of it is of one moment. It

@@ -6,11 +6,12 @@ import (
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // LogRequests writes requests to the log, in one statement. It does not wait for the disk: a crash may lose the
 // requests of a moment.
-func (s *Store) LogRequests(ctx context.Context, requests []checkout.APIRequest) error {
+func (s *Store) LogRequests(ctx context.Context, requests []merchant.APIRequest) error {
 	n := len(requests)
 	texts := make([][]string, 9)
 	for i := range texts {
@@ -48,7 +49,7 @@ type RequestFilter struct {
 // Requests lists the requests of a merchant in one mode, newest first.
 func (s *Store) Requests(
 	ctx context.Context, owner checkout.Owner, f RequestFilter, p pg.Page,
-) ([]checkout.APIRequest, error) {
+) ([]merchant.APIRequest, error) {
 	q := pg.NewList(owner, "r")
 	q.Equal("r.request_id", f.RequestID)
 	q.Equal("r.key_id", f.KeyID)
@@ -63,7 +64,7 @@ func (s *Store) Requests(
 		q.Where("r.status / 100 = ?", f.Class)
 	}
 	q.Page(checkout.PrefixRequest, "r", p)
-	got, err := pg.Collect[checkout.APIRequest](ctx, s.pool, `
+	got, err := pg.Collect[merchant.APIRequest](ctx, s.pool, `
 		SELECT r.id, r.merchant_id, r.mode, r.request_id, r.key_id, r.method, r.route, r.status, r.error, r.session_id,
 			r.duration_ms * interval '1 millisecond' AS duration, r.created_at FROM api_request r `+q.SQL, q.Args...)
 	for i := range got {

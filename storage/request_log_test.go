@@ -9,6 +9,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // The pages of the dashboard test the filters.
@@ -16,25 +17,25 @@ func TestRequests_ComeBackAsTheyWereUntilTheyAreOld(t *testing.T) {
 	f := newFixture(t)
 	owner := f.merchant.Owner(checkout.ModeTest)
 	at := time.Now().UTC().Truncate(time.Millisecond)
-	old := checkout.APIRequest{
+	old := merchant.APIRequest{
 		Ref: owner.Ref(checkout.FirstID(checkout.PrefixRequest, at)), RequestID: "req_1", KeyID: "key_1", Method: "POST",
 		Route: "/v1/checkout", Status: 503, Error: "unavailable", SessionID: "cs_1", Duration: 7 * time.Millisecond, CreatedAt: at,
 	}
 	fresh := old
 	fresh.ID = checkout.FirstID(checkout.PrefixRequest, at.Add(time.Millisecond))
-	require.NoError(t, f.LogRequests(t.Context(), []checkout.APIRequest{old, fresh}))
-	list := func(p pg.Page) []checkout.APIRequest {
+	require.NoError(t, f.LogRequests(t.Context(), []merchant.APIRequest{old, fresh}))
+	list := func(p pg.Page) []merchant.APIRequest {
 		p.Limit = 10
 		got, err := f.Requests(t.Context(), owner, storage.RequestFilter{}, p)
 		require.NoError(t, err)
 		return got
 	}
-	require.Equal(t, []checkout.APIRequest{fresh, old}, list(pg.Page{}))
+	require.Equal(t, []merchant.APIRequest{fresh, old}, list(pg.Page{}))
 	require.Empty(t, list(pg.Page{Until: at}))
 
 	f.Exec(t, `UPDATE api_request SET created_at = created_at - interval '2 days' WHERE id = $1`, old.ID)
 	deleted, err := f.DeleteOld(t.Context(), storage.OldAPIRequests, 24*time.Hour, 10)
 	require.NoError(t, err)
 	require.Equal(t, 1, deleted)
-	require.Equal(t, []checkout.APIRequest{fresh}, list(pg.Page{}))
+	require.Equal(t, []merchant.APIRequest{fresh}, list(pg.Page{}))
 }

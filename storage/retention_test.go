@@ -8,6 +8,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -192,7 +193,7 @@ func TestDeleteOldAuditEntries_AndSandbox(t *testing.T) {
 	f := newFixture(t)
 	old := checkout.FirstID(checkout.PrefixAuditEntry, time.Now().AddDate(0, 0, -400))
 	for _, id := range []string{old, checkout.NewID(checkout.PrefixAuditEntry)} {
-		require.NoError(t, f.Audit(t.Context(), checkout.AuditEntry{ID: id, MerchantID: f.merchant.ID, Actor: "operator"}))
+		require.NoError(t, f.Audit(t.Context(), merchant.AuditEntry{ID: id, MerchantID: f.merchant.ID, Actor: "operator"}))
 	}
 	f.Exec(t, `UPDATE audit_entry SET created_at = now() - interval '400 days' WHERE id = $1`, old)
 	n, err := f.DeleteOldAuditEntries(t.Context(), 365*24*time.Hour, 10)

@@ -7,6 +7,8 @@ import (
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // SandboxCharge is a charge in the sandbox's card network. The sandbox tables stand for systems outside
@@ -16,8 +18,8 @@ type SandboxCharge struct {
 	SessionID     string
 	Behavior      string
 	Method        checkout.PaymentMethod
-	Amount        checkout.Amount
-	Currency      checkout.Currency
+	Amount        money.Amount
+	Currency      money.Currency
 	Outcome       checkout.PaymentOutcome
 	Failure       checkout.FailureCode
 	ReturnURL     string
@@ -97,7 +99,7 @@ func (s *Store) PostponeSandboxCallback(
 // chain to sign one. The first record of a generation stays: when another process was faster, it returns that process's
 // record. It returns checkout.ErrNotFound, and checkout.ErrConflict when p was retried meanwhile.
 func (s *Store) RecordSandboxTransfer(
-	ctx context.Context, p checkout.Payout, t checkout.SandboxTransfer,
+	ctx context.Context, p checkout.Payout, t treasury.SandboxTransfer,
 ) ([]byte, checkout.PayoutFailure, error) {
 	recorded, err := s.recordSandboxTransfer(ctx, p, t, "")
 	if err != nil || recorded {
@@ -113,7 +115,7 @@ func (s *Store) RecordSandboxTransfer(
 // recordSandboxTransfer records a transfer, with more to do in the same statement. It returns false when there is a
 // record.
 func (s *Store) recordSandboxTransfer(
-	ctx context.Context, p checkout.Payout, t checkout.SandboxTransfer, more string,
+	ctx context.Context, p checkout.Payout, t treasury.SandboxTransfer, more string,
 ) (recorded bool, err error) {
 	err = s.pool.QueryRow(ctx, `
 		WITH recorded AS (
@@ -128,7 +130,7 @@ func (s *Store) recordSandboxTransfer(
 
 // SendSandboxTransfer records a transfer of p and puts it on the sandbox's chain, in one statement. It returns false
 // when p has a record, or is not pending any more; then nothing has changed.
-func (s *Store) SendSandboxTransfer(ctx context.Context, p checkout.Payout, t checkout.SandboxTransfer) (bool, error) {
+func (s *Store) SendSandboxTransfer(ctx context.Context, p checkout.Payout, t treasury.SandboxTransfer) (bool, error) {
 	return s.recordSandboxTransfer(ctx, p, t, `, sent AS (
 			INSERT INTO sandbox_transfer (tx_hash, payout_id) SELECT $6, id FROM recorded`+sandboxRepeat+`
 		)`)

@@ -17,6 +17,7 @@ import (
 	"example.com/checkout/storage/account"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // OrderIDInUseError names the session that has the order id. It wraps checkout.ErrOrderIDInUse.
@@ -197,7 +198,7 @@ func (s *Store) readSessionOnce(
 type SessionFilter struct {
 	Status   checkout.Status
 	OrderID  string // metadata.order_id, with or without the order id guard
-	Currency checkout.Currency
+	Currency money.Currency
 	// Transaction is the id of a payment of the session.
 	Transaction string
 	// CustomerEmail is the address that the merchant or the customer gave. Upper and lower case do not matter.
@@ -247,7 +248,7 @@ func searchRecent(search string) (condition string, args []any) {
 		}
 		return "metadata->>?::text = ?", []any{key, strings.TrimSpace(value)}
 	}
-	amount, err := checkout.ParseAmount(strings.ReplaceAll(parts[2], ",", ""))
+	amount, err := money.ParseAmount(strings.ReplaceAll(parts[2], ",", ""))
 	currency := cmp.Or(parts[1], parts[3])
 	switch {
 	case err != nil || currency == "" && !strings.Contains(parts[2], "."): // four digits are those of a card

@@ -11,6 +11,7 @@ import (
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/treasury"
 )
 
 // SessionMoney says how the money of a session moved: its charges, its transfers with their versions,
@@ -34,8 +35,8 @@ type PayoutTransfer struct {
 	ID        string // tr_…
 	ChainID   string // CAIP-2, such as "eip155:1"
 	Network   string
-	Slot      checkout.Slot
-	Status    checkout.TransferState // TransferLive, or final
+	Slot      treasury.Slot
+	Status    treasury.TransferState // TransferLive, or final
 	Amount    string                 // decimal in the payout's currency: what the destination receives
 	Fee       string                 // decimal in the payout's currency: what the merchant pays for the network
 	TxHash    string                 // of the version in the block; "" unless confirmed or reverted

@@ -8,10 +8,13 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // livePaid creates a paid live session of a merchant. It returns the session and its payout.
-func (f fixture) livePaid(t *testing.T, m checkout.Merchant) (checkout.Ref, checkout.Ref) {
+func (f fixture) livePaid(t *testing.T, m merchant.Merchant) (checkout.Ref, checkout.Ref) {
 	t.Helper()
 	n := f.liveSession()
 	n.Owner = m.Owner(checkout.ModeLive)
@@ -23,28 +26,28 @@ func (f fixture) livePaid(t *testing.T, m checkout.Merchant) (checkout.Ref, chec
 // paidOnChain signs a transfer of a live payout, and confirms it 65 blocks after its block.
 func (f fixture) paidOnChain(t *testing.T, payout checkout.Ref) {
 	t.Helper()
-	standing := checkout.AccountSnapshot{Height: 100, Balances: checkout.PurseOf(checkout.MustCrypto("5", checkout.ETH), checkout.MustCrypto("1000", checkout.USDC), checkout.MustCrypto("0", checkout.USDT))}
+	standing := treasury.AccountSnapshot{Height: 100, Balances: money.PurseOf(money.MustCrypto("5", money.ETH), money.MustCrypto("1000", money.USDC), money.MustCrypto("0", money.USDT))}
 	account, err := f.OpenTreasury(t.Context(), checkout.ModeLive,
-		checkout.TreasuryAccount{Network: "ethereum", ChainID: "eip155:1", Address: "0xT"}, standing)
+		treasury.Account{Network: "ethereum", ChainID: "eip155:1", Address: "0xT"}, standing)
 	require.NoError(t, err)
 	p, err := f.Payout(t.Context(), payout)
 	require.NoError(t, err)
-	pays := checkout.TransferOutput{PayoutID: p.ID, Destination: p.Destination, Amount: checkout.MustCrypto("10", checkout.USDC), Fee: checkout.MustCrypto("0.5", checkout.USDC)}
-	plan := checkout.TransferPlan{Outputs: []checkout.TransferOutput{pays}, Fee: pays.Fee, MaxCost: checkout.MustCrypto("0.001", checkout.ETH)}
+	pays := treasury.TransferOutput{PayoutID: p.ID, Destination: p.Destination, Amount: money.MustCrypto("10", money.USDC), Fee: money.MustCrypto("0.5", money.USDC)}
+	plan := treasury.TransferPlan{Outputs: []treasury.TransferOutput{pays}, Fee: pays.Fee, MaxCost: money.MustCrypto("0.001", money.ETH)}
 	signed, err := f.SignTransfer(t.Context(), storage.SigningOrder{
 		Payouts: []storage.PricedPayout{{Payout: p, Value: 1_000}}, AccountID: account.ID, Plan: plan, Chain: standing,
-		Limits: checkout.PayoutLimits{Payout: 1_000_000, Day: 1_000_000, MerchantDay: 1_000_000, MerchantUnsettled: 1_000_000},
-		Sign: func(_ context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error) {
-			return checkout.TransferVersion{TransferPlan: plan, TxHash: "0x1", Raw: []byte("bytes")}, nil
+		Limits: treasury.PayoutLimits{Payout: 1_000_000, Day: 1_000_000, MerchantDay: 1_000_000, MerchantUnsettled: 1_000_000},
+		Sign: func(_ context.Context, plan treasury.TransferPlan) (treasury.TransferVersion, error) {
+			return treasury.TransferVersion{TransferPlan: plan, TxHash: "0x1", Raw: []byte("bytes")}, nil
 		},
 	})
 	require.NoError(t, err)
-	require.Equal(t, checkout.SigningGo, signed.Payouts[0].Step)
+	require.Equal(t, treasury.SigningGo, signed.Payouts[0].Step)
 	live, err := f.LiveTransfers(t.Context(), account.ID, 1)
 	require.NoError(t, err)
 	_, _, err = f.EndTransfer(t.Context(), live[0],
-		checkout.TransferSnapshot{State: checkout.TransferStateConfirmed, TxHash: "0x1", BlockHash: "0xb", Height: 105, Cost: checkout.MustCrypto("0.0005", checkout.ETH)},
-		checkout.AccountSnapshot{Height: 170})
+		treasury.TransferSnapshot{State: treasury.TransferStateConfirmed, TxHash: "0x1", BlockHash: "0xb", Height: 105, Cost: money.MustCrypto("0.0005", money.ETH)},
+		treasury.AccountSnapshot{Height: 170})
 	require.NoError(t, err)
 }
 

@@ -12,6 +12,8 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -88,7 +90,7 @@ func TestBeginPayment_TheFirstRateAndReferenceStay(t *testing.T) {
 	f := newFixture(t)
 	s := f.create(t, f.newSession())
 	first := f.beginPayment(t, s)
-	again, err := f.BeginPayment(t.Context(), s.Ref, first, checkout.Quote{Rate: checkout.MustRate("1.09")}, "pi_second")
+	again, err := f.BeginPayment(t.Context(), s.Ref, first, checkout.Quote{Rate: money.MustRate("1.09")}, "pi_second")
 	require.NoError(t, err, "the same payment may begin again: its worker died")
 	require.False(t, again)
 	c, err := f.Charge(t.Context(), s.Ref, first)
@@ -225,8 +227,8 @@ func TestCreateEndpoint_HoldsTheLimitUnderParallelCalls(t *testing.T) {
 func TestSecrets_AreNowhereInTheDatabase(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
-	key := checkout.NewAPIKey(checkout.ModeTest)
-	require.NoError(t, f.CreateAPIKey(t.Context(), checkout.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID("key")), Label: "ci"}, key))
+	key := merchant.NewAPIKey(checkout.ModeTest)
+	require.NoError(t, f.CreateAPIKey(t.Context(), merchant.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID("key")), Label: "ci"}, key))
 	dump := f.query(t, `SELECT (SELECT string_agg(e::text, '') FROM webhook_endpoint e) || (SELECT string_agg(k::text, '') FROM api_key k)`).(string)
 	require.NotContains(t, dump, e.Secret)
 	require.NotContains(t, dump, e.Secret[len("whsec_"):])

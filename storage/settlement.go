@@ -10,6 +10,8 @@ import (
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -77,7 +79,7 @@ type payment struct {
 	Plan            string
 	Receipts        bool // the merchant wants receipts by mail
 	FeeBasisPoints  int64
-	FeeFixed        checkout.Amount
+	FeeFixed        money.Amount
 	Acquirer        checkout.Acquirer
 	ChainRef        string
 	Announced       bool // another payout address of the merchant, for the payout's currency
@@ -86,8 +88,8 @@ type payment struct {
 }
 
 // chosenFee returns the price by the plan that the merchant has at the decision.
-func (p *payment) chosenFee() checkout.Fee {
-	return checkout.Fee{BasisPoints: p.FeeBasisPoints, Fixed: p.FeeFixed}
+func (p *payment) chosenFee() merchant.Fee {
+	return merchant.Fee{BasisPoints: p.FeeBasisPoints, Fixed: p.FeeFixed}
 }
 
 // real reports whether a network outside the service takes part in the payment. The ledger has only
@@ -160,7 +162,7 @@ func (p *payment) decide(ctx context.Context, to pg.Querier) (Settlement, error)
 		p.Net = p.Amount - p.Fee
 	case p.Outcome == checkout.OutcomeFailed:
 		p.Transaction.Status, p.SessionStatus = checkout.TransactionFailed, checkout.StatusPending
-		p.ExchangeRate = checkout.Rate{}
+		p.ExchangeRate = money.Rate{}
 		p.AttemptsRemaining = max(0, p.MaxAttempts-p.Attempt)
 		if p.Failure.EndsSession() || p.AttemptsRemaining == 0 {
 			p.AttemptsRemaining, p.SessionStatus = 0, checkout.StatusFailed

@@ -16,6 +16,8 @@ import (
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -23,7 +25,7 @@ import (
 type fixture struct {
 	*storage.Store
 	storagetest.Database
-	merchant checkout.Merchant
+	merchant merchant.Merchant
 }
 
 // newFixture returns the world of a test. The test runs beside others.
@@ -37,12 +39,12 @@ func newFixture(t *testing.T) fixture {
 func newSerialFixture(t testing.TB) fixture {
 	t.Helper()
 	db := storagetest.New(t)
-	f := fixture{db.Open(t, 0), db, checkout.Merchant{
+	f := fixture{db.Open(t, 0), db, merchant.Merchant{
 		ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard",
-		FeeBasisPoints: checkout.DefaultFeeBasisPoints, PaymentAttempts: checkout.DefaultPaymentAttempts, OrderIDGuard: true,
+		FeeBasisPoints: merchant.DefaultFeeBasisPoints, PaymentAttempts: merchant.DefaultPaymentAttempts, OrderIDGuard: true,
 	}}
-	require.NoError(t, f.CreateMerchant(t.Context(), f.merchant, checkout.ModeTest, []checkout.PayoutAddress{
-		{Currency: checkout.USDC, Network: "ethereum", Address: "0xabc"},
+	require.NoError(t, f.CreateMerchant(t.Context(), f.merchant, checkout.ModeTest, []merchant.PayoutAddress{
+		{Currency: money.USDC, Network: "ethereum", Address: "0xabc"},
 	}))
 	return f
 }
@@ -80,7 +82,7 @@ func (f fixture) newSession() storage.NewSession {
 	return storage.NewSession{
 		Session: checkout.Session{
 			Ref:    f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixSession)),
-			Amount: 1050, Currency: checkout.EUR, PayoutCurrency: checkout.USDC, MaxAttempts: 3,
+			Amount: 1050, Currency: money.EUR, PayoutCurrency: money.USDC, MaxAttempts: 3,
 			Metadata: json.RawMessage(`{"b":1.50,"a":"x"}`),
 		},
 		Lifetime: time.Hour,

@@ -10,6 +10,7 @@ import (
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // A Span is how far a summary looks back. It includes the current period: this hour, today.
@@ -44,11 +45,11 @@ type Period struct {
 	From     time.Time
 	Sessions map[checkout.Status]int
 	// Paid adds up the completed sessions. A currency without one has no entry.
-	Paid map[checkout.Currency]checkout.Amount
+	Paid map[money.Currency]money.Amount
 }
 
 func newPeriod(from time.Time) Period {
-	return Period{From: from, Sessions: map[checkout.Status]int{}, Paid: map[checkout.Currency]checkout.Amount{}}
+	return Period{From: from, Sessions: map[checkout.Status]int{}, Paid: map[money.Currency]money.Amount{}}
 }
 
 // DeliveryHealth counts the deliveries of the last 24 hours. Each delivery counts once in the first
@@ -177,9 +178,9 @@ func (q summaryQuery) sessions(unit string, into []Period) {
 		var (
 			from     time.Time
 			status   checkout.Status
-			currency checkout.Currency
+			currency money.Currency
 			n        int
-			sum      checkout.Amount
+			sum      money.Amount
 		)
 
 		_, err := pgx.ForEachRow(rows, []any{&from, &status, &currency, &n, &sum}, func() error {

@@ -11,11 +11,12 @@ import (
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/webhook"
 )
 
 // past inserts a session that was created at this time.
-func (f fixture) past(t *testing.T, at time.Time, merchant string, mode checkout.Mode, status checkout.Status, currency checkout.Currency, amount checkout.Amount) {
+func (f fixture) past(t *testing.T, at time.Time, merchant string, mode checkout.Mode, status checkout.Status, currency money.Currency, amount money.Amount) {
 	t.Helper()
 	var ended *time.Time
 	if status.Final() {
@@ -39,16 +40,16 @@ func TestSummary_CountsEachSessionInItsHourAndDay(t *testing.T) {
 	require.NoError(t, f.CreateMerchant(t.Context(), other, checkout.ModeTest, nil))
 	now := time.Now().UTC().Truncate(24 * time.Hour).Add(9*time.Hour + 30*time.Minute) // today, whatever the hour is now
 	const test = checkout.ModeTest
-	f.past(t, now.Add(-10*time.Minute), f.merchant.ID, test, checkout.StatusCompleted, checkout.EUR, 1000)
-	f.past(t, now.Add(-12*time.Minute), f.merchant.ID, test, checkout.StatusCompleted, checkout.EUR, 250)
-	f.past(t, now.Add(-12*time.Minute), f.merchant.ID, test, checkout.StatusFailed, checkout.EUR, 7777)
-	f.past(t, now.Add(-2*time.Hour), f.merchant.ID, test, checkout.StatusCompleted, checkout.USD, 300)
-	f.past(t, now.Add(-23*time.Hour), f.merchant.ID, test, checkout.StatusExpired, checkout.USD, 8888) // yesterday
-	f.past(t, now.Add(-24*time.Hour), f.merchant.ID, test, checkout.StatusFailed, checkout.USD, 9999)  // yesterday, and not in the last 24 hours
-	f.past(t, now.Add(-29*24*time.Hour), f.merchant.ID, test, checkout.StatusCompleted, checkout.GBP, 1)
-	f.past(t, now.Add(-30*24*time.Hour), f.merchant.ID, test, checkout.StatusCompleted, checkout.GBP, 2) // too old
-	f.past(t, now.Add(-10*time.Minute), f.merchant.ID, checkout.ModeLive, checkout.StatusCompleted, checkout.EUR, 5)
-	f.past(t, now.Add(-10*time.Minute), other.ID, test, checkout.StatusCompleted, checkout.EUR, 5)
+	f.past(t, now.Add(-10*time.Minute), f.merchant.ID, test, checkout.StatusCompleted, money.EUR, 1000)
+	f.past(t, now.Add(-12*time.Minute), f.merchant.ID, test, checkout.StatusCompleted, money.EUR, 250)
+	f.past(t, now.Add(-12*time.Minute), f.merchant.ID, test, checkout.StatusFailed, money.EUR, 7777)
+	f.past(t, now.Add(-2*time.Hour), f.merchant.ID, test, checkout.StatusCompleted, money.USD, 300)
+	f.past(t, now.Add(-23*time.Hour), f.merchant.ID, test, checkout.StatusExpired, money.USD, 8888) // yesterday
+	f.past(t, now.Add(-24*time.Hour), f.merchant.ID, test, checkout.StatusFailed, money.USD, 9999)  // yesterday, and not in the last 24 hours
+	f.past(t, now.Add(-29*24*time.Hour), f.merchant.ID, test, checkout.StatusCompleted, money.GBP, 1)
+	f.past(t, now.Add(-30*24*time.Hour), f.merchant.ID, test, checkout.StatusCompleted, money.GBP, 2) // too old
+	f.past(t, now.Add(-10*time.Minute), f.merchant.ID, checkout.ModeLive, checkout.StatusCompleted, money.EUR, 5)
+	f.past(t, now.Add(-10*time.Minute), other.ID, test, checkout.StatusCompleted, money.EUR, 5)
 
 	hours, err := f.Summary(t.Context(), f.merchant.Owner(test), storage.SpanHours, now)
 	require.NoError(t, err)
@@ -56,7 +57,7 @@ func TestSummary_CountsEachSessionInItsHourAndDay(t *testing.T) {
 	require.Equal(t, storage.Period{
 		From:     now.Truncate(time.Hour),
 		Sessions: map[checkout.Status]int{checkout.StatusCompleted: 2, checkout.StatusFailed: 1},
-		Paid:     map[checkout.Currency]checkout.Amount{checkout.EUR: 1250},
+		Paid:     map[money.Currency]money.Amount{money.EUR: 1250},
 	}, hours.Periods[23])
 	require.Equal(t, map[checkout.Status]int{checkout.StatusCompleted: 1}, hours.Periods[21].Sessions)
 	require.Equal(t, map[checkout.Status]int{checkout.StatusExpired: 1}, hours.Periods[0].Sessions)
@@ -75,17 +76,17 @@ func TestSummary_CountsEachSessionInItsHourAndDay(t *testing.T) {
 	require.Equal(t, storage.Period{
 		From:     now.Truncate(24 * time.Hour),
 		Sessions: map[checkout.Status]int{checkout.StatusCompleted: 3, checkout.StatusFailed: 1},
-		Paid:     map[checkout.Currency]checkout.Amount{checkout.EUR: 1250, checkout.USD: 300},
+		Paid:     map[money.Currency]money.Amount{money.EUR: 1250, money.USD: 300},
 	}, days.Today)
 	require.Equal(t, map[checkout.Status]int{checkout.StatusExpired: 1, checkout.StatusFailed: 1}, days.Periods[28].Sessions)
-	require.Equal(t, map[checkout.Currency]checkout.Amount{checkout.GBP: 1}, days.Periods[0].Paid)
+	require.Equal(t, map[money.Currency]money.Amount{money.GBP: 1}, days.Periods[0].Paid)
 }
 
 func TestSummary_ASessionPastItsTimeHasExpired(t *testing.T) {
 	f := newFixture(t)
 	now := time.Now()
-	f.past(t, now.Add(-2*time.Hour), f.merchant.ID, checkout.ModeTest, checkout.StatusPending, checkout.EUR, 1000) // expired; the workflow has not stored the end
-	f.past(t, now.Add(-time.Minute), f.merchant.ID, checkout.ModeTest, checkout.StatusPending, checkout.EUR, 1000)
+	f.past(t, now.Add(-2*time.Hour), f.merchant.ID, checkout.ModeTest, checkout.StatusPending, money.EUR, 1000) // expired; the workflow has not stored the end
+	f.past(t, now.Add(-time.Minute), f.merchant.ID, checkout.ModeTest, checkout.StatusPending, money.EUR, 1000)
 	got, err := f.Summary(t.Context(), f.merchant.Owner(checkout.ModeTest), storage.SpanHours, now)
 	require.NoError(t, err)
 	statuses := map[checkout.Status]int{}
@@ -242,9 +243,9 @@ func TestSessions_Search(t *testing.T) {
 		require.Equal(t, want, search(f.merchant.ID, checkout.ModeTest, storage.SessionFilter{Search: text}), text)
 		require.Empty(t, search(other.ID, checkout.ModeTest, storage.SessionFilter{Search: text}), text)
 	}
-	filter := storage.SessionFilter{Search: s.ID, Status: checkout.StatusCompleted, Currency: checkout.EUR, OrderID: "order 7"}
+	filter := storage.SessionFilter{Search: s.ID, Status: checkout.StatusCompleted, Currency: money.EUR, OrderID: "order 7"}
 	require.Equal(t, []string{s.ID}, search(f.merchant.ID, checkout.ModeTest, filter), "all of them hold")
-	require.Empty(t, search(f.merchant.ID, checkout.ModeTest, storage.SessionFilter{Search: s.ID, Currency: checkout.USD}))
+	require.Empty(t, search(f.merchant.ID, checkout.ModeTest, storage.SessionFilter{Search: s.ID, Currency: money.USD}))
 
 	old := checkout.FirstID(checkout.PrefixSession, time.Now().AddDate(-1, 0, 0))
 	copies := `INSERT INTO checkout_session SELECT (jsonb_populate_record(r, jsonb_build_object('id', %s, 'amount', 100000 + i))).*

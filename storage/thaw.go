@@ -9,18 +9,21 @@ import (
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // ThawOrder asks for signatures after a freeze. A person says what became of money that is missing.
 type ThawOrder struct {
 	AccountID string
 	Retire    bool                     // leave it frozen, and let the other accounts of its chain sign
-	Now       checkout.AccountSnapshot // of a moment at which every payment that the chain shows is booked
+	Now       treasury.AccountSnapshot // of a moment at which every payment that the chain shows is booked
 	Paid      []string                 // payouts that the missing money paid
-	Losses    checkout.Purse           // what is missing besides them, and paid nobody
-	Foreign   checkout.Slot            // units that transactions of nobody used
+	Losses    money.Purse              // what is missing besides them, and paid nobody
+	Foreign   treasury.Slot            // units that transactions of nobody used
 	Burnt     []BurntGas               // of transfers that paid nothing and may not have ended
-	By        checkout.AuditEntry      // of each payout in Paid; without its id, subject and merchant
+	By        merchant.AuditEntry      // of each payout in Paid; without its id, subject and merchant
 }
 
 // ShortageError says what an account lacks that nobody has explained.
@@ -46,7 +49,7 @@ type LostPayment struct {
 	PayoutID    string
 	Status      checkout.PayoutStatus
 	TransferID  string
-	Amount      checkout.Crypto
+	Amount      money.Crypto
 	Destination string
 }
 
@@ -60,7 +63,7 @@ type LostPayment struct {
 // refunded is checkout.ErrPaymentRefunded. It returns ErrOtherAccount unless every other account of the chain
 // is retired. An order to retire the account asks for no other one, and returns ErrNotFrozen.
 func (s *Store) Thaw(ctx context.Context, o ThawOrder) error {
-	return runInTreasury(ctx, s, "thaw", o.AccountID, func(tx pgx.Tx, a treasury) error {
+	return runInTreasury(ctx, s, "thaw", o.AccountID, func(tx pgx.Tx, a accountRow) error {
 		if err := a.mayThaw(ctx, tx, o.Retire); err != nil {
 			return err
 		}
@@ -72,13 +75,13 @@ func (s *Store) Thaw(ctx context.Context, o ThawOrder) error {
 				frozen_at = CASE WHEN $4 THEN frozen_at END, frozen_why = CASE WHEN $4 THEN frozen_why ELSE '' END,
 				unexplained_block = CASE WHEN $4 THEN next_block END, retired_at = CASE WHEN $4 THEN clock_timestamp() END,
 				next_nonce = greatest(next_nonce, $2), accepted_units = accepted_units || $3
-			WHERE id = $1`, o.AccountID, o.Now.Next, append(checkout.Slot{}, o.Foreign...), o.Retire)
+			WHERE id = $1`, o.AccountID, o.Now.Next, append(treasury.Slot{}, o.Foreign...), o.Retire)
 		return err
 	})
 }
 
 // mayThaw returns ErrOtherAccount, and for a retirement ErrNotFrozen.
-func (a *treasury) mayThaw(ctx context.Context, tx pgx.Tx, retire bool) error {
+func (a *accountRow) mayThaw(ctx context.Context, tx pgx.Tx, retire bool) error {
 	switch {
 	case !retire:
 		return a.requireOthersRetired(ctx, tx)
@@ -92,7 +95,7 @@ func (a *treasury) mayThaw(ctx context.Context, tx pgx.Tx, retire bool) error {
 // no payment without a transfer paid a payout, and why is added to the reason of its freeze. A round that still follows
 // the account may freeze it again. It returns checkout.ErrNotFound, and ErrNotFrozen.
 func (s *Store) RetireByHand(ctx context.Context, accountID, why string) error {
-	return runInTreasury(ctx, s, "retire by hand", accountID, func(tx pgx.Tx, a treasury) error {
+	return runInTreasury(ctx, s, "retire by hand", accountID, func(tx pgx.Tx, a accountRow) error {
 		if a.FrozenAt == nil {
 			return ErrNotFrozen
 		}
@@ -104,7 +107,7 @@ func (s *Store) RetireByHand(ctx context.Context, accountID, why string) error {
 }
 
 // explainShortage books what is missing at the final block as the order says.
-func (a *treasury) explainShortage(ctx context.Context, tx pgx.Tx, o ThawOrder) error {
+func (a *accountRow) explainShortage(ctx context.Context, tx pgx.Tx, o ThawOrder) error {
 	if err := a.requireFinal(ctx, tx, o.Now); err != nil {
 		return err
 	}
@@ -157,8 +160,8 @@ func (a *treasury) explainShortage(ctx context.Context, tx pgx.Tx, o ThawOrder) 
 
 // lostPayments are the payments that may have taken what is missing of a currency: of failed payouts, exactly
 // that amount in one transfer; of transfers about which nothing is decided, any that is not more.
-func (a *treasury) lostPayments(
-	ctx context.Context, tx pgx.Tx, now checkout.AccountSnapshot, missing checkout.Crypto,
+func (a *accountRow) lostPayments(
+	ctx context.Context, tx pgx.Tx, now treasury.AccountSnapshot, missing money.Crypto,
 ) ([]LostPayment, error) {
 	usedUp, err := a.usedUp(ctx, tx, now)
 	if err != nil {
@@ -182,9 +185,9 @@ const lostPayment = `
 
 // paidByMissing confirms the newest transfer of the payout, and takes what it paid from missing: its amounts, and
 // what the network takes up to its highest fee. It returns what the transfer paid: the order must name all of it.
-func (a *treasury) paidByMissing(
-	ctx context.Context, tx pgx.Tx, o ThawOrder, payoutID string, missing checkout.Purse,
-) ([]checkout.TransferOutput, error) {
+func (a *accountRow) paidByMissing(
+	ctx context.Context, tx pgx.Tx, o ThawOrder, payoutID string, missing money.Purse,
+) ([]treasury.TransferOutput, error) {
 	usedUp, err := a.usedUp(ctx, tx, o.Now)
 	if err != nil {
 		return nil, err
@@ -197,7 +200,7 @@ func (a *treasury) paidByMissing(
 	if len(found) == 0 {
 		return nil, ClaimError("no payment of " + payoutID + " is lost")
 	}
-	l := lostTransfer{treasury: *a, payment: found[0]}
+	l := lostTransfer{accountRow: *a, payment: found[0]}
 	if err := l.read(ctx, tx); err != nil {
 		return nil, err
 	}
@@ -213,7 +216,7 @@ func (a *treasury) paidByMissing(
 	}
 	most := paid.MaxCost
 	own := most.Currency()
-	gas := checkout.NewCrypto(missing[own].Units(), own)
+	gas := money.NewCrypto(missing[own].Units(), own)
 	if gas.Cmp(most) > 0 {
 		gas = most
 	}
@@ -223,7 +226,7 @@ func (a *treasury) paidByMissing(
 
 // lostTransfer is a transfer whose payment the chain does not show.
 type lostTransfer struct {
-	treasury
+	accountRow
 	payment    LostPayment
 	transfer   Transfer // with the newest version that pays, alone
 	generation int
@@ -245,15 +248,15 @@ func (l *lostTransfer) read(ctx context.Context, tx pgx.Tx) error {
 }
 
 // confirm ends the transfer as paid, at a cost in the chain's own currency, and its payout as sent.
-func (l *lostTransfer) confirm(ctx context.Context, tx pgx.Tx, o ThawOrder, cost checkout.Crypto) error {
+func (l *lostTransfer) confirm(ctx context.Context, tx pgx.Tx, o ThawOrder, cost money.Crypto) error {
 	if l.transfer.Status != TransferLive {
 		if err := l.revive(ctx, tx); err != nil {
 			return err
 		}
 	}
 	paid := l.transfer.Newest()
-	e := ending{l.treasury, l.transfer, checkout.TransferSnapshot{
-		State: checkout.TransferStateConfirmed, TxHash: paid.TxHash, Height: o.Now.FinalHeight, Cost: cost}, o.Now, ""}
+	e := ending{l.accountRow, l.transfer, treasury.TransferSnapshot{
+		State: treasury.TransferStateConfirmed, TxHash: paid.TxHash, Height: o.Now.FinalHeight, Cost: cost}, o.Now, ""}
 	generation, err := e.write(ctx, tx)
 	if err != nil {
 		return err

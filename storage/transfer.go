@@ -11,29 +11,32 @@ import (
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // TransferLive is the status of a signed transfer whose end is not known. Every other status is a final state.
-const TransferLive checkout.TransferState = "live"
+const TransferLive treasury.TransferState = "live"
 
 // Transfer is one slot of a treasury account, with the signed versions.
 type Transfer struct {
 	ID        string // tr_…
 	AccountID string
-	Slot      checkout.Slot
-	Status    checkout.TransferState     // TransferLive, or final
+	Slot      treasury.Slot
+	Status    treasury.TransferState     // TransferLive, or final
 	Base      uint64                     // height of the chain when it was signed
 	Unchanged time.Duration              // time since its newest version was signed
 	Canceling bool                       // an operator wants it to pay nobody
-	Versions  []checkout.TransferVersion `db:"-"` // oldest first
+	Versions  []treasury.TransferVersion `db:"-"` // oldest first
 }
 
 // Newest returns the version to send.
-func (t Transfer) Newest() checkout.TransferVersion { return t.Versions[len(t.Versions)-1] }
+func (t Transfer) Newest() treasury.TransferVersion { return t.Versions[len(t.Versions)-1] }
 
 // Has reports whether a version of the transfer is the transaction of the hash.
 func (t Transfer) Has(txHash string) bool {
-	return slices.ContainsFunc(t.Versions, func(v checkout.TransferVersion) bool { return v.TxHash == txHash })
+	return slices.ContainsFunc(t.Versions, func(v treasury.TransferVersion) bool { return v.TxHash == txHash })
 }
 
 const (
@@ -45,7 +48,7 @@ const (
 // storedVersion is a signed version of a transfer.
 type storedVersion struct {
 	TransferID string
-	checkout.TransferVersion
+	treasury.TransferVersion
 }
 
 // versions returns signed versions v of transfers t, with what they pay.
@@ -63,19 +66,19 @@ func versions(ctx context.Context, q pg.Querier, where string, args ...any) ([]s
 	}
 	type output struct {
 		TransferID string
-		checkout.TransferOutput
+		treasury.TransferOutput
 	}
 	outputs, err := pg.Collect[output](ctx, q, `
 		SELECT x.transfer_id, x.payout_id, x.destination,
 			x.amount || ' ' || x.currency AS amount, x.fee || ' ' || x.currency AS fee
 		FROM transfer_payout x WHERE x.transfer_id = ANY ($1) ORDER BY x.payout_id`, ids)
-	pays := map[string][]checkout.TransferOutput{}
+	pays := map[string][]treasury.TransferOutput{}
 	for _, o := range outputs {
 		pays[o.TransferID] = append(pays[o.TransferID], o.TransferOutput)
 	}
 	for i := range all {
 		if v := &all[i]; v.Cancels {
-			v.Fee = checkout.Crypto{}
+			v.Fee = money.Crypto{}
 		} else {
 			v.Outputs = pays[v.TransferID]
 		}
@@ -86,8 +89,8 @@ func versions(ctx context.Context, q pg.Querier, where string, args ...any) ([]s
 // feeCurrencies are the branches of a CASE that turns a payout currency into a space and the currency of its network's
 // fees.
 func feeCurrencies() (sql string) {
-	for _, c := range checkout.PayoutCurrencies {
-		sql += fmt.Sprintf(" WHEN '%s' THEN ' %s'", c, checkout.NetworkCurrency(c.Network()))
+	for _, c := range money.PayoutCurrencies {
+		sql += fmt.Sprintf(" WHEN '%s' THEN ' %s'", c, money.NetworkCurrency(c.Network()))
 	}
 	return sql
 }
@@ -96,7 +99,7 @@ func feeCurrencies() (sql string) {
 // nothing is signed that may still pay it. Only the treasury may call it: the bytes move money.
 func (s *Store) StandingTransfer(
 	ctx context.Context, ref checkout.Ref,
-) (v checkout.TransferVersion, stands bool, err error) {
+) (v treasury.TransferVersion, stands bool, err error) {
 	newest, err := pg.InTx(ctx, s.pool, "standing transfer", func(tx pgx.Tx) ([]storedVersion, error) {
 		return versions(ctx, tx, `
 			JOIN transfer_payout x ON x.transfer_id = t.id AND x.standing
@@ -115,21 +118,21 @@ func (s *Store) LiveTransfers(ctx context.Context, accountID string, limit int) 
 }
 
 // Burnt returns what the network took for the transfers of a payout that were reverted, in the chain's own currency.
-func (s *Store) Burnt(ctx context.Context, p checkout.Payout) (cost checkout.Crypto, err error) {
+func (s *Store) Burnt(ctx context.Context, p checkout.Payout) (cost money.Crypto, err error) {
 	err = s.pool.QueryRow(ctx, `
 		SELECT coalesce(sum(t.cost), 0) || ' ' || $4::text FROM transfer_payout x JOIN transfer t ON t.id = x.transfer_id
 		WHERE x.payout_id = $1 AND x.merchant_id = $2 AND x.mode = $3 AND t.status = 'reverted'`,
-		p.ID, p.MerchantID, p.Mode, checkout.NetworkCurrency(p.Network)).Scan(&cost)
+		p.ID, p.MerchantID, p.Mode, money.NetworkCurrency(p.Network)).Scan(&cost)
 	return cost, pg.Wrap("burnt gas", err)
 }
 
 // bySlot returns the ids of the transfers t whose slot is used up, or is not, at the last final block.
 func bySlot(
-	ctx context.Context, from pg.Querier, now checkout.AccountSnapshot, used bool, where string, args ...any,
+	ctx context.Context, from pg.Querier, now treasury.AccountSnapshot, used bool, where string, args ...any,
 ) (ids []string, err error) {
 	type transfer struct {
 		ID   string
-		Slot checkout.Slot
+		Slot treasury.Slot
 	}
 	all, err := pg.Collect[transfer](ctx, from, `SELECT t.id, `+slotOf+` AS slot FROM transfer t `+where, args...)
 	for _, t := range all {
@@ -143,7 +146,7 @@ func bySlot(
 // UndoneTransfers returns those of the newest limit transfers of an account that ended although their slot is free at
 // the last final block, in their order: a reorganization undid their end, or the node lags.
 func (s *Store) UndoneTransfers(
-	ctx context.Context, accountID string, now checkout.AccountSnapshot, limit int,
+	ctx context.Context, accountID string, now treasury.AccountSnapshot, limit int,
 ) ([]Transfer, error) {
 	undone, err := bySlot(ctx, s.pool, now, false, `
 		WHERE t.account_id = $1 AND t.status <> 'live' ORDER BY t.nonce DESC LIMIT $2`, accountID, limit)
@@ -154,12 +157,12 @@ func (s *Store) UndoneTransfers(
 }
 
 // usedUp returns the live transfers of the account whose slot is used up at the last final block.
-func (a *treasury) usedUp(ctx context.Context, tx pgx.Tx, now checkout.AccountSnapshot) (ids []string, err error) {
+func (a *accountRow) usedUp(ctx context.Context, tx pgx.Tx, now treasury.AccountSnapshot) (ids []string, err error) {
 	return bySlot(ctx, tx, now, true, `WHERE t.account_id = $1 AND t.status = 'live'`, a.ID)
 }
 
 // TakenUnits returns the units of the account's live transfers, unless their slots are numbers.
-func (s *Store) TakenUnits(ctx context.Context, accountID string) (units checkout.Slot, err error) {
+func (s *Store) TakenUnits(ctx context.Context, accountID string) (units treasury.Slot, err error) {
 	units, err = pg.Values[string](ctx, s.pool, `
 		SELECT s.unit FROM transfer_slot s JOIN transfer t ON t.id = s.transfer_id
 		WHERE t.account_id = $1 AND t.status = 'live'`, accountID)
@@ -167,7 +170,7 @@ func (s *Store) TakenUnits(ctx context.Context, accountID string) (units checkou
 }
 
 // TransfersWith returns the standing transfers of an account that have a unit of the slot, in their order.
-func (s *Store) TransfersWith(ctx context.Context, accountID string, slot checkout.Slot) ([]Transfer, error) {
+func (s *Store) TransfersWith(ctx context.Context, accountID string, slot treasury.Slot) ([]Transfer, error) {
 	if n, ordered := slot.Number(); ordered {
 		return s.transfers(ctx, `WHERE t.account_id = $1 AND t.nonce = $2`, accountID, n)
 	}
@@ -206,11 +209,11 @@ var ErrFrozen = errors.New("the treasury account is frozen")
 // than last: another process was faster. A version pays the same as the one before, unless it cancels
 // the transfer, as an operator asked. It returns ErrFrozen.
 func (s *Store) AddVersion(
-	ctx context.Context, t Transfer, plan checkout.TransferPlan, sign SignVersion,
-) (v checkout.TransferVersion, added bool, err error) {
+	ctx context.Context, t Transfer, plan treasury.TransferPlan, sign SignVersion,
+) (v treasury.TransferVersion, added bool, err error) {
 	v, err = inTreasury(ctx, s, "add version", t.AccountID, func(
-		tx pgx.Tx, a treasury,
-	) (none checkout.TransferVersion, err error) {
+		tx pgx.Tx, a accountRow,
+	) (none treasury.TransferVersion, err error) {
 		if a.FrozenAt != nil {
 			return none, ErrFrozen
 		}
@@ -235,7 +238,7 @@ func (s *Store) AddVersion(
 }
 
 // mayBecome returns an error when the plan must not be the transfer's next version.
-func (t Transfer) mayBecome(plan checkout.TransferPlan) error {
+func (t Transfer) mayBecome(plan treasury.TransferPlan) error {
 	last := t.Newest()
 	if !slices.Equal(plan.Slot, t.Slot) {
 		return errors.New("the replacement has another slot")
@@ -243,7 +246,7 @@ func (t Transfer) mayBecome(plan checkout.TransferPlan) error {
 	if plan.Cancels && t.Canceling {
 		return nil
 	}
-	if plan.Cancels != last.Cancels || !slices.EqualFunc(plan.Outputs, last.Outputs, checkout.TransferOutput.Is) {
+	if plan.Cancels != last.Cancels || !slices.EqualFunc(plan.Outputs, last.Outputs, treasury.TransferOutput.Is) {
 		return errors.New("the replacement pays something else")
 	}
 	return nil
@@ -254,7 +257,7 @@ func (t Transfer) mayBecome(plan checkout.TransferPlan) error {
 // transfer. A repeat changes nothing. It returns checkout.ErrNotFound, and checkout.ErrConflict when the
 // transfer has ended. by is the entry in the audit log of each merchant, without the merchant.
 func (s *Store) CancelTransfer(
-	ctx context.Context, transferID string, by checkout.AuditEntry,
+	ctx context.Context, transferID string, by merchant.AuditEntry,
 ) (payouts []checkout.Ref, err error) {
 	return pg.InTx(ctx, s.pool, "cancel transfer", func(tx pgx.Tx) (payouts []checkout.Ref, err error) {
 		a, err := lockTreasuryOf(ctx, tx, transferID)

@@ -10,6 +10,8 @@ import (
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // PayoutSettlement lists the deliveries to start after the failure of a payout that had been sent. Histories
@@ -22,14 +24,14 @@ type PayoutSettlement struct {
 
 // endings says for each final state how the payouts end, and which booking takes the signature back. Both are
 // "" when the transfer paid.
-var endings = map[checkout.TransferState]struct {
+var endings = map[treasury.TransferState]struct {
 	failure checkout.PayoutFailure
 	booking string
 }{
-	checkout.TransferStateConfirmed: {"", ""},
-	checkout.TransferStateReverted:  {checkout.PayoutInvalidAddress, entryReverted},
-	checkout.TransferStateDead:      {checkout.PayoutNetworkError, entryDead},
-	checkout.TransferStateCanceled:  {checkout.PayoutNetworkError, entryCanceled},
+	treasury.TransferStateConfirmed: {"", ""},
+	treasury.TransferStateReverted:  {checkout.PayoutInvalidAddress, entryReverted},
+	treasury.TransferStateDead:      {checkout.PayoutNetworkError, entryDead},
+	treasury.TransferStateCanceled:  {checkout.PayoutNetworkError, entryCanceled},
 }
 
 // MissingError says that the account has less than the ledger says, so a transfer may have paid although the
@@ -41,7 +43,7 @@ func (e MissingError) Error() string { return "the account lacks " + e.Missing }
 // BurntGas is what the network took for a transfer that paid nothing.
 type BurntGas struct {
 	TransferID string
-	Cost       checkout.Crypto
+	Cost       money.Crypto
 }
 
 // EndTransfer writes the final state of a live transfer, with its payouts, their events and the
@@ -52,7 +54,7 @@ type BurntGas struct {
 // transfers that paid nothing cost: it is no sign of a payment, and is booked only when they end.
 // ended is false when the transfer had ended before, and when now is older than what the ledger knows.
 func (s *Store) EndTransfer(
-	ctx context.Context, t Transfer, seen checkout.TransferSnapshot, now checkout.AccountSnapshot, burnt ...BurntGas,
+	ctx context.Context, t Transfer, seen treasury.TransferSnapshot, now treasury.AccountSnapshot, burnt ...BurntGas,
 ) (failed []PayoutSettlement, ended bool, err error) {
 	end, final := endings[seen.State]
 	if !final {
@@ -89,10 +91,10 @@ func (s *Store) EndTransfer(
 
 // ending is a transfer that ends, with what was seen of it.
 type ending struct {
-	treasury
+	accountRow
 	transfer Transfer
-	seen     checkout.TransferSnapshot
-	now      checkout.AccountSnapshot
+	seen     treasury.TransferSnapshot
+	now      treasury.AccountSnapshot
 	failure  checkout.PayoutFailure
 }
 
@@ -117,16 +119,16 @@ func (e ending) mayFail(ctx context.Context, tx pgx.Tx, all []BurntGas) (bool, e
 		return false, err
 	}
 	if less := got.short[e.transfer.Versions[0].Currency()]; less.Known() {
-		return false, MissingError{sentence(checkout.PurseOf(less))}
+		return false, MissingError{sentence(money.PurseOf(less))}
 	}
 	return true, nil
 }
 
 // unbooked returns what transfers have burnt that have not ended: the rest is in the ledger. It leaves out those
 // of the payouts in paid.
-func (a *treasury) unbooked(
-	ctx context.Context, tx pgx.Tx, now checkout.AccountSnapshot, all []BurntGas, paid []string,
-) (checkout.Purse, error) {
+func (a *accountRow) unbooked(
+	ctx context.Context, tx pgx.Tx, now treasury.AccountSnapshot, all []BurntGas, paid []string,
+) (money.Purse, error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
@@ -137,19 +139,19 @@ func (a *treasury) unbooked(
 	live, err := pg.Values[string](ctx, tx, `
 		SELECT id FROM transfer t WHERE id = ANY ($1) AND NOT EXISTS (
 			SELECT FROM transfer_payout x WHERE x.transfer_id = t.id AND x.payout_id = ANY ($2))`, usedUp, paid)
-	var burnt []checkout.Crypto
+	var burnt []money.Crypto
 	for _, b := range all {
 		if slices.Contains(live, b.TransferID) {
 			burnt = append(burnt, b.Cost)
 		}
 	}
-	return checkout.PurseOf(burnt...), err
+	return money.PurseOf(burnt...), err
 }
 
 // write ends the row and returns its generation. It returns pgx.ErrNoRows when the transfer is not
 // live. A transaction that is in no version of the transfer is refused by the subquery.
 func (e ending) write(ctx context.Context, tx pgx.Tx) (generation int, err error) {
-	if e.seen.State == checkout.TransferStateDead {
+	if e.seen.State == treasury.TransferStateDead {
 		err = tx.QueryRow(ctx, `
 			WITH fallen AS (UPDATE transfer_slot SET standing = false WHERE transfer_id = $1)
 			UPDATE transfer SET status = 'dead', ended_at = $2, proved = $3
@@ -174,7 +176,7 @@ func (e ending) book(ctx context.Context, tx pgx.Tx, generation int) error {
 			return err
 		}
 	}
-	if e.seen.State == checkout.TransferStateDead {
+	if e.seen.State == treasury.TransferStateDead {
 		return nil // no version of it is in a block, so none cost a fee
 	}
 	gas := e.seen.Cost
@@ -232,7 +234,7 @@ func (e ending) failPayout(ctx context.Context, tx pgx.Tx, ref checkout.Ref) (Pa
 		return got, err
 	}
 	p.Status, p.Failure, p.FailedAt, p.TxHash = checkout.PayoutFailed, e.failure, &p.Now, e.seen.TxHash
-	if e.seen.State == checkout.TransferStateCanceled {
+	if e.seen.State == treasury.TransferStateCanceled {
 		p.TxHash = "" // that transaction is none of the payout's
 	}
 	_, err = tx.Exec(ctx, `
@@ -272,8 +274,8 @@ const liveAgain = `
 // false when the transfer is live already.
 func (s *Store) ReopenTransfer(ctx context.Context, t Transfer) (reopened bool, err error) {
 	doing := "reopen transfer " + t.ID
-	return inTreasury(ctx, s, doing, t.AccountID, func(tx pgx.Tx, a treasury) (reopened bool, err error) {
-		if t.Status != checkout.TransferStateConfirmed {
+	return inTreasury(ctx, s, doing, t.AccountID, func(tx pgx.Tx, a accountRow) (reopened bool, err error) {
+		if t.Status != treasury.TransferStateConfirmed {
 			why := fmt.Sprintf("%s was %s, and a reorganization undid it", t.ID, t.Status)
 			if err := a.freeze(ctx, tx, why); err != nil {
 				return false, err

@@ -13,9 +13,11 @@ import (
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
-// signTimeout is how long checkout.Chain.Sign may take. The account is locked meanwhile, and PostgreSQL ends a
+// signTimeout is how long treasury.Chain.Sign may take. The account is locked meanwhile, and PostgreSQL ends a
 // transaction that is idle for 10 s.
 const signTimeout = 2 * time.Second
 
@@ -23,9 +25,9 @@ const signTimeout = 2 * time.Second
 type SigningOrder struct {
 	Payouts   []PricedPayout // in the order of their ids, as the outputs of the plan
 	AccountID string
-	Plan      checkout.TransferPlan
-	Chain     checkout.AccountSnapshot
-	Limits    checkout.PayoutLimits
+	Plan      treasury.TransferPlan
+	Chain     treasury.AccountSnapshot
+	Limits    treasury.PayoutLimits
 	Delay     time.Duration // between the payment and the signature
 	Patience  time.Duration // see HoldPayout
 	Sign      SignVersion
@@ -35,25 +37,25 @@ type SigningOrder struct {
 type PricedPayout struct {
 	checkout.Payout
 
-	Value checkout.Amount // in US cents
+	Value money.Amount // in US cents
 }
 
-// SignVersion is checkout.Chain.Sign. It runs under the lock of the account, for signTimeout at most. Its error
+// SignVersion is treasury.Chain.Sign. It runs under the lock of the account, for signTimeout at most. Its error
 // rolls everything back, and is returned as a checkout.HeldError of HoldSigner.
-type SignVersion func(ctx context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error)
+type SignVersion func(ctx context.Context, plan treasury.TransferPlan) (treasury.TransferVersion, error)
 
 // SigningResult is what became of an order. Without a version nothing was signed, and the payouts whose step is go may
 // be planned again without the others.
 type SigningResult struct {
 	Payouts []SigningOutcome // as in the order
-	Version checkout.TransferVersion
+	Version treasury.TransferVersion
 }
 
 // SigningOutcome is what became of one payout of an order.
 type SigningOutcome struct {
-	checkout.TransferOutcome
+	treasury.TransferOutcome
 
-	Step checkout.SigningStep
+	Step treasury.SigningStep
 }
 
 // SignTransfer decides about an order, and signs and stores the transfer if every payout may go, in one transaction
@@ -63,7 +65,7 @@ type SigningOutcome struct {
 // A hold, a failure and a freezing are stored too. It returns checkout.ErrNotFound, and
 // checkout.ErrConflict when a payout changed since it was priced, and when another transfer has a unit of the slot.
 func (s *Store) SignTransfer(ctx context.Context, o SigningOrder) (SigningResult, error) {
-	got, err := inTreasury(ctx, s, "sign transfer", o.AccountID, func(tx pgx.Tx, a treasury) (SigningResult, error) {
+	got, err := inTreasury(ctx, s, "sign transfer", o.AccountID, func(tx pgx.Tx, a accountRow) (SigningResult, error) {
 		merchants := make([]string, len(o.Payouts))
 		for i, p := range o.Payouts {
 			merchants[i] = p.MerchantID
@@ -86,10 +88,10 @@ type transferPayout struct {
 	lockedPayout // as it is now, under its lock
 
 	priced PricedPayout // as it was when the transfer was priced
-	pays   checkout.TransferOutput
+	pays   treasury.TransferOutput
 }
 
-func (o SigningOrder) decide(ctx context.Context, tx pgx.Tx, a treasury) (got SigningResult, err error) {
+func (o SigningOrder) decide(ctx context.Context, tx pgx.Tx, a accountRow) (got SigningResult, err error) {
 	facts, err := o.facts(ctx, tx, a)
 	if err != nil {
 		return got, err
@@ -109,10 +111,10 @@ func (o SigningOrder) decide(ctx context.Context, tx pgx.Tx, a treasury) (got Si
 		if err != nil {
 			return got, err
 		}
-		if outcome.Step == checkout.SigningGo {
+		if outcome.Step == treasury.SigningGo {
 			facts.add(p)
 		}
-		all = all && outcome.Step == checkout.SigningGo
+		all = all && outcome.Step == treasury.SigningGo
 		payouts, got.Payouts = append(payouts, p), append(got.Payouts, outcome)
 	}
 	if all {
@@ -123,21 +125,21 @@ func (o SigningOrder) decide(ctx context.Context, tx pgx.Tx, a treasury) (got Si
 
 // step decides about a payout, and writes what does not let it go.
 func (o SigningOrder) step(
-	ctx context.Context, tx pgx.Tx, a *treasury, facts batchFacts, p transferPayout,
+	ctx context.Context, tx pgx.Tx, a *accountRow, facts batchFacts, p transferPayout,
 ) (got SigningOutcome, err error) {
 	step, why := facts.Decide()
 	got.Step = step
 	switch step {
-	case checkout.SigningEnded:
+	case treasury.SigningEnded:
 		got.Failure = p.Failure
-	case checkout.SigningFreeze, checkout.SigningHold:
-		if step == checkout.SigningFreeze {
+	case treasury.SigningFreeze, treasury.SigningHold:
+		if step == treasury.SigningFreeze {
 			err = a.freeze(ctx, tx, facts.foreign)
 		}
 		if err == nil {
 			got.TransferOutcome, err = p.hold(ctx, tx, why, o.Patience)
 		}
-	case checkout.SigningGo:
+	case treasury.SigningGo:
 		if p.Generation != p.priced.Generation || p.Destination != p.pays.Destination || p.Currency != o.Plan.Currency() {
 			err = fmt.Errorf("%w: the payout changed while its transfer was priced", checkout.ErrConflict)
 		}
@@ -147,12 +149,12 @@ func (o SigningOrder) step(
 
 // batchFacts are the facts about one payout, with what the payouts before it in the transfer take.
 type batchFacts struct {
-	checkout.SigningFacts
+	treasury.SigningFacts
 
-	foreign string                     // names a slot that no transfer has
-	batch   checkout.Amount            // value of the payouts before this one
-	of      map[string]checkout.Amount // of each merchant's
-	pays    checkout.Crypto            // their amounts
+	foreign string                  // names a slot that no transfer has
+	batch   money.Amount            // value of the payouts before this one
+	of      map[string]money.Amount // of each merchant's
+	pays    money.Crypto            // their amounts
 }
 
 func (f *batchFacts) add(p transferPayout) {
@@ -162,8 +164,8 @@ func (f *batchFacts) add(p transferPayout) {
 }
 
 // facts reads what Decide needs about the account. Every row that it adds up is written under the same locks.
-func (o SigningOrder) facts(ctx context.Context, tx pgx.Tx, a treasury) (facts batchFacts, err error) {
-	facts.of = map[string]checkout.Amount{}
+func (o SigningOrder) facts(ctx context.Context, tx pgx.Tx, a accountRow) (facts batchFacts, err error) {
+	facts.of = map[string]money.Amount{}
 	facts.Frozen, facts.Limits, facts.Has = a.FrozenAt != nil, o.Limits, o.Chain.Balances
 	if facts.foreign, err = a.foreign(ctx, tx, o.Chain); err != nil {
 		return facts, err
@@ -195,47 +197,47 @@ func (o SigningOrder) addFacts(ctx context.Context, tx pgx.Tx, facts *batchFacts
 	facts.Day += facts.batch
 	facts.MerchantDay += facts.of[p.MerchantID]
 	facts.Unsettled += facts.of[p.MerchantID]
-	facts.Spends = checkout.PurseOf(facts.pays.Add(p.pays.Amount), o.Plan.MaxCost)
+	facts.Spends = money.PurseOf(facts.pays.Add(p.pays.Amount), o.Plan.MaxCost)
 	return nil
 }
 
 // live returns what the transfers that are not final may still take from the account. Transfers
 // whose end was proved above height count too: balances of that height may still hold what they
 // took, even when their block is lower, because a reorganization may lie between.
-func (a *treasury) live(ctx context.Context, tx pgx.Tx, height uint64) (checkout.Purse, error) {
+func (a *accountRow) live(ctx context.Context, tx pgx.Tx, height uint64) (money.Purse, error) {
 	return a.mayTake(ctx, tx, `(status = 'live' OR proved > $2)`, height)
 }
 
 // mayTake returns what transfers may take from the account, or have taken. where selects them; $2 is its argument.
-func (a *treasury) mayTake(ctx context.Context, tx pgx.Tx, where string, arg any) (checkout.Purse, error) {
+func (a *accountRow) mayTake(ctx context.Context, tx pgx.Tx, where string, arg any) (money.Purse, error) {
 	return purse(ctx, tx, `
 		WITH live AS (SELECT id FROM transfer WHERE account_id = $1 AND `+where+`)
 		SELECT x.amount || ' ' || x.currency FROM live JOIN transfer_payout x ON x.transfer_id = live.id
 		UNION ALL
 		SELECT max(v.max_cost) || ' ' || $3::text FROM live
 			JOIN transfer_version v ON v.transfer_id = live.id GROUP BY live.id`,
-		a.ID, arg, checkout.NetworkCurrency(a.Network))
+		a.ID, arg, money.NetworkCurrency(a.Network))
 }
 
 // purse adds up rows of an amount with its currency.
-func purse(ctx context.Context, tx pgx.Tx, query string, args ...any) (checkout.Purse, error) {
-	all, err := pg.Values[checkout.Crypto](ctx, tx, query, args...)
-	return checkout.PurseOf(all...), err
+func purse(ctx context.Context, tx pgx.Tx, query string, args ...any) (money.Purse, error) {
+	all, err := pg.Values[money.Crypto](ctx, tx, query, args...)
+	return money.PurseOf(all...), err
 }
 
 // sign signs the plan, with the account's next number unless it has a slot, and stores all of it.
 func (o SigningOrder) sign(
-	ctx context.Context, tx pgx.Tx, a treasury, payouts []transferPayout,
-) (checkout.TransferVersion, error) {
+	ctx context.Context, tx pgx.Tx, a accountRow, payouts []transferPayout,
+) (treasury.TransferVersion, error) {
 	if o.Plan.Slot == nil {
-		o.Plan.Slot = checkout.NumberSlot(a.Next)
+		o.Plan.Slot = treasury.NumberSlot(a.Next)
 	} else if a.NextBlock <= o.Chain.FinalHeight {
 		// Only numbers tell at once that the chain knows more than we do, as after the restore of an old backup.
-		return checkout.TransferVersion{}, checkout.HeldError{Why: checkout.HoldChain, Cause: ErrNotCompared}
+		return treasury.TransferVersion{}, checkout.HeldError{Why: checkout.HoldChain, Cause: ErrNotCompared}
 	}
 	v, err := o.Sign.checked(ctx, o.Plan)
 	if err != nil {
-		return checkout.TransferVersion{}, err
+		return treasury.TransferVersion{}, err
 	}
 
 	id := checkout.NewID(checkout.PrefixTransfer)
@@ -249,13 +251,13 @@ func (o SigningOrder) sign(
 			p.ID, p.MerchantID, p.Mode, p.pays.Amount, p.pays.Fee, v.TxHash, p.priced.ExchangeRate)
 	}
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-		return checkout.TransferVersion{}, err
+		return treasury.TransferVersion{}, err
 	}
 	return v, bookSigned(ctx, tx, a, payouts, id)
 }
 
 // checked calls sign and compares what it returns with what was asked for.
-func (sign SignVersion) checked(ctx context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error) {
+func (sign SignVersion) checked(ctx context.Context, plan treasury.TransferPlan) (treasury.TransferVersion, error) {
 	ctx, cancel := context.WithTimeout(ctx, signTimeout)
 	defer cancel()
 	v, err := sign(ctx, plan)
@@ -263,7 +265,7 @@ func (sign SignVersion) checked(ctx context.Context, plan checkout.TransferPlan)
 		return v, checkout.HeldError{Why: checkout.HoldSigner, Cause: err}
 	}
 	got := v.TransferPlan
-	if !slices.Equal(got.Slot, plan.Slot) || !slices.EqualFunc(got.Outputs, plan.Outputs, checkout.TransferOutput.Is) ||
+	if !slices.Equal(got.Slot, plan.Slot) || !slices.EqualFunc(got.Outputs, plan.Outputs, treasury.TransferOutput.Is) ||
 		!got.Fee.Is(plan.Fee) || !got.MaxCost.Is(plan.MaxCost) ||
 		got.Cancels != plan.Cancels || !bytes.Equal(got.Terms, plan.Terms) || v.TxHash == "" || len(v.Raw) == 0 {
 		return v, fmt.Errorf("the signed transfer is not the planned one of %s", plan.Slot.Name())
@@ -273,7 +275,7 @@ func (sign SignVersion) checked(ctx context.Context, plan checkout.TransferPlan)
 
 // queueTransfer stores a transfer that pays payouts, with its first version. From the height base on it may be mined.
 func queueTransfer(
-	b *pgx.Batch, id string, a treasury, payouts []transferPayout, v checkout.TransferVersion, base uint64,
+	b *pgx.Batch, id string, a accountRow, payouts []transferPayout, v treasury.TransferVersion, base uint64,
 ) {
 	number, ordered := v.Slot.Number()
 	if !ordered {
@@ -303,13 +305,13 @@ func queueTransfer(
 	queueVersion(b, id, 1, v, a.Now)
 }
 
-func queueVersion(b *pgx.Batch, transferID string, number int, v checkout.TransferVersion, now time.Time) {
+func queueVersion(b *pgx.Batch, transferID string, number int, v treasury.TransferVersion, now time.Time) {
 	terms := v.Terms
 	if len(terms) == 0 {
 		terms = json.RawMessage(`{}`)
 	}
 	nothing := v.MaxCost.Sub(v.MaxCost)
-	pays := checkout.TransferOutput{Amount: nothing, Fee: nothing} // of a version that cancels
+	pays := treasury.TransferOutput{Amount: nothing, Fee: nothing} // of a version that cancels
 	for i, o := range v.Outputs {
 		if pays.Destination = o.Destination; i == 0 {
 			pays = o
@@ -330,7 +332,7 @@ func queueVersion(b *pgx.Batch, transferID string, number int, v checkout.Transf
 
 // bookSigned books what the transfer pays: we owe the merchants nothing more, their money became
 // crypto, and that is on its way. The entry of each payout has its place in the transfer as generation.
-func bookSigned(ctx context.Context, tx pgx.Tx, a treasury, payouts []transferPayout, transferID string) error {
+func bookSigned(ctx context.Context, tx pgx.Tx, a accountRow, payouts []transferPayout, transferID string) error {
 	for i, p := range payouts {
 		source, net := string(p.SourceCurrency), big.NewInt(int64(p.SourceAmount))
 		err := entry{

@@ -12,12 +12,13 @@ import (
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/treasury"
 )
 
 // TreasuryAccount is an account from which payouts are sent. It belongs to a mode and to no
 // merchant, so its queries name no merchant.
 type TreasuryAccount struct {
-	checkout.TreasuryAccount
+	treasury.Account
 
 	ID         string // tre_…
 	Mode       checkout.Mode
@@ -46,7 +47,7 @@ const selectTreasury = `
 // freezes it, as anything does that no transfer explains. The other account may have paid what waits, too: the new one
 // is frozen unless a person has retired the other one, see Thaw and RetireByHand.
 func (s *Store) OpenTreasury(
-	ctx context.Context, mode checkout.Mode, a checkout.TreasuryAccount, now checkout.AccountSnapshot,
+	ctx context.Context, mode checkout.Mode, a treasury.Account, now treasury.AccountSnapshot,
 ) (TreasuryAccount, error) {
 	got, err := s.TreasuryAccount(ctx, mode, a)
 	if !errors.Is(err, checkout.ErrNotFound) {
@@ -62,7 +63,7 @@ func (s *Store) OpenTreasury(
 }
 
 func openTreasury(
-	ctx context.Context, tx pgx.Tx, mode checkout.Mode, a checkout.TreasuryAccount, now checkout.AccountSnapshot,
+	ctx context.Context, tx pgx.Tx, mode checkout.Mode, a treasury.Account, now treasury.AccountSnapshot,
 ) error {
 	if err := lockChain(ctx, tx, mode, a.ChainID); err != nil {
 		return err
@@ -86,13 +87,13 @@ func openTreasury(
 			FROM treasury_account WHERE mode = $2 AND chain_id = $4) chain
 		ON CONFLICT ON CONSTRAINT treasury_account_address_key DO NOTHING`,
 		checkout.NewID(checkout.PrefixTreasury), mode, a.Network, a.ChainID, a.Address, now.Next,
-		now.Height+1, append(checkout.Slot{}, now.Using...))
+		now.Height+1, append(treasury.Slot{}, now.Using...))
 	return err
 }
 
 // TreasuryAccount returns the row of an account. It returns checkout.ErrNotFound unless OpenTreasury has made it.
 func (s *Store) TreasuryAccount(
-	ctx context.Context, mode checkout.Mode, a checkout.TreasuryAccount,
+	ctx context.Context, mode checkout.Mode, a treasury.Account,
 ) (TreasuryAccount, error) {
 	got, err := pg.One[TreasuryAccount](ctx, s.pool, selectTreasury+`
 		WHERE a.mode = $1 AND a.chain_id = $2 AND a.address = $3`, mode, a.ChainID, a.Address)
@@ -117,7 +118,7 @@ func (s *Store) TreasuryAccounts(
 // its lock. It returns checkout.ErrNotFound, and ErrFrozen with the first reason, which stays. A retired account is no
 // longer one: the database may be a backup.
 func (s *Store) Freeze(ctx context.Context, accountID, why string) error {
-	was, err := inTreasury(ctx, s, "freeze", accountID, func(tx pgx.Tx, a treasury) (treasury, error) {
+	was, err := inTreasury(ctx, s, "freeze", accountID, func(tx pgx.Tx, a accountRow) (accountRow, error) {
 		err := a.freeze(ctx, tx, why)
 		return a, err
 	})
@@ -127,8 +128,8 @@ func (s *Store) Freeze(ctx context.Context, accountID, why string) error {
 	return err
 }
 
-// treasury is the locked row of an account.
-type treasury struct {
+// accountRow is the locked row of an account.
+type accountRow struct {
 	ID          string
 	Mode        checkout.Mode
 	Network     string
@@ -147,7 +148,7 @@ type treasury struct {
 // its transfers does so first. One of them may wait for a signer, so those that wait behind it take half of the
 // connections at most.
 func inTreasury[T any](
-	ctx context.Context, s *Store, doing, accountID string, do func(tx pgx.Tx, a treasury) (T, error),
+	ctx context.Context, s *Store, doing, accountID string, do func(tx pgx.Tx, a accountRow) (T, error),
 ) (none T, err error) {
 	if err := s.accounts.Acquire(ctx, 1); err != nil {
 		return none, pg.Wrap(doing, err)
@@ -164,34 +165,34 @@ func inTreasury[T any](
 
 // runInTreasury is inTreasury for a transaction without a result.
 func runInTreasury(
-	ctx context.Context, s *Store, doing, accountID string, do func(tx pgx.Tx, a treasury) error,
+	ctx context.Context, s *Store, doing, accountID string, do func(tx pgx.Tx, a accountRow) error,
 ) error {
-	_, err := inTreasury(ctx, s, doing, accountID, func(tx pgx.Tx, a treasury) (struct{}, error) {
+	_, err := inTreasury(ctx, s, doing, accountID, func(tx pgx.Tx, a accountRow) (struct{}, error) {
 		return struct{}{}, do(tx, a)
 	})
 	return err
 }
 
 // lockTreasury locks the account.
-func lockTreasury(ctx context.Context, tx pgx.Tx, accountID string) (treasury, error) {
-	return pg.One[treasury](ctx, tx, `
+func lockTreasury(ctx context.Context, tx pgx.Tx, accountID string) (accountRow, error) {
+	return pg.One[accountRow](ctx, tx, `
 		SELECT id, mode, network, chain_id, next_nonce AS next, next_block, seen_height, short_height,
 			frozen_at, frozen_why, created_at, date_trunc('milliseconds', clock_timestamp()) AS now
 		FROM treasury_account WHERE id = $1 FOR UPDATE`, accountID)
 }
 
 // lockTreasuryOf locks the account of a transfer. It returns checkout.ErrNotFound.
-func lockTreasuryOf(ctx context.Context, tx pgx.Tx, transferID string) (treasury, error) {
+func lockTreasuryOf(ctx context.Context, tx pgx.Tx, transferID string) (accountRow, error) {
 	accountID, err := pg.Value[string](ctx, tx, `SELECT account_id FROM transfer WHERE id = $1`, transferID)
 	if err != nil {
-		return treasury{}, err
+		return accountRow{}, err
 	}
 	return lockTreasury(ctx, tx, accountID)
 }
 
 // freeze freezes the account. After every freeze a person must compare the chain with the transfers, from the
 // account's next block on: they may lack outflows. So a retired account is retired no longer.
-func (a *treasury) freeze(ctx context.Context, tx pgx.Tx, why string) error {
+func (a *accountRow) freeze(ctx context.Context, tx pgx.Tx, why string) error {
 	_, err := tx.Exec(ctx, `
 		UPDATE treasury_account SET unexplained_block = least(unexplained_block, next_block), retired_at = NULL,
 			frozen_at = coalesce(frozen_at, $2), frozen_why = CASE WHEN frozen_at IS NULL THEN $3 ELSE frozen_why END
@@ -212,8 +213,8 @@ const compareWithin = time.Minute
 
 // NoteCompared notes that the outflows up to the last final block are compared with the transfers, unless a
 // transaction uses a slot that no transfer has.
-func (s *Store) NoteCompared(ctx context.Context, accountID string, now checkout.AccountSnapshot) error {
-	return runInTreasury(ctx, s, "note a comparison", accountID, func(tx pgx.Tx, a treasury) error {
+func (s *Store) NoteCompared(ctx context.Context, accountID string, now treasury.AccountSnapshot) error {
+	return runInTreasury(ctx, s, "note a comparison", accountID, func(tx pgx.Tx, a accountRow) error {
 		if why, err := a.foreign(ctx, tx, now); err != nil || why != "" {
 			return err
 		}
@@ -272,7 +273,7 @@ func requireCompared(ctx context.Context, from pg.Querier, payout checkout.Ref) 
 
 // requireOthersRetired returns ErrOtherAccount unless every other account of the chain is retired. None of them can be
 // opened or thawed until the transaction ends.
-func (a *treasury) requireOthersRetired(ctx context.Context, tx pgx.Tx) error {
+func (a *accountRow) requireOthersRetired(ctx context.Context, tx pgx.Tx) error {
 	if err := lockChain(ctx, tx, a.Mode, a.ChainID); err != nil {
 		return err
 	}
@@ -286,12 +287,12 @@ func (a *treasury) requireOthersRetired(ctx context.Context, tx pgx.Tx) error {
 }
 
 // unknown returns the units that transactions use which are not final, and that no transfer has.
-func (a *treasury) unknown(
-	ctx context.Context, tx pgx.Tx, now checkout.AccountSnapshot,
-) (numbers checkout.Slot, err error) {
-	var others checkout.Slot
+func (a *accountRow) unknown(
+	ctx context.Context, tx pgx.Tx, now treasury.AccountSnapshot,
+) (numbers treasury.Slot, err error) {
+	var others treasury.Slot
 	for _, unit := range now.Using {
-		if n, ordered := (checkout.Slot{unit}).Number(); !ordered {
+		if n, ordered := (treasury.Slot{unit}).Number(); !ordered {
 			others = append(others, unit)
 		} else if n >= a.Next {
 			numbers = append(numbers, unit)
@@ -309,9 +310,9 @@ func (a *treasury) unknown(
 // CheckForeign freezes the account when a transaction uses a slot that no transfer has. It returns the
 // reason, "" when there is none.
 func (s *Store) CheckForeign(
-	ctx context.Context, accountID string, now checkout.AccountSnapshot,
+	ctx context.Context, accountID string, now treasury.AccountSnapshot,
 ) (why string, err error) {
-	return inTreasury(ctx, s, "check slots", accountID, func(tx pgx.Tx, a treasury) (why string, err error) {
+	return inTreasury(ctx, s, "check slots", accountID, func(tx pgx.Tx, a accountRow) (why string, err error) {
 		why, err = a.foreign(ctx, tx, now)
 		if why == "" {
 			return why, err
@@ -321,10 +322,10 @@ func (s *Store) CheckForeign(
 }
 
 // foreign names a slot in a sentence that a transaction uses, and no transfer has: "" when there is none.
-func (a *treasury) foreign(ctx context.Context, tx pgx.Tx, now checkout.AccountSnapshot) (why string, err error) {
+func (a *accountRow) foreign(ctx context.Context, tx pgx.Tx, now treasury.AccountSnapshot) (why string, err error) {
 	units, err := a.unknown(ctx, tx, now)
 	if now.Next > a.Next {
-		units = checkout.NumberSlot(now.Next - 1)
+		units = treasury.NumberSlot(now.Next - 1)
 	}
 	if len(units) == 0 {
 		return "", err

@@ -9,14 +9,15 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"example.com/checkout/storage/pg"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // BalanceCheck is the result of a comparison of an account's balances with the ledger.
 type BalanceCheck struct {
-	Inflows map[checkout.PayoutCurrency]string // booked: what the account has above the ledger, smallest units
-	Short   map[checkout.PayoutCurrency]string // what it lacks even if all live transfers were paid
-	Frozen  string                             // why this call froze the account; "" when it did not
+	Inflows map[money.PayoutCurrency]string // booked: what the account has above the ledger, smallest units
+	Short   map[money.PayoutCurrency]string // what it lacks even if all live transfers were paid
+	Frozen  string                          // why this call froze the account; "" when it did not
 }
 
 // CompareBalances compares the balances of an account with the ledger. What is above it at the final block
@@ -25,9 +26,9 @@ type BalanceCheck struct {
 // missing at the latest block and still at a later one. Balances that are older than what the ledger knows
 // say nothing, and the result is empty.
 func (s *Store) CompareBalances(
-	ctx context.Context, accountID string, now checkout.AccountSnapshot,
+	ctx context.Context, accountID string, now treasury.AccountSnapshot,
 ) (BalanceCheck, error) {
-	return inTreasury(ctx, s, "compare balances", accountID, func(tx pgx.Tx, a treasury) (got BalanceCheck, err error) {
+	return inTreasury(ctx, s, "compare balances", accountID, func(tx pgx.Tx, a accountRow) (got BalanceCheck, err error) {
 		latest, err := a.atLatest(ctx, tx, now)
 		if err != nil {
 			return got, err
@@ -48,13 +49,13 @@ func (s *Store) CompareBalances(
 
 // comparison is by how much balances differ from the ledger. Its amounts are positive.
 type comparison struct {
-	known bool           // the balances are not older than what the ledger knows
-	above checkout.Purse // more than the ledger has
-	short checkout.Purse // less than the ledger has when every live transfer is paid
+	known bool        // the balances are not older than what the ledger knows
+	above money.Purse // more than the ledger has
+	short money.Purse // less than the ledger has when every live transfer is paid
 }
 
 // atLatest compares the balances of the latest block.
-func (a *treasury) atLatest(ctx context.Context, tx pgx.Tx, now checkout.AccountSnapshot) (comparison, error) {
+func (a *accountRow) atLatest(ctx context.Context, tx pgx.Tx, now treasury.AccountSnapshot) (comparison, error) {
 	known, err := pg.Value[bool](ctx, tx, `
 		SELECT $2 >= greatest($3, coalesce(max(proved), 0)) FROM transfer WHERE account_id = $1 AND proved IS NOT NULL`,
 		a.ID, now.Height, a.SeenHeight)
@@ -70,7 +71,7 @@ func (a *treasury) atLatest(ctx context.Context, tx pgx.Tx, now checkout.Account
 
 // atFinal compares the balances of the last final block. Of the live transfers, those whose slot is
 // used up may have taken something there, and no other.
-func (a *treasury) atFinal(ctx context.Context, tx pgx.Tx, now checkout.AccountSnapshot) (comparison, error) {
+func (a *accountRow) atFinal(ctx context.Context, tx pgx.Tx, now treasury.AccountSnapshot) (comparison, error) {
 	known, err := a.knowsFinal(ctx, tx, now)
 	if err != nil || !known {
 		return comparison{}, err
@@ -87,16 +88,16 @@ func (a *treasury) atFinal(ctx context.Context, tx pgx.Tx, now checkout.AccountS
 }
 
 // knowsFinal reports whether the ledger has nothing of the account that is later than the final block.
-func (a *treasury) knowsFinal(ctx context.Context, tx pgx.Tx, now checkout.AccountSnapshot) (known bool, err error) {
+func (a *accountRow) knowsFinal(ctx context.Context, tx pgx.Tx, now treasury.AccountSnapshot) (known bool, err error) {
 	newest, err := a.newestBlock(ctx, tx, now)
 	return err == nil && newest <= now.FinalHeight, err
 }
 
 // compare compares balances with the ledger. live is what the live transfers may have taken.
-func (a *treasury) compare(
-	ctx context.Context, tx pgx.Tx, balances, live checkout.Purse,
+func (a *accountRow) compare(
+	ctx context.Context, tx pgx.Tx, balances, live money.Purse,
 ) (comparison, error) {
-	got := comparison{true, checkout.Purse{}, checkout.Purse{}}
+	got := comparison{true, money.Purse{}, money.Purse{}}
 	booked, err := walletBalances(ctx, tx, a.Mode, a.ID)
 	if err != nil {
 		return got, err
@@ -113,8 +114,8 @@ func (a *treasury) compare(
 	return got, nil
 }
 
-func inWords(amounts checkout.Purse) map[checkout.PayoutCurrency]string {
-	words := map[checkout.PayoutCurrency]string{}
+func inWords(amounts money.Purse) map[money.PayoutCurrency]string {
+	words := map[money.PayoutCurrency]string{}
 	for currency, amount := range amounts {
 		words[currency] = amount.Units().String()
 	}
@@ -123,8 +124,8 @@ func inWords(amounts checkout.Purse) map[checkout.PayoutCurrency]string {
 
 // bookDifference books amounts of the wallet against another account. sign is 1 for more in the
 // wallet, and -1 for less.
-func (a *treasury) bookDifference(
-	ctx context.Context, tx pgx.Tx, kind, against string, amounts checkout.Purse, sign int,
+func (a *accountRow) bookDifference(
+	ctx context.Context, tx pgx.Tx, kind, against string, amounts money.Purse, sign int,
 ) error {
 	if len(amounts) == 0 {
 		return nil
@@ -147,8 +148,8 @@ func (a *treasury) bookDifference(
 
 // noteShortage remembers the balances that were compared and the height of a first shortage. It freezes the
 // account when something is missing for good.
-func (a *treasury) noteShortage(
-	ctx context.Context, tx pgx.Tx, now checkout.AccountSnapshot, latest, final comparison,
+func (a *accountRow) noteShortage(
+	ctx context.Context, tx pgx.Tx, now treasury.AccountSnapshot, latest, final comparison,
 ) (why string, err error) {
 	missing := final.short
 	if a.ShortHeight != nil && now.Height > *a.ShortHeight && len(missing) == 0 {
@@ -174,7 +175,7 @@ func (a *treasury) noteShortage(
 }
 
 // sentence names amounts for a person, such as "1.500000 USDC and 0.000200000000000000 ETH".
-func sentence(amounts checkout.Purse) string {
+func sentence(amounts money.Purse) string {
 	var words []string
 	for _, amount := range amounts {
 		words = append(words, amount.Named())
@@ -187,9 +188,9 @@ func sentence(amounts checkout.Purse) string {
 // outflow that no transfer explains is booked to suspense and freezes the account. It returns the
 // reason, "" when there is none. It does nothing when another process has noted these blocks.
 func (s *Store) NoteOutflows(
-	ctx context.Context, accountID string, from uint64, out checkout.Outflows,
+	ctx context.Context, accountID string, from uint64, out treasury.Outflows,
 ) (why string, err error) {
-	return inTreasury(ctx, s, "note outflows", accountID, func(tx pgx.Tx, a treasury) (why string, err error) {
+	return inTreasury(ctx, s, "note outflows", accountID, func(tx pgx.Tx, a accountRow) (why string, err error) {
 		if a.NextBlock != from || out.Next <= from {
 			return why, nil
 		}
@@ -197,7 +198,7 @@ func (s *Store) NoteOutflows(
 		if err != nil {
 			return why, err
 		}
-		var taken []checkout.Crypto
+		var taken []money.Crypto
 		for _, o := range unexplained {
 			taken = append(taken, o.Amount, o.Cost)
 		}
@@ -207,7 +208,7 @@ func (s *Store) NoteOutflows(
 				return why, err
 			}
 		}
-		if err := a.bookDifference(ctx, tx, entryOutflow, accountSuspense, checkout.PurseOf(taken...), -1); err != nil {
+		if err := a.bookDifference(ctx, tx, entryOutflow, accountSuspense, money.PurseOf(taken...), -1); err != nil {
 			return why, err
 		}
 		_, err = tx.Exec(ctx, `UPDATE treasury_account SET next_block = $2 WHERE id = $1`, a.ID, out.Next)
@@ -217,9 +218,9 @@ func (s *Store) NoteOutflows(
 
 // unexplained returns the outflows that are not the payment of a transfer. all has every outflow of a transaction or
 // none of it: an output of a transfer explains one. An outflow keeps its cost unless the end of a transfer books it.
-func (a *treasury) unexplained(
-	ctx context.Context, tx pgx.Tx, all []checkout.Outflow,
-) ([]checkout.Outflow, error) {
+func (a *accountRow) unexplained(
+	ctx context.Context, tx pgx.Tx, all []treasury.Outflow,
+) ([]treasury.Outflow, error) {
 	hashes := make([]string, len(all))
 	for i, o := range all {
 		hashes[i] = o.TxHash
@@ -233,7 +234,7 @@ func (a *treasury) unexplained(
 		known[v.TxHash] = append(known[v.TxHash], v)
 		booked[v.TxHash] = v.pays()
 	}
-	var unexplained []checkout.Outflow
+	var unexplained []treasury.Outflow
 	for _, o := range all {
 		left := known[o.TxHash]
 		i := slices.IndexFunc(left, func(v knownVersion) bool { return v.explains(o) })
@@ -242,7 +243,7 @@ func (a *treasury) unexplained(
 			known[o.TxHash] = slices.Delete(left, i, i+1)
 		case i < 0:
 			if booked[o.TxHash] {
-				o.Cost = checkout.Crypto{}
+				o.Cost = money.Crypto{}
 			}
 			unexplained = append(unexplained, o)
 		}
@@ -254,18 +255,18 @@ func (a *treasury) unexplained(
 type knownVersion struct {
 	TxHash      string
 	Destination string
-	Amount      checkout.Crypto
+	Amount      money.Crypto
 	Cancels     bool
-	Status      checkout.TransferState
+	Status      treasury.TransferState
 }
 
 // pays reports whether the chain has the version as a payment.
 func (v knownVersion) pays() bool {
-	return !v.Cancels && (v.Status == TransferLive || v.Status == checkout.TransferStateConfirmed)
+	return !v.Cancels && (v.Status == TransferLive || v.Status == treasury.TransferStateConfirmed)
 }
 
 // explains reports whether the outflow is the payment of the version. A transaction of ours that
 // moved nothing took only its fee.
-func (v knownVersion) explains(o checkout.Outflow) bool {
+func (v knownVersion) explains(o treasury.Outflow) bool {
 	return !o.Moved() || v.pays() && v.Amount.Is(o.Amount) && strings.EqualFold(v.Destination, o.Destination)
 }

@@ -23,6 +23,8 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -115,13 +117,13 @@ type flakyChain struct {
 	away, tries int
 }
 
-func (c *flakyChain) Transfer(ctx context.Context, p storage.PayoutToSend) (checkout.TransferOutcome, error) {
+func (c *flakyChain) Transfer(ctx context.Context, p storage.PayoutToSend) (treasury.TransferOutcome, error) {
 	c.tries++
 	if c.tries == 1 {
 		<-ctx.Done()
 	}
 	if c.tries <= c.away {
-		return checkout.TransferOutcome{}, context.DeadlineExceeded
+		return treasury.TransferOutcome{}, context.DeadlineExceeded
 	}
 	return c.PayoutSender.Transfer(ctx, p)
 }
@@ -269,7 +271,7 @@ func TestCheckoutSession_FollowsThePaymentOfALostRun(t *testing.T) {
 			if c.card != "" {
 				w.charge(w.s, w.in.PaymentID)
 			} else {
-				_, err := w.BeginPayment(t.Context(), w.s.Ref, w.in.PaymentID, checkout.Quote{Rate: checkout.MustRate("1.08")}, w.in.PaymentID)
+				_, err := w.BeginPayment(t.Context(), w.s.Ref, w.in.PaymentID, checkout.Quote{Rate: money.MustRate("1.08")}, w.in.PaymentID)
 				require.NoError(t, err)
 			}
 			if c.bank != nil {

@@ -13,6 +13,7 @@ import (
 	"example.com/checkout/activities"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
+	"example.com/checkout/workflows/money"
 )
 
 // Whatever goes wrong while a payment is in flight, the run goes on with it until it
@@ -73,7 +74,7 @@ func final(errType string) error {
 // charge begins a payment and charges its card, as a run that is gone has done.
 func (w *world) charge(s checkout.Session, id string) {
 	w.t.Helper()
-	_, err := w.BeginPayment(w.t.Context(), s.Ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, id)
+	_, err := w.BeginPayment(w.t.Context(), s.Ref, id, checkout.Quote{Rate: money.MustRate("1.08")}, id)
 	require.NoError(w.t, err)
 	c, err := w.Charge(w.t.Context(), s.Ref, id)
 	require.NoError(w.t, err)

@@ -9,6 +9,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -20,7 +21,7 @@ func TestMerchantUpdate_TellsEachRegistrationThatWantsIt(t *testing.T) {
 	name := "New name"
 	changed, err := w.ChangeMerchant(t.Context(), storage.MerchantChange{
 		MerchantID: w.merchant.ID, Mode: checkout.ModeTest, Name: &name,
-		By: checkout.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: w.merchant.ID, Actor: "ann", Action: "merchant.changed", Subject: w.merchant.ID},
+		By: merchant.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: w.merchant.ID, Actor: "ann", Action: "merchant.changed", Subject: w.merchant.ID},
 	})
 	require.NoError(t, err)
 	events := changed.Events

@@ -13,6 +13,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
+	"example.com/checkout/workflows/treasury"
 )
 
 // quietBank is a card network that tells nobody of its decisions. The bank agrees as soon as it was asked.
@@ -39,9 +40,9 @@ func (b *quietBank) Payment(context.Context, string) (checkout.ChargeResult, err
 // emptyTreasury holds every payout.
 type emptyTreasury struct{ asked atomic.Int32 }
 
-func (e *emptyTreasury) Transfer(context.Context, storage.PayoutToSend) (checkout.TransferOutcome, error) {
+func (e *emptyTreasury) Transfer(context.Context, storage.PayoutToSend) (treasury.TransferOutcome, error) {
 	e.asked.Add(1)
-	return checkout.TransferOutcome{Held: checkout.HoldFloat}, nil
+	return treasury.TransferOutcome{Held: checkout.HoldFloat}, nil
 }
 
 // TestCheckoutSession_OnTestNetworks: a test session watches a payment whose network tells nobody, and its

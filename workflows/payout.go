@@ -7,6 +7,7 @@ import (
 	"example.com/checkout/activities"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
+	"example.com/checkout/workflows/treasury"
 )
 
 // sendPayout sends the payout within a workflow task of its session. Most transfers of the sandbox succeed at once,
@@ -39,7 +40,7 @@ func sendPayout(ctx workflow.Context, in checkout.Ref) []workflow.ChildWorkflowF
 func Payout(ctx workflow.Context, in checkout.Ref) (contract.PayoutResult, error) {
 	var (
 		a    *activities.Payments
-		sent checkout.TransferOutcome
+		sent treasury.TransferOutcome
 	)
 
 	// A signed transfer may reach the chain at any time, so an operator's cancel must not stop the

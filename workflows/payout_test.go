@@ -13,6 +13,7 @@ import (
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
+	"example.com/checkout/workflows/treasury"
 )
 
 // awayTreasury has no node that answers.
@@ -24,12 +25,12 @@ type awayTreasury struct {
 var errAway = errors.New("no node answers")
 
 // Transfer implements activities.PayoutSender.
-func (a *awayTreasury) Transfer(_ context.Context, p storage.PayoutToSend) (checkout.TransferOutcome, error) {
+func (a *awayTreasury) Transfer(_ context.Context, p storage.PayoutToSend) (treasury.TransferOutcome, error) {
 	a.tries++
 	if a.before != nil {
 		a.before(p.Ref)
 	}
-	return checkout.TransferOutcome{}, errAway
+	return treasury.TransferOutcome{}, errAway
 }
 
 // livePayout charges a live card and returns the payout of it.
@@ -92,9 +93,9 @@ func TestPayout_OfTestModeIsHeldToo(t *testing.T) {
 func TestPayout_ThatIsDecidedMeanwhileIsNotHeld(t *testing.T) {
 	w := newWorld(t)
 	account, err := w.OpenTreasury(t.Context(), checkout.ModeLive,
-		checkout.TreasuryAccount{Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, checkout.AccountSnapshot{})
+		treasury.Account{Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, treasury.AccountSnapshot{})
 	require.NoError(t, err)
-	require.NoError(t, w.NoteCompared(t.Context(), account.ID, checkout.AccountSnapshot{}))
+	require.NoError(t, w.NoteCompared(t.Context(), account.ID, treasury.AccountSnapshot{}))
 	got, _ := w.runPayout(w.livePayout(), &awayTreasury{before: func(ref checkout.Ref) {
 		_, err := w.RefundPayout(context.Background(), ref)
 		require.NoError(t, err)

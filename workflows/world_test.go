@@ -21,6 +21,8 @@ import (
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -30,7 +32,7 @@ type world struct {
 	*storage.Store
 	storagetest.Database
 	t          *testing.T
-	merchant   checkout.Merchant
+	merchant   merchant.Merchant
 	cards      *sandbox.CardNetwork
 	payments   *activities.Payments
 	deliveries *activities.Deliveries
@@ -61,12 +63,12 @@ func newSerialWorld(t *testing.T) *world {
 	db := storagetest.New(t)
 	store := db.Open(t, 0)
 	w := &world{Store: store, Database: db, t: t, receiver: newReceiver(t)}
-	w.merchant = checkout.Merchant{
+	w.merchant = merchant.Merchant{
 		ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard",
-		FeeBasisPoints: checkout.DefaultFeeBasisPoints, PaymentAttempts: checkout.DefaultPaymentAttempts, OrderIDGuard: true,
+		FeeBasisPoints: merchant.DefaultFeeBasisPoints, PaymentAttempts: merchant.DefaultPaymentAttempts, OrderIDGuard: true,
 	}
 	require.NoError(t, store.CreateMerchant(t.Context(), w.merchant, checkout.ModeTest,
-		[]checkout.PayoutAddress{{Currency: checkout.USDC, Network: "ethereum", Address: "0xabc"}}))
+		[]merchant.PayoutAddress{{Currency: money.USDC, Network: "ethereum", Address: "0xabc"}}))
 	w.cards = &sandbox.CardNetwork{Store: store, ChallengeURL: "http://bank.example", SettleAfter: time.Hour}
 	w.payments = &activities.Payments{
 		Store: store, CheckoutURL: "http://pay.example",
@@ -89,7 +91,7 @@ func (w *world) session() (checkout.Session, contract.CheckoutSessionInput) {
 func (w *world) terms(webhookURL *string) checkout.Session {
 	return checkout.Session{
 		Ref: w.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050,
-		Currency: checkout.EUR, PayoutCurrency: checkout.USDC, MaxAttempts: 3, Metadata: json.RawMessage(`{}`), WebhookURL: webhookURL,
+		Currency: money.EUR, PayoutCurrency: money.USDC, MaxAttempts: 3, Metadata: json.RawMessage(`{}`), WebhookURL: webhookURL,
 	}
 }
 

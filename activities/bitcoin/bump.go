@@ -7,41 +7,42 @@ import (
 	"fmt"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/treasury"
 )
 
 // patience is how many blocks more than the fee target a version has before its fee is raised.
 const patience = 3
 
-// Bump implements checkout.Chain. The next version spends the same coins and pays the same outputs; the change pays
-// the higher fee. It returns checkout.ErrNotStuck when blocks may still take the last version, and
-// checkout.ErrFeeTooHigh when the fee would be above the limit or the transfer's budget.
+// Bump implements treasury.Chain. The next version spends the same coins and pays the same outputs; the change pays
+// the higher fee. It returns treasury.ErrNotStuck when blocks may still take the last version, and
+// treasury.ErrFeeTooHigh when the fee would be above the limit or the transfer's budget.
 //
 // A version that replaces a payee's child pays the fee of that too, within the same budget. Miners take a child that
 // pays for both, so it needs no replacement. A version that pays enough and that no block takes for twice as long may
 // have a child that this node does not see: its fee doubles, up to the price of the transfer with the largest child.
-func (c *Chain) Bump(ctx context.Context, last checkout.TransferVersion) (_ checkout.TransferPlan, err error) {
+func (c *Chain) Bump(ctx context.Context, last treasury.TransferVersion) (_ treasury.TransferPlan, err error) {
 	defer checkout.Wrap(&err, "bitcoin: bump %s", last.TxHash)
 	t, err := decodeTerms(last.Terms)
 	if err != nil {
-		return checkout.TransferPlan{}, err
+		return treasury.TransferPlan{}, err
 	}
 	if err := c.sameTransaction(last, t); err != nil {
-		return checkout.TransferPlan{}, err
+		return treasury.TransferPlan{}, err
 	}
 	weights, err := c.outputWeights(last.Outputs)
 	if err != nil {
-		return checkout.TransferPlan{}, err
+		return treasury.TransferPlan{}, err
 	}
 	m, err := c.market(ctx, last)
 	if err != nil {
-		return checkout.TransferPlan{}, err
+		return treasury.TransferPlan{}, err
 	}
 
 	size, enough := t.size(weights), c.feeTarget+patience
 	pays := sats(t.Fee) >= m.now.of(size) || m.pays(m.now)
 	isHeld := pays && m.head >= t.Height+2*enough
 	if m.head < t.Height+enough || pays && m.Count > 0 && !isHeld {
-		return checkout.TransferPlan{}, checkout.ErrNotStuck
+		return treasury.TransferPlan{}, treasury.ErrNotStuck
 	}
 	want, paysFor := min(m.now, c.maxRate).of(size), size
 	if isHeld {
@@ -54,13 +55,13 @@ func (c *Chain) Bump(ctx context.Context, last checkout.TransferVersion) (_ chec
 		t.Version = restricted // 1.0.0 made others
 	}
 	if err := t.raise(m, size, want, c.most(last.TransferPlan, t, paysFor)); err != nil {
-		return checkout.TransferPlan{}, err
+		return treasury.TransferPlan{}, err
 	}
 	return next(last.TransferPlan, t)
 }
 
 // next returns the plan of the next version.
-func next(plan checkout.TransferPlan, t terms) (checkout.TransferPlan, error) {
+func next(plan treasury.TransferPlan, t terms) (treasury.TransferPlan, error) {
 	var err error
 	plan.MaxCost = sats(t.Fee).crypto()
 	plan.Terms, err = t.encode()
@@ -74,11 +75,11 @@ func (t *terms) raise(m market, size int64, want, limit sats) error {
 	least := max(sats(t.Fee), m.Fees.All) + m.increment.of(size)
 	if least > limit {
 		return fmt.Errorf("%w: it would have to be %s BTC, the limit is %s",
-			checkout.ErrFeeTooHigh, least.crypto(), limit.crypto())
+			treasury.ErrFeeTooHigh, least.crypto(), limit.crypto())
 	}
 	fee := min(max(least, want), limit)
 	if !t.take(int64(fee) - t.Fee) {
-		return fmt.Errorf("%w: the change has too little for %s BTC", checkout.ErrFeeTooHigh, fee.crypto())
+		return fmt.Errorf("%w: the change has too little for %s BTC", treasury.ErrFeeTooHigh, fee.crypto())
 	}
 	t.Fee, t.Height = int64(fee), m.head
 	return nil
@@ -98,7 +99,7 @@ func (t *terms) take(satoshis int64) bool {
 }
 
 // sameTransaction checks that the signed bytes of a version do what its plan says.
-func (c *Chain) sameTransaction(v checkout.TransferVersion, t terms) error {
+func (c *Chain) sameTransaction(v treasury.TransferVersion, t terms) error {
 	signed, err := parse(v.Raw)
 	if err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/treasury"
 )
 
 // TestBump_KeepsCoinsAndOutputs: any of the versions may be mined, and only one.
@@ -18,11 +18,11 @@ func TestBump_KeepsCoinsAndOutputs(t *testing.T) {
 	require.Len(t, first.Slot, 2)
 	require.NoError(t, c.Send(t.Context(), first))
 	_, err := c.Bump(t.Context(), first)
-	require.ErrorIs(t, err, checkout.ErrNotStuck, "blocks may still take it")
+	require.ErrorIs(t, err, treasury.ErrNotStuck, "blocks may still take it")
 
 	r.mineNothing(9)
 	_, err = c.Bump(t.Context(), first)
-	require.ErrorIs(t, err, checkout.ErrNotStuck, "size costs no more now")
+	require.ErrorIs(t, err, treasury.ErrNotStuck, "size costs no more now")
 	r.costs("0.00020000")
 	second := r.bumped(c, first)
 	require.Equal(t, first.Slot, second.Slot)
@@ -34,10 +34,10 @@ func TestBump_KeepsCoinsAndOutputs(t *testing.T) {
 	require.NoError(t, c.Send(t.Context(), second))
 	require.Equal(t, []string{second.TxHash}, r.pool())
 	require.Error(t, c.Send(t.Context(), first))
-	r.sees(c, checkout.TransferStatePending, first, second)
+	r.sees(c, treasury.TransferStatePending, first, second)
 
 	r.mine(6)
-	seen := r.sees(c, checkout.TransferStateConfirmed, first, second)
+	seen := r.sees(c, treasury.TransferStateConfirmed, first, second)
 	require.Equal(t, second.TxHash, seen.TxHash)
 	require.Equal(t, second.MaxCost, seen.Cost)
 	out, err := c.Outflows(t.Context(), 0, 1_000)
@@ -61,14 +61,14 @@ func TestBump_WithinTheBudget(t *testing.T) {
 	require.NoError(t, c.Send(t.Context(), second))
 	r.costs("0.02000000")
 	_, err := c.Bump(t.Context(), second)
-	require.ErrorIs(t, err, checkout.ErrNotStuck, "each version has its time")
+	require.ErrorIs(t, err, treasury.ErrNotStuck, "each version has its time")
 	r.mineNothing(9)
 	third := r.bumped(c, second)
 	require.NoError(t, c.Send(t.Context(), third))
 	require.Equal(t, "0.00050000", third.MaxCost.String(), "10 % of the payout")
 	r.mineNothing(9)
 	_, err = c.Bump(t.Context(), third)
-	require.ErrorIs(t, err, checkout.ErrFeeTooHigh)
+	require.ErrorIs(t, err, treasury.ErrFeeTooHigh)
 	require.Equal(t, []string{third.TxHash}, r.pool())
 }
 
@@ -87,7 +87,7 @@ func TestCancel_PaysTheWallet(t *testing.T) {
 	require.NoError(t, c.Send(t.Context(), canceled))
 	require.Equal(t, []string{canceled.TxHash}, r.pool())
 	r.mine(6)
-	seen := r.sees(c, checkout.TransferStateCanceled, v, canceled)
+	seen := r.sees(c, treasury.TransferStateCanceled, v, canceled)
 	require.Equal(t, canceled.MaxCost, seen.Cost)
 	left := btc("1").Sub(canceled.MaxCost).String()
 	require.Equal(t, [2]string{left, left}, r.has(c))

@@ -1,4 +1,4 @@
-// Package bitcoin sends payouts in BTC. It implements checkout.Chain with the RPC and wallet of Bitcoin Core 28 or
+// Package bitcoin sends payouts in BTC. It implements treasury.Chain with the RPC and wallet of Bitcoin Core 28 or
 // later, and with another node as the signer when the wallet has no keys.
 //
 // Nothing is decided by an error of a node. The blocks and the coins of the wallet decide. A transfer spends final
@@ -20,7 +20,8 @@ import (
 	"github.com/btcsuite/btcd/chaincfg"
 
 	"example.com/checkout/activities/jsonrpc"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // Options are the settings of a Chain.
@@ -42,7 +43,7 @@ type Options struct {
 	MaxHeadAge    time.Duration // the age at which the last block is too old; 0: 2 hours, or none on regtest
 }
 
-// Chain implements checkout.Chain for Bitcoin. Its methods may be called from several goroutines.
+// Chain implements treasury.Chain for Bitcoin. Its methods may be called from several goroutines.
 type Chain struct {
 	network       network
 	node, signer  *jsonrpc.Node
@@ -59,7 +60,7 @@ type Chain struct {
 	ours map[string]bool // addresses: whether they are the wallet's
 }
 
-var _ checkout.Chain = (*Chain)(nil)
+var _ treasury.Chain = (*Chain)(nil)
 
 // A network is a blockchain of Bitcoin's.
 type network struct {
@@ -257,17 +258,17 @@ func (c *Chain) checkSigner(ctx context.Context) error {
 	return err
 }
 
-// Account implements checkout.Chain. The address is the first one of the wallet; the account has many.
-func (c *Chain) Account() checkout.TreasuryAccount {
-	return checkout.TreasuryAccount{Network: checkout.Bitcoin, ChainID: ChainName(c.network.name), Address: c.address}
+// Account implements treasury.Chain. The address is the first one of the wallet; the account has many.
+func (c *Chain) Account() treasury.Account {
+	return treasury.Account{Network: money.Bitcoin, ChainID: ChainName(c.network.name), Address: c.address}
 }
 
-// Batch implements checkout.Chain.
-func (c *Chain) Batch() checkout.Batch {
-	return checkout.Batch{Most: mostPayouts, Wait: c.batchInterval}
+// Batch implements treasury.Chain.
+func (c *Chain) Batch() treasury.Batch {
+	return treasury.Batch{Most: mostPayouts, Wait: c.batchInterval}
 }
 
-// Sanctioned implements checkout.Chain. Bitcoin has no list of its own.
+// Sanctioned implements treasury.Chain. Bitcoin has no list of its own.
 func (c *Chain) Sanctioned(context.Context, string) (bool, error) { return false, nil }
 
 // mine reports whether an address is the wallet's. That never changes.

@@ -6,13 +6,14 @@ import (
 
 	"example.com/checkout/workflows/address"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
-// Check implements checkout.Chain. What is sent to the wallet itself reaches no merchant.
+// Check implements treasury.Chain. What is sent to the wallet itself reaches no merchant.
 func (c *Chain) Check(
-	ctx context.Context, currency checkout.PayoutCurrency, destination string,
+	ctx context.Context, currency money.PayoutCurrency, destination string,
 ) (checkout.PayoutFailure, error) {
-	if currency != checkout.BTC {
+	if currency != money.BTC {
 		return "", fmt.Errorf("bitcoin: check: %s is not of this network", currency)
 	}
 	got, err := address.Bitcoin(destination, c.network.params)

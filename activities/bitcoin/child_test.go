@@ -9,18 +9,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/standin/chains"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/treasury"
 )
 
 // spends gives the node a child of a payee that spends its output of a transfer.
-func (r *rig) spends(v checkout.TransferVersion, output int, c chains.Child) error {
+func (r *rig) spends(v treasury.TransferVersion, output int, c chains.Child) error {
 	r.Helper()
 	_, err := r.node.Spend(r.Context(), chains.Miner, v.Raw, output, c)
 	return err
 }
 
 // sent plans, signs and sends a transfer of payouts.
-func (r *rig) sent(c *Chain, gross ...string) checkout.TransferVersion {
+func (r *rig) sent(c *Chain, gross ...string) treasury.TransferVersion {
 	r.Helper()
 	v := r.signed(c, gross...)
 	require.NoError(r, c.Send(r.Context(), v))
@@ -28,7 +28,7 @@ func (r *rig) sent(c *Chain, gross ...string) checkout.TransferVersion {
 }
 
 // old returns a transfer as 1.0.0 signed it.
-func (r *rig) old(c *Chain, gross ...string) checkout.TransferVersion {
+func (r *rig) old(c *Chain, gross ...string) treasury.TransferVersion {
 	r.Helper()
 	plan := r.planned(c, gross...)
 	t := r.terms(plan)
@@ -42,10 +42,10 @@ func (r *rig) old(c *Chain, gross ...string) checkout.TransferVersion {
 }
 
 // requirePaid requires that a block has a version of a transfer, and that each payee was paid once.
-func (r *rig) requirePaid(c *Chain, versions ...checkout.TransferVersion) {
+func (r *rig) requirePaid(c *Chain, versions ...treasury.TransferVersion) {
 	r.Helper()
 	r.mine(6)
-	r.sees(c, checkout.TransferStateConfirmed, versions...)
+	r.sees(c, treasury.TransferStateConfirmed, versions...)
 	for _, o := range versions[0].Outputs {
 		require.Equal(r, o.Amount.String(), r.received(o.Destination))
 	}
@@ -66,12 +66,12 @@ func TestBump_AChildThatPaysForBoth(t *testing.T) {
 			r.costs("0.00020000")
 			r.mineNothing(17)
 			_, err = c.Bump(t.Context(), v)
-			require.ErrorIs(t, err, checkout.ErrNotStuck)
+			require.ErrorIs(t, err, treasury.ErrNotStuck)
 
 			r.mineNothing(1)
 			plan, err := c.Bump(t.Context(), v)
 			if raised == "" {
-				require.ErrorIs(t, err, checkout.ErrFeeTooHigh)
+				require.ErrorIs(t, err, treasury.ErrFeeTooHigh)
 				r.requirePaid(c, v)
 				return
 			}
@@ -98,7 +98,7 @@ func TestCancel_AChildAboveTheBudget(t *testing.T) {
 	require.NoError(t, c.Send(t.Context(), canceled))
 	require.Equal(t, []string{canceled.TxHash}, r.pool())
 	r.mine(6)
-	r.sees(c, checkout.TransferStateCanceled, v, canceled)
+	r.sees(c, treasury.TransferStateCanceled, v, canceled)
 	require.Equal(t, "0.00000000", r.received(v.Outputs[1].Destination))
 }
 
@@ -136,7 +136,7 @@ func TestBump_ALargeChildAtALowPrice(t *testing.T) {
 func TestBump_AChildOfEveryVersion(t *testing.T) {
 	r := newRig(t, "1")
 	c := r.open()
-	all := []checkout.TransferVersion{r.sent(c, "0.0015")}
+	all := []treasury.TransferVersion{r.sent(c, "0.0015")}
 	var fees []string
 	for price := rate(2_000); price <= 64_000; price *= 2 {
 		last := all[len(all)-1]
@@ -145,11 +145,11 @@ func TestBump_AChildOfEveryVersion(t *testing.T) {
 		r.costs(sats(price).crypto().String())
 		r.mineNothing(9)
 		plan, err := c.Bump(t.Context(), last)
-		if errors.Is(err, checkout.ErrNotStuck) {
+		if errors.Is(err, treasury.ErrNotStuck) {
 			continue
 		}
 		if price > 16_000 {
-			require.ErrorIs(t, err, checkout.ErrFeeTooHigh)
+			require.ErrorIs(t, err, treasury.ErrFeeTooHigh)
 			continue
 		}
 		require.NoError(t, err)
@@ -190,7 +190,7 @@ func TestBump_ATransferOf1_0_0(t *testing.T) {
 	r.mineNothing(9)
 	r.costs("0.00020000")
 	_, err = c.Bump(t.Context(), held)
-	require.ErrorIs(t, err, checkout.ErrFeeTooHigh)
+	require.ErrorIs(t, err, treasury.ErrFeeTooHigh)
 	plan, err := c.Cancel(t.Context(), held)
 	require.NoError(t, err)
 	canceled := r.sign(c, plan)
@@ -202,15 +202,15 @@ func TestBump_ATransferOf1_0_0(t *testing.T) {
 	err = r.spends(next, 0, chains.Child{Version: unrestricted, Size: 25_000, Fee: 75_000})
 	require.ErrorContains(t, err, "cannot spend from version=3 tx")
 	r.requirePaid(c, free, next)
-	r.sees(c, checkout.TransferStateCanceled, held, canceled)
+	r.sees(c, treasury.TransferStateCanceled, held, canceled)
 }
 
 // TestVersionOf_BothKindsOfTransactions: a recovery knows those of 1.0.0 too.
 func TestVersionOf_BothKindsOfTransactions(t *testing.T) {
 	r := newRig(t, "1", "1")
 	c := r.open()
-	signed := map[string]checkout.TransferVersion{}
-	for _, v := range []checkout.TransferVersion{r.sent(c, "0.2"), r.old(c, "0.3")} {
+	signed := map[string]treasury.TransferVersion{}
+	for _, v := range []treasury.TransferVersion{r.sent(c, "0.2"), r.old(c, "0.3")} {
 		signed[v.TxHash] = v
 	}
 	r.mine(6)
@@ -218,7 +218,7 @@ func TestVersionOf_BothKindsOfTransactions(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, out.All, 2)
 	for _, o := range out.All {
-		got, err := c.VersionOf(t.Context(), []checkout.Outflow{o})
+		got, err := c.VersionOf(t.Context(), []treasury.Outflow{o})
 		require.NoError(t, err)
 		require.Equal(t, signed[o.TxHash].Raw, got.Raw)
 		require.Equal(t, r.terms(signed[o.TxHash].TransferPlan).Version, r.terms(got.TransferPlan).Version)
@@ -240,13 +240,13 @@ func TestBump_AChildThatOnlyMinersHave(t *testing.T) {
 	err = r.spends(v, 0, chains.Child{Version: restricted, Size: chains.SmallChild, Fee: 8_500})
 	require.NoError(t, err)
 	r.costs("0.00016000")
-	all, fees := []checkout.TransferVersion{v}, []string(nil)
+	all, fees := []treasury.TransferVersion{v}, []string(nil)
 	for taken := false; !taken; {
 		require.Less(t, len(all), 4)
 		r.mineNothing(17)
 		last := all[len(all)-1]
 		_, err := c.Bump(t.Context(), last)
-		require.ErrorIs(t, err, checkout.ErrNotStuck)
+		require.ErrorIs(t, err, treasury.ErrNotStuck)
 		r.mineNothing(1)
 		next := r.bumped(c, last)
 		require.NoError(t, c.Send(t.Context(), next))

@@ -13,7 +13,7 @@ import (
 	"github.com/btcsuite/btcd/txscript"
 	"github.com/btcsuite/btcd/wire"
 
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/treasury"
 )
 
 // A coin is an output of a transaction that the wallet can spend.
@@ -50,7 +50,7 @@ func (u unspent) unit() string { return unit(u.TxID, u.Vout) }
 
 // coins returns the final coins that no transfer has taken, the largest first. Coins of old kinds, whose spending
 // somebody else could rename, are left alone.
-func (c *Chain) coins(ctx context.Context, taken checkout.Slot) ([]coin, error) {
+func (c *Chain) coins(ctx context.Context, taken treasury.Slot) ([]coin, error) {
 	var all []unspent
 	if err := c.node.Call(ctx, &all, "listunspent", c.confirmations, 9_999_999, []string{}, true); err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 
 	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/deploy/standin/chains"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/treasury"
 )
 
 // TestTransfer_FromThePlanToItsConfirmation: each state in turn, the payee's money, and the account's balances.
@@ -17,9 +17,9 @@ func TestTransfer_FromThePlanToItsConfirmation(t *testing.T) {
 	require.Equal(t, [2]string{"3.00000000", "3.00000000"}, r.has(c))
 
 	v := r.signed(c, "0.5")
-	r.sees(c, checkout.TransferStateUnknown, v)
+	r.sees(c, treasury.TransferStateUnknown, v)
 	require.NoError(t, c.Send(t.Context(), v))
-	r.sees(c, checkout.TransferStatePending, v)
+	r.sees(c, treasury.TransferStatePending, v)
 	require.Equal(t, [2]string{"3.00000000", "3.00000000"}, r.has(c), "nothing is mined")
 	s, err := c.Snapshot(t.Context())
 	require.NoError(t, err)
@@ -29,12 +29,12 @@ func TestTransfer_FromThePlanToItsConfirmation(t *testing.T) {
 	left := btc("3").Sub(v.Outputs[0].Amount).Sub(v.MaxCost).String()
 	for depth := range uint64(5) {
 		r.mine(1)
-		seen := r.sees(c, checkout.TransferStateMined, v)
+		seen := r.sees(c, treasury.TransferStateMined, v)
 		require.Equal(t, depth, seen.Depth)
 		require.Equal(t, [2]string{left, "3.00000000"}, r.has(c))
 	}
 	r.mine(1)
-	seen := r.sees(c, checkout.TransferStateConfirmed, v)
+	seen := r.sees(c, treasury.TransferStateConfirmed, v)
 	require.Equal(t, v.Outputs[0].Amount, seen.Received)
 	require.Equal(t, v.MaxCost, seen.Cost)
 	require.Equal(t, [2]string{left, left}, r.has(c))
@@ -53,7 +53,7 @@ func TestPlan_SpendsFinalCoinsOnly(t *testing.T) {
 	for range 5 {
 		r.mine(1)
 		_, err := c.Plan(t.Context(), r.requests("0.1"), nil)
-		require.ErrorIs(t, err, checkout.ErrFloatTooLow)
+		require.ErrorIs(t, err, treasury.ErrFloatTooLow)
 	}
 	r.mine(1)
 	r.planned(c, "0.1")
@@ -72,7 +72,7 @@ func TestPlan_LeavesOldKindsOfCoinsAlone(t *testing.T) {
 	}
 	r.mine(6)
 	_, err := c.Plan(t.Context(), r.requests("0.1"), nil)
-	require.ErrorIs(t, err, checkout.ErrFloatTooLow)
+	require.ErrorIs(t, err, treasury.ErrFloatTooLow)
 	require.Equal(t, [2]string{"2.00000000", "2.00000000"}, r.has(c), "they are the account's all the same")
 }
 
@@ -85,7 +85,7 @@ func TestPlan_LeavesTakenCoinsAlone(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, first.Slot.Shares(second.Slot))
 	_, err = c.Plan(t.Context(), r.requests("0.1"), append(first.Slot, second.Slot...))
-	require.ErrorIs(t, err, checkout.ErrFloatTooLow)
+	require.ErrorIs(t, err, treasury.ErrFloatTooLow)
 }
 
 // TestSend_TheSameBytesTwicePayOnce: in the pool, and after they are mined.
@@ -101,7 +101,7 @@ func TestSend_TheSameBytesTwicePayOnce(t *testing.T) {
 	_ = c.Send(t.Context(), v) // what the node says decides nothing
 	require.Empty(t, r.pool())
 	r.mine(5)
-	r.sees(c, checkout.TransferStateConfirmed, v)
+	r.sees(c, treasury.TransferStateConfirmed, v)
 	require.Equal(t, v.Outputs[0].Amount.String(), r.received(v.Outputs[0].Destination))
 }
 
@@ -112,18 +112,18 @@ func TestLook_ARestartWithoutThePool(t *testing.T) {
 	v := r.signed(c, "0.5")
 	require.NoError(t, c.Send(t.Context(), v))
 	require.NoError(t, r.node.Stop())
-	_, err := c.Look(t.Context(), []checkout.TransferVersion{v})
+	_, err := c.Look(t.Context(), []treasury.TransferVersion{v})
 	require.ErrorIs(t, err, jsonrpc.ErrNotReady)
 	require.NoError(t, r.node.ForgetPool())
 	require.NoError(t, r.node.Start(t.Context()))
 	require.Empty(t, r.pool())
 
-	r.sees(c, checkout.TransferStateUnknown, v)
+	r.sees(c, treasury.TransferStateUnknown, v)
 	require.Equal(t, [2]string{"1.00000000", "1.00000000"}, r.has(c), "the wallet counts the coin as spent, and it is not")
 	require.NoError(t, c.Send(t.Context(), v))
-	r.sees(c, checkout.TransferStatePending, v)
+	r.sees(c, treasury.TransferStatePending, v)
 	r.mine(6)
-	r.sees(c, checkout.TransferStateConfirmed, v)
+	r.sees(c, treasury.TransferStateConfirmed, v)
 }
 
 // TestLook_AReorganizationOfThreeBlocks takes a mined transfer back into the pool, and its coins are final still.
@@ -133,12 +133,12 @@ func TestLook_AReorganizationOfThreeBlocks(t *testing.T) {
 	v := r.signed(c, "0.5")
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(3)
-	require.EqualValues(t, 2, r.sees(c, checkout.TransferStateMined, v).Depth)
+	require.EqualValues(t, 2, r.sees(c, treasury.TransferStateMined, v).Depth)
 	require.NoError(t, r.node.Reorganize(t.Context(), 3))
-	r.sees(c, checkout.TransferStatePending, v)
+	r.sees(c, treasury.TransferStatePending, v)
 	require.Equal(t, [2]string{"1.00000000", "1.00000000"}, r.has(c))
 	r.mine(6)
-	r.sees(c, checkout.TransferStateConfirmed, v)
+	r.sees(c, treasury.TransferStateConfirmed, v)
 	require.Equal(t, v.Outputs[0].Amount.String(), r.received(v.Outputs[0].Destination))
 }
 
@@ -162,10 +162,10 @@ func TestLook_AnotherWalletSpendsOurCoin(t *testing.T) {
 	require.Equal(t, v.Slot, s.Using, "a coin that no transfer may be known to use")
 	for range 5 {
 		r.mine(1)
-		r.sees(c, checkout.TransferStateUnknown, v)
+		r.sees(c, treasury.TransferStateUnknown, v)
 	}
 	r.mine(1)
-	seen := r.sees(c, checkout.TransferStateDead, v)
+	seen := r.sees(c, treasury.TransferStateDead, v)
 	require.EqualValues(t, 5, seen.Depth)
 	out, err := c.Outflows(t.Context(), 0, 1_000)
 	require.NoError(t, err)
@@ -175,7 +175,7 @@ func TestLook_AnotherWalletSpendsOurCoin(t *testing.T) {
 	require.Equal(t, "0.90000000", out.All[0].Amount.String())
 	require.Equal(t, v.Slot, out.All[0].Slot)
 	_, err = c.VersionOf(t.Context(), out.All)
-	require.ErrorIs(t, err, checkout.ErrNotSigned)
+	require.ErrorIs(t, err, treasury.ErrNotSigned)
 }
 
 // TestLook_AnotherTransactionReplacesTheParent: a reorganization of more blocks than are final takes a coin away that a
@@ -201,11 +201,11 @@ func TestLook_AnotherTransactionReplacesTheParent(t *testing.T) {
 	r.call("", nil, "generateblock", r.payee("bech32"), []string{other.Hex})
 
 	for range 5 {
-		_, err := c.Look(t.Context(), []checkout.TransferVersion{v})
+		_, err := c.Look(t.Context(), []treasury.TransferVersion{v})
 		require.ErrorIs(t, err, jsonrpc.ErrNotReady)
 		r.mine(1)
 	}
-	seen := r.sees(c, checkout.TransferStateDead, v)
+	seen := r.sees(c, treasury.TransferStateDead, v)
 	require.EqualValues(t, 5, seen.Depth)
 	require.NotEmpty(t, seen.BlockHash)
 	require.Equal(t, [2]string{"0.00000000", "0.00000000"}, r.has(c))

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"example.com/checkout/activities/jsonrpc"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/treasury"
 )
 
 // A market is what decides about the next version of a transfer: the chain, what size costs, and the last version.
@@ -14,7 +14,7 @@ type market struct {
 	pooled
 }
 
-func (c *Chain) market(ctx context.Context, last checkout.TransferVersion) (m market, err error) {
+func (c *Chain) market(ctx context.Context, last treasury.TransferVersion) (m market, err error) {
 	if m.view, err = c.view(ctx); err != nil {
 		return m, err
 	}

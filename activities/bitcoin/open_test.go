@@ -14,6 +14,8 @@ import (
 	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // TestOpen_SaysWhatIsWrong without the URL or the password.
@@ -99,14 +101,14 @@ func TestOpen_WithoutAWallet(t *testing.T) {
 	r := newRig(t, "1")
 	c := r.open(func(o *Options) { o.Wallet, o.Signs = "", false })
 	r.costs("0.00010000")
-	fee, err := c.TransferFee(t.Context(), checkout.BTC)
+	fee, err := c.TransferFee(t.Context(), money.BTC)
 	require.NoError(t, err)
 	require.Equal(t, "0.00001530", fee.String())
 	plan := r.planned(r.open(), "0.1")
 	require.Equal(t, -1, plan.Fee.Cmp(fee), "an output of the largest kind costs more")
 	_, err = c.Sign(t.Context(), plan)
 	require.ErrorContains(t, err, "no signer")
-	_, err = c.TransferFee(t.Context(), checkout.ETH)
+	_, err = c.TransferFee(t.Context(), money.ETH)
 	require.Error(t, err)
 }
 
@@ -136,7 +138,7 @@ func TestSigner_HasTheKeys(t *testing.T) {
 	v := r.signed(c, "0.5")
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(6)
-	r.sees(c, checkout.TransferStateConfirmed, v)
+	r.sees(c, treasury.TransferStateConfirmed, v)
 	require.Equal(t, [2]string{btc("1").Sub(v.Outputs[0].Amount).Sub(v.MaxCost).String(),
 		btc("1").Sub(v.Outputs[0].Amount).Sub(v.MaxCost).String()}, r.has(c))
 
@@ -212,7 +214,7 @@ func TestCheck_OfTheRightNetworkAndNotOurs(t *testing.T) {
 		"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4": checkout.PayoutInvalidAddress,
 		"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed": checkout.PayoutInvalidAddress,
 	} {
-		got, err := c.Check(t.Context(), checkout.BTC, address)
+		got, err := c.Check(t.Context(), money.BTC, address)
 		require.NoError(t, err)
 		require.Equal(t, want, got, address)
 	}

@@ -7,30 +7,31 @@ import (
 	"strconv"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/treasury"
 )
 
-// Outflows implements checkout.Chain. A transaction is an outflow for each payment to others, in the order of its
+// Outflows implements treasury.Chain. A transaction is an outflow for each payment to others, in the order of its
 // outputs, and one that moved nothing when it pays the wallet only. What another version replaced is none: it is in no
 // block.
-func (c *Chain) Outflows(ctx context.Context, first, last uint64) (_ checkout.Outflows, err error) {
+func (c *Chain) Outflows(ctx context.Context, first, last uint64) (_ treasury.Outflows, err error) {
 	defer checkout.Wrap(&err, "bitcoin: outflows from block %d", first)
 	v, err := c.view(ctx)
 	if err != nil {
-		return checkout.Outflows{}, err
+		return treasury.Outflows{}, err
 	}
 	first = max(first, 1) // the first block of the chain moves nothing
 	last = min(last, v.final)
 	if first > last {
-		return checkout.Outflows{Next: first}, nil
+		return treasury.Outflows{Next: first}, nil
 	}
 	all, err := c.movements(ctx, first-1)
 	if err != nil {
-		return checkout.Outflows{}, err
+		return treasury.Outflows{}, err
 	}
 	slices.SortStableFunc(all, func(a, b *movement) int {
 		return cmp.Or(cmp.Compare(a.height, b.height), cmp.Compare(a.txid, b.txid))
 	})
-	out := checkout.Outflows{Next: last + 1}
+	out := treasury.Outflows{Next: last + 1}
 	for _, m := range all {
 		if m.confirmations > 0 && m.height >= first && m.height <= last {
 			out.All = append(out.All, m.outflows()...)
@@ -40,11 +41,11 @@ func (c *Chain) Outflows(ctx context.Context, first, last uint64) (_ checkout.Ou
 }
 
 // outflows returns the payments of a movement. The first one has its fee.
-func (m *movement) outflows() []checkout.Outflow {
+func (m *movement) outflows() []treasury.Outflow {
 	paid := slices.Clone(m.paid)
 	slices.SortFunc(paid, func(a, b payment) int { return cmp.Compare(a.vout, b.vout) })
-	common := checkout.Outflow{TxHash: m.txid, Slot: slotOf(m.tx), Amount: sats(0).crypto(), Height: m.height}
-	all := slices.Repeat([]checkout.Outflow{common}, max(1, len(paid)))
+	common := treasury.Outflow{TxHash: m.txid, Slot: slotOf(m.tx), Amount: sats(0).crypto(), Height: m.height}
+	all := slices.Repeat([]treasury.Outflow{common}, max(1, len(paid)))
 	for i, p := range paid {
 		all[i].Output = strconv.FormatUint(uint64(p.vout), 10)
 		all[i].Destination, all[i].Amount = p.address, p.amount.crypto()

@@ -7,6 +7,8 @@ import (
 	"math/big"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // Rules of the fee. Source: api/decisions/bitcoin.md, "fee of a Bitcoin payout".
@@ -27,53 +29,53 @@ const (
 	smallWorth = 3 // times what it costs to spend it: a smaller coin stays where it is
 )
 
-// Plan implements checkout.Chain. The coins of the plan cover what the transfer may cost in every version. A payout
+// Plan implements treasury.Chain. The coins of the plan cover what the transfer may cost in every version. A payout
 // pays its share of the fee, by the size of its output.
 func (c *Chain) Plan(
-	ctx context.Context, payouts []checkout.TransferRequest, taken checkout.Slot,
-) (_ checkout.TransferPlan, err error) {
+	ctx context.Context, payouts []treasury.TransferRequest, taken treasury.Slot,
+) (_ treasury.TransferPlan, err error) {
 	defer checkout.Wrap(&err, "bitcoin: plan")
 	plan, err := c.plan(ctx, payouts, taken)
-	if some, ok := errors.AsType[checkout.PayoutErrors](err); ok && len(payouts) == 1 {
+	if some, ok := errors.AsType[treasury.PayoutErrors](err); ok && len(payouts) == 1 {
 		err = some[payouts[0].PayoutID]
 	}
 	return plan, err
 }
 
 func (c *Chain) plan(
-	ctx context.Context, payouts []checkout.TransferRequest, taken checkout.Slot,
-) (checkout.TransferPlan, error) {
+	ctx context.Context, payouts []treasury.TransferRequest, taken treasury.Slot,
+) (treasury.TransferPlan, error) {
 	if len(payouts) == 0 || len(payouts) > mostPayouts {
-		return checkout.TransferPlan{}, fmt.Errorf("a transfer pays 1 to %d payouts, not %d", mostPayouts, len(payouts))
+		return treasury.TransferPlan{}, fmt.Errorf("a transfer pays 1 to %d payouts, not %d", mostPayouts, len(payouts))
 	}
 	v, err := c.view(ctx)
 	if err != nil {
-		return checkout.TransferPlan{}, err
+		return treasury.TransferPlan{}, err
 	}
 	price, err := c.prices(ctx)
 	if err != nil {
-		return checkout.TransferPlan{}, err
+		return treasury.TransferPlan{}, err
 	}
 	if err := c.affordable(price.now); err != nil {
-		return checkout.TransferPlan{}, err
+		return treasury.TransferPlan{}, err
 	}
 	free, err := c.coins(ctx, taken)
 	if err != nil {
-		return checkout.TransferPlan{}, err
+		return treasury.TransferPlan{}, err
 	}
 	d := draft{Chain: c, free: free, terms: terms{Rate: price.now, Height: v.head, Version: restricted}}
 	if err := d.read(payouts); err != nil {
-		return checkout.TransferPlan{}, err
+		return treasury.TransferPlan{}, err
 	}
 	if err := d.choose(); err != nil {
-		return checkout.TransferPlan{}, err
+		return treasury.TransferPlan{}, err
 	}
 	if err := d.share(); err != nil {
-		return checkout.TransferPlan{}, err
+		return treasury.TransferPlan{}, err
 	}
 	d.combine()
 	if err := d.giveChange(ctx); err != nil {
-		return checkout.TransferPlan{}, err
+		return treasury.TransferPlan{}, err
 	}
 	return d.plan()
 }
@@ -84,13 +86,13 @@ type draft struct {
 	terms
 
 	free    []coin // that the draft does not have, the largest first
-	payouts []checkout.TransferRequest
+	payouts []treasury.TransferRequest
 	weights []int64 // of their outputs
-	outputs []checkout.TransferOutput
+	outputs []treasury.TransferOutput
 }
 
 // faults returns the errors of payouts, nil without any.
-func faults(of checkout.PayoutErrors) error {
+func faults(of treasury.PayoutErrors) error {
 	if len(of) == 0 {
 		return nil
 	}
@@ -98,9 +100,9 @@ func faults(of checkout.PayoutErrors) error {
 }
 
 // read reads the requests.
-func (d *draft) read(payouts []checkout.TransferRequest) error {
+func (d *draft) read(payouts []treasury.TransferRequest) error {
 	d.payouts, d.weights = payouts, make([]int64, len(payouts))
-	wrong := checkout.PayoutErrors{}
+	wrong := treasury.PayoutErrors{}
 	for i, p := range payouts {
 		script, err := d.script(p.Destination)
 		if gross, fault := satsOf(p.Gross); err == nil && (fault != nil || gross == 0) {
@@ -131,26 +133,26 @@ func (d *draft) choose() error {
 		d.Coins, d.free = chosen, free
 		return nil
 	}
-	short := checkout.PayoutErrors{}
+	short := treasury.PayoutErrors{}
 	most := sum(d.free[:min(len(d.free), mostInputs)]) - leastBudget - leastChange
 	for _, p := range d.payouts {
 		needs := sats(p.Gross.Units().Int64())
 		if needs += floor(needs, largestBudget); needs <= most {
 			most -= needs
 		} else {
-			short[p.PayoutID] = fmt.Errorf("%w: final coins for %s", checkout.ErrFloatTooLow, p.Gross.Named())
+			short[p.PayoutID] = fmt.Errorf("%w: final coins for %s", treasury.ErrFloatTooLow, p.Gross.Named())
 		}
 	}
 	return faults(short)
 }
 
 func floor(of sats, share *big.Rat) sats {
-	return sats(checkout.FloorCrypto(new(big.Rat).Mul(of.crypto().Coins(), share), checkout.BTC).Units().Int64())
+	return sats(money.FloorCrypto(new(big.Rat).Mul(of.crypto().Coins(), share), money.BTC).Units().Int64())
 }
 
 // share gives each payout its share of the fee.
 func (d *draft) share() error {
-	small := checkout.PayoutErrors{}
+	small := treasury.PayoutErrors{}
 	each := shares(d.shared(d.weights), d.weights)
 	for i, p := range d.payouts {
 		gross, burnt := sats(p.Gross.Units().Int64()), sats(0)
@@ -163,9 +165,9 @@ func (d *draft) share() error {
 		}
 		fee := each[i] + burnt
 		if each[i] > floor(gross, largestFee) || gross-fee < leastChange {
-			small[p.PayoutID] = fmt.Errorf("%w: %s of %s", checkout.ErrTooSmall, fee.crypto(), p.Gross.Named())
+			small[p.PayoutID] = fmt.Errorf("%w: %s of %s", treasury.ErrTooSmall, fee.crypto(), p.Gross.Named())
 		}
-		d.outputs = append(d.outputs, checkout.TransferOutput{
+		d.outputs = append(d.outputs, treasury.TransferOutput{
 			PayoutID: p.PayoutID, Destination: p.Destination, Amount: (gross - fee).crypto(), Fee: fee.crypto()})
 	}
 	return faults(small)
@@ -212,8 +214,8 @@ func (d *draft) giveChange(ctx context.Context) error {
 }
 
 // plan returns the finished plan.
-func (d *draft) plan() (checkout.TransferPlan, error) {
-	plan := checkout.TransferPlan{Outputs: d.outputs, MaxCost: sats(d.Fee).crypto()}
+func (d *draft) plan() (treasury.TransferPlan, error) {
+	plan := treasury.TransferPlan{Outputs: d.outputs, MaxCost: sats(d.Fee).crypto()}
 	for _, coin := range d.Coins {
 		plan.Slot = append(plan.Slot, coin.Unit)
 	}
@@ -222,7 +224,7 @@ func (d *draft) plan() (checkout.TransferPlan, error) {
 	}
 	var err error
 	if plan.Terms, err = d.encode(); err != nil {
-		return checkout.TransferPlan{}, err
+		return treasury.TransferPlan{}, err
 	}
 	return plan, d.check(plan, d.terms)
 }

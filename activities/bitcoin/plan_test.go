@@ -6,7 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // TestPlan_ABatchOfAHundred: payouts to every kind of address in one transaction, whose fee they share by size.
@@ -39,7 +40,7 @@ func TestPlan_ABatchOfAHundred(t *testing.T) {
 	require.Equal(t, v.MaxCost, sent.Fees.Base.crypto())
 	require.GreaterOrEqual(t, int64(sent.Fees.Base), 10*sent.Size, "the rate, at least")
 	require.Less(t, int64(sent.Fees.Base), 10*(sent.Size+20), "and no more than the length of signatures makes it")
-	fees := map[string]checkout.Crypto{}
+	fees := map[string]money.Crypto{}
 	paid := btc("0")
 	for i, o := range plan.Outputs {
 		require.Equal(t, payouts[i].Gross, o.Amount.Add(o.Fee))
@@ -63,7 +64,7 @@ func TestPlan_ABatchOfAHundred(t *testing.T) {
 
 // outputsOf returns the outputs that the chain's outflows show for a version, with its payouts and fees. A payout's
 // highest fee is its fee, a share of what the treasury pays, and what does not come out even.
-func (r *rig) outputsOf(c *Chain, v checkout.TransferVersion) []checkout.TransferOutput {
+func (r *rig) outputsOf(c *Chain, v treasury.TransferVersion) []treasury.TransferOutput {
 	r.Helper()
 	out, err := c.Outflows(r.Context(), 0, 10_000)
 	require.NoError(r, err)
@@ -86,19 +87,19 @@ func TestSign_RefusesAWrongShare(t *testing.T) {
 	r := newRig(t, "1")
 	c := r.open()
 	satoshi := sats(1).crypto()
-	change := func(plan checkout.TransferPlan, how func([]checkout.TransferOutput)) checkout.TransferPlan {
+	change := func(plan treasury.TransferPlan, how func([]treasury.TransferOutput)) treasury.TransferPlan {
 		plan.Outputs = slices.Clone(plan.Outputs)
 		how(plan.Outputs)
 		return plan
 	}
 	plan := r.planned(c, "0.1", "0.2", "0.3")
-	for name, wrong := range map[string]checkout.TransferPlan{
-		"one pays another's": change(plan, func(o []checkout.TransferOutput) {
+	for name, wrong := range map[string]treasury.TransferPlan{
+		"one pays another's": change(plan, func(o []treasury.TransferOutput) {
 			o[0].Fee, o[0].Amount = o[0].Fee.Add(satoshi), o[0].Amount.Sub(satoshi)
 			o[1].Fee, o[1].Amount = o[1].Fee.Sub(satoshi), o[1].Amount.Add(satoshi)
 		}),
-		"one pays less":     change(plan, func(o []checkout.TransferOutput) { o[2].Fee = o[2].Fee.Sub(satoshi) }),
-		"one receives more": change(plan, func(o []checkout.TransferOutput) { o[2].Amount = o[2].Amount.Add(satoshi) }),
+		"one pays less":     change(plan, func(o []treasury.TransferOutput) { o[2].Fee = o[2].Fee.Sub(satoshi) }),
+		"one receives more": change(plan, func(o []treasury.TransferOutput) { o[2].Amount = o[2].Amount.Add(satoshi) }),
 	} {
 		_, err := c.Sign(t.Context(), wrong)
 		require.Error(t, err, name)
@@ -131,11 +132,11 @@ func TestPlan_PayoutsWithoutAPlace(t *testing.T) {
 	r.costs("0.00020000")
 	payouts := r.requests("0.3", "0.00001", "0.3", "0.9", "0.3")
 	payouts[4].Destination = "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"
-	var some checkout.PayoutErrors
+	var some treasury.PayoutErrors
 	for _, step := range []struct {
 		id   string
 		want error
-	}{{"po_005", nil}, {"po_004", checkout.ErrFloatTooLow}, {"po_002", checkout.ErrTooSmall}} {
+	}{{"po_005", nil}, {"po_004", treasury.ErrFloatTooLow}, {"po_002", treasury.ErrTooSmall}} {
 		_, err := c.Plan(t.Context(), payouts, nil)
 		require.ErrorAs(t, err, &some)
 		require.Len(t, some, 1)
@@ -143,16 +144,16 @@ func TestPlan_PayoutsWithoutAPlace(t *testing.T) {
 		if step.want != nil {
 			require.ErrorIs(t, some[step.id], step.want)
 		}
-		payouts = slices.DeleteFunc(payouts, func(p checkout.TransferRequest) bool { return p.PayoutID == step.id })
+		payouts = slices.DeleteFunc(payouts, func(p treasury.TransferRequest) bool { return p.PayoutID == step.id })
 	}
 	_, err := c.Plan(t.Context(), payouts, nil)
 	require.NoError(t, err)
 
 	_, err = c.Plan(t.Context(), r.requests("0.0002"), nil)
-	require.ErrorIs(t, err, checkout.ErrTooSmall)
+	require.ErrorIs(t, err, treasury.ErrTooSmall)
 	r.costs("0.00200000")
 	_, err = c.Plan(t.Context(), payouts, nil)
-	require.ErrorIs(t, err, checkout.ErrFeeTooHigh)
+	require.ErrorIs(t, err, treasury.ErrFeeTooHigh)
 }
 
 // TestPlan_WhatEarlierTransfersCostIsPaid by the payout that they were for.
@@ -185,7 +186,7 @@ func TestPlan_CombinesSmallCoinsWhileSizeIsCheap(t *testing.T) {
 	require.Equal(t, alone.crypto(), few.Fee, "the merchant pays for one coin")
 	require.Equal(t, 1, v.MaxCost.Cmp(few.Fee))
 	r.mine(6)
-	r.sees(c, checkout.TransferStateConfirmed, v)
+	r.sees(c, treasury.TransferStateConfirmed, v)
 }
 
 // TestPlan_KeepsTheBudgetInTheChange: the fee of every later version is in the coins that are chosen.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"example.com/checkout/activities/jsonrpc"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/treasury"
 )
 
 // A rate is a price of size: satoshis for 1,000 virtual bytes, as the RPC counts.
@@ -24,7 +24,7 @@ type prices struct {
 	increment rate // what a replacement must pay more, at least
 }
 
-// prices asks what size costs. It returns checkout.ErrFeeTooHigh when that is above the limit, and jsonrpc.ErrNotReady
+// prices asks what size costs. It returns treasury.ErrFeeTooHigh when that is above the limit, and jsonrpc.ErrNotReady
 // when the node of the main network cannot tell yet.
 func (c *Chain) prices(ctx context.Context) (prices, error) {
 	var (
@@ -52,10 +52,10 @@ func (c *Chain) prices(ctx context.Context) (prices, error) {
 	return p, nil
 }
 
-// affordable returns checkout.ErrFeeTooHigh when size costs more than the limit.
+// affordable returns treasury.ErrFeeTooHigh when size costs more than the limit.
 func (c *Chain) affordable(r rate) error {
 	if r > c.maxRate {
-		return fmt.Errorf("%w: a transfer costs %s, the limit is %s", checkout.ErrFeeTooHigh, r, c.maxRate)
+		return fmt.Errorf("%w: a transfer costs %s, the limit is %s", treasury.ErrFeeTooHigh, r, c.maxRate)
 	}
 	return nil
 }

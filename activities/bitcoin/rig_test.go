@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/standin/chains"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // A rig is a real node with a wallet of a treasury, and a market of fees.
@@ -101,29 +102,29 @@ func (r *rig) payee(kind string) (address string) {
 }
 
 // requests asks for a payout of each gross amount.
-func (r *rig) requests(gross ...string) []checkout.TransferRequest {
+func (r *rig) requests(gross ...string) []treasury.TransferRequest {
 	r.Helper()
-	all := make([]checkout.TransferRequest, len(gross))
+	all := make([]treasury.TransferRequest, len(gross))
 	for i, amount := range gross {
-		all[i] = checkout.TransferRequest{
+		all[i] = treasury.TransferRequest{
 			PayoutID: fmt.Sprintf("po_%03d", i+1), Destination: r.payee("bech32"),
-			Gross: btc(amount), FeeRate: checkout.MustRate("1"), Burnt: checkout.NewCrypto(new(big.Int), checkout.BTC),
+			Gross: btc(amount), FeeRate: money.MustRate("1"), Burnt: money.NewCrypto(new(big.Int), money.BTC),
 		}
 	}
 	return all
 }
 
-func btc(decimal string) checkout.Crypto { return checkout.MustCrypto(decimal, checkout.BTC) }
+func btc(decimal string) money.Crypto { return money.MustCrypto(decimal, money.BTC) }
 
 // planned plans payouts.
-func (r *rig) planned(c *Chain, gross ...string) checkout.TransferPlan {
+func (r *rig) planned(c *Chain, gross ...string) treasury.TransferPlan {
 	r.Helper()
 	plan, err := c.Plan(r.Context(), r.requests(gross...), nil)
 	require.NoError(r, err)
 	return plan
 }
 
-func (r *rig) sign(c *Chain, plan checkout.TransferPlan) checkout.TransferVersion {
+func (r *rig) sign(c *Chain, plan treasury.TransferPlan) treasury.TransferVersion {
 	r.Helper()
 	v, err := c.Sign(r.Context(), plan)
 	require.NoError(r, err)
@@ -131,13 +132,13 @@ func (r *rig) sign(c *Chain, plan checkout.TransferPlan) checkout.TransferVersio
 }
 
 // signed plans and signs a transfer of payouts.
-func (r *rig) signed(c *Chain, gross ...string) checkout.TransferVersion {
+func (r *rig) signed(c *Chain, gross ...string) treasury.TransferVersion {
 	r.Helper()
 	return r.sign(c, r.planned(c, gross...))
 }
 
 // bumped signs the next version.
-func (r *rig) bumped(c *Chain, last checkout.TransferVersion) checkout.TransferVersion {
+func (r *rig) bumped(c *Chain, last treasury.TransferVersion) treasury.TransferVersion {
 	r.Helper()
 	plan, err := c.Bump(r.Context(), last)
 	require.NoError(r, err)
@@ -145,7 +146,7 @@ func (r *rig) bumped(c *Chain, last checkout.TransferVersion) checkout.TransferV
 }
 
 // sees requires that the transfer is in a state.
-func (r *rig) sees(c *Chain, want checkout.TransferState, versions ...checkout.TransferVersion) checkout.TransferSnapshot {
+func (r *rig) sees(c *Chain, want treasury.TransferState, versions ...treasury.TransferVersion) treasury.TransferSnapshot {
 	r.Helper()
 	got, err := c.Look(r.Context(), versions)
 	require.NoError(r, err)
@@ -162,7 +163,7 @@ func (r *rig) received(address string) string {
 }
 
 // termsOfPlan returns the terms of a plan.
-func (r *rig) terms(plan checkout.TransferPlan) terms {
+func (r *rig) terms(plan treasury.TransferPlan) terms {
 	r.Helper()
 	t, err := decodeTerms(plan.Terms)
 	require.NoError(r, err)
@@ -174,7 +175,7 @@ func (r *rig) has(c *Chain) [2]string {
 	r.Helper()
 	s, err := c.Snapshot(r.Context())
 	require.NoError(r, err)
-	return [2]string{s.Balances[checkout.BTC].String(), s.FinalBalances[checkout.BTC].String()}
+	return [2]string{s.Balances[money.BTC].String(), s.FinalBalances[money.BTC].String()}
 }
 
 // pool returns the transactions that wait.

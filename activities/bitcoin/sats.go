@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math/big"
 
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // sats is an amount in satoshis. The RPC writes whole bitcoins with 8 decimals; no float ever has them.
@@ -18,7 +18,7 @@ const most = sats(21_000_000 * 100_000_000)
 // UnmarshalJSON reads a number of bitcoins from its digits.
 func (s *sats) UnmarshalJSON(number []byte) error {
 	digits, negative := bytes.CutPrefix(number, []byte("-"))
-	units, err := checkout.ParseUnits(string(digits), checkout.BTC.Places())
+	units, err := money.ParseUnits(string(digits), money.BTC.Places())
 	if err != nil || !units.IsInt64() || sats(units.Int64()) > most {
 		return fmt.Errorf("%.40q is no amount of bitcoins", number)
 	}
@@ -31,12 +31,12 @@ func (s *sats) UnmarshalJSON(number []byte) error {
 // MarshalJSON writes bitcoins as a text, which the RPC takes for an amount.
 func (s sats) MarshalJSON() ([]byte, error) { return json.Marshal(s.crypto().String()) }
 
-func (s sats) crypto() checkout.Crypto { return checkout.NewCrypto(big.NewInt(int64(s)), checkout.BTC) }
+func (s sats) crypto() money.Crypto { return money.NewCrypto(big.NewInt(int64(s)), money.BTC) }
 
 // satsOf returns an amount that was checked to be a possible one of bitcoins.
-func satsOf(a checkout.Crypto) (sats, error) {
+func satsOf(a money.Crypto) (sats, error) {
 	units := a.Units()
-	if a.Currency() != checkout.BTC || !units.IsInt64() || units.Sign() < 0 || sats(units.Int64()) > most {
+	if a.Currency() != money.BTC || !units.IsInt64() || units.Sign() < 0 || sats(units.Int64()) > most {
 		return 0, fmt.Errorf("%q is no amount of BTC", a.Named())
 	}
 	return sats(units.Int64()), nil

@@ -11,36 +11,37 @@ import (
 	"github.com/btcsuite/btcd/wire"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/treasury"
 )
 
-// Sign implements checkout.Chain. It asks the node for the coins' scripts and keys, and the signer for signatures.
-func (c *Chain) Sign(ctx context.Context, plan checkout.TransferPlan) (_ checkout.TransferVersion, err error) {
+// Sign implements treasury.Chain. It asks the node for the coins' scripts and keys, and the signer for signatures.
+func (c *Chain) Sign(ctx context.Context, plan treasury.TransferPlan) (_ treasury.TransferVersion, err error) {
 	defer checkout.Wrap(&err, "bitcoin: sign")
 	if !c.signs {
-		return checkout.TransferVersion{}, errors.New("this process has no signer")
+		return treasury.TransferVersion{}, errors.New("this process has no signer")
 	}
 	t, err := decodeTerms(plan.Terms)
 	if err != nil {
-		return checkout.TransferVersion{}, err
+		return treasury.TransferVersion{}, err
 	}
 	if err := c.check(plan, t); err != nil {
-		return checkout.TransferVersion{}, err
+		return treasury.TransferVersion{}, err
 	}
 	if err := errors.Join(c.checkChange(ctx, t), c.checkSignersChange(ctx, t)); err != nil {
-		return checkout.TransferVersion{}, err
+		return treasury.TransferVersion{}, err
 	}
 	tx, err := c.transaction(plan, t)
 	if err != nil {
-		return checkout.TransferVersion{}, err
+		return treasury.TransferVersion{}, err
 	}
 	raw, err := c.signature(ctx, tx)
 	if err != nil {
-		return checkout.TransferVersion{}, err
+		return treasury.TransferVersion{}, err
 	}
 	if err := checkSigned(raw, tx); err != nil {
-		return checkout.TransferVersion{}, fmt.Errorf("signer: %w", err)
+		return treasury.TransferVersion{}, fmt.Errorf("signer: %w", err)
 	}
-	return checkout.TransferVersion{TransferPlan: plan, TxHash: tx.TxHash().String(), Raw: raw}, nil
+	return treasury.TransferVersion{TransferPlan: plan, TxHash: tx.TxHash().String(), Raw: raw}, nil
 }
 
 // checkSignersChange asks a second node with the keys whether the change is its wallet's. The node that gave the

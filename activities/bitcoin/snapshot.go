@@ -7,27 +7,28 @@ import (
 	"slices"
 
 	"example.com/checkout/activities/jsonrpc"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
-// Snapshot implements checkout.Chain. A coin counts as spent as soon as any transaction spends it, final or not.
-func (c *Chain) Snapshot(ctx context.Context) (checkout.AccountSnapshot, error) {
+// Snapshot implements treasury.Chain. A coin counts as spent as soon as any transaction spends it, final or not.
+func (c *Chain) Snapshot(ctx context.Context) (treasury.AccountSnapshot, error) {
 	const tries = 3 // a block may come meanwhile
 	for range tries {
 		s, err := c.snapshot(ctx)
 		if err != nil || s != nil {
 			if err != nil {
-				return checkout.AccountSnapshot{}, fmt.Errorf("bitcoin: snapshot: %w", err)
+				return treasury.AccountSnapshot{}, fmt.Errorf("bitcoin: snapshot: %w", err)
 			}
 			return *s, nil
 		}
 	}
-	return checkout.AccountSnapshot{},
+	return treasury.AccountSnapshot{},
 		fmt.Errorf("bitcoin: snapshot: %w: its chain changed all the time", jsonrpc.ErrNotReady)
 }
 
 // snapshot returns nil when the chain changed meanwhile.
-func (c *Chain) snapshot(ctx context.Context) (*checkout.AccountSnapshot, error) {
+func (c *Chain) snapshot(ctx context.Context) (*treasury.AccountSnapshot, error) {
 	v, err := c.view(ctx)
 	if err != nil {
 		return nil, err
@@ -53,9 +54,9 @@ func (c *Chain) snapshot(ctx context.Context) (*checkout.AccountSnapshot, error)
 	if err := c.node.Call(ctx, &head, "getbestblockhash"); err != nil || head != v.hash {
 		return nil, err
 	}
-	return &checkout.AccountSnapshot{
+	return &treasury.AccountSnapshot{
 		Using: using, Balances: purse(h.now), Height: v.head, FinalBalances: purse(h.final), FinalHeight: v.final,
-		Used: func(slot checkout.Slot) bool {
+		Used: func(slot treasury.Slot) bool {
 			return slices.ContainsFunc(slot, func(unit string) bool { _, there := h.final[unit]; return !there })
 		},
 	}, nil
@@ -73,17 +74,17 @@ func (h holdings) add(unit string, amount sats, isThere, wasThere bool) {
 	}
 }
 
-func purse(coins map[string]sats) checkout.Purse {
+func purse(coins map[string]sats) money.Purse {
 	total := sats(0)
 	for _, amount := range coins {
 		total += amount
 	}
-	return checkout.PurseOf(total.crypto())
+	return money.PurseOf(total.crypto())
 }
 
 // addSpent adds the coins that movements spend which are not final: the node lists no coin that waits to be spent. It
 // returns all these coins.
-func (c *Chain) addSpent(ctx context.Context, h *holdings, all []*movement) (using checkout.Slot, err error) {
+func (c *Chain) addSpent(ctx context.Context, h *holdings, all []*movement) (using treasury.Slot, err error) {
 	mined := map[string]bool{} // coins: whether a block has what spends it
 	for _, m := range all {
 		if m.confirmations < 0 {

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/treasury"
 )
 
 // terms are TransferPlan.Terms. Amounts are in satoshis, sizes in virtual bytes.
@@ -48,7 +48,7 @@ func decodeTerms(raw json.RawMessage) (terms, error) {
 }
 
 // outputWeights returns the weight of each output of a plan.
-func (c *Chain) outputWeights(outputs []checkout.TransferOutput) ([]int64, error) {
+func (c *Chain) outputWeights(outputs []treasury.TransferOutput) ([]int64, error) {
 	weights := make([]int64, len(outputs))
 	for i, o := range outputs {
 		script, err := c.script(o.Destination)
@@ -91,7 +91,7 @@ func shares(fee sats, weights []int64) []sats {
 }
 
 // check compares the terms of a plan with the plan. A node is not asked.
-func (c *Chain) check(plan checkout.TransferPlan, t terms) error {
+func (c *Chain) check(plan treasury.TransferPlan, t terms) error {
 	if len(plan.Slot) != len(t.Coins) {
 		return errors.New("its slot is not its coins")
 	}
@@ -108,7 +108,7 @@ func (c *Chain) check(plan checkout.TransferPlan, t terms) error {
 	}
 	most := c.most(plan, t, t.size(weights)+largestChild)
 	if sats(t.Fee) > most {
-		return fmt.Errorf("%w: %s BTC, the limit is %s", checkout.ErrFeeTooHigh, sats(t.Fee).crypto(), most.crypto())
+		return fmt.Errorf("%w: %s BTC, the limit is %s", treasury.ErrFeeTooHigh, sats(t.Fee).crypto(), most.crypto())
 	}
 	if plan.Cancels != (len(plan.Outputs) == 0) || len(plan.Outputs) > mostPayouts {
 		return fmt.Errorf("it pays %d payouts", len(plan.Outputs))
@@ -122,7 +122,7 @@ func (c *Chain) check(plan checkout.TransferPlan, t terms) error {
 }
 
 // most returns what a version may cost that pays for a size: its own one, and that of the child that it replaces.
-func (c *Chain) most(plan checkout.TransferPlan, t terms, size int64) sats {
+func (c *Chain) most(plan treasury.TransferPlan, t terms, size int64) sats {
 	if plan.Cancels { // its budget is such a price
 		return sats(t.Budget)
 	}
@@ -130,7 +130,7 @@ func (c *Chain) most(plan checkout.TransferPlan, t terms, size int64) sats {
 }
 
 // checkShares compares what each payout pays with its share of the fee.
-func (t terms) checkShares(outputs []checkout.TransferOutput, weights []int64) error {
+func (t terms) checkShares(outputs []treasury.TransferOutput, weights []int64) error {
 	for i, share := range shares(t.shared(weights), weights) {
 		if t.Burnt != nil {
 			share += sats(t.Burnt[i])
@@ -143,7 +143,7 @@ func (t terms) checkShares(outputs []checkout.TransferOutput, weights []int64) e
 }
 
 // checkSum checks that every satoshi that comes in goes out.
-func (t terms) checkSum(outputs []checkout.TransferOutput) error {
+func (t terms) checkSum(outputs []treasury.TransferOutput) error {
 	left := sum(t.Coins) - sats(t.Fee)
 	for _, o := range outputs {
 		amount, err := satsOf(o.Amount)

@@ -11,7 +11,7 @@ import (
 	"github.com/btcsuite/btcd/wire"
 
 	"example.com/checkout/workflows/address"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/treasury"
 )
 
 const (
@@ -38,7 +38,7 @@ func (c *Chain) script(text string) ([]byte, error) {
 }
 
 // transaction returns the unsigned transaction of a plan: its slot, its outputs, and the change.
-func (c *Chain) transaction(plan checkout.TransferPlan, t terms) (*wire.MsgTx, error) {
+func (c *Chain) transaction(plan treasury.TransferPlan, t terms) (*wire.MsgTx, error) {
 	tx := wire.NewMsgTx(cmp.Or(t.Version, unrestricted))
 	for _, unit := range plan.Slot {
 		spent, err := outpoint(unit)
@@ -111,8 +111,8 @@ func parseHex(digits string) (*wire.MsgTx, []byte, error) {
 }
 
 // slotOf returns the coins that a transaction spends.
-func slotOf(tx *wire.MsgTx) checkout.Slot {
-	slot := make(checkout.Slot, len(tx.TxIn))
+func slotOf(tx *wire.MsgTx) treasury.Slot {
+	slot := make(treasury.Slot, len(tx.TxIn))
 	for i, in := range tx.TxIn {
 		slot[i] = unit(in.PreviousOutPoint.Hash.String(), in.PreviousOutPoint.Index)
 	}

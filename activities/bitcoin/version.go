@@ -8,56 +8,56 @@ import (
 	"github.com/btcsuite/btcd/wire"
 
 	"example.com/checkout/activities/jsonrpc"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/treasury"
 )
 
-// VersionOf implements checkout.Chain. The budget is what the version cost: the budget of the plan is not in the
+// VersionOf implements treasury.Chain. The budget is what the version cost: the budget of the plan is not in the
 // transaction.
-func (c *Chain) VersionOf(ctx context.Context, all []checkout.Outflow) (checkout.TransferVersion, error) {
+func (c *Chain) VersionOf(ctx context.Context, all []treasury.Outflow) (treasury.TransferVersion, error) {
 	if len(all) == 0 {
-		return checkout.TransferVersion{}, fmt.Errorf("bitcoin: signed: there is no outflow")
+		return treasury.TransferVersion{}, fmt.Errorf("bitcoin: signed: there is no outflow")
 	}
 	v, err := c.signed(ctx, all)
 	if err != nil {
-		return checkout.TransferVersion{}, fmt.Errorf("bitcoin: transaction %s: %w", all[0].TxHash, err)
+		return treasury.TransferVersion{}, fmt.Errorf("bitcoin: transaction %s: %w", all[0].TxHash, err)
 	}
 	return v, nil
 }
 
-func (c *Chain) signed(ctx context.Context, all []checkout.Outflow) (checkout.TransferVersion, error) {
+func (c *Chain) signed(ctx context.Context, all []treasury.Outflow) (treasury.TransferVersion, error) {
 	var got walletTx
 	if err := c.node.Call(ctx, &got, "gettransaction", all[0].TxHash, true); err != nil {
-		return checkout.TransferVersion{}, err
+		return treasury.TransferVersion{}, err
 	}
 	tx, raw, err := parseHex(got.Hex)
 	if err != nil {
-		return checkout.TransferVersion{}, fmt.Errorf("%s does not show it", c.node.Name)
+		return treasury.TransferVersion{}, fmt.Errorf("%s does not show it", c.node.Name)
 	}
-	plan := checkout.TransferPlan{Slot: slotOf(tx)}
+	plan := treasury.TransferPlan{Slot: slotOf(tx)}
 	for _, o := range all {
-		plan.Outputs = append(plan.Outputs, checkout.TransferOutput{Destination: o.Destination, Amount: o.Amount})
+		plan.Outputs = append(plan.Outputs, treasury.TransferOutput{Destination: o.Destination, Amount: o.Amount})
 	}
 	t, err := c.termsOf(ctx, tx, len(plan.Outputs))
 	if err != nil {
-		return checkout.TransferVersion{}, err
+		return treasury.TransferVersion{}, err
 	}
 	t.Height = got.Height
 	want, err := c.transaction(plan, t)
 	if err != nil || checkSigned(raw, want) != nil || c.checkChange(ctx, t) != nil {
-		return checkout.TransferVersion{}, checkout.ErrNotSigned
+		return treasury.TransferVersion{}, treasury.ErrNotSigned
 	}
 	if err := c.shareMost(plan.Outputs, sats(t.Fee)); err != nil {
-		return checkout.TransferVersion{}, err
+		return treasury.TransferVersion{}, err
 	}
 	if plan, err = next(plan, t); err != nil {
-		return checkout.TransferVersion{}, err
+		return treasury.TransferVersion{}, err
 	}
-	return checkout.TransferVersion{TransferPlan: plan, TxHash: tx.TxHash().String(), Raw: raw}, nil
+	return treasury.TransferVersion{TransferPlan: plan, TxHash: tx.TxHash().String(), Raw: raw}, nil
 }
 
 // shareMost gives each output its highest share of the fee of a version. The payouts share the fee of the first version
 // without what the treasury pays, which is not more; rounded up, and one satoshi more, is what does not come out even.
-func (c *Chain) shareMost(outputs []checkout.TransferOutput, fee sats) error {
+func (c *Chain) shareMost(outputs []treasury.TransferOutput, fee sats) error {
 	weights, err := c.outputWeights(outputs)
 	for i, weight := range weights {
 		outputs[i].Fee = (fee*sats(weight)/sats(total(weights)) + 1).crypto()
@@ -91,14 +91,14 @@ func (c *Chain) termsOf(ctx context.Context, tx *wire.MsgTx, paid int) (terms, e
 	case restricted:
 		t.Version = restricted
 	default:
-		return terms{}, checkout.ErrNotSigned
+		return terms{}, treasury.ErrNotSigned
 	}
 	for i, out := range tx.TxOut {
 		t.Fee -= out.Value
 		if i >= paid {
 			address, err := c.addressOf(out.PkScript)
 			if err != nil {
-				return terms{}, checkout.ErrNotSigned
+				return terms{}, treasury.ErrNotSigned
 			}
 			t.Change = append(t.Change, change{address, out.Value})
 		}

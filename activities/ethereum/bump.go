@@ -11,26 +11,28 @@ import (
 
 	"example.com/checkout/workflows/address"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
-// Bump implements checkout.Chain. The tip rises by 15 %: nodes ask for 10 %. The cap rises by 15 % or
+// Bump implements treasury.Chain. The tip rises by 15 %: nodes ask for 10 %. The cap rises by 15 % or
 // to twice the base fee, whichever is more: after a jump of the base fee 15 % never catches up. It
-// returns checkout.ErrFeeTooHigh when that is above the limit of the price or the transfer's budget.
-func (c *Chain) Bump(ctx context.Context, last checkout.TransferVersion) (_ checkout.TransferPlan, err error) {
+// returns treasury.ErrFeeTooHigh when that is above the limit of the price or the transfer's budget.
+func (c *Chain) Bump(ctx context.Context, last treasury.TransferVersion) (_ treasury.TransferPlan, err error) {
 	defer checkout.Wrap(&err, "ethereum: bump %s", last.TxHash)
 	t, err := decodeTerms(last.Terms)
 	if err != nil {
-		return checkout.TransferPlan{}, err
+		return treasury.TransferPlan{}, err
 	}
 	if err := c.samePayload(last); err != nil {
-		return checkout.TransferPlan{}, err
+		return treasury.TransferPlan{}, err
 	}
 	_, v, err := c.healthy(ctx)
 	if err != nil {
-		return checkout.TransferPlan{}, err
+		return treasury.TransferPlan{}, err
 	}
 	if err := t.raise(v.head.BaseFee.ToInt(), c.maxFee); err != nil {
-		return checkout.TransferPlan{}, err
+		return treasury.TransferPlan{}, err
 	}
 
 	next := last.TransferPlan
@@ -50,7 +52,7 @@ func (t *terms) raise(base, most *big.Int) error {
 	}
 	if least.Cmp(limit) > 0 {
 		return fmt.Errorf("%w: a unit of gas would have to cost %s, the limit is %s",
-			checkout.ErrFeeTooHigh, inGwei(least), inGwei(limit))
+			treasury.ErrFeeTooHigh, inGwei(least), inGwei(limit))
 	}
 	t.TipWei, t.CapWei = tip, bigger(least, wanted)
 	if t.CapWei.Cmp(limit) > 0 {
@@ -75,7 +77,7 @@ func bigger(a, b *big.Int) *big.Int {
 
 // samePayload checks that the signed bytes of a version do what a new signature would do. They differ
 // when the address of a token was changed in the settings.
-func (c *Chain) samePayload(v checkout.TransferVersion) error {
+func (c *Chain) samePayload(v treasury.TransferVersion) error {
 	tx := new(types.Transaction)
 	if err := tx.UnmarshalBinary(v.Raw); err != nil {
 		return errors.New("its signed bytes are not a transaction")
@@ -91,7 +93,7 @@ func (c *Chain) samePayload(v checkout.TransferVersion) error {
 }
 
 // payloadOf returns the payload of a plan. A plan that cancels sends nothing to the treasury itself.
-func (c *Chain) payloadOf(plan checkout.TransferPlan) (payload, error) {
+func (c *Chain) payloadOf(plan treasury.TransferPlan) (payload, error) {
 	if plan.Cancels {
 		return payload{c.treasury, new(big.Int), nil}, nil
 	}
@@ -110,4 +112,4 @@ func (c *Chain) payloadOf(plan checkout.TransferPlan) (payload, error) {
 }
 
 // inGwei writes a price of gas in the unit of the setting for its limit.
-func inGwei(wei *big.Int) string { return checkout.FormatUnits(wei, 9) + " gwei" }
+func inGwei(wei *big.Int) string { return money.FormatUnits(wei, 9) + " gwei" }

@@ -6,13 +6,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/standin/chains"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 func TestCancel_TakesTheNonceAndPaysNobody(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
-	v := r.signed(c, checkout.USDC, "20", 0)
+	v := r.signed(c, money.USDC, "20", 0)
 	require.NoError(t, c.Send(t.Context(), v))
 	plan, err := c.Cancel(t.Context(), v)
 	require.NoError(t, err)
@@ -21,16 +22,16 @@ func TestCancel_TakesTheNonceAndPaysNobody(t *testing.T) {
 	canceling, err := c.Sign(t.Context(), plan)
 	require.NoError(t, err)
 	require.NoError(t, c.Send(t.Context(), canceling), "its price is high enough to replace the first version")
-	r.sees(c, checkout.TransferStatePending, v, canceling)
+	r.sees(c, treasury.TransferStatePending, v, canceling)
 	next := r.bumped(c, canceling) // a cancellation that is stuck is raised too
 	require.True(t, next.Cancels)
 	require.NoError(t, c.Send(t.Context(), next))
 	r.mine(1)
-	r.sees(c, checkout.TransferStateMined, v, canceling, next)
+	r.sees(c, treasury.TransferStateMined, v, canceling, next)
 	r.mine(2)
-	require.Equal(t, next.TxHash, r.sees(c, checkout.TransferStateCanceled, v, canceling, next).TxHash)
-	require.Equal(t, "0.000000", r.has(checkout.USDC, v.Outputs[0].Destination))
-	require.Equal(t, "1000000.000000", r.has(checkout.USDC, r.key.account.Hex()))
+	require.Equal(t, next.TxHash, r.sees(c, treasury.TransferStateCanceled, v, canceling, next).TxHash)
+	require.Equal(t, "0.000000", r.has(money.USDC, v.Outputs[0].Destination))
+	require.Equal(t, "1000000.000000", r.has(money.USDC, r.key.account.Hex()))
 	out, err := c.Outflows(t.Context(), 0, anyBlock)
 	require.NoError(t, err)
 	require.Len(t, out.All, 1)
@@ -41,15 +42,15 @@ func TestCancel_TakesTheNonceAndPaysNobody(t *testing.T) {
 func TestCancel_HasOnlyTheLimitOfThePrice(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open(func(o *Options) { o.StuckFee = "0" })
-	v := r.signed(c, checkout.USDC, "20", 0)
+	v := r.signed(c, money.USDC, "20", 0)
 	require.NoError(t, r.anvil.SetBaseFee(t.Context(), 150*gwei))
 	r.mine(1)
 	_, err := c.Bump(t.Context(), v)
-	require.ErrorIs(t, err, checkout.ErrFeeTooHigh)
+	require.ErrorIs(t, err, treasury.ErrFeeTooHigh)
 	_, err = c.Cancel(t.Context(), v)
 	require.NoError(t, err)
 	require.NoError(t, r.anvil.SetBaseFee(t.Context(), 250*gwei))
 	r.mine(1)
 	_, err = c.Cancel(t.Context(), v)
-	require.ErrorIs(t, err, checkout.ErrFeeTooHigh)
+	require.ErrorIs(t, err, treasury.ErrFeeTooHigh)
 }

@@ -1,4 +1,4 @@
-// Package ethereum sends payouts in ETH, USDC and USDT. It implements checkout.Chain with one or two
+// Package ethereum sends payouts in ETH, USDC and USDT. It implements treasury.Chain with one or two
 // nodes and a signer.
 //
 // Nothing is decided by an error of a node: each node words its errors in its own way, and a refused transaction may
@@ -21,7 +21,8 @@ import (
 
 	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/workflows/address"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // Options are the settings of a Chain.
@@ -31,7 +32,7 @@ type Options struct {
 	Treasury string   // the account's address
 	// Tokens are the addresses of the contracts of USDC and USDT. A currency that is not in it cannot
 	// be paid out.
-	Tokens map[checkout.PayoutCurrency]string
+	Tokens map[money.PayoutCurrency]string
 	// Signer has the account's key. A Chain without one signs nothing.
 	Signer Signer
 	// MaxFeeGwei is the highest price of a unit of gas, in gwei.
@@ -47,12 +48,12 @@ type Options struct {
 	MaxHeadAge time.Duration
 }
 
-// Chain implements checkout.Chain for Ethereum. Its methods may be called from several goroutines.
+// Chain implements treasury.Chain for Ethereum. Its methods may be called from several goroutines.
 type Chain struct {
 	nodes         []*jsonrpc.Node
 	chainID       uint64
 	treasury      common.Address
-	tokens        map[checkout.PayoutCurrency]common.Address
+	tokens        map[money.PayoutCurrency]common.Address
 	oracle        *common.Address // of sanctions; nil: none
 	signer        Signer
 	maxFee        *big.Int // wei for a unit of gas
@@ -61,7 +62,7 @@ type Chain struct {
 	maxHeadAge    time.Duration
 }
 
-var _ checkout.Chain = (*Chain)(nil)
+var _ treasury.Chain = (*Chain)(nil)
 
 // Open checks the settings, the nodes, the tokens and the signer. It returns jsonrpc.ErrNotReady when a node
 // may be ready later. Every other error is a wrong setting. No error holds a node's URL.
@@ -82,7 +83,7 @@ func Open(ctx context.Context, o Options) (*Chain, error) {
 // newChain reads the settings. It asks nobody.
 func newChain(o Options) (*Chain, error) {
 	c := &Chain{chainID: o.ChainID, signer: o.Signer, maxHeadAge: o.MaxHeadAge,
-		tokens: map[checkout.PayoutCurrency]common.Address{}}
+		tokens: map[money.PayoutCurrency]common.Address{}}
 	if len(o.RPCURLs) < 1 || len(o.RPCURLs) > 2 {
 		return nil, fmt.Errorf("there must be one or two nodes, not %d", len(o.RPCURLs))
 	}
@@ -99,7 +100,7 @@ func newChain(o Options) (*Chain, error) {
 		return nil, fmt.Errorf("the treasury's address %w", err)
 	}
 	for currency, contract := range o.Tokens {
-		if currency.Network() != checkout.Ethereum || currency == checkout.ETH {
+		if currency.Network() != money.Ethereum || currency == money.ETH {
 			return nil, fmt.Errorf("%s is not a token of Ethereum", currency)
 		}
 		if c.tokens[currency], err = address.Ethereum(contract); err != nil {
@@ -126,7 +127,7 @@ func (c *Chain) setLimits(o Options) error {
 	}
 	c.maxFee = new(big.Int).Mul(new(big.Int).SetUint64(o.MaxFeeGwei), big.NewInt(1e9))
 
-	stuck, err := checkout.ParseCrypto(cmp.Or(o.StuckFee, "0.005"), checkout.ETH)
+	stuck, err := money.ParseCrypto(cmp.Or(o.StuckFee, "0.005"), money.ETH)
 	if err != nil {
 		return errors.New("the fee for a stuck transfer must be a decimal number of ETH")
 	}
@@ -204,13 +205,13 @@ func (c *Chain) checkSigner(ctx context.Context) error {
 	return fmt.Errorf("the signer has no key for the treasury's address %s (it has %s)", c.treasury, accounts)
 }
 
-// Account implements checkout.Chain.
-func (c *Chain) Account() checkout.TreasuryAccount {
-	return checkout.TreasuryAccount{Network: checkout.Ethereum, ChainID: ChainName(c.chainID), Address: c.treasury.Hex()}
+// Account implements treasury.Chain.
+func (c *Chain) Account() treasury.Account {
+	return treasury.Account{Network: money.Ethereum, ChainID: ChainName(c.chainID), Address: c.treasury.Hex()}
 }
 
-// Batch implements checkout.Chain.
-func (c *Chain) Batch() checkout.Batch { return checkout.Batch{Most: 1} }
+// Batch implements treasury.Chain.
+func (c *Chain) Batch() treasury.Batch { return treasury.Batch{Most: 1} }
 
 // CallContract calls a contract at the latest block and returns its answer. It changes nothing. It
 // asks the second node when the first is not ready. The block's age is not checked: the answer must

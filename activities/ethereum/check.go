@@ -10,19 +10,21 @@ import (
 	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/workflows/address"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // control is an address that no token has a reason to refuse. A simulated transfer to it tells whether
 // a refusal is about the destination or about the token. Nobody has its key, and nothing is sent to it.
 var control = common.HexToAddress("0xc0117401c0117401c0117401c0117401c0117401")
 
-// Check implements checkout.Chain. It returns checkout.ErrNotTransferable when the token can be sent
+// Check implements treasury.Chain. It returns treasury.ErrNotTransferable when the token can be sent
 // to nobody at present, such as a token that is paused.
 func (c *Chain) Check(
-	ctx context.Context, currency checkout.PayoutCurrency, destination string,
+	ctx context.Context, currency money.PayoutCurrency, destination string,
 ) (_ checkout.PayoutFailure, err error) {
 	defer checkout.Wrap(&err, "ethereum: check %s to %s", currency, destination)
-	if _, err := c.payload(common.Address{}, checkout.NewCrypto(new(big.Int), currency)); err != nil {
+	if _, err := c.payload(common.Address{}, money.NewCrypto(new(big.Int), currency)); err != nil {
 		return "", err
 	}
 	to, err := address.Ethereum(destination)
@@ -33,7 +35,7 @@ func (c *Chain) Check(
 	if err != nil {
 		return "", err
 	}
-	if currency == checkout.ETH {
+	if currency == money.ETH {
 		return c.checkEther(ctx, n, v.terms(), to)
 	}
 	return c.checkToken(ctx, n, v.terms(), c.tokens[currency], to)
@@ -87,9 +89,9 @@ func (c *Chain) checkToken(
 	case blacklisted:
 		return checkout.PayoutInvalidAddress, nil
 	case paused:
-		return "", fmt.Errorf("%w: the token is paused", checkout.ErrNotTransferable)
+		return "", fmt.Errorf("%w: the token is paused", treasury.ErrNotTransferable)
 	case !anybody.moved():
-		return "", fmt.Errorf("%w: the token refuses every transfer of the treasury", checkout.ErrNotTransferable)
+		return "", fmt.Errorf("%w: the token refuses every transfer of the treasury", treasury.ErrNotTransferable)
 	case !destination.moved():
 		return checkout.PayoutInvalidAddress, nil
 	}

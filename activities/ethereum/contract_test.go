@@ -9,6 +9,8 @@ import (
 
 	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // contract is what a node must be able to do. Nothing of it is signed or sent.
@@ -32,7 +34,7 @@ var contract = map[string]func(*testing.T, *Chain){
 			require.NoError(t, err)
 			require.Equal(t, checkout.PayoutInvalidAddress, why)
 		}
-		why, err := c.Check(t.Context(), checkout.ETH, "sandbox:shop")
+		why, err := c.Check(t.Context(), money.ETH, "sandbox:shop")
 		require.NoError(t, err)
 		require.Equal(t, checkout.PayoutInvalidAddress, why)
 	},
@@ -40,7 +42,7 @@ var contract = map[string]func(*testing.T, *Chain){
 		now, err := c.Snapshot(t.Context())
 		require.NoError(t, err)
 		require.Positive(t, now.Height)
-		require.False(t, now.Used(checkout.NumberSlot(now.Next)))
+		require.False(t, now.Used(treasury.NumberSlot(now.Next)))
 		require.Len(t, now.Balances, len(c.tokens)+1)
 	},
 	"outflows are read up to the final block": func(t *testing.T, c *Chain) {
@@ -69,9 +71,9 @@ func TestContract_Sepolia(t *testing.T) {
 	if node == "" {
 		t.Skip("SEPOLIA_RPC_URL holds no address of a node")
 	}
-	tokens := map[checkout.PayoutCurrency]string{}
+	tokens := map[money.PayoutCurrency]string{}
 	if token := os.Getenv("SEPOLIA_USDC"); token != "" {
-		tokens[checkout.USDC] = token
+		tokens[money.USDC] = token
 	}
 	c, err := Open(t.Context(), Options{
 		RPCURLs: []string{node}, ChainID: 11155111, Treasury: "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",

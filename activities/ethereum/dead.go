@@ -10,29 +10,29 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"example.com/checkout/activities/jsonrpc"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/treasury"
 )
 
 // dead is asked when the nonce is used up at finality and the node has no true receipt of a version.
 // That a node has no receipt proves nothing: it may have lost it. So dead looks for the block that
 // used up the nonce, and returns an error unless it finds that block without a version in it.
-func (w witness) dead(ctx context.Context) (checkout.TransferSnapshot, error) {
+func (w witness) dead(ctx context.Context) (treasury.TransferSnapshot, error) {
 	height, err := w.usedUp(ctx)
 	if err != nil {
-		return checkout.TransferSnapshot{}, fmt.Errorf("the nonce is used up by an unknown transaction: %w", err)
+		return treasury.TransferSnapshot{}, fmt.Errorf("the nonce is used up by an unknown transaction: %w", err)
 	}
 	b, err := blockAt(ctx, w.node, height)
 	if err != nil {
-		return checkout.TransferSnapshot{}, err
+		return treasury.TransferSnapshot{}, err
 	}
 	for _, v := range w.versions {
 		if slices.Contains(b.Transactions, common.HexToHash(v.TxHash)) {
-			return checkout.TransferSnapshot{}, fmt.Errorf("%s: %w: it has no receipt of %s, which is in block %d",
+			return treasury.TransferSnapshot{}, fmt.Errorf("%s: %w: it has no receipt of %s, which is in block %d",
 				w.node.Name, jsonrpc.ErrNotReady, v.TxHash, height)
 		}
 	}
-	return checkout.TransferSnapshot{
-		State: checkout.TransferStateDead, Height: height, BlockHash: b.Hash.Hex(),
+	return treasury.TransferSnapshot{
+		State: treasury.TransferStateDead, Height: height, BlockHash: b.Hash.Hex(),
 		Depth: uint64(w.view.head.Number) - height,
 	}, nil
 }

@@ -13,6 +13,8 @@ import (
 
 	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // A receipt is what a node says of a mined transaction. Alone it is no proof: after a reorganization
@@ -28,7 +30,7 @@ type receipt struct {
 }
 
 // cost returns the fee that the network took, in ether.
-func (r receipt) cost() checkout.Crypto { return ether(cost(uint64(r.GasUsed), r.GasPrice.ToInt())) }
+func (r receipt) cost() money.Crypto { return ether(cost(uint64(r.GasUsed), r.GasPrice.ToInt())) }
 
 // A logEntry is what a contract wrote.
 type logEntry struct {
@@ -44,29 +46,29 @@ type pooled struct {
 	BlockHash *common.Hash `json:"blockHash"` // nil while it waits in the pool
 }
 
-// Look implements checkout.Chain. It looks at what every node says. A final state needs the same
+// Look implements treasury.Chain. It looks at what every node says. A final state needs the same
 // answer of all of them; it returns ErrWitnessesDisagree when they say different things that are
 // final, and jsonrpc.ErrNotReady when one of them is not ready.
 func (c *Chain) Look(
-	ctx context.Context, versions []checkout.TransferVersion,
-) (_ checkout.TransferSnapshot, err error) {
+	ctx context.Context, versions []treasury.TransferVersion,
+) (_ treasury.TransferSnapshot, err error) {
 	if len(versions) == 0 {
-		return checkout.TransferSnapshot{}, errors.New("ethereum: there is no version to look for")
+		return treasury.TransferSnapshot{}, errors.New("ethereum: there is no version to look for")
 	}
 	defer checkout.Wrap(&err, "ethereum: look at %s", versions[0].Slot.Name())
 	nonce, err := nonceOf(versions[0].Slot)
 	if err != nil {
-		return checkout.TransferSnapshot{}, err
+		return treasury.TransferSnapshot{}, err
 	}
 	views, err := c.views(ctx)
 	if err != nil {
-		return checkout.TransferSnapshot{}, err
+		return treasury.TransferSnapshot{}, err
 	}
-	seen := make([]checkout.TransferSnapshot, len(c.nodes))
+	seen := make([]treasury.TransferSnapshot, len(c.nodes))
 	for i, n := range c.nodes {
 		w := witness{c, n, views[i], nonce, versions}
 		if seen[i], err = w.look(ctx); err != nil {
-			return checkout.TransferSnapshot{}, err
+			return treasury.TransferSnapshot{}, err
 		}
 	}
 	if len(seen) == 1 {
@@ -76,29 +78,29 @@ func (c *Chain) Look(
 }
 
 // certainty orders the states. The final ones are equal.
-var certainty = map[checkout.TransferState]int{
-	checkout.TransferStateUnknown: 0, checkout.TransferStatePending: 1, checkout.TransferStateMined: 2,
-	checkout.TransferStateConfirmed: finally, checkout.TransferStateReverted: finally, checkout.TransferStateDead: finally,
-	checkout.TransferStateCanceled: finally,
+var certainty = map[treasury.TransferState]int{
+	treasury.TransferStateUnknown: 0, treasury.TransferStatePending: 1, treasury.TransferStateMined: 2,
+	treasury.TransferStateConfirmed: finally, treasury.TransferStateReverted: finally, treasury.TransferStateDead: finally,
+	treasury.TransferStateCanceled: finally,
 }
 
 const finally = 3
 
 // together returns what two nodes say together. When one of them is not so far, nothing is final yet.
-func together(a, b checkout.TransferSnapshot) (checkout.TransferSnapshot, error) {
+func together(a, b treasury.TransferSnapshot) (treasury.TransferSnapshot, error) {
 	low, high := a, b
 	if certainty[a.State] > certainty[b.State] {
 		low, high = b, a
 	}
 	switch {
-	case certainty[high.State] < finally && low.State == checkout.TransferStateMined && high.Depth < low.Depth:
+	case certainty[high.State] < finally && low.State == treasury.TransferStateMined && high.Depth < low.Depth:
 		return high, nil // both are mined: the one that is less deep
-	case certainty[high.State] < finally && low.State != checkout.TransferStateMined:
+	case certainty[high.State] < finally && low.State != treasury.TransferStateMined:
 		return high, nil
 	case certainty[low.State] < finally:
 		return low, nil
 	case low.State != high.State || low.TxHash != high.TxHash || low.BlockHash != high.BlockHash:
-		return checkout.TransferSnapshot{}, fmt.Errorf("%w: one says that the transfer is %s, the other says %s",
+		return treasury.TransferSnapshot{}, fmt.Errorf("%w: one says that the transfer is %s, the other says %s",
 			ErrWitnessesDisagree, low.State, high.State)
 	}
 	low.Depth = min(low.Depth, high.Depth)
@@ -112,11 +114,11 @@ type witness struct {
 	node     *jsonrpc.Node
 	view     view
 	nonce    uint64
-	versions []checkout.TransferVersion
+	versions []treasury.TransferVersion
 }
 
 // look returns what the node says of the transfer.
-func (w witness) look(ctx context.Context) (checkout.TransferSnapshot, error) {
+func (w witness) look(ctx context.Context) (treasury.TransferSnapshot, error) {
 	var finalNonce, headNonce hexutil.Uint64
 	receipts, waits := make([]*receipt, len(w.versions)), make([]*pooled, len(w.versions))
 	questions := []jsonrpc.Question{w.nonceAt(w.view.final.at(), &finalNonce), w.nonceAt(w.view.head.at(), &headNonce)}
@@ -125,24 +127,24 @@ func (w witness) look(ctx context.Context) (checkout.TransferSnapshot, error) {
 			jsonrpc.Ask(&waits[i], "eth_getTransactionByHash", v.TxHash))
 	}
 	if err := w.node.Ask(ctx, questions...); err != nil {
-		return checkout.TransferSnapshot{}, err
+		return treasury.TransferSnapshot{}, err
 	}
 
 	if headNonce < finalNonce {
-		return checkout.TransferSnapshot{}, fmt.Errorf(
+		return treasury.TransferSnapshot{}, fmt.Errorf(
 			"%s contradicts itself: the nonce is %d at block %d and %d at block %d",
 			w.node.Name, finalNonce, w.view.final.Number, headNonce, w.view.head.Number)
 	}
 
 	isFinal := uint64(finalNonce) > w.nonce
-	var mined []checkout.TransferSnapshot
+	var mined []treasury.TransferSnapshot
 	for i, r := range receipts {
 		if r == nil || uint64(headNonce) <= w.nonce { // with the nonce free, no receipt is true
 			continue
 		}
 		s, err := w.mined(ctx, *r, w.versions[i], isFinal)
 		if err != nil {
-			return checkout.TransferSnapshot{}, err
+			return treasury.TransferSnapshot{}, err
 		}
 		if s.State != "" {
 			mined = append(mined, s)
@@ -150,45 +152,45 @@ func (w witness) look(ctx context.Context) (checkout.TransferSnapshot, error) {
 	}
 	switch {
 	case len(mined) > 1:
-		return checkout.TransferSnapshot{}, fmt.Errorf(
+		return treasury.TransferSnapshot{}, fmt.Errorf(
 			"%s contradicts itself: it has two transactions of one nonce", w.node.Name)
 	case len(mined) == 1:
 		return mined[0], nil
 	case isFinal:
 		return w.dead(ctx)
 	case slices.ContainsFunc(waits, func(p *pooled) bool { return p != nil && p.BlockHash == nil }):
-		return checkout.TransferSnapshot{State: checkout.TransferStatePending}, nil
+		return treasury.TransferSnapshot{State: treasury.TransferStatePending}, nil
 	}
-	return checkout.TransferSnapshot{State: checkout.TransferStateUnknown}, nil
+	return treasury.TransferSnapshot{State: treasury.TransferStateUnknown}, nil
 }
 
 // mined returns the state of a version with a receipt. The state is "" when the receipt is not true:
 // its block is not in the chain, does not hold the transaction, or left the account's nonce free.
 func (w witness) mined(
-	ctx context.Context, r receipt, v checkout.TransferVersion, isFinal bool,
-) (checkout.TransferSnapshot, error) {
+	ctx context.Context, r receipt, v treasury.TransferVersion, isFinal bool,
+) (treasury.TransferSnapshot, error) {
 	hash := common.HexToHash(v.TxHash)
 	if r.TxHash != hash || r.Height > w.view.head.Number {
-		return checkout.TransferSnapshot{}, nil
+		return treasury.TransferSnapshot{}, nil
 	}
 	b, err := blockAt(ctx, w.node, uint64(r.Height))
 	if err != nil {
-		return checkout.TransferSnapshot{}, err
+		return treasury.TransferSnapshot{}, err
 	}
 	if b.Hash != r.BlockHash || !slices.Contains(b.Transactions, hash) {
-		return checkout.TransferSnapshot{}, nil
+		return treasury.TransferSnapshot{}, nil
 	}
 	var after hexutil.Uint64
 	var refused *jsonrpc.Refusal // the node forgot the state of an old block; the final one's is known
 	switch err := w.node.Ask(ctx, w.nonceAt(b.at(), &after).In(&refused)); {
 	case err != nil:
-		return checkout.TransferSnapshot{}, err
+		return treasury.TransferSnapshot{}, err
 	case refused == nil && uint64(after) <= w.nonce:
-		return checkout.TransferSnapshot{}, nil
+		return treasury.TransferSnapshot{}, nil
 	}
 
-	s := checkout.TransferSnapshot{
-		State: checkout.TransferStateMined, TxHash: v.TxHash, Height: uint64(b.Number), BlockHash: b.Hash.Hex(),
+	s := treasury.TransferSnapshot{
+		State: treasury.TransferStateMined, TxHash: v.TxHash, Height: uint64(b.Number), BlockHash: b.Hash.Hex(),
 		Depth: uint64(w.view.head.Number - b.Number),
 		Cost:  r.cost(),
 	}
@@ -199,17 +201,17 @@ func (w witness) mined(
 }
 
 // outcome says what a final receipt did: the destination received the amount, another one, or nothing.
-func (w witness) outcome(r receipt, v checkout.TransferVersion) (checkout.TransferState, checkout.Crypto, error) {
-	nothing := checkout.Crypto{}
+func (w witness) outcome(r receipt, v treasury.TransferVersion) (treasury.TransferState, money.Crypto, error) {
+	nothing := money.Crypto{}
 	if v.Cancels {
-		return checkout.TransferStateCanceled, nothing, nil
+		return treasury.TransferStateCanceled, nothing, nil
 	}
 	if r.Status != 1 {
-		return checkout.TransferStateReverted, nothing, nil
+		return treasury.TransferStateReverted, nothing, nil
 	}
 	pays := v.Outputs[0]
-	if v.Currency() == checkout.ETH {
-		return checkout.TransferStateConfirmed, pays.Amount, nil
+	if v.Currency() == money.ETH {
+		return treasury.TransferStateConfirmed, pays.Amount, nil
 	}
 	token, ok := w.tokens[v.Currency()]
 	if !ok {
@@ -223,9 +225,9 @@ func (w witness) outcome(r receipt, v checkout.TransferVersion) (checkout.Transf
 		}
 	}
 	if received.Sign() == 0 {
-		return checkout.TransferStateReverted, nothing, nil
+		return treasury.TransferStateReverted, nothing, nil
 	}
-	return checkout.TransferStateConfirmed, checkout.NewCrypto(received, v.Currency()), nil
+	return treasury.TransferStateConfirmed, money.NewCrypto(received, v.Currency()), nil
 }
 
 // A tokenTransfer is a token's log of a transfer. Its amount is in the token's smallest unit.

@@ -11,26 +11,27 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/standin/chains"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // TestPayout_IsPaidOnce follows a payout of each currency from the plan to its final block.
 func TestPayout_IsPaidOnce(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
-	for nonce, currency := range []checkout.PayoutCurrency{checkout.ETH, checkout.USDC, checkout.USDT} {
+	for nonce, currency := range []money.PayoutCurrency{money.ETH, money.USDC, money.USDT} {
 		v := r.signed(c, currency, "20", uint64(nonce))
-		require.Equal(t, checkout.TransferSnapshot{State: checkout.TransferStateUnknown}, r.sees(c, checkout.TransferStateUnknown, v))
+		require.Equal(t, treasury.TransferSnapshot{State: treasury.TransferStateUnknown}, r.sees(c, treasury.TransferStateUnknown, v))
 		require.NoError(t, c.Send(t.Context(), v))
 		_ = c.Send(t.Context(), v) // the node refuses it the second time; that decides nothing
-		r.sees(c, checkout.TransferStatePending, v)
+		r.sees(c, treasury.TransferStatePending, v)
 		r.mine(1)
-		require.Zero(t, r.sees(c, checkout.TransferStateMined, v).Depth)
+		require.Zero(t, r.sees(c, treasury.TransferStateMined, v).Depth)
 		_ = c.Send(t.Context(), v) // mined: refused with other words
 		r.mine(1)
-		require.Equal(t, uint64(1), r.sees(c, checkout.TransferStateMined, v).Depth)
+		require.Equal(t, uint64(1), r.sees(c, treasury.TransferStateMined, v).Depth)
 		r.mine(1)
-		s := r.sees(c, checkout.TransferStateConfirmed, v)
+		s := r.sees(c, treasury.TransferStateConfirmed, v)
 		require.Equal(t, v.TxHash, s.TxHash)
 		require.Equal(t, uint64(2), s.Depth)
 		require.NotEmpty(t, s.BlockHash)
@@ -45,33 +46,33 @@ func TestPayout_IsPaidOnce(t *testing.T) {
 func TestLook_CountsConfirmationsWhenToldSo(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open(func(o *Options) { o.Confirmations = "5" })
-	v := r.signed(c, checkout.USDC, "20", 0)
+	v := r.signed(c, money.USDC, "20", 0)
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(4)
-	r.sees(c, checkout.TransferStateMined, v)
+	r.sees(c, treasury.TransferStateMined, v)
 	r.mine(1) // the fifth, with its own
-	require.Equal(t, uint64(4), r.sees(c, checkout.TransferStateConfirmed, v).Depth)
+	require.Equal(t, uint64(4), r.sees(c, treasury.TransferStateConfirmed, v).Depth)
 	one := r.open(func(o *Options) { o.Confirmations = "1" })
-	next := r.signed(one, checkout.USDC, "20", 1)
+	next := r.signed(one, money.USDC, "20", 1)
 	require.NoError(t, one.Send(t.Context(), next))
 	r.mine(1)
-	r.sees(one, checkout.TransferStateConfirmed, next)
+	r.sees(one, treasury.TransferStateConfirmed, next)
 	far := r.open(func(o *Options) { o.Confirmations = "1000" })
-	r.sees(far, checkout.TransferStateMined, v)
+	r.sees(far, treasury.TransferStateMined, v)
 }
 
 // TestLook_ADroppedTransactionIsUnknownAndSentAgain: the same bytes.
 func TestLook_ADroppedTransactionIsUnknownAndSentAgain(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
-	v := r.signed(c, checkout.USDT, "20", 0)
+	v := r.signed(c, money.USDT, "20", 0)
 	require.NoError(t, c.Send(t.Context(), v))
 	require.NoError(t, r.anvil.Drop(t.Context(), v.TxHash))
-	r.sees(c, checkout.TransferStateUnknown, v)
+	r.sees(c, treasury.TransferStateUnknown, v)
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(3)
-	r.sees(c, checkout.TransferStateConfirmed, v)
-	require.Equal(t, v.Outputs[0].Amount.String(), r.has(checkout.USDT, v.Outputs[0].Destination))
+	r.sees(c, treasury.TransferStateConfirmed, v)
+	require.Equal(t, v.Outputs[0].Amount.String(), r.has(money.USDT, v.Outputs[0].Destination))
 }
 
 // TestLook_ABaseFeeThatJumpsIsOvertaken: after a base fee x 20 the first version waits, and the next is
@@ -79,25 +80,25 @@ func TestLook_ADroppedTransactionIsUnknownAndSentAgain(t *testing.T) {
 func TestLook_ABaseFeeThatJumpsIsOvertaken(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
-	first := r.signed(c, checkout.USDC, "1000", 0)
+	first := r.signed(c, money.USDC, "1000", 0)
 	require.NoError(t, c.Send(t.Context(), first))
 	require.NoError(t, r.anvil.SetBaseFee(t.Context(), 20*gwei))
 	r.mine(1)
 	// anvil throws it out of its pool and refuses it; geth keeps it.
-	r.sees(c, checkout.TransferStateUnknown, first)
+	r.sees(c, treasury.TransferStateUnknown, first)
 	require.Error(t, c.Send(t.Context(), first))
 
 	second := r.bumped(c, first)
 	require.NotEqual(t, first.TxHash, second.TxHash)
 	require.NoError(t, c.Send(t.Context(), second))
-	r.sees(c, checkout.TransferStatePending, first, second)
+	r.sees(c, treasury.TransferStatePending, first, second)
 	r.mine(3)
-	s := r.sees(c, checkout.TransferStateConfirmed, first, second)
+	s := r.sees(c, treasury.TransferStateConfirmed, first, second)
 	require.Equal(t, second.TxHash, s.TxHash)
-	require.Equal(t, second.Outputs[0].Amount.String(), r.has(checkout.USDC, first.Outputs[0].Destination))
+	require.Equal(t, second.Outputs[0].Amount.String(), r.has(money.USDC, first.Outputs[0].Destination))
 	_ = c.Send(t.Context(), first)
 	r.mine(1)
-	require.Equal(t, second.Outputs[0].Amount.String(), r.has(checkout.USDC, first.Outputs[0].Destination), "never both")
+	require.Equal(t, second.Outputs[0].Amount.String(), r.has(money.USDC, first.Outputs[0].Destination), "never both")
 }
 
 // TestLook_AfterAReorganizationTheSameBytesArePaid: three blocks go, with the transfer in the first.
@@ -105,20 +106,20 @@ func TestLook_AfterAReorganizationTheSameBytesArePaid(t *testing.T) {
 	r := newRig(t, chains.Options{Epoch: 4}) // final is what is 8 blocks deep
 	r.mine(10)
 	c := r.open()
-	v := r.signed(c, checkout.USDC, "20", 0)
+	v := r.signed(c, money.USDC, "20", 0)
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(3)
-	before := r.sees(c, checkout.TransferStateMined, v)
+	before := r.sees(c, treasury.TransferStateMined, v)
 	require.Equal(t, uint64(2), before.Depth)
 	require.NoError(t, r.anvil.Reorg(t.Context(), 3))
-	require.Equal(t, checkout.TransferStateUnknown, r.sees(c, checkout.TransferStateUnknown, v).State)
-	require.Equal(t, "0.000000", r.has(checkout.USDC, v.Outputs[0].Destination))
+	require.Equal(t, treasury.TransferStateUnknown, r.sees(c, treasury.TransferStateUnknown, v).State)
+	require.Equal(t, "0.000000", r.has(money.USDC, v.Outputs[0].Destination))
 
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(9)
-	after := r.sees(c, checkout.TransferStateConfirmed, v)
+	after := r.sees(c, treasury.TransferStateConfirmed, v)
 	require.NotEqual(t, before.BlockHash, after.BlockHash)
-	require.Equal(t, v.Outputs[0].Amount.String(), r.has(checkout.USDC, v.Outputs[0].Destination))
+	require.Equal(t, v.Outputs[0].Amount.String(), r.has(money.USDC, v.Outputs[0].Destination))
 }
 
 // TestLook_DoesNotBelieveAReceiptAlone: a node shows a receipt of a block of the chain, as anvil did after
@@ -127,14 +128,14 @@ func TestLook_DoesNotBelieveAReceiptAlone(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	p := proxyTo(t, r.anvil.URL)
 	c := r.open(func(o *Options) { o.RPCURLs = []string{p.URL} })
-	paid := r.signed(c, checkout.USDC, "20", 0)
+	paid := r.signed(c, money.USDC, "20", 0)
 	require.NoError(t, c.Send(t.Context(), paid))
 	r.mine(5)
-	r.sees(c, checkout.TransferStateConfirmed, paid)
+	r.sees(c, treasury.TransferStateConfirmed, paid)
 	var truth json.RawMessage
 	require.NoError(t, r.anvil.Call(t.Context(), &truth, "eth_getTransactionReceipt", paid.TxHash))
 
-	v := r.signed(c, checkout.USDC, "20", 1)
+	v := r.signed(c, money.USDC, "20", 1)
 	var block receipt
 	require.NoError(t, json.Unmarshal(truth, &block))
 	height := `"` + hexutil.EncodeUint64(uint64(block.Height)) + `"`
@@ -150,16 +151,16 @@ func TestLook_DoesNotBelieveAReceiptAlone(t *testing.T) {
 		}
 	}
 	p.tell(shown(nil))
-	r.sees(c, checkout.TransferStateUnknown, v)
+	r.sees(c, treasury.TransferStateUnknown, v)
 	p.tell(shown(map[string]any{"transactions": []string{paid.TxHash, v.TxHash}})) // its block too
-	r.sees(c, checkout.TransferStateUnknown, v)
+	r.sees(c, treasury.TransferStateUnknown, v)
 
 	// Somebody else's transaction takes the nonce: then only the block and the state after it say so.
 	r.use(common.HexToAddress(r.payee()), 1)
 	r.mine(3)
-	r.sees(c, checkout.TransferStateDead, v)
+	r.sees(c, treasury.TransferStateDead, v)
 	p.tell(shown(nil))
-	r.sees(c, checkout.TransferStateDead, v)
+	r.sees(c, treasury.TransferStateDead, v)
 }
 
 // TestLook_EveryPartOfAReceiptMustFitTheChain: each case is a node that is wrong in one answer.
@@ -167,22 +168,22 @@ func TestLook_EveryPartOfAReceiptMustFitTheChain(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	p := proxyTo(t, r.anvil.URL)
 	c := r.open(func(o *Options) { o.RPCURLs = []string{p.URL} })
-	paid := r.signed(c, checkout.USDC, "20", 0)
+	paid := r.signed(c, money.USDC, "20", 0)
 	require.NoError(t, c.Send(t.Context(), paid))
 	r.mine(1)
 	height := r.height()
 	r.use(common.HexToAddress(r.payee()), 1) // another transaction has the nonce of dead
-	dead := r.signed(c, checkout.USDC, "20", 1)
+	dead := r.signed(c, money.USDC, "20", 1)
 	r.mine(1)
 	other := r.blockAt(height + 1)
-	waiting := r.signed(c, checkout.USDC, "20", 2)
+	waiting := r.signed(c, money.USDC, "20", 2)
 	r.mine(2)
-	r.sees(c, checkout.TransferStateConfirmed, paid)
-	r.sees(c, checkout.TransferStateDead, dead)
-	r.sees(c, checkout.TransferStateUnknown, waiting)
+	r.sees(c, treasury.TransferStateConfirmed, paid)
+	r.sees(c, treasury.TransferStateDead, dead)
+	r.sees(c, treasury.TransferStateUnknown, waiting)
 	var truth json.RawMessage
 	require.NoError(t, r.anvil.Call(t.Context(), &truth, "eth_getTransactionReceipt", paid.TxHash))
-	receiptOf := func(v checkout.TransferVersion, b block) lie {
+	receiptOf := func(v treasury.TransferVersion, b block) lie {
 		fields := map[string]any{"transactionHash": v.TxHash, "blockNumber": b.Number, "blockHash": b.Hash}
 		return onFirst("eth_getTransactionReceipt", v.TxHash, edited(truth, fields))
 	}
@@ -199,28 +200,28 @@ func TestLook_EveryPartOfAReceiptMustFitTheChain(t *testing.T) {
 	require.Equal(t, other.Hash, final.Hash)
 
 	p.tell(receiptOf(dead, other)) // the block is true, and the nonce after it, but it does not hold the transaction
-	r.sees(c, checkout.TransferStateDead, dead)
+	r.sees(c, treasury.TransferStateDead, dead)
 	p.tell(receiptOf(paid, block{Number: other.Number - 1, Hash: common.HexToHash("0xf0")})) // the block is of a fork
-	_, err := c.Look(t.Context(), []checkout.TransferVersion{paid})
+	_, err := c.Look(t.Context(), []treasury.TransferVersion{paid})
 	require.ErrorContains(t, err, "it has no receipt")
 	p.tell(receiptOf(paid, block{Number: other.Number + 100, Hash: other.Hash})) // the block is above the head
-	_, err = c.Look(t.Context(), []checkout.TransferVersion{paid})
+	_, err = c.Look(t.Context(), []treasury.TransferVersion{paid})
 	require.ErrorContains(t, err, "it has no receipt")
 
 	p.tell(nonceAfter(final, "0x0", honest)) // the final nonce is not above the transfer's
-	r.sees(c, checkout.TransferStateMined, paid)
+	r.sees(c, treasury.TransferStateMined, paid)
 	p.tell(nonceAfter(final, "0x9", honest)) // the final nonce is above that of the head
-	_, err = c.Look(t.Context(), []checkout.TransferVersion{waiting})
+	_, err = c.Look(t.Context(), []treasury.TransferVersion{waiting})
 	require.ErrorContains(t, err, "contradicts itself")
 
-	next := r.signed(c, checkout.USDC, "20", 2)
+	next := r.signed(c, money.USDC, "20", 2)
 	require.NoError(t, c.Send(t.Context(), next))
 	p.tell(honest)
 	r.mine(1)
 	head := r.height()
 	// The final nonce is above, but the transaction's block is not final.
 	p.tell(nonceAfter(r.blockAt(head-2), "0x9", nonceAfter(r.blockAt(head), "0x9", honest)))
-	r.sees(c, checkout.TransferStateMined, next)
+	r.sees(c, treasury.TransferStateMined, next)
 }
 
 func (r *rig) blockAt(height uint64) block {
@@ -236,7 +237,7 @@ func TestLook_ANodeWithoutTheReceiptProvesNothing(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	p := proxyTo(t, r.anvil.URL)
 	c := r.open(func(o *Options) { o.RPCURLs = []string{p.URL} })
-	v := r.signed(c, checkout.USDC, "20", 0)
+	v := r.signed(c, money.USDC, "20", 0)
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(40)
 	p.tell(func(method string, _ []json.RawMessage, _ json.RawMessage) any {
@@ -245,7 +246,7 @@ func TestLook_ANodeWithoutTheReceiptProvesNothing(t *testing.T) {
 		}
 		return nil
 	})
-	_, err := c.Look(t.Context(), []checkout.TransferVersion{v})
+	_, err := c.Look(t.Context(), []treasury.TransferVersion{v})
 	require.ErrorContains(t, err, "it has no receipt of "+v.TxHash)
 
 	final := r.height() - 2
@@ -258,7 +259,7 @@ func TestLook_ANodeWithoutTheReceiptProvesNothing(t *testing.T) {
 		}
 		return nil
 	})
-	_, err = c.Look(t.Context(), []checkout.TransferVersion{v})
+	_, err = c.Look(t.Context(), []treasury.TransferVersion{v})
 	require.ErrorContains(t, err, "the nonce is used up by an unknown transaction")
 }
 
@@ -280,36 +281,36 @@ func (r *rig) height() uint64 {
 func TestLook_SomebodyElseUsedTheKey(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
-	v := r.signed(c, checkout.USDC, "20", 0)
+	v := r.signed(c, money.USDC, "20", 0)
 	thief := common.HexToAddress("0x7417e50000000000000000000000000000000001")
 	hash := r.use(thief, 1_000_000_000_000_000_000)
 	standing, err := c.Snapshot(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, checkout.NumberSlot(0), standing.Using, "it waits in the pool, and is seen")
-	require.False(t, standing.Used(checkout.NumberSlot(0)))
+	require.Equal(t, treasury.NumberSlot(0), standing.Using, "it waits in the pool, and is seen")
+	require.False(t, standing.Used(treasury.NumberSlot(0)))
 	r.mine(1)
 	height := r.height()
 	require.Error(t, c.Send(t.Context(), v))
-	r.sees(c, checkout.TransferStateUnknown, v)
+	r.sees(c, treasury.TransferStateUnknown, v)
 	r.mine(2)
-	s := r.sees(c, checkout.TransferStateDead, v)
+	s := r.sees(c, treasury.TransferStateDead, v)
 	require.Equal(t, height, s.Height)
 	require.Empty(t, s.TxHash)
 	require.False(t, s.Received.Known())
 
 	standing, err = c.Snapshot(t.Context())
 	require.NoError(t, err)
-	require.True(t, standing.Used(checkout.NumberSlot(0)))
+	require.True(t, standing.Used(treasury.NumberSlot(0)))
 	require.Empty(t, standing.Using)
-	require.Equal(t, "1000000.000000", standing.Balances[checkout.USDC].String())
-	require.Equal(t, "1000000.000000", standing.Balances[checkout.USDT].String())
-	require.Equal(t, "98.99", standing.Balances[checkout.ETH].String()[:5])
+	require.Equal(t, "1000000.000000", standing.Balances[money.USDC].String())
+	require.Equal(t, "1000000.000000", standing.Balances[money.USDT].String())
+	require.Equal(t, "98.99", standing.Balances[money.ETH].String()[:5])
 	require.Equal(t, r.height(), standing.Height)
 	out, err := c.Outflows(t.Context(), 0, anyBlock)
 	require.NoError(t, err)
-	cost := checkout.MustCrypto("99", checkout.ETH).Sub(standing.Balances[checkout.ETH])
-	require.Equal(t, []checkout.Outflow{{TxHash: hash, Slot: checkout.NumberSlot(0), Destination: thief.Hex(),
-		Amount: checkout.MustCrypto("1.000000000000000000", checkout.ETH), Cost: cost, Height: height}}, out.All)
+	cost := money.MustCrypto("99", money.ETH).Sub(standing.Balances[money.ETH])
+	require.Equal(t, []treasury.Outflow{{TxHash: hash, Slot: treasury.NumberSlot(0), Destination: thief.Hex(),
+		Amount: money.MustCrypto("1.000000000000000000", money.ETH), Cost: cost, Height: height}}, out.All)
 	require.Equal(t, height+1, out.Next)
 }
 
@@ -317,13 +318,13 @@ func TestLook_SomebodyElseUsedTheKey(t *testing.T) {
 func TestLook_ARevertedTransferIsFinalOnlyAtFinality(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
-	v := r.signed(c, checkout.USDC, "20", 0)
+	v := r.signed(c, money.USDC, "20", 0)
 	r.invoke("USDC", r.market.USDC, "pause", true)
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(1)
-	r.sees(c, checkout.TransferStateMined, v)
+	r.sees(c, treasury.TransferStateMined, v)
 	r.mine(2)
-	s := r.sees(c, checkout.TransferStateReverted, v)
+	s := r.sees(c, treasury.TransferStateReverted, v)
 	require.Equal(t, v.TxHash, s.TxHash)
 	require.False(t, s.Received.Known())
 	require.NotEmpty(t, s.Cost)
@@ -334,23 +335,23 @@ func TestLook_ARevertedTransferIsFinalOnlyAtFinality(t *testing.T) {
 func TestLook_TheLogSaysWhatWasReceived(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
-	v := r.signed(c, checkout.USDT, "100", 0)
+	v := r.signed(c, money.USDT, "100", 0)
 	r.invoke("USDT", r.market.USDT, "mint", common.HexToAddress("0xfee"), big.NewInt(1))
 	r.invoke("USDT", r.market.USDT, "setParams", big.NewInt(100), big.NewInt(50_000000)) // 1 % to 0xfee
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(3)
-	s := r.sees(c, checkout.TransferStateConfirmed, v)
-	require.Equal(t, r.has(checkout.USDT, v.Outputs[0].Destination), s.Received.String())
+	s := r.sees(c, treasury.TransferStateConfirmed, v)
+	require.Equal(t, r.has(money.USDT, v.Outputs[0].Destination), s.Received.String())
 	require.NotEqual(t, v.Outputs[0].Amount, s.Received)
 
 	liar := r.deploy("Liar")
-	c.tokens[checkout.USDC] = liar
-	v, err := c.Sign(t.Context(), checkout.TransferPlan{Slot: checkout.NumberSlot(1), Terms: v.Terms,
-		Outputs: []checkout.TransferOutput{{Destination: r.payee(), Amount: checkout.MustCrypto("5", checkout.USDC)}}})
+	c.tokens[money.USDC] = liar
+	v, err := c.Sign(t.Context(), treasury.TransferPlan{Slot: treasury.NumberSlot(1), Terms: v.Terms,
+		Outputs: []treasury.TransferOutput{{Destination: r.payee(), Amount: money.MustCrypto("5", money.USDC)}}})
 	require.NoError(t, err)
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(3)
-	r.sees(c, checkout.TransferStateReverted, v)
+	r.sees(c, treasury.TransferStateReverted, v)
 }
 
 // TestLook_TwoNodesMustAgree: what is final for one only is not final.
@@ -358,37 +359,37 @@ func TestLook_TwoNodesMustAgree(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	p := proxyTo(t, r.anvil.URL)
 	c := r.open(func(o *Options) { o.RPCURLs = []string{r.anvil.URL, p.URL} })
-	v := r.signed(c, checkout.USDC, "20", 0)
+	v := r.signed(c, money.USDC, "20", 0)
 	require.NoError(t, c.Send(t.Context(), v))
 	require.NotZero(t, p.count("eth_sendRawTransaction"), "both get it")
 	r.mine(1)
 	height := r.height()
 	r.mine(2)
-	r.sees(c, checkout.TransferStateConfirmed, v)
+	r.sees(c, treasury.TransferStateConfirmed, v)
 
 	var old json.RawMessage
 	require.NoError(t, r.anvil.Call(t.Context(), &old, "eth_getBlockByNumber", hexutil.Uint64(height-1), false))
 	p.tell(onFirst("eth_getBlockByNumber", "finalized", old)) // its final block is older
-	r.sees(c, checkout.TransferStateMined, v)
+	r.sees(c, treasury.TransferStateMined, v)
 
 	p.tell(on("eth_getTransactionReceipt", with(map[string]any{"status": "0x0", "logs": []any{}}))) // it says reverted
-	_, err := c.Look(t.Context(), []checkout.TransferVersion{v})
+	_, err := c.Look(t.Context(), []treasury.TransferVersion{v})
 	require.ErrorIs(t, err, ErrWitnessesDisagree)
 
 	p.tell(always(nodeWords("out of order")))
-	_, err = c.Look(t.Context(), []checkout.TransferVersion{v})
+	_, err = c.Look(t.Context(), []treasury.TransferVersion{v})
 	require.ErrorContains(t, err, "node 2")
-	got, err := c.Check(t.Context(), checkout.USDC, r.payee())
+	got, err := c.Check(t.Context(), money.USDC, r.payee())
 	require.NoError(t, err, "one node is enough to look at an address")
 	require.Empty(t, got)
 }
 
 func TestTogether(t *testing.T) {
 	t.Parallel()
-	sight := func(state checkout.TransferState, depth uint64) checkout.TransferSnapshot {
-		return checkout.TransferSnapshot{State: state, Depth: depth}
+	sight := func(state treasury.TransferState, depth uint64) treasury.TransferSnapshot {
+		return treasury.TransferSnapshot{State: state, Depth: depth}
 	}
-	for _, test := range []struct{ a, b, want checkout.TransferSnapshot }{
+	for _, test := range []struct{ a, b, want treasury.TransferSnapshot }{
 		{sight("unknown", 0), sight("pending", 0), sight("pending", 0)},
 		{sight("unknown", 0), sight("mined", 3), sight("mined", 3)},
 		{sight("mined", 3), sight("mined", 2), sight("mined", 2)},
@@ -396,11 +397,11 @@ func TestTogether(t *testing.T) {
 		{sight("confirmed", 3), sight("unknown", 0), sight("unknown", 0)},
 		{sight("dead", 3), sight("pending", 0), sight("pending", 0)},
 		{sight("dead", 3), sight("dead", 2), sight("dead", 2)},
-		{sight("confirmed", 3), sight("dead", 3), checkout.TransferSnapshot{}},
+		{sight("confirmed", 3), sight("dead", 3), treasury.TransferSnapshot{}},
 	} {
-		for _, got := range []func() (checkout.TransferSnapshot, error){
-			func() (checkout.TransferSnapshot, error) { return together(test.a, test.b) },
-			func() (checkout.TransferSnapshot, error) { return together(test.b, test.a) },
+		for _, got := range []func() (treasury.TransferSnapshot, error){
+			func() (treasury.TransferSnapshot, error) { return together(test.a, test.b) },
+			func() (treasury.TransferSnapshot, error) { return together(test.b, test.a) },
 		} {
 			s, err := got()
 			require.Equal(t, test.want, s)

@@ -19,14 +19,15 @@ import (
 
 	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/deploy/standin/chains"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 func TestOpen_RefusesWrongSettings(t *testing.T) {
 	t.Parallel()
 	good := Options{
 		RPCURLs: []string{"http://127.0.0.1:1"}, ChainID: 1, Treasury: "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
-		Tokens:     map[checkout.PayoutCurrency]string{checkout.USDC: "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"},
+		Tokens:     map[money.PayoutCurrency]string{money.USDC: "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"},
 		MaxFeeGwei: 200, Confirmations: "finalized",
 	}
 	_, err := newChain(good)
@@ -39,9 +40,9 @@ func TestOpen_RefusesWrongSettings(t *testing.T) {
 		"the treasury's address must be 0x and 40 hexadecimal digits":   func(o *Options) { o.Treasury = "5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed" },
 		"the treasury's address has a checksum":                         func(o *Options) { o.Treasury = "0x5AAeb6053F3E94C9b9A09f33669435E7Ef1BeAed" },
 		"the treasury's address is below 0x10000":                       func(o *Options) { o.Treasury = "0x0000000000000000000000000000000000000000" },
-		"the address of the token USDT must be 0x":                      func(o *Options) { o.Tokens = map[checkout.PayoutCurrency]string{checkout.USDT: ""} },
-		"BTC is not a token of Ethereum":                                func(o *Options) { o.Tokens = map[checkout.PayoutCurrency]string{checkout.BTC: o.Treasury} },
-		"ETH is not a token of Ethereum":                                func(o *Options) { o.Tokens = map[checkout.PayoutCurrency]string{checkout.ETH: o.Treasury} },
+		"the address of the token USDT must be 0x":                      func(o *Options) { o.Tokens = map[money.PayoutCurrency]string{money.USDT: ""} },
+		"BTC is not a token of Ethereum":                                func(o *Options) { o.Tokens = map[money.PayoutCurrency]string{money.BTC: o.Treasury} },
+		"ETH is not a token of Ethereum":                                func(o *Options) { o.Tokens = map[money.PayoutCurrency]string{money.ETH: o.Treasury} },
 		"the highest price of gas must be above 0 gwei":                 func(o *Options) { o.MaxFeeGwei = 0 },
 		"the fee for a stuck transfer must be a decimal number of ETH":  func(o *Options) { o.StuckFee = "-1" },
 		`the number of confirmations must be "finalized" or a whole`:    func(o *Options) { o.Confirmations = "0" },
@@ -59,15 +60,15 @@ func TestOpen_RefusesWrongSettings(t *testing.T) {
 func TestOpen_ChecksTheNodeTheTokensAndTheKey(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	liar := r.deploy("Liar") // a token with 18 decimals
-	require.Equal(t, checkout.TreasuryAccount{Network: "ethereum", ChainID: "eip155:31337", Address: r.key.account.Hex()},
+	require.Equal(t, treasury.Account{Network: "ethereum", ChainID: "eip155:31337", Address: r.key.account.Hex()},
 		r.open().Account())
 	other, err := crypto.GenerateKey()
 	require.NoError(t, err)
 
 	for want, change := range map[string]func(*Options){
 		"node 1: its chain id is 31337, not 1":                    func(o *Options) { o.ChainID = 1 },
-		"the token at the address of USDC has 18 decimals, not 6": func(o *Options) { o.Tokens = map[checkout.PayoutCurrency]string{checkout.USDC: liar.Hex()} },
-		"at the address of USDT is no token":                      func(o *Options) { o.Tokens = map[checkout.PayoutCurrency]string{checkout.USDT: o.Treasury} },
+		"the token at the address of USDC has 18 decimals, not 6": func(o *Options) { o.Tokens = map[money.PayoutCurrency]string{money.USDC: liar.Hex()} },
+		"at the address of USDT is no token":                      func(o *Options) { o.Tokens = map[money.PayoutCurrency]string{money.USDT: o.Treasury} },
 		"the signer has no key for the treasury's address " + r.key.account.Hex(): func(o *Options) {
 			o.Signer = &Keystore{crypto.PubkeyToAddress(other.PublicKey), other}
 		},
@@ -89,7 +90,7 @@ func TestOpen_WaitsForANodeThatIsNotReady(t *testing.T) {
 	r.options.MaxHeadAge = time.Minute
 	r.mine(1) // a block of now
 	opened := r.open()
-	v := r.signed(opened, checkout.USDC, "100", 0)
+	v := r.signed(opened, money.USDC, "100", 0)
 
 	for want, l := range map[string]lie{
 		"it is syncing": on("eth_syncing", map[string]string{"currentBlock": "0x1", "highestBlock": "0x2"}),
@@ -102,11 +103,11 @@ func TestOpen_WaitsForANodeThatIsNotReady(t *testing.T) {
 		_, err := Open(t.Context(), r.options)
 		require.ErrorIs(t, err, jsonrpc.ErrNotReady)
 		require.ErrorContains(t, err, want)
-		_, err = opened.Look(t.Context(), []checkout.TransferVersion{v})
+		_, err = opened.Look(t.Context(), []treasury.TransferVersion{v})
 		require.ErrorContains(t, err, want)
-		_, err = opened.Check(t.Context(), checkout.USDC, r.payee())
+		_, err = opened.Check(t.Context(), money.USDC, r.payee())
 		require.ErrorContains(t, err, want)
-		_, err = opened.Plan(t.Context(), []checkout.TransferRequest{request(checkout.USDC, r.payee(), "100")}, nil)
+		_, err = opened.Plan(t.Context(), []treasury.TransferRequest{request(money.USDC, r.payee(), "100")}, nil)
 		require.ErrorContains(t, err, want)
 		_, err = opened.Snapshot(t.Context())
 		require.ErrorContains(t, err, want)

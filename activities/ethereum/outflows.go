@@ -13,6 +13,8 @@ import (
 
 	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 const (
@@ -21,40 +23,40 @@ const (
 	receiptsAtOnce = 50  // of one request: nodes refuse longer batches
 )
 
-// Outflows implements checkout.Chain. It has every transfer of the tokens out of the account, also one
+// Outflows implements treasury.Chain. It has every transfer of the tokens out of the account, also one
 // that another account made with an allowance. A transfer of nothing that another account made is none:
 // tokens let everybody do that. It has every transaction of the account that moved no token, as ETH; its
 // amount is 0 when it moved nothing, as a reverted one. A nonce that no transaction of the account used is
 // there without a hash: somebody used the key for something else. It looks at 500 blocks at most, of the
 // first node that is ready, and at fewer when the node refuses their logs.
-func (c *Chain) Outflows(ctx context.Context, first, last uint64) (_ checkout.Outflows, err error) {
+func (c *Chain) Outflows(ctx context.Context, first, last uint64) (_ treasury.Outflows, err error) {
 	defer checkout.Wrap(&err, "ethereum: outflows from block %d", first)
 	n, v, err := c.healthy(ctx)
 	if err != nil {
-		return checkout.Outflows{}, err
+		return treasury.Outflows{}, err
 	}
 	last = min(last, uint64(v.final.Number), first+blocksAtOnce-1)
 	if first > last {
-		return checkout.Outflows{Next: first}, nil
+		return treasury.Outflows{Next: first}, nil
 	}
 	s := search{Chain: c, node: n, sent: map[common.Hash]sentTransaction{}}
 	logs, last, err := s.logsIn(ctx, first, last)
 	if err != nil {
-		return checkout.Outflows{}, err
+		return treasury.Outflows{}, err
 	}
 	if last, err = s.sentIn(ctx, first, last); err != nil {
-		return checkout.Outflows{}, err
+		return treasury.Outflows{}, err
 	}
 	all, err := s.transactions(ctx, s.tokenOutflows(logs, last))
 	if err != nil {
-		return checkout.Outflows{}, err
+		return treasury.Outflows{}, err
 	}
 	all = append(all, s.unexplained...)
-	nonce := func(o checkout.Outflow) uint64 { n, _ := o.Slot.Number(); return n }
-	slices.SortStableFunc(all, func(a, b checkout.Outflow) int {
+	nonce := func(o treasury.Outflow) uint64 { n, _ := o.Slot.Number(); return n }
+	slices.SortStableFunc(all, func(a, b treasury.Outflow) int {
 		return cmp.Or(cmp.Compare(a.Height, b.Height), cmp.Compare(nonce(a), nonce(b)))
 	})
-	return checkout.Outflows{All: all, Next: last + 1}, nil
+	return treasury.Outflows{All: all, Next: last + 1}, nil
 }
 
 // A sentTransaction is a transaction of a block.
@@ -73,7 +75,7 @@ type search struct {
 
 	node        *jsonrpc.Node
 	sent        map[common.Hash]sentTransaction // the account's transactions
-	unexplained []checkout.Outflow
+	unexplained []treasury.Outflow
 	inFull      int // blocks that were read
 }
 
@@ -167,8 +169,8 @@ func (s *search) readBlock(ctx context.Context, height uint64, before nonceKnown
 	}
 	for nonce := before.nonce; nonce < after.nonce; nonce++ {
 		if !nonces[nonce] {
-			s.unexplained = append(s.unexplained, checkout.Outflow{
-				Slot: checkout.NumberSlot(nonce), Amount: ether(new(big.Int)), Height: height,
+			s.unexplained = append(s.unexplained, treasury.Outflow{
+				Slot: treasury.NumberSlot(nonce), Amount: ether(new(big.Int)), Height: height,
 			})
 		}
 	}
@@ -195,25 +197,25 @@ func (s *search) logsIn(ctx context.Context, first, last uint64) ([]logEntry, ui
 }
 
 // tokenOutflows returns what the logs up to the block last moved out of the account.
-func (s *search) tokenOutflows(logs []logEntry, last uint64) []checkout.Outflow {
-	var all []checkout.Outflow
+func (s *search) tokenOutflows(logs []logEntry, last uint64) []treasury.Outflow {
+	var all []treasury.Outflow
 	for _, entry := range logs {
 		t, ok := entry.transfer()
 		if !ok || t.from != s.treasury || t.amount.Sign() == 0 || uint64(entry.Height) > last {
 			continue
 		}
-		amount := checkout.NewCrypto(t.amount, s.currencyOf(entry.Contract))
-		o := checkout.Outflow{
+		amount := money.NewCrypto(t.amount, s.currencyOf(entry.Contract))
+		o := treasury.Outflow{
 			TxHash: entry.TxHash.Hex(), Destination: t.to.Hex(), Amount: amount, Height: uint64(entry.Height)}
 		if tx, ours := s.sent[entry.TxHash]; ours {
-			o.Slot = checkout.NumberSlot(uint64(tx.Nonce))
+			o.Slot = treasury.NumberSlot(uint64(tx.Nonce))
 		}
 		all = append(all, o)
 	}
 	return all
 }
 
-func (s *search) currencyOf(contract common.Address) checkout.PayoutCurrency {
+func (s *search) currencyOf(contract common.Address) money.PayoutCurrency {
 	for currency, token := range s.tokens {
 		if token == contract {
 			return currency
@@ -224,7 +226,7 @@ func (s *search) currencyOf(contract common.Address) checkout.PayoutCurrency {
 
 // transactions returns the tokens' outflows, and the account's transactions that moved ether or none of the
 // tokens. The first outflow of each of the account's transactions has its cost.
-func (s *search) transactions(ctx context.Context, tokens []checkout.Outflow) ([]checkout.Outflow, error) {
+func (s *search) transactions(ctx context.Context, tokens []treasury.Outflow) ([]treasury.Outflow, error) {
 	receipts, err := s.receipts(ctx)
 	if err != nil {
 		return nil, err
@@ -245,8 +247,8 @@ func (s *search) transactions(ctx context.Context, tokens []checkout.Outflow) ([
 		if movesTokens[hash] && value.Sign() == 0 {
 			continue
 		}
-		o := checkout.Outflow{
-			TxHash: hash.Hex(), Slot: checkout.NumberSlot(uint64(tx.Nonce)), Amount: ether(value), Height: uint64(tx.Height)}
+		o := treasury.Outflow{
+			TxHash: hash.Hex(), Slot: treasury.NumberSlot(uint64(tx.Nonce)), Amount: ether(value), Height: uint64(tx.Height)}
 		if r != nil && !movesTokens[hash] {
 			o.Cost = r.cost()
 		}

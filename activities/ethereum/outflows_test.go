@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/standin/chains"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // TestOutflows_AreAllThatLeavesTheAccount: payouts of each currency, what somebody took with an allowance,
@@ -23,13 +24,13 @@ func TestOutflows_AreAllThatLeavesTheAccount(t *testing.T) {
 	p := proxyTo(t, r.anvil.URL)
 	c := r.open(func(o *Options) { o.RPCURLs = []string{p.URL} })
 	from := r.height() + 1
-	var want []checkout.Outflow
-	for nonce, currency := range []checkout.PayoutCurrency{checkout.USDC, checkout.ETH, checkout.USDT} {
+	var want []treasury.Outflow
+	for nonce, currency := range []money.PayoutCurrency{money.USDC, money.ETH, money.USDT} {
 		v := r.signed(c, currency, "20", uint64(nonce))
 		require.NoError(t, c.Send(t.Context(), v))
 		r.mine(7)
-		want = append(want, checkout.Outflow{TxHash: v.TxHash, Slot: checkout.NumberSlot(uint64(nonce)),
-			Destination: v.Outputs[0].Destination, Amount: v.Outputs[0].Amount, Cost: r.sees(c, checkout.TransferStateConfirmed, v).Cost,
+		want = append(want, treasury.Outflow{TxHash: v.TxHash, Slot: treasury.NumberSlot(uint64(nonce)),
+			Destination: v.Outputs[0].Destination, Amount: v.Outputs[0].Amount, Cost: r.sees(c, treasury.TransferStateConfirmed, v).Cost,
 			Height: from + uint64(nonce)*7})
 	}
 	approve := encodeCall("approve(address,uint256)", r.anvil.Accounts[0], big.NewInt(5))
@@ -37,8 +38,8 @@ func TestOutflows_AreAllThatLeavesTheAccount(t *testing.T) {
 	hash, err := r.anvil.Send(t.Context(), chains.Transaction{From: r.key.account, To: &r.market.USDC, Data: approve})
 	require.NoError(t, err)
 	r.mine(1)
-	want = append(want, checkout.Outflow{TxHash: hash, Slot: checkout.NumberSlot(3), Destination: r.market.USDC.Hex(),
-		Amount: checkout.MustCrypto("0", checkout.ETH), Height: from + 21})
+	want = append(want, treasury.Outflow{TxHash: hash, Slot: treasury.NumberSlot(3), Destination: r.market.USDC.Hex(),
+		Amount: money.MustCrypto("0", money.ETH), Height: from + 21})
 	thief := common.HexToAddress("0x7417e50000000000000000000000000000000001")
 	r.invoke("USDC", r.market.USDC, "transferFrom", r.key.account, thief, big.NewInt(5))
 	r.mine(2)
@@ -50,14 +51,14 @@ func TestOutflows_AreAllThatLeavesTheAccount(t *testing.T) {
 	want[3].Cost = out.All[3].Cost
 	taken := out.All[4]
 	require.Equal(t, want, out.All[:4])
-	require.Equal(t, checkout.Outflow{TxHash: taken.TxHash, Destination: thief.Hex(), Amount: checkout.MustCrypto("0.000005", checkout.USDC),
+	require.Equal(t, treasury.Outflow{TxHash: taken.TxHash, Destination: thief.Hex(), Amount: money.MustCrypto("0.000005", money.USDC),
 		Height: from + 22}, taken)
 	require.Equal(t, from+23, out.Next)
 	read := p.count("eth_getBlockByNumber")
 
 	next, err := c.Outflows(t.Context(), out.Next, anyBlock)
 	require.NoError(t, err)
-	require.Equal(t, checkout.Outflows{Next: out.Next}, next, "nothing new is final")
+	require.Equal(t, treasury.Outflows{Next: out.Next}, next, "nothing new is final")
 	require.Less(t, read, 60)
 
 	// A node that forgot the old states is read block by block.
@@ -84,7 +85,7 @@ func TestOutflows_ATransferOfNothingByAnybodyIsNone(t *testing.T) {
 	out, err := c.Outflows(t.Context(), 0, anyBlock)
 	require.NoError(t, err)
 	require.Len(t, out.All, 1)
-	require.Equal(t, []any{hash, checkout.ETH, r.market.USDC.Hex(), "0.000000000000000000"},
+	require.Equal(t, []any{hash, money.ETH, r.market.USDC.Hex(), "0.000000000000000000"},
 		[]any{out.All[0].TxHash, out.All[0].Amount.Currency(), out.All[0].Destination, out.All[0].Amount.String()})
 }
 
@@ -110,7 +111,7 @@ func TestOutflows_AskForFewerBlocksWhenTheNodeRefusesTheirLogs(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	p := proxyTo(t, r.anvil.URL)
 	c := r.open(func(o *Options) { o.RPCURLs = []string{p.URL} })
-	v := r.signed(c, checkout.USDC, "20", 0)
+	v := r.signed(c, money.USDC, "20", 0)
 	require.NoError(t, c.Send(t.Context(), v))
 	poisoner := r.deploy("Poisoner")
 	for range 3 {
@@ -127,7 +128,7 @@ func TestOutflows_AskForFewerBlocksWhenTheNodeRefusesTheirLogs(t *testing.T) {
 		}
 		return nil
 	})))
-	var all []checkout.Outflow
+	var all []treasury.Outflow
 	for from := uint64(0); from <= final; {
 		out, err := c.Outflows(t.Context(), from, anyBlock)
 		require.NoError(t, err)
@@ -149,13 +150,13 @@ func TestOutflows_ComeInParts(t *testing.T) {
 	c := r.open(func(o *Options) { o.RPCURLs = []string{p.URL} })
 	from := r.height() + 1
 	r.mine(700)
-	v := r.signed(c, checkout.USDC, "20", 0)
+	v := r.signed(c, money.USDC, "20", 0)
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(3)
 
 	first, err := c.Outflows(t.Context(), from, anyBlock)
 	require.NoError(t, err)
-	require.Equal(t, checkout.Outflows{Next: from + 500}, first)
+	require.Equal(t, treasury.Outflows{Next: from + 500}, first)
 	second, err := c.Outflows(t.Context(), first.Next, anyBlock)
 	require.NoError(t, err)
 	require.Equal(t, from+701, second.Next)
@@ -164,7 +165,7 @@ func TestOutflows_ComeInParts(t *testing.T) {
 	p.tell(pruned)
 	slow, err := c.Outflows(t.Context(), from, anyBlock)
 	require.NoError(t, err)
-	require.Equal(t, checkout.Outflows{Next: from + 100}, slow, "every block is read, so they are fewer")
+	require.Equal(t, treasury.Outflows{Next: from + 100}, slow, "every block is read, so they are fewer")
 }
 
 // TestOutflows_ShowAnotherUseOfTheKey: somebody with the key signs an authorization, which uses a nonce up
@@ -172,7 +173,7 @@ func TestOutflows_ComeInParts(t *testing.T) {
 func TestOutflows_ShowAnotherUseOfTheKey(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
-	v := r.signed(c, checkout.USDC, "20", 0)
+	v := r.signed(c, money.USDC, "20", 0)
 	authorization, err := types.SignSetCode(r.key.key, types.SetCodeAuthorization{
 		ChainID: *uint256.NewInt(r.anvil.ChainID), Address: r.market.USDC, Nonce: 0})
 	require.NoError(t, err)
@@ -193,8 +194,8 @@ func TestOutflows_ShowAnotherUseOfTheKey(t *testing.T) {
 
 	out, err := c.Outflows(t.Context(), 0, anyBlock)
 	require.NoError(t, err)
-	require.Equal(t, []checkout.Outflow{{Slot: checkout.NumberSlot(0), Amount: checkout.MustCrypto("0", checkout.ETH), Height: height}}, out.All)
-	r.sees(c, checkout.TransferStateDead, v)
+	require.Equal(t, []treasury.Outflow{{Slot: treasury.NumberSlot(0), Amount: money.MustCrypto("0", money.ETH), Height: height}}, out.All)
+	r.sees(c, treasury.TransferStateDead, v)
 }
 
 // TestOutflows_ARevertedTransactionMovedNothing: the nonce is used up, the ether is there but for the fee.
@@ -202,21 +203,21 @@ func TestOutflows_ARevertedTransactionMovedNothing(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	refuser := r.deploy("Payee", uint8(1))
-	terms, err := decodeTerms(r.signed(c, checkout.ETH, "1", 0).Terms)
+	terms, err := decodeTerms(r.signed(c, money.ETH, "1", 0).Terms)
 	require.NoError(t, err)
 	terms.Estimate, terms.Gas = 100_000, 100_000
 	encoded, err := terms.encode()
 	require.NoError(t, err)
-	v, err := c.Sign(t.Context(), checkout.TransferPlan{Slot: checkout.NumberSlot(0), Terms: encoded,
-		Outputs: []checkout.TransferOutput{{Destination: refuser.Hex(), Amount: checkout.MustCrypto("1", checkout.ETH)}}})
+	v, err := c.Sign(t.Context(), treasury.TransferPlan{Slot: treasury.NumberSlot(0), Terms: encoded,
+		Outputs: []treasury.TransferOutput{{Destination: refuser.Hex(), Amount: money.MustCrypto("1", money.ETH)}}})
 	require.NoError(t, err)
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(3)
-	seen := r.sees(c, checkout.TransferStateReverted, v)
+	seen := r.sees(c, treasury.TransferStateReverted, v)
 	out, err := c.Outflows(t.Context(), 0, anyBlock)
 	require.NoError(t, err)
-	require.Equal(t, []checkout.Outflow{{TxHash: v.TxHash, Slot: v.Slot, Destination: refuser.Hex(),
-		Amount: checkout.MustCrypto("0", checkout.ETH), Cost: seen.Cost, Height: seen.Height}}, out.All)
+	require.Equal(t, []treasury.Outflow{{TxHash: v.TxHash, Slot: v.Slot, Destination: refuser.Hex(),
+		Amount: money.MustCrypto("0", money.ETH), Cost: seen.Cost, Height: seen.Height}}, out.All)
 	require.False(t, out.All[0].Moved())
 }
 

@@ -13,6 +13,8 @@ import (
 	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/workflows/address"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // Rules of the fee. Source: api/decisions/ethereum.md, "fee of an Ethereum payout".
@@ -73,75 +75,75 @@ func cost(gas uint64, price *big.Int) *big.Int {
 	return new(big.Int).Mul(new(big.Int).SetUint64(gas), price)
 }
 
-// Plan implements checkout.Chain. It also returns checkout.ErrFloatTooLow when the treasury has too
-// little of the currency or of ether, and checkout.ErrNotTransferable when a simulation of the
+// Plan implements treasury.Chain. It also returns treasury.ErrFloatTooLow when the treasury has too
+// little of the currency or of ether, and treasury.ErrNotTransferable when a simulation of the
 // transfer does not give the destination the whole amount.
 func (c *Chain) Plan(
-	ctx context.Context, payouts []checkout.TransferRequest, _ checkout.Slot,
-) (_ checkout.TransferPlan, err error) {
+	ctx context.Context, payouts []treasury.TransferRequest, _ treasury.Slot,
+) (_ treasury.TransferPlan, err error) {
 	if len(payouts) != 1 {
-		return checkout.TransferPlan{}, fmt.Errorf("ethereum: a transfer pays one payout, not %d", len(payouts))
+		return treasury.TransferPlan{}, fmt.Errorf("ethereum: a transfer pays one payout, not %d", len(payouts))
 	}
 	req := payouts[0]
 	defer checkout.Wrap(&err, "ethereum: plan %s", req.PayoutID)
 	to, err := address.Ethereum(req.Destination)
 	if err != nil {
-		return checkout.TransferPlan{}, fmt.Errorf("the destination %w", err)
+		return treasury.TransferPlan{}, fmt.Errorf("the destination %w", err)
 	}
 	if req.Gross.Sign() <= 0 {
-		return checkout.TransferPlan{}, fmt.Errorf("%q is not a positive amount", req.Gross)
+		return treasury.TransferPlan{}, fmt.Errorf("%q is not a positive amount", req.Gross)
 	}
 	if !req.FeeRate.Known() {
-		return checkout.TransferPlan{}, fmt.Errorf("there is no price of ETH in %s", req.Gross.Currency())
+		return treasury.TransferPlan{}, fmt.Errorf("there is no price of ETH in %s", req.Gross.Currency())
 	}
 	rate := req.FeeRate.Rat()
 	n, v, err := c.healthy(ctx)
 	if err != nil {
-		return checkout.TransferPlan{}, err
+		return treasury.TransferPlan{}, err
 	}
 
 	t, err := c.price(ctx, n, v, to, req.Gross)
 	if err != nil {
-		return checkout.TransferPlan{}, err
+		return treasury.TransferPlan{}, err
 	}
 	budget := part(req.Gross, largestBudget)
-	t.BudgetWei = checkout.FloorCrypto(budget.Quo(budget, rate), checkout.ETH).Units()
+	t.BudgetWei = money.FloorCrypto(budget.Quo(budget, rate), money.ETH).Units()
 	if t.BudgetWei.Cmp(c.stuckFee) < 0 {
 		t.BudgetWei = c.stuckFee
 	}
 
 	now := new(big.Int).Add(v.head.BaseFee.ToInt(), t.TipWei)
 	forGas := part(ether(cost(t.Estimate, now)), rate)
-	if fee := checkout.CeilCrypto(forGas, req.Gross.Currency()); fee.Coins().Cmp(part(req.Gross, largestFee)) > 0 {
-		return checkout.TransferPlan{}, fmt.Errorf("%w: the fee of %s is more than %s of %s %s", checkout.ErrTooSmall,
+	if fee := money.CeilCrypto(forGas, req.Gross.Currency()); fee.Coins().Cmp(part(req.Gross, largestFee)) > 0 {
+		return treasury.TransferPlan{}, fmt.Errorf("%w: the fee of %s is more than %s of %s %s", treasury.ErrTooSmall,
 			fee, largestFee.FloatString(2), req.Gross, req.Gross.Currency())
 	}
-	fee := checkout.CeilCrypto(forGas.Add(forGas, part(req.Burnt, rate)), req.Gross.Currency())
+	fee := money.CeilCrypto(forGas.Add(forGas, part(req.Burnt, rate)), req.Gross.Currency())
 	amount := req.Gross.Sub(fee)
 	if amount.Sign() <= 0 {
-		return checkout.TransferPlan{}, fmt.Errorf("%w: its reverted transfers cost %s ETH", checkout.ErrTooSmall, req.Burnt)
+		return treasury.TransferPlan{}, fmt.Errorf("%w: its reverted transfers cost %s ETH", treasury.ErrTooSmall, req.Burnt)
 	}
 
 	if err := c.rehearse(ctx, n, to, amount, t); err != nil {
-		return checkout.TransferPlan{}, err
+		return treasury.TransferPlan{}, err
 	}
 	encoded, err := t.encode()
 	if err != nil {
-		return checkout.TransferPlan{}, err
+		return treasury.TransferPlan{}, err
 	}
-	return checkout.TransferPlan{
-		Outputs: []checkout.TransferOutput{{PayoutID: req.PayoutID, Destination: req.Destination, Amount: amount, Fee: fee}},
+	return treasury.TransferPlan{
+		Outputs: []treasury.TransferOutput{{PayoutID: req.PayoutID, Destination: req.Destination, Amount: amount, Fee: fee}},
 		Fee:     fee, MaxCost: ether(t.maxCost()), Terms: encoded,
 	}, nil
 }
 
 // part returns a share of an amount, or what it costs at a rate, in whole coins.
-func part(of checkout.Crypto, share *big.Rat) *big.Rat { return new(big.Rat).Mul(of.Coins(), share) }
+func part(of money.Crypto, share *big.Rat) *big.Rat { return new(big.Rat).Mul(of.Coins(), share) }
 
-// price asks how much gas a transfer needs and what gas costs. It returns checkout.ErrFeeTooHigh when
+// price asks how much gas a transfer needs and what gas costs. It returns treasury.ErrFeeTooHigh when
 // gas costs more than the limit now. The cap is twice the base fee, and at most the limit.
 func (c *Chain) price(
-	ctx context.Context, n *jsonrpc.Node, v view, to common.Address, amount checkout.Crypto,
+	ctx context.Context, n *jsonrpc.Node, v view, to common.Address, amount money.Crypto,
 ) (terms, error) {
 	p, err := c.payload(to, amount)
 	if err != nil {
@@ -159,7 +161,7 @@ func (c *Chain) price(
 	}
 	now := new(big.Int).Add(v.head.BaseFee.ToInt(), tip.ToInt())
 	if now.Cmp(c.maxFee) > 0 {
-		return terms{}, fmt.Errorf("%w: gas costs %s, the limit is %s", checkout.ErrFeeTooHigh, inGwei(now), inGwei(c.maxFee))
+		return terms{}, fmt.Errorf("%w: gas costs %s, the limit is %s", treasury.ErrFeeTooHigh, inGwei(now), inGwei(c.maxFee))
 	}
 	limit := new(big.Int).Add(now, v.head.BaseFee.ToInt()) // 2 x base + tip
 	if limit.Cmp(c.maxFee) > 0 {

@@ -10,6 +10,8 @@ import (
 
 	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 func TestCheck_SaysWhyNothingMustBeSent(t *testing.T) {
@@ -21,37 +23,37 @@ func TestCheck_SaysWhyNothingMustBeSent(t *testing.T) {
 	r.invoke("USDT", r.market.USDT, "blacklist", blocked, true)
 
 	for _, test := range []struct {
-		currency    checkout.PayoutCurrency
+		currency    money.PayoutCurrency
 		destination string
 		want        checkout.PayoutFailure
 	}{
-		{checkout.ETH, r.payee(), ""},
-		{checkout.USDC, r.payee(), ""},
-		{checkout.USDT, r.payee(), ""},
-		{checkout.ETH, "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359", ""}, // no checksum
-		{checkout.USDC, "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359", ""},
-		{checkout.USDC, "0xFB6916095ca1df60bB79Ce92cE3Ea74c37c5d359", checkout.PayoutInvalidAddress}, // wrong checksum
-		{checkout.USDC, "fB6916095ca1df60bB79Ce92cE3Ea74c37c5d359", checkout.PayoutInvalidAddress},
-		{checkout.USDC, "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d3", checkout.PayoutInvalidAddress},
-		{checkout.USDC, "sandbox:ok", checkout.PayoutInvalidAddress},
-		{checkout.USDC, "", checkout.PayoutInvalidAddress},
-		{checkout.ETH, "0x0000000000000000000000000000000000000000", checkout.PayoutInvalidAddress},
-		{checkout.ETH, "0x0000000000000000000000000000000000000001", checkout.PayoutInvalidAddress}, // a contract of the machine
-		{checkout.ETH, r.market.USDT.Hex(), checkout.PayoutInvalidAddress},
-		{checkout.USDC, r.market.USDC.Hex(), checkout.PayoutInvalidAddress},
-		{checkout.USDC, r.market.USDT.Hex(), checkout.PayoutInvalidAddress},
-		{checkout.USDC, r.key.account.Hex(), checkout.PayoutInvalidAddress}, // the treasury itself
-		{checkout.USDC, blocked.Hex(), checkout.PayoutInvalidAddress},
-		{checkout.USDT, blocked.Hex(), checkout.PayoutInvalidAddress}, // USDT would send to it
-		{checkout.ETH, blocked.Hex(), ""},
-		{checkout.ETH, refuser.Hex(), checkout.PayoutInvalidAddress},
-		{checkout.USDC, refuser.Hex(), ""},
+		{money.ETH, r.payee(), ""},
+		{money.USDC, r.payee(), ""},
+		{money.USDT, r.payee(), ""},
+		{money.ETH, "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359", ""}, // no checksum
+		{money.USDC, "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359", ""},
+		{money.USDC, "0xFB6916095ca1df60bB79Ce92cE3Ea74c37c5d359", checkout.PayoutInvalidAddress}, // wrong checksum
+		{money.USDC, "fB6916095ca1df60bB79Ce92cE3Ea74c37c5d359", checkout.PayoutInvalidAddress},
+		{money.USDC, "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d3", checkout.PayoutInvalidAddress},
+		{money.USDC, "sandbox:ok", checkout.PayoutInvalidAddress},
+		{money.USDC, "", checkout.PayoutInvalidAddress},
+		{money.ETH, "0x0000000000000000000000000000000000000000", checkout.PayoutInvalidAddress},
+		{money.ETH, "0x0000000000000000000000000000000000000001", checkout.PayoutInvalidAddress}, // a contract of the machine
+		{money.ETH, r.market.USDT.Hex(), checkout.PayoutInvalidAddress},
+		{money.USDC, r.market.USDC.Hex(), checkout.PayoutInvalidAddress},
+		{money.USDC, r.market.USDT.Hex(), checkout.PayoutInvalidAddress},
+		{money.USDC, r.key.account.Hex(), checkout.PayoutInvalidAddress}, // the treasury itself
+		{money.USDC, blocked.Hex(), checkout.PayoutInvalidAddress},
+		{money.USDT, blocked.Hex(), checkout.PayoutInvalidAddress}, // USDT would send to it
+		{money.ETH, blocked.Hex(), ""},
+		{money.ETH, refuser.Hex(), checkout.PayoutInvalidAddress},
+		{money.USDC, refuser.Hex(), ""},
 	} {
 		got, err := c.Check(t.Context(), test.currency, test.destination)
 		require.NoError(t, err)
 		require.Equal(t, test.want, got, "%s to %s", test.currency, test.destination)
 	}
-	_, err := c.Check(t.Context(), checkout.BTC, r.payee())
+	_, err := c.Check(t.Context(), money.BTC, r.payee())
 	require.ErrorContains(t, err, "no token is configured for BTC")
 }
 
@@ -61,9 +63,9 @@ func TestPlan_SimulatesAsTheChainRunsIt(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	burner := r.deploy("Payee", uint8(3)).Hex()
-	_, err := c.Plan(t.Context(), []checkout.TransferRequest{request(checkout.ETH, burner, "1")}, nil)
-	require.ErrorIs(t, err, checkout.ErrNotTransferable)
-	_, err = c.Plan(t.Context(), []checkout.TransferRequest{request(checkout.USDC, burner, "100")}, nil)
+	_, err := c.Plan(t.Context(), []treasury.TransferRequest{request(money.ETH, burner, "1")}, nil)
+	require.ErrorIs(t, err, treasury.ErrNotTransferable)
+	_, err = c.Plan(t.Context(), []treasury.TransferRequest{request(money.USDC, burner, "100")}, nil)
 	require.NoError(t, err, "a token asks no payee")
 }
 
@@ -71,18 +73,18 @@ func TestPlan_SimulatesAsTheChainRunsIt(t *testing.T) {
 func TestPlan_ThePayoutPaysForGasThatWasBurnt(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
-	for currency, more := range map[checkout.PayoutCurrency]string{checkout.ETH: "0.01", checkout.USDC: "32"} {
+	for currency, more := range map[money.PayoutCurrency]string{money.ETH: "0.01", money.USDC: "32"} {
 		req := request(currency, r.payee(), "40")
-		before, err := c.Plan(t.Context(), []checkout.TransferRequest{req}, nil)
+		before, err := c.Plan(t.Context(), []treasury.TransferRequest{req}, nil)
 		require.NoError(t, err)
-		req.Burnt = checkout.MustCrypto("0.01", checkout.ETH)
-		after, err := c.Plan(t.Context(), []checkout.TransferRequest{req}, nil)
+		req.Burnt = money.MustCrypto("0.01", money.ETH)
+		after, err := c.Plan(t.Context(), []treasury.TransferRequest{req}, nil)
 		require.NoError(t, err)
-		require.Equal(t, checkout.MustCrypto(more, currency), after.Fee.Sub(before.Fee))
+		require.Equal(t, money.MustCrypto(more, currency), after.Fee.Sub(before.Fee))
 		require.Equal(t, req.Gross, after.Outputs[0].Amount.Add(after.Fee))
-		req.Burnt = checkout.MustCrypto("40", checkout.ETH)
-		_, err = c.Plan(t.Context(), []checkout.TransferRequest{req}, nil)
-		require.ErrorIs(t, err, checkout.ErrTooSmall)
+		req.Burnt = money.MustCrypto("40", money.ETH)
+		_, err = c.Plan(t.Context(), []treasury.TransferRequest{req}, nil)
+		require.ErrorIs(t, err, treasury.ErrTooSmall)
 	}
 }
 
@@ -92,30 +94,30 @@ func TestCheck_DoesNotBlameTheAddressForTheToken(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	for _, token := range []struct {
-		currency checkout.PayoutCurrency
+		currency money.PayoutCurrency
 		at       common.Address
-	}{{checkout.USDC, r.market.USDC}, {checkout.USDT, r.market.USDT}} {
+	}{{money.USDC, r.market.USDC}, {money.USDT, r.market.USDT}} {
 		name := string(token.currency)
 		r.invoke(name, token.at, "pause", true)
 		_, err := c.Check(t.Context(), token.currency, r.payee())
-		require.ErrorIs(t, err, checkout.ErrNotTransferable)
-		_, err = c.Plan(t.Context(), []checkout.TransferRequest{request(token.currency, r.payee(), "100")}, nil)
+		require.ErrorIs(t, err, treasury.ErrNotTransferable)
+		_, err = c.Plan(t.Context(), []treasury.TransferRequest{request(token.currency, r.payee(), "100")}, nil)
 		require.ErrorContains(t, err, "ethereum: plan po_1")
 		r.invoke(name, token.at, "pause", false)
 
 		r.invoke(name, token.at, "blacklist", r.key.account, true)
 		_, err = c.Check(t.Context(), token.currency, r.payee())
-		require.ErrorIs(t, err, checkout.ErrNotTransferable)
+		require.ErrorIs(t, err, treasury.ErrNotTransferable)
 		r.invoke(name, token.at, "blacklist", r.key.account, false)
 	}
 
 	poor := r.open(func(o *Options) { o.Treasury, o.Signer = "0x00000000000000000000000000000000000F00D5", nil })
-	for _, currency := range []checkout.PayoutCurrency{checkout.ETH, checkout.USDC, checkout.USDT} {
+	for _, currency := range []money.PayoutCurrency{money.ETH, money.USDC, money.USDT} {
 		got, err := poor.Check(t.Context(), currency, r.payee())
 		require.NoError(t, err)
 		require.Empty(t, got)
-		_, err = poor.Plan(t.Context(), []checkout.TransferRequest{request(currency, r.payee(), "100")}, nil)
-		require.ErrorIs(t, err, checkout.ErrFloatTooLow)
+		_, err = poor.Plan(t.Context(), []treasury.TransferRequest{request(currency, r.payee(), "100")}, nil)
+		require.ErrorIs(t, err, treasury.ErrFloatTooLow)
 	}
 }
 
@@ -124,20 +126,20 @@ func TestCheck_DoesNotBlameTheAddressForTheToken(t *testing.T) {
 func TestPlan_ThePayoutPaysTheExpectedFee(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
-	for _, currency := range []checkout.PayoutCurrency{checkout.ETH, checkout.USDC, checkout.USDT} {
+	for _, currency := range []money.PayoutCurrency{money.ETH, money.USDC, money.USDT} {
 		require.NoError(t, r.anvil.SetBaseFee(t.Context(), 3*gwei))
 		r.mine(1)
 		rate := decimal.NewFromInt(3200)
-		if currency == checkout.ETH {
+		if currency == money.ETH {
 			rate = decimal.NewFromInt(1)
 		}
-		plan, err := c.Plan(t.Context(), []checkout.TransferRequest{request(currency, r.payee(), "50.5")}, nil)
+		plan, err := c.Plan(t.Context(), []treasury.TransferRequest{request(currency, r.payee(), "50.5")}, nil)
 		require.NoError(t, err)
 		terms, err := decodeTerms(plan.Terms)
 		require.NoError(t, err)
 		require.Equal(t, big.NewInt(gwei), terms.TipWei) // what anvil suggests
 		require.Equal(t, big.NewInt(7*gwei), terms.CapWei, "2 x 3 + 1")
-		if currency == checkout.ETH {
+		if currency == money.ETH {
 			require.Equal(t, uint64(21000), terms.Estimate)
 		} else {
 			require.Greater(t, terms.Estimate, uint64(40000), "it was asked for, not assumed")
@@ -156,7 +158,7 @@ func TestPlan_RefusesWhatCostsTooMuch(t *testing.T) {
 	require.NoError(t, r.anvil.SetBaseFee(t.Context(), 20*gwei))
 	r.mine(1) // the head's base fee is 20 gwei; a plan pays 21 with the tip
 	plan := func(c *Chain, gross string) (terms, error) {
-		p, err := c.Plan(t.Context(), []checkout.TransferRequest{request(checkout.USDC, r.payee(), gross)}, nil)
+		p, err := c.Plan(t.Context(), []treasury.TransferRequest{request(money.USDC, r.payee(), gross)}, nil)
 		if err != nil {
 			return terms{}, err
 		}
@@ -165,25 +167,25 @@ func TestPlan_RefusesWhatCostsTooMuch(t *testing.T) {
 	// Some 50,000 gas at 21 gwei are 0.00105 ETH, 3.36 USDC: that is 5 % of 67 USDC.
 	c := r.open()
 	_, err := plan(c, "40")
-	require.ErrorIs(t, err, checkout.ErrTooSmall)
+	require.ErrorIs(t, err, treasury.ErrTooSmall)
 	_, err = plan(c, "0.000001")
-	require.ErrorIs(t, err, checkout.ErrTooSmall, "dust")
+	require.ErrorIs(t, err, treasury.ErrTooSmall, "dust")
 	_, err = plan(c, "100")
 	require.NoError(t, err)
 
 	_, err = plan(r.open(func(o *Options) { o.MaxFeeGwei = 20 }), "100")
-	require.ErrorIs(t, err, checkout.ErrFeeTooHigh)
+	require.ErrorIs(t, err, treasury.ErrFeeTooHigh)
 	require.ErrorContains(t, err, ", the limit is 20.000000000 gwei", "in the unit of the setting")
 	got, err := plan(r.open(func(o *Options) { o.MaxFeeGwei = 30 }), "100")
 	require.NoError(t, err)
 	require.Equal(t, big.NewInt(30*gwei), got.CapWei, "the limit, not 41")
 
-	for want, req := range map[string]checkout.TransferRequest{
-		"is not a positive amount": request(checkout.USDC, r.payee(), "0"),
-		"the destination":          request(checkout.USDC, "nowhere", "10"),
-		"there is no price of ETH": {PayoutID: "po_1", Destination: r.payee(), Gross: checkout.MustCrypto("10", checkout.USDT)},
+	for want, req := range map[string]treasury.TransferRequest{
+		"is not a positive amount": request(money.USDC, r.payee(), "0"),
+		"the destination":          request(money.USDC, "nowhere", "10"),
+		"there is no price of ETH": {PayoutID: "po_1", Destination: r.payee(), Gross: money.MustCrypto("10", money.USDT)},
 	} {
-		_, err := c.Plan(t.Context(), []checkout.TransferRequest{req}, nil)
+		_, err := c.Plan(t.Context(), []treasury.TransferRequest{req}, nil)
 		require.ErrorContains(t, err, want)
 	}
 }
@@ -193,11 +195,11 @@ func TestPlan_RefusesATokenThatTakesAFee(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	r.invoke("USDT", r.market.USDT, "setParams", big.NewInt(10), big.NewInt(50_000000)) // 0.1 %
-	_, err := c.Plan(t.Context(), []checkout.TransferRequest{request(checkout.USDT, r.payee(), "100")}, nil)
-	require.ErrorIs(t, err, checkout.ErrNotTransferable)
+	_, err := c.Plan(t.Context(), []treasury.TransferRequest{request(money.USDT, r.payee(), "100")}, nil)
+	require.ErrorIs(t, err, treasury.ErrNotTransferable)
 	require.ErrorContains(t, err, "the destination would receive 9")
 	r.invoke("USDT", r.market.USDT, "setParams", big.NewInt(10), big.NewInt(0)) // at most nothing
-	_, err = c.Plan(t.Context(), []checkout.TransferRequest{request(checkout.USDT, r.payee(), "100")}, nil)
+	_, err = c.Plan(t.Context(), []treasury.TransferRequest{request(money.USDT, r.payee(), "100")}, nil)
 	require.NoError(t, err)
 }
 
@@ -207,18 +209,18 @@ func TestPlan_RefusesATokenThatOnlySaysNo(t *testing.T) {
 	liar := r.deploy("Liar")
 	r.invoke("Liar", liar, "mint", r.key.account, big.NewInt(1_000_000_000))
 	c := r.open()
-	c.tokens[checkout.USDC] = liar
-	_, err := c.Plan(t.Context(), []checkout.TransferRequest{request(checkout.USDC, r.payee(), "100")}, nil)
-	require.ErrorIs(t, err, checkout.ErrNotTransferable)
-	_, err = c.Check(t.Context(), checkout.USDC, r.payee())
-	require.ErrorIs(t, err, checkout.ErrNotTransferable)
+	c.tokens[money.USDC] = liar
+	_, err := c.Plan(t.Context(), []treasury.TransferRequest{request(money.USDC, r.payee(), "100")}, nil)
+	require.ErrorIs(t, err, treasury.ErrNotTransferable)
+	_, err = c.Check(t.Context(), money.USDC, r.payee())
+	require.ErrorIs(t, err, treasury.ErrNotTransferable)
 }
 
 func TestPlan_NeedsEtherForTheFee(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	require.NoError(t, r.anvil.SetBalance(t.Context(), r.key.account, big.NewInt(1000)))
-	_, err := r.open().Plan(t.Context(), []checkout.TransferRequest{request(checkout.USDC, r.payee(), "100")}, nil)
-	require.ErrorIs(t, err, checkout.ErrFloatTooLow)
+	_, err := r.open().Plan(t.Context(), []treasury.TransferRequest{request(money.USDC, r.payee(), "100")}, nil)
+	require.ErrorIs(t, err, treasury.ErrFloatTooLow)
 	require.ErrorContains(t, err, "it has 0.000000000000001000 ETH")
 }
 
@@ -243,7 +245,7 @@ func TestRaise(t *testing.T) {
 		terms := terms{Estimate: 10, Gas: 12, TipWei: big.NewInt(test.tip), CapWei: big.NewInt(test.limit), BudgetWei: big.NewInt(test.budget)}
 		err := terms.raise(big.NewInt(test.base), big.NewInt(test.most))
 		if test.wantCap == 0 {
-			require.ErrorIs(t, err, checkout.ErrFeeTooHigh, name)
+			require.ErrorIs(t, err, treasury.ErrFeeTooHigh, name)
 			continue
 		}
 		require.NoError(t, err, name)
@@ -258,7 +260,7 @@ func TestBump_HasABudget(t *testing.T) {
 	require.NoError(t, r.anvil.SetBaseFee(t.Context(), gwei))
 	r.mine(1)
 	small := r.open(func(o *Options) { o.StuckFee = "0" })
-	v := r.signed(small, checkout.USDC, "10", 0) // 1 USDC is 0.0003125 ETH: 5 or 6 gwei for each gas
+	v := r.signed(small, money.USDC, "10", 0) // 1 USDC is 0.0003125 ETH: 5 or 6 gwei for each gas
 	same, err := small.Bump(t.Context(), v)
 	require.NoError(t, err)
 	require.Equal(t, v.Outputs, same.Outputs)
@@ -267,16 +269,16 @@ func TestBump_HasABudget(t *testing.T) {
 	require.NoError(t, r.anvil.SetBaseFee(t.Context(), 20*gwei))
 	r.mine(1)
 	_, err = small.Bump(t.Context(), v)
-	require.ErrorIs(t, err, checkout.ErrFeeTooHigh)
+	require.ErrorIs(t, err, treasury.ErrFeeTooHigh)
 
 	stuck := r.open() // 0.005 ETH however small it is
 	v, err = stuck.Sign(t.Context(), v.TransferPlan)
 	require.NoError(t, err)
 	_, err = stuck.Bump(t.Context(), v)
-	require.ErrorIs(t, err, checkout.ErrFeeTooHigh, "the budget is the plan's")
+	require.ErrorIs(t, err, treasury.ErrFeeTooHigh, "the budget is the plan's")
 
 	other := v
-	other.Outputs[0].Amount = checkout.MustCrypto("1", checkout.USDC)
+	other.Outputs[0].Amount = money.MustCrypto("1", money.USDC)
 	_, err = small.Bump(t.Context(), other)
 	require.ErrorContains(t, err, "its signed bytes do something else than its plan")
 	other.Raw = []byte("x")

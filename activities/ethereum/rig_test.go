@@ -19,7 +19,8 @@ import (
 
 	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/deploy/standin/chains"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 const (
@@ -50,7 +51,7 @@ func newRig(t *testing.T, o chains.Options) *rig {
 	r := &rig{T: t, anvil: anvil, market: market, key: &Keystore{crypto.PubkeyToAddress(secret.PublicKey), secret}}
 	r.options = Options{
 		RPCURLs: []string{anvil.URL}, ChainID: anvil.ChainID, Treasury: r.key.account.Hex(),
-		Tokens: map[checkout.PayoutCurrency]string{checkout.USDC: market.USDC.Hex(), checkout.USDT: market.USDT.Hex()},
+		Tokens: map[money.PayoutCurrency]string{money.USDC: market.USDC.Hex(), money.USDT: market.USDT.Hex()},
 		Signer: r.key, MaxFeeGwei: 200, Confirmations: "finalized", MaxHeadAge: 24 * time.Hour,
 	}
 	r.fund(r.key.account)
@@ -108,29 +109,29 @@ func (r *rig) payee() string {
 }
 
 // request asks for a payout; the price of 1 ETH is 3,200.
-func request(currency checkout.PayoutCurrency, to, gross string) checkout.TransferRequest {
-	rate := checkout.MustRate("3200")
-	if currency == checkout.ETH {
-		rate = checkout.MustRate("1")
+func request(currency money.PayoutCurrency, to, gross string) treasury.TransferRequest {
+	rate := money.MustRate("3200")
+	if currency == money.ETH {
+		rate = money.MustRate("1")
 	}
-	return checkout.TransferRequest{
-		PayoutID: "po_1", Destination: to, Gross: checkout.MustCrypto(gross, currency), FeeRate: rate,
+	return treasury.TransferRequest{
+		PayoutID: "po_1", Destination: to, Gross: money.MustCrypto(gross, currency), FeeRate: rate,
 	}
 }
 
 // signed plans and signs a payout.
-func (r *rig) signed(c *Chain, currency checkout.PayoutCurrency, gross string, nonce uint64) checkout.TransferVersion {
+func (r *rig) signed(c *Chain, currency money.PayoutCurrency, gross string, nonce uint64) treasury.TransferVersion {
 	r.Helper()
-	plan, err := c.Plan(r.Context(), []checkout.TransferRequest{request(currency, r.payee(), gross)}, nil)
+	plan, err := c.Plan(r.Context(), []treasury.TransferRequest{request(currency, r.payee(), gross)}, nil)
 	require.NoError(r, err)
-	plan.Slot = checkout.NumberSlot(nonce)
+	plan.Slot = treasury.NumberSlot(nonce)
 	v, err := c.Sign(r.Context(), plan)
 	require.NoError(r, err)
 	return v
 }
 
 // bumped signs the next version.
-func (r *rig) bumped(c *Chain, last checkout.TransferVersion) checkout.TransferVersion {
+func (r *rig) bumped(c *Chain, last treasury.TransferVersion) treasury.TransferVersion {
 	r.Helper()
 	plan, err := c.Bump(r.Context(), last)
 	require.NoError(r, err)
@@ -140,7 +141,7 @@ func (r *rig) bumped(c *Chain, last checkout.TransferVersion) checkout.TransferV
 }
 
 // sees requires that the transfer is in a state.
-func (r *rig) sees(c *Chain, want checkout.TransferState, versions ...checkout.TransferVersion) checkout.TransferSnapshot {
+func (r *rig) sees(c *Chain, want treasury.TransferState, versions ...treasury.TransferVersion) treasury.TransferSnapshot {
 	r.Helper()
 	got, err := c.Look(r.Context(), versions)
 	require.NoError(r, err)
@@ -149,7 +150,7 @@ func (r *rig) sees(c *Chain, want checkout.TransferState, versions ...checkout.T
 }
 
 // has returns what an account has, as a decimal.
-func (r *rig) has(currency checkout.PayoutCurrency, account string) string {
+func (r *rig) has(currency money.PayoutCurrency, account string) string {
 	r.Helper()
 	reader := &Chain{treasury: common.HexToAddress(account), tokens: r.market.Tokens()}
 	n, err := jsonrpc.Dial("reader", r.anvil.URL, jsonrpc.Options{})

@@ -11,13 +11,13 @@ import (
 
 	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/workflows/address"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/treasury"
 )
 
 // errNoOracle: the answer is not that of isSanctioned.
 var errNoOracle = errors.New("the sanctions oracle gives no answer")
 
-// Sanctioned implements checkout.Chain. It asks the oracle at the latest block of a node that is ready.
+// Sanctioned implements treasury.Chain. It asks the oracle at the latest block of a node that is ready.
 // Check refuses a destination that is no address.
 func (c *Chain) Sanctioned(ctx context.Context, destination string) (bool, error) {
 	to, err := address.Ethereum(destination)
@@ -30,7 +30,7 @@ func (c *Chain) Sanctioned(ctx context.Context, destination string) (bool, error
 	}
 	yes, err := c.askOracle(ctx, n, to)
 	if err != nil && !errors.Is(err, jsonrpc.ErrNotReady) {
-		err = fmt.Errorf("%w: %w", checkout.ErrNotTransferable, err)
+		err = fmt.Errorf("%w: %w", treasury.ErrNotTransferable, err)
 	}
 	if err != nil {
 		return false, fmt.Errorf("ethereum: sanctions: %w", err)

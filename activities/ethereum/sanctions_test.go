@@ -10,6 +10,8 @@ import (
 	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 func TestSanctioned_AsksTheOracle(t *testing.T) {
@@ -29,7 +31,7 @@ func TestSanctioned_AsksTheOracle(t *testing.T) {
 	require.False(t, asks(c, clean))
 	require.False(t, asks(c, "0x1"), "Check refuses it")
 	require.False(t, asks(without, listed), "no oracle is configured")
-	refused, err := c.Check(t.Context(), checkout.USDC, oracle.Hex())
+	refused, err := c.Check(t.Context(), money.USDC, oracle.Hex())
 	require.NoError(t, err)
 	require.Equal(t, checkout.PayoutInvalidAddress, refused, "it keeps what it gets")
 
@@ -39,7 +41,7 @@ func TestSanctioned_AsksTheOracle(t *testing.T) {
 	} {
 		p.tell(on("eth_call", answer))
 		_, err := c.Sanctioned(t.Context(), clean)
-		require.ErrorIs(t, err, checkout.ErrNotTransferable, name)
+		require.ErrorIs(t, err, treasury.ErrNotTransferable, name)
 	}
 	p.tell(on("eth_syncing", true))
 	_, err = c.Sanctioned(t.Context(), clean)
@@ -47,7 +49,7 @@ func TestSanctioned_AsksTheOracle(t *testing.T) {
 	p.tell(always(nil))
 	r.invoke("SanctionsOracle", oracle, "silence", true)
 	_, err = c.Sanctioned(t.Context(), listed)
-	require.ErrorIs(t, err, checkout.ErrNotTransferable)
+	require.ErrorIs(t, err, treasury.ErrNotTransferable)
 }
 
 func TestOpen_RefusesAnAddressWithoutAnOracle(t *testing.T) {

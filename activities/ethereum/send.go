@@ -7,12 +7,12 @@ import (
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/treasury"
 )
 
-// Send implements checkout.Chain. It gives the bytes to every node. It succeeds when one takes them.
+// Send implements treasury.Chain. It gives the bytes to every node. It succeeds when one takes them.
 // A node also refuses bytes that it has or that are mined, each with words of its own.
-func (c *Chain) Send(ctx context.Context, v checkout.TransferVersion) error {
+func (c *Chain) Send(ctx context.Context, v treasury.TransferVersion) error {
 	var faults []error
 	for _, n := range c.nodes {
 		var hash string

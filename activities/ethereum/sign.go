@@ -11,6 +11,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/treasury"
 )
 
 // A Signer has keys of accounts. Its methods may be called from several goroutines.
@@ -22,30 +23,30 @@ type Signer interface {
 	Sign(ctx context.Context, account common.Address, tx *types.DynamicFeeTx) ([]byte, error)
 }
 
-// Sign implements checkout.Chain. It asks no node.
-func (c *Chain) Sign(ctx context.Context, plan checkout.TransferPlan) (_ checkout.TransferVersion, err error) {
+// Sign implements treasury.Chain. It asks no node.
+func (c *Chain) Sign(ctx context.Context, plan treasury.TransferPlan) (_ treasury.TransferVersion, err error) {
 	defer checkout.Wrap(&err, "ethereum: sign with %s", plan.Slot.Name())
 	if c.signer == nil {
-		return checkout.TransferVersion{}, errors.New("this process has no signer")
+		return treasury.TransferVersion{}, errors.New("this process has no signer")
 	}
 	tx, err := c.transaction(plan)
 	if err != nil {
-		return checkout.TransferVersion{}, err
+		return treasury.TransferVersion{}, err
 	}
 
 	raw, err := c.signer.Sign(ctx, c.treasury, tx)
 	if err != nil {
-		return checkout.TransferVersion{}, fmt.Errorf("signer: %w", err)
+		return treasury.TransferVersion{}, fmt.Errorf("signer: %w", err)
 	}
 	hash, err := c.checkSigned(raw, tx)
 	if err != nil {
-		return checkout.TransferVersion{}, fmt.Errorf("signer: %w", err)
+		return treasury.TransferVersion{}, fmt.Errorf("signer: %w", err)
 	}
-	return checkout.TransferVersion{TransferPlan: plan, TxHash: hash.Hex(), Raw: raw}, nil
+	return treasury.TransferVersion{TransferPlan: plan, TxHash: hash.Hex(), Raw: raw}, nil
 }
 
 // nonceOf returns the nonce that a slot is.
-func nonceOf(s checkout.Slot) (uint64, error) {
+func nonceOf(s treasury.Slot) (uint64, error) {
 	nonce, ok := s.Number()
 	if !ok {
 		return 0, fmt.Errorf("%s is no nonce", s.Name())
@@ -54,7 +55,7 @@ func nonceOf(s checkout.Slot) (uint64, error) {
 }
 
 // transaction returns the unsigned transaction of a plan.
-func (c *Chain) transaction(plan checkout.TransferPlan) (*types.DynamicFeeTx, error) {
+func (c *Chain) transaction(plan treasury.TransferPlan) (*types.DynamicFeeTx, error) {
 	nonce, err := nonceOf(plan.Slot)
 	if err != nil {
 		return nil, err
@@ -69,7 +70,7 @@ func (c *Chain) transaction(plan checkout.TransferPlan) (*types.DynamicFeeTx, er
 	}
 	if t.CapWei.Cmp(c.maxFee) > 0 {
 		return nil, fmt.Errorf("%w: the plan's cap is %s, the limit is %s",
-			checkout.ErrFeeTooHigh, inGwei(t.CapWei), inGwei(c.maxFee))
+			treasury.ErrFeeTooHigh, inGwei(t.CapWei), inGwei(c.maxFee))
 	}
 	return &types.DynamicFeeTx{
 		ChainID: new(big.Int).SetUint64(c.chainID), Nonce: nonce, GasTipCap: t.TipWei, GasFeeCap: t.CapWei,

@@ -15,14 +15,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/standin/chains"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // planned is a plan of 10 USDC that no node was asked for.
-var planned = checkout.TransferPlan{
-	Slot: checkout.NumberSlot(7),
-	Outputs: []checkout.TransferOutput{{
-		Destination: "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359", Amount: checkout.MustCrypto("10.000000", checkout.USDC)}},
+var planned = treasury.TransferPlan{
+	Slot: treasury.NumberSlot(7),
+	Outputs: []treasury.TransferOutput{{
+		Destination: "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359", Amount: money.MustCrypto("10.000000", money.USDC)}},
 	Terms: json.RawMessage(`{"gas_estimate": 50000, "gas": 60000, "tip_wei": "1", "cap_wei": "5", "budget_wei": "1000000"}`),
 }
 
@@ -34,7 +35,7 @@ func offline(t *testing.T, s func(*Keystore) Signer) *Chain {
 	key := &Keystore{crypto.PubkeyToAddress(secret.PublicKey), secret}
 	c, err := newChain(Options{
 		RPCURLs: []string{"http://127.0.0.1:1"}, ChainID: 1, Treasury: key.account.Hex(), Signer: s(key),
-		Tokens:     map[checkout.PayoutCurrency]string{checkout.USDC: "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"},
+		Tokens:     map[money.PayoutCurrency]string{money.USDC: "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"},
 		MaxFeeGwei: 200, Confirmations: "finalized",
 	})
 	require.NoError(t, err)
@@ -146,24 +147,24 @@ func TestSign_EndsWhenTheSignerRefuses(t *testing.T) {
 func TestSign_RefusesAPlanThatIsNotOne(t *testing.T) {
 	t.Parallel()
 	c := offline(t, func(k *Keystore) Signer { return k })
-	for want, change := range map[string]func(*checkout.TransferPlan){
-		"the destination has a checksum": func(p *checkout.TransferPlan) {
+	for want, change := range map[string]func(*treasury.TransferPlan){
+		"the destination has a checksum": func(p *treasury.TransferPlan) {
 			p.Outputs[0].Destination = "0xFB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"
 		},
-		`"0.000000" is not a positive amount`:   func(p *checkout.TransferPlan) { p.Outputs[0].Amount = checkout.MustCrypto("0", checkout.USDC) },
-		`"-10.000000" is not a positive amount`: func(p *checkout.TransferPlan) { p.Outputs[0].Amount = p.Outputs[0].Amount.Neg() },
-		`"" is not a positive amount`:           func(p *checkout.TransferPlan) { p.Outputs[0].Amount = checkout.Crypto{} },
-		"no token is configured for USDT":       func(p *checkout.TransferPlan) { p.Outputs[0].Amount = checkout.MustCrypto("10", checkout.USDT) },
-		"slot a:0, b:1 is no nonce":             func(p *checkout.TransferPlan) { p.Slot = checkout.Slot{"a:0", "b:1"} },
-		"a transfer has one output, not 0":      func(p *checkout.TransferPlan) { p.Outputs = nil },
-		"terms of the plan":                     func(p *checkout.TransferPlan) { p.Terms = json.RawMessage(`{"gas": 1}`) },
-		"the network's fee is above the limit": func(p *checkout.TransferPlan) {
+		`"0.000000" is not a positive amount`:   func(p *treasury.TransferPlan) { p.Outputs[0].Amount = money.MustCrypto("0", money.USDC) },
+		`"-10.000000" is not a positive amount`: func(p *treasury.TransferPlan) { p.Outputs[0].Amount = p.Outputs[0].Amount.Neg() },
+		`"" is not a positive amount`:           func(p *treasury.TransferPlan) { p.Outputs[0].Amount = money.Crypto{} },
+		"no token is configured for USDT":       func(p *treasury.TransferPlan) { p.Outputs[0].Amount = money.MustCrypto("10", money.USDT) },
+		"slot a:0, b:1 is no nonce":             func(p *treasury.TransferPlan) { p.Slot = treasury.Slot{"a:0", "b:1"} },
+		"a transfer has one output, not 0":      func(p *treasury.TransferPlan) { p.Outputs = nil },
+		"terms of the plan":                     func(p *treasury.TransferPlan) { p.Terms = json.RawMessage(`{"gas": 1}`) },
+		"the network's fee is above the limit": func(p *treasury.TransferPlan) {
 			p.Terms = json.RawMessage(`{"gas_estimate": 1, "gas": 1, "tip_wei": "1", "cap_wei": "200000000001", "budget_wei": "1"}`)
 		},
-		"not those of an Ethereum transfer": func(p *checkout.TransferPlan) {
+		"not those of an Ethereum transfer": func(p *treasury.TransferPlan) {
 			p.Terms = json.RawMessage(`{"gas_estimate": 1, "gas": 1, "tip_wei": "6", "cap_wei": "5", "budget_wei": "1"}`)
 		},
-		"terms of the plan: unexpected end of JSON i": func(p *checkout.TransferPlan) { p.Terms = nil },
+		"terms of the plan: unexpected end of JSON i": func(p *treasury.TransferPlan) { p.Terms = nil },
 	} {
 		p := planned
 		p.Outputs = slices.Clone(p.Outputs)
@@ -182,10 +183,10 @@ func TestRemoteSigner_SignsOverJSONRPC(t *testing.T) {
 	require.NoError(t, err)
 	r.fund(account)
 	c := r.open(func(o *Options) { o.Treasury, o.Signer = account.Hex(), remote })
-	v := r.signed(c, checkout.USDC, "100", 0)
+	v := r.signed(c, money.USDC, "100", 0)
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(3)
-	r.sees(c, checkout.TransferStateConfirmed, v)
+	r.sees(c, treasury.TransferStateConfirmed, v)
 
 	p.tell(on("eth_signTransaction", edit(func(truth json.RawMessage) any {
 		return map[string]any{"raw": truth, "tx": map[string]any{}} // as geth answers

@@ -16,47 +16,49 @@ import (
 
 	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
-// Snapshot implements checkout.Chain. The nonces between the final one and the next one are in use. Of two nodes the
+// Snapshot implements treasury.Chain. The nonces between the final one and the next one are in use. Of two nodes the
 // higher next nonce counts, because either may know a transaction that the other does not, and the lower final one.
 // Balances are the first node's; those of the final block must be the same on both, else it returns
 // ErrWitnessesDisagree.
-func (c *Chain) Snapshot(ctx context.Context) (_ checkout.AccountSnapshot, err error) {
+func (c *Chain) Snapshot(ctx context.Context) (_ treasury.AccountSnapshot, err error) {
 	defer checkout.Wrap(&err, "ethereum: snapshot")
 	views, err := c.views(ctx)
 	if err != nil {
-		return checkout.AccountSnapshot{}, err
+		return treasury.AccountSnapshot{}, err
 	}
 	final := slices.MinFunc(views, func(a, b view) int { return cmp.Compare(a.final.Number, b.final.Number) }).final
-	s := checkout.AccountSnapshot{Height: uint64(views[0].head.Number), FinalHeight: uint64(final.Number)}
+	s := treasury.AccountSnapshot{Height: uint64(views[0].head.Number), FinalHeight: uint64(final.Number)}
 	used := uint64(0) // nonces, at the final block
 	for i, n := range c.nodes {
 		var waiting, latest, atFinal hexutil.Uint64
 		err := n.Ask(ctx, c.nonceAt("pending", &waiting), c.nonceAt(views[i].head.at(), &latest),
 			c.nonceAt(final.at(), &atFinal))
 		if err != nil {
-			return checkout.AccountSnapshot{}, err
+			return treasury.AccountSnapshot{}, err
 		}
 		balances, err := c.balances(ctx, n, final.at())
 		if err != nil {
-			return checkout.AccountSnapshot{}, err
+			return treasury.AccountSnapshot{}, err
 		}
-		if i > 0 && (uint64(atFinal) != used || !maps.EqualFunc(balances, s.FinalBalances, checkout.Crypto.Is)) {
-			return checkout.AccountSnapshot{}, fmt.Errorf("%w: about the account at block %d",
+		if i > 0 && (uint64(atFinal) != used || !maps.EqualFunc(balances, s.FinalBalances, money.Crypto.Is)) {
+			return treasury.AccountSnapshot{}, fmt.Errorf("%w: about the account at block %d",
 				ErrWitnessesDisagree, s.FinalHeight)
 		}
 		pooled, err := c.afterPooled(ctx, n)
 		if err != nil {
-			return checkout.AccountSnapshot{}, err
+			return treasury.AccountSnapshot{}, err
 		}
 		s.Next = max(s.Next, uint64(waiting), uint64(latest), pooled)
 		used, s.FinalBalances = uint64(atFinal), balances
 	}
 	for nonce := used; nonce < s.Next; nonce++ {
-		s.Using = append(s.Using, checkout.NumberSlot(nonce)...)
+		s.Using = append(s.Using, treasury.NumberSlot(nonce)...)
 	}
-	s.Used = func(slot checkout.Slot) bool {
+	s.Used = func(slot treasury.Slot) bool {
 		nonce, ok := slot.Number()
 		return ok && nonce < used
 	}
@@ -65,9 +67,9 @@ func (c *Chain) Snapshot(ctx context.Context) (_ checkout.AccountSnapshot, err e
 }
 
 // balances returns what the account has at a block.
-func (c *Chain) balances(ctx context.Context, n *jsonrpc.Node, at any) (all checkout.Purse, err error) {
-	all = checkout.Purse{}
-	for _, currency := range slices.AppendSeq([]checkout.PayoutCurrency{checkout.ETH}, maps.Keys(c.tokens)) {
+func (c *Chain) balances(ctx context.Context, n *jsonrpc.Node, at any) (all money.Purse, err error) {
+	all = money.Purse{}
+	for _, currency := range slices.AppendSeq([]money.PayoutCurrency{money.ETH}, maps.Keys(c.tokens)) {
 		all[currency], err = c.balance(ctx, n, currency, at)
 		if err != nil {
 			return nil, err

@@ -8,7 +8,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
 
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // wordSize is the size of a value in a contract's input and output, in bytes.
@@ -62,8 +62,8 @@ type payload struct {
 }
 
 // payload returns the payload of a transfer.
-func (c *Chain) payload(to common.Address, amount checkout.Crypto) (payload, error) {
-	if amount.Currency() == checkout.ETH {
+func (c *Chain) payload(to common.Address, amount money.Crypto) (payload, error) {
+	if amount.Currency() == money.ETH {
 		return payload{to, amount.Units(), nil}, nil
 	}
 	token, ok := c.tokens[amount.Currency()]
@@ -74,4 +74,4 @@ func (c *Chain) payload(to common.Address, amount checkout.Crypto) (payload, err
 }
 
 // ether returns an amount of wei.
-func ether(wei *big.Int) checkout.Crypto { return checkout.NewCrypto(wei, checkout.ETH) }
+func ether(wei *big.Int) money.Crypto { return money.NewCrypto(wei, money.ETH) }

@@ -10,53 +10,53 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/treasury"
 )
 
-// VersionOf implements checkout.Chain. What the gas was estimated at follows from the gas. The budget is
+// VersionOf implements treasury.Chain. What the gas was estimated at follows from the gas. The budget is
 // what the version could cost: the budget of the plan is not in the transaction.
-func (c *Chain) VersionOf(ctx context.Context, all []checkout.Outflow) (checkout.TransferVersion, error) {
+func (c *Chain) VersionOf(ctx context.Context, all []treasury.Outflow) (treasury.TransferVersion, error) {
 	o := all[0]
 	if len(all) > 1 {
-		return checkout.TransferVersion{}, fmt.Errorf("ethereum: transaction %s: %w", o.TxHash, checkout.ErrNotSigned)
+		return treasury.TransferVersion{}, fmt.Errorf("ethereum: transaction %s: %w", o.TxHash, treasury.ErrNotSigned)
 	}
 	v, err := c.signed(ctx, o)
 	if err != nil {
-		return checkout.TransferVersion{}, fmt.Errorf("ethereum: transaction %s: %w", o.TxHash, err)
+		return treasury.TransferVersion{}, fmt.Errorf("ethereum: transaction %s: %w", o.TxHash, err)
 	}
 	return v, nil
 }
 
-func (c *Chain) signed(ctx context.Context, o checkout.Outflow) (checkout.TransferVersion, error) {
-	plan := checkout.TransferPlan{
-		Slot: o.Slot, Outputs: []checkout.TransferOutput{{Destination: o.Destination, Amount: o.Amount}}}
+func (c *Chain) signed(ctx context.Context, o treasury.Outflow) (treasury.TransferVersion, error) {
+	plan := treasury.TransferPlan{
+		Slot: o.Slot, Outputs: []treasury.TransferOutput{{Destination: o.Destination, Amount: o.Amount}}}
 	p, err := c.payloadOf(plan)
 	nonce, isNonce := o.Slot.Number()
 	if err != nil || !isNonce {
-		return checkout.TransferVersion{}, errors.Join(checkout.ErrNotSigned, err)
+		return treasury.TransferVersion{}, errors.Join(treasury.ErrNotSigned, err)
 	}
 	n, _, err := c.healthy(ctx)
 	if err != nil {
-		return checkout.TransferVersion{}, err
+		return treasury.TransferVersion{}, err
 	}
 	var answer json.RawMessage
 	if err := n.Call(ctx, &answer, "eth_getTransactionByHash", common.HexToHash(o.TxHash)); err != nil {
-		return checkout.TransferVersion{}, err
+		return treasury.TransferVersion{}, err
 	}
 	tx := new(types.Transaction)
 	if err := tx.UnmarshalJSON(answer); err != nil {
-		return checkout.TransferVersion{}, fmt.Errorf("%s does not show it", n.Name)
+		return treasury.TransferVersion{}, fmt.Errorf("%s does not show it", n.Name)
 	}
 	raw, err := tx.MarshalBinary()
 	if err != nil {
-		return checkout.TransferVersion{}, err
+		return treasury.TransferVersion{}, err
 	}
 	hash, err := c.checkSigned(raw, &types.DynamicFeeTx{
 		ChainID: new(big.Int).SetUint64(c.chainID), Nonce: nonce, GasTipCap: tx.GasTipCap(),
 		GasFeeCap: tx.GasFeeCap(), Gas: tx.Gas(), To: &p.to, Value: p.value, Data: p.data,
 	})
 	if err != nil || hash != common.HexToHash(o.TxHash) {
-		return checkout.TransferVersion{}, checkout.ErrNotSigned
+		return treasury.TransferVersion{}, treasury.ErrNotSigned
 	}
 
 	t := terms{Gas: tx.Gas(), Estimate: tx.Gas() - 1 - (tx.Gas()-1)/5, TipWei: tx.GasTipCap(), CapWei: tx.GasFeeCap()}
@@ -64,7 +64,7 @@ func (c *Chain) signed(ctx context.Context, o checkout.Outflow) (checkout.Transf
 	plan.MaxCost = ether(t.maxCost())
 	plan.Outputs[0].Fee = plan.MaxCost
 	if plan.Terms, err = t.encode(); err != nil {
-		return checkout.TransferVersion{}, err
+		return treasury.TransferVersion{}, err
 	}
-	return checkout.TransferVersion{TransferPlan: plan, TxHash: hash.Hex(), Raw: raw}, nil
+	return treasury.TransferVersion{TransferPlan: plan, TxHash: hash.Hex(), Raw: raw}, nil
 }

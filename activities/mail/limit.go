@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // allowance is how many mails of a kind are sent. One that is too many waits, and is given up after a day as any mail
@@ -26,30 +26,30 @@ type allowance struct {
 }
 
 // testReceipt is the kind of a receipt of test mode.
-const testReceipt checkout.MailKind = "test_receipt"
+const testReceipt merchant.MailKind = "test_receipt"
 
 // notices are mails to a merchant's own people about what others do in their name.
 var notices = allowance{pair: aDay(20, 100), person: aDay(50, 200), merchant: aDay(500, 5_000)}
 
 // allowances has every kind of mail.
-var allowances = map[checkout.MailKind]allowance{
+var allowances = map[merchant.MailKind]allowance{
 	// Anyone may ask for a code for anyone. One mail each half hour is as often as a code runs out: a stranger who asks
 	// all day long floods no mailbox, and the person always has a valid code.
-	checkout.MailPasswordReset: {pair: aDay(3, 48), person: aDay(12, 96), merchant: aDay(200, 5_000)},
+	merchant.MailPasswordReset: {pair: aDay(3, 48), person: aDay(12, 96), merchant: aDay(200, 5_000)},
 	// The only mails to people who did not ask for one.
-	checkout.MailInvitation: {pair: aDay(3, 3), person: aDay(10, 10), merchant: aDay(50, 50)},
+	merchant.MailInvitation: {pair: aDay(3, 3), person: aDay(10, 10), merchant: aDay(50, 50)},
 
-	checkout.MailAccountChanged: notices,
-	checkout.MailOwnersChanged:  notices,
-	checkout.MailLiveKey:        notices,
-	checkout.MailAddressAsked:   notices,
-	checkout.MailAddressStopped: notices,
-	checkout.MailAddressChanged: notices,
+	merchant.MailAccountChanged: notices,
+	merchant.MailOwnersChanged:  notices,
+	merchant.MailLiveKey:        notices,
+	merchant.MailAddressAsked:   notices,
+	merchant.MailAddressStopped: notices,
+	merchant.MailAddressChanged: notices,
 
-	checkout.MailEndpointFailing: {pair: aDay(10, 20), person: aDay(50, 100), merchant: aDay(200, 1_000), drops: true},
-	checkout.MailEndpointHeld:    {pair: aDay(10, 20), person: aDay(50, 100), merchant: aDay(200, 1_000), drops: true},
+	merchant.MailEndpointFailing: {pair: aDay(10, 20), person: aDay(50, 100), merchant: aDay(200, 1_000), drops: true},
+	merchant.MailEndpointHeld:    {pair: aDay(10, 20), person: aDay(50, 100), merchant: aDay(200, 1_000), drops: true},
 
-	checkout.MailReceipt: {pair: aDay(20, 50), person: aDay(50, 100), merchant: aDay(10_000, 1_000_000)},
+	merchant.MailReceipt: {pair: aDay(20, 50), person: aDay(50, 100), merchant: aDay(10_000, 1_000_000)},
 	testReceipt:          {pair: aDay(10, 20), person: aDay(20, 50), merchant: aDay(50, 100), drops: true},
 }
 
@@ -65,7 +65,7 @@ var heldBack, _ = otel.Meter("example.com/checkout/activities/mail").Int64Counte
 	metric.WithUnit("{mail}"), metric.WithDescription("Mails that were too many: each time that one waits or is dropped."))
 
 // tooMany counts a mail and reports whether it is too many. Then it waits or is dropped, and that is logged.
-func (o *Outbox) tooMany(ctx context.Context, m checkout.Mail, kind checkout.MailKind) (bool, error) {
+func (o *Outbox) tooMany(ctx context.Context, m merchant.Mail, kind merchant.MailKind) (bool, error) {
 	if m.Attempts > 1 { // counted before the first one
 		return false, nil
 	}

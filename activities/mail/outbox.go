@@ -12,6 +12,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // Outbox sends the mails of all merchants.
@@ -80,7 +81,7 @@ func (o *Outbox) sendAll(ctx context.Context) error {
 	return nil
 }
 
-func (o *Outbox) send(ctx context.Context, m checkout.Mail) error {
+func (o *Outbox) send(ctx context.Context, m merchant.Mail) error {
 	message, err := o.prepare(ctx, &m)
 	if errors.Is(err, checkout.ErrNotFound) { // the person was removed or has joined, or the customer was erased
 		return o.Store.MailFailed(ctx, m.ID, 0)
@@ -105,9 +106,9 @@ func (o *Outbox) send(ctx context.Context, m checkout.Mail) error {
 }
 
 // prepare writes a mail, unless there are too many: then it returns nil. It notes in m to whom a receipt goes.
-func (o *Outbox) prepare(ctx context.Context, m *checkout.Mail) (*Message, error) {
+func (o *Outbox) prepare(ctx context.Context, m *merchant.Mail) (*Message, error) {
 	kind, write := m.Kind, o.write
-	if m.Kind == checkout.MailReceipt {
+	if m.Kind == merchant.MailReceipt {
 		session, brand, err := o.receipt(ctx, m)
 		if err != nil {
 			return nil, err
@@ -115,7 +116,7 @@ func (o *Outbox) prepare(ctx context.Context, m *checkout.Mail) (*Message, error
 		if !session.Mode.Live() {
 			kind = testReceipt
 		}
-		write = func(_ context.Context, m checkout.Mail) (*Message, error) {
+		write = func(_ context.Context, m merchant.Mail) (*Message, error) {
 			subject, text := o.Receipt(session, brand, m.Detail)
 			return &Message{To: m.To, Subject: subject, Text: text}, nil
 		}
@@ -128,16 +129,16 @@ func (o *Outbox) prepare(ctx context.Context, m *checkout.Mail) (*Message, error
 
 // codes store the hashes of the codes in mails. A code is made when its mail is written, so that nothing but its hash
 // is stored.
-var codes = map[checkout.MailKind]func(*storage.Store, context.Context, string, []byte) error{
-	checkout.MailPasswordReset: (*storage.Store).KeepReset,
-	checkout.MailInvitation:    (*storage.Store).KeepInvitation,
+var codes = map[merchant.MailKind]func(*storage.Store, context.Context, string, []byte) error{
+	merchant.MailPasswordReset: (*storage.Store).KeepReset,
+	merchant.MailInvitation:    (*storage.Store).KeepInvitation,
 }
 
 // write makes the text of a mail to a member.
-func (o *Outbox) write(ctx context.Context, m checkout.Mail) (*Message, error) {
+func (o *Outbox) write(ctx context.Context, m merchant.Mail) (*Message, error) {
 	code := ""
 	if keep := codes[m.Kind]; keep != nil {
-		token, hash := checkout.NewToken()
+		token, hash := merchant.NewToken()
 		if err := keep(o.Store, ctx, m.MemberID, hash); err != nil {
 			return nil, err
 		}
@@ -148,7 +149,7 @@ func (o *Outbox) write(ctx context.Context, m checkout.Mail) (*Message, error) {
 }
 
 // receipt returns the session of a receipt, and notes its merchant and customer in m.
-func (o *Outbox) receipt(ctx context.Context, m *checkout.Mail) (checkout.Session, account.Brand, error) {
+func (o *Outbox) receipt(ctx context.Context, m *merchant.Mail) (checkout.Session, account.Brand, error) {
 	session, brand, err := o.Store.CustomerSession(ctx, m.SessionID)
 	if err != nil {
 		return session, brand, err

@@ -20,6 +20,7 @@ import (
 	"example.com/checkout/storage/account"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // office is an outbox with its own PostgreSQL and mail server, and one person.
@@ -28,7 +29,7 @@ type office struct {
 	Outbox
 	storagetest.Database
 	box    *mailbox.Mailbox
-	member checkout.Member
+	member merchant.Member
 }
 
 // newOffice returns the world of a test. The test runs beside others.
@@ -44,13 +45,13 @@ func newOffice(t *testing.T) *office {
 	server, err := NewSMTP("smtp://"+o.box.Address, "checkout@service.example")
 	require.NoError(t, err)
 	o.Outbox = Outbox{Store: store, Send: server.Send, DashboardURL: "https://dashboard.example"}
-	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Café\r\nBcc: eve@evil.example", Plan: "standard",
-		PaymentAttempts: checkout.DefaultPaymentAttempts}
+	m := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Café\r\nBcc: eve@evil.example", Plan: "standard",
+		PaymentAttempts: merchant.DefaultPaymentAttempts}
 	require.NoError(t, store.CreateMerchant(t.Context(), m, checkout.ModeTest, nil))
-	o.member = checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: m.ID, Email: "ann@shop.example", Role: checkout.RoleOwner}
+	o.member = merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: m.ID, Email: "ann@shop.example", Role: merchant.RoleOwner}
 	token, err := store.Invite(t.Context(), o.member, "test")
 	require.NoError(t, err)
-	_, err = store.AcceptInvitation(t.Context(), checkout.HashToken(token), "hash", "")
+	_, err = store.AcceptInvitation(t.Context(), merchant.HashToken(token), "hash", "")
 	require.NoError(t, err)
 	return o
 }
@@ -87,8 +88,8 @@ func TestOutbox_SendsTheCodeOfANewPassword(t *testing.T) {
 	require.Equal(t, "ann@shop.example", mails[0].To)
 	link := regexp.MustCompile(`https://dashboard\.example/password/reset#(\S+)`).FindStringSubmatch(mails[0].Text)
 	require.Contains(t, mails[0].Text, "enter this code:\r\n"+link[1])
-	require.NoError(t, o.Store.ResetPassword(t.Context(), checkout.HashToken(link[1]), "new", "192.0.2.1"))
-	require.ErrorIs(t, o.Store.ResetPassword(t.Context(), checkout.HashToken(link[1]), "newer", ""), checkout.ErrNotFound)
+	require.NoError(t, o.Store.ResetPassword(t.Context(), merchant.HashToken(link[1]), "new", "192.0.2.1"))
+	require.ErrorIs(t, o.Store.ResetPassword(t.Context(), merchant.HashToken(link[1]), "newer", ""), checkout.ErrNotFound)
 	require.NoError(t, o.sendDue(t.Context()))
 	last := o.box.Mails("")[1]
 	require.Equal(t, "Your account was changed", last.Subject)
@@ -97,11 +98,11 @@ func TestOutbox_SendsTheCodeOfANewPassword(t *testing.T) {
 
 func TestOutbox_ACodeRunsOutAndIsStoredAsAHash(t *testing.T) {
 	o := newOffice(t)
-	_, hash := checkout.NewToken()
+	_, hash := merchant.NewToken()
 	require.NoError(t, o.Store.KeepReset(t.Context(), o.member.ID, hash))
 	o.exec(`UPDATE password_reset SET expires_at = expires_at - interval '30 minutes'`)
 	require.ErrorIs(t, o.Store.ResetPassword(t.Context(), hash, "new", ""), checkout.ErrNotFound)
-	_, newer := checkout.NewToken()
+	_, newer := merchant.NewToken()
 	require.NoError(t, o.Store.KeepReset(t.Context(), o.member.ID, newer))
 	o.exec(`UPDATE member SET removed_at = now()`)
 	require.ErrorIs(t, o.Store.ResetPassword(t.Context(), newer, "new", ""), checkout.ErrNotFound)
@@ -220,11 +221,11 @@ func TestOutbox_SeveralProcessesSendEachMailOnce(t *testing.T) {
 
 func TestText_EveryKindHasOneAndNothingGetsIntoTheHeader(t *testing.T) {
 	o := newOffice(t)
-	for kind, page := range map[checkout.MailKind]string{
-		checkout.MailPasswordReset: "/password/reset", checkout.MailAccountChanged: "/live/account",
-		checkout.MailOwnersChanged: "/live/members", checkout.MailLiveKey: "/live/keys", checkout.MailAddressAsked: "/live/settings",
-		checkout.MailAddressStopped: "/live/settings", checkout.MailAddressChanged: "/live/settings",
-		checkout.MailEndpointFailing: "/", checkout.MailEndpointHeld: "/", // as queued before mails had a page
+	for kind, page := range map[merchant.MailKind]string{
+		merchant.MailPasswordReset: "/password/reset", merchant.MailAccountChanged: "/live/account",
+		merchant.MailOwnersChanged: "/live/members", merchant.MailLiveKey: "/live/keys", merchant.MailAddressAsked: "/live/settings",
+		merchant.MailAddressStopped: "/live/settings", merchant.MailAddressChanged: "/live/settings",
+		merchant.MailEndpointFailing: "/", merchant.MailEndpointHeld: "/", // as queued before mails had a page
 	} {
 		o.exec(`INSERT INTO mail (member_id, kind, detail, next_at) VALUES ($1, $2, 'USDC: 0xa → 0xb', now())`, o.member.ID, kind)
 		require.NoError(t, o.sendDue(t.Context()))
@@ -232,13 +233,13 @@ func TestText_EveryKindHasOneAndNothingGetsIntoTheHeader(t *testing.T) {
 		last := mails[len(mails)-1]
 		require.NotEmpty(t, last.Subject, kind)
 		require.Equal(t, o.member.Email, last.To)
-		if kind != checkout.MailPasswordReset {
+		if kind != merchant.MailPasswordReset {
 			page = "/m/" + o.member.MerchantID + page + "\r\n"
 		}
 		require.Contains(t, last.Text, o.DashboardURL+page, kind)
 		require.Contains(t, last.Text, "Café Bcc: eve@evil. example (", kind)
 		require.NotZero(t, allowances[kind].merchant.Burst, kind)
-		require.Equal(t, kind != checkout.MailPasswordReset, strings.Contains(last.Text, "USDC: 0xa → 0xb"), kind)
+		require.Equal(t, kind != merchant.MailPasswordReset, strings.Contains(last.Text, "USDC: 0xa → 0xb"), kind)
 	}
 	require.Empty(t, o.box.Mails("eve@evil.example"))
 }
@@ -275,7 +276,7 @@ func TestOutbox_AStrangerCannotEndTheCodeOfAMail(t *testing.T) {
 	o := newOffice(t)
 	var codes [3][]byte
 	for i := range codes {
-		_, codes[i] = checkout.NewToken()
+		_, codes[i] = merchant.NewToken()
 		require.NoError(t, o.Store.KeepReset(t.Context(), o.member.ID, codes[i]))
 	}
 	require.NoError(t, o.Store.ResetPassword(t.Context(), codes[1], "new", ""))
@@ -348,10 +349,10 @@ func TestSMTP_SendsNoPasswordInTheClear(t *testing.T) {
 }
 
 // invite invites a stranger. The inviter has a name that no mail of ours must repeat as a link.
-func (o *office) invite(merchantID, email string) checkout.Member {
+func (o *office) invite(merchantID, email string) merchant.Member {
 	o.Helper()
-	m := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: merchantID, Email: email, Role: checkout.RoleViewer}
-	require.NoError(o, o.Store.InviteMember(o.Context(), m, checkout.AuditEntry{
+	m := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: merchantID, Email: email, Role: merchant.RoleViewer}
+	require.NoError(o, o.Store.InviteMember(o.Context(), m, merchant.AuditEntry{
 		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: merchantID, Actor: "https://evil.example/pay \u202e", Address: "192.0.2.1",
 	}))
 	return m
@@ -372,7 +373,7 @@ func TestOutbox_TheLinkOfAnInvitationIsInItsMailOnly(t *testing.T) {
 	require.NotContains(t, mails[0].Text, "192.0.2.1")
 	token, ours := strings.CutPrefix(links[0], "https://dashboard.example/invitation/")
 	require.True(t, ours)
-	joined, err := o.Store.AcceptInvitation(t.Context(), checkout.HashToken(token), "hash", "")
+	joined, err := o.Store.AcceptInvitation(t.Context(), merchant.HashToken(token), "hash", "")
 	require.NoError(t, err)
 	require.Equal(t, bob.ID, joined.ID)
 
@@ -390,7 +391,7 @@ func TestAttack_FloodsAreHeldBack(t *testing.T) {
 	}
 	require.Len(t, o.box.Mails(victim), 3, "invitations of one merchant")
 	require.Equal(t, 6, o.count(open+` AND attempts = 0 AND next_at > now() + interval '1 hour'`), "the others wait")
-	other := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Other", Plan: "standard", PaymentAttempts: 3}
+	other := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Other", Plan: "standard", PaymentAttempts: 3}
 	require.NoError(t, o.Store.CreateMerchant(t.Context(), other, checkout.ModeTest, nil))
 	o.invite(other.ID, victim)
 	require.NoError(t, o.sendDue(t.Context()))

@@ -9,6 +9,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // ratePlaces is the number of decimals of a rate. One dollar is about 0.00001 BTC, so 18 places leave
@@ -18,8 +19,8 @@ const ratePlaces = 18
 // A conversion is what one source makes of one unit of a currency. Its rate is rounded down.
 type conversion struct {
 	rate  decimal.Decimal
-	given checkout.Rate // the same
-	at    time.Time     // of the oldest price in it
+	given money.Rate // the same
+	at    time.Time  // of the oldest price in it
 }
 
 // convert prices the way from one currency to another: directly, or over US dollars. Each step takes
@@ -58,7 +59,7 @@ func along(get func(pair) (price, error), path ...string) (conversion, error) {
 		}
 	}
 	rate, _ := won.QuoRem(paid, ratePlaces)
-	given, err := checkout.ParseRate(rate.String())
+	given, err := money.ParseRate(rate.String())
 	return conversion{rate, given, at}, err
 }
 
@@ -112,7 +113,7 @@ func listed(rates []checkout.SourceRate) string {
 
 // pegged returns an error when a source's price of a stablecoin is too far from a US dollar, or when no
 // source has a fresh one. One source is enough to stop the coin. It returns nil for other currencies.
-func (r *Rates) pegged(c checkout.PayoutCurrency, now time.Time) error {
+func (r *Rates) pegged(c money.PayoutCurrency, now time.Time) error {
 	if !c.Stable() {
 		return nil
 	}

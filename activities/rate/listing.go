@@ -6,7 +6,7 @@ import (
 
 	"github.com/shopspring/decimal"
 
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // A pair names a price: units of quote for one unit of base.
@@ -172,5 +172,5 @@ func assetOf(code string) (a asset) {
 
 // fiat reports whether p is a price of one fiat currency in another. Their market rests at weekends.
 func (p pair) fiat() bool {
-	return checkout.Currency(p.base).Valid() && checkout.Currency(p.quote).Valid()
+	return money.Currency(p.base).Valid() && money.Currency(p.quote).Valid()
 }

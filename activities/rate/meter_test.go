@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // collect returns the reader of this process's metrics. The global meter can be set once only.
@@ -53,5 +53,5 @@ func TestMetrics(t *testing.T) {
 		"one wrong": false, "one away": false, "three ": false} {
 		require.Equal(t, want, prices[name], name)
 	}
-	require.Len(t, markets, len(checkout.Currencies)*len(checkout.PayoutCurrencies))
+	require.Len(t, markets, len(money.Currencies)*len(money.PayoutCurrencies))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // Names of the sources.
@@ -91,7 +92,7 @@ func (o Options) spread(m market, now time.Time) decimal.Decimal {
 	if m.to.Stable() {
 		all = o.SpreadStable
 	}
-	if m.from != checkout.USD && weekend(now) {
+	if m.from != money.USD && weekend(now) {
 		all = all.Add(o.SpreadWeekend)
 	}
 	return all

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 var _ checkout.RateSource = (*Rates)(nil)
@@ -77,11 +78,11 @@ func TestListings_AreWhole(t *testing.T) {
 			seen[name] = true
 		}
 	}
-	for _, c := range checkout.PayoutCurrencies {
+	for _, c := range money.PayoutCurrencies {
 		require.Contains(t, mainnetFeeds(), string(c)+"/USD")
 		require.False(t, pair{string(c), "EUR"}.fiat(), c)
 	}
-	for _, c := range checkout.Currencies[1:] {
+	for _, c := range money.Currencies[1:] {
 		require.Contains(t, mainnetFeeds(), string(c)+"/USD")
 		require.True(t, pair{string(c), "USD"}.fiat(), c)
 	}

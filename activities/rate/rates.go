@@ -14,6 +14,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 const (
@@ -46,8 +47,8 @@ type Rates struct {
 
 // A market is one direction that merchants can be paid in.
 type market struct {
-	from checkout.Currency
-	to   checkout.PayoutCurrency
+	from money.Currency
+	to   money.PayoutCurrency
 }
 
 func (m market) String() string { return fmt.Sprintf("%s to %s", m.from, m.to) }
@@ -55,8 +56,8 @@ func (m market) String() string { return fmt.Sprintf("%s to %s", m.from, m.to) }
 // markets lists every market, in the order of the interface document.
 func markets() []market {
 	var all []market
-	for _, from := range checkout.Currencies {
-		for _, to := range checkout.PayoutCurrencies {
+	for _, from := range money.Currencies {
+		for _, to := range money.PayoutCurrencies {
 			all = append(all, market{from, to})
 		}
 	}
@@ -216,7 +217,7 @@ func far(rate, from decimal.Decimal) bool {
 
 // Quote implements checkout.RateSource. Its rate is the worst one of the sources, less the spread.
 // The text of its error gives the reason, for the log.
-func (r *Rates) Quote(_ context.Context, from checkout.Currency, to checkout.PayoutCurrency) (checkout.Quote, error) {
+func (r *Rates) Quote(_ context.Context, from money.Currency, to money.PayoutCurrency) (checkout.Quote, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
@@ -226,7 +227,7 @@ func (r *Rates) Quote(_ context.Context, from checkout.Currency, to checkout.Pay
 	}
 	left := decimal.NewFromInt(1).Sub(r.options.spread(market{from, to}, now))
 	rate := c.worst.Mul(left).Truncate(ratePlaces)
-	quoted, err := checkout.ParseRate(rate.String())
+	quoted, err := money.ParseRate(rate.String())
 	if err != nil {
 		return checkout.Quote{}, fmt.Errorf("%w from %s to %s: %w", checkout.ErrNoRate, from, to, err)
 	}
@@ -248,7 +249,7 @@ func (r *Rates) quotable(m market, now time.Time) (comparison, error) {
 
 // NoQuoteSince returns since when no quote has been possible, in UTC and to within one poll. It is the
 // zero time while one is possible. Before the first quote it is when New was called.
-func (r *Rates) NoQuoteSince(from checkout.Currency, to checkout.PayoutCurrency) time.Time {
+func (r *Rates) NoQuoteSince(from money.Currency, to money.PayoutCurrency) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := market{from, to}

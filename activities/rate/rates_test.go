@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // monday is a time at which every market is open.
@@ -114,7 +115,7 @@ func (d *desk) touch() {
 	d.poll()
 }
 
-func (d *desk) rate(from checkout.Currency, to checkout.PayoutCurrency) string {
+func (d *desk) rate(from money.Currency, to money.PayoutCurrency) string {
 	d.t.Helper()
 	q, err := d.Quote(d.t.Context(), from, to)
 	require.NoError(d.t, err)
@@ -123,7 +124,7 @@ func (d *desk) rate(from checkout.Currency, to checkout.PayoutCurrency) string {
 }
 
 // none requires that there is no rate, for this reason.
-func (d *desk) none(from checkout.Currency, to checkout.PayoutCurrency, reason string) {
+func (d *desk) none(from money.Currency, to money.PayoutCurrency, reason string) {
 	d.t.Helper()
 	q, err := d.Quote(d.t.Context(), from, to)
 	require.ErrorIs(d.t, err, checkout.ErrNoRate)
@@ -146,15 +147,15 @@ func TestQuote_IsTheWorstRateLessTheSpread(t *testing.T) {
 	d.sources[Chainlink].got[btcUSD] = reading{price: price{bid: decimal.NewFromInt(64100),
 		ask: decimal.NewFromInt(64100), at: d.at.Add(-30 * time.Second)}}
 	d.poll()
-	q, err := d.Quote(t.Context(), checkout.USD, checkout.BTC)
+	q, err := d.Quote(t.Context(), money.USD, money.BTC)
 	require.NoError(t, err)
 	require.Equal(t, checkout.Quote{
-		Rate: checkout.MustRate("0.000015437874251496"), // 1/64128 = 0.000015593812375249…, less 1 %
+		Rate: money.MustRate("0.000015437874251496"), // 1/64128 = 0.000015593812375249…, less 1 %
 		At:   monday, Until: monday.Add(24 * time.Hour),
 		Sources: []checkout.SourceRate{
-			{Source: Chainlink, Rate: checkout.MustRate("0.00001560062402496"), At: monday.Add(-30 * time.Second)},
-			{Source: Coinbase, Rate: checkout.MustRate("0.000015593812375249"), At: monday},
-			{Source: Kraken, Rate: checkout.MustRate("0.000015625"), At: monday},
+			{Source: Chainlink, Rate: money.MustRate("0.00001560062402496"), At: monday.Add(-30 * time.Second)},
+			{Source: Coinbase, Rate: money.MustRate("0.000015593812375249"), At: monday},
+			{Source: Kraken, Rate: money.MustRate("0.000015625"), At: monday},
 		},
 	}, q)
 }
@@ -163,7 +164,7 @@ func TestQuote_IsLockedAsLongAsTheSettingSays(t *testing.T) {
 	d := newDesk(t, Kraken, Coinbase)
 	d.options.Lock = 36 * time.Hour
 	d.both("64000")
-	q, err := d.Quote(t.Context(), checkout.USD, checkout.BTC)
+	q, err := d.Quote(t.Context(), money.USD, money.BTC)
 	require.NoError(t, err)
 	require.Equal(t, monday.Add(36*time.Hour), q.Until)
 }
@@ -173,7 +174,7 @@ func TestQuote_StablecoinsHaveTheirOwnSpread(t *testing.T) {
 	d.set(Kraken, usdcUSD, "1")
 	d.set(Coinbase, usdcUSD, "1.0001")
 	d.poll()
-	require.Equal(t, "0.994900509949005098", d.rate(checkout.USD, checkout.USDC)) // 1/1.0001 × 0.995, rounded down
+	require.Equal(t, "0.994900509949005098", d.rate(money.USD, money.USDC)) // 1/1.0001 × 0.995, rounded down
 }
 
 // TestQuote_GoesOverDollars: we sell the fiat currency at the bid and buy the payout's at the ask.
@@ -185,9 +186,9 @@ func TestQuote_GoesOverDollars(t *testing.T) {
 		d.setBook(name, usdcUSD, "0.99", "1")
 	}
 	d.poll()
-	require.Equal(t, "1.0746", d.rate(checkout.EUR, checkout.USDC))     // 1.08 × 0.995
-	require.Equal(t, "0.796", d.rate(checkout.CAD, checkout.USDC))      // 1/1.25 × 0.995
-	d.none(checkout.GBP, checkout.USDC, "kraken: it has no such price") // and no way to it
+	require.Equal(t, "1.0746", d.rate(money.EUR, money.USDC))     // 1.08 × 0.995
+	require.Equal(t, "0.796", d.rate(money.CAD, money.USDC))      // 1/1.25 × 0.995
+	d.none(money.GBP, money.USDC, "kraken: it has no such price") // and no way to it
 }
 
 func TestQuote_PrefersADirectPriceAndIsAsOldAsItsOldestOne(t *testing.T) {
@@ -199,52 +200,52 @@ func TestQuote_PrefersADirectPriceAndIsAsOldAsItsOldestOne(t *testing.T) {
 	d.at = d.at.Add(20 * time.Second)
 	d.set(Coinbase, eurUSD, "1.08")
 	d.poll()
-	q, err := d.Quote(t.Context(), checkout.EUR, checkout.BTC)
+	q, err := d.Quote(t.Context(), money.EUR, money.BTC)
 	require.NoError(t, err)
 	require.Equal(t, []checkout.SourceRate{
-		{Source: Coinbase, Rate: checkout.MustRate("0.00002"), At: monday}, {Source: Kraken, Rate: checkout.MustRate("0.00002"), At: monday},
+		{Source: Coinbase, Rate: money.MustRate("0.00002"), At: monday}, {Source: Kraken, Rate: money.MustRate("0.00002"), At: monday},
 	}, q.Sources)
 
 	d.put(Kraken, btcEUR, reading{err: errNotJSON})
 	d.poll()
-	q, err = d.Quote(t.Context(), checkout.EUR, checkout.BTC)
+	q, err = d.Quote(t.Context(), money.EUR, money.BTC)
 	require.NoError(t, err, "Kraken still has the way over dollars")
 	require.Equal(t, "0.000019999629636488", q.Sources[1].Rate.String())
 }
 
 func TestQuote_OneSourceIsNone(t *testing.T) {
 	d := newDesk(t, Kraken, Coinbase)
-	d.none(checkout.USD, checkout.BTC, "0 of 2 sources have a fresh price, and 2 are needed")
+	d.none(money.USD, money.BTC, "0 of 2 sources have a fresh price, and 2 are needed")
 	d.set(Kraken, btcUSD, "64000")
 	d.put(Coinbase, btcUSD, reading{err: errNotJSON})
 	d.poll()
-	d.none(checkout.USD, checkout.BTC, "1 of 2 sources have a fresh price, and 2 are needed "+
+	d.none(money.USD, money.BTC, "1 of 2 sources have a fresh price, and 2 are needed "+
 		"(coinbase: BTC/USD: its answer is not JSON of the documented form)")
 	d.put(Coinbase, btcEUR, reading{err: errNotJSON})
 	d.poll()
-	d.none(checkout.EUR, checkout.BTC, "(coinbase: BTC/EUR: its answer is not JSON of the documented form; "+
+	d.none(money.EUR, money.BTC, "(coinbase: BTC/EUR: its answer is not JSON of the documented form; "+
 		"kraken: it has no such price)") // and not that there is no way over dollars
-	d.none("JPY", checkout.BTC, "there are no such currencies")
-	d.none(checkout.USD, "DOGE", "there are no such currencies")
+	d.none("JPY", money.BTC, "there are no such currencies")
+	d.none(money.USD, "DOGE", "there are no such currencies")
 }
 
 func TestQuote_MoreSourcesCanBeAskedFor(t *testing.T) {
 	d := newDesk(t, Kraken, Coinbase, Chainlink)
 	d.both("64000")
-	d.rate(checkout.USD, checkout.BTC)
+	d.rate(money.USD, money.BTC)
 	d.options.MinSources = 3
-	d.none(checkout.USD, checkout.BTC, "2 of 3 sources have a fresh price, and 3 are needed")
+	d.none(money.USD, money.BTC, "2 of 3 sources have a fresh price, and 3 are needed")
 }
 
 func TestQuote_AStalePriceIsNone(t *testing.T) {
 	d := newDesk(t, Kraken, Coinbase)
 	d.both("64000")
 	d.at = monday.Add(time.Minute)
-	d.rate(checkout.USD, checkout.BTC) // exactly as old as is allowed
+	d.rate(money.USD, money.BTC) // exactly as old as is allowed
 	d.at = d.at.Add(time.Second)
 	d.set(Kraken, btcUSD, "64000")
 	d.poll()
-	d.none(checkout.USD, checkout.BTC, "coinbase: BTC/USD is 1m1s old, older than 1m0s")
+	d.none(money.USD, money.BTC, "coinbase: BTC/USD is 1m1s old, older than 1m0s")
 }
 
 func TestQuote_ThePriceOfASourceThatIsAwayStaysUntilItIsOld(t *testing.T) {
@@ -254,16 +255,16 @@ func TestQuote_ThePriceOfASourceThatIsAwayStaysUntilItIsOld(t *testing.T) {
 	d.set(Kraken, btcUSD, "64001")
 	d.put(Coinbase, btcUSD, reading{err: away(errors.New("connection refused"))})
 	d.poll()
-	d.rate(checkout.USD, checkout.BTC)
+	d.rate(money.USD, money.BTC)
 	require.Contains(t, d.log.String(), "prices of an exchange rate source are missing")
 
 	d.at = monday.Add(70 * time.Second)
-	d.none(checkout.USD, checkout.BTC,
+	d.none(money.USD, money.BTC,
 		"coinbase: BTC/USD is 1m10s old, older than 1m0s: not reachable: connection refused")
 
 	d.set(Coinbase, btcUSD, "64002")
 	d.poll()
-	d.rate(checkout.USD, checkout.BTC) // and back
+	d.rate(money.USD, money.BTC) // and back
 	require.Contains(t, d.log.String(), "all prices of an exchange rate source are there again")
 }
 
@@ -271,10 +272,10 @@ func TestQuote_AWrongAnswerTakesTheLastPriceAwayAtOnce(t *testing.T) {
 	d := newDesk(t, Kraken, Coinbase)
 	for _, wrong := range []reading{{err: errNotJSON}, {}} { // {}: the pair is not in the answer
 		d.both("64000")
-		d.rate(checkout.USD, checkout.BTC)
+		d.rate(money.USD, money.BTC)
 		d.put(Kraken, btcUSD, wrong)
 		d.poll()
-		d.none(checkout.USD, checkout.BTC, "1 of 2 sources have a fresh price")
+		d.none(money.USD, money.BTC, "1 of 2 sources have a fresh price")
 	}
 }
 
@@ -286,16 +287,16 @@ func TestQuote_SourcesMustAgree(t *testing.T) {
 		d.set(name, btcUSD, "64000")
 	}
 	d.poll()
-	require.Equal(t, "0.995", d.rate(checkout.EUR, checkout.USDC)) // exactly 1 % apart
+	require.Equal(t, "0.995", d.rate(money.EUR, money.USDC)) // exactly 1 % apart
 
 	d.set(Kraken, eurUSD, "1.0101")
 	d.poll()
-	d.none(checkout.EUR, checkout.USDC, "the sources disagree by 1.01 %, and 1 % is allowed "+
+	d.none(money.EUR, money.USDC, "the sources disagree by 1.01 %, and 1 % is allowed "+
 		"(chainlink 1, coinbase 1, kraken 1.0101)")
 
 	d.set(Coinbase, btcUSD, "32000") // two against one are not enough: nobody knows which one is right
 	d.poll()
-	d.none(checkout.USD, checkout.BTC, "the sources disagree by 100 %")
+	d.none(money.USD, money.BTC, "the sources disagree by 100 %")
 }
 
 func TestQuote_AStablecoinOffItsPegStops(t *testing.T) {
@@ -307,18 +308,18 @@ func TestQuote_AStablecoinOffItsPegStops(t *testing.T) {
 	}
 	d.set(Chainlink, usdcUSD, "0.98")
 	d.poll()
-	d.rate(checkout.USD, checkout.USDC) // exactly at the limit
+	d.rate(money.USD, money.USDC) // exactly at the limit
 
 	d.set(Chainlink, usdcUSD, "0.9799")
 	d.poll()
-	d.none(checkout.USD, checkout.USDC, "USDC is off its peg: chainlink says 0.9799 USD, and 2 % is allowed")
-	d.rate(checkout.USD, checkout.ETH) // the others go on
+	d.none(money.USD, money.USDC, "USDC is off its peg: chainlink says 0.9799 USD, and 2 % is allowed")
+	d.rate(money.USD, money.ETH) // the others go on
 
 	for name := range d.sources {
 		d.set(name, usdcUSD, "1.0201")
 	}
 	d.poll()
-	d.none(checkout.USD, checkout.USDC, "USDC is off its peg")
+	d.none(money.USD, money.USDC, "USDC is off its peg")
 
 	// A peg that nobody knows is not believed, though there are prices in euros.
 	for name := range d.sources {
@@ -326,7 +327,7 @@ func TestQuote_AStablecoinOffItsPegStops(t *testing.T) {
 		d.set(name, pair{"USDC", "EUR"}, "0.92")
 	}
 	d.poll()
-	d.none(checkout.EUR, checkout.USDC, "no source has a fresh price of USDC in USD")
+	d.none(money.EUR, money.USDC, "no source has a fresh price of USDC in USD")
 }
 
 func TestQuote_WeekendsHaveAWiderSpread(t *testing.T) {
@@ -337,47 +338,47 @@ func TestQuote_WeekendsHaveAWiderSpread(t *testing.T) {
 		d.set(name, pair{"ETH", "EUR"}, "2000")
 	}
 	d.poll()
-	require.Equal(t, "1.24375", d.rate(checkout.EUR, checkout.USDC)) // less 0.5 %
-	require.Equal(t, "0.000495", d.rate(checkout.EUR, checkout.ETH)) // less 1 %
+	require.Equal(t, "1.24375", d.rate(money.EUR, money.USDC)) // less 0.5 %
+	require.Equal(t, "0.000495", d.rate(money.EUR, money.ETH)) // less 1 %
 
 	d.at = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) // a Saturday
 	d.touch()
-	require.Equal(t, "1.2375", d.rate(checkout.EUR, checkout.USDC))   // less 1 %
-	require.Equal(t, "0.0004925", d.rate(checkout.EUR, checkout.ETH)) // less 1.5 %
-	require.Equal(t, "0.995", d.rate(checkout.USD, checkout.USDC))    // no fiat market in it
+	require.Equal(t, "1.2375", d.rate(money.EUR, money.USDC))   // less 1 %
+	require.Equal(t, "0.0004925", d.rate(money.EUR, money.ETH)) // less 1.5 %
+	require.Equal(t, "0.995", d.rate(money.USD, money.USDC))    // no fiat market in it
 }
 
 func TestQuote_AJumpMustHoldForTenMinutes(t *testing.T) {
 	d := newDesk(t, Kraken, Coinbase)
 	d.both("50000")
 	d.both("62500") // the rate falls by exactly 20 %
-	d.rate(checkout.USD, checkout.BTC)
+	d.rate(money.USD, money.BTC)
 	last := d.at
 
 	d.at = d.at.Add(10 * time.Second)
 	d.both("100000") // and falls again
-	d.none(checkout.USD, checkout.BTC, "the rate is 0.00001, more than 20 % from 0.000016 at 2026-11-16T12:00:00Z")
-	require.Equal(t, last, d.NoQuoteSince(checkout.USD, checkout.BTC))
+	d.none(money.USD, money.BTC, "the rate is 0.00001, more than 20 % from 0.000016 at 2026-11-16T12:00:00Z")
+	require.Equal(t, last, d.NoQuoteSince(money.USD, money.BTC))
 	for range 59 {
 		d.at = d.at.Add(10 * time.Second)
 		d.both("101000")
 	}
-	d.none(checkout.USD, checkout.BTC, "more than 20 % from 0.000016") // 9 min 50 s
+	d.none(money.USD, money.BTC, "more than 20 % from 0.000016") // 9 min 50 s
 	d.at = d.at.Add(10 * time.Second)
 	d.both("101000")
-	require.Equal(t, "0.000009801980198018", d.rate(checkout.USD, checkout.BTC)) // 10 min
-	require.Zero(t, d.NoQuoteSince(checkout.USD, checkout.BTC))
+	require.Equal(t, "0.000009801980198018", d.rate(money.USD, money.BTC)) // 10 min
+	require.Zero(t, d.NoQuoteSince(money.USD, money.BTC))
 
 	// From here on the new level is the last good one.
 	d.at = d.at.Add(10 * time.Second)
 	d.both("50000")
-	d.none(checkout.USD, checkout.BTC, "more than 20 % from 0.000009900990099009")
+	d.none(money.USD, money.BTC, "more than 20 % from 0.000009900990099009")
 	d.at = d.at.Add(10 * time.Second)
 	d.both("100000")
-	d.rate(checkout.USD, checkout.BTC) // and back at once
+	d.rate(money.USD, money.BTC) // and back at once
 	d.at = d.at.Add(jumpHold)
 	d.both("50000")
-	d.none(checkout.USD, checkout.BTC, "more than 20 % from 0.00001") // the earlier visit does not count
+	d.none(money.USD, money.BTC, "more than 20 % from 0.00001") // the earlier visit does not count
 }
 
 // TestQuote_AJumpThatDoesNotHoldBeginsAgain: a level that sources lose, or that moves on, is not believed.
@@ -402,11 +403,11 @@ func TestQuote_AJumpThatDoesNotHoldBeginsAgain(t *testing.T) {
 			disturb(d)
 			d.poll()
 			both("100000")
-			d.none(checkout.USD, checkout.BTC, "more than 20 % from")
+			d.none(money.USD, money.BTC, "more than 20 % from")
 			both("100000")
-			d.none(checkout.USD, checkout.BTC, "more than 20 % from")
+			d.none(money.USD, money.BTC, "more than 20 % from")
 			both("100000")
-			d.rate(checkout.USD, checkout.BTC)
+			d.rate(money.USD, money.BTC)
 		})
 	}
 }
@@ -414,20 +415,20 @@ func TestQuote_AJumpThatDoesNotHoldBeginsAgain(t *testing.T) {
 func TestNoQuoteSince(t *testing.T) {
 	d := newDesk(t, Kraken, Coinbase)
 	d.at = monday.Add(time.Hour)
-	require.Equal(t, monday, d.NoQuoteSince(checkout.USD, checkout.BTC), "since it was made")
+	require.Equal(t, monday, d.NoQuoteSince(money.USD, money.BTC), "since it was made")
 	d.both("64000")
-	require.Zero(t, d.NoQuoteSince(checkout.USD, checkout.BTC))
-	require.Equal(t, monday, d.NoQuoteSince(checkout.USD, checkout.ETH), "each market for itself")
+	require.Zero(t, d.NoQuoteSince(money.USD, money.BTC))
+	require.Equal(t, monday, d.NoQuoteSince(money.USD, money.ETH), "each market for itself")
 	good := d.at
 	d.at = d.at.Add(2 * time.Minute) // the polls stand still
-	require.Equal(t, good, d.NoQuoteSince(checkout.USD, checkout.BTC))
+	require.Equal(t, good, d.NoQuoteSince(money.USD, money.BTC))
 	d.poll()
-	require.Equal(t, good, d.NoQuoteSince(checkout.USD, checkout.BTC))
+	require.Equal(t, good, d.NoQuoteSince(money.USD, money.BTC))
 	require.Contains(t, d.log.String(), `msg="exchange rates are not available" markets="USD to BTC" reason_of_the_last=`)
 	d.touch()
-	require.Zero(t, d.NoQuoteSince(checkout.USD, checkout.BTC))
+	require.Zero(t, d.NoQuoteSince(money.USD, money.BTC))
 	require.Contains(t, d.log.String(), `msg="exchange rates are available again" markets="USD to BTC"`)
-	require.Zero(t, d.NoQuoteSince("JPY", checkout.BTC), "no such market")
+	require.Zero(t, d.NoQuoteSince("JPY", money.BTC), "no such market")
 }
 
 func TestRun_AsksEveryTenSecondsUntilItsContextEnds(t *testing.T) {

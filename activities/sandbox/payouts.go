@@ -11,6 +11,8 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // Payouts sends the payouts of the sandbox, whose chain needs no treasury. It implements activities.PayoutSender.
@@ -18,11 +20,11 @@ type Payouts struct{ Store *storage.Store }
 
 // Transfer signs the transfer, stores it and sends it, the latter two in one statement. A repeat sends the stored
 // transfer; the chain accepts the same transfer only once.
-func (n *Payouts) Transfer(ctx context.Context, p storage.PayoutToSend) (checkout.TransferOutcome, error) {
+func (n *Payouts) Transfer(ctx context.Context, p storage.PayoutToSend) (treasury.TransferOutcome, error) {
 	if p.Status == checkout.PayoutPending && p.Failure == "" && p.Recorded == nil {
 		transfer, err := sign(p)
 		if err != nil {
-			return checkout.TransferOutcome{}, err
+			return treasury.TransferOutcome{}, err
 		}
 		if transfer.Failed == "" {
 			failure, err := fails(p.ID, transfer.Signed)
@@ -31,20 +33,20 @@ func (n *Payouts) Transfer(ctx context.Context, p storage.PayoutToSend) (checkou
 				sent, err = n.Store.SendSandboxTransfer(ctx, p.Payout, transfer)
 			}
 			if err != nil || sent {
-				return checkout.TransferOutcome{Generation: p.Generation}, err
+				return treasury.TransferOutcome{Generation: p.Generation}, err
 			}
 		}
 		if p.Recorded, p.Failure, err = n.Store.RecordSandboxTransfer(ctx, p.Payout, transfer); err != nil {
-			return checkout.TransferOutcome{}, err
+			return treasury.TransferOutcome{}, err
 		}
 	}
 
 	if p.Status != checkout.PayoutPending || p.Failure != "" {
 		// An earlier run or another process decided it.
-		return checkout.TransferOutcome{Failure: p.Failure, Generation: p.Generation}, nil
+		return treasury.TransferOutcome{Failure: p.Failure, Generation: p.Generation}, nil
 	}
 	failure, err := n.broadcast(ctx, p.ID, p.Recorded)
-	return checkout.TransferOutcome{Failure: failure, Generation: p.Generation}, err
+	return treasury.TransferOutcome{Failure: failure, Generation: p.Generation}, err
 }
 
 // networkFee is the chain's fee, as a fraction of the gross amount: 0.1 %.
@@ -67,28 +69,28 @@ type transferBody struct {
 }
 
 // sign prices and signs a transfer. It does not send it.
-func sign(p storage.PayoutToSend) (checkout.SandboxTransfer, error) {
+func sign(p storage.PayoutToSend) (treasury.SandboxTransfer, error) {
 	gross := p.Gross()
 	body := transferBody{PayoutID: p.ID, Currency: string(gross.Currency()), Destination: p.Destination}
 	switch {
 	case !validAddress(p.Destination), behavior(p.Behavior) == payoutBadAddress:
-		return checkout.SandboxTransfer{Failed: checkout.PayoutInvalidAddress}, nil
+		return treasury.SandboxTransfer{Failed: checkout.PayoutInvalidAddress}, nil
 	case p.Destination == addressNoLiquidity:
-		return checkout.SandboxTransfer{Failed: checkout.PayoutInsufficientLiquidity}, nil
+		return treasury.SandboxTransfer{Failed: checkout.PayoutInsufficientLiquidity}, nil
 	case p.Destination == addressNetworkError, behavior(p.Behavior) == payoutBreaks:
 		body.Fails = string(checkout.PayoutNetworkError)
 	}
 
-	fee := checkout.CeilCrypto(new(big.Rat).Mul(gross.Coins(), networkFee), gross.Currency())
+	fee := money.CeilCrypto(new(big.Rat).Mul(gross.Coins(), networkFee), gross.Currency())
 	amount := gross.Sub(fee)
 	body.Amount = amount.String()
 	signed, err := json.Marshal(body)
 	if err != nil {
-		return checkout.SandboxTransfer{}, err
+		return treasury.SandboxTransfer{}, err
 	}
 
 	hash := sha256.Sum256(signed)
-	return checkout.SandboxTransfer{
+	return treasury.SandboxTransfer{
 		Signed: signed, TxHash: "0x" + hex.EncodeToString(hash[:]), Amount: amount, Fee: fee,
 	}, nil
 }

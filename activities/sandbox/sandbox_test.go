@@ -15,6 +15,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // newNetwork returns the world of a test. The test runs beside others.
@@ -31,7 +32,7 @@ func charge(t *testing.T, n *CardNetwork, number string) (checkout.ChargeRequest
 	require.NoError(t, err)
 	req := checkout.ChargeRequest{
 		TransactionID: checkout.NewID(checkout.PrefixTransaction), SessionID: checkout.NewID(checkout.PrefixSession), Attempt: 1,
-		Token: token, Amount: 1050, Currency: checkout.EUR, ReturnURL: "http://pay.example/return",
+		Token: token, Amount: 1050, Currency: money.EUR, ReturnURL: "http://pay.example/return",
 	}
 	got, err := n.Confirm(t.Context(), req.TransactionID, 1, req)
 	return req, got, err
@@ -204,14 +205,14 @@ func ask(t *testing.T, n *CardNetwork, method, id, answer string) *httptest.Resp
 func TestPayouts_PriceSignAndBroadcastOnce(t *testing.T) {
 	n := newNetwork(t)
 	p := &Payouts{Store: n.Store}
-	rate, err := Rates{}.Quote(t.Context(), checkout.EUR, checkout.BTC)
+	rate, err := Rates{}.Quote(t.Context(), money.EUR, money.BTC)
 	require.NoError(t, err)
 	require.Equal(t, "0.000016875", rate.Rate.String())
-	_, err = Rates{}.Quote(t.Context(), "XXX", checkout.BTC)
+	_, err = Rates{}.Quote(t.Context(), "XXX", money.BTC)
 	require.Error(t, err)
 
 	ask := storage.PayoutToSend{Payout: checkout.Payout{Ref: checkout.Ref{ID: "po_1"}, Destination: "0xabc",
-		SourceAmount: 100, SourceCurrency: checkout.USD, Currency: checkout.ETH, ExchangeRate: checkout.MustRate("1.000000000000000001")}}
+		SourceAmount: 100, SourceCurrency: money.USD, Currency: money.ETH, ExchangeRate: money.MustRate("1.000000000000000001")}}
 	got, err := sign(ask)
 	require.NoError(t, err)
 	require.Equal(t, "0.001000000000000001", got.Fee.String(), "rounded up to 18 places")

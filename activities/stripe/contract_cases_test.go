@@ -11,7 +11,9 @@ import (
 	api "github.com/stripe/stripe-go/v85"
 
 	"example.com/checkout/deploy/standin/acquirer"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // contract is what the service relies on. Every part makes payments of its own.
@@ -234,7 +236,7 @@ func otherFacts(w *world) {
 		"another transaction":      func(r *checkout.ChargeRequest) { r.TransactionID = checkout.NewID(checkout.PrefixTransaction) },
 		"another session":          func(r *checkout.ChargeRequest) { r.SessionID = checkout.NewID(checkout.PrefixSession) },
 		"its amount is 1050":       func(r *checkout.ChargeRequest) { r.Amount = 1051 },
-		"its currency is not USD":  func(r *checkout.ChargeRequest) { r.Currency = checkout.USD },
+		"its currency is not USD":  func(r *checkout.ChargeRequest) { r.Currency = money.USD },
 		`currency "JPY" is not`:    func(r *checkout.ChargeRequest) { r.Currency = "JPY" },
 		"amount 0 is not above":    func(r *checkout.ChargeRequest) { r.Amount = 0 },
 		"amount -1050 is not abov": func(r *checkout.ChargeRequest) { r.Amount = -1050 },
@@ -575,13 +577,13 @@ func listsMovements(w *world) {
 	since := time.Now().Add(-time.Minute)
 	_, reference := w.paid("visa")
 	w.refund(reference, newRefundID())
-	seen := map[checkout.MovementKind]bool{}
+	seen := map[books.MovementKind]bool{}
 	for m, err := range w.network.Movements(w.t.Context(), since, time.Now().Add(time.Minute)) {
 		require.NoError(w.t, err)
 		require.True(w.t, m.ID != "" && m.Currency != "" && m.Amount != 0, "%+v", m)
 		seen[m.Kind] = true
 	}
-	require.True(w.t, seen[checkout.MovementCharge] && seen[checkout.MovementCustomer], "%v", seen)
+	require.True(w.t, seen[books.MovementCharge] && seen[books.MovementCustomer], "%v", seen)
 }
 
 func listsCharges(w *world) {
@@ -599,13 +601,13 @@ func listsCharges(w *world) {
 		require.WithinDuration(w.t, time.Now(), got.CreatedAt, time.Minute)
 		require.Equal(w.t, req.TransactionID, got.TransactionID)
 		require.Equal(w.t, req.SessionID, got.SessionID)
-		require.Equal(w.t, checkout.Amount(1050), got.Amount)
-		require.Equal(w.t, checkout.EUR, got.Currency)
+		require.Equal(w.t, money.Amount(1050), got.Amount)
+		require.Equal(w.t, money.EUR, got.Currency)
 		require.Zero(w.t, got.Refunded)
 		require.NotNil(w.t, got.Cost)
 		require.True(w.t, got.Cost.Currency != "" && got.Cost.Cost > 0 && got.Cost.Cost < got.Cost.Gross, "%+v", got.Cost)
-		if got.Cost.Currency == checkout.EUR {
-			require.Equal(w.t, checkout.Amount(1050), got.Cost.Gross)
+		if got.Cost.Currency == money.EUR {
+			require.Equal(w.t, money.Amount(1050), got.Cost.Gross)
 		}
 		require.True(w.t, got.Cost.AvailableAt.After(got.CreatedAt), "%v", got.Cost.AvailableAt)
 		alone, err := w.network.Charged(w.t.Context(), reference)

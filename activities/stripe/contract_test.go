@@ -13,6 +13,7 @@ import (
 	"example.com/checkout/deploy/standin/acquirer"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // A world is an acquirer with our adapter before it: the double, or Stripe's test mode.
@@ -118,7 +119,7 @@ func (w *world) newRequest(card string) checkout.ChargeRequest {
 	require.NoError(w.t, err)
 	return checkout.ChargeRequest{
 		TransactionID: checkout.NewID(checkout.PrefixTransaction), SessionID: checkout.NewID(checkout.PrefixSession),
-		Attempt: 1, Token: token.ID, Amount: 1050, Currency: checkout.EUR, ReturnURL: "https://pay.example/cs_1/return",
+		Attempt: 1, Token: token.ID, Amount: 1050, Currency: money.EUR, ReturnURL: "https://pay.example/cs_1/return",
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stripe/stripe-go/v85"
 	"github.com/stripe/stripe-go/v85/webhook"
 
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -33,20 +34,20 @@ var (
 // one of the secrets (whsec_…), of which there are two during a rotation, within the last five
 // minutes. The event's API version does not matter, because only ids are read. It returns one of the errors
 // above, and an error for an event of another mode than that of the secrets.
-func VerifyEvent(payload []byte, header string, mode checkout.Mode, secrets []string) (checkout.AcquirerEvent, error) {
+func VerifyEvent(payload []byte, header string, mode checkout.Mode, secrets []string) (books.AcquirerEvent, error) {
 	if len(payload) > MaxEvent {
-		return checkout.AcquirerEvent{}, ErrEventTooLarge
+		return books.AcquirerEvent{}, ErrEventTooLarge
 	}
 	signed := func(secret string) bool {
 		return secret != "" && webhook.ValidatePayloadWithTolerance(payload, header, secret, eventTolerance) == nil
 	}
 	if ahead(header) || !slices.ContainsFunc(secrets, signed) {
-		return checkout.AcquirerEvent{}, ErrEventSignature
+		return books.AcquirerEvent{}, ErrEventSignature
 	}
 	var e stripe.Event
 	if json.Unmarshal(payload, &e) != nil {
 		//nolint:nilerr // an error would make Stripe send it again
-		return checkout.AcquirerEvent{Mode: mode, Unread: true}, nil
+		return books.AcquirerEvent{Mode: mode, Unread: true}, nil
 	}
 	return newEvent(&e, mode)
 }
@@ -65,8 +66,8 @@ var wordsOfEvent = regexp.MustCompile(`^[0-9A-Za-z_.]{1,255}$`)
 
 // newEvent takes the ids from an event that Stripe sent to a mode. Its time has whole seconds; a time that
 // cannot be is replaced by the present one. An event that says that it is of the other mode is refused.
-func newEvent(e *stripe.Event, mode checkout.Mode) (checkout.AcquirerEvent, error) {
-	got := checkout.AcquirerEvent{
+func newEvent(e *stripe.Event, mode checkout.Mode) (books.AcquirerEvent, error) {
+	got := books.AcquirerEvent{
 		ID: e.ID, Mode: mode, Type: string(e.Type), Risk: isRisk(string(e.Type)),
 		CreatedAt: eventTime(e.Created, time.Now()),
 	}
@@ -82,10 +83,10 @@ func newEvent(e *stripe.Event, mode checkout.Mode) (checkout.AcquirerEvent, erro
 	}
 	word := wordsOfEvent.MatchString
 	if !word(got.ID) || !word(got.Type) || !word(got.ObjectID) || got.Reference != "" && !word(got.Reference) {
-		return checkout.AcquirerEvent{ID: e.ID, Mode: mode, CreatedAt: got.CreatedAt, Unread: true}, nil
+		return books.AcquirerEvent{ID: e.ID, Mode: mode, CreatedAt: got.CreatedAt, Unread: true}, nil
 	}
 	if e.Livemode != mode.Live() {
-		return checkout.AcquirerEvent{}, fmt.Errorf("the report was sent to %s mode but belongs to the other mode", mode)
+		return books.AcquirerEvent{}, fmt.Errorf("the report was sent to %s mode but belongs to the other mode", mode)
 	}
 	return got, nil
 }
@@ -116,7 +117,7 @@ const eventPage = 100
 // own state is asked.
 func (n *Network) Events(
 	ctx context.Context, cursor string, since time.Time,
-) (got []checkout.AcquirerEvent, more bool, err error) {
+) (got []books.AcquirerEvent, more bool, err error) {
 	params := &stripe.EventListParams{}
 	params.Limit, params.Single = stripe.Int64(eventPage), true
 	if cursor != "" {
@@ -143,7 +144,7 @@ const eventsOf = 6 * time.Hour
 // oldestEvents returns the oldest events of eventsOf, and whether it has more.
 func (n *Network) oldestEvents(
 	ctx context.Context, since time.Time,
-) (oldest []checkout.AcquirerEvent, more bool, err error) {
+) (oldest []books.AcquirerEvent, more bool, err error) {
 	params := &stripe.EventListParams{CreatedRange: created(since, since.Add(eventsOf))}
 	params.Limit = stripe.Int64(eventPage)
 	var all []*stripe.Event
@@ -160,8 +161,8 @@ func (n *Network) oldestEvents(
 	return oldest, len(all) > eventPage, err
 }
 
-func (n *Network) events(page []*stripe.Event) ([]checkout.AcquirerEvent, error) {
-	got := make([]checkout.AcquirerEvent, 0, len(page))
+func (n *Network) events(page []*stripe.Event) ([]books.AcquirerEvent, error) {
+	got := make([]books.AcquirerEvent, 0, len(page))
 	for _, e := range page {
 		event, err := newEvent(e, n.mode)
 		if err != nil {

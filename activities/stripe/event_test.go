@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"example.com/checkout/activities/stripe"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -66,7 +67,7 @@ func TestVerifyEvent(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err, c.name)
-		require.Equal(t, checkout.AcquirerEvent{
+		require.Equal(t, books.AcquirerEvent{
 			ID: "evt_1", Mode: checkout.ModeLive, Type: "payment_intent.succeeded", ObjectID: "pi_1", Reference: "pi_1",
 			CreatedAt: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
 		}, got, c.name)
@@ -196,7 +197,7 @@ func TestEvents_OfALongTimeKeepTheActivityAlive(t *testing.T) {
 	require.Positive(t, beats.Load())
 }
 
-func types(events []checkout.AcquirerEvent) []string {
+func types(events []books.AcquirerEvent) []string {
 	var got []string
 	for _, e := range events {
 		got = append(got, e.Type)

@@ -19,6 +19,7 @@ import (
 	"github.com/stripe/stripe-go/v85"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // requestTimeout is how long one request to Stripe may take. The SDK's own limit of 80 s is longer
@@ -116,12 +117,12 @@ func checkAddress(o Options) error {
 
 // places holds the currencies that are charged, with the decimals of the amount that Stripe takes.
 // Stripe counts some currencies in whole units; 10.50 of such a currency would become 1,050.
-var places = map[checkout.Currency]int32{
-	checkout.USD: 2, checkout.EUR: 2, checkout.GBP: 2, checkout.CAD: 2, checkout.AUD: 2,
+var places = map[money.Currency]int32{
+	money.USD: 2, money.EUR: 2, money.GBP: 2, money.CAD: 2, money.AUD: 2,
 }
 
 // checkMoney refuses an amount that Stripe would count in another way than we do.
-func checkMoney(amount checkout.Amount, currency checkout.Currency) error {
+func checkMoney(amount money.Amount, currency money.Currency) error {
 	decimals, known := places[currency]
 	switch {
 	case !known:

@@ -14,6 +14,7 @@ import (
 
 	"example.com/checkout/activities/stripe"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 func TestNew_RefusesKeysAndAddressesThatDoNotFitTogether(t *testing.T) {
@@ -79,7 +80,7 @@ func refuse(status int, body string) http.HandlerFunc {
 
 // ours is the request whose intent is the one below.
 var ours = checkout.ChargeRequest{
-	TransactionID: "txn_1", SessionID: "cs_1", Token: "ctoken_1", Amount: 1050, Currency: checkout.EUR,
+	TransactionID: "txn_1", SessionID: "cs_1", Token: "ctoken_1", Amount: 1050, Currency: money.EUR,
 }
 
 // intent is the JSON of an intent of ours with these fields besides.

@@ -8,6 +8,7 @@ import (
 	"github.com/stripe/stripe-go/v85"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // metadataRefund names our refund in the refund's metadata.
@@ -59,7 +60,7 @@ func (n *Network) findRefund(ctx context.Context, reference, refundID string) (c
 		}
 		if r.Metadata[metadataRefund] == refundID {
 			return checkout.RefundResult{
-				Status: refundStatus(r.Status), Reference: r.ID, Amount: checkout.Amount(r.Amount),
+				Status: refundStatus(r.Status), Reference: r.ID, Amount: money.Amount(r.Amount),
 				Why: safeWord(string(r.FailureReason)),
 			}, true, nil
 		}

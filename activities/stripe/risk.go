@@ -7,17 +7,18 @@ import (
 
 	"github.com/stripe/stripe-go/v85"
 
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/books"
+	"example.com/checkout/workflows/money"
 )
 
 // Risks returns what may take the money of an intent's charge back: its disputes, warnings of fraud and
 // refunds, those of this service too. It asks for their present state.
-func (n *Network) Risks(ctx context.Context, reference string) ([]checkout.ChargeRisk, error) {
+func (n *Network) Risks(ctx context.Context, reference string) ([]books.ChargeRisk, error) {
 	if !isReference(reference) {
 		return nil, fmt.Errorf("%q is not the id of a payment intent", reference)
 	}
-	var risks []checkout.ChargeRisk
-	for _, list := range []func(context.Context, string) ([]checkout.ChargeRisk, error){
+	var risks []books.ChargeRisk
+	for _, list := range []func(context.Context, string) ([]books.ChargeRisk, error){
 		n.disputes, n.fraudWarnings, n.refunds,
 	} {
 		got, err := list(ctx, reference)
@@ -29,15 +30,15 @@ func (n *Network) Risks(ctx context.Context, reference string) ([]checkout.Charg
 	return risks, nil
 }
 
-func (n *Network) disputes(ctx context.Context, reference string) (risks []checkout.ChargeRisk, err error) {
+func (n *Network) disputes(ctx context.Context, reference string) (risks []books.ChargeRisk, err error) {
 	params := &stripe.DisputeListParams{PaymentIntent: stripe.String(reference)}
 	for d, err := range n.api.V1Disputes.List(ctx, params).All(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		risks = append(risks, checkout.ChargeRisk{
-			ID: d.ID, Kind: checkout.RiskDispute, Status: disputeStatus(d),
-			Amount: checkout.Amount(d.Amount), Currency: currency(d.Currency),
+		risks = append(risks, books.ChargeRisk{
+			ID: d.ID, Kind: books.RiskDispute, Status: disputeStatus(d),
+			Amount: money.Amount(d.Amount), Currency: currency(d.Currency),
 		})
 	}
 	return risks, nil
@@ -46,57 +47,57 @@ func (n *Network) disputes(ctx context.Context, reference string) (risks []check
 // disputeStatus says where the money of a dispute is. A warning is a question of the bank: no money
 // moves unless it becomes a dispute. A prevented dispute was kept away, or it was resolved by giving the
 // customer the money: only its balance transactions tell. A status that is not known holds the payout.
-func disputeStatus(d *stripe.Dispute) checkout.RiskStatus {
+func disputeStatus(d *stripe.Dispute) books.RiskStatus {
 	switch d.Status {
 	case stripe.DisputeStatusWon, stripe.DisputeStatusWarningClosed:
-		return checkout.RiskWon
+		return books.RiskWon
 	case stripe.DisputeStatusLost:
-		return checkout.RiskLost
+		return books.RiskLost
 	case stripe.DisputeStatusWarningNeedsResponse, stripe.DisputeStatusWarningUnderReview:
-		return checkout.RiskInquiry
+		return books.RiskInquiry
 	case stripe.DisputeStatusPrevented:
 		var moved int64
 		for _, b := range d.BalanceTransactions {
 			moved += b.Amount
 		}
 		if moved < 0 {
-			return checkout.RiskLost
+			return books.RiskLost
 		}
-		return checkout.RiskWon
+		return books.RiskWon
 	}
-	return checkout.RiskOpen
+	return books.RiskOpen
 }
 
-func (n *Network) fraudWarnings(ctx context.Context, reference string) (risks []checkout.ChargeRisk, err error) {
+func (n *Network) fraudWarnings(ctx context.Context, reference string) (risks []books.ChargeRisk, err error) {
 	params := &stripe.RadarEarlyFraudWarningListParams{PaymentIntent: stripe.String(reference)}
 	params.Expand = []*string{stripe.String("data.charge")}
 	for w, err := range n.api.V1RadarEarlyFraudWarnings.List(ctx, params).All(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		risk := checkout.ChargeRisk{ID: w.ID, Kind: checkout.RiskFraudWarning, Status: checkout.RiskInquiry}
+		risk := books.ChargeRisk{ID: w.ID, Kind: books.RiskFraudWarning, Status: books.RiskInquiry}
 		if w.Charge != nil {
-			risk.Amount, risk.Currency = checkout.Amount(w.Charge.Amount), currency(w.Charge.Currency)
+			risk.Amount, risk.Currency = money.Amount(w.Charge.Amount), currency(w.Charge.Currency)
 		}
 		risks = append(risks, risk)
 	}
 	return risks, nil
 }
 
-func (n *Network) refunds(ctx context.Context, reference string) (risks []checkout.ChargeRisk, err error) {
+func (n *Network) refunds(ctx context.Context, reference string) (risks []books.ChargeRisk, err error) {
 	params := &stripe.RefundListParams{PaymentIntent: stripe.String(reference)}
 	for r, err := range n.api.V1Refunds.List(ctx, params).All(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		risks = append(risks, checkout.ChargeRisk{
-			ID: r.ID, Kind: checkout.RiskRefund, Status: refundStatus(r.Status).Risk(), Amount: checkout.Amount(r.Amount),
+		risks = append(risks, books.ChargeRisk{
+			ID: r.ID, Kind: books.RiskRefund, Status: books.RiskOf(refundStatus(r.Status)), Amount: money.Amount(r.Amount),
 			Currency: currency(r.Currency), RefundID: r.Metadata[metadataRefund],
 		})
 	}
 	return risks, nil
 }
 
-func currency(c stripe.Currency) checkout.Currency {
-	return checkout.Currency(strings.ToUpper(string(c)))
+func currency(c stripe.Currency) money.Currency {
+	return money.Currency(strings.ToUpper(string(c)))
 }

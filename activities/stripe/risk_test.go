@@ -6,11 +6,11 @@ import (
 	"github.com/stretchr/testify/require"
 	api "github.com/stripe/stripe-go/v85"
 
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/books"
 )
 
 // risks asks for the risks of a charge. Their ids differ in each run and are left out.
-func (w *world) risks(reference string) []checkout.ChargeRisk {
+func (w *world) risks(reference string) []books.ChargeRisk {
 	w.t.Helper()
 	got, err := w.network.Risks(w.t.Context(), reference)
 	require.NoError(w.t, err)
@@ -29,20 +29,20 @@ func TestRisks_SaysWhereTheMoneyIs(t *testing.T) {
 	require.Empty(t, w.risks(reference))
 
 	require.NoError(t, w.double.Warn(t.Context(), reference))
-	warning := checkout.ChargeRisk{
-		Kind: checkout.RiskFraudWarning, Status: checkout.RiskInquiry, Amount: req.Amount, Currency: req.Currency,
+	warning := books.ChargeRisk{
+		Kind: books.RiskFraudWarning, Status: books.RiskInquiry, Amount: req.Amount, Currency: req.Currency,
 	}
-	require.Equal(t, []checkout.ChargeRisk{warning}, w.risks(reference))
+	require.Equal(t, []books.ChargeRisk{warning}, w.risks(reference))
 
-	dispute := checkout.ChargeRisk{Kind: checkout.RiskDispute, Amount: req.Amount, Currency: req.Currency}
+	dispute := books.ChargeRisk{Kind: books.RiskDispute, Amount: req.Amount, Currency: req.Currency}
 	require.NoError(t, w.double.Dispute(t.Context(), reference))
 	for _, ended := range []string{"", "won", "lost"} {
-		dispute.Status = checkout.RiskOpen
+		dispute.Status = books.RiskOpen
 		if ended != "" {
 			require.NoError(t, w.double.SetDispute(t.Context(), reference, ended))
-			dispute.Status = checkout.RiskStatus(ended)
+			dispute.Status = books.RiskStatus(ended)
 		}
-		require.Equal(t, []checkout.ChargeRisk{dispute, warning}, w.risks(reference))
+		require.Equal(t, []books.ChargeRisk{dispute, warning}, w.risks(reference))
 	}
 	require.Empty(t, w.risks(other), "the charge of another intent")
 	_, err := w.network.Risks(t.Context(), "../events")
@@ -52,8 +52,8 @@ func TestRisks_SaysWhereTheMoneyIs(t *testing.T) {
 func TestRisks_TellsOurRefundsFromOthers(t *testing.T) {
 	t.Parallel()
 	w := newDouble(t)
-	for card, want := range map[string]checkout.RiskStatus{
-		"visa": checkout.RiskLost, "pendingRefund": checkout.RiskOpen, "refundFail": checkout.RiskWon,
+	for card, want := range map[string]books.RiskStatus{
+		"visa": books.RiskLost, "pendingRefund": books.RiskOpen, "refundFail": books.RiskWon,
 	} {
 		req, reference := w.paid(card)
 		_, err := w.api.V1Refunds.Create(t.Context(), &api.RefundCreateParams{
@@ -63,8 +63,8 @@ func TestRisks_TellsOurRefundsFromOthers(t *testing.T) {
 		if card == "refundFail" {
 			require.NoError(t, w.double.SettleRefunds(t.Context()))
 		}
-		require.Equal(t, []checkout.ChargeRisk{
-			{Kind: checkout.RiskRefund, Status: want, Amount: 300, Currency: req.Currency},
+		require.Equal(t, []books.ChargeRisk{
+			{Kind: books.RiskRefund, Status: want, Amount: 300, Currency: req.Currency},
 		}, w.risks(reference), card)
 	}
 	_, reference := w.paid("visa")

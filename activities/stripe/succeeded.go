@@ -11,22 +11,24 @@ import (
 	"github.com/stripe/stripe-go/v85"
 	"go.temporal.io/sdk/activity"
 
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // Succeeded goes through the charges whose intents were created in the interval, youngest first. Stripe lists an intent
 // at any age. CreatedAt is the intent's. The currency may be one that is not ours: other systems may charge
 // with the same account. It ends after the first error.
-func (n *Network) Succeeded(ctx context.Context, since, until time.Time) iter.Seq2[checkout.Charged, error] {
+func (n *Network) Succeeded(ctx context.Context, since, until time.Time) iter.Seq2[books.Charged, error] {
 	params := &stripe.PaymentIntentListParams{
 		CreatedRange: created(since, until),
 		Expand:       []*string{stripe.String("data.latest_charge.balance_transaction")},
 	}
 	params.Limit = stripe.Int64(100)
-	return func(yield func(checkout.Charged, error) bool) {
+	return func(yield func(books.Charged, error) bool) {
 		for i, err := range n.api.V1PaymentIntents.List(ctx, params).All(ctx) {
 			if err != nil {
-				yield(checkout.Charged{}, fmt.Errorf("list intents: %w", publicError(err)))
+				yield(books.Charged{}, fmt.Errorf("list intents: %w", publicError(err)))
 				return
 			}
 			alive(ctx)
@@ -54,42 +56,42 @@ func created(since, until time.Time) *stripe.RangeQueryParams {
 
 // Charged asks about one charge, as Succeeded does about many. It returns checkout.ErrNotFound when Stripe
 // has no intent of this id.
-func (n *Network) Charged(ctx context.Context, reference string) (checkout.Charged, error) {
+func (n *Network) Charged(ctx context.Context, reference string) (books.Charged, error) {
 	if !isReference(reference) {
-		return checkout.Charged{}, fmt.Errorf("%w: %q is not the id of a payment intent", checkout.ErrNotFound, reference)
+		return books.Charged{}, fmt.Errorf("%w: %q is not the id of a payment intent", checkout.ErrNotFound, reference)
 	}
 	params := &stripe.PaymentIntentRetrieveParams{}
 	params.AddExpand("latest_charge.balance_transaction")
 	i, err := n.api.V1PaymentIntents.Retrieve(ctx, reference, params)
 	if refusal, ok := errors.AsType[*stripe.Error](err); ok && refusal.HTTPStatusCode == http.StatusNotFound {
-		return checkout.Charged{}, checkout.ErrNotFound
+		return books.Charged{}, checkout.ErrNotFound
 	}
 	if err != nil {
-		return checkout.Charged{}, fmt.Errorf("charge %s: %w", reference, publicError(err))
+		return books.Charged{}, fmt.Errorf("charge %s: %w", reference, publicError(err))
 	}
 	return charged(i), nil
 }
 
-func charged(i *stripe.PaymentIntent) checkout.Charged {
-	got := checkout.Charged{
+func charged(i *stripe.PaymentIntent) books.Charged {
+	got := books.Charged{
 		Reference: i.ID, TransactionID: i.Metadata[metadataTransaction], SessionID: i.Metadata[metadataSession],
-		Amount: checkout.Amount(i.AmountReceived), Currency: currency(i.Currency),
+		Amount: money.Amount(i.AmountReceived), Currency: currency(i.Currency),
 		CreatedAt: time.Unix(i.Created, 0).UTC(),
 	}
 	if charge := i.LatestCharge; charge != nil {
-		got.Refunded, got.Disputed = checkout.Amount(charge.AmountRefunded), charge.Disputed
+		got.Refunded, got.Disputed = money.Amount(charge.AmountRefunded), charge.Disputed
 		got.Cost = cost(charge.BalanceTransaction)
 	}
 	return got
 }
 
 // cost reads a balance transaction. Stripe makes it with the charge or soon afterwards.
-func cost(b *stripe.BalanceTransaction) *checkout.ChargeCost {
+func cost(b *stripe.BalanceTransaction) *books.ChargeCost {
 	if b == nil || b.Currency == "" {
 		return nil
 	}
-	return &checkout.ChargeCost{
-		Currency: currency(b.Currency), Gross: checkout.Amount(b.Amount), Cost: checkout.Amount(b.Fee),
+	return &books.ChargeCost{
+		Currency: currency(b.Currency), Gross: money.Amount(b.Amount), Cost: money.Amount(b.Fee),
 		AvailableAt: unixTime(b.AvailableOn),
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"example.com/checkout/activities/ethereum"
 	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // onAnvil is a fixture whose chain is a real Ethereum node. Blocks come from mine only, and are final
@@ -55,11 +57,11 @@ func (f *onAnvil) open(t *testing.T, rpcURL string) {
 	require.NoError(t, err)
 	f.node, err = ethereum.Open(t.Context(), ethereum.Options{
 		RPCURLs: []string{rpcURL}, ChainID: f.anvil.ChainID, Treasury: f.anvil.Accounts[f.key].Hex(), Signer: signer,
-		Tokens:     map[checkout.PayoutCurrency]string{checkout.USDC: f.market.USDC.Hex(), checkout.USDT: f.market.USDT.Hex()},
+		Tokens:     map[money.PayoutCurrency]string{money.USDC: f.market.USDC.Hex(), money.USDT: f.market.USDT.Hex()},
 		MaxFeeGwei: 200, Confirmations: "finalized", MaxHeadAge: 24 * time.Hour,
 	})
 	require.NoError(t, err)
-	f.Chains = map[string]checkout.Chain{"ethereum": f.node}
+	f.Chains = map[string]treasury.Chain{"ethereum": f.node}
 }
 
 // booked lets the ledger know what the account has.
@@ -89,7 +91,7 @@ func (f onAnvil) confirms(t *testing.T, refs ...checkout.Ref) {
 // sent sends a payout of 100 EUR, which waits in the node's pool. It returns its transfer too.
 func (f onAnvil) sent(t *testing.T) (ref checkout.Ref, transferID string) {
 	t.Helper()
-	ref = f.payout(t, f.owner, 10_000, checkout.USDC)
+	ref = f.payout(t, f.owner, 10_000, money.USDC)
 	f.send(t, ref)
 	return ref, f.transferOf(t, ref)
 }
@@ -105,7 +107,7 @@ func (f onAnvil) received(t *testing.T) string {
 }
 
 // version returns a version of a transfer, the first being 1.
-func (f onAnvil) version(t *testing.T, transferID string, number int) checkout.TransferVersion {
+func (f onAnvil) version(t *testing.T, transferID string, number int) treasury.TransferVersion {
 	t.Helper()
 	live, err := f.Store.LiveTransfers(t.Context(), f.account(t).ID, 10)
 	require.NoError(t, err)
@@ -115,5 +117,5 @@ func (f onAnvil) version(t *testing.T, transferID string, number int) checkout.T
 		}
 	}
 	require.Fail(t, "there is no such live transfer")
-	return checkout.TransferVersion{}
+	return treasury.TransferVersion{}
 }

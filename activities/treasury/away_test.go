@@ -8,6 +8,7 @@ import (
 
 	"example.com/checkout/activities"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/treasury"
 )
 
 // A transfer that is signed may be on its way, so its payout waits as a held one.
@@ -19,7 +20,7 @@ func TestHoldAwayPayout_AlsoWaitsWithASignedTransfer(t *testing.T) {
 	require.Error(t, err)
 	got, err := f.Store.HoldAwayPayout(t.Context(), ref)
 	require.NoError(t, err)
-	require.Equal(t, checkout.TransferOutcome{Held: checkout.HoldAway, Generation: 1}, got)
+	require.Equal(t, treasury.TransferOutcome{Held: checkout.HoldAway, Generation: 1}, got)
 	late, err := f.Store.Overdue(t.Context(), 0, "", 10)
 	require.NoError(t, err)
 	require.Empty(t, late, "Reconcile leaves it alone until its next action is due")
@@ -32,7 +33,7 @@ func TestHoldAwayPayout_AlsoWaitsWithASignedTransfer(t *testing.T) {
 	f.requirePaidOnce(t, ref)
 	got, err = f.Store.HoldAwayPayout(t.Context(), ref)
 	require.NoError(t, err)
-	require.Equal(t, checkout.TransferOutcome{Generation: 1}, got, "it was sent")
+	require.Equal(t, treasury.TransferOutcome{Generation: 1}, got, "it was sent")
 	_, err = f.Store.HoldAwayPayout(t.Context(), f.owner.Ref("po_none"))
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 }
@@ -44,10 +45,10 @@ func TestHoldAwayPayout_UsesUpNoPatience(t *testing.T) {
 	_, err := f.Store.HoldAwayPayout(t.Context(), ref)
 	require.NoError(t, err)
 	f.Exec(t, `UPDATE payout SET held_at = held_at - interval '3 days'`)
-	f.chain.planErr = checkout.ErrFeeTooHigh
+	f.chain.planErr = treasury.ErrFeeTooHigh
 	for range 2 {
 		got := f.transfer(t, ref)
-		require.Equal(t, checkout.TransferOutcome{Held: checkout.HoldFee, Generation: 1}, got)
+		require.Equal(t, treasury.TransferOutcome{Held: checkout.HoldFee, Generation: 1}, got)
 	}
 }
 

@@ -5,10 +5,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/activities/treasury"
+	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // After the restore of an old backup a payment that PostgreSQL lacks waits in the pool, behind a nonce that was
@@ -16,7 +17,7 @@ import (
 func TestSync_APaymentBehindAGapFreezesAfterARestore(t *testing.T) {
 	f := newOnAnvil(t)
 	f.booked(t)
-	dropped, waits := f.payout(t, f.owner, 5_000, checkout.USDC), f.payout(t, f.owner, 6_000, checkout.USDC)
+	dropped, waits := f.payout(t, f.owner, 5_000, money.USDC), f.payout(t, f.owner, 6_000, money.USDC)
 	restore := f.backup(t)
 	f.send(t, dropped)
 	f.send(t, waits)
@@ -30,7 +31,7 @@ func TestSync_APaymentBehindAGapFreezesAfterARestore(t *testing.T) {
 	held := f.transfer(t, dropped)
 	require.Equal(t, checkout.HoldFrozen, held.Held)
 	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "a transaction uses slot 1")
-	o := treasury.ThawOrder{AccountID: f.account(t).ID}
+	o := treasurer.ThawOrder{AccountID: f.account(t).ID}
 	require.ErrorAs(t, f.Thaw(t.Context(), o), new(storage.NotFinalError))
 
 	// A person fills the gap: the treasury sends nothing to itself.
@@ -39,7 +40,7 @@ func TestSync_APaymentBehindAGapFreezesAfterARestore(t *testing.T) {
 	require.NoError(t, err)
 	f.mine(t, 3)
 	f.sync(t)
-	require.ErrorIs(t, f.Thaw(t.Context(), o), treasury.ErrUnrecovered)
+	require.ErrorIs(t, f.Thaw(t.Context(), o), treasurer.ErrUnrecovered)
 	got := f.recover(t, nil)
 	require.Equal(t, []string{"it moved nothing, so it paid no payout", ""}, []string{got.Found[0].Why, got.Found[1].Why})
 	require.Equal(t, waits.ID, got.Found[1].Payout)

@@ -7,6 +7,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/treasury"
 )
 
 // signBatch signs one transfer of the payouts that wait for one, when they are as many as a transfer may have or the
@@ -34,7 +35,7 @@ func (r *round) signBatch(ctx context.Context) error {
 		all = append(all, priced)
 	}
 	for len(all) > 0 {
-		var signed checkout.TransferVersion
+		var signed treasury.TransferVersion
 		if all, signed, err = r.signTogether(ctx, all); err != nil {
 			return errors.Join(append(faults, err)...)
 		}
@@ -50,13 +51,13 @@ func (r *round) signBatch(ctx context.Context) error {
 // signTogether signs one transfer of payouts. Without a version it returns those that may be planned again.
 func (r *round) signTogether(
 	ctx context.Context, all []pricedPayout,
-) (left []pricedPayout, signed checkout.TransferVersion, err error) {
+) (left []pricedPayout, signed treasury.TransferVersion, err error) {
 	taken, err := r.Store.TakenUnits(ctx, r.account.ID)
 	if err != nil {
 		return nil, signed, err
 	}
 	var (
-		now checkout.AccountSnapshot
+		now treasury.AccountSnapshot
 		got storage.SigningResult
 	)
 	plan, err := r.plan(ctx, r.chain, all, taken)
@@ -74,7 +75,7 @@ func (r *round) signTogether(
 		return all, got.Version, nil
 	}
 	for i, p := range got.Payouts {
-		if p.Step == checkout.SigningGo {
+		if p.Step == treasury.SigningGo {
 			left = append(left, all[i])
 		}
 	}
@@ -86,7 +87,7 @@ func (r *round) without(ctx context.Context, all []pricedPayout, why error) (lef
 	if errors.Is(why, checkout.ErrConflict) || errors.Is(why, storage.ErrNotCompared) {
 		return nil, nil // another process was faster, or a block has come: the next round looks again
 	}
-	some, faults := checkout.PayoutErrors{}, []error(nil)
+	some, faults := treasury.PayoutErrors{}, []error(nil)
 	about := errors.As(why, &some)
 	for _, p := range all {
 		switch own := some[p.ID]; {

@@ -7,15 +7,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/activities/treasury"
+	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // onCoins is a fixture whose treasury has a chain with coins.
 type onCoins struct{ fixture }
 
-func newOnCoins(t *testing.T, coins int, batch checkout.Batch) onCoins {
+func newOnCoins(t *testing.T, coins int, batch treasury.Batch) onCoins {
 	t.Helper()
 	return newFixture(t).withCoins(t, newCoinChain(coins, 100_000_000, batch))
 }
@@ -32,7 +35,7 @@ func (base fixture) withCoins(t *testing.T, chain *fakeChain) onCoins {
 }
 
 // another returns a treasury in another process.
-func (f onCoins) another(t *testing.T) *treasury.Treasury {
+func (f onCoins) another(t *testing.T) *treasurer.Treasury {
 	t.Helper()
 	other := f.process(t)
 	other.StuckAfter = time.Hour
@@ -44,7 +47,7 @@ func (f onCoins) payouts(t *testing.T, n int) (all []checkout.Ref) {
 	t.Helper()
 	for range n {
 		owner := f.merchant(t, "to"+checkout.NewID(checkout.PrefixMerchant))
-		all = append(all, f.payout(t, owner, 10_000, checkout.BTC))
+		all = append(all, f.payout(t, owner, 10_000, money.BTC))
 	}
 	return all
 }
@@ -58,7 +61,7 @@ func (f onCoins) finish(t *testing.T, all []checkout.Ref) {
 }
 
 func TestBatch_WaitsForOthers(t *testing.T) {
-	f := newOnCoins(t, 3, checkout.Batch{Most: 2, Wait: time.Hour})
+	f := newOnCoins(t, 3, treasury.Batch{Most: 2, Wait: time.Hour})
 	f.payouts(t, 1)
 	require.Zero(t, f.sync(t).Signed, "the first has time")
 	left := f.payouts(t, 2)[1]
@@ -74,9 +77,9 @@ func TestBatch_WaitsForOthers(t *testing.T) {
 func TestBatch_OneThatWaitsLeavesTheOthers(t *testing.T) {
 	f := newOnCoins(t, 3, soon)
 	all := f.payouts(t, 2)
-	small := f.payout(t, f.merchant(t, "toSmall"), 50, checkout.BTC)
-	large := f.payout(t, f.merchant(t, "toLarge"), 1_000_000, checkout.BTC)
-	invalid := f.payout(t, f.merchant(t, "toNobody"), 10_000, checkout.BTC)
+	small := f.payout(t, f.merchant(t, "toSmall"), 50, money.BTC)
+	large := f.payout(t, f.merchant(t, "toLarge"), 1_000_000, money.BTC)
+	invalid := f.payout(t, f.merchant(t, "toNobody"), 10_000, money.BTC)
 	f.chain.invalid["toNobody"] = true
 	f.Limits.Payout = 500_000
 
@@ -97,18 +100,18 @@ func TestBatch_OneThatWaitsLeavesTheOthers(t *testing.T) {
 func TestBatch_LimitsCountThePayoutsBefore(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		limit func(*checkout.PayoutLimits) *checkout.Amount
+		limit func(*treasury.PayoutLimits) *money.Amount
 		hold  checkout.PayoutHold
 	}{
-		"of the merchant's day":    {func(l *checkout.PayoutLimits) *checkout.Amount { return &l.MerchantDay }, checkout.HoldLimit},
-		"of the account's day":     {func(l *checkout.PayoutLimits) *checkout.Amount { return &l.Day }, checkout.HoldLimit},
-		"of what is not available": {func(l *checkout.PayoutLimits) *checkout.Amount { return &l.MerchantUnsettled }, checkout.HoldUnsettled},
+		"of the merchant's day":    {func(l *treasury.PayoutLimits) *money.Amount { return &l.MerchantDay }, checkout.HoldLimit},
+		"of the account's day":     {func(l *treasury.PayoutLimits) *money.Amount { return &l.Day }, checkout.HoldLimit},
+		"of what is not available": {func(l *treasury.PayoutLimits) *money.Amount { return &l.MerchantUnsettled }, checkout.HoldUnsettled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newOnCoins(t, 3, soon)
 			owner := f.merchant(t, "toOne")
-			f.payout(t, owner, 10_000, checkout.BTC)
-			second := f.payout(t, owner, 10_000, checkout.BTC)
+			f.payout(t, owner, 10_000, money.BTC)
+			second := f.payout(t, owner, 10_000, money.BTC)
 			*c.limit(&f.Limits) = 15_000
 
 			require.Equal(t, 1, f.sync(t).Signed)
@@ -118,7 +121,7 @@ func TestBatch_LimitsCountThePayoutsBefore(t *testing.T) {
 }
 
 func TestBatch_TwoProcessesShareNoCoinAndNoPayout(t *testing.T) {
-	f := newOnCoins(t, 40, checkout.Batch{Most: 2, Wait: time.Nanosecond})
+	f := newOnCoins(t, 40, treasury.Batch{Most: 2, Wait: time.Nanosecond})
 	all := f.payouts(t, 16)
 	var both sync.WaitGroup
 	for range 2 {
@@ -142,11 +145,11 @@ func TestBatch_TwoProcessesShareNoCoinAndNoPayout(t *testing.T) {
 
 // Two processes chose the same coin before either had signed.
 func TestBatch_ATakenCoinIsRefused(t *testing.T) {
-	f := newOnCoins(t, 3, checkout.Batch{Most: 2, Wait: time.Nanosecond})
+	f := newOnCoins(t, 3, treasury.Batch{Most: 2, Wait: time.Nanosecond})
 	f.payouts(t, 1)
 	require.Equal(t, 1, f.sync(t).Signed)
 	f.payouts(t, 1)
-	f.chain.replan = func(plan *checkout.TransferPlan) { plan.Slot = checkout.Slot{"coin:0"} }
+	f.chain.replan = func(plan *treasury.TransferPlan) { plan.Slot = treasury.Slot{"coin:0"} }
 	require.Zero(t, f.sync(t).Signed)
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM transfer`))
 	f.chain.replan = nil
@@ -157,7 +160,7 @@ func TestBatch_ATakenCoinIsRefused(t *testing.T) {
 func TestBatch_APlanSharesTheWholeFee(t *testing.T) {
 	f := newOnCoins(t, 3, soon)
 	f.payouts(t, 3)
-	f.chain.replan = func(plan *checkout.TransferPlan) { plan.Fee = plan.Fee.Add(btc(1)) }
+	f.chain.replan = func(plan *treasury.TransferPlan) { plan.Fee = plan.Fee.Add(btc(1)) }
 	_, err := f.Sync(t.Context())
 	require.ErrorContains(t, err, "the payouts do not share the fee of the transfer")
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
@@ -169,9 +172,9 @@ func TestBatch_AReplacementKeepsSlotAndOutputs(t *testing.T) {
 	require.Equal(t, 3, f.sync(t).Signed)
 	f.finish(t, all)
 	f.StuckAfter = time.Nanosecond
-	for wrong, forge := range map[string]func(plan *checkout.TransferPlan){
-		"the replacement has another slot": func(plan *checkout.TransferPlan) { plan.Slot = checkout.Slot{"coin:2"} },
-		"the replacement pays something else": func(plan *checkout.TransferPlan) {
+	for wrong, forge := range map[string]func(plan *treasury.TransferPlan){
+		"the replacement has another slot": func(plan *treasury.TransferPlan) { plan.Slot = treasury.Slot{"coin:2"} },
+		"the replacement pays something else": func(plan *treasury.TransferPlan) {
 			plan.Outputs = plan.Outputs[:2]
 		},
 	} {
@@ -193,7 +196,7 @@ func TestBatch_ACanceledTransferFailsAllItsPayouts(t *testing.T) {
 	all := f.payouts(t, 3)
 	f.sync(t)
 	f.finish(t, all)
-	refs, err := f.Store.CancelTransfer(t.Context(), f.transferOf(t, all[0]), checkout.AuditEntry{Action: "transfer.canceled"})
+	refs, err := f.Store.CancelTransfer(t.Context(), f.transferOf(t, all[0]), merchant.AuditEntry{Action: "transfer.canceled"})
 	require.NoError(t, err)
 	require.Len(t, refs, 3)
 	f.sync(t)
@@ -211,7 +214,7 @@ func TestBatch_ADeadTransferFreesItsCoinsAndPayouts(t *testing.T) {
 	require.Equal(t, 6, f.sync(t).Signed)
 	f.finish(t, all)
 	require.EqualValues(t, 2, f.query(t, `SELECT count(*) FROM transfer_slot`))
-	thief := fakeTx{Coins: checkout.Slot{"coin:1"}, Pays: []fakeOutput{{To: "thief", Currency: checkout.BTC, Units: 300_000}}, Cap: 100_000}
+	thief := fakeTx{Coins: treasury.Slot{"coin:1"}, Pays: []fakeOutput{{To: "thief", Currency: money.BTC, Units: 300_000}}, Cap: 100_000}
 	require.NoError(t, f.chain.accept(thief))
 	f.chain.mine(f.chain.finality + 1)
 
@@ -222,7 +225,7 @@ func TestBatch_ADeadTransferFreesItsCoinsAndPayouts(t *testing.T) {
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer_slot WHERE standing`))
 	require.Equal(t, checkout.PayoutNetworkError, f.read(t, all[5]).Failure)
 
-	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: round.ID, Losses: []string{thief.hash() + ":0"}}))
+	require.NoError(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: round.ID, Losses: []string{thief.hash() + ":0"}}))
 	f.retried(t, all[5])
 	require.Equal(t, 1, f.sync(t).Signed)
 	require.Equal(t, "coin:0", f.query(t, `SELECT unit FROM transfer_slot WHERE standing`), "it is free again")
@@ -236,7 +239,7 @@ func TestBatch_ADeadTransferFreesItsCoinsAndPayouts(t *testing.T) {
 // A transaction of somebody else uses a coin that no transfer has: nothing more is signed.
 func TestBatch_ACoinOfNobodyFreezes(t *testing.T) {
 	f := newOnCoins(t, 2, soon)
-	require.NoError(t, f.chain.accept(fakeTx{Coins: checkout.Slot{"coin:1"}, Pays: []fakeOutput{{To: "thief", Currency: checkout.BTC, Units: 5}}, Cap: 1}))
+	require.NoError(t, f.chain.accept(fakeTx{Coins: treasury.Slot{"coin:1"}, Pays: []fakeOutput{{To: "thief", Currency: money.BTC, Units: 5}}, Cap: 1}))
 	f.payouts(t, 1)
 
 	round := f.sync(t)
@@ -261,9 +264,9 @@ func TestBatch_MissingMoneyPaidAllPayouts(t *testing.T) {
 	require.Contains(t, round.Alarms[0], "nothing is decided")
 	require.NoError(t, f.Store.Freeze(t.Context(), round.ID, "a block is lost"))
 	var short storage.ShortageError
-	require.ErrorAs(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: round.ID}), &short)
+	require.ErrorAs(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: round.ID}), &short)
 	require.Len(t, short.Payments, 3)
-	order := treasury.ThawOrder{AccountID: round.ID, Paid: ids[:2], By: checkout.AuditEntry{Action: "transfer.recovered"}}
+	order := treasurer.ThawOrder{AccountID: round.ID, Paid: ids[:2], By: merchant.AuditEntry{Action: "transfer.recovered"}}
 	require.ErrorIs(t, f.Thaw(t.Context(), order), checkout.ErrConflict, "the third is paid too")
 	order.Paid = ids
 	require.NoError(t, f.Thaw(t.Context(), order))

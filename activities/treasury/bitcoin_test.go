@@ -14,9 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/activities/bitcoin"
-	"example.com/checkout/activities/treasury"
+	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // onBitcoin is a fixture whose chain is a real Bitcoin node. Blocks come from its miner only.
@@ -48,7 +51,7 @@ func newOnBitcoin(t *testing.T, coins int) onBitcoin {
 }
 
 // process returns a treasury with connections to PostgreSQL and to the node of its own.
-func (f onBitcoin) process(t *testing.T) *treasury.Treasury {
+func (f onBitcoin) process(t *testing.T) *treasurer.Treasury {
 	t.Helper()
 	process := f.fixture.process(t)
 	chain, err := bitcoin.Open(t.Context(), bitcoin.Options{
@@ -56,7 +59,7 @@ func (f onBitcoin) process(t *testing.T) *treasury.Treasury {
 		FeeTarget: 1,
 	})
 	require.NoError(t, err)
-	process.Chains = map[string]checkout.Chain{checkout.Bitcoin: chain}
+	process.Chains = map[string]treasury.Chain{money.Bitcoin: chain}
 	return process
 }
 
@@ -67,7 +70,7 @@ func (f onBitcoin) mine(t *testing.T, blocks int) {
 }
 
 // paid returns what every transaction that paid the merchant paid it, by transaction.
-func (f onBitcoin) paid(t *testing.T) map[string][]checkout.Crypto {
+func (f onBitcoin) paid(t *testing.T) map[string][]money.Crypto {
 	t.Helper()
 	var since struct {
 		Transactions []struct {
@@ -78,21 +81,21 @@ func (f onBitcoin) paid(t *testing.T) map[string][]checkout.Crypto {
 		} `json:"transactions"`
 	}
 	require.NoError(t, f.node.Call(t.Context(), "merchant", &since, "listsinceblock"))
-	paid := map[string][]checkout.Crypto{}
+	paid := map[string][]money.Crypto{}
 	for _, o := range since.Transactions {
 		if o.Category == "receive" && o.Confirmations > 0 {
-			paid[o.TxID] = append(paid[o.TxID], checkout.MustCrypto(o.Amount.String(), checkout.BTC))
+			paid[o.TxID] = append(paid[o.TxID], money.MustCrypto(o.Amount.String(), money.BTC))
 		}
 	}
 	return paid
 }
 
 // wallet returns what the treasury has in final blocks.
-func (f onBitcoin) wallet(t *testing.T) checkout.Crypto {
+func (f onBitcoin) wallet(t *testing.T) money.Crypto {
 	t.Helper()
-	s, err := f.Chains[checkout.Bitcoin].Snapshot(t.Context())
+	s, err := f.Chains[money.Bitcoin].Snapshot(t.Context())
 	require.NoError(t, err)
-	return s.FinalBalances[checkout.BTC]
+	return s.FinalBalances[money.BTC]
 }
 
 // requirePaidOnce compares payouts, the chain and the ledger, to the last satoshi.
@@ -123,10 +126,10 @@ func TestBitcoin_OneTransferPaysABatch(t *testing.T) {
 	f := newOnBitcoin(t, 3)
 	refs := make([]checkout.Ref, 5)
 	for i := range refs {
-		refs[i] = f.payout(t, f.owner, 10_000, checkout.BTC)
+		refs[i] = f.payout(t, f.owner, 10_000, money.BTC)
 	}
 	_, err := f.Transfer(t.Context(), refs[4])
-	require.ErrorIs(t, err, treasury.ErrNotTaken, "a round signs it, with others")
+	require.ErrorIs(t, err, treasurer.ErrNotTaken, "a round signs it, with others")
 	f.sync(t)
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM transfer`))
 	require.EqualValues(t, 5, f.query(t, `SELECT count(*) FROM transfer_payout`))
@@ -147,12 +150,12 @@ func TestBitcoin_ATransferOfSeveralCoinsIsReplaced(t *testing.T) {
 	_, err := f.node.Fund(t.Context(), "treasury", "0.11", "0.15", "0.10", "0.16", "0.12", "0.14", "0.13")
 	require.NoError(t, err)
 	f.mine(t, 6)
-	refs := []checkout.Ref{f.payout(t, f.owner, 6_500_000, checkout.BTC)}
+	refs := []checkout.Ref{f.payout(t, f.owner, 6_500_000, money.BTC)}
 	for range 4 {
-		refs = append(refs, f.payout(t, f.owner, 10_000, checkout.BTC))
+		refs = append(refs, f.payout(t, f.owner, 10_000, money.BTC))
 	}
 	f.Limits.Payout = 20_000_000
-	above := f.payout(t, f.owner, 10_000_000, checkout.BTC)
+	above := f.payout(t, f.owner, 10_000_000, money.BTC)
 	require.Equal(t, 5, f.sync(t).Signed)
 	require.Equal(t, checkout.HoldFloat, f.read(t, above).Hold)
 	require.Greater(t, f.query(t, `SELECT count(*) FROM transfer_slot`), int64(5))
@@ -186,8 +189,8 @@ func TestBitcoin_RecoversALostBatch(t *testing.T) {
 	f := newOnBitcoin(t, 3)
 	f.sync(t)
 	var refs []checkout.Ref
-	for _, amount := range []checkout.Amount{10_000, 20_000, 30_000, 30_000} {
-		refs = append(refs, f.payout(t, f.owner, amount, checkout.BTC))
+	for _, amount := range []money.Amount{10_000, 20_000, 30_000, 30_000} {
+		refs = append(refs, f.payout(t, f.owner, amount, money.BTC))
 	}
 	restore := f.backup(t)
 	require.Equal(t, 4, f.sync(t).Signed)
@@ -197,14 +200,14 @@ func TestBitcoin_RecoversALostBatch(t *testing.T) {
 	restore()
 	require.Equal(t, checkout.PayoutPending, f.read(t, refs[0]).Status)
 
-	later := f.payout(t, f.owner, 40_000, checkout.BTC)
+	later := f.payout(t, f.owner, 40_000, money.BTC)
 	require.Zero(t, f.sync(t).Signed)
 	accounts, err := f.Accounts(t.Context())
 	require.NoError(t, err)
-	o := treasury.ThawOrder{AccountID: accounts[0].ID}
-	require.ErrorIs(t, f.Thaw(t.Context(), o), treasury.ErrUnrecovered)
-	got, err := f.Recover(t.Context(), treasury.RecoveryOrder{
-		AccountID: o.AccountID, Apply: true, By: checkout.AuditEntry{Actor: "operator", Action: "payout.recovered"}})
+	o := treasurer.ThawOrder{AccountID: accounts[0].ID}
+	require.ErrorIs(t, f.Thaw(t.Context(), o), treasurer.ErrUnrecovered)
+	got, err := f.Recover(t.Context(), treasurer.RecoveryOrder{
+		AccountID: o.AccountID, Apply: true, By: merchant.AuditEntry{Actor: "operator", Action: "payout.recovered"}})
 	require.NoError(t, err)
 	require.Len(t, got.Found, 4)
 	for _, r := range got.Found {
@@ -230,8 +233,8 @@ func TestBitcoin_PaysEachPayoutOnce(t *testing.T) {
 	seed := thrown(t)
 	refs := made(*payouts, func(i int) checkout.Ref {
 		// The smallest can pay the dearest fee: one on hold for it would wait a minute, again and again.
-		amount := checkout.Amount(12_000 + rand.New(rand.NewPCG(seed, uint64(i))).IntN(20_000))
-		return f.payout(t, f.owner, amount, checkout.BTC)
+		amount := money.Amount(12_000 + rand.New(rand.NewPCG(seed, uint64(i))).IntN(20_000))
+		return f.payout(t, f.owner, amount, money.BTC)
 	})
 	// They are due one after another, so there are many batches.
 	f.Exec(t, `UPDATE payout SET next_action_at = now() + random() * $1::integer * interval '100 milliseconds'`, *payouts)

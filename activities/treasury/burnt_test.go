@@ -6,9 +6,10 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/activities/treasury"
+	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // A merchant's contract takes ether until the transfer is signed, and burns the treasury's gas then. The retry pays
@@ -21,7 +22,7 @@ func TestTransfer_BurntGasIsTakenOffTheRetry(t *testing.T) {
 	require.NoError(t, f.anvil.Automine(t.Context(), false))
 	f.booked(t)
 	owner := f.merchant(t, burner.Hex())
-	ref := f.payout(t, owner, 20_000, checkout.ETH)
+	ref := f.payout(t, owner, 20_000, money.ETH)
 	f.send(t, ref)
 	first := f.read(t, ref)
 	burns := common.BytesToHash([]byte{2}) // its mode, before the treasury's transfer is mined
@@ -30,7 +31,7 @@ func TestTransfer_BurntGasIsTakenOffTheRetry(t *testing.T) {
 	require.Equal(t, 1, f.sync(t).Reverted)
 	burnt, ok := f.query(t, `SELECT cost::text FROM transfer WHERE status = 'reverted'`).(string)
 	require.True(t, ok)
-	cost := checkout.MustCrypto(burnt, checkout.ETH)
+	cost := money.MustCrypto(burnt, money.ETH)
 	require.Equal(t, 1, cost.Sign())
 
 	f.Exec(t, `UPDATE payout_address SET address = $1 WHERE merchant_id = $2`, f.payee.Hex(), owner.MerchantID)
@@ -52,7 +53,7 @@ func TestSync_TransfersThatPaidNothingDoNotWaitForEachOther(t *testing.T) {
 		owner := f.merchant(t, "0xBurner")
 		f.chain.reverts["0xBurner"] = !cancels
 		var refs []checkout.Ref
-		for _, currency := range []checkout.PayoutCurrency{checkout.ETH, checkout.ETH, checkout.USDC} {
+		for _, currency := range []money.PayoutCurrency{money.ETH, money.ETH, money.USDC} {
 			ref := f.payout(t, owner, 20_000, currency)
 			f.send(t, ref)
 			refs = append(refs, ref)
@@ -82,21 +83,21 @@ func TestThaw_BurntGasIsNotMissing(t *testing.T) {
 	f.chain.reverts["0xBurner"] = true
 	var refs []checkout.Ref
 	for range 2 {
-		ref := f.payout(t, owner, 20_000, checkout.ETH)
+		ref := f.payout(t, owner, 20_000, money.ETH)
 		f.send(t, ref)
 		refs = append(refs, ref)
 	}
 	f.chain.mine(1)
-	f.chain.take(checkout.ETH, 7_000_000_000_000_000)
+	f.chain.take(money.ETH, 7_000_000_000_000_000)
 	f.chain.mine(f.chain.finality + 1)
 	require.Len(t, f.sync(t).Alarms, 2)
 
-	o := treasury.ThawOrder{AccountID: f.account(t).ID}
+	o := treasurer.ThawOrder{AccountID: f.account(t).ID}
 	require.NoError(t, f.Store.Freeze(t.Context(), o.AccountID, "an operator looks"))
 	var short storage.ShortageError
 	require.ErrorAs(t, f.Thaw(t.Context(), o), &short)
 	require.Equal(t, "0.007000000000000000 ETH", short.Missing)
-	o.Missing = checkout.PurseOf(checkout.MustCrypto("0.007", checkout.ETH))
+	o.Missing = money.PurseOf(money.MustCrypto("0.007", money.ETH))
 	require.NoError(t, f.Thaw(t.Context(), o))
 	require.Equal(t, 2, f.sync(t).Reverted)
 	for _, ref := range refs {

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -13,7 +14,7 @@ import (
 func (f fixture) cancel(t *testing.T, transferID string, of checkout.Ref) {
 	t.Helper()
 	for range 2 {
-		payouts, err := f.Store.CancelTransfer(t.Context(), transferID, checkout.AuditEntry{Actor: "operator",
+		payouts, err := f.Store.CancelTransfer(t.Context(), transferID, merchant.AuditEntry{Actor: "operator",
 			Action: "transfer.canceled", Subject: transferID})
 		require.NoError(t, err)
 		require.Equal(t, []checkout.Ref{of}, payouts)
@@ -61,9 +62,9 @@ func TestCancelTransfer_TheCancellationWins(t *testing.T) {
 	f.mine(t, 2)
 	require.Equal(t, 1, f.sync(t).Canceled)
 	f.requireCanceled(t, ref)
-	_, err = f.Store.CancelTransfer(t.Context(), id, checkout.AuditEntry{})
+	_, err = f.Store.CancelTransfer(t.Context(), id, merchant.AuditEntry{})
 	require.ErrorIs(t, err, checkout.ErrConflict)
-	_, err = f.Store.CancelTransfer(t.Context(), "tr_none", checkout.AuditEntry{})
+	_, err = f.Store.CancelTransfer(t.Context(), "tr_none", merchant.AuditEntry{})
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 }
 

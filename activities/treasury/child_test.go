@@ -6,9 +6,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/activities/treasury"
+	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // restricted is the version of the transactions of transfers.
@@ -17,8 +20,8 @@ const restricted = 3
 // batch signs one transfer of nine payouts of 99 EUR and one of 495 EUR, the last one.
 func (f onBitcoin) batch(t *testing.T) (refs []checkout.Ref) {
 	t.Helper()
-	for _, amount := range append(slices.Repeat([]checkout.Amount{10_000}, 9), 50_000) {
-		refs = append(refs, f.payout(t, f.owner, amount, checkout.BTC))
+	for _, amount := range append(slices.Repeat([]money.Amount{10_000}, 9), 50_000) {
+		refs = append(refs, f.payout(t, f.owner, amount, money.BTC))
 	}
 	f.signAll(t, refs)
 	return refs
@@ -37,7 +40,7 @@ func (f onBitcoin) spend(t *testing.T, ref checkout.Ref, c chains.Child) error {
 	t.Helper()
 	v, _, err := f.Store.StandingTransfer(t.Context(), ref)
 	require.NoError(t, err)
-	i := slices.IndexFunc(v.Outputs, func(o checkout.TransferOutput) bool { return o.PayoutID == ref.ID })
+	i := slices.IndexFunc(v.Outputs, func(o treasury.TransferOutput) bool { return o.PayoutID == ref.ID })
 	_, err = f.node.Spend(t.Context(), "merchant", v.Raw, i, c)
 	return err
 }
@@ -53,7 +56,7 @@ func (f onBitcoin) mineOnly(t *testing.T, blocks int, transactions ...string) {
 
 // held returns a batch that a payee holds with a child while size costs more, another batch of afterwards, and what the
 // round says of the first.
-func (f onBitcoin) held(t *testing.T, c chains.Child, rate string) (held, others []checkout.Ref, round treasury.AccountResult) {
+func (f onBitcoin) held(t *testing.T, c chains.Child, rate string) (held, others []checkout.Ref, round treasurer.AccountResult) {
 	t.Helper()
 	held = f.batch(t)
 	require.NoError(t, f.spend(t, held[9], c))
@@ -97,7 +100,7 @@ func TestBitcoin_APayeeHoldsABatchAboveItsBudget(t *testing.T) {
 func TestBitcoin_ACancellationFreesABatchThatAPayeeHolds(t *testing.T) {
 	f := newOnBitcoin(t, 4)
 	held, others, _ := f.held(t, aboveTheBudget, "0.00100000")
-	_, err := f.Store.CancelTransfer(t.Context(), f.transferOf(t, held[0]), checkout.AuditEntry{Actor: "operator",
+	_, err := f.Store.CancelTransfer(t.Context(), f.transferOf(t, held[0]), merchant.AuditEntry{Actor: "operator",
 		Action: "transfer.canceled"})
 	require.NoError(t, err)
 	require.Equal(t, 1, f.sync(t).Bumped)

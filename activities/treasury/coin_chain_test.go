@@ -7,13 +7,14 @@ import (
 	"strconv"
 	"time"
 
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // newCoinChain returns a chain with one wallet, which has some coins.
-func newCoinChain(coins int, each int64, batch checkout.Batch) *fakeChain {
+func newCoinChain(coins int, each int64, batch treasury.Batch) *fakeChain {
 	c := newFakeChain(1, nil)
-	c.account = checkout.TreasuryAccount{Network: "bitcoin", ChainID: "bip122:fake", Address: "treasury"}
+	c.account = treasury.Account{Network: "bitcoin", ChainID: "bip122:fake", Address: "treasury"}
 	c.batch = batch
 	first := fakeBlock{hash: "genesis", coins: map[string]int64{}, balances: map[string]*big.Int{"BTC": big.NewInt(each * int64(coins))}}
 	for i := range coins {
@@ -24,9 +25,9 @@ func newCoinChain(coins int, each int64, batch checkout.Batch) *fakeChain {
 	return c
 }
 
-func btc(units int64) checkout.Crypto { return checkout.NewCrypto(big.NewInt(units), checkout.BTC) }
+func btc(units int64) money.Crypto { return money.NewCrypto(big.NewInt(units), money.BTC) }
 
-var soon = checkout.Batch{Most: 100, Wait: time.Nanosecond}
+var soon = treasury.Batch{Most: 100, Wait: time.Nanosecond}
 
 func (c *fakeChain) ofCoins() bool { return c.tip().coins != nil }
 
@@ -45,7 +46,7 @@ func (b *fakeBlock) spend(tx fakeTx, _ *fakeChain) (fakeReceipt, bool) {
 }
 
 // using returns what transactions use which are not final.
-func (c *fakeChain) using() (units checkout.Slot) {
+func (c *fakeChain) using() (units treasury.Slot) {
 	all := c.waiting()
 	for _, b := range c.blocks[c.final+1:] {
 		for _, r := range b.receipts {
@@ -63,9 +64,9 @@ func (c *fakeChain) using() (units checkout.Slot) {
 const smallestPayout = 1_000
 
 // planCoins shares the fee among the payouts, and spends final coins that nobody uses.
-func (c *fakeChain) planCoins(payouts []checkout.TransferRequest, taken checkout.Slot) (checkout.TransferPlan, error) {
-	fee, pays, wrong := int64(101+30*len(payouts)), int64(0), checkout.PayoutErrors{}
-	plan := checkout.TransferPlan{Fee: btc(fee)}
+func (c *fakeChain) planCoins(payouts []treasury.TransferRequest, taken treasury.Slot) (treasury.TransferPlan, error) {
+	fee, pays, wrong := int64(101+30*len(payouts)), int64(0), treasury.PayoutErrors{}
+	plan := treasury.TransferPlan{Fee: btc(fee)}
 	for i, p := range payouts {
 		share := fee / int64(len(payouts))
 		if int64(i) < fee%int64(len(payouts)) {
@@ -73,14 +74,14 @@ func (c *fakeChain) planCoins(payouts []checkout.TransferRequest, taken checkout
 		}
 		amount := p.Gross.Sub(btc(share))
 		if amount.Cmp(btc(smallestPayout)) < 0 {
-			wrong[p.PayoutID] = checkout.ErrTooSmall
+			wrong[p.PayoutID] = treasury.ErrTooSmall
 		}
 		pays += p.Gross.Units().Int64()
-		plan.Outputs = append(plan.Outputs, checkout.TransferOutput{
+		plan.Outputs = append(plan.Outputs, treasury.TransferOutput{
 			PayoutID: p.PayoutID, Destination: p.Destination, Amount: amount, Fee: btc(share)})
 	}
 	if len(wrong) > 0 {
-		return checkout.TransferPlan{}, wrong
+		return treasury.TransferPlan{}, wrong
 	}
 	free, spends, using := c.blocks[c.final].coins, int64(0), c.using()
 	for _, coin := range slices.Sorted(maps.Keys(free)) {
@@ -89,7 +90,7 @@ func (c *fakeChain) planCoins(payouts []checkout.TransferRequest, taken checkout
 		}
 	}
 	if spends < pays {
-		return checkout.TransferPlan{}, checkout.ErrFloatTooLow
+		return treasury.TransferPlan{}, treasury.ErrFloatTooLow
 	}
 	return c.withTerms(plan, terms{Cap: fee, Spends: spends}), nil
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // fakeChain behaves like a node with one account: a pool, blocks, a base fee, replaced versions, reorganizations. Either
@@ -29,8 +31,8 @@ type fakeChain struct {
 	chaos     bool
 	finality  int    // blocks on top of a final one
 	atOnce    uint64 // blocks that one call of Outflows looks at
-	account   checkout.TreasuryAccount
-	batch     checkout.Batch
+	account   treasury.Account
+	batch     treasury.Batch
 	invalid   map[string]bool // destinations that Check refuses
 	listed    map[string]bool // destinations that are sanctioned
 	listErr   error           // of Sanctioned
@@ -40,9 +42,9 @@ type fakeChain struct {
 	planErr   error       // of Plan
 	refuse    error       // of Send, which does nothing then
 	slow      func() bool // whether Look answers too late
-	lies      func(seen checkout.TransferSnapshot, newest checkout.TransferVersion) checkout.TransferSnapshot
-	forge     func(v *checkout.TransferVersion) // what the signer changes
-	replan    func(plan *checkout.TransferPlan) // what the node plans instead
+	lies      func(seen treasury.TransferSnapshot, newest treasury.TransferVersion) treasury.TransferSnapshot
+	forge     func(v *treasury.TransferVersion) // what the signer changes
+	replan    func(plan *treasury.TransferPlan) // what the node plans instead
 	onSend    func(hash string)                 // before a transaction enters the pool
 	tick      chan struct{}                     // gets a value now and then
 	base      int64                             // base fee in gwei
@@ -50,8 +52,8 @@ type fakeChain struct {
 	final     int // height of the last final block
 	blocks    []fakeBlock
 	pool      map[string]fakeTx                    // by hash
-	orphaned  map[string]checkout.TransferSnapshot // receipts of blocks that are gone
-	earlier   []checkout.AccountSnapshot
+	orphaned  map[string]treasury.TransferSnapshot // receipts of blocks that are gone
+	earlier   []treasury.AccountSnapshot
 	count     fakeCount
 }
 
@@ -61,7 +63,7 @@ type fakeCount struct{ calls, mined, dropped, reorganizations, jumps, lies, lost
 // fakeTx has a nonce, or coins.
 type fakeTx struct {
 	Nonce    uint64
-	Coins    checkout.Slot
+	Coins    treasury.Slot
 	Tip, Cap int64 // in gwei for each gas; with coins Cap is the whole fee in satoshis
 	Change   int64
 	Pays     []fakeOutput
@@ -69,13 +71,13 @@ type fakeTx struct {
 
 type fakeOutput struct {
 	To       string
-	Currency checkout.PayoutCurrency
+	Currency money.PayoutCurrency
 	Units    int64
 	Payout   string
 }
 
-func (o fakeOutput) amount() checkout.Crypto {
-	return checkout.NewCrypto(big.NewInt(o.Units), o.Currency)
+func (o fakeOutput) amount() money.Crypto {
+	return money.NewCrypto(big.NewInt(o.Units), o.Currency)
 }
 
 func (tx fakeTx) raw() []byte {
@@ -94,17 +96,17 @@ func (tx fakeTx) hash() string {
 	return "0x" + hex.EncodeToString(sum[:])
 }
 
-func (tx fakeTx) slot() checkout.Slot {
+func (tx fakeTx) slot() treasury.Slot {
 	if tx.Coins != nil {
 		return tx.Coins
 	}
-	return checkout.NumberSlot(tx.Nonce)
+	return treasury.NumberSlot(tx.Nonce)
 }
 
 type fakeReceipt struct {
 	fakeTx
 	txHash string
-	cost   checkout.Crypto
+	cost   money.Crypto
 	ok     bool
 }
 
@@ -117,7 +119,7 @@ type fakeBlock struct {
 }
 
 // used reports whether a transaction up to the block has a part of the slot.
-func (b *fakeBlock) used(slot checkout.Slot) bool {
+func (b *fakeBlock) used(slot treasury.Slot) bool {
 	if b.coins == nil {
 		nonce, ok := slot.Number()
 		return ok && nonce < b.nonce
@@ -135,15 +137,15 @@ const (
 
 var gwei = big.NewInt(1_000_000_000)
 
-func newFakeChain(seed uint64, balances map[checkout.PayoutCurrency]string) *fakeChain {
+func newFakeChain(seed uint64, balances map[money.PayoutCurrency]string) *fakeChain {
 	c := &fakeChain{
-		random: rand.New(rand.NewPCG(seed, 1)), finality: 3, atOnce: 200, base: 10, batch: checkout.Batch{Most: 1},
-		account: checkout.TreasuryAccount{Network: "ethereum", ChainID: "eip155:31337", Address: "0xTreasury"},
+		random: rand.New(rand.NewPCG(seed, 1)), finality: 3, atOnce: 200, base: 10, batch: treasury.Batch{Most: 1},
+		account: treasury.Account{Network: "ethereum", ChainID: "eip155:31337", Address: "0xTreasury"},
 		invalid: map[string]bool{}, listed: map[string]bool{}, reverts: map[string]bool{}, tick: make(chan struct{}, 1),
-		funded: map[string]*big.Int{}, pool: map[string]fakeTx{}, orphaned: map[string]checkout.TransferSnapshot{},
+		funded: map[string]*big.Int{}, pool: map[string]fakeTx{}, orphaned: map[string]treasury.TransferSnapshot{},
 		blocks: []fakeBlock{{hash: "genesis", nonce: 0, balances: map[string]*big.Int{}}},
 	}
-	for _, currency := range []checkout.PayoutCurrency{checkout.ETH, checkout.USDC, checkout.USDT} {
+	for _, currency := range []money.PayoutCurrency{money.ETH, money.USDC, money.USDT} {
 		c.funded[string(currency)], c.blocks[0].balances[string(currency)] = new(big.Int), new(big.Int)
 		if balances[currency] != "" {
 			c.fund(currency, balances[currency])
@@ -154,8 +156,8 @@ func newFakeChain(seed uint64, balances map[checkout.PayoutCurrency]string) *fak
 
 // fund gives the account money, in a block so old that no reorganization undoes it. While others look, a new block is
 // final afterwards: two views of one final block always agree.
-func (c *fakeChain) fund(currency checkout.PayoutCurrency, amount string) {
-	units := checkout.MustCrypto(amount, currency).Units()
+func (c *fakeChain) fund(currency money.PayoutCurrency, amount string) {
+	units := money.MustCrypto(amount, currency).Units()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.funded[string(currency)].Add(c.funded[string(currency)], units)
@@ -170,7 +172,7 @@ func (c *fakeChain) fund(currency checkout.PayoutCurrency, amount string) {
 
 // take removes money from the account in a way that shows in no list of outflows: from all blocks that are not
 // final, and from the last one.
-func (c *fakeChain) take(currency checkout.PayoutCurrency, units int64) {
+func (c *fakeChain) take(currency money.PayoutCurrency, units int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, b := range c.blocks[min(c.final+1, len(c.blocks)-1):] {
@@ -229,7 +231,7 @@ func (b *fakeBlock) execute(tx fakeTx, c *fakeChain) (fakeReceipt, bool) {
 	cost, pays := c.cost(min(tx.Cap, c.base+tx.Tip)), tx.Pays[0]
 	units, eth, token := big.NewInt(pays.Units), b.balances["ETH"], b.balances[string(pays.Currency)]
 	needs := cost.Units()
-	if pays.Currency == checkout.ETH {
+	if pays.Currency == money.ETH {
 		needs = new(big.Int).Add(needs, units)
 	}
 	if tx.Nonce != b.nonce || tx.Cap < c.base || eth.Cmp(needs) < 0 {
@@ -268,13 +270,13 @@ func (c *fakeChain) undo(n int) {
 	c.earlier = nil
 }
 
-func (c *fakeChain) sighting(r fakeReceipt, height int) checkout.TransferSnapshot {
-	s := checkout.TransferSnapshot{State: checkout.TransferStateMined, TxHash: r.txHash, Height: uint64(height),
+func (c *fakeChain) sighting(r fakeReceipt, height int) treasury.TransferSnapshot {
+	s := treasury.TransferSnapshot{State: treasury.TransferStateMined, TxHash: r.txHash, Height: uint64(height),
 		BlockHash: c.blocks[height].hash, Depth: uint64(len(c.blocks) - 1 - height), Cost: r.cost}
 	if height <= c.final {
-		s.State = checkout.TransferStateConfirmed
+		s.State = treasury.TransferStateConfirmed
 		if !r.ok {
-			s.State = checkout.TransferStateReverted
+			s.State = treasury.TransferStateReverted
 		}
 	}
 	return s
@@ -313,7 +315,7 @@ func (c *fakeChain) step() error {
 
 var errNode = errors.New("the node did not answer")
 
-func (c *fakeChain) Account() checkout.TreasuryAccount { return c.account }
+func (c *fakeChain) Account() treasury.Account { return c.account }
 
 func (c *fakeChain) Sanctioned(_ context.Context, destination string) (bool, error) {
 	c.mu.Lock()
@@ -325,7 +327,7 @@ func (c *fakeChain) Sanctioned(_ context.Context, destination string) (bool, err
 }
 
 func (c *fakeChain) Check(
-	_ context.Context, _ checkout.PayoutCurrency, destination string,
+	_ context.Context, _ money.PayoutCurrency, destination string,
 ) (checkout.PayoutFailure, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -339,36 +341,36 @@ func (c *fakeChain) Check(
 }
 
 // fakeFees are what a merchant pays for the network.
-var fakeFees = map[checkout.PayoutCurrency]string{checkout.USDC: "0.25", checkout.USDT: "0.25", checkout.ETH: "0.0001"}
+var fakeFees = map[money.PayoutCurrency]string{money.USDC: "0.25", money.USDT: "0.25", money.ETH: "0.0001"}
 
-func (c *fakeChain) Batch() checkout.Batch { return c.batch }
+func (c *fakeChain) Batch() treasury.Batch { return c.batch }
 
 func (c *fakeChain) Plan(
-	_ context.Context, payouts []checkout.TransferRequest, taken checkout.Slot,
-) (checkout.TransferPlan, error) {
+	_ context.Context, payouts []treasury.TransferRequest, taken treasury.Slot,
+) (treasury.TransferPlan, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := errors.Join(c.step(), c.planErr); err != nil {
-		return checkout.TransferPlan{}, err
+		return treasury.TransferPlan{}, err
 	}
 	if c.ofCoins() {
 		return c.planCoins(payouts, taken)
 	}
 	req := payouts[0]
 	if c.base > 1_000 {
-		return checkout.TransferPlan{}, checkout.ErrFeeTooHigh
+		return treasury.TransferPlan{}, treasury.ErrFeeTooHigh
 	}
-	fee := checkout.MustCrypto(fakeFees[req.Gross.Currency()], req.Gross.Currency())
+	fee := money.MustCrypto(fakeFees[req.Gross.Currency()], req.Gross.Currency())
 	amount := req.Gross.Sub(fee)
 	if amount.Sign() <= 0 {
-		return checkout.TransferPlan{}, checkout.ErrTooSmall
+		return treasury.TransferPlan{}, treasury.ErrTooSmall
 	}
-	pays := checkout.TransferOutput{PayoutID: req.PayoutID, Destination: req.Destination, Amount: amount, Fee: fee}
-	return c.withTerms(checkout.TransferPlan{Outputs: []checkout.TransferOutput{pays}, Fee: fee},
+	pays := treasury.TransferOutput{PayoutID: req.PayoutID, Destination: req.Destination, Amount: amount, Fee: fee}
+	return c.withTerms(treasury.TransferPlan{Outputs: []treasury.TransferOutput{pays}, Fee: fee},
 		terms{Tip: fakeTip, Cap: 2*c.base + fakeTip}), nil
 }
 
-func (c *fakeChain) withTerms(plan checkout.TransferPlan, t terms) checkout.TransferPlan {
+func (c *fakeChain) withTerms(plan treasury.TransferPlan, t terms) treasury.TransferPlan {
 	plan.Terms, _ = json.Marshal(t)
 	plan.MaxCost = c.cost(t.Cap)
 	if c.replan != nil {
@@ -378,22 +380,22 @@ func (c *fakeChain) withTerms(plan checkout.TransferPlan, t terms) checkout.Tran
 }
 
 // cost returns what the network takes at a price.
-func (c *fakeChain) cost(price int64) checkout.Crypto {
+func (c *fakeChain) cost(price int64) money.Crypto {
 	if c.ofCoins() {
 		return btc(price)
 	}
-	return checkout.NewCrypto(new(big.Int).Mul(big.NewInt(fakeGas*price), gwei), checkout.ETH)
+	return money.NewCrypto(new(big.Int).Mul(big.NewInt(fakeGas*price), gwei), money.ETH)
 }
 
-func (c *fakeChain) Bump(_ context.Context, last checkout.TransferVersion) (checkout.TransferPlan, error) {
+func (c *fakeChain) Bump(_ context.Context, last treasury.TransferVersion) (treasury.TransferPlan, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.step(); err != nil {
-		return checkout.TransferPlan{}, err
+		return treasury.TransferPlan{}, err
 	}
 	var t terms
 	if err := json.Unmarshal(last.Terms, &t); err != nil {
-		return checkout.TransferPlan{}, err
+		return treasury.TransferPlan{}, err
 	}
 	most := int64(10_000)
 	if c.ofCoins() {
@@ -403,40 +405,40 @@ func (c *fakeChain) Bump(_ context.Context, last checkout.TransferVersion) (chec
 		t.Cap = max(t.Cap+t.Cap*15/100+1, 2*c.base+t.Tip)
 	}
 	if t.Cap > most {
-		return checkout.TransferPlan{}, checkout.ErrFeeTooHigh
+		return treasury.TransferPlan{}, treasury.ErrFeeTooHigh
 	}
 	return c.withTerms(last.TransferPlan, t), nil
 }
 
-func (c *fakeChain) Cancel(_ context.Context, last checkout.TransferVersion) (checkout.TransferPlan, error) {
+func (c *fakeChain) Cancel(_ context.Context, last treasury.TransferVersion) (treasury.TransferPlan, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := errors.Join(c.step(), c.planErr); err != nil {
-		return checkout.TransferPlan{}, err
+		return treasury.TransferPlan{}, err
 	}
 	var t terms
 	if err := json.Unmarshal(last.Terms, &t); err != nil {
-		return checkout.TransferPlan{}, err
+		return treasury.TransferPlan{}, err
 	}
 	t.Tip, t.Cap = t.Tip*2, max(t.Cap*2, 2*c.base+t.Tip)
-	return c.withTerms(checkout.TransferPlan{Slot: last.Slot, Cancels: true}, t), nil
+	return c.withTerms(treasury.TransferPlan{Slot: last.Slot, Cancels: true}, t), nil
 }
 
-func (c *fakeChain) Sign(ctx context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error) {
+func (c *fakeChain) Sign(ctx context.Context, plan treasury.TransferPlan) (treasury.TransferVersion, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.signHangs {
 		<-ctx.Done()
 	}
 	if err := errors.Join(ctx.Err(), c.signErr); err != nil {
-		return checkout.TransferVersion{}, err
+		return treasury.TransferVersion{}, err
 	}
 	if c.chaos && c.random.IntN(100) == 0 {
-		return checkout.TransferVersion{}, errNode
+		return treasury.TransferVersion{}, errNode
 	}
 	var t terms
 	if err := json.Unmarshal(plan.Terms, &t); err != nil {
-		return checkout.TransferVersion{}, err
+		return treasury.TransferVersion{}, err
 	}
 	tx := fakeTx{Tip: t.Tip, Cap: t.Cap, Change: t.Spends}
 	for _, o := range plan.Outputs {
@@ -447,11 +449,11 @@ func (c *fakeChain) Sign(ctx context.Context, plan checkout.TransferPlan) (check
 	case c.ofCoins():
 		tx.Nonce, tx.Coins, tx.Change = 0, plan.Slot, tx.Change-t.Cap
 	case plan.Cancels:
-		tx.Pays, tx.Change = []fakeOutput{{To: "0xTreasury", Currency: checkout.ETH}}, 0
+		tx.Pays, tx.Change = []fakeOutput{{To: "0xTreasury", Currency: money.ETH}}, 0
 	default:
 		tx.Change = 0
 	}
-	v := checkout.TransferVersion{TransferPlan: plan, TxHash: tx.hash(), Raw: tx.raw()}
+	v := treasury.TransferVersion{TransferPlan: plan, TxHash: tx.hash(), Raw: tx.raw()}
 	if c.forge != nil {
 		v.Outputs = slices.Clone(v.Outputs)
 		c.forge(&v)
@@ -459,7 +461,7 @@ func (c *fakeChain) Sign(ctx context.Context, plan checkout.TransferPlan) (check
 	return v, nil
 }
 
-func (c *fakeChain) Send(_ context.Context, v checkout.TransferVersion) error {
+func (c *fakeChain) Send(_ context.Context, v treasury.TransferVersion) error {
 	if c.onSend != nil {
 		c.onSend(v.TxHash)
 	}
@@ -505,22 +507,22 @@ func (c *fakeChain) accept(tx fakeTx) error {
 	return nil
 }
 
-func (c *fakeChain) Look(ctx context.Context, versions []checkout.TransferVersion) (checkout.TransferSnapshot, error) {
+func (c *fakeChain) Look(ctx context.Context, versions []treasury.TransferVersion) (treasury.TransferSnapshot, error) {
 	if c.slow != nil && c.slow() {
 		<-ctx.Done()
-		return checkout.TransferSnapshot{}, ctx.Err()
+		return treasury.TransferSnapshot{}, ctx.Err()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.step(); err != nil {
-		return checkout.TransferSnapshot{}, err
+		return treasury.TransferSnapshot{}, err
 	}
 	seen := c.look(versions)
 	if c.lies != nil {
 		return c.lies(seen, versions[len(versions)-1]), nil
 	}
 	lies := 8 // of a hundred answers
-	if slices.ContainsFunc(versions, func(v checkout.TransferVersion) bool { return c.orphaned[v.TxHash].TxHash != "" }) {
+	if slices.ContainsFunc(versions, func(v treasury.TransferVersion) bool { return c.orphaned[v.TxHash].TxHash != "" }) {
 		lies = 50
 	}
 	if c.chaos && c.random.IntN(100) < lies {
@@ -529,57 +531,57 @@ func (c *fakeChain) Look(ctx context.Context, versions []checkout.TransferVersio
 	return seen, nil
 }
 
-func (c *fakeChain) look(versions []checkout.TransferVersion) checkout.TransferSnapshot {
+func (c *fakeChain) look(versions []treasury.TransferVersion) treasury.TransferSnapshot {
 	for height, b := range c.blocks {
 		for _, r := range b.receipts {
-			i := slices.IndexFunc(versions, func(v checkout.TransferVersion) bool { return v.TxHash == r.txHash })
+			i := slices.IndexFunc(versions, func(v treasury.TransferVersion) bool { return v.TxHash == r.txHash })
 			if i < 0 {
 				continue
 			}
 			s := c.sighting(r, height)
-			if versions[i].Cancels && s.State == checkout.TransferStateConfirmed {
-				s.State = checkout.TransferStateCanceled
+			if versions[i].Cancels && s.State == treasury.TransferStateConfirmed {
+				s.State = treasury.TransferStateCanceled
 			}
 			return s
 		}
 	}
-	pending := func(v checkout.TransferVersion) bool { _, there := c.pool[v.TxHash]; return there }
+	pending := func(v treasury.TransferVersion) bool { _, there := c.pool[v.TxHash]; return there }
 	switch {
 	case c.blocks[c.final].used(versions[0].Slot):
-		return checkout.TransferSnapshot{State: checkout.TransferStateDead}
+		return treasury.TransferSnapshot{State: treasury.TransferStateDead}
 	case slices.ContainsFunc(versions, pending):
-		return checkout.TransferSnapshot{State: checkout.TransferStatePending}
+		return treasury.TransferSnapshot{State: treasury.TransferStatePending}
 	}
-	return checkout.TransferSnapshot{State: checkout.TransferStateUnknown}
+	return treasury.TransferSnapshot{State: treasury.TransferStateUnknown}
 }
 
 // lie shows the receipt of a block that is gone, or forgets what it knows.
-func (c *fakeChain) lie(seen checkout.TransferSnapshot, versions []checkout.TransferVersion) checkout.TransferSnapshot {
+func (c *fakeChain) lie(seen treasury.TransferSnapshot, versions []treasury.TransferVersion) treasury.TransferSnapshot {
 	c.count.lies++
-	if seen.State == checkout.TransferStateConfirmed {
-		return checkout.TransferSnapshot{State: checkout.TransferStateDead}
+	if seen.State == treasury.TransferStateConfirmed {
+		return treasury.TransferSnapshot{State: treasury.TransferStateDead}
 	}
 	for _, v := range versions {
-		if receipt, there := c.orphaned[v.TxHash]; there && seen.State != checkout.TransferStateMined &&
-			seen.State != checkout.TransferStateReverted {
-			receipt.State = checkout.TransferStateConfirmed
+		if receipt, there := c.orphaned[v.TxHash]; there && seen.State != treasury.TransferStateMined &&
+			seen.State != treasury.TransferStateReverted {
+			receipt.State = treasury.TransferStateConfirmed
 			return receipt
 		}
 	}
-	if seen.State == checkout.TransferStateReverted {
+	if seen.State == treasury.TransferStateReverted {
 		return seen
 	}
-	return checkout.TransferSnapshot{State: checkout.TransferStateUnknown}
+	return treasury.TransferSnapshot{State: treasury.TransferStateUnknown}
 }
 
-func (c *fakeChain) Snapshot(context.Context) (checkout.AccountSnapshot, error) {
+func (c *fakeChain) Snapshot(context.Context) (treasury.AccountSnapshot, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.step(); err != nil {
-		return checkout.AccountSnapshot{}, err
+		return treasury.AccountSnapshot{}, err
 	}
 	final := c.blocks[c.final] // a copy: later blocks may replace it
-	now := checkout.AccountSnapshot{Next: c.tip().nonce, Balances: c.tip().purse(), Height: uint64(len(c.blocks) - 1),
+	now := treasury.AccountSnapshot{Next: c.tip().nonce, Balances: c.tip().purse(), Height: uint64(len(c.blocks) - 1),
 		FinalBalances: final.purse(), FinalHeight: uint64(c.final), Using: c.using(), Used: final.used}
 	for _, tx := range c.waiting() {
 		if tx.Coins == nil && tx.Nonce == now.Next {
@@ -588,7 +590,7 @@ func (c *fakeChain) Snapshot(context.Context) (checkout.AccountSnapshot, error) 
 	}
 	if !c.ofCoins() { // what waits behind a gap uses nothing
 		now.Using = slices.DeleteFunc(now.Using, func(unit string) bool {
-			nonce, _ := checkout.Slot{unit}.Number()
+			nonce, _ := treasury.Slot{unit}.Number()
 			return nonce >= now.Next
 		})
 	}
@@ -600,22 +602,22 @@ func (c *fakeChain) Snapshot(context.Context) (checkout.AccountSnapshot, error) 
 	return now, nil
 }
 
-func (b *fakeBlock) purse() checkout.Purse {
-	all := checkout.Purse{}
+func (b *fakeBlock) purse() money.Purse {
+	all := money.Purse{}
 	for currency, units := range b.balances {
-		all[checkout.PayoutCurrency(currency)] = checkout.NewCrypto(units, checkout.PayoutCurrency(currency))
+		all[money.PayoutCurrency(currency)] = money.NewCrypto(units, money.PayoutCurrency(currency))
 	}
 	return all
 }
 
-func (c *fakeChain) Outflows(_ context.Context, from, to uint64) (checkout.Outflows, error) {
+func (c *fakeChain) Outflows(_ context.Context, from, to uint64) (treasury.Outflows, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.step(); err != nil {
-		return checkout.Outflows{}, err
+		return treasury.Outflows{}, err
 	}
 	last := min(to, uint64(c.final), from+c.atOnce-1)
-	out := checkout.Outflows{Next: max(from, last+1)}
+	out := treasury.Outflows{Next: max(from, last+1)}
 	for height := from; height <= last; height++ {
 		for _, r := range c.blocks[height].receipts {
 			out.All = append(out.All, r.outflows(height)...)
@@ -625,41 +627,41 @@ func (c *fakeChain) Outflows(_ context.Context, from, to uint64) (checkout.Outfl
 }
 
 // outflows returns the payments of a transaction, the last one first. That one has the cost.
-func (r fakeReceipt) outflows(height uint64) (all []checkout.Outflow) {
+func (r fakeReceipt) outflows(height uint64) (all []treasury.Outflow) {
 	pays, cost := r.Pays, r.cost
 	if len(pays) == 0 {
-		pays = []fakeOutput{{Currency: checkout.BTC}}
+		pays = []fakeOutput{{Currency: money.BTC}}
 	}
 	for i, to := range slices.Backward(pays) {
-		o := checkout.Outflow{TxHash: r.txHash, Slot: r.slot(), Destination: to.To, Amount: to.amount(), Cost: cost, Height: height}
+		o := treasury.Outflow{TxHash: r.txHash, Slot: r.slot(), Destination: to.To, Amount: to.amount(), Cost: cost, Height: height}
 		if r.Coins != nil {
 			o.Output = strconv.Itoa(i)
 		}
 		if !r.ok {
-			o.Amount = checkout.NewCrypto(new(big.Int), checkout.ETH)
+			o.Amount = money.NewCrypto(new(big.Int), money.ETH)
 		}
-		all, cost = append(all, o), checkout.Crypto{}
+		all, cost = append(all, o), money.Crypto{}
 	}
 	return all
 }
 
 // VersionOf is only of coins: what is recovered on Ethereum is read from a real node.
-func (c *fakeChain) VersionOf(_ context.Context, all []checkout.Outflow) (checkout.TransferVersion, error) {
+func (c *fakeChain) VersionOf(_ context.Context, all []treasury.Outflow) (treasury.TransferVersion, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, r := range c.mined() {
 		if r.txHash != all[0].TxHash || len(all) != len(r.Pays) || r.Coins == nil {
 			continue
 		}
-		v := checkout.TransferVersion{TxHash: r.txHash, Raw: r.raw()}
+		v := treasury.TransferVersion{TxHash: r.txHash, Raw: r.raw()}
 		v.Slot, v.MaxCost, v.Terms = r.Coins, btc(r.Cap), json.RawMessage(`{}`)
 		for _, o := range all {
-			v.Outputs = append(v.Outputs, checkout.TransferOutput{Destination: o.Destination, Amount: o.Amount,
+			v.Outputs = append(v.Outputs, treasury.TransferOutput{Destination: o.Destination, Amount: o.Amount,
 				Fee: btc(r.Cap/int64(len(all)) + 1)})
 		}
 		return v, nil
 	}
-	return checkout.TransferVersion{}, checkout.ErrNotSigned
+	return treasury.TransferVersion{}, treasury.ErrNotSigned
 }
 
 // mined returns the transactions of all blocks.
@@ -714,5 +716,5 @@ func (c *fakeChain) foreign(t *testing.T, nonce uint64, units int64) {
 	defer c.mu.Unlock()
 	maps.DeleteFunc(c.pool, func(_ string, tx fakeTx) bool { return tx.Nonce == nonce })
 	require.NoError(t, c.accept(fakeTx{Nonce: nonce, Tip: 5, Cap: 5_000,
-		Pays: []fakeOutput{{To: "0xThief", Currency: checkout.USDC, Units: units}}}))
+		Pays: []fakeOutput{{To: "0xThief", Currency: money.USDC, Units: units}}}))
 }

@@ -9,15 +9,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/activities/treasury"
+	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // fixture is a database with one merchant, and a chain.
 type fixture struct {
-	*treasury.Treasury
+	*treasurer.Treasury
 	storagetest.Database
 	chain *fakeChain
 	owner checkout.Owner
@@ -32,19 +36,19 @@ type fakeRates struct {
 }
 
 func (r *fakeRates) Quote(
-	_ context.Context, from checkout.Currency, to checkout.PayoutCurrency,
+	_ context.Context, from money.Currency, to money.PayoutCurrency,
 ) (checkout.Quote, error) {
 	if r.none {
 		return checkout.Quote{}, checkout.ErrNoRate
 	}
-	rates := map[checkout.Currency]map[checkout.PayoutCurrency]string{
-		checkout.EUR: {checkout.USDC: "1.08", checkout.USDT: "1.08", checkout.ETH: cmp.Or(r.eth, "0.0003375"), checkout.BTC: "0.00001"},
-		checkout.USD: {checkout.USDC: "1", checkout.USDT: "1", checkout.ETH: "0.0003125", checkout.BTC: "0.0000092"},
+	rates := map[money.Currency]map[money.PayoutCurrency]string{
+		money.EUR: {money.USDC: "1.08", money.USDT: "1.08", money.ETH: cmp.Or(r.eth, "0.0003375"), money.BTC: "0.00001"},
+		money.USD: {money.USDC: "1", money.USDT: "1", money.ETH: "0.0003125", money.BTC: "0.0000092"},
 	}
-	return checkout.Quote{Rate: checkout.MustRate(rates[from][to]), At: time.Now(), Until: time.Now().Add(day)}, nil
+	return checkout.Quote{Rate: money.MustRate(rates[from][to]), At: time.Now(), Until: time.Now().Add(day)}, nil
 }
 
-var generous = checkout.PayoutLimits{Payout: 1_000_000, MerchantDay: 1_000_000_000, Day: 1_000_000_000, MerchantUnsettled: 1_000_000_000}
+var generous = treasury.PayoutLimits{Payout: 1_000_000, MerchantDay: 1_000_000_000, Day: 1_000_000_000, MerchantUnsettled: 1_000_000_000}
 
 // newFixture returns the world of a test. The test runs beside others.
 func newFixture(t *testing.T) fixture {
@@ -57,35 +61,35 @@ func newFixture(t *testing.T) fixture {
 func newSerialFixture(t *testing.T) fixture {
 	t.Helper()
 	f := fixture{Database: storagetest.New(t)}
-	f.chain = newFakeChain(1, map[checkout.PayoutCurrency]string{
-		checkout.ETH: "1000", checkout.USDC: "1000000", checkout.USDT: "1000000"})
+	f.chain = newFakeChain(1, map[money.PayoutCurrency]string{
+		money.ETH: "1000", money.USDC: "1000000", money.USDT: "1000000"})
 	f.Treasury = f.process(t)
 	f.owner = f.merchant(t, "0xMerchant")
 	return f
 }
 
 // process returns a treasury with connections of its own.
-func (f fixture) process(t *testing.T) *treasury.Treasury {
+func (f fixture) process(t *testing.T) *treasurer.Treasury {
 	t.Helper()
-	return &treasury.Treasury{Store: f.Open(t, 8), Mode: checkout.ModeLive, Rates: &fakeRates{}, Limits: generous,
-		Chains: map[string]checkout.Chain{f.chain.account.Network: f.chain}, StuckAfter: time.Nanosecond}
+	return &treasurer.Treasury{Store: f.Open(t, 8), Mode: checkout.ModeLive, Rates: &fakeRates{}, Limits: generous,
+		Chains: map[string]treasury.Chain{f.chain.account.Network: f.chain}, StuckAfter: time.Nanosecond}
 }
 
 func (f fixture) merchant(t *testing.T, address string) checkout.Owner {
 	t.Helper()
-	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard",
+	m := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard",
 		FeeBasisPoints: 100, PaymentAttempts: 3}
-	var addresses []checkout.PayoutAddress
-	for _, c := range []checkout.PayoutCurrency{checkout.ETH, checkout.USDC, checkout.USDT} {
-		addresses = append(addresses, checkout.PayoutAddress{Currency: c, Network: "ethereum", Address: address})
+	var addresses []merchant.PayoutAddress
+	for _, c := range []money.PayoutCurrency{money.ETH, money.USDC, money.USDT} {
+		addresses = append(addresses, merchant.PayoutAddress{Currency: c, Network: "ethereum", Address: address})
 	}
-	addresses = append(addresses, checkout.PayoutAddress{Currency: checkout.BTC, Network: "bitcoin", Address: address})
+	addresses = append(addresses, merchant.PayoutAddress{Currency: money.BTC, Network: "bitcoin", Address: address})
 	require.NoError(t, f.Store.CreateMerchant(t.Context(), m, checkout.ModeLive, addresses))
 	return m.Owner(checkout.ModeLive)
 }
 
 // payout charges a card and returns the payout of it.
-func (f fixture) payout(t *testing.T, owner checkout.Owner, amount checkout.Amount, to checkout.PayoutCurrency) checkout.Ref {
+func (f fixture) payout(t *testing.T, owner checkout.Owner, amount money.Amount, to money.PayoutCurrency) checkout.Ref {
 	t.Helper()
 	session, id := f.begin(t, owner, amount, to)
 	return f.complete(t, session, id)
@@ -93,7 +97,7 @@ func (f fixture) payout(t *testing.T, owner checkout.Owner, amount checkout.Amou
 
 // begin returns a session with a payment that is not decided.
 func (f fixture) begin(
-	t *testing.T, owner checkout.Owner, amount checkout.Amount, to checkout.PayoutCurrency,
+	t *testing.T, owner checkout.Owner, amount money.Amount, to money.PayoutCurrency,
 ) (session checkout.Ref, transactionID string) {
 	t.Helper()
 	ctx := t.Context()
@@ -107,7 +111,7 @@ func (f fixture) begin(
 	}
 	id := p.ID
 	require.NoError(t, f.Store.CreatePayment(ctx, p))
-	quote, err := (&fakeRates{}).Quote(ctx, checkout.EUR, to)
+	quote, err := (&fakeRates{}).Quote(ctx, money.EUR, to)
 	require.NoError(t, err)
 	_, err = f.Store.BeginPayment(ctx, s.Ref, id, quote, id)
 	require.NoError(t, err)
@@ -124,18 +128,18 @@ func (f fixture) complete(t *testing.T, session checkout.Ref, transactionID stri
 // usdc returns a payout of 100 EUR, which is 106.67 USDC after the fees.
 func (f fixture) usdc(t *testing.T) checkout.Ref {
 	t.Helper()
-	return f.payout(t, f.owner, 10_000, checkout.USDC)
+	return f.payout(t, f.owner, 10_000, money.USDC)
 }
 
 // Transfer reads a payout and sends it.
-func (f fixture) Transfer(ctx context.Context, ref checkout.Ref) (checkout.TransferOutcome, error) {
+func (f fixture) Transfer(ctx context.Context, ref checkout.Ref) (treasury.TransferOutcome, error) {
 	return transfer(ctx, f.Treasury, ref)
 }
 
-func transfer(ctx context.Context, t *treasury.Treasury, ref checkout.Ref) (checkout.TransferOutcome, error) {
+func transfer(ctx context.Context, t *treasurer.Treasury, ref checkout.Ref) (treasury.TransferOutcome, error) {
 	p, err := t.Store.PayoutToSend(ctx, ref)
 	if err != nil {
-		return checkout.TransferOutcome{}, err
+		return treasury.TransferOutcome{}, err
 	}
 	return t.Transfer(ctx, p)
 }
@@ -144,7 +148,7 @@ func transfer(ctx context.Context, t *treasury.Treasury, ref checkout.Ref) (chec
 func (f fixture) send(t *testing.T, ref checkout.Ref) {
 	t.Helper()
 	got := f.transfer(t, ref)
-	require.Equal(t, checkout.TransferOutcome{Generation: got.Generation}, got)
+	require.Equal(t, treasury.TransferOutcome{Generation: got.Generation}, got)
 	_, err := f.Store.FinishPayout(t.Context(), ref, got.Generation, "")
 	require.NoError(t, err)
 }
@@ -157,7 +161,7 @@ func (f fixture) retried(t *testing.T, ref checkout.Ref) checkout.Payout {
 	return p
 }
 
-func (f fixture) findings(t *testing.T) []checkout.Finding {
+func (f fixture) findings(t *testing.T) []books.Finding {
 	t.Helper()
 	open, err := f.Store.OpenFindings(t.Context(), checkout.ModeLive)
 	require.NoError(t, err)
@@ -165,7 +169,7 @@ func (f fixture) findings(t *testing.T) []checkout.Finding {
 }
 
 // open opens the accounts of a process, as a round does first, and compares them with their chains.
-func (f fixture) open(t *testing.T, process *treasury.Treasury) {
+func (f fixture) open(t *testing.T, process *treasurer.Treasury) {
 	t.Helper()
 	for _, chain := range process.Chains {
 		now, err := chain.Snapshot(t.Context())
@@ -186,7 +190,7 @@ func (f fixture) account(t *testing.T) storage.TreasuryAccount {
 }
 
 // transfer orders a payout once more, and returns what became of it.
-func (f fixture) transfer(t *testing.T, ref checkout.Ref) checkout.TransferOutcome {
+func (f fixture) transfer(t *testing.T, ref checkout.Ref) treasury.TransferOutcome {
 	t.Helper()
 	got, err := f.Transfer(t.Context(), ref)
 	require.NoError(t, err)
@@ -202,7 +206,7 @@ func (f fixture) transferOf(t *testing.T, ref checkout.Ref) string {
 }
 
 // sync returns the report of a round for the only account.
-func (f fixture) sync(t *testing.T) treasury.AccountResult {
+func (f fixture) sync(t *testing.T) treasurer.AccountResult {
 	t.Helper()
 	report, err := f.Sync(t.Context())
 	require.NoError(t, err)

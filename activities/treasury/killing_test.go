@@ -16,8 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"example.com/checkout/activities/treasury"
+	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 var (
@@ -32,8 +33,8 @@ func TestTreasury_PaysEachPayoutOnce(t *testing.T) {
 	f := newFixture(t)
 	seed := thrown(t)
 	// Too little, so that payouts wait until the account is topped up.
-	f.chain = newFakeChain(seed, map[checkout.PayoutCurrency]string{
-		checkout.ETH: "3", checkout.USDC: "2000", checkout.USDT: "2000"})
+	f.chain = newFakeChain(seed, map[money.PayoutCurrency]string{
+		money.ETH: "3", money.USDC: "2000", money.USDT: "2000"})
 	first, second := f.process(t), f.process(t)
 	f.Treasury = f.process(t)
 
@@ -77,8 +78,8 @@ func (f fixture) many(t *testing.T, n int, seed uint64) []checkout.Ref {
 		if i%25 == 0 {
 			owner = owners[2+i/25%2]
 		}
-		to := []checkout.PayoutCurrency{checkout.USDC, checkout.USDT, checkout.ETH}[random.IntN(3)]
-		return f.payout(t, owner, checkout.Amount(500+random.IntN(9_500)), to)
+		to := []money.PayoutCurrency{money.USDC, money.USDT, money.ETH}[random.IntN(3)]
+		return f.payout(t, owner, money.Amount(500+random.IntN(9_500)), to)
 	})
 }
 
@@ -130,12 +131,12 @@ func newKilling(t *testing.T, f fixture, seed uint64) *killing {
 }
 
 // run lets two processes send and follow until every payout is final. Meanwhile around makes faults.
-func (k *killing) run(t *testing.T, first, second *treasury.Treasury, around func(context.Context)) error {
+func (k *killing) run(t *testing.T, first, second *treasurer.Treasury, around func(context.Context)) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute+time.Duration(*payouts)*time.Second)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
-	for i, process := range []*treasury.Treasury{first, second, first, second} {
+	for i, process := range []*treasurer.Treasury{first, second, first, second} {
 		group.Go(func() error { return k.sends(ctx, process, uint64(i)) })
 	}
 	group.Go(func() error { return k.follows(ctx, first, 10) })
@@ -160,7 +161,7 @@ func (k *killing) cutShort(ctx context.Context, random *rand.Rand) (context.Cont
 }
 
 // sends orders payouts, as the runs of the payouts do, until all are final.
-func (k *killing) sends(ctx context.Context, process *treasury.Treasury, number uint64) error {
+func (k *killing) sends(ctx context.Context, process *treasurer.Treasury, number uint64) error {
 	random := rand.New(rand.NewPCG(k.seed, 100+number))
 	for k.left.Load() > 0 {
 		if err := ctx.Err(); err != nil {
@@ -182,7 +183,7 @@ func (k *killing) sends(ctx context.Context, process *treasury.Treasury, number 
 	return nil
 }
 
-func (k *killing) handle(ctx context.Context, process *treasury.Treasury, p checkout.Payout) error {
+func (k *killing) handle(ctx context.Context, process *treasurer.Treasury, p checkout.Payout) error {
 	if p.Status == checkout.PayoutFailed {
 		// The merchant corrects the address and asks for a retry.
 		if _, err := process.Store.RetryPayout(ctx, p.Ref); err != nil {
@@ -198,7 +199,7 @@ func (k *killing) handle(ctx context.Context, process *treasury.Treasury, p chec
 	if got.Held != "" {
 		k.held.Add(1)
 		if got.Held == checkout.HoldFloat {
-			for _, c := range []checkout.PayoutCurrency{checkout.ETH, checkout.USDC, checkout.USDT} {
+			for _, c := range []money.PayoutCurrency{money.ETH, money.USDC, money.USDT} {
 				k.chain.fund(c, "50.5")
 			}
 		}
@@ -234,7 +235,7 @@ func (k *killing) due(ctx context.Context, random *rand.Rand) ([]checkout.Payout
 	})
 }
 
-func (k *killing) follows(ctx context.Context, process *treasury.Treasury, number uint64) error {
+func (k *killing) follows(ctx context.Context, process *treasurer.Treasury, number uint64) error {
 	random := rand.New(rand.NewPCG(k.seed, 100+number))
 	for k.left.Load() > 0 && ctx.Err() == nil {
 		short, cancel := context.WithCancel(ctx)

@@ -9,9 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"example.com/checkout/activities/treasury"
+	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/storage"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // refund orders a refund as the command does.
@@ -27,7 +31,7 @@ func (f fixture) refund(ctx context.Context, ref checkout.Ref) error {
 func TestRefundPayout_AfterARestoreAndAFreeze(t *testing.T) {
 	f := newOnAnvil(t)
 	f.sync(t)
-	ref := f.payout(t, f.owner, 10_000, checkout.USDC)
+	ref := f.payout(t, f.owner, 10_000, money.USDC)
 	restore := f.backup(t)
 	f.send(t, ref)
 	f.mine(t, 3)
@@ -87,10 +91,10 @@ func TestRefundPayout_AReplacedAccountMustBeFrozen(t *testing.T) {
 	accounts, err := f.Accounts(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "what waits may be paid by "+old[0].ID, accounts[1].FrozenWhy)
-	thaw := treasury.ThawOrder{AccountID: accounts[1].ID}
+	thaw := treasurer.ThawOrder{AccountID: accounts[1].ID}
 	require.ErrorIs(t, f.Thaw(t.Context(), thaw), storage.ErrOtherAccount)
 	f.chain.account.Address = "0xTreasury"
-	require.ErrorIs(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: old[0].ID, Retire: true}), storage.ErrNotFrozen)
+	require.ErrorIs(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: old[0].ID, Retire: true}), storage.ErrNotFrozen)
 	f.chain.account.Address = "0xNew"
 	require.NoError(t, f.Store.Freeze(t.Context(), old[0].ID, "its key is stolen"))
 	require.ErrorIs(t, f.Thaw(t.Context(), thaw), storage.ErrOtherAccount, "it paid something before")
@@ -127,8 +131,8 @@ func TestCompare_OpensNoAccount(t *testing.T) {
 	require.ErrorIs(t, err, storage.ErrNotCompared)
 	require.ErrorContains(t, err, "no worker has followed 0xWrong")
 	require.Equal(t, id, f.account(t).ID)
-	_, err = f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: id})
-	require.ErrorIs(t, err, treasury.ErrOtherSettings)
+	_, err = f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: id})
+	require.ErrorIs(t, err, treasurer.ErrOtherSettings)
 	require.ErrorContains(t, err, "0xTreasury")
 	f.chain.account.Address = "0xTreasury"
 	require.NoError(t, f.refund(t.Context(), ref))
@@ -156,7 +160,7 @@ func TestRetireByHand_LetsTheNextAccountSign(t *testing.T) {
 	require.NotNil(t, accounts[0].RetiredAt)
 	require.Equal(t, accounts[1].ID, f.findings(t)[0].Subject, "the retired one needs nobody any longer")
 	require.Len(t, f.findings(t), 1)
-	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: accounts[1].ID}))
+	require.NoError(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: accounts[1].ID}))
 	f.Exec(t, `UPDATE payout SET next_action_at = now()`)
 	f.send(t, ref)
 }
@@ -172,7 +176,7 @@ func TestOpenTreasury_OfTwoAtOnceOneSigns(t *testing.T) {
 			account := f.chain.Account()
 			account.Address = address
 			group.Go(func() error {
-				_, err := f.Store.OpenTreasury(t.Context(), f.Mode, account, checkout.AccountSnapshot{})
+				_, err := f.Store.OpenTreasury(t.Context(), f.Mode, account, treasury.AccountSnapshot{})
 				return err
 			})
 		}
@@ -213,7 +217,7 @@ func TestFreeze_EveryKindStopsRefunds(t *testing.T) {
 		},
 		"missing money": func(t *testing.T, f fixture) {
 			t.Helper()
-			f.chain.take(checkout.USDC, 1)
+			f.chain.take(money.USDC, 1)
 			f.sync(t)
 			f.chain.mine(1)
 			f.sync(t)
@@ -239,7 +243,7 @@ func TestFreeze_EveryKindStopsRefunds(t *testing.T) {
 func TestRecover_FindsWhatIsRefundedToo(t *testing.T) {
 	f := newOnAnvil(t)
 	f.sync(t)
-	ref := f.payout(t, f.owner, 10_000, checkout.USDC)
+	ref := f.payout(t, f.owner, 10_000, money.USDC)
 	require.NoError(t, f.refund(t.Context(), ref))
 	restore := f.backup(t)
 	pending, err := f.Store.PendingRefunds(t.Context(), checkout.ModeLive, "", 10)
@@ -257,17 +261,17 @@ func TestRecover_FindsWhatIsRefundedToo(t *testing.T) {
 	require.Equal(t, "its payment is refunded too: the customer and the merchant both have the money", got.Found[0].Why)
 	findings := f.findings(t)
 	require.Len(t, findings, 1)
-	require.Equal(t, checkout.FindingRefundedAndPaid, findings[0].Kind)
+	require.Equal(t, books.FindingRefundedAndPaid, findings[0].Kind)
 	require.Contains(t, findings[0].Detail, got.Found[0].TxHash)
-	thaw := treasury.ThawOrder{AccountID: f.account(t).ID}
-	require.ErrorIs(t, f.Thaw(t.Context(), thaw), treasury.ErrUnrecovered)
+	thaw := treasurer.ThawOrder{AccountID: f.account(t).ID}
+	require.ErrorIs(t, f.Thaw(t.Context(), thaw), treasurer.ErrUnrecovered)
 
 	// The customer's bank returns the refund: the merchant alone has the money.
 	_, err = f.Store.RecordRefund(t.Context(), pending[0], checkout.RefundResult{Status: checkout.RefundFailed, Reference: "re_1", Amount: 10_000})
 	require.NoError(t, err)
 	findings = f.findings(t)
 	require.Len(t, findings, 1)
-	require.Equal(t, checkout.FindingRefundFailed, findings[0].Kind)
+	require.Equal(t, books.FindingRefundFailed, findings[0].Kind)
 	f.retried(t, ref)
 	require.True(t, f.recover(t, nil).Found[0].Done)
 }
@@ -284,10 +288,10 @@ func (f *onAnvil) replaceKey(t *testing.T) {
 }
 
 // explain writes what is clear of an account, as the command does.
-func (f fixture) explain(t *testing.T, account string) treasury.RecoveryResult {
+func (f fixture) explain(t *testing.T, account string) treasurer.RecoveryResult {
 	t.Helper()
-	got, err := f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: account, Apply: true,
-		By: checkout.AuditEntry{Actor: "operator", Action: "payout.recovered"}})
+	got, err := f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: account, Apply: true,
+		By: merchant.AuditEntry{Actor: "operator", Action: "payout.recovered"}})
 	require.NoError(t, err)
 	return got
 }
@@ -295,7 +299,7 @@ func (f fixture) explain(t *testing.T, account string) treasury.RecoveryResult {
 // retire takes a frozen account out of use.
 func (f fixture) retire(t *testing.T, account string) {
 	t.Helper()
-	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: account, Retire: true}))
+	require.NoError(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: account, Retire: true}))
 }
 
 // replaced is an account whose key is replaced by the book.
@@ -311,7 +315,7 @@ func (f fixture) replaced(t *testing.T) {
 func TestOpenTreasury_ANewAccountSignsNothingThatALostTransferPaid(t *testing.T) {
 	f := newOnAnvil(t)
 	f.booked(t)
-	ref, waits := f.payout(t, f.owner, 10_000, checkout.USDC), f.payout(t, f.owner, 20_000, checkout.USDC)
+	ref, waits := f.payout(t, f.owner, 10_000, money.USDC), f.payout(t, f.owner, 20_000, money.USDC)
 	old := f.account(t).ID
 	restore := f.backup(t)
 	f.send(t, ref)
@@ -324,14 +328,14 @@ func TestOpenTreasury_ANewAccountSignsNothingThatALostTransferPaid(t *testing.T)
 	}
 	accounts, err := f.Accounts(t.Context())
 	require.NoError(t, err)
-	thaw := treasury.ThawOrder{AccountID: accounts[1].ID}
+	thaw := treasurer.ThawOrder{AccountID: accounts[1].ID}
 	require.ErrorIs(t, f.Thaw(t.Context(), thaw), storage.ErrOtherAccount)
 	require.NoError(t, f.Store.Freeze(t.Context(), old, "a backup is restored"))
 
 	f.key = 1
 	f.open(t, f.anvil.URL)
 	f.sync(t)
-	require.ErrorIs(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: old}), treasury.ErrUnrecovered)
+	require.ErrorIs(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: old}), treasurer.ErrUnrecovered)
 	got := f.explain(t, old)
 	require.Len(t, got.Found, 1)
 	require.Equal(t, 1, f.sync(t).Confirmed)
@@ -352,7 +356,7 @@ func TestOpenTreasury_ALostAccountSignsNothingAgain(t *testing.T) {
 	for _, first := range []string{"a run", "a round"} {
 		f := newSerialFixture(t).withAnvil(t)
 		f.booked(t)
-		ref, waits := f.payout(t, f.owner, 10_000, checkout.USDC), f.payout(t, f.owner, 20_000, checkout.USDC)
+		ref, waits := f.payout(t, f.owner, 10_000, money.USDC), f.payout(t, f.owner, 20_000, money.USDC)
 		f.replaced(t)
 		restore := f.backup(t)
 		f.replaceKey(t)
@@ -369,8 +373,8 @@ func TestOpenTreasury_ALostAccountSignsNothingAgain(t *testing.T) {
 		f.sync(t)
 		accounts, err := f.Accounts(t.Context())
 		require.NoError(t, err)
-		o := treasury.ThawOrder{AccountID: accounts[1].ID}
-		require.ErrorIs(t, f.Thaw(t.Context(), o), treasury.ErrUnrecovered, "the blocks since the other one's are read")
+		o := treasurer.ThawOrder{AccountID: accounts[1].ID}
+		require.ErrorIs(t, f.Thaw(t.Context(), o), treasurer.ErrUnrecovered, "the blocks since the other one's are read")
 		got := f.explain(t, o.AccountID)
 		require.Len(t, got.Found, 1)
 		require.Equal(t, []any{ref.ID, true}, []any{got.Found[0].Payout, got.Found[0].Done})
@@ -406,7 +410,7 @@ func TestOpenTreasury_ALostWalletSignsNothingAgain(t *testing.T) {
 		f.sync(t)
 		require.Len(t, f.explain(t, round.ID).Found, 2)
 		require.Equal(t, 1, f.sync(t).Confirmed)
-		require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: round.ID}))
+		require.NoError(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: round.ID}))
 		require.Zero(t, f.sync(t).Signed)
 		for _, ref := range all {
 			require.NotNil(t, f.read(t, ref).ConfirmedAt)
@@ -429,13 +433,13 @@ func TestOpenTreasury_ANewWalletWaitsForWhatTheOldOnePaid(t *testing.T) {
 
 	round := f.sync(t)
 	require.Zero(t, round.Signed)
-	thaw := treasury.ThawOrder{AccountID: round.ID}
+	thaw := treasurer.ThawOrder{AccountID: round.ID}
 	require.ErrorIs(t, f.Thaw(t.Context(), thaw), storage.ErrOtherAccount)
 
 	f.Exec(t, `UPDATE treasury_account SET address = 'new' WHERE id <> $1`, old)
 	f.Exec(t, `UPDATE treasury_account SET address = 'treasury' WHERE id = $1`, old)
-	retire := treasury.ThawOrder{AccountID: old, Retire: true}
-	require.ErrorIs(t, f.Thaw(t.Context(), retire), treasury.ErrUnrecovered)
+	retire := treasurer.ThawOrder{AccountID: old, Retire: true}
+	require.ErrorIs(t, f.Thaw(t.Context(), retire), treasurer.ErrUnrecovered)
 	require.Len(t, f.explain(t, old).Found, 1)
 	require.Equal(t, 1, f.sync(t).Confirmed)
 	f.retire(t, old)
@@ -450,7 +454,7 @@ func TestOpenTreasury_ANewWalletWaitsForWhatTheOldOnePaid(t *testing.T) {
 func TestFreeze_ARetiredAccountIsLookedAtOnceMore(t *testing.T) {
 	f := newOnAnvil(t)
 	f.booked(t)
-	ref := f.payout(t, f.owner, 10_000, checkout.USDC)
+	ref := f.payout(t, f.owner, 10_000, money.USDC)
 	f.replaced(t)
 	restore := f.backup(t)
 	f.thaw(t)

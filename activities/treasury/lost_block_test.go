@@ -9,9 +9,13 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/activities/treasury"
+	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/storage"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -70,7 +74,7 @@ func TestSync_ADeathThatTheBalancesDenyIsNone(t *testing.T) {
 }
 
 // lost is an account whose node lost the block of a payment. It is frozen.
-func newLost(t *testing.T) (f onAnvil, ref checkout.Ref, o treasury.ThawOrder) {
+func newLost(t *testing.T) (f onAnvil, ref checkout.Ref, o treasurer.ThawOrder) {
 	t.Helper()
 	f = newOnAnvil(t)
 	f.booked(t)
@@ -79,11 +83,11 @@ func newLost(t *testing.T) (f onAnvil, ref checkout.Ref, o treasury.ThawOrder) {
 	f.loseBlocks(t, 1)
 	f.mine(t, 3)
 	require.NotEmpty(t, f.sync(t).Frozen)
-	return f, ref, treasury.ThawOrder{AccountID: f.account(t).ID, By: checkout.AuditEntry{Actor: "operator", Action: "payout.recovered"}}
+	return f, ref, treasurer.ThawOrder{AccountID: f.account(t).ID, By: merchant.AuditEntry{Actor: "operator", Action: "payout.recovered"}}
 }
 
 // requireShortage requires that a thaw is refused because of the payment of the payout and its gas.
-func (f onAnvil) requireShortage(t *testing.T, o treasury.ThawOrder, ref checkout.Ref) storage.ShortageError {
+func (f onAnvil) requireShortage(t *testing.T, o treasurer.ThawOrder, ref checkout.Ref) storage.ShortageError {
 	t.Helper()
 	var short storage.ShortageError
 	require.ErrorAs(t, f.Thaw(t.Context(), o), &short)
@@ -123,13 +127,13 @@ func TestThaw_RefusesWhileMoneyIsMissingThatNobodyNamed(t *testing.T) {
 	f, ref, o := newLost(t)
 	short := f.requireShortage(t, o, ref)
 	require.Equal(t, checkout.PayoutSent, short.Payments[0].Status)
-	for _, wrong := range []treasury.ThawOrder{
-		{AccountID: o.AccountID, Missing: checkout.PurseOf(checkout.MustCrypto("1", checkout.USDC))},
-		{AccountID: o.AccountID, Missing: checkout.PurseOf(short.Payments[0].Amount)},
+	for _, wrong := range []treasurer.ThawOrder{
+		{AccountID: o.AccountID, Missing: money.PurseOf(money.MustCrypto("1", money.USDC))},
+		{AccountID: o.AccountID, Missing: money.PurseOf(short.Payments[0].Amount)},
 	} {
 		require.ErrorAs(t, f.Thaw(t.Context(), wrong), &short)
 	}
-	other := f.payout(t, f.owner, 5_000, checkout.USDC)
+	other := f.payout(t, f.owner, 5_000, money.USDC)
 	o.Paid = []string{other.ID}
 	require.ErrorContains(t, f.Thaw(t.Context(), o), "no payment of "+other.ID+" is lost")
 
@@ -148,14 +152,14 @@ func TestThaw_APayoutThatTheMissingMoneyPaid(t *testing.T) {
 }
 
 // callDead lets an earlier round have called the lost transfer dead, so its payout failed.
-func (f onAnvil) callDead(t *testing.T, o treasury.ThawOrder, ref checkout.Ref) {
+func (f onAnvil) callDead(t *testing.T, o treasurer.ThawOrder, ref checkout.Ref) {
 	t.Helper()
 	live, err := f.Store.LiveTransfers(t.Context(), o.AccountID, 1)
 	require.NoError(t, err)
 	now, err := f.node.Snapshot(t.Context())
 	require.NoError(t, err)
-	now.FinalBalances[checkout.USDC] = checkout.MustCrypto("1000000", checkout.USDC)
-	_, ended, err := f.Store.EndTransfer(t.Context(), live[0], checkout.TransferSnapshot{State: checkout.TransferStateDead}, now)
+	now.FinalBalances[money.USDC] = money.MustCrypto("1000000", money.USDC)
+	_, ended, err := f.Store.EndTransfer(t.Context(), live[0], treasury.TransferSnapshot{State: treasury.TransferStateDead}, now)
 	require.NoError(t, err)
 	require.True(t, ended)
 	require.Equal(t, checkout.PayoutFailed, f.read(t, ref).Status)
@@ -187,7 +191,7 @@ func TestThaw_ARefundedPayoutThatTheMissingMoneyPaid(t *testing.T) {
 	for range 2 {
 		require.ErrorIs(t, f.Thaw(t.Context(), o), checkout.ErrPaymentRefunded)
 		require.Len(t, f.findings(t), 1)
-		require.Equal(t, checkout.FindingRefundedAndPaid, f.findings(t)[0].Kind)
+		require.Equal(t, books.FindingRefundedAndPaid, f.findings(t)[0].Kind)
 		require.Contains(t, f.findings(t)[0].Detail, "missing money paid "+ref.ID)
 	}
 	require.NotNil(t, f.query(t, `SELECT frozen_at FROM treasury_account`))
@@ -202,11 +206,11 @@ func TestThaw_ARefundedPayoutThatTheMissingMoneyPaid(t *testing.T) {
 }
 
 // parseShortage reads what a refused thaw names as missing.
-func parseShortage(short storage.ShortageError) checkout.Purse {
-	missing := checkout.Purse{}
+func parseShortage(short storage.ShortageError) money.Purse {
+	missing := money.Purse{}
 	for part := range strings.SplitSeq(short.Missing, " and ") {
 		amount, currency, _ := strings.Cut(part, " ")
-		missing[checkout.PayoutCurrency(currency)] = checkout.MustCrypto(amount, checkout.PayoutCurrency(currency))
+		missing[money.PayoutCurrency(currency)] = money.MustCrypto(amount, money.PayoutCurrency(currency))
 	}
 	return missing
 }
@@ -232,15 +236,15 @@ func TestThaw_ALossThatIsNotMissingIsNone(t *testing.T) {
 	f := newFixture(t)
 	f.sync(t)
 	f.sync(t)
-	o := treasury.ThawOrder{AccountID: f.account(t).ID, Missing: checkout.PurseOf(checkout.MustCrypto("5", checkout.USDC))}
+	o := treasurer.ThawOrder{AccountID: f.account(t).ID, Missing: money.PurseOf(money.MustCrypto("5", money.USDC))}
 	require.NoError(t, f.Store.Freeze(t.Context(), o.AccountID, "a test"))
 	require.ErrorIs(t, f.Thaw(t.Context(), o), checkout.ErrConflict)
-	f.chain.take(checkout.USDC, 5_000_000)
+	f.chain.take(money.USDC, 5_000_000)
 	f.chain.mine(f.chain.finality + 1)
-	o.Missing[checkout.ETH] = checkout.MustCrypto("1", checkout.ETH)
+	o.Missing[money.ETH] = money.MustCrypto("1", money.ETH)
 	require.ErrorIs(t, f.Thaw(t.Context(), o), checkout.ErrConflict)
 	require.NotNil(t, f.query(t, `SELECT frozen_at FROM treasury_account`))
-	delete(o.Missing, checkout.ETH)
+	delete(o.Missing, money.ETH)
 	require.NoError(t, f.Thaw(t.Context(), o))
 	require.Equal(t, "5000000", f.requireBooked(t)["suspense USDC"])
 	require.ErrorIs(t, f.Thaw(t.Context(), o), checkout.ErrConflict, "once")

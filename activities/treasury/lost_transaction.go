@@ -9,6 +9,8 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // lostTransaction is a transaction that no transfer explains, with what would be written.
@@ -18,7 +20,7 @@ type lostTransaction struct {
 	recovered storage.Recovered
 }
 
-func byTransaction(unexplained []checkout.Outflow) (all []*lostTransaction) {
+func byTransaction(unexplained []treasury.Outflow) (all []*lostTransaction) {
 	for _, o := range unexplained {
 		f := &candidate{Recovery: Recovery{Outflow: o}}
 		if n := len(all); n > 0 && o.TxHash != "" && all[n-1].pays[0].TxHash == o.TxHash {
@@ -53,10 +55,10 @@ func (tx *lostTransaction) settle() (clear bool) {
 	}
 	slices.SortFunc(tx.pays, func(a, b *candidate) int { return cmp.Compare(a.Payout, b.Payout) })
 	v := &tx.recovered.Version
-	v.Outputs, v.Fee = nil, checkout.Crypto{}
+	v.Outputs, v.Fee = nil, money.Crypto{}
 	tx.note(func(f *candidate) {
 		tx.recovered.Payouts = append(tx.recovered.Payouts, f.payout)
-		v.Outputs = append(v.Outputs, checkout.TransferOutput{
+		v.Outputs = append(v.Outputs, treasury.TransferOutput{
 			PayoutID: f.Payout, Destination: f.Destination, Amount: f.Amount, Fee: f.fee})
 		v.Fee = v.Fee.Add(f.fee)
 	})
@@ -65,7 +67,7 @@ func (tx *lostTransaction) settle() (clear bool) {
 
 // setAside takes the losses out of the payments. The end of the transfer books the cost of the whole transaction.
 func (tx *lostTransaction) setAside(o RecoveryOrder) {
-	all, cost := tx.pays, checkout.Crypto{}
+	all, cost := tx.pays, money.Crypto{}
 	tx.pays, tx.recovered.Outflows = nil, nil
 	for _, f := range all {
 		cost = cost.Add(f.Cost)
@@ -74,7 +76,7 @@ func (tx *lostTransaction) setAside(o RecoveryOrder) {
 			tx.lost = append(tx.lost, f)
 			continue
 		}
-		f.Cost = checkout.Crypto{}
+		f.Cost = money.Crypto{}
 		tx.pays, tx.recovered.Outflows = append(tx.pays, f), append(tx.recovered.Outflows, f.Outflow)
 	}
 	if len(tx.pays) > 0 {
@@ -117,10 +119,10 @@ func (tx *lostTransaction) pair() {
 type candidate struct {
 	Recovery
 
-	most   checkout.Crypto   // the highest fee, in the chain's own currency, as checkout.Chain.VersionOf says
+	most   money.Crypto      // the highest fee, in the chain's own currency, as treasury.Chain.VersionOf says
 	fits   []checkout.Payout // each with the rate at which it was paid
 	payout storage.PricedPayout
-	fee    checkout.Crypto
+	fee    money.Crypto
 	chosen bool // by a person
 }
 
@@ -141,10 +143,10 @@ func (tx *lostTransaction) isVersionOf(transfer storage.Transfer) {
 }
 
 // samePayments reports whether the outflows are the payments of the outputs, in whatever order.
-func samePayments(outputs []checkout.TransferOutput, outflows []checkout.Outflow) bool {
+func samePayments(outputs []treasury.TransferOutput, outflows []treasury.Outflow) bool {
 	left := slices.Clone(outputs)
 	for _, o := range outflows {
-		i := slices.IndexFunc(left, func(pays checkout.TransferOutput) bool {
+		i := slices.IndexFunc(left, func(pays treasury.TransferOutput) bool {
 			return pays.Amount.Is(o.Amount) && strings.EqualFold(pays.Destination, o.Destination)
 		})
 		if i < 0 {

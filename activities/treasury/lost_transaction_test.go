@@ -7,8 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/activities/treasury"
+	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 )
 
 // forget takes the transfers away, as the restore of a backup does that is older than them.
@@ -26,22 +28,22 @@ func (f onCoins) forget(t *testing.T, lostPayouts ...checkout.Ref) {
 }
 
 // alike returns payouts to one merchant, each some cents larger than the one before.
-func (f onCoins) alike(t *testing.T, n int, cents checkout.Amount) (all []checkout.Ref) {
+func (f onCoins) alike(t *testing.T, n int, cents money.Amount) (all []checkout.Ref) {
 	t.Helper()
 	owner := f.merchant(t, "toOne")
 	for i := range n {
-		all = append(all, f.payout(t, owner, 10_000+checkout.Amount(i)*cents, checkout.BTC))
+		all = append(all, f.payout(t, owner, 10_000+money.Amount(i)*cents, money.BTC))
 	}
 	return all
 }
 
 // recover writes what is clear.
-func (f onCoins) recover(t *testing.T, o treasury.RecoveryOrder) map[string]treasury.Recovery {
+func (f onCoins) recover(t *testing.T, o treasurer.RecoveryOrder) map[string]treasurer.Recovery {
 	t.Helper()
 	o.AccountID, o.Apply = f.account(t).ID, true
 	got, err := f.Recover(t.Context(), o)
 	require.NoError(t, err)
-	found := map[string]treasury.Recovery{}
+	found := map[string]treasurer.Recovery{}
 	for _, r := range got.Found {
 		found[r.Output] = r
 	}
@@ -50,14 +52,14 @@ func (f onCoins) recover(t *testing.T, o treasury.RecoveryOrder) map[string]trea
 }
 
 // requireDone requires that a recovery wrote every payment but those of some outputs.
-func requireDone(t *testing.T, found map[string]treasury.Recovery, but ...string) {
+func requireDone(t *testing.T, found map[string]treasurer.Recovery, but ...string) {
 	t.Helper()
 	for output, r := range found {
 		require.Equal(t, !slices.Contains(but, output), r.Done, r.Why)
 	}
 }
 
-func requireNoneDone(t *testing.T, found map[string]treasury.Recovery, why ...any) {
+func requireNoneDone(t *testing.T, found map[string]treasurer.Recovery, why ...any) {
 	t.Helper()
 	for _, r := range found {
 		require.False(t, r.Done, why...)
@@ -87,7 +89,7 @@ func TestLostTransaction_APayoutPaysItsShareOfTheFee(t *testing.T) {
 	f.forget(t)
 	f.sync(t)
 
-	requireDone(t, f.recover(t, treasury.RecoveryOrder{}))
+	requireDone(t, f.recover(t, treasurer.RecoveryOrder{}))
 	require.Equal(t, 1, f.sync(t).Confirmed)
 	f.requirePaidOnce(t, all[:8]...)
 	f.requireBooked(t, 0)
@@ -102,7 +104,7 @@ func TestLostTransaction_TwinsThatAreAllPaidAreClear(t *testing.T) {
 	f.chain.mine(f.chain.finality + 1)
 	f.forget(t)
 	f.sync(t)
-	requireDone(t, f.recover(t, treasury.RecoveryOrder{}))
+	requireDone(t, f.recover(t, treasurer.RecoveryOrder{}))
 	f.sync(t)
 	f.requirePaidOnce(t, all...)
 	f.requireBooked(t, 0)
@@ -118,22 +120,22 @@ func TestLostTransaction_APersonChoosesForEachPayment(t *testing.T) {
 	f.forget(t)
 	f.sync(t)
 
-	found := f.recover(t, treasury.RecoveryOrder{})
+	found := f.recover(t, treasurer.RecoveryOrder{})
 	require.Equal(t, []string{"several payouts fit", "several payouts fit", "another payment of its transaction is not clear"},
 		[]string{found["0"].Why, found["1"].Why, found["2"].Why})
 	require.Len(t, found["0"].Fits, 3)
 	hash := f.hash(t)
 	choices := map[string]string{hash + ":0": twins[0].ID}
-	found = f.recover(t, treasury.RecoveryOrder{Chosen: choices})
+	found = f.recover(t, treasurer.RecoveryOrder{Chosen: choices})
 	require.Equal(t, "several payouts fit", found["1"].Why)
 	choices[hash+":1"] = twins[0].ID
-	found = f.recover(t, treasury.RecoveryOrder{Chosen: choices})
+	found = f.recover(t, treasurer.RecoveryOrder{Chosen: choices})
 	require.Equal(t, "other payments fit the payout too", found["1"].Why, "one payout cannot be paid twice")
 	choices[hash+":1"] = other[0].ID
-	found = f.recover(t, treasury.RecoveryOrder{Chosen: choices})
+	found = f.recover(t, treasurer.RecoveryOrder{Chosen: choices})
 	require.Equal(t, "it cannot have paid the chosen payout", found["1"].Why)
 	choices[hash+":1"] = twins[1].ID
-	requireDone(t, f.recover(t, treasury.RecoveryOrder{Chosen: choices}))
+	requireDone(t, f.recover(t, treasurer.RecoveryOrder{Chosen: choices}))
 	f.sync(t)
 	f.thaw(t)
 	f.Exec(t, `UPDATE payout SET next_action_at = NULL`)
@@ -167,31 +169,31 @@ func (f onCoins) requireRestWritten(t *testing.T, all []checkout.Ref, lost int, 
 	f.forget(t, all[lost])
 	id := f.account(t).ID
 	name := f.hash(t) + ":" + strconv.Itoa(lost)
-	thaw := treasury.ThawOrder{AccountID: id, Losses: []string{name}}
+	thaw := treasurer.ThawOrder{AccountID: id, Losses: []string{name}}
 	if seen {
 		f.sync(t)
-		require.ErrorIs(t, f.Thaw(t.Context(), thaw), treasury.ErrUnrecovered, "its other payments paid payouts")
+		require.ErrorIs(t, f.Thaw(t.Context(), thaw), treasurer.ErrUnrecovered, "its other payments paid payouts")
 		thaw.Losses = []string{f.hash(t)}
-		require.ErrorIs(t, f.Thaw(t.Context(), thaw), treasury.ErrNoPayment, "a payment is named, not a transaction")
+		require.ErrorIs(t, f.Thaw(t.Context(), thaw), treasurer.ErrNoPayment, "a payment is named, not a transaction")
 	} else {
 		require.NoError(t, f.Store.Freeze(t.Context(), id, "a restore"))
 	}
 
-	for _, r := range f.recover(t, treasury.RecoveryOrder{}) {
+	for _, r := range f.recover(t, treasurer.RecoveryOrder{}) {
 		require.NotEmpty(t, r.Why)
 	}
 	left := append(all[:lost:lost], all[lost+1:]...)
-	both := treasury.RecoveryOrder{Losses: []string{name}, Chosen: map[string]string{name: left[0].ID}}
+	both := treasurer.RecoveryOrder{Losses: []string{name}, Chosen: map[string]string{name: left[0].ID}}
 	require.Equal(t, "it is chosen and named as a loss", f.recover(t, both)[strconv.Itoa(lost)].Why)
-	requireDone(t, f.recover(t, treasury.RecoveryOrder{Losses: []string{name}}), strconv.Itoa(lost))
-	again := f.recover(t, treasury.RecoveryOrder{})
+	requireDone(t, f.recover(t, treasurer.RecoveryOrder{Losses: []string{name}}), strconv.Itoa(lost))
+	again := f.recover(t, treasurer.RecoveryOrder{})
 	require.Len(t, again, 1, "a repeat finds the loss")
 	for _, r := range again {
 		require.Contains(t, r.Why, "which is live and does not pay it")
 		require.Equal(t, loss, r.Amount.Units().Int64())
 		thaw.Losses = []string{r.Payment()} // of two that are the same, any
 	}
-	require.ErrorIs(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: id}), treasury.ErrUnrecovered)
+	require.ErrorIs(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: id}), treasurer.ErrUnrecovered)
 	require.NoError(t, f.Thaw(t.Context(), thaw))
 
 	require.Zero(t, f.sync(t).Signed, "nobody is paid again")
@@ -220,27 +222,27 @@ func TestLostTransaction_AWrongNameIsRefused(t *testing.T) {
 	f.sync(t)
 	id, hash := f.account(t).ID, f.hash(t)
 	for _, wrong := range []string{hash, hash + ":2", "x:0", ""} {
-		_, err := f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: id, Losses: []string{wrong}})
+		_, err := f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: id, Losses: []string{wrong}})
 		require.ErrorContains(t, err, "no such payment")
-		_, err = f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: id, Apply: true, Chosen: map[string]string{wrong: all[0].ID}})
+		_, err = f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: id, Apply: true, Chosen: map[string]string{wrong: all[0].ID}})
 		require.ErrorContains(t, err, "no such payment")
 	}
 	chosen := map[string]string{hash + ":0": all[0].ID, hash + ":1": all[1].ID}
 	for range 2 {
-		f.recover(t, treasury.RecoveryOrder{Chosen: chosen}) // a repeat is no mistake
+		f.recover(t, treasurer.RecoveryOrder{Chosen: chosen}) // a repeat is no mistake
 	}
 	f.sync(t)
-	require.Error(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: id, Losses: []string{hash + ":2"}}))
+	require.Error(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: id, Losses: []string{hash + ":2"}}))
 	require.NotNil(t, f.query(t, `SELECT frozen_at FROM treasury_account`))
-	require.Error(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: id, Paid: []string{"po_none"}}))
-	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: id}))
+	require.Error(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: id, Paid: []string{"po_none"}}))
+	require.NoError(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: id}))
 }
 
 // A payment is named as a loss, and then its payment is decided.
 func TestLostTransaction_NoLossWhileAPaymentIsUndecided(t *testing.T) {
 	f := newOnCoins(t, 2, soon)
 	known := f.payouts(t, 1)
-	session, tx := f.begin(t, f.merchant(t, "toLate"), 10_000, checkout.BTC)
+	session, tx := f.begin(t, f.merchant(t, "toLate"), 10_000, money.BTC)
 	restore := f.backup(t)
 	f.complete(t, session, tx)
 	f.signAll(t, 2)
@@ -248,15 +250,15 @@ func TestLostTransaction_NoLossWhileAPaymentIsUndecided(t *testing.T) {
 	restore()
 	f.sync(t)
 	name := ""
-	for _, r := range f.recover(t, treasury.RecoveryOrder{}) {
+	for _, r := range f.recover(t, treasurer.RecoveryOrder{}) {
 		if r.Destination == "toLate" {
 			name = r.Payment()
 		}
 	}
-	requireNoneDone(t, f.recover(t, treasury.RecoveryOrder{Losses: []string{name}}))
+	requireNoneDone(t, f.recover(t, treasurer.RecoveryOrder{Losses: []string{name}}))
 	late := f.complete(t, session, tx)
-	requireNoneDone(t, f.recover(t, treasury.RecoveryOrder{Losses: []string{name}}), "its payout fits")
-	requireDone(t, f.recover(t, treasury.RecoveryOrder{}))
+	requireNoneDone(t, f.recover(t, treasurer.RecoveryOrder{Losses: []string{name}}), "its payout fits")
+	requireDone(t, f.recover(t, treasurer.RecoveryOrder{}))
 	f.sync(t)
 	f.thaw(t)
 	require.NotNil(t, f.read(t, late).ConfirmedAt)
@@ -268,25 +270,25 @@ func TestLostTransaction_NoLossWhileAPaymentIsUndecided(t *testing.T) {
 func TestLostTransaction_AThawWaitsForPaymentsThatAreNewerThanTheFreeze(t *testing.T) {
 	f := newOnCoins(t, 2, soon)
 	require.NoError(t, f.Store.Freeze(t.Context(), f.account(t).ID, "an operator"))
-	session, tx := f.begin(t, f.owner, 10_000, checkout.BTC)
+	session, tx := f.begin(t, f.owner, 10_000, money.BTC)
 	restore := f.backup(t)
 	f.thaw(t)
 	f.complete(t, session, tx)
 	f.signAll(t, 1)
 	f.settle(t)
 	restore()
-	require.ErrorIs(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t).ID}), treasury.ErrUnrecovered)
+	require.ErrorIs(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: f.account(t).ID}), treasurer.ErrUnrecovered)
 	f.sync(t)
-	require.ErrorIs(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t).ID}), treasury.ErrUnrecovered)
+	require.ErrorIs(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: f.account(t).ID}), treasurer.ErrUnrecovered)
 }
 
 // The backup has a live transfer that was canceled, and the payout was retried and paid.
 func TestLostTransaction_AThawSeesThePayoutThatItFails(t *testing.T) {
 	f := newOnCoins(t, 2, soon)
-	ref := f.payout(t, f.merchant(t, "toOne"), 10_000, checkout.BTC)
+	ref := f.payout(t, f.merchant(t, "toOne"), 10_000, money.BTC)
 	require.Equal(t, 1, f.sync(t).Signed)
 	restore := f.backup(t)
-	_, err := f.Store.CancelTransfer(t.Context(), f.transferOf(t, ref), checkout.AuditEntry{Actor: "operator", Action: "transfer.canceled"})
+	_, err := f.Store.CancelTransfer(t.Context(), f.transferOf(t, ref), merchant.AuditEntry{Actor: "operator", Action: "transfer.canceled"})
 	require.NoError(t, err)
 	f.sync(t)
 	f.chain.mine(f.chain.finality + 1)
@@ -296,9 +298,9 @@ func TestLostTransaction_AThawSeesThePayoutThatItFails(t *testing.T) {
 	f.settle(t)
 	restore()
 	require.NoError(t, f.Store.Freeze(t.Context(), f.account(t).ID, "a restore"))
-	require.ErrorIs(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t).ID}), treasury.ErrUnrecovered)
+	require.ErrorIs(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: f.account(t).ID}), treasurer.ErrUnrecovered)
 	f.retried(t, ref)
-	got, err := f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: f.account(t).ID, Apply: true})
+	got, err := f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: f.account(t).ID, Apply: true})
 	require.NoError(t, err)
 	for _, r := range got.Found {
 		require.Equal(t, r.Moved(), r.Done, r.Why) // the cancellation moved nothing
@@ -311,7 +313,7 @@ func TestLostTransaction_AThawSeesThePayoutThatItFails(t *testing.T) {
 // A failed payout was retried and paid after the backup. Its merchant changes the address before the recovery.
 func TestLostTransaction_AChangedAddressHidesNoPayout(t *testing.T) {
 	f := newOnCoins(t, 2, soon)
-	ref := f.payout(t, f.merchant(t, "toOne"), 10_000, checkout.BTC)
+	ref := f.payout(t, f.merchant(t, "toOne"), 10_000, money.BTC)
 	_, err := f.Store.FinishPayout(t.Context(), ref, 0, checkout.PayoutNetworkError)
 	require.NoError(t, err)
 	restore := f.backup(t)
@@ -321,12 +323,12 @@ func TestLostTransaction_AChangedAddressHidesNoPayout(t *testing.T) {
 	restore()
 	f.sync(t)
 	f.Exec(t, `UPDATE payout_address SET address = 'toOther' WHERE merchant_id = $1`, ref.MerchantID)
-	thaw := treasury.ThawOrder{AccountID: f.account(t).ID}
-	require.ErrorIs(t, f.Thaw(t.Context(), thaw), treasury.ErrUnrecovered)
+	thaw := treasurer.ThawOrder{AccountID: f.account(t).ID}
+	require.ErrorIs(t, f.Thaw(t.Context(), thaw), treasurer.ErrUnrecovered)
 	f.retried(t, ref)
 	require.Equal(t, "toOther", f.read(t, ref).Destination)
-	require.ErrorIs(t, f.Thaw(t.Context(), thaw), treasury.ErrUnrecovered)
-	require.True(t, f.recover(t, treasury.RecoveryOrder{})["0"].Done)
+	require.ErrorIs(t, f.Thaw(t.Context(), thaw), treasurer.ErrUnrecovered)
+	require.True(t, f.recover(t, treasurer.RecoveryOrder{})["0"].Done)
 	f.sync(t)
 	require.NoError(t, f.Thaw(t.Context(), thaw))
 	f.requirePaidOnce(t, ref)
@@ -338,7 +340,7 @@ func TestLostTransaction_AChangedAddressHidesNoPayout(t *testing.T) {
 // The failure of a payout is recorded, and its run has not ended it.
 func TestLostTransaction_AFailureThatIsOnlyRecordedCounts(t *testing.T) {
 	f := newOnCoins(t, 2, soon)
-	ref := f.payout(t, f.merchant(t, "toOne"), 10_000, checkout.BTC)
+	ref := f.payout(t, f.merchant(t, "toOne"), 10_000, money.BTC)
 	f.chain.invalid["toOne"] = true
 	f.sync(t)
 	require.Equal(t, checkout.PayoutPending, f.read(t, ref).Status)
@@ -353,8 +355,8 @@ func TestLostTransaction_AFailureThatIsOnlyRecordedCounts(t *testing.T) {
 	f.settle(t)
 	restore()
 	f.sync(t)
-	require.Contains(t, f.recover(t, treasury.RecoveryOrder{})["0"].Why, "has failed")
-	require.ErrorIs(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t).ID}), treasury.ErrUnrecovered)
+	require.Contains(t, f.recover(t, treasurer.RecoveryOrder{})["0"].Why, "has failed")
+	require.ErrorIs(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: f.account(t).ID}), treasurer.ErrUnrecovered)
 }
 
 // newLostBatch returns a treasury that has paid three payouts by one transaction. The database has lost the transaction and
@@ -373,15 +375,15 @@ func newLostBatch(t *testing.T) (f onCoins, all []checkout.Ref) {
 func TestLostTransaction_APaymentThatFitsIsNoLoss(t *testing.T) {
 	f, _ := newLostBatch(t)
 	hash := f.hash(t)
-	requireNoneDone(t, f.recover(t, treasury.RecoveryOrder{Losses: []string{hash + ":0", hash + ":1"}}), "the payout of output 1 fits")
-	requireDone(t, f.recover(t, treasury.RecoveryOrder{Losses: []string{hash + ":0"}}), "0")
+	requireNoneDone(t, f.recover(t, treasurer.RecoveryOrder{Losses: []string{hash + ":0", hash + ":1"}}), "the payout of output 1 fits")
+	requireDone(t, f.recover(t, treasurer.RecoveryOrder{Losses: []string{hash + ":0"}}), "0")
 }
 
 // A transaction is written beside a loss. A reorganization replaces it by an earlier version, which is lost too.
 func TestLostTransaction_AnotherVersionBesideALoss(t *testing.T) {
 	f, all := newLostBatch(t)
 	name := f.hash(t) + ":0"
-	f.recover(t, treasury.RecoveryOrder{Losses: []string{name}})
+	f.recover(t, treasurer.RecoveryOrder{Losses: []string{name}})
 	earlier, blocks := f.chain.mined()[0].fakeTx, f.chain.blocks
 	earlier.Cap, earlier.Change = earlier.Cap-10, earlier.Change+10
 	f.chain.blocks = blocks[:1]
@@ -389,11 +391,11 @@ func TestLostTransaction_AnotherVersionBesideALoss(t *testing.T) {
 	require.NoError(t, f.chain.accept(earlier))
 	f.chain.mine(f.chain.finality + 1)
 	f.sync(t)
-	requireNoneDone(t, f.recover(t, treasury.RecoveryOrder{}))
+	requireNoneDone(t, f.recover(t, treasurer.RecoveryOrder{}))
 	name = f.hash(t) + ":0"
-	requireDone(t, f.recover(t, treasury.RecoveryOrder{Losses: []string{name}}), "0")
+	requireDone(t, f.recover(t, treasurer.RecoveryOrder{Losses: []string{name}}), "0")
 	f.sync(t)
-	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t).ID, Losses: []string{name}}))
+	require.NoError(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: f.account(t).ID, Losses: []string{name}}))
 	for _, ref := range all[1:] {
 		require.NotNil(t, f.read(t, ref).ConfirmedAt)
 	}

@@ -11,15 +11,17 @@ import (
 
 	"example.com/checkout/activities"
 	"example.com/checkout/storage"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
+	"example.com/checkout/workflows/money"
 )
 
 // planted are books in which something is made to differ. They have one charge, whose payout is confirmed.
 type planted struct {
 	fixture
 
-	charges []checkout.Charged // what the card network lists
+	charges []books.Charged // what the card network lists
 }
 
 func newPlanted(t *testing.T) *planted {
@@ -31,25 +33,25 @@ func newPlanted(t *testing.T) *planted {
 	p.settle(t)
 	id := p.paidBy(t, ref)
 	p.Exec(t, `UPDATE transaction SET completed_at = completed_at - interval '1 hour'`)
-	p.charges = []checkout.Charged{{
-		Reference: id, TransactionID: id, Amount: 10_000, Currency: checkout.EUR, CreatedAt: time.Now().Add(-time.Hour),
-		Cost: &checkout.ChargeCost{Currency: checkout.EUR, Gross: 10_000, Cost: 320, AvailableAt: time.Now()},
+	p.charges = []books.Charged{{
+		Reference: id, TransactionID: id, Amount: 10_000, Currency: money.EUR, CreatedAt: time.Now().Add(-time.Hour),
+		Cost: &books.ChargeCost{Currency: money.EUR, Gross: 10_000, Cost: 320, AvailableAt: time.Now()},
 	}}
 	return p
 }
 
 // reconcile makes a round of the treasury and compares the books. It returns the
 // findings that the report of the day shows, with their details.
-func (p *planted) reconcile(t *testing.T) (kinds map[checkout.FindingKind]string, report storage.DayReport) {
+func (p *planted) reconcile(t *testing.T) (kinds map[books.FindingKind]string, report storage.DayReport) {
 	t.Helper()
 	p.sync(t)
 	env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
-	books := &activities.Books{Store: p.Store, Accounts: map[checkout.Mode]activities.Account{checkout.ModeLive: {
-		Movements: func(context.Context, time.Time, time.Time) iter.Seq2[checkout.Movement, error] {
-			return func(func(checkout.Movement, error) bool) {}
+	entries := &activities.Books{Store: p.Store, Accounts: map[checkout.Mode]activities.Account{checkout.ModeLive: {
+		Movements: func(context.Context, time.Time, time.Time) iter.Seq2[books.Movement, error] {
+			return func(func(books.Movement, error) bool) {}
 		},
-		Succeeded: func(_ context.Context, since, until time.Time) iter.Seq2[checkout.Charged, error] {
-			return func(yield func(checkout.Charged, error) bool) {
+		Succeeded: func(_ context.Context, since, until time.Time) iter.Seq2[books.Charged, error] {
+			return func(yield func(books.Charged, error) bool) {
 				for _, c := range p.charges {
 					if !c.CreatedAt.Before(since) && c.CreatedAt.Before(until) && !yield(c, nil) {
 						return
@@ -57,15 +59,15 @@ func (p *planted) reconcile(t *testing.T) (kinds map[checkout.FindingKind]string
 				}
 			}
 		},
-		Charged: func(context.Context, string) (checkout.Charged, error) {
-			return checkout.Charged{}, checkout.ErrNotFound
+		Charged: func(context.Context, string) (books.Charged, error) {
+			return books.Charged{}, checkout.ErrNotFound
 		},
 	}}}
-	env.RegisterActivity(books)
-	_, err := env.ExecuteActivity(books.ReconcileCharges, contract.ModeInput{Mode: checkout.ModeLive})
+	env.RegisterActivity(entries)
+	_, err := env.ExecuteActivity(entries.ReconcileCharges, contract.ModeInput{Mode: checkout.ModeLive})
 	require.NoError(t, err)
 	report = p.day(t, 0)
-	kinds = map[checkout.FindingKind]string{}
+	kinds = map[books.FindingKind]string{}
 	for _, f := range report.Findings {
 		kinds[f.Kind] = f.Detail
 	}
@@ -93,32 +95,32 @@ func TestReconcile_FindsWhatIsPlanted(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		plant func(*testing.T, *planted) (remove func(*testing.T))
-		found map[checkout.FindingKind]string // a part of the detail
+		found map[books.FindingKind]string // a part of the detail
 	}{
 		"a charge that we do not know": {
 			func(_ *testing.T, p *planted) func(*testing.T) {
-				p.charges = append(p.charges, checkout.Charged{Reference: "pi_lost", TransactionID: "txn_lost", Amount: 500,
-					Currency: checkout.EUR, CreatedAt: time.Now().Add(-time.Hour)})
+				p.charges = append(p.charges, books.Charged{Reference: "pi_lost", TransactionID: "txn_lost", Amount: 500,
+					Currency: money.EUR, CreatedAt: time.Now().Add(-time.Hour)})
 				return func(*testing.T) { p.charges[1].Refunded = 500 }
-			}, map[checkout.FindingKind]string{checkout.FindingChargeUnknown: "5.00 EUR were charged for txn_lost"},
+			}, map[books.FindingKind]string{books.FindingChargeUnknown: "5.00 EUR were charged for txn_lost"},
 		},
 		"a charge that is not there": {
 			func(_ *testing.T, p *planted) func(*testing.T) {
 				all := p.charges
 				p.charges = nil
 				return func(*testing.T) { p.charges = all }
-			}, map[checkout.FindingKind]string{checkout.FindingChargeMissing: "knows no charge"},
+			}, map[books.FindingKind]string{books.FindingChargeMissing: "knows no charge"},
 		},
 		"a fee that changed": {
 			func(_ *testing.T, p *planted) func(*testing.T) {
 				was := p.charges[0].Cost
-				p.charges[0].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 10_000, Cost: 321}
+				p.charges[0].Cost = &books.ChargeCost{Currency: money.EUR, Gross: 10_000, Cost: 321}
 				return func(*testing.T) { p.charges[0].Cost = was }
-			}, map[checkout.FindingKind]string{checkout.FindingCostDiffers: "3.20 of 100.00 EUR are booked"},
+			}, map[books.FindingKind]string{books.FindingCostDiffers: "3.20 of 100.00 EUR are booked"},
 		},
 		"an entry missing": {
 			func(t *testing.T, p *planted) func(*testing.T) { return p.without(t, "charge") },
-			map[checkout.FindingKind]string{checkout.FindingLedgerDiffers: "The ledger has -100.00 EUR, and should have 0.00 EUR."},
+			map[books.FindingKind]string{books.FindingLedgerDiffers: "The ledger has -100.00 EUR, and should have 0.00 EUR."},
 		},
 		"an outflow that we did not make": {
 			func(t *testing.T, p *planted) func(*testing.T) {
@@ -126,12 +128,12 @@ func TestReconcile_FindsWhatIsPlanted(t *testing.T) {
 				p.chain.mine(5)
 				p.Exec(t, `UPDATE treasury_account SET next_nonce = 2`) // as if an old backup lacked the transfer
 				return p.thaw
-			}, map[checkout.FindingKind]string{checkout.FindingTreasuryFrozen: "no transfer explains the transaction"},
+			}, map[books.FindingKind]string{books.FindingTreasuryFrozen: "no transfer explains the transaction"},
 		},
 		"an inflow reorganized away": {
 			func(t *testing.T, p *planted) func(*testing.T) {
 				inflow := func(t *testing.T) {
-					p.chain.take(checkout.USDT, -70_000_000)
+					p.chain.take(money.USDT, -70_000_000)
 					p.sync(t)
 					p.chain.mine(4)
 				}
@@ -145,8 +147,8 @@ func TestReconcile_FindsWhatIsPlanted(t *testing.T) {
 					inflow(t)
 					p.thaw(t)
 				}
-			}, map[checkout.FindingKind]string{checkout.FindingLedgerDiffers: "1000070.000000 USDT, and should have 1000000",
-				checkout.FindingTreasuryFrozen: "below the ledger by 70.000000 USDT"},
+			}, map[books.FindingKind]string{books.FindingLedgerDiffers: "1000070.000000 USDT, and should have 1000000",
+				books.FindingTreasuryFrozen: "below the ledger by 70.000000 USDT"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/activities/treasury"
-	"example.com/checkout/workflows/checkout"
+	treasurer "example.com/checkout/activities/treasury"
+	"example.com/checkout/workflows/money"
 )
 
 // poison lets somebody without a key write transfers of nothing out of the treasury, to the payee or, when
@@ -57,11 +57,11 @@ func TestSync_ATransferOfNothingFreezesNothing(t *testing.T) {
 	f.poison(t, common.Address{}, 2_000)
 	require.NoError(t, f.anvil.Automine(t.Context(), false))
 	require.Equal(t, without, round())
-	waiting := f.payout(t, f.owner, 5_000, checkout.USDC)
+	waiting := f.payout(t, f.owner, 5_000, money.USDC)
 
 	require.NoError(t, f.Store.Freeze(t.Context(), f.account(t).ID, "a drill"))
 	first := uint64(0)
-	got, err := f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: f.account(t).ID, From: &first})
+	got, err := f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: f.account(t).ID, From: &first})
 	require.NoError(t, err)
 	require.Empty(t, got.Found)
 	f.thaw(t)

@@ -9,17 +9,19 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // pricedPayout is a payout that may be signed, as far as is known before the lock of the account.
 type pricedPayout struct {
 	storage.PricedPayout
 
-	request checkout.TransferRequest
+	request treasury.TransferRequest
 }
 
 // price checks the destination of a payout and prices it.
-func (t *Treasury) price(ctx context.Context, chain checkout.Chain, p checkout.Payout) (got pricedPayout, err error) {
+func (t *Treasury) price(ctx context.Context, chain treasury.Chain, p checkout.Payout) (got pricedPayout, err error) {
 	if err := t.check(ctx, chain, p); err != nil {
 		return got, err
 	}
@@ -35,7 +37,7 @@ func (t *Treasury) price(ctx context.Context, chain checkout.Chain, p checkout.P
 	}
 	burnt, err := t.Store.Burnt(ctx, p)
 	got.Payout = p
-	got.request = checkout.TransferRequest{
+	got.request = treasury.TransferRequest{
 		PayoutID: p.ID, Destination: p.Destination, Gross: p.Gross(), FeeRate: feeRate, Burnt: burnt,
 	}
 	return got, err
@@ -43,9 +45,9 @@ func (t *Treasury) price(ctx context.Context, chain checkout.Chain, p checkout.P
 
 // plan plans a transfer of payouts. It signs nothing.
 func (t *Treasury) plan(
-	ctx context.Context, chain checkout.Chain, all []pricedPayout, taken checkout.Slot,
-) (checkout.TransferPlan, error) {
-	requests := make([]checkout.TransferRequest, len(all))
+	ctx context.Context, chain treasury.Chain, all []pricedPayout, taken treasury.Slot,
+) (treasury.TransferPlan, error) {
+	requests := make([]treasury.TransferRequest, len(all))
 	for i, p := range all {
 		requests[i] = p.request
 	}
@@ -57,7 +59,7 @@ func (t *Treasury) plan(
 }
 
 // rate returns the rate of a transfer that is signed now.
-func (t *Treasury) rate(ctx context.Context, p checkout.Payout) (checkout.Rate, error) {
+func (t *Treasury) rate(ctx context.Context, p checkout.Payout) (money.Rate, error) {
 	if p.RateHolds(time.Now()) {
 		return p.ExchangeRate, nil
 	}
@@ -69,25 +71,25 @@ func (t *Treasury) rate(ctx context.Context, p checkout.Payout) (checkout.Rate, 
 }
 
 // feeRate returns the price of one unit of the chain's own currency in the payout's.
-func (t *Treasury) feeRate(ctx context.Context, p checkout.Payout) (checkout.Rate, error) {
-	own := checkout.NetworkCurrency(p.Network)
+func (t *Treasury) feeRate(ctx context.Context, p checkout.Payout) (money.Rate, error) {
+	own := money.NetworkCurrency(p.Network)
 	if p.Currency == own {
-		return checkout.MustRate("1"), nil
+		return money.MustRate("1"), nil
 	}
 	rate, err := ratio(ctx, t.Rates, leg{p.SourceCurrency, p.Currency}, leg{p.SourceCurrency, own})
 	if err != nil {
-		return checkout.Rate{}, err
+		return money.Rate{}, err
 	}
-	return checkout.CeilRate(rate), nil
+	return money.CeilRate(rate), nil
 }
 
 // value returns the payout's source amount in US cents, rounded up.
-func value(ctx context.Context, rates checkout.RateSource, p checkout.Payout) (checkout.Amount, error) {
+func value(ctx context.Context, rates checkout.RateSource, p checkout.Payout) (money.Amount, error) {
 	rate, err := dollars(ctx, rates, p.SourceCurrency)
 	if err != nil {
 		return 0, err
 	}
-	return checkout.CeilAmount(rate.Mul(rate, p.SourceAmount.Coins(p.SourceCurrency)), checkout.USD), nil
+	return money.CeilAmount(rate.Mul(rate, p.SourceAmount.Coins(p.SourceCurrency)), money.USD), nil
 }
 
 // drift is how much a currency may gain on the US dollar between the charge and the signature of its payout,
@@ -97,9 +99,9 @@ var drift = big.NewRat(1, 100)
 // Most returns the largest payout in a currency that the limits do not hold for good, in minor units. It is
 // what value allows, less drift. It returns checkout.ErrNoRate.
 func Most(
-	ctx context.Context, rates checkout.RateSource, from checkout.Currency, limits checkout.PayoutLimits,
-) (checkout.Amount, error) {
-	if from == checkout.USD {
+	ctx context.Context, rates checkout.RateSource, from money.Currency, limits treasury.PayoutLimits,
+) (money.Amount, error) {
+	if from == money.USD {
 		return limits.Largest(), nil
 	}
 	rate, err := dollars(ctx, rates, from)
@@ -107,26 +109,26 @@ func Most(
 		return 0, err
 	}
 	dearer := new(big.Rat).Mul(rate, drift)
-	return checkout.FloorAmount(dearer.Quo(limits.Largest().Coins(checkout.USD), dearer.Add(rate, dearer)), from), nil
+	return money.FloorAmount(dearer.Quo(limits.Largest().Coins(money.USD), dearer.Add(rate, dearer)), from), nil
 }
 
 // dollars returns the price of a currency in US dollars.
-func dollars(ctx context.Context, rates checkout.RateSource, from checkout.Currency) (*big.Rat, error) {
-	if from == checkout.USD {
+func dollars(ctx context.Context, rates checkout.RateSource, from money.Currency) (*big.Rat, error) {
+	if from == money.USD {
 		return big.NewRat(1, 1), nil
 	}
-	return ratio(ctx, rates, leg{from, checkout.USDC}, leg{checkout.USD, checkout.USDC})
+	return ratio(ctx, rates, leg{from, money.USDC}, leg{money.USD, money.USDC})
 }
 
 // leg is one exchange rate.
 type leg struct {
-	from checkout.Currency
-	to   checkout.PayoutCurrency
+	from money.Currency
+	to   money.PayoutCurrency
 }
 
 // ratio returns the first rate divided by the second.
 func ratio(ctx context.Context, source checkout.RateSource, over, under leg) (*big.Rat, error) {
-	var rates [2]checkout.Rate
+	var rates [2]money.Rate
 	for i, l := range []leg{over, under} {
 		var err error
 		if rates[i], err = quote(ctx, source, l); err != nil {
@@ -136,21 +138,21 @@ func ratio(ctx context.Context, source checkout.RateSource, over, under leg) (*b
 	return new(big.Rat).Quo(rates[0].Rat(), rates[1].Rat()), nil
 }
 
-func quote(ctx context.Context, source checkout.RateSource, l leg) (checkout.Rate, error) {
+func quote(ctx context.Context, source checkout.RateSource, l leg) (money.Rate, error) {
 	quote, err := source.Quote(ctx, l.from, l.to)
 	if err != nil {
-		return checkout.Rate{}, fmt.Errorf("rate from %s to %s: %w", l.from, l.to, err)
+		return money.Rate{}, fmt.Errorf("rate from %s to %s: %w", l.from, l.to, err)
 	}
 	return quote.Rate, nil
 }
 
 // checkPlan compares a plan with the payouts: it pays each destination no more than the payout has
 // left after the fee, and the fee has no other part.
-func checkPlan(plan checkout.TransferPlan, payouts []checkout.TransferRequest) error {
+func checkPlan(plan treasury.TransferPlan, payouts []treasury.TransferRequest) error {
 	if len(plan.Outputs) != len(payouts) {
 		return errors.New("the plan of the transfer pays other payouts")
 	}
-	var fee checkout.Crypto
+	var fee money.Crypto
 	for i, p := range payouts {
 		pays, currency := plan.Outputs[i], p.Gross.Currency()
 		if pays.PayoutID != p.PayoutID || pays.Destination != p.Destination || pays.Amount.Currency() != currency ||

@@ -11,6 +11,9 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // RecoveryOrder asks what the chain knows of an account and PostgreSQL lacks, as after the restore of an
@@ -18,15 +21,15 @@ import (
 type RecoveryOrder struct {
 	AccountID string
 	From      *uint64           // the first block; nil: since the chain is known to be ahead
-	Chosen    map[string]string // ids of payouts that a person chose, by the payment, as checkout.Outflow.Payment names it
+	Chosen    map[string]string // ids of payouts that a person chose, by the payment, as treasury.Outflow.Payment names it
 	Losses    []string          // payments that paid no payout, as a person says; thaw needs them again
 	Apply     bool              // write what is clear
-	By        checkout.AuditEntry
+	By        merchant.AuditEntry
 }
 
 // Recovery says what an outflow paid that no transfer explains.
 type Recovery struct {
-	checkout.Outflow
+	treasury.Outflow
 
 	Payout   string   // the payout that it paid; "" when that is not clear
 	Transfer string   // the live transfer that lacks this version of it; "" otherwise
@@ -97,7 +100,7 @@ type recovery struct {
 	*Treasury
 	RecoveryOrder
 
-	chain   checkout.Chain
+	chain   treasury.Chain
 	account storage.TreasuryAccount
 	found   []*candidate
 }
@@ -107,7 +110,7 @@ var ErrNoPayment = errors.New("the chain shows no such payment")
 
 // read returns the final outflows that no transfer explains, oldest first. It returns ErrNoPayment when the order names
 // none of the outflows.
-func (r *recovery) read(ctx context.Context, result *RecoveryResult) (unexplained []checkout.Outflow, err error) {
+func (r *recovery) read(ctx context.Context, result *RecoveryResult) (unexplained []treasury.Outflow, err error) {
 	now, err := r.chain.Snapshot(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the account: %w", err)
@@ -152,7 +155,7 @@ func (r *recovery) requireNamed(names map[string]bool) error {
 
 // match finds the transfer that lacks the transaction, or the payouts that its outflows may have paid.
 func (r *recovery) match(ctx context.Context, tx *lostTransaction) error {
-	outflows := make([]checkout.Outflow, len(tx.pays))
+	outflows := make([]treasury.Outflow, len(tx.pays))
 	for i, f := range tx.pays {
 		outflows[i] = f.Outflow
 	}
@@ -172,7 +175,7 @@ func (r *recovery) match(ctx context.Context, tx *lostTransaction) error {
 		return nil
 	}
 	v, err := r.chain.VersionOf(ctx, outflows)
-	if errors.Is(err, checkout.ErrNotSigned) {
+	if errors.Is(err, treasury.ErrNotSigned) {
 		tx.refuse("it is no payment of this service")
 		return nil
 	}
@@ -235,8 +238,8 @@ func (r *recovery) fit(ctx context.Context, f *candidate) error {
 
 // rateOf returns the rate at which a payout is worth amount before any fee: the rate at the signature of its
 // transfer is lost, and what it took for the fee with it. Rounded up, it gives the amount back.
-func rateOf(p checkout.Payout, amount checkout.Crypto) checkout.Rate {
-	return checkout.CeilRate(new(big.Rat).Quo(amount.Coins(), p.SourceAmount.Coins(p.SourceCurrency)))
+func rateOf(p checkout.Payout, amount money.Crypto) money.Rate {
+	return money.CeilRate(new(big.Rat).Quo(amount.Coins(), p.SourceAmount.Coins(p.SourceCurrency)))
 }
 
 // fitsPayout reports whether the outflow can have paid the payout: the fee that is left for the network is not more
@@ -256,12 +259,12 @@ func (r *recovery) fitsPayout(ctx context.Context, f *candidate, p checkout.Payo
 }
 
 // costIn returns what the network takes, in the payout's currency.
-func (r *recovery) costIn(ctx context.Context, p checkout.Payout, cost checkout.Crypto) (checkout.Crypto, error) {
+func (r *recovery) costIn(ctx context.Context, p checkout.Payout, cost money.Crypto) (money.Crypto, error) {
 	rate, err := r.feeRate(ctx, p)
 	if err != nil {
-		return checkout.Crypto{}, err
+		return money.Crypto{}, err
 	}
-	return checkout.CeilCrypto(new(big.Rat).Mul(cost.Coins(), rate.Rat()), p.Currency), nil
+	return money.CeilCrypto(new(big.Rat).Mul(cost.Coins(), rate.Rat()), p.Currency), nil
 }
 
 // judge says whether the outflow is clear.

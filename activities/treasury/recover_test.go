@@ -5,9 +5,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/activities/treasury"
+	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -35,9 +37,9 @@ func (f fixture) backup(t *testing.T) (restore func()) {
 }
 
 // recover runs one recovery. A dry one first changes nothing.
-func (f onAnvil) recover(t *testing.T, chosen map[string]string) treasury.RecoveryResult {
+func (f onAnvil) recover(t *testing.T, chosen map[string]string) treasurer.RecoveryResult {
 	t.Helper()
-	o := treasury.RecoveryOrder{AccountID: f.account(t).ID, Chosen: chosen, By: checkout.AuditEntry{Actor: "operator", Action: "payout.recovered"}}
+	o := treasurer.RecoveryOrder{AccountID: f.account(t).ID, Chosen: chosen, By: merchant.AuditEntry{Actor: "operator", Action: "payout.recovered"}}
 	rows := `SELECT concat((SELECT count(*) FROM transfer_version), ' ', (SELECT count(*) FROM event), ' ',
 		(SELECT count(*) FROM ledger_entry), ' ', (SELECT next_nonce FROM treasury_account))`
 	before := f.query(t, rows)
@@ -63,7 +65,7 @@ func (f onAnvil) requireChain(t *testing.T) map[string]string {
 	now, err := f.node.Snapshot(t.Context())
 	require.NoError(t, err)
 	books := f.ledger(t)
-	for _, currency := range []checkout.PayoutCurrency{checkout.ETH, checkout.USDC} {
+	for _, currency := range []money.PayoutCurrency{money.ETH, money.USDC} {
 		require.Equal(t, now.Balances[currency].Units().String(), books["wallet "+string(currency)])
 		require.Contains(t, []string{"", "0"}, books["transit "+string(currency)])
 	}
@@ -73,7 +75,7 @@ func (f onAnvil) requireChain(t *testing.T) map[string]string {
 // thaw is what a person does at the end.
 func (f fixture) thaw(t *testing.T) {
 	t.Helper()
-	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: f.account(t).ID}))
+	require.NoError(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: f.account(t).ID}))
 	require.Nil(t, f.query(t, `SELECT unexplained_block FROM treasury_account`))
 }
 
@@ -81,11 +83,11 @@ func (f fixture) thaw(t *testing.T) {
 // and the chain has paid: of a token, of ether, and of two with the same amount.
 func TestRecover_AnOldBackupPaysNobodyTwice(t *testing.T) {
 	f := newOnAnvil(t)
-	known := f.payout(t, f.owner, 3_000, checkout.USDC)
+	known := f.payout(t, f.owner, 3_000, money.USDC)
 	f.send(t, known)
-	token, ether := f.payout(t, f.owner, 10_000, checkout.USDC), f.payout(t, f.owner, 20_000, checkout.ETH)
-	twin, twins := f.payout(t, f.owner, 50_000, checkout.USDC), f.payout(t, f.owner, 50_000, checkout.USDC)
-	unpaid := f.payout(t, f.owner, 7_000, checkout.USDC)
+	token, ether := f.payout(t, f.owner, 10_000, money.USDC), f.payout(t, f.owner, 20_000, money.ETH)
+	twin, twins := f.payout(t, f.owner, 50_000, money.USDC), f.payout(t, f.owner, 50_000, money.USDC)
+	unpaid := f.payout(t, f.owner, 7_000, money.USDC)
 	f.mine(t, 3)
 	f.sync(t)
 	restore := f.backup(t)
@@ -98,11 +100,11 @@ func TestRecover_AnOldBackupPaysNobodyTwice(t *testing.T) {
 	restore()
 	require.Equal(t, checkout.PayoutPending, f.read(t, token).Status)
 
-	tooEarly := treasury.ThawOrder{AccountID: f.account(t).ID}
-	require.ErrorIs(t, f.Thaw(t.Context(), tooEarly), treasury.ErrUnrecovered, "before the first round")
+	tooEarly := treasurer.ThawOrder{AccountID: f.account(t).ID}
+	require.ErrorIs(t, f.Thaw(t.Context(), tooEarly), treasurer.ErrUnrecovered, "before the first round")
 	for range 3 { // the rounds freeze the account and book the outflows to suspense
 		f.sync(t)
-		require.ErrorIs(t, f.Thaw(t.Context(), tooEarly), treasury.ErrUnrecovered)
+		require.ErrorIs(t, f.Thaw(t.Context(), tooEarly), treasurer.ErrUnrecovered)
 		f.mine(t, 1)
 	}
 	require.NotEqual(t, "0", f.ledger(t)["suspense USDC"])
@@ -117,7 +119,7 @@ func TestRecover_AnOldBackupPaysNobodyTwice(t *testing.T) {
 	require.ElementsMatch(t, []string{twin.ID, twins.ID}, got.Found[2].Fits)
 	require.Equal(t, hash, got.Found[2].TxHash)
 
-	require.ErrorIs(t, f.Thaw(t.Context(), tooEarly), treasury.ErrUnrecovered, "one is left")
+	require.ErrorIs(t, f.Thaw(t.Context(), tooEarly), treasurer.ErrUnrecovered, "one is left")
 	got = f.recover(t, map[string]string{hash: unpaid.ID})
 	require.Equal(t, "it cannot have paid the chosen payout", got.Found[0].Why)
 	got = f.recover(t, map[string]string{hash: twin.ID})
@@ -189,14 +191,14 @@ func TestRecover_AVersionThatTheBackupLacks(t *testing.T) {
 func TestRecover_LeavesTheRestToAPerson(t *testing.T) {
 	f := newOnAnvil(t)
 	f.sync(t)
-	_, err := f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: f.account(t).ID})
+	_, err := f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: f.account(t).ID})
 	require.ErrorIs(t, err, storage.ErrNotFrozen)
-	_, err = f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: "tre_none"})
+	_, err = f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: "tre_none"})
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 
-	failed := f.payout(t, f.owner, 4_000, checkout.USDC)
+	failed := f.payout(t, f.owner, 4_000, money.USDC)
 	restore := f.backup(t)
-	lost := f.payout(t, f.owner, 90_000, checkout.USDC) // its row is lost too
+	lost := f.payout(t, f.owner, 90_000, money.USDC) // its row is lost too
 	for _, ref := range []checkout.Ref{failed, lost} {
 		f.send(t, ref)
 	}
@@ -223,9 +225,9 @@ func TestRecover_LeavesTheRestToAPerson(t *testing.T) {
 func TestThaw_RightAfterARecoveryStaysThawed(t *testing.T) {
 	f := newOnAnvil(t)
 	f.sync(t)
-	known := f.payout(t, f.owner, 4_000, checkout.USDC)
+	known := f.payout(t, f.owner, 4_000, money.USDC)
 	restore := f.backup(t)
-	lost := f.payout(t, f.owner, 90_000, checkout.USDC) // its row is lost too
+	lost := f.payout(t, f.owner, 90_000, money.USDC) // its row is lost too
 	for _, ref := range []checkout.Ref{known, lost} {
 		f.send(t, ref)
 	}
@@ -251,7 +253,7 @@ func TestThaw_RightAfterARecoveryStaysThawed(t *testing.T) {
 func TestThaw_WaitsForPaymentsOfBeforeTheRestore(t *testing.T) {
 	f := newOnAnvil(t)
 	f.sync(t)
-	session, id := f.begin(t, f.owner, 10_000, checkout.USDC)
+	session, id := f.begin(t, f.owner, 10_000, money.USDC)
 	restore := f.backup(t)
 	f.confirms(t, f.complete(t, session, id))
 	paid := f.received(t)
@@ -261,11 +263,11 @@ func TestThaw_WaitsForPaymentsOfBeforeTheRestore(t *testing.T) {
 	account := f.account(t)
 	require.NotNil(t, account.FrozenAt)
 	require.Equal(t, "no payout fits", f.recover(t, nil).Found[0].Why)
-	err := f.Thaw(t.Context(), treasury.ThawOrder{AccountID: account.ID})
-	require.ErrorIs(t, err, treasury.ErrUnrecovered)
+	err := f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: account.ID})
+	require.ErrorIs(t, err, treasurer.ErrUnrecovered)
 	require.ErrorContains(t, err, id)
 	f.Exec(t, `UPDATE transaction SET status = 'created'`) // the backup is from before it began, and it can begin again
-	require.ErrorContains(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: account.ID}), id)
+	require.ErrorContains(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: account.ID}), id)
 	f.Exec(t, `UPDATE transaction SET status = 'processing'`)
 
 	payout := f.complete(t, session, id)

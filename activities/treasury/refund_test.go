@@ -7,14 +7,17 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"example.com/checkout/activities/treasury"
+	treasurer "example.com/checkout/activities/treasury"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/treasury"
 	"example.com/checkout/workflows/webhook"
 )
 
 // operators is the entry of a command about a payout in the audit log.
-func operators(ref checkout.Ref, action string) checkout.AuditEntry {
-	return checkout.AuditEntry{
+func operators(ref checkout.Ref, action string) merchant.AuditEntry {
+	return merchant.AuditEntry{
 		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: ref.MerchantID, Mode: &ref.Mode, Actor: "operator",
 		Action: action, Subject: ref.ID,
 	}
@@ -34,7 +37,7 @@ func TestRefundPayout_NothingIsSignedAfterwards(t *testing.T) {
 	p := f.read(t, ref)
 	require.Equal(t, []any{checkout.PayoutFailed, checkout.PayoutNetworkError, checkout.PayoutHold("")}, []any{p.Status, p.Failure, p.Hold})
 	require.Equal(t, []webhook.EventType{webhook.PayoutFailed}, f.eventTypes(t, ref))
-	require.Equal(t, []any{p.TransactionID, checkout.RefundOperator, checkout.RefundPending},
+	require.Equal(t, []any{p.TransactionID, books.RefundOperator, checkout.RefundPending},
 		[]any{first.TransactionID, first.Reason, first.Status})
 	require.NotEmpty(t, first.Reference)
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM checkout_session WHERE status = 'completed'`))
@@ -47,7 +50,7 @@ func TestRefundPayout_NothingIsSignedAfterwards(t *testing.T) {
 
 	// A run that was believed dead, and a retry, sign nothing.
 	got := f.transfer(t, ref)
-	require.Equal(t, checkout.TransferOutcome{Failure: checkout.PayoutNetworkError, Generation: 1}, got)
+	require.Equal(t, treasury.TransferOutcome{Failure: checkout.PayoutNetworkError, Generation: 1}, got)
 	_, err = f.Store.FinishPayout(t.Context(), ref, 0, got.Failure)
 	require.NoError(t, err)
 	_, err = f.Store.RetryPayout(t.Context(), ref)
@@ -180,7 +183,7 @@ func TestRefundPayout_RacesASignature(t *testing.T) {
 			require.Equal(t, []any{int64(1), int64(0), checkout.PayoutPending}, []any{transferred, refunds, status})
 		}
 		if err != nil {
-			require.ErrorIs(t, err, treasury.ErrNotTaken, "a run that comes too late is repeated")
+			require.ErrorIs(t, err, treasurer.ErrNotTaken, "a run that comes too late is repeated")
 		}
 	}
 	t.Logf("the refund won %d times, the signature %d times", refunded, signed)

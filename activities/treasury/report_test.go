@@ -8,7 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 )
 
 // paidBy returns the transaction of a payout.
@@ -41,41 +44,41 @@ func TestDayReport_OfAKnownDay(t *testing.T) {
 	f.StuckAfter = time.Hour // no fee is raised, so the gas is known
 	ctx := t.Context()
 	f.settle(t) // the wallets are funded
-	plan := func(owner checkout.Owner, p checkout.Plan) {
-		_, err := f.Store.ChangeMerchant(ctx, storage.MerchantChange{MerchantID: owner.MerchantID, Plan: &p, By: checkout.AuditEntry{
+	plan := func(owner checkout.Owner, p merchant.Plan) {
+		_, err := f.Store.ChangeMerchant(ctx, storage.MerchantChange{MerchantID: owner.MerchantID, Plan: &p, By: merchant.AuditEntry{
 			ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: owner.MerchantID, Actor: "operator", Action: "merchant.changed", Subject: owner.MerchantID}})
 		require.NoError(t, err)
 	}
 	growth := f.merchant(t, "0xOther")
-	plan(growth, checkout.Plan{Name: "growth", FeeBasisPoints: 80})
+	plan(growth, merchant.Plan{Name: "growth", FeeBasisPoints: 80})
 	confirmed := f.usdc(t)
 	f.send(t, confirmed)
 	f.settle(t)
 	f.settle(t)
-	sent := f.payout(t, growth, 20_000, checkout.USDC)
+	sent := f.payout(t, growth, 20_000, money.USDC)
 	f.send(t, sent)
-	waiting := f.payout(t, growth, 5_000, checkout.ETH)
-	plan(f.owner, checkout.Plan{Name: "with a fixed part", FeeBasisPoints: 290, FeeFixed: 30})
-	unknown := f.payout(t, f.owner, 1_000, checkout.ETH)
-	require.NoError(t, f.Store.RecordChargeCost(ctx, checkout.ModeLive, f.paidBy(t, confirmed), checkout.ChargeCost{Currency: checkout.EUR, Gross: 10_000, Cost: 320}))
-	require.NoError(t, f.Store.RecordChargeCost(ctx, checkout.ModeLive, f.paidBy(t, sent), checkout.ChargeCost{Currency: checkout.USD, Gross: 21_600, Cost: 700}))
-	require.NoError(t, f.Store.RecordChargeCost(ctx, checkout.ModeLive, f.paidBy(t, waiting), checkout.ChargeCost{Currency: checkout.EUR, Gross: 5_000, Cost: 175}))
+	waiting := f.payout(t, growth, 5_000, money.ETH)
+	plan(f.owner, merchant.Plan{Name: "with a fixed part", FeeBasisPoints: 290, FeeFixed: 30})
+	unknown := f.payout(t, f.owner, 1_000, money.ETH)
+	require.NoError(t, f.Store.RecordChargeCost(ctx, checkout.ModeLive, f.paidBy(t, confirmed), books.ChargeCost{Currency: money.EUR, Gross: 10_000, Cost: 320}))
+	require.NoError(t, f.Store.RecordChargeCost(ctx, checkout.ModeLive, f.paidBy(t, sent), books.ChargeCost{Currency: money.USD, Gross: 21_600, Cost: 700}))
+	require.NoError(t, f.Store.RecordChargeCost(ctx, checkout.ModeLive, f.paidBy(t, waiting), books.ChargeCost{Currency: money.EUR, Gross: 5_000, Cost: 175}))
 
-	require.NoError(t, f.Store.CreateRefund(ctx, checkout.Refund{Mode: checkout.ModeLive, Reference: "pi_unknown", Reason: checkout.RefundUnmatched}))
+	require.NoError(t, f.Store.CreateRefund(ctx, books.Refund{Mode: checkout.ModeLive, Reference: "pi_unknown", Reason: books.RefundUnmatched}))
 	for _, id := range []string{"evt_1", "evt_2"} { // twice the same
-		_, err := f.Store.NoteAcquirerEvent(ctx, checkout.AcquirerEvent{ID: id, Mode: checkout.ModeLive, Type: "charge.dispute.created",
+		_, err := f.Store.NoteAcquirerEvent(ctx, books.AcquirerEvent{ID: id, Mode: checkout.ModeLive, Type: "charge.dispute.created",
 			ObjectID: "dp_1", Reference: f.paidBy(t, unknown), CreatedAt: time.Now()})
 		require.NoError(t, err)
 	}
-	_, err := f.Store.OpenFinding(ctx, checkout.Finding{Mode: checkout.ModeLive, Kind: checkout.FindingChargeUnknown, Subject: "pi_x", Detail: "A charge."})
+	_, err := f.Store.OpenFinding(ctx, books.Finding{Mode: checkout.ModeLive, Kind: books.FindingChargeUnknown, Subject: "pi_x", Detail: "A charge."})
 	require.NoError(t, err)
 	f.today(t)
 
 	got := f.day(t, 0)
 	require.Equal(t, []storage.PlanDay{
-		{Plan: "growth", FeeBasisPoints: 80, Currency: checkout.EUR, Charges: 2, Sum: 25_000, Earned: 200, Cost: 648 + 175},
-		{Plan: "standard", FeeBasisPoints: 100, Currency: checkout.EUR, Charges: 1, Sum: 10_000, Earned: 100, Cost: 320},
-		{Plan: "with a fixed part", FeeBasisPoints: 290, FeeFixed: 30, Currency: checkout.EUR, Charges: 1, Sum: 1_000, Earned: 59, CostUnknown: 1},
+		{Plan: "growth", FeeBasisPoints: 80, Currency: money.EUR, Charges: 2, Sum: 25_000, Earned: 200, Cost: 648 + 175},
+		{Plan: "standard", FeeBasisPoints: 100, Currency: money.EUR, Charges: 1, Sum: 10_000, Earned: 100, Cost: 320},
+		{Plan: "with a fixed part", FeeBasisPoints: 290, FeeFixed: 30, Currency: money.EUR, Charges: 1, Sum: 1_000, Earned: 59, CostUnknown: 1},
 	}, got.Plans)
 	require.Equal(t, "-6.23", got.Plans[0].Margin().String(), "the charges cost more than they earned")
 	booked := map[string]string{}
@@ -89,12 +92,12 @@ func TestDayReport_OfAKnownDay(t *testing.T) {
 	require.Equal(t, "10.00", booked["acquirer:receivable EUR"])
 	require.Equal(t, "-0.500000", booked["revenue:network_fee USDC"])
 	require.Equal(t, "0.000252000000000000", booked["expense:gas ETH"])
-	require.Equal(t, []storage.RefundDay{{Reason: checkout.RefundUnmatched, Status: checkout.RefundPending, Refunds: 1}}, got.Refunds)
-	require.Equal(t, []storage.DisputeDay{{Type: "charge.dispute.created", Currency: checkout.EUR, Disputes: 1, Sum: 1_000}}, got.Disputes)
+	require.Equal(t, []storage.RefundDay{{Reason: books.RefundUnmatched, Status: checkout.RefundPending, Refunds: 1}}, got.Refunds)
+	require.Equal(t, []storage.DisputeDay{{Type: "charge.dispute.created", Currency: money.EUR, Disputes: 1, Sum: 1_000}}, got.Disputes)
 	require.Equal(t, []storage.PayoutDay{
-		{State: "confirmed", Currency: checkout.USDC, SourceCurrency: checkout.EUR, Payouts: 1, Source: 9_900, Sum: "106.670000"},
-		{State: "pending", Currency: checkout.ETH, SourceCurrency: checkout.EUR, Payouts: 2, Source: 4_960 + 941, Sum: "0"},
-		{State: "sent", Currency: checkout.USDC, SourceCurrency: checkout.EUR, Payouts: 1, Source: 19_840, Sum: "214.022000"},
+		{State: "confirmed", Currency: money.USDC, SourceCurrency: money.EUR, Payouts: 1, Source: 9_900, Sum: "106.670000"},
+		{State: "pending", Currency: money.ETH, SourceCurrency: money.EUR, Payouts: 2, Source: 4_960 + 941, Sum: "0"},
+		{State: "sent", Currency: money.USDC, SourceCurrency: money.EUR, Payouts: 1, Source: 19_840, Sum: "214.022000"},
 	}, got.Payouts)
 	require.Len(t, got.Findings, 1)
 	require.True(t, got.Agrees(), "%+v", got.Checks)

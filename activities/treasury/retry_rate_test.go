@@ -8,7 +8,9 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // retry changes the merchant's payout address and retries the payout.
@@ -39,7 +41,7 @@ func (f fixture) age(t *testing.T, ref checkout.Ref, by time.Duration) {
 func TestRetryRate_WaitingForABetterPriceGainsNothing(t *testing.T) {
 	f := newOnAnvil(t)
 	owner := f.merchant(t, "0x0000000000000000000000000000000000000001")
-	ref := f.payout(t, owner, 50_000, checkout.ETH)
+	ref := f.payout(t, owner, 50_000, money.ETH)
 	f.fail(t, ref)
 
 	f.Rates = &fakeRates{eth: "0.000284210526315789"} // ETH went from 3,200 to 3,800 dollars
@@ -58,7 +60,7 @@ func TestRetryRate_WaitingForABetterPriceGainsNothing(t *testing.T) {
 func (f fixture) failedETH(t *testing.T) checkout.Ref {
 	t.Helper()
 	f.chain.invalid["0xBad"] = true
-	ref := f.payout(t, f.merchant(t, "0xBad"), 10_000, checkout.ETH)
+	ref := f.payout(t, f.merchant(t, "0xBad"), 10_000, money.ETH)
 	f.fail(t, ref)
 	return ref
 }
@@ -130,7 +132,7 @@ func TestRetryRate_WithoutARateThePayoutWaits(t *testing.T) {
 func TestRetryRate_APayoutThatWaitsForUsKeepsIts(t *testing.T) {
 	f := newFixture(t)
 	f.Delay = 60 * day
-	ref := f.payout(t, f.owner, 10_000, checkout.ETH)
+	ref := f.payout(t, f.owner, 10_000, money.ETH)
 	f.held(t, ref, checkout.HoldDelay)
 	f.age(t, ref, 60*day)
 	f.Exec(t, `UPDATE payout SET created_at = created_at - interval '60 days'`)
@@ -142,11 +144,11 @@ func TestRetryRate_APayoutThatWaitsForUsKeepsIts(t *testing.T) {
 // A customer who is the merchant disputes the charge, and takes that back when the price is good.
 func TestRetryRate_ADisputeIsNoWayToWaitForAPrice(t *testing.T) {
 	f := newFixture(t)
-	ref := f.payout(t, f.owner, 10_000, checkout.ETH)
-	f.risk(t, ref, checkout.RiskDispute, checkout.RiskOpen)
+	ref := f.payout(t, f.owner, 10_000, money.ETH)
+	f.risk(t, ref, books.RiskDispute, books.RiskOpen)
 	f.held(t, ref, checkout.HoldRisk)
 	f.age(t, ref, day+time.Second)
-	f.risk(t, ref, checkout.RiskDispute, checkout.RiskWon)
+	f.risk(t, ref, books.RiskDispute, books.RiskWon)
 	f.Rates = &fakeRates{eth: "0.0003"}
 	f.send(t, ref)
 	f.requireRate(t, ref, "0.0003", "0.029700000000000000")
@@ -196,7 +198,7 @@ func TestRetryRate_ALostTransferIsRecoveredAtTheRateThatItPaid(t *testing.T) {
 	f := newOnAnvil(t)
 	f.sync(t)
 	owner := f.merchant(t, "0x0000000000000000000000000000000000000001")
-	ref := f.payout(t, owner, 10_000, checkout.ETH)
+	ref := f.payout(t, owner, 10_000, money.ETH)
 	f.fail(t, ref)
 	f.age(t, ref, day+time.Second)
 	f.Exec(t, `UPDATE payout_address SET address = $1`, f.payee.Hex())
@@ -217,7 +219,7 @@ func TestRetryRate_ALostTransferIsRecoveredAtTheRateThatItPaid(t *testing.T) {
 	require.True(t, got.Found[0].Done)
 	require.Equal(t, 1, f.sync(t).Confirmed)
 	p := f.read(t, ref)
-	require.Equal(t, []checkout.Crypto{before.Amount, before.Amount.Sub(before.Amount)}, []checkout.Crypto{p.Amount, p.Fee})
+	require.Equal(t, []money.Crypto{before.Amount, before.Amount.Sub(before.Amount)}, []money.Crypto{p.Amount, p.Fee})
 	require.Equal(t, p.Amount, p.Gross())
 	require.Equal(t, "0", f.requireChain(t)["merchant:payable EUR"])
 }

@@ -8,7 +8,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // report notes that the card network told of a risk of the payout's charge. The charge's reference is
@@ -18,7 +21,7 @@ func (f fixture) report(t *testing.T, ref checkout.Ref) storage.ChargeLook {
 	look := storage.ChargeLook{
 		Reference: f.read(t, ref).TransactionID, Reports: []string{checkout.NewID(checkout.PrefixEvent)},
 	}
-	_, err := f.Store.NoteAcquirerEvent(t.Context(), checkout.AcquirerEvent{
+	_, err := f.Store.NoteAcquirerEvent(t.Context(), books.AcquirerEvent{
 		ID: look.Reports[0], Mode: checkout.ModeLive, Reference: look.Reference, Risk: true, CreatedAt: time.Now(),
 	})
 	require.NoError(t, err)
@@ -26,10 +29,10 @@ func (f fixture) report(t *testing.T, ref checkout.Ref) storage.ChargeLook {
 }
 
 // risk reports a risk and records what the card network says about it. It returns the new findings.
-func (f fixture) risk(t *testing.T, ref checkout.Ref, kind checkout.RiskKind, status checkout.RiskStatus) []checkout.Finding {
+func (f fixture) risk(t *testing.T, ref checkout.Ref, kind books.RiskKind, status books.RiskStatus) []books.Finding {
 	t.Helper()
-	found, err := f.Store.RecordRisks(t.Context(), checkout.ModeLive, f.report(t, ref), []checkout.ChargeRisk{
-		{ID: string(kind) + " of " + ref.ID, Kind: kind, Status: status, Amount: 10_000, Currency: checkout.EUR},
+	found, err := f.Store.RecordRisks(t.Context(), checkout.ModeLive, f.report(t, ref), []books.ChargeRisk{
+		{ID: string(kind) + " of " + ref.ID, Kind: kind, Status: status, Amount: 10_000, Currency: money.EUR},
 	})
 	require.NoError(t, err)
 	return found
@@ -43,21 +46,21 @@ func (f fixture) due(t *testing.T, ref checkout.Ref) any {
 
 func TestRisk_HoldsAPayoutUntilItIsGone(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []checkout.RiskKind{checkout.RiskDispute, checkout.RiskRefund} {
+	for _, kind := range []books.RiskKind{books.RiskDispute, books.RiskRefund} {
 		f := newSerialFixture(t)
 		ref, other := f.usdc(t), f.usdc(t)
 		f.report(t, ref)
 		f.held(t, ref, checkout.HoldRisk) // nobody has asked the card network yet
-		for _, status := range []checkout.RiskStatus{checkout.RiskInquiry, checkout.RiskOpen, checkout.RiskLost} {
+		for _, status := range []books.RiskStatus{books.RiskInquiry, books.RiskOpen, books.RiskLost} {
 			found := f.risk(t, ref, kind, status)
 			f.Exec(t, `UPDATE acquirer_event SET unseen = false`)
-			if status == checkout.RiskInquiry {
+			if status == books.RiskInquiry {
 				require.Contains(t, found[0].Detail, "waits")
 			}
 			f.held(t, ref, checkout.HoldRisk)
 			require.Equal(t, false, f.due(t, ref))
 		}
-		require.Empty(t, f.risk(t, ref, kind, checkout.RiskWon))
+		require.Empty(t, f.risk(t, ref, kind, books.RiskWon))
 		require.Equal(t, true, f.due(t, ref), kind)
 		f.send(t, ref)
 		f.send(t, other)
@@ -69,7 +72,7 @@ func TestRisk_AnOperatorReleases(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
 	require.ErrorIs(t, f.Store.ReleasePayout(t.Context(), ref), checkout.ErrConflict, "nothing holds it")
-	f.risk(t, ref, checkout.RiskFraudWarning, checkout.RiskInquiry)
+	f.risk(t, ref, books.RiskFraudWarning, books.RiskInquiry)
 	f.held(t, ref, checkout.HoldRisk)
 
 	other := f.merchant(t, "0xOther")
@@ -78,7 +81,7 @@ func TestRisk_AnOperatorReleases(t *testing.T) {
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry WHERE subject = $1`, ref.ID))
 	require.Equal(t, true, f.due(t, ref))
 
-	f.risk(t, ref, checkout.RiskDispute, checkout.RiskOpen)
+	f.risk(t, ref, books.RiskDispute, books.RiskOpen)
 	f.held(t, ref, checkout.HoldRisk)
 	require.NoError(t, f.Store.ReleasePayout(t.Context(), ref))
 	f.send(t, ref)
@@ -90,11 +93,11 @@ func TestRisk_AfterTheSignatureIsFoundAndBooked(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
 	f.send(t, ref)
-	found := f.risk(t, ref, checkout.RiskDispute, checkout.RiskOpen)
+	found := f.risk(t, ref, books.RiskDispute, books.RiskOpen)
 	require.Len(t, found, 1)
 	require.Contains(t, found[0].Detail, "its payout "+ref.ID+" is signed and cannot be stopped")
 	require.Equal(t, "10000", f.ledger(t)["acquirer:disputed EUR"])
-	f.risk(t, ref, checkout.RiskDispute, checkout.RiskLost)
+	f.risk(t, ref, books.RiskDispute, books.RiskLost)
 	require.Equal(t, "10000", f.ledger(t)["expense:loss EUR"])
 	require.Equal(t, "0", f.ledger(t)["acquirer:disputed EUR"])
 	require.Equal(t, checkout.PayoutSent, f.read(t, ref).Status)
@@ -109,16 +112,16 @@ func TestRisk_RacesTheSignature(t *testing.T) {
 		look := storage.ChargeLook{Reference: f.read(t, ref).TransactionID}
 		var (
 			g     errgroup.Group
-			sent  checkout.TransferOutcome
-			found []checkout.Finding
+			sent  treasury.TransferOutcome
+			found []books.Finding
 		)
 		g.Go(func() (err error) {
 			sent, err = f.Transfer(t.Context(), ref)
 			return err
 		})
 		g.Go(func() (err error) {
-			found, err = f.Store.RecordRisks(t.Context(), checkout.ModeLive, look, []checkout.ChargeRisk{
-				{ID: "du_" + ref.ID, Kind: checkout.RiskDispute, Status: checkout.RiskOpen, Amount: 10_000, Currency: checkout.EUR},
+			found, err = f.Store.RecordRisks(t.Context(), checkout.ModeLive, look, []books.ChargeRisk{
+				{ID: "du_" + ref.ID, Kind: books.RiskDispute, Status: books.RiskOpen, Amount: 10_000, Currency: money.EUR},
 			})
 			return err
 		})

@@ -12,6 +12,8 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // SyncResult is the result of one round, ordered by network.
@@ -38,7 +40,7 @@ type AccountResult struct {
 	// Failed lists payouts that failed after they were signed. Their deliveries must be started.
 	Failed []storage.PayoutSettlement `json:"failed,omitempty"`
 	// Short lists what the account lacks, in smallest units.
-	Short map[checkout.PayoutCurrency]string `json:"short,omitempty"`
+	Short map[money.PayoutCurrency]string `json:"short,omitempty"`
 }
 
 // maxLive is the number of transfers that one round looks at. The oldest come first: the others
@@ -70,8 +72,8 @@ func (t *Treasury) Sync(ctx context.Context) (SyncResult, error) {
 // round is one round for one account.
 type round struct {
 	*Treasury
-	chain   checkout.Chain
-	now     checkout.AccountSnapshot
+	chain   treasury.Chain
+	now     treasury.AccountSnapshot
 	account storage.TreasuryAccount
 	result  AccountResult
 }
@@ -230,7 +232,7 @@ func (r *round) follow(ctx context.Context) error {
 		switch {
 		case seen.State.Final():
 			ended = append(ended, finalTransfer{transfer, seen})
-		case seen.State != checkout.TransferStateMined:
+		case seen.State != treasury.TransferStateMined:
 			err = r.push(ctx, transfer, seen, !blocked)
 			blocked = ordered
 		}
@@ -253,7 +255,7 @@ func halfOf(ctx context.Context) (context.Context, context.CancelFunc) {
 // finalTransfer is a transfer with a final state.
 type finalTransfer struct {
 	storage.Transfer
-	seen checkout.TransferSnapshot
+	seen treasury.TransferSnapshot
 }
 
 // endAll writes final states: first those of the transfers that paid, so that the balances tell of the others.
@@ -262,7 +264,7 @@ func (r *round) endAll(ctx context.Context, all []finalTransfer) error {
 	burnt := burntBy(all)
 	for _, confirmed := range []bool{true, false} {
 		for _, t := range all {
-			if (t.seen.State == checkout.TransferStateConfirmed) == confirmed {
+			if (t.seen.State == treasury.TransferStateConfirmed) == confirmed {
 				faults = append(faults, r.end(ctx, t, burnt))
 			}
 		}
@@ -273,7 +275,7 @@ func (r *round) endAll(ctx context.Context, all []finalTransfer) error {
 // burntBy returns what the network took for the transfers that paid nothing.
 func burntBy(all []finalTransfer) (burnt []storage.BurntGas) {
 	for _, t := range all {
-		if t.seen.State != checkout.TransferStateConfirmed {
+		if t.seen.State != treasury.TransferStateConfirmed {
 			burnt = append(burnt, storage.BurntGas{TransferID: t.ID, Cost: t.seen.Cost})
 		}
 	}
@@ -284,12 +286,12 @@ func burntBy(all []finalTransfer) (burnt []storage.BurntGas) {
 // blocks the others and nothing has happened for too long. A transfer that an operator cancels gets a
 // version that pays nobody at once.
 func (r *round) push(
-	ctx context.Context, transfer storage.Transfer, seen checkout.TransferSnapshot, blocks bool,
+	ctx context.Context, transfer storage.Transfer, seen treasury.TransferSnapshot, blocks bool,
 ) error {
 	if transfer.Canceling && !transfer.Newest().Cancels {
 		return r.replace(ctx, transfer, r.chain.Cancel)
 	}
-	if seen.State == checkout.TransferStateUnknown {
+	if seen.State == treasury.TransferStateUnknown {
 		_ = r.chain.Send(ctx, transfer.Newest()) // the next round looks whether it arrived
 		r.result.Resent++
 	}
@@ -302,14 +304,14 @@ func (r *round) push(
 // replace signs the next version of a transfer, as price says, and sends it.
 func (r *round) replace(
 	ctx context.Context, transfer storage.Transfer,
-	price func(context.Context, checkout.TransferVersion) (checkout.TransferPlan, error),
+	price func(context.Context, treasury.TransferVersion) (treasury.TransferPlan, error),
 ) error {
 	plan, err := price(ctx, transfer.Newest())
-	if errors.Is(err, checkout.ErrNotStuck) {
+	if errors.Is(err, treasury.ErrNotStuck) {
 		return nil
 	}
-	if errors.Is(err, checkout.ErrFeeTooHigh) {
-		r.alarm("%s blocks the account: %v", transfer.ID, checkout.ErrFeeTooHigh)
+	if errors.Is(err, treasury.ErrFeeTooHigh) {
+		r.alarm("%s blocks the account: %v", transfer.ID, treasury.ErrFeeTooHigh)
 		return nil
 	}
 	if err != nil {
@@ -337,7 +339,7 @@ func (r *round) end(ctx context.Context, t finalTransfer, burnt []storage.BurntG
 	if !r.now.Used(transfer.Slot) {
 		return nil // the next round knows more
 	}
-	if seen.State != checkout.TransferStateConfirmed {
+	if seen.State != treasury.TransferStateConfirmed {
 		paid, err := r.paid(ctx, transfer)
 		if err != nil {
 			return err
@@ -358,14 +360,14 @@ func (r *round) end(ctx context.Context, t finalTransfer, burnt []storage.BurntG
 	}
 	r.result.Failed = append(r.result.Failed, failed...)
 	switch seen.State {
-	case checkout.TransferStateConfirmed:
+	case treasury.TransferStateConfirmed:
 		r.result.Confirmed++
-	case checkout.TransferStateReverted:
+	case treasury.TransferStateReverted:
 		r.result.Reverted++
 		r.alarm("%s was mined, and paid nothing", transfer.ID)
-	case checkout.TransferStateCanceled:
+	case treasury.TransferStateCanceled:
 		r.result.Canceled++
-	case checkout.TransferStateDead:
+	case treasury.TransferStateDead:
 		r.result.Dead++
 		r.alarm("%s of %s was used by another transaction", transfer.Slot.Name(), transfer.ID)
 	}
@@ -383,7 +385,7 @@ func (r *round) paid(ctx context.Context, transfer storage.Transfer) (bool, erro
 		if err != nil {
 			return false, fmt.Errorf("read the outflows: %w", err)
 		}
-		if slices.ContainsFunc(out.All, func(o checkout.Outflow) bool { return pays(transfer, o) }) {
+		if slices.ContainsFunc(out.All, func(o treasury.Outflow) bool { return pays(transfer, o) }) {
 			return true, nil
 		}
 		if out.Next <= from {
@@ -396,13 +398,13 @@ func (r *round) paid(ctx context.Context, transfer storage.Transfer) (bool, erro
 // pays reports whether the outflow is a payment of the transfer: a version of it, or another transaction
 // with its slot that pays the same. After the restore of an old backup PostgreSQL lacks the versions that
 // were signed since. A version that cancels pays nobody.
-func pays(transfer storage.Transfer, o checkout.Outflow) bool {
-	return o.Moved() && slices.ContainsFunc(transfer.Versions, func(v checkout.TransferVersion) bool {
+func pays(transfer storage.Transfer, o treasury.Outflow) bool {
+	return o.Moved() && slices.ContainsFunc(transfer.Versions, func(v treasury.TransferVersion) bool {
 		if v.Cancels || v.Currency() != o.Amount.Currency() {
 			return false
 		}
 		return v.TxHash == o.TxHash || o.Slot.Shares(transfer.Slot) && slices.ContainsFunc(v.Outputs,
-			func(pays checkout.TransferOutput) bool { return strings.EqualFold(pays.Destination, o.Destination) })
+			func(pays treasury.TransferOutput) bool { return strings.EqualFold(pays.Destination, o.Destination) })
 	})
 }
 

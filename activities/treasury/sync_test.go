@@ -9,10 +9,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/activities/treasury"
+	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -70,7 +72,7 @@ func TestSync_AFrozenAccountIsFollowedAndSignsNothing(t *testing.T) {
 	f.thaw(t)
 	f.send(t, other)
 	require.ErrorIs(t, f.Store.Freeze(t.Context(), "tre_none", "x"), checkout.ErrNotFound)
-	require.ErrorIs(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: "tre_none"}), checkout.ErrNotFound)
+	require.ErrorIs(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: "tre_none"}), checkout.ErrNotFound)
 }
 
 func TestSync_ANonceOfNobodyFreezes(t *testing.T) {
@@ -114,7 +116,7 @@ func TestSync_AnOutflowOfNobodyFreezesUntilAPersonThaws(t *testing.T) {
 func TestThaw_BooksALossOnce(t *testing.T) {
 	f := newFixture(t)
 	f.settle(t)
-	o := treasury.ThawOrder{AccountID: f.account(t).ID}
+	o := treasurer.ThawOrder{AccountID: f.account(t).ID}
 	require.NoError(t, f.Store.Freeze(t.Context(), o.AccountID, "a drill"))
 	f.chain.foreign(t, 0, 5_000_000)
 	require.ErrorAs(t, f.Thaw(t.Context(), o), new(storage.NotFinalError))
@@ -135,13 +137,13 @@ func TestThaw_AtALossThatAPersonNames(t *testing.T) {
 	f := newOnAnvil(t)
 	f.sync(t)
 	restore := f.backup(t)
-	lost := f.payout(t, f.owner, 90_000, checkout.USDC) // its row is lost too
+	lost := f.payout(t, f.owner, 90_000, money.USDC) // its row is lost too
 	f.send(t, lost)
 	f.mine(t, 3)
 	hash := f.read(t, lost).TxHash
 	restore()
-	next := f.payout(t, f.owner, 5_000, checkout.USDC)
-	o := treasury.ThawOrder{AccountID: f.account(t).ID}
+	next := f.payout(t, f.owner, 5_000, money.USDC)
+	o := treasurer.ThawOrder{AccountID: f.account(t).ID}
 	require.ErrorContains(t, f.Thaw(t.Context(), o), next.ID+", by "+hash)
 	o.Losses = []string{hash}
 	require.NoError(t, f.Thaw(t.Context(), o))
@@ -153,9 +155,9 @@ func TestThaw_AtALossThatAPersonNames(t *testing.T) {
 func TestSync_MissingMoneyFreezesWhenItStaysMissing(t *testing.T) {
 	f := newFixture(t)
 	f.settle(t)
-	f.chain.take(checkout.USDT, 3)
+	f.chain.take(money.USDT, 3)
 	got := f.sync(t)
-	require.Equal(t, map[checkout.PayoutCurrency]string{checkout.USDT: "3"}, got.Short)
+	require.Equal(t, map[money.PayoutCurrency]string{money.USDT: "3"}, got.Short)
 	require.Empty(t, got.Frozen, "once may be a reorganization")
 	require.Empty(t, f.sync(t).Frozen, "of the same height")
 	f.chain.mine(1)
@@ -163,7 +165,7 @@ func TestSync_MissingMoneyFreezesWhenItStaysMissing(t *testing.T) {
 
 	f = newSerialFixture(t)
 	f.settle(t)
-	f.chain.take(checkout.USDT, 3)
+	f.chain.take(money.USDT, 3)
 	f.chain.mine(4)
 	require.Contains(t, f.sync(t).Frozen, "below the ledger by 0.000003 USDT", "at once when it is final")
 }
@@ -205,7 +207,7 @@ func TestSync_LiveTransfersAreNoMissingMoney(t *testing.T) {
 		require.Empty(t, got.Short)
 		require.Empty(t, got.Alarms)
 	}
-	f.chain.fund(checkout.USDC, "10")
+	f.chain.fund(money.USDC, "10")
 	f.settle(t)
 	require.Equal(t, "-1000010000000", f.requireBooked(t)["funding USDC"])
 }
@@ -217,9 +219,9 @@ func TestSync_AReceiptAloneConfirmsNothing(t *testing.T) {
 	f.send(t, ref)
 	f.chain.mine(1)
 	f.chain.undo(1)
-	f.chain.lies = func(seen checkout.TransferSnapshot, v checkout.TransferVersion) checkout.TransferSnapshot {
+	f.chain.lies = func(seen treasury.TransferSnapshot, v treasury.TransferVersion) treasury.TransferSnapshot {
 		receipt := f.chain.orphaned[v.TxHash]
-		receipt.State = checkout.TransferStateConfirmed
+		receipt.State = treasury.TransferStateConfirmed
 		return receipt
 	}
 	f.chain.mine(5)
@@ -234,14 +236,14 @@ func TestSync_AReceiptAloneConfirmsNothing(t *testing.T) {
 // A node that has lost its receipts says that another transaction took the nonce.
 func TestSync_ADeathThatTheOutflowsDenyIsNone(t *testing.T) {
 	t.Parallel()
-	for _, state := range []checkout.TransferState{checkout.TransferStateDead, checkout.TransferStateReverted} {
+	for _, state := range []treasury.TransferState{treasury.TransferStateDead, treasury.TransferStateReverted} {
 		f := newSerialFixture(t)
 		ref := f.usdc(t)
 		f.chain.mine(7)
 		f.send(t, ref)
 		f.chain.mine(5)
 		f.chain.atOnce = 2 // the payment is not in the first range of blocks
-		f.chain.lies = func(seen checkout.TransferSnapshot, _ checkout.TransferVersion) checkout.TransferSnapshot {
+		f.chain.lies = func(seen treasury.TransferSnapshot, _ treasury.TransferVersion) treasury.TransferSnapshot {
 			seen.State = state
 			return seen
 		}

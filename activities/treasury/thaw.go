@@ -8,6 +8,9 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // ErrUnrecovered: a transaction may have paid a payout that could be signed after the thaw.
@@ -17,10 +20,10 @@ var ErrUnrecovered = errors.New("a transaction that no transfer explains may hav
 type ThawOrder struct {
 	AccountID string
 	Retire    bool                // it is out of use: it stays frozen, and others of its chain may sign
-	Losses    []string            // payments that paid no payout, as checkout.Outflow.Payment names them
+	Losses    []string            // payments that paid no payout, as treasury.Outflow.Payment names them
 	Paid      []string            // payouts that were paid by money that is missing
-	Missing   checkout.Purse      // what is missing besides, which paid no payout
-	By        checkout.AuditEntry // of each payout in Paid
+	Missing   money.Purse         // what is missing besides, which paid no payout
+	By        merchant.AuditEntry // of each payout in Paid
 }
 
 // Thaw lets an account sign again. A person must have explained what froze it: the slots are then taken as they
@@ -125,7 +128,7 @@ func (r *recovery) noteAll(ctx context.Context, last uint64) error {
 
 // requireExplained returns ErrUnrecovered when an outflow, which is none of the losses, may have paid a payout. It
 // returns the units that the outflows used.
-func (r *recovery) requireExplained(ctx context.Context) (units checkout.Slot, err error) {
+func (r *recovery) requireExplained(ctx context.Context) (units treasury.Slot, err error) {
 	unexplained, err := r.read(ctx, &RecoveryResult{})
 	if err != nil {
 		return nil, err
@@ -148,7 +151,7 @@ func (r *recovery) requireExplained(ctx context.Context) (units checkout.Slot, e
 
 // mayHavePaid returns the first payout or transfer that Recover could give the outflow to, whatever its
 // amount is, or a payment whose payout is not made yet; "" when there is none. What moved nothing paid nobody.
-func (r *recovery) mayHavePaid(ctx context.Context, o checkout.Outflow) (string, error) {
+func (r *recovery) mayHavePaid(ctx context.Context, o treasury.Outflow) (string, error) {
 	if !o.Moved() {
 		return "", nil
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/activities/treasury"
+	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/storage"
 )
 
@@ -14,7 +14,7 @@ func TestThaw_AYoungAccountWaitsUntilItsFirstBlockIsFinal(t *testing.T) {
 	f := newFixture(t)
 	f.chain.mine(1)
 	f.sync(t)
-	o := treasury.ThawOrder{AccountID: f.account(t).ID}
+	o := treasurer.ThawOrder{AccountID: f.account(t).ID}
 	require.NoError(t, f.Store.Freeze(t.Context(), o.AccountID, "a drill"))
 	var early storage.NotFinalError
 	require.ErrorAs(t, f.Thaw(t.Context(), o), &early)
@@ -45,7 +45,7 @@ func TestThaw_RefusesAChainThatIsBehindTheLedger(t *testing.T) {
 				f.chain.mine(blocks)
 				f.sync(t)
 			}
-			o := treasury.ThawOrder{AccountID: f.account(t).ID}
+			o := treasurer.ThawOrder{AccountID: f.account(t).ID}
 			require.NoError(t, f.Store.Freeze(t.Context(), o.AccountID, "a drill"))
 			f.chain.undo(c.undone)
 			require.EqualError(t, f.Thaw(t.Context(), o), "thaw: the chain is behind the ledger: "+c.want)

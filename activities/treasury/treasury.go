@@ -13,7 +13,10 @@ import (
 	"time"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/workflows/address"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/treasury"
 )
 
 // Treasury pays the payouts of one mode. Any number of processes may do so at once, with the same
@@ -21,14 +24,14 @@ import (
 type Treasury struct {
 	Store      *storage.Store
 	Mode       checkout.Mode
-	Chains     map[string]checkout.Chain // by network
+	Chains     map[string]treasury.Chain // by network
 	Rates      checkout.RateSource
-	Limits     checkout.PayoutLimits
+	Limits     treasury.PayoutLimits
 	Patience   time.Duration // how long a payout stays on hold before it fails; 0 means 24 hours
 	StuckAfter time.Duration // how long the network may leave a version alone before its fee is raised; 0 means 2 minutes
 
-	Delay      time.Duration        // from a payment to the signature of its payout
-	Sanctioned checkout.AddressList // nothing is paid there
+	Delay      time.Duration // from a payment to the signature of its payout
+	Sanctioned address.List  // nothing is paid there
 }
 
 const (
@@ -49,7 +52,7 @@ var (
 // has the transfer, now or from an earlier call. Any error means that the outcome is unknown; a repeat is
 // safe and signs no second transfer. It returns checkout.ErrConflict when the payout changed meanwhile,
 // ErrNoChain and ErrNotTaken, among others.
-func (t *Treasury) Transfer(ctx context.Context, p storage.PayoutToSend) (checkout.TransferOutcome, error) {
+func (t *Treasury) Transfer(ctx context.Context, p storage.PayoutToSend) (treasury.TransferOutcome, error) {
 	out, err := t.transfer(ctx, p.Payout)
 	if err != nil {
 		out, err = t.putOff(ctx, p.Payout, err)
@@ -58,18 +61,18 @@ func (t *Treasury) Transfer(ctx context.Context, p storage.PayoutToSend) (checko
 	return out, err
 }
 
-func (t *Treasury) transfer(ctx context.Context, p checkout.Payout) (checkout.TransferOutcome, error) {
+func (t *Treasury) transfer(ctx context.Context, p checkout.Payout) (treasury.TransferOutcome, error) {
 	if p.Status != checkout.PayoutPending || p.Failure != "" {
-		return checkout.TransferOutcome{Failure: p.Failure}, nil
+		return treasury.TransferOutcome{Failure: p.Failure}, nil
 	}
 	chain := t.Chains[p.Network]
 	if chain == nil || p.Mode != t.Mode {
-		return checkout.TransferOutcome{}, ErrNoChain
+		return treasury.TransferOutcome{}, ErrNoChain
 	}
 
 	v, stands, err := t.Store.StandingTransfer(ctx, p.Ref)
 	if err != nil {
-		return checkout.TransferOutcome{}, err
+		return treasury.TransferOutcome{}, err
 	}
 	if !stands && chain.Batch().Most > 1 {
 		return waiting(p)
@@ -77,31 +80,31 @@ func (t *Treasury) transfer(ctx context.Context, p checkout.Payout) (checkout.Tr
 	if !stands {
 		signed, err := t.sign(ctx, chain, p)
 		if err != nil {
-			return checkout.TransferOutcome{}, err
+			return treasury.TransferOutcome{}, err
 		}
-		if v = signed.Version; v.TxHash == "" && signed.Payouts[0].Step != checkout.SigningStands {
+		if v = signed.Version; v.TxHash == "" && signed.Payouts[0].Step != treasury.SigningStands {
 			return signed.Payouts[0].TransferOutcome, nil
 		}
 	}
 	if v.TxHash == "" { // another process has signed meanwhile
 		if v, _, err = t.Store.StandingTransfer(ctx, p.Ref); err != nil {
-			return checkout.TransferOutcome{}, err
+			return treasury.TransferOutcome{}, err
 		}
 	}
-	return checkout.TransferOutcome{}, send(ctx, chain, v)
+	return treasury.TransferOutcome{}, send(ctx, chain, v)
 }
 
 // waiting is the outcome of a payout whose transfer a round signs, together with others.
-func waiting(p checkout.Payout) (checkout.TransferOutcome, error) {
+func waiting(p checkout.Payout) (treasury.TransferOutcome, error) {
 	if p.Hold != "" && p.NextActionAt != nil && p.NextActionAt.After(time.Now()) {
-		return checkout.TransferOutcome{Held: p.Hold}, nil
+		return treasury.TransferOutcome{Held: p.Hold}, nil
 	}
-	return checkout.TransferOutcome{}, ErrNotTaken
+	return treasury.TransferOutcome{}, ErrNotTaken
 }
 
 // sign checks, prices and signs the transfer of a payout. The result has no version when the facts
 // under the lock of the account hold the payout or end it.
-func (t *Treasury) sign(ctx context.Context, chain checkout.Chain, p checkout.Payout) (storage.SigningResult, error) {
+func (t *Treasury) sign(ctx context.Context, chain treasury.Chain, p checkout.Payout) (storage.SigningResult, error) {
 	priced, err := t.price(ctx, chain, p)
 	if err != nil {
 		return storage.SigningResult{}, err
@@ -123,7 +126,7 @@ func (t *Treasury) sign(ctx context.Context, chain checkout.Chain, p checkout.Pa
 }
 
 func (t *Treasury) order(
-	chain checkout.Chain, accountID string, now checkout.AccountSnapshot, plan checkout.TransferPlan, all []pricedPayout,
+	chain treasury.Chain, accountID string, now treasury.AccountSnapshot, plan treasury.TransferPlan, all []pricedPayout,
 ) storage.SigningOrder {
 	o := storage.SigningOrder{AccountID: accountID, Plan: plan, Chain: now, Sign: chain.Sign,
 		Limits: t.Limits, Delay: t.Delay, Patience: t.patience()}
@@ -134,16 +137,16 @@ func (t *Treasury) order(
 }
 
 // send gives a stored version to the network. It returns ErrNotTaken unless a node has it.
-func send(ctx context.Context, chain checkout.Chain, v checkout.TransferVersion) error {
+func send(ctx context.Context, chain treasury.Chain, v treasury.TransferVersion) error {
 	if chain.Send(ctx, v) == nil {
 		return nil
 	}
 	// A refused transaction may be in the pool, or mined: only its state tells.
-	seen, err := chain.Look(ctx, []checkout.TransferVersion{v})
+	seen, err := chain.Look(ctx, []treasury.TransferVersion{v})
 	if err != nil {
 		return fmt.Errorf("look at a transfer: %w", err)
 	}
-	if seen.State == checkout.TransferStateUnknown {
+	if seen.State == treasury.TransferStateUnknown {
 		return ErrNotTaken
 	}
 	return nil
@@ -151,7 +154,7 @@ func send(ctx context.Context, chain checkout.Chain, v checkout.TransferVersion)
 
 // putOff holds or fails the payout when that is what the error of transfer asks for. It returns any
 // other error.
-func (t *Treasury) putOff(ctx context.Context, p checkout.Payout, why error) (out checkout.TransferOutcome, err error) {
+func (t *Treasury) putOff(ctx context.Context, p checkout.Payout, why error) (out treasury.TransferOutcome, err error) {
 	var (
 		held    checkout.HeldError
 		refused refusedError
@@ -165,7 +168,7 @@ func (t *Treasury) putOff(ctx context.Context, p checkout.Payout, why error) (ou
 	default:
 		return out, why
 	}
-	if err == nil && out == (checkout.TransferOutcome{}) {
+	if err == nil && out == (treasury.TransferOutcome{}) {
 		err = ErrNotTaken // another process signed meanwhile: a repeat sends its transfer
 	}
 	return out, err
@@ -174,21 +177,21 @@ func (t *Treasury) putOff(ctx context.Context, p checkout.Payout, why error) (ou
 // refusedError is why nothing may ever be signed for a payout. found tells operators more.
 type refusedError struct {
 	failure checkout.PayoutFailure
-	found   []checkout.Finding
+	found   []books.Finding
 }
 
 func (e refusedError) Error() string { return e.failure.Message() }
 
 // check returns a refusedError when nothing may be paid to the destination. The merchant of a sanctioned
 // one reads that the address is not valid, and the finding tells operators why.
-func (t *Treasury) check(ctx context.Context, chain checkout.Chain, p checkout.Payout) error {
+func (t *Treasury) check(ctx context.Context, chain treasury.Chain, p checkout.Payout) error {
 	sanctioned, err := t.sanctioned(ctx, chain, p.Destination)
 	if err != nil {
 		return fmt.Errorf("ask for sanctions: %w", err)
 	}
 	if sanctioned {
-		return refusedError{checkout.PayoutInvalidAddress, []checkout.Finding{{
-			Mode: p.Mode, Kind: checkout.FindingPayoutSanctioned, Subject: p.ID,
+		return refusedError{checkout.PayoutInvalidAddress, []books.Finding{{
+			Mode: p.Mode, Kind: books.FindingPayoutSanctioned, Subject: p.ID,
 			Detail: "The destination " + p.Destination + " is a sanctioned address. Nothing was signed.",
 		}}}
 	}
@@ -204,7 +207,7 @@ func (t *Treasury) check(ctx context.Context, chain checkout.Chain, p checkout.P
 }
 
 // sanctioned reports whether the destination is on the list of the settings or of the chain.
-func (t *Treasury) sanctioned(ctx context.Context, chain checkout.Chain, destination string) (bool, error) {
+func (t *Treasury) sanctioned(ctx context.Context, chain treasury.Chain, destination string) (bool, error) {
 	if t.Sanctioned.Has(destination) {
 		return true, nil
 	}
@@ -235,7 +238,7 @@ func (t *Treasury) Accounts(ctx context.Context) ([]storage.TreasuryAccount, err
 var ErrOtherSettings = errors.New("the settings are not those of the account")
 
 // account returns one of the accounts with its chain. It returns checkout.ErrNotFound, and ErrOtherSettings.
-func (t *Treasury) account(ctx context.Context, id string) (storage.TreasuryAccount, checkout.Chain, error) {
+func (t *Treasury) account(ctx context.Context, id string) (storage.TreasuryAccount, treasury.Chain, error) {
 	accounts, err := t.Accounts(ctx)
 	i := slices.IndexFunc(accounts, func(a storage.TreasuryAccount) bool { return a.ID == id })
 	if i < 0 {
@@ -243,7 +246,7 @@ func (t *Treasury) account(ctx context.Context, id string) (storage.TreasuryAcco
 	}
 	a := accounts[i]
 	chain := t.Chains[a.Network]
-	if chain == nil || chain.Account() != a.TreasuryAccount {
+	if chain == nil || chain.Account() != a.Account {
 		return a, nil, fmt.Errorf("%w: it is %s on %s", ErrOtherSettings, a.Address, a.ChainID)
 	}
 	return a, chain, nil

@@ -11,10 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"example.com/checkout/activities/treasury"
+	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -54,7 +56,7 @@ func TestTransfer_ARepeatSendsTheSameBytes(t *testing.T) {
 	ref := f.usdc(t)
 	for range 3 {
 		got := f.transfer(t, ref)
-		require.Equal(t, checkout.TransferOutcome{Generation: 1}, got)
+		require.Equal(t, treasury.TransferOutcome{Generation: 1}, got)
 	}
 	f.chain.mine(1)
 	_, err := f.Transfer(t.Context(), ref)
@@ -69,7 +71,7 @@ func TestTransfer_IsNotSentUntilANodeHasIt(t *testing.T) {
 	ref := f.usdc(t)
 	f.chain.refuse = errNode
 	_, err := f.Transfer(t.Context(), ref)
-	require.ErrorIs(t, err, treasury.ErrNotTaken)
+	require.ErrorIs(t, err, treasurer.ErrNotTaken)
 	f.chain.refuse = nil
 	require.Equal(t, 1, f.sync(t).Resent, "the round sends it, although no run asks for it")
 	require.Equal(t, 0, f.sync(t).Resent)
@@ -86,13 +88,13 @@ func TestTransfer_HoldsWhatCannotBeSentNow(t *testing.T) {
 		want   checkout.PayoutHold
 	}{
 		"the account has too little": {
-			func(f *fixture) { f.chain.take(checkout.USDC, 1_000_000_000_000-106_669_999) },
-			func(f *fixture) { f.chain.fund(checkout.USDC, "0.000001") }, checkout.HoldFloat},
+			func(f *fixture) { f.chain.take(money.USDC, 1_000_000_000_000-106_669_999) },
+			func(f *fixture) { f.chain.fund(money.USDC, "0.000001") }, checkout.HoldFloat},
 		"the account cannot pay the network": {
 			func(f *fixture) {
-				*f.chain = *newFakeChain(1, map[checkout.PayoutCurrency]string{checkout.USDC: "1000"})
+				*f.chain = *newFakeChain(1, map[money.PayoutCurrency]string{money.USDC: "1000"})
 			},
-			func(f *fixture) { f.chain.fund(checkout.ETH, "1") }, checkout.HoldFloat},
+			func(f *fixture) { f.chain.fund(money.ETH, "1") }, checkout.HoldFloat},
 		"above the limit of a payout": {
 			func(f *fixture) { f.Limits.Payout = 10_691 },
 			func(f *fixture) { f.Limits.Payout = 10_692 }, checkout.HoldLarge},
@@ -103,22 +105,22 @@ func TestTransfer_HoldsWhatCannotBeSentNow(t *testing.T) {
 			func(f *fixture) { f.Limits.Day = 10_691 },
 			func(f *fixture) { f.Limits.Day = 10_692 }, checkout.HoldLarge},
 		"no limits are set": {
-			func(f *fixture) { f.Limits = checkout.PayoutLimits{MerchantUnsettled: 10_692} },
+			func(f *fixture) { f.Limits = treasury.PayoutLimits{MerchantUnsettled: 10_692} },
 			func(f *fixture) { f.Limits = generous }, checkout.HoldLarge},
 		"above what may be unsettled": {
 			func(f *fixture) { f.Limits.MerchantUnsettled = 10_691 },
 			func(f *fixture) { f.Limits.MerchantUnsettled = 10_692 }, checkout.HoldUnsettled},
 		"the fee is above its limit": {
-			func(f *fixture) { f.chain.planErr = checkout.ErrFeeTooHigh },
+			func(f *fixture) { f.chain.planErr = treasury.ErrFeeTooHigh },
 			func(f *fixture) { f.chain.planErr = nil }, checkout.HoldFee},
 		"the fee leaves nothing": {
-			func(f *fixture) { f.chain.planErr = checkout.ErrTooSmall },
+			func(f *fixture) { f.chain.planErr = treasury.ErrTooSmall },
 			func(f *fixture) { f.chain.planErr = nil }, checkout.HoldFee},
 		"the chain says that the account has too little": {
-			func(f *fixture) { f.chain.planErr = checkout.ErrFloatTooLow },
+			func(f *fixture) { f.chain.planErr = treasury.ErrFloatTooLow },
 			func(f *fixture) { f.chain.planErr = nil }, checkout.HoldFloat},
 		"the token takes a fee": {
-			func(f *fixture) { f.chain.planErr = checkout.ErrNotTransferable },
+			func(f *fixture) { f.chain.planErr = treasury.ErrNotTransferable },
 			func(f *fixture) { f.chain.planErr = nil }, checkout.HoldChain},
 		"no rate": {
 			func(f *fixture) { f.Rates = &fakeRates{none: true} },
@@ -136,7 +138,7 @@ func TestTransfer_HoldsWhatCannotBeSentNow(t *testing.T) {
 			c.damage(&f)
 			for range 2 {
 				got := f.transfer(t, ref)
-				require.Equal(t, checkout.TransferOutcome{Held: c.want, Generation: 1}, got)
+				require.Equal(t, treasury.TransferOutcome{Held: c.want, Generation: 1}, got)
 			}
 			p := f.read(t, ref)
 			require.Equal(t, c.want, p.Hold)
@@ -159,15 +161,15 @@ func TestTransfer_HoldsWhatCannotBeSentNow(t *testing.T) {
 
 func TestTransfer_StoresNothingThatTheSignerChanged(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(v *checkout.TransferVersion){
-		"slot":        func(v *checkout.TransferVersion) { v.Slot = checkout.NumberSlot(8) },
-		"destination": func(v *checkout.TransferVersion) { v.Outputs[0].Destination = "0xThief" },
-		"amount":      func(v *checkout.TransferVersion) { v.Outputs[0].Amount = checkout.MustCrypto("107", checkout.USDC) },
-		"currency": func(v *checkout.TransferVersion) {
-			v.Outputs[0].Amount = checkout.NewCrypto(v.Outputs[0].Amount.Units(), checkout.ETH)
+	for name, change := range map[string]func(v *treasury.TransferVersion){
+		"slot":        func(v *treasury.TransferVersion) { v.Slot = treasury.NumberSlot(8) },
+		"destination": func(v *treasury.TransferVersion) { v.Outputs[0].Destination = "0xThief" },
+		"amount":      func(v *treasury.TransferVersion) { v.Outputs[0].Amount = money.MustCrypto("107", money.USDC) },
+		"currency": func(v *treasury.TransferVersion) {
+			v.Outputs[0].Amount = money.NewCrypto(v.Outputs[0].Amount.Units(), money.ETH)
 		},
-		"terms":    func(v *checkout.TransferVersion) { v.Terms = []byte(`{"Tip":9}`) },
-		"no bytes": func(v *checkout.TransferVersion) { v.Raw = nil },
+		"terms":    func(v *treasury.TransferVersion) { v.Terms = []byte(`{"Tip":9}`) },
+		"no bytes": func(v *treasury.TransferVersion) { v.Raw = nil },
 	} {
 		f := newSerialFixture(t)
 		f.chain.forge = change
@@ -184,7 +186,7 @@ func TestTransfer_StoresNothingThatTheSignerChanged(t *testing.T) {
 func TestTransfer_FailsWhenItsPatienceIsOver(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
-	f.chain.planErr = checkout.ErrFeeTooHigh
+	f.chain.planErr = treasury.ErrFeeTooHigh
 	got := f.transfer(t, ref)
 	require.Equal(t, checkout.HoldFee, got.Held)
 	f.Exec(t, `UPDATE payout SET held_at = held_at - interval '23:59'`)
@@ -192,19 +194,19 @@ func TestTransfer_FailsWhenItsPatienceIsOver(t *testing.T) {
 	require.Equal(t, checkout.HoldFee, got.Held)
 	f.Exec(t, `UPDATE payout SET held_at = held_at - interval '1 minute'`)
 	got = f.transfer(t, ref)
-	require.Equal(t, checkout.TransferOutcome{Failure: checkout.PayoutInsufficientLiquidity, Generation: 1}, got)
+	require.Equal(t, treasury.TransferOutcome{Failure: checkout.PayoutInsufficientLiquidity, Generation: 1}, got)
 
 	// The same call again, of a run that was believed dead, signs nothing although it now could.
 	f.chain.planErr = nil
 	got = f.transfer(t, ref)
-	require.Equal(t, checkout.TransferOutcome{Failure: checkout.PayoutInsufficientLiquidity, Generation: 1}, got)
+	require.Equal(t, treasury.TransferOutcome{Failure: checkout.PayoutInsufficientLiquidity, Generation: 1}, got)
 	_, err := f.Store.FinishPayout(t.Context(), ref, got.Generation, got.Failure)
 	require.NoError(t, err)
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
 
 	// A retry has a patience of its own.
 	f.retried(t, ref)
-	f.chain.planErr = checkout.ErrFeeTooHigh
+	f.chain.planErr = treasury.ErrFeeTooHigh
 	got = f.transfer(t, ref)
 	require.Equal(t, checkout.HoldFee, got.Held)
 }
@@ -214,10 +216,10 @@ func TestTransfer_AnInvalidAddressFailsBeforeAnythingIsSigned(t *testing.T) {
 	f.chain.invalid["0xMerchant"] = true
 	ref := f.usdc(t)
 	got := f.transfer(t, ref)
-	require.Equal(t, checkout.TransferOutcome{Failure: checkout.PayoutInvalidAddress, Generation: 1}, got)
+	require.Equal(t, treasury.TransferOutcome{Failure: checkout.PayoutInvalidAddress, Generation: 1}, got)
 	f.chain.invalid["0xMerchant"] = false
 	got = f.transfer(t, ref)
-	require.Equal(t, checkout.TransferOutcome{Failure: checkout.PayoutInvalidAddress, Generation: 1}, got, "the first answer stays")
+	require.Equal(t, treasury.TransferOutcome{Failure: checkout.PayoutInvalidAddress, Generation: 1}, got, "the first answer stays")
 	_, err := f.Store.FinishPayout(t.Context(), ref, got.Generation, got.Failure)
 	require.NoError(t, err)
 	require.Equal(t, checkout.PayoutFailed, f.read(t, ref).Status)
@@ -230,10 +232,10 @@ func TestTransfer_OnlyOfItsModeAndNetworks(t *testing.T) {
 	ref := f.usdc(t)
 	f.Mode = checkout.ModeTest
 	_, err := f.Transfer(t.Context(), ref)
-	require.ErrorIs(t, err, treasury.ErrNoChain)
+	require.ErrorIs(t, err, treasurer.ErrNoChain)
 	f.Mode, f.Chains = checkout.ModeLive, nil
 	_, err = f.Transfer(t.Context(), ref)
-	require.ErrorIs(t, err, treasury.ErrNoChain)
+	require.ErrorIs(t, err, treasurer.ErrNoChain)
 	_, err = f.Transfer(t.Context(), f.owner.Ref("po_none"))
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 }
@@ -249,7 +251,7 @@ func TestTransfer_LimitsHoldWhenManyReachThemAtOnce(t *testing.T) {
 		"of the account":  {func(f *fixture) { f.Limits.Day = most }, checkout.HoldLimit},
 		"of open charges": {func(f *fixture) { f.Limits.MerchantUnsettled = most }, checkout.HoldUnsettled},
 		"the float": {func(f *fixture) {
-			f.chain.take(checkout.USDC, 1_000_000_000_000-3*106_670_000-1_000)
+			f.chain.take(money.USDC, 1_000_000_000_000-3*106_670_000-1_000)
 		}, checkout.HoldFloat},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -336,15 +338,15 @@ func TestHoldPayout_ComesTooLateForASignedPayout(t *testing.T) {
 	f.send(t, ref)
 	held, err := f.Store.HoldPayout(t.Context(), checkout.Payout{Ref: ref, Generation: 1}, checkout.HoldFloat, 0)
 	require.NoError(t, err)
-	require.Equal(t, checkout.TransferOutcome{}, held)
+	require.Equal(t, treasury.TransferOutcome{}, held)
 	ref = f.usdc(t)
 	_ = f.transfer(t, ref)
 	held, err = f.Store.HoldPayout(t.Context(), checkout.Payout{Ref: ref, Generation: 1}, checkout.HoldFloat, 0)
 	require.NoError(t, err)
-	require.Equal(t, checkout.TransferOutcome{}, held)
+	require.Equal(t, treasury.TransferOutcome{}, held)
 	held, err = f.Store.RefusePayout(t.Context(), checkout.Payout{Ref: ref, Generation: 1}, checkout.PayoutInvalidAddress)
 	require.NoError(t, err)
-	require.Equal(t, checkout.TransferOutcome{}, held)
+	require.Equal(t, treasury.TransferOutcome{}, held)
 	p := f.read(t, ref)
 	require.Equal(t, []any{checkout.PayoutFailure(""), checkout.PayoutHold("")}, []any{p.Failure, p.Hold})
 }
@@ -354,7 +356,7 @@ func TestTransfer_APayoutAboveTheLimitWaitsForAPerson(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
 	f.Limits.Payout = 10_691
-	large := checkout.TransferOutcome{Held: checkout.HoldLarge, Generation: 1}
+	large := treasury.TransferOutcome{Held: checkout.HoldLarge, Generation: 1}
 	for range 2 {
 		got := f.transfer(t, ref)
 		require.Equal(t, large, got)
@@ -372,7 +374,7 @@ func TestTransfer_ARetriedPayoutIsReleasedAnew(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
 	f.Limits.Payout = 10_691
-	large := checkout.TransferOutcome{Held: checkout.HoldLarge, Generation: 1}
+	large := treasury.TransferOutcome{Held: checkout.HoldLarge, Generation: 1}
 	got := f.transfer(t, ref)
 	require.Equal(t, large, got)
 	require.NoError(t, f.Store.ReleasePayout(t.Context(), ref))

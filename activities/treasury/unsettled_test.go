@@ -8,15 +8,19 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"example.com/checkout/activities/treasury"
+	treasurer "example.com/checkout/activities/treasury"
+	"example.com/checkout/workflows/address"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // available notes that the acquirer makes the money of the payout's charge available.
 func (f fixture) available(t *testing.T, ref checkout.Ref, at time.Time) {
 	t.Helper()
 	require.NoError(t, f.Store.RecordChargeCost(t.Context(), ref.Mode, f.read(t, ref).TransactionID,
-		checkout.ChargeCost{Currency: checkout.EUR, Gross: 10_000, Cost: 320, AvailableAt: at}))
+		books.ChargeCost{Currency: money.EUR, Gross: 10_000, Cost: 320, AvailableAt: at}))
 }
 
 // held requires that the payout is held, also when it has waited for long.
@@ -24,7 +28,7 @@ func (f fixture) held(t *testing.T, ref checkout.Ref, why checkout.PayoutHold) {
 	t.Helper()
 	for range 2 {
 		got := f.transfer(t, ref)
-		require.Equal(t, checkout.TransferOutcome{Held: why, Generation: 1}, got)
+		require.Equal(t, treasury.TransferOutcome{Held: why, Generation: 1}, got)
 		f.Exec(t, `UPDATE payout SET held_at = held_at - interval '60 days' WHERE id = $1`, ref.ID)
 	}
 	require.Equal(t, why, f.read(t, ref).Hold)
@@ -37,17 +41,17 @@ func TestUnsettled_HoldsWhenManyComeAtOnce(t *testing.T) {
 	f := newFixture(t)
 	f.Limits.MerchantUnsettled = 3*10_692 + 10_691
 	second := f.process(t)
-	chain := newFakeChain(2, map[checkout.PayoutCurrency]string{checkout.ETH: "1000", checkout.USDC: "1000000"})
+	chain := newFakeChain(2, map[money.PayoutCurrency]string{money.ETH: "1000", money.USDC: "1000000"})
 	chain.account.Address = "0xSecondTreasury"
-	slowly := func(*checkout.TransferVersion) { time.Sleep(50 * time.Millisecond) } // both sign at the same moment
+	slowly := func(*treasury.TransferVersion) { time.Sleep(50 * time.Millisecond) } // both sign at the same moment
 	chain.forge, f.chain.forge = slowly, slowly
-	second.Limits, second.Chains = f.Limits, map[string]checkout.Chain{"ethereum": chain}
+	second.Limits, second.Chains = f.Limits, map[string]treasury.Chain{"ethereum": chain}
 	f.open(t, f.Treasury)
 	f.open(t, second)
 	f.Exec(t, `UPDATE treasury_account SET frozen_at = NULL, frozen_why = '', unexplained_block = NULL`) // both are in use
 	var group errgroup.Group
 	for i := range 12 {
-		ref, from := f.usdc(t), []*treasury.Treasury{f.Treasury, second}[i%2]
+		ref, from := f.usdc(t), []*treasurer.Treasury{f.Treasury, second}[i%2]
 		group.Go(func() error {
 			_, err := transfer(t.Context(), from, ref)
 			return err
@@ -71,7 +75,7 @@ func TestUnsettled_GoesOnWhenTheAcquirerHasSettled(t *testing.T) {
 	require.NotNil(t, f.read(t, third).NextActionAt)
 
 	other := f.merchant(t, "0xOther")
-	f.send(t, f.payout(t, other, 10_000, checkout.USDC)) // a limit for each merchant
+	f.send(t, f.payout(t, other, 10_000, money.USDC)) // a limit for each merchant
 
 	f.available(t, first, time.Now().Add(time.Hour))
 	f.held(t, third, checkout.HoldUnsettled)
@@ -116,13 +120,13 @@ func TestDelay_HoldsUntilItIsOver(t *testing.T) {
 func TestSanctions_NothingIsSigned(t *testing.T) {
 	t.Parallel()
 	for name, list := range map[string]func(f *fixture){
-		"the file":   func(f *fixture) { f.Sanctioned = checkout.NewAddressList("0xMERCHANT") },
+		"the file":   func(f *fixture) { f.Sanctioned = address.NewList("0xMERCHANT") },
 		"the oracle": func(f *fixture) { f.chain.listed["0xMerchant"] = true },
 	} {
 		f := newSerialFixture(t)
 		list(&f)
 		ref := f.usdc(t)
-		want := checkout.TransferOutcome{Failure: checkout.PayoutInvalidAddress, Generation: 1}
+		want := treasury.TransferOutcome{Failure: checkout.PayoutInvalidAddress, Generation: 1}
 		for range 2 {
 			got := f.transfer(t, ref)
 			require.Equal(t, want, got, name)
@@ -130,7 +134,7 @@ func TestSanctions_NothingIsSigned(t *testing.T) {
 		require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
 		found := f.findings(t)
 		require.Len(t, found, 1)
-		require.Equal(t, []any{checkout.FindingPayoutSanctioned, ref.ID}, []any{found[0].Kind, found[0].Subject})
+		require.Equal(t, []any{books.FindingPayoutSanctioned, ref.ID}, []any{found[0].Kind, found[0].Subject})
 		require.Contains(t, found[0].Detail, "0xMerchant")
 
 		_, err := f.Store.FinishPayout(t.Context(), ref, 1, want.Failure)
@@ -146,13 +150,13 @@ func TestSanctions_NothingIsSigned(t *testing.T) {
 func TestSanctions_AnOracleThatDoesNotAnswerHolds(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
-	f.chain.listErr = fmt.Errorf("oracle: %w", checkout.ErrNotTransferable)
+	f.chain.listErr = fmt.Errorf("oracle: %w", treasury.ErrNotTransferable)
 	got := f.transfer(t, ref)
 	require.Equal(t, checkout.HoldChain, got.Held)
 	f.chain.listErr = errNode
 	_, err := f.Transfer(t.Context(), ref)
 	require.ErrorIs(t, err, errNode, "the run tries again, and holds it as away after minutes")
-	require.NotErrorIs(t, err, treasury.ErrNotTaken)
+	require.NotErrorIs(t, err, treasurer.ErrNotTaken)
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
 	f.chain.listErr = nil
 	f.send(t, ref)

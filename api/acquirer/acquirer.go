@@ -18,6 +18,7 @@ import (
 
 	"example.com/checkout/api/web"
 	"example.com/checkout/storage"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -44,7 +45,7 @@ type Config struct {
 	Books func(ctx context.Context, mode checkout.Mode) error
 	// Verify checks the signature of a raw report and reads it. Its error is for the log and quotes
 	// nothing of the report.
-	Verify func(payload []byte, signature string) (checkout.AcquirerEvent, error)
+	Verify func(payload []byte, signature string) (books.AcquirerEvent, error)
 }
 
 // reportsCame counts the reports. An error here means a bad instrument name: a bug.
@@ -111,7 +112,7 @@ func (c Config) take(w http.ResponseWriter, r *http.Request) (int, error) {
 // Note stores a report, and makes the session look when the report is new. It returns whether it is. A
 // report about a risk is followed by Books, because only the worker may ask the card network. A report
 // that cannot be read is counted and logged, and never stored: the network's own state is asked anyway.
-func (n Reports) Note(ctx context.Context, event checkout.AcquirerEvent) (fresh bool, err error) {
+func (n Reports) Note(ctx context.Context, event books.AcquirerEvent) (fresh bool, err error) {
 	if event.Unread {
 		count(ctx, "unread")
 		n.Log.ErrorContext(ctx, "a signed report of the card network cannot be read", "mode", event.Mode,
@@ -125,7 +126,7 @@ func (n Reports) Note(ctx context.Context, event checkout.AcquirerEvent) (fresh 
 }
 
 // hurry makes the session look now. Without it, the session looks a few seconds later.
-func (n Reports) hurry(ctx context.Context, event checkout.AcquirerEvent) {
+func (n Reports) hurry(ctx context.Context, event books.AcquirerEvent) {
 	if event.Reference == "" {
 		return
 	}

@@ -24,7 +24,9 @@ import (
 	"example.com/checkout/api/acquirer"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 const secret = "whsec_right"
@@ -48,7 +50,7 @@ func newDesk(t *testing.T) *desk {
 	t.Parallel()
 	store := storagetest.New(t).Open(t, 0)
 	d := &desk{t: t, store: store}
-	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", PaymentAttempts: 3}
+	m := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", PaymentAttempts: 3}
 	require.NoError(t, store.CreateMerchant(t.Context(), m, checkout.ModeLive, nil))
 	d.session = storagetest.Session(t, store, m.Owner(checkout.ModeLive))
 	d.payment = storagetest.Begin(t, store, d.session.Ref, storage.NewPayment{}, reference)
@@ -64,7 +66,7 @@ func newDesk(t *testing.T) *desk {
 			d.booked = append(d.booked, mode)
 			return d.away
 		},
-		Verify: func(payload []byte, signature string) (checkout.AcquirerEvent, error) {
+		Verify: func(payload []byte, signature string) (books.AcquirerEvent, error) {
 			return stripe.VerifyEvent(payload, signature, checkout.ModeLive, []string{"whsec_old", secret})
 		},
 	})
@@ -105,7 +107,7 @@ func TestReports_AreNotedOnceAndMakeTheSessionLook(t *testing.T) {
 	}
 	require.Equal(t, []string{d.session.ID + " " + d.payment}, d.told, "three times the same report asks once")
 	require.Empty(t, d.booked, "nothing is at risk")
-	fresh, err := d.store.NoteAcquirerEvent(t.Context(), checkout.AcquirerEvent{ID: "evt_1", Mode: checkout.ModeLive, CreatedAt: time.Now()})
+	fresh, err := d.store.NoteAcquirerEvent(t.Context(), books.AcquirerEvent{ID: "evt_1", Mode: checkout.ModeLive, CreatedAt: time.Now()})
 	require.NoError(t, err)
 	require.False(t, fresh, "it is stored")
 }

@@ -7,6 +7,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // EraseCustomer erases the customer with an e-mail address at one merchant, at every merchant with "". Without apply
@@ -16,14 +17,14 @@ func (a Actions) EraseCustomer(
 	ctx context.Context, merchantID, email string, apply bool, by By,
 ) (storage.Erasure, error) {
 	total := storage.Erasure{Rows: map[string]int{}}
-	merchants := []checkout.Merchant{{ID: merchantID}}
+	merchants := []merchant.Merchant{{ID: merchantID}}
 	if merchantID == "" {
 		var err error
 		if merchants, err = a.Store.Merchants(ctx); err != nil {
 			return total, err
 		}
 	}
-	entry := func(session checkout.Ref) checkout.AuditEntry {
+	entry := func(session checkout.Ref) merchant.AuditEntry {
 		return by.Entry(session, "customer.erased", "e-mail address, card and metadata")
 	}
 	var failed error

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -93,8 +94,8 @@ func (a Actions) ResumeDelivery(ctx context.Context, d webhook.Delivery, by By) 
 }
 
 // steer applies do to a delivery and returns the changed delivery.
-func (a Actions) steer(ctx context.Context, d webhook.Delivery, by checkout.AuditEntry,
-	do func(context.Context, checkout.Ref, ...checkout.AuditEntry) error) (webhook.Delivery, error) {
+func (a Actions) steer(ctx context.Context, d webhook.Delivery, by merchant.AuditEntry,
+	do func(context.Context, checkout.Ref, ...merchant.AuditEntry) error) (webhook.Delivery, error) {
 	if err := do(ctx, d.Ref, by); err != nil {
 		return webhook.Delivery{}, err
 	}
@@ -103,6 +104,6 @@ func (a Actions) steer(ctx context.Context, d webhook.Delivery, by checkout.Audi
 
 // deliveryEntry names the event's type and the receiver's host. It leaves out the path, which may
 // be a secret.
-func deliveryEntry(d webhook.Delivery, what string, by By) checkout.AuditEntry {
+func deliveryEntry(d webhook.Delivery, what string, by By) merchant.AuditEntry {
 	return by.Entry(d.Ref, what, string(d.EventType)+" to "+webhook.HostPortOf(d.URL))
 }

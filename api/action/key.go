@@ -5,11 +5,12 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
-// CreateKey stores an API key, whose secret comes from checkout.NewAPIKey for its mode. CheckLabel has accepted the
+// CreateKey stores an API key, whose secret comes from merchant.NewAPIKey for its mode. CheckLabel has accepted the
 // label. Error: checkout.ErrNotFound for an unknown merchant.
-func CreateKey(ctx context.Context, accounts *storage.Accounts, k checkout.APIKey, secret string, by By) error {
+func CreateKey(ctx context.Context, accounts *storage.Accounts, k merchant.APIKey, secret string, by By) error {
 	detail := "“" + k.Label + "”, ends in " + secret[len(secret)-4:] + ", may " + k.Scopes.Words()
 	return accounts.CreateAPIKey(ctx, k, secret, by.Entry(k.Ref, "api_key.created", detail))
 }

@@ -7,6 +7,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // ChangeMerchant changes settings, or the payout addresses of a mode, and starts the workflows that inform the
@@ -46,7 +47,7 @@ func (a Actions) tell(ctx context.Context, event checkout.Ref) {
 // ChangePlan changes a merchant's plan and reports whether it was another one. Reconcile informs the merchant's
 // registrations. Error: checkout.ErrNotFound.
 func ChangePlan(
-	ctx context.Context, accounts *storage.Accounts, merchantID string, plan checkout.Plan, by By,
+	ctx context.Context, accounts *storage.Accounts, merchantID string, plan merchant.Plan, by By,
 ) (bool, error) {
 	changed, err := accounts.ChangeMerchant(ctx, storage.MerchantChange{
 		MerchantID: merchantID, Plan: &plan, By: by.Entry(bothModes(merchantID), "merchant.changed", ""),
@@ -57,7 +58,7 @@ func ChangePlan(
 // StopAddressChange takes an announced change of a payout address back. Error: checkout.ErrNotFound when no such change
 // is announced any more.
 func StopAddressChange(
-	ctx context.Context, accounts *storage.Accounts, owner checkout.Owner, to checkout.PayoutAddress, by By,
+	ctx context.Context, accounts *storage.Accounts, owner checkout.Owner, to merchant.PayoutAddress, by By,
 ) error {
 	entry := by.Entry(owner.Ref(owner.MerchantID), "payout_address.change_stopped", "")
 	return accounts.StopAddressChange(ctx, owner, to, entry)

@@ -7,6 +7,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -35,7 +36,7 @@ func (a Actions) SetEndpointStatus(
 }
 
 func (a Actions) changeEndpoint(
-	ctx context.Context, ref checkout.Ref, c storage.EndpointChange, by checkout.AuditEntry,
+	ctx context.Context, ref checkout.Ref, c storage.EndpointChange, by merchant.AuditEntry,
 ) (webhook.Endpoint, error) {
 	got, err := a.Store.ChangeEndpoint(ctx, ref, c, by)
 	if err != nil {

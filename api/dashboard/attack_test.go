@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 const (
@@ -20,8 +21,8 @@ const (
 // squat makes the other merchant invite the address of the desk's owner, who does not join.
 func (d *desk) squat() {
 	d.t.Helper()
-	_, err := d.store.Invite(d.t.Context(), checkout.Member{
-		ID: checkout.NewID("usr"), MerchantID: d.other, Email: ceo, Role: checkout.RoleViewer,
+	_, err := d.store.Invite(d.t.Context(), merchant.Member{
+		ID: checkout.NewID("usr"), MerchantID: d.other, Email: ceo, Role: merchant.RoleViewer,
 	}, "operator")
 	require.NoError(d.t, err)
 }
@@ -31,7 +32,7 @@ func (d *desk) squat() {
 func TestAttack_AnAddressIsNotSquatted(t *testing.T) {
 	d := newDesk(t)
 	d.squat()
-	d.newMember(d.merchant, ceo, checkout.RoleOwner)
+	d.newMember(d.merchant, ceo, merchant.RoleOwner)
 	b := d.browser()
 
 	require.Equal(t, 422, b.signIn(ceo, "a slip of the finger").status)
@@ -59,8 +60,8 @@ func TestSignIn_TriesEachAccountOfTheAddress(t *testing.T) {
 	d := newDesk(t)
 	third := d.newMerchant("Third shop")
 	passwords := map[string]string{d.merchant: password, d.other: other, third: "the third one to know"}
-	for merchant, password := range passwords {
-		d.newMemberWith(merchant, ceo, checkout.RoleViewer, password)
+	for shop, password := range passwords {
+		d.newMemberWith(shop, ceo, merchant.RoleViewer, password)
 	}
 	signsIn := func(merchant string) {
 		t.Helper()
@@ -85,7 +86,7 @@ func TestSignIn_TriesEachAccountOfTheAddress(t *testing.T) {
 func TestAttack_GuessingLocksNoOneOut(t *testing.T) {
 	d := newDesk(t)
 	d.stopRefill()
-	m := d.newMember(d.merchant, ceo, checkout.RoleOwner)
+	m := d.newMember(d.merchant, ceo, merchant.RoleOwner)
 	h := New(d.config)
 	right := url.Values{"email": {ceo}, "password": {password}}
 	const home = "192.0.2.1:80"
@@ -101,7 +102,7 @@ func TestAttack_GuessingLocksNoOneOut(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, d.from(h, home, "/signin", right).Code)
 	require.Equal(t, http.StatusSeeOther, d.from(h, home, "/signin", right, known...).Code, "the known one")
 
-	token, hash := checkout.NewToken()
+	token, hash := merchant.NewToken()
 	require.NoError(t, d.store.KeepReset(t.Context(), m.ID, hash))
 	for range 10 {
 		d.from(h, home, "/password/reset", url.Values{"code": {"x"}, "password": {other}, "password_again": {other}})
@@ -118,7 +119,7 @@ func TestAttack_GuessingLocksNoOneOut(t *testing.T) {
 func TestAttack_GuessingStopsNoStepUp(t *testing.T) {
 	d := newDesk(t)
 	d.stopRefill()
-	_, owner := d.person(ceo, checkout.RoleOwner)
+	_, owner := d.person(ceo, merchant.RoleOwner)
 	for range 20 {
 		d.browser().signIn(ceo, "wrong")
 	}
@@ -129,7 +130,7 @@ func TestAttack_GuessingStopsNoStepUp(t *testing.T) {
 // fill in the form.
 func TestConfirm_IsAPageOfItsOwn(t *testing.T) {
 	d := newDesk(t)
-	owner := d.as(checkout.RoleOwner)
+	owner := d.as(merchant.RoleOwner)
 	for path, fields := range map[string][]string{
 		"/live/keys":                  {"label", "a", "access", "full"},
 		"/test/members":               {"email", "eve@shop.example", "role", "owner"},
@@ -141,7 +142,7 @@ func TestConfirm_IsAPageOfItsOwn(t *testing.T) {
 		for range 2 {
 			require.Contains(t, owner.follow(asked).text(), "Your password", path)
 		}
-		stranger := d.as(checkout.RoleOwner).follow(asked)
+		stranger := d.as(merchant.RoleOwner).follow(asked)
 		require.Equal(t, 303, stranger.status, "%s: a form of another browser", path)
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -29,7 +29,7 @@ func TestDelivery_AnAnswerThatIsNotHTTPIsCalledSo(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.store.FinishAttempt(t.Context(), s.ref,
 		webhook.Attempt{Run: out.Run, Number: 1, ErrorKind: webhook.ErrorHTTP}, time.Hour))
-	page := s.as(checkout.RoleViewer).get("/test/deliveries/" + s.ref.ID).text()
+	page := s.as(merchant.RoleViewer).get("/test/deliveries/" + s.ref.ID).text()
 	require.Contains(t, page, "not an HTTP answer")
 	require.Contains(t, page, "The answer was not HTTP.")
 	require.NotContains(t, page, "not 2xx")

@@ -4,12 +4,13 @@ import (
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // auditPage is a page of the audit log.
 type auditPage struct {
 	listing
-	Entries []checkout.AuditEntry
+	Entries []merchant.AuditEntry
 }
 
 // listAudit serves GET …/audit.
@@ -21,8 +22,8 @@ func (s *server) listAudit(v face.Visit) (face.Answer, error) {
 	return face.Show("audit", "Audit log", auditPage{p, shown})
 }
 
-func (s *server) auditEntries(v face.Visit) selection[checkout.AuditEntry] {
-	return selection[checkout.AuditEntry]{read: func(p pg.Page) ([]checkout.AuditEntry, error) {
+func (s *server) auditEntries(v face.Visit) selection[merchant.AuditEntry] {
+	return selection[merchant.AuditEntry]{read: func(p pg.Page) ([]merchant.AuditEntry, error) {
 		return s.Store.AuditEntries(v.Context(), v.Owner(), p)
 	}}
 }

@@ -8,12 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
 )
 
 func TestAudit_SaysWhatAPayoutAddressWasAndIs(t *testing.T) {
 	d := newDesk(t)
-	owner := d.as(checkout.RoleOwner)
+	owner := d.as(merchant.RoleOwner)
 	form := owner.form("/test/settings", "/test/settings/payout")
 	require.Equal(t, 303, form.send("address_USDC", goodAddress, "address_BTC", oldBitcoin, "password", password).status)
 	detail := value[string](d, `SELECT detail FROM audit_entry WHERE action = 'payout_address.changed'`)
@@ -24,7 +25,7 @@ func TestAudit_SaysWhatAPayoutAddressWasAndIs(t *testing.T) {
 
 func TestAudit_HasWhoJoinedAndSignedIn(t *testing.T) {
 	d := newDesk(t)
-	owner := d.as(checkout.RoleOwner)
+	owner := d.as(merchant.RoleOwner)
 	owner.post("/test/members", "email", "bob@shop.example", "role", "developer", "password", password)
 	bob := d.browser()
 	require.Equal(t, 303, bob.post(d.mailed("bob@shop.example"), "password", password, "password_again", password).status)
@@ -38,8 +39,8 @@ func TestAudit_HasWhoJoinedAndSignedIn(t *testing.T) {
 // TestAudit_NotesFailedSignInsSparingly checks that strangers cannot fill the log, nor write into it what they type.
 func TestAudit_NotesFailedSignInsSparingly(t *testing.T) {
 	d := newDesk(t)
-	ann := d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
-	d.newMember(d.other, "ann@shop.example", checkout.RoleOwner)
+	ann := d.newMember(d.merchant, "ann@shop.example", merchant.RoleOwner)
+	d.newMember(d.other, "ann@shop.example", merchant.RoleOwner)
 	failures := func() int {
 		return value[int](d, `SELECT count(*) FROM audit_entry WHERE action = 'member.sign_in_failed'`)
 	}
@@ -59,7 +60,7 @@ func TestAudit_NotesFailedSignInsSparingly(t *testing.T) {
 
 func TestAudit_IsExportedWholeAndWithoutFormulas(t *testing.T) {
 	d := newDesk(t)
-	viewer := d.as(checkout.RoleViewer)
+	viewer := d.as(merchant.RoleViewer)
 	d.exec(`INSERT INTO audit_entry (id, merchant_id, mode, actor, action, subject, detail)
 		SELECT 'aud_' || lpad(n::text, 26, '0'), $1, CASE n % 2 WHEN 0 THEN 'test' ELSE 'live' END, 'ann', 'a.b', 'x', '"quoted", ' || n
 		FROM generate_series(1, 2400) n`, d.merchant)

@@ -12,6 +12,7 @@ import (
 
 	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // upload sends the form of the hosted page's looks.
@@ -51,7 +52,7 @@ func picture(t *testing.T, width, height int) []byte {
 
 func TestBrand_ColorAndLogoOfTheHostedPage(t *testing.T) {
 	d := newDesk(t)
-	owner := d.as(checkout.RoleOwner)
+	owner := d.as(merchant.RoleOwner)
 	require.Equal(t, 303, owner.upload(picture(t, 300, 100), "color", "#AB12cd").status)
 	brand, err := d.store.Brand(t.Context(), d.merchant)
 	require.NoError(t, err)
@@ -74,7 +75,7 @@ func TestBrand_ColorAndLogoOfTheHostedPage(t *testing.T) {
 
 func TestBrand_LinksOfThePagesFoot(t *testing.T) {
 	d := newDesk(t)
-	owner := d.as(checkout.RoleOwner)
+	owner := d.as(merchant.RoleOwner)
 	require.Equal(t, 303, owner.upload(nil, "support", " help@shop.example ", "terms_url", "https://shop.example/terms").status)
 	require.Equal(t, 303, owner.upload(nil, "support", "https://shop.example/help", "terms_url", "https://shop.example/terms").status)
 	require.Contains(t, owner.get("/test/audit").text(), "support: none → help@shop.example; terms_url: none → https://shop.example/terms")
@@ -88,16 +89,16 @@ func TestBrand_LinksOfThePagesFoot(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, account.Contact{Support: "https://shop.example/help", TermsURL: "https://shop.example/terms"}, stored.Contact)
 	require.Contains(t, owner.get("/test/settings").body, `href="https://pay.example.com/preview/`+d.merchant+`"`)
-	require.Equal(t, 403, d.as(checkout.RoleDeveloper).upload(nil, "support", "me@shop.example").status)
+	require.Equal(t, 403, d.as(merchant.RoleDeveloper).upload(nil, "support", "me@shop.example").status)
 }
 
 // A refused form finds another person's change like the first one.
 func TestBrand_ARefusedFormOverwritesNothing(t *testing.T) {
 	d := newDesk(t)
-	owner := d.as(checkout.RoleOwner)
+	owner := d.as(merchant.RoleOwner)
 	sent := owner.uploading(nil, "support", "help", "terms_url", "https://shop.example/terms")
 	require.NoError(t, d.store.SetBrand(t.Context(), d.merchant,
-		account.BrandChange{Color: new("#123456"), Contact: &account.Contact{Support: "other@shop.example"}}, checkout.AuditEntry{
+		account.BrandChange{Color: new("#123456"), Contact: &account.Contact{Support: "other@shop.example"}}, merchant.AuditEntry{
 			ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: d.merchant, Actor: "other", Action: "brand.changed"}))
 	refused := owner.do(sent)
 	require.Equal(t, 422, refused.status)
@@ -112,7 +113,7 @@ func TestBrand_ARefusedFormOverwritesNothing(t *testing.T) {
 
 func TestBrand_Receipts(t *testing.T) {
 	d := newDesk(t)
-	owner := d.as(checkout.RoleOwner)
+	owner := d.as(merchant.RoleOwner)
 	stored := func() bool { return value[bool](d, `SELECT receipts FROM merchant WHERE id = $1`, d.merchant) }
 	require.False(t, stored())
 	require.Equal(t, 303, owner.upload(nil, "receipts", "on").status)
@@ -126,7 +127,7 @@ func TestBrand_Receipts(t *testing.T) {
 
 func TestBrand_RefusesWhatIsWrong(t *testing.T) {
 	d := newDesk(t)
-	owner := d.as(checkout.RoleOwner)
+	owner := d.as(merchant.RoleOwner)
 	const support = "help@shop.example"
 	require.Equal(t, 303, owner.upload(picture(t, 30, 10), "color", "#123456", "support", support).status)
 	for name, c := range map[string]struct {

@@ -8,6 +8,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // chart is a bar chart. The browser stretches its drawing to the width of the page. So the drawing
@@ -104,9 +105,9 @@ func ended(p storage.Period) (n int64) {
 }
 
 // paidChart shows the paid amounts in one currency.
-func paidChart(id, title, layout string, currency checkout.Currency, periods []storage.Period) chart {
+func paidChart(id, title, layout string, currency money.Currency, periods []storage.Period) chart {
 	c := newChart(id, title, layout, periods)
-	var highest, total checkout.Amount
+	var highest, total money.Amount
 	for _, p := range periods {
 		highest, total = max(highest, p.Paid[currency]), total+p.Paid[currency]
 	}
@@ -114,7 +115,7 @@ func paidChart(id, title, layout string, currency checkout.Currency, periods []s
 		return c
 	}
 	top := roundUp(int64(highest))
-	c.Top, c.Total = showMoney(checkout.Amount(top), currency), showMoney(total, currency)
+	c.Top, c.Total = showMoney(money.Amount(top), currency), showMoney(total, currency)
 	c.Desc = fmt.Sprintf("%s in all. The highest bar has %s.", c.Total, showMoney(highest, currency))
 	for i, p := range periods {
 		c.Bars[i].Parts = appendPart(nil, "paid", 0, int64(p.Paid[currency]), top)

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -23,7 +24,7 @@ func (d *desk) addresses() string {
 func TestTwoTabs_OnePutsNoOldPayoutAddressBack(t *testing.T) {
 	d := newDesk(t)
 	d.exec(`INSERT INTO payout_address VALUES ($1, 'live', 'BTC', 'bitcoin', $2)`, d.merchant, oldBitcoin)
-	owner := d.as(checkout.RoleOwner)
+	owner := d.as(merchant.RoleOwner)
 	const path = "/live/settings/payout"
 	a, b := owner.form("/live/settings", path), owner.form("/live/settings", path)
 	require.Equal(t, 303, b.send("address_BTC", newBitcoin, "password", password).status)
@@ -46,7 +47,7 @@ func TestTwoTabs_OnePutsNoOldPayoutAddressBack(t *testing.T) {
 
 func TestTwoTabs_OneOverwritesNoSettings(t *testing.T) {
 	d := newDesk(t)
-	owner := d.as(checkout.RoleOwner)
+	owner := d.as(merchant.RoleOwner)
 	const path = "/test/settings"
 	a, b, c := owner.form(path, path), owner.form(path, path), owner.form(path, path)
 	require.Equal(t, 303, a.send("name", "From a").status)
@@ -73,7 +74,7 @@ func TestTwoTabs_OneOverwritesNoSettings(t *testing.T) {
 
 func TestTwoTabs_OneOverwritesNoWebhook(t *testing.T) {
 	s := plainSender(t)
-	dev, at := s.as(checkout.RoleDeveloper), "/test/webhooks/"+s.endpoint.ID
+	dev, at := s.as(merchant.RoleDeveloper), "/test/webhooks/"+s.endpoint.ID
 	a, b, c := dev.form(at+"/edit", at), dev.form(at+"/edit", at), dev.form(at+"/edit", at)
 	require.Equal(t, 303, a.send("url", "https://a.example/").status)
 	require.Equal(t, 303, b.send("events", "payout.failed").status)
@@ -97,7 +98,7 @@ func TestTwoTabs_OneOverwritesNoWebhook(t *testing.T) {
 // The form came back with the stored values, and what the person had typed was lost.
 func TestTwoTabs_AConflictOfTheBrandKeepsWhatWasTyped(t *testing.T) {
 	d := newDesk(t)
-	owner := d.as(checkout.RoleOwner)
+	owner := d.as(merchant.RoleOwner)
 	const path = "/test/settings/brand"
 	a, b := owner.form("/test/settings", path), owner.form("/test/settings", path)
 	require.Equal(t, 303, a.send("color", "#aaaaaa", "default_color", none, "support", "a@shop.example").status)
@@ -121,7 +122,7 @@ func TestTwoTabs_AConflictOfTheBrandKeepsWhatWasTyped(t *testing.T) {
 
 func TestPlan_IsShownAndNotTheOwnersToChoose(t *testing.T) {
 	d := newDesk(t)
-	owner := d.as(checkout.RoleOwner)
+	owner := d.as(merchant.RoleOwner)
 	require.Contains(t, owner.get("/test/settings").text(), "Plan: <strong>Standard</strong>, 1.00 % of each payment. ")
 	d.exec(`UPDATE merchant SET fee_fixed = 30 WHERE id = $1`, d.merchant)
 	require.Contains(t, owner.get("/test/settings").text(), "1.00 % + 0.30 of each payment; the 0.30 is in the payment’s currency. ")

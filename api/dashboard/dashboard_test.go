@@ -13,18 +13,19 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/checkout/api/dashboard/face"
-	"example.com/checkout/api/dashboard/login"
-	"example.com/checkout/storage/storagetest"
-	"example.com/checkout/workflows/runs"
-	"example.com/checkout/workflows/runs/runstest"
-
 	"github.com/gorilla/mux"
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/runs"
+	"example.com/checkout/workflows/runs/runstest"
 )
 
 const (
@@ -73,12 +74,12 @@ func newDeskAlone(t *testing.T, change ...func(*Config)) *desk {
 
 func (d *desk) newMerchant(name string) string {
 	d.t.Helper()
-	m := checkout.Merchant{
+	m := merchant.Merchant{
 		ID: checkout.NewID(checkout.PrefixMerchant), Name: name, Plan: "standard",
-		FeeBasisPoints: checkout.DefaultFeeBasisPoints, PaymentAttempts: checkout.DefaultPaymentAttempts, OrderIDGuard: true,
+		FeeBasisPoints: merchant.DefaultFeeBasisPoints, PaymentAttempts: merchant.DefaultPaymentAttempts, OrderIDGuard: true,
 	}
-	require.NoError(d.t, d.store.CreateMerchant(d.t.Context(), m, checkout.ModeTest, []checkout.PayoutAddress{
-		{Currency: checkout.USDC, Network: "ethereum", Address: "sandbox:shop"},
+	require.NoError(d.t, d.store.CreateMerchant(d.t.Context(), m, checkout.ModeTest, []merchant.PayoutAddress{
+		{Currency: money.USDC, Network: "ethereum", Address: "sandbox:shop"},
 	}))
 	return m.ID
 }
@@ -186,14 +187,14 @@ func (b *browser) do(r *http.Request) page {
 }
 
 // newMember makes a member with password.
-func (d *desk) newMember(merchant, email string, role checkout.Role) checkout.Member {
+func (d *desk) newMember(shop, email string, role merchant.Role) merchant.Member {
 	d.t.Helper()
-	return d.newMemberWith(merchant, email, role, password)
+	return d.newMemberWith(shop, email, role, password)
 }
 
-func (d *desk) newMemberWith(merchant, email string, role checkout.Role, password string) checkout.Member {
+func (d *desk) newMemberWith(shop, email string, role merchant.Role, password string) merchant.Member {
 	d.t.Helper()
-	m := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: merchant, Email: email, Role: role}
+	m := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: shop, Email: email, Role: role}
 	token, err := d.store.Invite(d.t.Context(), m, "test")
 	require.NoError(d.t, err)
 	m, err = login.Accept(d.t.Context(), &d.store.Accounts, token, password, "")
@@ -206,20 +207,20 @@ func (d *desk) mailed(email string) string {
 	d.t.Helper()
 	id := value[string](d, `DELETE FROM mail l USING member m WHERE m.id = l.member_id AND m.email = $1
 		AND l.kind = 'invitation' AND m.removed_at IS NULL RETURNING m.id`, email)
-	token, hash := checkout.NewToken()
+	token, hash := merchant.NewToken()
 	require.NoError(d.t, d.store.KeepInvitation(d.t.Context(), id, hash))
 	return "/invitation/" + token
 }
 
 // as returns a browser signed in as a new member of the merchant.
-func (d *desk) as(role checkout.Role) *browser {
+func (d *desk) as(role merchant.Role) *browser {
 	d.t.Helper()
 	_, b := d.person(string(role)+"."+checkout.NewID("x")+"@shop.example", role)
 	return b
 }
 
 // person is a new member of the merchant, and a browser in which they are signed in.
-func (d *desk) person(email string, role checkout.Role) (checkout.Member, *browser) {
+func (d *desk) person(email string, role merchant.Role) (merchant.Member, *browser) {
 	d.t.Helper()
 	m, b := d.newMember(d.merchant, email, role), d.browser()
 	require.Equal(d.t, "/", b.signIn(email, password).to())

@@ -13,6 +13,7 @@ import (
 	"example.com/checkout/api/failure"
 	"example.com/checkout/api/web"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // mayDownload returns the visitor of a download, or the error of login.Server.Visitor.
@@ -201,14 +202,14 @@ func deliveryCells(r deliveryRow) []string {
 
 // exportAudit serves GET …/audit.csv: the entries of the page of the audit log, all of them.
 func (s *server) exportAudit(v face.Visit, w http.ResponseWriter) error {
-	return export[checkout.AuditEntry]{
+	return export[merchant.AuditEntry]{
 		selection: s.auditEntries(v), name: "audit",
 		head: []string{"id", "at", "mode", "who", "from", "action", "subject", "detail"},
 		row:  auditCells,
 	}.write(v, w)
 }
 
-func auditCells(e checkout.AuditEntry) []string {
+func auditCells(e merchant.AuditEntry) []string {
 	mode := "both"
 	if e.Mode != nil {
 		mode = string(*e.Mode)

@@ -16,6 +16,7 @@ import (
 
 	"example.com/checkout/api/limit"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // copyRows makes n more rows of a table out of one. Ids count from 1; set has further columns.
@@ -66,7 +67,7 @@ func TestExport_HasEveryRowOnce(t *testing.T) {
 	s.copyRows("event", "evt", s.event.ID, n-1, `, 'subject_id', i`)
 	s.copyRows("webhook_delivery", "whd", s.ref.ID, n-1, `, 'event_id', 'evt_' || lpad(i::text, 26, '0')`)
 	s.exec(`ANALYZE`) // as autovacuum does
-	viewer := s.as(checkout.RoleViewer)
+	viewer := s.as(merchant.RoleViewer)
 
 	sessions := viewer.table("/test/sessions.csv")
 	requireAll(t, n, sessions)
@@ -126,7 +127,7 @@ func TestExport_HasTheFiltersOfThePageAndNothingOfOthers(t *testing.T) {
 	live := s.newSession(s.merchant, checkout.ModeLive, free)
 	s.pay(live, "")
 	newSender(s.desk, s.other, s.mode, "https://other.example/", "", `{}`)
-	viewer := s.as(checkout.RoleViewer)
+	viewer := s.as(merchant.RoleViewer)
 	tomorrow := time.Now().UTC().AddDate(0, 0, 1).Format(time.DateOnly)
 	for path, n := range map[string]int{
 		"sessions.csv": 2, "sessions.csv?status=pending": 1, "sessions.csv?search=" + paid.ID: 1, "sessions.csv?from=" + tomorrow: 0,
@@ -166,7 +167,7 @@ func TestExport_ASlowBrowserKeepsNobodyOfItsAddressWaiting(t *testing.T) {
 	d := newDesk(t, func(c *Config) { c.Shares = limit.NewShares(1) })
 	h := New(d.config)
 	const office = "192.0.2.1:80"
-	d.newMember(d.merchant, "ann@shop.example", checkout.RoleViewer)
+	d.newMember(d.merchant, "ann@shop.example", merchant.RoleViewer)
 	cookies := d.from(h, office, "/signin", url.Values{"email": {"ann@shop.example"}, "password": {password}}).Result().Cookies()
 	for _, list := range []string{"audit", "sessions", "payouts", "deliveries"} {
 		writing, release, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})

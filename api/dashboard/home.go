@@ -10,6 +10,8 @@ import (
 	"example.com/checkout/api/failure"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -18,7 +20,7 @@ type homePage struct {
 	storage.Summary
 	Failing    []failing // at most maxAlarms
 	Folded     []failing // the others
-	Announced  []checkout.AddressChange
+	Announced  []merchant.AddressChange
 	Ranges     []choice // of the charts
 	Currencies []choice
 	Reload     string // address of this page
@@ -26,12 +28,12 @@ type homePage struct {
 	Each       string // period of a bar: "hour" or "day"
 	Ended      chart
 	Paid       chart
-	Currency   checkout.Currency   // of Paid, because amounts of two currencies cannot be added
-	Columns    []checkout.Currency // of the table: those that were paid
-	Rows       []storage.Period    // newest first
-	Layout     string              // format of a row's time
-	At         time.Time           // time of the count
-	TodayURL   string              // address of the list of today's sessions
+	Currency   money.Currency   // of Paid, because amounts of two currencies cannot be added
+	Columns    []money.Currency // of the table: those that were paid
+	Rows       []storage.Period // newest first
+	Layout     string           // format of a row's time
+	At         time.Time        // time of the count
+	TodayURL   string           // address of the list of today's sessions
 }
 
 // maxAlarms leaves the figures in sight.
@@ -84,7 +86,7 @@ func (s *server) showHome(v face.Visit) (face.Answer, error) {
 		TodayURL: v.Path("/sessions?from=") + now.Format(time.DateOnly),
 	}
 	slices.Reverse(p.Rows)
-	p.chooseCurrency(checkout.Currency(q.Get("currency")))
+	p.chooseCurrency(money.Currency(q.Get("currency")))
 	p.Ended = sessionsChart("ended", "Sessions that ended, by "+of.each, of.layout, sum.Periods)
 	p.Paid = paidChart("paid", "Paid in "+string(p.Currency)+", by "+of.each, of.layout, p.Currency, sum.Periods)
 	p.link(v, of.span)
@@ -127,8 +129,8 @@ func (s *server) alarms(v face.Visit, all []storage.FailingEndpoint, now time.Ti
 }
 
 // chooseCurrency chooses the currency of the chart: the wanted one, else the first that was paid.
-func (p *homePage) chooseCurrency(wanted checkout.Currency) {
-	for _, c := range checkout.Currencies {
+func (p *homePage) chooseCurrency(wanted money.Currency) {
+	for _, c := range money.Currencies {
 		if slices.ContainsFunc(p.Periods, func(of storage.Period) bool { return of.Paid[c] > 0 }) {
 			p.Columns = append(p.Columns, c)
 		}
@@ -139,20 +141,20 @@ func (p *homePage) chooseCurrency(wanted checkout.Currency) {
 	case len(p.Columns) > 0:
 		p.Currency = p.Columns[0]
 	default:
-		p.Currency = checkout.Currencies[0]
+		p.Currency = money.Currencies[0]
 	}
 }
 
 // link fills in the addresses of the page with other charts.
 func (p *homePage) link(v face.Visit, span storage.Span) {
-	address := func(span storage.Span, c checkout.Currency) string {
+	address := func(span storage.Span, c money.Currency) string {
 		return addressOf(v.Path("/"), "range", string(span), "currency", string(c))
 	}
 	p.Reload = address(span, p.Currency)
 	for _, r := range ranges {
 		p.Ranges = append(p.Ranges, choice{r.text, address(r.span, p.Currency), r.span == span})
 	}
-	for _, c := range checkout.Currencies {
+	for _, c := range money.Currencies {
 		if c == p.Currency || slices.Contains(p.Columns, c) {
 			p.Currencies = append(p.Currencies, choice{string(c), address(span, c), c == p.Currency})
 		}
@@ -171,8 +173,8 @@ func (homePage) All(p storage.Period) (n int) {
 }
 
 // PaidToday returns the currencies of today's payments in their usual order.
-func (p homePage) PaidToday() (all []checkout.Currency) {
-	for _, c := range checkout.Currencies {
+func (p homePage) PaidToday() (all []money.Currency) {
+	for _, c := range money.Currencies {
 		if p.Today.Paid[c] > 0 {
 			all = append(all, c)
 		}

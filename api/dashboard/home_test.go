@@ -11,12 +11,14 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/webhook"
 )
 
 func TestHome_CountsWhatIsTheMerchantsAndTheModes(t *testing.T) {
 	d := newDesk(t)
-	viewer := d.as(checkout.RoleViewer)
+	viewer := d.as(merchant.RoleViewer)
 	require.Contains(t, viewer.get("/test/").text(), "Nothing has happened here yet")
 
 	free := func(s *checkout.Session) { s.Metadata = []byte(`{}`) }
@@ -59,7 +61,7 @@ func TestHome_IsNotAllWellWhileDeliveriesFail(t *testing.T) {
 	s.exec(`INSERT INTO webhook_attempt (delivery_id, run, number, scheduled_at, started_at, duration_ms, error_kind)
 		SELECT id, 1, 1, now(), now(), 5, 'http' FROM webhook_delivery WHERE status = 'pending' ORDER BY id LIMIT 491`)
 	s.exec(`UPDATE webhook_delivery SET attempts = 1 WHERE id IN (SELECT id FROM webhook_delivery WHERE status = 'delivered' LIMIT 200)`)
-	text := s.as(checkout.RoleViewer).get("/test/").text()
+	text := s.as(merchant.RoleViewer).get("/test/").text()
 	require.NotContains(t, text, "100 %")
 	require.Contains(t, text, "35.1 % <small>of 757 arrived</small>")
 	require.Contains(t, text, "26.4 % of 757 on the first attempt")
@@ -70,12 +72,12 @@ func TestHome_IsNotAllWellWhileDeliveriesFail(t *testing.T) {
 
 func TestHome_ChartsOfOneRangeAndCurrency(t *testing.T) {
 	d := newDesk(t)
-	free := func(c checkout.Currency) func(*checkout.Session) {
+	free := func(c money.Currency) func(*checkout.Session) {
 		return func(s *checkout.Session) { s.Metadata, s.Currency = []byte(`{}`), c }
 	}
-	d.pay(d.newSession(d.merchant, checkout.ModeTest, free(checkout.EUR)), "")
-	d.pay(d.newSession(d.merchant, checkout.ModeTest, free(checkout.GBP)), "")
-	viewer := d.as(checkout.RoleViewer)
+	d.pay(d.newSession(d.merchant, checkout.ModeTest, free(money.EUR)), "")
+	d.pay(d.newSession(d.merchant, checkout.ModeTest, free(money.GBP)), "")
+	viewer := d.as(merchant.RoleViewer)
 	for query, want := range map[string][]string{
 		"":                        {"Last 24 hours", "Paid in EUR, by hour"},
 		"?range=30d":              {"Last 30 days", "Paid in EUR, by day", `href="/test/?currency=GBP&range=30d"`},
@@ -94,7 +96,7 @@ func TestHome_ChartsOfOneRangeAndCurrency(t *testing.T) {
 
 func TestHome_AnAlarmForARegistrationThatFails(t *testing.T) {
 	s := plainSender(t)
-	developer, viewer := s.as(checkout.RoleDeveloper), s.as(checkout.RoleViewer)
+	developer, viewer := s.as(merchant.RoleDeveloper), s.as(merchant.RoleViewer)
 	require.NotContains(t, viewer.get("/test/").text(), "has been failing since")
 	for n := range 3 {
 		s.attempt("run", n+1, 500, "")
@@ -124,7 +126,7 @@ func TestHome_AnAlarmForARegistrationThatFails(t *testing.T) {
 // Six registrations on one host fail. Each alarm names its own, and three are enough to see above the figures.
 func TestHome_AlarmsNameTheURLAndFoldBeyondThree(t *testing.T) {
 	d := newDesk(t)
-	viewer := d.as(checkout.RoleViewer)
+	viewer := d.as(merchant.RoleViewer)
 	for _, path := range []string{"orders", "stock", "mail", "ledger", "crm", "search"} {
 		e := webhook.Endpoint{Ref: checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixEndpoint)),
 			URL: "https://shop.example/" + path + "?token=canary", Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret()}
@@ -153,7 +155,7 @@ func TestChart_StacksBarsToScale(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC)
 	periods := []storage.Period{
-		{From: at, Sessions: map[checkout.Status]int{checkout.StatusCompleted: 3, checkout.StatusExpired: 1, checkout.StatusPending: 9}, Paid: map[checkout.Currency]checkout.Amount{checkout.USD: 1234}},
+		{From: at, Sessions: map[checkout.Status]int{checkout.StatusCompleted: 3, checkout.StatusExpired: 1, checkout.StatusPending: 9}, Paid: map[money.Currency]money.Amount{money.USD: 1234}},
 		{From: at.Add(time.Hour)},
 	}
 	c := sessionsChart("x", "Sessions", "15:04", periods)
@@ -161,11 +163,11 @@ func TestChart_StacksBarsToScale(t *testing.T) {
 	require.Equal(t, "14:00: 3 completed, 0 failed, 1 expired", c.Bars[0].Label)
 	require.Equal(t, []part{{"completed", "25.00", "75.00"}, {"expired", "0.00", "25.00"}}, c.Bars[0].Parts)
 	require.Empty(t, c.Bars[1].Parts)
-	paid := paidChart("x", "Paid", "15:04", checkout.USD, periods)
+	paid := paidChart("x", "Paid", "15:04", money.USD, periods)
 	require.Equal(t, "12.34 USD", paid.Total)
 	require.Equal(t, "20.00 USD", paid.Top)
 	require.Equal(t, []part{{"paid", "38.30", "61.70"}}, paid.Bars[0].Parts)
-	require.Empty(t, paidChart("x", "Paid", "15:04", checkout.EUR, periods).Total)
+	require.Empty(t, paidChart("x", "Paid", "15:04", money.EUR, periods).Total)
 	require.Empty(t, sessionsChart("x", "Sessions", "15:04", periods[1:]).Total)
 }
 
@@ -189,7 +191,7 @@ func TestPages_SayThatLiveModeIsSimulated(t *testing.T) {
 	t.Parallel()
 	const words = "Simulated live mode."
 	for _, simulated := range []bool{true, false} {
-		owner := newDeskAlone(t, func(c *Config) { c.Simulated = simulated }).as(checkout.RoleOwner)
+		owner := newDeskAlone(t, func(c *Config) { c.Simulated = simulated }).as(merchant.RoleOwner)
 		require.Equal(t, simulated, strings.Contains(owner.get("/live/").text(), words))
 		require.NotContains(t, owner.get("/test/").text(), words)
 	}
@@ -197,7 +199,7 @@ func TestPages_SayThatLiveModeIsSimulated(t *testing.T) {
 
 func TestRoot_LeadsToTheModeInWhichTheMerchantWorks(t *testing.T) {
 	d := newDesk(t)
-	owner := d.as(checkout.RoleOwner)
+	owner := d.as(merchant.RoleOwner)
 	require.Equal(t, "/test/", owner.get("/").to(), "no live address")
 	d.exec(`INSERT INTO payout_address SELECT merchant_id, 'live', currency, network, address FROM payout_address`)
 	require.Equal(t, "/live/", owner.get("/").to(), "set up for live mode")
@@ -211,7 +213,7 @@ func TestRoot_LeadsToTheModeInWhichTheMerchantWorks(t *testing.T) {
 func TestPages_LeadToTheDocumentation(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]bool{"": false, "https://api.example.com": true} {
-		viewer := newDeskAlone(t, func(c *Config) { c.APIURL = address }).as(checkout.RoleViewer)
+		viewer := newDeskAlone(t, func(c *Config) { c.APIURL = address }).as(merchant.RoleViewer)
 		for _, path := range []string{"/test/", "/test/webhooks", "/live/audit"} {
 			require.Equal(t, want, strings.Contains(viewer.get(path).body, `href="https://api.example.com/docs"`), path)
 			require.Equal(t, want, strings.Contains(viewer.get(path).body, "/docs\""), path)

@@ -10,6 +10,7 @@ import (
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // keysPage shows the API keys of one mode.
@@ -17,7 +18,7 @@ type keysPage struct {
 	Groups []keyGroup // group with the newest key first
 	Hidden bool       // the visitor may not see live keys
 	Secret string     // a new key's secret, shown once
-	New    checkout.APIKey
+	New    merchant.APIKey
 	Form   keyForm
 	Fault  string
 }
@@ -25,8 +26,8 @@ type keysPage struct {
 // keyGroup holds the keys with one label. A newer key replaces the older ones.
 type keyGroup struct {
 	Label   string
-	Valid   []checkout.APIKey // newest first
-	Revoked []checkout.APIKey // newest first
+	Valid   []merchant.APIKey // newest first
+	Revoked []merchant.APIKey // newest first
 	Step    rotationStep
 }
 
@@ -47,7 +48,7 @@ const quietTime = 15 * time.Minute
 type keyForm struct {
 	Label  string
 	Access string // full, read or some
-	Scopes checkout.Scopes
+	Scopes merchant.Scopes
 }
 
 // Has reports whether a scope is chosen.
@@ -56,14 +57,14 @@ func (f keyForm) Has(scope string) bool { return slices.Contains(f.Scopes, scope
 func (s *server) listKeys(v face.Visit) (face.Answer, error) {
 	q := v.URL.Query()
 	f := keyForm{Label: q.Get("label"), Access: q.Get("access"), Scopes: q["scope"]}
-	if !slices.Contains([]string{checkout.ScopeRead, accessSome}, f.Access) {
-		f.Access = checkout.ScopeFull
+	if !slices.Contains([]string{merchant.ScopeRead, accessSome}, f.Access) {
+		f.Access = merchant.ScopeFull
 	}
 	return s.keysPage(v, keysPage{Form: f})
 }
 
 // hidesKeys reports whether the visitor may not see the keys of the mode.
-func hidesKeys(v face.Visit) bool { return v.Mode.Live() && !v.May(checkout.RoleDeveloper) }
+func hidesKeys(v face.Visit) bool { return v.Mode.Live() && !v.May(merchant.RoleDeveloper) }
 
 // keysPage shows the keys and the result of the last action. It hides live keys from visitors who
 // may not manage them.
@@ -97,20 +98,20 @@ func (s *server) createKey(v face.Visit) (face.Answer, error) {
 			return face.OrNone(page), err
 		}
 	}
-	secret := checkout.NewAPIKey(k.Mode)
+	secret := merchant.NewAPIKey(k.Mode)
 	page := func(id string) string { return v.Path("/keys/" + id + "/secret") }
 	return face.Made(s.Store, v, k.ID, secret, page, func() error {
 		return action.CreateKey(v.Context(), &s.Store.Accounts, k, secret, v.By())
 	})
 }
 
-func readKeyForm(v face.Visit) (form keyForm, k checkout.APIKey, fault string) {
+func readKeyForm(v face.Visit) (form keyForm, k merchant.APIKey, fault string) {
 	form = keyForm{
 		Label:  strings.TrimSpace(v.PostFormValue("label")),
 		Access: v.PostFormValue("access"),
 		Scopes: v.PostForm["scope"],
 	}
-	k = checkout.APIKey{Ref: v.Owner().Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: form.Label}
+	k = merchant.APIKey{Ref: v.Owner().Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: form.Label}
 	if form.Label == "" {
 		return form, k, "Give the key a label, such as the server that will use it."
 	}
@@ -119,14 +120,14 @@ func readKeyForm(v face.Visit) (form keyForm, k checkout.APIKey, fault string) {
 	}
 
 	switch form.Access {
-	case checkout.ScopeFull, checkout.ScopeRead:
+	case merchant.ScopeFull, merchant.ScopeRead:
 		if len(form.Scopes) > 0 {
-			fault = "You chose “" + upperFirst(checkout.Scopes{form.Access}.Words()) +
+			fault = "You chose “" + upperFirst(merchant.Scopes{form.Access}.Words()) +
 				"” and individual scopes. “Only this” is now selected: check it, then create the key."
 			form.Access = accessSome // the choice that allows less
 			return form, k, fault
 		}
-		k.Scopes = checkout.Scopes{form.Access}
+		k.Scopes = merchant.Scopes{form.Access}
 		return form, k, ""
 	case accessSome:
 	default:
@@ -136,8 +137,8 @@ func readKeyForm(v face.Visit) (form keyForm, k checkout.APIKey, fault string) {
 	if len(form.Scopes) == 0 {
 		return form, k, "Choose at least one scope."
 	}
-	scopes, err := checkout.ParseScopes(strings.Join(form.Scopes, ","))
-	if err != nil || slices.Contains(scopes, checkout.ScopeFull) || slices.Contains(scopes, checkout.ScopeRead) {
+	scopes, err := merchant.ParseScopes(strings.Join(form.Scopes, ","))
+	if err != nil || slices.Contains(scopes, merchant.ScopeFull) || slices.Contains(scopes, merchant.ScopeRead) {
 		return form, k, "Choose what the key may do from the list."
 	}
 	k.Scopes = scopes
@@ -153,7 +154,7 @@ func (s *server) revokeKey(v face.Visit) (face.Answer, error) {
 }
 
 // groupKeys groups a mode's keys by label. keys are newest first, and stay so in a group.
-func groupKeys(keys []checkout.APIKey, mode checkout.Mode, now time.Time) []keyGroup {
+func groupKeys(keys []merchant.APIKey, mode checkout.Mode, now time.Time) []keyGroup {
 	var groups []keyGroup
 	at := map[string]int{}
 	for _, k := range keys {
@@ -182,10 +183,10 @@ func groupKeys(keys []checkout.APIKey, mode checkout.Mode, now time.Time) []keyG
 }
 
 // Newest returns the valid key that replaces the others.
-func (g keyGroup) Newest() checkout.APIKey { return g.Valid[0] }
+func (g keyGroup) Newest() merchant.APIKey { return g.Valid[0] }
 
 // Old returns the valid keys that Newest replaces.
-func (g keyGroup) Old() []checkout.APIKey { return g.Valid[1:] }
+func (g keyGroup) Old() []merchant.APIKey { return g.Valid[1:] }
 
 func (g keyGroup) step(now time.Time) rotationStep {
 	if len(g.Valid) < 2 {
@@ -203,13 +204,13 @@ func (g keyGroup) step(now time.Time) rotationStep {
 }
 
 // May returns what a key may do, in words.
-func (keysPage) May(k checkout.APIKey) string { return upperFirst(k.Scopes.Words()) }
+func (keysPage) May(k merchant.APIKey) string { return upperFirst(k.Scopes.Words()) }
 
 // Words is May for the middle of a sentence.
-func (keysPage) Words(k checkout.APIKey) string { return k.Scopes.Words() }
+func (keysPage) Words(k merchant.APIKey) string { return k.Scopes.Words() }
 
 // Unused describes a key with no recorded use. Last-used times are kept for at least a day.
-func (keysPage) Unused(k checkout.APIKey) string {
+func (keysPage) Unused(k merchant.APIKey) string {
 	if time.Since(k.CreatedAt) < 24*time.Hour {
 		return "not used yet"
 	}
@@ -219,16 +220,16 @@ func (keysPage) Unused(k checkout.APIKey) string {
 // Choices returns the scopes that a person can choose one by one.
 func (keysPage) Choices() []pair {
 	var all []pair
-	for _, scope := range checkout.AllScopes[2:] {
-		all = append(all, pair{scope, upperFirst(checkout.Scopes{scope}.Words())})
+	for _, scope := range merchant.AllScopes[2:] {
+		all = append(all, pair{scope, upperFirst(merchant.Scopes{scope}.Words())})
 	}
 	return all
 }
 
 // Replace returns the address of the form for a new key with the label and scopes of k.
-func (keysPage) Replace(v face.View, k checkout.APIKey) string {
+func (keysPage) Replace(v face.View, k merchant.APIKey) string {
 	q := url.Values{"label": {k.Label}, "access": {accessSome}}
-	if len(k.Scopes) == 1 && (k.Scopes[0] == checkout.ScopeFull || k.Scopes[0] == checkout.ScopeRead) {
+	if len(k.Scopes) == 1 && (k.Scopes[0] == merchant.ScopeFull || k.Scopes[0] == merchant.ScopeRead) {
 		q.Set("access", k.Scopes[0])
 	} else {
 		q["scope"] = k.Scopes
@@ -249,5 +250,5 @@ func (s *server) showKeySecret(v face.Visit) (face.Answer, error) {
 	if err != nil {
 		return face.Gone(err, v.Path("/keys"))
 	}
-	return s.keysPage(v, keysPage{Secret: secret, New: k, Form: keyForm{Access: checkout.ScopeFull}})
+	return s.keysPage(v, keysPage{Secret: secret, New: k, Form: keyForm{Access: merchant.ScopeFull}})
 }

@@ -9,15 +9,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 var shownKey = regexp.MustCompile(`sk_(?:test|live)_[0-9a-f]{64}`)
 
 // newKey makes a key behind the dashboard's back.
-func (d *desk) newKey(merchant string, mode checkout.Mode, label string) (id string) {
+func (d *desk) newKey(shop string, mode checkout.Mode, label string) (id string) {
 	d.t.Helper()
 	id = checkout.NewID(checkout.PrefixAPIKey)
-	require.NoError(d.t, d.store.CreateAPIKey(d.t.Context(), checkout.APIKey{Ref: checkout.Owner{MerchantID: merchant, Mode: mode}.Ref(id), Label: label}, checkout.NewAPIKey(mode)))
+	require.NoError(d.t, d.store.CreateAPIKey(d.t.Context(), merchant.APIKey{Ref: checkout.Owner{MerchantID: shop, Mode: mode}.Ref(id), Label: label}, merchant.NewAPIKey(mode)))
 	return id
 }
 
@@ -30,7 +31,7 @@ func (d *desk) use(id string, ago time.Duration) {
 
 func TestCreateKey_IsShownOnceAndWorks(t *testing.T) {
 	d := newDesk(t)
-	developer := d.as(checkout.RoleDeveloper)
+	developer := d.as(merchant.RoleDeveloper)
 	require.Contains(t, developer.get("/test/keys").text(), "There is no test key yet")
 	for _, tc := range []struct {
 		mode   string
@@ -54,7 +55,7 @@ func TestCreateKey_IsShownOnceAndWorks(t *testing.T) {
 		require.Contains(t, again.text(), "It was not used yet.")
 		require.Contains(t, again.text(), "…"+keys[0][len(keys[0])-4:])
 
-		hash, ok := checkout.HashAPIKey(keys[0])
+		hash, ok := merchant.HashAPIKey(keys[0])
 		require.True(t, ok)
 		require.Equal(t, tc.want, value[[]string](d, `SELECT scopes FROM api_key WHERE hash = $1 AND merchant_id = $2 AND mode = $3 AND label = $4`, hash, d.merchant, tc.mode, strings.TrimSpace(tc.fields[1])))
 		require.NotContains(t, developer.get("/"+tc.mode+"/audit").body, keys[0])
@@ -65,7 +66,7 @@ func TestCreateKey_IsShownOnceAndWorks(t *testing.T) {
 
 func TestCreateKey_RefusesWhatIsWrong(t *testing.T) {
 	d := newDesk(t)
-	developer := d.as(checkout.RoleDeveloper)
+	developer := d.as(merchant.RoleDeveloper)
 	for name, fields := range map[string][]string{
 		"no label":              {"label", " ", "access", "full"},
 		"a long label":          {"label", strings.Repeat("é", 101), "access", "full"},
@@ -93,7 +94,7 @@ func TestCreateKey_RefusesWhatIsWrong(t *testing.T) {
 
 func TestCreateKey_RefusesEverythingAndASingleScope(t *testing.T) {
 	d := newDesk(t)
-	developer := d.as(checkout.RoleDeveloper)
+	developer := d.as(merchant.RoleDeveloper)
 	for _, access := range []string{"full", "read"} {
 		got := developer.form("/test/keys", "/test/keys").send("label", "server", "access", access, "scope", "payouts:read")
 		require.Equal(t, 422, got.status, access)
@@ -108,7 +109,7 @@ func TestCreateKey_RefusesEverythingAndASingleScope(t *testing.T) {
 func TestRevokeKey_AndWhoMay(t *testing.T) {
 	d := newDesk(t)
 	id := d.newKey(d.merchant, checkout.ModeTest, "server")
-	viewer, developer := d.as(checkout.RoleViewer), d.as(checkout.RoleDeveloper)
+	viewer, developer := d.as(merchant.RoleViewer), d.as(merchant.RoleDeveloper)
 	path := "/test/keys/" + id + "/revoke"
 	require.Equal(t, 403, viewer.post(path).status)
 	require.Equal(t, 403, viewer.post("/test/keys", "label", "a", "access", "full").status)
@@ -131,10 +132,10 @@ func TestKeys_LiveOnesAreForDevelopers(t *testing.T) {
 	d := newDesk(t)
 	d.newKey(d.merchant, checkout.ModeLive, "secret label")
 	d.newKey(d.other, checkout.ModeLive, "foreign label")
-	got := d.as(checkout.RoleViewer).get("/live/keys").text()
+	got := d.as(merchant.RoleViewer).get("/live/keys").text()
 	require.Contains(t, got, "Live keys are shown to developers and owners.")
 	require.NotContains(t, got, "secret label")
-	for _, role := range []checkout.Role{checkout.RoleDeveloper, checkout.RoleOwner} {
+	for _, role := range []merchant.Role{merchant.RoleDeveloper, merchant.RoleOwner} {
 		got = d.as(role).get("/live/keys").text()
 		require.Contains(t, got, "secret label")
 		require.NotContains(t, got, "foreign label")
@@ -145,7 +146,7 @@ func TestKeys_LiveOnesAreForDevelopers(t *testing.T) {
 
 func TestKeys_TheRotationCanBeSeen(t *testing.T) {
 	d := newDesk(t)
-	developer := d.as(checkout.RoleDeveloper)
+	developer := d.as(merchant.RoleDeveloper)
 	now := func() string {
 		found := regexp.MustCompile(`(?s)<li class="now">(.*?)</li>`).FindStringSubmatch(developer.get("/test/keys").text())
 		if found == nil {
@@ -175,7 +176,7 @@ func TestKeys_TheRotationCanBeSeen(t *testing.T) {
 
 func TestKeys_EverythingIsText(t *testing.T) {
 	d := newDesk(t)
-	developer := d.as(checkout.RoleDeveloper)
+	developer := d.as(merchant.RoleDeveloper)
 	for _, payload := range payloads {
 		created := developer.follow(developer.post("/test/keys", "label", payload, "access", "full"))
 		require.Equal(t, 200, created.status)

@@ -17,7 +17,7 @@ import (
 
 	"example.com/checkout/api/passhash"
 	"example.com/checkout/storage/pgtemp"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // stopRefill keeps tokens from coming back, so that the number of refusals does not depend on the speed of the test.
@@ -47,7 +47,7 @@ func (d *desk) from(h http.Handler, address, path string, form url.Values, cooki
 func TestSignIn_GuessesOfOneIPv6NetworkCountTogether(t *testing.T) {
 	d := newDesk(t)
 	d.stopRefill()
-	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
+	d.newMember(d.merchant, "ann@shop.example", merchant.RoleOwner)
 	guess := url.Values{"email": {"ann@shop.example"}, "password": {"wrong"}}
 	refused := 0
 	for i := range 12 {
@@ -61,7 +61,7 @@ func TestSignIn_GuessesOfOneIPv6NetworkCountTogether(t *testing.T) {
 func TestSignIn_GuessesFromEverywhereAreSlowAndLockNobodyOut(t *testing.T) {
 	d := newDesk(t)
 	d.stopRefill()
-	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
+	d.newMember(d.merchant, "ann@shop.example", merchant.RoleOwner)
 	h := New(d.config)
 	right := url.Values{"email": {"ann@shop.example"}, "password": {password}}
 	first := d.from(h, "192.0.2.1:80", "/signin", right)
@@ -76,7 +76,7 @@ func TestSignIn_GuessesFromEverywhereAreSlowAndLockNobodyOut(t *testing.T) {
 	require.Equal(t, 70-59, refused, "of 70 guesses from as many addresses; the owner took a token before")
 	require.Equal(t, http.StatusTooManyRequests, d.from(h, "203.0.113.1:80", "/signin", right).Code, "a browser that nobody knows")
 	require.Equal(t, http.StatusSeeOther, d.from(h, "203.0.113.2:80", "/signin", right, first.Result().Cookies()...).Code, "the browser of the owner")
-	d.newMemberWith(d.other, "ann@shop.example", checkout.RoleOwner, "another one to know")
+	d.newMemberWith(d.other, "ann@shop.example", merchant.RoleOwner, "another one to know")
 	there := url.Values{"email": {"ann@shop.example"}, "password": {"another one to know"}, "merchant": {d.other}}
 	both := d.from(h, "203.0.113.5:80", "/signin", there, first.Result().Cookies()...)
 	require.Equal(t, http.StatusTooManyRequests, both.Code, "not known at that merchant: an address has one bucket")
@@ -89,7 +89,7 @@ func TestSignIn_GuessesFromEverywhereAreSlowAndLockNobodyOut(t *testing.T) {
 	for _, form := range []url.Values{right, there} {
 		require.Equal(t, http.StatusSeeOther, d.from(h, "203.0.113.6:80", "/signin", form, both.Result().Cookies()...).Code, "known at both")
 	}
-	d.newMember(d.merchant, "carl@shop.example", checkout.RoleOwner)
+	d.newMember(d.merchant, "carl@shop.example", merchant.RoleOwner)
 	carl := d.from(h, "203.0.113.7:80", "/signin", url.Values{"email": {"carl@shop.example"}, "password": {password}})
 	require.Equal(t, http.StatusSeeOther, carl.Code)
 	require.Equal(t, http.StatusTooManyRequests, d.from(h, "203.0.113.3:80", "/signin", right, carl.Result().Cookies()...).Code, "known at another account")
@@ -127,7 +127,7 @@ func TestSignIn_ManyAtOnceAreRefusedEarly(t *testing.T) {
 // person of the address gets a page and signs in.
 func TestLimits_SlowFormsKeepNobodyWaiting(t *testing.T) {
 	d := newDesk(t)
-	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
+	d.newMember(d.merchant, "ann@shop.example", merchant.RoleOwner)
 	h := New(d.config)
 	const address = "192.0.2.1:80"
 	var slow sync.WaitGroup
@@ -166,7 +166,7 @@ func TestLimits_SlowFormsKeepNobodyWaiting(t *testing.T) {
 // alone.
 func TestBrand_LogosTakeTheirTurns(t *testing.T) {
 	d := newDeskAlone(t)
-	owner := d.as(checkout.RoleOwner)
+	owner := d.as(merchant.RoleOwner)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var others sync.WaitGroup
@@ -199,7 +199,7 @@ func TestBrand_LogosTakeTheirTurns(t *testing.T) {
 func TestBrand_ASlowUploadKeepsNobodyWaiting(t *testing.T) {
 	t.Parallel()
 	slow, d := newDeskAlone(t), newDeskAlone(t)
-	sender := slow.as(checkout.RoleOwner)
+	sender := slow.as(merchant.RoleOwner)
 	r := sender.uploading(picture(t, 30, 10))
 	body := r.Body
 	half := io.LimitReader(body, r.ContentLength/2)
@@ -225,7 +225,7 @@ func TestBrand_ASlowUploadKeepsNobodyWaiting(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	owner := d.as(checkout.RoleOwner)
+	owner := d.as(merchant.RoleOwner)
 	answer, err := owner.http.Do(owner.uploading(picture(t, 30, 10)).WithContext(ctx))
 	require.NoError(t, err)
 	defer answer.Body.Close()
@@ -292,9 +292,9 @@ func TestLimits_FormsOfAnAddress(t *testing.T) {
 func TestDownloads_OnePersonHasFiveAtOnce(t *testing.T) {
 	d := newDesk(t)
 	s := newServer(d.config)
-	signedIn := func(email string) (checkout.Member, func() int) {
+	signedIn := func(email string) (merchant.Member, func() int) {
 		t.Helper()
-		member := d.newMember(d.merchant, email, checkout.RoleViewer)
+		member := d.newMember(d.merchant, email, merchant.RoleViewer)
 		cookies := d.from(s.router, "192.0.2.1:80", "/signin", url.Values{"email": {email}, "password": {password}}).Result().Cookies()
 		return member, func() int {
 			return d.from(s.router, "192.0.2.1:80", "/m/"+d.merchant+"/test/sessions.csv", nil, cookies...).Code

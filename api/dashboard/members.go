@@ -8,11 +8,12 @@ import (
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // membersPage lists the people who may sign in.
 type membersPage struct {
-	Members []checkout.Member
+	Members []merchant.Member
 	Mail    bool // mails are sent; without them an operator invites people
 	Fault   string
 	Email   string // as typed
@@ -40,27 +41,27 @@ func (s *server) inviteMember(v face.Visit) (face.Answer, error) {
 	if !s.Mail {
 		return face.Answer{}, checkout.ErrNotFound
 	}
-	email, role := strings.TrimSpace(v.PostFormValue("email")), checkout.Role(v.PostFormValue("role"))
+	email, role := strings.TrimSpace(v.PostFormValue("email")), merchant.Role(v.PostFormValue("role"))
 	if !checkout.ValidEmail(email) {
 		return s.membersPage(v, membersPage{Fault: "This is not an e-mail address.", Email: email})
 	}
 	if !role.Valid() {
 		return s.membersPage(v, membersPage{Fault: "Choose a role.", Email: email})
 	}
-	page, err := s.unconfirmedRole(v, role.May(checkout.RoleDeveloper), email+" will be invited as "+roleWords[role]+".")
+	page, err := s.unconfirmedRole(v, role.May(merchant.RoleDeveloper), email+" will be invited as "+roleWords[role]+".")
 	if page != nil || err != nil {
 		return face.OrNone(page), err
 	}
-	m := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: v.MerchantID(), Email: email, Role: role}
+	m := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: v.MerchantID(), Email: email, Role: role}
 	got, err := sent(s, v, m.ID, func() error {
 		return s.Store.InviteMember(v.Context(), m, v.AuditBoth("member.invited", m.ID, email+" as "+string(role)))
 	})
-	if errors.Is(err, checkout.ErrEmailInUse) {
+	if errors.Is(err, merchant.ErrEmailInUse) {
 		return s.membersPage(v, membersPage{Fault: "This address is already in the list.", Email: email})
 	}
-	if errors.Is(err, checkout.ErrTooManyInvitations) {
+	if errors.Is(err, merchant.ErrTooManyInvitations) {
 		return s.membersPage(v, membersPage{Email: email, Fault: fmt.Sprintf(
-			"%d people have not accepted their invitation. Remove one of them first.", checkout.MaxOpenInvitations)})
+			"%d people have not accepted their invitation. Remove one of them first.", merchant.MaxOpenInvitations)})
 	}
 	return got, err
 }
@@ -73,8 +74,8 @@ func sent(s *server, v face.Visit, memberID string, invite func() error) (face.A
 }
 
 // roleWords say what a person is.
-var roleWords = map[checkout.Role]string{
-	checkout.RoleOwner: "an owner", checkout.RoleDeveloper: "a developer", checkout.RoleViewer: "a viewer",
+var roleWords = map[merchant.Role]string{
+	merchant.RoleOwner: "an owner", merchant.RoleDeveloper: "a developer", merchant.RoleViewer: "a viewer",
 }
 
 // unconfirmedRole asks for the password before a person becomes an owner or a developer, or an owner stops being one:
@@ -101,7 +102,7 @@ func (s *server) renewInvitation(v face.Visit) (face.Answer, error) {
 	if err != nil {
 		return face.Answer{}, err
 	}
-	page, err := s.unconfirmedRole(v, m.Role.May(checkout.RoleDeveloper),
+	page, err := s.unconfirmedRole(v, m.Role.May(merchant.RoleDeveloper),
 		"Another link lets "+m.Email+" sign in as "+roleWords[m.Role]+".")
 	if page != nil || err != nil {
 		return face.OrNone(page), err
@@ -119,7 +120,7 @@ var (
 
 // changeRole serves POST …/members/{id}/role.
 func (s *server) changeRole(v face.Visit) (face.Answer, error) {
-	role := checkout.Role(v.PostFormValue("role"))
+	role := merchant.Role(v.PostFormValue("role"))
 	if !role.Valid() {
 		return s.membersPage(v, membersPage{Fault: "Choose a role."})
 	}
@@ -130,7 +131,7 @@ func (s *server) changeRole(v face.Visit) (face.Answer, error) {
 	if m.Role == role {
 		return face.GoTo(v.Path("/members"), face.NothingChanged)
 	}
-	page, err := s.unconfirmedRole(v, m.Role == checkout.RoleOwner || role.May(checkout.RoleDeveloper),
+	page, err := s.unconfirmedRole(v, m.Role == merchant.RoleOwner || role.May(merchant.RoleDeveloper),
 		fmt.Sprintf("%s, now %s, becomes %s.", m.Email, m.Role, role))
 	if page != nil || err != nil {
 		return face.OrNone(page), err
@@ -147,7 +148,7 @@ func (s *server) removeMember(v face.Visit) (face.Answer, error) {
 		return face.Answer{}, err
 	}
 	page, err := s.unconfirmedRole(
-		v, m.Role == checkout.RoleOwner, m.Email+", an owner, will no longer be able to sign in.",
+		v, m.Role == merchant.RoleOwner, m.Email+", an owner, will no longer be able to sign in.",
 	)
 	if page != nil || err != nil {
 		return face.OrNone(page), err
@@ -160,7 +161,7 @@ func (s *server) removeMember(v face.Visit) (face.Answer, error) {
 }
 
 func (s *server) memberChanged(v face.Visit, err error, notice string) (face.Answer, error) {
-	if errors.Is(err, checkout.ErrLastOwner) {
+	if errors.Is(err, merchant.ErrLastOwner) {
 		return s.membersPage(v, membersPage{Fault: "At least one owner must remain."})
 	}
 	return face.Done(err, v.Path("/members"), notice)

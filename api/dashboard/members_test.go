@@ -12,13 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // TestInvitation_MakesAMember checks that the link is in the mail only. An owner who saw it could accept it herself, and
 // so have mails sent to a stranger and stand between the stranger and the stranger's own merchant.
 func TestInvitation_MakesAMember(t *testing.T) {
 	d := newDesk(t)
-	owner := d.as(checkout.RoleOwner)
+	owner := d.as(merchant.RoleOwner)
 	form := owner.form("/test/members", "/test/members")
 	sent := form.send("email", "bob@shop.example", "role", "developer", "password", password)
 	require.Equal(t, "/test/members invitation_sent", sent.to())
@@ -42,7 +43,7 @@ func TestInvitation_MakesAMember(t *testing.T) {
 
 func TestInvitation_RunsOutAndCanBeRenewed(t *testing.T) {
 	d := newDesk(t)
-	owner := d.as(checkout.RoleOwner)
+	owner := d.as(merchant.RoleOwner)
 	owner.post("/live/members", "email", "bob@shop.example", "role", "viewer")
 	first := d.mailed("bob@shop.example")
 	d.exec(`UPDATE member SET invitation_expires_at = now() - interval '1 second' WHERE email = 'bob@shop.example'`)
@@ -55,9 +56,9 @@ func TestInvitation_RunsOutAndCanBeRenewed(t *testing.T) {
 
 func TestInvitation_OpenOnesAreBounded(t *testing.T) {
 	d := newDesk(t)
-	owner := d.as(checkout.RoleOwner)
+	owner := d.as(merchant.RoleOwner)
 	d.exec(`INSERT INTO member (id, merchant_id, email, role) SELECT 'usr_' || n, $1, n || '@shop.example', 'viewer'
-		FROM generate_series(1, $2::integer) n`, d.merchant, checkout.MaxOpenInvitations)
+		FROM generate_series(1, $2::integer) n`, d.merchant, merchant.MaxOpenInvitations)
 	refused := owner.post("/test/members", "email", "bob@shop.example", "role", "viewer")
 	require.Equal(t, 422, refused.status)
 	require.Contains(t, refused.text(), "100 people have not accepted their invitation. Remove one of them first.")
@@ -69,8 +70,8 @@ func TestInvitation_OpenOnesAreBounded(t *testing.T) {
 // TestInvitation_NeedsAMailServerOrTheOperator: without a mail server only the operator can say who reads a mailbox.
 func TestInvitation_NeedsAMailServerOrTheOperator(t *testing.T) {
 	d := newDesk(t, withoutMail)
-	owner := d.as(checkout.RoleOwner)
-	invited := checkout.Member{ID: checkout.NewID("usr"), MerchantID: d.merchant, Email: "bob@shop.example", Role: checkout.RoleViewer}
+	owner := d.as(merchant.RoleOwner)
+	invited := merchant.Member{ID: checkout.NewID("usr"), MerchantID: d.merchant, Email: "bob@shop.example", Role: merchant.RoleViewer}
 	_, err := d.store.Invite(t.Context(), invited, "operator")
 	require.NoError(t, err)
 	require.Contains(t, owner.get("/test/members").text(), "Its operator invites people")
@@ -82,8 +83,8 @@ func TestInvitation_NeedsAMailServerOrTheOperator(t *testing.T) {
 
 func TestInvitation_RefusesWhatIsWrong(t *testing.T) {
 	d := newDesk(t)
-	owner := d.as(checkout.RoleOwner)
-	d.newMember(d.merchant, "taken@other.example", checkout.RoleViewer)
+	owner := d.as(merchant.RoleOwner)
+	d.newMember(d.merchant, "taken@other.example", merchant.RoleViewer)
 	for email, role := range map[string]string{
 		"": "viewer", "x": "viewer", "bob@localhost": "viewer", "a@b.example, c@d.example": "viewer", "Bob <bob@shop.example>": "viewer",
 		"bob@shop.example": "admin", "eve@shop.example": "", "TAKEN@other.example": "viewer", "<script>alert(1)</script>@x.example": "viewer",
@@ -96,10 +97,10 @@ func TestInvitation_RefusesWhatIsWrong(t *testing.T) {
 
 func TestMembers_SomebodyStaysOwner(t *testing.T) {
 	d := newDesk(t)
-	first, b := d.person("first@shop.example", checkout.RoleOwner)
+	first, b := d.person("first@shop.example", merchant.RoleOwner)
 	require.Contains(t, b.post("/test/members/"+first.ID+"/remove", "password", password).text(), "one owner must remain")
 	require.Contains(t, b.post("/test/members/"+first.ID+"/role", "role", "viewer", "password", password).text(), "one owner must remain")
-	second := d.newMember(d.merchant, "second@shop.example", checkout.RoleOwner)
+	second := d.newMember(d.merchant, "second@shop.example", merchant.RoleOwner)
 	require.Equal(t, 303, b.post("/test/members/"+second.ID+"/role", "role", "viewer", "password", password).status)
 	require.Equal(t, 303, b.post("/test/members/"+second.ID+"/role", "role", "owner", "password", password).status)
 	require.Equal(t, 303, b.post("/test/members/"+first.ID+"/role", "role", "developer", "password", password).status)
@@ -108,18 +109,18 @@ func TestMembers_SomebodyStaysOwner(t *testing.T) {
 
 func TestMembers_RemovedIsSignedOutAtOnce(t *testing.T) {
 	d := newDesk(t)
-	owner := d.as(checkout.RoleOwner)
-	bob, b := d.person("bob@shop.example", checkout.RoleDeveloper)
+	owner := d.as(merchant.RoleOwner)
+	bob, b := d.person("bob@shop.example", merchant.RoleDeveloper)
 	require.Equal(t, 200, b.get("/test/").status)
 	require.Equal(t, 303, owner.post("/test/members/"+bob.ID+"/remove").status)
 	require.Equal(t, 303, b.get("/test/").status)
 	require.False(t, strings.Contains(owner.get("/test/members").body, "bob@shop.example"))
-	d.newMember(d.merchant, "bob@shop.example", checkout.RoleViewer) // the address is free again
+	d.newMember(d.merchant, "bob@shop.example", merchant.RoleViewer) // the address is free again
 }
 
 func TestAudit_ShowsTheModeAndPages(t *testing.T) {
 	d := newDesk(t)
-	b := d.as(checkout.RoleViewer)
+	b := d.as(merchant.RoleViewer)
 	for i := range 60 {
 		mode := []checkout.Mode{checkout.ModeTest, checkout.ModeLive}[i%2]
 		d.exec(`INSERT INTO audit_entry (id, merchant_id, mode, actor, action, subject, detail) VALUES ($1, $2, $3, 'ann', 'x.y', 'sub', $4)`,
@@ -146,7 +147,7 @@ func TestAudit_ShowsTheModeAndPages(t *testing.T) {
 // password, nor an address into its form.
 func TestConfirm_AThiefOfTheCookieWritesNoPage(t *testing.T) {
 	d := newDesk(t)
-	owner := d.as(checkout.RoleOwner)
+	owner := d.as(merchant.RoleOwner)
 	at, err := url.Parse(owner.address("/live/settings"))
 	require.NoError(t, err)
 	text := `{"Text":"Please confirm your account.","Path":"` + at.Path + `/payout","Fields":{"address_ETH":["0xthief"]}}`

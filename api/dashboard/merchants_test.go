@@ -13,13 +13,14 @@ import (
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // people returns a browser in which ann is signed in to both merchants of the desk.
 func (d *desk) people() *browser {
 	d.t.Helper()
-	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
-	d.newMember(d.other, "Ann@shop.example", checkout.RoleViewer)
+	d.newMember(d.merchant, "ann@shop.example", merchant.RoleOwner)
+	d.newMember(d.other, "Ann@shop.example", merchant.RoleViewer)
 	b := d.browser()
 	require.Equal(d.t, "/", b.signIn("ann@shop.example", password).to())
 	require.Equal(d.t, "/", b.signInTo(d.other, "ann@shop.example").to())
@@ -77,7 +78,7 @@ func TestMerchants_TabsHaveTheirs(t *testing.T) {
 // TestMerchants_EveryLinkNamesTheMerchant: a link or a form without it would lead to the merchant of another tab.
 func TestMerchants_EveryLinkNamesTheMerchant(t *testing.T) {
 	d := newDesk(t)
-	b := d.as(checkout.RoleOwner)
+	b := d.as(merchant.RoleOwner)
 	bare := regexp.MustCompile(`(?:href|action|hx-get)="/(?:test|live|account)[^"]*"`)
 	for _, r := range routesOf(t, "GET") {
 		b.at = "/m/" + d.merchant
@@ -131,9 +132,9 @@ var unlimited = storage.Rate{PerSecond: 1e6, Burst: 1e6}
 // address, and by a form or a stolen cookie besides. The answer is that to an unknown merchant, and nothing happens.
 func TestIsolation_AStrangersMerchantIsNotFound(t *testing.T) {
 	d := newDesk(t, func(c *Config) { c.Limits = limit.Rates{Requests: unlimited, Forms: unlimited} })
-	d.newMember(d.other, "bob@shop.example", checkout.RoleOwner)
-	people := map[checkout.Role]*browser{}
-	for _, role := range checkout.Roles {
+	d.newMember(d.other, "bob@shop.example", merchant.RoleOwner)
+	people := map[merchant.Role]*browser{}
+	for _, role := range merchant.Roles {
 		people[role] = d.as(role)
 	}
 	before := d.everything()
@@ -164,13 +165,13 @@ func TestIsolation_IDsOfOtherMerchantsAndModes(t *testing.T) {
 	live := newSender(d, d.merchant, checkout.ModeLive, "https://live.example/", "", `{}`)
 	things := map[string][]string{
 		"/test/webhooks": {theirs.endpoint.ID, live.endpoint.ID}, "/test/deliveries": {theirs.ref.ID, live.ref.ID},
-		"/test/replays": {theirs.replay.ID, live.replay.ID}, "/test/members": {d.newMember(d.other, "eve@other.example", checkout.RoleOwner).ID},
+		"/test/replays": {theirs.replay.ID, live.replay.ID}, "/test/members": {d.newMember(d.other, "eve@other.example", merchant.RoleOwner).ID},
 		"/test/keys": {d.newKey(d.other, checkout.ModeTest, "foreign label"), d.newKey(d.merchant, checkout.ModeLive, "x"), "key_x"},
 		"/test/sessions": {
 			d.newSession(d.other, checkout.ModeTest).ID, d.newSession(d.merchant, checkout.ModeLive).ID, "cs_x", checkout.NewID(checkout.PrefixPayout),
 		},
 	}
-	owner := d.as(checkout.RoleOwner)
+	owner := d.as(merchant.RoleOwner)
 	form := url.Values{"url": {"https://shop.example/"}, "events": {"payout.sent"}, "since": {"2020-01-01T00:00"}, "status": {"failed"}, "rate": {"1"}, "role": {"viewer"}}
 	d.exec(`UPDATE member_session SET seen_at = clock_timestamp() + interval '1 hour'`) // a use writes it once a minute
 	before, checked := d.everything(), 0
@@ -206,8 +207,8 @@ func TestIsolation_IDsOfOtherMerchantsAndModes(t *testing.T) {
 // TestIsolation_SignInAsksForTheMerchantOfAnAddress whose person is signed in elsewhere, and comes back to the page.
 func TestIsolation_SignInAsksForTheMerchantOfAnAddress(t *testing.T) {
 	d := newDesk(t)
-	d.newMember(d.merchant, ceo, checkout.RoleOwner)
-	d.newMemberWith(d.other, ceo, checkout.RoleViewer, other)
+	d.newMember(d.merchant, ceo, merchant.RoleOwner)
+	d.newMemberWith(d.other, ceo, merchant.RoleViewer, other)
 	b := d.browser()
 	b.signIn(ceo, password)
 	page := "/m/" + d.other + "/live/payouts"
@@ -229,8 +230,8 @@ func TestIsolation_SignInAsksForTheMerchantOfAnAddress(t *testing.T) {
 // TestIsolation_AProofIsOfOneMerchant: a confirmation that was asked for at one merchant confirms nothing at another.
 func TestIsolation_AProofIsOfOneMerchant(t *testing.T) {
 	d := newDesk(t)
-	d.newMember(d.merchant, ceo, checkout.RoleOwner)
-	d.newMemberWith(d.other, ceo, checkout.RoleOwner, other)
+	d.newMember(d.merchant, ceo, merchant.RoleOwner)
+	d.newMemberWith(d.other, ceo, merchant.RoleOwner, other)
 	b := d.browser()
 	b.signIn(ceo, password)
 	require.Equal(t, 303, b.form("/signin?other=1", "/signin").send("email", ceo, "password", other, "merchant", d.other).status)
@@ -249,7 +250,7 @@ func TestIsolation_AProofIsOfOneMerchant(t *testing.T) {
 func TestMerchants_AForgottenPasswordEndsTheOthersOfTheBrowser(t *testing.T) {
 	d := newDesk(t)
 	b := d.people()
-	token, hash := checkout.NewToken()
+	token, hash := merchant.NewToken()
 	require.NoError(t, d.store.KeepReset(t.Context(), value[string](d, `SELECT id FROM member WHERE role = 'viewer'`), hash))
 	require.Equal(t, "/signin?reset=1", b.form("/password/reset", "/password/reset").
 		send("code", token, "password", "another one to know", "password_again", "another one to know").to())
@@ -259,7 +260,7 @@ func TestMerchants_AForgottenPasswordEndsTheOthersOfTheBrowser(t *testing.T) {
 func TestMerchants_AnotherPersonInTheBrowserGetsNone(t *testing.T) {
 	d := newDesk(t)
 	b := d.people()
-	d.newMember(d.merchant, "bob@shop.example", checkout.RoleViewer)
+	d.newMember(d.merchant, "bob@shop.example", merchant.RoleViewer)
 	require.Equal(t, "/", b.signIn("bob@shop.example", password).to())
 	require.Equal(t, []string{"Shop"}, b.merchants())
 	require.Equal(t, 1, d.signedIn(), "ann is signed out")
@@ -267,9 +268,9 @@ func TestMerchants_AnotherPersonInTheBrowserGetsNone(t *testing.T) {
 
 func TestMerchants_ATokenOfAnotherPersonOpensNothing(t *testing.T) {
 	d := newDesk(t)
-	d.newMember(d.other, "bob@shop.example", checkout.RoleViewer)
+	d.newMember(d.other, "bob@shop.example", merchant.RoleViewer)
 	_, stranger, _ := strings.Cut(cookieOf(d.browser().signIn("bob@shop.example", password)), "=")
-	b := d.as(checkout.RoleOwner)
+	b := d.as(merchant.RoleOwner)
 	at, err := url.Parse(b.base)
 	require.NoError(t, err)
 	for _, planted := range []string{stranger, "x." + stranger, strings.Repeat(stranger+".", 200)} {
@@ -324,8 +325,8 @@ func TestMerchants_RemovedOrIdleIsNotOffered(t *testing.T) {
 
 func TestMerchants_AnInvitationIsAddedToTheOthers(t *testing.T) {
 	d := newDesk(t)
-	_, b := d.person("ann@shop.example", checkout.RoleOwner)
-	m := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: d.other, Email: "ann@shop.example", Role: checkout.RoleViewer}
+	_, b := d.person("ann@shop.example", merchant.RoleOwner)
+	m := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: d.other, Email: "ann@shop.example", Role: merchant.RoleViewer}
 	token, err := d.store.Invite(t.Context(), m, "test")
 	require.NoError(t, err)
 	require.Equal(t, "/", b.post("/invitation/"+token, "password", "another long one", "password_again", "another long one").to())

@@ -6,6 +6,7 @@ import (
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // sessionMoney is how the money of a session moved, for its page.
@@ -74,8 +75,8 @@ func explorer(chain, txHash string) string {
 }
 
 // Native returns the currency in which the transfer's chain takes its fees.
-func (sessionMoney) Native(t storage.PayoutTransfer) checkout.PayoutCurrency {
-	return checkout.NetworkCurrency(t.Network)
+func (sessionMoney) Native(t storage.PayoutTransfer) money.PayoutCurrency {
+	return money.NetworkCurrency(t.Network)
 }
 
 // holdTexts say why a payout waits. Each continues a sentence that ends with the time of the next try.

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // TestOwners_AreMadeAndUnmadeWithThePassword checks that a change of owners needs the password. A
@@ -13,10 +14,10 @@ import (
 // addresses through a new owner.
 func TestOwners_AreMadeAndUnmadeWithThePassword(t *testing.T) {
 	d := newDesk(t)
-	owner := d.as(checkout.RoleOwner)
-	second := d.newMember(d.merchant, "second@shop.example", checkout.RoleOwner)
-	viewer := d.newMember(d.merchant, "viewer@shop.example", checkout.RoleViewer)
-	_, err := d.store.Invite(t.Context(), checkout.Member{ID: checkout.NewID("usr"), MerchantID: d.merchant, Email: "third@shop.example", Role: checkout.RoleOwner}, "operator")
+	owner := d.as(merchant.RoleOwner)
+	second := d.newMember(d.merchant, "second@shop.example", merchant.RoleOwner)
+	viewer := d.newMember(d.merchant, "viewer@shop.example", merchant.RoleViewer)
+	_, err := d.store.Invite(t.Context(), merchant.Member{ID: checkout.NewID("usr"), MerchantID: d.merchant, Email: "third@shop.example", Role: merchant.RoleOwner}, "operator")
 	require.NoError(t, err)
 	third := value[string](d, `SELECT id FROM member WHERE email = 'third@shop.example'`)
 	people := func() string {
@@ -59,9 +60,9 @@ func TestOwners_AreMadeAndUnmadeWithThePassword(t *testing.T) {
 
 func TestInvitation_OfAnAddressTellsNothingOfOtherMerchants(t *testing.T) {
 	d := newDesk(t)
-	owner := d.as(checkout.RoleOwner)
-	d.newMember(d.other, "ceo@victim.example", checkout.RoleOwner)
-	_, err := d.store.Invite(t.Context(), checkout.Member{ID: checkout.NewID("usr"), MerchantID: d.other, Email: "squatted@victim.example", Role: checkout.RoleViewer}, "test")
+	owner := d.as(merchant.RoleOwner)
+	d.newMember(d.other, "ceo@victim.example", merchant.RoleOwner)
+	_, err := d.store.Invite(t.Context(), merchant.Member{ID: checkout.NewID("usr"), MerchantID: d.other, Email: "squatted@victim.example", Role: merchant.RoleViewer}, "test")
 	require.NoError(t, err)
 	const other = "another one to know"
 	for _, email := range []string{"ceo@victim.example", "squatted@victim.example", "nobody@victim.example"} {
@@ -80,7 +81,7 @@ func TestInvitation_OfAnAddressTellsNothingOfOtherMerchants(t *testing.T) {
 
 func TestInvitation_ThatHasRunOutBlocksNobody(t *testing.T) {
 	d := newDesk(t)
-	owner := d.as(checkout.RoleOwner)
+	owner := d.as(merchant.RoleOwner)
 	require.Equal(t, 303, owner.post("/test/members", "email", "bob@shop.example", "role", "viewer").status)
 	require.Equal(t, 422, owner.post("/test/members", "email", "BOB@shop.example", "role", "viewer").status, "he is invited")
 	d.exec(`UPDATE member SET invitation_expires_at = now() - interval '1 second' WHERE email = 'bob@shop.example'`)

@@ -9,6 +9,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 type payoutsPage struct {
@@ -37,10 +38,10 @@ type payoutSums struct {
 func (s *server) payouts(v face.Visit) (l selection[checkout.Payout], filter storage.PayoutFilter) {
 	l.form = readForm(v.URL.Query(), "status", "currency")
 	filter = storage.PayoutFilter{
-		Status: checkout.PayoutStatus(l.form.Get("status")), Currency: checkout.PayoutCurrency(l.form.Get("currency")),
+		Status: checkout.PayoutStatus(l.form.Get("status")), Currency: money.PayoutCurrency(l.form.Get("currency")),
 	}
 	l.fault = cmp.Or(unknown("status", filter.Status, checkout.PayoutStatuses),
-		unknown("payout currency", filter.Currency, checkout.PayoutCurrencies), l.form.days(&l.page))
+		unknown("payout currency", filter.Currency, money.PayoutCurrencies), l.form.days(&l.page))
 	l.read = func(p pg.Page) ([]checkout.Payout, error) { return s.Store.Payouts(v.Context(), v.Owner(), filter, p) }
 	return l, filter
 }
@@ -80,7 +81,7 @@ func (s *server) payoutRows(v face.Visit, payouts []checkout.Payout) ([]payoutRo
 			hashed = append(hashed, p.ID)
 		}
 	}
-	chains, present := map[string]string{}, map[checkout.PayoutCurrency]string{}
+	chains, present := map[string]string{}, map[money.PayoutCurrency]string{}
 	var err error
 	if len(hashed) > 0 && v.Mode.Live() {
 		if chains, err = s.Store.PayoutChains(v.Context(), v.Owner(), hashed); err != nil {

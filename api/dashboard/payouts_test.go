@@ -9,10 +9,13 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // endedPayout creates a paid session and ends its payout. A failure of "" sends amount.
-func (d *desk) endedPayout(merchant string, mode checkout.Mode, amount checkout.Crypto, failure checkout.PayoutFailure) checkout.Ref {
+func (d *desk) endedPayout(merchant string, mode checkout.Mode, amount money.Crypto, failure checkout.PayoutFailure) checkout.Ref {
 	d.t.Helper()
 	s := d.newSession(merchant, mode, func(s *checkout.Session) { s.Metadata = []byte(`{}`) })
 	_, settled := d.pay(s, "")
@@ -20,7 +23,7 @@ func (d *desk) endedPayout(merchant string, mode checkout.Mode, amount checkout.
 	if failure == "" {
 		d.exec(`UPDATE payout SET currency = $2 WHERE id = $1`, ref.ID, amount.Currency())
 		_, _, err := d.store.RecordSandboxTransfer(d.t.Context(), checkout.Payout{Ref: ref, Generation: 1},
-			checkout.SandboxTransfer{Signed: []byte("x"), TxHash: "0x" + ref.ID, Amount: amount, Fee: amount})
+			treasury.SandboxTransfer{Signed: []byte("x"), TxHash: "0x" + ref.ID, Amount: amount, Fee: amount})
 		require.NoError(d.t, err)
 	}
 	_, err := d.store.FinishPayout(d.t.Context(), ref, 1, failure)
@@ -39,14 +42,14 @@ func listedPayouts(p page) (ids []string) {
 
 func TestPayouts_FiltersAndSums(t *testing.T) {
 	d := newDesk(t)
-	viewer := d.as(checkout.RoleViewer)
+	viewer := d.as(merchant.RoleViewer)
 	require.Contains(t, viewer.get("/test/payouts").text(), "No payouts yet")
 	const test = checkout.ModeTest
-	first := d.endedPayout(d.merchant, test, checkout.MustCrypto("0.100000000000000001", checkout.ETH), "")
-	second := d.endedPayout(d.merchant, test, checkout.MustCrypto("0.200000000000000002", checkout.ETH), "")
-	failed := d.endedPayout(d.merchant, test, checkout.Crypto{}, checkout.PayoutInvalidAddress)
-	d.endedPayout(d.other, test, checkout.MustCrypto("7", checkout.USDC), "")
-	d.endedPayout(d.merchant, checkout.ModeLive, checkout.MustCrypto("8", checkout.USDC), checkout.PayoutNetworkError)
+	first := d.endedPayout(d.merchant, test, money.MustCrypto("0.100000000000000001", money.ETH), "")
+	second := d.endedPayout(d.merchant, test, money.MustCrypto("0.200000000000000002", money.ETH), "")
+	failed := d.endedPayout(d.merchant, test, money.Crypto{}, checkout.PayoutInvalidAddress)
+	d.endedPayout(d.other, test, money.MustCrypto("7", money.USDC), "")
+	d.endedPayout(d.merchant, checkout.ModeLive, money.MustCrypto("8", money.USDC), checkout.PayoutNetworkError)
 
 	today := func(days int) string { return time.Now().UTC().AddDate(0, 0, days).Format(time.DateOnly) }
 	for query, want := range map[string][]string{
@@ -76,8 +79,8 @@ func TestPayouts_FiltersAndSums(t *testing.T) {
 
 func TestPayouts_AFailedOneIsMendedAndSentAgain(t *testing.T) {
 	d := newDesk(t)
-	ref := d.endedPayout(d.merchant, checkout.ModeTest, checkout.Crypto{}, checkout.PayoutInvalidAddress)
-	owner, developer := d.as(checkout.RoleOwner), d.as(checkout.RoleDeveloper)
+	ref := d.endedPayout(d.merchant, checkout.ModeTest, money.Crypto{}, checkout.PayoutInvalidAddress)
+	owner, developer := d.as(merchant.RoleOwner), d.as(merchant.RoleDeveloper)
 	shown := owner.get("/test/payouts").text()
 	require.Contains(t, shown, "still the one that was refused: <code>sandbox:shop</code>")
 	require.NotContains(t, developer.get("/test/payouts").text(), "Send again")
@@ -105,14 +108,14 @@ func TestPayouts_LinkToTheExplorerAndSayWhyTheyWait(t *testing.T) {
 	require.NoError(t, err)
 	_, err = d.store.HoldPayout(t.Context(), p, checkout.HoldFloat, time.Hour)
 	require.NoError(t, err)
-	viewer := d.as(checkout.RoleViewer)
+	viewer := d.as(merchant.RoleViewer)
 	require.Contains(t, viewer.get("/live/payouts").text(), "The payout account is short of this currency")
 	transfer := d.signed(payout)
 	_, err = d.store.FinishPayout(t.Context(), payout, 1, "")
 	require.NoError(t, err)
-	_, _, err = d.store.EndTransfer(t.Context(), transfer, checkout.TransferSnapshot{
-		State: checkout.TransferStateConfirmed, TxHash: "0xsecond", Height: 21_000_005, BlockHash: "0xblock", Cost: checkout.MustCrypto("0.000345", checkout.ETH),
-	}, checkout.AccountSnapshot{Height: 21_000_071})
+	_, _, err = d.store.EndTransfer(t.Context(), transfer, treasury.TransferSnapshot{
+		State: treasury.TransferStateConfirmed, TxHash: "0xsecond", Height: 21_000_005, BlockHash: "0xblock", Cost: money.MustCrypto("0.000345", money.ETH),
+	}, treasury.AccountSnapshot{Height: 21_000_071})
 	require.NoError(t, err)
 	require.Contains(t, viewer.get("/live/payouts").text(), `href="https://etherscan.io/tx/0xsecond"`)
 	require.NotContains(t, viewer.get("/live/payouts").text(), "too little")

@@ -10,6 +10,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // requestsPage is a page of the log of API requests.
@@ -17,14 +18,14 @@ type requestsPage struct {
 	Form     listForm
 	Requests []requestRow // newest first
 	Hidden   bool         // the visitor may not see live keys
-	Keys     []checkout.APIKey
+	Keys     []merchant.APIKey
 	turning
 	Fault string // fault of the form, "" for none
 }
 
 type requestRow struct {
-	checkout.APIRequest
-	Key checkout.APIKey // without a label when it is gone
+	merchant.APIRequest
+	Key merchant.APIKey // without a label when it is gone
 }
 
 // requestClasses are the choices of the status, and the first digit of each.
@@ -56,7 +57,7 @@ func (s *server) listRequests(v face.Visit) (face.Answer, error) {
 		Class: requestClasses[p.Form.Get("status")], Method: p.Form.Get("method"), Route: p.Form.Get("route"),
 		KeyID: p.Form.Get("key"), RequestID: p.Form.Get("id"),
 	}
-	read := func(p pg.Page) ([]checkout.APIRequest, error) {
+	read := func(p pg.Page) ([]merchant.APIRequest, error) {
 		return s.Store.Requests(v.Context(), v.Owner(), filter, p)
 	}
 	shown, others, err := pageOf(v, "/requests", checkout.PrefixRequest, p.Form, page, read)
@@ -68,11 +69,11 @@ func (s *server) listRequests(v face.Visit) (face.Answer, error) {
 		if err != nil {
 			return face.Answer{}, err
 		}
-		p.Keys = slices.DeleteFunc(keys, func(k checkout.APIKey) bool { return k.Mode != v.Mode })
+		p.Keys = slices.DeleteFunc(keys, func(k merchant.APIKey) bool { return k.Mode != v.Mode })
 	}
 	for _, r := range shown {
 		row := requestRow{APIRequest: r}
-		if i := slices.IndexFunc(p.Keys, func(k checkout.APIKey) bool { return k.ID == r.KeyID }); i >= 0 {
+		if i := slices.IndexFunc(p.Keys, func(k merchant.APIKey) bool { return k.ID == r.KeyID }); i >= 0 {
 			row.Key = p.Keys[i]
 		}
 		p.Requests = append(p.Requests, row)

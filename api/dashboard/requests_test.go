@@ -10,18 +10,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 func TestRequests_FiltersAndPages(t *testing.T) {
 	d := newDesk(t)
-	viewer := d.as(checkout.RoleViewer)
+	viewer := d.as(merchant.RoleViewer)
 	require.Contains(t, viewer.get("/test/requests").text(), "No requests yet")
 	at := time.Now().UTC()
-	key := checkout.APIKey{Ref: checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "shop server"}
-	require.NoError(t, d.store.CreateAPIKey(t.Context(), key, checkout.NewAPIKey(checkout.ModeTest)))
-	var rows []checkout.APIRequest
+	key := merchant.APIKey{Ref: checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "shop server"}
+	require.NoError(t, d.store.CreateAPIKey(t.Context(), key, merchant.NewAPIKey(checkout.ModeTest)))
+	var rows []merchant.APIRequest
 	for i := range pageSize + 2 {
-		rows = append(rows, checkout.APIRequest{
+		rows = append(rows, merchant.APIRequest{
 			Ref:       checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(checkout.FirstID(checkout.PrefixRequest, at.Add(time.Duration(i)*time.Millisecond))),
 			RequestID: fmt.Sprintf("<b>%d", i), KeyID: key.ID, Method: http.MethodGet, Route: "/v1/checkout/{id}", Status: 200, CreatedAt: at,
 		})
@@ -57,7 +58,7 @@ func TestRequests_LiveKeysAreForDevelopers(t *testing.T) {
 		key := d.newKey(d.merchant, mode, "till "+string(mode))
 		d.newKey(d.merchant, mode, "unused "+string(mode))
 		d.exec(`UPDATE api_key SET last4 = '9f3c' WHERE id = $1`, key)
-		require.NoError(t, d.store.LogRequests(t.Context(), []checkout.APIRequest{
+		require.NoError(t, d.store.LogRequests(t.Context(), []merchant.APIRequest{
 			{
 				Ref:       checkout.Owner{MerchantID: d.merchant, Mode: mode}.Ref(checkout.NewID(checkout.PrefixRequest)),
 				RequestID: "req_1", KeyID: key, Method: http.MethodGet, Route: "/v1/checkout/{id}", Status: 200, CreatedAt: time.Now(),
@@ -68,16 +69,16 @@ func TestRequests_LiveKeysAreForDevelopers(t *testing.T) {
 			},
 		}))
 		shown := []string{key, "till " + string(mode), "unused " + string(mode), "9f3c", "key_deleted", `id="key"`, `data-th="API key"`}
-		for _, role := range checkout.Roles {
+		for _, role := range merchant.Roles {
 			got := d.as(role).get("/" + string(mode) + "/requests").text()
 			require.Contains(t, got, "req_1")
 			require.Contains(t, got, "req_2")
 			for _, text := range shown {
-				require.Equal(t, mode == checkout.ModeTest || role != checkout.RoleViewer, strings.Contains(got, text), "%s of %s for a %s", text, mode, role)
+				require.Equal(t, mode == checkout.ModeTest || role != merchant.RoleViewer, strings.Contains(got, text), "%s of %s for a %s", text, mode, role)
 			}
 		}
 		filtered := "/" + string(mode) + "/requests?key=" + key
-		require.NotContains(t, d.as(checkout.RoleDeveloper).get(filtered).text(), "req_2")
-		require.Equal(t, mode == checkout.ModeLive, strings.Contains(d.as(checkout.RoleViewer).get(filtered).text(), "req_2"))
+		require.NotContains(t, d.as(merchant.RoleDeveloper).get(filtered).text(), "req_2")
+		require.Equal(t, mode == checkout.ModeLive, strings.Contains(d.as(merchant.RoleViewer).get(filtered).text(), "req_2"))
 	}
 }

@@ -6,15 +6,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 func withoutMail(c *Config) { c.Mail = false }
 
 func TestReset_OneAnswerForEveryAddress(t *testing.T) {
 	d := newDesk(t)
-	d.newMember(d.merchant, "ann@shop.example", checkout.RoleViewer)
-	d.newMember(d.other, "ann@shop.example", checkout.RoleViewer)
-	_, err := d.store.Invite(t.Context(), checkout.Member{ID: checkout.NewID("usr"), MerchantID: d.merchant, Email: "new@shop.example", Role: checkout.RoleViewer}, "test")
+	d.newMember(d.merchant, "ann@shop.example", merchant.RoleViewer)
+	d.newMember(d.other, "ann@shop.example", merchant.RoleViewer)
+	_, err := d.store.Invite(t.Context(), merchant.Member{ID: checkout.NewID("usr"), MerchantID: d.merchant, Email: "new@shop.example", Role: merchant.RoleViewer}, "test")
 	require.NoError(t, err)
 	b := d.browser()
 	require.Contains(t, b.get("/signin").body, `href="/password/forgot"`)
@@ -29,8 +30,8 @@ func TestReset_OneAnswerForEveryAddress(t *testing.T) {
 
 func TestReset_GivesANewPasswordOnce(t *testing.T) {
 	d := newDesk(t)
-	m, signedIn := d.person("ann@shop.example", checkout.RoleViewer)
-	token, hash := checkout.NewToken()
+	m, signedIn := d.person("ann@shop.example", merchant.RoleViewer)
+	token, hash := merchant.NewToken()
 	require.NoError(t, d.store.KeepReset(t.Context(), m.ID, hash))
 	const other = "another one to know"
 	form := d.browser().form("/password/reset", "/password/reset")
@@ -48,9 +49,9 @@ func TestReset_GivesANewPasswordOnce(t *testing.T) {
 
 func TestReset_AsksForTheSecondFactorAfterwards(t *testing.T) {
 	d := newDesk(t)
-	m, b := d.person("ann@shop.example", checkout.RoleViewer)
+	m, b := d.person("ann@shop.example", merchant.RoleViewer)
 	b.enrol()
-	token, hash := checkout.NewToken()
+	token, hash := merchant.NewToken()
 	require.NoError(t, d.store.KeepReset(t.Context(), m.ID, hash))
 	const other = "another one to know"
 	got := b.form("/password/reset", "/password/reset").send("code", token, "password", other, "password_again", other)
@@ -71,9 +72,9 @@ func TestReset_IsNotThereWithoutAMailServer(t *testing.T) {
 
 func TestMail_TellsOwnersAndThePersonWhatChanged(t *testing.T) {
 	d := newDesk(t)
-	owner := d.as(checkout.RoleOwner)
-	viewer := d.newMember(d.merchant, "viewer@shop.example", checkout.RoleViewer)
-	d.newMember(d.other, "other@shop.example", checkout.RoleOwner)
+	owner := d.as(merchant.RoleOwner)
+	viewer := d.newMember(d.merchant, "viewer@shop.example", merchant.RoleViewer)
+	d.newMember(d.other, "other@shop.example", merchant.RoleOwner)
 	d.exec(`DELETE FROM mail`)
 	mails := func() string {
 		return value[string](d, `WITH taken AS (DELETE FROM mail l USING member m WHERE m.id = l.member_id
@@ -102,18 +103,18 @@ func TestMail_TellsOwnersAndThePersonWhatChanged(t *testing.T) {
 // gets no session after the reset has ended all of them.
 func TestReset_ASignInThatBeganBeforeEndsToo(t *testing.T) {
 	d := newDesk(t)
-	m := d.newMember(d.merchant, "ann@shop.example", checkout.RoleViewer)
+	m := d.newMember(d.merchant, "ann@shop.example", merchant.RoleViewer)
 	former, err := d.store.MemberPassword(t.Context(), m.MerchantID, m.ID)
 	require.NoError(t, err)
-	_, code := checkout.NewToken()
+	_, code := merchant.NewToken()
 	require.NoError(t, d.store.KeepReset(t.Context(), m.ID, code))
 	require.NoError(t, d.store.ResetPassword(t.Context(), code, "hash", ""))
-	_, browser := checkout.NewToken()
+	_, browser := merchant.NewToken()
 	require.ErrorIs(t, d.store.SignIn(t.Context(), m, former, browser), checkout.ErrNotFound)
 	require.NoError(t, d.store.SignIn(t.Context(), m, "hash", browser))
-	require.NoError(t, d.store.RemoveMember(t.Context(), m.MerchantID, m.ID, checkout.AuditEntry{
+	require.NoError(t, d.store.RemoveMember(t.Context(), m.MerchantID, m.ID, merchant.AuditEntry{
 		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: m.MerchantID,
 	}))
-	_, browser = checkout.NewToken()
+	_, browser = merchant.NewToken()
 	require.ErrorIs(t, d.store.SignIn(t.Context(), m, "hash", browser), checkout.ErrNotFound)
 }

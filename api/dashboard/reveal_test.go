@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -47,7 +48,7 @@ func (s sender) signs() (current, previous []byte) {
 func TestRotate_ASecondClickRotatesNoMore(t *testing.T) {
 	s := plainSender(t)
 	at := "/test/webhooks/" + s.endpoint.ID
-	dev := s.as(checkout.RoleDeveloper)
+	dev := s.as(merchant.RoleDeveloper)
 	twice := dev.form(at, at+"/rotate")
 	twice.send()
 	shown := dev.follow(twice.send())
@@ -64,7 +65,7 @@ func TestRotate_ASecondClickRotatesNoMore(t *testing.T) {
 
 func TestCreate_AReloadMakesNoSecond(t *testing.T) {
 	d := newDesk(t)
-	owner := d.as(checkout.RoleOwner)
+	owner := d.as(merchant.RoleOwner)
 	require.Regexp(t, shownKey, owner.form("/live/keys", "/live/keys").with("label", "server", "password", password).reloaded().body)
 	require.Equal(t, 1, value[int](d, `SELECT count(*) FROM api_key`))
 	require.Regexp(t, secretIn, owner.form("/test/webhooks/new", "/test/webhooks").with("url", "https://shop.example/").reloaded().body)
@@ -80,8 +81,8 @@ func TestCreate_AReloadMakesNoSecond(t *testing.T) {
 
 func TestReveal_IsForOneBrowserAndOnce(t *testing.T) {
 	d := newDesk(t)
-	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
-	here, there, other := d.browser(), d.browser(), d.as(checkout.RoleOwner)
+	d.newMember(d.merchant, "ann@shop.example", merchant.RoleOwner)
+	here, there, other := d.browser(), d.browser(), d.as(merchant.RoleOwner)
 	here.signIn("ann@shop.example", password)
 	there.signIn("ann@shop.example", password)
 	made := here.form("/test/keys", "/test/keys").send("label", "server")
@@ -105,7 +106,7 @@ func TestReveal_IsForOneBrowserAndOnce(t *testing.T) {
 
 func TestReveal_IsSealedAndForgotten(t *testing.T) {
 	d := newDesk(t)
-	b := d.as(checkout.RoleDeveloper)
+	b := d.as(merchant.RoleDeveloper)
 	path := b.form("/test/keys", "/test/keys").send("label", "server").to()
 	require.Zero(t, value[int](d, `SELECT count(*) FROM reveal WHERE encode(sealed, 'escape') LIKE '%sk_test_%'`))
 	d.exec(`UPDATE reveal SET created_at = now() - interval '6 minutes'`)
@@ -122,7 +123,7 @@ func TestReveal_IsSealedAndForgotten(t *testing.T) {
 func TestReveal_ShowsNoSecretThatDoesNotSign(t *testing.T) {
 	s := plainSender(t)
 	at := "/test/webhooks/" + s.endpoint.ID
-	dev := s.as(checkout.RoleDeveloper)
+	dev := s.as(merchant.RoleDeveloper)
 	made := dev.form(at, at+"/rotate").send()
 	_, err := s.store.RotateSecret(t.Context(), checkout.Owner{MerchantID: s.merchant, Mode: s.mode}.Ref(s.endpoint.ID), webhook.NewSecret(), 0) // by the API, meanwhile
 	require.NoError(t, err)
@@ -131,7 +132,7 @@ func TestReveal_ShowsNoSecretThatDoesNotSign(t *testing.T) {
 
 func TestReveal_OfWhatCouldNotBeMadeIsDropped(t *testing.T) {
 	d := newDesk(t)
-	dev := d.as(checkout.RoleDeveloper)
+	dev := d.as(merchant.RoleDeveloper)
 	add := dev.form("/test/webhooks/new", "/test/webhooks")
 	for i := range webhook.MaxEndpoints {
 		_, err := d.store.CreateEndpoint(t.Context(), webhook.Endpoint{
@@ -148,7 +149,7 @@ func TestReveal_OfWhatCouldNotBeMadeIsDropped(t *testing.T) {
 
 func TestNotice_IsSaidOnce(t *testing.T) {
 	s := plainSender(t)
-	dev := s.as(checkout.RoleDeveloper)
+	dev := s.as(merchant.RoleDeveloper)
 	at := "/test/webhooks/" + s.endpoint.ID
 	held := dev.post(at + "/hold")
 	require.NotContains(t, dev.send("GET", at, nil, "HX-Request", "true").text(), "Its events wait, and no attempt", "a part of a page is not the page")
@@ -162,12 +163,12 @@ func TestNotice_IsSaidOnce(t *testing.T) {
 // the action.
 func TestPosts_AreNotedAndEndInARedirect(t *testing.T) {
 	s := plainSender(t)
-	owner, guarded := s.as(checkout.RoleOwner), s.as(checkout.RoleViewer)
+	owner, guarded := s.as(merchant.RoleOwner), s.as(merchant.RoleViewer)
 	phone, recovery := guarded.enrol()
 	s.forgetUse()
-	bob := s.newMember(s.merchant, "bob@shop.example", checkout.RoleViewer)
+	bob := s.newMember(s.merchant, "bob@shop.example", merchant.RoleViewer)
 	invite := func(email string) (token string) {
-		token, err := s.store.Invite(t.Context(), checkout.Member{ID: checkout.NewID("usr"), MerchantID: s.merchant, Email: email, Role: checkout.RoleViewer}, "test")
+		token, err := s.store.Invite(t.Context(), merchant.Member{ID: checkout.NewID("usr"), MerchantID: s.merchant, Email: email, Role: merchant.RoleViewer}, "test")
 		require.NoError(t, err)
 		return token
 	}

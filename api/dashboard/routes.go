@@ -17,6 +17,7 @@ import (
 	"example.com/checkout/api/web"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -71,41 +72,41 @@ func (s *server) routes() {
 		Methods(http.MethodGet)
 	s.login.Routes(s.open)
 
-	s.get("/", checkout.RoleViewer, s.showRoot)
-	s.get(face.Of+"/", checkout.RoleViewer, s.showRoot)
+	s.get("/", merchant.RoleViewer, s.showRoot)
+	s.get(face.Of+"/", merchant.RoleViewer, s.showRoot)
 	for _, former := range []string{"/{mode:test|live}/{page:.*}", "/account", "/account/{page:.*}"} {
-		s.get(former, checkout.RoleViewer, showFormer)
+		s.get(former, merchant.RoleViewer, showFormer)
 	}
-	s.get(face.InMode+"/", checkout.RoleViewer, s.showHome)
-	s.get(face.InMode+"/settings", checkout.RoleViewer, s.showSettings)
-	s.post(face.InMode+"/settings", checkout.RoleOwner, s.changeSettings)
-	s.post(face.InMode+pathOfBrand, checkout.RoleOwner, s.changeBrand)
-	s.get(face.InMode+"/settings/payout", checkout.RoleOwner, s.showAddresses)
-	s.post(face.InMode+"/settings/payout", checkout.RoleOwner, s.changeAddresses)
-	s.post(face.InMode+"/settings/payout/stop", checkout.RoleOwner, s.stopAddressChange)
+	s.get(face.InMode+"/", merchant.RoleViewer, s.showHome)
+	s.get(face.InMode+"/settings", merchant.RoleViewer, s.showSettings)
+	s.post(face.InMode+"/settings", merchant.RoleOwner, s.changeSettings)
+	s.post(face.InMode+pathOfBrand, merchant.RoleOwner, s.changeBrand)
+	s.get(face.InMode+"/settings/payout", merchant.RoleOwner, s.showAddresses)
+	s.post(face.InMode+"/settings/payout", merchant.RoleOwner, s.changeAddresses)
+	s.post(face.InMode+"/settings/payout/stop", merchant.RoleOwner, s.stopAddressChange)
 
-	s.get(face.InMode+"/members", checkout.RoleViewer, s.listMembers)
-	s.post(face.InMode+"/members", checkout.RoleOwner, s.inviteMember)
-	s.post(face.InMode+"/members/{id}/invitation", checkout.RoleOwner, s.renewInvitation)
-	s.post(face.InMode+"/members/{id}/role", checkout.RoleOwner, s.changeRole)
-	s.post(face.InMode+"/members/{id}/remove", checkout.RoleOwner, s.removeMember)
-	s.get(face.InMode+"/audit", checkout.RoleViewer, s.listAudit)
+	s.get(face.InMode+"/members", merchant.RoleViewer, s.listMembers)
+	s.post(face.InMode+"/members", merchant.RoleOwner, s.inviteMember)
+	s.post(face.InMode+"/members/{id}/invitation", merchant.RoleOwner, s.renewInvitation)
+	s.post(face.InMode+"/members/{id}/role", merchant.RoleOwner, s.changeRole)
+	s.post(face.InMode+"/members/{id}/remove", merchant.RoleOwner, s.removeMember)
+	s.get(face.InMode+"/audit", merchant.RoleViewer, s.listAudit)
 	s.handle(http.MethodGet, face.InMode+"/audit.csv", s.download(s.exportAudit))
 
-	s.get(face.InMode+"/sessions", checkout.RoleViewer, s.listSessions)
-	s.get(face.InMode+"/sessions/{id}", checkout.RoleViewer, s.showSession)
-	s.post(face.InMode+"/sessions/{id}/expire", checkout.RoleDeveloper, on(s.Store.Session, s.expireSession))
-	s.post(face.InMode+"/sessions/{id}/retry_payout", checkout.RoleOwner, on(s.Store.Session, s.retryPayout))
-	s.get(face.InMode+"/payouts", checkout.RoleViewer, s.listPayouts)
+	s.get(face.InMode+"/sessions", merchant.RoleViewer, s.listSessions)
+	s.get(face.InMode+"/sessions/{id}", merchant.RoleViewer, s.showSession)
+	s.post(face.InMode+"/sessions/{id}/expire", merchant.RoleDeveloper, on(s.Store.Session, s.expireSession))
+	s.post(face.InMode+"/sessions/{id}/retry_payout", merchant.RoleOwner, on(s.Store.Session, s.retryPayout))
+	s.get(face.InMode+"/payouts", merchant.RoleViewer, s.listPayouts)
 	s.handle(http.MethodGet, face.InMode+"/sessions.csv", s.download(s.exportSessions))
 	s.handle(http.MethodGet, face.InMode+"/payouts.csv", s.download(s.exportPayouts))
 	s.handle(http.MethodGet, face.InMode+"/deliveries.csv", s.download(s.exportDeliveries))
-	s.get(face.InMode+"/requests", checkout.RoleViewer, s.listRequests)
-	s.get(face.InMode+"/keys", checkout.RoleViewer, s.listKeys)
-	s.post(face.InMode+"/keys", checkout.RoleDeveloper, s.createKey)
-	s.post(face.InMode+"/keys/{id}/revoke", checkout.RoleDeveloper, s.revokeKey)
+	s.get(face.InMode+"/requests", merchant.RoleViewer, s.listRequests)
+	s.get(face.InMode+"/keys", merchant.RoleViewer, s.listKeys)
+	s.post(face.InMode+"/keys", merchant.RoleDeveloper, s.createKey)
+	s.post(face.InMode+"/keys/{id}/revoke", merchant.RoleDeveloper, s.revokeKey)
 
-	s.get(face.InMode+"/keys/{id}/secret", checkout.RoleDeveloper, s.showKeySecret)
+	s.get(face.InMode+"/keys/{id}/secret", merchant.RoleDeveloper, s.showKeySecret)
 
 	s.webhookRoutes()
 
@@ -116,7 +117,7 @@ func (s *server) routes() {
 // webhookRoutes adds the pages of registrations, deliveries and bulk replays. mux takes the first
 // route that fits, so names come before ids.
 func (s *server) webhookRoutes() {
-	const looks, handles = checkout.RoleViewer, checkout.RoleDeveloper
+	const looks, handles = merchant.RoleViewer, merchant.RoleDeveloper
 	s.get(face.InMode+"/webhooks", looks, s.listWebhooks)
 	s.post(face.InMode+"/webhooks", handles, s.createWebhook)
 	s.get(face.InMode+"/webhooks/new", handles, s.newWebhook)
@@ -187,11 +188,11 @@ func (s *server) handle(method, path string, h web.Handler) {
 	s.router.Handle(path, web.Route(serverName, path, web.Serve(h, s.fail))).Methods(methods...)
 }
 
-func (s *server) get(path string, needs checkout.Role, h face.Handler) {
+func (s *server) get(path string, needs merchant.Role, h face.Handler) {
 	s.open(http.MethodGet, path, s.login.SignedIn(needs, h))
 }
 
-func (s *server) post(path string, needs checkout.Role, h face.Handler) {
+func (s *server) post(path string, needs merchant.Role, h face.Handler) {
 	s.open(http.MethodPost, path, s.login.SignedIn(needs, h))
 }
 

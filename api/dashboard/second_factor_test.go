@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // app makes the codes of one secret.
@@ -59,7 +60,7 @@ func (d *desk) forgetUse() { d.exec(`UPDATE second_factor SET last_step = 0`) }
 
 func TestSecondFactor_SigningInNeedsACode(t *testing.T) {
 	d := newDesk(t)
-	m, first := d.person("ann@shop.example", checkout.RoleOwner)
+	m, first := d.person("ann@shop.example", merchant.RoleOwner)
 	other := d.browser()
 	other.signIn(m.Email, password)
 	phone, recovery := first.enrol()
@@ -101,7 +102,7 @@ func TestSecondFactor_SigningInNeedsACode(t *testing.T) {
 }
 
 // halfToken is the cookie of a browser that gave the password with a hash. It is good until a time.
-func halfToken(m checkout.Member, passwordHash string, until int64) string {
+func halfToken(m merchant.Member, passwordHash string, until int64) string {
 	text := fmt.Sprintf("%s.%s.%d", m.MerchantID, m.ID, until)
 	mac := hmac.New(sha256.New, []byte(passwordHash))
 	mac.Write([]byte("a browser that gave the password " + text))
@@ -110,7 +111,7 @@ func halfToken(m checkout.Member, passwordHash string, until int64) string {
 
 func TestSecondFactor_TheHalfSignInIsWorthNothingAlone(t *testing.T) {
 	d := newDesk(t)
-	m, b := d.person("ann@shop.example", checkout.RoleOwner)
+	m, b := d.person("ann@shop.example", merchant.RoleOwner)
 	phone, _ := b.enrol()
 	d.forgetUse()
 	require.Equal(t, "/signin", d.browser().get("/signin/code").to())
@@ -135,7 +136,7 @@ func TestSecondFactor_TheHalfSignInIsWorthNothingAlone(t *testing.T) {
 func TestSecondFactor_GuessingIsSlow(t *testing.T) {
 	d := newDesk(t)
 	d.stopRefill()
-	_, b := d.person("ann@shop.example", checkout.RoleOwner)
+	_, b := d.person("ann@shop.example", merchant.RoleOwner)
 	phone, _ := b.enrol()
 	d.forgetUse()
 	d.exec(`DELETE FROM token_bucket WHERE kind = 'second_factor'`)
@@ -151,7 +152,7 @@ func TestSecondFactor_GuessingIsSlow(t *testing.T) {
 
 func TestSecondFactor_IsStoredSealedAndHashed(t *testing.T) {
 	d := newDesk(t)
-	phone, recovery := d.as(checkout.RoleViewer).enrol()
+	phone, recovery := d.as(merchant.RoleViewer).enrol()
 	raw, err := base32.StdEncoding.DecodeString(phone.secret)
 	require.NoError(t, err)
 	require.Zero(t, value[int](d, `SELECT count(*) FROM second_factor WHERE position($1 IN sealed) > 0 OR position($2 IN sealed) > 0`,
@@ -161,7 +162,7 @@ func TestSecondFactor_IsStoredSealedAndHashed(t *testing.T) {
 
 func TestSecondFactor_OnAndOffNeedThePassword(t *testing.T) {
 	d := newDesk(t)
-	b := d.as(checkout.RoleViewer)
+	b := d.as(merchant.RoleViewer)
 	require.Equal(t, "/test/account", b.get("/test/account/second_factor").to(), "nothing was started")
 	asked := b.post("/test/account/second_factor")
 	require.Equal(t, 422, b.formOf(asked, "/test/account/second_factor").send("password", "wrong").status)
@@ -193,8 +194,8 @@ func TestSecondFactor_OnAndOffNeedThePassword(t *testing.T) {
 func TestStepUp_EverythingThatMovesMoneyAsks(t *testing.T) {
 	d := newDesk(t)
 	d.stopRefill()
-	b := d.as(checkout.RoleOwner)
-	viewer := d.newMember(d.merchant, "viewer@shop.example", checkout.RoleViewer)
+	b := d.as(merchant.RoleOwner)
+	viewer := d.newMember(d.merchant, "viewer@shop.example", merchant.RoleViewer)
 	phone, _ := b.enrol()
 	for _, c := range []struct {
 		name, path string
@@ -225,7 +226,7 @@ func TestStepUp_EverythingThatMovesMoneyAsks(t *testing.T) {
 // TestSecondFactor_ACodeIsGoodOnceAlsoAtTheSameTime sends one code with several forms at the same time.
 func TestSecondFactor_ACodeIsGoodOnceAlsoAtTheSameTime(t *testing.T) {
 	d := newDesk(t)
-	b := d.as(checkout.RoleOwner)
+	b := d.as(merchant.RoleOwner)
 	phone, recovery := b.enrol()
 	for name, code := range map[string]string{"of the app": phone.code(1), "of recovery": recovery[3]} {
 		d.exec(`DELETE FROM token_bucket`)
@@ -248,7 +249,7 @@ func TestSecondFactor_ACodeIsGoodOnceAlsoAtTheSameTime(t *testing.T) {
 // TestSecondFactor_ACodeIsCheckedOneAtATime checks a code while another check of it is under way.
 func TestSecondFactor_ACodeIsCheckedOneAtATime(t *testing.T) {
 	d := newDesk(t)
-	m, b := d.person("ann@shop.example", checkout.RoleOwner)
+	m, b := d.person("ann@shop.example", merchant.RoleOwner)
 	b.enrol()
 	step := time.Now().Unix() / 30
 	check := func(_ []byte, after int64) (int64, bool) { return step, step > after }
@@ -272,7 +273,7 @@ func TestSecondFactor_ACodeIsCheckedOneAtATime(t *testing.T) {
 func TestSecondFactor_WhoKnowsThePasswordLocksNobodyOut(t *testing.T) {
 	d := newDesk(t)
 	d.stopRefill()
-	m, own := d.person("ann@shop.example", checkout.RoleOwner)
+	m, own := d.person("ann@shop.example", merchant.RoleOwner)
 	phone, _ := own.enrol()
 	d.forgetUse()
 	d.exec(`DELETE FROM token_bucket`)
@@ -295,11 +296,11 @@ func TestSecondFactor_WhoKnowsThePasswordLocksNobodyOut(t *testing.T) {
 // TestSecondFactor_GoesWithThePerson checks that nothing secret of a removed person stays.
 func TestSecondFactor_GoesWithThePerson(t *testing.T) {
 	d := newDesk(t)
-	m, b := d.person("ann@shop.example", checkout.RoleViewer)
+	m, b := d.person("ann@shop.example", merchant.RoleViewer)
 	b.enrol()
-	_, hash := checkout.NewToken()
+	_, hash := merchant.NewToken()
 	require.NoError(t, d.store.KeepReset(t.Context(), m.ID, hash))
-	require.Equal(t, 303, d.as(checkout.RoleOwner).post("/test/members/"+m.ID+"/remove").status)
+	require.Equal(t, 303, d.as(merchant.RoleOwner).post("/test/members/"+m.ID+"/remove").status)
 	require.Zero(t, value[int](d, `SELECT (SELECT count(*) FROM second_factor) + (SELECT count(*) FROM recovery_code)
 		+ (SELECT count(*) FROM password_reset)`))
 }
@@ -307,8 +308,8 @@ func TestSecondFactor_GoesWithThePerson(t *testing.T) {
 // TestSecondFactor_GraveActionsLeadToIt tries, without a second factor, what decides about money.
 func TestSecondFactor_GraveActionsLeadToIt(t *testing.T) {
 	d := newDesk(t, func(c *Config) { c.RequireFactor = true })
-	b := d.as(checkout.RoleOwner)
-	member := d.newMember(d.merchant, "bob@shop.example", checkout.RoleViewer)
+	b := d.as(merchant.RoleOwner)
+	member := d.newMember(d.merchant, "bob@shop.example", merchant.RoleViewer)
 	const address = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 	for path, fields := range map[string][]string{
 		"/live/keys":                           {"label", "server", "access", "full"},
@@ -333,7 +334,7 @@ func TestSecondFactor_GraveActionsLeadToIt(t *testing.T) {
 // second, a tab has codes that are no good.
 func TestSecondFactor_TwoTabsShowNoCodesOfEachOther(t *testing.T) {
 	d := newDesk(t)
-	b := d.as(checkout.RoleOwner)
+	b := d.as(merchant.RoleOwner)
 	shown := b.formOf(b.post("/test/account/second_factor"), "/test/account/second_factor").send("password", password)
 	phone := app{t, strings.ReplaceAll(factorKeyShown.FindStringSubmatch(shown.body)[1], " ", "")}
 	first := b.formOf(shown, "/test/account/second_factor/code").send("code", phone.code(-1))
@@ -343,12 +344,12 @@ func TestSecondFactor_TwoTabsShowNoCodesOfEachOther(t *testing.T) {
 		FROM reveal`)
 	codes := strings.Fields(factorCodesShown.FindStringSubmatch(b.follow(first).body)[1])
 	require.Equal(t, 10, value[int](d, `SELECT count(*) FROM recovery_code`))
-	require.Equal(t, 1, value[int](d, `SELECT count(*) FROM recovery_code WHERE hash = $1`, checkout.HashToken(strings.ReplaceAll(codes[0], "-", ""))))
+	require.Equal(t, 1, value[int](d, `SELECT count(*) FROM recovery_code WHERE hash = $1`, merchant.HashToken(strings.ReplaceAll(codes[0], "-", ""))))
 }
 
 func TestPasskey_IsNotOfferedAtAnIPAddress(t *testing.T) {
 	d := newDesk(t, func(c *Config) { c.URL = "http://127.0.0.1:8083" })
-	b := d.as(checkout.RoleOwner)
+	b := d.as(merchant.RoleOwner)
 	require.NotContains(t, b.get("/test/account").text(), "Add a passkey")
 	require.NotContains(t, d.browser().get("/signin").text(), "data-passkey")
 	require.Equal(t, 404, b.post("/passkey/challenge", "for", "sign_in").status)

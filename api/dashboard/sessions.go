@@ -12,6 +12,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 type sessionsPage struct {
@@ -66,11 +67,11 @@ func (s *server) sessions(v face.Visit) (l selection[checkout.Session]) {
 		l.form.Del("search")
 	}
 	filter := storage.SessionFilter{
-		Status: checkout.Status(l.form.Get("status")), Currency: checkout.Currency(l.form.Get("currency")),
+		Status: checkout.Status(l.form.Get("status")), Currency: money.Currency(l.form.Get("currency")),
 		Search: l.form.Get("search"),
 	}
 	l.fault = cmp.Or(unknown("status", filter.Status, checkout.Statuses),
-		unknown("currency", filter.Currency, checkout.Currencies), l.form.days(&l.page))
+		unknown("currency", filter.Currency, money.Currencies), l.form.days(&l.page))
 	l.read = func(p pg.Page) ([]checkout.Session, error) {
 		return s.Store.Sessions(v.Context(), v.Owner(), filter, p)
 	}

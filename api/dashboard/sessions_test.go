@@ -18,6 +18,9 @@ import (
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -69,12 +72,12 @@ func listed(p page) (ids []string) {
 
 func TestSessions_FiltersAndSearch(t *testing.T) {
 	d := newDesk(t)
-	viewer := d.as(checkout.RoleViewer)
+	viewer := d.as(merchant.RoleViewer)
 	require.Contains(t, viewer.get("/test/sessions").text(), "No sessions yet")
 
 	email := "ann+1@shop.example"
 	pending := d.newSession(d.merchant, checkout.ModeTest, func(s *checkout.Session) { s.CustomerEmail = &email })
-	usd := d.newSession(d.merchant, checkout.ModeTest, func(s *checkout.Session) { s.Currency = checkout.USD })
+	usd := d.newSession(d.merchant, checkout.ModeTest, func(s *checkout.Session) { s.Currency = money.USD })
 	txn, settled := d.pay(usd, "")
 	d.newSession(d.merchant, checkout.ModeLive)
 	d.newSession(d.other, checkout.ModeTest)
@@ -132,7 +135,7 @@ func TestSessions_FiltersAndSearch(t *testing.T) {
 func TestSessions_SearchLeadsToDeliveriesAndEvents(t *testing.T) {
 	s := plainSender(t)
 	foreign := newSender(s.desk, s.other, s.mode, "https://other.example/", "", `{}`)
-	viewer := s.as(checkout.RoleViewer)
+	viewer := s.as(merchant.RoleViewer)
 	require.Equal(t, "/test/deliveries/"+s.ref.ID, viewer.get("/test/sessions?search="+s.ref.ID).to())
 	require.Equal(t, "/test/deliveries?event="+s.event.ID, viewer.get("/test/sessions?search=+"+s.event.ID).to())
 	require.Equal(t, "/test/requests?id=req_1", viewer.get("/test/sessions?search=req_1").to())
@@ -159,14 +162,14 @@ func TestSession_ShowsItsWholeTree(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, d.store.FinishAttempt(t.Context(), delivery, webhook.Attempt{Run: 1, Number: 1, Duration: 1234 * time.Millisecond, ErrorKind: webhook.ErrorTimeout}, time.Minute))
 	payout := checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(settled.PayoutID)
-	_, _, err = d.store.RecordSandboxTransfer(t.Context(), checkout.Payout{Ref: payout, Generation: 1}, checkout.SandboxTransfer{Signed: []byte("s"), TxHash: "0xfeed", Amount: checkout.MustCrypto("1319.913333", checkout.USDC), Fee: checkout.MustCrypto("0.001", checkout.USDC)})
+	_, _, err = d.store.RecordSandboxTransfer(t.Context(), checkout.Payout{Ref: payout, Generation: 1}, treasury.SandboxTransfer{Signed: []byte("s"), TxHash: "0xfeed", Amount: money.MustCrypto("1319.913333", money.USDC), Fee: money.MustCrypto("0.001", money.USDC)})
 	require.NoError(t, err)
 	run := `href="https://temporal.example/namespaces/shop.a1b2c/workflows/` + payout.ID + `"`
-	require.Contains(t, d.as(checkout.RoleViewer).get("/test/sessions/"+s.ID).body, run, "a payout on the way may have a run")
+	require.Contains(t, d.as(merchant.RoleViewer).get("/test/sessions/"+s.ID).body, run, "a payout on the way may have a run")
 	_, err = d.store.FinishPayout(t.Context(), payout, 1, "")
 	require.NoError(t, err)
 
-	got := d.as(checkout.RoleViewer).get("/test/sessions/" + s.ID)
+	got := d.as(merchant.RoleViewer).get("/test/sessions/" + s.ID)
 	require.Equal(t, 200, got.status)
 	for _, want := range []string{
 		s.ID, "1,234.50 EUR", "Visa •••• 4242, 12/2040", "3-D Secure", "Insufficient funds", "insufficient_funds", "12.35 EUR", txn,
@@ -184,14 +187,14 @@ func TestSession_ShowsItsWholeTree(t *testing.T) {
 	require.NotContains(t, got.body, run, "most have none")
 
 	d.exec(`UPDATE webhook_delivery SET status = 'delivered', next_attempt_at = NULL, sending_until = NULL`)
-	require.NotContains(t, d.as(checkout.RoleViewer).get("/test/sessions/"+s.ID).body, "hx-get", "nothing can change any more")
+	require.NotContains(t, d.as(merchant.RoleViewer).get("/test/sessions/"+s.ID).body, "hx-get", "nothing can change any more")
 }
 
 func TestSession_APaymentUnderWayIsShown(t *testing.T) {
 	d := newDesk(t)
 	s := d.newSession(d.merchant, checkout.ModeTest)
 	d.beginPayment(s)
-	got := d.as(checkout.RoleOwner).get("/test/sessions/" + s.ID).text()
+	got := d.as(merchant.RoleOwner).get("/test/sessions/" + s.ID).text()
 	require.Contains(t, got, "Payment in progress")
 	require.Contains(t, got, "after the payment in progress")
 	require.Contains(t, got, `hx-trigger="every 3s"`)
@@ -210,7 +213,7 @@ func TestExpireSession_ThroughTheWorkflowAndIsNoted(t *testing.T) {
 		_, err := d.store.ExpireSession(t.Context(), checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(s.ID), storage.Expiry{At: s.ExpiresAt, Early: true})
 		return err
 	}
-	viewer, developer := d.as(checkout.RoleViewer), d.as(checkout.RoleDeveloper)
+	viewer, developer := d.as(merchant.RoleViewer), d.as(merchant.RoleDeveloper)
 	require.NotContains(t, viewer.get(path).text(), "Expire it now")
 	require.Equal(t, 403, viewer.post(path+"/expire").status)
 	require.Zero(t, asked)
@@ -227,7 +230,7 @@ func TestExpireSession_ThroughTheWorkflowAndIsNoted(t *testing.T) {
 
 func TestExpireSession_SaysWhyNot(t *testing.T) {
 	d := newDesk(t)
-	developer := d.as(checkout.RoleDeveloper)
+	developer := d.as(merchant.RoleDeveloper)
 	refuse := func(kind string) func(client.UpdateWorkflowOptions) error {
 		return func(client.UpdateWorkflowOptions) error { return temporal.NewApplicationError("no", kind) }
 	}
@@ -250,7 +253,7 @@ func TestExpireSession_SaysWhyNot(t *testing.T) {
 // TestExpireSession_TheRowIsBehind: the page must not call a pending session ended.
 func TestExpireSession_TheRowIsBehind(t *testing.T) {
 	d := newDesk(t)
-	developer := d.as(checkout.RoleDeveloper)
+	developer := d.as(merchant.RoleDeveloper)
 	s := d.newSession(d.merchant, checkout.ModeTest)
 	d.temporal.Update = func(client.UpdateWorkflowOptions) error {
 		return temporal.NewApplicationError("no", contract.ErrTypeSessionNotPending)
@@ -263,7 +266,7 @@ func TestExpireSession_TheRowIsBehind(t *testing.T) {
 
 func TestSession_EverythingIsText(t *testing.T) {
 	d := newDesk(t)
-	viewer := d.as(checkout.RoleViewer)
+	viewer := d.as(merchant.RoleViewer)
 	for _, payload := range payloads {
 		metadata, err := checkout.EncodeJSON(map[string]string{"order_id": payload, "k" + payload: "v"})
 		require.NoError(t, err)
@@ -293,27 +296,27 @@ func TestSession_EverythingIsText(t *testing.T) {
 func (d *desk) signed(ref checkout.Ref) storage.Transfer {
 	d.t.Helper()
 	ctx := d.t.Context()
-	standing := checkout.AccountSnapshot{
-		Height: 21_000_000, Balances: checkout.PurseOf(checkout.MustCrypto("5", checkout.ETH), checkout.MustCrypto("900000", checkout.USDC), checkout.MustCrypto("0", checkout.USDT)),
+	standing := treasury.AccountSnapshot{
+		Height: 21_000_000, Balances: money.PurseOf(money.MustCrypto("5", money.ETH), money.MustCrypto("900000", money.USDC), money.MustCrypto("0", money.USDT)),
 	}
-	account, err := d.store.OpenTreasury(ctx, checkout.ModeLive, checkout.TreasuryAccount{Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, standing)
+	account, err := d.store.OpenTreasury(ctx, checkout.ModeLive, treasury.Account{Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, standing)
 	require.NoError(d.t, err)
 	p, err := d.store.Payout(ctx, ref)
 	require.NoError(d.t, err)
-	fee := checkout.MustCrypto("0.913333", checkout.USDC)
-	pays := checkout.TransferOutput{PayoutID: p.ID, Destination: p.Destination, Amount: checkout.MustCrypto("1319.000000", checkout.USDC), Fee: fee}
-	plan := checkout.TransferPlan{Outputs: []checkout.TransferOutput{pays}, Fee: fee, MaxCost: checkout.MustCrypto("0.000700000000000000", checkout.ETH)}
+	fee := money.MustCrypto("0.913333", money.USDC)
+	pays := treasury.TransferOutput{PayoutID: p.ID, Destination: p.Destination, Amount: money.MustCrypto("1319.000000", money.USDC), Fee: fee}
+	plan := treasury.TransferPlan{Outputs: []treasury.TransferOutput{pays}, Fee: fee, MaxCost: money.MustCrypto("0.000700000000000000", money.ETH)}
 	version := func(hash string) storage.SignVersion {
-		return func(_ context.Context, plan checkout.TransferPlan) (checkout.TransferVersion, error) {
-			return checkout.TransferVersion{TransferPlan: plan, TxHash: hash, Raw: []byte("bytes that move money")}, nil
+		return func(_ context.Context, plan treasury.TransferPlan) (treasury.TransferVersion, error) {
+			return treasury.TransferVersion{TransferPlan: plan, TxHash: hash, Raw: []byte("bytes that move money")}, nil
 		}
 	}
 	got, err := d.store.SignTransfer(ctx, storage.SigningOrder{
 		Payouts: []storage.PricedPayout{{Payout: p, Value: 140_000}}, AccountID: account.ID, Plan: plan, Chain: standing, Sign: version("0xfirst"),
-		Limits: checkout.PayoutLimits{Payout: 1_000_000, Day: 1_000_000, MerchantDay: 1_000_000, MerchantUnsettled: 1_000_000},
+		Limits: treasury.PayoutLimits{Payout: 1_000_000, Day: 1_000_000, MerchantDay: 1_000_000, MerchantUnsettled: 1_000_000},
 	})
 	require.NoError(d.t, err)
-	require.Equal(d.t, checkout.SigningGo, got.Payouts[0].Step)
+	require.Equal(d.t, treasury.SigningGo, got.Payouts[0].Step)
 	live, err := d.store.LiveTransfers(ctx, account.ID, 1)
 	require.NoError(d.t, err)
 	plan.Slot = live[0].Slot
@@ -339,7 +342,7 @@ func (d *desk) livePayout() (checkout.Session, checkout.Ref) {
 func TestSession_ShowsItsMoney(t *testing.T) {
 	d := newDesk(t)
 	s, payout := d.livePayout()
-	viewer := d.as(checkout.RoleViewer)
+	viewer := d.as(merchant.RoleViewer)
 	path := "/live/sessions/" + s.ID
 	require.NotContains(t, viewer.get(path).text(), "Signed versions", "nothing is signed")
 	p, err := d.store.Payout(t.Context(), payout)
@@ -372,9 +375,9 @@ func TestSession_ShowsItsMoney(t *testing.T) {
 	require.NotContains(t, got.text(), "Transfer confirmed")
 	require.NotContains(t, got.text(), "Waits")
 
-	_, ended, err := d.store.EndTransfer(t.Context(), transfer, checkout.TransferSnapshot{
-		State: checkout.TransferStateConfirmed, TxHash: "0xsecond", Height: 21_000_005, BlockHash: "0xblock", Cost: checkout.MustCrypto("0.000345", checkout.ETH),
-	}, checkout.AccountSnapshot{Height: 21_000_071})
+	_, ended, err := d.store.EndTransfer(t.Context(), transfer, treasury.TransferSnapshot{
+		State: treasury.TransferStateConfirmed, TxHash: "0xsecond", Height: 21_000_005, BlockHash: "0xblock", Cost: money.MustCrypto("0.000345", money.ETH),
+	}, treasury.AccountSnapshot{Height: 21_000_071})
 	require.NoError(t, err)
 	require.True(t, ended)
 	got = viewer.get(path)
@@ -399,7 +402,7 @@ func TestRetryPayout_OnlyOwnersAndItIsNoted(t *testing.T) {
 	_, settled := d.pay(s, "")
 	payout := s.Owner.Ref(settled.PayoutID)
 	path := "/test/sessions/" + s.ID
-	owner, developer := d.as(checkout.RoleOwner), d.as(checkout.RoleDeveloper)
+	owner, developer := d.as(merchant.RoleOwner), d.as(merchant.RoleDeveloper)
 	require.NotContains(t, owner.get(path).text(), "Retry the payout now", "it is pending")
 	require.Equal(t, 404, owner.post("/test/sessions/"+d.newSession(d.merchant, checkout.ModeTest).ID+"/retry_payout").status, "it has no payout")
 	_, err := d.store.FinishPayout(t.Context(), payout, 1, checkout.PayoutInvalidAddress)
@@ -434,7 +437,7 @@ func TestRetryPayout_SaysWhichRateItHas(t *testing.T) {
 	_, settled := d.pay(s, "")
 	_, err := d.store.FinishPayout(t.Context(), s.Owner.Ref(settled.PayoutID), 1, checkout.PayoutInvalidAddress)
 	require.NoError(t, err)
-	owner, path := d.as(checkout.RoleOwner), "/test/sessions/"+s.ID
+	owner, path := d.as(merchant.RoleOwner), "/test/sessions/"+s.ID
 	require.NotContains(t, owner.get(path).text(), "locked", "rates of the sandbox are fixed")
 	d.exec(`UPDATE transaction SET rate_until = now() + interval '1 hour'`)
 	require.Contains(t, owner.get(path).text(), "Its exchange rate is locked until")
@@ -453,7 +456,7 @@ func TestRetryPayout_AfterARevertedTransferNeedsAnotherAddress(t *testing.T) {
 	_, err := d.store.FinishPayout(t.Context(), payout, 1, checkout.PayoutInvalidAddress)
 	require.NoError(t, err)
 	d.Revert(t, payout.ID)
-	owner, path := d.as(checkout.RoleOwner), "/test/sessions/"+s.ID
+	owner, path := d.as(merchant.RoleOwner), "/test/sessions/"+s.ID
 	got := owner.post(path + "/retry_payout")
 	require.Equal(t, 422, got.status)
 	require.Contains(t, got.text(), "The network reverted a transfer to sandbox:shop. Set another payout address in the dashboard's settings")
@@ -466,7 +469,7 @@ func TestSession_CallsADeliveryAsTheLogDoes(t *testing.T) {
 	s := plainSender(t)
 	session := s.newSession(s.merchant, checkout.ModeTest)
 	s.exec(`UPDATE event SET session_id = $1 WHERE id = $2`, session.ID, s.event.ID)
-	viewer := s.as(checkout.RoleViewer)
+	viewer := s.as(merchant.RoleViewer)
 	says := func(word string) {
 		t.Helper()
 		for _, path := range []string{"/test/sessions/" + session.ID, "/test/deliveries", "/test/deliveries/" + s.ref.ID} {
@@ -487,7 +490,7 @@ func TestVisible_NothingReorders(t *testing.T) {
 	d.newSession(d.merchant, checkout.ModeTest, func(s *checkout.Session) {
 		s.Metadata = json.RawMessage(`{"order_id":"a\u202egpj.exe"}`)
 	})
-	viewer := d.as(checkout.RoleViewer)
+	viewer := d.as(merchant.RoleViewer)
 	for _, path := range []string{"/test/sessions", "/test/sessions.csv"} {
 		got := viewer.get(path)
 		require.NotContains(t, got.body, "\u202e", path)

@@ -17,14 +17,16 @@ import (
 	"example.com/checkout/storage/account"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 )
 
 // settingsPage shows the merchant's settings.
 type settingsPage struct {
-	Merchant    checkout.Merchant // as typed
-	Stored      checkout.Merchant
+	Merchant    merchant.Merchant // as typed
+	Stored      merchant.Merchant
 	Addresses   []addressField
-	Announced   []checkout.AddressChange // addresses that change later
+	Announced   []merchant.AddressChange // addresses that change later
 	Delay       time.Duration            // of a changed address
 	Mail        bool                     // owners get a mail about it
 	Brand       account.Brand            // as typed
@@ -38,7 +40,7 @@ type settingsPage struct {
 
 // addressField is the payout address of one currency.
 type addressField struct {
-	Currency checkout.PayoutCurrency
+	Currency money.PayoutCurrency
 	Network  string
 	Address  string // as typed, "" for none
 	Before   string // stored value when the form was shown
@@ -60,14 +62,14 @@ func (f addressField) BeforeName() string { return "before_" + f.Name() }
 
 // Attempts returns the choices for the number of failed payments that end a session.
 func (settingsPage) Attempts() (all []int) {
-	for n := checkout.MinPaymentAttempts; n <= checkout.MaxPaymentAttempts; n++ {
+	for n := merchant.MinPaymentAttempts; n <= merchant.MaxPaymentAttempts; n++ {
 		all = append(all, n)
 	}
 	return all
 }
 
 // Fee returns the plan's fee.
-func (p settingsPage) Fee() checkout.Fee { return p.Stored.Fee() }
+func (p settingsPage) Fee() merchant.Fee { return p.Stored.Fee() }
 
 func (s *server) showSettings(v face.Visit) (face.Answer, error) {
 	p, err := s.settingsPage(v)
@@ -100,7 +102,7 @@ func (s *server) settingsPage(v face.Visit) (settingsPage, error) {
 	if v.Mode.Live() {
 		p.Delay, p.Mail = s.AddressDelay, s.Mail
 	}
-	for _, c := range checkout.PayoutCurrencies {
+	for _, c := range money.PayoutCurrencies {
 		f := addressField{Currency: c, Network: c.Network(), Delay: p.Delay}
 		for _, to := range stored {
 			if to.Currency == c {
@@ -154,7 +156,7 @@ func (s *server) readSettings(v face.Visit, c *storage.MerchantChange, faults ma
 		return n
 	}
 
-	c.Was = &checkout.Merchant{
+	c.Was = &merchant.Merchant{
 		Name: v.PostFormValue("before_name"), PaymentAttempts: number("before_payment_attempts"),
 		OrderIDGuard: v.PostFormValue("before_order_id_guard") == "true",
 	}
@@ -168,10 +170,10 @@ func (s *server) readSettings(v face.Visit, c *storage.MerchantChange, faults ma
 
 	if attempts := number("payment_attempts"); attempts != c.Was.PaymentAttempts {
 		c.PaymentAttempts = &attempts
-		if attempts < checkout.MinPaymentAttempts || attempts > checkout.MaxPaymentAttempts {
+		if attempts < merchant.MinPaymentAttempts || attempts > merchant.MaxPaymentAttempts {
 			faults["payment_attempts"] = fmt.Sprintf(
-				"Choose a number from %d to %d.", checkout.MinPaymentAttempts,
-				checkout.MaxPaymentAttempts,
+				"Choose a number from %d to %d.", merchant.MinPaymentAttempts,
+				merchant.MaxPaymentAttempts,
 			)
 		}
 	}
@@ -183,8 +185,8 @@ func (s *server) readSettings(v face.Visit, c *storage.MerchantChange, faults ma
 
 // asShown puts the values into the page that the form had when it was shown. The form compares what is sent next with
 // them, so another person's change meanwhile is still found.
-func (p *settingsPage) asShown(was *checkout.Merchant) {
-	for _, m := range []*checkout.Merchant{&p.Merchant, &p.Stored} {
+func (p *settingsPage) asShown(was *merchant.Merchant) {
+	for _, m := range []*merchant.Merchant{&p.Merchant, &p.Stored} {
 		m.Name, m.PaymentAttempts, m.OrderIDGuard = was.Name, was.PaymentAttempts, was.OrderIDGuard
 	}
 }
@@ -222,7 +224,7 @@ func (s *server) changeAddresses(v face.Visit) (face.Answer, error) {
 	}
 
 	c := storage.MerchantChange{
-		MerchantID: v.MerchantID(), Mode: v.Mode, WereAddresses: map[checkout.PayoutCurrency]string{}, Delay: p.Delay,
+		MerchantID: v.MerchantID(), Mode: v.Mode, WereAddresses: map[money.PayoutCurrency]string{}, Delay: p.Delay,
 	}
 
 	faulty, conflict := s.typedAddresses(v, &p, &c)
@@ -277,7 +279,7 @@ func (s *server) typedAddresses(v face.Visit, p *settingsPage, c *storage.Mercha
 		c.WereAddresses[f.Currency] = f.Before
 		c.Addresses = append(
 			c.Addresses,
-			checkout.PayoutAddress{Currency: f.Currency, Network: f.Network, Address: f.Address},
+			merchant.PayoutAddress{Currency: f.Currency, Network: f.Network, Address: f.Address},
 		)
 		switch err := s.checkTyped(v.Mode, f); {
 		case stored != f.Before && stored != f.Address:
@@ -335,8 +337,8 @@ var (
 // stopAddressChange serves POST …/settings/payout/stop. It needs no password: a member who sees a
 // theft must be fast, and what is stopped can be announced again.
 func (s *server) stopAddressChange(v face.Visit) (face.Answer, error) {
-	to := checkout.PayoutAddress{
-		Currency: checkout.PayoutCurrency(v.PostFormValue("currency")), Address: v.PostFormValue("address"),
+	to := merchant.PayoutAddress{
+		Currency: money.PayoutCurrency(v.PostFormValue("currency")), Address: v.PostFormValue("address"),
 	}
 	err := action.StopAddressChange(v.Context(), &s.Store.Accounts, v.Owner(), to, v.By())
 	if errors.Is(err, checkout.ErrNotFound) {

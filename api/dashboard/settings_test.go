@@ -10,13 +10,14 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 const goodAddress = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 
 func TestSettings_ChangeTellsBothModes(t *testing.T) {
 	d := newDesk(t)
-	owner := d.as(checkout.RoleOwner)
+	owner := d.as(merchant.RoleOwner)
 	started := map[string]bool{}
 	d.temporal.Start = func(o client.StartWorkflowOptions) error {
 		started[o.ID] = true
@@ -48,14 +49,14 @@ func TestSettings_ChangeTellsBothModes(t *testing.T) {
 func TestSettings_AreChangedWhileTemporalIsAway(t *testing.T) {
 	d := newDesk(t)
 	d.temporal.Start = func(client.StartWorkflowOptions) error { return errors.New("away") }
-	got := d.as(checkout.RoleOwner).form("/test/settings", "/test/settings").send("name", "New")
+	got := d.as(merchant.RoleOwner).form("/test/settings", "/test/settings").send("name", "New")
 	require.Equal(t, 303, got.status)
 	require.Equal(t, "New", value[string](d, `SELECT name FROM merchant WHERE id = $1`, d.merchant))
 }
 
 func TestSettings_RefuseWhatIsWrong(t *testing.T) {
 	d := newDesk(t)
-	owner := d.as(checkout.RoleOwner)
+	owner := d.as(merchant.RoleOwner)
 	form := owner.form("/test/settings", "/test/settings")
 	for _, fields := range [][]string{
 		{"name", ""}, {"name", "a\x01b"}, {"name", none},
@@ -69,7 +70,7 @@ func TestSettings_RefuseWhatIsWrong(t *testing.T) {
 
 func TestPayoutAddresses_ChangeNeedsTheWarningAndThePassword(t *testing.T) {
 	d := newDesk(t)
-	owner := d.as(checkout.RoleOwner)
+	owner := d.as(merchant.RoleOwner)
 	stored := func() string {
 		return value[string](d, `SELECT coalesce(string_agg(mode || ' ' || currency || ' ' || address, ', ' ORDER BY mode, currency), '') FROM payout_address WHERE merchant_id = $1`, d.merchant)
 	}
@@ -99,12 +100,12 @@ func TestPayoutAddresses_ChangeNeedsTheWarningAndThePassword(t *testing.T) {
 	require.Equal(t, 422, opened.send("address_USDC", "sandbox:shop", "password", password).status)
 	require.Equal(t, 303, opened.send("address_BTC", "", "password", password).status)
 	require.Equal(t, "live USDC "+goodAddress+", "+before, stored(), "an empty one is removed")
-	require.Equal(t, 403, d.as(checkout.RoleDeveloper).post("/live/settings/payout", append(form, "password", password)...).status)
+	require.Equal(t, 403, d.as(merchant.RoleDeveloper).post("/live/settings/payout", append(form, "password", password)...).status)
 }
 
 func TestSettings_ShowWhatPeopleTypedAsText(t *testing.T) {
 	d := newDesk(t)
-	owner := d.as(checkout.RoleOwner)
+	owner := d.as(merchant.RoleOwner)
 	for _, payload := range payloads {
 		got := owner.form("/test/settings", "/test/settings").send("name", payload, "payment_attempts", "x")
 		require.Equal(t, 422, got.status)
@@ -127,7 +128,7 @@ var payloads = []string{
 
 func TestPayoutAddresses_LiveModeRefusesReservedAddresses(t *testing.T) {
 	d := newDesk(t, func(c *Config) { c.Addresses.Reserved = map[checkout.Mode][]string{checkout.ModeLive: {goodAddress}} })
-	owner := d.as(checkout.RoleOwner)
+	owner := d.as(merchant.RoleOwner)
 	refused := owner.form("/live/settings", "/live/settings/payout").send("address_ETH", goodAddress, "password", password)
 	require.Equal(t, 422, refused.status)
 	require.Contains(t, refused.text(), "The address is the treasury's or a contract's")
@@ -137,7 +138,7 @@ func TestPayoutAddresses_LiveModeRefusesReservedAddresses(t *testing.T) {
 
 func TestPayoutAddresses_AChangedLiveOneWaitsAndAnyOwnerStopsIt(t *testing.T) {
 	d := newDesk(t, func(c *Config) { c.AddressDelay = 24 * time.Hour })
-	owner, second := d.as(checkout.RoleOwner), d.as(checkout.RoleOwner)
+	owner, second := d.as(merchant.RoleOwner), d.as(merchant.RoleOwner)
 	stored := func() string {
 		return value[string](d, `SELECT coalesce(max(address), '') FROM current_payout_address WHERE merchant_id = $1 AND mode = 'live' AND currency = 'ETH'`, d.merchant)
 	}
@@ -159,7 +160,7 @@ func TestPayoutAddresses_AChangedLiveOneWaitsAndAnyOwnerStopsIt(t *testing.T) {
 	require.Contains(t, shown.text(), "ETH payouts go to "+"<code>"+other+"</code>"+" from <time datetime=")
 	require.Contains(t, second.get("/live/").text(), "ETH payouts go to "+"<code>"+other+"</code>"+" from <time datetime=")
 	require.NotContains(t, second.get("/test/settings").text()+second.get("/test/").text(), other)
-	developer := d.as(checkout.RoleDeveloper)
+	developer := d.as(merchant.RoleDeveloper)
 	require.Contains(t, developer.get("/live/settings").text(), other)
 	require.Equal(t, 403, developer.post("/live/settings/payout/stop", "currency", "ETH", "address", other).status)
 	stop := second.formOf(shown, "/live/settings/payout/stop")

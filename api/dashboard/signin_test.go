@@ -8,11 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 func TestSignIn_OpensTheMerchantsPages(t *testing.T) {
 	d := newDesk(t)
-	d.newMember(d.merchant, "Ann@Shop.example", checkout.RoleOwner)
+	d.newMember(d.merchant, "Ann@Shop.example", merchant.RoleOwner)
 	b := d.browser()
 	require.Equal(t, "/signin?next=%2Ftest%2Fmembers%3Fa%3Db", b.get("/test/members?a=b").to())
 	got := b.post("/signin", "email", " ann@shop.EXAMPLE ", "password", password, "next", "/test/members?a=b")
@@ -33,10 +34,10 @@ func TestSignIn_OpensTheMerchantsPages(t *testing.T) {
 
 func TestSignIn_OneAnswerForEverythingThatIsWrong(t *testing.T) {
 	d := newDesk(t)
-	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
-	gone := d.newMember(d.merchant, "gone@shop.example", checkout.RoleViewer)
+	d.newMember(d.merchant, "ann@shop.example", merchant.RoleOwner)
+	gone := d.newMember(d.merchant, "gone@shop.example", merchant.RoleViewer)
 	d.exec(`UPDATE member SET removed_at = now() WHERE id = $1`, gone.ID)
-	_, err := d.store.Invite(t.Context(), checkout.Member{ID: checkout.NewID("usr"), MerchantID: d.merchant, Email: "new@shop.example", Role: checkout.RoleViewer}, "test")
+	_, err := d.store.Invite(t.Context(), merchant.Member{ID: checkout.NewID("usr"), MerchantID: d.merchant, Email: "new@shop.example", Role: merchant.RoleViewer}, "test")
 	require.NoError(t, err)
 	b := d.browser()
 	want := ""
@@ -68,7 +69,7 @@ func TestSignIn_OneAnswerForEverythingThatIsWrong(t *testing.T) {
 func TestSignIn_GuessingIsSlow(t *testing.T) {
 	d := newDesk(t)
 	d.stopRefill()
-	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
+	d.newMember(d.merchant, "ann@shop.example", merchant.RoleOwner)
 	b := d.browser()
 	var answers []int
 	for range 20 {
@@ -88,7 +89,7 @@ func TestSignIn_GuessingIsSlow(t *testing.T) {
 
 func TestSignIn_NextIsAPageOfOurs(t *testing.T) {
 	d := newDesk(t)
-	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
+	d.newMember(d.merchant, "ann@shop.example", merchant.RoleOwner)
 	for next, want := range map[string]string{
 		"/live/sessions": "/live/sessions", "/test/account": "/test/account",
 		"/m/" + d.merchant + "/test/": "/test/", "/live/sessions?q=%2F%5Ca//b#top": "/live/sessions?q=%2F%5Ca//b#top",
@@ -106,7 +107,7 @@ func TestSignIn_NextIsAPageOfOurs(t *testing.T) {
 
 func TestSignOut_HoldsOnTheServer(t *testing.T) {
 	d := newDesk(t)
-	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
+	d.newMember(d.merchant, "ann@shop.example", merchant.RoleOwner)
 	first, second := d.browser(), d.browser()
 	kept := cookieOf(first.signIn("ann@shop.example", password))
 	second.signIn("ann@shop.example", password)
@@ -128,7 +129,7 @@ func cookieOf(p page) string {
 
 func TestSessions_EndWhenIdleAndAfterADay(t *testing.T) {
 	d := newDesk(t)
-	b := d.as(checkout.RoleViewer)
+	b := d.as(merchant.RoleViewer)
 	require.Equal(t, 200, b.get("/test/").status)
 	d.exec(`UPDATE member_session SET seen_at = now() - interval '119 minutes'`)
 	require.Equal(t, 200, b.get("/test/").status)
@@ -136,14 +137,14 @@ func TestSessions_EndWhenIdleAndAfterADay(t *testing.T) {
 	require.Equal(t, 200, b.get("/test/").status, "a request keeps it")
 	d.exec(`UPDATE member_session SET seen_at = now() - interval '121 minutes'`)
 	require.Equal(t, 303, b.get("/test/").status, "idle")
-	c := d.as(checkout.RoleViewer)
+	c := d.as(merchant.RoleViewer)
 	d.exec(`UPDATE member_session SET created_at = now() - interval '25 hours'`)
 	require.Equal(t, 303, c.get("/test/").status)
 }
 
 func TestSessions_AreNotInTheDatabase(t *testing.T) {
 	d := newDesk(t)
-	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
+	d.newMember(d.merchant, "ann@shop.example", merchant.RoleOwner)
 	got := d.browser().signIn("ann@shop.example", password)
 	_, token, _ := strings.Cut(cookieOf(got), "=")
 	require.Len(t, token, 43)
@@ -153,7 +154,7 @@ func TestSessions_AreNotInTheDatabase(t *testing.T) {
 
 func TestPassword_ChangeSignsOthersOut(t *testing.T) {
 	d := newDesk(t)
-	d.newMember(d.merchant, "ann@shop.example", checkout.RoleViewer)
+	d.newMember(d.merchant, "ann@shop.example", merchant.RoleViewer)
 	here, there := d.browser(), d.browser()
 	here.signIn("ann@shop.example", password)
 	there.signIn("ann@shop.example", password)
@@ -176,7 +177,7 @@ func TestPassword_ChangeSignsOthersOut(t *testing.T) {
 
 func TestCookie_OverHTTPSIsForTheHostOnly(t *testing.T) {
 	d := newDesk(t, func(c *Config) { c.URL = "https://dashboard.example" })
-	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
+	d.newMember(d.merchant, "ann@shop.example", merchant.RoleOwner)
 	got := d.browser().signIn("ann@shop.example", password)
 	require.Regexp(t, `^__Host-member=.*Secure`, got.header.Get("Set-Cookie"))
 	require.Contains(t, got.header.Get("Strict-Transport-Security"), "max-age=")
@@ -185,7 +186,7 @@ func TestCookie_OverHTTPSIsForTheHostOnly(t *testing.T) {
 // TestForms_OfAnotherOriginChangeNothing takes every POST route there is.
 func TestForms_OfAnotherOriginChangeNothing(t *testing.T) {
 	d := newDesk(t)
-	b := d.as(checkout.RoleOwner)
+	b := d.as(merchant.RoleOwner)
 	for _, r := range routesOf(t, "POST") {
 		for _, header := range [][]string{
 			{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"},
@@ -217,7 +218,7 @@ func TestRoutes_NeedSomebodyWhoIsSignedIn(t *testing.T) {
 // TestRoutes_OfAViewerChangeNothing takes every POST route there is.
 func TestRoutes_OfAViewerChangeNothing(t *testing.T) {
 	d := newDesk(t)
-	b := d.as(checkout.RoleViewer)
+	b := d.as(merchant.RoleViewer)
 	own := map[string]bool{"/signin": true, "/signout": true, "/invitation/x": true, "/test/account/password": true, "/test/account/signout": true,
 		"/signin/code": true, "/password/forgot": true, "/password/reset": true, "/test/account/second_factor": true, "/test/account/second_factor/code": true, "/test/account/second_factor/remove": true,
 		"/signin/passkey": true, "/passkey/challenge": true, "/test/passkey/challenge": true, "/test/account/passkeys": true, "/test/account/passkeys/new": true, "/test/account/passkeys/x": true, "/test/account/passkeys/x/remove": true}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -49,13 +51,13 @@ var functions = template.FuncMap{
 	"money":  showMoney,
 	"title":  upperFirst,
 	"words":  func(s any) string { return strings.ReplaceAll(fmt.Sprint(s), "_", " ") },
-	"roles":  func() []checkout.Role { return checkout.Roles },
+	"roles":  func() []merchant.Role { return merchant.Roles },
 	"string": func(v any) string { return fmt.Sprint(v) },
 	"now":    time.Now,
 	"ago":    func(t *time.Time) string { return showAgo(t, time.Now()) },
 
-	"currencies":       func() []checkout.Currency { return checkout.Currencies },
-	"payoutCurrencies": func() []checkout.PayoutCurrency { return checkout.PayoutCurrencies },
+	"currencies":       func() []money.Currency { return money.Currencies },
+	"payoutCurrencies": func() []money.PayoutCurrency { return money.PayoutCurrencies },
 	"payoutStatuses":   func() []checkout.PayoutStatus { return checkout.PayoutStatuses },
 
 	"sessionStatuses": func() []checkout.Status { return checkout.Statuses },

@@ -16,6 +16,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -95,9 +96,9 @@ func TestWebhooks_CreateShowsTheSecretOnce(t *testing.T) {
 			return nil
 		}
 	})
-	dev := d.as(checkout.RoleDeveloper)
+	dev := d.as(merchant.RoleDeveloper)
 	require.Contains(t, dev.get("/test/webhooks").text(), "No server receives your events yet.")
-	require.NotContains(t, d.as(checkout.RoleViewer).get("/test/webhooks").text(), "Add a webhook")
+	require.NotContains(t, d.as(merchant.RoleViewer).get("/test/webhooks").text(), "Add a webhook")
 	for _, c := range []struct{ url, description, events, says string }{
 		{"ftp://shop.example", "", "payout.sent", "must be an absolute http or https URL"},
 		{"https://u:p@shop.example", "", "payout.sent", "must not contain a user name or password"},
@@ -130,7 +131,7 @@ func TestWebhooks_CreateShowsTheSecretOnce(t *testing.T) {
 
 func TestWebhooks_ChangeHoldResumeRotateDelete(t *testing.T) {
 	s := plainSender(t)
-	dev, at := s.as(checkout.RoleDeveloper), "/test/webhooks/"+s.endpoint.ID
+	dev, at := s.as(merchant.RoleDeveloper), "/test/webhooks/"+s.endpoint.ID
 	require.Contains(t, dev.get("/test/webhooks").text(), "0 of 1 delivered, 1 waiting")
 
 	edit := dev.form(at+"/edit", at)
@@ -174,7 +175,7 @@ func TestWebhooks_ChangeHoldResumeRotateDelete(t *testing.T) {
 // A registration for all events was shown as its names, and a change of its boxes made names of it.
 func TestWebhooks_AllEventsAreABoxOfTheirOwn(t *testing.T) {
 	d := newDesk(t)
-	dev := d.as(checkout.RoleDeveloper)
+	dev := d.as(merchant.RoleDeveloper)
 	form := dev.form("/test/webhooks/new", "/test/webhooks")
 	require.Equal(t, []string{"*"}, form.fields["events"], "what a new webhook gets unless somebody chooses")
 	require.Equal(t, 303, form.send("url", "https://shop.example/hook").status)
@@ -196,7 +197,7 @@ func TestWebhooks_AllEventsAreABoxOfTheirOwn(t *testing.T) {
 
 func TestWebhooks_LimitsOfTheAttempts(t *testing.T) {
 	s := plainSender(t)
-	dev, at := s.as(checkout.RoleDeveloper), "/test/webhooks/"+s.endpoint.ID
+	dev, at := s.as(merchant.RoleDeveloper), "/test/webhooks/"+s.endpoint.ID
 	stored := func() string {
 		return value[string](s.desk, `SELECT concat_ws(' ', coalesce(max_in_flight, 0), coalesce(rate_limit, 0)) FROM webhook_endpoint WHERE id = $1`, s.endpoint.ID)
 	}
@@ -237,7 +238,7 @@ func TestWebhooks_LimitsOfTheAttempts(t *testing.T) {
 func TestWebhooks_TheOrderOfTypesIsNoConflict(t *testing.T) {
 	s := plainSender(t)
 	s.exec(`UPDATE webhook_endpoint SET events = '{payout.sent,checkout.failed}'`)
-	dev, at := s.as(checkout.RoleDeveloper), "/test/webhooks/"+s.endpoint.ID
+	dev, at := s.as(merchant.RoleDeveloper), "/test/webhooks/"+s.endpoint.ID
 	require.Equal(t, at+" nothing_changed", dev.form(at+"/edit", at).send().to())
 	require.Equal(t, at+" webhook_changed", dev.form(at+"/edit", at).send("events", "merchant.updated").to())
 }
@@ -246,7 +247,7 @@ func TestWebhooks_TestEventGoesToThePageOfItsDelivery(t *testing.T) {
 	s := plainSender(t)
 	var started client.StartWorkflowOptions
 	s.temporal.Start = func(o client.StartWorkflowOptions) error { started = o; return nil }
-	got := s.as(checkout.RoleDeveloper).post("/test/webhooks/"+s.endpoint.ID+"/test", "type", "merchant.updated")
+	got := s.as(merchant.RoleDeveloper).post("/test/webhooks/"+s.endpoint.ID+"/test", "type", "merchant.updated")
 	require.Equal(t, "/test/deliveries/"+started.ID+" test_sent", got.to())
 	require.Equal(t, "merchant.updated", value[string](s.desk, `SELECT e.type FROM event e JOIN webhook_delivery d ON d.event_id = e.id WHERE d.id = $1`, started.ID))
 	require.Equal(t, s.endpoint.ID+" test merchant.updated", s.audited("webhook.tested"))
@@ -257,7 +258,7 @@ func TestDeliveries_SteeringSaysWhatHappens(t *testing.T) {
 	var signals []string
 	s.temporal.Signal = func(id, name string) error { signals = append(signals, id+" "+name); return nil }
 	s.attempt("run", 1, 503, "down for maintenance")
-	dev, at := s.as(checkout.RoleDeveloper), "/test/deliveries/"+s.ref.ID
+	dev, at := s.as(merchant.RoleDeveloper), "/test/deliveries/"+s.ref.ID
 	text := dev.get(at).text()
 	for _, want := range []string{
 		"Attempt 1 of 6 failed", "data-countdown", "503", "took 1.5 s", "The status code was not 2xx.", "down for maintenance", "X-Service-Signature: t=<seconds since 1970>",
@@ -293,7 +294,7 @@ func TestDeliveries_SteeringSaysWhatHappens(t *testing.T) {
 	for _, action := range []string{"retried", "held", "resumed", "replay_requested"} {
 		require.Equal(t, s.ref.ID+" test payout.sent to shop.example", s.audited("delivery."+action), action)
 	}
-	viewer := s.as(checkout.RoleViewer).get(at)
+	viewer := s.as(merchant.RoleViewer).get(at)
 	require.Equal(t, 200, viewer.status)
 	require.NotContains(t, viewer.text(), "/replay\"")
 }
@@ -306,7 +307,7 @@ func TestDeliveries_Filters(t *testing.T) {
 	s.attempt("run", 1, 200, "")
 	retried.attempt("run", 1, 500, "")
 	s.exec(`UPDATE webhook_endpoint SET status = 'disabled' WHERE id = $1`, held.endpoint.ID)
-	dev := s.as(checkout.RoleViewer)
+	dev := s.as(merchant.RoleViewer)
 	today, yesterday := time.Now().UTC().Format(time.DateOnly), time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly)
 	all := []string{held.ref.ID, retried.ref.ID, other.ref.ID, s.ref.ID}
 	for query, want := range map[string][]string{
@@ -343,7 +344,7 @@ func TestDeliveries_Filters(t *testing.T) {
 // while a person reads it, and that an open page asks to sign in once its reader has signed out.
 func TestDeliveries_AreReadAgainOnlyWhenTheyChanged(t *testing.T) {
 	s := plainSender(t)
-	viewer := s.as(checkout.RoleViewer)
+	viewer := s.as(merchant.RoleViewer)
 	paths := []string{"/test/deliveries", "/test/deliveries/" + s.ref.ID}
 	reads := func(body string) string {
 		t.Helper()
@@ -378,7 +379,7 @@ func TestDeliveries_AreReadAgainOnlyWhenTheyChanged(t *testing.T) {
 
 	_, err := s.store.EndDelivery(t.Context(), s.ref, "", webhook.DeliveryFailed)
 	require.NoError(t, err)
-	require.NotContains(t, s.as(checkout.RoleViewer).get(paths[1]).body, "hx-get", "it has ended")
+	require.NotContains(t, s.as(merchant.RoleViewer).get(paths[1]).body, "hx-get", "it has ended")
 }
 
 func TestReplays_PreviewStartCancel(t *testing.T) {
@@ -388,7 +389,7 @@ func TestReplays_PreviewStartCancel(t *testing.T) {
 	require.NoError(t, err)
 	var started []string
 	s.temporal.Start = func(o client.StartWorkflowOptions) error { started = append(started, o.ID); return nil }
-	dev, at := s.as(checkout.RoleDeveloper), "/test/webhooks/"+s.endpoint.ID+"/replay"
+	dev, at := s.as(merchant.RoleDeveloper), "/test/webhooks/"+s.endpoint.ID+"/replay"
 	form := url.Values{"since": {"2020-01-01T00:00"}, "status": {"failed"}, "rate": {"5"}}
 	got := dev.get(at + "?" + form.Encode())
 	require.Contains(t, got.text(), "One delivery")
@@ -414,7 +415,7 @@ func TestReplays_PreviewStartCancel(t *testing.T) {
 	page := dev.get("/test/replays/" + started[0])
 	require.Contains(t, page.body, `hx-trigger="every 1s"`)
 	require.Contains(t, page.text(), "of 1 sent again")
-	require.NotContains(t, s.as(checkout.RoleViewer).get("/test/replays/"+started[0]).body, "Cancel")
+	require.NotContains(t, s.as(merchant.RoleViewer).get("/test/replays/"+started[0]).body, "Cancel")
 	var canceled []string
 	s.temporal.Cancel = func(id string) error { canceled = append(canceled, id); return nil }
 	require.Equal(t, "/test/replays/"+started[0]+" replay_canceled", dev.formOf(page, "/test/replays/"+started[0]+"/cancel").send().to())
@@ -437,7 +438,7 @@ var injections = []string{
 
 func TestWebhooks_WhatOthersWroteIsText(t *testing.T) {
 	d := newDesk(t)
-	viewer, dev := d.as(checkout.RoleViewer), d.as(checkout.RoleDeveloper)
+	viewer, dev := d.as(merchant.RoleViewer), d.as(merchant.RoleDeveloper)
 	for _, text := range injections {
 		quoted, err := json.Marshal(text)
 		require.NoError(t, err)

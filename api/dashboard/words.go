@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 func upperFirst(s string) string { return strings.ToUpper(s[:min(1, len(s))]) + s[min(1, len(s)):] }
@@ -54,7 +54,7 @@ func showAgo(t *time.Time, now time.Time) string {
 }
 
 // showMoney formats an amount in minor units with its currency, such as "1,234.50 EUR".
-func showMoney(a checkout.Amount, c checkout.Currency) string {
+func showMoney(a money.Amount, c money.Currency) string {
 	whole, fraction, _ := strings.Cut(a.String(), ".")
 	for i := len(whole) - 3; i > 0; i -= 3 {
 		whole = whole[:i] + "," + whole[i:]

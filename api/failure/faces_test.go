@@ -30,6 +30,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/runs"
 	"example.com/checkout/workflows/runs/runstest"
 )
@@ -98,13 +99,13 @@ func newService(t *testing.T) *service {
 func (s *service) makeMerchant(store *storage.Store) {
 	s.t.Helper()
 	ctx := s.t.Context()
-	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", FeeBasisPoints: 100, PaymentAttempts: 3}
+	m := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", FeeBasisPoints: 100, PaymentAttempts: 3}
 	require.NoError(s.t, store.CreateMerchant(ctx, m, checkout.ModeTest, nil))
-	s.key = checkout.NewAPIKey(checkout.ModeTest)
+	s.key = merchant.NewAPIKey(checkout.ModeTest)
 	owner := checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}
-	require.NoError(s.t, store.CreateAPIKey(ctx, checkout.APIKey{Ref: owner.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "t"}, s.key))
+	require.NoError(s.t, store.CreateAPIKey(ctx, merchant.APIKey{Ref: owner.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "t"}, s.key))
 
-	member := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: m.ID, Email: "ann@shop.example", Role: checkout.RoleOwner}
+	member := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: m.ID, Email: "ann@shop.example", Role: merchant.RoleOwner}
 	token, err := store.Invite(ctx, member, "test")
 	require.NoError(s.t, err)
 	_, err = login.Accept(ctx, &store.Accounts, token, password, "")

@@ -14,6 +14,7 @@ import (
 	"example.com/checkout/storage/account"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/runs"
 	"example.com/checkout/workflows/webhook"
 )
@@ -82,7 +83,7 @@ var known = []struct {
 	{NotFound, []error{checkout.ErrNotFound, runs.ErrPaymentNotFound}},
 	{Conflict, []error{
 		checkout.ErrNotPending, checkout.ErrPaymentInFlight, checkout.ErrPaymentUndecided, checkout.ErrPaymentExists,
-		checkout.ErrEmailInUse, checkout.ErrTooManyInvitations, checkout.ErrLastOwner, checkout.ErrPayoutNotFailed,
+		merchant.ErrEmailInUse, merchant.ErrTooManyInvitations, merchant.ErrLastOwner, checkout.ErrPayoutNotFailed,
 		checkout.ErrTransferStands,
 		checkout.ErrPaymentRefunded,
 		webhook.ErrDeliveryInProgress, webhook.ErrDeliveryNotPending, webhook.ErrDeliveryHeld, webhook.ErrEndpointDeleted,

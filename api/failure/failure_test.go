@@ -18,6 +18,7 @@ import (
 	"example.com/checkout/storage/account"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/runs"
 	"example.com/checkout/workflows/webhook"
 )
@@ -39,8 +40,8 @@ var kinds = []struct {
 
 	{checkout.ErrPaymentUndecided, failure.Conflict},
 	{checkout.ErrPaymentExists, failure.Conflict},
-	{checkout.ErrEmailInUse, failure.Conflict},
-	{checkout.ErrLastOwner, failure.Conflict},
+	{merchant.ErrEmailInUse, failure.Conflict},
+	{merchant.ErrLastOwner, failure.Conflict},
 	{&pg.ChangedError{}, failure.Conflict},
 
 	{account.ErrColor, failure.Invalid},

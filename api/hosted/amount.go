@@ -4,20 +4,20 @@ import (
 	"fmt"
 	"strings"
 
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
-// money holds a language's rules for amounts. Source: Unicode CLDR.
-type money struct {
+// amountRules holds a language's rules for amounts. Source: Unicode CLDR.
+type amountRules struct {
 	Format  string // takes the symbol and the number
 	Point   string
 	Group   string
 	From    int // shortest number of digits that is grouped
-	Symbols map[checkout.Currency]string
+	Symbols map[money.Currency]string
 }
 
 // amount formats an amount: "CA$1,234.50", "1.234,50 CA$".
-func (m money) amount(a checkout.Amount, c checkout.Currency) string {
+func (m amountRules) amount(a money.Amount, c money.Currency) string {
 	symbol, ok := m.Symbols[c]
 	if !ok {
 		symbol = string(c) + "\u00a0"

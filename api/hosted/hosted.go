@@ -22,6 +22,7 @@ import (
 	"example.com/checkout/api/web"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/runs"
 )
 
@@ -35,7 +36,7 @@ type Config struct {
 	Acquirers map[checkout.Mode]*Acquirer
 	// Chains holds the CAIP-2 names of the chains on which new payments are paid out, by mode. The payouts of a
 	// test session without one are the sandbox's, and a live session without one cannot be paid.
-	Chains map[checkout.Mode]map[checkout.PayoutCurrency]string
+	Chains map[checkout.Mode]map[money.PayoutCurrency]string
 	// CheckoutURL is {checkout_url} without a trailing slash. Requests arrive with its path, if it
 	// has one.
 	CheckoutURL string

@@ -22,6 +22,8 @@ import (
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/runs"
 )
 
@@ -140,7 +142,7 @@ func (f fakeHandle) Get(_ context.Context, into any) error {
 func decides(result checkout.ChargeResult) func(*harness, checkout.Ref, string) (contract.PaymentResult, error) {
 	return func(h *harness, ref checkout.Ref, id string) (contract.PaymentResult, error) {
 		ctx := h.t.Context()
-		if _, err := h.store.BeginPayment(ctx, ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, id); err != nil {
+		if _, err := h.store.BeginPayment(ctx, ref, id, checkout.Quote{Rate: money.MustRate("1.08")}, id); err != nil {
 			return contract.PaymentResult{}, refused(contract.ErrTypePaymentNotFound)
 		}
 		result.Method = checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242"}
@@ -175,13 +177,13 @@ func unknown(*harness, checkout.Ref, string) (contract.PaymentResult, error) {
 }
 
 // session creates a session after with has changed it.
-func (h *harness) session(with ...func(*storage.NewSession, *checkout.Merchant)) string {
+func (h *harness) session(with ...func(*storage.NewSession, *merchant.Merchant)) string {
 	h.t.Helper()
-	merchant := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Aurora Coffee", Plan: "standard", PaymentAttempts: 3}
+	merchant := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Aurora Coffee", Plan: "standard", PaymentAttempts: 3}
 	email, redirect := "ada@example.com", redirectURL
 	n := storage.NewSession{Lifetime: time.Hour, Session: checkout.Session{
-		Ref: checkout.Owner{Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: checkout.USD,
-		PayoutCurrency: checkout.USDC, Metadata: json.RawMessage(`{}`), CustomerEmail: &email, RedirectURL: &redirect, MaxAttempts: 3,
+		Ref: checkout.Owner{Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: money.USD,
+		PayoutCurrency: money.USDC, Metadata: json.RawMessage(`{}`), CustomerEmail: &email, RedirectURL: &redirect, MaxAttempts: 3,
 	}}
 	for _, f := range with {
 		f(&n, &merchant)

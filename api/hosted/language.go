@@ -18,7 +18,7 @@ import (
 type language struct {
 	tag    string // BCP 47; also the value of the parameter and the cookie
 	Name   string // in the language itself
-	Money  money
+	Money  amountRules
 	Texts  texts
 	script string // messages for the scripts as JSON
 }

@@ -14,6 +14,8 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 )
 
 var english, german, french, spanish = languageNamed("en"), languageNamed("de"), languageNamed("fr"), languageNamed("es")
@@ -52,7 +54,7 @@ func TestLanguages_HaveEveryTextWithTheSamePlaceholders(t *testing.T) {
 			}
 		}
 		require.Len(t, strings.Fields(l.Texts.Months), 12, l.tag)
-		require.Len(t, l.Money.Symbols, len(checkout.Currencies), l.tag)
+		require.Len(t, l.Money.Symbols, len(money.Currencies), l.tag)
 	}
 }
 
@@ -86,32 +88,32 @@ func TestAmount_IsWrittenAsTheLanguageDoes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		in       *language
-		amount   checkout.Amount
-		currency checkout.Currency
+		amount   money.Amount
+		currency money.Currency
 		want     string
 	}{
-		{english, 1050, checkout.USD, "$10.50"},
-		{english, 1050, checkout.EUR, "€10.50"},
-		{english, 50, checkout.GBP, "£0.50"},
-		{english, 123_456, checkout.CAD, "CA$1,234.56"},
-		{english, 99_999_999, checkout.AUD, "A$999,999.99"},
-		{german, 1050, checkout.EUR, "10,50\u00a0€"},
-		{german, 123_456, checkout.USD, "1.234,56\u00a0$"},
-		{german, 12_345_678, checkout.AUD, "123.456,78\u00a0AU$"},
-		{french, 1050, checkout.EUR, "10,50\u00a0€"},
-		{french, 123_456, checkout.CAD, "1\u202f234,56\u00a0$CA"},
-		{french, 12_345_678, checkout.GBP, "123\u202f456,78\u00a0£GB"},
-		{spanish, 123_456, checkout.EUR, "1234,56\u00a0€"},
-		{spanish, 12_345_678, checkout.USD, "123.456,78\u00a0US$"},
-		{spanish, 1050, checkout.GBP, "10,50\u00a0GBP"},
-		{languageNamed("pt"), 123_456, checkout.EUR, "€\u00a01.234,56"},
-		{languageNamed("it"), 123_456, checkout.EUR, "1234,56\u00a0€"},
-		{languageNamed("it"), 12_345_678, checkout.USD, "123.456,78\u00a0USD"},
-		{languageNamed("nl"), 123_456, checkout.CAD, "C$\u00a01.234,56"},
-		{languageNamed("pl"), 123_456, checkout.EUR, "1234,56\u00a0€"},
-		{languageNamed("pl"), 12_345_678, checkout.GBP, "123\u00a0456,78\u00a0GBP"},
-		{languageNamed("sv"), 123_456, checkout.USD, "1\u00a0234,56\u00a0US$"},
-		{languageNamed("ja"), 123_456, checkout.AUD, "A$1,234.56"},
+		{english, 1050, money.USD, "$10.50"},
+		{english, 1050, money.EUR, "€10.50"},
+		{english, 50, money.GBP, "£0.50"},
+		{english, 123_456, money.CAD, "CA$1,234.56"},
+		{english, 99_999_999, money.AUD, "A$999,999.99"},
+		{german, 1050, money.EUR, "10,50\u00a0€"},
+		{german, 123_456, money.USD, "1.234,56\u00a0$"},
+		{german, 12_345_678, money.AUD, "123.456,78\u00a0AU$"},
+		{french, 1050, money.EUR, "10,50\u00a0€"},
+		{french, 123_456, money.CAD, "1\u202f234,56\u00a0$CA"},
+		{french, 12_345_678, money.GBP, "123\u202f456,78\u00a0£GB"},
+		{spanish, 123_456, money.EUR, "1234,56\u00a0€"},
+		{spanish, 12_345_678, money.USD, "123.456,78\u00a0US$"},
+		{spanish, 1050, money.GBP, "10,50\u00a0GBP"},
+		{languageNamed("pt"), 123_456, money.EUR, "€\u00a01.234,56"},
+		{languageNamed("it"), 123_456, money.EUR, "1234,56\u00a0€"},
+		{languageNamed("it"), 12_345_678, money.USD, "123.456,78\u00a0USD"},
+		{languageNamed("nl"), 123_456, money.CAD, "C$\u00a01.234,56"},
+		{languageNamed("pl"), 123_456, money.EUR, "1234,56\u00a0€"},
+		{languageNamed("pl"), 12_345_678, money.GBP, "123\u00a0456,78\u00a0GBP"},
+		{languageNamed("sv"), 123_456, money.USD, "1\u00a0234,56\u00a0US$"},
+		{languageNamed("ja"), 123_456, money.AUD, "A$1,234.56"},
 	} {
 		require.Equal(t, c.want, c.in.Money.amount(c.amount, c.currency))
 	}
@@ -160,7 +162,7 @@ func TestAccepted(t *testing.T) {
 func TestPage_SpeaksTheCustomersLanguage(t *testing.T) {
 	h := newHarness(t)
 	h.pay = declines
-	id := h.session(func(n *storage.NewSession, _ *checkout.Merchant) { n.Amount, n.Currency = 123_456, checkout.EUR })
+	id := h.session(func(n *storage.NewSession, _ *merchant.Merchant) { n.Amount, n.Currency = 123_456, money.EUR })
 	ask := func(path, header, cookie string) *httptest.ResponseRecorder {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, testURL+path, nil)
 		r.Header.Set("Accept-Language", header)

@@ -14,6 +14,8 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 )
 
 const canaryToken = "ctoken_1SzCanary_9"
@@ -24,7 +26,7 @@ func newLiveHarness(t *testing.T) (h *harness, id string) {
 	h = newHarness(t)
 	acquirer, err := NewAcquirer(checkout.ModeLive, "pk_live_51abc", "https://js.stripe.com/dahlia/stripe.js", false)
 	require.NoError(t, err)
-	h.server.Config.Chains = map[checkout.Mode]map[checkout.PayoutCurrency]string{checkout.ModeLive: {checkout.USDC: "eip155:1"}}
+	h.server.Config.Chains = map[checkout.Mode]map[money.PayoutCurrency]string{checkout.ModeLive: {money.USDC: "eip155:1"}}
 	h.acquirer(checkout.ModeLive, acquirer)
 	id = h.session(live)
 	return h, id
@@ -37,7 +39,7 @@ func (h *harness) acquirer(mode checkout.Mode, a *Acquirer) {
 	h.handler = h.server.handler()
 }
 
-func live(n *storage.NewSession, _ *checkout.Merchant) { n.Mode = checkout.ModeLive }
+func live(n *storage.NewSession, _ *merchant.Merchant) { n.Mode = checkout.ModeLive }
 
 func goodToken() url.Values {
 	return url.Values{fieldConfirmation: {canaryToken}, fieldEmail: {"ada@example.com"}}
@@ -84,7 +86,7 @@ func TestLive_ThePolicyOpensForTheFormOnly(t *testing.T) {
 		require.False(t, opened(w), name)
 		require.False(t, opened(h.get("/"+id+"/status")), name)
 	}
-	require.False(t, opened(h.get("/"+h.session(live, func(n *storage.NewSession, _ *checkout.Merchant) { n.Lifetime = -1 }))))
+	require.False(t, opened(h.get("/"+h.session(live, func(n *storage.NewSession, _ *merchant.Merchant) { n.Lifetime = -1 }))))
 	require.False(t, opened(h.get("/nothing")))
 	require.False(t, opened(h.get("/"+h.session())))
 	require.True(t, opened(h.post("/"+h.session(live), url.Values{})), "the form once more")
@@ -123,7 +125,7 @@ func TestLive_TheCardIsLeftOutWhileItIsUnknown(t *testing.T) {
 	h, id := newLiveHarness(t)
 	var stored checkout.PaymentMethod
 	h.pay = func(h *harness, ref checkout.Ref, txn string) (contract.PaymentResult, error) {
-		_, err := h.store.BeginPayment(t.Context(), ref, txn, checkout.Quote{Rate: checkout.MustRate("1.08")}, txn)
+		_, err := h.store.BeginPayment(t.Context(), ref, txn, checkout.Quote{Rate: money.MustRate("1.08")}, txn)
 		require.NoError(t, err)
 		_, _, err = h.store.RecordCharge(t.Context(), ref, txn, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 		require.NoError(t, err)
@@ -278,7 +280,7 @@ func TestLive_EveryPageSaysThatItIsSimulated(t *testing.T) {
 	double.Sources = stripeSources
 	h.acquirer(checkout.ModeLive, double)
 
-	expired := h.session(live, func(n *storage.NewSession, _ *checkout.Merchant) { n.Lifetime = -time.Second })
+	expired := h.session(live, func(n *storage.NewSession, _ *merchant.Merchant) { n.Lifetime = -time.Second })
 	for _, pay := range []func(*harness, checkout.Ref, string) (contract.PaymentResult, error){succeeds, asksBank, takes, unknown} {
 		h.pay = pay
 		id := h.session(live)
@@ -338,7 +340,7 @@ func newTestNetworks(t *testing.T) *harness {
 	h := newHarness(t)
 	acquirer, err := NewAcquirer(checkout.ModeTest, "pk_test_51abc", "https://js.stripe.com/dahlia/stripe.js", false)
 	require.NoError(t, err)
-	h.server.Config.Chains = map[checkout.Mode]map[checkout.PayoutCurrency]string{checkout.ModeTest: {checkout.USDC: "eip155:11155111"}}
+	h.server.Config.Chains = map[checkout.Mode]map[money.PayoutCurrency]string{checkout.ModeTest: {money.USDC: "eip155:11155111"}}
 	h.acquirer(checkout.ModeTest, acquirer)
 	return h
 }
@@ -402,7 +404,7 @@ func TestTestNetworks_TheReturnAsksTheNetworkOfThePayment(t *testing.T) {
 			}
 			id, txn := h.session(), checkout.NewID(checkout.PrefixTransaction)
 			require.NoError(t, h.store.CreatePayment(t.Context(), storage.NewPayment{ID: txn, SessionID: id, CardToken: "t", Acquirer: acquirer, ChainRef: checkout.ChainSandbox}))
-			_, err := h.store.BeginPayment(t.Context(), h.refs[id], txn, checkout.Quote{Rate: checkout.MustRate("1.08")}, txn)
+			_, err := h.store.BeginPayment(t.Context(), h.refs[id], txn, checkout.Quote{Rate: money.MustRate("1.08")}, txn)
 			require.NoError(t, err)
 			h.requireRedirect(h.get("/"+id+"/return"), "/checkout/"+id)
 			require.Equal(t, want, asked, acquirer)

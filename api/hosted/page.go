@@ -21,6 +21,7 @@ import (
 	"example.com/checkout/api/web"
 	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/runs"
 	"example.com/checkout/workflows/webhook"
 )
@@ -235,7 +236,7 @@ type item struct {
 	Picture     *picture // nil for none
 }
 
-func newItem(m money, i checkout.LineItem, c checkout.Currency) item {
+func newItem(m amountRules, i checkout.LineItem, c money.Currency) item {
 	shown := item{Name: oneLine(i.Name), Price: m.amount(i.Total(), c)}
 	if i.Quantity > 1 {
 		shown.Each = fmt.Sprintf("%d × %s", i.Quantity, m.amount(i.UnitAmount, c))

@@ -15,13 +15,15 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 )
 
 func TestPage_ShowsTheForm(t *testing.T) {
 	h := newHarness(t)
 	order := "A-1001"
-	id := h.session(func(n *storage.NewSession, _ *checkout.Merchant) {
-		n.Amount, n.Currency, n.OrderID = 123_456, checkout.CAD, &order
+	id := h.session(func(n *storage.NewSession, _ *merchant.Merchant) {
+		n.Amount, n.Currency, n.OrderID = 123_456, money.CAD, &order
 	})
 	w := h.get("/" + id)
 	require.Equal(t, http.StatusOK, w.Code)
@@ -40,7 +42,7 @@ func TestPage_ShowsTheForm(t *testing.T) {
 func TestPage_ShowsWhatIsBought(t *testing.T) {
 	h := newHarness(t)
 	h.pay = succeeds
-	id := h.session(func(n *storage.NewSession, _ *checkout.Merchant) {
+	id := h.session(func(n *storage.NewSession, _ *merchant.Merchant) {
 		n.Description, n.CancelURL = new("Two <weeks> of coffee"), new("https://shop.example.test/cart?s={CHECKOUT_SESSION_ID}&x=%7BCHECKOUT_SESSION_ID%7D")
 		n.RedirectURL = new("https://shop.example.test/thanks/{CHECKOUT_SESSION_ID}")
 		n.LineItems = []checkout.LineItem{{Name: "Beans & more", Quantity: 2, UnitAmount: 500}, {Name: "Bag", Quantity: 1, UnitAmount: 50}}
@@ -55,7 +57,7 @@ func TestPage_ShowsWhatIsBought(t *testing.T) {
 	h.pay = asksBank
 	require.NotContains(t, h.follow(h.post("/"+id, goodCard())), "/cart", "no way out while a payment is in flight")
 
-	second := h.session(func(n *storage.NewSession, _ *checkout.Merchant) {
+	second := h.session(func(n *storage.NewSession, _ *merchant.Merchant) {
 		n.Description, n.RedirectURL = new("Two weeks of coffee"), new("https://shop.example.test/thanks/{CHECKOUT_SESSION_ID}")
 	})
 	h.pay = succeeds
@@ -63,7 +65,7 @@ func TestPage_ShowsWhatIsBought(t *testing.T) {
 	require.Contains(t, body, `<dt>Description</dt><dd>Two weeks of coffee</dd>`)
 	require.Contains(t, body, `href="https://shop.example.test/thanks/`+second+`"`)
 
-	body = h.get("/" + h.session(func(n *storage.NewSession, _ *checkout.Merchant) { n.RedirectURL = nil })).Body.String()
+	body = h.get("/" + h.session(func(n *storage.NewSession, _ *merchant.Merchant) { n.RedirectURL = nil })).Body.String()
 	require.NotContains(t, body, `class="back"`, "nobody knows where the shop is")
 }
 
@@ -105,7 +107,7 @@ func TestPreview_ShowsTheLooksAndCannotBePaid(t *testing.T) {
 
 func TestPage_SpeaksTheSessionsLanguageUnlessTheCustomerHasChosen(t *testing.T) {
 	h := newHarness(t)
-	id := h.session(func(n *storage.NewSession, _ *checkout.Merchant) { n.Locale = new(checkout.Locale("fr")) })
+	id := h.session(func(n *storage.NewSession, _ *merchant.Merchant) { n.Locale = new(checkout.Locale("fr")) })
 	for cookie, want := range map[string]string{"": "fr", "es": "es"} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, testURL+"/"+id, nil)
 		r.Header.Set("Accept-Language", "de")
@@ -153,7 +155,7 @@ func TestPage_HostileTextsStayTexts(t *testing.T) {
 		metadata, err := json.Marshal(map[string]string{"order_id": hostile, hostile: hostile})
 		require.NoError(t, err)
 		email := hostile
-		with := func(n *storage.NewSession, m *checkout.Merchant) {
+		with := func(n *storage.NewSession, m *merchant.Merchant) {
 			m.Name, n.OrderID, n.CustomerEmail, n.Metadata = hostile, &email, &email, metadata
 			n.Description, n.LineItems = &email, []checkout.LineItem{{Name: hostile, Quantity: 2, UnitAmount: n.Amount / 2}}
 		}
@@ -176,7 +178,7 @@ func TestPage_HostileTextsStayTexts(t *testing.T) {
 		h.pay = succeeds
 		h.post("/"+id, goodCard())
 		add(h.get("/" + id))
-		add(h.get("/" + h.session(with, func(n *storage.NewSession, _ *checkout.Merchant) { n.Lifetime = -1 })))
+		add(h.get("/" + h.session(with, func(n *storage.NewSession, _ *merchant.Merchant) { n.Lifetime = -1 })))
 		return pages
 	}
 	want := build("plain")

@@ -24,6 +24,8 @@ import (
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/runs"
 )
 
@@ -281,7 +283,7 @@ func TestPay_UnknownOutcomeNeverInvitesToPayAgain(t *testing.T) {
 func TestPay_UnknownOutcomeThatHadBegunShowsProcessing(t *testing.T) {
 	h := newHarness(t)
 	h.pay = func(h *harness, ref checkout.Ref, txn string) (contract.PaymentResult, error) {
-		_, err := h.store.BeginPayment(t.Context(), ref, txn, checkout.Quote{Rate: checkout.MustRate("1.08")}, txn)
+		_, err := h.store.BeginPayment(t.Context(), ref, txn, checkout.Quote{Rate: money.MustRate("1.08")}, txn)
 		require.NoError(t, err)
 		return contract.PaymentResult{}, context.DeadlineExceeded
 	}
@@ -301,7 +303,7 @@ func TestCancel_MakesAPaymentOfUnknownOutcomeImpossible(t *testing.T) {
 	w := h.post("/"+id+"/cancel", url.Values{"payment": {txn}})
 	h.requireRedirect(w, "/checkout/"+id)
 	require.Contains(t, h.follow(w), `name="card_number"`)
-	_, err := h.store.BeginPayment(t.Context(), h.refs[id], txn, checkout.Quote{Rate: checkout.MustRate("1.08")}, txn) // the message arrives late
+	_, err := h.store.BeginPayment(t.Context(), h.refs[id], txn, checkout.Quote{Rate: money.MustRate("1.08")}, txn) // the message arrives late
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 	h.pay = succeeds
 	require.Contains(t, h.follow(h.post("/"+id, goodCard())), "Payment successful")
@@ -317,7 +319,7 @@ func TestCancel_RacesTheBeginning(t *testing.T) {
 		var wg sync.WaitGroup
 		var beginErr error
 		wg.Go(func() {
-			_, beginErr = h.store.BeginPayment(t.Context(), h.refs[id], txn, checkout.Quote{Rate: checkout.MustRate("1.08")}, txn)
+			_, beginErr = h.store.BeginPayment(t.Context(), h.refs[id], txn, checkout.Quote{Rate: money.MustRate("1.08")}, txn)
 		})
 		wg.Go(func() { h.post("/"+id+"/cancel", url.Values{"payment": {txn}}) })
 		wg.Wait()
@@ -342,7 +344,7 @@ func TestPay_RefusedIsDropped(t *testing.T) {
 		h.paid, h.pay = nil, refuses(errType)
 		id := h.session()
 		h.requireRedirect(h.post("/"+id, goodCard()), "/checkout/"+id+want)
-		_, err := h.store.BeginPayment(t.Context(), h.refs[id], h.paid[0], checkout.Quote{Rate: checkout.MustRate("1.08")}, h.paid[0])
+		_, err := h.store.BeginPayment(t.Context(), h.refs[id], h.paid[0], checkout.Quote{Rate: money.MustRate("1.08")}, h.paid[0])
 		require.ErrorIs(t, err, checkout.ErrNotFound, errType)
 		require.Contains(t, h.get("/"+id+"?processing").Body.String(), "is being processed")
 	}
@@ -522,7 +524,7 @@ func TestPay_CardNetworkAway(t *testing.T) {
 
 func TestPay_Expired(t *testing.T) {
 	h := newHarness(t)
-	id := h.session(func(n *storage.NewSession, _ *checkout.Merchant) { n.Lifetime = -time.Second })
+	id := h.session(func(n *storage.NewSession, _ *merchant.Merchant) { n.Lifetime = -time.Second })
 	h.requireRedirect(h.post("/"+id, goodCard()), "/checkout/"+id)
 	body := h.get("/" + id).Body.String()
 	require.Contains(t, body, "This session has expired")

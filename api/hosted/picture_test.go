@@ -8,12 +8,13 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 func TestPage_ShowsPicturesFromItsOwnOrigin(t *testing.T) {
 	h := newHarness(t)
 	beans, gone := "https://shop.example.test/beans.jpg?token=secret-canary", "https://shop.example.test/gone.jpg"
-	id := h.session(func(n *storage.NewSession, _ *checkout.Merchant) {
+	id := h.session(func(n *storage.NewSession, _ *merchant.Merchant) {
 		n.LineItems = []checkout.LineItem{
 			{Name: "Beans", Quantity: 1, UnitAmount: 1000, ImageURL: &beans}, {Name: "Bag", Quantity: 1, UnitAmount: 50, ImageURL: &gone},
 		}

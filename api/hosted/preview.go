@@ -8,6 +8,7 @@ import (
 
 	"example.com/checkout/api/failure"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // paramColor is the query parameter of a preview with a color that is not saved, six hex digits.
@@ -31,7 +32,7 @@ func (s *server) preview(w http.ResponseWriter, r *http.Request) error {
 	const amount, lasts = 4990, 30 * time.Minute
 	v := s.view(languageOf(r), checkout.Session{
 		Ref:    checkout.Ref{Owner: checkout.Owner{MerchantID: id, Mode: checkout.ModeTest}},
-		Amount: amount, Currency: checkout.EUR, Status: checkout.StatusPending, ExpiresAt: s.now().Add(lasts),
+		Amount: amount, Currency: money.EUR, Status: checkout.StatusPending, ExpiresAt: s.now().Add(lasts),
 	}, brand)
 	v.Acquirer, v.Next, v.Preview = nil, checkout.PreviewURL(s.base, id), true
 	v = v.asForm()

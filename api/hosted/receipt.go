@@ -6,6 +6,7 @@ import (
 
 	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // Receipt writes the mail to the customer of a session that has a transaction, in plain text. language is a tag of
@@ -19,9 +20,9 @@ func Receipt(session checkout.Session, b account.Brand, language string) (subjec
 	if l == nil {
 		l = languages[0]
 	}
-	t, merchant, paid := &l.Texts, checkout.MailText(b.Name), session.Transaction()
-	subject = fmt.Sprintf(t.ReceiptSubject, merchant)
-	first := fmt.Sprintf(t.CompletedText, merchant)
+	t, shop, paid := &l.Texts, merchant.MailText(b.Name), session.Transaction()
+	subject = fmt.Sprintf(t.ReceiptSubject, shop)
+	first := fmt.Sprintf(t.CompletedText, shop)
 	if !session.Mode.Live() {
 		subject, first = "["+t.TestBadge+"] "+subject, t.TestLead+"\n\n"+first
 	}
@@ -34,19 +35,19 @@ func Receipt(session checkout.Session, b account.Brand, language string) (subjec
 	}
 	for _, i := range session.LineItems {
 		shown := newItem(l.Money, i, session.Currency)
-		shown.Name = checkout.MailText(shown.Name)
+		shown.Name = merchant.MailText(shown.Name)
 		if shown.Each != "" {
 			shown.Name += " (" + shown.Each + ")"
 		}
 		line(facts, shown.Name, shown.Price)
 	}
 	if session.Description != nil {
-		line(facts, t.Description, checkout.MailText(*session.Description))
+		line(facts, t.Description, merchant.MailText(*session.Description))
 	}
 	line(facts, t.AmountPaid, l.Money.amount(session.Amount, session.Currency))
-	line(facts, t.PaidTo, merchant)
+	line(facts, t.PaidTo, shop)
 	if session.OrderID != nil {
-		line(facts, t.Reference, checkout.MailText(*session.OrderID))
+		line(facts, t.Reference, merchant.MailText(*session.OrderID))
 	}
 	line(facts, t.PaidWith, cardLabel(t, paid.PaymentMethod))
 	if paid.CompletedAt != nil {

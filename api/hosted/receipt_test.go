@@ -9,6 +9,7 @@ import (
 
 	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 func TestReceipt(t *testing.T) {
@@ -17,7 +18,7 @@ func TestReceipt(t *testing.T) {
 	about, order, locale := "Spring\norder, see https://evil.example/pay", "A-7", checkout.Locale("fr")
 	session := checkout.Session{
 		Ref:    checkout.Ref{Owner: checkout.Owner{Mode: checkout.ModeLive}},
-		Amount: 123_456, Currency: checkout.EUR, Description: &about, OrderID: &order, Locale: &locale,
+		Amount: 123_456, Currency: money.EUR, Description: &about, OrderID: &order, Locale: &locale,
 		LineItems: []checkout.LineItem{{Name: "Bean\u202es", Quantity: 2, UnitAmount: 61_728}},
 		Transactions: []checkout.Transaction{{Ref: checkout.Ref{ID: "txn_1"}, CompletedAt: &at,
 			PaymentMethod: checkout.PaymentMethod{Brand: "visa", Last4: "4242", ExpMonth: 7, ExpYear: 2031}}},

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/crypto/argon2"
 
 	"example.com/checkout/api/limit"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // params are OWASP's parameters for argon2id. Each hash names its own parameters, so these
@@ -84,7 +84,7 @@ func Alike(a, b string) bool {
 var nobodysHash = newNobodysHash()
 
 func newNobodysHash() string {
-	token, _ := checkout.NewToken()
+	token, _ := merchant.NewToken()
 	hash, err := argon2id.CreateHash(token, params)
 	if err != nil {
 		panic(err) // the parameters are constants

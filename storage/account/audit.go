@@ -6,11 +6,12 @@ import (
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // Audit writes an entry before another system is asked to make the change. No transaction can span
 // both systems.
-func (s *Store) Audit(ctx context.Context, e checkout.AuditEntry) error {
+func (s *Store) Audit(ctx context.Context, e merchant.AuditEntry) error {
 	return pg.Audit(ctx, s.pool, e)
 }
 
@@ -42,13 +43,13 @@ func (s *Store) NoteFailedSignIn(ctx context.Context, memberID, address string) 
 // first.
 func (s *Store) AuditEntries(
 	ctx context.Context, owner checkout.Owner, p pg.Page,
-) ([]checkout.AuditEntry, error) {
+) ([]merchant.AuditEntry, error) {
 	l := &pg.List{
 		SQL:  `WHERE e.merchant_id = $1 AND (e.mode = $2 OR e.mode IS NULL)`,
 		Args: []any{owner.MerchantID, owner.Mode},
 	}
 	l.Page(checkout.PrefixAuditEntry, "e", p)
-	entries, err := pg.Collect[checkout.AuditEntry](ctx, s.pool, `
+	entries, err := pg.Collect[merchant.AuditEntry](ctx, s.pool, `
 		SELECT e.id, e.merchant_id, e.mode, e.actor, e.action, e.subject, e.detail, e.address,
 			e.created_at FROM audit_entry e `+l.SQL, l.Args...)
 	return entries, pg.Wrap("audit entries", err)

@@ -17,6 +17,7 @@ import (
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -153,7 +154,7 @@ func (c BrandChange) contact(now Contact) Contact {
 // loaded again. The entries by go to the audit log in the same transaction. It returns ErrColor,
 // ErrLogo for a logo that EncodeLogo did not make, *ContactError, *ChangedError, and checkout.ErrNotFound.
 func (s *Store) SetBrand(
-	ctx context.Context, merchantID string, change BrandChange, by ...checkout.AuditEntry,
+	ctx context.Context, merchantID string, change BrandChange, by ...merchant.AuditEntry,
 ) error {
 	var (
 		color *string

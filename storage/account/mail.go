@@ -8,6 +8,7 @@ import (
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // mailLease is how long one sender has a mail before another may try it.
@@ -18,13 +19,13 @@ const mailPatience = 24 * time.Hour
 
 // MailOwners writes a mail to every owner of a merchant who can sign in, in the transaction that the mail
 // is about.
-func MailOwners(ctx context.Context, to pg.Executor, merchantID string, kind checkout.MailKind, detail string) error {
-	return MailRoles(ctx, to, merchantID, []checkout.Role{checkout.RoleOwner}, kind, "", detail)
+func MailOwners(ctx context.Context, to pg.Executor, merchantID string, kind merchant.MailKind, detail string) error {
+	return MailRoles(ctx, to, merchantID, []merchant.Role{merchant.RoleOwner}, kind, "", detail)
 }
 
-// MailRoles is MailOwners for the members with one of the roles. page is as in checkout.Mail.
+// MailRoles is MailOwners for the members with one of the roles. page is as in merchant.Mail.
 func MailRoles(
-	ctx context.Context, to pg.Executor, merchantID string, roles []checkout.Role, kind checkout.MailKind,
+	ctx context.Context, to pg.Executor, merchantID string, roles []merchant.Role, kind merchant.MailKind,
 	page, detail string,
 ) error {
 	_, err := to.Exec(ctx, `
@@ -36,7 +37,7 @@ func MailRoles(
 }
 
 // mailMember writes a mail to one person.
-func mailMember(ctx context.Context, to pg.Executor, memberID string, kind checkout.MailKind, detail string) error {
+func mailMember(ctx context.Context, to pg.Executor, memberID string, kind merchant.MailKind, detail string) error {
 	_, err := to.Exec(ctx, `
 		INSERT INTO mail (member_id, kind, detail, next_at) VALUES ($1, $2, $3, clock_timestamp())`,
 		memberID, kind, detail)
@@ -44,12 +45,12 @@ func mailMember(ctx context.Context, to pg.Executor, memberID string, kind check
 }
 
 // invitationDetail has no IP address: the invited person may be a stranger.
-func invitationDetail(role checkout.Role, by checkout.AuditEntry) string {
+func invitationDetail(role merchant.Role, by merchant.AuditEntry) string {
 	return "Role: " + string(role) + "\nInvited by: " + by.Actor
 }
 
 // MailDetail says in a mail what an entry of the audit log says.
-func MailDetail(by checkout.AuditEntry) string {
+func MailDetail(by merchant.AuditEntry) string {
 	detail := by.Detail + "\nBy: " + by.Actor
 	if by.Address != "" {
 		detail += "\nFrom the IP address: " + by.Address
@@ -74,15 +75,15 @@ func (s *Store) AskForReset(ctx context.Context, email string) error {
 			RETURNING 1
 		)
 		INSERT INTO mail (kind) SELECT $2 WHERE NOT EXISTS (SELECT FROM asked)`,
-		email, checkout.MailPasswordReset, resetPause)
+		email, merchant.MailPasswordReset, resetPause)
 	return pg.Wrap("ask for a new password", err)
 }
 
 // DueMails takes up to limit mails that are due: those to people who sign in come before receipts, and older
 // ones before newer ones. Nobody else gets them for some minutes. A
 // mail that is taken and not reported with MailSent or MailFailed becomes due again.
-func (s *Store) DueMails(ctx context.Context, limit int) ([]checkout.Mail, error) {
-	mails, err := pg.Collect[checkout.Mail](ctx, s.pool, `
+func (s *Store) DueMails(ctx context.Context, limit int) ([]merchant.Mail, error) {
+	mails, err := pg.Collect[merchant.Mail](ctx, s.pool, `
 		WITH due AS (
 			SELECT id, member_id FROM mail
 			WHERE next_at <= clock_timestamp() AND created_at >= clock_timestamp() - $3::interval
@@ -138,7 +139,7 @@ func (s *Store) KeepReset(ctx context.Context, memberID string, hash []byte) err
 		INSERT INTO password_reset (hash, member_id, expires_at)
 		SELECT $2, id, clock_timestamp() + $3::interval FROM member
 		WHERE id = $1 AND removed_at IS NULL AND password_hash IS NOT NULL`,
-		memberID, hash, checkout.PasswordResetLifetime))
+		memberID, hash, merchant.PasswordResetLifetime))
 	return pg.Wrap("keep code", err)
 }
 
@@ -156,7 +157,7 @@ func (s *Store) ResetEmail(ctx context.Context, hash []byte) (email string, err 
 // unknown, was used or has run out.
 func (s *Store) ResetPassword(ctx context.Context, hash []byte, passwordHash, address string) error {
 	return pg.RunInTx(ctx, s.pool, "reset password", func(tx pgx.Tx) error {
-		m, err := pg.One[checkout.Member](ctx, tx, `
+		m, err := pg.One[merchant.Member](ctx, tx, `
 			WITH used AS (
 				SELECT member_id FROM password_reset WHERE hash = $1 AND expires_at > clock_timestamp() FOR UPDATE
 			), codes AS (
@@ -171,7 +172,7 @@ func (s *Store) ResetPassword(ctx context.Context, hash []byte, passwordHash, ad
 		if err != nil {
 			return err
 		}
-		by := checkout.AuditEntry{
+		by := merchant.AuditEntry{
 			ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: m.MerchantID, Actor: m.Email,
 			Action: "member.password_reset", Subject: m.ID, Detail: "Your password was changed with a code from a mail.",
 			Address: address,
@@ -179,6 +180,6 @@ func (s *Store) ResetPassword(ctx context.Context, hash []byte, passwordHash, ad
 		if err := pg.Audit(ctx, tx, by); err != nil {
 			return err
 		}
-		return mailMember(ctx, tx, m.ID, checkout.MailAccountChanged, MailDetail(by))
+		return mailMember(ctx, tx, m.ID, merchant.MailAccountChanged, MailDetail(by))
 	})
 }

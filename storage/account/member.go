@@ -8,6 +8,7 @@ import (
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 const memberColumns = `
@@ -16,21 +17,21 @@ const memberColumns = `
 	(SELECT count(*) FROM passkey p WHERE p.member_id = m.id) AS passkeys`
 
 // InviteMember stores a member without a password, and a mail with the link for choosing one. Only who reads that
-// mailbox sees the link, so accepting it proves the address. It returns checkout.ErrEmailInUse when the merchant
-// already has a member with this address, checkout.ErrTooManyInvitations, and checkout.ErrNotFound for an unknown
+// mailbox sees the link, so accepting it proves the address. It returns merchant.ErrEmailInUse when the merchant
+// already has a member with this address, merchant.ErrTooManyInvitations, and checkout.ErrNotFound for an unknown
 // merchant. A member of another merchant may have the same address. An expired invitation is replaced.
-func (s *Store) InviteMember(ctx context.Context, m checkout.Member, by checkout.AuditEntry) error {
+func (s *Store) InviteMember(ctx context.Context, m merchant.Member, by merchant.AuditEntry) error {
 	return s.invite(ctx, m, by, false, func(tx pgx.Tx) error {
-		return mailMember(ctx, tx, m.ID, checkout.MailInvitation, invitationDetail(m.Role, by))
+		return mailMember(ctx, tx, m.ID, merchant.MailInvitation, invitationDetail(m.Role, by))
 	})
 }
 
 // Invite is InviteMember for an operator, who knows the person and hands over the link: by is how the audit log calls
 // the operator. It returns the token of the link. An invitation that is open is replaced too, and there may be any
 // number.
-func (s *Store) Invite(ctx context.Context, m checkout.Member, by string) (token string, err error) {
-	token, hash := checkout.NewToken()
-	err = s.invite(ctx, m, checkout.AuditEntry{
+func (s *Store) Invite(ctx context.Context, m merchant.Member, by string) (token string, err error) {
+	token, hash := merchant.NewToken()
+	err = s.invite(ctx, m, merchant.AuditEntry{
 		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: m.MerchantID, Actor: by,
 		Action: "member.invited", Subject: m.ID, Detail: m.Email + " as " + string(m.Role),
 	}, true, func(tx pgx.Tx) error { return keepInvitation(ctx, tx, m.ID, hash) })
@@ -40,9 +41,9 @@ func (s *Store) Invite(ctx context.Context, m checkout.Member, by string) (token
 // invite stores a member, and calls send, which makes the link. It replaces an invitation to the same address that has
 // expired, or any that is open.
 func (s *Store) invite(
-	ctx context.Context, m checkout.Member, by checkout.AuditEntry, open bool, send func(pgx.Tx) error,
+	ctx context.Context, m merchant.Member, by merchant.AuditEntry, open bool, send func(pgx.Tx) error,
 ) error {
-	_, unknown := checkout.NewToken()
+	_, unknown := merchant.NewToken()
 	err := pg.RunInTx(ctx, s.pool, "invite member", func(tx pgx.Tx) error {
 		// Changes of one merchant's members take turns, see changeMember.
 		if _, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, m.MerchantID); err != nil {
@@ -66,15 +67,15 @@ func (s *Store) invite(
 		_, err = tx.Exec(ctx, `
 			INSERT INTO member (id, merchant_id, email, role, invitation_hash, invitation_expires_at)
 			VALUES ($1, $2, $3, $4, $5, clock_timestamp() + $6::interval)`,
-			m.ID, m.MerchantID, m.Email, m.Role, unknown, checkout.InvitationLifetime)
+			m.ID, m.MerchantID, m.Email, m.Role, unknown, merchant.InvitationLifetime)
 		if err != nil {
 			return err
 		}
 		if err := send(tx); err != nil {
 			return err
 		}
-		if m.Role == checkout.RoleOwner {
-			if err := MailOwners(ctx, tx, m.MerchantID, checkout.MailOwnersChanged, "Invited: "+MailDetail(by)); err != nil {
+		if m.Role == merchant.RoleOwner {
+			if err := MailOwners(ctx, tx, m.MerchantID, merchant.MailOwnersChanged, "Invited: "+MailDetail(by)); err != nil {
 				return err
 			}
 		}
@@ -82,20 +83,20 @@ func (s *Store) invite(
 	})
 	switch {
 	case pg.Violates(err, "member_merchant_email_key"):
-		return checkout.ErrEmailInUse
+		return merchant.ErrEmailInUse
 	case pg.Violates(err, "member_merchant_id_fkey"):
 		return checkout.ErrNotFound
 	}
 	return err
 }
 
-// mayInvite returns checkout.ErrTooManyInvitations when a merchant may invite no more people. Expired invitations count
+// mayInvite returns merchant.ErrTooManyInvitations when a merchant may invite no more people. Expired invitations count
 // too: they are in the list until somebody removes them.
 func mayInvite(ctx context.Context, tx pgx.Tx, merchantID string) error {
 	open, err := pg.Value[int](ctx, tx, `
 		SELECT count(*) FROM member WHERE merchant_id = $1 AND removed_at IS NULL AND password_hash IS NULL`, merchantID)
-	if err == nil && open >= checkout.MaxOpenInvitations {
-		err = checkout.ErrTooManyInvitations
+	if err == nil && open >= merchant.MaxOpenInvitations {
+		err = merchant.ErrTooManyInvitations
 	}
 	return err
 }
@@ -104,23 +105,23 @@ func mayInvite(ctx context.Context, tx pgx.Tx, merchantID string) error {
 // when the member is an owner. It changes nothing while a mail to the member waits, because that one gets a new link.
 // It returns checkout.ErrNotFound.
 func (s *Store) RenewInvitation(
-	ctx context.Context, m checkout.Member, by checkout.AuditEntry,
+	ctx context.Context, m merchant.Member, by merchant.AuditEntry,
 ) error {
-	_, unknown := checkout.NewToken()
+	_, unknown := merchant.NewToken()
 	err := s.changeMember(ctx, by, toOwners, `
 		WITH renewed AS (UPDATE member SET invitation_hash = $3, invitation_expires_at = clock_timestamp() + $4::interval
 			WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL AND password_hash IS NULL
 				AND NOT EXISTS (SELECT FROM mail o WHERE o.member_id = $1 AND o.kind = $5 AND o.next_at IS NOT NULL)
 			RETURNING id)
 		INSERT INTO mail (member_id, kind, detail, next_at) SELECT id, $5, $6, clock_timestamp() FROM renewed`,
-		m.ID, m.MerchantID, unknown, checkout.InvitationLifetime, checkout.MailInvitation, invitationDetail(m.Role, by))
+		m.ID, m.MerchantID, unknown, merchant.InvitationLifetime, merchant.MailInvitation, invitationDetail(m.Role, by))
 	if !errors.Is(err, checkout.ErrNotFound) {
 		return err
 	}
 	waits, waitsErr := pg.Value[bool](ctx, s.pool, `
 		SELECT EXISTS (SELECT FROM mail o JOIN member m ON m.id = o.member_id
 			WHERE m.id = $1 AND m.merchant_id = $2 AND m.removed_at IS NULL AND m.password_hash IS NULL
-				AND o.kind = $3 AND o.next_at IS NOT NULL)`, m.ID, m.MerchantID, checkout.MailInvitation)
+				AND o.kind = $3 AND o.next_at IS NOT NULL)`, m.ID, m.MerchantID, merchant.MailInvitation)
 	switch {
 	case waitsErr != nil:
 		return pg.Wrap("waiting invitation", waitsErr)
@@ -139,14 +140,14 @@ func (s *Store) KeepInvitation(ctx context.Context, memberID string, hash []byte
 func keepInvitation(ctx context.Context, to pg.Executor, memberID string, hash []byte) error {
 	return pg.Changed(to.Exec(ctx, `
 		UPDATE member SET invitation_hash = $2, invitation_expires_at = clock_timestamp() + $3::interval
-		WHERE id = $1 AND removed_at IS NULL AND password_hash IS NULL`, memberID, hash, checkout.InvitationLifetime))
+		WHERE id = $1 AND removed_at IS NULL AND password_hash IS NULL`, memberID, hash, merchant.InvitationLifetime))
 }
 
 // Invitation returns the member of an invitation that has not expired, and the merchant's name. It
 // returns checkout.ErrNotFound.
-func (s *Store) Invitation(ctx context.Context, hash []byte) (checkout.Member, string, error) {
+func (s *Store) Invitation(ctx context.Context, hash []byte) (merchant.Member, string, error) {
 	type row struct {
-		checkout.Member
+		merchant.Member
 		Merchant string
 	}
 	m, err := pg.One[row](ctx, s.pool, `
@@ -161,9 +162,9 @@ func (s *Store) Invitation(ctx context.Context, hash []byte) (checkout.Member, s
 // expired.
 func (s *Store) AcceptInvitation(
 	ctx context.Context, hash []byte, passwordHash, address string,
-) (checkout.Member, error) {
-	return pg.InTx(ctx, s.pool, "accept invitation", func(tx pgx.Tx) (checkout.Member, error) {
-		m, err := pg.One[checkout.Member](ctx, tx, `
+) (merchant.Member, error) {
+	return pg.InTx(ctx, s.pool, "accept invitation", func(tx pgx.Tx) (merchant.Member, error) {
+		m, err := pg.One[merchant.Member](ctx, tx, `
 			UPDATE member m SET password_hash = $2, joined_at = clock_timestamp(),
 				invitation_hash = NULL, invitation_expires_at = NULL
 			WHERE m.invitation_hash = $1 AND m.invitation_expires_at > clock_timestamp()
@@ -172,7 +173,7 @@ func (s *Store) AcceptInvitation(
 		if err != nil {
 			return m, err
 		}
-		return m, pg.Audit(ctx, tx, checkout.AuditEntry{
+		return m, pg.Audit(ctx, tx, merchant.AuditEntry{
 			ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: m.MerchantID, Actor: m.Email,
 			Action: "member.joined", Subject: m.ID, Detail: "as " + string(m.Role),
 			Address: address,
@@ -183,20 +184,20 @@ func (s *Store) AcceptInvitation(
 // Member returns one member. It returns checkout.ErrNotFound.
 func (s *Store) Member(
 	ctx context.Context, merchantID, memberID string,
-) (checkout.Member, error) {
+) (merchant.Member, error) {
 	m, err := readMember(ctx, s.pool, merchantID, memberID)
 	return m, pg.Wrap("member", err)
 }
 
-func readMember(ctx context.Context, from pg.Querier, merchantID, memberID string) (checkout.Member, error) {
-	return pg.One[checkout.Member](ctx, from, `
+func readMember(ctx context.Context, from pg.Querier, merchantID, memberID string) (merchant.Member, error) {
+	return pg.One[merchant.Member](ctx, from, `
 		SELECT `+memberColumns+` FROM member m
 		WHERE m.id = $1 AND m.merchant_id = $2 AND m.removed_at IS NULL`, memberID, merchantID)
 }
 
 // Members returns the members of a merchant, oldest first.
-func (s *Store) Members(ctx context.Context, merchantID string) ([]checkout.Member, error) {
-	members, err := pg.Collect[checkout.Member](ctx, s.pool, `
+func (s *Store) Members(ctx context.Context, merchantID string) ([]merchant.Member, error) {
+	members, err := pg.Collect[merchant.Member](ctx, s.pool, `
 		SELECT `+memberColumns+` FROM member m
 		WHERE m.merchant_id = $1 AND m.removed_at IS NULL ORDER BY m.id`, merchantID)
 	return members, pg.Wrap("members", err)
@@ -204,7 +205,7 @@ func (s *Store) Members(ctx context.Context, merchantID string) ([]checkout.Memb
 
 // MemberWithPassword is a member who can sign in.
 type MemberWithPassword struct {
-	checkout.Member
+	merchant.Member
 
 	Hash string // of the password
 }
@@ -244,7 +245,7 @@ func (s *Store) Rehash(ctx context.Context, merchantID, memberID, from, to strin
 // SetPassword replaces a member's password and signs the member out of every browser. The member gets a
 // mail. It returns checkout.ErrNotFound.
 func (s *Store) SetPassword(
-	ctx context.Context, merchantID, memberID, passwordHash string, by checkout.AuditEntry,
+	ctx context.Context, merchantID, memberID, passwordHash string, by merchant.AuditEntry,
 ) error {
 	return s.changeMember(ctx, by, toMember, `
 		WITH gone AS (DELETE FROM member_session WHERE member_id = $1),
@@ -254,10 +255,10 @@ func (s *Store) SetPassword(
 		memberID, merchantID, passwordHash)
 }
 
-// SetRole changes the role of a member. It returns checkout.ErrNotFound, and checkout.ErrLastOwner
+// SetRole changes the role of a member. It returns checkout.ErrNotFound, and merchant.ErrLastOwner
 // when the merchant would have no owner left. Every owner gets a mail when an owner is made or unmade.
 func (s *Store) SetRole(
-	ctx context.Context, merchantID, memberID string, role checkout.Role, by checkout.AuditEntry,
+	ctx context.Context, merchantID, memberID string, role merchant.Role, by merchant.AuditEntry,
 ) error {
 	return s.changeMember(ctx, by, toOwners, `
 		UPDATE member SET role = $3 WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL`,
@@ -267,7 +268,7 @@ func (s *Store) SetRole(
 // RemoveMember removes a member's access at once, and everything with which the member proves who it is. It
 // returns the errors of SetRole.
 func (s *Store) RemoveMember(
-	ctx context.Context, merchantID, memberID string, by checkout.AuditEntry,
+	ctx context.Context, merchantID, memberID string, by merchant.AuditEntry,
 ) error {
 	return s.changeMember(ctx, by, toOwners, `
 		WITH who AS (SELECT id FROM member WHERE id = $1 AND merchant_id = $2),
@@ -294,7 +295,7 @@ const (
 // be the id of the member, and args[1] the id of the merchant. Changes of one merchant's members take
 // turns; otherwise two changes could together remove the last owner.
 func (s *Store) changeMember(
-	ctx context.Context, by checkout.AuditEntry, tell mailTo, statement string, args ...any,
+	ctx context.Context, by merchant.AuditEntry, tell mailTo, statement string, args ...any,
 ) error {
 	return pg.RunInTx(ctx, s.pool, "change member", func(tx pgx.Tx) error {
 		merchantID := args[1]
@@ -314,8 +315,8 @@ func (s *Store) changeMember(
 			return err
 		}
 
-		if tell == toOwners && was == checkout.RoleOwner { // before the change, so that this owner gets it too
-			if err := MailOwners(ctx, tx, by.MerchantID, checkout.MailOwnersChanged, MailDetail(by)); err != nil {
+		if tell == toOwners && was == merchant.RoleOwner { // before the change, so that this owner gets it too
+			if err := MailOwners(ctx, tx, by.MerchantID, merchant.MailOwnersChanged, MailDetail(by)); err != nil {
 				return err
 			}
 		}
@@ -329,7 +330,7 @@ func (s *Store) changeMember(
 		}
 
 		if after == 0 && before > 0 {
-			return checkout.ErrLastOwner
+			return merchant.ErrLastOwner
 		}
 		now, err := role(ctx, tx, args[0], merchantID)
 		if err != nil {
@@ -337,9 +338,9 @@ func (s *Store) changeMember(
 		}
 		switch {
 		case tell == toMember:
-			err = mailMember(ctx, tx, by.Subject, checkout.MailAccountChanged, MailDetail(by))
-		case tell == toOwners && was != checkout.RoleOwner && now == checkout.RoleOwner:
-			err = MailOwners(ctx, tx, by.MerchantID, checkout.MailOwnersChanged, MailDetail(by))
+			err = mailMember(ctx, tx, by.Subject, merchant.MailAccountChanged, MailDetail(by))
+		case tell == toOwners && was != merchant.RoleOwner && now == merchant.RoleOwner:
+			err = MailOwners(ctx, tx, by.MerchantID, merchant.MailOwnersChanged, MailDetail(by))
 		}
 		if err != nil {
 			return err
@@ -349,8 +350,8 @@ func (s *Store) changeMember(
 }
 
 // role returns the role of a member, "" for an unknown one.
-func role(ctx context.Context, tx pgx.Tx, memberID, merchantID any) (checkout.Role, error) {
-	return pg.Value[checkout.Role](ctx, tx, `
+func role(ctx context.Context, tx pgx.Tx, memberID, merchantID any) (merchant.Role, error) {
+	return pg.Value[merchant.Role](ctx, tx, `
 		SELECT coalesce(max(role), '') FROM member WHERE id = $1 AND merchant_id = $2`, memberID, merchantID)
 }
 

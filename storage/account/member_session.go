@@ -8,6 +8,7 @@ import (
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // How long a browser stays signed in. Source: api/decisions/dashboard.md, "browsers".
@@ -25,7 +26,7 @@ const stillSignedIn = `m.removed_at IS NULL
 // the hash that the given password was compared with. It returns checkout.ErrNotFound when the member has another
 // password or a first second factor by now, or was removed: that ended every browser, so none may follow without it.
 func (s *Store) SignIn(
-	ctx context.Context, m checkout.Member, passwordHash string, hash []byte, by ...checkout.AuditEntry,
+	ctx context.Context, m merchant.Member, passwordHash string, hash []byte, by ...merchant.AuditEntry,
 ) error {
 	return pg.RunInTx(ctx, s.pool, "sign in", func(tx pgx.Tx) error {
 		err := pg.Changed(tx.Exec(ctx, `
@@ -64,7 +65,7 @@ func lockMember(ctx context.Context, tx pgx.Tx, memberID string) error {
 
 // SignedInMember is a member who is signed in, the merchant's name and the SHA-256 of the browser's token.
 type SignedInMember struct {
-	checkout.Member
+	merchant.Member
 
 	Merchant string
 	Hash     []byte
@@ -93,7 +94,7 @@ func (s *Store) SignOut(ctx context.Context, hashes ...[]byte) error {
 }
 
 // SignOutEverywhere deletes every signed-in browser of a member, and writes by to the audit log.
-func (s *Store) SignOutEverywhere(ctx context.Context, memberID string, by checkout.AuditEntry) error {
+func (s *Store) SignOutEverywhere(ctx context.Context, memberID string, by merchant.AuditEntry) error {
 	return pg.RunInTx(ctx, s.pool, "sign out", func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `DELETE FROM member_session WHERE member_id = $1`, memberID); err != nil {
 			return err

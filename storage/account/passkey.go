@@ -10,6 +10,7 @@ import (
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // passkeyHandleBytes is the length of a member's name towards passkeys. Source: WebAuthn, section 14.6.1.
@@ -51,14 +52,14 @@ const selectKeys = `
 	WHERE m.id = $1 AND m.merchant_id = $2 AND m.removed_at IS NULL ORDER BY p.id`
 
 // Passkeys returns the passkeys of a member, oldest first.
-func (s *Store) Passkeys(ctx context.Context, merchantID, memberID string) ([]checkout.Passkey, error) {
-	all, err := pg.Collect[checkout.Passkey](ctx, s.pool, selectKeys, memberID, merchantID)
+func (s *Store) Passkeys(ctx context.Context, merchantID, memberID string) ([]merchant.Passkey, error) {
+	all, err := pg.Collect[merchant.Passkey](ctx, s.pool, selectKeys, memberID, merchantID)
 	return all, pg.Wrap("passkeys", err)
 }
 
 // NewPasskey is what AddPasskey stores.
 type NewPasskey struct {
-	checkout.Passkey
+	merchant.Passkey
 	MerchantID   string
 	MemberID     string
 	CredentialID []byte   // as the passkey calls itself
@@ -69,7 +70,7 @@ type NewPasskey struct {
 // AddPasskey gives a passkey to a member, who gets a mail. A first second factor brings the recovery codes and
 // signs the member out of every browser but one; first says so. It returns checkout.ErrNotFound for an unknown
 // member, and checkout.ErrConflict when somebody has the passkey already.
-func (s *Store) AddPasskey(ctx context.Context, p NewPasskey, by checkout.AuditEntry) (first bool, err error) {
+func (s *Store) AddPasskey(ctx context.Context, p NewPasskey, by merchant.AuditEntry) (first bool, err error) {
 	first, err = pg.InTx(ctx, s.pool, "add passkey", func(tx pgx.Tx) (first bool, err error) {
 		// The same turn as in changeMember, so that no other factor comes or goes meanwhile.
 		if _, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, p.MerchantID); err != nil {
@@ -97,7 +98,7 @@ func (s *Store) AddPasskey(ctx context.Context, p NewPasskey, by checkout.AuditE
 				return false, err
 			}
 		}
-		if err := mailMember(ctx, tx, m.ID, checkout.MailAccountChanged, MailDetail(by)); err != nil {
+		if err := mailMember(ctx, tx, m.ID, merchant.MailAccountChanged, MailDetail(by)); err != nil {
 			return false, err
 		}
 		return first, pg.Audit(ctx, tx, by)
@@ -110,7 +111,7 @@ func (s *Store) AddPasskey(ctx context.Context, p NewPasskey, by checkout.AuditE
 
 // RenamePasskey gives a passkey of a member another name. It returns checkout.ErrNotFound.
 func (s *Store) RenamePasskey(
-	ctx context.Context, merchantID, memberID, id, name string, by checkout.AuditEntry,
+	ctx context.Context, merchantID, memberID, id, name string, by merchant.AuditEntry,
 ) error {
 	return pg.RunInTx(ctx, s.pool, "rename passkey", func(tx pgx.Tx) error {
 		err := pg.Changed(tx.Exec(ctx, `
@@ -126,7 +127,7 @@ func (s *Store) RenamePasskey(
 // RemovePasskey removes a passkey of a member, who gets a mail. With the last second factor the recovery codes go
 // too. It returns checkout.ErrNotFound.
 func (s *Store) RemovePasskey(
-	ctx context.Context, merchantID, memberID, id string, by checkout.AuditEntry,
+	ctx context.Context, merchantID, memberID, id string, by merchant.AuditEntry,
 ) error {
 	return s.changeMember(ctx, by, toMember, `
 		WITH codes AS (
@@ -143,10 +144,10 @@ func (s *Store) RemovePasskey(
 // its new Credential, or an error, which UsePasskey returns too. So two answers of one passkey take turns, and the
 // second one sees the count of the first.
 func (s *Store) UsePasskey(
-	ctx context.Context, merchantID, memberID string, use func([]checkout.Passkey) (checkout.Passkey, error),
+	ctx context.Context, merchantID, memberID string, use func([]merchant.Passkey) (merchant.Passkey, error),
 ) error {
 	return pg.RunInTx(ctx, s.pool, "use passkey", func(tx pgx.Tx) error {
-		all, err := pg.Collect[checkout.Passkey](ctx, tx, selectKeys+` FOR NO KEY UPDATE OF p`, memberID, merchantID)
+		all, err := pg.Collect[merchant.Passkey](ctx, tx, selectKeys+` FOR NO KEY UPDATE OF p`, memberID, merchantID)
 		if err != nil {
 			return err
 		}

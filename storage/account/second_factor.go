@@ -7,6 +7,7 @@ import (
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // CodeCheck looks for the time step of a typed code, among the steps after the step after. It returns
@@ -60,7 +61,7 @@ func (s *Secrets) secondFactor(
 // browser than keep. It returns checkout.ErrNotFound when nothing was started or the code is wrong.
 func (s *Secrets) ConfirmSecondFactor(
 	ctx context.Context, merchantID, memberID string, check CodeCheck, recovery [][]byte, keep []byte,
-	by checkout.AuditEntry,
+	by merchant.AuditEntry,
 ) error {
 	return pg.RunInTx(ctx, s.pool, "confirm second factor", func(tx pgx.Tx) error {
 		if err := lockMember(ctx, tx, memberID); err != nil {
@@ -83,7 +84,7 @@ func (s *Secrets) ConfirmSecondFactor(
 		if err != nil {
 			return err
 		}
-		if err := mailMember(ctx, tx, memberID, checkout.MailAccountChanged, MailDetail(by)); err != nil {
+		if err := mailMember(ctx, tx, memberID, merchant.MailAccountChanged, MailDetail(by)); err != nil {
 			return err
 		}
 		return pg.Audit(ctx, tx, by)
@@ -110,7 +111,7 @@ func (s *Secrets) UseCode(ctx context.Context, merchantID, memberID string, chec
 // UseRecoveryCode reports whether a member has the recovery code with this SHA-256, and deletes it. by goes
 // to the audit log then.
 func (s *Store) UseRecoveryCode(
-	ctx context.Context, merchantID, memberID string, hash []byte, by checkout.AuditEntry,
+	ctx context.Context, merchantID, memberID string, hash []byte, by merchant.AuditEntry,
 ) (bool, error) {
 	return pg.InTx(ctx, s.pool, "use recovery code", func(tx pgx.Tx) (bool, error) {
 		tag, err := tx.Exec(ctx, `
@@ -121,7 +122,7 @@ func (s *Store) UseRecoveryCode(
 		if err != nil || tag.RowsAffected() == 0 {
 			return false, err
 		}
-		if err := mailMember(ctx, tx, memberID, checkout.MailAccountChanged, MailDetail(by)); err != nil {
+		if err := mailMember(ctx, tx, memberID, merchant.MailAccountChanged, MailDetail(by)); err != nil {
 			return false, err
 		}
 		return true, pg.Audit(ctx, tx, by)
@@ -139,7 +140,7 @@ func (s *Store) RecoveryCodes(ctx context.Context, merchantID, memberID string) 
 // RemoveSecondFactor removes the codes of a member's app. The recovery codes go too, unless the member has a
 // passkey. It returns checkout.ErrNotFound when there are no codes of an app.
 func (s *Store) RemoveSecondFactor(
-	ctx context.Context, merchantID, memberID string, by checkout.AuditEntry,
+	ctx context.Context, merchantID, memberID string, by merchant.AuditEntry,
 ) error {
 	return s.changeMember(ctx, by, toMember, `
 		WITH codes AS (DELETE FROM recovery_code r USING member m
@@ -152,7 +153,7 @@ func (s *Store) RemoveSecondFactor(
 
 // ResetFactors removes every second factor of a member and the recovery codes, and signs the member out of every
 // browser. The member gets a mail. It returns checkout.ErrNotFound when there is none.
-func (s *Store) ResetFactors(ctx context.Context, merchantID, memberID string, by checkout.AuditEntry) error {
+func (s *Store) ResetFactors(ctx context.Context, merchantID, memberID string, by merchant.AuditEntry) error {
 	return s.changeMember(ctx, by, toMember, `
 		WITH who AS (SELECT id FROM member WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL),
 			app AS (DELETE FROM second_factor USING who WHERE member_id = who.id RETURNING 1),

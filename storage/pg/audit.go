@@ -5,7 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // Executor is a pool, a connection or a transaction.
@@ -14,7 +14,7 @@ type Executor interface {
 }
 
 // Audit writes entries to the audit log, in the transaction that makes the change.
-func Audit(ctx context.Context, to Executor, entries ...checkout.AuditEntry) error {
+func Audit(ctx context.Context, to Executor, entries ...merchant.AuditEntry) error {
 	for _, e := range entries {
 		_, err := to.Exec(ctx, `
 			INSERT INTO audit_entry (id, merchant_id, mode, actor, action, subject, detail, address)

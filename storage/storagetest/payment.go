@@ -9,6 +9,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // Succeeded is the card network's answer to a payment that is paid.
@@ -21,8 +22,8 @@ func Session(
 ) checkout.Session {
 	tb.Helper()
 	s := checkout.Session{
-		Ref: owner.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: checkout.EUR,
-		PayoutCurrency: checkout.USDC, MaxAttempts: 3, Metadata: json.RawMessage(`{}`),
+		Ref: owner.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: money.EUR,
+		PayoutCurrency: money.USDC, MaxAttempts: 3, Metadata: json.RawMessage(`{}`),
 	}
 	for _, c := range change {
 		c(&s)
@@ -59,7 +60,7 @@ func Begin(
 	if err := store.CreatePayment(tb.Context(), n); err != nil {
 		tb.Fatalf("create payment: %v", err)
 	}
-	quote := checkout.Quote{Rate: checkout.MustRate("1.08")}
+	quote := checkout.Quote{Rate: money.MustRate("1.08")}
 	if _, err := store.BeginPayment(tb.Context(), session, n.ID, quote, cmp.Or(reference, n.ID)); err != nil {
 		tb.Fatalf("begin payment: %v", err)
 	}

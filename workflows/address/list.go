@@ -12,7 +12,7 @@ import (
 
 // ReadList reads a list of addresses of Ethereum and Bitcoin, one a line. What follows a # is a
 // comment. The error names the line that is wrong, and does not quote it.
-func ReadList(from io.Reader) (checkout.AddressList, error) {
+func ReadList(from io.Reader) (List, error) {
 	var addresses []string
 	lines := bufio.NewScanner(from)
 	for n := 1; lines.Scan(); n++ {
@@ -29,7 +29,7 @@ func ReadList(from io.Reader) (checkout.AddressList, error) {
 	if lines.Err() != nil { // a line without an end, or a directory
 		return nil, errors.New("is no text with one address a line")
 	}
-	return checkout.NewAddressList(addresses...), nil
+	return NewList(addresses...), nil
 }
 
 func onSomeNetwork(address string) bool {
@@ -39,4 +39,24 @@ func onSomeNetwork(address string) bool {
 		}
 	}
 	return false
+}
+
+// List is a set of addresses on chains. Upper and lower case are the same: Ethereum and Bitcoin's
+// newer addresses know no difference, and no two of Bitcoin's older ones differ in their case only. Make
+// one with NewList.
+type List map[string]struct{}
+
+// NewList returns a list of addresses.
+func NewList(addresses ...string) List {
+	l := List{}
+	for _, address := range addresses {
+		l[strings.ToLower(address)] = struct{}{}
+	}
+	return l
+}
+
+// Has reports whether the list has the address. A nil list has none.
+func (l List) Has(address string) bool {
+	_, ok := l[strings.ToLower(address)]
+	return ok
 }

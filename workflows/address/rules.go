@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // Faults of a payout address. Each continues a sentence that begins with "The address".
@@ -48,7 +49,7 @@ type Rules struct {
 	// a real chain goes there.
 	Reserved map[checkout.Mode][]string
 	// Sanctioned are addresses to which nothing is paid, by mode. The error does not say so.
-	Sanctioned map[checkout.Mode]checkout.AddressList
+	Sanctioned map[checkout.Mode]List
 }
 
 // Check returns the fault of an address on a currency's network, nil for none. The text of the error
@@ -80,8 +81,8 @@ func (r Rules) Check(mode checkout.Mode, network, address string) error {
 
 // checks has the rule of each network's addresses.
 var checks = map[string]func(checkout.Mode, string) error{
-	checkout.Bitcoin:  checkBitcoin,
-	checkout.Ethereum: checkEthereum,
+	money.Bitcoin:  checkBitcoin,
+	money.Ethereum: checkEthereum,
 }
 
 func checkEthereum(_ checkout.Mode, address string) error {

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // The addresses with a checksum are those of EIP-55, BIP-173 and BIP-350.
@@ -65,7 +66,7 @@ func TestPayoutAddress_OfTheSandboxIsRefusedOnTestNetworks(t *testing.T) {
 
 func TestPayoutAddress_EveryCurrencyHasACheckOfItsNetwork(t *testing.T) {
 	t.Parallel()
-	for _, c := range checkout.PayoutCurrencies {
+	for _, c := range money.PayoutCurrencies {
 		err := Rules{}.Check(checkout.ModeLive, c.Network(), "x")
 		require.Error(t, err, c)
 		require.NotErrorIs(t, err, errNetwork, c)

@@ -23,8 +23,7 @@ const cellAt = 10
 // from the database, so it is not a parameter of everything that makes an id.
 var ownCell atomic.Value
 
-// SetCell makes NewID, SeededID and NewAPIKey write c, which must be valid. Without it they write
-// FirstCell.
+// SetCell makes NewID, SeededID and InCell write c, which must be valid. Without it they write FirstCell.
 func SetCell(c Cell) { ownCell.Store(c) }
 
 func cell() Cell {
@@ -34,18 +33,13 @@ func cell() Cell {
 	return FirstCell
 }
 
-// inCell writes the cell of this process into the body of an id or of a key.
-func inCell(body string, at int) string { return body[:at] + string(cell()) + body[at+2:] }
+// InCell writes the cell of this process over two characters of a body, that of an id or of an API key.
+func InCell(body string, at int) string { return body[:at] + string(cell()) + body[at+2:] }
 
-// CellOf returns the cell that an id or an API key names. It returns false for any other text.
-func CellOf(text string) (Cell, bool) {
-	for _, prefix := range []string{prefixTestKey, prefixLiveKey} {
-		if body, ok := strings.CutPrefix(text, prefix); ok && len(body) == apiKeyBodyLength {
-			return Cell(body[:2]), Cell(body[:2]).Valid()
-		}
-	}
-	prefix, body, _ := strings.Cut(text, "_")
-	if !IsID(prefix, text) {
+// CellOf returns the cell that an id names. It returns false for any other text.
+func CellOf(id string) (Cell, bool) {
+	prefix, body, _ := strings.Cut(id, "_")
+	if !IsID(prefix, id) {
 		return "", false
 	}
 	return Cell(body[cellAt : cellAt+2]), true

@@ -38,12 +38,3 @@ func (e HeldError) Error() string { return e.Cause.Error() }
 
 // Unwrap returns the cause.
 func (e HeldError) Unwrap() error { return e.Cause }
-
-// TransferOutcome says what became of a payout. Failure and Held are empty when it was sent. Histories hold it.
-type TransferOutcome struct {
-	Failure PayoutFailure `json:"failure,omitempty"` // it failed for good, before anything was signed
-	Held    PayoutHold    `json:"held,omitempty"`    // it waits; Reconcile starts it again
-	// Generation of the payout that this is about. A run that goes on after a retry must not decide the
-	// retried payout by it.
-	Generation int `json:"generation,omitempty"`
-}

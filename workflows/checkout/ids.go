@@ -1,5 +1,5 @@
-// Package checkout holds the domain types of checkout: sessions, money, payments, payouts,
-// merchants and API keys. It does no I/O and imports the standard library only.
+// Package checkout holds what every product shares about a checkout: sessions, payments, payouts, owners, ids and
+// errors. It does no I/O and imports the standard library and package money only.
 package checkout
 
 import (
@@ -52,7 +52,7 @@ const idBodyLength = 26 // 128 bits, 5 bits a character
 func NewID(prefix string) string {
 	b := idTime(time.Now())
 	_, _ = rand.Read(b[6:]) // never fails: crypto/rand ends the process instead
-	return prefix + "_" + inCell(idEncoding.EncodeToString(b[:]), cellAt)
+	return prefix + "_" + InCell(idEncoding.EncodeToString(b[:]), cellAt)
 }
 
 // SeededID is NewID from a seed: the same seed makes the same id. The seed must have at least 16
@@ -61,7 +61,7 @@ func SeededID(prefix string, seed []byte) string {
 	mac := hmac.New(sha256.New, seed)
 	mac.Write([]byte("id " + prefix))
 	b := append(append([]byte(nil), seed[:6]...), mac.Sum(nil)[:10]...)
-	return prefix + "_" + inCell(idEncoding.EncodeToString(b), cellAt)
+	return prefix + "_" + InCell(idEncoding.EncodeToString(b), cellAt)
 }
 
 // NewSeed returns a seed for SeededID: the time and 208 random bits.

@@ -1,6 +1,10 @@
 package checkout
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"example.com/checkout/workflows/money"
+)
 
 // Limits of what the hosted page shows. Source: api/decisions/sessions.md, "line_items", and "description, locale".
 const (
@@ -18,18 +22,18 @@ var Locales = []Locale{"en", "de", "fr", "es", "pt", "it", "nl", "pl", "sv", "ja
 
 // LineItem is a line of what the customer buys. The items of a session add up to its amount.
 type LineItem struct {
-	Name       string `json:"name"`
-	Quantity   int    `json:"quantity"`
-	UnitAmount Amount `json:"unit_amount"`
+	Name       string       `json:"name"`
+	Quantity   int          `json:"quantity"`
+	UnitAmount money.Amount `json:"unit_amount"`
 	// ImageURL is the address of a picture, nil for none. It may hold a token, so no log has it.
 	ImageURL *string `json:"image_url"`
 }
 
 // Total returns the price of the line.
-func (i LineItem) Total() Amount { return Amount(i.Quantity) * i.UnitAmount }
+func (i LineItem) Total() money.Amount { return money.Amount(i.Quantity) * i.UnitAmount }
 
 // SumOf returns the price of all items. It cannot overflow within the limits.
-func SumOf(items []LineItem) (sum Amount) {
+func SumOf(items []LineItem) (sum money.Amount) {
 	for _, i := range items {
 		sum += i.Total()
 	}
@@ -47,7 +51,7 @@ func (i *LineItem) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &stored); err != nil {
 		return err
 	}
-	amount, err := ParseUnitAmount(string(stored.UnitAmount))
+	amount, err := money.ParseUnitAmount(string(stored.UnitAmount))
 	*i = LineItem{stored.Name, stored.Quantity, amount, stored.ImageURL}
 	return err
 }

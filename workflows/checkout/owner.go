@@ -18,3 +18,23 @@ func (r Ref) PublicID() string { return r.ID }
 
 // Ref returns the Ref of the owner's object with this id.
 func (o Owner) Ref(id string) Ref { return Ref{Owner: o, ID: id} }
+
+// Mode separates test from live. Every row, query and key has one.
+type Mode string
+
+// The two modes. Source: api/interface.md, "Authentication".
+const (
+	ModeTest Mode = "test"
+	ModeLive Mode = "live"
+)
+
+// Live reports whether real money moves.
+func (m Mode) Live() bool { return m == ModeLive }
+
+// Other returns the other mode.
+func (m Mode) Other() Mode {
+	if m == ModeLive {
+		return ModeTest
+	}
+	return ModeLive
+}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"example.com/checkout/workflows/money"
 )
 
 // TransactionStatus is the state of one payment.
@@ -78,12 +80,12 @@ type Transaction struct {
 
 	SessionID         string
 	Status            TransactionStatus
-	Amount            Amount
-	Currency          Currency
-	PayoutCurrency    PayoutCurrency
-	Fee               Amount
-	Net               Amount
-	ExchangeRate      Rate // payout currency for one unit of Currency; none when it failed
+	Amount            money.Amount
+	Currency          money.Currency
+	PayoutCurrency    money.PayoutCurrency
+	Fee               money.Amount
+	Net               money.Amount
+	ExchangeRate      money.Rate // payout currency for one unit of Currency; none when it failed
 	CustomerEmail     *string
 	Metadata          json.RawMessage
 	PaymentMethod     PaymentMethod
@@ -108,25 +110,25 @@ func (t Transaction) MarshalJSON() ([]byte, error) {
 		f = &failure{t.Failure, t.Failure.Message()}
 	}
 	return EncodeJSON(struct {
-		ID                string            `json:"id"`
-		SessionID         string            `json:"session_id"`
-		Status            TransactionStatus `json:"status"`
-		Amount            Amount            `json:"amount"`
-		Currency          Currency          `json:"currency"`
-		PayoutCurrency    PayoutCurrency    `json:"payout_currency"`
-		Fee               Amount            `json:"fee"`
-		Net               Amount            `json:"net"`
-		ExchangeRate      *string           `json:"exchange_rate"`
-		CustomerEmail     *string           `json:"customer_email"`
-		Metadata          json.RawMessage   `json:"metadata"`
-		PaymentMethod     PaymentMethod     `json:"payment_method"`
-		Failure           *failure          `json:"failure"`
-		Attempt           int               `json:"attempt"`
-		AttemptsRemaining int               `json:"attempts_remaining"`
-		SessionStatus     Status            `json:"session_status"`
-		Livemode          bool              `json:"livemode"`
-		CreatedAt         string            `json:"created_at"`
-		CompletedAt       *string           `json:"completed_at"`
+		ID                string               `json:"id"`
+		SessionID         string               `json:"session_id"`
+		Status            TransactionStatus    `json:"status"`
+		Amount            money.Amount         `json:"amount"`
+		Currency          money.Currency       `json:"currency"`
+		PayoutCurrency    money.PayoutCurrency `json:"payout_currency"`
+		Fee               money.Amount         `json:"fee"`
+		Net               money.Amount         `json:"net"`
+		ExchangeRate      *string              `json:"exchange_rate"`
+		CustomerEmail     *string              `json:"customer_email"`
+		Metadata          json.RawMessage      `json:"metadata"`
+		PaymentMethod     PaymentMethod        `json:"payment_method"`
+		Failure           *failure             `json:"failure"`
+		Attempt           int                  `json:"attempt"`
+		AttemptsRemaining int                  `json:"attempts_remaining"`
+		SessionStatus     Status               `json:"session_status"`
+		Livemode          bool                 `json:"livemode"`
+		CreatedAt         string               `json:"created_at"`
+		CompletedAt       *string              `json:"completed_at"`
 	}{
 		ID: t.ID, SessionID: t.SessionID, Status: t.Status, Amount: t.Amount, Currency: t.Currency,
 		PayoutCurrency: t.PayoutCurrency, Fee: t.Fee, Net: t.Net, ExchangeRate: orNull(t.ExchangeRate.String()),
@@ -182,8 +184,8 @@ type ChargeRequest struct {
 	SessionID     string
 	Attempt       int
 	Token         string // from the network's own form, or from hosted.TestCards
-	Amount        Amount
-	Currency      Currency
+	Amount        money.Amount
+	Currency      money.Currency
 	ReturnURL     string // where the bank sends the customer after 3-D Secure
 }
 
@@ -242,52 +244,10 @@ const (
 	RefundFailed    RefundStatus = "failed"
 )
 
-// Risk returns where the money of a refund in this state is.
-func (s RefundStatus) Risk() RiskStatus {
-	switch s {
-	case RefundSucceeded:
-		return RiskLost
-	case RefundFailed:
-		return RiskWon
-	}
-	return RiskOpen
-}
-
 // RefundResult is the network's answer about one refund.
 type RefundResult struct {
 	Status    RefundStatus
-	Reference string // the network's name of the refund; "" when it was refused
-	Amount    Amount // that goes back to the customer; 0 when it was refused
-	Why       string // the network's word for a failure
+	Reference string       // the network's name of the refund; "" when it was refused
+	Amount    money.Amount // that goes back to the customer; 0 when it was refused
+	Why       string       // the network's word for a failure
 }
-
-// Charged is a card that the network has charged, as reconciliation compares it with our
-// transactions.
-type Charged struct {
-	Reference     string // the network's name of the charge
-	TransactionID string // "" when the charge was not made by this service
-	SessionID     string
-	Amount        Amount
-	Currency      Currency
-	Refunded      Amount // how much of it went back
-	Disputed      bool
-	Cost          *ChargeCost // nil while the network has not booked the charge
-	CreatedAt     time.Time
-}
-
-// ChargeCost is what a charge cost, as the network has booked it.
-type ChargeCost struct {
-	Currency Currency // in which the network settles; may be another than the charge's, and not one of ours
-	Gross    Amount   // the charge in Currency, before the cost
-	Cost     Amount   // in Currency
-	// AvailableAt is when the network makes the money available; zero while it has not said so.
-	AvailableAt time.Time
-}
-
-// Is reports whether c and d are the same money, whenever it is available.
-func (c *ChargeCost) Is(d ChargeCost) bool {
-	return c.Currency == d.Currency && c.Gross == d.Gross && c.Cost == d.Cost
-}
-
-// Valid reports whether c is known and can be the cost of a charge.
-func (c *ChargeCost) Valid() bool { return c != nil && c.Gross > 0 && c.Cost >= 0 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"math/big"
 	"time"
+
+	"example.com/checkout/workflows/money"
 )
 
 // PayoutStatus is the state of a payout.
@@ -45,17 +47,17 @@ type Payout struct {
 	SessionID      string
 	TransactionID  string
 	Status         PayoutStatus
-	Amount         Crypto // in Currency; none until a transfer is signed
-	Currency       PayoutCurrency
+	Amount         money.Crypto // in Currency; none until a transfer is signed
+	Currency       money.PayoutCurrency
 	Network        string
 	Destination    string
-	SourceAmount   Amount
-	SourceCurrency Currency
-	ExchangeRate   Rate          // Currency for one unit of SourceCurrency
-	LockedRate     Rate          // ExchangeRate when the customer paid
+	SourceAmount   money.Amount
+	SourceCurrency money.Currency
+	ExchangeRate   money.Rate    // Currency for one unit of SourceCurrency
+	LockedRate     money.Rate    // ExchangeRate when the customer paid
 	RateUntil      *time.Time    // when the lock of the rate ends; nil: never
 	Disputed       bool          // the charge was disputed, reported as fraud, or refunded outside, before or now
-	Fee            Crypto        // in Currency; none until a transfer is signed
+	Fee            money.Crypto  // in Currency; none until a transfer is signed
 	TxHash         string        // "" until a transfer is signed, and after a failure
 	Failure        PayoutFailure // of a pending payout: FinishPayout is to end it with this
 	Metadata       json.RawMessage
@@ -79,8 +81,8 @@ func (p Payout) RateHolds(now time.Time) bool {
 }
 
 // Gross converts the source amount at the rate, before the network's fee. It rounds down to the smallest unit.
-func (p Payout) Gross() Crypto {
-	return FloorCrypto(new(big.Rat).Mul(p.SourceAmount.Coins(p.SourceCurrency), p.ExchangeRate.Rat()), p.Currency)
+func (p Payout) Gross() money.Crypto {
+	return money.FloorCrypto(new(big.Rat).Mul(p.SourceAmount.Coins(p.SourceCurrency), p.ExchangeRate.Rat()), p.Currency)
 }
 
 // RetriedPayout is a generation of a payout that failed and was retried.
@@ -105,28 +107,28 @@ func (p Payout) MarshalJSON() ([]byte, error) {
 		f = &failure{p.Failure, p.Failure.Message()}
 	}
 	return EncodeJSON(struct {
-		ID             string          `json:"id"`
-		SessionID      string          `json:"session_id"`
-		TransactionID  string          `json:"transaction_id"`
-		Status         PayoutStatus    `json:"status"`
-		Amount         Crypto          `json:"amount"`
-		Currency       PayoutCurrency  `json:"currency"`
-		Network        string          `json:"network"`
-		Destination    string          `json:"destination"`
-		SourceAmount   Amount          `json:"source_amount"`
-		SourceCurrency Currency        `json:"source_currency"`
-		ExchangeRate   Rate            `json:"exchange_rate"`
-		LockedRate     Rate            `json:"locked_exchange_rate"`
-		RateUntil      *string         `json:"exchange_rate_locked_until"`
-		Fee            Crypto          `json:"fee"`
-		TxHash         *string         `json:"tx_hash"`
-		Failure        *failure        `json:"failure"`
-		Metadata       json.RawMessage `json:"metadata"`
-		Livemode       bool            `json:"livemode"`
-		CreatedAt      string          `json:"created_at"`
-		SentAt         *string         `json:"sent_at"`
-		ConfirmedAt    *string         `json:"confirmed_at,omitempty"`
-		FailedAt       *string         `json:"failed_at"`
+		ID             string               `json:"id"`
+		SessionID      string               `json:"session_id"`
+		TransactionID  string               `json:"transaction_id"`
+		Status         PayoutStatus         `json:"status"`
+		Amount         money.Crypto         `json:"amount"`
+		Currency       money.PayoutCurrency `json:"currency"`
+		Network        string               `json:"network"`
+		Destination    string               `json:"destination"`
+		SourceAmount   money.Amount         `json:"source_amount"`
+		SourceCurrency money.Currency       `json:"source_currency"`
+		ExchangeRate   money.Rate           `json:"exchange_rate"`
+		LockedRate     money.Rate           `json:"locked_exchange_rate"`
+		RateUntil      *string              `json:"exchange_rate_locked_until"`
+		Fee            money.Crypto         `json:"fee"`
+		TxHash         *string              `json:"tx_hash"`
+		Failure        *failure             `json:"failure"`
+		Metadata       json.RawMessage      `json:"metadata"`
+		Livemode       bool                 `json:"livemode"`
+		CreatedAt      string               `json:"created_at"`
+		SentAt         *string              `json:"sent_at"`
+		ConfirmedAt    *string              `json:"confirmed_at,omitempty"`
+		FailedAt       *string              `json:"failed_at"`
 	}{
 		ID: p.ID, SessionID: p.SessionID, TransactionID: p.TransactionID, Status: p.Status, Amount: p.Amount,
 		Currency: p.Currency, Network: p.Network, Destination: p.Destination, SourceAmount: p.SourceAmount,
@@ -146,23 +148,6 @@ func orNull(s string) *string {
 	return &s
 }
 
-// TransferRequest asks a network for the transfer of a payout. PayoutID is the idempotency key.
-type TransferRequest struct {
-	PayoutID    string
-	Destination string
-	Gross       Crypto // before the network's fee
-	FeeRate     Rate   // the currency of Gross for one unit of the chain's own currency
-	// Burnt is what earlier transfers of the payout cost that were reverted, in the chain's own currency. The payout
-	// pays for it.
-	Burnt Crypto
-}
-
-// SandboxTransfer is a signed transfer of the sandbox's chain. It is stored before or as it is sent, so a repeat
-// sends the same bytes. On a real chain it is a TransferVersion.
-type SandboxTransfer struct {
-	Signed []byte
-	TxHash string
-	Amount Crypto        // after the fee; none when Failed
-	Fee    Crypto        // none when Failed
-	Failed PayoutFailure // set when the network refuses to sign: nothing was or will be sent
-}
+// ChainSandbox is the reference of the sandbox's chain. Those of real chains are CAIP-2 names, such as
+// "eip155:1".
+const ChainSandbox = "sandbox"

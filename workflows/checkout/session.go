@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
+
+	"example.com/checkout/workflows/money"
 )
 
 // Status is the state of a session. Source: api/interface.md, "States and transitions".
@@ -32,9 +34,9 @@ const SessionLifetime = time.Hour
 type Session struct {
 	Ref
 
-	Amount         Amount
-	Currency       Currency
-	PayoutCurrency PayoutCurrency
+	Amount         money.Amount
+	Currency       money.Currency
+	PayoutCurrency money.PayoutCurrency
 	Status         Status          // as read: expired once ExpiresAt has passed with no payment in flight
 	Metadata       json.RawMessage // a JSON object, in the bytes that the merchant sent; never nil
 	CustomerEmail  *string
@@ -83,28 +85,28 @@ func (s Session) MarshalJSON() ([]byte, error) {
 		completedAt = s.EndedAt
 	}
 	return EncodeJSON(struct {
-		ID             string          `json:"id"`
-		URL            string          `json:"url"`
-		Amount         Amount          `json:"amount"`
-		Currency       Currency        `json:"currency"`
-		PayoutCurrency PayoutCurrency  `json:"payout_currency"`
-		Status         Status          `json:"status"`
-		CustomerEmail  *string         `json:"customer_email"`
-		Metadata       json.RawMessage `json:"metadata"`
-		RedirectURL    *string         `json:"redirect_url"`
-		CancelURL      *string         `json:"cancel_url"`
-		Description    *string         `json:"description"`
-		Locale         *Locale         `json:"locale"`
-		LineItems      []LineItem      `json:"line_items"`
-		WebhookURL     *string         `json:"webhook_url"`
-		Livemode       bool            `json:"livemode"`
-		Transaction    *Transaction    `json:"transaction"`
-		Payout         *Payout         `json:"payout"`
-		CreatedAt      string          `json:"created_at"`
-		ExpiresAt      string          `json:"expires_at"`
-		CompletedAt    *string         `json:"completed_at"`
-		Timeline       []Moment        `json:"timeline"`
-		Paying         bool            `json:"payment_in_progress"`
+		ID             string               `json:"id"`
+		URL            string               `json:"url"`
+		Amount         money.Amount         `json:"amount"`
+		Currency       money.Currency       `json:"currency"`
+		PayoutCurrency money.PayoutCurrency `json:"payout_currency"`
+		Status         Status               `json:"status"`
+		CustomerEmail  *string              `json:"customer_email"`
+		Metadata       json.RawMessage      `json:"metadata"`
+		RedirectURL    *string              `json:"redirect_url"`
+		CancelURL      *string              `json:"cancel_url"`
+		Description    *string              `json:"description"`
+		Locale         *Locale              `json:"locale"`
+		LineItems      []LineItem           `json:"line_items"`
+		WebhookURL     *string              `json:"webhook_url"`
+		Livemode       bool                 `json:"livemode"`
+		Transaction    *Transaction         `json:"transaction"`
+		Payout         *Payout              `json:"payout"`
+		CreatedAt      string               `json:"created_at"`
+		ExpiresAt      string               `json:"expires_at"`
+		CompletedAt    *string              `json:"completed_at"`
+		Timeline       []Moment             `json:"timeline"`
+		Paying         bool                 `json:"payment_in_progress"`
 	}{
 		ID: s.ID, URL: s.URL, Amount: s.Amount, Currency: s.Currency, PayoutCurrency: s.PayoutCurrency,
 		Status: s.Status, CustomerEmail: s.CustomerEmail, Metadata: s.Metadata, RedirectURL: s.RedirectURL,

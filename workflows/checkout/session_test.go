@@ -1,13 +1,17 @@
 package checkout_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 func TestSession_IsCompleteAndKeepsTheMerchantsBytes(t *testing.T) {
@@ -15,7 +19,7 @@ func TestSession_IsCompleteAndKeepsTheMerchantsBytes(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))
 	url := "https://shop.example/?a=1&b=<2>"
 	got, err := checkout.EncodeJSON(checkout.Session{
-		Ref: checkout.Owner{Mode: checkout.ModeTest}.Ref("cs_1"), URL: "https://pay.example/cs_1", Amount: 1050, Currency: checkout.EUR, PayoutCurrency: checkout.ETH,
+		Ref: checkout.Owner{Mode: checkout.ModeTest}.Ref("cs_1"), URL: "https://pay.example/cs_1", Amount: 1050, Currency: money.EUR, PayoutCurrency: money.ETH,
 		Status: checkout.StatusPending, Metadata: json.RawMessage(`{"z":"<&>","a":1.50}`), RedirectURL: &url,
 		Description: new("1 < 2"), LineItems: []checkout.LineItem{{Name: "A & B", Quantity: 2, UnitAmount: 525}},
 		CreatedAt: at, ExpiresAt: at.Add(time.Hour),
@@ -37,4 +41,19 @@ func TestCard_IsNeverPrinted(t *testing.T) {
 	}
 	_, err := json.Marshal(c)
 	require.Error(t, err)
+}
+
+// prints formats v in every usual way.
+func prints(v any) []string {
+	var log bytes.Buffer
+	options := &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{} // a time may have the digits of a card
+		}
+		return a
+	}}
+	slog.New(slog.NewJSONHandler(&log, options)).Info("x", "v", v)
+	text := log.String()
+	slog.New(slog.NewTextHandler(&log, options)).Info("x", "v", v)
+	return []string{text, log.String(), fmt.Sprint(v), fmt.Sprintf("%+v", v), fmt.Sprintf("%#v", v), fmt.Sprintf("%s", v), fmt.Sprintf("%d", v)}
 }

@@ -1,6 +1,6 @@
 // Package webhook holds the domain types of webhooks: events, endpoints, deliveries, the retry
-// schedule and the signature. It does no I/O and imports the standard library and package checkout
-// only.
+// schedule and the signature. It does no I/O and imports the standard library and packages of domain
+// types only.
 package webhook
 
 import (

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // EventType names what happened. Source: api/interface.md, "Event types".
@@ -31,7 +32,7 @@ type kind struct {
 }
 
 // A sampler makes the data of a test event.
-type sampler func(m checkout.Merchant, metadata json.RawMessage, at time.Time) any
+type sampler func(m merchant.Merchant, metadata json.RawMessage, at time.Time) any
 
 // kinds holds every event type in the order of the interface document. What else lists them is compared with this
 // table by api.TestEventTypes_WhateverListsThemHasThemAll.
@@ -75,6 +76,6 @@ func (t EventType) OfSession() bool { return t.kind().ofSession }
 
 // Sample returns the data of a test event for m. It has every member of a real event. It is always of test mode,
 // so that no shop ships goods because of it. t is valid.
-func (t EventType) Sample(m checkout.Merchant, metadata json.RawMessage, at time.Time) any {
+func (t EventType) Sample(m merchant.Merchant, metadata json.RawMessage, at time.Time) any {
 	return t.kind().sample(m, metadata, at)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // A constant without a row would be refused everywhere and have no sample.
@@ -35,7 +36,7 @@ func TestEventTypes_EachConstantHasItsRow(t *testing.T) {
 	samples := map[string]EventType{}
 	for _, typ := range EventTypes {
 		require.NotEmpty(t, typ.Words(), typ)
-		sample, err := checkout.EncodeJSON(typ.Sample(checkout.Merchant{}, []byte("{}"), time.Now()))
+		sample, err := checkout.EncodeJSON(typ.Sample(merchant.Merchant{}, []byte("{}"), time.Now()))
 		require.NoError(t, err)
 		require.Empty(t, samples[string(sample)], "%s has the sample of another type", typ)
 		samples[string(sample)] = typ

@@ -8,6 +8,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // Made creates something with a secret and leads to the page that shows the secret once. A form
@@ -19,7 +20,7 @@ func Made(
 ) (Answer, error) {
 	once := v.PostFormValue("once")
 	if once == "" {
-		once, _ = checkout.NewToken()
+		once, _ = merchant.NewToken()
 	}
 
 	form := sha256.Sum256([]byte(v.URL.Path + " " + once))

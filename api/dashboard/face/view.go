@@ -3,7 +3,7 @@ package face
 import (
 	"strings"
 
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // View is the data of the templates.
@@ -53,6 +53,6 @@ func (v View) Run(workflowID string) string {
 // Once returns a token for a form that creates something. If the form is sent twice, it creates one
 // thing.
 func (View) Once() string {
-	token, _ := checkout.NewToken()
+	token, _ := merchant.NewToken()
 	return token
 }

@@ -10,12 +10,13 @@ import (
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // Visit is a request of a signed-in member. Its Member is empty when nobody is signed in.
 type Visit struct {
 	*http.Request
-	Member   checkout.Member
+	Member   merchant.Member
 	Merchant string        // name
 	Mode     checkout.Mode // from the path; test when the path has none
 
@@ -58,7 +59,7 @@ func (v Visit) Path(path string) string { return Home(v.MerchantID()) + string(v
 func Home(merchantID string) string { return "/m/" + merchantID + "/" }
 
 // May reports whether the visitor's role includes role.
-func (v Visit) May(role checkout.Role) bool { return v.Member.Role.May(role) }
+func (v Visit) May(role merchant.Role) bool { return v.Member.Role.May(role) }
 
 // By returns the visitor as the audit log has them.
 func (v Visit) By() action.By {
@@ -67,13 +68,13 @@ func (v Visit) By() action.By {
 
 // AuditBoth returns the audit log's entry for an action of the visitor in both modes. detail is a
 // text without secrets.
-func (v Visit) AuditBoth(what, subject, detail string) checkout.AuditEntry {
+func (v Visit) AuditBoth(what, subject, detail string) merchant.AuditEntry {
 	return v.By().Entry(checkout.Owner{MerchantID: v.MerchantID()}.Ref(subject), what, detail)
 }
 
 // Entry returns the audit log's entry for what m does to the own account in request r. detail is a text without
 // secrets.
-func Entry(r *http.Request, m checkout.Member, what, detail string) checkout.AuditEntry {
+func Entry(r *http.Request, m merchant.Member, what, detail string) merchant.AuditEntry {
 	return Visit{Request: r, Member: m}.AuditBoth(what, m.ID, detail)
 }
 

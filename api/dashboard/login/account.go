@@ -5,13 +5,13 @@ import (
 
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/api/passhash"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 type accountPage struct {
 	Fault         string
 	RecoveryCodes int // that are left
-	Passkeys      []checkout.Passkey
+	Passkeys      []merchant.Passkey
 }
 
 func (s *Server) showAccount(v face.Visit) (face.Answer, error) { return s.accountPage(v, "") }
@@ -56,7 +56,7 @@ func (s *Server) changePassword(v face.Visit) (face.Answer, error) {
 		return face.Answer{}, err
 	}
 
-	token, sum := checkout.NewToken()
+	token, sum := merchant.NewToken()
 	if err := s.Store.SignIn(v.Context(), v.Member, hash, sum); err != nil {
 		return face.Answer{}, err
 	}

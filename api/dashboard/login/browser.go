@@ -8,7 +8,7 @@ import (
 
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/storage/account"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // A person may belong to several merchants, with a password and a second factor for each. A browser may be signed in to
@@ -41,14 +41,14 @@ func (s *Server) tokens(r *http.Request) []string {
 func (s *Server) tokenOf(v face.Visit) string {
 	tokens := s.tokens(v.Request)
 	return tokens[slices.IndexFunc(tokens, func(token string) bool {
-		return bytes.Equal(checkout.HashToken(token), v.Browser)
+		return bytes.Equal(merchant.HashToken(token), v.Browser)
 	})]
 }
 
 func hashesOf(tokens []string) [][]byte {
 	hashes := make([][]byte, len(tokens))
 	for i, token := range tokens {
-		hashes[i] = checkout.HashToken(token)
+		hashes[i] = merchant.HashToken(token)
 	}
 	return hashes
 }
@@ -87,7 +87,7 @@ func (s *Server) signedIn(r *http.Request, merchantID string) (all []account.Sig
 
 // keepOthers returns the tokens of a browser that stay valid when person signs in, and signs the browser out of the
 // rest: of another person, and of the same merchant.
-func (s *Server) keepOthers(r *http.Request, person checkout.Member) (kept []string, err error) {
+func (s *Server) keepOthers(r *http.Request, person merchant.Member) (kept []string, err error) {
 	members, err := s.signedIn(r, "")
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (s *Server) keepOthers(r *http.Request, person checkout.Member) (kept []str
 	for _, token := range tokens[:min(len(tokens), maxOthers)] {
 		if slices.ContainsFunc(members, func(m account.SignedInMember) bool {
 			return m.ID != person.ID && strings.EqualFold(m.Email, person.Email) &&
-				bytes.Equal(checkout.HashToken(token), m.Hash)
+				bytes.Equal(merchant.HashToken(token), m.Hash)
 		}) {
 			kept = append(kept, token)
 		}

@@ -11,6 +11,7 @@ import (
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // ceremony is what a challenge is bound to.
@@ -34,7 +35,7 @@ const passkeyCookie = "passkey"
 func (s *Server) ceremonyOf(r *http.Request, purpose, name string) ceremony {
 	c := ceremony{purpose: purpose}
 	if token := s.Face.Cookie(r, name); token != "" {
-		c.browser = checkout.HashToken(token)
+		c.browser = merchant.HashToken(token)
 	}
 	return c
 }
@@ -80,7 +81,7 @@ func (s *Server) challengePasskey(w http.ResponseWriter, r *http.Request) error 
 	case toSignIn:
 		options, err = s.challengeAnybody(w, r)
 	case toSecondStep:
-		var m checkout.Member
+		var m merchant.Member
 		if m, _, err = s.half(r); err == nil {
 			options, err = s.challengeMember(r, m, s.secondStep(r))
 		}
@@ -109,13 +110,13 @@ func (s *Server) challengeAnybody(w http.ResponseWriter, r *http.Request) (*prot
 	if err != nil {
 		return nil, fmt.Errorf("challenge: %w", err)
 	}
-	token, hash := checkout.NewToken()
+	token, hash := merchant.NewToken()
 	s.Face.SetCookie(w, passkeyCookie, token, 0)
 	return options, s.challenge(r, ceremony{toSignIn, hash}, session)
 }
 
 func (s *Server) challengeMember(
-	r *http.Request, m checkout.Member, c ceremony,
+	r *http.Request, m merchant.Member, c ceremony,
 ) (*protocol.CredentialAssertion, error) {
 	all, err := s.Store.Passkeys(r.Context(), m.MerchantID, m.ID)
 	if err != nil {

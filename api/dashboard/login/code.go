@@ -15,6 +15,7 @@ import (
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // Codes of an app. Source: RFC 6238, with the defaults that apps know.
@@ -59,7 +60,7 @@ func newRecoveryCodes() (codes []string, hashes [][]byte) {
 		_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
 		c := recoveryEncoding.EncodeToString(b[:])
 		codes = append(codes, c[:4]+"-"+c[4:8]+"-"+c[8:12]+"-"+c[12:])
-		hashes = append(hashes, checkout.HashToken(c))
+		hashes = append(hashes, merchant.HashToken(c))
 	}
 	return codes, hashes
 }
@@ -67,7 +68,7 @@ func newRecoveryCodes() (codes []string, hashes [][]byte) {
 // factorFault checks the answer of a passkey, a code of the member's app or a recovery code, and uses it up. It
 // returns "" when it is right, else a fault. The audit log notes a wrong one, because its sender knows the password.
 // c is the ceremony in which a passkey may answer.
-func (s *Server) factorFault(r *http.Request, m checkout.Member, c ceremony) (fault string, err error) {
+func (s *Server) factorFault(r *http.Request, m merchant.Member, c ceremony) (fault string, err error) {
 	code, passkey := plainCode(r.PostFormValue("code")), r.PostFormValue("passkey") != ""
 	if code == "" && !passkey {
 		return "Use a passkey, or enter a code from your app or a recovery code.", nil
@@ -93,11 +94,11 @@ func (s *Server) factorFault(r *http.Request, m checkout.Member, c ceremony) (fa
 	)
 }
 
-func (s *Server) useCode(r *http.Request, m checkout.Member, code string) (ok bool, err error) {
+func (s *Server) useCode(r *http.Request, m merchant.Member, code string) (ok bool, err error) {
 	if len(code) == otp.DigitsSix.Length() {
 		ok, err = s.Store.UseCode(r.Context(), m.MerchantID, m.ID, checkCode(code, time.Now()))
 	} else {
-		ok, err = s.Store.UseRecoveryCode(r.Context(), m.MerchantID, m.ID, checkout.HashToken(code),
+		ok, err = s.Store.UseRecoveryCode(r.Context(), m.MerchantID, m.ID, merchant.HashToken(code),
 			face.Entry(r, m, "member.recovery_code_used", "recovery code used at "+r.URL.Path))
 	}
 	if errors.Is(err, checkout.ErrNotFound) {

@@ -10,7 +10,7 @@ import (
 
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // Rates of attempts to sign in: for one account from one address, for one address, and for one account from all
@@ -62,7 +62,7 @@ func (s *Server) mayGuessPassword(r *http.Request, email string, hashes ...strin
 
 // mayGuessCode takes a token from the bucket of a member's codes, see bucketCode. browser is that of a member who is
 // signed in, which has its own bucket too; nil for none.
-func (s *Server) mayGuessCode(r *http.Request, m checkout.Member, browser []byte) error {
+func (s *Server) mayGuessCode(r *http.Request, m merchant.Member, browser []byte) error {
 	owner := ownerOf(m.ID, hex.EncodeToString(browser))
 	if browser == nil {
 		hash, err := s.Store.MemberPassword(r.Context(), m.MerchantID, m.ID)

@@ -14,6 +14,7 @@ import (
 	"example.com/checkout/api/failure"
 	"example.com/checkout/api/web"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // A browser that gave the right password has this cookie until it gives a code.
@@ -24,7 +25,7 @@ const (
 
 // halfToken returns the value of the half cookie. The password's hash signs it, so that a new password
 // ends it and nothing is stored.
-func halfToken(m checkout.Member, passwordHash string, until int64) string {
+func halfToken(m merchant.Member, passwordHash string, until int64) string {
 	text := fmt.Sprintf("%s.%s.%d", m.MerchantID, m.ID, until)
 	mac := hmac.New(sha256.New, []byte(passwordHash))
 	mac.Write([]byte("a browser that gave the password " + text))
@@ -33,7 +34,7 @@ func halfToken(m checkout.Member, passwordHash string, until int64) string {
 
 // half returns the member who gave the password in this browser, and the password's hash. It returns
 // checkout.ErrNotFound when nobody did lately.
-func (s *Server) half(r *http.Request) (m checkout.Member, passwordHash string, err error) {
+func (s *Server) half(r *http.Request) (m merchant.Member, passwordHash string, err error) {
 	token := s.Face.Cookie(r, halfCookie)
 	parts := strings.Split(token, ".")
 	if len(parts) != 4 || !checkout.IsID(checkout.PrefixMember, parts[1]) {
@@ -57,7 +58,7 @@ func (s *Server) half(r *http.Request) (m checkout.Member, passwordHash string, 
 
 // withHalf calls h with what half returns, and leads a browser that gave no password lately to the sign-in page.
 func (s *Server) withHalf(
-	h func(w http.ResponseWriter, r *http.Request, m checkout.Member, passwordHash string) error,
+	h func(w http.ResponseWriter, r *http.Request, m merchant.Member, passwordHash string) error,
 ) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		m, hash, err := s.half(r)
@@ -73,7 +74,7 @@ func (s *Server) withHalf(
 }
 
 // askForCode leads a browser that gave the right password to the page that asks for a code.
-func (s *Server) askForCode(w http.ResponseWriter, r *http.Request, m checkout.Member, hash, next string) {
+func (s *Server) askForCode(w http.ResponseWriter, r *http.Request, m merchant.Member, hash, next string) {
 	token := halfToken(m, hash, time.Now().Add(halfLifetime).Unix())
 	s.Face.SetCookie(w, halfCookie, token, int(halfLifetime/time.Second))
 	http.Redirect(w, r, "/signin/code?"+url.Values{"next": {next}}.Encode(), http.StatusSeeOther)

@@ -9,7 +9,7 @@ import (
 	"github.com/go-webauthn/webauthn/protocol"
 	"github.com/go-webauthn/webauthn/webauthn"
 
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // NewPasskeys returns what checks passkeys for a dashboard at u. It returns nil when browsers offer no passkeys
@@ -31,7 +31,7 @@ func NewPasskeys(u *url.URL) *webauthn.WebAuthn {
 
 // keyHolder is a member as the library wants to see one.
 type keyHolder struct {
-	member checkout.Member
+	member merchant.Member
 	name   string // of the merchant
 	handle []byte
 	keys   []webauthn.Credential
@@ -43,7 +43,7 @@ func (h keyHolder) WebAuthnDisplayName() string                { return h.member
 func (h keyHolder) WebAuthnCredentials() []webauthn.Credential { return h.keys }
 
 // keyHolder returns the member with the passkeys all.
-func (s *Server) keyHolder(r *http.Request, m checkout.Member, all []checkout.Passkey) (h keyHolder, err error) {
+func (s *Server) keyHolder(r *http.Request, m merchant.Member, all []merchant.Passkey) (h keyHolder, err error) {
 	h.member = m
 	if h.handle, err = s.Store.PasskeyHandle(r.Context(), m.MerchantID, m.ID); err != nil {
 		return h, err
@@ -52,7 +52,7 @@ func (s *Server) keyHolder(r *http.Request, m checkout.Member, all []checkout.Pa
 	return h, err
 }
 
-func credentials(all []checkout.Passkey) ([]webauthn.Credential, error) {
+func credentials(all []merchant.Passkey) ([]webauthn.Credential, error) {
 	keys := make([]webauthn.Credential, len(all))
 	for i, p := range all {
 		if err := json.Unmarshal(p.Credential, &keys[i]); err != nil {
@@ -63,7 +63,7 @@ func credentials(all []checkout.Passkey) ([]webauthn.Credential, error) {
 }
 
 // holds reports whether a passkey calls itself id.
-func holds(p checkout.Passkey, id []byte) bool {
-	keys, err := credentials([]checkout.Passkey{p})
+func holds(p merchant.Passkey, id []byte) bool {
+	keys, err := credentials([]merchant.Passkey{p})
 	return err == nil && string(keys[0].ID) == string(id)
 }

@@ -12,20 +12,21 @@ import (
 	"example.com/checkout/api/passhash"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // Accept accepts an invitation with a first password. address is the person's IP address for the audit log, "" for
 // none. It returns checkout.ErrNotFound when the invitation is unknown or has run out.
-func Accept(ctx context.Context, accounts *storage.Accounts, token, password, address string) (checkout.Member, error) {
-	m, _, err := accounts.Invitation(ctx, checkout.HashToken(token))
+func Accept(ctx context.Context, accounts *storage.Accounts, token, password, address string) (merchant.Member, error) {
+	m, _, err := accounts.Invitation(ctx, merchant.HashToken(token))
 	if err != nil {
-		return checkout.Member{}, err
+		return merchant.Member{}, err
 	}
 	hash, err := hashFor(ctx, accounts, m.Email, password)
 	if err != nil {
-		return checkout.Member{}, err
+		return merchant.Member{}, err
 	}
-	return accounts.AcceptInvitation(ctx, checkout.HashToken(token), hash, address)
+	return accounts.AcceptInvitation(ctx, merchant.HashToken(token), hash, address)
 }
 
 // ErrInvitation refuses an invitation that was used or has run out.
@@ -45,7 +46,7 @@ func (s *Server) showInvitation(w http.ResponseWriter, r *http.Request) error {
 // renderInvitation shows the page of a valid invitation. fault is the fault of the chosen password,
 // "" for none.
 func (s *Server) renderInvitation(w http.ResponseWriter, r *http.Request, fault string) error {
-	member, merchant, err := s.Store.Invitation(r.Context(), checkout.HashToken(mux.Vars(r)["token"]))
+	member, merchant, err := s.Store.Invitation(r.Context(), merchant.HashToken(mux.Vars(r)["token"]))
 	if errors.Is(err, checkout.ErrNotFound) {
 		return ErrInvitation
 	}

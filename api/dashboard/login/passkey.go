@@ -12,7 +12,7 @@ import (
 
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/api/failure"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // errPasskey refuses the answer of a passkey. The text that it wraps is for the audit log.
@@ -20,7 +20,7 @@ var errPasskey = errors.New("the passkey is not right")
 
 // passkeyFault checks the answer of one of the member's passkeys. It returns "" when it is right, else a fault. The
 // audit log notes a wrong one.
-func (s *Server) passkeyFault(r *http.Request, m checkout.Member, c ceremony) (fault string, err error) {
+func (s *Server) passkeyFault(r *http.Request, m merchant.Member, c ceremony) (fault string, err error) {
 	answer, session, err := s.answered(r, c)
 	if err == nil {
 		err = s.usePasskey(r, m, answer, session)
@@ -30,7 +30,7 @@ func (s *Server) passkeyFault(r *http.Request, m checkout.Member, c ceremony) (f
 
 // refusedPasskey notes in the audit log why a passkey was refused, and returns what the person is told. err is nil,
 // an error that wraps errPasskey, or another one, which it returns.
-func (s *Server) refusedPasskey(r *http.Request, m checkout.Member, err error) (string, error) {
+func (s *Server) refusedPasskey(r *http.Request, m merchant.Member, err error) (string, error) {
 	if !errors.Is(err, errPasskey) {
 		return "", err
 	}
@@ -59,11 +59,11 @@ func (s *Server) answered(
 // usePasskey checks the answer of a member's passkey and stores how often the passkey was used. It returns
 // errPasskey.
 func (s *Server) usePasskey(
-	r *http.Request, m checkout.Member, answer *protocol.ParsedCredentialAssertionData, session webauthn.SessionData,
+	r *http.Request, m merchant.Member, answer *protocol.ParsedCredentialAssertionData, session webauthn.SessionData,
 ) error {
 	return s.Store.UsePasskey(r.Context(), m.MerchantID, m.ID,
-		func(all []checkout.Passkey) (used checkout.Passkey, err error) {
-			at := slices.IndexFunc(all, func(p checkout.Passkey) bool { return holds(p, answer.RawID) })
+		func(all []merchant.Passkey) (used merchant.Passkey, err error) {
+			at := slices.IndexFunc(all, func(p merchant.Passkey) bool { return holds(p, answer.RawID) })
 			if at < 0 {
 				return used, fmt.Errorf("%w: it is not a passkey of this person", errPasskey)
 			}
@@ -82,7 +82,7 @@ func (s *Server) usePasskey(
 
 // verified checks the signature of an answer and all that was signed: challenge, origin, person.
 func (s *Server) verified(
-	r *http.Request, m checkout.Member, all []checkout.Passkey, answer *protocol.ParsedCredentialAssertionData,
+	r *http.Request, m merchant.Member, all []merchant.Passkey, answer *protocol.ParsedCredentialAssertionData,
 	session webauthn.SessionData,
 ) (key *webauthn.Credential, err error) {
 	holder, err := s.keyHolder(r, m, all)

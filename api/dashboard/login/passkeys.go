@@ -15,6 +15,7 @@ import (
 	"example.com/checkout/api/failure"
 	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // newPasskeyPage lets the browser make a passkey.
@@ -85,7 +86,7 @@ func (s *Server) addPasskey(v face.Visit) (face.Answer, error) {
 	}
 	codes, hashes := newRecoveryCodes()
 	stored := account.NewPasskey{
-		Passkey:    checkout.Passkey{ID: checkout.NewID(checkout.PrefixPasskey), Name: name},
+		Passkey:    merchant.Passkey{ID: checkout.NewID(checkout.PrefixPasskey), Name: name},
 		MerchantID: v.MerchantID(), MemberID: v.Member.ID, CredentialID: key.ID, Recovery: hashes, Keep: v.Browser,
 	}
 	if stored.Credential, err = json.Marshal(key); err != nil {
@@ -145,17 +146,17 @@ func passkeyName(v face.Visit) (name string, ok bool) {
 }
 
 // passkey returns the visitor's passkey with the id of the path. It returns checkout.ErrNotFound.
-func (s *Server) passkey(v face.Visit) (checkout.Passkey, error) {
+func (s *Server) passkey(v face.Visit) (merchant.Passkey, error) {
 	all, err := s.Store.Passkeys(v.Context(), v.MerchantID(), v.Member.ID)
 	if err != nil {
-		return checkout.Passkey{}, err
+		return merchant.Passkey{}, err
 	}
 	for _, p := range all {
 		if p.ID == v.ID() {
 			return p, nil
 		}
 	}
-	return checkout.Passkey{}, checkout.ErrNotFound
+	return merchant.Passkey{}, checkout.ErrNotFound
 }
 
 // renamePasskey serves POST …/account/passkeys/{id}.

@@ -9,6 +9,7 @@ import (
 	"example.com/checkout/api/limit"
 	"example.com/checkout/api/passhash"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // showForgot serves GET /password/forgot.
@@ -79,7 +80,7 @@ func (s *Server) resetPassword(w http.ResponseWriter, r *http.Request) error {
 		s.renderReset(w, r, resetPage{Code: code, Fault: fault})
 		return nil
 	}
-	hash, err := s.reset(r, checkout.HashToken(code), password)
+	hash, err := s.reset(r, merchant.HashToken(code), password)
 	if errors.Is(err, checkout.ErrNotFound) {
 		s.renderReset(w, r, resetPage{Fault: "This code is not valid: it was used or has expired. Request another e-mail."})
 		return nil

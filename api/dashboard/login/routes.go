@@ -5,7 +5,7 @@ import (
 
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/api/web"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // Routes adds the routes of the pages that need nobody who is signed in, and of the page of the account. open adds a
@@ -26,10 +26,10 @@ func (s *Server) Routes(open func(method, path string, h web.Handler)) {
 	open(http.MethodPost, "/invitation/{token}", s.acceptInvitation)
 
 	get := func(path string, h face.Handler) {
-		open(http.MethodGet, face.InMode+path, s.SignedIn(checkout.RoleViewer, h))
+		open(http.MethodGet, face.InMode+path, s.SignedIn(merchant.RoleViewer, h))
 	}
 	post := func(path string, h face.Handler) {
-		open(http.MethodPost, face.InMode+path, s.SignedIn(checkout.RoleViewer, h))
+		open(http.MethodPost, face.InMode+path, s.SignedIn(merchant.RoleViewer, h))
 	}
 	open(http.MethodPost, face.InMode+"/passkey/challenge", s.challengePasskey)
 	get("/confirm", s.showConfirm)

@@ -7,15 +7,15 @@ import (
 
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/api/failure"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // startSession signs member in; how is for the audit log. passwordHash is the hash of the member's password. The
 // browser gets a new token, so that a token planted by another person is useless.
 func (s *Server) startSession(
-	w http.ResponseWriter, r *http.Request, member checkout.Member, passwordHash, next string, how ...string,
+	w http.ResponseWriter, r *http.Request, member merchant.Member, passwordHash, next string, how ...string,
 ) error {
-	token, hash := checkout.NewToken()
+	token, hash := merchant.NewToken()
 	note := face.Entry(r, member, "member.signed_in", strings.Join(how, ", "))
 	err := s.Store.SignIn(r.Context(), member, passwordHash, hash, note)
 	if failure.KindOf(err) == failure.NotFound { // the password or the second factor was changed meanwhile

@@ -11,7 +11,7 @@ import (
 	"example.com/checkout/api/passhash"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/account"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // signInForm is the form of the sign-in page.
@@ -146,17 +146,17 @@ func (s *Server) salted(
 // codePage asks for a code after the password.
 type codePage struct {
 	Next, Fault string
-	Who         checkout.Member
+	Who         merchant.Member
 }
 
 // showSignInCode serves GET /signin/code.
-func (s *Server) showSignInCode(w http.ResponseWriter, r *http.Request, m checkout.Member, _ string) error {
+func (s *Server) showSignInCode(w http.ResponseWriter, r *http.Request, m merchant.Member, _ string) error {
 	s.Face.Open(w, r, http.StatusOK, "signin_code", "Sign in", codePage{Next: r.URL.Query().Get("next"), Who: m})
 	return nil
 }
 
 // signInWithCode serves POST /signin/code, the second step of signing in.
-func (s *Server) signInWithCode(w http.ResponseWriter, r *http.Request, m checkout.Member, hash string) error {
+func (s *Server) signInWithCode(w http.ResponseWriter, r *http.Request, m merchant.Member, hash string) error {
 	if err := s.mayTry(r, m.Email, hash); err != nil {
 		return err
 	}

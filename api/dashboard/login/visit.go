@@ -17,6 +17,7 @@ import (
 	"example.com/checkout/api/web"
 	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // ErrSignIn refuses a visitor who has to sign in first.
@@ -26,7 +27,7 @@ const requestTimeout = 10 * time.Second
 
 // SignedIn calls h for members whose role includes needs. It asks storage each time, so that a
 // sign-out, a removal or a new role applies from the next request on.
-func (s *Server) SignedIn(needs checkout.Role, h face.Handler) web.Handler {
+func (s *Server) SignedIn(needs merchant.Role, h face.Handler) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 		defer cancel()
@@ -85,7 +86,7 @@ func (s *Server) Visitor(r *http.Request) (face.Visit, error) {
 
 // absent returns why a person who is signed in elsewhere gets no page of a merchant: ErrSignIn when the person may sign
 // in there, else checkout.ErrNotFound. Who is signed in has proved the e-mail address.
-func (s *Server) absent(r *http.Request, person checkout.Member, merchantID string) error {
+func (s *Server) absent(r *http.Request, person merchant.Member, merchantID string) error {
 	all, err := s.Store.MembersByEmail(r.Context(), person.Email)
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/address"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // console is the environment of a command for operators. It has PostgreSQL, but neither Temporal
@@ -81,7 +82,7 @@ func checksMode(mode *string) func(*cobra.Command, []string) error {
 }
 
 // findMerchant is Merchant with an error text for operators.
-func (c console) findMerchant(ctx context.Context, id string) (checkout.Merchant, error) {
+func (c console) findMerchant(ctx context.Context, id string) (merchant.Merchant, error) {
 	m, err := c.Merchant(ctx, id)
 	return m, noMerchant(err, id)
 }

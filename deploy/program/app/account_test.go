@@ -15,6 +15,7 @@ import (
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // operator runs the commands for merchants and keys. DATABASE_URL is their only setting.
@@ -81,7 +82,7 @@ func (o operator) store() *storage.Store {
 // authenticate checks a key as the API does for each request.
 func authenticate(t *testing.T, store *storage.Store, key string) (storage.Caller, error) {
 	t.Helper()
-	hash, ok := checkout.HashAPIKey(key)
+	hash, ok := merchant.HashAPIKey(key)
 	require.True(t, ok)
 	rate := storage.Rate{PerSecond: 10, Burst: 10}
 	caller, _, err := store.Authenticate(t.Context(), hash, storage.RequestRead, storage.Rates{Test: rate, Live: rate})

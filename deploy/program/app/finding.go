@@ -7,7 +7,9 @@ import (
 
 	"example.com/checkout/api/action"
 	"example.com/checkout/storage"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 func (c *call) findingCommand() *cobra.Command {
@@ -60,13 +62,13 @@ func (c *call) closeFinding(ctx context.Context, store *storage.Store, id, why s
 	if err := checkWords("reason", why); err != nil {
 		return err
 	}
-	err := store.CloseFinding(ctx, id, why, checkout.AuditEntry{Actor: action.Operator.Actor, Action: "finding.closed"})
+	err := store.CloseFinding(ctx, id, why, merchant.AuditEntry{Actor: action.Operator.Actor, Action: "finding.closed"})
 	err = explained(err, checkout.ErrNotFound, "there is no finding %s; checkout finding list shows them", id)
 	err = explained(err, checkout.ErrConflict, "%s is already closed", id)
 	return c.said(err, "%s is closed\n", id)
 }
 
-func (p printer) printFindings(findings []checkout.Finding) error {
+func (p printer) printFindings(findings []books.Finding) error {
 	rows := [][]string{{"FINDING", "KIND", "SINCE", "ABOUT", "WHAT DIFFERS"}}
 	for _, f := range findings {
 		rows = append(rows, []string{f.ID, string(f.Kind), showTime(&f.OpenedAt), f.Subject, f.Detail})

@@ -8,6 +8,7 @@ import (
 
 	"example.com/checkout/api/action"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 func (c *call) merchantInviteCommand() *cobra.Command {
@@ -24,18 +25,18 @@ invitation. Verify who gets it: accepting it proves that the address is theirs.`
 			if err := checkEmail("email", email); err != nil {
 				return err
 			}
-			if !checkout.Role(role).Valid() {
-				return fmt.Errorf("--role must be one of %v", checkout.Roles)
+			if !merchant.Role(role).Valid() {
+				return fmt.Errorf("--role must be one of %v", merchant.Roles)
 			}
 			return nil
 		},
 		RunE: c.operator(func(ctx context.Context, c console, args []string) error {
-			return c.invite(ctx, checkout.Member{MerchantID: args[0], Email: email, Role: checkout.Role(role)})
+			return c.invite(ctx, merchant.Member{MerchantID: args[0], Email: email, Role: merchant.Role(role)})
 		}),
 	}
 	command.Flags().StringVar(&email, "email", "", "the person's e-mail `address`")
-	command.Flags().StringVar(&role, "role", string(checkout.RoleOwner), "`role`: owner, developer or viewer")
-	completes(command, "role", names(checkout.Roles)...)
+	command.Flags().StringVar(&role, "role", string(merchant.RoleOwner), "`role`: owner, developer or viewer")
+	completes(command, "role", names(merchant.Roles)...)
 	return command
 }
 
@@ -48,15 +49,15 @@ func checkEmail(flag, text string) error {
 }
 
 // invite invites m and prints the link. It sets the ID of m.
-func (c console) invite(ctx context.Context, m checkout.Member) error {
+func (c console) invite(ctx context.Context, m merchant.Member) error {
 	m.ID = checkout.NewID(checkout.PrefixMember)
 	token, err := c.Invite(ctx, m, action.Operator.Actor)
 	err = explained(err, checkout.ErrNotFound, "there is no such merchant; %s shows them", listsMerchants)
-	err = explained(err, checkout.ErrEmailInUse, "the merchant already has a member with that address")
+	err = explained(err, merchant.ErrEmailInUse, "the merchant already has a member with that address")
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(c.notes, "The link is for %s, valid for 3 days, and not shown again.\n", m.Email)
-	_, err = fmt.Fprintln(c.out, checkout.InvitationURL(c.dashboardURL, token))
+	_, err = fmt.Fprintln(c.out, merchant.InvitationURL(c.dashboardURL, token))
 	return err
 }

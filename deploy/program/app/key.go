@@ -9,6 +9,7 @@ import (
 
 	"example.com/checkout/api/action"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 func (c *call) keyCommand() *cobra.Command {
@@ -24,15 +25,15 @@ the old one.`,
 
 func (c *call) keyCreateCommand() *cobra.Command {
 	var mode, label, scopes string
-	var key checkout.APIKey
+	var key merchant.APIKey
 	command := &cobra.Command{
 		Use:   "create mer_… --mode test|live --label TEXT",
 		Short: "Create a key and print it once",
 		Long: `Creates a key and prints it as the last line of standard output. It is not shown again.
 
 Scopes are separated by commas. full allows everything, read reads everything; the others are
-  ` + strings.Join(checkout.AllScopes[2:6], ", ") + `,
-  ` + strings.Join(checkout.AllScopes[6:], ", ") + `,
+  ` + strings.Join(merchant.AllScopes[2:6], ", ") + `,
+  ` + strings.Join(merchant.AllScopes[6:], ", ") + `,
 of which write includes read.`,
 		Example: `  checkout key create mer_06gzx1s5q8v2m9kd3yet7b4wnc --mode test --label server
   KEY=$(checkout key create mer_06gzx1s5q8v2m9kd3yet7b4wnc --mode live --label till --scopes checkout:write)`,
@@ -46,14 +47,14 @@ of which write includes read.`,
 	flags := command.Flags()
 	flags.StringVar(&mode, "mode", "", "`mode` of the key: test or live")
 	flags.StringVar(&label, "label", "", "`text` that names the key")
-	flags.StringVar(&scopes, "scopes", checkout.ScopeFull, "what the key may do: `scopes` separated by commas")
+	flags.StringVar(&scopes, "scopes", merchant.ScopeFull, "what the key may do: `scopes` separated by commas")
 	completes(command, "mode", string(checkout.ModeTest), string(checkout.ModeLive))
-	completes(command, "scopes", checkout.AllScopes...)
+	completes(command, "scopes", merchant.AllScopes...)
 	return command
 }
 
 // newKey reads the arguments and flags of key create.
-func newKey(merchantID, mode, label, scopes string) (k checkout.APIKey, err error) {
+func newKey(merchantID, mode, label, scopes string) (k merchant.APIKey, err error) {
 	k.ID, k.MerchantID, k.Label = checkout.NewID(checkout.PrefixAPIKey), merchantID, label
 	if k.Mode, err = parseMode(mode); err != nil {
 		return k, err
@@ -62,17 +63,17 @@ func newKey(merchantID, mode, label, scopes string) (k checkout.APIKey, err erro
 		return k, err
 	}
 	if scopes == "" { // an unset variable in a script must not make a key with all rights
-		return k, fmt.Errorf("--scopes is empty; scopes are %s", strings.Join(checkout.AllScopes, ", "))
+		return k, fmt.Errorf("--scopes is empty; scopes are %s", strings.Join(merchant.AllScopes, ", "))
 	}
-	if k.Scopes, err = checkout.ParseScopes(scopes); err != nil {
+	if k.Scopes, err = merchant.ParseScopes(scopes); err != nil {
 		return k, fmt.Errorf("--scopes: %w", err)
 	}
 	return k, nil
 }
 
 // createKey makes a key and prints it. The key cannot be shown again.
-func (c console) createKey(ctx context.Context, k checkout.APIKey) error {
-	secret := checkout.NewAPIKey(k.Mode)
+func (c console) createKey(ctx context.Context, k merchant.APIKey) error {
+	secret := merchant.NewAPIKey(k.Mode)
 	err := action.CreateKey(ctx, c.Accounts, k, secret, action.Operator)
 	if err = noMerchant(err, k.MerchantID); err != nil {
 		return err
@@ -105,7 +106,7 @@ type listedKey struct {
 	MerchantID string          `json:"merchant_id"`
 	Mode       checkout.Mode   `json:"mode"`
 	Label      string          `json:"label"`
-	Scopes     checkout.Scopes `json:"scopes"`
+	Scopes     merchant.Scopes `json:"scopes"`
 	Last4      string          `json:"last4"`
 	CreatedAt  string          `json:"created_at"`
 	UsedAt     *string         `json:"last_used_at"`

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // listedKey is a key in the output of key list --json, as deploy/release/README.md shows it.
@@ -30,13 +31,13 @@ func TestKeyCreate_PrintsAKeyThatWorksAloneOnStandardOutput(t *testing.T) {
 	for _, c := range []struct {
 		args   []string // after key create
 		prefix string
-		scopes checkout.Scopes
+		scopes merchant.Scopes
 	}{
-		{[]string{mer, "--mode", "test", "--label", "server"}, "sk_test_", checkout.Scopes{"full"}},
-		{[]string{"--mode=live", "--label=server", mer}, "sk_live_", checkout.Scopes{"full"}},
-		{[]string{"--mode", "test", mer, "--scopes", "read", "--label", "Kasse 1 – Büro"}, "sk_test_", checkout.Scopes{"read"}},
+		{[]string{mer, "--mode", "test", "--label", "server"}, "sk_test_", merchant.Scopes{"full"}},
+		{[]string{"--mode=live", "--label=server", mer}, "sk_live_", merchant.Scopes{"full"}},
+		{[]string{"--mode", "test", mer, "--scopes", "read", "--label", "Kasse 1 – Büro"}, "sk_test_", merchant.Scopes{"read"}},
 		{[]string{mer, "--mode", "live", "--label", strings.Repeat("é", 100), "--scopes", "checkout:write, webhooks:read,checkout:write"},
-			"sk_live_", checkout.Scopes{"checkout:write", "webhooks:read"}},
+			"sk_live_", merchant.Scopes{"checkout:write", "webhooks:read"}},
 	} {
 		out, notes, err := o.run(append([]string{"key", "create"}, c.args...)...)
 		require.NoError(t, err)
@@ -110,8 +111,8 @@ func TestKeyList_ShowsWhatATerminalWouldActOn(t *testing.T) {
 	o := newOperator(t)
 	mer := o.merchant()
 	// Use the store, because the command refuses this label.
-	require.NoError(t, o.store().CreateAPIKey(t.Context(), checkout.APIKey{
+	require.NoError(t, o.store().CreateAPIKey(t.Context(), merchant.APIKey{
 		Ref: checkout.Owner{MerchantID: mer, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "a\x1b[2J\tb",
-	}, checkout.NewAPIKey(checkout.ModeTest)))
+	}, merchant.NewAPIKey(checkout.ModeTest)))
 	require.Contains(t, o.must("key", "list", mer), "a\ufffd[2J\ufffdb")
 }

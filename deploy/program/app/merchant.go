@@ -12,6 +12,8 @@ import (
 
 	"example.com/checkout/workflows/address"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 )
 
 // listsMerchants is the command that prints merchants' ids.
@@ -31,7 +33,7 @@ for links, and no other setting.`,
 func (c *call) merchantCreateCommand() *cobra.Command {
 	var name, plan, mode, owner string
 	var withKey bool
-	var addresses []checkout.PayoutAddress
+	var addresses []merchant.PayoutAddress
 	var n newMerchant
 	command := &cobra.Command{
 		Use:   "create --name TEXT",
@@ -69,7 +71,7 @@ Payout networks by currency: ` + payoutNetworks() + `.`,
 }
 
 func payoutNetworks() string {
-	return strings.Join(each(checkout.PayoutCurrencies, func(c checkout.PayoutCurrency) string {
+	return strings.Join(each(money.PayoutCurrencies, func(c money.PayoutCurrency) string {
 		return string(c) + "=" + c.Network()
 	}), ", ")
 }
@@ -82,18 +84,18 @@ const (
 
 // newMerchant holds the arguments of merchant create.
 type newMerchant struct {
-	checkout.Merchant
+	merchant.Merchant
 	modes     []checkout.Mode // modes of the addresses
-	addresses []checkout.PayoutAddress
+	addresses []merchant.PayoutAddress
 	owner     string // e-mail address; "" for none
 	withKey   bool
 }
 
 // readMerchant reads the flags of merchant create.
-func readMerchant(name, plan, mode string, addresses []checkout.PayoutAddress) (newMerchant, error) {
-	n := newMerchant{addresses: addresses, Merchant: checkout.Merchant{
+func readMerchant(name, plan, mode string, addresses []merchant.PayoutAddress) (newMerchant, error) {
+	n := newMerchant{addresses: addresses, Merchant: merchant.Merchant{
 		ID: checkout.NewID(checkout.PrefixMerchant), Name: name, Plan: plan,
-		FeeBasisPoints: checkout.DefaultFeeBasisPoints, PaymentAttempts: checkout.DefaultPaymentAttempts, OrderIDGuard: true,
+		FeeBasisPoints: merchant.DefaultFeeBasisPoints, PaymentAttempts: merchant.DefaultPaymentAttempts, OrderIDGuard: true,
 	}}
 	if err := checkWords("name", name); err != nil {
 		return n, err
@@ -127,22 +129,22 @@ func (n newMerchant) checkAddresses(rules address.Rules) error {
 }
 
 // addPayout adds the address from a flag --payout.
-func addPayout(addresses []checkout.PayoutAddress, text string) ([]checkout.PayoutAddress, error) {
+func addPayout(addresses []merchant.PayoutAddress, text string) ([]merchant.PayoutAddress, error) {
 	to, err := parsePayout(text)
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(addresses, func(a checkout.PayoutAddress) bool { return a.Currency == to.Currency }) {
+	if slices.ContainsFunc(addresses, func(a merchant.PayoutAddress) bool { return a.Currency == to.Currency }) {
 		return nil, fmt.Errorf("%s appears twice", to.Currency)
 	}
 	return append(addresses, to), nil
 }
 
 // parsePayout reads CURRENCY=network:address.
-func parsePayout(text string) (checkout.PayoutAddress, error) {
+func parsePayout(text string) (merchant.PayoutAddress, error) {
 	currency, rest, _ := strings.Cut(text, "=")
 	network, address, ok := strings.Cut(rest, ":")
-	to := checkout.PayoutAddress{Currency: checkout.PayoutCurrency(currency), Network: network, Address: address}
+	to := merchant.PayoutAddress{Currency: money.PayoutCurrency(currency), Network: network, Address: address}
 	switch {
 	case !ok || address == "":
 		return to, errors.New("must be CURRENCY=network:address, such as USDC=ethereum:0x…")
@@ -170,33 +172,33 @@ func (c console) createMerchant(ctx context.Context, n newMerchant) error {
 		fmt.Fprintln(c.notes, "The merchant has no payout address: its payouts will fail.")
 	}
 	if n.owner != "" {
-		if err := c.invite(ctx, checkout.Member{MerchantID: n.ID, Email: n.owner, Role: checkout.RoleOwner}); err != nil {
+		if err := c.invite(ctx, merchant.Member{MerchantID: n.ID, Email: n.owner, Role: merchant.RoleOwner}); err != nil {
 			return fmt.Errorf("%s has no owner yet; checkout merchant invite makes one: %w", n.ID, err)
 		}
 	}
 	if !n.withKey {
 		return nil
 	}
-	return c.createKey(ctx, checkout.APIKey{
+	return c.createKey(ctx, merchant.APIKey{
 		Ref:   checkout.Owner{MerchantID: n.ID, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixAPIKey)),
-		Label: firstKeyLabel, Scopes: checkout.Scopes{checkout.ScopeFull},
+		Label: firstKeyLabel, Scopes: merchant.Scopes{merchant.ScopeFull},
 	})
 }
 
 // listedMerchant is a merchant in the output of --json.
 type listedMerchant struct {
-	ID        string                    `json:"id"`
-	Name      string                    `json:"name"`
-	Plan      string                    `json:"plan"`
-	Fee       int64                     `json:"fee_basis_points"`
-	FeeFixed  checkout.Amount           `json:"fee_fixed"`
-	Settings  checkout.MerchantSettings `json:"settings"`
-	CreatedAt string                    `json:"created_at"`
+	ID        string            `json:"id"`
+	Name      string            `json:"name"`
+	Plan      string            `json:"plan"`
+	Fee       int64             `json:"fee_basis_points"`
+	FeeFixed  money.Amount      `json:"fee_fixed"`
+	Settings  merchant.Settings `json:"settings"`
+	CreatedAt string            `json:"created_at"`
 }
 
-func listMerchant(m checkout.Merchant) listedMerchant {
+func listMerchant(m merchant.Merchant) listedMerchant {
 	return listedMerchant{m.ID, m.Name, m.Plan, m.FeeBasisPoints, m.FeeFixed,
-		checkout.MerchantSettings{
+		merchant.Settings{
 			PaymentAttempts: m.PaymentAttempts,
 			OrderIDGuard:    m.OrderIDGuard,
 		}, checkout.FormatTime(m.CreatedAt)}
@@ -204,7 +206,7 @@ func listMerchant(m checkout.Merchant) listedMerchant {
 
 // listedChange is a scheduled change of a payout address in the output of --json.
 type listedChange struct {
-	checkout.PayoutAddress
+	merchant.PayoutAddress
 
 	At string `json:"at"`
 	By string `json:"by"`
@@ -256,14 +258,14 @@ func (c console) showMerchant(ctx context.Context, id string) error {
 		{"created", showTime(&m.CreatedAt)},
 	}
 
-	addresses := map[checkout.Mode][]checkout.PayoutAddress{}
+	addresses := map[checkout.Mode][]merchant.PayoutAddress{}
 	scheduled := map[checkout.Mode][]listedChange{}
 	for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
 		got, err := c.PayoutAddresses(ctx, m.Owner(mode))
 		if err != nil {
 			return err
 		}
-		addresses[mode] = append([]checkout.PayoutAddress{}, got...) // an empty list in JSON, not null
+		addresses[mode] = append([]merchant.PayoutAddress{}, got...) // an empty list in JSON, not null
 		for _, to := range got {
 			rows = append(rows, []string{fmt.Sprintf("payout %s, %s mode", to.Currency, mode), to.Network + ":" + to.Address})
 		}
@@ -281,7 +283,7 @@ func (c console) showMerchant(ctx context.Context, id string) error {
 	}
 	return c.printList(struct {
 		listedMerchant
-		Addresses map[checkout.Mode][]checkout.PayoutAddress `json:"payout_addresses"`
+		Addresses map[checkout.Mode][]merchant.PayoutAddress `json:"payout_addresses"`
 		Scheduled map[checkout.Mode][]listedChange           `json:"scheduled_payout_addresses,omitempty"`
 	}{listMerchant(m), addresses, scheduled}, rows...)
 }

@@ -14,6 +14,8 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 )
 
 // Addresses that belong to a merchant. They are those of EIP-55 and BIP-173.
@@ -29,9 +31,9 @@ type shownMerchant struct {
 	Plan      string                                     `json:"plan"`
 	Fee       int                                        `json:"fee_basis_points"`
 	FeeFixed  json.Number                                `json:"fee_fixed"`
-	Settings  checkout.MerchantSettings                  `json:"settings"`
+	Settings  merchant.Settings                          `json:"settings"`
 	CreatedAt string                                     `json:"created_at"`
-	Addresses map[checkout.Mode][]checkout.PayoutAddress `json:"payout_addresses"`
+	Addresses map[checkout.Mode][]merchant.PayoutAddress `json:"payout_addresses"`
 }
 
 func TestMerchantCreate_PrintsTheIDAlone(t *testing.T) {
@@ -47,8 +49,8 @@ func TestMerchantCreate_PrintsTheIDAlone(t *testing.T) {
 	got.CreatedAt = ""
 	require.Equal(t, shownMerchant{
 		ID: strings.TrimSpace(out), Name: "Café <Ann & Bob>", Plan: "standard", Fee: 100, FeeFixed: "0.00",
-		Settings:  checkout.MerchantSettings{PaymentAttempts: 3, OrderIDGuard: true},
-		Addresses: map[checkout.Mode][]checkout.PayoutAddress{"test": {}, "live": {}},
+		Settings:  merchant.Settings{PaymentAttempts: 3, OrderIDGuard: true},
+		Addresses: map[checkout.Mode][]merchant.PayoutAddress{"test": {}, "live": {}},
 	}, got)
 }
 
@@ -67,16 +69,16 @@ func TestMerchantCreate_OnTestNetworksTakesNoAddressOfTheSandbox(t *testing.T) {
 
 func TestMerchantCreate_StoresThePayoutAddressesOfTheMode(t *testing.T) {
 	o := newOperator(t)
-	usdc := checkout.PayoutAddress{Currency: "USDC", Network: "ethereum", Address: ethereumAddress}
-	btc := checkout.PayoutAddress{Currency: "BTC", Network: "bitcoin", Address: bitcoinAddress}
-	both := []checkout.PayoutAddress{btc, usdc} // by currency
+	usdc := merchant.PayoutAddress{Currency: "USDC", Network: "ethereum", Address: ethereumAddress}
+	btc := merchant.PayoutAddress{Currency: "BTC", Network: "bitcoin", Address: bitcoinAddress}
+	both := []merchant.PayoutAddress{btc, usdc} // by currency
 	for _, c := range []struct {
 		mode string
-		want map[checkout.Mode][]checkout.PayoutAddress
+		want map[checkout.Mode][]merchant.PayoutAddress
 	}{
-		{"test", map[checkout.Mode][]checkout.PayoutAddress{"test": both, "live": {}}},
-		{"live", map[checkout.Mode][]checkout.PayoutAddress{"test": {}, "live": both}},
-		{"both", map[checkout.Mode][]checkout.PayoutAddress{"test": both, "live": both}},
+		{"test", map[checkout.Mode][]merchant.PayoutAddress{"test": both, "live": {}}},
+		{"live", map[checkout.Mode][]merchant.PayoutAddress{"test": {}, "live": both}},
+		{"both", map[checkout.Mode][]merchant.PayoutAddress{"test": both, "live": both}},
 	} {
 		out, notes, err := o.run("merchant", "create", "--name", "Shop", "--plan", "large", "--mode", c.mode,
 			"--payout", "USDC=ethereum:"+ethereumAddress, "--payout", "BTC=bitcoin:"+bitcoinAddress)
@@ -127,7 +129,7 @@ func TestMerchantCreate_WithAFirstTestKey(t *testing.T) {
 	caller, err := authenticate(t, o.store(), lines[1])
 	require.NoError(t, err)
 	require.Equal(t, lines[0], caller.Merchant.ID)
-	require.Equal(t, checkout.Scopes{"full"}, caller.Key.Scopes)
+	require.Equal(t, merchant.Scopes{"full"}, caller.Key.Scopes)
 }
 
 func TestMerchantList_IsNewestFirst(t *testing.T) {
@@ -165,7 +167,7 @@ func TestMerchantInvite_PrintsALinkThatSignsIn(t *testing.T) {
 	_, token, _ := strings.Cut(link, "/invitation/")
 	bob, err := login.Accept(t.Context(), &o.store().Accounts, token, "a password of his", "")
 	require.NoError(t, err)
-	require.Equal(t, checkout.RoleViewer, bob.Role)
+	require.Equal(t, merchant.RoleViewer, bob.Role)
 	require.Equal(t, lines[0], bob.MerchantID)
 
 	again := strings.TrimSpace(o.must("merchant", "invite", lines[0], "--email", "ann@shop.example"))
@@ -193,11 +195,11 @@ func TestMerchantResetFactor_TurnsEverythingOff(t *testing.T) {
 	reset := []string{"merchant", "reset-factor", lines[0], "--email", "ANN@shop.example"}
 	_, _, err = o.run(reset...)
 	require.ErrorContains(t, err, "has no second factor")
-	entry := checkout.AuditEntry{
+	entry := merchant.AuditEntry{
 		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: lines[0], Actor: "test", Action: "member.passkey_added", Subject: ann.ID,
 	}
 	_, err = store.AddPasskey(t.Context(), account.NewPasskey{
-		Passkey:    checkout.Passkey{ID: checkout.NewID(checkout.PrefixPasskey), Name: "Laptop", Credential: []byte("{}")},
+		Passkey:    merchant.Passkey{ID: checkout.NewID(checkout.PrefixPasskey), Name: "Laptop", Credential: []byte("{}")},
 		MerchantID: lines[0], MemberID: ann.ID, CredentialID: []byte{1}, Recovery: [][]byte{{2}},
 	}, entry)
 	require.NoError(t, err)
@@ -223,8 +225,8 @@ func TestMerchantStopAddress_StopsWhatIsScheduled(t *testing.T) {
 		"--payout", "USDC=ethereum:0x52908400098527886E0F7030069857D2E4169EE7"))
 	store := o.store()
 	change := storage.MerchantChange{
-		MerchantID: id, Mode: checkout.ModeLive, Delay: time.Hour, By: checkout.AuditEntry{MerchantID: id, Actor: "thief@shop.example"},
-		Addresses: []checkout.PayoutAddress{{Currency: checkout.USDC, Network: checkout.Ethereum, Address: "0xdef"}},
+		MerchantID: id, Mode: checkout.ModeLive, Delay: time.Hour, By: merchant.AuditEntry{MerchantID: id, Actor: "thief@shop.example"},
+		Addresses: []merchant.PayoutAddress{{Currency: money.USDC, Network: money.Ethereum, Address: "0xdef"}},
 	}
 	_, err := store.ChangeMerchant(t.Context(), change)
 	require.NoError(t, err)

@@ -9,7 +9,9 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // heldPayout is the payout of a live payment that the customer disputes.
@@ -19,8 +21,8 @@ func (o operator) heldPayout(store *storage.Store) checkout.Ref {
 	s := storagetest.Session(o.t, store, owner)
 	id := storagetest.Begin(o.t, store, s.Ref, storage.NewPayment{}, "pi_1")
 	payout := owner.Ref(storagetest.Finish(o.t, store, s.Ref, id, storagetest.Succeeded).PayoutID)
-	_, err := store.RecordRisks(ctx, checkout.ModeLive, storage.ChargeLook{Reference: "pi_1"}, []checkout.ChargeRisk{
-		{ID: "du_1", Kind: checkout.RiskDispute, Status: checkout.RiskOpen, Amount: 1050, Currency: checkout.EUR},
+	_, err := store.RecordRisks(ctx, checkout.ModeLive, storage.ChargeLook{Reference: "pi_1"}, []books.ChargeRisk{
+		{ID: "du_1", Kind: books.RiskDispute, Status: books.RiskOpen, Amount: 1050, Currency: money.EUR},
 	})
 	require.NoError(o.t, err)
 	p, err := store.Payout(ctx, payout)
@@ -35,12 +37,12 @@ func TestFindingClose_KeepsTheReasonAndIsAudited(t *testing.T) {
 	store := o.store()
 	held := o.heldPayout(store)
 	o = o.withKeys()
-	_, err := store.OpenFinding(t.Context(), checkout.Finding{
-		Mode: checkout.ModeLive, Kind: checkout.FindingRefundFailed, Subject: "pi_1", Detail: "Refused.",
+	_, err := store.OpenFinding(t.Context(), books.Finding{
+		Mode: checkout.ModeLive, Kind: books.FindingRefundFailed, Subject: "pi_1", Detail: "Refused.",
 	})
 	require.NoError(t, err)
-	_, err = store.OpenFinding(t.Context(), checkout.Finding{
-		Mode: checkout.ModeLive, Kind: checkout.FindingChargeUnknown, Subject: "pi_none", Detail: "Unknown.",
+	_, err = store.OpenFinding(t.Context(), books.Finding{
+		Mode: checkout.ModeLive, Kind: books.FindingChargeUnknown, Subject: "pi_none", Detail: "Unknown.",
 	})
 	require.NoError(t, err)
 

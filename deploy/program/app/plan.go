@@ -10,11 +10,13 @@ import (
 
 	"example.com/checkout/api/action"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 )
 
 // knownPlans lists the plans with their fees.
 func knownPlans() string {
-	return strings.Join(each(checkout.Plans, func(p checkout.Plan) string {
+	return strings.Join(each(merchant.Plans, func(p merchant.Plan) string {
 		return fmt.Sprintf("%s (%s)", p.Name, p.Fee())
 	}), " or ")
 }
@@ -28,14 +30,14 @@ const (
 
 // typedFee is a fee as the flags give it.
 type typedFee struct {
-	checkout.Fee
+	merchant.Fee
 
 	percent, fixed bool // which parts were given
 }
 
 func (c *call) merchantPlanCommand() *cobra.Command {
 	var fee typedFee
-	var plan checkout.Plan
+	var plan merchant.Plan
 	command := &cobra.Command{
 		Use:   "plan mer_… PLAN",
 		Short: "Change a merchant's plan from its next payment on",
@@ -66,41 +68,41 @@ are 1 %) and optionally a fixed part such as 0.30. The fixed part is in the curr
 }
 
 // parseFixedFee reads a fixed part such as 0.30.
-func parseFixedFee(text string) (checkout.Amount, error) {
-	minor, err := checkout.ParseUnits(text, checkout.USD.Places())
+func parseFixedFee(text string) (money.Amount, error) {
+	minor, err := money.ParseUnits(text, money.USD.Places())
 	if err != nil || !minor.IsInt64() || minor.Int64() > maxFixedFee {
-		return 0, fmt.Errorf("must be from 0.00 to %s, with at most 2 decimals", checkout.Amount(maxFixedFee))
+		return 0, fmt.Errorf("must be from 0.00 to %s, with at most 2 decimals", money.Amount(maxFixedFee))
 	}
-	return checkout.Amount(minor.Int64()), nil
+	return money.Amount(minor.Int64()), nil
 }
 
 // choosePlan returns the plan with this name. An unknown plan needs a fee in basis points.
-func choosePlan(name string, fee typedFee) (checkout.Plan, error) {
+func choosePlan(name string, fee typedFee) (merchant.Plan, error) {
 	if err := checkWords("plan", name); err != nil {
-		return checkout.Plan{}, err
+		return merchant.Plan{}, err
 	}
-	i := slices.IndexFunc(checkout.Plans, func(p checkout.Plan) bool { return p.Name == name })
+	i := slices.IndexFunc(merchant.Plans, func(p merchant.Plan) bool { return p.Name == name })
 	switch {
-	case i >= 0 && fee.differs(checkout.Plans[i].Fee()):
-		return checkout.Plan{}, fmt.Errorf("the fee of %s is %s; another fee needs another name",
-			name, checkout.Plans[i].Fee())
+	case i >= 0 && fee.differs(merchant.Plans[i].Fee()):
+		return merchant.Plan{}, fmt.Errorf("the fee of %s is %s; another fee needs another name",
+			name, merchant.Plans[i].Fee())
 	case i >= 0:
-		return checkout.Plans[i], nil
+		return merchant.Plans[i], nil
 	case !fee.percent || fee.BasisPoints < 0 || fee.BasisPoints > maxFee:
-		return checkout.Plan{}, fmt.Errorf("%q needs --fee-basis-points from 0 to %d; known plans are %s",
+		return merchant.Plan{}, fmt.Errorf("%q needs --fee-basis-points from 0 to %d; known plans are %s",
 			name, maxFee, knownPlans())
 	}
-	return checkout.Plan{Name: name, FeeBasisPoints: fee.BasisPoints, FeeFixed: fee.Fixed}, nil
+	return merchant.Plan{Name: name, FeeBasisPoints: fee.BasisPoints, FeeFixed: fee.Fixed}, nil
 }
 
 // differs reports whether a part was given that is not the one of known.
-func (f typedFee) differs(known checkout.Fee) bool {
+func (f typedFee) differs(known merchant.Fee) bool {
 	return f.percent && f.BasisPoints != known.BasisPoints || f.fixed && f.Fixed != known.Fixed
 }
 
 // setPlan changes a merchant's plan. The merchant.updated events are stored in the same
 // transaction; Reconcile sends them.
-func (c console) setPlan(ctx context.Context, merchantID string, plan checkout.Plan) error {
+func (c console) setPlan(ctx context.Context, merchantID string, plan merchant.Plan) error {
 	changed, err := action.ChangePlan(ctx, c.Accounts, merchantID, plan, action.Operator)
 	then := "; its webhooks get merchant.updated"
 	if !changed {

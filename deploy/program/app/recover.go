@@ -9,18 +9,19 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"example.com/checkout/activities/treasury"
+	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/api/action"
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/deploy/program/service"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/runs"
 )
 
 func (c *call) treasuryRecoverCommand() *cobra.Command {
 	var (
-		o      treasury.RecoveryOrder
+		o      treasurer.RecoveryOrder
 		from   int64
 		chosen map[string]string
 	)
@@ -41,7 +42,7 @@ frozen: run checkout treasury thaw when every outflow is explained.`,
 		Args: idAnd(checkout.PrefixTreasury, listsTreasury),
 		RunE: c.configured(ends, func(ctx context.Context, cfg config.Config, account string) error {
 			o.AccountID, o.Chosen = account, map[string]string{}
-			o.By = checkout.AuditEntry{Actor: action.Operator.Actor, Action: "payout.recovered"}
+			o.By = merchant.AuditEntry{Actor: action.Operator.Actor, Action: "payout.recovered"}
 			for payment, id := range chosen {
 				o.Chosen[strings.ToLower(payment)] = id
 			}
@@ -62,7 +63,7 @@ frozen: run checkout treasury thaw when every outflow is explained.`,
 	return command
 }
 
-func (c *call) recoverTreasury(ctx context.Context, cfg config.Config, o treasury.RecoveryOrder) error {
+func (c *call) recoverTreasury(ctx context.Context, cfg config.Config, o treasurer.RecoveryOrder) error {
 	report, err := service.RecoverTreasury(ctx, cfg, o)
 	switch {
 	case errors.Is(err, storage.ErrNotFrozen):
@@ -103,7 +104,7 @@ func (c *call) recoverTreasury(ctx context.Context, cfg config.Config, o treasur
 }
 
 // recoveredPayout names what an outflow paid, or may have paid.
-func recoveredPayout(r treasury.Recovery) string {
+func recoveredPayout(r treasurer.Recovery) string {
 	switch {
 	case r.Transfer != "":
 		return "of " + r.Transfer
@@ -113,7 +114,7 @@ func recoveredPayout(r treasury.Recovery) string {
 	return strings.Join(r.Fits, " ")
 }
 
-func recoveryStep(r treasury.Recovery) string {
+func recoveryStep(r treasurer.Recovery) string {
 	switch {
 	case r.Why != "":
 		return r.Why

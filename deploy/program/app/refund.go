@@ -11,6 +11,7 @@ import (
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/deploy/program/service"
 	"example.com/checkout/storage"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/runs"
 )
@@ -50,7 +51,7 @@ func (c *call) refund(ctx context.Context, cfg config.Config, store *storage.Sto
 	return c.said(nil, "the refund %s of %s %s\n", r.ID, transactionID, refundState(ctx, cfg, r))
 }
 
-func refundState(ctx context.Context, cfg config.Config, r checkout.Refund) string {
+func refundState(ctx context.Context, cfg config.Config, r books.Refund) string {
 	switch {
 	case r.Status == checkout.RefundFailed:
 		return "has failed; checkout finding list says why"
@@ -69,9 +70,9 @@ func refundState(ctx context.Context, cfg config.Config, r checkout.Refund) stri
 }
 
 // orderRefund stores the refund, unless one stands.
-func orderRefund(ctx context.Context, store *storage.Store, transactionID string) (checkout.Refund, error) {
+func orderRefund(ctx context.Context, store *storage.Store, transactionID string) (books.Refund, error) {
 	payout, err := store.LivePayoutOf(ctx, transactionID)
-	var r checkout.Refund
+	var r books.Refund
 	if err == nil {
 		entry := action.Operator.Entry(payout.Owner.Ref(transactionID), "transaction.refunded", "")
 		r, err = store.RefundPayout(ctx, payout, entry)

@@ -72,13 +72,13 @@ func (c console) report(ctx context.Context, day time.Time) error {
 	return c.said(err, "\n%s\n", verdict)
 }
 
-// books are the tables of a report. Every amount is a decimal in a string.
-type books struct {
+// dayBooks are the tables of a report. Every amount is a decimal in a string.
+type dayBooks struct {
 	charges, booked, refunds, disputes, payouts, floats, ledger, findings *table
 }
 
-func booksOf(r storage.DayReport) books {
-	b := books{
+func booksOf(r storage.DayReport) dayBooks {
+	b := dayBooks{
 		charges: newTable(
 			"plan:PLAN", "fee:FEE", "number:CHARGES", "sum:SUM", "earned:EARNED", "acquirer_cost:ACQUIRER'S COST",
 			"margin:MARGIN", "currency:CURRENCY", "acquirer_cost_unknown:COST NOT KNOWN YET",

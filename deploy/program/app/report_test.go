@@ -8,7 +8,9 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // charge pays a live session of 10.00 EUR for USDC, which the plan in force earns from.
@@ -18,7 +20,7 @@ func (o operator) charge(store *storage.Store, merchantID string) {
 	s := storagetest.Session(o.t, store, owner, func(s *checkout.Session) { s.Amount = 1000 })
 	id := storagetest.Begin(o.t, store, s.Ref, storage.NewPayment{}, "")
 	storagetest.Finish(o.t, store, s.Ref, id, storagetest.Succeeded)
-	require.NoError(o.t, store.RecordChargeCost(o.t.Context(), checkout.ModeLive, id, checkout.ChargeCost{Currency: checkout.EUR, Gross: 1000, Cost: 59}))
+	require.NoError(o.t, store.RecordChargeCost(o.t.Context(), checkout.ModeLive, id, books.ChargeCost{Currency: money.EUR, Gross: 1000, Cost: 59}))
 }
 
 // yesterday moves everything into one day.

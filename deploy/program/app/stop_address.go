@@ -10,6 +10,8 @@ import (
 
 	"example.com/checkout/api/action"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 )
 
 func (c *call) merchantStopAddressCommand() *cobra.Command {
@@ -22,24 +24,24 @@ show lists the scheduled changes. The audit log gets an entry, and every owner g
 		Example: "  checkout merchant stop-address mer_06gzx1s5q8v2m9kd3yet7b4wnc USDC",
 		Args:    idAnd(checkout.PrefixMerchant, listsMerchants, "the currency"),
 		PreRunE: func(_ *cobra.Command, args []string) error {
-			if !checkout.PayoutCurrency(args[1]).Valid() {
+			if !money.PayoutCurrency(args[1]).Valid() {
 				return fmt.Errorf("%q is not a payout currency; use one of %s", args[1], payoutNetworks())
 			}
 			return nil
 		},
 		RunE: c.operator(func(ctx context.Context, c console, args []string) error {
-			return c.stopAddress(ctx, args[0], checkout.PayoutCurrency(args[1]))
+			return c.stopAddress(ctx, args[0], money.PayoutCurrency(args[1]))
 		}),
 	}
 }
 
-func (c console) stopAddress(ctx context.Context, merchantID string, currency checkout.PayoutCurrency) error {
+func (c console) stopAddress(ctx context.Context, merchantID string, currency money.PayoutCurrency) error {
 	live := checkout.Owner{MerchantID: merchantID, Mode: checkout.ModeLive}
 	all, err := c.AddressChanges(ctx, live)
 	if err != nil {
 		return err
 	}
-	at := slices.IndexFunc(all, func(a checkout.AddressChange) bool { return a.Currency == currency })
+	at := slices.IndexFunc(all, func(a merchant.AddressChange) bool { return a.Currency == currency })
 	if at < 0 {
 		return fmt.Errorf("no change of the %s address of %s is scheduled", currency, merchantID)
 	}

@@ -9,12 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"example.com/checkout/activities/treasury"
+	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/api/action"
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/deploy/program/service"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/runs"
 )
 
@@ -67,7 +69,7 @@ const thawPatience = 2 * time.Hour
 
 func (c *call) treasuryThawCommand() *cobra.Command {
 	var (
-		o      treasury.ThawOrder
+		o      treasurer.ThawOrder
 		losses []string
 		byHand string
 		wait   time.Duration
@@ -100,8 +102,8 @@ that waits or has failed. Such a payout would be paid again, or refunded too.`,
 			if byHand != "" {
 				return c.retireByHand(ctx, cfg, o, id, byHand)
 			}
-			o.AccountID, o.Missing = id, checkout.Purse{}
-			o.By = checkout.AuditEntry{Actor: action.Operator.Actor, Action: "payout.recovered"}
+			o.AccountID, o.Missing = id, money.Purse{}
+			o.By = merchant.AuditEntry{Actor: action.Operator.Actor, Action: "payout.recovered"}
 			for _, loss := range losses {
 				if err := addLoss(&o, loss); err != nil {
 					return err
@@ -123,7 +125,7 @@ that waits or has failed. Such a payout would be paid again, or refunded too.`,
 }
 
 // retireByHand asks no chain.
-func (c *call) retireByHand(ctx context.Context, cfg config.Config, o treasury.ThawOrder, id, why string) error {
+func (c *call) retireByHand(ctx context.Context, cfg config.Config, o treasurer.ThawOrder, id, why string) error {
 	if !o.Retire {
 		return errors.New("--by-hand needs --retire: an account that signs is compared with its chain")
 	}
@@ -144,13 +146,13 @@ func (c *call) retired(err error, id string) error {
 }
 
 // addLoss reads a value of --loss.
-func addLoss(o *treasury.ThawOrder, text string) error {
+func addLoss(o *treasurer.ThawOrder, text string) error {
 	name, amount, isAmount := strings.Cut(text, "=")
 	if !isAmount {
 		o.Losses = append(o.Losses, strings.ToLower(text))
 		return nil
 	}
-	lost, err := checkout.ParseCrypto(amount, checkout.PayoutCurrency(strings.ToUpper(name)))
+	lost, err := money.ParseCrypto(amount, money.PayoutCurrency(strings.ToUpper(name)))
 	if err != nil {
 		return fmt.Errorf("--loss %s is not CURRENCY=AMOUNT, such as USDT=165.317450", text)
 	}
@@ -158,7 +160,7 @@ func addLoss(o *treasury.ThawOrder, text string) error {
 	return nil
 }
 
-func (c *call) thawTreasury(ctx context.Context, cfg config.Config, o treasury.ThawOrder, wait time.Duration) error {
+func (c *call) thawTreasury(ctx context.Context, cfg config.Config, o treasurer.ThawOrder, wait time.Duration) error {
 	err := service.ThawTreasury(ctx, cfg, o, wait, func(progress string) { fmt.Fprintln(c.notes, progress) })
 	var short storage.ShortageError
 	switch {
@@ -169,7 +171,7 @@ func (c *call) thawTreasury(ctx context.Context, cfg config.Config, o treasury.T
 			"not, they lost blocks, or the chain took them back: compare the account with a block explorer first", err)
 	case errors.As(err, &short):
 		return c.explainShortage(short)
-	case errors.Is(err, treasury.ErrUnrecovered):
+	case errors.Is(err, treasurer.ErrUnrecovered):
 		return fmt.Errorf("%w. Run checkout treasury recover %s. If the payment paid no payout, "+
 			"thaw with --loss and its name", err, o.AccountID)
 	case errors.Is(err, storage.ErrOtherAccount):
@@ -216,7 +218,7 @@ be retried or refunded. If it accepts an earlier version, the merchant is paid a
 }
 
 func (c *call) cancelTransfer(ctx context.Context, store *storage.Store, transferID string) error {
-	entry := checkout.AuditEntry{Actor: action.Operator.Actor, Action: "transfer.canceled", Subject: transferID}
+	entry := merchant.AuditEntry{Actor: action.Operator.Actor, Action: "transfer.canceled", Subject: transferID}
 	payouts, err := store.CancelTransfer(ctx, transferID, entry)
 	err = explained(err, checkout.ErrNotFound,
 		"there is no transfer %s; %s lists those under way", transferID, listsTreasury)

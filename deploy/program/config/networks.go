@@ -16,6 +16,8 @@ import (
 
 	"example.com/checkout/workflows/address"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // Networks holds the settings of the card network and the chain of one mode. The tags are the names
@@ -124,10 +126,10 @@ type Networks struct {
 	// A contract with `isSanctioned(address)`, as Chainalysis has one. Nothing is paid to an address that it names.
 	SanctionsOracle string `env:"CHECKOUT_SANCTIONS_ORACLE"`
 	// Sanctioned are the addresses of the file.
-	Sanctioned checkout.AddressList `env:"-"`
+	Sanctioned address.List `env:"-"`
 
 	// Limits are those of the payouts. A limit is 0 when it is not set.
-	Limits checkout.PayoutLimits `env:"-"`
+	Limits treasury.PayoutLimits `env:"-"`
 	// MaxDeviation, SpreadStable and Spread are parts of one.
 	MaxDeviation, SpreadStable, Spread decimal.Decimal `env:"-"`
 	// Feeds are the addresses of Chainlink's feeds by price, nil for those of the main network.
@@ -214,7 +216,7 @@ func (n *Networks) check(noteAs func(name string, err error)) {
 	note("CHECKOUT_LIVE_PAYOUT_PATIENCE", atLeast(n.PayoutPatience, time.Minute))
 	note("CHECKOUT_LIVE_PAYOUT_DELAY", atLeast(n.PayoutDelay, 0))
 	if n.SanctionsOracle != "" {
-		note("CHECKOUT_SANCTIONS_ORACLE", address.Rules{}.Check(checkout.ModeLive, checkout.Ethereum, n.SanctionsOracle))
+		note("CHECKOUT_SANCTIONS_ORACLE", address.Rules{}.Check(checkout.ModeLive, money.Ethereum, n.SanctionsOracle))
 	}
 }
 
@@ -354,7 +356,7 @@ func (n Networks) needed(present map[string]bool) error {
 
 // readLimits fills Limits.
 func (n *Networks) readLimits(note func(name string, err error)) {
-	read := func(name, text string) (limit checkout.Amount) {
+	read := func(name, text string) (limit money.Amount) {
 		if text != "" {
 			var err error
 			limit, err = dollars(text)
@@ -362,7 +364,7 @@ func (n *Networks) readLimits(note func(name string, err error)) {
 		}
 		return limit
 	}
-	n.Limits = checkout.PayoutLimits{
+	n.Limits = treasury.PayoutLimits{
 		Payout:            read("CHECKOUT_LIVE_MAX_PAYOUT", n.MaxPayout),
 		Day:               read("CHECKOUT_LIVE_MAX_DAY", n.MaxDay),
 		MerchantDay:       read("CHECKOUT_LIVE_MERCHANT_MAX_DAY", n.MaxMerchantDay),
@@ -424,14 +426,14 @@ func fraction(text string) (decimal.Decimal, error) {
 }
 
 // dollars reads a limit in US dollars as cents.
-func dollars(text string) (checkout.Amount, error) {
+func dollars(text string) (money.Amount, error) {
 	amount, err := decimal.NewFromString(text)
 	most := decimal.New(1, 12)
 	if err != nil || len(text) > 20 || !amount.IsPositive() || amount.GreaterThan(most) ||
 		!amount.Equal(amount.Truncate(2)) {
 		return 0, errors.New(`must be US dollars with at most 2 decimals, such as "2500"`)
 	}
-	return checkout.Amount(amount.Shift(2).IntPart()), nil
+	return money.Amount(amount.Shift(2).IntPart()), nil
 }
 
 func onLoopback(address string) bool {
@@ -455,6 +457,6 @@ func (n Networks) reserved() []string {
 }
 
 // Tokens returns the contracts of the payout currencies that are tokens of Ethereum.
-func (n Networks) Tokens() map[checkout.PayoutCurrency]string {
-	return map[checkout.PayoutCurrency]string{checkout.USDC: n.EthereumUSDC, checkout.USDT: n.EthereumUSDT}
+func (n Networks) Tokens() map[money.PayoutCurrency]string {
+	return map[money.PayoutCurrency]string{money.USDC: n.EthereumUSDC, money.USDT: n.EthereumUSDT}
 }

@@ -25,6 +25,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/runs"
 )
 
@@ -96,7 +97,7 @@ func startAPI(ctx context.Context, cfg config.Config, group *errgroup.Group, res
 	restConfig.Limits, restConfig.Shares, restConfig.Log = limits(cfg), shares, slog.Default()
 	page := hosted.Config{
 		Store: store, Workflows: flows, TestCards: cards, Acquirers: map[checkout.Mode]*hosted.Acquirer{},
-		Chains: map[checkout.Mode]map[checkout.PayoutCurrency]string{}, CheckoutURL: cfg.PageURL,
+		Chains: map[checkout.Mode]map[money.PayoutCurrency]string{}, CheckoutURL: cfg.PageURL,
 		Limits: pageLimits(cfg), Shares: shares, Log: slog.Default(),
 	}
 	runLive, err := openNetworksAPI(cfg.Live, &restConfig, &page)

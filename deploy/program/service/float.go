@@ -10,7 +10,7 @@ import (
 
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 var (
@@ -62,7 +62,7 @@ func measureFloat(n config.Networks, store *storage.Store) error {
 
 func observeFloat(o metric.Observer, f storage.Float, in attribute.KeyValue) {
 	of := currencyKey.String(string(f.Balance.Currency()))
-	for part, amount := range map[string]checkout.Crypto{"balance": f.Balance, "live": f.Live, "pending": f.Pending} {
+	for part, amount := range map[string]money.Crypto{"balance": f.Balance, "live": f.Live, "pending": f.Pending} {
 		coins, _ := amount.Coins().Float64()
 		o.ObserveFloat64(floatCoins, coins, metric.WithAttributes(in, of, partKey.String(part)))
 	}

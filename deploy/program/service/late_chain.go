@@ -14,12 +14,14 @@ import (
 	"example.com/checkout/activities/rate"
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // A pricedChain also estimates what a transfer of a currency costs, in the network's own one.
 type pricedChain interface {
-	checkout.Chain
-	TransferFee(ctx context.Context, currency checkout.PayoutCurrency) (checkout.Crypto, error)
+	treasury.Chain
+	TransferFee(ctx context.Context, currency money.PayoutCurrency) (money.Crypto, error)
 }
 
 // lateChain is a chain that may not be ready yet. The API process reads prices through it and must not wait for a
@@ -46,9 +48,9 @@ func chainsOf(n config.Networks, signs bool) (lateChains, error) {
 	if err != nil {
 		return nil, err
 	}
-	all[checkout.Ethereum] = eth
+	all[money.Ethereum] = eth
 	if n.Bitcoin() {
-		if all[checkout.Bitcoin], err = bitcoinOf(n, signs); err != nil {
+		if all[money.Bitcoin], err = bitcoinOf(n, signs); err != nil {
 			return nil, err
 		}
 	}
@@ -100,8 +102,8 @@ func bitcoinOf(n config.Networks, signs bool) (*lateChain, error) {
 }
 
 // opened returns the chains that are ready.
-func (all lateChains) opened() map[string]checkout.Chain {
-	ready := map[string]checkout.Chain{}
+func (all lateChains) opened() map[string]treasury.Chain {
+	ready := map[string]treasury.Chain{}
 	for network, c := range all {
 		if chain := c.opened.Load(); chain != nil {
 			ready[network] = *chain
@@ -181,10 +183,10 @@ func (c *lateChain) CallContract(ctx context.Context, to string, data []byte) ([
 }
 
 // transferFee asks the chain when it is ready.
-func (c *lateChain) transferFee(ctx context.Context, currency checkout.PayoutCurrency) (checkout.Crypto, error) {
+func (c *lateChain) transferFee(ctx context.Context, currency money.PayoutCurrency) (money.Crypto, error) {
 	chain := c.opened.Load()
 	if chain == nil {
-		return checkout.Crypto{}, c.notYet()
+		return money.Crypto{}, c.notYet()
 	}
 	return (*chain).TransferFee(ctx, currency)
 }

@@ -14,13 +14,15 @@ import (
 	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/activities/rate"
 	"example.com/checkout/activities/stripe"
-	"example.com/checkout/activities/treasury"
+	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/api"
 	"example.com/checkout/api/hosted"
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/storage"
 	"example.com/checkout/worker"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // modeNetworks is what a worker needs of the networks of a mode. Its parts are nil when the sandbox stands
@@ -57,11 +59,11 @@ func openNetworks(ctx context.Context, n config.Networks, store *storage.Store) 
 	if err != nil {
 		return opened, err
 	}
-	if opened.rates, err = newRates(n, chains[checkout.Ethereum]); err != nil {
+	if opened.rates, err = newRates(n, chains[money.Ethereum]); err != nil {
 		return opened, err
 	}
 	opened.bounds = newPayoutBounds(n.Limits, opened.rates, chains)
-	opened.payer = &lateTreasury{chains: chains, pay: treasury.Treasury{
+	opened.payer = &lateTreasury{chains: chains, pay: treasurer.Treasury{
 		Store: store, Mode: n.Mode, Rates: opened.rates, Limits: n.Limits, Patience: n.PayoutPatience,
 		Delay: n.PayoutDelay, Sanctioned: n.Sanctioned,
 	}}
@@ -80,22 +82,22 @@ func openNetworks(ctx context.Context, n config.Networks, store *storage.Store) 
 // lateTreasury is a treasury whose chains may not be ready yet. Until then their payouts are tried again.
 type lateTreasury struct {
 	chains   lateChains
-	pay      treasury.Treasury // without Chains
-	followed atomic.Int64      // when a round last ended well, in seconds since 1970
+	pay      treasurer.Treasury // without Chains
+	followed atomic.Int64       // when a round last ended well, in seconds since 1970
 }
 
 // opened returns the treasury with the chains that are ready.
-func (l *lateTreasury) opened() *treasury.Treasury {
+func (l *lateTreasury) opened() *treasurer.Treasury {
 	t := l.pay
 	t.Chains = l.chains.opened()
 	return &t
 }
 
 // Transfer implements activities.PayoutSender.
-func (l *lateTreasury) Transfer(ctx context.Context, p storage.PayoutToSend) (checkout.TransferOutcome, error) {
+func (l *lateTreasury) Transfer(ctx context.Context, p storage.PayoutToSend) (treasury.TransferOutcome, error) {
 	t := l.opened()
 	if chain := l.chains[p.Network]; chain != nil && t.Chains[p.Network] == nil {
-		return checkout.TransferOutcome{}, chain.notYet()
+		return treasury.TransferOutcome{}, chain.notYet()
 	}
 	return t.Transfer(ctx, p)
 }
@@ -200,12 +202,12 @@ func openNetworksAPI(
 	if err != nil {
 		return nil, err
 	}
-	rates, err := newRates(n, chains[checkout.Ethereum])
+	rates, err := newRates(n, chains[money.Ethereum])
 	if err != nil {
 		return nil, err
 	}
 	bounds := newPayoutBounds(n.Limits, rates, chains)
-	page.Chains[n.Mode] = map[checkout.PayoutCurrency]string{}
+	page.Chains[n.Mode] = map[money.PayoutCurrency]string{}
 	for _, c := range bounds.currencies {
 		page.Chains[n.Mode][c] = chains[c.Network()].id
 	}
@@ -226,9 +228,9 @@ var ErrNotFinal = errors.New("not final")
 // now. It waits for blocks that are not final yet, for patience at most: say is told for what and how long, at
 // first and when more blocks are final. Its errors are those of treasury.Thaw, and ErrNotFinal.
 func ThawTreasury(
-	ctx context.Context, cfg config.Config, o treasury.ThawOrder, patience time.Duration, say func(progress string),
+	ctx context.Context, cfg config.Config, o treasurer.ThawOrder, patience time.Duration, say func(progress string),
 ) error {
-	return withTreasury(ctx, cfg, o.AccountID, func(_ config.Networks, t *treasury.Treasury) error {
+	return withTreasury(ctx, cfg, o.AccountID, func(_ config.Networks, t *treasurer.Treasury) error {
 		return awaitFinal(ctx, patience, say, func() error { return t.Thaw(ctx, o) })
 	})
 }
@@ -277,14 +279,14 @@ func CompareTreasury(ctx context.Context, n config.Networks, store *storage.Stor
 // RecoverTreasury finds what the chain knows of an account and PostgreSQL lacks. It waits until there are
 // exchange rates. Its errors are those of treasury.Recover.
 func RecoverTreasury(
-	ctx context.Context, cfg config.Config, o treasury.RecoveryOrder,
-) (result treasury.RecoveryResult, err error) {
-	err = withTreasury(ctx, cfg, o.AccountID, func(n config.Networks, t *treasury.Treasury) error {
+	ctx context.Context, cfg config.Config, o treasurer.RecoveryOrder,
+) (result treasurer.RecoveryResult, err error) {
+	err = withTreasury(ctx, cfg, o.AccountID, func(n config.Networks, t *treasurer.Treasury) error {
 		chains, err := chainsOf(n, false)
 		if err != nil {
 			return err
 		}
-		rates, err := newRates(n, chains[checkout.Ethereum])
+		rates, err := newRates(n, chains[money.Ethereum])
 		if err != nil {
 			return err
 		}
@@ -306,7 +308,7 @@ var errNoTreasury = errors.New("CHECKOUT_ETHEREUM_TREASURY is not set: the chain
 // withTreasury calls act with the treasury that has the account. Nothing can be signed with it. It returns
 // checkout.ErrNotFound when no mode has the account.
 func withTreasury(
-	ctx context.Context, cfg config.Config, accountID string, act func(config.Networks, *treasury.Treasury) error,
+	ctx context.Context, cfg config.Config, accountID string, act func(config.Networks, *treasurer.Treasury) error,
 ) error {
 	store, err := OpenStore(ctx, cfg)
 	if err != nil {
@@ -314,7 +316,7 @@ func withTreasury(
 	}
 	defer store.Close()
 	for _, n := range []config.Networks{cfg.Live, cfg.Test} {
-		var t *treasury.Treasury
+		var t *treasurer.Treasury
 		if t, err = openTreasury(ctx, n, store, accountID); err == nil {
 			return act(n, t)
 		}
@@ -328,7 +330,7 @@ func withTreasury(
 // openTreasury returns checkout.ErrNotFound when the account is not of the mode of n.
 func openTreasury(
 	ctx context.Context, n config.Networks, store *storage.Store, accountID string,
-) (*treasury.Treasury, error) {
+) (*treasurer.Treasury, error) {
 	accounts, err := store.TreasuryAccounts(ctx, n.Mode)
 	if err != nil {
 		return nil, err
@@ -347,7 +349,7 @@ func openTreasury(
 	}
 	chain := all[accounts[i].Network]
 	if chain == nil {
-		return nil, fmt.Errorf("%w: it is on %s", treasury.ErrOtherSettings, accounts[i].ChainID)
+		return nil, fmt.Errorf("%w: it is on %s", treasurer.ErrOtherSettings, accounts[i].ChainID)
 	}
 	if err := chain.open(ctx); err != nil {
 		return nil, err
@@ -356,6 +358,6 @@ func openTreasury(
 }
 
 // follower returns the treasury of chains. Nothing can be signed with it.
-func follower(n config.Networks, store *storage.Store, chains lateChains) *treasury.Treasury {
-	return &treasury.Treasury{Store: store, Mode: n.Mode, Chains: chains.opened()}
+func follower(n config.Networks, store *storage.Store, chains lateChains) *treasurer.Treasury {
+	return &treasurer.Treasury{Store: store, Mode: n.Mode, Chains: chains.opened()}
 }

@@ -16,6 +16,7 @@ import (
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/treasury"
 )
 
 // TestVerifier_TheSecretSaysTheMode: a report counts for the mode whose secret signed it, and only if it
@@ -59,7 +60,7 @@ func TestOpenNetworks_AWrongKeystoreStopsTheProcess(t *testing.T) {
 	n := config.Networks{
 		Mode: checkout.ModeLive, Chains: true, EthereumRPCURLs: []string{"http://127.0.0.1:1"}, EthereumChainID: 31337,
 		EthereumTreasury: account.Address.Hex(), EthereumKeystore: account.URL.Path, EthereumPasswordFile: password,
-		Limits: checkout.PayoutLimits{Payout: 100, Day: 100, MerchantDay: 100, MerchantUnsettled: 100},
+		Limits: treasury.PayoutLimits{Payout: 100, Day: 100, MerchantDay: 100, MerchantUnsettled: 100},
 	}
 	_, err = openNetworks(t.Context(), n, nil)
 	require.ErrorContains(t, err, "the password is wrong")
@@ -87,7 +88,7 @@ func onlyPayoutsWait(t *testing.T, mode checkout.Mode) {
 		EthereumConfirmations: "finalized", EthereumMaxFeeGwei: 200, RateSources: []string{"kraken", "coinbase"}, RateMaxAge: time.Minute,
 		EthereumUSDC: "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48", EthereumUSDT: "0xdAC17F958D2ee523a2206206994597C13D831ec7",
 		MaxDeviation: decimal.New(1, -2), Spread: decimal.New(1, -2), SpreadStable: decimal.New(5, -3),
-		Limits: checkout.PayoutLimits{Payout: 100, Day: 100, MerchantDay: 100, MerchantUnsettled: 100},
+		Limits: treasury.PayoutLimits{Payout: 100, Day: 100, MerchantDay: 100, MerchantUnsettled: 100},
 	}
 	ctx := t.Context()
 	opened, err := openNetworks(ctx, n, nil)

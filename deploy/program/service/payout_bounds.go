@@ -7,8 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"example.com/checkout/activities/treasury"
+	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 const (
@@ -29,12 +31,12 @@ var feeShare = big.NewRat(5, 100)
 // payoutBounds finds out in the background what can be paid out, so that no request asks a node. Bounds that
 // cannot be found out anew stay as they are: an old bound is better than none.
 type payoutBounds struct {
-	currencies []checkout.PayoutCurrency
-	estimate   func(context.Context, checkout.PayoutCurrency) (checkout.Crypto, error) // of a network's fee
+	currencies []money.PayoutCurrency
+	estimate   func(context.Context, money.PayoutCurrency) (money.Crypto, error) // of a network's fee
 	rates      checkout.RateSource
-	limits     checkout.PayoutLimits
+	limits     treasury.PayoutLimits
 
-	fees map[checkout.PayoutCurrency]checkout.Crypto // the last estimates
+	fees map[money.PayoutCurrency]money.Crypto // the last estimates
 
 	mu    sync.Mutex
 	known map[[2]string]checkout.PayoutBounds // by currency and payout currency
@@ -42,16 +44,16 @@ type payoutBounds struct {
 }
 
 // newPayoutBounds returns the bounds of the currencies that are paid out on the chains.
-func newPayoutBounds(limits checkout.PayoutLimits, rates checkout.RateSource, chains lateChains) *payoutBounds {
+func newPayoutBounds(limits treasury.PayoutLimits, rates checkout.RateSource, chains lateChains) *payoutBounds {
 	b := &payoutBounds{
 		limits: limits, rates: rates,
-		fees: map[checkout.PayoutCurrency]checkout.Crypto{}, known: map[[2]string]checkout.PayoutBounds{},
+		fees: map[money.PayoutCurrency]money.Crypto{}, known: map[[2]string]checkout.PayoutBounds{},
 		all: make(chan struct{}),
 	}
-	b.estimate = func(ctx context.Context, c checkout.PayoutCurrency) (checkout.Crypto, error) {
+	b.estimate = func(ctx context.Context, c money.PayoutCurrency) (money.Crypto, error) {
 		return chains[c.Network()].transferFee(ctx, c)
 	}
-	for _, c := range checkout.PayoutCurrencies {
+	for _, c := range money.PayoutCurrencies {
 		if chains[c.Network()] != nil {
 			b.currencies = append(b.currencies, c)
 		}
@@ -64,7 +66,7 @@ func (b *payoutBounds) run(ctx context.Context) {
 	missing := true
 	for wait := boundsFirst; ; wait = min(2*wait, boundsEvery) {
 		b.refresh(ctx)
-		if missing && len(b.known) == len(b.currencies)*len(checkout.Currencies) {
+		if missing && len(b.known) == len(b.currencies)*len(money.Currencies) {
 			close(b.all)
 			missing = false
 		}
@@ -95,14 +97,14 @@ func (b *payoutBounds) refresh(ctx context.Context) {
 		} else {
 			b.fees[to] = fee
 		}
-		for _, from := range checkout.Currencies {
+		for _, from := range money.Currencies {
 			b.learn(ctx, from, to)
 		}
 	}
 }
 
 // learn finds the bounds of one market out, when its rates and the network's fee are known.
-func (b *payoutBounds) learn(ctx context.Context, from checkout.Currency, to checkout.PayoutCurrency) {
+func (b *payoutBounds) learn(ctx context.Context, from money.Currency, to money.PayoutCurrency) {
 	fee, ok := b.fees[to]
 	if !ok {
 		return
@@ -111,7 +113,7 @@ func (b *payoutBounds) learn(ctx context.Context, from checkout.Currency, to che
 	if err != nil {
 		return
 	}
-	most, err := treasury.Most(ctx, b.rates, from, b.limits)
+	most, err := treasurer.Most(ctx, b.rates, from, b.limits)
 	if err != nil {
 		return
 	}
@@ -122,18 +124,18 @@ func (b *payoutBounds) learn(ctx context.Context, from checkout.Currency, to che
 
 // least returns the least payout of which the fee takes no more than feeShare.
 func (b *payoutBounds) least(
-	ctx context.Context, from checkout.Currency, to checkout.PayoutCurrency, fee checkout.Crypto,
-) (checkout.Amount, error) {
-	quote, err := b.rates.Quote(ctx, from, checkout.NetworkCurrency(to.Network()))
+	ctx context.Context, from money.Currency, to money.PayoutCurrency, fee money.Crypto,
+) (money.Amount, error) {
+	quote, err := b.rates.Quote(ctx, from, money.NetworkCurrency(to.Network()))
 	if err != nil {
 		return 0, err
 	}
 	share := new(big.Rat).Mul(quote.Rate.Rat(), feeShare)
-	return checkout.CeilAmount(share.Quo(fee.Coins(), share), from), nil
+	return money.CeilAmount(share.Quo(fee.Coins(), share), from), nil
 }
 
 // find implements checkout.FindBounds. It asks nobody.
-func (b *payoutBounds) find(from checkout.Currency, to checkout.PayoutCurrency) (checkout.PayoutBounds, bool) {
+func (b *payoutBounds) find(from money.Currency, to money.PayoutCurrency) (checkout.PayoutBounds, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	bounds, ok := b.known[[2]string{string(from), string(to)}]

@@ -10,7 +10,7 @@ import (
 	"example.com/checkout/api/acquirer"
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/runs"
 )
 
@@ -20,7 +20,7 @@ func reports(store *storage.Store, flows *runs.Client) acquirer.Reports {
 }
 
 // noteReport stores a report. It returns whether it is new.
-type noteReport func(ctx context.Context, e checkout.AcquirerEvent) (fresh bool, err error)
+type noteReport func(ctx context.Context, e books.AcquirerEvent) (fresh bool, err error)
 
 // withReports takes the reports of the card network at their own path. An http.ServeMux would redirect
 // unclean paths, which the REST API answers with 404.
@@ -41,14 +41,14 @@ func withReports(cfg config.Config, store *storage.Store, flows *runs.Client, re
 }
 
 // verifier checks the reports that the card network sends. The secret says of which mode a report is.
-func verifier(modes ...config.Networks) func([]byte, string) (checkout.AcquirerEvent, error) {
-	return func(payload []byte, signature string) (checkout.AcquirerEvent, error) {
+func verifier(modes ...config.Networks) func([]byte, string) (books.AcquirerEvent, error) {
+	return func(payload []byte, signature string) (books.AcquirerEvent, error) {
 		for _, n := range modes {
 			e, err := stripe.VerifyEvent(payload, signature, n.Mode, n.StripeWebhookSecrets)
 			if !errors.Is(err, stripe.ErrEventSignature) {
 				return e, err
 			}
 		}
-		return checkout.AcquirerEvent{}, stripe.ErrEventSignature
+		return books.AcquirerEvent{}, stripe.ErrEventSignature
 	}
 }

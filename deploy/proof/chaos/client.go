@@ -56,7 +56,7 @@ var browser = &http.Client{
 }
 
 // call makes one request to the REST API and records the outcome.
-func (c *chaos) call(ctx context.Context, m *merchant, what call) answer {
+func (c *chaos) call(ctx context.Context, m *shop, what call) answer {
 	api := what.api - 1
 	if api < 0 {
 		api = rand.IntN(len(c.rig.apis)) //nolint:gosec // which of two processes
@@ -117,7 +117,7 @@ func request(ctx context.Context, method, address string, header http.Header, bo
 // create creates a session. It repeats the request with the same key until an answer gives the
 // outcome, at most tries times. Without such an answer it returns "".
 func (c *chaos) create(
-	ctx context.Context, m *merchant, key, body string, tries int, api ...int,
+	ctx context.Context, m *shop, key, body string, tries int, api ...int,
 ) (id string, expiresAt time.Time) {
 	what := call{op: opCreate, key: key, method: http.MethodPost, path: "/v1/checkout", body: body}
 	for n := range tries {
@@ -146,7 +146,7 @@ const customerEmail = "ann@example.com"
 
 // pay sends the hosted page's form, confirms at the bank if asked, and reads the session's status
 // from the page.
-func (c *chaos) pay(ctx context.Context, m *merchant, id, card string) {
+func (c *chaos) pay(ctx context.Context, m *shop, id, card string) {
 	got := c.sendForm(ctx, m, id, url.Values{
 		"card_number": {card},
 		"exp":         {"12/40"},
@@ -160,7 +160,7 @@ func (c *chaos) pay(ctx context.Context, m *merchant, id, card string) {
 }
 
 // sendForm sends the hosted page's form.
-func (c *chaos) sendForm(ctx context.Context, m *merchant, id string, form url.Values) answer {
+func (c *chaos) sendForm(ctx context.Context, m *shop, id string, form url.Values) answer {
 	return c.post(ctx, invariant.Call{Op: invariant.OpPay, MerchantID: m.id, ID: id}, c.page()+"/"+id, form)
 }
 
@@ -171,12 +171,12 @@ func (c *chaos) post(ctx context.Context, made invariant.Call, address string, f
 }
 
 // answerBank answers the bank's question, and goes back to the shop.
-func (c *chaos) answerBank(ctx context.Context, m *merchant, id, address, said string) {
+func (c *chaos) answerBank(ctx context.Context, m *shop, id, address, said string) {
 	c.post(ctx, invariant.Call{Op: opConfirm, MerchantID: m.id, ID: id}, address, url.Values{"answer": {said}})
 }
 
 // look reads the session's status from the customer's page or the REST API.
-func (c *chaos) look(ctx context.Context, m *merchant, id string) {
+func (c *chaos) look(ctx context.Context, m *shop, id string) {
 	if rand.IntN(2) == 0 { //nolint:gosec // who is asked
 		c.call(ctx, m, call{op: invariant.OpGet, id: id, method: http.MethodGet, path: "/v1/checkout/" + id})
 		return
@@ -187,7 +187,7 @@ func (c *chaos) look(ctx context.Context, m *merchant, id string) {
 
 // end asks the REST API to expire or advance a session. It repeats the request while the outcome is
 // unknown.
-func (c *chaos) end(ctx context.Context, m *merchant, op, id string) {
+func (c *chaos) end(ctx context.Context, m *shop, op, id string) {
 	path := map[string]string{invariant.OpExpire: "/v1/checkout/" + id + "/expire",
 		invariant.OpAdvance: "/v1/test/checkout/" + id + "/advance"}[op]
 	for n := range 6 {
@@ -214,7 +214,7 @@ func (c *chaos) noteOperator(op, id string) {
 }
 
 // list returns the ids of the deliveries that match a filter, newest first.
-func (c *chaos) list(ctx context.Context, m *merchant, filter string) []string {
+func (c *chaos) list(ctx context.Context, m *shop, filter string) []string {
 	got := c.call(ctx, m, call{op: "list", method: http.MethodGet, path: "/v1/deliveries?limit=20&" + filter})
 	var page struct {
 		Data []struct{ ID string }

@@ -66,7 +66,7 @@ func (c *chaos) said() []string {
 // TestClient_NotesWhatItWasTold checks the notes that invariants 14 and 15 use.
 func TestClient_NotesWhatItWasTold(t *testing.T) {
 	t.Parallel()
-	c, m := newChaos(t), &merchant{id: "mer_1", key: "sk_test_x"}
+	c, m := newChaos(t), &shop{id: "mer_1", key: "sk_test_x"}
 	id, expiresAt := c.create(t.Context(), m, "key-1", m.terms("key-1", "", ""), 3)
 	require.Equal(t, "cs_1", id, "after a 503")
 	require.Equal(t, 2026, expiresAt.Year())

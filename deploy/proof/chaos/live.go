@@ -23,6 +23,8 @@ import (
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 )
 
 const (
@@ -47,7 +49,7 @@ var (
 
 // world is what the run knows about live mode.
 type world struct {
-	merchants []*merchant
+	merchants []*shop
 	addresses map[string][]string // of payouts, by network; only payouts pay them
 	card      *acquirer.Acquirer
 	frame     string // origin of the form's frame
@@ -83,7 +85,7 @@ func (w *world) sources(d *devstack.LiveDouble) *invariant.LiveSources {
 
 // anyAddress is a payout address of a merchant.
 func (w *world) anyAddress(random *rand.Rand) common.Address {
-	all := w.addresses[checkout.Ethereum]
+	all := w.addresses[money.Ethereum]
 	return common.HexToAddress(all[random.IntN(len(all))])
 }
 
@@ -110,7 +112,7 @@ func (c *chaos) addLiveMerchants(ctx context.Context, store *storage.Store) erro
 	c.world.addresses, c.world.chosen = map[string][]string{}, map[string][]string{}
 	for i := range liveMerchants {
 		to := common.BytesToAddress(c.nobody(i)).Hex()
-		c.world.addresses[checkout.Ethereum] = append(c.world.addresses[checkout.Ethereum], to)
+		c.world.addresses[money.Ethereum] = append(c.world.addresses[money.Ethereum], to)
 		if _, err := c.addLiveMerchant(ctx, store, fmt.Sprintf("Live shop %d", i+1), to); err != nil {
 			return err
 		}
@@ -123,20 +125,20 @@ func (c *chaos) nobody(i int) []byte { return crypto.Keccak256(fmt.Append(nil, c
 
 // addLiveMerchant creates a merchant with a live key, who gets all payouts on Ethereum at one address, and those on
 // Bitcoin at an address of another kind than other merchants.
-func (c *chaos) addLiveMerchant(ctx context.Context, store *storage.Store, name, to string) (*merchant, error) {
+func (c *chaos) addLiveMerchant(ctx context.Context, store *storage.Store, name, to string) (*shop, error) {
 	number := len(c.world.merchants)
 	onBitcoin, err := bitcoinAddress(number, c.nobody(number))
 	if err != nil {
 		return nil, err
 	}
-	c.world.addresses[checkout.Bitcoin] = append(c.world.addresses[checkout.Bitcoin], onBitcoin)
-	var addresses []checkout.PayoutAddress
+	c.world.addresses[money.Bitcoin] = append(c.world.addresses[money.Bitcoin], onBitcoin)
+	var addresses []merchant.PayoutAddress
 	for _, currency := range invariant.LiveCurrencies {
 		address := to
-		if currency.Network() == checkout.Bitcoin {
+		if currency.Network() == money.Bitcoin {
 			address = onBitcoin
 		}
-		addresses = append(addresses, checkout.PayoutAddress{
+		addresses = append(addresses, merchant.PayoutAddress{
 			Currency: currency, Network: currency.Network(), Address: address,
 		})
 	}
@@ -144,7 +146,7 @@ func (c *chaos) addLiveMerchant(ctx context.Context, store *storage.Store, name,
 	if err != nil {
 		return nil, err
 	}
-	m := &merchant{id: owner.MerchantID, key: key, live: true}
+	m := &shop{id: owner.MerchantID, key: key, live: true}
 	c.canaries = append(
 		c.canaries, invariant.Canary{Name: "live key of " + m.id, Value: strings.TrimPrefix(m.key, "sk_live_")},
 	)
@@ -209,12 +211,12 @@ func waits(d time.Duration) step {
 func (c *chaos) liveSession(random *rand.Rand) {
 	ctx, cancel := context.WithTimeout(c.life, 90*time.Second)
 	defer cancel()
-	network := []string{checkout.Ethereum, checkout.Bitcoin}[random.IntN(2)]
+	network := []string{money.Ethereum, money.Bitcoin}[random.IntN(2)]
 	c.playLive(ctx, draw(liveScripts, weightOf, random), random, invariant.CurrenciesOn(network)...)
 }
 
 // playLive creates a live session with a payout in one of the currencies, and plays a script with it.
-func (c *chaos) playLive(ctx context.Context, chosen script, random *rand.Rand, currencies ...checkout.PayoutCurrency) {
+func (c *chaos) playLive(ctx context.Context, chosen script, random *rand.Rand, currencies ...money.PayoutCurrency) {
 	m, key := c.world.merchants[random.IntN(len(c.world.merchants))], c.nextKey()
 	body := liveTerms(key, currencies[random.IntN(len(currencies))], random)
 	id, expiresAt := c.create(ctx, m, key, body, 20)
@@ -226,7 +228,7 @@ func (c *chaos) playLive(ctx context.Context, chosen script, random *rand.Rand, 
 
 // liveTerms returns the body of a request that creates a live session. The amounts differ, so that
 // one payout cannot pass for another.
-func liveTerms(key string, payout checkout.PayoutCurrency, random *rand.Rand) string {
+func liveTerms(key string, payout money.PayoutCurrency, random *rand.Rand) string {
 	cents := 20_00 + random.IntN(380_00)
 	return fmt.Sprintf(`{"amount": %d.%02d, "currency": %q, "payout_currency": %q, "metadata": {"key": %q}}`,
 		cents/100, cents%100, []string{"EUR", "USD", "GBP"}[random.IntN(3)], payout, key)

@@ -8,7 +8,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"example.com/checkout/deploy/standin/devstack"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // dies kills both workers when one of them has reached a point in sending a payout. reach waits for it
@@ -64,7 +64,7 @@ func (c *chaos) sends(ctx context.Context) bool {
 	hash, committed := c.commitsWith(ctx, linkSwallows)
 	return committed && reached(ctx, func() bool {
 		var known *struct{ Nonce hexutil.Uint64 }
-		err := c.onNode(ctx, checkout.Ethereum, func(d *devstack.LiveDouble) error {
+		err := c.onNode(ctx, money.Ethereum, func(d *devstack.LiveDouble) error {
 			return d.Anvil.Call(ctx, &known, "eth_getTransactionByHash", hash)
 		})
 		return err == nil && known != nil

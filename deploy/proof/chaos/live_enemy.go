@@ -19,11 +19,13 @@ import (
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 )
 
 // enemy attacks the treasury with a wallet, which has no key of ours, and with a merchant's key.
 type enemy struct {
-	shop     *merchant
+	shop     *shop
 	wallet   common.Address
 	poisoner common.Address
 	payees   []common.Address // contracts, which do with ether what the enemy wants
@@ -98,7 +100,7 @@ func (c *chaos) attack(ctx context.Context) {
 // attacks makes a move of the wallet. It does not wait until the move is in a block.
 func attacks(do func(ctx context.Context, d *devstack.LiveDouble, w *world, random *rand.Rand) error) injection {
 	return within(5*time.Second, func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
-		return c.onNode(ctx, checkout.Ethereum, func(d *devstack.LiveDouble) error {
+		return c.onNode(ctx, money.Ethereum, func(d *devstack.LiveDouble) error {
 			return do(ctx, d, &c.world, random)
 		}) == nil
 	})
@@ -154,7 +156,7 @@ func fillBlock(ctx context.Context, d *devstack.LiveDouble, w *world, random *ra
 func undoDust(ctx context.Context, c *chaos, p *part, random *rand.Rand) bool {
 	sent := attacks(dust)(ctx, c, p, random)
 	pause(ctx, between(random, 1500*time.Millisecond, 2500*time.Millisecond))
-	return sent && reorganizes(checkout.Ethereum)(ctx, c, p, random)
+	return sent && reorganizes(money.Ethereum)(ctx, c, p, random)
 }
 
 // changePayee changes what one of the contracts does with ether: see deploy/standin/chains/contracts/Payee.sol.
@@ -169,14 +171,14 @@ func changePayee(ctx context.Context, d *devstack.LiveDouble, w *world, random *
 func changeAddress(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 	e := &c.world.enemy
 	to := append([]common.Address{c.rig.stack.Live.Treasury(), e.wallet}, e.payees...)[random.IntN(2+len(e.payees))]
-	currencies := invariant.CurrenciesOn(checkout.Ethereum)
+	currencies := invariant.CurrenciesOn(money.Ethereum)
 	currency := currencies[random.IntN(len(currencies))]
 	return c.setAddress(ctx, currency, to, time.Duration(random.IntN(2))*3*time.Second) == nil
 }
 
 // setAddress sets a payout address of the enemy's shop after a delay.
 func (c *chaos) setAddress(
-	ctx context.Context, currency checkout.PayoutCurrency, to common.Address, delay time.Duration,
+	ctx context.Context, currency money.PayoutCurrency, to common.Address, delay time.Duration,
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -187,8 +189,8 @@ func (c *chaos) setAddress(
 	defer accounts.Close()
 	_, err = accounts.ChangeMerchant(ctx, storage.MerchantChange{
 		MerchantID: c.world.enemy.shop.id, Mode: checkout.ModeLive, Delay: delay,
-		Addresses: []checkout.PayoutAddress{{Currency: currency, Network: currency.Network(), Address: to.Hex()}},
-		By: checkout.AuditEntry{
+		Addresses: []merchant.PayoutAddress{{Currency: currency, Network: currency.Network(), Address: to.Hex()}},
+		By: merchant.AuditEntry{
 			ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: c.world.enemy.shop.id, Actor: "the enemy",
 			Action: "merchant.changed", Subject: c.world.enemy.shop.id,
 		},
@@ -263,7 +265,7 @@ func (c *chaos) takeEther(ctx context.Context) error {
 	if err != nil || waiting == 0 {
 		return err
 	}
-	return c.onNode(ctx, checkout.Ethereum, func(d *devstack.LiveDouble) (err error) {
+	return c.onNode(ctx, money.Ethereum, func(d *devstack.LiveDouble) (err error) {
 		for _, payee := range e.payees {
 			_, failed := d.Anvil.SendCall(ctx, e.wallet, "Payee", payee, "set", uint8(0), d.Market.USDC)
 			err = errors.Join(err, failed)
@@ -282,7 +284,7 @@ func (c *chaos) endAttack(ctx context.Context) error {
 		WHERE p.mode = 'live' AND p.status = 'failed' AND coalesce(r.status, 'pending') = 'pending'`)
 	for _, words := range failed {
 		var id, transactionID, owner string
-		var currency checkout.PayoutCurrency
+		var currency money.PayoutCurrency
 		var ordered bool
 		if _, err := fmt.Sscan(words, &id, &transactionID, &currency, &owner, &ordered); err != nil {
 			return err
@@ -293,7 +295,7 @@ func (c *chaos) endAttack(ctx context.Context) error {
 			}
 			continue
 		}
-		if owner == c.world.enemy.shop.id && currency.Network() == checkout.Ethereum {
+		if owner == c.world.enemy.shop.id && currency.Network() == money.Ethereum {
 			if err := c.setAddress(ctx, currency, c.world.enemy.wallet, 0); err != nil {
 				return err
 			}

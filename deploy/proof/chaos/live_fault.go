@@ -8,7 +8,7 @@ import (
 	"example.com/checkout/deploy/proof/chaos/invariant"
 	"example.com/checkout/deploy/standin/acquirer"
 	"example.com/checkout/deploy/standin/devstack"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // liveFaultKinds are the kinds that only a run with live mode has. The double sends each report three
@@ -23,18 +23,18 @@ var liveFaultKinds = []faultKind{
 	{"acquirer-forgets-keys", 3, "", controlled((*acquirer.Acquirer).ForgetKeys)},
 	{"reports-lost", 2, "", controlled((*acquirer.Acquirer).LoseWebhooks)},
 	{"reports-held", 2, "", holdReports},
-	{"ethereum-stop", 1, checkout.Ethereum, halts(stopped)},
-	{"ethereum-pause", 2, checkout.Ethereum, halts(paused(8 * time.Second))},
+	{"ethereum-stop", 1, money.Ethereum, halts(stopped)},
+	{"ethereum-pause", 2, money.Ethereum, halts(paused(8 * time.Second))},
 	{"ethereum-no-answers", 2, "", halts(noAnswers("worker-ethereum"))},
 	{"acquirer-no-answers", 2, "", noAnswers("worker-acquirer")},
 	{"ethereum-drop", 3, "", within(10*time.Second, dropTransactions)},
-	{"ethereum-fee", 2, "", halts(feeRises(checkout.Ethereum, raiseBaseFee))},
-	{"ethereum-reorganization", 4, "", reorganizes(checkout.Ethereum)},
-	{"bitcoin-stop", 2, checkout.Bitcoin, halts(stopped)}, // its pool is lost
-	{"bitcoin-pause", 1, checkout.Bitcoin, halts(paused(8 * time.Second))},
+	{"ethereum-fee", 2, "", halts(feeRises(money.Ethereum, raiseBaseFee))},
+	{"ethereum-reorganization", 4, "", reorganizes(money.Ethereum)},
+	{"bitcoin-stop", 2, money.Bitcoin, halts(stopped)}, // its pool is lost
+	{"bitcoin-pause", 1, money.Bitcoin, halts(paused(8 * time.Second))},
 	{"bitcoin-no-answers", 2, "", halts(noAnswers("worker-bitcoin"))},
-	{"bitcoin-fee", 2, "", halts(feeRises(checkout.Bitcoin, raiseBitcoinFee))},
-	{"bitcoin-reorganization", 4, "", reorganizes(checkout.Bitcoin)},
+	{"bitcoin-fee", 2, "", halts(feeRises(money.Bitcoin, raiseBitcoinFee))},
+	{"bitcoin-reorganization", 4, "", reorganizes(money.Bitcoin)},
 	{"treasury-top-up", 6, "", within(time.Minute, topUp)},
 	{"treasury-freeze", 1, "", within(15*time.Second, freeze)},
 	{"worker-dies-before-commit", 2, "", dies((*chaos).signs)},
@@ -98,7 +98,7 @@ func dropTransactions(ctx context.Context, c *chaos, _ *part, random *rand.Rand)
 	if err != nil || len(hashes) == 0 {
 		return false
 	}
-	return c.onNode(ctx, checkout.Ethereum, func(d *devstack.LiveDouble) error {
+	return c.onNode(ctx, money.Ethereum, func(d *devstack.LiveDouble) error {
 		for _, hash := range hashes {
 			if random.IntN(2) == 0 {
 				_ = d.Anvil.Drop(ctx, hash) // it is not in the pool
@@ -132,7 +132,7 @@ func feeRises(network string, raise func(context.Context, *rig) error) injection
 			cancel()
 			raised = raised || err == nil
 		}
-		if network == checkout.Bitcoin { // that of Ethereum falls by itself
+		if network == money.Bitcoin { // that of Ethereum falls by itself
 			c.rig.fees.Set(usualRate)
 			c.rig.stack.Live.Bitcoin.TakeNothing(false)
 		}
@@ -161,7 +161,7 @@ func reorganizes(network string) injection {
 }
 
 func reorganize(ctx context.Context, d *devstack.LiveDouble, network string, blocks int) error {
-	if network == checkout.Bitcoin {
+	if network == money.Bitcoin {
 		return d.Bitcoin.Reorganize(ctx, blocks)
 	}
 	return d.Anvil.Reorg(ctx, uint64(blocks)) //nolint:gosec // some blocks

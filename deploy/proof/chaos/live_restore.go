@@ -18,7 +18,7 @@ import (
 	"example.com/checkout/deploy/proof/chaos/invariant"
 	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/deploy/standin/devstack"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // lostTime is how long the service works between a backup and its loss.
@@ -106,7 +106,7 @@ func (c *chaos) putBack(ctx context.Context, dir string, parts []*part) error {
 func (c *chaos) halted(ctx context.Context, do func([]*part) error) error {
 	var parts []*part
 	for _, p := range c.rig.parts {
-		if slices.Contains([]string{"acquirer", checkout.Ethereum, checkout.Bitcoin}, p.kind) {
+		if slices.Contains([]string{"acquirer", money.Ethereum, money.Bitcoin}, p.kind) {
 			continue
 		}
 		if err := p.await(ctx); err != nil {
@@ -166,7 +166,7 @@ func (c *chaos) decideAll(ctx context.Context, before time.Time) error {
 // thaw. It returns an error when it must run again first.
 func (c *chaos) recover(ctx context.Context, a account) (losses []string, err error) {
 	prepare := c.requireEmptyPool
-	if a.Network == checkout.Bitcoin {
+	if a.Network == money.Bitcoin {
 		prepare = c.sendAgain
 	}
 	if err := prepare(ctx); err != nil {
@@ -193,7 +193,7 @@ func (c *chaos) requireEmptyPool(ctx context.Context) error {
 		return err
 	}
 	var pool map[string]map[common.Address]map[string]struct{ Hash string }
-	return c.onNode(ctx, checkout.Ethereum, func(d *devstack.LiveDouble) error {
+	return c.onNode(ctx, money.Ethereum, func(d *devstack.LiveDouble) error {
 		if err := d.Anvil.Call(ctx, &pool, "txpool_content"); err != nil {
 			return err
 		}
@@ -251,7 +251,7 @@ func (c *chaos) paidBy(line string) (transactionID string) {
 	c.world.note(func(s *invariant.Siege) {
 		for _, p := range s.Known {
 			// A transaction of Bitcoin pays several, each of another amount.
-			is := p.Currency != checkout.BTC || strings.Contains(line, " "+p.Amount+" ") && strings.Contains(line, p.Destination)
+			is := p.Currency != money.BTC || strings.Contains(line, " "+p.Amount+" ") && strings.Contains(line, p.Destination)
 			if is && slices.Contains(p.Hashes, hash) {
 				transactionID = p.TransactionID
 			}
@@ -263,7 +263,7 @@ func (c *chaos) paidBy(line string) (transactionID string) {
 // sendAgain gives the node what its treasury's wallet has and its pool has lost. On a real network other nodes still
 // have it.
 func (c *chaos) sendAgain(ctx context.Context) error {
-	return c.onNode(ctx, checkout.Bitcoin, func(d *devstack.LiveDouble) error {
+	return c.onNode(ctx, money.Bitcoin, func(d *devstack.LiveDouble) error {
 		all, err := walletTxs(ctx, d)
 		for _, tx := range all {
 			var got struct {
@@ -351,7 +351,7 @@ func (c *chaos) paidOnChain(ctx context.Context, transactionID string) (paid boo
 
 // mined reports whether a transaction of the treasury is in a block, and paid.
 func mined(ctx context.Context, d *devstack.LiveDouble, network, hash string) (bool, error) {
-	if network == checkout.Bitcoin {
+	if network == money.Bitcoin {
 		all, err := walletTxs(ctx, d)
 		is := func(tx walletTx) bool { return tx.TxID == hash && tx.Confirmations > 0 }
 		return slices.ContainsFunc(all, is), err

@@ -10,7 +10,7 @@ import (
 	"example.com/checkout/deploy/proof/chaos/invariant"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 func TestDecide_ADecisionForEachTransactionThatIsNotClear(t *testing.T) {
@@ -19,7 +19,7 @@ func TestDecide_ADecisionForEachTransactionThatIsNotClear(t *testing.T) {
 	c := &chaos{rig: &rig{databaseURL: pgtemp.ForTest(t, storage.Migrate)}, out: io.Discard}
 	c.world.siege.Known = map[string]invariant.LostPayout{
 		"po_1": {ID: "po_1", TransactionID: "txn_gone", Hashes: []string{"0x1", "0x2"}},
-		"po_2": {ID: "po_2", TransactionID: "txn_gone", Hashes: []string{batch}, Currency: checkout.BTC, Amount: "0.002",
+		"po_2": {ID: "po_2", TransactionID: "txn_gone", Hashes: []string{batch}, Currency: money.BTC, Amount: "0.002",
 			Destination: "bcrt1q"},
 	}
 	loss := []string{"--loss", batch + ":1"}

@@ -12,7 +12,7 @@ import (
 	"example.com/checkout/deploy/proof/chaos/invariant"
 	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/deploy/standin/devstack"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // addLiveParts adds the card network and the nodes of the chains.
@@ -32,11 +32,11 @@ func (r *rig) addLiveParts() {
 		// A node that is killed forgets its blocks. On a real network others have them, so these
 		// always write them; what waits in their pools is lost.
 		&part{
-			name: "node of Ethereum", kind: checkout.Ethereum, start: d.Anvil.Start, kill: stopAnvil,
+			name: "node of Ethereum", kind: money.Ethereum, start: d.Anvil.Start, kill: stopAnvil,
 			stop: stopAnvil, pid: d.Anvil.PID, done: d.Anvil.Done,
 		},
 		&part{
-			name: "node of Bitcoin", kind: checkout.Bitcoin, kill: stopBitcoin, stop: stopBitcoin, pid: d.Bitcoin.PID,
+			name: "node of Bitcoin", kind: money.Bitcoin, kill: stopBitcoin, stop: stopBitcoin, pid: d.Bitcoin.PID,
 			done: d.Bitcoin.Done, start: func(ctx context.Context) error { return d.Bitcoin.Start(ctx) },
 		},
 	)
@@ -172,14 +172,14 @@ func (c *chaos) keepTreasury(ctx context.Context) error {
 // topUpAll gives the treasury more of every currency, and waits until this is final: a node here
 // forgets what a reorganization removes, and the operator would have to send it again.
 func (c *chaos) topUpAll(ctx context.Context, dollars int64) (err error) {
-	for _, network := range []string{checkout.Ethereum, checkout.Bitcoin} {
+	for _, network := range []string{money.Ethereum, money.Bitcoin} {
 		err = errors.Join(err, c.onNode(ctx, network, func(d *devstack.LiveDouble) error {
 			for _, currency := range invariant.CurrenciesOn(network) {
 				if err := d.Fund(ctx, currency, dollars); err != nil {
 					return err
 				}
 			}
-			if network == checkout.Ethereum {
+			if network == money.Ethereum {
 				pause(ctx, 5*time.Second)
 			}
 			return nil
@@ -196,7 +196,7 @@ func (c *chaos) robTreasury(ctx context.Context) error {
 		return nil
 	}
 	for network, rob := range map[string]func(context.Context, *devstack.LiveDouble) (string, error){
-		checkout.Ethereum: robEthereum, checkout.Bitcoin: robBitcoin,
+		money.Ethereum: robEthereum, money.Bitcoin: robBitcoin,
 	} {
 		if err := c.robAccount(ctx, network, rob); err != nil {
 			return fmt.Errorf("a theft on %s: %w", network, err)

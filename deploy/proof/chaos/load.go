@@ -39,7 +39,7 @@ type step func(ctx context.Context, c *chaos, s *scene)
 
 // scene is one session that plays its script.
 type scene struct {
-	m         *merchant
+	m         *shop
 	id        string
 	expiresAt time.Time
 	random    *rand.Rand

@@ -17,11 +17,13 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/webhook"
 )
 
-// merchant is one merchant under load, with receivers that misbehave.
-type merchant struct {
+// shop is one merchant under load, with receivers that misbehave.
+type shop struct {
 	id, key   string
 	receivers []*devstack.Receiver
 	ownURL    string // for a session's webhook_url
@@ -94,13 +96,13 @@ func (c *chaos) addCanaries() error {
 
 // addMerchant creates a merchant with two registrations for all events. The last merchant gets a
 // third one, at an address without a listener.
-func (c *chaos) addMerchant(ctx context.Context, store *storage.Store, i int) (*merchant, error) {
+func (c *chaos) addMerchant(ctx context.Context, store *storage.Store, i int) (*shop, error) {
 	owner, key, err := devstack.AddMerchant(ctx, store, fmt.Sprintf("Shop %d", i+1), checkout.ModeTest,
-		checkout.PayoutAddress{Currency: checkout.USDC, Network: checkout.Ethereum, Address: "sandbox:shop"})
+		merchant.PayoutAddress{Currency: money.USDC, Network: money.Ethereum, Address: "sandbox:shop"})
 	if err != nil {
 		return nil, err
 	}
-	m := &merchant{id: owner.MerchantID, key: key}
+	m := &shop{id: owner.MerchantID, key: key}
 	c.canaries = append(c.canaries, invariant.Canary{Name: "key of " + m.id, Value: strings.TrimPrefix(m.key, "sk_test_")})
 	first := webhook.NewSecret()
 	if err := c.addEndpoint(ctx, store, m, first, c.startReceiver); err != nil {
@@ -123,8 +125,8 @@ func (c *chaos) addMerchant(ctx context.Context, store *storage.Store, i int) (*
 
 // addEndpoint registers a receiver at an address that listen returns.
 func (c *chaos) addEndpoint(
-	ctx context.Context, store *storage.Store, m *merchant, secret string,
-	listen func(*merchant, string) (address string, err error), types ...webhook.EventType,
+	ctx context.Context, store *storage.Store, m *shop, secret string,
+	listen func(*shop, string) (address string, err error), types ...webhook.EventType,
 ) error {
 	c.canaries = append(
 		c.canaries,
@@ -141,7 +143,7 @@ func (c *chaos) addEndpoint(
 }
 
 // nobody returns an address without a listener.
-func nobody(*merchant, string) (address string, err error) {
+func nobody(*shop, string) (address string, err error) {
 	ports, err := pgtemp.FreePorts(1)
 	if err != nil {
 		return "", err
@@ -149,7 +151,7 @@ func nobody(*merchant, string) (address string, err error) {
 	return "http://" + loopback(ports[0]) + "/webhook", nil
 }
 
-func (c *chaos) startReceiver(m *merchant, secret string) (address string, err error) {
+func (c *chaos) startReceiver(m *shop, secret string) (address string, err error) {
 	ports, err := pgtemp.FreePorts(1)
 	if err != nil {
 		return "", err
@@ -213,7 +215,7 @@ func (c *chaos) lookForCanaries(a devstack.Arrival) {
 
 // terms returns the body of a request that creates a session. key is in the metadata, so that the
 // session names the request that created it.
-func (m *merchant) terms(key, orderID, webhookURL string) string {
+func (m *shop) terms(key, orderID, webhookURL string) string {
 	metadata := map[string]any{"key": key}
 	if orderID != "" {
 		metadata["order_id"] = orderID

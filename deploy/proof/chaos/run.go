@@ -122,7 +122,7 @@ func kindNames() string {
 type chaos struct {
 	runOptions
 	rig        *rig
-	merchants  []*merchant
+	merchants  []*shop
 	world      world  // of live mode
 	canary     string // an address that must never get a request
 	stopCanary func()

@@ -164,7 +164,7 @@ func (c *chaos) bringToRest(ctx context.Context) (hastened int, err error) {
 
 // actFor acts for the people for whom these wait.
 func (c *chaos) actFor(ctx context.Context, found []waiting) (hastened int) {
-	byID := map[string]*merchant{}
+	byID := map[string]*shop{}
 	for _, m := range slices.Concat(c.merchants, c.world.merchants) {
 		byID[m.id] = m
 	}

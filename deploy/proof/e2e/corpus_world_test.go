@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"example.com/checkout/workflows/runs"
-
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/workflowservice/v1"
@@ -19,6 +17,9 @@ import (
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/runs"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -70,16 +71,16 @@ func newCorpusWorld(t *testing.T) *corpusWorld {
 // addKeys makes keys that may less than the merchant's first.
 func (w *corpusWorld) addKeys(t *testing.T) {
 	t.Helper()
-	for name, scopes := range map[string]checkout.Scopes{
-		"reader": {checkout.ScopeRead}, "cashier": {"checkout:write"}, "revoked": {checkout.ScopeFull}, "live": {checkout.ScopeFull},
+	for name, scopes := range map[string]merchant.Scopes{
+		"reader": {merchant.ScopeRead}, "cashier": {"checkout:write"}, "revoked": {merchant.ScopeFull}, "live": {merchant.ScopeFull},
 	} {
 		mode := checkout.ModeTest
 		if name == "live" {
 			mode = checkout.ModeLive
 		}
 		id := checkout.NewID(checkout.PrefixAPIKey)
-		w.keys[name] = checkout.NewAPIKey(mode)
-		require.NoError(t, w.store.CreateAPIKey(t.Context(), checkout.APIKey{Ref: checkout.Owner{MerchantID: w.own.ID, Mode: mode}.Ref(id), Label: name, Scopes: scopes}, w.keys[name]))
+		w.keys[name] = merchant.NewAPIKey(mode)
+		require.NoError(t, w.store.CreateAPIKey(t.Context(), merchant.APIKey{Ref: checkout.Owner{MerchantID: w.own.ID, Mode: mode}.Ref(id), Label: name, Scopes: scopes}, w.keys[name]))
 		if name == "revoked" {
 			require.NoError(t, w.store.RevokeAPIKey(t.Context(), checkout.Owner{MerchantID: w.own.ID, Mode: mode}.Ref(id)))
 		}
@@ -179,8 +180,8 @@ func (w *corpusWorld) addLive(t *testing.T) {
 	flows := runs.Client{Temporal: w.temporal}
 	s, err := w.store.CreateSession(t.Context(), storage.NewSession{
 		Session: checkout.Session{
-			Ref: checkout.Owner{MerchantID: w.own.ID, Mode: checkout.ModeLive}.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: checkout.EUR,
-			PayoutCurrency: checkout.USDC, Metadata: []byte("{}"), MaxAttempts: 3,
+			Ref: checkout.Owner{MerchantID: w.own.ID, Mode: checkout.ModeLive}.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: money.EUR,
+			PayoutCurrency: money.USDC, Metadata: []byte("{}"), MaxAttempts: 3,
 		}, Lifetime: checkout.SessionLifetime,
 	}, flows.StartSession)
 	require.NoError(t, err)

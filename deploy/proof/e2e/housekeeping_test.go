@@ -12,6 +12,7 @@ import (
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // TestReconcile_StartsAgainWhatAnOperatorTerminated: every kind of run is
@@ -46,7 +47,7 @@ func TestReconcile_StartsAgainWhatAnOperatorTerminated(t *testing.T) {
 
 	const picture = "http://127.0.0.1:1/beans.png"
 	unseen, err := store.CreateSession(t.Context(), storage.NewSession{Lifetime: time.Hour, Session: checkout.Session{
-		Ref: parked.Owner.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: checkout.EUR, PayoutCurrency: checkout.USDC,
+		Ref: parked.Owner.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: money.EUR, PayoutCurrency: money.USDC,
 		Metadata: json.RawMessage(`{}`), MaxAttempts: 3,
 		LineItems: []checkout.LineItem{{Name: "Beans", Quantity: 1, UnitAmount: 1050, ImageURL: new(picture)}},
 	}}, func(context.Context, checkout.Session) error { return nil }) // nobody starts the runs, as after a crash

@@ -23,6 +23,8 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -66,7 +68,7 @@ func NewMerchant(t *testing.T, stack *devstack.Stack) *Merchant {
 
 	store := OpenStore(t, stack)
 	owner, key, err := devstack.AddMerchant(t.Context(), store, "Shop", checkout.ModeTest,
-		checkout.PayoutAddress{Currency: checkout.USDC, Network: checkout.Ethereum, Address: "sandbox:shop"})
+		merchant.PayoutAddress{Currency: money.USDC, Network: money.Ethereum, Address: "sandbox:shop"})
 	require.NoError(t, err)
 	m.ID, m.Key = owner.MerchantID, key
 	_, err = devstack.AddEndpoint(t.Context(), store, owner, m.URL, m.Secret)
@@ -357,9 +359,9 @@ func (m *Merchant) TestEvent(endpoint string) storage.TestEvent {
 	return storage.TestEvent{
 		Owner: checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}, EndpointID: endpoint, SubjectID: checkout.NewID("test"), Type: webhook.MerchantUpdated,
 		Data: func(time.Time) any {
-			return checkout.MerchantUpdate{
-				Merchant: checkout.Merchant{ID: m.ID, Name: "Shop", Plan: "standard", PaymentAttempts: checkout.DefaultPaymentAttempts}, Mode: checkout.ModeTest,
-				Addresses: []checkout.PayoutAddress{}, Changed: []string{"name"}, Previous: map[string]any{"name": "Old name"},
+			return merchant.Update{
+				Merchant: merchant.Merchant{ID: m.ID, Name: "Shop", Plan: "standard", PaymentAttempts: merchant.DefaultPaymentAttempts}, Mode: checkout.ModeTest,
+				Addresses: []merchant.PayoutAddress{}, Changed: []string{"name"}, Previous: map[string]any{"name": "Old name"},
 			}
 		},
 	}
@@ -368,9 +370,9 @@ func (m *Merchant) TestEvent(endpoint string) storage.TestEvent {
 // SignIn signs a member in to the dashboard without its form. It returns the value of the cookie member.
 func (m *Merchant) SignIn(email string) (cookie string) {
 	m.T.Helper()
-	token, hash := checkout.NewToken()
+	token, hash := merchant.NewToken()
 	row := Query[[]string](m.T, m.Stack, `SELECT ARRAY[id, password_hash] FROM member WHERE merchant_id = $1 AND email = $2`, m.ID, email)
-	member := checkout.Member{ID: row[0], MerchantID: m.ID}
+	member := merchant.Member{ID: row[0], MerchantID: m.ID}
 	require.NoError(m.T, OpenStore(m.T, m.Stack).SignIn(m.T.Context(), member, row[1], hash))
 	return token
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
 
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // A Transaction is what Send sends.
@@ -155,8 +155,8 @@ type Market struct {
 }
 
 // Tokens returns the contracts by currency.
-func (m Market) Tokens() map[checkout.PayoutCurrency]common.Address {
-	return map[checkout.PayoutCurrency]common.Address{checkout.USDC: m.USDC, checkout.USDT: m.USDT}
+func (m Market) Tokens() map[money.PayoutCurrency]common.Address {
+	return map[money.PayoutCurrency]common.Address{money.USDC: m.USDC, money.USDT: m.USDT}
 }
 
 // feedDecimals are those of Chainlink's feeds in US dollars.
@@ -165,14 +165,14 @@ const feedDecimals = 8
 // deployFeeds deploys price feeds of every currency but the US dollar, always in the same order.
 func (m *Market) deployFeeds(deploy func(name string, args ...any) (common.Address, error)) error {
 	var prices [][2]string
-	for _, c := range slices.Backward(checkout.PayoutCurrencies) {
+	for _, c := range slices.Backward(money.PayoutCurrencies) {
 		prices = append(prices, [2]string{string(c), c.TestPrice()})
 	}
-	for _, c := range checkout.Currencies[1:] {
+	for _, c := range money.Currencies[1:] {
 		prices = append(prices, [2]string{string(c), c.TestPrice()})
 	}
 	for _, of := range prices {
-		price, err := checkout.ParseUnits(of[1], feedDecimals)
+		price, err := money.ParseUnits(of[1], feedDecimals)
 		if err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"example.com/checkout/deploy/standin/chains"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // TreasuryWallet is the wallet of the Bitcoin node that pays.
@@ -57,14 +57,14 @@ func (s *Stack) startBitcoin(ctx context.Context, d *LiveDouble) (err error) {
 	if err != nil || has.Sign() > 0 {
 		return err // funded at an earlier start
 	}
-	return d.Fund(ctx, checkout.BTC, cmp.Or(d.float, plenty))
+	return d.Fund(ctx, money.BTC, cmp.Or(d.float, plenty))
 }
 
 // fundBitcoin gives the treasury more, and makes it final. It gives several coins: each transfer uses one up, and its
 // change is final some blocks later.
 func (d *LiveDouble) fundBitcoin(ctx context.Context, dollars int64) error {
 	const coins = 20
-	coin := amountOf(checkout.BTC, dollars/coins).String()
+	coin := amountOf(money.BTC, dollars/coins).String()
 	if _, err := d.Bitcoin.Fund(ctx, TreasuryWallet, slices.Repeat([]string{coin}, coins)...); err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (d *LiveDouble) bitcoins(ctx context.Context, wallet string) (*big.Int, err
 	if err := d.Bitcoin.Call(ctx, wallet, &got, "getbalance", "*", 1); err != nil {
 		return nil, err
 	}
-	return checkout.ParseUnits(got.String(), checkout.BTC.Places())
+	return money.ParseUnits(got.String(), money.BTC.Places())
 }
 
 // bitcoinsOf returns what an address has in blocks, in satoshis.
@@ -92,7 +92,7 @@ func (d *LiveDouble) bitcoinsOf(ctx context.Context, address string) (*big.Int, 
 	if err := d.Bitcoin.Call(ctx, "", &got, "scantxoutset", "start", []string{"addr(" + address + ")"}); err != nil {
 		return nil, err
 	}
-	return checkout.ParseUnits(got.Total.String(), checkout.BTC.Places())
+	return money.ParseUnits(got.Total.String(), money.BTC.Places())
 }
 
 // bitcoinEnvironment returns the settings of Bitcoin, none without a node.

@@ -14,6 +14,8 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -67,9 +69,9 @@ func readDemo(path string) (d Demo, err error) {
 }
 
 func (d *Demo) create(ctx context.Context, store *storage.Store, receiverURL string) error {
-	var addresses []checkout.PayoutAddress
-	for _, c := range checkout.PayoutCurrencies {
-		addresses = append(addresses, checkout.PayoutAddress{Currency: c, Network: c.Network(), Address: "sandbox:demo-shop"})
+	var addresses []merchant.PayoutAddress
+	for _, c := range money.PayoutCurrencies {
+		addresses = append(addresses, merchant.PayoutAddress{Currency: c, Network: c.Network(), Address: "sandbox:demo-shop"})
 	}
 	owner, key, err := AddMerchant(ctx, store, "Demo Shop", checkout.ModeTest, addresses...)
 	if err != nil {
@@ -96,27 +98,27 @@ func (s *Stack) goLive(ctx context.Context) error {
 	}
 	defer store.Close()
 
-	var addresses []checkout.PayoutAddress
-	for _, c := range checkout.PayoutCurrencies {
+	var addresses []merchant.PayoutAddress
+	for _, c := range money.PayoutCurrencies {
 		address, err := s.Live.payoutAddress(ctx, c)
 		if err != nil {
 			return err
 		}
 		if address != "" {
-			addresses = append(addresses, checkout.PayoutAddress{Currency: c, Network: c.Network(), Address: address})
+			addresses = append(addresses, merchant.PayoutAddress{Currency: c, Network: c.Network(), Address: address})
 		}
 	}
 	owner := checkout.Owner{MerchantID: s.Demo.MerchantID, Mode: checkout.ModeLive}
-	merchant, err := store.Merchant(ctx, s.Demo.MerchantID)
+	shop, err := store.Merchant(ctx, s.Demo.MerchantID)
 	if err != nil {
 		return err
 	}
-	if err := store.CreateMerchant(ctx, merchant, checkout.ModeLive, addresses); err != nil {
+	if err := store.CreateMerchant(ctx, shop, checkout.ModeLive, addresses); err != nil {
 		return err
 	}
 	d := s.Demo
-	d.LiveKey = checkout.NewAPIKey(checkout.ModeLive)
-	key := checkout.APIKey{Ref: owner.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "local"}
+	d.LiveKey = merchant.NewAPIKey(checkout.ModeLive)
+	key := merchant.APIKey{Ref: owner.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "local"}
 	if err := store.CreateAPIKey(ctx, key, d.LiveKey); err != nil {
 		return err
 	}
@@ -128,11 +130,11 @@ func (s *Stack) goLive(ctx context.Context) error {
 const demoFile = "demo.json"
 
 func createOwner(ctx context.Context, store *storage.Store, d Demo) error {
-	owner := checkout.Member{
+	owner := merchant.Member{
 		ID:         checkout.NewID(checkout.PrefixMember),
 		MerchantID: d.MerchantID,
 		Email:      DemoOwner,
-		Role:       checkout.RoleOwner,
+		Role:       merchant.RoleOwner,
 	}
 	token, err := store.Invite(ctx, owner, "local stack")
 	if err != nil {
@@ -142,6 +144,6 @@ func createOwner(ctx context.Context, store *storage.Store, d Demo) error {
 	if err != nil {
 		return err
 	}
-	_, err = store.AcceptInvitation(ctx, checkout.HashToken(token), hash, "")
+	_, err = store.AcceptInvitation(ctx, merchant.HashToken(token), hash, "")
 	return err
 }

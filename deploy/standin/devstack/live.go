@@ -19,7 +19,7 @@ import (
 	"example.com/checkout/deploy/standin/acquirer"
 	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/deploy/standin/ticker"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // LiveDouble simulates everything that live mode needs: the card network, a chain with tokens, price
@@ -117,16 +117,16 @@ func (d *LiveDouble) fundTreasury(ctx context.Context) (err error) {
 	if d.float == 0 {
 		return nil // every account of a new chain has 10,000 ether
 	}
-	return d.Anvil.SetBalance(ctx, d.Treasury(), units(checkout.ETH, dollars))
+	return d.Anvil.SetBalance(ctx, d.Treasury(), units(money.ETH, dollars))
 }
 
 // Fund gives the treasury more of a currency, in US dollars. Ether comes from an account of the chain.
 // It returns when the transaction is in a block, which a reorganization may still remove on Ethereum.
-func (d *LiveDouble) Fund(ctx context.Context, c checkout.PayoutCurrency, dollars int64) error {
+func (d *LiveDouble) Fund(ctx context.Context, c money.PayoutCurrency, dollars int64) error {
 	switch {
-	case c == checkout.BTC:
+	case c == money.BTC:
 		return d.fundBitcoin(ctx, dollars)
-	case c != checkout.ETH:
+	case c != money.ETH:
 		return d.Anvil.Fund(ctx, string(c), d.Market.Tokens()[c], d.Treasury(), units(c, dollars))
 	}
 	from, to := d.Anvil.Accounts[fundingAccount], d.Treasury()
@@ -138,20 +138,20 @@ func (d *LiveDouble) Fund(ctx context.Context, c checkout.PayoutCurrency, dollar
 }
 
 // units returns an amount of US dollars in the currency's smallest unit.
-func units(c checkout.PayoutCurrency, dollars int64) *big.Int { return amountOf(c, dollars).Units() }
+func units(c money.PayoutCurrency, dollars int64) *big.Int { return amountOf(c, dollars).Units() }
 
-func amountOf(c checkout.PayoutCurrency, dollars int64) checkout.Crypto {
+func amountOf(c money.PayoutCurrency, dollars int64) money.Crypto {
 	price, _ := new(big.Rat).SetString(c.TestPrice())
-	return checkout.FloorCrypto(price.Quo(big.NewRat(dollars, 1), price), c)
+	return money.FloorCrypto(price.Quo(big.NewRat(dollars, 1), price), c)
 }
 
 // Treasury is the account that pays.
 func (d *LiveDouble) Treasury() common.Address { return d.Anvil.Accounts[treasuryAccount] }
 
 // payoutAddress is where the demo merchant gets its live payouts in a currency, "" when none is paid out.
-func (d *LiveDouble) payoutAddress(ctx context.Context, c checkout.PayoutCurrency) (address string, err error) {
+func (d *LiveDouble) payoutAddress(ctx context.Context, c money.PayoutCurrency) (address string, err error) {
 	switch {
-	case c.Network() == checkout.Ethereum:
+	case c.Network() == money.Ethereum:
 		return d.Anvil.Accounts[merchantAccount].Hex(), nil
 	case d.Bitcoin == nil:
 		return "", nil
@@ -204,28 +204,28 @@ func (d *LiveDouble) feeds() string {
 }
 
 // Balance returns what the demo merchant has on the chain, in the currency's smallest unit.
-func (d *LiveDouble) Balance(ctx context.Context, c checkout.PayoutCurrency) (*big.Int, error) {
-	if c == checkout.BTC {
+func (d *LiveDouble) Balance(ctx context.Context, c money.PayoutCurrency) (*big.Int, error) {
+	if c == money.BTC {
 		return d.bitcoins(ctx, merchantWallet)
 	}
 	return d.BalanceOf(ctx, d.Anvil.Accounts[merchantAccount].Hex(), c)
 }
 
 // TreasuryBalance returns what the treasury has in blocks, in the currency's smallest unit.
-func (d *LiveDouble) TreasuryBalance(ctx context.Context, c checkout.PayoutCurrency) (*big.Int, error) {
-	if c == checkout.BTC {
+func (d *LiveDouble) TreasuryBalance(ctx context.Context, c money.PayoutCurrency) (*big.Int, error) {
+	if c == money.BTC {
 		return d.bitcoins(ctx, TreasuryWallet)
 	}
 	return d.BalanceOf(ctx, d.Treasury().Hex(), c)
 }
 
 // BalanceOf returns what an address has in blocks, in the currency's smallest unit.
-func (d *LiveDouble) BalanceOf(ctx context.Context, address string, c checkout.PayoutCurrency) (*big.Int, error) {
+func (d *LiveDouble) BalanceOf(ctx context.Context, address string, c money.PayoutCurrency) (*big.Int, error) {
 	account := common.HexToAddress(address)
 	switch c {
-	case checkout.BTC:
+	case money.BTC:
 		return d.bitcoinsOf(ctx, address)
-	case checkout.ETH:
+	case money.ETH:
 		var balance hexutil.Big
 		err := d.Anvil.Call(ctx, &balance, "eth_getBalance", account, "latest")
 		return balance.ToInt(), err

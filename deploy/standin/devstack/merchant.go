@@ -6,6 +6,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -25,17 +26,17 @@ func (d Demo) OpenStore(ctx context.Context, databaseURL string, maxConns int32)
 
 // AddMerchant creates a merchant with an API key of the mode.
 func AddMerchant(
-	ctx context.Context, store *storage.Store, name string, mode checkout.Mode, addresses ...checkout.PayoutAddress,
+	ctx context.Context, store *storage.Store, name string, mode checkout.Mode, addresses ...merchant.PayoutAddress,
 ) (owner checkout.Owner, key string, err error) {
-	owner, key = checkout.Owner{MerchantID: checkout.NewID(checkout.PrefixMerchant), Mode: mode}, checkout.NewAPIKey(mode)
-	err = store.CreateMerchant(ctx, checkout.Merchant{
-		ID: owner.MerchantID, Name: name, Plan: "standard", FeeBasisPoints: checkout.DefaultFeeBasisPoints,
-		PaymentAttempts: checkout.DefaultPaymentAttempts, OrderIDGuard: true,
+	owner, key = checkout.Owner{MerchantID: checkout.NewID(checkout.PrefixMerchant), Mode: mode}, merchant.NewAPIKey(mode)
+	err = store.CreateMerchant(ctx, merchant.Merchant{
+		ID: owner.MerchantID, Name: name, Plan: "standard", FeeBasisPoints: merchant.DefaultFeeBasisPoints,
+		PaymentAttempts: merchant.DefaultPaymentAttempts, OrderIDGuard: true,
 	}, mode, addresses)
 	if err != nil {
 		return owner, "", err
 	}
-	return owner, key, store.CreateAPIKey(ctx, checkout.APIKey{
+	return owner, key, store.CreateAPIKey(ctx, merchant.APIKey{
 		Ref: owner.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "local",
 	}, key)
 }

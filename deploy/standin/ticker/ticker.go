@@ -10,7 +10,7 @@ import (
 
 	"github.com/shopspring/decimal"
 
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // krakenKeys are the names that Kraken gives to pairs in an answer, by their names in a request.
@@ -24,10 +24,10 @@ var krakenKeys = map[string]string{
 // testPrices returns the prices of the test mode in US dollars, by currency.
 func testPrices() map[string]decimal.Decimal {
 	prices := map[string]decimal.Decimal{}
-	for _, c := range checkout.Currencies {
+	for _, c := range money.Currencies {
 		prices[string(c)] = decimal.RequireFromString(c.TestPrice())
 	}
-	for _, c := range checkout.PayoutCurrencies {
+	for _, c := range money.PayoutCurrencies {
 		prices[string(c)] = decimal.RequireFromString(c.TestPrice())
 	}
 	return prices

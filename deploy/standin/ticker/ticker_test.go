@@ -13,7 +13,7 @@ import (
 
 	"example.com/checkout/activities/rate"
 	"example.com/checkout/deploy/standin/ticker"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // TestServer_SpeaksLikeItsSources: activities/rate reads every price that it looks for.
@@ -32,8 +32,8 @@ func TestServer_SpeaksLikeItsSources(t *testing.T) {
 	run.Go(func() { rates.Run(ctx) })
 	t.Cleanup(func() { cancel(); run.Wait() })
 	never := rates.NeverQuoted()
-	for _, from := range checkout.Currencies {
-		for _, to := range checkout.PayoutCurrencies {
+	for _, from := range money.Currencies {
+		for _, to := range money.PayoutCurrencies {
 			market := string(from) + " to " + string(to)
 			if slices.Contains(never, market) {
 				continue
@@ -44,7 +44,7 @@ func TestServer_SpeaksLikeItsSources(t *testing.T) {
 			}, time.Minute, 10*time.Millisecond, market)
 		}
 	}
-	q, err := rates.Quote(t.Context(), checkout.USD, checkout.BTC)
+	q, err := rates.Quote(t.Context(), money.USD, money.BTC)
 	require.NoError(t, err)
 	require.Equal(t, "0.000015467203279671", q.Rate.String()) // one dollar at 64000 and 0.01 %, less 1 %
 }

@@ -16,6 +16,8 @@ import (
 	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // LiveSources are the witnesses of a simulated live mode.
@@ -38,15 +40,15 @@ type Live struct {
 	Charges  []acquirer.ChargeFact
 	Sent     []SentTransaction // the treasury's transactions in the blocks of each chain, in their order
 	Nonce    uint64            // the treasury's next one on Ethereum
-	Treasury map[checkout.PayoutCurrency]*big.Int
-	Balances map[string]map[checkout.PayoutCurrency]*big.Int // by LiveSources.Destinations
+	Treasury map[money.PayoutCurrency]*big.Int
+	Balances map[string]map[money.PayoutCurrency]*big.Int // by LiveSources.Destinations
 	Siege
 }
 
 // SentTransaction is a transaction of the treasury in a block.
 type SentTransaction struct {
 	TxHash   string
-	Slot     checkout.Slot
+	Slot     treasury.Slot
 	To       string // the destination, or the token; "" on Bitcoin
 	Reverted bool   // it moved nothing
 	Hasty    bool   // it spent a coin that was not final
@@ -56,8 +58,8 @@ type SentTransaction struct {
 type Transfer struct {
 	ID       string
 	Payouts  []string // ids
-	Slot     checkout.Slot
-	Status   checkout.TransferState
+	Slot     treasury.Slot
+	Status   treasury.TransferState
 	TxHash   string   // of the version that was mined; "" while nobody knows
 	Versions []string // hashes
 }
@@ -98,8 +100,8 @@ func readLive(ctx context.Context, s Sources, f *Facts) error {
 	}
 	d := s.Live.Double
 	f.Live = &Live{
-		Siege: s.Live.Siege, Treasury: map[checkout.PayoutCurrency]*big.Int{},
-		Balances: map[string]map[checkout.PayoutCurrency]*big.Int{},
+		Siege: s.Live.Siege, Treasury: map[money.PayoutCurrency]*big.Int{},
+		Balances: map[string]map[money.PayoutCurrency]*big.Int{},
 	}
 	known, err := d.Acquirer.Facts(ctx)
 	if err != nil {
@@ -116,7 +118,7 @@ func readLive(ctx context.Context, s Sources, f *Facts) error {
 		}
 		for _, address := range s.Live.Destinations[c.Network()] {
 			if f.Live.Balances[address] == nil {
-				f.Live.Balances[address] = map[checkout.PayoutCurrency]*big.Int{}
+				f.Live.Balances[address] = map[money.PayoutCurrency]*big.Int{}
 			}
 			if f.Live.Balances[address][c], err = d.BalanceOf(ctx, address, c); err != nil {
 				return err
@@ -142,11 +144,11 @@ func (f *Facts) addLiveCharges() {
 }
 
 // LiveCurrencies are the currencies that the simulated treasury pays.
-var LiveCurrencies = []checkout.PayoutCurrency{checkout.ETH, checkout.USDC, checkout.USDT, checkout.BTC}
+var LiveCurrencies = []money.PayoutCurrency{money.ETH, money.USDC, money.USDT, money.BTC}
 
 // CurrenciesOn returns those of a network.
-func CurrenciesOn(network string) []checkout.PayoutCurrency {
-	return slices.DeleteFunc(slices.Clone(LiveCurrencies), func(c checkout.PayoutCurrency) bool {
+func CurrenciesOn(network string) []money.PayoutCurrency {
+	return slices.DeleteFunc(slices.Clone(LiveCurrencies), func(c money.PayoutCurrency) bool {
 		return c.Network() != network
 	})
 }
@@ -184,7 +186,7 @@ func (l *Live) readEthereum(ctx context.Context, d *devstack.LiveDouble) error {
 				return err
 			}
 			l.Sent = append(l.Sent, SentTransaction{
-				TxHash: tx.Hash.Hex(), Slot: checkout.NumberSlot(uint64(tx.Nonce)), To: tx.To.Hex(), Reverted: receipt.Status != 1,
+				TxHash: tx.Hash.Hex(), Slot: treasury.NumberSlot(uint64(tx.Nonce)), To: tx.To.Hex(), Reverted: receipt.Status != 1,
 			})
 		}
 	}

@@ -6,11 +6,12 @@ import (
 	"slices"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 func (w *world) livePayouts(r *Result) {
 	paid := w.paid()
-	expected := map[string]map[checkout.PayoutCurrency]*big.Int{}
+	expected := map[string]map[money.PayoutCurrency]*big.Int{}
 	for _, p := range w.Payouts {
 		if !p.Mode.Live() {
 			continue
@@ -67,14 +68,14 @@ func (w *world) paid() map[string]int {
 }
 
 // expect adds a payout to what its destination must have.
-func (w *world) expect(r *Result, sums map[string]map[checkout.PayoutCurrency]*big.Int, p Payout) {
-	amount, err := checkout.ParseCrypto(p.Amount, p.Currency)
+func (w *world) expect(r *Result, sums map[string]map[money.PayoutCurrency]*big.Int, p Payout) {
+	amount, err := money.ParseCrypto(p.Amount, p.Currency)
 	if err != nil {
 		r.violated(p.ID, "is sent with the amount %q", p.Amount)
 		return
 	}
 	if sums[p.Destination] == nil {
-		sums[p.Destination] = map[checkout.PayoutCurrency]*big.Int{}
+		sums[p.Destination] = map[money.PayoutCurrency]*big.Int{}
 	}
 	if sums[p.Destination][p.Currency] == nil {
 		sums[p.Destination][p.Currency] = new(big.Int)

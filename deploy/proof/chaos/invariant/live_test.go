@@ -15,6 +15,8 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -29,7 +31,7 @@ func (f *Facts) addLive() {
 	made := noon.Add(-10 * time.Minute)
 	f.Sessions = append(f.Sessions, Session{
 		ID: "cs_live", MerchantID: "mer_2", Mode: checkout.ModeLive, Status: checkout.StatusCompleted, Key: "", Amount: 1050,
-		Currency: checkout.EUR, CreatedAt: made, ExpiresAt: made.Add(time.Hour), EndedAt: new(made.Add(time.Minute)),
+		Currency: money.EUR, CreatedAt: made, ExpiresAt: made.Add(time.Hour), EndedAt: new(made.Add(time.Minute)),
 	})
 	f.Transactions = append(f.Transactions, Transaction{
 		ID: "txn_live", SessionID: "cs_live", MerchantID: "mer_2", Mode: checkout.ModeLive, Status: checkout.TransactionSucceeded,
@@ -37,7 +39,7 @@ func (f *Facts) addLive() {
 	})
 	f.Payouts = append(f.Payouts, Payout{
 		ID: "po_live", SessionID: "cs_live", TransactionID: "txn_live", MerchantID: "mer_2", Mode: checkout.ModeLive,
-		Status: checkout.PayoutSent, Generation: 1, Currency: checkout.USDC, Amount: "11", Destination: shop, Transfers: 1,
+		Status: checkout.PayoutSent, Generation: 1, Currency: money.USDC, Amount: "11", Destination: shop, Transfers: 1,
 		CreatedAt: made.Add(time.Minute), SentAt: new(made.Add(2 * time.Minute)),
 	})
 	for id, e := range map[string]Event{
@@ -52,14 +54,14 @@ func (f *Facts) addLive() {
 		Result: string(checkout.StatusCompleted),
 	})
 	f.Transfers = []Transfer{{
-		ID: "tr_1", Payouts: []string{"po_live"}, Slot: checkout.NumberSlot(1), Status: checkout.TransferStateConfirmed, TxHash: "0x2", Versions: []string{"0x1", "0x2"},
+		ID: "tr_1", Payouts: []string{"po_live"}, Slot: treasury.NumberSlot(1), Status: treasury.TransferStateConfirmed, TxHash: "0x2", Versions: []string{"0x1", "0x2"},
 	}}
 	f.Ledger = []LedgerBalance{
 		{"acquirer:receivable", "EUR", "1050"}, {"transit", "USDC", "0"}, {"wallet", "ETH", "7"}, {"wallet", "USDC", "5000000"},
 	}
-	units := func(eth, usdc, usdt int64) map[checkout.PayoutCurrency]*big.Int {
-		return map[checkout.PayoutCurrency]*big.Int{
-			checkout.ETH: big.NewInt(eth), checkout.USDC: big.NewInt(usdc), checkout.USDT: big.NewInt(usdt),
+	units := func(eth, usdc, usdt int64) map[money.PayoutCurrency]*big.Int {
+		return map[money.PayoutCurrency]*big.Int{
+			money.ETH: big.NewInt(eth), money.USDC: big.NewInt(usdc), money.USDT: big.NewInt(usdt),
 		}
 	}
 	f.Live = &Live{
@@ -68,8 +70,8 @@ func (f *Facts) addLive() {
 			{ID: "ch_0", IntentID: "pi_1", TransactionID: "txn_live", Amount: 1050, Currency: "eur"},
 			{ID: "ch_1", IntentID: "pi_1", TransactionID: "txn_live", Amount: 1050, Currency: "eur", Paid: true},
 		},
-		Sent: []SentTransaction{{TxHash: "0xbad", Slot: checkout.NumberSlot(0)}, {TxHash: "0x2", Slot: checkout.NumberSlot(1)}}, Nonce: 2, Treasury: units(7, 5_000_000, 0),
-		Balances: map[string]map[checkout.PayoutCurrency]*big.Int{shop: units(0, 11_000_000, 0)},
+		Sent: []SentTransaction{{TxHash: "0xbad", Slot: treasury.NumberSlot(0)}, {TxHash: "0x2", Slot: treasury.NumberSlot(1)}}, Nonce: 2, Treasury: units(7, 5_000_000, 0),
+		Balances: map[string]map[money.PayoutCurrency]*big.Int{shop: units(0, 11_000_000, 0)},
 		Siege: Siege{
 			Thefts: []Theft{{"0xbad", "no transfer explains it"}}, Frozen: []string{OperatorsFreeze, "no transfer explains it"},
 			Hostile: "mer_enemy", Sieges: []Span{{noon.Add(-time.Hour), noon}}, Halts: []Span{{noon.Add(time.Hour), noon.Add(2 * time.Hour)}},
@@ -139,24 +141,24 @@ var liveCases = []brokenCase{
 
 	// 24
 	{"24: paid twice", func(f *Facts) {
-		f.Live.Sent, f.Live.Nonce = append(f.Live.Sent, SentTransaction{TxHash: "0x1", Slot: checkout.NumberSlot(2)}), 3
-		f.Live.Balances[shop][checkout.USDC] = big.NewInt(22_000_000)
+		f.Live.Sent, f.Live.Nonce = append(f.Live.Sent, SentTransaction{TxHash: "0x1", Slot: treasury.NumberSlot(2)}), 3
+		f.Live.Balances[shop][money.USDC] = big.NewInt(22_000_000)
 	}, []string{"24 " + shop, "24 po_live", "25 tr_1"}},
 	{"24: sent and not paid", func(f *Facts) {
 		f.Live.Sent, f.Live.Nonce = f.Live.Sent[:1], 1
-		f.Live.Balances[shop][checkout.USDC] = new(big.Int)
+		f.Live.Balances[shop][money.USDC] = new(big.Int)
 	}, []string{"24 " + shop, "24 po_live", "25 tr_1"}},
 	{"24: failed and paid all the same", func(f *Facts) {
 		f.payout("po_live").Status, f.payout("po_live").Transfers = checkout.PayoutFailed, 0
 		f.eventOf("evt_live_sent").Type = webhook.PayoutFailed
 	}, []string{"24 " + shop, "24 po_live"}},
-	{"24: the address has one unit less", func(f *Facts) { f.Live.Balances[shop][checkout.USDC] = big.NewInt(10_999_999) }, []string{"24 " + shop}},
-	{"24: the address got another currency", func(f *Facts) { f.Live.Balances[shop][checkout.USDT] = big.NewInt(1) }, []string{"24 " + shop}},
+	{"24: the address has one unit less", func(f *Facts) { f.Live.Balances[shop][money.USDC] = big.NewInt(10_999_999) }, []string{"24 " + shop}},
+	{"24: the address got another currency", func(f *Facts) { f.Live.Balances[shop][money.USDT] = big.NewInt(1) }, []string{"24 " + shop}},
 
 	// 25
 	{"25: nobody noticed the thief", func(f *Facts) { f.Live.Thefts[0].Froze, f.Live.Frozen = "", nil }, []string{"25 0xbad"}},
 	{"25: a transaction of no transfer", func(f *Facts) {
-		f.Live.Sent, f.Live.Nonce = append(f.Live.Sent, SentTransaction{TxHash: "0x9", Slot: checkout.NumberSlot(2)}), 3
+		f.Live.Sent, f.Live.Nonce = append(f.Live.Sent, SentTransaction{TxHash: "0x9", Slot: treasury.NumberSlot(2)}), 3
 	}, []string{"25 0x9"}},
 	{"25: confirmed with another version", func(f *Facts) { f.Transfers[0].TxHash = "0x1" }, []string{"25 tr_1"}},
 	{"25: still live, and in a block", func(f *Facts) { f.Transfers[0].Status, f.Transfers[0].TxHash = storage.TransferLive, "" }, []string{"25 tr_1"}},
@@ -168,7 +170,7 @@ var liveCases = []brokenCase{
 	}, []string{"24 po_live_btc2"}},
 	{"24: a batch pays a satoshi less", func(f *Facts) {
 		f.payTogether()
-		f.Live.Balances[bitcoinShop][checkout.BTC] = big.NewInt(40_000)
+		f.Live.Balances[bitcoinShop][money.BTC] = big.NewInt(40_000)
 	}, []string{"24 " + bitcoinShop}},
 	{"25: a version forgot a coin", func(f *Facts) {
 		f.payTogether()
@@ -180,12 +182,12 @@ var liveCases = []brokenCase{
 	}, []string{"25 tr_2"}},
 	{"26: the wallet lacks a satoshi", func(f *Facts) {
 		f.payTogether()
-		f.Live.Treasury[checkout.BTC] = big.NewInt(58_999)
+		f.Live.Treasury[money.BTC] = big.NewInt(58_999)
 	}, []string{"26 wallet BTC"}},
 
 	// 26
 	{"26: the wallet lacks one unit", func(f *Facts) { f.Ledger[3].Amount = "4999999" }, []string{"26 wallet USDC"}},
-	{"26: the chain has what the ledger does not", func(f *Facts) { f.Live.Treasury[checkout.USDT] = big.NewInt(1) }, []string{"26 wallet USDT"}},
+	{"26: the chain has what the ledger does not", func(f *Facts) { f.Live.Treasury[money.USDT] = big.NewInt(1) }, []string{"26 wallet USDT"}},
 	{"26: the card network owes more", func(f *Facts) { f.Ledger[0].Amount = "1049" }, []string{"26 acquirer:receivable EUR"}},
 	{"26: a charge is settled twice", func(f *Facts) {
 		f.Ledger = append(f.Ledger, LedgerBalance{"acquirer:receivable settled", "EUR", "-2100"})
@@ -216,7 +218,7 @@ var liveCases = []brokenCase{
 	{"5: a restore has taken the row, and nobody has the money", func(f *Facts) {
 		f.lose()
 		f.Live.Sent, f.Live.Nonce = f.Live.Sent[:2], 2
-		f.Live.Balances[shop][checkout.USDC] = big.NewInt(11_000_000)
+		f.Live.Balances[shop][money.USDC] = big.NewInt(11_000_000)
 	}, []string{"5 txn_gone"}},
 	{"23: a restore has taken what was asked", func(f *Facts) {
 		f.lose()
@@ -231,13 +233,13 @@ var liveCases = []brokenCase{
 	}, nil},
 	{"24: a payout whose row is lost was paid twice", func(f *Facts) {
 		f.lose()
-		f.Live.Sent, f.Live.Nonce = append(f.Live.Sent, SentTransaction{TxHash: "0xgone2", Slot: checkout.NumberSlot(3)}), 4
-		f.Live.Balances[shop][checkout.USDC] = big.NewInt(17_000_000)
+		f.Live.Sent, f.Live.Nonce = append(f.Live.Sent, SentTransaction{TxHash: "0xgone2", Slot: treasury.NumberSlot(3)}), 4
+		f.Live.Balances[shop][money.USDC] = big.NewInt(17_000_000)
 	}, []string{"24 " + shop}},
 	{"25: nobody ever knew what left after a restore", func(f *Facts) {
 		f.lose()
 		f.Live.Known = nil
-		f.Live.Balances[shop][checkout.USDC] = big.NewInt(11_000_000)
+		f.Live.Balances[shop][money.USDC] = big.NewInt(11_000_000)
 	}, []string{"25 0xgone", "5 txn_gone"}},
 
 	// 28
@@ -252,10 +254,10 @@ var liveCases = []brokenCase{
 
 // payTogether adds two payouts that one transaction of Bitcoin paid, which spent two coins.
 func (f *Facts) payTogether() {
-	coins := checkout.Slot{"aa:1", "bb:0"}
+	coins := treasury.Slot{"aa:1", "bb:0"}
 	for n, id := range []string{"po_live_btc1", "po_live_btc2"} {
 		p, session, transaction := *f.payout("po_live"), *f.session("cs_live"), f.Transactions[len(f.Transactions)-1]
-		p.ID, p.Currency, p.Amount, p.Destination = id, checkout.BTC, fmt.Sprintf("0.0002000%d", n), bitcoinShop
+		p.ID, p.Currency, p.Amount, p.Destination = id, money.BTC, fmt.Sprintf("0.0002000%d", n), bitcoinShop
 		session.ID, transaction.ID = "cs_"+id, "txn_"+id
 		p.SessionID, p.TransactionID, transaction.SessionID = session.ID, transaction.ID, session.ID
 		f.Sessions, f.Payouts = append(f.Sessions, session), append(f.Payouts, p)
@@ -277,11 +279,11 @@ func (f *Facts) payTogether() {
 	f.Ledger[0].Amount = "3150"
 	f.Ledger = append(f.Ledger, LedgerBalance{"wallet", "BTC", "59000"})
 	f.Transfers = append(f.Transfers, Transfer{
-		ID: "tr_2", Payouts: []string{"po_live_btc1", "po_live_btc2"}, Slot: coins, Status: checkout.TransferStateConfirmed,
+		ID: "tr_2", Payouts: []string{"po_live_btc1", "po_live_btc2"}, Slot: coins, Status: treasury.TransferStateConfirmed,
 		TxHash: "cc", Versions: []string{"cc"}})
 	f.Live.Sent = append(f.Live.Sent, SentTransaction{TxHash: "cc", Slot: slices.Clone(coins)})
-	f.Live.Treasury[checkout.BTC] = big.NewInt(59_000)
-	f.Live.Balances[bitcoinShop] = map[checkout.PayoutCurrency]*big.Int{checkout.BTC: big.NewInt(40_001)}
+	f.Live.Treasury[money.BTC] = big.NewInt(59_000)
+	f.Live.Balances[bitcoinShop] = map[money.PayoutCurrency]*big.Int{money.BTC: big.NewInt(40_001)}
 }
 
 // unpaid lets the live payout fail before anything was signed.
@@ -289,7 +291,7 @@ func (f *Facts) unpaid() {
 	p := f.payout("po_live")
 	p.Status, p.Transfers, f.eventOf("evt_live_sent").Type = checkout.PayoutFailed, 0, webhook.PayoutFailed
 	f.Transfers, f.Live.Sent, f.Live.Nonce = nil, f.Live.Sent[:1], 1
-	f.Live.Balances[shop][checkout.USDC] = new(big.Int)
+	f.Live.Balances[shop][money.USDC] = new(big.Int)
 }
 
 // giveBack gives the live payment back to the customer.
@@ -304,10 +306,10 @@ func (f *Facts) giveBack() {
 func (f *Facts) lose() {
 	f.Live.Lost = []Span{{noon.Add(-time.Minute), noon}}
 	f.Live.Known = map[string]LostPayout{
-		"po_gone": {"po_gone", "txn_gone", shop, checkout.USDC, "3", []string{"0xgone", "0xgone2"}},
+		"po_gone": {"po_gone", "txn_gone", shop, money.USDC, "3", []string{"0xgone", "0xgone2"}},
 	}
-	f.Live.Sent, f.Live.Nonce = append(f.Live.Sent, SentTransaction{TxHash: "0xgone", Slot: checkout.NumberSlot(2)}), 3
-	f.Live.Balances[shop][checkout.USDC] = big.NewInt(14_000_000)
+	f.Live.Sent, f.Live.Nonce = append(f.Live.Sent, SentTransaction{TxHash: "0xgone", Slot: treasury.NumberSlot(2)}), 3
+	f.Live.Balances[shop][money.USDC] = big.NewInt(14_000_000)
 	f.charge(acquirer.ChargeFact{ID: "ch_gone", TransactionID: "txn_gone", Amount: 300, Currency: "eur", Paid: true})
 }
 

@@ -3,7 +3,7 @@ package invariant
 import (
 	"slices"
 
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/treasury"
 )
 
 func (w *world) outflows(r *Result) {
@@ -34,7 +34,7 @@ func (w *world) outflows(r *Result) {
 	}
 	for _, t := range w.Transfers {
 		r.Checked++
-		onChain := t.Status == checkout.TransferStateConfirmed || t.Status == checkout.TransferStateReverted
+		onChain := t.Status == treasury.TransferStateConfirmed || t.Status == treasury.TransferStateReverted
 		if hash := mined[t.ID]; onChain != (hash != "") || t.TxHash != hash {
 			r.violated(t.ID, "is %s by %q, and the chain has %q", t.Status, t.TxHash, hash)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // Session is a row of the table checkout_session.
@@ -19,7 +20,7 @@ type Session struct {
 	InFlight       bool            // a payment is in flight
 	Key            string          // metadata.key, which the chaos run sets to the Idempotency-Key; "" for other sessions
 	Amount         int64           // in minor units
-	Currency       checkout.Currency
+	Currency       money.Currency
 	CreatedAt      time.Time
 	ExpiresAt      time.Time
 	EndedAt        *time.Time
@@ -51,7 +52,7 @@ type Payout struct {
 	Mode                                     checkout.Mode
 	Status                                   checkout.PayoutStatus
 	Generation                               int // 1, and one more with each retry
-	Currency                                 checkout.PayoutCurrency
+	Currency                                 money.PayoutCurrency
 	Amount, Destination                      string // "" until a transfer is signed
 	Transfers                                int    // the sandbox chain's record; in live mode the transfers that stand
 	GivenBack                                bool   // to the customer, as its row says

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"example.com/checkout/deploy/standin/devstack"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // Siege is what the run knows of those who attack the treasury.
@@ -25,7 +25,7 @@ type Siege struct {
 // LostPayout is a payout whose row a restore may have taken.
 type LostPayout struct {
 	ID, TransactionID, Destination string
-	Currency                       checkout.PayoutCurrency
+	Currency                       money.PayoutCurrency
 	Amount                         string
 	Hashes                         []string // of the versions of its transfer
 }

@@ -16,6 +16,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // TestPgBouncer_CarriesEverything: API and worker are behind a real PgBouncer in transaction mode.
@@ -68,12 +69,12 @@ func TestPgBouncer_CarriesEverything(t *testing.T) {
 func openLog(t *testing.T, m *e2e.Merchant) (read func() string) {
 	t.Helper()
 	store := e2e.OpenStore(t, m.Stack)
-	member := checkout.Member{
-		ID: checkout.NewID(checkout.PrefixMember), MerchantID: m.ID, Email: "ann@" + m.ID + ".example", Role: checkout.RoleDeveloper,
+	member := merchant.Member{
+		ID: checkout.NewID(checkout.PrefixMember), MerchantID: m.ID, Email: "ann@" + m.ID + ".example", Role: merchant.RoleDeveloper,
 	}
 	invitation, err := store.Invite(t.Context(), member, "a test")
 	require.NoError(t, err)
-	_, err = store.AcceptInvitation(t.Context(), checkout.HashToken(invitation), "password", "")
+	_, err = store.AcceptInvitation(t.Context(), merchant.HashToken(invitation), "password", "")
 	require.NoError(t, err)
 
 	page, cookie := m.Stack.DashboardURL()+"/m/"+m.ID+"/test/deliveries", "member="+m.SignIn(member.Email)

@@ -16,21 +16,22 @@ import (
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/proof/e2e/chrome"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 const dashboardPassword = "correct horse battery"
 
 // newMember makes somebody who signs in to the dashboard of the merchant with
 // dashboardPassword, and returns the e-mail address.
-func newMember(m *e2e.Merchant, role checkout.Role) string {
+func newMember(m *e2e.Merchant, role merchant.Role) string {
 	m.T.Helper()
 	return newMemberWith(m, role, checkout.NewID(checkout.PrefixMember)+"@shop.example")
 }
 
-func newMemberWith(m *e2e.Merchant, role checkout.Role, email string) string {
+func newMemberWith(m *e2e.Merchant, role merchant.Role, email string) string {
 	m.T.Helper()
 	store := e2e.OpenStore(m.T, m.Stack)
-	member := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: m.ID, Email: email, Role: role}
+	member := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: m.ID, Email: email, Role: role}
 	token, err := store.Invite(m.T.Context(), member, "test")
 	require.NoError(m.T, err)
 	_, err = login.Accept(m.T.Context(), &store.Accounts, token, dashboardPassword, "")
@@ -39,7 +40,7 @@ func newMemberWith(m *e2e.Merchant, role checkout.Role, email string) string {
 }
 
 // newDashboard is an empty tab in which a new member of the merchant is signed in.
-func newDashboard(t *testing.T, browser context.Context, m *e2e.Merchant, role checkout.Role) *chrome.Tab {
+func newDashboard(t *testing.T, browser context.Context, m *e2e.Merchant, role merchant.Role) *chrome.Tab {
 	t.Helper()
 	b := chrome.NewTab(t, browser)
 	cookie := network.SetCookieParams{Name: "member", Value: m.SignIn(newMember(m, role)), URL: m.Stack.DashboardURL()}
@@ -75,7 +76,7 @@ func TestDashboard_People(t *testing.T) {
 	t.Parallel()
 	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
 	owner := chrome.NewTab(t, browser)
-	signIn(owner, m, newMember(m, checkout.RoleOwner))
+	signIn(owner, m, newMember(m, merchant.RoleOwner))
 	require.Contains(t, owner.Text(".testing"), "Test mode.")
 	page(owner, m, "/test/members")
 	link := invited(owner, m, m.ID+"@bob.example")
@@ -99,7 +100,7 @@ func TestDashboard_Settings(t *testing.T) {
 	t.Parallel()
 	const address = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
-	owner := newDashboard(t, browser, m, checkout.RoleOwner)
+	owner := newDashboard(t, browser, m, merchant.RoleOwner)
 	page(owner, m, "/test/settings")
 	owner.Do(chromedp.Clear(chromedp.CSS("#address_USDC")), chrome.TypeInto("#address_USDC", address[:41]+"e"), chrome.Click("main section:first-of-type button"), chrome.See("#address_USDC-fault"))
 	require.Contains(t, owner.Text("#address_USDC-fault"), "checksum")

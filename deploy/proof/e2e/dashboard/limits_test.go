@@ -14,7 +14,7 @@ import (
 
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/proof/e2e/chrome"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // another is a further tab of the same browser, with the same cookies.
@@ -33,7 +33,7 @@ func another(b *chrome.Tab) *chrome.Tab {
 func TestDashboard_EightTabsAreLive(t *testing.T) {
 	t.Parallel()
 	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
-	tabs := []*chrome.Tab{newDashboard(t, browser, m, checkout.RoleDeveloper)}
+	tabs := []*chrome.Tab{newDashboard(t, browser, m, merchant.RoleDeveloper)}
 	for len(tabs) < 8 {
 		tabs = append(tabs, another(tabs[0]))
 	}

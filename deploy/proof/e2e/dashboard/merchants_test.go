@@ -9,7 +9,7 @@ import (
 
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/proof/e2e/chrome"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // TestDashboard_SeveralMerchants: a person is signed in to two merchants, each in its tab, and the forms and parts of
@@ -18,8 +18,8 @@ func TestDashboard_SeveralMerchants(t *testing.T) {
 	t.Parallel()
 	browser := chrome.StartBrowser(t)
 	first, second := e2e.NewMerchant(t, e2e.Shared), e2e.NewMerchant(t, e2e.Shared)
-	email := newMember(first, checkout.RoleOwner)
-	newMemberWith(second, checkout.RoleOwner, email)
+	email := newMember(first, merchant.RoleOwner)
+	newMemberWith(second, merchant.RoleOwner, email)
 	b := chrome.NewTab(t, browser)
 	signIn(b, first, email)
 	b.Do(chromedp.Navigate(first.Stack.DashboardURL()+"/m/"+second.ID+"/test/keys"), chrome.See("#password"))

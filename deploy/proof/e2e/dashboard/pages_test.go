@@ -12,6 +12,7 @@ import (
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/proof/e2e/chrome"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // TestDashboard_EveryPage looks at every page, on a phone and on a computer, light
@@ -48,7 +49,7 @@ func TestDashboard_EveryPage(t *testing.T) {
 	b := chrome.NewTab(t, browser)
 	b.Do(chromedp.Navigate(m.Stack.DashboardURL()+"/signin"), chrome.See("#email"))
 	inspectPage(b, "dashboard-signin")
-	signIn(b, m, newMember(m, checkout.RoleOwner))
+	signIn(b, m, newMember(m, merchant.RoleOwner))
 	replay := m.Must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay", `{"since": "2026-01-01T00:00:00Z", "status": "delivered", "rate": 1}`).Field("id").(string)
 	page(b, m, "/test/replays/"+replay)
 	b.Do(chrome.See("#cancel"))

@@ -23,6 +23,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 const password = "correct horse battery"
@@ -42,9 +43,9 @@ func newSite(t *testing.T) *site {
 	db := storagetest.New(t)
 	s := &site{t: t, database: db, store: db.Open(t, 4)}
 	s.url, s.other = s.serve(), s.serve()
-	m := checkout.Merchant{
+	m := merchant.Merchant{
 		ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard",
-		FeeBasisPoints: checkout.DefaultFeeBasisPoints, PaymentAttempts: checkout.DefaultPaymentAttempts, OrderIDGuard: true,
+		FeeBasisPoints: merchant.DefaultFeeBasisPoints, PaymentAttempts: merchant.DefaultPaymentAttempts, OrderIDGuard: true,
 	}
 	require.NoError(t, s.store.CreateMerchant(t.Context(), m, checkout.ModeTest, nil))
 	s.merchant = m.ID
@@ -68,10 +69,10 @@ func (s *site) serve() string {
 	return at
 }
 
-func (s *site) newOwner(email string) checkout.Member {
+func (s *site) newOwner(email string) merchant.Member {
 	s.t.Helper()
-	m := checkout.Member{
-		ID: checkout.NewID(checkout.PrefixMember), MerchantID: s.merchant, Email: email, Role: checkout.RoleOwner,
+	m := merchant.Member{
+		ID: checkout.NewID(checkout.PrefixMember), MerchantID: s.merchant, Email: email, Role: merchant.RoleOwner,
 	}
 	token, err := s.store.Invite(s.t.Context(), m, "test")
 	require.NoError(s.t, err)

@@ -10,7 +10,7 @@ import (
 
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/proof/e2e/chrome"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // TestDashboard_ForgottenPassword asks for a mail, follows its link and signs in with the new password.
@@ -18,7 +18,7 @@ func TestDashboard_ForgottenPassword(t *testing.T) {
 	t.Parallel()
 	const other = "another one to know"
 	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
-	email := newMember(m, checkout.RoleViewer)
+	email := newMember(m, merchant.RoleViewer)
 	b := chrome.NewTab(t, browser)
 	b.Do(chromedp.Navigate(m.Stack.DashboardURL()+"/signin"), chrome.Click(`a[href="/password/forgot"]`), chrome.See(`form[action="/password/forgot"]`))
 	inspectPage(b, "dashboard-forgot")

@@ -11,14 +11,14 @@ import (
 
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/proof/e2e/chrome"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // TestDashboard_SecondFactor turns the second factor on, and signs in and makes a live key with it.
 func TestDashboard_SecondFactor(t *testing.T) {
 	t.Parallel()
 	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
-	email := newMember(m, checkout.RoleOwner)
+	email := newMember(m, merchant.RoleOwner)
 	b := chrome.NewTab(t, browser)
 	signIn(b, m, email)
 	page(b, m, "/test/account")

@@ -10,7 +10,7 @@ import (
 
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/proof/e2e/chrome"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // seeIn waits until an element says something.
@@ -42,7 +42,7 @@ func wouldRefresh(b *chrome.Tab, id string) bool {
 func TestDashboard_Sessions(t *testing.T) {
 	t.Parallel()
 	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
-	b := newDashboard(t, browser, m, checkout.RoleDeveloper)
+	b := newDashboard(t, browser, m, merchant.RoleDeveloper)
 	page(b, m, "/test/")
 	require.Contains(t, b.Text("main"), "Nothing has happened here yet")
 	b.Do(chrome.Click(`.sections a[href$="/test/sessions"]`), chrome.See("#sessions .empty"))

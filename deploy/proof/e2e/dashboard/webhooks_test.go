@@ -10,7 +10,7 @@ import (
 
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/proof/e2e/chrome"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // confirms says yes to every question of the page.
@@ -20,7 +20,7 @@ func confirms(b *chrome.Tab) { b.Script(`window.confirm = () => true`) }
 func TestDashboard_WebhookFromAddingToDeleting(t *testing.T) {
 	t.Parallel()
 	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
-	dev := newDashboard(t, browser, m, checkout.RoleDeveloper)
+	dev := newDashboard(t, browser, m, merchant.RoleDeveloper)
 	page(dev, m, "/test/webhooks")
 	dev.Do(chrome.Click(`.head [role="button"]`), chrome.See("#url"), chrome.TypeInto("#url", "https://127.0.0.2.invalid/"), chrome.Click(`input[value="*"]`), chrome.Click(`input[value="payout.sent"]`))
 	dev.Axe("webhook-new")
@@ -57,7 +57,7 @@ func TestDashboard_WebhookFromAddingToDeleting(t *testing.T) {
 func TestDashboard_LiveLog(t *testing.T) {
 	t.Parallel()
 	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
-	b := newDashboard(t, browser, m, checkout.RoleDeveloper)
+	b := newDashboard(t, browser, m, merchant.RoleDeveloper)
 	page(b, m, "/test/deliveries")
 	require.Contains(t, b.Text("#log"), "Nothing was sent yet.")
 	b.Script(`window.sameDocument = true`)

@@ -14,7 +14,7 @@ import (
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/proof/e2e/chrome"
 	"example.com/checkout/deploy/standin/devstack"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // testBrowser pays a session of each payout currency, the first one with a card that is typed into the acquirer's
@@ -23,8 +23,8 @@ import (
 func testBrowser(t *testing.T, l live) {
 	browser := chrome.StartBrowser(t)
 	var ids []string
-	before := map[checkout.PayoutCurrency]decimal.Decimal{}
-	for i, c := range checkout.PayoutCurrencies {
+	before := map[money.PayoutCurrency]decimal.Decimal{}
+	for i, c := range money.PayoutCurrencies {
 		before[c] = l.balance(c)
 		id := l.Create(terms(c))
 		ids = append(ids, id)
@@ -41,7 +41,7 @@ func testBrowser(t *testing.T, l live) {
 		require.Contains(t, b.Text("main"), "Visa •••• 4242")
 		b.Inspect("live-paid")
 	}
-	for i, c := range checkout.PayoutCurrencies {
+	for i, c := range money.PayoutCurrencies {
 		amount := l.paidOut(ids[i])
 		require.True(t, amount.IsPositive())
 		e2e.Await(t, "the coins are on the chain", 20*time.Second, func() bool { return l.balance(c).Equal(before[c].Add(amount)) })

@@ -11,7 +11,7 @@ import (
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/proof/e2e/chrome"
 	"example.com/checkout/deploy/standin/devstack"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // openSession signs the owner in and opens the page of a session.
@@ -63,7 +63,7 @@ func testRetry(t *testing.T, l live) {
 	}
 	address := e2e.Query[string](t, l.stack, `SELECT address FROM payout_address WHERE merchant_id = $1 AND mode = 'live' AND currency = 'USDT'`, l.ID)
 	payTo("0x000000000000000000000000000000000000nope")
-	id := l.Create(terms(checkout.USDT))
+	id := l.Create(terms(money.USDT))
 	l.pay(id, cardSucceeds)
 	l.awaitPayout(id, "status", "failed")
 	require.Equal(t, "invalid_address", l.Session(id).Field("payout.failure.code"))
@@ -73,12 +73,12 @@ func testRetry(t *testing.T, l live) {
 	b.Do(chrome.See("#retry-ask"))
 	inspectSession(b, "live-payout-failed")
 	payTo(address)
-	before := l.balance(checkout.USDT)
+	before := l.balance(money.USDT)
 	b.Do(chrome.Click("#retry-ask"), chrome.See("#retry-payout form button"))
 	b.Do(chrome.Click("#retry-payout form button"), chrome.See(".notice"))
 	amount := l.paidOut(id)
 	e2e.Await(t, "the transfer is final", time.Minute, func() bool { return l.confirmed(id) })
-	require.True(t, l.balance(checkout.USDT).Equal(before.Add(amount)), "paid once")
+	require.True(t, l.balance(money.USDT).Equal(before.Add(amount)), "paid once")
 	require.Equal(t, address, l.Session(id).Field("payout.destination"))
 	payout, _ := l.Session(id).Field("payout.id").(string)
 	require.Equal(t, "payout.failed 1, payout.sent 2", e2e.Query[string](t, l.stack, `

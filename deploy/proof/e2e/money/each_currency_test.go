@@ -29,6 +29,8 @@ import (
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/runs"
 )
 
@@ -96,20 +98,20 @@ func TestEachCurrency(t *testing.T) {
 }
 
 // currencies returns those that the settings have a node of.
-func (p each) currencies() []checkout.PayoutCurrency {
-	all := []checkout.PayoutCurrency{checkout.USDC, checkout.USDT, checkout.ETH}
+func (p each) currencies() []money.PayoutCurrency {
+	all := []money.PayoutCurrency{money.USDC, money.USDT, money.ETH}
 	if p.settings["CHECKOUT_TEST_BITCOIN_RPC_URL"] == "" {
 		p.T.Log("BTC is left out: CHECKOUT_TEST_BITCOIN_RPC_URL is not set")
 		return all
 	}
-	return append(all, checkout.BTC)
+	return append(all, money.BTC)
 }
 
 // requireFloat requires that the treasury can pay, before anything is started.
 func (p each) requireFloat() {
 	p.T.Helper()
 	for _, c := range p.currencies() {
-		if c == checkout.BTC {
+		if c == money.BTC {
 			var has json.Number
 			p.bitcoin(&has, "getbalance", "*", 1)
 			require.NotContains(p.T, []string{"0.00000000", "0"}, has.String(),
@@ -122,10 +124,10 @@ func (p each) requireFloat() {
 }
 
 // payee returns where payouts in a currency go. Nobody has its key, and every run has another one.
-func (p each) payee(c checkout.PayoutCurrency) string {
+func (p each) payee(c money.PayoutCurrency) string {
 	key := make([]byte, 20)
 	_, _ = rand.Read(key) // it never fails
-	if c != checkout.BTC {
+	if c != money.BTC {
 		return common.BytesToAddress(key).Hex()
 	}
 	params := &chaincfg.TestNet3Params // the addresses of testnet4 and signet are the same
@@ -141,15 +143,15 @@ func (p each) payee(c checkout.PayoutCurrency) string {
 // comparisons go on.
 func (p each) payEach() {
 	p.T.Helper()
-	payees, sessions := map[checkout.PayoutCurrency]string{}, map[checkout.PayoutCurrency]string{}
-	var addresses []checkout.PayoutAddress
+	payees, sessions := map[money.PayoutCurrency]string{}, map[money.PayoutCurrency]string{}
+	var addresses []merchant.PayoutAddress
 	for _, c := range p.currencies() {
 		payees[c] = p.payee(c)
-		addresses = append(addresses, checkout.PayoutAddress{Currency: c, Network: c.Network(), Address: payees[c]})
+		addresses = append(addresses, merchant.PayoutAddress{Currency: c, Network: c.Network(), Address: payees[c]})
 	}
 	_, err := e2e.OpenStore(p.T, p.Stack).ChangeMerchant(p.T.Context(), storage.MerchantChange{
 		MerchantID: p.ID, Mode: checkout.ModeTest, Addresses: addresses,
-		By: checkout.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: p.ID},
+		By: merchant.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: p.ID},
 	})
 	require.NoError(p.T, err)
 	for _, c := range p.currencies() {
@@ -166,7 +168,7 @@ func (p each) payEach() {
 }
 
 // sells creates a session and pays it with a card of Stripe's tests.
-func (p each) sells(c checkout.PayoutCurrency) (id string) {
+func (p each) sells(c money.PayoutCurrency) (id string) {
 	p.T.Helper()
 	e2e.Await(p.T, "a session is created: a rate and a price of the network are there", time.Minute, func() bool {
 		got, err := p.Call(http.MethodPost, "/v1/checkout", terms(c))
@@ -185,7 +187,7 @@ func (p each) sells(c checkout.PayoutCurrency) (id string) {
 }
 
 // compareCharge compares the payment with Stripe's.
-func (p each) compareCharge(id string, c checkout.PayoutCurrency) {
+func (p each) compareCharge(id string, c money.PayoutCurrency) {
 	p.T.Helper()
 	reference := e2e.Query[string](p.T, p.Stack, `
 		SELECT acquirer_ref FROM transaction WHERE session_id = $1 AND status = 'succeeded'`, id)
@@ -202,7 +204,7 @@ func (p each) compareCharge(id string, c checkout.PayoutCurrency) {
 }
 
 // comparePayout waits until the payout is final, and compares it with what the payee has on the chain.
-func (p each) comparePayout(id string, c checkout.PayoutCurrency, payee string) {
+func (p each) comparePayout(id string, c money.PayoutCurrency, payee string) {
 	p.T.Helper()
 	e2e.Await(p.T, fmt.Sprintf("the payout of %s in %s is final", id, c), p.patience, func() bool {
 		time.Sleep(500 * time.Millisecond)
@@ -211,7 +213,7 @@ func (p each) comparePayout(id string, c checkout.PayoutCurrency, payee string) 
 	s := p.Session(id)
 	amount, hash := fmt.Sprint(s.Field("payout.amount")), fmt.Sprint(s.Field("payout.tx_hash"))
 	p.T.Logf("%s: %s paid %s to %s by %s, less %v for the network", c, id, amount, payee, hash, s.Field("payout.fee"))
-	want, err := checkout.ParseCrypto(amount, c)
+	want, err := money.ParseCrypto(amount, c)
 	require.NoError(p.T, err)
 	if has := p.received(c, hash, payee); has.Cmp(want.Units()) != 0 {
 		p.T.Errorf("%s: the chain says that %s has %s of the smallest unit, and the payout is %s", c, payee, has, want.Units())
@@ -219,7 +221,7 @@ func (p each) comparePayout(id string, c checkout.PayoutCurrency, payee string) 
 }
 
 // compareBooks compares what the charges cost at Stripe with the ledger, which has no sum that differs.
-func (p each) compareBooks(sessions map[checkout.PayoutCurrency]string) {
+func (p each) compareBooks(sessions map[money.PayoutCurrency]string) {
 	p.T.Helper()
 	books := e2e.TemporalClient(p.T, p.Stack).ScheduleClient().GetHandle(p.T.Context(), runs.ScheduleBooks+"-test")
 	for c, id := range sessions {
@@ -265,11 +267,11 @@ func (p each) stripe(method, path string, form url.Values) map[string]any {
 }
 
 // has returns what an address has on Ethereum, in the currency's smallest unit.
-func (p each) has(address string, c checkout.PayoutCurrency) *big.Int {
+func (p each) has(address string, c money.PayoutCurrency) *big.Int {
 	p.T.Helper()
 	var got hexutil.Big
 	node, _, _ := strings.Cut(p.settings["CHECKOUT_TEST_ETHEREUM_RPC_URLS"], ",")
-	if c == checkout.ETH {
+	if c == money.ETH {
 		p.rpc(node, "", &got, "eth_getBalance", address, "latest")
 		return got.ToInt()
 	}
@@ -283,9 +285,9 @@ func (p each) has(address string, c checkout.PayoutCurrency) *big.Int {
 }
 
 // received returns what a payee has, in the currency's smallest unit: on Bitcoin of a transaction of the treasury's wallet.
-func (p each) received(c checkout.PayoutCurrency, txHash, address string) *big.Int {
+func (p each) received(c money.PayoutCurrency, txHash, address string) *big.Int {
 	p.T.Helper()
-	if c != checkout.BTC {
+	if c != money.BTC {
 		return p.has(address, c)
 	}
 	var tx struct {
@@ -302,7 +304,7 @@ func (p each) received(c checkout.PayoutCurrency, txHash, address string) *big.I
 	sum := new(big.Int)
 	for _, out := range tx.Decoded.Out {
 		if out.Script.Address == address {
-			paid, err := checkout.ParseUnits(out.Value.String(), checkout.BTC.Places())
+			paid, err := money.ParseUnits(out.Value.String(), money.BTC.Places())
 			require.NoError(p.T, err)
 			sum.Add(sum, paid)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/runs"
 )
 
@@ -53,14 +54,14 @@ func testRestartedAPI(t *testing.T, l live) {
 	require.NoError(t, l.stack.API.Stop(20*time.Second))
 	require.NoError(t, l.stack.StartAPI(t.Context()))
 	e2e.Await(t, "a live session is created", 5*time.Second, func() bool {
-		_, err := l.TryCreate(terms(checkout.USDC))
+		_, err := l.TryCreate(terms(money.USDC))
 		return err == nil
 	})
 }
 
 // testBankAgrees: the customer closes the window after the bank's yes. The payment completes.
 func testBankAgrees(t *testing.T, l live) {
-	id := l.Create(terms(checkout.USDC))
+	id := l.Create(terms(money.USDC))
 	l.pay(id, card3DS)
 	l.awaitBank(id)
 	_, charges := l.facts(id)
@@ -77,7 +78,7 @@ func testBankAgrees(t *testing.T, l live) {
 
 // testDispute: only the card network's list tells of it. The payout is signed, so it is booked and found.
 func testDispute(t *testing.T, l live) {
-	id := l.Create(terms(checkout.USDC)) // testRetry changes the address for USDT
+	id := l.Create(terms(money.USDC)) // testRetry changes the address for USDT
 	l.pay(id, cardSucceeds)
 	l.paidOut(id)
 	intents, _ := l.facts(id)
@@ -109,7 +110,7 @@ func testFrozen(t *testing.T, l live) {
 	}
 	operator := func(args ...string) string { return command(append([]string{"treasury"}, args...)...) }
 	l.awaitFollowed(checkout.ModeLive)
-	first := l.Create(terms(checkout.USDC))
+	first := l.Create(terms(money.USDC))
 	l.pay(first, cardSucceeds)
 	l.paidOut(first)
 	account := regexp.MustCompile(`(tre_[0-9a-z]+) +eip155`).FindStringSubmatch(operator("show"))[1]
@@ -120,7 +121,7 @@ func testFrozen(t *testing.T, l live) {
 	require.Contains(t, out, "the treasury account is frozen since ")
 	require.Contains(t, out, ": a test of the stop button")
 
-	before := l.balance(checkout.USDC)
+	before := l.balance(money.USDC)
 	held, back := l.awaitFrozen(), l.awaitFrozen()
 	refunded := e2e.Query[string](t, l.stack, `SELECT id FROM transaction WHERE session_id = $1`, back)
 	out, err = e2e.CheckoutCommand(t, l.stack, "refund", refunded)
@@ -140,7 +141,7 @@ func testFrozen(t *testing.T, l live) {
 	require.Contains(t, out, "nothing is refunded: a transfer of")
 	e2e.Query[string](t, l.stack, `UPDATE payout SET next_action_at = now() - interval '1 minute' WHERE session_id = $1 RETURNING id`, held)
 	amount := l.paidOut(held)
-	e2e.Await(t, "the coins are on the chain", 30*time.Second, func() bool { return l.balance(checkout.USDC).GreaterThanOrEqual(before.Add(amount)) })
+	e2e.Await(t, "the coins are on the chain", 30*time.Second, func() bool { return l.balance(money.USDC).GreaterThanOrEqual(before.Add(amount)) })
 	require.Equal(t, 1, e2e.Query[int](t, l.stack, `
 		SELECT count(*) FROM transfer_payout x JOIN payout p ON p.id = x.payout_id WHERE p.session_id = $1`, held))
 	l.requireRefunded(back)
@@ -162,7 +163,7 @@ func (l live) awaitFollowed(mode checkout.Mode) {
 // awaitFrozen pays a session and waits until its payout is held by the frozen account.
 func (l live) awaitFrozen() string {
 	l.T.Helper()
-	id := l.Create(terms(checkout.USDC))
+	id := l.Create(terms(money.USDC))
 	l.pay(id, cardSucceeds)
 	l.AwaitStatus(id, checkout.StatusCompleted, 10*time.Second)
 	e2e.Await(l.T, "the payout waits", 20*time.Second, func() bool {
@@ -194,7 +195,7 @@ func (l live) requireRefunded(id string) {
 }
 
 func testBankRefuses(t *testing.T, l live) {
-	id := l.Create(terms(checkout.USDC))
+	id := l.Create(terms(money.USDC))
 	l.pay(id, card3DS)
 	l.answerBank(id, "refuse")
 	e2e.Await(t, "the payment fails", 20*time.Second, func() bool { return l.Session(id).Field("transaction.failure.code") == "three_ds_failed" })
@@ -205,7 +206,7 @@ func testBankRefuses(t *testing.T, l live) {
 }
 
 func testDeclined(t *testing.T, l live) {
-	id := l.Create(terms(checkout.ETH))
+	id := l.Create(terms(money.ETH))
 	l.pay(id, cardDeclined)
 	e2e.Await(t, "the payment fails", 20*time.Second, func() bool { return l.Session(id).Field("transaction.failure.code") == "card_declined" })
 	intents, charges := l.facts(id)

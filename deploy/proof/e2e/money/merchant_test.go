@@ -16,7 +16,7 @@ import (
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/acquirer"
 	"example.com/checkout/deploy/standin/devstack"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 )
 
 // Test cards of the acquirer.
@@ -41,7 +41,7 @@ func startLive(t *testing.T) live {
 	return live{&e2e.Merchant{T: t, Stack: stack, ID: stack.Demo.MerchantID, Key: stack.Demo.LiveKey}, stack}
 }
 
-func terms(c checkout.PayoutCurrency) string {
+func terms(c money.PayoutCurrency) string {
 	return fmt.Sprintf(`{"amount": 10.50, "currency": "EUR", "payout_currency": %q}`, c)
 }
 
@@ -147,7 +147,7 @@ func (l live) awaitPayout(id, field string, want any) {
 	})
 }
 
-func (l live) balance(c checkout.PayoutCurrency) decimal.Decimal {
+func (l live) balance(c money.PayoutCurrency) decimal.Decimal {
 	l.T.Helper()
 	units, err := l.stack.Live.Balance(l.T.Context(), c)
 	require.NoError(l.T, err)

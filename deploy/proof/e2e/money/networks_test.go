@@ -21,6 +21,8 @@ import (
 	"example.com/checkout/deploy/standin/need"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 )
 
 // Accounts of the chain that the stack does not use.
@@ -53,7 +55,7 @@ func TestTestNetworks(t *testing.T) {
 	t.Run("a payment that began in the sandbox ends there", func(t *testing.T) { n.in(t).endsInSandbox(asked, bank) })
 	t.Run("an address of the sandbox is refused", func(t *testing.T) { n.in(t).needsAnAddress() })
 	t.Run("a payment on the test networks", func(t *testing.T) { n.in(t).paysOnNetworks() })
-	waiting := n.Create(terms(checkout.ETH))
+	waiting := n.Create(terms(money.ETH))
 	t.Run("the bank agrees and the customer does not return", func(t *testing.T) {
 		n := n.in(t)
 		n.pay(waiting, card3DS)
@@ -179,13 +181,13 @@ func (n networks) endsInSandbox(id, bank string) {
 func (n networks) needsAnAddress() {
 	got := n.Must(http.StatusForbidden, http.MethodPost, "/v1/checkout", e2e.Terms)
 	require.Equal(n.T, "Test mode is not activated: there is no payout address for USDC.", got.Field("message"))
-	var addresses []checkout.PayoutAddress
-	for _, c := range []checkout.PayoutCurrency{checkout.USDC, checkout.ETH} {
-		addresses = append(addresses, checkout.PayoutAddress{Currency: c, Network: c.Network(), Address: n.payee.Hex()})
+	var addresses []merchant.PayoutAddress
+	for _, c := range []money.PayoutCurrency{money.USDC, money.ETH} {
+		addresses = append(addresses, merchant.PayoutAddress{Currency: c, Network: c.Network(), Address: n.payee.Hex()})
 	}
 	_, err := e2e.OpenStore(n.T, n.stack).ChangeMerchant(n.T.Context(), storage.MerchantChange{
 		MerchantID: n.ID, Mode: checkout.ModeTest, Addresses: addresses,
-		By: checkout.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: n.ID},
+		By: merchant.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: n.ID},
 	})
 	require.NoError(n.T, err)
 }
@@ -193,7 +195,7 @@ func (n networks) needsAnAddress() {
 // paysOnNetworks pays with a confirmation token and reads the merchant's balance from the chain.
 func (n networks) paysOnNetworks() {
 	n.awaitFollowed(checkout.ModeTest)
-	id := n.Create(terms(checkout.USDC))
+	id := n.Create(terms(money.USDC))
 	page := string(e2e.Ask(n.T, http.MethodGet, n.stack.PageURL()+"/"+id, "").Body)
 	for _, want := range []string{"Test mode", `data-key="pk_test_networks"`, `data-script="` + n.acquirer.ScriptURL() + `"`, `name="confirmation_token"`} {
 		require.Contains(n.T, page, want)
@@ -223,7 +225,7 @@ func (n networks) usdc() decimal.Decimal {
 	n.T.Helper()
 	balance, err := n.stack.Live.Anvil.Read(n.T.Context(), "USDC", n.stack.Live.Market.USDC, "balanceOf", n.payee)
 	require.NoError(n.T, err)
-	return decimal.NewFromBigInt(balance.(*big.Int), -checkout.USDC.Places())
+	return decimal.NewFromBigInt(balance.(*big.Int), -money.USDC.Places())
 }
 
 // pay sends the page's form with a token of test mode's acquirer.

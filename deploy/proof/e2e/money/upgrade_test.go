@@ -23,6 +23,7 @@ import (
 	"example.com/checkout/deploy/standin/need"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -158,7 +159,7 @@ func (r *release) post(key, path, body string) (answer map[string]any) {
 	return answer
 }
 
-func (r *release) create(key string, c checkout.PayoutCurrency) string {
+func (r *release) create(key string, c money.PayoutCurrency) string {
 	return r.post(key, "/v1/checkout", terms(c))["id"].(string)
 }
 
@@ -172,7 +173,7 @@ func (r *release) leaveWork() {
 	demo := r.stack.Demo
 	m := r.merchant(r.stack, demo.APIKey)
 	for range 10 { // the bulk replay sends these events again
-		m.MustPay(r.create(demo.APIKey, checkout.USDC), e2e.CardSucceeds)
+		m.MustPay(r.create(demo.APIKey, money.USDC), e2e.CardSucceeds)
 	}
 	m.Arrivals(20, 30*time.Second)
 	e2e.Await(r.t, "everything is delivered", 30*time.Second, func() bool {
@@ -180,7 +181,7 @@ func (r *release) leaveWork() {
 	})
 
 	r.receiver.Answer(http.StatusInternalServerError)
-	refused := r.create(demo.APIKey, checkout.USDC)
+	refused := r.create(demo.APIKey, money.USDC)
 	m.MustPay(refused, e2e.CardDeclined)
 	m.MustPay(refused, e2e.CardSucceeds)
 	e2e.Await(r.t, "three deliveries are refused", 30*time.Second, func() bool {
@@ -190,8 +191,8 @@ func (r *release) leaveWork() {
 		return len(r.refused) == 3 // failed, completed, payout.sent
 	})
 	for range 3 {
-		r.pending = append(r.pending, r.create(demo.APIKey, checkout.ETH))
-		asked := r.create(demo.APIKey, checkout.USDT)
+		r.pending = append(r.pending, r.create(demo.APIKey, money.ETH))
+		asked := r.create(demo.APIKey, money.USDT)
 		m.MustPay(asked, e2e.Card3DS)
 		r.asked = append(r.asked, asked)
 	}
@@ -215,7 +216,7 @@ func (r *release) leavePayouts() {
 	require.NoError(r.t, node.CallContext(r.t.Context(), nil, "evm_setIntervalMining", 0))
 	key := r.stack.Demo.LiveKey
 	l := r.merchant(r.stack, key)
-	for _, c := range []checkout.PayoutCurrency{checkout.USDC, checkout.ETH, checkout.BTC} {
+	for _, c := range []money.PayoutCurrency{money.USDC, money.ETH, money.BTC} {
 		id := r.create(key, c)
 		token := tokenOf(r.t, env.ToMap(r.settings)["CHECKOUT_STRIPE_JS_URL"], cardSucceeds)
 		l.send(id, url.Values{"email": {"ann@example.com"}, "confirmation_token": {token}})
@@ -282,7 +283,7 @@ func (r *release) requireAllEnds(stack *devstack.Stack) {
 		_, charges := l.facts(id)
 		require.Len(t, charges, 1)
 	}
-	for _, c := range []checkout.PayoutCurrency{checkout.USDC, checkout.BTC} { // the payee starts with ether
+	for _, c := range []money.PayoutCurrency{money.USDC, money.BTC} { // the payee starts with ether
 		paid := e2e.Query[string](t, stack, `SELECT sum(amount::numeric)::text FROM payout WHERE mode = 'live' AND currency = $1`, c)
 		require.Equal(t, decimal.RequireFromString(paid).String(), l.balance(c).String(), "%s arrived once", c)
 	}

@@ -31,6 +31,8 @@ import (
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
+	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/runs"
 	"example.com/checkout/workflows/runs/runstest"
 )
@@ -98,7 +100,7 @@ func newLiveShop(t *testing.T) *liveShop {
 	s.config = hosted.Config{
 		Store: store, Workflows: &runs.Client{Temporal: temporal}, TestCards: &sandbox.CardNetwork{Store: store},
 		Acquirers: map[checkout.Mode]*hosted.Acquirer{checkout.ModeLive: taker}, CheckoutURL: s.url, Log: e2e.Discard,
-		Chains: map[checkout.Mode]map[checkout.PayoutCurrency]string{checkout.ModeLive: {checkout.USDC: "eip155:1"}},
+		Chains: map[checkout.Mode]map[money.PayoutCurrency]string{checkout.ModeLive: {money.USDC: "eip155:1"}},
 		Limits: plenty, Shares: limit.NewShares(6),
 	}
 	server.Config.Handler = s.keep(hosted.New(s.config))
@@ -125,12 +127,12 @@ func (s *liveShop) keep(next http.Handler) http.Handler {
 // session creates a live session.
 func (s *liveShop) session(lifetime time.Duration) string {
 	s.t.Helper()
-	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Aurora Coffee", Plan: "standard", PaymentAttempts: 3}
+	m := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Aurora Coffee", Plan: "standard", PaymentAttempts: 3}
 	require.NoError(s.t, s.store.CreateMerchant(s.t.Context(), m, checkout.ModeLive, nil))
 	ref := m.Owner(checkout.ModeLive).Ref(checkout.NewID(checkout.PrefixSession))
 	order := "order-1042"
 	_, err := s.store.CreateSession(s.t.Context(), storage.NewSession{Lifetime: lifetime, Session: checkout.Session{
-		Ref: ref, Amount: 1050, Currency: checkout.EUR, PayoutCurrency: checkout.USDC, Metadata: json.RawMessage(`{}`), OrderID: &order, MaxAttempts: 3,
+		Ref: ref, Amount: 1050, Currency: money.EUR, PayoutCurrency: money.USDC, Metadata: json.RawMessage(`{}`), OrderID: &order, MaxAttempts: 3,
 	}}, func(context.Context, checkout.Session) error { return nil })
 	require.NoError(s.t, err)
 	s.refs[ref.ID] = ref
@@ -147,7 +149,7 @@ func (s *liveShop) update(o client.UpdateWorkflowOptions) error {
 
 func (s *liveShop) succeed(ref checkout.Ref, id string) error {
 	result := checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded, Method: checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242"}}
-	_, err := s.store.BeginPayment(s.t.Context(), ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, "pi_"+id)
+	_, err := s.store.BeginPayment(s.t.Context(), ref, id, checkout.Quote{Rate: money.MustRate("1.08")}, "pi_"+id)
 	if err == nil {
 		_, _, err = s.store.RecordCharge(s.t.Context(), ref, id, result)
 	}

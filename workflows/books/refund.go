@@ -1,0 +1,78 @@
+// Package books holds what the card network's books are compared by: charges and their costs, risks, refunds,
+// movements and findings. It does no I/O.
+package books
+
+import (
+	"time"
+
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+)
+
+// RefundReason says why a charge goes back.
+type RefundReason string
+
+// Reasons of a refund.
+const (
+	RefundUnmatched RefundReason = "unmatched" // no completed session stands behind the charge
+	RefundOperator  RefundReason = "operator"
+)
+
+// Refund gives back to the card what is left of a charge. The charge may belong to no transaction.
+type Refund struct {
+	ID            string // re_…
+	Mode          checkout.Mode
+	Reference     string // the network's name of the charge
+	TransactionID string // "" when the charge belongs to no transaction
+	Reason        RefundReason
+	Status        checkout.RefundStatus
+	Amount        money.Amount // what was left of the charge when it was ordered, then what the network says
+	NetworkRef    string       // the network's name of the refund; "" before it is known, and when nothing was left
+	CreatedAt     time.Time
+	EndedAt       *time.Time
+}
+
+// FindingKind is a kind of difference between the books and the world.
+type FindingKind string
+
+// Kinds of findings about charges.
+const (
+	FindingChargeUnmatched FindingKind = "charge_unmatched" // charged, and no completed session
+	FindingChargeUnknown   FindingKind = "charge_unknown"   // charged for a transaction that is not there
+	FindingChargeDiffers   FindingKind = "charge_differs"   // another amount or currency
+	FindingChargeMissing   FindingKind = "charge_missing"   // completed, and the network knows no charge
+	FindingChargeLate      FindingKind = "charge_late"      // the network has not booked it for two days
+	FindingCostDiffers     FindingKind = "cost_differs"     // what it cost changed after it was booked
+	FindingMovementUnknown FindingKind = "movement_unknown" // the network changed our balance; the subject is its movement
+	// The subject of these three is the network's dispute, warning or refund.
+	FindingChargeDisputed FindingKind = "charge_disputed"
+	FindingFraudWarning   FindingKind = "fraud_warning"
+	FindingRefundForeign  FindingKind = "refund_foreign" // made at the network, and not by this service
+	// Its subject is our refund. The customer did not get the money.
+	FindingRefundFailed FindingKind = "refund_failed"
+	// The subject of these two is the transaction.
+	FindingRefundShort     FindingKind = "refund_short"      // the payment is given back, but not the whole of it
+	FindingRefundedAndPaid FindingKind = "refunded_and_paid" // the customer and the merchant both have the money
+)
+
+// Kinds of findings about sums and accounts.
+const (
+	// Its subject is the account of the ledger with its asset.
+	FindingLedgerDiffers FindingKind = "ledger_differs"
+	// Its subject is the account of the treasury, which signs nothing.
+	FindingTreasuryFrozen FindingKind = "treasury_frozen"
+)
+
+// FindingPayoutSanctioned: the payout's destination is a sanctioned address. Its subject is the payout.
+const FindingPayoutSanctioned FindingKind = "payout_sanctioned"
+
+// Finding is a difference that a person should explain. It is open until it is gone.
+type Finding struct {
+	ID       string // fnd_…
+	Mode     checkout.Mode
+	Kind     FindingKind
+	Subject  string // what differs: txn_…, or the network's name of a charge
+	Detail   string // a sentence for an operator
+	OpenedAt time.Time
+	ClosedAt *time.Time
+}
