@@ -12,7 +12,7 @@ import (
 )
 
 // settling is how long the publishing of the neighbors' events may still keep the computer busy.
-const settling = 20 * time.Second
+const settling = time.Minute
 
 // besideNeighbors measures a shop at the steady pace: alone, and while other merchants' shops are
 // slow, hang and refuse.
