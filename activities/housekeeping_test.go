@@ -93,10 +93,10 @@ func newKeeper(t *testing.T) *keeper {
 	}}
 	k.store = k.Open(t, 0)
 	k.merchant, k.endpoint = checkout.NewID(checkout.PrefixMerchant), checkout.NewID(checkout.PrefixEndpoint)
-	require.NoError(t, k.store.CreateMerchant(t.Context(), merchant.Merchant{
+	require.NoError(t, k.store.Merchants.CreateMerchant(t.Context(), merchant.Merchant{
 		ID: k.merchant, Name: "Shop", Plan: "standard", PaymentAttempts: merchant.DefaultPaymentAttempts,
 	}, checkout.ModeTest, nil))
-	_, err := k.store.CreateEndpoint(t.Context(), webhook.Endpoint{
+	_, err := k.store.Webhooks.CreateEndpoint(t.Context(), webhook.Endpoint{
 		Ref: checkout.Owner{MerchantID: k.merchant, Mode: checkout.ModeTest}.Ref(k.endpoint), URL: "https://shop.example/a",
 		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 	})
@@ -124,7 +124,7 @@ func (k *keeper) deliveries(n int) []checkout.Ref {
 	k.t.Helper()
 	var refs []checkout.Ref
 	for range n {
-		_, ref, err := k.store.PublishTest(k.t.Context(), storage.TestEvent{
+		_, ref, err := k.store.Webhooks.PublishTest(k.t.Context(), storage.TestEvent{
 			Owner: checkout.Owner{MerchantID: k.merchant, Mode: checkout.ModeTest}, EndpointID: k.endpoint, SubjectID: checkout.NewID("test"),
 			Type: webhook.PayoutSent, Data: func(time.Time) any { return map[string]string{"a": "b"} },
 		})
@@ -248,7 +248,7 @@ func (k *keeper) oldRequests(n int) {
 func (k *keeper) oldDelivery() {
 	k.t.Helper()
 	ref := k.deliveries(1)[0]
-	_, err := k.store.EndDelivery(k.t.Context(), ref, "", webhook.DeliveryFailed)
+	_, err := k.store.Webhooks.EndDelivery(k.t.Context(), ref, "", webhook.DeliveryFailed)
 	require.NoError(k.t, err)
 	long := 60 * 24 * time.Hour
 	k.exec(`UPDATE webhook_delivery SET id = $1, finished_at = finished_at - $2::interval WHERE id = $3`,
@@ -273,7 +273,7 @@ func TestDeleteFinished_APartThatFailsStopsNoOther(t *testing.T) {
 	k.oldRequests(1)
 	k.onDelete("idempotent_request", `RAISE 'the disk is full' USING ERRCODE = '53100'`)
 	k.oldDelivery()
-	_, err := k.store.AllowAddress(t.Context(), "192.0.2.1", storage.Rate{PerSecond: 1, Burst: 1})
+	_, err := k.store.Requests.AllowAddress(t.Context(), "192.0.2.1", storage.Rate{PerSecond: 1, Burst: 1})
 	require.NoError(t, err)
 	k.exec(`UPDATE token_bucket SET at = at - interval '2 hours'`)
 	_, err = k.deleteFinished()

@@ -17,7 +17,7 @@ func TestRestartOrphans_JudgesRegistrationsThatFail(t *testing.T) {
 	judge := func() webhook.Endpoint {
 		_, err := k.env.ExecuteActivity(h.RestartOrphans, Restarts{})
 		require.NoError(t, err)
-		e, err := k.store.Endpoint(t.Context(), ref)
+		e, err := k.store.Webhooks.Endpoint(t.Context(), ref)
 		require.NoError(t, err)
 		return e
 	}

@@ -23,7 +23,7 @@ func (b *liveBooks) atRisk(c books.Charged, risks ...books.ChargeRisk) {
 	b.reported(time.Minute)
 	e := b.events[len(b.events)-1]
 	e.Type, e.Reference, e.Risk = "charge.dispute.created", c.Reference, true
-	_, err := b.Store.NoteAcquirerEvent(b.t.Context(), e)
+	_, err := b.Store.Books.NoteAcquirerEvent(b.t.Context(), e)
 	require.NoError(b.t, err)
 	b.risks[c.Reference] = risks
 }
@@ -38,7 +38,7 @@ func (b *liveBooks) look() int {
 // ledger returns the balances in euros.
 func (b *liveBooks) ledger() map[string]string {
 	b.t.Helper()
-	all, err := b.Store.LedgerBalances(b.t.Context(), checkout.ModeLive)
+	all, err := b.Store.Books.LedgerBalances(b.t.Context(), checkout.ModeLive)
 	require.NoError(b.t, err)
 	got := map[string]string{}
 	for _, balance := range all {
@@ -146,7 +146,7 @@ func TestLookAtCharges_FindsARefundOfSomebodyElse(t *testing.T) {
 	b := newBooks(t)
 	unpaid, paid := b.paid(checkout.OutcomeFailed), b.paid(checkout.OutcomeSucceeded)
 	b.compare() // orders the refund of the first charge
-	ours, err := b.Store.PendingRefunds(t.Context(), checkout.ModeLive, "", 10)
+	ours, err := b.Store.Books.PendingRefunds(t.Context(), checkout.ModeLive, "", 10)
 	require.NoError(t, err)
 	require.Len(t, ours, 1)
 	refund := books.ChargeRisk{ID: "re_1", Kind: books.RiskRefund, Status: books.RiskLost, Amount: 300, Currency: money.EUR}
@@ -155,7 +155,7 @@ func TestLookAtCharges_FindsARefundOfSomebodyElse(t *testing.T) {
 	})
 	b.atRisk(paid, refund)
 	require.Equal(t, 2, b.look())
-	all, err := b.Store.OpenFindings(t.Context(), checkout.ModeLive)
+	all, err := b.Store.Books.OpenFindings(t.Context(), checkout.ModeLive)
 	require.NoError(t, err)
 	require.Len(t, all, 2)
 	require.Equal(t, map[books.FindingKind]string{

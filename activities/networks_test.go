@@ -46,7 +46,7 @@ func newSerialDesk(t *testing.T) *desk {
 	t.Helper()
 	store := storagetest.New(t).Open(t, 0)
 	m := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", FeeBasisPoints: 100, PaymentAttempts: 3}
-	require.NoError(t, store.CreateMerchant(t.Context(), m, checkout.ModeTest, nil))
+	require.NoError(t, store.Merchants.CreateMerchant(t.Context(), m, checkout.ModeTest, nil))
 	d := &desk{t: t, owner: m.Owner(checkout.ModeTest)}
 	d.Payments = &activities.Payments{Store: store, Test: activities.SandboxNetworks(d.cards("sandbox"), d.chain("sandbox"))}
 	return d
@@ -106,13 +106,13 @@ func (n noting) Transfer(context.Context, storage.PayoutToSend) (treasury.Transf
 // payment creates a session with a payment of the networks.
 func (d *desk) payment(acquirer checkout.Acquirer, chain string) activities.PaymentInput {
 	d.t.Helper()
-	s, err := d.Store.CreateSession(d.t.Context(), storage.NewSession{Lifetime: time.Hour, Session: checkout.Session{
+	s, err := d.Store.Sessions.CreateSession(d.t.Context(), storage.NewSession{Lifetime: time.Hour, Session: checkout.Session{
 		Ref: d.owner.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: money.EUR, PayoutCurrency: money.USDC,
 		Metadata: json.RawMessage(`{}`), MaxAttempts: 3,
 	}}, func(context.Context, checkout.Session) error { return nil })
 	require.NoError(d.t, err)
 	id := checkout.NewID(checkout.PrefixTransaction)
-	require.NoError(d.t, d.Store.CreatePayment(d.t.Context(), storage.NewPayment{
+	require.NoError(d.t, d.Store.Sessions.CreatePayment(d.t.Context(), storage.NewPayment{
 		ID: id, SessionID: s.ID, CardToken: "token", Acquirer: acquirer, ChainRef: chain,
 	}))
 	return activities.PaymentInput{Ref: s.Ref, TransactionID: id}
@@ -166,7 +166,7 @@ func TestPayments_StayWithTheirNetworks(t *testing.T) {
 // payout decides a charged payment and returns its payout.
 func (d *desk) payout(in activities.PaymentInput) checkout.Ref {
 	d.t.Helper()
-	got, err := d.Store.FinishPayment(d.t.Context(), in.Ref, in.TransactionID)
+	got, err := d.Store.Sessions.FinishPayment(d.t.Context(), in.Ref, in.TransactionID)
 	require.NoError(d.t, err)
 	return in.Owner.Ref(got.PayoutID)
 }
@@ -222,7 +222,7 @@ func TestSendSandboxPayout_IsForTheSandbox(t *testing.T) {
 	failure, ok := errors.AsType[*temporal.ApplicationError](err)
 	require.True(t, ok && failure.Type() == contract.ErrTypePayoutTakesLonger, err)
 	require.Empty(t, asked)
-	_, err = d.Store.FinishPayout(t.Context(), payout, 0, "")
+	_, err = d.Store.Payouts.FinishPayout(t.Context(), payout, 0, "")
 	require.ErrorIs(t, err, checkout.ErrConflict, "nothing was signed")
 	_, err = d.do(nil, d.SendSandboxPayout, d.owner.Ref("po_unknown"))
 	require.ErrorContains(t, err, "not found")
@@ -264,11 +264,11 @@ func TestChargeCard_WithoutARateNothingBegins(t *testing.T) {
 // refused makes sure that a payment has not begun and can be dropped.
 func (d *desk) refused(in activities.PaymentInput) {
 	d.t.Helper()
-	charge, err := d.Store.Charge(d.t.Context(), in.Ref, in.TransactionID)
+	charge, err := d.Store.Sessions.Charge(d.t.Context(), in.Ref, in.TransactionID)
 	require.NoError(d.t, err)
 	require.False(d.t, charge.Began(), "no attempt is used up")
-	require.NoError(d.t, d.Store.DropPayment(d.t.Context(), in.ID, in.TransactionID))
-	has, err := d.Store.HasPayment(d.t.Context(), in.ID, in.TransactionID)
+	require.NoError(d.t, d.Store.Sessions.DropPayment(d.t.Context(), in.ID, in.TransactionID))
+	has, err := d.Store.Sessions.HasPayment(d.t.Context(), in.ID, in.TransactionID)
 	require.NoError(d.t, err)
 	require.False(d.t, has)
 }
@@ -339,10 +339,10 @@ func TestChargeCard_AnIntentThatIsBeingDecidedIsAskedAgain(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, waits, got)
 	}
-	charge, err := d.Store.Charge(t.Context(), in.Ref, in.TransactionID)
+	charge, err := d.Store.Sessions.Charge(t.Context(), in.Ref, in.TransactionID)
 	require.NoError(t, err)
 	require.Equal(t, 1, charge.Confirms, "it is not confirmed again")
-	_, err = d.Store.FinishPayment(t.Context(), in.Ref, in.TransactionID)
+	_, err = d.Store.Sessions.FinishPayment(t.Context(), in.Ref, in.TransactionID)
 	require.ErrorIs(t, err, checkout.ErrPaymentUndecided)
 
 	close(answers) // one that is being decided is left, then it has succeeded
@@ -381,7 +381,7 @@ func TestChargeCard_OneExecutionConfirms(t *testing.T) {
 	d.onNetworks()
 	in := d.payment(checkout.AcquirerStripe, testChain)
 	d.Test.Cards[checkout.AcquirerStripe] = scripted{noting: noting{d: d, name: "stripe"}, prepare: func() {
-		first, err := d.Store.BeginPayment(t.Context(), in.Ref, in.TransactionID, checkout.Quote{Rate: money.MustRate("1.08")}, "ref_other")
+		first, err := d.Store.Sessions.BeginPayment(t.Context(), in.Ref, in.TransactionID, checkout.Quote{Rate: money.MustRate("1.08")}, "ref_other")
 		require.NoError(t, err)
 		require.True(t, first)
 	}}

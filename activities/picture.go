@@ -101,7 +101,7 @@ func (p *Pictures) FetchPicture(ctx context.Context, ref checkout.Ref) error {
 	began := time.Now()
 	shown = outcome{effect: showsCapacity, began: began}
 
-	address, try, err := p.Store.BeginPicture(ctx, ref)
+	address, try, err := p.Store.Pictures.BeginPicture(ctx, ref)
 	if errors.Is(err, checkout.ErrNotFound) {
 		return nil
 	}
@@ -119,7 +119,7 @@ func (p *Pictures) FetchPicture(ctx context.Context, ref checkout.Ref) error {
 		return pictureAway(string(failure), pictureRetry<<(try-1))
 	}
 	file.Failure = string(failure)
-	return asFinal(ctx, p.Store.FinishPicture(ctx, ref, file), "")
+	return asFinal(ctx, p.Store.Pictures.FinishPicture(ctx, ref, file), "")
 }
 
 func pictureAway(why string, wait time.Duration) error {

@@ -68,13 +68,13 @@ func TestReadReports_GoesOnWhereItWas(t *testing.T) {
 // TestReadReports_AfterALongOutage: the network forgets reports after 30 days, and knows no older cursor.
 func TestReadReports_AfterALongOutage(t *testing.T) {
 	b := newBooks(t)
-	require.NoError(t, b.Store.MoveAcquirerCursor(t.Context(), checkout.ModeLive, storage.AcquirerCursor{
+	require.NoError(t, b.Store.Books.MoveAcquirerCursor(t.Context(), checkout.ModeLive, storage.AcquirerCursor{
 		EventID: "evt_forgotten", CreatedAt: time.Now().Add(-31 * 24 * time.Hour),
 	}))
 	b.reported(28 * 24 * time.Hour)
 	require.Equal(t, 1, b.readReports())
 	require.Equal(t, []string{""}, b.asked)
-	require.NoError(t, b.Store.MoveAcquirerCursor(t.Context(), checkout.ModeLive, storage.AcquirerCursor{
+	require.NoError(t, b.Store.Books.MoveAcquirerCursor(t.Context(), checkout.ModeLive, storage.AcquirerCursor{
 		EventID: "evt_forgotten", CreatedAt: time.Now().Add(-29 * 24 * time.Hour),
 	}))
 	require.Zero(t, b.readReports())

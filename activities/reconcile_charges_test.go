@@ -76,7 +76,7 @@ func newSerialBooks(t *testing.T) *liveBooks {
 	db := storagetest.New(t)
 	store := db.Open(t, 0)
 	m := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", PaymentAttempts: 3}
-	require.NoError(t, store.CreateMerchant(t.Context(), m, checkout.ModeLive, nil))
+	require.NoError(t, store.Merchants.CreateMerchant(t.Context(), m, checkout.ModeLive, nil))
 	b := &liveBooks{
 		t: t, Database: db, owner: m.Owner(checkout.ModeLive), refunds: map[string]checkout.RefundResult{}, answer: checkout.RefundSucceeded,
 		risks: map[string][]books.ChargeRisk{},
@@ -213,7 +213,7 @@ func (b *liveBooks) bookOld() {
 // findings returns the open findings, subject by kind.
 func (b *liveBooks) findings() map[books.FindingKind]string {
 	b.t.Helper()
-	all, err := b.Store.OpenFindings(b.t.Context(), checkout.ModeLive)
+	all, err := b.Store.Books.OpenFindings(b.t.Context(), checkout.ModeLive)
 	require.NoError(b.t, err)
 	got := map[books.FindingKind]string{}
 	for _, f := range all {
@@ -292,7 +292,7 @@ func TestSendRefunds_ThoseThatWaitForAChainStopNoOther(t *testing.T) {
 
 func (b *liveBooks) pending() []books.Refund {
 	b.t.Helper()
-	got, err := b.Store.PendingRefunds(b.t.Context(), checkout.ModeLive, "", 10)
+	got, err := b.Store.Books.PendingRefunds(b.t.Context(), checkout.ModeLive, "", 10)
 	require.NoError(b.t, err)
 	return got
 }
@@ -301,10 +301,10 @@ func (b *liveBooks) pending() []books.Refund {
 func TestRefund_AnUnmatchedChargeIsRefundedAgain(t *testing.T) {
 	b := newBooks(t)
 	c := b.paid(checkout.OutcomeFailed)
-	_, err := b.Store.RefundUnmatched(t.Context(), c.TransactionID)
+	_, err := b.Store.Books.RefundUnmatched(t.Context(), c.TransactionID)
 	require.ErrorIs(t, err, checkout.ErrNotFound, "it has had no refund")
 	b.compare()
-	first, err := b.Store.RefundUnmatched(t.Context(), c.TransactionID)
+	first, err := b.Store.Books.RefundUnmatched(t.Context(), c.TransactionID)
 	require.NoError(t, err)
 	require.Equal(t, checkout.RefundPending, first.Status, "it is under way")
 	b.answer = checkout.RefundFailed
@@ -314,7 +314,7 @@ func TestRefund_AnUnmatchedChargeIsRefundedAgain(t *testing.T) {
 	require.Empty(t, b.pending())
 
 	b.answer, b.refunds = checkout.RefundSucceeded, map[string]checkout.RefundResult{}
-	second, err := b.Store.RefundUnmatched(t.Context(), c.TransactionID)
+	second, err := b.Store.Books.RefundUnmatched(t.Context(), c.TransactionID)
 	require.NoError(t, err)
 	require.NotEqual(t, first.ID, second.ID)
 	require.NotContains(t, b.findings(), books.FindingRefundFailed)
@@ -486,7 +486,7 @@ func TestReconcileCharges_GoesOnWhereItEnded(t *testing.T) {
 		b.charges[len(b.charges)-1].CreatedAt = time.Now().Add(-age)
 	}
 	place := func() time.Duration {
-		got, err := b.Store.Comparison(t.Context(), checkout.ModeLive)
+		got, err := b.Store.Books.Comparison(t.Context(), checkout.ModeLive)
 		require.NoError(t, err)
 		require.Equal(t, got.ComparedTo, got.ReadTo, "the round came to its end")
 		return time.Since(got.ComparedTo).Round(time.Hour)
@@ -541,7 +541,7 @@ func TestReconcileCharges_ThePlaceWaitsForAPartThatFails(t *testing.T) {
 		for range 2 {
 			_, err := run[activities.ReconcileChargesResult](b, b.ReconcileCharges)
 			require.Error(t, err)
-			got, err := b.Store.Comparison(t.Context(), checkout.ModeLive)
+			got, err := b.Store.Books.Comparison(t.Context(), checkout.ModeLive)
 			require.NoError(t, err)
 			require.WithinRange(t, got.ComparedTo, now.Add(-latest-6*time.Hour), now.Add(-latest+time.Minute))
 			require.Equal(t, got.ComparedTo, got.ReadTo)

@@ -57,9 +57,9 @@ func newSerialTill(t *testing.T) *till {
 	})))
 	w.Accounts[checkout.ModeLive] = activities.Account{
 		CardNetwork: w.network, Succeeded: w.network.Succeeded, Movements: w.network.Movements, Charged: w.network.Charged,
-		Risks: w.network.Risks, Events: w.network.Events, Note: w.Store.NoteAcquirerEvent,
+		Risks: w.network.Risks, Events: w.network.Events, Note: w.Store.Books.NoteAcquirerEvent,
 	}
-	a, err := w.Store.OpenTreasury(t.Context(), checkout.ModeLive, treasury.Account{
+	a, err := w.Store.Treasury.OpenTreasury(t.Context(), checkout.ModeLive, treasury.Account{
 		Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, treasury.AccountSnapshot{})
 	require.NoError(t, err)
 	w.account = a.ID
@@ -87,10 +87,10 @@ func (w *till) pay(card string) charged {
 	}
 	p := storagetest.Payment(s.Ref)
 	p.ID, p.CardToken = id, token.ID
-	require.NoError(w.t, w.Store.CreatePayment(ctx, p))
+	require.NoError(w.t, w.Store.Sessions.CreatePayment(ctx, p))
 	reference, err := w.network.Prepare(ctx, order)
 	require.NoError(w.t, err)
-	_, err = w.Store.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: money.MustRate("1.08")}, reference)
+	_, err = w.Store.Sessions.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: money.MustRate("1.08")}, reference)
 	require.NoError(w.t, err)
 	got, err := w.network.Confirm(ctx, reference, 1, order)
 	require.NoError(w.t, err)
@@ -101,8 +101,8 @@ func (w *till) pay(card string) charged {
 // order orders a refund as an operator does, after the chain was compared.
 func (w *till) order(c charged) (books.Refund, error) {
 	w.t.Helper()
-	require.NoError(w.t, w.Store.NoteCompared(w.t.Context(), w.account, treasury.AccountSnapshot{}))
-	return w.Store.RefundPayout(w.t.Context(), c.payout)
+	require.NoError(w.t, w.Store.Treasury.NoteCompared(w.t.Context(), w.account, treasury.AccountSnapshot{}))
+	return w.Store.Books.RefundPayout(w.t.Context(), c.payout)
 }
 
 func (w *till) mustOrder(c charged) books.Refund {
@@ -136,7 +136,7 @@ func (w *till) requireAgrees(words string) {
 		}
 	}
 	require.Equal(w.t, facts.Balance["eur"], ours, words)
-	report, err := w.Store.DayReport(w.t.Context(), time.Now())
+	report, err := w.Store.Books.DayReport(w.t.Context(), time.Now())
 	require.NoError(w.t, err)
 	require.True(w.t, report.Agrees(), "%s: %+v", words, report.Checks)
 }
@@ -164,7 +164,7 @@ func (w *till) moved(before map[string]string) map[string]string {
 // open returns the subjects of the open findings of a kind.
 func (w *till) open(kind books.FindingKind) (subjects []string) {
 	w.t.Helper()
-	all, err := w.Store.OpenFindings(w.t.Context(), checkout.ModeLive)
+	all, err := w.Store.Books.OpenFindings(w.t.Context(), checkout.ModeLive)
 	require.NoError(w.t, err)
 	for _, f := range all {
 		if f.Kind == kind {
@@ -199,14 +199,14 @@ func TestRefund_TheBankReturnsIt(t *testing.T) {
 	second := w.mustOrder(c)
 	require.NotEqual(t, first.ID, second.ID)
 	require.Empty(t, w.open(books.FindingRefundFailed), "it is ordered again")
-	_, err := w.Store.RetryPayout(t.Context(), c.payout)
+	_, err := w.Store.Payouts.RetryPayout(t.Context(), c.payout)
 	require.ErrorIs(t, err, checkout.ErrPaymentRefunded)
 	w.round()
 	require.Equal(t, refunded, w.ledger())
 	w.requireAgrees("refunded again")
 	require.NoError(t, w.card.SettleRefunds(t.Context()))
 	w.round()
-	_, err = w.Store.RetryPayout(t.Context(), c.payout)
+	_, err = w.Store.Payouts.RetryPayout(t.Context(), c.payout)
 	require.NoError(t, err, "the merchant may have it instead")
 	require.Equal(t, owed, w.ledger())
 }
@@ -267,7 +267,7 @@ func TestRefund_EachStateOfStripe(t *testing.T) {
 		require.Equal(t, ended, again.ID != first.ID, "a failed one is ordered again: %s", status)
 		if !ended {
 			require.Equal(t, want.ours, again.Status)
-			_, err := w.Store.RetryPayout(t.Context(), c.payout)
+			_, err := w.Store.Payouts.RetryPayout(t.Context(), c.payout)
 			require.ErrorIs(t, err, checkout.ErrPaymentRefunded)
 		}
 		w.round() // sends it, so that the next refund finds the books at rest
@@ -277,7 +277,7 @@ func TestRefund_EachStateOfStripe(t *testing.T) {
 		require.NoError(t, foreign(c))
 		require.NoError(t, w.card.SetRefund(t.Context(), c.reference, status))
 		w.round()
-		risks, err := w.Store.PayoutRisks(t.Context(), c.payout)
+		risks, err := w.Store.Payouts.PayoutRisks(t.Context(), c.payout)
 		require.NoError(t, err)
 		require.Equal(t, want.others, risks[0].Status, status)
 		require.Equal(t, want.foreign, w.moved(before), status)
@@ -310,7 +310,7 @@ func TestDispute_EachStateOfStripe(t *testing.T) {
 		c := w.pay("visa")
 		require.NoError(t, w.card.SetDispute(t.Context(), c.reference, status))
 		w.round()
-		risks, err := w.Store.PayoutRisks(t.Context(), c.payout)
+		risks, err := w.Store.Payouts.PayoutRisks(t.Context(), c.payout)
 		require.NoError(t, err)
 		require.Equal(t, want.risk, risks[0].Status, status)
 		require.Equal(t, want.books, w.moved(before), status)
@@ -341,7 +341,7 @@ func TestRefund_RefusedForADisputeIsMadeOnceItIsWon(t *testing.T) {
 	_, err := run[int](w.liveBooks, w.SendRefunds)
 	require.NoError(t, err)
 	require.Equal(t, []string{first.ID}, w.open(books.FindingRefundFailed))
-	all, err := w.Store.OpenFindings(t.Context(), checkout.ModeLive)
+	all, err := w.Store.Books.OpenFindings(t.Context(), checkout.ModeLive)
 	require.NoError(t, err)
 	require.Contains(t, all[0].Detail, "charge_disputed")
 	w.round()
@@ -417,7 +417,7 @@ func TestRefund_WhatTheMerchantGotTooIsFound(t *testing.T) {
 	r := w.mustOrder(c)
 	w.round()
 	require.NoError(t, w.card.SetDispute(t.Context(), c.reference, "won"))
-	_, err := w.Store.RetryPayout(t.Context(), c.payout)
+	_, err := w.Store.Payouts.RetryPayout(t.Context(), c.payout)
 	require.NoError(t, err)
 	w.exec(`UPDATE payout SET status = 'sent', sent_at = now()`)
 	_, err = w.api.V1Refunds.Create(t.Context(), &api.RefundCreateParams{
@@ -492,7 +492,7 @@ func (w *till) takeCourses(courses [][]string) {
 // follow reports that something about a charge has changed, and does what the schedule does.
 func (w *till) follow(c charged) {
 	w.t.Helper()
-	_, err := w.Store.NoteAcquirerEvent(w.t.Context(), books.AcquirerEvent{
+	_, err := w.Store.Books.NoteAcquirerEvent(w.t.Context(), books.AcquirerEvent{
 		ID: checkout.NewID(checkout.PrefixEvent), Mode: checkout.ModeLive, Reference: c.reference, Risk: true, CreatedAt: time.Now(),
 	})
 	require.NoError(w.t, err)

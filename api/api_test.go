@@ -165,9 +165,9 @@ func (f *front) newMerchant(guard bool) shop {
 	}}
 	addresses := []merchant.PayoutAddress{{Currency: money.USDC, Network: "ethereum", Address: "0xab"}}
 	for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
-		require.NoError(f.t, f.store.CreateMerchant(f.t.Context(), m.Merchant, mode, addresses))
+		require.NoError(f.t, f.store.Merchants.CreateMerchant(f.t.Context(), m.Merchant, mode, addresses))
 		key, id := merchant.NewAPIKey(mode), checkout.NewID(checkout.PrefixAPIKey)
-		require.NoError(f.t, f.store.CreateAPIKey(f.t.Context(), merchant.APIKey{Ref: checkout.Owner{MerchantID: m.ID, Mode: mode}.Ref(id), Label: "t"}, key))
+		require.NoError(f.t, f.store.Merchants.CreateAPIKey(f.t.Context(), merchant.APIKey{Ref: checkout.Owner{MerchantID: m.ID, Mode: mode}.Ref(id), Label: "t"}, key))
 		if mode.Live() {
 			m.liveKey, m.liveKeyID = key, id
 		} else {
@@ -348,11 +348,11 @@ func (f *front) expireAs(do func(id string) error) {
 // endsExpired returns the work of a healthy workflow: it expires the session.
 func (f *front) endsExpired(m shop, mode checkout.Mode) func(string) error {
 	return func(id string) error {
-		s, err := f.store.Session(context.Background(), checkout.Owner{MerchantID: m.ID, Mode: mode}.Ref(id))
+		s, err := f.store.Sessions.Session(context.Background(), checkout.Owner{MerchantID: m.ID, Mode: mode}.Ref(id))
 		if err != nil {
 			return err
 		}
-		_, err = f.store.ExpireSession(context.Background(), checkout.Owner{MerchantID: m.ID, Mode: mode}.Ref(id), storage.Expiry{At: s.ExpiresAt, Early: true})
+		_, err = f.store.Sessions.ExpireSession(context.Background(), checkout.Owner{MerchantID: m.ID, Mode: mode}.Ref(id), storage.Expiry{At: s.ExpiresAt, Early: true})
 		return err
 	}
 }

@@ -15,7 +15,7 @@ import (
 // noted are the actions of the audit log, by their names, with who did them.
 func (f *front) noted() (all []string) {
 	f.t.Helper()
-	entries, err := f.store.AuditEntries(f.t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}, pg.Page{Limit: 100})
+	entries, err := f.store.AuditLog.AuditEntries(f.t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}, pg.Page{Limit: 100})
 	require.NoError(f.t, err)
 	for _, e := range entries {
 		require.Regexp(f.t, "^API key “t” …"+f.merchant.testKey[len(f.merchant.testKey)-4:]+` \(key_[0-9a-z]{26}\)$`, e.Actor)

@@ -132,7 +132,7 @@ func (s *Server) authenticate(r *http.Request, kind storage.RequestKind) error {
 	caller, allowance, err := storage.Caller{}, storage.Allowance{}, checkout.ErrAPIKey
 	hash, ok := bearerHash(r.Header.Values("Authorization"))
 	if ok {
-		caller, allowance, err = s.Store.Authenticate(ctx, hash, kind, s.Limits.rates(kind))
+		caller, allowance, err = s.Store.Merchants.Authenticate(ctx, hash, kind, s.Limits.rates(kind))
 	}
 	if errors.Is(err, checkout.ErrAPIKey) {
 		return s.refuseKey(r, err)
@@ -153,7 +153,7 @@ func (s *Server) authenticate(r *http.Request, kind storage.RequestKind) error {
 // refuseKey refuses a request without a valid key. It returns *limit.TooOftenError (429) when the
 // address sends too many of them, because guessing keys must be slow.
 func (s *Server) refuseKey(r *http.Request, err error) error {
-	allowance, bucketErr := s.Store.AllowAddress(r.Context(), limit.Address(r), s.Limits.BadKeys)
+	allowance, bucketErr := s.Store.Requests.AllowAddress(r.Context(), limit.Address(r), s.Limits.BadKeys)
 	if bucketErr != nil {
 		return bucketErr
 	}

@@ -39,7 +39,7 @@ var badAuthorization = map[string][]string{
 func TestAuthentication_OneBodyForEveryKeyThatIsNotValid(t *testing.T) {
 	f := newFront(t)
 	revoked := f.newMerchant(true)
-	require.NoError(t, f.store.RevokeAPIKey(t.Context(), checkout.Owner{MerchantID: revoked.ID, Mode: checkout.ModeTest}.Ref(revoked.testKeyID)))
+	require.NoError(t, f.store.Merchants.RevokeAPIKey(t.Context(), checkout.Owner{MerchantID: revoked.ID, Mode: checkout.ModeTest}.Ref(revoked.testKeyID)))
 	first := f.do("GET", "/v1/checkout/"+checkout.NewID("cs"), revoked.testKey, "")
 	require.Equal(t, "401 invalid_api_key", first.refused())
 	require.Equal(t, "Bearer", first.header.Get("WWW-Authenticate"))
@@ -61,7 +61,7 @@ func TestAuthentication_ARevokedKeyFailsOnTheNextRequest(t *testing.T) {
 	f := newFront(t)
 	id := f.newSession(f.merchant.testKey)
 	require.Equal(t, 200, f.do("GET", "/v1/checkout/"+id, f.merchant.testKey, "").status)
-	require.NoError(t, f.store.RevokeAPIKey(t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}.Ref(f.merchant.testKeyID)))
+	require.NoError(t, f.store.Merchants.RevokeAPIKey(t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}.Ref(f.merchant.testKeyID)))
 	for range 50 {
 		require.Equal(t, 401, f.do("GET", "/v1/checkout/"+id, f.merchant.testKey, "").status)
 	}

@@ -18,7 +18,7 @@ func (s *Server) listDeliveries(r *http.Request) (int, any, error) {
 		EventID:    optionalID(q, "event", checkout.PrefixEvent),
 		SessionID:  optionalID(q, "session", checkout.PrefixSession),
 	}
-	return listOf(r, q, checkout.PrefixDelivery, filter, s.Store.Deliveries)
+	return listOf(r, q, checkout.PrefixDelivery, filter, s.Store.Webhooks.Deliveries)
 }
 
 // steer serves POST of an action on the delivery in the path. It answers with the changed delivery.

@@ -48,8 +48,8 @@ func (f deliveryFront) steer(action string) answer {
 // attempt makes an attempt of a run. With status 0 the attempt stays under way.
 func (f deliveryFront) attempt(run string, number, status int) {
 	f.t.Helper()
-	require.NoError(f.t, f.store.HurryAttempt(f.t.Context(), f.ref, run, time.Time{}))
-	out, err := f.store.BeginAttempt(f.t.Context(), f.ref, webhook.Turn{RunID: run, Try: number})
+	require.NoError(f.t, f.store.Webhooks.HurryAttempt(f.t.Context(), f.ref, run, time.Time{}))
+	out, err := f.store.Webhooks.BeginAttempt(f.t.Context(), f.ref, webhook.Turn{RunID: run, Try: number})
 	require.NoError(f.t, err)
 	if status == 0 {
 		return
@@ -58,13 +58,13 @@ func (f deliveryFront) attempt(run string, number, status int) {
 	if status >= 300 {
 		a.ErrorKind = webhook.ErrorHTTP
 	}
-	require.NoError(f.t, f.store.FinishAttempt(f.t.Context(), f.ref, a, time.Hour))
+	require.NoError(f.t, f.store.Webhooks.FinishAttempt(f.t.Context(), f.ref, a, time.Hour))
 }
 
 // end ends the delivery.
 func (f deliveryFront) end(status webhook.DeliveryStatus) {
 	f.t.Helper()
-	_, err := f.store.EndDelivery(f.t.Context(), f.ref, "", status)
+	_, err := f.store.Webhooks.EndDelivery(f.t.Context(), f.ref, "", status)
 	require.NoError(f.t, err)
 }
 

@@ -31,7 +31,7 @@ func (s *Server) listEvents(r *http.Request) (int, any, error) {
 		Type:      optionalChoice(q, "type", webhook.EventTypes),
 		SessionID: optionalID(q, "session", checkout.PrefixSession),
 	}
-	return listOf(r, q, checkout.PrefixEvent, filter, s.Store.Events)
+	return listOf(r, q, checkout.PrefixEvent, filter, s.Store.Webhooks.Events)
 }
 
 // feedEvents serves GET /v1/events?order=asc. A filter would read the whole rest of the feed for each answer.
@@ -51,7 +51,7 @@ func (s *Server) feedEvents(ctx context.Context, caller storage.Caller, q query)
 		if after == "" {
 			name, after = "cursor", p.Before
 		}
-		got, err := s.Store.EventFeed(ctx, caller.Key.Owner, after, p.Limit)
+		got, err := s.Store.Webhooks.EventFeed(ctx, caller.Key.Owner, after, p.Limit)
 		if errors.Is(err, checkout.ErrNotFound) {
 			q.add(name, "must be one of your events in this mode that still exists; events are removed some time "+
 				"after their last delivery. Start without it, and skip the ids that you already have")

@@ -78,7 +78,7 @@ const maxRepeats = 20
 func (s *Server) claim(
 	ctx context.Context, turn *limit.Turn, request storage.IdempotentRequest, fingerprint []byte,
 ) (*storage.KeptAnswer, []byte, error) {
-	kept, seed, err := s.Store.ClaimRequest(ctx, request, fingerprint)
+	kept, seed, err := s.Store.Requests.ClaimRequest(ctx, request, fingerprint)
 	if !errors.Is(err, storage.ErrRequestInProgress) {
 		return kept, seed, err
 	}
@@ -95,7 +95,7 @@ func (s *Server) claim(
 		if turn.Pause(ctx, pause) != nil {
 			return nil, nil, err // the client has gone, or no turn came
 		}
-		kept, seed, err = s.Store.ClaimRequest(ctx, request, fingerprint)
+		kept, seed, err = s.Store.Requests.ClaimRequest(ctx, request, fingerprint)
 		pause = min(2*pause, time.Second)
 	}
 	return kept, seed, err
@@ -118,7 +118,7 @@ func (s *Server) keep(
 
 	if err != nil {
 		refused := refusalOf(err).kind.Status() < http.StatusInternalServerError
-		if releaseErr := s.Store.ReleaseRequest(done, request, refused); releaseErr != nil {
+		if releaseErr := s.Store.Requests.ReleaseRequest(done, request, refused); releaseErr != nil {
 			s.Log.WarnContext(ctx, "request not released", "error", releaseErr, "request_id", exchangeFrom(ctx).requestID)
 		}
 		return status, body, err
@@ -133,9 +133,9 @@ func (s *Server) keep(
 	if answer.Body, err = checkout.EncodeJSON(inner); err != nil {
 		return 0, nil, err
 	}
-	if err := s.Store.KeepAnswer(done, request, answer); err != nil {
+	if err := s.Store.Requests.KeepAnswer(done, request, answer); err != nil {
 		// The work is done. A repeat makes the same ids and finds it.
-		return 0, nil, errors.Join(err, s.Store.ReleaseRequest(done, request, false))
+		return 0, nil, errors.Join(err, s.Store.Requests.ReleaseRequest(done, request, false))
 	}
 	return status, body, nil
 }

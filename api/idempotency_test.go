@@ -229,7 +229,7 @@ func TestIdempotency_AProcessThatDiesBeforeItsAnswerIsKeptDoesNothingTwice(t *te
 			require.Equal(t, before+1, f.count(c.effect))
 			require.Len(t, slices.Compact(*starts), c.starts, "however often, with the same id")
 			if name == "rotation" {
-				keys, err := f.store.WebhookKeys(t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}, "")
+				keys, err := f.store.Webhooks.WebhookKeys(t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}, "")
 				require.NoError(t, err)
 				require.Len(t, keys, 1)
 				require.Equal(t, id, keys[0].EndpointID)
@@ -539,7 +539,7 @@ func TestIdempotency_AfterADayItIsANewRequest(t *testing.T) {
 	require.Equal(t, 201, third.status, "whatever its body")
 	require.Equal(t, 3, f.count("checkout_session"))
 	forget := func(want int) {
-		n, err := f.store.DeleteOld(t.Context(), storage.OldAnswers, storage.KeepAnswers, 10)
+		n, err := f.store.Installation.DeleteOld(t.Context(), storage.OldAnswers, storage.KeepAnswers, 10)
 		require.NoError(t, err)
 		require.Equal(t, want, n)
 	}
@@ -597,7 +597,7 @@ func TestIdempotency_AClientThatGoesAndAPanicLeaveNoClaim(t *testing.T) {
 func (f *front) newKey(m shop, mode checkout.Mode, scopes ...string) (key, id string) {
 	f.t.Helper()
 	key, id = merchant.NewAPIKey(mode), checkout.NewID(checkout.PrefixAPIKey)
-	require.NoError(f.t, f.store.CreateAPIKey(f.t.Context(),
+	require.NoError(f.t, f.store.Merchants.CreateAPIKey(f.t.Context(),
 		merchant.APIKey{Ref: checkout.Owner{MerchantID: m.ID, Mode: mode}.Ref(id), Label: "t", Scopes: scopes}, key))
 	return key, id
 }

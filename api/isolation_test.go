@@ -169,7 +169,7 @@ func (m *isolation) newOwner(who shop, mode checkout.Mode, name string) owner {
 	paid, payout := m.newPayout(who, mode)
 	m.exec(`UPDATE payout SET status = 'failed', failure = 'network_error', sent_at = NULL, failed_at = created_at WHERE id = $1`, payout)
 	m.exec(`UPDATE event SET session_id = $1 WHERE id = $2`, paid, event) // a test event tells of none
-	e, err := m.store.Event(m.t.Context(), checkout.Owner{MerchantID: who.ID, Mode: mode}.Ref(event))
+	e, err := m.store.Webhooks.Event(m.t.Context(), checkout.Owner{MerchantID: who.ID, Mode: mode}.Ref(event))
 	require.NoError(m.t, err)
 	things := map[string]string{
 		"wh": endpoint, "evt": event, "whd": delivery, "whr": m.newReplay(o.key(), endpoint), "cs": session.json["id"].(string), "paid": paid,

@@ -122,7 +122,7 @@ func TestLimits_BadKeysArePerAddress(t *testing.T) {
 	require.Equal(t, 401, from("192.0.2.2:1", someKey).status)
 	require.Equal(t, 401, from("[2001:db8::1]:1", someKey).status)
 	require.Equal(t, 401, from("@", someKey).status, "a unix socket")
-	require.NoError(t, f.store.RevokeAPIKey(t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}.Ref(f.merchant.testKeyID)))
+	require.NoError(t, f.store.Merchants.RevokeAPIKey(t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}.Ref(f.merchant.testKeyID)))
 	require.Equal(t, 429, from("192.0.2.1:1", f.merchant.testKey).status, "a revoked key is a bad one")
 	f.exec(`UPDATE token_bucket SET at = at - interval '1001 seconds' WHERE kind = 'address'`)
 	require.Equal(t, 401, from("192.0.2.1:1", someKey).status)

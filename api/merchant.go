@@ -34,7 +34,7 @@ type keyAnswer struct {
 // getMerchant serves GET /v1/merchant. Every key may ask who it is.
 func (s *Server) getMerchant(r *http.Request) (int, any, error) {
 	caller := callerFrom(r.Context())
-	addresses, err := s.Store.PayoutAddresses(r.Context(), caller.Key.Owner)
+	addresses, err := s.Store.Merchants.PayoutAddresses(r.Context(), caller.Key.Owner)
 	if err != nil {
 		return 0, nil, err
 	}

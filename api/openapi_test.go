@@ -157,7 +157,7 @@ func TestOpenAPI_EventsOfEveryType(t *testing.T) {
 		f.pay(session, checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined})
 		_, settled := f.pay(session, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 		ref := checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}.Ref(settled.PayoutID)
-		_, err := f.store.FinishPayout(t.Context(), ref, 1, failure)
+		_, err := f.store.Payouts.FinishPayout(t.Context(), ref, 1, failure)
 		require.NoError(t, err)
 	}
 	unnamed := f.newSession(f.merchant.testKey) // refused before the card network named the card

@@ -15,7 +15,7 @@ func (s *Server) listPayouts(r *http.Request) (int, any, error) {
 		Status:    optionalChoice(q, "status", checkout.PayoutStatuses),
 		SessionID: optionalID(q, "session", checkout.PrefixSession),
 	}
-	return listOf(r, q, checkout.PrefixPayout, filter, s.Store.Payouts)
+	return listOf(r, q, checkout.PrefixPayout, filter, s.Store.Payouts.Payouts)
 }
 
 // retryPayout serves POST /v1/payouts/{id}/retry.

@@ -17,7 +17,7 @@ func (f *front) failedPayout() checkout.Ref {
 	f.t.Helper()
 	_, settled := f.pay(f.newSession(f.merchant.testKey), checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	ref := checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}.Ref(settled.PayoutID)
-	_, err := f.store.FinishPayout(f.t.Context(), ref, 1, checkout.PayoutInvalidAddress)
+	_, err := f.store.Payouts.FinishPayout(f.t.Context(), ref, 1, checkout.PayoutInvalidAddress)
 	require.NoError(f.t, err)
 	return ref
 }

@@ -33,7 +33,7 @@ func (s *Server) createReplay(r *http.Request, e webhook.Endpoint) (int, any, er
 		return 0, nil, err
 	}
 	if preview {
-		total, err := s.Store.PreviewReplay(ctx, replay)
+		total, err := s.Store.Webhooks.PreviewReplay(ctx, replay)
 		return http.StatusOK, replayPreview{
 			true, e.ID, checkout.FormatTime(replay.Since), checkout.FormatTime(replay.Until), replay.Filter, replay.Rate, total,
 		}, err
@@ -70,7 +70,7 @@ func newReplay(ctx context.Context, e webhook.Endpoint, members []member, now ti
 func (s *Server) listReplays(r *http.Request) (int, any, error) {
 	q := readQuery(r, "webhook")
 	endpoint := optionalID(q, "webhook", checkout.PrefixEndpoint)
-	return listOf(r, q, checkout.PrefixReplay, endpoint, s.Store.Replays)
+	return listOf(r, q, checkout.PrefixReplay, endpoint, s.Store.Webhooks.Replays)
 }
 
 // cancelReplay serves POST /v1/replays/{id}/cancel.

@@ -107,10 +107,10 @@ func TestCancelReplay_AnswersWithWhatTheWorkflowWrote(t *testing.T) {
 		require.Equal(t, id, canceled)
 		go func() { // as the workflow does, a moment later
 			time.Sleep(100 * time.Millisecond)
-			r, err := f.store.Replay(context.Background(), f.ref.Owner.Ref(id))
+			r, err := f.store.Webhooks.Replay(context.Background(), f.ref.Owner.Ref(id))
 			if err == nil {
 				r.Status, r.Started = webhook.ReplayCanceled, 3
-				_ = f.store.RecordReplay(context.Background(), r) // seen in the answer
+				_ = f.store.Webhooks.RecordReplay(context.Background(), r) // seen in the answer
 			}
 		}()
 		return nil

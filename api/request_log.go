@@ -95,7 +95,7 @@ func (l *RequestLog) Flush(ctx context.Context) {
 func (l *RequestLog) write(ctx context.Context, batch []merchant.APIRequest) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeLeft)
 	defer cancel()
-	if err := l.store.LogRequests(ctx, batch); err != nil {
+	if err := l.store.Requests.LogRequests(ctx, batch); err != nil {
 		requestsUnlogged.Add(ctx, int64(len(batch)))
 		l.log.WarnContext(ctx, "requests not logged", "requests", len(batch), "error", err)
 	}

@@ -36,7 +36,7 @@ func TestRequestLog_HasEveryRequestWithAKeyAndNothingSecret(t *testing.T) {
 	f.do("GET", "/v1/checkout/"+session, f.merchant.liveKey, "") // a 404
 	requests.Flush(t.Context())
 	list := func(mode checkout.Mode) (rows []merchant.APIRequest) {
-		rows, err := f.store.Requests(t.Context(), f.merchant.Owner(mode), storage.RequestFilter{}, pg.Page{Limit: 10})
+		rows, err := f.store.Requests.Requests(t.Context(), f.merchant.Owner(mode), storage.RequestFilter{}, pg.Page{Limit: 10})
 		require.NoError(t, err)
 		return rows
 	}

@@ -93,7 +93,7 @@ func TestScopes_OfAKey(t *testing.T) {
 	require.Equal(t, 403, f.do("GET", "/v1/checkout", several, "").status, "none")
 	f.exec(`UPDATE api_key SET scopes = '{Full,checkout,*,checkout:,:write,checkout:admin}' WHERE id = $1`, id)
 	require.Equal(t, 403, f.do("GET", "/v1/checkout", several, "").status, "none that is known")
-	require.NoError(t, f.store.RevokeAPIKey(t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}.Ref(id)))
+	require.NoError(t, f.store.Merchants.RevokeAPIKey(t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}.Ref(id)))
 	require.Equal(t, 401, f.do("POST", "/v1/checkout", several, validSession).status)
 	require.Equal(t, 401, f.do("GET", "/v1/events", several, "").status)
 }

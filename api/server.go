@@ -124,9 +124,9 @@ func (s *Server) routes(router *mux.Router) {
 	events := func(h handler) handler { return s.keyed(merchant.ResourceEvents, h) }
 	payouts := func(h handler) handler { return s.keyed(merchant.ResourcePayouts, h) }
 
-	event := byID(checkout.PrefixEvent, s.Store.Event)
-	payout := byID(checkout.PrefixPayout, s.Store.Payout)
-	transaction := byID(checkout.PrefixTransaction, s.Store.Transaction) // one that is not decided is a 404
+	event := byID(checkout.PrefixEvent, s.Store.Webhooks.Event)
+	payout := byID(checkout.PrefixPayout, s.Store.Payouts.Payout)
+	transaction := byID(checkout.PrefixTransaction, s.Store.Sessions.Transaction) // one that is not decided is a 404
 
 	s.route(router, "/v1/checkout", methods{get: checkouts(s.listSessions), post: checkouts(s.createSession)})
 	s.route(router, "/v1/checkout/{id}", methods{get: checkouts(on(s.session, s.getSession))})
@@ -154,8 +154,8 @@ func (s *Server) routes(router *mux.Router) {
 // /v1/webhooks/verify comes before /v1/webhooks/{id}. No id looks like "verify".
 func (s *Server) webhookRoutes(router *mux.Router) {
 	webhooks := func(h handler) handler { return s.keyed(merchant.ResourceWebhooks, h) }
-	endpoint := byID(checkout.PrefixEndpoint, s.Store.Endpoint)
-	replay := byID(checkout.PrefixReplay, s.Store.Replay)
+	endpoint := byID(checkout.PrefixEndpoint, s.Store.Webhooks.Endpoint)
+	replay := byID(checkout.PrefixReplay, s.Store.Webhooks.Replay)
 
 	s.route(router, "/v1/webhooks", methods{get: webhooks(s.listEndpoints), post: webhooks(s.createEndpoint)})
 	s.route(router, "/v1/webhooks/verify", methods{post: webhooks(s.verifySignature)})
@@ -177,7 +177,7 @@ func (s *Server) webhookRoutes(router *mux.Router) {
 
 func (s *Server) deliveryRoutes(router *mux.Router) {
 	deliveries := func(h handler) handler { return s.keyed(merchant.ResourceDeliveries, h) }
-	delivery := byID(checkout.PrefixDelivery, s.Store.Delivery)
+	delivery := byID(checkout.PrefixDelivery, s.Store.Webhooks.Delivery)
 
 	s.route(router, "/v1/deliveries", methods{get: deliveries(s.listDeliveries)})
 	s.route(router, "/v1/deliveries/{id}", methods{get: deliveries(show(delivery))})

@@ -72,7 +72,7 @@ func (s *Server) createSession(r *http.Request) (int, any, error) {
 
 	secret := newSecret(ctx)
 	if n.WebhookURL != nil {
-		endpoint, err := s.Store.SigningEndpoint(ctx, n.Owner, *n.WebhookURL)
+		endpoint, err := s.Store.Webhooks.SigningEndpoint(ctx, n.Owner, *n.WebhookURL)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -83,7 +83,7 @@ func (s *Server) createSession(r *http.Request) (int, any, error) {
 		}
 	}
 
-	got, err := s.Store.CreateSession(ctx, n, s.Workflows.StartSession)
+	got, err := s.Store.Sessions.CreateSession(ctx, n, s.Workflows.StartSession)
 	if err != nil {
 		return 0, nil, s.orderIDRefusal(ctx, caller, err)
 	}
@@ -265,7 +265,7 @@ func (s *Server) checkPayout(ctx context.Context, n checkout.Session, fee mercha
 	case !slices.Contains(offered.Currencies, n.PayoutCurrency):
 		return forbidden(fmt.Sprintf("%s mode is not available for %s.", capital(n.Mode), n.PayoutCurrency))
 	}
-	ok, err := s.Store.HasPayoutAddress(ctx, n.Owner, n.PayoutCurrency)
+	ok, err := s.Store.Merchants.HasPayoutAddress(ctx, n.Owner, n.PayoutCurrency)
 	if err != nil {
 		return err
 	}
@@ -317,7 +317,7 @@ func (s *Server) orderIDRefusal(ctx context.Context, caller storage.Caller, err 
 	if !errors.As(err, &taken) || taken.SessionID == "" {
 		return err
 	}
-	holder, readErr := s.Store.Session(ctx, caller.Key.Owner.Ref(taken.SessionID))
+	holder, readErr := s.Store.Sessions.Session(ctx, caller.Key.Owner.Ref(taken.SessionID))
 	if readErr != nil {
 		return readErr
 	}
@@ -354,7 +354,7 @@ func (s *Server) listSessions(r *http.Request) (int, any, error) {
 		if err := q.checkMetadataRange(filter, p); err != nil {
 			return nil, err
 		}
-		found, err := s.Store.Sessions(ctx, caller.Key.Owner, filter, p)
+		found, err := s.Store.Sessions.Sessions(ctx, caller.Key.Owner, filter, p)
 		for i := range found {
 			found[i] = s.withURL(found[i])
 		}
@@ -382,7 +382,7 @@ func (s *Server) ended(session checkout.Session, err error) (int, any, error) {
 
 // session reads the session in the path.
 func (s *Server) session(r *http.Request) (checkout.Session, error) {
-	session, err := byID(checkout.PrefixSession, s.Store.Session)(r)
+	session, err := byID(checkout.PrefixSession, s.Store.Sessions.Session)(r)
 	exchangeFrom(r.Context()).sessionID = session.ID
 	return session, err
 }

@@ -324,7 +324,7 @@ func TestCreateSession_OnTestNetworks(t *testing.T) {
 	refused(403, "Test mode is not activated: there is no payout address for ETH.", with("payout_currency", `"ETH"`))
 	address := func(to string) {
 		t.Helper()
-		_, err := f.store.ChangeMerchant(t.Context(), storage.MerchantChange{
+		_, err := f.store.Merchants.ChangeMerchant(t.Context(), storage.MerchantChange{
 			MerchantID: f.merchant.ID, Mode: checkout.ModeTest, Addresses: []merchant.PayoutAddress{{Currency: money.ETH, Network: "ethereum", Address: to}},
 			By: merchant.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: f.merchant.ID},
 		})
@@ -446,11 +446,11 @@ func TestCreateSession_RegistrationOfTheSameURLSigns(t *testing.T) {
 	f := newFront(t)
 	f.do("POST", "/v1/webhooks", f.merchant.testKey, `{"url":"https://shop.example/oldest","events":["*"]}`)
 	same := f.do("POST", "/v1/webhooks", f.merchant.testKey, `{"url":"https://shop.example/hook","events":["payout.sent"]}`)
-	signer, err := f.store.SigningEndpoint(t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}, "https://shop.example/hook")
+	signer, err := f.store.Webhooks.SigningEndpoint(t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}, "https://shop.example/hook")
 	require.NoError(t, err)
 	require.Equal(t, same.json["id"], signer)
 	got := f.do("POST", "/v1/checkout", f.merchant.testKey, with("webhook_url", `"https://shop.example/hook"`))
-	session, err := f.store.Session(t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}.Ref(got.json["id"].(string)))
+	session, err := f.store.Sessions.Session(t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}.Ref(got.json["id"].(string)))
 	require.NoError(t, err)
 	require.Equal(t, signer, *session.SigningEndpoint)
 	require.Equal(t, signer, got.json["webhook_signed_by"])

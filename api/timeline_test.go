@@ -35,7 +35,7 @@ func TestTimeline_TellsWhatHappenedInItsOrder(t *testing.T) {
 	second, settled := f.pay(session, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	statuses, _ = moments(session)
 	require.Equal(t, []string{"pending", "payment_failed", "completed", "payout_pending"}, statuses)
-	_, err := f.store.FinishPayout(t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}.Ref(settled.PayoutID), 1, "")
+	_, err := f.store.Payouts.FinishPayout(t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}.Ref(settled.PayoutID), 1, "")
 	require.NoError(t, err)
 	statuses, entries := moments(session)
 	require.Equal(t, []string{"pending", "payment_failed", "completed", "payout_pending", "payout_sent"}, statuses)

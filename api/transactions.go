@@ -15,5 +15,5 @@ func (s *Server) listTransactions(r *http.Request) (int, any, error) {
 		Status:    optionalChoice(q, "status", checkout.DecidedTransactions),
 		SessionID: optionalID(q, "session", checkout.PrefixSession),
 	}
-	return listOf(r, q, checkout.PrefixTransaction, filter, s.Store.Transactions)
+	return listOf(r, q, checkout.PrefixTransaction, filter, s.Store.Sessions.Transactions)
 }

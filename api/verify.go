@@ -17,7 +17,7 @@ import (
 // It signs nothing and returns no secret, digest or signature. It only compares, in constant time.
 func (s *Server) verifySignature(r *http.Request) (int, any, error) {
 	ctx, caller := r.Context(), callerFrom(r.Context())
-	allowance, err := s.Store.Allow(
+	allowance, err := s.Store.Requests.Allow(
 		ctx, storage.Bucket{Owner: caller.Merchant.ID, Kind: bucketVerify, Rate: s.Limits.Verify},
 	)
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *Server) verifySignature(r *http.Request) (int, any, error) {
 
 	eventID := eventIDIn(v.Body)
 
-	if v.Keys, err = s.Store.WebhookKeys(ctx, caller.Key.Owner, eventID); err != nil {
+	if v.Keys, err = s.Store.Webhooks.WebhookKeys(ctx, caller.Key.Owner, eventID); err != nil {
 		return 0, nil, err
 	}
 
@@ -54,7 +54,7 @@ func (s *Server) verifySignature(r *http.Request) (int, any, error) {
 	}
 
 	if eventID != "" {
-		e, err := s.Store.Event(ctx, caller.Key.Owner.Ref(eventID))
+		e, err := s.Store.Webhooks.Event(ctx, caller.Key.Owner.Ref(eventID))
 		if err != nil && !errors.Is(err, checkout.ErrNotFound) {
 			return 0, nil, err
 		}

@@ -15,7 +15,7 @@ import (
 // sentBody is the body that a delivery of the event sends.
 func (f *front) sentBody(mode checkout.Mode, event string) []byte {
 	f.t.Helper()
-	e, err := f.store.Event(f.t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: mode}.Ref(event))
+	e, err := f.store.Webhooks.Event(f.t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: mode}.Ref(event))
 	require.NoError(f.t, err)
 	return e.Body
 }

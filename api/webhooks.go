@@ -86,7 +86,7 @@ func (f fields) changedLimit(members []member, name string) *int {
 func (s *Server) listEndpoints(r *http.Request) (int, any, error) {
 	q := readQuery(r, "status")
 	status := optionalChoice(q, "status", webhook.EndpointStatuses)
-	return listOf(r, q, checkout.PrefixEndpoint, status, s.Store.Endpoints)
+	return listOf(r, q, checkout.PrefixEndpoint, status, s.Store.Webhooks.Endpoints)
 }
 
 // changeEndpoint serves PATCH /v1/webhooks/{id}.

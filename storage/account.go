@@ -9,14 +9,19 @@ import (
 	"example.com/checkout/storage/pg"
 )
 
-// Accounts reads and writes merchants, their people, API keys and settings. None of these rows holds a sealed value, so
-// Accounts needs no master key.
+// Accounts is the part of the database that needs no master key.
 type Accounts struct {
-	*account.Store
-	pool *pgxpool.Pool
+	Merchants *Merchants
+	People    *account.Store
+	AuditLog  *AuditLog
+	Books     *Books
+	Webhooks  *WebhookReader
+	pool      *pgxpool.Pool
 }
 
-func newAccounts(pool *pgxpool.Pool) Accounts { return Accounts{account.New(pool), pool} }
+func newAccounts(pool *pgxpool.Pool) Accounts {
+	return Accounts{&Merchants{pool}, account.New(pool), &AuditLog{pool}, &Books{pool}, &WebhookReader{pool}, pool}
+}
 
 const accountConns = 2 // a command runs one query at a time
 

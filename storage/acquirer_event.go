@@ -12,7 +12,7 @@ import (
 // NoteAcquirerEvent stores a report once. It returns false when the report is known. Reports belong
 // to the acquirer's account and not to a merchant. A report of a risk holds the payout of the charge
 // until RecordRisks says what the card network knows.
-func (s *Store) NoteAcquirerEvent(ctx context.Context, e books.AcquirerEvent) (bool, error) {
+func (s *Books) NoteAcquirerEvent(ctx context.Context, e books.AcquirerEvent) (bool, error) {
 	tag, err := s.pool.Exec(ctx, `
 		INSERT INTO acquirer_event (id, mode, type, object_id, reference, unseen, created_at, received_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp()) ON CONFLICT DO NOTHING`,
@@ -23,7 +23,7 @@ func (s *Store) NoteAcquirerEvent(ctx context.Context, e books.AcquirerEvent) (b
 // PaymentByReference names the payment in flight that the card network knows by reference, and its
 // session. The caller is the card network, which has no merchant. It returns checkout.ErrNotFound
 // when no payment with this reference is in flight.
-func (s *Store) PaymentByReference(
+func (s *Books) PaymentByReference(
 	ctx context.Context, mode checkout.Mode, reference string,
 ) (session checkout.Ref, transactionID string, err error) {
 	err = s.pool.QueryRow(ctx, `
@@ -40,14 +40,14 @@ type AcquirerCursor struct {
 }
 
 // AcquirerCursor returns the stored cursor.
-func (s *Store) AcquirerCursor(ctx context.Context, mode checkout.Mode) (AcquirerCursor, error) {
+func (s *Books) AcquirerCursor(ctx context.Context, mode checkout.Mode) (AcquirerCursor, error) {
 	c, err := pg.One[AcquirerCursor](ctx, s.pool, `
 		SELECT event_id, created_at FROM acquirer_cursor WHERE mode = $1`, mode)
 	return c, pg.Wrap("acquirer cursor", pg.Optional(err))
 }
 
 // MoveAcquirerCursor stores the cursor. It never goes back.
-func (s *Store) MoveAcquirerCursor(ctx context.Context, mode checkout.Mode, c AcquirerCursor) error {
+func (s *Books) MoveAcquirerCursor(ctx context.Context, mode checkout.Mode, c AcquirerCursor) error {
 	_, err := s.pool.Exec(ctx, `
 		INSERT INTO acquirer_cursor AS c (mode, event_id, created_at) VALUES ($1, $2, $3)
 		ON CONFLICT (mode) DO UPDATE SET event_id = EXCLUDED.event_id, created_at = EXCLUDED.created_at
@@ -62,14 +62,14 @@ type Comparison struct {
 }
 
 // Comparison returns what is stored.
-func (s *Store) Comparison(ctx context.Context, mode checkout.Mode) (Comparison, error) {
+func (s *Books) Comparison(ctx context.Context, mode checkout.Mode) (Comparison, error) {
 	c, err := pg.One[Comparison](ctx, s.pool, `
 		SELECT compared_to, read_to FROM acquirer_comparison WHERE mode = $1`, mode)
 	return c, pg.Wrap("comparison", pg.Optional(err))
 }
 
 // SetComparison stores the comparison. It may go back: then more is compared once more.
-func (s *Store) SetComparison(ctx context.Context, mode checkout.Mode, c Comparison) error {
+func (s *Books) SetComparison(ctx context.Context, mode checkout.Mode, c Comparison) error {
 	_, err := s.pool.Exec(ctx, `
 		INSERT INTO acquirer_comparison (mode, compared_to, read_to) VALUES ($1, $2, $3)
 		ON CONFLICT (mode) DO UPDATE SET compared_to = EXCLUDED.compared_to, read_to = EXCLUDED.read_to`,

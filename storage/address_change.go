@@ -84,8 +84,8 @@ func (c MerchantChange) announce(ctx context.Context, tx pgx.Tx) (all []merchant
 }
 
 // AddressChanges returns the changes of a merchant's payout addresses that are announced in a mode.
-func (a *Accounts) AddressChanges(ctx context.Context, owner checkout.Owner) ([]merchant.AddressChange, error) {
-	all, err := pg.Collect[merchant.AddressChange](ctx, a.pool, `
+func (s *Merchants) AddressChanges(ctx context.Context, owner checkout.Owner) ([]merchant.AddressChange, error) {
+	all, err := pg.Collect[merchant.AddressChange](ctx, s.pool, `
 		SELECT currency, next_network AS network, next_address AS address, next_at AS at, next_by AS by
 		FROM payout_address WHERE merchant_id = $1 AND mode = $2 AND next_at > clock_timestamp() ORDER BY currency`,
 		owner.MerchantID, owner.Mode)
@@ -94,10 +94,10 @@ func (a *Accounts) AddressChanges(ctx context.Context, owner checkout.Owner) ([]
 
 // StopAddressChange takes an announced change back, and sends a mail to every owner. It returns
 // checkout.ErrNotFound when no such change is announced, or when it holds already.
-func (a *Accounts) StopAddressChange(
+func (s *Merchants) StopAddressChange(
 	ctx context.Context, owner checkout.Owner, to merchant.PayoutAddress, by merchant.AuditEntry,
 ) error {
-	return pg.RunInTx(ctx, a.pool, "stop address change", func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, s.pool, "stop address change", func(tx pgx.Tx) error {
 		stays, err := pg.Value[string](ctx, tx, `
 			UPDATE payout_address SET next_network = NULL, next_address = NULL, next_at = NULL, next_by = NULL
 			WHERE merchant_id = $1 AND mode = $2 AND currency = $3 AND next_address = $4
@@ -164,11 +164,11 @@ func takeEffect(
 
 // TakeEffect tells of up to limit merchants' announced addresses whose time has come: see takeEffect.
 // Reconcile starts the workflows of the events. It returns the number of merchants.
-func (a *Accounts) TakeEffect(ctx context.Context, limit int) (int, error) {
-	merchants, err := pg.Values[string](ctx, a.pool, `
+func (s *Merchants) TakeEffect(ctx context.Context, limit int) (int, error) {
+	merchants, err := pg.Values[string](ctx, s.pool, `
 		SELECT DISTINCT merchant_id FROM payout_address WHERE next_at <= clock_timestamp() LIMIT $1`, limit)
 	for _, id := range merchants {
-		_, fault := a.ChangeMerchant(ctx, MerchantChange{MerchantID: id})
+		_, fault := s.ChangeMerchant(ctx, MerchantChange{MerchantID: id})
 		err = errors.Join(err, fault) // one merchant's fault does not hold the others up
 	}
 	return len(merchants), pg.Wrap("due addresses", err)

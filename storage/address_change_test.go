@@ -17,7 +17,7 @@ import (
 // changesAddress asks for another USDC address in test mode, "" for none, after a delay.
 func (f fixture) changesAddress(t *testing.T, address string, delay time.Duration) storage.MerchantChanged {
 	t.Helper()
-	got, err := f.ChangeMerchant(t.Context(), storage.MerchantChange{
+	got, err := f.Merchants.ChangeMerchant(t.Context(), storage.MerchantChange{
 		MerchantID: f.merchant.ID, Mode: checkout.ModeTest, Delay: delay, By: f.note(),
 		Addresses: []merchant.PayoutAddress{{Currency: money.USDC, Network: "ethereum", Address: address}},
 	})
@@ -28,7 +28,7 @@ func (f fixture) changesAddress(t *testing.T, address string, delay time.Duratio
 // payoutTo pays a session and returns where its payout goes.
 func (f fixture) payoutTo(t *testing.T) string {
 	t.Helper()
-	p, err := f.Payout(t.Context(), f.payout(t))
+	p, err := f.Payouts.Payout(t.Context(), f.payout(t))
 	require.NoError(t, err)
 	return p.Destination
 }
@@ -41,7 +41,7 @@ func (f fixture) comes(t *testing.T) {
 
 func (f fixture) stops(t *testing.T, address string) error {
 	t.Helper()
-	return f.StopAddressChange(t.Context(), f.merchant.Owner(checkout.ModeTest),
+	return f.Merchants.StopAddressChange(t.Context(), f.merchant.Owner(checkout.ModeTest),
 		merchant.PayoutAddress{Currency: money.USDC, Address: address}, f.note())
 }
 
@@ -56,26 +56,26 @@ func TestAddressChange_HoldsFromItsMomentOn(t *testing.T) {
 	require.Empty(t, got.Events)
 	require.Len(t, got.Announced, 1)
 	require.WithinDuration(t, time.Now().Add(24*time.Hour), got.Announced[0].At, time.Minute)
-	announced, err := f.AddressChanges(t.Context(), f.merchant.Owner(checkout.ModeTest))
+	announced, err := f.Merchants.AddressChanges(t.Context(), f.merchant.Owner(checkout.ModeTest))
 	require.NoError(t, err)
 	require.Equal(t, "0xdef", announced[0].Address)
 	require.Equal(t, "a@shop.example", announced[0].By)
 	require.EqualValues(t, 2, f.query(t, `SELECT count(*) FROM mail WHERE kind = 'address_asked' AND detail LIKE '%0xabc → 0xdef%'`), "all owners")
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry WHERE action = 'payout_address.change_announced' AND detail LIKE '%0xabc → 0xdef%'`))
 	require.Equal(t, "0xabc", f.payoutTo(t), "before the moment")
-	n, err := f.TakeEffect(t.Context(), 10)
+	n, err := f.Merchants.TakeEffect(t.Context(), 10)
 	require.NoError(t, err)
 	require.Zero(t, n)
 
 	f.comes(t)
 	require.Equal(t, "0xdef", f.payoutTo(t), "after it, though nobody has moved the address yet")
-	p, err := f.RetryPayout(t.Context(), failed)
+	p, err := f.Payouts.RetryPayout(t.Context(), failed)
 	require.NoError(t, err)
 	require.Equal(t, "0xdef", p.Destination, "a retry too")
 	require.ErrorIs(t, f.stops(t, "0xdef"), checkout.ErrNotFound, "it is too late to stop it")
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM event WHERE type = 'merchant.updated'`))
 	for range 2 {
-		_, err = f.TakeEffect(t.Context(), 10)
+		_, err = f.Merchants.TakeEffect(t.Context(), 10)
 		require.NoError(t, err)
 	}
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM event WHERE type = 'merchant.updated'
@@ -99,10 +99,10 @@ func TestAddressChange_ARemovalWaitsAndAFirstAddressDoesNot(t *testing.T) {
 	f.comes(t)
 	require.Empty(t, f.payoutTo(t))
 	owner := f.merchant.Owner(checkout.ModeTest)
-	all, err := f.PayoutAddresses(t.Context(), owner)
+	all, err := f.Merchants.PayoutAddresses(t.Context(), owner)
 	require.NoError(t, err)
 	require.Empty(t, all)
-	has, err := f.HasPayoutAddress(t.Context(), owner, money.USDC)
+	has, err := f.Merchants.HasPayoutAddress(t.Context(), owner, money.USDC)
 	require.NoError(t, err)
 	require.False(t, has)
 	got = f.changesAddress(t, "0xfff", time.Hour)
@@ -120,7 +120,7 @@ func TestAddressChange_TheSameAddressStopsNothing(t *testing.T) {
 	got := f.changesAddress(t, "0xabc", 24*time.Hour)
 
 	require.Empty(t, got.Events)
-	announced, err := f.AddressChanges(t.Context(), f.merchant.Owner(checkout.ModeTest))
+	announced, err := f.Merchants.AddressChanges(t.Context(), f.merchant.Owner(checkout.ModeTest))
 	require.NoError(t, err)
 	require.Len(t, announced, 1)
 	require.Equal(t, "0xdef", announced[0].Address)
@@ -131,9 +131,9 @@ func TestAddressChange_IsStoppedByItsAddress(t *testing.T) {
 	f.owner(t, "ann@shop.example")
 	f.changesAddress(t, "0xdef", time.Hour)
 	require.ErrorIs(t, f.stops(t, "0xother"), checkout.ErrNotFound)
-	require.ErrorIs(t, f.StopAddressChange(t.Context(), checkout.Owner{MerchantID: checkout.NewID("mer"), Mode: checkout.ModeTest},
+	require.ErrorIs(t, f.Merchants.StopAddressChange(t.Context(), checkout.Owner{MerchantID: checkout.NewID("mer"), Mode: checkout.ModeTest},
 		merchant.PayoutAddress{Currency: money.USDC, Address: "0xdef"}, f.note()), checkout.ErrNotFound)
-	require.ErrorIs(t, f.StopAddressChange(t.Context(), f.merchant.Owner(checkout.ModeLive),
+	require.ErrorIs(t, f.Merchants.StopAddressChange(t.Context(), f.merchant.Owner(checkout.ModeLive),
 		merchant.PayoutAddress{Currency: money.USDC, Address: "0xdef"}, f.note()), checkout.ErrNotFound)
 	require.NoError(t, f.stops(t, "0xdef"))
 	require.ErrorIs(t, f.stops(t, "0xdef"), checkout.ErrNotFound)
@@ -150,18 +150,18 @@ func TestAddressChange_StoppedInTheLastMomentGetsNoPayout(t *testing.T) {
 		"a payment": func(f fixture, t *testing.T) func() (string, error) {
 			s, id := f.charged(t, succeeded)
 			return func() (string, error) {
-				got, err := f.FinishPayment(context.Background(), s.Ref, id)
+				got, err := f.Sessions.FinishPayment(context.Background(), s.Ref, id)
 				if err != nil {
 					return "", err
 				}
-				p, err := f.Payout(context.Background(), s.Owner.Ref(got.PayoutID))
+				p, err := f.Payouts.Payout(context.Background(), s.Owner.Ref(got.PayoutID))
 				return p.Destination, err
 			}
 		},
 		"a retry": func(f fixture, t *testing.T) func() (string, error) {
 			failed := f.failedPayout(t)
 			return func() (string, error) {
-				p, err := f.RetryPayout(context.Background(), failed)
+				p, err := f.Payouts.RetryPayout(context.Background(), failed)
 				return p.Destination, err
 			}
 		},

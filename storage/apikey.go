@@ -16,7 +16,7 @@ import (
 // CreateAPIKey stores the hash of secret and writes note to the audit log, in one transaction. The
 // secret must come from merchant.NewAPIKey for the mode of k. It returns checkout.ErrAPIKey for a
 // secret of another shape, and checkout.ErrNotFound for an unknown merchant.
-func (a *Accounts) CreateAPIKey(
+func (s *Merchants) CreateAPIKey(
 	ctx context.Context, k merchant.APIKey, secret string, note ...merchant.AuditEntry,
 ) error {
 	hash, ok := merchant.HashAPIKey(secret)
@@ -28,7 +28,7 @@ func (a *Accounts) CreateAPIKey(
 		k.Scopes = merchant.Scopes{merchant.ScopeFull}
 	}
 
-	err := pg.RunInTx(ctx, a.pool, "create api key", func(tx pgx.Tx) error {
+	err := pg.RunInTx(ctx, s.pool, "create api key", func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
 			INSERT INTO api_key (id, merchant_id, mode, label, scopes, hash, last4)
 			VALUES ($1, $2, $3, $4, $5, $6, $7)`,
@@ -58,8 +58,8 @@ const selectKey = `
 	FROM api_key k `
 
 // APIKeys returns the keys of a merchant in both modes, newest first. Revoked keys are included.
-func (a *Accounts) APIKeys(ctx context.Context, merchantID string) ([]merchant.APIKey, error) {
-	keys, err := pg.Collect[merchant.APIKey](ctx, a.pool, selectKey+`
+func (s *Merchants) APIKeys(ctx context.Context, merchantID string) ([]merchant.APIKey, error) {
+	keys, err := pg.Collect[merchant.APIKey](ctx, s.pool, selectKey+`
 		WHERE k.merchant_id = $1 ORDER BY k.id DESC`, merchantID)
 	return keys, pg.Wrap("api keys", err)
 }
@@ -67,10 +67,10 @@ func (a *Accounts) APIKeys(ctx context.Context, merchantID string) ([]merchant.A
 // RevokeAPIKey revokes a key and writes note to the audit log, with the key's label and end as the detail. Every later
 // Authenticate with the key fails. A repeat changes nothing and writes no note. It returns checkout.ErrNotFound for an
 // unknown key.
-func (a *Accounts) RevokeAPIKey(
+func (s *Merchants) RevokeAPIKey(
 	ctx context.Context, ref checkout.Ref, note ...merchant.AuditEntry,
 ) error {
-	return pg.RunInTx(ctx, a.pool, "revoke api key", func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, s.pool, "revoke api key", func(tx pgx.Tx) error {
 		detail, err := pg.Value[string](ctx, tx, `
 			UPDATE api_key SET revoked_at = now()
 			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND revoked_at IS NULL
@@ -100,8 +100,8 @@ func (a *Accounts) RevokeAPIKey(
 
 // APIKey returns the key with this id, of any merchant. Only operators may call it. It returns
 // checkout.ErrNotFound.
-func (a *Accounts) APIKey(ctx context.Context, id string) (merchant.APIKey, error) {
-	k, err := pg.One[merchant.APIKey](ctx, a.pool, selectKey+`WHERE k.id = $1`, id)
+func (s *Merchants) APIKey(ctx context.Context, id string) (merchant.APIKey, error) {
+	k, err := pg.One[merchant.APIKey](ctx, s.pool, selectKey+`WHERE k.id = $1`, id)
 	return k, pg.Wrap("api key", err)
 }
 
@@ -127,7 +127,7 @@ type Rates struct{ Test, Live Rate }
 // PostgreSQL each time, so a revoked key fails on its next request in every process. It returns
 // checkout.ErrAPIKey when the key is unknown or revoked. It does not refuse a request without a
 // token: the caller must look at Allowance.OK.
-func (s *Store) Authenticate(
+func (s *Merchants) Authenticate(
 	ctx context.Context, hash []byte, kind RequestKind, rates Rates,
 ) (Caller, Allowance, error) {
 	var (

@@ -41,7 +41,7 @@ type AttemptDecision struct {
 // deleted: another secret signs, see secretEndpoints.
 // BeginAttempt returns checkout.ErrNotFound, or ErrWrongMasterKey when this process lacks the
 // master key that sealed the secret; then nothing has changed.
-func (s *Store) BeginAttempt(ctx context.Context, ref checkout.Ref, turn webhook.Turn) (AttemptDecision, error) {
+func (s *Webhooks) BeginAttempt(ctx context.Context, ref checkout.Ref, turn webhook.Turn) (AttemptDecision, error) {
 	out, err := s.beginFirst(ctx, ref, turn)
 	if errors.Is(err, pgx.ErrNoRows) {
 		out, err = s.takeTurn(ctx, ref, turn, func(webhook.Step) bool { return true })
@@ -51,7 +51,7 @@ func (s *Store) BeginAttempt(ctx context.Context, ref checkout.Ref, turn webhook
 
 // ReportAttempt is BeginAttempt limited to webhook.StepReport. If the decision is another step,
 // nothing changes. Errors are as of BeginAttempt.
-func (s *Store) ReportAttempt(ctx context.Context, ref checkout.Ref, turn webhook.Turn) (AttemptDecision, error) {
+func (s *Webhooks) ReportAttempt(ctx context.Context, ref checkout.Ref, turn webhook.Turn) (AttemptDecision, error) {
 	out, err := s.takeTurn(ctx, ref, turn, func(step webhook.Step) bool { return step == webhook.StepReport })
 	return out, pg.Wrap("report attempt", err)
 }
@@ -61,7 +61,7 @@ func (s *Store) ReportAttempt(ctx context.Context, ref checkout.Ref, turn webhoo
 // returns pgx.ErrNoRows: one that is on hold, one that goes to a deleted registration, one whose secret this process
 // cannot open, and one that another transaction has locked. So it never waits, and the registration that it reads is
 // not older than the lock.
-func (s *Store) beginFirst(
+func (s *Webhooks) beginFirst(
 	ctx context.Context, ref checkout.Ref, turn webhook.Turn,
 ) (out AttemptDecision, err error) {
 	out = AttemptDecision{
@@ -112,7 +112,7 @@ func (s *Store) beginFirst(
 
 // takeTurn takes two round trips: one locks and reads, one writes and commits. It writes only if
 // may accepts the step.
-func (s *Store) takeTurn(
+func (s *Webhooks) takeTurn(
 	ctx context.Context, ref checkout.Ref, turn webhook.Turn, may func(webhook.Step) bool,
 ) (out AttemptDecision, err error) {
 	conn, err := s.pool.Acquire(ctx)
@@ -334,7 +334,7 @@ func (d lockedDelivery) note(
 // insertUntoldSecret makes a secret for the session of a delivery. The merchant never sees this
 // secret, so its endpoint is marked deleted from the start, and it signs only until an enabled
 // registration can.
-func (s *Store) insertUntoldSecret(
+func (s *Webhooks) insertUntoldSecret(
 	ctx context.Context, conn *pgxpool.Conn, ref checkout.Ref, d lockedDelivery,
 ) (is webhookSecret, err error) {
 	if d.SessionID == nil {
@@ -355,7 +355,7 @@ func (s *Store) insertUntoldSecret(
 
 // unsealDigests returns the digest of the secret. During a rotation, the digest of the
 // previous secret follows.
-func (s *Store) unsealDigests(by webhookSecret) ([][]byte, error) {
+func (s *Webhooks) unsealDigests(by webhookSecret) ([][]byte, error) {
 	digest, err := s.keys.Unseal(*by.KeyID, *by.SecretOf, by.Sealed)
 	if err != nil || by.PreviousKeyID == nil {
 		return [][]byte{digest}, err
@@ -370,7 +370,7 @@ func (s *Store) unsealDigests(by webhookSecret) ([][]byte, error) {
 // The first noted end stays, with one exception: a success replaces a failure, because the
 // receiver has the event. A delivery with a newer run keeps its status. Repeating the call changes
 // nothing. Whether its registration fails is noted too: see noteFailure.
-func (s *Store) FinishAttempt(
+func (s *Webhooks) FinishAttempt(
 	ctx context.Context, ref checkout.Ref, a webhook.Attempt, nextIn time.Duration,
 ) error {
 	_, err := s.pool.Exec(ctx, `
@@ -397,7 +397,7 @@ func (s *Store) FinishAttempt(
 
 // DeferAttempt notes that the next attempt waits, because its endpoint has as many attempts under
 // way as it may. About ahead attempts come first.
-func (s *Store) DeferAttempt(ctx context.Context, ref checkout.Ref, wait time.Duration, ahead int) error {
+func (s *Webhooks) DeferAttempt(ctx context.Context, ref checkout.Ref, wait time.Duration, ahead int) error {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE webhook_delivery SET attempts_ahead = $5,
 			next_attempt_at = greatest(next_attempt_at, statement_timestamp() + $4::interval),
@@ -409,7 +409,7 @@ func (s *Store) DeferAttempt(ctx context.Context, ref checkout.Ref, wait time.Du
 
 // LastAttempts returns the newest attempt of each delivery, by delivery id, without the answer's
 // body. A delivery without attempts is missing from the map.
-func (s *Store) LastAttempts(
+func (s *WebhookReader) LastAttempts(
 	ctx context.Context, owner checkout.Owner, deliveryIDs []string,
 ) (map[string]webhook.Attempt, error) {
 	attempts, err := pg.Collect[deliveryAttempt](ctx, s.pool, listedAttempts+`

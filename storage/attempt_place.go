@@ -72,7 +72,7 @@ func (d lockedDelivery) takePlace(ctx context.Context, conn *pgxpool.Conn, ref c
 
 // LeavePlace gives back the place of an attempt to a registration with MaxInFlight. Without the call,
 // the place is free after webhook.AttemptTimeout.
-func (s *Store) LeavePlace(ctx context.Context, ref checkout.Ref) error {
+func (s *Webhooks) LeavePlace(ctx context.Context, ref checkout.Ref) error {
 	_, err := s.pool.Exec(ctx, `
 		DELETE FROM webhook_place p USING webhook_delivery d
 		WHERE p.delivery_id = $1 AND d.id = $1 AND d.merchant_id = $2 AND d.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
@@ -81,7 +81,7 @@ func (s *Store) LeavePlace(ctx context.Context, ref checkout.Ref) error {
 
 // PauseEndpoint lets no attempt to the delivery's registration begin for a while, in any worker. It does
 // nothing for the webhook_url of a session.
-func (s *Store) PauseEndpoint(ctx context.Context, ref checkout.Ref, pause time.Duration) error {
+func (s *Webhooks) PauseEndpoint(ctx context.Context, ref checkout.Ref, pause time.Duration) error {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE webhook_endpoint w SET paused_until = greatest(w.paused_until, clock_timestamp() + $4::interval)
 		FROM webhook_delivery d

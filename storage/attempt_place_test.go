@@ -17,7 +17,7 @@ import (
 func (f fixture) limited(t *testing.T, n, maxInFlight, rateLimit int) (webhook.Endpoint, []checkout.Ref) {
 	t.Helper()
 	e := f.endpoint(t, "https://shop.example/limited", webhook.PayoutSent)
-	_, err := f.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{MaxInFlight: &maxInFlight, RateLimit: &rateLimit})
+	_, err := f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{MaxInFlight: &maxInFlight, RateLimit: &rateLimit})
 	require.NoError(t, err)
 	var refs []checkout.Ref
 	for range n {
@@ -35,7 +35,7 @@ func TestBeginAttempt_KeepsMaxInFlightAmongAllWorkers(t *testing.T) {
 	var workers sync.WaitGroup
 	for _, ref := range refs {
 		workers.Go(func() {
-			out, err := f.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: "run-" + ref.ID, Try: 1, Local: true})
+			out, err := f.Webhooks.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: "run-" + ref.ID, Try: 1, Local: true})
 			if err != nil {
 				t.Error(err)
 			}
@@ -55,7 +55,7 @@ func TestLeavePlace_GivesThePlaceToTheNext(t *testing.T) {
 	f := newFixture(t)
 	_, refs := f.limited(t, 2, 1, 0)
 	step := func(ref checkout.Ref, now time.Time) webhook.Step {
-		out, err := f.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: "run-" + ref.ID, Try: 1, Local: true, Now: now})
+		out, err := f.Webhooks.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: "run-" + ref.ID, Try: 1, Local: true, Now: now})
 		require.NoError(t, err)
 		return out.Step
 	}
@@ -64,9 +64,9 @@ func TestLeavePlace_GivesThePlaceToTheNext(t *testing.T) {
 	require.Zero(t, f.read(t, refs[1]).Run, "nothing is noted")
 	other := refs[0]
 	other.MerchantID = checkout.NewID(checkout.PrefixMerchant)
-	require.NoError(t, f.LeavePlace(t.Context(), other))
+	require.NoError(t, f.Webhooks.LeavePlace(t.Context(), other))
 	require.Equal(t, webhook.StepBusy, step(refs[1], time.Time{}), "another merchant gives nothing back")
-	require.NoError(t, f.LeavePlace(t.Context(), refs[0]))
+	require.NoError(t, f.Webhooks.LeavePlace(t.Context(), refs[0]))
 	require.Equal(t, webhook.StepBegin, step(refs[1], time.Time{}))
 }
 
@@ -74,10 +74,10 @@ func TestBeginAttempt_TakesThePlaceOfAWorkerThatDied(t *testing.T) {
 	f := newFixture(t)
 	_, refs := f.limited(t, 2, 1, 0)
 	f.begin(t, refs[0], "run-a", 1)
-	out, err := f.BeginAttempt(t.Context(), refs[1], webhook.Turn{RunID: "run-b", Try: 1, Now: time.Now().Add(14 * time.Second)})
+	out, err := f.Webhooks.BeginAttempt(t.Context(), refs[1], webhook.Turn{RunID: "run-b", Try: 1, Now: time.Now().Add(14 * time.Second)})
 	require.NoError(t, err)
 	require.Equal(t, webhook.StepBusy, out.Step)
-	out, err = f.BeginAttempt(t.Context(), refs[1], webhook.Turn{RunID: "run-b", Try: 1, Now: time.Now().Add(16 * time.Second)})
+	out, err = f.Webhooks.BeginAttempt(t.Context(), refs[1], webhook.Turn{RunID: "run-b", Try: 1, Now: time.Now().Add(16 * time.Second)})
 	require.NoError(t, err)
 	require.Equal(t, webhook.StepBegin, out.Step)
 }
@@ -87,7 +87,7 @@ func TestBeginAttempt_KeepsTheRateLimitAmongAllWorkers(t *testing.T) {
 	_, refs := f.limited(t, 2, 0, 1)
 	now := time.Now()
 	begin := func(ref checkout.Ref, at time.Duration) storage.AttemptDecision {
-		out, err := f.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: "run-" + ref.ID, Try: 1, Now: now.Add(at)})
+		out, err := f.Webhooks.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: "run-" + ref.ID, Try: 1, Now: now.Add(at)})
 		require.NoError(t, err)
 		return out
 	}
@@ -104,9 +104,9 @@ func TestPauseEndpoint_HoldsBackItsAttemptsAndNoOthers(t *testing.T) {
 	f.begin(t, refs[0], "run-a", 1)
 	other := refs[0]
 	other.MerchantID = checkout.NewID(checkout.PrefixMerchant)
-	require.NoError(t, f.PauseEndpoint(t.Context(), other, time.Hour))
-	require.NoError(t, f.PauseEndpoint(t.Context(), refs[0], 20*time.Second))
-	out, err := f.BeginAttempt(t.Context(), refs[1], webhook.Turn{RunID: "run-b", Try: 1})
+	require.NoError(t, f.Webhooks.PauseEndpoint(t.Context(), other, time.Hour))
+	require.NoError(t, f.Webhooks.PauseEndpoint(t.Context(), refs[0], 20*time.Second))
+	out, err := f.Webhooks.BeginAttempt(t.Context(), refs[1], webhook.Turn{RunID: "run-b", Try: 1})
 	require.NoError(t, err)
 	require.Equal(t, webhook.StepBusy, out.Step)
 	require.InDelta(t, 20, out.Wait.Seconds(), 5)

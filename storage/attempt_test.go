@@ -37,8 +37,8 @@ func TestBeginAttempt_OnHoldParksWithoutAnAttempt(t *testing.T) {
 		hold, resume func(checkout.Ref) error
 	}{
 		"by itself": {
-			func(ref checkout.Ref) error { return f.HoldDelivery(t.Context(), ref) },
-			func(ref checkout.Ref) error { return f.ResumeDelivery(t.Context(), ref) },
+			func(ref checkout.Ref) error { return f.Webhooks.HoldDelivery(t.Context(), ref) },
+			func(ref checkout.Ref) error { return f.Webhooks.ResumeDelivery(t.Context(), ref) },
 		},
 		"by its registration": {
 			func(checkout.Ref) error { f.setStatus(t, e, webhook.EndpointDisabled); return nil },
@@ -56,7 +56,7 @@ func TestBeginAttempt_OnHoldParksWithoutAnAttempt(t *testing.T) {
 			require.Equal(t, 1, out.Run, name)
 		}
 		require.Empty(t, f.read(t, ref).Attempts, name)
-		stands, err := f.FailDelivery(t.Context(), ref, "run-a")
+		stands, err := f.Webhooks.FailDelivery(t.Context(), ref, "run-a")
 		require.NoError(t, err)
 		require.Equal(t, storage.DeliveryEnd{Status: webhook.DeliveryPending, RunID: "run-a"}, stands, name)
 
@@ -78,13 +78,13 @@ func TestBeginAttempt_ASessionsOwnURLIsNotHeldByTheRegistrationThatSigns(t *test
 	ref := f.sessionURLDelivery(t, e)
 	f.setStatus(t, e, webhook.EndpointDisabled)
 	require.False(t, f.read(t, ref).Held)
-	require.NoError(t, f.HurryDelivery(t.Context(), ref))
+	require.NoError(t, f.Webhooks.HurryDelivery(t.Context(), ref))
 	out := f.begin(t, ref, "run-a", 1)
 	require.Equal(t, webhook.StepBegin, out.Step)
 	require.Equal(t, "https://shop.example/own", out.URL)
 
-	require.NoError(t, f.FinishAttempt(t.Context(), ref, refused(1, 1), time.Minute))
-	require.NoError(t, f.DeleteEndpoint(t.Context(), e.Ref))
+	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), ref, refused(1, 1), time.Minute))
+	require.NoError(t, f.Webhooks.DeleteEndpoint(t.Context(), e.Ref))
 	require.False(t, f.read(t, ref).EndpointDeleted)
 	out = f.begin(t, ref, "run-a", 2)
 	require.Equal(t, webhook.DeliveryPending, out.Status, "nor ended by its deletion")
@@ -100,12 +100,12 @@ func TestBeginAttempt_ADeletedRegistrationSignsNoSessionsOwnURLAnyMore(t *testin
 	signs := func(number int) [][]byte {
 		out := f.begin(t, ref, "run-a", number)
 		require.Equal(t, "https://shop.example/own", out.URL)
-		require.NoError(t, f.FinishAttempt(t.Context(), ref, refused(1, number), time.Minute))
+		require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), ref, refused(1, number), time.Minute))
 		return out.Digests
 	}
 	require.Equal(t, [][]byte{webhook.SecretDigest(leaked.Secret)}, signs(1))
 
-	require.NoError(t, f.DeleteEndpoint(t.Context(), leaked.Ref))
+	require.NoError(t, f.Webhooks.DeleteEndpoint(t.Context(), leaked.Ref))
 	untold := signs(2)
 	require.Len(t, untold, 1)
 	require.NotEqual(t, webhook.SecretDigest(leaked.Secret), untold[0], "with nothing else to sign, a secret of the session does")
@@ -119,7 +119,7 @@ func TestBeginAttempt_ADeletedRegistrationSignsNoSessionsOwnURLAnyMore(t *testin
 	same := f.endpoint(t, "HTTPS://Shop.example:443/own?", webhook.CheckoutCompleted)
 	f.Exec(t, `UPDATE webhook_endpoint SET created_at = created_at - interval '1 second' WHERE id = $1`, same.ID)
 	f.endpoint(t, "https://shop.example/own", webhook.CheckoutCompleted)
-	require.NoError(t, f.DeleteEndpoint(t.Context(), other.Ref))
+	require.NoError(t, f.Webhooks.DeleteEndpoint(t.Context(), other.Ref))
 	require.Equal(t, [][]byte{webhook.SecretDigest(same.Secret)}, signs(5), "the oldest one for that address, in any spelling")
 	require.Equal(t, same.ID, f.read(t, ref).EndpointID)
 }
@@ -136,7 +136,7 @@ func TestDeliveries_ToSessionsOwnURLsShareTheLaneOfTheirHost(t *testing.T) {
 		require.Equal(t, want, got.Deliveries[0])
 		d := f.read(t, s.Owner.Ref(want.ID))
 		require.Equal(t, want, d.Dispatch(), "nor does a replay name the endpoint")
-		rows, err := f.Unfinished(t.Context(), []string{want.ID})
+		rows, err := f.Installation.Unfinished(t.Context(), []string{want.ID})
 		require.NoError(t, err)
 		require.Empty(t, rows[0].EndpointID, "nor does Reconcile")
 		require.Equal(t, "shop.example", rows[0].Host)
@@ -161,7 +161,7 @@ func TestBeginAttempt_WhatANewerMasterKeySealedIsNoAttempt(t *testing.T) {
 	e := newer.endpoint(t, "https://shop.example/a", webhook.PayoutSent)
 	_, ref := newer.publishTest(t, e, webhook.PayoutSent)
 	for _, runID := range []string{"run-a", "run-a", "run-b"} {
-		_, err := f.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: runID, Try: 1})
+		_, err := f.Webhooks.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: runID, Try: 1})
 		require.ErrorIs(t, err, pg.ErrWrongMasterKey)
 		require.True(t, pg.Unavailable(err), "another process has the key")
 		d := f.read(t, ref)
@@ -179,9 +179,9 @@ func TestBeginAttempt_AReplayOfWhatANewerMasterKeySealedIsNotBegun(t *testing.T)
 	e := newer.endpoint(t, "https://shop.example/a", webhook.PayoutSent)
 	_, ref := newer.publishTest(t, e, webhook.PayoutSent)
 	newer.begin(t, ref, "run-a", 1)
-	_, err := newer.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryFailed)
+	_, err := newer.Webhooks.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryFailed)
 	require.NoError(t, err)
-	_, err = f.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: "run-b", Try: 1})
+	_, err = f.Webhooks.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: "run-b", Try: 1})
 	require.ErrorIs(t, err, pg.ErrWrongMasterKey)
 	require.Equal(t, 1, newer.begin(t, ref, "run-b", 1).Number)
 	require.Equal(t, 2, f.read(t, ref).Run)
@@ -191,7 +191,7 @@ func TestBeginAttempt_OfADeletedRegistrationCancels(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	_, ref := f.publishTest(t, e, webhook.PayoutSent)
-	require.NoError(t, f.DeleteEndpoint(t.Context(), e.Ref))
+	require.NoError(t, f.Webhooks.DeleteEndpoint(t.Context(), e.Ref))
 	d := f.read(t, ref)
 	require.Equal(t, webhook.DeliveryPending, d.Status)
 	require.True(t, d.EndpointDeleted)
@@ -210,9 +210,9 @@ func TestBeginAttempt_OfADeletedRegistrationLeavesWhatHasEnded(t *testing.T) {
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	_, ref := f.publishTest(t, e, webhook.PayoutSent)
 	f.begin(t, ref, "run-a", 1)
-	require.NoError(t, f.FinishAttempt(t.Context(), ref, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0))
+	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), ref, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0))
 	before := f.read(t, ref)
-	require.NoError(t, f.DeleteEndpoint(t.Context(), e.Ref))
+	require.NoError(t, f.Webhooks.DeleteEndpoint(t.Context(), e.Ref))
 	require.Equal(t, webhook.DeliveryDelivered, f.begin(t, ref, "run-b", 1).Status, "a replay that came too late")
 	before.EndpointDeleted = true
 	require.Equal(t, before, f.read(t, ref))
@@ -222,18 +222,18 @@ func TestBeginAttempt_AResetActivityIsANewRun(t *testing.T) {
 	f := newFixture(t)
 	ref := f.delivery(t)
 	f.begin(t, ref, "run-a", 1)
-	require.NoError(t, f.FinishAttempt(t.Context(), ref, refused(1, 1), 30*time.Second))
+	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), ref, refused(1, 1), 30*time.Second))
 	out := f.begin(t, ref, "run-a", 1)
 	require.Equal(t, webhook.StepAgain, out.Step, "the first attempt was finished, so its number again means that it all begins anew")
 	require.Len(t, f.read(t, ref).Attempts, 1, "nothing is sent yet")
 	for range 2 { // also when the first answer was lost
-		out, err := f.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: "run-a", Try: 1})
+		out, err := f.Webhooks.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: "run-a", Try: 1})
 		require.NoError(t, err)
 		require.Equal(t, webhook.StepBegin, out.Step)
 		require.Equal(t, 2, out.Run)
 		f.Exec(t, `UPDATE webhook_delivery SET hurried_at = clock_timestamp()`)
 	}
-	stands, err := f.FailDelivery(t.Context(), ref, "run-a")
+	stands, err := f.Webhooks.FailDelivery(t.Context(), ref, "run-a")
 	require.NoError(t, err)
 	require.Equal(t, 1, stands.Attempts, "of the new run")
 	require.Len(t, f.read(t, ref).Attempts, 2)
@@ -255,7 +255,7 @@ func TestFinishAttempt_SaysWhenTheNextFollows(t *testing.T) {
 	ref := f.delivery(t)
 	f.begin(t, ref, "run-a", 1)
 	require.Nil(t, f.read(t, ref).NextAttemptAt, "an attempt is under way")
-	require.NoError(t, f.FinishAttempt(t.Context(), ref, refused(1, 1), 30*time.Second))
+	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), ref, refused(1, 1), 30*time.Second))
 	d := f.read(t, ref)
 	require.InDelta(t, 31, d.NextAttemptAt.Sub(d.Attempts[0].StartedAt).Seconds(), 0.01)
 
@@ -272,28 +272,28 @@ func TestHoldDelivery_EndsWithTheDelivery(t *testing.T) {
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	for name, end := range map[string]func(checkout.Ref) error{
 		"delivered by the attempt that was under way": func(ref checkout.Ref) error {
-			return f.FinishAttempt(t.Context(), ref, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0)
+			return f.Webhooks.FinishAttempt(t.Context(), ref, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0)
 		},
 		"failed by the attempt that was under way": func(ref checkout.Ref) error {
-			if err := f.FinishAttempt(t.Context(), ref, refused(1, 1), 0); err != nil {
+			if err := f.Webhooks.FinishAttempt(t.Context(), ref, refused(1, 1), 0); err != nil {
 				return err
 			}
 			require.True(t, f.read(t, ref).Held, "a failure that is retried stays on hold")
-			_, err := f.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryFailed)
+			_, err := f.Webhooks.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryFailed)
 			return err
 		},
 		"canceled by an operator": func(ref checkout.Ref) error {
-			_, err := f.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryCanceled)
+			_, err := f.Webhooks.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryCanceled)
 			return err
 		},
 	} {
 		_, ref := f.publishTest(t, e, webhook.PayoutSent)
 		f.begin(t, ref, "run-a", 1)
-		require.NoError(t, f.HoldDelivery(t.Context(), ref), name)
+		require.NoError(t, f.Webhooks.HoldDelivery(t.Context(), ref), name)
 		require.NoError(t, end(ref), name)
 		require.False(t, f.read(t, ref).Held, name)
-		require.ErrorIs(t, f.HoldDelivery(t.Context(), ref), webhook.ErrDeliveryNotPending, name)
-		require.ErrorIs(t, f.ResumeDelivery(t.Context(), ref), webhook.ErrDeliveryNotPending, name)
+		require.ErrorIs(t, f.Webhooks.HoldDelivery(t.Context(), ref), webhook.ErrDeliveryNotPending, name)
+		require.ErrorIs(t, f.Webhooks.ResumeDelivery(t.Context(), ref), webhook.ErrDeliveryNotPending, name)
 		require.Equal(t, webhook.StepBegin, f.begin(t, ref, "run-b", 1).Step, "a replay is not held: "+name)
 	}
 }
@@ -302,46 +302,46 @@ func TestHurryDelivery_SaysWhyNot(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	_, ref := f.publishTest(t, e, webhook.PayoutSent)
-	require.NoError(t, f.HurryDelivery(t.Context(), ref))
-	require.NoError(t, f.HurryDelivery(t.Context(), ref), "again")
+	require.NoError(t, f.Webhooks.HurryDelivery(t.Context(), ref))
+	require.NoError(t, f.Webhooks.HurryDelivery(t.Context(), ref), "again")
 
 	for _, other := range foreign(ref) {
-		require.ErrorIs(t, f.HurryDelivery(t.Context(), other), checkout.ErrNotFound)
-		require.ErrorIs(t, f.HoldDelivery(t.Context(), other), checkout.ErrNotFound)
-		require.ErrorIs(t, f.ResumeDelivery(t.Context(), other), checkout.ErrNotFound)
+		require.ErrorIs(t, f.Webhooks.HurryDelivery(t.Context(), other), checkout.ErrNotFound)
+		require.ErrorIs(t, f.Webhooks.HoldDelivery(t.Context(), other), checkout.ErrNotFound)
+		require.ErrorIs(t, f.Webhooks.ResumeDelivery(t.Context(), other), checkout.ErrNotFound)
 	}
 
-	require.NoError(t, f.HoldDelivery(t.Context(), ref))
-	require.NoError(t, f.HoldDelivery(t.Context(), ref), "again")
-	require.ErrorIs(t, f.HurryDelivery(t.Context(), ref), webhook.ErrDeliveryHeld)
-	require.NoError(t, f.ResumeDelivery(t.Context(), ref))
-	require.NoError(t, f.ResumeDelivery(t.Context(), ref), "again")
+	require.NoError(t, f.Webhooks.HoldDelivery(t.Context(), ref))
+	require.NoError(t, f.Webhooks.HoldDelivery(t.Context(), ref), "again")
+	require.ErrorIs(t, f.Webhooks.HurryDelivery(t.Context(), ref), webhook.ErrDeliveryHeld)
+	require.NoError(t, f.Webhooks.ResumeDelivery(t.Context(), ref))
+	require.NoError(t, f.Webhooks.ResumeDelivery(t.Context(), ref), "again")
 
 	f.setStatus(t, e, webhook.EndpointDisabled)
-	require.ErrorIs(t, f.HurryDelivery(t.Context(), ref), webhook.ErrDeliveryHeld)
+	require.ErrorIs(t, f.Webhooks.HurryDelivery(t.Context(), ref), webhook.ErrDeliveryHeld)
 	f.setStatus(t, e, webhook.EndpointEnabled)
 
 	f.begin(t, ref, "run-a", 1)
-	require.ErrorIs(t, f.HurryDelivery(t.Context(), ref), webhook.ErrDeliveryInProgress)
-	require.NoError(t, f.FinishAttempt(t.Context(), ref, refused(1, 1), time.Hour))
-	require.NoError(t, f.HurryDelivery(t.Context(), ref))
+	require.ErrorIs(t, f.Webhooks.HurryDelivery(t.Context(), ref), webhook.ErrDeliveryInProgress)
+	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), ref, refused(1, 1), time.Hour))
+	require.NoError(t, f.Webhooks.HurryDelivery(t.Context(), ref))
 	f.begin(t, ref, "run-a", 2)
 	f.Exec(t, `UPDATE webhook_delivery SET sending_until = clock_timestamp() - interval '1 second'`)
-	require.NoError(t, f.HurryDelivery(t.Context(), ref), "the attempt's worker died")
+	require.NoError(t, f.Webhooks.HurryDelivery(t.Context(), ref), "the attempt's worker died")
 
-	_, err := f.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryFailed)
+	_, err := f.Webhooks.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryFailed)
 	require.NoError(t, err)
-	require.ErrorIs(t, f.HurryDelivery(t.Context(), ref), webhook.ErrDeliveryNotPending)
+	require.ErrorIs(t, f.Webhooks.HurryDelivery(t.Context(), ref), webhook.ErrDeliveryNotPending)
 }
 
 func TestBeginAttempt_NotBeforeItIsDue(t *testing.T) {
 	f := newFixture(t)
 	d := f.delivery(t)
 	f.begin(t, d, "run-a", 1)
-	require.NoError(t, f.FinishAttempt(t.Context(), d, refused(1, 1), time.Hour))
+	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), d, refused(1, 1), time.Hour))
 	due := *f.read(t, d).NextAttemptAt
 
-	out, err := f.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-a", Try: 2})
+	out, err := f.Webhooks.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-a", Try: 2})
 	require.NoError(t, err)
 	require.Equal(t, webhook.StepEarly, out.Step)
 	require.InDelta(t, time.Hour.Seconds(), out.Wait.Seconds(), 5)
@@ -359,7 +359,7 @@ func TestBeginAttempt_OfManyAtOnceOneBegins(t *testing.T) {
 		var group errgroup.Group
 		for range 8 {
 			group.Go(func() error {
-				out, err := f.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-a", Try: 1, Local: true})
+				out, err := f.Webhooks.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-a", Try: 1, Local: true})
 				if err == nil && out.Step == webhook.StepBegin {
 					began.Add(1)
 				}
@@ -378,11 +378,11 @@ func TestDeferAttempt_NeverBringsItForward(t *testing.T) {
 	f := newFixture(t)
 	d := f.delivery(t)
 	f.begin(t, d, "run-a", 1)
-	require.NoError(t, f.FinishAttempt(t.Context(), d, refused(1, 1), time.Hour))
+	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), d, refused(1, 1), time.Hour))
 	due := *f.read(t, d).NextAttemptAt
-	require.NoError(t, f.DeferAttempt(t.Context(), d, time.Minute, 0))
+	require.NoError(t, f.Webhooks.DeferAttempt(t.Context(), d, time.Minute, 0))
 	require.Equal(t, due, *f.read(t, d).NextAttemptAt)
-	require.NoError(t, f.DeferAttempt(t.Context(), d, 2*time.Hour, 0))
+	require.NoError(t, f.Webhooks.DeferAttempt(t.Context(), d, 2*time.Hour, 0))
 	require.InDelta(t, 7200, time.Until(*f.read(t, d).NextAttemptAt).Seconds(), 60)
 }
 
@@ -390,11 +390,11 @@ func TestDeferAttempt_ShowsHowManyComeFirstUntilTheAttemptBegins(t *testing.T) {
 	f := newFixture(t)
 	d := f.delivery(t)
 	require.Nil(t, f.read(t, d).AttemptsAhead)
-	require.NoError(t, f.DeferAttempt(t.Context(), d, time.Minute, 57))
+	require.NoError(t, f.Webhooks.DeferAttempt(t.Context(), d, time.Minute, 57))
 	require.Equal(t, 57, *f.read(t, d).AttemptsAhead)
 	f.begin(t, d, "run-a", 1)
 	require.Nil(t, f.read(t, d).AttemptsAhead)
-	require.NoError(t, f.FinishAttempt(t.Context(), d, refused(1, 1), time.Hour))
+	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), d, refused(1, 1), time.Hour))
 	require.Nil(t, f.read(t, d).AttemptsAhead)
 }
 
@@ -404,22 +404,22 @@ func TestReportAttempt_LetsTemporalCountTheFirstAttemptOnce(t *testing.T) {
 	f := newFixture(t)
 	d := f.delivery(t)
 	local, first, second := webhook.Turn{RunID: "run-a", Try: 1, Local: true}, webhook.Turn{RunID: "run-a", Try: 1}, webhook.Turn{RunID: "run-a", Try: 2}
-	_, err := f.BeginAttempt(t.Context(), d, local)
+	_, err := f.Webhooks.BeginAttempt(t.Context(), d, local)
 	require.NoError(t, err)
-	require.NoError(t, f.FinishAttempt(t.Context(), d, refused(1, 1), time.Hour))
+	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), d, refused(1, 1), time.Hour))
 
-	other, err := f.ReportAttempt(t.Context(), d, second)
+	other, err := f.Webhooks.ReportAttempt(t.Context(), d, second)
 	require.NoError(t, err)
 	require.Equal(t, webhook.StepEarly, other.Step, "which is not done")
 	before := f.read(t, d)
-	out, err := f.ReportAttempt(t.Context(), d, first)
+	out, err := f.Webhooks.ReportAttempt(t.Context(), d, first)
 	require.NoError(t, err)
 	require.Equal(t, webhook.StepReport, out.Step)
 	require.Equal(t, webhook.Attempt{Finished: true, StatusCode: 500, ErrorKind: webhook.ErrorHTTP}, out.Last)
 	require.InDelta(t, time.Hour.Seconds(), out.Wait.Seconds(), 5)
 	require.Equal(t, before, f.read(t, d))
 
-	again, err := f.BeginAttempt(t.Context(), d, first)
+	again, err := f.Webhooks.BeginAttempt(t.Context(), d, first)
 	require.NoError(t, err)
 	require.Equal(t, webhook.StepAgain, again.Step, "an operator reset the activity before the second attempt")
 	require.Equal(t, 2, f.read(t, d).Run)

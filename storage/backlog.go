@@ -62,13 +62,13 @@ const backlog = `
 
 // Backlog counts what waits, by kind, mode and hold. A kind has no entry when nothing of it waits.
 // What is late by less than margin is not overdue.
-func (s *Store) Backlog(ctx context.Context, margin time.Duration) ([]Backlog, error) {
+func (s *Installation) Backlog(ctx context.Context, margin time.Duration) ([]Backlog, error) {
 	all, err := pg.Collect[Backlog](ctx, s.pool, backlog, margin, BacklogLimit)
 	return all, pg.Wrap("backlog", err)
 }
 
 // SchemaVersion returns the number of the newest migration in the database.
-func (s *Store) SchemaVersion(ctx context.Context) (int64, error) {
+func (s *Installation) SchemaVersion(ctx context.Context) (int64, error) {
 	return pg.SchemaVersion(ctx, s.pool)
 }
 

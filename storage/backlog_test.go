@@ -14,7 +14,7 @@ import (
 
 func TestBacklog_CountsWhatWaits(t *testing.T) {
 	f := newFixture(t)
-	got, err := f.Backlog(t.Context(), 0)
+	got, err := f.Installation.Backlog(t.Context(), 0)
 	require.NoError(t, err)
 	require.Empty(t, got)
 
@@ -27,17 +27,17 @@ func TestBacklog_CountsWhatWaits(t *testing.T) {
 	f.pay(t, f.create(t, f.newSession()), checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	f.publishTest(t, e, webhook.PayoutSent)
 	_, later := f.publishTest(t, e, webhook.PayoutSent)
-	require.NoError(t, f.DeferAttempt(t.Context(), later, time.Hour, 0))
+	require.NoError(t, f.Webhooks.DeferAttempt(t.Context(), later, time.Hour, 0))
 	_, parked := f.publishTest(t, e, webhook.PayoutSent)
-	require.NoError(t, f.HoldDelivery(t.Context(), parked))
+	require.NoError(t, f.Webhooks.HoldDelivery(t.Context(), parked))
 	f.begin(t, parked, "run-a", 1)
 	_, ended := f.publishTest(t, e, webhook.PayoutSent)
 	f.end(t, ended, webhook.DeliveryFailed)
 
-	_, err = f.OpenFinding(t.Context(), books.Finding{Mode: checkout.ModeTest, Kind: books.FindingCostDiffers, Subject: "pi_1"})
+	_, err = f.Books.OpenFinding(t.Context(), books.Finding{Mode: checkout.ModeTest, Kind: books.FindingCostDiffers, Subject: "pi_1"})
 	require.NoError(t, err)
 
-	got, err = f.Backlog(t.Context(), 0)
+	got, err = f.Installation.Backlog(t.Context(), 0)
 	require.NoError(t, err)
 	for i := range got {
 		if got[i].Hold == "float" {
@@ -53,7 +53,7 @@ func TestBacklog_CountsWhatWaits(t *testing.T) {
 		of(storage.BacklogDeliveryParked, ""), of(storage.BacklogPayout, "float"), of(storage.BacklogPayout, ""),
 		of(storage.BacklogFinding, "cost_differs"),
 	}, got)
-	got, err = f.Backlog(t.Context(), time.Hour)
+	got, err = f.Installation.Backlog(t.Context(), time.Hour)
 	require.NoError(t, err)
 	require.NotContains(t, got, of(storage.BacklogSessionOverdue, ""), "the margin counts")
 }

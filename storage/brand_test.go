@@ -50,19 +50,19 @@ func jpegOf(t *testing.T, p image.Image) []byte {
 func TestSetBrand_LinksOfTheFooter(t *testing.T) {
 	f := newFixture(t)
 	brand := func() account.Brand {
-		b, err := f.Brand(t.Context(), f.merchant.ID)
+		b, err := f.People.Brand(t.Context(), f.merchant.ID)
 		require.NoError(t, err)
 		return b
 	}
 	stored := func() account.Contact { return brand().Contact }
 	set := func(c account.Contact, was *account.Brand) error {
-		return f.SetBrand(t.Context(), f.merchant.ID, account.BrandChange{Contact: &c, Was: was})
+		return f.People.SetBrand(t.Context(), f.merchant.ID, account.BrandChange{Contact: &c, Was: was})
 	}
 	first := account.Contact{Support: "help@shop.example", TermsURL: "https://shop.example/terms", PrivacyURL: "https://shop.example/privacy"}
 	require.NoError(t, set(first, nil))
 	require.Equal(t, first, stored())
 	color := "#ABC"
-	require.NoError(t, f.SetBrand(t.Context(), f.merchant.ID, account.BrandChange{Color: &color, Was: &account.Brand{}}))
+	require.NoError(t, f.People.SetBrand(t.Context(), f.merchant.ID, account.BrandChange{Color: &color, Was: &account.Brand{}}))
 	require.Equal(t, first, stored(), "nil leaves them")
 	require.Equal(t, "#aabbcc", brand().Color)
 
@@ -98,14 +98,14 @@ func TestSetBrand_LinksOfTheFooter(t *testing.T) {
 func TestSetBrand_Refuses(t *testing.T) {
 	f := newFixture(t)
 	for _, c := range []string{"red", "#12", "#12345", "#1234567", "123456", "#12345g", "#123456;}", "url(x)"} {
-		require.ErrorIs(t, f.SetBrand(t.Context(), f.merchant.ID, account.BrandChange{Color: &c}), account.ErrColor, c)
+		require.ErrorIs(t, f.People.SetBrand(t.Context(), f.merchant.ID, account.BrandChange{Color: &c}), account.ErrColor, c)
 	}
 	for _, logo := range [][]byte{[]byte("<svg/>"), jpegOf(t, picture(2, 2, false)), append(pngOf(t, picture(1, 1, false)), make([]byte, 128<<10)...)} {
-		require.ErrorIs(t, f.SetBrand(t.Context(), f.merchant.ID, account.BrandChange{Logo: &logo}), account.ErrLogo)
+		require.ErrorIs(t, f.People.SetBrand(t.Context(), f.merchant.ID, account.BrandChange{Logo: &logo}), account.ErrLogo)
 	}
 	black := "#000000"
-	require.ErrorIs(t, f.SetBrand(t.Context(), checkout.NewID(checkout.PrefixMerchant), account.BrandChange{Color: &black}), checkout.ErrNotFound)
-	_, err := f.Brand(t.Context(), checkout.NewID(checkout.PrefixMerchant))
+	require.ErrorIs(t, f.People.SetBrand(t.Context(), checkout.NewID(checkout.PrefixMerchant), account.BrandChange{Color: &black}), checkout.ErrNotFound)
+	_, err := f.People.Brand(t.Context(), checkout.NewID(checkout.PrefixMerchant))
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 }
 
@@ -192,16 +192,16 @@ func TestAllow_TakesFromSeveralBucketsAndTellsTheLongestWait(t *testing.T) {
 	wide := storage.Bucket{Owner: "192.0.2.1", Kind: "page", Rate: storage.Rate{PerSecond: 0.001, Burst: 9}}
 	narrow := storage.Bucket{Owner: "cs_1", Kind: "status", Rate: storage.Rate{PerSecond: 0.001, Burst: 2}}
 	for i := range 4 {
-		got, err := f.Allow(t.Context(), wide, narrow)
+		got, err := f.Requests.Allow(t.Context(), wide, narrow)
 		require.NoError(t, err)
 		require.Equal(t, i < 2, got.OK, i)
 		require.Equal(t, i >= 2, got.Wait > 0 && got.Limit == 2 && !got.OK, i)
 	}
-	got, err := f.Allow(t.Context(), wide)
+	got, err := f.Requests.Allow(t.Context(), wide)
 	require.NoError(t, err)
 	require.Equal(t, []any{true, 4}, []any{got.OK, got.Remaining})
 	narrow.Owner = "cs_2"
-	got, err = f.Allow(t.Context(), wide, narrow)
+	got, err = f.Requests.Allow(t.Context(), wide, narrow)
 	require.NoError(t, err)
 	require.True(t, got.OK, "another session has its own")
 }

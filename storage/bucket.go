@@ -67,7 +67,7 @@ type Bucket struct {
 // every bucket has a token. A bucket that has a token loses it even when another bucket refuses.
 // Allow returns the answer of the bucket with the longest wait. All callers must name the kinds in
 // the same order; otherwise two requests could deadlock.
-func (s *Store) Allow(ctx context.Context, buckets ...Bucket) (Allowance, error) {
+func (s *Requests) Allow(ctx context.Context, buckets ...Bucket) (Allowance, error) {
 	var (
 		owners, kinds []string
 		rates         []float64
@@ -97,7 +97,7 @@ func (s *Store) Allow(ctx context.Context, buckets ...Bucket) (Allowance, error)
 }
 
 // GiveBack returns a token to a bucket. Callers use it for a request that does not count after all.
-func (s *Store) GiveBack(ctx context.Context, b Bucket) error {
+func (s *Requests) GiveBack(ctx context.Context, b Bucket) error {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE token_bucket SET tokens = least(burst, tokens + 1)
 		WHERE owner = $1 AND kind = $2`, b.Owner, b.Kind)
@@ -106,7 +106,7 @@ func (s *Store) GiveBack(ctx context.Context, b Bucket) error {
 
 // AllowAddress takes a token from the bucket of an IP address. It limits requests without a valid
 // key.
-func (s *Store) AllowAddress(ctx context.Context, address string, r Rate) (Allowance, error) {
+func (s *Requests) AllowAddress(ctx context.Context, address string, r Rate) (Allowance, error) {
 	return s.Allow(ctx, Bucket{Owner: address, Kind: "address", Rate: r})
 }
 
@@ -117,7 +117,7 @@ const bucketAge = time.Hour
 // DeleteOldBuckets looks at up to limit token buckets that follow the bucket after. It deletes each
 // one that is full again and unused for an hour, or for keyAge when the owner is a key. It returns
 // the last bucket it looked at, and the zero Bucket when no bucket is left.
-func (s *Store) DeleteOldBuckets(
+func (s *Installation) DeleteOldBuckets(
 	ctx context.Context, keyAge time.Duration, after Bucket, limit int,
 ) (last Bucket, err error) {
 	// The primary key gives the order. An index by age would cost a write with every request.

@@ -20,7 +20,7 @@ func (f fixture) key(t *testing.T) []byte {
 	t.Helper()
 	secret := merchant.NewAPIKey(checkout.ModeTest)
 	key := merchant.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "ci"}
-	require.NoError(t, f.CreateAPIKey(t.Context(), key, secret))
+	require.NoError(t, f.Merchants.CreateAPIKey(t.Context(), key, secret))
 	hash, ok := merchant.HashAPIKey(secret)
 	require.True(t, ok)
 	return hash
@@ -37,7 +37,7 @@ func TestAllowAddress_CountsDownAndRefills(t *testing.T) {
 	pgtemp.StopTime(t, f.URL, "token_bucket", "at")
 	rate := storage.Rate{PerSecond: 0.01, Burst: 3}
 	take := func() storage.Allowance {
-		a, err := f.AllowAddress(t.Context(), "192.0.2.1", rate)
+		a, err := f.Requests.AllowAddress(t.Context(), "192.0.2.1", rate)
 		require.NoError(t, err)
 		require.Equal(t, 3, a.Limit)
 		return a
@@ -72,7 +72,7 @@ func TestAllowAddress_ChangedRatesHoldAtOnce(t *testing.T) {
 	f := newFixture(t)
 	pgtemp.StopTime(t, f.URL, "token_bucket", "at")
 	take := func(burst int) storage.Allowance {
-		a, err := f.AllowAddress(t.Context(), "192.0.2.1", storage.Rate{PerSecond: 0.01, Burst: burst})
+		a, err := f.Requests.AllowAddress(t.Context(), "192.0.2.1", storage.Rate{PerSecond: 0.01, Burst: burst})
 		require.NoError(t, err)
 		return a
 	}
@@ -88,9 +88,9 @@ func TestTokenBucket_ParallelTakersNeverGetMoreThanTheBurst(t *testing.T) {
 	hash := f.key(t)
 	rate := storage.Rate{PerSecond: 0.001, Burst: 60}
 	for name, take := range map[string]func() (storage.Allowance, error){
-		"address": func() (storage.Allowance, error) { return f.AllowAddress(t.Context(), "192.0.2.1", rate) },
+		"address": func() (storage.Allowance, error) { return f.Requests.AllowAddress(t.Context(), "192.0.2.1", rate) },
 		"key": func() (storage.Allowance, error) {
-			_, a, err := f.Authenticate(t.Context(), hash, storage.RequestWrite, storage.Rates{Test: rate, Live: storage.Rate{PerSecond: 1, Burst: 1}})
+			_, a, err := f.Merchants.Authenticate(t.Context(), hash, storage.RequestWrite, storage.Rates{Test: rate, Live: storage.Rate{PerSecond: 1, Burst: 1}})
 			return a, err
 		},
 	} {
@@ -114,7 +114,7 @@ func TestTokenBucket_ParallelTakersNeverGetMoreThanTheBurst(t *testing.T) {
 		require.Zero(t, failed.Load(), name)
 		require.EqualValues(t, 60, let.Load(), name)
 	}
-	keys, err := f.APIKeys(t.Context(), f.merchant.ID)
+	keys, err := f.Merchants.APIKeys(t.Context(), f.merchant.ID)
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now(), *keys[0].UsedAt, time.Minute, "the bucket knows when a key was used")
 }
@@ -126,20 +126,20 @@ func TestDeleteOldBuckets_OfAddressesGoAfterAnHourThoseOfKeysWithTheLog(t *testi
 	hash := f.key(t)
 	rate := storage.Rate{PerSecond: 1, Burst: 10}
 	for _, kind := range []storage.RequestKind{storage.RequestRead, storage.RequestWrite} {
-		_, _, err := f.Authenticate(t.Context(), hash, kind, storage.Rates{Test: rate, Live: rate})
+		_, _, err := f.Merchants.Authenticate(t.Context(), hash, kind, storage.Rates{Test: rate, Live: rate})
 		require.NoError(t, err)
 	}
 	for i := range 5 {
-		_, err := f.AllowAddress(t.Context(), fmt.Sprintf("192.0.2.%d", i), rate)
+		_, err := f.Requests.AllowAddress(t.Context(), fmt.Sprintf("192.0.2.%d", i), rate)
 		require.NoError(t, err)
 	}
-	_, err := f.AllowAddress(t.Context(), "192.0.2.9", storage.Rate{PerSecond: 0.001, Burst: 10})
+	_, err := f.Requests.AllowAddress(t.Context(), "192.0.2.9", storage.Rate{PerSecond: 0.001, Burst: 10})
 	require.NoError(t, err)
 	left := func(keyAge time.Duration) any {
 		var after storage.Bucket
 		for range 10 { // pages of two
 			var err error
-			after, err = f.DeleteOldBuckets(t.Context(), keyAge, after, 2)
+			after, err = f.Installation.DeleteOldBuckets(t.Context(), keyAge, after, 2)
 			require.NoError(t, err)
 			if after.Owner == "" {
 				return f.query(t, `SELECT count(*) FROM token_bucket`)
@@ -165,14 +165,14 @@ func TestBuckets_WaitForNoDisk(t *testing.T) {
 	hash := f.key(t)
 	rate := storage.Rate{PerSecond: 1, Burst: 5}
 	for range 2 { // the first call makes the bucket, the second changes it
-		_, err := f.Allow(t.Context(), storage.Bucket{Owner: "a", Kind: "k", Rate: rate})
+		_, err := f.Requests.Allow(t.Context(), storage.Bucket{Owner: "a", Kind: "k", Rate: rate})
 		require.NoError(t, err)
-		_, _, err = f.Authenticate(t.Context(), hash, storage.RequestRead, storage.Rates{Test: rate, Live: rate})
+		_, _, err = f.Merchants.Authenticate(t.Context(), hash, storage.RequestRead, storage.Rates{Test: rate, Live: rate})
 		require.NoError(t, err)
 	}
 	m := f.merchant
 	m.ID = checkout.NewID(checkout.PrefixMerchant)
-	require.NoError(t, f.CreateMerchant(t.Context(), m, checkout.ModeTest, nil))
+	require.NoError(t, f.Merchants.CreateMerchant(t.Context(), m, checkout.ModeTest, nil))
 	require.Equal(t, "merchant on 1, token_bucket off 4", f.query(t, `
 		SELECT string_agg(written || ' ' || value || ' ' || n, ', ' ORDER BY written)
 		FROM (SELECT written, value, count(*) AS n FROM seen GROUP BY written, value) s`))

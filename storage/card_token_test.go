@@ -18,7 +18,7 @@ func TestCardTokens_GoWithThePaymentOrItsSession(t *testing.T) {
 	}
 
 	givenUp := session()
-	ok, err := f.GiveUpPayment(t.Context(), givenUp.Ref, f.asks(t, givenUp), checkout.FailureProcessingError)
+	ok, err := f.Sessions.GiveUpPayment(t.Context(), givenUp.Ref, f.asks(t, givenUp), checkout.FailureProcessingError)
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.EqualValues(t, 0, tokens(givenUp), "given up before it began")
@@ -26,7 +26,7 @@ func TestCardTokens_GoWithThePaymentOrItsSession(t *testing.T) {
 	expired := session()
 	f.asks(t, expired)
 	f.asks(t, expired)
-	_, err = f.ExpireSession(t.Context(), expired.Ref, storage.Expiry{At: expired.ExpiresAt, Early: true})
+	_, err = f.Sessions.ExpireSession(t.Context(), expired.Ref, storage.Expiry{At: expired.ExpiresAt, Early: true})
 	require.NoError(t, err)
 	require.EqualValues(t, 0, tokens(expired), "its session expired")
 
@@ -35,7 +35,7 @@ func TestCardTokens_GoWithThePaymentOrItsSession(t *testing.T) {
 		f.asks(t, s)
 		id := f.beginPayment(t, s)
 		f.record(t, s, id, checkout.ChargeResult{Outcome: outcome, Failure: checkout.FailureCardDeclined})
-		_, err = f.FinishPayment(t.Context(), s.Ref, id)
+		_, err = f.Sessions.FinishPayment(t.Context(), s.Ref, id)
 		require.NoError(t, err)
 		left := 1 // the other payment of a session that can be paid
 		if outcome == checkout.OutcomeSucceeded {
@@ -50,7 +50,7 @@ func TestCardTokens_GoWithThePaymentOrItsSession(t *testing.T) {
 	f.asks(t, open)
 	f.Exec(t, `UPDATE checkout_session SET status = 'expired', ended_at = clock_timestamp() WHERE id = $1`, old.ID)
 	for _, want := range []int{1, 0} {
-		n, err := f.ForgetCardTokens(t.Context(), 10)
+		n, err := f.Installation.ForgetCardTokens(t.Context(), 10)
 		require.NoError(t, err)
 		require.Equal(t, want, n)
 	}

@@ -19,7 +19,7 @@ import (
 // succeeded is available. The first answer about each stays, and a repeat changes nothing. The charge belongs
 // to the acquirer's account, which serves all merchants. Of the charge of a failed payment only the cost is booked: the
 // amount goes back, and the network keeps its fee.
-func (s *Store) RecordChargeCost(
+func (s *Books) RecordChargeCost(
 	ctx context.Context, mode checkout.Mode, transactionID string, c books.ChargeCost,
 ) error {
 	if !c.Valid() {

@@ -24,7 +24,7 @@ type ChargeMatch struct {
 
 // ChargeMatch finds the transaction of a charge. The charge belongs to the acquirer's account, which
 // serves all merchants. It returns checkout.ErrNotFound when no transaction has the reference.
-func (s *Store) ChargeMatch(
+func (s *Books) ChargeMatch(
 	ctx context.Context, mode checkout.Mode, reference string,
 ) (ChargeMatch, error) {
 	var m ChargeMatch
@@ -51,7 +51,7 @@ type UnchargedTransaction struct {
 
 // Uncharged returns the transactions that succeeded in the interval and whose charge is not among the references. The
 // sandbox's are left out. It serves reconciliation, which works for all merchants.
-func (s *Store) Uncharged(
+func (s *Books) Uncharged(
 	ctx context.Context, mode checkout.Mode, from, to time.Time, references []string,
 ) ([]UnchargedTransaction, error) {
 	got, err := pg.Collect[UnchargedTransaction](ctx, s.pool, `
@@ -67,7 +67,7 @@ func (s *Store) Uncharged(
 // UnbookedCharges returns up to limit references, ordered, after the reference after, of charges that were
 // decided before a time and of which the card network has not said when their money is available. It
 // serves reconciliation, which works for all merchants.
-func (s *Store) UnbookedCharges(
+func (s *Books) UnbookedCharges(
 	ctx context.Context, mode checkout.Mode, before time.Time, after string, limit int,
 ) ([]string, error) {
 	references, err := pg.Values[string](ctx, s.pool, `

@@ -30,7 +30,7 @@ const (
 // ChargesToLook returns up to limit charges, ordered by reference, after the reference after: those
 // with a report that nobody has followed, those with a dispute that is not decided, and once a day those with a
 // refund that may still be returned. The card network is asked for all merchants.
-func (s *Store) ChargesToLook(
+func (s *Books) ChargesToLook(
 	ctx context.Context, mode checkout.Mode, after string, limit int,
 ) ([]ChargeLook, error) {
 	got, err := pg.Collect[ChargeLook](ctx, s.pool, `
@@ -51,7 +51,7 @@ func (s *Store) ChargesToLook(
 // what changed, and opens or closes the findings about it, in one transaction. The reports of the look count as
 // followed.
 // A repeat changes nothing. It returns the findings that are new. A charge of no transaction has none.
-func (s *Store) RecordRisks(
+func (s *Books) RecordRisks(
 	ctx context.Context, mode checkout.Mode, look ChargeLook, risks []books.ChargeRisk,
 ) ([]books.Finding, error) {
 	return pg.InTx(ctx, s.pool, "record risks", func(tx pgx.Tx) (found []books.Finding, err error) {
@@ -110,7 +110,7 @@ func (c paidCharge) findBoth(
 
 // FindPaid reports whether the payment of a payout is refunded although the chain has paid the payout, or may. how
 // says what paid it. The finding is opened in the same transaction. It returns checkout.ErrNotFound.
-func (s *Store) FindPaid(ctx context.Context, payout checkout.Ref, how string) (refunded bool, err error) {
+func (s *Treasury) FindPaid(ctx context.Context, payout checkout.Ref, how string) (refunded bool, err error) {
 	return pg.InTx(ctx, s.pool, "find a payout that is paid and refunded", func(tx pgx.Tx) (refunded bool, err error) {
 		return findPaid(ctx, tx, payout, how)
 	})
@@ -276,7 +276,7 @@ func (p *lockedPayout) atRisk(ctx context.Context, tx pgx.Tx) (bool, error) {
 // payout is signed whatever the limits of a payout and of a day are, unless it is retried. It returns
 // checkout.ErrNotFound, and checkout.ErrConflict when something else holds the payout, or nothing. by is
 // written with the change.
-func (s *Store) ReleasePayout(ctx context.Context, ref checkout.Ref, by ...merchant.AuditEntry) error {
+func (s *Payouts) ReleasePayout(ctx context.Context, ref checkout.Ref, by ...merchant.AuditEntry) error {
 	return pg.RunInTx(ctx, s.pool, "release payout", func(tx pgx.Tx) error {
 		p, err := lockPayout(ctx, tx, ref)
 		if err != nil {
@@ -296,7 +296,7 @@ func (s *Store) ReleasePayout(ctx context.Context, ref checkout.Ref, by ...merch
 }
 
 // PayoutRisks returns the risks of a payout's charge, oldest first.
-func (s *Store) PayoutRisks(ctx context.Context, ref checkout.Ref) ([]books.ChargeRisk, error) {
+func (s *PayoutReader) PayoutRisks(ctx context.Context, ref checkout.Ref) ([]books.ChargeRisk, error) {
 	got, err := pg.Collect[books.ChargeRisk](ctx, s.pool, `
 		SELECT r.id, r.kind, r.status, r.amount, r.currency, '' AS refund_id
 		FROM charge_risk r JOIN payout p ON p.transaction_id = r.transaction_id

@@ -38,12 +38,12 @@ func TestLocks_NobodyWaitsForEachOther(t *testing.T) {
 func rotateAndSettings(_ *testing.T, f fixture, e webhook.Endpoint) []func(context.Context) error {
 	return []func(context.Context) error{
 		func(ctx context.Context) error {
-			_, err := f.RotateSecret(ctx, e.Ref, webhook.NewSecret(), time.Hour, f.note())
+			_, err := f.Webhooks.RotateSecret(ctx, e.Ref, webhook.NewSecret(), time.Hour, f.note())
 			return err
 		},
 		func(ctx context.Context) error {
 			name := checkout.NewID("name") // a new name each time
-			_, err := f.ChangeMerchant(ctx, storage.MerchantChange{MerchantID: f.merchant.ID, Mode: e.Mode, Name: &name, By: f.note()})
+			_, err := f.Merchants.ChangeMerchant(ctx, storage.MerchantChange{MerchantID: f.merchant.ID, Mode: e.Mode, Name: &name, By: f.note()})
 			return err
 		},
 	}
@@ -54,12 +54,12 @@ func endAndBeginAgain(t *testing.T, f fixture, e webhook.Endpoint) []func(contex
 	_, d := f.publishTest(t, e, webhook.MerchantUpdated)
 	f.begin(t, d, "run-a", 1)
 	return []func(context.Context) error{
-		func(ctx context.Context) error { return f.FinishAttempt(ctx, d, refused(1, 1), time.Hour) },
+		func(ctx context.Context) error { return f.Webhooks.FinishAttempt(ctx, d, refused(1, 1), time.Hour) },
 		func(ctx context.Context) error {
-			if err := f.HurryAttempt(ctx, d, "run-a", time.Time{}); err != nil {
+			if err := f.Webhooks.HurryAttempt(ctx, d, "run-a", time.Time{}); err != nil {
 				return err
 			}
-			_, err := f.BeginAttempt(ctx, d, webhook.Turn{RunID: "run-a", Try: 1})
+			_, err := f.Webhooks.BeginAttempt(ctx, d, webhook.Turn{RunID: "run-a", Try: 1})
 			return err
 		},
 	}

@@ -161,7 +161,7 @@ var sessionDecisions = []decision{
 			n := f.newSession()
 			create := func(ctx context.Context) (any, error) {
 				starts := 0
-				got, err := f.CreateSession(ctx, n, func(context.Context, checkout.Session) error { starts++; return nil })
+				got, err := f.Sessions.CreateSession(ctx, n, func(context.Context, checkout.Session) error { starts++; return nil })
 				return fmt.Sprint(got.ID == n.ID, " ", starts), err
 			}
 			return create, nil
@@ -184,7 +184,7 @@ var sessionDecisions = []decision{
 	{name: "a session expires while a payment begins", second: "in flight", rows: sessionRows, hold: "(pending,t,1)",
 		arrange: ofPayment(func(f fixture, s checkout.Session, id string) (call, call) {
 			return f.begins(s, id), func(ctx context.Context) (any, error) {
-				got, err := f.ExpireSession(ctx, s.Ref, storage.Expiry{At: s.ExpiresAt, Early: true})
+				got, err := f.Sessions.ExpireSession(ctx, s.Ref, storage.Expiry{At: s.ExpiresAt, Early: true})
 				return map[string]string{id: "in flight"}[got.InFlight], err
 			}
 		})},
@@ -201,7 +201,7 @@ var paymentDecisions = []decision{
 		arrange: func(t *testing.T, f fixture) (call, call) {
 			p := storagetest.Payment(f.create(t, f.newSession()).Ref)
 			return func(ctx context.Context) (any, error) {
-				return nil, f.CreatePayment(ctx, p)
+				return nil, f.Sessions.CreatePayment(ctx, p)
 			}, nil
 		}},
 	{name: "a payment begins", second: same, rows: paymentRows, hold: "(processing,,1,pending,t,0,0,0)",
@@ -252,7 +252,7 @@ var paymentDecisions = []decision{
 		second: same, hold: "(succeeded,succeeded,1,completed,f,1,1,1)",
 		arrange: ofCharge(underWay, func(f fixture, s checkout.Session, id string) (call, call) {
 			return f.records(s, id, succeeded), func(ctx context.Context) (any, error) {
-				got, err := f.FinishPayment(ctx, s.Ref, id)
+				got, err := f.Sessions.FinishPayment(ctx, s.Ref, id)
 				return map[bool]string{true: "succeeded "}[got.Status == checkout.StatusCompleted], err
 			}
 		})},
@@ -286,14 +286,14 @@ var payoutDecisions = []decision{
 		hold: "(pending,a,1)",
 		arrange: ofPayout(func(f fixture, p checkout.Ref) (call, call) {
 			return func(ctx context.Context) (any, error) {
-				return f.SendSandboxTransfer(ctx, checkout.Payout{Ref: p, Generation: 1}, treasury.SandboxTransfer{TxHash: "a", Signed: []byte("a")})
+				return f.Sandbox.SendSandboxTransfer(ctx, checkout.Payout{Ref: p, Generation: 1}, treasury.SandboxTransfer{TxHash: "a", Signed: []byte("a")})
 			}, nil
 		})},
 	{name: "a payout is decided while its transfer is signed", first: "a ", rows: payoutEvents, hold: "(sent,a,1)",
 		second: same,
 		arrange: ofPayout(func(f fixture, p checkout.Ref) (call, call) {
 			return f.recordsTransfer(p, treasury.SandboxTransfer{Signed: []byte("a"), TxHash: "a"}), func(ctx context.Context) (any, error) {
-				got, err := f.FinishPayout(ctx, p, 1, "")
+				got, err := f.Payouts.FinishPayout(ctx, p, 1, "")
 				return map[webhook.EventType]string{webhook.PayoutSent: "a "}[got.EventType], err
 			}
 		})},
@@ -329,7 +329,7 @@ var deliveryDecisions = []decision{
 		arrange: func(t *testing.T, f fixture) (call, call) {
 			d := f.delivery(t)
 			f.begin(t, d, "run-a", 1)
-			require.NoError(t, f.FinishAttempt(t.Context(), d, accepted, 0))
+			require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), d, accepted, 0))
 			return f.tries(d, webhook.Turn{RunID: "run-b", Try: 1, Local: true}), nil
 		}},
 	{name: "an attempt ends", first: "<nil>", second: same, rows: deliveryRows, hold: "(delivered,1,1/1/200)",
@@ -358,7 +358,7 @@ var deliveryDecisions = []decision{
 // creates creates a session and answers whether it is the requested one.
 func (f fixture) creates(n storage.NewSession) call {
 	return func(ctx context.Context) (any, error) {
-		got, err := f.CreateSession(ctx, n, started)
+		got, err := f.Sessions.CreateSession(ctx, n, started)
 		return got.ID == n.ID, err
 	}
 }
@@ -371,7 +371,7 @@ func (f fixture) withOrderID() storage.NewSession {
 
 func (f fixture) expires(s checkout.Session) call {
 	return func(ctx context.Context) (any, error) {
-		return f.ExpireSession(ctx, s.Ref, storage.Expiry{At: s.ExpiresAt, Early: true})
+		return f.Sessions.ExpireSession(ctx, s.Ref, storage.Expiry{At: s.ExpiresAt, Early: true})
 	}
 }
 
@@ -379,16 +379,16 @@ func (f fixture) expires(s checkout.Session) call {
 func (f fixture) asks(t *testing.T, s checkout.Session) string {
 	t.Helper()
 	p := storagetest.Payment(s.Ref)
-	require.NoError(t, f.CreatePayment(t.Context(), p))
+	require.NoError(t, f.Sessions.CreatePayment(t.Context(), p))
 	return p.ID
 }
 
 func (f fixture) begins(s checkout.Session, id string) call {
 	return func(ctx context.Context) (any, error) {
-		if _, err := f.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: money.MustRate("1.08")}, id); err != nil {
+		if _, err := f.Sessions.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: money.MustRate("1.08")}, id); err != nil {
 			return struct{ Attempt int }{}, err
 		}
-		got, err := f.Charge(ctx, s.Ref, id)
+		got, err := f.Sessions.Charge(ctx, s.Ref, id)
 		return struct{ Attempt int }{got.Attempt}, err
 	}
 }
@@ -404,18 +404,18 @@ func (f fixture) timeEnds(s checkout.Session) call {
 // confirms begins the second confirmation.
 func (f fixture) confirms(s checkout.Session, id string) call {
 	return func(ctx context.Context) (any, error) {
-		return f.BeginConfirm(ctx, s.Ref, id, 2, checkout.Quote{Rate: money.MustRate("1.08")})
+		return f.Sessions.BeginConfirm(ctx, s.Ref, id, 2, checkout.Quote{Rate: money.MustRate("1.08")})
 	}
 }
 
 func (f fixture) givesUp(s checkout.Session, id string) call {
 	return func(ctx context.Context) (any, error) {
-		return f.GiveUpPayment(ctx, s.Ref, id, checkout.FailureProcessingError)
+		return f.Sessions.GiveUpPayment(ctx, s.Ref, id, checkout.FailureProcessingError)
 	}
 }
 
 func (f fixture) drops(s checkout.Session, id string) call {
-	return func(ctx context.Context) (any, error) { return nil, f.DropPayment(ctx, s.ID, id) }
+	return func(ctx context.Context) (any, error) { return nil, f.Sessions.DropPayment(ctx, s.ID, id) }
 }
 
 // charged creates a session with a payment in flight; its merchant has a registration.
@@ -431,53 +431,53 @@ func (f fixture) charged(t *testing.T, result checkout.ChargeResult) (checkout.S
 
 func (f fixture) records(s checkout.Session, id string, result checkout.ChargeResult) call {
 	return func(ctx context.Context) (any, error) {
-		outcome, failure, err := f.RecordCharge(ctx, s.Ref, id, result)
+		outcome, failure, err := f.Sessions.RecordCharge(ctx, s.Ref, id, result)
 		return fmt.Sprint(outcome, " ", failure), err
 	}
 }
 
 func (f fixture) finishes(s checkout.Session, id string) call {
-	return func(ctx context.Context) (any, error) { return f.FinishPayment(ctx, s.Ref, id) }
+	return func(ctx context.Context) (any, error) { return f.Sessions.FinishPayment(ctx, s.Ref, id) }
 }
 
 // payout creates a payout of a paid session.
 func (f fixture) payout(t *testing.T) checkout.Ref {
 	t.Helper()
 	s, id := f.charged(t, succeeded)
-	got, err := f.FinishPayment(t.Context(), s.Ref, id)
+	got, err := f.Sessions.FinishPayment(t.Context(), s.Ref, id)
 	require.NoError(t, err)
 	return s.Owner.Ref(got.PayoutID)
 }
 
 func (f fixture) recordsTransfer(p checkout.Ref, transfer treasury.SandboxTransfer) call {
 	return func(ctx context.Context) (any, error) {
-		signed, failure, err := f.RecordSandboxTransfer(ctx, checkout.Payout{Ref: p, Generation: 1}, transfer)
+		signed, failure, err := f.Sandbox.RecordSandboxTransfer(ctx, checkout.Payout{Ref: p, Generation: 1}, transfer)
 		return string(signed) + " " + string(failure), err
 	}
 }
 
 func (f fixture) pays(p checkout.Ref, failure checkout.PayoutFailure) call {
-	return func(ctx context.Context) (any, error) { return f.FinishPayout(ctx, p, 1, failure) }
+	return func(ctx context.Context) (any, error) { return f.Payouts.FinishPayout(ctx, p, 1, failure) }
 }
 
 func (f fixture) tries(d checkout.Ref, turn webhook.Turn) call {
 	return func(ctx context.Context) (any, error) {
-		got, err := f.BeginAttempt(ctx, d, turn)
+		got, err := f.Webhooks.BeginAttempt(ctx, d, turn)
 		return fmt.Sprintf("%d/%d %s %s", got.Run, got.Number, got.Status, got.Step), err
 	}
 }
 
 func (f fixture) ends(d checkout.Ref, a webhook.Attempt) call {
-	return func(ctx context.Context) (any, error) { return nil, f.FinishAttempt(ctx, d, a, time.Hour) }
+	return func(ctx context.Context) (any, error) { return nil, f.Webhooks.FinishAttempt(ctx, d, a, time.Hour) }
 }
 
 func (f fixture) holds(d checkout.Ref) call {
-	return func(ctx context.Context) (any, error) { return nil, f.HoldDelivery(ctx, d) }
+	return func(ctx context.Context) (any, error) { return nil, f.Webhooks.HoldDelivery(ctx, d) }
 }
 
 func (f fixture) gives(d checkout.Ref, status webhook.DeliveryStatus) call {
 	return func(ctx context.Context) (any, error) {
-		got, err := f.EndDelivery(ctx, d, "run-a", status)
+		got, err := f.Webhooks.EndDelivery(ctx, d, "run-a", status)
 		return got.Status, err
 	}
 }
@@ -492,7 +492,7 @@ var registrationDecisions = []decision{
 				Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 			}
 			return func(ctx context.Context) (any, error) {
-				got, err := f.CreateEndpoint(ctx, e)
+				got, err := f.Webhooks.CreateEndpoint(ctx, e)
 				return got.ID == e.ID && got.Secret == e.Secret, err
 			}, nil
 		}},
@@ -500,14 +500,14 @@ var registrationDecisions = []decision{
 		arrange: func(t *testing.T, f fixture) (call, call) {
 			e, secret := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted), webhook.NewSecret()
 			return func(ctx context.Context) (any, error) {
-				got, err := f.RotateSecret(ctx, e.Ref, secret, time.Hour)
+				got, err := f.Webhooks.RotateSecret(ctx, e.Ref, secret, time.Hour)
 				return fmt.Sprint(got.Secret, got.RotatingUntil), err
 			}, nil
 		}},
 	{name: "a registration is deleted", first: "<nil>", second: "refused: delete webhook registration: not found", rows: registrationRows, hold: "",
 		arrange: func(t *testing.T, f fixture) (call, call) {
 			e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
-			return func(ctx context.Context) (any, error) { return nil, f.DeleteEndpoint(ctx, e.Ref) }, nil
+			return func(ctx context.Context) (any, error) { return nil, f.Webhooks.DeleteEndpoint(ctx, e.Ref) }, nil
 		}},
 	{name: "a test event is sent", second: same, rows: `SELECT count(*) FROM webhook_delivery`, hold: "(1)",
 		arrange: func(t *testing.T, f fixture) (call, call) {
@@ -523,19 +523,19 @@ var registrationDecisions = []decision{
 		arrange: func(t *testing.T, f fixture) (call, call) {
 			r := newReplay(f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted))
 			return func(ctx context.Context) (any, error) {
-				got, err := f.CreateReplay(ctx, r)
+				got, err := f.Webhooks.CreateReplay(ctx, r)
 				return fmt.Sprint(got.ID, got.CreatedAt.UTC()), err
 			}, nil
 		}},
 	{name: "the progress of a bulk replay is noted late", first: "<nil>", second: same, rows: `SELECT after, started FROM webhook_replay`, hold: "(whd_2,2)",
 		arrange: func(t *testing.T, f fixture) (call, call) {
-			r, err := f.CreateReplay(t.Context(), newReplay(f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)))
+			r, err := f.Webhooks.CreateReplay(t.Context(), newReplay(f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)))
 			require.NoError(t, err)
 			notes := func(after string, started int) call {
 				return func(ctx context.Context) (any, error) {
 					r := r
 					r.After, r.Started = after, started
-					return nil, f.RecordReplay(ctx, r)
+					return nil, f.Webhooks.RecordReplay(ctx, r)
 				}
 			}
 			return notes("whd_2", 2), notes("whd_1", 1)
@@ -544,7 +544,7 @@ var registrationDecisions = []decision{
 
 func (f fixture) tests(e webhook.Endpoint, subject string, typ webhook.EventType) call {
 	return func(ctx context.Context) (any, error) {
-		event, delivery, err := f.PublishTest(ctx, storage.TestEvent{
+		event, delivery, err := f.Webhooks.PublishTest(ctx, storage.TestEvent{
 			Owner: e.Owner, EndpointID: e.ID, SubjectID: subject, Type: typ,
 			Data: func(time.Time) any { return map[string]string{} },
 		})
@@ -556,7 +556,7 @@ var accountDecisions = []decision{
 	{name: "settings change", first: "2 events", second: "0 events", rows: `SELECT plan, (SELECT count(*) FROM event) FROM merchant`, hold: "(volume,2)",
 		arrange: func(_ *testing.T, f fixture) (call, call) {
 			return func(ctx context.Context) (any, error) {
-				got, err := f.ChangeMerchant(ctx, storage.MerchantChange{
+				got, err := f.Merchants.ChangeMerchant(ctx, storage.MerchantChange{
 					MerchantID: f.merchant.ID, Mode: checkout.ModeTest, Plan: &merchant.Plan{Name: "volume", FeeBasisPoints: 80}, By: f.note(),
 				})
 				return fmt.Sprintf("%d events", len(got.Events)), err
@@ -568,7 +568,7 @@ var accountDecisions = []decision{
 			demotes := func(email string) call {
 				id := f.owner(t, email)
 				return func(ctx context.Context) (any, error) {
-					return nil, f.SetRole(ctx, f.merchant.ID, id, merchant.RoleViewer, f.note())
+					return nil, f.People.SetRole(ctx, f.merchant.ID, id, merchant.RoleViewer, f.note())
 				}
 			}
 			return demotes("a@shop.example"), demotes("b@shop.example")
@@ -583,27 +583,27 @@ var accountDecisions = []decision{
 		arrange: func(t *testing.T, f fixture) (call, call) {
 			require.NoError(t, f.invites(t.Context(), "mem_1", "a@shop.example", merchant.RoleViewer))
 			return func(ctx context.Context) (any, error) {
-				m, err := f.AcceptInvitation(ctx, []byte("mem_1"), "hash", "")
+				m, err := f.People.AcceptInvitation(ctx, []byte("mem_1"), "hash", "")
 				return m.ID == "mem_1", err
 			}, nil
 		}},
 	{name: "a key is revoked", first: "<nil>", second: same, rows: `SELECT revoked_at IS NOT NULL, (SELECT count(*) FROM audit_entry) FROM api_key`, hold: "(t,1)",
 		arrange: func(t *testing.T, f fixture) (call, call) {
 			k := merchant.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "ci"}
-			require.NoError(t, f.CreateAPIKey(t.Context(), k, merchant.NewAPIKey(checkout.ModeTest)))
+			require.NoError(t, f.Merchants.CreateAPIKey(t.Context(), k, merchant.NewAPIKey(checkout.ModeTest)))
 			return func(ctx context.Context) (any, error) {
-				return nil, f.RevokeAPIKey(ctx, k.Ref, f.note())
+				return nil, f.Merchants.RevokeAPIKey(ctx, k.Ref, f.note())
 			}, nil
 		}},
 	{name: "a finding is closed", first: "<nil>", second: "refused: close finding: conflict: the finding is closed",
 		rows: `SELECT closed_why FROM finding WHERE closed_at IS NOT NULL`, hold: "(settled)",
 		arrange: func(t *testing.T, f fixture) (call, call) {
-			_, err := f.OpenFinding(t.Context(), books.Finding{Mode: checkout.ModeTest, Kind: books.FindingCostDiffers, Subject: "pi_1"})
+			_, err := f.Books.OpenFinding(t.Context(), books.Finding{Mode: checkout.ModeTest, Kind: books.FindingCostDiffers, Subject: "pi_1"})
 			require.NoError(t, err)
-			open, err := f.OpenFindings(t.Context(), checkout.ModeTest)
+			open, err := f.Books.OpenFindings(t.Context(), checkout.ModeTest)
 			require.NoError(t, err)
 			return func(ctx context.Context) (any, error) {
-				return nil, f.CloseFinding(ctx, open[0].ID, "settled", f.note())
+				return nil, f.Books.CloseFinding(ctx, open[0].ID, "settled", f.note())
 			}, nil
 		}},
 	{name: "a request is claimed", first: "true", second: "refused: request with that idempotency key is in progress",
@@ -614,7 +614,7 @@ var accountDecisions = []decision{
 		arrange: func(t *testing.T, f fixture) (call, call) {
 			_, err := f.claims()(t.Context())
 			require.NoError(t, err)
-			require.NoError(t, f.KeepAnswer(t.Context(), f.request("key-1"), storage.KeptAnswer{Status: 201}))
+			require.NoError(t, f.Requests.KeepAnswer(t.Context(), f.request("key-1"), storage.KeptAnswer{Status: 201}))
 			f.Exec(t, `UPDATE idempotent_request SET created_at = now() - interval '2 days'`)
 			return f.claims(), nil
 		}},
@@ -622,7 +622,7 @@ var accountDecisions = []decision{
 
 func (f fixture) claims() call {
 	return func(ctx context.Context) (any, error) {
-		kept, seed, err := f.ClaimRequest(ctx, f.request("key-1"), []byte("body"))
+		kept, seed, err := f.Requests.ClaimRequest(ctx, f.request("key-1"), []byte("body"))
 		return kept == nil && seed != nil, err
 	}
 }
@@ -635,10 +635,10 @@ func (f fixture) note() merchant.AuditEntry {
 // invites invites a member; the token's hash is the id.
 func (f fixture) invites(ctx context.Context, id, email string, role merchant.Role) error {
 	m := merchant.Member{ID: id, MerchantID: f.merchant.ID, Email: email, Role: role}
-	if err := f.InviteMember(ctx, m, f.note()); err != nil {
+	if err := f.People.InviteMember(ctx, m, f.note()); err != nil {
 		return err
 	}
-	return f.KeepInvitation(ctx, id, []byte(id)) // as when the mail is written
+	return f.People.KeepInvitation(ctx, id, []byte(id)) // as when the mail is written
 }
 
 // owner creates an owner who can sign in.
@@ -646,7 +646,7 @@ func (f fixture) owner(t *testing.T, email string) string {
 	t.Helper()
 	id := checkout.NewID("mem")
 	require.NoError(t, f.invites(t.Context(), id, email, merchant.RoleOwner))
-	_, err := f.AcceptInvitation(t.Context(), []byte(id), "hash", "")
+	_, err := f.People.AcceptInvitation(t.Context(), []byte(id), "hash", "")
 	require.NoError(t, err)
 	return id
 }

@@ -28,17 +28,17 @@ const selectDelivery = `
 
 // Delivery returns one delivery with its newest maxAttemptsShown attempts, oldest first. It
 // returns checkout.ErrNotFound.
-func (s *Store) Delivery(ctx context.Context, ref checkout.Ref) (webhook.Delivery, error) {
+func (s *WebhookReader) Delivery(ctx context.Context, ref checkout.Ref) (webhook.Delivery, error) {
 	return s.delivery(ctx, `WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
 }
 
 // AnyDelivery is Delivery for an operator who knows only the id, such as
 // `checkout replay`.
-func (s *Store) AnyDelivery(ctx context.Context, id string) (webhook.Delivery, error) {
+func (s *WebhookReader) AnyDelivery(ctx context.Context, id string) (webhook.Delivery, error) {
 	return s.delivery(ctx, `WHERE d.id = $1`, id)
 }
 
-func (s *Store) delivery(ctx context.Context, where string, args ...any) (webhook.Delivery, error) {
+func (s *WebhookReader) delivery(ctx context.Context, where string, args ...any) (webhook.Delivery, error) {
 	var (
 		batch    pgx.Batch
 		found    []webhook.Delivery
@@ -104,7 +104,7 @@ const (
 )
 
 // Deliveries lists deliveries, newest first, without their attempts.
-func (s *Store) Deliveries(
+func (s *WebhookReader) Deliveries(
 	ctx context.Context, owner checkout.Owner, f DeliveryFilter, p pg.Page,
 ) ([]webhook.Delivery, error) {
 	q := pg.NewList(owner, "d")
@@ -129,18 +129,18 @@ func (s *Store) Deliveries(
 // the wait costs no attempt. Repeating the call changes nothing. The entries by are written to the
 // audit log in the same transaction. It returns checkout.ErrNotFound and
 // webhook.ErrDeliveryNotPending.
-func (s *Store) HoldDelivery(ctx context.Context, ref checkout.Ref, by ...merchant.AuditEntry) error {
+func (s *Webhooks) HoldDelivery(ctx context.Context, ref checkout.Ref, by ...merchant.AuditEntry) error {
 	return s.steer(ctx, ref, by, `SET held = true WHERE d.status = 'pending'`)
 }
 
 // ResumeDelivery ends the hold of HoldDelivery. Repeating the call changes nothing. Errors and by
 // are as of HoldDelivery.
-func (s *Store) ResumeDelivery(ctx context.Context, ref checkout.Ref, by ...merchant.AuditEntry) error {
+func (s *Webhooks) ResumeDelivery(ctx context.Context, ref checkout.Ref, by ...merchant.AuditEntry) error {
 	return s.steer(ctx, ref, by, `SET held = false WHERE d.status = 'pending'`)
 }
 
 // Parked reports whether the run of a delivery still waits to be woken although its hold has ended.
-func (s *Store) Parked(ctx context.Context, ref checkout.Ref) (bool, error) {
+func (s *WebhookReader) Parked(ctx context.Context, ref checkout.Ref) (bool, error) {
 	parked, err := pg.Value[bool](ctx, s.pool, `
 		SELECT EXISTS (SELECT FROM webhook_delivery d JOIN webhook_endpoint w ON w.id = d.endpoint_id
 			WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3 AND `+wakeable+`)`,
@@ -151,7 +151,7 @@ func (s *Store) Parked(ctx context.Context, ref checkout.Ref) (bool, error) {
 // HurryDelivery makes the next attempt of a pending delivery due now. It returns
 // checkout.ErrNotFound, webhook.ErrDeliveryNotPending, webhook.ErrDeliveryHeld, and
 // webhook.ErrDeliveryInProgress when an attempt is under way. by is as of HoldDelivery.
-func (s *Store) HurryDelivery(ctx context.Context, ref checkout.Ref, by ...merchant.AuditEntry) error {
+func (s *Webhooks) HurryDelivery(ctx context.Context, ref checkout.Ref, by ...merchant.AuditEntry) error {
 	return s.steer(ctx, ref, by, `SET hurried_at = clock_timestamp()
 		FROM webhook_endpoint w WHERE w.id = d.endpoint_id AND d.status = 'pending' AND NOT d.held
 			AND (d.session_url OR w.status = 'enabled')
@@ -160,7 +160,7 @@ func (s *Store) HurryDelivery(ctx context.Context, ref checkout.Ref, by ...merch
 
 // steer changes a delivery if the condition in set is true. If it is false, steer returns the error
 // that says why.
-func (s *Store) steer(ctx context.Context, ref checkout.Ref, by []merchant.AuditEntry, set string) error {
+func (s *Webhooks) steer(ctx context.Context, ref checkout.Ref, by []merchant.AuditEntry, set string) error {
 	steered, err := pg.InTx(ctx, s.pool, "steer delivery", func(tx pgx.Tx) (bool, error) {
 		tag, err := tx.Exec(ctx,
 			`UPDATE webhook_delivery d `+set+` AND d.id = $1 AND d.merchant_id = $2 AND d.mode = $3`,
@@ -188,7 +188,7 @@ func (s *Store) steer(ctx context.Context, ref checkout.Ref, by []merchant.Audit
 
 // HurryAttempt makes the next attempt due now, in the run that runID began. It is for the workflow;
 // HurryDelivery is for the API. A zero now means PostgreSQL's clock.
-func (s *Store) HurryAttempt(ctx context.Context, ref checkout.Ref, runID string, now time.Time) error {
+func (s *Webhooks) HurryAttempt(ctx context.Context, ref checkout.Ref, runID string, now time.Time) error {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE webhook_delivery SET hurried_at = coalesce($5, clock_timestamp())
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND run_id = $4 AND status = 'pending'`,
@@ -197,7 +197,7 @@ func (s *Store) HurryAttempt(ctx context.Context, ref checkout.Ref, runID string
 }
 
 // UnparkDelivery makes a parked delivery overdue. It is for a delivery whose waiting run is gone.
-func (s *Store) UnparkDelivery(ctx context.Context, ref checkout.Ref) error {
+func (s *Webhooks) UnparkDelivery(ctx context.Context, ref checkout.Ref) error {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE webhook_delivery SET next_attempt_at = parked_at, parked_at = NULL
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending' AND parked_at IS NOT NULL`,
@@ -216,7 +216,7 @@ type DeliveryEnd struct {
 // that a replay is not held. It changes nothing if a newer run than runID has begun ("" accepts
 // any run) or if the delivery has already ended. Repeating the call changes nothing. It returns
 // the delivery's state afterwards, or checkout.ErrNotFound.
-func (s *Store) EndDelivery(
+func (s *Webhooks) EndDelivery(
 	ctx context.Context, ref checkout.Ref, runID string, status webhook.DeliveryStatus,
 ) (DeliveryEnd, error) {
 	return s.endDelivery(ctx, ref, runID, status, 0)
@@ -224,11 +224,11 @@ func (s *Store) EndDelivery(
 
 // FailDelivery is EndDelivery with status failed. If the run has attempts left, the delivery stays
 // pending.
-func (s *Store) FailDelivery(ctx context.Context, ref checkout.Ref, runID string) (DeliveryEnd, error) {
+func (s *Webhooks) FailDelivery(ctx context.Context, ref checkout.Ref, runID string) (DeliveryEnd, error) {
 	return s.endDelivery(ctx, ref, runID, webhook.DeliveryFailed, webhook.MaxAttempts)
 }
 
-func (s *Store) endDelivery(
+func (s *Webhooks) endDelivery(
 	ctx context.Context, ref checkout.Ref, runID string, status webhook.DeliveryStatus, attempts int,
 ) (end DeliveryEnd, err error) {
 	end, err = pg.One[DeliveryEnd](ctx, s.pool, `

@@ -36,7 +36,7 @@ func BenchmarkDeliveryLog(b *testing.B) {
 		return func(b *testing.B) {
 			p.Limit = 100
 			for b.Loop() {
-				got, err := s.Deliveries(ctx, checkout.Owner{MerchantID: benchMerchant, Mode: checkout.ModeTest}, f, p)
+				got, err := s.Webhooks.Deliveries(ctx, checkout.Owner{MerchantID: benchMerchant, Mode: checkout.ModeTest}, f, p)
 				require.NoError(b, err)
 				require.NotEmpty(b, got)
 			}
@@ -55,7 +55,7 @@ func BenchmarkDeliveryLog(b *testing.B) {
 	b.Run("list/one session", list(storage.DeliveryFilter{SessionID: fmt.Sprintf("cs_%026d", *logSize/20*10)}, pg.Page{}))
 	b.Run("one with its attempts", func(b *testing.B) {
 		for b.Loop() {
-			_, err := s.Delivery(ctx, checkout.Owner{MerchantID: benchMerchant, Mode: checkout.ModeTest}.Ref(fmt.Sprintf("whd_%026d", *logSize/20*10)))
+			_, err := s.Webhooks.Delivery(ctx, checkout.Owner{MerchantID: benchMerchant, Mode: checkout.ModeTest}.Ref(fmt.Sprintf("whd_%026d", *logSize/20*10)))
 			require.NoError(b, err)
 		}
 	})
@@ -64,27 +64,27 @@ func BenchmarkDeliveryLog(b *testing.B) {
 		for b.Loop() {
 			i += 10
 			ref := checkout.Owner{MerchantID: benchMerchant, Mode: checkout.ModeTest}.Ref(fmt.Sprintf("whd_%026d", i%*logSize))
-			out, err := s.BeginAttempt(ctx, ref, webhook.Turn{RunID: fmt.Sprint("run", i), Try: 1})
+			out, err := s.Webhooks.BeginAttempt(ctx, ref, webhook.Turn{RunID: fmt.Sprint("run", i), Try: 1})
 			require.NoError(b, err)
-			require.NoError(b, s.FinishAttempt(ctx, ref, webhook.Attempt{Run: out.Run, Number: 1, StatusCode: 200}, 0))
+			require.NoError(b, s.Webhooks.FinishAttempt(ctx, ref, webhook.Attempt{Run: out.Run, Number: 1, StatusCode: 200}, 0))
 		}
 	})
 	b.Run("overdue, none", func(b *testing.B) {
 		for b.Loop() {
-			got, err := s.Overdue(ctx, 365*24*time.Hour, "", 200)
+			got, err := s.Installation.Overdue(ctx, 365*24*time.Hour, "", 200)
 			require.NoError(b, err)
 			require.Empty(b, got)
 		}
 	})
 	b.Run("retention, 1000 deliveries", func(b *testing.B) {
 		for b.Loop() {
-			_, err := s.DeleteFinished(ctx, 29*24*time.Hour, 1000)
+			_, err := s.Installation.DeleteFinished(ctx, 29*24*time.Hour, 1000)
 			require.NoError(b, err)
 		}
 	})
 	b.Run("retention, 1000 events that were sent", func(b *testing.B) {
 		for b.Loop() {
-			_, n, err := s.DeleteUnsentEvents(ctx, 24*time.Hour, "", 1000)
+			_, n, err := s.Installation.DeleteUnsentEvents(ctx, 24*time.Hour, "", 1000)
 			require.NoError(b, err)
 			require.Zero(b, n)
 		}
@@ -98,8 +98,8 @@ func fillLog(b *testing.B, n int) *storage.Store {
 	s := db.Open(b, 0)
 	for i := range 10 {
 		shop, endpoint := benchMerchant[:len(benchMerchant)-1]+fmt.Sprint(i), benchEndpoint[:len(benchEndpoint)-1]+fmt.Sprint(i)
-		require.NoError(b, s.CreateMerchant(b.Context(), merchant.Merchant{ID: shop, Name: "Shop", Plan: "standard", PaymentAttempts: 3}, checkout.ModeTest, nil))
-		_, err := s.CreateEndpoint(b.Context(), webhook.Endpoint{
+		require.NoError(b, s.Merchants.CreateMerchant(b.Context(), merchant.Merchant{ID: shop, Name: "Shop", Plan: "standard", PaymentAttempts: 3}, checkout.ModeTest, nil))
+		_, err := s.Webhooks.CreateEndpoint(b.Context(), webhook.Endpoint{
 			Ref: checkout.Owner{MerchantID: shop, Mode: checkout.ModeTest}.Ref(endpoint), URL: "https://shop.example/", Events: webhook.EventTypes,
 			Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 		})

@@ -24,20 +24,20 @@ func (f fixture) delivery(t *testing.T) checkout.Ref {
 func TestBeginAttempt_OfANewRunIsAReplay(t *testing.T) {
 	f := newFixture(t)
 	d := f.delivery(t)
-	_, err := f.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-a", Try: 1})
+	_, err := f.Webhooks.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-a", Try: 1})
 	require.NoError(t, err)
-	_, err = f.EndDelivery(t.Context(), d, "run-a", webhook.DeliveryFailed)
+	_, err = f.Webhooks.EndDelivery(t.Context(), d, "run-a", webhook.DeliveryFailed)
 	require.NoError(t, err)
 
-	out, err := f.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-b", Try: 1})
+	out, err := f.Webhooks.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-b", Try: 1})
 	require.NoError(t, err)
 	require.Equal(t, 2, out.Run)
 	require.Equal(t, webhook.DeliveryPending, out.Status)
 
-	_, err = f.EndDelivery(t.Context(), d, "run-a", webhook.DeliveryFailed)
+	_, err = f.Webhooks.EndDelivery(t.Context(), d, "run-a", webhook.DeliveryFailed)
 	require.NoError(t, err, "a late word of the old run")
-	require.NoError(t, f.FinishAttempt(t.Context(), d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0))
-	got, err := f.AnyDelivery(t.Context(), d.ID)
+	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0))
+	got, err := f.Webhooks.AnyDelivery(t.Context(), d.ID)
 	require.NoError(t, err)
 	require.Equal(t, webhook.DeliveryPending, got.Status, "the old run has no say any more")
 }
@@ -46,9 +46,9 @@ func TestDelivery_OfAnotherIsNotFound(t *testing.T) {
 	f := newFixture(t)
 	d := f.delivery(t)
 	for _, other := range foreign(d) {
-		_, err := f.BeginAttempt(t.Context(), other, webhook.Turn{RunID: "run-a", Try: 1})
+		_, err := f.Webhooks.BeginAttempt(t.Context(), other, webhook.Turn{RunID: "run-a", Try: 1})
 		require.ErrorIs(t, err, checkout.ErrNotFound)
-		_, err = f.EndDelivery(t.Context(), other, "run-a", webhook.DeliveryFailed)
+		_, err = f.Webhooks.EndDelivery(t.Context(), other, "run-a", webhook.DeliveryFailed)
 		require.ErrorIs(t, err, checkout.ErrNotFound)
 	}
 }
@@ -72,18 +72,18 @@ func TestRecordSandboxTransfer_TheFirstStays(t *testing.T) {
 		_, settled := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 		p := s.Owner.Ref(settled.PayoutID)
 		for _, transfer := range []treasury.SandboxTransfer{c.first, c.second} {
-			signed, failure, err := f.RecordSandboxTransfer(t.Context(), checkout.Payout{Ref: p, Generation: 1}, transfer)
+			signed, failure, err := f.Sandbox.RecordSandboxTransfer(t.Context(), checkout.Payout{Ref: p, Generation: 1}, transfer)
 			require.NoError(t, err)
 			require.Equal(t, c.signed, signed, name)
 			require.Equal(t, c.failure, failure, name)
 		}
-		got, err := f.Session(t.Context(), s.Ref)
+		got, err := f.Sessions.Session(t.Context(), s.Ref)
 		require.NoError(t, err)
 		shown, err := json.Marshal(got.Payout)
 		require.NoError(t, err)
 		require.Contains(t, string(shown), `"failure":null`, "it is not decided yet")
 	}
-	_, _, err := f.RecordSandboxTransfer(t.Context(), checkout.Payout{Ref: f.merchant.Owner(checkout.ModeTest).Ref("po_none"), Generation: 1}, signed)
+	_, _, err := f.Sandbox.RecordSandboxTransfer(t.Context(), checkout.Payout{Ref: f.merchant.Owner(checkout.ModeTest).Ref("po_none"), Generation: 1}, signed)
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 }
 
@@ -91,7 +91,7 @@ func TestChangeEndpoint_NotesWhen(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM webhook_endpoint WHERE changed_at IS NOT NULL`))
-	_, err := f.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Events: []webhook.EventType{webhook.PayoutSent}})
+	_, err := f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Events: []webhook.EventType{webhook.PayoutSent}})
 	require.NoError(t, err)
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM webhook_endpoint WHERE changed_at > created_at`))
 }

@@ -26,7 +26,7 @@ var ErrTooManyEndpoints = errors.New("too many webhook registrations")
 // the same id changes nothing; it returns checkout.ErrNotFound when the registration has been deleted since.
 //
 // The entries by go to the audit log in the same transaction. A repeat writes none.
-func (s *Store) CreateEndpoint(
+func (s *Webhooks) CreateEndpoint(
 	ctx context.Context, e webhook.Endpoint, by ...merchant.AuditEntry,
 ) (webhook.Endpoint, error) {
 	e.URL = webhook.WithoutFragment(e.URL)
@@ -56,7 +56,7 @@ func (s *Store) CreateEndpoint(
 			return e, ErrTooManyEndpoints
 		}
 
-		if err := s.insertEndpoint(ctx, tx, &e, nil); err != nil {
+		if err := insertEndpoint(ctx, tx, s.keys, &e, nil); err != nil {
 			return e, err
 		}
 		return e, pg.Audit(ctx, tx, by...)
@@ -70,20 +70,20 @@ func (s *Store) CreateEndpoint(
 
 // insertSessionSecret stores the secret for the webhook_url of one session. Its row is an endpoint
 // that no list shows and that receives no other events.
-func (s *Store) insertSessionSecret(ctx context.Context, tx pgx.Tx, n NewSession) (string, error) {
+func insertSessionSecret(ctx context.Context, tx pgx.Tx, keys *pg.Keyring, n NewSession) (string, error) {
 	e := webhook.Endpoint{
 		Ref: n.Owner.Ref(n.OwnEndpoint()),
 		URL: *n.WebhookURL, Events: webhook.EventTypes, Status: webhook.EndpointEnabled,
 		Secret: n.Secret,
 	}
-	err := s.insertEndpoint(ctx, tx, &e, &n.ID)
+	err := insertEndpoint(ctx, tx, keys, &e, &n.ID)
 	return e.ID, err
 }
 
-func (s *Store) insertEndpoint(
-	ctx context.Context, tx pgx.Tx, e *webhook.Endpoint, sessionID *string,
+func insertEndpoint(
+	ctx context.Context, tx pgx.Tx, keys *pg.Keyring, e *webhook.Endpoint, sessionID *string,
 ) error {
-	keyID, sealed := s.keys.Seal(e.ID, webhook.SecretDigest(e.Secret))
+	keyID, sealed := keys.Seal(e.ID, webhook.SecretDigest(e.Secret))
 	return tx.QueryRow(ctx, `
 		INSERT INTO webhook_endpoint (id, merchant_id, mode, url, events, description, status, max_in_flight,
 			rate_limit, session_id, master_key_id, sealed_digest, created_at)
@@ -111,13 +111,13 @@ const ownEndpoint = `
 		AND w.deleted_at IS NULL`
 
 // Endpoint returns one registration. It returns checkout.ErrNotFound.
-func (s *Store) Endpoint(ctx context.Context, ref checkout.Ref) (webhook.Endpoint, error) {
+func (s *WebhookReader) Endpoint(ctx context.Context, ref checkout.Ref) (webhook.Endpoint, error) {
 	e, err := pg.One[webhook.Endpoint](ctx, s.pool, selectEndpoint+ownEndpoint, ref.MerchantID, ref.Mode, ref.ID)
 	return e, pg.Wrap("webhook registration", err)
 }
 
 // Endpoints lists registrations, newest first.
-func (s *Store) Endpoints(
+func (s *WebhookReader) Endpoints(
 	ctx context.Context, owner checkout.Owner, status webhook.EndpointStatus, p pg.Page,
 ) ([]webhook.Endpoint, error) {
 	q := pg.NewList(owner, "w")
@@ -186,7 +186,7 @@ func (c EndpointChange) beginsAnew(now webhook.Endpoint) bool {
 // next attempt on; it is stored without a fragment. Disabling a registration holds all its pending deliveries. It
 // returns checkout.ErrNotFound and *ChangedError. by works as in CreateEndpoint, but ChangeEndpoint fills
 // in the detail: the old and new value of each field.
-func (s *Store) ChangeEndpoint(
+func (s *Webhooks) ChangeEndpoint(
 	ctx context.Context, ref checkout.Ref, c EndpointChange, by ...merchant.AuditEntry,
 ) (webhook.Endpoint, error) {
 	if c.URL != nil {
@@ -267,7 +267,7 @@ func limitWords(limit *int) string {
 // pending deliveries. Its secret signs nothing more, not even for the webhook_url of a session: see
 // secretEndpoints. Its row stays for the log. It returns checkout.ErrNotFound. by works as in
 // CreateEndpoint.
-func (s *Store) DeleteEndpoint(
+func (s *Webhooks) DeleteEndpoint(
 	ctx context.Context, ref checkout.Ref, by ...merchant.AuditEntry,
 ) error {
 	return pg.RunInTx(ctx, s.pool, "delete webhook registration", func(tx pgx.Tx) error {
@@ -287,7 +287,7 @@ func (s *Store) DeleteEndpoint(
 // RotateSecret gives a registration a new secret. The previous secret also signs until overlap is
 // over; an older one stops at once. A repeat with the same secret changes nothing. It returns the
 // registration with the secret. It returns checkout.ErrNotFound. by works as in CreateEndpoint.
-func (s *Store) RotateSecret(
+func (s *Webhooks) RotateSecret(
 	ctx context.Context, ref checkout.Ref, secret string, overlap time.Duration,
 	by ...merchant.AuditEntry,
 ) (webhook.Endpoint, error) {

@@ -84,7 +84,7 @@ const (
 
 // FailingEndpoints returns up to limit registrations of all merchants that are to be marked or put on hold, the one
 // that failed first at the beginning.
-func (s *Store) FailingEndpoints(ctx context.Context, rules FailureRules, limit int) ([]checkout.Ref, error) {
+func (s *WebhookReader) FailingEndpoints(ctx context.Context, rules FailureRules, limit int) ([]checkout.Ref, error) {
 	return s.deliveryRefs(ctx, `
 		SELECT w.id, w.merchant_id, w.mode FROM webhook_endpoint_failure f
 		JOIN webhook_endpoint w ON w.id = f.endpoint_id AND w.deleted_at IS NULL AND w.status = 'enabled'
@@ -95,7 +95,7 @@ func (s *Store) FailingEndpoints(ctx context.Context, rules FailureRules, limit 
 // developers of the merchant get a mail in the same transaction, and the audit log an entry of a hold. It does
 // nothing when an attempt has arrived meanwhile, when somebody else was first, and when a person has put the
 // registration on hold or deleted it.
-func (s *Store) JudgeEndpoint(ctx context.Context, ref checkout.Ref, rules FailureRules) error {
+func (s *Webhooks) JudgeEndpoint(ctx context.Context, ref checkout.Ref, rules FailureRules) error {
 	return pg.RunInTx(ctx, s.pool, "judge webhook registration", func(tx pgx.Tx) error {
 		e, err := pg.One[webhook.Endpoint](ctx, tx, selectEndpoint+ownEndpoint+` AND w.status = 'enabled' FOR NO KEY UPDATE`,
 			ref.MerchantID, ref.Mode, ref.ID)

@@ -19,12 +19,12 @@ var failureRules = storage.FailureRules{FailingAfter: time.Hour, HeldAfter: 72 *
 // judge does what Reconcile does.
 func (f fixture) judge(t *testing.T, e webhook.Endpoint) webhook.Endpoint {
 	t.Helper()
-	due, err := f.FailingEndpoints(t.Context(), failureRules, 10)
+	due, err := f.Webhooks.FailingEndpoints(t.Context(), failureRules, 10)
 	require.NoError(t, err)
 	for _, ref := range due {
-		require.NoError(t, f.JudgeEndpoint(t.Context(), ref, failureRules))
+		require.NoError(t, f.Webhooks.JudgeEndpoint(t.Context(), ref, failureRules))
 	}
-	e, err = f.Endpoint(t.Context(), e.Ref)
+	e, err = f.Webhooks.Endpoint(t.Context(), e.Ref)
 	require.NoError(t, err)
 	return e
 }
@@ -33,7 +33,7 @@ func (f fixture) judge(t *testing.T, e webhook.Endpoint) webhook.Endpoint {
 func (f fixture) try(t *testing.T, ref checkout.Ref, number int, kind webhook.ErrorKind) {
 	t.Helper()
 	f.begin(t, ref, "run-"+ref.ID, number)
-	require.NoError(t, f.FinishAttempt(t.Context(), ref, webhook.Attempt{Run: 1, Number: number, ErrorKind: kind}, time.Hour))
+	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), ref, webhook.Attempt{Run: 1, Number: number, ErrorKind: kind}, time.Hour))
 }
 
 // event sends a test event to e and makes its first attempt.
@@ -79,7 +79,7 @@ func TestJudgeEndpoint_AnHourOfFailedFirstAttemptsIsMarkedOnce(t *testing.T) {
 	f.event(t, e, webhook.ErrorTimeout)
 	var group errgroup.Group
 	for range 4 { // workers at the same time
-		group.Go(func() error { return f.JudgeEndpoint(t.Context(), e.Ref, failureRules) })
+		group.Go(func() error { return f.Webhooks.JudgeEndpoint(t.Context(), e.Ref, failureRules) })
 	}
 	require.NoError(t, group.Wait())
 	got := f.judge(t, e)
@@ -87,10 +87,10 @@ func TestJudgeEndpoint_AnHourOfFailedFirstAttemptsIsMarkedOnce(t *testing.T) {
 	require.Equal(t, webhook.EndpointEnabled, got.Status)
 	require.Equal(t, "usr_dev", f.mails(t, merchant.MailEndpointFailing))
 	require.Equal(t, "test/webhooks/"+e.ID, f.query(t, `SELECT page FROM mail WHERE kind = $1`, merchant.MailEndpointFailing))
-	sum, err := f.Summary(t.Context(), e.Owner, storage.SpanHours, time.Now().Add(48*time.Hour))
+	sum, err := f.Sessions.Summary(t.Context(), e.Owner, storage.SpanHours, time.Now().Add(48*time.Hour))
 	require.NoError(t, err)
 	require.Len(t, sum.Failing, 1, "none of its deliveries is of the last day")
-	other, err := f.Summary(t.Context(), f.merchant.Owner(checkout.ModeLive), storage.SpanHours, time.Now())
+	other, err := f.Sessions.Summary(t.Context(), f.merchant.Owner(checkout.ModeLive), storage.SpanHours, time.Now())
 	require.NoError(t, err)
 	require.Empty(t, other.Failing)
 
@@ -115,17 +115,17 @@ func TestJudgeEndpoint_AfterThreeDaysItsEventsWait(t *testing.T) {
 	require.Equal(t, webhook.EndpointDisabled, held.Status)
 	require.Equal(t, "usr_dev", f.mails(t, merchant.MailEndpointHeld))
 	require.Equal(t, "the service webhook.held", f.query(t, `SELECT actor || ' ' || action FROM audit_entry WHERE subject = $1`, e.ID))
-	signer, err := f.SigningEndpoint(t.Context(), e.Owner, "https://shop.example/own")
+	signer, err := f.Webhooks.SigningEndpoint(t.Context(), e.Owner, "https://shop.example/own")
 	require.NoError(t, err)
 	require.Equal(t, e.ID, signer, "it goes on signing for a session's own address")
 
 	_, waits := f.publishTest(t, e, webhook.PayoutSent)
 	require.Equal(t, webhook.StepPark, f.begin(t, waits, "run", 1).Step)
-	require.NoError(t, f.FinishAttempt(t.Context(), first, webhook.Attempt{Run: 1, Number: 1}, 0)) // was under way
+	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), first, webhook.Attempt{Run: 1, Number: 1}, 0)) // was under way
 	require.NotNil(t, f.judge(t, e).FailingSince, "what was under way at the hold does not end it")
 
 	require.Nil(t, f.setStatus(t, e, webhook.EndpointEnabled).FailingSince)
-	parked, err := f.ParkedDeliveries(t.Context(), "", 10)
+	parked, err := f.Webhooks.ParkedDeliveries(t.Context(), "", 10)
 	require.NoError(t, err)
 	require.Equal(t, []checkout.Ref{waits}, parked)
 	f.event(t, e, webhook.ErrorHTTP)
@@ -144,11 +144,11 @@ func TestJudgeEndpoint_HoldsNothingThatArrivesAtLast(t *testing.T) {
 
 	f.failsLater(t, e, 72)
 	f.event(t, e, webhook.ErrorTimeout)
-	due, err := f.FailingEndpoints(t.Context(), failureRules, 10)
+	due, err := f.Webhooks.FailingEndpoints(t.Context(), failureRules, 10)
 	require.NoError(t, err)
 	require.Len(t, due, 1)
 	f.event(t, e, "") // between the list and the decision
-	require.NoError(t, f.JudgeEndpoint(t.Context(), due[0], failureRules))
+	require.NoError(t, f.Webhooks.JudgeEndpoint(t.Context(), due[0], failureRules))
 	require.Equal(t, webhook.EndpointEnabled, f.judge(t, e).Status)
 	require.Empty(t, f.mails(t, merchant.MailEndpointHeld))
 }
@@ -162,11 +162,11 @@ func TestJudgeEndpoint_KnowsOnlyTheRegistrationsOwnAddress(t *testing.T) {
 	f.failsLater(t, e, 80)
 	f.event(t, e, webhook.ErrorHTTP)
 	url := "https://ORDERS.example:443/a?"
-	_, err := f.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{URL: &url})
+	_, err := f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{URL: &url})
 	require.NoError(t, err)
 	require.NotNil(t, f.judge(t, e).FailingSince, "another spelling of the same address")
 	url = "https://orders.example/b"
-	_, err = f.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{URL: &url})
+	_, err = f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{URL: &url})
 	require.NoError(t, err)
 	require.Nil(t, f.judge(t, e).FailingSince, "another server")
 }

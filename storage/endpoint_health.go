@@ -25,7 +25,7 @@ type EndpointHealth struct {
 // EndpointHealth counts the deliveries that were created less than within ago. The key of the map
 // is the id of a registration; registrations without deliveries have no entry. Deliveries to a
 // session's own webhook_url do not count.
-func (s *Store) EndpointHealth(
+func (s *WebhookReader) EndpointHealth(
 	ctx context.Context, owner checkout.Owner, within time.Duration,
 ) (map[string]EndpointHealth, error) {
 	list, err := pg.Collect[EndpointHealth](ctx, s.pool, `
@@ -52,7 +52,7 @@ func (s *Store) EndpointHealth(
 }
 
 // CountPending returns the number of pending deliveries of a registration.
-func (s *Store) CountPending(
+func (s *WebhookReader) CountPending(
 	ctx context.Context, owner checkout.Owner, endpointID string,
 ) (n int, err error) {
 	err = s.pool.QueryRow(ctx, `

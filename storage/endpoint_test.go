@@ -17,7 +17,7 @@ import (
 func TestCreateEndpoint_StarReachesTypesToCome(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.AllEvents)
-	read, err := f.Endpoint(t.Context(), e.Ref)
+	read, err := f.Webhooks.Endpoint(t.Context(), e.Ref)
 	require.NoError(t, err)
 	require.Equal(t, []webhook.EventType{"*"}, read.Events)
 	require.EqualValues(t, 1, f.query(t, `SELECT cardinality(events) FROM webhook_endpoint`))
@@ -33,13 +33,13 @@ func TestChangeEndpoint_ANewURLHoldsForTheAttemptsToCome(t *testing.T) {
 	_, ref := f.publishTest(t, e, webhook.PayoutSent)
 	_, ended := f.publishTest(t, e, webhook.PayoutSent)
 	require.Equal(t, "https://shop.example/a", f.begin(t, ref, "run-a", 1).URL)
-	require.NoError(t, f.FinishAttempt(t.Context(), ref, refused(1, 1), time.Minute))
+	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), ref, refused(1, 1), time.Minute))
 	f.begin(t, ended, "run-b", 1)
-	require.NoError(t, f.FinishAttempt(t.Context(), ended, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0))
+	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), ended, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0))
 	own := f.sessionURLDelivery(t, e)
 
 	address := "https://shop.example/b"
-	_, err := f.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{URL: &address})
+	_, err := f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{URL: &address})
 	require.NoError(t, err)
 	require.Equal(t, address, f.read(t, ref).URL)
 	require.Equal(t, address, f.begin(t, ref, "run-a", 2).URL)
@@ -49,7 +49,7 @@ func TestChangeEndpoint_ANewURLHoldsForTheAttemptsToCome(t *testing.T) {
 
 func TestBeginAttempt_HasTheLimitsOfItsRegistration(t *testing.T) {
 	f := newFixture(t)
-	e, err := f.CreateEndpoint(t.Context(), webhook.Endpoint{
+	e, err := f.Webhooks.CreateEndpoint(t.Context(), webhook.Endpoint{
 		Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: "https://shop.example/a",
 		Events: []webhook.EventType{webhook.AllEvents}, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 		MaxInFlight: new(20), RateLimit: new(500),
@@ -60,19 +60,19 @@ func TestBeginAttempt_HasTheLimitsOfItsRegistration(t *testing.T) {
 		t.Helper()
 		out := f.begin(t, ref, "run-"+ref.ID, number)
 		require.Equal(t, webhook.StepBegin, out.Step)
-		require.NoError(t, f.FinishAttempt(t.Context(), ref, refused(1, number), time.Minute))
+		require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), ref, refused(1, number), time.Minute))
 		return [2]int{out.MaxInFlight, out.RateLimit}
 	}
 	change := func(c storage.EndpointChange) {
 		t.Helper()
-		_, err := f.ChangeEndpoint(t.Context(), e.Ref, c)
+		_, err := f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, c)
 		require.NoError(t, err)
 	}
 
 	_, ref := f.publishTest(t, e, webhook.PayoutSent)
 	require.Equal(t, [2]int{20, 500}, limits(ref, 1), "the first attempt")
 	require.Equal(t, [2]int{20, 500}, limits(ref, 2), "a retry")
-	report, err := f.ReportAttempt(t.Context(), ref, webhook.Turn{RunID: "run-" + ref.ID, Try: 1})
+	report, err := f.Webhooks.ReportAttempt(t.Context(), ref, webhook.Turn{RunID: "run-" + ref.ID, Try: 1})
 	require.NoError(t, err)
 	require.Equal(t, [2]int{20, 500}, [2]int{report.MaxInFlight, report.RateLimit}, "a report")
 	change(storage.EndpointChange{MaxInFlight: new(1000), URL: new("https://shop.example/b")})
@@ -87,9 +87,9 @@ func TestBeginAttempt_HasTheLimitsOfItsRegistration(t *testing.T) {
 	require.Equal(t, [2]int{0, 0}, limits(own, 2))
 
 	for _, limit := range []int{-1, 1001} {
-		_, err := f.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{RateLimit: &limit})
+		_, err := f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{RateLimit: &limit})
 		require.ErrorContains(t, err, "webhook_endpoint_rate_limit_check")
-		_, err = f.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{MaxInFlight: &limit})
+		_, err = f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{MaxInFlight: &limit})
 		require.ErrorContains(t, err, "webhook_endpoint_max_in_flight_check")
 	}
 }
@@ -98,7 +98,7 @@ func TestEndpoint_IsNotFoundForOthers(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	gone := f.endpoint(t, "https://shop.example/gone", webhook.CheckoutCompleted)
-	require.NoError(t, f.DeleteEndpoint(t.Context(), gone.Ref))
+	require.NoError(t, f.Webhooks.DeleteEndpoint(t.Context(), gone.Ref))
 	n, address := f.newSession(), "https://shop.example/own"
 	n.WebhookURL, n.Secret = &address, webhook.NewSecret()
 	f.create(t, n)
@@ -116,25 +116,25 @@ func TestEndpoint_IsNotFoundForOthers(t *testing.T) {
 		"deleted":            {e.MerchantID, e.Mode, gone.ID},
 		"a session's secret": {e.MerchantID, e.Mode, sessions},
 	} {
-		_, err := f.Endpoint(t.Context(), checkout.Owner{MerchantID: tc.merchant, Mode: tc.mode}.Ref(tc.id))
+		_, err := f.Webhooks.Endpoint(t.Context(), checkout.Owner{MerchantID: tc.merchant, Mode: tc.mode}.Ref(tc.id))
 		require.ErrorIs(t, err, checkout.ErrNotFound, name)
 		disabled := webhook.EndpointDisabled
-		_, err = f.ChangeEndpoint(t.Context(), checkout.Owner{MerchantID: tc.merchant, Mode: tc.mode}.Ref(tc.id), storage.EndpointChange{Status: &disabled})
+		_, err = f.Webhooks.ChangeEndpoint(t.Context(), checkout.Owner{MerchantID: tc.merchant, Mode: tc.mode}.Ref(tc.id), storage.EndpointChange{Status: &disabled})
 		require.ErrorIs(t, err, checkout.ErrNotFound, name)
-		require.ErrorIs(t, f.DeleteEndpoint(t.Context(), checkout.Owner{MerchantID: tc.merchant, Mode: tc.mode}.Ref(tc.id)), checkout.ErrNotFound, name)
-		_, err = f.RotateSecret(t.Context(), checkout.Owner{MerchantID: tc.merchant, Mode: tc.mode}.Ref(tc.id), webhook.NewSecret(), time.Hour)
+		require.ErrorIs(t, f.Webhooks.DeleteEndpoint(t.Context(), checkout.Owner{MerchantID: tc.merchant, Mode: tc.mode}.Ref(tc.id)), checkout.ErrNotFound, name)
+		_, err = f.Webhooks.RotateSecret(t.Context(), checkout.Owner{MerchantID: tc.merchant, Mode: tc.mode}.Ref(tc.id), webhook.NewSecret(), time.Hour)
 		require.ErrorIs(t, err, checkout.ErrNotFound, name)
-		_, _, err = f.PublishTest(t.Context(), storage.TestEvent{Owner: checkout.Owner{MerchantID: tc.merchant, Mode: tc.mode}, EndpointID: tc.id, SubjectID: checkout.NewID("test"), Type: webhook.PayoutSent, Data: func(time.Time) any { return 1 }})
+		_, _, err = f.Webhooks.PublishTest(t.Context(), storage.TestEvent{Owner: checkout.Owner{MerchantID: tc.merchant, Mode: tc.mode}, EndpointID: tc.id, SubjectID: checkout.NewID("test"), Type: webhook.PayoutSent, Data: func(time.Time) any { return 1 }})
 		require.ErrorIs(t, err, checkout.ErrNotFound, name)
-		_, err = f.PreviewReplay(t.Context(), webhook.Replay{Ref: checkout.Ref{Owner: checkout.Owner{MerchantID: tc.merchant, Mode: tc.mode}}, EndpointID: tc.id, Filter: webhook.DeliveryFailed})
+		_, err = f.Webhooks.PreviewReplay(t.Context(), webhook.Replay{Ref: checkout.Ref{Owner: checkout.Owner{MerchantID: tc.merchant, Mode: tc.mode}}, EndpointID: tc.id, Filter: webhook.DeliveryFailed})
 		require.ErrorIs(t, err, checkout.ErrNotFound, name)
 	}
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM event`), "a refused test event leaves nothing")
 	event, _ := f.publishTest(t, e, webhook.PayoutSent)
 	f.Exec(t, `UPDATE event SET mode = 'live'`)
-	_, _, err := f.PublishTest(t.Context(), storage.TestEvent{Owner: e.Owner, EndpointID: e.ID, SubjectID: event.SubjectID, Type: webhook.PayoutSent, Data: func(time.Time) any { return 1 }})
+	_, _, err := f.Webhooks.PublishTest(t.Context(), storage.TestEvent{Owner: e.Owner, EndpointID: e.ID, SubjectID: event.SubjectID, Type: webhook.PayoutSent, Data: func(time.Time) any { return 1 }})
 	require.False(t, err == nil || errors.Is(err, checkout.ErrNotFound), "the registration exists: %v", err)
-	got, err := f.Endpoints(t.Context(), e.Owner, "", pg.Page{Limit: 10})
+	got, err := f.Webhooks.Endpoints(t.Context(), e.Owner, "", pg.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, got, 1)
 	require.Equal(t, e.ID, got[0].ID)
@@ -150,26 +150,26 @@ func TestRotateSecret_BothSignWhileItLasts(t *testing.T) {
 	}
 	require.Equal(t, [][]byte{first}, digests())
 
-	rotated, err := f.RotateSecret(t.Context(), e.Ref, webhook.NewSecret(), 24*time.Hour)
+	rotated, err := f.Webhooks.RotateSecret(t.Context(), e.Ref, webhook.NewSecret(), 24*time.Hour)
 	require.NoError(t, err)
 	second := webhook.SecretDigest(rotated.Secret)
 	require.NotEqual(t, first, second)
 	require.InDelta(t, 24, time.Until(*rotated.RotatingUntil).Hours(), 0.1)
 	require.Equal(t, [][]byte{second, first}, digests())
 
-	again, err := f.RotateSecret(t.Context(), e.Ref, webhook.NewSecret(), time.Hour)
+	again, err := f.Webhooks.RotateSecret(t.Context(), e.Ref, webhook.NewSecret(), time.Hour)
 	require.NoError(t, err)
 	third := webhook.SecretDigest(again.Secret)
 	require.Equal(t, [][]byte{third, second}, digests(), "the one before the previous stops at once")
 
 	f.Exec(t, `UPDATE webhook_endpoint SET previous_expires_at = clock_timestamp() - interval '1 second'`)
 	require.Equal(t, [][]byte{third}, digests())
-	read, err := f.Endpoint(t.Context(), e.Ref)
+	read, err := f.Webhooks.Endpoint(t.Context(), e.Ref)
 	require.NoError(t, err)
 	require.Nil(t, read.RotatingUntil)
 	require.Empty(t, read.Secret)
 
-	now, err := f.RotateSecret(t.Context(), e.Ref, webhook.NewSecret(), 0)
+	now, err := f.Webhooks.RotateSecret(t.Context(), e.Ref, webhook.NewSecret(), 0)
 	require.NoError(t, err)
 	require.Nil(t, now.RotatingUntil)
 	require.Equal(t, [][]byte{webhook.SecretDigest(now.Secret)}, digests(), "without an overlap")
@@ -178,11 +178,11 @@ func TestRotateSecret_BothSignWhileItLasts(t *testing.T) {
 func TestWebhookKeys_AreForgottenAWeekAfterTheirEnd(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
-	_, err := f.RotateSecret(t.Context(), e.Ref, webhook.NewSecret(), time.Hour)
+	_, err := f.Webhooks.RotateSecret(t.Context(), e.Ref, webhook.NewSecret(), time.Hour)
 	require.NoError(t, err)
 	for age, known := range map[string]bool{"-1 hour": true, "6 days": true, "8 days": false} {
 		f.Exec(t, `UPDATE webhook_endpoint SET previous_expires_at = clock_timestamp() - $1::interval`, age)
-		keys, err := f.WebhookKeys(t.Context(), e.Owner, "")
+		keys, err := f.Webhooks.WebhookKeys(t.Context(), e.Owner, "")
 		require.NoError(t, err)
 		require.Len(t, keys, 1)
 		require.Equal(t, known, keys[0].Previous != nil, age)
@@ -195,17 +195,17 @@ func TestWebhookKeys_AreThoseThatMayHaveSigned(t *testing.T) {
 	a := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	gone := f.endpoint(t, "https://shop.example/gone", webhook.CheckoutCompleted)
 	event, _ := f.publishTest(t, gone, webhook.PayoutSent)
-	require.NoError(t, f.DeleteEndpoint(t.Context(), gone.Ref))
+	require.NoError(t, f.Webhooks.DeleteEndpoint(t.Context(), gone.Ref))
 	n, address := f.newSession(), "https://shop.example/own"
 	n.WebhookURL, n.Secret = &address, webhook.NewSecret()
 	s := f.create(t, n)
 	f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	paid, _ := f.query(t, `SELECT id FROM event WHERE session_id = $1`, s.ID).(string)
-	rotated, err := f.RotateSecret(t.Context(), a.Ref, webhook.NewSecret(), 0)
+	rotated, err := f.Webhooks.RotateSecret(t.Context(), a.Ref, webhook.NewSecret(), 0)
 	require.NoError(t, err)
 
 	keys := func(merchantID string, mode checkout.Mode, eventID string) []storage.WebhookKeys {
-		got, err := f.WebhookKeys(t.Context(), checkout.Owner{MerchantID: merchantID, Mode: mode}, eventID)
+		got, err := f.Webhooks.WebhookKeys(t.Context(), checkout.Owner{MerchantID: merchantID, Mode: mode}, eventID)
 		require.NoError(t, err)
 		return got
 	}
@@ -237,25 +237,25 @@ func TestEndpointHealth_CountsTheDeliveriesOfARegistration(t *testing.T) {
 	_, d := f.publishTest(t, e, webhook.PayoutSent)
 	health := func() storage.EndpointHealth {
 		t.Helper()
-		all, err := f.EndpointHealth(t.Context(), f.merchant.Owner(checkout.ModeTest), time.Hour)
+		all, err := f.Webhooks.EndpointHealth(t.Context(), f.merchant.Owner(checkout.ModeTest), time.Hour)
 		require.NoError(t, err)
 		return all[e.ID]
 	}
 	require.Equal(t, storage.EndpointHealth{EndpointID: e.ID, Total: 1, Pending: 1}, health())
 	last := func() webhook.Attempt {
 		t.Helper()
-		all, err := f.LastAttempts(t.Context(), f.merchant.Owner(checkout.ModeTest), []string{d.ID})
+		all, err := f.Webhooks.LastAttempts(t.Context(), f.merchant.Owner(checkout.ModeTest), []string{d.ID})
 		require.NoError(t, err)
 		return all[d.ID]
 	}
 	require.Zero(t, last().Number)
-	_, err := f.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "r", Try: 1})
+	_, err := f.Webhooks.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "r", Try: 1})
 	require.NoError(t, err)
 	require.False(t, last().Finished)
-	require.NoError(t, f.FinishAttempt(t.Context(), d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 500, ErrorKind: webhook.ErrorHTTP}, time.Hour))
+	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 500, ErrorKind: webhook.ErrorHTTP}, time.Hour))
 	require.Equal(t, 500, last().StatusCode)
 	require.Equal(t, storage.EndpointHealth{EndpointID: e.ID, Total: 1, Pending: 1, Retrying: 1}, health())
-	pending, err := f.CountPending(t.Context(), f.merchant.Owner(checkout.ModeTest), e.ID)
+	pending, err := f.Webhooks.CountPending(t.Context(), f.merchant.Owner(checkout.ModeTest), e.ID)
 	require.NoError(t, err)
 	require.Equal(t, 1, pending)
 
@@ -265,10 +265,10 @@ func TestEndpointHealth_CountsTheDeliveriesOfARegistration(t *testing.T) {
 		merchant string
 		mode     checkout.Mode
 	}{{"mer_other", checkout.ModeTest}, {f.merchant.ID, checkout.ModeLive}} {
-		all, err := f.EndpointHealth(t.Context(), checkout.Owner{MerchantID: whose.merchant, Mode: whose.mode}, time.Hour)
+		all, err := f.Webhooks.EndpointHealth(t.Context(), checkout.Owner{MerchantID: whose.merchant, Mode: whose.mode}, time.Hour)
 		require.NoError(t, err)
 		require.Empty(t, all)
-		attempts, err := f.LastAttempts(t.Context(), checkout.Owner{MerchantID: whose.merchant, Mode: whose.mode}, []string{d.ID})
+		attempts, err := f.Webhooks.LastAttempts(t.Context(), checkout.Owner{MerchantID: whose.merchant, Mode: whose.mode}, []string{d.ID})
 		require.NoError(t, err)
 		require.Empty(t, attempts)
 	}

@@ -45,7 +45,7 @@ const customerPage = 1000
 // not erased but listed. Each session is erased in a transaction of its own, with the audit entry that
 // audited returns. Without apply nothing changes, and the result says what would. A repeat finds nothing.
 // The address is compared without regard to upper and lower case.
-func (s *Store) EraseCustomer(
+func (s *Customers) EraseCustomer(
 	ctx context.Context, merchantID, email string, apply bool, audited func(checkout.Ref) merchant.AuditEntry,
 ) (Erasure, error) {
 	e := eraser{s, strings.ToLower(email), apply, audited, Erasure{Rows: map[string]int{}}}
@@ -66,7 +66,7 @@ func (s *Store) EraseCustomer(
 
 // eraser is one call of EraseCustomer.
 type eraser struct {
-	*Store
+	*Customers
 	email   string // in lower case
 	apply   bool
 	audited func(checkout.Ref) merchant.AuditEntry

@@ -66,23 +66,23 @@ func (f fixture) customer(t *testing.T, e webhook.Endpoint) checkout.Session {
 	s := f.create(t, n)
 	method := checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 7, ExpYear: 2031, Country: "DE"}
 	id := storagetest.Begin(t, f.Store, s.Ref, storage.NewPayment{Method: method, CustomerEmail: &email}, "")
-	_, err := f.CreateSandboxCharge(t.Context(), storage.SandboxCharge{
+	_, err := f.Sandbox.CreateSandboxCharge(t.Context(), storage.SandboxCharge{
 		TransactionID: id, SessionID: s.ID, Method: method, Amount: s.Amount, Currency: s.Currency, ReturnURL: redirect,
 	})
 	require.NoError(t, err)
 	f.record(t, s, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	settled, err := f.FinishPayment(t.Context(), s.Ref, id)
+	settled, err := f.Sessions.FinishPayment(t.Context(), s.Ref, id)
 	require.NoError(t, err)
 	f.Exec(t, `UPDATE payout SET status = 'sent', sent_at = now() WHERE id = $1`, settled.PayoutID)
 	request := storage.IdempotentRequest{Owner: s.Owner, Route: "POST /v1/checkout", Key: s.ID}
-	_, _, err = f.ClaimRequest(t.Context(), request, []byte("body"))
+	_, _, err = f.Requests.ClaimRequest(t.Context(), request, []byte("body"))
 	require.NoError(t, err)
-	require.NoError(t, f.LogRequests(t.Context(), []merchant.APIRequest{{
+	require.NoError(t, f.Requests.LogRequests(t.Context(), []merchant.APIRequest{{
 		Ref: s.Owner.Ref(checkout.NewID(checkout.PrefixRequest)), SessionID: s.ID, CreatedAt: s.CreatedAt,
 	}}))
 	body, err := json.Marshal(map[string]any{"id": s.ID, "amount": 10.5, "customer_email": email})
 	require.NoError(t, err)
-	require.NoError(t, f.KeepAnswer(t.Context(), request, storage.KeptAnswer{Status: 201, Location: "/v1/checkout/" + s.ID, Body: body}))
+	require.NoError(t, f.Requests.KeepAnswer(t.Context(), request, storage.KeptAnswer{Status: 201, Location: "/v1/checkout/" + s.ID, Body: body}))
 	return s
 }
 
@@ -92,7 +92,7 @@ func (f fixture) deliver(t *testing.T, s checkout.Session) {
 	id := f.query(t, `SELECT d.id FROM webhook_delivery d JOIN event e ON e.id = d.event_id WHERE e.session_id = $1`, s.ID).(string)
 	ref := s.Owner.Ref(id)
 	f.begin(t, ref, "run-"+id, 1)
-	require.NoError(t, f.FinishAttempt(t.Context(), ref, webhook.Attempt{
+	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), ref, webhook.Attempt{
 		Run: 1, Number: 1, Finished: true, StatusCode: 200, ResponseBody: []byte("thanks, " + erasedEmail),
 	}, 0))
 }
@@ -115,7 +115,7 @@ func TestEraseCustomer_LeavesTheAddressInNoTable(t *testing.T) {
 	kept := f.create(t, other)
 
 	erase := func(apply bool) storage.Erasure {
-		got, err := f.EraseCustomer(t.Context(), f.merchant.ID, erasedEmail, apply, func(ref checkout.Ref) merchant.AuditEntry {
+		got, err := f.Customers.EraseCustomer(t.Context(), f.merchant.ID, erasedEmail, apply, func(ref checkout.Ref) merchant.AuditEntry {
 			return merchant.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: ref.MerchantID, Mode: &ref.Mode,
 				Actor: "operator", Action: "customer.erased", Subject: ref.ID}
 		})
@@ -147,7 +147,7 @@ func TestEraseCustomer_LeavesTheAddressInNoTable(t *testing.T) {
 	require.Equal(t, first.Open, again.Open)
 
 	f.deliver(t, waiting)
-	_, err := f.ExpireSession(t.Context(), open.Ref, storage.Expiry{At: open.ExpiresAt, Early: true})
+	_, err := f.Sessions.ExpireSession(t.Context(), open.Ref, storage.Expiry{At: open.ExpiresAt, Early: true})
 	require.NoError(t, err)
 	require.Len(t, erase(true).Sessions, 2)
 	require.Empty(t, f.tablesWith(t, canary))
@@ -157,7 +157,7 @@ func TestEraseCustomer_LeavesTheAddressInNoTable(t *testing.T) {
 
 	// The books, the order id, the log of requests and the neighbour are as before.
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM api_request WHERE session_id = $1`, done.ID))
-	got, err := f.Session(t.Context(), done.Ref)
+	got, err := f.Sessions.Session(t.Context(), done.Ref)
 	require.NoError(t, err)
 	require.EqualValues(t, 1050, got.Amount)
 	require.JSONEq(t, `{"order_id": "order-77"}`, string(got.Metadata))
@@ -166,11 +166,11 @@ func TestEraseCustomer_LeavesTheAddressInNoTable(t *testing.T) {
 	body := f.query(t, `SELECT body FROM event WHERE session_id = $1`, done.ID).([]byte)
 	require.Contains(t, string(body), `"amount":10.50`)
 	require.NotContains(t, string(body), `"4242"`) // an id may contain 4242
-	answer, _, err := f.ClaimRequest(t.Context(),
+	answer, _, err := f.Requests.ClaimRequest(t.Context(),
 		storage.IdempotentRequest{Owner: done.Owner, Route: "POST /v1/checkout", Key: done.ID}, []byte("body"))
 	require.NoError(t, err)
 	require.JSONEq(t, `{"id": "`+done.ID+`", "amount": 10.5, "customer_email": null}`, string(answer.Body))
-	got, err = f.Session(t.Context(), kept.Ref)
+	got, err = f.Sessions.Session(t.Context(), kept.Ref)
 	require.NoError(t, err)
 	require.Equal(t, &neighbour, got.CustomerEmail)
 	require.NotEmpty(t, f.tablesWith(t, neighbour))
@@ -181,15 +181,15 @@ func TestEraseCustomer_AKeyWithTheAddressKeepsNoOtherAnswer(t *testing.T) {
 	f := newFixture(t)
 	keep := func(mode checkout.Mode, key string) {
 		r := storage.IdempotentRequest{Owner: f.merchant.Owner(mode), Route: "POST /v1/checkout", Key: key}
-		_, _, err := f.ClaimRequest(t.Context(), r, []byte("body"))
+		_, _, err := f.Requests.ClaimRequest(t.Context(), r, []byte("body"))
 		require.NoError(t, err)
 		answer := storage.KeptAnswer{Status: 201, Body: []byte(`{"customer_email": "` + erasedEmail + `"}`)}
-		require.NoError(t, f.KeepAnswer(t.Context(), r, answer))
+		require.NoError(t, f.Requests.KeepAnswer(t.Context(), r, answer))
 	}
 	keep(checkout.ModeTest, "for-"+erasedEmail)
 	keep(checkout.ModeLive, "order-1")
 
-	got, err := f.EraseCustomer(t.Context(), f.merchant.ID, erasedEmail, true, nil)
+	got, err := f.Customers.EraseCustomer(t.Context(), f.merchant.ID, erasedEmail, true, nil)
 
 	require.NoError(t, err)
 	require.Equal(t, map[string]int{"idempotent_request": 2}, got.Rows)
@@ -207,13 +207,13 @@ func TestEraseCustomer_FindsTheAddressBesideAnyNumber(t *testing.T) {
 		n := f.newSession()
 		n.Metadata = json.RawMessage(metadata)
 		s := f.create(t, n)
-		_, err := f.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt, Early: true})
+		_, err := f.Sessions.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt, Early: true})
 		require.NoError(t, err)
 		if strings.Contains(strings.ToLower(metadata), "canary") {
 			want = append(want, s.ID)
 		}
 	}
-	got, err := f.EraseCustomer(t.Context(), f.merchant.ID, erasedEmail, true, func(ref checkout.Ref) merchant.AuditEntry {
+	got, err := f.Customers.EraseCustomer(t.Context(), f.merchant.ID, erasedEmail, true, func(ref checkout.Ref) merchant.AuditEntry {
 		return merchant.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: ref.MerchantID, Mode: &ref.Mode,
 			Actor: "operator", Action: "customer.erased", Subject: ref.ID}
 	})

@@ -150,7 +150,7 @@ type TestEvent struct {
 // PublishTest stores a test event and its delivery. The caller starts the delivery's workflow. A
 // repeat with the same subject changes nothing. It returns checkout.ErrNotFound. by works as in
 // CreateEndpoint.
-func (s *Store) PublishTest(
+func (s *Webhooks) PublishTest(
 	ctx context.Context, t TestEvent, by ...merchant.AuditEntry,
 ) (webhook.Event, webhook.Dispatch, error) {
 	type stored struct {
@@ -195,7 +195,7 @@ const (
 )
 
 // Event returns one event. It returns checkout.ErrNotFound.
-func (s *Store) Event(ctx context.Context, ref checkout.Ref) (webhook.Event, error) {
+func (s *WebhookReader) Event(ctx context.Context, ref checkout.Ref) (webhook.Event, error) {
 	e, err := pg.One[webhook.Event](ctx, s.pool, selectEvent+`
 		WHERE e.id = $1 AND e.merchant_id = $2 AND e.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
 	return e, pg.Wrap("event", err)
@@ -208,7 +208,7 @@ type EventFilter struct {
 }
 
 // Events lists events, newest first.
-func (s *Store) Events(
+func (s *WebhookReader) Events(
 	ctx context.Context, owner checkout.Owner, f EventFilter, p pg.Page,
 ) ([]webhook.Event, error) {
 	q := pg.NewList(owner, "e")
@@ -220,7 +220,7 @@ func (s *Store) Events(
 }
 
 // EventDeliveries returns the deliveries of an event, oldest first.
-func (s *Store) EventDeliveries(ctx context.Context, ref checkout.Ref) ([]webhook.Dispatch, error) {
+func (s *WebhookReader) EventDeliveries(ctx context.Context, ref checkout.Ref) ([]webhook.Dispatch, error) {
 	got, err := pg.CollectBy(ctx, s.pool, readDispatch, `
 		SELECT id, `+laneEndpoint+`, url FROM webhook_delivery
 		WHERE merchant_id = $1 AND mode = $2 AND event_id = $3 ORDER BY id`,

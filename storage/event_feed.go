@@ -9,6 +9,7 @@ import (
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // eventFeed selects the feed of a merchant and mode after a position. A transaction whose id is less than the xmin
@@ -23,7 +24,7 @@ const eventFeed = selectEvent + `
 // beginning when after is "". The order never changes: who asks again with the last id misses nothing and gets
 // nothing twice. An event that was stored while an older transaction is still open is withheld until that has
 // ended. EventFeed returns checkout.ErrNotFound when the merchant has no event after in this mode.
-func (s *Store) EventFeed(
+func (s *WebhookReader) EventFeed(
 	ctx context.Context, owner checkout.Owner, after string, limit int,
 ) ([]webhook.Event, error) {
 	era, xid := 0, "0"
@@ -42,7 +43,7 @@ func (s *Store) EventFeed(
 }
 
 // FeedHorizon returns the transaction from which on the feed withholds what is stored, and whether it is open.
-func (s *Store) FeedHorizon(ctx context.Context) (xid string, open bool, err error) {
+func (s *WebhookReader) FeedHorizon(ctx context.Context) (xid string, open bool, err error) {
 	err = s.pool.QueryRow(ctx, `
 		SELECT pg_snapshot_xmin(now)::text, pg_snapshot_xmin(now) < pg_snapshot_xmax(now)
 		FROM pg_current_snapshot() AS now`).Scan(&xid, &open)
@@ -62,8 +63,8 @@ const feedFromOtherCluster = `
 			AND commit_xid >= pg_snapshot_xmax(pg_current_snapshot()))`
 
 // checkFeed returns ErrOtherCluster when setup must begin an era first.
-func (s *Store) checkFeed(ctx context.Context) error {
-	other, err := pg.Value[bool](ctx, s.pool, feedFromOtherCluster)
+func checkFeed(ctx context.Context, pool *pgxpool.Pool) error {
+	other, err := pg.Value[bool](ctx, pool, feedFromOtherCluster)
 	if other {
 		return ErrOtherCluster
 	}

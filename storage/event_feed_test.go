@@ -26,7 +26,7 @@ const feedPatience = 30 * time.Second
 // feed returns the ids behind after.
 func (f fixture) feed(t *testing.T, after string, limit int) (ids []string) {
 	t.Helper()
-	got, err := f.EventFeed(t.Context(), f.merchant.Owner(checkout.ModeTest), after, limit)
+	got, err := f.Webhooks.EventFeed(t.Context(), f.merchant.Owner(checkout.ModeTest), after, limit)
 	require.NoError(t, err)
 	for _, e := range got {
 		ids = append(ids, e.ID)
@@ -136,7 +136,7 @@ func TestEventFeed_WaitsForOlderTransactions(t *testing.T) {
 
 	event, _ := f.publishTest(t, e, webhook.PayoutSent)
 	require.Empty(t, f.feed(t, "", 100), "the open transaction may still store an event that comes before")
-	_, open, err := f.FeedHorizon(t.Context())
+	_, open, err := f.Webhooks.FeedHorizon(t.Context())
 	require.NoError(t, err)
 	require.True(t, open)
 	late := checkout.NewID(checkout.PrefixEvent)
@@ -152,10 +152,10 @@ func TestEventFeed_WaitsForOlderTransactions(t *testing.T) {
 	for _, owner := range []checkout.Owner{
 		f.merchant.Owner(checkout.ModeLive), {MerchantID: checkout.NewID(checkout.PrefixMerchant), Mode: checkout.ModeTest},
 	} {
-		got, err := f.EventFeed(t.Context(), owner, "", 100)
+		got, err := f.Webhooks.EventFeed(t.Context(), owner, "", 100)
 		require.NoError(t, err)
 		require.Empty(t, got)
-		_, err = f.EventFeed(t.Context(), owner, late, 100)
+		_, err = f.Webhooks.EventFeed(t.Context(), owner, late, 100)
 		require.ErrorIs(t, err, checkout.ErrNotFound)
 	}
 }

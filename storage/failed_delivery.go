@@ -21,9 +21,9 @@ type FailedDelivery struct {
 
 // FailedDeliveries returns up to limit permanently failed deliveries of all merchants. The one that
 // failed last comes first. Only operators may call it.
-func (a *Accounts) FailedDeliveries(ctx context.Context, limit int) ([]FailedDelivery, error) {
+func (s *WebhookReader) FailedDeliveries(ctx context.Context, limit int) ([]FailedDelivery, error) {
 	// The second condition repeats the first: PostgreSQL needs it to use the partial index.
-	got, err := pg.Collect[FailedDelivery](ctx, a.pool, `
+	got, err := pg.Collect[FailedDelivery](ctx, s.pool, `
 		SELECT d.id, d.merchant_id, d.mode, e.type AS event_type, d.url, d.run AS runs, d.finished_at AS failed_at
 		FROM webhook_delivery d JOIN event e ON e.id = d.event_id
 		WHERE d.status = 'failed' AND d.status <> 'delivered'

@@ -33,7 +33,7 @@ var ErrBehind = errors.New("the chain is behind the ledger")
 // final, or a block that the ledger knows. An order that is refused in any case is refused at once, with
 // ErrOtherAccount or ErrNotFrozen. CheckThaw returns ErrBehind when the chain went back. The account must have
 // been read before now: a round may compare it with a later block meanwhile.
-func (s *Store) CheckThaw(
+func (s *Treasury) CheckThaw(
 	ctx context.Context, account TreasuryAccount, retire bool, now treasury.AccountSnapshot,
 ) error {
 	return runInTreasury(ctx, s, "thaw", account.ID, func(tx pgx.Tx, a accountRow) error {

@@ -16,7 +16,7 @@ const findingColumns = `id, mode, kind, subject, detail, opened_at, closed_at`
 
 // OpenFinding stores a finding unless the same one is open. It returns whether it is new. Findings
 // belong to the operator and not to a merchant.
-func (s *Store) OpenFinding(ctx context.Context, f books.Finding) (bool, error) {
+func (s *Books) OpenFinding(ctx context.Context, f books.Finding) (bool, error) {
 	return openFinding(ctx, s.pool, f)
 }
 
@@ -43,7 +43,7 @@ func keepFinding(ctx context.Context, to pg.Executor, differs bool, f books.Find
 }
 
 // keepFindings opens the findings of a kind that are not open, and closes its others. It returns the new ones.
-func (s *Store) keepFindings(
+func (s *Books) keepFindings(
 	ctx context.Context, mode checkout.Mode, kind books.FindingKind, found []books.Finding,
 ) (fresh []books.Finding, err error) {
 	return pg.InTx(ctx, s.pool, "keep findings", func(tx pgx.Tx) (fresh []books.Finding, err error) {
@@ -64,7 +64,7 @@ func (s *Store) keepFindings(
 }
 
 // CloseFindings closes the open findings of the kinds about the subjects.
-func (s *Store) CloseFindings(
+func (s *Books) CloseFindings(
 	ctx context.Context, mode checkout.Mode, subjects []string, kinds ...books.FindingKind,
 ) error {
 	return closeFindings(ctx, s.pool, mode, subjects, kinds...)
@@ -84,7 +84,7 @@ func closeFindings(
 // merchant; a charge that is not in the database has none. What still differs is found again.
 //
 // It returns checkout.ErrNotFound, and checkout.ErrConflict when the finding is closed.
-func (s *Store) CloseFinding(ctx context.Context, id, why string, by merchant.AuditEntry) error {
+func (s *Books) CloseFinding(ctx context.Context, id, why string, by merchant.AuditEntry) error {
 	return pg.RunInTx(ctx, s.pool, "close finding", func(tx pgx.Tx) error {
 		f, err := pg.One[books.Finding](ctx, tx, `
 			SELECT `+findingColumns+` FROM finding WHERE id = $1 FOR NO KEY UPDATE`, id)
@@ -121,7 +121,7 @@ func (s *Store) CloseFinding(ctx context.Context, id, why string, by merchant.Au
 }
 
 // OpenFindings lists the open findings of a mode, oldest first.
-func (s *Store) OpenFindings(ctx context.Context, mode checkout.Mode) ([]books.Finding, error) {
+func (s *Books) OpenFindings(ctx context.Context, mode checkout.Mode) ([]books.Finding, error) {
 	got, err := openFindings(ctx, s.pool, mode)
 	return got, pg.Wrap("findings", err)
 }

@@ -33,7 +33,7 @@ func (f Float) DaysLeft() string {
 }
 
 // Floats returns the float of each currency, of the accounts that are in use. Only operators may call it.
-func (s *Store) Floats(ctx context.Context, mode checkout.Mode) ([]Float, error) {
+func (s *Treasury) Floats(ctx context.Context, mode checkout.Mode) ([]Float, error) {
 	return pg.InSnapshot(ctx, s.pool, "floats", func(tx pgx.Tx) ([]Float, error) { return floats(ctx, tx, mode) })
 }
 

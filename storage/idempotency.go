@@ -83,7 +83,7 @@ const claimRequest = `
 // repeat claims the request again, because the first process died or did not learn the outcome. The
 // repeat derives the same ids and secrets from the seed, so nothing is done twice. It returns
 // ErrIdempotencyConflict and ErrRequestInProgress.
-func (s *Store) ClaimRequest(
+func (s *Requests) ClaimRequest(
 	ctx context.Context, r IdempotentRequest, fingerprint []byte,
 ) (*KeptAnswer, []byte, error) {
 	seed := checkout.NewSeed()
@@ -122,7 +122,7 @@ func (s *Store) ClaimRequest(
 }
 
 // KeepAnswer stores the answer to a claimed request for its repeats.
-func (s *Store) KeepAnswer(ctx context.Context, r IdempotentRequest, a KeptAnswer) error {
+func (s *Requests) KeepAnswer(ctx context.Context, r IdempotentRequest, a KeptAnswer) error {
 	keyID, sealed := s.keys.Seal(r.owner(), slices.Concat([]byte(a.Location+"\n"), a.Body))
 	_, err := s.pool.Exec(ctx, `
 		UPDATE idempotent_request SET status = $5, answer = $6, master_key_id = $7,
@@ -135,7 +135,7 @@ func (s *Store) KeepAnswer(ctx context.Context, r IdempotentRequest, a KeptAnswe
 // ReleaseRequest ends a claim without an answer, so the request can be repeated at once. A refused
 // request is deleted: its key may come back with a corrected body. A request with an unknown
 // outcome keeps its seed.
-func (s *Store) ReleaseRequest(ctx context.Context, r IdempotentRequest, refused bool) error {
+func (s *Requests) ReleaseRequest(ctx context.Context, r IdempotentRequest, refused bool) error {
 	sql := `UPDATE idempotent_request SET locked_until = NULL`
 	if refused {
 		sql = `DELETE FROM idempotent_request`

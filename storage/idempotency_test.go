@@ -26,7 +26,7 @@ func fingerprint(body string) []byte {
 // claim claims a request that has no answer yet and returns its seed.
 func (f fixture) claim(t *testing.T, r storage.IdempotentRequest, body string) []byte {
 	t.Helper()
-	kept, seed, err := f.ClaimRequest(t.Context(), r, fingerprint(body))
+	kept, seed, err := f.Requests.ClaimRequest(t.Context(), r, fingerprint(body))
 	require.NoError(t, err)
 	require.Nil(t, kept)
 	require.Len(t, seed, 32)
@@ -43,9 +43,9 @@ func TestClaimRequest_OneWorksOnItAndItsAnswerIsKept(t *testing.T) {
 	f := newFixture(t)
 	r := f.request("k")
 	seed := f.claim(t, r, "a")
-	_, _, err := f.ClaimRequest(t.Context(), r, fingerprint("a"))
+	_, _, err := f.Requests.ClaimRequest(t.Context(), r, fingerprint("a"))
 	require.ErrorIs(t, err, storage.ErrRequestInProgress)
-	_, _, err = f.ClaimRequest(t.Context(), r, fingerprint("b"))
+	_, _, err = f.Requests.ClaimRequest(t.Context(), r, fingerprint("b"))
 	require.ErrorIs(t, err, storage.ErrIdempotencyConflict)
 	left := f.query(t, `SELECT extract(epoch FROM locked_until - clock_timestamp())::float8 FROM idempotent_request`).(float64)
 	require.InDelta(t, 15, left, 5, "longer than a request and the keeping of its answer may take")
@@ -53,27 +53,27 @@ func TestClaimRequest_OneWorksOnItAndItsAnswerIsKept(t *testing.T) {
 	f.claimsRunOut(t)
 	require.Equal(t, seed, f.claim(t, r, "a"), "whoever works on it again makes the same ids")
 	answer := storage.KeptAnswer{Status: 201, Location: "/v1/checkout/cs_1", Body: []byte("{\"a\":\"\n\"}")}
-	require.NoError(t, f.KeepAnswer(t.Context(), r, answer))
+	require.NoError(t, f.Requests.KeepAnswer(t.Context(), r, answer))
 	for range 2 {
-		kept, seed, err := f.ClaimRequest(t.Context(), r, fingerprint("a"))
+		kept, seed, err := f.Requests.ClaimRequest(t.Context(), r, fingerprint("a"))
 		require.NoError(t, err)
 		require.Nil(t, seed)
 		require.Equal(t, &answer, kept)
-		_, _, err = f.ClaimRequest(t.Context(), r, fingerprint("b"))
+		_, _, err = f.Requests.ClaimRequest(t.Context(), r, fingerprint("b"))
 		require.ErrorIs(t, err, storage.ErrIdempotencyConflict)
-		require.NoError(t, f.ReleaseRequest(t.Context(), r, true), "what has an answer stays")
-		require.NoError(t, f.ReleaseRequest(t.Context(), r, false))
+		require.NoError(t, f.Requests.ReleaseRequest(t.Context(), r, true), "what has an answer stays")
+		require.NoError(t, f.Requests.ReleaseRequest(t.Context(), r, false))
 	}
 
 	other := f.request("l")
 	require.NotEqual(t, seed, f.claim(t, other, "a"))
-	require.NoError(t, f.KeepAnswer(t.Context(), other, storage.KeptAnswer{Status: 200, Body: []byte("{}")}))
-	kept, _, err := f.ClaimRequest(t.Context(), other, fingerprint("a"))
+	require.NoError(t, f.Requests.KeepAnswer(t.Context(), other, storage.KeptAnswer{Status: 200, Body: []byte("{}")}))
+	kept, _, err := f.Requests.ClaimRequest(t.Context(), other, fingerprint("a"))
 	require.NoError(t, err)
 	require.Equal(t, &storage.KeptAnswer{Status: 200, Body: []byte("{}")}, kept, "without a location")
 
 	f.Exec(t, `UPDATE idempotent_request a SET answer = b.answer FROM idempotent_request b WHERE a.key = 'l' AND b.key = 'k'`)
-	_, _, err = f.ClaimRequest(t.Context(), other, fingerprint("a"))
+	_, _, err = f.Requests.ClaimRequest(t.Context(), other, fingerprint("a"))
 	require.ErrorIs(t, err, pg.ErrWrongMasterKey, "an answer belongs to its own request")
 }
 

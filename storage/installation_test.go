@@ -30,7 +30,7 @@ func TestSetCell_OnlyBeforeTheFirstMerchant(t *testing.T) { //nolint:paralleltes
 	accounts = open()
 	merchant := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Seven", Plan: "standard", PaymentAttempts: 3}
 	require.Equal(t, "7z", merchant.ID[len("mer_")+10:][:2])
-	require.NoError(t, accounts.CreateMerchant(t.Context(), merchant, checkout.ModeTest, nil))
+	require.NoError(t, accounts.Merchants.CreateMerchant(t.Context(), merchant, checkout.ModeTest, nil))
 	require.NoError(t, accounts.SetCell(t.Context(), "7z"), "the same again")
 	require.ErrorContains(t, accounts.SetCell(t.Context(), "00"), "the cell cannot change: a merchant is there")
 }

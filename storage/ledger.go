@@ -149,7 +149,7 @@ type LedgerBalance struct {
 
 // LedgerBalances adds up the ledger of one mode, ordered by account and asset. An account whose
 // postings add up to 0 is listed with "0". Only operators may call it.
-func (s *Store) LedgerBalances(ctx context.Context, mode checkout.Mode) ([]LedgerBalance, error) {
+func (s *Books) LedgerBalances(ctx context.Context, mode checkout.Mode) ([]LedgerBalance, error) {
 	got, err := pg.Collect[LedgerBalance](ctx, s.pool, `
 		SELECT account, asset, sum(amount)::text AS amount FROM ledger_posting
 		WHERE mode = $1 GROUP BY 1, 2 ORDER BY 1, 2`, mode)

@@ -29,7 +29,7 @@ func (c LedgerCheck) Agrees() bool { return c.Difference == "0" }
 
 // ReconcileLedger opens a finding for each sum of the ledger that differs and for each frozen account that is not
 // retired, and closes those whose cause is gone. It returns the new ones.
-func (s *Store) ReconcileLedger(ctx context.Context, mode checkout.Mode) (fresh []books.Finding, err error) {
+func (s *Books) ReconcileLedger(ctx context.Context, mode checkout.Mode) (fresh []books.Finding, err error) {
 	type byKind = map[books.FindingKind][]books.Finding
 	found, err := pg.InSnapshot(ctx, s.pool, "check ledger", func(tx pgx.Tx) (byKind, error) {
 		found := byKind{}

@@ -28,17 +28,17 @@ func TestLedger_AChargeIsBookedOnceAndOnlyInLiveMode(t *testing.T) {
 	f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined})
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM ledger_entry`), "a declined card moves none")
 	id, _ := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	_, err := f.FinishPayment(t.Context(), s.Ref, id)
+	_, err := f.Sessions.FinishPayment(t.Context(), s.Ref, id)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM ledger_entry WHERE subject = $1 AND kind = 'charge'`, id))
-	got, err := f.LedgerBalances(t.Context(), checkout.ModeLive)
+	got, err := f.Books.LedgerBalances(t.Context(), checkout.ModeLive)
 	require.NoError(t, err)
 	require.Equal(t, []storage.LedgerBalance{
 		{Account: "acquirer:receivable", Asset: "EUR", Amount: "1050"},
 		{Account: "merchant:payable", Asset: "EUR", Amount: "-1039"},
 		{Account: "revenue:fee", Asset: "EUR", Amount: "-11"},
 	}, got)
-	got, err = f.LedgerBalances(t.Context(), checkout.ModeTest)
+	got, err = f.Books.LedgerBalances(t.Context(), checkout.ModeTest)
 	require.NoError(t, err)
 	require.Empty(t, got)
 }
@@ -59,10 +59,10 @@ func TestLedger_BooksTestModeOnTestNetworks(t *testing.T) {
 		require.EqualValues(t, want, f.query(t, `SELECT count(*) FROM ledger_entry WHERE mode = 'test' AND kind = 'charge'`), networks)
 
 		payout := s.Owner.Ref(got.PayoutID)
-		sending, err := f.PayoutToSend(t.Context(), payout)
+		sending, err := f.Payouts.PayoutToSend(t.Context(), payout)
 		require.NoError(t, err)
 		require.Equal(t, networks.ChainRef, sending.Chain)
-		_, err = f.FinishPayout(t.Context(), payout, 0, "")
+		_, err = f.Payouts.FinishPayout(t.Context(), payout, 0, "")
 		if sending.Chain == checkout.ChainSandbox {
 			require.NoError(t, err)
 			continue
@@ -83,7 +83,7 @@ func TestUncharged_LeavesTheSandboxOut(t *testing.T) {
 	}
 	pays(checkout.AcquirerSandbox)
 	known := pays(checkout.AcquirerStripe)
-	missing, err := f.Uncharged(t.Context(), checkout.ModeTest, now.Add(-time.Hour), now.Add(time.Hour), nil)
+	missing, err := f.Books.Uncharged(t.Context(), checkout.ModeTest, now.Add(-time.Hour), now.Add(time.Hour), nil)
 	require.NoError(t, err)
 	require.Equal(t, []storage.UnchargedTransaction{{ID: known, Reference: "pi_of_stripe"}}, missing)
 }
@@ -91,7 +91,7 @@ func TestUncharged_LeavesTheSandboxOut(t *testing.T) {
 func TestFinishPayment_TakesTheFeeOfThePlanAtTheDecision(t *testing.T) {
 	f := newFixture(t)
 	change := func(name string, part int64, fixed money.Amount) {
-		_, err := f.ChangeMerchant(t.Context(), storage.MerchantChange{
+		_, err := f.Merchants.ChangeMerchant(t.Context(), storage.MerchantChange{
 			MerchantID: f.merchant.ID, Plan: &merchant.Plan{Name: name, FeeBasisPoints: part, FeeFixed: fixed}, By: f.note(),
 		})
 		require.NoError(t, err)

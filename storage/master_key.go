@@ -17,7 +17,7 @@ const keyCheck = "checkout master key"
 // registers the current key: a refused process must not register a key that would make the right
 // process fail. It checks again afterwards, because another process may register a key at the same
 // time.
-func (s *Store) checkKeys(ctx context.Context) error {
+func (s *Installation) checkKeys(ctx context.Context) error {
 	return pg.RunInTx(ctx, s.pool, "check master key", func(tx pgx.Tx) error {
 		if err := s.proveKeys(ctx, tx); err != nil {
 			return err
@@ -40,7 +40,7 @@ type registeredKey struct {
 	Retired    bool
 }
 
-func (s *Store) proveKeys(ctx context.Context, tx pgx.Tx) error {
+func (s *Installation) proveKeys(ctx context.Context, tx pgx.Tx) error {
 	keys, err := pg.Collect[registeredKey](ctx, tx,
 		`SELECT id, check_value, retired_at IS NOT NULL AS retired FROM master_key ORDER BY id`)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *Store) proveKeys(ctx context.Context, tx pgx.Tx) error {
 
 // proveKey returns ErrWrongMasterKey unless the keyring holds the key, or the key is retired and has sealed
 // nothing since.
-func (s *Store) proveKey(ctx context.Context, tx pgx.Tx, key registeredKey) error {
+func (s *Installation) proveKey(ctx context.Context, tx pgx.Tx, key registeredKey) error {
 	if !s.keys.Has(key.ID) {
 		if !key.Retired {
 			return fmt.Errorf("%w: key %q is missing, and no reseal has retired it", pg.ErrWrongMasterKey, key.ID)

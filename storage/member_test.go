@@ -23,7 +23,7 @@ func TestNoDeadlock_OfAChangeAndAnEntryOfTheSameMerchant(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.EventTypes...)
 	member := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: f.merchant.ID, Email: "ann@shop.example", Role: merchant.RoleViewer}
-	require.NoError(t, f.InviteMember(t.Context(), member, f.note()))
+	require.NoError(t, f.People.InviteMember(t.Context(), member, f.note()))
 	for name, c := range map[string]struct {
 		holds, wants string // SQL of one transaction; $1 is the merchant, $2 the member or registration
 		id           string
@@ -33,14 +33,14 @@ func TestNoDeadlock_OfAChangeAndAnEntryOfTheSameMerchant(t *testing.T) {
 			holds: `UPDATE member SET signed_in_at = now() WHERE id = $2 AND merchant_id = $1`,
 			wants: `SELECT FROM merchant WHERE id = $1 AND $2 <> '' FOR KEY SHARE`, id: member.ID,
 			other: func(ctx context.Context) error {
-				return f.SetRole(ctx, f.merchant.ID, member.ID, merchant.RoleDeveloper, f.note())
+				return f.People.SetRole(ctx, f.merchant.ID, member.ID, merchant.RoleDeveloper, f.note())
 			},
 		},
 		"a secret is rotated while settings change": {
 			holds: `SELECT FROM merchant WHERE id = $1 AND $2 <> '' FOR UPDATE`,
 			wants: `SELECT FROM webhook_endpoint WHERE merchant_id = $1 AND id = $2 FOR KEY SHARE`, id: e.ID,
 			other: func(ctx context.Context) error {
-				_, err := f.RotateSecret(ctx, e.Ref, webhook.NewSecret(), time.Hour, f.note())
+				_, err := f.Webhooks.RotateSecret(ctx, e.Ref, webhook.NewSecret(), time.Hour, f.note())
 				return err
 			},
 		},
@@ -79,27 +79,27 @@ func TestSignIn_AFirstSecondFactorEndsThoseWithoutIt(t *testing.T) {
 	f := newFixture(t)
 	adds := map[string]func(merchant.Member, []byte, merchant.AuditEntry) error{
 		"passkey": func(m merchant.Member, keep []byte, by merchant.AuditEntry) error {
-			_, err := f.AddPasskey(context.WithoutCancel(t.Context()), account.NewPasskey{
+			_, err := f.People.AddPasskey(context.WithoutCancel(t.Context()), account.NewPasskey{
 				Passkey: merchant.Passkey{ID: checkout.NewID(checkout.PrefixPasskey), Name: "key", Credential: []byte("{}")}, MerchantID: m.MerchantID,
 				MemberID: m.ID, CredentialID: []byte(m.ID), Keep: keep,
 			}, by)
 			return err
 		},
 		"app": func(m merchant.Member, keep []byte, by merchant.AuditEntry) error {
-			if err := f.StartSecondFactor(context.WithoutCancel(t.Context()), m.MerchantID, m.ID, []byte("secret")); err != nil {
+			if err := f.Store.Secrets.StartSecondFactor(context.WithoutCancel(t.Context()), m.MerchantID, m.ID, []byte("secret")); err != nil {
 				return err
 			}
 			right := func([]byte, int64) (int64, bool) { return 1, true }
-			return f.ConfirmSecondFactor(context.WithoutCancel(t.Context()), m.MerchantID, m.ID, right, nil, keep, by)
+			return f.Store.Secrets.ConfirmSecondFactor(context.WithoutCancel(t.Context()), m.MerchantID, m.ID, right, nil, keep, by)
 		},
 	}
 	for name, add := range adds {
 		t.Run(name, func(t *testing.T) {
 			m := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: f.merchant.ID, Email: name + "@shop.example", Role: merchant.RoleOwner}
-			require.NoError(t, f.InviteMember(t.Context(), m, f.note()))
+			require.NoError(t, f.People.InviteMember(t.Context(), m, f.note()))
 			f.Exec(t, `UPDATE member SET password_hash = 'hash', joined_at = now() WHERE id = $1`, m.ID)
 			_, keep := merchant.NewToken()
-			require.NoError(t, f.SignIn(t.Context(), m, "hash", keep))
+			require.NoError(t, f.People.SignIn(t.Context(), m, "hash", keep))
 
 			// Another sign-in is about to commit when the factor comes.
 			_, other := merchant.NewToken()
@@ -117,10 +117,10 @@ func TestSignIn_AFirstSecondFactorEndsThoseWithoutIt(t *testing.T) {
 			require.Equal(t, keep, storagetest.Value[[]byte](t, f.Database, `SELECT hash FROM member_session WHERE member_id = $1`, m.ID))
 
 			// One that read the member before, and one that has shown the factor.
-			require.ErrorIs(t, f.SignIn(t.Context(), m, "hash", other), checkout.ErrNotFound)
-			now, err := f.Member(t.Context(), m.MerchantID, m.ID)
+			require.ErrorIs(t, f.People.SignIn(t.Context(), m, "hash", other), checkout.ErrNotFound)
+			now, err := f.People.Member(t.Context(), m.MerchantID, m.ID)
 			require.NoError(t, err)
-			require.NoError(t, f.SignIn(t.Context(), now, "hash", other))
+			require.NoError(t, f.People.SignIn(t.Context(), now, "hash", other))
 		})
 	}
 }
@@ -130,21 +130,21 @@ func TestMembersByEmail_WhoJoinedComesInThatOrder(t *testing.T) {
 	f := newFixture(t)
 	joins := func(shop, email string, accepts bool) {
 		m := merchant.Member{ID: "usr_" + shop, MerchantID: shop, Email: email, Role: merchant.RoleOwner}
-		token, err := f.Invite(t.Context(), m, "operator")
+		token, err := f.People.Invite(t.Context(), m, "operator")
 		require.NoError(t, err)
 		if accepts {
-			_, err = f.AcceptInvitation(t.Context(), merchant.HashToken(token), "password at "+shop, "192.0.2.1")
+			_, err = f.People.AcceptInvitation(t.Context(), merchant.HashToken(token), "password at "+shop, "192.0.2.1")
 			require.NoError(t, err)
 		}
 	}
 	for _, id := range []string{"mer_squatter", "mer_second"} {
-		require.NoError(t, f.CreateMerchant(t.Context(), merchant.Merchant{ID: id, Name: "S", Plan: "standard", PaymentAttempts: 3}, checkout.ModeTest, nil))
+		require.NoError(t, f.Merchants.CreateMerchant(t.Context(), merchant.Merchant{ID: id, Name: "S", Plan: "standard", PaymentAttempts: 3}, checkout.ModeTest, nil))
 	}
 	joins("mer_squatter", "ceo@victim.example", false)
 	joins(f.merchant.ID, "CEO@victim.example", true)
 	joins("mer_second", "ceo@victim.example", true)
 
-	members, err := f.MembersByEmail(t.Context(), "ceo@VICTIM.example")
+	members, err := f.People.MembersByEmail(t.Context(), "ceo@VICTIM.example")
 
 	require.NoError(t, err)
 	require.Len(t, members, 2)
@@ -155,16 +155,16 @@ func TestMembersByEmail_WhoJoinedComesInThatOrder(t *testing.T) {
 func TestInvite_TheOperatorReplacesAnOpenInvitation(t *testing.T) {
 	f := newFixture(t)
 	invite := func() ([]byte, error) {
-		token, err := f.Invite(t.Context(), merchant.Member{ID: checkout.NewID("usr"), MerchantID: f.merchant.ID, Email: "ann@shop.example", Role: merchant.RoleOwner}, "operator")
+		token, err := f.People.Invite(t.Context(), merchant.Member{ID: checkout.NewID("usr"), MerchantID: f.merchant.ID, Email: "ann@shop.example", Role: merchant.RoleOwner}, "operator")
 		return merchant.HashToken(token), err
 	}
 	first, err := invite()
 	require.NoError(t, err)
 	second, err := invite()
 	require.NoError(t, err)
-	_, err = f.AcceptInvitation(t.Context(), first, "hash", "")
+	_, err = f.People.AcceptInvitation(t.Context(), first, "hash", "")
 	require.ErrorIs(t, err, checkout.ErrNotFound)
-	_, err = f.AcceptInvitation(t.Context(), second, "hash", "")
+	_, err = f.People.AcceptInvitation(t.Context(), second, "hash", "")
 	require.NoError(t, err)
 	_, err = invite()
 	require.ErrorIs(t, err, merchant.ErrEmailInUse, "a person who has joined is no invitation")
@@ -178,13 +178,13 @@ func (f fixture) person(email string) merchant.Member {
 func TestInviteMember_OpenInvitationsAreBounded(t *testing.T) {
 	f := newFixture(t)
 	for n := range merchant.MaxOpenInvitations - 1 {
-		require.NoError(t, f.InviteMember(t.Context(), f.person(fmt.Sprintf("n%d@shop.example", n)), f.note()))
+		require.NoError(t, f.People.InviteMember(t.Context(), f.person(fmt.Sprintf("n%d@shop.example", n)), f.note()))
 	}
 	var errs [4]error
 	var wg sync.WaitGroup
 	for i := range errs {
 		wg.Go(func() {
-			errs[i] = f.InviteMember(t.Context(), f.person(fmt.Sprintf("last%d@shop.example", i)), f.note())
+			errs[i] = f.People.InviteMember(t.Context(), f.person(fmt.Sprintf("last%d@shop.example", i)), f.note())
 		})
 	}
 	wg.Wait()
@@ -200,40 +200,40 @@ func TestInviteMember_OpenInvitationsAreBounded(t *testing.T) {
 	require.EqualValues(t, merchant.MaxOpenInvitations, f.query(t, `SELECT count(*) FROM mail WHERE kind = 'invitation'`))
 
 	f.Exec(t, `UPDATE member SET invitation_expires_at = now() - interval '1 second'`)
-	require.ErrorIs(t, f.InviteMember(t.Context(), f.person("one@shop.example"), f.note()), merchant.ErrTooManyInvitations)
-	require.NoError(t, f.InviteMember(t.Context(), f.person("n7@shop.example"), f.note()), "it takes the place of an expired one")
-	_, err := f.Invite(t.Context(), f.person("two@shop.example"), "operator")
+	require.ErrorIs(t, f.People.InviteMember(t.Context(), f.person("one@shop.example"), f.note()), merchant.ErrTooManyInvitations)
+	require.NoError(t, f.People.InviteMember(t.Context(), f.person("n7@shop.example"), f.note()), "it takes the place of an expired one")
+	_, err := f.People.Invite(t.Context(), f.person("two@shop.example"), "operator")
 	require.NoError(t, err)
 	f.Exec(t, `UPDATE member SET password_hash = 'hash', joined_at = now(), invitation_hash = NULL, invitation_expires_at = NULL
 		WHERE email LIKE 'n1%'`)
-	require.NoError(t, f.InviteMember(t.Context(), f.person("one@shop.example"), f.note()), "who has joined is not invited")
+	require.NoError(t, f.People.InviteMember(t.Context(), f.person("one@shop.example"), f.note()), "who has joined is not invited")
 }
 
 func TestRenewInvitation_AddsNoSecondWaitingMail(t *testing.T) {
 	f := newFixture(t)
 	m := f.person("bob@shop.example")
-	require.NoError(t, f.InviteMember(t.Context(), m, f.note()))
+	require.NoError(t, f.People.InviteMember(t.Context(), m, f.note()))
 	_, hash := merchant.NewToken()
-	require.NoError(t, f.KeepInvitation(t.Context(), m.ID, hash))
+	require.NoError(t, f.People.KeepInvitation(t.Context(), m.ID, hash))
 	renew := func(mails, entries int) {
 		t.Helper()
-		require.NoError(t, f.RenewInvitation(t.Context(), m, f.note()))
+		require.NoError(t, f.People.RenewInvitation(t.Context(), m, f.note()))
 		require.EqualValues(t, mails, f.query(t, `SELECT count(*) FROM mail WHERE kind = 'invitation'`))
 		require.EqualValues(t, entries, f.query(t, `SELECT count(*) FROM audit_entry`))
 	}
 	renew(1, 1)
 	renew(1, 1)
-	_, _, err := f.Invitation(t.Context(), hash)
+	_, _, err := f.People.Invitation(t.Context(), hash)
 	require.NoError(t, err, "the mail with this link may be on its way")
 	f.Exec(t, `UPDATE mail SET next_at = NULL, sent_at = now()`)
 	renew(2, 2)
 	renew(2, 2)
-	_, _, err = f.Invitation(t.Context(), hash)
+	_, _, err = f.People.Invitation(t.Context(), hash)
 	require.ErrorIs(t, err, checkout.ErrNotFound, "the former link ends")
 
-	require.NoError(t, f.KeepInvitation(t.Context(), m.ID, hash))
-	_, err = f.AcceptInvitation(t.Context(), hash, "hash", "")
+	require.NoError(t, f.People.KeepInvitation(t.Context(), m.ID, hash))
+	_, err = f.People.AcceptInvitation(t.Context(), hash, "hash", "")
 	require.NoError(t, err)
-	require.ErrorIs(t, f.RenewInvitation(t.Context(), m, f.note()), checkout.ErrNotFound, "who has joined")
-	require.ErrorIs(t, f.RenewInvitation(t.Context(), f.person("x@shop.example"), f.note()), checkout.ErrNotFound)
+	require.ErrorIs(t, f.People.RenewInvitation(t.Context(), m, f.note()), checkout.ErrNotFound, "who has joined")
+	require.ErrorIs(t, f.People.RenewInvitation(t.Context(), f.person("x@shop.example"), f.note()), checkout.ErrNotFound)
 }

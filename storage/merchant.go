@@ -13,11 +13,11 @@ import (
 
 // CreateMerchant stores a merchant with its payout addresses in mode. A repeat with the same id
 // changes nothing.
-func (a *Accounts) CreateMerchant(
+func (s *Merchants) CreateMerchant(
 	ctx context.Context, m merchant.Merchant, mode checkout.Mode,
 	addresses []merchant.PayoutAddress,
 ) error {
-	return pg.RunInTx(ctx, a.pool, "create merchant", func(tx pgx.Tx) error {
+	return pg.RunInTx(ctx, s.pool, "create merchant", func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
 			INSERT INTO merchant (id, name, plan, fee_basis_points, fee_fixed, payment_attempts,
 				order_id_guard)
@@ -43,22 +43,22 @@ const merchantColumns = `id, name, plan, fee_basis_points, fee_fixed, payment_at
 	created_at`
 
 // Merchants returns every merchant, newest first. Only operators may call it.
-func (a *Accounts) Merchants(ctx context.Context) ([]merchant.Merchant, error) {
-	merchants, err := pg.Collect[merchant.Merchant](ctx, a.pool,
+func (s *Merchants) Merchants(ctx context.Context) ([]merchant.Merchant, error) {
+	merchants, err := pg.Collect[merchant.Merchant](ctx, s.pool,
 		`SELECT `+merchantColumns+` FROM merchant ORDER BY id DESC`)
 	return merchants, pg.Wrap("merchants", err)
 }
 
 // Merchant returns one merchant. It returns checkout.ErrNotFound.
-func (a *Accounts) Merchant(ctx context.Context, id string) (merchant.Merchant, error) {
-	m, err := pg.One[merchant.Merchant](ctx, a.pool, `SELECT `+merchantColumns+` FROM merchant WHERE id = $1`, id)
+func (s *Merchants) Merchant(ctx context.Context, id string) (merchant.Merchant, error) {
+	m, err := pg.One[merchant.Merchant](ctx, s.pool, `SELECT `+merchantColumns+` FROM merchant WHERE id = $1`, id)
 	return m, pg.Wrap("merchant", err)
 }
 
 // WorksLive reports whether a merchant works in live mode: it has live sessions, or it has live payout
 // addresses and no test sessions.
-func (a *Accounts) WorksLive(ctx context.Context, merchantID string) (works bool, err error) {
-	err = a.pool.QueryRow(ctx, `
+func (s *Merchants) WorksLive(ctx context.Context, merchantID string) (works bool, err error) {
+	err = s.pool.QueryRow(ctx, `
 		SELECT EXISTS (SELECT FROM checkout_session WHERE merchant_id = $1 AND mode = 'live')
 			OR EXISTS (SELECT FROM payout_address WHERE merchant_id = $1 AND mode = 'live')
 				AND NOT EXISTS (SELECT FROM checkout_session WHERE merchant_id = $1 AND mode = 'test')`,
@@ -67,10 +67,10 @@ func (a *Accounts) WorksLive(ctx context.Context, merchantID string) (works bool
 }
 
 // PayoutAddresses returns a merchant's payout addresses in one mode, sorted by currency.
-func (a *Accounts) PayoutAddresses(
+func (s *Merchants) PayoutAddresses(
 	ctx context.Context, owner checkout.Owner,
 ) ([]merchant.PayoutAddress, error) {
-	return payoutAddresses(ctx, a.pool, owner)
+	return payoutAddresses(ctx, s.pool, owner)
 }
 
 func payoutAddresses(
@@ -84,7 +84,7 @@ func payoutAddresses(
 
 // HasPayoutAddress reports whether the merchant has a payout address for currency on a real chain. An
 // address of the sandbox is none.
-func (s *Store) HasPayoutAddress(
+func (s *Merchants) HasPayoutAddress(
 	ctx context.Context, owner checkout.Owner, currency money.PayoutCurrency,
 ) (bool, error) {
 	ok, err := pg.Value[bool](ctx, s.pool, `

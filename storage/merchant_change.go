@@ -56,10 +56,10 @@ type MerchantChanged struct {
 // c.Delay is announced; TakeEffect makes its event. Owners get a mail about live addresses. The caller
 // starts the workflows of the events; Reconcile starts them otherwise. It returns checkout.ErrNotFound and
 // *ChangedError.
-func (a *Accounts) ChangeMerchant(
+func (s *Merchants) ChangeMerchant(
 	ctx context.Context, c MerchantChange,
 ) (changed MerchantChanged, err error) {
-	return pg.InTx(ctx, a.pool, "change merchant", func(tx pgx.Tx) (changed MerchantChanged, err error) {
+	return pg.InTx(ctx, s.pool, "change merchant", func(tx pgx.Tx) (changed MerchantChanged, err error) {
 		m, err := pg.One[merchant.Merchant](ctx, tx, `
 			SELECT `+merchantColumns+` FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, c.MerchantID)
 		if err != nil {

@@ -50,7 +50,7 @@ const unfinished = `
 // Overdue returns up to limit rows that are overdue by more than margin, in the order of their ids,
 // after the id after. The query uses statement_timestamp(): PostgreSQL cannot use an index with
 // clock_timestamp().
-func (s *Store) Overdue(
+func (s *Installation) Overdue(
 	ctx context.Context, margin time.Duration, after string, limit int,
 ) ([]Overdue, error) {
 	return s.overdue(ctx, `
@@ -65,7 +65,7 @@ type SessionCursor struct {
 
 // PendingSessions returns up to limit pending sessions, those that expire first at the beginning, from the
 // one after the cursor on. The zero cursor is the beginning.
-func (s *Store) PendingSessions(ctx context.Context, after SessionCursor, limit int) ([]Overdue, error) {
+func (s *Installation) PendingSessions(ctx context.Context, after SessionCursor, limit int) ([]Overdue, error) {
 	return s.overdue(ctx, `id IN (
 			SELECT id FROM checkout_session
 			WHERE status = 'pending' AND expires_at >= $1 AND (expires_at, id) > ($1, $2)
@@ -74,13 +74,13 @@ func (s *Store) PendingSessions(ctx context.Context, after SessionCursor, limit 
 }
 
 // SomePendingSessions returns up to limit pending sessions, chosen at random.
-func (s *Store) SomePendingSessions(ctx context.Context, limit int) ([]Overdue, error) {
+func (s *Installation) SomePendingSessions(ctx context.Context, limit int) ([]Overdue, error) {
 	return s.overdue(ctx, `id IN (
 			SELECT id FROM checkout_session WHERE status = 'pending' ORDER BY random() LIMIT $1)`, limit)
 }
 
 // Unfinished returns the rows among ids that should have a run. Parked deliveries are included.
-func (s *Store) Unfinished(ctx context.Context, ids []string) ([]Overdue, error) {
+func (s *Installation) Unfinished(ctx context.Context, ids []string) ([]Overdue, error) {
 	return s.overdue(ctx, `id = ANY ($1)
 		UNION ALL
 		SELECT d.id, d.merchant_id, d.mode, NULL, '', e.type, `+laneEndpoint+`, d.url
@@ -88,7 +88,7 @@ func (s *Store) Unfinished(ctx context.Context, ids []string) ([]Overdue, error)
 			WHERE d.parked_at IS NOT NULL AND d.status = 'pending' AND d.id = ANY ($1)`, ids)
 }
 
-func (s *Store) overdue(ctx context.Context, where string, args ...any) ([]Overdue, error) {
+func (s *Installation) overdue(ctx context.Context, where string, args ...any) ([]Overdue, error) {
 	got, err := pg.CollectBy(ctx, s.pool, func(row pgx.CollectableRow) (o Overdue, err error) {
 		var (
 			address   string
@@ -112,7 +112,7 @@ const wakeable = `d.parked_at IS NOT NULL AND NOT d.held AND (d.session_url OR w
 
 // ParkedDeliveries returns up to limit deliveries, after the id after, that came due while on hold
 // and are no longer on hold.
-func (s *Store) ParkedDeliveries(
+func (s *WebhookReader) ParkedDeliveries(
 	ctx context.Context, after string, limit int,
 ) ([]checkout.Ref, error) {
 	return s.deliveryRefs(ctx, `
@@ -123,7 +123,7 @@ func (s *Store) ParkedDeliveries(
 
 // OrphanedDeliveries returns up to limit pending deliveries, after the id after, whose registration
 // was deleted.
-func (s *Store) OrphanedDeliveries(
+func (s *WebhookReader) OrphanedDeliveries(
 	ctx context.Context, after string, limit int,
 ) ([]checkout.Ref, error) {
 	return s.deliveryRefs(ctx, `
@@ -134,7 +134,7 @@ func (s *Store) OrphanedDeliveries(
 			AND d.id > $1 ORDER BY d.id LIMIT $2`, after, limit)
 }
 
-func (s *Store) deliveryRefs(
+func (s *WebhookReader) deliveryRefs(
 	ctx context.Context, query string, args ...any,
 ) ([]checkout.Ref, error) {
 	got, err := pg.Collect[checkout.Ref](ctx, s.pool, query, args...)

@@ -21,24 +21,24 @@ func TestOverdue_IsEverythingThatShouldHaveDoneSomething(t *testing.T) {
 	_, settled := f.pay(t, paid, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	_, delivery := f.publishTest(t, e, webhook.PayoutSent)
 	_, later := f.publishTest(t, e, webhook.PayoutSent)
-	require.NoError(t, f.DeferAttempt(t.Context(), later, time.Hour, 0))
+	require.NoError(t, f.Webhooks.DeferAttempt(t.Context(), later, time.Hour, 0))
 	_, parked := f.publishTest(t, e, webhook.PayoutSent)
-	require.NoError(t, f.HoldDelivery(t.Context(), parked))
+	require.NoError(t, f.Webhooks.HoldDelivery(t.Context(), parked))
 	f.begin(t, parked, "run-a", 1)
 	_, ended := f.publishTest(t, e, webhook.PayoutSent)
 	f.end(t, ended, webhook.DeliveryFailed)
-	replay, err := f.CreateReplay(t.Context(), newReplay(e))
+	replay, err := f.Webhooks.CreateReplay(t.Context(), newReplay(e))
 	require.NoError(t, err)
 	over := newReplay(f.endpoint(t, "https://shop.example/b", webhook.CheckoutCompleted))
-	over, err = f.CreateReplay(t.Context(), over)
+	over, err = f.Webhooks.CreateReplay(t.Context(), over)
 	require.NoError(t, err)
 	over.Status = webhook.ReplayCompleted
-	require.NoError(t, f.RecordReplay(t.Context(), over))
+	require.NoError(t, f.Webhooks.RecordReplay(t.Context(), over))
 
 	overdue := func(margin time.Duration) (ids []string) {
 		after := ""
 		for {
-			got, err := f.Overdue(t.Context(), margin, after, 2)
+			got, err := f.Installation.Overdue(t.Context(), margin, after, 2)
 			require.NoError(t, err)
 			if len(got) == 0 {
 				return ids
@@ -59,7 +59,7 @@ func TestOverdue_IsEverythingThatShouldHaveDoneSomething(t *testing.T) {
 	require.Equal(t, []string{pending.ID}, overdue(50*time.Second))
 
 	all := []string{pending.ID, paid.ID, settled.PayoutID, delivery.ID, later.ID, parked.ID, ended.ID, replay.ID, over.ID, "reconcile-2026", ""}
-	rows, err := f.Unfinished(t.Context(), all)
+	rows, err := f.Installation.Unfinished(t.Context(), all)
 	require.NoError(t, err)
 	found := map[string]storage.Overdue{}
 	for _, o := range rows {
@@ -97,7 +97,7 @@ func TestPendingSessions_ComeInTheOrderOfTheirEnds(t *testing.T) {
 		last storage.SessionCursor
 	)
 	for {
-		page, err := f.PendingSessions(t.Context(), last, 2)
+		page, err := f.Installation.PendingSessions(t.Context(), last, 2)
 		require.NoError(t, err)
 		for _, s := range page {
 			got = append(got, s.ID)
@@ -108,7 +108,7 @@ func TestPendingSessions_ComeInTheOrderOfTheirEnds(t *testing.T) {
 		}
 	}
 	require.Equal(t, want, got)
-	some, err := f.SomePendingSessions(t.Context(), 3)
+	some, err := f.Installation.SomePendingSessions(t.Context(), 3)
 	require.NoError(t, err)
 	require.Len(t, some, 3)
 	require.NotContains(t, []string{some[0].ID, some[1].ID, some[2].ID}, paid.ID)
@@ -120,19 +120,19 @@ func TestParkedDeliveries_AreThoseThatMayGoOn(t *testing.T) {
 	var refs []checkout.Ref
 	for range 3 {
 		_, ref := f.publishTest(t, e, webhook.PayoutSent)
-		require.NoError(t, f.HoldDelivery(t.Context(), ref))
+		require.NoError(t, f.Webhooks.HoldDelivery(t.Context(), ref))
 		f.begin(t, ref, "run", 1)
 		refs = append(refs, ref)
 	}
 	slices.SortFunc(refs, func(a, b checkout.Ref) int { return strings.Compare(a.ID, b.ID) })
 	parked := func(after string) []checkout.Ref {
-		got, err := f.ParkedDeliveries(t.Context(), after, 10)
+		got, err := f.Webhooks.ParkedDeliveries(t.Context(), after, 10)
 		require.NoError(t, err)
 		return got
 	}
 	require.Empty(t, parked(""), "all are on hold")
-	require.NoError(t, f.ResumeDelivery(t.Context(), refs[0]))
-	require.NoError(t, f.ResumeDelivery(t.Context(), refs[2]))
+	require.NoError(t, f.Webhooks.ResumeDelivery(t.Context(), refs[0]))
+	require.NoError(t, f.Webhooks.ResumeDelivery(t.Context(), refs[2]))
 	require.Equal(t, []checkout.Ref{refs[0], refs[2]}, parked(""))
 	require.Equal(t, []checkout.Ref{refs[2]}, parked(refs[0].ID))
 
@@ -142,14 +142,14 @@ func TestParkedDeliveries_AreThoseThatMayGoOn(t *testing.T) {
 
 	f.begin(t, refs[0], "run", 1)
 	require.Equal(t, []checkout.Ref{refs[2]}, parked(""), "the other goes on")
-	require.NoError(t, f.UnparkDelivery(t.Context(), refs[2]))
+	require.NoError(t, f.Webhooks.UnparkDelivery(t.Context(), refs[2]))
 	require.Empty(t, parked(""))
-	overdue, err := f.Overdue(t.Context(), 0, "", 10)
+	overdue, err := f.Installation.Overdue(t.Context(), 0, "", 10)
 	require.NoError(t, err)
 	require.Len(t, overdue, 1, "its run is gone, so it is overdue")
 	require.Equal(t, refs[2].ID, overdue[0].ID)
 	f.end(t, refs[1], webhook.DeliveryCanceled)
-	require.NoError(t, f.UnparkDelivery(t.Context(), refs[1]), "it has ended")
+	require.NoError(t, f.Webhooks.UnparkDelivery(t.Context(), refs[1]), "it has ended")
 	require.Equal(t, webhook.DeliveryCanceled, f.read(t, refs[1]).Status)
 }
 
@@ -161,12 +161,12 @@ func TestOrphanedDeliveries_AreThePendingOnesOfDeletedRegistrations(t *testing.T
 	_, pending := f.publishTest(t, gone, webhook.PayoutSent)
 	_, parked := f.publishTest(t, gone, webhook.PayoutSent)
 	_, failed := f.publishTest(t, gone, webhook.PayoutSent)
-	require.NoError(t, f.HoldDelivery(t.Context(), parked))
+	require.NoError(t, f.Webhooks.HoldDelivery(t.Context(), parked))
 	f.begin(t, parked, "run", 1)
 	f.end(t, failed, webhook.DeliveryFailed)
 	f.sessionURLDelivery(t, gone)
 	orphaned := func(after string) (ids []string) {
-		got, err := f.OrphanedDeliveries(t.Context(), after, 10)
+		got, err := f.Webhooks.OrphanedDeliveries(t.Context(), after, 10)
 		require.NoError(t, err)
 		for _, ref := range got {
 			ids = append(ids, ref.ID)
@@ -174,7 +174,7 @@ func TestOrphanedDeliveries_AreThePendingOnesOfDeletedRegistrations(t *testing.T
 		return ids
 	}
 	require.Empty(t, orphaned(""))
-	require.NoError(t, f.DeleteEndpoint(t.Context(), gone.Ref))
+	require.NoError(t, f.Webhooks.DeleteEndpoint(t.Context(), gone.Ref))
 	want := []string{pending.ID, parked.ID}
 	slices.Sort(want)
 	require.Equal(t, want, orphaned(""))

@@ -39,7 +39,7 @@ type NewPayment struct {
 // takes the merchant and mode from the session. It returns checkout.ErrNotPending when the session
 // can no longer be paid, and checkout.ErrPaymentExists when the id is taken: the browser sent the
 // form twice.
-func (s *Store) CreatePayment(ctx context.Context, p NewPayment) error {
+func (s *Sessions) CreatePayment(ctx context.Context, p NewPayment) error {
 	tag, err := s.pool.Exec(ctx, `
 		INSERT INTO transaction (id, session_id, merchant_id, mode, status, customer_email,
 			card_token, payment_method, acquirer, chain_ref, language, created_at)
@@ -59,7 +59,7 @@ func (s *Store) CreatePayment(ctx context.Context, p NewPayment) error {
 
 // DropPayment deletes a payment that the workflow refused, and with it the card's token. An
 // accepted payment stays.
-func (s *Store) DropPayment(ctx context.Context, sessionID, id string) error {
+func (s *Sessions) DropPayment(ctx context.Context, sessionID, id string) error {
 	_, err := s.pool.Exec(ctx, `
 		DELETE FROM transaction WHERE id = $1 AND session_id = $2 AND status = 'created'`,
 		id, sessionID)
@@ -68,7 +68,7 @@ func (s *Store) DropPayment(ctx context.Context, sessionID, id string) error {
 
 // ForgetCardTokens removes up to limit tokens of cards whose payment has not begun and cannot begin, because its
 // session has ended. It works for all merchants. It returns their number; 0 means that none is left.
-func (s *Store) ForgetCardTokens(ctx context.Context, limit int) (int, error) {
+func (s *Installation) ForgetCardTokens(ctx context.Context, limit int) (int, error) {
 	tag, err := s.pool.Exec(ctx, `
 		UPDATE transaction SET card_token = NULL WHERE id IN (`+uselessCards+` LIMIT $1 FOR UPDATE OF t SKIP LOCKED)`,
 		limit)
@@ -81,7 +81,7 @@ const uselessCards = `
 
 // HasPayment reports whether the session has a payment with this id, in any state. The customer has
 // no key: see CustomerSession.
-func (s *Store) HasPayment(ctx context.Context, sessionID, id string) (bool, error) {
+func (s *SessionReader) HasPayment(ctx context.Context, sessionID, id string) (bool, error) {
 	there, err := pg.Value[bool](ctx, s.pool, `
 		SELECT EXISTS (SELECT FROM transaction WHERE id = $1 AND session_id = $2)`, id, sessionID)
 	return there, pg.Wrap("find payment", err)
@@ -96,7 +96,7 @@ type PaymentInFlight struct {
 
 // PaymentInFlight returns the session's payment in flight, the zero value when there is none. The
 // customer has no key: see CustomerSession.
-func (s *Store) PaymentInFlight(ctx context.Context, sessionID string) (PaymentInFlight, error) {
+func (s *SessionReader) PaymentInFlight(ctx context.Context, sessionID string) (PaymentInFlight, error) {
 	p, err := pg.One[PaymentInFlight](ctx, s.pool, `
 		SELECT t.id, t.acquirer, coalesce(t.action_url, '') AS action_url FROM transaction t
 		WHERE t.session_id = $1 AND t.status = 'processing'`, sessionID)
@@ -120,7 +120,7 @@ type Charge struct {
 func (c Charge) Began() bool { return c.Attempt > 0 }
 
 // Charge returns a payment's charge, without ReturnURL. It returns checkout.ErrNotFound.
-func (s *Store) Charge(ctx context.Context, ref checkout.Ref, transactionID string) (Charge, error) {
+func (s *Sessions) Charge(ctx context.Context, ref checkout.Ref, transactionID string) (Charge, error) {
 	c := Charge{ChargeRequest: checkout.ChargeRequest{TransactionID: transactionID, SessionID: ref.ID}}
 	err := s.pool.QueryRow(ctx, `
 		SELECT s.amount, s.currency, s.payout_currency, m.fee_basis_points, m.fee_fixed, coalesce(t.attempt, 0),
@@ -146,7 +146,7 @@ func (s *Store) Charge(ctx context.Context, ref checkout.Ref, transactionID stri
 // It returns checkout.ErrNotPending when the session has ended or its time is over,
 // checkout.ErrPaymentInFlight when another payment is in flight, and checkout.ErrNotFound when the
 // payment does not exist or was given up before it began.
-func (s *Store) BeginPayment(
+func (s *Sessions) BeginPayment(
 	ctx context.Context, ref checkout.Ref, transactionID string, rate checkout.Quote, reference string,
 ) (first bool, err error) {
 	// One statement locks the session, then reads the clock: a reader that later sees the time over must also see
@@ -214,7 +214,7 @@ func sourceRates(all []checkout.SourceRate) any {
 // confirmed payment is paid out. The caller sends the confirmation next. BeginConfirm returns false
 // when the number is not the next one or the payment has a final answer: another process was faster,
 // and the caller must ask the network again.
-func (s *Store) BeginConfirm(
+func (s *Sessions) BeginConfirm(
 	ctx context.Context, ref checkout.Ref, transactionID string, number int, rate checkout.Quote,
 ) (bool, error) {
 	tag, err := s.pool.Exec(ctx, `
@@ -229,7 +229,7 @@ func (s *Store) BeginConfirm(
 // GiveUpPayment makes sure that a payment without a charge never gets one. It stores the failure,
 // and BeginPayment then refuses the payment. It returns false when the payment has begun meanwhile:
 // only the network can give it up then. It returns checkout.ErrNotFound.
-func (s *Store) GiveUpPayment(
+func (s *Sessions) GiveUpPayment(
 	ctx context.Context, ref checkout.Ref, transactionID string, reason checkout.FailureCode,
 ) (bool, error) {
 	tag, err := s.pool.Exec(ctx, `
@@ -252,7 +252,7 @@ func (s *Store) GiveUpPayment(
 // changes nothing. When the network gives up a charge that never reached it, it names no card; then
 // the tokenized card stays. RecordCharge decides nothing: see FinishPayment. It returns
 // checkout.ErrNotFound.
-func (s *Store) RecordCharge(
+func (s *Sessions) RecordCharge(
 	ctx context.Context, ref checkout.Ref, transactionID string, result checkout.ChargeResult,
 ) (checkout.PaymentOutcome, checkout.FailureCode, error) {
 	tag, err := s.pool.Exec(ctx, `

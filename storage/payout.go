@@ -32,16 +32,16 @@ const (
 )
 
 // Payout returns one payout. It returns checkout.ErrNotFound.
-func (s *Store) Payout(ctx context.Context, ref checkout.Ref) (checkout.Payout, error) {
+func (s *PayoutReader) Payout(ctx context.Context, ref checkout.Ref) (checkout.Payout, error) {
 	return s.payout(ctx, `p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
 }
 
 // AnyPayout is Payout for an operator who knows only the id. It returns checkout.ErrNotFound.
-func (s *Store) AnyPayout(ctx context.Context, id string) (checkout.Payout, error) {
+func (s *PayoutReader) AnyPayout(ctx context.Context, id string) (checkout.Payout, error) {
 	return s.payout(ctx, `p.id = $1`, id)
 }
 
-func (s *Store) payout(ctx context.Context, where string, args ...any) (checkout.Payout, error) {
+func (s *PayoutReader) payout(ctx context.Context, where string, args ...any) (checkout.Payout, error) {
 	p, err := pg.One[checkout.Payout](ctx, s.pool, `SELECT `+payoutColumns+payoutJoin+` WHERE `+where, args...)
 	return p, pg.Wrap("payout", err)
 }
@@ -56,8 +56,12 @@ type PayoutToSend struct {
 }
 
 // PayoutToSend returns a payout to be sent. It returns checkout.ErrNotFound.
-func (s *Store) PayoutToSend(ctx context.Context, ref checkout.Ref) (PayoutToSend, error) {
-	got, err := pg.One[PayoutToSend](ctx, s.pool, `
+func (s *PayoutReader) PayoutToSend(ctx context.Context, ref checkout.Ref) (PayoutToSend, error) {
+	return payoutToSend(ctx, s.pool, ref)
+}
+
+func payoutToSend(ctx context.Context, from pg.Querier, ref checkout.Ref) (PayoutToSend, error) {
+	got, err := pg.One[PayoutToSend](ctx, from, `
 		SELECT `+payoutColumns+`, p.signed_transfer AS recorded, t.chain_ref AS chain,
 			coalesce((SELECT behavior FROM sandbox_charge c WHERE c.transaction_id = p.transaction_id), '') AS behavior`+
 		payoutJoin+`
@@ -68,7 +72,7 @@ func (s *Store) PayoutToSend(ctx context.Context, ref checkout.Ref) (PayoutToSen
 // PayoutsToBatch returns the oldest payouts of every merchant that wait for a transfer of the account, by id, and how
 // long the first of them has waited. One that no node answered has waited since it was made. It is due at once, because
 // a round calls this only after a node has answered. Only the treasury may call it.
-func (s *Store) PayoutsToBatch(
+func (s *PayoutReader) PayoutsToBatch(
 	ctx context.Context, a TreasuryAccount, limit int,
 ) (all []checkout.Payout, waited time.Duration, err error) {
 	type row struct {
@@ -108,7 +112,7 @@ func (f PayoutFilter) list(owner checkout.Owner) *pg.List {
 }
 
 // Payouts lists payouts, newest first.
-func (s *Store) Payouts(
+func (s *PayoutReader) Payouts(
 	ctx context.Context, owner checkout.Owner, f PayoutFilter, p pg.Page,
 ) ([]checkout.Payout, error) {
 	q := f.list(owner)
@@ -123,7 +127,7 @@ func (s *Store) Payouts(
 // It returns checkout.ErrNotFound, checkout.ErrTransferStands for a failure although a signed
 // transfer may still pay the payout, and checkout.ErrConflict when a payout on a real chain was
 // sent although nothing was signed.
-func (s *Store) FinishPayout(
+func (s *Payouts) FinishPayout(
 	ctx context.Context, ref checkout.Ref, generation int, failure checkout.PayoutFailure,
 ) (Settlement, error) {
 	got, err := s.decidePayoutUnlocked(ctx, ref, generation, failure)
@@ -159,7 +163,7 @@ func (s *Store) FinishPayout(
 // decidePayoutUnlocked reads a payout of the sandbox and decides it in one statement, which does nothing unless the
 // payout is as it was read. It returns errOvertaken then, and for a payout that is not to be decided. Transfers of a
 // real chain are rows that only a lock of the payout keeps as they are.
-func (s *Store) decidePayoutUnlocked(
+func (s *Payouts) decidePayoutUnlocked(
 	ctx context.Context, ref checkout.Ref, generation int, failure checkout.PayoutFailure,
 ) (Settlement, error) {
 	p, err := readPayout(ctx, s.pool, ref)

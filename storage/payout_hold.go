@@ -27,7 +27,7 @@ const (
 // has been on hold for patience, the outcome is insufficient_liquidity: then nothing can be signed
 // for it any more. When a transfer of it was signed meanwhile, the outcome is the zero value. It
 // returns checkout.ErrNotFound, and checkout.ErrConflict when p was retried meanwhile.
-func (s *Store) HoldPayout(
+func (s *Payouts) HoldPayout(
 	ctx context.Context, p checkout.Payout, why checkout.PayoutHold, patience time.Duration,
 ) (treasury.TransferOutcome, error) {
 	return pg.InTx(ctx, s.pool, "hold payout", func(tx pgx.Tx) (got treasury.TransferOutcome, err error) {
@@ -43,7 +43,7 @@ func (s *Store) HoldPayout(
 // is tried again. It decides nothing, however long that lasts, and whether or not a transfer is signed.
 // The outcome is a failure when one is recorded, and neither when the payout was sent. It names the generation that
 // this is about. It returns checkout.ErrNotFound.
-func (s *Store) HoldAwayPayout(ctx context.Context, ref checkout.Ref) (treasury.TransferOutcome, error) {
+func (s *Payouts) HoldAwayPayout(ctx context.Context, ref checkout.Ref) (treasury.TransferOutcome, error) {
 	return pg.InTx(ctx, s.pool, "hold payout", func(tx pgx.Tx) (got treasury.TransferOutcome, err error) {
 		p, err := lockPayout(ctx, tx, ref)
 		if err != nil {
@@ -63,7 +63,7 @@ func (s *Store) HoldAwayPayout(ctx context.Context, ref checkout.Ref) (treasury.
 // first one, or "" when a transfer was signed meanwhile. The payout stays pending until
 // FinishPayout, and nothing can be signed for it. found tells operators why; a finding is opened with
 // the refusal. It returns checkout.ErrNotFound, and checkout.ErrConflict when p was retried meanwhile.
-func (s *Store) RefusePayout(
+func (s *Payouts) RefusePayout(
 	ctx context.Context, p checkout.Payout, why checkout.PayoutFailure, found ...books.Finding,
 ) (treasury.TransferOutcome, error) {
 	return pg.InTx(ctx, s.pool, "refuse payout", func(tx pgx.Tx) (got treasury.TransferOutcome, err error) {
@@ -149,7 +149,7 @@ type HeldPayouts struct {
 }
 
 // HeldPayouts returns the payouts on hold of a mode by reason, for an operator: of all merchants.
-func (s *Store) HeldPayouts(ctx context.Context, mode checkout.Mode) ([]HeldPayouts, error) {
+func (s *PayoutReader) HeldPayouts(ctx context.Context, mode checkout.Mode) ([]HeldPayouts, error) {
 	got, err := pg.Collect[HeldPayouts](ctx, s.pool, `
 		SELECT hold, count(*), min(held_at) AS since, min(next_action_at) AS next FROM payout
 		WHERE mode = $1 AND status = 'pending' AND hold <> '' GROUP BY hold ORDER BY hold`, mode)
@@ -168,7 +168,7 @@ const pendingAgain = `status = 'pending', generation = generation + 1, failure =
 // It returns checkout.ErrNotFound, checkout.ErrPayoutNotFailed, checkout.ErrTransferStands when a
 // transfer of an earlier generation may still pay it, checkout.ErrPaymentRefunded unless every refund of the
 // payment has failed, and a *checkout.AddressRevertedError. by works as in CreateEndpoint.
-func (s *Store) RetryPayout(
+func (s *Payouts) RetryPayout(
 	ctx context.Context, ref checkout.Ref, by ...merchant.AuditEntry,
 ) (checkout.Payout, error) {
 	err := pg.RunInTx(ctx, s.pool, "retry payout", func(tx pgx.Tx) error {

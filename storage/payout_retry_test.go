@@ -19,7 +19,7 @@ import (
 func (f fixture) failedPayout(t *testing.T) checkout.Ref {
 	t.Helper()
 	p := f.payout(t)
-	_, err := f.FinishPayout(t.Context(), p, 1, checkout.PayoutInvalidAddress)
+	_, err := f.Payouts.FinishPayout(t.Context(), p, 1, checkout.PayoutInvalidAddress)
 	require.NoError(t, err)
 	return p
 }
@@ -33,7 +33,7 @@ func TestRetryPayout_OneOfManyWins(t *testing.T) {
 	)
 	for range 6 {
 		group.Go(func() error {
-			_, err := f.RetryPayout(t.Context(), ref)
+			_, err := f.Payouts.RetryPayout(t.Context(), ref)
 			if err == nil {
 				won.Add(1)
 			}
@@ -45,7 +45,7 @@ func TestRetryPayout_OneOfManyWins(t *testing.T) {
 	}
 	require.NoError(t, group.Wait())
 	require.EqualValues(t, 1, won.Load())
-	sending, err := f.PayoutToSend(t.Context(), ref)
+	sending, err := f.Payouts.PayoutToSend(t.Context(), ref)
 	p := sending.Payout
 	require.NoError(t, err)
 	require.Nil(t, sending.Recorded)
@@ -54,10 +54,10 @@ func TestRetryPayout_OneOfManyWins(t *testing.T) {
 	require.Equal(t, checkout.PayoutInvalidAddress, p.Retried[0].Failure)
 	require.False(t, p.Retried[0].RetriedAt.Before(p.Retried[0].FailedAt))
 
-	any, err := f.AnyPayout(t.Context(), ref.ID)
+	any, err := f.Payouts.AnyPayout(t.Context(), ref.ID)
 	require.NoError(t, err)
 	require.Equal(t, p, any)
-	_, err = f.AnyPayout(t.Context(), "po_none")
+	_, err = f.Payouts.AnyPayout(t.Context(), "po_none")
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 }
 
@@ -66,33 +66,33 @@ func TestRetryPayout_ARunOfBeforeDecidesNothing(t *testing.T) {
 	f := newFixture(t)
 	f.endpoint(t, "https://shop.example/a", webhook.PayoutSent, webhook.PayoutFailed)
 	ref := f.payout(t)
-	first, err := f.Payout(t.Context(), ref)
+	first, err := f.Payouts.Payout(t.Context(), ref)
 	require.NoError(t, err)
-	decided, err := f.FinishPayout(t.Context(), ref, 1, checkout.PayoutNetworkError)
+	decided, err := f.Payouts.FinishPayout(t.Context(), ref, 1, checkout.PayoutNetworkError)
 	require.NoError(t, err)
-	_, err = f.RetryPayout(t.Context(), ref)
+	_, err = f.Payouts.RetryPayout(t.Context(), ref)
 	require.NoError(t, err)
 
-	_, _, err = f.RecordSandboxTransfer(t.Context(), first, treasury.SandboxTransfer{Signed: []byte("to the former address"), TxHash: "0x1"})
+	_, _, err = f.Sandbox.RecordSandboxTransfer(t.Context(), first, treasury.SandboxTransfer{Signed: []byte("to the former address"), TxHash: "0x1"})
 	require.ErrorIs(t, err, checkout.ErrConflict)
-	_, err = f.RefusePayout(t.Context(), first, checkout.PayoutInvalidAddress)
+	_, err = f.Payouts.RefusePayout(t.Context(), first, checkout.PayoutInvalidAddress)
 	require.ErrorIs(t, err, checkout.ErrConflict)
-	_, err = f.HoldPayout(t.Context(), first, checkout.HoldFloat, 0)
+	_, err = f.Payouts.HoldPayout(t.Context(), first, checkout.HoldFloat, 0)
 	require.ErrorIs(t, err, checkout.ErrConflict)
-	again, err := f.FinishPayout(t.Context(), ref, 1, checkout.PayoutNetworkError)
+	again, err := f.Payouts.FinishPayout(t.Context(), ref, 1, checkout.PayoutNetworkError)
 	require.NoError(t, err)
 	require.Equal(t, decided, again, "its own event and deliveries")
-	now, err := f.PayoutToSend(t.Context(), ref)
+	now, err := f.Payouts.PayoutToSend(t.Context(), ref)
 	require.NoError(t, err)
 	require.Nil(t, now.Recorded)
 	require.Equal(t, []any{checkout.PayoutPending, checkout.PayoutFailure("")}, []any{now.Status, now.Failure})
 
-	sent, err := f.FinishPayout(t.Context(), ref, 2, "")
+	sent, err := f.Payouts.FinishPayout(t.Context(), ref, 2, "")
 	require.NoError(t, err)
 	require.Equal(t, webhook.PayoutSent, sent.EventType)
 	require.NotEmpty(t, sent.Deliveries)
 	require.NotEqual(t, decided.Deliveries, sent.Deliveries)
-	events, err := f.Events(t.Context(), ref.Owner, storage.EventFilter{SessionID: now.SessionID}, pg.Page{Limit: 10})
+	events, err := f.Webhooks.Events(t.Context(), ref.Owner, storage.EventFilter{SessionID: now.SessionID}, pg.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Equal(t, webhook.PayoutSent, events[0].Type)
 	require.Equal(t, webhook.PayoutFailed, events[1].Type)
@@ -103,7 +103,7 @@ func TestRetryPayout_IsOverdueWithoutARun(t *testing.T) {
 	f := newFixture(t)
 	ref := f.failedPayout(t)
 	overdue := func() (ids []string) {
-		rows, err := f.Overdue(t.Context(), 0, "", 10)
+		rows, err := f.Installation.Overdue(t.Context(), 0, "", 10)
 		require.NoError(t, err)
 		for _, row := range rows {
 			ids = append(ids, row.ID)
@@ -111,7 +111,7 @@ func TestRetryPayout_IsOverdueWithoutARun(t *testing.T) {
 		return ids
 	}
 	require.NotContains(t, overdue(), ref.ID)
-	_, err := f.RetryPayout(t.Context(), ref)
+	_, err := f.Payouts.RetryPayout(t.Context(), ref)
 	require.NoError(t, err)
 	require.Contains(t, overdue(), ref.ID)
 }

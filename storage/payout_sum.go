@@ -24,7 +24,7 @@ type PayoutSum struct {
 // SumPayouts adds up the payouts that a list shows on all its pages, ordered by status and currency. p
 // bounds the times; its Before does not count. complete is false when there are more than p.Limit: then
 // there are no sums.
-func (s *Store) SumPayouts(
+func (s *PayoutReader) SumPayouts(
 	ctx context.Context, owner checkout.Owner, f PayoutFilter, p pg.Page,
 ) (sums []PayoutSum, complete bool, err error) {
 	q := f.list(owner)
@@ -52,7 +52,7 @@ func (s *Store) SumPayouts(
 
 // PayoutChains returns the chains (CAIP-2, such as "eip155:1") of the transfers that pay payouts, by the
 // id of the payout. A payout without such a transfer has no entry.
-func (s *Store) PayoutChains(ctx context.Context, owner checkout.Owner, ids []string) (map[string]string, error) {
+func (s *PayoutReader) PayoutChains(ctx context.Context, owner checkout.Owner, ids []string) (map[string]string, error) {
 	rows, _ := s.pool.Query(ctx, // ForEachRow returns the error
 		`SELECT x.payout_id, a.chain_id
 		FROM transfer_payout x JOIN transfer t ON t.id = x.transfer_id JOIN treasury_account a ON a.id = t.account_id

@@ -16,7 +16,7 @@ func TestSumPayouts_IsExactAndBounded(t *testing.T) {
 	f := newFixture(t)
 	owner := f.merchant.Owner(checkout.ModeTest)
 	sum := func(owner checkout.Owner, filter storage.PayoutFilter, p pg.Page) ([]storage.PayoutSum, bool) {
-		sums, complete, err := f.SumPayouts(t.Context(), owner, filter, p)
+		sums, complete, err := f.Payouts.SumPayouts(t.Context(), owner, filter, p)
 		require.NoError(t, err)
 		return sums, complete
 	}

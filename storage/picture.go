@@ -54,7 +54,7 @@ type usedPicture struct{ ID, URL string }
 
 // insertPictures makes the pictures of the session's line items known. It returns those that must be fetched.
 // A session without pictures costs no round trip.
-func (s *Store) insertPictures(ctx context.Context, session checkout.Session) (added []checkout.Picture, err error) {
+func (s *Sessions) insertPictures(ctx context.Context, session checkout.Session) (added []checkout.Picture, err error) {
 	var ids, urls []string
 	for _, item := range session.LineItems {
 		if item.ImageURL != nil && !slices.Contains(urls, *item.ImageURL) {
@@ -87,7 +87,7 @@ const shownPictures = `
 	WHERE s.id = $1`
 
 // picturesOf reads the pictures that the session's page can show. A session without pictures costs nothing.
-func (s *Store) picturesOf(ctx context.Context, session checkout.Session) ([]checkout.Picture, error) {
+func (s *SessionReader) picturesOf(ctx context.Context, session checkout.Session) ([]checkout.Picture, error) {
 	pictured := func(i checkout.LineItem) bool { return i.ImageURL != nil }
 	if !slices.ContainsFunc(session.LineItems, pictured) {
 		return nil, nil
@@ -107,7 +107,7 @@ type PictureFile struct {
 
 // CustomerPicture returns a picture of a session's page. The customer knows the session's id, as in
 // CustomerSession. It returns checkout.ErrNotFound.
-func (s *Store) CustomerPicture(ctx context.Context, sessionID, pictureID string) (f PictureFile, err error) {
+func (s *SessionReader) CustomerPicture(ctx context.Context, sessionID, pictureID string) (f PictureFile, err error) {
 	err = s.pool.QueryRow(ctx, `
 		SELECT p.content_type, p.content, p.width, p.height`+shownPictures+` AND p.id = $2 LIMIT 1`,
 		sessionID, pictureID).Scan(&f.ContentType, &f.Content, &f.Width, &f.Height)
@@ -116,7 +116,7 @@ func (s *Store) CustomerPicture(ctx context.Context, sessionID, pictureID string
 
 // BeginPicture counts a try to fetch a pending picture. It returns its URL and the number of the try, the first
 // being 1. It returns checkout.ErrNotFound when the picture is not pending, or gone.
-func (s *Store) BeginPicture(ctx context.Context, ref checkout.Ref) (url string, try int, err error) {
+func (s *Pictures) BeginPicture(ctx context.Context, ref checkout.Ref) (url string, try int, err error) {
 	err = s.pool.QueryRow(ctx, `
 		UPDATE picture SET tries = tries + 1
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending' RETURNING url, tries`,
@@ -125,7 +125,7 @@ func (s *Store) BeginPicture(ctx context.Context, ref checkout.Ref) (url string,
 }
 
 // FinishPicture stores how the fetch of a pending picture ended. For another picture it changes nothing.
-func (s *Store) FinishPicture(ctx context.Context, ref checkout.Ref, f PictureFile) error {
+func (s *Pictures) FinishPicture(ctx context.Context, ref checkout.Ref, f PictureFile) error {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE picture SET status = CASE WHEN $8 = '' THEN 'ready' ELSE 'failed' END, failure = nullif($8, ''),
 			content_type = nullif($4, ''), content = $5, width = nullif($6, 0), height = nullif($7, 0),

@@ -28,11 +28,11 @@ var beans = storage.PictureFile{ContentType: "image/png", Content: []byte("beans
 // fetched ends the fetch of a picture.
 func (f fixture) fetched(t *testing.T, owner checkout.Owner, p checkout.Picture, file storage.PictureFile) {
 	t.Helper()
-	url, try, err := f.BeginPicture(t.Context(), owner.Ref(p.ID))
+	url, try, err := f.Pictures.BeginPicture(t.Context(), owner.Ref(p.ID))
 	require.NoError(t, err)
 	require.Equal(t, p.URL, url)
 	require.Equal(t, 1, try)
-	require.NoError(t, f.FinishPicture(t.Context(), owner.Ref(p.ID), file))
+	require.NoError(t, f.Pictures.FinishPicture(t.Context(), owner.Ref(p.ID), file))
 }
 
 func TestCreateSession_FetchesAPictureOnceADay(t *testing.T) {
@@ -62,7 +62,7 @@ func TestCreateSession_FetchesAPictureOnceADay(t *testing.T) {
 	for _, p := range first.Pictures {
 		require.NotEqual(t, p.ID, again[0].ID, "a new run has a new id")
 	}
-	_, _, err := f.BeginPicture(t.Context(), first.Owner.Ref(first.Pictures[0].ID))
+	_, _, err := f.Pictures.BeginPicture(t.Context(), first.Owner.Ref(first.Pictures[0].ID))
 	require.ErrorIs(t, err, checkout.ErrNotFound, "a run of before finds nothing")
 	require.EqualValues(t, 2, f.query(t, `SELECT count(*) FROM picture`))
 }
@@ -94,7 +94,7 @@ func TestCreateSession_APictureHoldsUpNoOtherCreate(t *testing.T) {
 	waits, goOn := make(chan struct{}), make(chan struct{})
 	done := make(chan error, 1)
 	go func() {
-		_, err := f.CreateSession(context.Background(), showing(f.newSession(), url), func(context.Context, checkout.Session) error {
+		_, err := f.Sessions.CreateSession(context.Background(), showing(f.newSession(), url), func(context.Context, checkout.Session) error {
 			close(waits)
 			<-goOn
 			return nil
@@ -115,27 +115,27 @@ func TestPicture_BelongsToItsMerchantModeAndSession(t *testing.T) {
 	require.Len(t, live.Pictures, 1, "another mode has its own")
 	p := test.Pictures[0]
 	for _, owner := range []checkout.Owner{live.Owner, {MerchantID: "mer_other", Mode: checkout.ModeTest}} {
-		_, _, err := f.BeginPicture(t.Context(), owner.Ref(p.ID))
+		_, _, err := f.Pictures.BeginPicture(t.Context(), owner.Ref(p.ID))
 		require.ErrorIs(t, err, checkout.ErrNotFound)
-		require.NoError(t, f.FinishPicture(t.Context(), owner.Ref(p.ID), beans))
+		require.NoError(t, f.Pictures.FinishPicture(t.Context(), owner.Ref(p.ID), beans))
 	}
 	shown := func(s checkout.Session) []checkout.Picture {
-		got, _, err := f.CustomerSession(t.Context(), s.ID)
+		got, _, err := f.Sessions.CustomerSession(t.Context(), s.ID)
 		require.NoError(t, err)
 		return got.Pictures
 	}
 	require.Empty(t, shown(test), "it is not ready")
-	_, err := f.CustomerPicture(t.Context(), test.ID, p.ID)
+	_, err := f.Sessions.CustomerPicture(t.Context(), test.ID, p.ID)
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 	f.fetched(t, test.Owner, p, beans)
-	require.NoError(t, f.FinishPicture(t.Context(), test.Owner.Ref(p.ID), storage.PictureFile{Failure: "late"}), "changes nothing")
+	require.NoError(t, f.Pictures.FinishPicture(t.Context(), test.Owner.Ref(p.ID), storage.PictureFile{Failure: "late"}), "changes nothing")
 	require.Equal(t, []checkout.Picture{{ID: p.ID, URL: url, Width: 20, Height: 10}}, shown(test))
 	require.Empty(t, shown(live))
-	got, err := f.CustomerPicture(t.Context(), test.ID, p.ID)
+	got, err := f.Sessions.CustomerPicture(t.Context(), test.ID, p.ID)
 	require.NoError(t, err)
 	require.Equal(t, beans, got)
 	for _, other := range []checkout.Session{live, f.create(t, showing(f.newSession(), "https://shop.example/b.png")), f.create(t, f.newSession())} {
-		_, err := f.CustomerPicture(t.Context(), other.ID, p.ID)
+		_, err := f.Sessions.CustomerPicture(t.Context(), other.ID, p.ID)
 		require.ErrorIs(t, err, checkout.ErrNotFound)
 	}
 }
@@ -144,11 +144,11 @@ func TestOverdue_HasPicturesWhoseFetchIsLate(t *testing.T) {
 	f := newFixture(t)
 	s := f.create(t, showing(f.newSession(), "https://shop.example/a.png", "https://shop.example/b.png"))
 	f.fetched(t, s.Owner, s.Pictures[0], beans)
-	late, err := f.Overdue(t.Context(), 0, "", 10)
+	late, err := f.Installation.Overdue(t.Context(), 0, "", 10)
 	require.NoError(t, err)
 	require.Empty(t, late)
 	f.Exec(t, `UPDATE picture SET created_at = created_at - interval '6 minutes'`)
-	late, err = f.Overdue(t.Context(), 0, "", 10)
+	late, err = f.Installation.Overdue(t.Context(), 0, "", 10)
 	require.NoError(t, err)
 	require.Len(t, late, 1)
 	require.Equal(t, s.Owner.Ref(s.Pictures[1].ID), late[0].Ref)
@@ -161,7 +161,7 @@ func TestDeleteOldPictures_LeavesThoseInUse(t *testing.T) {
 	f.Exec(t, `UPDATE picture SET last_used_at = last_used_at - interval '31 days'`)
 	require.Empty(t, f.create(t, showing(f.newSession(), used)).Pictures)
 	for _, want := range []int{1, 0} {
-		n, err := f.DeleteOld(t.Context(), storage.OldPictures, 30*24*time.Hour, 10)
+		n, err := f.Installation.DeleteOld(t.Context(), storage.OldPictures, 30*24*time.Hour, 10)
 		require.NoError(t, err)
 		require.Equal(t, want, n)
 	}
@@ -189,7 +189,7 @@ func TestCreateSession_SessionsAtTheSameTimeFetchAPictureOnce(t *testing.T) {
 	for i := range 16 {
 		creates.Go(func() {
 			turned := append(append([]string(nil), urls[i:]...), urls[:i]...)
-			got, err := f.CreateSession(t.Context(), showing(f.newSession(), turned...), func(context.Context, checkout.Session) error { return nil })
+			got, err := f.Sessions.CreateSession(t.Context(), showing(f.newSession(), turned...), func(context.Context, checkout.Session) error { return nil })
 			if err != nil {
 				t.Error(err)
 			}

@@ -95,47 +95,47 @@ func (f fixture) paysAndDelivers(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted, webhook.PayoutSent)
-	_, _, err := f.Authenticate(ctx, []byte("unknown"), storage.RequestWrite, storage.Rates{})
+	_, _, err := f.Merchants.Authenticate(ctx, []byte("unknown"), storage.RequestWrite, storage.Rates{})
 	require.ErrorIs(t, err, checkout.ErrAPIKey)
 	bucket := storage.Bucket{Owner: "192.0.2.1", Kind: "page", Rate: storage.Rate{PerSecond: 1, Burst: 9}}
-	_, err = f.Allow(ctx, bucket)
+	_, err = f.Requests.Allow(ctx, bucket)
 	require.NoError(t, err)
-	require.NoError(t, f.GiveBack(ctx, bucket))
-	require.NoError(t, f.LogRequests(ctx, []merchant.APIRequest{{
+	require.NoError(t, f.Requests.GiveBack(ctx, bucket))
+	require.NoError(t, f.Requests.LogRequests(ctx, []merchant.APIRequest{{
 		Ref: e.Owner.Ref(checkout.NewID(checkout.PrefixRequest)), CreatedAt: time.Now(),
 	}}))
 	s := f.create(t, f.newSession())
 	look := func() checkout.Session {
-		got, _, err := f.CustomerSession(ctx, s.ID)
+		got, _, err := f.Sessions.CustomerSession(ctx, s.ID)
 		require.NoError(t, err)
 		return got
 	}
 	look()
-	_, err = f.Session(ctx, s.Ref)
+	_, err = f.Sessions.Session(ctx, s.Ref)
 	require.NoError(t, err)
 
 	id := f.asks(t, s)
-	_, err = f.Charge(ctx, s.Ref, id)
+	_, err = f.Sessions.Charge(ctx, s.Ref, id)
 	require.NoError(t, err)
-	_, err = f.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: money.MustRate("1.08")}, id)
+	_, err = f.Sessions.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: money.MustRate("1.08")}, id)
 	require.NoError(t, err)
-	_, err = f.CreateSandboxCharge(ctx, storage.SandboxCharge{TransactionID: id, Outcome: checkout.OutcomeSucceeded})
+	_, err = f.Sandbox.CreateSandboxCharge(ctx, storage.SandboxCharge{TransactionID: id, Outcome: checkout.OutcomeSucceeded})
 	require.NoError(t, err)
 	f.record(t, s, id, succeeded)
-	paid, err := f.FinishPayment(ctx, s.Ref, id)
+	paid, err := f.Sessions.FinishPayment(ctx, s.Ref, id)
 	require.NoError(t, err)
 
-	p, err := f.PayoutToSend(ctx, s.Owner.Ref(paid.PayoutID))
+	p, err := f.Payouts.PayoutToSend(ctx, s.Owner.Ref(paid.PayoutID))
 	require.NoError(t, err)
-	ok, err := f.SendSandboxTransfer(ctx, p.Payout, treasury.SandboxTransfer{Signed: []byte("a"), TxHash: "a"})
+	ok, err := f.Sandbox.SendSandboxTransfer(ctx, p.Payout, treasury.SandboxTransfer{Signed: []byte("a"), TxHash: "a"})
 	require.NoError(t, err)
 	require.True(t, ok)
-	sent, err := f.FinishPayout(ctx, p.Ref, p.Generation, "")
+	sent, err := f.Payouts.FinishPayout(ctx, p.Ref, p.Generation, "")
 	require.NoError(t, err)
 	for _, d := range append(paid.Deliveries, sent.Deliveries...) {
-		_, err = f.BeginAttempt(ctx, s.Owner.Ref(d.ID), webhook.Turn{RunID: "run", Try: 1, Local: true})
+		_, err = f.Webhooks.BeginAttempt(ctx, s.Owner.Ref(d.ID), webhook.Turn{RunID: "run", Try: 1, Local: true})
 		require.NoError(t, err)
-		require.NoError(t, f.FinishAttempt(ctx, s.Owner.Ref(d.ID), webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0))
+		require.NoError(t, f.Webhooks.FinishAttempt(ctx, s.Owner.Ref(d.ID), webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0))
 	}
 	require.Equal(t, checkout.StatusCompleted, look().Status)
 	require.EqualValues(t, 2, f.query(t, `SELECT count(*) FROM webhook_delivery WHERE status = 'delivered'`))

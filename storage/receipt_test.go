@@ -19,7 +19,7 @@ func (f fixture) buys(t *testing.T, n storage.NewSession, email string, result c
 	id := storagetest.Begin(t, f.Store, s.Ref, storage.NewPayment{CustomerEmail: &email, Language: "pl"}, "")
 	f.record(t, s, id, result)
 	for range 2 {
-		_, err := f.FinishPayment(t.Context(), s.Ref, id)
+		_, err := f.Sessions.FinishPayment(t.Context(), s.Ref, id)
 		require.NoError(t, err)
 	}
 	return s
@@ -36,7 +36,7 @@ func TestFinishPayment_MailsOneReceiptToTheCustomer(t *testing.T) {
 	require.EqualValues(t, 0, receipts(f.buys(t, f.liveSession(), "customer@example.com", paid)), "nobody has turned it on")
 
 	on := true
-	require.NoError(t, f.SetBrand(t.Context(), f.merchant.ID, account.BrandChange{Receipts: &on}))
+	require.NoError(t, f.People.SetBrand(t.Context(), f.merchant.ID, account.BrandChange{Receipts: &on}))
 	live := f.buys(t, f.liveSession(), "customer@example.com", paid)
 	require.EqualValues(t, 1, receipts(live), "once, though it was decided twice")
 	require.EqualValues(t, 0, receipts(f.buys(t, f.newSession(), "customer@example.com", paid)), "a test key writes to no stranger")
@@ -46,11 +46,11 @@ func TestFinishPayment_MailsOneReceiptToTheCustomer(t *testing.T) {
 
 	// Somebody who cannot sign in waits for no receipts.
 	f.Exec(t, `UPDATE mail SET next_at = next_at - interval '1 hour'`)
-	require.NoError(t, f.AskForReset(t.Context(), "ann@shop.example"))
-	due, err := f.DueMails(t.Context(), 1)
+	require.NoError(t, f.People.AskForReset(t.Context(), "ann@shop.example"))
+	due, err := f.People.DueMails(t.Context(), 1)
 	require.NoError(t, err)
 	require.Equal(t, merchant.MailPasswordReset, due[0].Kind)
-	due, err = f.DueMails(t.Context(), 1)
+	due, err = f.People.DueMails(t.Context(), 1)
 	require.NoError(t, err)
 	require.Equal(t, []any{merchant.MailReceipt, live.ID, "pl", ""}, []any{due[0].Kind, due[0].SessionID, due[0].Detail, due[0].To})
 }

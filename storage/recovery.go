@@ -19,7 +19,7 @@ import (
 var ErrNotFrozen = errors.New("the treasury account is not frozen")
 
 // Unexplained returns the outflows of the account that no transfer explains.
-func (s *Store) Unexplained(
+func (s *Treasury) Unexplained(
 	ctx context.Context, accountID string, all []treasury.Outflow,
 ) (unexplained []treasury.Outflow, err error) {
 	return inTreasury(ctx, s, "unexplained outflows", accountID,
@@ -30,7 +30,7 @@ func (s *Store) Unexplained(
 // currency, to its destination, without a transfer that stands. A payout counts with each address that it had, and
 // with its merchant's present one, which a retry that is lost may have given it. Failed ones count, also when their
 // payment is refunded. Only the treasury may call it.
-func (s *Store) PayoutsTo(ctx context.Context, a TreasuryAccount, o treasury.Outflow) ([]checkout.Payout, error) {
+func (s *Treasury) PayoutsTo(ctx context.Context, a TreasuryAccount, o treasury.Outflow) ([]checkout.Payout, error) {
 	got, err := pg.Collect[checkout.Payout](ctx, s.pool, `
 		SELECT `+payoutColumns+payoutJoin+`
 		LEFT JOIN current_payout_address d ON d.merchant_id = p.merchant_id AND d.mode = p.mode AND d.currency = p.currency
@@ -48,7 +48,7 @@ func (s *Store) PayoutsTo(ctx context.Context, a TreasuryAccount, o treasury.Out
 // may be older than the payment: the backup may be of a frozen account. One that has not begun can begin while its
 // session is pending: then the card network says that it has the money already. After a restore the outflow may have
 // paid its payout, which is made when the payment is decided again. Only the treasury may call it.
-func (s *Store) UndecidedPayment(ctx context.Context, a TreasuryAccount, o treasury.Outflow) (id string, err error) {
+func (s *Treasury) UndecidedPayment(ctx context.Context, a TreasuryAccount, o treasury.Outflow) (id string, err error) {
 	err = s.pool.QueryRow(ctx, `
 		SELECT coalesce(min(t.id), '') FROM transaction t JOIN checkout_session s ON s.id = t.session_id
 		WHERE t.mode = $1 AND t.chain_ref = $2 AND s.payout_currency = $3
@@ -74,7 +74,7 @@ type Recovered struct {
 // confirms it. A booking of the outflows to suspense is undone; other outflows of the transaction stay there. done
 // is false when a transfer explains them by now. It returns ErrNotFrozen, and checkout.ErrConflict when a payout or
 // the transfer changed.
-func (s *Store) RecoverTransfer(
+func (s *Treasury) RecoverTransfer(
 	ctx context.Context, r Recovered, by merchant.AuditEntry,
 ) (done bool, err error) {
 	doing := "recover the transfer of " + r.Version.TxHash

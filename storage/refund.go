@@ -17,7 +17,7 @@ import (
 
 // CreateRefund stores the refund of a charge without a completed session, unless the charge has had one: a
 // refund that failed is repeated by a person only. See RefundUnmatched.
-func (s *Store) CreateRefund(ctx context.Context, r books.Refund) error {
+func (s *Books) CreateRefund(ctx context.Context, r books.Refund) error {
 	_, err := s.pool.Exec(ctx, `
 		INSERT INTO refund (id, mode, acquirer_ref, transaction_id, reason, status, amount, created_at)
 		SELECT $1, $2, $3, nullif($4, ''), $5, 'pending', $6, date_trunc('milliseconds', clock_timestamp())
@@ -38,7 +38,7 @@ const refundStands = `r.status <> 'failed'`
 
 // LivePayoutOf names the payout of a live transaction. The caller is an operator, who has no merchant.
 // It returns checkout.ErrNotFound when the transaction was not paid, or is of test mode.
-func (s *Store) LivePayoutOf(ctx context.Context, transactionID string) (checkout.Ref, error) {
+func (s *Books) LivePayoutOf(ctx context.Context, transactionID string) (checkout.Ref, error) {
 	ref, err := pg.One[checkout.Ref](ctx, s.pool, `
 		SELECT id, merchant_id, mode FROM payout WHERE transaction_id = $1 AND mode = 'live'`, transactionID)
 	return ref, pg.Wrap("live payout", err)
@@ -53,7 +53,7 @@ func (s *Store) LivePayoutOf(ctx context.Context, transactionID string) (checkou
 // A repeat changes nothing and returns the refund as it is now. When the refund has failed, it orders another
 // one. It returns checkout.ErrNotFound, checkout.ErrTransferStands when a signed transfer may still pay the
 // merchant, checkout.ErrDisputeOpen, ErrFrozen and ErrNotCompared. by works as in CreateEndpoint.
-func (s *Store) RefundPayout(
+func (s *Books) RefundPayout(
 	ctx context.Context, ref checkout.Ref, by ...merchant.AuditEntry,
 ) (books.Refund, error) {
 	return pg.InTx(ctx, s.pool, "refund payout", func(tx pgx.Tx) (got books.Refund, err error) {
@@ -94,7 +94,7 @@ func (p *lockedPayout) giveUp(ctx context.Context, tx pgx.Tx) error {
 // RefundUnmatched orders the refund of a live charge without a completed session once more, after it failed.
 // A repeat returns the refund as it is now. It returns checkout.ErrNotFound when the charge had no refund, and
 // checkout.ErrDisputeOpen.
-func (s *Store) RefundUnmatched(ctx context.Context, transactionID string) (books.Refund, error) {
+func (s *Books) RefundUnmatched(ctx context.Context, transactionID string) (books.Refund, error) {
 	return pg.InTx(ctx, s.pool, "refund an unmatched charge", func(tx pgx.Tx) (got books.Refund, err error) {
 		c, err := lockCharge(ctx, tx, checkout.ModeLive, `t.id = $2`, transactionID)
 		if err != nil {
@@ -222,7 +222,7 @@ func (c paidCharge) bookRefund(ctx context.Context, tx pgx.Tx, before, after boo
 }
 
 // PendingRefunds returns up to limit refunds that are not decided, after the id after.
-func (s *Store) PendingRefunds(
+func (s *Books) PendingRefunds(
 	ctx context.Context, mode checkout.Mode, after string, limit int,
 ) ([]books.Refund, error) {
 	got, err := pg.Collect[books.Refund](ctx, s.pool, selectRefund+`
@@ -232,7 +232,7 @@ func (s *Store) PendingRefunds(
 
 // MaySendRefund returns ErrFrozen or ErrNotCompared while the chain may have paid the
 // payout of an ordered refund: the order may come from an old backup.
-func (s *Store) MaySendRefund(ctx context.Context, r books.Refund) error {
+func (s *Books) MaySendRefund(ctx context.Context, r books.Refund) error {
 	if r.Reason != books.RefundOperator || r.NetworkRef != "" {
 		return nil
 	}
@@ -245,7 +245,7 @@ func (s *Store) MaySendRefund(ctx context.Context, r books.Refund) error {
 
 // RecordRefund stores the network's answer about a refund, books what changed, and opens or closes the findings
 // about the charge, in one transaction. A repeat changes nothing. It returns the findings that are new.
-func (s *Store) RecordRefund(
+func (s *Books) RecordRefund(
 	ctx context.Context, r books.Refund, got checkout.RefundResult,
 ) (found []books.Finding, err error) {
 	return pg.InTx(ctx, s.pool, "record refund", func(tx pgx.Tx) (found []books.Finding, err error) {

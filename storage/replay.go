@@ -32,7 +32,7 @@ func replayedArgs(r webhook.Replay) []any {
 
 // PreviewReplay returns how many deliveries r would start again. It returns checkout.ErrNotFound
 // for an unknown registration.
-func (s *Store) PreviewReplay(ctx context.Context, r webhook.Replay) (int, error) {
+func (s *WebhookReader) PreviewReplay(ctx context.Context, r webhook.Replay) (int, error) {
 	if _, err := s.Endpoint(ctx, r.Owner.Ref(r.EndpointID)); err != nil {
 		return 0, err
 	}
@@ -46,7 +46,7 @@ func (s *Store) PreviewReplay(ctx context.Context, r webhook.Replay) (int, error
 // stored bulk replay. It returns checkout.ErrNotFound, webhook.ErrReplayRunning and
 // webhook.ErrReplayRate. by works as in CreateEndpoint; CreateReplay puts the total before its
 // detail.
-func (s *Store) CreateReplay(
+func (s *Webhooks) CreateReplay(
 	ctx context.Context, r webhook.Replay, by ...merchant.AuditEntry,
 ) (webhook.Replay, error) {
 	total, err := s.PreviewReplay(ctx, r)
@@ -121,7 +121,7 @@ const selectReplay = `
 		r.created_at, r.finished_at FROM webhook_replay r `
 
 // Replay returns one bulk replay. It returns checkout.ErrNotFound.
-func (s *Store) Replay(ctx context.Context, ref checkout.Ref) (webhook.Replay, error) {
+func (s *WebhookReader) Replay(ctx context.Context, ref checkout.Ref) (webhook.Replay, error) {
 	r, err := readReplay(ctx, s.pool, ref)
 	return r, pg.Wrap("replay", err)
 }
@@ -132,7 +132,7 @@ func readReplay(ctx context.Context, from pg.Querier, ref checkout.Ref) (webhook
 }
 
 // Replays lists bulk replays, newest first. An empty endpointID selects all registrations.
-func (s *Store) Replays(
+func (s *WebhookReader) Replays(
 	ctx context.Context, owner checkout.Owner, endpointID string, p pg.Page,
 ) ([]webhook.Replay, error) {
 	q := pg.NewList(owner, "r")
@@ -149,7 +149,7 @@ type ReplayedDelivery struct {
 }
 
 // ReplayedDeliveries returns the next limit deliveries of a bulk replay, oldest first.
-func (s *Store) ReplayedDeliveries(
+func (s *WebhookReader) ReplayedDeliveries(
 	ctx context.Context, r webhook.Replay, limit int,
 ) ([]ReplayedDelivery, error) {
 	got, err := pg.Collect[ReplayedDelivery](ctx, s.pool, `
@@ -165,7 +165,7 @@ func (s *Store) ReplayedDeliveries(
 
 // RecordReplay stores the progress of a running bulk replay, or its end. A repeat changes nothing,
 // and a late call never lowers the progress.
-func (s *Store) RecordReplay(ctx context.Context, r webhook.Replay) error {
+func (s *Webhooks) RecordReplay(ctx context.Context, r webhook.Replay) error {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE webhook_replay SET started = CASE WHEN $7 >= after THEN $4 ELSE started END,
 			skipped = CASE WHEN $7 >= after THEN $5 ELSE skipped END, after = greatest(after, $7),

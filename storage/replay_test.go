@@ -40,18 +40,18 @@ func TestReplayedDeliveries_AreThoseOfTheRegistrationStatusAndTime(t *testing.T)
 	f.Exec(t, `UPDATE webhook_delivery SET created_at = $1 WHERE id <> $2`, first.Add(time.Second), want[0])
 
 	r := newReplay(a)
-	n, err := f.PreviewReplay(t.Context(), r)
+	n, err := f.Webhooks.PreviewReplay(t.Context(), r)
 	require.NoError(t, err)
 	require.Equal(t, 5, n)
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM webhook_replay`))
-	r, err = f.CreateReplay(t.Context(), r)
+	r, err = f.Webhooks.CreateReplay(t.Context(), r)
 	require.NoError(t, err)
 	require.Equal(t, 5, r.Total)
 	require.Equal(t, webhook.ReplayRunning, r.Status)
 
 	var got []string
 	for ; ; r.After = got[len(got)-1] {
-		page, err := f.ReplayedDeliveries(t.Context(), r, 2)
+		page, err := f.Webhooks.ReplayedDeliveries(t.Context(), r, 2)
 		require.NoError(t, err)
 		if len(page) == 0 {
 			break
@@ -81,10 +81,10 @@ func TestReplayedDeliveries_AreThoseOfTheRegistrationStatusAndTime(t *testing.T)
 	} {
 		changed := r
 		tc.change(&changed)
-		n, err := f.PreviewReplay(t.Context(), changed)
+		n, err := f.Webhooks.PreviewReplay(t.Context(), changed)
 		require.NoError(t, err)
 		require.Equal(t, tc.want, n, name)
-		page, err := f.ReplayedDeliveries(t.Context(), changed, 100)
+		page, err := f.Webhooks.ReplayedDeliveries(t.Context(), changed, 100)
 		require.NoError(t, err)
 		require.Len(t, page, tc.want, name)
 	}
@@ -97,16 +97,16 @@ func TestReplayedDeliveries_DoesNotComeBackToWhatItStarted(t *testing.T) {
 		_, ref := f.publishTest(t, a, webhook.PayoutSent)
 		f.end(t, ref, webhook.DeliveryFailed)
 	}
-	r, err := f.CreateReplay(t.Context(), newReplay(a))
+	r, err := f.Webhooks.CreateReplay(t.Context(), newReplay(a))
 	require.NoError(t, err)
-	page, err := f.ReplayedDeliveries(t.Context(), r, 1)
+	page, err := f.Webhooks.ReplayedDeliveries(t.Context(), r, 1)
 	require.NoError(t, err)
 	again := a.Owner.Ref(page[0].ID)
 	f.begin(t, again, "run-b", 1)
-	_, err = f.EndDelivery(t.Context(), again, "run-b", webhook.DeliveryFailed)
+	_, err = f.Webhooks.EndDelivery(t.Context(), again, "run-b", webhook.DeliveryFailed)
 	require.NoError(t, err, "it fails again")
 	r.After = page[0].ID
-	rest, err := f.ReplayedDeliveries(t.Context(), r, 10)
+	rest, err := f.Webhooks.ReplayedDeliveries(t.Context(), r, 10)
 	require.NoError(t, err)
 	require.Len(t, rest, 2)
 }
@@ -120,7 +120,7 @@ func TestCreateReplay_ManyAtOnceStartOne(t *testing.T) {
 	)
 	for range 20 {
 		wg.Go(func() {
-			if _, err := f.CreateReplay(t.Context(), newReplay(a)); err == nil {
+			if _, err := f.Webhooks.CreateReplay(t.Context(), newReplay(a)); err == nil {
 				started.Add(1)
 			} else {
 				require.ErrorIs(t, err, webhook.ErrReplayRunning)
@@ -141,7 +141,7 @@ func TestCreateReplay_AMerchantsAreAtMost100ASecondTogether(t *testing.T) {
 		r := newReplay(f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted))
 		r.Rate = 30
 		wg.Go(func() {
-			if _, err := f.CreateReplay(t.Context(), r); err == nil {
+			if _, err := f.Webhooks.CreateReplay(t.Context(), r); err == nil {
 				started.Add(1)
 			} else {
 				require.ErrorIs(t, err, webhook.ErrReplayRate)
@@ -155,40 +155,40 @@ func TestCreateReplay_AMerchantsAreAtMost100ASecondTogether(t *testing.T) {
 func TestRecordReplay_KeepsTheFirstEnd(t *testing.T) {
 	f := newFixture(t)
 	a := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
-	r, err := f.CreateReplay(t.Context(), newReplay(a))
+	r, err := f.Webhooks.CreateReplay(t.Context(), newReplay(a))
 	require.NoError(t, err)
 	read := func() webhook.Replay {
-		got, err := f.Replay(t.Context(), r.Ref)
+		got, err := f.Webhooks.Replay(t.Context(), r.Ref)
 		require.NoError(t, err)
 		return got
 	}
 	r.Started, r.Skipped = 3, 1
-	require.NoError(t, f.RecordReplay(t.Context(), r))
+	require.NoError(t, f.Webhooks.RecordReplay(t.Context(), r))
 	require.Equal(t, 3, read().Started)
 	require.Equal(t, 1, read().Skipped)
 	require.Nil(t, read().FinishedAt)
 
 	r.Status = webhook.ReplayCanceled
-	require.NoError(t, f.RecordReplay(t.Context(), r))
+	require.NoError(t, f.Webhooks.RecordReplay(t.Context(), r))
 	ended := read()
 	require.Equal(t, webhook.ReplayCanceled, ended.Status)
 	require.NotNil(t, ended.FinishedAt)
 	r.Status, r.Started = webhook.ReplayCompleted, 9
-	require.NoError(t, f.RecordReplay(t.Context(), r))
+	require.NoError(t, f.Webhooks.RecordReplay(t.Context(), r))
 	require.Equal(t, ended, read())
 
 	for _, foreign := range []struct {
 		merchant string
 		mode     checkout.Mode
 	}{{r.MerchantID, checkout.ModeLive}, {checkout.NewID(checkout.PrefixMerchant), r.Mode}} {
-		_, err := f.Replay(t.Context(), checkout.Owner{MerchantID: foreign.merchant, Mode: foreign.mode}.Ref(r.ID))
+		_, err := f.Webhooks.Replay(t.Context(), checkout.Owner{MerchantID: foreign.merchant, Mode: foreign.mode}.Ref(r.ID))
 		require.ErrorIs(t, err, checkout.ErrNotFound)
-		got, err := f.Replays(t.Context(), checkout.Owner{MerchantID: foreign.merchant, Mode: foreign.mode}, "", pg.Page{Limit: 10})
+		got, err := f.Webhooks.Replays(t.Context(), checkout.Owner{MerchantID: foreign.merchant, Mode: foreign.mode}, "", pg.Page{Limit: 10})
 		require.NoError(t, err)
 		require.Empty(t, got)
 	}
 	b := f.endpoint(t, "https://shop.example/b", webhook.CheckoutCompleted)
-	got, err := f.Replays(t.Context(), r.Owner, b.ID, pg.Page{Limit: 10})
+	got, err := f.Webhooks.Replays(t.Context(), r.Owner, b.ID, pg.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Empty(t, got)
 }

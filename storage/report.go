@@ -89,9 +89,9 @@ type PayoutDay struct {
 
 // DayReport returns the live books of the 24 hours that begin at from. All of it is of one moment. It
 // changes nothing. Only operators may call it: it is about all merchants.
-func (a *Accounts) DayReport(ctx context.Context, from time.Time) (DayReport, error) {
+func (s *Books) DayReport(ctx context.Context, from time.Time) (DayReport, error) {
 	to := from.Add(24 * time.Hour)
-	return pg.InSnapshot(ctx, a.pool, "report", func(tx pgx.Tx) (got DayReport, err error) {
+	return pg.InSnapshot(ctx, s.pool, "report", func(tx pgx.Tx) (got DayReport, err error) {
 		if got.Plans, err = pg.Collect[PlanDay](ctx, tx, plansOfDay, from, to); err != nil {
 			return got, err
 		}

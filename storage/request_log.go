@@ -11,7 +11,7 @@ import (
 
 // LogRequests writes requests to the log, in one statement. It does not wait for the disk: a crash may lose the
 // requests of a moment.
-func (s *Store) LogRequests(ctx context.Context, requests []merchant.APIRequest) error {
+func (s *Requests) LogRequests(ctx context.Context, requests []merchant.APIRequest) error {
 	n := len(requests)
 	texts := make([][]string, 9)
 	for i := range texts {
@@ -47,7 +47,7 @@ type RequestFilter struct {
 }
 
 // Requests lists the requests of a merchant in one mode, newest first.
-func (s *Store) Requests(
+func (s *Requests) Requests(
 	ctx context.Context, owner checkout.Owner, f RequestFilter, p pg.Page,
 ) ([]merchant.APIRequest, error) {
 	q := pg.NewList(owner, "r")

@@ -23,10 +23,10 @@ func TestRequests_ComeBackAsTheyWereUntilTheyAreOld(t *testing.T) {
 	}
 	fresh := old
 	fresh.ID = checkout.FirstID(checkout.PrefixRequest, at.Add(time.Millisecond))
-	require.NoError(t, f.LogRequests(t.Context(), []merchant.APIRequest{old, fresh}))
+	require.NoError(t, f.Requests.LogRequests(t.Context(), []merchant.APIRequest{old, fresh}))
 	list := func(p pg.Page) []merchant.APIRequest {
 		p.Limit = 10
-		got, err := f.Requests(t.Context(), owner, storage.RequestFilter{}, p)
+		got, err := f.Requests.Requests(t.Context(), owner, storage.RequestFilter{}, p)
 		require.NoError(t, err)
 		return got
 	}
@@ -34,7 +34,7 @@ func TestRequests_ComeBackAsTheyWereUntilTheyAreOld(t *testing.T) {
 	require.Empty(t, list(pg.Page{Until: at}))
 
 	f.Exec(t, `UPDATE api_request SET created_at = created_at - interval '2 days' WHERE id = $1`, old.ID)
-	deleted, err := f.DeleteOld(t.Context(), storage.OldAPIRequests, 24*time.Hour, 10)
+	deleted, err := f.Installation.DeleteOld(t.Context(), storage.OldAPIRequests, 24*time.Hour, 10)
 	require.NoError(t, err)
 	require.Equal(t, 1, deleted)
 	require.Equal(t, []merchant.APIRequest{fresh}, list(pg.Page{}))

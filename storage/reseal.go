@@ -45,7 +45,7 @@ const resealPage = 500
 // in pages and calls progress after each of them with the number of rows of one kind. What a page
 // sealed stays, so a Reseal that was stopped may be repeated; several may run at once. At the end it
 // retires the keys that have sealed nothing that is left: Open needs them no longer.
-func (s *Store) Reseal(ctx context.Context, progress func(what string, rows int)) (Resealed, error) {
+func (s *Installation) Reseal(ctx context.Context, progress func(what string, rows int)) (Resealed, error) {
 	done := Resealed{Current: s.keys.Current(), Values: map[string]int{}}
 	old, err := pg.Values[string](ctx, s.pool,
 		`SELECT id FROM master_key WHERE id <> $1 ORDER BY id`, s.keys.Current())
@@ -74,7 +74,7 @@ func (s *Store) Reseal(ctx context.Context, progress func(what string, rows int)
 }
 
 // resealAll seals again what one key sealed.
-func (s *Store) resealAll(
+func (s *Installation) resealAll(
 	ctx context.Context, key string, of sealing, progress func(what string, rows int),
 ) (total int, err error) {
 	for {
@@ -89,7 +89,7 @@ func (s *Store) resealAll(
 
 // resealSome seals up to resealPage rows again and returns their number. It leaves rows out that others
 // change at the moment.
-func (s *Store) resealSome(ctx context.Context, key string, of sealing) (int, error) {
+func (s *Installation) resealSome(ctx context.Context, key string, of sealing) (int, error) {
 	return pg.InTx(ctx, s.pool, "reseal", func(tx pgx.Tx) (int, error) {
 		found, err := pg.Collect[sealedRow](ctx, tx, fmt.Sprintf(`
 			SELECT ctid::text AS place, %s AS owner, ARRAY[%s] AS values FROM %s WHERE %s = $1
@@ -115,7 +115,7 @@ type sealedRow struct {
 	Values [][]byte
 }
 
-func (s *Store) queueReseal(batch *pgx.Batch, key string, of sealing, row sealedRow) error {
+func (s *Installation) queueReseal(batch *pgx.Batch, key string, of sealing, row sealedRow) error {
 	set := fmt.Sprintf("%s = $2", of.key)
 	args := []any{row.Place, s.keys.Current()}
 	for i, sealed := range row.Values {
@@ -135,7 +135,7 @@ func (s *Store) queueReseal(batch *pgx.Batch, key string, of sealing, row sealed
 }
 
 // retireKey notes that nothing needs a key any more. It returns false when something does.
-func (s *Store) retireKey(ctx context.Context, key string) (bool, error) {
+func (s *Installation) retireKey(ctx context.Context, key string) (bool, error) {
 	return pg.InTx(ctx, s.pool, "retire key", func(tx pgx.Tx) (bool, error) {
 		used, err := keyUsed(ctx, tx, key)
 		if err != nil || used {

@@ -28,7 +28,7 @@ func (f fixture) restart(t *testing.T, keys ...string) (fixture, error) {
 func (f fixture) rotate(t *testing.T, e webhook.Endpoint) (digests [][]byte) {
 	t.Helper()
 	second := webhook.NewSecret()
-	_, err := f.RotateSecret(t.Context(), e.Ref, second, time.Hour)
+	_, err := f.Webhooks.RotateSecret(t.Context(), e.Ref, second, time.Hour)
 	require.NoError(t, err)
 	return [][]byte{webhook.SecretDigest(second), webhook.SecretDigest(e.Secret)}
 }
@@ -81,7 +81,7 @@ func TestReseal_NoDeliveryStopsWhileAKeyIsReplaced(t *testing.T) {
 			}
 		}
 	})
-	done, err := one.Reseal(t.Context(), func(string, int) {})
+	done, err := one.Installation.Reseal(t.Context(), func(string, int) {})
 	close(stop)
 	deliveries.Wait()
 	require.NoError(t, err)
@@ -101,26 +101,26 @@ func TestReseal_KnowsEverySealedValue(t *testing.T) {
 	owner := f.merchant.Owner(checkout.ModeTest)
 	f.rotate(t, f.endpoint(t, "https://shop.example/a", webhook.PayoutSent))
 	begun := storage.IdempotentRequest{Owner: owner, Route: "POST /v1/a", Key: "begun"}
-	_, seed, err := f.ClaimRequest(t.Context(), begun, []byte("body"))
+	_, seed, err := f.Requests.ClaimRequest(t.Context(), begun, []byte("body"))
 	require.NoError(t, err)
-	require.NoError(t, f.ReleaseRequest(t.Context(), begun, false))
+	require.NoError(t, f.Requests.ReleaseRequest(t.Context(), begun, false))
 	answered := storage.IdempotentRequest{Owner: owner, Route: "POST /v1/a", Key: "answered"}
-	_, _, err = f.ClaimRequest(t.Context(), answered, []byte("body"))
+	_, _, err = f.Requests.ClaimRequest(t.Context(), answered, []byte("body"))
 	require.NoError(t, err)
 	answer := storage.KeptAnswer{Status: 201, Location: "/v1/a/1", Body: []byte(`{"a":1}`)}
-	require.NoError(t, f.KeepAnswer(t.Context(), answered, answer))
+	require.NoError(t, f.Requests.KeepAnswer(t.Context(), answered, answer))
 	shown := account.Reveal{Browser: []byte("browser"), Form: "form", Owner: owner, Subject: "key_1", Secret: "sk_test_1"}
 	f.Exec(t, `INSERT INTO member (id, merchant_id, email, role) VALUES ('usr_1', $1, 'ann@shop.example', 'owner')`, f.merchant.ID)
 	f.Exec(t, `INSERT INTO member_session (hash, member_id) VALUES ($1, 'usr_1')`, shown.Browser)
-	_, _, err = f.KeepReveal(t.Context(), shown)
+	_, _, err = f.Store.Secrets.KeepReveal(t.Context(), shown)
 	require.NoError(t, err)
-	require.NoError(t, f.StartSecondFactor(t.Context(), f.merchant.ID, "usr_1", []byte("a factor")))
+	require.NoError(t, f.Store.Secrets.StartSecondFactor(t.Context(), f.merchant.ID, "usr_1", []byte("a factor")))
 	require.EqualValues(t, 5, f.query(t, `SELECT count(*) FROM information_schema.columns
 		WHERE table_schema = 'public' AND column_name LIKE '%master_key_id'`), "a new sealed value: add it to sealings")
 
 	newer := f.newerKey(t)
 	seen := map[string]int{}
-	done, err := newer.Reseal(t.Context(), func(what string, rows int) { seen[what] = rows })
+	done, err := newer.Installation.Reseal(t.Context(), func(what string, rows int) { seen[what] = rows })
 	require.NoError(t, err)
 	require.Equal(t, map[string]int{
 		"webhook secrets": 1, "previous webhook secrets": 1, "idempotent answers": 2, "secrets to be shown once": 1, "second factors": 1,
@@ -128,20 +128,20 @@ func TestReseal_KnowsEverySealedValue(t *testing.T) {
 	require.Equal(t, done.Values, seen)
 	require.Equal(t, []string{"k1"}, done.Retired)
 
-	_, again, err := newer.ClaimRequest(t.Context(), begun, []byte("body"))
+	_, again, err := newer.Requests.ClaimRequest(t.Context(), begun, []byte("body"))
 	require.NoError(t, err)
 	require.Equal(t, seed, again)
-	kept, _, err := newer.ClaimRequest(t.Context(), answered, []byte("body"))
+	kept, _, err := newer.Requests.ClaimRequest(t.Context(), answered, []byte("body"))
 	require.NoError(t, err)
 	require.Equal(t, &answer, kept)
-	secret, err := newer.TakeReveal(t.Context(), shown)
+	secret, err := newer.Store.Secrets.TakeReveal(t.Context(), shown)
 	require.NoError(t, err)
 	require.Equal(t, shown.Secret, secret)
-	factor, err := newer.StartedSecondFactor(t.Context(), f.merchant.ID, "usr_1")
+	factor, err := newer.Store.Secrets.StartedSecondFactor(t.Context(), f.merchant.ID, "usr_1")
 	require.NoError(t, err)
 	require.Equal(t, "a factor", string(factor))
 
-	done, err = newer.Reseal(t.Context(), func(string, int) { t.Error("nothing is left") })
+	done, err = newer.Installation.Reseal(t.Context(), func(string, int) { t.Error("nothing is left") })
 	require.NoError(t, err)
 	require.Equal(t, []string{"k1"}, done.Retired, "a repeat says the same")
 }
@@ -150,7 +150,7 @@ func TestReseal_SeveralAtOnceInPages(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.MerchantUpdated)
 	for range 30 {
-		_, _, err := f.ClaimRequest(t.Context(), storage.IdempotentRequest{
+		_, _, err := f.Requests.ClaimRequest(t.Context(), storage.IdempotentRequest{
 			Owner: e.Owner, Route: "POST /v1/a", Key: checkout.NewID("test"),
 		}, []byte("body"))
 		require.NoError(t, err)
@@ -166,7 +166,7 @@ func TestReseal_SeveralAtOnceInPages(t *testing.T) {
 	)
 	for range 3 {
 		group.Go(func() {
-			done, err := newer.Reseal(t.Context(), func(string, int) {})
+			done, err := newer.Installation.Reseal(t.Context(), func(string, int) {})
 			if err != nil {
 				t.Error(err)
 				return
@@ -197,13 +197,13 @@ func TestReseal_WhatOthersChangeKeepsItsKey(t *testing.T) {
 	require.NoError(t, err)
 	_, err = tx.Exec(t.Context(), `SELECT FROM webhook_endpoint FOR UPDATE`)
 	require.NoError(t, err)
-	done, err := newer.Reseal(t.Context(), func(string, int) {})
+	done, err := newer.Installation.Reseal(t.Context(), func(string, int) {})
 	require.NoError(t, err)
 	require.Equal(t, []string{"k1"}, done.Used)
 	require.Empty(t, done.Retired)
 
 	require.NoError(t, tx.Rollback(t.Context()))
-	done, err = newer.Reseal(t.Context(), func(string, int) {})
+	done, err = newer.Installation.Reseal(t.Context(), func(string, int) {})
 	require.NoError(t, err)
 	require.Equal(t, []string{"k1"}, done.Retired)
 }
@@ -213,7 +213,7 @@ func TestReseal_AKeyThatStillSealsIsNotRetired(t *testing.T) {
 	fresh := pg.NewMasterKey("k2")
 	newer, err := f.restart(t, fresh, f.MasterKeys)
 	require.NoError(t, err)
-	done, err := newer.Reseal(t.Context(), func(string, int) {})
+	done, err := newer.Installation.Reseal(t.Context(), func(string, int) {})
 	require.NoError(t, err)
 	require.Equal(t, []string{"k1"}, done.Retired)
 
@@ -226,7 +226,7 @@ func TestReseal_AKeyThatStillSealsIsNotRetired(t *testing.T) {
 	require.Equal(t, [][]byte{webhook.SecretDigest(e.Secret)}, newer.begin(t, ref, "run", 1).Digests)
 
 	// It starts again, and may seal at any time.
-	_, err = newer.Reseal(t.Context(), func(string, int) {})
+	_, err = newer.Installation.Reseal(t.Context(), func(string, int) {})
 	require.NoError(t, err)
 	_, err = f.restart(t, f.MasterKeys, fresh)
 	require.NoError(t, err)

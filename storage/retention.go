@@ -15,7 +15,7 @@ import (
 // DeleteFinished deletes up to limit deliveries that ended more than age ago, oldest first, with
 // their attempts. It also deletes events that lost their last delivery. An unfinished delivery
 // stays, however old. It returns the number of deleted deliveries; 0 means that none is left.
-func (s *Store) DeleteFinished(ctx context.Context, age time.Duration, limit int) (int, error) {
+func (s *Installation) DeleteFinished(ctx context.Context, age time.Duration, limit int) (int, error) {
 	return pg.InTx(ctx, s.pool, "delete finished deliveries", func(tx pgx.Tx) (deleted int, err error) {
 		events, err := pg.Values[string](ctx, tx, `
 			WITH old AS (
@@ -43,7 +43,7 @@ func (s *Store) DeleteFinished(ctx context.Context, age time.Duration, limit int
 // DeleteUnsentEvents looks at up to limit events older than age, after the id after. It deletes
 // those events that have no delivery. It returns the last id it looked at, "" when no event is
 // left, and the number of deleted events.
-func (s *Store) DeleteUnsentEvents(
+func (s *Installation) DeleteUnsentEvents(
 	ctx context.Context, age time.Duration, after string, limit int,
 ) (last string, deleted int, err error) {
 	// Look at the rows one by one: a plan for all of them at once would read the whole log.
@@ -67,7 +67,7 @@ func (s *Store) DeleteUnsentEvents(
 // stays when a real card network or chain knows a payment of it, because the ledger and the comparison
 // with that network need it. It also stays while the log has an event of it, or its payout is pending. It
 // returns the last id it looked at, "" when no session is left, and the number of deleted sessions.
-func (s *Store) DeleteOldSessions(
+func (s *Installation) DeleteOldSessions(
 	ctx context.Context, age time.Duration, after string, limit int,
 ) (last string, deleted int, err error) {
 	err = s.pool.QueryRow(ctx, deleteOldSessions,
@@ -102,7 +102,7 @@ const deleteOldSessions = `
 
 // DeleteOldAuditEntries deletes up to limit entries of the audit log that are older than age, oldest
 // first. It returns their number; 0 means that none is left.
-func (s *Store) DeleteOldAuditEntries(ctx context.Context, age time.Duration, limit int) (int, error) {
+func (s *Installation) DeleteOldAuditEntries(ctx context.Context, age time.Duration, limit int) (int, error) {
 	tag, err := s.pool.Exec(ctx, `
 		WITH old AS (
 			SELECT id FROM audit_entry WHERE id < $1 AND created_at < clock_timestamp() - $2::interval
@@ -131,7 +131,7 @@ var (
 
 // DeleteOld deletes up to limit rows of a kind that are older than age, oldest first. It returns their
 // number; 0 means that none is left.
-func (s *Store) DeleteOld(ctx context.Context, rows OldRows, age time.Duration, limit int) (int, error) {
+func (s *Installation) DeleteOld(ctx context.Context, rows OldRows, age time.Duration, limit int) (int, error) {
 	tag, err := s.pool.Exec(ctx, rows.deletion(), age, limit)
 	return int(tag.RowsAffected()), pg.Wrap("delete old rows of "+rows.table, err)
 }

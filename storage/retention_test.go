@@ -32,7 +32,7 @@ func TestDeleteFinished_RemovesWhatEndedLongAgoAndNothingElse(t *testing.T) {
 	}
 	end := func(ref checkout.Ref) {
 		f.begin(t, ref, "run-"+ref.ID, 1)
-		require.NoError(t, f.FinishAttempt(t.Context(), ref, refused(1, 1), 0))
+		require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), ref, refused(1, 1), 0))
 		f.end(t, ref, webhook.DeliveryFailed)
 	}
 	_, ref := f.publishTest(t, e, webhook.PayoutSent)
@@ -47,34 +47,34 @@ func TestDeleteFinished_RemovesWhatEndedLongAgoAndNothingElse(t *testing.T) {
 	_, young := f.publishTest(t, e, webhook.PayoutSent)
 	end(young)
 
-	n, err := f.DeleteFinished(t.Context(), age, 100)
+	n, err := f.Installation.DeleteFinished(t.Context(), age, 100)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, n)
-	_, err = f.Delivery(t.Context(), gone)
+	_, err = f.Webhooks.Delivery(t.Context(), gone)
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 	for _, kept := range []checkout.Ref{fresh, unfinished, young} {
 		require.Len(t, f.read(t, kept).Attempts, 1)
 	}
 	require.EqualValues(t, 3, f.query(t, `SELECT count(*) FROM webhook_attempt`))
 	require.EqualValues(t, 3, f.query(t, `SELECT count(*) FROM event`), "its event went with it")
-	n, err = f.DeleteFinished(t.Context(), age, 100)
+	n, err = f.Installation.DeleteFinished(t.Context(), age, 100)
 	require.NoError(t, err)
 	require.Zero(t, n)
 
 	// An event without a delivery: the merchant had no registration.
 	f.Exec(t, `DELETE FROM webhook_attempt WHERE delivery_id = $1`, young.ID)
 	f.Exec(t, `DELETE FROM webhook_delivery WHERE id = $1`, young.ID)
-	_, n, err = f.DeleteUnsentEvents(t.Context(), age, "", 100)
+	_, n, err = f.Installation.DeleteUnsentEvents(t.Context(), age, "", 100)
 	require.NoError(t, err)
 	require.Zero(t, n, "it is not that old")
 	f.Exec(t, `ALTER TABLE event DISABLE TRIGGER ALL`)
 	f.Exec(t, `UPDATE event SET id = $1 || substr(id, 15), created_at = created_at - interval '72 hours'
 		WHERE id NOT IN (SELECT event_id FROM webhook_delivery)`, checkout.FirstID(checkout.PrefixEvent, time.Now().Add(-72*time.Hour))[:14])
 	f.Exec(t, `ALTER TABLE event ENABLE TRIGGER ALL`)
-	last, n, err := f.DeleteUnsentEvents(t.Context(), age, "", 100)
+	last, n, err := f.Installation.DeleteUnsentEvents(t.Context(), age, "", 100)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
-	last, n, err = f.DeleteUnsentEvents(t.Context(), age, last, 100)
+	last, n, err = f.Installation.DeleteUnsentEvents(t.Context(), age, last, 100)
 	require.NoError(t, err)
 	require.Zero(t, n)
 	require.Empty(t, last)
@@ -90,7 +90,7 @@ func TestDeleteFinished_TakesTheLimitAtATime(t *testing.T) {
 	}
 	var total int
 	for range 10 {
-		n, err := f.DeleteFinished(t.Context(), 0, 2)
+		n, err := f.Installation.DeleteFinished(t.Context(), 0, 2)
 		require.NoError(t, err)
 		require.LessOrEqual(t, n, 2)
 		total += n
@@ -109,7 +109,7 @@ func TestDeleteFinished_KeepsTheEventOfAnotherDelivery(t *testing.T) {
 	f.Exec(t, `UPDATE webhook_delivery SET event_id = (SELECT event_id FROM webhook_delivery WHERE id = $1) WHERE id = $2`, ended.ID, waits.ID)
 	f.end(t, ended, webhook.DeliveryFailed)
 
-	n, err := f.DeleteFinished(t.Context(), 0, 100)
+	n, err := f.Installation.DeleteFinished(t.Context(), 0, 100)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	require.Equal(t, webhook.DeliveryPending, f.read(t, waits).Status)
@@ -133,9 +133,9 @@ func (f fixture) endOld(t *testing.T) {
 
 func TestDeleteOldSessions_KeepsWhatIsNeededElsewhere(t *testing.T) {
 	f := newFixture(t)
-	require.NoError(t, f.CreateMerchant(t.Context(), f.merchant, checkout.ModeLive, nil))
+	require.NoError(t, f.Merchants.CreateMerchant(t.Context(), f.merchant, checkout.ModeLive, nil))
 	expire := func(s checkout.Session) checkout.Session {
-		_, err := f.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt, Early: true})
+		_, err := f.Sessions.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt, Early: true})
 		require.NoError(t, err)
 		return s
 	}
@@ -168,7 +168,7 @@ func TestDeleteOldSessions_KeepsWhatIsNeededElsewhere(t *testing.T) {
 
 	deleted := 0
 	for after := ""; ; {
-		last, n, err := f.DeleteOldSessions(t.Context(), 90*24*time.Hour, after, 2)
+		last, n, err := f.Installation.DeleteOldSessions(t.Context(), 90*24*time.Hour, after, 2)
 		require.NoError(t, err)
 		deleted += n
 		if last == "" {
@@ -178,11 +178,11 @@ func TestDeleteOldSessions_KeepsWhatIsNeededElsewhere(t *testing.T) {
 	}
 	require.Equal(t, 3, deleted)
 	for _, s := range []checkout.Session{paid, unpaid, unpaidLive} {
-		_, err := f.Session(t.Context(), s.Ref)
+		_, err := f.Sessions.Session(t.Context(), s.Ref)
 		require.ErrorIs(t, err, checkout.ErrNotFound)
 	}
 	for why, s := range kept {
-		_, err := f.Session(t.Context(), s.Ref)
+		_, err := f.Sessions.Session(t.Context(), s.Ref)
 		require.NoError(t, err, why)
 	}
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transaction WHERE session_id = $1`, paid.ID))
@@ -193,10 +193,10 @@ func TestDeleteOldAuditEntries_AndSandbox(t *testing.T) {
 	f := newFixture(t)
 	old := checkout.FirstID(checkout.PrefixAuditEntry, time.Now().AddDate(0, 0, -400))
 	for _, id := range []string{old, checkout.NewID(checkout.PrefixAuditEntry)} {
-		require.NoError(t, f.Audit(t.Context(), merchant.AuditEntry{ID: id, MerchantID: f.merchant.ID, Actor: "operator"}))
+		require.NoError(t, f.AuditLog.Audit(t.Context(), merchant.AuditEntry{ID: id, MerchantID: f.merchant.ID, Actor: "operator"}))
 	}
 	f.Exec(t, `UPDATE audit_entry SET created_at = now() - interval '400 days' WHERE id = $1`, old)
-	n, err := f.DeleteOldAuditEntries(t.Context(), 365*24*time.Hour, 10)
+	n, err := f.Installation.DeleteOldAuditEntries(t.Context(), 365*24*time.Hour, 10)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 
@@ -204,7 +204,7 @@ func TestDeleteOldAuditEntries_AndSandbox(t *testing.T) {
 		SELECT id, '', '', '{}', 1, 'EUR', '', '', callbacks, now() - interval '40 days' FROM (VALUES ('old', 0), ('owed', 1)) v (id, callbacks)`)
 	f.Exec(t, `INSERT INTO sandbox_transfer (tx_hash, payout_id, created_at) VALUES ('old', 'a', now() - interval '40 days'), ('new', 'b', now())`)
 	for table, rows := range map[string]storage.OldRows{"sandbox_charge": storage.OldSandboxCharges, "sandbox_transfer": storage.OldSandboxTransfers} {
-		n, err := f.DeleteOld(t.Context(), rows, 30*24*time.Hour, 10)
+		n, err := f.Installation.DeleteOld(t.Context(), rows, 30*24*time.Hour, 10)
 		require.NoError(t, err)
 		require.Equal(t, 1, n, table)
 		require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM `+table))

@@ -34,7 +34,7 @@ const sandboxChargeColumns = `
 
 // CreateSandboxCharge stores a charge. A repeat for the same transaction counts the call and
 // returns the first charge.
-func (s *Store) CreateSandboxCharge(ctx context.Context, c SandboxCharge) (SandboxCharge, error) {
+func (s *Sandbox) CreateSandboxCharge(ctx context.Context, c SandboxCharge) (SandboxCharge, error) {
 	charge, err := pg.One[SandboxCharge](ctx, s.pool, `
 		INSERT INTO sandbox_charge (transaction_id, session_id, behavior, method, amount, currency,
 			outcome, failure, return_url, settle_at, callbacks)
@@ -47,7 +47,7 @@ func (s *Store) CreateSandboxCharge(ctx context.Context, c SandboxCharge) (Sandb
 }
 
 // SandboxCharge returns the charge of a transaction, or checkout.ErrNotFound.
-func (s *Store) SandboxCharge(ctx context.Context, transactionID string) (SandboxCharge, error) {
+func (s *Sandbox) SandboxCharge(ctx context.Context, transactionID string) (SandboxCharge, error) {
 	charge, err := pg.One[SandboxCharge](ctx, s.pool, `
 		SELECT `+sandboxChargeColumns+` FROM sandbox_charge WHERE transaction_id = $1`, transactionID)
 	return charge, pg.Wrap("sandbox charge", err)
@@ -55,7 +55,7 @@ func (s *Store) SandboxCharge(ctx context.Context, transactionID string) (Sandbo
 
 // DecideSandboxCharge sets the outcome of an undecided charge and returns the charge. A decided
 // charge keeps its outcome. It returns checkout.ErrNotFound.
-func (s *Store) DecideSandboxCharge(
+func (s *Sandbox) DecideSandboxCharge(
 	ctx context.Context, transactionID string, outcome checkout.PaymentOutcome,
 	failure checkout.FailureCode,
 ) (SandboxCharge, error) {
@@ -70,7 +70,7 @@ func (s *Store) DecideSandboxCharge(
 }
 
 // DueSandboxCallbacks returns up to 100 charges whose next callback is due, earliest first.
-func (s *Store) DueSandboxCallbacks(ctx context.Context) ([]SandboxCharge, error) {
+func (s *Sandbox) DueSandboxCallbacks(ctx context.Context) ([]SandboxCharge, error) {
 	due, err := pg.Collect[SandboxCharge](ctx, s.pool, `
 		SELECT `+sandboxChargeColumns+` FROM sandbox_charge
 		WHERE callbacks > 0 AND settle_at <= clock_timestamp() ORDER BY settle_at LIMIT 100`)
@@ -78,7 +78,7 @@ func (s *Store) DueSandboxCallbacks(ctx context.Context) ([]SandboxCharge, error
 }
 
 // CountSandboxCallback records that one callback was made.
-func (s *Store) CountSandboxCallback(ctx context.Context, transactionID string) error {
+func (s *Sandbox) CountSandboxCallback(ctx context.Context, transactionID string) error {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE sandbox_charge SET callbacks = callbacks - 1
 		WHERE transaction_id = $1 AND callbacks > 0`, transactionID)
@@ -86,7 +86,7 @@ func (s *Store) CountSandboxCallback(ctx context.Context, transactionID string) 
 }
 
 // PostponeSandboxCallback makes the next callback due after delay.
-func (s *Store) PostponeSandboxCallback(
+func (s *Sandbox) PostponeSandboxCallback(
 	ctx context.Context, transactionID string, delay time.Duration,
 ) error {
 	_, err := s.pool.Exec(ctx, `
@@ -98,14 +98,14 @@ func (s *Store) PostponeSandboxCallback(
 // RecordSandboxTransfer stores a transfer of p that is not sent in the same statement, or the refusal of the sandbox's
 // chain to sign one. The first record of a generation stays: when another process was faster, it returns that process's
 // record. It returns checkout.ErrNotFound, and checkout.ErrConflict when p was retried meanwhile.
-func (s *Store) RecordSandboxTransfer(
+func (s *Sandbox) RecordSandboxTransfer(
 	ctx context.Context, p checkout.Payout, t treasury.SandboxTransfer,
 ) ([]byte, checkout.PayoutFailure, error) {
 	recorded, err := s.recordSandboxTransfer(ctx, p, t, "")
 	if err != nil || recorded {
 		return t.Signed, t.Failed, err
 	}
-	now, err := s.PayoutToSend(ctx, p.Ref)
+	now, err := payoutToSend(ctx, s.pool, p.Ref)
 	if err == nil && now.Generation != p.Generation {
 		return nil, "", fmt.Errorf("record sandbox transfer: %w: the payout was retried", checkout.ErrConflict)
 	}
@@ -114,7 +114,7 @@ func (s *Store) RecordSandboxTransfer(
 
 // recordSandboxTransfer records a transfer, with more to do in the same statement. It returns false when there is a
 // record.
-func (s *Store) recordSandboxTransfer(
+func (s *Sandbox) recordSandboxTransfer(
 	ctx context.Context, p checkout.Payout, t treasury.SandboxTransfer, more string,
 ) (recorded bool, err error) {
 	err = s.pool.QueryRow(ctx, `
@@ -130,7 +130,7 @@ func (s *Store) recordSandboxTransfer(
 
 // SendSandboxTransfer records a transfer of p and puts it on the sandbox's chain, in one statement. It returns false
 // when p has a record, or is not pending any more; then nothing has changed.
-func (s *Store) SendSandboxTransfer(ctx context.Context, p checkout.Payout, t treasury.SandboxTransfer) (bool, error) {
+func (s *Sandbox) SendSandboxTransfer(ctx context.Context, p checkout.Payout, t treasury.SandboxTransfer) (bool, error) {
 	return s.recordSandboxTransfer(ctx, p, t, `, sent AS (
 			INSERT INTO sandbox_transfer (tx_hash, payout_id) SELECT $6, id FROM recorded`+sandboxRepeat+`
 		)`)
@@ -140,7 +140,7 @@ const sandboxRepeat = `
 			ON CONFLICT (tx_hash) DO UPDATE SET broadcasts = sandbox_transfer.broadcasts + 1`
 
 // BroadcastSandboxTransfer puts a transfer on the sandbox's chain. A repeat only raises a counter.
-func (s *Store) BroadcastSandboxTransfer(ctx context.Context, txHash, payoutID string) error {
+func (s *Sandbox) BroadcastSandboxTransfer(ctx context.Context, txHash, payoutID string) error {
 	_, err := s.pool.Exec(ctx, `
 		INSERT INTO sandbox_transfer (tx_hash, payout_id) VALUES ($1, $2)`+sandboxRepeat,
 		txHash, payoutID)

@@ -42,7 +42,7 @@ type NewSession struct {
 // without a row; the workflow finds no row at its end and closes quietly. A repeat with the same id
 // starts nothing and returns the existing session. It returns *OrderIDInUseError when another
 // pending or completed session has the order id.
-func (s *Store) CreateSession(
+func (s *Sessions) CreateSession(
 	ctx context.Context, n NewSession, start func(context.Context, checkout.Session) error,
 ) (checkout.Session, error) {
 	session := n.Session
@@ -58,7 +58,7 @@ func (s *Store) CreateSession(
 
 	created, err := pg.InTx(ctx, s.pool, "create session", func(tx pgx.Tx) (checkout.Session, error) {
 		if n.Secret != "" {
-			endpoint, err := s.insertSessionSecret(ctx, tx, n)
+			endpoint, err := insertSessionSecret(ctx, tx, s.keys, n)
 			if err != nil {
 				return session, err
 			}
@@ -104,7 +104,7 @@ func (s *Store) CreateSession(
 }
 
 // orderIDInUse finds the session that holds the order id of session.
-func (s *Store) orderIDInUse(ctx context.Context, session checkout.Session) error {
+func (s *Sessions) orderIDInUse(ctx context.Context, session checkout.Session) error {
 	var holder OrderIDInUseError
 	err := s.pool.QueryRow(ctx, `
 		SELECT id FROM checkout_session
@@ -135,7 +135,7 @@ const sessionColumns = `
 // Session returns one session with its decided transactions and its payout. It returns
 // checkout.ErrNotFound, and checkout.ErrWrongMode when the merchant owns the session in the other
 // mode.
-func (s *Store) Session(ctx context.Context, ref checkout.Ref) (checkout.Session, error) {
+func (s *SessionReader) Session(ctx context.Context, ref checkout.Ref) (checkout.Session, error) {
 	const own = `id = $1 AND merchant_id = $2 AND mode = $3`
 	row, err := s.readSession(ctx, true, own, ref.ID, ref.MerchantID, ref.Mode)
 	if !errors.Is(err, checkout.ErrNotFound) {
@@ -152,7 +152,7 @@ func (s *Store) Session(ctx context.Context, ref checkout.Ref) (checkout.Session
 // brand. One statement is enough for a session that was not tried and shows no picture.
 // The customer has no API key: the 128-bit id is enough to see the page. It returns
 // checkout.ErrNotFound.
-func (s *Store) CustomerSession(ctx context.Context, id string) (checkout.Session, account.Brand, error) {
+func (s *SessionReader) CustomerSession(ctx context.Context, id string) (checkout.Session, account.Brand, error) {
 	row, err := s.readSession(ctx, false, `id = $1`, id)
 	if err == nil {
 		row.Pictures, err = s.picturesOf(ctx, row.Session)
@@ -168,7 +168,7 @@ type brandedSession struct {
 }
 
 // readSession reads a session, then its transactions and, if asked, its payout.
-func (s *Store) readSession(ctx context.Context, payout bool, where string, args ...any) (brandedSession, error) {
+func (s *SessionReader) readSession(ctx context.Context, payout bool, where string, args ...any) (brandedSession, error) {
 	row, err := s.readSessionOnce(ctx, payout, where, "", args...)
 	if err == nil && row.Status == checkout.StatusExpired && row.EndedAt == nil {
 		// The time is over, but the workflow has not ended the session. An accepted payment may
@@ -178,7 +178,7 @@ func (s *Store) readSession(ctx context.Context, payout bool, where string, args
 	return row, err
 }
 
-func (s *Store) readSessionOnce(
+func (s *SessionReader) readSessionOnce(
 	ctx context.Context, payout bool, where, lock string, args ...any,
 ) (row brandedSession, err error) {
 	row, err = pg.One[brandedSession](ctx, s.pool, `
@@ -269,7 +269,7 @@ const ofCustomer = `
 
 // Sessions lists sessions, newest first, with their decided transactions and
 // their payouts.
-func (s *Store) Sessions(
+func (s *SessionReader) Sessions(
 	ctx context.Context, owner checkout.Owner, f SessionFilter, p pg.Page,
 ) ([]checkout.Session, error) {
 	q := pg.NewList(owner, "s")
@@ -324,7 +324,7 @@ func (s *Store) Sessions(
 
 // readPayments fills in the transactions and, if asked, the payouts of sessions, in one round trip. A session that was
 // not tried has none.
-func (s *Store) readPayments(ctx context.Context, sessions []checkout.Session, withPayouts bool) error {
+func (s *SessionReader) readPayments(ctx context.Context, sessions []checkout.Session, withPayouts bool) error {
 	var ids []string
 	byID := map[string]*checkout.Session{}
 	for i := range sessions {
@@ -385,7 +385,7 @@ type Expired struct {
 // x.Early is set. It returns the state of the session, so a repeat changes nothing. If expires_at
 // differs from x.At, the row belongs to a retried creation; ErrNotFound is returned. It returns
 // checkout.ErrNotFound for an unknown session too.
-func (s *Store) ExpireSession(
+func (s *Sessions) ExpireSession(
 	ctx context.Context, ref checkout.Ref, x Expiry,
 ) (Expired, error) {
 	return pg.InTx(ctx, s.pool, "expire session", func(tx pgx.Tx) (got Expired, err error) {

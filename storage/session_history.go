@@ -29,7 +29,7 @@ const maxAttemptsOfTree = 2 * webhook.MaxAttempts
 
 // SessionHistory returns the history of a session, in one round trip. The history of an unknown
 // session is empty.
-func (s *Store) SessionHistory(ctx context.Context, ref checkout.Ref) (SessionHistory, error) {
+func (s *SessionReader) SessionHistory(ctx context.Context, ref checkout.Ref) (SessionHistory, error) {
 	var (
 		h          SessionHistory
 		inFlight   []checkout.Transaction // one at most

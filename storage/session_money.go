@@ -66,7 +66,7 @@ type LedgerEntry struct {
 
 // SessionMoney returns how the money of a session moved, in one round trip. It is empty for an unknown
 // session.
-func (s *Store) SessionMoney(ctx context.Context, ref checkout.Ref) (SessionMoney, error) {
+func (s *SessionReader) SessionMoney(ctx context.Context, ref checkout.Ref) (SessionMoney, error) {
 	var (
 		got      SessionMoney
 		versions []SignedVersion

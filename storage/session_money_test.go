@@ -27,14 +27,14 @@ func (f fixture) livePaid(t *testing.T, m merchant.Merchant) (checkout.Ref, chec
 func (f fixture) paidOnChain(t *testing.T, payout checkout.Ref) {
 	t.Helper()
 	standing := treasury.AccountSnapshot{Height: 100, Balances: money.PurseOf(money.MustCrypto("5", money.ETH), money.MustCrypto("1000", money.USDC), money.MustCrypto("0", money.USDT))}
-	account, err := f.OpenTreasury(t.Context(), checkout.ModeLive,
+	account, err := f.Treasury.OpenTreasury(t.Context(), checkout.ModeLive,
 		treasury.Account{Network: "ethereum", ChainID: "eip155:1", Address: "0xT"}, standing)
 	require.NoError(t, err)
-	p, err := f.Payout(t.Context(), payout)
+	p, err := f.Payouts.Payout(t.Context(), payout)
 	require.NoError(t, err)
 	pays := treasury.TransferOutput{PayoutID: p.ID, Destination: p.Destination, Amount: money.MustCrypto("10", money.USDC), Fee: money.MustCrypto("0.5", money.USDC)}
 	plan := treasury.TransferPlan{Outputs: []treasury.TransferOutput{pays}, Fee: pays.Fee, MaxCost: money.MustCrypto("0.001", money.ETH)}
-	signed, err := f.SignTransfer(t.Context(), storage.SigningOrder{
+	signed, err := f.Treasury.SignTransfer(t.Context(), storage.SigningOrder{
 		Payouts: []storage.PricedPayout{{Payout: p, Value: 1_000}}, AccountID: account.ID, Plan: plan, Chain: standing,
 		Limits: treasury.PayoutLimits{Payout: 1_000_000, Day: 1_000_000, MerchantDay: 1_000_000, MerchantUnsettled: 1_000_000},
 		Sign: func(_ context.Context, plan treasury.TransferPlan) (treasury.TransferVersion, error) {
@@ -43,9 +43,9 @@ func (f fixture) paidOnChain(t *testing.T, payout checkout.Ref) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, treasury.SigningGo, signed.Payouts[0].Step)
-	live, err := f.LiveTransfers(t.Context(), account.ID, 1)
+	live, err := f.Treasury.LiveTransfers(t.Context(), account.ID, 1)
 	require.NoError(t, err)
-	_, _, err = f.EndTransfer(t.Context(), live[0],
+	_, _, err = f.Treasury.EndTransfer(t.Context(), live[0],
 		treasury.TransferSnapshot{State: treasury.TransferStateConfirmed, TxHash: "0x1", BlockHash: "0xb", Height: 105, Cost: money.MustCrypto("0.0005", money.ETH)},
 		treasury.AccountSnapshot{Height: 170})
 	require.NoError(t, err)
@@ -56,7 +56,7 @@ func TestSessionMoney_IsOnlyForItsOwner(t *testing.T) {
 	session, payout := f.livePaid(t, f.merchant)
 	f.paidOnChain(t, payout)
 	kinds := func() (all []string) {
-		got, err := f.SessionMoney(t.Context(), session)
+		got, err := f.Sessions.SessionMoney(t.Context(), session)
 		require.NoError(t, err)
 		for _, e := range got.Ledger {
 			all = append(all, e.Kind)
@@ -65,7 +65,7 @@ func TestSessionMoney_IsOnlyForItsOwner(t *testing.T) {
 		return all
 	}
 	require.Equal(t, []string{"charge", "transfer_signed", "transfer_confirmed"}, kinds())
-	got, err := f.SessionMoney(t.Context(), session)
+	got, err := f.Sessions.SessionMoney(t.Context(), session)
 	require.NoError(t, err)
 	require.Len(t, got.Transfers, 1)
 	require.EqualValues(t, 65, *got.Transfers[0].Depth)
@@ -74,9 +74,9 @@ func TestSessionMoney_IsOnlyForItsOwner(t *testing.T) {
 
 	other := f.merchant
 	other.ID = checkout.NewID(checkout.PrefixMerchant)
-	require.NoError(t, f.CreateMerchant(t.Context(), other, checkout.ModeLive, nil))
+	require.NoError(t, f.Merchants.CreateMerchant(t.Context(), other, checkout.ModeLive, nil))
 	for _, foreign := range []checkout.Ref{other.Owner(checkout.ModeLive).Ref(session.ID), f.merchant.Owner(checkout.ModeTest).Ref(session.ID)} {
-		got, err := f.SessionMoney(t.Context(), foreign)
+		got, err := f.Sessions.SessionMoney(t.Context(), foreign)
 		require.NoError(t, err)
 		require.Empty(t, got.Charges)
 		require.Empty(t, got.Transfers)

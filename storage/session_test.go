@@ -20,9 +20,9 @@ import (
 func TestSession_IsNotFoundForOthersAndWrongModeForItsOwner(t *testing.T) {
 	f := newFixture(t)
 	s := f.create(t, f.newSession())
-	_, err := f.Session(t.Context(), checkout.Owner{MerchantID: checkout.NewID(checkout.PrefixMerchant), Mode: s.Mode}.Ref(s.ID))
+	_, err := f.Sessions.Session(t.Context(), checkout.Owner{MerchantID: checkout.NewID(checkout.PrefixMerchant), Mode: s.Mode}.Ref(s.ID))
 	require.ErrorIs(t, err, checkout.ErrNotFound)
-	_, err = f.Session(t.Context(), checkout.Owner{MerchantID: s.MerchantID, Mode: checkout.ModeLive}.Ref(s.ID))
+	_, err = f.Sessions.Session(t.Context(), checkout.Owner{MerchantID: s.MerchantID, Mode: checkout.ModeLive}.Ref(s.ID))
 	require.ErrorIs(t, err, checkout.ErrWrongMode)
 }
 
@@ -35,20 +35,20 @@ func TestSession_ReadsExpiredByTheClockUnlessAPaymentIsInFlight(t *testing.T) {
 	id := f.beginPayment(t, paying)
 	f.Exec(t, `UPDATE checkout_session SET expires_at = clock_timestamp() - interval '1 minute' WHERE id = $1`, paying.ID)
 
-	got, err := f.Session(t.Context(), paying.Ref)
+	got, err := f.Sessions.Session(t.Context(), paying.Ref)
 	require.NoError(t, err)
 	require.Equal(t, checkout.StatusPending, got.Status)
 	require.True(t, got.ExpiresAt.Before(time.Now()))
-	got, err = f.Session(t.Context(), over.Ref)
+	got, err = f.Sessions.Session(t.Context(), over.Ref)
 	require.NoError(t, err)
 	require.Equal(t, checkout.StatusExpired, got.Status)
 
 	f.record(t, paying, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	settled, err := f.FinishPayment(t.Context(), paying.Ref, id)
+	settled, err := f.Sessions.FinishPayment(t.Context(), paying.Ref, id)
 	require.NoError(t, err)
 	require.Equal(t, checkout.StatusCompleted, settled.Status, "accepted in time, finished after it")
 
-	err = f.CreatePayment(t.Context(), storagetest.Payment(over.Ref))
+	err = f.Sessions.CreatePayment(t.Context(), storagetest.Payment(over.Ref))
 	require.ErrorIs(t, err, checkout.ErrNotPending)
 }
 
@@ -56,7 +56,7 @@ func TestSession_ReadsExpiredByTheClockUnlessAPaymentIsInFlight(t *testing.T) {
 func TestExpireSession_OnTimeWaitsForPostgreSQLsClock(t *testing.T) {
 	f := newFixture(t)
 	s := f.create(t, f.newSession())
-	got, err := f.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt})
+	got, err := f.Sessions.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt})
 	require.NoError(t, err)
 	require.Equal(t, checkout.StatusPending, got.Status)
 	require.InDelta(t, time.Hour, got.Left, float64(5*time.Minute))
@@ -64,7 +64,7 @@ func TestExpireSession_OnTimeWaitsForPostgreSQLsClock(t *testing.T) {
 	short.Lifetime = time.Millisecond
 	over := f.create(t, short)
 	require.Eventually(t, func() bool {
-		got, err := f.ExpireSession(t.Context(), over.Ref, storage.Expiry{At: over.ExpiresAt})
+		got, err := f.Sessions.ExpireSession(t.Context(), over.Ref, storage.Expiry{At: over.ExpiresAt})
 		require.NoError(t, err)
 		return got == storage.Expired{Status: checkout.StatusExpired}
 	}, time.Minute, 5*time.Millisecond)
@@ -75,13 +75,13 @@ func TestExpireSession_OnTimeWaitsForPostgreSQLsClock(t *testing.T) {
 func TestExpireSession_LeavesTheSessionOfALaterTryAlone(t *testing.T) {
 	f := newFixture(t)
 	s := f.create(t, f.newSession())
-	_, err := f.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt.Add(-time.Minute), Early: true})
+	_, err := f.Sessions.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt.Add(-time.Minute), Early: true})
 	require.ErrorIs(t, err, checkout.ErrNotFound)
-	got, err := f.Session(t.Context(), s.Ref)
+	got, err := f.Sessions.Session(t.Context(), s.Ref)
 	require.NoError(t, err)
 	require.Equal(t, checkout.StatusPending, got.Status)
 
-	expired, err := f.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt, Early: true})
+	expired, err := f.Sessions.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt, Early: true})
 	require.NoError(t, err)
 	require.Equal(t, storage.Expired{Status: checkout.StatusExpired}, expired)
 }
@@ -90,10 +90,10 @@ func TestBeginPayment_TheFirstRateAndReferenceStay(t *testing.T) {
 	f := newFixture(t)
 	s := f.create(t, f.newSession())
 	first := f.beginPayment(t, s)
-	again, err := f.BeginPayment(t.Context(), s.Ref, first, checkout.Quote{Rate: money.MustRate("1.09")}, "pi_second")
+	again, err := f.Sessions.BeginPayment(t.Context(), s.Ref, first, checkout.Quote{Rate: money.MustRate("1.09")}, "pi_second")
 	require.NoError(t, err, "the same payment may begin again: its worker died")
 	require.False(t, again)
-	c, err := f.Charge(t.Context(), s.Ref, first)
+	c, err := f.Sessions.Charge(t.Context(), s.Ref, first)
 	require.NoError(t, err)
 	require.Equal(t, 1, c.Attempt)
 	require.Equal(t, first, c.Reference, "the first reference stays")
@@ -108,7 +108,7 @@ func TestFinishPayment_WritesTheWholeTransactionIntoTheEvent(t *testing.T) {
 	method := checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 12, ExpYear: 2030, Country: "US"}
 	id := storagetest.Begin(t, f.Store, s.Ref, storage.NewPayment{CardToken: "tok_secret", Method: method, CustomerEmail: &email}, "")
 	f.record(t, s, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded, Method: method})
-	_, err := f.FinishPayment(t.Context(), s.Ref, id)
+	_, err := f.Sessions.FinishPayment(t.Context(), s.Ref, id)
 	require.NoError(t, err)
 
 	var envelope struct {
@@ -148,10 +148,10 @@ func TestFinishPayment_SendsEverythingToTheSessionsOwnAddress(t *testing.T) {
 	_, got := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	require.Len(t, got.Deliveries, 1)
 	require.Equal(t, address, f.query(t, `SELECT url FROM webhook_delivery`))
-	payout, err := f.FinishPayout(t.Context(), s.Owner.Ref(got.PayoutID), 1, "")
+	payout, err := f.Payouts.FinishPayout(t.Context(), s.Owner.Ref(got.PayoutID), 1, "")
 	require.NoError(t, err)
 	require.Len(t, payout.Deliveries, 1)
-	out, err := f.BeginAttempt(t.Context(), s.Owner.Ref(payout.Deliveries[0].ID), webhook.Turn{RunID: "run-1", Try: 1})
+	out, err := f.Webhooks.BeginAttempt(t.Context(), s.Owner.Ref(payout.Deliveries[0].ID), webhook.Turn{RunID: "run-1", Try: 1})
 	require.NoError(t, err)
 	require.Equal(t, webhook.SecretDigest(n.Secret), out.Digests[0])
 	require.Equal(t, address, out.URL)
@@ -160,7 +160,7 @@ func TestFinishPayment_SendsEverythingToTheSessionsOwnAddress(t *testing.T) {
 func TestSigningEndpoint_PrefersTheSameURLThenTheOldest(t *testing.T) {
 	f := newFixture(t)
 	ask := func(url string) string {
-		id, err := f.SigningEndpoint(t.Context(), f.merchant.Owner(checkout.ModeTest), url)
+		id, err := f.Webhooks.SigningEndpoint(t.Context(), f.merchant.Owner(checkout.ModeTest), url)
 		require.NoError(t, err)
 		return id
 	}
@@ -192,7 +192,7 @@ func TestSigningEndpoint_IsNeverAnothersInAnySpelling(t *testing.T) {
 		f.merchant.Owner(checkout.ModeLive), {MerchantID: checkout.NewID(checkout.PrefixMerchant), Mode: checkout.ModeTest},
 	} {
 		for _, spelling := range []string{"https://shop.example/b", "HTTPS://Shop.example:443/b"} {
-			id, err := f.SigningEndpoint(t.Context(), owner, spelling)
+			id, err := f.Webhooks.SigningEndpoint(t.Context(), owner, spelling)
 			require.NoError(t, err)
 			require.Empty(t, id)
 		}
@@ -205,7 +205,7 @@ func TestCreateEndpoint_HoldsTheLimitUnderParallelCalls(t *testing.T) {
 	errs := make(chan error, 60)
 	for range 60 {
 		group.Go(func() {
-			_, err := f.CreateEndpoint(context.Background(), webhook.Endpoint{
+			_, err := f.Webhooks.CreateEndpoint(context.Background(), webhook.Endpoint{
 				Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixEndpoint)),
 				URL: "https://shop.example/", Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 			})
@@ -228,7 +228,7 @@ func TestSecrets_AreNowhereInTheDatabase(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	key := merchant.NewAPIKey(checkout.ModeTest)
-	require.NoError(t, f.CreateAPIKey(t.Context(), merchant.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID("key")), Label: "ci"}, key))
+	require.NoError(t, f.Merchants.CreateAPIKey(t.Context(), merchant.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID("key")), Label: "ci"}, key))
 	dump := f.query(t, `SELECT (SELECT string_agg(e::text, '') FROM webhook_endpoint e) || (SELECT string_agg(k::text, '') FROM api_key k)`).(string)
 	require.NotContains(t, dump, e.Secret)
 	require.NotContains(t, dump, e.Secret[len("whsec_"):])
@@ -249,7 +249,7 @@ func BenchmarkSession(b *testing.B) {
 	b.Run("read", func(b *testing.B) {
 		s := f.create(b, f.newSession())
 		for b.Loop() {
-			_, err := f.Session(b.Context(), s.Ref)
+			_, err := f.Sessions.Session(b.Context(), s.Ref)
 			require.NoError(b, err)
 		}
 	})

@@ -31,7 +31,7 @@ type Settlement struct {
 //
 // It returns checkout.ErrNotFound, checkout.ErrPaymentUndecided when no final outcome is stored,
 // and checkout.ErrNotPending when the session ended without this payment.
-func (s *Store) FinishPayment(
+func (s *Sessions) FinishPayment(
 	ctx context.Context, ref checkout.Ref, transactionID string,
 ) (Settlement, error) {
 	got, err := s.decideUnlocked(ctx, ref, transactionID)
@@ -56,7 +56,7 @@ func (s *Store) FinishPayment(
 // decideUnlocked reads the payment and decides it in one statement, which does nothing unless the session and the
 // payment are as they were read. It returns errOvertaken then, and for what needs more than one statement: a payment
 // that is not to be decided, one that the ledger has, and one to whose merchant another payout address was announced.
-func (s *Store) decideUnlocked(ctx context.Context, ref checkout.Ref, transactionID string) (Settlement, error) {
+func (s *Sessions) decideUnlocked(ctx context.Context, ref checkout.Ref, transactionID string) (Settlement, error) {
 	p, err := readPayment(ctx, s.pool, ref, transactionID, "")
 	if err != nil {
 		return Settlement{}, err

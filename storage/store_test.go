@@ -43,7 +43,7 @@ func newSerialFixture(t testing.TB) fixture {
 		ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard",
 		FeeBasisPoints: merchant.DefaultFeeBasisPoints, PaymentAttempts: merchant.DefaultPaymentAttempts, OrderIDGuard: true,
 	}}
-	require.NoError(t, f.CreateMerchant(t.Context(), f.merchant, checkout.ModeTest, []merchant.PayoutAddress{
+	require.NoError(t, f.Merchants.CreateMerchant(t.Context(), f.merchant, checkout.ModeTest, []merchant.PayoutAddress{
 		{Currency: money.USDC, Network: "ethereum", Address: "0xabc"},
 	}))
 	return f
@@ -58,22 +58,22 @@ func (f fixture) query(t *testing.T, sql string, args ...any) any {
 // publishTest sends a test event and returns its delivery.
 func (f fixture) publishTest(t *testing.T, e webhook.Endpoint, typ webhook.EventType) (webhook.Event, checkout.Ref) {
 	t.Helper()
-	event, ref, err := f.PublishTest(t.Context(), storage.TestEvent{Owner: e.Owner, EndpointID: e.ID, SubjectID: checkout.NewID("test"), Type: typ, Data: func(time.Time) any { return map[string]string{"a": "b"} }})
+	event, ref, err := f.Webhooks.PublishTest(t.Context(), storage.TestEvent{Owner: e.Owner, EndpointID: e.ID, SubjectID: checkout.NewID("test"), Type: typ, Data: func(time.Time) any { return map[string]string{"a": "b"} }})
 	require.NoError(t, err)
 	return event, e.Owner.Ref(ref.ID)
 }
 
 func (f fixture) read(t *testing.T, ref checkout.Ref) webhook.Delivery {
 	t.Helper()
-	d, err := f.Delivery(t.Context(), ref)
+	d, err := f.Webhooks.Delivery(t.Context(), ref)
 	require.NoError(t, err)
 	return d
 }
 
 func (f fixture) begin(t *testing.T, ref checkout.Ref, runID string, number int) storage.AttemptDecision {
 	t.Helper()
-	require.NoError(t, f.HurryAttempt(t.Context(), ref, runID, time.Time{}))
-	out, err := f.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: runID, Try: number})
+	require.NoError(t, f.Webhooks.HurryAttempt(t.Context(), ref, runID, time.Time{}))
+	out, err := f.Webhooks.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: runID, Try: number})
 	require.NoError(t, err)
 	return out
 }
@@ -93,7 +93,7 @@ func started(context.Context, checkout.Session) error { return nil }
 
 func (f fixture) create(t testing.TB, n storage.NewSession) checkout.Session {
 	t.Helper()
-	s, err := f.CreateSession(t.Context(), n, started)
+	s, err := f.Sessions.CreateSession(t.Context(), n, started)
 	require.NoError(t, err)
 	return s
 }
@@ -108,7 +108,7 @@ func (f fixture) beginPayment(t *testing.T, s checkout.Session) string {
 // record stores an answer of the card network.
 func (f fixture) record(t *testing.T, s checkout.Session, id string, result checkout.ChargeResult) {
 	t.Helper()
-	_, _, err := f.RecordCharge(t.Context(), s.Ref, id, result)
+	_, _, err := f.Sessions.RecordCharge(t.Context(), s.Ref, id, result)
 	require.NoError(t, err)
 }
 
@@ -121,7 +121,7 @@ func (f fixture) pay(t *testing.T, s checkout.Session, result checkout.ChargeRes
 
 func (f fixture) endpoint(t *testing.T, url string, events ...webhook.EventType) webhook.Endpoint {
 	t.Helper()
-	e, err := f.CreateEndpoint(t.Context(), webhook.Endpoint{
+	e, err := f.Webhooks.CreateEndpoint(t.Context(), webhook.Endpoint{
 		Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixEndpoint)),
 		URL: url, Events: events, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 	})
@@ -132,7 +132,7 @@ func (f fixture) endpoint(t *testing.T, url string, events ...webhook.EventType)
 // setStatus disables a registration, or enables it.
 func (f fixture) setStatus(t *testing.T, e webhook.Endpoint, status webhook.EndpointStatus) webhook.Endpoint {
 	t.Helper()
-	got, err := f.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Status: &status})
+	got, err := f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Status: &status})
 	require.NoError(t, err)
 	return got
 }
@@ -140,7 +140,7 @@ func (f fixture) setStatus(t *testing.T, e webhook.Endpoint, status webhook.Endp
 // end gives a delivery its final status, in whatever run.
 func (f fixture) end(t *testing.T, ref checkout.Ref, status webhook.DeliveryStatus) {
 	t.Helper()
-	_, err := f.EndDelivery(t.Context(), ref, "", status)
+	_, err := f.Webhooks.EndDelivery(t.Context(), ref, "", status)
 	require.NoError(t, err)
 }
 
@@ -268,7 +268,7 @@ func TestOpen_CommitsForGoodWhateverTheDatabaseIsSetTo(t *testing.T) {
 		f.Exec(t, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = `+set+`', current_database()); END $$`)
 		m := f.merchant
 		m.ID = checkout.NewID(checkout.PrefixMerchant)
-		require.NoError(t, f.Open(t, 0).CreateMerchant(t.Context(), m, checkout.ModeTest, nil))
+		require.NoError(t, f.Open(t, 0).Merchants.CreateMerchant(t.Context(), m, checkout.ModeTest, nil))
 		require.Equal(t, want, f.query(t, `SELECT value FROM seen`), set)
 	}
 }

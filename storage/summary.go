@@ -100,7 +100,7 @@ type PayoutHealth struct{ Sent, Pending, Failed int }
 
 // Summary counts the sessions of a span, and the deliveries and payouts of 24 hours, before now, in one
 // round trip. The time in the ids limits the rows that PostgreSQL reads.
-func (s *Store) Summary(ctx context.Context, owner checkout.Owner, span Span, now time.Time) (Summary, error) {
+func (s *SessionReader) Summary(ctx context.Context, owner checkout.Owner, span Span, now time.Time) (Summary, error) {
 	now = now.UTC()
 	of := spans[span]
 	got := Summary{Periods: periods(now.Truncate(of.length), of.length, of.number)}

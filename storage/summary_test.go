@@ -37,7 +37,7 @@ func TestSummary_CountsEachSessionInItsHourAndDay(t *testing.T) {
 	f := newFixture(t)
 	other := f.merchant
 	other.ID = checkout.NewID(checkout.PrefixMerchant)
-	require.NoError(t, f.CreateMerchant(t.Context(), other, checkout.ModeTest, nil))
+	require.NoError(t, f.Merchants.CreateMerchant(t.Context(), other, checkout.ModeTest, nil))
 	now := time.Now().UTC().Truncate(24 * time.Hour).Add(9*time.Hour + 30*time.Minute) // today, whatever the hour is now
 	const test = checkout.ModeTest
 	f.past(t, now.Add(-10*time.Minute), f.merchant.ID, test, checkout.StatusCompleted, money.EUR, 1000)
@@ -51,7 +51,7 @@ func TestSummary_CountsEachSessionInItsHourAndDay(t *testing.T) {
 	f.past(t, now.Add(-10*time.Minute), f.merchant.ID, checkout.ModeLive, checkout.StatusCompleted, money.EUR, 5)
 	f.past(t, now.Add(-10*time.Minute), other.ID, test, checkout.StatusCompleted, money.EUR, 5)
 
-	hours, err := f.Summary(t.Context(), f.merchant.Owner(test), storage.SpanHours, now)
+	hours, err := f.Sessions.Summary(t.Context(), f.merchant.Owner(test), storage.SpanHours, now)
 	require.NoError(t, err)
 	require.Len(t, hours.Periods, 24)
 	require.Equal(t, storage.Period{
@@ -64,13 +64,13 @@ func TestSummary_CountsEachSessionInItsHourAndDay(t *testing.T) {
 	require.Empty(t, hours.Periods[0].Paid, "nobody paid what expired")
 	require.Empty(t, hours.Periods[22].Sessions)
 
-	days, err := f.Summary(t.Context(), f.merchant.Owner(test), storage.SpanDays, now)
+	days, err := f.Sessions.Summary(t.Context(), f.merchant.Owner(test), storage.SpanDays, now)
 	require.NoError(t, err)
 	require.Len(t, days.Periods, 30)
 	require.Equal(t, days.Periods[29], days.Today)
 	require.Equal(t, days.Today, hours.Today)
 	require.True(t, days.Sessions)
-	none, err := f.Summary(t.Context(), checkout.Owner{MerchantID: "mer_none", Mode: test}, storage.SpanDays, now)
+	none, err := f.Sessions.Summary(t.Context(), checkout.Owner{MerchantID: "mer_none", Mode: test}, storage.SpanDays, now)
 	require.NoError(t, err)
 	require.False(t, none.Sessions)
 	require.Equal(t, storage.Period{
@@ -87,7 +87,7 @@ func TestSummary_ASessionPastItsTimeHasExpired(t *testing.T) {
 	now := time.Now()
 	f.past(t, now.Add(-2*time.Hour), f.merchant.ID, checkout.ModeTest, checkout.StatusPending, money.EUR, 1000) // expired; the workflow has not stored the end
 	f.past(t, now.Add(-time.Minute), f.merchant.ID, checkout.ModeTest, checkout.StatusPending, money.EUR, 1000)
-	got, err := f.Summary(t.Context(), f.merchant.Owner(checkout.ModeTest), storage.SpanHours, now)
+	got, err := f.Sessions.Summary(t.Context(), f.merchant.Owner(checkout.ModeTest), storage.SpanHours, now)
 	require.NoError(t, err)
 	statuses := map[checkout.Status]int{}
 	for _, p := range got.Periods {
@@ -104,7 +104,7 @@ func TestSummary_CountsEachDeliveryAndPayoutOnce(t *testing.T) {
 	held := f.endpoint(t, "https://shop.example/b", webhook.EventTypes...)
 	end := func(ref checkout.Ref, kind webhook.ErrorKind) {
 		f.begin(t, ref, "run", 1)
-		require.NoError(t, f.FinishAttempt(t.Context(), ref, webhook.Attempt{Run: 1, Number: 1, ErrorKind: kind}, time.Hour))
+		require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), ref, webhook.Attempt{Run: 1, Number: 1, ErrorKind: kind}, time.Hour))
 	}
 	next := func(e webhook.Endpoint) checkout.Ref {
 		_, ref := f.publishTest(t, e, webhook.PayoutSent)
@@ -122,7 +122,7 @@ func TestSummary_CountsEachDeliveryAndPayoutOnce(t *testing.T) {
 	f.begin(t, next(e), "run", 1)      // an attempt is under way
 	next(e)
 	f.end(t, next(e), webhook.DeliveryCanceled)
-	require.NoError(t, f.HoldDelivery(t.Context(), next(e)))
+	require.NoError(t, f.Webhooks.HoldDelivery(t.Context(), next(e)))
 	next(held)
 	f.Exec(t, `UPDATE webhook_endpoint SET status = 'disabled' WHERE id = $1`, held.ID)
 	old := next(e)
@@ -131,21 +131,21 @@ func TestSummary_CountsEachDeliveryAndPayoutOnce(t *testing.T) {
 	for _, failure := range []checkout.PayoutFailure{"", "", checkout.PayoutNetworkError} {
 		s := f.create(t, f.newSession())
 		_, settled := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-		_, err := f.FinishPayout(t.Context(), s.Owner.Ref(settled.PayoutID), 1, failure)
+		_, err := f.Payouts.FinishPayout(t.Context(), s.Owner.Ref(settled.PayoutID), 1, failure)
 		require.NoError(t, err)
 	}
 	f.pay(t, f.create(t, f.newSession()), checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	f.Exec(t, `DELETE FROM webhook_delivery WHERE event_id IN (SELECT id FROM event WHERE session_id IS NOT NULL)`) // only those above
 
-	got, err := f.Summary(t.Context(), f.merchant.Owner(checkout.ModeTest), storage.SpanHours, time.Now())
+	got, err := f.Sessions.Summary(t.Context(), f.merchant.Owner(checkout.ModeTest), storage.SpanHours, time.Now())
 	require.NoError(t, err)
-	d, err := f.Delivery(t.Context(), waiting)
+	d, err := f.Webhooks.Delivery(t.Context(), waiting)
 	require.NoError(t, err)
 	require.True(t, got.Deliveries.Waiting.Equal(d.CreatedAt), "the oldest that waits for a retry")
 	got.Deliveries.Waiting = nil
 	require.Equal(t, storage.DeliveryHealth{Delivered: 3, Failed: 1, Pending: 2, Retrying: 1, Held: 2, Canceled: 1, First: 4, FirstArrived: 2}, got.Deliveries)
 	require.Equal(t, storage.PayoutHealth{Sent: 2, Pending: 1, Failed: 1}, got.Payouts)
-	live, err := f.Summary(t.Context(), f.merchant.Owner(checkout.ModeLive), storage.SpanHours, time.Now())
+	live, err := f.Sessions.Summary(t.Context(), f.merchant.Owner(checkout.ModeLive), storage.SpanHours, time.Now())
 	require.NoError(t, err)
 	require.Zero(t, live.Deliveries)
 	require.Zero(t, live.Payouts)
@@ -155,14 +155,14 @@ func TestSummary_NamesTheRegistrationsThatFail(t *testing.T) {
 	f := newFixture(t)
 	owner := f.merchant.Owner(checkout.ModeTest)
 	failing := func() []storage.FailingEndpoint {
-		got, err := f.Summary(t.Context(), owner, storage.SpanHours, time.Now())
+		got, err := f.Sessions.Summary(t.Context(), owner, storage.SpanHours, time.Now())
 		require.NoError(t, err)
 		return got.Failing
 	}
 	attempt := func(ref checkout.Ref, number int, kind webhook.ErrorKind) time.Time {
 		f.begin(t, ref, "run", number)
-		require.NoError(t, f.FinishAttempt(t.Context(), ref, webhook.Attempt{Run: 1, Number: number, ErrorKind: kind}, time.Hour))
-		d, err := f.Delivery(t.Context(), ref)
+		require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), ref, webhook.Attempt{Run: 1, Number: number, ErrorKind: kind}, time.Hour))
+		d, err := f.Webhooks.Delivery(t.Context(), ref)
 		require.NoError(t, err)
 		return d.Attempts[number-1].StartedAt
 	}
@@ -184,7 +184,7 @@ func TestSummary_NamesTheRegistrationsThatFail(t *testing.T) {
 	require.Empty(t, failing(), "two may be chance")
 	attempt(one, 2, webhook.ErrorConnect)
 	f.end(t, two, webhook.DeliveryFailed)
-	d, err := f.Delivery(t.Context(), one)
+	d, err := f.Webhooks.Delivery(t.Context(), one)
 	require.NoError(t, err)
 	want := storage.FailingEndpoint{ID: bad.ID, URL: bad.URL, Since: since, Oldest: d.CreatedAt, Missed: 1}
 	require.Equal(t, []storage.FailingEndpoint{want}, failing())
@@ -193,10 +193,10 @@ func TestSummary_NamesTheRegistrationsThatFail(t *testing.T) {
 	require.Equal(t, []storage.FailingEndpoint{want}, failing())
 	f.Exec(t, `UPDATE webhook_delivery SET next_attempt_at = now() - interval '2 minutes' WHERE id = $1`, one.ID)
 	f.Exec(t, `UPDATE webhook_endpoint SET status = 'enabled' WHERE id = $1`, bad.ID)
-	got, err := f.Summary(t.Context(), owner, storage.SpanHours, time.Now())
+	got, err := f.Sessions.Summary(t.Context(), owner, storage.SpanHours, time.Now())
 	require.NoError(t, err)
 	require.Equal(t, 1, got.Deliveries.Overdue)
-	live, err := f.Summary(t.Context(), f.merchant.Owner(checkout.ModeLive), storage.SpanHours, time.Now())
+	live, err := f.Sessions.Summary(t.Context(), f.merchant.Owner(checkout.ModeLive), storage.SpanHours, time.Now())
 	require.NoError(t, err)
 	require.Empty(t, live.Failing)
 	attempt(one, 3, "")
@@ -211,17 +211,17 @@ func TestSessions_Search(t *testing.T) {
 	s := f.create(t, n)
 	txn := storagetest.Begin(t, f.Store, s.Ref, storage.NewPayment{CustomerEmail: &typed, Method: checkout.PaymentMethod{Last4: "4242"}}, "")
 	f.record(t, s, txn, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	settled, err := f.FinishPayment(t.Context(), s.Ref, txn)
+	settled, err := f.Sessions.FinishPayment(t.Context(), s.Ref, txn)
 	require.NoError(t, err)
 	m := f.newSession()
 	m.Amount, m.Metadata = 1999, []byte(`{"color":"red"}`)
 	paid := f.create(t, m)
 	other := f.merchant
 	other.ID = checkout.NewID(checkout.PrefixMerchant)
-	require.NoError(t, f.CreateMerchant(t.Context(), other, checkout.ModeTest, nil))
+	require.NoError(t, f.Merchants.CreateMerchant(t.Context(), other, checkout.ModeTest, nil))
 
 	search := func(merchant string, mode checkout.Mode, filter storage.SessionFilter) (ids []string) {
-		got, err := f.Sessions(t.Context(), checkout.Owner{MerchantID: merchant, Mode: mode}, filter, pg.Page{Limit: 10})
+		got, err := f.Sessions.Sessions(t.Context(), checkout.Owner{MerchantID: merchant, Mode: mode}, filter, pg.Page{Limit: 10})
 		require.NoError(t, err)
 		for _, s := range got {
 			ids = append(ids, s.ID)
@@ -264,7 +264,7 @@ func TestSessionHistory_IsTheWholeTreeAndOnlyForItsOwner(t *testing.T) {
 	f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined})
 	inFlight := f.beginPayment(t, s)
 
-	got, err := f.SessionHistory(t.Context(), s.Ref)
+	got, err := f.Sessions.SessionHistory(t.Context(), s.Ref)
 	require.NoError(t, err)
 	require.Equal(t, inFlight, got.InFlight.ID)
 	require.Len(t, got.Events, 1)
@@ -273,9 +273,9 @@ func TestSessionHistory_IsTheWholeTreeAndOnlyForItsOwner(t *testing.T) {
 	ref := s.Owner.Ref(got.Events[0].Deliveries[1].ID)
 	for n := range 3 {
 		f.begin(t, ref, "run", n+1)
-		require.NoError(t, f.FinishAttempt(t.Context(), ref, webhook.Attempt{Run: 1, Number: n + 1, StatusCode: 500, ErrorKind: webhook.ErrorHTTP}, time.Hour))
+		require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), ref, webhook.Attempt{Run: 1, Number: n + 1, StatusCode: 500, ErrorKind: webhook.ErrorHTTP}, time.Hour))
 	}
-	got, err = f.SessionHistory(t.Context(), s.Ref)
+	got, err = f.Sessions.SessionHistory(t.Context(), s.Ref)
 	require.NoError(t, err)
 	require.Empty(t, got.Events[0].Deliveries[0].Attempts)
 	attempts := got.Events[0].Deliveries[1].Attempts
@@ -284,7 +284,7 @@ func TestSessionHistory_IsTheWholeTreeAndOnlyForItsOwner(t *testing.T) {
 	require.Equal(t, 500, attempts[2].StatusCode)
 
 	for _, of := range []checkout.Ref{checkout.Owner{MerchantID: s.MerchantID, Mode: checkout.ModeLive}.Ref(s.ID), checkout.Owner{MerchantID: "mer_other", Mode: s.Mode}.Ref(s.ID)} {
-		got, err := f.SessionHistory(t.Context(), of)
+		got, err := f.Sessions.SessionHistory(t.Context(), of)
 		require.NoError(t, err)
 		require.Nil(t, got.InFlight)
 		require.Empty(t, got.Events)

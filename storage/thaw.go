@@ -62,7 +62,7 @@ type LostPayment struct {
 // ErrBehind when the ledger knows more than the final block of the order. A failed payout whose payment is
 // refunded is checkout.ErrPaymentRefunded. It returns ErrOtherAccount unless every other account of the chain
 // is retired. An order to retire the account asks for no other one, and returns ErrNotFrozen.
-func (s *Store) Thaw(ctx context.Context, o ThawOrder) error {
+func (s *Treasury) Thaw(ctx context.Context, o ThawOrder) error {
 	return runInTreasury(ctx, s, "thaw", o.AccountID, func(tx pgx.Tx, a accountRow) error {
 		if err := a.mayThaw(ctx, tx, o.Retire); err != nil {
 			return err
@@ -94,7 +94,7 @@ func (a *accountRow) mayThaw(ctx context.Context, tx pgx.Tx, retire bool) error 
 // RetireByHand retires a frozen account whose chain cannot be asked any longer. Nothing is compared: a person says that
 // no payment without a transfer paid a payout, and why is added to the reason of its freeze. A round that still follows
 // the account may freeze it again. It returns checkout.ErrNotFound, and ErrNotFrozen.
-func (s *Store) RetireByHand(ctx context.Context, accountID, why string) error {
+func (s *Treasury) RetireByHand(ctx context.Context, accountID, why string) error {
 	return runInTreasury(ctx, s, "retire by hand", accountID, func(tx pgx.Tx, a accountRow) error {
 		if a.FrozenAt == nil {
 			return ErrNotFrozen

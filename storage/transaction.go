@@ -17,7 +17,7 @@ type TransactionFilter struct {
 }
 
 // Transactions lists decided transactions, newest first.
-func (s *Store) Transactions(
+func (s *SessionReader) Transactions(
 	ctx context.Context, owner checkout.Owner, f TransactionFilter, p pg.Page,
 ) ([]checkout.Transaction, error) {
 	q := pg.NewList(owner, "t")
@@ -31,7 +31,7 @@ func (s *Store) Transactions(
 }
 
 // Transaction returns a decided transaction. It returns checkout.ErrNotFound.
-func (s *Store) Transaction(ctx context.Context, ref checkout.Ref) (checkout.Transaction, error) {
+func (s *SessionReader) Transaction(ctx context.Context, ref checkout.Ref) (checkout.Transaction, error) {
 	got, err := pg.One[checkout.Transaction](ctx, s.pool, `
 		SELECT `+transactionColumns+transactionJoin+`
 		WHERE t.id = $1 AND t.merchant_id = $2 AND t.mode = $3 AND `+decided, ref.ID, ref.MerchantID, ref.Mode)

@@ -97,7 +97,7 @@ func feeCurrencies() (sql string) {
 
 // StandingTransfer returns the newest signed version of the payout's transfer, and false when
 // nothing is signed that may still pay it. Only the treasury may call it: the bytes move money.
-func (s *Store) StandingTransfer(
+func (s *Treasury) StandingTransfer(
 	ctx context.Context, ref checkout.Ref,
 ) (v treasury.TransferVersion, stands bool, err error) {
 	newest, err := pg.InTx(ctx, s.pool, "standing transfer", func(tx pgx.Tx) ([]storedVersion, error) {
@@ -113,12 +113,12 @@ func (s *Store) StandingTransfer(
 }
 
 // LiveTransfers returns up to limit transfers of an account whose end is not final, in their order.
-func (s *Store) LiveTransfers(ctx context.Context, accountID string, limit int) ([]Transfer, error) {
+func (s *Treasury) LiveTransfers(ctx context.Context, accountID string, limit int) ([]Transfer, error) {
 	return s.transfers(ctx, `WHERE t.account_id = $1 AND t.status = 'live' ORDER BY t.nonce LIMIT $2`, accountID, limit)
 }
 
 // Burnt returns what the network took for the transfers of a payout that were reverted, in the chain's own currency.
-func (s *Store) Burnt(ctx context.Context, p checkout.Payout) (cost money.Crypto, err error) {
+func (s *Treasury) Burnt(ctx context.Context, p checkout.Payout) (cost money.Crypto, err error) {
 	err = s.pool.QueryRow(ctx, `
 		SELECT coalesce(sum(t.cost), 0) || ' ' || $4::text FROM transfer_payout x JOIN transfer t ON t.id = x.transfer_id
 		WHERE x.payout_id = $1 AND x.merchant_id = $2 AND x.mode = $3 AND t.status = 'reverted'`,
@@ -145,7 +145,7 @@ func bySlot(
 
 // UndoneTransfers returns those of the newest limit transfers of an account that ended although their slot is free at
 // the last final block, in their order: a reorganization undid their end, or the node lags.
-func (s *Store) UndoneTransfers(
+func (s *Treasury) UndoneTransfers(
 	ctx context.Context, accountID string, now treasury.AccountSnapshot, limit int,
 ) ([]Transfer, error) {
 	undone, err := bySlot(ctx, s.pool, now, false, `
@@ -162,7 +162,7 @@ func (a *accountRow) usedUp(ctx context.Context, tx pgx.Tx, now treasury.Account
 }
 
 // TakenUnits returns the units of the account's live transfers, unless their slots are numbers.
-func (s *Store) TakenUnits(ctx context.Context, accountID string) (units treasury.Slot, err error) {
+func (s *Treasury) TakenUnits(ctx context.Context, accountID string) (units treasury.Slot, err error) {
 	units, err = pg.Values[string](ctx, s.pool, `
 		SELECT s.unit FROM transfer_slot s JOIN transfer t ON t.id = s.transfer_id
 		WHERE t.account_id = $1 AND t.status = 'live'`, accountID)
@@ -170,7 +170,7 @@ func (s *Store) TakenUnits(ctx context.Context, accountID string) (units treasur
 }
 
 // TransfersWith returns the standing transfers of an account that have a unit of the slot, in their order.
-func (s *Store) TransfersWith(ctx context.Context, accountID string, slot treasury.Slot) ([]Transfer, error) {
+func (s *Treasury) TransfersWith(ctx context.Context, accountID string, slot treasury.Slot) ([]Transfer, error) {
 	if n, ordered := slot.Number(); ordered {
 		return s.transfers(ctx, `WHERE t.account_id = $1 AND t.nonce = $2`, accountID, n)
 	}
@@ -179,7 +179,7 @@ func (s *Store) TransfersWith(ctx context.Context, accountID string, slot treasu
 		ORDER BY t.nonce`, accountID, slot)
 }
 
-func (s *Store) transfers(ctx context.Context, where string, args ...any) ([]Transfer, error) {
+func (s *Treasury) transfers(ctx context.Context, where string, args ...any) ([]Transfer, error) {
 	got, err := pg.Collect[Transfer](ctx, s.pool, `
 		SELECT t.id, t.account_id, `+slotOf+` AS slot, t.status, t.base, clock_timestamp() - (
 			SELECT max(v.created_at) FROM transfer_version v WHERE v.transfer_id = t.id) AS unchanged,
@@ -208,7 +208,7 @@ var ErrFrozen = errors.New("the treasury account is frozen")
 // account. added is false when the transfer has ended, or has a newer version
 // than last: another process was faster. A version pays the same as the one before, unless it cancels
 // the transfer, as an operator asked. It returns ErrFrozen.
-func (s *Store) AddVersion(
+func (s *Treasury) AddVersion(
 	ctx context.Context, t Transfer, plan treasury.TransferPlan, sign SignVersion,
 ) (v treasury.TransferVersion, added bool, err error) {
 	v, err = inTreasury(ctx, s, "add version", t.AccountID, func(
@@ -256,7 +256,7 @@ func (t Transfer) mayBecome(plan treasury.TransferPlan) error {
 // version that cancels it. The network may still take an earlier version. It returns the payouts of the
 // transfer. A repeat changes nothing. It returns checkout.ErrNotFound, and checkout.ErrConflict when the
 // transfer has ended. by is the entry in the audit log of each merchant, without the merchant.
-func (s *Store) CancelTransfer(
+func (s *Treasury) CancelTransfer(
 	ctx context.Context, transferID string, by merchant.AuditEntry,
 ) (payouts []checkout.Ref, err error) {
 	return pg.InTx(ctx, s.pool, "cancel transfer", func(tx pgx.Tx) (payouts []checkout.Ref, err error) {

@@ -53,7 +53,7 @@ type BurntGas struct {
 // that it has when the transfer paid nothing, else EndTransfer returns a MissingError. burnt is what this and other
 // transfers that paid nothing cost: it is no sign of a payment, and is booked only when they end.
 // ended is false when the transfer had ended before, and when now is older than what the ledger knows.
-func (s *Store) EndTransfer(
+func (s *Treasury) EndTransfer(
 	ctx context.Context, t Transfer, seen treasury.TransferSnapshot, now treasury.AccountSnapshot, burnt ...BurntGas,
 ) (failed []PayoutSettlement, ended bool, err error) {
 	end, final := endings[seen.State]
@@ -272,7 +272,7 @@ const liveAgain = `
 // keep their status and are confirmed no more. A transfer that paid nobody cannot be reopened: its
 // payout may have got another one. Then the account is frozen, and a person must look. reopened is
 // false when the transfer is live already.
-func (s *Store) ReopenTransfer(ctx context.Context, t Transfer) (reopened bool, err error) {
+func (s *Treasury) ReopenTransfer(ctx context.Context, t Transfer) (reopened bool, err error) {
 	doing := "reopen transfer " + t.ID
 	return inTreasury(ctx, s, doing, t.AccountID, func(tx pgx.Tx, a accountRow) (reopened bool, err error) {
 		if t.Status != treasury.TransferStateConfirmed {

@@ -64,7 +64,7 @@ type SigningOutcome struct {
 //
 // A hold, a failure and a freezing are stored too. It returns checkout.ErrNotFound, and
 // checkout.ErrConflict when a payout changed since it was priced, and when another transfer has a unit of the slot.
-func (s *Store) SignTransfer(ctx context.Context, o SigningOrder) (SigningResult, error) {
+func (s *Treasury) SignTransfer(ctx context.Context, o SigningOrder) (SigningResult, error) {
 	got, err := inTreasury(ctx, s, "sign transfer", o.AccountID, func(tx pgx.Tx, a accountRow) (SigningResult, error) {
 		merchants := make([]string, len(o.Payouts))
 		for i, p := range o.Payouts {

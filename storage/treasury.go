@@ -46,7 +46,7 @@ const selectTreasury = `
 // payment: the numbers begin with 0, and the blocks where another account was last compared. What the account did there
 // freezes it, as anything does that no transfer explains. The other account may have paid what waits, too: the new one
 // is frozen unless a person has retired the other one, see Thaw and RetireByHand.
-func (s *Store) OpenTreasury(
+func (s *Treasury) OpenTreasury(
 	ctx context.Context, mode checkout.Mode, a treasury.Account, now treasury.AccountSnapshot,
 ) (TreasuryAccount, error) {
 	got, err := s.TreasuryAccount(ctx, mode, a)
@@ -92,7 +92,7 @@ func openTreasury(
 }
 
 // TreasuryAccount returns the row of an account. It returns checkout.ErrNotFound unless OpenTreasury has made it.
-func (s *Store) TreasuryAccount(
+func (s *Treasury) TreasuryAccount(
 	ctx context.Context, mode checkout.Mode, a treasury.Account,
 ) (TreasuryAccount, error) {
 	got, err := pg.One[TreasuryAccount](ctx, s.pool, selectTreasury+`
@@ -107,7 +107,7 @@ func lockChain(ctx context.Context, tx pgx.Tx, mode checkout.Mode, chainID strin
 }
 
 // TreasuryAccounts returns every account of a mode, oldest first. Only operators may call it.
-func (s *Store) TreasuryAccounts(
+func (s *Treasury) TreasuryAccounts(
 	ctx context.Context, mode checkout.Mode,
 ) ([]TreasuryAccount, error) {
 	got, err := pg.Collect[TreasuryAccount](ctx, s.pool, selectTreasury+`WHERE a.mode = $1 ORDER BY a.id`, mode)
@@ -117,7 +117,7 @@ func (s *Store) TreasuryAccounts(
 // Freeze stops all signatures of an account, in every process: a signature looks at the row under
 // its lock. It returns checkout.ErrNotFound, and ErrFrozen with the first reason, which stays. A retired account is no
 // longer one: the database may be a backup.
-func (s *Store) Freeze(ctx context.Context, accountID, why string) error {
+func (s *Treasury) Freeze(ctx context.Context, accountID, why string) error {
 	was, err := inTreasury(ctx, s, "freeze", accountID, func(tx pgx.Tx, a accountRow) (accountRow, error) {
 		err := a.freeze(ctx, tx, why)
 		return a, err
@@ -148,7 +148,7 @@ type accountRow struct {
 // its transfers does so first. One of them may wait for a signer, so those that wait behind it take half of the
 // connections at most.
 func inTreasury[T any](
-	ctx context.Context, s *Store, doing, accountID string, do func(tx pgx.Tx, a accountRow) (T, error),
+	ctx context.Context, s *Treasury, doing, accountID string, do func(tx pgx.Tx, a accountRow) (T, error),
 ) (none T, err error) {
 	if err := s.accounts.Acquire(ctx, 1); err != nil {
 		return none, pg.Wrap(doing, err)
@@ -165,7 +165,7 @@ func inTreasury[T any](
 
 // runInTreasury is inTreasury for a transaction without a result.
 func runInTreasury(
-	ctx context.Context, s *Store, doing, accountID string, do func(tx pgx.Tx, a accountRow) error,
+	ctx context.Context, s *Treasury, doing, accountID string, do func(tx pgx.Tx, a accountRow) error,
 ) error {
 	_, err := inTreasury(ctx, s, doing, accountID, func(tx pgx.Tx, a accountRow) (struct{}, error) {
 		return struct{}{}, do(tx, a)
@@ -213,7 +213,7 @@ const compareWithin = time.Minute
 
 // NoteCompared notes that the outflows up to the last final block are compared with the transfers, unless a
 // transaction uses a slot that no transfer has.
-func (s *Store) NoteCompared(ctx context.Context, accountID string, now treasury.AccountSnapshot) error {
+func (s *Treasury) NoteCompared(ctx context.Context, accountID string, now treasury.AccountSnapshot) error {
 	return runInTreasury(ctx, s, "note a comparison", accountID, func(tx pgx.Tx, a accountRow) error {
 		if why, err := a.foreign(ctx, tx, now); err != nil || why != "" {
 			return err
@@ -309,7 +309,7 @@ func (a *accountRow) unknown(
 
 // CheckForeign freezes the account when a transaction uses a slot that no transfer has. It returns the
 // reason, "" when there is none.
-func (s *Store) CheckForeign(
+func (s *Treasury) CheckForeign(
 	ctx context.Context, accountID string, now treasury.AccountSnapshot,
 ) (why string, err error) {
 	return inTreasury(ctx, s, "check slots", accountID, func(tx pgx.Tx, a accountRow) (why string, err error) {

@@ -25,7 +25,7 @@ type BalanceCheck struct {
 // transfers may take, freezes the account: at once when it is missing at the final block, and when it is
 // missing at the latest block and still at a later one. Balances that are older than what the ledger knows
 // say nothing, and the result is empty.
-func (s *Store) CompareBalances(
+func (s *Treasury) CompareBalances(
 	ctx context.Context, accountID string, now treasury.AccountSnapshot,
 ) (BalanceCheck, error) {
 	return inTreasury(ctx, s, "compare balances", accountID, func(tx pgx.Tx, a accountRow) (got BalanceCheck, err error) {
@@ -187,7 +187,7 @@ func sentence(amounts money.Purse) string {
 // NoteOutflows compares the outflows of an account, from its next block on, with its transfers. An
 // outflow that no transfer explains is booked to suspense and freezes the account. It returns the
 // reason, "" when there is none. It does nothing when another process has noted these blocks.
-func (s *Store) NoteOutflows(
+func (s *Treasury) NoteOutflows(
 	ctx context.Context, accountID string, from uint64, out treasury.Outflows,
 ) (why string, err error) {
 	return inTreasury(ctx, s, "note outflows", accountID, func(tx pgx.Tx, a accountRow) (why string, err error) {

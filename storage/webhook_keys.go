@@ -31,7 +31,7 @@ const ExplainedFor = 7 * 24 * time.Hour
 // that signed the deliveries of the event eventID, also of deleted registrations; eventID may be
 // empty. Callers use them to find out which secret made a signature. The digests must not leave the
 // process.
-func (s *Store) WebhookKeys(ctx context.Context, owner checkout.Owner, eventID string) ([]WebhookKeys, error) {
+func (s *Webhooks) WebhookKeys(ctx context.Context, owner checkout.Owner, eventID string) ([]WebhookKeys, error) {
 	got, err := pg.CollectBy(ctx, s.pool, s.scanWebhookKeys, `
 		SELECT id, coalesce(session_id, ''), deleted_at IS NOT NULL,
 			master_key_id, sealed_digest, CASE WHEN recent THEN previous_master_key_id END,
@@ -48,7 +48,7 @@ func (s *Store) WebhookKeys(ctx context.Context, owner checkout.Owner, eventID s
 	return got, pg.Wrap("webhook keys", err)
 }
 
-func (s *Store) scanWebhookKeys(row pgx.CollectableRow) (WebhookKeys, error) {
+func (s *Webhooks) scanWebhookKeys(row pgx.CollectableRow) (WebhookKeys, error) {
 	var (
 		k  WebhookKeys
 		by = webhookSecret{SecretOf: &k.EndpointID}
@@ -72,7 +72,7 @@ func (s *Store) scanWebhookKeys(row pgx.CollectableRow) (WebhookKeys, error) {
 // url. It prefers the oldest enabled registration for this address, then the oldest enabled one. It returns "" when
 // the merchant has no enabled registration in this mode. One that the service put on hold counts as enabled: see
 // backsSession. Source: api/decisions/signatures.md, "which secret signs".
-func (s *Store) SigningEndpoint(ctx context.Context, owner checkout.Owner, url string) (string, error) {
+func (s *WebhookReader) SigningEndpoint(ctx context.Context, owner checkout.Owner, url string) (string, error) {
 	type registration struct{ ID, URL string }
 	candidates, err := pg.Collect[registration](ctx, s.pool, `
 		SELECT id, url FROM webhook_endpoint r

@@ -271,7 +271,7 @@ func TestCheckoutSession_FollowsThePaymentOfALostRun(t *testing.T) {
 			if c.card != "" {
 				w.charge(w.s, w.in.PaymentID)
 			} else {
-				_, err := w.BeginPayment(t.Context(), w.s.Ref, w.in.PaymentID, checkout.Quote{Rate: money.MustRate("1.08")}, w.in.PaymentID)
+				_, err := w.Sessions.BeginPayment(t.Context(), w.s.Ref, w.in.PaymentID, checkout.Quote{Rate: money.MustRate("1.08")}, w.in.PaymentID)
 				require.NoError(t, err)
 			}
 			if c.bank != nil {
@@ -306,7 +306,7 @@ func TestCheckoutSession_AChargeWhoseNoteIsLostIsPaidOut(t *testing.T) {
 
 func decide(outcome checkout.PaymentOutcome, failure checkout.FailureCode) func(*world, string) {
 	return func(w *world, transactionID string) {
-		_, err := w.DecideSandboxCharge(context.Background(), transactionID, outcome, failure)
+		_, err := w.Sandbox.DecideSandboxCharge(context.Background(), transactionID, outcome, failure)
 		require.NoError(w.t, err)
 	}
 }

@@ -74,9 +74,9 @@ func final(errType string) error {
 // charge begins a payment and charges its card, as a run that is gone has done.
 func (w *world) charge(s checkout.Session, id string) {
 	w.t.Helper()
-	_, err := w.BeginPayment(w.t.Context(), s.Ref, id, checkout.Quote{Rate: money.MustRate("1.08")}, id)
+	_, err := w.Sessions.BeginPayment(w.t.Context(), s.Ref, id, checkout.Quote{Rate: money.MustRate("1.08")}, id)
 	require.NoError(w.t, err)
-	c, err := w.Charge(w.t.Context(), s.Ref, id)
+	c, err := w.Sessions.Charge(w.t.Context(), s.Ref, id)
 	require.NoError(w.t, err)
 	_, err = w.cards.Confirm(w.t.Context(), id, 1, c.ChargeRequest)
 	require.NoError(w.t, err)

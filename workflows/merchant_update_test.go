@@ -19,7 +19,7 @@ func TestMerchantUpdate_TellsEachRegistrationThatWantsIt(t *testing.T) {
 	w.endpoint(webhook.CheckoutCompleted)
 	w.endpoint(webhook.EventTypes...)
 	name := "New name"
-	changed, err := w.ChangeMerchant(t.Context(), storage.MerchantChange{
+	changed, err := w.Merchants.ChangeMerchant(t.Context(), storage.MerchantChange{
 		MerchantID: w.merchant.ID, Mode: checkout.ModeTest, Name: &name,
 		By: merchant.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: w.merchant.ID, Actor: "ann", Action: "merchant.changed", Subject: w.merchant.ID},
 	})

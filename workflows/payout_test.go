@@ -36,7 +36,7 @@ func (a *awayTreasury) Transfer(_ context.Context, p storage.PayoutToSend) (trea
 // livePayout charges a live card and returns the payout of it.
 func (w *world) livePayout() checkout.Ref {
 	w.t.Helper()
-	require.NoError(w.t, w.CreateMerchant(w.t.Context(), w.merchant, checkout.ModeLive, nil))
+	require.NoError(w.t, w.Merchants.CreateMerchant(w.t.Context(), w.merchant, checkout.ModeLive, nil))
 	return w.payout(checkout.ModeLive, "eip155:1")
 }
 
@@ -75,7 +75,7 @@ func TestPayout_IsHeldWhenNoNodeAnswersForMinutes(t *testing.T) {
 	require.Equal(t, 0, w.count(`SELECT count(*) FROM event WHERE type LIKE 'payout.%'`), "nothing is decided")
 
 	w.exec(`UPDATE payout SET held_at = held_at - interval '10 days', next_action_at = now() - interval '1 minute'`)
-	late, err := w.Overdue(t.Context(), 0, ref.ID[:3], 10)
+	late, err := w.Installation.Overdue(t.Context(), 0, ref.ID[:3], 10)
 	require.NoError(t, err)
 	require.Len(t, late, 1, "Reconcile starts it again")
 	got, _ = w.runPayout(ref, away)
@@ -92,12 +92,12 @@ func TestPayout_OfTestModeIsHeldToo(t *testing.T) {
 
 func TestPayout_ThatIsDecidedMeanwhileIsNotHeld(t *testing.T) {
 	w := newWorld(t)
-	account, err := w.OpenTreasury(t.Context(), checkout.ModeLive,
+	account, err := w.Treasury.OpenTreasury(t.Context(), checkout.ModeLive,
 		treasury.Account{Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, treasury.AccountSnapshot{})
 	require.NoError(t, err)
-	require.NoError(t, w.NoteCompared(t.Context(), account.ID, treasury.AccountSnapshot{}))
+	require.NoError(t, w.Treasury.NoteCompared(t.Context(), account.ID, treasury.AccountSnapshot{}))
 	got, _ := w.runPayout(w.livePayout(), &awayTreasury{before: func(ref checkout.Ref) {
-		_, err := w.RefundPayout(context.Background(), ref)
+		_, err := w.Books.RefundPayout(context.Background(), ref)
 		require.NoError(t, err)
 	}})
 	require.Equal(t, contract.PayoutResult{Failure: checkout.PayoutNetworkError}, got)

@@ -53,7 +53,7 @@ func TestPictureFetch_EndsWithAPictureOrWithout(t *testing.T) {
 			t.Cleanup(server.Close)
 			terms, address := w.terms(nil), server.URL+"/beans.png?token=tok-secret-canary"
 			terms.LineItems = []checkout.LineItem{{Name: "Beans", Quantity: 1, UnitAmount: terms.Amount, ImageURL: &address}}
-			s, err := w.CreateSession(t.Context(), storage.NewSession{Session: terms, Lifetime: time.Hour}, w.noWorkflow)
+			s, err := w.Sessions.CreateSession(t.Context(), storage.NewSession{Session: terms, Lifetime: time.Hour}, w.noWorkflow)
 			require.NoError(t, err)
 			require.Len(t, s.Pictures, 1)
 
@@ -86,11 +86,11 @@ func TestPictureFetch_ATryThatKilledItsWorkerIsNotRepeatedForever(t *testing.T) 
 	w := newWorld(t)
 	terms, address := w.terms(nil), "http://127.0.0.1:1/"
 	terms.LineItems = []checkout.LineItem{{Name: "Beans", Quantity: 1, UnitAmount: terms.Amount, ImageURL: &address}}
-	s, err := w.CreateSession(t.Context(), storage.NewSession{Session: terms, Lifetime: time.Hour}, w.noWorkflow)
+	s, err := w.Sessions.CreateSession(t.Context(), storage.NewSession{Session: terms, Lifetime: time.Hour}, w.noWorkflow)
 	require.NoError(t, err)
 	ref := s.Owner.Ref(s.Pictures[0].ID)
 	for range 3 {
-		_, _, err := w.BeginPicture(t.Context(), ref)
+		_, _, err := w.Pictures.BeginPicture(t.Context(), ref)
 		require.NoError(t, err)
 	}
 	for _, want := range []string{"failed|the worker died|4", "failed|the worker died|4"} { // a second run finds nothing to do

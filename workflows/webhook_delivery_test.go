@@ -120,7 +120,7 @@ func TestWebhookDelivery_AnAcceptedLastAttemptWhoseReportIsLostDelivers(t *testi
 func TestWebhookDelivery_AFirstAttemptWhoseWorkerDiesIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	begin := func(w *world, ctx context.Context, in activities.SendAttemptInput) {
-		_, err := w.BeginAttempt(ctx, in.Ref, webhook.Turn{
+		_, err := w.Webhooks.BeginAttempt(ctx, in.Ref, webhook.Turn{
 			RunID: activity.GetInfo(ctx).WorkflowExecution.RunID, Try: 1, Local: true, Now: w.deliveries.Now(),
 		})
 		require.NoError(w.t, err)
@@ -197,7 +197,7 @@ func TestWebhookDelivery_SignsWithTheSessionsSecret(t *testing.T) {
 	w := newWorld(t)
 	secret := webhook.NewSecret()
 	address := w.receiver.URL
-	s, err := w.CreateSession(t.Context(), storage.NewSession{Session: w.terms(&address), Lifetime: time.Hour, Secret: secret}, w.noWorkflow)
+	s, err := w.Sessions.CreateSession(t.Context(), storage.NewSession{Session: w.terms(&address), Lifetime: time.Hour, Secret: secret}, w.noWorkflow)
 	require.NoError(t, err)
 	w.pay(s)
 	in := contract.WebhookDeliveryInput{Ref: checkout.Ref{Owner: w.owner()}, EventType: webhook.CheckoutCompleted}

@@ -40,9 +40,9 @@ const second, minute, hour = time.Second, time.Minute, time.Hour
 
 func TestWebhookDelivery_AHoldThatEndsBeforeTheAttemptIsDueChangesNothing(t *testing.T) {
 	w := newDelivery(t)
-	w.env.RegisterDelayedCallback(func() { require.NoError(t, w.HoldDelivery(t.Context(), w.in.Ref)) }, 10*second)
+	w.env.RegisterDelayedCallback(func() { require.NoError(t, w.Webhooks.HoldDelivery(t.Context(), w.in.Ref)) }, 10*second)
 	w.env.RegisterDelayedCallback(func() {
-		require.NoError(t, w.ResumeDelivery(t.Context(), w.in.Ref))
+		require.NoError(t, w.Webhooks.ResumeDelivery(t.Context(), w.in.Ref))
 		w.env.SignalWorkflow(contract.SignalResume, nil)
 	}, 20*second)
 	got := w.steered()
@@ -57,11 +57,11 @@ func TestWebhookDelivery_AHoldUsesUpNoAttemptAndEarlierResumesDoNotWakeIt(t *tes
 		for range 1000 {
 			w.env.SignalWorkflow(contract.SignalResume, nil)
 		}
-		require.NoError(t, w.HoldDelivery(t.Context(), w.in.Ref))
+		require.NoError(t, w.Webhooks.HoldDelivery(t.Context(), w.in.Ref))
 	}, 10*second)
 	w.env.RegisterDelayedCallback(func() {
 		require.Len(t, w.deliveryRow().Attempts, 1, "it came due at 30 s and waits")
-		require.NoError(t, w.ResumeDelivery(t.Context(), w.in.Ref))
+		require.NoError(t, w.Webhooks.ResumeDelivery(t.Context(), w.in.Ref))
 		w.env.SignalWorkflow(contract.SignalResume, nil)
 	}, 10*minute)
 	got := w.steered()
@@ -111,7 +111,7 @@ func (w *sent) runID() string {
 
 func (w *sent) deliveryRow() webhook.Delivery {
 	w.t.Helper()
-	d, err := w.Delivery(w.t.Context(), w.in.Ref)
+	d, err := w.Webhooks.Delivery(w.t.Context(), w.in.Ref)
 	require.NoError(w.t, err)
 	return d
 }
@@ -185,7 +185,7 @@ func TestWebhookDelivery_CanceledByAnOperator(t *testing.T) {
 			w := newDelivery(t)
 			w.receiver.status = http.StatusInternalServerError
 			if c.held {
-				require.NoError(t, w.HoldDelivery(t.Context(), w.in.Ref))
+				require.NoError(t, w.Webhooks.HoldDelivery(t.Context(), w.in.Ref))
 			}
 			w.env.RegisterDelayedCallback(w.env.CancelWorkflow, c.after)
 
@@ -224,7 +224,7 @@ func TestWebhookDelivery_ARetryNowWhoseSignalComesLateMakesOneAttempt(t *testing
 	calls := 0
 	before(w.env, w.deliveries.SendAttempt, func(context.Context) {
 		if calls++; calls == 2 { // between the first attempt and its report
-			require.NoError(t, w.HurryDelivery(context.Background(), w.in.Ref))
+			require.NoError(t, w.Webhooks.HurryDelivery(context.Background(), w.in.Ref))
 		}
 	})
 	w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(contract.SignalRetryNow, nil) }, second)

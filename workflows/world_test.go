@@ -67,7 +67,7 @@ func newSerialWorld(t *testing.T) *world {
 		ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard",
 		FeeBasisPoints: merchant.DefaultFeeBasisPoints, PaymentAttempts: merchant.DefaultPaymentAttempts, OrderIDGuard: true,
 	}
-	require.NoError(t, store.CreateMerchant(t.Context(), w.merchant, checkout.ModeTest,
+	require.NoError(t, store.Merchants.CreateMerchant(t.Context(), w.merchant, checkout.ModeTest,
 		[]merchant.PayoutAddress{{Currency: money.USDC, Network: "ethereum", Address: "0xabc"}}))
 	w.cards = &sandbox.CardNetwork{Store: store, ChallengeURL: "http://bank.example", SettleAfter: time.Hour}
 	w.payments = &activities.Payments{
@@ -81,7 +81,7 @@ func newSerialWorld(t *testing.T) *world {
 // session creates a session of one hour and the input of its workflow.
 func (w *world) session() (checkout.Session, contract.CheckoutSessionInput) {
 	w.t.Helper()
-	s, err := w.CreateSession(w.t.Context(), storage.NewSession{Session: w.terms(nil), Lifetime: time.Hour}, w.noWorkflow)
+	s, err := w.Sessions.CreateSession(w.t.Context(), storage.NewSession{Session: w.terms(nil), Lifetime: time.Hour}, w.noWorkflow)
 	require.NoError(w.t, err)
 	return s, contract.CheckoutSessionInput{
 		Ref: w.owner().Ref(s.ID), ExpiresAt: s.ExpiresAt, ActionTimeout: contract.ActionTimeout,
@@ -109,13 +109,13 @@ func (w *world) payment(sessionID, number string) string {
 	require.NoError(w.t, err)
 	p := storagetest.Payment(w.merchant.Owner(checkout.ModeTest).Ref(sessionID))
 	p.CardToken, p.Method = token, method
-	require.NoError(w.t, w.CreatePayment(w.t.Context(), p))
+	require.NoError(w.t, w.Sessions.CreatePayment(w.t.Context(), p))
 	return p.ID
 }
 
 func (w *world) endpoint(events ...webhook.EventType) {
 	w.t.Helper()
-	_, err := w.CreateEndpoint(w.t.Context(), webhook.Endpoint{
+	_, err := w.Webhooks.CreateEndpoint(w.t.Context(), webhook.Endpoint{
 		Ref: w.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixEndpoint)),
 		URL: w.receiver.URL, Events: events, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 	})
@@ -125,7 +125,7 @@ func (w *world) endpoint(events ...webhook.EventType) {
 // read returns a session as a merchant sees it.
 func (w *world) read(id string) checkout.Session {
 	w.t.Helper()
-	s, err := w.Session(w.t.Context(), w.merchant.Owner(checkout.ModeTest).Ref(id))
+	s, err := w.Sessions.Session(w.t.Context(), w.merchant.Owner(checkout.ModeTest).Ref(id))
 	require.NoError(w.t, err)
 	return s
 }

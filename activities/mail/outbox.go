@@ -55,7 +55,7 @@ func (o *Outbox) Run(ctx context.Context) {
 
 // sendDue gives up what is too late and sends what is due. It returns errors of PostgreSQL only.
 func (o *Outbox) sendDue(ctx context.Context) error {
-	late, err := o.Store.GiveUpMails(ctx)
+	late, err := o.Store.People.GiveUpMails(ctx)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (o *Outbox) sendDue(ctx context.Context) error {
 // PostgreSQL only.
 func (o *Outbox) sendAll(ctx context.Context) error {
 	for ctx.Err() == nil {
-		mails, err := o.Store.DueMails(ctx, 1)
+		mails, err := o.Store.People.DueMails(ctx, 1)
 		if err != nil || len(mails) == 0 {
 			return err
 		}
@@ -84,7 +84,7 @@ func (o *Outbox) sendAll(ctx context.Context) error {
 func (o *Outbox) send(ctx context.Context, m merchant.Mail) error {
 	message, err := o.prepare(ctx, &m)
 	if errors.Is(err, checkout.ErrNotFound) { // the person was removed or has joined, or the customer was erased
-		return o.Store.MailFailed(ctx, m.ID, 0)
+		return o.Store.People.MailFailed(ctx, m.ID, 0)
 	}
 	if err != nil || message == nil {
 		return err
@@ -99,10 +99,10 @@ func (o *Outbox) send(ctx context.Context, m merchant.Mail) error {
 		}
 		slog.WarnContext(ctx, "a mail was not taken by the mail server", "mail", m.ID, "kind", m.Kind,
 			"attempt", m.Attempts, "again_in", delay, "error", err)
-		return o.Store.MailFailed(ctx, m.ID, delay)
+		return o.Store.People.MailFailed(ctx, m.ID, delay)
 	}
 	slog.InfoContext(ctx, "mail sent", "mail", m.ID, "kind", m.Kind, "attempt", m.Attempts)
-	return o.Store.MailSent(ctx, m.ID)
+	return o.Store.People.MailSent(ctx, m.ID)
 }
 
 // prepare writes a mail, unless there are too many: then it returns nil. It notes in m to whom a receipt goes.
@@ -129,9 +129,9 @@ func (o *Outbox) prepare(ctx context.Context, m *merchant.Mail) (*Message, error
 
 // codes store the hashes of the codes in mails. A code is made when its mail is written, so that nothing but its hash
 // is stored.
-var codes = map[merchant.MailKind]func(*storage.Store, context.Context, string, []byte) error{
-	merchant.MailPasswordReset: (*storage.Store).KeepReset,
-	merchant.MailInvitation:    (*storage.Store).KeepInvitation,
+var codes = map[merchant.MailKind]func(*account.Store, context.Context, string, []byte) error{
+	merchant.MailPasswordReset: (*account.Store).KeepReset,
+	merchant.MailInvitation:    (*account.Store).KeepInvitation,
 }
 
 // write makes the text of a mail to a member.
@@ -139,7 +139,7 @@ func (o *Outbox) write(ctx context.Context, m merchant.Mail) (*Message, error) {
 	code := ""
 	if keep := codes[m.Kind]; keep != nil {
 		token, hash := merchant.NewToken()
-		if err := keep(o.Store, ctx, m.MemberID, hash); err != nil {
+		if err := keep(o.Store.People, ctx, m.MemberID, hash); err != nil {
 			return nil, err
 		}
 		code = token
@@ -150,7 +150,7 @@ func (o *Outbox) write(ctx context.Context, m merchant.Mail) (*Message, error) {
 
 // receipt returns the session of a receipt, and notes its merchant and customer in m.
 func (o *Outbox) receipt(ctx context.Context, m *merchant.Mail) (checkout.Session, account.Brand, error) {
-	session, brand, err := o.Store.CustomerSession(ctx, m.SessionID)
+	session, brand, err := o.Store.Sessions.CustomerSession(ctx, m.SessionID)
 	if err != nil {
 		return session, brand, err
 	}

@@ -47,11 +47,11 @@ func newOffice(t *testing.T) *office {
 	o.Outbox = Outbox{Store: store, Send: server.Send, DashboardURL: "https://dashboard.example"}
 	m := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Café\r\nBcc: eve@evil.example", Plan: "standard",
 		PaymentAttempts: merchant.DefaultPaymentAttempts}
-	require.NoError(t, store.CreateMerchant(t.Context(), m, checkout.ModeTest, nil))
+	require.NoError(t, store.Merchants.CreateMerchant(t.Context(), m, checkout.ModeTest, nil))
 	o.member = merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: m.ID, Email: "ann@shop.example", Role: merchant.RoleOwner}
-	token, err := store.Invite(t.Context(), o.member, "test")
+	token, err := store.People.Invite(t.Context(), o.member, "test")
 	require.NoError(t, err)
-	_, err = store.AcceptInvitation(t.Context(), merchant.HashToken(token), "hash", "")
+	_, err = store.People.AcceptInvitation(t.Context(), merchant.HashToken(token), "hash", "")
 	require.NoError(t, err)
 	return o
 }
@@ -76,9 +76,9 @@ const (
 
 func TestOutbox_SendsTheCodeOfANewPassword(t *testing.T) {
 	o := newOffice(t)
-	require.NoError(t, o.Store.AskForReset(t.Context(), "ANN@shop.example"))
-	require.NoError(t, o.Store.AskForReset(t.Context(), "ann@shop.example"), "another one so soon is not sent")
-	require.NoError(t, o.Store.AskForReset(t.Context(), "nobody@shop.example"))
+	require.NoError(t, o.Store.People.AskForReset(t.Context(), "ANN@shop.example"))
+	require.NoError(t, o.Store.People.AskForReset(t.Context(), "ann@shop.example"), "another one so soon is not sent")
+	require.NoError(t, o.Store.People.AskForReset(t.Context(), "nobody@shop.example"))
 	require.Equal(t, 3, o.count(`true`), "each request costs the same")
 	require.NoError(t, o.sendDue(t.Context()))
 	require.NoError(t, o.sendDue(t.Context()))
@@ -88,8 +88,8 @@ func TestOutbox_SendsTheCodeOfANewPassword(t *testing.T) {
 	require.Equal(t, "ann@shop.example", mails[0].To)
 	link := regexp.MustCompile(`https://dashboard\.example/password/reset#(\S+)`).FindStringSubmatch(mails[0].Text)
 	require.Contains(t, mails[0].Text, "enter this code:\r\n"+link[1])
-	require.NoError(t, o.Store.ResetPassword(t.Context(), merchant.HashToken(link[1]), "new", "192.0.2.1"))
-	require.ErrorIs(t, o.Store.ResetPassword(t.Context(), merchant.HashToken(link[1]), "newer", ""), checkout.ErrNotFound)
+	require.NoError(t, o.Store.People.ResetPassword(t.Context(), merchant.HashToken(link[1]), "new", "192.0.2.1"))
+	require.ErrorIs(t, o.Store.People.ResetPassword(t.Context(), merchant.HashToken(link[1]), "newer", ""), checkout.ErrNotFound)
 	require.NoError(t, o.sendDue(t.Context()))
 	last := o.box.Mails("")[1]
 	require.Equal(t, "Your account was changed", last.Subject)
@@ -99,19 +99,19 @@ func TestOutbox_SendsTheCodeOfANewPassword(t *testing.T) {
 func TestOutbox_ACodeRunsOutAndIsStoredAsAHash(t *testing.T) {
 	o := newOffice(t)
 	_, hash := merchant.NewToken()
-	require.NoError(t, o.Store.KeepReset(t.Context(), o.member.ID, hash))
+	require.NoError(t, o.Store.People.KeepReset(t.Context(), o.member.ID, hash))
 	o.exec(`UPDATE password_reset SET expires_at = expires_at - interval '30 minutes'`)
-	require.ErrorIs(t, o.Store.ResetPassword(t.Context(), hash, "new", ""), checkout.ErrNotFound)
+	require.ErrorIs(t, o.Store.People.ResetPassword(t.Context(), hash, "new", ""), checkout.ErrNotFound)
 	_, newer := merchant.NewToken()
-	require.NoError(t, o.Store.KeepReset(t.Context(), o.member.ID, newer))
+	require.NoError(t, o.Store.People.KeepReset(t.Context(), o.member.ID, newer))
 	o.exec(`UPDATE member SET removed_at = now()`)
-	require.ErrorIs(t, o.Store.ResetPassword(t.Context(), newer, "new", ""), checkout.ErrNotFound)
-	require.ErrorIs(t, o.Store.KeepReset(t.Context(), o.member.ID, newer), checkout.ErrNotFound)
+	require.ErrorIs(t, o.Store.People.ResetPassword(t.Context(), newer, "new", ""), checkout.ErrNotFound)
+	require.ErrorIs(t, o.Store.People.KeepReset(t.Context(), o.member.ID, newer), checkout.ErrNotFound)
 }
 
 func TestOutbox_TriesAgainWhenTheServerIsAwayOrRefusesForNow(t *testing.T) {
 	o := newOffice(t)
-	require.NoError(t, o.Store.AskForReset(t.Context(), o.member.Email))
+	require.NoError(t, o.Store.People.AskForReset(t.Context(), o.member.Email))
 	o.box.Refuse(451)
 	require.NoError(t, o.sendDue(t.Context()))
 	require.NoError(t, o.sendDue(t.Context()))
@@ -134,7 +134,7 @@ func TestOutbox_GivesUpWhatIsRefusedForGoodOrOldOrForNobody(t *testing.T) {
 	o := newOffice(t)
 	ask := func() {
 		o.exec(`DELETE FROM mail`)
-		require.NoError(t, o.Store.AskForReset(t.Context(), o.member.Email))
+		require.NoError(t, o.Store.People.AskForReset(t.Context(), o.member.Email))
 	}
 	ask()
 	o.box.Refuse(550)
@@ -151,7 +151,7 @@ func TestOutbox_GivesUpWhatIsRefusedForGoodOrOldOrForNobody(t *testing.T) {
 	require.Zero(t, o.count(open))
 	require.Empty(t, o.box.Mails(""))
 	o.exec(`UPDATE mail SET created_at = now() - interval '8 days'`)
-	n, err := o.Store.DeleteOld(t.Context(), storage.OldMails, 7*24*time.Hour, 10)
+	n, err := o.Store.Installation.DeleteOld(t.Context(), storage.OldMails, 7*24*time.Hour, 10)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 }
@@ -168,7 +168,7 @@ func (o *office) paid(email string) string {
 func TestOutbox_SendsReceipts(t *testing.T) {
 	o := newOffice(t)
 	on := true
-	require.NoError(t, o.Store.SetBrand(t.Context(), o.member.MerchantID, account.BrandChange{Receipts: &on}))
+	require.NoError(t, o.Store.People.SetBrand(t.Context(), o.member.MerchantID, account.BrandChange{Receipts: &on}))
 	o.Receipt = func(s checkout.Session, b account.Brand, language string) (subject, text string) {
 		return "Receipt in " + language, s.ID + " " + b.MerchantID + " " + s.Transaction().ID
 	}
@@ -191,8 +191,8 @@ func TestOutbox_SendsReceipts(t *testing.T) {
 // TestOutbox_ACrashLosesNoMail checks that a mail that a process took before it died is sent by another.
 func TestOutbox_ACrashLosesNoMail(t *testing.T) {
 	o := newOffice(t)
-	require.NoError(t, o.Store.AskForReset(t.Context(), o.member.Email))
-	taken, err := o.Store.DueMails(t.Context(), 10)
+	require.NoError(t, o.Store.People.AskForReset(t.Context(), o.member.Email))
+	taken, err := o.Store.People.DueMails(t.Context(), 10)
 	require.NoError(t, err)
 	require.Len(t, taken, 1)
 	require.NoError(t, o.sendDue(t.Context()))
@@ -277,18 +277,18 @@ func TestOutbox_AStrangerCannotEndTheCodeOfAMail(t *testing.T) {
 	var codes [3][]byte
 	for i := range codes {
 		_, codes[i] = merchant.NewToken()
-		require.NoError(t, o.Store.KeepReset(t.Context(), o.member.ID, codes[i]))
+		require.NoError(t, o.Store.People.KeepReset(t.Context(), o.member.ID, codes[i]))
 	}
-	require.NoError(t, o.Store.ResetPassword(t.Context(), codes[1], "new", ""))
+	require.NoError(t, o.Store.People.ResetPassword(t.Context(), codes[1], "new", ""))
 	for _, code := range codes {
-		require.ErrorIs(t, o.Store.ResetPassword(t.Context(), code, "newer", ""), checkout.ErrNotFound)
+		require.ErrorIs(t, o.Store.People.ResetPassword(t.Context(), code, "newer", ""), checkout.ErrNotFound)
 	}
 }
 
 // TestOutbox_AStopSendsNothingTwice stops the process while the mail server takes a mail.
 func TestOutbox_AStopSendsNothingTwice(t *testing.T) {
 	o := newOffice(t)
-	require.NoError(t, o.Store.AskForReset(t.Context(), o.member.Email))
+	require.NoError(t, o.Store.People.AskForReset(t.Context(), o.member.Email))
 	ctx, stop := context.WithCancel(t.Context())
 	send := o.Send
 	o.Send = func(sending context.Context, m Message) error {
@@ -305,7 +305,7 @@ func TestOutbox_AStopSendsNothingTwice(t *testing.T) {
 func TestOutbox_AServerThatHangsUpGetsAMailOnce(t *testing.T) {
 	o := newOffice(t)
 	o.box.HangUp()
-	require.NoError(t, o.Store.AskForReset(t.Context(), o.member.Email))
+	require.NoError(t, o.Store.People.AskForReset(t.Context(), o.member.Email))
 	require.NoError(t, o.sendDue(t.Context()))
 	require.Len(t, o.box.Mails(""), 1)
 	require.Equal(t, 1, o.count(sent))
@@ -352,7 +352,7 @@ func TestSMTP_SendsNoPasswordInTheClear(t *testing.T) {
 func (o *office) invite(merchantID, email string) merchant.Member {
 	o.Helper()
 	m := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: merchantID, Email: email, Role: merchant.RoleViewer}
-	require.NoError(o, o.Store.InviteMember(o.Context(), m, merchant.AuditEntry{
+	require.NoError(o, o.Store.People.InviteMember(o.Context(), m, merchant.AuditEntry{
 		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: merchantID, Actor: "https://evil.example/pay \u202e", Address: "192.0.2.1",
 	}))
 	return m
@@ -373,11 +373,11 @@ func TestOutbox_TheLinkOfAnInvitationIsInItsMailOnly(t *testing.T) {
 	require.NotContains(t, mails[0].Text, "192.0.2.1")
 	token, ours := strings.CutPrefix(links[0], "https://dashboard.example/invitation/")
 	require.True(t, ours)
-	joined, err := o.Store.AcceptInvitation(t.Context(), merchant.HashToken(token), "hash", "")
+	joined, err := o.Store.People.AcceptInvitation(t.Context(), merchant.HashToken(token), "hash", "")
 	require.NoError(t, err)
 	require.Equal(t, bob.ID, joined.ID)
 
-	require.ErrorIs(t, o.Store.KeepInvitation(t.Context(), bob.ID, []byte("x")), checkout.ErrNotFound, "who has joined gets no other link")
+	require.ErrorIs(t, o.Store.People.KeepInvitation(t.Context(), bob.ID, []byte("x")), checkout.ErrNotFound, "who has joined gets no other link")
 }
 
 // TestAttack_FloodsAreHeldBack sends as many mails as a stranger can cause. What is too many waits or is dropped.
@@ -392,7 +392,7 @@ func TestAttack_FloodsAreHeldBack(t *testing.T) {
 	require.Len(t, o.box.Mails(victim), 3, "invitations of one merchant")
 	require.Equal(t, 6, o.count(open+` AND attempts = 0 AND next_at > now() + interval '1 hour'`), "the others wait")
 	other := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Other", Plan: "standard", PaymentAttempts: 3}
-	require.NoError(t, o.Store.CreateMerchant(t.Context(), other, checkout.ModeTest, nil))
+	require.NoError(t, o.Store.Merchants.CreateMerchant(t.Context(), other, checkout.ModeTest, nil))
 	o.invite(other.ID, victim)
 	require.NoError(t, o.sendDue(t.Context()))
 	require.Len(t, o.box.Mails(victim), 4, "they keep no other merchant from inviting")
@@ -406,7 +406,7 @@ func TestAttack_FloodsAreHeldBack(t *testing.T) {
 
 	o.exec(`DELETE FROM mail`)
 	on := true
-	require.NoError(t, o.Store.SetBrand(t.Context(), o.member.MerchantID, account.BrandChange{Receipts: &on}))
+	require.NoError(t, o.Store.People.SetBrand(t.Context(), o.member.MerchantID, account.BrandChange{Receipts: &on}))
 	o.Receipt = func(checkout.Session, account.Brand, string) (subject, text string) { return "Receipt", "x" }
 	for range 12 {
 		o.paid(o.member.Email)
@@ -420,7 +420,7 @@ func TestAttack_FloodsAreHeldBack(t *testing.T) {
 func TestReset_AStrangerWhoKeepsAskingBlocksNoOne(t *testing.T) {
 	o := newOffice(t)
 	for range 10 {
-		require.NoError(t, o.Store.AskForReset(t.Context(), o.member.Email))
+		require.NoError(t, o.Store.People.AskForReset(t.Context(), o.member.Email))
 		o.exec(`UPDATE mail SET created_at = created_at - interval '2 minutes'`)
 		require.NoError(t, o.sendDue(t.Context()))
 	}

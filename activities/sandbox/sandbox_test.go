@@ -150,7 +150,7 @@ func TestCallbacks_OneThatIsRefusedHoldsUpNoOther(t *testing.T) {
 	}
 	require.Equal(t, callbacks, calls[next.SessionID])
 	require.Equal(t, 1, calls[full.SessionID], "it comes again, but not at once")
-	c, err := n.Store.SandboxCharge(t.Context(), full.TransactionID)
+	c, err := n.Store.Sandbox.SandboxCharge(t.Context(), full.TransactionID)
 	require.NoError(t, err)
 	require.Equal(t, callbacks, c.Callbacks, "none of its callbacks was made")
 	require.WithinDuration(t, time.Now().Add(callbackRetry), *c.SettleAt, time.Minute)

@@ -109,7 +109,7 @@ func (f onAnvil) received(t *testing.T) string {
 // version returns a version of a transfer, the first being 1.
 func (f onAnvil) version(t *testing.T, transferID string, number int) treasury.TransferVersion {
 	t.Helper()
-	live, err := f.Store.LiveTransfers(t.Context(), f.account(t).ID, 10)
+	live, err := f.Store.Treasury.LiveTransfers(t.Context(), f.account(t).ID, 10)
 	require.NoError(t, err)
 	for _, transfer := range live {
 		if transfer.ID == transferID {

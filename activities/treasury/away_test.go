@@ -18,10 +18,10 @@ func TestHoldAwayPayout_AlsoWaitsWithASignedTransfer(t *testing.T) {
 	f.chain.refuse = errNode
 	_, err := f.Transfer(t.Context(), ref)
 	require.Error(t, err)
-	got, err := f.Store.HoldAwayPayout(t.Context(), ref)
+	got, err := f.Store.Payouts.HoldAwayPayout(t.Context(), ref)
 	require.NoError(t, err)
 	require.Equal(t, treasury.TransferOutcome{Held: checkout.HoldAway, Generation: 1}, got)
-	late, err := f.Store.Overdue(t.Context(), 0, "", 10)
+	late, err := f.Store.Installation.Overdue(t.Context(), 0, "", 10)
 	require.NoError(t, err)
 	require.Empty(t, late, "Reconcile leaves it alone until its next action is due")
 
@@ -31,10 +31,10 @@ func TestHoldAwayPayout_AlsoWaitsWithASignedTransfer(t *testing.T) {
 	p := f.read(t, ref)
 	require.Equal(t, []any{checkout.PayoutHold(""), (*time.Time)(nil)}, []any{p.Hold, p.NextActionAt})
 	f.requirePaidOnce(t, ref)
-	got, err = f.Store.HoldAwayPayout(t.Context(), ref)
+	got, err = f.Store.Payouts.HoldAwayPayout(t.Context(), ref)
 	require.NoError(t, err)
 	require.Equal(t, treasury.TransferOutcome{Generation: 1}, got, "it was sent")
-	_, err = f.Store.HoldAwayPayout(t.Context(), f.owner.Ref("po_none"))
+	_, err = f.Store.Payouts.HoldAwayPayout(t.Context(), f.owner.Ref("po_none"))
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 }
 
@@ -42,7 +42,7 @@ func TestHoldAwayPayout_AlsoWaitsWithASignedTransfer(t *testing.T) {
 func TestHoldAwayPayout_UsesUpNoPatience(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
-	_, err := f.Store.HoldAwayPayout(t.Context(), ref)
+	_, err := f.Store.Payouts.HoldAwayPayout(t.Context(), ref)
 	require.NoError(t, err)
 	f.Exec(t, `UPDATE payout SET held_at = held_at - interval '3 days'`)
 	f.chain.planErr = treasury.ErrFeeTooHigh
@@ -60,7 +60,7 @@ func TestHoldAwayPayout_EndsWithTheTransfer(t *testing.T) {
 	f.chain.refuse = errNode
 	_, err := f.Transfer(t.Context(), ref)
 	require.Error(t, err)
-	_, err = f.Store.HoldAwayPayout(t.Context(), ref)
+	_, err = f.Store.Payouts.HoldAwayPayout(t.Context(), ref)
 	require.NoError(t, err)
 	f.chain.refuse = nil
 	f.settle(t)
@@ -72,7 +72,7 @@ func TestHoldAwayPayout_EndsWithTheTransfer(t *testing.T) {
 func TestHoldAwayPayout_ARetriedPayoutIsNotDecidedByIt(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
-	_, err := f.Store.RefusePayout(t.Context(), f.read(t, ref), checkout.PayoutInvalidAddress)
+	_, err := f.Store.Payouts.RefusePayout(t.Context(), f.read(t, ref), checkout.PayoutInvalidAddress)
 	require.NoError(t, err)
 	payments := &activities.Payments{Store: f.Store}
 	got, err := payments.HoldPayout(t.Context(), ref)
@@ -80,7 +80,7 @@ func TestHoldAwayPayout_ARetriedPayoutIsNotDecidedByIt(t *testing.T) {
 	require.Equal(t, checkout.PayoutInvalidAddress, got.Failure)
 	finish := func() {
 		t.Helper()
-		_, err = f.Store.FinishPayout(t.Context(), ref, got.Generation, got.Failure)
+		_, err = f.Store.Payouts.FinishPayout(t.Context(), ref, got.Generation, got.Failure)
 		require.NoError(t, err)
 	}
 	finish()

@@ -68,7 +68,7 @@ func TestBatch_WaitsForOthers(t *testing.T) {
 	require.Equal(t, 2, f.sync(t).Signed, "a transfer is full")
 	require.Zero(t, f.sync(t).Signed)
 
-	_, err := f.Store.HoldAwayPayout(t.Context(), left)
+	_, err := f.Store.Payouts.HoldAwayPayout(t.Context(), left)
 	require.NoError(t, err)
 	f.Exec(t, `UPDATE payout SET created_at = created_at - interval '2 hours' WHERE id = $1`, left.ID)
 	require.Equal(t, 1, f.sync(t).Signed, "it waits for others since it was made, not since no node answered")
@@ -196,7 +196,7 @@ func TestBatch_ACanceledTransferFailsAllItsPayouts(t *testing.T) {
 	all := f.payouts(t, 3)
 	f.sync(t)
 	f.finish(t, all)
-	refs, err := f.Store.CancelTransfer(t.Context(), f.transferOf(t, all[0]), merchant.AuditEntry{Action: "transfer.canceled"})
+	refs, err := f.Store.Treasury.CancelTransfer(t.Context(), f.transferOf(t, all[0]), merchant.AuditEntry{Action: "transfer.canceled"})
 	require.NoError(t, err)
 	require.Len(t, refs, 3)
 	f.sync(t)
@@ -262,7 +262,7 @@ func TestBatch_MissingMoneyPaidAllPayouts(t *testing.T) {
 	round := f.sync(t)
 	require.Len(t, round.Alarms, 1)
 	require.Contains(t, round.Alarms[0], "nothing is decided")
-	require.NoError(t, f.Store.Freeze(t.Context(), round.ID, "a block is lost"))
+	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), round.ID, "a block is lost"))
 	var short storage.ShortageError
 	require.ErrorAs(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: round.ID}), &short)
 	require.Len(t, short.Payments, 3)

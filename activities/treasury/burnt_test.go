@@ -93,7 +93,7 @@ func TestThaw_BurntGasIsNotMissing(t *testing.T) {
 	require.Len(t, f.sync(t).Alarms, 2)
 
 	o := treasurer.ThawOrder{AccountID: f.account(t).ID}
-	require.NoError(t, f.Store.Freeze(t.Context(), o.AccountID, "an operator looks"))
+	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), o.AccountID, "an operator looks"))
 	var short storage.ShortageError
 	require.ErrorAs(t, f.Thaw(t.Context(), o), &short)
 	require.Equal(t, "0.007000000000000000 ETH", short.Missing)

@@ -14,7 +14,7 @@ import (
 func (f fixture) cancel(t *testing.T, transferID string, of checkout.Ref) {
 	t.Helper()
 	for range 2 {
-		payouts, err := f.Store.CancelTransfer(t.Context(), transferID, merchant.AuditEntry{Actor: "operator",
+		payouts, err := f.Store.Treasury.CancelTransfer(t.Context(), transferID, merchant.AuditEntry{Actor: "operator",
 			Action: "transfer.canceled", Subject: transferID})
 		require.NoError(t, err)
 		require.Equal(t, []checkout.Ref{of}, payouts)
@@ -57,14 +57,14 @@ func TestCancelTransfer_TheCancellationWins(t *testing.T) {
 	f.mine(t, 1)
 	require.Equal(t, 0, f.sync(t).Canceled, "it is not final")
 	require.Equal(t, checkout.PayoutSent, f.read(t, ref).Status)
-	_, err := f.Store.RetryPayout(t.Context(), ref)
+	_, err := f.Store.Payouts.RetryPayout(t.Context(), ref)
 	require.ErrorIs(t, err, checkout.ErrPayoutNotFailed)
 	f.mine(t, 2)
 	require.Equal(t, 1, f.sync(t).Canceled)
 	f.requireCanceled(t, ref)
-	_, err = f.Store.CancelTransfer(t.Context(), id, merchant.AuditEntry{})
+	_, err = f.Store.Treasury.CancelTransfer(t.Context(), id, merchant.AuditEntry{})
 	require.ErrorIs(t, err, checkout.ErrConflict)
-	_, err = f.Store.CancelTransfer(t.Context(), "tr_none", merchant.AuditEntry{})
+	_, err = f.Store.Treasury.CancelTransfer(t.Context(), "tr_none", merchant.AuditEntry{})
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 }
 
@@ -118,11 +118,11 @@ func TestCancelTransfer_AReorganizationThatUndoesItFreezes(t *testing.T) {
 func TestCancelTransfer_OnlyAnOperatorMakesAVersionThatPaysNobody(t *testing.T) {
 	f := newFixture(t)
 	f.send(t, f.usdc(t))
-	live, err := f.Store.LiveTransfers(t.Context(), f.account(t).ID, 1)
+	live, err := f.Store.Treasury.LiveTransfers(t.Context(), f.account(t).ID, 1)
 	require.NoError(t, err)
 	plan, err := f.chain.Cancel(t.Context(), live[0].Newest())
 	require.NoError(t, err)
-	_, _, err = f.Store.AddVersion(t.Context(), live[0], plan, nil)
+	_, _, err = f.Store.Treasury.AddVersion(t.Context(), live[0], plan, nil)
 	require.ErrorContains(t, err, "the replacement pays something else")
 }
 
@@ -132,7 +132,7 @@ func TestCancelTransfer_AFrozenAccountSignsNothing(t *testing.T) {
 	f.send(t, ref)
 	id := f.transferOf(t, ref)
 	f.cancel(t, id, ref)
-	require.NoError(t, f.Store.Freeze(t.Context(), f.account(t).ID, "a drill"))
+	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), f.account(t).ID, "a drill"))
 	require.Equal(t, []string{id + " is stuck, and its account is frozen"}, f.sync(t).Alarms)
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM transfer_version`))
 }

@@ -38,7 +38,7 @@ func (f onBitcoin) signAll(t *testing.T, refs []checkout.Ref) {
 // spend lets the payee of a payout spend its output of the transfer before a block has it.
 func (f onBitcoin) spend(t *testing.T, ref checkout.Ref, c chains.Child) error {
 	t.Helper()
-	v, _, err := f.Store.StandingTransfer(t.Context(), ref)
+	v, _, err := f.Store.Treasury.StandingTransfer(t.Context(), ref)
 	require.NoError(t, err)
 	i := slices.IndexFunc(v.Outputs, func(o treasury.TransferOutput) bool { return o.PayoutID == ref.ID })
 	_, err = f.node.Spend(t.Context(), "merchant", v.Raw, i, c)
@@ -100,7 +100,7 @@ func TestBitcoin_APayeeHoldsABatchAboveItsBudget(t *testing.T) {
 func TestBitcoin_ACancellationFreesABatchThatAPayeeHolds(t *testing.T) {
 	f := newOnBitcoin(t, 4)
 	held, others, _ := f.held(t, aboveTheBudget, "0.00100000")
-	_, err := f.Store.CancelTransfer(t.Context(), f.transferOf(t, held[0]), merchant.AuditEntry{Actor: "operator",
+	_, err := f.Store.Treasury.CancelTransfer(t.Context(), f.transferOf(t, held[0]), merchant.AuditEntry{Actor: "operator",
 		Action: "transfer.canceled"})
 	require.NoError(t, err)
 	require.Equal(t, 1, f.sync(t).Bumped)

@@ -84,7 +84,7 @@ func (f fixture) merchant(t *testing.T, address string) checkout.Owner {
 		addresses = append(addresses, merchant.PayoutAddress{Currency: c, Network: "ethereum", Address: address})
 	}
 	addresses = append(addresses, merchant.PayoutAddress{Currency: money.BTC, Network: "bitcoin", Address: address})
-	require.NoError(t, f.Store.CreateMerchant(t.Context(), m, checkout.ModeLive, addresses))
+	require.NoError(t, f.Store.Merchants.CreateMerchant(t.Context(), m, checkout.ModeLive, addresses))
 	return m.Owner(checkout.ModeLive)
 }
 
@@ -110,10 +110,10 @@ func (f fixture) begin(
 		}
 	}
 	id := p.ID
-	require.NoError(t, f.Store.CreatePayment(ctx, p))
+	require.NoError(t, f.Store.Sessions.CreatePayment(ctx, p))
 	quote, err := (&fakeRates{}).Quote(ctx, money.EUR, to)
 	require.NoError(t, err)
-	_, err = f.Store.BeginPayment(ctx, s.Ref, id, quote, id)
+	_, err = f.Store.Sessions.BeginPayment(ctx, s.Ref, id, quote, id)
 	require.NoError(t, err)
 	return s.Ref, id
 }
@@ -137,7 +137,7 @@ func (f fixture) Transfer(ctx context.Context, ref checkout.Ref) (treasury.Trans
 }
 
 func transfer(ctx context.Context, t *treasurer.Treasury, ref checkout.Ref) (treasury.TransferOutcome, error) {
-	p, err := t.Store.PayoutToSend(ctx, ref)
+	p, err := t.Store.Payouts.PayoutToSend(ctx, ref)
 	if err != nil {
 		return treasury.TransferOutcome{}, err
 	}
@@ -149,21 +149,21 @@ func (f fixture) send(t *testing.T, ref checkout.Ref) {
 	t.Helper()
 	got := f.transfer(t, ref)
 	require.Equal(t, treasury.TransferOutcome{Generation: got.Generation}, got)
-	_, err := f.Store.FinishPayout(t.Context(), ref, got.Generation, "")
+	_, err := f.Store.Payouts.FinishPayout(t.Context(), ref, got.Generation, "")
 	require.NoError(t, err)
 }
 
 // retried begins the next generation of a payout that failed.
 func (f fixture) retried(t *testing.T, ref checkout.Ref) checkout.Payout {
 	t.Helper()
-	p, err := f.Store.RetryPayout(t.Context(), ref)
+	p, err := f.Store.Payouts.RetryPayout(t.Context(), ref)
 	require.NoError(t, err)
 	return p
 }
 
 func (f fixture) findings(t *testing.T) []books.Finding {
 	t.Helper()
-	open, err := f.Store.OpenFindings(t.Context(), checkout.ModeLive)
+	open, err := f.Store.Books.OpenFindings(t.Context(), checkout.ModeLive)
 	require.NoError(t, err)
 	return open
 }
@@ -174,7 +174,7 @@ func (f fixture) open(t *testing.T, process *treasurer.Treasury) {
 	for _, chain := range process.Chains {
 		now, err := chain.Snapshot(t.Context())
 		require.NoError(t, err)
-		_, err = process.Store.OpenTreasury(t.Context(), process.Mode, chain.Account(), now)
+		_, err = process.Store.Treasury.OpenTreasury(t.Context(), process.Mode, chain.Account(), now)
 		require.NoError(t, err)
 	}
 	require.NoError(t, process.Compare(t.Context()))
@@ -216,7 +216,7 @@ func (f fixture) sync(t *testing.T) treasurer.AccountResult {
 
 func (f fixture) read(t *testing.T, ref checkout.Ref) checkout.Payout {
 	t.Helper()
-	p, err := f.Store.Payout(t.Context(), ref)
+	p, err := f.Store.Payouts.Payout(t.Context(), ref)
 	require.NoError(t, err)
 	return p
 }
@@ -230,7 +230,7 @@ func (f fixture) query(t *testing.T, sql string, args ...any) any {
 // ledger returns the balances as "account asset" and smallest units.
 func (f fixture) ledger(t *testing.T) map[string]string {
 	t.Helper()
-	all, err := f.Store.LedgerBalances(t.Context(), checkout.ModeLive)
+	all, err := f.Store.Books.LedgerBalances(t.Context(), checkout.ModeLive)
 	require.NoError(t, err)
 	balances, sums := map[string]string{}, map[string]*big.Int{}
 	for _, b := range all {

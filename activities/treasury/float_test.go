@@ -14,7 +14,7 @@ import (
 // float returns the float of a currency, which the report of the day shows too.
 func (f fixture) float(t *testing.T, currency money.PayoutCurrency) (got storage.Float) {
 	t.Helper()
-	all, err := f.Store.Floats(t.Context(), checkout.ModeLive)
+	all, err := f.Store.Treasury.Floats(t.Context(), checkout.ModeLive)
 	require.NoError(t, err)
 	require.Equal(t, f.day(t, 0).Floats, all)
 	for _, one := range all {
@@ -55,7 +55,7 @@ func TestFloats_SayHowLongTheMoneyLasts(t *testing.T) {
 	require.Equal(t, "0.0", f.float(t, money.USDC).DaysLeft(), "more waits than there is")
 	f.Exec(t, `UPDATE transfer SET created_at = now() - interval '8 days'`)
 	require.Equal(t, "–", f.float(t, money.USDC).DaysLeft())
-	test, err := f.Store.Floats(t.Context(), checkout.ModeTest)
+	test, err := f.Store.Treasury.Floats(t.Context(), checkout.ModeTest)
 	require.NoError(t, err)
 	require.Empty(t, test)
 }

@@ -23,7 +23,7 @@ func (f fixture) refund(ctx context.Context, ref checkout.Ref) error {
 	if err := f.Compare(ctx); err != nil {
 		return err
 	}
-	_, err := f.Store.RefundPayout(ctx, ref)
+	_, err := f.Store.Books.RefundPayout(ctx, ref)
 	return err
 }
 
@@ -36,8 +36,8 @@ func TestRefundPayout_AfterARestoreAndAFreeze(t *testing.T) {
 	f.send(t, ref)
 	f.mine(t, 3)
 	restore()
-	require.NoError(t, f.Store.Freeze(t.Context(), f.account(t).ID, "a backup is restored"))
-	_, err := f.Store.RefundPayout(t.Context(), ref)
+	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), f.account(t).ID, "a backup is restored"))
+	_, err := f.Store.Books.RefundPayout(t.Context(), ref)
 	require.ErrorIs(t, err, storage.ErrFrozen)
 	require.ErrorContains(t, err, "a backup is restored")
 	require.Len(t, f.recover(t, nil).Found, 1, "the freeze says from which block on")
@@ -50,14 +50,14 @@ func TestRefundPayout_IsRefusedUnlessTheChainIsKnown(t *testing.T) {
 	f := newFixture(t)
 	before := f.usdc(t)
 	f.open(t, f.Treasury)
-	_, err := f.Store.RefundPayout(t.Context(), before)
+	_, err := f.Store.Books.RefundPayout(t.Context(), before)
 	require.ErrorIs(t, err, storage.ErrNotCompared, "the account is younger than the payout")
 	require.NotErrorIs(t, err, storage.ErrNotComparedLately, "that does not pass")
 
 	ref := f.usdc(t)
 	for _, old := range []string{"NULL", "now() - interval '61 seconds'"} {
 		f.Exec(t, `UPDATE treasury_account SET compared_at = `+old)
-		_, err = f.Store.RefundPayout(t.Context(), ref)
+		_, err = f.Store.Books.RefundPayout(t.Context(), ref)
 		require.ErrorIs(t, err, storage.ErrNotCompared)
 		require.ErrorIs(t, err, storage.ErrNotComparedLately)
 	}
@@ -69,13 +69,13 @@ func TestRefundPayout_IsRefusedUnlessTheChainIsKnown(t *testing.T) {
 	f.Exec(t, `UPDATE treasury_account SET next_nonce = 1, frozen_at = NULL, frozen_why = ''`)
 	require.NoError(t, f.refund(t.Context(), ref))
 	// The order is in a backup, whose chain is not known: the worker does not send it.
-	pending, err := f.Store.PendingRefunds(t.Context(), checkout.ModeLive, "", 10)
+	pending, err := f.Store.Books.PendingRefunds(t.Context(), checkout.ModeLive, "", 10)
 	require.NoError(t, err)
-	require.NoError(t, f.Store.MaySendRefund(t.Context(), pending[0]))
+	require.NoError(t, f.Store.Books.MaySendRefund(t.Context(), pending[0]))
 	f.Exec(t, `UPDATE treasury_account SET compared_at = now() - interval '61 seconds'`)
-	require.ErrorIs(t, f.Store.MaySendRefund(t.Context(), pending[0]), storage.ErrNotCompared)
+	require.ErrorIs(t, f.Store.Books.MaySendRefund(t.Context(), pending[0]), storage.ErrNotCompared)
 	pending[0].NetworkRef = "re_1"
-	require.NoError(t, f.Store.MaySendRefund(t.Context(), pending[0]), "the card network has it already")
+	require.NoError(t, f.Store.Books.MaySendRefund(t.Context(), pending[0]), "the card network has it already")
 }
 
 // The old account may have paid, too. What nobody compares any more must be frozen, and compared afterwards.
@@ -96,7 +96,7 @@ func TestRefundPayout_AReplacedAccountMustBeFrozen(t *testing.T) {
 	f.chain.account.Address = "0xTreasury"
 	require.ErrorIs(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: old[0].ID, Retire: true}), storage.ErrNotFrozen)
 	f.chain.account.Address = "0xNew"
-	require.NoError(t, f.Store.Freeze(t.Context(), old[0].ID, "its key is stolen"))
+	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), old[0].ID, "its key is stolen"))
 	require.ErrorIs(t, f.Thaw(t.Context(), thaw), storage.ErrOtherAccount, "it paid something before")
 	f.chain.account.Address = "0xTreasury"
 	f.retire(t, old[0].ID) // by a command with the old settings
@@ -145,14 +145,14 @@ func TestRetireByHand_LetsTheNextAccountSign(t *testing.T) {
 	ref, old := f.usdc(t), f.account(t).ID
 	f.chain.account.Address = "0xNew"
 	require.Equal(t, checkout.HoldFrozen, f.transfer(t, ref).Held)
-	require.ErrorIs(t, f.Store.RetireByHand(t.Context(), old, "its wallet is lost"), storage.ErrNotFrozen)
-	require.ErrorIs(t, f.Store.RetireByHand(t.Context(), "tre_none", "its wallet is lost"), checkout.ErrNotFound)
-	require.NoError(t, f.Store.Freeze(t.Context(), old, "a drill"))
-	_, err := f.Store.ReconcileLedger(t.Context(), checkout.ModeLive)
+	require.ErrorIs(t, f.Store.Treasury.RetireByHand(t.Context(), old, "its wallet is lost"), storage.ErrNotFrozen)
+	require.ErrorIs(t, f.Store.Treasury.RetireByHand(t.Context(), "tre_none", "its wallet is lost"), checkout.ErrNotFound)
+	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), old, "a drill"))
+	_, err := f.Store.Books.ReconcileLedger(t.Context(), checkout.ModeLive)
 	require.NoError(t, err)
 	require.Len(t, f.findings(t), 2, "both are frozen")
-	require.NoError(t, f.Store.RetireByHand(t.Context(), old, "its wallet is lost"))
-	_, err = f.Store.ReconcileLedger(t.Context(), checkout.ModeLive)
+	require.NoError(t, f.Store.Treasury.RetireByHand(t.Context(), old, "its wallet is lost"))
+	_, err = f.Store.Books.ReconcileLedger(t.Context(), checkout.ModeLive)
 	require.NoError(t, err)
 	accounts, err := f.Accounts(t.Context())
 	require.NoError(t, err)
@@ -176,7 +176,7 @@ func TestOpenTreasury_OfTwoAtOnceOneSigns(t *testing.T) {
 			account := f.chain.Account()
 			account.Address = address
 			group.Go(func() error {
-				_, err := f.Store.OpenTreasury(t.Context(), f.Mode, account, treasury.AccountSnapshot{})
+				_, err := f.Store.Treasury.OpenTreasury(t.Context(), f.Mode, account, treasury.AccountSnapshot{})
 				return err
 			})
 		}
@@ -189,7 +189,7 @@ func TestOpenTreasury_OfTwoAtOnceOneSigns(t *testing.T) {
 		require.NoError(t, err)
 		for _, a := range accounts {
 			group.Go(func() error {
-				err := f.Store.Thaw(t.Context(), storage.ThawOrder{AccountID: a.ID})
+				err := f.Store.Treasury.Thaw(t.Context(), storage.ThawOrder{AccountID: a.ID})
 				if errors.Is(err, storage.ErrOtherAccount) {
 					err = nil
 				}
@@ -207,7 +207,7 @@ func TestFreeze_EveryKindStopsRefunds(t *testing.T) {
 	for name, freeze := range map[string]func(t *testing.T, f fixture){
 		"a person": func(t *testing.T, f fixture) {
 			t.Helper()
-			require.NoError(t, f.Store.Freeze(t.Context(), f.account(t).ID, "a drill"))
+			require.NoError(t, f.Store.Treasury.Freeze(t.Context(), f.account(t).ID, "a drill"))
 		},
 		"a signature that sees a unexplained nonce": func(t *testing.T, f fixture) {
 			t.Helper()
@@ -246,7 +246,7 @@ func TestRecover_FindsWhatIsRefundedToo(t *testing.T) {
 	ref := f.payout(t, f.owner, 10_000, money.USDC)
 	require.NoError(t, f.refund(t.Context(), ref))
 	restore := f.backup(t)
-	pending, err := f.Store.PendingRefunds(t.Context(), checkout.ModeLive, "", 10)
+	pending, err := f.Store.Books.PendingRefunds(t.Context(), checkout.ModeLive, "", 10)
 	require.NoError(t, err)
 	f.Exec(t, `UPDATE refund SET status = 'failed'`)
 	f.retried(t, ref)
@@ -255,7 +255,7 @@ func TestRecover_FindsWhatIsRefundedToo(t *testing.T) {
 	restore()
 	f.Exec(t, `UPDATE refund SET status = 'pending'`)
 	f.sync(t)
-	require.ErrorIs(t, f.Store.MaySendRefund(t.Context(), pending[0]), storage.ErrFrozen, "nothing goes back meanwhile")
+	require.ErrorIs(t, f.Store.Books.MaySendRefund(t.Context(), pending[0]), storage.ErrFrozen, "nothing goes back meanwhile")
 
 	got := f.recover(t, nil)
 	require.Equal(t, "its payment is refunded too: the customer and the merchant both have the money", got.Found[0].Why)
@@ -267,7 +267,7 @@ func TestRecover_FindsWhatIsRefundedToo(t *testing.T) {
 	require.ErrorIs(t, f.Thaw(t.Context(), thaw), treasurer.ErrUnrecovered)
 
 	// The customer's bank returns the refund: the merchant alone has the money.
-	_, err = f.Store.RecordRefund(t.Context(), pending[0], checkout.RefundResult{Status: checkout.RefundFailed, Reference: "re_1", Amount: 10_000})
+	_, err = f.Store.Books.RecordRefund(t.Context(), pending[0], checkout.RefundResult{Status: checkout.RefundFailed, Reference: "re_1", Amount: 10_000})
 	require.NoError(t, err)
 	findings = f.findings(t)
 	require.Len(t, findings, 1)
@@ -306,7 +306,7 @@ func (f fixture) retire(t *testing.T, account string) {
 func (f fixture) replaced(t *testing.T) {
 	t.Helper()
 	id := f.account(t).ID
-	require.NoError(t, f.Store.Freeze(t.Context(), id, "its key is replaced"))
+	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), id, "its key is replaced"))
 	f.retire(t, id)
 }
 
@@ -330,7 +330,7 @@ func TestOpenTreasury_ANewAccountSignsNothingThatALostTransferPaid(t *testing.T)
 	require.NoError(t, err)
 	thaw := treasurer.ThawOrder{AccountID: accounts[1].ID}
 	require.ErrorIs(t, f.Thaw(t.Context(), thaw), storage.ErrOtherAccount)
-	require.NoError(t, f.Store.Freeze(t.Context(), old, "a backup is restored"))
+	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), old, "a backup is restored"))
 
 	f.key = 1
 	f.open(t, f.anvil.URL)
@@ -427,7 +427,7 @@ func TestOpenTreasury_ANewWalletWaitsForWhatTheOldOnePaid(t *testing.T) {
 	f.chain.mine(4)
 	restore()
 	old := f.account(t).ID
-	require.NoError(t, f.Store.Freeze(t.Context(), old, "a backup is restored"))
+	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), old, "a backup is restored"))
 	f.open(t, f.Treasury)
 	f.Exec(t, `UPDATE treasury_account SET address = 'old'`)
 
@@ -461,7 +461,7 @@ func TestFreeze_ARetiredAccountIsLookedAtOnceMore(t *testing.T) {
 	f.send(t, ref)
 	f.mine(t, 3)
 	restore()
-	require.ErrorIs(t, f.Store.Freeze(t.Context(), f.account(t).ID, "a backup is restored"), storage.ErrFrozen)
+	require.ErrorIs(t, f.Store.Treasury.Freeze(t.Context(), f.account(t).ID, "a backup is restored"), storage.ErrFrozen)
 	f.replaceKey(t)
 	require.Equal(t, checkout.HoldFrozen, f.transfer(t, ref).Held)
 }

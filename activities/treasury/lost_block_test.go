@@ -67,9 +67,9 @@ func TestSync_ADeathThatTheBalancesDenyIsNone(t *testing.T) {
 		f.mine(t, 1)
 	}
 	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "a use of slot 0 without a transaction")
-	_, err := f.Store.RetryPayout(t.Context(), ref)
+	_, err := f.Store.Payouts.RetryPayout(t.Context(), ref)
 	require.ErrorIs(t, err, checkout.ErrPayoutNotFailed)
-	_, err = f.Store.RefundPayout(t.Context(), ref)
+	_, err = f.Store.Books.RefundPayout(t.Context(), ref)
 	require.ErrorIs(t, err, checkout.ErrTransferStands)
 }
 
@@ -114,9 +114,9 @@ func (f onAnvil) requireSent(t *testing.T, ref checkout.Ref) {
 	p := f.read(t, ref)
 	require.Equal(t, checkout.PayoutSent, p.Status)
 	require.NotNil(t, p.ConfirmedAt)
-	_, err := f.Store.RetryPayout(t.Context(), ref)
+	_, err := f.Store.Payouts.RetryPayout(t.Context(), ref)
 	require.ErrorIs(t, err, checkout.ErrPayoutNotFailed)
-	_, err = f.Store.RefundPayout(t.Context(), ref)
+	_, err = f.Store.Books.RefundPayout(t.Context(), ref)
 	require.ErrorIs(t, err, checkout.ErrTransferStands)
 	require.Equal(t, f.sentTo(t), f.received(t))
 	require.Equal(t, "0", f.requireChain(t)["merchant:payable EUR"])
@@ -154,12 +154,12 @@ func TestThaw_APayoutThatTheMissingMoneyPaid(t *testing.T) {
 // callDead lets an earlier round have called the lost transfer dead, so its payout failed.
 func (f onAnvil) callDead(t *testing.T, o treasurer.ThawOrder, ref checkout.Ref) {
 	t.Helper()
-	live, err := f.Store.LiveTransfers(t.Context(), o.AccountID, 1)
+	live, err := f.Store.Treasury.LiveTransfers(t.Context(), o.AccountID, 1)
 	require.NoError(t, err)
 	now, err := f.node.Snapshot(t.Context())
 	require.NoError(t, err)
 	now.FinalBalances[money.USDC] = money.MustCrypto("1000000", money.USDC)
-	_, ended, err := f.Store.EndTransfer(t.Context(), live[0], treasury.TransferSnapshot{State: treasury.TransferStateDead}, now)
+	_, ended, err := f.Store.Treasury.EndTransfer(t.Context(), live[0], treasury.TransferSnapshot{State: treasury.TransferStateDead}, now)
 	require.NoError(t, err)
 	require.True(t, ended)
 	require.Equal(t, checkout.PayoutFailed, f.read(t, ref).Status)
@@ -181,9 +181,9 @@ func TestThaw_ARefundedPayoutThatTheMissingMoneyPaid(t *testing.T) {
 	f, ref, o := newLost(t)
 	f.callDead(t, o, ref)
 	f.Exec(t, `UPDATE treasury_account SET frozen_at = NULL, frozen_why = '', compared_at = now()`)
-	_, err := f.Store.RefundPayout(t.Context(), ref)
+	_, err := f.Store.Books.RefundPayout(t.Context(), ref)
 	require.NoError(t, err)
-	require.NoError(t, f.Store.Freeze(t.Context(), o.AccountID, "a test"))
+	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), o.AccountID, "a test"))
 	short := f.requireShortage(t, o, ref)
 	require.Empty(t, f.findings(t))
 
@@ -201,7 +201,7 @@ func TestThaw_ARefundedPayoutThatTheMissingMoneyPaid(t *testing.T) {
 	f.mine(t, 1)
 	require.Empty(t, f.sync(t).Frozen)
 	require.Len(t, f.findings(t), 1, "until a person has settled it")
-	_, err = f.Store.RetryPayout(t.Context(), ref)
+	_, err = f.Store.Payouts.RetryPayout(t.Context(), ref)
 	require.ErrorIs(t, err, checkout.ErrPaymentRefunded)
 }
 
@@ -237,7 +237,7 @@ func TestThaw_ALossThatIsNotMissingIsNone(t *testing.T) {
 	f.sync(t)
 	f.sync(t)
 	o := treasurer.ThawOrder{AccountID: f.account(t).ID, Missing: money.PurseOf(money.MustCrypto("5", money.USDC))}
-	require.NoError(t, f.Store.Freeze(t.Context(), o.AccountID, "a test"))
+	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), o.AccountID, "a test"))
 	require.ErrorIs(t, f.Thaw(t.Context(), o), checkout.ErrConflict)
 	f.chain.take(money.USDC, 5_000_000)
 	f.chain.mine(f.chain.finality + 1)

@@ -176,7 +176,7 @@ func (f onCoins) requireRestWritten(t *testing.T, all []checkout.Ref, lost int, 
 		thaw.Losses = []string{f.hash(t)}
 		require.ErrorIs(t, f.Thaw(t.Context(), thaw), treasurer.ErrNoPayment, "a payment is named, not a transaction")
 	} else {
-		require.NoError(t, f.Store.Freeze(t.Context(), id, "a restore"))
+		require.NoError(t, f.Store.Treasury.Freeze(t.Context(), id, "a restore"))
 	}
 
 	for _, r := range f.recover(t, treasurer.RecoveryOrder{}) {
@@ -269,7 +269,7 @@ func TestLostTransaction_NoLossWhileAPaymentIsUndecided(t *testing.T) {
 // The backup is of a time at which the account was frozen.
 func TestLostTransaction_AThawWaitsForPaymentsThatAreNewerThanTheFreeze(t *testing.T) {
 	f := newOnCoins(t, 2, soon)
-	require.NoError(t, f.Store.Freeze(t.Context(), f.account(t).ID, "an operator"))
+	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), f.account(t).ID, "an operator"))
 	session, tx := f.begin(t, f.owner, 10_000, money.BTC)
 	restore := f.backup(t)
 	f.thaw(t)
@@ -288,7 +288,7 @@ func TestLostTransaction_AThawSeesThePayoutThatItFails(t *testing.T) {
 	ref := f.payout(t, f.merchant(t, "toOne"), 10_000, money.BTC)
 	require.Equal(t, 1, f.sync(t).Signed)
 	restore := f.backup(t)
-	_, err := f.Store.CancelTransfer(t.Context(), f.transferOf(t, ref), merchant.AuditEntry{Actor: "operator", Action: "transfer.canceled"})
+	_, err := f.Store.Treasury.CancelTransfer(t.Context(), f.transferOf(t, ref), merchant.AuditEntry{Actor: "operator", Action: "transfer.canceled"})
 	require.NoError(t, err)
 	f.sync(t)
 	f.chain.mine(f.chain.finality + 1)
@@ -297,7 +297,7 @@ func TestLostTransaction_AThawSeesThePayoutThatItFails(t *testing.T) {
 	f.signAll(t, 1)
 	f.settle(t)
 	restore()
-	require.NoError(t, f.Store.Freeze(t.Context(), f.account(t).ID, "a restore"))
+	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), f.account(t).ID, "a restore"))
 	require.ErrorIs(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: f.account(t).ID}), treasurer.ErrUnrecovered)
 	f.retried(t, ref)
 	got, err := f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: f.account(t).ID, Apply: true})
@@ -314,7 +314,7 @@ func TestLostTransaction_AThawSeesThePayoutThatItFails(t *testing.T) {
 func TestLostTransaction_AChangedAddressHidesNoPayout(t *testing.T) {
 	f := newOnCoins(t, 2, soon)
 	ref := f.payout(t, f.merchant(t, "toOne"), 10_000, money.BTC)
-	_, err := f.Store.FinishPayout(t.Context(), ref, 0, checkout.PayoutNetworkError)
+	_, err := f.Store.Payouts.FinishPayout(t.Context(), ref, 0, checkout.PayoutNetworkError)
 	require.NoError(t, err)
 	restore := f.backup(t)
 	f.retried(t, ref)
@@ -347,7 +347,7 @@ func TestLostTransaction_AFailureThatIsOnlyRecordedCounts(t *testing.T) {
 	require.NotEmpty(t, f.read(t, ref).Failure)
 	restore := f.backup(t)
 	f.chain.invalid["toOne"] = false
-	_, err := f.Store.FinishPayout(t.Context(), ref, 1, checkout.PayoutInvalidAddress)
+	_, err := f.Store.Payouts.FinishPayout(t.Context(), ref, 1, checkout.PayoutInvalidAddress)
 	require.NoError(t, err)
 	require.Equal(t, checkout.PayoutFailed, f.read(t, ref).Status)
 	f.retried(t, ref)

@@ -59,7 +59,7 @@ func TestSync_ATransferOfNothingFreezesNothing(t *testing.T) {
 	require.Equal(t, without, round())
 	waiting := f.payout(t, f.owner, 5_000, money.USDC)
 
-	require.NoError(t, f.Store.Freeze(t.Context(), f.account(t).ID, "a drill"))
+	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), f.account(t).ID, "a drill"))
 	first := uint64(0)
 	got, err := f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: f.account(t).ID, From: &first})
 	require.NoError(t, err)

@@ -108,9 +108,9 @@ func TestRecover_AnOldBackupPaysNobodyTwice(t *testing.T) {
 		f.mine(t, 1)
 	}
 	require.NotEqual(t, "0", f.ledger(t)["suspense USDC"])
-	_, err := f.Store.RefundPayout(t.Context(), token)
+	_, err := f.Store.Books.RefundPayout(t.Context(), token)
 	require.ErrorIs(t, err, storage.ErrFrozen, "it is paid")
-	_, err = f.Store.RefundPayout(t.Context(), unpaid)
+	_, err = f.Store.Books.RefundPayout(t.Context(), unpaid)
 	require.ErrorIs(t, err, storage.ErrFrozen, "nobody knows that it is not")
 
 	got := f.recover(t, nil)
@@ -175,7 +175,7 @@ func TestRecover_AVersionThatTheBackupLacks(t *testing.T) {
 		require.Contains(t, got.Alarms, "the chain says that "+id+" is dead, and shows its payment")
 	}
 	require.Equal(t, checkout.PayoutSent, f.read(t, ref).Status)
-	_, err = f.Store.RefundPayout(t.Context(), ref)
+	_, err = f.Store.Books.RefundPayout(t.Context(), ref)
 	require.ErrorIs(t, err, checkout.ErrTransferStands)
 	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "no transfer explains the transaction")
 	got := f.recover(t, nil)
@@ -205,7 +205,7 @@ func TestRecover_LeavesTheRestToAPerson(t *testing.T) {
 	f.mine(t, 3)
 	restore()
 	f.sync(t)
-	_, err = f.Store.FinishPayout(t.Context(), failed, 0, checkout.PayoutInsufficientLiquidity)
+	_, err = f.Store.Payouts.FinishPayout(t.Context(), failed, 0, checkout.PayoutInsufficientLiquidity)
 	require.NoError(t, err)
 	got := f.recover(t, nil)
 	require.Len(t, got.Found, 2)

@@ -32,7 +32,7 @@ func TestRefundPayout_NothingIsSignedAfterwards(t *testing.T) {
 	require.Equal(t, checkout.HoldLarge, f.read(t, ref).Hold)
 	f.Limits = generous
 
-	first, err := f.Store.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded"))
+	first, err := f.Store.Books.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded"))
 	require.NoError(t, err)
 	p := f.read(t, ref)
 	require.Equal(t, []any{checkout.PayoutFailed, checkout.PayoutNetworkError, checkout.PayoutHold("")}, []any{p.Status, p.Failure, p.Hold})
@@ -43,7 +43,7 @@ func TestRefundPayout_NothingIsSignedAfterwards(t *testing.T) {
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM checkout_session WHERE status = 'completed'`))
 	require.Equal(t, map[string]string{"acquirer:receivable EUR": "0", "revenue:fee EUR": "0", "merchant:payable EUR": "0"}, f.ledger(t))
 
-	again, err := f.Store.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded"))
+	again, err := f.Store.Books.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded"))
 	require.NoError(t, err)
 	require.Equal(t, first, again, "a repeat changes nothing")
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry`))
@@ -51,9 +51,9 @@ func TestRefundPayout_NothingIsSignedAfterwards(t *testing.T) {
 	// A run that was believed dead, and a retry, sign nothing.
 	got := f.transfer(t, ref)
 	require.Equal(t, treasury.TransferOutcome{Failure: checkout.PayoutNetworkError, Generation: 1}, got)
-	_, err = f.Store.FinishPayout(t.Context(), ref, 0, got.Failure)
+	_, err = f.Store.Payouts.FinishPayout(t.Context(), ref, 0, got.Failure)
 	require.NoError(t, err)
-	_, err = f.Store.RetryPayout(t.Context(), ref)
+	_, err = f.Store.Payouts.RetryPayout(t.Context(), ref)
 	require.ErrorIs(t, err, checkout.ErrPaymentRefunded)
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
 }
@@ -63,17 +63,17 @@ func TestRefundPayout_IsRefusedOnceATransferIsSigned(t *testing.T) {
 	ref := f.usdc(t)
 	_ = f.transfer(t, ref)
 	for range 2 { // while it is pending, and after it was sent
-		_, err := f.Store.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded"))
+		_, err := f.Store.Books.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded"))
 		require.ErrorIs(t, err, checkout.ErrTransferStands)
-		_, err = f.Store.FinishPayout(t.Context(), ref, 0, "")
+		_, err = f.Store.Payouts.FinishPayout(t.Context(), ref, 0, "")
 		require.NoError(t, err)
 	}
 	f.settle(t)
-	_, err := f.Store.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded"))
+	_, err := f.Store.Books.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded"))
 	require.ErrorIs(t, err, checkout.ErrTransferStands)
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM refund`))
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM audit_entry`))
-	_, err = f.Store.RefundPayout(t.Context(), f.merchant(t, "0xOther").Ref(ref.ID))
+	_, err = f.Store.Books.RefundPayout(t.Context(), f.merchant(t, "0xOther").Ref(ref.ID))
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 }
 
@@ -85,17 +85,17 @@ func TestRefundPayout_OfAFailedPayout(t *testing.T) {
 	f.send(t, ref)
 	f.settle(t)
 	require.Equal(t, checkout.PayoutInvalidAddress, f.read(t, ref).Failure)
-	r, err := f.Store.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded"))
+	r, err := f.Store.Books.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded"))
 	require.NoError(t, err)
 	require.Equal(t, checkout.PayoutInvalidAddress, f.read(t, ref).Failure, "the merchant was told why")
 	require.Equal(t, []webhook.EventType{webhook.PayoutSent, webhook.PayoutFailed}, f.eventTypes(t, ref))
-	_, err = f.Store.RetryPayout(t.Context(), ref)
+	_, err = f.Store.Payouts.RetryPayout(t.Context(), ref)
 	require.ErrorIs(t, err, checkout.ErrPaymentRefunded)
 	require.Equal(t, "0", f.requireBooked(t)["merchant:payable EUR"])
 
 	// The card network refuses: the merchant is owed its money again, and may get it.
 	for range 2 {
-		_, err := f.Store.RecordRefund(t.Context(), r, checkout.RefundResult{Status: checkout.RefundFailed})
+		_, err := f.Store.Books.RecordRefund(t.Context(), r, checkout.RefundResult{Status: checkout.RefundFailed})
 		require.NoError(t, err)
 	}
 	require.Equal(t, "-9900", f.requireBooked(t)["merchant:payable EUR"])
@@ -111,23 +111,23 @@ func TestRefundPayout_OneThatExistsAfterAllEndsTheRetry(t *testing.T) {
 	f := newFixture(t)
 	f.open(t, f.Treasury)
 	ref := f.usdc(t)
-	r, err := f.Store.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded"))
+	r, err := f.Store.Books.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded"))
 	require.NoError(t, err)
-	_, err = f.Store.RecordRefund(t.Context(), r, checkout.RefundResult{Status: checkout.RefundFailed})
+	_, err = f.Store.Books.RecordRefund(t.Context(), r, checkout.RefundResult{Status: checkout.RefundFailed})
 	require.NoError(t, err)
 	f.retried(t, ref)
-	_, err = f.Store.HoldPayout(t.Context(), f.read(t, ref), checkout.HoldRisk, time.Hour)
+	_, err = f.Store.Payouts.HoldPayout(t.Context(), f.read(t, ref), checkout.HoldRisk, time.Hour)
 	require.NoError(t, err)
 	made := checkout.RefundResult{Status: checkout.RefundSucceeded, Reference: "re_1", Amount: r.Amount}
-	_, err = f.Store.RecordRefund(t.Context(), r, made)
+	_, err = f.Store.Books.RecordRefund(t.Context(), r, made)
 	require.NoError(t, err)
 	for range 2 {
 		got := f.transfer(t, ref)
 		require.Equal(t, checkout.PayoutNetworkError, got.Failure)
-		require.ErrorIs(t, f.Store.ReleasePayout(t.Context(), ref), checkout.ErrConflict)
-		_, err = f.Store.RetryPayout(t.Context(), ref)
+		require.ErrorIs(t, f.Store.Payouts.ReleasePayout(t.Context(), ref), checkout.ErrConflict)
+		_, err = f.Store.Payouts.RetryPayout(t.Context(), ref)
 		require.ErrorIs(t, err, checkout.ErrPaymentRefunded)
-		_, err = f.Store.RecordRefund(t.Context(), r, made)
+		_, err = f.Store.Books.RecordRefund(t.Context(), r, made)
 		require.NoError(t, err)
 	}
 	require.Equal(t, checkout.PayoutFailed, f.read(t, ref).Status)
@@ -135,7 +135,7 @@ func TestRefundPayout_OneThatExistsAfterAllEndsTheRetry(t *testing.T) {
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
 
 	made.Status = checkout.RefundFailed // the bank returns it
-	_, err = f.Store.RecordRefund(t.Context(), r, made)
+	_, err = f.Store.Books.RecordRefund(t.Context(), r, made)
 	require.NoError(t, err)
 	f.retried(t, ref)
 	f.send(t, ref)
@@ -163,7 +163,7 @@ func TestRefundPayout_RacesASignature(t *testing.T) {
 			group.Go(transfers)
 		}
 		time.Sleep(delay)
-		group.Go(func() error { _, refusal = f.Store.RefundPayout(t.Context(), ref); return nil })
+		group.Go(func() error { _, refusal = f.Store.Books.RefundPayout(t.Context(), ref); return nil })
 		err := group.Wait()
 
 		transferred := f.query(t, `SELECT count(*) FROM transfer_payout WHERE payout_id = $1`, ref.ID)

@@ -24,7 +24,7 @@ func (f fixture) paidBy(t *testing.T, payout checkout.Ref) string {
 func (f fixture) day(t *testing.T, days int) storage.DayReport {
 	t.Helper()
 	from := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, days)
-	got, err := f.Store.DayReport(t.Context(), from)
+	got, err := f.Store.Books.DayReport(t.Context(), from)
 	require.NoError(t, err)
 	return got
 }
@@ -45,7 +45,7 @@ func TestDayReport_OfAKnownDay(t *testing.T) {
 	ctx := t.Context()
 	f.settle(t) // the wallets are funded
 	plan := func(owner checkout.Owner, p merchant.Plan) {
-		_, err := f.Store.ChangeMerchant(ctx, storage.MerchantChange{MerchantID: owner.MerchantID, Plan: &p, By: merchant.AuditEntry{
+		_, err := f.Store.Merchants.ChangeMerchant(ctx, storage.MerchantChange{MerchantID: owner.MerchantID, Plan: &p, By: merchant.AuditEntry{
 			ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: owner.MerchantID, Actor: "operator", Action: "merchant.changed", Subject: owner.MerchantID}})
 		require.NoError(t, err)
 	}
@@ -60,17 +60,17 @@ func TestDayReport_OfAKnownDay(t *testing.T) {
 	waiting := f.payout(t, growth, 5_000, money.ETH)
 	plan(f.owner, merchant.Plan{Name: "with a fixed part", FeeBasisPoints: 290, FeeFixed: 30})
 	unknown := f.payout(t, f.owner, 1_000, money.ETH)
-	require.NoError(t, f.Store.RecordChargeCost(ctx, checkout.ModeLive, f.paidBy(t, confirmed), books.ChargeCost{Currency: money.EUR, Gross: 10_000, Cost: 320}))
-	require.NoError(t, f.Store.RecordChargeCost(ctx, checkout.ModeLive, f.paidBy(t, sent), books.ChargeCost{Currency: money.USD, Gross: 21_600, Cost: 700}))
-	require.NoError(t, f.Store.RecordChargeCost(ctx, checkout.ModeLive, f.paidBy(t, waiting), books.ChargeCost{Currency: money.EUR, Gross: 5_000, Cost: 175}))
+	require.NoError(t, f.Store.Books.RecordChargeCost(ctx, checkout.ModeLive, f.paidBy(t, confirmed), books.ChargeCost{Currency: money.EUR, Gross: 10_000, Cost: 320}))
+	require.NoError(t, f.Store.Books.RecordChargeCost(ctx, checkout.ModeLive, f.paidBy(t, sent), books.ChargeCost{Currency: money.USD, Gross: 21_600, Cost: 700}))
+	require.NoError(t, f.Store.Books.RecordChargeCost(ctx, checkout.ModeLive, f.paidBy(t, waiting), books.ChargeCost{Currency: money.EUR, Gross: 5_000, Cost: 175}))
 
-	require.NoError(t, f.Store.CreateRefund(ctx, books.Refund{Mode: checkout.ModeLive, Reference: "pi_unknown", Reason: books.RefundUnmatched}))
+	require.NoError(t, f.Store.Books.CreateRefund(ctx, books.Refund{Mode: checkout.ModeLive, Reference: "pi_unknown", Reason: books.RefundUnmatched}))
 	for _, id := range []string{"evt_1", "evt_2"} { // twice the same
-		_, err := f.Store.NoteAcquirerEvent(ctx, books.AcquirerEvent{ID: id, Mode: checkout.ModeLive, Type: "charge.dispute.created",
+		_, err := f.Store.Books.NoteAcquirerEvent(ctx, books.AcquirerEvent{ID: id, Mode: checkout.ModeLive, Type: "charge.dispute.created",
 			ObjectID: "dp_1", Reference: f.paidBy(t, unknown), CreatedAt: time.Now()})
 		require.NoError(t, err)
 	}
-	_, err := f.Store.OpenFinding(ctx, books.Finding{Mode: checkout.ModeLive, Kind: books.FindingChargeUnknown, Subject: "pi_x", Detail: "A charge."})
+	_, err := f.Store.Books.OpenFinding(ctx, books.Finding{Mode: checkout.ModeLive, Kind: books.FindingChargeUnknown, Subject: "pi_x", Detail: "A charge."})
 	require.NoError(t, err)
 	f.today(t)
 

@@ -26,7 +26,7 @@ func (f fixture) fail(t *testing.T, ref checkout.Ref) {
 	t.Helper()
 	got := f.transfer(t, ref)
 	require.Equal(t, checkout.PayoutInvalidAddress, got.Failure)
-	_, err := f.Store.FinishPayout(t.Context(), ref, got.Generation, got.Failure)
+	_, err := f.Store.Payouts.FinishPayout(t.Context(), ref, got.Generation, got.Failure)
 	require.NoError(t, err)
 }
 
@@ -161,7 +161,7 @@ func TestRetry_AfterARevertedTransferAsksForAnotherAddress(t *testing.T) {
 	ref := f.usdc(t)
 	refused := func() *checkout.AddressRevertedError {
 		t.Helper()
-		_, err := f.Store.RetryPayout(t.Context(), ref)
+		_, err := f.Store.Payouts.RetryPayout(t.Context(), ref)
 		require.ErrorIs(t, err, checkout.ErrConflict)
 		var reverted *checkout.AddressRevertedError
 		require.ErrorAs(t, err, &reverted)

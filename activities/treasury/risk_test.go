@@ -21,7 +21,7 @@ func (f fixture) report(t *testing.T, ref checkout.Ref) storage.ChargeLook {
 	look := storage.ChargeLook{
 		Reference: f.read(t, ref).TransactionID, Reports: []string{checkout.NewID(checkout.PrefixEvent)},
 	}
-	_, err := f.Store.NoteAcquirerEvent(t.Context(), books.AcquirerEvent{
+	_, err := f.Store.Books.NoteAcquirerEvent(t.Context(), books.AcquirerEvent{
 		ID: look.Reports[0], Mode: checkout.ModeLive, Reference: look.Reference, Risk: true, CreatedAt: time.Now(),
 	})
 	require.NoError(t, err)
@@ -31,7 +31,7 @@ func (f fixture) report(t *testing.T, ref checkout.Ref) storage.ChargeLook {
 // risk reports a risk and records what the card network says about it. It returns the new findings.
 func (f fixture) risk(t *testing.T, ref checkout.Ref, kind books.RiskKind, status books.RiskStatus) []books.Finding {
 	t.Helper()
-	found, err := f.Store.RecordRisks(t.Context(), checkout.ModeLive, f.report(t, ref), []books.ChargeRisk{
+	found, err := f.Store.Books.RecordRisks(t.Context(), checkout.ModeLive, f.report(t, ref), []books.ChargeRisk{
 		{ID: string(kind) + " of " + ref.ID, Kind: kind, Status: status, Amount: 10_000, Currency: money.EUR},
 	})
 	require.NoError(t, err)
@@ -71,21 +71,21 @@ func TestRisk_HoldsAPayoutUntilItIsGone(t *testing.T) {
 func TestRisk_AnOperatorReleases(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
-	require.ErrorIs(t, f.Store.ReleasePayout(t.Context(), ref), checkout.ErrConflict, "nothing holds it")
+	require.ErrorIs(t, f.Store.Payouts.ReleasePayout(t.Context(), ref), checkout.ErrConflict, "nothing holds it")
 	f.risk(t, ref, books.RiskFraudWarning, books.RiskInquiry)
 	f.held(t, ref, checkout.HoldRisk)
 
 	other := f.merchant(t, "0xOther")
-	require.ErrorIs(t, f.Store.ReleasePayout(t.Context(), other.Ref(ref.ID)), checkout.ErrNotFound)
-	require.NoError(t, f.Store.ReleasePayout(t.Context(), ref, operators(ref, "payout.released")))
+	require.ErrorIs(t, f.Store.Payouts.ReleasePayout(t.Context(), other.Ref(ref.ID)), checkout.ErrNotFound)
+	require.NoError(t, f.Store.Payouts.ReleasePayout(t.Context(), ref, operators(ref, "payout.released")))
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry WHERE subject = $1`, ref.ID))
 	require.Equal(t, true, f.due(t, ref))
 
 	f.risk(t, ref, books.RiskDispute, books.RiskOpen)
 	f.held(t, ref, checkout.HoldRisk)
-	require.NoError(t, f.Store.ReleasePayout(t.Context(), ref))
+	require.NoError(t, f.Store.Payouts.ReleasePayout(t.Context(), ref))
 	f.send(t, ref)
-	require.ErrorIs(t, f.Store.ReleasePayout(t.Context(), ref), checkout.ErrConflict, "it is sent")
+	require.ErrorIs(t, f.Store.Payouts.ReleasePayout(t.Context(), ref), checkout.ErrConflict, "it is sent")
 }
 
 // TestRisk_AfterTheSignatureIsFoundAndBooked: nothing brings a payout back.
@@ -120,7 +120,7 @@ func TestRisk_RacesTheSignature(t *testing.T) {
 			return err
 		})
 		g.Go(func() (err error) {
-			found, err = f.Store.RecordRisks(t.Context(), checkout.ModeLive, look, []books.ChargeRisk{
+			found, err = f.Store.Books.RecordRisks(t.Context(), checkout.ModeLive, look, []books.ChargeRisk{
 				{ID: "du_" + ref.ID, Kind: books.RiskDispute, Status: books.RiskOpen, Amount: 10_000, Currency: money.EUR},
 			})
 			return err

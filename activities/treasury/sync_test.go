@@ -53,8 +53,8 @@ func TestSync_AFrozenAccountIsFollowedAndSignsNothing(t *testing.T) {
 	account := f.account(t)
 	require.Equal(t, 1, account.Live)
 	id := account.ID
-	require.NoError(t, f.Store.Freeze(t.Context(), id, "a drill"))
-	err := f.Store.Freeze(t.Context(), id, "another reason")
+	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), id, "a drill"))
+	err := f.Store.Treasury.Freeze(t.Context(), id, "another reason")
 	require.ErrorIs(t, err, storage.ErrFrozen)
 	require.ErrorContains(t, err, "a drill")
 	f.chain.base = 900
@@ -71,7 +71,7 @@ func TestSync_AFrozenAccountIsFollowedAndSignsNothing(t *testing.T) {
 	require.Equal(t, "a drill", f.account(t).FrozenWhy)
 	f.thaw(t)
 	f.send(t, other)
-	require.ErrorIs(t, f.Store.Freeze(t.Context(), "tre_none", "x"), checkout.ErrNotFound)
+	require.ErrorIs(t, f.Store.Treasury.Freeze(t.Context(), "tre_none", "x"), checkout.ErrNotFound)
 	require.ErrorIs(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: "tre_none"}), checkout.ErrNotFound)
 }
 
@@ -117,7 +117,7 @@ func TestThaw_BooksALossOnce(t *testing.T) {
 	f := newFixture(t)
 	f.settle(t)
 	o := treasurer.ThawOrder{AccountID: f.account(t).ID}
-	require.NoError(t, f.Store.Freeze(t.Context(), o.AccountID, "a drill"))
+	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), o.AccountID, "a drill"))
 	f.chain.foreign(t, 0, 5_000_000)
 	require.ErrorAs(t, f.Thaw(t.Context(), o), new(storage.NotFinalError))
 	f.chain.mine(1)
@@ -250,7 +250,7 @@ func TestSync_ADeathThatTheOutflowsDenyIsNone(t *testing.T) {
 		got := f.sync(t)
 		require.Equal(t, []int{0, 0}, []int{got.Dead, got.Reverted})
 		require.Contains(t, got.Alarms[0], "and shows its payment")
-		_, err := f.Store.RetryPayout(t.Context(), ref)
+		_, err := f.Store.Payouts.RetryPayout(t.Context(), ref)
 		require.ErrorIs(t, err, checkout.ErrPayoutNotFailed)
 		f.chain.lies = nil
 		require.Equal(t, 1, f.sync(t).Confirmed)
@@ -259,7 +259,7 @@ func TestSync_ADeathThatTheOutflowsDenyIsNone(t *testing.T) {
 
 func TestSync_ARevertedTransferFailsThePayoutAndARetryPaysIt(t *testing.T) {
 	f := newFixture(t)
-	_, err := f.Store.CreateEndpoint(t.Context(), webhook.Endpoint{Ref: f.owner.Ref(checkout.NewID(checkout.PrefixEndpoint)),
+	_, err := f.Store.Webhooks.CreateEndpoint(t.Context(), webhook.Endpoint{Ref: f.owner.Ref(checkout.NewID(checkout.PrefixEndpoint)),
 		URL: "https://shop.example/hook", Events: []webhook.EventType{webhook.PayoutSent, webhook.PayoutFailed},
 		Status: webhook.EndpointEnabled, Secret: webhook.NewSecret()})
 	require.NoError(t, err)
@@ -300,7 +300,7 @@ func TestSync_ADeadTransferFreezesAndLetsItsPayoutBeSentAgain(t *testing.T) {
 	require.Equal(t, 1, got.Resent, "its own bytes are not in the pool: no proof of anything")
 	f.chain.mine(1)
 	require.Equal(t, 0, f.sync(t).Dead, "not final")
-	_, err := f.Store.RetryPayout(t.Context(), ref)
+	_, err := f.Store.Payouts.RetryPayout(t.Context(), ref)
 	require.ErrorIs(t, err, checkout.ErrConflict)
 	f.chain.mine(4)
 	got = f.sync(t)
@@ -360,13 +360,13 @@ func TestSync_AReorganizationThatUndoesARevertFreezes(t *testing.T) {
 func TestSync_TwoRoundsRaiseTheFeeOnce(t *testing.T) {
 	f := newFixture(t)
 	f.send(t, f.usdc(t))
-	live, err := f.Store.LiveTransfers(t.Context(), f.account(t).ID, 10)
+	live, err := f.Store.Treasury.LiveTransfers(t.Context(), f.account(t).ID, 10)
 	require.NoError(t, err)
 	require.Len(t, live, 1)
 	for _, want := range []bool{true, false} {
 		plan, err := f.chain.Bump(t.Context(), live[0].Newest())
 		require.NoError(t, err)
-		_, added, err := f.Store.AddVersion(t.Context(), live[0], plan, f.chain.Sign)
+		_, added, err := f.Store.Treasury.AddVersion(t.Context(), live[0], plan, f.chain.Sign)
 		require.NoError(t, err)
 		require.Equal(t, want, added)
 	}
@@ -381,7 +381,7 @@ func TestSync_OldBalancesSayNothing(t *testing.T) {
 	require.NoError(t, err)
 	f.send(t, f.usdc(t))
 	f.settle(t)
-	got, err := f.Store.CompareBalances(t.Context(), f.account(t).ID, old)
+	got, err := f.Store.Treasury.CompareBalances(t.Context(), f.account(t).ID, old)
 	require.NoError(t, err)
 	require.Empty(t, got.Inflows, "the payment is not in them")
 	require.Equal(t, "-1000000000000", f.requireBooked(t)["funding USDC"])

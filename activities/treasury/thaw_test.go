@@ -15,7 +15,7 @@ func TestThaw_AYoungAccountWaitsUntilItsFirstBlockIsFinal(t *testing.T) {
 	f.chain.mine(1)
 	f.sync(t)
 	o := treasurer.ThawOrder{AccountID: f.account(t).ID}
-	require.NoError(t, f.Store.Freeze(t.Context(), o.AccountID, "a drill"))
+	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), o.AccountID, "a drill"))
 	var early storage.NotFinalError
 	require.ErrorAs(t, f.Thaw(t.Context(), o), &early)
 	require.EqualError(t, early, "the ledger knows block 1, which is not final yet; the last final block is 0")
@@ -46,7 +46,7 @@ func TestThaw_RefusesAChainThatIsBehindTheLedger(t *testing.T) {
 				f.sync(t)
 			}
 			o := treasurer.ThawOrder{AccountID: f.account(t).ID}
-			require.NoError(t, f.Store.Freeze(t.Context(), o.AccountID, "a drill"))
+			require.NoError(t, f.Store.Treasury.Freeze(t.Context(), o.AccountID, "a drill"))
 			f.chain.undo(c.undone)
 			require.EqualError(t, f.Thaw(t.Context(), o), "thaw: the chain is behind the ledger: "+c.want)
 			require.ErrorIs(t, f.Thaw(t.Context(), o), storage.ErrBehind)

@@ -145,7 +145,7 @@ func TestTransfer_HoldsWhatCannotBeSentNow(t *testing.T) {
 			require.NotNil(t, p.NextActionAt)
 			require.Equal(t, checkout.PayoutPending, p.Status)
 			require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`), "nothing was signed")
-			late, err := f.Store.Overdue(t.Context(), 0, "", 10)
+			late, err := f.Store.Installation.Overdue(t.Context(), 0, "", 10)
 			require.NoError(t, err)
 			require.Empty(t, late, "Reconcile leaves it alone until its next action is due")
 
@@ -200,7 +200,7 @@ func TestTransfer_FailsWhenItsPatienceIsOver(t *testing.T) {
 	f.chain.planErr = nil
 	got = f.transfer(t, ref)
 	require.Equal(t, treasury.TransferOutcome{Failure: checkout.PayoutInsufficientLiquidity, Generation: 1}, got)
-	_, err := f.Store.FinishPayout(t.Context(), ref, got.Generation, got.Failure)
+	_, err := f.Store.Payouts.FinishPayout(t.Context(), ref, got.Generation, got.Failure)
 	require.NoError(t, err)
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
 
@@ -220,7 +220,7 @@ func TestTransfer_AnInvalidAddressFailsBeforeAnythingIsSigned(t *testing.T) {
 	f.chain.invalid["0xMerchant"] = false
 	got = f.transfer(t, ref)
 	require.Equal(t, treasury.TransferOutcome{Failure: checkout.PayoutInvalidAddress, Generation: 1}, got, "the first answer stays")
-	_, err := f.Store.FinishPayout(t.Context(), ref, got.Generation, got.Failure)
+	_, err := f.Store.Payouts.FinishPayout(t.Context(), ref, got.Generation, got.Failure)
 	require.NoError(t, err)
 	require.Equal(t, checkout.PayoutFailed, f.read(t, ref).Status)
 	got = f.transfer(t, ref)
@@ -278,7 +278,7 @@ func TestTransfer_LimitsHoldWhenManyReachThemAtOnce(t *testing.T) {
 func TestTransfer_OfAPayoutThatWasRetriedMeanwhile(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
-	before, err := f.Store.PayoutToSend(t.Context(), ref)
+	before, err := f.Store.Payouts.PayoutToSend(t.Context(), ref)
 	require.NoError(t, err)
 	f.Exec(t, `UPDATE payout SET status = 'failed'`)
 	f.retried(t, ref)
@@ -292,28 +292,28 @@ func TestTransfer_OfAPayoutThatWasRetriedMeanwhile(t *testing.T) {
 func TestRetryPayout_OnlyAfterAFailure(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
-	_, err := f.Store.RetryPayout(t.Context(), ref)
+	_, err := f.Store.Payouts.RetryPayout(t.Context(), ref)
 	require.ErrorIs(t, err, checkout.ErrPayoutNotFailed, "pending")
 	f.send(t, ref)
-	_, err = f.Store.RetryPayout(t.Context(), ref)
+	_, err = f.Store.Payouts.RetryPayout(t.Context(), ref)
 	require.ErrorIs(t, err, checkout.ErrPayoutNotFailed, "sent")
 	require.ErrorIs(t, err, checkout.ErrConflict)
 	f.Exec(t, `UPDATE payout SET status = 'failed'`)
-	_, err = f.Store.RetryPayout(t.Context(), ref)
+	_, err = f.Store.Payouts.RetryPayout(t.Context(), ref)
 	require.ErrorIs(t, err, checkout.ErrTransferStands, "a row that somebody changed by hand")
-	_, err = f.Store.RetryPayout(t.Context(), f.merchant(t, "0xOther").Ref(ref.ID))
+	_, err = f.Store.Payouts.RetryPayout(t.Context(), f.merchant(t, "0xOther").Ref(ref.ID))
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 }
 
 func TestFinishPayout_BelievesTheTransfers(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
-	_, err := f.Store.FinishPayout(t.Context(), ref, 1, "")
+	_, err := f.Store.Payouts.FinishPayout(t.Context(), ref, 1, "")
 	require.ErrorIs(t, err, checkout.ErrConflict, "nothing was signed")
 	_ = f.transfer(t, ref)
-	_, err = f.Store.FinishPayout(t.Context(), ref, 1, checkout.PayoutNetworkError)
+	_, err = f.Store.Payouts.FinishPayout(t.Context(), ref, 1, checkout.PayoutNetworkError)
 	require.ErrorIs(t, err, checkout.ErrTransferStands)
-	_, err = f.Store.FinishPayout(t.Context(), ref, 1, "")
+	_, err = f.Store.Payouts.FinishPayout(t.Context(), ref, 1, "")
 	require.NoError(t, err)
 }
 
@@ -321,7 +321,7 @@ func TestFinishPayout_BelievesTheTransfers(t *testing.T) {
 func (f fixture) eventTypes(t *testing.T, ref checkout.Ref) (types []webhook.EventType) {
 	t.Helper()
 	p := f.read(t, ref)
-	events, err := f.Store.Events(t.Context(), ref.Owner, storage.EventFilter{SessionID: p.SessionID}, pg.Page{Limit: 100})
+	events, err := f.Store.Webhooks.Events(t.Context(), ref.Owner, storage.EventFilter{SessionID: p.SessionID}, pg.Page{Limit: 100})
 	require.NoError(t, err)
 	for _, e := range slices.Backward(events) {
 		if e.SubjectID == ref.ID {
@@ -336,15 +336,15 @@ func TestHoldPayout_ComesTooLateForASignedPayout(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
 	f.send(t, ref)
-	held, err := f.Store.HoldPayout(t.Context(), checkout.Payout{Ref: ref, Generation: 1}, checkout.HoldFloat, 0)
+	held, err := f.Store.Payouts.HoldPayout(t.Context(), checkout.Payout{Ref: ref, Generation: 1}, checkout.HoldFloat, 0)
 	require.NoError(t, err)
 	require.Equal(t, treasury.TransferOutcome{}, held)
 	ref = f.usdc(t)
 	_ = f.transfer(t, ref)
-	held, err = f.Store.HoldPayout(t.Context(), checkout.Payout{Ref: ref, Generation: 1}, checkout.HoldFloat, 0)
+	held, err = f.Store.Payouts.HoldPayout(t.Context(), checkout.Payout{Ref: ref, Generation: 1}, checkout.HoldFloat, 0)
 	require.NoError(t, err)
 	require.Equal(t, treasury.TransferOutcome{}, held)
-	held, err = f.Store.RefusePayout(t.Context(), checkout.Payout{Ref: ref, Generation: 1}, checkout.PayoutInvalidAddress)
+	held, err = f.Store.Payouts.RefusePayout(t.Context(), checkout.Payout{Ref: ref, Generation: 1}, checkout.PayoutInvalidAddress)
 	require.NoError(t, err)
 	require.Equal(t, treasury.TransferOutcome{}, held)
 	p := f.read(t, ref)
@@ -362,11 +362,11 @@ func TestTransfer_APayoutAboveTheLimitWaitsForAPerson(t *testing.T) {
 		require.Equal(t, large, got)
 		f.Exec(t, `UPDATE payout SET held_at = held_at - interval '25 hours'`)
 	}
-	require.NoError(t, f.Store.ReleasePayout(t.Context(), ref, operators(ref, "payout.released")))
+	require.NoError(t, f.Store.Payouts.ReleasePayout(t.Context(), ref, operators(ref, "payout.released")))
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry WHERE subject = $1`, ref.ID))
 	require.Equal(t, true, f.due(t, ref))
 	f.send(t, ref)
-	require.ErrorIs(t, f.Store.ReleasePayout(t.Context(), ref), checkout.ErrConflict, "it is sent")
+	require.ErrorIs(t, f.Store.Payouts.ReleasePayout(t.Context(), ref), checkout.ErrConflict, "it is sent")
 }
 
 // TestTransfer_ARetriedPayoutIsReleasedAnew: its destination may be another one by then.
@@ -377,10 +377,10 @@ func TestTransfer_ARetriedPayoutIsReleasedAnew(t *testing.T) {
 	large := treasury.TransferOutcome{Held: checkout.HoldLarge, Generation: 1}
 	got := f.transfer(t, ref)
 	require.Equal(t, large, got)
-	require.NoError(t, f.Store.ReleasePayout(t.Context(), ref))
-	_, err := f.Store.RefusePayout(t.Context(), f.read(t, ref), checkout.PayoutInvalidAddress)
+	require.NoError(t, f.Store.Payouts.ReleasePayout(t.Context(), ref))
+	_, err := f.Store.Payouts.RefusePayout(t.Context(), f.read(t, ref), checkout.PayoutInvalidAddress)
 	require.NoError(t, err)
-	_, err = f.Store.FinishPayout(t.Context(), ref, 1, checkout.PayoutInvalidAddress)
+	_, err = f.Store.Payouts.FinishPayout(t.Context(), ref, 1, checkout.PayoutInvalidAddress)
 	require.NoError(t, err)
 	f.retried(t, ref)
 	large.Generation = 2
@@ -401,17 +401,17 @@ func TestTransfer_ASlowSignerLeavesConnections(t *testing.T) {
 
 	var waiting errgroup.Group
 	for range 8 {
-		waiting.Go(func() error { return store.Freeze(t.Context(), id, "a drill") })
+		waiting.Go(func() error { return store.Treasury.Freeze(t.Context(), id, "a drill") })
 	}
 	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		_, err := store.Payout(ctx, ref)
+		_, err := store.Payouts.Payout(ctx, ref)
 		cancel()
 		require.NoError(t, err)
 	}
 	canceled, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	require.ErrorIs(t, store.Freeze(canceled, id, "a drill"), context.DeadlineExceeded)
+	require.ErrorIs(t, store.Treasury.Freeze(canceled, id, "a drill"), context.DeadlineExceeded)
 	require.LessOrEqual(t, f.query(t, `
 		SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`), int64(2))
 	_, err = locks.Exec(t.Context(), `ROLLBACK`)

@@ -19,7 +19,7 @@ import (
 // available notes that the acquirer makes the money of the payout's charge available.
 func (f fixture) available(t *testing.T, ref checkout.Ref, at time.Time) {
 	t.Helper()
-	require.NoError(t, f.Store.RecordChargeCost(t.Context(), ref.Mode, f.read(t, ref).TransactionID,
+	require.NoError(t, f.Store.Books.RecordChargeCost(t.Context(), ref.Mode, f.read(t, ref).TransactionID,
 		books.ChargeCost{Currency: money.EUR, Gross: 10_000, Cost: 320, AvailableAt: at}))
 }
 
@@ -137,7 +137,7 @@ func TestSanctions_NothingIsSigned(t *testing.T) {
 		require.Equal(t, []any{books.FindingPayoutSanctioned, ref.ID}, []any{found[0].Kind, found[0].Subject})
 		require.Contains(t, found[0].Detail, "0xMerchant")
 
-		_, err := f.Store.FinishPayout(t.Context(), ref, 1, want.Failure)
+		_, err := f.Store.Payouts.FinishPayout(t.Context(), ref, 1, want.Failure)
 		require.NoError(t, err)
 		f.Exec(t, `UPDATE payout_address SET address = '0xClean'`)
 		f.retried(t, ref)

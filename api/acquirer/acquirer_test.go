@@ -51,7 +51,7 @@ func newDesk(t *testing.T) *desk {
 	store := storagetest.New(t).Open(t, 0)
 	d := &desk{t: t, store: store}
 	m := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", PaymentAttempts: 3}
-	require.NoError(t, store.CreateMerchant(t.Context(), m, checkout.ModeLive, nil))
+	require.NoError(t, store.Merchants.CreateMerchant(t.Context(), m, checkout.ModeLive, nil))
 	d.session = storagetest.Session(t, store, m.Owner(checkout.ModeLive))
 	d.payment = storagetest.Begin(t, store, d.session.Ref, storage.NewPayment{}, reference)
 	d.handler = acquirer.New(acquirer.Config{
@@ -107,7 +107,7 @@ func TestReports_AreNotedOnceAndMakeTheSessionLook(t *testing.T) {
 	}
 	require.Equal(t, []string{d.session.ID + " " + d.payment}, d.told, "three times the same report asks once")
 	require.Empty(t, d.booked, "nothing is at risk")
-	fresh, err := d.store.NoteAcquirerEvent(t.Context(), books.AcquirerEvent{ID: "evt_1", Mode: checkout.ModeLive, CreatedAt: time.Now()})
+	fresh, err := d.store.Books.NoteAcquirerEvent(t.Context(), books.AcquirerEvent{ID: "evt_1", Mode: checkout.ModeLive, CreatedAt: time.Now()})
 	require.NoError(t, err)
 	require.False(t, fresh, "it is stored")
 }
@@ -129,7 +129,7 @@ func TestReports_DecideNothing(t *testing.T) {
 	d.away = errors.New("Temporal is away")
 	body := report("evt_2")
 	require.Equal(t, http.StatusOK, d.send(body, sign(body, secret, time.Now())), "the session looks by itself")
-	got, err := d.store.Session(t.Context(), d.session.Ref)
+	got, err := d.store.Sessions.Session(t.Context(), d.session.Ref)
 	require.NoError(t, err)
 	require.Equal(t, checkout.StatusPending, got.Status, "a report of success completes nothing")
 }

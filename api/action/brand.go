@@ -15,7 +15,7 @@ import (
 func ChangeBrand(
 	ctx context.Context, accounts *storage.Accounts, merchantID string, c account.BrandChange, by By,
 ) error {
-	return accounts.SetBrand(ctx, merchantID, c, by.Entry(bothModes(merchantID), "brand.changed", brandDetail(c)))
+	return accounts.People.SetBrand(ctx, merchantID, c, by.Entry(bothModes(merchantID), "brand.changed", brandDetail(c)))
 }
 
 // brandDetail lists the changed values in words.

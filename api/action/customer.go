@@ -11,7 +11,7 @@ import (
 )
 
 // EraseCustomer erases the customer with an e-mail address at one merchant, at every merchant with "". Without apply
-// nothing changes, and the result says what would; see storage.Store.EraseCustomer. An error of one merchant does not
+// nothing changes, and the result says what would; see storage.Customers.EraseCustomer. An error of one merchant does not
 // stop the others: the result has what was done at them.
 func (a Actions) EraseCustomer(
 	ctx context.Context, merchantID, email string, apply bool, by By,
@@ -20,7 +20,7 @@ func (a Actions) EraseCustomer(
 	merchants := []merchant.Merchant{{ID: merchantID}}
 	if merchantID == "" {
 		var err error
-		if merchants, err = a.Store.Merchants(ctx); err != nil {
+		if merchants, err = a.Store.Merchants.Merchants(ctx); err != nil {
 			return total, err
 		}
 	}
@@ -29,7 +29,7 @@ func (a Actions) EraseCustomer(
 	}
 	var failed error
 	for _, m := range merchants {
-		done, err := a.Store.EraseCustomer(ctx, m.ID, email, apply, entry)
+		done, err := a.Store.Customers.EraseCustomer(ctx, m.ID, email, apply, entry)
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", m.ID, err))
 		}

@@ -22,7 +22,7 @@ func (a Actions) ReplayDelivery(ctx context.Context, d webhook.Delivery, by By) 
 	case d.EndpointDeleted:
 		return d, webhook.ErrEndpointDeleted
 	}
-	if err := a.Store.Audit(ctx, deliveryEntry(d, "delivery.replay_requested", by)); err != nil {
+	if err := a.Store.AuditLog.Audit(ctx, deliveryEntry(d, "delivery.replay_requested", by)); err != nil {
 		return d, err
 	}
 	before := d.Run
@@ -30,7 +30,7 @@ func (a Actions) ReplayDelivery(ctx context.Context, d webhook.Delivery, by By) 
 		return d, err
 	}
 	err := settled(ctx, func() (begun bool, err error) {
-		d, err = a.Store.Delivery(ctx, d.Ref)
+		d, err = a.Store.Webhooks.Delivery(ctx, d.Ref)
 		return d.Run > before, err
 	})
 	return d, err
@@ -47,7 +47,7 @@ func (a Actions) startRun(ctx context.Context, d webhook.Delivery) error {
 		if !errors.Is(started, webhook.ErrDeliveryInProgress) {
 			return true, nil
 		}
-		now, err := a.Store.Delivery(ctx, d.Ref)
+		now, err := a.Store.Webhooks.Delivery(ctx, d.Ref)
 		return now.Run > d.Run, err
 	})
 	if err != nil {
@@ -57,10 +57,10 @@ func (a Actions) startRun(ctx context.Context, d webhook.Delivery) error {
 }
 
 // RetryDelivery makes the next attempt of a pending delivery at once. If the delivery has no run,
-// Reconcile starts one. It returns the errors of storage.Store.HurryDelivery and
+// Reconcile starts one. It returns the errors of storage.Webhooks.HurryDelivery and
 // runs.ErrOutcomeUnknown.
 func (a Actions) RetryDelivery(ctx context.Context, d webhook.Delivery, by By) (webhook.Delivery, error) {
-	d, err := a.steer(ctx, d, deliveryEntry(d, "delivery.retried", by), a.Store.HurryDelivery)
+	d, err := a.steer(ctx, d, deliveryEntry(d, "delivery.retried", by), a.Store.Webhooks.HurryDelivery)
 	if err != nil {
 		return d, err
 	}
@@ -70,20 +70,20 @@ func (a Actions) RetryDelivery(ctx context.Context, d webhook.Delivery, by By) (
 	return d, nil
 }
 
-// HoldDelivery puts a pending delivery on hold; see storage.Store.HoldDelivery.
+// HoldDelivery puts a pending delivery on hold; see storage.Webhooks.HoldDelivery.
 func (a Actions) HoldDelivery(ctx context.Context, d webhook.Delivery, by By) (webhook.Delivery, error) {
-	return a.steer(ctx, d, deliveryEntry(d, "delivery.held", by), a.Store.HoldDelivery)
+	return a.steer(ctx, d, deliveryEntry(d, "delivery.held", by), a.Store.Webhooks.HoldDelivery)
 }
 
 // ResumeDelivery ends a hold and wakes a waiting run. If the run cannot be reached now, Reconcile
 // wakes it.
 func (a Actions) ResumeDelivery(ctx context.Context, d webhook.Delivery, by By) (webhook.Delivery, error) {
-	d, err := a.steer(ctx, d, deliveryEntry(d, "delivery.resumed", by), a.Store.ResumeDelivery)
+	d, err := a.steer(ctx, d, deliveryEntry(d, "delivery.resumed", by), a.Store.Webhooks.ResumeDelivery)
 	if err != nil {
 		return d, err
 	}
 	// Signal only a waiting run, because each signal stays in the run's history.
-	waits, err := a.Store.Parked(ctx, d.Ref)
+	waits, err := a.Store.Webhooks.Parked(ctx, d.Ref)
 	a.left(ctx, err)
 	if waits {
 		if err := a.Workflows.ResumeDelivery(ctx, d.ID); !errors.Is(err, checkout.ErrNotFound) {
@@ -99,7 +99,7 @@ func (a Actions) steer(ctx context.Context, d webhook.Delivery, by merchant.Audi
 	if err := do(ctx, d.Ref, by); err != nil {
 		return webhook.Delivery{}, err
 	}
-	return a.Store.Delivery(ctx, d.Ref)
+	return a.Store.Webhooks.Delivery(ctx, d.Ref)
 }
 
 // deliveryEntry names the event's type and the receiver's host. It leaves out the path, which may

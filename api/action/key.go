@@ -12,10 +12,10 @@ import (
 // label. Error: checkout.ErrNotFound for an unknown merchant.
 func CreateKey(ctx context.Context, accounts *storage.Accounts, k merchant.APIKey, secret string, by By) error {
 	detail := "“" + k.Label + "”, ends in " + secret[len(secret)-4:] + ", may " + k.Scopes.Words()
-	return accounts.CreateAPIKey(ctx, k, secret, by.Entry(k.Ref, "api_key.created", detail))
+	return accounts.Merchants.CreateAPIKey(ctx, k, secret, by.Entry(k.Ref, "api_key.created", detail))
 }
 
 // RevokeKey revokes an API key. A repeat changes nothing. Error: checkout.ErrNotFound.
 func RevokeKey(ctx context.Context, accounts *storage.Accounts, ref checkout.Ref, by By) error {
-	return accounts.RevokeAPIKey(ctx, ref, by.Entry(ref, "api_key.revoked", ""))
+	return accounts.Merchants.RevokeAPIKey(ctx, ref, by.Entry(ref, "api_key.revoked", ""))
 }

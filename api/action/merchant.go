@@ -21,7 +21,7 @@ func (a Actions) ChangeMerchant(
 		ref.Mode = c.Mode
 		c.By = by.Entry(ref, "payout_address.changed", "")
 	}
-	changed, err := a.Store.ChangeMerchant(ctx, c)
+	changed, err := a.Store.Merchants.ChangeMerchant(ctx, c)
 	if err != nil {
 		return changed, err
 	}
@@ -49,7 +49,7 @@ func (a Actions) tell(ctx context.Context, event checkout.Ref) {
 func ChangePlan(
 	ctx context.Context, accounts *storage.Accounts, merchantID string, plan merchant.Plan, by By,
 ) (bool, error) {
-	changed, err := accounts.ChangeMerchant(ctx, storage.MerchantChange{
+	changed, err := accounts.Merchants.ChangeMerchant(ctx, storage.MerchantChange{
 		MerchantID: merchantID, Plan: &plan, By: by.Entry(bothModes(merchantID), "merchant.changed", ""),
 	})
 	return len(changed.Events) > 0, err
@@ -61,7 +61,7 @@ func StopAddressChange(
 	ctx context.Context, accounts *storage.Accounts, owner checkout.Owner, to merchant.PayoutAddress, by By,
 ) error {
 	entry := by.Entry(owner.Ref(owner.MerchantID), "payout_address.change_stopped", "")
-	return accounts.StopAddressChange(ctx, owner, to, entry)
+	return accounts.Merchants.StopAddressChange(ctx, owner, to, entry)
 }
 
 // bothModes refers to a merchant in both modes.

@@ -15,7 +15,7 @@ import (
 func (a Actions) StartReplay(ctx context.Context, r webhook.Replay, by By) (webhook.Replay, error) {
 	detail := fmt.Sprintf("%s deliveries of %s, %s to %s", // a reader sees their number before this text
 		r.Filter, r.EndpointID, checkout.FormatTime(r.Since), checkout.FormatTime(r.Until))
-	r, err := a.Store.CreateReplay(ctx, r, by.Entry(r.Ref, "replay.started", detail))
+	r, err := a.Store.Webhooks.CreateReplay(ctx, r, by.Entry(r.Ref, "replay.started", detail))
 	if err != nil {
 		return r, err
 	}
@@ -30,7 +30,7 @@ func (a Actions) CancelReplay(ctx context.Context, r webhook.Replay, by By) (web
 		return r, nil
 	}
 	entry := by.Entry(r.Ref, "replay.cancel_requested", fmt.Sprintf("%d of %d done", r.Started+r.Skipped, r.Total))
-	if err := a.Store.Audit(ctx, entry); err != nil {
+	if err := a.Store.AuditLog.Audit(ctx, entry); err != nil {
 		return r, err
 	}
 	if err := a.stopReplay(ctx, r); err != nil {
@@ -38,7 +38,7 @@ func (a Actions) CancelReplay(ctx context.Context, r webhook.Replay, by By) (web
 	}
 	var err error
 	err = settled(ctx, func() (bool, error) {
-		r, err = a.Store.Replay(ctx, r.Ref)
+		r, err = a.Store.Webhooks.Replay(ctx, r.Ref)
 		return r.Status != webhook.ReplayRunning, err
 	})
 	return r, err
@@ -50,7 +50,7 @@ func (a Actions) stopReplay(ctx context.Context, r webhook.Replay) error {
 	err := a.Workflows.CancelReplay(ctx, r.ID)
 	if errors.Is(err, checkout.ErrNotFound) {
 		r.Status = webhook.ReplayCanceled
-		return a.Store.RecordReplay(ctx, r)
+		return a.Store.Webhooks.RecordReplay(ctx, r)
 	}
 	return err
 }

@@ -16,7 +16,7 @@ func (a Actions) ExpireSession(ctx context.Context, s checkout.Session, by By) (
 	if s.Status != checkout.StatusPending {
 		return ended(s)
 	}
-	if err := a.Store.Audit(ctx, by.Entry(s.Ref, "session.expiry_requested", "before its time")); err != nil {
+	if err := a.Store.AuditLog.Audit(ctx, by.Entry(s.Ref, "session.expiry_requested", "before its time")); err != nil {
 		return s, err
 	}
 	_, err := a.Workflows.Expire(ctx, s.ID)
@@ -31,7 +31,7 @@ func (a Actions) AdvanceSession(ctx context.Context, s checkout.Session) (checko
 	}
 	state, err := a.Workflows.Advance(ctx, s.ID)
 	if errors.Is(err, checkout.ErrPaymentInFlight) || err == nil && state.PaymentInFlight {
-		return a.Store.Session(ctx, s.Ref)
+		return a.Store.Sessions.Session(ctx, s.Ref)
 	}
 	return a.decided(ctx, s.Ref, err)
 }
@@ -41,7 +41,7 @@ func (a Actions) decided(ctx context.Context, ref checkout.Ref, asked error) (ch
 	if asked != nil && !errors.Is(asked, checkout.ErrNotFound) && !errors.Is(asked, checkout.ErrNotPending) {
 		return checkout.Session{}, asked
 	}
-	s, err := a.Store.Session(ctx, ref)
+	s, err := a.Store.Sessions.Session(ctx, ref)
 	if err != nil {
 		return s, err
 	}

@@ -11,9 +11,9 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// CreateEndpoint stores a registration; see storage.Store.CreateEndpoint.
+// CreateEndpoint stores a registration; see storage.Webhooks.CreateEndpoint.
 func (a Actions) CreateEndpoint(ctx context.Context, e webhook.Endpoint, by By) (webhook.Endpoint, error) {
-	return a.Store.CreateEndpoint(ctx, e, by.Entry(e.Ref, "webhook.created", "for "+webhook.HostPortOf(e.URL)))
+	return a.Store.Webhooks.CreateEndpoint(ctx, e, by.Entry(e.Ref, "webhook.created", "for "+webhook.HostPortOf(e.URL)))
 }
 
 // ChangeEndpoint changes a registration and returns it. When the change enables the registration,
@@ -38,7 +38,7 @@ func (a Actions) SetEndpointStatus(
 func (a Actions) changeEndpoint(
 	ctx context.Context, ref checkout.Ref, c storage.EndpointChange, by merchant.AuditEntry,
 ) (webhook.Endpoint, error) {
-	got, err := a.Store.ChangeEndpoint(ctx, ref, c, by)
+	got, err := a.Store.Webhooks.ChangeEndpoint(ctx, ref, c, by)
 	if err != nil {
 		return webhook.Endpoint{}, err
 	}
@@ -52,7 +52,7 @@ func (a Actions) changeEndpoint(
 // checkout.ErrNotFound.
 func (a Actions) DeleteEndpoint(ctx context.Context, e webhook.Endpoint, by By) error {
 	entry := by.Entry(e.Ref, "webhook.deleted", "for "+webhook.HostPortOf(e.URL))
-	if err := a.Store.DeleteEndpoint(ctx, e.Ref, entry); err != nil {
+	if err := a.Store.Webhooks.DeleteEndpoint(ctx, e.Ref, entry); err != nil {
 		return err
 	}
 	a.reconcile(ctx)
@@ -68,7 +68,7 @@ func (a Actions) RotateSecret(
 	if overlap > 0 {
 		detail = fmt.Sprintf("the previous secret signs for %d h more, unless another rotation ends it", overlap/time.Hour)
 	}
-	return a.Store.RotateSecret(ctx, ref, secret, overlap, by.Entry(ref, "webhook.secret_rotated", detail))
+	return a.Store.Webhooks.RotateSecret(ctx, ref, secret, overlap, by.Entry(ref, "webhook.secret_rotated", detail))
 }
 
 // PublishTest sends a test event to one registration. The event has retries, a log and replays like
@@ -77,11 +77,11 @@ func (a Actions) PublishTest(
 	ctx context.Context, t storage.TestEvent, by By,
 ) (webhook.Event, webhook.Delivery, error) {
 	entry := by.Entry(t.Owner.Ref(t.EndpointID), "webhook.tested", string(t.Type))
-	event, ref, err := a.Store.PublishTest(ctx, t, entry)
+	event, ref, err := a.Store.Webhooks.PublishTest(ctx, t, entry)
 	if err != nil {
 		return webhook.Event{}, webhook.Delivery{}, err
 	}
 	a.left(ctx, a.Workflows.StartDelivery(ctx, event, ref))
-	d, err := a.Store.Delivery(ctx, t.Owner.Ref(ref.ID))
+	d, err := a.Store.Webhooks.Delivery(ctx, t.Owner.Ref(ref.ID))
 	return event, d, err
 }

@@ -21,7 +21,7 @@ const (
 // squat makes the other merchant invite the address of the desk's owner, who does not join.
 func (d *desk) squat() {
 	d.t.Helper()
-	_, err := d.store.Invite(d.t.Context(), merchant.Member{
+	_, err := d.store.People.Invite(d.t.Context(), merchant.Member{
 		ID: checkout.NewID("usr"), MerchantID: d.other, Email: ceo, Role: merchant.RoleViewer,
 	}, "operator")
 	require.NoError(d.t, err)
@@ -103,7 +103,7 @@ func TestAttack_GuessingLocksNoOneOut(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, d.from(h, home, "/signin", right, known...).Code, "the known one")
 
 	token, hash := merchant.NewToken()
-	require.NoError(t, d.store.KeepReset(t.Context(), m.ID, hash))
+	require.NoError(t, d.store.People.KeepReset(t.Context(), m.ID, hash))
 	for range 10 {
 		d.from(h, home, "/password/reset", url.Values{"code": {"x"}, "password": {other}, "password_again": {other}})
 	}

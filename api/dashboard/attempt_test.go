@@ -25,9 +25,9 @@ func TestAttempt_EveryFailureHasWords(t *testing.T) {
 // An answer that is not HTTP was called "refused" and "not 2xx".
 func TestDelivery_AnAnswerThatIsNotHTTPIsCalledSo(t *testing.T) {
 	s := plainSender(t)
-	out, err := s.store.BeginAttempt(t.Context(), s.ref, webhook.Turn{RunID: "run"})
+	out, err := s.store.Webhooks.BeginAttempt(t.Context(), s.ref, webhook.Turn{RunID: "run"})
 	require.NoError(t, err)
-	require.NoError(t, s.store.FinishAttempt(t.Context(), s.ref,
+	require.NoError(t, s.store.Webhooks.FinishAttempt(t.Context(), s.ref,
 		webhook.Attempt{Run: out.Run, Number: 1, ErrorKind: webhook.ErrorHTTP}, time.Hour))
 	page := s.as(merchant.RoleViewer).get("/test/deliveries/" + s.ref.ID).text()
 	require.Contains(t, page, "not an HTTP answer")

@@ -24,6 +24,6 @@ func (s *server) listAudit(v face.Visit) (face.Answer, error) {
 
 func (s *server) auditEntries(v face.Visit) selection[merchant.AuditEntry] {
 	return selection[merchant.AuditEntry]{read: func(p pg.Page) ([]merchant.AuditEntry, error) {
-		return s.Store.AuditEntries(v.Context(), v.Owner(), p)
+		return s.Store.AuditLog.AuditEntries(v.Context(), v.Owner(), p)
 	}}
 }

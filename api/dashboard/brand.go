@@ -39,12 +39,12 @@ func (p settingsPage) Contacts() (all []contactField) {
 
 // readBrand reads the color and the logo of the hosted page.
 func (s *server) readBrand(v face.Visit, p *settingsPage) (err error) {
-	p.StoredBrand, err = s.Store.Brand(v.Context(), v.MerchantID())
+	p.StoredBrand, err = s.Store.People.Brand(v.Context(), v.MerchantID())
 	p.Brand = p.StoredBrand
 	if err != nil || !p.Brand.HasLogo() {
 		return err
 	}
-	logo, _, err := s.Store.Logo(v.Context(), v.MerchantID())
+	logo, _, err := s.Store.People.Logo(v.Context(), v.MerchantID())
 	if errors.Is(err, checkout.ErrNotFound) { // removed since the query above
 		return nil
 	}

@@ -78,7 +78,7 @@ func (d *desk) newMerchant(name string) string {
 		ID: checkout.NewID(checkout.PrefixMerchant), Name: name, Plan: "standard",
 		FeeBasisPoints: merchant.DefaultFeeBasisPoints, PaymentAttempts: merchant.DefaultPaymentAttempts, OrderIDGuard: true,
 	}
-	require.NoError(d.t, d.store.CreateMerchant(d.t.Context(), m, checkout.ModeTest, []merchant.PayoutAddress{
+	require.NoError(d.t, d.store.Merchants.CreateMerchant(d.t.Context(), m, checkout.ModeTest, []merchant.PayoutAddress{
 		{Currency: money.USDC, Network: "ethereum", Address: "sandbox:shop"},
 	}))
 	return m.ID
@@ -195,7 +195,7 @@ func (d *desk) newMember(shop, email string, role merchant.Role) merchant.Member
 func (d *desk) newMemberWith(shop, email string, role merchant.Role, password string) merchant.Member {
 	d.t.Helper()
 	m := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: shop, Email: email, Role: role}
-	token, err := d.store.Invite(d.t.Context(), m, "test")
+	token, err := d.store.People.Invite(d.t.Context(), m, "test")
 	require.NoError(d.t, err)
 	m, err = login.Accept(d.t.Context(), &d.store.Accounts, token, password, "")
 	require.NoError(d.t, err)
@@ -208,7 +208,7 @@ func (d *desk) mailed(email string) string {
 	id := value[string](d, `DELETE FROM mail l USING member m WHERE m.id = l.member_id AND m.email = $1
 		AND l.kind = 'invitation' AND m.removed_at IS NULL RETURNING m.id`, email)
 	token, hash := merchant.NewToken()
-	require.NoError(d.t, d.store.KeepInvitation(d.t.Context(), id, hash))
+	require.NoError(d.t, d.store.People.KeepInvitation(d.t.Context(), id, hash))
 	return "/invitation/" + token
 }
 

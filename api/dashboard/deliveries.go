@@ -143,7 +143,7 @@ func (s *server) deliveries(v face.Visit) (l selection[deliveryRow]) {
 }
 
 func (s *server) deliveryRows(v face.Visit, f storage.DeliveryFilter, page pg.Page) ([]deliveryRow, error) {
-	deliveries, err := s.Store.Deliveries(v.Context(), v.Owner(), f, page)
+	deliveries, err := s.Store.Webhooks.Deliveries(v.Context(), v.Owner(), f, page)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func (s *server) deliveryRows(v face.Visit, f storage.DeliveryFilter, page pg.Pa
 	for i, d := range deliveries {
 		ids[i] = d.ID
 	}
-	last, err := s.Store.LastAttempts(v.Context(), v.Owner(), ids)
+	last, err := s.Store.Webhooks.LastAttempts(v.Context(), v.Owner(), ids)
 	if err != nil {
 		return nil, err
 	}

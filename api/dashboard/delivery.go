@@ -64,7 +64,7 @@ func (s *server) showDelivery(v face.Visit, d webhook.Delivery) (face.Answer, er
 	if shows(v, p.Version()) {
 		return unchanged("delivery", p)
 	}
-	event, err := s.Store.Event(v.Context(), v.Owner().Ref(d.EventID))
+	event, err := s.Store.Webhooks.Event(v.Context(), v.Owner().Ref(d.EventID))
 	if err != nil {
 		return face.Answer{}, err
 	}
@@ -81,7 +81,7 @@ func (s *server) showDelivery(v face.Visit, d webhook.Delivery) (face.Answer, er
 
 // registration returns the registration of a delivery, nil when there is none.
 func (s *server) registration(v face.Visit, d webhook.Delivery) (*webhook.Endpoint, error) {
-	e, err := s.Store.Endpoint(v.Context(), v.Owner().Ref(d.EndpointID))
+	e, err := s.Store.Webhooks.Endpoint(v.Context(), v.Owner().Ref(d.EndpointID))
 	if errors.Is(err, checkout.ErrNotFound) {
 		return nil, nil
 	}

@@ -76,7 +76,7 @@ func (s *server) showHome(v face.Visit) (face.Answer, error) {
 			of = r
 		}
 	}
-	sum, err := s.Store.Summary(v.Context(), v.Owner(), of.span, now)
+	sum, err := s.Store.Sessions.Summary(v.Context(), v.Owner(), of.span, now)
 	if err != nil {
 		return face.Answer{}, err
 	}
@@ -90,7 +90,7 @@ func (s *server) showHome(v face.Visit) (face.Answer, error) {
 	p.Ended = sessionsChart("ended", "Sessions that ended, by "+of.each, of.layout, sum.Periods)
 	p.Paid = paidChart("paid", "Paid in "+string(p.Currency)+", by "+of.each, of.layout, p.Currency, sum.Periods)
 	p.link(v, of.span)
-	if p.Announced, err = s.Store.AddressChanges(v.Context(), v.Owner()); err != nil {
+	if p.Announced, err = s.Store.Merchants.AddressChanges(v.Context(), v.Owner()); err != nil {
 		return face.Answer{}, err
 	}
 	alarms, err := s.alarms(v, sum.Failing, now)
@@ -202,7 +202,7 @@ func (p homePage) FirstRate() string {
 // showRoot serves GET / and GET /m/{merchant}/. It leads to live mode when the merchant has live sessions, or is set up
 // for them and has no test sessions either; else to test mode.
 func (s *server) showRoot(v face.Visit) (face.Answer, error) {
-	works, err := s.Store.WorksLive(v.Context(), v.MerchantID())
+	works, err := s.Store.Merchants.WorksLive(v.Context(), v.MerchantID())
 	if err != nil {
 		return face.Answer{}, err
 	}

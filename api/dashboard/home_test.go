@@ -108,7 +108,7 @@ func TestHome_AnAlarmForARegistrationThatFails(t *testing.T) {
 	require.Contains(t, shown, "<strong>https://shop.example/hook</strong></a> (Orders) has been failing since")
 	require.Contains(t, shown, "Retries continue")
 	require.NotContains(t, shown, "/hold")
-	_, err := s.store.EndDelivery(t.Context(), s.ref, "", webhook.DeliveryFailed)
+	_, err := s.store.Webhooks.EndDelivery(t.Context(), s.ref, "", webhook.DeliveryFailed)
 	require.NoError(t, err)
 	shown = developer.get("/test/").text()
 	require.Contains(t, shown, "One delivery failed permanently")
@@ -130,7 +130,7 @@ func TestHome_AlarmsNameTheURLAndFoldBeyondThree(t *testing.T) {
 	for _, path := range []string{"orders", "stock", "mail", "ledger", "crm", "search"} {
 		e := webhook.Endpoint{Ref: checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixEndpoint)),
 			URL: "https://shop.example/" + path + "?token=canary", Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret()}
-		_, err := d.store.CreateEndpoint(t.Context(), e)
+		_, err := d.store.Webhooks.CreateEndpoint(t.Context(), e)
 		require.NoError(t, err)
 		d.exec(`INSERT INTO webhook_endpoint_failure (endpoint_id, since, last_at, marked_at) VALUES ($1, now(), now(), now())`, e.ID)
 	}

@@ -71,7 +71,7 @@ func hidesKeys(v face.Visit) bool { return v.Mode.Live() && !v.May(merchant.Role
 func (s *server) keysPage(v face.Visit, p keysPage) (face.Answer, error) {
 	p.Hidden = hidesKeys(v)
 	if !p.Hidden {
-		keys, err := s.Store.APIKeys(v.Context(), v.MerchantID())
+		keys, err := s.Store.Merchants.APIKeys(v.Context(), v.MerchantID())
 		if err != nil {
 			return face.Answer{}, err
 		}
@@ -239,14 +239,14 @@ func (keysPage) Replace(v face.View, k merchant.APIKey) string {
 
 // showKeySecret serves GET …/keys/{id}/secret.
 func (s *server) showKeySecret(v face.Visit) (face.Answer, error) {
-	k, err := s.Store.APIKey(v.Context(), v.ID())
+	k, err := s.Store.Merchants.APIKey(v.Context(), v.ID())
 	if err == nil && (k.MerchantID != v.MerchantID() || k.Mode != v.Mode) {
 		err = checkout.ErrNotFound
 	}
 	if err != nil {
 		return face.Answer{}, err
 	}
-	secret, err := s.Store.TakeReveal(v.Context(), v.Reveal(k.ID))
+	secret, err := s.Store.Secrets.TakeReveal(v.Context(), v.Reveal(k.ID))
 	if err != nil {
 		return face.Gone(err, v.Path("/keys"))
 	}

@@ -18,7 +18,7 @@ var shownKey = regexp.MustCompile(`sk_(?:test|live)_[0-9a-f]{64}`)
 func (d *desk) newKey(shop string, mode checkout.Mode, label string) (id string) {
 	d.t.Helper()
 	id = checkout.NewID(checkout.PrefixAPIKey)
-	require.NoError(d.t, d.store.CreateAPIKey(d.t.Context(), merchant.APIKey{Ref: checkout.Owner{MerchantID: shop, Mode: mode}.Ref(id), Label: label}, merchant.NewAPIKey(mode)))
+	require.NoError(d.t, d.store.Merchants.CreateAPIKey(d.t.Context(), merchant.APIKey{Ref: checkout.Owner{MerchantID: shop, Mode: mode}.Ref(id), Label: label}, merchant.NewAPIKey(mode)))
 	return id
 }
 

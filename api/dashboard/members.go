@@ -27,7 +27,7 @@ func (s *server) listMembers(v face.Visit) (face.Answer, error) {
 func (s *server) membersPage(v face.Visit, p membersPage) (face.Answer, error) {
 	var err error
 	p.Mail = s.Mail
-	if p.Members, err = s.Store.Members(v.Context(), v.MerchantID()); err != nil {
+	if p.Members, err = s.Store.People.Members(v.Context(), v.MerchantID()); err != nil {
 		return face.Answer{}, err
 	}
 	return face.ShowForm(p.Fault, "members", "People", p)
@@ -54,7 +54,7 @@ func (s *server) inviteMember(v face.Visit) (face.Answer, error) {
 	}
 	m := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: v.MerchantID(), Email: email, Role: role}
 	got, err := sent(s, v, m.ID, func() error {
-		return s.Store.InviteMember(v.Context(), m, v.AuditBoth("member.invited", m.ID, email+" as "+string(role)))
+		return s.Store.People.InviteMember(v.Context(), m, v.AuditBoth("member.invited", m.ID, email+" as "+string(role)))
 	})
 	if errors.Is(err, merchant.ErrEmailInUse) {
 		return s.membersPage(v, membersPage{Fault: "This address is already in the list.", Email: email})
@@ -95,7 +95,7 @@ func (s *server) unconfirmedRole(v face.Visit, concerned bool, what string) (*fa
 
 // renewInvitation serves POST …/members/{id}/invitation.
 func (s *server) renewInvitation(v face.Visit) (face.Answer, error) {
-	m, err := s.Store.Member(v.Context(), v.MerchantID(), v.ID())
+	m, err := s.Store.People.Member(v.Context(), v.MerchantID(), v.ID())
 	if err == nil && !s.Mail {
 		err = checkout.ErrNotFound
 	}
@@ -108,7 +108,7 @@ func (s *server) renewInvitation(v face.Visit) (face.Answer, error) {
 		return face.OrNone(page), err
 	}
 	return sent(s, v, m.ID, func() error {
-		return s.Store.RenewInvitation(v.Context(), m,
+		return s.Store.People.RenewInvitation(v.Context(), m,
 			v.AuditBoth("member.invited", m.ID, m.Email+" as "+string(m.Role)+", again"))
 	})
 }
@@ -124,7 +124,7 @@ func (s *server) changeRole(v face.Visit) (face.Answer, error) {
 	if !role.Valid() {
 		return s.membersPage(v, membersPage{Fault: "Choose a role."})
 	}
-	m, err := s.Store.Member(v.Context(), v.MerchantID(), v.ID())
+	m, err := s.Store.People.Member(v.Context(), v.MerchantID(), v.ID())
 	if err != nil {
 		return face.Answer{}, err
 	}
@@ -136,14 +136,14 @@ func (s *server) changeRole(v face.Visit) (face.Answer, error) {
 	if page != nil || err != nil {
 		return face.OrNone(page), err
 	}
-	err = s.Store.SetRole(v.Context(), v.MerchantID(), m.ID, role,
+	err = s.Store.People.SetRole(v.Context(), v.MerchantID(), m.ID, role,
 		v.AuditBoth("member.role_changed", m.ID, fmt.Sprintf("%s: %s → %s", m.Email, m.Role, role)))
 	return s.memberChanged(v, err, roleChanged)
 }
 
 // removeMember serves POST …/members/{id}/remove.
 func (s *server) removeMember(v face.Visit) (face.Answer, error) {
-	m, err := s.Store.Member(v.Context(), v.MerchantID(), v.ID())
+	m, err := s.Store.People.Member(v.Context(), v.MerchantID(), v.ID())
 	if err != nil {
 		return face.Answer{}, err
 	}
@@ -153,7 +153,7 @@ func (s *server) removeMember(v face.Visit) (face.Answer, error) {
 	if page != nil || err != nil {
 		return face.OrNone(page), err
 	}
-	err = s.Store.RemoveMember(
+	err = s.Store.People.RemoveMember(
 		v.Context(), v.MerchantID(), m.ID,
 		v.AuditBoth("member.removed", m.ID, m.Email+", "+string(m.Role)),
 	)

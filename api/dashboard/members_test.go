@@ -72,7 +72,7 @@ func TestInvitation_NeedsAMailServerOrTheOperator(t *testing.T) {
 	d := newDesk(t, withoutMail)
 	owner := d.as(merchant.RoleOwner)
 	invited := merchant.Member{ID: checkout.NewID("usr"), MerchantID: d.merchant, Email: "bob@shop.example", Role: merchant.RoleViewer}
-	_, err := d.store.Invite(t.Context(), invited, "operator")
+	_, err := d.store.People.Invite(t.Context(), invited, "operator")
 	require.NoError(t, err)
 	require.Contains(t, owner.get("/test/members").text(), "Its operator invites people")
 	require.NotContains(t, owner.get("/test/members").body, "/invitation")

@@ -251,7 +251,7 @@ func TestMerchants_AForgottenPasswordEndsTheOthersOfTheBrowser(t *testing.T) {
 	d := newDesk(t)
 	b := d.people()
 	token, hash := merchant.NewToken()
-	require.NoError(t, d.store.KeepReset(t.Context(), value[string](d, `SELECT id FROM member WHERE role = 'viewer'`), hash))
+	require.NoError(t, d.store.People.KeepReset(t.Context(), value[string](d, `SELECT id FROM member WHERE role = 'viewer'`), hash))
 	require.Equal(t, "/signin?reset=1", b.form("/password/reset", "/password/reset").
 		send("code", token, "password", "another one to know", "password_again", "another one to know").to())
 	require.Zero(t, d.signedIn())
@@ -327,7 +327,7 @@ func TestMerchants_AnInvitationIsAddedToTheOthers(t *testing.T) {
 	d := newDesk(t)
 	_, b := d.person("ann@shop.example", merchant.RoleOwner)
 	m := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: d.other, Email: "ann@shop.example", Role: merchant.RoleViewer}
-	token, err := d.store.Invite(t.Context(), m, "test")
+	token, err := d.store.People.Invite(t.Context(), m, "test")
 	require.NoError(t, err)
 	require.Equal(t, "/", b.post("/invitation/"+token, "password", "another long one", "password_again", "another long one").to())
 	require.Equal(t, []string{"Other shop", "Shop"}, b.in(d.other).merchants())

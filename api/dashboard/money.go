@@ -26,7 +26,7 @@ type bookedLine struct{ Account, Asset, Debit, Credit string }
 
 // money returns how the money of a session moved.
 func (s *server) money(v face.Visit, sessionID string) (sessionMoney, error) {
-	got, err := s.Store.SessionMoney(v.Context(), v.Owner().Ref(sessionID))
+	got, err := s.Store.Sessions.SessionMoney(v.Context(), v.Owner().Ref(sessionID))
 	if err != nil {
 		return sessionMoney{}, err
 	}

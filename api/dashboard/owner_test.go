@@ -17,7 +17,7 @@ func TestOwners_AreMadeAndUnmadeWithThePassword(t *testing.T) {
 	owner := d.as(merchant.RoleOwner)
 	second := d.newMember(d.merchant, "second@shop.example", merchant.RoleOwner)
 	viewer := d.newMember(d.merchant, "viewer@shop.example", merchant.RoleViewer)
-	_, err := d.store.Invite(t.Context(), merchant.Member{ID: checkout.NewID("usr"), MerchantID: d.merchant, Email: "third@shop.example", Role: merchant.RoleOwner}, "operator")
+	_, err := d.store.People.Invite(t.Context(), merchant.Member{ID: checkout.NewID("usr"), MerchantID: d.merchant, Email: "third@shop.example", Role: merchant.RoleOwner}, "operator")
 	require.NoError(t, err)
 	third := value[string](d, `SELECT id FROM member WHERE email = 'third@shop.example'`)
 	people := func() string {
@@ -62,7 +62,7 @@ func TestInvitation_OfAnAddressTellsNothingOfOtherMerchants(t *testing.T) {
 	d := newDesk(t)
 	owner := d.as(merchant.RoleOwner)
 	d.newMember(d.other, "ceo@victim.example", merchant.RoleOwner)
-	_, err := d.store.Invite(t.Context(), merchant.Member{ID: checkout.NewID("usr"), MerchantID: d.other, Email: "squatted@victim.example", Role: merchant.RoleViewer}, "test")
+	_, err := d.store.People.Invite(t.Context(), merchant.Member{ID: checkout.NewID("usr"), MerchantID: d.other, Email: "squatted@victim.example", Role: merchant.RoleViewer}, "test")
 	require.NoError(t, err)
 	const other = "another one to know"
 	for _, email := range []string{"ceo@victim.example", "squatted@victim.example", "nobody@victim.example"} {

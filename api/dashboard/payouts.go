@@ -42,7 +42,9 @@ func (s *server) payouts(v face.Visit) (l selection[checkout.Payout], filter sto
 	}
 	l.fault = cmp.Or(unknown("status", filter.Status, checkout.PayoutStatuses),
 		unknown("payout currency", filter.Currency, money.PayoutCurrencies), l.form.days(&l.page))
-	l.read = func(p pg.Page) ([]checkout.Payout, error) { return s.Store.Payouts(v.Context(), v.Owner(), filter, p) }
+	l.read = func(p pg.Page) ([]checkout.Payout, error) {
+		return s.Store.Payouts.Payouts(v.Context(), v.Owner(), filter, p)
+	}
 	return l, filter
 }
 
@@ -62,7 +64,7 @@ func (s *server) listPayouts(v face.Visit) (face.Answer, error) {
 	}
 	if len(shown) > 0 && p.Newest == "" { // older pages have the same sums
 		l.page.Limit = maxSum
-		sums, complete, err := s.Store.SumPayouts(v.Context(), v.Owner(), filter, l.page)
+		sums, complete, err := s.Store.Payouts.SumPayouts(v.Context(), v.Owner(), filter, l.page)
 		if err != nil {
 			return face.Answer{}, err
 		}
@@ -84,12 +86,12 @@ func (s *server) payoutRows(v face.Visit, payouts []checkout.Payout) ([]payoutRo
 	chains, present := map[string]string{}, map[money.PayoutCurrency]string{}
 	var err error
 	if len(hashed) > 0 && v.Mode.Live() {
-		if chains, err = s.Store.PayoutChains(v.Context(), v.Owner(), hashed); err != nil {
+		if chains, err = s.Store.Payouts.PayoutChains(v.Context(), v.Owner(), hashed); err != nil {
 			return nil, err
 		}
 	}
 	if failed {
-		addresses, err := s.Store.PayoutAddresses(v.Context(), v.Owner())
+		addresses, err := s.Store.Merchants.PayoutAddresses(v.Context(), v.Owner())
 		if err != nil {
 			return nil, err
 		}

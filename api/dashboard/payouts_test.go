@@ -22,11 +22,11 @@ func (d *desk) endedPayout(merchant string, mode checkout.Mode, amount money.Cry
 	ref := s.Owner.Ref(settled.PayoutID)
 	if failure == "" {
 		d.exec(`UPDATE payout SET currency = $2 WHERE id = $1`, ref.ID, amount.Currency())
-		_, _, err := d.store.RecordSandboxTransfer(d.t.Context(), checkout.Payout{Ref: ref, Generation: 1},
+		_, _, err := d.store.Sandbox.RecordSandboxTransfer(d.t.Context(), checkout.Payout{Ref: ref, Generation: 1},
 			treasury.SandboxTransfer{Signed: []byte("x"), TxHash: "0x" + ref.ID, Amount: amount, Fee: amount})
 		require.NoError(d.t, err)
 	}
-	_, err := d.store.FinishPayout(d.t.Context(), ref, 1, failure)
+	_, err := d.store.Payouts.FinishPayout(d.t.Context(), ref, 1, failure)
 	require.NoError(d.t, err)
 	return ref
 }
@@ -91,12 +91,12 @@ func TestPayouts_AFailedOneIsMendedAndSentAgain(t *testing.T) {
 	require.NotNil(t, form)
 	d.temporal.Start = func(client.StartWorkflowOptions) error { return nil }
 	require.Equal(t, 303, owner.post(form[1]).status)
-	p, err := d.store.Payout(t.Context(), ref)
+	p, err := d.store.Payouts.Payout(t.Context(), ref)
 	require.NoError(t, err)
 	require.Equal(t, checkout.PayoutPending, p.Status)
 	require.NotContains(t, owner.get("/test/payouts").text(), "Send again")
 	d.exec(`DELETE FROM payout_address WHERE merchant_id = $1`, d.merchant)
-	_, err = d.store.FinishPayout(t.Context(), ref, 2, checkout.PayoutNetworkError)
+	_, err = d.store.Payouts.FinishPayout(t.Context(), ref, 2, checkout.PayoutNetworkError)
 	require.NoError(t, err)
 	require.Contains(t, owner.get("/test/payouts").text(), "No address is set for USDC")
 }
@@ -104,16 +104,16 @@ func TestPayouts_AFailedOneIsMendedAndSentAgain(t *testing.T) {
 func TestPayouts_LinkToTheExplorerAndSayWhyTheyWait(t *testing.T) {
 	d := newDesk(t)
 	_, payout := d.livePayout()
-	p, err := d.store.Payout(t.Context(), payout)
+	p, err := d.store.Payouts.Payout(t.Context(), payout)
 	require.NoError(t, err)
-	_, err = d.store.HoldPayout(t.Context(), p, checkout.HoldFloat, time.Hour)
+	_, err = d.store.Payouts.HoldPayout(t.Context(), p, checkout.HoldFloat, time.Hour)
 	require.NoError(t, err)
 	viewer := d.as(merchant.RoleViewer)
 	require.Contains(t, viewer.get("/live/payouts").text(), "The payout account is short of this currency")
 	transfer := d.signed(payout)
-	_, err = d.store.FinishPayout(t.Context(), payout, 1, "")
+	_, err = d.store.Payouts.FinishPayout(t.Context(), payout, 1, "")
 	require.NoError(t, err)
-	_, _, err = d.store.EndTransfer(t.Context(), transfer, treasury.TransferSnapshot{
+	_, _, err = d.store.Treasury.EndTransfer(t.Context(), transfer, treasury.TransferSnapshot{
 		State: treasury.TransferStateConfirmed, TxHash: "0xsecond", Height: 21_000_005, BlockHash: "0xblock", Cost: money.MustCrypto("0.000345", money.ETH),
 	}, treasury.AccountSnapshot{Height: 21_000_071})
 	require.NoError(t, err)

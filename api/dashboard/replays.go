@@ -94,7 +94,7 @@ func (s *server) showReplays(v face.Visit, e webhook.Endpoint) (face.Answer, err
 	r := p.Form.read(v, v.URL.Query(), now)
 	if p.Form.Fault == "" {
 		var err error
-		if r.Total, err = s.Store.PreviewReplay(v.Context(), r); err != nil {
+		if r.Total, err = s.Store.Webhooks.PreviewReplay(v.Context(), r); err != nil {
 			return face.Answer{}, err
 		}
 		p.Preview = &preview{r, time.Duration(r.Total/r.Rate) * time.Second}
@@ -105,7 +105,7 @@ func (s *server) showReplays(v face.Visit, e webhook.Endpoint) (face.Answer, err
 // replaysPage shows a form and the earlier bulk replays.
 func (s *server) replaysPage(v face.Visit, p replaysPage) (face.Answer, error) {
 	read := func(page pg.Page) ([]webhook.Replay, error) {
-		return s.Store.Replays(v.Context(), v.Owner(), p.ID, page)
+		return s.Store.Webhooks.Replays(v.Context(), v.Owner(), p.ID, page)
 	}
 	path := "/webhooks/" + p.ID + "/replay"
 	var err error
@@ -157,7 +157,7 @@ func (s *server) showReplay(v face.Visit, r webhook.Replay) (face.Answer, error)
 	if p.Running {
 		p.Left = time.Duration(max(0, r.Total-p.Done)/r.Rate) * time.Second
 	}
-	e, err := s.Store.Endpoint(v.Context(), v.Owner().Ref(r.EndpointID))
+	e, err := s.Store.Webhooks.Endpoint(v.Context(), v.Owner().Ref(r.EndpointID))
 	if err != nil && !errors.Is(err, checkout.ErrNotFound) {
 		return face.Answer{}, err
 	}

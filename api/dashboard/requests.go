@@ -58,14 +58,14 @@ func (s *server) listRequests(v face.Visit) (face.Answer, error) {
 		KeyID: p.Form.Get("key"), RequestID: p.Form.Get("id"),
 	}
 	read := func(p pg.Page) ([]merchant.APIRequest, error) {
-		return s.Store.Requests(v.Context(), v.Owner(), filter, p)
+		return s.Store.Requests.Requests(v.Context(), v.Owner(), filter, p)
 	}
 	shown, others, err := pageOf(v, "/requests", checkout.PrefixRequest, p.Form, page, read)
 	if err != nil {
 		return face.Answer{}, err
 	}
 	if !p.Hidden {
-		keys, err := s.Store.APIKeys(v.Context(), v.MerchantID())
+		keys, err := s.Store.Merchants.APIKeys(v.Context(), v.MerchantID())
 		if err != nil {
 			return face.Answer{}, err
 		}

@@ -19,7 +19,7 @@ func TestRequests_FiltersAndPages(t *testing.T) {
 	require.Contains(t, viewer.get("/test/requests").text(), "No requests yet")
 	at := time.Now().UTC()
 	key := merchant.APIKey{Ref: checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "shop server"}
-	require.NoError(t, d.store.CreateAPIKey(t.Context(), key, merchant.NewAPIKey(checkout.ModeTest)))
+	require.NoError(t, d.store.Merchants.CreateAPIKey(t.Context(), key, merchant.NewAPIKey(checkout.ModeTest)))
 	var rows []merchant.APIRequest
 	for i := range pageSize + 2 {
 		rows = append(rows, merchant.APIRequest{
@@ -30,7 +30,7 @@ func TestRequests_FiltersAndPages(t *testing.T) {
 	rows[0].Method, rows[0].Route, rows[0].Status, rows[0].Error = http.MethodPost, "/v1/webhooks", 429, "rate_limited"
 	rows[len(rows)-1].SessionID = "cs_1"
 	rows[1].MerchantID = d.other
-	require.NoError(t, d.store.LogRequests(t.Context(), rows))
+	require.NoError(t, d.store.Requests.LogRequests(t.Context(), rows))
 
 	first := viewer.get("/test/requests")
 	require.Equal(t, pageSize, strings.Count(first.body, "&lt;b&gt;"), "escaped")
@@ -58,7 +58,7 @@ func TestRequests_LiveKeysAreForDevelopers(t *testing.T) {
 		key := d.newKey(d.merchant, mode, "till "+string(mode))
 		d.newKey(d.merchant, mode, "unused "+string(mode))
 		d.exec(`UPDATE api_key SET last4 = '9f3c' WHERE id = $1`, key)
-		require.NoError(t, d.store.LogRequests(t.Context(), []merchant.APIRequest{
+		require.NoError(t, d.store.Requests.LogRequests(t.Context(), []merchant.APIRequest{
 			{
 				Ref:       checkout.Owner{MerchantID: d.merchant, Mode: mode}.Ref(checkout.NewID(checkout.PrefixRequest)),
 				RequestID: "req_1", KeyID: key, Method: http.MethodGet, Route: "/v1/checkout/{id}", Status: 200, CreatedAt: time.Now(),

@@ -15,7 +15,7 @@ func TestReset_OneAnswerForEveryAddress(t *testing.T) {
 	d := newDesk(t)
 	d.newMember(d.merchant, "ann@shop.example", merchant.RoleViewer)
 	d.newMember(d.other, "ann@shop.example", merchant.RoleViewer)
-	_, err := d.store.Invite(t.Context(), merchant.Member{ID: checkout.NewID("usr"), MerchantID: d.merchant, Email: "new@shop.example", Role: merchant.RoleViewer}, "test")
+	_, err := d.store.People.Invite(t.Context(), merchant.Member{ID: checkout.NewID("usr"), MerchantID: d.merchant, Email: "new@shop.example", Role: merchant.RoleViewer}, "test")
 	require.NoError(t, err)
 	b := d.browser()
 	require.Contains(t, b.get("/signin").body, `href="/password/forgot"`)
@@ -32,7 +32,7 @@ func TestReset_GivesANewPasswordOnce(t *testing.T) {
 	d := newDesk(t)
 	m, signedIn := d.person("ann@shop.example", merchant.RoleViewer)
 	token, hash := merchant.NewToken()
-	require.NoError(t, d.store.KeepReset(t.Context(), m.ID, hash))
+	require.NoError(t, d.store.People.KeepReset(t.Context(), m.ID, hash))
 	const other = "another one to know"
 	form := d.browser().form("/password/reset", "/password/reset")
 	require.Equal(t, 422, form.send("code", token, "password", "short", "password_again", "short").status)
@@ -52,7 +52,7 @@ func TestReset_AsksForTheSecondFactorAfterwards(t *testing.T) {
 	m, b := d.person("ann@shop.example", merchant.RoleViewer)
 	b.enrol()
 	token, hash := merchant.NewToken()
-	require.NoError(t, d.store.KeepReset(t.Context(), m.ID, hash))
+	require.NoError(t, d.store.People.KeepReset(t.Context(), m.ID, hash))
 	const other = "another one to know"
 	got := b.form("/password/reset", "/password/reset").send("code", token, "password", other, "password_again", other)
 	require.Equal(t, 303, got.status)
@@ -104,17 +104,17 @@ func TestMail_TellsOwnersAndThePersonWhatChanged(t *testing.T) {
 func TestReset_ASignInThatBeganBeforeEndsToo(t *testing.T) {
 	d := newDesk(t)
 	m := d.newMember(d.merchant, "ann@shop.example", merchant.RoleViewer)
-	former, err := d.store.MemberPassword(t.Context(), m.MerchantID, m.ID)
+	former, err := d.store.People.MemberPassword(t.Context(), m.MerchantID, m.ID)
 	require.NoError(t, err)
 	_, code := merchant.NewToken()
-	require.NoError(t, d.store.KeepReset(t.Context(), m.ID, code))
-	require.NoError(t, d.store.ResetPassword(t.Context(), code, "hash", ""))
+	require.NoError(t, d.store.People.KeepReset(t.Context(), m.ID, code))
+	require.NoError(t, d.store.People.ResetPassword(t.Context(), code, "hash", ""))
 	_, browser := merchant.NewToken()
-	require.ErrorIs(t, d.store.SignIn(t.Context(), m, former, browser), checkout.ErrNotFound)
-	require.NoError(t, d.store.SignIn(t.Context(), m, "hash", browser))
-	require.NoError(t, d.store.RemoveMember(t.Context(), m.MerchantID, m.ID, merchant.AuditEntry{
+	require.ErrorIs(t, d.store.People.SignIn(t.Context(), m, former, browser), checkout.ErrNotFound)
+	require.NoError(t, d.store.People.SignIn(t.Context(), m, "hash", browser))
+	require.NoError(t, d.store.People.RemoveMember(t.Context(), m.MerchantID, m.ID, merchant.AuditEntry{
 		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: m.MerchantID,
 	}))
 	_, browser = merchant.NewToken()
-	require.ErrorIs(t, d.store.SignIn(t.Context(), m, "hash", browser), checkout.ErrNotFound)
+	require.ErrorIs(t, d.store.People.SignIn(t.Context(), m, "hash", browser), checkout.ErrNotFound)
 }

@@ -34,7 +34,7 @@ func (f form) reloaded() page {
 // signs returns the digests of the secrets that sign for the registration.
 func (s sender) signs() (current, previous []byte) {
 	s.t.Helper()
-	keys, err := s.store.WebhookKeys(s.t.Context(), checkout.Owner{MerchantID: s.merchant, Mode: s.mode}, "")
+	keys, err := s.store.Webhooks.WebhookKeys(s.t.Context(), checkout.Owner{MerchantID: s.merchant, Mode: s.mode}, "")
 	require.NoError(s.t, err)
 	for _, k := range keys {
 		if k.EndpointID == s.endpoint.ID {
@@ -111,7 +111,7 @@ func TestReveal_IsSealedAndForgotten(t *testing.T) {
 	require.Zero(t, value[int](d, `SELECT count(*) FROM reveal WHERE encode(sealed, 'escape') LIKE '%sk_test_%'`))
 	d.exec(`UPDATE reveal SET created_at = now() - interval '6 minutes'`)
 	require.Equal(t, "/test/keys secret_gone", b.get(path).to())
-	require.NoError(t, d.store.ForgetReveals(t.Context()))
+	require.NoError(t, d.store.Secrets.ForgetReveals(t.Context()))
 	require.Zero(t, value[int](d, `SELECT count(*) FROM reveal WHERE sealed IS NOT NULL`))
 
 	b.form("/test/keys", "/test/keys").send("label", "another")
@@ -125,7 +125,7 @@ func TestReveal_ShowsNoSecretThatDoesNotSign(t *testing.T) {
 	at := "/test/webhooks/" + s.endpoint.ID
 	dev := s.as(merchant.RoleDeveloper)
 	made := dev.form(at, at+"/rotate").send()
-	_, err := s.store.RotateSecret(t.Context(), checkout.Owner{MerchantID: s.merchant, Mode: s.mode}.Ref(s.endpoint.ID), webhook.NewSecret(), 0) // by the API, meanwhile
+	_, err := s.store.Webhooks.RotateSecret(t.Context(), checkout.Owner{MerchantID: s.merchant, Mode: s.mode}.Ref(s.endpoint.ID), webhook.NewSecret(), 0) // by the API, meanwhile
 	require.NoError(t, err)
 	require.Equal(t, at+" secret_gone", dev.get(made.to()).to())
 }
@@ -135,7 +135,7 @@ func TestReveal_OfWhatCouldNotBeMadeIsDropped(t *testing.T) {
 	dev := d.as(merchant.RoleDeveloper)
 	add := dev.form("/test/webhooks/new", "/test/webhooks")
 	for i := range webhook.MaxEndpoints {
-		_, err := d.store.CreateEndpoint(t.Context(), webhook.Endpoint{
+		_, err := d.store.Webhooks.CreateEndpoint(t.Context(), webhook.Endpoint{
 			Ref: checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: fmt.Sprintf("https://shop.example/%d", i),
 			Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 		})
@@ -168,7 +168,7 @@ func TestPosts_AreNotedAndEndInARedirect(t *testing.T) {
 	s.forgetUse()
 	bob := s.newMember(s.merchant, "bob@shop.example", merchant.RoleViewer)
 	invite := func(email string) (token string) {
-		token, err := s.store.Invite(t.Context(), merchant.Member{ID: checkout.NewID("usr"), MerchantID: s.merchant, Email: email, Role: merchant.RoleViewer}, "test")
+		token, err := s.store.People.Invite(t.Context(), merchant.Member{ID: checkout.NewID("usr"), MerchantID: s.merchant, Email: email, Role: merchant.RoleViewer}, "test")
 		require.NoError(t, err)
 		return token
 	}
@@ -180,7 +180,7 @@ func TestPosts_AreNotedAndEndInARedirect(t *testing.T) {
 	s.attempt("run", 1, 500, "")
 	key, at, delivery := s.newKey(s.merchant, s.mode, "x"), "/test/webhooks/"+s.endpoint.ID, "/test/deliveries/"+s.ref.ID
 	other := newSender(s.desk, s.merchant, s.mode, "https://other.example/", "", `{}`)
-	_, err := s.store.EndDelivery(t.Context(), other.ref, "", webhook.DeliveryFailed)
+	_, err := s.store.Webhooks.EndDelivery(t.Context(), other.ref, "", webhook.DeliveryFailed)
 	require.NoError(t, err)
 	s.exec(`UPDATE webhook_replay SET status = 'completed', finished_at = now() WHERE id = $1`, other.replay.ID) // one at a time
 	s.exec(`INSERT INTO payout_address (merchant_id, mode, currency, network, address, next_network, next_address, next_at, next_by)

@@ -254,16 +254,16 @@ func TestSecondFactor_ACodeIsCheckedOneAtATime(t *testing.T) {
 	step := time.Now().Unix() / 30
 	check := func(_ []byte, after int64) (int64, bool) { return step, step > after }
 	second := false
-	first, err := d.store.UseCode(t.Context(), d.merchant, m.ID, func(secret []byte, after int64) (int64, bool) {
+	first, err := d.store.Secrets.UseCode(t.Context(), d.merchant, m.ID, func(secret []byte, after int64) (int64, bool) {
 		patience, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		second, _ = d.store.UseCode(patience, d.merchant, m.ID, check) // it waits for the first, and gives up
+		second, _ = d.store.Secrets.UseCode(patience, d.merchant, m.ID, check) // it waits for the first, and gives up
 		return check(secret, after)
 	})
 	require.NoError(t, err)
 	require.True(t, first)
 	require.False(t, second)
-	again, err := d.store.UseCode(t.Context(), d.merchant, m.ID, check)
+	again, err := d.store.Secrets.UseCode(t.Context(), d.merchant, m.ID, check)
 	require.NoError(t, err)
 	require.False(t, again)
 }
@@ -299,7 +299,7 @@ func TestSecondFactor_GoesWithThePerson(t *testing.T) {
 	m, b := d.person("ann@shop.example", merchant.RoleViewer)
 	b.enrol()
 	_, hash := merchant.NewToken()
-	require.NoError(t, d.store.KeepReset(t.Context(), m.ID, hash))
+	require.NoError(t, d.store.People.KeepReset(t.Context(), m.ID, hash))
 	require.Equal(t, 303, d.as(merchant.RoleOwner).post("/test/members/"+m.ID+"/remove").status)
 	require.Zero(t, value[int](d, `SELECT (SELECT count(*) FROM second_factor) + (SELECT count(*) FROM recovery_code)
 		+ (SELECT count(*) FROM password_reset)`))

@@ -44,14 +44,14 @@ func (s *server) showSession(v face.Visit) (face.Answer, error) { return s.sessi
 
 // sessionPage shows a session. fault says why the session could not be changed, "" for no fault.
 func (s *server) sessionPage(v face.Visit, fault string) (face.Answer, error) {
-	session, err := s.Store.Session(v.Context(), v.Owner().Ref(v.ID()))
+	session, err := s.Store.Sessions.Session(v.Context(), v.Owner().Ref(v.ID()))
 	if err != nil {
 		return face.Answer{}, err
 	}
 
 	session.URL = checkout.PageURL(s.CheckoutURL, session.ID)
 	p := sessionPage{Session: session, Fault: fault, Customer: customerOf(session), Pairs: metadataPairs(session.Metadata)}
-	if p.SessionHistory, err = s.Store.SessionHistory(v.Context(), v.Owner().Ref(session.ID)); err != nil {
+	if p.SessionHistory, err = s.Store.Sessions.SessionHistory(v.Context(), v.Owner().Ref(session.ID)); err != nil {
 		return face.Answer{}, err
 	}
 

@@ -45,10 +45,10 @@ func (s *server) placeOf(v face.Visit, search string) (string, error) {
 		place = addressOf(v.Path("/requests"), "id", search)
 	case checkout.IsID(checkout.PrefixDelivery, search):
 		place = v.Path("/deliveries/" + search)
-		_, err = s.Store.Delivery(v.Context(), v.Owner().Ref(search))
+		_, err = s.Store.Webhooks.Delivery(v.Context(), v.Owner().Ref(search))
 	case checkout.IsID(checkout.PrefixEvent, search):
 		place = v.Path("/deliveries?event=" + search)
-		_, err = s.Store.Event(v.Context(), v.Owner().Ref(search))
+		_, err = s.Store.Webhooks.Event(v.Context(), v.Owner().Ref(search))
 	}
 	if errors.Is(err, checkout.ErrNotFound) {
 		return "", nil
@@ -73,7 +73,7 @@ func (s *server) sessions(v face.Visit) (l selection[checkout.Session]) {
 	l.fault = cmp.Or(unknown("status", filter.Status, checkout.Statuses),
 		unknown("currency", filter.Currency, money.Currencies), l.form.days(&l.page))
 	l.read = func(p pg.Page) ([]checkout.Session, error) {
-		return s.Store.Sessions(v.Context(), v.Owner(), filter, p)
+		return s.Store.Sessions.Sessions(v.Context(), v.Owner(), filter, p)
 	}
 	return l
 }

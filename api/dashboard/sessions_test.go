@@ -146,7 +146,7 @@ func TestSessions_SearchLeadsToDeliveriesAndEvents(t *testing.T) {
 
 func TestSession_ShowsItsWholeTree(t *testing.T) {
 	d := newDesk(t)
-	_, err := d.store.CreateEndpoint(t.Context(), webhook.Endpoint{
+	_, err := d.store.Webhooks.CreateEndpoint(t.Context(), webhook.Endpoint{
 		Ref: checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: "https://shop.example/hook",
 		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 	})
@@ -158,15 +158,15 @@ func TestSession_ShowsItsWholeTree(t *testing.T) {
 	d.pay(s, checkout.FailureInsufficientFunds)
 	txn, settled := d.pay(s, "")
 	delivery := checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(settled.Deliveries[0].ID)
-	_, err = d.store.BeginAttempt(t.Context(), delivery, webhook.Turn{RunID: "run", Try: 1})
+	_, err = d.store.Webhooks.BeginAttempt(t.Context(), delivery, webhook.Turn{RunID: "run", Try: 1})
 	require.NoError(t, err)
-	require.NoError(t, d.store.FinishAttempt(t.Context(), delivery, webhook.Attempt{Run: 1, Number: 1, Duration: 1234 * time.Millisecond, ErrorKind: webhook.ErrorTimeout}, time.Minute))
+	require.NoError(t, d.store.Webhooks.FinishAttempt(t.Context(), delivery, webhook.Attempt{Run: 1, Number: 1, Duration: 1234 * time.Millisecond, ErrorKind: webhook.ErrorTimeout}, time.Minute))
 	payout := checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(settled.PayoutID)
-	_, _, err = d.store.RecordSandboxTransfer(t.Context(), checkout.Payout{Ref: payout, Generation: 1}, treasury.SandboxTransfer{Signed: []byte("s"), TxHash: "0xfeed", Amount: money.MustCrypto("1319.913333", money.USDC), Fee: money.MustCrypto("0.001", money.USDC)})
+	_, _, err = d.store.Sandbox.RecordSandboxTransfer(t.Context(), checkout.Payout{Ref: payout, Generation: 1}, treasury.SandboxTransfer{Signed: []byte("s"), TxHash: "0xfeed", Amount: money.MustCrypto("1319.913333", money.USDC), Fee: money.MustCrypto("0.001", money.USDC)})
 	require.NoError(t, err)
 	run := `href="https://temporal.example/namespaces/shop.a1b2c/workflows/` + payout.ID + `"`
 	require.Contains(t, d.as(merchant.RoleViewer).get("/test/sessions/"+s.ID).body, run, "a payout on the way may have a run")
-	_, err = d.store.FinishPayout(t.Context(), payout, 1, "")
+	_, err = d.store.Payouts.FinishPayout(t.Context(), payout, 1, "")
 	require.NoError(t, err)
 
 	got := d.as(merchant.RoleViewer).get("/test/sessions/" + s.ID)
@@ -210,7 +210,7 @@ func TestExpireSession_ThroughTheWorkflowAndIsNoted(t *testing.T) {
 		require.Equal(t, s.ID, o.WorkflowID)
 		require.Equal(t, contract.UpdateExpire, o.UpdateName)
 		asked++
-		_, err := d.store.ExpireSession(t.Context(), checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(s.ID), storage.Expiry{At: s.ExpiresAt, Early: true})
+		_, err := d.store.Sessions.ExpireSession(t.Context(), checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(s.ID), storage.Expiry{At: s.ExpiresAt, Early: true})
 		return err
 	}
 	viewer, developer := d.as(merchant.RoleViewer), d.as(merchant.RoleDeveloper)
@@ -299,9 +299,9 @@ func (d *desk) signed(ref checkout.Ref) storage.Transfer {
 	standing := treasury.AccountSnapshot{
 		Height: 21_000_000, Balances: money.PurseOf(money.MustCrypto("5", money.ETH), money.MustCrypto("900000", money.USDC), money.MustCrypto("0", money.USDT)),
 	}
-	account, err := d.store.OpenTreasury(ctx, checkout.ModeLive, treasury.Account{Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, standing)
+	account, err := d.store.Treasury.OpenTreasury(ctx, checkout.ModeLive, treasury.Account{Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, standing)
 	require.NoError(d.t, err)
-	p, err := d.store.Payout(ctx, ref)
+	p, err := d.store.Payouts.Payout(ctx, ref)
 	require.NoError(d.t, err)
 	fee := money.MustCrypto("0.913333", money.USDC)
 	pays := treasury.TransferOutput{PayoutID: p.ID, Destination: p.Destination, Amount: money.MustCrypto("1319.000000", money.USDC), Fee: fee}
@@ -311,16 +311,16 @@ func (d *desk) signed(ref checkout.Ref) storage.Transfer {
 			return treasury.TransferVersion{TransferPlan: plan, TxHash: hash, Raw: []byte("bytes that move money")}, nil
 		}
 	}
-	got, err := d.store.SignTransfer(ctx, storage.SigningOrder{
+	got, err := d.store.Treasury.SignTransfer(ctx, storage.SigningOrder{
 		Payouts: []storage.PricedPayout{{Payout: p, Value: 140_000}}, AccountID: account.ID, Plan: plan, Chain: standing, Sign: version("0xfirst"),
 		Limits: treasury.PayoutLimits{Payout: 1_000_000, Day: 1_000_000, MerchantDay: 1_000_000, MerchantUnsettled: 1_000_000},
 	})
 	require.NoError(d.t, err)
 	require.Equal(d.t, treasury.SigningGo, got.Payouts[0].Step)
-	live, err := d.store.LiveTransfers(ctx, account.ID, 1)
+	live, err := d.store.Treasury.LiveTransfers(ctx, account.ID, 1)
 	require.NoError(d.t, err)
 	plan.Slot = live[0].Slot
-	_, added, err := d.store.AddVersion(ctx, live[0], plan, version("0xsecond"))
+	_, added, err := d.store.Treasury.AddVersion(ctx, live[0], plan, version("0xsecond"))
 	require.NoError(d.t, err)
 	require.True(d.t, added)
 	return live[0]
@@ -345,9 +345,9 @@ func TestSession_ShowsItsMoney(t *testing.T) {
 	viewer := d.as(merchant.RoleViewer)
 	path := "/live/sessions/" + s.ID
 	require.NotContains(t, viewer.get(path).text(), "Signed versions", "nothing is signed")
-	p, err := d.store.Payout(t.Context(), payout)
+	p, err := d.store.Payouts.Payout(t.Context(), payout)
 	require.NoError(t, err)
-	_, err = d.store.HoldPayout(t.Context(), p, checkout.HoldFloat, time.Hour)
+	_, err = d.store.Payouts.HoldPayout(t.Context(), p, checkout.HoldFloat, time.Hour)
 	require.NoError(t, err)
 	held := viewer.get(path).text()
 	require.Contains(t, held, "The payout account is short of this currency")
@@ -356,13 +356,13 @@ func TestSession_ShowsItsMoney(t *testing.T) {
 		checkout.HoldUnsettled: "Earlier payments are not settled yet", checkout.HoldDelay: "The payment is too recent",
 		checkout.HoldRisk: "The payment may be returned to the customer",
 	} {
-		_, err = d.store.HoldPayout(t.Context(), p, hold, time.Hour)
+		_, err = d.store.Payouts.HoldPayout(t.Context(), p, hold, time.Hour)
 		require.NoError(t, err)
 		require.Contains(t, viewer.get(path).text(), text)
 	}
 
 	transfer := d.signed(payout)
-	_, err = d.store.FinishPayout(t.Context(), payout, 1, "")
+	_, err = d.store.Payouts.FinishPayout(t.Context(), payout, 1, "")
 	require.NoError(t, err)
 	got := viewer.get(path)
 	for _, want := range []string{
@@ -375,7 +375,7 @@ func TestSession_ShowsItsMoney(t *testing.T) {
 	require.NotContains(t, got.text(), "Transfer confirmed")
 	require.NotContains(t, got.text(), "Waits")
 
-	_, ended, err := d.store.EndTransfer(t.Context(), transfer, treasury.TransferSnapshot{
+	_, ended, err := d.store.Treasury.EndTransfer(t.Context(), transfer, treasury.TransferSnapshot{
 		State: treasury.TransferStateConfirmed, TxHash: "0xsecond", Height: 21_000_005, BlockHash: "0xblock", Cost: money.MustCrypto("0.000345", money.ETH),
 	}, treasury.AccountSnapshot{Height: 21_000_071})
 	require.NoError(t, err)
@@ -405,7 +405,7 @@ func TestRetryPayout_OnlyOwnersAndItIsNoted(t *testing.T) {
 	owner, developer := d.as(merchant.RoleOwner), d.as(merchant.RoleDeveloper)
 	require.NotContains(t, owner.get(path).text(), "Retry the payout now", "it is pending")
 	require.Equal(t, 404, owner.post("/test/sessions/"+d.newSession(d.merchant, checkout.ModeTest).ID+"/retry_payout").status, "it has no payout")
-	_, err := d.store.FinishPayout(t.Context(), payout, 1, checkout.PayoutInvalidAddress)
+	_, err := d.store.Payouts.FinishPayout(t.Context(), payout, 1, checkout.PayoutInvalidAddress)
 	require.NoError(t, err)
 
 	var started []string
@@ -435,7 +435,7 @@ func TestRetryPayout_SaysWhichRateItHas(t *testing.T) {
 	d := newDesk(t)
 	s := d.newSession(d.merchant, checkout.ModeTest)
 	_, settled := d.pay(s, "")
-	_, err := d.store.FinishPayout(t.Context(), s.Owner.Ref(settled.PayoutID), 1, checkout.PayoutInvalidAddress)
+	_, err := d.store.Payouts.FinishPayout(t.Context(), s.Owner.Ref(settled.PayoutID), 1, checkout.PayoutInvalidAddress)
 	require.NoError(t, err)
 	owner, path := d.as(merchant.RoleOwner), "/test/sessions/"+s.ID
 	require.NotContains(t, owner.get(path).text(), "locked", "rates of the sandbox are fixed")
@@ -453,7 +453,7 @@ func TestRetryPayout_AfterARevertedTransferNeedsAnotherAddress(t *testing.T) {
 	s := d.newSession(d.merchant, checkout.ModeTest)
 	_, settled := d.pay(s, "")
 	payout := s.Owner.Ref(settled.PayoutID)
-	_, err := d.store.FinishPayout(t.Context(), payout, 1, checkout.PayoutInvalidAddress)
+	_, err := d.store.Payouts.FinishPayout(t.Context(), payout, 1, checkout.PayoutInvalidAddress)
 	require.NoError(t, err)
 	d.Revert(t, payout.ID)
 	owner, path := d.as(merchant.RoleOwner), "/test/sessions/"+s.ID
@@ -480,7 +480,7 @@ func TestSession_CallsADeliveryAsTheLogDoes(t *testing.T) {
 	says("pending")
 	s.attempt("run", 1, 500, "")
 	says("retrying")
-	require.NoError(t, s.store.HoldDelivery(t.Context(), s.ref))
+	require.NoError(t, s.store.Webhooks.HoldDelivery(t.Context(), s.ref))
 	says("on hold")
 }
 

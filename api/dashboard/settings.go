@@ -85,18 +85,18 @@ func (s *server) settingsPage(v face.Visit) (settingsPage, error) {
 		Faults: map[string]string{}, Preview: checkout.PreviewURL(s.CheckoutURL, v.MerchantID()), ReceiptMail: s.Mail,
 	}
 	var err error
-	if p.Stored, err = s.Store.Merchant(v.Context(), v.MerchantID()); err != nil {
+	if p.Stored, err = s.Store.Merchants.Merchant(v.Context(), v.MerchantID()); err != nil {
 		return p, err
 	}
 	p.Merchant = p.Stored
 	if err := s.readBrand(v, &p); err != nil {
 		return p, err
 	}
-	stored, err := s.Store.PayoutAddresses(v.Context(), v.Owner())
+	stored, err := s.Store.Merchants.PayoutAddresses(v.Context(), v.Owner())
 	if err != nil {
 		return p, err
 	}
-	if p.Announced, err = s.Store.AddressChanges(v.Context(), v.Owner()); err != nil {
+	if p.Announced, err = s.Store.Merchants.AddressChanges(v.Context(), v.Owner()); err != nil {
 		return p, err
 	}
 	if v.Mode.Live() {

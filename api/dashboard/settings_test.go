@@ -27,7 +27,7 @@ func TestSettings_ChangeTellsBothModes(t *testing.T) {
 	opened := owner.form("/test/settings", "/test/settings")
 	got := opened.send(change...)
 	require.Equal(t, "/test/settings settings_changed", got.to())
-	m, err := d.store.Merchant(t.Context(), d.merchant)
+	m, err := d.store.Merchants.Merchant(t.Context(), d.merchant)
 	require.NoError(t, err)
 	require.Equal(t, "Café Ünïcode", m.Name)
 	require.Equal(t, 5, m.PaymentAttempts)

@@ -37,7 +37,7 @@ func TestSignIn_OneAnswerForEverythingThatIsWrong(t *testing.T) {
 	d.newMember(d.merchant, "ann@shop.example", merchant.RoleOwner)
 	gone := d.newMember(d.merchant, "gone@shop.example", merchant.RoleViewer)
 	d.exec(`UPDATE member SET removed_at = now() WHERE id = $1`, gone.ID)
-	_, err := d.store.Invite(t.Context(), merchant.Member{ID: checkout.NewID("usr"), MerchantID: d.merchant, Email: "new@shop.example", Role: merchant.RoleViewer}, "test")
+	_, err := d.store.People.Invite(t.Context(), merchant.Member{ID: checkout.NewID("usr"), MerchantID: d.merchant, Email: "new@shop.example", Role: merchant.RoleViewer}, "test")
 	require.NoError(t, err)
 	b := d.browser()
 	want := ""

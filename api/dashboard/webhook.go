@@ -48,7 +48,7 @@ const recentDeliveries = 10
 
 // showWebhook serves GET …/webhooks/{id}.
 func (s *server) showWebhook(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
-	health, err := s.Store.EndpointHealth(v.Context(), v.Owner(), healthWindow)
+	health, err := s.Store.Webhooks.EndpointHealth(v.Context(), v.Owner(), healthWindow)
 	if err != nil {
 		return face.Answer{}, err
 	}
@@ -155,7 +155,7 @@ func texts(types []webhook.EventType) (all []string) {
 // webhookConflict shows the form again after another person has changed the registration first.
 // Fields in conflict show the stored value, other fields the typed value.
 func (s *server) webhookConflict(v face.Visit, f webhookForm, conflict *pg.ChangedError) (face.Answer, error) {
-	e, err := s.Store.Endpoint(v.Context(), v.Owner().Ref(f.ID))
+	e, err := s.Store.Webhooks.Endpoint(v.Context(), v.Owner().Ref(f.ID))
 	if err != nil {
 		return face.Answer{}, err
 	}
@@ -212,7 +212,7 @@ func (s *server) sendTestEvent(v face.Visit, e webhook.Endpoint) (face.Answer, e
 	if !typ.Valid() {
 		typ = e.EventTypes()[0] // never empty
 	}
-	merchant, err := s.Store.Merchant(v.Context(), v.MerchantID())
+	merchant, err := s.Store.Merchants.Merchant(v.Context(), v.MerchantID())
 	if err != nil {
 		return face.Answer{}, err
 	}
@@ -244,7 +244,7 @@ type deletePage struct {
 
 // askToDelete serves GET …/webhooks/{id}/delete.
 func (s *server) askToDelete(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
-	pending, err := s.Store.CountPending(v.Context(), v.Owner(), e.ID)
+	pending, err := s.Store.Webhooks.CountPending(v.Context(), v.Owner(), e.ID)
 	if err != nil {
 		return face.Answer{}, err
 	}
@@ -261,10 +261,10 @@ func (s *server) deleteWebhook(v face.Visit, e webhook.Endpoint) (face.Answer, e
 // the registration's current one.
 func (s *server) showWebhookSecret(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
 	var err error
-	if e.Secret, err = s.Store.TakeReveal(v.Context(), v.Reveal(e.ID)); err != nil {
+	if e.Secret, err = s.Store.Secrets.TakeReveal(v.Context(), v.Reveal(e.ID)); err != nil {
 		return face.Gone(err, v.Path("/webhooks/"+e.ID))
 	}
-	keys, err := s.Store.WebhookKeys(v.Context(), v.Owner(), "")
+	keys, err := s.Store.Webhooks.WebhookKeys(v.Context(), v.Owner(), "")
 	if err != nil {
 		return face.Answer{}, err
 	}

@@ -38,7 +38,7 @@ func (s *server) listWebhooks(v face.Visit) (face.Answer, error) {
 	if err != nil {
 		return face.Answer{}, err
 	}
-	health, err := s.Store.EndpointHealth(v.Context(), v.Owner(), healthWindow)
+	health, err := s.Store.Webhooks.EndpointHealth(v.Context(), v.Owner(), healthWindow)
 	if err != nil {
 		return face.Answer{}, err
 	}
@@ -50,7 +50,7 @@ func (s *server) listWebhooks(v face.Visit) (face.Answer, error) {
 }
 
 func (s *server) endpoints(v face.Visit) ([]webhook.Endpoint, error) {
-	return s.Store.Endpoints(v.Context(), v.Owner(), "", pg.Page{Limit: webhook.MaxEndpoints})
+	return s.Store.Webhooks.Endpoints(v.Context(), v.Owner(), "", pg.Page{Limit: webhook.MaxEndpoints})
 }
 
 // webhookForm is the form to create or change a registration.

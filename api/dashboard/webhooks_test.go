@@ -34,14 +34,14 @@ func newSender(d *desk, merchant string, mode checkout.Mode, address, descriptio
 	d.t.Helper()
 	s := sender{desk: d, mode: mode}
 	var err error
-	s.endpoint, err = d.store.CreateEndpoint(d.t.Context(), webhook.Endpoint{
+	s.endpoint, err = d.store.Webhooks.CreateEndpoint(d.t.Context(), webhook.Endpoint{
 		Ref: checkout.Owner{MerchantID: merchant, Mode: mode}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: address, Description: &description,
 		Events: []webhook.EventType{webhook.CheckoutFailed, webhook.PayoutSent}, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 	})
 	require.NoError(d.t, err)
-	m, err := d.store.Merchant(d.t.Context(), merchant)
+	m, err := d.store.Merchants.Merchant(d.t.Context(), merchant)
 	require.NoError(d.t, err)
-	event, ref, err := d.store.PublishTest(d.t.Context(), storage.TestEvent{
+	event, ref, err := d.store.Webhooks.PublishTest(d.t.Context(), storage.TestEvent{
 		Owner: checkout.Owner{MerchantID: merchant, Mode: mode}, EndpointID: s.endpoint.ID, SubjectID: checkout.NewID(checkout.PrefixTest), Type: webhook.PayoutSent,
 		Data: func(at time.Time) any {
 			return webhook.PayoutSent.Sample(m, json.RawMessage(metadata), at)
@@ -49,7 +49,7 @@ func newSender(d *desk, merchant string, mode checkout.Mode, address, descriptio
 	})
 	require.NoError(d.t, err)
 	s.event, s.ref = event, checkout.Owner{MerchantID: merchant, Mode: mode}.Ref(ref.ID)
-	s.replay, err = d.store.CreateReplay(d.t.Context(), webhook.Replay{
+	s.replay, err = d.store.Webhooks.CreateReplay(d.t.Context(), webhook.Replay{
 		Ref: checkout.Owner{MerchantID: merchant, Mode: mode}.Ref(checkout.NewID(checkout.PrefixReplay)), EndpointID: s.endpoint.ID,
 		Since: time.Now().Add(-time.Hour), Until: time.Now(), Filter: webhook.DeliveryFailed, Rate: 1,
 	})
@@ -66,8 +66,8 @@ func plainSender(t *testing.T, change ...func(*Config)) sender {
 // attempt makes an attempt; status 0 is one without an answer.
 func (s sender) attempt(run string, number, status int, body string) {
 	s.t.Helper()
-	require.NoError(s.t, s.store.HurryAttempt(s.t.Context(), s.ref, run, time.Time{}))
-	out, err := s.store.BeginAttempt(s.t.Context(), s.ref, webhook.Turn{RunID: run, Try: number})
+	require.NoError(s.t, s.store.Webhooks.HurryAttempt(s.t.Context(), s.ref, run, time.Time{}))
+	out, err := s.store.Webhooks.BeginAttempt(s.t.Context(), s.ref, webhook.Turn{RunID: run, Try: number})
 	require.NoError(s.t, err)
 	a := webhook.Attempt{Run: out.Run, Number: number, Duration: 1500 * time.Millisecond, StatusCode: status, ResponseBody: []byte(body)}
 	switch {
@@ -76,7 +76,7 @@ func (s sender) attempt(run string, number, status int, body string) {
 	case status >= 300:
 		a.ErrorKind = webhook.ErrorHTTP
 	}
-	require.NoError(s.t, s.store.FinishAttempt(s.t.Context(), s.ref, a, time.Hour))
+	require.NoError(s.t, s.store.Webhooks.FinishAttempt(s.t.Context(), s.ref, a, time.Hour))
 }
 
 func (s sender) audited(action string) string {
@@ -137,7 +137,7 @@ func TestWebhooks_ChangeHoldResumeRotateDelete(t *testing.T) {
 	edit := dev.form(at+"/edit", at)
 	got := edit.send("url", "https://new.example/x", "description", "", "events", "payout.failed")
 	require.Equal(t, at+" webhook_changed", got.to())
-	e, err := s.store.Endpoint(t.Context(), checkout.Owner{MerchantID: s.merchant, Mode: s.mode}.Ref(s.endpoint.ID))
+	e, err := s.store.Webhooks.Endpoint(t.Context(), checkout.Owner{MerchantID: s.merchant, Mode: s.mode}.Ref(s.endpoint.ID))
 	require.NoError(t, err)
 	require.Equal(t, "https://new.example/x", e.URL)
 	require.Equal(t, []webhook.EventType{webhook.PayoutFailed}, e.Events)
@@ -283,7 +283,7 @@ func TestDeliveries_SteeringSaysWhatHappens(t *testing.T) {
 	require.Equal(t, []string{s.ref.ID + " retry_now", s.ref.ID + " resume"}, signals)
 	require.Equal(t, 409, dev.post(at+"/replay").status, "in progress")
 
-	_, err := s.store.EndDelivery(t.Context(), s.ref, "", webhook.DeliveryFailed)
+	_, err := s.store.Webhooks.EndDelivery(t.Context(), s.ref, "", webhook.DeliveryFailed)
 	require.NoError(t, err)
 	require.Contains(t, dev.get(at).text(), "Every attempt failed")
 	s.temporal.Start = func(client.StartWorkflowOptions) error { s.attempt("again", 1, 200, "thanks"); return nil }
@@ -377,7 +377,7 @@ func TestDeliveries_AreReadAgainOnlyWhenTheyChanged(t *testing.T) {
 	require.Equal(t, 401, nobody.status)
 	require.Equal(t, "/signin?next=%2Ftest%2Fdeliveries", withoutMerchant(nobody.header.Get("HX-Redirect")))
 
-	_, err := s.store.EndDelivery(t.Context(), s.ref, "", webhook.DeliveryFailed)
+	_, err := s.store.Webhooks.EndDelivery(t.Context(), s.ref, "", webhook.DeliveryFailed)
 	require.NoError(t, err)
 	require.NotContains(t, s.as(merchant.RoleViewer).get(paths[1]).body, "hx-get", "it has ended")
 }
@@ -385,7 +385,7 @@ func TestDeliveries_AreReadAgainOnlyWhenTheyChanged(t *testing.T) {
 func TestReplays_PreviewStartCancel(t *testing.T) {
 	s := plainSender(t)
 	s.attempt("run", 1, 500, "")
-	_, err := s.store.EndDelivery(t.Context(), s.ref, "", webhook.DeliveryFailed)
+	_, err := s.store.Webhooks.EndDelivery(t.Context(), s.ref, "", webhook.DeliveryFailed)
 	require.NoError(t, err)
 	var started []string
 	s.temporal.Start = func(o client.StartWorkflowOptions) error { started = append(started, o.ID); return nil }
@@ -421,7 +421,7 @@ func TestReplays_PreviewStartCancel(t *testing.T) {
 	require.Equal(t, "/test/replays/"+started[0]+" replay_canceled", dev.formOf(page, "/test/replays/"+started[0]+"/cancel").send().to())
 	require.Equal(t, started, canceled)
 
-	require.NoError(t, s.store.RecordReplay(t.Context(), webhook.Replay{Ref: checkout.Owner{MerchantID: s.merchant, Mode: s.mode}.Ref(started[0]), Status: webhook.ReplayCompleted, Started: 1}))
+	require.NoError(t, s.store.Webhooks.RecordReplay(t.Context(), webhook.Replay{Ref: checkout.Owner{MerchantID: s.merchant, Mode: s.mode}.Ref(started[0]), Status: webhook.ReplayCompleted, Started: 1}))
 	require.Equal(t, "/test/replays/"+started[0]+" replay_ended", dev.post("/test/replays/"+started[0]+"/cancel").to())
 	page = dev.get("/test/replays/" + started[0])
 	require.NotContains(t, page.body, "hx-trigger")

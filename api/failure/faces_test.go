@@ -100,13 +100,13 @@ func (s *service) makeMerchant(store *storage.Store) {
 	s.t.Helper()
 	ctx := s.t.Context()
 	m := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", FeeBasisPoints: 100, PaymentAttempts: 3}
-	require.NoError(s.t, store.CreateMerchant(ctx, m, checkout.ModeTest, nil))
+	require.NoError(s.t, store.Merchants.CreateMerchant(ctx, m, checkout.ModeTest, nil))
 	s.key = merchant.NewAPIKey(checkout.ModeTest)
 	owner := checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}
-	require.NoError(s.t, store.CreateAPIKey(ctx, merchant.APIKey{Ref: owner.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "t"}, s.key))
+	require.NoError(s.t, store.Merchants.CreateAPIKey(ctx, merchant.APIKey{Ref: owner.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "t"}, s.key))
 
 	member := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: m.ID, Email: "ann@shop.example", Role: merchant.RoleOwner}
-	token, err := store.Invite(ctx, member, "test")
+	token, err := store.People.Invite(ctx, member, "test")
 	require.NoError(s.t, err)
 	_, err = login.Accept(ctx, &store.Accounts, token, password, "")
 	require.NoError(s.t, err)

@@ -142,15 +142,15 @@ func (f fakeHandle) Get(_ context.Context, into any) error {
 func decides(result checkout.ChargeResult) func(*harness, checkout.Ref, string) (contract.PaymentResult, error) {
 	return func(h *harness, ref checkout.Ref, id string) (contract.PaymentResult, error) {
 		ctx := h.t.Context()
-		if _, err := h.store.BeginPayment(ctx, ref, id, checkout.Quote{Rate: money.MustRate("1.08")}, id); err != nil {
+		if _, err := h.store.Sessions.BeginPayment(ctx, ref, id, checkout.Quote{Rate: money.MustRate("1.08")}, id); err != nil {
 			return contract.PaymentResult{}, refused(contract.ErrTypePaymentNotFound)
 		}
 		result.Method = checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242"}
-		_, _, err := h.store.RecordCharge(ctx, ref, id, result)
+		_, _, err := h.store.Sessions.RecordCharge(ctx, ref, id, result)
 		require.NoError(h.t, err)
 		got := contract.PaymentResult{Outcome: result.Outcome, Failure: result.Failure}
 		if result.Outcome.Final() {
-			_, err := h.store.FinishPayment(ctx, ref, id)
+			_, err := h.store.Sessions.FinishPayment(ctx, ref, id)
 			require.NoError(h.t, err)
 		}
 		return got, nil
@@ -189,8 +189,8 @@ func (h *harness) session(with ...func(*storage.NewSession, *merchant.Merchant))
 		f(&n, &merchant)
 	}
 	n.MerchantID = merchant.ID
-	require.NoError(h.t, h.store.CreateMerchant(h.t.Context(), merchant, n.Mode, nil))
-	created, err := h.store.CreateSession(h.t.Context(), n, func(context.Context, checkout.Session) error { return nil })
+	require.NoError(h.t, h.store.Merchants.CreateMerchant(h.t.Context(), merchant, n.Mode, nil))
+	created, err := h.store.Sessions.CreateSession(h.t.Context(), n, func(context.Context, checkout.Session) error { return nil })
 	require.NoError(h.t, err)
 	h.refs[n.ID], h.pictures[n.ID] = merchant.Owner(n.Mode).Ref(n.ID), created.Pictures
 	return n.ID
@@ -198,7 +198,7 @@ func (h *harness) session(with ...func(*storage.NewSession, *merchant.Merchant))
 
 func (h *harness) read(id string) checkout.Session {
 	h.t.Helper()
-	s, _, err := h.store.CustomerSession(h.t.Context(), id)
+	s, _, err := h.store.Sessions.CustomerSession(h.t.Context(), id)
 	require.NoError(h.t, err)
 	return s
 }

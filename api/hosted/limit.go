@@ -19,7 +19,7 @@ var sessionRate = storage.Rate{PerSecond: 2, Burst: 20}
 var pictureRate = storage.Rate{PerSecond: 50, Burst: 1000}
 
 // Kinds of buckets. A session's bucket sorts after its address's bucket:
-// storage.Store.Allow demands this order.
+// storage.Requests.Allow demands this order.
 const (
 	bucketsOfAddress  = "page"
 	bucketsOfPictures = "page_picture"

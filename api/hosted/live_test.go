@@ -101,7 +101,7 @@ func TestLive_ThePolicyOpensForTheFormOnly(t *testing.T) {
 func TestLive_PaysWithAConfirmationToken(t *testing.T) {
 	h, id := newLiveHarness(t)
 	h.pay = func(h *harness, ref checkout.Ref, txn string) (contract.PaymentResult, error) {
-		charge, err := h.store.Charge(t.Context(), ref, txn)
+		charge, err := h.store.Sessions.Charge(t.Context(), ref, txn)
 		require.NoError(t, err)
 		require.Equal(t, canaryToken, charge.Token)
 		return takes(h, ref, txn)
@@ -125,11 +125,11 @@ func TestLive_TheCardIsLeftOutWhileItIsUnknown(t *testing.T) {
 	h, id := newLiveHarness(t)
 	var stored checkout.PaymentMethod
 	h.pay = func(h *harness, ref checkout.Ref, txn string) (contract.PaymentResult, error) {
-		_, err := h.store.BeginPayment(t.Context(), ref, txn, checkout.Quote{Rate: money.MustRate("1.08")}, txn)
+		_, err := h.store.Sessions.BeginPayment(t.Context(), ref, txn, checkout.Quote{Rate: money.MustRate("1.08")}, txn)
 		require.NoError(t, err)
-		_, _, err = h.store.RecordCharge(t.Context(), ref, txn, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+		_, _, err = h.store.Sessions.RecordCharge(t.Context(), ref, txn, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 		require.NoError(t, err)
-		_, err = h.store.FinishPayment(t.Context(), ref, txn)
+		_, err = h.store.Sessions.FinishPayment(t.Context(), ref, txn)
 		require.NoError(t, err)
 		stored = h.read(id).Transaction().PaymentMethod
 		return contract.PaymentResult{Outcome: checkout.OutcomeSucceeded}, nil
@@ -228,7 +228,7 @@ func TestLive_NotPossibleSaysSo(t *testing.T) {
 	require.Contains(t, body, english.Texts.NotPossible)
 	require.Contains(t, body, `<div id="card"`, "the form, to try again")
 	require.Zero(t, h.read(id).Attempts)
-	_, err := h.store.Charge(t.Context(), h.refs[id], h.paid[0])
+	_, err := h.store.Sessions.Charge(t.Context(), h.refs[id], h.paid[0])
 	require.ErrorIs(t, err, checkout.ErrNotFound, "the token is gone")
 }
 
@@ -365,7 +365,7 @@ func TestTestNetworks_APaymentKeepsWhereItsTokenIsFrom(t *testing.T) {
 	var charge storage.Charge
 	h.pay = func(h *harness, ref checkout.Ref, txn string) (contract.PaymentResult, error) {
 		var err error
-		charge, err = h.store.Charge(t.Context(), ref, txn)
+		charge, err = h.store.Sessions.Charge(t.Context(), ref, txn)
 		require.NoError(t, err)
 		return takes(h, ref, txn)
 	}
@@ -381,7 +381,7 @@ func TestTestNetworks_APaymentKeepsWhereItsTokenIsFrom(t *testing.T) {
 	h = newHarnessAlone(t)
 	h.pay = func(h *harness, ref checkout.Ref, txn string) (contract.PaymentResult, error) {
 		var err error
-		charge, err = h.store.Charge(t.Context(), ref, txn)
+		charge, err = h.store.Sessions.Charge(t.Context(), ref, txn)
 		require.NoError(t, err)
 		return takes(h, ref, txn)
 	}
@@ -403,8 +403,8 @@ func TestTestNetworks_TheReturnAsksTheNetworkOfThePayment(t *testing.T) {
 				return contract.PaymentResult{}, nil
 			}
 			id, txn := h.session(), checkout.NewID(checkout.PrefixTransaction)
-			require.NoError(t, h.store.CreatePayment(t.Context(), storage.NewPayment{ID: txn, SessionID: id, CardToken: "t", Acquirer: acquirer, ChainRef: checkout.ChainSandbox}))
-			_, err := h.store.BeginPayment(t.Context(), h.refs[id], txn, checkout.Quote{Rate: money.MustRate("1.08")}, txn)
+			require.NoError(t, h.store.Sessions.CreatePayment(t.Context(), storage.NewPayment{ID: txn, SessionID: id, CardToken: "t", Acquirer: acquirer, ChainRef: checkout.ChainSandbox}))
+			_, err := h.store.Sessions.BeginPayment(t.Context(), h.refs[id], txn, checkout.Quote{Rate: money.MustRate("1.08")}, txn)
 			require.NoError(t, err)
 			h.requireRedirect(h.get("/"+id+"/return"), "/checkout/"+id)
 			require.Equal(t, want, asked, acquirer)

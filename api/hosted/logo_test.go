@@ -26,7 +26,7 @@ func TestLogo_IsKeptByItsVersion(t *testing.T) {
 	require.NoError(t, png.Encode(&upload, image.NewGray(image.Rect(0, 0, 40, 40))))
 	logo, err := account.EncodeLogo(&upload)
 	require.NoError(t, err)
-	require.NoError(t, h.store.SetBrand(t.Context(), merchant, account.BrandChange{Logo: &logo}))
+	require.NoError(t, h.store.People.SetBrand(t.Context(), merchant, account.BrandChange{Logo: &logo}))
 	address := regexp.MustCompile(`<img class="logo" src="/checkout(/logo/` + merchant + `/[0-9a-f]{16}\.png)" alt="">`).FindStringSubmatch(h.get("/" + id).Body.String())
 	require.NotNil(t, address)
 	w := h.get(address[1])

@@ -74,7 +74,7 @@ func TestPage_LinksToTheMerchantsPages(t *testing.T) {
 	id := h.session()
 	require.NotContains(t, h.get("/"+id).Body.String(), `links`)
 	contact := account.Contact{Support: "help@shop.example", TermsURL: "https://shop.example/terms?a=1&b=<2>", PrivacyURL: "https://shop.example/privacy"}
-	require.NoError(t, h.store.SetBrand(t.Context(), h.refs[id].MerchantID, account.BrandChange{Contact: &contact}))
+	require.NoError(t, h.store.People.SetBrand(t.Context(), h.refs[id].MerchantID, account.BrandChange{Contact: &contact}))
 	body := h.get("/" + id).Body.String()
 	for _, want := range []string{
 		`<a rel="noreferrer" href="mailto:help@shop.example">Contact</a>`,
@@ -89,7 +89,7 @@ func TestPreview_ShowsTheLooksAndCannotBePaid(t *testing.T) {
 	id := h.session()
 	merchant := h.refs[id].MerchantID
 	color, contact := "#ab12cd", account.Contact{TermsURL: "https://shop.example/terms"}
-	require.NoError(t, h.store.SetBrand(t.Context(), merchant, account.BrandChange{Color: &color, Contact: &contact}))
+	require.NoError(t, h.store.People.SetBrand(t.Context(), merchant, account.BrandChange{Color: &color, Contact: &contact}))
 	body := h.get("/preview/" + merchant).Body.String()
 	for _, want := range []string{`/color/ab12cd/`, `href="https://shop.example/terms"`, `id="pay-button" disabled`, `href="/checkout/preview/` + merchant + `?lang=de"`} {
 		require.Contains(t, body, want)

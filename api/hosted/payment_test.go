@@ -137,10 +137,10 @@ func TestPay_BankAsks(t *testing.T) {
 	asked := ""
 	h.complete = func(h *harness, ref checkout.Ref, txn string) (contract.PaymentResult, error) {
 		asked = txn
-		_, _, err := h.store.RecordCharge(t.Context(), ref, txn, checkout.ChargeResult{
+		_, _, err := h.store.Sessions.RecordCharge(t.Context(), ref, txn, checkout.ChargeResult{
 			Outcome: checkout.OutcomeSucceeded, Method: checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242"}})
 		require.NoError(t, err)
-		_, err = h.store.FinishPayment(t.Context(), ref, txn)
+		_, err = h.store.Sessions.FinishPayment(t.Context(), ref, txn)
 		return contract.PaymentResult{Outcome: checkout.OutcomeSucceeded}, err
 	}
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, testURL+"/"+id+"/return?status=failed", strings.NewReader("anything"))
@@ -283,7 +283,7 @@ func TestPay_UnknownOutcomeNeverInvitesToPayAgain(t *testing.T) {
 func TestPay_UnknownOutcomeThatHadBegunShowsProcessing(t *testing.T) {
 	h := newHarness(t)
 	h.pay = func(h *harness, ref checkout.Ref, txn string) (contract.PaymentResult, error) {
-		_, err := h.store.BeginPayment(t.Context(), ref, txn, checkout.Quote{Rate: money.MustRate("1.08")}, txn)
+		_, err := h.store.Sessions.BeginPayment(t.Context(), ref, txn, checkout.Quote{Rate: money.MustRate("1.08")}, txn)
 		require.NoError(t, err)
 		return contract.PaymentResult{}, context.DeadlineExceeded
 	}
@@ -303,7 +303,7 @@ func TestCancel_MakesAPaymentOfUnknownOutcomeImpossible(t *testing.T) {
 	w := h.post("/"+id+"/cancel", url.Values{"payment": {txn}})
 	h.requireRedirect(w, "/checkout/"+id)
 	require.Contains(t, h.follow(w), `name="card_number"`)
-	_, err := h.store.BeginPayment(t.Context(), h.refs[id], txn, checkout.Quote{Rate: money.MustRate("1.08")}, txn) // the message arrives late
+	_, err := h.store.Sessions.BeginPayment(t.Context(), h.refs[id], txn, checkout.Quote{Rate: money.MustRate("1.08")}, txn) // the message arrives late
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 	h.pay = succeeds
 	require.Contains(t, h.follow(h.post("/"+id, goodCard())), "Payment successful")
@@ -315,15 +315,15 @@ func TestCancel_RacesTheBeginning(t *testing.T) {
 		id := h.session()
 		p := storagetest.Payment(h.refs[id])
 		txn := p.ID
-		require.NoError(t, h.store.CreatePayment(t.Context(), p))
+		require.NoError(t, h.store.Sessions.CreatePayment(t.Context(), p))
 		var wg sync.WaitGroup
 		var beginErr error
 		wg.Go(func() {
-			_, beginErr = h.store.BeginPayment(t.Context(), h.refs[id], txn, checkout.Quote{Rate: money.MustRate("1.08")}, txn)
+			_, beginErr = h.store.Sessions.BeginPayment(t.Context(), h.refs[id], txn, checkout.Quote{Rate: money.MustRate("1.08")}, txn)
 		})
 		wg.Go(func() { h.post("/"+id+"/cancel", url.Values{"payment": {txn}}) })
 		wg.Wait()
-		begun, err := h.store.PaymentInFlight(t.Context(), id)
+		begun, err := h.store.Sessions.PaymentInFlight(t.Context(), id)
 		require.NoError(t, err)
 		if beginErr == nil { // it will be charged: the page must know
 			require.Equal(t, txn, begun.ID)
@@ -344,7 +344,7 @@ func TestPay_RefusedIsDropped(t *testing.T) {
 		h.paid, h.pay = nil, refuses(errType)
 		id := h.session()
 		h.requireRedirect(h.post("/"+id, goodCard()), "/checkout/"+id+want)
-		_, err := h.store.BeginPayment(t.Context(), h.refs[id], h.paid[0], checkout.Quote{Rate: money.MustRate("1.08")}, h.paid[0])
+		_, err := h.store.Sessions.BeginPayment(t.Context(), h.refs[id], h.paid[0], checkout.Quote{Rate: money.MustRate("1.08")}, h.paid[0])
 		require.ErrorIs(t, err, checkout.ErrNotFound, errType)
 		require.Contains(t, h.get("/"+id+"?processing").Body.String(), "is being processed")
 	}

@@ -29,9 +29,9 @@ func TestPage_ShowsPicturesFromItsOwnOrigin(t *testing.T) {
 	var path string
 	for _, p := range pictures {
 		ref := h.refs[id].Owner.Ref(p.ID)
-		_, _, err := h.store.BeginPicture(t.Context(), ref)
+		_, _, err := h.store.Pictures.BeginPicture(t.Context(), ref)
 		require.NoError(t, err)
-		require.NoError(t, h.store.FinishPicture(t.Context(), ref, files[p.URL]))
+		require.NoError(t, h.store.Pictures.FinishPicture(t.Context(), ref, files[p.URL]))
 		if p.URL == beans {
 			path = "/" + id + "/pictures/" + p.ID
 		}

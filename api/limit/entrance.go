@@ -49,7 +49,7 @@ type Entrance struct {
 }
 
 // requests returns the bucket for requests of an address. Its kind sorts before the kind of Forms,
-// the order that storage.Store.Allow demands.
+// the order that storage.Requests.Allow demands.
 func (e *Entrance) requests(address string) storage.Bucket {
 	return storage.Bucket{Owner: address, Kind: e.Server, Rate: e.Rates.Requests}
 }
@@ -61,7 +61,7 @@ func (e *Entrance) Forms(r *http.Request) storage.Bucket {
 
 // GiveBackForm returns the token of a form that does not count after all.
 func (e *Entrance) GiveBackForm(ctx context.Context, r *http.Request) error {
-	return e.Store.GiveBack(ctx, e.Forms(r))
+	return e.Store.Requests.GiveBack(ctx, e.Forms(r))
 }
 
 // Enter waits for the turn of r's address. It takes a token from the address's bucket and from each
@@ -108,7 +108,7 @@ func (e *Entrance) count(ctx context.Context, buckets []storage.Bucket) (storage
 		}
 		defer e.Counting.Release(1)
 	}
-	return e.Store.Allow(ctx, buckets...)
+	return e.Store.Requests.Allow(ctx, buckets...)
 }
 
 // read reads the body of a form while other requests of the address have its turn. What h reads stays the same.

@@ -28,7 +28,7 @@ func Session(
 	for _, c := range change {
 		c(&s)
 	}
-	created, err := store.CreateSession(tb.Context(), storage.NewSession{Session: s, Lifetime: time.Hour},
+	created, err := store.Sessions.CreateSession(tb.Context(), storage.NewSession{Session: s, Lifetime: time.Hour},
 		func(context.Context, checkout.Session) error { return nil })
 	if err != nil {
 		tb.Fatalf("create session: %v", err)
@@ -57,11 +57,11 @@ func Begin(
 	p := Payment(session)
 	n.SessionID, n.ID, n.CardToken = p.SessionID, cmp.Or(n.ID, p.ID), cmp.Or(n.CardToken, p.CardToken)
 	n.Acquirer, n.ChainRef = cmp.Or(n.Acquirer, p.Acquirer), cmp.Or(n.ChainRef, p.ChainRef)
-	if err := store.CreatePayment(tb.Context(), n); err != nil {
+	if err := store.Sessions.CreatePayment(tb.Context(), n); err != nil {
 		tb.Fatalf("create payment: %v", err)
 	}
 	quote := checkout.Quote{Rate: money.MustRate("1.08")}
-	if _, err := store.BeginPayment(tb.Context(), session, n.ID, quote, cmp.Or(reference, n.ID)); err != nil {
+	if _, err := store.Sessions.BeginPayment(tb.Context(), session, n.ID, quote, cmp.Or(reference, n.ID)); err != nil {
 		tb.Fatalf("begin payment: %v", err)
 	}
 	return n.ID
@@ -72,10 +72,10 @@ func Finish(
 	tb testing.TB, store *storage.Store, session checkout.Ref, id string, result checkout.ChargeResult,
 ) storage.Settlement {
 	tb.Helper()
-	if _, _, err := store.RecordCharge(tb.Context(), session, id, result); err != nil {
+	if _, _, err := store.Sessions.RecordCharge(tb.Context(), session, id, result); err != nil {
 		tb.Fatalf("record charge: %v", err)
 	}
-	settled, err := store.FinishPayment(tb.Context(), session, id)
+	settled, err := store.Sessions.FinishPayment(tb.Context(), session, id)
 	if err != nil {
 		tb.Fatalf("finish payment: %v", err)
 	}

@@ -45,7 +45,7 @@ type Session struct {
 	Description    *string    // what is paid for
 	Locale         *Locale    // the page's language, unless the customer chooses one
 	LineItems      []LineItem // what is bought; empty, or adding up to Amount
-	// Pictures are pictures of LineItems: after storage.Store.CreateSession those that must be fetched, from
+	// Pictures are pictures of LineItems: after storage.Sessions.CreateSession those that must be fetched, from
 	// CustomerSession those that the page can show. No other read has them.
 	Pictures        []Picture `db:"-"`
 	WebhookURL      *string

@@ -27,7 +27,7 @@ func Made(
 	r := v.Reveal(subject)
 	r.Form, r.Secret = hex.EncodeToString(form[:]), secret
 
-	subject, first, err := kept.KeepReveal(v.Context(), r)
+	subject, first, err := kept.Secrets.KeepReveal(v.Context(), r)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -39,7 +39,7 @@ func Made(
 		if pg.Unavailable(err) { // the object may exist: the form, sent again, then shows the secret
 			return Answer{}, err
 		}
-		return Answer{}, errors.Join(err, kept.DropReveal(v.Context(), r))
+		return Answer{}, errors.Join(err, kept.Secrets.DropReveal(v.Context(), r))
 	}
 	return GoTo(page(subject), "")
 }

@@ -22,7 +22,7 @@ var (
 	everywhereRate = storage.Rate{PerSecond: 1.0 / 30, Burst: 60}
 )
 
-// Kinds of buckets for signing in, in the order that storage.Store.Allow demands.
+// Kinds of buckets for signing in, in the order that storage.Requests.Allow demands.
 const (
 	bucketSignIn     = "signin"
 	bucketAccount    = "signin_account"
@@ -65,7 +65,7 @@ func (s *Server) mayGuessPassword(r *http.Request, email string, hashes ...strin
 func (s *Server) mayGuessCode(r *http.Request, m merchant.Member, browser []byte) error {
 	owner := ownerOf(m.ID, hex.EncodeToString(browser))
 	if browser == nil {
-		hash, err := s.Store.MemberPassword(r.Context(), m.MerchantID, m.ID)
+		hash, err := s.Store.People.MemberPassword(r.Context(), m.MerchantID, m.ID)
 		if err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func (s *Server) mayGuessCode(r *http.Request, m merchant.Member, browser []byte
 }
 
 func (s *Server) allow(r *http.Request, buckets ...storage.Bucket) error {
-	got, err := s.Store.Allow(r.Context(), buckets...)
+	got, err := s.Store.Requests.Allow(r.Context(), buckets...)
 	if err == nil && !got.OK {
 		return errGuesses
 	}

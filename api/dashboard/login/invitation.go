@@ -18,7 +18,7 @@ import (
 // Accept accepts an invitation with a first password. address is the person's IP address for the audit log, "" for
 // none. It returns checkout.ErrNotFound when the invitation is unknown or has run out.
 func Accept(ctx context.Context, accounts *storage.Accounts, token, password, address string) (merchant.Member, error) {
-	m, _, err := accounts.Invitation(ctx, merchant.HashToken(token))
+	m, _, err := accounts.People.Invitation(ctx, merchant.HashToken(token))
 	if err != nil {
 		return merchant.Member{}, err
 	}
@@ -26,7 +26,7 @@ func Accept(ctx context.Context, accounts *storage.Accounts, token, password, ad
 	if err != nil {
 		return merchant.Member{}, err
 	}
-	return accounts.AcceptInvitation(ctx, merchant.HashToken(token), hash, address)
+	return accounts.People.AcceptInvitation(ctx, merchant.HashToken(token), hash, address)
 }
 
 // ErrInvitation refuses an invitation that was used or has run out.
@@ -46,7 +46,7 @@ func (s *Server) showInvitation(w http.ResponseWriter, r *http.Request) error {
 // renderInvitation shows the page of a valid invitation. fault is the fault of the chosen password,
 // "" for none.
 func (s *Server) renderInvitation(w http.ResponseWriter, r *http.Request, fault string) error {
-	member, merchant, err := s.Store.Invitation(r.Context(), merchant.HashToken(mux.Vars(r)["token"]))
+	member, merchant, err := s.Store.People.Invitation(r.Context(), merchant.HashToken(mux.Vars(r)["token"]))
 	if errors.Is(err, checkout.ErrNotFound) {
 		return ErrInvitation
 	}
@@ -76,7 +76,7 @@ func (s *Server) acceptInvitation(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	hash, err := s.Store.MemberPassword(r.Context(), member.MerchantID, member.ID)
+	hash, err := s.Store.People.MemberPassword(r.Context(), member.MerchantID, member.ID)
 	if err != nil {
 		return err
 	}

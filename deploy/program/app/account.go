@@ -83,7 +83,7 @@ func checksMode(mode *string) func(*cobra.Command, []string) error {
 
 // findMerchant is Merchant with an error text for operators.
 func (c console) findMerchant(ctx context.Context, id string) (merchant.Merchant, error) {
-	m, err := c.Merchant(ctx, id)
+	m, err := c.Merchants.Merchant(ctx, id)
 	return m, noMerchant(err, id)
 }
 

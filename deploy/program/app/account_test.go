@@ -85,7 +85,7 @@ func authenticate(t *testing.T, store *storage.Store, key string) (storage.Calle
 	hash, ok := merchant.HashAPIKey(key)
 	require.True(t, ok)
 	rate := storage.Rate{PerSecond: 10, Burst: 10}
-	caller, _, err := store.Authenticate(t.Context(), hash, storage.RequestRead, storage.Rates{Test: rate, Live: rate})
+	caller, _, err := store.Merchants.Authenticate(t.Context(), hash, storage.RequestRead, storage.Rates{Test: rate, Live: rate})
 	return caller, err
 }
 

@@ -20,7 +20,7 @@ func TestCustomerErase_SaysWhatItWouldDoAndDoesItOnce(t *testing.T) {
 		return storagetest.Session(t, store, owner, func(s *checkout.Session) { s.CustomerEmail = &typed })
 	}
 	ended, pending := sessionOf(), sessionOf()
-	_, err := store.ExpireSession(t.Context(), ended.Ref, storage.Expiry{At: ended.ExpiresAt, Early: true})
+	_, err := store.Sessions.ExpireSession(t.Context(), ended.Ref, storage.Expiry{At: ended.ExpiresAt, Early: true})
 	require.NoError(t, err)
 	o = o.withKeys()
 	erase := func(args ...string) string { return o.must(append([]string{"customer", "erase"}, args...)...) }
@@ -38,7 +38,7 @@ func TestCustomerErase_SaysWhatItWouldDoAndDoesItOnce(t *testing.T) {
 	out = erase("--email", email, "--merchant", owner.MerchantID, "--apply")
 	require.Contains(t, out, "sessions erased: 1\n  rows of checkout_session: 1\n")
 	require.Contains(t, erase("--email", email, "--apply"), "sessions erased: 0\nnot yet: ")
-	entries, err := store.AuditEntries(t.Context(), owner, pg.Page{Limit: 10})
+	entries, err := store.AuditLog.AuditEntries(t.Context(), owner, pg.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Equal(t, "customer.erased", entries[0].Action)
 	require.Equal(t, ended.ID, entries[0].Subject)
@@ -56,13 +56,13 @@ func TestCustomerErase_GoesOnWithTheOtherMerchants(t *testing.T) {
 	for range 3 {
 		s := storagetest.Session(t, store, checkout.Owner{MerchantID: o.merchant(), Mode: checkout.ModeTest},
 			func(s *checkout.Session) { s.CustomerEmail = &typed })
-		_, err := store.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt, Early: true})
+		_, err := store.Sessions.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt, Early: true})
 		require.NoError(t, err)
 		all = append(all, s.Ref)
 	}
 	for _, ref := range all[:2] {
 		request := storage.IdempotentRequest{Owner: ref.Owner, Route: "POST /v1/checkout", Key: "a"}
-		_, _, err := store.ClaimRequest(t.Context(), request, []byte("body"))
+		_, _, err := store.Requests.ClaimRequest(t.Context(), request, []byte("body"))
 		require.NoError(t, err)
 	}
 	o.db.Exec(t, `UPDATE idempotent_request SET answer = 'not sealed'`)
@@ -71,7 +71,7 @@ func TestCustomerErase_GoesOnWithTheOtherMerchants(t *testing.T) {
 	require.ErrorContains(t, err, all[1].MerchantID+": ")
 	require.NotContains(t, err.Error(), all[2].MerchantID)
 	require.Contains(t, out, "sessions erased: 3\n  rows of checkout_session: 3\n")
-	got, err := store.Session(t.Context(), all[2])
+	got, err := store.Sessions.Session(t.Context(), all[2])
 	require.NoError(t, err)
 	require.Nil(t, got.CustomerEmail)
 }

@@ -56,7 +56,7 @@ type listedDelivery struct {
 }
 
 func (c console) listFailed(ctx context.Context, limit int) error {
-	failed, err := c.FailedDeliveries(ctx, limit)
+	failed, err := c.Webhooks.FailedDeliveries(ctx, limit)
 	if err != nil {
 		return err
 	}

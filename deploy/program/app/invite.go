@@ -51,7 +51,7 @@ func checkEmail(flag, text string) error {
 // invite invites m and prints the link. It sets the ID of m.
 func (c console) invite(ctx context.Context, m merchant.Member) error {
 	m.ID = checkout.NewID(checkout.PrefixMember)
-	token, err := c.Invite(ctx, m, action.Operator.Actor)
+	token, err := c.People.Invite(ctx, m, action.Operator.Actor)
 	err = explained(err, checkout.ErrNotFound, "there is no such merchant; %s shows them", listsMerchants)
 	err = explained(err, merchant.ErrEmailInUse, "the merchant already has a member with that address")
 	if err != nil {

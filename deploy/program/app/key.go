@@ -117,7 +117,7 @@ func (c console) listKeys(ctx context.Context, merchantID string) error {
 	if _, err := c.findMerchant(ctx, merchantID); err != nil {
 		return err
 	}
-	keys, err := c.APIKeys(ctx, merchantID)
+	keys, err := c.Merchants.APIKeys(ctx, merchantID)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (c *call) keyRevokeCommand() *cobra.Command {
 }
 
 func (c console) revokeKey(ctx context.Context, id string) error {
-	k, err := c.APIKey(ctx, id)
+	k, err := c.Merchants.APIKey(ctx, id)
 	if err == nil {
 		err = action.RevokeKey(ctx, c.Accounts, k.Ref, action.Operator)
 	}

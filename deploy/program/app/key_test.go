@@ -111,7 +111,7 @@ func TestKeyList_ShowsWhatATerminalWouldActOn(t *testing.T) {
 	o := newOperator(t)
 	mer := o.merchant()
 	// Use the store, because the command refuses this label.
-	require.NoError(t, o.store().CreateAPIKey(t.Context(), merchant.APIKey{
+	require.NoError(t, o.store().Merchants.CreateAPIKey(t.Context(), merchant.APIKey{
 		Ref: checkout.Owner{MerchantID: mer, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "a\x1b[2J\tb",
 	}, merchant.NewAPIKey(checkout.ModeTest)))
 	require.Contains(t, o.must("key", "list", mer), "a\ufffd[2J\ufffdb")

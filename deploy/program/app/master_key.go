@@ -55,7 +55,7 @@ To rotate a key:
 }
 
 func (c *call) reseal(ctx context.Context, store *storage.Store, _ string) error {
-	done, err := store.Reseal(ctx, func(what string, rows int) {
+	done, err := store.Installation.Reseal(ctx, func(what string, rows int) {
 		fmt.Fprintf(c.notes, "%s: %d sealed again\n", what, rows)
 	})
 	if err != nil {

@@ -161,7 +161,7 @@ func (c console) createMerchant(ctx context.Context, n newMerchant) error {
 		return err
 	}
 	for _, mode := range n.modes {
-		if err := c.CreateMerchant(ctx, n.Merchant, mode, n.addresses); err != nil {
+		if err := c.Merchants.CreateMerchant(ctx, n.Merchant, mode, n.addresses); err != nil {
 			return fmt.Errorf("%s is incomplete, create another: %w", n.ID, err)
 		}
 	}
@@ -222,7 +222,7 @@ func (c *call) merchantListCommand() *cobra.Command {
 }
 
 func (c console) listMerchants(ctx context.Context) error {
-	merchants, err := c.Merchants(ctx)
+	merchants, err := c.Merchants.Merchants(ctx)
 	if err != nil {
 		return err
 	}
@@ -261,7 +261,7 @@ func (c console) showMerchant(ctx context.Context, id string) error {
 	addresses := map[checkout.Mode][]merchant.PayoutAddress{}
 	scheduled := map[checkout.Mode][]listedChange{}
 	for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
-		got, err := c.PayoutAddresses(ctx, m.Owner(mode))
+		got, err := c.Merchants.PayoutAddresses(ctx, m.Owner(mode))
 		if err != nil {
 			return err
 		}
@@ -269,7 +269,7 @@ func (c console) showMerchant(ctx context.Context, id string) error {
 		for _, to := range got {
 			rows = append(rows, []string{fmt.Sprintf("payout %s, %s mode", to.Currency, mode), to.Network + ":" + to.Address})
 		}
-		changes, err := c.AddressChanges(ctx, m.Owner(mode))
+		changes, err := c.Merchants.AddressChanges(ctx, m.Owner(mode))
 		if err != nil {
 			return err
 		}

@@ -198,16 +198,16 @@ func TestMerchantResetFactor_TurnsEverythingOff(t *testing.T) {
 	entry := merchant.AuditEntry{
 		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: lines[0], Actor: "test", Action: "member.passkey_added", Subject: ann.ID,
 	}
-	_, err = store.AddPasskey(t.Context(), account.NewPasskey{
+	_, err = store.People.AddPasskey(t.Context(), account.NewPasskey{
 		Passkey:    merchant.Passkey{ID: checkout.NewID(checkout.PrefixPasskey), Name: "Laptop", Credential: []byte("{}")},
 		MerchantID: lines[0], MemberID: ann.ID, CredentialID: []byte{1}, Recovery: [][]byte{{2}},
 	}, entry)
 	require.NoError(t, err)
 	require.Contains(t, o.must(reset...), "no longer has a second factor")
-	ann, err = store.Member(t.Context(), lines[0], ann.ID)
+	ann, err = store.People.Member(t.Context(), lines[0], ann.ID)
 	require.NoError(t, err)
 	require.False(t, ann.SecondFactor())
-	left, err := store.RecoveryCodes(t.Context(), lines[0], ann.ID)
+	left, err := store.People.RecoveryCodes(t.Context(), lines[0], ann.ID)
 	require.NoError(t, err)
 	require.Zero(t, left)
 	for want, args := range map[string][]string{
@@ -228,7 +228,7 @@ func TestMerchantStopAddress_StopsWhatIsScheduled(t *testing.T) {
 		MerchantID: id, Mode: checkout.ModeLive, Delay: time.Hour, By: merchant.AuditEntry{MerchantID: id, Actor: "thief@shop.example"},
 		Addresses: []merchant.PayoutAddress{{Currency: money.USDC, Network: money.Ethereum, Address: "0xdef"}},
 	}
-	_, err := store.ChangeMerchant(t.Context(), change)
+	_, err := store.Merchants.ChangeMerchant(t.Context(), change)
 	require.NoError(t, err)
 	require.Contains(t, o.must("merchant", "show", id), "payout USDC, live mode: 0xdef, by thief@shop.example")
 

@@ -48,7 +48,7 @@ func (c *call) showPayout(ctx context.Context, store *storage.Store, id string) 
 	if err != nil {
 		return err
 	}
-	risks, err := store.PayoutRisks(ctx, p.Ref)
+	risks, err := store.Payouts.PayoutRisks(ctx, p.Ref)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (c *call) releasePayout(ctx context.Context, store *storage.Store, id strin
 	if err != nil {
 		return err
 	}
-	err = store.ReleasePayout(ctx, p.Ref, action.Operator.Entry(p.Ref, "payout.released", "it was held: "+string(p.Hold)))
+	err = store.Payouts.ReleasePayout(ctx, p.Ref, action.Operator.Entry(p.Ref, "payout.released", "it was held: "+string(p.Hold)))
 	err = explained(err, checkout.ErrConflict,
 		"payout %s is not held for risk or size; see checkout payout show %s", id, id)
 	return c.said(err, "%s is released; the worker tries it again within two minutes\n", id)
@@ -81,6 +81,6 @@ func (c *call) releasePayout(ctx context.Context, store *storage.Store, id strin
 
 // anyPayout finds a payout of any merchant.
 func anyPayout(ctx context.Context, store *storage.Store, id string) (checkout.Payout, error) {
-	p, err := store.AnyPayout(ctx, id)
+	p, err := store.Payouts.AnyPayout(ctx, id)
 	return p, explained(err, checkout.ErrNotFound, "there is no payout %s", id)
 }

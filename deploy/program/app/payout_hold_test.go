@@ -21,13 +21,13 @@ func (o operator) heldPayout(store *storage.Store) checkout.Ref {
 	s := storagetest.Session(o.t, store, owner)
 	id := storagetest.Begin(o.t, store, s.Ref, storage.NewPayment{}, "pi_1")
 	payout := owner.Ref(storagetest.Finish(o.t, store, s.Ref, id, storagetest.Succeeded).PayoutID)
-	_, err := store.RecordRisks(ctx, checkout.ModeLive, storage.ChargeLook{Reference: "pi_1"}, []books.ChargeRisk{
+	_, err := store.Books.RecordRisks(ctx, checkout.ModeLive, storage.ChargeLook{Reference: "pi_1"}, []books.ChargeRisk{
 		{ID: "du_1", Kind: books.RiskDispute, Status: books.RiskOpen, Amount: 1050, Currency: money.EUR},
 	})
 	require.NoError(o.t, err)
-	p, err := store.Payout(ctx, payout)
+	p, err := store.Payouts.Payout(ctx, payout)
 	require.NoError(o.t, err)
-	_, err = store.HoldPayout(ctx, p, checkout.HoldRisk, time.Hour)
+	_, err = store.Payouts.HoldPayout(ctx, p, checkout.HoldRisk, time.Hour)
 	require.NoError(o.t, err)
 	return payout
 }
@@ -37,11 +37,11 @@ func TestFindingClose_KeepsTheReasonAndIsAudited(t *testing.T) {
 	store := o.store()
 	held := o.heldPayout(store)
 	o = o.withKeys()
-	_, err := store.OpenFinding(t.Context(), books.Finding{
+	_, err := store.Books.OpenFinding(t.Context(), books.Finding{
 		Mode: checkout.ModeLive, Kind: books.FindingRefundFailed, Subject: "pi_1", Detail: "Refused.",
 	})
 	require.NoError(t, err)
-	_, err = store.OpenFinding(t.Context(), books.Finding{
+	_, err = store.Books.OpenFinding(t.Context(), books.Finding{
 		Mode: checkout.ModeLive, Kind: books.FindingChargeUnknown, Subject: "pi_none", Detail: "Unknown.",
 	})
 	require.NoError(t, err)
@@ -57,12 +57,12 @@ func TestFindingClose_KeepsTheReasonAndIsAudited(t *testing.T) {
 		require.Contains(t, o.must("finding", "close", ids[about], "--reason", "settled by hand"), "is closed")
 		o.refused("is already closed", "finding", "close", ids[about], "--reason", "again")
 	}
-	left, err := store.OpenFindings(t.Context(), checkout.ModeLive)
+	left, err := store.Books.OpenFindings(t.Context(), checkout.ModeLive)
 	require.NoError(t, err)
 	require.Empty(t, left)
 	o.refused("there is no finding", "finding", "close", checkout.NewID(checkout.PrefixFinding), "--reason", "x")
 
-	entries, err := store.AuditEntries(t.Context(), held.Owner, pg.Page{Limit: 10})
+	entries, err := store.AuditLog.AuditEntries(t.Context(), held.Owner, pg.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, entries, 2, "the unknown charge has no merchant")
 	require.Equal(t, []string{"finding.closed", ids["du_1"], "charge_disputed of du_1"},
@@ -79,24 +79,24 @@ func TestPayoutRelease_IsAudited(t *testing.T) {
 	require.Equal(t, []string{"du_1", "dispute", "open", "10.50", "EUR"}, shown[len(shown)-1])
 
 	require.Contains(t, o.must("payout", "release", held.ID), "is released")
-	entries, err := store.AuditEntries(t.Context(), held.Owner, pg.Page{Limit: 10})
+	entries, err := store.AuditLog.AuditEntries(t.Context(), held.Owner, pg.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Equal(t, "payout.released", entries[0].Action)
 	require.Equal(t, held.ID, entries[0].Subject)
 	require.Equal(t, "operator", entries[0].Actor)
 
-	p, err := store.Payout(t.Context(), held)
+	p, err := store.Payouts.Payout(t.Context(), held)
 	require.NoError(t, err)
-	_, err = store.HoldPayout(t.Context(), p, checkout.HoldFloat, time.Hour)
+	_, err = store.Payouts.HoldPayout(t.Context(), p, checkout.HoldFloat, time.Hour)
 	require.NoError(t, err)
 	o.refused("is not held for risk or size", "payout", "release", held.ID)
-	_, err = store.HoldPayout(t.Context(), p, checkout.HoldLarge, time.Hour)
+	_, err = store.Payouts.HoldPayout(t.Context(), p, checkout.HoldLarge, time.Hour)
 	require.NoError(t, err)
 	o.must("payout", "release", held.ID)
-	entries, err = store.AuditEntries(t.Context(), held.Owner, pg.Page{Limit: 10})
+	entries, err = store.AuditLog.AuditEntries(t.Context(), held.Owner, pg.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Equal(t, []string{"payout.released", "it was held: large"}, []string{entries[0].Action, entries[0].Detail})
-	_, err = store.HoldPayout(t.Context(), p, checkout.HoldUnsettled, time.Hour)
+	_, err = store.Payouts.HoldPayout(t.Context(), p, checkout.HoldUnsettled, time.Hour)
 	require.NoError(t, err)
 	require.Contains(t, words(o.must("payout", "show", held.ID))[1], "unsettled")
 	all := o.must("treasury", "show")

@@ -20,14 +20,14 @@ func TestMerchantPlan_ChangesTheFeeAndTellsTheMerchant(t *testing.T) {
 	require.Equal(t, "growth", got.Plan)
 	require.Equal(t, 80, got.Fee)
 	for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
-		events, err := store.Events(t.Context(), checkout.Owner{MerchantID: id, Mode: mode}, storage.EventFilter{Type: webhook.MerchantUpdated}, pg.Page{Limit: 10})
+		events, err := store.Webhooks.Events(t.Context(), checkout.Owner{MerchantID: id, Mode: mode}, storage.EventFilter{Type: webhook.MerchantUpdated}, pg.Page{Limit: 10})
 		require.NoError(t, err)
 		require.Len(t, events, 1)
 		require.Contains(t, string(events[0].Body), `"previous_attributes":{"plan":"standard"}`)
 	}
 	require.Contains(t, o.must("merchant", "plan", id, "growth"), "unchanged")
 	require.Contains(t, o.must("merchant", "plan", id, "of their own", "--fee-basis-points", "65"), "0.65 %")
-	entries, err := store.AuditEntries(t.Context(), checkout.Owner{MerchantID: id, Mode: checkout.ModeLive}, pg.Page{Limit: 10})
+	entries, err := store.AuditLog.AuditEntries(t.Context(), checkout.Owner{MerchantID: id, Mode: checkout.ModeLive}, pg.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, entries, 2)
 	require.Equal(t, "operator", entries[1].Actor)
@@ -40,7 +40,7 @@ func TestMerchantPlan_ChangesTheFeeAndTellsTheMerchant(t *testing.T) {
 	got = decode[shownMerchant](t, o.must("merchant", "show", id, "--json"))
 	require.Equal(t, 290, got.Fee)
 	require.Equal(t, json.Number("0.25"), got.FeeFixed)
-	entries, err = store.AuditEntries(t.Context(), checkout.Owner{MerchantID: id, Mode: checkout.ModeLive}, pg.Page{Limit: 10})
+	entries, err = store.AuditLog.AuditEntries(t.Context(), checkout.Owner{MerchantID: id, Mode: checkout.ModeLive}, pg.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Equal(t, "plan: fixed (2.90 % + 0.30) → fixed (2.90 % + 0.25)", entries[0].Detail)
 	require.Contains(t, o.must("merchant", "plan", id, "growth", "--fee-fixed", "0"), "0.80 % of each payment;")
@@ -63,12 +63,12 @@ func TestKey_IsInTheAuditLog(t *testing.T) {
 	id := o.merchant()
 	secret := o.must("key", "create", id, "--mode", "live", "--label", "server")
 	store := o.store()
-	keys, err := store.APIKeys(t.Context(), id)
+	keys, err := store.Merchants.APIKeys(t.Context(), id)
 	require.NoError(t, err)
 	for range 2 {
 		o.must("key", "revoke", keys[0].ID)
 	}
-	entries, err := store.AuditEntries(t.Context(), checkout.Owner{MerchantID: id, Mode: checkout.ModeLive}, pg.Page{Limit: 10})
+	entries, err := store.AuditLog.AuditEntries(t.Context(), checkout.Owner{MerchantID: id, Mode: checkout.ModeLive}, pg.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, entries, 2)
 	for i, action := range []string{"api_key.revoked", "api_key.created"} {

@@ -71,13 +71,13 @@ func refundState(ctx context.Context, cfg config.Config, r books.Refund) string 
 
 // orderRefund stores the refund, unless one stands.
 func orderRefund(ctx context.Context, store *storage.Store, transactionID string) (books.Refund, error) {
-	payout, err := store.LivePayoutOf(ctx, transactionID)
+	payout, err := store.Books.LivePayoutOf(ctx, transactionID)
 	var r books.Refund
 	if err == nil {
 		entry := action.Operator.Entry(payout.Owner.Ref(transactionID), "transaction.refunded", "")
-		r, err = store.RefundPayout(ctx, payout, entry)
+		r, err = store.Books.RefundPayout(ctx, payout, entry)
 	} else if errors.Is(err, checkout.ErrNotFound) {
-		r, err = store.RefundUnmatched(ctx, transactionID)
+		r, err = store.Books.RefundUnmatched(ctx, transactionID)
 	}
 	switch {
 	case errors.Is(err, checkout.ErrNotFound):

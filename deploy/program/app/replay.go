@@ -27,7 +27,7 @@ merchant's audit log gets an entry.`,
 
 // replay starts a new run of a delivery.
 func (c *call) replay(ctx context.Context, cfg config.Config, store *storage.Store, deliveryID string) error {
-	d, err := store.AnyDelivery(ctx, deliveryID)
+	d, err := store.Webhooks.AnyDelivery(ctx, deliveryID)
 	if err != nil {
 		return explained(err, checkout.ErrNotFound, "there is no delivery %s", deliveryID)
 	}

@@ -49,7 +49,7 @@ func parseDay(text string, now time.Time) (time.Time, error) {
 }
 
 func (c console) report(ctx context.Context, day time.Time) error {
-	r, err := c.DayReport(ctx, day)
+	r, err := c.Books.DayReport(ctx, day)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ func (o operator) charge(store *storage.Store, merchantID string) {
 	s := storagetest.Session(o.t, store, owner, func(s *checkout.Session) { s.Amount = 1000 })
 	id := storagetest.Begin(o.t, store, s.Ref, storage.NewPayment{}, "")
 	storagetest.Finish(o.t, store, s.Ref, id, storagetest.Succeeded)
-	require.NoError(o.t, store.RecordChargeCost(o.t.Context(), checkout.ModeLive, id, books.ChargeCost{Currency: money.EUR, Gross: 1000, Cost: 59}))
+	require.NoError(o.t, store.Books.RecordChargeCost(o.t.Context(), checkout.ModeLive, id, books.ChargeCost{Currency: money.EUR, Gross: 1000, Cost: 59}))
 }
 
 // yesterday moves everything into one day.
@@ -58,7 +58,7 @@ func TestReport_IsATableForPeople(t *testing.T) {
 	require.Contains(t, o.must("report", "--day", "2026-10-02"), "PLAN: none\n")
 
 	o.exec(`SET session_replication_role = replica; UPDATE ledger_posting SET amount = amount + 1 WHERE account = 'revenue:fee'`)
-	_, err := store.ReconcileLedger(t.Context(), checkout.ModeLive)
+	_, err := store.Books.ReconcileLedger(t.Context(), checkout.ModeLive)
 	require.NoError(t, err)
 	out = o.must("report")
 	require.Contains(t, out, "The ledger does not agree: see the column DIFFERENCE.\n")

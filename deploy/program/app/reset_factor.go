@@ -33,7 +33,7 @@ gets an e-mail.`,
 }
 
 func (c console) resetFactor(ctx context.Context, merchantID, email string) error {
-	members, err := c.MembersByEmail(ctx, email)
+	members, err := c.People.MembersByEmail(ctx, email)
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (c console) resetFactor(ctx context.Context, merchantID, email string) erro
 		return errors.New("the merchant has no member with that address who can sign in")
 	}
 	m := members[at]
-	err = c.ResetFactors(ctx, merchantID, m.ID, action.Operator.Entry(
+	err = c.People.ResetFactors(ctx, merchantID, m.ID, action.Operator.Entry(
 		checkout.Owner{MerchantID: merchantID}.Ref(m.ID), "member.second_factor_reset",
 		m.Email+": every second factor was removed"))
 	err = explained(err, checkout.ErrNotFound, "that person has no second factor")

@@ -37,7 +37,7 @@ show lists the scheduled changes. The audit log gets an entry, and every owner g
 
 func (c console) stopAddress(ctx context.Context, merchantID string, currency money.PayoutCurrency) error {
 	live := checkout.Owner{MerchantID: merchantID, Mode: checkout.ModeLive}
-	all, err := c.AddressChanges(ctx, live)
+	all, err := c.Merchants.AddressChanges(ctx, live)
 	if err != nil {
 		return err
 	}

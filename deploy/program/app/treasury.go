@@ -57,7 +57,7 @@ func (c *call) treasuryFreezeCommand() *cobra.Command {
 		Example: `  checkout treasury freeze tre_06gztkasqmwac4tmdh4b4ta89w --reason "the key may be known"`,
 		Args:    idAnd(checkout.PrefixTreasury, listsTreasury),
 		RunE: c.stored(func(ctx context.Context, store *storage.Store, id string) error {
-			return c.said(noAccount(store.Freeze(ctx, id, why), id), "%s is frozen: nothing is signed\n", id)
+			return c.said(noAccount(store.Treasury.Freeze(ctx, id, why), id), "%s is frozen: nothing is signed\n", id)
 		}),
 	}
 	command.Flags().StringVar(&why, "reason", "an operator froze it", "the reason that treasury show displays")
@@ -134,7 +134,7 @@ func (c *call) retireByHand(ctx context.Context, cfg config.Config, o treasurer.
 		return err
 	}
 	defer store.Close()
-	return c.retired(store.RetireByHand(ctx, id, why), id)
+	return c.retired(store.Treasury.RetireByHand(ctx, id, why), id)
 }
 
 // retired says what became of an order to retire an account.
@@ -219,7 +219,7 @@ be retried or refunded. If it accepts an earlier version, the merchant is paid a
 
 func (c *call) cancelTransfer(ctx context.Context, store *storage.Store, transferID string) error {
 	entry := merchant.AuditEntry{Actor: action.Operator.Actor, Action: "transfer.canceled", Subject: transferID}
-	payouts, err := store.CancelTransfer(ctx, transferID, entry)
+	payouts, err := store.Treasury.CancelTransfer(ctx, transferID, entry)
 	err = explained(err, checkout.ErrNotFound,
 		"there is no transfer %s; %s lists those under way", transferID, listsTreasury)
 	err = explained(err, checkout.ErrConflict, "%s has already ended, so there is nothing to cancel", transferID)
@@ -234,15 +234,15 @@ func noAccount(err error, id string) error {
 }
 
 func (c *call) showTreasury(ctx context.Context, store *storage.Store, mode checkout.Mode) error {
-	accounts, err := store.TreasuryAccounts(ctx, mode)
+	accounts, err := store.Treasury.TreasuryAccounts(ctx, mode)
 	if err != nil {
 		return err
 	}
-	balances, err := store.LedgerBalances(ctx, mode)
+	balances, err := store.Books.LedgerBalances(ctx, mode)
 	if err != nil {
 		return err
 	}
-	findings, err := store.OpenFindings(ctx, mode)
+	findings, err := store.Books.OpenFindings(ctx, mode)
 	if err != nil {
 		return err
 	}
@@ -250,11 +250,11 @@ func (c *call) showTreasury(ctx context.Context, store *storage.Store, mode chec
 	if err != nil {
 		return err
 	}
-	held, err := store.HeldPayouts(ctx, mode)
+	held, err := store.Payouts.HeldPayouts(ctx, mode)
 	if err != nil {
 		return err
 	}
-	floats, err := store.Floats(ctx, mode)
+	floats, err := store.Treasury.Floats(ctx, mode)
 	if err != nil {
 		return err
 	}
@@ -296,7 +296,7 @@ const mostShown = 20
 func underWay(ctx context.Context, store *storage.Store, accounts []storage.TreasuryAccount) ([][]string, error) {
 	rows := [][]string{{"TRANSFER", "SLOT", "VERSIONS", "PAYS", "TO", "LAST SIGNED", "CANCELED"}}
 	for _, a := range accounts {
-		live, err := store.LiveTransfers(ctx, a.ID, mostShown)
+		live, err := store.Treasury.LiveTransfers(ctx, a.ID, mostShown)
 		if err != nil {
 			return nil, err
 		}

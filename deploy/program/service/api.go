@@ -225,7 +225,7 @@ func protocols() *http.Protocols {
 // pendingSession returns a look-up for runs.Client.
 func pendingSession(store *storage.Store) func(context.Context, string) (*contract.Orphan, error) {
 	return func(ctx context.Context, id string) (*contract.Orphan, error) {
-		rows, err := store.Unfinished(ctx, []string{id})
+		rows, err := store.Installation.Unfinished(ctx, []string{id})
 		if err != nil || len(rows) == 0 {
 			return nil, err
 		}

@@ -45,7 +45,7 @@ func measureFloat(n config.Networks, store *storage.Store) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if time.Since(at) >= floatPace {
-			if all, err = store.Floats(ctx, n.Mode); err != nil {
+			if all, err = store.Treasury.Floats(ctx, n.Mode); err != nil {
 				return err
 			}
 			at = time.Now()

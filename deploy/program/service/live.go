@@ -331,7 +331,7 @@ func withTreasury(
 func openTreasury(
 	ctx context.Context, n config.Networks, store *storage.Store, accountID string,
 ) (*treasurer.Treasury, error) {
-	accounts, err := store.TreasuryAccounts(ctx, n.Mode)
+	accounts, err := store.Treasury.TreasuryAccounts(ctx, n.Mode)
 	if err != nil {
 		return nil, err
 	}

@@ -80,15 +80,15 @@ func (m *backlogMeter) look(ctx context.Context) error {
 	if !m.at.IsZero() && time.Since(m.at) < backlogPace {
 		return nil
 	}
-	all, err := m.store.Backlog(ctx, activities.OverdueMargin)
+	all, err := m.store.Installation.Backlog(ctx, activities.OverdueMargin)
 	if err != nil {
 		return err
 	}
-	schema, err := m.store.SchemaVersion(ctx)
+	schema, err := m.store.Installation.SchemaVersion(ctx)
 	if err != nil {
 		return err
 	}
-	horizon, open, err := m.store.FeedHorizon(ctx)
+	horizon, open, err := m.store.Webhooks.FeedHorizon(ctx)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ func TestMeter_TellsTheFloatAndTheFindings(t *testing.T) {
 	t.Parallel()
 	db := storagetest.New(t)
 	store := db.Open(t, 0)
-	_, err := store.OpenFinding(t.Context(), books.Finding{Mode: checkout.ModeLive, Kind: books.FindingCostDiffers, Subject: "pi_1"})
+	_, err := store.Books.OpenFinding(t.Context(), books.Finding{Mode: checkout.ModeLive, Kind: books.FindingCostDiffers, Subject: "pi_1"})
 	require.NoError(t, err)
 	db.Exec(t, `
 		WITH account AS (

@@ -198,7 +198,7 @@ func (r *rig) endpoints(ctx context.Context, base string, count int) ([]webhook.
 
 // publish makes an event for one endpoint and starts its delivery. It returns the delivery's id.
 func (r *rig) publish(ctx context.Context, e webhook.Endpoint) (string, error) {
-	event, ref, err := r.store.PublishTest(ctx, storage.TestEvent{
+	event, ref, err := r.store.Webhooks.PublishTest(ctx, storage.TestEvent{
 		Owner: e.Owner, EndpointID: e.ID, SubjectID: checkout.NewID("test"), Type: webhook.PayoutSent,
 		Data: func(time.Time) any { return struct{}{} },
 	})

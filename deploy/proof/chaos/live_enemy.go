@@ -187,7 +187,7 @@ func (c *chaos) setAddress(
 		return err
 	}
 	defer accounts.Close()
-	_, err = accounts.ChangeMerchant(ctx, storage.MerchantChange{
+	_, err = accounts.Merchants.ChangeMerchant(ctx, storage.MerchantChange{
 		MerchantID: c.world.enemy.shop.id, Mode: checkout.ModeLive, Delay: delay,
 		Addresses: []merchant.PayoutAddress{{Currency: currency, Network: currency.Network(), Address: to.Hex()}},
 		By: merchant.AuditEntry{

@@ -80,9 +80,9 @@ func (w *corpusWorld) addKeys(t *testing.T) {
 		}
 		id := checkout.NewID(checkout.PrefixAPIKey)
 		w.keys[name] = merchant.NewAPIKey(mode)
-		require.NoError(t, w.store.CreateAPIKey(t.Context(), merchant.APIKey{Ref: checkout.Owner{MerchantID: w.own.ID, Mode: mode}.Ref(id), Label: name, Scopes: scopes}, w.keys[name]))
+		require.NoError(t, w.store.Merchants.CreateAPIKey(t.Context(), merchant.APIKey{Ref: checkout.Owner{MerchantID: w.own.ID, Mode: mode}.Ref(id), Label: name, Scopes: scopes}, w.keys[name]))
 		if name == "revoked" {
-			require.NoError(t, w.store.RevokeAPIKey(t.Context(), checkout.Owner{MerchantID: w.own.ID, Mode: mode}.Ref(id)))
+			require.NoError(t, w.store.Merchants.RevokeAPIKey(t.Context(), checkout.Owner{MerchantID: w.own.ID, Mode: mode}.Ref(id)))
 		}
 	}
 }
@@ -171,14 +171,14 @@ func replayed(m *e2e.Merchant, registration string) string {
 func (w *corpusWorld) addLive(t *testing.T) {
 	t.Helper()
 	w.secrets["live"] = webhook.NewSecret()
-	e, err := w.store.CreateEndpoint(t.Context(), webhook.Endpoint{
+	e, err := w.store.Webhooks.CreateEndpoint(t.Context(), webhook.Endpoint{
 		Ref: checkout.Owner{MerchantID: w.own.ID, Mode: checkout.ModeLive}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: "https://shop.example/live",
 		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: w.secrets["live"],
 	})
 	require.NoError(t, err)
 	w.values["live_webhook"] = e.ID
 	flows := runs.Client{Temporal: w.temporal}
-	s, err := w.store.CreateSession(t.Context(), storage.NewSession{
+	s, err := w.store.Sessions.CreateSession(t.Context(), storage.NewSession{
 		Session: checkout.Session{
 			Ref: checkout.Owner{MerchantID: w.own.ID, Mode: checkout.ModeLive}.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: money.EUR,
 			PayoutCurrency: money.USDC, Metadata: []byte("{}"), MaxAttempts: 3,
@@ -234,7 +234,7 @@ func (w *corpusWorld) settle(t *testing.T) {
 func (w *corpusWorld) claim(t *testing.T, c corpusCase) {
 	t.Helper()
 	fingerprint := sha256.Sum256([]byte(w.say(t, *c.Body, nil)))
-	_, _, err := w.store.ClaimRequest(t.Context(), storage.IdempotentRequest{
+	_, _, err := w.store.Requests.ClaimRequest(t.Context(), storage.IdempotentRequest{
 		Owner: checkout.Owner{MerchantID: w.own.ID, Mode: checkout.ModeTest}, Route: c.Method + " " + w.say(t, c.Path, nil), Key: c.Busy,
 	}, fingerprint[:])
 	require.NoError(t, err)

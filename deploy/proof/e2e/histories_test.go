@@ -159,13 +159,13 @@ func TestHistories_OfSteering(t *testing.T) {
 	require.NoError(t, c.TerminateWorkflow(t.Context(), lost, "", "the run is lost"))
 
 	endpoint := e2e.Query[string](t, stack, `SELECT id FROM webhook_endpoint WHERE merchant_id = $1`, steered.ID)
-	changed, _, err := store.PublishTest(t.Context(), steered.TestEvent(endpoint))
+	changed, _, err := store.Webhooks.PublishTest(t.Context(), steered.TestEvent(endpoint))
 	require.NoError(t, err)
 	update, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: changed.ID, TaskQueue: contract.TaskQueueCheckout},
 		contract.TypeMerchantUpdate, checkout.Owner{MerchantID: steered.ID, Mode: checkout.ModeTest}.Ref(changed.ID))
 	require.NoError(t, err)
 	require.NoError(t, update.Get(t.Context(), nil))
-	_, orphan, err := store.PublishTest(t.Context(), steered.TestEvent(endpoint))
+	_, orphan, err := store.Webhooks.PublishTest(t.Context(), steered.TestEvent(endpoint))
 	require.NoError(t, err)
 	e2e.Query[string](t, stack, `UPDATE webhook_delivery SET next_attempt_at = now() - interval '1 hour' WHERE id = $1 RETURNING id`, orphan.ID)
 	beans := "http://127.0.0.1:1/beans.png"

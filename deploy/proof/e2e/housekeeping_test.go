@@ -31,7 +31,7 @@ func TestReconcile_StartsAgainWhatAnOperatorTerminated(t *testing.T) {
 	held := m.Create(e2e.Terms)
 	m.MustPay(held, e2e.CardDeclined)
 	parked := checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}.Ref(e2e.DeliveryOf(t, e2e.Shared, held, "checkout.failed"))
-	require.NoError(t, store.HoldDelivery(t.Context(), parked))
+	require.NoError(t, store.Webhooks.HoldDelivery(t.Context(), parked))
 	e2e.Await(t, "the delivery is parked", 20*time.Second, func() bool {
 		return e2e.Query[bool](t, e2e.Shared, `SELECT parked_at IS NOT NULL FROM webhook_delivery WHERE id = $1`, parked.ID)
 	})
@@ -39,14 +39,14 @@ func TestReconcile_StartsAgainWhatAnOperatorTerminated(t *testing.T) {
 	retrying := m.RefusedDelivery() // last, so that its new run meets a receiver that is back
 	terminate(retrying)
 	m.Receiver.Answer(http.StatusOK)
-	require.NoError(t, store.ResumeDelivery(t.Context(), parked))
+	require.NoError(t, store.Webhooks.ResumeDelivery(t.Context(), parked))
 
 	endpoint := e2e.Query[string](t, e2e.Shared, `SELECT id FROM webhook_endpoint WHERE merchant_id = $1`, m.ID)
-	_, missing, err := store.PublishTest(t.Context(), m.TestEvent(endpoint))
+	_, missing, err := store.Webhooks.PublishTest(t.Context(), m.TestEvent(endpoint))
 	require.NoError(t, err)
 
 	const picture = "http://127.0.0.1:1/beans.png"
-	unseen, err := store.CreateSession(t.Context(), storage.NewSession{Lifetime: time.Hour, Session: checkout.Session{
+	unseen, err := store.Sessions.CreateSession(t.Context(), storage.NewSession{Lifetime: time.Hour, Session: checkout.Session{
 		Ref: parked.Owner.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: money.EUR, PayoutCurrency: money.USDC,
 		Metadata: json.RawMessage(`{}`), MaxAttempts: 3,
 		LineItems: []checkout.LineItem{{Name: "Beans", Quantity: 1, UnitAmount: 1050, ImageURL: new(picture)}},

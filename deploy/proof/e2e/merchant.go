@@ -373,7 +373,7 @@ func (m *Merchant) SignIn(email string) (cookie string) {
 	token, hash := merchant.NewToken()
 	row := Query[[]string](m.T, m.Stack, `SELECT ARRAY[id, password_hash] FROM member WHERE merchant_id = $1 AND email = $2`, m.ID, email)
 	member := merchant.Member{ID: row[0], MerchantID: m.ID}
-	require.NoError(m.T, OpenStore(m.T, m.Stack).SignIn(m.T.Context(), member, row[1], hash))
+	require.NoError(m.T, OpenStore(m.T, m.Stack).People.SignIn(m.T.Context(), member, row[1], hash))
 	return token
 }
 

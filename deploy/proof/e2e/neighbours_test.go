@@ -67,7 +67,7 @@ func TestNeighbours_EndpointsThatHangDelayNobodyElse(t *testing.T) { // alone: i
 	store, server := e2e.OpenStore(t, stack), newHanging(t)
 	sick.Must(http.StatusOK, http.MethodDelete, "/v1/webhooks/"+sick.Registration(), "")
 	for i := range webhook.MaxEndpoints {
-		_, err := store.CreateEndpoint(t.Context(), webhook.Endpoint{
+		_, err := store.Webhooks.CreateEndpoint(t.Context(), webhook.Endpoint{
 			Ref: checkout.Owner{MerchantID: sick.ID, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: fmt.Sprintf("%s/%d", server.URL, i),
 			Events: []webhook.EventType{webhook.CheckoutFailed}, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 		})

@@ -109,17 +109,17 @@ func (s *Stack) goLive(ctx context.Context) error {
 		}
 	}
 	owner := checkout.Owner{MerchantID: s.Demo.MerchantID, Mode: checkout.ModeLive}
-	shop, err := store.Merchant(ctx, s.Demo.MerchantID)
+	shop, err := store.Merchants.Merchant(ctx, s.Demo.MerchantID)
 	if err != nil {
 		return err
 	}
-	if err := store.CreateMerchant(ctx, shop, checkout.ModeLive, addresses); err != nil {
+	if err := store.Merchants.CreateMerchant(ctx, shop, checkout.ModeLive, addresses); err != nil {
 		return err
 	}
 	d := s.Demo
 	d.LiveKey = merchant.NewAPIKey(checkout.ModeLive)
 	key := merchant.APIKey{Ref: owner.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "local"}
-	if err := store.CreateAPIKey(ctx, key, d.LiveKey); err != nil {
+	if err := store.Merchants.CreateAPIKey(ctx, key, d.LiveKey); err != nil {
 		return err
 	}
 	s.Demo = d
@@ -136,7 +136,7 @@ func createOwner(ctx context.Context, store *storage.Store, d Demo) error {
 		Email:      DemoOwner,
 		Role:       merchant.RoleOwner,
 	}
-	token, err := store.Invite(ctx, owner, "local stack")
+	token, err := store.People.Invite(ctx, owner, "local stack")
 	if err != nil {
 		return err
 	}
@@ -144,6 +144,6 @@ func createOwner(ctx context.Context, store *storage.Store, d Demo) error {
 	if err != nil {
 		return err
 	}
-	_, err = store.AcceptInvitation(ctx, merchant.HashToken(token), hash, "")
+	_, err = store.People.AcceptInvitation(ctx, merchant.HashToken(token), hash, "")
 	return err
 }

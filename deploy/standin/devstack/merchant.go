@@ -29,14 +29,14 @@ func AddMerchant(
 	ctx context.Context, store *storage.Store, name string, mode checkout.Mode, addresses ...merchant.PayoutAddress,
 ) (owner checkout.Owner, key string, err error) {
 	owner, key = checkout.Owner{MerchantID: checkout.NewID(checkout.PrefixMerchant), Mode: mode}, merchant.NewAPIKey(mode)
-	err = store.CreateMerchant(ctx, merchant.Merchant{
+	err = store.Merchants.CreateMerchant(ctx, merchant.Merchant{
 		ID: owner.MerchantID, Name: name, Plan: "standard", FeeBasisPoints: merchant.DefaultFeeBasisPoints,
 		PaymentAttempts: merchant.DefaultPaymentAttempts, OrderIDGuard: true,
 	}, mode, addresses)
 	if err != nil {
 		return owner, "", err
 	}
-	return owner, key, store.CreateAPIKey(ctx, merchant.APIKey{
+	return owner, key, store.Merchants.CreateAPIKey(ctx, merchant.APIKey{
 		Ref: owner.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "local",
 	}, key)
 }
@@ -48,7 +48,7 @@ func AddEndpoint(
 	if len(types) == 0 {
 		types = webhook.EventTypes
 	}
-	return store.CreateEndpoint(ctx, webhook.Endpoint{
+	return store.Webhooks.CreateEndpoint(ctx, webhook.Endpoint{
 		Ref: owner.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: url, Events: types,
 		Status: webhook.EndpointEnabled, Secret: secret,
 	})

@@ -72,9 +72,9 @@ func openLog(t *testing.T, m *e2e.Merchant) (read func() string) {
 	member := merchant.Member{
 		ID: checkout.NewID(checkout.PrefixMember), MerchantID: m.ID, Email: "ann@" + m.ID + ".example", Role: merchant.RoleDeveloper,
 	}
-	invitation, err := store.Invite(t.Context(), member, "a test")
+	invitation, err := store.People.Invite(t.Context(), member, "a test")
 	require.NoError(t, err)
-	_, err = store.AcceptInvitation(t.Context(), merchant.HashToken(invitation), "password", "")
+	_, err = store.People.AcceptInvitation(t.Context(), merchant.HashToken(invitation), "password", "")
 	require.NoError(t, err)
 
 	page, cookie := m.Stack.DashboardURL()+"/m/"+m.ID+"/test/deliveries", "member="+m.SignIn(member.Email)

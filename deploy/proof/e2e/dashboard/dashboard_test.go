@@ -32,7 +32,7 @@ func newMemberWith(m *e2e.Merchant, role merchant.Role, email string) string {
 	m.T.Helper()
 	store := e2e.OpenStore(m.T, m.Stack)
 	member := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: m.ID, Email: email, Role: role}
-	token, err := store.Invite(m.T.Context(), member, "test")
+	token, err := store.People.Invite(m.T.Context(), member, "test")
 	require.NoError(m.T, err)
 	_, err = login.Accept(m.T.Context(), &store.Accounts, token, dashboardPassword, "")
 	require.NoError(m.T, err)

@@ -47,7 +47,7 @@ func newSite(t *testing.T) *site {
 		ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard",
 		FeeBasisPoints: merchant.DefaultFeeBasisPoints, PaymentAttempts: merchant.DefaultPaymentAttempts, OrderIDGuard: true,
 	}
-	require.NoError(t, s.store.CreateMerchant(t.Context(), m, checkout.ModeTest, nil))
+	require.NoError(t, s.store.Merchants.CreateMerchant(t.Context(), m, checkout.ModeTest, nil))
 	s.merchant = m.ID
 	return s
 }
@@ -74,7 +74,7 @@ func (s *site) newOwner(email string) merchant.Member {
 	m := merchant.Member{
 		ID: checkout.NewID(checkout.PrefixMember), MerchantID: s.merchant, Email: email, Role: merchant.RoleOwner,
 	}
-	token, err := s.store.Invite(s.t.Context(), m, "test")
+	token, err := s.store.People.Invite(s.t.Context(), m, "test")
 	require.NoError(s.t, err)
 	m, err = login.Accept(s.t.Context(), &s.store.Accounts, token, password, "")
 	require.NoError(s.t, err)

@@ -149,7 +149,7 @@ func (p each) payEach() {
 		payees[c] = p.payee(c)
 		addresses = append(addresses, merchant.PayoutAddress{Currency: c, Network: c.Network(), Address: payees[c]})
 	}
-	_, err := e2e.OpenStore(p.T, p.Stack).ChangeMerchant(p.T.Context(), storage.MerchantChange{
+	_, err := e2e.OpenStore(p.T, p.Stack).Merchants.ChangeMerchant(p.T.Context(), storage.MerchantChange{
 		MerchantID: p.ID, Mode: checkout.ModeTest, Addresses: addresses,
 		By: merchant.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: p.ID},
 	})

@@ -185,7 +185,7 @@ func (n networks) needsAnAddress() {
 	for _, c := range []money.PayoutCurrency{money.USDC, money.ETH} {
 		addresses = append(addresses, merchant.PayoutAddress{Currency: c, Network: c.Network(), Address: n.payee.Hex()})
 	}
-	_, err := e2e.OpenStore(n.T, n.stack).ChangeMerchant(n.T.Context(), storage.MerchantChange{
+	_, err := e2e.OpenStore(n.T, n.stack).Merchants.ChangeMerchant(n.T.Context(), storage.MerchantChange{
 		MerchantID: n.ID, Mode: checkout.ModeTest, Addresses: addresses,
 		By: merchant.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: n.ID},
 	})

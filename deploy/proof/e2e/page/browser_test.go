@@ -259,7 +259,7 @@ func testBrowserItems(t *testing.T, browser context.Context) {
 			149+10*more, locale, address, items)
 	}
 	contact := account.Contact{Support: "help@shop.example", TermsURL: "https://shop.example/terms", PrivacyURL: "https://shop.example/privacy"}
-	require.NoError(t, e2e.OpenStore(t, e2e.Shared).SetBrand(t.Context(), m.ID, account.BrandChange{Contact: &contact}))
+	require.NoError(t, e2e.OpenStore(t, e2e.Shared).People.SetBrand(t.Context(), m.ID, account.BrandChange{Contact: &contact}))
 	for locale, more := range map[string]int{"en": 1, "es": 0, "de": 12} {
 		id := m.Create(strings.Replace(body(locale, more), "order-1042", "order-"+locale, 1))
 		open(b, m, id)
@@ -794,7 +794,7 @@ func testBrowserBrand(t *testing.T, browser context.Context) {
 		"yellow": {"#ffe600", "rgb(255, 230, 0)"}, "black": {"#000000", "rgb(0, 0, 0)"}, "white": {"#ffffff", "rgb(255, 255, 255)"},
 		"gray": {"#767676", "rgb(118, 118, 118)"}, "purple": {"#5b2be0", "rgb(91, 43, 224)"},
 	} {
-		require.NoError(t, store.SetBrand(t.Context(), m.ID, account.BrandChange{Color: &c.color, Logo: &logo}))
+		require.NoError(t, store.People.SetBrand(t.Context(), m.ID, account.BrandChange{Color: &c.color, Logo: &logo}))
 		id := m.Create(e2e.Terms)
 		open(b, m, id)
 		b.Do(seeState("form"), chrome.Poll(`document.querySelector(".logo").naturalWidth > 0`))

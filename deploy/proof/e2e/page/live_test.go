@@ -128,10 +128,10 @@ func (s *liveShop) keep(next http.Handler) http.Handler {
 func (s *liveShop) session(lifetime time.Duration) string {
 	s.t.Helper()
 	m := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Aurora Coffee", Plan: "standard", PaymentAttempts: 3}
-	require.NoError(s.t, s.store.CreateMerchant(s.t.Context(), m, checkout.ModeLive, nil))
+	require.NoError(s.t, s.store.Merchants.CreateMerchant(s.t.Context(), m, checkout.ModeLive, nil))
 	ref := m.Owner(checkout.ModeLive).Ref(checkout.NewID(checkout.PrefixSession))
 	order := "order-1042"
-	_, err := s.store.CreateSession(s.t.Context(), storage.NewSession{Lifetime: lifetime, Session: checkout.Session{
+	_, err := s.store.Sessions.CreateSession(s.t.Context(), storage.NewSession{Lifetime: lifetime, Session: checkout.Session{
 		Ref: ref, Amount: 1050, Currency: money.EUR, PayoutCurrency: money.USDC, Metadata: json.RawMessage(`{}`), OrderID: &order, MaxAttempts: 3,
 	}}, func(context.Context, checkout.Session) error { return nil })
 	require.NoError(s.t, err)
@@ -149,12 +149,12 @@ func (s *liveShop) update(o client.UpdateWorkflowOptions) error {
 
 func (s *liveShop) succeed(ref checkout.Ref, id string) error {
 	result := checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded, Method: checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242"}}
-	_, err := s.store.BeginPayment(s.t.Context(), ref, id, checkout.Quote{Rate: money.MustRate("1.08")}, "pi_"+id)
+	_, err := s.store.Sessions.BeginPayment(s.t.Context(), ref, id, checkout.Quote{Rate: money.MustRate("1.08")}, "pi_"+id)
 	if err == nil {
-		_, _, err = s.store.RecordCharge(s.t.Context(), ref, id, result)
+		_, _, err = s.store.Sessions.RecordCharge(s.t.Context(), ref, id, result)
 	}
 	if err == nil {
-		_, err = s.store.FinishPayment(s.t.Context(), ref, id)
+		_, err = s.store.Sessions.FinishPayment(s.t.Context(), ref, id)
 	}
 	return err
 }
