@@ -12,7 +12,7 @@ import (
 // BroadcastPayout signs and sends the transfer of a payout, or waits for the batch that pays it. A repeat never
 // sends another one: a transfer is stored before it is sent. It fails with PayoutNotFound.
 func (a *Payments) BroadcastPayout(ctx context.Context, in checkout.Ref) (treasury.TransferOutcome, error) {
-	p, err := a.Store.Payouts.PayoutToSend(ctx, in)
+	p, err := a.Payouts.PayoutToSend(ctx, in)
 	if err != nil {
 		return treasury.TransferOutcome{}, asFinal(ctx, err, contract.ErrTypePayoutNotFound)
 	}

@@ -21,7 +21,7 @@ func (a *Payments) CancelPayment(ctx context.Context, in PaymentInput) (PaymentA
 	}
 
 	if c.Reference == "" { // it may begin at this moment; the row decides
-		ended, err := a.Store.Sessions.GiveUpPayment(ctx, in.Ref, in.TransactionID, reason)
+		ended, err := a.Sessions.GiveUpPayment(ctx, in.Ref, in.TransactionID, reason)
 		switch {
 		case err != nil:
 			return PaymentAnswer{}, asFinal(ctx, err, contract.ErrTypePaymentNotFound)

@@ -57,7 +57,7 @@ func (a *Payments) ChargeCard(ctx context.Context, in PaymentInput) (PaymentAnsw
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, contract.ErrTypePaymentUnknownToNetwork)
 	}
-	first, err := a.Store.Sessions.BeginPayment(ctx, in.Ref, in.TransactionID, rate, reference)
+	first, err := a.Sessions.BeginPayment(ctx, in.Ref, in.TransactionID, rate, reference)
 	if errors.Is(err, checkout.ErrPaymentInFlight) {
 		return PaymentAnswer{}, a.otherInFlight(ctx, in.Ref)
 	}
@@ -92,7 +92,7 @@ var errBegunElsewhere = errors.New("another execution has begun or confirmed the
 
 // charge reads a payment's charge.
 func (a *Payments) charge(ctx context.Context, in PaymentInput) (storage.Charge, error) {
-	c, err := a.Store.Sessions.Charge(ctx, in.Ref, in.TransactionID)
+	c, err := a.Sessions.Charge(ctx, in.Ref, in.TransactionID)
 	c.ReturnURL = checkout.ReturnURL(a.CheckoutURL, in.ID)
 	return c, err
 }
@@ -114,7 +114,7 @@ func (a *Payments) goOn(
 		return PaymentAnswer{}, asUnavailable(ctx, err)
 	}
 	number := p.Confirms + 1
-	ok, err := a.Store.Sessions.BeginConfirm(ctx, in.Ref, in.TransactionID, number, rate)
+	ok, err := a.Sessions.BeginConfirm(ctx, in.Ref, in.TransactionID, number, rate)
 	if err == nil && !ok {
 		err = errBegunElsewhere
 	}
@@ -154,7 +154,7 @@ func (a *Payments) record(
 // otherInFlight returns an error with the id of a payment in flight that the run does not know.
 // This happens after an operator reset the run.
 func (a *Payments) otherInFlight(ctx context.Context, in checkout.Ref) error {
-	other, err := a.Store.Sessions.PaymentInFlight(ctx, in.ID)
+	other, err := a.Sessions.PaymentInFlight(ctx, in.ID)
 	if err != nil || other.ID == "" { // "": it was decided just now
 		return asFinal(ctx, errors.Join(err, checkout.ErrPaymentInFlight), "")
 	}
@@ -166,7 +166,7 @@ func (a *Payments) otherInFlight(ctx context.Context, in checkout.Ref) error {
 func (a *Payments) recordCharge(
 	ctx context.Context, in PaymentInput, by checkout.Acquirer, result checkout.ChargeResult,
 ) (PaymentAnswer, error) {
-	outcome, failure, err := a.Store.Sessions.RecordCharge(ctx, in.Ref, in.TransactionID, result)
+	outcome, failure, err := a.Sessions.RecordCharge(ctx, in.Ref, in.TransactionID, result)
 	if errors.Is(err, checkout.ErrNotFound) {
 		return PaymentAnswer{}, asFinal(ctx, err, contract.ErrTypePaymentNotFound)
 	}

@@ -93,33 +93,33 @@ func (h *Housekeeping) DeleteFinished(ctx context.Context, in contract.Retention
 func (h *Housekeeping) sweeps(ctx context.Context, in contract.RetentionInput, gone *deleted) []*sweep {
 	var bucket storage.Bucket
 	old := func(total *int, rows storage.OldRows, age time.Duration) *sweep {
-		return deleteAll(total, func(limit int) (int, error) { return h.Store.Installation.DeleteOld(ctx, rows, age, limit) })
+		return deleteAll(total, func(limit int) (int, error) { return h.Installation.DeleteOld(ctx, rows, age, limit) })
 	}
 	parts := []*sweep{
-		deleteAll(&gone.Log, func(limit int) (int, error) { return h.Store.Installation.DeleteFinished(ctx, in.Age, limit) }),
+		deleteAll(&gone.Log, func(limit int) (int, error) { return h.Installation.DeleteFinished(ctx, in.Age, limit) }),
 		deleteFrom(&gone.Log, func(after string, limit int) (string, int, error) {
-			return h.Store.Installation.DeleteUnsentEvents(ctx, in.Age, after, limit)
+			return h.Installation.DeleteUnsentEvents(ctx, in.Age, after, limit)
 		}),
 		old(new(int), storage.OldAnswers, storage.KeepAnswers),
 		{retentionPage, func(limit int) (bool, error) {
-			last, err := h.Store.Installation.DeleteOldBuckets(ctx, in.Age, bucket, limit)
+			last, err := h.Installation.DeleteOldBuckets(ctx, in.Age, bucket, limit)
 			if err == nil {
 				bucket = last
 			}
 			return last.Owner != "", err
 		}},
-		{1, func(int) (bool, error) { return false, h.Store.Secrets.ForgetReveals(ctx) }},
-		deleteAll(new(int), func(limit int) (int, error) { return h.Store.Installation.ForgetCardTokens(ctx, limit) }),
+		{1, func(int) (bool, error) { return false, h.Secrets.ForgetReveals(ctx) }},
+		deleteAll(new(int), func(limit int) (int, error) { return h.Installation.ForgetCardTokens(ctx, limit) }),
 		old(new(int), storage.OldMails, in.Age),
 	}
 	if in.Session > 0 {
 		parts = append(parts, deleteFrom(&gone.Session, func(after string, limit int) (string, int, error) {
-			return h.Store.Installation.DeleteOldSessions(ctx, in.Session, after, limit)
+			return h.Installation.DeleteOldSessions(ctx, in.Session, after, limit)
 		}), old(new(int), storage.OldPictures, in.Session))
 	}
 	if in.Audit > 0 {
 		parts = append(parts, deleteAll(&gone.Audit, func(limit int) (int, error) {
-			return h.Store.Installation.DeleteOldAuditEntries(ctx, in.Audit, limit)
+			return h.Installation.DeleteOldAuditEntries(ctx, in.Audit, limit)
 		}))
 	}
 	if in.Request > 0 {

@@ -10,6 +10,6 @@ import (
 // EventDeliveries returns the deliveries of an event. It returns none when no registration gets the
 // event.
 func (a *Payments) EventDeliveries(ctx context.Context, in checkout.Ref) ([]webhook.Dispatch, error) {
-	refs, err := a.Store.Webhooks.EventDeliveries(ctx, in)
+	refs, err := a.Webhooks.EventDeliveries(ctx, in)
 	return refs, asFinal(ctx, err, "")
 }

@@ -28,7 +28,7 @@ func (a *Payments) ExpireSession(ctx context.Context, in ExpireSessionInput) (Ex
 	if a.Now != nil {
 		x.Now = a.Now()
 	}
-	got, err := a.Store.Sessions.ExpireSession(ctx, in.Ref, x)
+	got, err := a.Sessions.ExpireSession(ctx, in.Ref, x)
 	if err == nil {
 		countSession(ctx, in.Mode, got.Status)
 	}

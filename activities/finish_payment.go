@@ -11,7 +11,7 @@ import (
 // SessionNotFound, with PaymentUndecided when no answer is recorded, and with SessionNotPending
 // when the session ended without this payment.
 func (a *Payments) FinishPayment(ctx context.Context, in PaymentInput) (Settlement, error) {
-	got, err := a.Store.Sessions.FinishPayment(ctx, in.Ref, in.TransactionID)
+	got, err := a.Sessions.FinishPayment(ctx, in.Ref, in.TransactionID)
 	if err == nil {
 		countSession(ctx, in.Mode, got.Status)
 	}

@@ -18,6 +18,6 @@ type FinishPayoutInput struct {
 // FinishPayout decides the payout, in one transaction with its event and deliveries. It fails with
 // PayoutNotFound.
 func (a *Payments) FinishPayout(ctx context.Context, in FinishPayoutInput) (Settlement, error) {
-	got, err := a.Store.Payouts.FinishPayout(ctx, in.Ref, in.Generation, in.Failure)
+	got, err := a.Payouts.FinishPayout(ctx, in.Ref, in.Generation, in.Failure)
 	return got, asFinal(ctx, err, contract.ErrTypePayoutNotFound)
 }

@@ -12,6 +12,6 @@ import (
 // decides nothing. The result is that of BroadcastPayout when the payout is decided by now. It fails
 // with PayoutNotFound.
 func (a *Payments) HoldPayout(ctx context.Context, in checkout.Ref) (treasury.TransferOutcome, error) {
-	got, err := a.Store.Payouts.HoldAwayPayout(ctx, in)
+	got, err := a.Payouts.HoldAwayPayout(ctx, in)
 	return got, asFinal(ctx, err, contract.ErrTypePayoutNotFound)
 }

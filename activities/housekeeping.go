@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 )
@@ -30,8 +31,11 @@ type Runs interface {
 // Housekeeping holds the activities that keep PostgreSQL and Temporal in agreement. They work for
 // all merchants.
 type Housekeeping struct {
-	Store *storage.Store
-	Runs  Runs
+	Installation *storage.Installation
+	Merchants    *storage.Merchants
+	Secrets      *account.Secrets
+	Webhooks     *storage.Webhooks
+	Runs         Runs
 	// Failure says when registrations that fail are marked and put on hold. Its zero value does neither.
 	Failure storage.FailureRules
 }

@@ -103,7 +103,7 @@ func newKeeper(t *testing.T) *keeper {
 	require.NoError(t, err)
 	k.env = (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
 	k.env.RegisterActivity(&Housekeeping{
-		Store: k.store, Runs: k.runs, Failure: storage.FailureRules{FailingAfter: time.Hour, HeldAfter: 72 * time.Hour},
+		Installation: k.store.Installation, Merchants: k.store.Merchants, Secrets: k.store.Secrets, Webhooks: k.store.Webhooks, Runs: k.runs, Failure: storage.FailureRules{FailingAfter: time.Hour, HeldAfter: 72 * time.Hour},
 	})
 	return k
 }

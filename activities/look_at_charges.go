@@ -24,7 +24,7 @@ func (b *Books) LookAtCharges(ctx context.Context, in contract.ModeInput) (int, 
 func (b book) lookAtCharges(ctx context.Context) (int, error) {
 	n := 0
 	page := func(after string) ([]storage.ChargeLook, error) {
-		return b.Store.Books.ChargesToLook(ctx, b.mode, after, looksPage)
+		return b.Store.ChargesToLook(ctx, b.mode, after, looksPage)
 	}
 	reference := func(l storage.ChargeLook) string { return l.Reference }
 	err := eachRow(ctx, page, reference, func(l storage.ChargeLook) error {
@@ -39,7 +39,7 @@ func (b book) lookAt(ctx context.Context, look storage.ChargeLook) error {
 	if err != nil {
 		return err
 	}
-	found, err := b.Store.Books.RecordRisks(ctx, b.mode, look, risks)
+	found, err := b.Store.RecordRisks(ctx, b.mode, look, risks)
 	b.say(ctx, found)
 	return err
 }

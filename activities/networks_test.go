@@ -26,6 +26,7 @@ import (
 // they were asked.
 type desk struct {
 	*activities.Payments
+	Store *storage.Store
 
 	t     *testing.T
 	owner checkout.Owner
@@ -47,8 +48,8 @@ func newSerialDesk(t *testing.T) *desk {
 	store := storagetest.New(t).Open(t, 0)
 	m := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", FeeBasisPoints: 100, PaymentAttempts: 3}
 	require.NoError(t, store.Merchants.CreateMerchant(t.Context(), m, checkout.ModeTest, nil))
-	d := &desk{t: t, owner: m.Owner(checkout.ModeTest)}
-	d.Payments = &activities.Payments{Store: store, Test: activities.SandboxNetworks(d.cards("sandbox"), d.chain("sandbox"))}
+	d := &desk{Store: store, t: t, owner: m.Owner(checkout.ModeTest)}
+	d.Payments = &activities.Payments{Payouts: store.Payouts, Sessions: store.Sessions, Webhooks: store.Webhooks.WebhookReader, Test: activities.SandboxNetworks(d.cards("sandbox"), d.chain("sandbox"))}
 	return d
 }
 

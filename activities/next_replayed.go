@@ -41,11 +41,11 @@ func (d *Deliveries) NextReplayed(ctx context.Context, in NextReplayedInput) (Ne
 			return NextReplayedResult{}, err
 		}
 	}
-	r, err := d.Store.Webhooks.Replay(ctx, in.Ref)
+	r, err := d.Webhooks.Replay(ctx, in.Ref)
 	got := NextReplayedResult{Progress: Progress{r.After, r.Started, r.Skipped}}
 	if err != nil || r.Status != webhook.ReplayRunning {
 		return got, asFinal(ctx, err, contract.ErrTypeReplayNotFound)
 	}
-	got.Deliveries, err = d.Store.Webhooks.ReplayedDeliveries(ctx, r, r.Rate)
+	got.Deliveries, err = d.Webhooks.ReplayedDeliveries(ctx, r, r.Rate)
 	return got, asFinal(ctx, err, contract.ErrTypeReplayNotFound)
 }

@@ -50,7 +50,9 @@ type PayoutSender interface {
 
 // Payments holds the activities of sessions and payouts.
 type Payments struct {
-	Store       *storage.Store
+	Payouts     *storage.Payouts
+	Sessions    *storage.Sessions
+	Webhooks    *storage.WebhookReader
 	Test, Live  Networks // Live is empty until live mode is configured
 	CheckoutURL string   // base of the hosted page, without a trailing slash
 	// Now is the clock of tests that skip time. Nil means PostgreSQL's clock.

@@ -47,7 +47,7 @@ const (
 
 // Pictures is the activity that fetches the pictures of line items.
 type Pictures struct {
-	Store *storage.Store
+	Store *storage.Pictures
 
 	receivers receivers
 	lanes     *lanes
@@ -56,9 +56,9 @@ type Pictures struct {
 }
 
 // NewPictures returns the activity. guard checks every address before it connects to it.
-func NewPictures(store *storage.Store, guard *AddressGuard) *Pictures {
+func NewPictures(pictures *storage.Pictures, guard *AddressGuard) *Pictures {
 	return &Pictures{
-		Store: store, receivers: newReceivers(guard), lanes: newLanes(picturesOfMerchant, picturesOfMerchant, Slots),
+		Store: pictures, receivers: newReceivers(guard), lanes: newLanes(picturesOfMerchant, picturesOfMerchant, Slots),
 		places: semaphore.NewWeighted(picturePlaces), decoders: semaphore.NewWeighted(pictureDecoders),
 	}
 }
@@ -101,7 +101,7 @@ func (p *Pictures) FetchPicture(ctx context.Context, ref checkout.Ref) error {
 	began := time.Now()
 	shown = outcome{effect: showsCapacity, began: began}
 
-	address, try, err := p.Store.Pictures.BeginPicture(ctx, ref)
+	address, try, err := p.Store.BeginPicture(ctx, ref)
 	if errors.Is(err, checkout.ErrNotFound) {
 		return nil
 	}
@@ -119,7 +119,7 @@ func (p *Pictures) FetchPicture(ctx context.Context, ref checkout.Ref) error {
 		return pictureAway(string(failure), pictureRetry<<(try-1))
 	}
 	file.Failure = string(failure)
-	return asFinal(ctx, p.Store.Pictures.FinishPicture(ctx, ref, file), "")
+	return asFinal(ctx, p.Store.FinishPicture(ctx, ref, file), "")
 }
 
 func pictureAway(why string, wait time.Duration) error {

@@ -56,7 +56,7 @@ func (b book) readReports(ctx context.Context) (int, error) {
 		}
 		activity.RecordHeartbeat(ctx, fresh)
 		if read.EventID != "" {
-			err = b.Store.Books.MoveAcquirerCursor(ctx, b.mode, read)
+			err = b.Store.MoveAcquirerCursor(ctx, b.mode, read)
 		}
 	}
 	return fresh, asFinal(ctx, err, "")
@@ -64,7 +64,7 @@ func (b book) readReports(ctx context.Context) (int, error) {
 
 // readFrom returns where the reading begins. The network does not know a cursor that is too old.
 func (b book) readFrom(ctx context.Context, now time.Time) (cursor string, since time.Time, err error) {
-	c, err := b.Store.Books.AcquirerCursor(ctx, b.mode)
+	c, err := b.Store.AcquirerCursor(ctx, b.mode)
 	oldest := now.Add(-reportsKept)
 	switch {
 	case c.EventID == "":

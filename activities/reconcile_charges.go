@@ -18,7 +18,7 @@ import (
 
 // Books holds the activities that compare the books with the card network. They work for all merchants.
 type Books struct {
-	Store *storage.Store
+	Store *storage.Books
 	// Accounts are those at the card network, by mode.
 	Accounts map[checkout.Mode]Account
 }
@@ -93,7 +93,7 @@ func (b *Books) ReconcileCharges(ctx context.Context, in contract.ModeInput) (Re
 		return ReconcileChargesResult{}, asFinal(ctx, err, "")
 	}
 	var result ReconcileChargesResult
-	found, err := b.Store.Books.ReconcileLedger(ctx, of.mode)
+	found, err := b.Store.ReconcileLedger(ctx, of.mode)
 	result.found(ctx, of, found)
 	err = errors.Join(err, of.reconcile(ctx, &result, time.Now().UTC()))
 	return result, asFinal(ctx, err, "")
@@ -111,7 +111,7 @@ func (r *ReconcileChargesResult) found(ctx context.Context, b book, findings []b
 //
 // A part that fails stops the place, and not the parts behind it.
 func (b book) reconcile(ctx context.Context, result *ReconcileChargesResult, now time.Time) error {
-	place, err := b.Store.Books.Comparison(ctx, b.mode)
+	place, err := b.Store.Comparison(ctx, b.mode)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (b book) reconcile(ctx context.Context, result *ReconcileChargesResult, now
 		if last {
 			place.ReadTo = place.ComparedTo
 		}
-		failed = errors.Join(failed, b.Store.Books.SetComparison(ctx, b.mode, place))
+		failed = errors.Join(failed, b.Store.SetComparison(ctx, b.mode, place))
 		if tolerated.pass(ctx, "the charges since "+from.UTC().Format(time.RFC3339), err) != nil {
 			break
 		}
@@ -180,7 +180,7 @@ func (b book) bookMovements(ctx context.Context, result *ReconcileChargesResult,
 		activity.RecordHeartbeat(ctx, m.ID)
 		all = append(all, m)
 	}
-	found, err := b.Store.Books.BookMovements(ctx, b.mode, all)
+	found, err := b.Store.BookMovements(ctx, b.mode, all)
 	result.found(ctx, b, found)
 	return err
 }
@@ -210,7 +210,7 @@ func (b book) compare(
 	if latest := now.Add(-unmatchedAfter); to.After(latest) {
 		to = latest
 	}
-	uncharged, err := b.Store.Books.Uncharged(ctx, b.mode, in.from, to, slices.Concat(known, references))
+	uncharged, err := b.Store.Uncharged(ctx, b.mode, in.from, to, slices.Concat(known, references))
 	for _, t := range uncharged {
 		activity.RecordHeartbeat(ctx, result.Charges)
 		err = errors.Join(err, b.findMissing(ctx, result, t))
@@ -248,7 +248,7 @@ func (b *Books) BookOldCharges(ctx context.Context, in contract.ModeInput) (int,
 		before = time.Now().Add(-chargesBack - checkout.SessionLifetime)
 	)
 	page := func(after string) ([]string, error) {
-		return b.Store.Books.UnbookedCharges(ctx, of.mode, before, after, unbookedPage)
+		return b.Store.UnbookedCharges(ctx, of.mode, before, after, unbookedPage)
 	}
 	itself := func(reference string) string { return reference }
 	err = eachRow(ctx, page, itself, func(reference string) error { return of.bookOne(ctx, &result, reference) })
@@ -263,7 +263,7 @@ func (b book) bookOne(ctx context.Context, result *ReconcileChargesResult, refer
 	if err != nil {
 		return err
 	}
-	match, err := b.Store.Books.ChargeMatch(ctx, b.mode, reference)
+	match, err := b.Store.ChargeMatch(ctx, b.mode, reference)
 	if err != nil {
 		return err
 	}
@@ -273,18 +273,18 @@ func (b book) bookOne(ctx context.Context, result *ReconcileChargesResult, refer
 			Detail: "The card network has not booked the charge for two days.",
 		})
 	}
-	err = b.Store.Books.RecordChargeCost(ctx, b.mode, match.TransactionID, *c.Cost)
-	return errors.Join(err, b.Store.Books.CloseFindings(ctx, b.mode, []string{match.TransactionID},
+	err = b.Store.RecordChargeCost(ctx, b.mode, match.TransactionID, *c.Cost)
+	return errors.Join(err, b.Store.CloseFindings(ctx, b.mode, []string{match.TransactionID},
 		books.FindingChargeMissing, books.FindingChargeLate))
 }
 
 // judge returns the finding about a charge, nil when all is well. It orders the refund of a charge
 // without a completed session.
 func (b book) judge(ctx context.Context, c books.Charged, now time.Time) (*books.Finding, error) {
-	match, err := b.Store.Books.ChargeMatch(ctx, b.mode, c.Reference)
+	match, err := b.Store.ChargeMatch(ctx, b.mode, c.Reference)
 	unknown := errors.Is(err, checkout.ErrNotFound)
 	if err == nil && !match.Deciding && !match.Booked && c.Cost.Valid() {
-		err = b.Store.Books.RecordChargeCost(ctx, b.mode, match.TransactionID, *c.Cost)
+		err = b.Store.RecordChargeCost(ctx, b.mode, match.TransactionID, *c.Cost)
 	}
 	switch {
 	case err != nil && !unknown:
@@ -309,7 +309,7 @@ func (b book) judge(ctx context.Context, c books.Charged, now time.Time) (*books
 			Kind: books.FindingChargeUnmatched,
 			Detail: fmt.Sprintf("%s %s were charged for %s without a completed session; they are refunded.",
 				c.Amount, c.Currency, c.TransactionID),
-		}, b.Store.Books.CreateRefund(ctx, refund)
+		}, b.Store.CreateRefund(ctx, refund)
 	case c.Amount != match.Amount || c.Currency != match.Currency:
 		return &books.Finding{
 			Kind: books.FindingChargeDiffers,
@@ -336,7 +336,7 @@ func (b book) judge(ctx context.Context, c books.Charged, now time.Time) (*books
 // note opens the finding about a charge, or closes those of a charge with which all is well.
 func (b book) note(ctx context.Context, result *ReconcileChargesResult, c books.Charged, f *books.Finding) error {
 	if f == nil {
-		return b.Store.Books.CloseFindings(ctx, b.mode, []string{c.Reference, c.TransactionID},
+		return b.Store.CloseFindings(ctx, b.mode, []string{c.Reference, c.TransactionID},
 			books.FindingChargeUnmatched, books.FindingChargeUnknown, books.FindingChargeDiffers,
 			books.FindingCostDiffers, books.FindingChargeMissing, books.FindingChargeLate)
 	}
@@ -346,7 +346,7 @@ func (b book) note(ctx context.Context, result *ReconcileChargesResult, c books.
 
 func (b book) open(ctx context.Context, result *ReconcileChargesResult, f books.Finding) error {
 	f.Mode = b.mode
-	fresh, err := b.Store.Books.OpenFinding(ctx, f)
+	fresh, err := b.Store.OpenFinding(ctx, f)
 	if fresh {
 		result.Found++
 		b.say(ctx, []books.Finding{f})
@@ -367,7 +367,7 @@ func (b *Books) SendRefunds(ctx context.Context, in contract.ModeInput) (int, er
 	}
 	n := 0
 	page := func(after string) ([]books.Refund, error) {
-		return b.Store.Books.PendingRefunds(ctx, of.mode, after, refundPage)
+		return b.Store.PendingRefunds(ctx, of.mode, after, refundPage)
 	}
 	err = eachRow(ctx, page, func(r books.Refund) string { return r.ID }, func(r books.Refund) error {
 		decided, err := of.sendRefund(ctx, r)
@@ -380,7 +380,7 @@ func (b *Books) SendRefunds(ctx context.Context, in contract.ModeInput) (int, er
 }
 
 func (b book) sendRefund(ctx context.Context, r books.Refund) (decided bool, err error) {
-	err = b.Store.Books.MaySendRefund(ctx, r)
+	err = b.Store.MaySendRefund(ctx, r)
 	if errors.Is(err, storage.ErrFrozen) || errors.Is(err, storage.ErrNotCompared) {
 		// It waits and has not failed. Many that wait must not use up the patience with those that fail.
 		logger(ctx).InfoContext(ctx, "a refund waits", "id", r.ID, "error", err)
@@ -393,7 +393,7 @@ func (b book) sendRefund(ctx context.Context, r books.Refund) (decided bool, err
 	if err != nil {
 		return false, err
 	}
-	found, err := b.Store.Books.RecordRefund(ctx, r, got)
+	found, err := b.Store.RecordRefund(ctx, r, got)
 	b.say(ctx, found)
 	return err == nil && got.Status != checkout.RefundPending, err
 }

@@ -31,6 +31,7 @@ import (
 type liveBooks struct {
 	*activities.Books
 	storagetest.Database
+	Store *storage.Store
 
 	t       *testing.T
 	owner   checkout.Owner
@@ -78,7 +79,7 @@ func newSerialBooks(t *testing.T) *liveBooks {
 	m := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", PaymentAttempts: 3}
 	require.NoError(t, store.Merchants.CreateMerchant(t.Context(), m, checkout.ModeLive, nil))
 	b := &liveBooks{
-		t: t, Database: db, owner: m.Owner(checkout.ModeLive), refunds: map[string]checkout.RefundResult{}, answer: checkout.RefundSucceeded,
+		t: t, Database: db, Store: store, owner: m.Owner(checkout.ModeLive), refunds: map[string]checkout.RefundResult{}, answer: checkout.RefundSucceeded,
 		risks: map[string][]books.ChargeRisk{},
 	}
 	account := activities.Account{CardNetwork: network{b: b}, Movements: b.movements, Succeeded: func(_ context.Context, since, until time.Time) iter.Seq2[books.Charged, error] {
@@ -95,7 +96,7 @@ func newSerialBooks(t *testing.T) *liveBooks {
 				yield(books.Charged{}, errors.New("this part of the list is away"))
 			}
 		}
-	}, Events: b.list, Note: acquirer.Reports{Store: store, Log: slog.New(slog.DiscardHandler)}.Note, Risks: func(_ context.Context, reference string) ([]books.ChargeRisk, error) {
+	}, Events: b.list, Note: acquirer.Reports{Books: store.Books, Log: slog.New(slog.DiscardHandler)}.Note, Risks: func(_ context.Context, reference string) ([]books.ChargeRisk, error) {
 		return b.risks[reference], b.away
 	}, Charged: func(_ context.Context, reference string) (books.Charged, error) {
 		c, ok := b.old[reference]
@@ -104,7 +105,7 @@ func newSerialBooks(t *testing.T) *liveBooks {
 		}
 		return c, nil
 	}}
-	b.Books = &activities.Books{Store: store, Accounts: map[checkout.Mode]activities.Account{checkout.ModeLive: account}}
+	b.Books = &activities.Books{Store: store.Books, Accounts: map[checkout.Mode]activities.Account{checkout.ModeLive: account}}
 	return b
 }
 

@@ -18,7 +18,7 @@ type RecordReplayInput struct {
 
 // RecordReplay stores the progress of a bulk replay, or its end.
 func (d *Deliveries) RecordReplay(ctx context.Context, in RecordReplayInput) error {
-	return asFinal(ctx, d.Store.Webhooks.RecordReplay(ctx, webhook.Replay{
+	return asFinal(ctx, d.Webhooks.RecordReplay(ctx, webhook.Replay{
 		Ref: in.Ref, Status: in.Status,
 		After: in.Progress.After, Started: in.Progress.Started, Skipped: in.Progress.Skipped,
 	}), contract.ErrTypeReplayNotFound)

@@ -97,7 +97,7 @@ func (r *restarter) round(ctx context.Context, until time.Time) error {
 // the list fails, these runs start once they are overdue.
 func (r *restarter) begin(ctx context.Context) error {
 	countReconciled(ctx, "restarted", 0) // so that the metric is there before the first one
-	if _, err := r.Store.Merchants.TakeEffect(ctx, housekeepingPage); err != nil {
+	if _, err := r.Merchants.TakeEffect(ctx, housekeepingPage); err != nil {
 		logger(ctx).ErrorContext(ctx, "payout addresses left to the next Reconcile", "error", err)
 	}
 	if err := r.judgeEndpoints(ctx); err != nil {
@@ -108,7 +108,7 @@ func (r *restarter) begin(ctx context.Context) error {
 		logger(ctx).ErrorContext(ctx, "terminated runs not listed: they start again when they are overdue", "error", err)
 	}
 	if len(ids) > 0 {
-		rows, err := r.Store.Installation.Unfinished(ctx, ids)
+		rows, err := r.Installation.Unfinished(ctx, ids)
 		if err != nil {
 			return err
 		}
@@ -117,7 +117,7 @@ func (r *restarter) begin(ctx context.Context) error {
 		}
 	}
 
-	sample, err := r.Store.Installation.SomePendingSessions(ctx, sessionSample)
+	sample, err := r.Installation.SomePendingSessions(ctx, sessionSample)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (r *restarter) sessions(ctx context.Context) error {
 	if r.done.Sessions != nil {
 		after = *r.done.Sessions
 	}
-	rows, err := r.Store.Installation.PendingSessions(ctx, after, restartPage)
+	rows, err := r.Installation.PendingSessions(ctx, after, restartPage)
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (r *restarter) sessions(ctx context.Context) error {
 
 // overdue restarts the lost runs of the next page of overdue rows.
 func (r *restarter) overdue(ctx context.Context) error {
-	rows, err := r.Store.Installation.Overdue(ctx, OverdueMargin, r.done.Overdue, restartPage)
+	rows, err := r.Installation.Overdue(ctx, OverdueMargin, r.done.Overdue, restartPage)
 	if err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func (r *restarter) restart(ctx context.Context, rows []storage.Overdue) error {
 	for _, row := range closed {
 		ids = append(ids, row.ID)
 	}
-	unfinished, err := r.Store.Installation.Unfinished(ctx, ids)
+	unfinished, err := r.Installation.Unfinished(ctx, ids)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 
 // Deliveries are the activities of webhook deliveries.
 type Deliveries struct {
-	Store *storage.Store
+	Webhooks *storage.Webhooks
 	// TestSchedule replaces webhook.RetrySchedule in test mode, for demonstrations; nil means no
 	// replacement. Live deliveries always use webhook.RetrySchedule.
 	TestSchedule webhook.Schedule
@@ -37,10 +37,10 @@ const Slots = 1000
 // NewDeliveries returns the activities. guard checks every address before they connect to it. At most
 // mostInFlight attempts to one endpoint are under way.
 func NewDeliveries(
-	store *storage.Store, guard *AddressGuard, testSchedule webhook.Schedule, mostInFlight int,
+	webhooks *storage.Webhooks, guard *AddressGuard, testSchedule webhook.Schedule, mostInFlight int,
 ) *Deliveries {
 	return &Deliveries{
-		Store: store, TestSchedule: testSchedule, receivers: newReceivers(guard),
+		Webhooks: webhooks, TestSchedule: testSchedule, receivers: newReceivers(guard),
 		lanes: newLanes(firstLimit, mostInFlight, Slots),
 	}
 }
@@ -117,7 +117,7 @@ func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (cont
 	notSent := contract.SendAttemptResult{DeliveryState: pending, Due: in.Due}
 
 	if turn.Try == 1 && !turn.Local { // a report sends nothing, so it needs no place in the lane
-		out, err := d.Store.Webhooks.ReportAttempt(ctx, in.Ref, turn)
+		out, err := d.Webhooks.ReportAttempt(ctx, in.Ref, turn)
 		if err == nil && out.Step == webhook.StepReport {
 			return contract.SendAttemptResult{}, reported(out)
 		}
@@ -163,7 +163,7 @@ func (d *Deliveries) begin(
 	ctx context.Context, in SendAttemptInput, v visit, turn webhook.Turn,
 ) (storage.AttemptDecision, error) {
 	defer d.lanes.begin(ctx, v)()
-	return d.Store.Webhooks.BeginAttempt(ctx, in.Ref, turn)
+	return d.Webhooks.BeginAttempt(ctx, in.Ref, turn)
 }
 
 func boundsOf(out storage.AttemptDecision) laneBounds {
@@ -182,10 +182,10 @@ func (d *Deliveries) tellOthers(
 	defer stop()
 	var err error
 	if pause > 0 {
-		err = d.Store.Webhooks.PauseEndpoint(ctx, in.Ref, min(pause, longestPause))
+		err = d.Webhooks.PauseEndpoint(ctx, in.Ref, min(pause, longestPause))
 	}
 	if out.MaxInFlight > 0 {
-		err = errors.Join(err, d.Store.Webhooks.LeavePlace(ctx, in.Ref))
+		err = errors.Join(err, d.Webhooks.LeavePlace(ctx, in.Ref))
 	}
 	if err != nil { // the place is free a few seconds later
 		logger(ctx).WarnContext(ctx, "other workers do not see the end of an attempt", "error", err)
@@ -197,7 +197,7 @@ func (d *Deliveries) busy(
 	ctx context.Context, in SendAttemptInput, t turn, notSent contract.SendAttemptResult,
 ) contract.SendAttemptResult {
 	notSent.Reason, notSent.Wait, notSent.Due, notSent.Ahead = contract.ReasonBusy, t.wait, t.due, t.ahead
-	if err := d.Store.Webhooks.DeferAttempt(ctx, in.Ref, t.wait, t.ahead); err != nil {
+	if err := d.Webhooks.DeferAttempt(ctx, in.Ref, t.wait, t.ahead); err != nil {
 		logger(ctx).WarnContext(ctx, "wait of an attempt not noted", "error", err) // the note is only for display
 	}
 	return notSent
@@ -258,7 +258,7 @@ func (d *Deliveries) sent(
 	if !a.Succeeded() {
 		delay, _ = d.schedule(in.Mode).RetryDelay(a.Number)
 	}
-	recordErr := d.Store.Webhooks.FinishAttempt(ctx, in.Ref, a, delay)
+	recordErr := d.Webhooks.FinishAttempt(ctx, in.Ref, a, delay)
 
 	log := logger(ctx).With("delivery_id", in.ID, "event_type", out.EventType, "run", a.Run, "number", a.Number,
 		"status_code", a.StatusCode, "error_kind", a.ErrorKind, "duration_ms", a.Duration.Milliseconds())
@@ -331,7 +331,7 @@ func refused(text string, delay time.Duration) error {
 
 // HurryDelivery notes that retry_now came: the next attempt is due now.
 func (d *Deliveries) HurryDelivery(ctx context.Context, in DeliveryInput) error {
-	return d.Store.Webhooks.HurryAttempt(ctx, in.Ref, in.runID(ctx), d.now())
+	return d.Webhooks.HurryAttempt(ctx, in.Ref, in.runID(ctx), d.now())
 }
 
 // RecordAttemptInput is a success that SendAttempt could not note.
@@ -342,7 +342,7 @@ type RecordAttemptInput struct {
 
 // RecordAttempt notes a success that SendAttempt could not note.
 func (d *Deliveries) RecordAttempt(ctx context.Context, in RecordAttemptInput) error {
-	return asFinal(ctx, d.Store.Webhooks.FinishAttempt(ctx, in.Ref, webhook.Attempt{
+	return asFinal(ctx, d.Webhooks.FinishAttempt(ctx, in.Ref, webhook.Attempt{
 		Run: in.Attempt.Run, Number: in.Attempt.Number, StatusCode: in.Attempt.StatusCode, Duration: in.Attempt.Duration,
 	}, 0), contract.ErrTypeDeliveryNotFound)
 }
@@ -354,14 +354,14 @@ func (d *Deliveries) RecordAttempt(ctx context.Context, in RecordAttemptInput) e
 //
 // It fails with DeliveryNotFound.
 func (d *Deliveries) FailDelivery(ctx context.Context, in DeliveryInput) (contract.DeliveryState, error) {
-	end, err := d.Store.Webhooks.FailDelivery(ctx, in.Ref, in.runID(ctx))
+	end, err := d.Webhooks.FailDelivery(ctx, in.Ref, in.runID(ctx))
 	return in.state(ctx, end), asFinal(ctx, err, contract.ErrTypeDeliveryNotFound)
 }
 
 // CancelDelivery marks the delivery canceled and returns its state. The workflow calls it when an
 // operator cancels the run. It fails with DeliveryNotFound.
 func (d *Deliveries) CancelDelivery(ctx context.Context, in DeliveryInput) (contract.DeliveryState, error) {
-	end, err := d.Store.Webhooks.EndDelivery(ctx, in.Ref, in.runID(ctx), webhook.DeliveryCanceled)
+	end, err := d.Webhooks.EndDelivery(ctx, in.Ref, in.runID(ctx), webhook.DeliveryCanceled)
 	return in.state(ctx, end), asFinal(ctx, err, contract.ErrTypeDeliveryNotFound)
 }
 

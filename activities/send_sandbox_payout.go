@@ -13,7 +13,7 @@ import (
 // fails with their errors. After an error it may be repeated, and so may each of the two. It fails with
 // PayoutTakesLonger for a payout on a real chain, and sends nothing.
 func (a *Payments) SendSandboxPayout(ctx context.Context, in checkout.Ref) (Settlement, error) {
-	p, err := a.Store.Payouts.PayoutToSend(ctx, in)
+	p, err := a.Payouts.PayoutToSend(ctx, in)
 	if err != nil {
 		return Settlement{}, asFinal(ctx, err, contract.ErrTypePayoutNotFound)
 	}

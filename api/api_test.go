@@ -110,7 +110,7 @@ func newFront(t *testing.T, change ...func(*Config)) *front {
 	f := &front{t: t, Database: storagetest.New(t), temporal: &runstest.Temporal{}, log: &bytes.Buffer{}}
 	f.store = f.Open(t, 4)
 	f.config = Config{
-		Store:       f.store,
+		Store:       StoreOf(f.store),
 		Workflows:   &runs.Client{Temporal: f.temporal},
 		CheckoutURL: "https://pay.example.com/c",
 		CheckAddress: func(_ context.Context, _ checkout.Mode, host string) error {
@@ -131,7 +131,7 @@ func newFront(t *testing.T, change ...func(*Config)) *front {
 		c(&f.config)
 	}
 	if f.config.Health == nil {
-		f.config.Health = working(f.config)
+		f.config.Health = working(f.config, f.store)
 	}
 	f.handler = New(f.config)
 	f.merchant = f.newMerchant(true)
@@ -140,9 +140,9 @@ func newFront(t *testing.T, change ...func(*Config)) *front {
 }
 
 // working is the health of a process that has started.
-func working(c Config) *health.State {
+func working(c Config, store *storage.Store) *health.State {
 	state := health.Starting("")
-	state.Connected(c.Store.Ping, health.Temporal(c.Workflows.Temporal))
+	state.Connected(store.Ping, health.Temporal(c.Workflows.Temporal))
 	return state
 }
 
@@ -151,8 +151,8 @@ func (f *front) second() *front {
 	f.t.Helper()
 	other := *f
 	other.store = f.Open(f.t, 4)
-	other.config.Store, other.config.Shares = other.store, limit.NewShares(6)
-	other.config.Health = working(other.config)
+	other.config.Store, other.config.Shares = StoreOf(other.store), limit.NewShares(6)
+	other.config.Health = working(other.config, other.store)
 	other.handler = New(other.config)
 	return &other
 }

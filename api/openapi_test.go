@@ -191,7 +191,8 @@ func TestOpenAPI_RefusalsOfEveryOperation(t *testing.T) {
 	scopeless, id := f.newKey(f.merchant, checkout.ModeTest)
 	f.exec(`UPDATE api_key SET scopes = '{}' WHERE id = $1`, id)
 	broken := *f
-	broken.config.Store = nil // every handler that needs a key calls the store, and so panics
+	// Every handler that needs a key calls the store, and so panics.
+	broken.config.Store = Store{Sessions: &storage.Sessions{}, Webhooks: &storage.Webhooks{}}
 	broken.handler = New(broken.config)
 	slow := *f
 	slow.config.Limits = Limits{}

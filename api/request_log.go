@@ -18,9 +18,9 @@ import (
 // log. It does its best: when PostgreSQL does not take a batch, or too many requests come, it drops them and
 // counts what it dropped.
 type RequestLog struct {
-	store *storage.Store
-	log   *slog.Logger
-	full  chan struct{} // a batch is complete
+	requests *storage.Requests
+	log      *slog.Logger
+	full     chan struct{} // a batch is complete
 
 	mu   sync.Mutex
 	rows []merchant.APIRequest
@@ -39,8 +39,8 @@ var requestsUnlogged, _ = otel.Meter("example.com/checkout/api").Int64Counter("c
 	metric.WithUnit("{request}"), metric.WithDescription("Requests that are missing in the log that merchants see."))
 
 // NewRequestLog returns a log that writes to store. Run writes; log is told what was dropped.
-func NewRequestLog(store *storage.Store, log *slog.Logger) *RequestLog {
-	return &RequestLog{store: store, log: log, full: make(chan struct{}, 1)}
+func NewRequestLog(requests *storage.Requests, log *slog.Logger) *RequestLog {
+	return &RequestLog{requests: requests, log: log, full: make(chan struct{}, 1)}
 }
 
 // add notes a request. It never waits.
@@ -95,7 +95,7 @@ func (l *RequestLog) Flush(ctx context.Context) {
 func (l *RequestLog) write(ctx context.Context, batch []merchant.APIRequest) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeLeft)
 	defer cancel()
-	if err := l.store.Requests.LogRequests(ctx, batch); err != nil {
+	if err := l.requests.LogRequests(ctx, batch); err != nil {
 		requestsUnlogged.Add(ctx, int64(len(batch)))
 		l.log.WarnContext(ctx, "requests not logged", "requests", len(batch), "error", err)
 	}

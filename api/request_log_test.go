@@ -17,7 +17,7 @@ import (
 func TestRequestLog_HasEveryRequestWithAKeyAndNothingSecret(t *testing.T) {
 	var requests *RequestLog
 	f := newFront(t, func(c *Config) {
-		requests = NewRequestLog(c.Store, c.Log)
+		requests = NewRequestLog(c.Store.Requests, c.Log)
 		c.Requests = requests
 	})
 	f.do("GET", "/v1/merchant", "", "")               // no key, no row
@@ -66,7 +66,7 @@ func TestRequestLog_HasEveryRequestWithAKeyAndNothingSecret(t *testing.T) {
 
 func TestRequestLog_DropsWhatItCannotHold(t *testing.T) {
 	f := newFront(t)
-	requests := NewRequestLog(f.store, slog.New(slog.DiscardHandler))
+	requests := NewRequestLog(f.store.Requests, slog.New(slog.DiscardHandler))
 	row := func() merchant.APIRequest {
 		ex := &exchange{requestID: "r", caller: storage.Caller{Key: merchant.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref("key_1")}}}
 		return ex.logged("GET", "/v1/merchant", 200, "", time.Now())

@@ -30,9 +30,31 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
+// Store is what the REST API reads and writes.
+type Store struct {
+	Merchants *storage.Merchants
+	Payouts   *storage.PayoutReader
+	Requests  *storage.Requests
+	Sessions  *storage.Sessions
+	Webhooks  *storage.Webhooks
+	Actions   action.Store
+}
+
+// StoreOf returns the part of a store that this package reads and writes.
+func StoreOf(s *storage.Store) Store {
+	return Store{
+		Merchants: s.Merchants,
+		Payouts:   s.Payouts.PayoutReader,
+		Requests:  s.Requests,
+		Sessions:  s.Sessions,
+		Webhooks:  s.Webhooks,
+		Actions:   action.StoreOf(s),
+	}
+}
+
 // Config configures the front end.
 type Config struct {
-	Store     *storage.Store
+	Store     Store
 	Workflows *runs.Client
 	// URL is the public address of this API without a trailing slash. The OpenAPI document names it.
 	// When empty, the document names the address from which it came.
@@ -106,7 +128,7 @@ func newServer(c Config) *Server {
 		c.Log.WarnContext(ctx, "left to Reconcile", "error", err, "request_id", exchangeFrom(ctx).requestID)
 	}
 	return &Server{
-		Config: c, actions: action.Actions{Store: c.Store, Workflows: c.Workflows, LeftToReconcile: left},
+		Config: c, actions: action.Actions{Store: c.Store.Actions, Workflows: c.Workflows, LeftToReconcile: left},
 		seen: &seenKeys{}, repeats: limit.NewShares(maxRepeats),
 	}
 }

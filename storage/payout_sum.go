@@ -52,7 +52,9 @@ func (s *PayoutReader) SumPayouts(
 
 // PayoutChains returns the chains (CAIP-2, such as "eip155:1") of the transfers that pay payouts, by the
 // id of the payout. A payout without such a transfer has no entry.
-func (s *PayoutReader) PayoutChains(ctx context.Context, owner checkout.Owner, ids []string) (map[string]string, error) {
+func (s *PayoutReader) PayoutChains(
+	ctx context.Context, owner checkout.Owner, ids []string,
+) (map[string]string, error) {
 	rows, _ := s.pool.Query(ctx, // ForEachRow returns the error
 		`SELECT x.payout_id, a.chain_id
 		FROM transfer_payout x JOIN transfer t ON t.id = x.transfer_id JOIN treasury_account a ON a.id = t.account_id

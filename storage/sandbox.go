@@ -130,7 +130,9 @@ func (s *Sandbox) recordSandboxTransfer(
 
 // SendSandboxTransfer records a transfer of p and puts it on the sandbox's chain, in one statement. It returns false
 // when p has a record, or is not pending any more; then nothing has changed.
-func (s *Sandbox) SendSandboxTransfer(ctx context.Context, p checkout.Payout, t treasury.SandboxTransfer) (bool, error) {
+func (s *Sandbox) SendSandboxTransfer(
+	ctx context.Context, p checkout.Payout, t treasury.SandboxTransfer,
+) (bool, error) {
 	return s.recordSandboxTransfer(ctx, p, t, `, sent AS (
 			INSERT INTO sandbox_transfer (tx_hash, payout_id) SELECT $6, id FROM recorded`+sandboxRepeat+`
 		)`)

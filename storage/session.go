@@ -168,7 +168,9 @@ type brandedSession struct {
 }
 
 // readSession reads a session, then its transactions and, if asked, its payout.
-func (s *SessionReader) readSession(ctx context.Context, payout bool, where string, args ...any) (brandedSession, error) {
+func (s *SessionReader) readSession(
+	ctx context.Context, payout bool, where string, args ...any,
+) (brandedSession, error) {
 	row, err := s.readSessionOnce(ctx, payout, where, "", args...)
 	if err == nil && row.Status == checkout.StatusExpired && row.EndedAt == nil {
 		// The time is over, but the workflow has not ended the session. An accepted payment may

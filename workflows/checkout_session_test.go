@@ -97,7 +97,7 @@ func payoutCutShort(w *run) func() bool {
 func TestCheckoutSession_APayoutThatIsNotTakenAtOnceGetsARun(t *testing.T) {
 	w := newRun(t)
 	w.endpoint(webhook.CheckoutCompleted, webhook.PayoutSent)
-	chain := &flakyChain{PayoutSender: &sandbox.Payouts{Store: w.Store}, away: 3}
+	chain := &flakyChain{PayoutSender: &sandbox.Payouts{Sandbox: w.Store.Sandbox}, away: 3}
 	w.payments.Test.Chains[checkout.ChainSandbox] = activities.Chain{Rates: sandbox.Rates{}, Payouts: chain}
 	started := children(w.env)
 	paid := update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(w.s.ID, cardSucceeds)})

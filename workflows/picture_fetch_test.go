@@ -58,7 +58,7 @@ func TestPictureFetch_EndsWithAPictureOrWithout(t *testing.T) {
 			require.Len(t, s.Pictures, 1)
 
 			env := w.env(s.Pictures[0].ID, time.Now())
-			env.RegisterActivity(activities.NewPictures(w.Store, activities.NewAddressGuard(!c.private)))
+			env.RegisterActivity(activities.NewPictures(w.Store.Pictures, activities.NewAddressGuard(!c.private)))
 			env.SetOnActivityStartedListener(func(_ *activity.Info, _ context.Context, args converter.EncodedValues) {
 				var in any
 				require.NoError(t, args.Get(&in))
@@ -95,7 +95,7 @@ func TestPictureFetch_ATryThatKilledItsWorkerIsNotRepeatedForever(t *testing.T) 
 	}
 	for _, want := range []string{"failed|the worker died|4", "failed|the worker died|4"} { // a second run finds nothing to do
 		env := w.env(ref.ID, time.Now())
-		env.RegisterActivity(activities.NewPictures(w.Store, activities.NewAddressGuard(true)))
+		env.RegisterActivity(activities.NewPictures(w.Store.Pictures, activities.NewAddressGuard(true)))
 		env.ExecuteWorkflow(contract.TypePictureFetch, ref)
 		require.NoError(t, env.GetWorkflowError())
 		got := w.text(`SELECT concat_ws('|', status, failure, tries) FROM picture`)

@@ -69,12 +69,12 @@ func newSerialWorld(t *testing.T) *world {
 	}
 	require.NoError(t, store.Merchants.CreateMerchant(t.Context(), w.merchant, checkout.ModeTest,
 		[]merchant.PayoutAddress{{Currency: money.USDC, Network: "ethereum", Address: "0xabc"}}))
-	w.cards = &sandbox.CardNetwork{Store: store, ChallengeURL: "http://bank.example", SettleAfter: time.Hour}
+	w.cards = &sandbox.CardNetwork{Sandbox: store.Sandbox, ChallengeURL: "http://bank.example", SettleAfter: time.Hour}
 	w.payments = &activities.Payments{
-		Store: store, CheckoutURL: "http://pay.example",
-		Test: activities.SandboxNetworks(w.cards, activities.Chain{Rates: sandbox.Rates{}, Payouts: &sandbox.Payouts{Store: store}}),
+		Payouts: store.Payouts, Sessions: store.Sessions, Webhooks: store.Webhooks.WebhookReader, CheckoutURL: "http://pay.example",
+		Test: activities.SandboxNetworks(w.cards, activities.Chain{Rates: sandbox.Rates{}, Payouts: &sandbox.Payouts{Sandbox: store.Sandbox}}),
 	}
-	w.deliveries = activities.NewDeliveries(store, activities.NewAddressGuard(true), nil, 100)
+	w.deliveries = activities.NewDeliveries(store.Webhooks, activities.NewAddressGuard(true), nil, 100)
 	return w
 }
 

@@ -76,7 +76,7 @@ func (o *Outbox) tooMany(ctx context.Context, m merchant.Mail, kind merchant.Mai
 		{Owner: m.MerchantID, Kind: "mail_merchant_" + string(kind), Rate: a.merchant},
 	}
 	for i, b := range buckets {
-		got, err := o.Store.Requests.Allow(ctx, b)
+		got, err := o.Requests.Allow(ctx, b)
 		if err != nil {
 			return false, err
 		}
@@ -84,7 +84,7 @@ func (o *Outbox) tooMany(ctx context.Context, m merchant.Mail, kind merchant.Mai
 			continue
 		}
 		for _, taken := range buckets[:i] {
-			if err := o.Store.Requests.GiveBack(ctx, taken); err != nil {
+			if err := o.Requests.GiveBack(ctx, taken); err != nil {
 				return false, err
 			}
 		}
@@ -96,9 +96,9 @@ func (o *Outbox) tooMany(ctx context.Context, m merchant.Mail, kind merchant.Mai
 		slog.WarnContext(ctx, "too many mails: one waits, or is dropped", "mail", m.ID, "kind", kind, "limit", b.Kind,
 			"merchant_id", m.MerchantID, "again_in", wait)
 		if a.drops {
-			return true, o.Store.People.MailFailed(ctx, m.ID, 0)
+			return true, o.People.MailFailed(ctx, m.ID, 0)
 		}
-		return true, o.Store.People.MailHeldBack(ctx, m.ID, wait)
+		return true, o.People.MailHeldBack(ctx, m.ID, wait)
 	}
 	return false, nil
 }

@@ -17,7 +17,9 @@ import (
 
 // Outbox sends the mails of all merchants.
 type Outbox struct {
-	Store        *storage.Store
+	People       *account.Store
+	Requests     *storage.Requests
+	Sessions     *storage.SessionReader
 	Send         func(ctx context.Context, m Message) error // such as SMTP.Send
 	DashboardURL string                                     // without a slash at its end
 	// Receipt writes the mail to the customer of a completed session.
@@ -55,7 +57,7 @@ func (o *Outbox) Run(ctx context.Context) {
 
 // sendDue gives up what is too late and sends what is due. It returns errors of PostgreSQL only.
 func (o *Outbox) sendDue(ctx context.Context) error {
-	late, err := o.Store.People.GiveUpMails(ctx)
+	late, err := o.People.GiveUpMails(ctx)
 	if err != nil {
 		return err
 	}
@@ -70,7 +72,7 @@ func (o *Outbox) sendDue(ctx context.Context) error {
 // PostgreSQL only.
 func (o *Outbox) sendAll(ctx context.Context) error {
 	for ctx.Err() == nil {
-		mails, err := o.Store.People.DueMails(ctx, 1)
+		mails, err := o.People.DueMails(ctx, 1)
 		if err != nil || len(mails) == 0 {
 			return err
 		}
@@ -84,7 +86,7 @@ func (o *Outbox) sendAll(ctx context.Context) error {
 func (o *Outbox) send(ctx context.Context, m merchant.Mail) error {
 	message, err := o.prepare(ctx, &m)
 	if errors.Is(err, checkout.ErrNotFound) { // the person was removed or has joined, or the customer was erased
-		return o.Store.People.MailFailed(ctx, m.ID, 0)
+		return o.People.MailFailed(ctx, m.ID, 0)
 	}
 	if err != nil || message == nil {
 		return err
@@ -99,10 +101,10 @@ func (o *Outbox) send(ctx context.Context, m merchant.Mail) error {
 		}
 		slog.WarnContext(ctx, "a mail was not taken by the mail server", "mail", m.ID, "kind", m.Kind,
 			"attempt", m.Attempts, "again_in", delay, "error", err)
-		return o.Store.People.MailFailed(ctx, m.ID, delay)
+		return o.People.MailFailed(ctx, m.ID, delay)
 	}
 	slog.InfoContext(ctx, "mail sent", "mail", m.ID, "kind", m.Kind, "attempt", m.Attempts)
-	return o.Store.People.MailSent(ctx, m.ID)
+	return o.People.MailSent(ctx, m.ID)
 }
 
 // prepare writes a mail, unless there are too many: then it returns nil. It notes in m to whom a receipt goes.
@@ -139,7 +141,7 @@ func (o *Outbox) write(ctx context.Context, m merchant.Mail) (*Message, error) {
 	code := ""
 	if keep := codes[m.Kind]; keep != nil {
 		token, hash := merchant.NewToken()
-		if err := keep(o.Store.People, ctx, m.MemberID, hash); err != nil {
+		if err := keep(o.People, ctx, m.MemberID, hash); err != nil {
 			return nil, err
 		}
 		code = token
@@ -150,7 +152,7 @@ func (o *Outbox) write(ctx context.Context, m merchant.Mail) (*Message, error) {
 
 // receipt returns the session of a receipt, and notes its merchant and customer in m.
 func (o *Outbox) receipt(ctx context.Context, m *merchant.Mail) (checkout.Session, account.Brand, error) {
-	session, brand, err := o.Store.Sessions.CustomerSession(ctx, m.SessionID)
+	session, brand, err := o.Sessions.CustomerSession(ctx, m.SessionID)
 	if err != nil {
 		return session, brand, err
 	}

@@ -28,6 +28,7 @@ type office struct {
 	*testing.T
 	Outbox
 	storagetest.Database
+	Store  *storage.Store
 	box    *mailbox.Mailbox
 	member merchant.Member
 }
@@ -38,13 +39,14 @@ func newOffice(t *testing.T) *office {
 	t.Parallel()
 	o := &office{T: t, Database: storagetest.New(t)}
 	store := o.Open(t, 4)
+	o.Store = store
 	var err error
 	o.box, err = mailbox.Start("127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(o.box.Close)
 	server, err := NewSMTP("smtp://"+o.box.Address, "checkout@service.example")
 	require.NoError(t, err)
-	o.Outbox = Outbox{Store: store, Send: server.Send, DashboardURL: "https://dashboard.example"}
+	o.Outbox = Outbox{People: store.People, Requests: store.Requests, Sessions: store.Sessions.SessionReader, Send: server.Send, DashboardURL: "https://dashboard.example"}
 	m := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Café\r\nBcc: eve@evil.example", Plan: "standard",
 		PaymentAttempts: merchant.DefaultPaymentAttempts}
 	require.NoError(t, store.Merchants.CreateMerchant(t.Context(), m, checkout.ModeTest, nil))

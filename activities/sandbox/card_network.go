@@ -17,7 +17,7 @@ import (
 
 // CardNetwork implements checkout.CardNetwork and hosted.TestCards for test mode.
 type CardNetwork struct {
-	Store *storage.Store
+	Sandbox *storage.Sandbox
 	// ChallengeURL is the base of Challenge's pages, where a customer confirms a payment (3-D
 	// Secure).
 	ChallengeURL string
@@ -101,7 +101,7 @@ func (n *CardNetwork) Confirm(
 		c.Outcome = checkout.OutcomeProcessing // each call is counted; the third decides
 	}
 
-	c, err = n.Store.Sandbox.CreateSandboxCharge(ctx, c)
+	c, err = n.Sandbox.CreateSandboxCharge(ctx, c)
 	if err != nil {
 		return checkout.ChargeResult{}, err
 	}
@@ -111,14 +111,14 @@ func (n *CardNetwork) Confirm(
 	case behavior(does) == failsTwiceFirst && c.Calls <= 2:
 		return checkout.ChargeResult{}, errLost
 	case behavior(does) == failsTwiceFirst:
-		c, err = n.Store.Sandbox.DecideSandboxCharge(ctx, req.TransactionID, checkout.OutcomeSucceeded, "")
+		c, err = n.Sandbox.DecideSandboxCharge(ctx, req.TransactionID, checkout.OutcomeSucceeded, "")
 	}
 	return n.result(c), err
 }
 
 // Payment implements checkout.CardNetwork.
 func (n *CardNetwork) Payment(ctx context.Context, reference string) (checkout.ChargeResult, error) {
-	c, err := n.Store.Sandbox.SandboxCharge(ctx, reference)
+	c, err := n.Sandbox.SandboxCharge(ctx, reference)
 	undecided := behavior(c.Behavior) == failsTwiceFirst && c.Outcome == checkout.OutcomeProcessing
 	if errors.Is(err, checkout.ErrNotFound) || undecided {
 		return checkout.ChargeResult{Outcome: checkout.OutcomeUntried}, nil
@@ -136,9 +136,9 @@ func (n *CardNetwork) Refund(context.Context, string, string) (checkout.RefundRe
 func (n *CardNetwork) Cancel(
 	ctx context.Context, transactionID string, reason checkout.FailureCode,
 ) (checkout.ChargeResult, error) {
-	c, err := n.Store.Sandbox.DecideSandboxCharge(ctx, transactionID, checkout.OutcomeFailed, reason)
+	c, err := n.Sandbox.DecideSandboxCharge(ctx, transactionID, checkout.OutcomeFailed, reason)
 	if errors.Is(err, checkout.ErrNotFound) {
-		c, err = n.Store.Sandbox.CreateSandboxCharge(ctx, storage.SandboxCharge{
+		c, err = n.Sandbox.CreateSandboxCharge(ctx, storage.SandboxCharge{
 			TransactionID: transactionID, Behavior: string(declines),
 			Outcome: checkout.OutcomeFailed, Failure: reason,
 			Method: checkout.PaymentMethod{Type: "card"},
@@ -204,18 +204,18 @@ const callbackRetry = 5 * time.Second
 func (n *CardNetwork) callBackDue(
 	ctx context.Context, call func(ctx context.Context, sessionID, transactionID string) error,
 ) error {
-	due, err := n.Store.Sandbox.DueSandboxCallbacks(ctx)
+	due, err := n.Sandbox.DueSandboxCallbacks(ctx)
 	if err != nil {
 		return err
 	}
 
 	for _, c := range due {
-		_, err := n.Store.Sandbox.DecideSandboxCharge(ctx, c.TransactionID, checkout.OutcomeSucceeded, "")
+		_, err := n.Sandbox.DecideSandboxCharge(ctx, c.TransactionID, checkout.OutcomeSucceeded, "")
 		if err != nil {
 			return err
 		}
 
-		note, again := n.Store.Sandbox.CountSandboxCallback, callbackInterval
+		note, again := n.Sandbox.CountSandboxCallback, callbackInterval
 		err = call(ctx, c.SessionID, c.TransactionID)
 		// ErrNotFound: the session has closed, and this is a duplicate.
 		if err != nil && !errors.Is(err, checkout.ErrNotFound) {
@@ -233,5 +233,5 @@ func (n *CardNetwork) callBackDue(
 }
 
 func (n *CardNetwork) postpone(ctx context.Context, transactionID string) error {
-	return n.Store.Sandbox.PostponeSandboxCallback(ctx, transactionID, callbackRetry)
+	return n.Sandbox.PostponeSandboxCallback(ctx, transactionID, callbackRetry)
 }

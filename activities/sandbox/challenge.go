@@ -34,7 +34,7 @@ func (h Challenge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
-	c, err := h.Cards.Store.Sandbox.SandboxCharge(r.Context(), id)
+	c, err := h.Cards.Sandbox.SandboxCharge(r.Context(), id)
 	switch {
 	case errors.Is(err, checkout.ErrNotFound):
 		http.Error(w, "There is nothing to confirm here.", http.StatusNotFound)
@@ -63,7 +63,7 @@ func (h Challenge) answer(w http.ResponseWriter, r *http.Request, c storage.Sand
 	case behavior(c.Behavior) == asksAndFails:
 		outcome, failure = checkout.OutcomeFailed, checkout.FailureThreeDSFailed
 	}
-	_, err := h.Cards.Store.Sandbox.DecideSandboxCharge(r.Context(), c.TransactionID, outcome, failure)
+	_, err := h.Cards.Sandbox.DecideSandboxCharge(r.Context(), c.TransactionID, outcome, failure)
 	if err != nil {
 		slog.ErrorContext(r.Context(), "sandbox challenge", "error", err)
 		http.Error(w, "The bank does not answer. Try again.", http.StatusServiceUnavailable)

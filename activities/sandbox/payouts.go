@@ -16,7 +16,7 @@ import (
 )
 
 // Payouts sends the payouts of the sandbox, whose chain needs no treasury. It implements activities.PayoutSender.
-type Payouts struct{ Store *storage.Store }
+type Payouts struct{ Sandbox *storage.Sandbox }
 
 // Transfer signs the transfer, stores it and sends it, the latter two in one statement. A repeat sends the stored
 // transfer; the chain accepts the same transfer only once.
@@ -30,13 +30,13 @@ func (n *Payouts) Transfer(ctx context.Context, p storage.PayoutToSend) (treasur
 			failure, err := fails(p.ID, transfer.Signed)
 			sent := false
 			if err == nil && failure == "" {
-				sent, err = n.Store.Sandbox.SendSandboxTransfer(ctx, p.Payout, transfer)
+				sent, err = n.Sandbox.SendSandboxTransfer(ctx, p.Payout, transfer)
 			}
 			if err != nil || sent {
 				return treasury.TransferOutcome{Generation: p.Generation}, err
 			}
 		}
-		if p.Recorded, p.Failure, err = n.Store.Sandbox.RecordSandboxTransfer(ctx, p.Payout, transfer); err != nil {
+		if p.Recorded, p.Failure, err = n.Sandbox.RecordSandboxTransfer(ctx, p.Payout, transfer); err != nil {
 			return treasury.TransferOutcome{}, err
 		}
 	}
@@ -102,7 +102,7 @@ func (n *Payouts) broadcast(ctx context.Context, payoutID string, signed []byte)
 		return failure, err
 	}
 	hash := sha256.Sum256(signed)
-	return "", n.Store.Sandbox.BroadcastSandboxTransfer(ctx, "0x"+hex.EncodeToString(hash[:]), payoutID)
+	return "", n.Sandbox.BroadcastSandboxTransfer(ctx, "0x"+hex.EncodeToString(hash[:]), payoutID)
 }
 
 // fails returns why the chain refuses a signed transfer, "" when it takes it.

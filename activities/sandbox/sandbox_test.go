@@ -22,7 +22,7 @@ import (
 func newNetwork(t *testing.T) *CardNetwork {
 	t.Helper()
 	t.Parallel()
-	return &CardNetwork{Store: storagetest.New(t).Open(t, 0), ChallengeURL: "http://bank.example/3ds"}
+	return &CardNetwork{Sandbox: storagetest.New(t).Open(t, 0).Sandbox, ChallengeURL: "http://bank.example/3ds"}
 }
 
 // charge tokenizes a card and charges it once.
@@ -150,7 +150,7 @@ func TestCallbacks_OneThatIsRefusedHoldsUpNoOther(t *testing.T) {
 	}
 	require.Equal(t, callbacks, calls[next.SessionID])
 	require.Equal(t, 1, calls[full.SessionID], "it comes again, but not at once")
-	c, err := n.Store.Sandbox.SandboxCharge(t.Context(), full.TransactionID)
+	c, err := n.Sandbox.SandboxCharge(t.Context(), full.TransactionID)
 	require.NoError(t, err)
 	require.Equal(t, callbacks, c.Callbacks, "none of its callbacks was made")
 	require.WithinDuration(t, time.Now().Add(callbackRetry), *c.SettleAt, time.Minute)
@@ -204,7 +204,7 @@ func ask(t *testing.T, n *CardNetwork, method, id, answer string) *httptest.Resp
 
 func TestPayouts_PriceSignAndBroadcastOnce(t *testing.T) {
 	n := newNetwork(t)
-	p := &Payouts{Store: n.Store}
+	p := &Payouts{Sandbox: n.Sandbox}
 	rate, err := Rates{}.Quote(t.Context(), money.EUR, money.BTC)
 	require.NoError(t, err)
 	require.Equal(t, "0.000016875", rate.Rate.String())

@@ -74,7 +74,7 @@ func TestHoldAwayPayout_ARetriedPayoutIsNotDecidedByIt(t *testing.T) {
 	ref := f.usdc(t)
 	_, err := f.Store.Payouts.RefusePayout(t.Context(), f.read(t, ref), checkout.PayoutInvalidAddress)
 	require.NoError(t, err)
-	payments := &activities.Payments{Store: f.Store}
+	payments := &activities.Payments{Payouts: f.Store.Payouts, Sessions: f.Store.Sessions, Webhooks: f.Store.Webhooks.WebhookReader}
 	got, err := payments.HoldPayout(t.Context(), ref)
 	require.NoError(t, err)
 	require.Equal(t, checkout.PayoutInvalidAddress, got.Failure)

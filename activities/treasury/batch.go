@@ -18,7 +18,7 @@ func (r *round) signBatch(ctx context.Context) error {
 	if batch.Most == 1 {
 		return nil
 	}
-	waiting, waited, err := r.Store.Payouts.PayoutsToBatch(ctx, r.account, batch.Most)
+	waiting, waited, err := r.Payouts.PayoutsToBatch(ctx, r.account, batch.Most)
 	if err != nil || len(waiting) == 0 || len(waiting) < batch.Most && waited < batch.Wait {
 		return err
 	}
@@ -52,7 +52,7 @@ func (r *round) signBatch(ctx context.Context) error {
 func (r *round) signTogether(
 	ctx context.Context, all []pricedPayout,
 ) (left []pricedPayout, signed treasury.TransferVersion, err error) {
-	taken, err := r.Store.Treasury.TakenUnits(ctx, r.account.ID)
+	taken, err := r.Store.TakenUnits(ctx, r.account.ID)
 	if err != nil {
 		return nil, signed, err
 	}
@@ -65,7 +65,7 @@ func (r *round) signTogether(
 		now, err = r.chain.Snapshot(ctx)
 	}
 	if err == nil {
-		got, err = r.Store.Treasury.SignTransfer(ctx, r.order(r.chain, r.account.ID, now, plan, all))
+		got, err = r.Store.SignTransfer(ctx, r.order(r.chain, r.account.ID, now, plan, all))
 	}
 	if err != nil {
 		left, err = r.without(ctx, all, err)

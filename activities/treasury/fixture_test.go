@@ -23,6 +23,7 @@ import (
 type fixture struct {
 	*treasurer.Treasury
 	storagetest.Database
+	Store *storage.Store
 	chain *fakeChain
 	owner checkout.Owner
 }
@@ -63,7 +64,8 @@ func newSerialFixture(t *testing.T) fixture {
 	f := fixture{Database: storagetest.New(t)}
 	f.chain = newFakeChain(1, map[money.PayoutCurrency]string{
 		money.ETH: "1000", money.USDC: "1000000", money.USDT: "1000000"})
-	f.Treasury = f.process(t)
+	f.Store = f.Open(t, 8)
+	f.Treasury = f.on(f.Store)
 	f.owner = f.merchant(t, "0xMerchant")
 	return f
 }
@@ -71,7 +73,11 @@ func newSerialFixture(t *testing.T) fixture {
 // process returns a treasury with connections of its own.
 func (f fixture) process(t *testing.T) *treasurer.Treasury {
 	t.Helper()
-	return &treasurer.Treasury{Store: f.Open(t, 8), Mode: checkout.ModeLive, Rates: &fakeRates{}, Limits: generous,
+	return f.on(f.Open(t, 8))
+}
+
+func (f fixture) on(store *storage.Store) *treasurer.Treasury {
+	return &treasurer.Treasury{Payouts: store.Payouts, Store: store.Treasury, Mode: checkout.ModeLive, Rates: &fakeRates{}, Limits: generous,
 		Chains: map[string]treasury.Chain{f.chain.account.Network: f.chain}, StuckAfter: time.Nanosecond}
 }
 
@@ -137,7 +143,7 @@ func (f fixture) Transfer(ctx context.Context, ref checkout.Ref) (treasury.Trans
 }
 
 func transfer(ctx context.Context, t *treasurer.Treasury, ref checkout.Ref) (treasury.TransferOutcome, error) {
-	p, err := t.Store.Payouts.PayoutToSend(ctx, ref)
+	p, err := t.Payouts.PayoutToSend(ctx, ref)
 	if err != nil {
 		return treasury.TransferOutcome{}, err
 	}
@@ -174,7 +180,7 @@ func (f fixture) open(t *testing.T, process *treasurer.Treasury) {
 	for _, chain := range process.Chains {
 		now, err := chain.Snapshot(t.Context())
 		require.NoError(t, err)
-		_, err = process.Store.Treasury.OpenTreasury(t.Context(), process.Mode, chain.Account(), now)
+		_, err = process.Store.OpenTreasury(t.Context(), process.Mode, chain.Account(), now)
 		require.NoError(t, err)
 	}
 	require.NoError(t, process.Compare(t.Context()))

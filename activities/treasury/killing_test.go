@@ -186,7 +186,7 @@ func (k *killing) sends(ctx context.Context, process *treasurer.Treasury, number
 func (k *killing) handle(ctx context.Context, process *treasurer.Treasury, p checkout.Payout) error {
 	if p.Status == checkout.PayoutFailed {
 		// The merchant corrects the address and asks for a retry.
-		if _, err := process.Store.Payouts.RetryPayout(ctx, p.Ref); err != nil {
+		if _, err := process.Payouts.RetryPayout(ctx, p.Ref); err != nil {
 			return err
 		}
 		k.retried.Add(1)
@@ -205,7 +205,7 @@ func (k *killing) handle(ctx context.Context, process *treasurer.Treasury, p che
 		}
 		return nil
 	}
-	_, err = process.Store.Payouts.FinishPayout(ctx, p.Ref, got.Generation, got.Failure)
+	_, err = process.Payouts.FinishPayout(ctx, p.Ref, got.Generation, got.Failure)
 	return err
 }
 

@@ -46,7 +46,7 @@ func (p *planted) reconcile(t *testing.T) (kinds map[books.FindingKind]string, r
 	t.Helper()
 	p.sync(t)
 	env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
-	entries := &activities.Books{Store: p.Store, Accounts: map[checkout.Mode]activities.Account{checkout.ModeLive: {
+	entries := &activities.Books{Store: p.Store.Books, Accounts: map[checkout.Mode]activities.Account{checkout.ModeLive: {
 		Movements: func(context.Context, time.Time, time.Time) iter.Seq2[books.Movement, error] {
 			return func(func(books.Movement, error) bool) {}
 		},

@@ -35,7 +35,7 @@ func (t *Treasury) price(ctx context.Context, chain treasury.Chain, p checkout.P
 	if got.Value, err = value(ctx, t.Rates, p); err != nil {
 		return got, err
 	}
-	burnt, err := t.Store.Treasury.Burnt(ctx, p)
+	burnt, err := t.Store.Burnt(ctx, p)
 	got.Payout = p
 	got.request = treasury.TransferRequest{
 		PayoutID: p.ID, Destination: p.Destination, Gross: p.Gross(), FeeRate: feeRate, Burnt: burnt,

@@ -78,7 +78,7 @@ func (t *Treasury) Recover(ctx context.Context, o RecoveryOrder) (RecoveryResult
 			return result, err
 		}
 		if tx.settle() && o.Apply {
-			done, err := t.Store.Treasury.RecoverTransfer(ctx, tx.recovered, o.By)
+			done, err := t.Store.RecoverTransfer(ctx, tx.recovered, o.By)
 			tx.note(func(f *candidate) {
 				if f.Done = done; errors.Is(err, checkout.ErrConflict) {
 					f.Why = "it changed meanwhile: run this again"
@@ -129,7 +129,7 @@ func (r *recovery) read(ctx context.Context, result *RecoveryResult) (unexplaine
 		if err != nil {
 			return nil, fmt.Errorf("read the outflows: %w", err)
 		}
-		more, err := r.Store.Treasury.Unexplained(ctx, r.account.ID, out.All)
+		more, err := r.Store.Unexplained(ctx, r.account.ID, out.All)
 		unexplained = append(unexplained, more...)
 		if err != nil {
 			return nil, err
@@ -166,7 +166,7 @@ func (r *recovery) match(ctx context.Context, tx *lostTransaction) error {
 		}
 		return nil
 	}
-	taken, err := r.Store.Treasury.TransfersWith(ctx, r.account.ID, outflows[0].Slot)
+	taken, err := r.Store.TransfersWith(ctx, r.account.ID, outflows[0].Slot)
 	if err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func (r *recovery) fitAll(ctx context.Context, tx *lostTransaction) error {
 
 // fit finds the payouts that an outflow may have paid.
 func (r *recovery) fit(ctx context.Context, f *candidate) error {
-	payouts, err := r.Store.Treasury.PayoutsTo(ctx, r.account, f.Outflow)
+	payouts, err := r.Store.PayoutsTo(ctx, r.account, f.Outflow)
 	if err != nil {
 		return err
 	}
@@ -250,7 +250,7 @@ func (r *recovery) fitsPayout(ctx context.Context, f *candidate, p checkout.Payo
 	if gross.Cmp(f.Amount) < 0 {
 		return false, nil
 	}
-	burnt, err := r.Store.Treasury.Burnt(ctx, p)
+	burnt, err := r.Store.Burnt(ctx, p)
 	if err != nil {
 		return false, err
 	}
@@ -284,7 +284,7 @@ func (r *recovery) judge(ctx context.Context, f *candidate) (err error) {
 		f.Why = "several payouts fit"
 	case p.Failure != "":
 		f.Why = "the payout has failed: retry it, and run this again"
-		refunded, err := r.Store.Treasury.FindPaid(ctx, p.Ref, f.Name()+" paid "+p.ID)
+		refunded, err := r.Store.FindPaid(ctx, p.Ref, f.Name()+" paid "+p.ID)
 		if refunded {
 			f.Why = "its payment is refunded too: the customer and the merchant both have the money"
 		}
@@ -322,7 +322,7 @@ func (r *recovery) settleClaims() {
 // payout that another payment takes is none, nor one whose payment is refunded.
 func (r *recovery) doubt(ctx context.Context, tx *lostTransaction) error {
 	for _, f := range tx.lost {
-		may, err := r.Store.Treasury.UndecidedPayment(ctx, r.account, f.Outflow)
+		may, err := r.Store.UndecidedPayment(ctx, r.account, f.Outflow)
 		if err != nil {
 			return err
 		}
@@ -330,7 +330,7 @@ func (r *recovery) doubt(ctx context.Context, tx *lostTransaction) error {
 			if slices.ContainsFunc(r.found, func(other *candidate) bool { return other.Payout == p.ID }) {
 				continue
 			}
-			refunded, err := r.Store.Treasury.FindPaid(ctx, p.Ref, f.Name()+" paid "+p.ID)
+			refunded, err := r.Store.FindPaid(ctx, p.Ref, f.Name()+" paid "+p.ID)
 			if err != nil {
 				return err
 			}

@@ -116,14 +116,14 @@ func (r *round) snapshot(ctx context.Context) (err error) {
 }
 
 func (r *round) open(ctx context.Context) (err error) {
-	r.account, err = r.Store.Treasury.OpenTreasury(ctx, r.Mode, r.chain.Account(), r.now)
+	r.account, err = r.Store.OpenTreasury(ctx, r.Mode, r.chain.Account(), r.now)
 	r.result.ID = r.account.ID
 	return err
 }
 
 // find is open for an account that a round has opened.
 func (r *round) find(ctx context.Context) (err error) {
-	r.account, err = r.Store.Treasury.TreasuryAccount(ctx, r.Mode, r.chain.Account())
+	r.account, err = r.Store.TreasuryAccount(ctx, r.Mode, r.chain.Account())
 	if errors.Is(err, checkout.ErrNotFound) {
 		return fmt.Errorf("%w: no worker has followed %s", storage.ErrNotCompared, r.chain.Account().Address)
 	}
@@ -131,7 +131,7 @@ func (r *round) find(ctx context.Context) (err error) {
 }
 
 func (r *round) checkForeign(ctx context.Context) error {
-	why, err := r.Store.Treasury.CheckForeign(ctx, r.account.ID, r.now)
+	why, err := r.Store.CheckForeign(ctx, r.account.ID, r.now)
 	r.noteFreeze(why)
 	return err
 }
@@ -158,13 +158,13 @@ func (r *round) checkOutflows(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read the outflows: %w", err)
 		}
-		why, err := r.Store.Treasury.NoteOutflows(ctx, r.account.ID, from, out)
+		why, err := r.Store.NoteOutflows(ctx, r.account.ID, from, out)
 		r.noteFreeze(why)
 		if err != nil {
 			return err
 		}
 		if out.Next <= from {
-			return r.Store.Treasury.NoteCompared(ctx, r.account.ID, r.now)
+			return r.Store.NoteCompared(ctx, r.account.ID, r.now)
 		}
 		from = out.Next
 	}
@@ -174,7 +174,7 @@ func (r *round) checkOutflows(ctx context.Context) error {
 // reopen looks for transfers that have ended although their slot is free at the final block.
 // A node that lags shows the same, so the transfer's own state decides.
 func (r *round) reopen(ctx context.Context) error {
-	undone, err := r.Store.Treasury.UndoneTransfers(ctx, r.account.ID, r.now, maxLive)
+	undone, err := r.Store.UndoneTransfers(ctx, r.account.ID, r.now, maxLive)
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (r *round) reopen(ctx context.Context) error {
 		if seen.State.Final() {
 			continue
 		}
-		reopened, err := r.Store.Treasury.ReopenTransfer(ctx, transfer)
+		reopened, err := r.Store.ReopenTransfer(ctx, transfer)
 		if err != nil {
 			return err
 		}
@@ -202,7 +202,7 @@ func (r *round) reopen(ctx context.Context) error {
 // blocks all others. Slow nodes may take half of the round's time. Then the rest stays as it is, and what was seen is
 // written: else the next round would look at the same ones, and end none of them either.
 func (r *round) follow(ctx context.Context) error {
-	live, err := r.Store.Treasury.LiveTransfers(ctx, r.account.ID, maxLive)
+	live, err := r.Store.LiveTransfers(ctx, r.account.ID, maxLive)
 	if err != nil {
 		return err
 	}
@@ -317,7 +317,7 @@ func (r *round) replace(
 	if err != nil {
 		return fmt.Errorf("price a version of %s: %w", transfer.ID, err)
 	}
-	v, added, err := r.Store.Treasury.AddVersion(ctx, transfer, plan, r.chain.Sign)
+	v, added, err := r.Store.AddVersion(ctx, transfer, plan, r.chain.Sign)
 	if errors.Is(err, storage.ErrFrozen) {
 		r.alarm("%s is stuck, and its account is frozen", transfer.ID)
 		return nil
@@ -350,7 +350,7 @@ func (r *round) end(ctx context.Context, t finalTransfer, burnt []storage.BurntG
 		}
 	}
 
-	failed, ended, err := r.Store.Treasury.EndTransfer(ctx, transfer, seen, r.now, burnt...)
+	failed, ended, err := r.Store.EndTransfer(ctx, transfer, seen, r.now, burnt...)
 	if missing, ok := errors.AsType[storage.MissingError](err); ok {
 		r.alarm("the chain says that %s is %s, and %v: nothing is decided", transfer.ID, seen.State, missing)
 		return nil
@@ -410,7 +410,7 @@ func pays(transfer storage.Transfer, o treasury.Outflow) bool {
 
 // checkBalances compares the account's balances with the ledger.
 func (r *round) checkBalances(ctx context.Context) error {
-	got, err := r.Store.Treasury.CompareBalances(ctx, r.account.ID, r.now)
+	got, err := r.Store.CompareBalances(ctx, r.account.ID, r.now)
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func (t *Treasury) Thaw(ctx context.Context, o ThawOrder) error {
 	if err != nil {
 		return fmt.Errorf("read the account: %w", err)
 	}
-	if err := t.Store.Treasury.CheckThaw(ctx, account, o.Retire, now); err != nil {
+	if err := t.Store.CheckThaw(ctx, account, o.Retire, now); err != nil {
 		return err
 	}
 	r := recovery{Treasury: t, RecoveryOrder: RecoveryOrder{Losses: o.Losses}, chain: chain, account: account}
@@ -66,7 +66,7 @@ func (t *Treasury) Thaw(ctx context.Context, o ThawOrder) error {
 		return err
 	}
 	// A person who stops the command must know that nothing has changed.
-	err = t.Store.Treasury.Thaw(context.WithoutCancel(ctx), storage.ThawOrder{
+	err = t.Store.Thaw(context.WithoutCancel(ctx), storage.ThawOrder{
 		AccountID: o.AccountID, Retire: o.Retire, Now: now, Paid: o.Paid, Losses: o.Missing, Foreign: foreign,
 		Burnt: burntBy(ended), By: o.By})
 	if errors.Is(err, checkout.ErrPaymentRefunded) {
@@ -78,11 +78,11 @@ func (t *Treasury) Thaw(ctx context.Context, o ThawOrder) error {
 // findPaid opens a finding for each payout whose payment is refunded, and that missing money paid.
 func (t *Treasury) findPaid(ctx context.Context, payouts []string) error {
 	for _, id := range payouts {
-		p, err := t.Store.Payouts.AnyPayout(ctx, id)
+		p, err := t.Payouts.AnyPayout(ctx, id)
 		if err != nil {
 			return err
 		}
-		if _, err := t.Store.Treasury.FindPaid(ctx, p.Ref, "missing money paid "+id); err != nil {
+		if _, err := t.Store.FindPaid(ctx, p.Ref, "missing money paid "+id); err != nil {
 			return err
 		}
 	}
@@ -92,7 +92,7 @@ func (t *Treasury) findPaid(ctx context.Context, payouts []string) error {
 // endFinal writes the ends of the transfers whose slot is used up, and no other. It returns them. While money is
 // missing, those that paid nothing stay live.
 func (r *round) endFinal(ctx context.Context) (ended []finalTransfer, err error) {
-	live, err := r.Store.Treasury.LiveTransfers(ctx, r.account.ID, maxLive)
+	live, err := r.Store.LiveTransfers(ctx, r.account.ID, maxLive)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (r *recovery) noteAll(ctx context.Context, last uint64) error {
 		if err != nil {
 			return fmt.Errorf("read the outflows: %w", err)
 		}
-		if _, err := r.Store.Treasury.NoteOutflows(ctx, r.account.ID, from, out); err != nil || out.Next <= from {
+		if _, err := r.Store.NoteOutflows(ctx, r.account.ID, from, out); err != nil || out.Next <= from {
 			return err
 		}
 		from = out.Next
@@ -155,7 +155,7 @@ func (r *recovery) mayHavePaid(ctx context.Context, o treasury.Outflow) (string,
 	if !o.Moved() {
 		return "", nil
 	}
-	taken, err := r.Store.Treasury.TransfersWith(ctx, r.account.ID, o.Slot)
+	taken, err := r.Store.TransfersWith(ctx, r.account.ID, o.Slot)
 	if err != nil {
 		return "", err
 	}
@@ -164,11 +164,11 @@ func (r *recovery) mayHavePaid(ctx context.Context, o treasury.Outflow) (string,
 			return transfer.ID, nil
 		}
 	}
-	undecided, err := r.Store.Treasury.UndecidedPayment(ctx, r.account, o) // before the payouts: it may become one meanwhile
+	undecided, err := r.Store.UndecidedPayment(ctx, r.account, o) // before the payouts: it may become one meanwhile
 	if err != nil {
 		return "", err
 	}
-	payouts, err := r.Store.Treasury.PayoutsTo(ctx, r.account, o)
+	payouts, err := r.Store.PayoutsTo(ctx, r.account, o)
 	if len(payouts) > 0 {
 		return payouts[0].ID, err
 	}

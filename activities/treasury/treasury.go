@@ -22,7 +22,8 @@ import (
 // Treasury pays the payouts of one mode. Any number of processes may do so at once, with the same
 // accounts.
 type Treasury struct {
-	Store      *storage.Store
+	Payouts    *storage.Payouts
+	Store      *storage.Treasury
 	Mode       checkout.Mode
 	Chains     map[string]treasury.Chain // by network
 	Rates      checkout.RateSource
@@ -70,7 +71,7 @@ func (t *Treasury) transfer(ctx context.Context, p checkout.Payout) (treasury.Tr
 		return treasury.TransferOutcome{}, ErrNoChain
 	}
 
-	v, stands, err := t.Store.Treasury.StandingTransfer(ctx, p.Ref)
+	v, stands, err := t.Store.StandingTransfer(ctx, p.Ref)
 	if err != nil {
 		return treasury.TransferOutcome{}, err
 	}
@@ -87,7 +88,7 @@ func (t *Treasury) transfer(ctx context.Context, p checkout.Payout) (treasury.Tr
 		}
 	}
 	if v.TxHash == "" { // another process has signed meanwhile
-		if v, _, err = t.Store.Treasury.StandingTransfer(ctx, p.Ref); err != nil {
+		if v, _, err = t.Store.StandingTransfer(ctx, p.Ref); err != nil {
 			return treasury.TransferOutcome{}, err
 		}
 	}
@@ -118,11 +119,11 @@ func (t *Treasury) sign(ctx context.Context, chain treasury.Chain, p checkout.Pa
 	if err != nil {
 		return storage.SigningResult{}, fmt.Errorf("read the account: %w", err)
 	}
-	account, err := t.Store.Treasury.OpenTreasury(ctx, t.Mode, chain.Account(), now)
+	account, err := t.Store.OpenTreasury(ctx, t.Mode, chain.Account(), now)
 	if err != nil {
 		return storage.SigningResult{}, err
 	}
-	return t.Store.Treasury.SignTransfer(ctx, t.order(chain, account.ID, now, plan, all))
+	return t.Store.SignTransfer(ctx, t.order(chain, account.ID, now, plan, all))
 }
 
 func (t *Treasury) order(
@@ -162,9 +163,9 @@ func (t *Treasury) putOff(ctx context.Context, p checkout.Payout, why error) (ou
 	switch {
 	case errors.As(why, &held):
 		slog.WarnContext(ctx, "payout on hold", "payout_id", p.ID, "mode", p.Mode, "hold", held.Why, "error", why)
-		out, err = t.Store.Payouts.HoldPayout(ctx, p, held.Why, t.patience())
+		out, err = t.Payouts.HoldPayout(ctx, p, held.Why, t.patience())
 	case errors.As(why, &refused):
-		out, err = t.Store.Payouts.RefusePayout(ctx, p, refused.failure, refused.found...)
+		out, err = t.Payouts.RefusePayout(ctx, p, refused.failure, refused.found...)
 	default:
 		return out, why
 	}
@@ -231,7 +232,7 @@ func (t *Treasury) stuckAfter() time.Duration {
 // Accounts returns the treasury's accounts, oldest first. An account is listed once it was used or
 // followed.
 func (t *Treasury) Accounts(ctx context.Context) ([]storage.TreasuryAccount, error) {
-	return t.Store.Treasury.TreasuryAccounts(ctx, t.Mode)
+	return t.Store.TreasuryAccounts(ctx, t.Mode)
 }
 
 // ErrOtherSettings: the settings have no chain for the account, or another account of it.

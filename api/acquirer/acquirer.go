@@ -31,7 +31,7 @@ const MaxReport = 512 << 10
 // Reports notes what the card network reports, however the report came: by a request to Path, or by a
 // reading of the network's list.
 type Reports struct {
-	Store *storage.Store
+	Books *storage.Books
 	// SignalComplete makes the session look at a payment in flight.
 	SignalComplete func(ctx context.Context, sessionID, transactionID string) error
 	Log            *slog.Logger
@@ -119,7 +119,7 @@ func (n Reports) Note(ctx context.Context, event books.AcquirerEvent) (fresh boo
 			"id", strconv.QuoteToASCII(event.ID[:min(len(event.ID), 64)]))
 		return false, nil
 	}
-	if fresh, err = n.Store.Books.NoteAcquirerEvent(ctx, event); fresh { // one that comes three times asks once
+	if fresh, err = n.Books.NoteAcquirerEvent(ctx, event); fresh { // one that comes three times asks once
 		n.hurry(ctx, event)
 	}
 	return fresh, err
@@ -132,7 +132,7 @@ func (n Reports) hurry(ctx context.Context, event books.AcquirerEvent) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, signalTimeout)
 	defer cancel()
-	session, transactionID, err := n.Store.Books.PaymentByReference(ctx, event.Mode, event.Reference)
+	session, transactionID, err := n.Books.PaymentByReference(ctx, event.Mode, event.Reference)
 	if err == nil {
 		err = n.SignalComplete(ctx, session.ID, transactionID)
 	}

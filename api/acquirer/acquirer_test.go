@@ -56,7 +56,7 @@ func newDesk(t *testing.T) *desk {
 	d.payment = storagetest.Begin(t, store, d.session.Ref, storage.NewPayment{}, reference)
 	d.handler = acquirer.New(acquirer.Config{
 		Reports: acquirer.Reports{
-			Store: store, Log: slog.New(slog.DiscardHandler),
+			Books: store.Books, Log: slog.New(slog.DiscardHandler),
 			SignalComplete: func(_ context.Context, sessionID, transactionID string) error {
 				d.told = append(d.told, sessionID+" "+transactionID)
 				return d.away

@@ -12,11 +12,33 @@ import (
 	"example.com/checkout/workflows/runs"
 )
 
+// Store is what the actions read and write.
+type Store struct {
+	AuditLog  *storage.AuditLog
+	Customers *storage.Customers
+	Merchants *storage.Merchants
+	Payouts   *storage.Payouts
+	Sessions  *storage.SessionReader
+	Webhooks  *storage.Webhooks
+}
+
+// StoreOf returns the part of a store that this package reads and writes.
+func StoreOf(s *storage.Store) Store {
+	return Store{
+		AuditLog:  s.AuditLog,
+		Customers: s.Customers,
+		Merchants: s.Merchants,
+		Payouts:   s.Payouts,
+		Sessions:  s.Sessions.SessionReader,
+		Webhooks:  s.Webhooks,
+	}
+}
+
 // Actions changes objects of merchants. The audit log has an entry for each
 // change. The transaction of the change writes it. If a workflow makes the change, the entry is
 // written before the workflow is asked, so that no change is without an entry.
 type Actions struct {
-	Store     *storage.Store
+	Store     Store
 	Workflows *runs.Client
 	// LeftToReconcile receives an error of a step that Reconcile repeats within a minute; nil: nobody does.
 	LeftToReconcile func(ctx context.Context, err error)

@@ -6,16 +6,15 @@ import (
 	"fmt"
 	"strings"
 
-	"example.com/checkout/storage"
 	"example.com/checkout/storage/account"
 )
 
 // ChangeBrand changes the look of a merchant's hosted page. c.Was must have the earlier values. Errors: those of
 // account.Store.SetBrand.
 func ChangeBrand(
-	ctx context.Context, accounts *storage.Accounts, merchantID string, c account.BrandChange, by By,
+	ctx context.Context, people *account.Store, merchantID string, c account.BrandChange, by By,
 ) error {
-	return accounts.People.SetBrand(ctx, merchantID, c, by.Entry(bothModes(merchantID), "brand.changed", brandDetail(c)))
+	return people.SetBrand(ctx, merchantID, c, by.Entry(bothModes(merchantID), "brand.changed", brandDetail(c)))
 }
 
 // brandDetail lists the changed values in words.

@@ -11,8 +11,8 @@ import (
 )
 
 // EraseCustomer erases the customer with an e-mail address at one merchant, at every merchant with "". Without apply
-// nothing changes, and the result says what would; see storage.Customers.EraseCustomer. An error of one merchant does not
-// stop the others: the result has what was done at them.
+// nothing changes, and the result says what would; see storage.Customers.EraseCustomer. An error of one merchant
+// does not stop the others: the result has what was done at them.
 func (a Actions) EraseCustomer(
 	ctx context.Context, merchantID, email string, apply bool, by By,
 ) (storage.Erasure, error) {

@@ -47,9 +47,9 @@ func (a Actions) tell(ctx context.Context, event checkout.Ref) {
 // ChangePlan changes a merchant's plan and reports whether it was another one. Reconcile informs the merchant's
 // registrations. Error: checkout.ErrNotFound.
 func ChangePlan(
-	ctx context.Context, accounts *storage.Accounts, merchantID string, plan merchant.Plan, by By,
+	ctx context.Context, merchants *storage.Merchants, merchantID string, plan merchant.Plan, by By,
 ) (bool, error) {
-	changed, err := accounts.Merchants.ChangeMerchant(ctx, storage.MerchantChange{
+	changed, err := merchants.ChangeMerchant(ctx, storage.MerchantChange{
 		MerchantID: merchantID, Plan: &plan, By: by.Entry(bothModes(merchantID), "merchant.changed", ""),
 	})
 	return len(changed.Events) > 0, err
@@ -58,10 +58,10 @@ func ChangePlan(
 // StopAddressChange takes an announced change of a payout address back. Error: checkout.ErrNotFound when no such change
 // is announced any more.
 func StopAddressChange(
-	ctx context.Context, accounts *storage.Accounts, owner checkout.Owner, to merchant.PayoutAddress, by By,
+	ctx context.Context, merchants *storage.Merchants, owner checkout.Owner, to merchant.PayoutAddress, by By,
 ) error {
 	entry := by.Entry(owner.Ref(owner.MerchantID), "payout_address.change_stopped", "")
-	return accounts.Merchants.StopAddressChange(ctx, owner, to, entry)
+	return merchants.StopAddressChange(ctx, owner, to, entry)
 }
 
 // bothModes refers to a merchant in both modes.

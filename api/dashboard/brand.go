@@ -61,7 +61,7 @@ var brandChanged = face.Notice("brand_changed", "The hosted page was changed.")
 func (s *server) changeBrand(v face.Visit) (face.Answer, error) {
 	change, err := brandChange(v)
 	if err == nil && !change.Empty() {
-		err = action.ChangeBrand(v.Context(), &s.Store.Accounts, v.MerchantID(), change, v.By())
+		err = action.ChangeBrand(v.Context(), s.Store.People, v.MerchantID(), change, v.By())
 	}
 	conflict, faster := errors.AsType[*pg.ChangedError](err)
 	wrong, isContact := errors.AsType[*account.ContactError](err)

@@ -17,14 +17,43 @@ import (
 	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/address"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/runs"
 )
 
+// Store is what the dashboard reads and writes.
+type Store struct {
+	AuditLog  *storage.AuditLog
+	Merchants *storage.Merchants
+	Payouts   *storage.PayoutReader
+	People    *account.Store
+	Requests  *storage.Requests
+	Secrets   *account.Secrets
+	Sessions  *storage.SessionReader
+	Webhooks  *storage.Webhooks
+	Actions   action.Store
+}
+
+// StoreOf returns the part of a store that this package reads and writes.
+func StoreOf(s *storage.Store) Store {
+	return Store{
+		AuditLog:  s.AuditLog,
+		Merchants: s.Merchants,
+		Payouts:   s.Payouts.PayoutReader,
+		People:    s.People,
+		Requests:  s.Requests,
+		Secrets:   s.Secrets,
+		Sessions:  s.Sessions.SessionReader,
+		Webhooks:  s.Webhooks,
+		Actions:   action.StoreOf(s),
+	}
+}
+
 // Config configures New.
 type Config struct {
-	Store     *storage.Store
+	Store     Store
 	Workflows *runs.Client
 	// URL is the dashboard's address, without a trailing slash or a path.
 	URL         string

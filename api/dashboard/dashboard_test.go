@@ -57,7 +57,7 @@ func newDeskAlone(t *testing.T, change ...func(*Config)) *desk {
 	d := &desk{t: t, Database: storagetest.New(t), temporal: &runstest.Temporal{}}
 	d.store = d.Open(t, 4)
 	d.config = Config{
-		Store: d.store, Workflows: &runs.Client{Temporal: d.temporal}, URL: "http://dashboard.example",
+		Store: StoreOf(d.store), Workflows: &runs.Client{Temporal: d.temporal}, URL: "http://dashboard.example",
 		Mail: true, CheckoutURL: "https://pay.example.com", TemporalUI: "https://temporal.example", Namespace: "shop.a1b2c",
 		CheckAddress: func(context.Context, checkout.Mode, string) error { return nil },
 		Limits:       limit.Rates{Requests: storage.Rate{PerSecond: 20, Burst: 200}, Forms: storage.Rate{PerSecond: 1, Burst: 60}},
@@ -197,7 +197,7 @@ func (d *desk) newMemberWith(shop, email string, role merchant.Role, password st
 	m := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: shop, Email: email, Role: role}
 	token, err := d.store.People.Invite(d.t.Context(), m, "test")
 	require.NoError(d.t, err)
-	m, err = login.Accept(d.t.Context(), &d.store.Accounts, token, password, "")
+	m, err = login.Accept(d.t.Context(), d.store.People, token, password, "")
 	require.NoError(d.t, err)
 	return m
 }
@@ -244,13 +244,16 @@ func value[T any](d *desk, sql string, args ...any) T {
 	return storagetest.Value[T](d.t, d.Database, sql, args...)
 }
 
+// noStore is for a server whose routes are never asked.
+var noStore = Store{Webhooks: &storage.Webhooks{}}
+
 // route is one of the dashboard's.
 type route struct{ method, path string }
 
 // routesOf are all routes of a method but those of before, with ids that nothing has.
 func routesOf(t *testing.T, method string) (all []route) {
 	t.Helper()
-	s := newServer(Config{URL: "http://dashboard.example"})
+	s := newServer(Config{Store: noStore, URL: "http://dashboard.example"})
 	require.NoError(t, s.router.Walk(func(r *mux.Route, _ *mux.Router, _ []*mux.Route) error {
 		path, err := r.GetPathTemplate()
 		if err != nil {

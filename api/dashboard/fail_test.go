@@ -17,7 +17,7 @@ import (
 
 func TestFail_EveryKindHasItsStatusAndWords(t *testing.T) {
 	t.Parallel()
-	s := newServer(Config{URL: "http://dashboard.example", Log: slog.New(slog.DiscardHandler)})
+	s := newServer(Config{Store: noStore, URL: "http://dashboard.example", Log: slog.New(slog.DiscardHandler)})
 	for _, kind := range failure.Kinds {
 		w := httptest.NewRecorder()
 		s.fail(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil), fmt.Errorf("hush: %w", kind))
@@ -32,7 +32,7 @@ func TestFail_EveryKindHasItsStatusAndWords(t *testing.T) {
 // TestFail_WhoOnlyLooksMayTryAgain: nothing was done, so there is no doubt whether it was.
 func TestFail_WhoOnlyLooksMayTryAgain(t *testing.T) {
 	t.Parallel()
-	s := newServer(Config{URL: "http://dashboard.example", Log: slog.New(slog.DiscardHandler)})
+	s := newServer(Config{Store: noStore, URL: "http://dashboard.example", Log: slog.New(slog.DiscardHandler)})
 	for _, c := range []struct {
 		method string
 		kind   failure.Kind
@@ -54,7 +54,7 @@ func TestFail_WhoOnlyLooksMayTryAgain(t *testing.T) {
 
 func TestFail_SaysWhatHasChanged(t *testing.T) {
 	t.Parallel()
-	s := newServer(Config{URL: "http://dashboard.example", Log: slog.New(slog.DiscardHandler)})
+	s := newServer(Config{Store: noStore, URL: "http://dashboard.example", Log: slog.New(slog.DiscardHandler)})
 	for err, c := range map[error]struct {
 		status int
 		says   string

@@ -100,8 +100,8 @@ func (s *server) createKey(v face.Visit) (face.Answer, error) {
 	}
 	secret := merchant.NewAPIKey(k.Mode)
 	page := func(id string) string { return v.Path("/keys/" + id + "/secret") }
-	return face.Made(s.Store, v, k.ID, secret, page, func() error {
-		return action.CreateKey(v.Context(), &s.Store.Accounts, k, secret, v.By())
+	return face.Made(s.Store.Secrets, v, k.ID, secret, page, func() error {
+		return action.CreateKey(v.Context(), s.Store.Merchants, k, secret, v.By())
 	})
 }
 
@@ -149,7 +149,7 @@ var keyRevoked = face.Notice("key_revoked", "The key is revoked. It is refused f
 
 // revokeKey serves POST …/keys/{id}/revoke.
 func (s *server) revokeKey(v face.Visit) (face.Answer, error) {
-	err := action.RevokeKey(v.Context(), &s.Store.Accounts, v.Owner().Ref(v.ID()), v.By())
+	err := action.RevokeKey(v.Context(), s.Store.Merchants, v.Owner().Ref(v.ID()), v.By())
 	return face.Done(err, v.Path("/keys"), keyRevoked)
 }
 

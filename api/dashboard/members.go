@@ -68,7 +68,7 @@ func (s *server) inviteMember(v face.Visit) (face.Answer, error) {
 
 // sent invites a member once, even when the browser sends the form twice. There is no secret to show.
 func sent(s *server, v face.Visit, memberID string, invite func() error) (face.Answer, error) {
-	got, err := face.Made(s.Store, v, memberID, "", func(string) string { return v.Path("/members") }, invite)
+	got, err := face.Made(s.Store.Secrets, v, memberID, "", func(string) string { return v.Path("/members") }, invite)
 	got.Notice = invitationSent
 	return got, err
 }

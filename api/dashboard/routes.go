@@ -46,13 +46,14 @@ func newServer(cfg Config) *server {
 	}
 	left := func(ctx context.Context, err error) { cfg.Log.WarnContext(ctx, "left to Reconcile", "error", err) }
 	s := &server{
-		Config: cfg, actions: action.Actions{Store: cfg.Store, Workflows: cfg.Workflows, LeftToReconcile: left},
+		Config: cfg, actions: action.Actions{Store: cfg.Store.Actions, Workflows: cfg.Workflows, LeftToReconcile: left},
 		face: f, router: mux.NewRouter().SkipClean(true), downloads: limit.NewShares(maxDownloads),
 		login: &login.Server{
-			Store: cfg.Store, Face: f, Passkeys: passkeys, RequireFactor: cfg.RequireFactor, Mail: cfg.Mail,
+			AuditLog: cfg.Store.AuditLog, People: cfg.Store.People, Requests: cfg.Store.Requests, Secrets: cfg.Store.Secrets,
+			Face: f, Passkeys: passkeys, RequireFactor: cfg.RequireFactor, Mail: cfg.Mail,
 		},
 		entrance: &limit.Entrance{
-			Store:    cfg.Store,
+			Requests: cfg.Store.Requests,
 			Shares:   cfg.Shares,
 			Rates:    cfg.Limits,
 			Server:   bucketsOfAddress,

@@ -340,7 +340,7 @@ func (s *server) stopAddressChange(v face.Visit) (face.Answer, error) {
 	to := merchant.PayoutAddress{
 		Currency: money.PayoutCurrency(v.PostFormValue("currency")), Address: v.PostFormValue("address"),
 	}
-	err := action.StopAddressChange(v.Context(), &s.Store.Accounts, v.Owner(), to, v.By())
+	err := action.StopAddressChange(v.Context(), s.Store.Merchants, v.Owner(), to, v.By())
 	if errors.Is(err, checkout.ErrNotFound) {
 		return face.GoTo(v.Path("/settings"), addressNotThere)
 	}

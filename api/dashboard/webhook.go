@@ -230,7 +230,7 @@ func (s *server) rotateSecret(v face.Visit, e webhook.Endpoint) (face.Answer, er
 		hours = overlaps[0].Hours
 	}
 	secret := webhook.NewSecret()
-	return face.Made(s.Store, v, e.ID, secret, secretOfWebhook(v), func() error {
+	return face.Made(s.Store.Secrets, v, e.ID, secret, secretOfWebhook(v), func() error {
 		_, err := s.actions.RotateSecret(v.Context(), e.Ref, secret, time.Duration(hours)*time.Hour, v.By())
 		return err
 	})

@@ -175,7 +175,7 @@ func (s *server) createWebhook(v face.Visit) (face.Answer, error) {
 	e.MaxInFlight, _ = limitOf(f.MaxInFlight)
 	e.RateLimit, _ = limitOf(f.RateLimit)
 
-	got, err := face.Made(s.Store, v, e.ID, e.Secret, secretOfWebhook(v), func() error {
+	got, err := face.Made(s.Store.Secrets, v, e.ID, e.Secret, secretOfWebhook(v), func() error {
 		_, err := s.actions.CreateEndpoint(v.Context(), e, v.By())
 		return err
 	})

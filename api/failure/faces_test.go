@@ -80,15 +80,15 @@ func newService(t *testing.T) *service {
 	state := health.Starting("")
 	state.Connected(store.Ping, health.Temporal(s.temporal))
 	s.rest = api.New(api.Config{
-		Store: store, Workflows: flows, CheckoutURL: pageURL, CheckAddress: checkAddress, SessionLifetime: checkout.SessionLifetime,
+		Store: api.StoreOf(store), Workflows: flows, CheckoutURL: pageURL, CheckAddress: checkAddress, SessionLifetime: checkout.SessionLifetime,
 		Limits: api.Limits{Reads: rates, Writes: rates, BadKeys: rate, Verify: rate}, Shares: shares, Health: state, Log: log,
 	})
 	pages := limit.Rates{Requests: rate, Forms: rate}
 	s.page = hosted.New(hosted.Config{
-		Store: store, Workflows: flows, TestCards: panics{}, CheckoutURL: pageURL, Limits: pages, Shares: shares, Log: log,
+		People: store.People, Requests: store.Requests, Sessions: store.Sessions, Workflows: flows, TestCards: panics{}, CheckoutURL: pageURL, Limits: pages, Shares: shares, Log: log,
 	})
 	s.desk = dashboard.New(dashboard.Config{
-		Store: store, Workflows: flows, URL: deskURL, CheckoutURL: pageURL, CheckAddress: checkAddress, Limits: pages, Shares: shares, Log: log,
+		Store: dashboard.StoreOf(store), Workflows: flows, URL: deskURL, CheckoutURL: pageURL, CheckAddress: checkAddress, Limits: pages, Shares: shares, Log: log,
 	})
 
 	s.makeMerchant(store)
@@ -108,7 +108,7 @@ func (s *service) makeMerchant(store *storage.Store) {
 	member := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: m.ID, Email: "ann@shop.example", Role: merchant.RoleOwner}
 	token, err := store.People.Invite(ctx, member, "test")
 	require.NoError(s.t, err)
-	_, err = login.Accept(ctx, &store.Accounts, token, password, "")
+	_, err = login.Accept(ctx, store.People, token, password, "")
 	require.NoError(s.t, err)
 	signedIn := s.deskSends("/signin", url.Values{"email": {member.Email}, "password": {password}})
 	require.Equal(s.t, http.StatusSeeOther, signedIn.Code, signedIn.Body)

@@ -21,6 +21,7 @@ import (
 	"example.com/checkout/api/limit"
 	"example.com/checkout/api/web"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/runs"
@@ -28,7 +29,9 @@ import (
 
 // Config configures New.
 type Config struct {
-	Store     *storage.Store
+	People    *account.Store
+	Requests  *storage.Requests
+	Sessions  *storage.Sessions
 	Workflows *runs.Client
 	TestCards TestCards
 	// Acquirers take the cards, by mode. Without one, the sandbox takes those of test sessions, and a
@@ -80,12 +83,12 @@ func newServer(cfg Config) *server {
 		Config: cfg, base: strings.TrimSuffix(u.Path, "/"), origin: u.Scheme + "://" + u.Host,
 		now: time.Now, router: mux.NewRouter().SkipClean(true),
 		entrance: &limit.Entrance{
-			Store: cfg.Store, Shares: cfg.Shares, Rates: cfg.Limits, Server: bucketsOfAddress,
+			Requests: cfg.Requests, Shares: cfg.Shares, Rates: cfg.Limits, Server: bucketsOfAddress,
 			FormsWait: true, // a form waits for the card network
 		},
 		// A page may have 50 pictures. They take no tokens from the payments of other customers of the address.
 		pictures: &limit.Entrance{
-			Store: cfg.Store, Shares: cfg.Shares, Rates: limit.Rates{Requests: pictureRate}, Server: bucketsOfPictures,
+			Requests: cfg.Requests, Shares: cfg.Shares, Rates: limit.Rates{Requests: pictureRate}, Server: bucketsOfPictures,
 		},
 	}
 }

@@ -29,7 +29,7 @@ func (s *server) logo(w http.ResponseWriter, r *http.Request) error {
 	if !checkout.IsID(checkout.PrefixMerchant, id) {
 		return failure.NotFound
 	}
-	content, version, err := s.Store.People.Logo(r.Context(), id)
+	content, version, err := s.People.Logo(r.Context(), id)
 	if err != nil {
 		return err
 	}

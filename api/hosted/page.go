@@ -133,7 +133,7 @@ func (s *server) session(next sessionHandler) web.Handler {
 		if !checkout.IsID(checkout.PrefixSession, id) {
 			return failure.NotFound
 		}
-		session, brand, err := s.Store.Sessions.CustomerSession(r.Context(), id)
+		session, brand, err := s.Sessions.CustomerSession(r.Context(), id)
 		if err != nil {
 			return err
 		}
@@ -407,7 +407,7 @@ func (s *server) showPage(w http.ResponseWriter, r *http.Request, v view) error 
 // showInFlight leads to the bank when the bank waits for the customer, else shows that the payment
 // is being decided. A page whose customer asked for this payment goes on to the bank at once.
 func (s *server) showInFlight(w http.ResponseWriter, r *http.Request, v view) error {
-	payment, err := s.Store.Sessions.PaymentInFlight(r.Context(), v.Session.ID)
+	payment, err := s.Sessions.PaymentInFlight(r.Context(), v.Session.ID)
 	if err != nil {
 		return err
 	}

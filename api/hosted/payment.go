@@ -51,7 +51,7 @@ func (s *server) readPayment(w http.ResponseWriter, r *http.Request, v view) (ok
 // was not paid.
 func (s *server) overtaken(w http.ResponseWriter, r *http.Request, v view) error {
 	here := s.path(v.Session.ID)
-	sent, err := s.Store.Sessions.HasPayment(r.Context(), v.Session.ID, r.PostForm.Get(fieldPayment))
+	sent, err := s.Sessions.HasPayment(r.Context(), v.Session.ID, r.PostForm.Get(fieldPayment))
 	switch {
 	case err != nil:
 		return err
@@ -126,7 +126,7 @@ func (s *server) chain(of checkout.Session) string {
 // declined answers a payment that the network refused. While the session can be tried again, the form comes
 // back with all that the customer typed but the card number and the security code.
 func (s *server) declined(w http.ResponseWriter, r *http.Request, sent view) error {
-	session, brand, err := s.Store.Sessions.CustomerSession(r.Context(), sent.Session.ID)
+	session, brand, err := s.Sessions.CustomerSession(r.Context(), sent.Session.ID)
 	if err != nil {
 		return err
 	}
@@ -241,11 +241,11 @@ func (s *server) paymentID(r *http.Request, sessionID string) string {
 // createPayment stores the payment. It returns true when the session has this payment. If the form
 // was sent twice, the payment exists, and the second request asks for the outcome of the first.
 func (s *server) createPayment(ctx context.Context, p storage.NewPayment) (bool, error) {
-	err := s.Store.Sessions.CreatePayment(ctx, p)
+	err := s.Sessions.CreatePayment(ctx, p)
 	switch {
 	case errors.Is(err, checkout.ErrPaymentExists):
 		// A customer may invent an id, and another session may have it.
-		return s.Store.Sessions.HasPayment(ctx, p.SessionID, p.ID)
+		return s.Sessions.HasPayment(ctx, p.SessionID, p.ID)
 	case errors.Is(err, checkout.ErrNotPending):
 		return false, nil
 	}
@@ -280,7 +280,7 @@ func (s *server) charge(ctx context.Context, sessionID, transactionID string) (c
 		if errors.Is(err, runs.ErrPaymentNotFound) {
 			unknownPayments.Add(ctx, 1)
 		}
-		if err := s.Store.Sessions.DropPayment(context.WithoutCancel(ctx), sessionID, transactionID); err != nil {
+		if err := s.Sessions.DropPayment(context.WithoutCancel(ctx), sessionID, transactionID); err != nil {
 			log.ErrorContext(ctx, "refused payment not dropped", "error", err)
 		}
 	}
@@ -325,7 +325,7 @@ func (s *server) ask(
 	defer cancel()
 	// An invented payment must not reach the workflow: each question adds an update to
 	// the workflow's history, and the number of updates is limited.
-	there, err := s.Store.Sessions.HasPayment(ctx, session.ID, transactionID)
+	there, err := s.Sessions.HasPayment(ctx, session.ID, transactionID)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", runs.ErrOutcomeUnknown, err) // a slow database must not lead to a new form
 	}
@@ -341,7 +341,7 @@ func (s *server) ask(
 // goes on to the bank by itself.
 func (s *server) bankPage(ctx context.Context, sessionID string) string {
 	here := s.path(sessionID)
-	payment, err := s.Store.Sessions.PaymentInFlight(ctx, sessionID)
+	payment, err := s.Sessions.PaymentInFlight(ctx, sessionID)
 	if err != nil {
 		s.Log.ErrorContext(ctx, "bank page not read", "session_id", sessionID, "error", err)
 		return here
@@ -360,7 +360,7 @@ func (s *server) cancel(w http.ResponseWriter, r *http.Request, v view) error {
 	}
 	s.uncounted(r)
 	if id := r.PostForm.Get(paramPayment); checkout.IsID(checkout.PrefixTransaction, id) {
-		if err := s.Store.Sessions.DropPayment(r.Context(), v.Session.ID, id); err != nil {
+		if err := s.Sessions.DropPayment(r.Context(), v.Session.ID, id); err != nil {
 			return err
 		}
 	}
@@ -385,7 +385,7 @@ func (s *server) decided(ctx context.Context, p storage.PaymentInFlight) bool {
 // nothing in the request.
 func (s *server) comeBack(w http.ResponseWriter, r *http.Request, v view) error {
 	ctx, id := r.Context(), v.Session.ID
-	payment, err := s.Store.Sessions.PaymentInFlight(ctx, id)
+	payment, err := s.Sessions.PaymentInFlight(ctx, id)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func (s *server) picture(w http.ResponseWriter, r *http.Request) error {
 	if !checkout.IsID(checkout.PrefixSession, session) || !checkout.IsID(checkout.PrefixPicture, id) {
 		return failure.NotFound
 	}
-	file, err := s.Store.Sessions.CustomerPicture(r.Context(), session, id)
+	file, err := s.Sessions.CustomerPicture(r.Context(), session, id)
 	if err != nil {
 		return err
 	}

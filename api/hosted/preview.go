@@ -22,7 +22,7 @@ func (s *server) preview(w http.ResponseWriter, r *http.Request) error {
 	if !checkout.IsID(checkout.PrefixMerchant, id) {
 		return failure.NotFound
 	}
-	brand, err := s.Store.People.Brand(r.Context(), id)
+	brand, err := s.People.Brand(r.Context(), id)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func (s *server) status(w http.ResponseWriter, r *http.Request) error {
 	if !checkout.IsID(checkout.PrefixSession, id) {
 		return failure.NotFound
 	}
-	session, _, err := s.Store.Sessions.CustomerSession(r.Context(), id)
+	session, _, err := s.Sessions.CustomerSession(r.Context(), id)
 	if err != nil {
 		return err
 	}
@@ -39,14 +39,14 @@ func (s *server) status(w http.ResponseWriter, r *http.Request) error {
 	if checkout.IsID(checkout.PrefixTransaction, payment) && undecided(session) {
 		_, err := s.ask(r.Context(), session, payment)
 		unknown, notPossible = errors.Is(err, runs.ErrOutcomeUnknown), errors.Is(err, checkout.ErrPaymentNotPossible)
-		if session, _, err = s.Store.Sessions.CustomerSession(r.Context(), id); err != nil {
+		if session, _, err = s.Sessions.CustomerSession(r.Context(), id); err != nil {
 			return err
 		}
 	}
 
 	var inFlight storage.PaymentInFlight
 	if session.PaymentInFlight {
-		if inFlight, err = s.Store.Sessions.PaymentInFlight(r.Context(), id); err != nil {
+		if inFlight, err = s.Sessions.PaymentInFlight(r.Context(), id); err != nil {
 			return err
 		}
 	}

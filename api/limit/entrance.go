@@ -33,9 +33,9 @@ type Rates struct {
 // Rates limits how many come over time, in all processes together. Cookies do not count, because
 // any client can invent one.
 type Entrance struct {
-	Store  *storage.Store
-	Shares *Shares
-	Rates  Rates
+	Requests *storage.Requests
+	Shares   *Shares
+	Rates    Rates
 	// Server names the buckets. Each server counts its own requests and forms.
 	Server string
 	// FormsWait is set when a form mostly waits for another system. The form then gives its turn
@@ -61,7 +61,7 @@ func (e *Entrance) Forms(r *http.Request) storage.Bucket {
 
 // GiveBackForm returns the token of a form that does not count after all.
 func (e *Entrance) GiveBackForm(ctx context.Context, r *http.Request) error {
-	return e.Store.Requests.GiveBack(ctx, e.Forms(r))
+	return e.Requests.GiveBack(ctx, e.Forms(r))
 }
 
 // Enter waits for the turn of r's address. It takes a token from the address's bucket and from each
@@ -108,7 +108,7 @@ func (e *Entrance) count(ctx context.Context, buckets []storage.Bucket) (storage
 		}
 		defer e.Counting.Release(1)
 	}
-	return e.Store.Requests.Allow(ctx, buckets...)
+	return e.Requests.Allow(ctx, buckets...)
 }
 
 // read reads the body of a form while other requests of the address have its turn. What h reads stays the same.

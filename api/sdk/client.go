@@ -64,7 +64,9 @@ func (c *Client) ExpireSession(ctx context.Context, id SessionId) (*Session, err
 }
 
 // CreateWebhook registers a webhook. Only this answer has its Secret.
-func (c *Client) CreateWebhook(ctx context.Context, idempotencyKey string, r WebhookRequest) (*WebhookWithSecret, error) {
+func (c *Client) CreateWebhook(
+	ctx context.Context, idempotencyKey string, r WebhookRequest,
+) (*WebhookWithSecret, error) {
 	return call[WebhookWithSecret](ctx, c, http.MethodPost, "/v1/webhooks", idempotencyKey, r)
 }
 

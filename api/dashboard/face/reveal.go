@@ -5,7 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 
-	"example.com/checkout/storage"
+	"example.com/checkout/storage/account"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
@@ -16,7 +16,7 @@ import (
 // end a secret that is in use. subject is the id of the created object. page returns the page's
 // address for that id.
 func Made(
-	kept *storage.Store, v Visit, subject, secret string, page func(subject string) string, create func() error,
+	secrets *account.Secrets, v Visit, subject, secret string, page func(subject string) string, create func() error,
 ) (Answer, error) {
 	once := v.PostFormValue("once")
 	if once == "" {
@@ -27,7 +27,7 @@ func Made(
 	r := v.Reveal(subject)
 	r.Form, r.Secret = hex.EncodeToString(form[:]), secret
 
-	subject, first, err := kept.Secrets.KeepReveal(v.Context(), r)
+	subject, first, err := secrets.KeepReveal(v.Context(), r)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -39,7 +39,7 @@ func Made(
 		if pg.Unavailable(err) { // the object may exist: the form, sent again, then shows the secret
 			return Answer{}, err
 		}
-		return Answer{}, errors.Join(err, kept.Secrets.DropReveal(v.Context(), r))
+		return Answer{}, errors.Join(err, secrets.DropReveal(v.Context(), r))
 	}
 	return GoTo(page(subject), "")
 }

@@ -18,11 +18,11 @@ func (s *Server) showAccount(v face.Visit) (face.Answer, error) { return s.accou
 
 // accountPage shows the account and the fault of the last action, "" for none.
 func (s *Server) accountPage(v face.Visit, fault string) (face.Answer, error) {
-	left, err := s.Store.People.RecoveryCodes(v.Context(), v.MerchantID(), v.Member.ID)
+	left, err := s.People.RecoveryCodes(v.Context(), v.MerchantID(), v.Member.ID)
 	if err != nil {
 		return face.Answer{}, err
 	}
-	keys, err := s.Store.People.Passkeys(v.Context(), v.MerchantID(), v.Member.ID)
+	keys, err := s.People.Passkeys(v.Context(), v.MerchantID(), v.Member.ID)
 	if err != nil {
 		return face.Answer{}, err
 	}
@@ -47,17 +47,17 @@ func (s *Server) changePassword(v face.Visit) (face.Answer, error) {
 		return s.accountPage(v, fault)
 	}
 
-	hash, err := hashFor(v.Context(), &s.Store.Accounts, v.Member.Email, v.PostFormValue("new_password"))
+	hash, err := hashFor(v.Context(), s.People, v.Member.Email, v.PostFormValue("new_password"))
 	if err != nil {
 		return face.Answer{}, err
 	}
-	if err := s.Store.People.SetPassword(v.Context(), v.MerchantID(), v.Member.ID, hash,
+	if err := s.People.SetPassword(v.Context(), v.MerchantID(), v.Member.ID, hash,
 		v.AuditBoth("member.password_changed", v.Member.ID, "the password was changed")); err != nil {
 		return face.Answer{}, err
 	}
 
 	token, sum := merchant.NewToken()
-	if err := s.Store.People.SignIn(v.Context(), v.Member, hash, sum); err != nil {
+	if err := s.People.SignIn(v.Context(), v.Member, hash, sum); err != nil {
 		return face.Answer{}, err
 	}
 	tokens := s.tokens(v.Request)
@@ -69,11 +69,11 @@ func (s *Server) changePassword(v face.Visit) (face.Answer, error) {
 
 // signOutEverywhere serves POST …/account/signout. It signs this browser out of the person's other merchants too.
 func (s *Server) signOutEverywhere(v face.Visit) (face.Answer, error) {
-	if err := s.Store.People.SignOutEverywhere(v.Context(), v.Member.ID,
+	if err := s.People.SignOutEverywhere(v.Context(), v.Member.ID,
 		v.AuditBoth("member.signed_out", v.Member.ID, "every browser")); err != nil {
 		return face.Answer{}, err
 	}
-	if err := s.Store.People.SignOut(v.Context(), hashesOf(s.tokens(v.Request))...); err != nil {
+	if err := s.People.SignOut(v.Context(), hashesOf(s.tokens(v.Request))...); err != nil {
 		return face.Answer{}, err
 	}
 	got, err := face.GoTo("/signin", "")

@@ -74,7 +74,7 @@ func (s *Server) signedIn(r *http.Request, merchantID string) (all []account.Sig
 	if len(hashes) == 0 {
 		return nil, nil
 	}
-	found, err := s.Store.People.SignedIn(r.Context(), merchantID, hashes...)
+	found, err := s.People.SignedIn(r.Context(), merchantID, hashes...)
 	for _, hash := range hashes {
 		for _, m := range found {
 			if bytes.Equal(m.Hash, hash) && (len(all) == 0 || strings.EqualFold(m.Email, all[0].Email)) {
@@ -102,12 +102,12 @@ func (s *Server) keepOthers(r *http.Request, person merchant.Member) (kept []str
 		}
 	}
 	gone := slices.DeleteFunc(tokens, func(token string) bool { return slices.Contains(kept, token) })
-	return kept, s.Store.People.SignOut(r.Context(), hashesOf(gone)...)
+	return kept, s.People.SignOut(r.Context(), hashesOf(gone)...)
 }
 
 // forget signs the browser out of every merchant.
 func (s *Server) forget(w http.ResponseWriter, r *http.Request) error {
-	if err := s.Store.People.SignOut(r.Context(), hashesOf(s.tokens(r))...); err != nil {
+	if err := s.People.SignOut(r.Context(), hashesOf(s.tokens(r))...); err != nil {
 		return err
 	}
 	for _, cookie := range s.cookiesOf() {

@@ -51,7 +51,7 @@ func (s *Server) challenge(r *http.Request, c ceremony, session *webauthn.Sessio
 	if err != nil {
 		return fmt.Errorf("challenge: %w", err)
 	}
-	return s.Store.People.KeepChallenge(r.Context(), account.Challenge{
+	return s.People.KeepChallenge(r.Context(), account.Challenge{
 		Text: session.Challenge, Browser: c.browser, Purpose: c.purpose, Session: text,
 	})
 }
@@ -60,7 +60,7 @@ func (s *Server) challenge(r *http.Request, c ceremony, session *webauthn.Sessio
 // is worth. It returns checkout.ErrNotFound for a challenge of another browser or purpose, one that was answered
 // and one that has run out.
 func (s *Server) taken(r *http.Request, c ceremony, challenge string) (session webauthn.SessionData, err error) {
-	text, err := s.Store.People.TakeChallenge(r.Context(), account.Challenge{
+	text, err := s.People.TakeChallenge(r.Context(), account.Challenge{
 		Text: challenge, Browser: c.browser, Purpose: c.purpose,
 	})
 	if err == nil {
@@ -118,7 +118,7 @@ func (s *Server) challengeAnybody(w http.ResponseWriter, r *http.Request) (*prot
 func (s *Server) challengeMember(
 	r *http.Request, m merchant.Member, c ceremony,
 ) (*protocol.CredentialAssertion, error) {
-	all, err := s.Store.People.Passkeys(r.Context(), m.MerchantID, m.ID)
+	all, err := s.People.Passkeys(r.Context(), m.MerchantID, m.ID)
 	if err != nil {
 		return nil, err
 	}

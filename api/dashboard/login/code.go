@@ -89,16 +89,16 @@ func (s *Server) factorFault(r *http.Request, m merchant.Member, c ceremony) (fa
 	if err != nil || ok {
 		return "", err
 	}
-	return "This code is wrong or was already used. Wait for the next one.", s.Store.AuditLog.Audit(
+	return "This code is wrong or was already used. Wait for the next one.", s.AuditLog.Audit(
 		r.Context(), face.Entry(r, m, "member.code_refused", "at "+r.URL.Path),
 	)
 }
 
 func (s *Server) useCode(r *http.Request, m merchant.Member, code string) (ok bool, err error) {
 	if len(code) == otp.DigitsSix.Length() {
-		ok, err = s.Store.Secrets.UseCode(r.Context(), m.MerchantID, m.ID, checkCode(code, time.Now()))
+		ok, err = s.Secrets.UseCode(r.Context(), m.MerchantID, m.ID, checkCode(code, time.Now()))
 	} else {
-		ok, err = s.Store.People.UseRecoveryCode(r.Context(), m.MerchantID, m.ID, merchant.HashToken(code),
+		ok, err = s.People.UseRecoveryCode(r.Context(), m.MerchantID, m.ID, merchant.HashToken(code),
 			face.Entry(r, m, "member.recovery_code_used", "recovery code used at "+r.URL.Path))
 	}
 	if errors.Is(err, checkout.ErrNotFound) {

@@ -23,7 +23,7 @@ func (s *Server) Confirmed(v face.Visit) (fault string, err error) {
 	if v.PostFormValue("passkey") != "" {
 		return s.factorFault(v.Request, v.Member, ceremony{toStepUp, v.Browser})
 	}
-	hash, err := s.Store.People.MemberPassword(v.Context(), v.MerchantID(), v.Member.ID)
+	hash, err := s.People.MemberPassword(v.Context(), v.MerchantID(), v.Member.ID)
 	if err != nil {
 		return "", err
 	}
@@ -45,7 +45,7 @@ func (s *Server) Confirmed(v face.Visit) (fault string, err error) {
 	case ok:
 		return "", nil
 	}
-	return "The password is wrong.", s.Store.AuditLog.Audit(
+	return "The password is wrong.", s.AuditLog.Audit(
 		v.Context(), v.AuditBoth("member.password_refused", v.Member.ID, "at "+v.URL.Path),
 	)
 }
@@ -144,7 +144,7 @@ func (s *Server) Asked(v face.Visit) (p ConfirmPage, ok bool, err error) {
 // seal proves that this service wrote a text for this browser. The key is the hash of the visitor's password, which no
 // browser has: neither a link from someone else nor a thief of the cookie can write the page and fill in its form.
 func (s *Server) seal(v face.Visit, text []byte) (string, error) {
-	hash, err := s.Store.People.MemberPassword(v.Context(), v.MerchantID(), v.Member.ID)
+	hash, err := s.People.MemberPassword(v.Context(), v.MerchantID(), v.Member.ID)
 	if err != nil {
 		return "", err
 	}

@@ -65,7 +65,7 @@ func (s *Server) mayGuessPassword(r *http.Request, email string, hashes ...strin
 func (s *Server) mayGuessCode(r *http.Request, m merchant.Member, browser []byte) error {
 	owner := ownerOf(m.ID, hex.EncodeToString(browser))
 	if browser == nil {
-		hash, err := s.Store.People.MemberPassword(r.Context(), m.MerchantID, m.ID)
+		hash, err := s.People.MemberPassword(r.Context(), m.MerchantID, m.ID)
 		if err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func (s *Server) mayGuessCode(r *http.Request, m merchant.Member, browser []byte
 }
 
 func (s *Server) allow(r *http.Request, buckets ...storage.Bucket) error {
-	got, err := s.Store.Requests.Allow(r.Context(), buckets...)
+	got, err := s.Requests.Allow(r.Context(), buckets...)
 	if err == nil && !got.OK {
 		return errGuesses
 	}

@@ -44,10 +44,10 @@ func (s *Server) half(r *http.Request) (m merchant.Member, passwordHash string, 
 	if err != nil || time.Now().Unix() > until {
 		return m, "", checkout.ErrNotFound
 	}
-	if m, err = s.Store.People.Member(r.Context(), parts[0], parts[1]); err != nil {
+	if m, err = s.People.Member(r.Context(), parts[0], parts[1]); err != nil {
 		return m, "", err
 	}
-	if passwordHash, err = s.Store.People.MemberPassword(r.Context(), m.MerchantID, m.ID); err != nil {
+	if passwordHash, err = s.People.MemberPassword(r.Context(), m.MerchantID, m.ID); err != nil {
 		return m, "", err
 	}
 	if !hmac.Equal([]byte(halfToken(m, passwordHash, until)), []byte(token)) {

@@ -45,7 +45,7 @@ func (h keyHolder) WebAuthnCredentials() []webauthn.Credential { return h.keys }
 // keyHolder returns the member with the passkeys all.
 func (s *Server) keyHolder(r *http.Request, m merchant.Member, all []merchant.Passkey) (h keyHolder, err error) {
 	h.member = m
-	if h.handle, err = s.Store.People.PasskeyHandle(r.Context(), m.MerchantID, m.ID); err != nil {
+	if h.handle, err = s.People.PasskeyHandle(r.Context(), m.MerchantID, m.ID); err != nil {
 		return h, err
 	}
 	h.keys, err = credentials(all)

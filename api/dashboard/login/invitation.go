@@ -10,23 +10,23 @@ import (
 
 	"example.com/checkout/api/limit"
 	"example.com/checkout/api/passhash"
-	"example.com/checkout/storage"
+	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
 
 // Accept accepts an invitation with a first password. address is the person's IP address for the audit log, "" for
 // none. It returns checkout.ErrNotFound when the invitation is unknown or has run out.
-func Accept(ctx context.Context, accounts *storage.Accounts, token, password, address string) (merchant.Member, error) {
-	m, _, err := accounts.People.Invitation(ctx, merchant.HashToken(token))
+func Accept(ctx context.Context, people *account.Store, token, password, address string) (merchant.Member, error) {
+	m, _, err := people.Invitation(ctx, merchant.HashToken(token))
 	if err != nil {
 		return merchant.Member{}, err
 	}
-	hash, err := hashFor(ctx, accounts, m.Email, password)
+	hash, err := hashFor(ctx, people, m.Email, password)
 	if err != nil {
 		return merchant.Member{}, err
 	}
-	return accounts.People.AcceptInvitation(ctx, merchant.HashToken(token), hash, address)
+	return people.AcceptInvitation(ctx, merchant.HashToken(token), hash, address)
 }
 
 // ErrInvitation refuses an invitation that was used or has run out.
@@ -46,7 +46,7 @@ func (s *Server) showInvitation(w http.ResponseWriter, r *http.Request) error {
 // renderInvitation shows the page of a valid invitation. fault is the fault of the chosen password,
 // "" for none.
 func (s *Server) renderInvitation(w http.ResponseWriter, r *http.Request, fault string) error {
-	member, merchant, err := s.Store.People.Invitation(r.Context(), merchant.HashToken(mux.Vars(r)["token"]))
+	member, merchant, err := s.People.Invitation(r.Context(), merchant.HashToken(mux.Vars(r)["token"]))
 	if errors.Is(err, checkout.ErrNotFound) {
 		return ErrInvitation
 	}
@@ -69,14 +69,14 @@ func (s *Server) acceptInvitation(w http.ResponseWriter, r *http.Request) error 
 		return s.renderInvitation(w, r, fault)
 	}
 
-	member, err := Accept(r.Context(), &s.Store.Accounts, mux.Vars(r)["token"], password, limit.RemoteIP(r))
+	member, err := Accept(r.Context(), s.People, mux.Vars(r)["token"], password, limit.RemoteIP(r))
 	if errors.Is(err, checkout.ErrNotFound) {
 		return s.renderInvitation(w, r, "")
 	}
 	if err != nil {
 		return err
 	}
-	hash, err := s.Store.People.MemberPassword(r.Context(), member.MerchantID, member.ID)
+	hash, err := s.People.MemberPassword(r.Context(), member.MerchantID, member.ID)
 	if err != nil {
 		return err
 	}

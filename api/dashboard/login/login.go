@@ -8,11 +8,15 @@ import (
 
 	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/account"
 )
 
 // Server serves signing in and the page of the account, and says who visits.
 type Server struct {
-	Store    *storage.Store
+	AuditLog *storage.AuditLog
+	People   *account.Store
+	Requests *storage.Requests
+	Secrets  *account.Secrets
 	Face     *face.Face
 	Passkeys *webauthn.WebAuthn // from NewPasskeys
 	// RequireFactor: who has no second factor must set one up before a dangerous action, see ConfirmPage.

@@ -34,7 +34,7 @@ func (s *Server) refusedPasskey(r *http.Request, m merchant.Member, err error) (
 	if !errors.Is(err, errPasskey) {
 		return "", err
 	}
-	return "The passkey was not accepted. Try again.", s.Store.AuditLog.Audit(
+	return "The passkey was not accepted. Try again.", s.AuditLog.Audit(
 		r.Context(), face.Entry(r, m, "member.passkey_refused", "at "+r.URL.Path+": "+err.Error()))
 }
 
@@ -61,7 +61,7 @@ func (s *Server) answered(
 func (s *Server) usePasskey(
 	r *http.Request, m merchant.Member, answer *protocol.ParsedCredentialAssertionData, session webauthn.SessionData,
 ) error {
-	return s.Store.People.UsePasskey(r.Context(), m.MerchantID, m.ID,
+	return s.People.UsePasskey(r.Context(), m.MerchantID, m.ID,
 		func(all []merchant.Passkey) (used merchant.Passkey, err error) {
 			at := slices.IndexFunc(all, func(p merchant.Passkey) bool { return holds(p, answer.RawID) })
 			if at < 0 {

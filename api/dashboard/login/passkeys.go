@@ -38,7 +38,7 @@ func (s *Server) startPasskey(v face.Visit) (face.Answer, error) {
 	if page != nil || err != nil {
 		return face.OrNone(page), err
 	}
-	all, err := s.Store.People.Passkeys(v.Context(), v.MerchantID(), v.Member.ID)
+	all, err := s.People.Passkeys(v.Context(), v.MerchantID(), v.Member.ID)
 	if err != nil {
 		return face.Answer{}, err
 	}
@@ -94,15 +94,15 @@ func (s *Server) addPasskey(v face.Visit) (face.Answer, error) {
 	}
 	kept := v.Reveal(setOfCodes(v, hashes))
 	kept.Form, kept.Secret = stored.ID, strings.Join(codes, "\n")
-	if _, _, err := s.Store.Secrets.KeepReveal(v.Context(), kept); err != nil {
+	if _, _, err := s.Secrets.KeepReveal(v.Context(), kept); err != nil {
 		return face.Answer{}, err
 	}
-	first, err := s.Store.People.AddPasskey(v.Context(), stored,
+	first, err := s.People.AddPasskey(v.Context(), stored,
 		v.AuditBoth("member.passkey_added", v.Member.ID, "passkey “"+name+"”, "+stored.ID))
 	if err == nil && first {
 		return face.GoTo(pageOfCodes(v)(kept.Subject), passkeyAdded)
 	}
-	if dropped := s.Store.Secrets.DropReveal(v.Context(), kept); dropped != nil {
+	if dropped := s.Secrets.DropReveal(v.Context(), kept); dropped != nil {
 		return face.Answer{}, errors.Join(err, dropped)
 	}
 	if errors.Is(err, checkout.ErrConflict) {
@@ -147,7 +147,7 @@ func passkeyName(v face.Visit) (name string, ok bool) {
 
 // passkey returns the visitor's passkey with the id of the path. It returns checkout.ErrNotFound.
 func (s *Server) passkey(v face.Visit) (merchant.Passkey, error) {
-	all, err := s.Store.People.Passkeys(v.Context(), v.MerchantID(), v.Member.ID)
+	all, err := s.People.Passkeys(v.Context(), v.MerchantID(), v.Member.ID)
 	if err != nil {
 		return merchant.Passkey{}, err
 	}
@@ -172,7 +172,7 @@ func (s *Server) renamePasskey(v face.Visit) (face.Answer, error) {
 	if name == p.Name {
 		return face.GoTo(v.Path("/account"), face.NothingChanged)
 	}
-	err = s.Store.People.RenamePasskey(v.Context(), v.MerchantID(), v.Member.ID, p.ID, name,
+	err = s.People.RenamePasskey(v.Context(), v.MerchantID(), v.Member.ID, p.ID, name,
 		v.AuditBoth("member.passkey_renamed", v.Member.ID, "passkey “"+p.Name+"” → “"+name+"”, "+p.ID))
 	return face.Done(err, v.Path("/account"), passkeyRenamed)
 }
@@ -192,7 +192,7 @@ func (s *Server) removePasskey(v face.Visit) (face.Answer, error) {
 	if page != nil || err != nil {
 		return face.OrNone(page), err
 	}
-	err = s.Store.People.RemovePasskey(v.Context(), v.MerchantID(), v.Member.ID, p.ID,
+	err = s.People.RemovePasskey(v.Context(), v.MerchantID(), v.Member.ID, p.ID,
 		v.AuditBoth("member.passkey_removed", v.Member.ID, "passkey “"+p.Name+"”, "+p.ID))
 	return face.Done(err, v.Path("/account"), passkeyRemoved)
 }

@@ -28,7 +28,7 @@ func (s *Server) askForReset(w http.ResponseWriter, r *http.Request) error {
 		return checkout.ErrNotFound
 	}
 	email := strings.TrimSpace(r.PostFormValue("email"))
-	all, err := s.Store.People.MembersByEmail(r.Context(), email)
+	all, err := s.People.MembersByEmail(r.Context(), email)
 	if err != nil && failure.KindOf(err) != failure.NotFound { // PostgreSQL takes no NUL in an address
 		return err
 	}
@@ -36,7 +36,7 @@ func (s *Server) askForReset(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if checkout.ValidEmail(email) {
-		if err := s.Store.People.AskForReset(r.Context(), email); err != nil {
+		if err := s.People.AskForReset(r.Context(), email); err != nil {
 			return err
 		}
 	}
@@ -98,12 +98,12 @@ func (s *Server) resetPassword(w http.ResponseWriter, r *http.Request) error {
 
 // reset gives the member of a code a new password, and returns its hash.
 func (s *Server) reset(r *http.Request, code []byte, password string) (hash string, err error) {
-	email, err := s.Store.People.ResetEmail(r.Context(), code)
+	email, err := s.People.ResetEmail(r.Context(), code)
 	if err != nil {
 		return "", err
 	}
-	if hash, err = hashFor(r.Context(), &s.Store.Accounts, email, password); err != nil {
+	if hash, err = hashFor(r.Context(), s.People, email, password); err != nil {
 		return "", err
 	}
-	return hash, s.Store.People.ResetPassword(r.Context(), code, hash, limit.RemoteIP(r))
+	return hash, s.People.ResetPassword(r.Context(), code, hash, limit.RemoteIP(r))
 }

@@ -44,7 +44,7 @@ func (s *Server) startFactor(v face.Visit) (face.Answer, error) {
 	}
 	secret := make([]byte, secretBytes)
 	_, _ = rand.Read(secret) // never fails: crypto/rand ends the process instead
-	if err := s.Store.Secrets.StartSecondFactor(v.Context(), v.MerchantID(), v.Member.ID, secret); err != nil {
+	if err := s.Secrets.StartSecondFactor(v.Context(), v.MerchantID(), v.Member.ID, secret); err != nil {
 		return face.Answer{}, err
 	}
 	p, err := newFactorPage(v, secret)
@@ -102,8 +102,8 @@ func (s *Server) confirmFactor(v face.Visit) (face.Answer, error) {
 		return face.Answer{}, err
 	}
 	codes, hashes := newRecoveryCodes()
-	made, err := face.Made(s.Store, v, setOfCodes(v, hashes), strings.Join(codes, "\n"), pageOfCodes(v), func() error {
-		return s.Store.Secrets.ConfirmSecondFactor(
+	made, err := face.Made(s.Secrets, v, setOfCodes(v, hashes), strings.Join(codes, "\n"), pageOfCodes(v), func() error {
+		return s.Secrets.ConfirmSecondFactor(
 			v.Context(), v.MerchantID(), v.Member.ID, checkCode(plainCode(v.PostFormValue("code")), time.Now()), hashes,
 			v.Browser, v.AuditBoth("member.second_factor_on", v.Member.ID, "second factor: off → on"),
 		)
@@ -111,7 +111,7 @@ func (s *Server) confirmFactor(v face.Visit) (face.Answer, error) {
 	if !errors.Is(err, checkout.ErrNotFound) {
 		return made, err
 	}
-	_, err = s.Store.Secrets.StartedSecondFactor(v.Context(), v.MerchantID(), v.Member.ID)
+	_, err = s.Secrets.StartedSecondFactor(v.Context(), v.MerchantID(), v.Member.ID)
 	if errors.Is(err, checkout.ErrNotFound) {
 		return face.GoTo(v.Path("/account"), "")
 	}
@@ -136,7 +136,7 @@ func pageOfCodes(v face.Visit) func(set string) string {
 
 // showRecoveryCodes serves GET …/account/recovery_codes, once for each set.
 func (s *Server) showRecoveryCodes(v face.Visit) (face.Answer, error) {
-	codes, err := s.Store.Secrets.TakeReveal(v.Context(), v.Reveal(v.URL.Query().Get("set")))
+	codes, err := s.Secrets.TakeReveal(v.Context(), v.Reveal(v.URL.Query().Get("set")))
 	if err != nil {
 		return face.Gone(err, v.Path("/account"))
 	}
@@ -158,7 +158,7 @@ func (s *Server) removeFactor(v face.Visit) (face.Answer, error) {
 	if page != nil || err != nil {
 		return face.OrNone(page), err
 	}
-	err = s.Store.People.RemoveSecondFactor(v.Context(), v.MerchantID(), v.Member.ID,
+	err = s.People.RemoveSecondFactor(v.Context(), v.MerchantID(), v.Member.ID,
 		v.AuditBoth("member.second_factor_off", v.Member.ID, "second factor: on → off"))
 	return face.Done(err, v.Path("/account"), factorOff)
 }

@@ -17,7 +17,7 @@ func (s *Server) startSession(
 ) error {
 	token, hash := merchant.NewToken()
 	note := face.Entry(r, member, "member.signed_in", strings.Join(how, ", "))
-	err := s.Store.People.SignIn(r.Context(), member, passwordHash, hash, note)
+	err := s.People.SignIn(r.Context(), member, passwordHash, hash, note)
 	if failure.KindOf(err) == failure.NotFound { // the password or the second factor was changed meanwhile
 		http.Redirect(w, r, "/signin", http.StatusSeeOther)
 		return nil

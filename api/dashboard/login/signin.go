@@ -9,7 +9,6 @@ import (
 	"example.com/checkout/api/failure"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/api/passhash"
-	"example.com/checkout/storage"
 	"example.com/checkout/storage/account"
 	"example.com/checkout/workflows/merchant"
 )
@@ -53,7 +52,7 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) error {
 		Merchant: strings.TrimSpace(r.PostFormValue("merchant")),
 		Next:     r.PostFormValue("next"), Failed: true, Mail: s.Mail,
 	}
-	all, err := s.Store.People.MembersByEmail(r.Context(), form.Email)
+	all, err := s.People.MembersByEmail(r.Context(), form.Email)
 	if err != nil && failure.KindOf(err) != failure.NotFound { // PostgreSQL takes no NUL in an address
 		return err
 	}
@@ -73,7 +72,7 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) error {
 		if len(tried) > 0 {
 			probably = tried[0].ID
 		}
-		if err := s.Store.People.NoteFailedSignIn(r.Context(), probably, limit.RemoteIP(r)); err != nil {
+		if err := s.People.NoteFailedSignIn(r.Context(), probably, limit.RemoteIP(r)); err != nil {
 			return err
 		}
 		s.Face.Open(w, r, http.StatusUnprocessableEntity, "signin", "Sign in", form)
@@ -118,8 +117,8 @@ func hashesOfPasswords(members []account.MemberWithPassword) (hashes []string) {
 }
 
 // hashFor returns the hash of a new password for the accounts of an address. They share a salt, see passhash.Which.
-func hashFor(ctx context.Context, accounts *storage.Accounts, email, password string) (string, error) {
-	all, err := accounts.People.MembersByEmail(ctx, email)
+func hashFor(ctx context.Context, people *account.Store, email, password string) (string, error) {
+	all, err := people.MembersByEmail(ctx, email)
 	if err != nil {
 		return "", err
 	}
@@ -140,7 +139,7 @@ func (s *Server) salted(
 	}
 	former := m.Hash
 	m.Hash = hash
-	return m, s.Store.People.Rehash(ctx, m.MerchantID, m.ID, former, hash)
+	return m, s.People.Rehash(ctx, m.MerchantID, m.ID, former, hash)
 }
 
 // codePage asks for a code after the password.
@@ -185,7 +184,7 @@ func (s *Server) signInWithPasskey(w http.ResponseWriter, r *http.Request) error
 	answer, session, err := s.answered(r, c)
 	var m account.MemberWithPassword
 	if err == nil {
-		m, err = s.Store.People.MemberByPasskeyHandle(r.Context(), answer.Response.UserHandle)
+		m, err = s.People.MemberByPasskeyHandle(r.Context(), answer.Response.UserHandle)
 	}
 	unknown := errors.Is(err, errPasskey) || failure.KindOf(err) == failure.NotFound
 	if err != nil && !unknown {

@@ -87,7 +87,7 @@ func (s *Server) Visitor(r *http.Request) (face.Visit, error) {
 // absent returns why a person who is signed in elsewhere gets no page of a merchant: ErrSignIn when the person may sign
 // in there, else checkout.ErrNotFound. Who is signed in has proved the e-mail address.
 func (s *Server) absent(r *http.Request, person merchant.Member, merchantID string) error {
-	all, err := s.Store.People.MembersByEmail(r.Context(), person.Email)
+	all, err := s.People.MembersByEmail(r.Context(), person.Email)
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,8 @@ separately.`,
 				return fmt.Errorf("--merchant: not a valid id: expected mer_ and 26 characters, as shown by %s", listsMerchants)
 			}
 			return c.stored(func(ctx context.Context, store *storage.Store, _ string) error {
-				done, err := action.Actions{Store: store}.EraseCustomer(ctx, merchant, email, apply, action.Operator)
+				done, err := action.Actions{Store: action.StoreOf(store)}.EraseCustomer(ctx, merchant, email, apply,
+					action.Operator)
 				c.showErasure(done, apply)
 				return err
 			})(command, args)

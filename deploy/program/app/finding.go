@@ -62,7 +62,8 @@ func (c *call) closeFinding(ctx context.Context, store *storage.Store, id, why s
 	if err := checkWords("reason", why); err != nil {
 		return err
 	}
-	err := store.Books.CloseFinding(ctx, id, why, merchant.AuditEntry{Actor: action.Operator.Actor, Action: "finding.closed"})
+	err := store.Books.CloseFinding(ctx, id, why,
+		merchant.AuditEntry{Actor: action.Operator.Actor, Action: "finding.closed"})
 	err = explained(err, checkout.ErrNotFound, "there is no finding %s; checkout finding list shows them", id)
 	err = explained(err, checkout.ErrConflict, "%s is already closed", id)
 	return c.said(err, "%s is closed\n", id)

@@ -74,7 +74,7 @@ func newKey(merchantID, mode, label, scopes string) (k merchant.APIKey, err erro
 // createKey makes a key and prints it. The key cannot be shown again.
 func (c console) createKey(ctx context.Context, k merchant.APIKey) error {
 	secret := merchant.NewAPIKey(k.Mode)
-	err := action.CreateKey(ctx, c.Accounts, k, secret, action.Operator)
+	err := action.CreateKey(ctx, c.Accounts.Merchants, k, secret, action.Operator)
 	if err = noMerchant(err, k.MerchantID); err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (c *call) keyRevokeCommand() *cobra.Command {
 func (c console) revokeKey(ctx context.Context, id string) error {
 	k, err := c.Merchants.APIKey(ctx, id)
 	if err == nil {
-		err = action.RevokeKey(ctx, c.Accounts, k.Ref, action.Operator)
+		err = action.RevokeKey(ctx, c.Accounts.Merchants, k.Ref, action.Operator)
 	}
 	err = explained(err, checkout.ErrNotFound, "there is no key %s", id)
 	if k.RevokedAt != nil {

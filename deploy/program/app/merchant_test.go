@@ -165,7 +165,7 @@ func TestMerchantInvite_PrintsALinkThatSignsIn(t *testing.T) {
 
 	link := strings.TrimSpace(o.must("merchant", "invite", lines[0], "--email", "bob@shop.example", "--role", "viewer"))
 	_, token, _ := strings.Cut(link, "/invitation/")
-	bob, err := login.Accept(t.Context(), &o.store().Accounts, token, "a password of his", "")
+	bob, err := login.Accept(t.Context(), o.store().People, token, "a password of his", "")
 	require.NoError(t, err)
 	require.Equal(t, merchant.RoleViewer, bob.Role)
 	require.Equal(t, lines[0], bob.MerchantID)
@@ -190,7 +190,7 @@ func TestMerchantResetFactor_TurnsEverythingOff(t *testing.T) {
 	lines := strings.Split(o.must("merchant", "create", "--name", "Shop", "--owner", "ann@shop.example", "--with-key"), "\n")
 	_, token, _ := strings.Cut(lines[1], "/invitation/")
 	store := o.store()
-	ann, err := login.Accept(t.Context(), &store.Accounts, token, "a password of hers", "")
+	ann, err := login.Accept(t.Context(), store.People, token, "a password of hers", "")
 	require.NoError(t, err)
 	reset := []string{"merchant", "reset-factor", lines[0], "--email", "ANN@shop.example"}
 	_, _, err = o.run(reset...)

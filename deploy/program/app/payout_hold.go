@@ -73,7 +73,8 @@ func (c *call) releasePayout(ctx context.Context, store *storage.Store, id strin
 	if err != nil {
 		return err
 	}
-	err = store.Payouts.ReleasePayout(ctx, p.Ref, action.Operator.Entry(p.Ref, "payout.released", "it was held: "+string(p.Hold)))
+	err = store.Payouts.ReleasePayout(ctx, p.Ref,
+		action.Operator.Entry(p.Ref, "payout.released", "it was held: "+string(p.Hold)))
 	err = explained(err, checkout.ErrConflict,
 		"payout %s is not held for risk or size; see checkout payout show %s", id, id)
 	return c.said(err, "%s is released; the worker tries it again within two minutes\n", id)

@@ -103,7 +103,7 @@ func (f typedFee) differs(known merchant.Fee) bool {
 // setPlan changes a merchant's plan. The merchant.updated events are stored in the same
 // transaction; Reconcile sends them.
 func (c console) setPlan(ctx context.Context, merchantID string, plan merchant.Plan) error {
-	changed, err := action.ChangePlan(ctx, c.Accounts, merchantID, plan, action.Operator)
+	changed, err := action.ChangePlan(ctx, c.Accounts.Merchants, merchantID, plan, action.Operator)
 	then := "; its webhooks get merchant.updated"
 	if !changed {
 		then = ", unchanged"

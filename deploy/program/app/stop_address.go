@@ -46,7 +46,7 @@ func (c console) stopAddress(ctx context.Context, merchantID string, currency mo
 		return fmt.Errorf("no change of the %s address of %s is scheduled", currency, merchantID)
 	}
 	to := all[at].PayoutAddress
-	err = action.StopAddressChange(ctx, c.Accounts, live, to, action.Operator)
+	err = action.StopAddressChange(ctx, c.Accounts.Merchants, live, to, action.Operator)
 	target := cmp.Or(to.Address, "no address")
 	err = explained(err, checkout.ErrNotFound,
 		"the change to %s has ended or was replaced meanwhile; see checkout merchant show %s", target, merchantID)

@@ -64,11 +64,12 @@ func API(told context.Context, cfg config.Config) error {
 		err = measure(cfg, store)
 	}
 	if err == nil {
-		requests := api.NewRequestLog(store, slog.Default())
+		requests := api.NewRequestLog(store.Requests, slog.Default())
 		defer requests.Flush(context.WithoutCancel(ctx)) // the requests under way at the stop have ended
 		group.Go(func() error { requests.Run(ctx); return nil })
-		err = startAPI(ctx, cfg, group, rest, api.Config{
-			Store: store, Workflows: &runs.Client{Temporal: temporal, Pending: pendingSession(store)}, Health: state,
+		err = startAPI(ctx, cfg, store, group, rest, api.Config{
+			Store: api.StoreOf(store), Workflows: &runs.Client{Temporal: temporal, Pending: pendingSession(store)},
+			Health:   state,
 			Requests: requests,
 		})
 	}
@@ -81,13 +82,16 @@ func API(told context.Context, cfg config.Config) error {
 }
 
 // startAPI opens rest for the REST API and starts the rest of the process in group.
-func startAPI(ctx context.Context, cfg config.Config, group *errgroup.Group, rest *gate, restConfig api.Config) error {
-	store, flows := restConfig.Store, restConfig.Workflows
+func startAPI(
+	ctx context.Context, cfg config.Config, store *storage.Store, group *errgroup.Group, rest *gate,
+	restConfig api.Config,
+) error {
+	flows := restConfig.Workflows
 	guard := activities.NewAddressGuard(cfg.AllowLoopback)
 	if cfg.AllowLoopback {
 		slog.WarnContext(ctx, "test-mode webhooks may reach loopback addresses")
 	}
-	cards := &sandbox.CardNetwork{Store: store, ChallengeURL: cfg.PageURL + challengePath}
+	cards := &sandbox.CardNetwork{Sandbox: store.Sandbox, ChallengeURL: cfg.PageURL + challengePath}
 	// All requests share the connections to PostgreSQL. One merchant may use a third of them for
 	// reads and a third for writes, so that connections stay free for the others.
 	shares := limit.NewShares(int(cfg.DatabaseMaxConns) / 3)
@@ -96,8 +100,9 @@ func startAPI(ctx context.Context, cfg config.Config, group *errgroup.Group, res
 	restConfig.SessionLifetime, restConfig.Payouts = cfg.SessionLifetime, map[checkout.Mode]*api.Payouts{}
 	restConfig.Limits, restConfig.Shares, restConfig.Log = limits(cfg), shares, slog.Default()
 	page := hosted.Config{
-		Store: store, Workflows: flows, TestCards: cards, Acquirers: map[checkout.Mode]*hosted.Acquirer{},
-		Chains: map[checkout.Mode]map[money.PayoutCurrency]string{}, CheckoutURL: cfg.PageURL,
+		People: store.People, Requests: store.Requests, Sessions: store.Sessions, Workflows: flows, TestCards: cards,
+		Acquirers: map[checkout.Mode]*hosted.Acquirer{},
+		Chains:    map[checkout.Mode]map[money.PayoutCurrency]string{}, CheckoutURL: cfg.PageURL,
 		Limits: pageLimits(cfg), Shares: shares, Log: slog.Default(),
 	}
 	runLive, err := openNetworksAPI(cfg.Live, &restConfig, &page)
@@ -114,7 +119,7 @@ func startAPI(ctx context.Context, cfg config.Config, group *errgroup.Group, res
 	pages.Handle("/", hosted.New(page))
 
 	people := dashboard.New(dashboard.Config{
-		Store: store, Workflows: flows, URL: cfg.DashboardURL, CheckoutURL: cfg.PageURL,
+		Store: dashboard.StoreOf(store), Workflows: flows, URL: cfg.DashboardURL, CheckoutURL: cfg.PageURL,
 		APIURL: cfg.APIURL, TemporalUI: cfg.TemporalUIURL, Namespace: cfg.Temporal.Namespace,
 		Addresses: cfg.PayoutAddressRules(),
 		Simulated: cfg.Live.Simulated, Mail: cfg.SMTP != nil, AddressDelay: cfg.PayoutAddressDelay,

@@ -64,8 +64,9 @@ func openNetworks(ctx context.Context, n config.Networks, store *storage.Store) 
 	}
 	opened.bounds = newPayoutBounds(n.Limits, opened.rates, chains)
 	opened.payer = &lateTreasury{chains: chains, pay: treasurer.Treasury{
-		Store: store, Mode: n.Mode, Rates: opened.rates, Limits: n.Limits, Patience: n.PayoutPatience,
-		Delay: n.PayoutDelay, Sanctioned: n.Sanctioned,
+		Payouts: store.Payouts, Store: store.Treasury, Mode: n.Mode, Rates: opened.rates, Limits: n.Limits,
+		Patience: n.PayoutPatience,
+		Delay:    n.PayoutDelay, Sanctioned: n.Sanctioned,
 	}}
 	opened.payer.followed.Store(time.Now().Unix())
 	if err := measureTreasury(n.Mode, &opened.payer.followed); err != nil {
@@ -359,5 +360,5 @@ func openTreasury(
 
 // follower returns the treasury of chains. Nothing can be signed with it.
 func follower(n config.Networks, store *storage.Store, chains lateChains) *treasurer.Treasury {
-	return &treasurer.Treasury{Store: store, Mode: n.Mode, Chains: chains.opened()}
+	return &treasurer.Treasury{Payouts: store.Payouts, Store: store.Treasury, Mode: n.Mode, Chains: chains.opened()}
 }

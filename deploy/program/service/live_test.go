@@ -91,7 +91,7 @@ func onlyPayoutsWait(t *testing.T, mode checkout.Mode) {
 		Limits: treasury.PayoutLimits{Payout: 100, Day: 100, MerchantDay: 100, MerchantUnsettled: 100},
 	}
 	ctx := t.Context()
-	opened, err := openNetworks(ctx, n, nil)
+	opened, err := openNetworks(ctx, n, &storage.Store{})
 	require.NoError(t, err)
 	_, err = opened.networks(activities.Networks{}).Chains["eip155:31337"].Payouts.Transfer(ctx, storage.PayoutToSend{Payout: checkout.Payout{Network: "ethereum"}})
 	require.ErrorIs(t, err, errNoNodeYet)
@@ -102,6 +102,6 @@ func onlyPayoutsWait(t *testing.T, mode checkout.Mode) {
 
 	wrong := n
 	wrong.EthereumTreasury = "0x1"
-	_, err = openNetworks(ctx, wrong, nil)
+	_, err = openNetworks(ctx, wrong, &storage.Store{})
 	require.ErrorContains(t, err, "the treasury's address", "a wrong setting stops the process")
 }

@@ -16,7 +16,7 @@ import (
 
 // reports notes the reports of the card network, in both processes.
 func reports(store *storage.Store, flows *runs.Client) acquirer.Reports {
-	return acquirer.Reports{Store: store, SignalComplete: flows.SignalComplete, Log: slog.Default()}
+	return acquirer.Reports{Books: store.Books, SignalComplete: flows.SignalComplete, Log: slog.Default()}
 }
 
 // noteReport stores a report. It returns whether it is new.

@@ -81,7 +81,7 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 	}
 	flows := &runs.Client{Temporal: temporal}
 	cards := &sandbox.CardNetwork{
-		Store: store, ChallengeURL: cfg.PageURL + challengePath, SettleAfter: sandbox.DefaultSettleAfter,
+		Sandbox: store.Sandbox, ChallengeURL: cfg.PageURL + challengePath, SettleAfter: sandbox.DefaultSettleAfter,
 	}
 	options, err := workerOptions(ctx, cfg, store, flows, cards)
 	if err != nil {
@@ -125,24 +125,26 @@ func workerOptions(
 		return worker.Options{}, err
 	}
 	guard := activities.NewAddressGuard(cfg.AllowLoopback)
-	deliveries := activities.NewDeliveries(store, guard, cfg.TestSchedule, int(cfg.EndpointMaxInFlight))
+	deliveries := activities.NewDeliveries(store.Webhooks, guard, cfg.TestSchedule, int(cfg.EndpointMaxInFlight))
 	if err := activities.MeasureEndpoints(deliveries); err != nil {
 		return worker.Options{}, err
 	}
 	options := worker.Options{
 		Payments: &activities.Payments{
-			Store: store, CheckoutURL: cfg.PageURL, Live: live.networks(activities.Networks{}),
+			Payouts: store.Payouts, Sessions: store.Sessions, Webhooks: store.Webhooks.WebhookReader, CheckoutURL: cfg.PageURL,
+			Live: live.networks(activities.Networks{}),
 			Test: test.networks(activities.SandboxNetworks(
-				cards, activities.Chain{Rates: sandbox.Rates{}, Payouts: &sandbox.Payouts{Store: store}},
+				cards, activities.Chain{Rates: sandbox.Rates{}, Payouts: &sandbox.Payouts{Sandbox: store.Sandbox}},
 			)),
 		},
 		Deliveries: deliveries,
-		Pictures:   activities.NewPictures(store, guard),
-		Housekeeping: &activities.Housekeeping{Store: store, Runs: flows, Failure: storage.FailureRules{
-			FailingAfter: cfg.EndpointFailingAfter, HeldAfter: cfg.EndpointHeldAfter,
-		}},
+		Pictures:   activities.NewPictures(store.Pictures, guard),
+		Housekeeping: &activities.Housekeeping{Installation: store.Installation, Merchants: store.Merchants,
+			Secrets: store.Secrets, Webhooks: store.Webhooks, Runs: flows, Failure: storage.FailureRules{
+				FailingAfter: cfg.EndpointFailingAfter, HeldAfter: cfg.EndpointHeldAfter,
+			}},
 		Treasury:   activities.Treasury{Follow: map[checkout.Mode]activities.Follow{}},
-		Books:      activities.Books{Store: store, Accounts: map[checkout.Mode]activities.Account{}},
+		Books:      activities.Books{Store: store.Books, Accounts: map[checkout.Mode]activities.Account{}},
 		Deployment: cfg.Temporal.DeploymentName,
 		BuildID:    cfg.Temporal.BuildID,
 	}
@@ -174,7 +176,8 @@ func sendMails(ctx context.Context, cfg config.Config, store *storage.Store) {
 		slog.InfoContext(ctx, "no mails are sent: CHECKOUT_SMTP_URL is not set")
 		return
 	}
-	(&mail.Outbox{Store: store, Send: cfg.SMTP.Send, DashboardURL: cfg.DashboardURL, Receipt: hosted.Receipt}).Run(ctx)
+	(&mail.Outbox{People: store.People, Requests: store.Requests, Sessions: store.Sessions.SessionReader,
+		Send: cfg.SMTP.Send, DashboardURL: cfg.DashboardURL, Receipt: hosted.Receipt}).Run(ctx)
 }
 
 // tellMissingSchedules logs an error when the settings need schedules that nobody made: then nothing

@@ -67,6 +67,7 @@ func Report(out io.Writer) {
 	defer missing.Unlock()
 	if len(missing.installs) > 0 {
 		commands := strings.Join(slices.Sorted(maps.Keys(missing.installs)), " && ")
-		_, _ = fmt.Fprintf(out, "some tests, or parts of them, were skipped; to run them: %s\n", commands) // the tests have ended
+		// the tests have ended
+		_, _ = fmt.Fprintf(out, "some tests, or parts of them, were skipped; to run them: %s\n", commands)
 	}
 }

@@ -34,7 +34,7 @@ func newMemberWith(m *e2e.Merchant, role merchant.Role, email string) string {
 	member := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: m.ID, Email: email, Role: role}
 	token, err := store.People.Invite(m.T.Context(), member, "test")
 	require.NoError(m.T, err)
-	_, err = login.Accept(m.T.Context(), &store.Accounts, token, dashboardPassword, "")
+	_, err = login.Accept(m.T.Context(), store.People, token, dashboardPassword, "")
 	require.NoError(m.T, err)
 	return member.Email
 }

@@ -60,7 +60,7 @@ func (s *site) serve() string {
 	require.NoError(s.t, err)
 	at := "http://localhost:" + port
 	server.Config.Handler = dashboard.New(dashboard.Config{
-		Store: s.store, URL: at, CheckoutURL: "https://pay.example.com", RequireFactor: true, Mail: true,
+		Store: dashboard.StoreOf(s.store), URL: at, CheckoutURL: "https://pay.example.com", RequireFactor: true, Mail: true,
 		Limits: limit.Rates{Requests: storage.Rate{PerSecond: 20, Burst: 200}, Forms: storage.Rate{PerSecond: 1, Burst: 60}},
 		Shares: limit.NewShares(6),
 	})
@@ -76,7 +76,7 @@ func (s *site) newOwner(email string) merchant.Member {
 	}
 	token, err := s.store.People.Invite(s.t.Context(), m, "test")
 	require.NoError(s.t, err)
-	m, err = login.Accept(s.t.Context(), &s.store.Accounts, token, password, "")
+	m, err = login.Accept(s.t.Context(), s.store.People, token, password, "")
 	require.NoError(s.t, err)
 	return m
 }

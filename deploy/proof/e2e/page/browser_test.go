@@ -907,7 +907,7 @@ func pageWithoutTemporal(t *testing.T) (address string, store *storage.Store) {
 	server := httptest.NewUnstartedServer(nil)
 	address = "http://" + server.Listener.Addr().String()
 	server.Config.Handler = hosted.New(hosted.Config{
-		Store: store, Workflows: &runs.Client{Temporal: temporal}, TestCards: &sandbox.CardNetwork{Store: store}, CheckoutURL: address, Log: e2e.Discard,
+		People: store.People, Requests: store.Requests, Sessions: store.Sessions, Workflows: &runs.Client{Temporal: temporal}, TestCards: &sandbox.CardNetwork{Sandbox: store.Sandbox}, CheckoutURL: address, Log: e2e.Discard,
 		Limits: plenty, Shares: limit.NewShares(6),
 	})
 	server.Start()

@@ -77,7 +77,8 @@ func events(ctx context.Context, client *ClientWithResponses, url string) {
 	webhook, err := client.CreateWebhookWithResponse(ctx, nil, WebhookRequest{Url: url, Events: EventChoice{"*"}})
 	check(err)
 	var delivery DeliveryId
-	for _, typ := range []EventName{"checkout.completed", "checkout.failed", "payout.sent", "payout.failed", "merchant.updated"} {
+	for _, typ := range []EventName{"checkout.completed", "checkout.failed", "payout.sent", "payout.failed",
+		"merchant.updated"} {
 		sent, err := client.SendTestEventWithResponse(ctx, webhook.JSON201.Id, nil, TestEventRequest{Type: &typ})
 		check(err)
 		delivery = sent.JSON202.Delivery.Id

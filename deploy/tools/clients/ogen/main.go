@@ -57,7 +57,8 @@ func sessions(ctx context.Context, c *client.Client) {
 
 	pages, seen := 0, 0
 	for cursor := (client.OptString{}); pages == 0 || cursor.Set; pages++ {
-		page := must[*client.SessionListHeaders](c.ListSessions(ctx, client.ListSessionsParams{Limit: client.NewOptInt(2), Cursor: cursor})).Response
+		page := must[*client.SessionListHeaders](c.ListSessions(ctx,
+			client.ListSessionsParams{Limit: client.NewOptInt(2), Cursor: cursor})).Response
 		seen += len(page.Data)
 		cursor = client.OptString{}
 		if next, ok := page.NextCursor.Get(); ok {
