@@ -7,8 +7,9 @@
 //
 // Other programs of tests and of the development stack use the same means: [StartTied], [Lock] and [FreePorts].
 //
-// In November 2026 pgtestdb v0.1.1 was tried for the databases of tests. It took 101 to 114 ms for each, with its drop, and
-// [ForTest] 43 to 64 ms. It would replace the templates of [ForTest], and neither servers, their templates nor locks.
+// In November 2026 pgtestdb v0.1.1 was tried for the databases of tests. It took 101 to 114 ms per database, with its
+// drop; [ForTest] took 43 to 64 ms. It would replace the templates of [ForTest], and neither servers, their templates
+// nor locks.
 //
 // Layout of a server's directory:
 //

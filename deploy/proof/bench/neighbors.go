@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -17,14 +18,12 @@ const settling = time.Minute
 // besideNeighbors measures a shop at the steady pace: alone, and while other merchants' shops are
 // slow, hang and refuse.
 func (l deliveryLoad) besideNeighbors(ctx context.Context, r *rig) (report, error) {
-	for range l.workers - 1 {
-		more, err := r.stack.StartMore("worker", "another worker", "CHECKOUT_HEALTH_ADDRESS=127.0.0.1:0")
-		if err != nil {
-			return report{}, err
-		}
-		defer more.Kill()
+	end, err := l.startWorkers(r)
+	defer end()
+	if err == nil {
+		err = l.warmUp(ctx, r)
 	}
-	if err := l.warmUp(ctx, r); err != nil {
+	if err != nil {
 		return report{}, err
 	}
 	alone, err := l.deliverWithRestart(ctx, r)
@@ -52,11 +51,7 @@ func (l deliveryLoad) besideNeighbors(ctx context.Context, r *rig) (report, erro
 		{slow, stream{name: "slow", count: l.backlog}},
 	}
 	for _, n := range neighbors {
-		publish, err := r.publisherTo(ctx, n.shop, 1)
-		if err != nil {
-			return report{}, err
-		}
-		if _, err := n.measure(ctx, n.stream, 0, publish); err != nil {
+		if err := r.publishBacklog(ctx, n.shop, n.stream); err != nil {
 			return report{}, err
 		}
 	}
@@ -84,6 +79,34 @@ func (l deliveryLoad) besideNeighbors(ctx context.Context, r *rig) (report, erro
 		},
 		Result: fmt.Sprintf("p99 beside neighbors / alone: %.2f.", p99(beside)/p99(alone)),
 	}, nil
+}
+
+// publishBacklog publishes a stream to a shop and waits for no arrival.
+func (r *rig) publishBacklog(ctx context.Context, s *shop, st stream) error {
+	publish, err := r.publisherTo(ctx, s, 1)
+	if err != nil {
+		return err
+	}
+	_, err = s.measure(ctx, st, 0, publish)
+	return err
+}
+
+// startWorkers starts the workers beside the stack's own. end ends them.
+func (l deliveryLoad) startWorkers(r *rig) (end func(), err error) {
+	var more []*devstack.Process
+	end = func() {
+		for _, p := range more {
+			p.Kill()
+		}
+	}
+	for range l.workers - 1 {
+		p, err := r.stack.StartMore("worker", "another worker", "CHECKOUT_HEALTH_ADDRESS=127.0.0.1:0")
+		if err != nil {
+			return end, err
+		}
+		more = append(more, p)
+	}
+	return end, nil
 }
 
 // deliverMeanwhile delivers at the steady pace until it is stopped. While a backlog grows, other merchants have
