@@ -32,7 +32,7 @@ const (
 	// latenessMemory is how long a computer must be busy until that counts as usual.
 	latenessMemory = 30 * time.Minute
 	// turnsOfYielding is how many turns a second an endpoint gives while it yields.
-	turnsOfYielding = 8
+	turnsOfYielding = 16
 	// latenessLasts is how long a measurement counts.
 	latenessLasts = time.Second
 )
