@@ -54,8 +54,8 @@ func (l *lane) eachOf(n int) time.Duration {
 	return max(l.limit.pace()/time.Duration(l.bounds.of(n)), l.bounds.each())
 }
 
-// eachTurn returns the time between two turns. Turns cannot be taken back. A lane that yields gives them for a faster
-// pace than its own, so that it can use the computer when the others need it no longer.
+// eachTurn returns the time between two turns. Turns cannot be taken back. So a lane that yields gives them at a faster
+// pace than its own: it can then use the computer as soon as the others need it less.
 func (l *lane) eachTurn() time.Duration {
 	if l.limit.yieldedAt == 0 {
 		return l.each()
@@ -95,7 +95,7 @@ func (l *lane) learn(o outcome, fresh *lateness, now time.Time) {
 }
 
 // mustYield reports whether the lane works off a backlog while new deliveries are late. A lane with fewer attempts
-// than there are new deliveries keeps its pace: it is not what keeps the computer busy.
+// than there are new deliveries keeps its pace: the new deliveries keep the computer busy.
 func (l *lane) mustYield(fresh *lateness, now time.Time) bool {
 	return l.behind(now) && fresh.tooLong(l.name, now) && l.each() < fresh.each
 }

@@ -24,15 +24,13 @@ func (l *latency) measure(took time.Duration, share, drift float64) {
 const (
 	// lateFactor is how many times their shortest lateness new deliveries may be late.
 	lateFactor = 1.5
-	// latenessShare is the weight of a new measurement in the mean. Single ones vary by their half, and the shortest of
-	// many means must be a usual one.
+	// latenessShare is the weight of a new measurement in the mean. It is small because single measurements vary by
+	// half, and the shortest of many means must not be an outlier.
 	latenessShare = 1.0 / 32
 	// longestLateness bounds one measurement, which an outage may have delayed.
 	longestLateness = time.Second
 	// latenessMemory is how long a computer must be busy until that counts as usual.
 	latenessMemory = 30 * time.Minute
-	// turnsOfYielding is how many turns a second an endpoint gives while it yields.
-	turnsOfYielding = 16
 	// latenessLasts is how long a measurement counts.
 	latenessLasts = time.Second
 )
@@ -43,7 +41,7 @@ type lateness struct {
 	latency
 	each time.Duration // mean time between two new deliveries
 	last time.Time     // when the last one began
-	lane string        // of the last one
+	lane string        // lane of the last one
 }
 
 // note notes how late a new delivery began.

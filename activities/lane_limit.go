@@ -18,6 +18,8 @@ const (
 	driftShare = 1.0 / 64
 	// yielded is the limit's new share when it makes room for new deliveries.
 	yielded = 0.75
+	// turnsOfYielding is how many turns per second an endpoint gives while it yields.
+	turnsOfYielding = 16
 	// queues is how many times the shortest mean an attempt takes at an endpoint that queues. More
 	// attempts would only lengthen its queue.
 	queues = 2
@@ -95,17 +97,13 @@ func (l *laneLimit) learn(shown effect, began, ended time.Time, used use) {
 		l.fall(1, ended)
 		l.sick, l.took = true, latency{mean: took}
 	case showsOverload:
-		if l.sick { // its durations were time-outs
-			l.sick, l.took = false, latency{}
-		}
+		l.forgetTimeouts()
 		l.yieldedAt = 0
 		if began.After(l.fell) { // the others under way were sent before the limit fell
 			l.fall(l.size/2, ended)
 		}
 	case showsCapacity:
-		if l.sick {
-			l.sick, l.took = false, latency{}
-		}
+		l.forgetTimeouts()
 		l.took.measure(took, meanShare, driftShare)
 		switch {
 		case took > tooSlow:
@@ -119,6 +117,13 @@ func (l *laneLimit) learn(shown effect, began, ended time.Time, used use) {
 			l.threshold = l.size
 		}
 	case showsNothing:
+	}
+}
+
+// forgetTimeouts lets the durations begin anew when an endpoint that hung answers.
+func (l *laneLimit) forgetTimeouts() {
+	if l.sick {
+		l.sick, l.took = false, latency{}
 	}
 }
 

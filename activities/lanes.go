@@ -126,7 +126,7 @@ func (ls *lanes) leave(v visit, o outcome) {
 	}
 }
 
-// beganFresh notes how late a new delivery began that has a place. A backlog does not yield to its own deliveries.
+// beganFresh notes how late a new delivery with a place began. A backlog does not yield to its own deliveries.
 func (ls *lanes) beganFresh(v visit, late time.Duration) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
