@@ -40,7 +40,7 @@ func StoreOf(s *storage.Store) Store {
 type Actions struct {
 	Store     Store
 	Workflows *runs.Client
-	// LeftToReconcile receives an error of a step that Reconcile repeats within a minute; nil: nobody does.
+	// LeftToReconcile receives an error of a step that Reconcile repeats within a minute. With nil the errors are dropped.
 	LeftToReconcile func(ctx context.Context, err error)
 }
 

@@ -44,7 +44,7 @@ func (a Actions) tell(ctx context.Context, event checkout.Ref) {
 	}
 }
 
-// ChangePlan changes a merchant's plan and reports whether it was another one. Reconcile informs the merchant's
+// ChangePlan changes a merchant's plan and reports whether the plan is different now. Reconcile informs the merchant's
 // registrations. Error: checkout.ErrNotFound.
 func ChangePlan(
 	ctx context.Context, merchants *storage.Merchants, merchantID string, plan merchant.Plan, by By,
@@ -55,7 +55,7 @@ func ChangePlan(
 	return len(changed.Events) > 0, err
 }
 
-// StopAddressChange takes an announced change of a payout address back. Error: checkout.ErrNotFound when no such change
+// StopAddressChange withdraws an announced change of a payout address. Error: checkout.ErrNotFound when no such change
 // is announced any more.
 func StopAddressChange(
 	ctx context.Context, merchants *storage.Merchants, owner checkout.Owner, to merchant.PayoutAddress, by By,
@@ -64,7 +64,7 @@ func StopAddressChange(
 	return merchants.StopAddressChange(ctx, owner, to, entry)
 }
 
-// bothModes refers to a merchant in both modes.
+// bothModes returns a reference to a merchant in both modes.
 func bothModes(merchantID string) checkout.Ref {
 	return checkout.Owner{MerchantID: merchantID}.Ref(merchantID)
 }

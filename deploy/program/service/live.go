@@ -65,8 +65,7 @@ func openNetworks(ctx context.Context, n config.Networks, store *storage.Store) 
 	opened.bounds = newPayoutBounds(n.Limits, opened.rates, chains)
 	opened.payer = &lateTreasury{chains: chains, pay: treasurer.Treasury{
 		Payouts: store.Payouts, Store: store.Treasury, Mode: n.Mode, Rates: opened.rates, Limits: n.Limits,
-		Patience: n.PayoutPatience,
-		Delay:    n.PayoutDelay, Sanctioned: n.Sanctioned,
+		Patience: n.PayoutPatience, Delay: n.PayoutDelay, Sanctioned: n.Sanctioned,
 	}}
 	opened.payer.followed.Store(time.Now().Unix())
 	if err := measureTreasury(n.Mode, &opened.payer.followed); err != nil {

@@ -139,10 +139,12 @@ func workerOptions(
 		},
 		Deliveries: deliveries,
 		Pictures:   activities.NewPictures(store.Pictures, guard),
-		Housekeeping: &activities.Housekeeping{Installation: store.Installation, Merchants: store.Merchants,
-			Secrets: store.Secrets, Webhooks: store.Webhooks, Runs: flows, Failure: storage.FailureRules{
+		Housekeeping: &activities.Housekeeping{
+			Installation: store.Installation, Merchants: store.Merchants, Secrets: store.Secrets, Webhooks: store.Webhooks,
+			Runs: flows, Failure: storage.FailureRules{
 				FailingAfter: cfg.EndpointFailingAfter, HeldAfter: cfg.EndpointHeldAfter,
-			}},
+			},
+		},
 		Treasury:   activities.Treasury{Follow: map[checkout.Mode]activities.Follow{}},
 		Books:      activities.Books{Store: store.Books, Accounts: map[checkout.Mode]activities.Account{}},
 		Deployment: cfg.Temporal.DeploymentName,
@@ -176,8 +178,10 @@ func sendMails(ctx context.Context, cfg config.Config, store *storage.Store) {
 		slog.InfoContext(ctx, "no mails are sent: CHECKOUT_SMTP_URL is not set")
 		return
 	}
-	(&mail.Outbox{People: store.People, Requests: store.Requests, Sessions: store.Sessions.SessionReader,
-		Send: cfg.SMTP.Send, DashboardURL: cfg.DashboardURL, Receipt: hosted.Receipt}).Run(ctx)
+	(&mail.Outbox{
+		People: store.People, Requests: store.Requests, Sessions: store.Sessions.SessionReader,
+		Send: cfg.SMTP.Send, DashboardURL: cfg.DashboardURL, Receipt: hosted.Receipt,
+	}).Run(ctx)
 }
 
 // tellMissingSchedules logs an error when the settings need schedules that nobody made: then nothing
