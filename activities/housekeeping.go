@@ -7,7 +7,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 )
@@ -33,7 +33,7 @@ type Runs interface {
 type Housekeeping struct {
 	Installation *storage.Installation
 	Merchants    *storage.Merchants
-	Secrets      *account.Secrets
+	Secrets      *people.Secrets
 	Webhooks     *storage.Webhooks
 	Runs         Runs
 	// Failure says when registrations that fail are marked and put on hold. Its zero value does neither.

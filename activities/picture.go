@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
@@ -205,7 +205,7 @@ func smallPicture(body []byte) (f storage.PictureFile, failure pictureFailure) {
 		return f, failureBroken
 	}
 	const most = checkout.MaxPictureSide
-	f.Width, f.Height = account.FitPicture(decoded.Bounds().Dx(), decoded.Bounds().Dy(), most, most)
+	f.Width, f.Height = people.FitPicture(decoded.Bounds().Dx(), decoded.Bounds().Dy(), most, most)
 	small := image.NewRGBA(image.Rect(0, 0, f.Width, f.Height))
 	draw.Draw(small, small.Bounds(), image.NewUniform(color.White), image.Point{}, draw.Src)
 	draw.BiLinear.Scale(small, small.Bounds(), decoded, decoded.Bounds(), draw.Over, nil)

@@ -111,7 +111,7 @@ func newFront(t *testing.T, change ...func(*Config)) *front {
 	f.store = f.Open(t, 4)
 	f.config = Config{
 		Store:       StoreOf(f.store),
-		Workflows:   &runs.Client{Temporal: f.temporal},
+		Runs:        &runs.Client{Temporal: f.temporal},
 		CheckoutURL: "https://pay.example.com/c",
 		CheckAddress: func(_ context.Context, _ checkout.Mode, host string) error {
 			if host == "10.0.0.1" {
@@ -142,7 +142,7 @@ func newFront(t *testing.T, change ...func(*Config)) *front {
 // working is the health of a process that has started.
 func working(c Config, store *storage.Store) *health.State {
 	state := health.Starting("")
-	state.Connected(store.Ping, health.Temporal(c.Workflows.Temporal))
+	state.Connected(store.Ping, health.Temporal(c.Runs.Temporal))
 	return state
 }
 

@@ -54,8 +54,8 @@ func StoreOf(s *storage.Store) Store {
 
 // Config configures the front end.
 type Config struct {
-	Store     Store
-	Workflows *runs.Client
+	Store Store
+	Runs  *runs.Client
 	// URL is the public address of this API without a trailing slash. The OpenAPI document names it.
 	// When empty, the document names the address from which it came.
 	URL string
@@ -128,7 +128,7 @@ func newServer(c Config) *Server {
 		c.Log.WarnContext(ctx, "left to Reconcile", "error", err, "request_id", exchangeFrom(ctx).requestID)
 	}
 	return &Server{
-		Config: c, actions: action.Actions{Store: c.Store.Actions, Workflows: c.Workflows, LeftToReconcile: left},
+		Config: c, actions: action.Actions{Store: c.Store.Actions, Runs: c.Runs, LeftToReconcile: left},
 		seen: &seenKeys{}, repeats: limit.NewShares(maxRepeats),
 	}
 }

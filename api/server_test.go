@@ -250,7 +250,7 @@ func TestHead_AnswersAsGet(t *testing.T) {
 }
 
 func TestReadyz_AnswersInTimeWhenTemporalHangs(t *testing.T) {
-	f := newFront(t, func(c *Config) { c.Workflows = &runs.Client{Temporal: hanging{}} })
+	f := newFront(t, func(c *Config) { c.Runs = &runs.Client{Temporal: hanging{}} })
 	began := time.Now()
 	got := f.do("GET", "/readyz", "", "")
 	require.Less(t, time.Since(began), 10*time.Second)

@@ -83,7 +83,7 @@ func (s *Server) createSession(r *http.Request) (int, any, error) {
 		}
 	}
 
-	got, err := s.Store.Sessions.CreateSession(ctx, n, s.Workflows.StartSession)
+	got, err := s.Store.Sessions.CreateSession(ctx, n, s.Runs.StartSession)
 	if err != nil {
 		return 0, nil, s.orderIDRefusal(ctx, caller, err)
 	}
@@ -115,7 +115,7 @@ func (s *Server) fetchPictures(ctx context.Context, session checkout.Session) {
 	starts.SetLimit(picturesAtOnce)
 	for _, p := range session.Pictures {
 		starts.Go(func() error {
-			if err := s.Workflows.Start(ctx, session.Owner.Ref(p.ID)); err != nil {
+			if err := s.Runs.Start(ctx, session.Owner.Ref(p.ID)); err != nil {
 				s.Log.WarnContext(ctx, "picture left to Reconcile", "picture_id", p.ID, "error", err)
 			}
 			return nil

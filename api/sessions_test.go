@@ -463,7 +463,7 @@ func TestCreateSession_RegistrationOfTheSameURLSigns(t *testing.T) {
 
 func TestCreateSession_UnreachableTemporalLeavesNothing(t *testing.T) {
 	temporal := unreachableTemporal(t)
-	f := newFront(t, func(c *Config) { c.Workflows = &runs.Client{Temporal: temporal} })
+	f := newFront(t, func(c *Config) { c.Runs = &runs.Client{Temporal: temporal} })
 	began := time.Now()
 	got := f.do("POST", "/v1/checkout", f.merchant.testKey, with("webhook_url", `"https://shop.example/hook"`))
 	require.Equal(t, "503 unavailable", got.refused(), got.body)

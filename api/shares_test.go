@@ -98,7 +98,7 @@ func (c *countingTemporal) CheckHealth(context.Context, *client.CheckHealthReque
 
 func TestReadyz_AnybodyMayAskAndTheSystemsAreAskedOnce(t *testing.T) {
 	temporal := &countingTemporal{}
-	f := newFront(t, func(c *Config) { c.Workflows = &runs.Client{Temporal: temporal} })
+	f := newFront(t, func(c *Config) { c.Runs = &runs.Client{Temporal: temporal} })
 	began := time.Now()
 	var wg sync.WaitGroup
 	for range 100 {

@@ -225,7 +225,7 @@ func TestDeleteEndpoint_IsGoneAtOnce(t *testing.T) {
 }
 
 func TestReconcile_IsAHelpThatNobodyWaitsFor(t *testing.T) {
-	f := newFront(t, func(c *Config) { c.Workflows = &runs.Client{Temporal: unreachableTemporal(t)} })
+	f := newFront(t, func(c *Config) { c.Runs = &runs.Client{Temporal: unreachableTemporal(t)} })
 	id, _ := f.newEndpoint(f.merchant.testKey)
 	began := time.Now()
 	require.Equal(t, 200, f.do("POST", "/v1/webhooks/"+id+"/resume", f.merchant.testKey, "").status)

@@ -5,14 +5,14 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/storage/pg"
 )
 
 // Accounts is the part of the database that needs no master key.
 type Accounts struct {
 	Merchants *Merchants
-	People    *account.Store
+	People    *people.Store
 	AuditLog  *AuditLog
 	Books     *Books
 	Webhooks  *WebhookReader
@@ -20,7 +20,7 @@ type Accounts struct {
 }
 
 func newAccounts(pool *pgxpool.Pool) Accounts {
-	return Accounts{&Merchants{pool}, account.New(pool), &AuditLog{pool}, &Books{pool}, &WebhookReader{pool}, pool}
+	return Accounts{&Merchants{pool}, people.New(pool), &AuditLog{pool}, &Books{pool}, &WebhookReader{pool}, pool}
 }
 
 const accountConns = 2 // a command runs one query at a time

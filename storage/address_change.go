@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
@@ -77,7 +77,7 @@ func (c MerchantChange) announce(ctx context.Context, tx pgx.Tx) (all []merchant
 	by := c.By
 	by.ID, by.Action = checkout.NewID(checkout.PrefixAuditEntry), "payout_address.change_announced"
 	by.Detail = strings.Join(detail, "; ")
-	if err := account.MailOwners(ctx, tx, c.MerchantID, merchant.MailAddressAsked, account.MailDetail(by)); err != nil {
+	if err := people.MailOwners(ctx, tx, c.MerchantID, merchant.MailAddressAsked, people.MailDetail(by)); err != nil {
 		return nil, err
 	}
 	return all, pg.Audit(ctx, tx, by)
@@ -107,8 +107,8 @@ func (s *Merchants) StopAddressChange(
 			return err
 		}
 		by.Detail = fmt.Sprintf("%s: %s stays, not %s", to.Currency, stays, cmp.Or(to.Address, "none"))
-		detail := account.MailDetail(by)
-		if err := account.MailOwners(ctx, tx, owner.MerchantID, merchant.MailAddressStopped, detail); err != nil {
+		detail := people.MailDetail(by)
+		if err := people.MailOwners(ctx, tx, owner.MerchantID, merchant.MailAddressStopped, detail); err != nil {
 			return err
 		}
 		return pg.Audit(ctx, tx, by)
@@ -152,7 +152,7 @@ func takeEffect(
 		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: m.ID, Mode: &mode, Actor: "the announced time",
 		Action: "payout_address.changed", Subject: m.ID, Detail: strings.Join(addressesDetail(before, after), "; "),
 	}
-	if err := account.MailOwners(ctx, tx, m.ID, merchant.MailAddressChanged, account.MailDetail(by)); err != nil {
+	if err := people.MailOwners(ctx, tx, m.ID, merchant.MailAddressChanged, people.MailDetail(by)); err != nil {
 		return nil, err
 	}
 	if err := pg.Audit(ctx, tx, by); err != nil {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
@@ -40,7 +40,7 @@ func (s *Merchants) CreateAPIKey(
 			if !k.Mode.Live() {
 				break
 			}
-			if err := account.MailOwners(ctx, tx, k.MerchantID, merchant.MailLiveKey, account.MailDetail(by)); err != nil {
+			if err := people.MailOwners(ctx, tx, k.MerchantID, merchant.MailLiveKey, people.MailDetail(by)); err != nil {
 				return err
 			}
 		}

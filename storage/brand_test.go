@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
@@ -49,30 +49,30 @@ func jpegOf(t *testing.T, p image.Image) []byte {
 
 func TestSetBrand_LinksOfTheFooter(t *testing.T) {
 	f := newFixture(t)
-	brand := func() account.Brand {
+	brand := func() people.Brand {
 		b, err := f.People.Brand(t.Context(), f.merchant.ID)
 		require.NoError(t, err)
 		return b
 	}
-	stored := func() account.Contact { return brand().Contact }
-	set := func(c account.Contact, was *account.Brand) error {
-		return f.People.SetBrand(t.Context(), f.merchant.ID, account.BrandChange{Contact: &c, Was: was})
+	stored := func() people.Contact { return brand().Contact }
+	set := func(c people.Contact, was *people.Brand) error {
+		return f.People.SetBrand(t.Context(), f.merchant.ID, people.BrandChange{Contact: &c, Was: was})
 	}
-	first := account.Contact{Support: "help@shop.example", TermsURL: "https://shop.example/terms", PrivacyURL: "https://shop.example/privacy"}
+	first := people.Contact{Support: "help@shop.example", TermsURL: "https://shop.example/terms", PrivacyURL: "https://shop.example/privacy"}
 	require.NoError(t, set(first, nil))
 	require.Equal(t, first, stored())
 	color := "#ABC"
-	require.NoError(t, f.People.SetBrand(t.Context(), f.merchant.ID, account.BrandChange{Color: &color, Was: &account.Brand{}}))
+	require.NoError(t, f.People.SetBrand(t.Context(), f.merchant.ID, people.BrandChange{Color: &color, Was: &people.Brand{}}))
 	require.Equal(t, first, stored(), "nil leaves them")
 	require.Equal(t, "#aabbcc", brand().Color)
 
 	// Two people had the form open. Each changes another field.
-	seen := account.Brand{Contact: first}
-	require.NoError(t, set(account.Contact{Support: "https://shop.example/help", TermsURL: first.TermsURL, PrivacyURL: first.PrivacyURL}, &seen))
-	require.NoError(t, set(account.Contact{Support: first.Support, TermsURL: first.TermsURL}, &seen))
-	require.Equal(t, account.Contact{Support: "https://shop.example/help", TermsURL: first.TermsURL}, stored())
+	seen := people.Brand{Contact: first}
+	require.NoError(t, set(people.Contact{Support: "https://shop.example/help", TermsURL: first.TermsURL, PrivacyURL: first.PrivacyURL}, &seen))
+	require.NoError(t, set(people.Contact{Support: first.Support, TermsURL: first.TermsURL}, &seen))
+	require.Equal(t, people.Contact{Support: "https://shop.example/help", TermsURL: first.TermsURL}, stored())
 	conflict := new(pg.ChangedError)
-	require.ErrorAs(t, set(account.Contact{Support: "other@shop.example", TermsURL: first.TermsURL, PrivacyURL: first.PrivacyURL}, &seen), &conflict)
+	require.ErrorAs(t, set(people.Contact{Support: "other@shop.example", TermsURL: first.TermsURL, PrivacyURL: first.PrivacyURL}, &seen), &conflict)
 	require.Equal(t, []string{"support"}, conflict.Fields)
 
 	for _, c := range []struct {
@@ -87,9 +87,9 @@ func TestSetBrand_LinksOfTheFooter(t *testing.T) {
 		{"privacy_url", "https://me:secret@shop.example"},
 		{"privacy_url", "https://shop.example/" + strings.Repeat("a", 2048)},
 	} {
-		typed := account.Contact{}
+		typed := people.Contact{}
 		*typed.Field(c.field) = c.text
-		wrong := new(account.ContactError)
+		wrong := new(people.ContactError)
 		require.ErrorAs(t, set(typed, nil), &wrong, c.text)
 		require.Equal(t, c.field, wrong.Field)
 	}
@@ -98,13 +98,13 @@ func TestSetBrand_LinksOfTheFooter(t *testing.T) {
 func TestSetBrand_Refuses(t *testing.T) {
 	f := newFixture(t)
 	for _, c := range []string{"red", "#12", "#12345", "#1234567", "123456", "#12345g", "#123456;}", "url(x)"} {
-		require.ErrorIs(t, f.People.SetBrand(t.Context(), f.merchant.ID, account.BrandChange{Color: &c}), account.ErrColor, c)
+		require.ErrorIs(t, f.People.SetBrand(t.Context(), f.merchant.ID, people.BrandChange{Color: &c}), people.ErrColor, c)
 	}
 	for _, logo := range [][]byte{[]byte("<svg/>"), jpegOf(t, picture(2, 2, false)), append(pngOf(t, picture(1, 1, false)), make([]byte, 128<<10)...)} {
-		require.ErrorIs(t, f.People.SetBrand(t.Context(), f.merchant.ID, account.BrandChange{Logo: &logo}), account.ErrLogo)
+		require.ErrorIs(t, f.People.SetBrand(t.Context(), f.merchant.ID, people.BrandChange{Logo: &logo}), people.ErrLogo)
 	}
 	black := "#000000"
-	require.ErrorIs(t, f.People.SetBrand(t.Context(), checkout.NewID(checkout.PrefixMerchant), account.BrandChange{Color: &black}), checkout.ErrNotFound)
+	require.ErrorIs(t, f.People.SetBrand(t.Context(), checkout.NewID(checkout.PrefixMerchant), people.BrandChange{Color: &black}), checkout.ErrNotFound)
 	_, err := f.People.Brand(t.Context(), checkout.NewID(checkout.PrefixMerchant))
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 }
@@ -125,7 +125,7 @@ func TestEncodeLogo_FitsThePageAndTheTable(t *testing.T) {
 		"a palette":                {pngOf(t, image.NewPaletted(image.Rect(0, 0, 9, 9), color.Palette{color.Black})), 9, 9},
 		"bounds that begin inside": {pngOf(t, picture(30, 20, false).SubImage(image.Rect(5, 5, 15, 15))), 10, 10},
 	} {
-		got, err := account.EncodeLogo(bytes.NewReader(c.upload))
+		got, err := people.EncodeLogo(bytes.NewReader(c.upload))
 		require.NoError(t, err, name)
 		require.LessOrEqual(t, len(got), 128<<10, name)
 		size, err := png.DecodeConfig(bytes.NewReader(got))
@@ -144,7 +144,7 @@ func TestEncodeLogo_KeepsPixelsOnly(t *testing.T) {
 	upload = append(append(append([]byte(nil), upload[:at]...), textChunk(secret)...), upload[at:]...)
 	_, err := png.Decode(bytes.NewReader(upload))
 	require.NoError(t, err, "the upload is a PNG")
-	got, err := account.EncodeLogo(bytes.NewReader(append(upload, "<?php trailing"...)))
+	got, err := people.EncodeLogo(bytes.NewReader(append(upload, "<?php trailing"...)))
 	require.NoError(t, err)
 	require.NotContains(t, string(got), "GPS")
 	require.NotContains(t, string(got), "php")
@@ -171,18 +171,18 @@ func TestEncodeLogo_Refuses(t *testing.T) {
 		upload []byte
 		want   error
 	}{
-		"nothing":     {nil, account.ErrLogo},
-		"text":        {[]byte("logo"), account.ErrLogo},
-		"svg":         {[]byte(`<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>`), account.ErrLogo},
-		"gif":         {animation.Bytes(), account.ErrLogo},
-		"cut off":     {whole[:len(whole)-40], account.ErrLogo},
-		"JPEG's name": {[]byte{0xff, 0xd8, 0xff, 0xe0, 1}, account.ErrLogo},
-		"too wide":    {pngOf(t, picture(1001, 1, false)), account.ErrLogoLarge},
-		"too high":    {jpegOf(t, picture(1, 1001, false)), account.ErrLogoLarge},
-		"a bomb":      {bomb, account.ErrLogoLarge},
-		"over 1 MiB":  {bytes.Repeat([]byte("a"), 1<<20+1), account.ErrLogoLarge},
+		"nothing":     {nil, people.ErrLogo},
+		"text":        {[]byte("logo"), people.ErrLogo},
+		"svg":         {[]byte(`<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>`), people.ErrLogo},
+		"gif":         {animation.Bytes(), people.ErrLogo},
+		"cut off":     {whole[:len(whole)-40], people.ErrLogo},
+		"JPEG's name": {[]byte{0xff, 0xd8, 0xff, 0xe0, 1}, people.ErrLogo},
+		"too wide":    {pngOf(t, picture(1001, 1, false)), people.ErrLogoLarge},
+		"too high":    {jpegOf(t, picture(1, 1001, false)), people.ErrLogoLarge},
+		"a bomb":      {bomb, people.ErrLogoLarge},
+		"over 1 MiB":  {bytes.Repeat([]byte("a"), 1<<20+1), people.ErrLogoLarge},
 	} {
-		_, err := account.EncodeLogo(bytes.NewReader(c.upload))
+		_, err := people.EncodeLogo(bytes.NewReader(c.upload))
 		require.ErrorIs(t, err, c.want, name)
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
@@ -149,7 +149,7 @@ func holdFailing(ctx context.Context, tx pgx.Tx, e webhook.Endpoint, since time.
 // a secret.
 func mailAbout(ctx context.Context, tx pgx.Tx, e webhook.Endpoint, since time.Time, kind merchant.MailKind) error {
 	to := []merchant.Role{merchant.RoleOwner, merchant.RoleDeveloper}
-	return account.MailRoles(ctx, tx, e.MerchantID, to, kind, string(e.Mode)+"/webhooks/"+e.ID, fmt.Sprintf(
+	return people.MailRoles(ctx, tx, e.MerchantID, to, kind, string(e.Mode)+"/webhooks/"+e.ID, fmt.Sprintf(
 		"Webhook: %s (%s), %s mode\nEvery first attempt has failed since %s.",
 		webhook.HostPortOf(e.URL), e.ID, e.Mode, spokenTime(since)))
 }

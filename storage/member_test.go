@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
@@ -79,7 +79,7 @@ func TestSignIn_AFirstSecondFactorEndsThoseWithoutIt(t *testing.T) {
 	f := newFixture(t)
 	adds := map[string]func(merchant.Member, []byte, merchant.AuditEntry) error{
 		"passkey": func(m merchant.Member, keep []byte, by merchant.AuditEntry) error {
-			_, err := f.People.AddPasskey(context.WithoutCancel(t.Context()), account.NewPasskey{
+			_, err := f.People.AddPasskey(context.WithoutCancel(t.Context()), people.NewPasskey{
 				Passkey: merchant.Passkey{ID: checkout.NewID(checkout.PrefixPasskey), Name: "key", Credential: []byte("{}")}, MerchantID: m.MerchantID,
 				MemberID: m.ID, CredentialID: []byte(m.ID), Keep: keep,
 			}, by)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
@@ -99,7 +99,7 @@ func (s *Merchants) ChangeMerchant(
 			}
 			if mode.Live() && len(addresses) > 0 {
 				c.By.Detail = strings.Join(addresses, "; ")
-				err = account.MailOwners(ctx, tx, m.ID, merchant.MailAddressChanged, account.MailDetail(c.By))
+				err = people.MailOwners(ctx, tx, m.ID, merchant.MailAddressChanged, people.MailDetail(c.By))
 			}
 			if err != nil {
 				return changed, err

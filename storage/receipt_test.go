@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
@@ -36,7 +36,7 @@ func TestFinishPayment_MailsOneReceiptToTheCustomer(t *testing.T) {
 	require.EqualValues(t, 0, receipts(f.buys(t, f.liveSession(), "customer@example.com", paid)), "nobody has turned it on")
 
 	on := true
-	require.NoError(t, f.People.SetBrand(t.Context(), f.merchant.ID, account.BrandChange{Receipts: &on}))
+	require.NoError(t, f.People.SetBrand(t.Context(), f.merchant.ID, people.BrandChange{Receipts: &on}))
 	live := f.buys(t, f.liveSession(), "customer@example.com", paid)
 	require.EqualValues(t, 1, receipts(live), "once, though it was decided twice")
 	require.EqualValues(t, 0, receipts(f.buys(t, f.newSession(), "customer@example.com", paid)), "a test key writes to no stranger")

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -109,7 +109,7 @@ func TestReseal_KnowsEverySealedValue(t *testing.T) {
 	require.NoError(t, err)
 	answer := storage.KeptAnswer{Status: 201, Location: "/v1/a/1", Body: []byte(`{"a":1}`)}
 	require.NoError(t, f.Requests.KeepAnswer(t.Context(), answered, answer))
-	shown := account.Reveal{Browser: []byte("browser"), Form: "form", Owner: owner, Subject: "key_1", Secret: "sk_test_1"}
+	shown := people.Reveal{Browser: []byte("browser"), Form: "form", Owner: owner, Subject: "key_1", Secret: "sk_test_1"}
 	f.Exec(t, `INSERT INTO member (id, merchant_id, email, role) VALUES ('usr_1', $1, 'ann@shop.example', 'owner')`, f.merchant.ID)
 	f.Exec(t, `INSERT INTO member_session (hash, member_id) VALUES ($1, 'usr_1')`, shown.Browser)
 	_, _, err = f.Store.Secrets.KeepReveal(t.Context(), shown)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
@@ -152,7 +152,7 @@ func (s *SessionReader) Session(ctx context.Context, ref checkout.Ref) (checkout
 // brand. One statement is enough for a session that was not tried and shows no picture.
 // The customer has no API key: the 128-bit id is enough to see the page. It returns
 // checkout.ErrNotFound.
-func (s *SessionReader) CustomerSession(ctx context.Context, id string) (checkout.Session, account.Brand, error) {
+func (s *SessionReader) CustomerSession(ctx context.Context, id string) (checkout.Session, people.Brand, error) {
 	row, err := s.readSession(ctx, false, `id = $1`, id)
 	if err == nil {
 		row.Pictures, err = s.picturesOf(ctx, row.Session)
@@ -163,7 +163,7 @@ func (s *SessionReader) CustomerSession(ctx context.Context, id string) (checkou
 
 // brandedSession is a session with the brand of its merchant, but for MerchantID, which only Session gets.
 type brandedSession struct {
-	account.Brand
+	people.Brand
 	checkout.Session
 }
 
@@ -184,7 +184,7 @@ func (s *SessionReader) readSessionOnce(
 	ctx context.Context, payout bool, where, lock string, args ...any,
 ) (row brandedSession, err error) {
 	row, err = pg.One[brandedSession](ctx, s.pool, `
-		SELECT s.*, `+account.BrandColumns+`
+		SELECT s.*, `+people.BrandColumns+`
 		FROM (SELECT `+sessionColumns+` FROM checkout_session WHERE `+where+lock+`) s
 			JOIN merchant m ON m.id = s.merchant_id`, args...)
 	if err != nil {

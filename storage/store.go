@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/semaphore"
 
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/storage/pg"
 )
 
@@ -31,7 +31,7 @@ type Options struct {
 // all of them are.
 type Store struct {
 	Accounts
-	Secrets      *account.Secrets
+	Secrets      *people.Secrets
 	Sessions     *Sessions
 	Pictures     *Pictures
 	Payouts      *Payouts
@@ -117,7 +117,7 @@ func newStore(pool *pgxpool.Pool, opts Options) *Store {
 	half := int64(max(1, opts.MaxConns/2))
 	return &Store{
 		Accounts:     newAccounts(pool),
-		Secrets:      account.NewSecrets(pool, opts.Keys),
+		Secrets:      people.NewSecrets(pool, opts.Keys),
 		Sessions:     &Sessions{&SessionReader{pool}, opts.Keys, semaphore.NewWeighted(half)},
 		Pictures:     &Pictures{pool},
 		Payouts:      &Payouts{&PayoutReader{pool}},

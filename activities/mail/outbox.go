@@ -10,20 +10,20 @@ import (
 	"time"
 
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
 
 // Outbox sends the mails of all merchants.
 type Outbox struct {
-	People       *account.Store
+	People       *people.Store
 	Requests     *storage.Requests
 	Sessions     *storage.SessionReader
 	Send         func(ctx context.Context, m Message) error // such as SMTP.Send
 	DashboardURL string                                     // without a slash at its end
 	// Receipt writes the mail to the customer of a completed session.
-	Receipt func(session checkout.Session, brand account.Brand, language string) (subject, text string)
+	Receipt func(session checkout.Session, brand people.Brand, language string) (subject, text string)
 }
 
 const (
@@ -131,9 +131,9 @@ func (o *Outbox) prepare(ctx context.Context, m *merchant.Mail) (*Message, error
 
 // codes store the hashes of the codes in mails. A code is made when its mail is written, so that nothing but its hash
 // is stored.
-var codes = map[merchant.MailKind]func(*account.Store, context.Context, string, []byte) error{
-	merchant.MailPasswordReset: (*account.Store).KeepReset,
-	merchant.MailInvitation:    (*account.Store).KeepInvitation,
+var codes = map[merchant.MailKind]func(*people.Store, context.Context, string, []byte) error{
+	merchant.MailPasswordReset: (*people.Store).KeepReset,
+	merchant.MailInvitation:    (*people.Store).KeepInvitation,
 }
 
 // write makes the text of a mail to a member.
@@ -151,7 +151,7 @@ func (o *Outbox) write(ctx context.Context, m merchant.Mail) (*Message, error) {
 }
 
 // receipt returns the session of a receipt, and notes its merchant and customer in m.
-func (o *Outbox) receipt(ctx context.Context, m *merchant.Mail) (checkout.Session, account.Brand, error) {
+func (o *Outbox) receipt(ctx context.Context, m *merchant.Mail) (checkout.Session, people.Brand, error) {
 	session, brand, err := o.Sessions.CustomerSession(ctx, m.SessionID)
 	if err != nil {
 		return session, brand, err

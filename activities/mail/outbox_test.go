@@ -17,7 +17,7 @@ import (
 
 	"example.com/checkout/deploy/standin/mailbox"
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
@@ -170,8 +170,8 @@ func (o *office) paid(email string) string {
 func TestOutbox_SendsReceipts(t *testing.T) {
 	o := newOffice(t)
 	on := true
-	require.NoError(t, o.Store.People.SetBrand(t.Context(), o.member.MerchantID, account.BrandChange{Receipts: &on}))
-	o.Receipt = func(s checkout.Session, b account.Brand, language string) (subject, text string) {
+	require.NoError(t, o.Store.People.SetBrand(t.Context(), o.member.MerchantID, people.BrandChange{Receipts: &on}))
+	o.Receipt = func(s checkout.Session, b people.Brand, language string) (subject, text string) {
 		return "Receipt in " + language, s.ID + " " + b.MerchantID + " " + s.Transaction().ID
 	}
 	id := o.paid("Ann@shop.example")
@@ -408,8 +408,8 @@ func TestAttack_FloodsAreHeldBack(t *testing.T) {
 
 	o.exec(`DELETE FROM mail`)
 	on := true
-	require.NoError(t, o.Store.People.SetBrand(t.Context(), o.member.MerchantID, account.BrandChange{Receipts: &on}))
-	o.Receipt = func(checkout.Session, account.Brand, string) (subject, text string) { return "Receipt", "x" }
+	require.NoError(t, o.Store.People.SetBrand(t.Context(), o.member.MerchantID, people.BrandChange{Receipts: &on}))
+	o.Receipt = func(checkout.Session, people.Brand, string) (subject, text string) { return "Receipt", "x" }
 	for range 12 {
 		o.paid(o.member.Email)
 	}

@@ -38,8 +38,8 @@ func StoreOf(s *storage.Store) Store {
 // change. The transaction of the change writes it. If a workflow makes the change, the entry is
 // written before the workflow is asked, so that no change is without an entry.
 type Actions struct {
-	Store     Store
-	Workflows *runs.Client
+	Store Store
+	Runs  *runs.Client
 	// LeftToReconcile receives an error of a step that Reconcile repeats within a minute. With nil the errors are dropped.
 	LeftToReconcile func(ctx context.Context, err error)
 }
@@ -51,7 +51,7 @@ const reconcileTimeout = 500 * time.Millisecond
 func (a Actions) reconcile(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
 	defer cancel()
-	a.left(ctx, a.Workflows.ReconcileNow(ctx))
+	a.left(ctx, a.Runs.ReconcileNow(ctx))
 }
 
 func (a Actions) left(ctx context.Context, err error) {

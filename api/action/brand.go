@@ -6,19 +6,19 @@ import (
 	"fmt"
 	"strings"
 
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 )
 
 // ChangeBrand changes the look of a merchant's hosted page. c.Was must have the earlier values. Errors: those of
-// account.Store.SetBrand.
+// people.Store.SetBrand.
 func ChangeBrand(
-	ctx context.Context, people *account.Store, merchantID string, c account.BrandChange, by By,
+	ctx context.Context, people *people.Store, merchantID string, c people.BrandChange, by By,
 ) error {
 	return people.SetBrand(ctx, merchantID, c, by.Entry(bothModes(merchantID), "brand.changed", brandDetail(c)))
 }
 
 // brandDetail lists the changed values in words.
-func brandDetail(c account.BrandChange) string {
+func brandDetail(c people.BrandChange) string {
 	var detail []string
 	note := func(what, was, is, none string) {
 		if was != is {
@@ -29,7 +29,7 @@ func brandDetail(c account.BrandChange) string {
 		note("color", c.Was.Color, *c.Color, "the page's own")
 	}
 	if c.Contact != nil {
-		for _, name := range account.ContactFields {
+		for _, name := range people.ContactFields {
 			note(name, *c.Was.Field(name), *c.Contact.Field(name), "none")
 		}
 	}

@@ -43,7 +43,7 @@ func (a Actions) ReplayDelivery(ctx context.Context, d webhook.Delivery, by By) 
 func (a Actions) startRun(ctx context.Context, d webhook.Delivery) error {
 	var started error
 	err := settled(ctx, func() (bool, error) {
-		started = a.Workflows.ReplayDelivery(ctx, d)
+		started = a.Runs.ReplayDelivery(ctx, d)
 		if !errors.Is(started, webhook.ErrDeliveryInProgress) {
 			return true, nil
 		}
@@ -64,7 +64,7 @@ func (a Actions) RetryDelivery(ctx context.Context, d webhook.Delivery, by By) (
 	if err != nil {
 		return d, err
 	}
-	if err := a.Workflows.RetryNow(ctx, d.ID); err != nil && !errors.Is(err, checkout.ErrNotFound) {
+	if err := a.Runs.RetryNow(ctx, d.ID); err != nil && !errors.Is(err, checkout.ErrNotFound) {
 		return d, err
 	}
 	return d, nil
@@ -86,7 +86,7 @@ func (a Actions) ResumeDelivery(ctx context.Context, d webhook.Delivery, by By) 
 	waits, err := a.Store.Webhooks.Parked(ctx, d.Ref)
 	a.left(ctx, err)
 	if waits {
-		if err := a.Workflows.ResumeDelivery(ctx, d.ID); !errors.Is(err, checkout.ErrNotFound) {
+		if err := a.Runs.ResumeDelivery(ctx, d.ID); !errors.Is(err, checkout.ErrNotFound) {
 			a.left(ctx, err)
 		}
 	}

@@ -39,7 +39,7 @@ const tellTimeout = time.Second
 func (a Actions) tell(ctx context.Context, event checkout.Ref) {
 	limited, cancel := context.WithTimeout(ctx, tellTimeout)
 	defer cancel()
-	if err := a.Workflows.Start(limited, event); err != nil {
+	if err := a.Runs.Start(limited, event); err != nil {
 		a.left(ctx, fmt.Errorf("%s: %w", event.ID, err))
 	}
 }

@@ -19,7 +19,7 @@ func (a Actions) StartReplay(ctx context.Context, r webhook.Replay, by By) (webh
 	if err != nil {
 		return r, err
 	}
-	a.left(ctx, a.Workflows.StartReplay(ctx, r))
+	a.left(ctx, a.Runs.StartReplay(ctx, r))
 	return r, nil
 }
 
@@ -47,7 +47,7 @@ func (a Actions) CancelReplay(ctx context.Context, r webhook.Replay, by By) (web
 // stopReplay cancels the workflow, and the workflow writes the row. If the workflow was never
 // started, stopReplay writes the row, so that nothing starts the workflow later.
 func (a Actions) stopReplay(ctx context.Context, r webhook.Replay) error {
-	err := a.Workflows.CancelReplay(ctx, r.ID)
+	err := a.Runs.CancelReplay(ctx, r.ID)
 	if errors.Is(err, checkout.ErrNotFound) {
 		r.Status = webhook.ReplayCanceled
 		return a.Store.Webhooks.RecordReplay(ctx, r)

@@ -19,7 +19,7 @@ func (a Actions) ExpireSession(ctx context.Context, s checkout.Session, by By) (
 	if err := a.Store.AuditLog.Audit(ctx, by.Entry(s.Ref, "session.expiry_requested", "before its time")); err != nil {
 		return s, err
 	}
-	_, err := a.Workflows.Expire(ctx, s.ID)
+	_, err := a.Runs.Expire(ctx, s.ID)
 	return a.decided(ctx, s.Ref, err)
 }
 
@@ -29,7 +29,7 @@ func (a Actions) AdvanceSession(ctx context.Context, s checkout.Session) (checko
 	if s.Status != checkout.StatusPending {
 		return ended(s)
 	}
-	state, err := a.Workflows.Advance(ctx, s.ID)
+	state, err := a.Runs.Advance(ctx, s.ID)
 	if errors.Is(err, checkout.ErrPaymentInFlight) || err == nil && state.PaymentInFlight {
 		return a.Store.Sessions.Session(ctx, s.Ref)
 	}

@@ -1,7 +1,7 @@
 package dashboard
 
 import (
-	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
@@ -14,15 +14,15 @@ type auditPage struct {
 }
 
 // listAudit serves GET …/audit.
-func (s *server) listAudit(v face.Visit) (face.Answer, error) {
+func (s *server) listAudit(v page.Visit) (page.Answer, error) {
 	shown, p, err := s.auditEntries(v).list(v, "audit", checkout.PrefixAuditEntry)
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
-	return face.Show("audit", "Audit log", auditPage{p, shown})
+	return page.Show("audit", "Audit log", auditPage{p, shown})
 }
 
-func (s *server) auditEntries(v face.Visit) selection[merchant.AuditEntry] {
+func (s *server) auditEntries(v page.Visit) selection[merchant.AuditEntry] {
 	return selection[merchant.AuditEntry]{read: func(p pg.Page) ([]merchant.AuditEntry, error) {
 		return s.Store.AuditLog.AuditEntries(v.Context(), v.Owner(), p)
 	}}

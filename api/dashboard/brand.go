@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"example.com/checkout/api/action"
-	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/api/limit"
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
@@ -31,14 +31,14 @@ func (p settingsPage) Contacts() (all []contactField) {
 	labels := []string{
 		"Support: an e-mail address or an https address", "Terms, an https address", "Privacy policy, an https address",
 	}
-	for i, name := range account.ContactFields {
+	for i, name := range people.ContactFields {
 		all = append(all, contactField{name, labels[i], *p.Brand.Field(name), *p.StoredBrand.Field(name), p.Faults[name]})
 	}
 	return all
 }
 
 // readBrand reads the color and the logo of the hosted page.
-func (s *server) readBrand(v face.Visit, p *settingsPage) (err error) {
+func (s *server) readBrand(v page.Visit, p *settingsPage) (err error) {
 	p.StoredBrand, err = s.Store.People.Brand(v.Context(), v.MerchantID())
 	p.Brand = p.StoredBrand
 	if err != nil || !p.Brand.HasLogo() {
@@ -54,65 +54,65 @@ func (s *server) readBrand(v face.Visit, p *settingsPage) (err error) {
 	return err
 }
 
-var brandChanged = face.Notice("brand_changed", "The hosted page was changed.")
+var brandChanged = page.Notice("brand_changed", "The hosted page was changed.")
 
 // changeBrand serves POST …/settings/brand. It changes the color and the logo of the hosted
 // page.
-func (s *server) changeBrand(v face.Visit) (face.Answer, error) {
+func (s *server) changeBrand(v page.Visit) (page.Answer, error) {
 	change, err := brandChange(v)
 	if err == nil && !change.Empty() {
 		err = action.ChangeBrand(v.Context(), s.Store.People, v.MerchantID(), change, v.By())
 	}
 	conflict, faster := errors.AsType[*pg.ChangedError](err)
-	wrong, isContact := errors.AsType[*account.ContactError](err)
+	wrong, isContact := errors.AsType[*people.ContactError](err)
 	switch {
 	case faster:
 		return s.brandAgain(v, change, http.StatusConflict, brandConflicts(change, conflict), conflict.Fields...)
-	case errors.Is(err, account.ErrColor):
+	case errors.Is(err, people.ErrColor):
 		return s.refuseBrand(v, change, "color", "The color "+err.Error()+".", "color")
-	case errors.Is(err, account.ErrLogo), errors.Is(err, account.ErrLogoLarge):
+	case errors.Is(err, people.ErrLogo), errors.Is(err, people.ErrLogoLarge):
 		return s.refuseBrand(v, change, "logo", "The logo "+err.Error()+".")
 	case isContact:
 		return s.refuseBrand(v, change, wrong.Field, "This "+wrong.Error()+".")
 	case err == nil && change.Empty():
-		return face.GoTo(v.Path("/settings"), face.NothingChanged)
+		return page.GoTo(v.Path("/settings"), page.NothingChanged)
 	}
-	return face.Done(err, v.Path("/settings"), brandChanged)
+	return page.Done(err, v.Path("/settings"), brandChanged)
 }
 
 // refuseBrand is brandAgain with a field's fault.
 func (s *server) refuseBrand(
-	v face.Visit, typed account.BrandChange, field, fault string, stored ...string,
-) (face.Answer, error) {
+	v page.Visit, typed people.BrandChange, field, fault string, stored ...string,
+) (page.Answer, error) {
 	return s.brandAgain(v, typed, http.StatusUnprocessableEntity, map[string]string{field: fault}, stored...)
 }
 
 // brandAgain shows the form again as it was typed. The fields in stored show the stored value.
 func (s *server) brandAgain(
-	v face.Visit, typed account.BrandChange, status int, faults map[string]string, stored ...string,
-) (face.Answer, error) {
+	v page.Visit, typed people.BrandChange, status int, faults map[string]string, stored ...string,
+) (page.Answer, error) {
 	p, err := s.settingsPage(v)
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	p.Faults = faults
 	if status == http.StatusUnprocessableEntity && typed.Was != nil {
 		p.brandAsShown(*typed.Was)
 	}
 	p.typedBrand(typed, stored)
-	return face.Answer{Status: status, Page: "settings", Title: "Settings", Data: p}, nil
+	return page.Answer{Status: status, Page: "settings", Title: "Settings", Data: p}, nil
 }
 
 // brandAsShown is asShown for the form of the hosted page.
-func (p *settingsPage) brandAsShown(was account.Brand) {
+func (p *settingsPage) brandAsShown(was people.Brand) {
 	p.StoredBrand.LogoVersion = was.LogoVersion
-	for _, b := range []*account.Brand{&p.Brand, &p.StoredBrand} {
+	for _, b := range []*people.Brand{&p.Brand, &p.StoredBrand} {
 		b.Color, b.Contact, b.Receipts = was.Color, was.Contact, was.Receipts
 	}
 }
 
 // typedBrand puts what the person has changed into the page, but for the fields in stored.
-func (p *settingsPage) typedBrand(c account.BrandChange, stored []string) {
+func (p *settingsPage) typedBrand(c people.BrandChange, stored []string) {
 	if c.Color != nil && !slices.Contains(stored, "color") {
 		p.Brand.Color = *c.Color
 	}
@@ -122,7 +122,7 @@ func (p *settingsPage) typedBrand(c account.BrandChange, stored []string) {
 	if c.Contact == nil {
 		return
 	}
-	for _, name := range account.ContactFields {
+	for _, name := range people.ContactFields {
 		if typed := *c.Contact.Field(name); typed != *c.Was.Field(name) && !slices.Contains(stored, name) {
 			*p.Brand.Field(name) = typed
 		}
@@ -130,7 +130,7 @@ func (p *settingsPage) typedBrand(c account.BrandChange, stored []string) {
 }
 
 // brandConflicts are the faults of the fields that another person has changed since the form was shown.
-func brandConflicts(typed account.BrandChange, conflict *pg.ChangedError) map[string]string {
+func brandConflicts(typed people.BrandChange, conflict *pg.ChangedError) map[string]string {
 	faults := map[string]string{}
 	for _, field := range conflict.Fields {
 		switch field {
@@ -157,7 +157,7 @@ var (
 
 // brandChange reads the difference between the form and the values that it was shown with. Without a
 // chosen file the logo stays. Errors: limit.ErrBusy, storage.ErrLogo and storage.ErrLogoLarge.
-func brandChange(v face.Visit) (change account.BrandChange, err error) {
+func brandChange(v page.Visit) (change people.BrandChange, err error) {
 	turn, err := decodingOf.Enter(v.Context(), v.MerchantID())
 	if err != nil {
 		return change, err
@@ -165,7 +165,7 @@ func brandChange(v face.Visit) (change account.BrandChange, err error) {
 	defer turn.Leave(false)
 
 	if err := v.ParseMultipartForm(maxUpload); err != nil && !errors.Is(err, http.ErrNotMultipart) {
-		return change, account.ErrLogoLarge // the form's other fields are unknown
+		return change, people.ErrLogoLarge // the form's other fields are unknown
 	}
 
 	color := v.PostFormValue("color")
@@ -173,7 +173,7 @@ func brandChange(v face.Visit) (change account.BrandChange, err error) {
 		color = ""
 	}
 
-	change.Was = &account.Brand{Color: v.PostFormValue("before_color"), LogoVersion: v.PostFormValue("before_logo")}
+	change.Was = &people.Brand{Color: v.PostFormValue("before_color"), LogoVersion: v.PostFormValue("before_logo")}
 	if !strings.EqualFold(color, change.Was.Color) {
 		change.Color = &color
 	}
@@ -198,7 +198,7 @@ func brandChange(v face.Visit) (change account.BrandChange, err error) {
 		return change, nil
 	}
 	if err != nil {
-		return change, account.ErrLogo
+		return change, people.ErrLogo
 	}
 	defer file.Close()
 
@@ -206,7 +206,7 @@ func brandChange(v face.Visit) (change account.BrandChange, err error) {
 		logo  []byte
 		fault error
 	)
-	if err := decoding.Do(v.Context(), func() { logo, fault = account.EncodeLogo(file) }); err != nil {
+	if err := decoding.Do(v.Context(), func() { logo, fault = people.EncodeLogo(file) }); err != nil {
 		return change, err
 	}
 
@@ -215,8 +215,8 @@ func brandChange(v face.Visit) (change account.BrandChange, err error) {
 }
 
 // contactIn reads the links of the page's footer from the fields whose names begin with prefix.
-func contactIn(v face.Visit, prefix string) (c account.Contact) {
-	for _, name := range account.ContactFields {
+func contactIn(v page.Visit, prefix string) (c people.Contact) {
+	for _, name := range people.ContactFields {
 		*c.Field(name) = strings.TrimSpace(v.PostFormValue(prefix + name))
 	}
 	return c

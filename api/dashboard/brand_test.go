@@ -10,13 +10,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
 
 // upload sends the form of the hosted page's looks.
-func (b *browser) upload(logo []byte, fields ...string) page {
+func (b *browser) upload(logo []byte, fields ...string) received {
 	b.t.Helper()
 	return b.do(b.uploading(logo, fields...))
 }
@@ -87,7 +87,7 @@ func TestBrand_LinksOfThePagesFoot(t *testing.T) {
 	require.Contains(t, wrong.body, `value="https://shop.example/agb"`, "what was typed stays")
 	stored, err := d.store.People.Brand(t.Context(), d.merchant)
 	require.NoError(t, err)
-	require.Equal(t, account.Contact{Support: "https://shop.example/help", TermsURL: "https://shop.example/terms"}, stored.Contact)
+	require.Equal(t, people.Contact{Support: "https://shop.example/help", TermsURL: "https://shop.example/terms"}, stored.Contact)
 	require.Contains(t, owner.get("/test/settings").body, `href="https://pay.example.com/preview/`+d.merchant+`"`)
 	require.Equal(t, 403, d.as(merchant.RoleDeveloper).upload(nil, "support", "me@shop.example").status)
 }
@@ -98,7 +98,7 @@ func TestBrand_ARefusedFormOverwritesNothing(t *testing.T) {
 	owner := d.as(merchant.RoleOwner)
 	sent := owner.uploading(nil, "support", "help", "terms_url", "https://shop.example/terms")
 	require.NoError(t, d.store.People.SetBrand(t.Context(), d.merchant,
-		account.BrandChange{Color: new("#123456"), Contact: &account.Contact{Support: "other@shop.example"}}, merchant.AuditEntry{
+		people.BrandChange{Color: new("#123456"), Contact: &people.Contact{Support: "other@shop.example"}}, merchant.AuditEntry{
 			ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: d.merchant, Actor: "other", Action: "brand.changed"}))
 	refused := owner.do(sent)
 	require.Equal(t, 422, refused.status)

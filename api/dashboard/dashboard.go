@@ -13,11 +13,11 @@ import (
 	"github.com/gorilla/mux"
 
 	"example.com/checkout/api/action"
-	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/api/dashboard/login"
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/workflows/address"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/runs"
@@ -28,9 +28,9 @@ type Store struct {
 	AuditLog  *storage.AuditLog
 	Merchants *storage.Merchants
 	Payouts   *storage.PayoutReader
-	People    *account.Store
+	People    *people.Store
 	Requests  *storage.Requests
-	Secrets   *account.Secrets
+	Secrets   *people.Secrets
 	Sessions  *storage.SessionReader
 	Webhooks  *storage.Webhooks
 	Actions   action.Store
@@ -53,8 +53,8 @@ func StoreOf(s *storage.Store) Store {
 
 // Config configures New.
 type Config struct {
-	Store     Store
-	Workflows *runs.Client
+	Store Store
+	Runs  *runs.Client
 	// URL is the dashboard's address, without a trailing slash or a path.
 	URL         string
 	CheckoutURL string // {checkout_url}, for links to the hosted page
@@ -81,7 +81,7 @@ type server struct {
 	Config
 	actions   action.Actions
 	login     *login.Server
-	face      *face.Face
+	renderer  *page.Renderer
 	router    *mux.Router
 	entrance  *limit.Entrance
 	downloads *limit.Shares // bounds the downloads of each person

@@ -16,8 +16,8 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/api/dashboard/login"
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
@@ -57,7 +57,7 @@ func newDeskAlone(t *testing.T, change ...func(*Config)) *desk {
 	d := &desk{t: t, Database: storagetest.New(t), temporal: &runstest.Temporal{}}
 	d.store = d.Open(t, 4)
 	d.config = Config{
-		Store: StoreOf(d.store), Workflows: &runs.Client{Temporal: d.temporal}, URL: "http://dashboard.example",
+		Store: StoreOf(d.store), Runs: &runs.Client{Temporal: d.temporal}, URL: "http://dashboard.example",
 		Mail: true, CheckoutURL: "https://pay.example.com", TemporalUI: "https://temporal.example", Namespace: "shop.a1b2c",
 		CheckAddress: func(context.Context, checkout.Mode, string) error { return nil },
 		Limits:       limit.Rates{Requests: storage.Rate{PerSecond: 20, Burst: 200}, Forms: storage.Rate{PerSecond: 1, Burst: 60}},
@@ -102,8 +102,8 @@ func (d *desk) browser() *browser {
 	}}
 }
 
-// page is a received answer.
-type page struct {
+// received is an answer.
+type received struct {
 	status int
 	header http.Header
 	body   string
@@ -115,7 +115,7 @@ var inPath = regexp.MustCompile(`(^|=)(?:/m/|%2Fm%2F)mer_[0-9a-z]+`)
 func withoutMerchant(address string) string { return inPath.ReplaceAllString(address, "$1") }
 
 // to is where an answer leads, and the key of what is said there.
-func (p page) to() string {
+func (p received) to() string {
 	to := withoutMerchant(p.header.Get("Location"))
 	for _, line := range p.header.Values("Set-Cookie") {
 		if cookie, err := http.ParseSetCookie(line); err == nil && cookie.Name == "notice" && cookie.Value != "" {
@@ -126,19 +126,19 @@ func (p page) to() string {
 }
 
 // follow goes where an answer leads, as browsers do.
-func (b *browser) follow(p page) page {
+func (b *browser) follow(p received) received {
 	b.t.Helper()
 	require.Equal(b.t, 303, p.status, p.body)
 	return b.get(p.header.Get("Location"))
 }
 
 // text is the page as people read it, more or less.
-func (p page) text() string { return html.UnescapeString(p.body) }
+func (p received) text() string { return html.UnescapeString(p.body) }
 
-func (b *browser) get(path string) page { b.t.Helper(); return b.send("GET", path, nil) }
+func (b *browser) get(path string) received { b.t.Helper(); return b.send("GET", path, nil) }
 
 // post sends a form as the pages do; fields are names and values by turns.
-func (b *browser) post(path string, fields ...string) page {
+func (b *browser) post(path string, fields ...string) received {
 	b.t.Helper()
 	form := url.Values{}
 	for i := 0; i < len(fields); i += 2 {
@@ -147,7 +147,7 @@ func (b *browser) post(path string, fields ...string) page {
 	return b.send("POST", path, form)
 }
 
-func (b *browser) send(method, path string, form url.Values, header ...string) page {
+func (b *browser) send(method, path string, form url.Values, header ...string) received {
 	b.t.Helper()
 	var body io.Reader
 	if form != nil {
@@ -173,7 +173,7 @@ func (b *browser) address(path string) string {
 }
 
 // do sends a request; no answer may be a failure or lack the policy.
-func (b *browser) do(r *http.Request) page {
+func (b *browser) do(r *http.Request) received {
 	b.t.Helper()
 	answer, err := b.http.Do(r)
 	require.NoError(b.t, err)
@@ -183,7 +183,7 @@ func (b *browser) do(r *http.Request) page {
 	require.Less(b.t, answer.StatusCode, 500, "%s %s", r.Method, r.URL.Path)
 	require.Contains(b.t, answer.Header.Get("Content-Security-Policy"), "default-src 'none'")
 	require.NotContains(b.t, string(text), "<no value>")
-	return page{answer.StatusCode, answer.Header, strings.ReplaceAll(string(text), b.at+"/", "/")}
+	return received{answer.StatusCode, answer.Header, strings.ReplaceAll(string(text), b.at+"/", "/")}
 }
 
 // newMember makes a member with password.
@@ -227,7 +227,7 @@ func (d *desk) person(email string, role merchant.Role) (merchant.Member, *brows
 	return m, b
 }
 
-func (b *browser) signIn(email, password string) page {
+func (b *browser) signIn(email, password string) received {
 	b.t.Helper()
 	return b.post("/signin", "email", email, "password", password)
 }
@@ -261,7 +261,7 @@ func routesOf(t *testing.T, method string) (all []route) {
 		}
 		methods, err := r.GetMethods()
 		if slices.Contains(methods, method) && !strings.Contains(path, "{page:") {
-			path = strings.TrimPrefix(path, face.Of)
+			path = strings.TrimPrefix(path, page.Of)
 			path = strings.NewReplacer("{mode:test|live}", "test", "{id}", "x", "{token}", "x", "{file}", "x").Replace(path)
 			require.NotContains(t, path, "{")
 			all = append(all, route{method, path})

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
@@ -78,10 +78,10 @@ func notID(what, text, prefix string) (fault string) {
 }
 
 // listDeliveries serves GET …/deliveries, newest first.
-func (s *server) listDeliveries(v face.Visit) (face.Answer, error) {
+func (s *server) listDeliveries(v page.Visit) (page.Answer, error) {
 	shown, about, err := s.deliveries(v).list(v, "deliveries", checkout.PrefixDelivery)
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	p, path := deliveriesPage{listing: about, Deliveries: shown}, v.Path("/deliveries")
 	if p.Fault == "" {
@@ -98,19 +98,19 @@ func (s *server) listDeliveries(v face.Visit) (face.Answer, error) {
 		p.Reload = p.Form.address(path, "version", version)
 	}
 	if p.Webhooks, err = s.endpoints(v); err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
-	return face.ShowForm(p.Fault, "deliveries", "Deliveries", p)
+	return page.ShowForm(p.Fault, "deliveries", "Deliveries", p)
 }
 
 // shows reports whether an open page asks for its own update and shows version already.
-func shows(v face.Visit, version string) bool {
+func shows(v page.Visit, version string) bool {
 	return v.Header.Get("HX-Request") != "" && v.URL.Query().Get("version") == version
 }
 
 // unchanged answers an update request of a page that has not changed. htmx then changes nothing.
-func unchanged(page string, data any) (face.Answer, error) {
-	return face.Answer{Status: http.StatusNoContent, Page: page, Data: data}, nil
+func unchanged(name string, data any) (page.Answer, error) {
+	return page.Answer{Status: http.StatusNoContent, Page: name, Data: data}, nil
 }
 
 // version identifies everything that the rows show. It changes when a row changes.
@@ -122,7 +122,7 @@ func (p deliveriesPage) version() string {
 	return strconv.FormatUint(hash.Sum64(), 36)
 }
 
-func (s *server) deliveries(v face.Visit) (l selection[deliveryRow]) {
+func (s *server) deliveries(v page.Visit) (l selection[deliveryRow]) {
 	f := readForm(v.URL.Query(), "status", "webhook", "type", "session", "event")
 	filter := storage.DeliveryFilter{
 		Status: webhook.DeliveryStatus(f.Get("status")), EndpointID: f.Get("webhook"), EventID: f.Get("event"),
@@ -142,7 +142,7 @@ func (s *server) deliveries(v face.Visit) (l selection[deliveryRow]) {
 	return l
 }
 
-func (s *server) deliveryRows(v face.Visit, f storage.DeliveryFilter, page pg.Page) ([]deliveryRow, error) {
+func (s *server) deliveryRows(v page.Visit, f storage.DeliveryFilter, page pg.Page) ([]deliveryRow, error) {
 	deliveries, err := s.Store.Webhooks.Deliveries(v.Context(), v.Owner(), f, page)
 	if err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"example.com/checkout/api/action"
-	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -54,7 +54,7 @@ type header struct{ Name, Value string }
 const maxResponse = 16 << 10
 
 // showDelivery serves GET …/deliveries/{id}.
-func (s *server) showDelivery(v face.Visit, d webhook.Delivery) (face.Answer, error) {
+func (s *server) showDelivery(v page.Visit, d webhook.Delivery) (page.Answer, error) {
 	p := deliveryPage{Runs: byRun(d.Attempts), Attempts: webhook.MaxAttempts}
 	p.Delivery = d
 	if n := len(d.Attempts); n > 0 {
@@ -66,21 +66,21 @@ func (s *server) showDelivery(v face.Visit, d webhook.Delivery) (face.Answer, er
 	}
 	event, err := s.Store.Webhooks.Event(v.Context(), v.Owner().Ref(d.EventID))
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	p.Headers = headers(d, max(1, p.Last.Number))
 	p.Body, p.Exact = indented(event.Body), readable(event.Body)
 	if p.Registration, err = s.registration(v, d); err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	if d.Status == webhook.DeliveryPending {
 		p.Refresh = refreshOften
 	}
-	return face.Show("delivery", "Delivery", p)
+	return page.Show("delivery", "Delivery", p)
 }
 
 // registration returns the registration of a delivery, nil when there is none.
-func (s *server) registration(v face.Visit, d webhook.Delivery) (*webhook.Endpoint, error) {
+func (s *server) registration(v page.Visit, d webhook.Delivery) (*webhook.Endpoint, error) {
 	e, err := s.Store.Webhooks.Endpoint(v.Context(), v.Owner().Ref(d.EndpointID))
 	if errors.Is(err, checkout.ErrNotFound) {
 		return nil, nil
@@ -125,21 +125,21 @@ func indented(body []byte) string {
 }
 
 var (
-	deliveryRetried = face.Notice("delivery_retried", "The next attempt is running now.")
-	deliveryHeld    = face.Notice(
+	deliveryRetried = page.Notice("delivery_retried", "The next attempt is running now.")
+	deliveryHeld    = page.Notice(
 		"delivery_held", "The delivery is on hold. No attempt is made or used up until you resume it.",
 	)
-	deliveryResumed  = face.Notice("delivery_resumed", "The delivery is no longer on hold.")
-	deliveryReplayed = face.Notice(
+	deliveryResumed  = page.Notice("delivery_resumed", "The delivery is no longer on hold.")
+	deliveryReplayed = page.Notice(
 		"delivery_replayed",
 		"The event is being sent again: the same bytes, a fresh signature, as many attempts as a new delivery.",
 	)
 )
 
 // steer serves POST of an action on the delivery in the path.
-func steer(do action.Steering, notice string) func(face.Visit, webhook.Delivery) (face.Answer, error) {
-	return func(v face.Visit, d webhook.Delivery) (face.Answer, error) {
+func steer(do action.Steering, notice string) func(page.Visit, webhook.Delivery) (page.Answer, error) {
+	return func(v page.Visit, d webhook.Delivery) (page.Answer, error) {
 		_, err := do(v.Context(), d, v.By())
-		return face.Done(err, v.Path("/deliveries/"+d.ID), notice)
+		return page.Done(err, v.Path("/deliveries/"+d.ID), notice)
 	}
 }

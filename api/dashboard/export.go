@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/api/dashboard/login"
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/api/failure"
 	"example.com/checkout/api/web"
 	"example.com/checkout/workflows/checkout"
@@ -17,10 +17,10 @@ import (
 )
 
 // mayDownload returns the visitor of a download, or the error of login.Server.Visitor.
-func (s *server) mayDownload(r *http.Request) (face.Visit, error) {
+func (s *server) mayDownload(r *http.Request) (page.Visit, error) {
 	turn, err := s.entrance.Enter(r)
 	if err != nil {
-		return face.Visit{}, err
+		return page.Visit{}, err
 	}
 	// A browser may read slowly, and other people share its address. download bounds those of a person.
 	defer turn.Leave(false)
@@ -38,7 +38,7 @@ const maxDownloads = 5
 const downloadPatience = 10 * time.Second
 
 // download serves a file that takes longer than a page. Like the pages, members of every role may have it.
-func (s *server) download(h func(face.Visit, http.ResponseWriter) error) web.Handler {
+func (s *server) download(h func(page.Visit, http.ResponseWriter) error) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		v, err := s.mayDownload(r)
 		if errors.Is(err, login.ErrSignIn) {
@@ -67,13 +67,13 @@ type export[T identified] struct {
 
 // write writes the whole list, page by page. After an error the download is cut, so that browsers report
 // it.
-func (e export[T]) write(v face.Visit, w http.ResponseWriter) error {
+func (e export[T]) write(v page.Visit, w http.ResponseWriter) error {
 	if e.fault != "" {
 		return failure.Invalid
 	}
-	page := e.page
-	page.Limit = exportPage
-	rows, err := e.read(page)
+	part := e.page
+	part.Limit = exportPage
+	rows, err := e.read(part)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (e export[T]) write(v face.Visit, w http.ResponseWriter) error {
 		for _, row := range rows {
 			cells := e.row(row)
 			for i, cell := range cells {
-				cells[i] = asText(face.Visible(cell))
+				cells[i] = asText(page.Visible(cell))
 			}
 			_ = out.Write(cells) // Error reports it
 		}
@@ -101,8 +101,8 @@ func (e export[T]) write(v face.Visit, w http.ResponseWriter) error {
 		if len(rows) < exportPage {
 			return nil
 		}
-		page.Before = rows[len(rows)-1].PublicID()
-		if rows, err = e.read(page); err != nil {
+		part.Before = rows[len(rows)-1].PublicID()
+		if rows, err = e.read(part); err != nil {
 			return err
 		}
 	}
@@ -118,7 +118,7 @@ func asText(cell string) string {
 }
 
 // exportSessions serves GET …/sessions.csv with the filters of the list.
-func (s *server) exportSessions(v face.Visit, w http.ResponseWriter) error {
+func (s *server) exportSessions(v page.Visit, w http.ResponseWriter) error {
 	return export[checkout.Session]{
 		selection: s.sessions(v), name: "sessions",
 		head: []string{
@@ -152,7 +152,7 @@ func sessionCells(s checkout.Session) []string {
 }
 
 // exportPayouts serves GET …/payouts.csv with the filters of the list.
-func (s *server) exportPayouts(v face.Visit, w http.ResponseWriter) error {
+func (s *server) exportPayouts(v page.Visit, w http.ResponseWriter) error {
 	l, _ := s.payouts(v)
 	return export[checkout.Payout]{
 		selection: l, name: "payouts",
@@ -175,7 +175,7 @@ func payoutCells(p checkout.Payout) []string {
 }
 
 // exportDeliveries serves GET …/deliveries.csv with the filters of the log.
-func (s *server) exportDeliveries(v face.Visit, w http.ResponseWriter) error {
+func (s *server) exportDeliveries(v page.Visit, w http.ResponseWriter) error {
 	return export[deliveryRow]{
 		selection: s.deliveries(v), name: "deliveries",
 		head: []string{
@@ -201,7 +201,7 @@ func deliveryCells(r deliveryRow) []string {
 }
 
 // exportAudit serves GET …/audit.csv: the entries of the page of the audit log, all of them.
-func (s *server) exportAudit(v face.Visit, w http.ResponseWriter) error {
+func (s *server) exportAudit(v page.Visit, w http.ResponseWriter) error {
 	return export[merchant.AuditEntry]{
 		selection: s.auditEntries(v), name: "audit",
 		head: []string{"id", "at", "mode", "who", "from", "action", "subject", "detail"},

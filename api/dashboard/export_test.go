@@ -87,7 +87,7 @@ func TestExport_HasEveryRowOnce(t *testing.T) {
 		"/test/sessions?status=completed": sessions, "/test/payouts?status=pending": payouts,
 		"/test/deliveries?webhook=" + s.endpoint.ID: deliveries,
 	} {
-		shows := func(got page, rows []map[string]string) {
+		shows := func(got received, rows []map[string]string) {
 			t.Helper()
 			shown := regexp.MustCompile(`<tr id="(\w+)"|id="open-(cs_\w+)"`).FindAllStringSubmatch(got.body, -1)
 			require.Len(t, shown, len(rows), path)

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"time"
 
-	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/api/dashboard/login"
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/api/failure"
 	"example.com/checkout/api/web"
 	"example.com/checkout/workflows/checkout"
@@ -101,7 +101,7 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 // renderProblem renders a problem, with the navigation when the visitor is signed in. It does not
 // look up the visitor of a request that was refused at the entrance.
 func (s *server) renderProblem(w http.ResponseWriter, r *http.Request, kind failure.Kind, a problemPage) {
-	v := face.Visit{Request: r, Mode: checkout.ModeTest}
+	v := page.Visit{Request: r, Mode: checkout.ModeTest}
 	switch kind {
 	case failure.RateLimited, failure.MethodNotAllowed:
 	default:
@@ -109,13 +109,13 @@ func (s *server) renderProblem(w http.ResponseWriter, r *http.Request, kind fail
 			v = known
 		}
 	}
-	s.face.Render(w, v, kind.Status(), "problem", a.Title, a)
+	s.renderer.Render(w, v, kind.Status(), "problem", a.Title, a)
 }
 
 // failing answers every request with the page for a kind. It does not look up the visitor.
 func (s *server) failing(kind failure.Kind) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a := problemPage{problem: problems[kind]}
-		s.face.Open(w, r, kind.Status(), "problem", a.Title, a)
+		s.renderer.Open(w, r, kind.Status(), "problem", a.Title, a)
 	})
 }

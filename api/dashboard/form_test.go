@@ -24,7 +24,7 @@ func (b *browser) form(path, action string) form {
 	return b.formOf(got, action)
 }
 
-func (b *browser) formOf(p page, action string) form {
+func (b *browser) formOf(p received, action string) form {
 	b.t.Helper()
 	if p.status == 303 { // leads to a page that asks for a proof
 		p = b.follow(p)
@@ -93,7 +93,7 @@ func (f form) with(typed ...string) form {
 // none is the value of a field that is not sent.
 const none = "\x00none"
 
-func (f form) send(typed ...string) page {
+func (f form) send(typed ...string) received {
 	f.b.t.Helper()
 	return f.b.send("POST", f.action, f.with(typed...).fields)
 }

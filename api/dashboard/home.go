@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/api/failure"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
@@ -67,7 +67,7 @@ var ranges = []struct {
 
 // showHome serves GET …/. The query chooses the charts: range is 24h or 30d, currency is that of the
 // paid amounts. Other values count as none.
-func (s *server) showHome(v face.Visit) (face.Answer, error) {
+func (s *server) showHome(v page.Visit) (page.Answer, error) {
 	now := time.Now().UTC()
 	q := v.URL.Query()
 	of := ranges[0]
@@ -78,7 +78,7 @@ func (s *server) showHome(v face.Visit) (face.Answer, error) {
 	}
 	sum, err := s.Store.Sessions.Summary(v.Context(), v.Owner(), of.span, now)
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	p := homePage{
 		Summary: sum, Title: of.title, Each: of.each, Layout: of.layout, At: now,
@@ -91,19 +91,19 @@ func (s *server) showHome(v face.Visit) (face.Answer, error) {
 	p.Paid = paidChart("paid", "Paid in "+string(p.Currency)+", by "+of.each, of.layout, p.Currency, sum.Periods)
 	p.link(v, of.span)
 	if p.Announced, err = s.Store.Merchants.AddressChanges(v.Context(), v.Owner()); err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	alarms, err := s.alarms(v, sum.Failing, now)
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	shown := min(len(alarms), maxAlarms)
 	p.Failing, p.Folded = alarms[:shown], alarms[shown:]
-	return face.Show("home", "Home", p)
+	return page.Show("home", "Home", p)
 }
 
 // alarms returns an alarm for each registration that fails.
-func (s *server) alarms(v face.Visit, all []storage.FailingEndpoint, now time.Time) (alarms []failing, err error) {
+func (s *server) alarms(v page.Visit, all []storage.FailingEndpoint, now time.Time) (alarms []failing, err error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
@@ -146,7 +146,7 @@ func (p *homePage) chooseCurrency(wanted money.Currency) {
 }
 
 // link fills in the addresses of the page with other charts.
-func (p *homePage) link(v face.Visit, span storage.Span) {
+func (p *homePage) link(v page.Visit, span storage.Span) {
 	address := func(span storage.Span, c money.Currency) string {
 		return addressOf(v.Path("/"), "range", string(span), "currency", string(c))
 	}
@@ -201,24 +201,24 @@ func (p homePage) FirstRate() string {
 
 // showRoot serves GET / and GET /m/{merchant}/. It leads to live mode when the merchant has live sessions, or is set up
 // for them and has no test sessions either; else to test mode.
-func (s *server) showRoot(v face.Visit) (face.Answer, error) {
+func (s *server) showRoot(v page.Visit) (page.Answer, error) {
 	works, err := s.Store.Merchants.WorksLive(v.Context(), v.MerchantID())
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	v.Mode = checkout.ModeTest
 	if works {
 		v.Mode = checkout.ModeLive
 	}
-	return face.GoTo(v.Path("/"), "")
+	return page.GoTo(v.Path("/"), "")
 }
 
 // showFormer serves addresses of before, which named no merchant, and leads to the page of the merchant whose page was
 // shown last. It is not found when it would lead elsewhere.
-func showFormer(v face.Visit) (face.Answer, error) {
-	if !face.Local(v.URL.Path) {
-		return face.Answer{}, failure.NotFound
+func showFormer(v page.Visit) (page.Answer, error) {
+	if !page.Local(v.URL.Path) {
+		return page.Answer{}, failure.NotFound
 	}
 	path := v.Path(strings.TrimPrefix(v.URL.Path, "/"+string(v.Mode)))
-	return face.GoTo(listForm{v.URL.Query()}.address(path), "")
+	return page.GoTo(listForm{v.URL.Query()}.address(path), "")
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"example.com/checkout/api/action"
-	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/api/dashboard/login"
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
@@ -54,7 +54,7 @@ type keyForm struct {
 // Has reports whether a scope is chosen.
 func (f keyForm) Has(scope string) bool { return slices.Contains(f.Scopes, scope) }
 
-func (s *server) listKeys(v face.Visit) (face.Answer, error) {
+func (s *server) listKeys(v page.Visit) (page.Answer, error) {
 	q := v.URL.Query()
 	f := keyForm{Label: q.Get("label"), Access: q.Get("access"), Scopes: q["scope"]}
 	if !slices.Contains([]string{merchant.ScopeRead, accessSome}, f.Access) {
@@ -64,48 +64,48 @@ func (s *server) listKeys(v face.Visit) (face.Answer, error) {
 }
 
 // hidesKeys reports whether the visitor may not see the keys of the mode.
-func hidesKeys(v face.Visit) bool { return v.Mode.Live() && !v.May(merchant.RoleDeveloper) }
+func hidesKeys(v page.Visit) bool { return v.Mode.Live() && !v.May(merchant.RoleDeveloper) }
 
 // keysPage shows the keys and the result of the last action. It hides live keys from visitors who
 // may not manage them.
-func (s *server) keysPage(v face.Visit, p keysPage) (face.Answer, error) {
+func (s *server) keysPage(v page.Visit, p keysPage) (page.Answer, error) {
 	p.Hidden = hidesKeys(v)
 	if !p.Hidden {
 		keys, err := s.Store.Merchants.APIKeys(v.Context(), v.MerchantID())
 		if err != nil {
-			return face.Answer{}, err
+			return page.Answer{}, err
 		}
 		p.Groups = groupKeys(keys, v.Mode, time.Now())
 	}
-	return face.ShowForm(p.Fault, "keys", "API keys", p)
+	return page.ShowForm(p.Fault, "keys", "API keys", p)
 }
 
 // accessSome is the form's choice of single scopes.
 const accessSome = "some"
 
 // createKey serves POST …/keys.
-func (s *server) createKey(v face.Visit) (face.Answer, error) {
+func (s *server) createKey(v page.Visit) (page.Answer, error) {
 	form, k, fault := readKeyForm(v)
 	if fault != "" {
 		return s.keysPage(v, keysPage{Fault: fault, Form: form})
 	}
 	if v.Mode.Live() {
-		page, err := s.login.Unconfirmed(v, login.ConfirmPage{
+		unconfirmed, err := s.login.Unconfirmed(v, login.ConfirmPage{
 			Text:   "The live key “" + k.Label + "” will charge real cards. It may " + k.Scopes.Words() + ".",
 			Button: "Create the live key", Back: v.Path("/keys"), Grave: true,
 		})
-		if page != nil || err != nil {
-			return face.OrNone(page), err
+		if unconfirmed != nil || err != nil {
+			return page.OrNone(unconfirmed), err
 		}
 	}
 	secret := merchant.NewAPIKey(k.Mode)
-	page := func(id string) string { return v.Path("/keys/" + id + "/secret") }
-	return face.Made(s.Store.Secrets, v, k.ID, secret, page, func() error {
+	secretPage := func(id string) string { return v.Path("/keys/" + id + "/secret") }
+	return page.Made(s.Store.Secrets, v, k.ID, secret, secretPage, func() error {
 		return action.CreateKey(v.Context(), s.Store.Merchants, k, secret, v.By())
 	})
 }
 
-func readKeyForm(v face.Visit) (form keyForm, k merchant.APIKey, fault string) {
+func readKeyForm(v page.Visit) (form keyForm, k merchant.APIKey, fault string) {
 	form = keyForm{
 		Label:  strings.TrimSpace(v.PostFormValue("label")),
 		Access: v.PostFormValue("access"),
@@ -145,12 +145,12 @@ func readKeyForm(v face.Visit) (form keyForm, k merchant.APIKey, fault string) {
 	return form, k, ""
 }
 
-var keyRevoked = face.Notice("key_revoked", "The key is revoked. It is refused from the next request on.")
+var keyRevoked = page.Notice("key_revoked", "The key is revoked. It is refused from the next request on.")
 
 // revokeKey serves POST …/keys/{id}/revoke.
-func (s *server) revokeKey(v face.Visit) (face.Answer, error) {
+func (s *server) revokeKey(v page.Visit) (page.Answer, error) {
 	err := action.RevokeKey(v.Context(), s.Store.Merchants, v.Owner().Ref(v.ID()), v.By())
-	return face.Done(err, v.Path("/keys"), keyRevoked)
+	return page.Done(err, v.Path("/keys"), keyRevoked)
 }
 
 // groupKeys groups a mode's keys by label. keys are newest first, and stay so in a group.
@@ -227,7 +227,7 @@ func (keysPage) Choices() []pair {
 }
 
 // Replace returns the address of the form for a new key with the label and scopes of k.
-func (keysPage) Replace(v face.View, k merchant.APIKey) string {
+func (keysPage) Replace(v page.View, k merchant.APIKey) string {
 	q := url.Values{"label": {k.Label}, "access": {accessSome}}
 	if len(k.Scopes) == 1 && (k.Scopes[0] == merchant.ScopeFull || k.Scopes[0] == merchant.ScopeRead) {
 		q.Set("access", k.Scopes[0])
@@ -238,17 +238,17 @@ func (keysPage) Replace(v face.View, k merchant.APIKey) string {
 }
 
 // showKeySecret serves GET …/keys/{id}/secret.
-func (s *server) showKeySecret(v face.Visit) (face.Answer, error) {
+func (s *server) showKeySecret(v page.Visit) (page.Answer, error) {
 	k, err := s.Store.Merchants.APIKey(v.Context(), v.ID())
 	if err == nil && (k.MerchantID != v.MerchantID() || k.Mode != v.Mode) {
 		err = checkout.ErrNotFound
 	}
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	secret, err := s.Store.Secrets.TakeReveal(v.Context(), v.Reveal(k.ID))
 	if err != nil {
-		return face.Gone(err, v.Path("/keys"))
+		return page.Gone(err, v.Path("/keys"))
 	}
 	return s.keysPage(v, keysPage{Secret: secret, New: k, Form: keyForm{Access: merchant.ScopeFull}})
 }

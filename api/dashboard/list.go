@@ -1,7 +1,7 @@
 package dashboard
 
 import (
-	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 )
@@ -35,7 +35,7 @@ type listing struct {
 }
 
 // list reads the page that the visitor asks for of the list with this name; see pageOf.
-func (l selection[T]) list(v face.Visit, name, prefix string) (shown []T, p listing, err error) {
+func (l selection[T]) list(v page.Visit, name, prefix string) (shown []T, p listing, err error) {
 	p = listing{Form: l.form, Fault: l.fault}
 	if l.fault == "" {
 		p.CSV = l.form.address(v.Path("/" + name + ".csv"))
@@ -47,7 +47,7 @@ func (l selection[T]) list(v face.Visit, name, prefix string) (shown []T, p list
 // pageOf reads the page that the visitor asks for of the list at path, which f filters. page bounds the times. The
 // cursor is in the query; a malformed one is the newest page.
 func pageOf[T identified](
-	v face.Visit, path, prefix string, f listForm, page pg.Page, read func(pg.Page) ([]T, error),
+	v page.Visit, path, prefix string, f listForm, page pg.Page, read func(pg.Page) ([]T, error),
 ) (shown []T, others turning, err error) {
 	page.Limit = pageSize + 1
 	if cursor := v.URL.Query().Get("before"); checkout.IsID(prefix, cursor) {

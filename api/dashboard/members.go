@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/api/dashboard/login"
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
@@ -19,27 +19,27 @@ type membersPage struct {
 	Email   string // as typed
 }
 
-func (s *server) listMembers(v face.Visit) (face.Answer, error) {
+func (s *server) listMembers(v page.Visit) (page.Answer, error) {
 	return s.membersPage(v, membersPage{})
 }
 
 // membersPage shows the members and the result of the last action.
-func (s *server) membersPage(v face.Visit, p membersPage) (face.Answer, error) {
+func (s *server) membersPage(v page.Visit, p membersPage) (page.Answer, error) {
 	var err error
 	p.Mail = s.Mail
 	if p.Members, err = s.Store.People.Members(v.Context(), v.MerchantID()); err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
-	return face.ShowForm(p.Fault, "members", "People", p)
+	return page.ShowForm(p.Fault, "members", "People", p)
 }
 
-var invitationSent = face.Notice("invitation_sent", "The invitation is on its way. Its link is valid for 3 days.")
+var invitationSent = page.Notice("invitation_sent", "The invitation is on its way. Its link is valid for 3 days.")
 
 // inviteMember serves POST …/members. The link goes to the mailbox only: an owner who saw it could accept it and
 // so claim the address of a stranger.
-func (s *server) inviteMember(v face.Visit) (face.Answer, error) {
+func (s *server) inviteMember(v page.Visit) (page.Answer, error) {
 	if !s.Mail {
-		return face.Answer{}, checkout.ErrNotFound
+		return page.Answer{}, checkout.ErrNotFound
 	}
 	email, role := strings.TrimSpace(v.PostFormValue("email")), merchant.Role(v.PostFormValue("role"))
 	if !checkout.ValidEmail(email) {
@@ -48,9 +48,10 @@ func (s *server) inviteMember(v face.Visit) (face.Answer, error) {
 	if !role.Valid() {
 		return s.membersPage(v, membersPage{Fault: "Choose a role.", Email: email})
 	}
-	page, err := s.unconfirmedRole(v, role.May(merchant.RoleDeveloper), email+" will be invited as "+roleWords[role]+".")
-	if page != nil || err != nil {
-		return face.OrNone(page), err
+	unconfirmed, err := s.unconfirmedRole(
+		v, role.May(merchant.RoleDeveloper), email+" will be invited as "+roleWords[role]+".")
+	if unconfirmed != nil || err != nil {
+		return page.OrNone(unconfirmed), err
 	}
 	m := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: v.MerchantID(), Email: email, Role: role}
 	got, err := sent(s, v, m.ID, func() error {
@@ -67,8 +68,8 @@ func (s *server) inviteMember(v face.Visit) (face.Answer, error) {
 }
 
 // sent invites a member once, even when the browser sends the form twice. There is no secret to show.
-func sent(s *server, v face.Visit, memberID string, invite func() error) (face.Answer, error) {
-	got, err := face.Made(s.Store.Secrets, v, memberID, "", func(string) string { return v.Path("/members") }, invite)
+func sent(s *server, v page.Visit, memberID string, invite func() error) (page.Answer, error) {
+	got, err := page.Made(s.Store.Secrets, v, memberID, "", func(string) string { return v.Path("/members") }, invite)
 	got.Notice = invitationSent
 	return got, err
 }
@@ -82,7 +83,7 @@ var roleWords = map[merchant.Role]string{
 // what such people do alone needs a proof too, and a new one proves it with a password that a thief of the cookie has
 // chosen. concerned says that the change is such a one. The answer is nil when it is not, or when the password was
 // right.
-func (s *server) unconfirmedRole(v face.Visit, concerned bool, what string) (*face.Answer, error) {
+func (s *server) unconfirmedRole(v page.Visit, concerned bool, what string) (*page.Answer, error) {
 	if !concerned {
 		return nil, nil
 	}
@@ -94,18 +95,18 @@ func (s *server) unconfirmedRole(v face.Visit, concerned bool, what string) (*fa
 }
 
 // renewInvitation serves POST …/members/{id}/invitation.
-func (s *server) renewInvitation(v face.Visit) (face.Answer, error) {
+func (s *server) renewInvitation(v page.Visit) (page.Answer, error) {
 	m, err := s.Store.People.Member(v.Context(), v.MerchantID(), v.ID())
 	if err == nil && !s.Mail {
 		err = checkout.ErrNotFound
 	}
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
-	page, err := s.unconfirmedRole(v, m.Role.May(merchant.RoleDeveloper),
+	unconfirmed, err := s.unconfirmedRole(v, m.Role.May(merchant.RoleDeveloper),
 		"Another link lets "+m.Email+" sign in as "+roleWords[m.Role]+".")
-	if page != nil || err != nil {
-		return face.OrNone(page), err
+	if unconfirmed != nil || err != nil {
+		return page.OrNone(unconfirmed), err
 	}
 	return sent(s, v, m.ID, func() error {
 		return s.Store.People.RenewInvitation(v.Context(), m,
@@ -114,27 +115,27 @@ func (s *server) renewInvitation(v face.Visit) (face.Answer, error) {
 }
 
 var (
-	roleChanged   = face.Notice("role_changed", "The role was changed.")
-	memberRemoved = face.Notice("member_removed", "The person can no longer sign in.")
+	roleChanged   = page.Notice("role_changed", "The role was changed.")
+	memberRemoved = page.Notice("member_removed", "The person can no longer sign in.")
 )
 
 // changeRole serves POST …/members/{id}/role.
-func (s *server) changeRole(v face.Visit) (face.Answer, error) {
+func (s *server) changeRole(v page.Visit) (page.Answer, error) {
 	role := merchant.Role(v.PostFormValue("role"))
 	if !role.Valid() {
 		return s.membersPage(v, membersPage{Fault: "Choose a role."})
 	}
 	m, err := s.Store.People.Member(v.Context(), v.MerchantID(), v.ID())
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	if m.Role == role {
-		return face.GoTo(v.Path("/members"), face.NothingChanged)
+		return page.GoTo(v.Path("/members"), page.NothingChanged)
 	}
-	page, err := s.unconfirmedRole(v, m.Role == merchant.RoleOwner || role.May(merchant.RoleDeveloper),
+	unconfirmed, err := s.unconfirmedRole(v, m.Role == merchant.RoleOwner || role.May(merchant.RoleDeveloper),
 		fmt.Sprintf("%s, now %s, becomes %s.", m.Email, m.Role, role))
-	if page != nil || err != nil {
-		return face.OrNone(page), err
+	if unconfirmed != nil || err != nil {
+		return page.OrNone(unconfirmed), err
 	}
 	err = s.Store.People.SetRole(v.Context(), v.MerchantID(), m.ID, role,
 		v.AuditBoth("member.role_changed", m.ID, fmt.Sprintf("%s: %s → %s", m.Email, m.Role, role)))
@@ -142,16 +143,16 @@ func (s *server) changeRole(v face.Visit) (face.Answer, error) {
 }
 
 // removeMember serves POST …/members/{id}/remove.
-func (s *server) removeMember(v face.Visit) (face.Answer, error) {
+func (s *server) removeMember(v page.Visit) (page.Answer, error) {
 	m, err := s.Store.People.Member(v.Context(), v.MerchantID(), v.ID())
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
-	page, err := s.unconfirmedRole(
+	unconfirmed, err := s.unconfirmedRole(
 		v, m.Role == merchant.RoleOwner, m.Email+", an owner, will no longer be able to sign in.",
 	)
-	if page != nil || err != nil {
-		return face.OrNone(page), err
+	if unconfirmed != nil || err != nil {
+		return page.OrNone(unconfirmed), err
 	}
 	err = s.Store.People.RemoveMember(
 		v.Context(), v.MerchantID(), m.ID,
@@ -160,9 +161,9 @@ func (s *server) removeMember(v face.Visit) (face.Answer, error) {
 	return s.memberChanged(v, err, memberRemoved)
 }
 
-func (s *server) memberChanged(v face.Visit, err error, notice string) (face.Answer, error) {
+func (s *server) memberChanged(v page.Visit, err error, notice string) (page.Answer, error) {
 	if errors.Is(err, merchant.ErrLastOwner) {
 		return s.membersPage(v, membersPage{Fault: "At least one owner must remain."})
 	}
-	return face.Done(err, v.Path("/members"), notice)
+	return page.Done(err, v.Path("/members"), notice)
 }

@@ -27,7 +27,7 @@ func (d *desk) people() *browser {
 	return b
 }
 
-func (b *browser) signInTo(merchant, email string) page {
+func (b *browser) signInTo(merchant, email string) received {
 	b.t.Helper()
 	return b.form("/signin?other=1", "/signin").send("email", email, "password", password, "merchant", merchant)
 }

@@ -3,7 +3,7 @@ package dashboard
 import (
 	"slices"
 
-	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
@@ -25,7 +25,7 @@ type bookedEntry struct {
 type bookedLine struct{ Account, Asset, Debit, Credit string }
 
 // money returns how the money of a session moved.
-func (s *server) money(v face.Visit, sessionID string) (sessionMoney, error) {
+func (s *server) money(v page.Visit, sessionID string) (sessionMoney, error) {
 	got, err := s.Store.Sessions.SessionMoney(v.Context(), v.Owner().Ref(sessionID))
 	if err != nil {
 		return sessionMoney{}, err

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"strings"
 
-	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
@@ -35,7 +35,7 @@ type payoutSums struct {
 }
 
 // payouts returns the filter of the list too.
-func (s *server) payouts(v face.Visit) (l selection[checkout.Payout], filter storage.PayoutFilter) {
+func (s *server) payouts(v page.Visit) (l selection[checkout.Payout], filter storage.PayoutFilter) {
 	l.form = readForm(v.URL.Query(), "status", "currency")
 	filter = storage.PayoutFilter{
 		Status: checkout.PayoutStatus(l.form.Get("status")), Currency: money.PayoutCurrency(l.form.Get("currency")),
@@ -52,29 +52,29 @@ func (s *server) payouts(v face.Visit) (l selection[checkout.Payout], filter sto
 const maxSum = 100_000
 
 // listPayouts serves GET …/payouts, newest first.
-func (s *server) listPayouts(v face.Visit) (face.Answer, error) {
+func (s *server) listPayouts(v page.Visit) (page.Answer, error) {
 	l, filter := s.payouts(v)
 	shown, about, err := l.list(v, "payouts", checkout.PrefixPayout)
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	p := payoutsPage{listing: about}
 	if p.Payouts, err = s.payoutRows(v, shown); err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	if len(shown) > 0 && p.Newest == "" { // older pages have the same sums
 		l.page.Limit = maxSum
 		sums, complete, err := s.Store.Payouts.SumPayouts(v.Context(), v.Owner(), filter, l.page)
 		if err != nil {
-			return face.Answer{}, err
+			return page.Answer{}, err
 		}
 		p.Sums, p.TooMany = sumsByStatus(sums), !complete
 	}
-	return face.ShowForm(p.Fault, "payouts", "Payouts", p)
+	return page.ShowForm(p.Fault, "payouts", "Payouts", p)
 }
 
 // payoutRows adds to payouts what the list shows besides. It asks only for what some payout needs.
-func (s *server) payoutRows(v face.Visit, payouts []checkout.Payout) ([]payoutRow, error) {
+func (s *server) payoutRows(v page.Visit, payouts []checkout.Payout) ([]payoutRow, error) {
 	var hashed []string
 	failed := false
 	for _, p := range payouts {
@@ -141,12 +141,12 @@ func (r payoutRow) Unmended() bool {
 	return r.Payout.Failure == checkout.PayoutInvalidAddress && r.Present == r.Destination
 }
 
-var payoutRetried = face.Notice("payout_retried", "The payout is sent again, to your current payout address.")
+var payoutRetried = page.Notice("payout_retried", "The payout is sent again, to your current payout address.")
 
 // retryPayout serves POST …/sessions/{id}/retry_payout.
-func (s *server) retryPayout(v face.Visit, session checkout.Session) (face.Answer, error) {
+func (s *server) retryPayout(v page.Visit, session checkout.Session) (page.Answer, error) {
 	if session.Payout == nil {
-		return face.Answer{}, checkout.ErrNotFound
+		return page.Answer{}, checkout.ErrNotFound
 	}
 	_, err := s.actions.RetryPayout(v.Context(), *session.Payout, v.By())
 	reverted, isReverted := errors.AsType[*checkout.AddressRevertedError](err)
@@ -160,5 +160,5 @@ func (s *server) retryPayout(v face.Visit, session checkout.Session) (face.Answe
 	case errors.Is(err, checkout.ErrPaymentRefunded):
 		return s.sessionPage(v, "The payment is refunded to the customer, so its payout cannot be retried.")
 	}
-	return face.Done(err, v.Path("/sessions/"+session.ID), payoutRetried)
+	return page.Done(err, v.Path("/sessions/"+session.ID), payoutRetried)
 }

@@ -33,7 +33,7 @@ func (d *desk) endedPayout(merchant string, mode checkout.Mode, amount money.Cry
 
 var payoutRowOf = regexp.MustCompile(`<tr id="(po_[0-9a-z]{26})">`)
 
-func listedPayouts(p page) (ids []string) {
+func listedPayouts(p received) (ids []string) {
 	for _, m := range payoutRowOf.FindAllStringSubmatch(p.body, -1) {
 		ids = append(ids, m[1])
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -44,7 +44,7 @@ type preview struct {
 const minute = "2006-01-02T15:04"
 
 // read returns the bulk replay that the form describes. It sets Fault when a value is wrong.
-func (f *replayForm) read(v face.Visit, values url.Values, now time.Time) webhook.Replay {
+func (f *replayForm) read(v page.Visit, values url.Values, now time.Time) webhook.Replay {
 	*f = replayForm{
 		Since: strings.TrimSpace(values.Get("since")), Until: strings.TrimSpace(values.Get("until")),
 		Status: webhook.DeliveryStatus(values.Get("status")), Rate: strings.TrimSpace(values.Get("rate")),
@@ -81,7 +81,7 @@ func (f *replayForm) time(what, text string) time.Time {
 
 // showReplays serves GET …/webhooks/{id}/replay. When the query has the form, it counts the
 // deliveries to send again.
-func (s *server) showReplays(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
+func (s *server) showReplays(v page.Visit, e webhook.Endpoint) (page.Answer, error) {
 	now := time.Now().UTC()
 	p := replaysPage{Endpoint: e, Form: replayForm{
 		Since: now.Add(-healthWindow).
@@ -95,7 +95,7 @@ func (s *server) showReplays(v face.Visit, e webhook.Endpoint) (face.Answer, err
 	if p.Form.Fault == "" {
 		var err error
 		if r.Total, err = s.Store.Webhooks.PreviewReplay(v.Context(), r); err != nil {
-			return face.Answer{}, err
+			return page.Answer{}, err
 		}
 		p.Preview = &preview{r, time.Duration(r.Total/r.Rate) * time.Second}
 	}
@@ -103,7 +103,7 @@ func (s *server) showReplays(v face.Visit, e webhook.Endpoint) (face.Answer, err
 }
 
 // replaysPage shows a form and the earlier bulk replays.
-func (s *server) replaysPage(v face.Visit, p replaysPage) (face.Answer, error) {
+func (s *server) replaysPage(v page.Visit, p replaysPage) (page.Answer, error) {
 	read := func(page pg.Page) ([]webhook.Replay, error) {
 		return s.Store.Webhooks.Replays(v.Context(), v.Owner(), p.ID, page)
 	}
@@ -111,16 +111,16 @@ func (s *server) replaysPage(v face.Visit, p replaysPage) (face.Answer, error) {
 	var err error
 	p.Replays, p.turning, err = pageOf(v, path, checkout.PrefixReplay, listForm{}, pg.Page{}, read)
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	p.Statuses, p.MaxRate = webhook.ReplayableStatuses, webhook.MaxReplayRate
-	return face.ShowForm(p.Form.Fault, "replays", "Bulk replay", p)
+	return page.ShowForm(p.Form.Fault, "replays", "Bulk replay", p)
 }
 
-var replayStarted = face.Notice("replay_started", "The bulk replay has started.")
+var replayStarted = page.Notice("replay_started", "The bulk replay has started.")
 
 // startReplay serves POST …/webhooks/{id}/replay.
-func (s *server) startReplay(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
+func (s *server) startReplay(v page.Visit, e webhook.Endpoint) (page.Answer, error) {
 	p := replaysPage{Endpoint: e}
 	if err := v.ParseForm(); err != nil {
 		p.Form.Fault = "The form could not be read."
@@ -131,7 +131,7 @@ func (s *server) startReplay(v face.Visit, e webhook.Endpoint) (face.Answer, err
 		return s.replaysPage(v, p)
 	}
 	r, err := s.actions.StartReplay(v.Context(), r, v.By())
-	return face.Done(err, v.Path("/replays/"+r.ID), replayStarted)
+	return page.Done(err, v.Path("/replays/"+r.ID), replayStarted)
 }
 
 // replayPage shows the progress of a bulk replay.
@@ -152,29 +152,29 @@ func (p replayPage) Percent() int {
 }
 
 // showReplay serves GET …/replays/{id}.
-func (s *server) showReplay(v face.Visit, r webhook.Replay) (face.Answer, error) {
+func (s *server) showReplay(v page.Visit, r webhook.Replay) (page.Answer, error) {
 	p := replayPage{Replay: r, Done: r.Started + r.Skipped, Running: r.Status == webhook.ReplayRunning}
 	if p.Running {
 		p.Left = time.Duration(max(0, r.Total-p.Done)/r.Rate) * time.Second
 	}
 	e, err := s.Store.Webhooks.Endpoint(v.Context(), v.Owner().Ref(r.EndpointID))
 	if err != nil && !errors.Is(err, checkout.ErrNotFound) {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	p.URL = e.URL
-	return face.Show("replay", "Bulk replay", p)
+	return page.Show("replay", "Bulk replay", p)
 }
 
 var (
-	replayCanceled = face.Notice("replay_canceled", "The bulk replay stops. Deliveries that it has started continue.")
-	replayEnded    = face.Notice("replay_ended", "The bulk replay had already ended.")
+	replayCanceled = page.Notice("replay_canceled", "The bulk replay stops. Deliveries that it has started continue.")
+	replayEnded    = page.Notice("replay_ended", "The bulk replay had already ended.")
 )
 
 // cancelReplay serves POST …/replays/{id}/cancel.
-func (s *server) cancelReplay(v face.Visit, r webhook.Replay) (face.Answer, error) {
+func (s *server) cancelReplay(v page.Visit, r webhook.Replay) (page.Answer, error) {
 	if r.Status != webhook.ReplayRunning {
-		return face.GoTo(v.Path("/replays/"+r.ID), replayEnded)
+		return page.GoTo(v.Path("/replays/"+r.ID), replayEnded)
 	}
 	_, err := s.actions.CancelReplay(v.Context(), r, v.By())
-	return face.Done(err, v.Path("/replays/"+r.ID), replayCanceled)
+	return page.Done(err, v.Path("/replays/"+r.ID), replayCanceled)
 }

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"slices"
 
-	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
@@ -44,14 +44,14 @@ func requestFault(f listForm, p *pg.Page) string {
 }
 
 // listRequests serves GET …/requests, newest first.
-func (s *server) listRequests(v face.Visit) (face.Answer, error) {
+func (s *server) listRequests(v page.Visit) (page.Answer, error) {
 	p := requestsPage{Form: readForm(v.URL.Query(), "status", "method", "route", "key", "id"), Hidden: hidesKeys(v)}
 	if p.Hidden {
 		p.Form.Del("key") // the form has no field that shows or clears it
 	}
-	var page pg.Page
-	if p.Fault = requestFault(p.Form, &page); p.Fault != "" {
-		return face.Refuse("requests", "Requests", p)
+	var part pg.Page
+	if p.Fault = requestFault(p.Form, &part); p.Fault != "" {
+		return page.Refuse("requests", "Requests", p)
 	}
 	filter := storage.RequestFilter{
 		Class: requestClasses[p.Form.Get("status")], Method: p.Form.Get("method"), Route: p.Form.Get("route"),
@@ -60,14 +60,14 @@ func (s *server) listRequests(v face.Visit) (face.Answer, error) {
 	read := func(p pg.Page) ([]merchant.APIRequest, error) {
 		return s.Store.Requests.Requests(v.Context(), v.Owner(), filter, p)
 	}
-	shown, others, err := pageOf(v, "/requests", checkout.PrefixRequest, p.Form, page, read)
+	shown, others, err := pageOf(v, "/requests", checkout.PrefixRequest, p.Form, part, read)
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	if !p.Hidden {
 		keys, err := s.Store.Merchants.APIKeys(v.Context(), v.MerchantID())
 		if err != nil {
-			return face.Answer{}, err
+			return page.Answer{}, err
 		}
 		p.Keys = slices.DeleteFunc(keys, func(k merchant.APIKey) bool { return k.Mode != v.Mode })
 	}
@@ -79,7 +79,7 @@ func (s *server) listRequests(v face.Visit) (face.Answer, error) {
 		p.Requests = append(p.Requests, row)
 	}
 	p.turning = others
-	return face.Show("requests", "Requests", p)
+	return page.Show("requests", "Requests", p)
 }
 
 // Methods returns the choices of the method.

@@ -19,7 +19,7 @@ import (
 
 // reloaded sends a form and then reloads the resulting page, like a browser. If the form was
 // answered with a page instead of a redirect, it sends the form again. It returns the first page.
-func (f form) reloaded() page {
+func (f form) reloaded() received {
 	f.b.t.Helper()
 	got := f.send()
 	if got.status != 303 {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -40,23 +40,23 @@ type moment struct {
 type pair struct{ Key, Value string }
 
 // showSession serves GET …/sessions/{id}.
-func (s *server) showSession(v face.Visit) (face.Answer, error) { return s.sessionPage(v, "") }
+func (s *server) showSession(v page.Visit) (page.Answer, error) { return s.sessionPage(v, "") }
 
 // sessionPage shows a session. fault says why the session could not be changed, "" for no fault.
-func (s *server) sessionPage(v face.Visit, fault string) (face.Answer, error) {
+func (s *server) sessionPage(v page.Visit, fault string) (page.Answer, error) {
 	session, err := s.Store.Sessions.Session(v.Context(), v.Owner().Ref(v.ID()))
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 
 	session.URL = checkout.PageURL(s.CheckoutURL, session.ID)
 	p := sessionPage{Session: session, Fault: fault, Customer: customerOf(session), Pairs: metadataPairs(session.Metadata)}
 	if p.SessionHistory, err = s.Store.Sessions.SessionHistory(v.Context(), v.Owner().Ref(session.ID)); err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 
 	if p.Money, err = s.money(v, session.ID); err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 
 	p.Payments = slices.Clone(session.Transactions)
@@ -68,13 +68,13 @@ func (s *server) sessionPage(v face.Visit, fault string) (face.Answer, error) {
 	p.Refresh = p.refresh()
 
 	title := showMoney(session.Amount, session.Currency) + " " + string(session.Status)
-	return face.ShowForm(fault, "session", title, p)
+	return page.ShowForm(fault, "session", title, p)
 }
 
-var sessionExpired = face.Notice("session_expired", "The session has expired. It can no longer be paid.")
+var sessionExpired = page.Notice("session_expired", "The session has expired. It can no longer be paid.")
 
 // expireSession serves POST …/sessions/{id}/expire.
-func (s *server) expireSession(v face.Visit, before checkout.Session) (face.Answer, error) {
+func (s *server) expireSession(v page.Visit, before checkout.Session) (page.Answer, error) {
 	_, err := s.actions.ExpireSession(v.Context(), before, v.By())
 	switch {
 	case errors.Is(err, checkout.ErrPaymentInFlight):
@@ -82,7 +82,7 @@ func (s *server) expireSession(v face.Visit, before checkout.Session) (face.Answ
 	case errors.Is(err, checkout.ErrNotPending):
 		return s.sessionPage(v, "The session has already ended, so it cannot expire.")
 	}
-	return face.Done(err, v.Path("/sessions/"+before.ID), sessionExpired)
+	return page.Done(err, v.Path("/sessions/"+before.ID), sessionExpired)
 }
 
 // refreshOften is for pages on which something may change at any moment.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
@@ -21,23 +21,23 @@ type sessionsPage struct {
 }
 
 // listSessions serves GET …/sessions.
-func (s *server) listSessions(v face.Visit) (face.Answer, error) {
+func (s *server) listSessions(v page.Visit) (page.Answer, error) {
 	l := s.sessions(v)
 	if l.fault == "" {
 		if place, err := s.placeOf(v, l.form.Get("search")); place != "" || err != nil {
-			return face.Answer{Status: http.StatusSeeOther, Location: place}, err
+			return page.Answer{Status: http.StatusSeeOther, Location: place}, err
 		}
 	}
 	shown, p, err := l.list(v, "sessions", checkout.PrefixSession)
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
-	return face.ShowForm(p.Fault, "sessions", "Sessions", sessionsPage{p, shown})
+	return page.ShowForm(p.Fault, "sessions", "Sessions", sessionsPage{p, shown})
 }
 
 // placeOf returns the address of the page about a delivery, an event or an API request of the visitor, when search is
 // the id of one; else "".
-func (s *server) placeOf(v face.Visit, search string) (string, error) {
+func (s *server) placeOf(v page.Visit, search string) (string, error) {
 	place := ""
 	var err error
 	switch {
@@ -60,7 +60,7 @@ func (s *server) placeOf(v face.Visit, search string) (string, error) {
 const maxSearch = 600
 
 // sessions drops a search that finds nothing.
-func (s *server) sessions(v face.Visit) (l selection[checkout.Session]) {
+func (s *server) sessions(v page.Visit) (l selection[checkout.Session]) {
 	l.form = readForm(v.URL.Query(), "search", "status", "currency")
 	search := l.form.Get("search")
 	if !utf8.ValidString(search) || strings.ContainsRune(search, 0) || len(search) > maxSearch {

@@ -25,7 +25,7 @@ import (
 )
 
 // requireText checks that every payload is on the page as text, and as nothing else.
-func requireText(t *testing.T, p page, payload string) {
+func requireText(t *testing.T, p received, payload string) {
 	t.Helper()
 	require.NotContains(t, p.body, payload)
 	require.Contains(t, p.text(), payload)
@@ -63,7 +63,7 @@ func (d *desk) pay(s checkout.Session, failure checkout.FailureCode) (id string,
 var sessionLink = regexp.MustCompile(`/(?:test|live)/sessions/(cs_[0-9a-z]{26})`)
 
 // listed are the sessions on a page of the list, in their order.
-func listed(p page) (ids []string) {
+func listed(p received) (ids []string) {
 	for _, m := range sessionLink.FindAllStringSubmatch(p.body, -1) {
 		ids = append(ids, m[1])
 	}

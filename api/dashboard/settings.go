@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"example.com/checkout/api/action"
-	"example.com/checkout/api/dashboard/face"
 	"example.com/checkout/api/dashboard/login"
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
@@ -29,8 +29,8 @@ type settingsPage struct {
 	Announced   []merchant.AddressChange // addresses that change later
 	Delay       time.Duration            // of a changed address
 	Mail        bool                     // owners get a mail about it
-	Brand       account.Brand            // as typed
-	StoredBrand account.Brand
+	Brand       people.Brand             // as typed
+	StoredBrand people.Brand
 	Logo        template.URL // data: address of the logo, "" for none
 	// ReceiptMail: there is a mail server, so customers may get receipts.
 	ReceiptMail bool
@@ -71,16 +71,16 @@ func (settingsPage) Attempts() (all []int) {
 // Fee returns the plan's fee.
 func (p settingsPage) Fee() merchant.Fee { return p.Stored.Fee() }
 
-func (s *server) showSettings(v face.Visit) (face.Answer, error) {
+func (s *server) showSettings(v page.Visit) (page.Answer, error) {
 	p, err := s.settingsPage(v)
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
-	return face.Show("settings", "Settings", p)
+	return page.Show("settings", "Settings", p)
 }
 
 // settingsPage reads the stored settings.
-func (s *server) settingsPage(v face.Visit) (settingsPage, error) {
+func (s *server) settingsPage(v page.Visit) (settingsPage, error) {
 	p := settingsPage{
 		Faults: map[string]string{}, Preview: checkout.PreviewURL(s.CheckoutURL, v.MerchantID()), ReceiptMail: s.Mail,
 	}
@@ -114,14 +114,14 @@ func (s *server) settingsPage(v face.Visit) (settingsPage, error) {
 	return p, nil
 }
 
-var settingsChanged = face.Notice("settings_changed", "The settings were changed. Your webhooks get merchant.updated.")
+var settingsChanged = page.Notice("settings_changed", "The settings were changed. Your webhooks get merchant.updated.")
 
 // changeSettings serves POST …/settings, the settings of both modes. It writes only the
 // fields that the person has changed. Other people's changes of other fields stay.
-func (s *server) changeSettings(v face.Visit) (face.Answer, error) {
+func (s *server) changeSettings(v page.Visit) (page.Answer, error) {
 	p, err := s.settingsPage(v)
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 
 	c := storage.MerchantChange{MerchantID: v.MerchantID(), Mode: v.Mode}
@@ -129,7 +129,7 @@ func (s *server) changeSettings(v face.Visit) (face.Answer, error) {
 	if len(p.Faults) > 0 {
 		p.asShown(c.Was)
 		p.typed(c, nil)
-		return face.Refuse("settings", "Settings", p)
+		return page.Refuse("settings", "Settings", p)
 	}
 
 	got, err := s.changeMerchant(v, c)
@@ -139,18 +139,18 @@ func (s *server) changeSettings(v face.Visit) (face.Answer, error) {
 	}
 
 	if p, err = s.settingsPage(v); err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 
 	p.typed(c, conflict.Fields)
 	for _, field := range conflict.Fields {
 		p.Faults[field] = conflictFault(v.PostFormValue(field))
 	}
-	return face.Answer{Status: http.StatusConflict, Page: "settings", Title: "Settings", Data: p}, nil
+	return page.Answer{Status: http.StatusConflict, Page: "settings", Title: "Settings", Data: p}, nil
 }
 
 // readSettings reads the fields that the person has changed, and adds their faults.
-func (s *server) readSettings(v face.Visit, c *storage.MerchantChange, faults map[string]string) {
+func (s *server) readSettings(v page.Visit, c *storage.MerchantChange, faults map[string]string) {
 	number := func(name string) int {
 		n, _ := strconv.Atoi(v.PostFormValue(name)) // 0 is refused too
 		return n
@@ -217,10 +217,10 @@ func conflictFault(typed string) string {
 // changeAddresses serves POST …/settings/payout. Without a proof of who asks, it leads to the page that shows the
 // changes and asks for it. With a passkey, or the password and the second factor, it writes them. It writes only the
 // addresses that the person has changed.
-func (s *server) changeAddresses(v face.Visit) (face.Answer, error) {
+func (s *server) changeAddresses(v page.Visit) (page.Answer, error) {
 	p, err := s.settingsPage(v)
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 
 	c := storage.MerchantChange{
@@ -230,31 +230,31 @@ func (s *server) changeAddresses(v face.Visit) (face.Answer, error) {
 	faulty, conflict := s.typedAddresses(v, &p, &c)
 	switch {
 	case conflict:
-		return face.Answer{Status: http.StatusConflict, Page: "settings", Title: "Settings", Data: p}, nil
+		return page.Answer{Status: http.StatusConflict, Page: "settings", Title: "Settings", Data: p}, nil
 	case faulty:
-		return face.Refuse("settings", "Settings", p)
+		return page.Refuse("settings", "Settings", p)
 	case len(c.Addresses) == 0:
-		return face.GoTo(v.Path("/settings"), face.NothingChanged)
+		return page.GoTo(v.Path("/settings"), page.NothingChanged)
 	}
 	if v.Mode.Live() {
-		if page, err := s.login.WithoutFactor(v, v.Path("/settings")); page != nil || err != nil {
-			return face.OrNone(page), err
+		if unconfirmed, err := s.login.WithoutFactor(v, v.Path("/settings")); unconfirmed != nil || err != nil {
+			return page.OrNone(unconfirmed), err
 		}
 	}
 	switch {
 	case v.Method == http.MethodGet:
-		return face.Show("payout_addresses", "Change payout addresses", p)
+		return page.Show("payout_addresses", "Change payout addresses", p)
 	case !v.PostForm.Has("password"):
 		return s.login.Ask(v, v.Path("/settings/payout"), login.ConfirmPage{})
 	}
 
 	fault, err := s.login.Confirmed(v)
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	if fault != "" {
 		p.Faults["password"] = fault
-		return face.Refuse("payout_addresses", "Change payout addresses", p)
+		return page.Refuse("payout_addresses", "Change payout addresses", p)
 	}
 
 	got, err := s.changeMerchant(v, c)
@@ -267,7 +267,7 @@ func (s *server) changeAddresses(v face.Visit) (face.Answer, error) {
 
 // typedAddresses puts the addresses of the form into p, and those that the person has changed into c. conflict reports
 // that someone else has changed one of them meanwhile.
-func (s *server) typedAddresses(v face.Visit, p *settingsPage, c *storage.MerchantChange) (faulty, conflict bool) {
+func (s *server) typedAddresses(v page.Visit, p *settingsPage, c *storage.MerchantChange) (faulty, conflict bool) {
 	for i := range p.Addresses {
 		f := &p.Addresses[i]
 		stored := f.Before
@@ -293,13 +293,13 @@ func (s *server) typedAddresses(v face.Visit, p *settingsPage, c *storage.Mercha
 }
 
 // showAddresses serves GET …/settings/payout, which shows the changes of a form that was sent without a password.
-func (s *server) showAddresses(v face.Visit) (face.Answer, error) {
+func (s *server) showAddresses(v page.Visit) (page.Answer, error) {
 	asked, ok, err := s.login.Asked(v)
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	if !ok {
-		return face.GoTo(v.Path("/settings"), "")
+		return page.GoTo(v.Path("/settings"), "")
 	}
 	v.PostForm = asked.Fields
 	return s.changeAddresses(v)
@@ -313,36 +313,36 @@ func (s *server) checkTyped(mode checkout.Mode, f *addressField) error {
 }
 
 // changeMerchant changes settings or payout addresses.
-func (s *server) changeMerchant(v face.Visit, c storage.MerchantChange) (face.Answer, error) {
+func (s *server) changeMerchant(v page.Visit, c storage.MerchantChange) (page.Answer, error) {
 	changed, err := s.actions.ChangeMerchant(v.Context(), c, v.By())
 	switch {
 	case err != nil:
-		return face.Answer{}, err
+		return page.Answer{}, err
 	case len(changed.Announced) > 0:
-		return face.GoTo(v.Path("/settings"), addressAnnounced)
+		return page.GoTo(v.Path("/settings"), addressAnnounced)
 	case len(changed.Events) == 0:
-		return face.GoTo(v.Path("/settings"), face.NothingChanged)
+		return page.GoTo(v.Path("/settings"), page.NothingChanged)
 	}
-	return face.GoTo(v.Path("/settings"), settingsChanged)
+	return page.GoTo(v.Path("/settings"), settingsChanged)
 }
 
 var (
-	addressAnnounced = face.Notice(
+	addressAnnounced = page.Notice(
 		"address_announced", "The change is scheduled. Until then payouts go to the old address.",
 	)
-	addressStopped  = face.Notice("address_stopped", "The change is stopped. Payouts continue to the current address.")
-	addressNotThere = face.Notice("address_not_there", "This change is no longer scheduled. Check the addresses.")
+	addressStopped  = page.Notice("address_stopped", "The change is stopped. Payouts continue to the current address.")
+	addressNotThere = page.Notice("address_not_there", "This change is no longer scheduled. Check the addresses.")
 )
 
 // stopAddressChange serves POST …/settings/payout/stop. It needs no password: a member who sees a
 // theft must be fast, and what is stopped can be announced again.
-func (s *server) stopAddressChange(v face.Visit) (face.Answer, error) {
+func (s *server) stopAddressChange(v page.Visit) (page.Answer, error) {
 	to := merchant.PayoutAddress{
 		Currency: money.PayoutCurrency(v.PostFormValue("currency")), Address: v.PostFormValue("address"),
 	}
 	err := action.StopAddressChange(v.Context(), s.Store.Merchants, v.Owner(), to, v.By())
 	if errors.Is(err, checkout.ErrNotFound) {
-		return face.GoTo(v.Path("/settings"), addressNotThere)
+		return page.GoTo(v.Path("/settings"), addressNotThere)
 	}
-	return face.Done(err, v.Path("/settings"), addressStopped)
+	return page.Done(err, v.Path("/settings"), addressStopped)
 }

@@ -143,7 +143,7 @@ func TestPayoutAddresses_AChangedLiveOneWaitsAndAnyOwnerStopsIt(t *testing.T) {
 		return value[string](d, `SELECT coalesce(max(address), '') FROM current_payout_address WHERE merchant_id = $1 AND mode = 'live' AND currency = 'ETH'`, d.merchant)
 	}
 	const other = "0x52908400098527886E0F7030069857D2E4169EE7"
-	change := func(address string) page {
+	change := func(address string) received {
 		d.exec(`DELETE FROM token_bucket`)
 		asked := owner.form("/live/settings", "/live/settings/payout").send("address_ETH", address)
 		return owner.formOf(asked, "/live/settings/payout").send("password", password)

@@ -122,7 +122,7 @@ func TestSignOut_HoldsOnTheServer(t *testing.T) {
 	require.Contains(t, second.get("/test/audit").text(), "member.signed_out")
 }
 
-func cookieOf(p page) string {
+func cookieOf(p received) string {
 	name, _, _ := strings.Cut(p.header.Get("Set-Cookie"), ";")
 	return name
 }
@@ -158,7 +158,7 @@ func TestPassword_ChangeSignsOthersOut(t *testing.T) {
 	here, there := d.browser(), d.browser()
 	here.signIn("ann@shop.example", password)
 	there.signIn("ann@shop.example", password)
-	change := func(present, next, again string) page {
+	change := func(present, next, again string) received {
 		d.exec(`DELETE FROM token_bucket`)
 		return here.post("/test/account/password", "password", present, "new_password", next, "new_password_again", again)
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
@@ -47,14 +47,14 @@ func overlapOf(d time.Duration) overlap {
 const recentDeliveries = 10
 
 // showWebhook serves GET …/webhooks/{id}.
-func (s *server) showWebhook(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
+func (s *server) showWebhook(v page.Visit, e webhook.Endpoint) (page.Answer, error) {
 	health, err := s.Store.Webhooks.EndpointHealth(v.Context(), v.Owner(), healthWindow)
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	rows, err := s.deliveryRows(v, storage.DeliveryFilter{EndpointID: e.ID}, pg.Page{Limit: recentDeliveries})
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	types := slices.Clone(e.EventTypes())
 	for _, typ := range webhook.EventTypes {
@@ -62,50 +62,50 @@ func (s *server) showWebhook(v face.Visit, e webhook.Endpoint) (face.Answer, err
 			types = append(types, typ)
 		}
 	}
-	return face.Show(
+	return page.Show(
 		"webhook", "Webhook",
 		webhookPage{Endpoint: e, Health: health[e.ID], Deliveries: rows, Overlaps: overlaps, Types: types},
 	)
 }
 
 // editWebhook serves GET …/webhooks/{id}/edit.
-func (s *server) editWebhook(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
+func (s *server) editWebhook(v page.Visit, e webhook.Endpoint) (page.Answer, error) {
 	f := webhookForm{ID: e.ID, Was: e}.Before()
 	f.ID, f.Was = e.ID, e
-	return face.Show("webhook_form", "Change the webhook", f)
+	return page.Show("webhook_form", "Change the webhook", f)
 }
 
 var (
-	webhookChanged = face.Notice(
+	webhookChanged = page.Notice(
 		"webhook_changed",
 		"The webhook was changed. The change also applies to its pending deliveries.",
 	)
-	webhookHeld    = face.Notice("webhook_held", "The webhook is on hold. Its events wait, and no attempt is used up.")
-	webhookResumed = face.Notice("webhook_resumed", "The webhook is enabled. Waiting events are being sent.")
-	webhookDeleted = face.Notice("webhook_deleted", "The webhook was deleted, and its pending deliveries are canceled.")
+	webhookHeld    = page.Notice("webhook_held", "The webhook is on hold. Its events wait, and no attempt is used up.")
+	webhookResumed = page.Notice("webhook_resumed", "The webhook is enabled. Waiting events are being sent.")
+	webhookDeleted = page.Notice("webhook_deleted", "The webhook was deleted, and its pending deliveries are canceled.")
 )
 
 // changeWebhook serves POST …/webhooks/{id}.
-func (s *server) changeWebhook(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
+func (s *server) changeWebhook(v page.Visit, e webhook.Endpoint) (page.Answer, error) {
 
 	f, err := s.readWebhook(v)
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	if len(f.Faults) > 0 {
-		return face.Refuse("webhook_form", "Change the webhook", f)
+		return page.Refuse("webhook_form", "Change the webhook", f)
 	}
 
 	change := f.change()
 	if change.Empty() {
-		return face.GoTo(v.Path("/webhooks/"+e.ID), face.NothingChanged)
+		return page.GoTo(v.Path("/webhooks/"+e.ID), page.NothingChanged)
 	}
 
 	_, err = s.actions.ChangeEndpoint(v.Context(), e.Ref, change, v.By())
 	if conflict, ok := errors.AsType[*pg.ChangedError](err); ok {
 		return s.webhookConflict(v, f, conflict)
 	}
-	return face.Done(err, v.Path("/webhooks/"+e.ID), webhookChanged)
+	return page.Done(err, v.Path("/webhooks/"+e.ID), webhookChanged)
 }
 
 // change returns the person's changes in the form. Fields that the person has not changed stay as
@@ -154,10 +154,10 @@ func texts(types []webhook.EventType) (all []string) {
 
 // webhookConflict shows the form again after another person has changed the registration first.
 // Fields in conflict show the stored value, other fields the typed value.
-func (s *server) webhookConflict(v face.Visit, f webhookForm, conflict *pg.ChangedError) (face.Answer, error) {
+func (s *server) webhookConflict(v page.Visit, f webhookForm, conflict *pg.ChangedError) (page.Answer, error) {
 	e, err := s.Store.Webhooks.Endpoint(v.Context(), v.Owner().Ref(f.ID))
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 
 	typed, change := f, f.change()
@@ -191,46 +191,46 @@ func (s *server) webhookConflict(v face.Visit, f webhookForm, conflict *pg.Chang
 	for _, field := range conflict.Fields {
 		f.Faults[field] = conflictFault(said[field])
 	}
-	return face.Answer{Status: http.StatusConflict, Page: "webhook_form", Title: "Change the webhook", Data: f}, nil
+	return page.Answer{Status: http.StatusConflict, Page: "webhook_form", Title: "Change the webhook", Data: f}, nil
 }
 
 // setWebhookStatus serves POST …/webhooks/{id}/hold and …/resume.
 func (s *server) setWebhookStatus(
 	status webhook.EndpointStatus, notice string,
-) func(face.Visit, webhook.Endpoint) (face.Answer, error) {
-	return func(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
+) func(page.Visit, webhook.Endpoint) (page.Answer, error) {
+	return func(v page.Visit, e webhook.Endpoint) (page.Answer, error) {
 		_, err := s.actions.SetEndpointStatus(v.Context(), e.Ref, status, v.By())
-		return face.Done(err, v.Path("/webhooks/"+e.ID), notice)
+		return page.Done(err, v.Path("/webhooks/"+e.ID), notice)
 	}
 }
 
-var testSent = face.Notice("test_sent", "The test event is on its way. This page shows the result.")
+var testSent = page.Notice("test_sent", "The test event is on its way. This page shows the result.")
 
 // sendTestEvent serves POST …/webhooks/{id}/test.
-func (s *server) sendTestEvent(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
+func (s *server) sendTestEvent(v page.Visit, e webhook.Endpoint) (page.Answer, error) {
 	typ := webhook.EventType(v.PostFormValue("type"))
 	if !typ.Valid() {
 		typ = e.EventTypes()[0] // never empty
 	}
 	merchant, err := s.Store.Merchants.Merchant(v.Context(), v.MerchantID())
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	_, d, err := s.actions.PublishTest(v.Context(), storage.TestEvent{
 		Owner: e.Owner, EndpointID: e.ID, SubjectID: checkout.NewID(checkout.PrefixTest), Type: typ,
 		Data: func(at time.Time) any { return typ.Sample(merchant, json.RawMessage("{}"), at) },
 	}, v.By())
-	return face.Done(err, v.Path("/deliveries/"+d.ID), testSent)
+	return page.Done(err, v.Path("/deliveries/"+d.ID), testSent)
 }
 
 // rotateSecret serves POST …/webhooks/{id}/rotate.
-func (s *server) rotateSecret(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
+func (s *server) rotateSecret(v page.Visit, e webhook.Endpoint) (page.Answer, error) {
 	hours, err := strconv.Atoi(v.PostFormValue("hours"))
 	if err != nil || !slices.ContainsFunc(overlaps, func(o overlap) bool { return o.Hours == hours }) {
 		hours = overlaps[0].Hours
 	}
 	secret := webhook.NewSecret()
-	return face.Made(s.Store.Secrets, v, e.ID, secret, secretOfWebhook(v), func() error {
+	return page.Made(s.Store.Secrets, v, e.ID, secret, secretOfWebhook(v), func() error {
 		_, err := s.actions.RotateSecret(v.Context(), e.Ref, secret, time.Duration(hours)*time.Hour, v.By())
 		return err
 	})
@@ -243,35 +243,35 @@ type deletePage struct {
 }
 
 // askToDelete serves GET …/webhooks/{id}/delete.
-func (s *server) askToDelete(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
+func (s *server) askToDelete(v page.Visit, e webhook.Endpoint) (page.Answer, error) {
 	pending, err := s.Store.Webhooks.CountPending(v.Context(), v.Owner(), e.ID)
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
-	return face.Show("webhook_delete", "Delete the webhook", deletePage{e, pending})
+	return page.Show("webhook_delete", "Delete the webhook", deletePage{e, pending})
 }
 
 // deleteWebhook serves POST …/webhooks/{id}/delete.
-func (s *server) deleteWebhook(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
+func (s *server) deleteWebhook(v page.Visit, e webhook.Endpoint) (page.Answer, error) {
 	err := s.actions.DeleteEndpoint(v.Context(), e, v.By())
-	return face.Done(err, v.Path("/webhooks"), webhookDeleted)
+	return page.Done(err, v.Path("/webhooks"), webhookDeleted)
 }
 
 // showWebhookSecret serves GET …/webhooks/{id}/secret. It shows the secret only while it is
 // the registration's current one.
-func (s *server) showWebhookSecret(v face.Visit, e webhook.Endpoint) (face.Answer, error) {
+func (s *server) showWebhookSecret(v page.Visit, e webhook.Endpoint) (page.Answer, error) {
 	var err error
 	if e.Secret, err = s.Store.Secrets.TakeReveal(v.Context(), v.Reveal(e.ID)); err != nil {
-		return face.Gone(err, v.Path("/webhooks/"+e.ID))
+		return page.Gone(err, v.Path("/webhooks/"+e.ID))
 	}
 	keys, err := s.Store.Webhooks.WebhookKeys(v.Context(), v.Owner(), "")
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	for _, k := range keys {
 		if k.EndpointID == e.ID && bytes.Equal(k.Current, webhook.SecretDigest(e.Secret)) {
-			return face.Show("webhook_secret", "The signing secret", secretShown{e, k.Previous == nil})
+			return page.Show("webhook_secret", "The signing secret", secretShown{e, k.Previous == nil})
 		}
 	}
-	return face.GoTo(v.Path("/webhooks/"+e.ID), face.SecretGone)
+	return page.GoTo(v.Path("/webhooks/"+e.ID), page.SecretGone)
 }

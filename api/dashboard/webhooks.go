@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
@@ -33,23 +33,23 @@ type webhookRow struct {
 
 // listWebhooks serves GET …/webhooks. The list needs no pages, because the number of
 // registrations is limited.
-func (s *server) listWebhooks(v face.Visit) (face.Answer, error) {
+func (s *server) listWebhooks(v page.Visit) (page.Answer, error) {
 	endpoints, err := s.endpoints(v)
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	health, err := s.Store.Webhooks.EndpointHealth(v.Context(), v.Owner(), healthWindow)
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	p := webhooksPage{Full: len(endpoints) >= webhook.MaxEndpoints, Limit: webhook.MaxEndpoints}
 	for _, e := range endpoints {
 		p.Webhooks = append(p.Webhooks, webhookRow{e, health[e.ID]})
 	}
-	return face.Show("webhooks", "Webhooks", p)
+	return page.Show("webhooks", "Webhooks", p)
 }
 
-func (s *server) endpoints(v face.Visit) ([]webhook.Endpoint, error) {
+func (s *server) endpoints(v page.Visit) ([]webhook.Endpoint, error) {
 	return s.Store.Webhooks.Endpoints(v.Context(), v.Owner(), "", pg.Page{Limit: webhook.MaxEndpoints})
 }
 
@@ -97,12 +97,12 @@ func limitOf(text string) (*int, bool) {
 // Chosen reports whether an event type is chosen.
 func (f webhookForm) Chosen(typ webhook.EventType) bool { return slices.Contains(f.Events, typ) }
 
-func (s *server) newWebhook(face.Visit) (face.Answer, error) {
-	return face.Show("webhook_form", "Add a webhook", webhookForm{Events: []webhook.EventType{webhook.AllEvents}})
+func (s *server) newWebhook(page.Visit) (page.Answer, error) {
+	return page.Show("webhook_form", "Add a webhook", webhookForm{Events: []webhook.EventType{webhook.AllEvents}})
 }
 
 // readWebhook reads the form and checks it like the REST API.
-func (s *server) readWebhook(v face.Visit) (webhookForm, error) {
+func (s *server) readWebhook(v page.Visit) (webhookForm, error) {
 	f := webhookForm{
 		ID: v.ID(), URL: strings.TrimSpace(v.PostFormValue("url")),
 		Description: strings.TrimSpace(v.PostFormValue("description")), Faults: map[string]string{},
@@ -156,13 +156,13 @@ type secretShown struct {
 }
 
 // createWebhook serves POST …/webhooks.
-func (s *server) createWebhook(v face.Visit) (face.Answer, error) {
+func (s *server) createWebhook(v page.Visit) (page.Answer, error) {
 	f, err := s.readWebhook(v)
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	if len(f.Faults) > 0 {
-		return face.Refuse("webhook_form", "Add a webhook", f)
+		return page.Refuse("webhook_form", "Add a webhook", f)
 	}
 
 	e := webhook.Endpoint{
@@ -175,20 +175,20 @@ func (s *server) createWebhook(v face.Visit) (face.Answer, error) {
 	e.MaxInFlight, _ = limitOf(f.MaxInFlight)
 	e.RateLimit, _ = limitOf(f.RateLimit)
 
-	got, err := face.Made(s.Store.Secrets, v, e.ID, e.Secret, secretOfWebhook(v), func() error {
+	got, err := page.Made(s.Store.Secrets, v, e.ID, e.Secret, secretOfWebhook(v), func() error {
 		_, err := s.actions.CreateEndpoint(v.Context(), e, v.By())
 		return err
 	})
 
 	if errors.Is(err, storage.ErrTooManyEndpoints) {
 		f.Faults["url"] = "The limit of webhooks is reached. Delete one first."
-		return face.Refuse("webhook_form", "Add a webhook", f)
+		return page.Refuse("webhook_form", "Add a webhook", f)
 	}
 	return got, err
 }
 
 // secretOfWebhook returns a function from a registration's id to the address of the page with its
 // secret.
-func secretOfWebhook(v face.Visit) func(id string) string {
+func secretOfWebhook(v page.Visit) func(id string) string {
 	return func(id string) string { return v.Path("/webhooks/" + id + "/secret") }
 }

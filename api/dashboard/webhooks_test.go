@@ -444,7 +444,7 @@ func TestWebhooks_WhatOthersWroteIsText(t *testing.T) {
 		require.NoError(t, err)
 		s := newSender(d, d.merchant, checkout.ModeTest, "https://shop.example/?q="+strings.ReplaceAll(text, " ", ""), text, `{"note":`+string(quoted)+`}`)
 		s.attempt("run", 1, 500, text)
-		for _, p := range []page{
+		for _, p := range []received{
 			viewer.get("/test/webhooks"), viewer.get("/test/webhooks/" + s.endpoint.ID), dev.get("/test/webhooks/" + s.endpoint.ID + "/edit"),
 			dev.get("/test/webhooks/" + s.endpoint.ID + "/delete"), viewer.get("/test/deliveries/" + s.ref.ID), viewer.get("/test/replays/" + s.replay.ID),
 			dev.get("/test/webhooks/" + s.endpoint.ID + "/replay?since=" + url.QueryEscape(text) + "&rate=" + url.QueryEscape(text)),

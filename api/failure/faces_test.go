@@ -72,7 +72,7 @@ func newService(t *testing.T) *service {
 	db.URL = u.String() // the store goes through the relay
 	store := db.Open(t, 4)
 	log := slog.New(slog.NewJSONHandler(s.log, nil))
-	flows := &runs.Client{Temporal: s.temporal}
+	client := &runs.Client{Temporal: s.temporal}
 
 	checkAddress := func(_ context.Context, _ checkout.Mode, host string) error { panic("canary at " + host) }
 	rate, shares := storage.Rate{PerSecond: 20, Burst: 200}, limit.NewShares(6)
@@ -80,15 +80,15 @@ func newService(t *testing.T) *service {
 	state := health.Starting("")
 	state.Connected(store.Ping, health.Temporal(s.temporal))
 	s.rest = api.New(api.Config{
-		Store: api.StoreOf(store), Workflows: flows, CheckoutURL: pageURL, CheckAddress: checkAddress, SessionLifetime: checkout.SessionLifetime,
+		Store: api.StoreOf(store), Runs: client, CheckoutURL: pageURL, CheckAddress: checkAddress, SessionLifetime: checkout.SessionLifetime,
 		Limits: api.Limits{Reads: rates, Writes: rates, BadKeys: rate, Verify: rate}, Shares: shares, Health: state, Log: log,
 	})
 	pages := limit.Rates{Requests: rate, Forms: rate}
 	s.page = hosted.New(hosted.Config{
-		People: store.People, Requests: store.Requests, Sessions: store.Sessions, Workflows: flows, TestCards: panics{}, CheckoutURL: pageURL, Limits: pages, Shares: shares, Log: log,
+		People: store.People, Requests: store.Requests, Sessions: store.Sessions, Runs: client, TestCards: panics{}, CheckoutURL: pageURL, Limits: pages, Shares: shares, Log: log,
 	})
 	s.desk = dashboard.New(dashboard.Config{
-		Store: dashboard.StoreOf(store), Workflows: flows, URL: deskURL, CheckoutURL: pageURL, CheckAddress: checkAddress, Limits: pages, Shares: shares, Log: log,
+		Store: dashboard.StoreOf(store), Runs: client, URL: deskURL, CheckoutURL: pageURL, CheckAddress: checkAddress, Limits: pages, Shares: shares, Log: log,
 	})
 
 	s.makeMerchant(store)

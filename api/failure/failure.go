@@ -11,7 +11,7 @@ import (
 
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
@@ -90,7 +90,7 @@ var known = []struct {
 		webhook.ErrReplayRunning, webhook.ErrReplayRate,
 		storage.ErrIdempotencyConflict, storage.ErrRequestInProgress,
 	}},
-	{Invalid, []error{storage.ErrTooManyEndpoints, account.ErrColor, account.ErrLogo, account.ErrLogoLarge}},
+	{Invalid, []error{storage.ErrTooManyEndpoints, people.ErrColor, people.ErrLogo, people.ErrLogoLarge}},
 	{Busy, []error{limit.ErrBusy}},
 	// ErrOrderIDInUse comes alone only when the session with the order id is about to free it.
 	{Unavailable, []error{

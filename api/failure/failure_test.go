@@ -15,7 +15,7 @@ import (
 	"example.com/checkout/api/failure"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/api/web"
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
@@ -44,9 +44,9 @@ var kinds = []struct {
 	{merchant.ErrLastOwner, failure.Conflict},
 	{&pg.ChangedError{}, failure.Conflict},
 
-	{account.ErrColor, failure.Invalid},
-	{account.ErrLogo, failure.Invalid},
-	{account.ErrLogoLarge, failure.Invalid},
+	{people.ErrColor, failure.Invalid},
+	{people.ErrLogo, failure.Invalid},
+	{people.ErrLogoLarge, failure.Invalid},
 
 	{limit.ErrBusy, failure.Busy},
 	{&http.MaxBytesError{}, failure.TooLarge},

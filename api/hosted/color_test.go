@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 )
 
 func TestContrast_IsThatOfWCAG(t *testing.T) {
@@ -78,7 +78,7 @@ func TestPage_WearsTheMerchantsColor(t *testing.T) {
 	id := h.session()
 	require.NotContains(t, h.get("/"+id).Body.String(), "/color/")
 	color := "#FFE600"
-	require.NoError(t, h.store.People.SetBrand(t.Context(), h.refs[id].MerchantID, account.BrandChange{Color: &color}))
+	require.NoError(t, h.store.People.SetBrand(t.Context(), h.refs[id].MerchantID, people.BrandChange{Color: &color}))
 	address := regexp.MustCompile(`href="/checkout(/color/ffe600/style\.css\?v=[0-9a-f]{16})"`).FindStringSubmatch(h.get("/" + id).Body.String())
 	require.NotNil(t, address)
 	w := h.get(address[1])

@@ -21,7 +21,7 @@ import (
 	"example.com/checkout/api/limit"
 	"example.com/checkout/api/web"
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/runs"
@@ -29,10 +29,10 @@ import (
 
 // Config configures New.
 type Config struct {
-	People    *account.Store
+	People    *people.Store
 	Requests  *storage.Requests
 	Sessions  *storage.Sessions
-	Workflows *runs.Client
+	Runs      *runs.Client
 	TestCards TestCards
 	// Acquirers take the cards, by mode. Without one, the sandbox takes those of test sessions, and a
 	// live session cannot be paid.

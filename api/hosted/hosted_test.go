@@ -73,7 +73,7 @@ func newHarnessAlone(t *testing.T) *harness {
 	h := &harness{t: t, database: db, store: store, log: &bytes.Buffer{}, cards: &cardNetwork{},
 		refs: map[string]checkout.Ref{}, pictures: map[string][]checkout.Picture{}}
 	h.server = newServer(Config{
-		People: store.People, Requests: store.Requests, Sessions: store.Sessions, Workflows: &runs.Client{Temporal: fakeTemporal{h: h}}, TestCards: h.cards, CheckoutURL: testURL,
+		People: store.People, Requests: store.Requests, Sessions: store.Sessions, Runs: &runs.Client{Temporal: fakeTemporal{h: h}}, TestCards: h.cards, CheckoutURL: testURL,
 		Limits: limit.Rates{Requests: storage.Rate{PerSecond: 1000, Burst: 1000}, Forms: storage.Rate{PerSecond: 1000, Burst: 1000}},
 		Shares: limit.NewShares(6),
 		Log:    slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),

@@ -9,13 +9,13 @@ import (
 
 	"example.com/checkout/api/failure"
 	"example.com/checkout/api/web"
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/workflows/checkout"
 )
 
 // logoAsset returns the address of a merchant's logo, "" without one. The address changes with the
 // logo. It differs from every session's address.
-func (s *server) logoAsset(b account.Brand) string {
+func (s *server) logoAsset(b people.Brand) string {
 	if !b.HasLogo() {
 		return ""
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -24,9 +24,9 @@ func TestLogo_IsKeptByItsVersion(t *testing.T) {
 
 	var upload bytes.Buffer
 	require.NoError(t, png.Encode(&upload, image.NewGray(image.Rect(0, 0, 40, 40))))
-	logo, err := account.EncodeLogo(&upload)
+	logo, err := people.EncodeLogo(&upload)
 	require.NoError(t, err)
-	require.NoError(t, h.store.People.SetBrand(t.Context(), merchant, account.BrandChange{Logo: &logo}))
+	require.NoError(t, h.store.People.SetBrand(t.Context(), merchant, people.BrandChange{Logo: &logo}))
 	address := regexp.MustCompile(`<img class="logo" src="/checkout(/logo/` + merchant + `/[0-9a-f]{16}\.png)" alt="">`).FindStringSubmatch(h.get("/" + id).Body.String())
 	require.NotNil(t, address)
 	w := h.get(address[1])

@@ -19,7 +19,7 @@ import (
 
 	"example.com/checkout/api/failure"
 	"example.com/checkout/api/web"
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/runs"
@@ -156,7 +156,7 @@ func knownEmail(session checkout.Session) string {
 }
 
 // view fills in the data that every page of the session shows.
-func (s *server) view(l *language, session checkout.Session, b account.Brand) view {
+func (s *server) view(l *language, session checkout.Session, b people.Brand) view {
 	now := s.now().UTC()
 	v := view{
 		T: &l.Texts, Language: l, Color: s.colorAsset(b.Color), Logo: s.logoAsset(b),
@@ -216,7 +216,7 @@ func (s *server) view(l *language, session checkout.Session, b account.Brand) vi
 type link struct{ Text, Address string }
 
 // footer returns the links that the merchant has set.
-func footer(t *texts, c account.Contact) (all []link) {
+func footer(t *texts, c people.Contact) (all []link) {
 	support := c.Support
 	if support != "" && !strings.Contains(support, "://") {
 		support = "mailto:" + url.PathEscape(support)

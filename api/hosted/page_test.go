@@ -13,7 +13,7 @@ import (
 	"golang.org/x/net/html"
 
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/money"
@@ -73,8 +73,8 @@ func TestPage_LinksToTheMerchantsPages(t *testing.T) {
 	h := newHarness(t)
 	id := h.session()
 	require.NotContains(t, h.get("/"+id).Body.String(), `links`)
-	contact := account.Contact{Support: "help@shop.example", TermsURL: "https://shop.example/terms?a=1&b=<2>", PrivacyURL: "https://shop.example/privacy"}
-	require.NoError(t, h.store.People.SetBrand(t.Context(), h.refs[id].MerchantID, account.BrandChange{Contact: &contact}))
+	contact := people.Contact{Support: "help@shop.example", TermsURL: "https://shop.example/terms?a=1&b=<2>", PrivacyURL: "https://shop.example/privacy"}
+	require.NoError(t, h.store.People.SetBrand(t.Context(), h.refs[id].MerchantID, people.BrandChange{Contact: &contact}))
 	body := h.get("/" + id).Body.String()
 	for _, want := range []string{
 		`<a rel="noreferrer" href="mailto:help@shop.example">Contact</a>`,
@@ -88,8 +88,8 @@ func TestPreview_ShowsTheLooksAndCannotBePaid(t *testing.T) {
 	h := newHarness(t)
 	id := h.session()
 	merchant := h.refs[id].MerchantID
-	color, contact := "#ab12cd", account.Contact{TermsURL: "https://shop.example/terms"}
-	require.NoError(t, h.store.People.SetBrand(t.Context(), merchant, account.BrandChange{Color: &color, Contact: &contact}))
+	color, contact := "#ab12cd", people.Contact{TermsURL: "https://shop.example/terms"}
+	require.NoError(t, h.store.People.SetBrand(t.Context(), merchant, people.BrandChange{Color: &color, Contact: &contact}))
 	body := h.get("/preview/" + merchant).Body.String()
 	for _, want := range []string{`/color/ab12cd/`, `href="https://shop.example/terms"`, `id="pay-button" disabled`, `href="/checkout/preview/` + merchant + `?lang=de"`} {
 		require.Contains(t, body, want)

@@ -268,7 +268,7 @@ var unknownPayments, _ = otel.Meter("example.com/checkout/api/hosted").Int64Coun
 // cannot charge twice. charge drops a payment that the workflow refused, so that it can never be
 // charged.
 func (s *server) charge(ctx context.Context, sessionID, transactionID string) (contract.PaymentResult, error) {
-	got, err := s.Workflows.Pay(ctx, sessionID, transactionID)
+	got, err := s.Runs.Pay(ctx, sessionID, transactionID)
 	log := s.Log.With("session_id", sessionID, "transaction_id", transactionID)
 	switch {
 	case err == nil:
@@ -390,7 +390,7 @@ func (s *server) comeBack(w http.ResponseWriter, r *http.Request, v view) error 
 		return err
 	}
 	if payment.ID != "" && s.decided(ctx, payment) {
-		got, err := s.Workflows.Complete(context.WithoutCancel(ctx), id, payment.ID)
+		got, err := s.Runs.Complete(context.WithoutCancel(ctx), id, payment.ID)
 		s.Log.InfoContext(
 			ctx, "customer came back", "session_id", id, "transaction_id", payment.ID, "outcome",
 			got.Outcome, "error", err,

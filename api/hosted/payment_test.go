@@ -539,7 +539,7 @@ func TestPay_TemporalUnreachable(t *testing.T) {
 	away, err := client.NewLazyClient(client.Options{HostPort: "127.0.0.1:1", Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
 	require.NoError(t, err)
 	t.Cleanup(away.Close)
-	h.server.Workflows = &runs.Client{Temporal: away}
+	h.server.Runs = &runs.Client{Temporal: away}
 	id := h.session()
 	w := h.post("/"+id, goodCard())
 	require.Equal(t, http.StatusSeeOther, w.Code)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
@@ -12,7 +12,7 @@ import (
 // Receipt writes the mail to the customer of a session that has a transaction, in plain text. language is a tag of
 // checkout.Locales; without a known one the session's counts, else English. Of the card the mail has the brand
 // and the last four digits. What the session's creator wrote is text without links.
-func Receipt(session checkout.Session, b account.Brand, language string) (subject, text string) {
+func Receipt(session checkout.Session, b people.Brand, language string) (subject, text string) {
 	l := languageNamed(language)
 	if l == nil && session.Locale != nil {
 		l = languageNamed(string(*session.Locale))

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
 )
@@ -23,7 +23,7 @@ func TestReceipt(t *testing.T) {
 		Transactions: []checkout.Transaction{{Ref: checkout.Ref{ID: "txn_1"}, CompletedAt: &at,
 			PaymentMethod: checkout.PaymentMethod{Brand: "visa", Last4: "4242", ExpMonth: 7, ExpYear: 2031}}},
 	}
-	brand := account.Brand{Name: "Café\r\nBcc: x@evil.example", Contact: account.Contact{Support: "help@shop.example", TermsURL: "https://shop.example/terms"}}
+	brand := people.Brand{Name: "Café\r\nBcc: x@evil.example", Contact: people.Contact{Support: "help@shop.example", TermsURL: "https://shop.example/terms"}}
 	subject, text := Receipt(session, brand, "de")
 	require.Equal(t, "Ihr Zahlungsbeleg von Café Bcc: x@evil. example", subject, "one line")
 	require.Equal(t, strings.ReplaceAll(`Vielen Dank. Café Bcc: x@evil. example hat Ihre Zahlung erhalten.
@@ -45,7 +45,7 @@ Sie erhalten diese E-Mail, weil Sie diese Adresse bei der Zahlung angegeben habe
 	subject, _ = Receipt(session, brand, "")
 	require.Contains(t, subject, "Votre reçu de", "the session's")
 	session.Mode = checkout.ModeTest
-	subject, text = Receipt(session, account.Brand{Name: "Shop"}, "ja")
+	subject, text = Receipt(session, people.Brand{Name: "Shop"}, "ja")
 	require.Equal(t, "[テストモード] Shopでのお支払いの確認", subject)
 	require.True(t, strings.HasPrefix(text, "実際のカードには請求されません。\n\n"))
 	require.NotContains(t, text, "\n\n\n")

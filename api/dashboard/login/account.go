@@ -3,7 +3,7 @@ package login
 import (
 	"slices"
 
-	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/api/passhash"
 	"example.com/checkout/workflows/merchant"
 )
@@ -14,32 +14,32 @@ type accountPage struct {
 	Passkeys      []merchant.Passkey
 }
 
-func (s *Server) showAccount(v face.Visit) (face.Answer, error) { return s.accountPage(v, "") }
+func (s *Server) showAccount(v page.Visit) (page.Answer, error) { return s.accountPage(v, "") }
 
 // accountPage shows the account and the fault of the last action, "" for none.
-func (s *Server) accountPage(v face.Visit, fault string) (face.Answer, error) {
+func (s *Server) accountPage(v page.Visit, fault string) (page.Answer, error) {
 	left, err := s.People.RecoveryCodes(v.Context(), v.MerchantID(), v.Member.ID)
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	keys, err := s.People.Passkeys(v.Context(), v.MerchantID(), v.Member.ID)
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	p := accountPage{fault, left, keys}
-	return face.ShowForm(fault, "account", "Your account", p)
+	return page.ShowForm(fault, "account", "Your account", p)
 }
 
-var passwordChanged = face.Notice("password_changed", "Your password was changed. Every other browser was signed out.")
+var passwordChanged = page.Notice("password_changed", "Your password was changed. Every other browser was signed out.")
 
 // changePassword serves POST …/account/password. It signs out every browser and signs this one in
 // again.
-func (s *Server) changePassword(v face.Visit) (face.Answer, error) {
+func (s *Server) changePassword(v page.Visit) (page.Answer, error) {
 	fault := passhash.Fault(v.PostFormValue("new_password"), v.PostFormValue("new_password_again"))
 	if fault == "" {
 		var err error
 		if fault, err = s.Confirmed(v); err != nil {
-			return face.Answer{}, err
+			return page.Answer{}, err
 		}
 	}
 
@@ -49,34 +49,34 @@ func (s *Server) changePassword(v face.Visit) (face.Answer, error) {
 
 	hash, err := hashFor(v.Context(), s.People, v.Member.Email, v.PostFormValue("new_password"))
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	if err := s.People.SetPassword(v.Context(), v.MerchantID(), v.Member.ID, hash,
 		v.AuditBoth("member.password_changed", v.Member.ID, "the password was changed")); err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 
 	token, sum := merchant.NewToken()
 	if err := s.People.SignIn(v.Context(), v.Member, hash, sum); err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	tokens := s.tokens(v.Request)
 	tokens[slices.Index(tokens, s.tokenOf(v))] = token
-	got, err := face.GoTo(v.Path("/account"), passwordChanged)
+	got, err := page.GoTo(v.Path("/account"), passwordChanged)
 	got.Cookies = append(s.cookiesOf(tokens...), s.knownCookieOf(v.Request, hash))
 	return got, err
 }
 
 // signOutEverywhere serves POST …/account/signout. It signs this browser out of the person's other merchants too.
-func (s *Server) signOutEverywhere(v face.Visit) (face.Answer, error) {
+func (s *Server) signOutEverywhere(v page.Visit) (page.Answer, error) {
 	if err := s.People.SignOutEverywhere(v.Context(), v.Member.ID,
 		v.AuditBoth("member.signed_out", v.Member.ID, "every browser")); err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	if err := s.People.SignOut(v.Context(), hashesOf(s.tokens(v.Request))...); err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
-	got, err := face.GoTo("/signin", "")
+	got, err := page.GoTo("/signin", "")
 	got.Cookies = s.cookiesOf()
 	return got, err
 }

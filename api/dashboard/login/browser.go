@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"example.com/checkout/api/dashboard/face"
-	"example.com/checkout/storage/account"
+	"example.com/checkout/api/dashboard/page"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/workflows/merchant"
 )
 
@@ -24,7 +24,7 @@ const (
 
 // valuesOf returns the values, joined by points, of a cookie: most of them at most.
 func (s *Server) valuesOf(r *http.Request, name string, most int) []string {
-	value := s.Face.Cookie(r, name)
+	value := s.Renderer.Cookie(r, name)
 	if value == "" {
 		return nil
 	}
@@ -38,7 +38,7 @@ func (s *Server) tokens(r *http.Request) []string {
 }
 
 // tokenOf returns the token with which a visitor is signed in.
-func (s *Server) tokenOf(v face.Visit) string {
+func (s *Server) tokenOf(v page.Visit) string {
 	tokens := s.tokens(v.Request)
 	return tokens[slices.IndexFunc(tokens, func(token string) bool {
 		return bytes.Equal(merchant.HashToken(token), v.Browser)
@@ -62,14 +62,14 @@ func (s *Server) cookiesOf(tokens ...string) []*http.Cookie {
 // cookieOf returns a cookie with values that valuesOf reads. It removes the cookie when there are none.
 func (s *Server) cookieOf(name string, values []string) *http.Cookie {
 	if len(values) == 0 {
-		return s.Face.NewCookie(name, "", -1)
+		return s.Renderer.NewCookie(name, "", -1)
 	}
-	return s.Face.NewCookie(name, strings.Join(values, "."), 0)
+	return s.Renderer.NewCookie(name, strings.Join(values, "."), 0)
 }
 
 // signedIn returns the members of a browser, the newest sign-in first. It counts as use of a merchant, "" for none.
 // They are of one person, who is an e-mail address: a token of another one that got into a cookie opens nothing.
-func (s *Server) signedIn(r *http.Request, merchantID string) (all []account.SignedInMember, err error) {
+func (s *Server) signedIn(r *http.Request, merchantID string) (all []people.SignedInMember, err error) {
 	hashes := hashesOf(s.tokens(r))
 	if len(hashes) == 0 {
 		return nil, nil
@@ -94,7 +94,7 @@ func (s *Server) keepOthers(r *http.Request, person merchant.Member) (kept []str
 	}
 	tokens := s.tokens(r)
 	for _, token := range tokens[:min(len(tokens), maxOthers)] {
-		if slices.ContainsFunc(members, func(m account.SignedInMember) bool {
+		if slices.ContainsFunc(members, func(m people.SignedInMember) bool {
 			return m.ID != person.ID && strings.EqualFold(m.Email, person.Email) &&
 				bytes.Equal(merchant.HashToken(token), m.Hash)
 		}) {

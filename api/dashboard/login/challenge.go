@@ -8,8 +8,8 @@ import (
 	"github.com/go-webauthn/webauthn/protocol"
 	"github.com/go-webauthn/webauthn/webauthn"
 
-	"example.com/checkout/api/dashboard/face"
-	"example.com/checkout/storage/account"
+	"example.com/checkout/api/dashboard/page"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
@@ -34,7 +34,7 @@ const passkeyCookie = "passkey"
 // ceremonyOf binds a ceremony to a cookie of the browser.
 func (s *Server) ceremonyOf(r *http.Request, purpose, name string) ceremony {
 	c := ceremony{purpose: purpose}
-	if token := s.Face.Cookie(r, name); token != "" {
+	if token := s.Renderer.Cookie(r, name); token != "" {
 		c.browser = merchant.HashToken(token)
 	}
 	return c
@@ -51,7 +51,7 @@ func (s *Server) challenge(r *http.Request, c ceremony, session *webauthn.Sessio
 	if err != nil {
 		return fmt.Errorf("challenge: %w", err)
 	}
-	return s.People.KeepChallenge(r.Context(), account.Challenge{
+	return s.People.KeepChallenge(r.Context(), people.Challenge{
 		Text: session.Challenge, Browser: c.browser, Purpose: c.purpose, Session: text,
 	})
 }
@@ -60,7 +60,7 @@ func (s *Server) challenge(r *http.Request, c ceremony, session *webauthn.Sessio
 // is worth. It returns checkout.ErrNotFound for a challenge of another browser or purpose, one that was answered
 // and one that has run out.
 func (s *Server) taken(r *http.Request, c ceremony, challenge string) (session webauthn.SessionData, err error) {
-	text, err := s.People.TakeChallenge(r.Context(), account.Challenge{
+	text, err := s.People.TakeChallenge(r.Context(), people.Challenge{
 		Text: challenge, Browser: c.browser, Purpose: c.purpose,
 	})
 	if err == nil {
@@ -86,7 +86,7 @@ func (s *Server) challengePasskey(w http.ResponseWriter, r *http.Request) error 
 			options, err = s.challengeMember(r, m, s.secondStep(r))
 		}
 	case toStepUp:
-		var v face.Visit
+		var v page.Visit
 		if v, err = s.Visitor(r); err == nil {
 			options, err = s.challengeMember(r, v.Member, ceremony{toStepUp, v.Browser})
 		}
@@ -111,7 +111,7 @@ func (s *Server) challengeAnybody(w http.ResponseWriter, r *http.Request) (*prot
 		return nil, fmt.Errorf("challenge: %w", err)
 	}
 	token, hash := merchant.NewToken()
-	s.Face.SetCookie(w, passkeyCookie, token, 0)
+	s.Renderer.SetCookie(w, passkeyCookie, token, 0)
 	return options, s.challenge(r, ceremony{toSignIn, hash}, session)
 }
 

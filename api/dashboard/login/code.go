@@ -12,8 +12,8 @@ import (
 	"github.com/pquerna/otp"
 	"github.com/pquerna/otp/hotp"
 
-	"example.com/checkout/api/dashboard/face"
-	"example.com/checkout/storage/account"
+	"example.com/checkout/api/dashboard/page"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
@@ -32,7 +32,7 @@ const (
 )
 
 // checkCode looks for the time step of a typed code at the time now.
-func checkCode(code string, now time.Time) account.CodeCheck {
+func checkCode(code string, now time.Time) people.CodeCheck {
 	return func(secret []byte, after int64) (int64, bool) {
 		key := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(secret)
 		middle := now.Unix() / codeSeconds
@@ -90,7 +90,7 @@ func (s *Server) factorFault(r *http.Request, m merchant.Member, c ceremony) (fa
 		return "", err
 	}
 	return "This code is wrong or was already used. Wait for the next one.", s.AuditLog.Audit(
-		r.Context(), face.Entry(r, m, "member.code_refused", "at "+r.URL.Path),
+		r.Context(), page.Entry(r, m, "member.code_refused", "at "+r.URL.Path),
 	)
 }
 
@@ -99,7 +99,7 @@ func (s *Server) useCode(r *http.Request, m merchant.Member, code string) (ok bo
 		ok, err = s.Secrets.UseCode(r.Context(), m.MerchantID, m.ID, checkCode(code, time.Now()))
 	} else {
 		ok, err = s.People.UseRecoveryCode(r.Context(), m.MerchantID, m.ID, merchant.HashToken(code),
-			face.Entry(r, m, "member.recovery_code_used", "recovery code used at "+r.URL.Path))
+			page.Entry(r, m, "member.recovery_code_used", "recovery code used at "+r.URL.Path))
 	}
 	if errors.Is(err, checkout.ErrNotFound) {
 		return false, nil

@@ -11,7 +11,7 @@ import (
 	"maps"
 	"net/url"
 
-	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/api/passhash"
 	"example.com/checkout/storage"
 )
@@ -19,7 +19,7 @@ import (
 // Confirmed checks who sits at the browser before a dangerous action: by a passkey, which verifies the person, or by
 // the visitor's password, and a code when the visitor has a second factor. It returns "" when they are right, else a
 // fault. The audit log notes a wrong password, because a stranger may sit at the member's browser.
-func (s *Server) Confirmed(v face.Visit) (fault string, err error) {
+func (s *Server) Confirmed(v page.Visit) (fault string, err error) {
 	if v.PostFormValue("passkey") != "" {
 		return s.factorFault(v.Request, v.Member, ceremony{toStepUp, v.Browser})
 	}
@@ -66,17 +66,17 @@ type ConfirmPage struct {
 
 // WithoutFactor leads a visitor without a second factor to the page that says how to set one up. It returns nil when
 // the visitor has one or need not. back is the path of the page before.
-func (s *Server) WithoutFactor(v face.Visit, back string) (*face.Answer, error) {
+func (s *Server) WithoutFactor(v page.Visit, back string) (*page.Answer, error) {
 	if !s.RequireFactor || v.Member.SecondFactor() {
 		return nil, nil
 	}
-	got, err := face.GoTo(v.Path("/account/needs_factor?")+url.Values{"back": {back}}.Encode(), "")
+	got, err := page.GoTo(v.Path("/account/needs_factor?")+url.Values{"back": {back}}.Encode(), "")
 	return &got, err
 }
 
 // showNeedsFactor serves GET …/account/needs_factor.
-func (s *Server) showNeedsFactor(v face.Visit) (face.Answer, error) {
-	return face.Show("needs_factor", "Set up a second factor first", safeNext(v.URL.Query().Get("back")))
+func (s *Server) showNeedsFactor(v page.Visit) (page.Answer, error) {
+	return page.Show("needs_factor", "Set up a second factor first", safeNext(v.URL.Query().Get("back")))
 }
 
 // proofs are the fields of the template "step_up".
@@ -86,13 +86,13 @@ const confirmTitle = "Confirm your identity"
 
 // Unconfirmed leads the visitor to the page that asks who they are. It returns nil when the form proves it. The page is
 // the answer to a GET, so that a browser that goes back sends no form again.
-func (s *Server) Unconfirmed(v face.Visit, p ConfirmPage) (*face.Answer, error) {
+func (s *Server) Unconfirmed(v page.Visit, p ConfirmPage) (*page.Answer, error) {
 	if err := v.ParseForm(); err != nil {
 		return nil, fmt.Errorf("read form: %w", err)
 	}
 	if p.Grave {
-		if page, err := s.WithoutFactor(v, p.Back); page != nil || err != nil {
-			return page, err
+		if unconfirmed, err := s.WithoutFactor(v, p.Back); unconfirmed != nil || err != nil {
+			return unconfirmed, err
 		}
 	}
 	if v.PostForm.Has("password") {
@@ -104,14 +104,14 @@ func (s *Server) Unconfirmed(v face.Visit, p ConfirmPage) (*face.Answer, error) 
 	}
 	if p.Fault != "" {
 		p.Path, p.Fields = v.URL.Path, withoutProof(v)
-		got, err := face.Refuse("confirm", confirmTitle, p)
+		got, err := page.Refuse("confirm", confirmTitle, p)
 		return &got, err
 	}
 	got, err := s.Ask(v, v.Path("/confirm"), p)
 	return &got, err
 }
 
-func withoutProof(v face.Visit) url.Values {
+func withoutProof(v page.Visit) url.Values {
 	fields := maps.Clone(v.PostForm)
 	for _, name := range proofs {
 		fields.Del(name)
@@ -120,18 +120,18 @@ func withoutProof(v face.Visit) url.Values {
 }
 
 // Ask leads to the page at a path, which gets p and the form of the visitor from Asked.
-func (s *Server) Ask(v face.Visit, at string, p ConfirmPage) (face.Answer, error) {
+func (s *Server) Ask(v page.Visit, at string, p ConfirmPage) (page.Answer, error) {
 	p.Path, p.Fields = v.URL.Path, withoutProof(v)
 	text, err := json.Marshal(p)
 	if err != nil {
-		return face.Answer{}, fmt.Errorf("confirmation: %w", err)
+		return page.Answer{}, fmt.Errorf("confirmation: %w", err)
 	}
 	seal, err := s.seal(v, text)
-	return face.Done(err, at+"?"+url.Values{"form": {string(text)}, "seal": {seal}}.Encode(), "")
+	return page.Done(err, at+"?"+url.Values{"form": {string(text)}, "seal": {seal}}.Encode(), "")
 }
 
 // Asked returns what Ask was called with in this browser.
-func (s *Server) Asked(v face.Visit) (p ConfirmPage, ok bool, err error) {
+func (s *Server) Asked(v page.Visit) (p ConfirmPage, ok bool, err error) {
 	text := []byte(v.URL.Query().Get("form"))
 	seal, err := s.seal(v, text)
 	if err != nil || !hmac.Equal([]byte(seal), []byte(v.URL.Query().Get("seal"))) {
@@ -143,7 +143,7 @@ func (s *Server) Asked(v face.Visit) (p ConfirmPage, ok bool, err error) {
 
 // seal proves that this service wrote a text for this browser. The key is the hash of the visitor's password, which no
 // browser has: neither a link from someone else nor a thief of the cookie can write the page and fill in its form.
-func (s *Server) seal(v face.Visit, text []byte) (string, error) {
+func (s *Server) seal(v page.Visit, text []byte) (string, error) {
 	hash, err := s.People.MemberPassword(v.Context(), v.MerchantID(), v.Member.ID)
 	if err != nil {
 		return "", err
@@ -156,13 +156,13 @@ func (s *Server) seal(v face.Visit, text []byte) (string, error) {
 }
 
 // showConfirm serves GET …/confirm.
-func (s *Server) showConfirm(v face.Visit) (face.Answer, error) {
+func (s *Server) showConfirm(v page.Visit) (page.Answer, error) {
 	p, ok, err := s.Asked(v)
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	if !ok {
-		return face.GoTo("/", "")
+		return page.GoTo("/", "")
 	}
-	return face.Show("confirm", confirmTitle, p)
+	return page.Show("confirm", confirmTitle, p)
 }

@@ -35,7 +35,7 @@ func halfToken(m merchant.Member, passwordHash string, until int64) string {
 // half returns the member who gave the password in this browser, and the password's hash. It returns
 // checkout.ErrNotFound when nobody did lately.
 func (s *Server) half(r *http.Request) (m merchant.Member, passwordHash string, err error) {
-	token := s.Face.Cookie(r, halfCookie)
+	token := s.Renderer.Cookie(r, halfCookie)
 	parts := strings.Split(token, ".")
 	if len(parts) != 4 || !checkout.IsID(checkout.PrefixMember, parts[1]) {
 		return m, "", checkout.ErrNotFound
@@ -76,6 +76,6 @@ func (s *Server) withHalf(
 // askForCode leads a browser that gave the right password to the page that asks for a code.
 func (s *Server) askForCode(w http.ResponseWriter, r *http.Request, m merchant.Member, hash, next string) {
 	token := halfToken(m, hash, time.Now().Add(halfLifetime).Unix())
-	s.Face.SetCookie(w, halfCookie, token, int(halfLifetime/time.Second))
+	s.Renderer.SetCookie(w, halfCookie, token, int(halfLifetime/time.Second))
 	http.Redirect(w, r, "/signin/code?"+url.Values{"next": {next}}.Encode(), http.StatusSeeOther)
 }

@@ -10,14 +10,14 @@ import (
 
 	"example.com/checkout/api/limit"
 	"example.com/checkout/api/passhash"
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
 
 // Accept accepts an invitation with a first password. address is the person's IP address for the audit log, "" for
 // none. It returns checkout.ErrNotFound when the invitation is unknown or has run out.
-func Accept(ctx context.Context, people *account.Store, token, password, address string) (merchant.Member, error) {
+func Accept(ctx context.Context, people *people.Store, token, password, address string) (merchant.Member, error) {
 	m, _, err := people.Invitation(ctx, merchant.HashToken(token))
 	if err != nil {
 		return merchant.Member{}, err
@@ -57,7 +57,7 @@ func (s *Server) renderInvitation(w http.ResponseWriter, r *http.Request, fault 
 	if fault != "" {
 		status = http.StatusUnprocessableEntity
 	}
-	s.Face.Open(w, r, status, "invitation", "Welcome", invitationPage{member.Email, merchant, fault})
+	s.Renderer.Open(w, r, status, "invitation", "Welcome", invitationPage{member.Email, merchant, fault})
 	return nil
 }
 

@@ -41,7 +41,7 @@ func (s *Server) knownCookieOf(r *http.Request, hash string) *http.Cookie {
 			values = append(values, value)
 		}
 	}
-	return s.Face.NewCookie(knownCookie, strings.Join(values, "."), knownSeconds)
+	return s.Renderer.NewCookie(knownCookie, strings.Join(values, "."), knownSeconds)
 }
 
 // knownBrowser returns the value that a browser keeps after signing in with the password of hash.

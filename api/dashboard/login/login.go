@@ -6,18 +6,18 @@ package login
 import (
 	"github.com/go-webauthn/webauthn/webauthn"
 
-	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 )
 
 // Server serves signing in and the page of the account, and says who visits.
 type Server struct {
 	AuditLog *storage.AuditLog
-	People   *account.Store
+	People   *people.Store
 	Requests *storage.Requests
-	Secrets  *account.Secrets
-	Face     *face.Face
+	Secrets  *people.Secrets
+	Renderer *page.Renderer
 	Passkeys *webauthn.WebAuthn // from NewPasskeys
 	// RequireFactor: who has no second factor must set one up before a dangerous action, see ConfirmPage.
 	RequireFactor bool

@@ -10,7 +10,7 @@ import (
 	"github.com/go-webauthn/webauthn/protocol"
 	"github.com/go-webauthn/webauthn/webauthn"
 
-	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/api/failure"
 	"example.com/checkout/workflows/merchant"
 )
@@ -35,7 +35,7 @@ func (s *Server) refusedPasskey(r *http.Request, m merchant.Member, err error) (
 		return "", err
 	}
 	return "The passkey was not accepted. Try again.", s.AuditLog.Audit(
-		r.Context(), face.Entry(r, m, "member.passkey_refused", "at "+r.URL.Path+": "+err.Error()))
+		r.Context(), page.Entry(r, m, "member.passkey_refused", "at "+r.URL.Path+": "+err.Error()))
 }
 
 // answered reads the answer of a passkey and uses up the challenge that it answers.

@@ -11,9 +11,9 @@ import (
 	"github.com/go-webauthn/webauthn/protocol"
 	"github.com/go-webauthn/webauthn/webauthn"
 
-	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/api/failure"
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
@@ -28,91 +28,91 @@ const addingTitle = "Add a passkey"
 
 // startPasskey serves POST …/account/passkeys/new. It needs the password, and the second factor of who has one. Only
 // then there is a challenge for a new passkey.
-func (s *Server) startPasskey(v face.Visit) (face.Answer, error) {
+func (s *Server) startPasskey(v page.Visit) (page.Answer, error) {
 	if s.Passkeys == nil {
-		return face.Answer{}, checkout.ErrNotFound
+		return page.Answer{}, checkout.ErrNotFound
 	}
-	page, err := s.Unconfirmed(v, ConfirmPage{
+	unconfirmed, err := s.Unconfirmed(v, ConfirmPage{
 		Text: "A passkey signs you in without a password and replaces an app code.", Button: "Continue", Back: v.Path("/account"),
 	})
-	if page != nil || err != nil {
-		return face.OrNone(page), err
+	if unconfirmed != nil || err != nil {
+		return page.OrNone(unconfirmed), err
 	}
 	all, err := s.People.Passkeys(v.Context(), v.MerchantID(), v.Member.ID)
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	holder, err := s.keyHolder(v.Request, v.Member, all)
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	holder.name = v.Merchant
 	options, session, err := s.Passkeys.BeginRegistration(holder,
 		webauthn.WithExclusions(webauthn.Credentials(holder.keys).CredentialDescriptors()))
 	if err != nil {
-		return face.Answer{}, fmt.Errorf("new passkey: %w", err)
+		return page.Answer{}, fmt.Errorf("new passkey: %w", err)
 	}
 	if err := s.challenge(v.Request, ceremony{toRegister, v.Browser}, session); err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	text, err := json.Marshal(options.Response)
 	if err != nil {
-		return face.Answer{}, fmt.Errorf("new passkey: %w", err)
+		return page.Answer{}, fmt.Errorf("new passkey: %w", err)
 	}
-	return face.Show("passkey", addingTitle, newPasskeyPage{Options: string(text)})
+	return page.Show("passkey", addingTitle, newPasskeyPage{Options: string(text)})
 }
 
 var (
-	passkeyAdded   = face.Notice("passkey_added", "The passkey was added. You can sign in with it.")
-	passkeyRenamed = face.Notice("passkey_renamed", "The passkey has its new name.")
-	passkeyRemoved = face.Notice("passkey_removed", "The passkey was removed. Remove it on your device too.")
+	passkeyAdded   = page.Notice("passkey_added", "The passkey was added. You can sign in with it.")
+	passkeyRenamed = page.Notice("passkey_renamed", "The passkey has its new name.")
+	passkeyRemoved = page.Notice("passkey_removed", "The passkey was removed. Remove it on your device too.")
 )
 
 // addPasskey serves POST …/account/passkeys.
-func (s *Server) addPasskey(v face.Visit) (face.Answer, error) {
+func (s *Server) addPasskey(v page.Visit) (page.Answer, error) {
 	if s.Passkeys == nil {
-		return face.Answer{}, checkout.ErrNotFound
+		return page.Answer{}, checkout.ErrNotFound
 	}
 	key, err := s.created(v)
 	if errors.Is(err, errPasskey) {
-		return face.Refuse("passkey", addingTitle, newPasskeyPage{Fault: "The passkey was not accepted. Start again."})
+		return page.Refuse("passkey", addingTitle, newPasskeyPage{Fault: "The passkey was not accepted. Start again."})
 	}
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	name, ok := passkeyName(v)
 	if !ok {
 		name = "Passkey"
 	}
 	codes, hashes := newRecoveryCodes()
-	stored := account.NewPasskey{
+	stored := people.NewPasskey{
 		Passkey:    merchant.Passkey{ID: checkout.NewID(checkout.PrefixPasskey), Name: name},
 		MerchantID: v.MerchantID(), MemberID: v.Member.ID, CredentialID: key.ID, Recovery: hashes, Keep: v.Browser,
 	}
 	if stored.Credential, err = json.Marshal(key); err != nil {
-		return face.Answer{}, fmt.Errorf("new passkey: %w", err)
+		return page.Answer{}, fmt.Errorf("new passkey: %w", err)
 	}
 	kept := v.Reveal(setOfCodes(v, hashes))
 	kept.Form, kept.Secret = stored.ID, strings.Join(codes, "\n")
 	if _, _, err := s.Secrets.KeepReveal(v.Context(), kept); err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	first, err := s.People.AddPasskey(v.Context(), stored,
 		v.AuditBoth("member.passkey_added", v.Member.ID, "passkey “"+name+"”, "+stored.ID))
 	if err == nil && first {
-		return face.GoTo(pageOfCodes(v)(kept.Subject), passkeyAdded)
+		return page.GoTo(pageOfCodes(v)(kept.Subject), passkeyAdded)
 	}
 	if dropped := s.Secrets.DropReveal(v.Context(), kept); dropped != nil {
-		return face.Answer{}, errors.Join(err, dropped)
+		return page.Answer{}, errors.Join(err, dropped)
 	}
 	if errors.Is(err, checkout.ErrConflict) {
-		return face.Refuse("passkey", addingTitle, newPasskeyPage{Fault: "This passkey is already registered."})
+		return page.Refuse("passkey", addingTitle, newPasskeyPage{Fault: "This passkey is already registered."})
 	}
-	return face.Done(err, v.Path("/account"), passkeyAdded)
+	return page.Done(err, v.Path("/account"), passkeyAdded)
 }
 
 // created checks what the browser says about a new passkey. It returns errPasskey, which the audit log has then.
-func (s *Server) created(v face.Visit) (*webauthn.Credential, error) {
+func (s *Server) created(v page.Visit) (*webauthn.Credential, error) {
 	said, err := protocol.ParseCredentialCreationResponseBytes([]byte(v.PostFormValue("passkey")))
 	if err != nil {
 		return nil, fmt.Errorf("%w: not understood", errPasskey)
@@ -139,14 +139,14 @@ func (s *Server) created(v face.Visit) (*webauthn.Credential, error) {
 const maxPasskeyName = 60 // characters
 
 // passkeyName returns the typed name of a passkey.
-func passkeyName(v face.Visit) (name string, ok bool) {
+func passkeyName(v page.Visit) (name string, ok bool) {
 	name = strings.TrimSpace(v.PostFormValue("name"))
 	return name, name != "" && utf8.RuneCountInString(name) <= maxPasskeyName &&
 		!strings.ContainsFunc(name, unicode.IsControl)
 }
 
 // passkey returns the visitor's passkey with the id of the path. It returns checkout.ErrNotFound.
-func (s *Server) passkey(v face.Visit) (merchant.Passkey, error) {
+func (s *Server) passkey(v page.Visit) (merchant.Passkey, error) {
 	all, err := s.People.Passkeys(v.Context(), v.MerchantID(), v.Member.ID)
 	if err != nil {
 		return merchant.Passkey{}, err
@@ -160,39 +160,39 @@ func (s *Server) passkey(v face.Visit) (merchant.Passkey, error) {
 }
 
 // renamePasskey serves POST …/account/passkeys/{id}.
-func (s *Server) renamePasskey(v face.Visit) (face.Answer, error) {
+func (s *Server) renamePasskey(v page.Visit) (page.Answer, error) {
 	p, err := s.passkey(v)
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	name, ok := passkeyName(v)
 	if !ok {
 		return s.accountPage(v, fmt.Sprintf("The name of a passkey must have 1 to %d characters.", maxPasskeyName))
 	}
 	if name == p.Name {
-		return face.GoTo(v.Path("/account"), face.NothingChanged)
+		return page.GoTo(v.Path("/account"), page.NothingChanged)
 	}
 	err = s.People.RenamePasskey(v.Context(), v.MerchantID(), v.Member.ID, p.ID, name,
 		v.AuditBoth("member.passkey_renamed", v.Member.ID, "passkey “"+p.Name+"” → “"+name+"”, "+p.ID))
-	return face.Done(err, v.Path("/account"), passkeyRenamed)
+	return page.Done(err, v.Path("/account"), passkeyRenamed)
 }
 
 // removePasskey serves POST …/account/passkeys/{id}/remove.
-func (s *Server) removePasskey(v face.Visit) (face.Answer, error) {
+func (s *Server) removePasskey(v page.Visit) (page.Answer, error) {
 	p, err := s.passkey(v)
 	if err != nil {
-		return face.Answer{}, err
+		return page.Answer{}, err
 	}
 	text := "The passkey “" + p.Name + "” will no longer sign you in."
 	if !v.Member.App && v.Member.Passkeys == 1 {
 		text += " It is your last second factor: afterwards anyone who knows your password can sign in as you, " +
 			"and your recovery codes stop working."
 	}
-	page, err := s.Unconfirmed(v, ConfirmPage{Text: text, Button: "Remove it", Back: v.Path("/account")})
-	if page != nil || err != nil {
-		return face.OrNone(page), err
+	unconfirmed, err := s.Unconfirmed(v, ConfirmPage{Text: text, Button: "Remove it", Back: v.Path("/account")})
+	if unconfirmed != nil || err != nil {
+		return page.OrNone(unconfirmed), err
 	}
 	err = s.People.RemovePasskey(v.Context(), v.MerchantID(), v.Member.ID, p.ID,
 		v.AuditBoth("member.passkey_removed", v.Member.ID, "passkey “"+p.Name+"”, "+p.ID))
-	return face.Done(err, v.Path("/account"), passkeyRemoved)
+	return page.Done(err, v.Path("/account"), passkeyRemoved)
 }

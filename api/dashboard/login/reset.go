@@ -17,7 +17,7 @@ func (s *Server) showForgot(w http.ResponseWriter, r *http.Request) error {
 	if !s.Mail {
 		return checkout.ErrNotFound
 	}
-	s.Face.Open(w, r, http.StatusOK, "forgot", "Forgot your password?", nil)
+	s.Renderer.Open(w, r, http.StatusOK, "forgot", "Forgot your password?", nil)
 	return nil
 }
 
@@ -66,7 +66,7 @@ func (s *Server) renderReset(w http.ResponseWriter, r *http.Request, p resetPage
 	if p.Fault != "" {
 		status = http.StatusUnprocessableEntity
 	}
-	s.Face.Open(w, r, status, "reset", "Choose a new password", p)
+	s.Renderer.Open(w, r, status, "reset", "Choose a new password", p)
 }
 
 // resetPassword serves POST /password/reset. The person signs in afterwards, with the second factor too. The browser is

@@ -3,7 +3,7 @@ package login
 import (
 	"net/http"
 
-	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/api/web"
 	"example.com/checkout/workflows/merchant"
 )
@@ -25,13 +25,13 @@ func (s *Server) Routes(open func(method, path string, h web.Handler)) {
 	open(http.MethodGet, "/invitation/{token}", s.showInvitation)
 	open(http.MethodPost, "/invitation/{token}", s.acceptInvitation)
 
-	get := func(path string, h face.Handler) {
-		open(http.MethodGet, face.InMode+path, s.SignedIn(merchant.RoleViewer, h))
+	get := func(path string, h page.Handler) {
+		open(http.MethodGet, page.InMode+path, s.SignedIn(merchant.RoleViewer, h))
 	}
-	post := func(path string, h face.Handler) {
-		open(http.MethodPost, face.InMode+path, s.SignedIn(merchant.RoleViewer, h))
+	post := func(path string, h page.Handler) {
+		open(http.MethodPost, page.InMode+path, s.SignedIn(merchant.RoleViewer, h))
 	}
-	open(http.MethodPost, face.InMode+"/passkey/challenge", s.challengePasskey)
+	open(http.MethodPost, page.InMode+"/passkey/challenge", s.challengePasskey)
 	get("/confirm", s.showConfirm)
 	get("/account", s.showAccount)
 	get("/account/needs_factor", s.showNeedsFactor)

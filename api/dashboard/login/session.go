@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/api/failure"
 	"example.com/checkout/workflows/merchant"
 )
@@ -16,7 +16,7 @@ func (s *Server) startSession(
 	w http.ResponseWriter, r *http.Request, member merchant.Member, passwordHash, next string, how ...string,
 ) error {
 	token, hash := merchant.NewToken()
-	note := face.Entry(r, member, "member.signed_in", strings.Join(how, ", "))
+	note := page.Entry(r, member, "member.signed_in", strings.Join(how, ", "))
 	err := s.People.SignIn(r.Context(), member, passwordHash, hash, note)
 	if failure.KindOf(err) == failure.NotFound { // the password or the second factor was changed meanwhile
 		http.Redirect(w, r, "/signin", http.StatusSeeOther)
@@ -34,7 +34,7 @@ func (s *Server) startSession(
 	}
 	s.addKnown(w, r, passwordHash)
 	if next == "/" {
-		next = face.Home(member.MerchantID)
+		next = page.Home(member.MerchantID)
 	}
 	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // G710: safeNext allows only pages of ours
 	return nil
@@ -45,7 +45,7 @@ var ours = regexp.MustCompile(`^/(?:m/(mer_[0-9a-z]+)/|test/|live/|account)`)
 
 // safeNext returns the page to open after signing in. It allows only pages of this dashboard.
 func safeNext(next string) string {
-	if ours.MatchString(next) && face.Local(next) {
+	if ours.MatchString(next) && page.Local(next) {
 		return next
 	}
 	return "/"

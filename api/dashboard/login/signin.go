@@ -9,7 +9,7 @@ import (
 	"example.com/checkout/api/failure"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/api/passhash"
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/workflows/merchant"
 )
 
@@ -39,7 +39,7 @@ func (s *Server) showSignIn(w http.ResponseWriter, r *http.Request) error {
 		}
 		form.Back, form.Email = v.Path("/account#merchants"), v.Member.Email
 	}
-	s.Face.Open(w, r, http.StatusOK, "signin", "Sign in", form)
+	s.Renderer.Open(w, r, http.StatusOK, "signin", "Sign in", form)
 	return nil
 }
 
@@ -75,7 +75,7 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) error {
 		if err := s.People.NoteFailedSignIn(r.Context(), probably, limit.RemoteIP(r)); err != nil {
 			return err
 		}
-		s.Face.Open(w, r, http.StatusUnprocessableEntity, "signin", "Sign in", form)
+		s.Renderer.Open(w, r, http.StatusUnprocessableEntity, "signin", "Sign in", form)
 		return nil
 	}
 	m, err := s.salted(r.Context(), tried[at], all[0].Hash, password)
@@ -92,14 +92,14 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) error {
 // meant returns the accounts that a person may mean, the likeliest first: those of the merchant, if one is named, and
 // first the one whose page is to be opened, then those that were signed in before in this browser.
 func (s *Server) meant(
-	r *http.Request, all []account.MemberWithPassword, merchantID, opens string,
-) (known []account.MemberWithPassword) {
-	var others []account.MemberWithPassword
+	r *http.Request, all []people.MemberWithPassword, merchantID, opens string,
+) (known []people.MemberWithPassword) {
+	var others []people.MemberWithPassword
 	for _, m := range all {
 		switch {
 		case merchantID != "" && m.MerchantID != merchantID:
 		case m.MerchantID == opens:
-			known = append([]account.MemberWithPassword{m}, known...)
+			known = append([]people.MemberWithPassword{m}, known...)
 		case s.knows(r, m.Hash):
 			known = append(known, m)
 		default:
@@ -109,7 +109,7 @@ func (s *Server) meant(
 	return append(known, others...)
 }
 
-func hashesOfPasswords(members []account.MemberWithPassword) (hashes []string) {
+func hashesOfPasswords(members []people.MemberWithPassword) (hashes []string) {
 	for _, m := range members {
 		hashes = append(hashes, m.Hash)
 	}
@@ -117,7 +117,7 @@ func hashesOfPasswords(members []account.MemberWithPassword) (hashes []string) {
 }
 
 // hashFor returns the hash of a new password for the accounts of an address. They share a salt, see passhash.Which.
-func hashFor(ctx context.Context, people *account.Store, email, password string) (string, error) {
+func hashFor(ctx context.Context, people *people.Store, email, password string) (string, error) {
 	all, err := people.MembersByEmail(ctx, email)
 	if err != nil {
 		return "", err
@@ -128,8 +128,8 @@ func hashFor(ctx context.Context, people *account.Store, email, password string)
 // salted gives a member whose hash is of a time when each account had its own salt the salt of the first account. A
 // browser that was known by the former hash is so again after its next sign-in.
 func (s *Server) salted(
-	ctx context.Context, m account.MemberWithPassword, first, password string,
-) (account.MemberWithPassword, error) {
+	ctx context.Context, m people.MemberWithPassword, first, password string,
+) (people.MemberWithPassword, error) {
 	if passhash.Alike(m.Hash, first) {
 		return m, nil
 	}
@@ -150,7 +150,7 @@ type codePage struct {
 
 // showSignInCode serves GET /signin/code.
 func (s *Server) showSignInCode(w http.ResponseWriter, r *http.Request, m merchant.Member, _ string) error {
-	s.Face.Open(w, r, http.StatusOK, "signin_code", "Sign in", codePage{Next: r.URL.Query().Get("next"), Who: m})
+	s.Renderer.Open(w, r, http.StatusOK, "signin_code", "Sign in", codePage{Next: r.URL.Query().Get("next"), Who: m})
 	return nil
 }
 
@@ -165,10 +165,10 @@ func (s *Server) signInWithCode(w http.ResponseWriter, r *http.Request, m mercha
 	}
 	next := safeNext(r.PostFormValue("next"))
 	if fault != "" {
-		s.Face.Open(w, r, http.StatusUnprocessableEntity, "signin_code", "Sign in", codePage{next, fault, m})
+		s.Renderer.Open(w, r, http.StatusUnprocessableEntity, "signin_code", "Sign in", codePage{next, fault, m})
 		return nil
 	}
-	s.Face.SetCookie(w, halfCookie, "", -1)
+	s.Renderer.SetCookie(w, halfCookie, "", -1)
 	return s.startSession(w, r, m, hash, next)
 }
 
@@ -176,13 +176,13 @@ func (s *Server) signInWithCode(w http.ResponseWriter, r *http.Request, m mercha
 // two factors: the device, and the finger, the face or the PIN that it asks for.
 func (s *Server) signInWithPasskey(w http.ResponseWriter, r *http.Request) error {
 	c := s.ceremonyOf(r, toSignIn, passkeyCookie)
-	s.Face.SetCookie(w, passkeyCookie, "", -1)
+	s.Renderer.SetCookie(w, passkeyCookie, "", -1)
 	refuse := func() {
-		s.Face.Open(w, r, http.StatusUnprocessableEntity, "signin", "Sign in",
+		s.Renderer.Open(w, r, http.StatusUnprocessableEntity, "signin", "Sign in",
 			signInForm{Next: r.PostFormValue("next"), Mail: s.Mail, NoPasskey: true})
 	}
 	answer, session, err := s.answered(r, c)
-	var m account.MemberWithPassword
+	var m people.MemberWithPassword
 	if err == nil {
 		m, err = s.People.MemberByPasskeyHandle(r.Context(), answer.Response.UserHandle)
 	}

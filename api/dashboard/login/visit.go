@@ -12,10 +12,10 @@ import (
 
 	"github.com/gorilla/mux"
 
-	"example.com/checkout/api/dashboard/face"
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/api/failure"
 	"example.com/checkout/api/web"
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
@@ -27,7 +27,7 @@ const requestTimeout = 10 * time.Second
 
 // SignedIn calls h for members whose role includes needs. It asks storage each time, so that a
 // sign-out, a removal or a new role applies from the next request on.
-func (s *Server) SignedIn(needs merchant.Role, h face.Handler) web.Handler {
+func (s *Server) SignedIn(needs merchant.Role, h page.Handler) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 		defer cancel()
@@ -48,10 +48,10 @@ func (s *Server) SignedIn(needs merchant.Role, h face.Handler) web.Handler {
 		if err != nil {
 			return err
 		}
-		if r.Method == http.MethodGet && s.Face.Cookie(r, lastCookie) != v.MerchantID() {
-			s.Face.SetCookie(w, lastCookie, v.MerchantID(), 0)
+		if r.Method == http.MethodGet && s.Renderer.Cookie(r, lastCookie) != v.MerchantID() {
+			s.Renderer.SetCookie(w, lastCookie, v.MerchantID(), 0)
 		}
-		s.Face.Write(w, v, got)
+		s.Renderer.Write(w, v, got)
 		return nil
 	}
 }
@@ -59,28 +59,28 @@ func (s *Server) SignedIn(needs merchant.Role, h face.Handler) web.Handler {
 // Visitor returns the signed-in visitor: the person's member of the merchant in the path. A path without a merchant is
 // of the one whose page was shown last. It returns ErrSignIn when the person has to sign in first, and
 // checkout.ErrNotFound when the merchant is none of the person's.
-func (s *Server) Visitor(r *http.Request) (face.Visit, error) {
+func (s *Server) Visitor(r *http.Request) (page.Visit, error) {
 	named := mux.Vars(r)["merchant"]
-	merchant := cmp.Or(named, s.Face.Cookie(r, lastCookie))
+	merchant := cmp.Or(named, s.Renderer.Cookie(r, lastCookie))
 	members, err := s.signedIn(r, merchant)
 	if err != nil {
-		return face.Visit{}, err
+		return page.Visit{}, err
 	}
 	if len(members) == 0 {
-		return face.Visit{}, ErrSignIn
+		return page.Visit{}, ErrSignIn
 	}
-	at := slices.IndexFunc(members, func(m account.SignedInMember) bool { return m.MerchantID == merchant })
+	at := slices.IndexFunc(members, func(m people.SignedInMember) bool { return m.MerchantID == merchant })
 	if at < 0 && named != "" {
-		return face.Visit{}, s.absent(r, members[0].Member, named)
+		return page.Visit{}, s.absent(r, members[0].Member, named)
 	}
 	m := members[max(at, 0)]
 	mode := checkout.ModeTest
 	if mux.Vars(r)["mode"] == string(checkout.ModeLive) {
 		mode = checkout.ModeLive
 	}
-	return face.Visit{
+	return page.Visit{
 		Request: r, Member: m.Member, Merchant: m.Merchant, Mode: mode, Browser: m.Hash,
-		Others: slices.DeleteFunc(members, func(o account.SignedInMember) bool { return o.MerchantID == m.MerchantID }),
+		Others: slices.DeleteFunc(members, func(o people.SignedInMember) bool { return o.MerchantID == m.MerchantID }),
 	}, nil
 }
 
@@ -91,7 +91,7 @@ func (s *Server) absent(r *http.Request, person merchant.Member, merchantID stri
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(all, func(m account.MemberWithPassword) bool { return m.MerchantID == merchantID }) {
+	if slices.ContainsFunc(all, func(m people.MemberWithPassword) bool { return m.MerchantID == merchantID }) {
 		return ErrSignIn
 	}
 	return checkout.ErrNotFound

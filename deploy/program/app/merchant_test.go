@@ -12,7 +12,7 @@ import (
 
 	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/money"
@@ -198,7 +198,7 @@ func TestMerchantResetFactor_TurnsEverythingOff(t *testing.T) {
 	entry := merchant.AuditEntry{
 		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: lines[0], Actor: "test", Action: "member.passkey_added", Subject: ann.ID,
 	}
-	_, err = store.People.AddPasskey(t.Context(), account.NewPasskey{
+	_, err = store.People.AddPasskey(t.Context(), people.NewPasskey{
 		Passkey:    merchant.Passkey{ID: checkout.NewID(checkout.PrefixPasskey), Name: "Laptop", Credential: []byte("{}")},
 		MerchantID: lines[0], MemberID: ann.ID, CredentialID: []byte{1}, Recovery: [][]byte{{2}},
 	}, entry)

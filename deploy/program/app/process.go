@@ -92,7 +92,7 @@ func acting(ctx context.Context, cfg config.Config, store *storage.Store, do fun
 		return err
 	}
 	defer temporal.Close()
-	return do(action.Actions{Store: action.StoreOf(store), Workflows: &runs.Client{Temporal: temporal}})
+	return do(action.Actions{Store: action.StoreOf(store), Runs: &runs.Client{Temporal: temporal}})
 }
 
 func (c *call) runConfigured(ctx context.Context, name string, stays bool, action serviceAction, id string) error {

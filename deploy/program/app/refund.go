@@ -102,7 +102,7 @@ func orderRefund(ctx context.Context, store *storage.Store, transactionID string
 
 // hurryRefunds starts the schedules that send refunds and deliveries.
 func hurryRefunds(ctx context.Context, cfg config.Config) bool {
-	books := func(flows *runs.Client, ctx context.Context) error { return flows.BooksNow(ctx, checkout.ModeLive) }
+	books := func(client *runs.Client, ctx context.Context) error { return client.BooksNow(ctx, checkout.ModeLive) }
 	return hurry(ctx, cfg, books, (*runs.Client).ReconcileNow)
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"example.com/checkout/api/action"
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -37,7 +37,7 @@ func (c console) resetFactor(ctx context.Context, merchantID, email string) erro
 	if err != nil {
 		return err
 	}
-	at := slices.IndexFunc(members, func(m account.MemberWithPassword) bool { return m.MerchantID == merchantID })
+	at := slices.IndexFunc(members, func(m people.MemberWithPassword) bool { return m.MerchantID == merchantID })
 	if at < 0 {
 		return errors.New("the merchant has no member with that address who can sign in")
 	}

@@ -68,7 +68,7 @@ func API(told context.Context, cfg config.Config) error {
 		defer requests.Flush(context.WithoutCancel(ctx)) // the requests under way at the stop have ended
 		group.Go(func() error { requests.Run(ctx); return nil })
 		err = startAPI(ctx, cfg, store, group, rest, api.Config{
-			Store: api.StoreOf(store), Workflows: &runs.Client{Temporal: temporal, Pending: pendingSession(store)},
+			Store: api.StoreOf(store), Runs: &runs.Client{Temporal: temporal, Pending: pendingSession(store)},
 			Health:   state,
 			Requests: requests,
 		})
@@ -86,7 +86,7 @@ func startAPI(
 	ctx context.Context, cfg config.Config, store *storage.Store, group *errgroup.Group, rest *gate,
 	restConfig api.Config,
 ) error {
-	flows := restConfig.Workflows
+	client := restConfig.Runs
 	guard := activities.NewAddressGuard(cfg.AllowLoopback)
 	if cfg.AllowLoopback {
 		slog.WarnContext(ctx, "test-mode webhooks may reach loopback addresses")
@@ -100,7 +100,7 @@ func startAPI(
 	restConfig.SessionLifetime, restConfig.Payouts = cfg.SessionLifetime, map[checkout.Mode]*api.Payouts{}
 	restConfig.Limits, restConfig.Shares, restConfig.Log = limits(cfg), shares, slog.Default()
 	page := hosted.Config{
-		People: store.People, Requests: store.Requests, Sessions: store.Sessions, Workflows: flows, TestCards: cards,
+		People: store.People, Requests: store.Requests, Sessions: store.Sessions, Runs: client, TestCards: cards,
 		Acquirers: map[checkout.Mode]*hosted.Acquirer{},
 		Chains:    map[checkout.Mode]map[money.PayoutCurrency]string{}, CheckoutURL: cfg.PageURL,
 		Limits: pageLimits(cfg), Shares: shares, Log: slog.Default(),
@@ -119,7 +119,7 @@ func startAPI(
 	pages.Handle("/", hosted.New(page))
 
 	people := dashboard.New(dashboard.Config{
-		Store: dashboard.StoreOf(store), Workflows: flows, URL: cfg.DashboardURL, CheckoutURL: cfg.PageURL,
+		Store: dashboard.StoreOf(store), Runs: client, URL: cfg.DashboardURL, CheckoutURL: cfg.PageURL,
 		APIURL: cfg.APIURL, TemporalUI: cfg.TemporalUIURL, Namespace: cfg.Temporal.Namespace,
 		Addresses: cfg.PayoutAddressRules(),
 		Simulated: cfg.Live.Simulated, Mail: cfg.SMTP != nil, AddressDelay: cfg.PayoutAddressDelay,
@@ -127,7 +127,7 @@ func startAPI(
 		CheckAddress:  guard.Check, Limits: dashboardLimits(cfg), Shares: shares, Log: slog.Default(),
 	})
 
-	rest.open(withReports(cfg, store, flows, api.New(restConfig)))
+	rest.open(withReports(cfg, store, client, api.New(restConfig)))
 	err = serve(ctx, group, "hosted page", cfg.PageAddress, behindProxies(cfg.Proxies, web.Compressed(pages)))
 	if err != nil {
 		return err

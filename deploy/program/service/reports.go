@@ -15,8 +15,8 @@ import (
 )
 
 // reports notes the reports of the card network, in both processes.
-func reports(store *storage.Store, flows *runs.Client) acquirer.Reports {
-	return acquirer.Reports{Books: store.Books, SignalComplete: flows.SignalComplete, Log: slog.Default()}
+func reports(store *storage.Store, client *runs.Client) acquirer.Reports {
+	return acquirer.Reports{Books: store.Books, SignalComplete: client.SignalComplete, Log: slog.Default()}
 }
 
 // noteReport stores a report. It returns whether it is new.
@@ -24,12 +24,12 @@ type noteReport func(ctx context.Context, e books.AcquirerEvent) (fresh bool, er
 
 // withReports takes the reports of the card network at their own path. An http.ServeMux would redirect
 // unclean paths, which the REST API answers with 404.
-func withReports(cfg config.Config, store *storage.Store, flows *runs.Client, rest http.Handler) http.Handler {
+func withReports(cfg config.Config, store *storage.Store, client *runs.Client, rest http.Handler) http.Handler {
 	if !cfg.Live.Cards && !cfg.Test.Cards {
 		return rest
 	}
 	taken := acquirer.New(acquirer.Config{
-		Reports: reports(store, flows), Books: flows.BooksNow, Verify: verifier(cfg.Live, cfg.Test),
+		Reports: reports(store, client), Books: client.BooksNow, Verify: verifier(cfg.Live, cfg.Test),
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == acquirer.Path {

@@ -50,8 +50,8 @@ func Setup(ctx context.Context, cfg config.Setup, say func(done string)) error {
 
 	say(fmt.Sprintf("connecting to Temporal at %s (TEMPORAL_ADDRESS), for %v at most",
 		cfg.Temporal.Address, setupPatience))
-	flows := &runs.Client{Temporal: temporal}
-	if err := flows.EnsureNamespace(ctx, cfg.Temporal.Namespace); err != nil {
+	client := &runs.Client{Temporal: temporal}
+	if err := client.EnsureNamespace(ctx, cfg.Temporal.Namespace); err != nil {
 		return fmt.Errorf("Temporal at %s: %w", cfg.Temporal.Address, err) //nolint:staticcheck // ST1005: a name
 	}
 	say(fmt.Sprintf("Temporal has the namespace %s and its search attributes", cfg.Temporal.Namespace))
@@ -64,7 +64,7 @@ func Setup(ctx context.Context, cfg config.Setup, say func(done string)) error {
 		return err
 	}
 
-	err = wait(ctx, "Temporal", func() error { return flows.EnsureSchedules(ctx, schedules(cfg)) },
+	err = wait(ctx, "Temporal", func() error { return client.EnsureSchedules(ctx, schedules(cfg)) },
 		func(error) bool { return true })
 	if err != nil {
 		return err

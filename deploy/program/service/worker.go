@@ -79,11 +79,11 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 	if err := quietSlowTasks(); err != nil {
 		return err
 	}
-	flows := &runs.Client{Temporal: temporal}
+	client := &runs.Client{Temporal: temporal}
 	cards := &sandbox.CardNetwork{
 		Sandbox: store.Sandbox, ChallengeURL: cfg.PageURL + challengePath, SettleAfter: sandbox.DefaultSettleAfter,
 	}
-	options, err := workerOptions(ctx, cfg, store, flows, cards)
+	options, err := workerOptions(ctx, cfg, store, client, cards)
 	if err != nil {
 		return err
 	}
@@ -100,11 +100,11 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 	state.Works()
 	slog.InfoContext(ctx, "worker polls")
 	go watchBuilds(ctx, temporal, cfg.Temporal)
-	tellMissingSchedules(ctx, cfg, flows)
+	tellMissingSchedules(ctx, cfg, client)
 
 	sent := make(chan struct{})
 	go func() { defer close(sent); sendMails(ctx, cfg, store) }()
-	cards.RunCallbacks(ctx, flows.SignalComplete)
+	cards.RunCallbacks(ctx, client.SignalComplete)
 	<-sent
 	if refused := context.Cause(ctx); !errors.Is(refused, context.Canceled) {
 		return fmt.Errorf("the worker is refused by Temporal: %w", refused)
@@ -114,7 +114,7 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 
 // workerOptions returns what the workers run. It opens the networks of both modes and follows them until ctx ends.
 func workerOptions(
-	ctx context.Context, cfg config.Config, store *storage.Store, flows *runs.Client, cards *sandbox.CardNetwork,
+	ctx context.Context, cfg config.Config, store *storage.Store, client *runs.Client, cards *sandbox.CardNetwork,
 ) (worker.Options, error) {
 	live, err := openNetworks(ctx, cfg.Live, store)
 	if err != nil {
@@ -141,7 +141,7 @@ func workerOptions(
 		Pictures:   activities.NewPictures(store.Pictures, guard),
 		Housekeeping: &activities.Housekeeping{
 			Installation: store.Installation, Merchants: store.Merchants, Secrets: store.Secrets, Webhooks: store.Webhooks,
-			Runs: flows, Failure: storage.FailureRules{
+			Runs: client, Failure: storage.FailureRules{
 				FailingAfter: cfg.EndpointFailingAfter, HeldAfter: cfg.EndpointHeldAfter,
 			},
 		},
@@ -150,7 +150,7 @@ func workerOptions(
 		Deployment: cfg.Temporal.DeploymentName,
 		BuildID:    cfg.Temporal.BuildID,
 	}
-	note := reports(store, flows).Note
+	note := reports(store, client).Note
 	live.follow(ctx, &options, note)
 	test.follow(ctx, &options, note)
 	return options, nil
@@ -186,8 +186,8 @@ func sendMails(ctx context.Context, cfg config.Config, store *storage.Store) {
 
 // tellMissingSchedules logs an error when the settings need schedules that nobody made: then nothing
 // follows the transfers, for example.
-func tellMissingSchedules(ctx context.Context, cfg config.Config, flows *runs.Client) {
-	missing, err := flows.MissingSchedules(ctx, runs.Schedules{
+func tellMissingSchedules(ctx context.Context, cfg config.Config, client *runs.Client) {
+	missing, err := client.MissingSchedules(ctx, runs.Schedules{
 		Chains: modesOf(cfg, func(n config.Networks) bool { return n.Chains }),
 		Cards:  modesOf(cfg, func(n config.Networks) bool { return n.Cards }),
 	})

@@ -205,9 +205,9 @@ func (r *rig) publish(ctx context.Context, e webhook.Endpoint) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	err = r.flows.StartDelivery(ctx, event, ref)
+	err = r.runs.StartDelivery(ctx, event, ref)
 	for tries := 0; errors.Is(err, runs.ErrOutcomeUnknown) && tries < 10; tries++ {
-		err = r.flows.StartDelivery(ctx, event, ref) // a repetition changes nothing
+		err = r.runs.StartDelivery(ctx, event, ref) // a repetition changes nothing
 	}
 	return ref.ID, err
 }

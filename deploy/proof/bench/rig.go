@@ -24,7 +24,7 @@ type rig struct {
 	store    *storage.Store
 	temporal client.Client // with the SDK's defaults
 	plain    client.Client // with the service's options, without compression
-	flows    *runs.Client
+	runs     *runs.Client
 
 	orders atomic.Int64 // sessions created over REST
 }
@@ -63,7 +63,7 @@ func newRig(ctx context.Context, o devstack.Options) (r *rig, err error) {
 		return r, err
 	}
 
-	r.flows = &runs.Client{Temporal: r.plain}
+	r.runs = &runs.Client{Temporal: r.plain}
 	return r, nil
 }
 

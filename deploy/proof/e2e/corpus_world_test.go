@@ -177,13 +177,13 @@ func (w *corpusWorld) addLive(t *testing.T) {
 	})
 	require.NoError(t, err)
 	w.values["live_webhook"] = e.ID
-	flows := runs.Client{Temporal: w.temporal}
+	client := runs.Client{Temporal: w.temporal}
 	s, err := w.store.Sessions.CreateSession(t.Context(), storage.NewSession{
 		Session: checkout.Session{
 			Ref: checkout.Owner{MerchantID: w.own.ID, Mode: checkout.ModeLive}.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: money.EUR,
 			PayoutCurrency: money.USDC, Metadata: []byte("{}"), MaxAttempts: 3,
 		}, Lifetime: checkout.SessionLifetime,
-	}, flows.StartSession)
+	}, client.StartSession)
 	require.NoError(t, err)
 	w.values["live_session"] = s.ID
 }

@@ -95,13 +95,13 @@ func TestSession_AnyNumberOfSignalsLeavesItPayable(t *testing.T) {
 func TestExpire_ManyAtOnce(t *testing.T) {
 	t.Parallel()
 	m := e2e.NewMerchant(t, e2e.Shared)
-	flows := &runs.Client{Temporal: e2e.TemporalClient(t, e2e.Shared)}
+	client := &runs.Client{Temporal: e2e.TemporalClient(t, e2e.Shared)}
 	session := m.Create(e2e.Terms)
 	m.MustPay(session, e2e.Card3DS)
 	errs := make([]error, 200)
 	var wg sync.WaitGroup
 	for i := range errs {
-		wg.Go(func() { _, errs[i] = flows.Expire(t.Context(), session) })
+		wg.Go(func() { _, errs[i] = client.Expire(t.Context(), session) })
 	}
 	wg.Wait()
 	for _, err := range errs {

@@ -241,10 +241,10 @@ func TestRestore_OfDifferentMoments(t *testing.T) {
 
 			w.end()
 			if c.oldTemporal { // these runs do not know that their sessions have ended
-				flows := &runs.Client{Temporal: temporal}
-				_, err := flows.Advance(t.Context(), w.pending)
+				client := &runs.Client{Temporal: temporal}
+				_, err := client.Advance(t.Context(), w.pending)
 				require.NoError(t, err)
-				_, err = flows.Complete(t.Context(), w.asked, filepath.Base(w.bank))
+				_, err = client.Complete(t.Context(), w.asked, filepath.Base(w.bank))
 				require.NoError(t, err)
 			}
 			// 7 and 16 compare rows with runs: what ended before the restore has lost one of them.

@@ -34,7 +34,7 @@ import (
 	"example.com/checkout/deploy/proof/e2e/chrome"
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -258,8 +258,8 @@ func testBrowserItems(t *testing.T, browser context.Context) {
 			"line_items": [{"name": "Espresso beans, 1 kg", "quantity": 2, "unit_amount": 24.95}, {"name": "Grinder", "quantity": 1, "unit_amount": 99.90}%s]}`,
 			149+10*more, locale, address, items)
 	}
-	contact := account.Contact{Support: "help@shop.example", TermsURL: "https://shop.example/terms", PrivacyURL: "https://shop.example/privacy"}
-	require.NoError(t, e2e.OpenStore(t, e2e.Shared).People.SetBrand(t.Context(), m.ID, account.BrandChange{Contact: &contact}))
+	contact := people.Contact{Support: "help@shop.example", TermsURL: "https://shop.example/terms", PrivacyURL: "https://shop.example/privacy"}
+	require.NoError(t, e2e.OpenStore(t, e2e.Shared).People.SetBrand(t.Context(), m.ID, people.BrandChange{Contact: &contact}))
 	for locale, more := range map[string]int{"en": 1, "es": 0, "de": 12} {
 		id := m.Create(strings.Replace(body(locale, more), "order-1042", "order-"+locale, 1))
 		open(b, m, id)
@@ -787,14 +787,14 @@ func testBrowserBrand(t *testing.T, browser context.Context) {
 	draw.Draw(picture, picture.Bounds(), image.NewUniform(color.NRGBA{R: 0x5b, G: 0x2b, B: 0xe0, A: 0xff}), image.Point{}, draw.Src)
 	var upload bytes.Buffer
 	require.NoError(t, png.Encode(&upload, picture))
-	logo, err := account.EncodeLogo(&upload)
+	logo, err := people.EncodeLogo(&upload)
 	require.NoError(t, err)
 	store := e2e.OpenStore(t, e2e.Shared)
 	for name, c := range map[string]struct{ color, button string }{
 		"yellow": {"#ffe600", "rgb(255, 230, 0)"}, "black": {"#000000", "rgb(0, 0, 0)"}, "white": {"#ffffff", "rgb(255, 255, 255)"},
 		"gray": {"#767676", "rgb(118, 118, 118)"}, "purple": {"#5b2be0", "rgb(91, 43, 224)"},
 	} {
-		require.NoError(t, store.People.SetBrand(t.Context(), m.ID, account.BrandChange{Color: &c.color, Logo: &logo}))
+		require.NoError(t, store.People.SetBrand(t.Context(), m.ID, people.BrandChange{Color: &c.color, Logo: &logo}))
 		id := m.Create(e2e.Terms)
 		open(b, m, id)
 		b.Do(seeState("form"), chrome.Poll(`document.querySelector(".logo").naturalWidth > 0`))
@@ -907,7 +907,7 @@ func pageWithoutTemporal(t *testing.T) (address string, store *storage.Store) {
 	server := httptest.NewUnstartedServer(nil)
 	address = "http://" + server.Listener.Addr().String()
 	server.Config.Handler = hosted.New(hosted.Config{
-		People: store.People, Requests: store.Requests, Sessions: store.Sessions, Workflows: &runs.Client{Temporal: temporal}, TestCards: &sandbox.CardNetwork{Sandbox: store.Sandbox}, CheckoutURL: address, Log: e2e.Discard,
+		People: store.People, Requests: store.Requests, Sessions: store.Sessions, Runs: &runs.Client{Temporal: temporal}, TestCards: &sandbox.CardNetwork{Sandbox: store.Sandbox}, CheckoutURL: address, Log: e2e.Discard,
 		Limits: plenty, Shares: limit.NewShares(6),
 	})
 	server.Start()

@@ -98,7 +98,7 @@ func newLiveShop(t *testing.T) *liveShop {
 	server := httptest.NewUnstartedServer(nil)
 	s.url = "http://" + server.Listener.Addr().String()
 	s.config = hosted.Config{
-		People: store.People, Requests: store.Requests, Sessions: store.Sessions, Workflows: &runs.Client{Temporal: temporal}, TestCards: &sandbox.CardNetwork{Sandbox: store.Sandbox},
+		People: store.People, Requests: store.Requests, Sessions: store.Sessions, Runs: &runs.Client{Temporal: temporal}, TestCards: &sandbox.CardNetwork{Sandbox: store.Sandbox},
 		Acquirers: map[checkout.Mode]*hosted.Acquirer{checkout.ModeLive: taker}, CheckoutURL: s.url, Log: e2e.Discard,
 		Chains: map[checkout.Mode]map[money.PayoutCurrency]string{checkout.ModeLive: {money.USDC: "eip155:1"}},
 		Limits: plenty, Shares: limit.NewShares(6),

@@ -1,4 +1,4 @@
-package face
+package page
 
 import (
 	"net/http"
@@ -8,7 +8,7 @@ import (
 
 	"example.com/checkout/api/action"
 	"example.com/checkout/api/limit"
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
@@ -21,7 +21,7 @@ type Visit struct {
 	Mode     checkout.Mode // from the path; test when the path has none
 
 	// Others are the person's other merchants to which this browser is signed in.
-	Others []account.SignedInMember
+	Others []people.SignedInMember
 
 	Browser []byte // SHA-256 of the browser's token
 	notice  string // message about the last action
@@ -32,7 +32,7 @@ func (v Visit) ID() string { return mux.Vars(v.Request)["id"] }
 
 // SignedInTo reports whether the person is signed in to a merchant in this browser.
 func (v Visit) SignedInTo(merchantID string) bool {
-	return v.MerchantID() == merchantID || slices.ContainsFunc(v.Others, func(o account.SignedInMember) bool {
+	return v.MerchantID() == merchantID || slices.ContainsFunc(v.Others, func(o people.SignedInMember) bool {
 		return o.MerchantID == merchantID
 	})
 }
@@ -79,6 +79,6 @@ func Entry(r *http.Request, m merchant.Member, what, detail string) merchant.Aud
 }
 
 // Reveal names the secret of subject for the visitor's browser.
-func (v Visit) Reveal(subject string) account.Reveal {
-	return account.Reveal{Owner: v.Owner(), Browser: v.Browser, Subject: subject}
+func (v Visit) Reveal(subject string) people.Reveal {
+	return people.Reveal{Owner: v.Owner(), Browser: v.Browser, Subject: subject}
 }

@@ -1,9 +1,9 @@
-package face
+package page
 
 import "net/http"
 
 // cookieName adds the prefix __Host- over https, so that browsers insist on https.
-func (f *Face) cookieName(name string) string {
+func (f *Renderer) cookieName(name string) string {
 	if f.Secure {
 		return "__Host-" + name
 	}
@@ -11,7 +11,7 @@ func (f *Face) cookieName(name string) string {
 }
 
 // Cookie returns the value of a request's cookie, "" for none.
-func (f *Face) Cookie(r *http.Request, name string) string {
+func (f *Renderer) Cookie(r *http.Request, name string) string {
 	cookie, err := r.Cookie(f.cookieName(name))
 	if err != nil {
 		return ""
@@ -20,7 +20,7 @@ func (f *Face) Cookie(r *http.Request, name string) string {
 }
 
 // NewCookie returns a cookie. maxAge is in seconds: 0 means until the browser ends, and -1 removes the cookie.
-func (f *Face) NewCookie(name, value string, maxAge int) *http.Cookie {
+func (f *Renderer) NewCookie(name, value string, maxAge int) *http.Cookie {
 	return &http.Cookie{ // #nosec G124 -- Secure over https; only loopback uses plain http
 		Name: f.cookieName(name), Value: value, Path: "/", MaxAge: maxAge,
 		HttpOnly: true, Secure: f.Secure, SameSite: http.SameSiteLaxMode,
@@ -28,6 +28,6 @@ func (f *Face) NewCookie(name, value string, maxAge int) *http.Cookie {
 }
 
 // SetCookie sets what NewCookie returns.
-func (f *Face) SetCookie(w http.ResponseWriter, name, value string, maxAge int) {
+func (f *Renderer) SetCookie(w http.ResponseWriter, name, value string, maxAge int) {
 	http.SetCookie(w, f.NewCookie(name, value, maxAge))
 }

@@ -1,11 +1,11 @@
-package face
+package page
 
 import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 
-	"example.com/checkout/storage/account"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
@@ -16,7 +16,7 @@ import (
 // end a secret that is in use. subject is the id of the created object. page returns the page's
 // address for that id.
 func Made(
-	secrets *account.Secrets, v Visit, subject, secret string, page func(subject string) string, create func() error,
+	secrets *people.Secrets, v Visit, subject, secret string, page func(subject string) string, create func() error,
 ) (Answer, error) {
 	once := v.PostFormValue("once")
 	if once == "" {

@@ -1,7 +1,7 @@
-// Package account keeps the people of merchants in PostgreSQL: members, the browsers in which they are signed in, how
+// Package people keeps the people of merchants in PostgreSQL: members, the browsers in which they are signed in, how
 // they prove who they are, what they are told by mail, what they changed, and the look of the hosted page that they
 // choose. No transaction of money begins here: package storage has those.
-package account
+package people
 
 import (
 	"github.com/jackc/pgx/v5/pgxpool"

@@ -1,4 +1,4 @@
-package face
+package page
 
 import "net/http"
 
@@ -24,7 +24,7 @@ var NothingChanged = Notice("nothing_changed", "There are no changes to save.")
 
 // takeNotice returns the message for this page and removes its cookie. It returns "" when htmx
 // loads a part of a page, so that the message waits for a whole page.
-func (f *Face) takeNotice(w http.ResponseWriter, r *http.Request) string {
+func (f *Renderer) takeNotice(w http.ResponseWriter, r *http.Request) string {
 	key := f.Cookie(r, noticeCookie)
 	if key == "" || r.Header.Get("HX-Request") != "" {
 		return ""
