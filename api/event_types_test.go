@@ -33,6 +33,7 @@ func TestEventTypes_WhateverListsThemHasThemAll(t *testing.T) {
 
 	for file, all := range map[string][]string{
 		"README.md":                     names,
+		"interface.md":                  names,
 		"sdk/models.gen.go":             names,
 		"sdk/typescript/src/openapi.ts": names,
 		"sdk/webhook.go":                schemas,

@@ -34,8 +34,8 @@ type kind struct {
 // A sampler makes the data of a test event.
 type sampler func(m merchant.Merchant, metadata json.RawMessage, at time.Time) any
 
-// kinds holds every event type in the order of the interface document. What else lists them is compared with this
-// table by api.TestEventTypes_WhateverListsThemHasThemAll.
+// kinds holds every event type in the order of the interface document. Append a new one: the first is the default type
+// of a test event. api.TestEventTypes_WhateverListsThemHasThemAll compares every other list with this table.
 var kinds = [...]kind{
 	{CheckoutCompleted, "A customer paid.", "CheckoutCompleted", true, sampleTransaction("")},
 	{CheckoutFailed, "A payment attempt failed: declined, blocked as fraud, or 3-D Secure abandoned.",
@@ -62,10 +62,15 @@ const AllEvents EventType = "*"
 // Valid reports whether t is one of EventTypes.
 func (t EventType) Valid() bool { return slices.Contains(EventTypes, t) }
 
-// kind returns the row of t, which is valid.
-func (t EventType) kind() kind { return kinds[slices.Index(EventTypes, t)] }
+// kind returns the row of t. The row of an event type that only a newer build has is empty.
+func (t EventType) kind() kind {
+	if i := slices.Index(EventTypes, t); i >= 0 {
+		return kinds[i]
+	}
+	return kind{}
+}
 
-// Words says when an event of type t comes. t is valid.
+// Words describes when an event of type t comes, or is "" when t is not valid.
 func (t EventType) Words() string { return t.kind().words }
 
 // Schema names the schema of the envelope in api/openapi.yaml. t is valid.
