@@ -19,7 +19,7 @@ const (
 	// yielded is the limit's new share when it makes room for new deliveries.
 	yielded = 0.75
 	// turnsOfYielding is how many turns per second an endpoint gives while it yields.
-	turnsOfYielding = 16
+	turnsOfYielding = 8
 	// queues is how many times the shortest mean an attempt takes at an endpoint that queues. More
 	// attempts would only lengthen its queue.
 	queues = 2
