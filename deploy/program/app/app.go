@@ -29,18 +29,22 @@ func Run(args []string) int {
 // Explanations for people go to notes, so that a script can read out alone. The error names the
 // fault; a wrong call gives a UsageError.
 func Main(ctx context.Context, args, environment []string, out, notes io.Writer) error {
-	c := &call{printer: printer{out: out, notes: notes}, environment: environment}
-	root := c.commands()
+	c := &call{out: out, notes: notes, environment: environment}
+	root := c.parser()
 	root.SetArgs(append([]string{}, args...)) // with nil, cobra would read the arguments of the process
 
 	command, err := root.ExecuteC()
 	if err != nil {
 		return &UsageError{command.CommandPath(), err}
 	}
-	if c.work == nil { // cobra has already written help or a completion script
+	if c.run == nil { // cobra has already written help or a completion script
 		return nil
 	}
-	return c.work(ctx)
+	got, err := c.run(c, ctx)
+	if failed := c.print(got); err == nil {
+		err = failed
+	}
+	return err
 }
 
 // ExitStatus returns the exit status of the process for the error of Main: 0 for nil, 2 for a

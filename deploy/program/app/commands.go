@@ -16,17 +16,39 @@ import (
 
 const program = "checkout"
 
-// call is one run of the program. cobra only parses the arguments and stores the command's action
-// in work. So every error that cobra returns is about the arguments.
-type call struct {
-	printer
-
-	environment []string
-	work        func(ctx context.Context) error // nil for help and completion, which cobra prints itself
+// A command is an entry of the table of commands.
+type command struct {
+	use                  string // the name, and the words and flags that must follow it
+	short, long, example string
+	children             []command // the commands below its name; then it has none of the fields that follow
+	args                 cobra.PositionalArgs
+	flags                func(*pflag.FlagSet)
+	exclusive            []string            // flags of which a call has one at most, separated by spaces
+	values               map[string][]string // what the shell proposes for each flag, and under "" for an argument
+	asJSON               bool                // it has the flag --json
+	check                func(*call) error   // finds what is wrong with a call, before any setting is read
+	run                  work
 }
 
-// commands returns the command line with all commands.
-func (c *call) commands() *cobra.Command {
+// work is what a command does. Its result is printed also beside an error.
+type work func(*call, context.Context) (result, error)
+
+// commands is the table of commands, below the headings of the help.
+var commands = []struct {
+	heading  string
+	commands []command
+}{
+	{"Processes:", []command{apiCommand, workerCommand, setupCommand, healthCommand}},
+	{"For operators:", []command{
+		releaseCommand, replayCommand, merchantCommand, keyCommand, deliveryCommand, payoutCommand, refundCommand,
+		treasuryCommand, findingCommand, reportCommand, customerCommand, masterKeyCommand, resealCommand,
+	}},
+	{"For developers:", []command{listenCommand}},
+}
+
+// parser returns cobra's form of the table. cobra only parses the arguments: it stores the command in c. So every error
+// that cobra returns is about the arguments.
+func (c *call) parser() *cobra.Command {
 	root := &cobra.Command{
 		Use:   program,
 		Short: "A hosted checkout with webhooks",
@@ -43,13 +65,14 @@ Settings come from the environment; settings.md of the release lists them.`,
 	root.SetErr(c.notes)
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
-
-	addGroup(root, "Processes:", c.apiCommand(), c.workerCommand(), c.setupCommand(), c.healthCommand())
-	addGroup(root, "For operators:", c.releaseCommand(), c.replayCommand(),
-		c.merchantCommand(), c.keyCommand(), c.deliveryCommand(), c.payoutCommand(), c.refundCommand(), c.treasuryCommand(),
-		c.findingCommand(), c.reportCommand(), c.customerCommand(), c.masterKeyCommand(), c.resealCommand())
-	addGroup(root, "For developers:", c.listenCommand())
-
+	for _, group := range commands {
+		root.AddGroup(&cobra.Group{ID: group.heading, Title: group.heading})
+		for _, entry := range group.commands {
+			parsed := entry.parser(c)
+			parsed.GroupID = group.heading
+			root.AddCommand(parsed)
+		}
+	}
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, command := range root.Commands() {
@@ -64,19 +87,41 @@ Settings come from the environment; settings.md of the release lists them.`,
 	return root
 }
 
-// parentOf returns command with its sub-commands.
-func parentOf(command *cobra.Command, children ...*cobra.Command) *cobra.Command {
-	command.AddCommand(children...)
-	return command
-}
-
-// addGroup adds commands to root's help, below a heading.
-func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
-	root.AddGroup(&cobra.Group{ID: title, Title: title})
-	for _, command := range commands {
-		command.GroupID = title
+// parser returns cobra's form of an entry.
+func (e command) parser(c *call) *cobra.Command {
+	parsed := &cobra.Command{
+		Use: e.use, Short: e.short, Long: e.long, Example: e.example, Args: e.args, ValidArgs: e.values[""],
+		DisableFlagsInUseLine: strings.Contains(e.use, "{"),
+		RunE: func(parsed *cobra.Command, args []string) error {
+			c.name, c.args, c.flags = parsed.Name(), args, parsed.Flags()
+			if e.check != nil {
+				if err := e.check(c); err != nil {
+					return err
+				}
+			}
+			c.run = e.run
+			return nil
+		},
 	}
-	root.AddCommand(commands...)
+	for _, child := range e.children {
+		parsed.AddCommand(child.parser(c))
+	}
+	if e.flags != nil {
+		e.flags(parsed.Flags())
+	}
+	if e.asJSON {
+		parsed.Flags().Bool("json", false, "print JSON instead of a table")
+	}
+	for _, flags := range e.exclusive {
+		parsed.MarkFlagsMutuallyExclusive(strings.Fields(flags)...)
+	}
+	for flag, values := range e.values {
+		complete := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+		if err := parsed.RegisterFlagCompletionFunc(flag, complete); err != nil && flag != "" {
+			panic(err) // the command has no such flag
+		}
+	}
+	return parsed
 }
 
 // commandOf checks the arguments of a command that has sub-commands.
@@ -146,21 +191,15 @@ func words(names ...string) cobra.PositionalArgs {
 func idAnd(prefix, listed string, names ...string) cobra.PositionalArgs {
 	return cobra.MatchAll(
 		words(append([]string{prefix + "_…"}, names...)...),
-		func(_ *cobra.Command, args []string) error {
-			if !checkout.IsID(prefix, args[0]) {
-				return fmt.Errorf("not a valid id: expected %s_ and 26 characters, as shown by %s", prefix, listed)
-			}
-			return nil
-		},
+		func(_ *cobra.Command, args []string) error { return checkID(prefix, listed, args[0]) },
 	)
 }
 
-// completes makes the shell propose values for a flag.
-func completes(command *cobra.Command, flag string, values ...string) {
-	complete := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
-	if err := command.RegisterFlagCompletionFunc(flag, complete); err != nil {
-		panic(err) // the command has no such flag, or offers its values twice
+func checkID(prefix, listed, id string) error {
+	if !checkout.IsID(prefix, id) {
+		return fmt.Errorf("not a valid id: expected %s_ and 26 characters, as shown by %s", prefix, listed)
 	}
+	return nil
 }
 
 // names converts a list of constants to strings.

@@ -47,7 +47,7 @@ func TestCommands_EachSaysInAShortSentenceWhatItDoes(t *testing.T) {
 			walk(command)
 		}
 	}
-	walk((&call{}).commands())
+	walk((&call{}).parser())
 	require.Equal(t, allCommands, found)
 }
 

@@ -5,63 +5,81 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"example.com/checkout/api/action"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
 
-func (c *call) keyCommand() *cobra.Command {
-	return parentOf(&cobra.Command{
-		Use:   "key",
-		Short: "Create, list and revoke merchants' API keys",
-		Long: `Creates, lists and revokes merchants' API keys. It needs DATABASE_URL and no other setting.
+var keyCommand = command{
+	use:   "key",
+	short: "Create, list and revoke merchants' API keys",
+	long: `Creates, lists and revokes merchants' API keys. It needs DATABASE_URL and no other setting.
 
 To replace a key, create one with the same label, deploy it, wait until list shows its use, then revoke
 the old one.`,
-	}, c.keyCreateCommand(), c.keyListCommand(), c.keyRevokeCommand())
-}
-
-func (c *call) keyCreateCommand() *cobra.Command {
-	var mode, label, scopes string
-	var key merchant.APIKey
-	command := &cobra.Command{
-		Use:   "create mer_… --mode test|live --label TEXT",
-		Short: "Create a key and print it once",
-		Long: `Creates a key and prints it as the last line of standard output. It is not shown again.
+	children: []command{
+		{
+			use:   "create mer_… --mode test|live --label TEXT",
+			short: "Create a key and print it once",
+			long: `Creates a key and prints it as the last line of standard output. It is not shown again.
 
 Scopes are separated by commas. full allows everything, read reads everything; the others are
   ` + strings.Join(merchant.AllScopes[2:6], ", ") + `,
   ` + strings.Join(merchant.AllScopes[6:], ", ") + `,
 of which write includes read.`,
-		Example: `  checkout key create mer_06gzx1s5q8v2m9kd3yet7b4wnc --mode test --label server
+			example: `  checkout key create mer_06gzx1s5q8v2m9kd3yet7b4wnc --mode test --label server
   KEY=$(checkout key create mer_06gzx1s5q8v2m9kd3yet7b4wnc --mode live --label till --scopes checkout:write)`,
-		Args: idAnd(checkout.PrefixMerchant, listsMerchants),
-		PreRunE: func(_ *cobra.Command, args []string) (err error) {
-			key, err = newKey(args[0], mode, label, scopes)
-			return err
+			args: idAnd(checkout.PrefixMerchant, listsMerchants),
+			flags: func(f *pflag.FlagSet) {
+				f.String("mode", "", "`mode` of the key: test or live")
+				f.String("label", "", "`text` that names the key")
+				f.String("scopes", merchant.ScopeFull, "what the key may do: `scopes` separated by commas")
+			},
+			values: map[string][]string{"mode": modes, "scopes": merchant.AllScopes},
+			check: func(c *call) error {
+				_, err := c.newKey()
+				return err
+			},
+			run: withAccounts(func(c accountsCall, ctx context.Context) (result, error) {
+				key, err := c.newKey()
+				if err != nil {
+					return nil, err
+				}
+				return c.createKey(ctx, key)
+			}),
 		},
-		RunE: c.operator(func(ctx context.Context, c console, _ []string) error { return c.createKey(ctx, key) }),
-	}
-	flags := command.Flags()
-	flags.StringVar(&mode, "mode", "", "`mode` of the key: test or live")
-	flags.StringVar(&label, "label", "", "`text` that names the key")
-	flags.StringVar(&scopes, "scopes", merchant.ScopeFull, "what the key may do: `scopes` separated by commas")
-	completes(command, "mode", string(checkout.ModeTest), string(checkout.ModeLive))
-	completes(command, "scopes", merchant.AllScopes...)
-	return command
+		{
+			use:   "list mer_…",
+			short: "List a merchant's keys, newest first",
+			long: `Lists a merchant's keys, newest first, including revoked ones. A key without recent use shows - as its
+last use.`,
+			args:   idAnd(checkout.PrefixMerchant, listsMerchants),
+			asJSON: true,
+			run:    withAccounts(accountsCall.listKeys),
+		},
+		{
+			use:   "revoke key_…",
+			short: "Revoke a key",
+			long:  `Revokes a key: every later request with it fails, immediately and everywhere. The command is idempotent.`,
+			args:  idAnd(checkout.PrefixAPIKey, "checkout key list"),
+			run:   withAccounts(accountsCall.revokeKey),
+		},
+	},
 }
 
-// newKey reads the arguments and flags of key create.
-func newKey(merchantID, mode, label, scopes string) (k merchant.APIKey, err error) {
-	k.ID, k.MerchantID, k.Label = checkout.NewID(checkout.PrefixAPIKey), merchantID, label
-	if k.Mode, err = parseMode(mode); err != nil {
+// newKey reads the words and flags of key create.
+func (c *call) newKey() (k merchant.APIKey, err error) {
+	k.ID, k.MerchantID = checkout.NewID(checkout.PrefixAPIKey), c.args[0]
+	k.Mode, k.Label = c.mode(), c.text("label")
+	if err := c.checkMode(); err != nil {
 		return k, err
 	}
-	if err := checkWords("label", label); err != nil {
+	if err := c.checkLabel("label"); err != nil {
 		return k, err
 	}
+	scopes := c.text("scopes")
 	if scopes == "" { // an unset variable in a script must not make a key with all rights
 		return k, fmt.Errorf("--scopes is empty; scopes are %s", strings.Join(merchant.AllScopes, ", "))
 	}
@@ -71,85 +89,42 @@ func newKey(merchantID, mode, label, scopes string) (k merchant.APIKey, err erro
 	return k, nil
 }
 
-// createKey makes a key and prints it. The key cannot be shown again.
-func (c console) createKey(ctx context.Context, k merchant.APIKey) error {
-	secret := merchant.NewAPIKey(k.Mode)
-	err := action.CreateKey(ctx, c.Accounts.Merchants, k, secret, action.Operator)
-	if err = noMerchant(err, k.MerchantID); err != nil {
-		return err
+// createKey makes a key and shows it. The key cannot be shown again.
+func (c accountsCall) createKey(ctx context.Context, k merchant.APIKey) (result, error) {
+	key := merchant.NewAPIKey(k.Mode)
+	if err := action.CreateKey(ctx, c.Accounts.Merchants, k, key, action.Operator); err != nil {
+		return nil, noMerchant(err, k.MerchantID)
 	}
-	fmt.Fprintf(
-		c.notes,
-		"%s of %s: %s mode, label %q, scopes %s.\nThis is the key. Store it now: it is not shown again.\n",
-		k.ID, k.MerchantID, k.Mode, k.Label, strings.Join(k.Scopes, ","),
+	return result{
+		note(fmt.Sprintf("%s of %s: %s mode, label %q, scopes %s.\nThis is the key. Store it now: it is not shown again.",
+			k.ID, k.MerchantID, k.Mode, k.Label, strings.Join(k.Scopes, ","))),
+		secret{key, fmt.Sprintf("the key could not be shown; revoke %s and create another", k.ID)},
+	}, nil
+}
+
+func (c accountsCall) listKeys(ctx context.Context) (result, error) {
+	if _, err := c.Merchants.Merchant(ctx, c.args[0]); err != nil {
+		return nil, noMerchant(err, c.args[0])
+	}
+	keys, err := c.Merchants.APIKeys(ctx, c.args[0])
+	list := newTable(
+		"id:ID", "merchant_id", "mode:MODE", "label:LABEL", "scopes:SCOPES", "last4:LAST4", "created_at:CREATED",
+		"last_used_at:LAST USED", "revoked_at:REVOKED",
 	)
-	if _, err := fmt.Fprintln(c.out, secret); err != nil {
-		return fmt.Errorf("the key could not be shown; revoke %s and create another: %w", k.ID, err)
-	}
-	return nil
-}
-
-func (c *call) keyListCommand() *cobra.Command {
-	return c.addJSON(&cobra.Command{
-		Use:   "list mer_…",
-		Short: "List a merchant's keys, newest first",
-		Long: `Lists a merchant's keys, newest first, including revoked ones. A key without recent use shows - as its
-last use.`,
-		Args: idAnd(checkout.PrefixMerchant, listsMerchants),
-		RunE: c.operator(func(ctx context.Context, c console, args []string) error { return c.listKeys(ctx, args[0]) }),
-	})
-}
-
-// listedKey is a key in the output of --json.
-type listedKey struct {
-	ID         string          `json:"id"`
-	MerchantID string          `json:"merchant_id"`
-	Mode       checkout.Mode   `json:"mode"`
-	Label      string          `json:"label"`
-	Scopes     merchant.Scopes `json:"scopes"`
-	Last4      string          `json:"last4"`
-	CreatedAt  string          `json:"created_at"`
-	UsedAt     *string         `json:"last_used_at"`
-	RevokedAt  *string         `json:"revoked_at"`
-}
-
-func (c console) listKeys(ctx context.Context, merchantID string) error {
-	if _, err := c.findMerchant(ctx, merchantID); err != nil {
-		return err
-	}
-	keys, err := c.Merchants.APIKeys(ctx, merchantID)
-	if err != nil {
-		return err
-	}
-	listed := make([]listedKey, 0, len(keys))
-	rows := [][]string{{"ID", "MODE", "LABEL", "SCOPES", "LAST4", "CREATED", "LAST USED", "REVOKED"}}
 	for _, k := range keys {
-		listed = append(listed, listedKey{k.ID, k.MerchantID, k.Mode, k.Label, k.Scopes, k.Last4,
-			checkout.FormatTime(k.CreatedAt), checkout.FormatOptionalTime(k.UsedAt), checkout.FormatOptionalTime(k.RevokedAt)})
-		rows = append(rows, []string{k.ID, string(k.Mode), k.Label, strings.Join(k.Scopes, ","), k.Last4,
-			showTime(&k.CreatedAt), showTime(k.UsedAt), showTime(k.RevokedAt)})
+		list.add(k.ID, k.MerchantID, k.Mode, k.Label, k.Scopes, k.Last4, k.CreatedAt, k.UsedAt, k.RevokedAt)
 	}
-	return c.printList(listed, rows...)
+	return shown(err, list)
 }
 
-func (c *call) keyRevokeCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "revoke key_…",
-		Short: "Revoke a key",
-		Long:  `Revokes a key: every later request with it fails, immediately and everywhere. The command is idempotent.`,
-		Args:  idAnd(checkout.PrefixAPIKey, "checkout key list"),
-		RunE:  c.operator(func(ctx context.Context, c console, args []string) error { return c.revokeKey(ctx, args[0]) }),
-	}
-}
-
-func (c console) revokeKey(ctx context.Context, id string) error {
-	k, err := c.Merchants.APIKey(ctx, id)
+func (c accountsCall) revokeKey(ctx context.Context) (result, error) {
+	k, err := c.Merchants.APIKey(ctx, c.args[0])
 	if err == nil {
 		err = action.RevokeKey(ctx, c.Accounts.Merchants, k.Ref, action.Operator)
 	}
-	err = explained(err, checkout.ErrNotFound, "there is no key %s", id)
+	err = explained(err, checkout.ErrNotFound, "there is no key %s", c.args[0])
 	if k.RevokedAt != nil {
-		return c.said(err, "%s was already revoked at %s\n", k.ID, showTime(k.RevokedAt))
+		return said(err, "%s was already revoked at %s", k.ID, showTime(k.RevokedAt))
 	}
-	return c.said(err, "revoked %s (%s mode, label %q, …%s) of %s\n", k.ID, k.Mode, k.Label, k.Last4, k.MerchantID)
+	return said(err, "revoked %s (%s mode, label %q, …%s) of %s", k.ID, k.Mode, k.Label, k.Last4, k.MerchantID)
 }

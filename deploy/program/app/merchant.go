@@ -8,8 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/workflows/address"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
@@ -19,55 +20,70 @@ import (
 // listsMerchants is the command that prints merchants' ids.
 const listsMerchants = "checkout merchant list"
 
-func (c *call) merchantCommand() *cobra.Command {
-	return parentOf(&cobra.Command{
-		Use:   "merchant",
-		Short: "Create, list and change merchants and invite their members",
-		Long: `Creates, lists and changes merchants and invites their members. It needs DATABASE_URL, CHECKOUT_DASHBOARD_URL
+var merchantCommand = command{
+	use:   "merchant",
+	short: "Create, list and change merchants and invite their members",
+	long: `Creates, lists and changes merchants and invites their members. It needs DATABASE_URL, CHECKOUT_DASHBOARD_URL
 for links, and no other setting.`,
-	}, c.merchantCreateCommand(), c.merchantInviteCommand(), c.merchantResetFactorCommand(),
-		c.merchantStopAddressCommand(),
-		c.merchantPlanCommand(), c.merchantListCommand(), c.merchantShowCommand())
-}
-
-func (c *call) merchantCreateCommand() *cobra.Command {
-	var name, plan, mode, owner string
-	var withKey bool
-	var addresses []merchant.PayoutAddress
-	var n newMerchant
-	command := &cobra.Command{
-		Use:   "create --name TEXT",
-		Short: "Create a merchant and print its id",
-		Long: `Creates a merchant and prints its id. --owner also prints an invitation link for the first owner;
+	children: []command{
+		{
+			use:   "create --name TEXT",
+			short: "Create a merchant and print its id",
+			long: `Creates a merchant and prints its id. --owner also prints an invitation link for the first owner;
 --with-key also prints a first test key, on the last line. Link and key are not shown again.
 
 Payout networks by currency: ` + payoutNetworks() + `.`,
-		Example: `  checkout merchant create --name Shop --owner ann@shop.example --with-key
+			example: `  checkout merchant create --name Shop --owner ann@shop.example --with-key
   checkout merchant create --name Shop --payout USDC=ethereum:0x… --payout BTC=bitcoin:bc1q… --mode both`,
-		Args: words(),
-		PreRunE: func(*cobra.Command, []string) (err error) {
-			n, err = readMerchant(name, plan, mode, addresses)
-			if err == nil && owner != "" {
-				err = checkEmail("owner", owner)
-			}
-			n.owner, n.withKey = owner, withKey
-			return err
+			args: words(),
+			flags: func(f *pflag.FlagSet) {
+				f.String("name", "", "`text` that customers see")
+				f.String("plan", standardPlan, "the merchant's `plan`")
+				f.StringArray("payout", nil, "payout address, `CURRENCY=network:address`; once for each currency")
+				f.String("mode", string(checkout.ModeTest), "`mode` of the payout addresses: test, live or both")
+				f.String("owner", "", "e-mail `address` of the first owner")
+				f.Bool("with-key", false, "also create a first test key")
+			},
+			values: map[string][]string{"mode": append(slices.Clone(modes), bothModes)},
+			check: func(c *call) error {
+				_, err := c.newMerchant()
+				return err
+			},
+			run: withAccounts(accountsCall.createMerchant),
 		},
-		RunE: c.operator(func(ctx context.Context, c console, _ []string) error { return c.createMerchant(ctx, n) }),
-	}
-	flags := command.Flags()
-	flags.StringVar(&name, "name", "", "`text` that customers see")
-	flags.StringVar(&plan, "plan", standardPlan, "the merchant's `plan`")
-	flags.Func("payout", "payout address, `CURRENCY=network:address`; once for each currency",
-		func(text string) (err error) {
-			addresses, err = addPayout(addresses, text)
-			return err
-		})
-	flags.StringVar(&mode, "mode", string(checkout.ModeTest), "`mode` of the payout addresses: test, live or both")
-	flags.StringVar(&owner, "owner", "", "e-mail `address` of the first owner")
-	flags.BoolVar(&withKey, "with-key", false, "also create a first test key")
-	completes(command, "mode", string(checkout.ModeTest), string(checkout.ModeLive), bothModes)
-	return command
+		inviteCommand, resetFactorCommand,
+		{
+			use:   "stop-address mer_… CURRENCY",
+			short: "Stop a change of a live payout address that is not in effect yet",
+			long: `Stops a scheduled change of a live payout address: payouts continue to the present address. An owner can do the
+same in the dashboard. Use this when a thief has an owner's access and no other owner is left. checkout merchant
+show lists the scheduled changes. The audit log gets an entry, and every owner gets an e-mail.`,
+			example: "  checkout merchant stop-address mer_06gzx1s5q8v2m9kd3yet7b4wnc USDC",
+			args:    idAnd(checkout.PrefixMerchant, listsMerchants, "the currency"),
+			check: func(c *call) error {
+				if !money.PayoutCurrency(c.args[1]).Valid() {
+					return fmt.Errorf("%q is not a payout currency; use one of %s", c.args[1], payoutNetworks())
+				}
+				return nil
+			},
+			run: withAccounts(accountsCall.stopAddress),
+		},
+		planCommand,
+		{
+			use:    "list",
+			short:  "List every merchant, newest first",
+			args:   words(),
+			asJSON: true,
+			run:    withAccounts(accountsCall.listMerchants),
+		},
+		{
+			use:    "show mer_…",
+			short:  "Show one merchant with its payout addresses",
+			args:   idAnd(checkout.PrefixMerchant, listsMerchants),
+			asJSON: true,
+			run:    withAccounts(accountsCall.showMerchant),
+		},
+	},
 }
 
 func payoutNetworks() string {
@@ -82,29 +98,29 @@ const (
 	firstKeyLabel = "first key"
 )
 
-// newMerchant holds the arguments of merchant create.
+func noMerchant(err error, id string) error {
+	return explained(err, checkout.ErrNotFound, "there is no merchant %s", id)
+}
+
+// newMerchant holds the flags of merchant create.
 type newMerchant struct {
 	merchant.Merchant
 	modes     []checkout.Mode // modes of the addresses
 	addresses []merchant.PayoutAddress
-	owner     string // e-mail address; "" for none
-	withKey   bool
 }
 
-// readMerchant reads the flags of merchant create.
-func readMerchant(name, plan, mode string, addresses []merchant.PayoutAddress) (newMerchant, error) {
-	n := newMerchant{addresses: addresses, Merchant: merchant.Merchant{
-		ID: checkout.NewID(checkout.PrefixMerchant), Name: name, Plan: plan,
+// newMerchant reads the flags of merchant create.
+func (c *call) newMerchant() (n newMerchant, err error) {
+	n.Merchant = merchant.Merchant{
+		ID: checkout.NewID(checkout.PrefixMerchant), Name: c.text("name"), Plan: c.text("plan"),
 		FeeBasisPoints: merchant.DefaultFeeBasisPoints, PaymentAttempts: merchant.DefaultPaymentAttempts, OrderIDGuard: true,
-	}}
-	if err := checkWords("name", name); err != nil {
-		return n, err
 	}
-	if err := checkWords("plan", plan); err != nil {
-		return n, err
+	for _, flag := range []string{"name", "plan"} {
+		if err := c.checkLabel(flag); err != nil {
+			return n, err
+		}
 	}
-
-	switch mode {
+	switch mode := c.text("mode"); mode {
 	case bothModes:
 		n.modes = []checkout.Mode{checkout.ModeTest, checkout.ModeLive}
 	case string(checkout.ModeTest), string(checkout.ModeLive):
@@ -112,11 +128,21 @@ func readMerchant(name, plan, mode string, addresses []merchant.PayoutAddress) (
 	default:
 		return n, fmt.Errorf("--mode must be test, live or both, not %q", mode)
 	}
-	return n, n.checkAddresses(address.Rules{})
+	payouts, _ := c.flags.GetStringArray("payout")
+	for _, text := range payouts {
+		if n.addresses, err = addPayout(n.addresses, text); err != nil {
+			return n, fmt.Errorf("--payout: %w", err)
+		}
+	}
+	if c.text("owner") != "" {
+		if err := c.checkEmail("owner"); err != nil {
+			return n, err
+		}
+	}
+	return n, n.checkAddresses(address.Rules{}) // before the settings are read, the rules are not known
 }
 
-// checkAddresses checks the payout addresses as the dashboard does. Before the settings are read, the
-// rules are not known and so the zero ones.
+// checkAddresses checks the payout addresses as the dashboard does.
 func (n newMerchant) checkAddresses(rules address.Rules) error {
 	for _, mode := range n.modes {
 		for _, to := range n.addresses {
@@ -128,64 +154,60 @@ func (n newMerchant) checkAddresses(rules address.Rules) error {
 	return nil
 }
 
-// addPayout adds the address from a flag --payout.
+// addPayout adds the address of a flag --payout, CURRENCY=network:address.
 func addPayout(addresses []merchant.PayoutAddress, text string) ([]merchant.PayoutAddress, error) {
-	to, err := parsePayout(text)
-	if err != nil {
-		return nil, err
-	}
-	if slices.ContainsFunc(addresses, func(a merchant.PayoutAddress) bool { return a.Currency == to.Currency }) {
-		return nil, fmt.Errorf("%s appears twice", to.Currency)
-	}
-	return append(addresses, to), nil
-}
-
-// parsePayout reads CURRENCY=network:address.
-func parsePayout(text string) (merchant.PayoutAddress, error) {
 	currency, rest, _ := strings.Cut(text, "=")
 	network, address, ok := strings.Cut(rest, ":")
 	to := merchant.PayoutAddress{Currency: money.PayoutCurrency(currency), Network: network, Address: address}
 	switch {
 	case !ok || address == "":
-		return to, errors.New("must be CURRENCY=network:address, such as USDC=ethereum:0x…")
+		return nil, errors.New("must be CURRENCY=network:address, such as USDC=ethereum:0x…")
 	case !to.Currency.Valid():
-		return to, fmt.Errorf("%q is not a payout currency; use one of %s", currency, payoutNetworks())
+		return nil, fmt.Errorf("%q is not a payout currency; use one of %s", currency, payoutNetworks())
 	case network != to.Currency.Network():
-		return to, fmt.Errorf("%s is paid out on %s, not on %q", currency, to.Currency.Network(), network)
+		return nil, fmt.Errorf("%s is paid out on %s, not on %q", currency, to.Currency.Network(), network)
+	case slices.ContainsFunc(addresses, func(a merchant.PayoutAddress) bool { return a.Currency == to.Currency }):
+		return nil, fmt.Errorf("%s appears twice", to.Currency)
 	}
-	return to, nil
+	return append(addresses, to), nil
 }
 
-func (c console) createMerchant(ctx context.Context, n newMerchant) error {
-	if err := n.checkAddresses(c.addresses); err != nil {
-		return err
+// createMerchant also shows what was made before an error.
+func (c accountsCall) createMerchant(ctx context.Context) (got result, err error) {
+	n, err := c.newMerchant()
+	if err != nil {
+		return nil, err
+	}
+	if err := n.checkAddresses(c.settings.PayoutAddressRules()); err != nil {
+		return nil, err
 	}
 	for _, mode := range n.modes {
 		if err := c.Merchants.CreateMerchant(ctx, n.Merchant, mode, n.addresses); err != nil {
-			return fmt.Errorf("%s is incomplete, create another: %w", n.ID, err)
+			return nil, fmt.Errorf("%s is incomplete, create another: %w", n.ID, err)
 		}
 	}
-	if _, err := fmt.Fprintln(c.out, n.ID); err != nil {
-		return err
-	}
+	got = result{n.ID}
 	if len(n.addresses) == 0 {
-		fmt.Fprintln(c.notes, "The merchant has no payout address: its payouts will fail.")
+		got = append(got, note("The merchant has no payout address: its payouts will fail."))
 	}
-	if n.owner != "" {
-		if err := c.invite(ctx, merchant.Member{MerchantID: n.ID, Email: n.owner, Role: merchant.RoleOwner}); err != nil {
-			return fmt.Errorf("%s has no owner yet; checkout merchant invite makes one: %w", n.ID, err)
+	if email := c.text("owner"); email != "" {
+		link, err := c.invite(ctx, merchant.Member{MerchantID: n.ID, Email: email, Role: merchant.RoleOwner})
+		if err != nil {
+			return got, fmt.Errorf("%s has no owner yet; checkout merchant invite makes one: %w", n.ID, err)
 		}
+		got = append(got, link...)
 	}
-	if !n.withKey {
-		return nil
+	if !c.isSet("with-key") {
+		return got, nil
 	}
-	return c.createKey(ctx, merchant.APIKey{
+	key, err := c.createKey(ctx, merchant.APIKey{
 		Ref:   checkout.Owner{MerchantID: n.ID, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixAPIKey)),
 		Label: firstKeyLabel, Scopes: merchant.Scopes{merchant.ScopeFull},
 	})
+	return append(got, key...), err
 }
 
-// listedMerchant is a merchant in the output of --json.
+// listedMerchant is a merchant in JSON.
 type listedMerchant struct {
 	ID        string            `json:"id"`
 	Name      string            `json:"name"`
@@ -197,14 +219,13 @@ type listedMerchant struct {
 }
 
 func listMerchant(m merchant.Merchant) listedMerchant {
-	return listedMerchant{m.ID, m.Name, m.Plan, m.FeeBasisPoints, m.FeeFixed,
-		merchant.Settings{
-			PaymentAttempts: m.PaymentAttempts,
-			OrderIDGuard:    m.OrderIDGuard,
-		}, checkout.FormatTime(m.CreatedAt)}
+	return listedMerchant{
+		m.ID, m.Name, m.Plan, m.FeeBasisPoints, m.FeeFixed,
+		merchant.Settings{PaymentAttempts: m.PaymentAttempts, OrderIDGuard: m.OrderIDGuard}, checkout.FormatTime(m.CreatedAt),
+	}
 }
 
-// listedChange is a scheduled change of a payout address in the output of --json.
+// listedChange is a scheduled change of a payout address in JSON.
 type listedChange struct {
 	merchant.PayoutAddress
 
@@ -212,78 +233,72 @@ type listedChange struct {
 	By string `json:"by"`
 }
 
-func (c *call) merchantListCommand() *cobra.Command {
-	return c.addJSON(&cobra.Command{
-		Use:   "list",
-		Short: "List every merchant, newest first",
-		Args:  words(),
-		RunE:  c.operator(func(ctx context.Context, c console, _ []string) error { return c.listMerchants(ctx) }),
-	})
-}
-
-func (c console) listMerchants(ctx context.Context) error {
+func (c accountsCall) listMerchants(ctx context.Context) (result, error) {
 	merchants, err := c.Merchants.Merchants(ctx)
-	if err != nil {
-		return err
-	}
-	listed := make([]listedMerchant, 0, len(merchants))
-	rows := [][]string{{"ID", "NAME", "PLAN", "CREATED"}}
+	list := newTable(":ID", ":NAME", ":PLAN", ":CREATED")
 	for _, m := range merchants {
-		listed = append(listed, listMerchant(m))
-		rows = append(rows, []string{m.ID, m.Name, m.Plan, showTime(&m.CreatedAt)})
+		list.add(m.ID, m.Name, m.Plan, m.CreatedAt)
 	}
-	return c.printList(listed, rows...)
+	return shown(err, data{each(merchants, listMerchant)}, list)
 }
 
-func (c *call) merchantShowCommand() *cobra.Command {
-	return c.addJSON(&cobra.Command{
-		Use:   "show mer_…",
-		Short: "Show one merchant with its payout addresses",
-		Args:  idAnd(checkout.PrefixMerchant, listsMerchants),
-		RunE:  c.operator(func(ctx context.Context, c console, args []string) error { return c.showMerchant(ctx, args[0]) }),
-	})
-}
-
-func (c console) showMerchant(ctx context.Context, id string) error {
-	m, err := c.findMerchant(ctx, id)
+func (c accountsCall) showMerchant(ctx context.Context) (result, error) {
+	m, err := c.Merchants.Merchant(ctx, c.args[0])
 	if err != nil {
-		return err
+		return nil, noMerchant(err, c.args[0])
 	}
-
-	rows := [][]string{
-		{"id", m.ID}, {"name", m.Name}, {"plan", m.Plan},
-		{"fee", m.Fee().String()},
-		{"failed payments per session", fmt.Sprint(m.PaymentAttempts)},
-		{"refuses a second session for an order", fmt.Sprint(m.OrderIDGuard)},
-		{"created", showTime(&m.CreatedAt)},
-	}
+	rows := &table{}
+	rows.add("id", m.ID)
+	rows.add("name", m.Name)
+	rows.add("plan", m.Plan)
+	rows.add("fee", m.Fee())
+	rows.add("failed payments per session", m.PaymentAttempts)
+	rows.add("refuses a second session for an order", m.OrderIDGuard)
+	rows.add("created", m.CreatedAt)
 
 	addresses := map[checkout.Mode][]merchant.PayoutAddress{}
 	scheduled := map[checkout.Mode][]listedChange{}
 	for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
 		got, err := c.Merchants.PayoutAddresses(ctx, m.Owner(mode))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		addresses[mode] = append([]merchant.PayoutAddress{}, got...) // an empty list in JSON, not null
 		for _, to := range got {
-			rows = append(rows, []string{fmt.Sprintf("payout %s, %s mode", to.Currency, mode), to.Network + ":" + to.Address})
+			rows.add(fmt.Sprintf("payout %s, %s mode", to.Currency, mode), to.Network+":"+to.Address)
 		}
 		changes, err := c.Merchants.AddressChanges(ctx, m.Owner(mode))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, to := range changes {
-			rows = append(rows, []string{
-				fmt.Sprintf("from %s on", showTime(&to.At)),
-				fmt.Sprintf("payout %s, %s mode: %s, by %s", to.Currency, mode, cmp.Or(to.Address, "none"), to.By),
-			})
+			rows.add(fmt.Sprintf("from %s on", showTime(&to.At)),
+				fmt.Sprintf("payout %s, %s mode: %s, by %s", to.Currency, mode, cmp.Or(to.Address, "none"), to.By))
 			scheduled[mode] = append(scheduled[mode], listedChange{to.PayoutAddress, checkout.FormatTime(to.At), to.By})
 		}
 	}
-	return c.printList(struct {
+	return result{data{struct {
 		listedMerchant
 		Addresses map[checkout.Mode][]merchant.PayoutAddress `json:"payout_addresses"`
 		Scheduled map[checkout.Mode][]listedChange           `json:"scheduled_payout_addresses,omitempty"`
-	}{listMerchant(m), addresses, scheduled}, rows...)
+	}{listMerchant(m), addresses, scheduled}}, rows}, nil
+}
+
+func (c accountsCall) stopAddress(ctx context.Context) (result, error) {
+	currency := money.PayoutCurrency(c.args[1])
+	live := checkout.Owner{MerchantID: c.args[0], Mode: checkout.ModeLive}
+	all, err := c.Merchants.AddressChanges(ctx, live)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(all, func(a merchant.AddressChange) bool { return a.Currency == currency })
+	if at < 0 {
+		return nil, fmt.Errorf("no change of the %s address of %s is scheduled", currency, live.MerchantID)
+	}
+	to := all[at].PayoutAddress
+	err = action.StopAddressChange(ctx, c.Accounts.Merchants, live, to, action.Operator)
+	target := cmp.Or(to.Address, "no address")
+	err = explained(err, checkout.ErrNotFound,
+		"the change to %s has ended or was replaced meanwhile; see checkout merchant show %s", target, live.MerchantID)
+	return said(err, "the change to %s is stopped; payouts in %s continue to the present address", target, currency)
 }

@@ -6,20 +6,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"example.com/checkout/api/action"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/money"
 )
-
-// knownPlans lists the plans with their fees.
-func knownPlans() string {
-	return strings.Join(each(merchant.Plans, func(p merchant.Plan) string {
-		return fmt.Sprintf("%s (%s)", p.Name, p.Fee())
-	}), " or ")
-}
 
 const (
 	feeFlag     = "fee-basis-points"
@@ -28,86 +21,84 @@ const (
 	maxFixedFee = 100_00 // minor units
 )
 
-// typedFee is a fee as the flags give it.
-type typedFee struct {
-	merchant.Fee
-
-	percent, fixed bool // which parts were given
-}
-
-func (c *call) merchantPlanCommand() *cobra.Command {
-	var fee typedFee
-	var plan merchant.Plan
-	command := &cobra.Command{
-		Use:   "plan mer_… PLAN",
-		Short: "Change a merchant's plan from its next payment on",
-		Long: `Changes a merchant's plan from its next payment on. Its webhooks get merchant.updated.
+var planCommand = command{
+	use:   "plan mer_… PLAN",
+	short: "Change a merchant's plan from its next payment on",
+	long: `Changes a merchant's plan from its next payment on. Its webhooks get merchant.updated.
 
 Known plans are ` + knownPlans() + `. Any other plan needs its fee: basis points (100
 are 1 %) and optionally a fixed part such as 0.30. The fixed part is in the currency of each payment:
 0.30 USD of a payment in USD, 0.30 EUR of one in EUR.`,
-		Example: `  checkout merchant plan mer_06gzx1s5q8v2m9kd3yet7b4wnc growth
+	example: `  checkout merchant plan mer_06gzx1s5q8v2m9kd3yet7b4wnc growth
   checkout merchant plan mer_06gzx1s5q8v2m9kd3yet7b4wnc "their own" --fee-basis-points 290 --fee-fixed 0.30`,
-		Args: idAnd(checkout.PrefixMerchant, listsMerchants, "the plan"),
-		PreRunE: func(command *cobra.Command, args []string) (err error) {
-			fee.percent, fee.fixed = command.Flags().Changed(feeFlag), command.Flags().Changed(fixedFlag)
-			plan, err = choosePlan(args[1], fee)
-			return err
-		},
-		RunE: c.operator(func(ctx context.Context, c console, args []string) error {
-			return c.setPlan(ctx, args[0], plan)
-		}),
-	}
-	command.Flags().Int64Var(&fee.BasisPoints, feeFlag, 0, "`part` of each payment, for a custom plan")
-	command.Flags().Func(fixedFlag, "fixed `amount` per payment, for a custom plan (default 0.00)",
-		func(text string) (err error) {
-			fee.Fixed, err = parseFixedFee(text)
-			return err
-		})
-	return command
+	args: idAnd(checkout.PrefixMerchant, listsMerchants, "the plan"),
+	flags: func(f *pflag.FlagSet) {
+		f.Int64(feeFlag, 0, "`part` of each payment, for a custom plan")
+		f.String(fixedFlag, "", "fixed `amount` per payment, for a custom plan (default 0.00)")
+	},
+	check: func(c *call) error {
+		_, err := c.plan()
+		return err
+	},
+	run: withAccounts(accountsCall.changePlan),
+}
+
+// knownPlans lists the plans with their fees.
+func knownPlans() string {
+	return strings.Join(each(merchant.Plans, func(p merchant.Plan) string {
+		return fmt.Sprintf("%s (%s)", p.Name, p.Fee())
+	}), " or ")
 }
 
 // parseFixedFee reads a fixed part such as 0.30.
 func parseFixedFee(text string) (money.Amount, error) {
 	minor, err := money.ParseUnits(text, money.USD.Places())
 	if err != nil || !minor.IsInt64() || minor.Int64() > maxFixedFee {
-		return 0, fmt.Errorf("must be from 0.00 to %s, with at most 2 decimals", money.Amount(maxFixedFee))
+		return 0, fmt.Errorf("--%s must be from 0.00 to %s, with at most 2 decimals", fixedFlag, money.Amount(maxFixedFee))
 	}
 	return money.Amount(minor.Int64()), nil
 }
 
-// choosePlan returns the plan with this name. An unknown plan needs a fee in basis points.
-func choosePlan(name string, fee typedFee) (merchant.Plan, error) {
-	if err := checkWords("plan", name); err != nil {
-		return merchant.Plan{}, err
+// plan returns the plan that the words and flags of merchant plan describe. An unknown plan needs a fee in basis
+// points, and a known one has no other fee than its own.
+func (c *call) plan() (p merchant.Plan, err error) {
+	p.Name = c.args[1]
+	if err := action.CheckLabel(p.Name); err != nil {
+		return p, fmt.Errorf("--plan %w", err)
 	}
-	i := slices.IndexFunc(merchant.Plans, func(p merchant.Plan) bool { return p.Name == name })
-	switch {
-	case i >= 0 && fee.differs(merchant.Plans[i].Fee()):
-		return merchant.Plan{}, fmt.Errorf("the fee of %s is %s; another fee needs another name",
-			name, merchant.Plans[i].Fee())
-	case i >= 0:
-		return merchant.Plans[i], nil
-	case !fee.percent || fee.BasisPoints < 0 || fee.BasisPoints > maxFee:
-		return merchant.Plan{}, fmt.Errorf("%q needs --fee-basis-points from 0 to %d; known plans are %s",
-			name, maxFee, knownPlans())
+	p.FeeBasisPoints, _ = c.flags.GetInt64(feeFlag)
+	percent, fixed := c.flags.Changed(feeFlag), c.flags.Changed(fixedFlag)
+	if fixed {
+		if p.FeeFixed, err = parseFixedFee(c.text(fixedFlag)); err != nil {
+			return p, err
+		}
 	}
-	return merchant.Plan{Name: name, FeeBasisPoints: fee.BasisPoints, FeeFixed: fee.Fixed}, nil
+	i := slices.IndexFunc(merchant.Plans, func(known merchant.Plan) bool { return known.Name == p.Name })
+	if i < 0 {
+		if !percent || p.FeeBasisPoints < 0 || p.FeeBasisPoints > maxFee {
+			err = fmt.Errorf("%q needs --fee-basis-points from 0 to %d; known plans are %s", p.Name, maxFee, knownPlans())
+		}
+		return p, err
+	}
+	known := merchant.Plans[i]
+	if percent && p.FeeBasisPoints != known.FeeBasisPoints || fixed && p.FeeFixed != known.FeeFixed {
+		err = fmt.Errorf("the fee of %s is %s; another fee needs another name", known.Name, known.Fee())
+	}
+	return known, err
 }
 
-// differs reports whether a part was given that is not the one of known.
-func (f typedFee) differs(known merchant.Fee) bool {
-	return f.percent && f.BasisPoints != known.BasisPoints || f.fixed && f.Fixed != known.Fixed
-}
-
-// setPlan changes a merchant's plan. The merchant.updated events are stored in the same
-// transaction; Reconcile sends them.
-func (c console) setPlan(ctx context.Context, merchantID string, plan merchant.Plan) error {
-	changed, err := action.ChangePlan(ctx, c.Accounts.Merchants, merchantID, plan, action.Operator)
+// changePlan changes a merchant's plan. The merchant.updated events are stored in the same transaction; Reconcile sends
+// them.
+func (c accountsCall) changePlan(ctx context.Context) (result, error) {
+	plan, err := c.plan()
+	if err != nil {
+		return nil, err
+	}
+	changed, err := action.ChangePlan(ctx, c.Accounts.Merchants, c.args[0], plan, action.Operator)
 	then := "; its webhooks get merchant.updated"
 	if !changed {
 		then = ", unchanged"
 	}
-	return c.said(noMerchant(err, merchantID), "%s has the plan %s: %s of each payment%s\n",
-		merchantID, plan.Name, plan.Fee(), then)
+	return said(noMerchant(err, c.args[0]), "%s has the plan %s: %s of each payment%s",
+		c.args[0], plan.Name, plan.Fee(), then)
 }

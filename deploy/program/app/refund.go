@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/spf13/cobra"
-
 	"example.com/checkout/api/action"
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/deploy/program/service"
@@ -16,11 +14,10 @@ import (
 	"example.com/checkout/workflows/runs"
 )
 
-func (c *call) refundCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "refund txn_…",
-		Short: "Refund a live payment to the customer instead of paying the merchant",
-		Long: `Refunds what is left of a live payment to the customer, if no transfer of its payout is signed yet. The
+var refundCommand = command{
+	use:   "refund txn_…",
+	short: "Refund a live payment to the customer instead of paying the merchant",
+	long: `Refunds what is left of a live payment to the customer, if no transfer of its payout is signed yet. The
 payout fails, the merchant gets payout.failed, and nothing is signed for it unless the refund fails. The
 session stays completed. The worker sends the refund to the card network and follows it.
 
@@ -29,26 +26,25 @@ while a treasury account of the chain is frozen: the database may not know the l
 while a dispute of the charge is open, because the card network then makes no refunds.
 
 The command is idempotent and shows the refund's status. A failed refund is ordered again.`,
-		Example: "  checkout refund txn_06gztkasqmwac4tmdh4b4ta89w",
-		Args:    idAnd(checkout.PrefixTransaction, "the dashboard"),
-		RunE:    c.storing(c.refund),
-	}
+	example: "  checkout refund txn_06gztkasqmwac4tmdh4b4ta89w",
+	args:    idAnd(checkout.PrefixTransaction, "the dashboard"),
+	run:     withStore(storeCall.refund),
 }
 
-func (c *call) refund(ctx context.Context, cfg config.Config, store *storage.Store, transactionID string) error {
-	err := service.CompareTreasury(ctx, cfg.Live, store)
+func (c storeCall) refund(ctx context.Context) (result, error) {
+	err := service.CompareTreasury(ctx, c.cfg.Live, c.Store)
 	if errors.Is(err, storage.ErrNotCompared) {
-		return fmt.Errorf("nothing is refunded: %w; a worker that has started follows its accounts within a minute. Start "+
-			"one with this account, or give this command the settings of the workers", err)
+		return nil, fmt.Errorf("nothing is refunded: %w; a worker that has started follows its accounts within a minute. "+
+			"Start one with this account, or give this command the settings of the workers", err)
 	}
 	if err != nil {
-		return fmt.Errorf("nothing is refunded: the chain may have paid the merchant, and it cannot be asked: %w", err)
+		return nil, fmt.Errorf("nothing is refunded: the chain may have paid the merchant, and it cannot be asked: %w", err)
 	}
-	r, err := orderRefund(ctx, store, transactionID)
+	r, err := c.orderRefund(ctx, c.args[0])
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return c.said(nil, "the refund %s of %s %s\n", r.ID, transactionID, refundState(ctx, cfg, r))
+	return result{fmt.Sprintf("the refund %s of %s %s", r.ID, c.args[0], refundState(ctx, c.cfg, r))}, nil
 }
 
 func refundState(ctx context.Context, cfg config.Config, r books.Refund) string {
@@ -70,14 +66,14 @@ func refundState(ctx context.Context, cfg config.Config, r books.Refund) string 
 }
 
 // orderRefund stores the refund, unless one stands.
-func orderRefund(ctx context.Context, store *storage.Store, transactionID string) (books.Refund, error) {
-	payout, err := store.Books.LivePayoutOf(ctx, transactionID)
+func (c storeCall) orderRefund(ctx context.Context, transactionID string) (books.Refund, error) {
+	payout, err := c.Books.LivePayoutOf(ctx, transactionID)
 	var r books.Refund
 	if err == nil {
 		entry := action.Operator.Entry(payout.Owner.Ref(transactionID), "transaction.refunded", "")
-		r, err = store.Books.RefundPayout(ctx, payout, entry)
+		r, err = c.Books.RefundPayout(ctx, payout, entry)
 	} else if errors.Is(err, checkout.ErrNotFound) {
-		r, err = store.Books.RefundUnmatched(ctx, transactionID)
+		r, err = c.Books.RefundUnmatched(ctx, transactionID)
 	}
 	switch {
 	case errors.Is(err, checkout.ErrNotFound):

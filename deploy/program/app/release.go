@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
@@ -19,63 +19,55 @@ import (
 	"example.com/checkout/workflows/contract"
 )
 
-func (c *call) releaseCommand() *cobra.Command {
-	var (
-		runs, wait bool
-		drained    string
-	)
-	command := &cobra.Command{
-		Use:   "release {BUILD | --runs | --drained BUILD}",
-		Short: "Start new runs on the workers of a build",
-		Long: `Starts new runs on the workers whose TEMPORAL_WORKER_BUILD_ID is BUILD. Open runs stay on their build:
+var releaseCommand = command{
+	use:   "release {BUILD | --runs | --drained BUILD}",
+	short: "Start new runs on the workers of a build",
+	long: `Starts new runs on the workers whose TEMPORAL_WORKER_BUILD_ID is BUILD. Open runs stay on their build:
 keep its workers until it has drained. --runs counts the open runs, and those without a build. Scripts use --drained,
 which exits with status 1 while the build is needed. The command refuses a build without polling workers. A worker
 that ended less than 90 seconds ago may still count.`,
-		Example: `  checkout release 2026-11-22 --wait
+	example: `  checkout release 2026-11-22 --wait
   checkout release --runs
   checkout release --drained 2026-11-21`,
-		DisableFlagsInUseLine: true,
-		Args: func(command *cobra.Command, args []string) error {
-			if runs || drained != "" {
-				return words()(command, args)
-			}
-			return words("BUILD, the TEMPORAL_WORKER_BUILD_ID of workers that run, or --runs, or --drained BUILD")(command, args)
-		},
-		RunE: func(_ *cobra.Command, args []string) error {
-			c.work = func(ctx context.Context) error {
-				return prepared(ctx, c, "release", config.LoadTemporal, func(ctx context.Context, cfg config.Temporal) error {
-					temporal, err := service.AwaitTemporal(ctx, cfg)
-					if err != nil {
-						return err
-					}
-					defer temporal.Close()
-					b := builds{temporal, temporal.WorkerDeploymentClient().GetHandle(cfg.DeploymentName), cfg.DeploymentName, c.out}
-					switch {
-					case runs:
-						return retried(ctx, b.countRuns)
-					case drained != "":
-						return retried(ctx, func(ctx context.Context) error { return b.requireDrained(ctx, drained) })
-					case wait:
-						err = b.awaitWorkers(ctx, args[0])
-					default:
-						err = retried(ctx, func(ctx context.Context) error { return b.requireWorkers(ctx, args[0]) })
-					}
-					if err != nil {
-						return err
-					}
-					return retried(ctx, func(ctx context.Context) error { return b.release(ctx, args[0]) })
-				})
-			}
-			return nil
-		},
-	}
+	args: func(command *cobra.Command, args []string) error {
+		if command.Flags().Changed("runs") || command.Flags().Changed("drained") {
+			return words()(command, args)
+		}
+		return words("BUILD, the TEMPORAL_WORKER_BUILD_ID of workers that run, or --runs, or --drained BUILD")(command, args)
+	},
+	flags: func(f *pflag.FlagSet) {
+		f.Bool("runs", false, "show each build's open runs, which build is released, and which have no worker")
+		f.Bool("wait", false, "wait up to 10 minutes for workers of the build first")
+		f.String("drained", "", "succeed if no open run needs the workers of this build")
+	},
+	exclusive: []string{"runs wait drained"},
+	run:       prepared(config.LoadTemporal, (*call).release),
+}
 
-	command.Flags().BoolVar(&runs, "runs", false,
-		"show each build's open runs, which build is released, and which have no worker")
-	command.Flags().BoolVar(&wait, "wait", false, "wait up to 10 minutes for workers of the build first")
-	command.Flags().StringVar(&drained, "drained", "", "succeed if no open run needs the workers of this build")
-	command.MarkFlagsMutuallyExclusive("runs", "wait", "drained")
-	return command
+func (c *call) release(ctx context.Context, cfg config.Temporal) error {
+	temporal, err := service.AwaitTemporal(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer temporal.Close()
+	b := builds{temporal, temporal.WorkerDeploymentClient().GetHandle(cfg.DeploymentName), cfg.DeploymentName, c.report}
+	drained := c.text("drained")
+	switch {
+	case c.isSet("runs"):
+		return retried(ctx, b.countRuns)
+	case drained != "":
+		return retried(ctx, func(ctx context.Context) error { return b.requireDrained(ctx, drained) })
+	}
+	build := c.args[0]
+	if c.isSet("wait") {
+		err = b.awaitWorkers(ctx, build)
+	} else {
+		err = retried(ctx, func(ctx context.Context) error { return b.requireWorkers(ctx, build) })
+	}
+	if err != nil {
+		return err
+	}
+	return retried(ctx, func(ctx context.Context) error { return b.release(ctx, build) })
 }
 
 // builds are the builds of the workers' deployment in Temporal.
@@ -83,7 +75,7 @@ type builds struct {
 	temporal   client.Client
 	deployment client.WorkerDeploymentHandle
 	name       string
-	out        io.Writer
+	report     func(line string)
 }
 
 // workersPatience is how long release --wait waits for workers.
@@ -102,9 +94,7 @@ func (b builds) awaitWorkers(ctx context.Context, build string) error {
 		case !errors.Is(err, errNoWorker) && ctx.Err() == nil:
 			return err
 		case !said:
-			if _, err := fmt.Fprintf(b.out, "Waiting for workers of build %s.\n", build); err != nil {
-				return err
-			}
+			b.report("Waiting for workers of build " + build + ".")
 		}
 		select {
 		case <-ctx.Done():
@@ -160,14 +150,14 @@ func (b builds) requireDrained(ctx context.Context, build string) error {
 	if err != nil {
 		return err
 	}
-	said := "Build %s has drained: it has no open run.\n"
+	said := "Build %s has drained: it has no open run."
 	if !slices.ContainsFunc(known.Info.VersionSummaries, func(version client.WorkerDeploymentVersionSummary) bool {
 		return version.Version.BuildID == build
 	}) {
-		said = "Temporal knows no build %s, and no open run of it.\n"
+		said = "Temporal knows no build %s, and no open run of it."
 	}
-	_, err = fmt.Fprintf(b.out, said, build)
-	return err
+	b.report(fmt.Sprintf(said, build))
+	return nil
 }
 
 // of returns the query for the runs of build.
@@ -220,8 +210,8 @@ func (b builds) release(ctx context.Context, build string) error {
 	if err != nil {
 		return fmt.Errorf("release %s: %w", build, err)
 	}
-	_, err = fmt.Fprintf(b.out, "New runs start on build %s; until now on %s.\n", build, before)
-	return err
+	b.report(fmt.Sprintf("New runs start on build %s; until now on %s.", build, before))
+	return nil
 }
 
 // countRuns prints how many open runs each build has, and how many have none.
@@ -234,29 +224,29 @@ func (b builds) countRuns(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("count runs: %w", err)
 	}
-	var lines strings.Builder
+	var lines []string
 	for _, version := range got.Info.VersionSummaries {
 		build := version.Version.BuildID
 		open, err := b.openRuns(ctx, b.of(build))
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(&lines, "%s\t%d open", build, open)
+		line := fmt.Sprintf("%s\t%d open", build, open)
 		if current := got.Info.RoutingConfig.CurrentVersion; current != nil && current.BuildID == build {
-			lines.WriteString("\treleased")
+			line += "\treleased"
 		}
 		if !polling[build] {
-			lines.WriteString("\tno worker polls")
+			line += "\tno worker polls"
 		}
-		lines.WriteString("\n")
+		lines = append(lines, line)
 	}
 	open, err := b.openRuns(ctx, withoutBuild)
 	if err != nil {
 		return err
 	}
-	if open > 0 || lines.Len() == 0 {
-		fmt.Fprintf(&lines, "without a build\t%d open\n", open)
+	if open > 0 || lines == nil {
+		lines = append(lines, fmt.Sprintf("without a build\t%d open", open))
 	}
-	_, err = io.WriteString(b.out, lines.String())
-	return err
+	b.report(strings.Join(lines, "\n"))
+	return nil
 }

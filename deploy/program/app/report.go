@@ -6,31 +6,27 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"example.com/checkout/storage"
 )
 
-func (c *call) reportCommand() *cobra.Command {
-	var day string
-	var from time.Time
-	command := &cobra.Command{
-		Use:   "report",
-		Short: "Show the live books of a day and check the ledger",
-		Long: `Shows the live books of a UTC day: charges with their revenue and cost, refunds, disputes and payouts.
+var reportCommand = command{
+	use:   "report",
+	short: "Show the live books of a day and check the ledger",
+	long: `Shows the live books of a UTC day: charges with their revenue and cost, refunds, disputes and payouts.
 Then it compares the current ledger with the expected one, and lists the open findings. It needs
 DATABASE_URL and no other setting, and it changes nothing.`,
-		Example: `  checkout report --day 2026-11-22
+	example: `  checkout report --day 2026-11-22
   checkout report --json`,
-		Args: words(),
-		PreRunE: func(*cobra.Command, []string) (err error) {
-			from, err = parseDay(day, time.Now())
-			return err
-		},
-		RunE: c.operator(func(ctx context.Context, c console, _ []string) error { return c.report(ctx, from) }),
-	}
-	command.Flags().StringVar(&day, "day", "", "the `date`, such as 2026-11-22 (default yesterday)")
-	return c.addJSON(command)
+	args:   words(),
+	flags:  func(f *pflag.FlagSet) { f.String("day", "", "the `date`, such as 2026-11-22 (default yesterday)") },
+	asJSON: true,
+	check: func(c *call) error {
+		_, err := parseDay(c.text("day"), time.Now())
+		return err
+	},
+	run: withAccounts(accountsCall.reportDay),
 }
 
 // parseDay returns the begin of a day, "" for the one before now.
@@ -48,28 +44,32 @@ func parseDay(text string, now time.Time) (time.Time, error) {
 	return day, nil
 }
 
-func (c console) report(ctx context.Context, day time.Time) error {
+func (c accountsCall) reportDay(ctx context.Context) (result, error) {
+	day, err := parseDay(c.text("day"), time.Now())
+	if err != nil {
+		return nil, err
+	}
 	r, err := c.Books.DayReport(ctx, day)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	date, books := day.Format(time.DateOnly), booksOf(r)
-	if c.asJSON {
-		return c.printJSON(map[string]any{
-			"day": date, "charges": books.charges.objects(), "booked": books.booked.objects(),
-			"refunds": books.refunds.objects(), "disputes": books.disputes.objects(), "payouts": books.payouts.objects(),
-			"float": books.floats.objects(), "ledger": books.ledger.objects(), "ledger_agrees": r.Agrees(),
-			"open_findings": books.findings.objects(),
-		})
+	got := result{data{map[string]any{
+		"day": date, "charges": books.charges.objects(), "booked": books.booked.objects(),
+		"refunds": books.refunds.objects(), "disputes": books.disputes.objects(), "payouts": books.payouts.objects(),
+		"float": books.floats.objects(), "ledger": books.ledger.objects(), "ledger_agrees": r.Agrees(),
+		"open_findings": books.findings.objects(),
+	}}, fmt.Sprintf("The live books of %s, UTC", date)}
+	for _, list := range []*table{
+		books.charges, earnings(r.Booked), books.refunds, books.disputes, books.payouts, books.floats, books.ledger,
+		books.findings,
+	} {
+		got = append(got, "", list.orNone())
 	}
-	verdict := "The ledger agrees."
 	if !r.Agrees() {
-		verdict = "The ledger does not agree: see the column DIFFERENCE."
+		return append(got, "", "The ledger does not agree: see the column DIFFERENCE."), nil
 	}
-	fmt.Fprintf(c.out, "The live books of %s, UTC\n", date) // an error comes again with the tables
-	err = c.printTables(books.charges, results(r.Booked), books.refunds, books.disputes, books.payouts,
-		books.floats, books.ledger, books.findings)
-	return c.said(err, "\n%s\n", verdict)
+	return append(got, "", "The ledger agrees."), nil
 }
 
 // dayBooks are the tables of a report. Every amount is a decimal in a string.
@@ -94,7 +94,7 @@ func booksOf(r storage.DayReport) dayBooks {
 			"what:LEDGER NOW", "asset:ASSET", "ledger:BOOKED", "expected:SHOULD BE", "under_way:UNDER WAY",
 			"difference:DIFFERENCE",
 		),
-		findings: newTable("id", "kind:OPEN FINDING", "opened_at:SINCE", "subject:ABOUT", "detail:WHAT DIFFERS"),
+		findings: newTable("kind:OPEN FINDING", "id", "opened_at:SINCE", "subject:ABOUT", "detail:WHAT DIFFERS"),
 	}
 	for _, p := range r.Plans {
 		b.charges.add(p.Plan, p.Fee(), p.Charges, p.Sum, p.Earned, p.Cost, p.Margin(), p.Currency, p.CostUnknown)
@@ -115,7 +115,7 @@ func booksOf(r storage.DayReport) dayBooks {
 		b.ledger.add(k.What, k.Asset, k.Ledger, k.Expected, k.UnderWay, k.Difference)
 	}
 	for _, f := range r.Findings {
-		b.findings.add(f.ID, f.Kind, showTime(&f.OpenedAt), f.Subject, f.Detail)
+		b.findings.add(f.Kind, f.ID, showTime(&f.OpenedAt), f.Subject, f.Detail)
 	}
 	return b
 }
@@ -131,19 +131,19 @@ func floatTable(all []storage.Float) *table {
 	return floats
 }
 
-// results is a table of what the entries of the day earned and spent.
-func results(booked []storage.BookedDay) *table {
+// earnings is a table of what the entries of the day earned and spent.
+func earnings(booked []storage.BookedDay) *table {
 	earned := newTable("name:EARNED AND SPENT, AS BOOKED", "amount:AMOUNT", "asset:ASSET")
 	for _, b := range booked {
-		if name := resultNames[b.Account]; name != "" {
+		if name := earningNames[b.Account]; name != "" {
 			earned.add(name, opposite(b.Amount), b.Asset)
 		}
 	}
 	return earned
 }
 
-// resultNames are the accounts of the ledger that earn or cost something.
-var resultNames = map[string]string{
+// earningNames are the accounts of the ledger that earn or cost something.
+var earningNames = map[string]string{
 	"revenue:fee":         "fees of payments",
 	"revenue:network_fee": "network fees that merchants paid",
 	"expense:acquirer":    "cost of the acquirer",

@@ -165,6 +165,9 @@ func nearest(name string, known []string) string {
 	return near
 }
 
+// DefaultAPIURL is where the API of a local stack listens.
+const DefaultAPIURL = "http://127.0.0.1:8080"
+
 // Client holds the settings of `checkout listen`, which is a client of the REST API.
 type Client struct {
 	APIKey string `env:"CHECKOUT_API_KEY"`
