@@ -24,7 +24,7 @@ func (a *Payments) broadcast(ctx context.Context, p storage.PayoutToSend) (treas
 	if err != nil {
 		return treasury.TransferOutcome{}, asFinal(ctx, err, "")
 	}
-	// On a real chain: treasury.Treasury.Transfer, through lateTreasury in deploy/program/service/live.go.
+	// On a real chain: treasury.Treasury.Transfer, through payoutSender in worker/payout_sender.go.
 	got, err := chain.Payouts.Transfer(ctx, p)
 	if why, ok := held[got.Held]; ok {
 		raise(ctx, p.Mode, why.alarm, why.says+p.ID)

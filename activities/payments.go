@@ -42,7 +42,7 @@ type Chain struct {
 
 // PayoutSender sends payouts. A repeat never sends a payout twice. An error means that the outcome is
 // unknown and that the caller must repeat the call. Treasury in activities/treasury sends on real chains, through
-// lateTreasury in deploy/program/service/live.go, and Payouts in activities/sandbox pretends to.
+// payoutSender in worker/payout_sender.go, and Payouts in activities/sandbox pretends to.
 type PayoutSender interface {
 	// Transfer sends a payout that is pending, or says why not. The payout is as it was read before.
 	Transfer(ctx context.Context, p storage.PayoutToSend) (treasury.TransferOutcome, error)

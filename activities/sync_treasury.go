@@ -34,7 +34,7 @@ type TreasuryResult struct {
 type FailedPayout = storage.PayoutSettlement
 
 // SyncTreasury is one round of following the signed transfers of a mode and signing the next batch. Follow leads to
-// treasury.Treasury.Sync, through lateTreasury in deploy/program/service.
+// treasury.Treasury.Sync, through payoutSender in worker/payout_sender.go.
 func (t *Treasury) SyncTreasury(ctx context.Context, in contract.ModeInput) (TreasuryResult, error) {
 	follow, ok := t.Follow[in.Mode]
 	if !ok {

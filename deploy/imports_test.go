@@ -73,7 +73,12 @@ var mayImport = map[string][]string{
 	"activities/treasury": {"storage", "workflows/address", money, checkout, merchant, treasury, books},
 	"workflows":           {"activities", contract, checkout, treasury, webhook}, // method references and their inputs
 	"workflows/runs":      {contract, checkout, webhook},
-	"worker":              {"workflows", "activities", contract},
+	// The worker gives the activities their networks, and makes the settings of networks real.
+	"worker": {
+		"workflows", "activities", "activities/bitcoin", "activities/ethereum", "activities/jsonrpc", "activities/rate",
+		"activities/sandbox", "activities/stripe", "activities/treasury", "storage", "workflows/address", "workflows/runs",
+		contract, money, checkout, treasury, books, webhook,
+	},
 	"api/conformance":     {},
 	"api/sdk":             {},                                                                           // a module of its own, which merchants install
 	"api/action":          {"workflows/runs", "storage", "storage/people", checkout, merchant, webhook}, // what api, api/dashboard and the command line do alike

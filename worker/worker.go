@@ -4,6 +4,7 @@ package worker
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -12,6 +13,7 @@ import (
 
 	"example.com/checkout/activities"
 	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 )
 
@@ -24,6 +26,8 @@ type Options struct {
 	// Treasury and Books have no mode when all networks are the sandbox's.
 	Treasury activities.Treasury
 	Books    activities.Books
+	// Synced is when a round of a mode's treasury last succeeded, or the worker started, in seconds since 1970.
+	Synced map[checkout.Mode]*atomic.Int64
 	// Deliver is how many webhook attempts run at once; 0 means activities.Slots.
 	Deliver int
 	// Deployment names the workers' deployment in Temporal. It is needed with a BuildID.
@@ -68,12 +72,12 @@ func Start(c client.Client, o Options) (*Workers, error) {
 	}
 
 	worker.SetStickyWorkflowCacheSize(cachedRuns)
-	checkout := worker.New(c, contract.TaskQueueCheckout, o.sdk())
-	workflows.RegisterCheckout(checkout)
-	checkout.RegisterActivity(o.Payments)
-	checkout.RegisterActivity(o.Housekeeping)
-	checkout.RegisterActivity(&o.Treasury)
-	checkout.RegisterActivity(&o.Books)
+	payments := worker.New(c, contract.TaskQueueCheckout, o.sdk())
+	workflows.RegisterCheckout(payments)
+	payments.RegisterActivity(o.Payments)
+	payments.RegisterActivity(o.Housekeeping)
+	payments.RegisterActivity(&o.Treasury)
+	payments.RegisterActivity(&o.Books)
 	delivering := o.sdk()
 	delivering.MaxConcurrentActivityExecutionSize = o.Deliver
 	// A delivery makes its first attempt within its first workflow task.
@@ -85,7 +89,7 @@ func Start(c client.Client, o Options) (*Workers, error) {
 	webhooks.RegisterActivity(o.Pictures)
 
 	w := &Workers{}
-	for _, next := range []worker.Worker{checkout, webhooks} {
+	for _, next := range []worker.Worker{payments, webhooks} {
 		if err := next.Start(); err != nil {
 			w.Stop()
 			return nil, fmt.Errorf("start worker: %w", err)

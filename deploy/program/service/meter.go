@@ -156,10 +156,10 @@ func measureCertificate(cfg config.Temporal) error {
 	return err
 }
 
-// measureTreasury exports when a round of a mode's treasury last ended well.
-func measureTreasury(mode checkout.Mode, followed *atomic.Int64) error {
+// measureTreasury exports when a round of a mode's treasury last succeeded, in seconds since 1970.
+func measureTreasury(mode checkout.Mode, synced *atomic.Int64) error {
 	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		o.ObserveInt64(treasuryFollowed, followed.Load(), metric.WithAttributes(modeKey.String(string(mode))))
+		o.ObserveInt64(treasuryFollowed, synced.Load(), metric.WithAttributes(modeKey.String(string(mode))))
 		return nil
 	}, treasuryFollowed)
 	return err

@@ -1,7 +1,6 @@
 package service
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -18,9 +17,6 @@ import (
 func reports(store *storage.Store, client *runs.Client) acquirer.Reports {
 	return acquirer.Reports{Books: store.Books, SignalComplete: client.SignalComplete, Log: slog.Default()}
 }
-
-// noteReport stores a report. It returns whether it is new.
-type noteReport func(ctx context.Context, e books.AcquirerEvent) (fresh bool, err error)
 
 // withReports takes the reports of the card network at their own path. An http.ServeMux would redirect
 // unclean paths, which the REST API answers with 404.

@@ -15,7 +15,6 @@ import (
 	"go.temporal.io/sdk/client"
 	"golang.org/x/sync/errgroup"
 
-	"example.com/checkout/activities"
 	"example.com/checkout/activities/mail"
 	"example.com/checkout/activities/sandbox"
 	"example.com/checkout/api"
@@ -112,48 +111,31 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 	return nil
 }
 
-// workerOptions returns what the workers run. It opens the networks of both modes and follows them until ctx ends.
+// workerOptions returns what the workers run until ctx ends.
 func workerOptions(
 	ctx context.Context, cfg config.Config, store *storage.Store, client *runs.Client, cards *sandbox.CardNetwork,
 ) (worker.Options, error) {
-	live, err := openNetworks(ctx, cfg.Live, store)
+	live, err := workerNetworks(cfg.Live)
 	if err != nil {
 		return worker.Options{}, err
 	}
-	test, err := openNetworks(ctx, cfg.Test, store)
+	test, err := workerNetworks(cfg.Test)
 	if err != nil {
 		return worker.Options{}, err
 	}
-	guard := activities.NewAddressGuard(cfg.AllowLoopback)
-	deliveries := activities.NewDeliveries(store.Webhooks, guard, cfg.TestSchedule, int(cfg.EndpointMaxInFlight))
-	if err := activities.MeasureEndpoints(deliveries); err != nil {
-		return worker.Options{}, err
-	}
-	options := worker.Options{
-		Payments: &activities.Payments{
-			Payouts: store.Payouts, Sessions: store.Sessions, Webhooks: store.Webhooks.WebhookReader, CheckoutURL: cfg.PageURL,
-			Live: live.networks(activities.Networks{}),
-			Test: test.networks(activities.SandboxNetworks(
-				cards, activities.Chain{Rates: sandbox.Rates{}, Payouts: &sandbox.Payouts{Sandbox: store.Sandbox}},
-			)),
+	options, err := worker.Wiring{
+		Store: store, Runs: client, TestCards: cards, RecordReport: reports(store, client).Note, Live: live, Test: test,
+		CheckoutURL: cfg.PageURL, AllowLoopback: cfg.AllowLoopback, TestSchedule: cfg.TestSchedule,
+		EndpointMaxInFlight: int(cfg.EndpointMaxInFlight),
+		EndpointFailure: storage.FailureRules{
+			FailingAfter: cfg.EndpointFailingAfter, HeldAfter: cfg.EndpointHeldAfter,
 		},
-		Deliveries: deliveries,
-		Pictures:   activities.NewPictures(store.Pictures, guard),
-		Housekeeping: &activities.Housekeeping{
-			Installation: store.Installation, Merchants: store.Merchants, Secrets: store.Secrets, Webhooks: store.Webhooks,
-			Runs: client, Failure: storage.FailureRules{
-				FailingAfter: cfg.EndpointFailingAfter, HeldAfter: cfg.EndpointHeldAfter,
-			},
-		},
-		Treasury:   activities.Treasury{Follow: map[checkout.Mode]activities.Follow{}},
-		Books:      activities.Books{Store: store.Books, Accounts: map[checkout.Mode]activities.Account{}},
-		Deployment: cfg.Temporal.DeploymentName,
-		BuildID:    cfg.Temporal.BuildID,
+		DeploymentName: cfg.Temporal.DeploymentName, BuildID: cfg.Temporal.BuildID,
+	}.Options(ctx)
+	for mode, synced := range options.Synced {
+		err = errors.Join(err, measureTreasury(mode, synced))
 	}
-	note := reports(store, client).Note
-	live.follow(ctx, &options, note)
-	test.follow(ctx, &options, note)
-	return options, nil
+	return options, err
 }
 
 // startWorkers waits while Temporal, which has answered before, does not answer now.

@@ -1,4 +1,4 @@
-package service
+package worker
 
 import (
 	"context"
@@ -31,8 +31,8 @@ func TestPayoutBounds_TheLeastPayoutIsTwentyTimesTheFee(t *testing.T) {
 	t.Parallel()
 	estimates := map[money.PayoutCurrency]string{money.ETH: "0.00021", money.USDC: "0.0006"}
 	limits := treasury.PayoutLimits{Payout: 1_000_000, MerchantDay: 2_000_000, Day: 2_000_000}
-	b := newPayoutBounds(limits, fixedRates{}, lateChains{money.Ethereum: {}})
-	require.Equal(t, []money.PayoutCurrency{money.USDT, money.USDC, money.ETH}, b.currencies)
+	b := NewPayoutBounds(limits, fixedRates{}, Chains{money.Ethereum: {}})
+	require.Equal(t, []money.PayoutCurrency{money.USDT, money.USDC, money.ETH}, b.Currencies)
 	b.estimate = func(_ context.Context, c money.PayoutCurrency) (money.Crypto, error) {
 		if estimates[c] == "" {
 			return money.Crypto{}, errors.New("no node answers")
@@ -40,7 +40,7 @@ func TestPayoutBounds_TheLeastPayoutIsTwentyTimesTheFee(t *testing.T) {
 		return money.MustCrypto(estimates[c], money.ETH), nil
 	}
 	find := func(from money.Currency, to money.PayoutCurrency) (least, most string) {
-		got, ok := b.find(from, to)
+		got, ok := b.Find(from, to)
 		if !ok {
 			return "unknown", "unknown"
 		}
@@ -86,7 +86,7 @@ func TestPayoutBounds_AreAwaitedForAMoment(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begun := time.Now()
 				rates := fixedRates{money.ETH: "0.0003", money.USDC: "1.08", money.USDT: "1.08"}
-				b := newPayoutBounds(treasury.PayoutLimits{Payout: 1_000_000, MerchantDay: 2_000_000, Day: 2_000_000}, rates, lateChains{money.Ethereum: {}})
+				b := NewPayoutBounds(treasury.PayoutLimits{Payout: 1_000_000, MerchantDay: 2_000_000, Day: 2_000_000}, rates, Chains{money.Ethereum: {}})
 				b.estimate = func(context.Context, money.PayoutCurrency) (money.Crypto, error) {
 					if c.known == 0 || time.Since(begun) < c.known {
 						return money.Crypto{}, errors.New("no node answers")
@@ -95,7 +95,7 @@ func TestPayoutBounds_AreAwaitedForAMoment(t *testing.T) {
 				}
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
-				go b.run(ctx)
+				go b.Run(ctx)
 				b.await(ctx)
 				require.Equal(t, c.want, time.Since(begun))
 			})

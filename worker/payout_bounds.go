@@ -1,4 +1,4 @@
-package service
+package worker
 
 import (
 	"context"
@@ -28,13 +28,14 @@ const (
 // "fee of an Ethereum payout", and api/decisions/bitcoin.md, "fee of a Bitcoin payout".
 var feeShare = big.NewRat(5, 100)
 
-// payoutBounds finds out in the background what can be paid out, so that no request asks a node. Bounds that
+// PayoutBounds finds out in the background what can be paid out, so that no request asks a node. Bounds that
 // cannot be found out anew stay as they are: an old bound is better than none.
-type payoutBounds struct {
-	currencies []money.PayoutCurrency
-	estimate   func(context.Context, money.PayoutCurrency) (money.Crypto, error) // of a network's fee
-	rates      checkout.RateSource
-	limits     treasury.PayoutLimits
+type PayoutBounds struct {
+	Currencies []money.PayoutCurrency // those that are paid out
+
+	estimate func(context.Context, money.PayoutCurrency) (money.Crypto, error) // of a network's fee
+	rates    checkout.RateSource
+	limits   treasury.PayoutLimits
 
 	fees map[money.PayoutCurrency]money.Crypto // the last estimates
 
@@ -43,30 +44,30 @@ type payoutBounds struct {
 	all   chan struct{}                       // closed when every bound is known
 }
 
-// newPayoutBounds returns the bounds of the currencies that are paid out on the chains.
-func newPayoutBounds(limits treasury.PayoutLimits, rates checkout.RateSource, chains lateChains) *payoutBounds {
-	b := &payoutBounds{
+// NewPayoutBounds returns the bounds of the currencies that are paid out on the chains.
+func NewPayoutBounds(limits treasury.PayoutLimits, rates checkout.RateSource, chains Chains) *PayoutBounds {
+	b := &PayoutBounds{
 		limits: limits, rates: rates,
 		fees: map[money.PayoutCurrency]money.Crypto{}, known: map[[2]string]checkout.PayoutBounds{},
 		all: make(chan struct{}),
 	}
 	b.estimate = func(ctx context.Context, c money.PayoutCurrency) (money.Crypto, error) {
-		return chains[c.Network()].transferFee(ctx, c)
+		return chains[c.Network()].TransferFee(ctx, c)
 	}
 	for _, c := range money.PayoutCurrencies {
 		if chains[c.Network()] != nil {
-			b.currencies = append(b.currencies, c)
+			b.Currencies = append(b.Currencies, c)
 		}
 	}
 	return b
 }
 
-// run finds the bounds out until ctx ends.
-func (b *payoutBounds) run(ctx context.Context) {
+// Run finds the bounds out until ctx ends.
+func (b *PayoutBounds) Run(ctx context.Context) {
 	missing := true
 	for wait := boundsFirst; ; wait = min(2*wait, boundsEvery) {
 		b.refresh(ctx)
-		if missing && len(b.known) == len(b.currencies)*len(money.Currencies) {
+		if missing && len(b.known) == len(b.Currencies)*len(money.Currencies) {
 			close(b.all)
 			missing = false
 		}
@@ -79,7 +80,7 @@ func (b *payoutBounds) run(ctx context.Context) {
 }
 
 // await waits until every bound is known, for boundsPatience at most: a payment without them is refused.
-func (b *payoutBounds) await(ctx context.Context) {
+func (b *PayoutBounds) await(ctx context.Context) {
 	ctx, stop := context.WithTimeout(ctx, boundsPatience)
 	defer stop()
 	select {
@@ -89,8 +90,8 @@ func (b *payoutBounds) await(ctx context.Context) {
 }
 
 // refresh finds all bounds out once.
-func (b *payoutBounds) refresh(ctx context.Context) {
-	for _, to := range b.currencies {
+func (b *PayoutBounds) refresh(ctx context.Context) {
+	for _, to := range b.Currencies {
 		fee, err := b.estimate(ctx, to)
 		if err != nil {
 			slog.DebugContext(ctx, "the network's fee cannot be estimated", "currency", to, "error", err)
@@ -104,7 +105,7 @@ func (b *payoutBounds) refresh(ctx context.Context) {
 }
 
 // learn finds the bounds of one market out, when its rates and the network's fee are known.
-func (b *payoutBounds) learn(ctx context.Context, from money.Currency, to money.PayoutCurrency) {
+func (b *PayoutBounds) learn(ctx context.Context, from money.Currency, to money.PayoutCurrency) {
 	fee, ok := b.fees[to]
 	if !ok {
 		return
@@ -123,7 +124,7 @@ func (b *payoutBounds) learn(ctx context.Context, from money.Currency, to money.
 }
 
 // least returns the least payout of which the fee takes no more than feeShare.
-func (b *payoutBounds) least(
+func (b *PayoutBounds) least(
 	ctx context.Context, from money.Currency, to money.PayoutCurrency, fee money.Crypto,
 ) (money.Amount, error) {
 	quote, err := b.rates.Quote(ctx, from, money.NetworkCurrency(to.Network()))
@@ -134,8 +135,8 @@ func (b *payoutBounds) least(
 	return money.CeilAmount(share.Quo(fee.Coins(), share), from), nil
 }
 
-// find implements checkout.FindBounds. It asks nobody.
-func (b *payoutBounds) find(from money.Currency, to money.PayoutCurrency) (checkout.PayoutBounds, bool) {
+// Find implements checkout.FindBounds. It asks nobody.
+func (b *PayoutBounds) Find(from money.Currency, to money.PayoutCurrency) (checkout.PayoutBounds, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	bounds, ok := b.known[[2]string{string(from), string(to)}]
