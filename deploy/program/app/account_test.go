@@ -18,6 +18,8 @@ import (
 	"example.com/checkout/workflows/merchant"
 )
 
+var testKey = "sk_test_" + strings.Repeat("0123456789abcdef", 4)
+
 // operator runs the commands for merchants and keys. DATABASE_URL is their only setting.
 type operator struct {
 	t           *testing.T
@@ -154,6 +156,33 @@ func TestAccounts_SayWhatIsWrongWithTheCall(t *testing.T) {
 	} {
 		o.refused(c.want, c.args...)
 		_, _, err := o.run(c.args...)
+		require.NotContains(t, err.Error(), testKey[8:24])
+		require.NotContains(t, err.Error(), "\n", "one line")
+		require.Equal(t, 2, app.ExitStatus(err))
+	}
+}
+
+func TestListen_SaysWhatIsWrongWithTheCall(t *testing.T) {
+	t.Parallel()
+	const to = "--forward-to=http://127.0.0.1:3000"
+	for _, c := range []struct {
+		key, want string
+		args      []string
+	}{
+		{"sk_live_" + testKey[8:], "CHECKOUT_API_KEY must be a test key", nil},
+		{testKey, "--api (CHECKOUT_API_URL) must be https://", []string{"--api", "http://api.example"}},
+		{testKey, `"--since" flag: must be a duration such as 10m`, []string{"--since", "monday"}},
+		{testKey, "unknown flag: --api-key; checkout listen --help explains", []string{"--api-key=" + testKey}},
+		{testKey, "too many arguments", []string{testKey}},
+		{testKey, "listen: CHECKOUT_API_KEY_FILE and CHECKOUT_API_KEY must not both be set", nil},
+	} {
+		o := operator{t: t, environment: []string{"CHECKOUT_API_KEY=" + c.key}}
+		if strings.Contains(c.want, "_FILE") {
+			o.environment = append(o.environment, "CHECKOUT_API_KEY_FILE=/secret")
+		}
+		call := append([]string{"listen", to}, c.args...)
+		o.refused(c.want, call...)
+		_, _, err := o.run(call...)
 		require.NotContains(t, err.Error(), testKey[8:24])
 		require.NotContains(t, err.Error(), "\n", "one line")
 		require.Equal(t, 2, app.ExitStatus(err))

@@ -54,9 +54,11 @@ func TestKeyCreate_PrintsAKeyThatWorksAloneOnStandardOutput(t *testing.T) {
 func TestKeyCreate_NeedsAMerchantThatThereIs(t *testing.T) {
 	o := newOperator(t)
 	unknown := checkout.NewID(checkout.PrefixMerchant)
-	o.refused("there is no merchant "+unknown, "key", "create", unknown, "--mode", "test", "--label", "a")
-	o.refused("there is no merchant "+unknown, "key", "list", unknown)
-	o.refused("there is no merchant "+unknown, "key", "list", "--json", unknown)
+	for _, call := range []string{
+		"key create --mode test --label a", "key list", "key list --json", "merchant show", "merchant show --json",
+	} {
+		o.refused("there is no merchant "+unknown, append(strings.Fields(call), unknown)...)
+	}
 }
 
 func TestKeyList_ShowsEveryKeyNewestFirst(t *testing.T) {

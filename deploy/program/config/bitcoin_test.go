@@ -3,6 +3,7 @@ package config_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,19 +12,11 @@ import (
 	"example.com/checkout/deploy/program/config"
 )
 
-func TestBitcoin_IsOffWithoutANode(t *testing.T) {
-	t.Parallel()
-	c, err := config.Load(good(real...))
-	require.NoError(t, err)
-	require.False(t, c.Live.Bitcoin())
-	require.NoError(t, c.Live.ForWorker())
-}
-
 func TestBitcoin_HasDefaultsAndAPasswordInAFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "password")
 	require.NoError(t, os.WriteFile(file, []byte("battery canary\n"), 0o600))
-	node := append(append([]string{}, real...), "CHECKOUT_BITCOIN_RPC_URL=http://worker@node.example:8332")
+	node := slices.Concat(real, []string{"CHECKOUT_BITCOIN_RPC_URL=http://worker@node.example:8332"})
 	c, err := config.Load(good(node...))
 	require.NoError(t, err)
 	for _, missing := range []error{c.Live.ForAPI(), c.Live.ForWorker()} {
@@ -52,32 +45,28 @@ func TestBitcoin_HasDefaultsAndAPasswordInAFile(t *testing.T) {
 
 func TestBitcoin_RefusesWrongSettings(t *testing.T) {
 	t.Parallel()
-	live := append(append([]string{}, real...), "CHECKOUT_BITCOIN_RPC_URL=http://worker@node.example:8332")
-	for _, bad := range []string{
+	live := slices.Concat(real, []string{"CHECKOUT_BITCOIN_RPC_URL=http://worker@node.example:8332"})
+	refused(t, live,
 		"CHECKOUT_BITCOIN_RPC_URL=http://node.example:8332", "CHECKOUT_BITCOIN_RPC_URL=http://worker:canary@node.example:8332",
 		"CHECKOUT_BITCOIN_RPC_URL=canary", "CHECKOUT_BITCOIN_SIGNER_URL=canary", "CHECKOUT_BITCOIN_NETWORK=signet",
 		"CHECKOUT_BITCOIN_CONFIRMATIONS=0", "CHECKOUT_BITCOIN_CONFIRMATIONS=canary", "CHECKOUT_BITCOIN_FEE_TARGET=1009",
 		"CHECKOUT_BITCOIN_MAX_FEE_RATE=0", "CHECKOUT_BITCOIN_BATCH_INTERVAL=-1s", "CHECKOUT_BITCOIN_BATCH_INTERVAL=5m",
-	} {
-		refused(t, append(append([]string{}, live...), bad), bad)
-	}
-	refused(t, append(append([]string{}, real...), "CHECKOUT_BITCOIN_SIGNER_URL=http://a@b"), "CHECKOUT_BITCOIN_SIGNER_URL=")
+	)
+	refused(t, real, "CHECKOUT_BITCOIN_SIGNER_URL=http://a@b")
 
-	double := append(append([]string{}, simulated...), "CHECKOUT_BITCOIN_NETWORK=regtest", "CHECKOUT_BITCOIN_RPC_URL=http://worker@127.0.0.1:5")
+	double := slices.Concat(simulated, []string{"CHECKOUT_BITCOIN_NETWORK=regtest", "CHECKOUT_BITCOIN_RPC_URL=http://worker@127.0.0.1:5"})
 	c, err := config.Load(good(double...))
 	require.NoError(t, err)
 	require.True(t, c.Live.Bitcoin())
-	for _, bad := range []string{
+	refused(t, double,
 		"CHECKOUT_BITCOIN_NETWORK=main", "CHECKOUT_BITCOIN_RPC_URL=http://worker@10.0.0.1:5",
 		"CHECKOUT_BITCOIN_SIGNER_URL=http://worker@10.0.0.1:5",
-	} {
-		refused(t, append(append([]string{}, double...), bad), bad)
-	}
+	)
 
-	test := append(append(append([]string{}, double...), ofTest...), "CHECKOUT_TEST_BITCOIN_RPC_URL=http://tester@127.0.0.1:5",
-		"CHECKOUT_TEST_BITCOIN_NETWORK=regtest")
-	refused(t, test, "CHECKOUT_TEST_BITCOIN_WALLET=")
+	test := slices.Concat(double, ofTest, []string{"CHECKOUT_TEST_BITCOIN_RPC_URL=http://tester@127.0.0.1:5",
+		"CHECKOUT_TEST_BITCOIN_NETWORK=regtest"})
+	requireFault(t, test, "CHECKOUT_TEST_BITCOIN_WALLET")
 	_, err = config.Load(good(append(test, "CHECKOUT_TEST_BITCOIN_WALLET=tests")...))
 	require.NoError(t, err)
-	refused(t, append(test, "CHECKOUT_TEST_BITCOIN_NETWORK=main"), "CHECKOUT_TEST_BITCOIN_NETWORK=")
+	refused(t, test, "CHECKOUT_TEST_BITCOIN_NETWORK=main")
 }

@@ -34,7 +34,7 @@ func TestLoad_AcceptsWhatIsNeededAndNoMore(t *testing.T) {
 
 func TestLoad_NamesEverySettingThatIsWrongAndQuotesNone(t *testing.T) {
 	t.Parallel()
-	for _, bad := range []string{
+	refused(t, nil,
 		"DATABASE_URL=", "DATABASE_URL=mysql://canary", "DATABASE_URL=postgres://u:canary@PW@127.0.0.1/db", "DATABASE_URL=postgres://u:canary@h:port/db",
 		"DATABASE_URL=postgres://u:canary@h/db?sslmode=bogus", "CHECKOUT_MASTER_KEYS=", "CHECKOUT_MASTER_KEYS=k1:canary", "CHECKOUT_MASTER_KEYS=canary",
 		"CHECKOUT_DATABASE_MAX_CONNS=canary", "CHECKOUT_DATABASE_MAX_CONNS=1", "TEMPORAL_ADDRESS=canary", "CHECKOUT_API_ADDRESS=canary",
@@ -44,12 +44,7 @@ func TestLoad_NamesEverySettingThatIsWrongAndQuotesNone(t *testing.T) {
 		"CHECKOUT_PAGE_RATE_LIMIT=canary", "CHECKOUT_FORM_RATE_LIMIT=0", "CHECKOUT_DASHBOARD_RATE_LIMIT=0", "CHECKOUT_TRUSTED_PROXIES=10.0.0.0/canary", "CHECKOUT_TRUSTED_PROXIES=*",
 		"CHECKOUT_TEST_ALLOW_LOOPBACK_WEBHOOKS=canary", "CHECKOUT_TEST_SESSION_LIFETIME=canary", "CHECKOUT_TEST_SESSION_LIFETIME=2h",
 		"CHECKOUT_TEST_SESSION_LIFETIME=1ms", "CHECKOUT_TEST_RETRY_SCHEDULE=canary", "CHECKOUT_TEST_RETRY_SCHEDULE=1s,2s", "CHECKOUT_TEST_RETRY_SCHEDULE=1s,2s,3s,4s,5ms",
-	} {
-		_, err := config.Load(good(bad))
-		name, _, _ := strings.Cut(bad, "=")
-		require.ErrorContains(t, err, name, bad)
-		require.NotContains(t, err.Error(), "canary", bad)
-	}
+	)
 	_, err := config.Load([]string{"CHECKOUT_LOG_LEVEL=loud", "CHECKOUT_PAGE_URL=x", "CHECKOUT_DATABASE_MAX_CONNS=many"})
 	for _, name := range []string{"DATABASE_URL is not set", "CHECKOUT_MASTER_KEYS is not set", "CHECKOUT_LOG_LEVEL", "CHECKOUT_PAGE_URL", "CHECKOUT_DATABASE_MAX_CONNS"} {
 		require.ErrorContains(t, err, name)
@@ -58,16 +53,18 @@ func TestLoad_NamesEverySettingThatIsWrongAndQuotesNone(t *testing.T) {
 
 func TestLoad_PgBouncerNeedsAWayPastIt(t *testing.T) {
 	t.Parallel()
-	const direct = "CHECKOUT_DATABASE_DIRECT_URL=postgres://u:p@127.0.0.1:5432/db"
-	_, err := config.Load(good("CHECKOUT_DATABASE_POOLER=pgbouncer"))
-	require.EqualError(t, err, "CHECKOUT_DATABASE_DIRECT_URL is required with CHECKOUT_DATABASE_POOLER")
-	_, err = config.Load(good(direct))
-	require.EqualError(t, err, "CHECKOUT_DATABASE_POOLER is required with CHECKOUT_DATABASE_DIRECT_URL")
-	_, err = config.Load(good(direct, "CHECKOUT_DATABASE_POOLER=pgpool"))
-	require.EqualError(t, err, "CHECKOUT_DATABASE_POOLER must be pgbouncer")
-	_, err = config.Load(good("CHECKOUT_DATABASE_POOLER=pgbouncer", "CHECKOUT_DATABASE_DIRECT_URL=mysql://canary"))
-	require.EqualError(t, err, "CHECKOUT_DATABASE_DIRECT_URL must begin with postgres:// or postgresql://")
-	_, err = config.Load(good(direct, "CHECKOUT_DATABASE_POOLER=pgbouncer"))
+	const pooler, direct = "CHECKOUT_DATABASE_POOLER=", "CHECKOUT_DATABASE_DIRECT_URL="
+	const url = direct + "postgres://u:p@127.0.0.1:5432/db"
+	for want, settings := range map[string][]string{
+		"CHECKOUT_DATABASE_DIRECT_URL is required with CHECKOUT_DATABASE_POOLER":    {pooler + "pgbouncer"},
+		"CHECKOUT_DATABASE_POOLER is required with CHECKOUT_DATABASE_DIRECT_URL":    {url},
+		"CHECKOUT_DATABASE_POOLER must be pgbouncer":                                {pooler + "pgpool", url},
+		"CHECKOUT_DATABASE_DIRECT_URL must begin with postgres:// or postgresql://": {pooler + "pgbouncer", direct + "mysql://canary"},
+	} {
+		_, err := config.Load(good(settings...))
+		require.EqualError(t, err, want)
+	}
+	_, err := config.Load(good(pooler+"pgbouncer", url))
 	require.NoError(t, err)
 }
 

@@ -118,13 +118,9 @@ func TestLoad_NamesTheSettingThatAnOldNameMeans(t *testing.T) {
 
 func TestLoad_ChecksTheNamesOfDeploymentAndBuild(t *testing.T) {
 	t.Parallel()
-	for _, bad := range []string{
+	refused(t, nil,
 		"TEMPORAL_WORKER_BUILD_ID=a:b", "TEMPORAL_WORKER_BUILD_ID=a b", "TEMPORAL_DEPLOYMENT_NAME=a.b", "TEMPORAL_DEPLOYMENT_NAME=it's",
-	} {
-		_, err := config.Load(good(bad))
-		name, _, _ := strings.Cut(bad, "=")
-		require.ErrorContains(t, err, name+" must be 1 to 100 letters")
-	}
+	)
 	c, err := config.Load(good("TEMPORAL_DEPLOYMENT_NAME=shop/checkout-worker"))
 	require.NoError(t, err)
 	require.Equal(t, "shop/checkout-worker", c.Temporal.DeploymentName)

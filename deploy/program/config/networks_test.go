@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,19 +32,16 @@ var simulated = []string{
 	"CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED=5000",
 }
 
-func TestLive_IsOffWithoutItsSettings(t *testing.T) {
+func TestLive_IsOffARealOneOrASimulatedOne(t *testing.T) {
 	t.Parallel()
 	c, err := config.Load(good())
 	require.NoError(t, err)
 	require.False(t, c.Live.On())
-}
-
-func TestLive_AcceptsARealAndASimulatedOne(t *testing.T) {
-	t.Parallel()
 	for _, all := range [][]string{real, simulated} {
 		c, err := config.Load(good(all...))
 		require.NoError(t, err)
 		require.True(t, c.Live.On())
+		require.False(t, c.Live.Bitcoin(), "it has no node")
 		require.NoError(t, c.Live.ForAPI())
 		require.NoError(t, c.Live.ForWorker())
 	}
@@ -52,38 +50,40 @@ func TestLive_AcceptsARealAndASimulatedOne(t *testing.T) {
 // TestLive_OneRealEndpointAmongSimulatedOnes and the reverse: nothing starts.
 func TestLive_OneRealEndpointAmongSimulatedOnes(t *testing.T) {
 	t.Parallel()
-	for _, bad := range []string{
+	refused(t, simulated,
 		"CHECKOUT_STRIPE_API_URL=", "CHECKOUT_STRIPE_API_URL=https://api.stripe.com", "CHECKOUT_STRIPE_JS_URL=https://js.stripe.com/dahlia/stripe.js",
 		"CHECKOUT_ETHEREUM_RPC_URLS=http://127.0.0.1:3,http://10.0.0.1:3", "CHECKOUT_ETHEREUM_RPC_URLS=https://node.example/canary", "CHECKOUT_RATE_KRAKEN_URL=",
 		"CHECKOUT_RATE_COINBASE_URL=https://api.exchange.coinbase.com", "CHECKOUT_ETHEREUM_SIGNER_URL=http://signer.example", "CHECKOUT_ETHEREUM_CHAIN_ID=1",
 		"CHECKOUT_STRIPE_SECRET_KEY=sk_live_canary",
-	} {
-		refused(t, append(append([]string{}, simulated...), bad), bad)
-	}
-	for _, bad := range []string{
+	)
+	refused(t, real,
 		"CHECKOUT_STRIPE_API_URL=http://127.0.0.1:1", "CHECKOUT_STRIPE_JS_URL=http://127.0.0.1:2/stripe.js", "CHECKOUT_RATE_KRAKEN_URL=http://127.0.0.1:4",
 		"CHECKOUT_RATE_COINBASE_URL=http://127.0.0.1:4",
-	} {
-		refused(t, append(append([]string{}, real...), bad), bad)
-	}
+	)
 }
 
 func TestLive_RefusesWrongSettings(t *testing.T) {
 	t.Parallel()
-	for _, bad := range []string{
+	refused(t, real,
 		"CHECKOUT_STRIPE_SECRET_KEY=sk_test_canary", "CHECKOUT_STRIPE_SECRET_KEY=canary", "CHECKOUT_STRIPE_PUBLISHABLE_KEY=pk_test_canary",
 		"CHECKOUT_STRIPE_WEBHOOK_SECRETS=canary", "CHECKOUT_RATE_MAX_DEVIATION=canary", "CHECKOUT_RATE_SPREAD=1", "CHECKOUT_RATE_SPREAD_STABLE=-1%",
 		"CHECKOUT_LIVE_MAX_PAYOUT=canary", "CHECKOUT_LIVE_MAX_DAY=-1", "CHECKOUT_LIVE_MERCHANT_MAX_DAY=1.005", "CHECKOUT_LIVE_MAX_DAY=1e400", "CHECKOUT_RATE_CHAINLINK_FEEDS=canary",
 		"CHECKOUT_ETHEREUM_CHAIN_ID=canary", "CHECKOUT_LIVE_PAYOUT_PATIENCE=1s", "CHECKOUT_LIVE_SIMULATED=canary",
 		"CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED=0", "CHECKOUT_LIVE_PAYOUT_DELAY=-1s", "CHECKOUT_SANCTIONS_FILE=/canary", "CHECKOUT_SANCTIONS_ORACLE=canary",
-	} {
-		refused(t, append(append([]string{}, real...), bad), bad)
-	}
-	both := append(append([]string{}, real...), "CHECKOUT_ETHEREUM_KEYSTORE=/tmp/key")
-	refused(t, both, "CHECKOUT_ETHEREUM_SIGNER_URL=")
+	)
+	requireFault(t, slices.Concat(real, []string{"CHECKOUT_ETHEREUM_KEYSTORE=/tmp/key"}), "CHECKOUT_ETHEREUM_SIGNER_URL")
 }
 
-func refused(t *testing.T, settings []string, bad string) {
+// refused checks each bad setting after the others.
+func refused(t *testing.T, settings []string, bad ...string) {
+	t.Helper()
+	for _, b := range bad {
+		requireFault(t, slices.Concat(settings, []string{b}), b)
+	}
+}
+
+// requireFault checks that the settings are refused with an error that names the setting bad, and quotes no secret.
+func requireFault(t *testing.T, settings []string, bad string) {
 	t.Helper()
 	_, err := config.Load(good(settings...))
 	name, _, _ := strings.Cut(bad, "=")
@@ -133,7 +133,7 @@ func TestTestNetworks_AreTheSandboxByDefault(t *testing.T) {
 
 func TestTestNetworks_HaveTheSettingsOfLiveMode(t *testing.T) {
 	t.Parallel()
-	c, err := config.Load(good(append(append([]string{}, real...), ofTest...)...))
+	c, err := config.Load(good(slices.Concat(real, ofTest)...))
 	require.NoError(t, err)
 	require.NoError(t, c.Test.ForAPI())
 	require.NoError(t, c.Test.ForWorker())
@@ -173,7 +173,7 @@ func TestSanctions_TheFileIsReadAtStart(t *testing.T) {
 
 	for content, line := range map[string]string{"\n" + payee + "\n0x12canary\n": "line 3", "canary": "line 1"} {
 		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
-		refused(t, []string{"CHECKOUT_SANCTIONS_FILE=" + file}, "CHECKOUT_SANCTIONS_FILE="+file)
+		refused(t, nil, "CHECKOUT_SANCTIONS_FILE="+file)
 		_, err := config.LoadStores([]string{"DATABASE_URL=postgres://u:p@127.0.0.1:5432/db", "CHECKOUT_SANCTIONS_FILE=" + file})
 		require.EqualError(t, err, "CHECKOUT_SANCTIONS_FILE "+line+" is no address of Ethereum or Bitcoin")
 	}
@@ -196,18 +196,16 @@ func TestTestNetworks_EachMayBeTheSandboxAlone(t *testing.T) {
 
 func TestTestNetworks_RefusesWrongSettings(t *testing.T) {
 	t.Parallel()
-	for _, bad := range []string{
+	refused(t, ofTest,
 		"CHECKOUT_TEST_CARDS=canary", "CHECKOUT_TEST_CHAINS=stripe", "CHECKOUT_TEST_STRIPE_SECRET_KEY=sk_live_canary",
 		"CHECKOUT_TEST_STRIPE_SECRET_KEY=rk_live_canary", "CHECKOUT_TEST_STRIPE_PUBLISHABLE_KEY=pk_live_canary", "CHECKOUT_TEST_STRIPE_WEBHOOK_SECRETS=canary",
 		"CHECKOUT_TEST_ETHEREUM_CHAIN_ID=1", "CHECKOUT_TEST_ETHEREUM_CHAIN_ID=canary", "CHECKOUT_TEST_STRIPE_API_URL=http://127.0.0.1:1",
 		"CHECKOUT_TEST_SIMULATED=canary", "CHECKOUT_TEST_MAX_PAYOUT=canary", "CHECKOUT_TEST_PAYOUT_PATIENCE=1s", "CHECKOUT_TEST_RATE_SPREAD=1",
 		"CHECKOUT_TEST_PAYOUT_DELAY=-1s", "CHECKOUT_TEST_SANCTIONS_FILE=/canary", "CHECKOUT_TEST_SANCTIONS_ORACLE=0x1",
-	} {
-		refused(t, append(append([]string{}, ofTest...), bad), bad)
-	}
-	const main = "CHECKOUT_TEST_ETHEREUM_CHAIN_ID=1"
-	refused(t, []string{"CHECKOUT_TEST_CHAINS=networks", main, "CHECKOUT_TEST_SIMULATED=true"}, main)
-	refused(t, append(append([]string{}, ofTest...), "CHECKOUT_TEST_SIMULATED=true"), "CHECKOUT_TEST_ETHEREUM_RPC_URLS=")
-	twice := append(append([]string{}, simulated...), ofTest...)
-	refused(t, append(twice, "CHECKOUT_TEST_ETHEREUM_CHAIN_ID=31337"), "CHECKOUT_TEST_ETHEREUM_TREASURY=")
+	)
+	const isSimulated = "CHECKOUT_TEST_SIMULATED=true"
+	refused(t, []string{"CHECKOUT_TEST_CHAINS=networks", isSimulated}, "CHECKOUT_TEST_ETHEREUM_CHAIN_ID=1")
+	requireFault(t, slices.Concat(ofTest, []string{isSimulated}), "CHECKOUT_TEST_ETHEREUM_RPC_URLS")
+	requireFault(t, slices.Concat(simulated, ofTest, []string{"CHECKOUT_TEST_ETHEREUM_CHAIN_ID=31337"}),
+		"CHECKOUT_TEST_ETHEREUM_TREASURY")
 }

@@ -1,10 +1,14 @@
 package config
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
+
+// APIKey returns the key for one call to Temporal.
+func APIKey(t Temporal) (string, error) { return t.apiKey(context.Background()) }
 
 // TestLoadReady_NeedsNoSecret: a container and a job of the chart ask with no setting, or with an address alone.
 func TestLoadReady_NeedsNoSecret(t *testing.T) {

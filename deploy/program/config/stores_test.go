@@ -1,8 +1,6 @@
 package config_test
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -27,8 +25,7 @@ func TestLoadStores_NeedsTheDatabaseOnly(t *testing.T) {
 
 func TestStores_KnowTheSamePayoutAddressRules(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "sanctions")
-	require.NoError(t, os.WriteFile(file, []byte("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed\n"), 0o600))
+	file := file(t, "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed\n")
 	for _, environment := range [][]string{
 		nil,
 		{"CHECKOUT_SANCTIONS_FILE=" + file, "CHECKOUT_TEST_SANCTIONS_FILE=" + file},

@@ -1,28 +1,17 @@
 package config_test
 
 import (
-	"context"
-	"crypto/tls"
-	"fmt"
+	"crypto/x509"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/health"
-	"google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/peer"
 
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/deploy/proof/e2e/authority"
-	"example.com/checkout/storage/pgtemp"
 )
 
 func TestTemporal_NamesEveryWrongSetting(t *testing.T) {
@@ -66,99 +55,39 @@ func TestTemporal_WithoutSettingsIsNotSecured(t *testing.T) {
 	require.NotNil(t, options.ConnectionOptions.TLS, "a key never travels in plain text")
 }
 
-// TestTemporal_TakesRenewedSecretsWithoutARestart replaces the client's certificate and the API key.
-// The next connection uses the new certificate, and the next call uses the new key.
+// TestTemporal_TakesRenewedSecretsWithoutARestart: TLS asks for the certificate at each connection, and the client for
+// the key at each call. deploy/proof/e2e/apart renews a certificate under a running worker.
 func TestTemporal_TakesRenewedSecretsWithoutARestart(t *testing.T) {
 	t.Parallel()
 	a := authority.New(t)
-	server := startSecured(t, a)
 	certificate, key := issue(t, a, "first")
 	apiKey := filepath.Join(t.TempDir(), "key")
+	settings, options := config.Temporal{}, client.Options{}
+	current := func() (name, apiKey string) {
+		got, err := options.ConnectionOptions.TLS.GetClientCertificate(nil)
+		require.NoError(t, err)
+		leaf, err := x509.ParseCertificate(got.Certificate[0])
+		require.NoError(t, err)
+		apiKey, err = config.APIKey(settings)
+		require.NoError(t, err)
+		return leaf.Subject.CommonName, apiKey
+	}
 	require.NoError(t, os.WriteFile(apiKey, []byte("key-1\n"), 0o600))
 	settings, err := config.LoadTemporal([]string{
-		"TEMPORAL_ADDRESS=" + server.address, "TEMPORAL_TLS_SERVER_CA_CERT_PATH=" + a.File,
-		"TEMPORAL_TLS_SERVER_NAME=temporal.example", "TEMPORAL_API_KEY_FILE=" + apiKey,
-		"TEMPORAL_TLS_CLIENT_CERT_PATH=" + certificate, "TEMPORAL_TLS_CLIENT_KEY_PATH=" + key,
+		"TEMPORAL_API_KEY_FILE=" + apiKey, "TEMPORAL_TLS_CLIENT_CERT_PATH=" + certificate, "TEMPORAL_TLS_CLIENT_KEY_PATH=" + key,
 	})
 	require.NoError(t, err)
-	options, err := settings.Options()
+	options, err = settings.Options()
 	require.NoError(t, err)
-	temporal, err := client.NewLazyClient(options)
-	require.NoError(t, err)
-	defer temporal.Close()
-	healthy := func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		_, err := temporal.CheckHealth(ctx, &client.CheckHealthRequest{})
-		return err == nil
-	}
-	require.Eventually(t, healthy, time.Minute, 50*time.Millisecond)
-	require.Equal(t, caller{"first", "Bearer key-1"}, *server.last.Load())
+	name, secret := current()
+	require.Equal(t, []string{"first", "key-1"}, []string{name, secret})
 
 	newCertificate, newKey := issue(t, a, "second")
 	require.NoError(t, os.Rename(newCertificate, certificate))
 	require.NoError(t, os.Rename(newKey, key))
 	require.NoError(t, os.WriteFile(apiKey, []byte("key-2"), 0o600))
-	server.restart(t)
-	require.Eventually(t, healthy, time.Minute, 50*time.Millisecond)
-	require.Equal(t, caller{"second", "Bearer key-2"}, *server.last.Load())
-}
-
-// caller is what a server knows of a client.
-type caller struct{ certificate, authorization string }
-
-// secured is a server with mTLS that answers health checks.
-type secured struct {
-	*grpc.Server
-	address string
-	tls     *tls.Config
-	last    atomic.Pointer[caller]
-}
-
-func startSecured(t *testing.T, a *authority.Authority) *secured {
-	t.Helper()
-	certificate, key := issue(t, a, "temporal.example")
-	pair, err := tls.LoadX509KeyPair(certificate, key)
-	require.NoError(t, err)
-	ports, err := pgtemp.FreePorts(1)
-	require.NoError(t, err)
-	s := &secured{address: fmt.Sprintf("127.0.0.1:%d", ports[0]), tls: &tls.Config{
-		Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: a.Pool,
-		MinVersion: tls.VersionTLS12,
-	}}
-	s.serve(t)
-	t.Cleanup(func() { s.Stop() })
-	return s
-}
-
-func (s *secured) serve(t *testing.T) {
-	t.Helper()
-	listener, err := pgtemp.Listen(s.address)
-	require.NoError(t, err)
-	s.Server = grpc.NewServer(grpc.Creds(credentials.NewTLS(s.tls)), grpc.UnaryInterceptor(s.note))
-	checks := health.NewServer()
-	checks.SetServingStatus("temporal.api.workflowservice.v1.WorkflowService", grpc_health_v1.HealthCheckResponse_SERVING)
-	grpc_health_v1.RegisterHealthServer(s.Server, checks)
-	workflowservice.RegisterWorkflowServiceServer(s.Server, workflowservice.UnimplementedWorkflowServiceServer{})
-	go func() { _ = s.Serve(listener) }() // Stop ends it
-}
-
-func (s *secured) restart(t *testing.T) {
-	t.Helper()
-	s.Stop()
-	s.serve(t)
-}
-
-func (s *secured) note(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	var c caller
-	if p, ok := peer.FromContext(ctx); ok {
-		c.certificate = p.AuthInfo.(credentials.TLSInfo).State.PeerCertificates[0].Subject.CommonName
-	}
-	if md, ok := metadata.FromIncomingContext(ctx); ok && len(md["authorization"]) == 1 {
-		c.authorization = md["authorization"][0]
-	}
-	s.last.Store(&c)
-	return next(ctx, req)
+	name, secret = current()
+	require.Equal(t, []string{"second", "key-2"}, []string{name, secret})
 }
 
 func issue(t *testing.T, a *authority.Authority, name string) (certificate, key string) {
