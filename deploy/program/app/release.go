@@ -140,7 +140,7 @@ func (b builds) requireDrained(ctx context.Context, build string) error {
 	if _, notFound := errors.AsType[*serviceerror.NotFound](err); err != nil && !notFound {
 		return fmt.Errorf("build %s: %w", build, err)
 	}
-	if current := known.Info.RoutingConfig.CurrentVersion; current != nil && current.BuildID == build {
+	if released(known) == build {
 		return fmt.Errorf("build %s is needed: new runs start on it", build)
 	}
 	open, err := b.openRuns(ctx, b.of(build))
@@ -158,6 +158,14 @@ func (b builds) requireDrained(ctx context.Context, build string) error {
 	}
 	b.report(fmt.Sprintf(said, build))
 	return nil
+}
+
+// released returns the build on which new runs start, "" when there is none.
+func released(d client.WorkerDeploymentDescribeResponse) string {
+	if current := d.Info.RoutingConfig.CurrentVersion; current != nil {
+		return current.BuildID
+	}
+	return ""
 }
 
 // of returns the query for the runs of build.
@@ -200,8 +208,8 @@ func (b builds) release(ctx context.Context, build string) error {
 		return fmt.Errorf("release %s: no workers with a build id have run yet: %w", build, err)
 	}
 	before := "workers without one"
-	if current := known.Info.RoutingConfig.CurrentVersion; current != nil {
-		before = "build " + current.BuildID
+	if current := released(known); current != "" {
+		before = "build " + current
 	}
 
 	_, err = b.deployment.SetCurrentVersion(ctx, client.WorkerDeploymentSetCurrentVersionOptions{
@@ -232,7 +240,7 @@ func (b builds) countRuns(ctx context.Context) error {
 			return err
 		}
 		line := fmt.Sprintf("%s\t%d open", build, open)
-		if current := got.Info.RoutingConfig.CurrentVersion; current != nil && current.BuildID == build {
+		if released(got) == build {
 			line += "\treleased"
 		}
 		if !polling[build] {

@@ -1,8 +1,8 @@
 package acquirer_test
 
 import (
-	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -12,10 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 	"github.com/stripe/stripe-go/v85/webhook"
 
+	"example.com/checkout/deploy/proof/e2e/chrome"
 	"example.com/checkout/deploy/standin/acquirer"
 	"example.com/checkout/storage/pgtemp"
 )
@@ -177,13 +178,7 @@ func TestKill_AWebhookUnderWayComesAgain(t *testing.T) {
 	newIntent(t, a.APIURL())
 	<-came
 	a.Kill()
-	conn, err := pgx.Connect(t.Context(), databaseURL)
-	require.NoError(t, err)
-	defer conn.Close(context.WithoutCancel(t.Context()))
-	count := func(condition string) (n int) {
-		require.NoError(t, conn.QueryRow(t.Context(), `SELECT count(*) FROM acquirer.webhook WHERE `+condition).Scan(&n))
-		return n
-	}
+	count := func(condition string) int { return count(t, databaseURL, "webhook WHERE "+condition) }
 	require.Equal(t, 1, count(`taken_at IS NULL AND tries = 0`))
 	close(hang)
 	require.NoError(t, a.Restart(t.Context()))
@@ -295,14 +290,7 @@ func TestWebhooks_ComeSeveralTimesSignedAndAreHeldBackOnCommand(t *testing.T) {
 	}})
 	intent := newIntent(t, a.APIURL())
 	created := "payment_intent.created " + intent
-	waiting := func() (n int) {
-		conn, err := pgx.Connect(t.Context(), databaseURL)
-		require.NoError(t, err)
-		defer conn.Close(context.WithoutCancel(t.Context()))
-		require.NoError(t, conn.QueryRow(t.Context(),
-			`SELECT count(*) FROM acquirer.webhook WHERE taken_at IS NULL AND due_at < now()`).Scan(&n))
-		return n
-	}
+	waiting := func() int { return count(t, databaseURL, "webhook WHERE taken_at IS NULL AND due_at < now()") }
 	eventually(t, func() bool { return r.count()[created] == 3 && waiting() == 0 })
 
 	require.NoError(t, a.HoldWebhooks())
@@ -330,16 +318,67 @@ func TestWebhooks_ComeSeveralTimesSignedAndAreHeldBackOnCommand(t *testing.T) {
 	a.ReleaseWebhooks()
 	require.Equal(t, want, r.count(), "nobody is told")
 	require.Zero(t, r.forged)
-}
 
-func TestWebhooks_CarryTheMode(t *testing.T) {
-	t.Parallel()
-	a := start(t, acquirer.Options{Livemode: true})
-	intent := newIntent(t, a.APIURL())
-	mustDo(t, a.APIURL(), confirmCall(intent, newToken(t, a.APIURL(), "createDispute")))
+	mustDo(t, a.APIURL(), confirmCall(newIntent(t, a.APIURL()), newToken(t, a.APIURL(), "createDispute")))
 	for _, path := range []string{"payment_intents", "charges", "disputes", "events"} {
 		for _, o := range mustDo(t, a.APIURL(), call{method: "GET", path: "/v1/" + path})["data"].([]any) {
 			require.Equal(t, true, o.(map[string]any)["livemode"], path)
 		}
+	}
+}
+
+// TestTokens_TheNumberIsNotKept: the frame sends the number to its origin, which gives a token for it. The browser of
+// deploy/proof/e2e/money types the card into the frame.
+func TestTokens_TheNumberIsNotKept(t *testing.T) {
+	t.Parallel()
+	databaseURL := pgtemp.ForTest(t, nil)
+	a := start(t, acquirer.Options{DatabaseURL: databaseURL})
+	page := strings.TrimSuffix(a.ScriptURL(), "/dahlia/stripe.js")
+	token := func(number string) (status int, got map[string]any) {
+		response, err := http.Post(page+"/tokens", "application/json", strings.NewReader(
+			`{"number": "`+number+`", "exp_month": 12, "exp_year": 2099, "cvc": "123"}`))
+		require.NoError(t, err)
+		defer response.Body.Close()
+		require.NoError(t, json.NewDecoder(response.Body).Decode(&got))
+		return response.StatusCode, got
+	}
+	status, refused := token("4242424242424241")
+	require.Equal(t, http.StatusPaymentRequired, status)
+	require.Equal(t, "Your card number is invalid.", refused["error"].(map[string]any)["message"])
+
+	_, made := token("4242424242424242")
+	got := mustDo(t, a.APIURL(), confirmCall(newIntent(t, a.APIURL()), made["id"].(string)))
+	require.Equal(t, "succeeded", got["status"])
+	require.NotZero(t, count(t, databaseURL, "object"))
+	require.Zero(t, count(t, databaseURL, "object WHERE body::text LIKE '%4242424242424242%'"))
+}
+
+func TestBank_TheCustomerConfirmsRefusesOrLeaves(t *testing.T) {
+	t.Parallel()
+	a := start(t, acquirer.Options{})
+	shop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `<!doctype html><title>Back</title><link rel="icon" href="data:,"><p id="back">back</p>`)
+	}))
+	t.Cleanup(shop.Close)
+	browser := chrome.StartBrowser(t)
+	for answer, want := range map[string]string{
+		"#confirm": "requires_confirmation", "#refuse": "requires_payment_method", "#abandon": "requires_action",
+	} {
+		intent := newIntent(t, a.APIURL())
+		confirm := confirmCall(intent, newToken(t, a.APIURL(), "threeDSecure2Required"))
+		confirm.form.Set("return_url", shop.URL+"/return?lang=de")
+		waits := mustDo(t, a.APIURL(), confirm)
+		page := waits["next_action"].(map[string]any)["redirect_to_url"].(map[string]any)["url"].(string)
+		tab := chrome.NewTab(t, browser)
+		tab.Do(chromedp.Navigate(page), chrome.See("#confirm"))
+		require.Contains(t, tab.Text("main"), "10.50 EUR, card •••• 3220")
+		tab.Do(chrome.Click(answer), chrome.See("#back"))
+		address, err := url.Parse(chrome.Get(tab, chromedp.Evaluate[string]("location.href")))
+		require.NoError(t, err)
+		require.Equal(t, "de", address.Query().Get("lang"))
+		require.Equal(t, intent, address.Query().Get("payment_intent"))
+		got := mustDo(t, a.APIURL(), call{method: "GET", path: "/v1/payment_intents/" + intent})
+		require.Equal(t, want, got["status"], answer)
+		tab.TakeFaults() // the bank's page has no icon
 	}
 }

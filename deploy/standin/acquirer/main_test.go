@@ -2,6 +2,7 @@ package acquirer_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/standin/acquirer"
@@ -93,7 +95,17 @@ func confirmCall(intent, token string) call {
 	}}
 }
 
-// eventually waits until check says true.
+// count counts rows of a double's table, of which from may say which ones.
+func count(t *testing.T, databaseURL, from string) (rows int) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), databaseURL)
+	require.NoError(t, err)
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	require.NoError(t, conn.QueryRow(t.Context(), `SELECT count(*) FROM acquirer.`+from).Scan(&rows))
+	return rows
+}
+
+// eventually waits until check returns true.
 func eventually(t *testing.T, check func() bool) {
 	t.Helper()
 	require.Eventually(t, check, time.Minute, 10*time.Millisecond)

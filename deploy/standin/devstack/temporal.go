@@ -1,6 +1,7 @@
 package devstack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,20 +122,12 @@ func (t *Temporal) Start(ctx context.Context) (err error) {
 		return err
 	}
 
-	// If the server ends early, stop waiting: its last log lines say more than a time-out.
-	waiting, stopWaiting := context.WithCancelCause(ctx)
-	go func() {
-		select {
-		case <-process.Done():
-			stopWaiting(process.Err())
-		case <-waiting.Done():
-		}
-	}()
-	defer stopWaiting(nil)
-	if err := t.ensureNamespace(waiting); err != nil {
-		if cause := context.Cause(waiting); cause != nil { // read the cause before the kill, which sets another one
-			err = cause
-		}
+	// The last log lines of a server that ends early say more than a time-out.
+	starting, ended := context.WithCancelCause(ctx)
+	defer ended(nil)
+	go func() { <-process.Done(); ended(process.Err()) }()
+	if err := t.ensureNamespace(starting); err != nil {
+		err = cmp.Or(context.Cause(starting), err) // before the kill, which causes another one
 		process.Kill()
 		return err
 	}
