@@ -63,10 +63,8 @@ func parse(args []string) (o devstack.Options, build bool, err error) {
 		"directory that keeps all data between starts; \"go run ./deploy/proof/chaos check -help\" says how to check what is in it",
 	)
 	flags.BoolVar(&o.Fresh, "fresh", false, "start empty: remove what an earlier start left in the data directory")
-	flags.BoolVar(
-		&o.LiveDouble, "live-double", false,
-		"simulate live mode too: the card network, chains with funded treasuries, and prices",
-	)
+	flags.BoolVar(&o.LiveDouble, "live-double", false,
+		"simulate live mode too: the card network, chains with funded treasuries, and prices")
 	flags.BoolVar(&build, "build", false, "only build the Temporal server into the cache")
 	flags.IntVar(&o.Ports.API, "api-port", 8080, "port of the REST API")
 	flags.IntVar(&o.Ports.Page, "page-port", 8081, "port of the hosted checkout page")
@@ -77,12 +75,8 @@ func parse(args []string) (o devstack.Options, build bool, err error) {
 	flags.IntVar(&o.Ports.Temporal, "temporal-port", 7233, "port of Temporal")
 	flags.IntVar(&o.Ports.Postgres, "postgres-port", 0, "port of the private PostgreSQL; 0 is a free one")
 	flags.StringVar(&o.SessionLifetime, "session-lifetime", "", "lifetime of test sessions, such as 2m; default 1h")
-	flags.StringVar(
-		&o.RetrySchedule,
-		"retry-schedule",
-		"",
-		`retry delays of test deliveries, such as "5s,10s,15s,20s,30s"; default: those of live mode`,
-	)
+	flags.StringVar(&o.RetrySchedule, "retry-schedule", "",
+		`retry delays of test deliveries, such as "5s,10s,15s,20s,30s"; default: those of live mode`)
 	if parseErr := flags.Parse(args); parseErr != nil {
 		return o, false, parseErr
 	}
@@ -143,11 +137,8 @@ func defaultDir() string {
 
 func greet(s *devstack.Stack, dir string) {
 	if os.Getenv("OTEL_METRICS_EXPORTER") == "prometheus" {
-		fmt.Printf(
-			"\nMetrics for Prometheus: http://%s/metrics (API), http://%s/metrics (worker)\n",
-			s.MetricsAddress("api"),
-			s.MetricsAddress("worker"),
-		)
+		fmt.Printf("\nMetrics for Prometheus: http://%s/metrics (API), http://%s/metrics (worker)\n",
+			s.MetricsAddress("api"), s.MetricsAddress("worker"))
 	}
 	fmt.Printf(`
 The service runs. Ctrl-C stops it.

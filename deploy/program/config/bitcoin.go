@@ -49,22 +49,12 @@ func (n Networks) checkBitcoin(note func(name string, err error)) {
 		note("CHECKOUT_BITCOIN_NETWORK", oneOf(n.BitcoinNetwork, bitcoinMain, "test", "testnet4", "signet", "regtest"))
 	}
 	const mostBlocks = 1008 // for which a node estimates a fee, and more than any chain goes back
-	for name, blocks := range map[string]uint64{
-		"CHECKOUT_BITCOIN_CONFIRMATIONS": n.BitcoinConfirmations, "CHECKOUT_BITCOIN_FEE_TARGET": n.BitcoinFeeTarget,
-	} {
-		if blocks < 1 || blocks > mostBlocks {
-			note(name, errors.New("must be from 1 to 1008"))
-		}
-	}
-	if n.BitcoinMaxFeeRate < 1 || n.BitcoinMaxFeeRate > 10_000 {
-		note("CHECKOUT_BITCOIN_MAX_FEE_RATE", errors.New("must be from 1 to 10000"))
-	}
+	note("CHECKOUT_BITCOIN_CONFIRMATIONS", between(n.BitcoinConfirmations, 1, mostBlocks))
+	note("CHECKOUT_BITCOIN_FEE_TARGET", between(n.BitcoinFeeTarget, 1, mostBlocks))
+	note("CHECKOUT_BITCOIN_MAX_FEE_RATE", between(n.BitcoinMaxFeeRate, 1, 10_000))
 	// The run of a payout waits 5 minutes for its batch. Then it calls the node away and puts the payout off, which
 	// makes it wait anew: a longer interval would never end.
-	const longest = 4 * time.Minute
-	if n.BitcoinBatchInterval < 0 || n.BitcoinBatchInterval > longest {
-		note("CHECKOUT_BITCOIN_BATCH_INTERVAL", errors.New("must be from 0s to 4m"))
-	}
+	note("CHECKOUT_BITCOIN_BATCH_INTERVAL", between(n.BitcoinBatchInterval, 0, 4*time.Minute))
 }
 
 // checkNodeURL refuses a URL without a user, and one with a password: it would be seen wherever the URL is.

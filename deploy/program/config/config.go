@@ -3,6 +3,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -185,18 +186,15 @@ func (c *Config) check(note func(name string, err error)) {
 	note("DATABASE_URL", CheckDatabaseURL(c.DatabaseURL))
 	c.Pooler.check(note)
 	c.checkAddresses(note)
-	if c.DatabaseMaxConns < 2 {
-		note("CHECKOUT_DATABASE_MAX_CONNS", errors.New("must be at least 2"))
+	note("CHECKOUT_DATABASE_MAX_CONNS", atLeast(c.DatabaseMaxConns, 2))
+	note("CHECKOUT_STOP_DELAY", between(c.StopDelay, 0, time.Minute))
+	for name, perSecond := range map[string]float64{
+		"CHECKOUT_TEST_RATE_LIMIT": c.TestRateLimit, "CHECKOUT_LIVE_RATE_LIMIT": c.LiveRateLimit,
+		"CHECKOUT_BAD_KEY_RATE_LIMIT": c.BadKeyRateLimit, "CHECKOUT_PAGE_RATE_LIMIT": c.PageRateLimit,
+		"CHECKOUT_FORM_RATE_LIMIT": c.FormRateLimit, "CHECKOUT_DASHBOARD_RATE_LIMIT": c.DashboardRateLimit,
+	} {
+		note(name, between(perSecond, 0.1, 100_000)) // the most that one PostgreSQL can count
 	}
-	if c.StopDelay < 0 || c.StopDelay > time.Minute {
-		note("CHECKOUT_STOP_DELAY", errors.New("must be from 0s to 1m"))
-	}
-	note("CHECKOUT_TEST_RATE_LIMIT", checkRate(c.TestRateLimit))
-	note("CHECKOUT_LIVE_RATE_LIMIT", checkRate(c.LiveRateLimit))
-	note("CHECKOUT_BAD_KEY_RATE_LIMIT", checkRate(c.BadKeyRateLimit))
-	note("CHECKOUT_PAGE_RATE_LIMIT", checkRate(c.PageRateLimit))
-	note("CHECKOUT_FORM_RATE_LIMIT", checkRate(c.FormRateLimit))
-	note("CHECKOUT_DASHBOARD_RATE_LIMIT", checkRate(c.DashboardRateLimit))
 	c.Proxies, err = parseNetworks(c.TrustedProxies)
 	note("CHECKOUT_TRUSTED_PROXIES", err)
 	note("CHECKOUT_TEST_SESSION_LIFETIME", CheckSessionLifetime(c.SessionLifetime))
@@ -208,12 +206,8 @@ func (c *Config) check(note func(name string, err error)) {
 	if c.EndpointHeldAfter != 0 {
 		note("CHECKOUT_ENDPOINT_HELD_AFTER", atLeast(c.EndpointHeldAfter, max(c.EndpointFailingAfter, time.Minute)))
 	}
-	if c.EndpointMaxInFlight < 4 || c.EndpointMaxInFlight > 500 {
-		note("CHECKOUT_ENDPOINT_MAX_IN_FLIGHT", errors.New("must be from 4 to 500"))
-	}
-	if c.PayoutAddressDelay < 0 || c.PayoutAddressDelay > 7*24*time.Hour {
-		note("CHECKOUT_PAYOUT_ADDRESS_DELAY", errors.New("must be from 0s to 168h"))
-	}
+	note("CHECKOUT_ENDPOINT_MAX_IN_FLIGHT", between(c.EndpointMaxInFlight, 4, 500))
+	note("CHECKOUT_PAYOUT_ADDRESS_DELAY", between(c.PayoutAddressDelay, 0, 7*24*time.Hour))
 	c.checkMail(note)
 	c.Temporal.check(note)
 	c.checkNetworks(note)
@@ -261,16 +255,14 @@ func (c *Config) checkNetworks(note func(name string, err error)) {
 }
 
 func (c *Config) checkAddresses(note func(name string, err error)) {
-	c.PageURL = strings.TrimSuffix(c.PageURL, "/")
-	note("CHECKOUT_PAGE_URL", checkPageURL(c.PageURL))
-	c.APIURL = strings.TrimSuffix(c.APIURL, "/")
-	if c.APIURL != "" {
-		note("CHECKOUT_API_URL", checkPageURL(c.APIURL))
-	}
-	c.DashboardURL, c.TemporalUIURL = strings.TrimSuffix(c.DashboardURL, "/"), strings.TrimSuffix(c.TemporalUIURL, "/")
-	note("CHECKOUT_DASHBOARD_URL", checkPageURL(c.DashboardURL))
-	if c.TemporalUIURL != "" {
-		note("CHECKOUT_TEMPORAL_UI_URL", checkPageURL(c.TemporalUIURL))
+	for name, address := range map[string]*string{
+		"CHECKOUT_PAGE_URL": &c.PageURL, "CHECKOUT_API_URL": &c.APIURL, "CHECKOUT_DASHBOARD_URL": &c.DashboardURL,
+		"CHECKOUT_TEMPORAL_UI_URL": &c.TemporalUIURL,
+	} {
+		*address = strings.TrimSuffix(*address, "/")
+		if *address != "" || name == "CHECKOUT_PAGE_URL" || name == "CHECKOUT_DASHBOARD_URL" {
+			note(name, checkPageURL(*address))
+		}
 	}
 	note("CHECKOUT_DASHBOARD_ADDRESS", checkAddress(c.DashboardAddress))
 	note("CHECKOUT_HEALTH_ADDRESS", checkAddress(c.HealthAddress))
@@ -349,16 +341,6 @@ func oneOf(text string, all ...string) error {
 	return nil
 }
 
-// maxRate is higher than the rate that one PostgreSQL can count.
-const maxRate = 100_000
-
-func checkRate(perSecond float64) error {
-	if !(perSecond >= 0.1 && perSecond <= maxRate) { // the form with ! refuses NaN too
-		return fmt.Errorf("must be a number from 0.1 to %d", maxRate)
-	}
-	return nil
-}
-
 // parseNetworks reads addresses and CIDR networks, separated by commas.
 func parseNetworks(list string) ([]netip.Prefix, error) {
 	var networks []netip.Prefix
@@ -379,19 +361,23 @@ func parseNetworks(list string) ([]netip.Prefix, error) {
 	return networks, nil
 }
 
-func atLeast(d, least time.Duration) error {
-	if d < least {
-		return fmt.Errorf("must be at least %s", least)
+func atLeast[T cmp.Ordered](value, least T) error {
+	if value < least {
+		return fmt.Errorf("must be at least %v", least)
+	}
+	return nil
+}
+
+func between[T cmp.Ordered](value, least, most T) error {
+	if !(value >= least && value <= most) { // the form with ! refuses NaN too
+		return fmt.Errorf("must be from %v to %v", least, most)
 	}
 	return nil
 }
 
 // CheckSessionLifetime returns an error if d is not a valid lifetime of test sessions.
 func CheckSessionLifetime(d time.Duration) error {
-	if d < time.Second || d > checkout.SessionLifetime {
-		return fmt.Errorf("must be between 1s and %s", checkout.SessionLifetime)
-	}
-	return nil
+	return between(d, time.Second, checkout.SessionLifetime)
 }
 
 // ShortSchedule returns a valid schedule in the form of ParseSchedule: 1 s, 2 s, and so on.

@@ -23,13 +23,6 @@ const role = "DEVSTACK_TEST_ROLE"
 
 func TestMain(m *testing.M) {
 	switch os.Getenv(role) {
-	case "parent": // starts a child, prints its id, and waits to be killed
-		child, err := shell(os.TempDir(), os.DevNull, "exec sleep 600").Start()
-		if err != nil {
-			os.Exit(1)
-		}
-		os.Stdout.WriteString(strconv.Itoa(child.PID()) + "\n")
-		select {}
 	case "program": // stands for the program of `go run`: prints its id, and ends with its parent
 		ctx, cancel := devstack.DieWithParent(context.Background())
 		defer cancel()
@@ -71,14 +64,6 @@ func TestProcess_StopAsksThenKills(t *testing.T) {
 		return err == nil && strings.Contains(string(content), "ready")
 	}, 10*time.Second, 10*time.Millisecond)
 	require.EqualError(t, deaf.Stop(100*time.Millisecond), "script did not stop within 100ms and was killed")
-}
-
-func TestProcess_DiesWithItsParent(t *testing.T) {
-	t.Parallel()
-	parent, child := startRole(t, os.Args[0], "parent")
-	require.True(t, runs(child))
-	require.NoError(t, syscall.Kill(parent, syscall.SIGKILL))
-	require.Eventually(t, func() bool { return !runs(child) }, 10*time.Second, 10*time.Millisecond)
 }
 
 func TestDieWithParent_EndsWhenGoRunIsKilled(t *testing.T) {

@@ -3,7 +3,6 @@ package devstack_test
 import (
 	"context"
 	"flag"
-	"log/slog"
 	"path/filepath"
 	"testing"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 
 	"example.com/checkout/deploy/standin/devstack"
@@ -20,14 +18,6 @@ import (
 )
 
 var long = flag.Bool("long", false, "kill PostgreSQL and Temporal too")
-
-// onlyLong skips the test unless -long was given.
-func onlyLong(t *testing.T) {
-	t.Helper()
-	if !*long {
-		t.Skip("breaks a stack on purpose: -long runs it")
-	}
-}
 
 // A stack is PostgreSQL and Temporal in one directory.
 type stack struct {
@@ -75,28 +65,6 @@ func (s *stack) temporalOptions() devstack.TemporalOptions {
 	}
 }
 
-func (s *stack) client(t *testing.T) client.Client {
-	t.Helper()
-	c, err := client.DialContext(t.Context(), client.Options{
-		HostPort:  s.temporal.Address(),
-		Namespace: s.temporal.Namespace(),
-		Logger:    log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
-	})
-	require.NoError(t, err)
-	t.Cleanup(c.Close)
-	return c
-}
-
-func startWorkflow(ctx context.Context, c client.Client, id string) error {
-	_, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID:        id,
-		TaskQueue: "nobody-polls",
-		TypedSearchAttributes: temporal.NewSearchAttributes(
-			contract.SearchAttributeMerchantID.ValueSet("mer_1"), contract.SearchAttributeSessionStatus.ValueSet("pending")),
-	}, "CheckoutSession")
-	return err
-}
-
 func requireRunning(t *testing.T, c client.Client, id string) {
 	t.Helper()
 	description, err := c.DescribeWorkflowExecution(t.Context(), id, "")
@@ -108,7 +76,9 @@ func requireRunning(t *testing.T, c client.Client, id string) {
 // after a kill, on the same address.
 func TestStack_FirstStartIsKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
-	onlyLong(t)
+	if !*long {
+		t.Skip("breaks a stack on purpose: -long runs it")
+	}
 	s := newStack(t)
 	for moment := 150 * time.Millisecond; moment < 2*time.Second; moment += 150 * time.Millisecond {
 		ctx, cancel := context.WithTimeout(t.Context(), moment)
@@ -122,8 +92,15 @@ func TestStack_FirstStartIsKilledAtAnyMoment(t *testing.T) {
 	}
 	s.temporal = s.startTemporal(t)
 	defer func() { require.NoError(t, s.temporal.Stop()) }()
-	c, address := s.client(t), s.temporal.Address()
-	require.NoError(t, startWorkflow(t.Context(), c, "cs_after"))
+	c, err := s.temporal.Dial(t.Context())
+	require.NoError(t, err)
+	defer c.Close()
+	address := s.temporal.Address()
+	_, err = c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
+		ID: "cs_after", TaskQueue: "nobody-polls", TypedSearchAttributes: temporal.NewSearchAttributes(
+			contract.SearchAttributeMerchantID.ValueSet("mer_1"), contract.SearchAttributeSessionStatus.ValueSet("pending")),
+	}, "CheckoutSession")
+	require.NoError(t, err)
 	requireRunning(t, c, "cs_after")
 
 	require.ErrorContains(t, s.temporal.Start(t.Context()), "it runs already")
