@@ -17,10 +17,9 @@ import (
 
 var updateNames = flag.Bool("update-names", false, "write testdata/names.txt anew")
 
-// TestNames_StayAsStored: histories have the JSON of inputs, messages and results, so open runs
-// and scheduled activities need the names with which an earlier version wrote it. A new name is
-// added to the list. One that is renamed or removed leaves open runs that the next version
-// refuses: see "Changing a workflow" in workflows/README.md.
+// TestNames_StayAsStored: histories have the JSON of inputs, messages and results, so open runs and scheduled
+// activities need the names with which an earlier version wrote it. A new name is added to the list. One that is
+// renamed or removed leaves open runs that the next version refuses: see "Changing a workflow" in workflows/README.md.
 func TestNames_StayAsStored(t *testing.T) {
 	t.Parallel()
 	const file = "testdata/names.txt"
@@ -54,8 +53,7 @@ func TestNames_StayAsStored(t *testing.T) {
 		"with new names only, add them: go test ./worker -run TestNames -update-names")
 }
 
-// namesOf returns the names in the JSON of the arguments of a function, without the first skip, and
-// of its results.
+// namesOf returns the names in the JSON of the arguments of a function, without the first skip, and of its results.
 func namesOf(name string, function any, skip int) (names []string) {
 	of := reflect.TypeOf(function)
 	names = append(names, name)

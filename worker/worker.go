@@ -44,16 +44,14 @@ const (
 	// stopTimeout is longer than an attempt. So a stopping worker finishes its attempts, and no
 	// receiver gets one twice.
 	stopTimeout = 15 * time.Second
-	// longestStop limits Stop. The SDK stops its parts one after the other and waits up to stopTimeout
-	// for each. None begins new work meanwhile, so they are all done within one stopTimeout, unless
-	// something hangs.
+	// longestStop limits Stop. The SDK stops its parts one after the other and waits up to stopTimeout for each. None
+	// begins new work meanwhile, so they are all done within one stopTimeout, unless something hangs.
 	longestStop = stopTimeout + 3*time.Second
 )
 
-// cachedRuns is how many runs a process keeps in memory between their workflow tasks, about 60 KB
-// each. A run outside the cache is rebuilt from its short history. So the cache helps only runs
-// that go on within seconds. Most runs do not: a session waits minutes for its customer, a delivery
-// waits minutes or hours for its next attempt.
+// cachedRuns is how many runs a process keeps in memory between their workflow tasks, about 60 KB each. A run outside
+// the cache is rebuilt from its short history. So the cache helps only runs that go on within seconds. Most runs do
+// not: a session waits minutes for its customer, a delivery waits minutes or hours for its next attempt.
 const cachedRuns = 1000
 
 // fewestPollers stay when there is nothing to do. Temporal takes a poller away for each poll that waited longer than

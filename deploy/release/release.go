@@ -31,9 +31,8 @@ func (p Platform) String() string { return p.OS + "/" + p.Arch }
 // sums is the file with the SHA-256 of the others, in the form of sha256sum.
 const sums = "SHA256SUMS"
 
-// Make writes a release into dir, which must be empty or absent. version is like 1.1.0; say is told each
-// step. The working directory must be inside the source tree. The errors are those of the go command and
-// of files.
+// Make writes a release into dir, which must be empty or absent. version is like 1.1.0; say is told each step. The
+// working directory must be inside the source tree. The errors are those of the go command and of files.
 func Make(ctx context.Context, version, dir string, platforms []Platform, say func(step string)) error {
 	if !regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$`).MatchString(version) {
 		return fmt.Errorf("%q is no version: one is like 1.1.0", version)

@@ -1,6 +1,5 @@
-// Command devstack runs the whole service on this computer: PostgreSQL, the real Temporal server
-// with its UI, the API, the hosted page, a worker, a demo merchant and a sample receiver. Ctrl-C
-// stops everything.
+// Command devstack runs the whole service on this computer: PostgreSQL, the real Temporal server with its UI, the API,
+// the hosted page, a worker, a demo merchant and a sample receiver. Ctrl-C stops everything.
 package main
 
 import (
@@ -121,9 +120,8 @@ func check(o *devstack.Options) (faults []error) {
 	return faults
 }
 
-// defaultDir returns a directory for PostgreSQL's data. For root it is outside the home directory,
-// which PostgreSQL's own user may not enter. It is "" for a user without a cache directory; that
-// user must name a directory.
+// defaultDir returns a directory for PostgreSQL's data. For root it is outside the home directory, which PostgreSQL's
+// own user may not enter. It is "" for a user without a cache directory; that user must name a directory.
 func defaultDir() string {
 	if os.Geteuid() == 0 {
 		return "/var/lib/checkout-devstack"

@@ -24,10 +24,9 @@ func Run(args []string) int {
 	return ExitStatus(err)
 }
 
-// Main runs the command in args until ctx ends or the command is done. It reads settings from
-// environment, a list of NAME=value. Log lines, help and a command's output go to out.
-// Explanations for people go to notes, so that a script can read out alone. The error names the
-// fault; a wrong call gives a UsageError.
+// Main runs the command in args until ctx ends or the command is done. It reads settings from environment, a list of
+// NAME=value. Log lines, help and a command's output go to out. Explanations for people go to notes, so that a script
+// can read out alone. The error names the fault; a wrong call gives a UsageError.
 func Main(ctx context.Context, args, environment []string, out, notes io.Writer) error {
 	c := &call{out: out, notes: notes, environment: environment}
 	root := c.parser()

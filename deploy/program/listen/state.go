@@ -31,8 +31,7 @@ type state struct {
 // stateVersion must change with every change that an older program could not read.
 const stateVersion = 1
 
-// openState locks the file and reads it, or makes one with a new secret. It never changes a
-// malformed file.
+// openState locks the file and reads it, or makes one with a new secret. It never changes a malformed file.
 func openState(path string) (*state, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("state file: %w", err)
@@ -72,8 +71,7 @@ func (s *state) load() error {
 	return s.save() // find out that the file is not writable before anything is forwarded
 }
 
-// save replaces the file in one step. After a crash at any moment, either the old or the new file
-// is there, complete.
+// save replaces the file in one step. After a crash at any moment, either the old or the new file is there, complete.
 func (s *state) save() error {
 	text, err := json.MarshalIndent(s, "", "  ") // #nosec G117 -- the secret is kept in this file on purpose
 	if err != nil {

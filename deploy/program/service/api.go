@@ -160,9 +160,8 @@ func limits(cfg config.Config) api.Limits {
 	}
 }
 
-// pageLimits returns the rate limits of the hosted page. The burst is large, because many customers
-// may share one address. Forms counts only forms whose card was refused, so that nobody can test many
-// stolen cards.
+// pageLimits returns the rate limits of the hosted page. The burst is large, because many customers may share one
+// address. Forms counts only forms whose card was refused, so that nobody can test many stolen cards.
 func pageLimits(cfg config.Config) limit.Rates {
 	return limit.Rates{
 		Requests: storage.Rate{PerSecond: cfg.PageRateLimit, Burst: max(1, int(10*cfg.PageRateLimit))},
@@ -190,8 +189,7 @@ const (
 	stopTimeout       = 15 * time.Second
 )
 
-// serve listens on address, and answers requests in group until ctx ends. Then it finishes the requests
-// under way.
+// serve listens on address, and answers requests in group until ctx ends. Then it finishes the requests under way.
 func serve(ctx context.Context, group *errgroup.Group, name, address string, handler http.Handler) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {

@@ -20,15 +20,13 @@ import (
 	"example.com/checkout/storage/pg"
 )
 
-// OpenStore waits until PostgreSQL answers and opens it. It returns an error for a wrong master
-// key, because the process would sign wrongly, for a schema that needs checkout setup,
-// and for a pooler that the settings do not fit.
+// OpenStore waits until PostgreSQL answers and opens it. It returns an error for a wrong master key, because the
+// process would sign wrongly, for a schema that needs checkout setup, and for a pooler that the settings do not fit.
 func OpenStore(ctx context.Context, cfg config.Config) (*storage.Store, error) {
 	return openStore(ctx, cfg, func(err error) bool { return pg.Unavailable(err) && !pg.Misconfigured(err) })
 }
 
-// awaitStore is OpenStore for a process that stays: it also waits for the schema, and says in state what
-// it waits for.
+// awaitStore is OpenStore for a process that stays: it also waits for the schema, and says in state what it waits for.
 func awaitStore(ctx context.Context, cfg config.Config, state *health.State) (*storage.Store, error) {
 	return openStore(ctx, cfg, func(err error) bool {
 		for _, setup := range []error{pg.ErrSchemaTooOld, storage.ErrOtherCluster} {

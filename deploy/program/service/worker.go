@@ -191,9 +191,8 @@ func modesOf(cfg config.Config, has func(config.Networks) bool) (modes []checkou
 	return modes
 }
 
-// quietSlowTasks raises the limit of config.SlowTask, unless an operator has set one. A first attempt is
-// made within a workflow task, so each slow receiver would cause a warning. The attempt already
-// has its own line in the log.
+// quietSlowTasks raises the limit of config.SlowTask, unless an operator has set one. A first attempt is made within a
+// workflow task, so each slow receiver would cause a warning. The attempt already has its own line in the log.
 func quietSlowTasks() error {
 	if os.Getenv(config.SlowTask) != "" {
 		return nil

@@ -36,9 +36,8 @@ type Options struct {
 	Level slog.Level
 }
 
-// propagator carries trace ids but no baggage. Callers write the baggage, and it may hold
-// customers' e-mail addresses. With baggage, these would reach Temporal's histories and the
-// receivers.
+// propagator carries trace ids but no baggage. Callers write the baggage, and it may hold customers' e-mail addresses.
+// With baggage, these would reach Temporal's histories and the receivers.
 var propagator = propagation.TraceContext{}
 
 // Setup installs the global providers, the propagator and the default logger. The returned function

@@ -1,8 +1,7 @@
-// Package acquirer is a double of Stripe for tests and for a local stack without the internet. It
-// keeps state, which Stripe's own imitation (stripe-mock) does not: intents, confirmation tokens,
-// idempotency keys, charges, refunds, disputes and events. stripe-mock runs as a child and judges
-// every request first; its fixture is the base of each answer. The state is in PostgreSQL and
-// survives a kill.
+// Package acquirer is a double of Stripe for tests and for a local stack without the internet. It keeps state, which
+// Stripe's own imitation (stripe-mock) does not: intents, confirmation tokens, idempotency keys, charges, refunds,
+// disputes and events. stripe-mock runs as a child and judges every request first; its fixture is the base of each
+// answer. The state is in PostgreSQL and survives a kill.
 //
 // It has three addresses, all on loopback: the API; another origin with the script, the form in its
 // frame and the bank's page, so that a browser keeps them apart as it does with Stripe's; and the

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -73,10 +74,11 @@ func (a *Acquirer) serveAPI(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f := a.faults.take(r.Method + " " + r.URL.Path)
-	if f.delay > 0 && pgtemp.Pause(r.Context(), f.delay) != nil {
+	delay := time.Duration(f[FaultSlow].Delay) * time.Millisecond
+	if delay > 0 && pgtemp.Pause(r.Context(), delay) != nil {
 		return
 	}
-	if f.tooMany {
+	if f.has(FaultTooMany) {
 		write(w, refusal(http.StatusTooManyRequests, "invalid_request_error", "rate_limit", "Too many requests."))
 		return
 	}
@@ -86,7 +88,7 @@ func (a *Acquirer) serveAPI(w http.ResponseWriter, r *http.Request) {
 		path: strings.Split(strings.TrimPrefix(r.URL.Path, "/v1/"), "/"),
 	}, body, f)
 	switch {
-	case f.lost: // whatever was done is done
+	case f.has(FaultLost): // whatever was done is done
 		panic(http.ErrAbortHandler) // ends the connection without an answer
 	case err != nil:
 		slog.ErrorContext(r.Context(), "acquirer", "request", r.Method+" "+r.URL.Path, "error", err)
@@ -201,11 +203,11 @@ func fingerprint(q request) string {
 // perform does what is asked, unless a fault says that the server fails before.
 func (a *Acquirer) perform(ctx context.Context, tx pgx.Tx, q request, f effects) (answer, error) {
 	broken := refusal(http.StatusInternalServerError, "api_error", "", "An unknown error occurred.")
-	if f.broken && !f.afterEffect {
+	if f.has(FaultBroken) && !f[FaultBroken].AfterEffect {
 		return broken, nil
 	}
 	got, err := a.route(ctx, tx, q)
-	if err == nil && f.broken {
+	if err == nil && f.has(FaultBroken) {
 		return broken, nil
 	}
 	if err == nil && got.status == http.StatusOK {

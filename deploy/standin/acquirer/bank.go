@@ -80,8 +80,7 @@ func (a *Acquirer) hearCustomer(ctx context.Context, tx pgx.Tx, intentID, method
 	}, nil
 }
 
-// lastReturn finds where a customer belongs whose intent was decided meanwhile: the event that sent
-// them here knows it.
+// lastReturn finds where a customer belongs whose intent was decided meanwhile: the event that sent them here knows it.
 func lastReturn(ctx context.Context, tx pgx.Tx, intentID string) (string, error) {
 	events, _, err := list(ctx, tx, page{
 		kind: kindEvent, intentID: intentID, types: []string{"payment_intent.requires_action"}, limit: 1,

@@ -36,8 +36,7 @@ func (a *Acquirer) emit(ctx context.Context, tx pgx.Tx, q request, kind string, 
 	return a.sender.schedule(ctx, tx, e.text("id"))
 }
 
-// apiVersion is that of an account that was made long ago: an event has the account's version, not
-// that of a library.
+// apiVersion is that of an account that was made long ago: an event has the account's version, not that of a library.
 const apiVersion = "2024-06-20"
 
 func orNull(text string) any {

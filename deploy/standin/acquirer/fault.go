@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 )
 
 // A Fault lets requests of the API go wrong.
@@ -32,10 +31,12 @@ const (
 	FaultSlow    FaultKind = "slow"     // the answer comes late
 )
 
-// effects are what the faults do to one request.
-type effects struct {
-	lost, broken, afterEffect, tooMany bool
-	delay                              time.Duration
+// effects are the faults that one request meets.
+type effects map[FaultKind]Fault
+
+func (e effects) has(kind FaultKind) bool {
+	_, has := e[kind]
+	return has
 }
 
 // faults are the planned ones. A restart forgets them.
@@ -56,26 +57,15 @@ func (f *faults) clear() {
 	f.planned = nil
 }
 
-// take returns what happens to a request and counts it.
+// take returns the faults that a request meets, and counts it.
 func (f *faults) take(requestLine string) effects {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var e effects
+	e := effects{}
 	for i := range f.planned {
-		fault := &f.planned[i]
-		if fault.Count == 0 || !strings.Contains(requestLine, fault.Match) {
-			continue
-		}
-		fault.Count--
-		switch fault.Kind {
-		case FaultLost:
-			e.lost = true
-		case FaultBroken:
-			e.broken, e.afterEffect = true, fault.AfterEffect
-		case FaultTooMany:
-			e.tooMany = true
-		case FaultSlow:
-			e.delay = time.Duration(fault.Delay) * time.Millisecond
+		if fault := &f.planned[i]; fault.Count > 0 && strings.Contains(requestLine, fault.Match) {
+			fault.Count--
+			e[fault.Kind] = *fault
 		}
 	}
 	f.planned = slices.DeleteFunc(f.planned, func(f Fault) bool { return f.Count == 0 })

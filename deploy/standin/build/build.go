@@ -70,8 +70,7 @@ func (p Program) Build(ctx context.Context, out io.Writer) (program string, err 
 	if Exists(program) {
 		return program, nil
 	}
-	// The name appears only when the program is complete, so a killed build leaves nothing that
-	// looks done.
+	// The name appears only when the program is complete, so a killed build leaves nothing that looks done.
 	without, err := p.Without.flags(ctx, source, dir, filepath.Dir(dir))
 	if err != nil {
 		return "", err

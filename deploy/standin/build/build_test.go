@@ -10,8 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestGoBuild_TellsHowManyPackagesAreDone checks the progress: seconds alone do not show how long a
-// first start takes.
+// TestGoBuild_TellsHowManyPackagesAreDone checks the progress: seconds alone do not show how long a first start takes.
 func TestGoBuild_TellsHowManyPackagesAreDone(t *testing.T) {
 	t.Parallel()
 	source := t.TempDir()

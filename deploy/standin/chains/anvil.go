@@ -21,8 +21,7 @@ import (
 // ChainID is the chain id of an anvil unless Options say otherwise.
 const ChainID = 31337
 
-// Options say how an anvil runs. The zero value is a new chain on a free port that mines each
-// transaction at once.
+// Options say how an anvil runs. The zero value is a new chain on a free port that mines each transaction at once.
 type Options struct {
 	ChainID   uint64        // 0: ChainID
 	Port      int           // of 127.0.0.1; 0: a free one
@@ -46,8 +45,7 @@ type Anvil struct {
 	started atomic.Uint64 // the last block of the state file, 0 for a new chain
 }
 
-// StartAnvil installs anvil if it is missing, and starts it. ctx bounds the start only. It returns
-// ErrNotInstalled.
+// StartAnvil installs anvil if it is missing, and starts it. ctx bounds the start only. It returns ErrNotInstalled.
 func StartAnvil(ctx context.Context, o Options) (*Anvil, error) {
 	modules, err := Install(ctx)
 	if err != nil {

@@ -27,9 +27,8 @@ type BitcoinOptions struct {
 	BlockTime time.Duration // a block at each of them; 0: blocks come from Mine only
 }
 
-// Bitcoin is a running node of a chain of its own (regtest), with wallets. It listens on 127.0.0.1 only, knows no
-// other node, and ends with this process at the latest. Wallets send nothing by
-// themselves.
+// Bitcoin is a running node of a chain of its own (regtest), with wallets. It listens on 127.0.0.1 only, knows no other
+// node, and ends with this process at the latest. Wallets send nothing by themselves.
 type Bitcoin struct {
 	URL            string // without the user and its password
 	User, Password string

@@ -1,6 +1,5 @@
-// Package chains runs a node of a blockchain on this computer, for tests and for the local stack:
-// anvil for Ethereum, with tokens and price feeds of our own. Nothing here is part of the
-// production binary.
+// Package chains runs a node of a blockchain on this computer, for tests and for the local stack: anvil for Ethereum,
+// with tokens and price feeds of our own. Nothing here is part of the production binary.
 package chains
 
 import (

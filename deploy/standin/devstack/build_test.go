@@ -88,8 +88,7 @@ func sqlStore(plugin string) map[string]any {
 	}}
 }
 
-// TestTemporal_NamesEachComputeProviderThatIsLeftOut compares what the left out files register with
-// what the stub does.
+// TestTemporal_NamesEachComputeProviderThatIsLeftOut compares what the left out files register with what the stub does.
 func TestTemporal_NamesEachComputeProviderThatIsLeftOut(t *testing.T) {
 	t.Parallel()
 	registered := regexp.MustCompile(`RegisterComputeProvider\((iface\.\w+)`)

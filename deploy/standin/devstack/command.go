@@ -11,9 +11,8 @@ import (
 // that command of the production binary instead of its own work. So a stack needs no second build.
 const CommandVariable = "CHECKOUT_DEVSTACK_COMMAND"
 
-// RunCommand must be the first call of a program that starts a Stack. If a stack started this
-// process as its API or worker, RunCommand runs that command and ends the process. Otherwise it
-// returns at once.
+// RunCommand must be the first call of a program that starts a Stack. If a stack started this process as its API or
+// worker, RunCommand runs that command and ends the process. Otherwise it returns at once.
 func RunCommand() {
 	command := os.Getenv(CommandVariable)
 	if command == "" {

@@ -34,8 +34,7 @@ type Demo struct {
 // DemoOwner is the e-mail address of the demo merchant's owner, for the dashboard.
 const DemoOwner = "owner@demo.example"
 
-// loadDemo reads the demo merchant. On the first start it creates the merchant, with a registration
-// for receiverURL.
+// loadDemo reads the demo merchant. On the first start it creates the merchant, with a registration for receiverURL.
 func loadDemo(ctx context.Context, path, databaseURL, receiverURL string) (Demo, error) {
 	d, err := readDemo(path)
 	if !errors.Is(err, fs.ErrNotExist) {

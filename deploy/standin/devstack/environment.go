@@ -17,8 +17,7 @@ func (s *Stack) OperatorsEnvironment() []string {
 // production binary in another shell.
 func (s *Stack) EnvironmentFile() string { return filepath.Join(s.options.Dir, "environment") }
 
-// Environment returns the configuration of every command of the production binary in
-// this stack. It holds secrets.
+// Environment returns the configuration of every command of the production binary in this stack. It holds secrets.
 func (s *Stack) Environment() []string {
 	environment := slices.Concat(s.Temporal.environment(), s.poolerEnvironment(), []string{
 		"CHECKOUT_MASTER_KEYS=" + s.Demo.MasterKeys,
@@ -99,8 +98,7 @@ func (s *Stack) UIURL() string { return "http://" + loopback(s.options.Ports.UI)
 // DatabaseURL returns the URL of the service's own database. It holds a password.
 func (s *Stack) DatabaseURL() string { return s.url(database) }
 
-// url returns the URL of a database of the private PostgreSQL. With an existing PostgreSQL, it is
-// Options.DatabaseURL.
+// url returns the URL of a database of the private PostgreSQL. With an existing PostgreSQL, it is Options.DatabaseURL.
 func (s *Stack) url(name string) string {
 	if s.Postgres == nil {
 		return s.options.DatabaseURL

@@ -22,9 +22,8 @@ import (
 	"example.com/checkout/workflows/money"
 )
 
-// LiveDouble simulates everything that live mode needs: the card network, a chain with tokens, price
-// feeds and a funded treasury, and the sources of prices. Nothing is real, and everything is on
-// loopback.
+// LiveDouble simulates everything that live mode needs: the card network, a chain with tokens, price feeds and a funded
+// treasury, and the sources of prices. Nothing is real, and everything is on loopback.
 type LiveDouble struct {
 	Acquirer *acquirer.Acquirer
 	Anvil    *chains.Anvil

@@ -6,8 +6,7 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// ResidentMemory returns the resident memory of a process in MB; NaN where the system does not show
-// it.
+// ResidentMemory returns the resident memory of a process in MB; NaN where the system does not show it.
 func ResidentMemory(pid int) float64 {
 	process, err := procfs.NewProc(pid)
 	if err != nil {

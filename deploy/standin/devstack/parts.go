@@ -82,8 +82,7 @@ func (s *Stack) StartTemporal(ctx context.Context) (err error) {
 	return err
 }
 
-// LoseTemporal stops Temporal, drops its databases and starts it empty, with the schedules that "checkout
-// setup" makes.
+// LoseTemporal stops Temporal, drops its databases and starts it empty, with the schedules that "checkout setup" makes.
 func (s *Stack) LoseTemporal(ctx context.Context) error {
 	if err := s.Temporal.Stop(); err != nil {
 		return err
@@ -166,9 +165,8 @@ func (s *Stack) command(name string) (*Process, error) {
 	return s.StartMore(name, name, "CHECKOUT_HEALTH_ADDRESS="+loopback(s.options.Ports.Health))
 }
 
-// StartMore starts one more process of a command, "api" or "worker", beside the stack's own. env
-// holds the settings in which it differs, for example an API's addresses. Its log is Log(logName).
-// The caller must end the process.
+// StartMore starts one more process of a command, "api" or "worker", beside the stack's own. env holds the settings in
+// which it differs, for example an API's addresses. Its log is Log(logName). The caller must end the process.
 func (s *Stack) StartMore(command, logName string, env ...string) (*Process, error) {
 	self, err := os.Executable()
 	if err != nil {

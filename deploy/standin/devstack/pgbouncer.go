@@ -42,8 +42,7 @@ default_pool_size = 15
 max_client_conn = 200
 `
 
-// startPgBouncer starts PgBouncer, if it is asked for, and gives the role the settings that PgBouncer
-// does not pass on.
+// startPgBouncer starts PgBouncer, if it is asked for, and gives the role the settings that PgBouncer does not pass on.
 func (s *Stack) startPgBouncer(ctx context.Context) error {
 	if !s.options.PgBouncer {
 		return nil

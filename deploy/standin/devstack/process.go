@@ -67,8 +67,7 @@ func openLog(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 }
 
-// Err returns how the process ended, with the last lines of its log. It is nil while the process
-// runs.
+// Err returns how the process ended, with the last lines of its log. It is nil while the process runs.
 func (p *Process) Err() error {
 	select {
 	case <-p.Done():

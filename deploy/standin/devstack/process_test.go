@@ -68,8 +68,7 @@ func TestProcess_StopAsksThenKills(t *testing.T) {
 
 func TestDieWithParent_EndsWhenGoRunIsKilled(t *testing.T) {
 	t.Parallel()
-	// A shell under the name of the go command; `wait` keeps it from replacing itself by the
-	// program.
+	// A shell under the name of the go command; `wait` keeps it from replacing itself by the program.
 	goCommand := filepath.Join(t.TempDir(), "go")
 	sh, err := filepath.EvalSymlinks("/bin/sh")
 	require.NoError(t, err)

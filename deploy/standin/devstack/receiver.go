@@ -135,8 +135,7 @@ func (r *Receiver) Hang() (release func()) {
 	}
 }
 
-// Arrivals returns the arrivals so far, oldest first, and a channel that is closed at the next
-// arrival.
+// Arrivals returns the arrivals so far, oldest first, and a channel that is closed at the next arrival.
 func (r *Receiver) Arrivals() ([]Arrival, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -226,8 +225,7 @@ func (r Reply) wait(req *http.Request, w http.ResponseWriter) bool {
 	return false
 }
 
-// note remembers the arrival with its reply. It returns the channel for which the answer must wait,
-// nil for none.
+// note remembers the arrival with its reply. It returns the channel for which the answer must wait, nil for none.
 func (r *Receiver) note(a *Arrival, reply Reply) (hang <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

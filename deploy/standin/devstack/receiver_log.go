@@ -47,9 +47,8 @@ type LoggedRequest struct {
 	AnsweredAt *time.Time `json:"answered_at,omitempty"`
 }
 
-// ReceiverLog is a file to which receivers write every request. Checks compare it with the
-// service's own records. Several receivers may share one log, also in several processes. A nil log
-// writes nothing.
+// ReceiverLog is a file to which receivers write every request. Checks compare it with the service's own records.
+// Several receivers may share one log, also in several processes. A nil log writes nothing.
 type ReceiverLog struct {
 	mu   sync.Mutex
 	file *os.File

@@ -25,8 +25,7 @@ var schemas = []struct{ database, name string }{
 	{visibilityDatabase, "postgresql/v12/visibility"},
 }
 
-// ensureSchema creates Temporal's two databases if they are missing, and updates the tables of
-// existing ones.
+// ensureSchema creates Temporal's two databases if they are missing, and updates the tables of existing ones.
 func ensureSchema(ctx context.Context, program string, admin *url.URL) error {
 	conn, err := pgx.Connect(ctx, admin.String())
 	if err != nil {

@@ -46,17 +46,15 @@ type Options struct {
 	TemporalMetrics string // host:port where Temporal's server shows its own metrics; "": nowhere
 	// Float is what the simulated treasury has of each currency at first, in US dollars; 0: plenty.
 	Float int64
-	// Through has the ports of proxies for a command, "api" or "worker": its processes reach
-	// Temporal, PostgreSQL and what live mode needs through them. The caller runs the proxies. 0 or no
-	// entry means a direct connection.
+	// Through has the ports of proxies for a command, "api" or "worker": its processes reach Temporal, PostgreSQL and
+	// what live mode needs through them. The caller runs the proxies. 0 or no entry means a direct connection.
 	Through map[string]Ports
 	Env     []string  // more settings for the API and the worker
 	Out     io.Writer // progress
 }
 
-// Stack is the whole service on loopback: PostgreSQL, Temporal with its UI, the
-// API with the hosted page and the dashboard, a worker, a demo merchant and a receiver. Each part
-// can be killed and started again.
+// Stack is the whole service on loopback: PostgreSQL, Temporal with its UI, the API with the hosted page and the
+// dashboard, a worker, a demo merchant and a receiver. Each part can be killed and started again.
 type Stack struct {
 	options         Options
 	metrics         map[string]int // ports by command
@@ -82,8 +80,7 @@ type Stack struct {
 
 const database = "checkout"
 
-// Start starts everything and returns when the API answers. If a part cannot start, it stops the
-// others.
+// Start starts everything and returns when the API answers. If a part cannot start, it stops the others.
 func Start(ctx context.Context, o Options) (*Stack, error) {
 	s := &Stack{options: o}
 	if err := s.start(ctx); err != nil {

@@ -21,8 +21,7 @@ import (
 )
 
 const (
-	// This includes the recovery after a kill -9. Measured: about 4 s, and 30 s beside many busy
-	// processes.
+	// This includes the recovery after a kill -9. Measured: about 4 s, and 30 s beside many busy processes.
 	temporalPatience = 5 * time.Minute
 	// The server finishes its current work and tells its members that it leaves.
 	temporalStopPatience = 20 * time.Second
@@ -41,8 +40,7 @@ type TemporalOptions struct {
 	Security *TemporalSecurity // nil: everybody who reaches the server may do everything
 }
 
-// Temporal is a Temporal server, all its services in one process. Its methods may be called from
-// several goroutines.
+// Temporal is a Temporal server, all its services in one process. Its methods may be called from several goroutines.
 type Temporal struct {
 	options TemporalOptions
 	ports   temporalPorts
@@ -189,8 +187,7 @@ func (t *Temporal) Namespace() string { return t.options.Namespace }
 // PID returns the process id of the running, or last, server.
 func (t *Temporal) PID() int { return t.current().PID() }
 
-// Done returns a channel that is closed when the running server has ended. After Start it is
-// another channel.
+// Done returns a channel that is closed when the running server has ended. After Start it is another channel.
 func (t *Temporal) Done() <-chan struct{} { return t.current().Done() }
 
 // Err returns how the server ended, with the last lines of its log; nil while it runs.

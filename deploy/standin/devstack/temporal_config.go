@@ -20,9 +20,8 @@ const (
 // sqlPlugin is the name by which Temporal knows PostgreSQL through pgx.
 const sqlPlugin = "postgres12_pgx"
 
-// temporalPorts are the ports of Temporal's four services. They are stored in a file, because after
-// a crash the list of members in the database still names the old ports. A server on the same ports
-// takes the place of the old members.
+// temporalPorts are the ports of Temporal's four services. They are stored in a file, because after a crash the list of
+// members in the database still names the old ports. A server on the same ports takes the place of the old members.
 type temporalPorts struct {
 	Frontend   int            `json:"frontend"`
 	Internal   map[string]int `json:"internal"`   // gRPC, by service
@@ -68,8 +67,7 @@ func choosePorts(path string, services []string, frontend int) (temporalPorts, e
 	return ports, os.WriteFile(path, content, 0o600)
 }
 
-// free reports whether the ports are complete and free, and the frontend's port is the one that the
-// caller wants.
+// free reports whether the ports are complete and free, and the frontend's port is the one that the caller wants.
 func (p temporalPorts) free(services []string, frontend int) bool {
 	if frontend != 0 && p.Frontend != frontend {
 		return false
@@ -84,9 +82,8 @@ func (p temporalPorts) free(services []string, frontend int) bool {
 	return true
 }
 
-// writeTemporalConfig writes the server's configuration and returns its path. The server reads
-// YAML. The file is JSON, which is valid YAML, so that no value needs quoting by hand, in
-// particular not the password.
+// writeTemporalConfig writes the server's configuration and returns its path. The server reads YAML. The file is JSON,
+// which is valid YAML, so that no value needs quoting by hand, in particular not the password.
 func writeTemporalConfig(o TemporalOptions, ports temporalPorts, admin *url.URL) (string, error) {
 	dynamic := filepath.Join(o.Dir, "dynamic.yaml")
 	if err := writeJSON(dynamic, dynamicConfig(o)); err != nil {
@@ -122,8 +119,7 @@ func writeTemporalConfig(o TemporalOptions, ports temporalPorts, admin *url.URL)
 			"defaultStore":     "default",
 			"visibilityStore":  "visibility",
 			"numHistoryShards": 4, // one process needs no more, and the number can never be changed
-			// Each of the four services opens this many connections; PostgreSQL allows 300 for
-			// everything.
+			// Each of the four services opens this many connections; PostgreSQL allows 300 for everything.
 			"datastores": map[string]any{"default": store(temporalDatabase, 20), "visibility": store(visibilityDatabase, 8)},
 		},
 		"global":   o.global(),
@@ -163,8 +159,7 @@ func (o TemporalOptions) global() map[string]any {
 func dynamicConfig(o TemporalOptions) map[string]any {
 	always := func(value any) []any { return []any{map[string]any{"value": value}} }
 	settings := map[string]any{
-		// Deliveries carry the merchant's id as fairness key, so one merchant's backlog does not
-		// hold up the others.
+		// Deliveries carry the merchant's id as fairness key, so one merchant's backlog does not hold up the others.
 		"matching.enableFairness": always(true),
 		// One process holds all partitions of a queue. Several partitions would only forward tasks
 		// and polls to each other.
@@ -175,8 +170,7 @@ func dynamicConfig(o TemporalOptions) map[string]any {
 		"frontend.namespaceRPS":            always(20000),
 		"frontend.namespaceCount":          always(20000), // long polls at the same time
 		"frontend.namespaceRPS.visibility": always(1000),
-		// The frontend counts its own calls to the history and matching services, which run in the
-		// same process.
+		// The frontend counts its own calls to the history and matching services, which run in the same process.
 		"history.rps":  always(20000),
 		"matching.rps": always(20000),
 	}
@@ -203,8 +197,7 @@ func connectAttributes(admin *url.URL) map[string]string {
 	return attributes
 }
 
-// writeJSON replaces a file. Only this user can read it, because the configuration holds a
-// password.
+// writeJSON replaces a file. Only this user can read it, because the configuration holds a password.
 func writeJSON(path string, value any) error {
 	content, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {

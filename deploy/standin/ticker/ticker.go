@@ -1,5 +1,4 @@
-// Package ticker is a double of the public price services of Kraken and Coinbase Exchange, in their own
-// formats.
+// Package ticker is a double of the public price services of Kraken and Coinbase Exchange, in their own formats.
 package ticker
 
 import (
