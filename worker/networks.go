@@ -37,7 +37,7 @@ type PayoutSettings struct {
 	Sanctioned      address.List
 }
 
-// Chains returns the chains. It asks no node.
+// Chains returns the chains. It calls no node.
 func (s *PayoutSettings) Chains() Chains {
 	all := Chains{money.Ethereum: ethereumChain(s.Ethereum)}
 	if s.Bitcoin != nil {
@@ -120,7 +120,7 @@ func (n modeNetworks) networks(beside activities.Networks) activities.Networks {
 type RecordReport func(ctx context.Context, e books.AcquirerEvent) (fresh bool, err error)
 
 // follow adds the activities that follow the networks: the rounds of the treasury, the comparison of the books, and the
-// reading of the card network's reports. It starts the polling of exchange rates, and waits a moment for the first ones:
+// reading of the card network's reports. It starts the polling of exchange rates, and waits a moment for the first:
 // without them the worker would refuse each payment.
 func (n modeNetworks) follow(ctx context.Context, o *Options, record RecordReport) {
 	if n.cards != nil {

@@ -28,7 +28,7 @@ const (
 // "fee of an Ethereum payout", and api/decisions/bitcoin.md, "fee of a Bitcoin payout".
 var feeShare = big.NewRat(5, 100)
 
-// PayoutBounds finds out in the background what can be paid out, so that no request asks a node. Bounds that
+// PayoutBounds computes in the background what can be paid out, so that no request calls a node. Bounds that
 // cannot be found out anew stay as they are: an old bound is better than none.
 type PayoutBounds struct {
 	Currencies []money.PayoutCurrency // those that are paid out
@@ -135,7 +135,7 @@ func (b *PayoutBounds) least(
 	return money.CeilAmount(share.Quo(fee.Coins(), share), from), nil
 }
 
-// Find implements checkout.FindBounds. It asks nobody.
+// Find implements checkout.FindBounds. It calls no node.
 func (b *PayoutBounds) Find(from money.Currency, to money.PayoutCurrency) (checkout.PayoutBounds, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -145,8 +145,8 @@ func filesOf(source string) (files []file, err error) {
 
 var link = regexp.MustCompile(`\[([^\[\]]*)\]\(([^()\s]+)\)`)
 
-// withoutSource returns the page f without links to files that are not there. Their text stays, and says where the
-// file is in the source.
+// withoutSource returns the page f without links to files that are not there. Their text stays, and names the
+// file in the source.
 func withoutSource(f file, there map[string]bool) []byte {
 	return link.ReplaceAllFunc(f.content, func(found []byte) []byte {
 		parts := link.FindSubmatch(found)

@@ -54,8 +54,8 @@ func (c *call) list(flag string) []string {
 	return values
 }
 
-// report prints a line of the output while the command runs.
-func (c *call) report(line string) { fmt.Fprintln(c.out, line) }
+// printLine prints a line of the output while the command runs.
+func (c *call) printLine(line string) { fmt.Fprintln(c.out, line) }
 
 // mode is the value of the flag --mode.
 func (c *call) mode() checkout.Mode { return checkout.Mode(c.text("mode")) }
@@ -124,7 +124,7 @@ type storeCall struct {
 
 // withStore returns the work of such a command.
 func withStore(act func(storeCall, context.Context) (result, error)) work {
-	return configured(ends, func(c *call, ctx context.Context, cfg config.Config) (result, error) {
+	return withConfig(ends, func(c *call, ctx context.Context, cfg config.Config) (result, error) {
 		store, err := service.OpenStore(ctx, cfg)
 		if err != nil {
 			return nil, err
@@ -134,8 +134,8 @@ func withStore(act func(storeCall, context.Context) (result, error)) work {
 	})
 }
 
-// acting calls do with the actions on the store and on Temporal.
-func (c storeCall) acting(ctx context.Context, do func(action.Actions) error) error {
+// withActions calls do with the actions on the store and on Temporal.
+func (c storeCall) withActions(ctx context.Context, do func(action.Actions) error) error {
 	temporal, err := service.DialTemporal(ctx, c.cfg.Temporal)
 	if err != nil {
 		return err
@@ -150,8 +150,8 @@ const (
 	ends  = false
 )
 
-// configured returns the work of a command that needs the service's whole configuration.
-func configured(
+// withConfig returns the work of a command that needs the service's whole configuration.
+func withConfig(
 	stays bool, act func(*call, context.Context, config.Config) (result, error),
 ) work {
 	return func(c *call, ctx context.Context) (got result, err error) {
@@ -159,7 +159,7 @@ func configured(
 		if err != nil {
 			return nil, configurationError(err)
 		}
-		err = c.logged(ctx, telemetry.Options{Stays: stays, Out: c.out, Level: cfg.Level}, func() (err error) {
+		err = c.withTelemetry(ctx, telemetry.Options{Stays: stays, Out: c.out, Level: cfg.Level}, func() (err error) {
 			got, err = act(c, ctx, cfg)
 			return err
 		})
@@ -170,8 +170,8 @@ func configured(
 	}
 }
 
-// logged calls do with the log and the telemetry of the command.
-func (c *call) logged(ctx context.Context, o telemetry.Options, do func() error) error {
+// withTelemetry calls do with the log and the telemetry of the command.
+func (c *call) withTelemetry(ctx context.Context, o telemetry.Options, do func() error) error {
 	o.Service = c.name
 	flush, err := telemetry.Setup(ctx, o)
 	if err != nil {
@@ -181,9 +181,9 @@ func (c *call) logged(ctx context.Context, o telemetry.Options, do func() error)
 	return do()
 }
 
-// prepared returns the work of a command that ends and needs a part of the settings only, which load reads. Log lines
-// go to notes, because out is for the command's own output.
-func prepared[T any](
+// withSettings returns the work of a command that ends and needs only the part of the settings that load reads. Log
+// lines go to notes, because out is for the command's own output.
+func withSettings[T any](
 	load func(environment []string) (T, error), act func(*call, context.Context, T) error,
 ) work {
 	return func(c *call, ctx context.Context) (result, error) {
@@ -191,15 +191,15 @@ func prepared[T any](
 		if err != nil {
 			return nil, configurationError(err)
 		}
-		return nil, c.logged(ctx, telemetry.Options{Out: c.notes}, func() error { return act(c, ctx, settings) })
+		return nil, c.withTelemetry(ctx, telemetry.Options{Out: c.notes}, func() error { return act(c, ctx, settings) })
 	}
 }
 
-// configurationError says that err is about the settings.
+// configurationError names the settings as the place of the fault.
 func configurationError(err error) error { return fmt.Errorf("configuration:\n%w", err) }
 
-// explained returns a text for operators in the place of err, if that is cause.
-func explained(err, cause error, format string, args ...any) error {
+// explain returns a text for operators in the place of err, if that is cause.
+func explain(err, cause error, format string, args ...any) error {
 	if errors.Is(err, cause) {
 		return fmt.Errorf(format, args...)
 	}

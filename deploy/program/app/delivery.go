@@ -45,7 +45,7 @@ func (c accountsCall) failedDeliveries(ctx context.Context) (result, error) {
 	for _, d := range failed {
 		list.add(d.ID, d.MerchantID, d.Mode, d.EventType, webhook.HostOf(d.URL), d.URL, d.Runs, d.FailedAt)
 	}
-	return shown(err, list)
+	return resultOf(err, list)
 }
 
 var replayCommand = command{
@@ -63,15 +63,15 @@ merchant's audit log gets an entry.`,
 func (c storeCall) replay(ctx context.Context) (result, error) {
 	d, err := c.Webhooks.AnyDelivery(ctx, c.args[0])
 	if err != nil {
-		return nil, explained(err, checkout.ErrNotFound, "there is no delivery %s", c.args[0])
+		return nil, explain(err, checkout.ErrNotFound, "there is no delivery %s", c.args[0])
 	}
-	err = c.acting(ctx, func(actions action.Actions) error {
+	err = c.withActions(ctx, func(actions action.Actions) error {
 		_, err := actions.ReplayDelivery(ctx, d, action.Operator)
 		return err
 	})
-	err = explained(err, webhook.ErrDeliveryInProgress,
+	err = explain(err, webhook.ErrDeliveryInProgress,
 		"delivery %s is still in progress: its attempts continue automatically", d.ID)
-	err = explained(err, webhook.ErrEndpointDeleted,
+	err = explain(err, webhook.ErrEndpointDeleted,
 		"the webhook of delivery %s was deleted: nothing more is sent to it", d.ID)
-	return said(err, "started run %d of %s (%s to %s)", d.Run+1, d.ID, d.EventType, d.Dispatch().Host)
+	return resultLine(err, "started run %d of %s (%s to %s)", d.Run+1, d.ID, d.EventType, d.Dispatch().Host)
 }

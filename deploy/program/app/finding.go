@@ -42,16 +42,16 @@ minutes. The audit log of the charge's merchant gets an entry, without the reaso
 
 func (c storeCall) listFindings(ctx context.Context) (result, error) {
 	findings, err := c.Books.OpenFindings(ctx, c.mode())
-	return shown(err, findingsTable(findings))
+	return resultOf(err, findingsTable(findings))
 }
 
 func (c storeCall) closeFinding(ctx context.Context) (result, error) {
 	id := c.args[0]
 	err := c.Books.CloseFinding(ctx, id, c.text("reason"),
 		merchant.AuditEntry{Actor: action.Operator.Actor, Action: "finding.closed"})
-	err = explained(err, checkout.ErrNotFound, "there is no finding %s; checkout finding list shows them", id)
-	err = explained(err, checkout.ErrConflict, "%s is already closed", id)
-	return said(err, "%s is closed", id)
+	err = explain(err, checkout.ErrNotFound, "there is no finding %s; checkout finding list shows them", id)
+	err = explain(err, checkout.ErrConflict, "%s is already closed", id)
+	return resultLine(err, "%s is closed", id)
 }
 
 func findingsTable(findings []books.Finding) *table {

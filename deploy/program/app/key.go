@@ -114,7 +114,7 @@ func (c accountsCall) listKeys(ctx context.Context) (result, error) {
 	for _, k := range keys {
 		list.add(k.ID, k.MerchantID, k.Mode, k.Label, k.Scopes, k.Last4, k.CreatedAt, k.UsedAt, k.RevokedAt)
 	}
-	return shown(err, list)
+	return resultOf(err, list)
 }
 
 func (c accountsCall) revokeKey(ctx context.Context) (result, error) {
@@ -122,9 +122,9 @@ func (c accountsCall) revokeKey(ctx context.Context) (result, error) {
 	if err == nil {
 		err = action.RevokeKey(ctx, c.Accounts.Merchants, k.Ref, action.Operator)
 	}
-	err = explained(err, checkout.ErrNotFound, "there is no key %s", c.args[0])
+	err = explain(err, checkout.ErrNotFound, "there is no key %s", c.args[0])
 	if k.RevokedAt != nil {
-		return said(err, "%s was already revoked at %s", k.ID, showTime(k.RevokedAt))
+		return resultLine(err, "%s was already revoked at %s", k.ID, showTime(k.RevokedAt))
 	}
-	return said(err, "revoked %s (%s mode, label %q, …%s) of %s", k.ID, k.Mode, k.Label, k.Last4, k.MerchantID)
+	return resultLine(err, "revoked %s (%s mode, label %q, …%s) of %s", k.ID, k.Mode, k.Label, k.Last4, k.MerchantID)
 }

@@ -64,5 +64,6 @@ func (c *call) listenOptions() (o listen.Options, err error) {
 			return o, fmt.Errorf("invalid argument %q for \"--since\" flag: %w", since, err)
 		}
 	}
-	return o, o.Check()
+	err = o.Check() // it fills in defaults
+	return o, err
 }

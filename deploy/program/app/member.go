@@ -46,9 +46,9 @@ invitation. Verify who gets it: accepting it proves that the address is theirs.`
 func (c accountsCall) invite(ctx context.Context, m merchant.Member) (result, error) {
 	m.ID = checkout.NewID(checkout.PrefixMember)
 	token, err := c.People.Invite(ctx, m, action.Operator.Actor)
-	err = explained(err, checkout.ErrNotFound, "there is no such merchant; %s shows them", listsMerchants)
-	err = explained(err, merchant.ErrEmailInUse, "the merchant already has a member with that address")
-	return shown(err, note(fmt.Sprintf("The link is for %s, valid for 3 days, and not shown again.", m.Email)),
+	err = explain(err, checkout.ErrNotFound, "there is no such merchant; %s shows them", listsMerchants)
+	err = explain(err, merchant.ErrEmailInUse, "the merchant already has a member with that address")
+	return resultOf(err, note(fmt.Sprintf("The link is for %s, valid for 3 days, and not shown again.", m.Email)),
 		merchant.InvitationURL(c.settings.DashboardURL, token))
 }
 
@@ -80,6 +80,6 @@ func (c accountsCall) resetFactor(ctx context.Context) (result, error) {
 	err = c.People.ResetFactors(ctx, merchantID, m.ID, action.Operator.Entry(
 		checkout.Owner{MerchantID: merchantID}.Ref(m.ID), "member.second_factor_reset",
 		m.Email+": every second factor was removed"))
-	err = explained(err, checkout.ErrNotFound, "that person has no second factor")
-	return said(err, "%s no longer has a second factor and is signed out of every browser.", m.Email)
+	err = explain(err, checkout.ErrNotFound, "that person has no second factor")
+	return resultLine(err, "%s no longer has a second factor and is signed out of every browser.", m.Email)
 }

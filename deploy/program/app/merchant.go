@@ -55,8 +55,8 @@ Payout networks by currency: ` + payoutNetworks() + `.`,
 		{
 			use:   "stop-address mer_… CURRENCY",
 			short: "Stop a change of a live payout address that is not in effect yet",
-			long: `Stops a scheduled change of a live payout address: payouts continue to the present address. An owner can do the
-same in the dashboard. Use this when a thief has an owner's access and no other owner is left. checkout merchant
+			long: `Stops a scheduled change of a live payout address: payouts continue to the present address. An owner can do
+the same in the dashboard. Use this when a thief has an owner's access and no other owner is left. checkout merchant
 show lists the scheduled changes. The audit log gets an entry, and every owner gets an e-mail.`,
 			example: "  checkout merchant stop-address mer_06gzx1s5q8v2m9kd3yet7b4wnc USDC",
 			args:    idAnd(checkout.PrefixMerchant, listsMerchants, "the currency"),
@@ -99,7 +99,7 @@ const (
 )
 
 func noMerchant(err error, id string) error {
-	return explained(err, checkout.ErrNotFound, "there is no merchant %s", id)
+	return explain(err, checkout.ErrNotFound, "there is no merchant %s", id)
 }
 
 // newMerchant holds the flags of merchant create.
@@ -239,7 +239,7 @@ func (c accountsCall) listMerchants(ctx context.Context) (result, error) {
 	for _, m := range merchants {
 		list.add(m.ID, m.Name, m.Plan, m.CreatedAt)
 	}
-	return shown(err, data{each(merchants, listMerchant)}, list)
+	return resultOf(err, data{each(merchants, listMerchant)}, list)
 }
 
 func (c accountsCall) showMerchant(ctx context.Context) (result, error) {
@@ -298,7 +298,7 @@ func (c accountsCall) stopAddress(ctx context.Context) (result, error) {
 	to := all[at].PayoutAddress
 	err = action.StopAddressChange(ctx, c.Accounts.Merchants, live, to, action.Operator)
 	target := cmp.Or(to.Address, "no address")
-	err = explained(err, checkout.ErrNotFound,
+	err = explain(err, checkout.ErrNotFound,
 		"the change to %s has ended or was replaced meanwhile; see checkout merchant show %s", target, live.MerchantID)
-	return said(err, "the change to %s is stopped; payouts in %s continue to the present address", target, currency)
+	return resultLine(err, "the change to %s is stopped; payouts in %s continue to the present address", target, currency)
 }

@@ -57,7 +57,7 @@ log gets an entry.`,
 // payout finds the payout of any merchant that the command is about.
 func (c storeCall) payout(ctx context.Context) (checkout.Payout, error) {
 	p, err := c.Payouts.AnyPayout(ctx, c.args[0])
-	return p, explained(err, checkout.ErrNotFound, "there is no payout %s", c.args[0])
+	return p, explain(err, checkout.ErrNotFound, "there is no payout %s", c.args[0])
 }
 
 func (c storeCall) showPayout(ctx context.Context) (result, error) {
@@ -73,7 +73,7 @@ func (c storeCall) showPayout(ctx context.Context) (result, error) {
 	for _, r := range risks {
 		list.add(r.ID, r.Kind, r.Status, fmt.Sprintf("%s %s", r.Amount, r.Currency))
 	}
-	return shown(err, payout, list)
+	return resultOf(err, payout, list)
 }
 
 func (c storeCall) releasePayout(ctx context.Context) (result, error) {
@@ -83,9 +83,9 @@ func (c storeCall) releasePayout(ctx context.Context) (result, error) {
 	}
 	err = c.Payouts.ReleasePayout(ctx, p.Ref,
 		action.Operator.Entry(p.Ref, "payout.released", "it was held: "+string(p.Hold)))
-	err = explained(err, checkout.ErrConflict,
+	err = explain(err, checkout.ErrConflict,
 		"payout %s is not held for risk or size; see checkout payout show %s", p.ID, p.ID)
-	return said(err, "%s is released; the worker tries it again within two minutes", p.ID)
+	return resultLine(err, "%s is released; the worker tries it again within two minutes", p.ID)
 }
 
 // retryPayout makes a failed payout pending and starts its run.
@@ -95,7 +95,7 @@ func (c storeCall) retryPayout(ctx context.Context) (result, error) {
 		return nil, err
 	}
 	begun := "its run has started"
-	err = c.acting(ctx, func(actions action.Actions) error {
+	err = c.withActions(ctx, func(actions action.Actions) error {
 		actions.LeftToReconcile = func(context.Context, error) {
 			begun = "its run starts within two minutes, because Temporal did not answer"
 		}
@@ -103,14 +103,14 @@ func (c storeCall) retryPayout(ctx context.Context) (result, error) {
 		return err
 	})
 	id := c.args[0]
-	err = explained(err, checkout.ErrPayoutNotFailed, "payout %s has not failed", id)
-	err = explained(err, checkout.ErrTransferStands, "a signed transfer of payout %s may still pay it; run this "+
+	err = explain(err, checkout.ErrPayoutNotFailed, "payout %s has not failed", id)
+	err = explain(err, checkout.ErrTransferStands, "a signed transfer of payout %s may still pay it; run this "+
 		"again when "+listsTreasury+" lists it no longer", id)
-	err = explained(err, checkout.ErrPaymentRefunded, "the payment of payout %s is refunded", id)
-	got, err := said(err, "%s is pending again, to %s; %s", p.ID, p.Destination, begun)
+	err = explain(err, checkout.ErrPaymentRefunded, "the payment of payout %s is refunded", id)
+	got, err := resultLine(err, "%s is pending again, to %s; %s", p.ID, p.Destination, begun)
 	if err == nil && !p.RateHolds(time.Now()) {
-		got = append(got, fmt.Sprintf("The lock of its exchange rate has ended: the transfer uses the rate %s, or a lower one "+
-			"if the price is worse when it is signed.", p.ExchangeRate))
+		got = append(got, fmt.Sprintf("The lock of its exchange rate has ended: the transfer uses the rate %s, or a lower "+
+			"one if the price is worse when it is signed.", p.ExchangeRate))
 	}
 	return got, err
 }

@@ -99,6 +99,6 @@ func (c accountsCall) changePlan(ctx context.Context) (result, error) {
 	if !changed {
 		then = ", unchanged"
 	}
-	return said(noMerchant(err, c.args[0]), "%s has the plan %s: %s of each payment%s",
+	return resultLine(noMerchant(err, c.args[0]), "%s has the plan %s: %s of each payment%s",
 		c.args[0], plan.Name, plan.Fee(), then)
 }

@@ -25,7 +25,7 @@ var apiCommand = command{
 	long: `Serves the REST API, the hosted page and the dashboard until it is stopped. It waits for PostgreSQL. It
 starts without Temporal, and then answers what it can.`,
 	args: words(),
-	run: configured(stays, func(_ *call, ctx context.Context, cfg config.Config) (result, error) {
+	run: withConfig(stays, func(_ *call, ctx context.Context, cfg config.Config) (result, error) {
 		return nil, service.API(ctx, cfg)
 	}),
 }
@@ -35,7 +35,7 @@ var workerCommand = command{
 	short: "Run the workflows and activities",
 	long:  `Runs the workflows and activities until it is stopped. It waits for PostgreSQL and Temporal.`,
 	args:  words(),
-	run: configured(stays, func(_ *call, ctx context.Context, cfg config.Config) (result, error) {
+	run: withConfig(stays, func(_ *call, ctx context.Context, cfg config.Config) (result, error) {
 		return nil, service.Worker(ctx, cfg)
 	}),
 }
@@ -66,7 +66,7 @@ Temporal may create new ones: run it again then.`,
 		f.Bool("lean-visibility", false, "drop Temporal's unused indexes")
 		f.Bool("restart-runs", false, "terminate open runs that do not fit this version")
 	},
-	run: prepared(config.LoadSetup, (*call).setUp),
+	run: withSettings(config.LoadSetup, (*call).setUp),
 }
 
 func (c *call) setUp(ctx context.Context, cfg config.Setup) error {
@@ -75,14 +75,14 @@ func (c *call) setUp(ctx context.Context, cfg config.Setup) error {
 	if cfg.LeanVisibility && cfg.VisibilityURL == "" {
 		return errors.New("CHECKOUT_TEMPORAL_VISIBILITY_URL is not set: --lean-visibility needs it")
 	}
-	err := service.Setup(ctx, cfg, c.report)
+	err := service.Setup(ctx, cfg, c.printLine)
 	if notAllowed, ok := errors.AsType[*runs.NotAllowedError](err); ok {
 		return fmt.Errorf("%w\nOn Temporal Cloud, run this and then setup again:\n  %s", err, cloudCommand(notAllowed))
 	}
 	return err
 }
 
-// cloudCommand returns the command of Temporal Cloud's own tool that makes what is missing.
+// cloudCommand returns the command of Temporal Cloud's own tool that creates the missing parts.
 // Source: docs.temporal.io/cloud/tcld/namespace.
 func cloudCommand(missing *runs.NotAllowedError) string {
 	days := fmt.Sprintf("--retention-days %d", runs.MinRetention/(24*time.Hour))
@@ -111,7 +111,7 @@ when the process is not ready within 5 seconds.`,
 	run:    (*call).health,
 }
 
-// health asks the process of this computer whether it is ready.
+// health returns nil if the process of this computer is ready.
 func (c *call) health(ctx context.Context) (result, error) {
 	cfg, err := config.LoadReady(c.environment)
 	if err != nil {

@@ -40,7 +40,7 @@ frozen: run checkout treasury thaw when every outflow is explained.`,
 		f.StringToString("paid", nil, "the payout that a payment paid, as PAYMENT=po_…")
 		f.StringSlice("loss", nil, "a payment that paid no payout, such as 4f2a…:2")
 	},
-	run: configured(ends, (*call).recover),
+	run: withConfig(ends, (*call).recover),
 }
 
 // recoveryOrder reads the words and flags of treasury recover.
@@ -93,7 +93,7 @@ func (c *call) recover(ctx context.Context, cfg config.Config) (result, error) {
 			"mined on Ethereum and an hour on Bitcoin", report.NotFinal)
 	}
 	if written > 0 {
-		hurry(ctx, cfg, (*runs.Client).ReconcileNow)
+		startSchedules(ctx, cfg, (*runs.Client).ReconcileNow)
 	}
 	return result{list, total}, err
 }

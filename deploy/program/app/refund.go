@@ -59,7 +59,7 @@ func refundState(ctx context.Context, cfg config.Config, r books.Refund) string 
 		return "was sent: the card network has it as " + r.NetworkRef + ", and the bank has not decided it yet"
 	}
 	ordered := "is ordered, at " + showTime(&r.CreatedAt) + ", and not sent yet; the worker sends it "
-	if hurryRefunds(ctx, cfg) {
+	if startRefunds(ctx, cfg) {
 		return ordered + "now"
 	}
 	return ordered + "within 5 minutes"
@@ -96,14 +96,16 @@ func (c storeCall) orderRefund(ctx context.Context, transactionID string) (books
 	return r, err
 }
 
-// hurryRefunds starts the schedules that send refunds and deliveries.
-func hurryRefunds(ctx context.Context, cfg config.Config) bool {
+// startRefunds starts the schedules that send refunds and deliveries.
+func startRefunds(ctx context.Context, cfg config.Config) bool {
 	books := func(client *runs.Client, ctx context.Context) error { return client.BooksNow(ctx, checkout.ModeLive) }
-	return hurry(ctx, cfg, books, (*runs.Client).ReconcileNow)
+	return startSchedules(ctx, cfg, books, (*runs.Client).ReconcileNow)
 }
 
-// hurry starts schedules. It returns false when Temporal does not answer: they run anyway.
-func hurry(ctx context.Context, cfg config.Config, schedules ...func(*runs.Client, context.Context) error) bool {
+// startSchedules starts schedules. It returns false when Temporal does not answer: they run anyway.
+func startSchedules(
+	ctx context.Context, cfg config.Config, schedules ...func(*runs.Client, context.Context) error,
+) bool {
 	temporal, err := service.DialTemporal(ctx, cfg.Temporal)
 	if err != nil {
 		return false

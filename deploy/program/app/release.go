@@ -41,7 +41,7 @@ that ended less than 90 seconds ago may still count.`,
 		f.String("drained", "", "succeed if no open run needs the workers of this build")
 	},
 	exclusive: []string{"runs wait drained"},
-	run:       prepared(config.LoadTemporal, (*call).release),
+	run:       withSettings(config.LoadTemporal, (*call).release),
 }
 
 func (c *call) release(ctx context.Context, cfg config.Temporal) error {
@@ -50,7 +50,7 @@ func (c *call) release(ctx context.Context, cfg config.Temporal) error {
 		return err
 	}
 	defer temporal.Close()
-	b := builds{temporal, temporal.WorkerDeploymentClient().GetHandle(cfg.DeploymentName), cfg.DeploymentName, c.report}
+	b := builds{temporal, temporal.WorkerDeploymentClient().GetHandle(cfg.DeploymentName), cfg.DeploymentName, c.printLine}
 	drained := c.text("drained")
 	switch {
 	case c.isSet("runs"):
@@ -188,7 +188,7 @@ func (b builds) openRuns(ctx context.Context, query string) (int64, error) {
 	return open.Count, nil
 }
 
-// tries is how often a command asks a Temporal that does not answer in time. Each may be repeated.
+// tries is how often a command calls a Temporal that does not answer in time. Each call may be repeated.
 const tries = 5
 
 func retried(ctx context.Context, ask func(context.Context) error) (err error) {

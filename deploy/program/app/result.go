@@ -14,26 +14,26 @@ import (
 	"example.com/checkout/workflows/merchant"
 )
 
-// A result is what a command prints: its parts in their order. A part is a line (string), a *table, a note, a secret, or
-// data. With --json the first *table or data is printed alone.
+// A result has the parts that a command prints, in order: lines (string), *table, note, secret and data. With --json
+// the first *table or data is printed alone.
 type result []any
 
 // A note is a line for people, apart from the output.
 type note string
 
-// A secret is a line that is shown once. lost says what to do when it could not be shown.
+// A secret is a line that is shown once. lost is the advice of the error when it could not be shown.
 type secret struct{ line, lost string }
 
 // data is printed with --json only.
 type data struct{ value any }
 
-// said is the result of a command that did something, unless err says that it failed.
-func said(err error, format string, args ...any) (result, error) {
-	return shown(err, fmt.Sprintf(format, args...))
+// resultLine is the result of a command that did something, unless it failed with err.
+func resultLine(err error, format string, args ...any) (result, error) {
+	return resultOf(err, fmt.Sprintf(format, args...))
 }
 
-// shown is a result of these parts, unless err says that the command failed.
-func shown(err error, parts ...any) (result, error) {
+// resultOf is a result with these parts, unless the command failed with err.
+func resultOf(err error, parts ...any) (result, error) {
 	if err != nil {
 		return nil, err
 	}

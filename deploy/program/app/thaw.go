@@ -56,7 +56,7 @@ that waits or has failed. Such a payout would be paid again, or refunded too.`,
 		f.Duration("wait", thawPatience, "how long to wait for blocks that are not final; 0s: not at all")
 	},
 	exclusive: []string{"by-hand loss", "by-hand paid"},
-	run:       configured(ends, (*call).thaw),
+	run:       withConfig(ends, (*call).thaw),
 }
 
 func (c *call) thaw(ctx context.Context, cfg config.Config) (result, error) {
@@ -81,15 +81,15 @@ func (c *call) thaw(ctx context.Context, cfg config.Config) (result, error) {
 	if err != nil {
 		err = explainThaw(err, id, ctx.Err() != nil)
 	} else {
-		hurry(ctx, cfg, (*runs.Client).ReconcileNow)
+		startSchedules(ctx, cfg, (*runs.Client).ReconcileNow)
 	}
 	if o.Retire {
-		return retired(err, id)
+		return retirement(err, id)
 	}
-	return said(noAccount(err, id), "%s signs again", id)
+	return resultLine(noAccount(err, id), "%s signs again", id)
 }
 
-// retireByHand asks no chain.
+// retireByHand does not query the chain.
 func (c *call) retireByHand(ctx context.Context, cfg config.Config, id, why string) (result, error) {
 	if !c.isSet("retire") {
 		return nil, errors.New("--by-hand needs --retire: an account that signs is compared with its chain")
@@ -99,13 +99,13 @@ func (c *call) retireByHand(ctx context.Context, cfg config.Config, id, why stri
 		return nil, err
 	}
 	defer store.Close()
-	return retired(store.Treasury.RetireByHand(ctx, id, why), id)
+	return retirement(store.Treasury.RetireByHand(ctx, id, why), id)
 }
 
-// retired is the result of an order to retire an account.
-func retired(err error, id string) (result, error) {
-	err = explained(err, storage.ErrNotFrozen, "%s is not frozen: run checkout treasury freeze first", id)
-	return said(noAccount(err, id), "%s is retired: it stays frozen, and another account may sign", id)
+// retirement is the result of an order to retire an account.
+func retirement(err error, id string) (result, error) {
+	err = explain(err, storage.ErrNotFrozen, "%s is not frozen: run checkout treasury freeze first", id)
+	return resultLine(noAccount(err, id), "%s is retired: it stays frozen, and another account may sign", id)
 }
 
 // addLoss reads a value of --loss.
@@ -144,7 +144,7 @@ func explainThaw(err error, id string, interrupted bool) error {
 	return err
 }
 
-// explainShortage shows what is missing, and what a person can do.
+// explainShortage shows the payouts that may have been paid with the missing amounts, and the next step.
 func explainShortage(short storage.ShortageError) (result, error) {
 	if len(short.Payments) == 0 {
 		return nil, fmt.Errorf("%w. If it paid no payout, thaw with --loss and each amount", short)

@@ -44,7 +44,7 @@ account signs nothing more, in any process. Transfers that are already signed ar
 			},
 			run: withStore(func(c storeCall, ctx context.Context) (result, error) {
 				err := c.Treasury.Freeze(ctx, c.args[0], c.text("reason"))
-				return said(noAccount(err, c.args[0]), "%s is frozen: nothing is signed", c.args[0])
+				return resultLine(noAccount(err, c.args[0]), "%s is frozen: nothing is signed", c.args[0])
 			}),
 		},
 		thawCommand,
@@ -63,7 +63,7 @@ be retried or refunded. If it accepts an earlier version, the merchant is paid a
 }
 
 func noAccount(err error, id string) error {
-	return explained(err, checkout.ErrNotFound, "there is no account %s; %s lists them", id, listsTreasury)
+	return explain(err, checkout.ErrNotFound, "there is no account %s; %s lists them", id, listsTreasury)
 }
 
 func (c storeCall) cancelTransfer(ctx context.Context) (got result, err error) {
@@ -73,9 +73,9 @@ func (c storeCall) cancelTransfer(ctx context.Context) (got result, err error) {
 	for _, p := range payouts {
 		got = append(got, fmt.Sprintf("canceling %s of %s: the worker signs the replacement within a minute", id, p.ID))
 	}
-	err = explained(err, checkout.ErrNotFound, "there is no transfer %s; %s lists those under way", id, listsTreasury)
-	err = explained(err, checkout.ErrConflict, "%s has already ended, so there is nothing to cancel", id)
-	return shown(err, got...)
+	err = explain(err, checkout.ErrNotFound, "there is no transfer %s; %s lists those under way", id, listsTreasury)
+	err = explain(err, checkout.ErrConflict, "%s has already ended, so there is nothing to cancel", id)
+	return resultOf(err, got...)
 }
 
 func (c storeCall) showTreasury(ctx context.Context) (result, error) {

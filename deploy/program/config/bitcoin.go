@@ -22,11 +22,11 @@ func (n Networks) BitcoinPasswords() (node, signer string, err error) {
 	return node, signer, err
 }
 
-// checkBitcoin passes the faults of Bitcoin's settings to note.
-func (n Networks) checkBitcoin(note func(name string, err error)) {
+// checkBitcoin passes the faults of Bitcoin's settings to report.
+func (n Networks) checkBitcoin(report func(name string, err error)) {
 	if n.BitcoinRPCURL == "" {
 		if n.BitcoinSignerURL != "" {
-			note("CHECKOUT_BITCOIN_SIGNER_URL", errors.New("requires "+n.name("CHECKOUT_BITCOIN_RPC_URL")))
+			report("CHECKOUT_BITCOIN_SIGNER_URL", errors.New("requires "+n.name("CHECKOUT_BITCOIN_RPC_URL")))
 		}
 		return
 	}
@@ -34,27 +34,28 @@ func (n Networks) checkBitcoin(note func(name string, err error)) {
 		"CHECKOUT_BITCOIN_RPC_URL": n.BitcoinRPCURL, "CHECKOUT_BITCOIN_SIGNER_URL": n.BitcoinSignerURL,
 	} {
 		if address != "" {
-			note(name, checkNodeURL(address))
+			report(name, checkNodeURL(address))
 		}
 	}
 	isMain := n.BitcoinNetwork == bitcoinMain
 	switch {
 	case n.Simulated && isMain:
-		note("CHECKOUT_BITCOIN_NETWORK", errors.New("must not be main, because "+n.name("CHECKOUT_LIVE_SIMULATED")+" is set"))
+		report("CHECKOUT_BITCOIN_NETWORK",
+			errors.New("must not be main, because "+n.name("CHECKOUT_LIVE_SIMULATED")+" is set"))
 	case !n.Mode.Live() && n.Chains && isMain:
-		note("CHECKOUT_BITCOIN_NETWORK", errors.New("must not be main in test mode: use signet or testnet4"))
+		report("CHECKOUT_BITCOIN_NETWORK", errors.New("must not be main in test mode: use signet or testnet4"))
 	case n.Mode.Live() && !n.Simulated && !isMain:
-		note("CHECKOUT_BITCOIN_NETWORK", errors.New("must be main in live mode"))
+		report("CHECKOUT_BITCOIN_NETWORK", errors.New("must be main in live mode"))
 	default:
-		note("CHECKOUT_BITCOIN_NETWORK", oneOf(n.BitcoinNetwork, bitcoinMain, "test", "testnet4", "signet", "regtest"))
+		report("CHECKOUT_BITCOIN_NETWORK", oneOf(n.BitcoinNetwork, bitcoinMain, "test", "testnet4", "signet", "regtest"))
 	}
 	const mostBlocks = 1008 // for which a node estimates a fee, and more than any chain goes back
-	note("CHECKOUT_BITCOIN_CONFIRMATIONS", between(n.BitcoinConfirmations, 1, mostBlocks))
-	note("CHECKOUT_BITCOIN_FEE_TARGET", between(n.BitcoinFeeTarget, 1, mostBlocks))
-	note("CHECKOUT_BITCOIN_MAX_FEE_RATE", between(n.BitcoinMaxFeeRate, 1, 10_000))
+	report("CHECKOUT_BITCOIN_CONFIRMATIONS", between(n.BitcoinConfirmations, 1, mostBlocks))
+	report("CHECKOUT_BITCOIN_FEE_TARGET", between(n.BitcoinFeeTarget, 1, mostBlocks))
+	report("CHECKOUT_BITCOIN_MAX_FEE_RATE", between(n.BitcoinMaxFeeRate, 1, 10_000))
 	// The run of a payout waits 5 minutes for its batch. Then it calls the node away and puts the payout off, which
 	// makes it wait anew: a longer interval would never end.
-	note("CHECKOUT_BITCOIN_BATCH_INTERVAL", between(n.BitcoinBatchInterval, 0, 4*time.Minute))
+	report("CHECKOUT_BITCOIN_BATCH_INTERVAL", between(n.BitcoinBatchInterval, 0, 4*time.Minute))
 }
 
 // checkNodeURL refuses a URL without a user, and one with a password: it would be seen wherever the URL is.

@@ -140,29 +140,29 @@ type Config struct {
 // quotes a secret.
 func Load(environment []string) (Config, error) {
 	var c Config
-	err := load(environment, &c, func(settings map[string]string, note func(string, error)) {
-		c.parseTest(settings, note)
-		c.check(note)
+	err := load(environment, &c, func(settings map[string]string, report func(string, error)) {
+		c.parseTest(settings, report)
+		c.check(report)
 	})
 	return c, err
 }
 
 // load fills filled, a pointer to a struct, from environment, and checks it. check gets all settings by
-// name, and passes each fault to note. The error names every wrong setting; filled is then empty.
+// name, and passes each fault to report. The error names every wrong setting; filled is then empty.
 func load[T any](
-	environment []string, filled *T, check func(settings map[string]string, note func(name string, err error)),
+	environment []string, filled *T, check func(settings map[string]string, report func(name string, err error)),
 ) error {
 	faults := map[string]error{} // the first fault of each setting, by name
-	note := func(name string, err error) {
+	report := func(name string, err error) {
 		if err != nil && faults[name] == nil && faults[name+fileSuffix] == nil {
 			faults[name] = err
 		}
 	}
-	settings := read(environment, note)
+	settings := read(environment, report)
 	for name, err := range describe[T](env.ParseWithOptions(filled, env.Options{Environment: settings})) {
-		note(name, err)
+		report(name, err)
 	}
-	check(settings, note)
+	check(settings, report)
 	if len(faults) == 0 {
 		return nil
 	}
@@ -175,99 +175,99 @@ func load[T any](
 }
 
 // check parses what the environment's parser left as text, and passes the faults of the settings to
-// note.
-func (c *Config) check(note func(name string, err error)) {
+// report.
+func (c *Config) check(report func(name string, err error)) {
 	var err error
 	c.Keys, err = pg.ParseKeyring(c.MasterKeys)
-	note("CHECKOUT_MASTER_KEYS", err)
+	report("CHECKOUT_MASTER_KEYS", err)
 	if c.Level.UnmarshalText([]byte(c.LogLevel)) != nil {
-		note("CHECKOUT_LOG_LEVEL", errors.New("must be debug, info, warn or error"))
+		report("CHECKOUT_LOG_LEVEL", errors.New("must be debug, info, warn or error"))
 	}
-	note("DATABASE_URL", CheckDatabaseURL(c.DatabaseURL))
-	c.Pooler.check(note)
-	c.checkAddresses(note)
-	note("CHECKOUT_DATABASE_MAX_CONNS", atLeast(c.DatabaseMaxConns, 2))
-	note("CHECKOUT_STOP_DELAY", between(c.StopDelay, 0, time.Minute))
+	report("DATABASE_URL", CheckDatabaseURL(c.DatabaseURL))
+	c.Pooler.check(report)
+	c.checkAddresses(report)
+	report("CHECKOUT_DATABASE_MAX_CONNS", atLeast(c.DatabaseMaxConns, 2))
+	report("CHECKOUT_STOP_DELAY", between(c.StopDelay, 0, time.Minute))
 	for name, perSecond := range map[string]float64{
 		"CHECKOUT_TEST_RATE_LIMIT": c.TestRateLimit, "CHECKOUT_LIVE_RATE_LIMIT": c.LiveRateLimit,
 		"CHECKOUT_BAD_KEY_RATE_LIMIT": c.BadKeyRateLimit, "CHECKOUT_PAGE_RATE_LIMIT": c.PageRateLimit,
 		"CHECKOUT_FORM_RATE_LIMIT": c.FormRateLimit, "CHECKOUT_DASHBOARD_RATE_LIMIT": c.DashboardRateLimit,
 	} {
-		note(name, between(perSecond, 0.1, 100_000)) // the most that one PostgreSQL can count
+		report(name, between(perSecond, 0.1, 100_000)) // the most that one PostgreSQL can count
 	}
 	c.Proxies, err = parseNetworks(c.TrustedProxies)
-	note("CHECKOUT_TRUSTED_PROXIES", err)
-	note("CHECKOUT_TEST_SESSION_LIFETIME", CheckSessionLifetime(c.SessionLifetime))
+	report("CHECKOUT_TRUSTED_PROXIES", err)
+	report("CHECKOUT_TEST_SESSION_LIFETIME", CheckSessionLifetime(c.SessionLifetime))
 	c.TestSchedule, err = ParseSchedule(c.RetrySchedule)
-	note("CHECKOUT_TEST_RETRY_SCHEDULE", err)
+	report("CHECKOUT_TEST_RETRY_SCHEDULE", err)
 	if c.EndpointFailingAfter != 0 {
-		note("CHECKOUT_ENDPOINT_FAILING_AFTER", atLeast(c.EndpointFailingAfter, time.Minute))
+		report("CHECKOUT_ENDPOINT_FAILING_AFTER", atLeast(c.EndpointFailingAfter, time.Minute))
 	}
 	if c.EndpointHeldAfter != 0 {
-		note("CHECKOUT_ENDPOINT_HELD_AFTER", atLeast(c.EndpointHeldAfter, max(c.EndpointFailingAfter, time.Minute)))
+		report("CHECKOUT_ENDPOINT_HELD_AFTER", atLeast(c.EndpointHeldAfter, max(c.EndpointFailingAfter, time.Minute)))
 	}
-	note("CHECKOUT_ENDPOINT_MAX_IN_FLIGHT", between(c.EndpointMaxInFlight, 4, 500))
-	note("CHECKOUT_PAYOUT_ADDRESS_DELAY", between(c.PayoutAddressDelay, 0, 7*24*time.Hour))
-	c.checkMail(note)
-	c.Temporal.check(note)
-	c.checkNetworks(note)
+	report("CHECKOUT_ENDPOINT_MAX_IN_FLIGHT", between(c.EndpointMaxInFlight, 4, 500))
+	report("CHECKOUT_PAYOUT_ADDRESS_DELAY", between(c.PayoutAddressDelay, 0, 7*24*time.Hour))
+	c.checkMail(report)
+	c.Temporal.check(report)
+	c.checkNetworks(report)
 }
 
-func (c *Config) checkMail(note func(name string, err error)) {
+func (c *Config) checkMail(report func(name string, err error)) {
 	switch {
 	case c.SMTPURL == "" && c.MailFrom == "":
 	case c.SMTPURL == "":
-		note("CHECKOUT_SMTP_URL", errors.New("is required with CHECKOUT_MAIL_FROM"))
+		report("CHECKOUT_SMTP_URL", errors.New("is required with CHECKOUT_MAIL_FROM"))
 	case !checkout.ValidEmail(c.MailFrom):
-		note("CHECKOUT_MAIL_FROM", errors.New("must be an e-mail address"))
+		report("CHECKOUT_MAIL_FROM", errors.New("must be an e-mail address"))
 	default:
 		var err error
 		c.SMTP, err = mail.NewSMTP(c.SMTPURL, c.MailFrom)
-		note("CHECKOUT_SMTP_URL", err)
+		report("CHECKOUT_SMTP_URL", err)
 	}
 }
 
 // parseTest fills the networks of test mode.
-func (c *Config) parseTest(settings map[string]string, note func(name string, err error)) {
+func (c *Config) parseTest(settings map[string]string, report func(name string, err error)) {
 	environment := testNetworks(settings)
 	for name, err := range describe[Networks](env.ParseWithOptions(&c.Test, env.Options{Environment: environment})) {
-		note(testName(name), err)
+		report(testName(name), err)
 	}
 }
 
-func (c *Config) checkNetworks(note func(name string, err error)) {
-	note("CHECKOUT_TEST_CARDS", oneOf(c.TestCards, sandbox, cardsStripe))
-	note("CHECKOUT_TEST_CHAINS", oneOf(c.TestChains, sandbox, chainsNetworks))
+func (c *Config) checkNetworks(report func(name string, err error)) {
+	report("CHECKOUT_TEST_CARDS", oneOf(c.TestCards, sandbox, cardsStripe))
+	report("CHECKOUT_TEST_CHAINS", oneOf(c.TestChains, sandbox, chainsNetworks))
 	c.Live.choose(checkout.ModeLive, "", "")
-	c.Live.check(note)
-	c.Live.readSanctions(note)
+	c.Live.check(report)
+	c.Live.readSanctions(report)
 	c.Test.choose(checkout.ModeTest, c.TestCards, c.TestChains)
-	c.Test.check(note)
-	c.Test.readSanctions(note)
+	c.Test.check(report)
+	c.Test.readSanctions(report)
 	if c.Test.sharesAccount(c.Live) {
-		note("CHECKOUT_TEST_ETHEREUM_TREASURY",
+		report("CHECKOUT_TEST_ETHEREUM_TREASURY",
 			errors.New("must not be CHECKOUT_ETHEREUM_TREASURY on the same chain: use a separate account for each mode"))
 	}
 	if c.Test.sharesWallet(c.Live) {
-		note("CHECKOUT_TEST_BITCOIN_WALLET",
+		report("CHECKOUT_TEST_BITCOIN_WALLET",
 			errors.New("must not be CHECKOUT_BITCOIN_WALLET on the same node: use a separate wallet for each mode"))
 	}
 }
 
-func (c *Config) checkAddresses(note func(name string, err error)) {
+func (c *Config) checkAddresses(report func(name string, err error)) {
 	for name, address := range map[string]*string{
 		"CHECKOUT_PAGE_URL": &c.PageURL, "CHECKOUT_API_URL": &c.APIURL, "CHECKOUT_DASHBOARD_URL": &c.DashboardURL,
 		"CHECKOUT_TEMPORAL_UI_URL": &c.TemporalUIURL,
 	} {
 		*address = strings.TrimSuffix(*address, "/")
 		if *address != "" || name == "CHECKOUT_PAGE_URL" || name == "CHECKOUT_DASHBOARD_URL" {
-			note(name, checkPageURL(*address))
+			report(name, checkPageURL(*address))
 		}
 	}
-	note("CHECKOUT_DASHBOARD_ADDRESS", checkAddress(c.DashboardAddress))
-	note("CHECKOUT_HEALTH_ADDRESS", checkAddress(c.HealthAddress))
-	note("CHECKOUT_API_ADDRESS", checkAddress(c.APIAddress))
-	note("CHECKOUT_PAGE_ADDRESS", checkAddress(c.PageAddress))
+	report("CHECKOUT_DASHBOARD_ADDRESS", checkAddress(c.DashboardAddress))
+	report("CHECKOUT_HEALTH_ADDRESS", checkAddress(c.HealthAddress))
+	report("CHECKOUT_API_ADDRESS", checkAddress(c.APIAddress))
+	report("CHECKOUT_PAGE_ADDRESS", checkAddress(c.PageAddress))
 }
 
 // PayoutAddressRules returns what the settings say of payout addresses.

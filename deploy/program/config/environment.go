@@ -19,8 +19,8 @@ import (
 const fileSuffix = "_FILE"
 
 // read returns the settings in environment, a list of NAME=value. Values from files are filled in. It
-// passes to note the faults of files and of names that are not settings.
-func read(environment []string, note func(name string, err error)) map[string]string {
+// passes to report the faults of files and of names that are not settings.
+func read(environment []string, report func(name string, err error)) map[string]string {
 	settings := env.ToMap(environment)
 	known := knownNames()
 	for name, value := range env.ToMap(environment) {
@@ -29,14 +29,14 @@ func read(environment []string, note func(name string, err error)) map[string]st
 		case slices.Contains(known, name):
 		case isFile && slices.Contains(known, setting) && !namesFile(setting):
 			if value != "" && settings[setting] != "" {
-				note(name, fmt.Errorf("and %s must not both be set", setting))
+				report(name, fmt.Errorf("and %s must not both be set", setting))
 			} else if value != "" {
 				content, err := contentOf(value)
-				note(name, err)
+				report(name, err)
 				settings[setting] = content
 			}
 		default:
-			note(name, unknown(name, value, known))
+			report(name, unknown(name, value, known))
 		}
 	}
 	return settings

@@ -25,7 +25,7 @@ import (
 // what moves money.
 type Networks struct {
 	Mode checkout.Mode `env:"-"`
-	// Cards says that Stripe charges the cards of the mode, and Chains that its payouts are sent on
+	// Cards: Stripe charges the cards of the mode. Chains: its payouts are sent on
 	// real chains. Live mode has both or is off. What test mode has not is the sandbox's.
 	Cards, Chains bool `env:"-"`
 
@@ -169,7 +169,7 @@ func testNetworks(environment map[string]string) map[string]string {
 	return renamed
 }
 
-// choose says which networks the mode has. Live mode has all of them as soon as it has a key of Stripe.
+// choose sets which networks the mode has. Live mode has all of them as soon as it has a key of Stripe.
 func (n *Networks) choose(mode checkout.Mode, cards, chains string) {
 	n.Mode = mode
 	n.Cards, n.Chains = cards == cardsStripe, chains == chainsNetworks
@@ -194,100 +194,100 @@ func (n Networks) simulations() map[string][]string {
 	return all
 }
 
-// check reads what the settings say, and passes their faults to note, by name. Which settings a process needs is said
+// check parses the settings, and passes their faults to report, by name. The settings that a process needs are checked
 // by ForAPI and ForWorker.
-func (n *Networks) check(noteAs func(name string, err error)) {
-	note := func(live string, err error) { noteAs(n.name(live), err) }
+func (n *Networks) check(reportAs func(name string, err error)) {
+	report := func(live string, err error) { reportAs(n.name(live), err) }
 	if n.Simulated {
-		n.checkSimulated(note)
+		n.checkSimulated(report)
 	} else if n.On() {
-		n.checkReal(note)
+		n.checkReal(report)
 	}
 	if !n.Mode.Live() && n.Chains && n.EthereumChainID == 1 {
-		note("CHECKOUT_ETHEREUM_CHAIN_ID", errors.New("must not be 1, the main network: Sepolia is 11155111"))
+		report("CHECKOUT_ETHEREUM_CHAIN_ID", errors.New("must not be 1, the main network: Sepolia is 11155111"))
 	}
-	n.readRates(note)
-	n.readLimits(note)
+	n.readRates(report)
+	n.readLimits(report)
 	if n.EthereumKeystore != "" && n.EthereumSignerURL != "" {
-		note("CHECKOUT_ETHEREUM_SIGNER_URL",
+		report("CHECKOUT_ETHEREUM_SIGNER_URL",
 			fmt.Errorf("must not be set together with %s", n.name("CHECKOUT_ETHEREUM_KEYSTORE")))
 	}
-	n.checkBitcoin(note)
-	note("CHECKOUT_LIVE_PAYOUT_PATIENCE", atLeast(n.PayoutPatience, time.Minute))
-	note("CHECKOUT_LIVE_PAYOUT_DELAY", atLeast(n.PayoutDelay, 0))
+	n.checkBitcoin(report)
+	report("CHECKOUT_LIVE_PAYOUT_PATIENCE", atLeast(n.PayoutPatience, time.Minute))
+	report("CHECKOUT_LIVE_PAYOUT_DELAY", atLeast(n.PayoutDelay, 0))
 	if n.SanctionsOracle != "" {
-		note("CHECKOUT_SANCTIONS_ORACLE", address.Rules{}.Check(checkout.ModeLive, money.Ethereum, n.SanctionsOracle))
+		report("CHECKOUT_SANCTIONS_ORACLE", address.Rules{}.Check(checkout.ModeLive, money.Ethereum, n.SanctionsOracle))
 	}
 }
 
 // readSanctions reads the file with sanctioned addresses. Without a file there are none.
-func (n *Networks) readSanctions(note func(name string, err error)) {
+func (n *Networks) readSanctions(report func(name string, err error)) {
 	if n.SanctionsFile == "" {
 		return
 	}
 	from, err := os.Open(n.SanctionsFile)
 	if err != nil {
-		note(n.name("CHECKOUT_SANCTIONS_FILE"), errors.New("cannot be read"))
+		report(n.name("CHECKOUT_SANCTIONS_FILE"), errors.New("cannot be read"))
 		return
 	}
 	defer from.Close()
 	n.Sanctioned, err = address.ReadList(from)
-	note(n.name("CHECKOUT_SANCTIONS_FILE"), err)
+	report(n.name("CHECKOUT_SANCTIONS_FILE"), err)
 }
 
 // checkSimulated wants every address on loopback: one real endpoint among simulated ones would move
 // real money by a test.
-func (n Networks) checkSimulated(note func(name string, err error)) {
+func (n Networks) checkSimulated(report func(name string, err error)) {
 	because := ", because " + n.name("CHECKOUT_LIVE_SIMULATED") + " is set"
 	for name, addresses := range n.simulations() {
 		for _, address := range addresses {
 			if !onLoopback(address) {
-				note(name, errors.New("must be an http:// address on 127.0.0.1"+because))
+				report(name, errors.New("must be an http:// address on 127.0.0.1"+because))
 			}
 		}
 	}
 	if n.EthereumSignerURL != "" && !onLoopback(n.EthereumSignerURL) {
-		note("CHECKOUT_ETHEREUM_SIGNER_URL", errors.New("must be on 127.0.0.1"+because))
+		report("CHECKOUT_ETHEREUM_SIGNER_URL", errors.New("must be on 127.0.0.1"+because))
 	}
 	if n.Chains && n.EthereumChainID == 1 {
-		note("CHECKOUT_ETHEREUM_CHAIN_ID", errors.New("must not be 1, the main network"+because))
+		report("CHECKOUT_ETHEREUM_CHAIN_ID", errors.New("must not be 1, the main network"+because))
 	}
 	for name, address := range map[string]string{
 		"CHECKOUT_BITCOIN_RPC_URL": n.BitcoinRPCURL, "CHECKOUT_BITCOIN_SIGNER_URL": n.BitcoinSignerURL,
 	} {
 		if n.Chains && address != "" && !onLoopback(withoutUser(address)) {
-			note(name, errors.New("must be an http:// address on 127.0.0.1"+because))
+			report(name, errors.New("must be an http:// address on 127.0.0.1"+because))
 		}
 	}
 	if strings.Contains(n.StripeSecretKey, "k_live_") {
-		note("CHECKOUT_STRIPE_SECRET_KEY", errors.New("must not be a live key"+because))
+		report("CHECKOUT_STRIPE_SECRET_KEY", errors.New("must not be a live key"+because))
 	}
 }
 
-func (n Networks) checkReal(note func(name string, err error)) {
+func (n Networks) checkReal(report func(name string, err error)) {
 	simulated := errors.New("is for a simulation: set " + n.name("CHECKOUT_LIVE_SIMULATED") + " too, or remove it")
 	for name, address := range map[string]string{
 		"CHECKOUT_STRIPE_API_URL": n.StripeAPIURL, "CHECKOUT_RATE_KRAKEN_URL": n.KrakenURL,
 		"CHECKOUT_RATE_COINBASE_URL": n.CoinbaseURL,
 	} {
 		if address != "" {
-			note(name, simulated)
+			report(name, simulated)
 		}
 	}
 	if !strings.HasPrefix(n.StripeScriptURL, "https://js.stripe.com/") {
-		note("CHECKOUT_STRIPE_JS_URL", errors.New("must begin with https://js.stripe.com/"))
+		report("CHECKOUT_STRIPE_JS_URL", errors.New("must begin with https://js.stripe.com/"))
 	}
 	secret, restricted := "sk_"+string(n.Mode)+"_", "rk_"+string(n.Mode)+"_"
 	if n.StripeSecretKey != "" && !hasAnyPrefix(n.StripeSecretKey, secret, restricted) {
-		note("CHECKOUT_STRIPE_SECRET_KEY", fmt.Errorf("must be a %s key: %s… or %s…", n.Mode, secret, restricted))
+		report("CHECKOUT_STRIPE_SECRET_KEY", fmt.Errorf("must be a %s key: %s… or %s…", n.Mode, secret, restricted))
 	}
 	publishable := "pk_" + string(n.Mode) + "_"
 	if n.StripePublishableKey != "" && !strings.HasPrefix(n.StripePublishableKey, publishable) {
-		note("CHECKOUT_STRIPE_PUBLISHABLE_KEY", fmt.Errorf("must be a %s key: %s…", n.Mode, publishable))
+		report("CHECKOUT_STRIPE_PUBLISHABLE_KEY", fmt.Errorf("must be a %s key: %s…", n.Mode, publishable))
 	}
 	for _, secret := range n.StripeWebhookSecrets {
 		if !strings.HasPrefix(secret, "whsec_") {
-			note("CHECKOUT_STRIPE_WEBHOOK_SECRETS", errors.New("must be whsec_…, separated by commas"))
+			report("CHECKOUT_STRIPE_WEBHOOK_SECRETS", errors.New("must be whsec_…, separated by commas"))
 		}
 	}
 }
@@ -355,12 +355,12 @@ func (n Networks) needed(present map[string]bool) error {
 }
 
 // readLimits fills Limits.
-func (n *Networks) readLimits(note func(name string, err error)) {
+func (n *Networks) readLimits(report func(name string, err error)) {
 	read := func(name, text string) (limit money.Amount) {
 		if text != "" {
 			var err error
 			limit, err = dollars(text)
-			note(name, err)
+			report(name, err)
 		}
 		return limit
 	}
@@ -378,19 +378,19 @@ func (n Networks) sharesAccount(other Networks) bool {
 		strings.EqualFold(n.EthereumTreasury, other.EthereumTreasury)
 }
 
-// readRates fills what is about exchange rates.
-func (n *Networks) readRates(note func(name string, err error)) {
+// readRates parses the settings of exchange rates.
+func (n *Networks) readRates(report func(name string, err error)) {
 	var err error
 	n.MaxDeviation, err = fraction(n.RateMaxDeviation)
-	note("CHECKOUT_RATE_MAX_DEVIATION", err)
+	report("CHECKOUT_RATE_MAX_DEVIATION", err)
 	n.SpreadStable, err = fraction(n.RateSpreadStable)
-	note("CHECKOUT_RATE_SPREAD_STABLE", err)
+	report("CHECKOUT_RATE_SPREAD_STABLE", err)
 	n.Spread, err = fraction(n.RateSpread)
-	note("CHECKOUT_RATE_SPREAD", err)
+	report("CHECKOUT_RATE_SPREAD", err)
 	for _, entry := range n.ChainlinkFeeds {
 		price, address, ok := strings.Cut(strings.TrimSpace(entry), "=")
 		if !ok {
-			note("CHECKOUT_RATE_CHAINLINK_FEEDS",
+			report("CHECKOUT_RATE_CHAINLINK_FEEDS",
 				errors.New("must be PRICE=ADDRESS, such as ETH/USD=0x…, separated by commas"))
 			return
 		}
@@ -449,8 +449,7 @@ func hasAnyPrefix(text string, prefixes ...string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(text, p) })
 }
 
-// reserved returns the addresses that are no merchant's: the treasury's own and those of the tokens'
-// contracts.
+// reserved returns the addresses that no merchant may use: the treasury's, and the contracts of tokens and sanctions.
 func (n Networks) reserved() []string {
 	all := append(slices.Sorted(maps.Values(n.Tokens())), n.EthereumTreasury, n.SanctionsOracle)
 	return slices.DeleteFunc(all, func(text string) bool { return text == "" })

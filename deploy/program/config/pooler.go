@@ -14,17 +14,17 @@ type Pooler struct {
 
 const pgBouncer = "pgbouncer"
 
-func (p Pooler) check(note func(name string, err error)) {
+func (p Pooler) check(report func(name string, err error)) {
 	const direct = "CHECKOUT_DATABASE_DIRECT_URL"
 	switch {
 	case p.Kind == "" && p.DirectURL == "":
 	case p.Kind == "":
-		note("CHECKOUT_DATABASE_POOLER", errors.New("is required with "+direct))
+		report("CHECKOUT_DATABASE_POOLER", errors.New("is required with "+direct))
 	case p.DirectURL == "":
-		note("CHECKOUT_DATABASE_POOLER", oneOf(p.Kind, pgBouncer))
-		note(direct, errors.New("is required with CHECKOUT_DATABASE_POOLER"))
+		report("CHECKOUT_DATABASE_POOLER", oneOf(p.Kind, pgBouncer))
+		report(direct, errors.New("is required with CHECKOUT_DATABASE_POOLER"))
 	default:
-		note("CHECKOUT_DATABASE_POOLER", oneOf(p.Kind, pgBouncer))
-		note(direct, CheckDatabaseURL(p.DirectURL))
+		report("CHECKOUT_DATABASE_POOLER", oneOf(p.Kind, pgBouncer))
+		report(direct, CheckDatabaseURL(p.DirectURL))
 	}
 }

@@ -10,9 +10,9 @@ type Ready struct {
 // LoadReady reads environment as Load does, with errors in the same form.
 func LoadReady(environment []string) (Ready, error) {
 	var r Ready
-	err := load(environment, &r, func(_ map[string]string, note func(string, error)) {
-		note("CHECKOUT_API_ADDRESS", checkAddress(r.APIAddress))
-		note("CHECKOUT_HEALTH_ADDRESS", checkAddress(r.HealthAddress))
+	err := load(environment, &r, func(_ map[string]string, report func(string, error)) {
+		report("CHECKOUT_API_ADDRESS", checkAddress(r.APIAddress))
+		report("CHECKOUT_HEALTH_ADDRESS", checkAddress(r.HealthAddress))
 	})
 	return r, err
 }

@@ -28,31 +28,31 @@ const (
 	// minRetention is longer than a delivery can take, so that a merchant can always see how the
 	// delivery ended. Idempotent answers name objects for as long, see storage.KeepAnswers.
 	minRetention = 24 * time.Hour
-	// minSessionRetention is the longest time for which something else asks for a session: the dashboard
+	// minSessionRetention is the longest time for which something else needs a session: the dashboard
 	// adds up 30 days, Temporal keeps closed runs for a week, an old secret explains signatures for a
 	// week, and the sandbox's payouts may be retried.
 	minSessionRetention = 30 * 24 * time.Hour
-	// minAuditRetention is what PCI DSS 4.0.1 asks for, requirement 10.5.1.
+	// minAuditRetention is requirement 10.5.1 of PCI DSS 4.0.1.
 	minAuditRetention = 365 * 24 * time.Hour
 )
 
-func (s Schedules) check(note func(name string, err error)) {
-	note("CHECKOUT_RECONCILE_INTERVAL", atLeast(s.ReconcileEvery, time.Second))
-	note("CHECKOUT_DELIVERY_RETENTION", atLeast(s.DeliveryRetention, minRetention))
-	note("CHECKOUT_SESSION_RETENTION", keptFor(s.SessionRetention, minSessionRetention,
+func (s Schedules) check(report func(name string, err error)) {
+	report("CHECKOUT_RECONCILE_INTERVAL", atLeast(s.ReconcileEvery, time.Second))
+	report("CHECKOUT_DELIVERY_RETENTION", atLeast(s.DeliveryRetention, minRetention))
+	report("CHECKOUT_SESSION_RETENTION", keptFor(s.SessionRetention, minSessionRetention,
 		"the dashboard shows 30 days, and Temporal keeps the runs of sessions for 7"))
 	if s.SessionRetention != 0 && s.SessionRetention < s.DeliveryRetention {
-		note("CHECKOUT_SESSION_RETENTION", fmt.Errorf(
+		report("CHECKOUT_SESSION_RETENTION", fmt.Errorf(
 			"must be at least CHECKOUT_DELIVERY_RETENTION, %s: the log names sessions", s.DeliveryRetention))
 	}
-	note("CHECKOUT_AUDIT_RETENTION", keptFor(s.AuditRetention, minAuditRetention,
+	report("CHECKOUT_AUDIT_RETENTION", keptFor(s.AuditRetention, minAuditRetention,
 		"rules for card payments require a year of changes"))
-	note("CHECKOUT_SANDBOX_RETENTION", keptFor(s.SandboxRetention, minSessionRetention,
+	report("CHECKOUT_SANDBOX_RETENTION", keptFor(s.SandboxRetention, minSessionRetention,
 		"test payments may still be in use"))
-	note("CHECKOUT_REQUEST_RETENTION", atLeast(s.RequestRetention, time.Hour))
+	report("CHECKOUT_REQUEST_RETENTION", atLeast(s.RequestRetention, time.Hour))
 }
 
-// keptFor returns an error if rows would be deleted before least is over, and says why that is too soon.
+// keptFor returns an error if rows would be deleted before least is over, with the reason.
 // 0 keeps them for ever.
 func keptFor(age, least time.Duration, why string) error {
 	if age != 0 && age < least {
@@ -101,18 +101,18 @@ func (s Setup) modes(test string) (real []checkout.Mode) {
 // LoadSetup reads environment as Load does, with errors in the same form.
 func LoadSetup(environment []string) (Setup, error) {
 	var s Setup
-	err := load(environment, &s, func(_ map[string]string, note func(string, error)) { s.check(note) })
+	err := load(environment, &s, func(_ map[string]string, report func(string, error)) { s.check(report) })
 	return s, err
 }
 
-func (s *Setup) check(note func(name string, err error)) {
-	note("DATABASE_URL", CheckDatabaseURL(s.DatabaseURL))
-	s.Pooler.check(note)
-	s.Temporal.check(note)
-	s.Schedules.check(note)
+func (s *Setup) check(report func(name string, err error)) {
+	report("DATABASE_URL", CheckDatabaseURL(s.DatabaseURL))
+	s.Pooler.check(report)
+	s.Temporal.check(report)
+	s.Schedules.check(report)
 	if s.VisibilityURL != "" {
-		note("CHECKOUT_TEMPORAL_VISIBILITY_URL", CheckDatabaseURL(s.VisibilityURL))
+		report("CHECKOUT_TEMPORAL_VISIBILITY_URL", CheckDatabaseURL(s.VisibilityURL))
 	}
-	note("CHECKOUT_TEST_CARDS", oneOf(s.TestCards, sandbox, cardsStripe))
-	note("CHECKOUT_TEST_CHAINS", oneOf(s.TestChains, sandbox, chainsNetworks))
+	report("CHECKOUT_TEST_CARDS", oneOf(s.TestCards, sandbox, cardsStripe))
+	report("CHECKOUT_TEST_CHAINS", oneOf(s.TestChains, sandbox, chainsNetworks))
 }

@@ -19,7 +19,7 @@ type Stores struct {
 	DashboardURL string `env:"CHECKOUT_DASHBOARD_URL" envDefault:"http://127.0.0.1:8083"`
 	TestChains   string `env:"CHECKOUT_TEST_CHAINS" envDefault:"sandbox"`
 
-	live, test Networks // what says which payout addresses are refused
+	live, test Networks // only the settings of refused payout addresses
 }
 
 // PayoutAddressRules returns the same as Config.PayoutAddressRules.
@@ -30,24 +30,24 @@ func (s Stores) PayoutAddressRules() address.Rules {
 // LoadStores reads environment as Load does, with errors in the same form.
 func LoadStores(environment []string) (Stores, error) {
 	var s Stores
-	err := load(environment, &s, func(settings map[string]string, note func(string, error)) {
+	err := load(environment, &s, func(settings map[string]string, report func(string, error)) {
 		s.live = addressSettings(checkout.ModeLive, settings)
 		s.test = addressSettings(checkout.ModeTest, testNetworks(settings))
-		s.check(note)
+		s.check(report)
 	})
 	return s, err
 }
 
-func (s *Stores) check(note func(name string, err error)) {
-	note("DATABASE_URL", CheckDatabaseURL(s.DatabaseURL))
-	s.Pooler.check(note)
-	s.Temporal.check(note)
+func (s *Stores) check(report func(name string, err error)) {
+	report("DATABASE_URL", CheckDatabaseURL(s.DatabaseURL))
+	s.Pooler.check(report)
+	s.Temporal.check(report)
 	s.DashboardURL = strings.TrimSuffix(s.DashboardURL, "/")
-	note("CHECKOUT_DASHBOARD_URL", checkPageURL(s.DashboardURL))
-	s.Schedules.check(note)
-	note("CHECKOUT_TEST_CHAINS", oneOf(s.TestChains, sandbox, chainsNetworks))
-	s.live.readSanctions(note)
-	s.test.readSanctions(note)
+	report("CHECKOUT_DASHBOARD_URL", checkPageURL(s.DashboardURL))
+	s.Schedules.check(report)
+	report("CHECKOUT_TEST_CHAINS", oneOf(s.TestChains, sandbox, chainsNetworks))
+	s.live.readSanctions(report)
+	s.test.readSanctions(report)
 }
 
 // addressSettings reads what the settings of a mode say of payout addresses. The others may be wrong: they are those

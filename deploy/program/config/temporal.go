@@ -53,45 +53,45 @@ var (
 // LoadTemporal reads environment as Load does, with errors in the same form.
 func LoadTemporal(environment []string) (Temporal, error) {
 	var t Temporal
-	err := load(environment, &t, func(_ map[string]string, note func(string, error)) { t.check(note) })
+	err := load(environment, &t, func(_ map[string]string, report func(string, error)) { t.check(report) })
 	return t, err
 }
 
-// secured reports whether a setting asks for TLS.
+// secured reports whether a setting requires TLS.
 func (t Temporal) secured() bool {
 	return t.TLS || t.APIKey+t.APIKeyFile+t.ClientCertPath+t.ServerCAPath+t.ServerName != ""
 }
 
-// check passes the faults of the settings to note, by name.
-func (t Temporal) check(note func(name string, err error)) {
-	note("TEMPORAL_ADDRESS", checkAddress(t.Address))
+// check passes the faults of the settings to report, by name.
+func (t Temporal) check(report func(name string, err error)) {
+	report("TEMPORAL_ADDRESS", checkAddress(t.Address))
 	if !deploymentPattern.MatchString(t.DeploymentName) {
-		note("TEMPORAL_DEPLOYMENT_NAME", errors.New("must be 1 to 100 letters, digits and _/-"))
+		report("TEMPORAL_DEPLOYMENT_NAME", errors.New("must be 1 to 100 letters, digits and _/-"))
 	}
 	if t.BuildID != "" && !buildIDPattern.MatchString(t.BuildID) {
-		note("TEMPORAL_WORKER_BUILD_ID", errors.New("must be 1 to 100 letters, digits and .-_"))
+		report("TEMPORAL_WORKER_BUILD_ID", errors.New("must be 1 to 100 letters, digits and .-_"))
 	}
 	if t.APIKey != "" && t.APIKeyFile != "" {
-		note("TEMPORAL_API_KEY_FILE", errors.New("and TEMPORAL_API_KEY must not both be set"))
+		report("TEMPORAL_API_KEY_FILE", errors.New("and TEMPORAL_API_KEY must not both be set"))
 	}
 	switch {
 	case t.ClientCertPath == "" && t.ClientKeyPath != "":
-		note("TEMPORAL_TLS_CLIENT_CERT_PATH", errors.New("is required with TEMPORAL_TLS_CLIENT_KEY_PATH"))
+		report("TEMPORAL_TLS_CLIENT_CERT_PATH", errors.New("is required with TEMPORAL_TLS_CLIENT_KEY_PATH"))
 	case t.ClientCertPath != "" && t.ClientKeyPath == "":
-		note("TEMPORAL_TLS_CLIENT_KEY_PATH", errors.New("is required with TEMPORAL_TLS_CLIENT_CERT_PATH"))
+		report("TEMPORAL_TLS_CLIENT_KEY_PATH", errors.New("is required with TEMPORAL_TLS_CLIENT_CERT_PATH"))
 	case t.ClientCertPath != "":
 		if _, err := t.certificate(); err != nil {
 			err = errors.New("and TEMPORAL_TLS_CLIENT_KEY_PATH must name a certificate and its key")
-			note("TEMPORAL_TLS_CLIENT_CERT_PATH", err)
+			report("TEMPORAL_TLS_CLIENT_CERT_PATH", err)
 		}
 	}
 	if t.ServerCAPath != "" {
 		_, err := authorities(t.ServerCAPath)
-		note("TEMPORAL_TLS_SERVER_CA_CERT_PATH", err)
+		report("TEMPORAL_TLS_SERVER_CA_CERT_PATH", err)
 	}
 	if t.APIKeyFile != "" {
 		_, err := t.apiKey(context.Background())
-		note("TEMPORAL_API_KEY_FILE", err)
+		report("TEMPORAL_API_KEY_FILE", err)
 	}
 }
 

@@ -30,15 +30,15 @@ const apiTimeout = 15 * time.Second // the API itself gives up after 10 s
 // errRemoved: the API does not have the event at the position any more.
 var errRemoved = errors.New("the event was removed")
 
-// awayError says that the server at address is away. The same request may succeed later.
+// awayError: the server at address is away. The same request may succeed later.
 type awayError struct {
 	address string
 	error
 }
 
-// ask reads a page of events. It follows no redirect: that could send the key to another server. It returns
+// getPage reads a page of events. It follows no redirect: that could send the key to another server. It returns
 // errRemoved, or an awayError.
-func (l *listener) ask(ctx context.Context, query string) (found page, err error) {
+func (l *listener) getPage(ctx context.Context, query string) (found page, err error) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, l.APIURL+"/v1/events?"+query, http.NoBody)

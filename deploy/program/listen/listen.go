@@ -60,7 +60,7 @@ func (l *listener) run(ctx context.Context) (err error) {
 // follow forwards the events behind the position, until ctx ends.
 func (l *listener) follow(ctx context.Context) error {
 	for {
-		more, err := l.step(ctx)
+		more, err := l.forwardPage(ctx)
 		away, isAway := errors.AsType[awayError](err)
 		switch {
 		case isAway && ctx.Err() == nil:
@@ -76,16 +76,16 @@ func (l *listener) follow(ctx context.Context) error {
 	}
 }
 
-// step forwards the next page of the feed. The service removes old events, also the one at the position.
-func (l *listener) step(ctx context.Context) (more bool, err error) {
-	if err := l.begin(ctx); err != nil {
+// forwardPage forwards the next page of the feed. The service removes old events, also the one at the position.
+func (l *listener) forwardPage(ctx context.Context) (more bool, err error) {
+	if err := l.setStart(ctx); err != nil {
 		return false, err
 	}
 	query := "order=asc&limit=100"
 	if l.state.After != "" {
 		query += "&after=" + l.state.After
 	}
-	found, err := l.ask(ctx, query)
+	found, err := l.getPage(ctx, query)
 	switch {
 	case errors.Is(err, errRemoved):
 		removed, _ := checkout.IDTime(checkout.PrefixEvent, l.state.After) // openState checks it, or the API made it
@@ -96,8 +96,8 @@ func (l *listener) step(ctx context.Context) (more bool, err error) {
 	return found.HasMore, l.forwardAll(ctx, found.Data)
 }
 
-// begin sets the position where this run begins, once.
-func (l *listener) begin(ctx context.Context) (err error) {
+// setStart sets the position where this run begins, once.
+func (l *listener) setStart(ctx context.Context) (err error) {
 	switch {
 	case !l.Since.IsZero():
 		if err = l.startAt(ctx, l.Since); err == nil {
@@ -120,7 +120,7 @@ func (l *listener) startAt(ctx context.Context, t time.Time) error {
 
 // startBehind sets the position to the newest event, or to the newest one before a cursor.
 func (l *listener) startBehind(ctx context.Context, cursor string, from time.Time) error {
-	found, err := l.ask(ctx, "limit=1"+cursor)
+	found, err := l.getPage(ctx, "limit=1"+cursor)
 	if err != nil {
 		return err
 	}
@@ -132,14 +132,14 @@ func (l *listener) startBehind(ctx context.Context, cursor string, from time.Tim
 	return l.state.save()
 }
 
-func (l *listener) wants(e event) bool {
+func (l *listener) isWanted(e event) bool {
 	return !e.CreatedAt.Before(l.state.From) && (len(l.Events) == 0 || slices.Contains(l.Events, string(e.Type)))
 }
 
 // forwardAll forwards events in order. It saves the position after each one, so a kill repeats at most one event.
 func (l *listener) forwardAll(ctx context.Context, events []event) error {
 	for i, e := range events {
-		wanted := l.wants(e)
+		wanted := l.isWanted(e)
 		if wanted {
 			if err := l.forward(ctx, e); err != nil {
 				return err

@@ -20,7 +20,7 @@ import (
 type state struct {
 	Version int       `json:"version"`
 	Secret  string    `json:"secret"`
-	Began   time.Time `json:"began,omitzero"`  // zero until begin has decided where to begin
+	Began   time.Time `json:"began,omitzero"`  // zero until setStart has decided where to begin
 	From    time.Time `json:"from,omitzero"`   // earlier events are not forwarded
 	After   string    `json:"after,omitempty"` // the last event read in the feed; "" before the first one
 

@@ -32,10 +32,10 @@ import (
 // challengePath is the page of the sandbox's bank, where customers confirm a payment.
 const challengePath = "/sandbox/3ds"
 
-// API serves the REST API, the hosted page and the dashboard until told ends, and CHECKOUT_STOP_DELAY
+// API serves the REST API, the hosted page and the dashboard until stopped ends, and CHECKOUT_STOP_DELAY
 // longer. It starts even when Temporal is away, and answers the requests that do not need Temporal. While
 // it waits for PostgreSQL or for the schema, it answers /healthz and /readyz only.
-func API(told context.Context, cfg config.Config) error {
+func API(stopped context.Context, cfg config.Config) error {
 	options, err := temporalOptions(cfg.Temporal)
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func API(told context.Context, cfg config.Config) error {
 	defer temporal.Close()
 
 	state := newState(temporal)
-	ctx, stop := untilStopped(told, state, cfg.StopDelay)
+	ctx, stop := untilStopped(stopped, state, cfg.StopDelay)
 	defer stop()
 	group, ctx := errgroup.WithContext(ctx)
 	rest := newGate(state)
@@ -55,7 +55,7 @@ func API(told context.Context, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	starting, done := either(ctx, told)
+	starting, done := either(ctx, stopped)
 	defer done()
 	store, err := awaitStore(starting, cfg, state)
 	if err == nil {

@@ -54,7 +54,7 @@ var deliveryStates = map[string]string{
 // backlogPace is the shortest time between two looks at the backlog, however many collectors ask.
 const backlogPace = 10 * time.Second
 
-// backlogMeter exports what waits in the database. It asks the database when a collector asks.
+// backlogMeter exports the backlog in the database. It reads the database when a collector reads the meter.
 type backlogMeter struct {
 	store *storage.Store
 
@@ -75,8 +75,8 @@ func measureBacklog(store *storage.Store) error {
 	return err
 }
 
-// look reads the database unless it did so lately. m.mu must be locked.
-func (m *backlogMeter) look(ctx context.Context) error {
+// refresh reads the database unless it did so lately. m.mu must be locked.
+func (m *backlogMeter) refresh(ctx context.Context) error {
 	if !m.at.IsZero() && time.Since(m.at) < backlogPace {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (m *backlogMeter) look(ctx context.Context) error {
 func (m *backlogMeter) observe(ctx context.Context, o metric.Observer) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.look(ctx); err != nil {
+	if err := m.refresh(ctx); err != nil {
 		return err
 	}
 	o.ObserveInt64(schemaVersion, m.schema)

@@ -12,7 +12,7 @@ import (
 	"example.com/checkout/worker"
 )
 
-// unreadableSteps tells an operator what to do about a worker.UnreadableRunsError.
+// unreadableSteps are an operator's steps after a worker.UnreadableRunsError.
 const unreadableSteps = `No run has changed. Either let these runs end on the former version, or start them again on this one.
 
 To let them end, set a TEMPORAL_WORKER_BUILD_ID for the workers of the former version, start them and run
@@ -44,7 +44,7 @@ func requireReadable(ctx context.Context, open worker.OpenRuns) error {
 }
 
 // setUpOver is requireReadable for the setup. It needs an answer of Temporal. With restart it terminates the runs.
-func setUpOver(ctx context.Context, open worker.OpenRuns, restart bool, say func(done string)) error {
+func setUpOver(ctx context.Context, open worker.OpenRuns, restart bool, report func(done string)) error {
 	_, err := open.Check(ctx)
 	var unreadable worker.UnreadableRunsError
 	switch {
@@ -54,6 +54,6 @@ func setUpOver(ctx context.Context, open worker.OpenRuns, restart bool, say func
 		return fmt.Errorf("%w\n%s", err, unreadableSteps)
 	}
 	ended, err := open.Terminate(ctx, unreadable, "checkout setup --restart-runs")
-	say(fmt.Sprintf("terminated %d open runs; Reconcile starts them again when workers of this version run", ended))
+	report(fmt.Sprintf("terminated %d open runs; Reconcile starts them again when workers of this version run", ended))
 	return err
 }

@@ -21,13 +21,13 @@ var untrusted, _ = meter.Int64Counter("checkout.proxy.untrusted", metric.WithUni
 	metric.WithDescription(
 		"Requests with an untrusted X-Forwarded-For: CHECKOUT_TRUSTED_PROXIES does not name the sender."))
 
-// untrustedTold limits the warnings of tellUntrusted to one a minute.
-var untrustedTold = rate.Sometimes{Interval: time.Minute}
+// untrustedWarnings limits the warnings of reportUntrusted to one a minute.
+var untrustedWarnings = rate.Sometimes{Interval: time.Minute}
 
-// tellUntrusted counts a request with a header that is not believed, and warns once a minute at most.
-func tellUntrusted(r *http.Request) {
+// reportUntrusted counts a request with a header that is not believed, and warns once a minute at most.
+func reportUntrusted(r *http.Request) {
 	untrusted.Add(r.Context(), 1)
-	untrustedTold.Do(func() {
+	untrustedWarnings.Do(func() {
 		slog.WarnContext(r.Context(), "X-Forwarded-For is not trusted: CHECKOUT_TRUSTED_PROXIES does not name this sender; "+
 			"if it is a proxy, all its customers share one rate limit", "peer", r.RemoteAddr)
 	})
@@ -45,7 +45,7 @@ func behindProxies(proxies []netip.Prefix, next http.Handler) http.Handler {
 		peer, err := netip.ParseAddrPort(r.RemoteAddr)
 		if err != nil || !trusted(peer.Addr().Unmap()) {
 			if r.Header.Get(forwardedFor) != "" {
-				tellUntrusted(r)
+				reportUntrusted(r)
 			}
 			next.ServeHTTP(w, r)
 			return

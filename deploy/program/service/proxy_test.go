@@ -20,7 +20,7 @@ func TestBehindProxies_WarnsOfAHeaderThatItDoesNotBelieve(t *testing.T) { //noli
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewJSONHandler(&log, nil)))
 	t.Cleanup(func() { slog.SetDefault(before) })
-	untrustedTold = rate.Sometimes{Interval: time.Minute}
+	untrustedWarnings = rate.Sometimes{Interval: time.Minute}
 	h := behindProxies(nil, http.NotFoundHandler())
 	for _, forwarded := range []string{"", "192.0.2.7", "192.0.2.8"} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)

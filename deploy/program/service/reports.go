@@ -36,7 +36,7 @@ func withReports(cfg config.Config, store *storage.Store, client *runs.Client, r
 	})
 }
 
-// verifier checks the reports that the card network sends. The secret says of which mode a report is.
+// verifier checks the reports that the card network sends. The secret determines the mode of a report.
 func verifier(modes ...config.Networks) func([]byte, string) (books.AcquirerEvent, error) {
 	return func(payload []byte, signature string) (books.AcquirerEvent, error) {
 		for _, n := range modes {

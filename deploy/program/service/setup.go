@@ -23,16 +23,16 @@ const setupPatience = 3 * time.Minute
 // Temporal the namespace, its search attributes and the schedules. What is there stays. Each step is
 // told to say when it is done, and the wait for Temporal before. It returns a runs.NotAllowedError, and a
 // worker.UnreadableRunsError with the steps to take.
-func Setup(ctx context.Context, cfg config.Setup, say func(done string)) error {
+func Setup(ctx context.Context, cfg config.Setup, report func(done string)) error {
 	if err := storage.Migrate(ctx, cmp.Or(cfg.Pooler.DirectURL, cfg.DatabaseURL)); err != nil {
 		return err
 	}
-	say("the database's schema is up to date")
+	report("the database's schema is up to date")
 	if cfg.Cell != "" {
 		if err := setCell(ctx, cfg); err != nil {
 			return err
 		}
-		say("new ids and keys name the cell " + string(cfg.Cell))
+		report("new ids and keys name the cell " + string(cfg.Cell))
 	}
 
 	options, err := temporalOptions(cfg.Temporal)
@@ -48,18 +48,17 @@ func Setup(ctx context.Context, cfg config.Setup, say func(done string)) error {
 		fmt.Errorf("not done after %v: is Temporal running at TEMPORAL_ADDRESS?", setupPatience))
 	defer stop()
 
-	say(fmt.Sprintf("connecting to Temporal at %s (TEMPORAL_ADDRESS), for %v at most",
+	report(fmt.Sprintf("connecting to Temporal at %s (TEMPORAL_ADDRESS), for %v at most",
 		cfg.Temporal.Address, setupPatience))
 	client := &runs.Client{Temporal: temporal}
 	if err := client.EnsureNamespace(ctx, cfg.Temporal.Namespace); err != nil {
 		return fmt.Errorf("Temporal at %s: %w", cfg.Temporal.Address, err) //nolint:staticcheck // ST1005: a name
 	}
-	say(fmt.Sprintf("Temporal has the namespace %s and its search attributes", cfg.Temporal.Namespace))
+	report(fmt.Sprintf("Temporal has the namespace %s and its search attributes", cfg.Temporal.Namespace))
 
 	open := openRuns(temporal, cfg.Temporal)
-	err = wait(ctx, "Temporal", func() error { return setUpOver(ctx, open, cfg.RestartRuns, say) }, func(err error) bool {
-		return !errors.As(err, new(worker.UnreadableRunsError))
-	})
+	err = wait(ctx, "Temporal", func() error { return setUpOver(ctx, open, cfg.RestartRuns, report) },
+		func(err error) bool { return !errors.As(err, new(worker.UnreadableRunsError)) })
 	if err != nil {
 		return err
 	}
@@ -69,14 +68,14 @@ func Setup(ctx context.Context, cfg config.Setup, say func(done string)) error {
 	if err != nil {
 		return err
 	}
-	say("Temporal has the schedules")
+	report("Temporal has the schedules")
 	if !cfg.LeanVisibility {
 		return nil
 	}
 	undo, err := LeanVisibility(ctx, cfg.VisibilityURL)
-	say(fmt.Sprintf("-- Dropped %d indexes of Temporal's visibility table. These statements recreate them:", len(undo)))
+	report(fmt.Sprintf("-- Dropped %d indexes of Temporal's visibility table. These statements recreate them:", len(undo)))
 	for _, statement := range undo {
-		say(statement)
+		report(statement)
 	}
 	return err
 }

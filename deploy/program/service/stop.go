@@ -8,13 +8,13 @@ import (
 	"example.com/checkout/api/health"
 )
 
-// untilStopped returns a context that lasts delay longer than told. When told ends, state is not ready at
+// untilStopped returns a context that lasts delay longer than stopped. When stopped ends, state is not ready at
 // once. So proxies learn of the stop while the process still answers.
 func untilStopped(
-	told context.Context, state *health.State, delay time.Duration,
+	stopped context.Context, state *health.State, delay time.Duration,
 ) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(told))
-	forget := context.AfterFunc(told, func() {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(stopped))
+	forget := context.AfterFunc(stopped, func() {
 		state.Stops()
 		slog.InfoContext(ctx, "stopping", "delay", delay)
 		time.AfterFunc(delay, cancel)

@@ -26,7 +26,7 @@ func OpenStore(ctx context.Context, cfg config.Config) (*storage.Store, error) {
 	return openStore(ctx, cfg, func(err error) bool { return pg.Unavailable(err) && !pg.Misconfigured(err) })
 }
 
-// awaitStore is OpenStore for a process that stays: it also waits for the schema, and says in state what it waits for.
+// awaitStore is OpenStore for a process that stays: it also waits for the schema. State has what it waits for.
 func awaitStore(ctx context.Context, cfg config.Config, state *health.State) (*storage.Store, error) {
 	return openStore(ctx, cfg, func(err error) bool {
 		for _, setup := range []error{pg.ErrSchemaTooOld, storage.ErrOtherCluster} {
@@ -120,7 +120,7 @@ func wait(ctx context.Context, what string, try func() error, passing func(error
 	})
 }
 
-// repeat repeats try until it succeeds, ctx ends, or passing says that the error is permanent.
+// repeat repeats try until it succeeds, ctx ends, or the error does not pass.
 func repeat(ctx context.Context, try func() error, passing func(error) bool) error {
 	for {
 		err := try()

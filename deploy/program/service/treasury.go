@@ -19,19 +19,19 @@ import (
 var ErrNotFinal = errors.New("not final")
 
 // ThawTreasury lets an account of the treasury sign again, with its nonce and balances as the chain has them
-// now. It waits for blocks that are not final yet, for patience at most: say is told for what and how long, at
+// now. It waits for blocks that are not final yet, for patience at most: report gets for what and how long, at
 // first and when more blocks are final. Its errors are those of treasury.Thaw, and ErrNotFinal.
 func ThawTreasury(
-	ctx context.Context, cfg config.Config, o treasurer.ThawOrder, patience time.Duration, say func(progress string),
+	ctx context.Context, cfg config.Config, o treasurer.ThawOrder, patience time.Duration, report func(progress string),
 ) error {
 	return withTreasury(ctx, cfg, o.AccountID, func(_ config.Networks, t *treasurer.Treasury) error {
-		return awaitFinal(ctx, patience, say, func() error { return t.Thaw(ctx, o) })
+		return awaitFinal(ctx, patience, report, func() error { return t.Thaw(ctx, o) })
 	})
 }
 
 // awaitFinal repeats act while something is not final, and while a node does not answer. The end of patience does not
 // interrupt act. It returns ErrNotFinal with the last error.
-func awaitFinal(ctx context.Context, patience time.Duration, say func(progress string), act func() error) error {
+func awaitFinal(ctx context.Context, patience time.Duration, report func(progress string), act func() error) error {
 	ctx, stop := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%w after %v", ErrNotFinal, patience))
 	defer stop()
 	limit, said := fmt.Sprintf(" (%v at most)", patience), ""
@@ -45,7 +45,7 @@ func awaitFinal(ctx context.Context, patience time.Duration, say func(progress s
 			text, passes = err.Error(), true
 		}
 		if passes && text != said && ctx.Err() == nil {
-			say("waiting" + left + limit + ": " + text)
+			report("waiting" + left + limit + ": " + text)
 			limit, said = "", text
 		}
 		return passes
@@ -53,7 +53,7 @@ func awaitFinal(ctx context.Context, patience time.Duration, say func(progress s
 }
 
 // CompareTreasury compares the chains of live mode with the transfers, and freezes an account of which they lack
-// something. Its errors say what is wrong with the settings or a node.
+// something. Its errors name the wrong setting, or the fault of a node.
 func CompareTreasury(ctx context.Context, n config.Networks, store *storage.Store) error {
 	if n.EthereumTreasury == "" {
 		return errNoTreasury
@@ -71,7 +71,7 @@ func CompareTreasury(ctx context.Context, n config.Networks, store *storage.Stor
 	return follower(n, store, chains).Compare(ctx)
 }
 
-// RecoverTreasury finds what the chain knows of an account and PostgreSQL lacks. It waits until there are
+// RecoverTreasury finds an account's payments that are on the chain but not in PostgreSQL. It waits until there are
 // exchange rates. Its errors are those of treasury.Recover.
 func RecoverTreasury(
 	ctx context.Context, cfg config.Config, o treasurer.RecoveryOrder,

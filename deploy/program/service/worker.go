@@ -28,19 +28,19 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Worker runs the workflows and activities until told ends. It waits for PostgreSQL with its schema and
+// Worker runs the workflows and activities until stopped ends. It waits for PostgreSQL with its schema and
 // for Temporal. It answers /healthz and /readyz until its work has ended.
-func Worker(told context.Context, cfg config.Config) error {
+func Worker(stopped context.Context, cfg config.Config) error {
 	state := newState(nil)
-	defer context.AfterFunc(told, state.Stops)()
-	answering, hangUp := context.WithCancel(context.WithoutCancel(told))
+	defer context.AfterFunc(stopped, state.Stops)()
+	answering, hangUp := context.WithCancel(context.WithoutCancel(stopped))
 	defer hangUp()
 	group, answering := errgroup.WithContext(answering)
 	err := serve(answering, group, "health", cfg.HealthAddress, api.Waiting(state, http.NotFoundHandler()))
 	if err != nil {
 		return err
 	}
-	ctx, done := either(answering, told)
+	ctx, done := either(answering, stopped)
 	defer done()
 	err = work(ctx, cfg, state)
 	hangUp()
@@ -99,7 +99,7 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 	state.Works()
 	slog.InfoContext(ctx, "worker polls")
 	go watchBuilds(ctx, temporal, cfg.Temporal)
-	tellMissingSchedules(ctx, cfg, client)
+	logMissingSchedules(ctx, cfg, client)
 
 	sent := make(chan struct{})
 	go func() { defer close(sent); sendMails(ctx, cfg, store) }()
@@ -147,14 +147,14 @@ func startWorkers(ctx context.Context, temporal client.Client, o worker.Options)
 	return workers, err
 }
 
-// temporalIsAway reports whether err says that Temporal gave no answer.
+// temporalIsAway reports whether err means that Temporal gave no answer.
 func temporalIsAway(err error) bool {
 	_, late := errors.AsType[*serviceerror.DeadlineExceeded](err)
 	_, away := errors.AsType[*serviceerror.Unavailable](err)
 	return late || away || errors.Is(err, context.DeadlineExceeded)
 }
 
-// sendMails sends the mails until ctx ends. Without a mail server it only says so.
+// sendMails sends the mails until ctx ends. Without a mail server it only logs that.
 func sendMails(ctx context.Context, cfg config.Config, store *storage.Store) {
 	if cfg.SMTP == nil {
 		slog.InfoContext(ctx, "no mails are sent: CHECKOUT_SMTP_URL is not set")
@@ -166,9 +166,9 @@ func sendMails(ctx context.Context, cfg config.Config, store *storage.Store) {
 	}).Run(ctx)
 }
 
-// tellMissingSchedules logs an error when the settings need schedules that nobody made: then nothing
+// logMissingSchedules logs an error when the settings need schedules that nobody made: then nothing
 // follows the transfers, for example.
-func tellMissingSchedules(ctx context.Context, cfg config.Config, client *runs.Client) {
+func logMissingSchedules(ctx context.Context, cfg config.Config, client *runs.Client) {
 	missing, err := client.MissingSchedules(ctx, runs.Schedules{
 		Chains: modesOf(cfg, func(n config.Networks) bool { return n.Chains }),
 		Cards:  modesOf(cfg, func(n config.Networks) bool { return n.Cards }),

@@ -29,7 +29,7 @@ import (
 // Options describe the process that reports.
 type Options struct {
 	Service string // "api", "worker" or another command
-	// Stays says that the process runs until it is stopped. A short-lived process exports no
+	// Stays: the process runs until it is stopped. A short-lived process exports no
 	// metrics: it would need the metrics port of the process that stays.
 	Stays bool
 	Out   io.Writer // takes the log, as JSON lines

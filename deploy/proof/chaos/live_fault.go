@@ -134,7 +134,7 @@ func feeRises(network string, raise func(context.Context, *rig) error) injection
 		}
 		if network == money.Bitcoin { // that of Ethereum falls by itself
 			c.rig.fees.Set(usualRate)
-			c.rig.stack.Live.Bitcoin.TakeNothing(false)
+			c.rig.stack.Live.Bitcoin.MineEmptyBlocks(false)
 		}
 		return raised
 	}
@@ -147,7 +147,7 @@ func raiseBaseFee(ctx context.Context, r *rig) error {
 // raiseBitcoinFee lets blocks take nothing: others pay more.
 func raiseBitcoinFee(_ context.Context, r *rig) error {
 	r.fees.Set(highRate)
-	r.stack.Live.Bitcoin.TakeNothing(true)
+	r.stack.Live.Bitcoin.MineEmptyBlocks(true)
 	return nil
 }
 

@@ -34,7 +34,7 @@ type request struct {
 	fixture     object
 }
 
-// An answer is what the API says.
+// An answer is a response of the API.
 type answer struct {
 	status int
 	body   object
@@ -73,7 +73,7 @@ func (a *Acquirer) serveAPI(w http.ResponseWriter, r *http.Request) {
 		write(w, refusal(http.StatusUnauthorized, "invalid_request_error", "", "Invalid API Key provided."))
 		return
 	}
-	f := a.faults.take(r.Method + " " + r.URL.Path)
+	f := a.faults.meet(r.Method + " " + r.URL.Path)
 	delay := time.Duration(f[FaultSlow].Delay) * time.Millisecond
 	if delay > 0 && pgtemp.Pause(r.Context(), delay) != nil {
 		return
@@ -83,7 +83,7 @@ func (a *Acquirer) serveAPI(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
-	got, replayed, err := a.judged(r, request{
+	got, replayed, err := a.checkAndPerform(r, request{
 		id: id, method: r.Method, key: r.Header.Get("Idempotency-Key"), publishable: publishable,
 		path: strings.Split(strings.TrimPrefix(r.URL.Path, "/v1/"), "/"),
 	}, body, f)
@@ -101,8 +101,8 @@ func (a *Acquirer) serveAPI(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// judged asks stripe-mock first, and does what is asked when the request has the right shape.
-func (a *Acquirer) judged(r *http.Request, q request, body []byte, f effects) (answer, bool, error) {
+// checkAndPerform performs a request that stripe-mock finds well formed.
+func (a *Acquirer) checkAndPerform(r *http.Request, q request, body []byte, f effects) (answer, bool, error) {
 	status, fixture, err := a.mock.judge(r.Context(), r.Method, r.URL.Path, r.URL.RawQuery, body,
 		r.Header.Get("Stripe-Version"))
 	if err != nil {
@@ -115,10 +115,10 @@ func (a *Acquirer) judged(r *http.Request, q request, body []byte, f effects) (a
 	if q.method == http.MethodPost {
 		q.form, _ = url.ParseQuery(string(body)) // stripe-mock has read it
 	}
-	return a.once(r.Context(), q, f)
+	return a.performOnce(r.Context(), q, f)
 }
 
-// authenticate says whether the key is a publishable one, and whether it is known at all.
+// authenticate reports whether the key is a publishable one, and whether it is known at all.
 func (a *Acquirer) authenticate(r *http.Request) (publishable, known bool) {
 	key, isBearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !isBearer {
@@ -128,17 +128,17 @@ func (a *Acquirer) authenticate(r *http.Request) (publishable, known bool) {
 	return publishable, publishable || key == a.options.SecretKey
 }
 
-// once does what is asked, in one transaction. A POST with an idempotency key that was seen before
+// performOnce performs a request, in one transaction. A POST with an idempotency key that was seen before
 // gets the answer of that time, a saved error of the server included. Different parameters under the
 // same key are refused. Source: docs.stripe.com/api/idempotent_requests.
-func (a *Acquirer) once(ctx context.Context, q request, f effects) (got answer, replayed bool, err error) {
+func (a *Acquirer) performOnce(ctx context.Context, q request, f effects) (got answer, replayed bool, err error) {
 	err = pgx.BeginFunc(ctx, a.db, func(tx pgx.Tx) error {
 		var err error
 		if q.method != http.MethodPost || q.key == "" {
 			got, err = a.perform(ctx, tx, q, f)
 			return err
 		}
-		if got, replayed, err = saved(ctx, tx, q); err != nil || replayed {
+		if got, replayed, err = savedAnswer(ctx, tx, q); err != nil || replayed {
 			return err
 		}
 		if got.status != 0 {
@@ -159,8 +159,8 @@ func (a *Acquirer) once(ctx context.Context, q request, f effects) (got answer, 
 	return got, replayed, err
 }
 
-// saved looks the idempotency key up. Its answer has status 0 when the key is new.
-func saved(ctx context.Context, tx pgx.Tx, q request) (got answer, replayed bool, err error) {
+// savedAnswer returns the answer that an idempotency key has. Its answer has status 0 when the key is new.
+func savedAnswer(ctx context.Context, tx pgx.Tx, q request) (got answer, replayed bool, err error) {
 	var free bool
 	// The lock is held until the answer is saved.
 	err = tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(hashtextextended('acquirer key ' || $1, 0))`, q.key).
@@ -200,7 +200,7 @@ func fingerprint(q request) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// perform does what is asked, unless a fault says that the server fails before.
+// perform performs a request, unless a fault makes the server fail before.
 func (a *Acquirer) perform(ctx context.Context, tx pgx.Tx, q request, f effects) (answer, error) {
 	broken := refusal(http.StatusInternalServerError, "api_error", "", "An unknown error occurred.")
 	if f.has(FaultBroken) && !f[FaultBroken].AfterEffect {
@@ -216,7 +216,7 @@ func (a *Acquirer) perform(ctx context.Context, tx pgx.Tx, q request, f effects)
 	return got, err
 }
 
-// route finds what a request asks for.
+// route performs a request by its path.
 func (a *Acquirer) route(ctx context.Context, tx pgx.Tx, q request) (answer, error) {
 	switch route := q.method + " " + shape(q.path); route {
 	case "POST payment_intents":

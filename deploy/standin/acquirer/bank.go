@@ -15,10 +15,10 @@ import (
 
 var bankPage = template.Must(template.ParseFS(embedded, "static/bank.html"))
 
-// bankURL is where the bank asks the customer about an intent.
+// bankURL is the address of the bank's page for an intent.
 func (a *Acquirer) bankURL(intentID string) string { return a.pageURL() + "/bank/" + intentID }
 
-// A question is what the bank asks its customer.
+// A question is the content of the bank's page.
 type question struct {
 	Amount, Last4, Back string
 	open                bool // the intent waits for the answer

@@ -2,14 +2,14 @@ package acquirer
 
 import "strings"
 
-// A card says how the banks treat a test card. The double never stores a card's number: it stores
+// A card is the behavior of the banks for a test card. The double never stores a card's number: it stores
 // the card's name in this table.
 type card struct {
 	name    string // as in Stripe's pm_card_…
 	number  string
 	brand   string
 	country string
-	// code and declineCode refuse the charge. blocked says that Radar did it and asked no bank.
+	// code and declineCode refuse the charge. blocked: Radar refused it, without a bank.
 	code, declineCode string
 	blocked           bool
 	// asks sends the customer to the bank's page (3-D Secure); refuses makes the bank say no there.

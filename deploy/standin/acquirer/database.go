@@ -127,7 +127,7 @@ func find(ctx context.Context, tx pgx.Tx, kind, id string) (object, string, erro
 	return o, cardName, err
 }
 
-// A page says which objects of a kind a list asks for.
+// A page selects objects of a kind for a list.
 type page struct {
 	kind, intentID string
 	types          []string // of events; empty means all

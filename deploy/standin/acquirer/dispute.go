@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// disputes says for each status of a dispute whether the card network holds the money, and whether the charge can
+// disputes has for each status of a dispute whether the card network holds the money, and whether the charge can
 // be refunded meanwhile. Source: docs.stripe.com/disputes/how-disputes-work.
 var disputes = map[string]struct{ holds, refundable, closed bool }{
 	"warning_needs_response": {refundable: true},
@@ -138,7 +138,7 @@ func refundable(ctx context.Context, tx pgx.Tx, intentID string) (bool, error) {
 	return true, err
 }
 
-// Warn tells of an early fraud warning: the customer's bank believes that the charge of the intent is a fraud.
+// Warn creates an early fraud warning: the customer's bank believes that the charge of the intent is a fraud.
 func (a *Acquirer) Warn(ctx context.Context, intentID string) error {
 	return pgx.BeginFunc(ctx, a.db, func(tx pgx.Tx) error {
 		i, _, err := find(ctx, tx, kindIntent, intentID)

@@ -20,7 +20,7 @@ type Fault struct {
 	AfterEffect bool
 }
 
-// FaultKind says what goes wrong.
+// FaultKind is the kind of a fault.
 type FaultKind string
 
 // Kinds of faults.
@@ -57,8 +57,8 @@ func (f *faults) clear() {
 	f.planned = nil
 }
 
-// take returns the faults that a request meets, and counts it.
-func (f *faults) take(requestLine string) effects {
+// meet returns the faults that a request meets, and counts it.
+func (f *faults) meet(requestLine string) effects {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	e := effects{}

@@ -77,7 +77,7 @@ func (a *Acquirer) serveToken(w http.ResponseWriter, r *http.Request) {
 	write(w, ok(token))
 }
 
-// fault says what is wrong with the card before any bank is asked; status 0 means nothing.
+// fault returns the refusal of a malformed card, before any bank is asked; status 0: there is none.
 func (t typedCard) fault(now time.Time) answer {
 	declined := func(code, message string) answer {
 		return refusal(http.StatusPaymentRequired, "card_error", code, message)

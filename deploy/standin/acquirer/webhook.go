@@ -17,7 +17,7 @@ import (
 	"github.com/stripe/stripe-go/v85/webhook"
 )
 
-// Webhooks says where the events are sent.
+// Webhooks configures the sending of events.
 type Webhooks struct {
 	URL    string // "" sends none
 	Secret string // whsec_…

@@ -58,10 +58,10 @@ func (p Program) Build(ctx context.Context, out io.Writer) (program string, err 
 		return program, nil
 	}
 
-	tell := func(what string) { // a lost line of progress does no harm
+	report := func(what string) { // a lost line of progress does no harm
 		_, _ = fmt.Fprintf(out, "building %s (once, %s): %s\n", p.Title, p.Takes, what)
 	}
-	tell("as soon as no other process builds it")
+	report("as soon as no other process builds it")
 	lock, err := pgtemp.Lock(ctx, filepath.Join(dir, "lock"))
 	if err != nil {
 		return "", err
@@ -76,7 +76,7 @@ func (p Program) Build(ctx context.Context, out io.Writer) (program string, err 
 		return "", err
 	}
 	flags := append([]string{"-ldflags=-s -w " + p.Linker}, without...)
-	if err := goBuild(ctx, source, p.Package, flags, program+".new", tell); err != nil {
+	if err := goBuild(ctx, source, p.Package, flags, program+".new", report); err != nil {
 		return "", err
 	}
 	return program, os.Rename(program+".new", program)
@@ -143,11 +143,11 @@ func Exists(path string) bool {
 
 // goBuild builds a package of the module in source with some more flags. It reports the progress: modules fetched,
 // packages done of all in at most twenty steps, linking.
-func goBuild(ctx context.Context, source, pkg string, flags []string, output string, tell func(string)) error {
+func goBuild(ctx context.Context, source, pkg string, flags []string, output string, report func(string)) error {
 	// The list of packages and the build need the same flags, so that both agree on the packages already built.
 	flags = append([]string{"-mod=readonly", "-buildvcs=false"}, flags...)
 	modules := 0
-	tell("fetching modules")
+	report("fetching modules")
 	list := goCommand(
 		ctx,
 		source,
@@ -155,7 +155,7 @@ func goBuild(ctx context.Context, source, pkg string, flags []string, output str
 	stale, err := eachLine(list, func(line string) {
 		if strings.HasPrefix(line, "go: downloading ") {
 			if modules++; modules%20 == 0 {
-				tell(fmt.Sprintf("fetching modules, %d so far", modules))
+				report(fmt.Sprintf("fetching modules, %d so far", modules))
 			}
 		}
 	})
@@ -164,7 +164,7 @@ func goBuild(ctx context.Context, source, pkg string, flags []string, output str
 	}
 
 	packages, done := len(strings.Fields(stale)), 0
-	tell(fmt.Sprintf("0 of %d packages", packages))
+	report(fmt.Sprintf("0 of %d packages", packages))
 	// With -v the go command names each package, the program's own last.
 	build := goCommand(ctx, source, slices.Concat([]string{"build", "-v", "-o", output}, flags, []string{pkg})...)
 	_, err = eachLine(build, func(line string) {
@@ -173,9 +173,9 @@ func goBuild(ctx context.Context, source, pkg string, flags []string, output str
 		}
 		switch done++; {
 		case done >= packages:
-			tell("linking")
+			report("linking")
 		case done*20/packages > (done-1)*20/packages:
-			tell(fmt.Sprintf("%d of %d packages", done, packages))
+			report(fmt.Sprintf("%d of %d packages", done, packages))
 		}
 	})
 	return err

@@ -23,16 +23,16 @@ func TestGoBuild_TellsHowManyPackagesAreDone(t *testing.T) {
 	})
 	program := filepath.Join(source, "tiny")
 	var told []string
-	tell := func(what string) { told = append(told, what) }
+	report := func(what string) { told = append(told, what) }
 	// The standard library may be missing in Go's cache.
-	require.NoError(t, goBuild(t.Context(), source, ".", nil, program, tell))
+	require.NoError(t, goBuild(t.Context(), source, ".", nil, program, report))
 
 	told = nil
 	write(t, source, map[string]string{ // such texts are never in the cache
 		"first/text.go":  fmt.Sprintf("package first\n\nconst Text = %q\n", rand.Text()),
 		"second/text.go": fmt.Sprintf("package second\n\nconst Text = %q\n", rand.Text()),
 	})
-	require.NoError(t, goBuild(t.Context(), source, ".", nil, program, tell))
+	require.NoError(t, goBuild(t.Context(), source, ".", nil, program, report))
 	require.Equal(t, []string{"fetching modules", "0 of 3 packages", "1 of 3 packages", "2 of 3 packages", "linking"}, told)
 	require.FileExists(t, program)
 

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Without says what a build leaves out: the files of some packages that import certain libraries, because the program
+// Without is what a build leaves out: the files of some packages that import certain libraries, because the program
 // never uses them. A stub takes the place of the files of each package. Its functions fail with an error that says why.
 type Without struct {
 	Libraries []string          // the beginnings of import paths

@@ -123,7 +123,7 @@ func (a *Anvil) look(ctx context.Context) error {
 	return nil
 }
 
-// Call asks the node. result is a pointer, or nil.
+// Call calls the node. result is a pointer, or nil.
 func (a *Anvil) Call(ctx context.Context, result any, method string, args ...any) error {
 	if err := a.rpc.CallContext(ctx, result, method, args...); err != nil {
 		return fmt.Errorf("%s: %w", method, err)

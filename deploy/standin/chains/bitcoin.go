@@ -37,8 +37,8 @@ type Bitcoin struct {
 	program   knots
 	temporary bool
 
-	mining  sync.Mutex // no block comes while others are replaced
-	nothing atomic.Bool
+	mining sync.Mutex // no block comes while others are replaced
+	empty  atomic.Bool
 
 	node
 }
@@ -120,7 +120,7 @@ func (b *Bitcoin) mineUntil(ctx context.Context, done <-chan struct{}) {
 }
 
 func (b *Bitcoin) mineNext(ctx context.Context) (err error) {
-	if b.nothing.Load() {
+	if b.empty.Load() {
 		b.mining.Lock()
 		defer b.mining.Unlock()
 		return b.mineEmpty(ctx, 1)
@@ -129,8 +129,8 @@ func (b *Bitcoin) mineNext(ctx context.Context) (err error) {
 	return err
 }
 
-// TakeNothing says whether the blocks at each BlockTime are empty, as if all that waits paid too little.
-func (b *Bitcoin) TakeNothing(on bool) { b.nothing.Store(on) }
+// MineEmptyBlocks sets whether the blocks at each BlockTime are empty, as if all waiting transactions paid too little.
+func (b *Bitcoin) MineEmptyBlocks(on bool) { b.empty.Store(on) }
 
 func (b *Bitcoin) mineEmpty(ctx context.Context, blocks int) error {
 	var to string
@@ -154,7 +154,7 @@ func (b *Bitcoin) OpenWallet(ctx context.Context, name string) error {
 	return err
 }
 
-// Call asks the node, in a wallet unless that is "". result is a pointer, or nil.
+// Call calls the node, in a wallet unless that is "". result is a pointer, or nil.
 func (b *Bitcoin) Call(ctx context.Context, wallet string, result any, method string, args ...any) error {
 	at := b.URL
 	if wallet != "" {

@@ -15,7 +15,7 @@ func (a *Anvil) Mine(ctx context.Context, blocks uint64) error {
 	return a.Call(ctx, nil, "anvil_mine", hexutil.Uint64(blocks))
 }
 
-// Automine says whether the node mines each transaction at once.
+// Automine sets whether the node mines each transaction at once.
 func (a *Anvil) Automine(ctx context.Context, on bool) error {
 	return a.Call(ctx, nil, "evm_setAutomine", on)
 }

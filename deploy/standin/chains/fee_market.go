@@ -38,7 +38,7 @@ func (m *FeeMarket) Port() int { return m.server.Listener.Addr().(*net.TCPAddr).
 // Close ends it.
 func (m *FeeMarket) Close() { m.server.Close() }
 
-// Set sets what 1,000 virtual bytes cost, in bitcoins. "" is what the node says.
+// Set sets the price of 1,000 virtual bytes, in bitcoins. "" is the node's own estimate.
 func (m *FeeMarket) Set(rate string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

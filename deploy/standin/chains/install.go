@@ -21,7 +21,7 @@ import (
 const npmDir = "deploy/standin/chains/npm"
 
 // ErrNotInstalled means that this computer has no anvil or no solc, and that npm could not install
-// them. The text says why.
+// them. The text has the reason.
 var ErrNotInstalled = errors.New("the programs of deploy/standin/chains/npm are missing")
 
 // Install installs anvil and solc into deploy/standin/chains/npm unless they are there in the versions of

@@ -12,7 +12,7 @@ import (
 	"example.com/checkout/storage/pgtemp"
 )
 
-// ErrNoKnots means that this computer has no Bitcoin node, and that Debian's mirror gave none. The text says why.
+// ErrNoKnots means that this computer has no Bitcoin node, and that Debian's mirror gave none. The text has the reason.
 var ErrNoKnots = errors.New("the Debian package bitcoin-knots is missing")
 
 // A knots is Debian's package bitcoin-knots with its libraries, unpacked into a directory.

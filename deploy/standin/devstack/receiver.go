@@ -164,7 +164,7 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 
 	a.EventID, a.Type = envelope.ID, envelope.Type
 	reply := r.replyTo(a)
-	hang := r.note(&a, reply)
+	hang := r.record(&a, reply)
 	if req.Method != http.MethodPost {
 		a.Status = http.StatusMethodNotAllowed // the sender followed a redirect
 	}
@@ -176,7 +176,7 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 		}
 	}
 	if !reply.wait(req, w) {
-		r.logged(a, req, nil)
+		r.writeLog(a, req, nil)
 		return
 	}
 	if reply.Location != "" {
@@ -191,7 +191,7 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 		answered = &now
 	}
 
-	r.logged(a, req, answered)
+	r.writeLog(a, req, answered)
 }
 
 // replyTo returns the reply to a request.
@@ -225,8 +225,8 @@ func (r Reply) wait(req *http.Request, w http.ResponseWriter) bool {
 	return false
 }
 
-// note remembers the arrival with its reply. It returns the channel for which the answer must wait, nil for none.
-func (r *Receiver) note(a *Arrival, reply Reply) (hang <-chan struct{}) {
+// record remembers the arrival with its reply. It returns the channel for which the answer must wait, nil for none.
+func (r *Receiver) record(a *Arrival, reply Reply) (hang <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a.Status, a.Duplicate = reply.Status, r.accepted[a.EventID]

@@ -140,8 +140,8 @@ func (r *Receiver) LogTo(log *ReceiverLog) {
 	log.write(LoggedRequest{At: time.Now(), Listener: r.url, Started: true})
 }
 
-// logged writes a finished arrival to the log.
-func (r *Receiver) logged(a Arrival, req *http.Request, answered *time.Time) {
+// writeLog writes a finished arrival to the log.
+func (r *Receiver) writeLog(a Arrival, req *http.Request, answered *time.Time) {
 	r.mu.Lock()
 	log := r.log
 	r.mu.Unlock()

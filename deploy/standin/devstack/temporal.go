@@ -23,7 +23,7 @@ import (
 const (
 	// This includes the recovery after a kill -9. Measured: about 4 s, and 30 s beside many busy processes.
 	temporalPatience = 5 * time.Minute
-	// The server finishes its current work and tells its members that it leaves.
+	// The server finishes its current work and announces its leave to its members.
 	temporalStopPatience = 20 * time.Second
 )
 

@@ -87,7 +87,7 @@ func runServer(configFile string) error {
 	return server.Start()
 }
 
-// refuseLeftOut returns an error for a configuration that asks for what the build leaves out. Without it the server
+// refuseLeftOut returns an error for a configuration that needs a part that the build leaves out. Without it the server
 // would start first, and fail when it needs it.
 func refuseLeftOut(cfg *config.Config) error {
 	var left []string
