@@ -73,7 +73,7 @@ var mayImport = map[string][]string{
 	"activities/treasury": {"storage", "workflows/address", money, checkout, merchant, treasury, books},
 	"workflows":           {"activities", contract, checkout, treasury, webhook}, // method references and their inputs
 	"workflows/runs":      {contract, checkout, webhook},
-	// The worker gives the activities their networks, and makes the settings of networks real.
+	// The worker opens the networks of its settings for the activities, so it imports the packages of all of them.
 	"worker": {
 		"workflows", "activities", "activities/bitcoin", "activities/ethereum", "activities/jsonrpc", "activities/rate",
 		"activities/sandbox", "activities/stripe", "activities/treasury", "storage", "workflows/address", "workflows/runs",
