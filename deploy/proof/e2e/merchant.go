@@ -434,22 +434,6 @@ func (m *Merchant) FailedDeliveries(n int) (endpoint string) {
 	return endpoint
 }
 
-// FinalStatus waits until the session's row has a final status. It does not trust the API's status,
-// which can be expired by the clock alone.
-func (m *Merchant) FinalStatus(id string, within time.Duration) (string, error) {
-	end := time.Now().Add(within)
-	for {
-		status := Query[string](m.T, m.Stack, `SELECT status FROM checkout_session WHERE id = $1`, id)
-		if status != "pending" {
-			return status, nil
-		}
-		if time.Now().After(end) {
-			return "", fmt.Errorf("%s is still pending", id)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-}
-
 // Charges counts the requests to the card network to charge for a session, including repeated ones.
 func (m *Merchant) Charges(id string) int {
 	m.T.Helper()

@@ -1,9 +1,7 @@
 package e2e_test
 
 import (
-	"io"
 	"net/http"
-	"net/http/cookiejar"
 	"net/url"
 	"strings"
 	"testing"
@@ -23,51 +21,36 @@ func TestUI_ShowsTheNamespaceAndActs(t *testing.T) {
 	run, err := c.DescribeWorkflowExecution(t.Context(), id, "")
 	require.NoError(t, err)
 
-	jar, err := cookiejar.New(nil)
-	require.NoError(t, err)
-	browser := http.Client{Jar: jar}
-	ask := func(method, path, token, body string) (int, string) {
-		request, err := http.NewRequestWithContext(t.Context(), method, e2e.Shared.UIURL()+path, strings.NewReader(body))
-		require.NoError(t, err)
-		request.Header.Set("X-CSRF-Token", token)
-		request.Header.Set("Content-Type", "application/json")
-		answer, err := browser.Do(request)
-		require.NoError(t, err)
-		defer func() { _ = answer.Body.Close() }() // a test's answer
-		content, err := io.ReadAll(answer.Body)
-		require.NoError(t, err)
-		return answer.StatusCode, string(content)
+	cookie, token := "", ""
+	ask := func(method, path, body string) (int, string) {
+		got := e2e.Ask(t, method, e2e.Shared.UIURL()+path, body, "Cookie", cookie, "X-CSRF-Token", token, "Content-Type", "application/json")
+		for _, set := range (&http.Response{Header: got.Header}).Cookies() {
+			if set.Name == "_csrf" {
+				cookie = set.Name + "=" + set.Value
+			}
+		}
+		return got.Status, string(got.Body)
 	}
-
 	namespace := "/namespaces/" + e2e.Shared.Temporal.Namespace()
-	status, page := ask("GET", namespace+"/workflows", "", "")
-	require.Equal(t, http.StatusOK, status)
-	require.Contains(t, page, "<html")
-	status, settings := ask("GET", "/api/v1/settings", "", "")
-	require.Equal(t, http.StatusOK, status)
-	require.Contains(t, settings, `"DisableWriteActions":false`)
-	status, described := ask("GET", "/api/v1"+namespace, "", "")
-	require.Equal(t, http.StatusOK, status)
-	require.Contains(t, described, `"name": "`+e2e.Shared.Temporal.Namespace()+`"`)
+	for path, want := range map[string]string{
+		namespace + "/workflows": "<html", "/api/v1/settings": `"DisableWriteActions":false`,
+		"/api/v1" + namespace: `"name": "` + e2e.Shared.Temporal.Namespace() + `"`,
+	} {
+		status, content := ask("GET", path, "")
+		require.Equal(t, http.StatusOK, status, path)
+		require.Contains(t, content, want)
+	}
 	e2e.Await(t, "the UI lists the run", 20*time.Second, func() bool { // the index of runs follows with a delay
-		status, workflows := ask("GET", "/api/v1"+namespace+"/workflows?query="+url.QueryEscape(`MerchantId = "`+m.ID+`"`), "", "")
-		require.Equal(t, http.StatusOK, status, workflows)
+		_, workflows := ask("GET", "/api/v1"+namespace+"/workflows?query="+url.QueryEscape(`MerchantId = "`+m.ID+`"`), "")
 		return strings.Contains(workflows, id)
 	})
 
 	// An operator's click sends the cookie's token in a header.
-	address, err := url.Parse(e2e.Shared.UIURL())
-	require.NoError(t, err)
-	var token string
-	for _, cookie := range jar.Cookies(address) {
-		if cookie.Name == "_csrf" {
-			token = cookie.Value
-		}
-	}
 	terminate := "/api/v1" + namespace + "/workflows/" + id + "/terminate"
-	status, said := ask("POST", terminate, "", `{}`)
+	status, said := ask("POST", terminate, `{}`)
 	require.GreaterOrEqual(t, status, 400, "refused without the token: %s", said)
-	status, said = ask("POST", terminate, token, `{"reason":"test"}`)
+	token = strings.TrimPrefix(cookie, "_csrf=")
+	status, said = ask("POST", terminate, `{"reason":"test"}`)
 	require.Equal(t, http.StatusOK, status, said)
 	run, err = c.DescribeWorkflowExecution(t.Context(), id, run.WorkflowExecutionInfo.Execution.RunId)
 	require.NoError(t, err)
