@@ -61,7 +61,7 @@ func (b *bareApplication) Nothing(context.Context) error { return nil }
 
 // Arrive stands for the delivery.
 func (b *bareApplication) Arrive(_ context.Context, session string) error {
-	b.done.note(session)
+	b.done.add(session)
 	return nil
 }
 

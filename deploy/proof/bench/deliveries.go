@@ -75,7 +75,7 @@ func (l deliveryLoad) besideBare(ctx context.Context, r *rig, fast pace) (report
 		if err != nil {
 			return err
 		}
-		return s.told.await(ctx, id, 1)
+		return s.received.await(ctx, id, 1)
 	}
 	ways := []*way{{name: "delivery", do: deliver}, {name: "bare workflow, one activity", do: bare.deliverOne}}
 	memory, err := r.memoryUnder(ctx, func() error { return r.interleave(ctx, fast, ways...) })

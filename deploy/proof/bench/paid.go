@@ -53,9 +53,9 @@ func paid(flags *flag.FlagSet) func(context.Context) (report, error) {
 // customers pay sessions and wait until the merchant has the events.
 type customers struct {
 	*rig
-	create func(context.Context) (string, error)
-	http   *http.Transport
-	told   arrivals // of events, by session
+	create   func(context.Context) (string, error)
+	http     *http.Transport
+	received arrivals // of events, by session
 }
 
 func (r *rig) newCustomers(clients int) *customers {
@@ -74,7 +74,7 @@ func (c *customers) listen(ctx context.Context) {
 		arrivals, more := c.stack.Receiver.Arrivals()
 		for _, a := range arrivals[seen:] {
 			if found := sessionOfEvent.FindSubmatch(a.Body); found != nil && !a.Duplicate {
-				c.told.note(string(found[1]))
+				c.received.add(string(found[1]))
 			}
 		}
 		seen = len(arrivals)
@@ -97,8 +97,8 @@ func (a *arrivals) channel(id string) chan struct{} {
 	return channel.(chan struct{})
 }
 
-// note notes that one has come. It may come before anybody waits.
-func (a *arrivals) note(id string) {
+// add adds one that has come. It may come before anybody waits.
+func (a *arrivals) add(id string) {
 	select {
 	case a.channel(id) <- struct{}{}:
 	default: // it came again
@@ -133,7 +133,7 @@ func (c *customers) payOne(ctx context.Context) error {
 	if err := c.pay(ctx, id); err != nil {
 		return err
 	}
-	return c.told.await(ctx, id, 2)
+	return c.received.await(ctx, id, 2)
 }
 
 // pay sends the page's form as a browser does.

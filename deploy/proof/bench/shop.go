@@ -19,8 +19,8 @@ import (
 // threads does.
 type shop struct {
 	*httptest.Server
-	handler time.Duration
-	told    arrivals // of deliveries
+	handler  time.Duration
+	received arrivals // of deliveries
 
 	mu         sync.Mutex
 	arrived    map[string]time.Time // first request of each delivery
@@ -44,7 +44,7 @@ func (s *shop) ServeHTTP(_ http.ResponseWriter, request *http.Request) {
 	s.open++
 	s.most = max(s.most, s.open)
 	s.mu.Unlock()
-	s.told.note(id)
+	s.received.add(id)
 	if s.handler > 0 {
 		_, _ = io.Copy(io.Discard, request.Body) // else the server does not see that the sender has gone
 		_ = pgtemp.Pause(request.Context(), s.handler)
@@ -116,12 +116,12 @@ func (s *shop) measure(
 			return o, err
 		}
 	}
-	s.judge(&o, first, began)
+	s.summarize(&o, first, began)
 	return o, nil
 }
 
-// judge sets what the shop has seen of a stream.
-func (s *shop) judge(o *outcome, first time.Time, began []time.Time) {
+// summarize sets what the shop has seen of a stream.
+func (s *shop) summarize(o *outcome, first time.Time, began []time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, last := time.Now(), first

@@ -85,7 +85,7 @@ func (c *chaos) ask(
 	if made.Op != opSteer && (made.Op != opPage || got.status == http.StatusOK) {
 		made.Told = checkout.Status(got.field("status"))
 	}
-	c.note(made)
+	c.recordCall(made)
 	return got
 }
 
@@ -156,7 +156,7 @@ func (c *chaos) pay(ctx context.Context, m *shop, id, card string) {
 	if got.at != nil && strings.Contains(got.at.Path, "/sandbox/3ds/") {
 		c.answerBank(ctx, m, id, got.at.String(), "confirm")
 	}
-	c.look(ctx, m, id)
+	c.readStatus(ctx, m, id)
 }
 
 // sendForm sends the hosted page's form.
@@ -175,8 +175,8 @@ func (c *chaos) answerBank(ctx context.Context, m *shop, id, address, said strin
 	c.post(ctx, invariant.Call{Op: opConfirm, MerchantID: m.id, ID: id}, address, url.Values{"answer": {said}})
 }
 
-// look reads the session's status from the customer's page or the REST API.
-func (c *chaos) look(ctx context.Context, m *shop, id string) {
+// readStatus reads the session's status from the customer's page or the REST API.
+func (c *chaos) readStatus(ctx context.Context, m *shop, id string) {
 	if rand.IntN(2) == 0 { //nolint:gosec // who is asked
 		c.call(ctx, m, call{op: invariant.OpGet, id: id, method: http.MethodGet, path: "/v1/checkout/" + id})
 		return
@@ -199,18 +199,18 @@ func (c *chaos) end(ctx context.Context, m *shop, op, id string) {
 	}
 }
 
-// note records a call.
-func (c *chaos) note(made invariant.Call) {
+// recordCall records a call.
+func (c *chaos) recordCall(made invariant.Call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls = append(c.calls, made)
 }
 
-// noteOperator records an operator's request to Temporal before it is made. Its outcome is not
+// recordOperator records an operator's request to Temporal before it is made. Its outcome is not
 // known at that time.
-func (c *chaos) noteOperator(op, id string) {
+func (c *chaos) recordOperator(op, id string) {
 	now := time.Now()
-	c.note(invariant.Call{Op: op, ID: id, At: now, EndedAt: now, Status: http.StatusAccepted})
+	c.recordCall(invariant.Call{Op: op, ID: id, At: now, EndedAt: now, Status: http.StatusAccepted})
 }
 
 // list returns the ids of the deliveries that match a filter, newest first.

@@ -56,11 +56,11 @@ var faultKinds = []faultKind{
 	{"net-blackhole", 2, "", onLink(linkBlackHole, time.Second, 6*time.Second)}, // G
 	{"net-delay", 2, "", onLink(linkDelays, 2*time.Second, 5*time.Second)},      // G
 	{"net-reset", 3, "", resetLink},                                             // D9
-	{"run-terminated", 3, "", operate(terminateRun)},                            // C8
-	{"run-canceled", 2, "", operate(cancelRun)},
-	{"run-reset", 3, "", operate(resetRun)},                     // C9
-	{"twice-terminate", 2, "", decideTwice(terminateRun)},       // C8, D7
-	{"twice-reset", 2, "", decideTwice(terminateRun, resetRun)}, // C9, D7
+	{"run-terminated", 3, "", actOnRun(terminateRun)},                           // C8
+	{"run-canceled", 2, "", actOnRun(cancelRun)},
+	{"run-reset", 3, "", actOnRun(resetRun)},                      // C9
+	{"twice-terminate", 2, "", raceDecisions(terminateRun)},       // C8, D7
+	{"twice-reset", 2, "", raceDecisions(terminateRun, resetRun)}, // C9, D7
 }
 
 // kindsNamed returns the kinds with these names, separated by commas; "" means all kinds. Only a run
@@ -121,16 +121,16 @@ func within(longest time.Duration, inject injection) injection {
 }
 
 var (
-	killed  = ends(func(p *part) { p.kill() })
-	stopped = ends(func(p *part) { p.stop() })
+	killed  = endPart(func(p *part) { p.kill() })
+	stopped = endPart(func(p *part) { p.stop() })
 )
 
-// ends ends a part and starts it again.
-func ends(end func(*part)) injection {
+// endPart ends a part and starts it again.
+func endPart(end func(*part)) injection {
 	return func(ctx context.Context, c *chaos, p *part, random *rand.Rand) bool {
 		end(p)
 		pause(ctx, between(random, 0, 2*time.Second))
-		c.rig.again(ctx, p)
+		c.rig.startAgain(ctx, p)
 		return true
 	}
 }
@@ -228,8 +228,8 @@ func resetLink(_ context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 	return true
 }
 
-// operate makes an operator act on a run of a session or a delivery, open or closed.
-func operate(do func(ctx context.Context, c *chaos, workflowID string) error) injection {
+// actOnRun makes an operator act on a run of a session or a delivery, open or closed.
+func actOnRun(do func(ctx context.Context, c *chaos, workflowID string) error) injection {
 	return within(5*time.Second, func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 		table := []string{"checkout_session", "webhook_delivery"}[random.IntN(2)]
 		status := []string{"status = 'pending'", "status <> 'pending'"}[random.IntN(2)]
@@ -247,12 +247,12 @@ func operate(do func(ctx context.Context, c *chaos, workflowID string) error) in
 }
 
 func terminateRun(ctx context.Context, c *chaos, id string) error {
-	c.noteOperator(invariant.OpTerminate, id)
+	c.recordOperator(invariant.OpTerminate, id)
 	return c.rig.temporal.TerminateWorkflow(ctx, id, "", "chaos")
 }
 
 func cancelRun(ctx context.Context, c *chaos, id string) error {
-	c.noteOperator(opCancel, id)
+	c.recordOperator(opCancel, id)
 	return c.rig.temporal.CancelWorkflow(ctx, id, "")
 }
 
@@ -289,7 +289,7 @@ func resetRun(ctx context.Context, c *chaos, id string) error {
 				enumspb.RESET_REAPPLY_EXCLUDE_TYPE_UPDATE,
 			}
 		}
-		c.noteOperator(invariant.OpReset, id)
+		c.recordOperator(invariant.OpReset, id)
 		_, err = c.rig.temporal.ResetWorkflowExecution(ctx, &workflowservice.ResetWorkflowExecutionRequest{
 			Namespace: c.rig.stack.Temporal.Namespace(), RequestId: fmt.Sprint(id, time.Now().UnixNano()),
 			Reason: "chaos", WorkflowTaskFinishEventId: e.EventId,

@@ -66,8 +66,8 @@ type world struct {
 	siege invariant.Siege
 }
 
-// note changes what the run knows of attacks.
-func (w *world) note(change func(*invariant.Siege)) {
+// updateSiege changes what the run knows of attacks.
+func (w *world) updateSiege(change func(*invariant.Siege)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	change(&w.siege)
@@ -189,7 +189,7 @@ var liveScripts = []script{
 	{"live: the bank refuses, then pay", 4, 0,
 		story(paysLive(liveAsks), atTheBank("refuse"), waits(6*time.Second), paysLive(liveGood))},
 	{"live: leave at the bank", 2, 0, paysLive(liveAsks)},
-	{"live: leave", 3, 0, looks},
+	{"live: leave", 3, 0, leave},
 	{"live: expire, then pay", 4, 0, story(endsBy(invariant.OpExpire), paysLive(liveGood))},
 	{"live: pay × expire", 8, 0, race(paysLive(liveGood), endsBy(invariant.OpExpire), 200*time.Millisecond)},
 	{"live: pay × pay", 6, 0, race(paysLive(liveGood), paysLive(liveGood), 100*time.Millisecond)},
@@ -242,7 +242,7 @@ func (c *chaos) payLive(ctx context.Context, s *scene, card string) {
 		return // the card network is away, and the customer gives up
 	}
 	c.sendForm(ctx, s.m, s.id, url.Values{"email": {customerEmail}, "confirmation_token": {token}})
-	c.look(ctx, s.m, s.id)
+	c.readStatus(ctx, s.m, s.id)
 }
 
 // cardToken returns the name of a typed card at the card network; "" when it does not answer.
@@ -277,6 +277,6 @@ func (c *chaos) atTheBank(ctx context.Context, s *scene, said string) {
 	})
 	if asked {
 		c.answerBank(ctx, s.m, s.id, address, said)
-		c.look(ctx, s.m, s.id)
+		c.readStatus(ctx, s.m, s.id)
 	}
 }

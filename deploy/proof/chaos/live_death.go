@@ -11,9 +11,9 @@ import (
 	"example.com/checkout/workflows/money"
 )
 
-// dies kills both workers when one of them has reached a point in sending a payout. reach waits for it
+// killWorkersAt kills both workers when one of them has reached a point in sending a payout. reach waits for it
 // and reports whether it was reached.
-func dies(reach func(*chaos, context.Context) bool) injection {
+func killWorkersAt(reach func(*chaos, context.Context) bool) injection {
 	return func(ctx context.Context, c *chaos, _ *part, _ *rand.Rand) bool {
 		var workers []*part
 		for _, p := range c.rig.parts {
@@ -35,15 +35,15 @@ func dies(reach func(*chaos, context.Context) bool) injection {
 			c.rig.link(name).set(linkPasses)
 		}
 		for _, p := range workers {
-			c.rig.again(ctx, p)
+			c.rig.startAgain(ctx, p)
 		}
 		return reached
 	}
 }
 
-// signs waits until a worker waits for the signer, with the account locked and nothing committed. The
+// awaitSigning waits until a worker waits for the signer, with the account locked and nothing committed. The
 // signer does not answer it.
-func (c *chaos) signs(ctx context.Context) bool {
+func (c *chaos) awaitSigning(ctx context.Context) bool {
 	c.rig.link("worker-signer").set(linkBlackHole)
 	return reached(ctx, func() bool {
 		n, err := query[int](ctx, c.rig, `
@@ -53,15 +53,15 @@ func (c *chaos) signs(ctx context.Context) bool {
 	})
 }
 
-// commits waits until the signed transfer is committed. It cannot be sent.
-func (c *chaos) commits(ctx context.Context) bool {
-	_, committed := c.commitsWith(ctx, linkBlackHole)
+// awaitCommit waits until the signed transfer is committed. It cannot be sent.
+func (c *chaos) awaitCommit(ctx context.Context) bool {
+	_, committed := c.commitBehind(ctx, linkBlackHole)
 	return committed
 }
 
-// sends waits until the node has the transfer. The worker does not learn this.
-func (c *chaos) sends(ctx context.Context) bool {
-	hash, committed := c.commitsWith(ctx, linkSwallows)
+// awaitBroadcast waits until the node has the transfer. The worker does not learn this.
+func (c *chaos) awaitBroadcast(ctx context.Context) bool {
+	hash, committed := c.commitBehind(ctx, linkSwallows)
 	return committed && reached(ctx, func() bool {
 		var known *struct{ Nonce hexutil.Uint64 }
 		err := c.onNode(ctx, money.Ethereum, func(d *devstack.LiveDouble) error {
@@ -71,12 +71,12 @@ func (c *chaos) sends(ctx context.Context) bool {
 	})
 }
 
-// commitsWith lets a worker sign while its way to the node has a fault, and returns the hash of what
+// commitBehind lets a worker sign while its way to the node has a fault, and returns the hash of what
 // it has committed.
-func (c *chaos) commitsWith(ctx context.Context, f linkFault) (hash string, committed bool) {
+func (c *chaos) commitBehind(ctx context.Context, f linkFault) (hash string, committed bool) {
 	const newest = `
 		SELECT coalesce((SELECT tx_hash FROM transfer_version WHERE currency <> 'BTC' ORDER BY created_at DESC LIMIT 1), '')`
-	if !c.signs(ctx) {
+	if !c.awaitSigning(ctx) {
 		return "", false
 	}
 	before, err := query[string](ctx, c.rig, newest)

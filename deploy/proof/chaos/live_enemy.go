@@ -39,12 +39,12 @@ const enemyPrefix = "enemy-"
 
 // enemyKinds are the enemy's moves. They are no faults: the service must work as without them.
 var enemyKinds = []faultKind{
-	{"enemy-dust", 3, "", attacks(dust)},
-	{"enemy-transfers-nothing", 4, "", attacks(transferNothing)},
-	{"enemy-foreign-token", 2, "", attacks(pretend)},
-	{"enemy-full-block", 1, "", attacks(fillBlock)},
+	{"enemy-dust", 3, "", attackWith(dust)},
+	{"enemy-transfers-nothing", 4, "", attackWith(transferNothing)},
+	{"enemy-foreign-token", 2, "", attackWith(pretend)},
+	{"enemy-full-block", 1, "", attackWith(fillBlock)},
 	{"enemy-takes-dust-back", 2, "", undoDust},
-	{"enemy-payee", 4, "", attacks(changePayee)},
+	{"enemy-payee", 4, "", attackWith(changePayee)},
 	{"enemy-address", 4, "", changeAddress},
 	{"enemy-retry", 6, "", within(clientTimeout, retryAtOnce)},
 	{"enemy-refund", 2, "", within(clientTimeout, refundAndRetry)},
@@ -73,7 +73,7 @@ func (c *chaos) addEnemy(ctx context.Context, store *storage.Store) error {
 	if e.shop, err = c.addLiveMerchant(ctx, store, "Hostile shop", e.payees[0].Hex()); err != nil {
 		return err
 	}
-	c.world.note(func(s *invariant.Siege) { s.Hostile = e.shop.id })
+	c.world.updateSiege(func(s *invariant.Siege) { s.Hostile = e.shop.id })
 	return nil
 }
 
@@ -87,18 +87,18 @@ func (c *chaos) attack(ctx context.Context) {
 		for time.Since(siege.From) < phase && ctx.Err() == nil {
 			kind := draw(c.moves, faultKind.often, random)
 			if kind.inject(c.life, c, nil, random) {
-				c.noteFault(kind.name)
+				c.recordFault(kind.name)
 			}
 			pause(ctx, between(random, 0, time.Second))
 		}
 		c.world.besieged.Store(false)
 		siege.To = time.Now()
-		c.world.note(func(s *invariant.Siege) { s.Sieges = append(s.Sieges, siege) })
+		c.world.updateSiege(func(s *invariant.Siege) { s.Sieges = append(s.Sieges, siege) })
 	}
 }
 
-// attacks makes a move of the wallet. It does not wait until the move is in a block.
-func attacks(do func(ctx context.Context, d *devstack.LiveDouble, w *world, random *rand.Rand) error) injection {
+// attackWith makes a move of the wallet. It does not wait until the move is in a block.
+func attackWith(do func(ctx context.Context, d *devstack.LiveDouble, w *world, random *rand.Rand) error) injection {
 	return within(5*time.Second, func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 		return c.onNode(ctx, money.Ethereum, func(d *devstack.LiveDouble) error {
 			return do(ctx, d, &c.world, random)
@@ -154,9 +154,9 @@ func fillBlock(ctx context.Context, d *devstack.LiveDouble, w *world, random *ra
 
 // undoDust sends dust, and a reorganization takes it back once the service may have seen it.
 func undoDust(ctx context.Context, c *chaos, p *part, random *rand.Rand) bool {
-	sent := attacks(dust)(ctx, c, p, random)
+	sent := attackWith(dust)(ctx, c, p, random)
 	pause(ctx, between(random, 1500*time.Millisecond, 2500*time.Millisecond))
-	return sent && reorganizes(money.Ethereum)(ctx, c, p, random)
+	return sent && replaceBlocks(money.Ethereum)(ctx, c, p, random)
 }
 
 // changePayee changes what one of the contracts does with ether: see deploy/standin/chains/contracts/Payee.sol.

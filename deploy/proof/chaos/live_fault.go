@@ -15,46 +15,46 @@ import (
 // times and out of order, without a fault.
 var liveFaultKinds = []faultKind{
 	{"acquirer-kill", 2, "acquirer", killed},
-	{"acquirer-lost-answers", 5, "", planned(acquirer.Fault{Kind: acquirer.FaultLost})},
-	{"acquirer-broken", 2, "", planned(acquirer.Fault{Kind: acquirer.FaultBroken})},
-	{"acquirer-broken-after", 2, "", planned(acquirer.Fault{Kind: acquirer.FaultBroken, AfterEffect: true})},
-	{"acquirer-too-many", 1, "", planned(acquirer.Fault{Kind: acquirer.FaultTooMany})},
-	{"acquirer-slow", 1, "", planned(acquirer.Fault{Kind: acquirer.FaultSlow, Delay: 16_000})},
-	{"acquirer-forgets-keys", 3, "", controlled((*acquirer.Acquirer).ForgetKeys)},
-	{"reports-lost", 2, "", controlled((*acquirer.Acquirer).LoseWebhooks)},
+	{"acquirer-lost-answers", 5, "", planFault(acquirer.Fault{Kind: acquirer.FaultLost})},
+	{"acquirer-broken", 2, "", planFault(acquirer.Fault{Kind: acquirer.FaultBroken})},
+	{"acquirer-broken-after", 2, "", planFault(acquirer.Fault{Kind: acquirer.FaultBroken, AfterEffect: true})},
+	{"acquirer-too-many", 1, "", planFault(acquirer.Fault{Kind: acquirer.FaultTooMany})},
+	{"acquirer-slow", 1, "", planFault(acquirer.Fault{Kind: acquirer.FaultSlow, Delay: 16_000})},
+	{"acquirer-forgets-keys", 3, "", control((*acquirer.Acquirer).ForgetKeys)},
+	{"reports-lost", 2, "", control((*acquirer.Acquirer).LoseWebhooks)},
 	{"reports-held", 2, "", holdReports},
-	{"ethereum-stop", 1, money.Ethereum, halts(stopped)},
-	{"ethereum-pause", 2, money.Ethereum, halts(paused(8 * time.Second))},
-	{"ethereum-no-answers", 2, "", halts(noAnswers("worker-ethereum"))},
-	{"acquirer-no-answers", 2, "", noAnswers("worker-acquirer")},
+	{"ethereum-stop", 1, money.Ethereum, recordHalt(stopped)},
+	{"ethereum-pause", 2, money.Ethereum, recordHalt(paused(8 * time.Second))},
+	{"ethereum-no-answers", 2, "", recordHalt(loseAnswers("worker-ethereum"))},
+	{"acquirer-no-answers", 2, "", loseAnswers("worker-acquirer")},
 	{"ethereum-drop", 3, "", within(10*time.Second, dropTransactions)},
-	{"ethereum-fee", 2, "", halts(feeRises(money.Ethereum, raiseBaseFee))},
-	{"ethereum-reorganization", 4, "", reorganizes(money.Ethereum)},
-	{"bitcoin-stop", 2, money.Bitcoin, halts(stopped)}, // its pool is lost
-	{"bitcoin-pause", 1, money.Bitcoin, halts(paused(8 * time.Second))},
-	{"bitcoin-no-answers", 2, "", halts(noAnswers("worker-bitcoin"))},
-	{"bitcoin-fee", 2, "", halts(feeRises(money.Bitcoin, raiseBitcoinFee))},
-	{"bitcoin-reorganization", 4, "", reorganizes(money.Bitcoin)},
+	{"ethereum-fee", 2, "", recordHalt(raiseFee(money.Ethereum, raiseBaseFee))},
+	{"ethereum-reorganization", 4, "", replaceBlocks(money.Ethereum)},
+	{"bitcoin-stop", 2, money.Bitcoin, recordHalt(stopped)}, // its pool is lost
+	{"bitcoin-pause", 1, money.Bitcoin, recordHalt(paused(8 * time.Second))},
+	{"bitcoin-no-answers", 2, "", recordHalt(loseAnswers("worker-bitcoin"))},
+	{"bitcoin-fee", 2, "", recordHalt(raiseFee(money.Bitcoin, raiseBitcoinFee))},
+	{"bitcoin-reorganization", 4, "", replaceBlocks(money.Bitcoin)},
 	{"treasury-top-up", 6, "", within(time.Minute, topUp)},
 	{"treasury-freeze", 1, "", within(15*time.Second, freeze)},
-	{"worker-dies-before-commit", 2, "", dies((*chaos).signs)},
-	{"worker-dies-after-commit", 2, "", dies((*chaos).commits)},
-	{"worker-dies-after-send", 2, "", dies((*chaos).sends)},
+	{"worker-dies-before-commit", 2, "", killWorkersAt((*chaos).awaitSigning)},
+	{"worker-dies-after-commit", 2, "", killWorkersAt((*chaos).awaitCommit)},
+	{"worker-dies-after-send", 2, "", killWorkersAt((*chaos).awaitBroadcast)},
 }
 
-// halts notes when a fault put payouts on hold. Whether an enemy delays payouts is a question about the others.
-func halts(inject injection) injection {
+// recordHalt notes when a fault put payouts on hold. Whether an enemy delays payouts is a question about the others.
+func recordHalt(inject injection) injection {
 	return func(ctx context.Context, c *chaos, p *part, random *rand.Rand) bool {
 		halt := invariant.Span{From: time.Now()}
 		did := inject(ctx, c, p, random)
 		halt.To = time.Now()
-		c.world.note(func(s *invariant.Siege) { s.Halts = append(s.Halts, halt) })
+		c.world.updateSiege(func(s *invariant.Siege) { s.Halts = append(s.Halts, halt) })
 		return did
 	}
 }
 
-// planned lets some of the next requests to the card network go wrong.
-func planned(f acquirer.Fault) injection {
+// planFault lets some of the next requests to the card network go wrong.
+func planFault(f acquirer.Fault) injection {
 	return func(_ context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 		// Some: a client silently repeats a request with an idempotency key.
 		f.Match = []string{"", "/confirm", "/cancel", "POST /v1/payment_intents"}[random.IntN(4)]
@@ -63,8 +63,8 @@ func planned(f acquirer.Fault) injection {
 	}
 }
 
-// controlled lets the card network lose what it has. PostgreSQL may be away.
-func controlled(do func(*acquirer.Acquirer, context.Context) error) injection {
+// control lets the card network lose what it has. PostgreSQL may be away.
+func control(do func(*acquirer.Acquirer, context.Context) error) injection {
 	return within(30*time.Second, func(ctx context.Context, c *chaos, _ *part, _ *rand.Rand) bool {
 		return do(c.world.card, ctx) == nil
 	})
@@ -78,8 +78,8 @@ func holdReports(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool
 	return held
 }
 
-// noAnswers lets requests through a link take effect and loses their answers.
-func noAnswers(name string) injection {
+// loseAnswers lets requests through a link take effect and loses their answers.
+func loseAnswers(name string) injection {
 	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 		l := c.rig.link(name)
 		l.set(linkSwallows)
@@ -117,8 +117,8 @@ const (
 	highRate  = "0.00040000"
 )
 
-// feeRises keeps the fee of a network high, sometimes for so long that the service must raise its own.
-func feeRises(network string, raise func(context.Context, *rig) error) injection {
+// raiseFee keeps the fee of a network high, sometimes for so long that the service must raise its own.
+func raiseFee(network string, raise func(context.Context, *rig) error) injection {
 	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 		longest := 20 * time.Second
 		if random.IntN(3) == 0 {
@@ -151,8 +151,8 @@ func raiseBitcoinFee(_ context.Context, r *rig) error {
 	return nil
 }
 
-// reorganizes replaces up to three blocks by others without their transactions.
-func reorganizes(network string) injection {
+// replaceBlocks replaces up to three blocks by others without their transactions.
+func replaceBlocks(network string) injection {
 	return within(10*time.Second, func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 		return c.onNode(ctx, network, func(d *devstack.LiveDouble) error {
 			return reorganize(ctx, d, network, 1+random.IntN(3))

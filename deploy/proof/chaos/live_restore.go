@@ -68,7 +68,7 @@ func (c *chaos) restore(ctx context.Context) error {
 	}
 	lost.To = time.Now()
 	c.restored.Add(1)
-	c.world.note(func(s *invariant.Siege) { s.Lost = append(s.Lost, lost) })
+	c.world.updateSiege(func(s *invariant.Siege) { s.Lost = append(s.Lost, lost) })
 	c.say("PostgreSQL is as it was %s ago", time.Since(lost.From).Round(time.Second))
 	return nil
 }
@@ -78,7 +78,7 @@ func (c *chaos) putBack(ctx context.Context, dir string, parts []*part) error {
 	for _, p := range parts {
 		p.kill()
 	}
-	if err := c.noteLost(ctx); err != nil {
+	if err := c.recordPayouts(ctx); err != nil {
 		return err
 	}
 	// A fault may cut the connection. Half a backup must not be used.
@@ -95,7 +95,7 @@ func (c *chaos) putBack(ctx context.Context, dir string, parts []*part) error {
 	for _, temporal := range []bool{true, false} { // Temporal first
 		for _, p := range parts {
 			if (p.kind == "temporal") == temporal {
-				c.rig.again(ctx, p)
+				c.rig.startAgain(ctx, p)
 			}
 		}
 	}
@@ -120,8 +120,8 @@ func (c *chaos) halted(ctx context.Context, do func([]*part) error) error {
 	return do(parts)
 }
 
-// noteLost notes what merchants know of their payouts.
-func (c *chaos) noteLost(ctx context.Context) error {
+// recordPayouts notes what merchants know of their payouts.
+func (c *chaos) recordPayouts(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // every part stands still meanwhile
 	defer cancel()
 	known, err := queryAll[invariant.LostPayout](ctx, c.rig, `
@@ -131,7 +131,7 @@ func (c *chaos) noteLost(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read which payouts were sent: %w", err)
 	}
-	c.world.note(func(s *invariant.Siege) {
+	c.world.updateSiege(func(s *invariant.Siege) {
 		for _, p := range known {
 			s.Known[p.ID] = p
 		}
@@ -148,9 +148,9 @@ func (c *chaos) freezeAll(ctx context.Context) error {
 	return c.freezeAccounts(ctx, all...)
 }
 
-// decideAll asks the customers of live payments that are older than a freeze to answer their bank, and their merchants
+// finishPayments asks the customers of live payments that are older than a freeze to answer their bank, and their merchants
 // to end the sessions that wait for a payment. Until all are decided, what the chain has paid is not clear.
-func (c *chaos) decideAll(ctx context.Context, before time.Time) error {
+func (c *chaos) finishPayments(ctx context.Context, before time.Time) error {
 	found, err := queryAll[waiting](ctx, c.rig, `
 		SELECT s.id, s.merchant_id, coalesce(t.action_url, '') FROM checkout_session s
 		JOIN transaction t ON t.session_id = s.id AND t.status IN ('created', 'processing')
@@ -179,7 +179,7 @@ func (c *chaos) recover(ctx context.Context, a account) (losses []string, err er
 		return nil, err
 	}
 	var again bool
-	if c.world.chosen[a.Network], losses, again = c.decide(ctx, said.String()); again {
+	if c.world.chosen[a.Network], losses, again = c.readRecovery(ctx, said.String()); again {
 		return nil, errors.New("recover must run again")
 	}
 	return losses, nil
@@ -208,9 +208,9 @@ func (c *chaos) requireEmptyPool(ctx context.Context) error {
 	})
 }
 
-// decide reads what treasury recover has said. It returns the flags that a person gives to it the next time and
+// readRecovery reads what treasury recover has said. It returns the flags that a person gives to it the next time and
 // to treasury thaw, and whether it must run again first.
-func (c *chaos) decide(ctx context.Context, said string) (chosen, losses []string, again bool) {
+func (c *chaos) readRecovery(ctx context.Context, said string) (chosen, losses []string, again bool) {
 	again = strings.Contains(said, "not final yet")
 	for line := range strings.Lines(said) {
 		payment, _, _ := strings.Cut(line, " ")
@@ -248,7 +248,7 @@ var namesPayment = regexp.MustCompile(`^0x[0-9a-f]+$|^[0-9a-f]{64}:[0-9]+$`)
 // paidBy returns the payment that was paid out as a line of treasury recover says, as merchants know it.
 func (c *chaos) paidBy(line string) (transactionID string) {
 	hash, _, _ := strings.Cut(strings.Fields(line)[0], ":")
-	c.world.note(func(s *invariant.Siege) {
+	c.world.updateSiege(func(s *invariant.Siege) {
 		for _, p := range s.Known {
 			// A transaction of Bitcoin pays several, each of another amount.
 			is := p.Currency != money.BTC || strings.Contains(line, " "+p.Amount+" ") && strings.Contains(line, p.Destination)
@@ -327,7 +327,7 @@ func (c *chaos) refundUnknown(ctx context.Context) error {
 // paidOnChain reports whether a transaction in a block paid out a payment whose row is lost.
 func (c *chaos) paidOnChain(ctx context.Context, transactionID string) (paid bool) {
 	var of []invariant.LostPayout
-	c.world.note(func(s *invariant.Siege) {
+	c.world.updateSiege(func(s *invariant.Siege) {
 		for _, p := range s.Known {
 			if p.TransactionID == transactionID {
 				of = append(of, p)

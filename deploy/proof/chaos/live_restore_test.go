@@ -13,7 +13,7 @@ import (
 	"example.com/checkout/workflows/money"
 )
 
-func TestDecide_ADecisionForEachTransactionThatIsNotClear(t *testing.T) {
+func TestReadRecovery_ADecisionForEachTransactionThatIsNotClear(t *testing.T) {
 	t.Parallel()
 	batch := strings.Repeat("ab", 32)
 	c := &chaos{rig: &rig{databaseURL: pgtemp.ForTest(t, storage.Migrate)}, out: io.Discard}
@@ -37,7 +37,7 @@ func TestDecide_ADecisionForEachTransactionThatIsNotClear(t *testing.T) {
 		{"0x2  4  written", nil, nil, false},
 		{"0x2  4  no payout fits", []string{"--loss", "0x2"}, nil, false},
 	} {
-		chosen, losses, again := c.decide(t.Context(), n.said+"\n")
+		chosen, losses, again := c.readRecovery(t.Context(), n.said+"\n")
 		require.Equal(t, n.chosen, chosen, n.said)
 		require.Equal(t, n.losses, losses, n.said)
 		require.Equal(t, n.again, again, n.said)

@@ -97,7 +97,7 @@ func (c *chaos) thawAccount(ctx context.Context, a account) error {
 	defer cancel()
 	args := []string{"thaw", a.ID, "--wait", "0s"} // the supervisor comes again, and the node is locked meanwhile
 	if c.restored.Load() > 0 {
-		if err := c.decideAll(ctx, *a.FrozenAt); err != nil {
+		if err := c.finishPayments(ctx, *a.FrozenAt); err != nil {
 			return err
 		}
 		losses, err := c.recover(ctx, a)
@@ -111,7 +111,7 @@ func (c *chaos) thawAccount(ctx context.Context, a account) error {
 	}
 	c.world.chosen[a.Network] = nil
 	c.say("the account on %s was frozen and thawed: %s", a.Network, a.FrozenWhy)
-	c.world.note(func(s *invariant.Siege) {
+	c.world.updateSiege(func(s *invariant.Siege) {
 		s.Frozen = append(s.Frozen, a.FrozenWhy)
 		if a.FrozenWhy == invariant.OperatorsFreeze {
 			s.Halts = append(s.Halts, invariant.Span{From: *a.FrozenAt, To: time.Now()})
@@ -229,7 +229,7 @@ func (c *chaos) robAccount(
 		}
 		return err != nil || theft.Froze != ""
 	})
-	c.world.note(func(s *invariant.Siege) { s.Thefts = append(s.Thefts, theft) })
+	c.world.updateSiege(func(s *invariant.Siege) { s.Thefts = append(s.Thefts, theft) })
 	if err != nil || theft.Froze == "" {
 		return err // invariant 25 tells
 	}

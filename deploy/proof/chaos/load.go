@@ -53,10 +53,10 @@ var scripts = []script{
 	}},
 	{"expire", 5, 0, endsBy(invariant.OpExpire)},
 	{"advance", 5, 2, endsBy(invariant.OpAdvance)},
-	{"leave", 5, 0, looks},
+	{"leave", 5, 0, leave},
 	{"pay × expire", 9, 2, race(pays(goodCard), endsBy(invariant.OpExpire), 80*time.Millisecond)},
 	{"pay × advance", 9, 2, race(pays(goodCard), endsBy(invariant.OpAdvance), 120*time.Millisecond)},
-	{"pay × signal", 5, 2, race(pays(goodCard), signals, 150*time.Millisecond)},
+	{"pay × signal", 5, 2, race(pays(goodCard), sendSignals, 150*time.Millisecond)},
 	{"pay × timer", 10, 1, func(ctx context.Context, c *chaos, s *scene) {
 		left := time.Until(s.expiresAt)
 		if left > shortLifetime { // the other API made it
@@ -109,26 +109,25 @@ func (s *scene) oneOf(from []string) string {
 	return from[s.random.IntN(len(from))]
 }
 
+// leave only reads the page.
+func leave(ctx context.Context, c *chaos, s *scene) { c.readStatus(ctx, s.m, s.id) }
+
 // endsBy asks for the session's end by an operation.
 func endsBy(op string) step {
 	return func(ctx context.Context, c *chaos, s *scene) { c.end(ctx, s.m, op, s.id) }
 }
 
-func looks(ctx context.Context, c *chaos, s *scene) { c.look(ctx, s.m, s.id) }
-
-func signals(ctx context.Context, c *chaos, s *scene) { c.signal(ctx, s.id) }
-
-// signal acts as an operator who sends a session two signals; the first one makes no sense.
-func (c *chaos) signal(ctx context.Context, id string) {
+// sendSignals acts as an operator who sends a session two signals; the first one makes no sense.
+func sendSignals(ctx context.Context, c *chaos, s *scene) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	c.noteOperator(invariant.OpSignal, id)
+	c.recordOperator(invariant.OpSignal, s.id)
 	// No session is paid by a signal.
 	_ = c.rig.temporal.SignalWorkflow(
-		ctx, id, "", contract.SignalComplete, contract.CompleteInput{TransactionID: "txn_none"},
+		ctx, s.id, "", contract.SignalComplete, contract.CompleteInput{TransactionID: "txn_none"},
 	)
 	// An error means that the session has ended.
-	_ = c.rig.temporal.SignalWorkflow(ctx, id, "", contract.SignalExpire, nil)
+	_ = c.rig.temporal.SignalWorkflow(ctx, s.id, "", contract.SignalExpire, nil)
 }
 
 // nextKey returns a new Idempotency-Key.

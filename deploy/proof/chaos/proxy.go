@@ -68,12 +68,12 @@ func (l *link) pass(client net.Conn) {
 		_ = client.Close() // as the target would refuse it
 		return
 	}
-	l.note(client, server)
+	l.add(client, server)
 	var both sync.WaitGroup
 	both.Go(func() { l.copy(server, client, linkBlackHole) })
 	both.Go(func() { l.copy(client, server, linkBlackHole, linkSwallows) })
 	both.Wait()
-	l.forget(client, server)
+	l.remove(client, server)
 }
 
 // copy passes bytes on, or applies the fault. It keeps the bytes back during the faults holds. It
@@ -128,7 +128,7 @@ func (l *link) reset() {
 	}
 }
 
-func (l *link) note(conns ...net.Conn) {
+func (l *link) add(conns ...net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, conn := range conns {
@@ -136,7 +136,7 @@ func (l *link) note(conns ...net.Conn) {
 	}
 }
 
-func (l *link) forget(conns ...net.Conn) {
+func (l *link) remove(conns ...net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, conn := range conns {

@@ -221,9 +221,9 @@ func (r *rig) addMore(ctx context.Context, ports []int) error {
 	return nil
 }
 
-// again repeats the start of a part until it succeeds: for example, PostgreSQL may be away when
+// startAgain repeats the start of a part until it succeeds: for example, PostgreSQL may be away when
 // Temporal starts.
-func (r *rig) again(ctx context.Context, p *part) {
+func (r *rig) startAgain(ctx context.Context, p *part) {
 	for ctx.Err() == nil {
 		limited, cancel := context.WithTimeout(ctx, 45*time.Second)
 		err := p.start(limited)
@@ -251,7 +251,7 @@ func (r *rig) watch(ctx context.Context, ended func(name string)) {
 			case <-p.done():
 				if ctx.Err() == nil {
 					ended(p.name)
-					r.again(ctx, p)
+					r.startAgain(ctx, p)
 				}
 			default:
 			}
@@ -263,13 +263,13 @@ func (r *rig) watch(ctx context.Context, ended func(name string)) {
 // suspend stops the processes of a part until resume.
 func (p *part) suspend() (resume func()) {
 	pids := family(p.pid())
-	signal := func(s syscall.Signal) {
+	send := func(s syscall.Signal) {
 		for _, pid := range pids {
 			_ = syscall.Kill(pid, s) // an error means that the child has ended
 		}
 	}
-	signal(syscall.SIGSTOP)
-	return func() { signal(syscall.SIGCONT) }
+	send(syscall.SIGSTOP)
+	return func() { send(syscall.SIGCONT) }
 }
 
 // await locks a part once no fault has it.

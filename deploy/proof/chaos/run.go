@@ -278,7 +278,7 @@ func (c *chaos) inject(ctx context.Context) {
 	var all sync.WaitGroup
 	for pause(ctx, 3*time.Second); ctx.Err() == nil; pause(ctx, between(random, c.every/2, 3*c.every/2)) {
 		kind := draw(c.kinds, faultKind.often, random)
-		p, ok := c.take(kind, random)
+		p, ok := c.lockPart(kind, random)
 		if !ok {
 			continue // all of its parts are broken already
 		}
@@ -290,23 +290,23 @@ func (c *chaos) inject(ctx context.Context) {
 			// With c.life, a fault is repaired even if the load has ended.
 			if kind.inject(c.life, c, p, own) {
 				c.injected.Add(1)
-				c.noteFault(kind.name)
+				c.recordFault(kind.name)
 			}
 		})
 	}
 	all.Wait()
 }
 
-// noteFault notes a fault, or a move of the enemy.
-func (c *chaos) noteFault(name string) {
+// recordFault notes a fault, or a move of the enemy.
+func (c *chaos) recordFault(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.broken = append(c.broken, name)
 }
 
-// take locks an unbroken part for the fault and returns it; nil if the fault needs no part. It
+// lockPart locks an unbroken part for the fault and returns it; nil if the fault needs no part. It
 // returns false when every such part is broken.
-func (c *chaos) take(kind faultKind, random *rand.Rand) (*part, bool) {
+func (c *chaos) lockPart(kind faultKind, random *rand.Rand) (*part, bool) {
 	if kind.part == "" {
 		return nil, true
 	}

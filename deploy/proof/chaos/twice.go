@@ -15,9 +15,9 @@ import (
 // During this time, the session's row can be locked.
 const asksTheBank = "4000000000003220"
 
-// decideTwice makes several runs of one session decide its payment at once. It locks the row, so
+// raceDecisions makes several runs of one session decide its payment at once. It locks the row, so
 // that a run waits for it. Then operators end that run, and the next run waits as well.
-func decideTwice(operators ...func(ctx context.Context, c *chaos, id string) error) injection {
+func raceDecisions(operators ...func(ctx context.Context, c *chaos, id string) error) injection {
 	return within(40*time.Second, func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 		m, key := c.merchants[random.IntN(len(c.merchants))], c.nextKey()
 		id, _ := c.create(ctx, m, key, m.terms(key, "", ""), 3, 2)

@@ -60,8 +60,8 @@ func (t *runReader) readHistory(ctx context.Context, run *Run) error {
 		*run,
 		enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT,
 		func(e *historypb.HistoryEvent) {
-			run.note(e)
-			sends.note(e)
+			run.apply(e)
+			sends.apply(e)
 			signal := e.GetWorkflowExecutionSignaledEventAttributes()
 			if signal.GetSignalName() == contract.SignalRetryNow {
 				run.RetryNow = append(run.RetryNow, e.GetEventTime().AsTime())
@@ -92,7 +92,7 @@ func tried(a *workflowpb.PendingActivityInfo) bool {
 // sends holds the attempts in a history, by the event that scheduled the activity.
 type sends struct{ scheduled, begun map[int64]bool }
 
-func (s sends) note(e *historypb.HistoryEvent) {
+func (s sends) apply(e *historypb.HistoryEvent) {
 	switch e.EventType {
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
 		name := e.GetActivityTaskScheduledEventAttributes().GetActivityType().GetName()

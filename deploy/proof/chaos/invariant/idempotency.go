@@ -13,7 +13,7 @@ const createRoute = "POST /v1/checkout"
 func (w *world) idempotency(r *Result) {
 	type scope struct{ merchantID, key string }
 	acknowledged, made := map[scope][]string{}, map[scope][]string{}
-	keys, kept := map[scope]bool{}, map[scope]int{}
+	keys, answered := map[scope]bool{}, map[scope]int{}
 	for _, c := range w.Calls {
 		if c.Op != OpCreate || c.Key == "" {
 			continue
@@ -31,7 +31,7 @@ func (w *world) idempotency(r *Result) {
 	}
 	for _, k := range w.KeptRequests {
 		if k.Route == createRoute {
-			kept[scope{k.MerchantID, k.Key}] = k.Status
+			answered[scope{k.MerchantID, k.Key}] = k.Status
 		}
 	}
 	for _, at := range slices.SortedFunc(maps.Keys(keys), func(a, b scope) int {
@@ -46,8 +46,8 @@ func (w *world) idempotency(r *Result) {
 			r.violated(name, "was answered with %d sessions: %v", len(told), told)
 		case len(told) == 1 && !slices.Contains(ids, told[0]):
 			r.violated(name, "was answered with %s and made %v", told[0], ids)
-		case len(told) == 1 && kept[at] != http.StatusCreated:
-			r.violated(name, "was answered, and status %d is kept for it", kept[at])
+		case len(told) == 1 && answered[at] != http.StatusCreated:
+			r.violated(name, "was answered, and status %d is kept for it", answered[at])
 		}
 	}
 }

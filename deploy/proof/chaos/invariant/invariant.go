@@ -24,7 +24,7 @@ type Invariant struct {
 // witness is somebody without whom an invariant is not checked.
 type witness struct {
 	missing string // why it is not checked then
-	heard   func(*Facts) bool
+	present func(*Facts) bool
 }
 
 var (
@@ -125,7 +125,7 @@ func Check(f *Facts) []Result {
 	results := make([]Result, 0, len(All))
 	for _, i := range All {
 		r := Result{Invariant: i, Violations: []Violation{}}
-		if i.needs == nil || i.needs.heard(f) {
+		if i.needs == nil || i.needs.present(f) {
 			i.check(w, &r)
 		} else {
 			r.NotChecked = i.needs.missing

@@ -16,7 +16,7 @@ func (w *world) payouts(r *Result) {
 		r.Checked++
 		of[p.SessionID]++
 		sent, failed := told[string(webhook.PayoutSent)+" "+p.ID], told[string(webhook.PayoutFailed)+" "+p.ID]
-		if !p.told(sent, failed) {
+		if !p.fits(sent, failed) {
 			r.violated(
 				p.ID, "is %s in generation %d with %d transfers, %d payout.sent and %d payout.failed", p.Status,
 				p.Generation, p.Transfers, sent, failed,
@@ -30,9 +30,9 @@ func (w *world) payouts(r *Result) {
 	}
 }
 
-// told reports whether the payout's events and transfers fit its state. Each generation before the
+// fits reports whether the payout's events and transfers fit its state. Each generation before the
 // present one failed, and in live mode it may have been sent first: its transfer paid nothing.
-func (p Payout) told(sent, failed int) bool {
+func (p Payout) fits(sent, failed int) bool {
 	failures, transfers := p.Generation-1, 0
 	switch p.Status {
 	case checkout.PayoutSent:

@@ -32,25 +32,25 @@ type Hold struct {
 	Memory     float64 // resident, in MB
 }
 
-// kept is how much more a process may hold at rest than before the load, in addition to a fifth. It
+// allowedGrowth is how much more a process may hold at rest than before the load, in addition to a fifth. It
 // covers connections of the pool, of clients and of receivers; pollers; and the heap that Go does
 // not give back at once. It also covers cached runs that another worker has ended: they stay in
 // memory until their place is needed, with four goroutines each. A leak with every request or
 // delivery soon exceeds this.
-var kept = Hold{Files: 80, Goroutines: 1000, Memory: 60}
+var allowedGrowth = Hold{Files: 80, Goroutines: 1000, Memory: 60}
 
-// Leaks names the resources that grew by more than kept allows; "" when none did.
+// Leaks names the resources that grew by more than allowedGrowth permits; "" when none did.
 func (h Held) Leaks() string {
 	var all []string
 	for _, c := range []struct {
-		what                string
-		before, after, kept float64
+		what                   string
+		before, after, allowed float64
 	}{
-		{"open files", float64(h.Before.Files), float64(h.After.Files), float64(kept.Files)},
-		{"goroutines", float64(h.Before.Goroutines), float64(h.After.Goroutines), float64(kept.Goroutines)},
-		{"MB", h.Before.Memory, h.After.Memory, kept.Memory},
+		{"open files", float64(h.Before.Files), float64(h.After.Files), float64(allowedGrowth.Files)},
+		{"goroutines", float64(h.Before.Goroutines), float64(h.After.Goroutines), float64(allowedGrowth.Goroutines)},
+		{"MB", h.Before.Memory, h.After.Memory, allowedGrowth.Memory},
 	} {
-		if c.after > 1.2*c.before+c.kept {
+		if c.after > 1.2*c.before+c.allowed {
 			all = append(all, fmt.Sprintf("%.0f %s, before the load %.0f", c.after, c.what, c.before))
 		}
 	}

@@ -202,7 +202,7 @@ func (t *runReader) read(ctx context.Context, id string) error {
 func (t *runReader) finish(ctx context.Context, last Run) error {
 	last.Last = true
 	if filter, ok := t.eventsOf(last); ok {
-		if err := eachEvent(ctx, t.Sources, last, filter, last.note); ignoreGone(err) != nil {
+		if err := eachEvent(ctx, t.Sources, last, filter, last.apply); ignoreGone(err) != nil {
 			return err
 		}
 	}
@@ -251,9 +251,9 @@ func eachEvent(
 	return nil
 }
 
-// note stores the facts of an event about the run's begin or end. An unreadable result stays
+// apply stores the facts of an event about the run's begin or end. An unreadable result stays
 // unknown, which is a violation.
-func (r *Run) note(e *historypb.HistoryEvent) {
+func (r *Run) apply(e *historypb.HistoryEvent) {
 	if started := e.GetWorkflowExecutionStartedEventAttributes(); started != nil {
 		var in contract.CheckoutSessionInput // a delivery's input has no ExpiresAt
 		if decode(started.GetInput(), &in) == nil {

@@ -256,7 +256,7 @@ func TestSends_KnowsWhatBeganAnAttempt(t *testing.T) {
 	} {
 		s := sends{scheduled: map[int64]bool{}, begun: map[int64]bool{}}
 		for _, e := range c.events {
-			s.note(e)
+			s.apply(e)
 		}
 		require.Equal(t, c.want, s.any(), c.name)
 	}
