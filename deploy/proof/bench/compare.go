@@ -43,36 +43,31 @@ func (w *way) add(took []time.Duration, lasted, cpu time.Duration, programs map[
 	}
 }
 
-// compared returns the figures of the compared ways. CPU is the CPU time of the whole computer.
-func compared(ways ...*way) []figure {
-	figures := []figure{
-		{Name: "n"},
-		{Name: "rate", Unit: "a second"},
-		{Name: "CPU for each", Unit: "ms"},
-		{Name: "p50", Unit: "ms"},
-		{Name: "p99", Unit: "ms"},
-	}
+// compared returns the table of the compared ways. CPU is the CPU time of the whole computer.
+func compared(of string, ways ...*way) table {
+	t := table{columns: []string{of, "n", "rate, a second", "CPU for each, ms", "p50, ms", "p99, ms"}}
 	for _, w := range ways {
-		for i, values := range [][]float64{{float64(w.count)}, w.rates, w.cpu, w.p50, w.p99} {
-			figures[i].Series = append(figures[i].Series, series{w.name, values})
-		}
+		t.add(w.name, []float64{float64(w.count)}, w.rates, w.cpu, w.p50, w.p99)
 	}
-	return figures
+	return t
 }
 
-// where returns the CPU time of each way by program.
-func where(ways ...*way) part {
-	p := part{Of: "CPU for each, by program"}
+// cpuByProgram returns the CPU time of each way by program.
+func cpuByProgram(ways ...*way) table {
+	t := table{columns: []string{"CPU for each, by program"}}
 	for _, w := range ways {
-		f := figure{Name: w.name, Unit: "ms"}
-		for _, name := range programs {
-			if values := w.programs[name]; len(values) > 0 {
-				f.Series = append(f.Series, series{name, values})
-			}
-		}
-		p.Figures = append(p.Figures, f)
+		t.columns = append(t.columns, w.name+", ms")
 	}
-	return p
+	for _, name := range programs {
+		var used [][]float64
+		for _, w := range ways {
+			used = append(used, w.programs[name])
+		}
+		if slices.ContainsFunc(used, func(values []float64) bool { return len(values) > 0 }) {
+			t.add(name, used...)
+		}
+	}
+	return t
 }
 
 // ratios returns, for each round, the rate of a divided by the rate of b beside it.

@@ -97,19 +97,23 @@ func cost(flags *flag.FlagSet) func(context.Context) (report, error) {
 				return report{}, err
 			}
 		}
-		table := part{Of: "of one session"}
+		of := map[string]map[string]float64{}
+		costs := table{columns: []string{"of one session"}}
 		for _, k := range kinds {
-			f, err := m.measure(ctx, *n, k)
-			if err != nil {
+			costs.columns = append(costs.columns, k.name)
+			if of[k.name], err = m.measure(ctx, *n, k); err != nil {
 				return report{}, fmt.Errorf("%s: %w", k.name, err)
 			}
-			table.Figures = append(table.Figures, f)
 		}
-		return report{
-			Parts: []part{table},
-			Result: fmt.Sprintf("A paid session costs %.1f times the state transitions of one that expires.",
-				table.Figures[1].median(transitions)/table.Figures[0].median(transitions)),
-		}, nil
+		unpaid, paid := of[kinds[0].name], of[kinds[1].name]
+		for _, row := range costRows() {
+			if _, counted := paid[row]; counted {
+				costs.add(row, []float64{unpaid[row]}, []float64{paid[row]})
+			}
+		}
+		return report{Tables: []table{costs}, Result: fmt.Sprintf(
+			"A paid session costs %.1f times the state transitions of one that expires.", paid[transitions]/unpaid[transitions],
+		)}, nil
 	}
 }
 
@@ -128,34 +132,24 @@ type meter struct {
 }
 
 // measure returns what each of n sessions costs, by row.
-func (m *meter) measure(ctx context.Context, n int, k kind) (figure, error) {
+func (m *meter) measure(ctx context.Context, n int, k kind) (map[string]float64, error) {
 	fmt.Fprintf(os.Stderr, "%d sessions: %s\n", n, k.name)
 	before, err := m.read(ctx)
 	if err != nil {
-		return figure{}, err
+		return nil, err
 	}
 	processes := m.processes()
 	if err := m.repeat(ctx, n, k.do); err != nil {
-		return figure{}, err
+		return nil, err
 	}
-	after, err := m.read(ctx)
-	if err != nil {
-		return figure{}, err
-	}
-	used := map[string]float64{}
-	for row, value := range after {
-		used[row] = value - before[row]
+	used, err := m.read(ctx)
+	for row := range used {
+		used[row] = (used[row] - before[row]) / float64(n)
 	}
 	for program, cpu := range cpuSince(processes, m.processes()) {
-		used[cpuMS+program] = ms(cpu)
+		used[cpuMS+program] = ms(cpu) / float64(n)
 	}
-	f := figure{Name: k.name}
-	for _, row := range costRows() {
-		if value, ok := used[row]; ok {
-			f.Series = append(f.Series, one(row, value/float64(n)))
-		}
-	}
-	return f, nil
+	return used, err
 }
 
 // repeat runs n sessions and waits until all have ended and every counter shows it.

@@ -83,11 +83,8 @@ func (l deliveryLoad) besideBare(ctx context.Context, r *rig, fast pace) (report
 		return report{}, err
 	}
 	return report{
-		Parts: []part{
-			{Of: "steady pace", Figures: figuresOf(steady)},
-			{Of: "as fast as it goes", Figures: compared(ways...)},
-			where(ways...),
-			memory,
+		Tables: []table{
+			streams("steady pace", steady), compared("as fast as it goes", ways...), cpuByProgram(ways...), memory,
 		},
 		Result: compare("Deliveries a second / bare workflows with one activity", ratios(ways[0], ways[1])),
 	}, nil

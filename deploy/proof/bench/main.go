@@ -83,7 +83,7 @@ func run(ctx context.Context, args []string) error {
 		return fmt.Errorf("%s: %w", bench.name, err)
 	}
 	fmt.Printf("\n%s: %s\n", bench.name, bench.about)
-	if err := got.writeTable(os.Stdout); err != nil {
+	if err := got.write(os.Stdout); err != nil {
 		return err
 	}
 	_, err = fmt.Printf("\n%s/%s, %d CPUs, %s; %s\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(),

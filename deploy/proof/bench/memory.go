@@ -26,7 +26,7 @@ func (r *rig) peakMemory(ctx context.Context) memory {
 }
 
 // memoryUnder returns the memory of API and worker at rest, and the highest value during work.
-func (r *rig) memoryUnder(ctx context.Context, work func() error) (part, error) {
+func (r *rig) memoryUnder(ctx context.Context, work func() error) (table, error) {
 	rest, watched := r.memory(), make(chan memory, 1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -34,8 +34,8 @@ func (r *rig) memoryUnder(ctx context.Context, work func() error) (part, error) 
 	err := work()
 	cancel()
 	peak := <-watched
-	of := func(name string, m memory) figure {
-		return figure{Name: name, Unit: "MB", Series: []series{one("API", m.api), one("worker", m.worker)}}
-	}
-	return part{Of: "process", Figures: []figure{of("memory at rest", rest), of("memory under load, at most", peak)}}, err
+	t := table{columns: []string{"process", "memory at rest, MB", "memory under load, at most, MB"}}
+	t.add("API", []float64{rest.api}, []float64{peak.api})
+	t.add("worker", []float64{rest.worker}, []float64{peak.worker})
+	return t, err
 }

@@ -41,7 +41,8 @@ func (l deliveryLoad) besideNeighbors(ctx context.Context, r *rig) (report, erro
 	defer hanging.Close()
 	defer hanging.CloseClientConnections() // else Close waits for them
 	refusing.Close()
-	before, after := figure{Name: "arrived before"}, figure{Name: "arrived after"}
+	var before []float64
+	arrived := table{columns: []string{fmt.Sprintf("neighbor; slow has %d", l.backlog), "arrived before", "arrived after"}}
 	neighbors := []struct {
 		*shop
 		stream
@@ -60,23 +61,20 @@ func (l deliveryLoad) besideNeighbors(ctx context.Context, r *rig) (report, erro
 		return report{}, err
 	}
 	for _, n := range neighbors {
-		before.Series = append(before.Series, one(n.name, float64(n.arrivals())))
+		before = append(before, float64(n.arrivals()))
 	}
 	beside, err := l.deliverWithRestart(ctx, r)
 	if err != nil {
 		return report{}, err
 	}
 	beside.name += ", beside neighbors"
-	for _, n := range neighbors {
-		after.Series = append(after.Series, one(n.name, float64(n.arrivals())))
+	for i, n := range neighbors {
+		arrived.add(n.name, []float64{before[i]}, []float64{float64(n.arrivals())})
 	}
 
 	p99 := func(o outcome) float64 { return ms(quantiles(o.lags)(0.99)) }
 	return report{
-		Parts: []part{
-			{Of: "healthy shop", Figures: figuresOf(alone, beside)},
-			{Of: fmt.Sprintf("neighbor; slow has %d", l.backlog), Figures: []figure{before, after}},
-		},
+		Tables: []table{streams("healthy shop", alone, beside), arrived},
 		Result: fmt.Sprintf("p99 beside neighbors / alone: %.2f.", p99(beside)/p99(alone)),
 	}, nil
 }

@@ -44,7 +44,7 @@ func paid(flags *flag.FlagSet) func(context.Context) (report, error) {
 			return report{}, err
 		}
 		return report{
-			Parts:  []part{{Of: "way", Figures: compared(ways...)}, where(ways...), memory},
+			Tables: []table{compared("way", ways...), cpuByProgram(ways...), memory},
 			Result: compare("Whole sessions a second / the bare application's", ratios(ways[0], ways[1])),
 		}, nil
 	}

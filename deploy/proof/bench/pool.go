@@ -92,6 +92,6 @@ func (l deliveryLoad) besidePool(ctx context.Context, r *rig) (got report, err e
 		got.Result += fmt.Sprintf("Rate / the pool's, %s: %.3f. ", st.name, delivered.rate/pooled.rate)
 	}
 	of := fmt.Sprintf("handler of %s, registrations: %d", l.handler, l.endpoints)
-	got.Parts = []part{{Of: of, Figures: figuresOf(all...)}}
+	got.Tables = []table{streams(of, all...)}
 	return got, nil
 }

@@ -6,38 +6,29 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 )
 
 // report is the result of one benchmark.
 type report struct {
-	Parts  []part
+	Tables []table
 	Result string // one sentence
 }
 
-// part is a table. Each figure is a column, and each compared thing is a line.
-type part struct {
-	Of      string // the kind of the compared things, such as "way"
-	Figures []figure
+// table has a line for each compared thing. The first column has the names of the things.
+type table struct {
+	columns []string // with units
+	lines   []line
 }
 
-// figure is one quantity of several things.
-type figure struct {
-	Name   string
-	Unit   string // "" for a count
-	Series []series
+// line is a thing with the values of each other column: one for each round that counted, or only one.
+type line struct {
+	name   string
+	values [][]float64
 }
 
-// series holds the values of one thing: one for each round that counted, or only one.
-type series struct {
-	Name   string
-	Values []float64
-}
-
-// median returns the middle of the values, NaN when there are none.
-func (s series) median() float64 { return median(s.Values) }
-
-func one(name string, value float64) series { return series{name, []float64{value}} }
+func (t *table) add(name string, values ...[]float64) { t.lines = append(t.lines, line{name, values}) }
 
 // median returns the middle of values, the mean of the two in the middle of an
 // even number, NaN when there are none.
@@ -57,15 +48,13 @@ func quarters(values []float64) (low, high float64) {
 	return values[(n+2)/4], values[n-(n+2)/4]
 }
 
-// cell returns the median, with the middle half of the values when there are enough of them.
-func (f figure) cell(name string) string {
-	for _, s := range f.Series {
-		if s.Name == name && len(s.Values) >= manyRounds {
-			low, high := quarters(s.Values)
-			return fmt.Sprintf("%s (%s to %s)", number(s.median()), number(low), number(high))
-		}
+// cell shows the median, with the middle half of the values when there are enough of them.
+func cell(values []float64) string {
+	if len(values) < manyRounds {
+		return number(median(values))
 	}
-	return number(f.median(name))
+	low, high := quarters(values)
+	return fmt.Sprintf("%s (%s to %s)", number(median(values)), number(low), number(high))
 }
 
 // manyRounds are enough for a spread.
@@ -99,54 +88,19 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
-// heading returns the figure's name with its unit.
-func (f figure) heading() string {
-	if f.Unit == "" {
-		return f.Name
-	}
-	return f.Name + ", " + f.Unit
-}
-
-// median returns the median of the series with this name; NaN when there is none.
-func (f figure) median(name string) float64 {
-	for _, s := range f.Series {
-		if s.Name == name {
-			return s.median()
-		}
-	}
-	return math.NaN()
-}
-
-// names returns the names of the series of all figures, in their order.
-func (p part) names() []string {
-	var names []string
-	for _, f := range p.Figures {
-		for _, s := range f.Series {
-			if !slices.Contains(names, s.Name) {
-				names = append(names, s.Name)
+// write writes the medians as tables, with their spread.
+func (r report) write(w io.Writer) error {
+	for _, t := range r.Tables {
+		aligned := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(aligned, "\n"+strings.Join(t.columns, "\t"))
+		for _, l := range t.lines {
+			fmt.Fprint(aligned, l.name)
+			for _, values := range l.values {
+				fmt.Fprint(aligned, "\t", cell(values))
 			}
+			fmt.Fprintln(aligned)
 		}
-	}
-	return names
-}
-
-// writeTable writes the medians as a table, with their spread.
-func (r report) writeTable(w io.Writer) error {
-	for _, p := range r.Parts {
-		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprint(table, "\n", p.Of)
-		for _, f := range p.Figures {
-			fmt.Fprint(table, "\t", f.heading())
-		}
-		fmt.Fprintln(table)
-		for _, name := range p.names() {
-			fmt.Fprint(table, name)
-			for _, f := range p.Figures {
-				fmt.Fprint(table, "\t", f.cell(name))
-			}
-			fmt.Fprintln(table)
-		}
-		if err := table.Flush(); err != nil {
+		if err := aligned.Flush(); err != nil {
 			return err
 		}
 	}

@@ -11,20 +11,15 @@ import (
 
 func TestTable_ShowsMedians(t *testing.T) {
 	t.Parallel()
-	got := report{
-		Result: "It is what it is.",
-		Parts: []part{
-			{Of: "way", Figures: []figure{
-				{Name: "n", Series: []series{one("ours", 300), one("bare", 400)}},
-				{Name: "rate", Unit: "a second", Series: []series{{"ours", []float64{9.5, 12.25, 10, 10}}, {"bare", []float64{17, 18}}}},
-				{Name: "p99", Unit: "ms", Series: []series{{"ours", []float64{120, 130, 110}}, one("bare", 90)}},
-				{Name: "CPU", Unit: "ms", Series: []series{one("ours", 0)}},
-			}},
-			{Of: "one", Figures: []figure{{Name: "weight", Unit: "bytes", Series: []series{one("a thing with a name that is much longer than its place", 123456)}}}},
-		},
-	}
+	of := func(values ...float64) []float64 { return values }
+	ways := table{columns: []string{"way", "n", "rate, a second", "p99, ms", "CPU, ms"}}
+	ways.add("ours", of(300), of(9.5, 12.25, 10, 10), of(120, 130, 110), of(0))
+	ways.add("bare", of(400), of(17, 18), of(90), nil)
+	long := table{columns: []string{"one", "weight, bytes"}}
+	long.add("a thing with a name that is much longer than its place", of(123456))
+	got := report{Result: "It is what it is.", Tables: []table{ways, long}}
 	var out bytes.Buffer
-	require.NoError(t, got.writeTable(&out))
+	require.NoError(t, got.write(&out))
 	lines := strings.Split(out.String(), "\n")
 	require.Contains(t, lines, "way   n    rate, a second  p99, ms  CPU, ms")
 	require.Contains(t, lines, "ours  300  10 (10 to 10)   120      0")

@@ -140,20 +140,15 @@ func (s *shop) summarize(o *outcome, first time.Time, began []time.Time) {
 	o.most = s.most
 }
 
-// figuresOf returns the figures of streams.
-func figuresOf(outcomes ...outcome) []figure {
-	figures := []figure{
-		{Name: "n"}, {Name: "p50", Unit: "ms"}, {Name: "p99", Unit: "ms"}, {Name: "max", Unit: "ms"}, {Name: "missed"},
-		{Name: "rate", Unit: "a second"}, {Name: "most at a time"}, {Name: "tries without a request"}, {Name: "events"},
-	}
+// streams returns the table of streams.
+func streams(of string, outcomes ...outcome) table {
+	t := table{columns: []string{
+		of, "n", "p50, ms", "p99, ms", "max, ms", "missed", "rate, a second", "most at a time", "tries without a request", "events",
+	}}
 	for _, o := range outcomes {
 		q := quantiles(o.lags)
-		for i, values := range [][]float64{
-			{float64(len(o.lags))}, {ms(q(0.5))}, {ms(q(0.99))}, {ms(q(1))}, {float64(o.missed)}, {o.rate},
-			{float64(o.most)}, o.unsent, o.events,
-		} {
-			figures[i].Series = append(figures[i].Series, series{o.name, values})
-		}
+		t.add(o.name, []float64{float64(len(o.lags))}, []float64{ms(q(0.5))}, []float64{ms(q(0.99))}, []float64{ms(q(1))},
+			[]float64{float64(o.missed)}, []float64{o.rate}, []float64{float64(o.most)}, o.unsent, o.events)
 	}
-	return figures
+	return t
 }

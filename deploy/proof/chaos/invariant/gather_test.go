@@ -62,12 +62,12 @@ func TestSearchLogs_FindsCanaries(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "api.log"), []byte("card 4242 of request-1"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "data.bin"), []byte("4242"), 0o600))
-	f := &Facts{}
-	require.NoError(t, searchLogs(Sources{Logs: dir, Canaries: []Canary{
+	leaks, searched, err := searchLogs(dir, []Canary{
 		{Name: "card", Value: "4242"}, {Name: "request", Value: "request-1", Logged: true}, {Name: "key", Value: "sk_test"},
-	}}, f))
-	require.Equal(t, []Leak{{"card", "api.log", 1}}, f.Leaks)
-	require.Equal(t, 3, f.Searched)
+	})
+	require.NoError(t, err)
+	require.Equal(t, []Leak{{"card", "api.log", 1}}, leaks)
+	require.Equal(t, 3, searched)
 }
 
 func TestReadLogs_InTheOrderOfTime(t *testing.T) {

@@ -68,30 +68,38 @@ func (w *world) leaks(r *Result) {
 // Databases are the databases of a stack.
 var Databases = []string{"checkout", "temporal", "temporal_visibility"}
 
-// readLeaks looks for the canaries in every log below s.Logs and every table.
+// readLeaks looks for the canaries of a run.
 func readLeaks(ctx context.Context, s Sources, f *Facts) error {
 	if len(s.Canaries) == 0 {
 		return nil
 	}
-	if err := searchLogs(s, f); err != nil {
-		return err
+	s.Progress(fmt.Sprintf("looking for %d canaries", len(s.Canaries)))
+	leaks, searched, err := FindLeaks(ctx, s.DatabaseURL, s.Logs, s.Canaries)
+	f.Leaks, f.Searched = append(f.Leaks, leaks...), searched
+	return err
+}
+
+// FindLeaks looks for canaries in every log below a directory and in every table of the databases of a server. It returns
+// those in wrong places, and how many places it has searched.
+func FindLeaks(ctx context.Context, url, logs string, canaries []Canary) (leaks []Leak, searched int, err error) {
+	if leaks, searched, err = searchLogs(logs, canaries); err != nil {
+		return nil, 0, err
 	}
 	for _, database := range Databases {
-		s.Progress(fmt.Sprintf("looking for %d canaries in the database %s", len(s.Canaries), database))
-		found, err := SearchDatabase(ctx, s.DatabaseURL, database, s.Canaries)
+		found, err := SearchDatabase(ctx, url, database, canaries)
 		if err != nil {
-			return err
+			return nil, 0, err
 		}
 		for table, rows := range found {
-			for i, c := range s.Canaries {
-				f.Searched++
+			for i, c := range canaries {
+				searched++
 				if rows[i] > 0 && !c.belongs(database, table) {
-					f.Leaks = append(f.Leaks, Leak{c.Name, database + "." + table, rows[i]})
+					leaks = append(leaks, Leak{c.Name, database + "." + table, rows[i]})
 				}
 			}
 		}
 	}
-	return nil
+	return leaks, searched, nil
 }
 
 // belongs reports whether a table of a database may hold the canary.
@@ -99,24 +107,22 @@ func (c Canary) belongs(database, table string) bool {
 	return database == "checkout" && slices.Contains(c.Tables, table)
 }
 
-func searchLogs(s Sources, f *Facts) error {
-	logs := os.DirFS(s.Logs)
-	return fs.WalkDir(logs, ".", func(path string, d fs.DirEntry, err error) error {
+func searchLogs(dir string, canaries []Canary) (leaks []Leak, searched int, err error) {
+	logs := os.DirFS(dir)
+	err = fs.WalkDir(logs, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".log" {
 			return nil //nolint:nilerr // PostgreSQL's own files come and go
 		}
 		text, err := fs.ReadFile(logs, path)
-		if err != nil {
-			return err
-		}
-		for _, c := range s.Canaries {
-			f.Searched++
+		for _, c := range canaries {
+			searched++
 			if !c.Logged && strings.Contains(string(text), c.Value) {
-				f.Leaks = append(f.Leaks, Leak{c.Name, path, 1})
+				leaks = append(leaks, Leak{c.Name, path, 1})
 			}
 		}
-		return nil
+		return err
 	})
+	return leaks, searched, err
 }
 
 // SearchDatabase returns, for each table of a database, the number of rows that hold each canary, by

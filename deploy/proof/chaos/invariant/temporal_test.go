@@ -3,9 +3,11 @@ package invariant
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
@@ -17,6 +19,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"example.com/checkout/workflows/checkout"
@@ -107,24 +110,33 @@ func payloads(t *testing.T, value any) *commonpb.Payloads {
 	return encoded
 }
 
+// event returns an event of a history as Temporal writes it in JSON: its type, its number, and its attributes.
+func event(t *testing.T, typ string, id int64, attributes string) *historypb.HistoryEvent {
+	t.Helper()
+	e := &historypb.HistoryEvent{}
+	text := fmt.Sprintf(`{"eventId": "%d", "eventType": "EVENT_TYPE_%s", "eventTime": %q, %s}`, id, typ, noon.Format(time.RFC3339), attributes)
+	require.NoError(t, protojson.Unmarshal([]byte(text), e), text)
+	return e
+}
+
+// payload returns a value as Temporal writes it in JSON.
+func payload(t *testing.T, value any) string {
+	t.Helper()
+	text, err := protojson.Marshal(payloads(t, value))
+	require.NoError(t, err)
+	return string(text)
+}
+
 func completedWith(t *testing.T, result any) *historypb.HistoryEvent {
 	t.Helper()
-	return &historypb.HistoryEvent{
-		EventType: enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
-		Attributes: &historypb.HistoryEvent_WorkflowExecutionCompletedEventAttributes{
-			WorkflowExecutionCompletedEventAttributes: &historypb.WorkflowExecutionCompletedEventAttributes{Result: payloads(t, result)},
-		},
-	}
+	return event(t, "WORKFLOW_EXECUTION_COMPLETED", 9, `"workflowExecutionCompletedEventAttributes": {"result": `+payload(t, result)+`}`)
 }
 
 func TestReadRuns_ListsWaitsAndReadsTheEnd(t *testing.T) {
 	t.Parallel()
 	ended := completedWith(t, contract.CheckoutSessionResult{Status: checkout.StatusCompleted})
-	started := &historypb.HistoryEvent{Attributes: &historypb.HistoryEvent_WorkflowExecutionStartedEventAttributes{
-		WorkflowExecutionStartedEventAttributes: &historypb.WorkflowExecutionStartedEventAttributes{
-			Input: payloads(t, contract.CheckoutSessionInput{ExpiresAt: noon}),
-		},
-	}}
+	started := event(t, "WORKFLOW_EXECUTION_STARTED", 1,
+		`"workflowExecutionStartedEventAttributes": {"input": `+payload(t, contract.CheckoutSessionInput{ExpiresAt: noon})+`}`)
 	temporal := &fakeTemporal{
 		listed: map[string]bool{"cs_listed": true, "cs_behind": true, "cs_orphan": true, "gone": true},
 		answers: map[string][]*workflowservice.DescribeWorkflowExecutionResponse{
@@ -168,61 +180,32 @@ func TestReadRuns_ListsWaitsAndReadsTheEnd(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-func scheduledSend(id int64) *historypb.HistoryEvent {
-	return &historypb.HistoryEvent{
-		EventId: id, EventType: enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED,
-		Attributes: &historypb.HistoryEvent_ActivityTaskScheduledEventAttributes{
-			ActivityTaskScheduledEventAttributes: &historypb.ActivityTaskScheduledEventAttributes{
-				ActivityType: &commonpb.ActivityType{Name: sendActivity},
-			},
-		},
-	}
-}
-
-func startedSend(of int64) *historypb.HistoryEvent {
-	return &historypb.HistoryEvent{
-		EventId: of + 1, EventType: enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED,
-		Attributes: &historypb.HistoryEvent_ActivityTaskStartedEventAttributes{
-			ActivityTaskStartedEventAttributes: &historypb.ActivityTaskStartedEventAttributes{ScheduledEventId: of},
-		},
-	}
-}
-
-func completedSend(t *testing.T, of int64, result contract.SendAttemptResult) *historypb.HistoryEvent {
+func scheduledSend(t *testing.T) *historypb.HistoryEvent {
 	t.Helper()
-	return &historypb.HistoryEvent{
-		EventId: of + 2, EventType: enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED,
-		Attributes: &historypb.HistoryEvent_ActivityTaskCompletedEventAttributes{
-			ActivityTaskCompletedEventAttributes: &historypb.ActivityTaskCompletedEventAttributes{
-				ScheduledEventId: of, Result: payloads(t, result),
-			},
-		},
-	}
+	return event(t, "ACTIVITY_TASK_SCHEDULED", 5, `"activityTaskScheduledEventAttributes": {"activityType": {"name": "SendAttempt"}}`)
 }
 
-func localSend(t *testing.T, id int64, name string, result contract.SendAttemptResult) *historypb.HistoryEvent {
+func startedSend(t *testing.T) *historypb.HistoryEvent {
 	t.Helper()
-	return &historypb.HistoryEvent{
-		EventId: id, EventType: enumspb.EVENT_TYPE_MARKER_RECORDED,
-		Attributes: &historypb.HistoryEvent_MarkerRecordedEventAttributes{
-			MarkerRecordedEventAttributes: &historypb.MarkerRecordedEventAttributes{
-				MarkerName: "LocalActivity", Details: map[string]*commonpb.Payloads{
-					"data": payloads(t, map[string]string{"ActivityType": name}), "result": payloads(t, result),
-				},
-			},
-		},
-	}
+	return event(t, "ACTIVITY_TASK_STARTED", 6, `"activityTaskStartedEventAttributes": {"scheduledEventId": "5"}`)
 }
 
-func taskFailed(cause enumspb.WorkflowTaskFailedCause) *historypb.HistoryEvent {
-	return &historypb.HistoryEvent{
-		EventType: enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED,
-		Attributes: &historypb.HistoryEvent_WorkflowTaskFailedEventAttributes{
-			WorkflowTaskFailedEventAttributes: &historypb.WorkflowTaskFailedEventAttributes{
-				Cause: cause, Failure: &failurepb.Failure{Message: "why"},
-			},
-		},
-	}
+func completedSend(t *testing.T, result contract.SendAttemptResult) *historypb.HistoryEvent {
+	t.Helper()
+	return event(t, "ACTIVITY_TASK_COMPLETED", 7,
+		`"activityTaskCompletedEventAttributes": {"scheduledEventId": "5", "result": `+payload(t, result)+`}`)
+}
+
+func localSend(t *testing.T, name string, result contract.SendAttemptResult) *historypb.HistoryEvent {
+	t.Helper()
+	return event(t, "MARKER_RECORDED", 5, fmt.Sprintf(`"markerRecordedEventAttributes": {"markerName": "LocalActivity", "details": {"data": %s, "result": %s}}`,
+		payload(t, map[string]string{"ActivityType": name}), payload(t, result)))
+}
+
+func taskFailed(t *testing.T, cause string) *historypb.HistoryEvent {
+	t.Helper()
+	return event(t, "WORKFLOW_TASK_FAILED", 8,
+		`"workflowTaskFailedEventAttributes": {"cause": "WORKFLOW_TASK_FAILED_CAUSE_`+cause+`", "failure": {"message": "why"}}`)
 }
 
 func attemptResult(status webhook.DeliveryStatus, reason contract.Reason) contract.SendAttemptResult {
@@ -243,15 +226,15 @@ func TestSends_KnowsWhatBeganAnAttempt(t *testing.T) {
 		want   bool
 	}{
 		{"nothing", nil, false},
-		{"scheduled and not started", []*historypb.HistoryEvent{scheduledSend(5)}, false},
-		{"started", []*historypb.HistoryEvent{scheduledSend(5), startedSend(5)}, true},
-		{"the endpoint was busy", []*historypb.HistoryEvent{scheduledSend(5), startedSend(5), completedSend(t, 5, busy)}, false},
-		{"put on hold", []*historypb.HistoryEvent{scheduledSend(5), startedSend(5), completedSend(t, 5, parked)}, true},
-		{"delivered", []*historypb.HistoryEvent{scheduledSend(5), startedSend(5), completedSend(t, 5, delivered)}, true},
-		{"delivered by a local activity", []*historypb.HistoryEvent{localSend(t, 5, sendActivity, delivered)}, true},
-		{"another local activity", []*historypb.HistoryEvent{localSend(t, 5, "RecordAttempt", delivered)}, false},
+		{"scheduled and not started", []*historypb.HistoryEvent{scheduledSend(t)}, false},
+		{"started", []*historypb.HistoryEvent{scheduledSend(t), startedSend(t)}, true},
+		{"the endpoint was busy", []*historypb.HistoryEvent{scheduledSend(t), startedSend(t), completedSend(t, busy)}, false},
+		{"put on hold", []*historypb.HistoryEvent{scheduledSend(t), startedSend(t), completedSend(t, parked)}, true},
+		{"delivered", []*historypb.HistoryEvent{scheduledSend(t), startedSend(t), completedSend(t, delivered)}, true},
+		{"delivered by a local activity", []*historypb.HistoryEvent{localSend(t, sendActivity, delivered)}, true},
+		{"another local activity", []*historypb.HistoryEvent{localSend(t, "RecordAttempt", delivered)}, false},
 		{"before a reset", []*historypb.HistoryEvent{
-			localSend(t, 5, sendActivity, delivered), taskFailed(enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW),
+			localSend(t, sendActivity, delivered), taskFailed(t, "RESET_WORKFLOW"),
 		}, false},
 	} {
 		s := sends{scheduled: map[int64]bool{}, begun: map[int64]bool{}}
@@ -265,16 +248,11 @@ func TestSends_KnowsWhatBeganAnAttempt(t *testing.T) {
 func TestReadMore_ReadsHistoriesOnlyWhenOdd(t *testing.T) {
 	t.Parallel()
 	delivered := attemptResult(webhook.DeliveryDelivered, "")
-	signal := &historypb.HistoryEvent{
-		EventTime: timestamppb.New(noon),
-		Attributes: &historypb.HistoryEvent_WorkflowExecutionSignaledEventAttributes{
-			WorkflowExecutionSignaledEventAttributes: &historypb.WorkflowExecutionSignaledEventAttributes{SignalName: contract.SignalRetryNow},
-		},
-	}
+	signal := event(t, "WORKFLOW_EXECUTION_SIGNALED", 6, `"workflowExecutionSignaledEventAttributes": {"signalName": "retry_now"}`)
 	temporal := &fakeTemporal{
 		answers: map[string][]*workflowservice.DescribeWorkflowExecutionResponse{"whd_ok": {described("whd_ok", running)}},
 		histories: map[string][]*historypb.HistoryEvent{
-			"whd_ok": {localSend(t, 5, sendActivity, delivered), signal, completedWith(t, contract.WebhookDeliveryResult{Status: webhook.DeliveryDelivered})},
+			"whd_ok": {localSend(t, sendActivity, delivered), signal, completedWith(t, contract.WebhookDeliveryResult{Status: webhook.DeliveryDelivered})},
 		},
 	}
 	f := newFacts()
@@ -330,27 +308,20 @@ func TestBehind_OfADelivery(t *testing.T) {
 
 func TestTaskFailure_SaysOnlyWhatIsTheServices(t *testing.T) {
 	t.Parallel()
-	for cause, want := range map[enumspb.WorkflowTaskFailedCause]string{
-		enumspb.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND:       "",
-		enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW:          "",
-		enumspb.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR: "NonDeterministicError: why",
+	for cause, want := range map[string]string{
+		"UNHANDLED_COMMAND": "", "RESET_WORKFLOW": "", "NON_DETERMINISTIC_ERROR": "NonDeterministicError: why",
 	} {
-		require.Equal(t, want, taskFailure(taskFailed(cause)))
+		require.Equal(t, want, taskFailure(taskFailed(t, cause)))
 	}
-	require.Empty(t, taskFailure(scheduledSend(5)))
+	require.Empty(t, taskFailure(scheduledSend(t)))
 }
 
 func TestReplayed_SaysWhenAHistoryDoesNotReplay(t *testing.T) {
 	t.Parallel()
 	temporal := &fakeTemporal{histories: map[string][]*historypb.HistoryEvent{
-		"undecided": {taskFailed(enumspb.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR)},
+		"undecided": {taskFailed(t, "NON_DETERMINISTIC_ERROR")},
 		"gone":      {nil},
-		"strange": {{
-			EventType: enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
-			Attributes: &historypb.HistoryEvent_WorkflowTaskCompletedEventAttributes{
-				WorkflowTaskCompletedEventAttributes: &historypb.WorkflowTaskCompletedEventAttributes{},
-			},
-		}},
+		"strange":   {event(t, "WORKFLOW_TASK_COMPLETED", 4, `"workflowTaskCompletedEventAttributes": {}`)},
 	}}
 	s := Sources{Temporal: temporal, Histories: 10, Progress: func(string) {}}
 	for _, id := range []string{"undecided", "gone"} {
