@@ -60,9 +60,7 @@ func TestBulkReplay_SurvivesKill9(t *testing.T) {
 		got, err := m.Call(http.MethodGet, path, "")
 		return err == nil && got.Field("status") == "completed"
 	})
-	e2e.Await(t, "everything is delivered", 5*time.Minute, func() bool {
-		return e2e.Query[int](t, stack, `SELECT count(*) FROM webhook_delivery WHERE status = 'delivered'`) == n
-	})
+	e2e.AwaitQuery(t, "everything is delivered", 5*time.Minute, stack, n, `SELECT count(*) FROM webhook_delivery WHERE status = 'delivered'`)
 	require.Equal(t, n, e2e.Query[int](t, stack, `SELECT count(*) FROM webhook_delivery WHERE run = 2`), "each was started exactly once")
 	arrived := map[string]int{}
 	all, _ := m.Receiver.Arrivals()

@@ -53,9 +53,7 @@ func TestCanaries_AreOnlyWhereTheyBelong(t *testing.T) {
 			{"name": "Beans", "quantity": 1, "unit_amount": 1, "image_url": "%s/beans.png?token=%s"}]}`, server, picture))
 	}
 	m.AwaitDelivery(e2e.DeliveryOf(t, e2e.Shared, refused, "checkout.failed"), "status", "failed", 40*time.Second)
-	e2e.Await(t, "no picture can be had", 30*time.Second, func() bool {
-		return e2e.Query[int](t, e2e.Shared, `SELECT count(*) FROM picture WHERE merchant_id = $1 AND status = 'failed'`, m.ID) == 3
-	})
+	e2e.AwaitQuery(t, "no picture can be had", 30*time.Second, e2e.Shared, 3, `SELECT count(*) FROM picture WHERE merchant_id = $1 AND status = 'failed'`, m.ID)
 	m.Must(http.StatusBadRequest, http.MethodPost, "/v1/checkout", strings.Replace(body, `"EUR"`, `"`+note+`"`, 1))
 	m.Arrivals(3, 10*time.Second)
 	m.AwaitStatus(id, checkout.StatusCompleted, 5*time.Second)

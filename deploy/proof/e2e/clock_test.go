@@ -41,7 +41,7 @@ func TestHistories_OfAClockThatIsAhead(t *testing.T) {
 	}
 	m.MustPay(paid, e2e.CardSucceeds)
 	m.AwaitStatus(paid, checkout.StatusCompleted, time.Minute)
-	e2e.Await(t, "the other session has expired", time.Minute, func() bool { return e2e.StatusOf(t, c, left) == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED })
+	e2e.AwaitRun(t, c, left, "the other session has expired", time.Minute, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED)
 	require.True(t, e2e.Query[bool](t, stack, `SELECT status = 'expired' AND ended_at >= expires_at FROM checkout_session WHERE id = $1`, left))
 	e2e.Record(t, c, "checkout_session_early", left, "")
 }

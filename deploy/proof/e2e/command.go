@@ -27,6 +27,15 @@ func CheckoutCommand(t *testing.T, stack *devstack.Stack, args ...string) (strin
 	return said.String(), err
 }
 
+// RequireRefused runs a command of the program that must fail and print why. It returns what the command printed.
+func RequireRefused(t *testing.T, stack *devstack.Stack, why string, args ...string) string {
+	t.Helper()
+	out, err := CheckoutCommand(t, stack, args...)
+	require.Error(t, err)
+	require.Contains(t, out, why)
+	return out
+}
+
 // Words is what a command says. Several goroutines may write to it: a command logs while it works.
 type Words struct {
 	sync.Mutex

@@ -113,9 +113,7 @@ func paid(m *e2e.Merchant) (session, event, delivery, payout string) {
 	m.T.Helper()
 	session = m.Create(strings.Replace(e2e.Terms, "}", `, "metadata": {"note": "ü <&> 1.50", "n": 1.50}}`, 1))
 	m.MustPay(session, e2e.CardSucceeds)
-	e2e.Await(m.T, "everything of the session is told", 20*time.Second, func() bool {
-		return e2e.Query[int](m.T, m.Stack, `SELECT count(*) FROM webhook_delivery d JOIN event e ON e.id = d.event_id WHERE e.session_id = $1 AND d.status = 'delivered'`, session) == 2
-	})
+	e2e.AwaitQuery(m.T, "everything of the session is told", 20*time.Second, m.Stack, 2, `SELECT count(*) FROM webhook_delivery d JOIN event e ON e.id = d.event_id WHERE e.session_id = $1 AND d.status = 'delivered'`, session)
 	delivery = e2e.DeliveryOf(m.T, m.Stack, session, "checkout.completed")
 	event = e2e.Query[string](m.T, m.Stack, `SELECT event_id FROM webhook_delivery WHERE id = $1`, delivery)
 	return session, event, delivery, e2e.Query[string](m.T, m.Stack, `SELECT id FROM payout WHERE session_id = $1`, session)

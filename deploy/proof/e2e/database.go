@@ -37,6 +37,14 @@ func Query[T any](t *testing.T, stack *devstack.Stack, sql string, args ...any) 
 	return got
 }
 
+// AwaitQuery waits until a query of the stack's PostgreSQL has a value.
+func AwaitQuery[T comparable](
+	t *testing.T, what string, within time.Duration, stack *devstack.Stack, want T, sql string, args ...any,
+) {
+	t.Helper()
+	Await(t, what, within, func() bool { return Query[T](t, stack, sql, args...) == want })
+}
+
 // Exec runs a statement in the stack's PostgreSQL, without arguments also several, and returns the number of rows.
 func Exec(t *testing.T, stack *devstack.Stack, sql string, args ...any) int64 {
 	t.Helper()

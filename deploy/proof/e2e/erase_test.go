@@ -31,9 +31,7 @@ func TestCustomerErase_LeavesNothingInAnyDatabase(t *testing.T) {
 		"card_number": {e2e.CardSucceeds}, "exp": {"12/40"}, "cvc": {"123"}, "email": {email},
 	})
 	m.AwaitStatus(id, checkout.StatusCompleted, 10*time.Second)
-	e2e.Await(t, "everything is delivered", 30*time.Second, func() bool {
-		return e2e.Query[int](t, stack, `SELECT count(*) FROM webhook_delivery WHERE status = 'delivered'`) == 2
-	})
+	e2e.AwaitQuery(t, "everything is delivered", 30*time.Second, stack, 2, `SELECT count(*) FROM webhook_delivery WHERE status = 'delivered'`)
 
 	found := func() (tables []string) {
 		for _, database := range []string{"", "temporal", "temporal_visibility"} {

@@ -37,10 +37,8 @@ func TestHistories(t *testing.T) {
 
 	paid := m.Create(e2e.Terms)
 	m.MustPay(paid, e2e.CardSucceeds)
-	e2e.Await(t, "the payout is told", 20*time.Second, func() bool {
-		return e2e.Query[int](t, e2e.Shared, `SELECT count(*) FROM webhook_delivery d JOIN event e ON e.id = d.event_id
-			WHERE e.session_id = $1 AND d.status = 'delivered'`, paid) == 2
-	})
+	e2e.AwaitQuery(t, "the payout is told", 20*time.Second, e2e.Shared, 2, `SELECT count(*) FROM webhook_delivery d JOIN event e ON e.id = d.event_id
+			WHERE e.session_id = $1 AND d.status = 'delivered'`, paid)
 	silent := e2e.NewMerchant(t, e2e.Shared)
 	e2e.Query[int](t, e2e.Shared, `WITH deleted AS (UPDATE webhook_endpoint SET deleted_at = now() WHERE merchant_id = $1) SELECT 1`, silent.ID)
 	untold := silent.Create(e2e.Terms)
@@ -140,9 +138,7 @@ func TestHistories_OfSteering(t *testing.T) {
 	held := parked.RefusedDelivery()
 	parked.Must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+held+"/hold", "")
 	for _, id := range []string{hurried, held} {
-		e2e.Await(t, "the delivery is parked", 20*time.Second, func() bool {
-			return e2e.Query[bool](t, stack, `SELECT parked_at IS NOT NULL FROM webhook_delivery WHERE id = $1`, id)
-		})
+		e2e.AwaitQuery(t, "the delivery is parked", 20*time.Second, stack, true, `SELECT parked_at IS NOT NULL FROM webhook_delivery WHERE id = $1`, id)
 	}
 	steered.Receiver.Answer(http.StatusOK)
 	steered.Must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+hurried+"/resume", "")

@@ -32,9 +32,7 @@ func TestReconcile_StartsAgainWhatAnOperatorTerminated(t *testing.T) {
 	m.MustPay(held, e2e.CardDeclined)
 	parked := checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}.Ref(e2e.DeliveryOf(t, e2e.Shared, held, "checkout.failed"))
 	require.NoError(t, store.Webhooks.HoldDelivery(t.Context(), parked))
-	e2e.Await(t, "the delivery is parked", 20*time.Second, func() bool {
-		return e2e.Query[bool](t, e2e.Shared, `SELECT parked_at IS NOT NULL FROM webhook_delivery WHERE id = $1`, parked.ID)
-	})
+	e2e.AwaitQuery(t, "the delivery is parked", 20*time.Second, e2e.Shared, true, `SELECT parked_at IS NOT NULL FROM webhook_delivery WHERE id = $1`, parked.ID)
 	terminate(parked.ID)
 	retrying := m.RefusedDelivery() // last, so that its new run meets a receiver that is back
 	terminate(retrying)
@@ -58,9 +56,7 @@ func TestReconcile_StartsAgainWhatAnOperatorTerminated(t *testing.T) {
 	require.Equal(t, 2, e2e.Query[int](t, e2e.Shared, `SELECT run FROM webhook_delivery WHERE id = $1`, retrying))
 	e2e.Await(t, "the delivery that was parked is delivered", 60*time.Second, func() bool { return e2e.DeliveryStatus(t, parked.ID) == "delivered" })
 	e2e.Await(t, "the delivery that was never started is delivered", 60*time.Second, func() bool { return e2e.DeliveryStatus(t, missing.ID) == "delivered" })
-	e2e.Await(t, "the picture is given up after its tries", 60*time.Second, func() bool {
-		return e2e.Query[string](t, e2e.Shared, `SELECT status || tries FROM picture WHERE id = $1`, unseen.Pictures[0].ID) == "failed3"
-	})
+	e2e.AwaitQuery(t, "the picture is given up after its tries", 60*time.Second, e2e.Shared, "failed3", `SELECT status || tries FROM picture WHERE id = $1`, unseen.Pictures[0].ID)
 	e2e.Await(t, "the session can be paid", 30*time.Second, func() bool {
 		_, _, _ = m.Pay(session, e2e.CardSucceeds) // refused until it has a run again
 		return m.Session(session).Field("status") == "completed"

@@ -117,9 +117,7 @@ func TestReset_AfterTheLastAttemptIsAReplay(t *testing.T) {
 	c := e2e.TemporalClient(t, e2e.Shared)
 	delivery := m.RefusedDelivery()
 	m.AwaitDelivery(delivery, "status", "failed", 60*time.Second)
-	e2e.Await(t, "the run is Failed", 10*time.Second, func() bool {
-		return e2e.StatusOf(t, c, delivery) == enumspb.WORKFLOW_EXECUTION_STATUS_FAILED
-	})
+	e2e.AwaitRun(t, c, delivery, "the run is Failed", 10*time.Second, enumspb.WORKFLOW_EXECUTION_STATUS_FAILED)
 	failed := e2e.Events(t, c, delivery, "")
 	var tasks []int64
 	for _, e := range failed {
@@ -140,9 +138,7 @@ func TestReset_AfterTheLastAttemptIsAReplay(t *testing.T) {
 		require.EqualValues(t, 2+i, end.Field("run"), "reset to event %d of %d", task, len(failed))
 		attempts := end.Field("attempts").([]any)
 		require.EqualValues(t, 1, attempts[len(attempts)-1].(map[string]any)["number"])
-		e2e.Await(t, "the run is Completed", 10*time.Second, func() bool {
-			return e2e.StatusOf(t, c, delivery) == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
-		})
+		e2e.AwaitRun(t, c, delivery, "the run is Completed", 10*time.Second, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED)
 		if i == len(tasks)-1 {
 			e2e.Record(t, c, "webhook_delivery_reset_late", delivery, reset.RunId)
 		}

@@ -208,9 +208,7 @@ func TestReceivers_ProcessEachEventOnce(t *testing.T) {
 			want := map[string]int{}
 			var deliveries []string
 			for _, typ := range []string{"checkout.completed", "payout.sent"} {
-				e2e.Await(t, typ+" is there", 20*time.Second, func() bool {
-					return e2e.Query[int](t, e2e.Shared, `SELECT count(*) FROM event WHERE session_id = $1 AND type = $2`, session, typ) == 1
-				})
+				e2e.AwaitQuery(t, typ+" is there", 20*time.Second, e2e.Shared, 1, `SELECT count(*) FROM event WHERE session_id = $1 AND type = $2`, session, typ)
 				delivery := e2e.DeliveryOf(t, e2e.Shared, session, typ)
 				deliveries = append(deliveries, delivery)
 				got := m.AwaitDelivery(delivery, "status", "delivered", 20*time.Second)

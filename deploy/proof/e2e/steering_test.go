@@ -19,9 +19,7 @@ func TestDisable_HoldsEverythingAndEnableSendsIt(t *testing.T) {
 	paid := m.Create(e2e.Terms)
 	m.MustPay(paid, e2e.CardSucceeds)
 	m.AwaitStatus(paid, "completed", 10*time.Second)
-	e2e.Await(t, "both deliveries are parked", 20*time.Second, func() bool {
-		return e2e.Query[int](t, e2e.Shared, `SELECT count(*) FROM webhook_delivery WHERE endpoint_id = $1 AND parked_at IS NOT NULL`, endpoint) == 2
-	})
+	e2e.AwaitQuery(t, "both deliveries are parked", 20*time.Second, e2e.Shared, 2, `SELECT count(*) FROM webhook_delivery WHERE endpoint_id = $1 AND parked_at IS NOT NULL`, endpoint)
 	list := m.Must(http.StatusOK, http.MethodGet, "/v1/deliveries?session="+paid, "").Field("data").([]any)
 	require.Len(t, list, 2)
 	require.Equal(t, true, list[0].(map[string]any)["held"])

@@ -40,6 +40,14 @@ func StatusOf(t *testing.T, c client.Client, id string) enumspb.WorkflowExecutio
 	return run.WorkflowExecutionInfo.Status
 }
 
+// AwaitRun waits until the last run of a workflow has a status.
+func AwaitRun(
+	t *testing.T, c client.Client, id, what string, within time.Duration, want enumspb.WorkflowExecutionStatus,
+) {
+	t.Helper()
+	Await(t, what, within, func() bool { return StatusOf(t, c, id) == want })
+}
+
 // Events returns the history of a run; "" for runID means the last run of the id. It is empty before the run begins.
 func Events(t *testing.T, c client.Client, id, runID string) []*historypb.HistoryEvent {
 	t.Helper()

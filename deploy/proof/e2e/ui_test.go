@@ -55,7 +55,5 @@ func TestUI_ShowsTheNamespaceAndActs(t *testing.T) {
 	run, err = c.DescribeWorkflowExecution(t.Context(), id, run.WorkflowExecutionInfo.Execution.RunId)
 	require.NoError(t, err)
 	require.Equal(t, enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, run.WorkflowExecutionInfo.Status)
-	e2e.Await(t, "the session has a run again", 60*time.Second, func() bool {
-		return e2e.StatusOf(t, c, id) == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
-	})
+	e2e.AwaitRun(t, c, id, "the session has a run again", 60*time.Second, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING)
 }

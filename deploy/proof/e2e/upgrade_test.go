@@ -60,9 +60,7 @@ func TestUpgrade_RunsEndOnTheirBuild(t *testing.T) { // alone: it measures time
 	builds := map[string]int{}
 	for _, id := range append(paid, waiting) {
 		require.Equal(t, "completed", m.Session(id).Field("status"))
-		e2e.Await(t, id+" has ended in Temporal", 10*time.Second, func() bool {
-			return e2e.StatusOf(t, c, id) == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
-		})
+		e2e.AwaitRun(t, c, id, id+" has ended in Temporal", 10*time.Second, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED)
 		builds[buildOf(t, c, id)]++
 	}
 	require.Equal(t, "one", buildOf(t, c, waiting), "open runs stay")
@@ -82,9 +80,7 @@ func TestUpgrade_RunsEndOnTheirBuild(t *testing.T) { // alone: it measures time
 		out, err := e2e.CheckoutCommand(t, stack, "release", "--drained", "one")
 		return err == nil && strings.Contains(out, "Build one has drained")
 	})
-	out, err = e2e.CheckoutCommand(t, stack, "release", "--drained", "two")
-	require.Error(t, err)
-	require.Contains(t, out, "build two is needed: new runs start on it")
+	e2e.RequireRefused(t, stack, "build two is needed: new runs start on it", "release", "--drained", "two")
 	out, err = e2e.CheckoutCommand(t, stack, "release", "--drained", "three")
 	require.NoError(t, err, out)
 	require.Contains(t, out, "Temporal knows no build three")

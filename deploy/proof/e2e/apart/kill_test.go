@@ -57,13 +57,9 @@ func TestKill9_InTheMiddleOfTheMainJob(t *testing.T) {
 	completed := e2e.Query[int](t, stack, `SELECT count(*) FROM checkout_session WHERE status = 'completed'`)
 	require.Equal(t, completed, e2e.Query[int](t, stack, `SELECT count(*) FROM sandbox_charge WHERE outcome = 'succeeded'`), "one charge each")
 	require.Equal(t, completed, e2e.Query[int](t, stack, `SELECT count(*) FROM event WHERE type = 'checkout.completed'`), "one event each")
-	e2e.Await(t, "every payout is sent", 60*time.Second, func() bool {
-		return e2e.Query[int](t, stack, `SELECT count(*) FROM payout WHERE status = 'sent'`) == completed
-	})
+	e2e.AwaitQuery(t, "every payout is sent", 60*time.Second, stack, completed, `SELECT count(*) FROM payout WHERE status = 'sent'`)
 	require.Equal(t, completed, e2e.Query[int](t, stack, `SELECT count(*) FROM sandbox_transfer`), "one transfer each")
-	e2e.Await(t, "every delivery is delivered", 90*time.Second, func() bool {
-		return e2e.Query[int](t, stack, `SELECT count(*) FROM webhook_delivery WHERE status <> 'delivered'`) == 0
-	})
+	e2e.AwaitQuery(t, "every delivery is delivered", 90*time.Second, stack, 0, `SELECT count(*) FROM webhook_delivery WHERE status <> 'delivered'`)
 	require.Equal(t, 2*completed, e2e.Query[int](t, stack, `SELECT count(*) FROM webhook_delivery`))
 	got, _ := m.Receiver.Arrivals()
 	events := map[string]bool{}
@@ -116,9 +112,7 @@ func TestKill9_OfAWorkerInAnAttempt(t *testing.T) {
 	require.InDelta(t, 45, gap.Seconds(), 5, "15 s until the server gives the attempt up, and the 30 s of the schedule")
 	require.Equal(t, "2", got[1].Attempt)
 	delivery := e2e.DeliveryOf(t, stack, id, "checkout.failed")
-	e2e.Await(t, "delivered", 10*time.Second, func() bool {
-		return e2e.Query[string](t, stack, `SELECT status FROM webhook_delivery WHERE id = $1`, delivery) == "delivered"
-	})
+	e2e.AwaitQuery(t, "delivered", 10*time.Second, stack, "delivered", `SELECT status FROM webhook_delivery WHERE id = $1`, delivery)
 	require.Equal(t, 1, e2e.Query[int](t, stack, `SELECT count(*) FROM webhook_attempt WHERE delivery_id = $1 AND duration_ms IS NULL`, delivery),
 		"the log shows the attempt that was begun and lost")
 	e2e.RequireInvariants(t, stack, e2e.SharedSchedule)

@@ -70,9 +70,7 @@ func TestSecuredTemporal(t *testing.T) {
 
 	pending := m.Create(e2e.Terms)
 	require.NoError(t, c.TerminateWorkflow(t.Context(), pending, "", "a test"))
-	e2e.Await(t, "Reconcile starts the session again", 60*time.Second, func() bool {
-		return e2e.StatusOf(t, c, pending) == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
-	})
+	e2e.AwaitRun(t, c, pending, "Reconcile starts the session again", 60*time.Second, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING)
 }
 
 // requireRefused requires that Temporal refuses a client that lacks the certificate or the token.

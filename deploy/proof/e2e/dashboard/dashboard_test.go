@@ -115,7 +115,5 @@ func TestDashboard_Settings(t *testing.T) {
 	require.Contains(t, string(got.Body), address)
 	event := e2e.Query[string](t, e2e.Shared, `SELECT id FROM event WHERE merchant_id = $1`, m.ID)
 	c := e2e.TemporalClient(t, e2e.Shared)
-	e2e.Await(t, "the run ends after the delivery's has begun", 20*time.Second, func() bool {
-		return e2e.StatusOf(t, c, event) == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
-	})
+	e2e.AwaitRun(t, c, event, "the run ends after the delivery's has begun", 20*time.Second, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED)
 }

@@ -176,9 +176,7 @@ func (r *release) leaveWork() {
 		m.MustPay(r.create(demo.APIKey, money.USDC), e2e.CardSucceeds)
 	}
 	m.Arrivals(20, 30*time.Second)
-	e2e.Await(r.t, "everything is delivered", 30*time.Second, func() bool {
-		return e2e.Query[int](r.t, r.stack, `SELECT count(*) FROM webhook_delivery WHERE status = 'delivered'`) == 40
-	})
+	e2e.AwaitQuery(r.t, "everything is delivered", 30*time.Second, r.stack, 40, `SELECT count(*) FROM webhook_delivery WHERE status = 'delivered'`)
 
 	r.receiver.Answer(http.StatusInternalServerError)
 	refused := r.create(demo.APIKey, money.USDC)
@@ -222,9 +220,7 @@ func (r *release) leavePayouts() {
 		l.send(id, url.Values{"email": {"ann@example.com"}, "confirmation_token": {token}})
 		r.live = append(r.live, id)
 	}
-	e2e.Await(r.t, "transfers are signed", time.Minute, func() bool {
-		return e2e.Query[int](r.t, r.stack, `SELECT count(*) FROM transfer t JOIN treasury_account a ON a.id = t.account_id WHERE a.network = 'ethereum'`) == 2
-	})
+	e2e.AwaitQuery(r.t, "transfers are signed", time.Minute, r.stack, 2, `SELECT count(*) FROM transfer t JOIN treasury_account a ON a.id = t.account_id WHERE a.network = 'ethereum'`)
 }
 
 // upgrade stops the release and starts this version on its data. devstack runs what "checkout setup" does first.

@@ -302,9 +302,7 @@ func testBrowserPictures(t *testing.T, browser context.Context) {
 		{"name": "Espresso beans, 1 kg", "quantity": 2, "unit_amount": 24.95, "image_url": "%[1]s/beans.png?token=1"},
 		{"name": "Grinder", "quantity": 1, "unit_amount": 99.90, "image_url": "%[1]s/grinder.png"},
 		{"name": "Paper filters", "quantity": 1, "unit_amount": 5.00, "image_url": "%[1]s/gone.png"}]}`, merchants.URL))
-	e2e.Await(t, "every picture is fetched or given up", 20*time.Second, func() bool {
-		return e2e.Query[int](t, e2e.Shared, `SELECT count(*) FROM picture WHERE merchant_id = $1 AND status <> 'pending'`, m.ID) == 3
-	})
+	e2e.AwaitQuery(t, "every picture is fetched or given up", 20*time.Second, e2e.Shared, 3, `SELECT count(*) FROM picture WHERE merchant_id = $1 AND status <> 'pending'`, m.ID)
 	b := chrome.NewTab(t, browser)
 	open(b, m, id)
 	b.Do(seeState("form"), chrome.Poll(`Array.from(document.querySelectorAll("img.picture")).every((p) => p.complete)`))
