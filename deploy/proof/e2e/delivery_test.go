@@ -2,9 +2,13 @@ package e2e_test
 
 import (
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -117,4 +121,80 @@ func lostAttempt(t *testing.T, c client.Client, delivery string) bool {
 	return err == nil && slices.ContainsFunc(run.PendingActivities, func(a *workflowpb.PendingActivityInfo) bool {
 		return a.LastFailure.GetTimeoutFailureInfo() != nil
 	})
+}
+
+// TestSlowReceiver_IsNoWarning: an attempt that runs into the time-out has its
+// line in the log, and Temporal's SDK adds none about a slow workflow task.
+func TestSlowReceiver_IsNoWarning(t *testing.T) {
+	t.Parallel()
+	m := e2e.NewMerchant(t, e2e.Shared)
+	c := e2e.TemporalClient(t, e2e.Shared)
+	release := m.Receiver.Hang()
+	session := m.Create(e2e.Terms)
+	m.MustPay(session, e2e.CardDeclined)
+	delivery := e2e.DeliveryOf(t, e2e.Shared, session, "checkout.failed")
+	e2e.Await(t, "the workflow task of the first attempt is done", 40*time.Second, func() bool {
+		for _, e := range e2e.Events(t, c, delivery, "") {
+			if e.EventType == enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED {
+				return true
+			}
+		}
+		return false
+	})
+	release()
+	m.AwaitDelivery(delivery, "status", "delivered", 30*time.Second)
+	e2e.Await(t, "both attempts are logged", 10*time.Second, func() bool { // after the delivery's row is written
+		log, err := os.ReadFile(e2e.Shared.Log("worker"))
+		require.NoError(t, err)
+		attempts := 0
+		for line := range strings.Lines(string(log)) {
+			if !strings.Contains(line, delivery) {
+				continue
+			}
+			require.NotContains(t, line, `"WARN"`)
+			require.NotContains(t, line, `"ERROR"`)
+			if strings.Contains(line, "webhook attempt") {
+				attempts++
+			}
+		}
+		return attempts >= 2
+	})
+}
+
+// TestPace_MaxInFlightHoldsAndTheWaitIsShown: the backlog of a shop that takes one request at a time.
+func TestPace_MaxInFlightHoldsAndTheWaitIsShown(t *testing.T) {
+	t.Parallel()
+	m := e2e.NewMerchant(t, e2e.Shared)
+	var underWay, peak atomic.Int64
+	var accepted sync.Map // ids of events
+	shop := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if now := underWay.Add(1); now > 1 {
+			peak.Store(now)
+		}
+		defer underWay.Add(-1)
+		time.Sleep(300 * time.Millisecond)
+		accepted.Store(r.Header.Get("X-Service-Event-Id"), true)
+	}))
+	t.Cleanup(shop.Close)
+	created := m.Must(http.StatusCreated, http.MethodPost, "/v1/webhooks", `{"url": "`+shop.URL+`", "events": ["payout.sent"], "max_in_flight": 1}`)
+	var all sync.WaitGroup
+	for range 15 {
+		all.Go(func() {
+			got, err := m.Call(http.MethodPost, "/v1/webhooks/"+created.Field("id").(string)+"/test", `{"type": "payout.sent"}`)
+			if err != nil || got.Status != http.StatusAccepted {
+				t.Errorf("publish: %v, %v", got, err)
+			}
+		})
+	}
+	all.Wait()
+	e2e.Await(t, "a delivery shows how many come first", 20*time.Second, func() bool {
+		list := m.Must(http.StatusOK, http.MethodGet, "/v1/deliveries?status=pending&limit=50", "")
+		return slices.ContainsFunc(list.Field("data").([]any), func(d any) bool { return d.(map[string]any)["attempts_ahead"] != nil })
+	})
+	e2e.Await(t, "every event is accepted", 90*time.Second, func() (done bool) {
+		n := 0
+		accepted.Range(func(any, any) bool { n++; return true })
+		return n == 15
+	})
+	require.Zero(t, peak.Load(), "one request at a time")
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/api/conformance"
+	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
@@ -365,6 +366,20 @@ func (m *Merchant) TestEvent(endpoint string) storage.TestEvent {
 			}
 		},
 	}
+}
+
+// DashboardPassword is the password of every member that AddMember makes.
+const DashboardPassword = "correct horse battery"
+
+// AddMember makes a person of a merchant's dashboard.
+func AddMember(t *testing.T, store *storage.Store, merchantID string, role merchant.Role, email string) merchant.Member {
+	t.Helper()
+	member := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: merchantID, Email: email, Role: role}
+	token, err := store.People.Invite(t.Context(), member, "test")
+	require.NoError(t, err)
+	member, err = login.Accept(t.Context(), store.People, token, DashboardPassword, "")
+	require.NoError(t, err)
+	return member
 }
 
 // SignIn signs a member in to the dashboard without its form. It returns the value of the cookie member.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -34,9 +33,8 @@ var examples = []struct {
 	{"typescript", "examples/typescript/shop.ts", "api/sdk/typescript/src/webhook.ts", typeScriptProgram, forgetMarks, true},
 	{"python", "receivers/python/receiver.py", "deploy/release/receivers/python/receiver.py", interpreted("python3", "python3"), func(t *testing.T, dir string) {
 		t.Helper()
-		out, err := exec.CommandContext(t.Context(), "python3", "-c", `import sqlite3
-with sqlite3.connect("`+filepath.Join(dir, "webhook-events.db")+`") as db: db.execute("UPDATE event SET processed_at = NULL")`).CombinedOutput()
-		require.NoError(t, err, string(out))
+		run(t, dir, []string{"python3", "-c", `import sqlite3
+with sqlite3.connect("webhook-events.db") as db: db.execute("UPDATE event SET processed_at = NULL")`})
 	}, false},
 }
 
@@ -63,8 +61,7 @@ func goProgram(t *testing.T, file string) (string, []string) {
 	t.Helper()
 	return builtOnce(t, file, func(dir string) string {
 		binary := filepath.Join(dir, "receiver")
-		out, err := exec.CommandContext(t.Context(), "go", "build", "-C", filepath.Dir(file), "-o", binary).CombinedOutput()
-		require.NoError(t, err, string(out))
+		run(t, filepath.Dir(file), []string{"go", "build", "-o", binary})
 		return binary
 	}), nil
 }
@@ -279,4 +276,40 @@ func TestReceivers_AreWhatTheGuideShows(t *testing.T) {
 		require.Contains(t, string(program), snippets[i][1], e.name)
 		require.Contains(t, section, e.verifies, "the guide leads there")
 	}
+}
+
+// typeScriptProgram builds the SDK for TypeScript, packs it, installs it from the package into a copy
+// of the shop at file, and compiles the shop. The test is skipped when npm's packages are not
+// installed; .ci/run installs them.
+func typeScriptProgram(t *testing.T, file string) (string, []string) {
+	t.Helper()
+	node := need.Program(t, "apt-get install nodejs", "node")
+	need.Program(t, "apt-get install npm", "npm")
+	packages := e2e.Path("deploy", "tools", "clients", "typescript", "node_modules")
+	if _, err := os.Stat(packages); err != nil {
+		need.Missing(t, "a package of npm", "npm ci --ignore-scripts --prefix deploy/tools/clients/typescript")
+	}
+	compiler := filepath.Join(packages, "typescript", "bin", "tsc")
+	program := builtOnce(t, file, func(dir string) string {
+		sdk, shop := filepath.Join(dir, "sdk"), filepath.Join(dir, "shop")
+		require.NoError(t, os.CopyFS(sdk, os.DirFS(e2e.Path("api", "sdk", "typescript"))))
+		require.NoError(t, os.CopyFS(shop, os.DirFS(filepath.Dir(file))))
+		require.NoError(t, os.Symlink(packages, filepath.Join(sdk, "node_modules")))
+		for _, step := range []struct {
+			dir     string
+			command []string
+		}{
+			{sdk, []string{"node", compiler}},
+			{sdk, []string{"npm", "pack", "--silent"}},
+			{shop, []string{
+				"npm", "install", "--no-save", "--prefer-offline", "--ignore-scripts", "--no-audit", "--no-fund",
+				filepath.Join(sdk, "checkout-sdk-1.0.0.tgz"),
+			}},
+			{shop, []string{"node", compiler, "--typeRoots", filepath.Join(packages, "@types")}},
+		} {
+			run(t, step.dir, step.command)
+		}
+		return filepath.Join(shop, "out", "shop.js")
+	})
+	return node, []string{program}
 }

@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"slices"
 	"time"
 
 	"example.com/checkout/workflows/checkout"
@@ -89,4 +90,99 @@ func (w *world) startOf(d *Delivery, run int) time.Time {
 		return runs[run-1].StartedAt
 	}
 	return d.CreatedAt
+}
+
+// fallbackShare is the part of the scheduled delay that passes at least after a worker died in an
+// attempt. Then the retry policy's back-off applies: it is a geometric series, and the schedule is
+// not.
+const fallbackShare = 0.62
+
+func (w *world) schedule(r *Result) {
+	for i := range w.Deliveries {
+		d := &w.Deliveries[i]
+		for _, a := range d.Attempts {
+			r.Checked++
+			w.checkRequestsOf(d, a, r)
+		}
+		wishes := w.wishes(d)
+		for _, gap := range w.shortGaps(d) {
+			a, b := gap[0], gap[1]
+			var wished bool
+			if wishes, wished = granted(wishes, a, b); !wished {
+				r.violated(
+					d.ID,
+					"attempt %d.%d began %s after the end of the one before, and %s is the schedule",
+					b.Run, b.Number, b.StartedAt.Sub(ended(a)).Round(time.Millisecond),
+					w.retryDelay(d, a.Number),
+				)
+			}
+		}
+	}
+}
+
+// checkRequestsOf checks that each attempt made at most one request, and that the
+// request came during its attempt.
+func (w *world) checkRequestsOf(d *Delivery, a webhook.Attempt, r *Result) {
+	if a.Number > webhook.MaxAttempts {
+		r.violated(d.ID, "has an attempt %d.%d", a.Run, a.Number)
+	}
+	got := w.byAttempt[attemptKey{d.ID, a.Run, a.Number}]
+	if len(got) > 1 {
+		r.violated(d.ID, "attempt %d.%d made %d requests", a.Run, a.Number, len(got))
+	}
+	for _, one := range got {
+		// A request without an answer may stay in a receiver's queue for a long time.
+		if a.StatusCode != 0 && one.At.After(ended(a).Add(noteTime)) {
+			r.violated(d.ID, "attempt %d.%d had ended when its request came", a.Run, a.Number)
+		}
+	}
+}
+
+// shortGaps returns the pairs of attempts whose second attempt came before its due time.
+func (w *world) shortGaps(d *Delivery) [][2]webhook.Attempt {
+	var short [][2]webhook.Attempt
+	for i := 1; i < len(d.Attempts); i++ {
+		a, b := d.Attempts[i-1], d.Attempts[i]
+		if a.Run != b.Run || b.Number != a.Number+1 {
+			continue
+		}
+		delay := w.retryDelay(d, a.Number)
+		if !a.Finished {
+			delay = time.Duration(float64(delay) * fallbackShare)
+		}
+		if b.StartedAt.Before(ended(a).Add(delay - clockSkew)) {
+			short = append(short, [2]webhook.Attempt{a, b})
+		}
+	}
+	return short
+}
+
+// wishTime is how long after a retry_now the previous attempt may still have begun: the signal was
+// on its way at that time. The signal then hastens the next attempt.
+const wishTime = 5 * time.Second
+
+// wishes returns the times of the requests for retry_now. Temporal's history has all of them. The
+// row has only the last one, with a slightly earlier time.
+func (w *world) wishes(d *Delivery) []time.Time {
+	var times []time.Time
+	for _, run := range w.runs[d.ID] {
+		times = append(times, run.RetryNow...)
+	}
+	known := d.HurriedAt != nil &&
+		slices.ContainsFunc(times, func(t time.Time) bool { return t.Sub(*d.HurriedAt).Abs() < wishTime })
+	if d.HurriedAt != nil && !known {
+		times = append(times, *d.HurriedAt)
+	}
+	return times
+}
+
+// granted reports whether one of the wishes explains attempt b after a. It returns the remaining
+// wishes, because each is for one attempt.
+func granted(wishes []time.Time, a, b webhook.Attempt) ([]time.Time, bool) {
+	for i, t := range wishes {
+		if !t.Before(a.StartedAt.Add(-wishTime)) && !t.After(b.StartedAt.Add(clockSkew)) {
+			return slices.Delete(slices.Clone(wishes), i, i+1), true
+		}
+	}
+	return wishes, false
 }

@@ -1,7 +1,7 @@
 // Package invariant checks the service after everything has come to rest. PostgreSQL, Temporal and
 // the receivers' log are the witnesses. Gather reads them, and Check compares them.
 //
-// To add an invariant, add a file with a method of world, and a line in All.
+// To add an invariant, add a method of world to the file of its noun, and a line in All.
 package invariant
 
 import (

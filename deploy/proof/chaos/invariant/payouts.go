@@ -1,7 +1,13 @@
 package invariant
 
 import (
+	"cmp"
+	"math/big"
+	"slices"
+	"time"
+
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -46,4 +52,158 @@ func (p Payout) fits(sent, failed int) bool {
 	}
 	pending := p.Status == checkout.PayoutPending // its transfer may be on the chain already
 	return failed == failures && sent >= 0 && sent <= sentBefore && (p.Transfers == transfers || pending)
+}
+
+func (w *world) livePayouts(r *Result) {
+	paid := w.paid()
+	expected := map[string]map[money.PayoutCurrency]*big.Int{}
+	for _, p := range w.Payouts {
+		if !p.Mode.Live() {
+			continue
+		}
+		r.Checked++
+		want := 0
+		if p.Status == checkout.PayoutSent {
+			want = 1
+			w.expect(r, expected, p)
+		}
+		if paid[p.ID] != want {
+			r.violated(p.ID, "is %s and was paid %d times on the chain", p.Status, paid[p.ID])
+		}
+	}
+	for _, tx := range w.Live.Sent {
+		for _, p := range w.lost(tx.TxHash) {
+			if !tx.Reverted && paid[p.ID] == 0 {
+				paid[p.ID]++
+				w.expect(r, expected, Payout{ID: p.ID, Destination: p.Destination, Currency: p.Currency, Amount: p.Amount})
+			}
+		}
+	}
+	for address, has := range w.Live.Balances {
+		for c, units := range has {
+			r.Checked++
+			want := cmp.Or(expected[address][c], new(big.Int))
+			if units.Cmp(want) != 0 {
+				r.violated(address, "has %s of the smallest unit of %s, and its payouts are %s", units, c, want)
+			}
+		}
+	}
+}
+
+// lostPaid reports whether a payment whose row is lost was paid out.
+func (w *world) lostPaid(transactionID string) bool {
+	return slices.ContainsFunc(w.Live.Sent, func(tx SentTransaction) bool {
+		return !tx.Reverted && slices.ContainsFunc(w.lost(tx.TxHash), func(p LostPayout) bool {
+			return p.TransactionID == transactionID
+		})
+	})
+}
+
+// paid returns how many transactions on the chain paid each payout.
+func (w *world) paid() map[string]int {
+	paid := map[string]int{}
+	for _, tx := range w.Live.Sent {
+		for _, id := range w.transferOf[tx.TxHash].Payouts {
+			if !tx.Reverted {
+				paid[id]++
+			}
+		}
+	}
+	return paid
+}
+
+// expect adds a payout to what its destination must have.
+func (w *world) expect(r *Result, sums map[string]map[money.PayoutCurrency]*big.Int, p Payout) {
+	amount, err := money.ParseCrypto(p.Amount, p.Currency)
+	if err != nil {
+		r.violated(p.ID, "is sent with the amount %q", p.Amount)
+		return
+	}
+	if sums[p.Destination] == nil {
+		sums[p.Destination] = map[money.PayoutCurrency]*big.Int{}
+	}
+	if sums[p.Destination][p.Currency] == nil {
+		sums[p.Destination][p.Currency] = new(big.Int)
+	}
+	sums[p.Destination][p.Currency].Add(sums[p.Destination][p.Currency], amount.Units())
+}
+
+func (w *world) given(r *Result) {
+	paid, back := w.paid(), map[string]bool{}
+	for _, c := range w.Live.Charges {
+		back[c.TransactionID] = back[c.TransactionID] || c.Paid && c.Refunded == c.Amount
+	}
+	for _, p := range w.Payouts {
+		if !p.Mode.Live() {
+			continue
+		}
+		r.Checked++
+		paid := paid[p.ID] > 0 || p.Status == checkout.PayoutSent // 24 compares the two
+		switch {
+		case p.GivenBack && !back[p.TransactionID]:
+			r.violated(p.SessionID, "was given back, and the card network does not know it")
+		case paid && back[p.TransactionID]:
+			r.violated(p.SessionID, "was paid out by %s and given back", p.ID)
+		case !paid && !back[p.TransactionID]:
+			r.violated(p.SessionID, "was neither paid out, %s is %s, nor given back", p.ID, p.Status)
+		}
+	}
+}
+
+// givenBack reports whether the payment of a session went back to the customer instead of to its merchant.
+func (w *world) givenBack(sessionID string) bool {
+	for _, p := range w.Payouts {
+		if p.SessionID == sessionID {
+			return p.GivenBack && p.Status == checkout.PayoutFailed
+		}
+	}
+	return false
+}
+
+func (w *world) burns(r *Result) {
+	type try struct{ payoutID, to string }
+	reverted := map[try]bool{}
+	for _, tx := range w.Live.Sent {
+		r.Checked++
+		for _, id := range w.transferOf[tx.TxHash].Payouts {
+			at := try{id, tx.To}
+			if reverted[at] {
+				r.violated(id, "was sent to %s again, by %s", tx.To, tx.TxHash)
+			}
+			reverted[at] = reverted[at] || tx.Reverted
+		}
+	}
+}
+
+// A fault that is not the enemy's may hold all payouts for up to two minutes: a worker that dies while it runs an
+// activity, for example. It says little when few payouts are compared.
+const (
+	faultHold     = 2 * time.Minute
+	fewestWaiting = 50 // on each side
+)
+
+func (w *world) waits(r *Result) {
+	var calm, besieged []time.Duration
+	for _, p := range w.Payouts {
+		if !p.Mode.Live() || p.MerchantID == w.Live.Hostile || p.Status != checkout.PayoutSent || p.SentAt == nil ||
+			slices.ContainsFunc(w.Live.Halts, func(s Span) bool { return s.meets(p.CreatedAt, *p.SentAt) }) {
+			continue
+		}
+		r.Checked++
+		waited := p.SentAt.Sub(p.CreatedAt)
+		if slices.ContainsFunc(w.Live.Sieges, func(s Span) bool { return s.meets(p.CreatedAt, p.CreatedAt) }) {
+			besieged = append(besieged, waited)
+		} else {
+			calm = append(calm, waited)
+		}
+	}
+	slices.Sort(calm)
+	slices.Sort(besieged)
+	if min(len(calm), len(besieged)) < fewestWaiting {
+		return
+	}
+	without, with := calm[len(calm)*9/10], besieged[len(besieged)*9/10]
+	if with > 2*without+faultHold {
+		r.violated("nine tenths", "are sent within %s, and without the enemy within %s", with, without)
+	}
 }

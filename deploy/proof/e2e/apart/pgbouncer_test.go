@@ -15,7 +15,6 @@ import (
 	"example.com/checkout/deploy/standin/need"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
-	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
 
@@ -68,15 +67,7 @@ func TestPgBouncer_CarriesEverything(t *testing.T) {
 // openLog returns a function that reads the dashboard's log of deliveries.
 func openLog(t *testing.T, m *e2e.Merchant) (read func() string) {
 	t.Helper()
-	store := e2e.OpenStore(t, m.Stack)
-	member := merchant.Member{
-		ID: checkout.NewID(checkout.PrefixMember), MerchantID: m.ID, Email: "ann@" + m.ID + ".example", Role: merchant.RoleDeveloper,
-	}
-	invitation, err := store.People.Invite(t.Context(), member, "a test")
-	require.NoError(t, err)
-	_, err = store.People.AcceptInvitation(t.Context(), merchant.HashToken(invitation), "password", "")
-	require.NoError(t, err)
-
+	member := e2e.AddMember(t, e2e.OpenStore(t, m.Stack), m.ID, merchant.RoleDeveloper, "ann@"+m.ID+".example")
 	page, cookie := m.Stack.DashboardURL()+"/m/"+m.ID+"/test/deliveries", "member="+m.SignIn(member.Email)
 	return func() string {
 		t.Helper()

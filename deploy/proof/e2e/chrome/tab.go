@@ -301,6 +301,15 @@ func (b *Tab) Inspect(name string) {
 	})
 }
 
+// RequireReadable checks each look: nothing is wider than the window, and axe finds no violation.
+func (b *Tab) RequireReadable(name string) {
+	b.T.Helper()
+	b.EachLook(name, func(what string, l Look) {
+		b.RequireNoSideways(what)
+		b.AxeIn(l, what)
+	})
+}
+
 // Glance is Inspect in one look: a narrow phone, where long words stick out first.
 func (b *Tab) Glance(name string) {
 	b.T.Helper()

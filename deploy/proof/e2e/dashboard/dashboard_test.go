@@ -12,31 +12,16 @@ import (
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 
-	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/proof/e2e/chrome"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
 
-const dashboardPassword = "correct horse battery"
-
-// newMember makes somebody who signs in to the dashboard of the merchant with
-// dashboardPassword, and returns the e-mail address.
+// newMember makes somebody of the merchant's dashboard and returns the e-mail address.
 func newMember(m *e2e.Merchant, role merchant.Role) string {
 	m.T.Helper()
-	return newMemberWith(m, role, checkout.NewID(checkout.PrefixMember)+"@shop.example")
-}
-
-func newMemberWith(m *e2e.Merchant, role merchant.Role, email string) string {
-	m.T.Helper()
-	store := e2e.OpenStore(m.T, m.Stack)
-	member := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: m.ID, Email: email, Role: role}
-	token, err := store.People.Invite(m.T.Context(), member, "test")
-	require.NoError(m.T, err)
-	_, err = login.Accept(m.T.Context(), store.People, token, dashboardPassword, "")
-	require.NoError(m.T, err)
-	return member.Email
+	return e2e.AddMember(m.T, e2e.OpenStore(m.T, m.Stack), m.ID, role, checkout.NewID(checkout.PrefixMember)+"@shop.example").Email
 }
 
 // newDashboard is an empty tab in which a new member of the merchant is signed in.
@@ -50,7 +35,7 @@ func newDashboard(t *testing.T, browser context.Context, m *e2e.Merchant, role m
 
 func signIn(b *chrome.Tab, m *e2e.Merchant, email string) {
 	b.T.Helper()
-	b.Do(chromedp.Navigate(m.Stack.DashboardURL()+"/signin"), chrome.TypeInto("#email", email), chrome.TypeInto("#password", dashboardPassword),
+	b.Do(chromedp.Navigate(m.Stack.DashboardURL()+"/signin"), chrome.TypeInto("#email", email), chrome.TypeInto("#password", e2e.DashboardPassword),
 		chrome.Click("main button"), chrome.See(".sections"))
 }
 
@@ -82,7 +67,7 @@ func TestDashboard_People(t *testing.T) {
 	link := invited(owner, m, m.ID+"@bob.example")
 
 	bob := chrome.NewTab(t, browser)
-	bob.Do(chromedp.Navigate(link), chrome.TypeInto("#password", dashboardPassword), chrome.TypeInto("#password_again", dashboardPassword), chrome.Click("main button"), chrome.See(".sections"))
+	bob.Do(chromedp.Navigate(link), chrome.TypeInto("#password", e2e.DashboardPassword), chrome.TypeInto("#password_again", e2e.DashboardPassword), chrome.Click("main button"), chrome.See(".sections"))
 	require.Contains(t, bob.Text(".who"), "viewer")
 	bob.Do(chromedp.Navigate(m.Stack.DashboardURL()+"/live/members"), chrome.See("main h1"))
 	require.False(t, chrome.Get(bob, chromedp.Evaluate[bool](`!!document.querySelector(".testing")`)), "live is not test")
@@ -107,7 +92,7 @@ func TestDashboard_Settings(t *testing.T) {
 	require.Len(t, owner.TakeFaults(), 1, "the browser notes the 422")
 	owner.Do(chromedp.Clear(chromedp.CSS("#address_USDC")), chrome.TypeInto("#address_USDC", address), chrome.Click("main section:first-of-type button"), chrome.See("#password"))
 	require.Contains(t, owner.Text("main"), "Money sent to a wrong address is lost.")
-	owner.Do(chrome.TypeInto("#password", dashboardPassword), chrome.Click("main button"), chrome.See(".notice"))
+	owner.Do(chrome.TypeInto("#password", e2e.DashboardPassword), chrome.Click("main button"), chrome.See(".notice"))
 
 	got := m.Arrivals(1, 20*time.Second)[0]
 	require.Equal(t, "merchant.updated", got.Type)

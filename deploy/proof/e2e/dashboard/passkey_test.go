@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/api/dashboard"
-	"example.com/checkout/api/dashboard/login"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/proof/e2e/chrome"
@@ -25,8 +24,6 @@ import (
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
-
-const password = "correct horse battery"
 
 // site is a dashboard at http://localhost, where browsers offer passkeys, with one merchant.
 type site struct {
@@ -71,14 +68,7 @@ func (s *site) serve() string {
 
 func (s *site) newOwner(email string) merchant.Member {
 	s.t.Helper()
-	m := merchant.Member{
-		ID: checkout.NewID(checkout.PrefixMember), MerchantID: s.merchant, Email: email, Role: merchant.RoleOwner,
-	}
-	token, err := s.store.People.Invite(s.t.Context(), m, "test")
-	require.NoError(s.t, err)
-	m, err = login.Accept(s.t.Context(), s.store.People, token, password, "")
-	require.NoError(s.t, err)
-	return m
+	return e2e.AddMember(s.t, s.store, s.merchant, merchant.RoleOwner, email)
 }
 
 // query returns the one value of a query.
@@ -110,7 +100,7 @@ func (s *site) newTab(browser context.Context) (*chrome.Tab, webauthn.Authentica
 
 func (s *site) typeSignIn(b *chrome.Tab, email string) {
 	s.t.Helper()
-	b.Do(chromedp.Navigate(s.url+"/signin"), chrome.TypeInto("#email", email), chrome.TypeInto("#password", password),
+	b.Do(chromedp.Navigate(s.url+"/signin"), chrome.TypeInto("#email", email), chrome.TypeInto("#password", e2e.DashboardPassword),
 		chrome.Click(`form[action="/signin"] button`))
 }
 
@@ -120,7 +110,7 @@ func (s *site) register(b *chrome.Tab, name string) []string {
 	// The page of the account has a form with a password too, which belongs to another form.
 	const form = `form[action$="/account/passkeys/new"] `
 	b.Do(chromedp.Navigate(s.url+"/account"), chrome.Click(form+"button"),
-		chrome.TypeInto(form+"#password", password), chrome.Click(form+"button"),
+		chrome.TypeInto(form+"#password", e2e.DashboardPassword), chrome.Click(form+"button"),
 		chrome.TypeInto("#name", name), chrome.Click("[data-passkey] button"), chrome.See("#codes"))
 	return strings.Fields(b.Text("#codes"))
 }
@@ -288,7 +278,7 @@ func TestPasskey_RefusesWhatIsWrong(t *testing.T) {
 
 	// Ann's passkey in Bob's second step.
 	half := newVisitor()
-	status, _ = half.post("/signin", "email", bob.Email, "password", password)
+	status, _ = half.post("/signin", "email", bob.Email, "password", e2e.DashboardPassword)
 	require.Equal(t, 303, status)
 	require.Empty(t, half.cookies["member"])
 	options = half.challenge("second_step")

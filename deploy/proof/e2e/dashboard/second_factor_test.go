@@ -24,7 +24,7 @@ func TestDashboard_SecondFactor(t *testing.T) {
 	page(b, m, "/test/account")
 	b.Do(chrome.Click(`form[action$="/account/second_factor"] button`), chrome.See("main .warning"))
 	inspectPage(b, "dashboard-confirm")
-	b.Do(chrome.TypeInto("#password", dashboardPassword), chrome.Click("main button"), chrome.See(".qr"))
+	b.Do(chrome.TypeInto("#password", e2e.DashboardPassword), chrome.Click("main button"), chrome.See(".qr"))
 	inspectPage(b, "dashboard-second-factor")
 	secret := strings.ReplaceAll(b.Text("#secret"), " ", "")
 	code := func(after time.Duration) string {
@@ -41,14 +41,14 @@ func TestDashboard_SecondFactor(t *testing.T) {
 	require.Len(t, recovery, 10)
 
 	b.Do(chrome.Click(".who button"), chrome.See("#password"), chrome.TypeInto("#email", email),
-		chrome.TypeInto("#password", dashboardPassword), chrome.Click("main button"), chrome.See("#code"))
+		chrome.TypeInto("#password", e2e.DashboardPassword), chrome.Click("main button"), chrome.See("#code"))
 	inspectPage(b, "dashboard-signin-code")
 	b.Do(chrome.TypeInto("#code", recovery[0]), chrome.Click("main button"), chrome.See(".sections"))
 
 	page(b, m, "/live/keys")
 	b.Do(chrome.TypeInto("#label", "server"), chrome.Click("#create form button"), chrome.See("#code"))
 	inspectPage(b, "dashboard-live-key")
-	b.Do(chrome.TypeInto("#password", dashboardPassword), chrome.TypeInto("#code", recovery[1]), chrome.Click("main form button"), chrome.See("#key"))
+	b.Do(chrome.TypeInto("#password", e2e.DashboardPassword), chrome.TypeInto("#code", recovery[1]), chrome.Click("main form button"), chrome.See("#key"))
 	require.True(t, strings.HasPrefix(b.Text("#key"), "sk_live_"))
 	b.Do(chromedp.Navigate(m.Stack.DashboardURL()+"/m/"+m.ID+"/test/account"), chrome.See(`form[action$="/account/second_factor/remove"]`))
 	require.Contains(t, b.Text("main"), "8 recovery codes are left")

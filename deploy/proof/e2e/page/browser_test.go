@@ -49,7 +49,7 @@ const (
 func TestBrowser(t *testing.T) {
 	t.Parallel()
 	browser := chrome.StartBrowser(t)
-	for name, test := range map[string]func(*testing.T, context.Context){
+	for name, test := range map[string]func(*testing.T, *e2e.Merchant, *chrome.Tab){
 		"pays and returns to the merchant":  testBrowserPays,
 		"declined, then paid":               testBrowserDeclined,
 		"a tab that is out of date":         testBrowserStaleTab,
@@ -78,7 +78,7 @@ func TestBrowser(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, browser)
+			test(t, e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser))
 		})
 	}
 }
@@ -137,8 +137,7 @@ func leaveLate(b *chrome.Tab) {
 	})
 }
 
-func testBrowserPays(t *testing.T, browser context.Context) {
-	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+func testBrowserPays(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	address, referrers := shop(t)
 	back := address + "/thanks?order=1&name=%C3%A9"
 	id := m.Create(`{"amount": 10.50, "currency": "EUR", "payout_currency": "USDC", "metadata": {"order_id": "order-1042"}, "redirect_url": "` + back + `"}`)
@@ -159,7 +158,7 @@ func testBrowserPays(t *testing.T, browser context.Context) {
 	require.Equal(t, back, chrome.Get(b, chromedp.Evaluate[string](`document.getElementById("return").href`)))
 	require.Contains(t, b.Text("#soon"), strings.TrimPrefix(address, "http://"), "where it goes")
 	b.Do(chrome.Click("#stay"))
-	require.Equal(t, "return", chrome.Get(b, chromedp.Evaluate[string](`document.activeElement.id`)))
+	require.Equal(t, "return", focused(b))
 	require.Contains(t, b.Text("#soon"), "You stay on this page.")
 	b.Inspect("completed-with-return")
 	b.Do(chrome.Click("#return"))
@@ -170,8 +169,7 @@ func testBrowserPays(t *testing.T, browser context.Context) {
 	require.Equal(t, 1, m.Charges(id))
 }
 
-func testBrowserDeclined(t *testing.T, browser context.Context) {
-	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+func testBrowserDeclined(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	id := m.Create(e2e.Terms)
 	for !declinesInPlace(b, m.Stack.PageURL()+"/"+id) {
 		m = e2e.NewMerchant(t, e2e.Shared)
@@ -205,7 +203,7 @@ func declinesInPlace(b *chrome.Tab, page string) bool {
 		return false
 	}
 	require.Equal(t, "alert", chrome.Get(b, chromedp.AttributeValue(chromedp.CSS("#decline"), "role")).Value)
-	require.Equal(t, "decline", chrome.Get(b, chromedp.Evaluate[string](`document.activeElement.id`)), "read out first")
+	require.Equal(t, "decline", focused(b), "read out first")
 	require.Equal(t, "ann@example.com", b.Value("#email"))
 	require.Equal(t, []string{"", "12 / 40", "", "Ann Example"},
 		[]string{b.Value("#card_number"), b.Value("#exp"), b.Value("#cvc"), b.Value("#name")}, "another card of the same person")
@@ -224,8 +222,7 @@ func declinesInPlace(b *chrome.Tab, page string) bool {
 }
 
 // testBrowserStaleTab pays in a tab that another tab has overtaken.
-func testBrowserStaleTab(t *testing.T, browser context.Context) {
-	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+func testBrowserStaleTab(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	id := m.Create(e2e.Terms)
 	// The page would load again when it sees the other tab's payment in flight, perhaps while the form is filled in.
 	blind := chrome.Call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
@@ -245,8 +242,7 @@ func testBrowserStaleTab(t *testing.T, browser context.Context) {
 }
 
 // testBrowserItems looks at a session that says what is bought, and goes back to the shop.
-func testBrowserItems(t *testing.T, browser context.Context) {
-	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+func testBrowserItems(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	address, _ := shop(t)
 	body := func(locale string, more int) string {
 		items := ""
@@ -276,8 +272,7 @@ func testBrowserItems(t *testing.T, browser context.Context) {
 }
 
 // testBrowserPictures looks at a session whose items have pictures, one of which cannot be had.
-func testBrowserPictures(t *testing.T, browser context.Context) {
-	m := e2e.NewMerchant(t, e2e.Shared)
+func testBrowserPictures(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	drawn := func(width, height int, c color.Color) []byte {
 		picture := image.NewNRGBA(image.Rect(0, 0, width, height)) // its edge is clear
 		draw.Draw(picture, picture.Bounds().Inset(width/8), image.NewUniform(c), image.Point{}, draw.Src)
@@ -303,7 +298,6 @@ func testBrowserPictures(t *testing.T, browser context.Context) {
 		{"name": "Grinder", "quantity": 1, "unit_amount": 99.90, "image_url": "%[1]s/grinder.png"},
 		{"name": "Paper filters", "quantity": 1, "unit_amount": 5.00, "image_url": "%[1]s/gone.png"}]}`, merchants.URL))
 	e2e.AwaitQuery(t, "every picture is fetched or given up", 20*time.Second, e2e.Shared, 3, `SELECT count(*) FROM picture WHERE merchant_id = $1 AND status <> 'pending'`, m.ID)
-	b := chrome.NewTab(t, browser)
 	open(b, m, id)
 	b.Do(seeState("form"), chrome.Poll(`Array.from(document.querySelectorAll("img.picture")).every((p) => p.complete)`))
 	got := chrome.Get(b, chromedp.Evaluate[[]string](
@@ -317,8 +311,7 @@ func testBrowserPictures(t *testing.T, browser context.Context) {
 }
 
 // testBrowser3DS refuses at the bank, fails there and confirms, in one session.
-func testBrowser3DS(t *testing.T, browser context.Context) {
-	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+func testBrowser3DS(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	id := m.Create(e2e.Terms)
 	open(b, m, id)
 
@@ -346,8 +339,7 @@ func testBrowser3DS(t *testing.T, browser context.Context) {
 	require.Equal(t, true, m.Session(id).Field("transaction.payment_method.three_d_secure"))
 }
 
-func testBrowserSlowCard(t *testing.T, browser context.Context) {
-	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+func testBrowserSlowCard(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	id := m.Create(e2e.Terms)
 	open(b, m, id)
 	fill(b, e2e.CardSlow)
@@ -367,8 +359,7 @@ func cutLine(b *chrome.Tab) (mend func()) {
 }
 
 // testBrowserOffline pays while the line is away. The form stays, and goes on by itself.
-func testBrowserOffline(t *testing.T, browser context.Context) {
-	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+func testBrowserOffline(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	id := m.Create(e2e.Terms)
 	open(b, m, id)
 	fill(b, e2e.CardSucceeds)
@@ -384,8 +375,7 @@ func testBrowserOffline(t *testing.T, browser context.Context) {
 }
 
 // testBrowserMerchantExpires: an open form notices it by itself.
-func testBrowserMerchantExpires(t *testing.T, browser context.Context) {
-	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+func testBrowserMerchantExpires(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	id := m.Create(e2e.Terms)
 	open(b, m, id)
 	b.Do(seeState("form"))
@@ -394,9 +384,9 @@ func testBrowserMerchantExpires(t *testing.T, browser context.Context) {
 	require.Equal(t, "This session has expired – Shop", chrome.Get(b, chromedp.Title()))
 }
 
-func testBrowserExpires(t *testing.T, browser context.Context) {
+func testBrowserExpires(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	stack := e2e.Beside(t, devstack.Options{SessionLifetime: "30s", Env: []string{"CHECKOUT_FORM_RATE_LIMIT=0.1"}})
-	m, b := e2e.NewMerchant(t, stack), chrome.NewTab(t, browser)
+	m = e2e.NewMerchant(t, stack)
 	id := m.Create(e2e.Terms)
 	open(b, m, id)
 	b.Do(seeState("form"))
@@ -455,8 +445,7 @@ func tooMany(b *chrome.Tab, m *e2e.Merchant) {
 }
 
 // testBrowserNoScript makes a slip, is declined and pays, in German.
-func testBrowserNoScript(t *testing.T, browser context.Context) {
-	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+func testBrowserNoScript(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	address, _ := shop(t)
 	id := m.Create(`{"amount": 10.50, "currency": "EUR", "payout_currency": "USDC", "redirect_url": "` + address + `/thanks"}`)
 	b.NoScript()
@@ -483,9 +472,8 @@ func testBrowserNoScript(t *testing.T, browser context.Context) {
 	require.Equal(t, 2, m.Charges(id))
 }
 
-func testBrowserDoubleClick(t *testing.T, browser context.Context) {
+func testBrowserDoubleClick(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	for _, script := range []bool{true, false} { // without it the browser sends the form twice
-		m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
 		id := m.Create(e2e.Terms)
 		if !script {
 			b.NoScript()
@@ -524,13 +512,12 @@ func doubleClick(selector string) chromedp.Action[chromedp.Void] {
 	})
 }
 
-func testBrowserSlip(t *testing.T, browser context.Context) {
-	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+func testBrowserSlip(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	id := m.Create(e2e.Terms)
 	open(b, m, id)
 	fill(b, "4242424242424241")
 	b.Do(chrome.Click("#pay-button"), chrome.See("#card_number-error"))
-	require.Equal(t, "card_number", chrome.Get(b, chromedp.Evaluate[string](`document.activeElement.id`)))
+	require.Equal(t, "card_number", focused(b))
 	require.Equal(t, "This card number is not valid. Check every digit.", b.Text("#card_number-error"))
 	require.Equal(t, "true", chrome.Get(b, chromedp.AttributeValue(chromedp.CSS("#card_number"), "aria-invalid")).Value)
 	ring := func(id string) string {
@@ -550,8 +537,7 @@ func testBrowserSlip(t *testing.T, browser context.Context) {
 
 // testBrowserBack goes back after a payment and loads the page again: the form
 // is gone, and nothing is charged twice.
-func testBrowserBack(t *testing.T, browser context.Context) {
-	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+func testBrowserBack(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	id := m.Create(e2e.Terms)
 	b.Do(chromedp.Navigate("about:blank"))
 	open(b, m, id)
@@ -583,8 +569,7 @@ func paste(b *chrome.Tab, selector, what string) {
 		`(() => { const f = document.querySelector(%q); f.select(); document.execCommand("insertText", false, %q); })()`, selector, what)))
 }
 
-func testBrowserCardField(t *testing.T, browser context.Context) {
-	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+func testBrowserCardField(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	open(b, m, m.Create(e2e.Terms))
 	for _, c := range []struct{ typed, shown, brand, cvc string }{
 		{"4242424242424242", "4242 4242 4242 4242", "Visa", "3"},
@@ -644,11 +629,10 @@ func testBrowserCardField(t *testing.T, browser context.Context) {
 // focused names what has the focus.
 func focused(b *chrome.Tab) string {
 	b.T.Helper()
-	return chrome.Get(b, chromedp.Evaluate[string](`document.activeElement.id || document.activeElement.className || document.activeElement.textContent`))
+	return chrome.Get(b, chromedp.Evaluate[string](`document.activeElement.id || document.activeElement.className || document.activeElement.tagName`))
 }
 
-func testBrowserKeyboard(t *testing.T, browser context.Context) {
-	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+func testBrowserKeyboard(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	id := m.Create(e2e.Terms)
 	open(b, m, id)
 	b.Do(seeState("form"))
@@ -674,8 +658,7 @@ func testBrowserKeyboard(t *testing.T, browser context.Context) {
 	require.Equal(t, 1, m.Charges(id))
 }
 
-func testBrowserPaying(t *testing.T, browser context.Context) {
-	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+func testBrowserPaying(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	id := m.Create(`{"amount": 120, "currency": "EUR", "payout_currency": "USDC"}`)
 	open(b, m, id)
 	require.Equal(t, "Pay €120.00", b.Text("#pay-button"))
@@ -697,8 +680,7 @@ func testBrowserPaying(t *testing.T, browser context.Context) {
 
 // testBrowserClock sets the browser's clock: the page warns at a few moments,
 // and asks the server before it says that the time is over.
-func testBrowserClock(t *testing.T, browser context.Context) {
-	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+func testBrowserClock(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	open(b, m, m.Create(e2e.Terms))
 	b.Do(seeState("form"))
 	said := `document.getElementById("announce").textContent`
@@ -730,8 +712,7 @@ func testBrowserClock(t *testing.T, browser context.Context) {
 	require.Equal(t, true, chrome.Get(b, chromedp.Evaluate[bool](`document.getElementById("expired").hidden && !document.getElementById("pay-button").disabled`)))
 }
 
-func testBrowserLanguages(t *testing.T, browser context.Context) {
-	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+func testBrowserLanguages(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	unpaid, paid := m.Create(e2e.Terms), m.Create(e2e.Terms)
 	m.MustPay(paid, e2e.CardSucceeds)
 	for _, l := range []struct{ tag, name, pay, paying, fault, done string }{
@@ -779,8 +760,7 @@ func testBrowserLanguages(t *testing.T, browser context.Context) {
 }
 
 // testBrowserBrand looks at colors that are hard to read, and at a logo.
-func testBrowserBrand(t *testing.T, browser context.Context) {
-	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+func testBrowserBrand(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	picture := image.NewNRGBA(image.Rect(0, 0, 300, 100))
 	draw.Draw(picture, picture.Bounds(), image.NewUniform(color.NRGBA{R: 0x5b, G: 0x2b, B: 0xe0, A: 0xff}), image.Point{}, draw.Src)
 	var upload bytes.Buffer
@@ -809,8 +789,7 @@ func testBrowserBrand(t *testing.T, browser context.Context) {
 	}
 }
 
-func testBrowserZoom(t *testing.T, browser context.Context) {
-	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+func testBrowserZoom(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	id := m.Create(`{"amount": 999999.99, "currency": "CAD", "payout_currency": "USDC", "metadata": {"order_id": "` + strings.Repeat("Long", 100) + `"}}`)
 	open(b, m, id)
 	b.Do(seeState("form"))
@@ -846,8 +825,7 @@ func testBrowserZoom(t *testing.T, browser context.Context) {
 
 // testBrowserMarkup opens pages full of what would like to be markup. A script
 // that ran would open a dialog or complain, and the tab notices both.
-func testBrowserMarkup(t *testing.T, browser context.Context) {
-	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+func testBrowserMarkup(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	shopURL, _ := shop(t)
 	leaveLate(b)
 	for i, payload := range []string{
@@ -884,8 +862,7 @@ func testBrowserMarkup(t *testing.T, browser context.Context) {
 	}
 }
 
-func testBrowserFailed(t *testing.T, browser context.Context) {
-	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+func testBrowserFailed(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	id := m.Create(e2e.Terms)
 	open(b, m, id)
 	fill(b, "4100000000000019")
@@ -915,8 +892,7 @@ func pageWithoutTemporal(t *testing.T) (address string, store *storage.Store) {
 
 // testBrowserAway sees what a customer sees while it is not known whether a
 // payment has begun, cancels that payment, and loses PostgreSQL too.
-func testBrowserAway(t *testing.T, browser context.Context) {
-	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+func testBrowserAway(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	address, store := pageWithoutTemporal(t)
 	id := m.Create(e2e.Terms)
 	b.Do(chromedp.Navigate(address+"/"+id), seeState("form"))
@@ -934,8 +910,7 @@ func testBrowserAway(t *testing.T, browser context.Context) {
 }
 
 // testBrowserSeesFaults makes sure that the other tests would notice.
-func testBrowserSeesFaults(t *testing.T, browser context.Context) {
-	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+func testBrowserSeesFaults(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	open(b, m, m.Create(e2e.Terms))
 	for script, want := range map[string]string{
 		`void setTimeout(function () { throw new Error("thrown") })`:                   "thrown",

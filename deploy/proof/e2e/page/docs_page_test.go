@@ -36,10 +36,7 @@ func TestGuidePage_LeadsToTheReferenceAndBack(t *testing.T) {
 	}))
 	chrome.Call(b, network.Enable, network.EnableParams{})
 	b.Do(chromedp.Navigate(e2e.Shared.APIURL()+"/docs"), chrome.SeeText("The merchant's guide"))
-	b.EachLook("guide", func(what string, l chrome.Look) {
-		b.RequireNoSideways(what)
-		b.AxeIn(l, what)
-	})
+	b.RequireReadable("guide")
 	require.Empty(t, b.TakeFaults())
 	b.Expect(`content security policy: script-src ""`) // the reference's search tries eval, and does without it
 	b.Do(

@@ -199,11 +199,6 @@ func fillFrame(b *chrome.Tab, email, number string) {
 	}
 }
 
-func focusedID(b *chrome.Tab) string {
-	b.T.Helper()
-	return chrome.Get(b, chromedp.Evaluate[string](`document.activeElement.id || document.activeElement.tagName`))
-}
-
 func testCardStays(t *testing.T, s *liveShop, b *chrome.Tab) {
 	id := s.session(time.Hour)
 	s.open(b, id)
@@ -212,7 +207,7 @@ func testCardStays(t *testing.T, s *liveShop, b *chrome.Tab) {
 	require.Regexp(t, `^\d{1,4}:\d\d$`, b.Text("#countdown"))
 	b.Inspect("live-form")
 	fillFrame(b, "ann@example.com", cardPaid)
-	require.Equal(t, "IFRAME", focusedID(b))
+	require.Equal(t, "IFRAME", focused(b))
 	b.Inspect("live-form-filled")
 	require.Equal(t, "null, SecurityError", chrome.Get(b, chromedp.Evaluate[string](`(() => {
 		const frame = document.querySelector("#card iframe")
@@ -248,7 +243,7 @@ func testRefused(t *testing.T, s *liveShop, b *chrome.Tab) {
 	s.open(b, id)
 	b.Do(ready(), chrome.Click("#pay-button"), chrome.See("#email-error"))
 	require.Equal(t, "Enter your email address.", b.Text("#email-error"))
-	require.Equal(t, "email", focusedID(b))
+	require.Equal(t, "email", focused(b))
 	b.Do(chrome.TypeInto("#email", "ann@example.com"), chrome.Click("#pay-button"), chrome.SeeText("Check the marked fields"), ready())
 	require.NotContains(t, b.Text("main"), "Your card number is incomplete.", "the acquirer's frame says it, once")
 	require.Equal(t, "alert", chrome.Get(b, chromedp.AttributeValue(chromedp.CSS("#faults"), "role")).Value)
@@ -353,7 +348,7 @@ func testNotPossible(t *testing.T, s *liveShop, b *chrome.Tab) {
 	b.Do(chrome.Click("#pay-button"), chrome.See("#decline"), ready())
 	require.Contains(t, b.Text("#decline"), "Payments are not possible at the moment")
 	require.Contains(t, b.Text("#decline"), "You have not been charged. Try again in a few minutes.")
-	require.Equal(t, "decline", focusedID(b), "read out first")
+	require.Equal(t, "decline", focused(b), "read out first")
 	b.Inspect("live-not-possible")
 	s.answers(s.succeed)
 	fillFrame(b, "ann@example.com", cardPaid)
