@@ -106,13 +106,21 @@ func attackWith(do func(ctx context.Context, d *devstack.LiveDouble, w *world, r
 	})
 }
 
+// call calls a contract with the wallet.
+func (e *enemy) call(
+	ctx context.Context, d *devstack.LiveDouble, contract string, at common.Address, method string, args ...any,
+) error {
+	_, err := d.Anvil.SendCall(ctx, e.wallet, contract, at, method, args...)
+	return err
+}
+
 // dust sends the treasury the smallest amount of every currency.
 func dust(ctx context.Context, d *devstack.LiveDouble, w *world, _ *rand.Rand) error {
 	treasury := d.Treasury()
 	_, err := d.Anvil.Send(ctx, chains.Transaction{From: w.enemy.wallet, To: &treasury, Value: big.NewInt(1)})
 	for c, token := range d.Market.Tokens() {
 		if err == nil {
-			_, err = d.Anvil.SendCall(ctx, w.enemy.wallet, string(c), token, "transfer", treasury, big.NewInt(1))
+			err = w.enemy.call(ctx, d, string(c), token, "transfer", treasury, big.NewInt(1))
 		}
 	}
 	return err
@@ -120,36 +128,30 @@ func dust(ctx context.Context, d *devstack.LiveDouble, w *world, _ *rand.Rand) e
 
 // transferNothing transfers 0 out of the treasury, which needs no allowance: to a foreign address, to the
 // treasury, and to an address for which payouts wait.
-func transferNothing(ctx context.Context, d *devstack.LiveDouble, w *world, random *rand.Rand) error {
-	victims := []common.Address{w.enemy.wallet, d.Treasury(), w.anyAddress(random)}
+func transferNothing(ctx context.Context, d *devstack.LiveDouble, w *world, random *rand.Rand) (err error) {
 	for c, token := range d.Market.Tokens() {
-		for _, to := range victims {
-			_, err := d.Anvil.SendCall(ctx, w.enemy.wallet, string(c), token, "transferFrom", d.Treasury(), to, new(big.Int))
-			if err != nil {
-				return err
+		for _, to := range []common.Address{w.enemy.wallet, d.Treasury(), w.anyAddress(random)} {
+			if err == nil {
+				err = w.enemy.call(ctx, d, string(c), token, "transferFrom", d.Treasury(), to, new(big.Int))
 			}
 		}
 	}
-	return nil
+	return err
 }
 
 // pretend writes a log of a foreign token: the treasury seems to have paid a payout.
 func pretend(ctx context.Context, d *devstack.LiveDouble, w *world, random *rand.Rand) error {
-	_, err := d.Anvil.SendCall(
-		ctx, w.enemy.wallet, "Poisoner", w.enemy.poisoner, "pretend", d.Treasury(), w.anyAddress(random),
-		big.NewInt(random.Int64N(400_000_000)),
-	)
-	return err
+	return w.enemy.call(ctx, d, "Poisoner", w.enemy.poisoner, "pretend", d.Treasury(), w.anyAddress(random),
+		big.NewInt(random.Int64N(400_000_000)))
 }
 
 // fillBlock fills a block with transfers of nothing out of the treasury.
 func fillBlock(ctx context.Context, d *devstack.LiveDouble, w *world, random *rand.Rand) error {
 	const logs = 1000
 	to := []common.Address{{}, d.Treasury(), w.anyAddress(random)}[random.IntN(3)]
-	_, err := d.Anvil.SendCall(
-		ctx, w.enemy.wallet, "Poisoner", w.enemy.poisoner, "poison", d.Market.USDC, d.Treasury(), to, big.NewInt(logs),
+	return w.enemy.call(
+		ctx, d, "Poisoner", w.enemy.poisoner, "poison", d.Market.USDC, d.Treasury(), to, big.NewInt(logs),
 	)
-	return err
 }
 
 // undoDust sends dust, and a reorganization takes it back once the service may have seen it.
@@ -162,8 +164,7 @@ func undoDust(ctx context.Context, c *chaos, p *part, random *rand.Rand) bool {
 // changePayee changes what one of the contracts does with ether: see deploy/standin/chains/contracts/Payee.sol.
 func changePayee(ctx context.Context, d *devstack.LiveDouble, w *world, random *rand.Rand) error {
 	payee, mode := w.enemy.payees[random.IntN(len(w.enemy.payees))], uint8(random.IntN(5)) //nolint:gosec // below 5
-	_, err := d.Anvil.SendCall(ctx, w.enemy.wallet, "Payee", payee, "set", mode, d.Market.USDC)
-	return err
+	return w.enemy.call(ctx, d, "Payee", payee, "set", mode, d.Market.USDC)
 }
 
 // changeAddress changes a payout address of the enemy's shop: to a contract, to one that only it uses, or
@@ -267,8 +268,7 @@ func (c *chaos) takeEther(ctx context.Context) error {
 	}
 	return c.onNode(ctx, money.Ethereum, func(d *devstack.LiveDouble) (err error) {
 		for _, payee := range e.payees {
-			_, failed := d.Anvil.SendCall(ctx, e.wallet, "Payee", payee, "set", uint8(0), d.Market.USDC)
-			err = errors.Join(err, failed)
+			err = errors.Join(err, e.call(ctx, d, "Payee", payee, "set", uint8(0), d.Market.USDC))
 		}
 		return err
 	})

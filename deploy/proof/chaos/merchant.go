@@ -15,7 +15,6 @@ import (
 	"example.com/checkout/deploy/proof/chaos/invariant"
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/money"
@@ -39,12 +38,10 @@ func (c *chaos) addMerchants(ctx context.Context) error {
 		return err
 	}
 	defer store.Close()
-	ports, err := pgtemp.FreePorts(1)
+	canary, err := freeAddress()
 	if err != nil {
 		return err
 	}
-
-	canary := loopback(ports[0])
 	if c.stopCanary, err = devstack.StartCanary(canary, c.rig.stack.ReceiverLog); err != nil {
 		return err
 	}
@@ -144,26 +141,22 @@ func (c *chaos) addEndpoint(
 
 // nobody returns an address without a listener.
 func nobody(*shop, string) (address string, err error) {
-	ports, err := pgtemp.FreePorts(1)
-	if err != nil {
-		return "", err
-	}
-	return "http://" + loopback(ports[0]) + "/webhook", nil
+	address, err = freeAddress()
+	return "http://" + address + "/webhook", err
 }
 
 func (c *chaos) startReceiver(m *shop, secret string) (address string, err error) {
-	ports, err := pgtemp.FreePorts(1)
-	if err != nil {
+	if address, err = freeAddress(); err != nil {
 		return "", err
 	}
-	r, err := devstack.StartReceiver(loopback(ports[0]), secret)
+	r, err := devstack.StartReceiver(address, secret)
 	if err != nil {
 		return "", err
 	}
 	r.LogTo(c.rig.stack.ReceiverLog)
 	r.ReplyBy(c.reply)
 	m.receivers = append(m.receivers, r)
-	return "http://" + loopback(ports[0]) + "/webhook", nil
+	return "http://" + address + "/webhook", nil
 }
 
 // reply chooses a receiver's reaction to a request. The delivery's id decides, so that the same

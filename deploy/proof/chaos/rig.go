@@ -165,6 +165,15 @@ func (r *rig) link(name string) *link {
 	return nil
 }
 
+// freeAddress returns an address on loopback at which nobody listens.
+func freeAddress() (string, error) {
+	ports, err := pgtemp.FreePorts(1)
+	if err != nil {
+		return "", err
+	}
+	return loopback(ports[0]), nil
+}
+
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
 // processPart returns the part of an API or a worker. start sets p.

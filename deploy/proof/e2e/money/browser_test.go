@@ -1,6 +1,7 @@
 package money
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -67,4 +68,24 @@ func requireNowhere(t *testing.T, l live, secrets ...string) {
 	leaks, _, err := invariant.FindLeaks(t.Context(), l.stack.Postgres.URL("checkout"), filepath.Dir(l.stack.Log("api")), canaries)
 	require.NoError(t, err)
 	require.Empty(t, leaks)
+}
+
+// seesMoney signs the owner in and opens the page of a session whose transfer is final: it shows the charge, the prices, the
+// transfer and the ledger.
+func (l live) seesMoney(browser context.Context, id string) {
+	l.T.Helper()
+	b := chrome.NewTab(l.T, browser)
+	b.Do(chromedp.Navigate(l.stack.DashboardURL()+"/signin"), chrome.TypeInto("#email", devstack.DemoOwner),
+		chrome.TypeInto("#password", l.stack.Demo.Password), chrome.Click("main button"), chrome.See(".sections"),
+		chromedp.Navigate(l.stack.DashboardURL()+"/live/sessions/"+id), chrome.See("#session h1"))
+	hash, _ := l.Session(id).Field("payout.tx_hash").(string)
+	intents, _ := l.facts(id)
+	for _, want := range []string{
+		intents[0].ID, "kraken", "coinbase", hash, "in the block", "confirmed", "proved final", "Slot",
+		"acquirer:receivable", "merchant:payable", "Transfer confirmed", "expense:gas",
+	} {
+		require.Contains(l.T, b.Text("#session"), want)
+	}
+	b.RequireReadable("live-session")
+	b.RequireTablesFit("live-session")
 }
