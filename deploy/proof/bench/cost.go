@@ -63,7 +63,7 @@ func costRows() []string {
 	return rows
 }
 
-// cost counts what a fixed number of sessions costs: those that nobody pays until they expire, and those
+// cost counts the cost of a fixed number of sessions: some that expire unpaid, and some
 // that are paid at once, with two deliveries each. It divides the differences of the counters of
 // Temporal's server and of PostgreSQL by the number of sessions.
 func cost(flags *flag.FlagSet) func(context.Context) (report, error) {

@@ -97,7 +97,7 @@ func (a *arrivals) channel(id string) chan struct{} {
 	return channel.(chan struct{})
 }
 
-// add adds one that has come. It may come before anybody waits.
+// add records an arrival. It may come before anybody waits.
 func (a *arrivals) add(id string) {
 	select {
 	case a.channel(id) <- struct{}{}:

@@ -140,7 +140,7 @@ func check(ctx context.Context, o checkOptions, out, progress io.Writer) error {
 	return err
 }
 
-// violations counts those of all invariants.
+// violations counts the violations of all invariants.
 func violations(results []invariant.Result) int {
 	n := 0
 	for _, r := range results {

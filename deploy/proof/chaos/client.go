@@ -72,7 +72,7 @@ func (c *chaos) call(ctx context.Context, m *shop, what call) answer {
 	return c.ask(ctx, made, what.method, c.rig.apis[api]+what.path, header, what.body)
 }
 
-// ask makes a request and records it as a call, with what the answer tells of the session.
+// ask makes a request and records it as a call, with the session's status in the answer.
 func (c *chaos) ask(
 	ctx context.Context, made invariant.Call, method, address string, header http.Header, body string,
 ) answer {

@@ -258,7 +258,7 @@ func cancelRun(ctx context.Context, c *chaos, id string) error {
 }
 
 // resetRun resets a run to its first workflow task. For half of the sessions whose time is over, it
-// drops the received messages, as the UI offers. The new run then knows of no payment and finds
+// drops the received messages, as the UI offers. The new run then finds no payment, and
 // its time over.
 func resetRun(ctx context.Context, c *chaos, id string) error {
 	events := c.rig.temporal.GetWorkflowHistory(ctx, id, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)

@@ -23,7 +23,7 @@ import (
 
 func newRandom() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 
-// fakePart is a part that notes what is done to it. Its first starts fail.
+// fakePart is a part that records each call. Its first starts fail.
 type fakePart struct {
 	part
 	did   []string

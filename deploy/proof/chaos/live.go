@@ -66,7 +66,7 @@ type world struct {
 	siege invariant.Siege
 }
 
-// updateSiege changes what the run knows of attacks.
+// updateSiege changes the record of attacks and restores.
 func (w *world) updateSiege(change func(*invariant.Siege)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -37,7 +37,7 @@ const walletAccount = 8
 // enemyPrefix begins the names of the enemy's moves.
 const enemyPrefix = "enemy-"
 
-// enemyKinds are the enemy's moves. They are no faults: the service must work as without them.
+// enemyKinds are the enemy's moves. They break nothing: the service must work as it does without them.
 var enemyKinds = []faultKind{
 	{"enemy-dust", 3, "", attackWith(dust)},
 	{"enemy-transfers-nothing", 4, "", attackWith(transferNothing)},
@@ -167,7 +167,7 @@ func changePayee(ctx context.Context, d *devstack.LiveDouble, w *world, random *
 	return w.enemy.call(ctx, d, "Payee", payee, "set", mode, d.Market.USDC)
 }
 
-// changeAddress changes a payout address of the enemy's shop: to a contract, to one that only it uses, or
+// changeAddress changes a payout address of the enemy's shop: to a contract, to an unshared address, or
 // to the treasury, which the dashboard refuses. Some changes are announced first, and not for a day.
 func changeAddress(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 	e := &c.world.enemy

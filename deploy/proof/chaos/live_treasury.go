@@ -75,7 +75,7 @@ type account struct {
 	FrozenWhy   string
 }
 
-// accounts returns those that are frozen, or those that are not.
+// accounts returns the treasury's frozen accounts, or the other ones.
 func (c *chaos) accounts(ctx context.Context, frozen bool) ([]account, error) {
 	return queryAll[account](ctx, c.rig, `
 		SELECT id, network, frozen_at, frozen_why FROM treasury_account WHERE (frozen_at IS NOT NULL) = $1`, frozen)

@@ -30,7 +30,7 @@ const (
 	exitUnknown    = 2 // the check did not work
 )
 
-// errViolated says that the check worked and found a violation.
+// errViolated is the error of a check that found a violation.
 var errViolated = errors.New("invariants are violated")
 
 func main() {

@@ -111,7 +111,7 @@ type way struct {
 }
 
 // startLinks starts a link from each command to each server that it uses. It returns the ports of the
-// servers, and those of the links.
+// servers and of the links.
 func (r *rig) startLinks(live bool) (at devstack.Ports, through map[string]devstack.Ports, err error) {
 	through = map[string]devstack.Ports{}
 	market := 0

@@ -82,7 +82,7 @@ func TestBulkReplay_GoesOnAfterItWasTerminated(t *testing.T) {
 	t.Parallel()
 	m := e2e.NewMerchant(t, e2e.Beside(t, madeUp))
 	endpoint := m.FailedDeliveries(24)
-	// Delivered ones stay what is chosen, however often they are replayed.
+	// A delivery that stays delivered is chosen again, however often it is replayed.
 	e2e.Query[int](t, m.Stack, `WITH u AS (UPDATE webhook_delivery SET status = 'delivered' WHERE endpoint_id = $1 RETURNING 1) SELECT count(*) FROM u`, endpoint)
 	since := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
 	created := m.Must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay",

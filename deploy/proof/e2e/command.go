@@ -36,7 +36,7 @@ func RequireRefused(t *testing.T, stack *devstack.Stack, why string, args ...str
 	return out
 }
 
-// Words is what a command says. Several goroutines may write to it: a command logs while it works.
+// Words is the output of a command. Several goroutines may write to it: a command logs while it works.
 type Words struct {
 	sync.Mutex
 	strings.Builder
@@ -48,7 +48,7 @@ func (w *Words) Write(p []byte) (int, error) {
 	return w.Builder.Write(p)
 }
 
-// String returns what was said so far.
+// String returns the output so far.
 func (w *Words) String() string {
 	w.Lock()
 	defer w.Unlock()

@@ -115,7 +115,7 @@ func (w *corpusWorld) operate(t *testing.T, c operatorCase, args []any) error {
 	return fmt.Errorf("%q is no call", c.Do)
 }
 
-// startWrongly starts a run, and terminates one that would wait for ever.
+// startWrongly starts a run, and terminates it when it would wait for ever.
 func (w *corpusWorld) startWrongly(ctx context.Context, t *testing.T, c operatorCase, id string, args []any) error {
 	t.Helper()
 	queue := contract.TaskQueueCheckout

@@ -213,7 +213,7 @@ func (w *corpusWorld) answer(t *testing.T, c corpusCase) e2e.Answer {
 	return got
 }
 
-// accept sends a case that must be accepted and reads back what was made.
+// accept sends a case that must be accepted and reads the new object back.
 func (w *corpusWorld) accept(t *testing.T, c corpusCase) {
 	t.Helper()
 	if c.Before != nil {
@@ -242,7 +242,7 @@ func (w *corpusWorld) accept(t *testing.T, c corpusCase) {
 	}
 }
 
-// members are those of an answer, byte for byte, without what is shown only once.
+// members returns an answer's members, byte for byte, without the secrets, which only one answer shows.
 func members(t *testing.T, body []byte) map[string]string {
 	t.Helper()
 	var object map[string]json.RawMessage

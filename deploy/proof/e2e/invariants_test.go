@@ -89,7 +89,7 @@ func TestInvariants_TheCheckNamesWhatIsBroken(t *testing.T) {
 	require.Equal(t, e2e.ViolationsOf(results), e2e.ViolationsOf(report.Invariants))
 }
 
-// change runs sql with those of args that it names: $1 a delivery, $2 a merchant,
+// change runs sql with the arguments that it names: $1 a delivery, $2 a merchant,
 // $3 an event.
 func change(t *testing.T, stack *devstack.Stack, sql string, args ...string) {
 	t.Helper()

@@ -31,7 +31,7 @@ import (
 // RecordHistories writes the histories of the replay tests; see package history.
 var RecordHistories = flag.String("record-histories", "", "directory to write the histories of the replay tests to")
 
-// Long runs the tests that break a stack on purpose, and those that take minutes.
+// Long also runs the tests that break a stack on purpose or take minutes.
 var Long = flag.Bool("long", false, "run the tests that break a stack on purpose or take minutes too")
 
 // OnlyLong skips the test unless -long was given.

@@ -237,12 +237,11 @@ const (
 
 func limit(within time.Duration) time.Duration { return max(patience*within, LeastPatience) }
 
-// Await repeats look until it returns true, ever less often: the looks of tests that wait long would keep the computer
-// busy.
-func Await(t *testing.T, what string, within time.Duration, look func() bool) {
+// Await repeats condition until it returns true, ever less often: tests that wait long would keep the computer busy.
+func Await(t *testing.T, what string, within time.Duration, condition func() bool) {
 	t.Helper()
 	end := time.Now().Add(limit(within))
-	for pause := 10 * time.Millisecond; !look(); pause = min(pause*5/4, 200*time.Millisecond) {
+	for pause := 10 * time.Millisecond; !condition(); pause = min(pause*5/4, 200*time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%s: not within %s", what, limit(within))
 		}

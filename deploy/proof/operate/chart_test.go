@@ -108,7 +108,7 @@ func TestChart_KeepsThePoliciesOfKubeScore(t *testing.T) {
 	}
 }
 
-// TestChart_RefusesWrongValues checks that the schema names what is wrong.
+// TestChart_RefusesWrongValues checks that the schema names the wrong value.
 func TestChart_RefusesWrongValues(t *testing.T) {
 	t.Parallel()
 	for set, says := range map[string]string{

@@ -92,8 +92,8 @@ func readTransfers(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	)
 }
 
-// readLive asks the double of the card network and the chain. The double's charges join those of the
-// sandbox; one that went back to the card is none.
+// readLive asks the double of the card network and the chain. The double's charges join the sandbox's, except
+// refunded ones.
 func readLive(ctx context.Context, s Sources, f *Facts) error {
 	if s.Live == nil {
 		return nil
@@ -130,7 +130,7 @@ func readLive(ctx context.Context, s Sources, f *Facts) error {
 	return nil
 }
 
-// addLiveCharges adds the double's charges that were not refunded to those of the sandbox.
+// addLiveCharges adds the double's charges to the sandbox's, except refunded ones.
 func (f *Facts) addLiveCharges() {
 	sessionOf := map[string]string{}
 	for _, t := range f.Transactions {
@@ -146,7 +146,7 @@ func (f *Facts) addLiveCharges() {
 // LiveCurrencies are the currencies that the simulated treasury pays.
 var LiveCurrencies = []money.PayoutCurrency{money.ETH, money.USDC, money.USDT, money.BTC}
 
-// CurrenciesOn returns those of a network.
+// CurrenciesOn returns the currencies of a network.
 func CurrenciesOn(network string) []money.PayoutCurrency {
 	return slices.DeleteFunc(slices.Clone(LiveCurrencies), func(c money.PayoutCurrency) bool {
 		return c.Network() != network
@@ -154,7 +154,7 @@ func CurrenciesOn(network string) []money.PayoutCurrency {
 }
 
 // readEthereum reads the treasury's transactions from every block. After a reorganization a node may
-// still show receipts of blocks that are gone, so only those of transactions in blocks are asked.
+// still show receipts of replaced blocks, so it is asked only for transactions in present blocks.
 func (l *Live) readEthereum(ctx context.Context, d *devstack.LiveDouble) error {
 	var nonce, head hexutil.Uint64
 	err := errors.Join(
@@ -246,7 +246,7 @@ func (l *Live) readBitcoin(ctx context.Context, d *devstack.LiveDouble) error {
 	return nil
 }
 
-// sent returns the transaction with those of its coins that are the treasury's.
+// sent returns the transaction with the treasury's coins that it spent.
 func (r bitcoinReader) sent(tx bitcoinTx, height int) SentTransaction {
 	sent := SentTransaction{TxHash: tx.TxID}
 	for _, in := range tx.In {

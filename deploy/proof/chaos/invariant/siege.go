@@ -8,7 +8,7 @@ import (
 	"example.com/checkout/workflows/money"
 )
 
-// Siege is what the run knows of those who attack the treasury.
+// Siege is the run's record of attacks on the treasury, and of restores.
 type Siege struct {
 	Thefts []Theft
 	Frozen []string // why the account was frozen, each time

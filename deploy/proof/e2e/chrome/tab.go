@@ -236,7 +236,7 @@ type Look struct {
 	width, height int64
 	phone         bool
 	scheme        string
-	// rules are those of axe that this look needs; none means all. What axe finds depends on the size or on the colors:
+	// rules are the axe rules that this look needs; nil means all. What axe finds depends on the size or on the colors:
 	// two looks with all rules see each of them.
 	rules []string
 }

@@ -57,7 +57,7 @@ var realDefaults = map[string]string{
 	"CHECKOUT_TEST_MERCHANT_MAX_UNSETTLED": "1000", "CHECKOUT_RECONCILE_INTERVAL": "5s",
 }
 
-// realNeeds are the settings that a person gives. Without those of Bitcoin there is no payout in BTC.
+// realNeeds are the settings that a person gives. Without settings of Bitcoin, payouts in BTC are left out.
 var realNeeds = []string{
 	"CHECKOUT_TEST_STRIPE_SECRET_KEY", "CHECKOUT_TEST_STRIPE_PUBLISHABLE_KEY", "CHECKOUT_TEST_ETHEREUM_RPC_URLS",
 	"CHECKOUT_TEST_ETHEREUM_TREASURY", "CHECKOUT_TEST_ETHEREUM_KEYSTORE",
@@ -97,7 +97,7 @@ func TestEachCurrency(t *testing.T) {
 	p.payEach()
 }
 
-// currencies returns those that the settings have a node of.
+// currencies returns the payout currencies whose node the settings name.
 func (p each) currencies() []money.PayoutCurrency {
 	all := []money.PayoutCurrency{money.USDC, money.USDT, money.ETH}
 	if p.settings["CHECKOUT_TEST_BITCOIN_RPC_URL"] == "" {

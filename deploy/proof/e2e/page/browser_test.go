@@ -188,8 +188,8 @@ func testBrowserDeclined(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	require.ElementsMatch(t, []string{"checkout.failed", "checkout.failed", "checkout.completed", "payout.sent"}, types)
 }
 
-// declinesInPlace opens the page of a session and is declined twice, with what was typed kept. It returns false when the
-// decision of a busy computer took so long that the page was left for the one that waits: what was typed is lost then.
+// declinesInPlace opens a session's page and is declined twice, without losing the typed text. It returns false when a
+// busy computer decided so late that the browser went on to the waiting page, which loses the text.
 func declinesInPlace(b *chrome.Tab, page string) bool {
 	t := b.T
 	t.Helper()
@@ -241,7 +241,7 @@ func testBrowserStaleTab(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	require.Equal(t, 2, m.Charges(id))
 }
 
-// testBrowserItems looks at a session that says what is bought, and goes back to the shop.
+// testBrowserItems opens a session with line items, and goes back to the shop.
 func testBrowserItems(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	address, _ := shop(t)
 	body := func(locale string, more int) string {
@@ -426,7 +426,7 @@ func testBrowserExpires(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	tooMany(b, m)
 }
 
-// tooMany sends forms until the page says that it is enough.
+// tooMany sends forms until the page answers "Too many attempts".
 func tooMany(b *chrome.Tab, m *e2e.Merchant) {
 	b.T.Helper()
 	pgtemp.StopTime(b.T, m.Stack.DatabaseURL(), "token_bucket", "at")
@@ -562,7 +562,7 @@ func setCaret(b *chrome.Tab, id string, at int) {
 	b.Do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void document.getElementById(%q).setSelectionRange(%d, %d)`, id, at, at)))
 }
 
-// paste replaces what is selected the way the clipboard does.
+// paste replaces the selected text, as the clipboard does.
 func paste(b *chrome.Tab, selector, what string) {
 	b.T.Helper()
 	b.Do(chromedp.Focus(chromedp.CSS(selector)), chromedp.Evaluate[chromedp.Void](fmt.Sprintf(
