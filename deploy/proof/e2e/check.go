@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -31,25 +30,6 @@ const settleTime = 4 * time.Minute
 // webhook.AttemptTimeout. It then waits for the retry policy's own back-off, with the delays of production.
 const overdue = 30 * time.Second
 
-// excuses are the violations that tests cause on purpose.
-var excuses struct {
-	sync.Mutex
-	reasons map[[2]string]string
-}
-
-// Excuse declares that the test makes the shared stack violate an invariant, and why. id is the id
-// in the violation. If the violation does not come, that is a failure too.
-func Excuse(t *testing.T, number int, id, reason string) {
-	t.Helper()
-	require.NotEmpty(t, reason)
-	excuses.Lock()
-	defer excuses.Unlock()
-	if excuses.reasons == nil {
-		excuses.reasons = map[[2]string]string{}
-	}
-	excuses.reasons[[2]string{fmt.Sprint(number), id}] = t.Name() + ": " + reason
-}
-
 // checkShared checks the invariants on the shared stack after all tests, and returns the exit
 // status.
 func checkShared() int {
@@ -62,27 +42,14 @@ func checkShared() int {
 		return 1
 	}
 
-	excuses.Lock()
-	defer excuses.Unlock()
-	status, used := 0, map[[2]string]bool{}
+	status := 0
 	for _, r := range results {
 		fmt.Fprintf(os.Stderr, "invariant %2d: %4d checked, %d violations %s\n", r.Number, r.Checked, len(r.Violations), r.NotChecked)
 		for _, v := range r.Violations {
-			key := [2]string{fmt.Sprint(r.Number), v.ID}
-			if used[key] = true; excuses.reasons[key] == "" {
-				fmt.Fprintf(os.Stderr, "invariant %d is violated: %s %s\n", r.Number, v.ID, v.Text)
-				status = 1
-			}
-		}
-	}
-
-	for key, reason := range excuses.reasons {
-		if !used[key] {
-			fmt.Fprintf(os.Stderr, "invariant %s holds for %s after all: %s\n", key[0], key[1], reason)
+			fmt.Fprintf(os.Stderr, "invariant %d is violated: %s %s\n", r.Number, v.ID, v.Text)
 			status = 1
 		}
 	}
-
 	fmt.Fprintf(os.Stderr, "invariants checked in %s\n", time.Since(began).Round(time.Millisecond))
 	return status
 }

@@ -21,23 +21,6 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Another spelling was another address: the merchant's oldest registration signed, and the receiver refused every event.
-func TestDelivery_ToASpellingOfARegisteredAddressIsSignedByThatRegistration(t *testing.T) {
-	t.Parallel()
-	m := e2e.NewMerchant(t, e2e.Shared)
-	signer := m.Registration()
-	older := m.Must(http.StatusCreated, http.MethodPost, "/v1/webhooks", `{"url": "http://127.0.0.1:9/", "events": ["merchant.updated"]}`)
-	e2e.Query[int](t, m.Stack, `WITH older AS (UPDATE webhook_endpoint SET created_at = created_at - interval '1 hour' WHERE id = $1) SELECT 1`,
-		older.Field("id"))
-	address := strings.Replace(m.URL, "http", "HTTP", 1) + "?#top"
-	created := m.Must(http.StatusCreated, http.MethodPost, "/v1/checkout", strings.Replace(e2e.Terms, "}", `, "webhook_url": "`+address+`"}`, 1))
-	require.Equal(t, signer, created.Field("webhook_signed_by"))
-	m.MustPay(created.Field("id").(string), e2e.CardSucceeds)
-	for _, a := range m.Arrivals(2, 20*time.Second) {
-		require.NoError(t, a.Signature)
-	}
-}
-
 // TestDelivery_WaitsTheScheduleFailsAndIsReplayed runs the whole life of a delivery on the shared stack's schedule of 1, 2,
 // 3, 4 and 5 seconds. A replay is refused before its end. A delivery that is late, because all workers were away, is not
 // started twice.

@@ -32,20 +32,3 @@ func TestDisable_HoldsEverythingAndEnableSendsIt(t *testing.T) {
 		require.Equal(t, "1", a.Attempt, "the hold used up no attempt")
 	}
 }
-
-// TestRegistration_DeliveriesUnderWayFollowIt: to a corrected address, and to its end.
-func TestRegistration_DeliveriesUnderWayFollowIt(t *testing.T) {
-	t.Parallel()
-	m, other := e2e.NewMerchant(t, e2e.Shared), e2e.NewMerchant(t, e2e.Shared)
-	endpoint := m.Registration()
-	delivery := m.RefusedDelivery()
-	m.Must(http.StatusOK, http.MethodPatch, "/v1/webhooks/"+endpoint, `{"url": "`+other.URL+`", "description": "corrected"}`)
-	e2e.Excuse(t, 11, delivery, "the other server knows another secret")
-	m.AwaitDelivery(delivery, "status", "failed", 40*time.Second)
-	require.NotEmpty(t, other.Arrivals(1, time.Second))
-	m.Must(http.StatusOK, http.MethodPatch, "/v1/webhooks/"+endpoint, `{"url": "`+m.URL+`"}`)
-
-	pending := m.RefusedDelivery()
-	m.Must(http.StatusOK, http.MethodDelete, "/v1/webhooks/"+endpoint, "")
-	m.AwaitDelivery(pending, "status", "canceled", 15*time.Second) // at once, and not only when it is due
-}
