@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -127,10 +126,9 @@ func TestSlowReceiver_IsNoWarning(t *testing.T) {
 	release()
 	m.AwaitDelivery(delivery, "status", "delivered", 30*time.Second)
 	e2e.Await(t, "both attempts are logged", 10*time.Second, func() bool { // after the delivery's row is written
-		log, err := os.ReadFile(e2e.Shared.Log("worker"))
-		require.NoError(t, err)
+		log := e2e.Log(t, e2e.Shared, "worker")
 		attempts := 0
-		for line := range strings.Lines(string(log)) {
+		for line := range strings.Lines(log) {
 			if !strings.Contains(line, delivery) {
 				continue
 			}

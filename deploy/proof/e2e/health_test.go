@@ -3,7 +3,7 @@ package e2e_test
 import (
 	"bytes"
 	"fmt"
-	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -50,9 +50,8 @@ func TestHealth_OldSchemaMakesTheProcessesWait(t *testing.T) {
 		says(command, "GET", "/healthz", 200, "ok")
 		says(command, "HEAD", "/healthz", 200, "")
 		says(command, "GET", "/v1/checkout", 503, "run checkout setup")
-		log, err := os.ReadFile(e2e.Shared.Log("health-" + command))
-		require.NoError(t, err)
-		require.Contains(t, string(log), "run checkout setup")
+		log := e2e.Log(t, e2e.Shared, "health-"+command)
+		require.Contains(t, log, "run checkout setup")
 	}
 
 	var out bytes.Buffer
@@ -87,9 +86,8 @@ func TestWorker_ThatTemporalRefusesEnds(t *testing.T) {
 	t.Cleanup(process.Kill)
 	logged := func(want string) func() bool {
 		return func() bool {
-			log, err := os.ReadFile(e2e.Shared.Log("refused-worker"))
-			require.NoError(t, err)
-			return bytes.Contains(log, []byte(want))
+			log := e2e.Log(t, e2e.Shared, "refused-worker")
+			return strings.Contains(log, want)
 		}
 	}
 	e2e.Await(t, "the worker polls", time.Minute, logged("worker polls"))

@@ -146,6 +146,14 @@ func OwnStack(t *testing.T, o devstack.Options) *devstack.Stack {
 	return s
 }
 
+// Log returns the log of a process of the stack.
+func Log(t *testing.T, stack *devstack.Stack, process string) string {
+	t.Helper()
+	text, err := os.ReadFile(stack.Log(process))
+	require.NoError(t, err)
+	return string(text)
+}
+
 // Path returns a path below the root of the source tree: tests run in the directory of their
 // package.
 func Path(elements ...string) string { return filepath.Join(root(), filepath.Join(elements...)) }

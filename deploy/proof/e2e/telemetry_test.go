@@ -140,10 +140,9 @@ func TestTrace_GoesFromTheRequestToTheReceiver(t *testing.T) {
 		require.Equal(t, slices.Concat([]string{"RunActivity:FinishPayment", "StartActivity:FinishPayment"}, session), above(event.SpanContext.SpanID))
 		payout := awaitSpan(t, "worker", "RunActivity:SendSandboxPayout", trace)
 		require.Equal(t, slices.Concat([]string{"RunActivity:SendSandboxPayout", "StartActivity:SendSandboxPayout"}, session), above(payout.SpanContext.SpanID))
-		logged, err := os.ReadFile(e2e.Shared.Log("worker"))
-		require.NoError(t, err)
-		require.Contains(t, string(logged), `"delivery_id":"`+a.Delivery+`"`)
-		require.Contains(t, string(logged), `"trace_id":"`+trace+`"`)
+		logged := e2e.Log(t, e2e.Shared, "worker")
+		require.Contains(t, logged, `"delivery_id":"`+a.Delivery+`"`)
+		require.Contains(t, logged, `"trace_id":"`+trace+`"`)
 	}
 }
 

@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -26,8 +25,7 @@ func TestUpgrade_RunsEndOnTheirBuild(t *testing.T) { // alone: it measures time
 	stack := e2e.Beside(t, devstack.Options{RetrySchedule: "1h,1h,1h,1h,1h", Env: []string{"TEMPORAL_WORKER_BUILD_ID=one"}})
 	c := e2e.TemporalClient(t, stack)
 	e2e.Await(t, "the worker says that its build must be released", 10*time.Second, func() bool {
-		log, err := os.ReadFile(stack.Log("worker"))
-		return err == nil && strings.Contains(string(log), "run checkout release")
+		return strings.Contains(e2e.Log(t, stack, "worker"), "run checkout release")
 	})
 	e2e.Release(t, stack, "one")
 	m, failing := e2e.NewMerchant(t, stack), e2e.NewMerchant(t, stack)
@@ -47,9 +45,8 @@ func TestUpgrade_RunsEndOnTheirBuild(t *testing.T) { // alone: it measures time
 	require.Empty(t, faults, "no request failed meanwhile")
 	require.Greater(t, len(paid), 5)
 
-	log, err := os.ReadFile(stack.Log("worker-two"))
-	require.NoError(t, err)
-	require.Contains(t, string(log), "open runs fit this version")
+	log := e2e.Log(t, stack, "worker-two")
+	require.Contains(t, log, "open runs fit this version")
 
 	m.MustPay(waiting, e2e.CardSucceeds)
 	m.AwaitStatus(waiting, checkout.StatusCompleted, 10*time.Second)
@@ -110,8 +107,7 @@ func TestUpgrade_ABuildWithoutWorkersIsToldAndNotReleased(t *testing.T) {
 		return err != nil && strings.Contains(out, "no worker of this build polls both task queues")
 	})
 	e2e.Await(t, "the worker of build one names build two", 3*time.Minute, func() bool {
-		log, err := os.ReadFile(stack.Log("worker"))
-		return err == nil && strings.Contains(string(log), `"builds":["two"]`)
+		return strings.Contains(e2e.Log(t, stack, "worker"), `"builds":["two"]`)
 	})
 	out, err := e2e.CheckoutCommand(t, stack, "release", "one")
 	require.NoError(t, err, out)
@@ -212,10 +208,9 @@ func TestUpgrade_OverRunsThatDoNotFitIsRefusedWithTheSteps(t *testing.T) {
 	require.NoError(t, stack.StartWorker(t.Context()))
 	<-stack.Worker.Done()
 	require.ErrorContains(t, stack.Worker.Err(), "exit status 1")
-	log, err := os.ReadFile(stack.Log("worker"))
-	require.NoError(t, err)
-	require.Contains(t, string(log), "checkout setup --restart-runs")
-	out, err = e2e.CheckoutCommand(t, stack, "release", "--runs")
+	log := e2e.Log(t, stack, "worker")
+	require.Contains(t, log, "checkout setup --restart-runs")
+	out, err := e2e.CheckoutCommand(t, stack, "release", "--runs")
 	require.NoError(t, err, out)
 	require.Regexp(t, `without a build\t[2-9] open`, out)
 

@@ -55,6 +55,11 @@ func (o object) put(value any, path ...any) {
 	}
 }
 
+// container returns the container of an object's pods.
+func (o object) container() object {
+	return o.at("spec", "template", "spec", "containers", 0).(map[string]any)
+}
+
 func (o object) kind() string { return o["kind"].(string) }
 func (o object) name() string { return o.at("metadata", "name").(string) }
 
@@ -168,7 +173,7 @@ func TestChart_GivesABuildItsSettings(t *testing.T) {
 	t.Parallel()
 	given := map[string]string{}
 	for _, o := range pods(rendered(t, "everything")) {
-		for _, variable := range o.at("spec", "template", "spec", "containers", 0, "env").([]any) {
+		for _, variable := range o.container()["env"].([]any) {
 			if of := variable.(map[string]any); of["name"] == "CHECKOUT_MAIL_FROM" {
 				given[o.name()] = fmt.Sprint(of["value"])
 			}
@@ -189,7 +194,7 @@ func TestChart_AgreesWithItself(t *testing.T) {
 	t.Parallel()
 	for _, variant := range variants {
 		for _, o := range pods(rendered(t, variant)) {
-			container := object(o.at("spec", "template", "spec", "containers", 0).(map[string]any))
+			container := o.container()
 			ports, files := map[string]bool{}, map[string]bool{}
 			if list, ok := container["ports"].([]any); ok {
 				for _, port := range list {
@@ -233,7 +238,7 @@ func TestChart_GivesEachProcessItsSecretsOnly(t *testing.T) {
 	got := map[string]string{}
 	for _, o := range pods(rendered(t, "everything")) {
 		var names []string
-		for _, variable := range o.at("spec", "template", "spec", "containers", 0, "env").([]any) {
+		for _, variable := range o.container()["env"].([]any) {
 			if name := fmt.Sprint(variable.(map[string]any)["name"]); strings.HasSuffix(name, "_FILE") && name != "SSL_CERT_FILE" {
 				names = append(names, strings.TrimSuffix(name, "_FILE"))
 			}
@@ -252,7 +257,7 @@ func TestChart_RunsEachBuild(t *testing.T) {
 	t.Parallel()
 	var got bytes.Buffer
 	for _, o := range pods(rendered(t, "builds")) {
-		container := object(o.at("spec", "template", "spec", "containers", 0).(map[string]any))
+		container := o.container()
 		fmt.Fprintln(&got, o.name(), o.at("spec", "replicas"), container["image"], container["args"],
 			o.at("metadata", "annotations", "helm.sh/hook"))
 	}
@@ -272,7 +277,7 @@ func TestChart_TakesAnImageByItsDigest(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("1f", 32)
 	got := map[string]any{}
 	for _, o := range pods(rendered(t, "builds", "--set", "worker.builds[0].digest="+digest)) {
-		got[o.name()] = o.at("spec", "template", "spec", "containers", 0, "image")
+		got[o.name()] = o.container()["image"]
 	}
 	require.Equal(t, map[string]any{
 		"shop-api": "checkout@" + digest, "shop-worker-0-2-0": "checkout@" + digest, "shop-worker-0-1-0": "checkout:0.1.0",
@@ -292,7 +297,7 @@ func TestChart_ItsTestReachesTheAPI(t *testing.T) {
 		return all[i]
 	}
 	asks := find("Job", "shop-test")
-	require.Contains(t, asks.at("spec", "template", "spec", "containers", 0, "env"),
+	require.Contains(t, asks.container()["env"],
 		map[string]any{"name": "CHECKOUT_API_ADDRESS", "value": "shop:8080"})
 	require.Contains(t, find("Service", "shop").at("spec", "ports"), map[string]any{"name": "api", "port": 8080, "targetPort": "api"})
 	admits := find("NetworkPolicy", "shop").at("spec", "ingress").([]any)

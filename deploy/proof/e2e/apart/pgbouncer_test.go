@@ -2,7 +2,6 @@ package apart
 
 import (
 	"net/http"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -52,9 +51,8 @@ func TestPgBouncer_CarriesEverything(t *testing.T) {
 	m.Arrivals(2*sessions, time.Minute) // checkout.completed and payout.sent
 	require.Contains(t, log(), "payout.sent</a>")
 	e2e.RequireInvariants(t, stack, e2e.SharedSchedule)
-	written, err := os.ReadFile(stack.Log("api"))
-	require.NoError(t, err)
-	require.NotContains(t, string(written), `"level":"ERROR"`)
+	written := e2e.Log(t, stack, "api")
+	require.NotContains(t, written, `"level":"ERROR"`)
 
 	// Without the setting, a process says so and stops.
 	environment, err := config.LoadStores(stack.Environment())

@@ -2,7 +2,6 @@ package money
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -51,9 +50,8 @@ func testBrowser(t *testing.T, l live) {
 	}
 	l.seesMoney(browser, ids[1])
 	require.Zero(t, e2e.Query[int](t, l.stack, `SELECT count(*) FROM finding`))
-	log, err := os.ReadFile(l.stack.Log("worker"))
-	require.NoError(t, err)
-	require.Contains(t, string(log), "TraceID", "spans are in the log, and are searched too")
+	log := e2e.Log(t, l.stack, "worker")
+	require.Contains(t, log, "TraceID", "spans are in the log, and are searched too")
 	requireNowhere(t, l, cardSucceeds, devstack.AcquirerKey, l.stack.Live.WebhookSecret)
 }
 
