@@ -53,18 +53,18 @@ func newChaos(t *testing.T) *chaos {
 	}
 }
 
-// said returns the noted calls: operation, id and answer.
-func (c *chaos) said() []string {
+// recordedCalls returns the recorded calls: operation, id and answer.
+func (c *chaos) recordedCalls() []string {
 	var all []string
 	for _, made := range c.calls {
-		op := strings.Replace(made.Op, opPage, invariant.OpGet, 1) // look asks the page or the API at random
+		op := strings.Replace(made.Op, opPage, invariant.OpGet, 1) // readStatus asks the page or the API at random
 		all = append(all, fmt.Sprint(op, " ", made.ID, " ", made.Status, " ", made.Told))
 	}
 	return all
 }
 
-// TestClient_NotesWhatItWasTold checks the notes that invariants 14 and 15 use.
-func TestClient_NotesWhatItWasTold(t *testing.T) {
+// TestClient_RecordsTheAnswers checks the records that invariants 14 and 15 use.
+func TestClient_RecordsTheAnswers(t *testing.T) {
 	t.Parallel()
 	c, m := newChaos(t), &shop{id: "mer_1", key: "sk_test_x"}
 	id, expiresAt := c.create(t.Context(), m, "key-1", m.terms("key-1", "", ""), 3)
@@ -76,7 +76,7 @@ func TestClient_NotesWhatItWasTold(t *testing.T) {
 	require.Equal(t, []string{
 		"create  503 ", "create cs_1 201 pending", "pay cs_1 200 ", "3-D Secure cs_1 200 ", "get cs_1 200 completed",
 		"expire cs_1 409 completed", "list  200 ",
-	}, c.said())
+	}, c.recordedCalls())
 	for _, made := range c.calls {
 		require.Equal(t, "mer_1", made.MerchantID)
 		require.False(t, made.EndedAt.Before(made.At))

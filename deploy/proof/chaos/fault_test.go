@@ -26,7 +26,7 @@ func newRandom() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 // fakePart is a part that records each call. Its first starts fail.
 type fakePart struct {
 	part
-	did   []string
+	calls []string
 	fails int
 	ended chan struct{}
 }
@@ -35,17 +35,17 @@ func newPart(name, kind string) *fakePart {
 	f := &fakePart{ended: make(chan struct{})}
 	f.name, f.kind = name, kind
 	end := func(how string) func() {
-		return func() { f.did = append(f.did, how); close(f.ended) }
+		return func() { f.calls = append(f.calls, how); close(f.ended) }
 	}
 	f.kill, f.stop = end("kill"), end("stop")
 	f.done = func() <-chan struct{} { return f.ended }
 	f.start = func(context.Context) error {
 		if f.fails > 0 {
 			f.fails--
-			f.did = append(f.did, "start in vain")
+			f.calls = append(f.calls, "start in vain")
 			return errors.New("PostgreSQL is away\nand more lines")
 		}
-		f.did, f.ended = append(f.did, "start"), make(chan struct{})
+		f.calls, f.ended = append(f.calls, "start"), make(chan struct{})
 		return nil
 	}
 	return f
@@ -59,7 +59,7 @@ func TestKilledAndStopped_StartThePartUntilItRuns(t *testing.T) {
 			p := newPart("worker 1", "worker")
 			p.fails = 2
 			require.True(t, fault(t.Context(), &chaos{rig: &rig{out: &out}}, &p.part, newRandom()))
-			require.Equal(t, []string{how, "start in vain", "start in vain", "start"}, p.did)
+			require.Equal(t, []string{how, "start in vain", "start in vain", "start"}, p.calls)
 			require.Equal(t, strings.Repeat("worker 1 does not start yet: PostgreSQL is away\n", 2), out.String())
 		})
 	}

@@ -23,17 +23,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestParseRun_DrawsTheKindsThatItNames(t *testing.T) {
-	t.Parallel()
-	o, err := parseRun([]string{"-kinds", "worker,net-cut"}, io.Discard)
-	require.NoError(t, err)
-	require.Len(t, o.kinds, 4, "worker is all that begin so")
-	o, err = parseRun(nil, io.Discard)
-	require.NoError(t, err)
-	require.Equal(t, len(faultKinds), len(o.kinds))
-	require.NotZero(t, o.seed)
-}
-
 // TestRun_TheServiceKeepsItsWord is the short form of the run: at most half a minute of faults,
 // also on a busy computer. The command has the long form.
 func TestRun_TheServiceKeepsItsWord(t *testing.T) {
@@ -71,16 +60,24 @@ func TestRun_Live(t *testing.T) {
 	}
 }
 
-func TestParseRun_OnlyARunWithLiveModeHasItsFaults(t *testing.T) {
+func TestParseRun_DrawsTheKindsThatItNames(t *testing.T) {
 	t.Parallel()
+	for _, c := range []struct {
+		args  []string
+		kinds int
+	}{
+		{[]string{"-kinds", "worker,net-cut"}, 4}, // worker is all that begin so
+		{nil, len(faultKinds)},
+		{[]string{"-live", "-kinds", "ethereum,worker-dies"}, 9},
+		{[]string{"-live"}, len(faultKinds) + len(liveFaultKinds)},
+	} {
+		o, err := parseRun(c.args, io.Discard)
+		require.NoError(t, err)
+		require.Len(t, o.kinds, c.kinds, "%v", c.args)
+		require.NotZero(t, o.seed)
+	}
 	_, err := parseRun([]string{"-kinds", "bitcoin"}, io.Discard)
-	require.ErrorContains(t, err, `there is no kind "bitcoin"`)
-	o, err := parseRun([]string{"-live", "-kinds", "ethereum,worker-dies"}, io.Discard)
-	require.NoError(t, err)
-	require.Len(t, o.kinds, 9)
-	o, err = parseRun([]string{"-live"}, io.Discard)
-	require.NoError(t, err)
-	require.Len(t, o.kinds, len(faultKinds)+len(liveFaultKinds))
+	require.ErrorContains(t, err, `there is no kind "bitcoin"`, "only a run with live mode has it")
 }
 
 const databaseURL = "DATABASE_URL=postgres://u:hidden@127.0.0.1:1/db"

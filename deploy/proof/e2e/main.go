@@ -42,14 +42,6 @@ func OnlyLong(t *testing.T) {
 	}
 }
 
-// Rounds returns few, and many with -long.
-func Rounds(few, many int) int {
-	if *Long {
-		return many
-	}
-	return few
-}
-
 // pgBouncer puts PgBouncer between the processes of every stack and PostgreSQL.
 var pgBouncer = flag.Bool("pgbouncer", false, "run the processes behind PgBouncer")
 

@@ -27,8 +27,7 @@ func TestPgBouncer_CarriesEverything(t *testing.T) {
 	log := openLog(t, m)
 	require.Contains(t, log(), "Nothing was sent yet.")
 
-	const atOnce = 6
-	sessions := e2e.Rounds(18, 60)
+	const atOnce, sessions = 6, 18
 	var group sync.WaitGroup
 	for range atOnce {
 		group.Go(func() {

@@ -3,7 +3,6 @@ package dashboard
 import (
 	"context"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -54,29 +53,6 @@ func invited(owner *chrome.Tab, m *e2e.Merchant, email string) string {
 	mail := m.Stack.Mailbox.Mails(email)[0]
 	require.Equal(owner.T, "You are invited to a merchant's dashboard", mail.Subject)
 	return regexp.MustCompile(`http\S+/invitation/\S+`).FindString(mail.Text)
-}
-
-// TestDashboard_People is what an owner and somebody who is invited do.
-func TestDashboard_People(t *testing.T) {
-	t.Parallel()
-	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
-	owner := chrome.NewTab(t, browser)
-	signIn(owner, m, newMember(m, merchant.RoleOwner))
-	require.Contains(t, owner.Text(".testing"), "Test mode.")
-	page(owner, m, "/test/members")
-	link := invited(owner, m, m.ID+"@bob.example")
-
-	bob := chrome.NewTab(t, browser)
-	bob.Do(chromedp.Navigate(link), chrome.TypeInto("#password", e2e.DashboardPassword), chrome.TypeInto("#password_again", e2e.DashboardPassword), chrome.Click("main button"), chrome.See(".sections"))
-	require.Contains(t, bob.Text(".who"), "viewer")
-	bob.Do(chromedp.Navigate(m.Stack.DashboardURL()+"/live/members"), chrome.See("main h1"))
-	require.False(t, chrome.Get(bob, chromedp.Evaluate[bool](`!!document.querySelector(".testing")`)), "live is not test")
-	require.NotContains(t, bob.Text("main"), "Invite")
-
-	page(owner, m, "/test/audit")
-	require.True(t, strings.Contains(owner.Text("main"), "as viewer"))
-	owner.Do(chrome.Click(".who button"), chrome.See("#password"))
-	owner.Do(chromedp.Navigate(m.Stack.DashboardURL()+"/test/"), chrome.See("#password"))
 }
 
 // TestDashboard_Settings changes a payout address and looks at what the merchant
