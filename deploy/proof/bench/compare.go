@@ -114,6 +114,26 @@ func (r *rig) interleave(ctx context.Context, p pace, ways ...*way) error {
 	return nil
 }
 
+// compareWithBare measures a way of the service and a way of a bare application by turns.
+func (r *rig) compareWithBare(
+	ctx context.Context, p pace, heading, result string, ours *way, of func(*bareApplication) *way,
+) (report, error) {
+	b, err := newBare("bare", r.temporal)
+	if err != nil {
+		return report{}, err
+	}
+	defer b.worker.Stop()
+	bare := of(b)
+	memory, err := r.memoryUnder(ctx, func() error { return r.interleave(ctx, p, ours, bare) })
+	if err != nil {
+		return report{}, err
+	}
+	return report{
+		Tables: []table{compared(heading, ours, bare), cpuByProgram(ours, bare), memory},
+		Result: compare(result, ratios(ours, bare)),
+	}, nil
+}
+
 // load repeats a function with several clients while there is more to do, and returns the duration of each call.
 func load(
 	ctx context.Context, do func(context.Context) error, clients int, more func() bool,

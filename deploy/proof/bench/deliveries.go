@@ -58,11 +58,6 @@ func (l deliveryLoad) besideBare(ctx context.Context, r *rig, fast pace) (report
 	if err != nil {
 		return report{}, err
 	}
-	bare, err := newBare("bare", r.temporal)
-	if err != nil {
-		return report{}, err
-	}
-	defer bare.worker.Stop()
 	s := openShop(0)
 	defer s.Close()
 	publish, err := r.publisherTo(ctx, s, fast.clients)
@@ -77,17 +72,11 @@ func (l deliveryLoad) besideBare(ctx context.Context, r *rig, fast pace) (report
 		}
 		return s.received.await(ctx, id, 1)
 	}
-	ways := []*way{{name: "delivery", do: deliver}, {name: "bare workflow, one activity", do: bare.deliverOne}}
-	memory, err := r.memoryUnder(ctx, func() error { return r.interleave(ctx, fast, ways...) })
-	if err != nil {
-		return report{}, err
-	}
-	return report{
-		Tables: []table{
-			streams("steady pace", steady), compared("as fast as it goes", ways...), cpuByProgram(ways...), memory,
-		},
-		Result: compare("Deliveries a second / bare workflows with one activity", ratios(ways[0], ways[1])),
-	}, nil
+	got, err := r.compareWithBare(ctx, fast, "as fast as it goes", "Deliveries a second / bare workflows with one activity",
+		&way{name: "delivery", do: deliver},
+		func(b *bareApplication) *way { return &way{name: "bare workflow, one activity", do: b.deliverOne} })
+	got.Tables = append([]table{streams("steady pace", steady)}, got.Tables...)
+	return got, err
 }
 
 // deliveryLoad is what a shop gets.

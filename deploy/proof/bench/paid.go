@@ -28,25 +28,11 @@ func paid(flags *flag.FlagSet) func(context.Context) (report, error) {
 			return report{}, err
 		}
 		defer r.stop()
-		bare, err := newBare("bare", r.temporal)
-		if err != nil {
-			return report{}, err
-		}
-		defer bare.worker.Stop()
 		customers := r.newCustomers(p.clients)
 		go customers.listen(ctx)
-		ways := []*way{
-			{name: "paid session", do: customers.payOne},
-			{name: "bare Temporal, no-op activities", do: bare.payOne},
-		}
-		memory, err := r.memoryUnder(ctx, func() error { return r.interleave(ctx, p, ways...) })
-		if err != nil {
-			return report{}, err
-		}
-		return report{
-			Tables: []table{compared("way", ways...), cpuByProgram(ways...), memory},
-			Result: compare("Whole sessions a second / the bare application's", ratios(ways[0], ways[1])),
-		}, nil
+		return r.compareWithBare(ctx, p, "way", "Whole sessions a second / the bare application's",
+			&way{name: "paid session", do: customers.payOne},
+			func(b *bareApplication) *way { return &way{name: "bare Temporal, no-op activities", do: b.payOne} })
 	}
 }
 
