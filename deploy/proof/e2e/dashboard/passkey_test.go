@@ -205,6 +205,17 @@ func (v *visitor) post(path string, fields ...string) (int, string) {
 	return got.Status, string(got.Body)
 }
 
+// must posts a form and requires the answer's status. Only a redirect may sign in.
+func (v *visitor) must(status int, path string, fields ...string) {
+	v.t.Helper()
+	before := v.cookies["member"]
+	got, text := v.post(path, fields...)
+	require.Equal(v.t, status, got, text)
+	if status != http.StatusSeeOther {
+		require.Equal(v.t, before, v.cookies["member"])
+	}
+}
+
 // challenge asks for a challenge and returns the options for the browser.
 func (v *visitor) challenge(purpose string) map[string]any {
 	v.t.Helper()
@@ -245,23 +256,17 @@ func TestPasskey_RefusesWhatIsWrong(t *testing.T) {
 	v := newVisitor()
 	answer := sign(b, v.challenge("sign_in"))
 	bound := v.cookies["passkey"]
-	status, _ := newVisitor().post("/signin/passkey", "passkey", answer)
-	require.Equal(t, 422, status, "the answer of another browser's challenge")
-	status, _ = v.post("/signin/passkey", "passkey", answer)
-	require.Equal(t, 303, status)
+	newVisitor().must(422, "/signin/passkey", "passkey", answer) // the answer of another browser's challenge
+	v.must(303, "/signin/passkey", "passkey", answer)
 	require.NotEmpty(t, v.cookies["member"])
 	again := newVisitor()
 	again.cookies["passkey"] = bound
-	status, _ = again.post("/signin/passkey", "passkey", answer)
-	require.Equal(t, 422, status, "a replayed answer")
-	require.Empty(t, again.cookies["member"])
+	again.must(422, "/signin/passkey", "passkey", answer) // a replayed answer
 
 	// Another origin with the same name of the relying party.
 	elsewhere := &visitor{t, s.other, map[string]string{}}
 	answer = sign(b, elsewhere.challenge("sign_in"))
-	status, _ = elsewhere.post("/signin/passkey", "passkey", answer)
-	require.Equal(t, 422, status)
-	require.Empty(t, elsewhere.cookies["member"])
+	elsewhere.must(422, "/signin/passkey", "passkey", answer)
 	require.Contains(t, s.refusal(), "verification_error")
 
 	// A device that did not verify its person.
@@ -272,47 +277,36 @@ func TestPasskey_RefusesWhatIsWrong(t *testing.T) {
 	answer = sign(b, options)
 	chrome.Call(b, webauthn.SetUserVerified, webauthn.SetUserVerifiedParams{AuthenticatorID: authenticator, IsUserVerified: true})
 	before := s.refusals()
-	status, _ = unverified.post("/signin/passkey", "passkey", answer)
-	require.Equal(t, 422, status)
+	unverified.must(422, "/signin/passkey", "passkey", answer)
 	require.Equal(t, before+1, s.refusals())
 
 	// Ann's passkey in Bob's second step.
 	half := newVisitor()
-	status, _ = half.post("/signin", "email", bob.Email, "password", e2e.DashboardPassword)
-	require.Equal(t, 303, status)
+	half.must(303, "/signin", "email", bob.Email, "password", e2e.DashboardPassword)
 	require.Empty(t, half.cookies["member"])
 	options = half.challenge("second_step")
 	delete(options, "allowCredentials")
 	answer = sign(b, options)
-	status, _ = half.post("/signin/code", "passkey", answer)
-	require.Equal(t, 422, status)
-	require.Empty(t, half.cookies["member"])
+	half.must(422, "/signin/code", "passkey", answer)
 	require.Contains(t, s.refusal(), "not a passkey of this person")
 
 	// An answer for the second step is none for signing in, and the other way round.
-	status, _ = half.post("/signin/passkey", "passkey", sign(another, half.challenge("second_step")))
-	require.Equal(t, 422, status)
-	status, _ = half.post("/signin/code", "passkey", sign(another, half.challenge("sign_in")))
-	require.Equal(t, 422, status)
-	status, _ = newVisitor().post("/passkey/challenge", "for", "step_up")
-	require.Equal(t, 401, status, "a stranger confirms nothing")
-	status, _ = half.post("/signin/code", "passkey", sign(another, half.challenge("second_step")))
-	require.Equal(t, 303, status, "the right one")
+	half.must(422, "/signin/passkey", "passkey", sign(another, half.challenge("second_step")))
+	half.must(422, "/signin/code", "passkey", sign(another, half.challenge("sign_in")))
+	newVisitor().must(401, "/passkey/challenge", "for", "step_up")                          // a stranger confirms nothing
+	half.must(303, "/signin/code", "passkey", sign(another, half.challenge("second_step"))) // the right one
 
 	// A challenge that has run out.
 	late := newVisitor()
 	answer = sign(b, late.challenge("sign_in"))
 	query[int](s, `WITH late AS (UPDATE passkey_challenge SET expires_at = now() RETURNING 1) SELECT count(*) FROM late`)
-	status, _ = late.post("/signin/passkey", "passkey", answer)
-	require.Equal(t, 422, status)
+	late.must(422, "/signin/passkey", "passkey", answer)
 
 	// A count of uses that goes back: somebody has a copy of the passkey.
 	query[int](s, `WITH ahead AS (UPDATE passkey SET credential = convert_to(jsonb_set(convert_from(credential, 'UTF8')::jsonb,
 		'{authenticator,signCount}', '100000')::text, 'UTF8') RETURNING 1) SELECT count(*) FROM ahead`)
 	copied := newVisitor()
-	status, _ = copied.post("/signin/passkey", "passkey", sign(b, copied.challenge("sign_in")))
-	require.Equal(t, 422, status)
-	require.Empty(t, copied.cookies["member"])
+	copied.must(422, "/signin/passkey", "passkey", sign(b, copied.challenge("sign_in")))
 	require.Contains(t, s.refusal(), "may have been copied")
 	b.TakeFaults()
 	another.TakeFaults()
