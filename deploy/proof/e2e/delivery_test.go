@@ -159,7 +159,7 @@ func TestPace_MaxInFlightHoldsAndTheWaitIsShown(t *testing.T) {
 	t.Cleanup(shop.Close)
 	created := m.Must(http.StatusCreated, http.MethodPost, "/v1/webhooks", `{"url": "`+shop.URL+`", "events": ["payout.sent"], "max_in_flight": 1}`)
 	var all sync.WaitGroup
-	for range 15 {
+	for range 30 {
 		all.Go(func() {
 			got, err := m.Call(http.MethodPost, "/v1/webhooks/"+created.Field("id").(string)+"/test", `{"type": "payout.sent"}`)
 			if err != nil || got.Status != http.StatusAccepted {
@@ -175,7 +175,7 @@ func TestPace_MaxInFlightHoldsAndTheWaitIsShown(t *testing.T) {
 	e2e.Await(t, "every event is accepted", 90*time.Second, func() (done bool) {
 		n := 0
 		accepted.Range(func(any, any) bool { n++; return true })
-		return n == 15
+		return n == 30
 	})
 	require.Zero(t, peak.Load(), "one request at a time")
 }
