@@ -33,9 +33,9 @@ var held = map[checkout.PayoutHold]struct {
 var alarmRaised, _ = meter.Int64Gauge("checkout.alarm.raised", metric.WithUnit("s"),
 	metric.WithDescription("When an alarm about money was last raised, in seconds since 1970."))
 
-// raise tells operators, in the log and with a metric, what a person must look at. Source: deploy/release/live.md,
+// raiseAlarm tells operators, in the log and with a metric, what a person must look at. Source: deploy/release/live.md,
 // "What an alarm means".
-func raise(ctx context.Context, mode checkout.Mode, kind alarm, says string) {
+func raiseAlarm(ctx context.Context, mode checkout.Mode, kind alarm, says string) {
 	logger(ctx).ErrorContext(ctx, "treasury", "mode", mode, "alarm", says)
 	alarmRaised.Record(ctx, time.Now().Unix(), metric.WithAttributes(modeKey.String(string(mode)),
 		alarmKey.String(string(kind))))

@@ -27,7 +27,7 @@ func (a *Payments) broadcast(ctx context.Context, p storage.PayoutToSend) (treas
 	// On a real chain: treasury.Treasury.Transfer, through payoutSender in worker/payout_sender.go.
 	got, err := chain.Payouts.Transfer(ctx, p)
 	if why, ok := held[got.Held]; ok {
-		raise(ctx, p.Mode, why.alarm, why.says+p.ID)
+		raiseAlarm(ctx, p.Mode, why.alarm, why.says+p.ID)
 	}
 	return got, asFinal(ctx, err, contract.ErrTypePayoutNotFound)
 }

@@ -52,7 +52,7 @@ func (a *Payments) ChargeCard(ctx context.Context, in PaymentInput) (PaymentAnsw
 	}
 	reference, err := p.cards.Prepare(ctx, p.ChargeRequest)
 	if errors.Is(err, checkout.ErrChargeRefused) {
-		raise(ctx, in.Mode, alarmCharge, "the card network refuses to begin the charge of "+in.TransactionID)
+		raiseAlarm(ctx, in.Mode, alarmCharge, "the card network refuses to begin the charge of "+in.TransactionID)
 	}
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, contract.ErrTypePaymentUnknownToNetwork)

@@ -14,7 +14,7 @@ const looksPage = 100
 // dispute that is not decided, and now and then about refunds that may be returned. It returns how many it asked
 // about. What the network says now counts, so neither the number nor the order of the reports matters.
 func (b *Books) LookAtCharges(ctx context.Context, in contract.ModeInput) (int, error) {
-	of, err := b.of(in)
+	of, err := b.bookOf(in)
 	if err != nil {
 		return 0, asFinal(ctx, err, "")
 	}
@@ -29,17 +29,17 @@ func (b book) lookAtCharges(ctx context.Context) (int, error) {
 	reference := func(l storage.ChargeLook) string { return l.Reference }
 	err := eachRow(ctx, page, reference, func(l storage.ChargeLook) error {
 		n++
-		return b.lookAt(ctx, l)
+		return b.recordRisks(ctx, l)
 	})
 	return n, asFinal(ctx, err, "")
 }
 
-func (b book) lookAt(ctx context.Context, look storage.ChargeLook) error {
+func (b book) recordRisks(ctx context.Context, look storage.ChargeLook) error {
 	risks, err := b.Risks(ctx, look.Reference)
 	if err != nil {
 		return err
 	}
 	found, err := b.Store.RecordRisks(ctx, b.mode, look, risks)
-	b.say(ctx, found)
+	b.logFindings(ctx, found)
 	return err
 }

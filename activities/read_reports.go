@@ -23,7 +23,7 @@ const (
 //
 // The stored cursor stays behind what was read: a report may appear in the list late.
 func (b *Books) ReadReports(ctx context.Context, in contract.ModeInput) (int, error) {
-	of, err := b.of(in)
+	of, err := b.bookOf(in)
 	if err != nil {
 		return 0, asFinal(ctx, err, "")
 	}

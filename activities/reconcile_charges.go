@@ -50,7 +50,7 @@ type book struct {
 	mode checkout.Mode
 }
 
-func (b *Books) of(in contract.ModeInput) (book, error) {
+func (b *Books) bookOf(in contract.ModeInput) (book, error) {
 	account, ok := b.Accounts[in.Mode]
 	if !ok {
 		return book{}, ErrNoNetwork
@@ -88,7 +88,7 @@ type ReconcileChargesResult struct {
 // The lists come last. They begin at a stored place, and it moves with each part of them: a try that ends early
 // delays what is left, and nothing else.
 func (b *Books) ReconcileCharges(ctx context.Context, in contract.ModeInput) (ReconcileChargesResult, error) {
-	of, err := b.of(in)
+	of, err := b.bookOf(in)
 	if err != nil {
 		return ReconcileChargesResult{}, asFinal(ctx, err, "")
 	}
@@ -101,7 +101,7 @@ func (b *Books) ReconcileCharges(ctx context.Context, in contract.ModeInput) (Re
 
 // found counts and logs new findings.
 func (r *ReconcileChargesResult) found(ctx context.Context, b book, findings []books.Finding) {
-	b.say(ctx, findings)
+	b.logFindings(ctx, findings)
 	r.Found += len(findings)
 }
 
@@ -199,7 +199,7 @@ func (b book) compare(
 		references = append(references, charged.Reference)
 		f, err := b.judge(ctx, charged, now)
 		if err == nil {
-			err = b.note(ctx, result, charged, f)
+			err = b.recordFinding(ctx, result, charged, f)
 		}
 		if err != nil {
 			return nil, err
@@ -239,7 +239,7 @@ const unbookedPage = 100
 // BookOldCharges asks about the charges that the network had not booked while they were compared. Otherwise their
 // money would count as not available for ever, and hold the merchant's payouts. It returns the number of new findings.
 func (b *Books) BookOldCharges(ctx context.Context, in contract.ModeInput) (int, error) {
-	of, err := b.of(in)
+	of, err := b.bookOf(in)
 	if err != nil {
 		return 0, asFinal(ctx, err, "")
 	}
@@ -333,8 +333,10 @@ func (b book) judge(ctx context.Context, c books.Charged, now time.Time) (*books
 	return nil, nil
 }
 
-// note opens the finding about a charge, or closes those of a charge with which all is well.
-func (b book) note(ctx context.Context, result *ReconcileChargesResult, c books.Charged, f *books.Finding) error {
+// recordFinding opens the finding about a charge, or closes those of a charge with which all is well.
+func (b book) recordFinding(
+	ctx context.Context, result *ReconcileChargesResult, c books.Charged, f *books.Finding,
+) error {
 	if f == nil {
 		return b.Store.CloseFindings(ctx, b.mode, []string{c.Reference, c.TransactionID},
 			books.FindingChargeUnmatched, books.FindingChargeUnknown, books.FindingChargeDiffers,
@@ -349,7 +351,7 @@ func (b book) open(ctx context.Context, result *ReconcileChargesResult, f books.
 	fresh, err := b.Store.OpenFinding(ctx, f)
 	if fresh {
 		result.Found++
-		b.say(ctx, []books.Finding{f})
+		b.logFindings(ctx, []books.Finding{f})
 	}
 	return err
 }
@@ -361,7 +363,7 @@ const refundPage = 100
 // nothing twice: the refund's id is the network's idempotency key. What becomes of a refund that succeeded
 // LookAtCharges sees.
 func (b *Books) SendRefunds(ctx context.Context, in contract.ModeInput) (int, error) {
-	of, err := b.of(in)
+	of, err := b.bookOf(in)
 	if err != nil {
 		return 0, asFinal(ctx, err, "")
 	}
@@ -394,12 +396,12 @@ func (b book) sendRefund(ctx context.Context, r books.Refund) (decided bool, err
 		return false, err
 	}
 	found, err := b.Store.RecordRefund(ctx, r, got)
-	b.say(ctx, found)
+	b.logFindings(ctx, found)
 	return err == nil && got.Status != checkout.RefundPending, err
 }
 
-// say logs findings that are new.
-func (b book) say(ctx context.Context, found []books.Finding) {
+// logFindings logs findings that are new.
+func (b book) logFindings(ctx context.Context, found []books.Finding) {
 	for _, f := range found {
 		logger(ctx).ErrorContext(ctx, "the books differ", "kind", f.Kind, "subject", f.Subject, "detail", f.Detail)
 	}

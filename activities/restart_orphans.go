@@ -216,14 +216,14 @@ func (r *restarter) start(ctx context.Context, rows []storage.Overdue, again boo
 	return r.each(ctx, rows, func(ctx context.Context, row storage.Overdue) (bool, error) {
 		started, err := r.Runs.Restart(ctx, contract.Orphan(row), again)
 		if started {
-			r.note(ctx, row.ID)
+			r.countRestarted(ctx, row.ID)
 		}
 		return !started, err
 	})
 }
 
-// note counts a run that was started.
-func (r *restarter) note(ctx context.Context, id string) {
+// countRestarted counts a run that was started.
+func (r *restarter) countRestarted(ctx context.Context, id string) {
 	countReconciled(ctx, "restarted", 1)
 	logger(ctx).WarnContext(ctx, "no run: started again", "id", id)
 	r.mu.Lock()

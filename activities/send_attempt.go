@@ -119,7 +119,7 @@ func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (cont
 	if turn.Try == 1 && !turn.Local { // a report sends nothing, so it needs no place in the lane
 		out, err := d.Webhooks.ReportAttempt(ctx, in.Ref, turn)
 		if err == nil && out.Step == webhook.StepReport {
-			return contract.SendAttemptResult{}, reported(out)
+			return contract.SendAttemptResult{}, reportedError(out)
 		}
 	}
 
@@ -154,8 +154,8 @@ func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (cont
 	d.lanes.bound(visit, boundsOf(out))
 	a, pause := d.send(ctx, in.DeliveryInput, out)
 	shown = outcome{effect: effectOf(a), began: a.StartedAt, pause: pause}
-	defer d.tellOthers(ctx, in, out, pause)
-	return d.sent(ctx, in.DeliveryInput, out, a)
+	defer d.freePlace(ctx, in, out, pause)
+	return d.recordOutcome(ctx, in.DeliveryInput, out, a)
 }
 
 // begin notes the attempt. At a registration with limits, other attempts of this worker wait for it.
@@ -170,9 +170,9 @@ func boundsOf(out storage.AttemptDecision) laneBounds {
 	return laneBounds{maxInFlight: out.MaxInFlight, rateLimit: out.RateLimit}
 }
 
-// tellOthers gives back the attempt's place among all workers, and holds back their attempts for the pause that the
+// freePlace gives back the attempt's place among all workers, and holds back their attempts for the pause that the
 // receiver asked for. The attempt was noted before, because its time may be over.
-func (d *Deliveries) tellOthers(
+func (d *Deliveries) freePlace(
 	ctx context.Context, in SendAttemptInput, out storage.AttemptDecision, pause time.Duration,
 ) {
 	if out.MaxInFlight == 0 && pause == 0 {
@@ -232,7 +232,7 @@ func (d *Deliveries) notBegun(
 ) (contract.SendAttemptResult, error) {
 	switch out.Step {
 	case webhook.StepReport:
-		return contract.SendAttemptResult{}, reported(out)
+		return contract.SendAttemptResult{}, reportedError(out)
 	case webhook.StepPark:
 		notSent.Reason = contract.ReasonHeld
 	case webhook.StepAgain:
@@ -249,8 +249,8 @@ func (d *Deliveries) notBegun(
 	return notSent, nil
 }
 
-// sent notes how an attempt ended and returns the activity's result or error.
-func (d *Deliveries) sent(
+// recordOutcome notes how an attempt ended and returns the activity's result or error.
+func (d *Deliveries) recordOutcome(
 	ctx context.Context, in DeliveryInput, out storage.AttemptDecision, a webhook.Attempt,
 ) (contract.SendAttemptResult, error) {
 	measureAttempt(ctx, in.Mode, a)
@@ -268,7 +268,7 @@ func (d *Deliveries) sent(
 	log.InfoContext(ctx, "webhook attempt")
 
 	if !a.Succeeded() {
-		return contract.SendAttemptResult{}, refused(a.Outcome(), delay)
+		return contract.SendAttemptResult{}, refusedError(a.Outcome(), delay)
 	}
 
 	result := contract.SendAttemptResult{
@@ -310,18 +310,18 @@ func (d *Deliveries) schedule(mode checkout.Mode) webhook.Schedule {
 	return webhook.RetrySchedule
 }
 
-// reported returns the error of an attempt that was already made but that Temporal has not counted.
-func reported(out storage.AttemptDecision) error {
+// reportedError returns the error of an attempt that was already made but that Temporal has not counted.
+func reportedError(out storage.AttemptDecision) error {
 	delay := max(out.Wait, time.Millisecond) // 0 would mean the delay of the retry policy
 	if !out.Last.Finished {
-		return refused(contract.AttemptLost, delay)
+		return refusedError(contract.AttemptLost, delay)
 	}
-	return refused(out.Last.Outcome(), delay)
+	return refusedError(out.Last.Outcome(), delay)
 }
 
-// refused returns the error of a failed attempt. Do not wrap it: from a wrapped error, Temporal
+// refusedError returns the error of a failed attempt. Do not wrap it: from a wrapped error, Temporal
 // reads neither type nor delay nor category.
-func refused(text string, delay time.Duration) error {
+func refusedError(text string, delay time.Duration) error {
 	return temporal.NewApplicationErrorWithOptions(
 		text,
 		contract.ErrTypeReceiverRefused,

@@ -42,7 +42,7 @@ func (t *Treasury) SyncTreasury(ctx context.Context, in contract.ModeInput) (Tre
 	}
 	result, err := follow(ctx)
 	for _, says := range result.Alarms {
-		raise(ctx, in.Mode, alarmTreasury, says)
+		raiseAlarm(ctx, in.Mode, alarmTreasury, says)
 	}
 	return result, asFinal(ctx, err, "")
 }

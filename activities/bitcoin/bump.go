@@ -54,14 +54,14 @@ func (c *Chain) Bump(ctx context.Context, last treasury.TransferVersion) (_ trea
 	if size <= largestRestricted {
 		t.Version = restricted // 1.0.0 made others
 	}
-	if err := t.raise(m, size, want, c.most(last.TransferPlan, t, paysFor)); err != nil {
+	if err := t.raise(m, size, want, c.feeLimit(last.TransferPlan, t, paysFor)); err != nil {
 		return treasury.TransferPlan{}, err
 	}
-	return next(last.TransferPlan, t)
+	return nextVersion(last.TransferPlan, t)
 }
 
-// next returns the plan of the next version.
-func next(plan treasury.TransferPlan, t terms) (treasury.TransferPlan, error) {
+// nextVersion returns the plan of the next version.
+func nextVersion(plan treasury.TransferPlan, t terms) (treasury.TransferPlan, error) {
 	var err error
 	plan.MaxCost = sats(t.Fee).crypto()
 	plan.Terms, err = t.encode()
@@ -78,15 +78,15 @@ func (t *terms) raise(m market, size int64, want, limit sats) error {
 			treasury.ErrFeeTooHigh, least.crypto(), limit.crypto())
 	}
 	fee := min(max(least, want), limit)
-	if !t.take(int64(fee) - t.Fee) {
+	if !t.takeFromChange(int64(fee) - t.Fee) {
 		return fmt.Errorf("%w: the change has too little for %s BTC", treasury.ErrFeeTooHigh, fee.crypto())
 	}
 	t.Fee, t.Height = int64(fee), m.head
 	return nil
 }
 
-// take takes satoshis from the change, the first one first. It reports whether there was enough.
-func (t *terms) take(satoshis int64) bool {
+// takeFromChange takes satoshis from the change, the first one first. It reports whether there was enough.
+func (t *terms) takeFromChange(satoshis int64) bool {
 	rest := make([]change, len(t.Change))
 	for i, change := range t.Change {
 		part := min(satoshis, change.Sats-leastChange)

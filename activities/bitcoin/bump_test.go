@@ -123,7 +123,7 @@ func TestChain_AFullCacheForgetsNoQuestion(t *testing.T) {
 		c.ours[strconv.Itoa(i)] = false
 	}
 	c.ours[ours] = true
-	got, err := c.mine(t.Context(), ask...)
+	got, err := c.ownAddresses(t.Context(), ask...)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 }

@@ -38,5 +38,5 @@ func (c *Chain) Cancel(ctx context.Context, last treasury.TransferVersion) (_ tr
 	if err := t.raise(m, size, m.now.of(size), sats(t.Budget)); err != nil {
 		return treasury.TransferPlan{}, err
 	}
-	return next(treasury.TransferPlan{Slot: last.Slot, Cancels: true}, t)
+	return nextVersion(treasury.TransferPlan{Slot: last.Slot, Cancels: true}, t)
 }

@@ -271,8 +271,8 @@ func (c *Chain) Batch() treasury.Batch {
 // Sanctioned implements treasury.Chain. Bitcoin has no list of its own.
 func (c *Chain) Sanctioned(context.Context, string) (bool, error) { return false, nil }
 
-// mine reports whether an address is the wallet's. That never changes.
-func (c *Chain) mine(ctx context.Context, addresses ...string) (map[string]bool, error) {
+// ownAddresses reports which addresses are the wallet's. That never changes.
+func (c *Chain) ownAddresses(ctx context.Context, addresses ...string) (map[string]bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	const enough = 100_000 // addresses

@@ -21,7 +21,7 @@ func (c *Chain) Check(
 		return checkout.PayoutInvalidAddress, nil //nolint:nilerr // the fault of the address is the answer
 	}
 	own := got.EncodeAddress()
-	mine, err := c.mine(ctx, own)
+	mine, err := c.ownAddresses(ctx, own)
 	if err != nil {
 		return "", fmt.Errorf("bitcoin: check %s: %w", destination, err)
 	}

@@ -62,7 +62,7 @@ func (c *Chain) movements(ctx context.Context, above uint64) ([]*movement, error
 	if err := c.node.Call(ctx, &since, "listsinceblock", hash, 1, true, false, true); err != nil {
 		return nil, err
 	}
-	all := moved(since.Transactions)
+	all := groupMovements(since.Transactions)
 	got, questions := make([]walletTx, len(all)), make([]jsonrpc.Question, len(all))
 	for i, m := range all {
 		questions[i] = jsonrpc.Ask(&got[i], "gettransaction", m.txid, true)
@@ -79,8 +79,8 @@ func (c *Chain) movements(ctx context.Context, above uint64) ([]*movement, error
 	return all, nil
 }
 
-// moved puts the outputs of each movement together, in the order of the list.
-func moved(outputs []listed) (all []*movement) {
+// groupMovements puts the outputs of each movement together, in the order of the list.
+func groupMovements(outputs []listed) (all []*movement) {
 	type output struct {
 		txid string
 		vout uint32

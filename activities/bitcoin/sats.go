@@ -12,14 +12,14 @@ import (
 // sats is an amount in satoshis. The RPC writes whole bitcoins with 8 decimals; no float ever has them.
 type sats int64
 
-// most is more than all bitcoins that will ever exist.
-const most = sats(21_000_000 * 100_000_000)
+// allBitcoins is more than all bitcoins that will ever exist.
+const allBitcoins = sats(21_000_000 * 100_000_000)
 
 // UnmarshalJSON reads a number of bitcoins from its digits.
 func (s *sats) UnmarshalJSON(number []byte) error {
 	digits, negative := bytes.CutPrefix(number, []byte("-"))
 	units, err := money.ParseUnits(string(digits), money.BTC.Places())
-	if err != nil || !units.IsInt64() || sats(units.Int64()) > most {
+	if err != nil || !units.IsInt64() || sats(units.Int64()) > allBitcoins {
 		return fmt.Errorf("%.40q is no amount of bitcoins", number)
 	}
 	if *s = sats(units.Int64()); negative {
@@ -36,7 +36,7 @@ func (s sats) crypto() money.Crypto { return money.NewCrypto(big.NewInt(int64(s)
 // satsOf returns an amount that was checked to be a possible one of bitcoins.
 func satsOf(a money.Crypto) (sats, error) {
 	units := a.Units()
-	if a.Currency() != money.BTC || !units.IsInt64() || units.Sign() < 0 || sats(units.Int64()) > most {
+	if a.Currency() != money.BTC || !units.IsInt64() || units.Sign() < 0 || sats(units.Int64()) > allBitcoins {
 		return 0, fmt.Errorf("%q is no amount of BTC", a.Named())
 	}
 	return sats(units.Int64()), nil

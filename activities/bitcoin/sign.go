@@ -34,7 +34,7 @@ func (c *Chain) Sign(ctx context.Context, plan treasury.TransferPlan) (_ treasur
 	if err != nil {
 		return treasury.TransferVersion{}, err
 	}
-	raw, err := c.signature(ctx, tx)
+	raw, err := c.signTransaction(ctx, tx)
 	if err != nil {
 		return treasury.TransferVersion{}, err
 	}
@@ -96,8 +96,8 @@ type processed struct {
 	Hex      string `json:"hex"`
 }
 
-// signature returns the signed bytes of a transaction.
-func (c *Chain) signature(ctx context.Context, tx *wire.MsgTx) ([]byte, error) {
+// signTransaction returns the signed bytes of a transaction.
+func (c *Chain) signTransaction(ctx context.Context, tx *wire.MsgTx) ([]byte, error) {
 	unsigned, err := psbt(tx)
 	if err != nil {
 		return nil, err

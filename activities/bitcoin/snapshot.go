@@ -141,6 +141,6 @@ func (c *Chain) output(ctx context.Context, of walletTx, unit string) (sats, boo
 	if err != nil {
 		return 0, false, nil //nolint:nilerr // what has no address is not the wallet's
 	}
-	mine, err := c.mine(ctx, address)
+	mine, err := c.ownAddresses(ctx, address)
 	return sats(out.Value), mine[address], err
 }

@@ -106,7 +106,7 @@ func (c *Chain) check(plan treasury.TransferPlan, t terms) error {
 	if err != nil {
 		return err
 	}
-	most := c.most(plan, t, t.size(weights)+largestChild)
+	most := c.feeLimit(plan, t, t.size(weights)+largestChild)
 	if sats(t.Fee) > most {
 		return fmt.Errorf("%w: %s BTC, the limit is %s", treasury.ErrFeeTooHigh, sats(t.Fee).crypto(), most.crypto())
 	}
@@ -121,8 +121,8 @@ func (c *Chain) check(plan treasury.TransferPlan, t terms) error {
 	return t.checkSum(plan.Outputs)
 }
 
-// most returns what a version may cost that pays for a size: its own one, and that of the child that it replaces.
-func (c *Chain) most(plan treasury.TransferPlan, t terms, size int64) sats {
+// feeLimit returns what a version may cost that pays for a size: its own one, and that of the child that it replaces.
+func (c *Chain) feeLimit(plan treasury.TransferPlan, t terms, size int64) sats {
 	if plan.Cancels { // its budget is such a price
 		return sats(t.Budget)
 	}
@@ -170,7 +170,7 @@ func (c *Chain) checkChange(ctx context.Context, t terms) error {
 	for i, change := range t.Change {
 		addresses[i] = change.Address
 	}
-	mine, err := c.mine(ctx, addresses...)
+	mine, err := c.ownAddresses(ctx, addresses...)
 	if err != nil {
 		return err
 	}

@@ -17,14 +17,14 @@ func (c *Chain) VersionOf(ctx context.Context, all []treasury.Outflow) (treasury
 	if len(all) == 0 {
 		return treasury.TransferVersion{}, fmt.Errorf("bitcoin: signed: there is no outflow")
 	}
-	v, err := c.signed(ctx, all)
+	v, err := c.readVersion(ctx, all)
 	if err != nil {
 		return treasury.TransferVersion{}, fmt.Errorf("bitcoin: transaction %s: %w", all[0].TxHash, err)
 	}
 	return v, nil
 }
 
-func (c *Chain) signed(ctx context.Context, all []treasury.Outflow) (treasury.TransferVersion, error) {
+func (c *Chain) readVersion(ctx context.Context, all []treasury.Outflow) (treasury.TransferVersion, error) {
 	var got walletTx
 	if err := c.node.Call(ctx, &got, "gettransaction", all[0].TxHash, true); err != nil {
 		return treasury.TransferVersion{}, err
@@ -49,7 +49,7 @@ func (c *Chain) signed(ctx context.Context, all []treasury.Outflow) (treasury.Tr
 	if err := c.shareMost(plan.Outputs, sats(t.Fee)); err != nil {
 		return treasury.TransferVersion{}, err
 	}
-	if plan, err = next(plan, t); err != nil {
+	if plan, err = nextVersion(plan, t); err != nil {
 		return treasury.TransferVersion{}, err
 	}
 	return treasury.TransferVersion{TransferPlan: plan, TxHash: tx.TxHash().String(), Raw: raw}, nil

@@ -13,11 +13,11 @@ import (
 	"example.com/checkout/workflows/treasury"
 )
 
-// dead is asked when the nonce is used up at finality and the node has no true receipt of a version.
-// That a node has no receipt proves nothing: it may have lost it. So dead looks for the block that
+// deadState is asked when the nonce is used up at finality and the node has no true receipt of a version.
+// That a node has no receipt proves nothing: it may have lost it. So deadState looks for the block that
 // used up the nonce, and returns an error unless it finds that block without a version in it.
-func (w witness) dead(ctx context.Context) (treasury.TransferSnapshot, error) {
-	height, err := w.usedUp(ctx)
+func (w witness) deadState(ctx context.Context) (treasury.TransferSnapshot, error) {
+	height, err := w.heightUsedUp(ctx)
 	if err != nil {
 		return treasury.TransferSnapshot{}, fmt.Errorf("the nonce is used up by an unknown transaction: %w", err)
 	}
@@ -37,10 +37,10 @@ func (w witness) dead(ctx context.Context) (treasury.TransferSnapshot, error) {
 	}, nil
 }
 
-// usedUp returns the height of the block after which the account's nonce was above w.nonce for the
+// heightUsedUp returns the height of the block after which the account's nonce was above w.nonce for the
 // first time. Ordinary nodes know the state of the last 128 blocks only, so it begins at the last
 // final block and goes back in steps that double.
-func (w witness) usedUp(ctx context.Context) (uint64, error) {
+func (w witness) heightUsedUp(ctx context.Context) (uint64, error) {
 	isUsed := func(height uint64) (bool, error) {
 		var nonce hexutil.Uint64
 		err := w.node.Ask(ctx, w.nonceAt(hexutil.Uint64(height), &nonce))

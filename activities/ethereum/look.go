@@ -67,14 +67,14 @@ func (c *Chain) Look(
 	seen := make([]treasury.TransferSnapshot, len(c.nodes))
 	for i, n := range c.nodes {
 		w := witness{c, n, views[i], nonce, versions}
-		if seen[i], err = w.look(ctx); err != nil {
+		if seen[i], err = w.transferState(ctx); err != nil {
 			return treasury.TransferSnapshot{}, err
 		}
 	}
 	if len(seen) == 1 {
 		return seen[0], nil
 	}
-	return together(seen[0], seen[1])
+	return combineSnapshots(seen[0], seen[1])
 }
 
 // certainty orders the states. The final ones are equal.
@@ -86,8 +86,8 @@ var certainty = map[treasury.TransferState]int{
 
 const finally = 3
 
-// together returns what two nodes say together. When one of them is not so far, nothing is final yet.
-func together(a, b treasury.TransferSnapshot) (treasury.TransferSnapshot, error) {
+// combineSnapshots returns what two nodes say together. When one of them is not so far, nothing is final yet.
+func combineSnapshots(a, b treasury.TransferSnapshot) (treasury.TransferSnapshot, error) {
 	low, high := a, b
 	if certainty[a.State] > certainty[b.State] {
 		low, high = b, a
@@ -117,8 +117,8 @@ type witness struct {
 	versions []treasury.TransferVersion
 }
 
-// look returns what the node says of the transfer.
-func (w witness) look(ctx context.Context) (treasury.TransferSnapshot, error) {
+// transferState returns what the node says of the transfer.
+func (w witness) transferState(ctx context.Context) (treasury.TransferSnapshot, error) {
 	var finalNonce, headNonce hexutil.Uint64
 	receipts, waits := make([]*receipt, len(w.versions)), make([]*pooled, len(w.versions))
 	questions := []jsonrpc.Question{w.nonceAt(w.view.final.at(), &finalNonce), w.nonceAt(w.view.head.at(), &headNonce)}
@@ -142,7 +142,7 @@ func (w witness) look(ctx context.Context) (treasury.TransferSnapshot, error) {
 		if r == nil || uint64(headNonce) <= w.nonce { // with the nonce free, no receipt is true
 			continue
 		}
-		s, err := w.mined(ctx, *r, w.versions[i], isFinal)
+		s, err := w.minedState(ctx, *r, w.versions[i], isFinal)
 		if err != nil {
 			return treasury.TransferSnapshot{}, err
 		}
@@ -157,16 +157,16 @@ func (w witness) look(ctx context.Context) (treasury.TransferSnapshot, error) {
 	case len(mined) == 1:
 		return mined[0], nil
 	case isFinal:
-		return w.dead(ctx)
+		return w.deadState(ctx)
 	case slices.ContainsFunc(waits, func(p *pooled) bool { return p != nil && p.BlockHash == nil }):
 		return treasury.TransferSnapshot{State: treasury.TransferStatePending}, nil
 	}
 	return treasury.TransferSnapshot{State: treasury.TransferStateUnknown}, nil
 }
 
-// mined returns the state of a version with a receipt. The state is "" when the receipt is not true:
+// minedState returns the state of a version with a receipt. The state is "" when the receipt is not true:
 // its block is not in the chain, does not hold the transaction, or left the account's nonce free.
-func (w witness) mined(
+func (w witness) minedState(
 	ctx context.Context, r receipt, v treasury.TransferVersion, isFinal bool,
 ) (treasury.TransferSnapshot, error) {
 	hash := common.HexToHash(v.TxHash)

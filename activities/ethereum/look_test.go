@@ -384,7 +384,7 @@ func TestLook_TwoNodesMustAgree(t *testing.T) {
 	require.Empty(t, got)
 }
 
-func TestTogether(t *testing.T) {
+func TestCombineSnapshots(t *testing.T) {
 	t.Parallel()
 	sight := func(state treasury.TransferState, depth uint64) treasury.TransferSnapshot {
 		return treasury.TransferSnapshot{State: state, Depth: depth}
@@ -400,8 +400,8 @@ func TestTogether(t *testing.T) {
 		{sight("confirmed", 3), sight("dead", 3), treasury.TransferSnapshot{}},
 	} {
 		for _, got := range []func() (treasury.TransferSnapshot, error){
-			func() (treasury.TransferSnapshot, error) { return together(test.a, test.b) },
-			func() (treasury.TransferSnapshot, error) { return together(test.b, test.a) },
+			func() (treasury.TransferSnapshot, error) { return combineSnapshots(test.a, test.b) },
+			func() (treasury.TransferSnapshot, error) { return combineSnapshots(test.b, test.a) },
 		} {
 			s, err := got()
 			require.Equal(t, test.want, s)

@@ -124,7 +124,7 @@ func (c *Chain) Plan(
 		return treasury.TransferPlan{}, fmt.Errorf("%w: its reverted transfers cost %s ETH", treasury.ErrTooSmall, req.Burnt)
 	}
 
-	if err := c.rehearse(ctx, n, to, amount, t); err != nil {
+	if err := c.rehearseTransfer(ctx, n, to, amount, t); err != nil {
 		return treasury.TransferPlan{}, err
 	}
 	encoded, err := t.encode()
@@ -149,7 +149,7 @@ func (c *Chain) price(
 	if err != nil {
 		return terms{}, err
 	}
-	if err := c.afford(ctx, n, amount); err != nil {
+	if err := c.checkFloat(ctx, n, amount); err != nil {
 		return terms{}, err // the node would refuse to estimate
 	}
 	var (
@@ -168,8 +168,8 @@ func (c *Chain) price(
 		limit = c.maxFee
 	}
 	t := terms{TipWei: tip.ToInt(), CapWei: limit}
-	// Without a price: with one a node refuses while the treasury has too little ether. rehearse has the price. At
-	// the latest block, as rehearse: what waits in the pool may be canceled, and a first token costs more gas.
+	// Without a price: with one a node refuses while the treasury has too little ether. rehearseTransfer has the price. At
+	// the latest block, as rehearseTransfer: what waits in the pool may be canceled, and a first token costs more gas.
 	call := message{From: &c.treasury, To: &p.to, Value: (*hexutil.Big)(p.value), Data: p.data}
 	if err := n.Call(ctx, &gas, "eth_estimateGas", call, "latest"); err != nil {
 		return terms{}, notTransferable(err)

@@ -14,8 +14,8 @@ import (
 	"example.com/checkout/workflows/treasury"
 )
 
-// afford returns treasury.ErrFloatTooLow when the treasury has less than amount.
-func (c *Chain) afford(ctx context.Context, n *jsonrpc.Node, amount money.Crypto) error {
+// checkFloat returns treasury.ErrFloatTooLow when the treasury has less than amount.
+func (c *Chain) checkFloat(ctx context.Context, n *jsonrpc.Node, amount money.Crypto) error {
 	has, err := c.balance(ctx, n, amount.Currency(), "latest")
 	if err != nil {
 		return err
@@ -49,10 +49,10 @@ func (c *Chain) balance(
 	return money.NewCrypto(new(big.Int).SetBytes(has), currency), nil
 }
 
-// rehearse simulates the transfer as the chain runs it, and returns treasury.ErrNotTransferable unless the
+// rehearseTransfer simulates the transfer as the chain runs it, and returns treasury.ErrNotTransferable unless the
 // destination receives the whole amount: a token may take a fee, and a contract may refuse ether. It returns
 // treasury.ErrFloatTooLow when the treasury has too little ether for the fee.
-func (c *Chain) rehearse(
+func (c *Chain) rehearseTransfer(
 	ctx context.Context, n *jsonrpc.Node, to common.Address, amount money.Crypto, t terms,
 ) error {
 	has, err := c.balance(ctx, n, money.ETH, "latest")

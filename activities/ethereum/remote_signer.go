@@ -46,13 +46,13 @@ func (s *RemoteSigner) Sign(ctx context.Context, account common.Address, tx *typ
 	}); err != nil {
 		return nil, err
 	}
-	return signedBytes(answer)
+	return parseSignedTransaction(answer)
 }
 
 func quantity(n *big.Int) *hexutil.Big { return (*hexutil.Big)(n) }
 
-// signedBytes reads the answer of eth_signTransaction: the bytes, or an object with the bytes as raw.
-func signedBytes(answer json.RawMessage) ([]byte, error) {
+// parseSignedTransaction reads the answer of eth_signTransaction: the bytes, or an object with the bytes as raw.
+func parseSignedTransaction(answer json.RawMessage) ([]byte, error) {
 	var raw hexutil.Bytes
 	if json.Unmarshal(answer, &raw) == nil && len(raw) > 0 {
 		return raw, nil

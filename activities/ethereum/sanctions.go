@@ -46,11 +46,11 @@ func (c *Chain) askOracle(ctx context.Context, n *jsonrpc.Node, address common.A
 	if errors.Is(err, jsonrpc.ErrNotReady) {
 		return false, err
 	}
-	said := new(big.Int).SetBytes(answer)
-	if err != nil || len(answer) != wordSize || said.BitLen() > 1 { // neither false nor true
+	answered := new(big.Int).SetBytes(answer)
+	if err != nil || len(answer) != wordSize || answered.BitLen() > 1 { // neither false nor true
 		return false, fmt.Errorf("%s: %w", n.Name, errNoOracle)
 	}
-	return said.Sign() > 0, nil
+	return answered.Sign() > 0, nil
 }
 
 // checkOracle checks that a node has the oracle. Otherwise every payout would wait.

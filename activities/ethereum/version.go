@@ -20,14 +20,14 @@ func (c *Chain) VersionOf(ctx context.Context, all []treasury.Outflow) (treasury
 	if len(all) > 1 {
 		return treasury.TransferVersion{}, fmt.Errorf("ethereum: transaction %s: %w", o.TxHash, treasury.ErrNotSigned)
 	}
-	v, err := c.signed(ctx, o)
+	v, err := c.readVersion(ctx, o)
 	if err != nil {
 		return treasury.TransferVersion{}, fmt.Errorf("ethereum: transaction %s: %w", o.TxHash, err)
 	}
 	return v, nil
 }
 
-func (c *Chain) signed(ctx context.Context, o treasury.Outflow) (treasury.TransferVersion, error) {
+func (c *Chain) readVersion(ctx context.Context, o treasury.Outflow) (treasury.TransferVersion, error) {
 	plan := treasury.TransferPlan{
 		Slot: o.Slot, Outputs: []treasury.TransferOutput{{Destination: o.Destination, Amount: o.Amount}}}
 	p, err := c.payloadOf(plan)

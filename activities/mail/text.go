@@ -69,11 +69,11 @@ func text(m merchant.Mail, dashboard, code string) Message {
 		lines[i] = merchant.MailText(line)
 	}
 	m.Detail = strings.Join(lines, "\n")
-	said := Message{To: m.To}
+	message := Message{To: m.To}
 	var parts []string
 	switch m.Kind {
 	case merchant.MailInvitation:
-		said.Subject = "You are invited to a merchant's dashboard"
+		message.Subject = "You are invited to a merchant's dashboard"
 		parts = []string{
 			"Someone invites " + m.To + " to the dashboard of a merchant, where payments are looked at and managed.",
 			m.Detail,
@@ -82,7 +82,7 @@ func text(m merchant.Mail, dashboard, code string) Message {
 			"If you do not know the merchant, do nothing: you do not get an account.",
 		}
 	case merchant.MailPasswordReset:
-		said.Subject = "Choose a new password"
+		message.Subject = "Choose a new password"
 		parts = []string{
 			"Someone, probably you, requested a new password for " + m.To + ".",
 			"Open this link to choose one. It is single-use and valid for 30 minutes:\n" +
@@ -92,12 +92,12 @@ func text(m merchant.Mail, dashboard, code string) Message {
 		}
 	default:
 		w := words[m.Kind]
-		said.Subject = w.subject
+		message.Subject = w.subject
 		page := dashboard + "/m/" + m.MerchantID + "/" + cmp.Or(m.Page, w.page)
 		parts = []string{w.news, m.Detail, w.advice, "In the dashboard: " + page}
 	}
 	at := m.CreatedAt.UTC().Format("2 Jan 2006 15:04:05 UTC")
 	parts = append(parts, "Merchant: "+merchant.MailText(m.Merchant)+" ("+m.MerchantID+")\nAt: "+at)
-	said.Text = strings.Join(parts, "\n\n") + "\n"
-	return said
+	message.Text = strings.Join(parts, "\n\n") + "\n"
+	return message
 }

@@ -111,7 +111,7 @@ func (r *Rates) poll(ctx context.Context) {
 			defer cancel()
 			got := s.read(short)
 			if ctx.Err() == nil { // else the process stops, and a reading that was cut short says nothing
-				r.take(ctx, s, got)
+				r.storeReadings(ctx, s, got)
 			}
 		})
 	}
@@ -121,8 +121,8 @@ func (r *Rates) poll(ctx context.Context) {
 	}
 }
 
-// take stores a reading of a source, and logs it when other prices are missing than last time.
-func (r *Rates) take(ctx context.Context, s *source, got map[pair]reading) {
+// storeReadings stores a reading of a source, and logs it when other prices are missing than last time.
+func (r *Rates) storeReadings(ctx context.Context, s *source, got map[pair]reading) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var missing []string

@@ -25,7 +25,7 @@ type CardNetwork struct {
 	SettleAfter time.Duration
 
 	once sync.Once
-	due  chan struct{} // see look
+	due  chan struct{} // see dueSignal
 }
 
 // DefaultSettleAfter is long enough to see the state "processing" and short enough to wait for.
@@ -80,22 +80,22 @@ func (n *CardNetwork) Confirm(
 		return checkout.ChargeResult{}, err
 	}
 
-	does, failure, _ := strings.Cut(card.Behavior, ":")
+	behaves, failure, _ := strings.Cut(card.Behavior, ":")
 	c := storage.SandboxCharge{
-		TransactionID: req.TransactionID, SessionID: req.SessionID, Behavior: does,
+		TransactionID: req.TransactionID, SessionID: req.SessionID, Behavior: behaves,
 		Method: card.Method,
 		Amount: req.Amount, Currency: req.Currency, Outcome: checkout.OutcomeSucceeded,
 		ReturnURL: req.ReturnURL,
 	}
 
-	switch behavior(does) {
+	switch behavior(behaves) {
 	case declines:
 		c.Outcome, c.Failure = checkout.OutcomeFailed, checkout.FailureCode(failure)
 	case asksAndPasses, asksAndFails, asksAndIsAbandoned:
 		c.Outcome = checkout.OutcomeActionRequired
 	case settlesLater:
 		at := time.Now().Add(n.SettleAfter)
-		defer n.lookIn(n.SettleAfter)
+		defer n.signalDueIn(n.SettleAfter)
 		c.Outcome, c.SettleAt, c.Callbacks = checkout.OutcomeProcessing, &at, callbacks
 	case failsTwiceFirst:
 		c.Outcome = checkout.OutcomeProcessing // each call is counted; the third decides
@@ -106,11 +106,11 @@ func (n *CardNetwork) Confirm(
 		return checkout.ChargeResult{}, err
 	}
 	switch {
-	case behavior(does) == timesOutAfterCharge && c.Calls == 1:
+	case behavior(behaves) == timesOutAfterCharge && c.Calls == 1:
 		return checkout.ChargeResult{}, errLost
-	case behavior(does) == failsTwiceFirst && c.Calls <= 2:
+	case behavior(behaves) == failsTwiceFirst && c.Calls <= 2:
 		return checkout.ChargeResult{}, errLost
-	case behavior(does) == failsTwiceFirst:
+	case behavior(behaves) == failsTwiceFirst:
 		c, err = n.Sandbox.DecideSandboxCharge(ctx, req.TransactionID, checkout.OutcomeSucceeded, "")
 	}
 	return n.result(c), err
@@ -161,16 +161,16 @@ const (
 	callbackPoll = 15 * time.Second
 )
 
-// look has a value when RunCallbacks must look for due decisions.
-func (n *CardNetwork) look() chan struct{} {
+// dueSignal has a value when RunCallbacks must look for due decisions.
+func (n *CardNetwork) dueSignal() chan struct{} {
 	n.once.Do(func() { n.due = make(chan struct{}, 1) })
 	return n.due
 }
 
-func (n *CardNetwork) lookIn(delay time.Duration) {
+func (n *CardNetwork) signalDueIn(delay time.Duration) {
 	time.AfterFunc(delay, func() {
 		select {
-		case n.look() <- struct{}{}:
+		case n.dueSignal() <- struct{}{}:
 		default: // it looks soon anyway
 		}
 	})
@@ -191,7 +191,7 @@ func (n *CardNetwork) RunCallbacks(
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		case <-n.look():
+		case <-n.dueSignal():
 		}
 	}
 }
@@ -223,7 +223,7 @@ func (n *CardNetwork) callBackDue(
 				"transaction_id", c.TransactionID, "error", err)
 			note, again = n.postpone, callbackRetry
 		}
-		n.lookIn(again)
+		n.signalDueIn(again)
 
 		if err := note(ctx, c.TransactionID); err != nil {
 			return err

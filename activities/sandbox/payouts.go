@@ -22,12 +22,12 @@ type Payouts struct{ Sandbox *storage.Sandbox }
 // transfer; the chain accepts the same transfer only once.
 func (n *Payouts) Transfer(ctx context.Context, p storage.PayoutToSend) (treasury.TransferOutcome, error) {
 	if p.Status == checkout.PayoutPending && p.Failure == "" && p.Recorded == nil {
-		transfer, err := sign(p)
+		transfer, err := signTransfer(p)
 		if err != nil {
 			return treasury.TransferOutcome{}, err
 		}
 		if transfer.Failed == "" {
-			failure, err := fails(p.ID, transfer.Signed)
+			failure, err := refusalOf(p.ID, transfer.Signed)
 			sent := false
 			if err == nil && failure == "" {
 				sent, err = n.Sandbox.SendSandboxTransfer(ctx, p.Payout, transfer)
@@ -68,8 +68,8 @@ type transferBody struct {
 	Fails       string `json:"fails,omitempty"` // the failure that the chain will report
 }
 
-// sign prices and signs a transfer. It does not send it.
-func sign(p storage.PayoutToSend) (treasury.SandboxTransfer, error) {
+// signTransfer prices and signs a transfer. It does not send it.
+func signTransfer(p storage.PayoutToSend) (treasury.SandboxTransfer, error) {
 	gross := p.Gross()
 	body := transferBody{PayoutID: p.ID, Currency: string(gross.Currency()), Destination: p.Destination}
 	switch {
@@ -98,15 +98,15 @@ func sign(p storage.PayoutToSend) (treasury.SandboxTransfer, error) {
 // broadcast sends a signed transfer. A repeat of the same transfer succeeds too. A failure code means that the chain
 // refused it for good.
 func (n *Payouts) broadcast(ctx context.Context, payoutID string, signed []byte) (checkout.PayoutFailure, error) {
-	if failure, err := fails(payoutID, signed); err != nil || failure != "" {
+	if failure, err := refusalOf(payoutID, signed); err != nil || failure != "" {
 		return failure, err
 	}
 	hash := sha256.Sum256(signed)
 	return "", n.Sandbox.BroadcastSandboxTransfer(ctx, "0x"+hex.EncodeToString(hash[:]), payoutID)
 }
 
-// fails returns why the chain refuses a signed transfer, "" when it takes it.
-func fails(payoutID string, signed []byte) (checkout.PayoutFailure, error) {
+// refusalOf returns why the chain refuses a signed transfer, "" when it takes it.
+func refusalOf(payoutID string, signed []byte) (checkout.PayoutFailure, error) {
 	var body transferBody
 	if err := json.Unmarshal(signed, &body); err != nil || body.PayoutID != payoutID {
 		return "", fmt.Errorf("sandbox: not a transfer of payout %s", payoutID)

@@ -213,11 +213,11 @@ func TestPayouts_PriceSignAndBroadcastOnce(t *testing.T) {
 
 	ask := storage.PayoutToSend{Payout: checkout.Payout{Ref: checkout.Ref{ID: "po_1"}, Destination: "0xabc",
 		SourceAmount: 100, SourceCurrency: money.USD, Currency: money.ETH, ExchangeRate: money.MustRate("1.000000000000000001")}}
-	got, err := sign(ask)
+	got, err := signTransfer(ask)
 	require.NoError(t, err)
 	require.Equal(t, "0.001000000000000001", got.Fee.String(), "rounded up to 18 places")
 	require.Equal(t, "0.999000000000000000", got.Amount.String())
-	again, err := sign(ask)
+	again, err := signTransfer(ask)
 	require.NoError(t, err)
 	require.Equal(t, got, again)
 	for range 2 {
@@ -232,12 +232,12 @@ func TestPayouts_PriceSignAndBroadcastOnce(t *testing.T) {
 		"": checkout.PayoutInvalidAddress, "sandbox:invalid": checkout.PayoutInvalidAddress, "sandbox:no-liquidity": checkout.PayoutInsufficientLiquidity,
 	} {
 		ask.Destination = address
-		got, err := sign(ask)
+		got, err := signTransfer(ask)
 		require.NoError(t, err)
 		require.Equal(t, want, got.Failed, address)
 	}
 	ask.Destination = "sandbox:network-error"
-	got, err = sign(ask)
+	got, err = signTransfer(ask)
 	require.NoError(t, err)
 	failure, err := p.broadcast(t.Context(), "po_1", got.Signed)
 	require.NoError(t, err)

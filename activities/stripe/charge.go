@@ -74,7 +74,7 @@ func (n *Network) Confirm(
 	if err := checkMoney(req.Amount, req.Currency); err != nil {
 		return checkout.ChargeResult{}, fmt.Errorf("confirm %s: %w", req.TransactionID, err)
 	}
-	before, result, err := n.look(ctx, reference, req)
+	before, result, err := n.inspectIntent(ctx, reference, req)
 	if err != nil || !result.Outcome.Chargeable() {
 		return result, err
 	}
@@ -86,7 +86,7 @@ func (n *Network) Confirm(
 		}
 		result, err = outcome(confirmed)
 	} else { // whatever the error says, the intent's state decides
-		_, result, err = n.look(ctx, reference, req)
+		_, result, err = n.inspectIntent(ctx, reference, req)
 	}
 	switch {
 	case err != nil:
@@ -97,9 +97,9 @@ func (n *Network) Confirm(
 	return n.notConfirmed(ctx, reference, result, refusal)
 }
 
-// look reads the intent and says what its state means. An intent that is not the request's is an
+// inspectIntent reads the intent and says what its state means. An intent that is not the request's is an
 // error.
-func (n *Network) look(
+func (n *Network) inspectIntent(
 	ctx context.Context, reference string, req checkout.ChargeRequest,
 ) (*stripe.PaymentIntent, checkout.ChargeResult, error) {
 	i, err := n.intent(ctx, reference)

@@ -41,7 +41,7 @@ func VerifyEvent(payload []byte, header string, mode checkout.Mode, secrets []st
 	signed := func(secret string) bool {
 		return secret != "" && webhook.ValidatePayloadWithTolerance(payload, header, secret, eventTolerance) == nil
 	}
-	if ahead(header) || !slices.ContainsFunc(secrets, signed) {
+	if isSignedAhead(header) || !slices.ContainsFunc(secrets, signed) {
 		return books.AcquirerEvent{}, ErrEventSignature
 	}
 	var e stripe.Event
@@ -52,8 +52,8 @@ func VerifyEvent(payload []byte, header string, mode checkout.Mode, secrets []st
 	return newEvent(&e, mode)
 }
 
-// ahead reports whether a signature is of the future. The library compares the past only.
-func ahead(header string) bool {
+// isSignedAhead reports whether a signature is of the future. The library compares the past only.
+func isSignedAhead(header string) bool {
 	return slices.ContainsFunc(strings.Split(header, ","), func(part string) bool {
 		text, ok := strings.CutPrefix(part, "t=")
 		at, err := strconv.ParseInt(text, 10, 64)
@@ -148,12 +148,12 @@ func (n *Network) oldestEvents(
 	params := &stripe.EventListParams{CreatedRange: created(since, since.Add(eventsOf))}
 	params.Limit = stripe.Int64(eventPage)
 	var all []*stripe.Event
-	alive(ctx)
+	keepAlive(ctx)
 	for e, err := range n.api.V1Events.List(ctx, params).All(ctx) {
 		if err != nil {
 			return nil, false, fmt.Errorf("list events: %w", publicError(err))
 		}
-		alive(ctx)
+		keepAlive(ctx)
 		all = append(all, e)
 	}
 	slices.Reverse(all)

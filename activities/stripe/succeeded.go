@@ -31,7 +31,7 @@ func (n *Network) Succeeded(ctx context.Context, since, until time.Time) iter.Se
 				yield(books.Charged{}, fmt.Errorf("list intents: %w", publicError(err)))
 				return
 			}
-			alive(ctx)
+			keepAlive(ctx)
 			if i.Status != stripe.PaymentIntentStatusSucceeded {
 				continue
 			}
@@ -42,8 +42,8 @@ func (n *Network) Succeeded(ctx context.Context, since, until time.Time) iter.Se
 	}
 }
 
-// alive says that the activity which reads a list is at work, also while what it reads is none of the caller's.
-func alive(ctx context.Context) {
+// keepAlive says that the activity which reads a list is at work, also while what it reads is none of the caller's.
+func keepAlive(ctx context.Context) {
 	if activity.IsActivity(ctx) {
 		activity.RecordHeartbeat(ctx)
 	}

@@ -10,10 +10,10 @@ import (
 	"example.com/checkout/workflows/treasury"
 )
 
-// signBatch signs one transfer of the payouts that wait for one, when they are as many as a transfer may have or the
-// first has waited long enough. One that cannot be signed at present leaves the others. On a chain whose transfers pay
-// one payout, the payouts' runs sign.
-func (r *round) signBatch(ctx context.Context) error {
+// signNextBatch signs one transfer for the waiting payouts once they fill a transfer or the first has waited long enough.
+// A payout that cannot be signed at present does not delay the others. On a chain with one payout per transfer, the runs
+// of the payouts sign.
+func (r *round) signNextBatch(ctx context.Context) error {
 	batch := r.chain.Batch()
 	if batch.Most == 1 {
 		return nil
@@ -29,14 +29,14 @@ func (r *round) signBatch(ctx context.Context) error {
 	for _, p := range waiting {
 		priced, err := r.price(ctx, r.chain, p)
 		if err != nil {
-			faults = append(faults, r.leave(ctx, p, err))
+			faults = append(faults, r.leaveUnsigned(ctx, p, err))
 			continue
 		}
 		all = append(all, priced)
 	}
 	for len(all) > 0 {
 		var signed treasury.TransferVersion
-		if all, signed, err = r.signTogether(ctx, all); err != nil {
+		if all, signed, err = r.signTransfer(ctx, all); err != nil {
 			return errors.Join(append(faults, err)...)
 		}
 		if signed.TxHash != "" {
@@ -48,8 +48,9 @@ func (r *round) signBatch(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// signTogether signs one transfer of payouts. Without a version it returns those that may be planned again.
-func (r *round) signTogether(
+// signTransfer signs one transfer that pays all these payouts. Without a version it returns the payouts that may be
+// planned again.
+func (r *round) signTransfer(
 	ctx context.Context, all []pricedPayout,
 ) (left []pricedPayout, signed treasury.TransferVersion, err error) {
 	taken, err := r.Store.TakenUnits(ctx, r.account.ID)
@@ -68,7 +69,7 @@ func (r *round) signTogether(
 		got, err = r.Store.SignTransfer(ctx, r.order(r.chain, r.account.ID, now, plan, all))
 	}
 	if err != nil {
-		left, err = r.without(ctx, all, err)
+		left, err = r.putOffFaulty(ctx, all, err)
 		return left, signed, err
 	}
 	if got.Version.TxHash != "" {
@@ -82,8 +83,8 @@ func (r *round) signTogether(
 	return left, signed, nil
 }
 
-// without puts the payouts off that an error is about, and returns the others: none when it is about all of them.
-func (r *round) without(ctx context.Context, all []pricedPayout, why error) (left []pricedPayout, err error) {
+// putOffFaulty puts the payouts off that an error is about, and returns the others: none when it is about all of them.
+func (r *round) putOffFaulty(ctx context.Context, all []pricedPayout, why error) (left []pricedPayout, err error) {
 	if errors.Is(why, checkout.ErrConflict) || errors.Is(why, storage.ErrNotCompared) {
 		return nil, nil // another process was faster, or a block has come: the next round looks again
 	}
@@ -92,9 +93,9 @@ func (r *round) without(ctx context.Context, all []pricedPayout, why error) (lef
 	for _, p := range all {
 		switch own := some[p.ID]; {
 		case !about:
-			faults = append(faults, r.leave(ctx, p.Payout, why))
+			faults = append(faults, r.leaveUnsigned(ctx, p.Payout, why))
 		case own != nil:
-			faults = append(faults, r.leave(ctx, p.Payout, own))
+			faults = append(faults, r.leaveUnsigned(ctx, p.Payout, own))
 		default:
 			left = append(left, p)
 		}
@@ -105,8 +106,8 @@ func (r *round) without(ctx context.Context, all []pricedPayout, why error) (lef
 	return left, errors.Join(faults...)
 }
 
-// leave holds or fails a payout that cannot be signed. Its run tells the merchant.
-func (r *round) leave(ctx context.Context, p checkout.Payout, why error) error {
+// leaveUnsigned holds or fails a payout that cannot be signed. Its run tells the merchant.
+func (r *round) leaveUnsigned(ctx context.Context, p checkout.Payout, why error) error {
 	_, err := r.putOff(ctx, p, why)
 	if errors.Is(err, ErrNotTaken) {
 		return nil

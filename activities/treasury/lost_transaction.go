@@ -32,20 +32,20 @@ func byTransaction(unexplained []treasury.Outflow) (all []*lostTransaction) {
 	return all
 }
 
-// note does the same with all outflows but the losses.
-func (tx *lostTransaction) note(do func(f *candidate)) {
+// eachPayment calls do for all outflows but the losses.
+func (tx *lostTransaction) eachPayment(do func(f *candidate)) {
 	for _, f := range tx.pays {
 		do(f)
 	}
 }
 
 // refuse says of all outflows why a person must look.
-func (tx *lostTransaction) refuse(why string) { tx.note(func(f *candidate) { f.Why = why }) }
+func (tx *lostTransaction) refuse(why string) { tx.eachPayment(func(f *candidate) { f.Why = why }) }
 
 // settle makes the transaction clear only as a whole, and completes what is written: by payout ids, as any transfer.
 func (tx *lostTransaction) settle() (clear bool) {
 	unclear := slices.ContainsFunc(tx.pays, func(f *candidate) bool { return f.Why != "" })
-	tx.note(func(f *candidate) {
+	tx.eachPayment(func(f *candidate) {
 		if unclear && f.Why == "" {
 			f.Why, f.Payout, f.Transfer = "another payment of its transaction is not clear", "", ""
 		}
@@ -56,7 +56,7 @@ func (tx *lostTransaction) settle() (clear bool) {
 	slices.SortFunc(tx.pays, func(a, b *candidate) int { return cmp.Compare(a.Payout, b.Payout) })
 	v := &tx.recovered.Version
 	v.Outputs, v.Fee = nil, money.Crypto{}
-	tx.note(func(f *candidate) {
+	tx.eachPayment(func(f *candidate) {
 		tx.recovered.Payouts = append(tx.recovered.Payouts, f.payout)
 		v.Outputs = append(v.Outputs, treasury.TransferOutput{
 			PayoutID: f.Payout, Destination: f.Destination, Amount: f.Amount, Fee: f.fee})
@@ -88,7 +88,7 @@ func (tx *lostTransaction) setAside(o RecoveryOrder) {
 // Their highest fees are the same, so if the payouts fit the payments in any order, the smallest fits the smallest.
 func (tx *lostTransaction) pair() {
 	to := map[string][]*candidate{}
-	tx.note(func(f *candidate) {
+	tx.eachPayment(func(f *candidate) {
 		if !f.chosen {
 			to[f.Destination] = append(to[f.Destination], f)
 		}
@@ -137,7 +137,7 @@ func (tx *lostTransaction) isVersionOf(transfer storage.Transfer) {
 		tx.refuse("its slot is that of " + transfer.ID + ", which pays something else")
 		return
 	}
-	tx.note(func(f *candidate) { f.Transfer = transfer.ID })
+	tx.eachPayment(func(f *candidate) { f.Transfer = transfer.ID })
 	tx.recovered.TransferID = transfer.ID
 	tx.recovered.Version.Fee, tx.recovered.Version.Outputs = last.Fee, last.Outputs
 }

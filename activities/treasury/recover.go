@@ -61,25 +61,25 @@ func (t *Treasury) Recover(ctx context.Context, o RecoveryOrder) (RecoveryResult
 		return result, storage.ErrNotFrozen
 	}
 	r := recovery{Treasury: t, RecoveryOrder: o, chain: chain, account: account}
-	unexplained, err := r.read(ctx, &result)
+	unexplained, err := r.readUnexplained(ctx, &result)
 	if err != nil {
 		return RecoveryResult{}, err
 	}
 	lost := byTransaction(unexplained)
 	for _, tx := range lost {
-		if err := r.match(ctx, tx); err != nil {
+		if err := r.matchTransaction(ctx, tx); err != nil {
 			return result, err
 		}
 		r.found = append(r.found, tx.pays...)
 	}
 	r.settleClaims()
 	for _, tx := range lost {
-		if err := r.doubt(ctx, tx); err != nil {
+		if err := r.doubtLosses(ctx, tx); err != nil {
 			return result, err
 		}
 		if tx.settle() && o.Apply {
 			done, err := t.Store.RecoverTransfer(ctx, tx.recovered, o.By)
-			tx.note(func(f *candidate) {
+			tx.eachPayment(func(f *candidate) {
 				if f.Done = done; errors.Is(err, checkout.ErrConflict) {
 					f.Why = "it changed meanwhile: run this again"
 				}
@@ -108,9 +108,11 @@ type recovery struct {
 // ErrNoPayment: an order names a payment that the chain does not show in the blocks that were looked at.
 var ErrNoPayment = errors.New("the chain shows no such payment")
 
-// read returns the final outflows that no transfer explains, oldest first. It returns ErrNoPayment when the order names
-// none of the outflows.
-func (r *recovery) read(ctx context.Context, result *RecoveryResult) (unexplained []treasury.Outflow, err error) {
+// readUnexplained returns the final outflows that no transfer explains, oldest first. It returns ErrNoPayment when a
+// payment in the order is not among the outflows.
+func (r *recovery) readUnexplained(
+	ctx context.Context, result *RecoveryResult,
+) (unexplained []treasury.Outflow, err error) {
 	now, err := r.chain.Snapshot(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the account: %w", err)
@@ -153,8 +155,8 @@ func (r *recovery) requireNamed(names map[string]bool) error {
 	return nil
 }
 
-// match finds the transfer that lacks the transaction, or the payouts that its outflows may have paid.
-func (r *recovery) match(ctx context.Context, tx *lostTransaction) error {
+// matchTransaction finds the transfer that lacks the transaction, or the payouts that its outflows may have paid.
+func (r *recovery) matchTransaction(ctx context.Context, tx *lostTransaction) error {
 	outflows := make([]treasury.Outflow, len(tx.pays))
 	for i, f := range tx.pays {
 		outflows[i] = f.Outflow
@@ -198,21 +200,21 @@ func (r *recovery) match(ctx context.Context, tx *lostTransaction) error {
 // fitAll finds the payouts that the outflows of a transaction paid.
 func (r *recovery) fitAll(ctx context.Context, tx *lostTransaction) error {
 	for _, f := range slices.Concat(tx.pays, tx.lost) {
-		if err := r.fit(ctx, f); err != nil {
+		if err := r.fitPayouts(ctx, f); err != nil {
 			return err
 		}
 	}
 	tx.pair()
 	for _, f := range tx.pays {
-		if err := r.judge(ctx, f); err != nil {
+		if err := r.judgePayment(ctx, f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// fit finds the payouts that an outflow may have paid.
-func (r *recovery) fit(ctx context.Context, f *candidate) error {
+// fitPayouts finds the payouts that an outflow may have paid.
+func (r *recovery) fitPayouts(ctx context.Context, f *candidate) error {
 	payouts, err := r.Store.PayoutsTo(ctx, r.account, f.Outflow)
 	if err != nil {
 		return err
@@ -267,8 +269,8 @@ func (r *recovery) costIn(ctx context.Context, p checkout.Payout, cost money.Cry
 	return money.CeilCrypto(new(big.Rat).Mul(cost.Coins(), rate.Rat()), p.Currency), nil
 }
 
-// judge says whether the outflow is clear.
-func (r *recovery) judge(ctx context.Context, f *candidate) (err error) {
+// judgePayment says whether the outflow is clear.
+func (r *recovery) judgePayment(ctx context.Context, f *candidate) (err error) {
 	var p checkout.Payout
 	for _, p = range f.fits {
 		f.Fits = append(f.Fits, p.ID)
@@ -318,9 +320,9 @@ func (r *recovery) settleClaims() {
 	}
 }
 
-// doubt refuses a transaction with a loss that may have paid a payout after all: what is written cannot be completed. A
-// payout that another payment takes is none, nor one whose payment is refunded.
-func (r *recovery) doubt(ctx context.Context, tx *lostTransaction) error {
+// doubtLosses refuses a transaction with a loss that may have paid a payout after all: a transaction that is written
+// cannot be completed later. A payout that another payment takes does not count, nor does one whose payment is refunded.
+func (r *recovery) doubtLosses(ctx context.Context, tx *lostTransaction) error {
 	for _, f := range tx.lost {
 		may, err := r.Store.UndecidedPayment(ctx, r.account, f.Outflow)
 		if err != nil {

@@ -79,14 +79,14 @@ type round struct {
 }
 
 func (r *round) run(ctx context.Context) error {
-	if err := r.take(ctx, r.snapshot, r.open, r.checkForeign, r.checkOutflows, r.reopen); err != nil {
+	if err := r.runSteps(ctx, r.snapshot, r.open, r.checkForeign, r.checkOutflows, r.reopen); err != nil {
 		return err
 	}
 	// A transfer that cannot be followed stops neither other payouts nor the comparison of the balances.
-	return errors.Join(r.follow(ctx), r.signBatch(ctx), r.checkBalances(ctx))
+	return errors.Join(r.followTransfers(ctx), r.signNextBatch(ctx), r.checkBalances(ctx))
 }
 
-func (r *round) take(ctx context.Context, steps ...func(context.Context) error) error {
+func (r *round) runSteps(ctx context.Context, steps ...func(context.Context) error) error {
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return err
@@ -101,7 +101,7 @@ func (r *round) take(ctx context.Context, steps ...func(context.Context) error) 
 func (t *Treasury) Compare(ctx context.Context) error {
 	for network, chain := range t.Chains {
 		r := round{Treasury: t, chain: chain}
-		if err := r.take(ctx, r.snapshot, r.find, r.checkForeign, r.checkOutflows); err != nil {
+		if err := r.runSteps(ctx, r.snapshot, r.find, r.checkForeign, r.checkOutflows); err != nil {
 			return fmt.Errorf("compare %s: %w", network, err)
 		}
 	}
@@ -132,11 +132,11 @@ func (r *round) find(ctx context.Context) (err error) {
 
 func (r *round) checkForeign(ctx context.Context) error {
 	why, err := r.Store.CheckForeign(ctx, r.account.ID, r.now)
-	r.noteFreeze(why)
+	r.reportFreeze(why)
 	return err
 }
 
-func (r *round) noteFreeze(why string) {
+func (r *round) reportFreeze(why string) {
 	if why != "" {
 		r.result.Frozen = why
 		r.alarm("the account is frozen: %s", why)
@@ -159,7 +159,7 @@ func (r *round) checkOutflows(ctx context.Context) error {
 			return fmt.Errorf("read the outflows: %w", err)
 		}
 		why, err := r.Store.NoteOutflows(ctx, r.account.ID, from, out)
-		r.noteFreeze(why)
+		r.reportFreeze(why)
 		if err != nil {
 			return err
 		}
@@ -198,10 +198,10 @@ func (r *round) reopen(ctx context.Context) error {
 	return nil
 }
 
-// follow looks at every live transfer. Where slots have an order, the first one that is in no block
+// followTransfers looks at every live transfer. Where slots have an order, the first one that is in no block
 // blocks all others. Slow nodes may take half of the round's time. Then the rest stays as it is, and what was seen is
 // written: else the next round would look at the same ones, and end none of them either.
-func (r *round) follow(ctx context.Context) error {
+func (r *round) followTransfers(ctx context.Context) error {
 	live, err := r.Store.LiveTransfers(ctx, r.account.ID, maxLive)
 	if err != nil {
 		return err
@@ -233,14 +233,14 @@ func (r *round) follow(ctx context.Context) error {
 		case seen.State.Final():
 			ended = append(ended, finalTransfer{transfer, seen})
 		case seen.State != treasury.TransferStateMined:
-			err = r.push(ctx, transfer, seen, !blocked)
+			err = r.pushTransfer(ctx, transfer, seen, !blocked)
 			blocked = ordered
 		}
 		if err != nil {
 			faults = append(faults, err)
 		}
 	}
-	return errors.Join(errors.Join(faults...), r.endAll(ctx, ended))
+	return errors.Join(errors.Join(faults...), r.endTransfers(ctx, ended))
 }
 
 // halfOf returns a context that ends after half of the time that ctx has left.
@@ -258,14 +258,14 @@ type finalTransfer struct {
 	seen treasury.TransferSnapshot
 }
 
-// endAll writes final states: first those of the transfers that paid, so that the balances tell of the others.
-func (r *round) endAll(ctx context.Context, all []finalTransfer) error {
+// endTransfers writes final states: first those of the transfers that paid, so that the balances tell of the others.
+func (r *round) endTransfers(ctx context.Context, all []finalTransfer) error {
 	var faults []error
 	burnt := burntBy(all)
 	for _, confirmed := range []bool{true, false} {
 		for _, t := range all {
 			if (t.seen.State == treasury.TransferStateConfirmed) == confirmed {
-				faults = append(faults, r.end(ctx, t, burnt))
+				faults = append(faults, r.endTransfer(ctx, t, burnt))
 			}
 		}
 	}
@@ -282,14 +282,14 @@ func burntBy(all []finalTransfer) (burnt []storage.BurntGas) {
 	return burnt
 }
 
-// push sends the newest version again when no node knows one. It raises the fee when the transfer
+// pushTransfer sends the newest version again when no node knows one. It raises the fee when the transfer
 // blocks the others and nothing has happened for too long. A transfer that an operator cancels gets a
 // version that pays nobody at once.
-func (r *round) push(
+func (r *round) pushTransfer(
 	ctx context.Context, transfer storage.Transfer, seen treasury.TransferSnapshot, blocks bool,
 ) error {
 	if transfer.Canceling && !transfer.Newest().Cancels {
-		return r.replace(ctx, transfer, r.chain.Cancel)
+		return r.addVersion(ctx, transfer, r.chain.Cancel)
 	}
 	if seen.State == treasury.TransferStateUnknown {
 		_ = r.chain.Send(ctx, transfer.Newest()) // the next round looks whether it arrived
@@ -298,11 +298,11 @@ func (r *round) push(
 	if !blocks || transfer.Unchanged < r.stuckAfter() {
 		return nil
 	}
-	return r.replace(ctx, transfer, r.chain.Bump)
+	return r.addVersion(ctx, transfer, r.chain.Bump)
 }
 
-// replace signs the next version of a transfer, as price says, and sends it.
-func (r *round) replace(
+// addVersion signs the next version of a transfer, as price says, and sends it.
+func (r *round) addVersion(
 	ctx context.Context, transfer storage.Transfer,
 	price func(context.Context, treasury.TransferVersion) (treasury.TransferPlan, error),
 ) error {
@@ -330,17 +330,17 @@ func (r *round) replace(
 	return nil
 }
 
-// end writes a final state. A receipt alone proves nothing: nodes show receipts of blocks that a
+// endTransfer writes a final state. A receipt alone proves nothing: nodes show receipts of blocks that a
 // reorganization has removed. So the slot must be used up at the final block of the round too. That a transfer
 // paid nobody lets a payout be sent again, so the list of outflows and the balances must agree as well:
 // a node may have lost a block and know its state. burnt is what the transfers took that paid nothing.
-func (r *round) end(ctx context.Context, t finalTransfer, burnt []storage.BurntGas) error {
+func (r *round) endTransfer(ctx context.Context, t finalTransfer, burnt []storage.BurntGas) error {
 	transfer, seen := t.Transfer, t.seen
 	if !r.now.Used(transfer.Slot) {
 		return nil // the next round knows more
 	}
 	if seen.State != treasury.TransferStateConfirmed {
-		paid, err := r.paid(ctx, transfer)
+		paid, err := r.showsPayment(ctx, transfer)
 		if err != nil {
 			return err
 		}
@@ -377,8 +377,8 @@ func (r *round) end(ctx context.Context, t finalTransfer, burnt []storage.BurntG
 // deepestReorganization is more blocks than any chain of ours goes back.
 const deepestReorganization = 128
 
-// paid reports whether the chain's outflows have the payment of one of the transfer's versions.
-func (r *round) paid(ctx context.Context, transfer storage.Transfer) (bool, error) {
+// showsPayment reports whether the chain's outflows have the payment of one of the transfer's versions.
+func (r *round) showsPayment(ctx context.Context, transfer storage.Transfer) (bool, error) {
 	from := transfer.Base - min(transfer.Base, deepestReorganization)
 	for {
 		out, err := r.chain.Outflows(ctx, from, r.now.FinalHeight)
@@ -418,6 +418,6 @@ func (r *round) checkBalances(ctx context.Context) error {
 	if len(got.Short) > 0 {
 		r.alarm("the account has less than the ledger says")
 	}
-	r.noteFreeze(got.Frozen)
+	r.reportFreeze(got.Frozen)
 	return nil
 }

@@ -108,7 +108,7 @@ func (r *round) endFinal(ctx context.Context) (ended []finalTransfer, err error)
 			ended = append(ended, finalTransfer{transfer, seen})
 		}
 	}
-	return ended, r.endAll(ctx, ended)
+	return ended, r.endTransfers(ctx, ended)
 }
 
 // noteAll books the outflows up to the block last. What Thaw books as missing would otherwise be
@@ -129,7 +129,7 @@ func (r *recovery) noteAll(ctx context.Context, last uint64) error {
 // requireExplained returns ErrUnrecovered when an outflow, which is none of the losses, may have paid a payout. It
 // returns the units that the outflows used.
 func (r *recovery) requireExplained(ctx context.Context) (units treasury.Slot, err error) {
-	unexplained, err := r.read(ctx, &RecoveryResult{})
+	unexplained, err := r.readUnexplained(ctx, &RecoveryResult{})
 	if err != nil {
 		return nil, err
 	}

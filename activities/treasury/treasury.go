@@ -76,10 +76,10 @@ func (t *Treasury) transfer(ctx context.Context, p checkout.Payout) (treasury.Tr
 		return treasury.TransferOutcome{}, err
 	}
 	if !stands && chain.Batch().Most > 1 {
-		return waiting(p)
+		return waitForBatch(p)
 	}
 	if !stands {
-		signed, err := t.sign(ctx, chain, p)
+		signed, err := t.signPayout(ctx, chain, p)
 		if err != nil {
 			return treasury.TransferOutcome{}, err
 		}
@@ -95,17 +95,19 @@ func (t *Treasury) transfer(ctx context.Context, p checkout.Payout) (treasury.Tr
 	return treasury.TransferOutcome{}, send(ctx, chain, v)
 }
 
-// waiting is the outcome of a payout whose transfer a round signs, together with others.
-func waiting(p checkout.Payout) (treasury.TransferOutcome, error) {
+// waitForBatch returns the outcome of a payout whose transfer a round signs, together with others.
+func waitForBatch(p checkout.Payout) (treasury.TransferOutcome, error) {
 	if p.Hold != "" && p.NextActionAt != nil && p.NextActionAt.After(time.Now()) {
 		return treasury.TransferOutcome{Held: p.Hold}, nil
 	}
 	return treasury.TransferOutcome{}, ErrNotTaken
 }
 
-// sign checks, prices and signs the transfer of a payout. The result has no version when the facts
+// signPayout checks, prices and signs the transfer of a payout. The result has no version when the facts
 // under the lock of the account hold the payout or end it.
-func (t *Treasury) sign(ctx context.Context, chain treasury.Chain, p checkout.Payout) (storage.SigningResult, error) {
+func (t *Treasury) signPayout(
+	ctx context.Context, chain treasury.Chain, p checkout.Payout,
+) (storage.SigningResult, error) {
 	priced, err := t.price(ctx, chain, p)
 	if err != nil {
 		return storage.SigningResult{}, err
