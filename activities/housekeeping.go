@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -10,6 +11,7 @@ import (
 	"example.com/checkout/storage/people"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
+	"example.com/checkout/workflows/webhook"
 )
 
 // Runs is the part of runs.Client that Housekeeping uses. Importing runs would be an import cycle.
@@ -125,4 +127,44 @@ func eachRow[T any](
 			return err
 		}
 	}
+}
+
+// ResumeParked wakes the deliveries that came due while on hold and are no longer on hold. It
+// returns their number.
+func (h *Housekeeping) ResumeParked(ctx context.Context) (int, error) {
+	return h.steer(ctx, "resumed", h.Webhooks.ParkedDeliveries, func(ref checkout.Ref) error {
+		err := h.Runs.ResumeDelivery(ctx, ref.ID)
+		if errors.Is(err, checkout.ErrNotFound) {
+			return h.Webhooks.UnparkDelivery(ctx, ref) // the next RestartOrphans finds it
+		}
+		return err
+	})
+}
+
+// CancelOrphaned cancels the pending deliveries of deleted registrations. It returns their number.
+func (h *Housekeeping) CancelOrphaned(ctx context.Context) (int, error) {
+	return h.steer(ctx, "canceled", h.Webhooks.OrphanedDeliveries, func(ref checkout.Ref) error {
+		err := h.Runs.CancelDelivery(ctx, ref.ID) // the run ends the row
+		if errors.Is(err, checkout.ErrNotFound) {
+			_, err := h.Webhooks.EndDelivery(ctx, ref, "", webhook.DeliveryCanceled)
+			return err
+		}
+		return err
+	})
+}
+
+// judgeEndpoints marks the webhook registrations that fail, and puts on hold those that failed for too long. One
+// that cannot be judged holds up no other.
+func (h *Housekeeping) judgeEndpoints(ctx context.Context) error {
+	due, err := h.Webhooks.FailingEndpoints(ctx, h.Failure, housekeepingPage)
+	if err != nil {
+		return err
+	}
+	var failed failures
+	for _, ref := range due {
+		if err := failed.pass(ctx, ref.ID, h.Webhooks.JudgeEndpoint(ctx, ref, h.Failure)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

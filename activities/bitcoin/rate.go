@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"example.com/checkout/activities/jsonrpc"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/treasury"
 )
 
@@ -58,4 +60,57 @@ func (c *Chain) affordable(r rate) error {
 		return fmt.Errorf("%w: a transfer costs %s, the limit is %s", treasury.ErrFeeTooHigh, r, c.maxRate)
 	}
 	return nil
+}
+
+// A market is what decides about the next version of a transfer: the chain, what size costs, and the last version.
+type market struct {
+	view
+	prices
+	pooled
+}
+
+func (c *Chain) market(ctx context.Context, last treasury.TransferVersion) (m market, err error) {
+	if m.view, err = c.view(ctx); err != nil {
+		return m, err
+	}
+	if m.prices, err = c.prices(ctx); err != nil {
+		return m, err
+	}
+	var gone *jsonrpc.Refusal
+	err = c.node.Ask(ctx, jsonrpc.Ask(&m.pooled, "getmempoolentry", last.TxHash).In(&gone))
+	return m, err
+}
+
+// A pooled is a transaction in the node's pool, together with those that spend its outputs there.
+type pooled struct {
+	Count int   `json:"descendantcount"` // 0 when it is not in the pool
+	Size  int64 `json:"descendantsize"`
+	Fees  struct {
+		All sats `json:"descendant"`
+	} `json:"fees"`
+}
+
+// pays reports whether all of them together pay a rate, so that miners take them.
+func (p pooled) pays(r rate) bool { return p.Count > 0 && p.Fees.All >= r.of(p.Size) }
+
+// TransferFee estimates what a transfer of one payout costs now: one coin, the change, and an output of the largest
+// kind. Payouts that are sent together pay less each. It signs nothing and sends nothing. Its errors are those of Plan.
+func (c *Chain) TransferFee(ctx context.Context, currency money.PayoutCurrency) (_ money.Crypto, err error) {
+	defer checkout.Wrap(&err, "bitcoin: fee of a transfer of %s", currency)
+	if currency != money.BTC {
+		return money.Crypto{}, fmt.Errorf("it is not of this network")
+	}
+	if _, err := c.view(ctx); err != nil {
+		return money.Crypto{}, err
+	}
+	price, err := c.prices(ctx)
+	if err == nil {
+		err = c.affordable(price.now)
+	}
+	if err != nil {
+		return money.Crypto{}, err
+	}
+	largest := outputWeight(make([]byte, 34)) // P2WSH and P2TR
+	weight, _ := inputWeight("0014" + "0000000000000000000000000000000000000000")
+	return price.now.of(size([]coin{{Weight: weight}}, largest+changeWeight, 2)).crypto(), nil
 }

@@ -3,13 +3,19 @@ package ethereum
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/big"
+	"os"
 
+	"github.com/ethereum/go-ethereum/accounts/keystore"
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 
+	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/treasury"
 )
@@ -117,4 +123,104 @@ func (c *Chain) checkSigned(raw []byte, want *types.DynamicFeeTx) (common.Hash, 
 		return common.Hash{}, errors.New("its signature is not the treasury's")
 	}
 	return got.Hash(), nil
+}
+
+// Keystore is a Signer with one key in memory. The same input gives the same bytes (RFC 6979).
+type Keystore struct {
+	account common.Address
+	key     *ecdsa.PrivateKey
+}
+
+var _ Signer = (*Keystore)(nil)
+
+// OpenKeystore decrypts a key file of the format Web3 Secret Storage, version 3. It takes about a second.
+func OpenKeystore(file, password string) (*Keystore, error) {
+	content, err := os.ReadFile(file) //nolint:gosec // G304: a setting
+	if err != nil {
+		return nil, fmt.Errorf("ethereum: keystore: %w", err)
+	}
+	key, err := keystore.DecryptKey(content, password)
+	if errors.Is(err, keystore.ErrDecrypt) {
+		return nil, fmt.Errorf("ethereum: keystore %s: the password is wrong", file)
+	}
+	if err != nil { // the library's text could quote the file
+		return nil, fmt.Errorf("ethereum: keystore %s is not a key file of version 3", file)
+	}
+	return &Keystore{key.Address, key.PrivateKey}, nil
+}
+
+// Accounts implements Signer.
+func (k *Keystore) Accounts(context.Context) ([]common.Address, error) {
+	return []common.Address{k.account}, nil
+}
+
+// Sign implements Signer.
+func (k *Keystore) Sign(_ context.Context, account common.Address, tx *types.DynamicFeeTx) ([]byte, error) {
+	if account != k.account {
+		return nil, fmt.Errorf("it has no key for %s", account)
+	}
+	signed, err := types.SignNewTx(k.key, types.LatestSignerForChainID(tx.ChainID), tx)
+	if err != nil {
+		return nil, err
+	}
+	return signed.MarshalBinary()
+}
+
+// String keeps the key out of every text.
+func (k *Keystore) String() string { return "keystore of " + k.account.Hex() }
+
+// GoString keeps the key out of every text.
+func (k *Keystore) GoString() string { return k.String() }
+
+// RemoteSigner is a Signer that asks a server by eth_accounts and eth_signTransaction, such as
+// Web3Signer.
+type RemoteSigner struct{ server *jsonrpc.Node }
+
+var _ Signer = (*RemoteSigner)(nil)
+
+// NewRemoteSigner returns a signer that asks the server at an http or https URL. It asks nothing yet.
+// No error holds the URL.
+func NewRemoteSigner(url string) (*RemoteSigner, error) {
+	server, err := jsonrpc.Dial("signer", url, jsonrpc.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return &RemoteSigner{server}, nil
+}
+
+// Accounts implements Signer.
+func (s *RemoteSigner) Accounts(ctx context.Context) ([]common.Address, error) {
+	var accounts []common.Address
+	err := s.server.Call(ctx, &accounts, "eth_accounts")
+	return accounts, err
+}
+
+// Sign implements Signer.
+func (s *RemoteSigner) Sign(ctx context.Context, account common.Address, tx *types.DynamicFeeTx) ([]byte, error) {
+	var answer json.RawMessage
+	if err := s.server.Call(ctx, &answer, "eth_signTransaction", map[string]any{
+		"type": hexutil.Uint64(types.DynamicFeeTxType), "chainId": quantity(tx.ChainID), "from": account, "to": tx.To,
+		"nonce": hexutil.Uint64(tx.Nonce), "gas": hexutil.Uint64(tx.Gas), "maxFeePerGas": quantity(tx.GasFeeCap),
+		"maxPriorityFeePerGas": quantity(tx.GasTipCap), "value": quantity(tx.Value), "data": hexutil.Bytes(tx.Data),
+	}); err != nil {
+		return nil, err
+	}
+	return parseSignedTransaction(answer)
+}
+
+func quantity(n *big.Int) *hexutil.Big { return (*hexutil.Big)(n) }
+
+// parseSignedTransaction reads the answer of eth_signTransaction: the bytes, or an object with the bytes as raw.
+func parseSignedTransaction(answer json.RawMessage) ([]byte, error) {
+	var raw hexutil.Bytes
+	if json.Unmarshal(answer, &raw) == nil && len(raw) > 0 {
+		return raw, nil
+	}
+	var object struct {
+		Raw hexutil.Bytes `json:"raw"`
+	}
+	if json.Unmarshal(answer, &object) == nil && len(object.Raw) > 0 {
+		return object.Raw, nil
+	}
+	return nil, errors.New("it returned no signed transaction")
 }

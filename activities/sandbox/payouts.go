@@ -9,6 +9,8 @@ import (
 	"math/big"
 	"strings"
 
+	"github.com/shopspring/decimal"
+
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
@@ -118,4 +120,17 @@ func refusalOf(payoutID string, signed []byte) (checkout.PayoutFailure, error) {
 // has no chain to ask.
 func validAddress(address string) bool {
 	return strings.TrimSpace(address) != "" && address != addressInvalid
+}
+
+// Rates implements checkout.RateSource for test mode, with fixed prices.
+type Rates struct{}
+
+// Quote implements checkout.RateSource.
+func (Rates) Quote(_ context.Context, from money.Currency, to money.PayoutCurrency) (checkout.Quote, error) {
+	fiat, crypto := from.TestPrice(), to.TestPrice()
+	if fiat == "" || crypto == "" {
+		return checkout.Quote{}, fmt.Errorf("sandbox: no rate from %s to %s", from, to)
+	}
+	rate := decimal.RequireFromString(fiat).DivRound(decimal.RequireFromString(crypto), 18)
+	return checkout.Quote{Rate: money.MustRate(rate.String())}, nil
 }

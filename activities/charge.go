@@ -3,7 +3,9 @@ package activities
 import (
 	"context"
 	"errors"
+	"time"
 
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
 	"example.com/checkout/storage"
@@ -180,4 +182,83 @@ func (a *Payments) recordCharge(
 			"transaction_id", in.TransactionID, "first", outcome, "now", result.Outcome)
 	}
 	return PaymentAnswer{Outcome: outcome, Failure: failure, Watch: !outcome.Final() && !by.Tells()}, nil
+}
+
+// ConfirmPayment asks the card network for the outcome of a payment in flight. When the customer's
+// bank has agreed, it charges the card. It does not begin a charge that was never tried: the customer
+// may have gone long ago.
+func (a *Payments) ConfirmPayment(ctx context.Context, in PaymentInput) (PaymentAnswer, error) {
+	p, err := a.payment(ctx, in)
+	if err != nil {
+		return PaymentAnswer{}, asFinal(ctx, err, contract.ErrTypePaymentNotFound)
+	}
+	if p.Reference == "" {
+		return PaymentAnswer{}, asFinal(ctx, checkout.ErrNotFound, contract.ErrTypePaymentUnknownToNetwork)
+	}
+	agreed := func(o checkout.PaymentOutcome) bool { return o == checkout.OutcomeAgreed }
+	return a.goOn(ctx, in, p, agreed)
+}
+
+// CancelPayment gives up an undecided payment. When the network has charged the card after all, the
+// answer says so, and the payment succeeds although its time is over. It fails with
+// PaymentNotFound.
+func (a *Payments) CancelPayment(ctx context.Context, in PaymentInput) (PaymentAnswer, error) {
+	c, err := a.charge(ctx, in)
+	if err != nil {
+		return PaymentAnswer{}, asFinal(ctx, err, contract.ErrTypePaymentNotFound)
+	}
+	reason := checkout.FailureProcessingError
+	if c.ActionURL != "" {
+		reason = checkout.FailureThreeDSAbandoned
+	}
+
+	if c.Reference == "" { // it may begin at this moment; the row decides
+		ended, err := a.Sessions.GiveUpPayment(ctx, in.Ref, in.TransactionID, reason)
+		switch {
+		case err != nil:
+			return PaymentAnswer{}, asFinal(ctx, err, contract.ErrTypePaymentNotFound)
+		case !ended:
+			return PaymentAnswer{}, asFinal(ctx, errBegunElsewhere, "")
+		}
+		return PaymentAnswer{Outcome: checkout.OutcomeFailed, Failure: reason}, nil
+	}
+
+	p, err := a.onNetworks(in.Mode, c)
+	if err != nil {
+		return PaymentAnswer{}, asFinal(ctx, err, "")
+	}
+	result, err := p.cards.Cancel(ctx, p.Reference, reason)
+	if err != nil {
+		return PaymentAnswer{}, asFinal(ctx, err, "")
+	}
+	return a.recordCharge(ctx, in, p.Acquirer, result)
+}
+
+// watchInterval is how often WatchPayment asks the card network.
+const watchInterval = 5 * time.Second
+
+// WatchPayment returns when the card network has news about a payment: a final outcome, or the
+// agreement of the customer's bank. It decides and stores nothing. It runs until its workflow cancels
+// it.
+func (a *Payments) WatchPayment(ctx context.Context, in PaymentInput) error {
+	p, err := a.payment(ctx, in)
+	if err != nil {
+		return asFinal(ctx, err, "")
+	}
+
+	tick := time.NewTicker(watchInterval)
+	defer tick.Stop()
+	for {
+		// After an error the next question may be answered.
+		got, err := p.cards.Payment(ctx, p.Reference)
+		if err == nil && (got.Outcome.Final() || got.Outcome == checkout.OutcomeAgreed) {
+			return nil
+		}
+		activity.RecordHeartbeat(ctx)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
 }

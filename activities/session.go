@@ -7,6 +7,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
+	"example.com/checkout/workflows/webhook"
 )
 
 // ExpireSessionResult is the state of the session.
@@ -33,4 +34,23 @@ func (a *Payments) ExpireSession(ctx context.Context, in ExpireSessionInput) (Ex
 		countSession(ctx, in.Mode, got.Status)
 	}
 	return got, asFinal(ctx, err, contract.ErrTypeSessionNotFound)
+}
+
+// FinishPayment decides a payment by the recorded answer of the card network, in one transaction
+// with everything that follows. A repeat returns the same settlement. It fails with
+// SessionNotFound, with PaymentUndecided when no answer is recorded, and with SessionNotPending
+// when the session ended without this payment.
+func (a *Payments) FinishPayment(ctx context.Context, in PaymentInput) (Settlement, error) {
+	got, err := a.Sessions.FinishPayment(ctx, in.Ref, in.TransactionID)
+	if err == nil {
+		countSession(ctx, in.Mode, got.Status)
+	}
+	return got, asFinal(ctx, err, contract.ErrTypeSessionNotFound)
+}
+
+// EventDeliveries returns the deliveries of an event. It returns none when no registration gets the
+// event.
+func (a *Payments) EventDeliveries(ctx context.Context, in checkout.Ref) ([]webhook.Dispatch, error) {
+	refs, err := a.Webhooks.EventDeliveries(ctx, in)
+	return refs, asFinal(ctx, err, "")
 }
