@@ -47,8 +47,7 @@ func TestHoldAwayPayout_UsesUpNoPatience(t *testing.T) {
 	f.Exec(t, `UPDATE payout SET held_at = held_at - interval '3 days'`)
 	f.chain.planErr = treasury.ErrFeeTooHigh
 	for range 2 {
-		got := f.transfer(t, ref)
-		require.Equal(t, treasury.TransferOutcome{Held: checkout.HoldFee, Generation: 1}, got)
+		require.Equal(t, treasury.TransferOutcome{Held: checkout.HoldFee, Generation: 1}, f.transfer(t, ref))
 	}
 }
 
@@ -80,8 +79,7 @@ func TestHoldAwayPayout_ARetriedPayoutIsNotDecidedByIt(t *testing.T) {
 	require.Equal(t, checkout.PayoutInvalidAddress, got.Failure)
 	finish := func() {
 		t.Helper()
-		_, err = f.Store.Payouts.FinishPayout(t.Context(), ref, got.Generation, got.Failure)
-		require.NoError(t, err)
+		f.end(t, ref, got.Generation, got.Failure)
 	}
 	finish()
 	require.Equal(t, checkout.PayoutFailed, f.read(t, ref).Status)

@@ -28,8 +28,7 @@ func TestSync_APaymentBehindAGapFreezesAfterARestore(t *testing.T) {
 	require.Equal(t, "0", f.received(t))
 	restore()
 
-	held := f.transfer(t, dropped)
-	require.Equal(t, checkout.HoldFrozen, held.Held)
+	require.Equal(t, checkout.HoldFrozen, f.transfer(t, dropped).Held)
 	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "a transaction uses slot 1")
 	o := treasurer.ThawOrder{AccountID: f.account(t).ID}
 	require.ErrorAs(t, f.Thaw(t.Context(), o), new(storage.NotFinalError))

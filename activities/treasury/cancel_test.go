@@ -57,12 +57,11 @@ func TestCancelTransfer_TheCancellationWins(t *testing.T) {
 	f.mine(t, 1)
 	require.Equal(t, 0, f.sync(t).Canceled, "it is not final")
 	require.Equal(t, checkout.PayoutSent, f.read(t, ref).Status)
-	_, err := f.Store.Payouts.RetryPayout(t.Context(), ref)
-	require.ErrorIs(t, err, checkout.ErrPayoutNotFailed)
+	require.ErrorIs(t, f.retryError(t, ref), checkout.ErrPayoutNotFailed)
 	f.mine(t, 2)
 	require.Equal(t, 1, f.sync(t).Canceled)
 	f.requireCanceled(t, ref)
-	_, err = f.Store.Treasury.CancelTransfer(t.Context(), id, merchant.AuditEntry{})
+	_, err := f.Store.Treasury.CancelTransfer(t.Context(), id, merchant.AuditEntry{})
 	require.ErrorIs(t, err, checkout.ErrConflict)
 	_, err = f.Store.Treasury.CancelTransfer(t.Context(), "tr_none", merchant.AuditEntry{})
 	require.ErrorIs(t, err, checkout.ErrNotFound)
@@ -99,20 +98,6 @@ func TestCancelTransfer_AReorganizationTurnsItRound(t *testing.T) {
 		f.requirePaidOnce(t, ref)
 		require.Equal(t, original.TxHash, f.read(t, ref).TxHash)
 	})
-}
-
-// A canceled transfer whose end is undone may not be reopened: its payout may have another transfer.
-func TestCancelTransfer_AReorganizationThatUndoesItFreezes(t *testing.T) {
-	f := newFixture(t)
-	ref := f.usdc(t)
-	f.send(t, ref)
-	id := f.transferOf(t, ref)
-	f.cancel(t, id, ref)
-	f.settle(t)
-	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM transfer WHERE status = 'canceled'`))
-	f.chain.undo(8)
-	require.NotEmpty(t, f.sync(t).Alarms)
-	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "was canceled, and a reorganization undid it")
 }
 
 func TestCancelTransfer_OnlyAnOperatorMakesAVersionThatPaysNobody(t *testing.T) {

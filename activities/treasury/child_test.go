@@ -100,9 +100,10 @@ func TestBitcoin_APayeeHoldsABatchAboveItsBudget(t *testing.T) {
 func TestBitcoin_ACancellationFreesABatchThatAPayeeHolds(t *testing.T) {
 	f := newOnBitcoin(t, 4)
 	held, others, _ := f.held(t, aboveTheBudget, "0.00100000")
-	_, err := f.Store.Treasury.CancelTransfer(t.Context(), f.transferOf(t, held[0]), merchant.AuditEntry{Actor: "operator",
+	payouts, err := f.Store.Treasury.CancelTransfer(t.Context(), f.transferOf(t, held[0]), merchant.AuditEntry{Actor: "operator",
 		Action: "transfer.canceled"})
 	require.NoError(t, err)
+	require.Len(t, payouts, 10)
 	require.Equal(t, 1, f.sync(t).Bumped)
 	f.mine(t, 6)
 	require.Equal(t, 1, f.sync(t).Canceled)

@@ -155,7 +155,13 @@ func (f fixture) send(t *testing.T, ref checkout.Ref) {
 	t.Helper()
 	got := f.transfer(t, ref)
 	require.Equal(t, treasury.TransferOutcome{Generation: got.Generation}, got)
-	_, err := f.Store.Payouts.FinishPayout(t.Context(), ref, got.Generation, "")
+	f.end(t, ref, got.Generation, "")
+}
+
+// end ends a generation of a payout as its run does.
+func (f fixture) end(t *testing.T, ref checkout.Ref, generation int, why checkout.PayoutFailure) {
+	t.Helper()
+	_, err := f.Store.Payouts.FinishPayout(t.Context(), ref, generation, why)
 	require.NoError(t, err)
 }
 
@@ -165,6 +171,20 @@ func (f fixture) retried(t *testing.T, ref checkout.Ref) checkout.Payout {
 	p, err := f.Store.Payouts.RetryPayout(t.Context(), ref)
 	require.NoError(t, err)
 	return p
+}
+
+// retryError returns why a payout cannot be retried.
+func (f fixture) retryError(t *testing.T, ref checkout.Ref) error {
+	t.Helper()
+	_, err := f.Store.Payouts.RetryPayout(t.Context(), ref)
+	return err
+}
+
+// refundError returns why a payout cannot be refunded. It compares no account first.
+func (f fixture) refundError(t *testing.T, ref checkout.Ref, by ...merchant.AuditEntry) error {
+	t.Helper()
+	_, err := f.Store.Books.RefundPayout(t.Context(), ref, by...)
+	return err
 }
 
 func (f fixture) findings(t *testing.T) []books.Finding {
@@ -186,11 +206,18 @@ func (f fixture) open(t *testing.T, process *treasurer.Treasury) {
 	require.NoError(t, process.Compare(t.Context()))
 }
 
+// accounts returns the accounts, oldest first.
+func (f fixture) accounts(t *testing.T) []storage.TreasuryAccount {
+	t.Helper()
+	all, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	return all
+}
+
 // account returns the only account.
 func (f fixture) account(t *testing.T) storage.TreasuryAccount {
 	t.Helper()
-	accounts, err := f.Accounts(t.Context())
-	require.NoError(t, err)
+	accounts := f.accounts(t)
 	require.Len(t, accounts, 1)
 	return accounts[0]
 }

@@ -88,8 +88,7 @@ func TestRefundPayout_AReplacedAccountMustBeFrozen(t *testing.T) {
 	f.chain.account.Address = "0xNew"
 	require.ErrorIs(t, f.refund(t.Context(), ref), storage.ErrNotCompared)
 	require.Equal(t, checkout.HoldFrozen, f.transfer(t, ref).Held)
-	accounts, err := f.Accounts(t.Context())
-	require.NoError(t, err)
+	accounts := f.accounts(t)
 	require.Equal(t, "what waits may be paid by "+old[0].ID, accounts[1].FrozenWhy)
 	thaw := treasurer.ThawOrder{AccountID: accounts[1].ID}
 	require.ErrorIs(t, f.Thaw(t.Context(), thaw), storage.ErrOtherAccount)
@@ -112,8 +111,7 @@ func TestRefundPayout_AfterAWayBackToAnEarlierAccount(t *testing.T) {
 	ref := f.usdc(t)
 	f.chain.account.Address = "0xWrong"
 	f.open(t, f.Treasury)
-	accounts, err := f.Accounts(t.Context())
-	require.NoError(t, err)
+	accounts := f.accounts(t)
 	require.Len(t, accounts, 2)
 	require.NotNil(t, accounts[1].FrozenAt)
 	f.retire(t, accounts[1].ID)
@@ -154,8 +152,7 @@ func TestRetireByHand_LetsTheNextAccountSign(t *testing.T) {
 	require.NoError(t, f.Store.Treasury.RetireByHand(t.Context(), old, "its wallet is lost"))
 	_, err = f.Store.Books.ReconcileLedger(t.Context(), checkout.ModeLive)
 	require.NoError(t, err)
-	accounts, err := f.Accounts(t.Context())
-	require.NoError(t, err)
+	accounts := f.accounts(t)
 	require.Equal(t, "a drill; retired by hand: its wallet is lost", accounts[0].FrozenWhy)
 	require.NotNil(t, accounts[0].RetiredAt)
 	require.Equal(t, accounts[1].ID, f.findings(t)[0].Subject, "the retired one needs nobody any longer")
@@ -185,8 +182,7 @@ func TestOpenTreasury_OfTwoAtOnceOneSigns(t *testing.T) {
 		require.EqualValues(t, 1, f.query(t, signs))
 
 		f.Exec(t, `UPDATE treasury_account SET frozen_at = now(), frozen_why = 'a drill', retired_at = now()`)
-		accounts, err := f.Accounts(t.Context())
-		require.NoError(t, err)
+		accounts := f.accounts(t)
 		for _, a := range accounts {
 			group.Go(func() error {
 				err := f.Store.Treasury.Thaw(t.Context(), storage.ThawOrder{AccountID: a.ID})
@@ -204,35 +200,34 @@ func TestOpenTreasury_OfTwoAtOnceOneSigns(t *testing.T) {
 // TestFreeze_EveryKindStopsRefunds: whatever freezes an account, the transfers may lack outflows from the next block on.
 func TestFreeze_EveryKindStopsRefunds(t *testing.T) {
 	t.Parallel()
-	for name, freeze := range map[string]func(t *testing.T, f fixture){
-		"a person": func(t *testing.T, f fixture) {
-			t.Helper()
+	for name, c := range map[string]struct {
+		freeze func(t *testing.T, f fixture)
+		why    string
+	}{
+		"a person": {func(t *testing.T, f fixture) {
 			require.NoError(t, f.Store.Treasury.Freeze(t.Context(), f.account(t).ID, "a drill"))
-		},
-		"a signature that sees a unexplained nonce": func(t *testing.T, f fixture) {
-			t.Helper()
+		}, "a drill"},
+		"a signature that sees a nonce in the pool which no transfer has": {func(t *testing.T, f fixture) {
 			f.chain.foreign(t, 0, 5_000_000)
-			got := f.transfer(t, f.usdc(t))
-			require.Equal(t, checkout.HoldFrozen, got.Held)
-		},
-		"missing money": func(t *testing.T, f fixture) {
-			t.Helper()
+			require.Equal(t, checkout.HoldFrozen, f.transfer(t, f.usdc(t)).Held)
+		}, "a transaction uses slot 0"},
+		"a round that sees such a nonce": {func(t *testing.T, f fixture) {
+			f.chain.foreign(t, 0, 5_000_000)
+			require.NotEmpty(t, f.sync(t).Frozen)
+		}, "a transaction uses slot 0"},
+		"missing money": {func(t *testing.T, f fixture) {
 			f.chain.take(money.USDC, 1)
 			f.sync(t)
 			f.chain.mine(1)
 			f.sync(t)
-		},
-		"a unexplained nonce": func(t *testing.T, f fixture) {
-			t.Helper()
-			f.chain.foreign(t, 0, 5_000_000)
-			f.sync(t)
-		},
+		}, "the balance is below the ledger by 0.000001 USDC"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			f.settle(t)
 			ref := f.usdc(t)
-			freeze(t, f)
+			c.freeze(t, f)
+			require.Contains(t, f.account(t).FrozenWhy, c.why)
 			require.ErrorIs(t, f.refund(t.Context(), ref), storage.ErrFrozen)
 			require.Equal(t, true, f.query(t, `SELECT unexplained_block <= next_block FROM treasury_account`))
 		})
@@ -326,8 +321,7 @@ func TestOpenTreasury_ANewAccountSignsNothingThatALostTransferPaid(t *testing.T)
 	for _, p := range []checkout.Ref{ref, waits} {
 		require.Equal(t, checkout.HoldFrozen, f.transfer(t, p).Held)
 	}
-	accounts, err := f.Accounts(t.Context())
-	require.NoError(t, err)
+	accounts := f.accounts(t)
 	thaw := treasurer.ThawOrder{AccountID: accounts[1].ID}
 	require.ErrorIs(t, f.Thaw(t.Context(), thaw), storage.ErrOtherAccount)
 	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), old, "a backup is restored"))
@@ -371,8 +365,7 @@ func TestOpenTreasury_ALostAccountSignsNothingAgain(t *testing.T) {
 			require.ErrorIs(t, f.refund(t.Context(), p), storage.ErrFrozen)
 		}
 		f.sync(t)
-		accounts, err := f.Accounts(t.Context())
-		require.NoError(t, err)
+		accounts := f.accounts(t)
 		o := treasurer.ThawOrder{AccountID: accounts[1].ID}
 		require.ErrorIs(t, f.Thaw(t.Context(), o), treasurer.ErrUnrecovered, "the blocks since the other one's are read")
 		got := f.explain(t, o.AccountID)

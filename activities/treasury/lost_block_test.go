@@ -67,10 +67,8 @@ func TestSync_ADeathThatTheBalancesDenyIsNone(t *testing.T) {
 		f.mine(t, 1)
 	}
 	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "a use of slot 0 without a transaction")
-	_, err := f.Store.Payouts.RetryPayout(t.Context(), ref)
-	require.ErrorIs(t, err, checkout.ErrPayoutNotFailed)
-	_, err = f.Store.Books.RefundPayout(t.Context(), ref)
-	require.ErrorIs(t, err, checkout.ErrTransferStands)
+	require.ErrorIs(t, f.retryError(t, ref), checkout.ErrPayoutNotFailed)
+	require.ErrorIs(t, f.refundError(t, ref), checkout.ErrTransferStands)
 }
 
 // lost is an account whose node lost the block of a payment. It is frozen.
@@ -114,10 +112,8 @@ func (f onAnvil) requireSent(t *testing.T, ref checkout.Ref) {
 	p := f.read(t, ref)
 	require.Equal(t, checkout.PayoutSent, p.Status)
 	require.NotNil(t, p.ConfirmedAt)
-	_, err := f.Store.Payouts.RetryPayout(t.Context(), ref)
-	require.ErrorIs(t, err, checkout.ErrPayoutNotFailed)
-	_, err = f.Store.Books.RefundPayout(t.Context(), ref)
-	require.ErrorIs(t, err, checkout.ErrTransferStands)
+	require.ErrorIs(t, f.retryError(t, ref), checkout.ErrPayoutNotFailed)
+	require.ErrorIs(t, f.refundError(t, ref), checkout.ErrTransferStands)
 	require.Equal(t, f.sentTo(t), f.received(t))
 	require.Equal(t, "0", f.requireChain(t)["merchant:payable EUR"])
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry WHERE action = 'payout.recovered'`))
@@ -201,8 +197,7 @@ func TestThaw_ARefundedPayoutThatTheMissingMoneyPaid(t *testing.T) {
 	f.mine(t, 1)
 	require.Empty(t, f.sync(t).Frozen)
 	require.Len(t, f.findings(t), 1, "until a person has settled it")
-	_, err = f.Store.Payouts.RetryPayout(t.Context(), ref)
-	require.ErrorIs(t, err, checkout.ErrPaymentRefunded)
+	require.ErrorIs(t, f.retryError(t, ref), checkout.ErrPaymentRefunded)
 }
 
 // parseShortage reads what a refused thaw names as missing.

@@ -314,8 +314,7 @@ func TestLostTransaction_AThawSeesThePayoutThatItFails(t *testing.T) {
 func TestLostTransaction_AChangedAddressHidesNoPayout(t *testing.T) {
 	f := newOnCoins(t, 2, soon)
 	ref := f.payout(t, f.merchant(t, "toOne"), 10_000, money.BTC)
-	_, err := f.Store.Payouts.FinishPayout(t.Context(), ref, 0, checkout.PayoutNetworkError)
-	require.NoError(t, err)
+	f.end(t, ref, 0, checkout.PayoutNetworkError)
 	restore := f.backup(t)
 	f.retried(t, ref)
 	f.signAll(t, 1)
@@ -347,8 +346,7 @@ func TestLostTransaction_AFailureThatIsOnlyRecordedCounts(t *testing.T) {
 	require.NotEmpty(t, f.read(t, ref).Failure)
 	restore := f.backup(t)
 	f.chain.invalid["toOne"] = false
-	_, err := f.Store.Payouts.FinishPayout(t.Context(), ref, 1, checkout.PayoutInvalidAddress)
-	require.NoError(t, err)
+	f.end(t, ref, 1, checkout.PayoutInvalidAddress)
 	require.Equal(t, checkout.PayoutFailed, f.read(t, ref).Status)
 	f.retried(t, ref)
 	f.signAll(t, 1)

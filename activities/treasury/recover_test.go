@@ -108,10 +108,8 @@ func TestRecover_AnOldBackupPaysNobodyTwice(t *testing.T) {
 		f.mine(t, 1)
 	}
 	require.NotEqual(t, "0", f.ledger(t)["suspense USDC"])
-	_, err := f.Store.Books.RefundPayout(t.Context(), token)
-	require.ErrorIs(t, err, storage.ErrFrozen, "it is paid")
-	_, err = f.Store.Books.RefundPayout(t.Context(), unpaid)
-	require.ErrorIs(t, err, storage.ErrFrozen, "nobody knows that it is not")
+	require.ErrorIs(t, f.refundError(t, token), storage.ErrFrozen, "it is paid")
+	require.ErrorIs(t, f.refundError(t, unpaid), storage.ErrFrozen, "nobody knows that it is not")
 
 	got := f.recover(t, nil)
 	require.Len(t, got.Found, 3)
@@ -175,8 +173,7 @@ func TestRecover_AVersionThatTheBackupLacks(t *testing.T) {
 		require.Contains(t, got.Alarms, "the chain says that "+id+" is dead, and shows its payment")
 	}
 	require.Equal(t, checkout.PayoutSent, f.read(t, ref).Status)
-	_, err = f.Store.Books.RefundPayout(t.Context(), ref)
-	require.ErrorIs(t, err, checkout.ErrTransferStands)
+	require.ErrorIs(t, f.refundError(t, ref), checkout.ErrTransferStands)
 	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "no transfer explains the transaction")
 	got := f.recover(t, nil)
 	require.Equal(t, id, got.Found[0].Transfer)
@@ -205,8 +202,7 @@ func TestRecover_LeavesTheRestToAPerson(t *testing.T) {
 	f.mine(t, 3)
 	restore()
 	f.sync(t)
-	_, err = f.Store.Payouts.FinishPayout(t.Context(), failed, 0, checkout.PayoutInsufficientLiquidity)
-	require.NoError(t, err)
+	f.end(t, failed, 0, checkout.PayoutInsufficientLiquidity)
 	got := f.recover(t, nil)
 	require.Len(t, got.Found, 2)
 	require.Equal(t, []string{"the payout has failed: retry it, and run this again", "no payout fits"},
@@ -233,8 +229,7 @@ func TestThaw_RightAfterARecoveryStaysThawed(t *testing.T) {
 	}
 	f.mine(t, 3)
 	restore()
-	held := f.transfer(t, known)
-	require.Equal(t, checkout.HoldFrozen, held.Held, "also when its run comes before the first round")
+	require.Equal(t, checkout.HoldFrozen, f.transfer(t, known).Held, "also when its run comes before the first round")
 	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "a transaction uses slot 1")
 	f.sync(t)
 	got := f.recover(t, nil)

@@ -49,12 +49,9 @@ func TestRefundPayout_NothingIsSignedAfterwards(t *testing.T) {
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry`))
 
 	// A run that was believed dead, and a retry, sign nothing.
-	got := f.transfer(t, ref)
-	require.Equal(t, treasury.TransferOutcome{Failure: checkout.PayoutNetworkError, Generation: 1}, got)
-	_, err = f.Store.Payouts.FinishPayout(t.Context(), ref, 0, got.Failure)
-	require.NoError(t, err)
-	_, err = f.Store.Payouts.RetryPayout(t.Context(), ref)
-	require.ErrorIs(t, err, checkout.ErrPaymentRefunded)
+	require.Equal(t, treasury.TransferOutcome{Failure: checkout.PayoutNetworkError, Generation: 1}, f.transfer(t, ref))
+	f.end(t, ref, 0, checkout.PayoutNetworkError)
+	require.ErrorIs(t, f.retryError(t, ref), checkout.ErrPaymentRefunded)
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
 }
 
@@ -63,18 +60,14 @@ func TestRefundPayout_IsRefusedOnceATransferIsSigned(t *testing.T) {
 	ref := f.usdc(t)
 	_ = f.transfer(t, ref)
 	for range 2 { // while it is pending, and after it was sent
-		_, err := f.Store.Books.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded"))
-		require.ErrorIs(t, err, checkout.ErrTransferStands)
-		_, err = f.Store.Payouts.FinishPayout(t.Context(), ref, 0, "")
-		require.NoError(t, err)
+		require.ErrorIs(t, f.refundError(t, ref, operators(ref, "transaction.refunded")), checkout.ErrTransferStands)
+		f.end(t, ref, 0, "")
 	}
 	f.settle(t)
-	_, err := f.Store.Books.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded"))
-	require.ErrorIs(t, err, checkout.ErrTransferStands)
+	require.ErrorIs(t, f.refundError(t, ref, operators(ref, "transaction.refunded")), checkout.ErrTransferStands)
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM refund`))
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM audit_entry`))
-	_, err = f.Store.Books.RefundPayout(t.Context(), f.merchant(t, "0xOther").Ref(ref.ID))
-	require.ErrorIs(t, err, checkout.ErrNotFound)
+	require.ErrorIs(t, f.refundError(t, f.merchant(t, "0xOther").Ref(ref.ID)), checkout.ErrNotFound)
 }
 
 func TestRefundPayout_OfAFailedPayout(t *testing.T) {
@@ -89,8 +82,7 @@ func TestRefundPayout_OfAFailedPayout(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, checkout.PayoutInvalidAddress, f.read(t, ref).Failure, "the merchant was told why")
 	require.Equal(t, []webhook.EventType{webhook.PayoutSent, webhook.PayoutFailed}, f.eventTypes(t, ref))
-	_, err = f.Store.Payouts.RetryPayout(t.Context(), ref)
-	require.ErrorIs(t, err, checkout.ErrPaymentRefunded)
+	require.ErrorIs(t, f.retryError(t, ref), checkout.ErrPaymentRefunded)
 	require.Equal(t, "0", f.requireBooked(t)["merchant:payable EUR"])
 
 	// The card network refuses: the merchant is owed its money again, and may get it.
@@ -122,11 +114,9 @@ func TestRefundPayout_OneThatExistsAfterAllEndsTheRetry(t *testing.T) {
 	_, err = f.Store.Books.RecordRefund(t.Context(), r, made)
 	require.NoError(t, err)
 	for range 2 {
-		got := f.transfer(t, ref)
-		require.Equal(t, checkout.PayoutNetworkError, got.Failure)
+		require.Equal(t, checkout.PayoutNetworkError, f.transfer(t, ref).Failure)
 		require.ErrorIs(t, f.Store.Payouts.ReleasePayout(t.Context(), ref), checkout.ErrConflict)
-		_, err = f.Store.Payouts.RetryPayout(t.Context(), ref)
-		require.ErrorIs(t, err, checkout.ErrPaymentRefunded)
+		require.ErrorIs(t, f.retryError(t, ref), checkout.ErrPaymentRefunded)
 		_, err = f.Store.Books.RecordRefund(t.Context(), r, made)
 		require.NoError(t, err)
 	}

@@ -1,11 +1,9 @@
 package treasury_test
 
 import (
-	"math/big"
 	"testing"
 	"time"
 
-	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/workflows/books"
@@ -24,10 +22,8 @@ func (f fixture) retry(t *testing.T, ref checkout.Ref, address string) checkout.
 // fail makes a pending payout fail by its address.
 func (f fixture) fail(t *testing.T, ref checkout.Ref) {
 	t.Helper()
-	got := f.transfer(t, ref)
-	require.Equal(t, checkout.PayoutInvalidAddress, got.Failure)
-	_, err := f.Store.Payouts.FinishPayout(t.Context(), ref, got.Generation, got.Failure)
-	require.NoError(t, err)
+	require.Equal(t, checkout.PayoutInvalidAddress, f.transfer(t, ref).Failure)
+	f.end(t, ref, 0, checkout.PayoutInvalidAddress)
 }
 
 // age moves the lock of the payout's rate into the past.
@@ -35,25 +31,6 @@ func (f fixture) age(t *testing.T, ref checkout.Ref, by time.Duration) {
 	t.Helper()
 	f.Exec(t, `UPDATE transaction SET rate_at = rate_at - $2::interval, rate_until = rate_until - $2::interval
 		WHERE id = $1`, f.read(t, ref).TransactionID, by)
-}
-
-// A merchant gives an address that cannot be paid, waits for a better price, and retries to a real one.
-func TestRetryRate_WaitingForABetterPriceGainsNothing(t *testing.T) {
-	f := newOnAnvil(t)
-	owner := f.merchant(t, "0x0000000000000000000000000000000000000001")
-	ref := f.payout(t, owner, 50_000, money.ETH)
-	f.fail(t, ref)
-
-	f.Rates = &fakeRates{eth: "0.000284210526315789"} // ETH went from 3,200 to 3,800 dollars
-	f.age(t, ref, day+time.Second)
-	before := f.ether(t, f.payee)
-	f.retry(t, ref, f.payee.Hex())
-	f.send(t, ref)
-	f.mine(t, 1)
-	p := f.read(t, ref)
-	require.Equal(t, "0.140684210526315555", p.Amount.Add(p.Fee).String(), "495 EUR at 3,800, not at 3,200")
-	got := new(big.Int).Sub(f.ether(t, f.payee), before)
-	require.Equal(t, p.Amount.Units(), got, "what the chain paid")
 }
 
 // failedETH is a payout of 99 EUR after the fee, in ETH, whose address cannot be paid.
@@ -73,14 +50,55 @@ func (f fixture) requireRate(t *testing.T, ref checkout.Ref, rate, gross string)
 	require.Equal(t, gross, p.Amount.Add(p.Fee).String())
 }
 
-func TestRetryRate_IsLockedForADay(t *testing.T) {
-	f := newFixture(t)
-	ref := f.failedETH(t)
-	f.Rates = &fakeRates{eth: "0.0003"}
-	f.age(t, ref, day-time.Minute)
-	require.True(t, f.retry(t, ref, "0xGood").RateHolds(time.Now()))
-	f.send(t, ref)
-	f.requireRate(t, ref, "0.0003375", "0.033412500000000000")
+// While ETH becomes dearer, a payout keeps its rate for a day, and as long as it waits for us. After a day a merchant who
+// retries, or a customer who takes a dispute back, gains nothing by waiting.
+func TestRetryRate_IsLockedForADayAndWhileThePayoutWaitsForUs(t *testing.T) {
+	t.Parallel()
+	const locked, lower = "0.0003375", "0.0003"
+	for name, c := range map[string]struct {
+		waits func(t *testing.T, f *fixture) checkout.Ref
+		rate  string
+		gross string
+	}{
+		"retried within the day": {func(t *testing.T, f *fixture) checkout.Ref {
+			ref := f.failedETH(t)
+			f.age(t, ref, day-time.Minute)
+			require.True(t, f.retry(t, ref, "0xGood").RateHolds(time.Now()))
+			return ref
+		}, locked, "0.033412500000000000"},
+		"retried later, while there was no rate": {func(t *testing.T, f *fixture) checkout.Ref {
+			ref := f.failedETH(t)
+			f.age(t, ref, day+time.Second)
+			f.retry(t, ref, "0xGood")
+			f.Rates = &fakeRates{none: true}
+			require.Equal(t, checkout.HoldRate, f.transfer(t, ref).Held)
+			return ref
+		}, lower, "0.029700000000000000"},
+		"delayed by us for 60 days": {func(t *testing.T, f *fixture) checkout.Ref {
+			f.Delay = 60 * day
+			ref := f.payout(t, f.owner, 10_000, money.ETH)
+			f.held(t, ref, checkout.HoldDelay)
+			f.age(t, ref, 60*day)
+			f.Exec(t, `UPDATE payout SET created_at = created_at - interval '60 days'`)
+			return ref
+		}, locked, "0.033412500000000000"},
+		"disputed for a day": {func(t *testing.T, f *fixture) checkout.Ref {
+			ref := f.payout(t, f.owner, 10_000, money.ETH)
+			f.risk(t, ref, books.RiskDispute, books.RiskOpen)
+			f.held(t, ref, checkout.HoldRisk)
+			f.age(t, ref, day+time.Second)
+			f.risk(t, ref, books.RiskDispute, books.RiskWon)
+			return ref
+		}, lower, "0.029700000000000000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			ref := c.waits(t, &f)
+			f.Rates = &fakeRates{eth: lower}
+			f.send(t, ref)
+			f.requireRate(t, ref, c.rate, c.gross)
+		})
+	}
 }
 
 // The bounds of the rule: the rate of the signature counts, not that of the retry, and it never rises.
@@ -115,45 +133,6 @@ func TestRetryRate_OnlyFalls(t *testing.T) {
 	require.Equal(t, "0", f.requireBooked(t)["merchant:payable EUR"])
 }
 
-func TestRetryRate_WithoutARateThePayoutWaits(t *testing.T) {
-	f := newFixture(t)
-	ref := f.failedETH(t)
-	f.age(t, ref, day+time.Second)
-	f.Rates = &fakeRates{none: true}
-	f.retry(t, ref, "0xGood")
-	got := f.transfer(t, ref)
-	require.Equal(t, checkout.HoldRate, got.Held)
-	f.Rates = &fakeRates{eth: "0.0003"}
-	f.send(t, ref)
-	f.requireRate(t, ref, "0.0003", "0.029700000000000000")
-}
-
-// A payout that never failed waits for us: nobody chooses its day.
-func TestRetryRate_APayoutThatWaitsForUsKeepsIts(t *testing.T) {
-	f := newFixture(t)
-	f.Delay = 60 * day
-	ref := f.payout(t, f.owner, 10_000, money.ETH)
-	f.held(t, ref, checkout.HoldDelay)
-	f.age(t, ref, 60*day)
-	f.Exec(t, `UPDATE payout SET created_at = created_at - interval '60 days'`)
-	f.Rates = &fakeRates{eth: "0.0003"}
-	f.send(t, ref)
-	f.requireRate(t, ref, "0.0003375", "0.033412500000000000")
-}
-
-// A customer who is the merchant disputes the charge, and takes that back when the price is good.
-func TestRetryRate_ADisputeIsNoWayToWaitForAPrice(t *testing.T) {
-	f := newFixture(t)
-	ref := f.payout(t, f.owner, 10_000, money.ETH)
-	f.risk(t, ref, books.RiskDispute, books.RiskOpen)
-	f.held(t, ref, checkout.HoldRisk)
-	f.age(t, ref, day+time.Second)
-	f.risk(t, ref, books.RiskDispute, books.RiskWon)
-	f.Rates = &fakeRates{eth: "0.0003"}
-	f.send(t, ref)
-	f.requireRate(t, ref, "0.0003", "0.029700000000000000")
-}
-
 // The merchant's contract refuses what the simulation saw it take, as often as it likes.
 func TestRetry_AfterARevertedTransferAsksForAnotherAddress(t *testing.T) {
 	f := newFixture(t)
@@ -161,7 +140,7 @@ func TestRetry_AfterARevertedTransferAsksForAnotherAddress(t *testing.T) {
 	ref := f.usdc(t)
 	refused := func() *checkout.AddressRevertedError {
 		t.Helper()
-		_, err := f.Store.Payouts.RetryPayout(t.Context(), ref)
+		err := f.retryError(t, ref)
 		require.ErrorIs(t, err, checkout.ErrConflict)
 		var reverted *checkout.AddressRevertedError
 		require.ErrorAs(t, err, &reverted)
@@ -222,14 +201,4 @@ func TestRetryRate_ALostTransferIsRecoveredAtTheRateThatItPaid(t *testing.T) {
 	require.Equal(t, []money.Crypto{before.Amount, before.Amount.Sub(before.Amount)}, []money.Crypto{p.Amount, p.Fee})
 	require.Equal(t, p.Amount, p.Gross())
 	require.Equal(t, "0", f.requireChain(t)["merchant:payable EUR"])
-}
-
-// ether returns a balance in wei.
-func (f onAnvil) ether(t *testing.T, of common.Address) *big.Int {
-	t.Helper()
-	var got string
-	require.NoError(t, f.anvil.Call(t.Context(), &got, "eth_getBalance", of, "latest"))
-	wei, ok := new(big.Int).SetString(got, 0)
-	require.True(t, ok)
-	return wei
 }

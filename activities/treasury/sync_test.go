@@ -36,16 +36,6 @@ func TestSync_BumpsOnlyWhatBlocksTheOthers(t *testing.T) {
 	f.requireBooked(t)
 }
 
-func TestSync_StopsRaisingTheFeeAtItsLimit(t *testing.T) {
-	f := newFixture(t)
-	f.send(t, f.usdc(t))
-	f.chain.base = 9_000
-	got := f.sync(t)
-	require.Equal(t, 0, got.Bumped)
-	require.Len(t, got.Alarms, 1)
-	require.Contains(t, got.Alarms[0], "the network's fee is above the limit")
-}
-
 func TestSync_AFrozenAccountIsFollowedAndSignsNothing(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
@@ -75,43 +65,6 @@ func TestSync_AFrozenAccountIsFollowedAndSignsNothing(t *testing.T) {
 	require.ErrorIs(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: "tre_none"}), checkout.ErrNotFound)
 }
 
-func TestSync_ANonceOfNobodyFreezes(t *testing.T) {
-	f := newFixture(t)
-	f.send(t, f.usdc(t))
-	f.chain.foreign(t, 1, 5_000_000) // in the pool only
-	ref := f.usdc(t)
-	got := f.transfer(t, ref)
-	require.Equal(t, checkout.HoldFrozen, got.Held, "the next order sees it")
-	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "uses slot 1")
-
-	f = newSerialFixture(t)
-	f.send(t, f.usdc(t))
-	f.chain.foreign(t, 1, 5_000_000)
-	require.Contains(t, f.sync(t).Frozen, "uses slot 1", "and so does the next round")
-}
-
-func TestSync_AnOutflowOfNobodyFreezesUntilAPersonThaws(t *testing.T) {
-	f := newFixture(t)
-	f.settle(t)
-	f.chain.foreign(t, 0, 5_000_000)
-	f.chain.mine(5)
-	// An old backup was restored that knows of the nonce, and not of the transfer.
-	f.Exec(t, `UPDATE treasury_account SET next_nonce = 1`)
-	require.Contains(t, f.sync(t).Frozen, "no transfer explains the transaction")
-	ref := f.usdc(t)
-	held := f.transfer(t, ref)
-	require.Equal(t, checkout.HoldFrozen, held.Held)
-	f.chain.mine(5)
-	f.sync(t)
-	f.thaw(t)
-	f.send(t, ref)
-	f.settle(t)
-	require.Empty(t, f.sync(t).Frozen)
-	books := f.requireBooked(t)
-	require.Equal(t, "5000000", books["suspense USDC"])
-	require.NotEmpty(t, books["suspense ETH"], "the gas of it")
-}
-
 // The account is frozen for another reason, and no round has seen what left it.
 func TestThaw_BooksALossOnce(t *testing.T) {
 	f := newFixture(t)
@@ -130,26 +83,6 @@ func TestThaw_BooksALossOnce(t *testing.T) {
 	}
 	books := f.requireBooked(t)
 	require.Equal(t, "5000000", books["suspense USDC"])
-}
-
-// A transaction that a person calls a loss lets the account go on, though it went to a merchant.
-func TestThaw_AtALossThatAPersonNames(t *testing.T) {
-	f := newOnAnvil(t)
-	f.sync(t)
-	restore := f.backup(t)
-	lost := f.payout(t, f.owner, 90_000, money.USDC) // its row is lost too
-	f.send(t, lost)
-	f.mine(t, 3)
-	hash := f.read(t, lost).TxHash
-	restore()
-	next := f.payout(t, f.owner, 5_000, money.USDC)
-	o := treasurer.ThawOrder{AccountID: f.account(t).ID}
-	require.ErrorContains(t, f.Thaw(t.Context(), o), next.ID+", by "+hash)
-	o.Losses = []string{hash}
-	require.NoError(t, f.Thaw(t.Context(), o))
-	require.Empty(t, f.sync(t).Frozen)
-	f.confirms(t, next)
-	f.requireChain(t)
 }
 
 func TestSync_MissingMoneyFreezesWhenItStaysMissing(t *testing.T) {
@@ -250,8 +183,7 @@ func TestSync_ADeathThatTheOutflowsDenyIsNone(t *testing.T) {
 		got := f.sync(t)
 		require.Equal(t, []int{0, 0}, []int{got.Dead, got.Reverted})
 		require.Contains(t, got.Alarms[0], "and shows its payment")
-		_, err := f.Store.Payouts.RetryPayout(t.Context(), ref)
-		require.ErrorIs(t, err, checkout.ErrPayoutNotFailed)
+		require.ErrorIs(t, f.retryError(t, ref), checkout.ErrPayoutNotFailed)
 		f.chain.lies = nil
 		require.Equal(t, 1, f.sync(t).Confirmed)
 	}
@@ -300,8 +232,7 @@ func TestSync_ADeadTransferFreezesAndLetsItsPayoutBeSentAgain(t *testing.T) {
 	require.Equal(t, 1, got.Resent, "its own bytes are not in the pool: no proof of anything")
 	f.chain.mine(1)
 	require.Equal(t, 0, f.sync(t).Dead, "not final")
-	_, err := f.Store.Payouts.RetryPayout(t.Context(), ref)
-	require.ErrorIs(t, err, checkout.ErrConflict)
+	require.ErrorIs(t, f.retryError(t, ref), checkout.ErrConflict)
 	f.chain.mine(4)
 	got = f.sync(t)
 	require.Equal(t, 1, got.Dead)
@@ -310,8 +241,7 @@ func TestSync_ADeadTransferFreezesAndLetsItsPayoutBeSentAgain(t *testing.T) {
 	require.Equal(t, []any{checkout.PayoutFailed, checkout.PayoutNetworkError, ""}, []any{p.Status, p.Failure, p.TxHash})
 
 	f.retried(t, ref)
-	held := f.transfer(t, ref)
-	require.Equal(t, checkout.HoldFrozen, held.Held, "a person must look first")
+	require.Equal(t, checkout.HoldFrozen, f.transfer(t, ref).Held, "a person must look first")
 	f.thaw(t)
 	f.send(t, ref)
 	f.settle(t)
@@ -340,20 +270,27 @@ func TestSync_AReorganizationBelowTheFinalBlockReopens(t *testing.T) {
 	f.requireBooked(t)
 }
 
-func TestSync_AReorganizationThatUndoesARevertFreezes(t *testing.T) {
-	f := newFixture(t)
-	f.open(t, f.Treasury)
-	f.chain.reverts["0xMerchant"] = true
-	ref := f.usdc(t)
-	f.send(t, ref)
-	f.chain.mine(5)
-	require.Equal(t, 1, f.sync(t).Reverted)
-	require.NoError(t, f.refund(t.Context(), ref))
-	f.chain.undo(len(f.chain.blocks) - 1)
-	got := f.sync(t)
-	require.Equal(t, 0, got.Reopened, "its payout may have another transfer by now")
-	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "a reorganization undid it")
-	require.Equal(t, f.paidBy(t, ref), f.query(t, `SELECT subject FROM finding WHERE kind = 'refunded_and_paid'`))
+// The payout of a transfer that paid nobody may have another transfer by now, or be refunded.
+func TestSync_AReorganizationThatUndoesAnEndWithoutAPaymentFreezes(t *testing.T) {
+	t.Parallel()
+	for _, end := range []string{"reverted", "canceled"} {
+		f := newSerialFixture(t)
+		f.open(t, f.Treasury)
+		f.chain.reverts["0xMerchant"] = end == "reverted"
+		ref := f.usdc(t)
+		f.send(t, ref)
+		if end == "canceled" {
+			f.cancel(t, f.transferOf(t, ref), ref)
+		}
+		f.settle(t)
+		require.NoError(t, f.refund(t.Context(), ref))
+		f.chain.undo(len(f.chain.blocks) - 1)
+		got := f.sync(t)
+		require.Zero(t, got.Reopened)
+		require.NotEmpty(t, got.Alarms)
+		require.Contains(t, f.account(t).FrozenWhy, "was "+end+", and a reorganization undid it")
+		require.Equal(t, f.paidBy(t, ref), f.query(t, `SELECT subject FROM finding WHERE kind = 'refunded_and_paid'`))
+	}
 }
 
 // Two rounds run at once, and both find the same transfer stuck.

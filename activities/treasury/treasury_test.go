@@ -55,8 +55,7 @@ func TestTransfer_ARepeatSendsTheSameBytes(t *testing.T) {
 	f.chain.onSend = func(hash string) { sent = append(sent, hash) }
 	ref := f.usdc(t)
 	for range 3 {
-		got := f.transfer(t, ref)
-		require.Equal(t, treasury.TransferOutcome{Generation: 1}, got)
+		require.Equal(t, treasury.TransferOutcome{Generation: 1}, f.transfer(t, ref))
 	}
 	f.chain.mine(1)
 	_, err := f.Transfer(t.Context(), ref)
@@ -137,8 +136,7 @@ func TestTransfer_HoldsWhatCannotBeSentNow(t *testing.T) {
 			ref := f.usdc(t)
 			c.damage(&f)
 			for range 2 {
-				got := f.transfer(t, ref)
-				require.Equal(t, treasury.TransferOutcome{Held: c.want, Generation: 1}, got)
+				require.Equal(t, treasury.TransferOutcome{Held: c.want, Generation: 1}, f.transfer(t, ref))
 			}
 			p := f.read(t, ref)
 			require.Equal(t, c.want, p.Hold)
@@ -187,44 +185,34 @@ func TestTransfer_FailsWhenItsPatienceIsOver(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
 	f.chain.planErr = treasury.ErrFeeTooHigh
-	got := f.transfer(t, ref)
-	require.Equal(t, checkout.HoldFee, got.Held)
+	require.Equal(t, checkout.HoldFee, f.transfer(t, ref).Held)
 	f.Exec(t, `UPDATE payout SET held_at = held_at - interval '23:59'`)
-	got = f.transfer(t, ref)
-	require.Equal(t, checkout.HoldFee, got.Held)
+	require.Equal(t, checkout.HoldFee, f.transfer(t, ref).Held)
 	f.Exec(t, `UPDATE payout SET held_at = held_at - interval '1 minute'`)
-	got = f.transfer(t, ref)
-	require.Equal(t, treasury.TransferOutcome{Failure: checkout.PayoutInsufficientLiquidity, Generation: 1}, got)
+	require.Equal(t, treasury.TransferOutcome{Failure: checkout.PayoutInsufficientLiquidity, Generation: 1}, f.transfer(t, ref))
 
 	// The same call again, of a run that was believed dead, signs nothing although it now could.
 	f.chain.planErr = nil
-	got = f.transfer(t, ref)
-	require.Equal(t, treasury.TransferOutcome{Failure: checkout.PayoutInsufficientLiquidity, Generation: 1}, got)
-	_, err := f.Store.Payouts.FinishPayout(t.Context(), ref, got.Generation, got.Failure)
-	require.NoError(t, err)
+	require.Equal(t, treasury.TransferOutcome{Failure: checkout.PayoutInsufficientLiquidity, Generation: 1}, f.transfer(t, ref))
+	f.end(t, ref, 1, checkout.PayoutInsufficientLiquidity)
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
 
 	// A retry has a patience of its own.
 	f.retried(t, ref)
 	f.chain.planErr = treasury.ErrFeeTooHigh
-	got = f.transfer(t, ref)
-	require.Equal(t, checkout.HoldFee, got.Held)
+	require.Equal(t, checkout.HoldFee, f.transfer(t, ref).Held)
 }
 
 func TestTransfer_AnInvalidAddressFailsBeforeAnythingIsSigned(t *testing.T) {
 	f := newFixture(t)
 	f.chain.invalid["0xMerchant"] = true
 	ref := f.usdc(t)
-	got := f.transfer(t, ref)
-	require.Equal(t, treasury.TransferOutcome{Failure: checkout.PayoutInvalidAddress, Generation: 1}, got)
+	require.Equal(t, treasury.TransferOutcome{Failure: checkout.PayoutInvalidAddress, Generation: 1}, f.transfer(t, ref))
 	f.chain.invalid["0xMerchant"] = false
-	got = f.transfer(t, ref)
-	require.Equal(t, treasury.TransferOutcome{Failure: checkout.PayoutInvalidAddress, Generation: 1}, got, "the first answer stays")
-	_, err := f.Store.Payouts.FinishPayout(t.Context(), ref, got.Generation, got.Failure)
-	require.NoError(t, err)
+	require.Equal(t, treasury.TransferOutcome{Failure: checkout.PayoutInvalidAddress, Generation: 1}, f.transfer(t, ref), "the first answer stays")
+	f.end(t, ref, 1, checkout.PayoutInvalidAddress)
 	require.Equal(t, checkout.PayoutFailed, f.read(t, ref).Status)
-	got = f.transfer(t, ref)
-	require.Equal(t, checkout.PayoutInvalidAddress, got.Failure)
+	require.Equal(t, checkout.PayoutInvalidAddress, f.transfer(t, ref).Failure)
 }
 
 func TestTransfer_OnlyOfItsModeAndNetworks(t *testing.T) {
@@ -292,17 +280,14 @@ func TestTransfer_OfAPayoutThatWasRetriedMeanwhile(t *testing.T) {
 func TestRetryPayout_OnlyAfterAFailure(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
-	_, err := f.Store.Payouts.RetryPayout(t.Context(), ref)
-	require.ErrorIs(t, err, checkout.ErrPayoutNotFailed, "pending")
+	require.ErrorIs(t, f.retryError(t, ref), checkout.ErrPayoutNotFailed, "pending")
 	f.send(t, ref)
-	_, err = f.Store.Payouts.RetryPayout(t.Context(), ref)
+	_, err := f.Store.Payouts.RetryPayout(t.Context(), ref)
 	require.ErrorIs(t, err, checkout.ErrPayoutNotFailed, "sent")
 	require.ErrorIs(t, err, checkout.ErrConflict)
 	f.Exec(t, `UPDATE payout SET status = 'failed'`)
-	_, err = f.Store.Payouts.RetryPayout(t.Context(), ref)
-	require.ErrorIs(t, err, checkout.ErrTransferStands, "a row that somebody changed by hand")
-	_, err = f.Store.Payouts.RetryPayout(t.Context(), f.merchant(t, "0xOther").Ref(ref.ID))
-	require.ErrorIs(t, err, checkout.ErrNotFound)
+	require.ErrorIs(t, f.retryError(t, ref), checkout.ErrTransferStands, "a row that somebody changed by hand")
+	require.ErrorIs(t, f.retryError(t, f.merchant(t, "0xOther").Ref(ref.ID)), checkout.ErrNotFound)
 }
 
 func TestFinishPayout_BelievesTheTransfers(t *testing.T) {
@@ -313,8 +298,7 @@ func TestFinishPayout_BelievesTheTransfers(t *testing.T) {
 	_ = f.transfer(t, ref)
 	_, err = f.Store.Payouts.FinishPayout(t.Context(), ref, 1, checkout.PayoutNetworkError)
 	require.ErrorIs(t, err, checkout.ErrTransferStands)
-	_, err = f.Store.Payouts.FinishPayout(t.Context(), ref, 1, "")
-	require.NoError(t, err)
+	f.end(t, ref, 1, "")
 }
 
 // eventTypes returns the types of the payout's events, oldest first.
@@ -331,61 +315,42 @@ func (f fixture) eventTypes(t *testing.T, ref checkout.Ref) (types []webhook.Eve
 	return types
 }
 
-// A run that was believed dead gives up after another one has signed.
+// A run that was believed dead gives up after another one has signed, and before or after that one has ended the payout.
 func TestHoldPayout_ComesTooLateForASignedPayout(t *testing.T) {
 	f := newFixture(t)
-	ref := f.usdc(t)
-	f.send(t, ref)
-	held, err := f.Store.Payouts.HoldPayout(t.Context(), checkout.Payout{Ref: ref, Generation: 1}, checkout.HoldFloat, 0)
-	require.NoError(t, err)
-	require.Equal(t, treasury.TransferOutcome{}, held)
-	ref = f.usdc(t)
-	_ = f.transfer(t, ref)
-	held, err = f.Store.Payouts.HoldPayout(t.Context(), checkout.Payout{Ref: ref, Generation: 1}, checkout.HoldFloat, 0)
-	require.NoError(t, err)
-	require.Equal(t, treasury.TransferOutcome{}, held)
-	held, err = f.Store.Payouts.RefusePayout(t.Context(), checkout.Payout{Ref: ref, Generation: 1}, checkout.PayoutInvalidAddress)
-	require.NoError(t, err)
-	require.Equal(t, treasury.TransferOutcome{}, held)
-	p := f.read(t, ref)
-	require.Equal(t, []any{checkout.PayoutFailure(""), checkout.PayoutHold("")}, []any{p.Failure, p.Hold})
+	sent, signed := f.usdc(t), f.usdc(t)
+	f.send(t, sent)
+	_ = f.transfer(t, signed)
+	for _, ref := range []checkout.Ref{sent, signed} {
+		late := checkout.Payout{Ref: ref, Generation: 1}
+		held, err := f.Store.Payouts.HoldPayout(t.Context(), late, checkout.HoldFloat, 0)
+		require.NoError(t, err)
+		require.Zero(t, held)
+		refused, err := f.Store.Payouts.RefusePayout(t.Context(), late, checkout.PayoutInvalidAddress)
+		require.NoError(t, err)
+		require.Zero(t, refused)
+		p := f.read(t, ref)
+		require.Equal(t, []any{checkout.PayoutFailure(""), checkout.PayoutHold("")}, []any{p.Failure, p.Hold})
+	}
 }
 
-// TestTransfer_APayoutAboveTheLimitWaitsForAPerson: time does not make it smaller.
+// TestTransfer_APayoutAboveTheLimitWaitsForAPerson: time does not make it smaller. A retry waits again: its destination may
+// be another one by then.
 func TestTransfer_APayoutAboveTheLimitWaitsForAPerson(t *testing.T) {
 	f := newFixture(t)
-	ref := f.usdc(t)
+	ref, retried := f.usdc(t), f.usdc(t)
 	f.Limits.Payout = 10_691
-	large := treasury.TransferOutcome{Held: checkout.HoldLarge, Generation: 1}
-	for range 2 {
-		got := f.transfer(t, ref)
-		require.Equal(t, large, got)
-		f.Exec(t, `UPDATE payout SET held_at = held_at - interval '25 hours'`)
+	for _, p := range []checkout.Ref{ref, retried} {
+		f.held(t, p, checkout.HoldLarge)
+		require.NoError(t, f.Store.Payouts.ReleasePayout(t.Context(), p, operators(p, "payout.released")))
+		require.Equal(t, true, f.due(t, p))
 	}
-	require.NoError(t, f.Store.Payouts.ReleasePayout(t.Context(), ref, operators(ref, "payout.released")))
-	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry WHERE subject = $1`, ref.ID))
-	require.Equal(t, true, f.due(t, ref))
 	f.send(t, ref)
-	require.ErrorIs(t, f.Store.Payouts.ReleasePayout(t.Context(), ref), checkout.ErrConflict, "it is sent")
-}
-
-// TestTransfer_ARetriedPayoutIsReleasedAnew: its destination may be another one by then.
-func TestTransfer_ARetriedPayoutIsReleasedAnew(t *testing.T) {
-	f := newFixture(t)
-	ref := f.usdc(t)
-	f.Limits.Payout = 10_691
-	large := treasury.TransferOutcome{Held: checkout.HoldLarge, Generation: 1}
-	got := f.transfer(t, ref)
-	require.Equal(t, large, got)
-	require.NoError(t, f.Store.Payouts.ReleasePayout(t.Context(), ref))
-	_, err := f.Store.Payouts.RefusePayout(t.Context(), f.read(t, ref), checkout.PayoutInvalidAddress)
+	_, err := f.Store.Payouts.RefusePayout(t.Context(), f.read(t, retried), checkout.PayoutInvalidAddress)
 	require.NoError(t, err)
-	_, err = f.Store.Payouts.FinishPayout(t.Context(), ref, 1, checkout.PayoutInvalidAddress)
-	require.NoError(t, err)
-	f.retried(t, ref)
-	large.Generation = 2
-	got = f.transfer(t, ref)
-	require.Equal(t, large, got)
+	f.end(t, retried, 1, checkout.PayoutInvalidAddress)
+	f.retried(t, retried)
+	require.Equal(t, treasury.TransferOutcome{Held: checkout.HoldLarge, Generation: 2}, f.transfer(t, retried))
 }
 
 // TestTransfer_ASlowSignerLeavesConnections: those who wait for the account do not take every connection of the process.

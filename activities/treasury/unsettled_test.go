@@ -27,8 +27,7 @@ func (f fixture) available(t *testing.T, ref checkout.Ref, at time.Time) {
 func (f fixture) held(t *testing.T, ref checkout.Ref, why checkout.PayoutHold) {
 	t.Helper()
 	for range 2 {
-		got := f.transfer(t, ref)
-		require.Equal(t, treasury.TransferOutcome{Held: why, Generation: 1}, got)
+		require.Equal(t, treasury.TransferOutcome{Held: why, Generation: 1}, f.transfer(t, ref))
 		f.Exec(t, `UPDATE payout SET held_at = held_at - interval '60 days' WHERE id = $1`, ref.ID)
 	}
 	require.Equal(t, why, f.read(t, ref).Hold)
@@ -137,8 +136,7 @@ func TestSanctions_NothingIsSigned(t *testing.T) {
 		require.Equal(t, []any{books.FindingPayoutSanctioned, ref.ID}, []any{found[0].Kind, found[0].Subject})
 		require.Contains(t, found[0].Detail, "0xMerchant")
 
-		_, err := f.Store.Payouts.FinishPayout(t.Context(), ref, 1, want.Failure)
-		require.NoError(t, err)
+		f.end(t, ref, 1, want.Failure)
 		f.Exec(t, `UPDATE payout_address SET address = '0xClean'`)
 		f.retried(t, ref)
 		f.send(t, ref)
@@ -151,8 +149,7 @@ func TestSanctions_AnOracleThatDoesNotAnswerHolds(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
 	f.chain.listErr = fmt.Errorf("oracle: %w", treasury.ErrNotTransferable)
-	got := f.transfer(t, ref)
-	require.Equal(t, checkout.HoldChain, got.Held)
+	require.Equal(t, checkout.HoldChain, f.transfer(t, ref).Held)
 	f.chain.listErr = errNode
 	_, err := f.Transfer(t.Context(), ref)
 	require.ErrorIs(t, err, errNode, "the run tries again, and holds it as away after minutes")
