@@ -18,7 +18,8 @@ import (
 
 // A world is an acquirer with our adapter before it: the double, or Stripe's test mode.
 type world struct {
-	t       *testing.T
+	*testing.T
+
 	network *stripe.Network
 	api     *api.Client        // speaks to the same account, past the adapter
 	double  *acquirer.Acquirer // nil at Stripe: nothing can be made to go wrong there
@@ -51,7 +52,7 @@ func newWorld(t *testing.T, key, apiURL string, double *acquirer.Acquirer) *worl
 		config.URL = api.String(apiURL)
 	}
 	client := api.NewClient(key, api.WithBackends(api.NewBackendsWithConfig(config)))
-	return &world{t: t, network: network, api: client, double: double, apiURL: apiURL}
+	return &world{T: t, network: network, api: client, double: double, apiURL: apiURL}
 }
 
 // TestContract_Double holds the contract at the double. TestContract_Stripe holds the same contract
@@ -107,16 +108,16 @@ func TestSimulation_OfLiveModeNeedsALiveDouble(t *testing.T) {
 
 func (w *world) in(t *testing.T) *world {
 	other := *w
-	other.t = t
+	other.T = t
 	return &other
 }
 
 // newRequest returns a request for a new transaction with one of Stripe's test cards (pm_card_…).
 func (w *world) newRequest(card string) checkout.ChargeRequest {
-	w.t.Helper()
-	token, err := w.api.V1TestHelpersConfirmationTokens.Create(w.t.Context(),
+	w.Helper()
+	token, err := w.api.V1TestHelpersConfirmationTokens.Create(w.Context(),
 		&api.TestHelpersConfirmationTokenCreateParams{PaymentMethod: api.String("pm_card_" + card)})
-	require.NoError(w.t, err)
+	require.NoError(w, err)
 	return checkout.ChargeRequest{
 		TransactionID: checkout.NewID(checkout.PrefixTransaction), SessionID: checkout.NewID(checkout.PrefixSession),
 		Attempt: 1, Token: token.ID, Amount: 1050, Currency: money.EUR, ReturnURL: "https://pay.example/cs_1/return",
@@ -124,56 +125,56 @@ func (w *world) newRequest(card string) checkout.ChargeRequest {
 }
 
 func (w *world) prepare(card string) (checkout.ChargeRequest, string) {
-	w.t.Helper()
+	w.Helper()
 	req := w.newRequest(card)
-	reference, err := w.network.Prepare(w.t.Context(), req)
-	require.NoError(w.t, err)
+	reference, err := w.network.Prepare(w.Context(), req)
+	require.NoError(w, err)
 	return req, reference
 }
 
 func (w *world) confirm(reference string, number int, req checkout.ChargeRequest) checkout.ChargeResult {
-	w.t.Helper()
-	got, err := w.network.Confirm(w.t.Context(), reference, number, req)
-	require.NoError(w.t, err)
+	w.Helper()
+	got, err := w.network.Confirm(w.Context(), reference, number, req)
+	require.NoError(w, err)
 	return got
 }
 
 // paid makes a payment with a card that is charged at once.
 func (w *world) paid(card string) (checkout.ChargeRequest, string) {
-	w.t.Helper()
+	w.Helper()
 	req, reference := w.prepare(card)
-	require.Equal(w.t, checkout.OutcomeSucceeded, w.confirm(reference, 1, req).Outcome)
+	require.Equal(w, checkout.OutcomeSucceeded, w.confirm(reference, 1, req).Outcome)
 	return req, reference
 }
 
 func (w *world) refund(reference, id string) checkout.RefundResult {
-	w.t.Helper()
-	got, err := w.network.Refund(w.t.Context(), reference, id)
-	require.NoError(w.t, err)
+	w.Helper()
+	got, err := w.network.Refund(w.Context(), reference, id)
+	require.NoError(w, err)
 	return got
 }
 
 func (w *world) payment(reference string) checkout.ChargeResult {
-	w.t.Helper()
-	got, err := w.network.Payment(w.t.Context(), reference)
-	require.NoError(w.t, err)
+	w.Helper()
+	got, err := w.network.Payment(w.Context(), reference)
+	require.NoError(w, err)
 	return got
 }
 
 func (w *world) cancel(reference string, reason checkout.FailureCode) checkout.ChargeResult {
-	w.t.Helper()
-	got, err := w.network.Cancel(w.t.Context(), reference, reason)
-	require.NoError(w.t, err)
+	w.Helper()
+	got, err := w.network.Cancel(w.Context(), reference, reason)
+	require.NoError(w, err)
 	return got
 }
 
 // charges returns how often money was taken for the intent.
 func (w *world) charges(reference string) int {
-	w.t.Helper()
+	w.Helper()
 	paid := 0
 	params := &api.ChargeListParams{PaymentIntent: api.String(reference)}
-	for charge, err := range w.api.V1Charges.List(w.t.Context(), params).All(w.t.Context()) {
-		require.NoError(w.t, err)
+	for charge, err := range w.api.V1Charges.List(w.Context(), params).All(w.Context()) {
+		require.NoError(w, err)
 		if charge.Paid {
 			paid++
 		}
@@ -183,21 +184,21 @@ func (w *world) charges(reference string) int {
 
 // needDouble skips what Stripe cannot be asked for.
 func (w *world) needDouble() {
-	w.t.Helper()
+	w.Helper()
 	if w.double == nil {
-		w.t.Skip("Stripe's test mode does not fail, forget or go to the bank on command")
+		w.Skip("Stripe's test mode does not fail, forget or go to the bank on command")
 	}
 }
 
 // atBank answers the bank's question as a browser does and returns where the customer is sent.
 func (w *world) atBank(page, answer string) string {
-	w.t.Helper()
+	w.Helper()
 	w.needDouble() // Stripe's own page needs a browser
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := client.PostForm(page, url.Values{"answer": {answer}})
-	require.NoError(w.t, err)
-	require.NoError(w.t, response.Body.Close())
-	require.Equal(w.t, http.StatusSeeOther, response.StatusCode)
+	require.NoError(w, err)
+	require.NoError(w, response.Body.Close())
+	require.Equal(w, http.StatusSeeOther, response.StatusCode)
 	return response.Header.Get("Location")
 }
 
@@ -211,13 +212,13 @@ func (w *world) address() string {
 
 // publishableKey is the key that every page holds.
 func (w *world) publishableKey() string {
-	w.t.Helper()
+	w.Helper()
 	if w.double != nil {
 		return "pk_test_contract"
 	}
 	key := os.Getenv("STRIPE_TEST_PUBLISHABLE_KEY")
 	if key == "" {
-		w.t.Skip("STRIPE_TEST_PUBLISHABLE_KEY holds no key")
+		w.Skip("STRIPE_TEST_PUBLISHABLE_KEY holds no key")
 	}
 	return key
 }

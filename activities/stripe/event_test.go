@@ -207,9 +207,9 @@ func types(events []books.AcquirerEvent) []string {
 
 // mustPrepare prepares another transaction with the facts of req.
 func (w *world) mustPrepare(req checkout.ChargeRequest) string {
-	w.t.Helper()
+	w.Helper()
 	req.TransactionID = checkout.NewID(checkout.PrefixTransaction)
-	reference, err := w.network.Prepare(w.t.Context(), req)
-	require.NoError(w.t, err)
+	reference, err := w.network.Prepare(w.Context(), req)
+	require.NoError(w, err)
 	return reference
 }

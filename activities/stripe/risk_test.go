@@ -11,11 +11,11 @@ import (
 
 // risks asks for the risks of a charge. Their ids differ in each run and are left out.
 func (w *world) risks(reference string) []books.ChargeRisk {
-	w.t.Helper()
-	got, err := w.network.Risks(w.t.Context(), reference)
-	require.NoError(w.t, err)
+	w.Helper()
+	got, err := w.network.Risks(w.Context(), reference)
+	require.NoError(w, err)
 	for i := range got {
-		require.NotEmpty(w.t, got[i].ID)
+		require.NotEmpty(w, got[i].ID)
 		got[i].ID = ""
 	}
 	return got
